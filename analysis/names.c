@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "analysis/step.h"
+#include "analysis/verdict.h"
+
+#define NAME_OR_UNKNOWN(names, index)                                                              \
+	((size_t)(index) < sizeof(names) / sizeof((names)[0]) && (names)[index] ? (names)[index]   \
+										: "unknown")
+
+const char *operation_name(enum operation operation)
+{
+	static const char *const names[OPERATION_NR] = {
+		[OPERATION_ALL_REDUCE] = "all-reduce",
+		[OPERATION_BROADCAST] = "broadcast",
+		[OPERATION_REDUCE] = "reduce",
+		[OPERATION_ALL_GATHER] = "all-gather",
+		[OPERATION_REDUCE_SCATTER] = "reduce-scatter",
+		[OPERATION_ALL_TO_ALL] = "all-to-all",
+		[OPERATION_GATHER] = "gather",
+		[OPERATION_SCATTER] = "scatter",
+		[OPERATION_BARRIER] = "barrier",
+		[OPERATION_SCAN] = "scan",
+		[OPERATION_EXCLUSIVE_SCAN] = "exclusive-scan",
+		[OPERATION_SEND] = "send",
+		[OPERATION_RECEIVE] = "receive",
+		[OPERATION_NEIGHBOR] = "neighbor",
+		[OPERATION_COMMUNICATOR_CREATE] = "communicator-create",
+	};
+
+	return NAME_OR_UNKNOWN(names, operation);
+}
+
+enum waits_for operation_waits_for(enum operation operation)
+{
+	switch (operation) {
+	case OPERATION_ALL_REDUCE:
+	case OPERATION_ALL_GATHER:
+	case OPERATION_REDUCE_SCATTER:
+	case OPERATION_ALL_TO_ALL:
+	case OPERATION_BARRIER:
+	case OPERATION_COMMUNICATOR_CREATE:
+		return WAITS_FOR_ALL;
+	case OPERATION_BROADCAST:
+	case OPERATION_SCATTER:
+		return WAITS_FOR_ROOT;
+	case OPERATION_REDUCE:
+	case OPERATION_GATHER:
+		return WAITS_FOR_ALL_AT_ROOT;
+	case OPERATION_SCAN:
+	case OPERATION_EXCLUSIVE_SCAN:
+		return WAITS_FOR_PREFIX;
+	default:
+		return WAITS_FOR_NOBODY;
+	}
+}
+
+const char *phase_name(enum phase phase)
+{
+	static const char *const names[PHASE_NR] = {
+		[PHASE_INPUT] = "input",
+		[PHASE_COMPUTE] = "compute",
+		[PHASE_HOST] = "host",
+		[PHASE_COMM_WAIT] = "comm_wait",
+		[PHASE_COMM_TRANSFER] = "comm_transfer",
+	};
+
+	return NAME_OR_UNKNOWN(names, phase);
+}
+
+const char *off_cpu_reason_name(enum off_cpu_reason reason)
+{
+	static const char *const names[OFF_CPU_NR] = {
+		[OFF_CPU_PREEMPTED] = "preempted",
+		[OFF_CPU_THROTTLED] = "throttled",
+		[OFF_CPU_BLOCK_IO] = "block-io",
+		[OFF_CPU_ASLEEP] = "asleep",
+		[OFF_CPU_MAJOR_FAULT] = "major-page-fault",
+	};
+
+	return NAME_OR_UNKNOWN(names, reason);
+}
+
+const char *verdict_class_name(enum verdict_class verdict_class)
+{
+	static const char *const names[VERDICT_CLASS_NR] = {
+		[VERDICT_COMPUTE_SLOW] = "compute-slow",
+		[VERDICT_HOST_SLOW] = "host-slow",
+		[VERDICT_COMM_SLOW] = "comm-slow",
+		[VERDICT_WORKLOAD_IMBALANCE] = "workload-imbalance",
+		[VERDICT_HANG] = "hang",
+	};
+
+	return NAME_OR_UNKNOWN(names, verdict_class);
+}
+
+const char *cause_name(enum cause cause)
+{
+	static const char *const names[CAUSE_NR] = {
+		[CAUSE_CGROUP_THROTTLE] = "cgroup-throttle",
+		[CAUSE_CPU_CONTENTION] = "cpu-contention",
+		[CAUSE_MAJOR_PAGE_FAULT] = "major-page-fault",
+		[CAUSE_MINOR_PAGE_FAULT] = "minor-page-fault",
+		[CAUSE_MEMORY_RECLAIM] = "memory-reclaim",
+		[CAUSE_BLOCK_IO] = "block-io",
+		[CAUSE_INPUT_PIPELINE] = "input-pipeline",
+		[CAUSE_GARBAGE_COLLECTION] = "garbage-collection",
+		[CAUSE_GPU_CLOCK] = "gpu-clock",
+		[CAUSE_GPU_SHARED] = "gpu-shared",
+		[CAUSE_GPU_ERROR] = "gpu-error",
+		[CAUSE_PCIE_LINK] = "pcie-link",
+		[CAUSE_NIC_RETRANSMIT] = "nic-retransmit",
+		[CAUSE_NIC_LINK] = "nic-link",
+		[CAUSE_PATH_CONGESTION] = "path-congestion",
+		[CAUSE_LONGER_KERNELS] = "longer-kernels",
+		[CAUSE_MORE_KERNELS] = "more-kernels",
+		[CAUSE_STAGE_IMBALANCE] = "stage-imbalance",
+		[CAUSE_SEQUENCE_IMBALANCE] = "sequence-imbalance",
+	};
+
+	return NAME_OR_UNKNOWN(names, cause);
+}
+
+void activity_add(struct activity *sum, const struct activity *other)
+{
+	sum->preempted_ns += other->preempted_ns;
+	sum->throttled_ns += other->throttled_ns;
+	sum->block_io_ns += other->block_io_ns;
+	sum->asleep_ns += other->asleep_ns;
+	sum->major_fault_ns += other->major_fault_ns;
+	sum->minor_fault_ns += other->minor_fault_ns;
+	sum->comm_call_ns += other->comm_call_ns;
+	sum->major_faults += other->major_faults;
+	sum->minor_faults += other->minor_faults;
+}

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the analysis says: verdicts, evidence, per-rank totals. Plain values without pointers
+ * into the analysis, so they may be copied and kept. No threads, no state.
+ */
+#ifndef SLOWRANK_ANALYSIS_VERDICT_H
+#define SLOWRANK_ANALYSIS_VERDICT_H
+
+#include "analysis/step.h"
+
+enum verdict_class {
+	VERDICT_UNKNOWN = 0,
+	VERDICT_COMPUTE_SLOW = 1,
+	VERDICT_HOST_SLOW = 2,
+	VERDICT_COMM_SLOW = 3,
+	VERDICT_WORKLOAD_IMBALANCE = 4,
+	VERDICT_HANG = 5,
+	VERDICT_CLASS_NR
+};
+const char *verdict_class_name(enum verdict_class verdict_class); /* "compute-slow", ... */
+
+/* Causes name what an operator can act on. */
+enum cause {
+	CAUSE_UNKNOWN = 0,
+	CAUSE_CGROUP_THROTTLE = 1,
+	CAUSE_CPU_CONTENTION = 2,
+	CAUSE_MAJOR_PAGE_FAULT = 3,
+	CAUSE_MINOR_PAGE_FAULT = 4,
+	CAUSE_MEMORY_RECLAIM = 5,
+	CAUSE_BLOCK_IO = 6,
+	CAUSE_INPUT_PIPELINE = 7,
+	CAUSE_GARBAGE_COLLECTION = 8,
+	CAUSE_GPU_CLOCK = 9,
+	CAUSE_GPU_SHARED = 10,
+	CAUSE_GPU_ERROR = 11,
+	CAUSE_PCIE_LINK = 12,
+	CAUSE_NIC_RETRANSMIT = 13,
+	CAUSE_NIC_LINK = 14,
+	CAUSE_PATH_CONGESTION = 15,
+	CAUSE_LONGER_KERNELS = 16,
+	CAUSE_MORE_KERNELS = 17,
+	CAUSE_STAGE_IMBALANCE = 18,
+	CAUSE_SEQUENCE_IMBALANCE = 19,
+	CAUSE_NR
+};
+const char *cause_name(enum cause cause); /* "cgroup-throttle", ... */
+
+enum {
+	VERDICT_RANKS_MAX = 64,	  /* culprits listed in one verdict */
+	VERDICT_VICTIMS_MAX = 64, /* victims listed; victim_count says how many there are */
+	VERDICT_EVIDENCE_MAX = 8,
+	VERDICT_DETAIL_LENGTH = 160, /* with the NUL */
+};
+
+/* One kind of evidence: how much of it the culprit had, and how much its control. */
+struct verdict_evidence {
+	uint8_t kind; /* enum cause */
+	double overlap_ms_per_step;
+	double control_ms_per_step;
+	char detail
+		[VERDICT_DETAIL_LENGTH]; /* e.g. "ran instead: stress-ng (pid 4242), 71 % of it" */
+};
+
+struct verdict_rejection {
+	uint8_t kind;			 /* enum cause */
+	char why[VERDICT_DETAIL_LENGTH]; /* e.g. "same as control", "not measurable: no BPF rights" */
+};
+
+struct verdict {
+	uint32_t id;	       /* from 1, in order of first alert */
+	uint8_t verdict_class; /* enum verdict_class */
+	uint8_t cause;	       /* enum cause */
+	uint8_t ended;	       /* 1: recovered */
+	uint32_t rank_count;
+	uint32_t ranks[VERDICT_RANKS_MAX]; /* ascending */
+	uint32_t victim_count;		   /* all victims, also those not listed */
+	uint32_t victims[VERDICT_VICTIMS_MAX];
+	double slowdown;	/* step time now / step time if these ranks behaved like controls */
+	double confidence;	/* 0..1 */
+	double share_explained; /* of the excess, by the cause's evidence: 0..1 */
+	uint64_t first_step;	/* job steps */
+	uint64_t last_step;
+	struct job_ns onset; /* start of first_step */
+	struct job_ns alert; /* end of the step whose analysis raised it */
+	double clock_error_us;
+	uint32_t evidence_count;
+	struct verdict_evidence evidence[VERDICT_EVIDENCE_MAX];
+	uint32_t rejected_count;
+	struct verdict_rejection rejected[VERDICT_EVIDENCE_MAX];
+};
+
+enum verdict_event {
+	VERDICT_EVENT_ALERT = 1,
+	VERDICT_EVENT_UPDATE = 2,
+	VERDICT_EVENT_RECOVERED = 3,
+};
+
+/* Totals of one rank over the run: sums, divided by steps when shown. */
+struct rank_totals {
+	uint32_t rank;
+	uint32_t role;
+	uint64_t steps;
+	int64_t phase_ns[PHASE_NR];
+	int64_t own_excess_ns;
+	int64_t inherited_ns; /* lateness it only passed on */
+};
+
+struct job_totals {
+	uint64_t steps;		   /* job steps analysed */
+	uint64_t steps_incomplete; /* job steps in which parts of some rank were missing */
+	double step_ms_median;
+	double step_ms_ideal; /* median of the what-if step with every rank like its controls */
+	double slowdown;      /* mean step / mean ideal step */
+	double wasted_rank_seconds;
+	double clock_error_us; /* worst clock error between two hosts of the job */
+	struct job_ns first_start;
+	struct job_ns last_end;
+};
+
+#endif

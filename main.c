@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The table of subcommands; each lives in the room that does its work. */
+#include <stdio.h>
+#include <string.h>
+
+#include "analysis/version.h"
+#include "coordinator/commands.h"
+#include "probe/commands.h"
+
+struct subcommand {
+	const char *name;
+	int (*run)(int argc, char **argv);
+	const char *summary;
+};
+
+static const struct subcommand subcommands[] = {
+	{"run", cmd_run, "start a job and watch its ranks: slowrank run -- mpirun -n 4 ./app"},
+	{"attach", cmd_attach, "watch a job that already runs: slowrank attach --pid PID"},
+	{"coordinator", cmd_coordinator, "collect from probes on several hosts"},
+	{"report", cmd_report, "read a record and say who was slow, and why"},
+	{"doctor", cmd_doctor, "say what can be measured on this host, and how to get the rest"},
+};
+
+static void print_usage(FILE *out)
+{
+	fprintf(out,
+		"slowrank %s: finds the rank that slows a distributed job down, and says why\n\n"
+		"usage: slowrank COMMAND [OPTION...]\n\ncommands:\n",
+		SLOWRANK_VERSION);
+	for (size_t i = 0; i < sizeof(subcommands) / sizeof(subcommands[0]); i++)
+		fprintf(out, "  %-12s %s\n", subcommands[i].name, subcommands[i].summary);
+	fprintf(out, "\n'slowrank COMMAND --help' lists the options of a command.\n");
+}
+
+int main(int argc, char **argv)
+{
+	if (argc < 2) {
+		print_usage(stderr);
+		return 2;
+	}
+	if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
+		strcmp(argv[1], "help") == 0) {
+		print_usage(stdout);
+		return 0;
+	}
+	if (strcmp(argv[1], "--version") == 0) {
+		printf("slowrank %s\n", SLOWRANK_VERSION);
+		return 0;
+	}
+	for (size_t i = 0; i < sizeof(subcommands) / sizeof(subcommands[0]); i++) {
+		if (strcmp(argv[1], subcommands[i].name) == 0)
+			return subcommands[i].run(argc - 1, argv + 1);
+	}
+	fprintf(stderr, "slowrank: no command '%s'; see 'slowrank --help'\n", argv[1]);
+	return 2;
+}

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Decode, analyse, decide: one pass over frames, live or from a record. The same frames with
+ * the same receive times give the same verdicts, byte for byte: no clock is read here. One
+ * thread.
+ */
+#ifndef SLOWRANK_COORDINATOR_PIPELINE_H
+#define SLOWRANK_COORDINATOR_PIPELINE_H
+
+#include "coordinator/report/model.h"
+
+struct pipeline;
+
+struct pipeline_options {
+	/* Called for each alert, update and recovery, in order; may be NULL. */
+	void (*on_verdict)(void *context, enum verdict_event event, const struct verdict *verdict);
+	void *context;
+};
+
+/* Returns 0 or -ENOMEM. The caller owns it. */
+int pipeline_create(const struct pipeline_options *options, struct pipeline **pipeline)
+	__attribute__((warn_unused_result));
+void pipeline_destroy(struct pipeline *pipeline); /* NULL is fine */
+
+enum pipeline_result {
+	PIPELINE_ACCEPTED = 0,
+	PIPELINE_DUPLICATE = 1, /* seen before: acknowledge again, do not record */
+	PIPELINE_REFUSED =
+		2, /* not decodable, or another version: reply->why says so; do not record */
+};
+
+/*
+ * Takes one encoded batch as received at that time. Fills reply (all but reply_sent). Returns
+ * an enum pipeline_result or a negative errno (no memory); after an error it can go on.
+ */
+int pipeline_push(struct pipeline *pipeline, const void *bytes, size_t length,
+	struct job_ns received, struct message_reply *reply) __attribute__((warn_unused_result));
+
+/* True when every probe heard of has sent its final batch. */
+bool pipeline_complete(const struct pipeline *pipeline);
+
+/* Analyses what is still open; call once, after the last frame. */
+int pipeline_finish(struct pipeline *pipeline) __attribute__((warn_unused_result));
+
+/* The report so far. */
+const struct report_model *pipeline_report(struct pipeline *pipeline);
+
+#endif

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * All that a report says, as plain values: filled by the pipeline, written by text.c and
+ * json.c. The pipeline owns the arrays; they stay valid until it is destroyed or fed again.
+ */
+#ifndef SLOWRANK_COORDINATOR_REPORT_MODEL_H
+#define SLOWRANK_COORDINATOR_REPORT_MODEL_H
+
+#include "analysis/verdict.h"
+#include "probe/wire/message.h"
+
+struct report_rank {
+	struct rank_totals totals;
+	uint32_t pid;
+	uint8_t exited;
+	int32_t exit_code;
+	const char *host;
+};
+
+struct report_source {
+	struct message_source source; /* the worst state over all probes */
+	uint32_t probe_count;	      /* probes that report it */
+	uint32_t on_count;	      /* of these, on or degraded */
+};
+
+struct report_model {
+	const char *job_id;
+	uint32_t rank_count; /* ranks seen */
+	uint32_t world_size; /* what the job says; 0 = unknown */
+	uint32_t node_count;
+	int64_t unix_offset_ns; /* add to job_ns for the time of the epoch */
+	struct job_totals totals;
+	size_t verdict_count;
+	const struct verdict *verdicts;	 /* by id */
+	const struct report_rank *ranks; /* rank_count of them, by rank */
+	size_t source_count;
+	const struct report_source *sources;
+	struct message_counters counters; /* summed over probes; resident_bytes: the largest */
+	double probe_cpu_percent;	  /* of one core, the worst probe */
+	uint64_t frames;
+	uint64_t frames_refused;
+	uint8_t record_truncated; /* 1: the record ends in the middle of a frame */
+	uint8_t enqueue_only; /* 1: some collectives were seen by enqueue time only: not judged */
+};
+
+#endif

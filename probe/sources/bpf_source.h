@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The BPF side as one source: loads the programs, follows a process tree, attaches uprobes,
+ * delivers records. All calls from one thread.
+ */
+#ifndef SLOWRANK_PROBE_SOURCES_BPF_SOURCE_H
+#define SLOWRANK_PROBE_SOURCES_BPF_SOURCE_H
+
+#include "bpf/event_layout.h"
+#include "probe/attach/library.h"
+#include "probe/wire/message.h"
+
+struct bpf_source;
+
+struct bpf_source_options {
+	bool collectives;	  /* uprobes on the table of collectives */
+	bool sched;		  /* off-CPU accounting */
+	bool faults;		  /* page faults with time */
+	size_t ring_bytes;	  /* 0 = a default that fits 8 ranks; power of two, page multiple */
+	int64_t off_cpu_event_ns; /* intervals at least this long become events; 0 = 500 us */
+};
+
+/*
+ * Loads what can be loaded. Returns 0 when at least following processes works; -EPERM without
+ * the rights, -ENOTSUP where the kernel has no BTF or BPF, another negative errno. On failure
+ * *why (when why is not NULL) holds one line that says what is missing and how to grant it.
+ */
+int bpf_source_create(const struct bpf_source_options *options, struct bpf_source **source,
+	char why[WIRE_DETAIL_LENGTH_MAX + 1]) __attribute__((warn_unused_result));
+void bpf_source_destroy(struct bpf_source *source); /* NULL is fine; detaches everything */
+
+/* Follows this process and all its later descendants. Existing descendants: call once for each. */
+int bpf_source_track(struct bpf_source *source, uint32_t pid) __attribute__((warn_unused_result));
+
+/*
+ * Attaches the table's rows to a library file, once per (device, inode): repeated calls for the
+ * same file return 0 at once. Returns the number of symbols attached, or a negative errno.
+ * Rows refused (expensive first instruction) or absent are skipped and counted in *skipped.
+ */
+int bpf_source_attach_library(struct bpf_source *source, const struct library_file *library,
+	size_t *skipped) __attribute__((warn_unused_result));
+
+/*
+ * Delivers pending records, at most about 100,000 of them, in the order of the ring. on_event gets
+ * a validated record: header->length_bytes matches its kind. Returns records delivered or a
+ * negative errno. Does not block: wait on bpf_source_fd() or on time.
+ */
+int bpf_source_poll(struct bpf_source *source,
+	void (*on_event)(void *context, const struct event_header *event), void *context);
+int bpf_source_fd(const struct bpf_source *source); /* epoll-able; readable when records wait */
+
+/* Records lost in the kernel so far (ring full, map full). */
+uint64_t bpf_source_dropped(const struct bpf_source *source);
+
+/* What each sub-source can see: "bpf.collectives", "bpf.sched", "bpf.throttle", "bpf.faults". Returns the count. */
+size_t bpf_source_states(
+	const struct bpf_source *source, struct message_source *out, size_t capacity);
+
+/* Switches the uprobes' and tracepoints' work off and on without detaching (for bench/overhead). */
+int bpf_source_pause(struct bpf_source *source, bool paused);
+
+#endif

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Delivers batches to the coordinator over nng REQ, one at a time and in order, and never makes
+ * its caller wait: while the coordinator is away, encoded batches go to a bounded spool file
+ * and are delivered later. At least once; the coordinator removes doubles. The functions are
+ * for one thread; nng's own threads stay behind them.
+ */
+#ifndef SLOWRANK_PROBE_UPLINK_H
+#define SLOWRANK_PROBE_UPLINK_H
+
+#include "probe/wire/message.h"
+
+struct uplink;
+
+struct uplink_options {
+	const char *url;	/* ipc:///path, tcp://host:port */
+	const char *spool_path; /* unlinked file is made there; NULL = memory only */
+	size_t spool_bytes_max; /* 0 = 64 MiB; the oldest batches are kept, new ones are lost and counted */
+};
+
+/* Returns 0; -EINVAL for a URL that nng does not take; -ENOMEM. Connects in the background. */
+int uplink_create(const struct uplink_options *options, struct uplink **uplink)
+	__attribute__((warn_unused_result));
+void uplink_destroy(struct uplink *uplink); /* NULL is fine; what is not delivered is lost */
+
+/*
+ * Takes a batch (encoded inside; the caller keeps its own). Sets batch->sent and the previous_*
+ * stamps itself. Returns 0, or -ENOBUFS when it was lost.
+ */
+int uplink_send(struct uplink *uplink, struct message_batch *batch, struct host_ns now)
+	__attribute__((warn_unused_result));
+
+/* The next reply that came in, if any. */
+bool uplink_take_reply(struct uplink *uplink, struct message_reply *reply);
+
+/* Waits until all is acknowledged, at most timeout_ms. Returns 0 or -ETIMEDOUT. */
+int uplink_flush(struct uplink *uplink, int timeout_ms) __attribute__((warn_unused_result));
+
+struct uplink_state {
+	bool connected;
+	uint64_t batches_acknowledged;
+	uint64_t batches_pending;
+	uint64_t batches_spooled; /* went through the spool so far */
+	uint64_t batches_lost;
+	uint64_t bytes_sent;
+	char refused[WIRE_DETAIL_LENGTH_MAX + 1]; /* why the coordinator refused a batch, or "" */
+};
+void uplink_get_state(const struct uplink *uplink, struct uplink_state *state);
+
+#endif

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Finds the job's coordinator, or starts one as a child process. A process of its own rather
+ * than a thread: a fault in it cannot take the probe down, and nng's server threads stay apart.
+ * The first probe of a job on a host wins a file lock that the coordinator then holds.
+ */
+#ifndef SLOWRANK_PROBE_COORDINATOR_PROCESS_H
+#define SLOWRANK_PROBE_COORDINATOR_PROCESS_H
+
+#include <sys/types.h>
+
+#include "probe/options.h"
+
+enum { COORDINATOR_URL_LENGTH = 256 };
+
+/* What is known of the job before its first rank is seen. */
+struct job_place {
+	char job_id[64]; /* the launcher's name of the job, else made from host, pid and time */
+	bool inside_launcher;	  /* this process was itself started by a launcher, as one rank */
+	bool several_hosts;	  /* the launcher says that other hosts take part */
+	char leader_address[128]; /* the host that all probes can reach, or "" */
+};
+
+/* Reads the launcher's environment of this process. */
+void job_place_find(struct job_place *place);
+
+/*
+ * Chooses the URL and starts the coordinator where that falls to this probe. *started is its
+ * pid, or 0. Returns 0; -EINVAL when several hosts take part and no address of one is known;
+ * another negative errno when it cannot be started. On failure *why says it in one line.
+ */
+int coordinator_process_ensure(const struct probe_options *options, const struct job_place *place,
+	char url[COORDINATOR_URL_LENGTH], pid_t *started, char why[256])
+	__attribute__((warn_unused_result));
+
+/* Waits for a coordinator started here to write its files and end, at most timeout_ms. */
+void coordinator_process_wait(pid_t started, int timeout_ms);
+
+#endif

@@ -1,0 +1,460 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "probe/job.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "probe/rank_process.h"
+
+enum {
+	PROCESS_COUNT_MAX = 65536,
+	/* Finished steps wait here for the next batch, some tenths of a second. */
+	PENDING_STEPS_MAX = 65536,
+	PENDING_PARTS_MAX = 1 << 20,
+	PENDING_INTERVALS_MAX = 4096,
+	PENDING_RECORDS_MAX = 4096, /* ranks, communicators */
+};
+
+/* How long a process may take part without its rank being known, before it gets a number. */
+static const int64_t RANK_PATIENCE_NS = 2000000000;
+
+struct job {
+	char host[STEP_NAME_LENGTH_MAX + 1];
+	bool attached;
+	bool enqueue_only;
+	bool finished;
+	uint64_t dropped;
+	uint64_t steps_incomplete;
+
+	size_t process_count;
+	size_t process_capacity;
+	struct rank_process **processes; /* ascending by pid */
+	size_t last_process;		 /* where the last look-up ended */
+
+	/* What the next batch takes. */
+	size_t step_count, step_capacity;
+	struct step_entry *steps; /* parts hold an offset into the pool until the batch is filled */
+	size_t part_count, part_capacity;
+	struct collective_part *parts;
+	size_t interval_count;
+	struct off_cpu_interval *intervals;
+	size_t rank_count;
+	struct message_rank *ranks;
+	size_t communicator_count;
+	struct message_communicator *communicators;
+};
+
+int job_create(const struct job_options *options, struct job **result)
+{
+	struct job *job = calloc(1, sizeof(*job));
+
+	if (!job)
+		return -ENOMEM;
+	job->intervals = calloc(PENDING_INTERVALS_MAX, sizeof(*job->intervals));
+	job->ranks = calloc(PENDING_RECORDS_MAX, sizeof(*job->ranks));
+	job->communicators = calloc(PENDING_RECORDS_MAX, sizeof(*job->communicators));
+	if (!job->intervals || !job->ranks || !job->communicators) {
+		job_destroy(job);
+		return -ENOMEM;
+	}
+	snprintf(job->host, sizeof(job->host), "%s", options->host);
+	job->attached = options->attached;
+	*result = job;
+	return 0;
+}
+
+void job_destroy(struct job *job)
+{
+	if (!job)
+		return;
+	for (size_t i = 0; i < job->process_count; i++)
+		rank_process_destroy(job->processes[i]);
+	free(job->processes);
+	free(job->steps);
+	free(job->parts);
+	free(job->intervals);
+	free(job->ranks);
+	free(job->communicators);
+	free(job);
+}
+
+/* Grows an array to hold one more of `wanted` items, at most limit. */
+static bool reserve(void **array, size_t *capacity, size_t wanted, size_t limit, size_t item_bytes)
+{
+	size_t grown = *capacity ? *capacity : 64;
+	void *moved;
+
+	if (wanted <= *capacity)
+		return true;
+	if (wanted > limit)
+		return false;
+	while (grown < wanted)
+		grown *= 2;
+	moved = realloc(*array, grown * item_bytes);
+	if (!moved)
+		return false;
+	*array = moved;
+	*capacity = grown;
+	return true;
+}
+
+/* The place of pid in the sorted table, or where it would go. */
+static size_t process_position(const struct job *job, pid_t pid)
+{
+	size_t low = 0, high = job->process_count;
+
+	if (job->last_process < job->process_count && job->processes[job->last_process]->pid == pid)
+		return job->last_process;
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (job->processes[middle]->pid < pid)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+static struct rank_process *find_process(struct job *job, pid_t pid)
+{
+	size_t position = process_position(job, pid);
+
+	if (position == job->process_count || job->processes[position]->pid != pid)
+		return NULL;
+	job->last_process = position;
+	return job->processes[position];
+}
+
+static struct rank_process *find_or_add_process(struct job *job, pid_t pid)
+{
+	struct rank_process *process = find_process(job, pid);
+	size_t position = process_position(job, pid);
+
+	if (process)
+		return process;
+	if (!reserve((void **)&job->processes, &job->process_capacity, job->process_count + 1,
+		    PROCESS_COUNT_MAX, sizeof(struct rank_process *)))
+		return NULL;
+	process = rank_process_create(pid, job->attached);
+	if (!process)
+		return NULL;
+	memmove(&job->processes[position + 1], &job->processes[position],
+		(job->process_count - position) * sizeof(struct rank_process *));
+	job->processes[position] = process;
+	job->process_count++;
+	return process;
+}
+
+/* A process that was no rank leaves no trace; a rank stays, for its last steps and the report. */
+static void process_exited(struct job *job, pid_t pid, int32_t exit_code)
+{
+	struct rank_process *process = find_process(job, pid);
+
+	if (!process)
+		return;
+	if (process->builder) {
+		process->exited = true;
+		process->exit_code = exit_code;
+		process->announced = false;
+		step_builder_finish(process->builder);
+		return;
+	}
+	size_t position = process_position(job, pid);
+	rank_process_destroy(process);
+	job->process_count--;
+	memmove(&job->processes[position], &job->processes[position + 1],
+		(job->process_count - position) * sizeof(struct rank_process *));
+}
+
+/* Moves the builder's finished steps to the next batch. */
+static void take_steps(struct job *job, struct rank_process *process)
+{
+	struct step_entry entry;
+
+	if (!process->rank_known || !process->builder)
+		return;
+	while (step_builder_take(process->builder, &entry)) {
+		if (!reserve((void **)&job->steps, &job->step_capacity, job->step_count + 1,
+			    PENDING_STEPS_MAX, sizeof(*job->steps)) ||
+			!reserve((void **)&job->parts, &job->part_capacity,
+				job->part_count + entry.part_count, PENDING_PARTS_MAX,
+				sizeof(*job->parts))) {
+			job->dropped++;
+			continue;
+		}
+		if (entry.part_count)
+			memcpy(job->parts + job->part_count, entry.parts,
+				entry.part_count * sizeof(*entry.parts));
+		entry.rank = process->rank;
+		entry.parts = NULL;
+		job->steps[job->step_count++] = entry;
+		job->part_count += entry.part_count;
+		job->steps_incomplete += (entry.flags & STEP_INCOMPLETE) != 0;
+	}
+}
+
+static bool ensure_builder(struct rank_process *process, int64_t now_ns)
+{
+	struct step_builder_options options = {.rank = process->rank};
+
+	if (process->builder)
+		return true;
+	process->first_part_ns = now_ns;
+	return step_builder_create(&options, &process->builder) == 0;
+}
+
+static void take_collective(struct job *job, const struct event_collective *event)
+{
+	struct rank_process *process = find_or_add_process(job, (pid_t)event->header.pid);
+	struct collective_part part;
+	struct activity others;
+
+	if (!process || !rank_process_part(process, event, &part) ||
+		!ensure_builder(process, part.arrival.value)) {
+		job->dropped++;
+		return;
+	}
+	job->enqueue_only |= (part.flags & PART_ENQUEUE_ONLY) != 0;
+	activity_from_event(&others, &event->others);
+	step_builder_push(process->builder, &part, &others);
+	take_steps(job, process);
+}
+
+static void take_off_cpu(struct job *job, const struct event_off_cpu *event)
+{
+	struct rank_process *process = find_process(job, (pid_t)event->header.pid);
+
+	if (!process || !process->rank_known || !process->builder)
+		return;
+	if (job->interval_count == PENDING_INTERVALS_MAX) {
+		job->dropped++;
+		return;
+	}
+	struct off_cpu_interval *interval = &job->intervals[job->interval_count++];
+	*interval = (struct off_cpu_interval){
+		.rank = process->rank,
+		.thread_id = event->header.tid,
+		.start = {(int64_t)event->start_ns},
+		.end = {(int64_t)event->end_ns},
+		.other_pid = event->other_pid,
+		.reason = (uint8_t)event->reason,
+	};
+	memcpy(interval->other_name, event->other_name, sizeof(interval->other_name));
+	interval->other_name[sizeof(interval->other_name) - 1] = '\0';
+}
+
+static void take_marker(struct job *job, const struct event_marker *event)
+{
+	struct rank_process *process = find_or_add_process(job, (pid_t)event->header.pid);
+
+	if (!process)
+		return;
+	rank_process_examine(process);
+	if (!ensure_builder(process, (int64_t)event->header.time_ns))
+		return;
+	step_builder_mark(process->builder, event->action == EVENT_MARKER_STEP_BEGIN, event->step,
+		(struct host_ns){(int64_t)event->header.time_ns});
+	take_steps(job, process);
+}
+
+void job_event(struct job *job, const struct event_header *header, job_new_program *on_new_program,
+	void *context)
+{
+	const struct event_process *change = (const struct event_process *)(const void *)header;
+	struct rank_process *process;
+
+	switch (header->kind) {
+	case EVENT_COLLECTIVE:
+		take_collective(job, (const void *)header);
+		break;
+	case EVENT_COMMUNICATOR:
+		process = find_or_add_process(job, (pid_t)header->pid);
+		if (process)
+			rank_process_communicator(process, (const void *)header);
+		break;
+	case EVENT_RANK:
+		process = find_or_add_process(job, (pid_t)header->pid);
+		if (process)
+			rank_process_told(process, (const void *)header);
+		break;
+	case EVENT_OFF_CPU:
+		take_off_cpu(job, (const void *)header);
+		break;
+	case EVENT_MARKER:
+		take_marker(job, (const void *)header);
+		break;
+	case EVENT_PROCESS:
+		if (change->action == EVENT_PROCESS_EXIT)
+			process_exited(job, (pid_t)header->pid, change->exit_code);
+		else if (change->action == EVENT_PROCESS_EXEC)
+			on_new_program(context, (pid_t)header->pid);
+		break;
+	default:
+		job->dropped++;
+	}
+}
+
+void job_add_process(struct job *job, pid_t pid)
+{
+	(void)find_or_add_process(job, pid);
+}
+
+void job_lost(struct job *job, uint64_t event_count)
+{
+	for (size_t i = 0; i < job->process_count; i++) {
+		if (job->processes[i]->builder)
+			step_builder_lost(job->processes[i]->builder, event_count);
+	}
+}
+
+/* The lowest number that no rank of this host has. */
+static uint32_t free_rank(const struct job *job)
+{
+	for (uint32_t candidate = 0;; candidate++) {
+		bool used = false;
+
+		for (size_t i = 0; i < job->process_count && !used; i++)
+			used = job->processes[i]->rank_known &&
+			       job->processes[i]->rank == candidate;
+		if (!used)
+			return candidate;
+	}
+}
+
+void job_tick(struct job *job, struct host_ns now)
+{
+	for (size_t i = 0; i < job->process_count; i++) {
+		struct rank_process *process = job->processes[i];
+
+		if (!process->builder)
+			continue;
+		if (!process->rank_known &&
+			(job->finished || now.value - process->first_part_ns > RANK_PATIENCE_NS)) {
+			if (process->rank == STEP_RANK_UNKNOWN)
+				process->rank = free_rank(job);
+			process->rank_known = true;
+			process->announced = false;
+		}
+		if (!process->exited)
+			step_builder_tick(process->builder, now);
+		take_steps(job, process);
+	}
+}
+
+void job_finish(struct job *job, struct host_ns now)
+{
+	job->finished = true;
+	for (size_t i = 0; i < job->process_count; i++) {
+		if (job->processes[i]->builder)
+			step_builder_finish(job->processes[i]->builder);
+	}
+	job_tick(job, now);
+}
+
+static void announce_rank(struct job *job, struct rank_process *process)
+{
+	struct message_rank *rank = &job->ranks[job->rank_count++];
+
+	*rank = (struct message_rank){
+		.rank = process->rank,
+		.world_size = process->world_size,
+		.local_rank = process->launcher.local_rank,
+		.pid = (uint32_t)process->pid,
+		.exited = process->exited,
+		.exit_code = process->exit_code,
+	};
+	snprintf(rank->host, sizeof(rank->host), "%s", job->host);
+	snprintf(rank->program, sizeof(rank->program), "%s", process->program);
+	process->announced = true;
+}
+
+static void announce_process(struct job *job, struct rank_process *process)
+{
+	if (!process->builder || !process->rank_known)
+		return;
+	if (!process->announced && job->rank_count < PENDING_RECORDS_MAX)
+		announce_rank(job, process);
+	for (size_t i = 0; i < process->communicator_count; i++) {
+		struct known_communicator *known = &process->communicators[i];
+
+		if (known->announced || known->communicator.id == 0 ||
+			job->communicator_count == PENDING_RECORDS_MAX)
+			continue;
+		job->communicators[job->communicator_count++] = (struct message_communicator){
+			.rank = process->rank,
+			.communicator = known->communicator,
+		};
+		known->announced = true;
+	}
+}
+
+bool job_fill_batch(struct job *job, struct message_batch *batch)
+{
+	size_t offset = 0;
+
+	for (size_t i = 0; i < job->process_count; i++)
+		announce_process(job, job->processes[i]);
+	for (size_t i = 0; i < job->step_count; i++) {
+		job->steps[i].parts = job->steps[i].part_count ? job->parts + offset : NULL;
+		offset += job->steps[i].part_count;
+	}
+	batch->rank_count = job->rank_count;
+	batch->ranks = job->ranks;
+	batch->communicator_count = job->communicator_count;
+	batch->communicators = job->communicators;
+	batch->step_count = job->step_count;
+	batch->steps = job->steps;
+	batch->interval_count = job->interval_count;
+	batch->intervals = job->intervals;
+	return job->rank_count || job->communicator_count || job->step_count || job->interval_count;
+}
+
+void job_batch_done(struct job *job)
+{
+	job->rank_count = 0;
+	job->communicator_count = 0;
+	job->step_count = 0;
+	job->part_count = 0;
+	job->interval_count = 0;
+}
+
+size_t job_ranks(const struct job *job, struct job_rank *ranks, size_t capacity)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < job->process_count && count < capacity; i++) {
+		const struct rank_process *process = job->processes[i];
+
+		if (process->builder && process->rank_known)
+			ranks[count++] =
+				(struct job_rank){process->rank, process->pid, process->exited};
+	}
+	return count;
+}
+
+size_t job_process_count(const struct job *job)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < job->process_count; i++)
+		count += !job->processes[i]->exited;
+	return count;
+}
+
+uint64_t job_dropped(const struct job *job)
+{
+	return job->dropped;
+}
+
+uint64_t job_steps_incomplete(const struct job *job)
+{
+	return job->steps_incomplete;
+}
+
+bool job_enqueue_only(const struct job *job)
+{
+	return job->enqueue_only;
+}

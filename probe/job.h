@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The processes of the job on this host: turns kernel records into collective parts, feeds each
+ * rank's step builder, and gathers what is finished for the next batch. One thread.
+ */
+#ifndef SLOWRANK_PROBE_JOB_H
+#define SLOWRANK_PROBE_JOB_H
+
+#include <sys/types.h>
+
+#include "bpf/event_layout.h"
+#include "probe/wire/message.h"
+
+struct job;
+
+struct job_options {
+	const char *host; /* name of this host, copied */
+	bool attached;	  /* the job ran before we did: sequences count from the attach */
+};
+
+/* Returns 0 or -ENOMEM. The caller owns it. */
+int job_create(const struct job_options *options, struct job **job)
+	__attribute__((warn_unused_result));
+void job_destroy(struct job *job); /* NULL is fine */
+
+/* A process of the tree ran exec, or was found at attach: look at its libraries. */
+typedef void job_new_program(void *context, pid_t pid);
+
+/* Takes one record. on_new_program is called for each exec. */
+void job_event(struct job *job, const struct event_header *event, job_new_program *on_new_program,
+	void *context);
+
+/* Records were lost: every open step is incomplete. */
+void job_lost(struct job *job, uint64_t event_count);
+
+/* Lets time pass: closes window steps, gives up waiting for a rank's number. */
+void job_tick(struct job *job, struct host_ns now);
+
+/* The job has ended: closes what is open. */
+void job_finish(struct job *job, struct host_ns now);
+
+/*
+ * Puts what is finished since the last call into batch: ranks, communicators, steps, intervals.
+ * The arrays stay the job's, and valid until job_batch_done(). Returns true when there is
+ * something in it.
+ */
+bool job_fill_batch(struct job *job, struct message_batch *batch);
+void job_batch_done(struct job *job);
+
+/* The ranks found so far, for samplers: fills at most capacity, returns how many. */
+struct job_rank {
+	uint32_t rank;
+	pid_t pid;
+	bool exited;
+};
+size_t job_ranks(const struct job *job, struct job_rank *ranks, size_t capacity);
+
+/* Tracked processes that still live. */
+size_t job_process_count(const struct job *job);
+
+/* Adds a process that is there already (attach). */
+void job_add_process(struct job *job, pid_t pid);
+
+/* Steps and records that did not fit and were lost here. */
+uint64_t job_dropped(const struct job *job);
+uint64_t job_steps_incomplete(const struct job *job);
+
+/* Collectives seen by enqueue time only (non-blocking MPI, NCCL without device time). */
+bool job_enqueue_only(const struct job *job);
+
+#endif

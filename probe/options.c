@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "probe/options.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+extern char **environ;
+
+struct source_name {
+	const char *name;
+	unsigned source;
+};
+
+static const struct source_name source_names[] = {
+	{"collectives", PROBE_SOURCE_COLLECTIVES},
+	{"sched", PROBE_SOURCE_SCHED},
+	{"faults", PROBE_SOURCE_FAULTS},
+	{"cgroup", PROBE_SOURCE_CGROUP},
+	{"psi", PROBE_SOURCE_PSI},
+	{"procfs", PROBE_SOURCE_PROCFS},
+	{"tcp", PROBE_SOURCE_TCP},
+	{"nic", PROBE_SOURCE_NIC},
+	{"all", PROBE_SOURCE_ALL},
+	{"none", 0},
+};
+
+/* The options that take a value, with their environment variables. */
+struct value_option {
+	const char *flag;
+	const char *variable;
+	size_t offset; /* of a const char * in struct probe_options */
+};
+
+static const char sources_flag[] = "--sources";
+
+static const struct value_option value_options[] = {
+	{"--coordinator", "SLOWRANK_COORDINATOR", offsetof(struct probe_options, coordinator)},
+	{"--record", "SLOWRANK_RECORD", offsetof(struct probe_options, record)},
+	{"--report", "SLOWRANK_REPORT", offsetof(struct probe_options, report)},
+	{"--alerts", "SLOWRANK_ALERTS", offsetof(struct probe_options, alerts)},
+	{"--pause-file", "SLOWRANK_PAUSE_FILE", offsetof(struct probe_options, pause_file)},
+};
+
+/* Variables that other subcommands read; known, so not reported as misspelt. */
+static const char *const other_variables[] = {"SLOWRANK_SOURCES", "SLOWRANK_QUIET",
+	"SLOWRANK_LISTEN", "SLOWRANK_EXIT_WHEN_DONE", "SLOWRANK_PARENT", "SLOWRANK_READY_FD",
+	"SLOWRANK_FORMAT", "SLOWRANK_OUTPUT", "SLOWRANK_JSON", "SLOWRANK_PID"};
+
+static const char common_help[] =
+	"  --coordinator URL   tcp://host:port or ipc:///path; default: found from the launcher,\n"
+	"                      or started beside the first probe of the job\n"
+	"  --record FILE       the record of the run (default: slowrank-JOB.slr here)\n"
+	"  --report FILE       also write the report as JSON when the job ends\n"
+	"  --alerts FILE       append each alert as one JSON line\n"
+	"  --sources LIST      what to look at: "
+	"collectives,sched,faults,cgroup,psi,procfs,tcp,nic,\n"
+	"                      all (default) or none\n"
+	"  --pause-file FILE   while FILE exists, sources rest (to measure their cost)\n"
+	"  --quiet             no alerts and no report on stderr\n"
+	"  --help              this text\n\n"
+	"Each option has an environment variable: SLOWRANK_RECORD for --record, and so on.\n";
+
+static void **option_slot(struct probe_options *options, size_t offset)
+{
+	return (void **)((char *)options + offset);
+}
+
+static bool parse_sources(const char *list, unsigned *sources)
+{
+	unsigned result = 0;
+
+	while (*list) {
+		size_t length = strcspn(list, ",");
+		size_t i;
+
+		for (i = 0; i < sizeof(source_names) / sizeof(source_names[0]); i++) {
+			if (strlen(source_names[i].name) == length &&
+				strncmp(list, source_names[i].name, length) == 0)
+				break;
+		}
+		if (i == sizeof(source_names) / sizeof(source_names[0])) {
+			fprintf(stderr,
+				"slowrank: no source '%.*s'; use some of collectives,sched,faults,"
+				"cgroup,psi,procfs,tcp,nic, or all, or none\n",
+				(int)length, list);
+			return false;
+		}
+		result |= source_names[i].source;
+		list += length;
+		list += *list == ',';
+	}
+	*sources = result;
+	return true;
+}
+
+static bool variable_known(const char *entry)
+{
+	size_t length = strcspn(entry, "=");
+
+	for (size_t i = 0; i < sizeof(value_options) / sizeof(value_options[0]); i++) {
+		if (strlen(value_options[i].variable) == length &&
+			strncmp(entry, value_options[i].variable, length) == 0)
+			return true;
+	}
+	for (size_t i = 0; i < sizeof(other_variables) / sizeof(other_variables[0]); i++) {
+		if (strlen(other_variables[i]) == length &&
+			strncmp(entry, other_variables[i], length) == 0)
+			return true;
+	}
+	return false;
+}
+
+static bool read_environment(struct probe_options *options)
+{
+	const char *text;
+
+	for (char **entry = environ; entry && *entry; entry++) {
+		if (strncmp(*entry, "SLOWRANK_", 9) == 0 && !variable_known(*entry))
+			fprintf(stderr,
+				"slowrank: the variable %.*s is not one of slowrank's; ignored\n",
+				(int)strcspn(*entry, "="), *entry);
+	}
+	for (size_t i = 0; i < sizeof(value_options) / sizeof(value_options[0]); i++) {
+		text = getenv(value_options[i].variable);
+		if (text && *text)
+			*option_slot(options, value_options[i].offset) = (void *)text;
+	}
+	text = getenv("SLOWRANK_QUIET");
+	options->quiet = text && *text && strcmp(text, "0") != 0;
+	text = getenv("SLOWRANK_SOURCES");
+	return !text || parse_sources(text, &options->sources);
+}
+
+static enum options_result bad(const char *command, const char *problem, const char *word)
+{
+	fprintf(stderr, "slowrank %s: %s%s%s; see 'slowrank %s --help'\n", command, problem,
+		word ? " " : "", word ? word : "", command);
+	return OPTIONS_BAD;
+}
+
+/*
+ * Takes the option at argv[*index], and its value (either "--flag value" or "--flag=value").
+ * Returns OPTIONS_OK when it was one of the common options, OPTIONS_BAD after saying why not.
+ */
+static enum options_result take_common(
+	struct probe_options *options, const char *command, int argc, char **argv, int *index)
+{
+	const char *word = argv[*index];
+	size_t length = strcspn(word, "=");
+	const char *value = word[length] ? word + length + 1 : NULL;
+	size_t i;
+
+	if (strcmp(word, "--quiet") == 0) {
+		options->quiet = true;
+		return OPTIONS_OK;
+	}
+	for (i = 0; i < sizeof(value_options) / sizeof(value_options[0]); i++) {
+		if (strlen(value_options[i].flag) == length &&
+			strncmp(word, value_options[i].flag, length) == 0)
+			break;
+	}
+	bool is_sources =
+		length == sizeof(sources_flag) - 1 && !strncmp(word, sources_flag, length);
+	if (i == sizeof(value_options) / sizeof(value_options[0]) && !is_sources)
+		return bad(command, "no option", word);
+	if (!value && *index + 1 < argc)
+		value = argv[++*index];
+	if (!value || !*value)
+		return bad(command, "a value is missing after", word);
+	if (is_sources)
+		return parse_sources(value, &options->sources) ? OPTIONS_OK : OPTIONS_BAD;
+	*option_slot(options, value_options[i].offset) = (void *)value;
+	return OPTIONS_OK;
+}
+
+enum options_result probe_options_parse_run(struct probe_options *options, int argc, char **argv)
+{
+	*options = (struct probe_options){.sources = PROBE_SOURCE_ALL};
+	if (!read_environment(options))
+		return OPTIONS_BAD;
+	for (int i = 1; i < argc; i++) {
+		if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
+			printf("usage: slowrank run [OPTION...] -- COMMAND [ARG...]\n\n"
+			       "Starts COMMAND and watches every rank below it. The exit status is "
+			       "COMMAND's.\n\n"
+			       "  slowrank run -- mpirun -n 4 ./app     one probe for all ranks of "
+			       "this host\n"
+			       "  mpirun -n 4 slowrank run -- ./app     one probe per rank\n\n%s",
+				common_help);
+			return OPTIONS_HELP;
+		}
+		if (strcmp(argv[i], "--") == 0) {
+			options->command = argv + i + 1;
+			break;
+		}
+		if (argv[i][0] != '-') {
+			options->command = argv + i;
+			break;
+		}
+		enum options_result result = take_common(options, "run", argc, argv, &i);
+		if (result != OPTIONS_OK)
+			return result;
+	}
+	if (!options->command || !options->command[0])
+		return bad("run", "no command to run: put it after --", NULL);
+	return OPTIONS_OK;
+}
+
+static bool add_pid(struct probe_options *options, const char *word)
+{
+	char *end;
+
+	while (*word) {
+		errno = 0;
+		long pid = strtol(word, &end, 10);
+		if (errno || end == word || pid <= 0 || pid > INT32_MAX || (*end && *end != ','))
+			return false;
+		if (options->pid_count == PROBE_ATTACH_PIDS_MAX)
+			return false;
+		options->pids[options->pid_count++] = (pid_t)pid;
+		word = *end ? end + 1 : end;
+	}
+	return true;
+}
+
+enum options_result probe_options_parse_attach(struct probe_options *options, int argc, char **argv)
+{
+	*options = (struct probe_options){.sources = PROBE_SOURCE_ALL};
+	if (!read_environment(options))
+		return OPTIONS_BAD;
+	for (int i = 1; i < argc; i++) {
+		if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
+			printf("usage: slowrank attach --pid PID... [OPTION...]\n\n"
+			       "Watches a job that already runs: the given processes and all below "
+			       "them,\n"
+			       "until they end or Ctrl-C. The job goes on undisturbed.\n\n"
+			       "  --pid PID...        processes, e.g. that of mpirun or of each "
+			       "rank\n%s",
+				common_help);
+			return OPTIONS_HELP;
+		}
+		if (strcmp(argv[i], "--pid") == 0) {
+			if (i + 1 >= argc)
+				return bad("attach", "a value is missing after --pid", NULL);
+			while (i + 1 < argc && argv[i + 1][0] != '-') {
+				if (!add_pid(options, argv[++i]))
+					return bad("attach", "not a process id:", argv[i]);
+			}
+			continue;
+		}
+		enum options_result result = take_common(options, "attach", argc, argv, &i);
+		if (result != OPTIONS_OK)
+			return result;
+	}
+	if (options->pid_count == 0)
+		return bad("attach", "name the processes with --pid", NULL);
+	return OPTIONS_OK;
+}

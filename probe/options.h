@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Options of `run` and `attach`: command line first, then SLOWRANK_... environment variables,
+ * then defaults. Parsed once, then read-only. Strings point into argv or the environment.
+ */
+#ifndef SLOWRANK_PROBE_OPTIONS_H
+#define SLOWRANK_PROBE_OPTIONS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+enum probe_source {
+	PROBE_SOURCE_COLLECTIVES = 1 << 0,
+	PROBE_SOURCE_SCHED = 1 << 1,
+	PROBE_SOURCE_FAULTS = 1 << 2,
+	PROBE_SOURCE_CGROUP = 1 << 3,
+	PROBE_SOURCE_PSI = 1 << 4,
+	PROBE_SOURCE_PROCFS = 1 << 5,
+	PROBE_SOURCE_TCP = 1 << 6,
+	PROBE_SOURCE_NIC = 1 << 7,
+	PROBE_SOURCE_ALL = (1 << 8) - 1,
+};
+
+enum { PROBE_ATTACH_PIDS_MAX = 4096 };
+
+struct probe_options {
+	const char *coordinator; /* URL, or NULL: find or start one */
+	const char *record;	 /* path, or NULL: slowrank-JOB.slr here */
+	const char *report;	 /* JSON report to write at the end, or NULL */
+	const char *alerts;	 /* JSON lines, or NULL */
+	const char *pause_file;	 /* while it exists, sources rest (for bench/overhead), or NULL */
+	unsigned sources;	 /* enum probe_source */
+	bool quiet;		 /* no alerts and no report on stderr */
+	char **command;		 /* run: argv of the job, NULL-terminated */
+	size_t pid_count;	 /* attach */
+	pid_t pids[PROBE_ATTACH_PIDS_MAX];
+};
+
+/* Results of the parsers below. */
+enum options_result {
+	OPTIONS_OK = 0,
+	OPTIONS_HELP = 1, /* help was printed: exit 0 */
+	OPTIONS_BAD = 2,  /* one line was printed to stderr: exit 2 */
+};
+
+enum options_result probe_options_parse_run(struct probe_options *options, int argc, char **argv);
+enum options_result probe_options_parse_attach(
+	struct probe_options *options, int argc, char **argv);
+
+#endif

@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "probe/rank_process.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "probe/attach/collective_table.h"
+#include "probe/attach/communicator_identity.h"
+
+/* Sets a duplicate apart from a split of the same parent with the same number. */
+#define DUPLICATE_COLOR INT32_MIN
+
+struct rank_process *rank_process_create(pid_t pid, bool attached)
+{
+	struct rank_process *process = calloc(1, sizeof(*process));
+
+	if (!process)
+		return NULL;
+	process->pid = pid;
+	process->attached = attached;
+	process->rank = STEP_RANK_UNKNOWN;
+	return process;
+}
+
+void rank_process_destroy(struct rank_process *process)
+{
+	if (!process)
+		return;
+	step_builder_destroy(process->builder);
+	free(process->communicators);
+	free(process);
+}
+
+static struct known_communicator *find_communicator(struct rank_process *process, uint64_t handle)
+{
+	if (process->last_communicator < process->communicator_count &&
+		process->communicators[process->last_communicator].handle == handle)
+		return &process->communicators[process->last_communicator];
+	for (size_t i = 0; i < process->communicator_count; i++) {
+		if (process->communicators[i].handle == handle) {
+			process->last_communicator = i;
+			return &process->communicators[i];
+		}
+	}
+	return NULL;
+}
+
+/* Adds or replaces; NULL when the table is full or memory is short: then it is not joined. */
+static struct known_communicator *add_communicator(
+	struct rank_process *process, uint64_t handle, uint64_t id, bool from_start)
+{
+	struct known_communicator *known = find_communicator(process, handle);
+
+	if (!process->communicators) {
+		process->communicators =
+			calloc(RANK_PROCESS_COMMUNICATORS_MAX, sizeof(*process->communicators));
+		if (!process->communicators)
+			return NULL;
+	}
+	if (!known) {
+		if (process->communicator_count == RANK_PROCESS_COMMUNICATORS_MAX)
+			return NULL;
+		known = &process->communicators[process->communicator_count++];
+	}
+	*known = (struct known_communicator){
+		.handle = handle,
+		.communicator = {.id = id, .own_index = STEP_RANK_UNKNOWN},
+		.from_start = from_start,
+	};
+	return known;
+}
+
+void rank_process_examine(struct rank_process *process)
+{
+	char path[64], name[256];
+	FILE *file;
+
+	if (process->examined)
+		return;
+	process->examined = true;
+	if (launcher_environment_read(process->pid, &process->launcher) == 0 &&
+		process->launcher.rank != STEP_RANK_UNKNOWN) {
+		process->rank = process->launcher.rank;
+		process->rank_known = true;
+		process->world_size = process->launcher.world_size;
+	}
+	snprintf(path, sizeof(path), "/proc/%d/comm", (int)process->pid);
+	file = fopen(path, "re");
+	if (file) {
+		if (fgets(name, sizeof(name), file))
+			snprintf(process->program, sizeof(process->program), "%.*s",
+				(int)strcspn(name, "\n"), name);
+		fclose(file);
+	}
+	process->world_id = communicator_world_id(process->launcher.job_id);
+	if (communicator_world_handles(
+		    process->pid, &process->world_handle, &process->self_handle) < 0)
+		return;
+	struct known_communicator *world = add_communicator(
+		process, process->world_handle, process->world_id, !process->attached);
+	if (world) {
+		world->communicator.size = process->world_size;
+		world->communicator.own_index = process->rank;
+	}
+}
+
+void rank_process_told(struct rank_process *process, const struct event_rank *event)
+{
+	rank_process_examine(process);
+	struct known_communicator *known = find_communicator(process, event->handle);
+
+	if (!known || event->value < 0)
+		return;
+	uint32_t value = (uint32_t)event->value;
+	uint32_t *field =
+		event->is_size ? &known->communicator.size : &known->communicator.own_index;
+	if (*field != value) {
+		*field = value;
+		known->announced = false;
+	}
+	if (known->communicator.id != process->world_id)
+		return;
+	if (event->is_size && process->world_size != value) {
+		process->world_size = value;
+		process->announced = false;
+	} else if (!event->is_size && (!process->rank_known || process->rank != value)) {
+		process->rank = value;
+		process->rank_known = true;
+		process->announced = false;
+	}
+}
+
+static void forget_communicator(struct rank_process *process, uint64_t handle)
+{
+	struct known_communicator *known = find_communicator(process, handle);
+
+	if (known)
+		*known = process->communicators[--process->communicator_count];
+}
+
+void rank_process_communicator(struct rank_process *process, const struct event_communicator *event)
+{
+	const struct collective_row *row = &collective_rows[event->row];
+	struct known_communicator *parent, *made;
+	uint64_t id = 0;
+	bool from_start = true;
+
+	rank_process_examine(process);
+	if (event->destroyed) {
+		forget_communicator(process, event->handle);
+		return;
+	}
+	if (event->handle == 0)
+		return; /* the caller is no member of what was made */
+	parent = event->parent ? find_communicator(process, event->parent) : NULL;
+	switch (row->action) {
+	case ROW_ACTION_CREATE_UNIQUE_ID:
+		if (event->unique_id_valid)
+			id = communicator_id_from_unique(
+				event->unique_id, sizeof(event->unique_id));
+		break;
+	case ROW_ACTION_SPLIT:
+	case ROW_ACTION_DUPLICATE:
+		/* A parent from before an attach: how often it was split is not known alike on all. */
+		if (parent && parent->communicator.id && parent->from_start)
+			id = communicator_id_from_parent(parent->communicator.id, event->sequence,
+				row->action == ROW_ACTION_SPLIT ? event->color : DUPLICATE_COLOR);
+		break;
+	default:
+		/* By group: disjoint groups may make several at once, which cannot be told apart
+		 * from here. Seen, but not joined: better than joined wrongly. */
+		break;
+	}
+	made = add_communicator(process, event->handle, id, from_start);
+	if (!made)
+		return;
+	if (event->rank_count > 0)
+		made->communicator.size = (uint32_t)event->rank_count;
+	else if (row->action == ROW_ACTION_DUPLICATE && parent)
+		made->communicator.size = parent->communicator.size;
+	if (event->rank >= 0)
+		made->communicator.own_index = (uint32_t)event->rank;
+	/* The largest communicator that names our rank is the world, where no launcher said so. */
+	if (!process->rank_known && event->rank >= 0 && event->rank_count > 0 &&
+		(uint32_t)event->rank_count >= process->world_size) {
+		process->rank = (uint32_t)event->rank;
+		process->world_size = (uint32_t)event->rank_count;
+		process->announced = false;
+	}
+}
+
+void activity_from_event(struct activity *out, const struct event_activity *in)
+{
+	*out = (struct activity){
+		.preempted_ns = (int64_t)in->preempted_ns,
+		.throttled_ns = (int64_t)in->throttled_ns,
+		.block_io_ns = (int64_t)in->block_io_ns,
+		.asleep_ns = (int64_t)in->asleep_ns,
+		.major_fault_ns = (int64_t)in->major_fault_ns,
+		.minor_fault_ns = (int64_t)in->minor_fault_ns,
+		.comm_call_ns = (int64_t)in->comm_call_ns,
+		.major_faults = in->major_faults,
+		.minor_faults = in->minor_faults,
+	};
+}
+
+bool rank_process_part(struct rank_process *process, const struct event_collective *event,
+	struct collective_part *part)
+{
+	const struct collective_row *row;
+
+	if (event->row >= collective_row_count)
+		return false;
+	row = &collective_rows[event->row];
+	if (row->kind != ROW_COLLECTIVE)
+		return false;
+	rank_process_examine(process);
+	struct known_communicator *known = find_communicator(process, event->handle);
+	size_t element_bytes = collective_datatype_bytes(row, event->datatype);
+
+	*part = (struct collective_part){
+		.communicator_id = known ? known->communicator.id : 0,
+		.sequence = event->sequence,
+		.length_bytes = event->count * (element_bytes ? element_bytes : 1),
+		.arrival = {(int64_t)event->arrival_ns},
+		.departure = {(int64_t)event->departure_ns},
+		.root = event->root >= 0 ? event->root : STEP_ROOT_NONE,
+		.operation = row->operation,
+	};
+	if (!row->blocking || (event->flags & EVENT_COLLECTIVE_NO_RETURN))
+		part->flags |= PART_ENQUEUE_ONLY;
+	if (process->attached && !(known && known->from_start))
+		part->flags |= PART_SEQUENCE_RELATIVE;
+	if (process->self_handle && event->handle == process->self_handle)
+		part->communicator_id = 0;
+	activity_from_event(&part->before, &event->before);
+	activity_from_event(&part->inside, &event->inside);
+	return true;
+}

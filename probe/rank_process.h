@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One process of the job: who it is (rank), which communicators it holds, and its step builder
+ * once it has taken part in a collective. Used by job.c alone; one thread.
+ */
+#ifndef SLOWRANK_PROBE_RANK_PROCESS_H
+#define SLOWRANK_PROBE_RANK_PROCESS_H
+
+#include <sys/types.h>
+
+#include "bpf/event_layout.h"
+#include "probe/attach/launcher_environment.h"
+#include "probe/step/builder.h"
+#include "probe/wire/message.h"
+
+enum {
+	/* Communicators remembered per process; further ones are seen but not joined. */
+	RANK_PROCESS_COMMUNICATORS_MAX = 1024,
+};
+
+struct known_communicator {
+	uint64_t handle;
+	struct communicator communicator;
+	bool from_start; /* its creation was seen, so its sequence numbers are absolute */
+	bool announced;	 /* was put into a batch */
+};
+
+struct rank_process {
+	pid_t pid;
+	bool exited;
+	int32_t exit_code;
+	bool examined;	/* environment and world handle were read */
+	bool attached;	/* ran before the probe did */
+	bool announced; /* was put into a batch, and nothing changed since */
+	bool rank_known;
+	uint32_t rank;
+	uint32_t world_size;
+	uint64_t world_handle, self_handle;
+	uint64_t world_id;
+	int64_t first_part_ns; /* when it first took part in a collective; 0 = not yet */
+	struct launcher_environment launcher;
+	char program[STEP_NAME_LENGTH_MAX + 1];
+	struct step_builder *builder; /* NULL until it takes part */
+	size_t communicator_count;
+	struct known_communicator *communicators;
+	size_t last_communicator; /* where the last look-up ended */
+};
+
+/* Returns NULL without memory. */
+struct rank_process *rank_process_create(pid_t pid, bool attached);
+void rank_process_destroy(struct rank_process *process); /* NULL is fine */
+
+/* Reads rank, world size and the world's handle from the live process, once. */
+void rank_process_examine(struct rank_process *process);
+
+/* A library told the process a rank or a size. */
+void rank_process_told(struct rank_process *process, const struct event_rank *event);
+
+/* A communicator was made, split or freed. */
+void rank_process_communicator(
+	struct rank_process *process, const struct event_communicator *event);
+
+/* Fills a part from a record; false for rows that are no collective. */
+bool rank_process_part(struct rank_process *process, const struct event_collective *event,
+	struct collective_part *part);
+
+void activity_from_event(struct activity *out, const struct event_activity *in);
+
+#endif

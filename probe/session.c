@@ -1,0 +1,421 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "probe/session.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "probe/attach/library.h"
+#include "probe/job.h"
+#include "probe/samplers.h"
+#include "probe/sources/bpf_source.h"
+#include "probe/uplink.h"
+
+enum {
+	POLL_MS = 50,	  /* how often the kernel's ring is emptied */
+	BATCH_MS = 250,	  /* how often finished steps are sent: an alert is due within 1 s */
+	SAMPLE_MS = 1000, /* counters of cgroup, PSI, sockets */
+	LIBRARIES_MAX = 64,
+	WATCHED_MAX = 4096,	 /* processes whose mappings are looked at again */
+	LOOKS_PER_PROCESS = 400, /* at POLL_MS apart: 20 s, then every SLOW_LOOK_MS */
+	SLOW_LOOK_MS = 2000,
+	FLUSH_TIMEOUT_MS = 5000,
+	REPORT_TIMEOUT_MS = 20000,
+};
+
+/* A process whose libraries may still come (dlopen). */
+struct watched {
+	pid_t pid;
+	unsigned looks;
+};
+
+struct session {
+	const struct probe_options *options;
+	struct bpf_source *bpf; /* NULL: no rights or no kernel support; why_no_bpf says it */
+	char why_no_bpf[WIRE_DETAIL_LENGTH_MAX + 1];
+	struct job *job;
+	struct samplers *samplers;
+	struct uplink *uplink;
+	pid_t coordinator;
+	char job_id[STEP_NAME_LENGTH_MAX + 1];
+	uint64_t probe_id, host_id, next_number;
+	uint64_t events, dropped_seen;
+	bool paused;
+	bool refusal_told;
+	size_t watched_count;
+	struct watched watched[WATCHED_MAX];
+	size_t source_count; /* as last sent */
+	struct message_source sources[WIRE_SOURCES_MAX];
+};
+
+static struct host_ns host_now(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (struct host_ns){(int64_t)now.tv_sec * 1000000000 + now.tv_nsec};
+}
+
+static int64_t unix_offset_ns(void)
+{
+	struct timespec real, monotonic;
+
+	clock_gettime(CLOCK_MONOTONIC, &monotonic);
+	clock_gettime(CLOCK_REALTIME, &real);
+	return ((int64_t)real.tv_sec - monotonic.tv_sec) * 1000000000 +
+	       (real.tv_nsec - monotonic.tv_nsec);
+}
+
+/* Two probes with one boot id share CLOCK_MONOTONIC, whatever network namespace they are in. */
+static uint64_t boot_hash(void)
+{
+	uint64_t hash = 14695981039346656037u; /* FNV-1a, 64 bits */
+	char text[64] = "";
+	FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
+
+	if (file) {
+		if (!fgets(text, sizeof(text), file))
+			text[0] = '\0';
+		fclose(file);
+	}
+	if (!text[0])
+		gethostname(text, sizeof(text) - 1);
+	for (const char *c = text; *c; c++)
+		hash = (hash ^ (uint8_t)*c) * 1099511628211u;
+	return hash;
+}
+
+static void open_bpf(struct session *session)
+{
+	unsigned wanted = session->options->sources;
+	struct bpf_source_options bpf_options = {
+		.collectives = wanted & PROBE_SOURCE_COLLECTIVES,
+		.sched = wanted & PROBE_SOURCE_SCHED,
+		.faults = wanted & PROBE_SOURCE_FAULTS,
+	};
+
+	if (!(wanted & (PROBE_SOURCE_COLLECTIVES | PROBE_SOURCE_SCHED | PROBE_SOURCE_FAULTS))) {
+		snprintf(session->why_no_bpf, sizeof(session->why_no_bpf), "not asked for");
+		return;
+	}
+	if (bpf_source_create(&bpf_options, &session->bpf, session->why_no_bpf) < 0) {
+		session->bpf = NULL;
+		fprintf(stderr, "slowrank: the job runs unwatched: %s\n", session->why_no_bpf);
+	}
+}
+
+int session_create(const struct probe_options *options, const struct job_place *place,
+	bool attached, struct session **result)
+{
+	char host[STEP_NAME_LENGTH_MAX + 1] = "", url[COORDINATOR_URL_LENGTH], why[256];
+	struct session *session = calloc(1, sizeof(*session));
+	struct uplink_options uplink_options = {.url = url, .spool_path = "/tmp"};
+	int error;
+
+	if (!session)
+		return -ENOMEM;
+	session->options = options;
+	gethostname(host, sizeof(host) - 1);
+	snprintf(session->job_id, sizeof(session->job_id), "%s", place->job_id);
+	if (getrandom(&session->probe_id, sizeof(session->probe_id), 0) < 0)
+		session->probe_id = (uint64_t)host_now().value ^ (uint64_t)getpid();
+	session->host_id = boot_hash();
+	open_bpf(session);
+	error = job_create(
+		&(struct job_options){.host = host, .attached = attached}, &session->job);
+	if (error == 0)
+		error = samplers_create(options->sources, &session->samplers);
+	if (error < 0)
+		goto fail;
+	error = coordinator_process_ensure(options, place, url, &session->coordinator, why);
+	if (error < 0) {
+		fprintf(stderr, "slowrank: %s\n", why);
+		goto fail;
+	}
+	error = uplink_create(&uplink_options, &session->uplink);
+	if (error < 0) {
+		fprintf(stderr,
+			"slowrank: cannot use the coordinator URL %s (%s); use tcp://HOST:PORT or "
+			"ipc:///PATH\n",
+			url, strerror(-error));
+		goto fail;
+	}
+	*result = session;
+	return 0;
+fail:
+	session_destroy(session);
+	return error;
+}
+
+void session_destroy(struct session *session)
+{
+	if (!session)
+		return;
+	uplink_destroy(session->uplink);
+	samplers_destroy(session->samplers);
+	job_destroy(session->job);
+	bpf_source_destroy(session->bpf);
+	free(session);
+}
+
+static void attach_files(struct session *session, const struct library_file *files, size_t count)
+{
+	size_t skipped;
+
+	for (size_t i = 0; session->bpf && i < count; i++)
+		(void)bpf_source_attach_library(session->bpf, &files[i], &skipped);
+}
+
+void session_prepare_command(struct session *session, char *const argv[])
+{
+	static struct library_file files[LIBRARIES_MAX];
+	size_t count = 0;
+
+	if (session->bpf && library_find_for_command(argv, files, LIBRARIES_MAX, &count) == 0)
+		attach_files(session, files, count);
+}
+
+/* Looks at what a process has mapped; false when it is gone. */
+static bool look_at(struct session *session, pid_t pid)
+{
+	static struct library_file files[LIBRARIES_MAX];
+	size_t count = 0;
+	int result = library_find_in_process(pid, files, LIBRARIES_MAX, &count);
+
+	if (result == 0)
+		attach_files(session, files, count);
+	return result != -ESRCH;
+}
+
+static void on_new_program(void *context, pid_t pid)
+{
+	struct session *session = context;
+	size_t i;
+
+	for (i = 0; i < session->watched_count && session->watched[i].pid != pid; i++)
+		;
+	if (i == WATCHED_MAX)
+		return; /* its libraries were most likely found already, through another process */
+	session->watched[i] = (struct watched){.pid = pid};
+	if (i == session->watched_count)
+		session->watched_count++;
+	look_at(session, pid);
+}
+
+/* Libraries that come later (dlopen): often at first, seldom after. */
+static void look_again(struct session *session, int64_t tick)
+{
+	for (size_t i = 0; i < session->watched_count;) {
+		struct watched *watched = &session->watched[i];
+		bool due = watched->looks < LOOKS_PER_PROCESS
+				   ? watched->looks < 20 || tick % 4 == 0
+				   : tick % (SLOW_LOOK_MS / POLL_MS) == 0;
+
+		watched->looks += watched->looks < LOOKS_PER_PROCESS;
+		if (due && !look_at(session, watched->pid))
+			*watched = session->watched[--session->watched_count];
+		else
+			i++;
+	}
+}
+
+void session_track(struct session *session, pid_t pid)
+{
+	if (session->bpf && bpf_source_track(session->bpf, (uint32_t)pid) < 0)
+		fprintf(stderr, "slowrank: cannot follow process %d\n", (int)pid);
+	job_add_process(session->job, pid);
+	on_new_program(session, pid);
+}
+
+static void on_event(void *context, const struct event_header *event)
+{
+	struct session *session = context;
+
+	session->events++;
+	job_event(session->job, event, on_new_program, session);
+}
+
+static void empty_ring(struct session *session)
+{
+	uint64_t dropped;
+
+	if (!session->bpf)
+		return;
+	if (bpf_source_poll(session->bpf, on_event, session) < 0)
+		return;
+	dropped = bpf_source_dropped(session->bpf);
+	if (dropped != session->dropped_seen) {
+		job_lost(session->job, dropped - session->dropped_seen);
+		session->dropped_seen = dropped;
+	}
+}
+
+static void follow_pause_file(struct session *session)
+{
+	bool paused;
+
+	if (!session->options->pause_file || !session->bpf)
+		return;
+	paused = access(session->options->pause_file, F_OK) == 0;
+	if (paused != session->paused) {
+		(void)bpf_source_pause(session->bpf, paused);
+		session->paused = paused;
+	}
+}
+
+static void fill_counters(const struct session *session, struct message_counters *counters)
+{
+	struct uplink_state state;
+	struct rusage usage;
+
+	uplink_get_state(session->uplink, &state);
+	getrusage(RUSAGE_SELF, &usage);
+	*counters = (struct message_counters){
+		.events = session->events,
+		.dropped = session->dropped_seen + job_dropped(session->job),
+		.steps_incomplete = job_steps_incomplete(session->job),
+		.batches_spooled = state.batches_spooled,
+		.batches_lost = state.batches_lost,
+		.cpu_ns = (uint64_t)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1000000000u +
+			  (uint64_t)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * 1000u,
+		.resident_bytes = (uint64_t)usage.ru_maxrss * 1024u,
+	};
+}
+
+static void put_source(
+	struct message_source *source, const char *name, enum source_state state, const char *why)
+{
+	snprintf(source->name, sizeof(source->name), "%s", name);
+	source->state = (uint8_t)state;
+	snprintf(source->why, sizeof(source->why), "%s", why);
+}
+
+/* What every source sees now; compared with what was sent last. */
+static size_t gather_sources(struct session *session, struct message_source *sources)
+{
+	static const char *const bpf_names[] = {
+		"bpf.collectives", "bpf.sched", "bpf.throttle", "bpf.faults"};
+	size_t count = 0;
+
+	if (session->bpf) {
+		count = bpf_source_states(session->bpf, sources, WIRE_SOURCES_MAX);
+	} else {
+		for (; count < sizeof(bpf_names) / sizeof(bpf_names[0]); count++)
+			put_source(&sources[count], bpf_names[count], SOURCE_MISSING,
+				session->why_no_bpf);
+	}
+	count += samplers_states(session->samplers, sources + count, WIRE_SOURCES_MAX - count);
+	if (count < WIRE_SOURCES_MAX)
+		put_source(&sources[count++], "device.time", SOURCE_MISSING,
+			job_enqueue_only(session->job)
+				? "collectives seen by enqueue time only: waits are not judged"
+				: "no source of device time: host times only");
+	return count;
+}
+
+static void send_batch(struct session *session, bool final)
+{
+	static struct message_source now_sources[WIRE_SOURCES_MAX];
+	struct message_batch batch = {
+		.probe_id = session->probe_id,
+		.host_id = session->host_id,
+		.unix_offset_ns = unix_offset_ns(),
+		.final = final,
+	};
+	memset(now_sources, 0, sizeof(now_sources)); /* compared as bytes below */
+	size_t source_count = gather_sources(session, now_sources);
+	bool content = job_fill_batch(session->job, &batch);
+
+	batch.sample_count = samplers_take(session->samplers, &batch.samples);
+	if (source_count != session->source_count ||
+		memcmp(now_sources, session->sources, source_count * sizeof(now_sources[0]))) {
+		memcpy(session->sources, now_sources, source_count * sizeof(now_sources[0]));
+		session->source_count = source_count;
+		batch.sources = session->sources;
+		batch.source_count = source_count;
+	}
+	if (content || batch.sample_count || batch.source_count || final) {
+		snprintf(batch.job_id, sizeof(batch.job_id), "%s", session->job_id);
+		fill_counters(session, &batch.counters);
+		batch.number = session->next_number++;
+		(void)uplink_send(session->uplink, &batch, host_now()); /* counted as lost there */
+	}
+	job_batch_done(session->job);
+}
+
+static void take_replies(struct session *session)
+{
+	struct message_reply reply;
+
+	while (uplink_take_reply(session->uplink, &reply)) {
+		if (!reply.accepted && !session->refusal_told) {
+			fprintf(stderr, "slowrank: the coordinator refuses our batches: %s\n",
+				reply.why);
+			session->refusal_told = true;
+		}
+	}
+}
+
+/* One turn of the loop, POLL_MS after the last. */
+static void turn(struct session *session, int64_t tick)
+{
+	follow_pause_file(session);
+	empty_ring(session);
+	look_again(session, tick);
+	if (tick % (SAMPLE_MS / POLL_MS) == 0)
+		samplers_sample(session->samplers, session->job, host_now());
+	if (tick % (BATCH_MS / POLL_MS) == 0) {
+		job_tick(session->job, host_now());
+		send_batch(session, false);
+		take_replies(session);
+	}
+}
+
+void session_run(struct session *session, pid_t leader, const volatile int *stop)
+{
+	int leader_fd = leader > 0 ? (int)syscall(SYS_pidfd_open, leader, 0) : -1;
+	int64_t tick = 0, next_ms = host_now().value / 1000000;
+
+	for (;;) {
+		struct pollfd waiter = {.fd = leader_fd, .events = POLLIN};
+
+		next_ms += POLL_MS;
+		int64_t wait_ms = next_ms - host_now().value / 1000000;
+		if (wait_ms < 1) { /* late: do not try to catch up */
+			wait_ms = 1;
+			next_ms = host_now().value / 1000000;
+		}
+		int ready = poll(&waiter, 1, (int)wait_ms);
+		turn(session, tick++);
+		if (*stop || ready > 0)
+			break;
+		if (leader_fd < 0 && job_process_count(session->job) == 0)
+			break;
+		if (leader_fd < 0 && leader > 0 && kill(leader, 0) < 0 && errno == ESRCH)
+			break;
+	}
+	if (leader_fd >= 0)
+		close(leader_fd);
+}
+
+void session_finish(struct session *session)
+{
+	empty_ring(session);
+	samplers_sample(session->samplers, session->job, host_now());
+	job_finish(session->job, host_now());
+	send_batch(session, true);
+	if (uplink_flush(session->uplink, FLUSH_TIMEOUT_MS) < 0)
+		fprintf(stderr, "slowrank: the coordinator does not answer; the end of the record "
+				"is missing\n");
+	take_replies(session);
+	coordinator_process_wait(session->coordinator, REPORT_TIMEOUT_MS);
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The probe at work: sources, job, samplers and uplink in one loop, until the job ends. Opened
+ * before the job starts, so that probes are in place before its first collective. One thread
+ * (nng has its own, behind the uplink).
+ */
+#ifndef SLOWRANK_PROBE_SESSION_H
+#define SLOWRANK_PROBE_SESSION_H
+
+#include <sys/types.h>
+
+#include "probe/coordinator_process.h"
+#include "probe/options.h"
+
+struct session;
+
+/*
+ * Loads the sources, finds or starts the coordinator. What cannot work is told in one line on
+ * stderr and in the coverage; only memory errors and an unusable URL fail. Returns 0 or a
+ * negative errno after one line on stderr. The caller owns it.
+ */
+int session_create(const struct probe_options *options, const struct job_place *place,
+	bool attached, struct session **session) __attribute__((warn_unused_result));
+void session_destroy(struct session *session); /* NULL is fine */
+
+/* Follows pid and what it starts. */
+void session_track(struct session *session, pid_t pid);
+/* Attaches to the libraries that a command will load. */
+void session_prepare_command(struct session *session, char *const argv[]);
+
+/*
+ * Works until every tracked process has ended or *stop is set. leader: the process whose end
+ * ends the session even when it left others behind; 0 = none.
+ */
+void session_run(struct session *session, pid_t leader, const volatile int *stop);
+
+/* Sends what is left, waits for the coordinator's report (bounded). */
+void session_finish(struct session *session);
+
+#endif

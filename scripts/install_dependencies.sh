@@ -1,0 +1,40 @@
+#!/usr/bin/env bash
+# Installs Debian packages: `build` (to build and run slowrank), `demo` (to run a real MPI job),
+# `test` (all that the tests need). As root or with sudo. Installs nothing that is there already.
+set -euo pipefail
+
+build=(build-essential cmake ninja-build pkg-config clang llvm bpftool libbpf-dev libelf-dev zlib1g-dev
+	libnng-dev libmsgpack-dev)
+demo=(openmpi-bin libopenmpi-dev python3)
+test=(libcmocka-dev libibverbs-dev iproute2 hpcc libclang-rt-14-dev util-linux procps jq)
+
+wanted=()
+for group in "$@"; do
+	case $group in
+	build) wanted+=("${build[@]}") ;;
+	demo) wanted+=("${demo[@]}") ;;
+	test) wanted+=("${test[@]}") ;;
+	*)
+		echo "usage: $0 build|demo|test..." >&2
+		exit 2
+		;;
+	esac
+done
+
+missing=()
+for package in "${wanted[@]}"; do
+	dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null | grep -qx installed || missing+=("$package")
+done
+((${#missing[@]})) || exit 0
+
+as_root=()
+if [[ $EUID -ne 0 ]]; then
+	command -v sudo >/dev/null || {
+		echo "install_dependencies: run as root, or install sudo; missing: ${missing[*]}" >&2
+		exit 2
+	}
+	as_root=(sudo)
+fi
+echo "installing: ${missing[*]}"
+"${as_root[@]}" apt-get update -qq
+"${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null

@@ -1,0 +1,49 @@
+#!/usr/bin/env bash
+# Installs what the tests need, builds with warnings as errors, runs every test through ctest:
+# the main build, then the sanitizer builds (address+undefined, thread) and the fuzz targets.
+# usage: scripts/test.sh [ctest option...]       e.g. scripts/test.sh -R wire
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+scripts/install_dependencies.sh build demo test
+
+# Privileged tests need root; everything runs under one user, so that build files stay readable.
+as_root=()
+if [[ $EUID -ne 0 ]] && command -v sudo >/dev/null; then
+	as_root=(sudo -E)
+fi
+jobs=$(nproc)
+
+build() { # directory option...
+	local directory=$1
+	shift
+	cmake -S . -B "$directory" -G Ninja -DSLOWRANK_WERROR=ON "$@" >"$directory.configure.log" 2>&1 || {
+		cat "$directory.configure.log" >&2
+		return 1
+	}
+	rm -f "$directory.configure.log"
+	ninja -C "$directory" -j"$jobs" --quiet
+}
+
+echo "== build"
+build build
+echo "== sanitizer and fuzz builds"
+build build-address -DSLOWRANK_SANITIZE=address,undefined
+build build-thread -DSLOWRANK_SANITIZE=thread
+build build-fuzz -DSLOWRANK_FUZZ=ON -DCMAKE_C_COMPILER=clang
+
+status=0
+run_tests() { # directory ctest-option...
+	local directory=$1
+	shift
+	"${as_root[@]}" ctest --test-dir "$directory" --output-on-failure --no-tests=error "$@" || status=1
+}
+echo "== address and undefined behaviour sanitizers: unit tests"
+run_tests build-address -L unit -j"$jobs"
+echo "== thread sanitizer: unit tests"
+run_tests build-thread -L unit -j"$jobs"
+echo "== fuzz targets (bounded)"
+run_tests build-fuzz -L fuzz
+echo "== all tests"
+run_tests build "$@"
+exit $status

@@ -17,6 +17,8 @@ enum {
 	WIRE_INTERVALS_PER_BATCH_MAX = 65536,
 	WIRE_SAMPLES_PER_BATCH_MAX = 65536,
 	WIRE_SOURCES_MAX = 64,
+	WIRE_COMMUNICATORS_PER_BATCH_MAX = 65536,
+	WIRE_PARTS_PER_BATCH_MAX = 262144, /* collective parts of all steps of a batch together */
 	WIRE_DETAIL_LENGTH_MAX = 255, /* free text, without the NUL */
 };
 

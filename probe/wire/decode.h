@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Turns bytes from the network or a record back into messages, trusting none of them: every
+ * claimed length is checked against the bytes that are left before memory is taken, and the
+ * memory of one message is bounded (WIRE_DECODED_BYTES_MAX). No state; any thread.
+ */
+#ifndef SLOWRANK_PROBE_WIRE_DECODE_H
+#define SLOWRANK_PROBE_WIRE_DECODE_H
+
+#include "probe/wire/message.h"
+
+enum { WIRE_DECODED_BYTES_MAX = 128 * 1024 * 1024 };
+
+/*
+ * Decodes one batch or reply. Returns 0; -EPROTONOSUPPORT for another wire version; -EBADMSG
+ * for bytes that are not such a message; -EMSGSIZE over a limit; -ENOMEM. On failure why (when
+ * not NULL) holds one line that says what is wrong, and the result is untouched.
+ *
+ * A decoded batch keeps these promises: ranks are below STEP_RANK_COUNT_MAX; counts are within
+ * the limits of message.h; strings are UTF-8 without control characters and end in a NUL; times
+ * are not negative; no end is before its start; parts are in order of arrival; a step's four
+ * times are not negative. Enums may hold numbers that this version does not know.
+ *
+ * The caller owns *batch and frees it with message_batch_destroy().
+ */
+int wire_decode_batch(const void *bytes, size_t length, struct message_batch **batch,
+	char why[WIRE_DETAIL_LENGTH_MAX + 1]) __attribute__((warn_unused_result));
+int wire_decode_reply(const void *bytes, size_t length, struct message_reply *reply,
+	char why[WIRE_DETAIL_LENGTH_MAX + 1]) __attribute__((warn_unused_result));
+
+/* Frees a batch that wire_decode_batch() made, and nothing else. NULL is fine. */
+void message_batch_destroy(struct message_batch *batch);
+
+#endif

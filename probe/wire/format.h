@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Numbers that encoder and decoder share; docs/wire.md explains the layout. Append-only within
+ * a WIRE_VERSION: fields are added at the end of an array, and a reader skips what it does not
+ * know. Private to probe/wire.
+ */
+#ifndef SLOWRANK_PROBE_WIRE_FORMAT_H
+#define SLOWRANK_PROBE_WIRE_FORMAT_H
+
+#include "probe/wire/message.h"
+
+enum wire_type {
+	WIRE_TYPE_BATCH = 1,
+	WIRE_TYPE_REPLY = 2,
+};
+
+enum {
+	WIRE_TIME_QUANTUM_NS = 100,
+	WIRE_ACTIVITY_NOISE_NS = 1000,
+	WIRE_DEPTH_MAX = 8, /* arrays within arrays, in fields that are skipped */
+
+	/* Fields that every array of this version has at least. */
+	WIRE_BATCH_FIELDS = 20,
+	WIRE_REPLY_FIELDS = 11,
+	WIRE_PREVIOUS_FIELDS = 4,
+	WIRE_COUNTERS_FIELDS = 7,
+	WIRE_SOURCE_FIELDS = 3,
+	WIRE_RANK_FIELDS = 8,
+	WIRE_COMMUNICATOR_FIELDS = 4,
+	WIRE_TOKEN_FIELDS = 5,
+	WIRE_SCHEDULE_FIELDS = 2,
+	WIRE_STEP_FIELDS = 15, /* a 16th, the sequence jumps, only where there are any */
+	WIRE_INTERVAL_FIELDS = 7,
+	WIRE_SAMPLE_FIELDS = 4,
+};
+
+/* Absolute times, in ns: below 2^61, which is 73 years after the clock's zero. */
+#define WIRE_TIME_NS_MAX (INT64_C(1) << 61)
+#define WIRE_QUANTA_MAX (WIRE_TIME_NS_MAX / WIRE_TIME_QUANTUM_NS)
+
+/*
+ * An activity is a mask and then one number for each bit that is set, in this order. The usual
+ * ones come first, so that the mask mostly takes one byte. ns fields are in quanta.
+ */
+enum wire_activity_bit {
+	WIRE_ACTIVITY_INSIDE = 1 << 0, /* of the part's inside, not its before; carries no number */
+	WIRE_ACTIVITY_PREEMPTED = 1 << 1,
+	WIRE_ACTIVITY_ASLEEP = 1 << 2,
+	WIRE_ACTIVITY_MINOR_FAULT = 1 << 3,
+	WIRE_ACTIVITY_MINOR_FAULTS = 1 << 4,
+	WIRE_ACTIVITY_THROTTLED = 1 << 5,
+	WIRE_ACTIVITY_COMM_CALL = 1 << 6,
+	WIRE_ACTIVITY_MAJOR_FAULT = 1 << 7,
+	WIRE_ACTIVITY_MAJOR_FAULTS = 1 << 8,
+	WIRE_ACTIVITY_BLOCK_IO = 1 << 9,
+	WIRE_ACTIVITY_MASK_MAX = (1 << 10) - 1,
+};
+
+#endif

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Options of run and attach: precedence, bad words, what is left for the command. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "probe/options.h"
+
+static struct probe_options options;
+
+static enum options_result parse_run(char **argv)
+{
+	int argc = 0;
+
+	while (argv[argc])
+		argc++;
+	return probe_options_parse_run(&options, argc, argv);
+}
+
+static void test_command_after_dashes(void **state)
+{
+	char *argv[] = {
+		"run", "--record", "x.slr", "--quiet", "--", "mpirun", "--record", "y", NULL};
+
+	(void)state;
+	assert_int_equal(parse_run(argv), OPTIONS_OK);
+	assert_string_equal(options.record, "x.slr");
+	assert_true(options.quiet);
+	assert_string_equal(options.command[0], "mpirun");
+	assert_string_equal(options.command[1], "--record");
+}
+
+static void test_command_without_dashes(void **state)
+{
+	char *argv[] = {"run", "--alerts=a.jsonl", "./app", "--quiet", NULL};
+
+	(void)state;
+	assert_int_equal(parse_run(argv), OPTIONS_OK);
+	assert_string_equal(options.alerts, "a.jsonl");
+	assert_false(options.quiet);
+	assert_string_equal(options.command[1], "--quiet");
+}
+
+static void test_command_line_wins_over_environment(void **state)
+{
+	char *from_environment[] = {"run", "app", NULL};
+	char *from_both[] = {"run", "--record", "b.slr", "app", NULL};
+
+	(void)state;
+	setenv("SLOWRANK_RECORD", "a.slr", 1);
+	assert_int_equal(parse_run(from_environment), OPTIONS_OK);
+	assert_string_equal(options.record, "a.slr");
+	assert_int_equal(parse_run(from_both), OPTIONS_OK);
+	assert_string_equal(options.record, "b.slr");
+	unsetenv("SLOWRANK_RECORD");
+}
+
+static void test_sources(void **state)
+{
+	char *some[] = {"run", "--sources", "collectives,tcp", "app", NULL};
+	char *none[] = {"run", "--sources", "none", "app", NULL};
+	char *unknown[] = {"run", "--sources", "collectives,nonsense", "app", NULL};
+
+	(void)state;
+	assert_int_equal(parse_run(some), OPTIONS_OK);
+	assert_int_equal(options.sources, PROBE_SOURCE_COLLECTIVES | PROBE_SOURCE_TCP);
+	assert_int_equal(parse_run(none), OPTIONS_OK);
+	assert_int_equal(options.sources, 0);
+	assert_int_equal(parse_run(unknown), OPTIONS_BAD);
+}
+
+static void test_bad_words(void **state)
+{
+	char *no_command[] = {"run", "--quiet", NULL};
+	char *nothing_after[] = {"run", "--", NULL};
+	char *unknown[] = {"run", "--recrod", "x", "--", "app", NULL};
+	char *no_value[] = {"run", "--record", NULL};
+	char *prefix[] = {"run", "--rec", "x", "--", "app", NULL};
+
+	(void)state;
+	assert_int_equal(parse_run(no_command), OPTIONS_BAD);
+	assert_int_equal(parse_run(nothing_after), OPTIONS_BAD);
+	assert_int_equal(parse_run(unknown), OPTIONS_BAD);
+	assert_int_equal(parse_run(no_value), OPTIONS_BAD);
+	assert_int_equal(parse_run(prefix), OPTIONS_BAD);
+}
+
+static void test_attach_pids(void **state)
+{
+	char *good[] = {"attach", "--pid", "12", "13,14", "--record", "x", NULL};
+	char *bad[] = {"attach", "--pid", "12x", NULL};
+	char *zero[] = {"attach", "--pid", "0", NULL};
+	char *none[] = {"attach", "--record", "x", NULL};
+
+	(void)state;
+	assert_int_equal(probe_options_parse_attach(&options, 6, good), OPTIONS_OK);
+	assert_int_equal(options.pid_count, 3);
+	assert_int_equal(options.pids[2], 14);
+	assert_int_equal(probe_options_parse_attach(&options, 3, bad), OPTIONS_BAD);
+	assert_int_equal(probe_options_parse_attach(&options, 3, zero), OPTIONS_BAD);
+	assert_int_equal(probe_options_parse_attach(&options, 3, none), OPTIONS_BAD);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_command_after_dashes),
+		cmocka_unit_test(test_command_without_dashes),
+		cmocka_unit_test(test_command_line_wins_over_environment),
+		cmocka_unit_test(test_sources),
+		cmocka_unit_test(test_bad_words),
+		cmocka_unit_test(test_attach_pids),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

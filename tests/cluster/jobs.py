@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Starting jobs of the workload, alone or under slowrank, and reading what they leave behind.
+
+Python's standard library only. Everything here is for one machine; tests/cluster/cluster.sh
+makes several nodes of it.
+"""
+import json
+import os
+import signal
+import statistics
+import subprocess
+import time
+
+
+def mpirun(rank_count, *options):
+    """The mpirun of Open MPI, fit for more ranks than cores and for root in a container."""
+    return ["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "--mca",
+            "mpi_yield_when_idle", "1", "--mca", "btl_vader_single_copy_mechanism", "none",
+            "-n", str(rank_count), *options]
+
+
+class Truth:
+    """The truth log of one job."""
+
+    def __init__(self, path):
+        self.job = None
+        self.steps, self.others, self.ranks, self.faults, self.ends = [], [], [], [], []
+        with open(path, encoding="utf-8") as file:
+            for line in file:
+                entry = json.loads(line)
+                event = entry["event"]
+                if event == "job":
+                    self.job = entry
+                elif event == "step":
+                    self.steps.append(entry)
+                elif event == "rank":
+                    self.ranks.append(entry)
+                elif event == "fault":
+                    self.faults.append(entry)
+                elif event == "end":
+                    self.ends.append(entry)
+                else:
+                    self.others.append(entry)
+        self.steps.sort(key=lambda entry: entry["step"])
+        self.ranks.sort(key=lambda entry: entry["rank"])
+
+    def lengths_ms(self, first, last):
+        """Lengths of the steps first..last; a step lasts until the next pass begins."""
+        starts = sorted(entry["monotonic_ns"] for entry in self.steps + self.others)
+        after = dict(zip(starts, starts[1:]))
+        return [(after[entry["monotonic_ns"]] - entry["monotonic_ns"]) / 1e6
+                for entry in self.steps
+                if first <= entry["step"] <= last and entry["monotonic_ns"] in after]
+
+    def fault_growth(self, fault):
+        """Mean step length in the fault's window, over the median of the steps outside of all."""
+        healthy = [length for step, length in zip(self.steps, self.lengths_ms(0, 1 << 62))
+                   if not any(f["first_step"] <= step["step"] <= f["last_step"] + 1
+                              for f in self.faults) and step["step"] > 2]
+        during = self.lengths_ms(fault["first_step"], fault["last_step"])
+        return statistics.mean(during) / statistics.median(healthy)
+
+    def culprits(self, fault):
+        """The ranks that a perfect detector names."""
+        if fault["kind"] != "comm":
+            return [fault["rank"]]
+        host = {entry["rank"]: entry["host"] for entry in self.ranks}
+        return [rank for rank in sorted(host) if host[rank] == host[fault["rank"]]]
+
+
+def workload_command(program, truth_path, injector=None, faults=(), split=False, **options):
+    """The command line of one rank; options are those of the workload, with underscores."""
+    command = [program, "--truth", truth_path]
+    for name, value in options.items():
+        command += ["--" + name.replace("_", "-"), str(value)]
+    if split:
+        command.append("--split")
+    if injector:
+        command += ["--injector", injector]
+    for fault in faults:
+        command += ["--fault", fault]
+    return command
+
+
+def fresh_directory(directory):
+    """Makes the directory; removes the truth log of an earlier job."""
+    os.makedirs(directory, exist_ok=True)
+    truth_path = os.path.join(directory, "truth.jsonl")
+    if os.path.exists(truth_path):
+        os.unlink(truth_path)
+    return truth_path
+
+
+def run_workload(program, directory, rank_count, prefix=(), timeout=120, **options):
+    """Runs one job to its end and returns its truth; raises when the job fails."""
+    truth_path = fresh_directory(directory)
+    command = [*prefix, *mpirun(rank_count), *workload_command(program, truth_path, **options)]
+    subprocess.run(command, check=True, timeout=timeout, stdin=subprocess.DEVNULL)
+    return Truth(truth_path)
+
+
+def cgroup_cpu_root():
+    """Where the cpu controller is mounted: v1 before v2. None without one."""
+    unified = None
+    with open("/proc/self/mounts", encoding="utf-8") as mounts:
+        for line in mounts:
+            _, directory, kind, options, *_ = line.split()
+            if kind == "cgroup" and "cpu" in options.split(","):
+                return directory
+            if kind == "cgroup2":
+                unified = unified or directory
+    if unified:
+        with open(os.path.join(unified, "cgroup.controllers"), encoding="utf-8") as file:
+            if "cpu" in file.read().split():
+                return unified
+    return None
+
+
+def can_throttle():
+    return os.geteuid() == 0 and cgroup_cpu_root() is not None
+
+
+def fault_cgroups():
+    root = cgroup_cpu_root()
+    return [name for name in os.listdir(root) if name.startswith("slowrank-fault-")] if root else []
+
+
+def remove_stale_cgroups():
+    """Removes cgroups of ranks that were killed."""
+    for name in fault_cgroups():
+        if not os.path.exists("/proc/" + name.rsplit("-", 1)[1]):
+            try:
+                os.rmdir(os.path.join(cgroup_cpu_root(), name))
+            except OSError:
+                pass
+
+
+class Injector:
+    """The fault injector as a process beside the job; a context manager."""
+
+    def __init__(self, program, directory, shape_command=None):
+        self.socket = os.path.join(directory, f"injector-{os.getpid()}.socket")
+        self.command = [program, "--socket", self.socket]
+        if shape_command:
+            self.command += ["--shape-command", shape_command]
+        self.process = None
+
+    def __enter__(self):
+        os.makedirs(os.path.dirname(self.socket), exist_ok=True)
+        self.process = subprocess.Popen(self.command, stdin=subprocess.DEVNULL)
+        deadline = time.monotonic() + 10
+        while not os.path.exists(self.socket):
+            if self.process.poll() is not None or time.monotonic() > deadline:
+                raise RuntimeError("the fault injector does not start")
+            time.sleep(0.01)
+        return self
+
+    def __exit__(self, *_):
+        self.process.send_signal(signal.SIGTERM)
+        self.process.wait(timeout=20)

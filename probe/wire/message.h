@@ -19,7 +19,7 @@ enum {
 	WIRE_SOURCES_MAX = 64,
 	WIRE_COMMUNICATORS_PER_BATCH_MAX = 65536,
 	WIRE_PARTS_PER_BATCH_MAX = 262144, /* collective parts of all steps of a batch together */
-	WIRE_DETAIL_LENGTH_MAX = 255, /* free text, without the NUL */
+	WIRE_DETAIL_LENGTH_MAX = 255,	   /* free text, without the NUL */
 };
 
 enum source_state {

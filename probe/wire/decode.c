@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "probe/wire/decode.h"
+#include "probe/wire/decode_steps.h"
+#include "probe/wire/format.h"
+
+/* What wire_decode_batch() hands out: the batch comes first, so that its address is this one. */
+struct decoded_batch {
+	struct message_batch batch;
+	struct wire_arena arena;
+};
+
+__attribute__((format(printf, 3, 4))) static int refuse(
+	char why[WIRE_DETAIL_LENGTH_MAX + 1], int error, const char *format, ...)
+{
+	va_list arguments;
+
+	if (why) {
+		va_start(arguments, format);
+		vsnprintf(why, WIRE_DETAIL_LENGTH_MAX + 1, format, arguments);
+		va_end(arguments);
+	}
+	return error;
+}
+
+/* Checks version, type and length, in this order; later_fields: fields behind the known ones. */
+static int read_envelope(struct wire_reader *reader, const void *bytes, size_t length,
+	enum wire_type type, size_t known_fields, size_t *later_fields,
+	char why[WIRE_DETAIL_LENGTH_MAX + 1])
+{
+	size_t field_count;
+	uint64_t found_type, version;
+
+	if (length > WIRE_MESSAGE_LENGTH_MAX)
+		return refuse(why, -EMSGSIZE, "the message has %zu bytes; at most %d are allowed",
+			length, WIRE_MESSAGE_LENGTH_MAX);
+	wire_reader_init(reader, bytes, length);
+	field_count = wire_read_array(reader, WIRE_MESSAGE_LENGTH_MAX);
+	if (!reader->problem && field_count < 2)
+		wire_reader_fail(reader, "an array has too few items");
+	found_type = wire_read_unsigned(reader, UINT64_MAX);
+	version = wire_read_unsigned(reader, UINT64_MAX);
+	if (reader->problem)
+		return refuse(why, -EBADMSG, "not a slowrank message: at byte %td %s",
+			reader->problem_at - (const uint8_t *)bytes, reader->problem);
+	if (version != WIRE_VERSION)
+		return refuse(why, -EPROTONOSUPPORT,
+			"the message has wire version %" PRIu64 ", this program knows %d: use the "
+			"same slowrank version everywhere",
+			version, WIRE_VERSION);
+	if (found_type != (uint64_t)type)
+		return refuse(why, -EBADMSG, "the message has type %" PRIu64 ", not %d (%s)",
+			found_type, (int)type, type == WIRE_TYPE_BATCH ? "batch" : "reply");
+	if (field_count < known_fields)
+		return refuse(why, -EBADMSG, "the message has %zu fields; %zu are needed",
+			field_count, known_fields);
+	*later_fields = field_count - known_fields;
+	return 0;
+}
+
+/* After the last known field. */
+static int read_end(struct wire_reader *reader, const void *bytes, size_t later_fields,
+	char why[WIRE_DETAIL_LENGTH_MAX + 1])
+{
+	wire_skip(reader, later_fields);
+	if (!reader->problem && reader->next != reader->end)
+		wire_reader_fail(reader, "there are bytes behind its end");
+	if (reader->problem)
+		return refuse(why, -EBADMSG, "the message is damaged: at byte %td %s",
+			reader->problem_at - (const uint8_t *)bytes, reader->problem);
+	return 0;
+}
+
+static int64_t read_time(struct wire_reader *reader)
+{
+	return (int64_t)wire_read_unsigned(reader, (uint64_t)WIRE_TIME_NS_MAX);
+}
+
+static void read_header(struct wire_reader *reader, struct message_batch *batch)
+{
+	struct message_counters *counters = &batch->counters;
+	size_t later_fields;
+
+	batch->probe_id = wire_read_unsigned(reader, UINT64_MAX);
+	batch->number = wire_read_unsigned(reader, UINT64_MAX);
+	batch->host_id = wire_read_unsigned(reader, UINT64_MAX);
+	batch->sent.value = read_time(reader);
+	later_fields = wire_read_record(reader, WIRE_PREVIOUS_FIELDS);
+	batch->previous_sent.value = read_time(reader);
+	batch->previous_reply_received.value = read_time(reader);
+	batch->previous_received.value = read_time(reader);
+	batch->previous_reply_sent.value = read_time(reader);
+	wire_skip(reader, later_fields);
+	batch->final = (uint8_t)wire_read_unsigned(reader, UINT8_MAX);
+	wire_read_string(reader, batch->job_id, sizeof(batch->job_id));
+	batch->unix_offset_ns = wire_read_signed(reader, -WIRE_TIME_NS_MAX, WIRE_TIME_NS_MAX);
+	later_fields = wire_read_record(reader, WIRE_COUNTERS_FIELDS);
+	counters->events = wire_read_unsigned(reader, UINT64_MAX);
+	counters->dropped = wire_read_unsigned(reader, UINT64_MAX);
+	counters->steps_incomplete = wire_read_unsigned(reader, UINT64_MAX);
+	counters->batches_spooled = wire_read_unsigned(reader, UINT64_MAX);
+	counters->batches_lost = wire_read_unsigned(reader, UINT64_MAX);
+	counters->cpu_ns = wire_read_unsigned(reader, UINT64_MAX);
+	counters->resident_bytes = wire_read_unsigned(reader, UINT64_MAX);
+	wire_skip(reader, later_fields);
+}
+
+static int read_sources(
+	struct wire_reader *reader, struct wire_arena *arena, struct message_batch *batch)
+{
+	batch->source_count = wire_read_array(reader, WIRE_SOURCES_MAX);
+	batch->sources = wire_arena_take(arena, batch->source_count, sizeof(*batch->sources));
+	if (!batch->sources)
+		return arena->error;
+	for (size_t i = 0; i < batch->source_count && !reader->problem; i++) {
+		struct message_source *source = &batch->sources[i];
+		size_t later_fields = wire_read_record(reader, WIRE_SOURCE_FIELDS);
+
+		*source = (struct message_source){0};
+		wire_read_string(reader, source->name, sizeof(source->name));
+		source->state = (uint8_t)wire_read_unsigned(reader, UINT8_MAX);
+		wire_read_string(reader, source->why, sizeof(source->why));
+		wire_skip(reader, later_fields);
+	}
+	return 0;
+}
+
+static int read_ranks(
+	struct wire_reader *reader, struct wire_arena *arena, struct message_batch *batch)
+{
+	batch->rank_count = wire_read_array(reader, WIRE_RANKS_PER_BATCH_MAX);
+	batch->ranks = wire_arena_take(arena, batch->rank_count, sizeof(*batch->ranks));
+	if (!batch->ranks)
+		return arena->error;
+	for (size_t i = 0; i < batch->rank_count && !reader->problem; i++) {
+		struct message_rank *rank = &batch->ranks[i];
+		size_t later_fields = wire_read_record(reader, WIRE_RANK_FIELDS);
+
+		*rank = (struct message_rank){0};
+		rank->rank = (uint32_t)wire_read_unsigned(reader, STEP_RANK_COUNT_MAX - 1);
+		rank->world_size = (uint32_t)wire_read_unsigned(reader, UINT32_MAX);
+		rank->local_rank = (uint32_t)wire_read_unsigned(reader, UINT32_MAX);
+		rank->pid = (uint32_t)wire_read_unsigned(reader, UINT32_MAX);
+		rank->exited = (uint8_t)wire_read_unsigned(reader, UINT8_MAX);
+		rank->exit_code = (int32_t)wire_read_signed(reader, INT32_MIN, INT32_MAX);
+		wire_read_string(reader, rank->host, sizeof(rank->host));
+		wire_read_string(reader, rank->program, sizeof(rank->program));
+		wire_skip(reader, later_fields);
+	}
+	return 0;
+}
+
+static int read_communicators(
+	struct wire_reader *reader, struct wire_arena *arena, struct message_batch *batch)
+{
+	batch->communicator_count = wire_read_array(reader, WIRE_COMMUNICATORS_PER_BATCH_MAX);
+	batch->communicators =
+		wire_arena_take(arena, batch->communicator_count, sizeof(*batch->communicators));
+	if (!batch->communicators)
+		return arena->error;
+	for (size_t i = 0; i < batch->communicator_count && !reader->problem; i++) {
+		struct message_communicator *entry = &batch->communicators[i];
+		size_t later_fields = wire_read_record(reader, WIRE_COMMUNICATOR_FIELDS);
+
+		*entry = (struct message_communicator){0};
+		entry->rank = (uint32_t)wire_read_unsigned(reader, STEP_RANK_COUNT_MAX - 1);
+		entry->communicator.id = wire_read_unsigned(reader, UINT64_MAX);
+		entry->communicator.size = (uint32_t)wire_read_unsigned(reader, UINT32_MAX);
+		entry->communicator.own_index = (uint32_t)wire_read_unsigned(reader, UINT32_MAX);
+		wire_skip(reader, later_fields);
+	}
+	return 0;
+}
+
+static int read_intervals(struct wire_reader *reader, struct wire_arena *arena, int64_t cursor,
+	struct message_batch *batch)
+{
+	batch->interval_count = wire_read_array(reader, WIRE_INTERVALS_PER_BATCH_MAX);
+	batch->intervals = wire_arena_take(arena, batch->interval_count, sizeof(*batch->intervals));
+	if (!batch->intervals)
+		return arena->error;
+	for (size_t i = 0; i < batch->interval_count && !reader->problem; i++) {
+		struct off_cpu_interval *interval = &batch->intervals[i];
+		size_t later_fields = wire_read_record(reader, WIRE_INTERVAL_FIELDS);
+
+		*interval = (struct off_cpu_interval){0};
+		interval->rank = (uint32_t)wire_read_unsigned(reader, STEP_RANK_COUNT_MAX - 1);
+		interval->thread_id = (uint32_t)wire_read_unsigned(reader, UINT32_MAX);
+		cursor = wire_read_quanta_after(reader, cursor);
+		interval->start.value = cursor * WIRE_TIME_QUANTUM_NS;
+		interval->end.value =
+			wire_read_quanta_length(reader, cursor) * WIRE_TIME_QUANTUM_NS;
+		interval->other_pid = (uint32_t)wire_read_unsigned(reader, UINT32_MAX);
+		interval->reason = (uint8_t)wire_read_unsigned(reader, UINT8_MAX);
+		wire_read_string(reader, interval->other_name, sizeof(interval->other_name));
+		wire_skip(reader, later_fields);
+	}
+	return 0;
+}
+
+static int read_samples(struct wire_reader *reader, struct wire_arena *arena, int64_t cursor,
+	struct message_batch *batch)
+{
+	batch->sample_count = wire_read_array(reader, WIRE_SAMPLES_PER_BATCH_MAX);
+	batch->samples = wire_arena_take(arena, batch->sample_count, sizeof(*batch->samples));
+	if (!batch->samples)
+		return arena->error;
+	for (size_t i = 0; i < batch->sample_count && !reader->problem; i++) {
+		struct metric_sample *sample = &batch->samples[i];
+		size_t later_fields = wire_read_record(reader, WIRE_SAMPLE_FIELDS);
+
+		*sample = (struct metric_sample){0};
+		sample->rank = (uint32_t)wire_read_unsigned(reader, STEP_RANK_COUNT_MAX - 1);
+		sample->metric = (uint16_t)wire_read_unsigned(reader, UINT16_MAX);
+		cursor = wire_read_quanta_after(reader, cursor);
+		sample->time.value = cursor * WIRE_TIME_QUANTUM_NS;
+		sample->value = wire_read_signed(reader, INT64_MIN, INT64_MAX);
+		wire_skip(reader, later_fields);
+	}
+	return 0;
+}
+
+static int read_batch(
+	struct wire_reader *reader, struct wire_arena *arena, struct message_batch *batch)
+{
+	int64_t base;
+	int error;
+
+	read_header(reader, batch);
+	base = (batch->sent.value + WIRE_TIME_QUANTUM_NS / 2) / WIRE_TIME_QUANTUM_NS;
+	if (base > WIRE_QUANTA_MAX)
+		base = WIRE_QUANTA_MAX;
+	error = read_sources(reader, arena, batch);
+	if (!error)
+		error = read_ranks(reader, arena, batch);
+	if (!error)
+		error = read_communicators(reader, arena, batch);
+	if (!error)
+		error = wire_read_steps(reader, arena, base, batch);
+	if (!error)
+		error = read_intervals(reader, arena, base, batch);
+	if (!error)
+		error = read_samples(reader, arena, base, batch);
+	return error;
+}
+
+int wire_decode_batch(const void *bytes, size_t length, struct message_batch **batch,
+	char why[WIRE_DETAIL_LENGTH_MAX + 1])
+{
+	struct decoded_batch *decoded;
+	struct wire_reader reader;
+	size_t later_fields;
+	int error = read_envelope(
+		&reader, bytes, length, WIRE_TYPE_BATCH, WIRE_BATCH_FIELDS, &later_fields, why);
+
+	if (error)
+		return error;
+	decoded = calloc(1, sizeof(*decoded));
+	if (!decoded)
+		return refuse(why, -ENOMEM, "no memory to decode the message");
+	wire_arena_init(&decoded->arena, WIRE_DECODED_BYTES_MAX);
+	error = read_batch(&reader, &decoded->arena, &decoded->batch);
+	if (error == -EMSGSIZE)
+		refuse(why, error, "the message needs more memory than %d bytes",
+			WIRE_DECODED_BYTES_MAX);
+	else if (error)
+		refuse(why, error, "no memory to decode the message");
+	else
+		error = read_end(&reader, bytes, later_fields, why);
+	if (error) {
+		message_batch_destroy(&decoded->batch);
+		return error;
+	}
+	*batch = &decoded->batch;
+	return 0;
+}
+
+int wire_decode_reply(const void *bytes, size_t length, struct message_reply *reply,
+	char why[WIRE_DETAIL_LENGTH_MAX + 1])
+{
+	struct message_reply decoded = {0};
+	struct wire_reader reader;
+	size_t later_fields;
+	int error = read_envelope(
+		&reader, bytes, length, WIRE_TYPE_REPLY, WIRE_REPLY_FIELDS, &later_fields, why);
+
+	if (error)
+		return error;
+	decoded.probe_id = wire_read_unsigned(&reader, UINT64_MAX);
+	decoded.number = wire_read_unsigned(&reader, UINT64_MAX);
+	decoded.received.value = read_time(&reader);
+	decoded.reply_sent.value = read_time(&reader);
+	decoded.accepted = (uint8_t)wire_read_unsigned(&reader, UINT8_MAX);
+	decoded.directive = (uint8_t)wire_read_unsigned(&reader, UINT8_MAX);
+	decoded.directive_rank = (uint32_t)wire_read_unsigned(&reader, UINT32_MAX);
+	decoded.directive_steps = (uint32_t)wire_read_unsigned(&reader, UINT32_MAX);
+	wire_read_string(&reader, decoded.why, sizeof(decoded.why));
+	error = read_end(&reader, bytes, later_fields, why);
+	if (!error)
+		*reply = decoded;
+	return error;
+}
+
+void message_batch_destroy(struct message_batch *batch)
+{
+	struct decoded_batch *decoded = (struct decoded_batch *)batch;
+
+	if (!decoded)
+		return;
+	wire_arena_fini(&decoded->arena);
+	free(decoded);
+}

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+
+#include "probe/wire/encode_steps.h"
+#include "probe/wire/format.h"
+
+/* A start and a length, the start counted from the one before. */
+static void put_span(struct wire_packer *packer, int64_t start_ns, int64_t end_ns, int64_t *cursor)
+{
+	int64_t start = wire_quanta(start_ns);
+	int64_t end = wire_quanta(end_ns);
+
+	wire_pack_signed(packer, start - *cursor);
+	wire_pack_unsigned(packer, end > start ? (uint64_t)(end - start) : 0);
+	*cursor = start;
+}
+
+static void put_header(struct wire_packer *packer, const struct message_batch *batch)
+{
+	const struct message_counters *counters = &batch->counters;
+
+	wire_pack_unsigned(packer, WIRE_TYPE_BATCH);
+	wire_pack_unsigned(packer, WIRE_VERSION);
+	wire_pack_unsigned(packer, batch->probe_id);
+	wire_pack_unsigned(packer, batch->number);
+	wire_pack_unsigned(packer, batch->host_id);
+	wire_pack_time(packer, batch->sent.value);
+	wire_pack_array(packer, WIRE_PREVIOUS_FIELDS);
+	wire_pack_time(packer, batch->previous_sent.value);
+	wire_pack_time(packer, batch->previous_reply_received.value);
+	wire_pack_time(packer, batch->previous_received.value);
+	wire_pack_time(packer, batch->previous_reply_sent.value);
+	wire_pack_unsigned(packer, batch->final);
+	wire_pack_string(packer, batch->job_id, sizeof(batch->job_id));
+	wire_pack_signed(packer, batch->unix_offset_ns);
+	wire_pack_array(packer, WIRE_COUNTERS_FIELDS);
+	wire_pack_unsigned(packer, counters->events);
+	wire_pack_unsigned(packer, counters->dropped);
+	wire_pack_unsigned(packer, counters->steps_incomplete);
+	wire_pack_unsigned(packer, counters->batches_spooled);
+	wire_pack_unsigned(packer, counters->batches_lost);
+	wire_pack_unsigned(packer, counters->cpu_ns);
+	wire_pack_unsigned(packer, counters->resident_bytes);
+}
+
+static void put_sources(struct wire_packer *packer, const struct message_batch *batch)
+{
+	wire_pack_array(packer, batch->source_count);
+	for (size_t i = 0; i < batch->source_count; i++) {
+		const struct message_source *source = &batch->sources[i];
+
+		wire_pack_array(packer, WIRE_SOURCE_FIELDS);
+		wire_pack_string(packer, source->name, sizeof(source->name));
+		wire_pack_unsigned(packer, source->state);
+		wire_pack_string(packer, source->why, sizeof(source->why));
+	}
+}
+
+static int put_ranks(struct wire_packer *packer, const struct message_batch *batch)
+{
+	wire_pack_array(packer, batch->rank_count);
+	for (size_t i = 0; i < batch->rank_count; i++) {
+		const struct message_rank *rank = &batch->ranks[i];
+
+		if (rank->rank >= STEP_RANK_COUNT_MAX)
+			return -EINVAL;
+		wire_pack_array(packer, WIRE_RANK_FIELDS);
+		wire_pack_unsigned(packer, rank->rank);
+		wire_pack_unsigned(packer, rank->world_size);
+		wire_pack_unsigned(packer, rank->local_rank);
+		wire_pack_unsigned(packer, rank->pid);
+		wire_pack_unsigned(packer, rank->exited);
+		wire_pack_signed(packer, rank->exit_code);
+		wire_pack_string(packer, rank->host, sizeof(rank->host));
+		wire_pack_string(packer, rank->program, sizeof(rank->program));
+	}
+	return 0;
+}
+
+static int put_communicators(struct wire_packer *packer, const struct message_batch *batch)
+{
+	wire_pack_array(packer, batch->communicator_count);
+	for (size_t i = 0; i < batch->communicator_count; i++) {
+		const struct message_communicator *entry = &batch->communicators[i];
+
+		if (entry->rank >= STEP_RANK_COUNT_MAX)
+			return -EINVAL;
+		wire_pack_array(packer, WIRE_COMMUNICATOR_FIELDS);
+		wire_pack_unsigned(packer, entry->rank);
+		wire_pack_unsigned(packer, entry->communicator.id);
+		wire_pack_unsigned(packer, entry->communicator.size);
+		wire_pack_unsigned(packer, entry->communicator.own_index);
+	}
+	return 0;
+}
+
+static int put_intervals(
+	struct wire_packer *packer, const struct message_batch *batch, int64_t cursor)
+{
+	wire_pack_array(packer, batch->interval_count);
+	for (size_t i = 0; i < batch->interval_count; i++) {
+		const struct off_cpu_interval *interval = &batch->intervals[i];
+
+		if (interval->rank >= STEP_RANK_COUNT_MAX)
+			return -EINVAL;
+		wire_pack_array(packer, WIRE_INTERVAL_FIELDS);
+		wire_pack_unsigned(packer, interval->rank);
+		wire_pack_unsigned(packer, interval->thread_id);
+		put_span(packer, interval->start.value, interval->end.value, &cursor);
+		wire_pack_unsigned(packer, interval->other_pid);
+		wire_pack_unsigned(packer, interval->reason);
+		wire_pack_string(packer, interval->other_name, sizeof(interval->other_name));
+	}
+	return 0;
+}
+
+static int put_samples(
+	struct wire_packer *packer, const struct message_batch *batch, int64_t cursor)
+{
+	wire_pack_array(packer, batch->sample_count);
+	for (size_t i = 0; i < batch->sample_count; i++) {
+		const struct metric_sample *sample = &batch->samples[i];
+		int64_t time = wire_quanta(sample->time.value);
+
+		if (sample->rank >= STEP_RANK_COUNT_MAX)
+			return -EINVAL;
+		wire_pack_array(packer, WIRE_SAMPLE_FIELDS);
+		wire_pack_unsigned(packer, sample->rank);
+		wire_pack_unsigned(packer, sample->metric);
+		wire_pack_signed(packer, time - cursor);
+		wire_pack_signed(packer, sample->value);
+		cursor = time;
+	}
+	return 0;
+}
+
+static bool counts_within_limits(const struct message_batch *batch)
+{
+	return batch->rank_count <= WIRE_RANKS_PER_BATCH_MAX &&
+	       batch->communicator_count <= WIRE_COMMUNICATORS_PER_BATCH_MAX &&
+	       batch->interval_count <= WIRE_INTERVALS_PER_BATCH_MAX &&
+	       batch->sample_count <= WIRE_SAMPLES_PER_BATCH_MAX &&
+	       batch->source_count <= WIRE_SOURCES_MAX;
+}
+
+int wire_encode_batch(const struct message_batch *batch, struct wire_buffer *buffer)
+{
+	struct wire_packer packer;
+	int64_t base = wire_quanta(batch->sent.value);
+	int error;
+
+	buffer->length = 0;
+	if (!counts_within_limits(batch))
+		return -EMSGSIZE;
+	wire_pack_start(&packer, buffer);
+	wire_pack_array(&packer, WIRE_BATCH_FIELDS);
+	put_header(&packer, batch);
+	put_sources(&packer, batch);
+	error = put_ranks(&packer, batch);
+	if (!error)
+		error = put_communicators(&packer, batch);
+	if (!error)
+		error = wire_pack_steps(&packer, batch->steps, batch->step_count, base);
+	if (!error)
+		error = put_intervals(&packer, batch, base);
+	if (!error)
+		error = put_samples(&packer, batch, base);
+	if (error) {
+		buffer->length = 0;
+		return error;
+	}
+	return wire_pack_finish(&packer);
+}
+
+int wire_encode_reply(const struct message_reply *reply, struct wire_buffer *buffer)
+{
+	struct wire_packer packer;
+
+	wire_pack_start(&packer, buffer);
+	wire_pack_array(&packer, WIRE_REPLY_FIELDS);
+	wire_pack_unsigned(&packer, WIRE_TYPE_REPLY);
+	wire_pack_unsigned(&packer, WIRE_VERSION);
+	wire_pack_unsigned(&packer, reply->probe_id);
+	wire_pack_unsigned(&packer, reply->number);
+	wire_pack_time(&packer, reply->received.value);
+	wire_pack_time(&packer, reply->reply_sent.value);
+	wire_pack_unsigned(&packer, reply->accepted);
+	wire_pack_unsigned(&packer, reply->directive);
+	wire_pack_unsigned(&packer, reply->directive_rank);
+	wire_pack_unsigned(&packer, reply->directive_steps);
+	wire_pack_string(&packer, reply->why, sizeof(reply->why));
+	return wire_pack_finish(&packer);
+}

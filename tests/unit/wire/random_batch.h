@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Batches for tests: random ones that use every field, and one that looks like a training job.
+ * Deterministic by seed. Included by test programs; one thread per generator.
+ */
+#ifndef SLOWRANK_TESTS_RANDOM_BATCH_H
+#define SLOWRANK_TESTS_RANDOM_BATCH_H
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "probe/wire/message.h"
+
+#define RANDOM_BATCH_UNUSED __attribute__((unused))
+
+struct random_source {
+	uint64_t state;
+};
+
+/* splitmix64, by Sebastiano Vigna (public domain). */
+static inline uint64_t random_next(struct random_source *random)
+{
+	uint64_t z = (random->state += UINT64_C(0x9e3779b97f4a7c15));
+
+	z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+	z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
+	return z ^ (z >> 31);
+}
+
+static inline uint64_t random_below(struct random_source *random, uint64_t limit)
+{
+	return random_next(random) % limit;
+}
+
+/* Any magnitude is as likely as any other, so that every width of number turns up. */
+static inline uint64_t random_wide(struct random_source *random)
+{
+	return random_next(random) >> random_below(random, 64);
+}
+
+static inline int64_t random_length_ns(struct random_source *random)
+{
+	return (int64_t)(random_next(random) >> (24 + random_below(random, 40)));
+}
+
+static inline void random_text(struct random_source *random, char *out, size_t capacity)
+{
+	static const char *const pieces[] = {
+		"a", "node-", "7", "\xc3\xa9", "\xe2\x82\xac", " ", "x"};
+	size_t length = 0;
+
+	out[0] = '\0';
+	for (size_t count = random_below(random, 20); count > 0; count--) {
+		const char *piece = pieces[random_below(random, 7)];
+
+		if (length + strlen(piece) >= capacity)
+			return;
+		strcpy(out + length, piece);
+		length += strlen(piece);
+	}
+}
+
+static inline void random_activity(struct random_source *random, struct activity *activity)
+{
+	if (random_below(random, 3))
+		return;
+	if (random_below(random, 2))
+		activity->preempted_ns = random_length_ns(random);
+	if (random_below(random, 4) == 0)
+		activity->throttled_ns = random_length_ns(random);
+	if (random_below(random, 4) == 0)
+		activity->block_io_ns = random_length_ns(random);
+	if (random_below(random, 2))
+		activity->asleep_ns = random_length_ns(random);
+	if (random_below(random, 4) == 0) {
+		activity->major_faults = (uint32_t)random_wide(random);
+		activity->major_fault_ns = random_length_ns(random);
+	}
+	if (random_below(random, 2)) {
+		activity->minor_faults = (uint32_t)random_wide(random);
+		activity->minor_fault_ns = random_length_ns(random);
+	}
+	if (random_below(random, 4) == 0)
+		activity->comm_call_ns = random_length_ns(random);
+}
+
+static inline void random_step(
+	struct random_source *random, struct step_entry *step, int64_t start_ns)
+{
+	int64_t cursor = start_ns + random_length_ns(random), length;
+
+	step->rank = (uint32_t)random_below(random, STEP_RANK_COUNT_MAX);
+	step->flags = (uint32_t)random_below(random, 16);
+	step->index = random_wide(random);
+	step->signature = random_below(random, 3);
+	step->start.value = start_ns;
+	step->part_count =
+		random_below(random, 4) ? random_below(random, 20) : random_below(random, 400);
+	step->parts = calloc(step->part_count + 1, sizeof(*step->parts));
+	for (size_t i = 0; i < step->part_count; i++) {
+		struct collective_part *part = &step->parts[i];
+
+		part->communicator_id = random_below(random, 5) * UINT64_C(0x123456789abcdef);
+		part->sequence = random_below(random, 8) ? 1000 + i : random_wide(random);
+		part->length_bytes = random_below(random, 2) ? 4096 : random_wide(random);
+		part->arrival.value = cursor;
+		part->departure.value = cursor + random_length_ns(random);
+		random_activity(random, &part->before);
+		random_activity(random, &part->inside);
+		part->root = (int32_t)random_below(random, 3) - 1;
+		part->operation = (uint8_t)random_below(random, OPERATION_NR + 3);
+		part->flags = (uint8_t)random_below(random, 8);
+		/* Sometimes two overlap: the next arrival only has to come after this one. */
+		cursor = random_below(random, 8) ? part->departure.value : part->arrival.value;
+		cursor += random_length_ns(random);
+	}
+	step->end.value = cursor;
+	length = cursor - start_ns;
+	step->input_ns = length / 7;
+	step->compute_ns = length / 3;
+	step->host_ns = (int64_t)random_below(random, (uint64_t)(length / 4 + 1));
+	step->comm_ns = length - step->input_ns - step->compute_ns - step->host_ns;
+	random_activity(random, &step->tail);
+	random_activity(random, &step->other_threads);
+}
+
+static inline void random_lists(struct random_source *random, struct message_batch *batch)
+{
+	batch->rank_count = random_below(random, 5);
+	batch->ranks = calloc(batch->rank_count + 1, sizeof(*batch->ranks));
+	for (size_t i = 0; i < batch->rank_count; i++) {
+		struct message_rank *rank = &batch->ranks[i];
+
+		rank->rank = (uint32_t)random_below(random, STEP_RANK_COUNT_MAX);
+		rank->world_size = (uint32_t)random_wide(random);
+		rank->local_rank = random_below(random, 2) ? STEP_RANK_UNKNOWN : (uint32_t)i;
+		rank->pid = (uint32_t)random_wide(random);
+		rank->exited = (uint8_t)random_below(random, 2);
+		rank->exit_code = (int32_t)random_next(random);
+		random_text(random, rank->host, sizeof(rank->host));
+		random_text(random, rank->program, sizeof(rank->program));
+	}
+	batch->communicator_count = random_below(random, 5);
+	batch->communicators = calloc(batch->communicator_count + 1, sizeof(*batch->communicators));
+	for (size_t i = 0; i < batch->communicator_count; i++) {
+		struct message_communicator *entry = &batch->communicators[i];
+
+		entry->rank = (uint32_t)random_below(random, STEP_RANK_COUNT_MAX);
+		entry->communicator.id = random_wide(random);
+		entry->communicator.size = (uint32_t)random_wide(random);
+		entry->communicator.own_index = (uint32_t)random_wide(random);
+	}
+	batch->source_count = random_below(random, 5);
+	batch->sources = calloc(batch->source_count + 1, sizeof(*batch->sources));
+	for (size_t i = 0; i < batch->source_count; i++) {
+		random_text(random, batch->sources[i].name, sizeof(batch->sources[i].name));
+		random_text(random, batch->sources[i].why, sizeof(batch->sources[i].why));
+		batch->sources[i].state = (uint8_t)random_below(random, 5);
+	}
+}
+
+static inline void random_evidence(struct random_source *random, struct message_batch *batch)
+{
+	batch->interval_count = random_below(random, 8);
+	batch->intervals = calloc(batch->interval_count + 1, sizeof(*batch->intervals));
+	for (size_t i = 0; i < batch->interval_count; i++) {
+		struct off_cpu_interval *interval = &batch->intervals[i];
+
+		interval->rank = (uint32_t)random_below(random, STEP_RANK_COUNT_MAX);
+		interval->thread_id = (uint32_t)random_wide(random);
+		interval->start.value = batch->sent.value - random_length_ns(random);
+		interval->end.value = interval->start.value + random_length_ns(random);
+		interval->other_pid = (uint32_t)random_wide(random);
+		interval->reason = (uint8_t)random_below(random, OFF_CPU_NR);
+		random_text(random, interval->other_name, sizeof(interval->other_name));
+	}
+	batch->sample_count = random_below(random, 8);
+	batch->samples = calloc(batch->sample_count + 1, sizeof(*batch->samples));
+	for (size_t i = 0; i < batch->sample_count; i++) {
+		struct metric_sample *sample = &batch->samples[i];
+
+		sample->rank = (uint32_t)random_below(random, STEP_RANK_COUNT_MAX);
+		sample->metric = (uint16_t)random_below(random, METRIC_NR);
+		sample->time.value = batch->sent.value - random_length_ns(random);
+		sample->value = (int64_t)random_wide(random) * (random_below(random, 2) ? 1 : -1);
+	}
+}
+
+RANDOM_BATCH_UNUSED static void random_batch_init(struct message_batch *batch, uint64_t seed)
+{
+	struct random_source random = {seed};
+	int64_t cursor;
+
+	*batch = (struct message_batch){0};
+	batch->probe_id = random_next(&random);
+	batch->number = random_wide(&random);
+	batch->host_id = random_next(&random);
+	batch->sent.value = (INT64_C(1) << 50) + random_length_ns(&random);
+	if (random_below(&random, 2)) {
+		batch->previous_sent.value = batch->sent.value - random_length_ns(&random);
+		batch->previous_reply_received.value = batch->sent.value;
+		batch->previous_received.value = random_length_ns(&random);
+		batch->previous_reply_sent.value = random_length_ns(&random);
+	}
+	batch->final = (uint8_t)random_below(&random, 2);
+	random_text(&random, batch->job_id, sizeof(batch->job_id));
+	batch->unix_offset_ns = (int64_t)(random_next(&random) >> 4) - (INT64_C(1) << 58);
+	batch->counters = (struct message_counters){random_wide(&random), random_wide(&random),
+		random_wide(&random), random_wide(&random), random_wide(&random),
+		random_wide(&random), random_wide(&random)};
+	random_lists(&random, batch);
+	random_evidence(&random, batch);
+	batch->step_count = random_below(&random, 12);
+	batch->steps = calloc(batch->step_count + 1, sizeof(*batch->steps));
+	cursor = batch->sent.value - random_length_ns(&random);
+	for (size_t i = 0; i < batch->step_count; i++) {
+		random_step(&random, &batch->steps[i], cursor);
+		if (random_below(&random, 2))
+			cursor = batch->steps[i].end.value;
+	}
+}
+
+/* Frees what random_batch_init() and job_batch_init() made. */
+RANDOM_BATCH_UNUSED static void random_batch_fini(struct message_batch *batch)
+{
+	for (size_t i = 0; i < batch->step_count; i++)
+		free(batch->steps[i].parts);
+	free(batch->steps);
+	free(batch->ranks);
+	free(batch->communicators);
+	free(batch->sources);
+	free(batch->intervals);
+	free(batch->samples);
+	*batch = (struct message_batch){0};
+}
+
+struct job_batch {
+	uint32_t rank_count;
+	size_t steps_per_rank;
+	size_t collectives_per_step;
+	int64_t step_ns;
+	uint64_t activity_percent; /* of segments that were preempted or had page faults */
+	bool varying_lengths;	   /* a third of the payloads differ from call to call */
+};
+
+/*
+ * A hybrid-parallel job as one probe sees it: collectives on a world, a tensor-parallel and a
+ * pipeline communicator, segments and durations spread over the step, times with ns noise.
+ */
+RANDOM_BATCH_UNUSED static void job_batch_init(
+	struct message_batch *batch, const struct job_batch *job, uint64_t seed)
+{
+	struct random_source random = {seed};
+	int64_t share_ns = job->step_ns / (int64_t)job->collectives_per_step;
+
+	*batch = (struct message_batch){0};
+	batch->probe_id = random_next(&random);
+	batch->number = 1000;
+	batch->host_id = random_next(&random);
+	batch->sent.value = INT64_C(86400) * 1000000000;
+	strcpy(batch->job_id, "job-4711");
+	batch->step_count = job->rank_count * job->steps_per_rank;
+	batch->steps = calloc(batch->step_count + 1, sizeof(*batch->steps));
+	for (size_t i = 0; i < batch->step_count; i++) {
+		struct step_entry *step = &batch->steps[i];
+		size_t number = i / job->rank_count;
+		int64_t cursor =
+			batch->sent.value - INT64_C(2000000000) + (int64_t)number * job->step_ns;
+
+		step->rank = (uint32_t)(i % job->rank_count);
+		step->index = 100000 + number;
+		step->signature = UINT64_C(0xfeedfacecafebeef);
+		step->start.value = cursor;
+		step->end.value = cursor + job->step_ns;
+		step->part_count = job->collectives_per_step;
+		step->parts = calloc(step->part_count + 1, sizeof(*step->parts));
+		for (size_t j = 0; j < step->part_count; j++) {
+			struct collective_part *part = &step->parts[j];
+			int64_t half = share_ns / 2;
+
+			part->communicator_id = UINT64_C(0x8877665544332211) * (1 + j % 3);
+			part->sequence = 6400000 + number * (step->part_count / 3 + 1) + j / 3;
+			part->length_bytes = UINT64_C(1) << (10 + j % 16);
+			if (job->varying_lengths && j % 3 == 0)
+				part->length_bytes = 1 + random_below(&random, 100000000);
+			part->root = j % 16 == 5 ? 0 : STEP_ROOT_NONE;
+			part->operation = (uint8_t)(1 + j % 5);
+			cursor += half / 2 + (int64_t)random_below(&random, (uint64_t)half);
+			part->arrival.value = cursor;
+			cursor += half / 2 + (int64_t)random_below(&random, (uint64_t)half);
+			part->departure.value = cursor;
+			if (random_below(&random, 100) < job->activity_percent) {
+				part->before.preempted_ns = half / 4;
+				part->before.minor_faults = 3;
+				part->before.minor_fault_ns = 2100;
+			}
+		}
+		step->input_ns = job->step_ns / 20;
+		step->compute_ns = job->step_ns / 2;
+		step->host_ns = job->step_ns / 10;
+		step->comm_ns = job->step_ns - step->input_ns - step->compute_ns - step->host_ns;
+		step->other_threads.asleep_ns = 3 * job->step_ns;
+		step->other_threads.preempted_ns = job->step_ns / 100;
+	}
+}
+
+#endif

@@ -1,0 +1,414 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What goes in comes out: all fields exactly, times within the quantum, and nothing reordered. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <msgpack.h>
+
+#include "probe/wire/decode.h"
+#include "probe/wire/encode.h"
+#include "tests/unit/wire/random_batch.h"
+
+enum { QUANTUM_NS = 100, NOISE_NS = 1000 };
+
+#define assert_near(a, b, limit) assert_true(llabs((long long)((a) - (b))) <= (limit))
+
+static int64_t activity_total(const struct activity *activity)
+{
+	return activity->preempted_ns + activity->throttled_ns + activity->block_io_ns +
+	       activity->asleep_ns + activity->major_fault_ns + activity->minor_fault_ns +
+	       activity->comm_call_ns;
+}
+
+static void check_activity(const struct activity *in, const struct activity *out)
+{
+	static const struct activity none;
+
+	if (activity_total(in) < NOISE_NS && !in->major_faults) {
+		assert_memory_equal(out, &none, sizeof(none));
+		return;
+	}
+	assert_near(in->preempted_ns, out->preempted_ns, QUANTUM_NS / 2);
+	assert_near(in->throttled_ns, out->throttled_ns, QUANTUM_NS / 2);
+	assert_near(in->block_io_ns, out->block_io_ns, QUANTUM_NS / 2);
+	assert_near(in->asleep_ns, out->asleep_ns, QUANTUM_NS / 2);
+	assert_near(in->major_fault_ns, out->major_fault_ns, QUANTUM_NS / 2);
+	assert_near(in->minor_fault_ns, out->minor_fault_ns, QUANTUM_NS / 2);
+	assert_near(in->comm_call_ns, out->comm_call_ns, QUANTUM_NS / 2);
+	assert_int_equal(in->major_faults, out->major_faults);
+	assert_int_equal(in->minor_faults, out->minor_faults);
+}
+
+static void check_part(const struct collective_part *in, const struct collective_part *out)
+{
+	assert_int_equal(in->communicator_id, out->communicator_id);
+	assert_int_equal(in->sequence, out->sequence);
+	assert_int_equal(in->length_bytes, out->length_bytes);
+	assert_int_equal(in->root, out->root);
+	assert_int_equal(in->operation, out->operation);
+	assert_int_equal(in->flags, out->flags);
+	assert_near(in->arrival.value, out->arrival.value, QUANTUM_NS / 2);
+	assert_near(in->departure.value, out->departure.value, QUANTUM_NS / 2);
+	assert_true(out->departure.value >= out->arrival.value);
+	check_activity(&in->before, &out->before);
+	check_activity(&in->inside, &out->inside);
+}
+
+static void check_step(const struct step_entry *in, const struct step_entry *out)
+{
+	assert_int_equal(in->rank, out->rank);
+	assert_int_equal(in->flags, out->flags);
+	assert_int_equal(in->index, out->index);
+	assert_int_equal(in->signature, out->signature);
+	assert_near(in->start.value, out->start.value, QUANTUM_NS / 2);
+	assert_near(in->end.value, out->end.value, QUANTUM_NS / 2);
+	assert_near(in->input_ns, out->input_ns, QUANTUM_NS);
+	assert_near(in->compute_ns, out->compute_ns, QUANTUM_NS);
+	assert_near(in->host_ns, out->host_ns, QUANTUM_NS);
+	assert_near(in->comm_ns, out->comm_ns, 2 * QUANTUM_NS);
+	/* The sum rule survives exactly. */
+	assert_int_equal(out->input_ns + out->compute_ns + out->host_ns + out->comm_ns,
+		out->end.value - out->start.value);
+	check_activity(&in->tail, &out->tail);
+	check_activity(&in->other_threads, &out->other_threads);
+	assert_int_equal(in->part_count, out->part_count);
+	for (size_t i = 0; i < in->part_count; i++) {
+		check_part(&in->parts[i], &out->parts[i]);
+		assert_true(
+			i == 0 || out->parts[i].arrival.value >= out->parts[i - 1].arrival.value);
+	}
+}
+
+static void check_lists(const struct message_batch *in, const struct message_batch *out)
+{
+	assert_int_equal(in->rank_count, out->rank_count);
+	for (size_t i = 0; i < in->rank_count; i++) {
+		assert_int_equal(in->ranks[i].rank, out->ranks[i].rank);
+		assert_int_equal(in->ranks[i].world_size, out->ranks[i].world_size);
+		assert_int_equal(in->ranks[i].local_rank, out->ranks[i].local_rank);
+		assert_int_equal(in->ranks[i].pid, out->ranks[i].pid);
+		assert_int_equal(in->ranks[i].exited, out->ranks[i].exited);
+		assert_int_equal(in->ranks[i].exit_code, out->ranks[i].exit_code);
+		assert_string_equal(in->ranks[i].host, out->ranks[i].host);
+		assert_string_equal(in->ranks[i].program, out->ranks[i].program);
+	}
+	assert_int_equal(in->communicator_count, out->communicator_count);
+	for (size_t i = 0; i < in->communicator_count; i++) {
+		assert_int_equal(in->communicators[i].rank, out->communicators[i].rank);
+		assert_int_equal(in->communicators[i].communicator.id,
+			out->communicators[i].communicator.id);
+		assert_int_equal(in->communicators[i].communicator.size,
+			out->communicators[i].communicator.size);
+		assert_int_equal(in->communicators[i].communicator.own_index,
+			out->communicators[i].communicator.own_index);
+	}
+	assert_int_equal(in->source_count, out->source_count);
+	for (size_t i = 0; i < in->source_count; i++) {
+		assert_string_equal(in->sources[i].name, out->sources[i].name);
+		assert_string_equal(in->sources[i].why, out->sources[i].why);
+		assert_int_equal(in->sources[i].state, out->sources[i].state);
+	}
+}
+
+static void check_evidence(const struct message_batch *in, const struct message_batch *out)
+{
+	assert_int_equal(in->interval_count, out->interval_count);
+	for (size_t i = 0; i < in->interval_count; i++) {
+		const struct off_cpu_interval *a = &in->intervals[i], *b = &out->intervals[i];
+
+		assert_int_equal(a->rank, b->rank);
+		assert_int_equal(a->thread_id, b->thread_id);
+		assert_near(a->start.value, b->start.value, QUANTUM_NS / 2);
+		assert_near(a->end.value, b->end.value, QUANTUM_NS / 2);
+		assert_true(b->end.value >= b->start.value);
+		assert_int_equal(a->other_pid, b->other_pid);
+		assert_int_equal(a->reason, b->reason);
+		assert_string_equal(a->other_name, b->other_name);
+	}
+	assert_int_equal(in->sample_count, out->sample_count);
+	for (size_t i = 0; i < in->sample_count; i++) {
+		assert_int_equal(in->samples[i].rank, out->samples[i].rank);
+		assert_int_equal(in->samples[i].metric, out->samples[i].metric);
+		assert_int_equal(in->samples[i].value, out->samples[i].value);
+		assert_near(in->samples[i].time.value, out->samples[i].time.value, QUANTUM_NS / 2);
+	}
+}
+
+static void check_batch(const struct message_batch *in, const struct message_batch *out)
+{
+	assert_int_equal(in->probe_id, out->probe_id);
+	assert_int_equal(in->number, out->number);
+	assert_int_equal(in->host_id, out->host_id);
+	assert_int_equal(in->sent.value, out->sent.value);
+	assert_int_equal(in->previous_sent.value, out->previous_sent.value);
+	assert_int_equal(in->previous_reply_received.value, out->previous_reply_received.value);
+	assert_int_equal(in->previous_received.value, out->previous_received.value);
+	assert_int_equal(in->previous_reply_sent.value, out->previous_reply_sent.value);
+	assert_int_equal(in->final, out->final);
+	assert_string_equal(in->job_id, out->job_id);
+	assert_int_equal(in->unix_offset_ns, out->unix_offset_ns);
+	assert_memory_equal(&in->counters, &out->counters, sizeof(in->counters));
+	check_lists(in, out);
+	check_evidence(in, out);
+	assert_int_equal(in->step_count, out->step_count);
+	for (size_t i = 0; i < in->step_count; i++)
+		check_step(&in->steps[i], &out->steps[i]);
+}
+
+static struct message_batch *decode(const struct wire_buffer *buffer)
+{
+	struct message_batch *batch = NULL;
+	char why[WIRE_DETAIL_LENGTH_MAX + 1] = "";
+
+	if (wire_decode_batch(buffer->bytes, buffer->length, &batch, why))
+		fail_msg("%s", why);
+	return batch;
+}
+
+static void test_random_batches(void **state)
+{
+	struct wire_buffer buffer = {0};
+
+	(void)state;
+	for (uint64_t seed = 1; seed <= 2000; seed++) {
+		struct message_batch in, *out;
+
+		random_batch_init(&in, seed);
+		assert_int_equal(wire_encode_batch(&in, &buffer), 0);
+		out = decode(&buffer);
+		check_batch(&in, out);
+		message_batch_destroy(out);
+		random_batch_fini(&in);
+	}
+	wire_buffer_fini(&buffer);
+}
+
+/* What was decoded and is encoded again gives the same bytes: rounding happens once. */
+static void test_second_encoding_is_equal(void **state)
+{
+	struct wire_buffer first = {0}, second = {0};
+
+	(void)state;
+	for (uint64_t seed = 1; seed <= 300; seed++) {
+		struct message_batch in, *out;
+
+		random_batch_init(&in, seed);
+		assert_int_equal(wire_encode_batch(&in, &first), 0);
+		out = decode(&first);
+		assert_int_equal(wire_encode_batch(out, &second), 0);
+		message_batch_destroy(out);
+		out = decode(&second);
+		assert_int_equal(wire_encode_batch(out, &first), 0);
+		assert_int_equal(first.length, second.length);
+		assert_memory_equal(first.bytes, second.bytes, first.length);
+		message_batch_destroy(out);
+		random_batch_fini(&in);
+	}
+	wire_buffer_fini(&first);
+	wire_buffer_fini(&second);
+}
+
+/* A stranger's msgpack reads our bytes: one array, nothing behind it. */
+static void test_bytes_are_msgpack(void **state)
+{
+	struct wire_buffer buffer = {0};
+
+	(void)state;
+	for (uint64_t seed = 1; seed <= 50; seed++) {
+		struct message_batch in;
+		msgpack_unpacked unpacked;
+		size_t offset = 0;
+
+		random_batch_init(&in, seed);
+		assert_int_equal(wire_encode_batch(&in, &buffer), 0);
+		msgpack_unpacked_init(&unpacked);
+		assert_int_equal(msgpack_unpack_next(&unpacked, (const char *)buffer.bytes,
+					 buffer.length, &offset),
+			MSGPACK_UNPACK_SUCCESS);
+		assert_int_equal(offset, buffer.length);
+		assert_int_equal(unpacked.data.type, MSGPACK_OBJECT_ARRAY);
+		assert_int_equal(unpacked.data.via.array.ptr[0].via.u64, 1);
+		assert_int_equal(unpacked.data.via.array.ptr[1].via.u64, WIRE_VERSION);
+		assert_int_equal(unpacked.data.via.array.ptr[2].via.u64, in.probe_id);
+		msgpack_unpacked_destroy(&unpacked);
+		random_batch_fini(&in);
+	}
+	wire_buffer_fini(&buffer);
+}
+
+/* Contiguous steps stay contiguous, within a batch and from one to the next. */
+static void test_contiguous_steps_stay_contiguous(void **state)
+{
+	struct random_source random = {7};
+	struct wire_buffer buffer = {0};
+	int64_t cursor = 123456789012345, last_end = -1;
+
+	(void)state;
+	for (int number = 0; number < 100; number++) {
+		struct message_batch in = {.sent = {cursor}}, *out;
+		struct step_entry steps[3] = {0};
+
+		for (int i = 0; i < 3; i++) {
+			steps[i].start.value = cursor;
+			cursor += random_length_ns(&random);
+			steps[i].end.value = cursor;
+			steps[i].comm_ns = steps[i].end.value - steps[i].start.value;
+		}
+		in.steps = steps;
+		in.step_count = 3;
+		assert_int_equal(wire_encode_batch(&in, &buffer), 0);
+		out = decode(&buffer);
+		for (int i = 0; i < 3; i++) {
+			assert_true(last_end < 0 || out->steps[i].start.value == last_end);
+			last_end = out->steps[i].end.value;
+		}
+		message_batch_destroy(out);
+	}
+	wire_buffer_fini(&buffer);
+}
+
+/* What a probe should never say is repaired, so that one bad step does not cost the batch. */
+static void test_impossible_times_are_repaired(void **state)
+{
+	struct collective_part parts[3] = {
+		{.communicator_id = 1, .sequence = 5, .arrival = {5000}, .departure = {4000}},
+		{.communicator_id = 1, .sequence = 4, .arrival = {2000}, .departure = {3000}},
+		{.communicator_id = 2, .sequence = 0, .arrival = {-7}, .departure = {100}},
+	};
+	struct step_entry step = {.start = {6000},
+		.end = {1000},
+		.input_ns = -1,
+		.compute_ns = INT64_MAX,
+		.host_ns = INT64_MIN,
+		.tail = {.asleep_ns = INT64_MIN, .preempted_ns = INT64_MAX},
+		.part_count = 3,
+		.parts = parts};
+	struct message_batch in = {.sent = {-5}, .step_count = 1, .steps = &step}, *out;
+	struct wire_buffer buffer = {0};
+
+	(void)state;
+	assert_int_equal(wire_encode_batch(&in, &buffer), 0);
+	out = decode(&buffer);
+	assert_int_equal(out->steps[0].start.value, 6000);
+	assert_int_equal(out->steps[0].end.value, 6000);
+	assert_int_equal(out->steps[0].input_ns, 0);
+	assert_int_equal(out->steps[0].host_ns, 0);
+	assert_true(out->steps[0].compute_ns > INT64_MAX / 64);
+	assert_true(out->steps[0].tail.preempted_ns > INT64_MAX / 64);
+	assert_int_equal(out->steps[0].tail.asleep_ns, 0);
+	assert_int_equal(out->steps[0].part_count, 3);
+	assert_int_equal(out->steps[0].parts[0].communicator_id, 2);
+	assert_int_equal(out->steps[0].parts[0].arrival.value, 0);
+	assert_int_equal(out->steps[0].parts[1].sequence, 4);
+	assert_int_equal(out->steps[0].parts[2].sequence, 5);
+	assert_int_equal(out->steps[0].parts[2].arrival.value, 5000);
+	assert_int_equal(out->steps[0].parts[2].departure.value, 5000);
+	assert_int_equal(parts[0].arrival.value, 5000); /* the caller's own are as they were */
+	message_batch_destroy(out);
+	wire_buffer_fini(&buffer);
+}
+
+static void test_bad_text_is_cleaned(void **state)
+{
+	struct off_cpu_interval interval = {
+		.other_name = {'a', '\x1b', '[', '\xff', '\xc3', '\xa9', 'b', 'c', 'd', 'e', 'f',
+			'g', 'h', 'i', 'j', 'k'}}; /* no NUL at all */
+	struct message_batch in = {.interval_count = 1, .intervals = &interval}, *out;
+	struct wire_buffer buffer = {0};
+
+	(void)state;
+	strcpy(in.job_id, "two\nlines\xe2\x82");
+	assert_int_equal(wire_encode_batch(&in, &buffer), 0);
+	/* 16 characters and no room for a NUL: the decoder would refuse, so the encoder cuts. */
+	out = decode(&buffer);
+	assert_string_equal(out->job_id, "two?lines??");
+	assert_string_equal(out->intervals[0].other_name, "a?[?\xc3\xa9"
+							  "bcdefghij");
+	message_batch_destroy(out);
+	wire_buffer_fini(&buffer);
+}
+
+static void test_reply(void **state)
+{
+	struct wire_buffer buffer = {0};
+	struct random_source random = {3};
+
+	(void)state;
+	for (int i = 0; i < 500; i++) {
+		struct message_reply in = {0}, out;
+		char why[WIRE_DETAIL_LENGTH_MAX + 1];
+
+		in.probe_id = random_next(&random);
+		in.number = random_wide(&random);
+		in.received.value = random_length_ns(&random);
+		in.reply_sent.value = random_length_ns(&random);
+		in.accepted = (uint8_t)random_below(&random, 2);
+		in.directive = (uint8_t)random_below(&random, 4);
+		in.directive_rank = (uint32_t)random_wide(&random);
+		in.directive_steps = (uint32_t)random_wide(&random);
+		random_text(&random, in.why, sizeof(in.why));
+		assert_int_equal(wire_encode_reply(&in, &buffer), 0);
+		assert_int_equal(wire_decode_reply(buffer.bytes, buffer.length, &out, why), 0);
+		assert_int_equal(in.probe_id, out.probe_id);
+		assert_int_equal(in.number, out.number);
+		assert_int_equal(in.received.value, out.received.value);
+		assert_int_equal(in.reply_sent.value, out.reply_sent.value);
+		assert_int_equal(in.accepted, out.accepted);
+		assert_int_equal(in.directive, out.directive);
+		assert_int_equal(in.directive_rank, out.directive_rank);
+		assert_int_equal(in.directive_steps, out.directive_steps);
+		assert_string_equal(in.why, out.why);
+	}
+	wire_buffer_fini(&buffer);
+}
+
+static void test_limits_of_the_encoder(void **state)
+{
+	struct message_rank rank = {.rank = STEP_RANK_COUNT_MAX};
+	struct step_entry step = {.rank = STEP_RANK_UNKNOWN};
+	struct message_batch batch = {.rank_count = 1, .ranks = &rank};
+	struct wire_buffer buffer = {0};
+
+	(void)state;
+	assert_int_equal(wire_encode_batch(&batch, &buffer), -EINVAL);
+	assert_int_equal(buffer.length, 0);
+	batch = (struct message_batch){.step_count = 1, .steps = &step};
+	assert_int_equal(wire_encode_batch(&batch, &buffer), -EINVAL);
+	batch = (struct message_batch){.rank_count = WIRE_RANKS_PER_BATCH_MAX + 1};
+	assert_int_equal(wire_encode_batch(&batch, &buffer), -EMSGSIZE);
+	batch = (struct message_batch){.step_count = WIRE_STEPS_PER_BATCH_MAX + 1};
+	assert_int_equal(wire_encode_batch(&batch, &buffer), -EMSGSIZE);
+	step = (struct step_entry){.part_count = STEP_PART_COUNT_MAX + 1};
+	batch = (struct message_batch){.step_count = 1, .steps = &step};
+	assert_int_equal(wire_encode_batch(&batch, &buffer), -EMSGSIZE);
+	wire_buffer_fini(&buffer);
+}
+
+static void test_source_state_names(void **state)
+{
+	(void)state;
+	assert_string_equal(source_state_name(SOURCE_ON), "on");
+	assert_string_equal(source_state_name(SOURCE_MISSING), "not measurable");
+	assert_string_equal(source_state_name((enum source_state)99), "unknown");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_random_batches),
+		cmocka_unit_test(test_second_encoding_is_equal),
+		cmocka_unit_test(test_bytes_are_msgpack),
+		cmocka_unit_test(test_contiguous_steps_stay_contiguous),
+		cmocka_unit_test(test_impossible_times_are_repaired),
+		cmocka_unit_test(test_bad_text_is_cleaned),
+		cmocka_unit_test(test_reply),
+		cmocka_unit_test(test_limits_of_the_encoder),
+		cmocka_unit_test(test_source_state_names),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Bytes on the wire, against the budget of the design: 1 KiB per rank and step with 64 collectives. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "probe/wire/encode.h"
+#include "tests/unit/wire/random_batch.h"
+
+enum { BUDGET_BYTES = 1024 };
+
+static double bytes_per_rank_step(const struct job_batch *job, const char *what)
+{
+	struct wire_buffer buffer = {0};
+	struct message_batch batch;
+	double bytes;
+
+	job_batch_init(&batch, job, 11);
+	assert_int_equal(wire_encode_batch(&batch, &buffer), 0);
+	bytes = (double)buffer.length / (double)batch.step_count;
+	print_message(
+		"%7.1f bytes per rank-step, %7zu per batch: %s\n", bytes, buffer.length, what);
+	random_batch_fini(&batch);
+	wire_buffer_fini(&buffer);
+	return bytes;
+}
+
+static void test_one_second_of_one_rank(void **state)
+{
+	struct job_batch job = {.rank_count = 1,
+		.steps_per_rank = 50,
+		.collectives_per_step = 64,
+		.step_ns = 20000000,
+		.activity_percent = 5};
+
+	(void)state;
+	assert_true(bytes_per_rank_step(&job, "1 rank, 50 steps of 20 ms, 64 collectives") <=
+		    BUDGET_BYTES);
+	job.activity_percent = 0;
+	bytes_per_rank_step(&job, "the same, no activities");
+	job.activity_percent = 50;
+	assert_true(bytes_per_rank_step(&job, "the same, every other segment has an activity") <=
+		    BUDGET_BYTES);
+	job.activity_percent = 5;
+	job.varying_lengths = true;
+	assert_true(bytes_per_rank_step(&job, "the same, a third of the payloads always vary") <=
+		    BUDGET_BYTES);
+}
+
+static void test_several_ranks_share_a_schedule(void **state)
+{
+	struct job_batch job = {.rank_count = 8,
+		.steps_per_rank = 50,
+		.collectives_per_step = 64,
+		.step_ns = 20000000,
+		.activity_percent = 5};
+
+	(void)state;
+	assert_true(bytes_per_rank_step(&job, "8 ranks, 50 steps of 20 ms, 64 collectives") <=
+		    BUDGET_BYTES);
+}
+
+static void test_slow_steps(void **state)
+{
+	struct job_batch job = {.rank_count = 1,
+		.steps_per_rank = 1,
+		.collectives_per_step = 64,
+		.step_ns = 1000000000,
+		.activity_percent = 5};
+
+	(void)state;
+	/* One step a batch carries its schedule alone; longer times take more bytes, too. */
+	assert_true(bytes_per_rank_step(&job, "1 rank, 1 step of 1 s, 64 collectives") <=
+		    2 * BUDGET_BYTES);
+	job.rank_count = 8;
+	assert_true(bytes_per_rank_step(&job, "8 ranks, 1 step of 1 s, 64 collectives") <=
+		    BUDGET_BYTES);
+	job.rank_count = 1;
+	job.step_ns = 60000000;
+	job.steps_per_rank = 16;
+	assert_true(bytes_per_rank_step(&job, "1 rank, 16 steps of 60 ms, 64 collectives") <=
+		    BUDGET_BYTES);
+	job.step_ns = 200000000;
+	job.steps_per_rank = 5;
+	assert_true(bytes_per_rank_step(&job, "1 rank, 5 steps of 200 ms, 64 collectives") <=
+		    BUDGET_BYTES);
+}
+
+static void test_many_collectives(void **state)
+{
+	struct job_batch job = {.rank_count = 8,
+		.steps_per_rank = 5,
+		.collectives_per_step = 1500,
+		.step_ns = 200000000,
+		.activity_percent = 5};
+
+	(void)state;
+	assert_true(bytes_per_rank_step(&job, "8 ranks, 5 steps of 200 ms, 1500 collectives") <=
+		    1500 * BUDGET_BYTES / 64);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_one_second_of_one_rank),
+		cmocka_unit_test(test_several_ranks_share_a_schedule),
+		cmocka_unit_test(test_slow_steps),
+		cmocka_unit_test(test_many_collectives),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

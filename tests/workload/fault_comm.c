@@ -72,8 +72,12 @@ static int comm_prepare(
 static int comm_begin(void *state, const struct fault_environment *environment)
 {
 	const struct comm_fault *comm = state;
-	double extra_ms = comm->fault->size_percent / 100 *
-			  (environment->options->step_ms + environment->options->compute_ms);
+	double nominal_ms = environment->options->step_ms + environment->options->compute_ms;
+	double extra_ms = comm->fault->size_percent / 100 * nominal_ms;
+	/* What the transfers took already; the slow link hides it. */
+	double transfer_ms = environment->step_length_ms > nominal_ms
+				     ? environment->step_length_ms - nominal_ms
+				     : 0;
 	uint64_t sent_bytes;
 	double step_bytes;
 	double kilobits;
@@ -87,7 +91,7 @@ static int comm_begin(void *state, const struct fault_environment *environment)
 		return -EINVAL;
 	}
 	step_bytes = (double)(sent_bytes - comm->sent_bytes) / (double)environment->steps_done;
-	kilobits = step_bytes * 8 / extra_ms;
+	kilobits = step_bytes * 8 / (extra_ms + transfer_ms);
 	snprintf(command, sizeof(command), "shape %s rate_kbit=%.0f", comm->host,
 		kilobits < 64 ? 64 : kilobits);
 	return injector_request(comm->injector_path, command);

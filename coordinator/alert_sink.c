@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "coordinator/alert_sink.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "coordinator/report/json.h"
+#include "coordinator/report/text.h"
+
+struct alert_sink {
+	FILE *text;
+	int json_fd; /* -1 = none */
+	bool colour;
+	uint64_t errors;
+};
+
+int alert_sink_create(const struct alert_sink_options *options, struct alert_sink **result)
+{
+	struct alert_sink *sink = malloc(sizeof(*sink));
+	int error;
+
+	if (!sink)
+		return -ENOMEM;
+	*sink = (struct alert_sink){
+		.text = options->text, .json_fd = -1, .colour = options->colour};
+	if (options->json_path) {
+		sink->json_fd =
+			open(options->json_path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+		if (sink->json_fd < 0) {
+			error = -errno;
+			free(sink);
+			return error;
+		}
+	}
+	*result = sink;
+	return 0;
+}
+
+void alert_sink_destroy(struct alert_sink *sink)
+{
+	if (!sink)
+		return;
+	if (sink->json_fd >= 0)
+		close(sink->json_fd);
+	free(sink);
+}
+
+uint64_t alert_sink_errors(const struct alert_sink *sink)
+{
+	return sink->errors;
+}
+
+const char *verdict_event_name(enum verdict_event event)
+{
+	switch (event) {
+	case VERDICT_EVENT_ALERT:
+		return "alert";
+	case VERDICT_EVENT_UPDATE:
+		return "update";
+	case VERDICT_EVENT_RECOVERED:
+		return "recovered";
+	}
+	return "unknown";
+}
+
+static bool write_all(int fd, const char *bytes, size_t length)
+{
+	while (length > 0) {
+		ssize_t written = write(fd, bytes, length);
+
+		if (written < 0 && errno == EINTR)
+			continue;
+		if (written <= 0)
+			return false;
+		bytes += written;
+		length -= (size_t)written;
+	}
+	return true;
+}
+
+/* The line is made whole first, so that a reader of the growing file never sees half of one. */
+static bool write_json(const struct alert_sink *sink, enum verdict_event event,
+	const struct verdict *verdict, const struct report_model *model)
+{
+	char *line = NULL;
+	size_t length = 0;
+	FILE *memory = open_memstream(&line, &length);
+	struct json_writer writer;
+	bool good;
+
+	if (!memory)
+		return false;
+	json_writer_init(&writer, memory, 0);
+	json_object_begin(&writer, NULL);
+	json_string(&writer, "event", verdict_event_name(event));
+	report_json_verdict(&writer, "verdict", verdict, model->unix_offset_ns);
+	json_object_end(&writer);
+	fputc('\n', memory);
+	good = !ferror(memory);
+	good = fclose(memory) == 0 && good;
+	good = good && write_all(sink->json_fd, line, length);
+	free(line);
+	return good;
+}
+
+static bool write_text(const struct alert_sink *sink, enum verdict_event event,
+	const struct verdict *verdict, const struct report_model *model)
+{
+	const char *start = event == VERDICT_EVENT_RECOVERED ? "\033[32m" : "\033[1;31m";
+	char line[REPORT_SENTENCE_LENGTH];
+
+	report_alert_line(model, event, verdict, line);
+	clearerr(sink->text);
+	fprintf(sink->text, "slowrank: %s%s%s\n", sink->colour ? start : "", line,
+		sink->colour ? "\033[0m" : "");
+	return fflush(sink->text) == 0 && !ferror(sink->text);
+}
+
+void alert_sink_verdict(struct alert_sink *sink, enum verdict_event event,
+	const struct verdict *verdict, const struct report_model *model)
+{
+	bool good = true;
+
+	if (sink->json_fd >= 0)
+		good = write_json(sink, event, verdict, model);
+	if (sink->text)
+		good = write_text(sink, event, verdict, model) && good;
+	sink->errors += !good;
+}

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "coordinator/report/json.h"
+
+#include <errno.h>
+
+#include "coordinator/report/look.h"
+
+enum {
+	DECIMALS_MS = 4, /* 0.1 us */
+	DECIMALS_RATIO = 4,
+	DECIMALS_US = 3,
+	LINES_TO_DEPTH = 2, /* one line per verdict, rank and source */
+};
+
+static void write_evidence(struct json_writer *writer, const struct verdict *verdict)
+{
+	json_array_begin(writer, "evidence");
+	for (uint32_t i = 0; i < verdict->evidence_count && i < VERDICT_EVIDENCE_MAX; i++) {
+		const struct verdict_evidence *evidence = &verdict->evidence[i];
+
+		json_object_begin(writer, NULL);
+		json_string(writer, "kind", cause_name(evidence->kind));
+		json_decimal(
+			writer, "overlap_ms_per_step", evidence->overlap_ms_per_step, DECIMALS_MS);
+		json_decimal(
+			writer, "control_ms_per_step", evidence->control_ms_per_step, DECIMALS_MS);
+		json_string(writer, "detail", evidence->detail);
+		json_object_end(writer);
+	}
+	json_array_end(writer);
+	json_array_begin(writer, "rejected");
+	for (uint32_t i = 0; i < verdict->rejected_count && i < VERDICT_EVIDENCE_MAX; i++) {
+		json_object_begin(writer, NULL);
+		json_string(writer, "kind", cause_name(verdict->rejected[i].kind));
+		json_string(writer, "why", verdict->rejected[i].why);
+		json_object_end(writer);
+	}
+	json_array_end(writer);
+}
+
+static void write_ranks_of(
+	struct json_writer *writer, const char *key, const uint32_t *ranks, size_t count)
+{
+	json_array_begin(writer, key);
+	for (size_t i = 0; i < count; i++)
+		json_unsigned(writer, NULL, ranks[i]);
+	json_array_end(writer);
+}
+
+void report_json_verdict(struct json_writer *writer, const char *key, const struct verdict *verdict,
+	int64_t unix_offset_ns)
+{
+	json_object_begin(writer, key);
+	json_unsigned(writer, "id", verdict->id);
+	json_string(writer, "class", verdict_class_name(verdict->verdict_class));
+	write_ranks_of(writer, "ranks", verdict->ranks,
+		look_at_most(verdict->rank_count, VERDICT_RANKS_MAX));
+	json_string(writer, "cause", cause_name(verdict->cause));
+	json_decimal(writer, "slowdown", verdict->slowdown, DECIMALS_RATIO);
+	json_decimal(writer, "confidence", verdict->confidence, DECIMALS_RATIO);
+	json_decimal(writer, "share_explained", verdict->share_explained, DECIMALS_RATIO);
+	json_unsigned(writer, "first_step", verdict->first_step);
+	json_unsigned(writer, "last_step", verdict->last_step);
+	json_signed(writer, "onset_unix_ns", look_unix_ns(verdict->onset, unix_offset_ns));
+	json_signed(writer, "alert_unix_ns", look_unix_ns(verdict->alert, unix_offset_ns));
+	json_decimal(writer, "clock_error_us", verdict->clock_error_us, DECIMALS_US);
+	json_boolean(writer, "ended", verdict->ended != 0);
+	write_evidence(writer, verdict);
+	write_ranks_of(writer, "victims", verdict->victims,
+		look_at_most(verdict->victim_count, VERDICT_VICTIMS_MAX));
+	json_unsigned(writer, "victim_count", verdict->victim_count);
+	json_object_end(writer);
+}
+
+static void write_job(struct json_writer *writer, const struct report_model *model)
+{
+	const struct job_totals *totals = &model->totals;
+	bool seen = totals->steps > 0;
+
+	json_object_begin(writer, "job");
+	json_string(writer, "id", model->job_id);
+	json_unsigned(writer, "ranks", model->rank_count);
+	json_unsigned(writer, "nodes", model->node_count);
+	json_unsigned(writer, "steps", totals->steps);
+	json_signed(writer, "start_unix_ns",
+		seen ? look_unix_ns(totals->first_start, model->unix_offset_ns) : 0);
+	json_signed(writer, "end_unix_ns",
+		seen ? look_unix_ns(totals->last_end, model->unix_offset_ns) : 0);
+	json_unsigned(writer, "world_size", model->world_size);
+	json_object_end(writer);
+
+	json_object_begin(writer, "summary");
+	json_decimal(writer, "step_ms_median", totals->step_ms_median, DECIMALS_MS);
+	json_decimal(writer, "step_ms_ideal", totals->step_ms_ideal, DECIMALS_MS);
+	json_decimal(writer, "slowdown", totals->slowdown, DECIMALS_RATIO);
+	json_decimal(writer, "wasted_rank_seconds", totals->wasted_rank_seconds, DECIMALS_MS);
+	json_object_end(writer);
+}
+
+static void write_rank(struct json_writer *writer, const struct report_rank *rank)
+{
+	const struct rank_totals *totals = &rank->totals;
+
+	json_object_begin(writer, NULL);
+	json_unsigned(writer, "rank", totals->rank);
+	json_string(writer, "host", rank->host);
+	json_unsigned(writer, "pid", rank->pid);
+	json_unsigned(writer, "role", totals->role);
+	json_unsigned(writer, "steps", totals->steps);
+	json_object_begin(writer, "step_ms");
+	for (int phase = 0; phase < PHASE_NR; phase++)
+		json_decimal(writer, phase_name((enum phase)phase),
+			look_ms_per_step(totals->phase_ns[phase], totals->steps), DECIMALS_MS);
+	json_object_end(writer);
+	json_decimal(writer, "own_excess_ms_per_step",
+		look_ms_per_step(totals->own_excess_ns, totals->steps), DECIMALS_MS);
+	json_decimal(writer, "inherited_ms_per_step",
+		look_ms_per_step(totals->inherited_ns, totals->steps), DECIMALS_MS);
+	json_boolean(writer, "exited", rank->exited != 0);
+	json_signed(writer, "exit_code", rank->exit_code);
+	json_object_end(writer);
+}
+
+static void write_coverage(struct json_writer *writer, const struct report_model *model)
+{
+	const struct message_counters *counters = &model->counters;
+
+	json_object_begin(writer, "coverage");
+	json_array_begin(writer, "sources");
+	for (size_t i = 0; i < model->source_count; i++) {
+		const struct report_source *source = &model->sources[i];
+
+		json_object_begin(writer, NULL);
+		json_string(writer, "name", source->source.name);
+		json_string(writer, "state",
+			source_state_name((enum source_state)source->source.state));
+		json_string(writer, "why", source->source.why);
+		json_unsigned(writer, "probes", source->probe_count);
+		json_unsigned(writer, "probes_on", source->on_count);
+		json_object_end(writer);
+	}
+	json_array_end(writer);
+	json_unsigned(writer, "events", counters->events);
+	json_unsigned(writer, "dropped", counters->dropped);
+	json_unsigned(writer, "steps_incomplete", model->totals.steps_incomplete);
+	json_decimal(writer, "clock_error_us", model->totals.clock_error_us, DECIMALS_US);
+	json_decimal(writer, "probe_cpu_percent", model->probe_cpu_percent, DECIMALS_RATIO);
+	json_unsigned(writer, "rank_steps_incomplete", counters->steps_incomplete);
+	json_unsigned(writer, "probe_resident_bytes", counters->resident_bytes);
+	json_unsigned(writer, "batches_spooled", counters->batches_spooled);
+	json_unsigned(writer, "batches_lost", counters->batches_lost);
+	json_unsigned(writer, "frames", model->frames);
+	json_unsigned(writer, "frames_refused", model->frames_refused);
+	json_boolean(writer, "record_truncated", model->record_truncated != 0);
+	json_boolean(writer, "enqueue_only", model->enqueue_only != 0);
+	json_object_end(writer);
+}
+
+int report_json_write(const struct report_model *model, FILE *out)
+{
+	struct json_writer writer;
+
+	json_writer_init(&writer, out, LINES_TO_DEPTH);
+	json_object_begin(&writer, NULL);
+	json_string(&writer, "schema", "slowrank.report/1");
+	write_job(&writer, model);
+	json_array_begin(&writer, "verdicts");
+	for (size_t i = 0; i < model->verdict_count; i++)
+		report_json_verdict(&writer, NULL, &model->verdicts[i], model->unix_offset_ns);
+	json_array_end(&writer);
+	json_array_begin(&writer, "ranks");
+	for (uint32_t i = 0; i < model->rank_count; i++)
+		write_rank(&writer, &model->ranks[i]);
+	json_array_end(&writer);
+	write_coverage(&writer, model);
+	json_object_end(&writer);
+	fputc('\n', out);
+	return fflush(out) != 0 || ferror(out) ? -EIO : 0;
+}

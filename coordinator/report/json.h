@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The report as JSON, schema slowrank.report/1: fields are only ever added. Deterministic: the
+ * same model gives the same bytes. Any thread, as long as nobody changes the model meanwhile.
+ */
+#ifndef SLOWRANK_COORDINATOR_REPORT_JSON_H
+#define SLOWRANK_COORDINATOR_REPORT_JSON_H
+
+#include <stdio.h>
+
+#include "coordinator/report/json_writer.h"
+#include "coordinator/report/model.h"
+
+/* Writes the whole report and flushes. Returns 0 or -EIO. */
+int report_json_write(const struct report_model *model, FILE *out)
+	__attribute__((warn_unused_result));
+
+/* Writes one verdict as an object: in the report (key NULL) and in alerts (key "verdict"). */
+void report_json_verdict(struct json_writer *writer, const char *key, const struct verdict *verdict,
+	int64_t unix_offset_ns);
+
+#endif

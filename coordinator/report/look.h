@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Small questions to a report model, shared by its writers. Pure; any thread.
+ */
+#ifndef SLOWRANK_COORDINATOR_REPORT_LOOK_H
+#define SLOWRANK_COORDINATOR_REPORT_LOOK_H
+
+#include "coordinator/report/model.h"
+
+static inline size_t look_at_most(size_t count, size_t limit)
+{
+	return count < limit ? count : limit;
+}
+
+/* Time of the epoch; cut at the ends of int64_t. */
+int64_t look_unix_ns(struct job_ns time, int64_t unix_offset_ns);
+
+/* A sum over steps as ms per step; 0 without steps (the writers show the step count beside it). */
+double look_ms_per_step(int64_t sum_ns, uint64_t steps);
+
+/* The rank's row, or NULL when no probe reported it. */
+const struct report_rank *look_rank(const struct report_model *model, uint32_t rank);
+
+/* Its host's name, or "" when unknown. */
+const char *look_host(const struct report_model *model, uint32_t rank);
+
+/* The host shared by all these ranks, or NULL: several hosts, or unknown. */
+const char *look_common_host(const struct report_model *model, const uint32_t *ranks, size_t count);
+
+/* The evidence of the verdict's own cause; the first one otherwise; NULL when there is none. */
+const struct verdict_evidence *look_main_evidence(const struct verdict *verdict);
+
+#endif

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <inttypes.h>
+
+#include "coordinator/report/cause_text.h"
+#include "coordinator/report/line.h"
+#include "coordinator/report/look.h"
+#include "coordinator/report/text.h"
+
+static void add_culprits(struct line *line, const struct report_model *model,
+	const struct verdict *verdict, const char *before_host, const char *after_host)
+{
+	size_t listed = look_at_most(verdict->rank_count, VERDICT_RANKS_MAX);
+	const char *host = look_common_host(model, verdict->ranks, listed);
+
+	if (verdict->rank_count == 0) {
+		line_add(line, "the job");
+		return;
+	}
+	line_add_ranks(line, verdict->ranks, listed, verdict->rank_count);
+	if (host) {
+		line_add(line, "%s", before_host);
+		line_add_outside(line, host);
+		line_add(line, "%s", after_host);
+	}
+}
+
+static void add_class(struct line *line, const struct verdict *verdict)
+{
+	bool many = verdict->rank_count > 1, ended = verdict->ended;
+	const char *be = ended ? (many ? "were" : "was") : (many ? "are" : "is");
+
+	switch (verdict->verdict_class) {
+	case VERDICT_HANG:
+		line_add(line, "%s", ended ? "hung" : many ? "hang" : "hangs");
+		break;
+	case VERDICT_WORKLOAD_IMBALANCE:
+		line_add(line, "%s more work than %s peers (workload-imbalance)",
+			ended  ? "had"
+			: many ? "have"
+			       : "has",
+			many ? "their" : "its");
+		break;
+	case VERDICT_COMPUTE_SLOW:
+	case VERDICT_HOST_SLOW:
+	case VERDICT_COMM_SLOW:
+		line_add(line, "%s %s", be, verdict_class_name(verdict->verdict_class));
+		break;
+	default:
+		line_add(line, "%s slow, class unknown", be);
+	}
+	if (verdict->cause == CAUSE_UNKNOWN)
+		line_add(line, ", cause unknown");
+	else
+		line_add(line, ": %s", cause_name(verdict->cause));
+}
+
+/* "18.2 ms/step throttled, healthy ranks 0.0" */
+static void add_main_evidence(
+	struct line *line, const struct verdict *verdict, const char *separator)
+{
+	const struct verdict_evidence *evidence = look_main_evidence(verdict);
+
+	if (!evidence)
+		return;
+	line_add(line, "%s", separator);
+	line_add_ms(line, evidence->overlap_ms_per_step);
+	line_add(line, " ms/step %s, healthy ranks ", cause_phrase(evidence->kind));
+	line_add_ms(line, evidence->control_ms_per_step);
+}
+
+void report_verdict_sentence(const struct report_model *model, const struct verdict *verdict,
+	char sentence[REPORT_SENTENCE_LENGTH])
+{
+	struct line line;
+
+	line_init(&line, sentence, REPORT_SENTENCE_LENGTH);
+	add_culprits(&line, model, verdict, " on ", "");
+	line_add(&line, " ");
+	add_class(&line, verdict);
+	if (verdict->verdict_class == VERDICT_HANG) {
+		line_add(&line, "; the job %s still", verdict->ended ? "stood" : "stands");
+	} else {
+		line_add(&line, "; the job %s ", verdict->ended ? "ran" : "runs");
+		line_add_decimal(&line, verdict->slowdown, 2);
+		line_add(&line, "x slower because of it");
+	}
+	line_add(&line, " (steps %" PRIu64 "-%" PRIu64, verdict->first_step, verdict->last_step);
+	add_main_evidence(&line, verdict, ", ");
+	line_add(&line, verdict->ended ? "; recovered)" : ")");
+}
+
+void report_alert_line(const struct report_model *model, enum verdict_event event,
+	const struct verdict *verdict, char text[REPORT_SENTENCE_LENGTH])
+{
+	const char *word = event == VERDICT_EVENT_ALERT	      ? "ALERT"
+			   : event == VERDICT_EVENT_UPDATE    ? "UPDATE"
+			   : event == VERDICT_EVENT_RECOVERED ? "RECOVERED"
+							      : "NOTE";
+	struct line line;
+
+	line_init(&line, text, REPORT_SENTENCE_LENGTH);
+	line_add(&line, "%s ", word);
+	add_culprits(&line, model, verdict, " (", ")");
+	line_add(&line, " %s", verdict_class_name(verdict->verdict_class));
+	line_add(&line, ": %s", verdict->cause ? cause_name(verdict->cause) : "cause unknown");
+	if (verdict->verdict_class == VERDICT_HANG) {
+		line_add(&line, ", job stands still since step %" PRIu64, verdict->first_step);
+	} else if (event == VERDICT_EVENT_RECOVERED) {
+		line_add(&line, ", job was ");
+		line_add_decimal(&line, verdict->slowdown, 2);
+		line_add(&line, "x slower from step %" PRIu64 " to %" PRIu64, verdict->first_step,
+			verdict->last_step);
+	} else {
+		line_add(&line, ", job ");
+		line_add_decimal(&line, verdict->slowdown, 2);
+		line_add(&line, "x slower since step %" PRIu64, verdict->first_step);
+	}
+	add_main_evidence(&line, verdict, " (");
+	if (look_main_evidence(verdict))
+		line_add(&line, ")");
+}

@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "coordinator/report/text.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "coordinator/report/cause_text.h"
+#include "coordinator/report/coverage_text.h"
+#include "coordinator/report/line.h"
+#include "coordinator/report/look.h"
+#include "coordinator/report/rank_table_text.h"
+
+enum {
+	VERDICTS_SHOWN = 16,
+	RANKS_SHOWN = 16,
+	LINE_LENGTH = 1024,
+};
+
+/* The verdicts worth showing, the worst first. */
+struct selection {
+	size_t count;
+	const struct verdict *verdicts[VERDICTS_SHOWN];
+};
+
+bool report_text_colour_wanted(FILE *out)
+{
+	const char *terminal = getenv("TERM"), *no_colour = getenv("NO_COLOR");
+	int fd = fileno(out);
+
+	/* no-color.org: any value that is not empty. */
+	return !(no_colour && *no_colour) && terminal && strcmp(terminal, "dumb") != 0 && fd >= 0 &&
+	       isatty(fd);
+}
+
+static bool is_worse(const struct verdict *one, const struct verdict *other)
+{
+	if (one->ended != other->ended)
+		return !one->ended;
+	if (one->slowdown > other->slowdown || one->slowdown < other->slowdown)
+		return one->slowdown > other->slowdown;
+	return one->id < other->id;
+}
+
+static void select_verdicts(const struct report_model *model, struct selection *selection)
+{
+	selection->count = 0;
+	for (size_t i = 0; i < model->verdict_count; i++) {
+		const struct verdict *verdict = &model->verdicts[i];
+		size_t place = selection->count;
+
+		while (place > 0 && is_worse(verdict, selection->verdicts[place - 1]))
+			place--;
+		if (place == VERDICTS_SHOWN)
+			continue;
+		if (selection->count < VERDICTS_SHOWN)
+			selection->count++;
+		memmove(&selection->verdicts[place + 1], &selection->verdicts[place],
+			(selection->count - place - 1) * sizeof(selection->verdicts[0]));
+		selection->verdicts[place] = verdict;
+	}
+}
+
+static void write_head(const char *title, bool colour, FILE *out)
+{
+	fprintf(out, "\n%s%s%s\n", colour ? "\033[1m" : "", title, colour ? "\033[0m" : "");
+}
+
+static void write_no_verdict(const struct report_model *model, FILE *out)
+{
+	char text[LINE_LENGTH];
+	struct line line;
+
+	line_init(&line, text, sizeof(text));
+	if (model->totals.steps == 0)
+		line_add(&line, "no verdict: no step was seen, so nothing can be said of this job");
+	else
+		line_add(&line, "no straggler found in %" PRIu64 " step%s of %" PRIu32 " rank%s",
+			model->totals.steps, model->totals.steps == 1 ? "" : "s", model->rank_count,
+			model->rank_count == 1 ? "" : "s");
+	coverage_text_add_unseen(&line, model);
+	fprintf(out, "%s.\n", text);
+}
+
+static void write_verdicts(
+	const struct report_model *model, const struct selection *selection, bool colour, FILE *out)
+{
+	char sentence[REPORT_SENTENCE_LENGTH];
+
+	for (size_t i = 0; i < selection->count; i++) {
+		const struct verdict *verdict = selection->verdicts[i];
+		const char *start = verdict->ended ? "\033[33m" : "\033[1;31m";
+
+		report_verdict_sentence(model, verdict, sentence);
+		fprintf(out, "%s%s%s.\n", colour ? start : "", sentence, colour ? "\033[0m" : "");
+	}
+	if (selection->count < model->verdict_count)
+		fprintf(out, "… %zu more verdicts (the JSON report has all).\n",
+			model->verdict_count - selection->count);
+}
+
+/* One line per cause (and per class where the cause is unknown), the worst verdict's first. */
+static void write_advice(const struct selection *selection, bool colour, FILE *out)
+{
+	write_head("What to do", colour, out);
+	for (size_t i = 0; i < selection->count; i++) {
+		const struct verdict *verdict = selection->verdicts[i];
+		const char *advice = cause_advice(verdict->cause, verdict->verdict_class);
+		bool told = false;
+
+		for (size_t j = 0; j < i && !told; j++)
+			told = cause_advice(selection->verdicts[j]->cause,
+				       selection->verdicts[j]->verdict_class) == advice;
+		if (!told)
+			fprintf(out, "  %s: %s.\n",
+				verdict->cause ? cause_name(verdict->cause)
+					       : verdict_class_name(verdict->verdict_class),
+				advice);
+	}
+}
+
+static void format_time(struct job_ns time, int64_t unix_offset_ns, char text[32])
+{
+	time_t seconds = (time_t)(look_unix_ns(time, unix_offset_ns) / 1000000000);
+	struct tm parts;
+
+	if (!gmtime_r(&seconds, &parts) || !strftime(text, 32, "%Y-%m-%d %H:%M:%S UTC", &parts))
+		snprintf(text, 32, "?");
+}
+
+static void write_one_evidence(
+	const struct report_model *model, const struct verdict *verdict, FILE *out)
+{
+	char text[LINE_LENGTH], when[32];
+	struct line line;
+
+	line_init(&line, text, sizeof(text));
+	line_add(&line, "  #%" PRIu32 " ", verdict->id);
+	if (verdict->rank_count)
+		line_add_ranks(&line, verdict->ranks,
+			look_at_most(verdict->rank_count, VERDICT_RANKS_MAX), verdict->rank_count);
+	else
+		line_add(&line, "the job");
+	format_time(verdict->onset, model->unix_offset_ns, when);
+	line_add(&line, ", %s, since %s; confidence ", verdict_class_name(verdict->verdict_class),
+		when);
+	line_add_decimal(&line, verdict->confidence, 2);
+	line_add(&line, "; the cause explains ");
+	line_add_decimal(&line, verdict->share_explained * 100, 0);
+	line_add(&line, " %% of the excess; clock error ");
+	line_add_decimal(&line, verdict->clock_error_us, 1);
+	fprintf(out, "%s us\n", text);
+
+	for (size_t i = 0; i < look_at_most(verdict->evidence_count, VERDICT_EVIDENCE_MAX); i++) {
+		const struct verdict_evidence *evidence = &verdict->evidence[i];
+
+		line_init(&line, text, sizeof(text));
+		line_add(&line, "     for:     %-18s ", cause_name(evidence->kind));
+		line_add_ms(&line, evidence->overlap_ms_per_step);
+		line_add(&line, " ms/step, control ");
+		line_add_ms(&line, evidence->control_ms_per_step);
+		line_add(&line, "%s", evidence->detail[0] ? "; " : "");
+		line_add_outside(&line, evidence->detail);
+		fprintf(out, "%s\n", text);
+	}
+	if (verdict->evidence_count == 0)
+		fprintf(out, "     for:     none beyond the timing of the collectives\n");
+	for (size_t i = 0; i < look_at_most(verdict->rejected_count, VERDICT_EVIDENCE_MAX); i++) {
+		line_init(&line, text, sizeof(text));
+		line_add(&line, "     not:     %-18s ", cause_name(verdict->rejected[i].kind));
+		line_add_outside(&line, verdict->rejected[i].why);
+		fprintf(out, "%s\n", text);
+	}
+	line_init(&line, text, sizeof(text));
+	line_add_ranks(&line, verdict->victims,
+		look_at_most(verdict->victim_count, VERDICT_VICTIMS_MAX), verdict->victim_count);
+	fprintf(out, "     victims: %s\n", text);
+}
+
+static void write_job(const struct report_model *model, bool colour, FILE *out)
+{
+	const struct job_totals *totals = &model->totals;
+	char text[LINE_LENGTH], from[32], to[32];
+	struct line line;
+
+	write_head("Job", colour, out);
+	line_init(&line, text, sizeof(text));
+	line_add(&line, "  ");
+	line_add_outside(&line, model->job_id && *model->job_id ? model->job_id : "without a name");
+	line_add(&line, ": %" PRIu32 " rank%s on %" PRIu32 " node%s, %" PRIu64 " step%s",
+		model->rank_count, model->rank_count == 1 ? "" : "s", model->node_count,
+		model->node_count == 1 ? "" : "s", totals->steps, totals->steps == 1 ? "" : "s");
+	if (totals->steps) {
+		format_time(totals->first_start, model->unix_offset_ns, from);
+		format_time(totals->last_end, model->unix_offset_ns, to);
+		line_add(&line, "\n  from %s to %s\n  step ", from, to);
+		line_add_ms(&line, totals->step_ms_median);
+		line_add(&line, " ms median, ");
+		line_add_ms(&line, totals->step_ms_ideal);
+		line_add(&line, " ms if no rank held the others up; over the run ");
+		line_add_decimal(&line, totals->slowdown, 2);
+		line_add(&line, "x slower, ");
+		line_add_decimal(&line, totals->wasted_rank_seconds, 1);
+		line_add(&line, " rank-seconds wasted");
+	}
+	fprintf(out, "%s\n", text);
+}
+
+int report_text_write(
+	const struct report_model *model, const struct report_text_options *options, FILE *out)
+{
+	bool colour = options && options->colour;
+	size_t ranks_shown = options && options->ranks_shown ? options->ranks_shown : RANKS_SHOWN;
+	struct selection selection;
+
+	select_verdicts(model, &selection);
+	if (selection.count == 0) {
+		write_no_verdict(model, out);
+	} else {
+		write_verdicts(model, &selection, colour, out);
+		write_advice(&selection, colour, out);
+		write_head("Evidence (beside a healthy rank of the same steps: the control)",
+			colour, out);
+		for (size_t i = 0; i < selection.count; i++)
+			write_one_evidence(model, selection.verdicts[i], out);
+	}
+	write_job(model, colour, out);
+	if (model->rank_count) {
+		write_head("Ranks (mean ms per step; * = named in a verdict)", colour, out);
+		rank_table_text_write(model, ranks_shown, out);
+	}
+	write_head("Coverage (what could not be seen)", colour, out);
+	coverage_text_write(model, out);
+	return fflush(out) != 0 || ferror(out) ? -EIO : 0;
+}

@@ -13,9 +13,11 @@
 struct uplink;
 
 struct uplink_options {
-	const char *url;	/* ipc:///path, tcp://host:port */
-	const char *spool_path; /* unlinked file is made there; NULL = memory only */
+	const char *url; /* ipc:///path, tcp://host:port */
+	const char *
+		spool_path; /* folder; a nameless file is made there when needed; NULL = memory only */
 	size_t spool_bytes_max; /* 0 = 64 MiB; the oldest batches are kept, new ones are lost and counted */
+	size_t memory_bytes_max; /* encoded batches kept in memory before the spool; 0 = 8 MiB */
 };
 
 /* Returns 0; -EINVAL for a URL that nng does not take; -ENOMEM. Connects in the background. */
@@ -24,13 +26,15 @@ int uplink_create(const struct uplink_options *options, struct uplink **uplink)
 void uplink_destroy(struct uplink *uplink); /* NULL is fine; what is not delivered is lost */
 
 /*
- * Takes a batch (encoded inside; the caller keeps its own). Sets batch->sent and the previous_*
- * stamps itself. Returns 0, or -ENOBUFS when it was lost.
+ * Takes a batch (encoded inside; the caller keeps its own and numbers it). Sets batch->sent to
+ * now and the previous_* stamps itself. Every resend has the same bytes. Returns 0; -ENOBUFS
+ * when there is no room left; an error of wire_encode_batch(). After an error, the batch is
+ * lost and counted.
  */
 int uplink_send(struct uplink *uplink, struct message_batch *batch, struct host_ns now)
 	__attribute__((warn_unused_result));
 
-/* The next reply that came in, if any. */
+/* The next reply that came in, if any. At most 256 wait; then the oldest goes. */
 bool uplink_take_reply(struct uplink *uplink, struct message_reply *reply);
 
 /* Waits until all is acknowledged, at most timeout_ms. Returns 0 or -ETIMEDOUT. */
@@ -41,8 +45,9 @@ struct uplink_state {
 	uint64_t batches_acknowledged;
 	uint64_t batches_pending;
 	uint64_t batches_spooled; /* went through the spool so far */
-	uint64_t batches_lost;
-	uint64_t bytes_sent;
+	uint64_t batches_lost;	  /* no room, not encodable, or refused by the coordinator */
+	uint64_t bytes_sent;	  /* handed to nng, resends by this code included */
+	uint64_t replies_dropped; /* nobody took them */
 	char refused[WIRE_DETAIL_LENGTH_MAX + 1]; /* why the coordinator refused a batch, or "" */
 };
 void uplink_get_state(const struct uplink *uplink, struct uplink_state *state);

@@ -9,10 +9,10 @@
 #   cluster.sh shape NODE KBIT   limits what the node sends to that rate; unshape NODE lifts it
 #   cluster.sh agent NODE CMD    what mpirun calls instead of ssh
 #
-# SLOWRANK_CLUSTER names the cluster (default: slowrank), so that several can stand side by side.
+# CLUSTER_NAME names the cluster (default: slowrank), so that several can stand side by side.
 set -euo pipefail
 
-prefix=${SLOWRANK_CLUSTER:-slowrank}
+prefix=${CLUSTER_NAME:-slowrank}
 switch=$prefix-switch
 
 die() {

@@ -135,6 +135,9 @@ def remove_stale_cgroups():
                 pass
 
 
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+
 class Injector:
     """The fault injector as a process beside the job; a context manager."""
 
@@ -158,3 +161,98 @@ class Injector:
     def __exit__(self, *_):
         self.process.send_signal(signal.SIGTERM)
         self.process.wait(timeout=20)
+
+
+class Cluster:
+    """Nodes made of network namespaces; a context manager. Needs root."""
+
+    SCRIPT = os.path.join(HERE, "cluster.sh")
+
+    def __init__(self, directory, node_count, ranks_per_node):
+        self.node_count, self.ranks_per_node = node_count, ranks_per_node
+        self.hostfile = os.path.join(directory, "hostfile")
+        self.name = f"slowrank{os.getpid()}"
+
+    def __enter__(self):
+        os.environ["CLUSTER_NAME"] = self.name
+        os.makedirs(os.path.dirname(self.hostfile), exist_ok=True)
+        with open(self.hostfile, "w", encoding="utf-8") as file:
+            for node in range(self.node_count):
+                file.write(f"node{node} slots={self.ranks_per_node}\n")
+        subprocess.run([self.SCRIPT, "up", str(self.node_count)], check=True)
+        return self
+
+    def __exit__(self, *_):
+        subprocess.run([self.SCRIPT, "down"], check=True)
+        del os.environ["CLUSTER_NAME"]
+
+    def prefix(self):
+        """What comes before a command that is to run on the first node."""
+        return [self.SCRIPT, "exec", "node0"]
+
+    def mpirun_options(self):
+        return ["--hostfile", self.hostfile, "--mca", "plm_rsh_agent", self.SCRIPT + " agent",
+                "--mca", "plm_rsh_no_tree_spawn", "1", "--mca", "btl", "tcp,self",
+                "--mca", "btl_tcp_if_include", "eth0", "--mca", "oob_tcp_if_include", "eth0"]
+
+
+class Run:
+    """What a job under slowrank left behind."""
+
+    def __init__(self, directory):
+        self.record = os.path.join(directory, "record.slr")
+        self.alerts_path = os.path.join(directory, "alerts.jsonl")
+        self.log = os.path.join(directory, "log.txt")
+        self.status = None
+
+    def clean(self):
+        for path in (self.record, self.alerts_path, self.log):
+            if os.path.exists(path):
+                os.unlink(path)
+
+    def alerts(self):
+        if not os.path.exists(self.alerts_path):
+            return []
+        with open(self.alerts_path, encoding="utf-8") as file:
+            return [json.loads(line) for line in file]
+
+    def report(self, slowrank):
+        done = subprocess.run([slowrank, "report", self.record, "--format", "json"],
+                              capture_output=True, text=True, timeout=120, check=False)
+        if done.returncode != 0:
+            raise RuntimeError(f"slowrank report: exit {done.returncode}: {done.stderr.strip()}")
+        return json.loads(done.stdout)
+
+    def tail(self):
+        if not os.path.exists(self.log):
+            return ""
+        with open(self.log, encoding="utf-8", errors="replace") as file:
+            return "".join(file.readlines()[-25:])
+
+
+def run_watched(slowrank, directory, command, prefix=(), timeout=300, options=()):
+    """Runs a command under slowrank run, to its end; its output goes to log.txt."""
+    os.makedirs(directory, exist_ok=True)
+    run = Run(directory)
+    run.clean()
+    with open(run.log, "w", encoding="utf-8") as log:
+        done = subprocess.run([*prefix, slowrank, "run", "--record", run.record, "--alerts",
+                               run.alerts_path, *options, "--", *command], stdout=log,
+                              stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
+                              timeout=timeout, check=False)
+    run.status = done.returncode
+    return run
+
+
+def run_workload_watched(slowrank, program, directory, rank_count, cluster=None, timeout=300,
+                         run_options=(), **options):
+    """Runs one job of the workload under slowrank; returns its truth and what slowrank left."""
+    truth_path = fresh_directory(directory)
+    launcher = mpirun(rank_count, *(cluster.mpirun_options() if cluster else ()))
+    run = run_watched(slowrank, directory,
+                      launcher + workload_command(program, truth_path, **options),
+                      prefix=cluster.prefix() if cluster else (), timeout=timeout,
+                      options=run_options)
+    if run.status != 0:
+        raise RuntimeError(f"the job failed with status {run.status}:\n{run.tail()}")
+    return Truth(truth_path), run

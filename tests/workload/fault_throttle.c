@@ -65,9 +65,8 @@ static int find_controller(struct throttle *throttle)
 	return result;
 }
 
-static int set_quota(const struct throttle *throttle, int64_t quota_us)
+static int set_quota(const struct throttle *throttle, int64_t quota_us, int64_t period_us)
 {
-	int64_t period_us = (int64_t)(throttle->fault->period_ms * 1000);
 	char text[64];
 	int result;
 
@@ -137,15 +136,17 @@ static int throttle_begin(void *state, const struct fault_environment *environme
 				   ? options->compute_ms + (used_ms - options->compute_ms) / 2
 				   : options->compute_ms;
 	double share = needed_ms / (step_ms * (1 + throttle->fault->size_percent / 100));
-	int64_t quota_us = (int64_t)(share * throttle->fault->period_ms * 1000);
+	int64_t period_us = (int64_t)(throttle->fault->period_ms * 1000);
 
-	/* The kernel's least quota is 1 ms. */
-	return set_quota(throttle, quota_us < 1000 ? 1000 : quota_us);
+	/* The kernel's least quota is 1 ms, its longest period 1 s. */
+	if (share * (double)period_us < 1000)
+		period_us = share > 0.001 ? (int64_t)(1000 / share) : 1000000;
+	return set_quota(throttle, (int64_t)(share * (double)period_us + 0.5), period_us);
 }
 
 static void throttle_end(void *state)
 {
-	if (set_quota(state, -1))
+	if (set_quota(state, -1, 100000))
 		fprintf(stderr, "workload: cannot lift the CPU quota\n");
 }
 

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "coordinator/record/format.h"
+#include "coordinator/record/writer.h"
+
+struct record_writer {
+	int fd;
+	bool can_cut; /* a regular file: what was written in part can be taken back */
+	bool broken;  /* a part could not be taken back; the next frame starts behind it */
+	bool sync_at_end;
+	struct record_writer_state state;
+};
+
+/* Writes both pieces whole, or takes back what was written and returns an error. */
+static int append(struct record_writer *writer, const void *head, size_t head_length,
+	const void *payload, size_t payload_length)
+{
+	struct iovec pieces[2] = {
+		{.iov_base = (void *)head, .iov_len = head_length},
+		{.iov_base = (void *)payload, .iov_len = payload_length},
+	};
+	size_t left = head_length + payload_length, total = left;
+	int error = 0;
+
+	while (left) {
+		ssize_t written = writev(writer->fd, pieces, 2);
+
+		if (written < 0 && errno == EINTR)
+			continue;
+		if (written <= 0) {
+			error = written < 0 ? -errno : -EIO;
+			break;
+		}
+		left -= (size_t)written;
+		for (int i = 0; i < 2; i++) {
+			size_t step = (size_t)written < pieces[i].iov_len ? (size_t)written
+									  : pieces[i].iov_len;
+
+			pieces[i].iov_base = (char *)pieces[i].iov_base + step;
+			pieces[i].iov_len -= step;
+			written -= (ssize_t)step;
+		}
+	}
+	if (!error) {
+		writer->state.bytes += total;
+		return 0;
+	}
+	/* Readers find the next frame behind a cut one by its magic, but better leave none. */
+	if (left < total &&
+		(!writer->can_cut || ftruncate(writer->fd, (off_t)writer->state.bytes) < 0)) {
+		writer->broken = true;
+		writer->state.bytes += total - left;
+	}
+	return error;
+}
+
+static int write_header(struct record_writer *writer, const struct record_writer_options *options)
+{
+	uint8_t header[RECORD_HEADER_BYTES] = {0};
+	size_t program_length = options->program ? strlen(options->program) : 0;
+
+	if (program_length >= RECORD_PROGRAM_BYTES)
+		program_length = RECORD_PROGRAM_BYTES - 1;
+	memcpy(header, RECORD_MAGIC, 8);
+	record_put_u32(header + 8, RECORD_VERSION);
+	record_put_u32(header + 12, RECORD_HEADER_BYTES);
+	record_put_u64(header + 16, (uint64_t)options->created.value);
+	record_put_u64(header + 24, (uint64_t)options->created_unix_ns);
+	if (program_length)
+		memcpy(header + RECORD_PROGRAM_OFFSET, options->program, program_length);
+	record_put_u32(header + RECORD_HEADER_BYTES - 4,
+		(uint32_t)crc32(0, header, RECORD_HEADER_BYTES - 4));
+	return append(writer, header, sizeof(header), NULL, 0);
+}
+
+/* Takes the file for this process alone and empties it. */
+static int claim(
+	struct record_writer *writer, const char *path, char why[WIRE_DETAIL_LENGTH_MAX + 1])
+{
+	struct stat status;
+
+	if (fstat(writer->fd, &status) < 0)
+		return -errno;
+	writer->can_cut = S_ISREG(status.st_mode);
+	if (!writer->can_cut)
+		return 0; /* a pipe or /dev/null: nothing to empty, nobody to race with */
+	if (flock(writer->fd, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK) {
+		snprintf(why, WIRE_DETAIL_LENGTH_MAX + 1,
+			"another process is recording to %.150s: name another file", path);
+		return -EBUSY;
+	}
+	return ftruncate(writer->fd, 0) < 0 ? -errno : 0;
+}
+
+int record_writer_create(const char *path, const struct record_writer_options *options,
+	struct record_writer **writer, char why[WIRE_DETAIL_LENGTH_MAX + 1])
+{
+	char unused_why[WIRE_DETAIL_LENGTH_MAX + 1];
+	struct record_writer *made = calloc(1, sizeof(*made));
+	int error;
+
+	if (!why)
+		why = unused_why;
+	why[0] = '\0';
+	if (!made) {
+		snprintf(why, WIRE_DETAIL_LENGTH_MAX + 1, "no memory");
+		return -ENOMEM;
+	}
+	made->sync_at_end = options->sync_at_end;
+	made->fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+	error = made->fd < 0 ? -errno : claim(made, path, why);
+	if (!error)
+		error = write_header(made, options);
+	if (error) {
+		if (!why[0])
+			snprintf(why, WIRE_DETAIL_LENGTH_MAX + 1, "cannot write %.150s: %s", path,
+				strerror(-error));
+		record_writer_destroy(made);
+		return error;
+	}
+	*writer = made;
+	return 0;
+}
+
+static int append_frame(struct record_writer *writer, uint32_t magic, const void *bytes,
+	size_t length, struct job_ns received)
+{
+	uint8_t head[RECORD_FRAME_HEAD_BYTES];
+
+	record_put_u32(head, magic);
+	record_put_u32(head + 4, (uint32_t)length);
+	record_put_u64(head + 12, (uint64_t)received.value);
+	record_put_u32(head + 8, record_frame_crc(head, bytes, length));
+	return append(writer, head, sizeof(head), bytes, length);
+}
+
+int record_writer_append(
+	struct record_writer *writer, const void *bytes, size_t length, struct job_ns received)
+{
+	int error = length > RECORD_PAYLOAD_BYTES_MAX
+			    ? -EMSGSIZE
+			    : append_frame(writer, RECORD_FRAME_MAGIC, bytes, length, received);
+
+	if (error) {
+		writer->state.frames_lost++;
+		writer->state.last_error = error;
+		return error;
+	}
+	writer->state.frames++;
+	return 0;
+}
+
+int record_writer_finish(struct record_writer *writer)
+{
+	uint8_t counts[RECORD_END_BYTES];
+	int error;
+
+	if (!writer)
+		return 0;
+	record_put_u64(counts, writer->state.frames);
+	record_put_u64(counts + 8, writer->state.frames_lost);
+	error = append_frame(writer, RECORD_END_MAGIC, counts, sizeof(counts), (struct job_ns){0});
+	/* A pipe cannot be synced, and need not be. */
+	if (writer->sync_at_end && fsync(writer->fd) < 0 && errno != EINVAL && !error)
+		error = -errno;
+	if (close(writer->fd) < 0 && !error)
+		error = -errno;
+	writer->fd = -1;
+	record_writer_destroy(writer);
+	return error;
+}
+
+void record_writer_destroy(struct record_writer *writer)
+{
+	if (!writer)
+		return;
+	if (writer->fd >= 0)
+		close(writer->fd);
+	free(writer);
+}
+
+void record_writer_get_state(const struct record_writer *writer, struct record_writer_state *state)
+{
+	*state = writer->state;
+}

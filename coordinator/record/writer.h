@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Writes a record: the frames the coordinator accepted, as they came, with their receive times.
+ * Each frame is appended with one write, so that a crash leaves at most its last one cut short.
+ * A full disk costs frames, never the job: they are counted, and the count is written at the
+ * end. For one thread.
+ */
+#ifndef SLOWRANK_COORDINATOR_RECORD_WRITER_H
+#define SLOWRANK_COORDINATOR_RECORD_WRITER_H
+
+#include "probe/wire/message.h"
+
+struct record_writer;
+
+struct record_writer_options {
+	const char *program;	 /* who writes, e.g. "slowrank 0.1.0"; at most 31 bytes are kept */
+	struct job_ns created;	 /* now, on the clock of the receive times */
+	int64_t created_unix_ns; /* now, since the epoch */
+	bool sync_at_end;	 /* fsync() in record_writer_finish() */
+};
+
+/*
+ * Makes the file, or empties the one that is there, and writes its header. A file that another
+ * process is recording to is refused: -EBUSY. Returns 0 or the negative errno of opening or
+ * writing; why (when not NULL) gets one line. The caller owns the writer.
+ */
+int record_writer_create(const char *path, const struct record_writer_options *options,
+	struct record_writer **writer, char why[WIRE_DETAIL_LENGTH_MAX + 1])
+	__attribute__((warn_unused_result));
+
+/*
+ * Appends one frame of at most WIRE_MESSAGE_LENGTH_MAX bytes. Returns 0, -EMSGSIZE, or the
+ * negative errno of the write; then the frame is lost and counted, the file ends with the last
+ * whole frame, and the next append tries again.
+ */
+int record_writer_append(struct record_writer *writer, const void *bytes, size_t length,
+	struct job_ns received) __attribute__((warn_unused_result));
+
+/*
+ * Writes the mark of a clean end and closes the file. Returns 0 or a negative errno: the record
+ * is readable all the same. The writer is gone either way. NULL is fine.
+ */
+int record_writer_finish(struct record_writer *writer);
+
+/* Closes without the mark: the record reads as cut short. NULL is fine. */
+void record_writer_destroy(struct record_writer *writer);
+
+struct record_writer_state {
+	uint64_t frames; /* written */
+	uint64_t bytes;	 /* of the file */
+	uint64_t frames_lost;
+	int last_error; /* negative errno of the newest loss; 0 = none */
+};
+void record_writer_get_state(const struct record_writer *writer, struct record_writer_state *state);
+
+#endif

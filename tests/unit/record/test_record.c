@@ -1,0 +1,399 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is written is read back; what a crash, a full disk or a bad bit leaves is read as far as it goes. */
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "coordinator/record/reader.h"
+#include "coordinator/record/writer.h"
+
+enum { HEADER_BYTES = 68, HEAD_BYTES = 20, FRAME_COUNT = 20, END_BYTES = 36 };
+
+static const struct record_writer_options options = {.program = "slowrank test",
+	.created = {123456789},
+	.created_unix_ns = 1700000000000000000,
+	.sync_at_end = true};
+
+struct file {
+	char path[64];
+	uint8_t bytes[64 * 1024];
+	size_t length;
+};
+
+static size_t frame_length(size_t number)
+{
+	return number * number * 7 % 500;
+}
+
+static void frame_bytes(size_t number, uint8_t *bytes)
+{
+	for (size_t i = 0; i < frame_length(number); i++)
+		bytes[i] = (uint8_t)(number * 31 + i * 7);
+}
+
+static struct record_writer *create(const char *path)
+{
+	struct record_writer *writer = NULL;
+	char why[WIRE_DETAIL_LENGTH_MAX + 1];
+
+	if (record_writer_create(path, &options, &writer, why))
+		fail_msg("%s", why);
+	return writer;
+}
+
+static int set_up(void **state)
+{
+	struct file *file = calloc(1, sizeof(*file));
+	struct record_writer *writer;
+	uint8_t bytes[500];
+	int fd;
+
+	snprintf(file->path, sizeof(file->path), "/tmp/slowrank-record-XXXXXX");
+	fd = mkstemp(file->path);
+	assert_true(fd >= 0);
+	writer = create(file->path);
+	for (size_t i = 0; i < FRAME_COUNT; i++) {
+		frame_bytes(i, bytes);
+		assert_int_equal(record_writer_append(writer, bytes, frame_length(i),
+					 (struct job_ns){-5 + (int64_t)i * 1000}),
+			0);
+	}
+	assert_int_equal(record_writer_finish(writer), 0);
+	file->length = (size_t)read(fd, file->bytes, sizeof(file->bytes));
+	close(fd);
+	*state = file;
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	struct file *file = *state;
+
+	unlink(file->path);
+	free(file);
+	return 0;
+}
+
+static void store(const struct file *file, const uint8_t *bytes, size_t length)
+{
+	int fd = open(file->path, O_WRONLY | O_TRUNC);
+
+	assert_int_equal(write(fd, bytes, length), length);
+	close(fd);
+}
+
+/* Reads all; every frame delivered must be one that was written, in order. Returns the last result. */
+static int read_all(const char *path, struct record_reader_state *state)
+{
+	struct record_reader *reader;
+	char why[WIRE_DETAIL_LENGTH_MAX + 1];
+	const void *bytes;
+	size_t length, number = 0;
+	struct job_ns received;
+	uint8_t expected[500];
+	int result = record_reader_open(path, &reader, why);
+
+	if (result) {
+		memset(state, 0, sizeof(*state));
+		return result;
+	}
+	while ((result = record_reader_next(reader, &bytes, &length, &received)) == 0) {
+		size_t found = (size_t)(received.value + 5) / 1000;
+
+		assert_true(found >= number && found < FRAME_COUNT);
+		number = found + 1;
+		assert_int_equal(length, frame_length(found));
+		frame_bytes(found, expected);
+		assert_memory_equal(bytes, expected, length);
+	}
+	assert_int_equal(record_reader_next(reader, &bytes, &length, &received), result);
+	record_reader_get_state(reader, state);
+	record_reader_close(reader);
+	return result;
+}
+
+static void test_whole_record(void **state)
+{
+	struct file *file = *state;
+	struct record_reader_state found;
+
+	assert_int_equal(read_all(file->path, &found), -ENODATA);
+	assert_int_equal(found.frames, FRAME_COUNT);
+	assert_true(found.ended);
+	assert_false(found.truncated);
+	assert_int_equal(found.damaged, 0);
+	assert_int_equal(found.skipped_bytes, 0);
+	assert_int_equal(found.frames_missing, 0);
+	assert_string_equal(found.program, "slowrank test");
+	assert_int_equal(found.created.value, 123456789);
+	assert_int_equal(found.created_unix_ns, 1700000000000000000);
+}
+
+/* The layout is a contract with later versions: the bytes themselves, little-endian. */
+static void test_layout(void **state)
+{
+	struct file *file = *state;
+	static const uint8_t header[] = {'s', 'l', 'o', 'w', 'r', 'a', 'n', 'k', 1, 0, 0, 0, 68, 0,
+		0, 0, 0x15, 0xcd, 0x5b, 0x07, 0, 0, 0, 0};
+	static const uint8_t frame[] = {0xc1, 0xc1, 0x52, 0xf1, 0, 0, 0, 0};
+	static const uint8_t received[] = {0xfb, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff};
+
+	assert_memory_equal(file->bytes, header, sizeof(header));
+	assert_memory_equal(file->bytes + HEADER_BYTES, frame, sizeof(frame));
+	assert_memory_equal(file->bytes + HEADER_BYTES + 12, received, sizeof(received));
+}
+
+static void test_cut_at_every_byte(void **state)
+{
+	struct file *file = *state;
+	size_t whole_end = HEADER_BYTES, whole = 0;
+
+	for (size_t length = 0; length < file->length; length++) {
+		struct record_reader_state found;
+
+		assert_int_equal(truncate(file->path, 0), 0);
+		store(file, file->bytes, length);
+		if (length < HEADER_BYTES) {
+			assert_int_equal(read_all(file->path, &found), -EBADMSG);
+			continue;
+		}
+		if (whole < FRAME_COUNT && length == whole_end + HEAD_BYTES + frame_length(whole))
+			whole_end = length, whole++;
+		assert_int_equal(read_all(file->path, &found), -EBADMSG);
+		assert_int_equal(found.frames, whole);
+		assert_true(found.truncated);
+		assert_false(found.ended);
+		assert_int_equal(found.damaged, 0);
+		assert_int_equal(found.skipped_bytes, length - whole_end);
+	}
+}
+
+static void test_every_flipped_bit_is_noticed(void **state)
+{
+	struct file *file = *state;
+
+	for (size_t byte = 0; byte < file->length; byte++) {
+		struct record_reader_state found;
+		uint8_t flip = (uint8_t)(1 << (byte % 8));
+		int result;
+
+		file->bytes[byte] ^= flip;
+		store(file, file->bytes, file->length);
+		file->bytes[byte] ^= flip;
+		result = read_all(file->path, &found);
+		if (byte < HEADER_BYTES) {
+			assert_true(result == -EBADMSG || result == -EPROTONOSUPPORT);
+			continue;
+		}
+		if (byte >= file->length - END_BYTES) { /* the mark of the end is gone */
+			assert_int_equal(result, -EBADMSG);
+			assert_int_equal(found.frames, FRAME_COUNT);
+			assert_true(found.truncated);
+			continue;
+		}
+		/* One frame is lost and no other; the clean end knows how many were written. */
+		assert_int_equal(result, -ENODATA);
+		assert_int_equal(found.frames, FRAME_COUNT - 1);
+		assert_int_equal(found.damaged, 1);
+		assert_int_equal(found.frames_missing, 1);
+		assert_true(found.skipped_bytes >= HEAD_BYTES);
+	}
+}
+
+static void test_a_hole_in_the_middle(void **state)
+{
+	struct file *file = *state;
+	struct record_reader_state found;
+
+	/* A lost disk block reads as zeros. */
+	memset(file->bytes + 1000, 0, 2000);
+	store(file, file->bytes, file->length);
+	assert_int_equal(read_all(file->path, &found), -ENODATA);
+	assert_int_equal(found.damaged, 1);
+	assert_true(found.frames < FRAME_COUNT - 5 && found.frames > 5);
+	assert_int_equal(found.frames + found.frames_missing, FRAME_COUNT);
+}
+
+static void test_newer_version(void **state)
+{
+	struct file *file = *state;
+	struct record_reader *reader;
+	char why[WIRE_DETAIL_LENGTH_MAX + 1];
+
+	file->bytes[8] = 2;
+	store(file, file->bytes, file->length);
+	assert_int_equal(record_reader_open(file->path, &reader, why), -EPROTONOSUPPORT);
+	assert_non_null(strstr(why, file->path));
+	assert_non_null(strstr(why, "record version 2"));
+	assert_null(strchr(why, '\n'));
+}
+
+static void test_unreadable_files(void **state)
+{
+	struct file *file = *state;
+	struct record_reader *reader;
+	char why[WIRE_DETAIL_LENGTH_MAX + 1];
+
+	assert_int_equal(record_reader_open("/nonexistent/record", &reader, why), -ENOENT);
+	assert_non_null(strstr(why, "/nonexistent/record"));
+	assert_int_equal(record_reader_open("/tmp", &reader, why), -EISDIR);
+	store(file, (const uint8_t *)"", 0);
+	assert_int_equal(record_reader_open(file->path, &reader, why), -EBADMSG);
+	assert_non_null(strstr(why, "not a slowrank record"));
+	store(file, (const uint8_t *)"{\"schema\": \"slowrank.report/1\"}", 31);
+	assert_int_equal(record_reader_open(file->path, &reader, why), -EBADMSG);
+}
+
+static void test_unwritable_files(void **state)
+{
+	struct record_writer *writer;
+	char why[WIRE_DETAIL_LENGTH_MAX + 1];
+
+	(void)state;
+	assert_int_equal(
+		record_writer_create("/nonexistent/record", &options, &writer, why), -ENOENT);
+	assert_non_null(strstr(why, "/nonexistent/record"));
+	assert_int_equal(record_writer_create("/tmp", &options, &writer, why), -EISDIR);
+	if (access("/dev/full", W_OK) == 0)
+		assert_int_equal(
+			record_writer_create("/dev/full", &options, &writer, why), -ENOSPC);
+}
+
+static void test_two_writers(void **state)
+{
+	struct file *file = *state;
+	struct record_writer *first = create(file->path), *second;
+	struct record_reader_state found;
+	char why[WIRE_DETAIL_LENGTH_MAX + 1];
+
+	assert_int_equal(record_writer_create(file->path, &options, &second, why), -EBUSY);
+	assert_non_null(strstr(why, "another process is recording"));
+	assert_int_equal(record_writer_finish(first), 0);
+	assert_int_equal(read_all(file->path, &found), -ENODATA);
+	assert_int_equal(found.frames, 0); /* the old record was replaced, and not mixed with */
+}
+
+/* A file-size limit fails writes as a full disk does, also in the middle of a frame. */
+static void test_full_disk(void **state)
+{
+	struct file *file = *state;
+	struct record_writer *writer = create(file->path);
+	struct record_writer_state written;
+	struct record_reader_state found;
+	struct rlimit old_limit, limit;
+	uint8_t bytes[500];
+	size_t failed = 0;
+
+	signal(SIGXFSZ, SIG_IGN);
+	assert_int_equal(getrlimit(RLIMIT_FSIZE, &old_limit), 0);
+	limit = old_limit;
+	limit.rlim_cur = 1500;
+	for (size_t i = 0; i < FRAME_COUNT; i++) {
+		if (i == 3)
+			assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+		if (i == 15) /* there is room again */
+			assert_int_equal(setrlimit(RLIMIT_FSIZE, &old_limit), 0);
+		frame_bytes(i, bytes);
+		if (record_writer_append(writer, bytes, frame_length(i),
+			    (struct job_ns){-5 + (int64_t)i * 1000}))
+			failed++;
+	}
+	record_writer_get_state(writer, &written);
+	assert_true(failed > 0);
+	assert_int_equal(written.frames_lost, failed);
+	assert_int_equal(written.frames, FRAME_COUNT - failed);
+	assert_int_equal(written.last_error, -EFBIG);
+	assert_int_equal(record_writer_finish(writer), 0);
+	assert_int_equal(read_all(file->path, &found), -ENODATA);
+	assert_int_equal(found.frames, FRAME_COUNT - failed);
+	assert_int_equal(found.frames_lost, failed);
+	assert_int_equal(found.damaged, 0); /* what was written in part was taken back */
+}
+
+/* SIGKILL between two frames: everything appended is there, without the mark of the end. */
+static void test_killed_writer(void **state)
+{
+	struct file *file = *state;
+	struct record_reader_state found;
+	struct record_writer *writer = create(file->path);
+	uint8_t bytes[500];
+
+	for (size_t i = 0; i < 5; i++) {
+		frame_bytes(i, bytes);
+		assert_int_equal(record_writer_append(writer, bytes, frame_length(i),
+					 (struct job_ns){-5 + (int64_t)i * 1000}),
+			0);
+	}
+	/* Not closed: nothing may be waiting in the process. */
+	assert_int_equal(read_all(file->path, &found), -EBADMSG);
+	assert_int_equal(found.frames, 5);
+	assert_true(found.truncated);
+	assert_int_equal(found.skipped_bytes, 0);
+	record_writer_destroy(writer);
+}
+
+static void test_large_frames(void **state)
+{
+	struct file *file = *state;
+	struct record_writer *writer = create(file->path);
+	struct record_reader *reader;
+	uint8_t *large = malloc(WIRE_MESSAGE_LENGTH_MAX + 1);
+	const void *bytes;
+	size_t length;
+	struct job_ns received;
+
+	for (size_t i = 0; i <= WIRE_MESSAGE_LENGTH_MAX; i++)
+		large[i] = (uint8_t)(i * 2654435761U >> 24);
+	assert_int_equal(record_writer_append(
+				 writer, large, WIRE_MESSAGE_LENGTH_MAX + 1, (struct job_ns){1}),
+		-EMSGSIZE);
+	assert_int_equal(
+		record_writer_append(writer, large, WIRE_MESSAGE_LENGTH_MAX, (struct job_ns){2}),
+		0);
+	assert_int_equal(record_writer_append(writer, large, 100, (struct job_ns){3}), 0);
+	assert_int_equal(record_writer_finish(writer), 0);
+	assert_int_equal(record_reader_open(file->path, &reader, NULL), 0);
+	assert_int_equal(record_reader_next(reader, &bytes, &length, &received), 0);
+	assert_int_equal(length, WIRE_MESSAGE_LENGTH_MAX);
+	assert_int_equal(memcmp(bytes, large, length), 0);
+	assert_int_equal(record_reader_next(reader, &bytes, &length, &received), 0);
+	assert_int_equal(length, 100);
+	assert_int_equal(received.value, 3);
+	assert_int_equal(record_reader_next(reader, &bytes, &length, &received), -ENODATA);
+	record_reader_close(reader);
+	free(large);
+}
+
+#define RECORD_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		RECORD_TEST(test_whole_record),
+		RECORD_TEST(test_layout),
+		RECORD_TEST(test_cut_at_every_byte),
+		RECORD_TEST(test_every_flipped_bit_is_noticed),
+		RECORD_TEST(test_a_hole_in_the_middle),
+		RECORD_TEST(test_newer_version),
+		RECORD_TEST(test_unreadable_files),
+		RECORD_TEST(test_unwritable_files),
+		RECORD_TEST(test_two_writers),
+		RECORD_TEST(test_full_disk),
+		RECORD_TEST(test_killed_writer),
+		RECORD_TEST(test_large_frames),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

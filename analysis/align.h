@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One job step as a grid: a row of cells per rank (its blocking collectives, in its order), and
+ * the instances that join cells of several ranks. Built for one step, then cleared and reused,
+ * so that steady state takes no memory. One thread.
+ */
+#ifndef SLOWRANK_ANALYSIS_ALIGN_H
+#define SLOWRANK_ANALYSIS_ALIGN_H
+
+#include "analysis/step.h"
+
+#define GRID_NONE UINT32_MAX
+
+/* One rank's part of one instance, with the segment before it. Times on the job's clock. */
+struct grid_cell {
+	const struct collective_part *part;
+	int64_t arrival_ns, departure_ns;
+	int64_t own_ns;	     /* the segment before it, without point-to-point waits */
+	int64_t opaque_ns;   /* point-to-point and completion calls in that segment */
+	struct activity own; /* off-CPU times and faults of the segment */
+	uint32_t row;	     /* index into rows */
+	uint32_t instance;   /* index into instances; GRID_NONE: its communicator is not known */
+	uint32_t own_index;  /* rank within the communicator; STEP_RANK_UNKNOWN */
+};
+
+struct grid_row {
+	uint32_t rank;
+	uint32_t first_cell, cell_count;
+	uint64_t layout; /* hash of its operations: rows with equal layouts are peers */
+	int64_t start_ns, end_ns;
+	int64_t clock_error_ns;
+	uint32_t host;
+	bool hole; /* its parts are not all here */
+};
+
+struct grid_instance {
+	uint64_t communicator_id, sequence;
+	uint64_t length_bytes;
+	uint32_t first_member, member_count; /* into members */
+	uint32_t size;			     /* members it should have; 0 = unknown */
+	int32_t root;
+	uint8_t operation, waits_for;
+	bool complete;	/* every member is here */
+	bool same_host; /* all members: no clock error between them */
+};
+
+struct step_grid {
+	size_t cell_count, row_count, instance_count, order_count;
+	struct grid_cell *cells; /* row by row */
+	struct grid_row *rows;	 /* by rank */
+	struct grid_instance *instances;
+	uint32_t *members; /* cell indices, grouped by instance, by rank */
+	uint32_t *order;   /* instances, so that each comes after all that its members did before */
+	uint64_t number;   /* the job step */
+	uint32_t flags;	   /* enum step_flag of the reference rank */
+	uint64_t signature;
+	int64_t start_ns, end_ns; /* from the cut before to this cut */
+	int64_t clock_error_ns;	  /* worst between two hosts in it */
+
+	size_t cell_capacity, row_capacity, instance_capacity, table_capacity;
+	uint32_t *table; /* hash: instance + 1, 0 = free */
+	uint32_t *scratch;
+	size_t scratch_capacity;
+};
+
+void grid_init(struct step_grid *grid);
+void grid_fini(struct step_grid *grid);
+void grid_clear(struct step_grid *grid);
+
+/* Adds a row; ranks in ascending order. */
+int grid_add_row(struct step_grid *grid, uint32_t rank, uint32_t host, int64_t start_ns,
+	int64_t clock_error_ns) __attribute__((warn_unused_result));
+
+/*
+ * Adds a part to the last row. joined: its communicator and sequence are known. before: the segment's activity (more than part->before when
+ * enqueue-only parts lie between); length_ns: of that segment. The part must outlive the grid's
+ * use.
+ */
+int grid_add_part(struct step_grid *grid, const struct collective_part *part, bool joined,
+	uint64_t sequence, uint32_t size, uint32_t own_index, int64_t arrival_ns, int64_t length_ns,
+	const struct activity *before) __attribute__((warn_unused_result));
+
+/* Joins the cells into instances and orders these. */
+int grid_link(struct step_grid *grid) __attribute__((warn_unused_result));
+
+#endif

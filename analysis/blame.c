@@ -1,0 +1,399 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "analysis/blame.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analysis/blame_internal.h"
+#include "analysis/robust_stats.h"
+
+void blame_init(struct blame *blame)
+{
+	memset(blame, 0, sizeof(*blame));
+}
+
+void blame_fini(struct blame *blame)
+{
+	free(blame->rows);
+	free(blame->cells);
+	free(blame->transfers);
+	free(blame->carries);
+	free(blame->scratch);
+	free(blame->groups);
+	free(blame->cursors);
+	blame_init(blame);
+}
+
+static int reserve(void **array, size_t *capacity, size_t count, size_t size)
+{
+	size_t grown_capacity = *capacity ? *capacity : 64;
+
+	if (count <= *capacity)
+		return 0;
+	while (grown_capacity < count)
+		grown_capacity *= 2;
+	void *grown = realloc(*array, grown_capacity * size);
+	if (!grown)
+		return -ENOMEM;
+	memset((char *)grown + *capacity * size, 0, (grown_capacity - *capacity) * size);
+	*array = grown;
+	*capacity = grown_capacity;
+	return 0;
+}
+
+static int reserve_all(struct blame *blame, const struct step_grid *grid)
+{
+	size_t rows = grid->row_count, row_capacity = blame->row_capacity;
+	size_t cursor_capacity = row_capacity;
+	size_t carries = rows ? grid->rows[rows - 1].rank + 1 : 0;
+	int error = reserve((void **)&blame->cells, &blame->cell_capacity, grid->cell_count,
+		sizeof(*blame->cells));
+
+	if (error == 0)
+		error = reserve((void **)&blame->groups, &row_capacity, rows, sizeof(uint32_t));
+	if (error == 0)
+		error = reserve((void **)&blame->cursors, &cursor_capacity, rows, sizeof(uint32_t));
+	if (error == 0)
+		error = reserve(
+			(void **)&blame->rows, &blame->row_capacity, rows, sizeof(*blame->rows));
+	if (error == 0)
+		error = reserve((void **)&blame->transfers, &blame->transfer_capacity,
+			grid->instance_count, sizeof(*blame->transfers));
+	if (error == 0)
+		error = reserve((void **)&blame->carries, &blame->carry_capacity, carries,
+			sizeof(*blame->carries));
+	if (error == 0)
+		error = reserve((void **)&blame->scratch, &blame->scratch_capacity,
+			rows > 2 ? rows : 2, sizeof(int64_t));
+	return error;
+}
+
+static int64_t clamp(int64_t value, int64_t low, int64_t high)
+{
+	if (high < low)
+		high = low;
+	return value < low ? low : value > high ? high : value;
+}
+
+/* One instance at work: its members, with what the arrivals say. */
+struct meeting {
+	struct blame *blame;
+	const struct step_grid *grid;
+	const struct grid_instance *instance;
+	const uint32_t *members;
+	uint32_t count;
+	uint32_t root_member; /* index into members, or count */
+	int64_t last_arrival_ns;
+	int64_t usual_arrival_ns; /* lower median */
+	int64_t usual_opaque_ns;
+	int64_t usual_call_ns; /* lower median of the time inside; shortest likewise */
+	int64_t shortest_call_ns;
+	bool by_duration; /* the clocks are too uncertain: shortest communication decides */
+};
+
+static const struct grid_cell *cell_of(const struct meeting *meeting, uint32_t m)
+{
+	return &meeting->grid->cells[meeting->members[m]];
+}
+
+static struct blame_cell *blame_of(const struct meeting *meeting, uint32_t m)
+{
+	return &meeting->blame->cells[meeting->members[m]];
+}
+
+static struct blame_carry *carry_of(const struct meeting *meeting, uint32_t m)
+{
+	return &meeting->blame->carries[meeting->grid->rows[cell_of(meeting, m)->row].rank];
+}
+
+static struct blame_row *row_of(const struct meeting *meeting, uint32_t m)
+{
+	return &meeting->blame->rows[cell_of(meeting, m)->row];
+}
+
+static int64_t call_ns(const struct grid_cell *cell)
+{
+	return cell->departure_ns - cell->arrival_ns;
+}
+
+/* Adds what the row did since its last instance, this cell's segment included. */
+static void take_segments(struct blame *blame, const struct step_grid *grid, uint32_t cell_index)
+{
+	uint32_t r = grid->cells[cell_index].row;
+	const struct grid_row *row = &grid->rows[r];
+	struct blame_carry *carry = &blame->carries[row->rank];
+
+	while (blame->cursors[r] <= cell_index - row->first_cell) {
+		uint32_t c = row->first_cell + blame->cursors[r]++;
+
+		carry->own_ns += grid->cells[c].own_ns - blame->cells[c].control_ns;
+		carry->opaque_ns += grid->cells[c].opaque_ns;
+		if (grid->cells[c].instance == GRID_NONE)
+			carry->opaque_ns += call_ns(&grid->cells[c]);
+	}
+	if (row->hole)
+		*carry = (struct blame_carry){0};
+}
+
+static void gather(struct meeting *meeting)
+{
+	int64_t *scratch = meeting->blame->scratch;
+	int64_t error_ns = 0;
+
+	meeting->last_arrival_ns = INT64_MIN;
+	meeting->shortest_call_ns = INT64_MAX;
+	meeting->root_member = meeting->count;
+	for (uint32_t m = 0; m < meeting->count; m++) {
+		const struct grid_cell *cell = cell_of(meeting, m);
+
+		scratch[m] = cell->arrival_ns;
+		if (cell->arrival_ns > meeting->last_arrival_ns)
+			meeting->last_arrival_ns = cell->arrival_ns;
+		if (call_ns(cell) < meeting->shortest_call_ns)
+			meeting->shortest_call_ns = call_ns(cell);
+		if (meeting->instance->root >= 0 &&
+			cell->own_index == (uint32_t)meeting->instance->root)
+			meeting->root_member = m;
+		if (meeting->grid->rows[cell->row].clock_error_ns > error_ns)
+			error_ns = meeting->grid->rows[cell->row].clock_error_ns;
+	}
+	meeting->usual_arrival_ns = lower_median_int64(scratch, meeting->count);
+	for (uint32_t m = 0; m < meeting->count; m++)
+		scratch[m] = carry_of(meeting, m)->opaque_ns;
+	meeting->usual_opaque_ns = lower_median_int64(scratch, meeting->count);
+	/* Upper median of the calls mirrors the lower median of the arrivals. */
+	for (uint32_t m = 0; m < meeting->count; m++)
+		scratch[m] = -call_ns(cell_of(meeting, m));
+	meeting->usual_call_ns = -lower_median_int64(scratch, meeting->count);
+	meeting->by_duration = !meeting->instance->same_host &&
+			       meeting->instance->waits_for == WAITS_FOR_ALL &&
+			       2 * error_ns > meeting->last_arrival_ns - meeting->usual_arrival_ns;
+}
+
+/* How much later than usual a member came. */
+static int64_t late_ns(const struct meeting *meeting, uint32_t m)
+{
+	const struct grid_cell *cell = cell_of(meeting, m);
+	int64_t late = meeting->by_duration ? meeting->usual_call_ns - call_ns(cell)
+					    : cell->arrival_ns - meeting->usual_arrival_ns;
+
+	return late > 0 ? late : 0;
+}
+
+/* Charges a late member with what is its own; what remains it inherited. Returns the comm part. */
+static int64_t charge_lateness(struct meeting *meeting, uint32_t m, int64_t late)
+{
+	struct blame_carry *carry = carry_of(meeting, m);
+	struct blame_row *row = row_of(meeting, m);
+	int64_t hidden = clamp(meeting->usual_opaque_ns - carry->opaque_ns, 0, INT64_MAX);
+	int64_t own = clamp(carry->own_ns, 0, late + hidden);
+	int64_t comm = clamp(carry->comm_ns, 0, late - own);
+
+	row->delay_ns += own;
+	row->comm_delay_ns += comm;
+	row->inherited_ns += clamp(late - own - comm, 0, INT64_MAX);
+	return comm;
+}
+
+static int64_t required_arrival_ns(const struct meeting *meeting, uint32_t m)
+{
+	switch (meeting->instance->waits_for) {
+	case WAITS_FOR_ALL:
+		return meeting->last_arrival_ns;
+	case WAITS_FOR_ROOT:
+		return meeting->root_member < meeting->count
+			       ? cell_of(meeting, meeting->root_member)->arrival_ns
+			       : INT64_MIN;
+	case WAITS_FOR_ALL_AT_ROOT:
+		return m == meeting->root_member ? meeting->last_arrival_ns : INT64_MIN;
+	case WAITS_FOR_PREFIX: { /* members are by rank, which is the order of the prefix mostly */
+		int64_t last = INT64_MIN;
+
+		for (uint32_t other = m; other-- > 0 && m - other <= 1;)
+			last = cell_of(meeting, other)->arrival_ns;
+		return last;
+	}
+	default:
+		return INT64_MIN;
+	}
+}
+
+static void split_call(struct meeting *meeting, uint32_t m)
+{
+	const struct grid_cell *cell = cell_of(meeting, m);
+	struct blame_cell *result = blame_of(meeting, m);
+	int64_t inside = call_ns(cell);
+
+	if (meeting->by_duration)
+		result->wait_ns = inside - meeting->shortest_call_ns;
+	else
+		result->wait_ns =
+			clamp(required_arrival_ns(meeting, m) - cell->arrival_ns, 0, inside);
+	result->transfer_ns = inside - result->wait_ns;
+	row_of(meeting, m)->wait_ns += result->wait_ns;
+	row_of(meeting, m)->transfer_ns += result->transfer_ns;
+}
+
+/* Off-CPU time inside, surely after the last arrival: what exceeds the wait. */
+static int64_t off_after_ns(const struct meeting *meeting, uint32_t m)
+{
+	const struct activity *inside = &cell_of(meeting, m)->part->inside;
+	const struct blame_cell *cell = blame_of(meeting, m);
+
+	return clamp(inside->preempted_ns + inside->throttled_ns + inside->block_io_ns +
+			     inside->major_fault_ns - cell->wait_ns,
+		0, cell->transfer_ns);
+}
+
+static void add_hold(struct meeting *meeting, uint32_t m, int64_t hold)
+{
+	const struct activity *inside = &cell_of(meeting, m)->part->inside;
+	struct blame_row *row = row_of(meeting, m);
+	double off = (double)(inside->preempted_ns + inside->throttled_ns + inside->block_io_ns +
+			      inside->major_fault_ns);
+	double share = off > 0 ? (double)hold / off : 0;
+
+	row->own[EXCESS_PREEMPTED] += (int64_t)(share * (double)inside->preempted_ns);
+	row->own[EXCESS_THROTTLED] += (int64_t)(share * (double)inside->throttled_ns);
+	row->own[EXCESS_BLOCK_IO] += (int64_t)(share * (double)inside->block_io_ns);
+	row->own[EXCESS_MAJOR_FAULT] += (int64_t)(share * (double)inside->major_fault_ns);
+	row->own_excess_ns += hold;
+}
+
+/*
+ * After the last arrival: members that were off the CPU held the others; members that left late
+ * carry that on. Returns the usual transfer without the holds.
+ */
+static int64_t charge_departures(struct meeting *meeting)
+{
+	int64_t *scratch = meeting->blame->scratch;
+	int64_t usual_off, usual_transfer, worst_hold = 0;
+
+	for (uint32_t m = 0; m < meeting->count; m++)
+		scratch[m] = off_after_ns(meeting, m);
+	usual_off = lower_median_int64(scratch, meeting->count);
+	for (uint32_t m = 0; m < meeting->count; m++)
+		scratch[m] = blame_of(meeting, m)->transfer_ns;
+	usual_transfer = lower_median_int64(scratch, meeting->count);
+	for (uint32_t m = 0; m < meeting->count; m++) {
+		struct blame_cell *cell = blame_of(meeting, m);
+		struct blame_carry *carry = carry_of(meeting, m);
+		int64_t hold = clamp(off_after_ns(meeting, m) - usual_off, 0, INT64_MAX);
+		int64_t held_others = meeting->instance->waits_for == WAITS_FOR_ALL
+					      ? clamp(hold, 0, usual_transfer)
+					      : 0;
+		int64_t lag = clamp(cell->transfer_ns - usual_transfer, 0, INT64_MAX);
+		int64_t own_lag = clamp(hold - held_others, 0, lag);
+
+		cell->hold_ns = hold;
+		if (hold > 0)
+			add_hold(meeting, m, hold);
+		row_of(meeting, m)->delay_ns += held_others;
+		if (held_others > worst_hold)
+			worst_hold = held_others;
+		carry->own_ns += own_lag;
+		carry->comm_ns += lag - own_lag;
+	}
+	return usual_transfer - worst_hold;
+}
+
+static uint64_t shape_of(const struct grid_instance *instance)
+{
+	uint64_t hash = instance->communicator_id;
+
+	hash = (hash ^ instance->operation) * UINT64_C(0x9e3779b97f4a7c15);
+	hash = (hash ^ (hash >> 29) ^ instance->length_bytes) * UINT64_C(0xbf58476d1ce4e5b9);
+	return (hash ^ (hash >> 32)) | 1;
+}
+
+static void meet_all(struct meeting *meeting)
+{
+	int64_t worst_comm = 0;
+
+	for (uint32_t m = 0; m < meeting->count; m++) {
+		int64_t comm = charge_lateness(meeting, m, late_ns(meeting, m));
+
+		if (comm > worst_comm)
+			worst_comm = comm;
+		*carry_of(meeting, m) = (struct blame_carry){0}; /* they leave together */
+		split_call(meeting, m);
+	}
+	int64_t transfer = charge_departures(meeting) + worst_comm;
+
+	meeting->blame->transfers[meeting->blame->transfer_count++] =
+		(struct blame_transfer){shape_of(meeting->instance), transfer};
+}
+
+/* Rooted and prefix operations: some wait, and only they are in step with the rest after it. */
+static void meet_some(struct meeting *meeting)
+{
+	bool from_root = meeting->instance->waits_for == WAITS_FOR_ROOT;
+
+	for (uint32_t m = 0; m < meeting->count; m++) {
+		bool makes_wait = from_root ? m == meeting->root_member : m != meeting->root_member;
+		int64_t late = late_ns(meeting, m);
+
+		if (makes_wait && meeting->root_member < meeting->count && !from_root) {
+			/* only what the root had to wait for counts */
+			int64_t after_root = cell_of(meeting, m)->arrival_ns -
+					     cell_of(meeting, meeting->root_member)->arrival_ns;
+			late = clamp(late, 0, clamp(after_root, 0, INT64_MAX));
+		}
+		split_call(meeting, m);
+		if (makes_wait && late > 0) {
+			(void)charge_lateness(meeting, m, late);
+			*carry_of(meeting, m) = (struct blame_carry){0}; /* passed on: not twice */
+		} else if (blame_of(meeting, m)->wait_ns > 0) {
+			*carry_of(meeting, m) = (struct blame_carry){0}; /* it was there in time */
+		}
+	}
+	(void)charge_departures(meeting);
+}
+
+static void meet(struct blame *blame, const struct step_grid *grid, uint32_t index)
+{
+	const struct grid_instance *instance = &grid->instances[index];
+	struct meeting meeting = {
+		.blame = blame,
+		.grid = grid,
+		.instance = instance,
+		.members = &grid->members[instance->first_member],
+		.count = instance->member_count,
+	};
+
+	for (uint32_t m = 0; m < meeting.count; m++)
+		take_segments(blame, grid, meeting.members[m]);
+	if (instance->member_count < 2 && instance->size <= 1)
+		return; /* alone in its communicator */
+	if (!instance->complete) {
+		blame->incomplete = true;
+		for (uint32_t m = 0; m < meeting.count; m++)
+			*carry_of(&meeting, m) = (struct blame_carry){0};
+		return;
+	}
+	gather(&meeting);
+	if (instance->waits_for == WAITS_FOR_ALL)
+		meet_all(&meeting);
+	else if (instance->waits_for != WAITS_FOR_NOBODY)
+		meet_some(&meeting);
+	else
+		for (uint32_t m = 0; m < meeting.count; m++)
+			split_call(&meeting, m);
+}
+
+int blame_step(struct blame *blame, const struct step_grid *grid)
+{
+	int error = reserve_all(blame, grid);
+
+	if (error < 0)
+		return error;
+	memset(blame->rows, 0, grid->row_count * sizeof(*blame->rows));
+	memset(blame->cursors, 0, grid->row_count * sizeof(*blame->cursors));
+	blame->transfer_count = 0;
+	blame->incomplete = grid->order_count < grid->instance_count;
+	blame_controls(blame, grid);
+	for (size_t o = 0; o < grid->order_count; o++)
+		meet(blame, grid, grid->order[o]);
+	return 0;
+}

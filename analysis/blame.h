@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Whose time delayed whom, within one job step. Compares each segment with its control (the
+ * lower median of the same segment over peers), carries own lateness forward to the instance
+ * where others had to wait for it, and splits each collective into wait and transfer. Formulas:
+ * docs/analysis.md. One thread.
+ */
+#ifndef SLOWRANK_ANALYSIS_BLAME_H
+#define SLOWRANK_ANALYSIS_BLAME_H
+
+#include "analysis/align.h"
+
+/* What an excess is made of. ON_CPU is the rest that no other one explains. */
+enum excess_kind {
+	EXCESS_ON_CPU = 0,
+	EXCESS_PREEMPTED = 1,
+	EXCESS_THROTTLED = 2,
+	EXCESS_BLOCK_IO = 3,
+	EXCESS_ASLEEP = 4,
+	EXCESS_MAJOR_FAULT = 5,
+	EXCESS_MINOR_FAULT = 6,
+	EXCESS_NR
+};
+
+/* One rank in one step. All in ns. */
+struct blame_row {
+	int64_t delay_ns;      /* own excess that made others wait */
+	int64_t comm_delay_ns; /* own late departure from collectives that did */
+	int64_t own_excess_ns; /* own segments minus their controls, summed with sign */
+	int64_t inherited_ns;  /* late because it had waited */
+	int64_t wait_ns, transfer_ns;
+	int64_t own[EXCESS_NR];	    /* what its segments (and holds) were made of */
+	int64_t control[EXCESS_NR]; /* the same of its controls */
+	int64_t minor_faults, control_minor_faults;
+	bool judged; /* it had peers, and no hole */
+};
+
+/* One instance's transfer, for the comparison with its own past. */
+struct blame_transfer {
+	uint64_t shape;	     /* hash of communicator, operation, length */
+	int64_t transfer_ns; /* lower median over members, holds taken out, lag of the last added */
+};
+
+/* Per cell, for the what-if replay. */
+struct blame_cell {
+	int64_t control_ns; /* the control's own time */
+	int64_t wait_ns, transfer_ns;
+	int64_t hold_ns;       /* off-CPU inside after the last arrival, more than the others */
+	uint32_t control_cell; /* GRID_NONE: no peers */
+};
+
+struct blame {
+	struct blame_row *rows;	  /* as grid rows */
+	struct blame_cell *cells; /* as grid cells */
+	struct blame_transfer *transfers;
+	size_t transfer_count;
+	size_t row_capacity, cell_capacity, transfer_capacity, scratch_capacity;
+	struct blame_carry *carries; /* by rank, from step to step */
+	size_t carry_capacity;
+	int64_t *scratch;  /* values to take medians of */
+	uint32_t *groups;  /* rows, grouped by layout */
+	uint32_t *cursors; /* per row: cells taken so far */
+	bool incomplete;   /* some instance lacked members */
+};
+
+void blame_init(struct blame *blame);
+void blame_fini(struct blame *blame);
+
+/* Fills rows, cells and transfers from a linked grid. Returns 0 or -ENOMEM. */
+int blame_step(struct blame *blame, const struct step_grid *grid)
+	__attribute__((warn_unused_result));
+
+#endif

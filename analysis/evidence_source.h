@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which sources stand behind the numbers of a rank: 0 measured and 0 not measured differ. */
+#ifndef SLOWRANK_ANALYSIS_EVIDENCE_SOURCE_H
+#define SLOWRANK_ANALYSIS_EVIDENCE_SOURCE_H
+
+enum evidence_source {
+	EVIDENCE_SCHED = 1 << 0,    /* preempted, blocked, asleep: "bpf.sched" */
+	EVIDENCE_THROTTLE = 1 << 1, /* throttled intervals: "bpf.throttle" */
+	EVIDENCE_FAULTS = 1 << 2,   /* page faults with time: "bpf.faults" */
+};
+
+#endif

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * From job steps to verdicts: feeds each step through blame, change points, class, cause and
+ * alert policy, and keeps the totals. Everything depends on the steps and the evidence before
+ * their ends only, never on when they came in. One thread; see docs/analysis.md.
+ */
+#ifndef SLOWRANK_ANALYSIS_JUDGE_H
+#define SLOWRANK_ANALYSIS_JUDGE_H
+
+#include "analysis/align.h"
+#include "analysis/evidence_source.h"
+#include "analysis/verdict.h"
+
+struct judge;
+
+struct judge_options {
+	/* Called for each alert, update and recovery, in order; may be NULL. */
+	void (*on_verdict)(void *context, enum verdict_event event, const struct verdict *verdict);
+	void *context;
+};
+
+int judge_create(const struct judge_options *options, struct judge **judge)
+	__attribute__((warn_unused_result));
+void judge_destroy(struct judge *judge); /* NULL is fine */
+
+/* What can be measured on a rank: enum evidence_source bits. */
+int judge_measurable(struct judge *judge, uint32_t rank, uint32_t evidence_mask)
+	__attribute__((warn_unused_result));
+/* Why a source is missing, for the texts; kept as text, cut to VERDICT_DETAIL_LENGTH. */
+void judge_missing(struct judge *judge, enum evidence_source source, const char *why);
+
+/*
+ * Evidence of a rank, in order of time, times on the job's clock; only what is not later than a
+ * step's end is used for that step, so evidence should come before the steps that it belongs to.
+ */
+int judge_interval(struct judge *judge, const struct off_cpu_interval *interval,
+	struct job_ns start, struct job_ns end) __attribute__((warn_unused_result));
+int judge_sample(struct judge *judge, const struct metric_sample *sample, struct job_ns time)
+	__attribute__((warn_unused_result));
+
+/* The next job step. The grid must be linked; the judge keeps nothing of it. */
+int judge_step(struct judge *judge, const struct step_grid *grid)
+	__attribute__((warn_unused_result));
+
+/* No more steps will come: decides on what is open. */
+int judge_finish(struct judge *judge) __attribute__((warn_unused_result));
+
+void judge_job_totals(struct judge *judge, struct job_totals *totals);
+
+/* What a rank's collectives were, over the judged steps. */
+struct judge_rank_totals {
+	uint64_t steps;
+	int64_t wait_ns, transfer_ns;
+	int64_t own_excess_ns, inherited_ns;
+	uint32_t role;
+};
+/* All zero for a rank that was never seen. */
+struct judge_rank_totals judge_rank_totals(const struct judge *judge, uint32_t rank);
+
+/* Verdicts so far, by id; valid until the next call that is not a getter. */
+const struct verdict *judge_verdicts(const struct judge *judge, size_t *count);
+
+#endif

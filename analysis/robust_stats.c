@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "analysis/robust_stats.h"
+
+#include <assert.h>
+#include <math.h>
+
+/* One quickselect for two element types: the types differ, the algorithm must not. */
+#define DEFINE_SELECT(name, type)                                                                  \
+	static type name##_pivot(const type *values, size_t first, size_t last)                    \
+	{                                                                                          \
+		type a = values[first], b = values[first + (last - first) / 2], c = values[last];  \
+                                                                                                   \
+		if (a > b) {                                                                       \
+			type swap = a;                                                             \
+			a = b;                                                                     \
+			b = swap;                                                                  \
+		}                                                                                  \
+		return c < a ? a : c > b ? b : c;                                                  \
+	}                                                                                          \
+                                                                                                   \
+	type name(type *values, size_t count, size_t k)                                            \
+	{                                                                                          \
+		size_t first = 0, last = count - 1;                                                \
+                                                                                                   \
+		assert(k < count);                                                                 \
+		while (first < last) {                                                             \
+			type pivot = name##_pivot(values, first, last);                            \
+			size_t low = first, high = last;                                           \
+                                                                                                   \
+			for (;;) {                                                                 \
+				while (values[low] < pivot)                                        \
+					low++;                                                     \
+				while (values[high] > pivot)                                       \
+					high--;                                                    \
+				if (low >= high)                                                   \
+					break;                                                     \
+				type swap = values[low];                                           \
+				values[low++] = values[high];                                      \
+				values[high--] = swap;                                             \
+			}                                                                          \
+			/* [first, low) <= pivot <= (high, last], and low - high is 0, 1 or 2 */   \
+			if (k <= high && high < last)                                              \
+				last = high;                                                       \
+			else if (k >= low && low > first)                                          \
+				first = low;                                                       \
+			else if (k > high && k < low)                                              \
+				break;                                                             \
+			else if (k <= high)                                                        \
+				last--;                                                            \
+			else                                                                       \
+				first++;                                                           \
+		}                                                                                  \
+		return values[k];                                                                  \
+	}
+
+DEFINE_SELECT(select_int64, int64_t)
+DEFINE_SELECT(select_double, double)
+
+int64_t lower_median_int64(int64_t *values, size_t count)
+{
+	return count ? select_int64(values, count, (count - 1) / 2) : 0;
+}
+
+double lower_median_double(double *values, size_t count)
+{
+	return count ? select_double(values, count, (count - 1) / 2) : 0;
+}
+
+double quantile_double(double *values, size_t count, double q)
+{
+	if (count == 0)
+		return 0;
+	double position = q * (double)(count - 1);
+	size_t below = (size_t)position;
+	double fraction = position - (double)below;
+	double low = select_double(values, count, below);
+
+	if (below + 1 >= count || fraction <= 0)
+		return low;
+	double high = values[below + 1]; /* all after index below are not smaller */
+	for (size_t i = below + 2; i < count; i++)
+		high = values[i] < high ? values[i] : high;
+	return low + fraction * (high - low);
+}
+
+double median_double(double *values, size_t count)
+{
+	return quantile_double(values, count, 0.5);
+}
+
+double scaled_mad_double(double *values, size_t count)
+{
+	double middle = median_double(values, count);
+
+	for (size_t i = 0; i < count; i++)
+		values[i] = fabs(values[i] - middle);
+	return 1.4826 * median_double(values, count);
+}
+
+static void sift_down(double *values, double *weights, size_t root, size_t count)
+{
+	for (size_t child = 2 * root + 1; child < count; child = 2 * root + 1) {
+		if (child + 1 < count && values[child + 1] > values[child])
+			child++;
+		if (values[root] >= values[child])
+			return;
+		double value = values[root], weight = weights[root];
+		values[root] = values[child];
+		weights[root] = weights[child];
+		values[child] = value;
+		weights[child] = weight;
+		root = child;
+	}
+}
+
+static void sort_pairs(double *values, double *weights, size_t count)
+{
+	for (size_t i = count / 2; i-- > 0;)
+		sift_down(values, weights, i, count);
+	for (size_t end = count; end-- > 1;) {
+		double value = values[0], weight = weights[0];
+		values[0] = values[end];
+		weights[0] = weights[end];
+		values[end] = value;
+		weights[end] = weight;
+		sift_down(values, weights, 0, end);
+	}
+}
+
+double weighted_median_double(double *values, double *weights, size_t count)
+{
+	double total = 0, reached = 0;
+
+	for (size_t i = 0; i < count; i++)
+		total += weights[i];
+	if (count == 0 || total <= 0)
+		return 0;
+	sort_pairs(values, weights, count);
+	for (size_t i = 0; i < count; i++) {
+		reached += weights[i];
+		if (reached >= total / 2)
+			return values[i];
+	}
+	return values[count - 1];
+}

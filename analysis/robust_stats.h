@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Statistics that a few wild values cannot move. Pure functions; those that take a non-const
+ * array reorder it. Any thread.
+ */
+#ifndef SLOWRANK_ANALYSIS_ROBUST_STATS_H
+#define SLOWRANK_ANALYSIS_ROBUST_STATS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/*
+ * The k-th smallest of count values (k from 0, k < count), by quickselect with a median-of-three
+ * pivot. Reorders values: those before index k are not larger, those after not smaller.
+ */
+int64_t select_int64(int64_t *values, size_t count, size_t k);
+double select_double(double *values, size_t count, size_t k);
+
+/* Lower median: the value at (count - 1) / 2; 0 when count is 0. Reorders values. */
+int64_t lower_median_int64(int64_t *values, size_t count);
+double lower_median_double(double *values, size_t count);
+
+/* Median, the mean of the middle two when count is even; 0 when count is 0. Reorders values. */
+double median_double(double *values, size_t count);
+
+/* Quantile with linear interpolation, q in 0..1; 0 when count is 0. Reorders values. */
+double quantile_double(double *values, size_t count, double q);
+
+/*
+ * Median absolute deviation around the median, times 1.4826, which makes it the standard deviation
+ * of a normal distribution (Rousseeuw and Croux, 1993). Overwrites values. 0 when count is 0.
+ */
+double scaled_mad_double(double *values, size_t count);
+
+/*
+ * Weighted median: the smallest value at which half of the weight is reached. Weights are not
+ * negative. Sorts both arrays by value; 0 when count is 0 or all weights are 0.
+ */
+double weighted_median_double(double *values, double *weights, size_t count);
+
+#endif

@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "analysis/whatif.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analysis/robust_stats.h"
+
+void whatif_init(struct whatif *whatif)
+{
+	memset(whatif, 0, sizeof(*whatif));
+}
+
+void whatif_fini(struct whatif *whatif)
+{
+	free(whatif->times);
+	free(whatif->scratch);
+	free(whatif->relief);
+	free(whatif->cursors);
+	whatif_init(whatif);
+}
+
+static int reserve(struct whatif *whatif, const struct step_grid *grid)
+{
+	if (grid->row_count > whatif->row_capacity) {
+		size_t capacity = grid->row_count * 2;
+
+		free(whatif->times);
+		free(whatif->scratch);
+		free(whatif->cursors);
+		whatif->times = malloc(capacity * sizeof(int64_t));
+		whatif->scratch = malloc(capacity * sizeof(int64_t));
+		whatif->cursors = malloc(capacity * sizeof(uint32_t));
+		whatif->row_capacity = capacity;
+	}
+	if (grid->cell_count > whatif->cell_capacity) {
+		size_t capacity = grid->cell_count * 2;
+
+		free(whatif->relief);
+		whatif->relief = malloc(capacity * sizeof(int64_t));
+		whatif->cell_capacity = capacity;
+	}
+	if (whatif->times && whatif->scratch && whatif->cursors &&
+		(whatif->relief || grid->cell_count == 0))
+		return 0;
+	whatif_fini(whatif); /* capacities too: the next call tries again */
+	return -ENOMEM;
+}
+
+static int64_t healed_ns(const struct blame *blame, const struct step_grid *grid, uint32_t c)
+{
+	int64_t own = grid->cells[c].own_ns, control = blame->cells[c].control_ns;
+
+	return own < control ? own : control;
+}
+
+/*
+ * Point-to-point waits shrink when the rank they wait for is healed: at each position, by at
+ * most the largest excess that is healed there. Kept at the control's cell, which all share.
+ */
+static void find_relief(struct whatif *whatif, const struct step_grid *grid,
+	const struct blame *blame, const uint8_t *healed)
+{
+	memset(whatif->relief, 0, grid->cell_count * sizeof(*whatif->relief));
+	for (uint32_t c = 0; c < grid->cell_count; c++) {
+		uint32_t control = blame->cells[c].control_cell;
+		int64_t excess;
+
+		if (control == GRID_NONE || !healed[grid->cells[c].row])
+			continue;
+		excess = grid->cells[c].own_ns - healed_ns(blame, grid, c);
+		if (excess > whatif->relief[control])
+			whatif->relief[control] = excess;
+	}
+}
+
+static int64_t segment_ns(const struct whatif *whatif, const struct step_grid *grid,
+	const struct blame *blame, const uint8_t *healed, uint32_t c)
+{
+	const struct grid_cell *cell = &grid->cells[c];
+	uint32_t control = blame->cells[c].control_cell;
+	int64_t relief = control == GRID_NONE ? 0 : whatif->relief[control];
+
+	if (healed[cell->row])
+		return healed_ns(blame, grid, c) + cell->opaque_ns;
+	return cell->own_ns + cell->opaque_ns -
+	       (relief < cell->opaque_ns ? relief : cell->opaque_ns);
+}
+
+/* Moves a row's time through its cells up to and including the segment of cell `until`. */
+static void run_row(struct whatif *whatif, const struct step_grid *grid, const struct blame *blame,
+	const uint8_t *healed, uint32_t r, uint32_t until)
+{
+	const struct grid_row *row = &grid->rows[r];
+
+	while (whatif->cursors[r] < row->cell_count &&
+		row->first_cell + whatif->cursors[r] <= until) {
+		uint32_t c = row->first_cell + whatif->cursors[r]++;
+		const struct grid_cell *cell = &grid->cells[c];
+
+		whatif->times[r] += segment_ns(whatif, grid, blame, healed, c);
+		if (c != until) /* passed over: its communicator is not known */
+			whatif->times[r] += cell->departure_ns - cell->arrival_ns;
+	}
+}
+
+/* By how much the transfer shrinks for all when the healed members no longer hold it. */
+static int64_t released_ns(const struct step_grid *grid, const struct blame *blame,
+	const struct grid_instance *instance, const uint8_t *healed)
+{
+	int64_t with = 0, without = 0;
+
+	for (uint32_t m = 0; m < instance->member_count; m++) {
+		uint32_t c = grid->members[instance->first_member + m];
+		int64_t hold = blame->cells[c].hold_ns;
+
+		if (hold > with)
+			with = hold;
+		if (!healed[grid->cells[c].row] && hold > without)
+			without = hold;
+	}
+	return with - without;
+}
+
+static void replay_instance(struct whatif *whatif, const struct step_grid *grid,
+	const struct blame *blame, const uint8_t *healed, uint32_t index)
+{
+	const struct grid_instance *instance = &grid->instances[index];
+	int64_t last = INT64_MIN, root = INT64_MIN;
+	int64_t released = released_ns(grid, blame, instance, healed);
+
+	for (uint32_t m = 0; m < instance->member_count; m++) {
+		uint32_t c = grid->members[instance->first_member + m];
+		const struct grid_cell *cell = &grid->cells[c];
+
+		run_row(whatif, grid, blame, healed, cell->row, c);
+		if (whatif->times[cell->row] > last)
+			last = whatif->times[cell->row];
+		if (instance->root >= 0 && cell->own_index == (uint32_t)instance->root)
+			root = whatif->times[cell->row];
+	}
+	for (uint32_t m = 0; m < instance->member_count; m++) {
+		uint32_t c = grid->members[instance->first_member + m];
+		const struct grid_cell *cell = &grid->cells[c];
+		int64_t *time = &whatif->times[cell->row];
+		int64_t transfer = blame->cells[c].transfer_ns, needed = INT64_MIN;
+		bool is_root = instance->root >= 0 && cell->own_index == (uint32_t)instance->root;
+
+		if (!instance->complete || instance->waits_for == WAITS_FOR_NOBODY) {
+			*time += cell->departure_ns - cell->arrival_ns;
+			continue;
+		}
+		if (instance->waits_for == WAITS_FOR_ALL)
+			needed = last;
+		else if (instance->waits_for == WAITS_FOR_ROOT)
+			needed = root;
+		else if (instance->waits_for == WAITS_FOR_ALL_AT_ROOT && is_root)
+			needed = last;
+		else if (instance->waits_for == WAITS_FOR_PREFIX)
+			needed = *time + blame->cells[c].wait_ns;
+		if (needed > *time)
+			*time = needed;
+		int64_t shrink = healed[cell->row] && blame->cells[c].hold_ns > released
+					 ? blame->cells[c].hold_ns
+					 : released;
+		*time += shrink < transfer ? transfer - shrink : 0;
+	}
+}
+
+int whatif_replay(struct whatif *whatif, const struct step_grid *grid, const struct blame *blame,
+	const uint8_t *healed, int64_t *gain_ns)
+{
+	int error = reserve(whatif, grid);
+
+	if (error < 0)
+		return error;
+	for (size_t r = 0; r < grid->row_count; r++) {
+		whatif->times[r] = grid->rows[r].start_ns;
+		whatif->cursors[r] = 0;
+	}
+	find_relief(whatif, grid, blame, healed);
+	for (size_t o = 0; o < grid->order_count; o++)
+		replay_instance(whatif, grid, blame, healed, grid->order[o]);
+	for (size_t r = 0; r < grid->row_count; r++) {
+		run_row(whatif, grid, blame, healed, (uint32_t)r, UINT32_MAX - 1);
+		whatif->scratch[r] = whatif->times[r];
+	}
+	int64_t replayed = lower_median_int64(whatif->scratch, grid->row_count);
+
+	for (size_t r = 0; r < grid->row_count; r++)
+		whatif->scratch[r] = grid->rows[r].end_ns;
+	int64_t gain = lower_median_int64(whatif->scratch, grid->row_count) - replayed;
+
+	*gain_ns = gain > 0 ? gain : 0;
+	return 0;
+}

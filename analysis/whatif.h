@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The step as it would have been if some ranks had behaved like their controls, everything else
+ * kept: a max-plus replay of the grid, instance by instance. One thread.
+ */
+#ifndef SLOWRANK_ANALYSIS_WHATIF_H
+#define SLOWRANK_ANALYSIS_WHATIF_H
+
+#include "analysis/blame.h"
+
+struct whatif {
+	int64_t *times; /* per row */
+	int64_t *scratch;
+	int64_t *relief; /* per cell: what its peers at this position gain from the healed rows */
+	uint32_t *cursors;
+	size_t row_capacity, cell_capacity;
+};
+
+void whatif_init(struct whatif *whatif);
+void whatif_fini(struct whatif *whatif);
+
+/*
+ * Replays the step. healed: one byte per row, not 0 for the rows whose segments become their
+ * controls' and whose holds vanish. *gain_ns: by how much the step becomes shorter, not negative.
+ * Returns 0 or -ENOMEM.
+ */
+int whatif_replay(struct whatif *whatif, const struct step_grid *grid, const struct blame *blame,
+	const uint8_t *healed, int64_t *gain_ns) __attribute__((warn_unused_result));
+
+#endif

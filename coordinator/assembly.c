@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "coordinator/assembly.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "coordinator/assembly_internal.h"
+
+void assembly_init(struct assembly *assembly, struct rank_table *table)
+{
+	memset(assembly, 0, sizeof(*assembly));
+	assembly->table = table;
+	assembly->oldest_ns = INT64_MAX;
+	assembly->newest_ns = INT64_MIN;
+	assembly->last_cut_ns = INT64_MIN;
+}
+
+void assembly_fini(struct assembly *assembly)
+{
+	free(assembly->scans);
+	free(assembly->communicators);
+}
+
+int64_t assembly_job_ns(
+	const struct assembly *assembly, const struct rank_entry *rank, struct host_ns time)
+{
+	return clock_fit_to_job(&assembly->table->hosts[rank->host].clock, time).value;
+}
+
+void assembly_note_entry(struct assembly *assembly, const struct step_entry *step)
+{
+	const struct rank_entry *rank = &assembly->table->ranks[step->rank];
+	int64_t start_ns = assembly_job_ns(assembly, rank, step->start);
+	int64_t end_ns = assembly_job_ns(assembly, rank, step->end);
+
+	if (start_ns < assembly->oldest_ns)
+		assembly->oldest_ns = start_ns;
+	if (end_ns > assembly->newest_ns)
+		assembly->newest_ns = end_ns;
+}
+
+static int reserve_scans(struct assembly *assembly)
+{
+	size_t capacity = assembly->table->rank_capacity;
+
+	if (assembly->scan_capacity >= capacity)
+		return 0;
+	struct rank_scan *grown = realloc(assembly->scans, capacity * sizeof(*grown));
+	if (!grown)
+		return -ENOMEM;
+	memset(grown + assembly->scan_capacity, 0,
+		(capacity - assembly->scan_capacity) * sizeof(*grown));
+	assembly->scans = grown;
+	assembly->scan_capacity = capacity;
+	return 0;
+}
+
+enum scan_result {
+	SCAN_MORE, /* the cut may be in what is still to come */
+	SCAN_FOUND,
+};
+
+/* Looks on in a rank's stream for the cut. */
+static enum scan_result scan_rank(struct assembly *assembly, uint32_t number)
+{
+	struct rank_entry *rank = &assembly->table->ranks[number];
+	struct rank_scan *scan = &assembly->scans[number];
+
+	for (; scan->at.entry < rank->entry_count; scan->at.entry++, scan->at.part = 0) {
+		const struct step_entry *entry = rank_entry_at(rank, scan->at.entry)->entry;
+
+		for (; scan->at.part < entry->part_count; scan->at.part++) {
+			const struct collective_part *part = &entry->parts[scan->at.part];
+			uint64_t sequence;
+
+			if (!assembly->cut.by_time &&
+				part->communicator_id == assembly->cut.communicator_id &&
+				!(part->flags & PART_ENQUEUE_ONLY) &&
+				assembly_sequence(assembly, number, part, &sequence) &&
+				sequence >= assembly->cut.sequence) {
+				scan->at.part += sequence == assembly->cut.sequence;
+				return SCAN_FOUND;
+			}
+			if (assembly_job_ns(assembly, rank, part->arrival) >
+					assembly->cut.time_ns &&
+				(assembly->cut.by_time ||
+					part->communicator_id != assembly->cut.communicator_id))
+				return SCAN_FOUND;
+		}
+	}
+	return SCAN_MORE;
+}
+
+/* A non-member whose delivered entries reach past the cut has nothing more to say about it. */
+static bool delivered_past_cut(const struct assembly *assembly, const struct rank_entry *rank)
+{
+	return rank->entry_count &&
+	       assembly_job_ns(assembly, rank, rank->newest) > assembly->cut.time_ns;
+}
+
+static bool overdue(const struct assembly *assembly)
+{
+	const struct rank_entry *leader = &assembly->table->ranks[assembly->cut.rank];
+
+	return assembly->newest_ns - assembly->cut.time_ns > ASSEMBLY_LAG_NS &&
+	       leader->entry_count >= ASSEMBLY_LAG_ENTRIES;
+}
+
+/* True when the rank needs no more waiting for; its scan then says where the cut is. */
+static bool rank_ready(struct assembly *assembly, uint32_t number, bool finish)
+{
+	struct rank_entry *rank = &assembly->table->ranks[number];
+	struct rank_scan *scan = &assembly->scans[number];
+
+	if (number == assembly->cut.rank) {
+		scan->found = true;
+		return true;
+	}
+	if (!rank->known || rank->host == UINT32_MAX)
+		return finish || number >= assembly->table->world_size || overdue(assembly);
+	scan->found =
+		scan_rank(assembly, number) == SCAN_FOUND || delivered_past_cut(assembly, rank);
+	if (scan->found) {
+		rank->lagging = false;
+		return true;
+	}
+	if (rank->lagging || finish || overdue(assembly) || rank->exited) {
+		scan->found = rank->exited || finish; /* takes what there is */
+		rank->lagging = !scan->found;
+		return true;
+	}
+	return false;
+}
+
+/* Drops parts of a rank that came too late: their job step is over. */
+static void skip_old(struct assembly *assembly, uint32_t number)
+{
+	struct rank_entry *rank = &assembly->table->ranks[number];
+
+	while (rank->entry_count) {
+		const struct step_entry *entry = rank_entry_at(rank, 0)->entry;
+
+		while (rank->part_head < entry->part_count &&
+			assembly_job_ns(assembly, rank, entry->parts[rank->part_head].departure) <
+				assembly->last_cut_ns) {
+			rank->part_head++;
+			rank->hole = true;
+			assembly->scans[number].departed_valid = false;
+		}
+		if (rank->part_head < entry->part_count ||
+			assembly_job_ns(assembly, rank, entry->end) > assembly->last_cut_ns)
+			return;
+		rank_entry_pop(rank);
+	}
+}
+
+static int add_parts(struct assembly *assembly, uint32_t number, struct step_grid *grid)
+{
+	struct rank_entry *rank = &assembly->table->ranks[number];
+	struct rank_scan *scan = &assembly->scans[number];
+	struct host_ns departed = scan->departed;
+	bool departed_valid = scan->departed_valid && !rank->hole;
+	struct activity before = {0};
+	bool hole = rank->hole;
+	size_t at = rank->part_head;
+
+	for (size_t e = 0; e < rank->entry_count && e <= scan->at.entry; e++, at = 0) {
+		const struct step_entry *entry = rank_entry_at(rank, e)->entry;
+		size_t end = e < scan->at.entry ? entry->part_count : scan->at.part;
+
+		hole |= end > at && (entry->flags & STEP_INCOMPLETE);
+		if (!departed_valid) {
+			departed = entry->start;
+			departed_valid = true;
+		}
+		for (size_t p = at; p < end; p++) {
+			const struct collective_part *part = &entry->parts[p];
+			const struct rank_communicator *communicator = NULL;
+			uint64_t sequence = 0;
+
+			activity_add(&before, &part->before);
+			if (part->flags & PART_ENQUEUE_ONLY)
+				continue;
+			if (part->communicator_id &&
+				assembly_sequence(assembly, number, part, &sequence))
+				communicator = rank_entry_communicator(rank, part->communicator_id);
+			struct communicator_entry *shared =
+				communicator
+					? assembly_communicator(assembly, part->communicator_id)
+					: NULL;
+			uint32_t size = communicator && communicator->size ? communicator->size
+					: shared			   ? shared->member_count
+									   : 0;
+			int64_t length_ns = part->arrival.value - departed.value;
+			int error = grid_add_part(grid, part, communicator != NULL, sequence, size,
+				communicator ? communicator->own_index : STEP_RANK_UNKNOWN,
+				assembly_job_ns(assembly, rank, part->arrival),
+				length_ns > 0 ? length_ns : 0, &before);
+			if (error < 0)
+				return error;
+			departed = part->departure;
+			before = (struct activity){0};
+		}
+	}
+	grid->rows[grid->row_count - 1].hole = hole;
+	return 0;
+}
+
+static int build_grid(struct assembly *assembly, struct step_grid *grid)
+{
+	const struct rank_table *table = assembly->table;
+	int error = 0;
+
+	grid_clear(grid);
+	for (uint32_t r = 0; r < table->end && error == 0; r++) {
+		const struct rank_entry *rank = &table->ranks[r];
+
+		if (!rank->known || !assembly->scans[r].found || rank->entry_count == 0)
+			continue;
+		const struct step_entry *head = rank_entry_at(rank, 0)->entry;
+		const struct clock_fit *clock = &table->hosts[rank->host].clock;
+		struct host_ns start =
+			rank->part_head ? head->parts[rank->part_head - 1].departure : head->start;
+		int64_t error_ns = clock_fit_error_ns(clock);
+
+		error = grid_add_row(
+			grid, r, rank->host, clock_fit_to_job(clock, start).value, error_ns);
+		if (error == 0)
+			error = add_parts(assembly, r, grid);
+		if (error_ns > grid->clock_error_ns)
+			grid->clock_error_ns = error_ns;
+	}
+	return error < 0 ? error : grid_link(grid);
+}
+
+int assembly_next(struct assembly *assembly, bool finish, struct step_grid *grid)
+{
+	struct rank_table *table = assembly->table;
+	int error = reserve_scans(assembly);
+
+	if (error < 0)
+		return error;
+	if (assembly->newest_ns == INT64_MIN)
+		return 0;
+	if (table->known_count < table->world_size && !finish &&
+		assembly->newest_ns - assembly->oldest_ns < ASSEMBLY_LAG_NS)
+		return 0; /* the first steps wait for everyone */
+	assembly_fix_clock(assembly);
+	if (!assembly->cut.valid && !assembly_choose_cut(assembly, finish))
+		return 0;
+	uint32_t end = table->world_size > table->end ? table->world_size : table->end;
+
+	for (; assembly->ready_rank < end; assembly->ready_rank++) {
+		if (assembly->ready_rank >= table->rank_capacity) {
+			if (!finish && !overdue(assembly))
+				return 0;
+			continue;
+		}
+		if (!rank_ready(assembly, assembly->ready_rank, finish))
+			return 0;
+	}
+	error = build_grid(assembly, grid);
+	if (error == 0 && assembly_fit_clocks(assembly, grid))
+		error = build_grid(assembly, grid); /* the first bounds of a host: use them now */
+	if (error < 0)
+		return error;
+	const struct rank_entry *leader = &table->ranks[assembly->cut.rank];
+	const struct step_entry *entry = rank_entry_at(leader, assembly->cut.entry)->entry;
+
+	grid->number = assembly->next_number++;
+	grid->flags = entry->flags;
+	grid->signature = entry->signature;
+	grid->end_ns = assembly->cut.time_ns;
+	grid->start_ns =
+		assembly->last_cut_ns != INT64_MIN
+			? assembly->last_cut_ns
+			: assembly_job_ns(assembly, leader, rank_entry_at(leader, 0)->entry->start);
+	return 1;
+}
+
+/* Moves one rank's stream past the cut. */
+static void advance_rank(struct assembly *assembly, uint32_t number)
+{
+	struct rank_entry *rank = &assembly->table->ranks[number];
+	struct rank_scan *scan = &assembly->scans[number];
+
+	if (scan->found) {
+		for (; scan->at.entry > 0 && rank->entry_count; scan->at.entry--) {
+			const struct step_entry *head = rank_entry_at(rank, 0)->entry;
+
+			for (size_t p = rank->part_head; p < head->part_count; p++) {
+				if (!(head->parts[p].flags & PART_ENQUEUE_ONLY)) {
+					scan->departed = head->parts[p].departure;
+					scan->departed_valid = true;
+				}
+			}
+			rank_entry_pop(rank);
+		}
+		if (rank->entry_count) {
+			const struct step_entry *head = rank_entry_at(rank, 0)->entry;
+
+			for (size_t p = rank->part_head; p < scan->at.part; p++) {
+				if (!(head->parts[p].flags & PART_ENQUEUE_ONLY)) {
+					scan->departed = head->parts[p].departure;
+					scan->departed_valid = true;
+				}
+			}
+			rank->part_head = scan->at.part;
+			if (rank->part_head == head->part_count)
+				rank_entry_pop(rank);
+		}
+		rank->hole = false;
+	}
+	if (!scan->found || rank->lagging)
+		skip_old(assembly, number);
+	*scan = (struct rank_scan){.departed = scan->departed,
+		.departed_valid = scan->departed_valid,
+		.at.part = rank->entry_count ? rank->part_head : 0};
+}
+
+void assembly_advance(struct assembly *assembly)
+{
+	assembly->last_cut_ns = assembly->cut.time_ns;
+	for (uint32_t r = 0; r < assembly->table->end; r++) {
+		if (assembly->table->ranks[r].known)
+			advance_rank(assembly, r);
+	}
+	assembly->cut.valid = false;
+	assembly->ready_rank = 0;
+}

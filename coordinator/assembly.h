@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Cuts the ranks' streams of parts into job steps. The lowest rank that delivers leads: each of
+ * its step entries gives one cut, at the entry's last collective of the widest communicator; the
+ * others are cut at the same instance, or, where they are no members, at the same time. A step
+ * is handed out when every live rank has delivered it, or when one is too far behind. Also
+ * keeps the hosts' clocks fitted and the sequence shifts of attached ranks. One thread.
+ */
+#ifndef SLOWRANK_COORDINATOR_ASSEMBLY_H
+#define SLOWRANK_COORDINATOR_ASSEMBLY_H
+
+#include "analysis/align.h"
+#include "coordinator/rank_table.h"
+
+/* Where a rank's stream is cut: parts before (entry, part) belong to the step. */
+struct stream_position {
+	size_t entry, part;
+};
+
+struct rank_scan {
+	struct stream_position at;
+	bool found;	     /* at is the cut */
+	bool departed_valid; /* departed: when its last blocking part ended */
+	struct host_ns departed;
+};
+
+struct communicator_entry {
+	uint64_t id;
+	uint32_t first_rank; /* lowest rank seen in it: its count is the reference */
+	uint32_t member_count;
+};
+
+struct assembly {
+	struct rank_table *table;
+	struct rank_scan *scans; /* by rank */
+	size_t scan_capacity;
+	struct communicator_entry *communicators; /* hash table, id 0 = free */
+	size_t communicator_capacity, communicator_count;
+	bool clock_fixed;
+	int64_t oldest_ns;   /* the start of the oldest, likewise */
+	int64_t newest_ns;   /* the end of the newest entry of any rank, job time */
+	int64_t last_cut_ns; /* INT64_MIN before the first */
+	uint64_t next_number;
+	uint64_t shifts_unknown; /* parts left out because their shift is not known */
+	uint32_t ready_rank;	 /* ranks below it have delivered the cut */
+	struct {
+		bool valid, by_time;
+		uint32_t rank;
+		size_t entry;
+		uint64_t communicator_id, sequence;
+		int64_t time_ns;
+	} cut;
+};
+
+void assembly_init(struct assembly *assembly, struct rank_table *table);
+void assembly_fini(struct assembly *assembly);
+
+/* To be called for each entry that was queued, and for each communicator announced. */
+void assembly_note_entry(struct assembly *assembly, const struct step_entry *step);
+int assembly_note_communicator(struct assembly *assembly, uint64_t id, uint32_t rank)
+	__attribute__((warn_unused_result));
+
+/*
+ * Builds the next job step in the grid. finish: no more will come. Returns 1 when there is one,
+ * 0 when not, or a negative errno. The grid points into the queues until assembly_advance().
+ */
+int assembly_next(struct assembly *assembly, bool finish, struct step_grid *grid)
+	__attribute__((warn_unused_result));
+/* Drops what the last step used. */
+void assembly_advance(struct assembly *assembly);
+
+#endif

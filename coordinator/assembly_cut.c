@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Choosing the next cut, and the numbers that join parts across ranks. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "coordinator/assembly_internal.h"
+
+enum {
+	MERGED_ENTRIES_MAX = 4, /* entries without a collective to cut at, before time decides */
+	SHIFT_TRIES_EVERY = 16, /* parts between two looks for a shift */
+};
+
+static size_t communicator_slot(const struct assembly *assembly, uint64_t id)
+{
+	size_t mask = assembly->communicator_capacity - 1;
+	size_t at = (size_t)((id * UINT64_C(0x9e3779b97f4a7c15)) >> 32) & mask;
+
+	while (assembly->communicators[at].id && assembly->communicators[at].id != id)
+		at = (at + 1) & mask;
+	return at;
+}
+
+struct communicator_entry *assembly_communicator(const struct assembly *assembly, uint64_t id)
+{
+	if (!assembly->communicator_capacity || !id)
+		return NULL;
+	size_t at = communicator_slot(assembly, id);
+
+	return assembly->communicators[at].id ? &assembly->communicators[at] : NULL;
+}
+
+static int grow_communicators(struct assembly *assembly)
+{
+	struct communicator_entry *old = assembly->communicators;
+	size_t old_capacity = assembly->communicator_capacity;
+	size_t capacity = old_capacity ? old_capacity * 2 : 64;
+	struct communicator_entry *grown = calloc(capacity, sizeof(*grown));
+
+	if (!grown)
+		return -ENOMEM;
+	assembly->communicators = grown;
+	assembly->communicator_capacity = capacity;
+	for (size_t i = 0; i < old_capacity; i++) {
+		if (old[i].id)
+			grown[communicator_slot(assembly, old[i].id)] = old[i];
+	}
+	free(old);
+	return 0;
+}
+
+int assembly_note_communicator(struct assembly *assembly, uint64_t id, uint32_t rank)
+{
+	if (!id)
+		return 0;
+	if (assembly->communicator_count * 2 >= assembly->communicator_capacity) {
+		int error = grow_communicators(assembly);
+
+		if (error < 0)
+			return error;
+	}
+	struct communicator_entry *entry =
+		&assembly->communicators[communicator_slot(assembly, id)];
+
+	if (!entry->id) {
+		*entry = (struct communicator_entry){.id = id, .first_rank = rank};
+		assembly->communicator_count++;
+	}
+	if (rank < entry->first_rank)
+		entry->first_rank = rank;
+	entry->member_count++;
+	return 0;
+}
+
+/* Gathers the waiting synchronising parts of a rank on a communicator. */
+static size_t gather_parts(const struct assembly *assembly, const struct rank_entry *rank,
+	uint64_t id, struct shift_part *parts)
+{
+	size_t count = 0;
+
+	for (size_t e = 0; e < rank->entry_count; e++) {
+		const struct step_entry *entry = rank_entry_at(rank, e)->entry;
+
+		for (size_t p = 0; p < entry->part_count; p++) {
+			const struct collective_part *part = &entry->parts[p];
+
+			if (part->communicator_id != id || (part->flags & PART_ENQUEUE_ONLY) ||
+				operation_waits_for(part->operation) != WAITS_FOR_ALL)
+				continue;
+			if (count == SEQUENCE_SHIFT_PARTS_MAX)
+				return count;
+			parts[count++] = (struct shift_part){
+				.sequence = part->sequence,
+				.arrival_ns = assembly_job_ns(assembly, rank, part->arrival),
+				.departure_ns = assembly_job_ns(assembly, rank, part->departure),
+				.token = part->operation, /* lengths may differ between members */
+			};
+		}
+	}
+	return count;
+}
+
+static bool find_shift(struct assembly *assembly, uint32_t number,
+	const struct collective_part *part, struct rank_communicator *communicator)
+{
+	const struct rank_table *table = assembly->table;
+	struct communicator_entry *shared = assembly_communicator(assembly, part->communicator_id);
+	struct shift_part reference[SEQUENCE_SHIFT_PARTS_MAX], own[SEQUENCE_SHIFT_PARTS_MAX];
+
+	if (!shared || shared->first_rank == number) {
+		communicator->shift = (struct sequence_shift){.known = true};
+		return true;
+	}
+	const struct rank_entry *rank = &table->ranks[number];
+	const struct rank_entry *first = &table->ranks[shared->first_rank];
+
+	if (first->host == UINT32_MAX)
+		return false;
+	int64_t tolerance_ns = clock_fit_error_ns(&table->hosts[rank->host].clock) +
+			       clock_fit_error_ns(&table->hosts[first->host].clock);
+	size_t reference_count = gather_parts(assembly, first, part->communicator_id, reference);
+	size_t own_count = gather_parts(assembly, rank, part->communicator_id, own);
+	int64_t shift;
+
+	if (rank->host == first->host)
+		tolerance_ns = 0;
+	if (sequence_shift_find(reference, reference_count, own, own_count, tolerance_ns, &shift) <
+		0)
+		return false;
+	communicator->shift = (struct sequence_shift){.known = true, .value = shift};
+	return true;
+}
+
+bool assembly_sequence(struct assembly *assembly, uint32_t number,
+	const struct collective_part *part, uint64_t *sequence)
+{
+	if (!(part->flags & PART_SEQUENCE_RELATIVE)) {
+		*sequence = part->sequence;
+		return true;
+	}
+	struct rank_entry *rank = &assembly->table->ranks[number];
+	struct rank_communicator *communicator =
+		rank_entry_communicator(rank, part->communicator_id);
+
+	if (!communicator)
+		return false;
+	if (!communicator->shift.known &&
+		(communicator->shift.tries++ % SHIFT_TRIES_EVERY ||
+			!find_shift(assembly, number, part, communicator))) {
+		assembly->shifts_unknown++;
+		return false;
+	}
+	/* A part before the reference's first call wraps: it joins nothing, as it should. */
+	*sequence = part->sequence + (uint64_t)communicator->shift.value;
+	return true;
+}
+
+/* The lowest rank that delivers. */
+static bool choose_leader(struct assembly *assembly, bool finish, uint32_t *leader)
+{
+	struct rank_table *table = assembly->table;
+
+	for (uint32_t r = 0; r < table->end; r++) {
+		struct rank_entry *rank = &table->ranks[r];
+
+		if (!rank->known || rank->host == UINT32_MAX || rank->lagging ||
+			(rank->entry_count == 0 && (rank->exited || finish)))
+			continue;
+		if (rank->entry_count == 0 && assembly->newest_ns != INT64_MIN &&
+			assembly->newest_ns - assembly_job_ns(assembly, rank, rank->newest) >
+				ASSEMBLY_LAG_NS) {
+			rank->lagging = true;
+			continue;
+		}
+		*leader = r;
+		return rank->entry_count > 0;
+	}
+	return false;
+}
+
+/* How good a part is to cut at: synchronising before rooted, then the widest communicator. */
+static uint64_t cut_merit(
+	struct assembly *assembly, uint32_t number, const struct collective_part *part)
+{
+	struct rank_entry *rank = &assembly->table->ranks[number];
+	struct communicator_entry *shared = assembly_communicator(assembly, part->communicator_id);
+	struct rank_communicator *own;
+	uint64_t sequence, size;
+
+	if (part->flags & PART_ENQUEUE_ONLY || !part->communicator_id ||
+		operation_waits_for(part->operation) == WAITS_FOR_NOBODY ||
+		!assembly_sequence(assembly, number, part, &sequence))
+		return 0;
+	own = rank_entry_communicator(rank, part->communicator_id);
+	size = own && own->size ? own->size : shared ? shared->member_count : 0;
+	if (size < 2)
+		return 0;
+	return (operation_waits_for(part->operation) == WAITS_FOR_ALL ? UINT64_C(1) << 40 : 0) +
+	       size;
+}
+
+static void cut_at_end_of(struct assembly *assembly, uint32_t number, size_t e)
+{
+	const struct rank_entry *rank = &assembly->table->ranks[number];
+	const struct step_entry *entry = rank_entry_at(rank, e)->entry;
+
+	assembly->cut.by_time = true;
+	assembly->cut.entry = e;
+	assembly->cut.time_ns = assembly_job_ns(assembly, rank, entry->end);
+	assembly->scans[number].at = (struct stream_position){e, entry->part_count};
+}
+
+static bool cut_in_entry(struct assembly *assembly, uint32_t number, size_t e, bool *blocking)
+{
+	const struct rank_entry *rank = &assembly->table->ranks[number];
+	const struct step_entry *entry = rank_entry_at(rank, e)->entry;
+	uint64_t best_merit = 0;
+	size_t best = 0;
+
+	for (size_t p = e == 0 ? rank->part_head : 0; p < entry->part_count; p++) {
+		uint64_t merit = cut_merit(assembly, number, &entry->parts[p]);
+
+		*blocking |= !(entry->parts[p].flags & PART_ENQUEUE_ONLY);
+		if (merit && merit >= best_merit) {
+			best_merit = merit;
+			best = p;
+		}
+	}
+	if (!best_merit)
+		return false;
+	const struct collective_part *part = &entry->parts[best];
+
+	assembly->cut.by_time = false;
+	assembly->cut.entry = e;
+	assembly->cut.communicator_id = part->communicator_id;
+	(void)assembly_sequence(assembly, number, part, &assembly->cut.sequence);
+	assembly->cut.time_ns = assembly_job_ns(assembly, rank, part->departure);
+	assembly->scans[number].at = (struct stream_position){e, best + 1};
+	return true;
+}
+
+bool assembly_choose_cut(struct assembly *assembly, bool finish)
+{
+	uint32_t leader;
+
+	if (!choose_leader(assembly, finish, &leader))
+		return false;
+	const struct rank_entry *rank = &assembly->table->ranks[leader];
+
+	for (size_t e = 0; e < rank->entry_count; e++) {
+		const struct step_entry *entry = rank_entry_at(rank, e)->entry;
+		bool blocking = false;
+		bool found = cut_in_entry(assembly, leader, e, &blocking);
+
+		if (!found && ((entry->part_count && !blocking) || e + 1 >= MERGED_ENTRIES_MAX)) {
+			cut_at_end_of(assembly, leader, e);
+			found = true;
+		}
+		if (!found)
+			continue;
+		assembly->cut.valid = true;
+		assembly->cut.rank = leader;
+		assembly->ready_rank = 0;
+		return true;
+	}
+	return false;
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the files of the assembly share. One thread. */
+#ifndef SLOWRANK_COORDINATOR_ASSEMBLY_INTERNAL_H
+#define SLOWRANK_COORDINATOR_ASSEMBLY_INTERNAL_H
+
+#include "coordinator/assembly.h"
+
+enum { ASSEMBLY_LAG_ENTRIES = 8 };
+/* A rank this far behind the newest data holds the others up no longer. */
+#define ASSEMBLY_LAG_NS INT64_C(10000000000)
+
+int64_t assembly_job_ns(
+	const struct assembly *assembly, const struct rank_entry *rank, struct host_ns time);
+struct communicator_entry *assembly_communicator(const struct assembly *assembly, uint64_t id);
+
+/* The sequence number of a part, shifted; false while the shift of an attached rank is unknown. */
+bool assembly_sequence(struct assembly *assembly, uint32_t rank, const struct collective_part *part,
+	uint64_t *sequence);
+
+/* Chooses the next cut from the leading rank's entries. False: not yet. */
+bool assembly_choose_cut(struct assembly *assembly, bool finish);
+
+/* Fixes the reference host's clock, once. */
+void assembly_fix_clock(struct assembly *assembly);
+/* Feeds the clocks from a linked grid. Returns true when a host got its first bounds. */
+bool assembly_fit_clocks(struct assembly *assembly, const struct step_grid *grid);
+
+#endif

@@ -1,0 +1,337 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "coordinator/pipeline.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analysis/judge.h"
+#include "coordinator/assembly.h"
+#include "coordinator/pipeline_internal.h"
+#include "coordinator/probe_table.h"
+#include "coordinator/rank_table.h"
+#include "probe/wire/decode.h"
+
+struct pipeline {
+	struct rank_table ranks;
+	struct probe_table probes;
+	struct assembly assembly;
+	struct step_grid grid;
+	struct judge *judge;
+	struct report_model model;
+	struct report_rank *report_ranks;
+	size_t report_rank_capacity;
+	char job_id[STEP_NAME_LENGTH_MAX + 1];
+	int64_t unix_offset_ns; /* of the reference host */
+	bool unix_offset_known;
+	bool enqueue_only;
+	bool finished;
+	uint64_t frames, frames_refused;
+};
+
+int pipeline_create(const struct pipeline_options *options, struct pipeline **result)
+{
+	struct pipeline *pipeline = calloc(1, sizeof(*pipeline));
+	struct judge_options judge_options = {options->on_verdict, options->context};
+	int error;
+
+	if (!pipeline)
+		return -ENOMEM;
+	rank_table_init(&pipeline->ranks);
+	probe_table_init(&pipeline->probes);
+	assembly_init(&pipeline->assembly, &pipeline->ranks);
+	grid_init(&pipeline->grid);
+	error = judge_create(&judge_options, &pipeline->judge);
+	if (error < 0) {
+		free(pipeline);
+		return error;
+	}
+	*result = pipeline;
+	return 0;
+}
+
+void pipeline_destroy(struct pipeline *pipeline)
+{
+	if (!pipeline)
+		return;
+	judge_destroy(pipeline->judge);
+	grid_fini(&pipeline->grid);
+	assembly_fini(&pipeline->assembly);
+	rank_table_fini(&pipeline->ranks);
+	probe_table_fini(&pipeline->probes);
+	free(pipeline->report_ranks);
+	free(pipeline);
+}
+
+static int refuse(struct pipeline *pipeline, struct message_reply *reply, const char *why)
+{
+	pipeline->frames_refused++;
+	reply->accepted = 0;
+	snprintf(reply->why, sizeof(reply->why), "%s", why);
+	return PIPELINE_REFUSED;
+}
+
+static void take_stamps(
+	struct host_entry *host, const struct message_batch *batch, struct job_ns received)
+{
+	if (batch->sent.value)
+		clock_fit_request(&host->clock, batch->sent, received);
+	if (!batch->previous_reply_received.value)
+		return;
+	clock_fit_request(&host->clock, batch->previous_sent, batch->previous_received);
+	clock_fit_reply(&host->clock, batch->previous_reply_sent, batch->previous_reply_received);
+}
+
+static int take_ranks(struct pipeline *pipeline, const struct message_batch *batch, uint32_t host)
+{
+	int error = 0;
+
+	for (size_t i = 0; i < batch->rank_count && error == 0; i++)
+		error = rank_table_announce(&pipeline->ranks, &batch->ranks[i], host);
+	for (size_t i = 0; i < batch->communicator_count && error == 0; i++) {
+		const struct message_communicator *message = &batch->communicators[i];
+
+		error = rank_table_communicator(
+			&pipeline->ranks, message->rank, &message->communicator);
+		if (error == 0)
+			error = assembly_note_communicator(
+				&pipeline->assembly, message->communicator.id, message->rank);
+	}
+	return error;
+}
+
+static int take_measurable(
+	struct pipeline *pipeline, const struct message_batch *batch, uint32_t evidence_mask)
+{
+	static const struct {
+		enum evidence_source source;
+		const char *name;
+	} names[] = {
+		{EVIDENCE_SCHED, "bpf.sched"},
+		{EVIDENCE_THROTTLE, "bpf.throttle"},
+		{EVIDENCE_FAULTS, "bpf.faults"},
+	};
+	int error = 0;
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]) && batch->source_count; i++)
+		judge_missing(pipeline->judge, names[i].source,
+			probe_table_why(&pipeline->probes, names[i].name));
+	for (size_t i = 0; i < batch->rank_count && error == 0; i++)
+		error = judge_measurable(pipeline->judge, batch->ranks[i].rank, evidence_mask);
+	for (size_t i = 0; i < batch->step_count && error == 0; i++)
+		error = judge_measurable(pipeline->judge, batch->steps[i].rank, evidence_mask);
+	return error;
+}
+
+static int take_evidence(
+	struct pipeline *pipeline, const struct message_batch *batch, const struct clock_fit *clock)
+{
+	int error = 0;
+
+	for (size_t i = 0; i < batch->interval_count && error == 0; i++)
+		error = judge_interval(pipeline->judge, &batch->intervals[i],
+			clock_fit_to_job(clock, batch->intervals[i].start),
+			clock_fit_to_job(clock, batch->intervals[i].end));
+	for (size_t i = 0; i < batch->sample_count && error == 0; i++)
+		error = judge_sample(pipeline->judge, &batch->samples[i],
+			clock_fit_to_job(clock, batch->samples[i].time));
+	return error;
+}
+
+static int take_steps(struct pipeline *pipeline, struct held_batch *held, uint32_t host)
+{
+	const struct message_batch *batch = held->batch;
+	int error = 0;
+
+	for (size_t i = 0; i < batch->step_count && error == 0; i++) {
+		const struct step_entry *step = &batch->steps[i];
+
+		for (size_t p = 0; p < step->part_count && !pipeline->enqueue_only; p++)
+			pipeline->enqueue_only = step->parts[p].flags & PART_ENQUEUE_ONLY;
+		error = rank_table_queue(&pipeline->ranks, held, step, host);
+		if (error == 0)
+			assembly_note_entry(&pipeline->assembly, step);
+	}
+	return error;
+}
+
+/* Analyses every job step that is complete by now. */
+static int analyse(struct pipeline *pipeline, bool finish)
+{
+	for (;;) {
+		int result = assembly_next(&pipeline->assembly, finish, &pipeline->grid);
+
+		if (result <= 0)
+			return result;
+		result = judge_step(pipeline->judge, &pipeline->grid);
+		assembly_advance(&pipeline->assembly);
+		if (result < 0)
+			return result;
+	}
+}
+
+static int take_batch(struct pipeline *pipeline, struct held_batch *held, struct probe_entry *probe,
+	struct job_ns received)
+{
+	const struct message_batch *batch = held->batch;
+	uint32_t host;
+	int error = rank_table_host(&pipeline->ranks, batch->host_id, &host);
+
+	if (error < 0)
+		return error;
+	take_stamps(&pipeline->ranks.hosts[host], batch, received);
+	if (!pipeline->job_id[0])
+		memcpy(pipeline->job_id, batch->job_id, sizeof(pipeline->job_id));
+	if (!pipeline->unix_offset_known) {
+		pipeline->unix_offset_known = true;
+		pipeline->unix_offset_ns =
+			batch->unix_offset_ns - pipeline->ranks.hosts[host].clock.offset_ns;
+	}
+	probe_table_update(&pipeline->probes, probe, batch);
+	error = take_ranks(pipeline, batch, host);
+	if (error == 0)
+		error = take_measurable(pipeline, batch, probe->evidence_mask);
+	if (error == 0)
+		error = take_evidence(pipeline, batch, &pipeline->ranks.hosts[host].clock);
+	if (error == 0)
+		error = take_steps(pipeline, held, host);
+	return error;
+}
+
+int pipeline_push_batch(struct pipeline *pipeline, struct message_batch *batch,
+	void (*release)(struct message_batch *batch), struct job_ns received,
+	struct message_reply *reply)
+{
+	struct held_batch *held = malloc(sizeof(*held));
+	struct probe_entry *probe;
+	int error;
+
+	if (!held) {
+		release(batch);
+		return -ENOMEM;
+	}
+	*held = (struct held_batch){.batch = batch, .release = release, .references = 1};
+	*reply = (struct message_reply){
+		.probe_id = batch->probe_id,
+		.number = batch->number,
+		.received = received,
+		.accepted = 1,
+	};
+	error = probe_table_get(&pipeline->probes, batch->probe_id, &probe);
+	if (error < 0)
+		goto done;
+	if (!probe_entry_take(probe, batch->number)) {
+		error = PIPELINE_DUPLICATE;
+		goto done;
+	}
+	pipeline->frames++;
+	error = take_batch(pipeline, held, probe, received);
+	if (error == 0)
+		error = analyse(pipeline, false);
+done:
+	held_batch_unref(held);
+	return error;
+}
+
+int pipeline_push(struct pipeline *pipeline, const void *bytes, size_t length,
+	struct job_ns received, struct message_reply *reply)
+{
+	char why[WIRE_DETAIL_LENGTH_MAX + 1] = "";
+	struct message_batch *batch;
+	int error;
+
+	memset(reply, 0, sizeof(*reply));
+	reply->received = received;
+	error = wire_decode_batch(bytes, length, &batch, why);
+	if (error == -ENOMEM)
+		return error;
+	if (error < 0)
+		return refuse(pipeline, reply, why);
+	return pipeline_push_batch(pipeline, batch, message_batch_destroy, received, reply);
+}
+
+bool pipeline_complete(const struct pipeline *pipeline)
+{
+	return pipeline->probes.count > 0 && pipeline->probes.final_count == pipeline->probes.count;
+}
+
+int pipeline_finish(struct pipeline *pipeline)
+{
+	int error;
+
+	if (pipeline->finished)
+		return 0;
+	pipeline->finished = true;
+	error = analyse(pipeline, true);
+	return error < 0 ? error : judge_finish(pipeline->judge);
+}
+
+/* Splits a rank's time in collectives as its judged instances were split. */
+static void fill_rank(const struct pipeline *pipeline, uint32_t number, struct report_rank *report)
+{
+	const struct rank_entry *rank = &pipeline->ranks.ranks[number];
+	struct judge_rank_totals judged = judge_rank_totals(pipeline->judge, number);
+	int64_t inside_ns = judged.wait_ns + judged.transfer_ns;
+	double wait_share = inside_ns > 0 ? (double)judged.wait_ns / (double)inside_ns : 0;
+	int64_t wait_ns = (int64_t)(wait_share * (double)rank->comm_ns);
+
+	*report = (struct report_rank){
+		.totals = {.rank = number,
+			.role = judged.role,
+			.steps = judged.steps,
+			.phase_ns = {[PHASE_INPUT] = rank->input_ns,
+				[PHASE_COMPUTE] = rank->compute_ns,
+				[PHASE_HOST] = rank->host_ns,
+				[PHASE_COMM_WAIT] = wait_ns,
+				[PHASE_COMM_TRANSFER] = rank->comm_ns - wait_ns},
+			.own_excess_ns = judged.own_excess_ns,
+			.inherited_ns = judged.inherited_ns},
+		.pid = rank->pid,
+		.exited = rank->exited,
+		.exit_code = rank->exit_code,
+		.host = rank->host_name,
+	};
+}
+
+static uint32_t fill_ranks(struct pipeline *pipeline)
+{
+	uint32_t count = 0;
+
+	if (pipeline->ranks.known_count > pipeline->report_rank_capacity) {
+		size_t capacity = pipeline->ranks.rank_capacity;
+		struct report_rank *grown =
+			realloc(pipeline->report_ranks, capacity * sizeof(*grown));
+
+		if (!grown)
+			return 0; /* a report without the table of ranks is better than none */
+		pipeline->report_ranks = grown;
+		pipeline->report_rank_capacity = capacity;
+	}
+	for (uint32_t r = 0; r < pipeline->ranks.end; r++) {
+		if (pipeline->ranks.ranks[r].known)
+			fill_rank(pipeline, r, &pipeline->report_ranks[count++]);
+	}
+	return count;
+}
+
+const struct report_model *pipeline_report(struct pipeline *pipeline)
+{
+	struct report_model *model = &pipeline->model;
+
+	model->job_id = pipeline->job_id;
+	model->rank_count = fill_ranks(pipeline);
+	model->ranks = pipeline->report_ranks;
+	model->world_size = pipeline->ranks.world_size;
+	model->node_count = 0;
+	for (size_t h = 0; h < pipeline->ranks.host_count; h++)
+		model->node_count += pipeline->ranks.hosts[h].rank_count > 0;
+	model->unix_offset_ns = pipeline->unix_offset_ns;
+	judge_job_totals(pipeline->judge, &model->totals);
+	model->verdicts = judge_verdicts(pipeline->judge, &model->verdict_count);
+	probe_table_report(&pipeline->probes, model);
+	model->frames = pipeline->frames;
+	model->frames_refused = pipeline->frames_refused;
+	model->enqueue_only = pipeline->enqueue_only;
+	return model;
+}

@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "coordinator/probe_table.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analysis/evidence_source.h"
+
+void probe_table_init(struct probe_table *table)
+{
+	memset(table, 0, sizeof(*table));
+}
+
+void probe_table_fini(struct probe_table *table)
+{
+	free(table->probes);
+	memset(table, 0, sizeof(*table));
+}
+
+static struct probe_entry *find_slot(struct probe_entry *probes, size_t capacity, uint64_t probe_id)
+{
+	size_t at = (size_t)((probe_id * UINT64_C(0x9e3779b97f4a7c15)) >> 32) & (capacity - 1);
+
+	while (probes[at].used && probes[at].probe_id != probe_id)
+		at = (at + 1) & (capacity - 1);
+	return &probes[at];
+}
+
+static int grow(struct probe_table *table)
+{
+	size_t capacity = table->capacity ? table->capacity * 2 : 64;
+	struct probe_entry *probes = calloc(capacity, sizeof(*probes));
+
+	if (!probes)
+		return -ENOMEM;
+	for (size_t i = 0; i < table->capacity; i++) {
+		if (table->probes[i].used)
+			*find_slot(probes, capacity, table->probes[i].probe_id) = table->probes[i];
+	}
+	free(table->probes);
+	table->probes = probes;
+	table->capacity = capacity;
+	return 0;
+}
+
+int probe_table_get(struct probe_table *table, uint64_t probe_id, struct probe_entry **probe)
+{
+	if (table->count * 2 >= table->capacity) {
+		int error = grow(table);
+
+		if (error < 0)
+			return error;
+	}
+	*probe = find_slot(table->probes, table->capacity, probe_id);
+	if (!(*probe)->used) {
+		(*probe)->used = true;
+		(*probe)->probe_id = probe_id;
+		table->count++;
+	}
+	return 0;
+}
+
+bool probe_entry_take(struct probe_entry *probe, uint64_t number)
+{
+	if (number >= probe->next_number) {
+		uint64_t moved = number - probe->next_number + 1;
+
+		probe->window = moved >= PROBE_WINDOW ? 1 : probe->window << moved | 1;
+		probe->next_number = number + 1;
+		return true;
+	}
+	uint64_t age = probe->next_number - 1 - number;
+
+	if (age >= PROBE_WINDOW || probe->window >> age & 1)
+		return false;
+	probe->window |= UINT64_C(1) << age;
+	return true;
+}
+
+static size_t source_index(struct probe_table *table, const char *name)
+{
+	size_t i;
+
+	for (i = 0; i < table->source_count; i++) {
+		if (strcmp(table->sources[i].name, name) == 0)
+			return i;
+	}
+	if (i < WIRE_SOURCES_MAX) {
+		memcpy(table->sources[i].name, name, strlen(name) + 1);
+		table->source_count++;
+	}
+	return i;
+}
+
+static uint32_t evidence_bit(const char *name)
+{
+	static const struct {
+		const char *name;
+		uint32_t bit;
+	} bits[] = {
+		{"bpf.sched", EVIDENCE_SCHED},
+		{"bpf.throttle", EVIDENCE_THROTTLE},
+		{"bpf.faults", EVIDENCE_FAULTS},
+	};
+
+	for (size_t i = 0; i < sizeof(bits) / sizeof(bits[0]); i++) {
+		if (strcmp(bits[i].name, name) == 0)
+			return bits[i].bit;
+	}
+	return 0;
+}
+
+static void update_source(
+	struct probe_table *table, struct probe_entry *probe, const struct message_source *source)
+{
+	size_t index = source_index(table, source->name);
+	uint8_t state = source->state <= SOURCE_MISSING ? source->state : SOURCE_MISSING;
+	uint32_t bit = evidence_bit(source->name);
+
+	if (index == WIRE_SOURCES_MAX)
+		return; /* more names than a probe may have: none of ours */
+	probe->states[index] = (uint8_t)(state + 1);
+	if (state == SOURCE_ON || state == SOURCE_DEGRADED)
+		probe->evidence_mask |= bit;
+	else
+		probe->evidence_mask &= ~bit;
+	if (!table->sources[index].why[state][0])
+		memcpy(table->sources[index].why[state], source->why, sizeof(source->why));
+}
+
+void probe_table_update(
+	struct probe_table *table, struct probe_entry *probe, const struct message_batch *batch)
+{
+	for (size_t i = 0; i < batch->source_count; i++)
+		update_source(table, probe, &batch->sources[i]);
+	if (batch->final && !probe->final) {
+		probe->final = true;
+		table->final_count++;
+	}
+	if (batch->number + 1 < probe->next_number)
+		return; /* an older batch: its counters are older too */
+	if (!probe->first_sent.value) {
+		probe->first_sent = batch->sent;
+		probe->first_cpu_ns = batch->counters.cpu_ns;
+	}
+	probe->last_sent = batch->sent;
+	probe->counters = batch->counters;
+}
+
+static void add_counters(struct message_counters *sum, const struct message_counters *counters)
+{
+	sum->events += counters->events;
+	sum->dropped += counters->dropped;
+	sum->steps_incomplete += counters->steps_incomplete;
+	sum->batches_spooled += counters->batches_spooled;
+	sum->batches_lost += counters->batches_lost;
+	sum->cpu_ns += counters->cpu_ns;
+	if (counters->resident_bytes > sum->resident_bytes)
+		sum->resident_bytes = counters->resident_bytes;
+}
+
+/* on, degraded, off, missing: from best to worst. */
+static unsigned badness(uint8_t state)
+{
+	static const unsigned order[] = {
+		[SOURCE_ON] = 0, [SOURCE_DEGRADED] = 1, [SOURCE_OFF] = 2, [SOURCE_MISSING] = 3};
+
+	return order[state];
+}
+
+static void add_states(struct probe_table *table, const struct probe_entry *probe)
+{
+	for (size_t s = 0; s < table->source_count; s++) {
+		struct report_source *report = &table->report[s];
+		uint8_t state;
+
+		if (!probe->states[s])
+			continue;
+		state = (uint8_t)(probe->states[s] - 1);
+		if (report->probe_count++ == 0 || badness(state) > badness(report->source.state))
+			report->source.state = state;
+		report->on_count += state == SOURCE_ON || state == SOURCE_DEGRADED;
+	}
+}
+
+void probe_table_report(struct probe_table *table, struct report_model *model)
+{
+	memset(&model->counters, 0, sizeof(model->counters));
+	memset(table->report, 0, sizeof(table->report));
+	model->probe_cpu_percent = 0;
+	for (size_t i = 0; i < table->capacity; i++) {
+		const struct probe_entry *probe = &table->probes[i];
+
+		if (!probe->used)
+			continue;
+		add_counters(&model->counters, &probe->counters);
+		add_states(table, probe);
+		int64_t elapsed_ns = probe->last_sent.value - probe->first_sent.value;
+		if (elapsed_ns > 0 && probe->counters.cpu_ns > probe->first_cpu_ns) {
+			double percent = 100.0 *
+					 (double)(probe->counters.cpu_ns - probe->first_cpu_ns) /
+					 (double)elapsed_ns;
+
+			if (percent > model->probe_cpu_percent)
+				model->probe_cpu_percent = percent;
+		}
+	}
+	for (size_t s = 0; s < table->source_count; s++) {
+		struct message_source *source = &table->report[s].source;
+
+		memcpy(source->name, table->sources[s].name, sizeof(source->name));
+		memcpy(source->why, table->sources[s].why[source->state], sizeof(source->why));
+	}
+	model->sources = table->report;
+	model->source_count = table->source_count;
+}
+
+const char *probe_table_why(const struct probe_table *table, const char *source)
+{
+	for (size_t s = 0; s < table->source_count; s++) {
+		if (strcmp(table->sources[s].name, source) == 0)
+			return table->sources[s].why[SOURCE_MISSING][0]
+				       ? table->sources[s].why[SOURCE_MISSING]
+				       : table->sources[s].why[SOURCE_OFF];
+	}
+	return "";
+}

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the coordinator knows of each probe: which batches came (doubles are removed by it), its
+ * latest counters, what its sources can see. One thread.
+ */
+#ifndef SLOWRANK_COORDINATOR_PROBE_TABLE_H
+#define SLOWRANK_COORDINATOR_PROBE_TABLE_H
+
+#include "coordinator/report/model.h"
+
+enum { PROBE_WINDOW = 64 }; /* batches this much older than the newest are doubles */
+
+struct probe_entry {
+	uint64_t probe_id;
+	bool used, final;
+	uint64_t next_number;	/* newest seen + 1 */
+	uint64_t window;	/* bit i: number next_number - 1 - i was seen */
+	uint32_t evidence_mask; /* enum evidence_source bits that are on; see analysis/evidence.h */
+	struct host_ns first_sent, last_sent;
+	uint64_t first_cpu_ns;
+	struct message_counters counters;
+	uint8_t states[WIRE_SOURCES_MAX]; /* by source of the table: enum source_state + 1 */
+};
+
+struct known_source {
+	char name[STEP_NAME_LENGTH_MAX + 1];
+	char why[4][WIRE_DETAIL_LENGTH_MAX + 1]; /* by state, the first one told */
+};
+
+struct probe_table {
+	struct probe_entry *probes; /* hash table */
+	size_t capacity, count, final_count;
+	size_t source_count;
+	struct known_source sources[WIRE_SOURCES_MAX];
+	struct report_source report[WIRE_SOURCES_MAX];
+};
+
+void probe_table_init(struct probe_table *table);
+void probe_table_fini(struct probe_table *table);
+
+/* The probe's entry, made when new; pointers move when probes are added. 0 or -ENOMEM. */
+int probe_table_get(struct probe_table *table, uint64_t probe_id, struct probe_entry **probe)
+	__attribute__((warn_unused_result));
+
+/* Notes a batch number. Returns false when it was seen before. */
+bool probe_entry_take(struct probe_entry *probe, uint64_t number);
+
+/* Takes sources, counters and the final mark of a batch that is not a double. */
+void probe_table_update(
+	struct probe_table *table, struct probe_entry *probe, const struct message_batch *batch);
+
+/* Sums and worst cases over all probes, into the report. */
+void probe_table_report(struct probe_table *table, struct report_model *model);
+
+/* Why a source of evidence is not there, for the text of a rejection; "" when nobody said. */
+const char *probe_table_why(const struct probe_table *table, const char *source);
+
+#endif

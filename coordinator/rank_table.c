@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "coordinator/rank_table.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+void held_batch_unref(struct held_batch *held)
+{
+	if (--held->references > 0)
+		return;
+	held->release(held->batch);
+	free(held);
+}
+
+void rank_table_init(struct rank_table *table)
+{
+	memset(table, 0, sizeof(*table));
+}
+
+void rank_table_fini(struct rank_table *table)
+{
+	for (size_t i = 0; i < table->rank_capacity; i++) {
+		struct rank_entry *rank = &table->ranks[i];
+
+		while (rank->entry_count)
+			rank_entry_pop(rank);
+		free(rank->entries);
+		free(rank->communicators);
+	}
+	free(table->ranks);
+	free(table->hosts);
+	memset(table, 0, sizeof(*table));
+}
+
+int rank_table_get(struct rank_table *table, uint32_t number, struct rank_entry **entry)
+{
+	if (number >= STEP_RANK_COUNT_MAX)
+		return -EINVAL;
+	if (number >= table->rank_capacity) {
+		size_t capacity = table->rank_capacity ? table->rank_capacity : 16;
+
+		while (capacity <= number)
+			capacity *= 2;
+		struct rank_entry *grown = realloc(table->ranks, capacity * sizeof(*grown));
+		if (!grown)
+			return -ENOMEM;
+		memset(grown + table->rank_capacity, 0,
+			(capacity - table->rank_capacity) * sizeof(*grown));
+		table->ranks = grown;
+		table->rank_capacity = capacity;
+	}
+	struct rank_entry *rank = &table->ranks[number];
+
+	if (!rank->known) {
+		rank->known = true;
+		rank->host = UINT32_MAX;
+		rank->done.value = INT64_MIN;
+		table->known_count++;
+		if (number >= table->end)
+			table->end = number + 1;
+	}
+	*entry = rank;
+	return 0;
+}
+
+int rank_table_host(struct rank_table *table, uint64_t host_id, uint32_t *index)
+{
+	for (size_t i = table->host_count; i-- > 0;) {
+		if (table->hosts[i].host_id == host_id) {
+			*index = (uint32_t)i;
+			return 0;
+		}
+	}
+	if (table->host_count == table->host_capacity) {
+		size_t capacity = table->host_capacity ? table->host_capacity * 2 : 8;
+		struct host_entry *grown = realloc(table->hosts, capacity * sizeof(*grown));
+
+		if (!grown)
+			return -ENOMEM;
+		table->hosts = grown;
+		table->host_capacity = capacity;
+	}
+	struct host_entry *host = &table->hosts[table->host_count];
+
+	memset(host, 0, sizeof(*host));
+	host->host_id = host_id;
+	clock_fit_init(&host->clock);
+	*index = (uint32_t)table->host_count++;
+	return 0;
+}
+
+static void place_on_host(struct rank_table *table, struct rank_entry *rank, uint32_t host)
+{
+	if (rank->host != host) {
+		rank->host = host;
+		table->hosts[host].rank_count++;
+	}
+}
+
+int rank_table_announce(struct rank_table *table, const struct message_rank *message, uint32_t host)
+{
+	struct rank_entry *rank;
+	int error = rank_table_get(table, message->rank, &rank);
+
+	if (error < 0)
+		return error;
+	place_on_host(table, rank, host);
+	rank->pid = message->pid;
+	rank->exited = message->exited;
+	rank->exit_code = message->exit_code;
+	memcpy(rank->host_name, message->host, sizeof(rank->host_name));
+	if (message->world_size > table->world_size && message->world_size <= STEP_RANK_COUNT_MAX)
+		table->world_size = message->world_size;
+	return 0;
+}
+
+int rank_table_communicator(
+	struct rank_table *table, uint32_t number, const struct communicator *communicator)
+{
+	struct rank_communicator *known;
+	struct rank_entry *rank;
+	int error = rank_table_get(table, number, &rank);
+
+	if (error < 0)
+		return error;
+	known = rank_entry_communicator(rank, communicator->id);
+	if (known) {
+		known->size = communicator->size;
+		known->own_index = communicator->own_index;
+	}
+	return 0;
+}
+
+static struct queued_entry *slot(const struct rank_entry *rank, size_t index)
+{
+	return &rank->entries[(rank->entry_head + index) & (rank->entry_capacity - 1)];
+}
+
+static int grow_queue(struct rank_entry *rank)
+{
+	size_t capacity = rank->entry_capacity ? rank->entry_capacity * 2 : 16;
+	struct queued_entry *grown = malloc(capacity * sizeof(*grown));
+
+	if (!grown)
+		return -ENOMEM;
+	for (size_t i = 0; i < rank->entry_count; i++)
+		grown[i] = *rank_entry_at(rank, i);
+	free(rank->entries);
+	rank->entries = grown;
+	rank->entry_capacity = capacity;
+	rank->entry_head = 0;
+	return 0;
+}
+
+const struct queued_entry *rank_entry_at(const struct rank_entry *rank, size_t index)
+{
+	return slot(rank, index);
+}
+
+void rank_entry_pop(struct rank_entry *rank)
+{
+	const struct queued_entry *head = rank_entry_at(rank, 0);
+
+	if (head->entry->end.value > rank->done.value)
+		rank->done = head->entry->end;
+	held_batch_unref(head->held);
+	rank->entry_head = (rank->entry_head + 1) & (rank->entry_capacity - 1);
+	rank->entry_count--;
+	rank->part_head = 0;
+}
+
+int rank_table_queue(struct rank_table *table, struct held_batch *held,
+	const struct step_entry *step, uint32_t host)
+{
+	struct rank_entry *rank;
+	int error = rank_table_get(table, step->rank, &rank);
+	size_t at;
+
+	if (error < 0)
+		return error;
+	place_on_host(table, rank, host);
+	if (step->start.value < rank->done.value) {
+		rank->entries_dropped++;
+		return 0;
+	}
+	if (rank->entry_count == RANK_ENTRIES_MAX) {
+		rank_entry_pop(rank);
+		rank->hole = true;
+		rank->entries_dropped++;
+	}
+	if (rank->entry_count == rank->entry_capacity) {
+		error = grow_queue(rank);
+		if (error < 0)
+			return error;
+	}
+	for (at = rank->entry_count; at > 0; at--) {
+		const struct step_entry *before = rank_entry_at(rank, at - 1)->entry;
+
+		if (before->start.value == step->start.value && before->index == step->index) {
+			rank->entries_dropped++; /* a double under another batch number */
+			return 0;
+		}
+		if (before->start.value <= step->start.value)
+			break;
+	}
+	if (at == 0 && rank->part_head > 0) { /* the head was begun: too late to go before it */
+		rank->entries_dropped++;
+		return 0;
+	}
+	rank->entry_count++;
+	for (size_t i = rank->entry_count - 1; i > at; i--)
+		*slot(rank, i) = *slot(rank, i - 1);
+	*slot(rank, at) = (struct queued_entry){held, step};
+	held->references++;
+	rank->input_ns += step->input_ns;
+	rank->compute_ns += step->compute_ns;
+	rank->host_ns += step->host_ns;
+	rank->comm_ns += step->comm_ns;
+	if (step->end.value > rank->newest.value)
+		rank->newest = step->end;
+	return 0;
+}
+
+struct rank_communicator *rank_entry_communicator(struct rank_entry *rank, uint64_t id)
+{
+	size_t count = rank->communicator_count;
+
+	if (rank->communicator_last < count &&
+		rank->communicators[rank->communicator_last].id == id)
+		return &rank->communicators[rank->communicator_last];
+	for (size_t i = 0; i < count; i++) {
+		if (rank->communicators[i].id == id) {
+			rank->communicator_last = i;
+			return &rank->communicators[i];
+		}
+	}
+	if (count == RANK_COMMUNICATORS_MAX)
+		return NULL;
+	if (count == rank->communicator_capacity) {
+		size_t capacity = count ? count * 2 : 4;
+		struct rank_communicator *grown =
+			realloc(rank->communicators, capacity * sizeof(*grown));
+
+		if (!grown)
+			return NULL;
+		rank->communicators = grown;
+		rank->communicator_capacity = capacity;
+	}
+	rank->communicators[count] =
+		(struct rank_communicator){.id = id, .own_index = STEP_RANK_UNKNOWN};
+	rank->communicator_last = count;
+	rank->communicator_count = count + 1;
+	return &rank->communicators[count];
+}

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the coordinator knows of each rank: who it is, on which host, its communicators, and the
+ * step entries that wait to be analysed. Entries point into the batches they came in; a batch
+ * is released when its last entry is gone. One thread.
+ */
+#ifndef SLOWRANK_COORDINATOR_RANK_TABLE_H
+#define SLOWRANK_COORDINATOR_RANK_TABLE_H
+
+#include "analysis/clock_fit.h"
+#include "analysis/sequence_shift.h"
+#include "probe/wire/message.h"
+
+enum {
+	RANK_COMMUNICATORS_MAX = 1024, /* of one rank; later ones are not joined, and counted */
+	RANK_ENTRIES_MAX = 65536,      /* waiting entries of one rank; the oldest are dropped */
+};
+
+/* A batch that entries still point into. */
+struct held_batch {
+	struct message_batch *batch;
+	void (*release)(struct message_batch *batch);
+	size_t references;
+};
+void held_batch_unref(struct held_batch *held);
+
+struct queued_entry {
+	struct held_batch *held;
+	const struct step_entry *entry;
+};
+
+struct rank_communicator {
+	uint64_t id;
+	uint32_t size; /* 0 = unknown */
+	uint32_t own_index;
+	struct sequence_shift shift; /* for parts counted from an attach */
+};
+
+struct host_entry {
+	uint64_t host_id;
+	struct clock_fit clock;
+	uint32_t clock_level; /* instances between it and the reference; 0 = not yet linked to it */
+	uint64_t rank_count;
+};
+
+struct rank_entry {
+	bool known; /* announced, or a step of it came */
+	bool exited;
+	bool lagging; /* the analysis goes on without it until it has caught up */
+	int32_t exit_code;
+	uint32_t pid;
+	uint32_t host; /* index into hosts */
+	char host_name[STEP_NAME_LENGTH_MAX + 1];
+	uint64_t evidence_mask; /* what its probe can measure; see evidence.h */
+
+	struct queued_entry *entries; /* ring, by start time */
+	size_t entry_capacity, entry_head, entry_count;
+	size_t part_head;      /* parts of the head entry that are done */
+	bool hole;	       /* entries were lost before the head */
+	struct host_ns newest; /* end of the newest entry */
+	struct host_ns done;   /* up to here it was analysed */
+	uint64_t entries_dropped;
+	int64_t input_ns, compute_ns, host_ns, comm_ns; /* sums over its entries */
+
+	struct rank_communicator *communicators;
+	size_t communicator_count, communicator_capacity, communicator_last;
+};
+
+struct rank_table {
+	struct rank_entry *ranks; /* by rank; rank_capacity of them, some not known */
+	size_t rank_capacity;
+	uint32_t known_count;
+	uint32_t end; /* highest known rank + 1 */
+	uint32_t world_size;
+	struct host_entry *hosts; /* in order of appearance */
+	size_t host_count, host_capacity;
+};
+
+void rank_table_init(struct rank_table *table);
+void rank_table_fini(struct rank_table *table);
+
+/* The entry of a rank, made when it is new. Pointers to entries move when ranks are added. */
+int rank_table_get(struct rank_table *table, uint32_t rank, struct rank_entry **entry)
+	__attribute__((warn_unused_result));
+int rank_table_host(struct rank_table *table, uint64_t host_id, uint32_t *index)
+	__attribute__((warn_unused_result));
+
+/* Takes what a message says of a rank. */
+int rank_table_announce(struct rank_table *table, const struct message_rank *message, uint32_t host)
+	__attribute__((warn_unused_result));
+int rank_table_communicator(struct rank_table *table, uint32_t rank,
+	const struct communicator *communicator) __attribute__((warn_unused_result));
+
+/*
+ * Queues a step entry of a held batch, by start time. Takes one reference. Entries that start
+ * before what was analysed already, and doubles, are counted and not queued. Returns 0 or -ENOMEM.
+ */
+int rank_table_queue(struct rank_table *table, struct held_batch *held,
+	const struct step_entry *step, uint32_t host) __attribute__((warn_unused_result));
+
+const struct queued_entry *rank_entry_at(const struct rank_entry *rank, size_t index);
+void rank_entry_pop(struct rank_entry *rank); /* the head entry is done */
+
+/* The communicator of that id as this rank sees it; added when new; NULL when there is no room. */
+struct rank_communicator *rank_entry_communicator(struct rank_entry *rank, uint64_t id);
+
+#endif

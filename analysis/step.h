@@ -207,6 +207,8 @@ enum metric {
 	METRIC_NIC_SPEED_MBPS = 17,	/* a gauge */
 	METRIC_PROCESS_CPU_NS = 18,	/* user + system time of the process */
 	METRIC_TCP_RTT_NS = 19, /* a gauge: median smoothed round-trip time of its sockets */
+	METRIC_PROCESS_MAJOR_FAULTS = 20, /* all threads of the process, since its start */
+	METRIC_PROCESS_MINOR_FAULTS = 21,
 	METRIC_NR
 };
 

@@ -13,6 +13,7 @@ a later call skips what is there, so that the whole can be run in parts.
 Prints a table in Markdown, then one JSON object. Needs root.
 """
 import argparse
+import contextlib
 import json
 import os
 import random
@@ -54,7 +55,7 @@ def draw(kind, rank_count, seed, brief=False):
         "split": kind != "comm" and dice.random() < 0.3,
     }
     if kind == "comm":
-        options["bytes"] = dice.randrange(256, 769) * 1024
+        options["bytes"] = dice.randrange(256, 769) * 1024 * 4 // rank_count
     on_nodes = kind == "comm" or (kind == "none" and seed % 4 == 0)
     line = " ".join(f"{key}={value}" for key, value in fault.items())
     return options, [] if kind == "none" else [line], on_nodes
@@ -67,20 +68,18 @@ def run_case(paths, kind, rank_count, seed, brief=False):
     result = {"kind": kind, "ranks": rank_count, "seed": seed, "options": options,
               "faults": faults, "nodes": NODES if on_nodes else 1}
     started = time.monotonic()
-    cluster = jobs.Cluster(directory, NODES, rank_count // NODES) if on_nodes else None
     os.makedirs(directory, exist_ok=True)
     try:
-        with jobs.Injector(paths["injector"], directory, jobs.Cluster.SCRIPT) as injector:
-            if cluster:
-                cluster.__enter__()
-            try:
-                truth, run = jobs.run_workload_watched(
-                    paths["slowrank"], paths["workload"], directory, rank_count, cluster=cluster,
-                    run_options=["--quiet"], injector=injector.socket, faults=faults,
-                    work_directory=directory, **options)
-            finally:
-                if cluster:
-                    cluster.__exit__()
+        with contextlib.ExitStack() as stack:
+            cluster = None
+            if on_nodes:  # before the injector, which takes its name from the environment
+                cluster = stack.enter_context(jobs.Cluster(directory, NODES, rank_count // NODES))
+            injector = stack.enter_context(
+                jobs.Injector(paths["injector"], directory, jobs.Cluster.SCRIPT))
+            truth, run = jobs.run_workload_watched(
+                paths["slowrank"], paths["workload"], directory, rank_count, cluster=cluster,
+                run_options=["--quiet"], injector=injector.socket, faults=faults,
+                work_directory=directory, **options)
         report = run.report(paths["slowrank"])
         with open(os.path.join(directory, "report.json"), "w", encoding="utf-8") as file:
             json.dump(report, file, indent=1)

@@ -130,11 +130,8 @@ static int throttle_begin(void *state, const struct fault_environment *environme
 	double step_ms =
 		environment->step_length_ms > nominal_ms ? environment->step_length_ms : nominal_ms;
 	double used_ms = environment->cpu_share * step_ms;
-	/* The CPU time that a step needs: of what was used besides the computing, about half was
-	 * burnt while waiting for others, which a slow rank does not do. */
-	double needed_ms = used_ms > options->compute_ms
-				   ? options->compute_ms + (used_ms - options->compute_ms) / 2
-				   : options->compute_ms;
+	/* Nearly all that was used is needed again: a rank that waits for others burns little. */
+	double needed_ms = used_ms > options->compute_ms ? used_ms : options->compute_ms;
 	double share = needed_ms / (step_ms * (1 + throttle->fault->size_percent / 100));
 	int64_t period_us = (int64_t)(throttle->fault->period_ms * 1000);
 

@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * NCCL's interface: libnccl.so.2. A collective is launched as a kernel on its stream and
+ * returns at once; the kernel carries it. As in NCCL, pncclX is a weak alias of ncclX.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/workload/device/nccl_carrier.h"
+
+#define NCCL_API(result, name, ...)                                                                \
+	DEVICE_EXPORT __attribute__((weak, alias(#name))) result p##name(__VA_ARGS__);             \
+	result name(__VA_ARGS__)
+
+enum { GROUP_WORKS_MAX = 256 };
+
+struct launch_batch {
+	size_t work_count;
+	struct work works[];
+};
+
+static _Thread_local struct {
+	int depth;
+	size_t work_count;
+	struct work works[GROUP_WORKS_MAX];
+} group;
+
+static ncclResult_t asynchronous_error; /* of any communicator; set by kernels, never cleared */
+
+static void kernel_code(void *const *arguments)
+{
+	struct launch_batch *batch;
+	ncclResult_t result;
+
+	memcpy(&batch, arguments[0], sizeof(struct launch_batch *));
+	result = carrier_run(batch->works, batch->work_count);
+	if (result)
+		__atomic_store_n(&asynchronous_error, result, __ATOMIC_RELAXED);
+	free(batch);
+}
+
+static const struct device_function kernels[] = {
+	[WORK_ALL_REDUCE] = {"ncclDevKernel_AllReduce_Sum_f32_TREE_LL", kernel_code, 1,
+		{sizeof(struct launch_batch *)}},
+	[WORK_REDUCE] = {"ncclDevKernel_Reduce_Sum_f32_RING_LL", kernel_code, 1,
+		{sizeof(struct launch_batch *)}},
+	[WORK_BROADCAST] = {"ncclDevKernel_Broadcast_RING_LL", kernel_code, 1,
+		{sizeof(struct launch_batch *)}},
+	[WORK_ALL_GATHER] = {"ncclDevKernel_AllGather_RING_LL", kernel_code, 1,
+		{sizeof(struct launch_batch *)}},
+	[WORK_REDUCE_SCATTER] = {"ncclDevKernel_ReduceScatter_Sum_f32_RING_LL", kernel_code, 1,
+		{sizeof(struct launch_batch *)}},
+	[WORK_SEND] = {"ncclDevKernel_SendRecv", kernel_code, 1, {sizeof(struct launch_batch *)}},
+	[WORK_RECEIVE] = {"ncclDevKernel_SendRecv", kernel_code, 1,
+		{sizeof(struct launch_batch *)}},
+};
+
+static ncclResult_t launch(const struct work *works, size_t work_count)
+{
+	struct launch_batch *batch = malloc(sizeof(*batch) + work_count * sizeof(*works));
+	void *arguments[] = {&batch};
+	CUlaunchConfig config = {.gridDimX = 1,
+		.gridDimY = 1,
+		.gridDimZ = 1,
+		.blockDimX = 512,
+		.blockDimY = 1,
+		.blockDimZ = 1,
+		.hStream = works[0].stream};
+
+	if (!batch)
+		return ncclSystemError;
+	batch->work_count = work_count;
+	memcpy(batch->works, works, work_count * sizeof(*works));
+	if (cuLaunchKernelEx(&config, &kernels[works[0].kind], arguments, NULL) == CUDA_SUCCESS)
+		return ncclSuccess;
+	free(batch);
+	return ncclUnhandledCudaError;
+}
+
+static int is_point_to_point(const struct work *work)
+{
+	return work->kind == WORK_SEND || work->kind == WORK_RECEIVE;
+}
+
+/* Launches a group: sends and receives that follow each other on one stream go together. */
+static ncclResult_t launch_group(void)
+{
+	ncclResult_t result = ncclSuccess;
+	size_t begin = 0;
+
+	while (begin < group.work_count && !result) {
+		size_t end = begin + 1;
+
+		while (end < group.work_count && is_point_to_point(&group.works[begin]) &&
+			is_point_to_point(&group.works[end]) &&
+			group.works[end].stream == group.works[begin].stream)
+			end++;
+		result = launch(&group.works[begin], end - begin);
+		begin = end;
+	}
+	group.work_count = 0;
+	return result;
+}
+
+static ncclResult_t submit(struct work work)
+{
+	int with_peer =
+		is_point_to_point(&work) || work.kind == WORK_REDUCE || work.kind == WORK_BROADCAST;
+	int with_reduction = work.kind == WORK_ALL_REDUCE || work.kind == WORK_REDUCE ||
+			     work.kind == WORK_REDUCE_SCATTER;
+
+	if (!work.communicator || carrier_type_bytes(work.type) == 0 ||
+		(with_peer && (work.peer < 0 || work.peer >= work.communicator->rank_count)) ||
+		(with_reduction && !carrier_can_reduce(work.type, work.operation)))
+		return ncclInvalidArgument;
+	if (group.depth == 0)
+		return launch(&work, 1);
+	if (group.work_count == GROUP_WORKS_MAX)
+		return ncclInvalidUsage;
+	group.works[group.work_count++] = work;
+	return ncclSuccess;
+}
+
+NCCL_API(ncclResult_t, ncclGetVersion, int *version)
+{
+	*version = 22809;
+	return ncclSuccess;
+}
+
+NCCL_API(ncclResult_t, ncclGetUniqueId, ncclUniqueId *unique_id)
+{
+	return carrier_make_id(unique_id);
+}
+
+NCCL_API(ncclResult_t, ncclCommInitRank, ncclComm_t *communicator, int rank_count,
+	ncclUniqueId unique_id, int rank)
+{
+	return carrier_create(&unique_id, rank_count, rank, communicator);
+}
+
+NCCL_API(ncclResult_t, ncclCommInitRankConfig, ncclComm_t *communicator, int rank_count,
+	ncclUniqueId unique_id, int rank, ncclConfig_t *config)
+{
+	(void)config;
+	return carrier_create(&unique_id, rank_count, rank, communicator);
+}
+
+NCCL_API(ncclResult_t, ncclCommSplit, ncclComm_t communicator, int color, int key,
+	ncclComm_t *new_communicator, ncclConfig_t *config)
+{
+	(void)config;
+	return carrier_split(communicator, color, key, new_communicator);
+}
+
+NCCL_API(ncclResult_t, ncclCommFinalize, ncclComm_t communicator)
+{
+	return communicator ? ncclSuccess : ncclInvalidArgument;
+}
+
+NCCL_API(ncclResult_t, ncclCommDestroy, ncclComm_t communicator)
+{
+	if (cuCtxSynchronize() != CUDA_SUCCESS)
+		return ncclUnhandledCudaError;
+	carrier_destroy(communicator);
+	return ncclSuccess;
+}
+
+NCCL_API(ncclResult_t, ncclCommAbort, ncclComm_t communicator)
+{
+	carrier_destroy(communicator);
+	return ncclSuccess;
+}
+
+NCCL_API(ncclResult_t, ncclCommCount, ncclComm_t communicator, int *count)
+{
+	*count = communicator->rank_count;
+	return ncclSuccess;
+}
+
+NCCL_API(ncclResult_t, ncclCommUserRank, ncclComm_t communicator, int *rank)
+{
+	*rank = communicator->rank;
+	return ncclSuccess;
+}
+
+NCCL_API(ncclResult_t, ncclCommCuDevice, ncclComm_t communicator, int *device)
+{
+	(void)communicator;
+	*device = 0;
+	return ncclSuccess;
+}
+
+NCCL_API(ncclResult_t, ncclCommGetAsyncError, ncclComm_t communicator, ncclResult_t *error)
+{
+	(void)communicator;
+	*error = __atomic_load_n(&asynchronous_error, __ATOMIC_RELAXED);
+	return ncclSuccess;
+}
+
+NCCL_API(const char *, ncclGetErrorString, ncclResult_t result)
+{
+	static const char *const texts[] = {"no error", "unhandled cuda error",
+		"unhandled system error", "internal error", "invalid argument", "invalid usage",
+		"remote process exited or there was a network error", "NCCL operation in progress"};
+
+	return (unsigned int)result < sizeof(texts) / sizeof(texts[0]) ? texts[result]
+								       : "unknown result code";
+}
+
+NCCL_API(const char *, ncclGetLastError, ncclComm_t communicator)
+{
+	(void)communicator;
+	return "";
+}
+
+NCCL_API(ncclResult_t, ncclGroupStart, void)
+{
+	group.depth++;
+	return ncclSuccess;
+}
+
+NCCL_API(ncclResult_t, ncclGroupEnd, void)
+{
+	if (group.depth == 0)
+		return ncclInvalidUsage;
+	return --group.depth == 0 ? launch_group() : ncclSuccess;
+}
+
+NCCL_API(ncclResult_t, ncclAllReduce, const void *input, void *output, size_t count,
+	ncclDataType_t type, ncclRedOp_t operation, ncclComm_t communicator, cudaStream_t stream)
+{
+	return submit((struct work){
+		WORK_ALL_REDUCE, input, output, count, type, operation, 0, communicator, stream});
+}
+
+NCCL_API(ncclResult_t, ncclReduce, const void *input, void *output, size_t count,
+	ncclDataType_t type, ncclRedOp_t operation, int root, ncclComm_t communicator,
+	cudaStream_t stream)
+{
+	return submit((struct work){
+		WORK_REDUCE, input, output, count, type, operation, root, communicator, stream});
+}
+
+NCCL_API(ncclResult_t, ncclBroadcast, const void *input, void *output, size_t count,
+	ncclDataType_t type, int root, ncclComm_t communicator, cudaStream_t stream)
+{
+	return submit((struct work){
+		WORK_BROADCAST, input, output, count, type, ncclSum, root, communicator, stream});
+}
+
+NCCL_API(ncclResult_t, ncclAllGather, const void *input, void *output, size_t count,
+	ncclDataType_t type, ncclComm_t communicator, cudaStream_t stream)
+{
+	return submit((struct work){
+		WORK_ALL_GATHER, input, output, count, type, ncclSum, 0, communicator, stream});
+}
+
+NCCL_API(ncclResult_t, ncclReduceScatter, const void *input, void *output, size_t count,
+	ncclDataType_t type, ncclRedOp_t operation, ncclComm_t communicator, cudaStream_t stream)
+{
+	return submit((struct work){WORK_REDUCE_SCATTER, input, output, count, type, operation, 0,
+		communicator, stream});
+}
+
+NCCL_API(ncclResult_t, ncclSend, const void *input, size_t count, ncclDataType_t type, int peer,
+	ncclComm_t communicator, cudaStream_t stream)
+{
+	return submit((struct work){
+		WORK_SEND, input, NULL, count, type, ncclSum, peer, communicator, stream});
+}
+
+NCCL_API(ncclResult_t, ncclRecv, void *output, size_t count, ncclDataType_t type, int peer,
+	ncclComm_t communicator, cudaStream_t stream)
+{
+	return submit((struct work){
+		WORK_RECEIVE, NULL, output, count, type, ncclSum, peer, communicator, stream});
+}

@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/workload/device/stream.h"
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <time.h>
+
+struct CUstream_st {
+	pthread_t thread;
+	pthread_mutex_t lock;
+	pthread_cond_t has_task;
+	pthread_cond_t task_done;
+	bool closing;
+	uint64_t enqueued; /* tasks so far */
+	uint64_t done;
+	struct stream_task tasks[STREAM_QUEUE_CAPACITY];
+};
+
+struct CUevent_st {
+	pthread_mutex_t lock;
+	pthread_cond_t reached;
+	unsigned int references;
+	uint64_t recorded; /* generation: records so far */
+	uint64_t completed;
+	int64_t time_ns;
+};
+
+static int64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+static void event_reach(CUevent event, uint64_t generation)
+{
+	pthread_mutex_lock(&event->lock);
+	if (generation > event->completed) {
+		event->completed = generation;
+		event->time_ns = now_ns();
+	}
+	pthread_cond_broadcast(&event->reached);
+	pthread_mutex_unlock(&event->lock);
+}
+
+static void event_wait(CUevent event, uint64_t generation)
+{
+	pthread_mutex_lock(&event->lock);
+	while (event->completed < generation)
+		pthread_cond_wait(&event->reached, &event->lock);
+	pthread_mutex_unlock(&event->lock);
+}
+
+static void run_kernel(const struct stream_task *task)
+{
+	void *arguments[DEVICE_ARGUMENTS_MAX];
+
+	for (size_t i = 0; i < DEVICE_ARGUMENTS_MAX; i++)
+		arguments[i] = (void *)(uintptr_t)task->kernel.arguments[i];
+	task->kernel.function->code(arguments);
+}
+
+static void run_task(const struct stream_task *task)
+{
+	switch (task->kind) {
+	case STREAM_KERNEL:
+		run_kernel(task);
+		break;
+	case STREAM_HOST_FUNCTION:
+		task->host.function(task->host.user_data);
+		break;
+	case STREAM_COPY:
+		memmove(task->memory.destination, task->memory.source, task->memory.length_bytes);
+		break;
+	case STREAM_SET:
+		memset(task->memory.destination, task->memory.value, task->memory.length_bytes);
+		break;
+	case STREAM_EVENT_RECORD:
+		event_reach(task->event.event, task->event.generation);
+		event_release(task->event.event);
+		break;
+	case STREAM_EVENT_WAIT:
+		event_wait(task->event.event, task->event.generation);
+		event_release(task->event.event);
+		break;
+	}
+}
+
+static void *stream_main(void *argument)
+{
+	CUstream stream = argument;
+
+	/* The device's time is spent asleep: without slack, a kernel lasts as long as it says. */
+	(void)prctl(PR_SET_TIMERSLACK, 5000UL);
+	pthread_setname_np(pthread_self(), "device-stream");
+	pthread_mutex_lock(&stream->lock);
+	for (;;) {
+		struct stream_task task;
+
+		while (stream->enqueued == stream->done && !stream->closing)
+			pthread_cond_wait(&stream->has_task, &stream->lock);
+		if (stream->enqueued == stream->done)
+			break;
+		task = stream->tasks[stream->done % STREAM_QUEUE_CAPACITY];
+		pthread_mutex_unlock(&stream->lock);
+		run_task(&task);
+		pthread_mutex_lock(&stream->lock);
+		stream->done++;
+		pthread_cond_broadcast(&stream->task_done);
+	}
+	pthread_mutex_unlock(&stream->lock);
+	return NULL;
+}
+
+CUresult stream_create(CUstream *stream)
+{
+	CUstream made = calloc(1, sizeof(*made));
+
+	if (!made)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	pthread_mutex_init(&made->lock, NULL);
+	pthread_cond_init(&made->has_task, NULL);
+	pthread_cond_init(&made->task_done, NULL);
+	if (pthread_create(&made->thread, NULL, stream_main, made)) {
+		free(made);
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	*stream = made;
+	return CUDA_SUCCESS;
+}
+
+void stream_destroy(CUstream stream)
+{
+	if (!stream)
+		return;
+	pthread_mutex_lock(&stream->lock);
+	stream->closing = true;
+	pthread_cond_signal(&stream->has_task);
+	pthread_mutex_unlock(&stream->lock);
+	pthread_join(stream->thread, NULL);
+	pthread_cond_destroy(&stream->task_done);
+	pthread_cond_destroy(&stream->has_task);
+	pthread_mutex_destroy(&stream->lock);
+	free(stream);
+}
+
+CUresult stream_enqueue(CUstream stream, const struct stream_task *task)
+{
+	pthread_mutex_lock(&stream->lock);
+	while (stream->enqueued - stream->done == STREAM_QUEUE_CAPACITY)
+		pthread_cond_wait(&stream->task_done, &stream->lock);
+	stream->tasks[stream->enqueued++ % STREAM_QUEUE_CAPACITY] = *task;
+	pthread_cond_signal(&stream->has_task);
+	pthread_mutex_unlock(&stream->lock);
+	return CUDA_SUCCESS;
+}
+
+void stream_synchronize(CUstream stream)
+{
+	uint64_t target;
+
+	pthread_mutex_lock(&stream->lock);
+	target = stream->enqueued;
+	while (stream->done < target)
+		pthread_cond_wait(&stream->task_done, &stream->lock);
+	pthread_mutex_unlock(&stream->lock);
+}
+
+int stream_is_idle(CUstream stream)
+{
+	int idle;
+
+	pthread_mutex_lock(&stream->lock);
+	idle = stream->done == stream->enqueued;
+	pthread_mutex_unlock(&stream->lock);
+	return idle;
+}
+
+CUresult event_create(CUevent *event)
+{
+	CUevent made = calloc(1, sizeof(*made));
+
+	if (!made)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	pthread_mutex_init(&made->lock, NULL);
+	pthread_cond_init(&made->reached, NULL);
+	made->references = 1;
+	*event = made;
+	return CUDA_SUCCESS;
+}
+
+void event_release(CUevent event)
+{
+	bool last;
+
+	pthread_mutex_lock(&event->lock);
+	last = --event->references == 0;
+	pthread_mutex_unlock(&event->lock);
+	if (!last)
+		return;
+	pthread_cond_destroy(&event->reached);
+	pthread_mutex_destroy(&event->lock);
+	free(event);
+}
+
+static CUresult enqueue_event(enum stream_task_kind kind, CUevent event, CUstream stream)
+{
+	struct stream_task task = {.kind = kind, .event = {.event = event}};
+
+	pthread_mutex_lock(&event->lock);
+	event->references++;
+	if (kind == STREAM_EVENT_RECORD)
+		event->recorded++;
+	task.event.generation = event->recorded;
+	pthread_mutex_unlock(&event->lock);
+	return stream_enqueue(stream, &task);
+}
+
+CUresult event_record(CUevent event, CUstream stream)
+{
+	return enqueue_event(STREAM_EVENT_RECORD, event, stream);
+}
+
+CUresult event_make_wait(CUevent event, CUstream stream)
+{
+	return enqueue_event(STREAM_EVENT_WAIT, event, stream);
+}
+
+void event_synchronize(CUevent event)
+{
+	uint64_t generation;
+
+	pthread_mutex_lock(&event->lock);
+	generation = event->recorded;
+	pthread_mutex_unlock(&event->lock);
+	event_wait(event, generation);
+}
+
+int event_is_reached(CUevent event)
+{
+	int reached;
+
+	pthread_mutex_lock(&event->lock);
+	reached = event->completed >= event->recorded;
+	pthread_mutex_unlock(&event->lock);
+	return reached;
+}
+
+int64_t event_time_ns(CUevent event)
+{
+	int64_t time_ns;
+
+	pthread_mutex_lock(&event->lock);
+	time_ns = event->time_ns;
+	pthread_mutex_unlock(&event->lock);
+	return time_ns;
+}

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Streams and events of the driver stand-in. A stream has a thread that takes its tasks in
+ * order; an enqueue returns at once, unless the queue is full (as on a GPU). Thread-safe.
+ */
+#ifndef SLOWRANK_TESTS_WORKLOAD_DEVICE_STREAM_H
+#define SLOWRANK_TESTS_WORKLOAD_DEVICE_STREAM_H
+
+#include "tests/workload/device/cuda_api.h"
+
+enum { STREAM_QUEUE_CAPACITY = 1024 };
+
+enum stream_task_kind {
+	STREAM_KERNEL = 1,
+	STREAM_HOST_FUNCTION = 2,
+	STREAM_COPY = 3,
+	STREAM_SET = 4,
+	STREAM_EVENT_RECORD = 5,
+	STREAM_EVENT_WAIT = 6,
+};
+
+struct stream_task {
+	enum stream_task_kind kind;
+	union {
+		struct {
+			CUfunction function;
+			_Alignas(16) unsigned char arguments[DEVICE_ARGUMENTS_MAX]
+							    [DEVICE_ARGUMENT_BYTES_MAX];
+		} kernel;
+		struct {
+			CUhostFn function;
+			void *user_data;
+		} host;
+		struct {
+			void *destination;
+			const void *source;
+			size_t length_bytes;
+			unsigned char value;
+		} memory;
+		struct {
+			CUevent event;
+			uint64_t generation;
+		} event;
+	};
+};
+
+CUresult stream_create(CUstream *stream);
+void stream_destroy(CUstream stream); /* waits for its tasks; NULL is fine */
+CUresult stream_enqueue(CUstream stream, const struct stream_task *task); /* task is copied */
+void stream_synchronize(CUstream stream);
+int stream_is_idle(CUstream stream);
+
+/* A recorded event is reached once the stream has come to the record. */
+CUresult event_create(CUevent *event);
+void event_release(CUevent event); /* tasks that refer to it keep it alive */
+CUresult event_record(CUevent event, CUstream stream);
+CUresult event_make_wait(CUevent event, CUstream stream);
+void event_synchronize(CUevent event);
+int event_is_reached(CUevent event);
+int64_t event_time_ns(CUevent event); /* of the last record that was reached; 0 = none */
+
+#endif

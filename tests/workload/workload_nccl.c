@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The same training loop, calling libnccl.so.2, libcudart.so.13 and (through them)
+ * libcuda.so.1. The host only launches: kernels on a compute stream, collectives on a stream of
+ * their own that waits for them, and one wait for the device at the end of a pass.
+ */
+#include <errno.h>
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+
+#include "tests/workload/device/nccl_api.h"
+#include "tests/workload/loop.h"
+#include "tests/workload/work.h"
+
+enum { KERNELS_PER_SEGMENT = 4 };
+
+struct nccl_transport {
+	ncclComm_t world;
+	ncclComm_t group; /* NULL without --split */
+	cudaStream_t compute;
+	cudaStream_t communication;
+	cudaEvent_t gradients_ready;
+	cudaEvent_t reduced;
+	float *input;
+	float *output;
+};
+
+static void sleep_kernel_code(void *const *arguments)
+{
+	work_sleep(*(const int64_t *)arguments[0]);
+}
+
+static const struct device_function sleep_kernel = {
+	"forward_backward_kernel", sleep_kernel_code, 1, {sizeof(int64_t)}};
+static const struct device_function extra_kernel = {
+	"forward_backward_kernel_slow", sleep_kernel_code, 1, {sizeof(int64_t)}};
+
+static int launch_sleep(const struct nccl_transport *nccl, const struct device_function *function,
+	int64_t length_ns)
+{
+	void *arguments[] = {&length_ns};
+	cudaError_t error = cudaLaunchKernel(
+		function, (dim3){80, 1, 1}, (dim3){256, 1, 1}, arguments, 0, nccl->compute);
+
+	if (error != cudaSuccess)
+		fprintf(stderr, "workload_nccl: %s\n", cudaGetErrorString(error));
+	return error == cudaSuccess ? 0 : -EIO;
+}
+
+static int nccl_work(void *context, int64_t device_ns, int64_t cpu_ns, int64_t extra_ns)
+{
+	struct nccl_transport *nccl = context;
+	int result = 0;
+
+	for (int i = 0; i < KERNELS_PER_SEGMENT && !result; i++) {
+		work_spin(cpu_ns / KERNELS_PER_SEGMENT);
+		result = launch_sleep(nccl, &sleep_kernel, device_ns / KERNELS_PER_SEGMENT);
+	}
+	if (!result && extra_ns > 0)
+		result = launch_sleep(nccl, &extra_kernel, extra_ns);
+	return result;
+}
+
+static ncclResult_t enqueue_collective(const struct nccl_transport *nccl,
+	const struct schedule_item *item, ncclComm_t communicator)
+{
+	size_t count = item->element_count ? item->element_count : 1;
+	cudaStream_t stream = nccl->communication;
+
+	switch (item->collective) {
+	case COLLECTIVE_ALL_GATHER:
+		return ncclAllGather(
+			nccl->input, nccl->output, count, ncclFloat32, communicator, stream);
+	case COLLECTIVE_REDUCE_SCATTER:
+		return ncclReduceScatter(nccl->input, nccl->output, count, ncclFloat32, ncclSum,
+			communicator, stream);
+	case COLLECTIVE_BROADCAST:
+		return ncclBroadcast(
+			nccl->output, nccl->output, count, ncclFloat32, 0, communicator, stream);
+	case COLLECTIVE_REDUCE:
+		return ncclReduce(nccl->input, nccl->output, count, ncclFloat32, ncclSum, 0,
+			communicator, stream);
+	default: /* NCCL has no barrier: PyTorch's is an all-reduce of one element too */
+		return ncclAllReduce(nccl->input, nccl->output, count, ncclFloat32, ncclSum,
+			communicator, stream);
+	}
+}
+
+static int nccl_collective(void *context, const struct schedule_item *item)
+{
+	struct nccl_transport *nccl = context;
+	ncclResult_t result;
+
+	if (cudaEventRecord(nccl->gradients_ready, nccl->compute) != cudaSuccess ||
+		cudaStreamWaitEvent(nccl->communication, nccl->gradients_ready, 0) != cudaSuccess)
+		return -EIO;
+	result = enqueue_collective(
+		nccl, item, item->group && nccl->group ? nccl->group : nccl->world);
+	if (result == ncclSuccess)
+		return 0;
+	fprintf(stderr, "workload_nccl: %s\n", ncclGetErrorString(result));
+	return -EIO;
+}
+
+/* The optimizer needs the reduced gradients; then the host reads the loss. */
+static int nccl_finish_pass(void *context)
+{
+	struct nccl_transport *nccl = context;
+	ncclResult_t error = ncclSuccess;
+
+	if (cudaEventRecord(nccl->reduced, nccl->communication) != cudaSuccess ||
+		cudaStreamWaitEvent(nccl->compute, nccl->reduced, 0) != cudaSuccess ||
+		cudaStreamSynchronize(nccl->compute) != cudaSuccess)
+		return -EIO;
+	return ncclCommGetAsyncError(nccl->world, &error) == ncclSuccess && error == ncclSuccess
+		       ? 0
+		       : -EIO;
+}
+
+/* The all-reduce is right: every rank gives its rank + 1. */
+static int check_sum(struct nccl_transport *nccl, int rank, int size)
+{
+	float expected = (float)size * (float)(size + 1) / 2;
+
+	nccl->input[0] = (float)(rank + 1);
+	if (ncclAllReduce(nccl->input, nccl->output, 1, ncclFloat32, ncclSum, nccl->world,
+		    nccl->communication) != ncclSuccess ||
+		cudaStreamSynchronize(nccl->communication) != cudaSuccess)
+		return -EIO;
+	nccl->input[0] = 0;
+	if (nccl->output[0] == expected)
+		return 0;
+	fprintf(stderr, "workload_nccl: the all-reduce gives %f instead of %f\n",
+		(double)nccl->output[0], (double)expected);
+	return -EIO;
+}
+
+static int set_up(
+	struct nccl_transport *nccl, const struct workload_options *options, int rank, int size)
+{
+	size_t bytes = schedule_buffer_bytes(&options->schedule, (uint32_t)size);
+	ncclUniqueId unique_id = {{0}};
+
+	if (cudaSetDevice(0) != cudaSuccess ||
+		cudaStreamCreateWithFlags(&nccl->compute, 1) != cudaSuccess ||
+		cudaStreamCreateWithFlags(&nccl->communication, 1) != cudaSuccess ||
+		cudaEventCreateWithFlags(&nccl->gradients_ready, 2) != cudaSuccess ||
+		cudaEventCreateWithFlags(&nccl->reduced, 2) != cudaSuccess ||
+		cudaMalloc((void **)&nccl->input, bytes) != cudaSuccess ||
+		cudaMalloc((void **)&nccl->output, bytes) != cudaSuccess)
+		return -EIO;
+	if (rank == 0 && ncclGetUniqueId(&unique_id) != ncclSuccess)
+		return -EIO;
+	MPI_Bcast(&unique_id, sizeof(unique_id), MPI_BYTE, 0, MPI_COMM_WORLD);
+	if (ncclCommInitRank(&nccl->world, size, unique_id, rank) != ncclSuccess)
+		return -EIO;
+	if (options->schedule.split && ncclCommSplit(nccl->world, rank < (size + 1) / 2 ? 0 : 1,
+					       rank, &nccl->group, NULL) != ncclSuccess)
+		return -EIO;
+	return check_sum(nccl, rank, size);
+}
+
+static int tear_down(struct nccl_transport *nccl)
+{
+	int failed = 0;
+
+	failed |= cudaDeviceSynchronize() != cudaSuccess;
+	if (nccl->group)
+		failed |= ncclCommDestroy(nccl->group) != ncclSuccess;
+	failed |= ncclCommDestroy(nccl->world) != ncclSuccess;
+	failed |= cudaEventDestroy(nccl->reduced) != cudaSuccess;
+	failed |= cudaEventDestroy(nccl->gradients_ready) != cudaSuccess;
+	failed |= cudaFree(nccl->output) != cudaSuccess;
+	failed |= cudaFree(nccl->input) != cudaSuccess;
+	failed |= cudaStreamDestroy(nccl->communication) != cudaSuccess;
+	failed |= cudaStreamDestroy(nccl->compute) != cudaSuccess;
+	return failed ? -EIO : 0;
+}
+
+static int run(const struct workload_options *options)
+{
+	struct nccl_transport nccl = {0};
+	struct loop_transport transport = {.name = "nccl",
+		.context = &nccl,
+		.work = nccl_work,
+		.collective = nccl_collective,
+		.finish_pass = nccl_finish_pass};
+	int rank;
+	int size;
+	int result;
+
+	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+	MPI_Comm_size(MPI_COMM_WORLD, &size);
+	transport.rank = (uint32_t)rank;
+	transport.world_size = (uint32_t)size;
+	result = set_up(&nccl, options, rank, size);
+	if (!result)
+		result = loop_run(options, &transport);
+	return result ? result : tear_down(&nccl);
+}
+
+int main(int argc, char **argv)
+{
+	struct workload_options options;
+	int level = 0;
+	int result = workload_options_parse(argc, argv, &options);
+
+	if (result)
+		return result < 0 ? 2 : 0;
+	(void)prctl(PR_SET_TIMERSLACK, 5000UL);
+	if (MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &level) != MPI_SUCCESS ||
+		level != MPI_THREAD_MULTIPLE) {
+		fprintf(stderr, "workload_nccl: this MPI does not do MPI_THREAD_MULTIPLE\n");
+		return 3;
+	}
+	result = run(&options);
+	if (result) {
+		fprintf(stderr, "workload_nccl: the loop ended early: %d\n", result);
+		MPI_Abort(MPI_COMM_WORLD, 4);
+	}
+	MPI_Finalize();
+	return options.exit_status;
+}

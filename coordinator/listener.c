@@ -1,0 +1,378 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <nng/nng.h>
+#include <nng/protocol/reqrep0/rep.h>
+
+#include "coordinator/listener.h"
+#include "probe/wire/encode.h"
+
+enum {
+	CONTEXT_COUNT = 16,	  /* requests that wait here at most */
+	REQUEST_HEAD_BYTES = 256, /* what nng's own headers may add */
+};
+
+struct listener;
+
+/* One request at a time: receive, wait in the queue, be answered, receive again. */
+struct exchange {
+	struct listener *listener;
+	nng_ctx context;
+	nng_aio *aio;
+	bool open;
+	bool sending; /* what the aio is doing */
+	nng_msg *request;
+	struct job_ns received;
+};
+
+struct listener {
+	int (*on_request)(void *context, const void *bytes, size_t length, struct job_ns received,
+		struct message_reply *reply);
+	void *context;
+	nng_socket socket;
+	bool socket_open;
+	struct exchange exchanges[CONTEXT_COUNT];
+	char urls[LISTENER_URLS_MAX][LISTENER_URL_LENGTH_MAX + 1];
+
+	pthread_t consumer;
+	bool consumer_started;
+	struct wire_buffer encoded; /* of the consumer */
+	pthread_mutex_t mutex;	    /* for all below */
+	pthread_cond_t filled;
+	bool closing;
+	struct exchange *queue[CONTEXT_COUNT]; /* a ring: each exchange is in it at most once */
+	size_t queue_first, queue_count;
+	struct listener_state state;
+};
+
+static struct job_ns clock_now(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (struct job_ns){now.tv_sec * INT64_C(1000000000) + now.tv_nsec};
+}
+
+static void receive_next(struct exchange *exchange)
+{
+	exchange->sending = false;
+	nng_ctx_recv(exchange->context, exchange->aio);
+}
+
+static void count_unanswered(struct listener *listener)
+{
+	pthread_mutex_lock(&listener->mutex);
+	listener->state.unanswered++;
+	pthread_mutex_unlock(&listener->mutex);
+}
+
+static void enqueue(struct exchange *exchange)
+{
+	struct listener *listener = exchange->listener;
+
+	exchange->request = nng_aio_get_msg(exchange->aio);
+	nng_aio_set_msg(exchange->aio, NULL);
+	pthread_mutex_lock(&listener->mutex);
+	exchange->received = clock_now(); /* under the lock: the queue is in the order of times */
+	listener->queue[(listener->queue_first + listener->queue_count++) % CONTEXT_COUNT] =
+		exchange;
+	pthread_cond_signal(&listener->filled);
+	pthread_mutex_unlock(&listener->mutex);
+}
+
+/* Called by nng when an exchange has received a request or sent its reply. */
+static void on_done(void *context)
+{
+	struct exchange *exchange = context;
+	int error = nng_aio_result(exchange->aio);
+
+	if (error == NNG_ECLOSED || error == NNG_ECANCELED)
+		return; /* listener_destroy() frees what is left */
+	if (!exchange->sending && !error) {
+		enqueue(exchange);
+		return;
+	}
+	if (exchange->sending && error) {
+		nng_msg_free(nng_aio_get_msg(exchange->aio));
+		count_unanswered(exchange->listener);
+	}
+	nng_aio_set_msg(exchange->aio, NULL);
+	receive_next(exchange);
+}
+
+/* Waits for a request. NULL: the listener closes. */
+static struct exchange *take(struct listener *listener)
+{
+	struct exchange *exchange = NULL;
+
+	pthread_mutex_lock(&listener->mutex);
+	while (!listener->queue_count && !listener->closing)
+		pthread_cond_wait(&listener->filled, &listener->mutex);
+	if (!listener->closing) {
+		exchange = listener->queue[listener->queue_first];
+		listener->queue_first = (listener->queue_first + 1) % CONTEXT_COUNT;
+		listener->queue_count--;
+		listener->state.requests++;
+		listener->state.bytes += nng_msg_len(exchange->request);
+	}
+	pthread_mutex_unlock(&listener->mutex);
+	return exchange;
+}
+
+/* Returns the reply, or NULL when there is none. */
+static nng_msg *answer(struct listener *listener, struct exchange *exchange)
+{
+	struct message_reply reply = {0};
+	nng_msg *message = NULL;
+
+	if (listener->on_request(listener->context, nng_msg_body(exchange->request),
+		    nng_msg_len(exchange->request), exchange->received, &reply) < 0)
+		return NULL;
+	reply.received = exchange->received;
+	reply.reply_sent = clock_now();
+	if (wire_encode_reply(&reply, &listener->encoded) || nng_msg_alloc(&message, 0))
+		return NULL;
+	if (nng_msg_append(message, listener->encoded.bytes, listener->encoded.length)) {
+		nng_msg_free(message);
+		return NULL;
+	}
+	return message;
+}
+
+static void *consume(void *context)
+{
+	struct listener *listener = context;
+	struct exchange *exchange;
+
+	while ((exchange = take(listener))) {
+		nng_msg *reply = answer(listener, exchange);
+
+		nng_msg_free(exchange->request);
+		exchange->request = NULL;
+		if (!reply) {
+			count_unanswered(listener);
+			receive_next(exchange); /* gives the unanswered request up */
+			continue;
+		}
+		exchange->sending = true;
+		nng_aio_set_msg(exchange->aio, reply);
+		nng_ctx_send(exchange->context, exchange->aio);
+	}
+	return NULL;
+}
+
+static void on_pipe(nng_pipe pipe, nng_pipe_ev event, void *context)
+{
+	struct listener *listener = context;
+
+	(void)pipe;
+	pthread_mutex_lock(&listener->mutex);
+	if (event == NNG_PIPE_EV_ADD_POST)
+		listener->state.peers++;
+	else if (event == NNG_PIPE_EV_REM_POST && listener->state.peers)
+		listener->state.peers--;
+	pthread_mutex_unlock(&listener->mutex);
+}
+
+static int errno_of(int nng_error)
+{
+	switch (nng_error) {
+	case 0:
+		return 0;
+	case NNG_ENOMEM:
+		return -ENOMEM;
+	case NNG_EADDRINUSE:
+		return -EADDRINUSE;
+	case NNG_EPERM:
+		return -EACCES;
+	case NNG_ENOENT:
+		return -ENOENT;
+	default:
+		return nng_error & NNG_ESYSERR ? -(nng_error & ~(int)NNG_ESYSERR) : -EINVAL;
+	}
+}
+
+static int open_socket(struct listener *listener)
+{
+	int error = nng_rep0_open(&listener->socket);
+
+	if (error)
+		return errno_of(error);
+	listener->socket_open = true;
+	error = nng_socket_set_size(
+		listener->socket, NNG_OPT_RECVMAXSZ, WIRE_MESSAGE_LENGTH_MAX + REQUEST_HEAD_BYTES);
+	if (!error)
+		error = nng_pipe_notify(listener->socket, NNG_PIPE_EV_ADD_POST, on_pipe, listener);
+	if (!error)
+		error = nng_pipe_notify(listener->socket, NNG_PIPE_EV_REM_POST, on_pipe, listener);
+	return errno_of(error);
+}
+
+/* Keeps the URL for listener_url(), with the port that the system chose for a port of 0. */
+static void keep_url(struct listener *listener, size_t index, const char *url, nng_listener bound)
+{
+	char *kept = listener->urls[index];
+	int port = 0;
+	char *colon;
+
+	snprintf(kept, sizeof(listener->urls[index]), "%s", url);
+	colon = strrchr(kept, ':');
+	if (strncmp(url, "tcp://", 6) || !colon || strcmp(colon, ":0") ||
+		nng_listener_get_int(bound, NNG_OPT_TCP_BOUND_PORT, &port))
+		return;
+	snprintf(colon, sizeof(listener->urls[index]) - (size_t)(colon - kept), ":%d", port);
+}
+
+static int listen_at(struct listener *listener, size_t index, const char *url, char *why)
+{
+	const size_t why_length = WIRE_DETAIL_LENGTH_MAX + 1;
+	nng_listener bound;
+	int error;
+
+	if (strncmp(url, "ipc://", 6) && strncmp(url, "tcp://", 6)) {
+		snprintf(why, why_length,
+			"cannot listen at '%.150s': use ipc:///path or tcp://address:port", url);
+		return -EINVAL;
+	}
+	if (strlen(url) > LISTENER_URL_LENGTH_MAX - 5) { /* room for a port */
+		snprintf(why, why_length, "cannot listen at '%.150s...': too long", url);
+		return -EINVAL;
+	}
+	error = nng_listener_create(&bound, listener->socket, url);
+	if (!error) {
+		error = nng_listener_start(bound, 0);
+		if (error)
+			nng_listener_close(bound);
+	}
+	if (error) {
+		snprintf(why, why_length, "cannot listen at '%.150s': %s%s", url,
+			nng_strerror(error),
+			error == NNG_EADDRINUSE ? "; another coordinator runs there" : "");
+		return errno_of(error);
+	}
+	keep_url(listener, index, url, bound);
+	return 0;
+}
+
+static int open_exchanges(struct listener *listener)
+{
+	for (size_t i = 0; i < CONTEXT_COUNT; i++) {
+		struct exchange *exchange = &listener->exchanges[i];
+
+		exchange->listener = listener;
+		if (nng_aio_alloc(&exchange->aio, on_done, exchange))
+			return -ENOMEM;
+		if (nng_ctx_open(&exchange->context, listener->socket))
+			return -ENOMEM;
+		exchange->open = true;
+	}
+	return 0;
+}
+
+static int start(struct listener *listener, const struct listener_options *options, char *why)
+{
+	int error = open_socket(listener);
+
+	if (!error)
+		error = open_exchanges(listener);
+	for (size_t i = 0; i < options->url_count && !error; i++)
+		error = listen_at(listener, i, options->urls[i], why);
+	if (error)
+		return error;
+	error = -pthread_create(&listener->consumer, NULL, consume, listener);
+	if (error)
+		return error;
+	listener->consumer_started = true;
+	for (size_t i = 0; i < CONTEXT_COUNT; i++)
+		receive_next(&listener->exchanges[i]);
+	return 0;
+}
+
+int listener_create(const struct listener_options *options, struct listener **listener,
+	char why[WIRE_DETAIL_LENGTH_MAX + 1])
+{
+	char unused_why[WIRE_DETAIL_LENGTH_MAX + 1];
+	struct listener *made;
+	int error;
+
+	if (!why)
+		why = unused_why;
+	why[0] = '\0';
+	if (!options->url_count || options->url_count > LISTENER_URLS_MAX) {
+		snprintf(why, WIRE_DETAIL_LENGTH_MAX + 1, "give 1 to %d URLs to listen at",
+			LISTENER_URLS_MAX);
+		return -EINVAL;
+	}
+	made = calloc(1, sizeof(*made));
+	if (!made) {
+		snprintf(why, WIRE_DETAIL_LENGTH_MAX + 1, "no memory");
+		return -ENOMEM;
+	}
+	made->on_request = options->on_request;
+	made->context = options->context;
+	pthread_mutex_init(&made->mutex, NULL);
+	pthread_cond_init(&made->filled, NULL);
+	error = start(made, options, why);
+	if (error) {
+		if (!why[0])
+			snprintf(why, WIRE_DETAIL_LENGTH_MAX + 1, "cannot listen: %s",
+				strerror(-error));
+		listener_destroy(made);
+		return error;
+	}
+	*listener = made;
+	return 0;
+}
+
+void listener_destroy(struct listener *listener)
+{
+	if (!listener)
+		return;
+	pthread_mutex_lock(&listener->mutex);
+	listener->closing = true;
+	pthread_cond_signal(&listener->filled);
+	pthread_mutex_unlock(&listener->mutex);
+	if (listener->consumer_started)
+		pthread_join(listener->consumer, NULL);
+	for (size_t i = 0; i < CONTEXT_COUNT; i++) {
+		if (listener->exchanges[i].open)
+			nng_ctx_close(listener->exchanges[i].context);
+	}
+	if (listener->socket_open)
+		nng_close(listener->socket);
+	for (size_t i = 0; i < CONTEXT_COUNT; i++) {
+		struct exchange *exchange = &listener->exchanges[i];
+
+		if (!exchange->aio)
+			continue;
+		nng_aio_stop(exchange->aio); /* waits for its callback */
+		if (exchange->request)
+			nng_msg_free(exchange->request);
+		if (nng_aio_get_msg(exchange->aio))
+			nng_msg_free(nng_aio_get_msg(exchange->aio));
+		nng_aio_free(exchange->aio);
+	}
+	wire_buffer_fini(&listener->encoded);
+	pthread_cond_destroy(&listener->filled);
+	pthread_mutex_destroy(&listener->mutex);
+	free(listener);
+}
+
+const char *listener_url(const struct listener *listener, size_t index)
+{
+	return index < LISTENER_URLS_MAX ? listener->urls[index] : "";
+}
+
+void listener_get_state(const struct listener *listener, struct listener_state *state)
+{
+	struct listener *unlocked = (struct listener *)listener; /* the mutex is no value */
+
+	pthread_mutex_lock(&unlocked->mutex);
+	*state = listener->state;
+	pthread_mutex_unlock(&unlocked->mutex);
+}

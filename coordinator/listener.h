@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Takes requests from any number of probes over nng REP and answers them. Requests are handed
+ * on one at a time, from one thread of the listener's own, in the order of their receive times.
+ * When that thread is busy, a few requests wait here and the others at their senders: nothing
+ * is dropped.
+ */
+#ifndef SLOWRANK_COORDINATOR_LISTENER_H
+#define SLOWRANK_COORDINATOR_LISTENER_H
+
+#include "probe/wire/message.h"
+
+struct listener;
+
+struct listener_options {
+	const char *const *urls; /* url_count of them: ipc:///path, tcp://address:port */
+	size_t url_count;	 /* 1..LISTENER_URLS_MAX */
+	/*
+	 * Takes one request, called from the listener's thread. bytes are valid during the call.
+	 * Fills reply, all but reply_sent. Returns 0; after a negative errno no reply is sent, and
+	 * the probe sends the request again later.
+	 */
+	int (*on_request)(void *context, const void *bytes, size_t length, struct job_ns received,
+		struct message_reply *reply);
+	void *context;
+};
+
+enum {
+	LISTENER_URLS_MAX = 8,
+	LISTENER_URL_LENGTH_MAX = 255, /* without the NUL */
+};
+
+/*
+ * Listens, and takes requests from now on. Returns 0; -EINVAL for a URL that cannot be used,
+ * -EADDRINUSE, another negative errno. On failure why (when not NULL) holds one line that names
+ * the URL. The caller owns the listener.
+ */
+int listener_create(const struct listener_options *options, struct listener **listener,
+	char why[WIRE_DETAIL_LENGTH_MAX + 1]) __attribute__((warn_unused_result));
+
+/* Stops. Requests that were not answered stay with their probes. NULL is fine. */
+void listener_destroy(struct listener *listener);
+
+/* The URL that probes can use for urls[index]: with the port that a port of 0 became. */
+const char *listener_url(const struct listener *listener, size_t index);
+
+struct listener_state {
+	uint64_t peers;	     /* probes connected now */
+	uint64_t requests;   /* handed on so far */
+	uint64_t bytes;	     /* in them */
+	uint64_t unanswered; /* on_request() failed, or the reply could not be made or sent */
+};
+void listener_get_state(const struct listener *listener, struct listener_state *state);
+
+#endif

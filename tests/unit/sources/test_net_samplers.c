@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* tcp and nic samplers against real sockets, also in a network namespace of their own. */
+#include <arpa/inet.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "probe/sources/nic.h"
+#include "probe/sources/tcp.h"
+#include "tests/unit/sources/child.h"
+#include "tests/unit/sources/samples.h"
+
+enum { CONNECTIONS = 64, SEND_BYTES = 100000 };
+
+static int listener = -1, senders[CONNECTIONS], receivers[CONNECTIONS], connection_count;
+
+static void connect_one(void)
+{
+	struct sockaddr_in address = {.sin_family = AF_INET};
+	socklen_t length = sizeof(address);
+
+	address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	if (listener < 0) {
+		listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+		if (bind(listener, (struct sockaddr *)&address, sizeof(address)) < 0 ||
+			listen(listener, CONNECTIONS) < 0)
+			abort();
+	}
+	getsockname(listener, (struct sockaddr *)&address, &length);
+	senders[connection_count] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (connect(senders[connection_count], (struct sockaddr *)&address, sizeof(address)) < 0)
+		abort();
+	receivers[connection_count] = accept(listener, NULL, NULL);
+	connection_count++;
+}
+
+static void send_some(void)
+{
+	static char bytes[SEND_BYTES];
+	size_t received = 0;
+
+	if (send(senders[0], bytes, sizeof(bytes), 0) != SEND_BYTES)
+		abort();
+	while (received < SEND_BYTES) {
+		ssize_t length = recv(receivers[0], bytes, sizeof(bytes), 0);
+
+		if (length <= 0)
+			abort();
+		received += (size_t)length;
+	}
+}
+
+static void loopback_up(void)
+{
+	struct ifreq request = {.ifr_flags = IFF_UP | IFF_RUNNING};
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	strcpy(request.ifr_name, "lo");
+	if (ioctl(fd, SIOCSIFFLAGS, &request) < 0)
+		abort();
+	close(fd);
+}
+
+/* 'c': one connection more; 'm': all of them; 's': send; 'x': close all; 'n': own namespace. */
+static void serve(char order)
+{
+	switch (order) {
+	case 'c':
+		connect_one();
+		break;
+	case 'm':
+		while (connection_count < CONNECTIONS)
+			connect_one();
+		break;
+	case 's':
+		send_some();
+		break;
+	case 'x':
+		while (connection_count > 0) {
+			connection_count--;
+			close(senders[connection_count]);
+			close(receivers[connection_count]);
+		}
+		break;
+	case 'n':
+		if (unshare(CLONE_NEWNET) == 0)
+			loopback_up();
+		break;
+	}
+}
+
+static bool in_own_namespace(pid_t pid)
+{
+	char path[64], own[64] = "", other[64] = "";
+
+	snprintf(path, sizeof(path), "/proc/%d/ns/net", (int)pid);
+	return readlink("/proc/self/ns/net", own, sizeof(own) - 1) > 0 &&
+	       readlink(path, other, sizeof(other) - 1) > 0 && strcmp(own, other) != 0;
+}
+
+static void check_sums(struct child *child)
+{
+	struct sampler *sampler;
+	int64_t sent;
+
+	child_do(child, 'c');
+	assert_int_equal(tcp_sampler_create(child->pid, TEST_RANK, &sampler), 0);
+	if (sampler_state(sampler)->state == SOURCE_MISSING) {
+		printf("not measurable here: %s\n", sampler_state(sampler)->why);
+		sampler_destroy(sampler);
+		child_end(child);
+		skip();
+	}
+	/* An idle connection is measured, and has sent nothing. */
+	assert_int_equal(sample_of(sampler, METRIC_TCP_BYTES_SENT), 0);
+	assert_int_equal(sample_of(sampler, METRIC_TCP_RTT_NS), -1);
+	child_do(child, 's');
+	assert_in_range(sample_of(sampler, METRIC_TCP_RTT_NS), 1000, 1000000000);
+	sent = sample_of(sampler, METRIC_TCP_BYTES_SENT);
+	assert_in_range(sent, SEND_BYTES, SEND_BYTES + 1000);
+	assert_true(sample_of(sampler, METRIC_TCP_BUSY_NS) >= 0);
+	assert_true(sample_of(sampler, METRIC_TCP_BYTES_RETRANSMITTED) >= 0);
+	/* Closing takes nothing back, and a new connection adds to it. */
+	child_do(child, 'x');
+	assert_int_equal(sample_of(sampler, METRIC_TCP_BYTES_SENT), sent);
+	child_do(child, 'c');
+	child_do(child, 's');
+	for (int i = 0; i < 5; i++)
+		(void)sample_of(sampler, METRIC_TCP_BYTES_SENT);
+	assert_in_range(
+		sample_of(sampler, METRIC_TCP_BYTES_SENT), 2 * SEND_BYTES, 2 * SEND_BYTES + 2000);
+	child_do(child, 'm');
+	print_cost(sampler, "tcp with 128 sockets");
+	child_end(child);
+	assert_int_equal(sample_of(sampler, METRIC_TCP_BYTES_SENT), -1);
+	sampler_destroy(sampler);
+}
+
+static void tcp_in_this_namespace(void **state)
+{
+	struct child child = child_start(serve);
+
+	(void)state;
+	check_sums(&child);
+}
+
+static void tcp_in_its_own_namespace(void **state)
+{
+	struct child child = child_start(serve);
+
+	(void)state;
+	child_do(&child, 'n');
+	if (!in_own_namespace(child.pid)) {
+		child_end(&child);
+		skip(); /* needs CAP_SYS_ADMIN */
+	}
+	check_sums(&child);
+}
+
+/* Sockets of another process in the same namespace are not the rank's. */
+static void tcp_of_others_do_not_count(void **state)
+{
+	struct child rank = child_start(serve), other = child_start(serve);
+	struct sampler *sampler;
+
+	(void)state;
+	child_do(&rank, 'c');
+	child_do(&other, 'c');
+	assert_int_equal(tcp_sampler_create(rank.pid, TEST_RANK, &sampler), 0);
+	child_do(&other, 's');
+	if (sampler_state(sampler)->state != SOURCE_MISSING)
+		assert_int_equal(sample_of(sampler, METRIC_TCP_BYTES_SENT), 0);
+	sampler_destroy(sampler);
+	child_end(&rank);
+	child_end(&other);
+}
+
+static void nic_without_interfaces(void **state)
+{
+	struct child child = child_start(serve);
+	struct sampler *sampler;
+
+	(void)state;
+	child_do(&child, 'n');
+	if (!in_own_namespace(child.pid)) {
+		child_end(&child);
+		skip();
+	}
+	assert_int_equal(nic_sampler_create(child.pid, TEST_RANK, &sampler), 0);
+	assert_int_equal(sampler_state(sampler)->state, SOURCE_MISSING);
+	assert_non_null(strstr(sampler_state(sampler)->why, "no interface"));
+	assert_int_equal(sample_of(sampler, METRIC_NIC_TRANSMIT_DROPS), -1);
+	sampler_destroy(sampler);
+	child_end(&child);
+}
+
+static int in_namespace_of(pid_t pid, const char *command)
+{
+	char line[512];
+
+	snprintf(line, sizeof(line), "nsenter -t %d -n sh -c '%s' >/dev/null 2>&1", (int)pid,
+		command);
+	return system(line);
+}
+
+/* A veth pair whose shaper drops most of a burst. */
+static void nic_counts_drops_of_a_shaper(void **state)
+{
+	struct child child = child_start(serve);
+	struct sampler *sampler;
+	int64_t speed;
+
+	(void)state;
+	child_do(&child, 'n');
+	if (!in_own_namespace(child.pid) ||
+		in_namespace_of(child.pid,
+			"ip link add v0 type veth peer name v1 && ip link set v0 up && "
+			"ip link set v1 up && ip addr add 10.9.8.1/24 dev v0 && "
+			"tc qdisc add dev v0 root tbf rate 64kbit burst 2kb limit 4kb") != 0) {
+		child_end(&child);
+		skip(); /* needs root, ip and tc */
+	}
+	assert_int_equal(nic_sampler_create(child.pid, TEST_RANK, &sampler), 0);
+	assert_int_equal(sampler_state(sampler)->state, SOURCE_ON);
+	assert_int_equal(sample_of(sampler, METRIC_NIC_TRANSMIT_DROPS), 0);
+	assert_int_equal(
+		in_namespace_of(child.pid,
+			"ip neigh add 10.9.8.2 lladdr 02:00:00:00:00:02 dev v0 && "
+			"timeout 5 bash -c \"for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16; "
+			"do head -c 1400 /dev/zero >/dev/udp/10.9.8.2/9; done\""),
+		0);
+	speed = sample_of(sampler, METRIC_NIC_SPEED_MBPS);
+	assert_int_equal(speed, 10000); /* what veth claims: drivers/net/veth.c */
+	assert_in_range(sample_of(sampler, METRIC_NIC_TRANSMIT_DROPS), 1, 16);
+	print_cost(sampler, "nic");
+	sampler_destroy(sampler);
+	child_end(&child);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(tcp_in_this_namespace),
+		cmocka_unit_test(tcp_in_its_own_namespace),
+		cmocka_unit_test(tcp_of_others_do_not_count),
+		cmocka_unit_test(nic_without_interfaces),
+		cmocka_unit_test(nic_counts_drops_of_a_shaper),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

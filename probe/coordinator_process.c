@@ -151,7 +151,7 @@ static int start(const struct probe_options *options, const struct job_place *pl
 		poll(&waiter, 1, READY_TIMEOUT_MS) == 1 && read(pipe_fds[0], &byte, 1) == 1;
 	close(pipe_fds[0]);
 	if (!listening) {
-		snprintf(why, 256, "the coordinator did not start to listen on %s", listen_url);
+		snprintf(why, 256, "the coordinator did not start to listen on %.200s", listen_url);
 		kill(*started, SIGTERM);
 		waitpid(*started, NULL, 0);
 		*started = 0;

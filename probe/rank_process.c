@@ -178,8 +178,6 @@ void rank_process_communicator(struct rank_process *process, const struct event_
 		return;
 	if (event->rank_count > 0)
 		made->communicator.size = (uint32_t)event->rank_count;
-	else if (row->action == ROW_ACTION_DUPLICATE && parent)
-		made->communicator.size = parent->communicator.size;
 	if (event->rank >= 0)
 		made->communicator.own_index = (uint32_t)event->rank;
 	/* The largest communicator that names our rank is the world, where no launcher said so. */

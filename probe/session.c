@@ -171,8 +171,11 @@ static void attach_files(struct session *session, const struct library_file *fil
 {
 	size_t skipped;
 
-	for (size_t i = 0; session->bpf && i < count; i++)
-		(void)bpf_source_attach_library(session->bpf, &files[i], &skipped);
+	/* What could not be attached is kept by the source, and told in the coverage. */
+	for (size_t i = 0; session->bpf && i < count; i++) {
+		if (bpf_source_attach_library(session->bpf, &files[i], &skipped) < 0)
+			continue;
+	}
 }
 
 void session_prepare_command(struct session *session, char *const argv[])
@@ -347,7 +350,8 @@ static void send_batch(struct session *session, bool final)
 		snprintf(batch.job_id, sizeof(batch.job_id), "%s", session->job_id);
 		fill_counters(session, &batch.counters);
 		batch.number = session->next_number++;
-		(void)uplink_send(session->uplink, &batch, host_now()); /* counted as lost there */
+		if (uplink_send(session->uplink, &batch, host_now()) < 0)
+			job_lost(session->job, 0); /* the uplink counts it as lost */
 	}
 	job_batch_done(session->job);
 }

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: (Apache-2.0 OR GPL-2.0-only) */
+/*
+ * Constants and the row layout that the probe writes into the programs before they are loaded.
+ */
+#ifndef SLOWRANK_BPF_RANKS_SHARED_H
+#define SLOWRANK_BPF_RANKS_SHARED_H
+
+#include "bpf/event_layout.h"
+
+enum { RANK_ROWS_MAX = 256 };
+
+/* The same numbers as enum off_cpu_reason of analysis/step.h. */
+enum rank_reason {
+	REASON_PREEMPTED = 1,
+	REASON_THROTTLED = 2,
+	REASON_BLOCK_IO = 3,
+	REASON_ASLEEP = 4,
+	REASON_MAJOR_FAULT = 5,
+};
+
+/* The same numbers as enum row_kind and enum row_action of probe/attach/collective_table.h. */
+enum rank_row_kind {
+	RANK_ROW_COLLECTIVE = 1,
+	RANK_ROW_COMM_CALL = 2,
+	RANK_ROW_COMMUNICATOR = 3,
+	RANK_ROW_RANK = 4,
+	RANK_ROW_MARKER = 5,
+};
+enum rank_row_action {
+	RANK_ACTION_CREATE_UNIQUE_ID = 1,
+	RANK_ACTION_FREE = 6,
+	RANK_ACTION_SIZE = 8,
+	RANK_ACTION_MARK_BEGIN = 9,
+	RANK_ACTION_MARK_END = 10,
+	RANK_ACTION_NVTX_PUSH = 11,
+};
+
+enum rank_argument {
+	RANK_ARGUMENT_COUNT = 0,
+	RANK_ARGUMENT_DATATYPE = 1,
+	RANK_ARGUMENT_ROOT = 2,
+	RANK_ARGUMENT_COMMUNICATOR = 3,
+	RANK_ARGUMENT_STREAM = 4,
+	RANK_ARGUMENT_RESULT = 5,
+	RANK_ARGUMENT_COLOR = 6,
+	RANK_ARGUMENT_KEY = 7,
+	RANK_ARGUMENT_NR = 8,
+};
+
+enum {
+/* At function entry the stack pointer points to the return address; after return it has
+	 * been popped. */
+#if defined(__TARGET_ARCH_x86) || defined(__x86_64__)
+	RANK_RETURN_SLOT_BYTES = 8,
+#else
+	RANK_RETURN_SLOT_BYTES = 0,
+#endif
+};
+
+struct rank_row {
+	event_u8 kind;
+	event_u8 action;
+	event_u8 blocking;
+	event_u8 free_by_pointer;		/* a free call gets the address of the handle */
+	signed char position[RANK_ARGUMENT_NR]; /* argument positions from 0; -1 = none */
+	event_u32 reserved;
+};
+_Static_assert(sizeof(struct rank_row) == 16, "rank_row layout");
+
+#endif

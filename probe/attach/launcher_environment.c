@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "probe/attach/launcher_environment.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { ENVIRONMENT_BYTES_MAX = 2 << 20 };
+
+/* One launcher's names. The first launcher whose rank variable is set speaks. */
+struct launcher {
+	const char *rank, *world_size, *local_rank, *local_size;
+	const char *job_id;
+	const char *job_id_more; /* sets apart jobs that share job_id, e.g. by their port */
+	const char *leader;
+};
+
+static const struct launcher launchers[] = {
+	/* torchrun: TORCHELASTIC_RUN_ID is "none" by default, so the port is part of the name */
+	{"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "TORCHELASTIC_RUN_ID",
+		"MASTER_PORT", "MASTER_ADDR"},
+	/* Open MPI 4 and 5 */
+	{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
+		"OMPI_COMM_WORLD_LOCAL_SIZE", "PMIX_NAMESPACE", NULL, "OMPI_MCA_orte_hnp_uri"},
+	/* MPICH's Hydra, Intel MPI */
+	{"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", "PMI_JOBID", "PMI_PORT",
+		NULL},
+	{"PMIX_RANK", NULL, NULL, NULL, "PMIX_NAMESPACE", NULL, NULL},
+	/* Slurm */
+	{"SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", NULL, "SLURM_JOB_ID", "SLURM_STEP_ID",
+		"SLURM_LAUNCH_NODE_IPADDR"},
+};
+
+static const char *find(const char *text, size_t length, const char *name)
+{
+	size_t name_length = name ? strlen(name) : 0;
+
+	for (const char *at = text; name && at < text + length; at += strlen(at) + 1) {
+		if (strncmp(at, name, name_length) == 0 && at[name_length] == '=')
+			return at + name_length + 1;
+	}
+	return NULL;
+}
+
+static uint32_t find_number(const char *text, size_t length, const char *name, uint32_t otherwise)
+{
+	const char *value = find(text, length, name);
+	char *end;
+
+	if (!value || !*value)
+		return otherwise;
+	errno = 0;
+	unsigned long number = strtoul(value, &end, 10);
+	return errno || *end || number >= STEP_RANK_COUNT_MAX ? otherwise : (uint32_t)number;
+}
+
+/* A plain host name or address; of Open MPI's "id;tcp://a,b:port;..." the first address. */
+static void copy_leader(const char *value, char *out, size_t capacity)
+{
+	const char *tcp = strstr(value, "tcp://");
+	const char *from = tcp ? tcp + 6 : value;
+
+	snprintf(out, capacity, "%.*s", (int)strcspn(from, tcp ? ",:;" : " ;"), from);
+}
+
+void launcher_environment_parse(
+	const char *text, size_t length, struct launcher_environment *environment)
+{
+	*environment = (struct launcher_environment){
+		.rank = STEP_RANK_UNKNOWN, .local_rank = STEP_RANK_UNKNOWN};
+	for (size_t i = 0; i < sizeof(launchers) / sizeof(launchers[0]); i++) {
+		const struct launcher *launcher = &launchers[i];
+		uint32_t rank = find_number(text, length, launcher->rank, STEP_RANK_UNKNOWN);
+		const char *job_id = find(text, length, launcher->job_id);
+		const char *more = find(text, length, launcher->job_id_more);
+		const char *leader = find(text, length, launcher->leader);
+
+		if (rank == STEP_RANK_UNKNOWN)
+			continue;
+		environment->rank = rank;
+		environment->world_size = find_number(text, length, launcher->world_size, 0);
+		environment->local_rank =
+			find_number(text, length, launcher->local_rank, STEP_RANK_UNKNOWN);
+		environment->local_size = find_number(text, length, launcher->local_size, 0);
+		if (job_id || more)
+			snprintf(environment->job_id, sizeof(environment->job_id), "%.40s%s%.20s",
+				job_id ? job_id : "", job_id && more ? "." : "", more ? more : "");
+		if (leader)
+			copy_leader(leader, environment->leader_address,
+				sizeof(environment->leader_address));
+		return;
+	}
+}
+
+int launcher_environment_read(pid_t pid, struct launcher_environment *environment)
+{
+	char path[64], *text;
+	size_t length = 0;
+	int fd;
+
+	launcher_environment_parse("", 0, environment);
+	snprintf(path, sizeof(path), "/proc/%d/environ", (int)pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return errno == ENOENT ? -ESRCH : -errno;
+	text = malloc(ENVIRONMENT_BYTES_MAX + 1);
+	if (!text) {
+		close(fd);
+		return -ENOMEM;
+	}
+	for (;;) {
+		ssize_t got = read(fd, text + length, ENVIRONMENT_BYTES_MAX - length);
+
+		if (got <= 0)
+			break;
+		length += (size_t)got;
+	}
+	close(fd);
+	text[length] = '\0';
+	launcher_environment_parse(text, length, environment);
+	free(text);
+	return 0;
+}

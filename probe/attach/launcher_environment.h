@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a launcher told a process through its environment: torchrun, Open MPI, MPICH and its
+ * relatives (PMI), Slurm. Reads /proc, keeps nothing; any thread.
+ */
+#ifndef SLOWRANK_PROBE_ATTACH_LAUNCHER_ENVIRONMENT_H
+#define SLOWRANK_PROBE_ATTACH_LAUNCHER_ENVIRONMENT_H
+
+#include <sys/types.h>
+
+#include "analysis/step.h"
+
+struct launcher_environment {
+	uint32_t rank;			       /* STEP_RANK_UNKNOWN = not said */
+	uint32_t world_size;		       /* 0 = not said */
+	uint32_t local_rank;		       /* STEP_RANK_UNKNOWN = not said */
+	uint32_t local_size;		       /* ranks on this host; 0 = not said */
+	char job_id[STEP_NAME_LENGTH_MAX + 1]; /* the same in all ranks of a job; "" = not said */
+	char leader_address[128];	       /* a host that all ranks can reach; "" = not said */
+};
+
+/* Returns 0; -ESRCH when the process is gone, -EACCES without rights: then nothing is known. */
+int launcher_environment_read(pid_t pid, struct launcher_environment *environment);
+
+/* The same from NUL-separated NAME=VALUE strings, for tests. */
+void launcher_environment_parse(
+	const char *text, size_t length_bytes, struct launcher_environment *environment);
+
+#endif

@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "probe/attach/library.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <fnmatch.h>
+#include <glob.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "probe/attach/elf_paths.h"
+#include "probe/attach/loader_cache.h"
+
+/* Files that may hold the table's symbols. PyTorch once had NCCL inside libtorch_cuda. */
+static const char *const patterns[] = {
+	"libmpi.so*",
+	"libmpich.so*",
+	"libmpi_cray.so*",
+	"libnccl.so*",
+	"librccl.so*",
+	"libtorch_cuda.so*",
+	"libslowrank_marker.so*",
+	"libnvToolsExt.so*",
+};
+
+/* Where Python packages keep NCCL and PyTorch, below an interpreter's prefix. */
+static const char *const python_folders[] = {
+	"lib/python3*/site-packages/nvidia/nccl/lib",
+	"lib/python3*/site-packages/torch/lib",
+	"lib/python3*/dist-packages/nvidia/nccl/lib",
+	"lib/python3*/dist-packages/torch/lib",
+	"local/lib/python3*/dist-packages/nvidia/nccl/lib",
+	"local/lib/python3*/dist-packages/torch/lib",
+};
+
+enum { SCRIPT_LINE_MAX = 256, INTERPRETER_DEPTH_MAX = 4 };
+
+struct file_list {
+	struct library_file *files;
+	size_t capacity, count;
+};
+
+static const char *base_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
+static bool name_matches(const char *path)
+{
+	const char *name = base_name(path);
+
+	for (size_t i = 0; i < sizeof(patterns) / sizeof(patterns[0]); i++) {
+		if (fnmatch(patterns[i], name, 0) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* Adds a regular file once; what cannot be opened is left out. */
+static void add_file(struct file_list *list, const char *path, const char *name)
+{
+	struct stat status;
+
+	if (list->count == list->capacity || strlen(path) >= LIBRARY_PATH_LENGTH ||
+		stat(path, &status) < 0 || !S_ISREG(status.st_mode))
+		return;
+	for (size_t i = 0; i < list->count; i++) {
+		if (list->files[i].inode == status.st_ino && list->files[i].device == status.st_dev)
+			return;
+	}
+	struct library_file *file = &list->files[list->count++];
+	file->device = status.st_dev;
+	file->inode = status.st_ino;
+	snprintf(file->path, sizeof(file->path), "%s", path);
+	snprintf(file->name, sizeof(file->name), "%.*s", LIBRARY_PATH_LENGTH - 1, name);
+}
+
+/* Adds a mapping by map_files, which opens the very file that is mapped, else by its name. */
+static void add_mapping(struct file_list *list, pid_t pid, const char *range, const char *name)
+{
+	char path[LIBRARY_PATH_LENGTH + 64];
+	size_t before = list->count;
+	struct stat status;
+
+	snprintf(path, sizeof(path), "/proc/%d/map_files/%s", (int)pid, range);
+	if (stat(path, &status) < 0)
+		snprintf(path, sizeof(path), "/proc/%d/root%s", (int)pid, name);
+	add_file(list, path, name);
+	/* A path through /proc goes when the process goes; the plain one is kept where it is the
+	 * same file. */
+	if (list->count > before && stat(name, &status) == 0 &&
+		status.st_ino == list->files[before].inode &&
+		status.st_dev == list->files[before].device)
+		snprintf(list->files[before].path, LIBRARY_PATH_LENGTH, "%s", name);
+}
+
+int library_find_in_process(pid_t pid, struct library_file *files, size_t capacity, size_t *count)
+{
+	struct file_list list = {files, capacity, 0};
+	char path[64], line[PATH_MAX + 128], executable[PATH_MAX];
+	ssize_t length;
+	FILE *maps;
+
+	snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
+	length = readlink(path, executable, sizeof(executable) - 1);
+	executable[length > 0 ? length : 0] = '\0';
+	snprintf(path, sizeof(path), "/proc/%d/maps", (int)pid);
+	maps = fopen(path, "re");
+	if (!maps)
+		return errno == ENOENT ? -ESRCH : -errno;
+	while (fgets(line, sizeof(line), maps)) {
+		char range[64], permissions[8];
+		int name_at = 0;
+
+		line[strcspn(line, "\n")] = '\0';
+		if (sscanf(line, "%63s %7s %*s %*s %*s %n", range, permissions, &name_at) < 2 ||
+			name_at == 0 || line[name_at] != '/' || permissions[2] != 'x')
+			continue;
+		if (name_matches(line + name_at) || strcmp(line + name_at, executable) == 0)
+			add_mapping(&list, pid, range, line + name_at);
+	}
+	fclose(maps);
+	*count = list.count;
+	return 0;
+}
+
+/* Adds the files of a folder that match. */
+static void add_folder(struct file_list *list, const char *folder)
+{
+	DIR *directory = opendir(folder);
+	struct dirent *entry;
+	char path[PATH_MAX];
+
+	while (directory && (entry = readdir(directory))) {
+		if (!name_matches(entry->d_name))
+			continue;
+		snprintf(path, sizeof(path), "%s/%s", folder, entry->d_name);
+		add_file(list, path, path);
+	}
+	if (directory)
+		closedir(directory);
+}
+
+static void add_folders(struct file_list *list, const char *folders)
+{
+	char folder[PATH_MAX];
+
+	while (folders && *folders) {
+		size_t length = strcspn(folders, ":;");
+
+		if (length > 0 && length < sizeof(folder)) {
+			memcpy(folder, folders, length);
+			folder[length] = '\0';
+			add_folder(list, folder);
+		}
+		folders += length;
+		folders += *folders != '\0';
+	}
+}
+
+static void on_loader_entry(void *context, const char *path)
+{
+	if (name_matches(path))
+		add_file(context, path, path);
+}
+
+static void on_run_path(void *context, const char *folders)
+{
+	add_folders(context, folders);
+}
+
+/* The packages of a Python interpreter at prefix/bin/python. */
+static void add_python(struct file_list *list, const char *interpreter)
+{
+	char prefix[PATH_MAX], pattern[PATH_MAX + 64];
+	glob_t found;
+
+	snprintf(prefix, sizeof(prefix), "%s", interpreter);
+	for (int up = 0; up < 2; up++) {
+		char *slash = strrchr(prefix, '/');
+
+		if (!slash)
+			return;
+		*slash = '\0';
+	}
+	for (size_t i = 0; i < sizeof(python_folders) / sizeof(python_folders[0]); i++) {
+		snprintf(pattern, sizeof(pattern), "%s/%s", prefix, python_folders[i]);
+		if (glob(pattern, GLOB_NOSORT, NULL, &found) == 0) {
+			for (size_t k = 0; k < found.gl_pathc; k++)
+				add_folder(list, found.gl_pathv[k]);
+			globfree(&found);
+		}
+	}
+}
+
+/* Finds what a word of a command names, as a shell would. */
+static bool resolve_word(const char *word, char path[PATH_MAX])
+{
+	const char *folders = getenv("PATH");
+
+	if (strchr(word, '/')) {
+		snprintf(path, PATH_MAX, "%s", word);
+		return access(path, X_OK) == 0;
+	}
+	while (folders && *folders && *word && *word != '-') {
+		size_t length = strcspn(folders, ":");
+
+		snprintf(path, PATH_MAX, "%.*s/%s", (int)length, folders, word);
+		struct stat status;
+		if (access(path, X_OK) == 0 && stat(path, &status) == 0 && S_ISREG(status.st_mode))
+			return true;
+		folders += length;
+		folders += *folders != '\0';
+	}
+	return false;
+}
+
+static void add_program(struct file_list *list, const char *path, int depth)
+{
+	char line[SCRIPT_LINE_MAX] = "", interpreter[PATH_MAX], word[SCRIPT_LINE_MAX];
+	char real[PATH_MAX];
+	const char *name = base_name(path);
+	int fd, used = 0;
+
+	if (strncmp(name, "python", 6) == 0 || strncmp(name, "torchrun", 8) == 0) {
+		add_python(list, path);
+		if (realpath(path, real))
+			add_python(list, real);
+	}
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return;
+	ssize_t length = read(fd, line, sizeof(line) - 1);
+	close(fd);
+	if (length < 4)
+		return;
+	if (memcmp(line, "\177ELF", 4) == 0) {
+		add_file(list, path, path);
+		elf_paths_visit(path, on_run_path, list);
+		return;
+	}
+	/* A script: its interpreter, and the word after it ("#!/usr/bin/env python3"). */
+	if (line[0] != '#' || line[1] != '!' || depth >= INTERPRETER_DEPTH_MAX)
+		return;
+	line[strcspn(line, "\n")] = '\0';
+	for (const char *at = line + 2; sscanf(at, " %255s%n", word, &used) == 1; at += used) {
+		if (resolve_word(word, interpreter))
+			add_program(list, interpreter, depth + 1);
+	}
+}
+
+int library_find_for_command(
+	char *const argv[], struct library_file *files, size_t capacity, size_t *count)
+{
+	struct file_list list = {files, capacity, 0};
+	char path[PATH_MAX];
+
+	for (size_t i = 0; argv[i]; i++) {
+		if (resolve_word(argv[i], path))
+			add_program(&list, path, 0);
+	}
+	add_folders(&list, getenv("LD_LIBRARY_PATH"));
+	loader_cache_visit("/etc/ld.so.cache", on_loader_entry, &list);
+	*count = list.count;
+	return 0;
+}

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "probe/attach/loader_cache.h"
+
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* glibc's sysdeps/generic/dl-cache.h, format "glibc-ld.so.cache1.1". */
+static const char magic[] = "glibc-ld.so.cache1.1";
+enum { MAGIC_BYTES = sizeof(magic) - 1 };
+
+struct cache_header {
+	char magic[MAGIC_BYTES];
+	uint32_t library_count;
+	uint32_t string_bytes;
+	uint8_t flags;
+	uint8_t padding[3];
+	uint32_t extension_offset;
+	uint32_t unused[3];
+};
+_Static_assert(sizeof(struct cache_header) == 48, "loader cache header layout");
+
+struct cache_entry {
+	int32_t flags;
+	uint32_t key;	/* offset of the name, from the start of the header */
+	uint32_t value; /* offset of the path */
+	uint32_t os_version;
+	uint64_t hardware;
+};
+_Static_assert(sizeof(struct cache_entry) == 24, "loader cache entry layout");
+
+static void visit_entries(const char *bytes, size_t length,
+	void (*visit)(void *context, const char *library), void *context)
+{
+	const struct cache_header *header = (const void *)bytes;
+	const struct cache_entry *entries = (const void *)(bytes + sizeof(*header));
+
+	if (length < sizeof(*header) || memcmp(header->magic, magic, MAGIC_BYTES) != 0 ||
+		header->library_count > (length - sizeof(*header)) / sizeof(*entries))
+		return;
+	for (uint32_t i = 0; i < header->library_count; i++) {
+		size_t at = entries[i].value;
+
+		if (at < length && memchr(bytes + at, '\0', length - at))
+			visit(context, bytes + at);
+	}
+}
+
+void loader_cache_visit(
+	const char *path, void (*visit)(void *context, const char *library), void *context)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	struct stat status;
+
+	if (fd < 0)
+		return;
+	if (fstat(fd, &status) == 0 && status.st_size > 0) {
+		size_t length = (size_t)status.st_size;
+		void *bytes = mmap(NULL, length, PROT_READ, MAP_PRIVATE, fd, 0);
+
+		if (bytes != MAP_FAILED) {
+			visit_entries(bytes, length, visit, context);
+			munmap(bytes, length);
+		}
+	}
+	close(fd);
+}

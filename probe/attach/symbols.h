@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Where the table's symbols lie in an ELF file. Reads the file, keeps nothing; any thread.
+ */
+#ifndef SLOWRANK_PROBE_ATTACH_SYMBOLS_H
+#define SLOWRANK_PROBE_ATTACH_SYMBOLS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct symbol_offset {
+	bool found;
+	uint64_t file_offset; /* bytes from the start of the file, as uprobes want it */
+};
+
+/*
+ * Fills one entry per row of the table of collectives, from .dynsym and .symtab. Undefined
+ * symbols are not found. Of two rows at one address only the first is. Returns 0, -ENOENT when
+ * the file cannot be opened, -ENOEXEC when it is no ELF file.
+ */
+int symbols_find_rows(const char *path, struct symbol_offset *offsets)
+	__attribute__((warn_unused_result));
+
+/* True when a defined function of the table is in the file. */
+bool symbols_has_rows(const char *path);
+
+/* The virtual address of a defined data symbol. Returns 0, -ENOENT, -ENOEXEC. */
+int symbols_find_object(const char *path, const char *name, uint64_t *address,
+	bool *position_independent) __attribute__((warn_unused_result));
+
+#endif

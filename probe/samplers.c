@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "probe/samplers.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "probe/options.h"
+#include "probe/sources/cgroup.h"
+#include "probe/sources/nic.h"
+#include "probe/sources/procfs.h"
+#include "probe/sources/psi.h"
+#include "probe/sources/tcp.h"
+
+struct kind {
+	const char *name;
+	unsigned source;
+	int (*create)(pid_t pid, uint32_t rank, struct sampler **sampler);
+};
+
+static const struct kind kinds[] = {
+	{"cgroup", PROBE_SOURCE_CGROUP, cgroup_sampler_create},
+	{"psi", PROBE_SOURCE_PSI, psi_sampler_create},
+	{"procfs", PROBE_SOURCE_PROCFS, procfs_sampler_create},
+	{"tcp", PROBE_SOURCE_TCP, tcp_sampler_create},
+	{"nic", PROBE_SOURCE_NIC, nic_sampler_create},
+};
+
+enum {
+	KIND_COUNT = sizeof(kinds) / sizeof(kinds[0]),
+	RANKS_MAX = 4096,
+	SAMPLES_MAX = WIRE_SAMPLES_PER_BATCH_MAX,
+};
+
+struct rank_samplers {
+	pid_t pid;
+	struct sampler *samplers[KIND_COUNT]; /* NULL: not asked for, or no memory */
+};
+
+struct samplers {
+	unsigned sources;
+	struct job_rank *found; /* RANKS_MAX of them, scratch */
+	size_t rank_count;
+	struct rank_samplers *ranks;
+	size_t sample_count;
+	bool taken;
+	struct metric_sample *samples;
+};
+
+int samplers_create(unsigned sources, struct samplers **result)
+{
+	struct samplers *samplers = calloc(1, sizeof(*samplers));
+
+	if (!samplers)
+		return -ENOMEM;
+	samplers->sources = sources;
+	samplers->found = calloc(RANKS_MAX, sizeof(*samplers->found));
+	samplers->ranks = calloc(RANKS_MAX, sizeof(*samplers->ranks));
+	samplers->samples = calloc(SAMPLES_MAX, sizeof(*samplers->samples));
+	if (!samplers->found || !samplers->ranks || !samplers->samples) {
+		samplers_destroy(samplers);
+		return -ENOMEM;
+	}
+	*result = samplers;
+	return 0;
+}
+
+static void rank_fini(struct rank_samplers *rank)
+{
+	for (size_t i = 0; i < KIND_COUNT; i++)
+		sampler_destroy(rank->samplers[i]);
+}
+
+void samplers_destroy(struct samplers *samplers)
+{
+	if (!samplers)
+		return;
+	for (size_t i = 0; i < samplers->rank_count; i++)
+		rank_fini(&samplers->ranks[i]);
+	free(samplers->found);
+	free(samplers->ranks);
+	free(samplers->samples);
+	free(samplers);
+}
+
+static struct rank_samplers *find_or_add(struct samplers *samplers, const struct job_rank *job_rank)
+{
+	struct rank_samplers *rank;
+
+	for (size_t i = 0; i < samplers->rank_count; i++) {
+		if (samplers->ranks[i].pid == job_rank->pid)
+			return &samplers->ranks[i];
+	}
+	if (samplers->rank_count == RANKS_MAX)
+		return NULL;
+	rank = &samplers->ranks[samplers->rank_count++];
+	*rank = (struct rank_samplers){.pid = job_rank->pid};
+	for (size_t i = 0; i < KIND_COUNT; i++) {
+		if ((samplers->sources & kinds[i].source) &&
+			kinds[i].create(job_rank->pid, job_rank->rank, &rank->samplers[i]) < 0)
+			rank->samplers[i] = NULL;
+	}
+	return rank;
+}
+
+void samplers_sample(struct samplers *samplers, const struct job *job, struct host_ns now)
+{
+	size_t count = job_ranks(job, samplers->found, RANKS_MAX);
+
+	if (samplers->taken) {
+		samplers->sample_count = 0;
+		samplers->taken = false;
+	}
+	for (size_t i = 0; i < count; i++) {
+		struct rank_samplers *rank;
+
+		if (samplers->found[i].exited)
+			continue;
+		rank = find_or_add(samplers, &samplers->found[i]);
+		for (size_t k = 0; rank && k < KIND_COUNT; k++) {
+			if (!rank->samplers[k])
+				continue;
+			samplers->sample_count += sampler_sample(rank->samplers[k], now,
+				samplers->samples + samplers->sample_count,
+				SAMPLES_MAX - samplers->sample_count);
+		}
+	}
+}
+
+size_t samplers_take(struct samplers *samplers, struct metric_sample **samples)
+{
+	*samples = samplers->samples;
+	if (samplers->taken)
+		return 0;
+	samplers->taken = true;
+	return samplers->sample_count;
+}
+
+size_t samplers_states(const struct samplers *samplers, struct message_source *out, size_t capacity)
+{
+	size_t count = 0;
+
+	for (size_t k = 0; k < KIND_COUNT && count < capacity; k++) {
+		struct message_source *state = &out[count++];
+		bool asked = samplers->sources & kinds[k].source;
+
+		*state = (struct message_source){.state = asked ? SOURCE_ON : SOURCE_OFF};
+		snprintf(state->name, sizeof(state->name), "%s", kinds[k].name);
+		snprintf(state->why, sizeof(state->why), "%s", asked ? "" : "not asked for");
+		/* The numbers of the states grow with the badness. */
+		for (size_t i = 0; i < samplers->rank_count; i++) {
+			const struct sampler *sampler = samplers->ranks[i].samplers[k];
+
+			if (sampler && sampler_state(sampler)->state > state->state) {
+				state->state = sampler_state(sampler)->state;
+				snprintf(state->why, sizeof(state->why), "%s",
+					sampler_state(sampler)->why);
+			}
+		}
+	}
+	return count;
+}

@@ -1,0 +1,455 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "probe/sources/bpf_source.h"
+
+#include <errno.h>
+#include <linux/perf_event.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+
+#include "bpf/ranks_shared.h"
+#include "probe/attach/collective_table.h"
+#include "probe/attach/first_opcode.h"
+#include "probe/attach/symbols.h"
+#include "ranks.skel.h"
+
+enum {
+	RING_BYTES_DEFAULT = 8 << 20, /* 8 ranks x 64 collectives x 50 steps/s x 280 B = 7 MB/s */
+	FILES_MAX = 256,
+	PROCESSOR_COUNT_MAX = 4096,
+	OFF_CPU_EVENT_NS = 500000,
+	/* A timed minor fault costs two programs; every 8th is enough for a sum over a segment. */
+	MINOR_FAULT_PERIOD = 8,
+};
+
+struct attached_file {
+	uint64_t device, inode;
+	int symbol_count;
+	size_t skipped;
+};
+
+struct bpf_source {
+	struct ranks_bpf *skeleton;
+	struct ring_buffer *ring;
+	bool sched, faults, wanted_collectives, wanted_sched, wanted_faults;
+	char why_sched[WIRE_DETAIL_LENGTH_MAX + 1], why_faults[WIRE_DETAIL_LENGTH_MAX + 1];
+	char why_collectives[WIRE_DETAIL_LENGTH_MAX + 1];
+	uint64_t malformed;
+	void (*on_event)(void *context, const struct event_header *event);
+	void *context;
+	size_t symbol_count, refused_count;
+	size_t file_count;
+	struct attached_file files[FILES_MAX];
+	size_t link_count, link_capacity;
+	struct bpf_link **links;
+};
+
+/* libbpf's last complaint: the reason in our one line. File-static: the callback has no context. */
+static __thread char last_complaint[WIRE_DETAIL_LENGTH_MAX + 1];
+
+static int keep_complaint(enum libbpf_print_level level, const char *format, va_list arguments)
+{
+	if (level == LIBBPF_WARN) {
+		vsnprintf(last_complaint, sizeof(last_complaint), format, arguments);
+		last_complaint[strcspn(last_complaint, "\n")] = '\0';
+	}
+	return 0;
+}
+
+static void write_rows(struct ranks_bpf *skeleton)
+{
+	for (size_t i = 0; i < collective_row_count && i < RANK_ROWS_MAX; i++) {
+		const struct collective_row *row = &collective_rows[i];
+		struct rank_row *out = (struct rank_row *)&skeleton->rodata->rank_rows[i];
+
+		*out = (struct rank_row){
+			.kind = row->kind,
+			.action = row->action,
+			.blocking = row->blocking,
+			.free_by_pointer =
+				row->action == ROW_ACTION_FREE && row->result != ROW_ARGUMENT_NONE,
+			.position = {row->count, row->datatype, row->root, row->communicator,
+				row->stream, row->result, row->color, row->key},
+		};
+	}
+}
+
+/* Opens and loads with or without the optional programs. */
+static int load(struct bpf_source *source, const struct bpf_source_options *options, bool sched,
+	bool faults)
+{
+	struct ranks_bpf *skeleton = ranks_bpf__open();
+	int result;
+
+	if (!skeleton)
+		return -errno;
+	write_rows(skeleton);
+	skeleton->rodata->off_cpu_event_ns =
+		options->off_cpu_event_ns ? (uint64_t)options->off_cpu_event_ns : OFF_CPU_EVENT_NS;
+	skeleton->rodata->minor_fault_period = MINOR_FAULT_PERIOD;
+	size_t ring_bytes = options->ring_bytes ? options->ring_bytes : RING_BYTES_DEFAULT;
+	skeleton->rodata->wakeup_bytes = ring_bytes / 4;
+	bpf_map__set_max_entries(skeleton->maps.events, (uint32_t)ring_bytes);
+	bpf_program__set_autoload(skeleton->progs.on_switch, sched);
+	bpf_program__set_autoload(skeleton->progs.on_fault_start, faults);
+	bpf_program__set_autoload(skeleton->progs.on_minor_fault, faults);
+	result = ranks_bpf__load(skeleton);
+	if (result < 0) {
+		ranks_bpf__destroy(skeleton);
+		return result;
+	}
+	source->skeleton = skeleton;
+	return 0;
+}
+
+/* Keeps a link for destroy; a link that failed is an error code. */
+static int keep(struct bpf_source *source, struct bpf_link *link)
+{
+	struct bpf_link **grown;
+	int error = (int)libbpf_get_error(link);
+
+	if (error)
+		return error;
+	if (source->link_count == source->link_capacity) {
+		size_t capacity = source->link_capacity ? source->link_capacity * 2 : 256;
+
+		grown = realloc(source->links, capacity * sizeof(*grown));
+		if (!grown) {
+			bpf_link__destroy(link);
+			return -ENOMEM;
+		}
+		source->links = grown;
+		source->link_capacity = capacity;
+	}
+	source->links[source->link_count++] = link;
+	return 0;
+}
+
+/* One software event per processor: they count the minor faults of every task there. */
+static int attach_minor_faults(struct bpf_source *source)
+{
+	struct perf_event_attr attributes = {
+		.type = PERF_TYPE_SOFTWARE,
+		.size = sizeof(attributes),
+		.config = PERF_COUNT_SW_PAGE_FAULTS_MIN,
+		.sample_period = MINOR_FAULT_PERIOD,
+	};
+	int processor_count = libbpf_num_possible_cpus(), attached = 0;
+
+	for (int cpu = 0; cpu < processor_count && cpu < PROCESSOR_COUNT_MAX; cpu++) {
+		int fd = (int)syscall(
+			SYS_perf_event_open, &attributes, -1, cpu, -1, PERF_FLAG_FD_CLOEXEC);
+
+		if (fd < 0) {
+			if (errno == ENODEV)
+				continue; /* this processor is offline */
+			return -errno;
+		}
+		int error = keep(source,
+			bpf_program__attach_perf_event(source->skeleton->progs.on_minor_fault, fd));
+		if (error) {
+			close(fd);
+			return error;
+		}
+		attached++;
+	}
+	return attached ? 0 : -ENODEV;
+}
+
+static int attach_optional(struct bpf_source *source)
+{
+	struct ranks_bpf *skeleton = source->skeleton;
+	int error;
+
+	if (source->sched) {
+		error = keep(source, bpf_program__attach(skeleton->progs.on_switch));
+		if (error) {
+			source->sched = false;
+			snprintf(source->why_sched, sizeof(source->why_sched),
+				"cannot attach to sched_switch: %s", strerror(-error));
+		}
+	}
+	if (source->faults) {
+		error = keep(source, bpf_program__attach(skeleton->progs.on_fault_start));
+		if (!error)
+			error = attach_minor_faults(source);
+		if (error) {
+			source->faults = false;
+			snprintf(source->why_faults, sizeof(source->why_faults),
+				"counts only, no times: cannot attach to page faults: %s",
+				strerror(-error));
+		}
+	}
+	error = keep(source, bpf_program__attach(skeleton->progs.on_fork));
+	if (!error)
+		error = keep(source, bpf_program__attach(skeleton->progs.on_exec));
+	if (!error)
+		error = keep(source, bpf_program__attach(skeleton->progs.on_exit));
+	return error;
+}
+
+static int on_record(void *context, void *data, size_t length)
+{
+	static const uint16_t lengths[] = {
+		[EVENT_COLLECTIVE] = sizeof(struct event_collective),
+		[EVENT_COMMUNICATOR] = sizeof(struct event_communicator),
+		[EVENT_RANK] = sizeof(struct event_rank),
+		[EVENT_PROCESS] = sizeof(struct event_process),
+		[EVENT_OFF_CPU] = sizeof(struct event_off_cpu),
+		[EVENT_MARKER] = sizeof(struct event_marker),
+	};
+	struct bpf_source *source = context;
+	const struct event_header *header = data;
+
+	if (length < sizeof(*header) || header->kind == 0 ||
+		header->kind >= sizeof(lengths) / sizeof(lengths[0]) ||
+		header->length_bytes != lengths[header->kind] || length < header->length_bytes) {
+		source->malformed++;
+		return 0;
+	}
+	source->on_event(source->context, header);
+	return 0;
+}
+
+static int explain(int error, char why[WIRE_DETAIL_LENGTH_MAX + 1])
+{
+	if (!why)
+		return error;
+	if (error == -EPERM || error == -EACCES) {
+		snprintf(why, WIRE_DETAIL_LENGTH_MAX + 1,
+			"no rights to load BPF programs: run slowrank as root, or grant it "
+			"CAP_BPF, CAP_PERFMON, CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH (setcap)");
+		return -EPERM;
+	}
+	if (access("/sys/kernel/btf/vmlinux", R_OK) < 0) {
+		snprintf(why, WIRE_DETAIL_LENGTH_MAX + 1,
+			"this kernel has no BTF (/sys/kernel/btf/vmlinux): use one built with "
+			"CONFIG_DEBUG_INFO_BTF");
+		return -ENOTSUP;
+	}
+	snprintf(why, WIRE_DETAIL_LENGTH_MAX + 1, "cannot load BPF programs: %.100s (%.100s)",
+		strerror(-error), last_complaint);
+	return error;
+}
+
+int bpf_source_create(const struct bpf_source_options *options, struct bpf_source **result,
+	char why[WIRE_DETAIL_LENGTH_MAX + 1])
+{
+	struct rlimit unlimited = {RLIM_INFINITY, RLIM_INFINITY}, files;
+	struct bpf_source *source = calloc(1, sizeof(*source));
+	int error;
+
+	if (!source)
+		return -ENOMEM;
+	libbpf_set_print(keep_complaint);
+	setrlimit(RLIMIT_MEMLOCK, &unlimited); /* counted so before Linux 5.11 */
+	if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
+		files.rlim_cur = files.rlim_max; /* one descriptor per uprobe */
+		setrlimit(RLIMIT_NOFILE, &files);
+	}
+	source->wanted_collectives = options->collectives;
+	source->sched = source->wanted_sched = options->sched;
+	source->faults = source->wanted_faults = options->faults;
+	error = load(source, options, source->sched, source->faults);
+	if (error < 0 && error != -EPERM && source->faults) {
+		snprintf(source->why_faults, sizeof(source->why_faults),
+			"counts only, no times: %.200s", last_complaint);
+		source->faults = false;
+		error = load(source, options, source->sched, false);
+	}
+	if (error < 0 && error != -EPERM && source->sched) {
+		snprintf(source->why_sched, sizeof(source->why_sched), "%.200s", last_complaint);
+		source->sched = false;
+		error = load(source, options, false, false);
+	}
+	if (error == 0)
+		error = attach_optional(source);
+	if (error == 0) {
+		source->ring = ring_buffer__new(
+			bpf_map__fd(source->skeleton->maps.events), on_record, source, NULL);
+		error = source->ring ? 0 : -errno;
+	}
+	if (error < 0) {
+		error = explain(error, why);
+		bpf_source_destroy(source);
+		return error;
+	}
+	*result = source;
+	return 0;
+}
+
+void bpf_source_destroy(struct bpf_source *source)
+{
+	if (!source)
+		return;
+	ring_buffer__free(source->ring);
+	for (size_t i = 0; i < source->link_count; i++)
+		bpf_link__destroy(source->links[i]);
+	free(source->links);
+	ranks_bpf__destroy(source->skeleton);
+	free(source);
+}
+
+int bpf_source_track(struct bpf_source *source, uint32_t pid)
+{
+	struct event_activity nothing = {0};
+
+	return bpf_map_update_elem(
+		bpf_map__fd(source->skeleton->maps.processes), &pid, &nothing, BPF_ANY);
+}
+
+/* Attaches one row at a file offset: entry, and return where the row asks for it. */
+static int attach_row(struct bpf_source *source, const char *path, size_t row, uint64_t offset)
+{
+	struct ranks_bpf *skeleton = source->skeleton;
+	LIBBPF_OPTS(bpf_uprobe_opts, entry, .bpf_cookie = row);
+	LIBBPF_OPTS(bpf_uprobe_opts, leave, .bpf_cookie = row, .retprobe = true);
+	int error = 0;
+
+	/* The return first: an entry without its return would stay open. */
+	if (collective_rows[row].blocking)
+		error = keep(source, bpf_program__attach_uprobe_opts(
+					     skeleton->progs.on_return, -1, path, offset, &leave));
+	if (!error)
+		error = keep(source, bpf_program__attach_uprobe_opts(
+					     skeleton->progs.on_call, -1, path, offset, &entry));
+	return error;
+}
+
+static int attach_file(
+	struct bpf_source *source, const struct library_file *library, size_t *skipped)
+{
+	struct symbol_offset *offsets = calloc(collective_row_count, sizeof(*offsets));
+	int attached = 0, error;
+
+	*skipped = 0;
+	if (!offsets)
+		return -ENOMEM;
+	error = symbols_find_rows(library->path, offsets);
+	for (size_t row = 0; error == 0 && row < collective_row_count; row++) {
+		uint64_t offset = offsets[row].file_offset;
+		enum opcode_cost cost;
+
+		if (!offsets[row].found)
+			continue;
+		/* Once per communicator or step, ten microseconds do no harm; per call they do. */
+		bool frequent = collective_rows[row].kind == ROW_COLLECTIVE ||
+				collective_rows[row].kind == ROW_COMM_CALL;
+		if (first_opcode_read(library->path, &offset, &cost) < 0 ||
+			(cost == OPCODE_EXPENSIVE && frequent)) {
+			snprintf(source->why_collectives, sizeof(source->why_collectives),
+				"%.60s in %.100s starts with an instruction that is expensive to "
+				"probe",
+				collective_rows[row].symbol, library->name);
+			++*skipped;
+			continue;
+		}
+		error = attach_row(source, library->path, row, offset);
+		if (error == 0)
+			attached++;
+	}
+	free(offsets);
+	return error < 0 ? error : attached;
+}
+
+int bpf_source_attach_library(
+	struct bpf_source *source, const struct library_file *library, size_t *skipped)
+{
+	struct attached_file *file;
+	int result;
+
+	*skipped = 0;
+	if (!source->wanted_collectives)
+		return 0;
+	for (size_t i = 0; i < source->file_count; i++) {
+		file = &source->files[i];
+		if (file->device == library->device && file->inode == library->inode)
+			return 0;
+	}
+	if (source->file_count == FILES_MAX)
+		return -ENOSPC;
+	result = attach_file(source, library, skipped);
+	file = &source->files[source->file_count++];
+	*file = (struct attached_file){library->device, library->inode, result, *skipped};
+	if (result < 0)
+		snprintf(source->why_collectives, sizeof(source->why_collectives),
+			"cannot attach to %.120s: %s", library->name, strerror(-result));
+	else
+		source->symbol_count += (size_t)result;
+	source->refused_count += *skipped;
+	return result;
+}
+
+int bpf_source_poll(struct bpf_source *source,
+	void (*on_event)(void *context, const struct event_header *event), void *context)
+{
+	source->on_event = on_event;
+	source->context = context;
+	return ring_buffer__consume(source->ring);
+}
+
+int bpf_source_fd(const struct bpf_source *source)
+{
+	return ring_buffer__epoll_fd(source->ring);
+}
+
+uint64_t bpf_source_dropped(const struct bpf_source *source)
+{
+	return __atomic_load_n(&source->skeleton->bss->dropped, __ATOMIC_RELAXED) +
+	       source->malformed;
+}
+
+static void put_state(
+	struct message_source *out, const char *name, enum source_state state, const char *why)
+{
+	snprintf(out->name, sizeof(out->name), "%s", name);
+	out->state = (uint8_t)state;
+	snprintf(out->why, sizeof(out->why), "%s", why);
+}
+
+size_t bpf_source_states(
+	const struct bpf_source *source, struct message_source *out, size_t capacity)
+{
+	enum source_state collectives = SOURCE_ON;
+	const char *why = source->why_collectives;
+
+	if (capacity < 4)
+		return 0;
+	if (!source->wanted_collectives) {
+		collectives = SOURCE_OFF;
+		why = "not asked for";
+	} else if (source->symbol_count == 0) {
+		collectives = SOURCE_MISSING;
+		if (!*why)
+			why = "no MPI, NCCL or RCCL library was found in the job";
+	} else if (source->refused_count) {
+		collectives = SOURCE_DEGRADED;
+	}
+	put_state(&out[0], "bpf.collectives", collectives, why);
+	enum source_state sched = !source->wanted_sched ? SOURCE_OFF
+				  : source->sched	? SOURCE_ON
+							: SOURCE_MISSING;
+	put_state(&out[1], "bpf.sched", sched,
+		source->wanted_sched ? source->why_sched : "not asked for");
+	put_state(&out[2], "bpf.throttle", sched,
+		source->wanted_sched ? source->why_sched : "not asked for");
+	put_state(&out[3], "bpf.faults",
+		!source->wanted_faults ? SOURCE_OFF
+		: source->faults       ? SOURCE_ON
+				       : SOURCE_DEGRADED,
+		source->wanted_faults ? source->why_faults : "not asked for");
+	return 4;
+}
+
+int bpf_source_pause(struct bpf_source *source, bool paused)
+{
+	__atomic_store_n(&source->skeleton->bss->paused, paused, __ATOMIC_RELAXED);
+	return 0;
+}

@@ -2,7 +2,7 @@
 /*
  * Sampler of the network interfaces in a rank's network namespace: packets dropped on
  * transmission (by the interfaces and by their queueing disciplines), and the speed of the
- * interface that carries most. Source "nic". Measured: 0.05 ms per sample (tests/unit/sources).
+ * interface that carries most. Source "nic". Measured: 0.03 ms per sample (tests/unit/sources).
  */
 #ifndef SLOWRANK_PROBE_SOURCES_NIC_H
 #define SLOWRANK_PROBE_SOURCES_NIC_H

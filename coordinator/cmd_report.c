@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* slowrank report: replays a record through the pipeline and writes what it says. */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "coordinator/commands.h"
+#include "coordinator/pipeline.h"
+#include "coordinator/record/reader.h"
+#include "coordinator/report/json.h"
+#include "coordinator/report/text.h"
+
+enum {
+	STATUS_OK = 0,
+	STATUS_BAD = 2, /* bad usage, or input that is not (all) readable */
+};
+
+struct report_options {
+	const char *record;
+	const char *output; /* NULL: standard output */
+	bool json;
+};
+
+/* What came of reading the record, apart from the report. */
+struct replay {
+	bool incomplete; /* the record is cut short or damaged: a line was printed */
+	bool failed;	 /* there is nothing to report: a line was printed */
+	bool refused;	 /* frames could not be decoded: a line was printed */
+};
+
+static const char usage[] =
+	"usage: slowrank report FILE [OPTION...]\n\n"
+	"Reads the record of a run and says who was slow, and why.\n\n"
+	"  --format text|json   text for people (default), or JSON (slowrank.report/1)\n"
+	"  -o, --output OUT     write to OUT, whole or not at all; default: standard output\n"
+	"  --help               this text\n\n"
+	"Each option has an environment variable: SLOWRANK_FORMAT, SLOWRANK_OUTPUT.\n"
+	"Exit status: 0; 2 for bad usage, or a record that is unreadable or cut short (what could\n"
+	"be read is reported all the same).\n";
+
+static int complain(const char *problem, const char *word)
+{
+	fprintf(stderr, "slowrank report: %s%s%s; see 'slowrank report --help'\n", problem,
+		word ? " " : "", word ? word : "");
+	return STATUS_BAD;
+}
+
+static bool parse_format(struct report_options *options, const char *format)
+{
+	if (strcmp(format, "text") != 0 && strcmp(format, "json") != 0)
+		return false;
+	options->json = strcmp(format, "json") == 0;
+	return true;
+}
+
+/* The value of the option at argv[*index] when it is flag or flag=VALUE; NULL otherwise, or
+ * when the value is missing (*missing). */
+static const char *option_value(
+	const char *flag, int argc, char **argv, int *index, const char **missing)
+{
+	size_t length = strlen(flag);
+
+	if (strncmp(argv[*index], flag, length) != 0)
+		return NULL;
+	if (argv[*index][length] == '=' && argv[*index][length + 1])
+		return argv[*index] + length + 1;
+	if (argv[*index][length] == '\0' && *index + 1 < argc && *argv[*index + 1])
+		return argv[++*index];
+	if (argv[*index][length] == '\0' || argv[*index][length] == '=')
+		*missing = flag;
+	return NULL;
+}
+
+/* Returns -1 to go on, or the exit status. */
+static int parse(struct report_options *options, int argc, char **argv)
+{
+	const char *format = getenv("SLOWRANK_FORMAT"), *output = getenv("SLOWRANK_OUTPUT");
+	bool only_names = false;
+
+	for (int i = 1; i < argc; i++) {
+		const char *missing = NULL, *value;
+
+		if (only_names || argv[i][0] != '-' || !argv[i][1]) {
+			if (options->record)
+				return complain("one record at a time, not also", argv[i]);
+			options->record = argv[i];
+			continue;
+		}
+		if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
+			fputs(usage, stdout);
+			return STATUS_OK;
+		}
+		if (strcmp(argv[i], "--") == 0) {
+			only_names = true;
+		} else if ((value = option_value("--format", argc, argv, &i, &missing))) {
+			format = value;
+		} else if ((value = option_value("--output", argc, argv, &i, &missing)) ||
+			   (value = option_value("-o", argc, argv, &i, &missing))) {
+			output = value;
+		} else if (missing) {
+			return complain("a value is missing after", missing);
+		} else {
+			return complain("no option", argv[i]);
+		}
+	}
+	if (!options->record)
+		return complain("name the record to read", NULL);
+	if (format && *format && !parse_format(options, format))
+		return complain("the format is text or json, not", format);
+	if (output && *output && strcmp(output, "-") != 0)
+		options->output = output;
+	return -1;
+}
+
+static void explain_end(
+	const char *path, int error, const struct record_reader *reader, struct replay *replay)
+{
+	struct record_reader_state state;
+
+	record_reader_get_state(reader, &state);
+	replay->incomplete = true;
+	if (error == -EBADMSG)
+		fprintf(stderr,
+			"slowrank report: %s is cut short (or still being written): this is what "
+			"its %" PRIu64 " whole frames say\n",
+			path, state.frames);
+	else if (error != -ENODATA)
+		fprintf(stderr,
+			"slowrank report: %s cannot be read any further (%s): this is what its "
+			"first %" PRIu64 " frames say\n",
+			path, strerror(-error), state.frames);
+	else if (state.damaged || state.frames_missing)
+		fprintf(stderr,
+			"slowrank report: %s is damaged in %" PRIu64 " place%s (%" PRIu64
+			" frames are missing): this is what the rest says\n",
+			path, state.damaged, state.damaged == 1 ? "" : "s", state.frames_missing);
+	else if (state.frames_lost)
+		fprintf(stderr,
+			"slowrank report: %" PRIu64
+			" frames could not be written to %s when it was "
+			"recorded (disk full?): this is what the rest says\n",
+			state.frames_lost, path);
+	else
+		replay->incomplete = false;
+}
+
+static void replay_record(const char *path, struct record_reader *reader, struct pipeline *pipeline,
+	struct replay *replay)
+{
+	struct message_reply reply = {0};
+	struct job_ns received;
+	const void *bytes;
+	size_t length;
+	int error;
+
+	for (;;) {
+		error = record_reader_next(reader, &bytes, &length, &received);
+		if (error < 0)
+			break;
+		error = pipeline_push(pipeline, bytes, length, received, &reply);
+		if (error < 0) {
+			fprintf(stderr, "slowrank report: %s: %s\n", path, strerror(-error));
+			replay->failed = true;
+			return;
+		}
+		if (error == PIPELINE_REFUSED && !replay->refused) {
+			fprintf(stderr,
+				"slowrank report: a frame of %s cannot be used (%s): this is what "
+				"the others say\n",
+				path, reply.why);
+			replay->refused = true;
+		}
+	}
+	explain_end(path, error, reader, replay);
+	error = pipeline_finish(pipeline);
+	if (error < 0) {
+		fprintf(stderr, "slowrank report: %s: %s\n", path, strerror(-error));
+		replay->failed = true;
+	}
+}
+
+static int write_report(const struct report_options *options, const struct report_model *model,
+	FILE *out, bool to_file)
+{
+	struct report_text_options text = {.colour = !to_file && report_text_colour_wanted(out)};
+
+	return options->json ? report_json_write(model, out) : report_text_write(model, &text, out);
+}
+
+/* Devices and pipes cannot be replaced by a new file. */
+static bool must_write_in_place(const char *path)
+{
+	struct stat status;
+
+	return stat(path, &status) == 0 && !S_ISREG(status.st_mode);
+}
+
+/* Writes beside the file and renames, so that a reader sees the old report or the whole new one. */
+static int write_file(const struct report_options *options, const struct report_model *model)
+{
+	char temporary[PATH_MAX], *target = realpath(options->output, NULL);
+	const char *path = target ? target : options->output; /* through a link, not over it */
+	mode_t mask = umask(0);
+	int length = snprintf(temporary, sizeof(temporary), "%s.XXXXXX", path);
+	int fd = -1, error = -ENAMETOOLONG;
+	FILE *out = NULL;
+
+	umask(mask);
+	if (length < 0 || (size_t)length >= sizeof(temporary))
+		goto out;
+	fd = must_write_in_place(path) ? open(path, O_WRONLY | O_CLOEXEC)
+				       : mkostemp(temporary, O_CLOEXEC);
+	if (fd < 0 || !(out = fdopen(fd, "w"))) {
+		error = -errno;
+		if (fd >= 0)
+			close(fd);
+		goto out;
+	}
+	error = write_report(options, model, out, true);
+	if (error == 0 && !must_write_in_place(path) && fchmod(fd, 0666 & ~mask) < 0)
+		error = -errno;
+	if (fclose(out) != 0 && error == 0)
+		error = -errno;
+	if (must_write_in_place(path))
+		goto out;
+	if (error == 0 && rename(temporary, path) < 0)
+		error = -errno;
+	if (error < 0)
+		unlink(temporary);
+out:
+	free(target);
+	return error;
+}
+
+static int write_output(const struct report_options *options, const struct report_model *model)
+{
+	int error = options->output ? write_file(options, model)
+				    : write_report(options, model, stdout, false);
+
+	if (error < 0)
+		fprintf(stderr, "slowrank report: cannot write %s: %s\n",
+			options->output ? options->output : "the report", strerror(-error));
+	return error;
+}
+
+int cmd_report(int argc, char **argv)
+{
+	struct report_options options = {0};
+	struct record_reader *reader = NULL;
+	struct pipeline *pipeline = NULL;
+	char why[WIRE_DETAIL_LENGTH_MAX + 1];
+	struct replay replay = {0};
+	struct report_model model;
+	int status = parse(&options, argc, argv);
+
+	if (status >= 0)
+		return status;
+	status = STATUS_BAD;
+	if (record_reader_open(options.record, &reader, why) < 0) {
+		fprintf(stderr, "slowrank report: %s\n", why);
+		return status;
+	}
+	if (pipeline_create(&(struct pipeline_options){0}, &pipeline) < 0) {
+		fprintf(stderr, "slowrank report: out of memory\n");
+		goto out;
+	}
+	replay_record(options.record, reader, pipeline, &replay);
+	if (replay.failed)
+		goto out;
+	model = *pipeline_report(pipeline);
+	model.record_truncated = replay.incomplete;
+	if (write_output(&options, &model) == 0 && !replay.incomplete && !replay.refused)
+		status = STATUS_OK;
+out:
+	pipeline_destroy(pipeline);
+	record_reader_close(reader);
+	return status;
+}

@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/signalfd.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "analysis/version.h"
+#include "coordinator/alert_sink.h"
+#include "coordinator/commands.h"
+#include "coordinator/coordinator_options.h"
+#include "coordinator/listener.h"
+#include "coordinator/pipeline.h"
+#include "coordinator/record/writer.h"
+#include "coordinator/report/json.h"
+#include "coordinator/report/text.h"
+
+enum {
+	LATE_PROBE_MS = 300, /* time for a probe that starts late, once all others are done */
+	LAST_PEER_MS = 2000, /* time for probes to come back, once the parent is gone */
+	PEERS_POLL_MS = 200, /* how often peers are counted, once the parent is gone */
+	EXIT_BAD_USAGE = 2,
+};
+
+/*
+ * The listener's thread owns pipeline, record and sink from when gate opens until the listener
+ * is destroyed; the main thread has them before and after. In between, only the atomics and
+ * wake_fd are shared.
+ */
+struct coordinator {
+	struct coordinator_options options;
+	pthread_mutex_t gate; /* held until the outputs are open */
+	bool open;
+	struct pipeline *pipeline;
+	struct record_writer *record;
+	struct alert_sink *sink;
+	struct listener *listener;
+	int record_error; /* the newest one told to the user */
+	int signal_fd;
+	int parent_fd;
+	int wake_fd; /* an eventfd: complete has changed */
+	atomic_bool complete;
+	atomic_int_least64_t last_request_ns;
+};
+
+static int64_t clock_ns(clockid_t clock)
+{
+	struct timespec now;
+
+	clock_gettime(clock, &now);
+	return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
+}
+
+static void on_verdict(void *context, enum verdict_event event, const struct verdict *verdict)
+{
+	struct coordinator *coordinator = context;
+
+	alert_sink_verdict(
+		coordinator->sink, event, verdict, pipeline_report(coordinator->pipeline));
+}
+
+/* A frame that cannot be kept is told once for each reason; the job and the alerts go on. */
+static void record_frame(
+	struct coordinator *coordinator, const void *bytes, size_t length, struct job_ns received)
+{
+	int error = record_writer_append(coordinator->record, bytes, length, received);
+
+	if (!error || error == coordinator->record_error)
+		return;
+	coordinator->record_error = error;
+	fprintf(stderr, "slowrank: cannot write the record %s: %s; the job and alerts go on\n",
+		coordinator->options.record, strerror(-error));
+}
+
+static int on_request(void *context, const void *bytes, size_t length, struct job_ns received,
+	struct message_reply *reply)
+{
+	struct coordinator *coordinator = context;
+	bool open, complete;
+	int result;
+
+	pthread_mutex_lock(&coordinator->gate);
+	open = coordinator->open;
+	pthread_mutex_unlock(&coordinator->gate);
+	if (!open)
+		return -ECANCELED;
+	result = pipeline_push(coordinator->pipeline, bytes, length, received, reply);
+	if (result < 0)
+		return result;
+	if (result == PIPELINE_ACCEPTED)
+		record_frame(coordinator, bytes, length, received);
+	complete = pipeline_complete(coordinator->pipeline);
+	atomic_store(&coordinator->last_request_ns, received.value);
+	if (atomic_exchange(&coordinator->complete, complete) != complete)
+		(void)!write(coordinator->wake_fd, &(uint64_t){1}, sizeof(uint64_t));
+	return 0;
+}
+
+/* Signals arrive through a file descriptor; blocked before nng's threads exist, so in them, too. */
+static int catch_signals(struct coordinator *coordinator)
+{
+	sigset_t signals;
+
+	signal(SIGPIPE, SIG_IGN);
+	sigemptyset(&signals);
+	sigaddset(&signals, SIGTERM);
+	sigaddset(&signals, SIGINT);
+	sigaddset(&signals, SIGHUP);
+	if (pthread_sigmask(SIG_BLOCK, &signals, NULL))
+		return -EINVAL;
+	coordinator->signal_fd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
+	coordinator->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	return coordinator->signal_fd < 0 || coordinator->wake_fd < 0 ? -errno : 0;
+}
+
+static int tell(const char *problem)
+{
+	fprintf(stderr, "slowrank coordinator: %s\n", problem);
+	return -EINVAL;
+}
+
+static int open_outputs(struct coordinator *coordinator)
+{
+	const struct coordinator_options *options = &coordinator->options;
+	struct alert_sink_options sink_options = {
+		.text = options->quiet ? NULL : stderr,
+		.json_path = options->alerts,
+		.colour = report_text_colour_wanted(stderr),
+	};
+	struct record_writer_options record_options = {
+		.program = "slowrank " SLOWRANK_VERSION,
+		.created = {clock_ns(CLOCK_MONOTONIC)},
+		.created_unix_ns = clock_ns(CLOCK_REALTIME),
+	};
+	char why[WIRE_DETAIL_LENGTH_MAX + 1];
+	int error = alert_sink_create(&sink_options, &coordinator->sink);
+
+	if (error) {
+		fprintf(stderr, "slowrank coordinator: cannot write alerts to %s: %s\n",
+			options->alerts ? options->alerts : "stderr", strerror(-error));
+		return error;
+	}
+	error = record_writer_create(options->record, &record_options, &coordinator->record, why);
+	return error ? tell(why) : 0;
+}
+
+static int start(struct coordinator *coordinator)
+{
+	const struct coordinator_options *options = &coordinator->options;
+	struct pipeline_options pipeline_options = {
+		.on_verdict = on_verdict, .context = coordinator};
+	struct listener_options listener_options = {.urls = options->urls,
+		.url_count = options->url_count,
+		.on_request = on_request,
+		.context = coordinator};
+	char why[WIRE_DETAIL_LENGTH_MAX + 1];
+	int error;
+
+	if (catch_signals(coordinator))
+		return tell("the kernel gives no more file descriptors");
+	if (options->parent) {
+		coordinator->parent_fd = (int)syscall(SYS_pidfd_open, options->parent, 0);
+		if (coordinator->parent_fd < 0)
+			return tell("--parent names no process that runs");
+	}
+	if (pipeline_create(&pipeline_options, &coordinator->pipeline))
+		return tell("no memory");
+	/* Listen first: where another coordinator is at work, its record must not be emptied. */
+	pthread_mutex_lock(&coordinator->gate);
+	if (listener_create(&listener_options, &coordinator->listener, why))
+		error = tell(why);
+	else
+		error = open_outputs(coordinator);
+	coordinator->open = !error;
+	pthread_mutex_unlock(&coordinator->gate);
+	if (error)
+		return error;
+	if (options->ready_fd >= 0) {
+		if (write(options->ready_fd, "1", 1) != 1)
+			fprintf(stderr, "slowrank coordinator: nobody reads --ready-fd %d\n",
+				options->ready_fd);
+		close(options->ready_fd);
+	} else if (!options->quiet && !options->parent) {
+		for (size_t i = 0; i < options->url_count; i++)
+			fprintf(stderr, "slowrank coordinator: listening at %s\n",
+				listener_url(coordinator->listener, i));
+	}
+	return 0;
+}
+
+static int until_ms(int64_t deadline_ns, int64_t now_ns)
+{
+	return deadline_ns <= now_ns ? 0 : (int)((deadline_ns - now_ns) / 1000000 + 1);
+}
+
+/* How long to wait for the next event, in ms; -1: as long as it takes; 0: it is time to end. */
+static int time_to_wait_ms(struct coordinator *coordinator, bool parent_gone, int64_t *alone_since)
+{
+	int64_t now_ns = clock_ns(CLOCK_MONOTONIC);
+	struct listener_state state;
+
+	if (coordinator->options.exit_when_done && atomic_load(&coordinator->complete))
+		return until_ms(atomic_load(&coordinator->last_request_ns) +
+					LATE_PROBE_MS * INT64_C(1000000),
+			now_ns);
+	if (!parent_gone)
+		return -1;
+	listener_get_state(coordinator->listener, &state);
+	if (state.peers || !*alone_since)
+		*alone_since = now_ns;
+	return now_ns - *alone_since >= LAST_PEER_MS * INT64_C(1000000) ? 0 : PEERS_POLL_MS;
+}
+
+/* Returns when it is time to end. The work happens in the listener's thread. */
+static void wait_for_end(struct coordinator *coordinator)
+{
+	bool parent_gone = false;
+	int64_t alone_since = 0;
+
+	for (;;) {
+		struct pollfd waited[] = {
+			{.fd = coordinator->signal_fd, .events = POLLIN},
+			{.fd = coordinator->wake_fd, .events = POLLIN},
+			{.fd = parent_gone ? -1 : coordinator->parent_fd, .events = POLLIN},
+		};
+		int wait_ms = time_to_wait_ms(coordinator, parent_gone, &alone_since);
+		uint64_t ignored;
+
+		if (wait_ms == 0)
+			return;
+		if (poll(waited, 3, wait_ms) < 0 && errno != EINTR)
+			return;
+		if (waited[0].revents)
+			return;
+		if (waited[1].revents)
+			(void)!read(coordinator->wake_fd, &ignored, sizeof(ignored));
+		if (waited[2].revents)
+			parent_gone = true;
+	}
+}
+
+/* Written beside its place and then renamed, so that a reader sees all of it or none. */
+static int write_json_report(const struct report_model *model, const char *path)
+{
+	char temporary[4096];
+	FILE *file;
+	int error;
+	int length = snprintf(temporary, sizeof(temporary), "%s.%d.tmp", path, (int)getpid());
+
+	if (length < 0 || (size_t)length >= sizeof(temporary))
+		return -ENAMETOOLONG;
+	file = fopen(temporary, "we");
+	if (!file)
+		return -errno;
+	error = report_json_write(model, file);
+	if (fclose(file) && !error)
+		error = -errno;
+	if (!error && rename(temporary, path) < 0)
+		error = -errno;
+	if (error)
+		unlink(temporary);
+	return error;
+}
+
+static void finish_record(struct coordinator *coordinator)
+{
+	struct record_writer_state state;
+	int error;
+
+	record_writer_get_state(coordinator->record, &state);
+	error = record_writer_finish(coordinator->record);
+	coordinator->record = NULL;
+	if (state.frames_lost)
+		fprintf(stderr, "slowrank: the record %s misses %llu of %llu frames\n",
+			coordinator->options.record, (unsigned long long)state.frames_lost,
+			(unsigned long long)(state.frames_lost + state.frames));
+	if (error && error != coordinator->record_error)
+		fprintf(stderr, "slowrank: cannot end the record %s: %s\n",
+			coordinator->options.record, strerror(-error));
+}
+
+/* Everything that came in is analysed; record, report and alerts are completed. */
+static void finish(struct coordinator *coordinator)
+{
+	const struct coordinator_options *options = &coordinator->options;
+	const struct report_model *model;
+	int error;
+
+	listener_destroy(coordinator->listener);
+	coordinator->listener = NULL;
+	error = pipeline_finish(coordinator->pipeline);
+	if (error)
+		fprintf(stderr, "slowrank: the analysis of the last steps failed: %s\n",
+			strerror(-error));
+	finish_record(coordinator);
+	model = pipeline_report(coordinator->pipeline);
+	if (!options->quiet) {
+		struct report_text_options text_options = {
+			.colour = report_text_colour_wanted(stderr)};
+
+		(void)!report_text_write(model, &text_options, stderr);
+	}
+	error = options->report ? write_json_report(model, options->report) : 0;
+	if (error)
+		fprintf(stderr, "slowrank: cannot write the report %s: %s\n", options->report,
+			strerror(-error));
+	if (alert_sink_errors(coordinator->sink))
+		fprintf(stderr, "slowrank: %llu alerts could not be written\n",
+			(unsigned long long)alert_sink_errors(coordinator->sink));
+}
+
+static void close_if_open(int fd)
+{
+	if (fd >= 0)
+		close(fd);
+}
+
+int cmd_coordinator(int argc, char **argv)
+{
+	struct coordinator coordinator = {
+		.gate = PTHREAD_MUTEX_INITIALIZER, .signal_fd = -1, .parent_fd = -1, .wake_fd = -1};
+	char problem[256];
+	int status = EXIT_BAD_USAGE;
+	int result = coordinator_options_parse(&coordinator.options, argc, argv, stdout, problem);
+
+	if (result == 1)
+		return 0;
+	if (result) {
+		fprintf(stderr, "slowrank coordinator: %s; see 'slowrank coordinator --help'\n",
+			problem);
+		return EXIT_BAD_USAGE;
+	}
+	if (start(&coordinator) == 0) {
+		wait_for_end(&coordinator);
+		finish(&coordinator);
+		status = 0;
+	}
+	listener_destroy(coordinator.listener);
+	record_writer_destroy(coordinator.record);
+	alert_sink_destroy(coordinator.sink);
+	pipeline_destroy(coordinator.pipeline);
+	close_if_open(coordinator.signal_fd);
+	close_if_open(coordinator.parent_fd);
+	close_if_open(coordinator.wake_fd);
+	return status;
+}

@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "coordinator/coordinator_options.h"
+
+enum { PROBLEM_LENGTH = 256 };
+
+enum option_kind {
+	OPTION_LISTEN,
+	OPTION_RECORD,
+	OPTION_ALERTS,
+	OPTION_REPORT,
+	OPTION_EXIT_WHEN_DONE,
+	OPTION_PARENT,
+	OPTION_READY_FD,
+	OPTION_QUIET,
+	OPTION_NR
+};
+
+struct option_row {
+	const char *flag;
+	const char *variable;
+	bool is_switch; /* takes no value on the command line */
+};
+
+static const struct option_row rows[OPTION_NR] = {
+	[OPTION_LISTEN] = {"--listen", "SLOWRANK_LISTEN", false},
+	[OPTION_RECORD] = {"--record", "SLOWRANK_RECORD", false},
+	[OPTION_ALERTS] = {"--alerts", "SLOWRANK_ALERTS", false},
+	[OPTION_REPORT] = {"--report", "SLOWRANK_REPORT", false},
+	[OPTION_EXIT_WHEN_DONE] = {"--exit-when-done", "SLOWRANK_EXIT_WHEN_DONE", true},
+	[OPTION_PARENT] = {"--parent", "SLOWRANK_PARENT", false},
+	[OPTION_READY_FD] = {"--ready-fd", "SLOWRANK_READY_FD", false},
+	[OPTION_QUIET] = {"--quiet", "SLOWRANK_QUIET", true},
+};
+
+static const char help[] =
+	"usage: slowrank coordinator --listen URL --record FILE [OPTION...]\n\n"
+	"Collects what the probes of one job see, says who is slow while the job runs, and keeps\n"
+	"the record. 'slowrank run' starts one by itself; start your own to choose its place.\n\n"
+	"  --listen URL       ipc:///path or tcp://address:port; may be given several times\n"
+	"  --record FILE      everything that came in, for 'slowrank report FILE'\n"
+	"  --alerts FILE      append each alert as one JSON line\n"
+	"  --report FILE      write the report as JSON at the end\n"
+	"  --exit-when-done   end when every probe has said that its part of the job is over\n"
+	"  --parent PID       end when this process is gone and no probe is connected any more\n"
+	"  --ready-fd N       write one byte to this file descriptor once probes can connect\n"
+	"  --quiet            no alerts and no report on stderr\n"
+	"  --help             this text\n\n"
+	"Each option has an environment variable: SLOWRANK_LISTEN for --listen, and so on.\n"
+	"SIGTERM or Ctrl-C: analyse what is there, write record and report, and end.\n";
+
+static int parse_number(const char *text, int minimum, int *number)
+{
+	char *end;
+	long value;
+
+	errno = 0;
+	value = strtol(text, &end, 10);
+	if (errno || end == text || *end || value < minimum || value > INT32_MAX)
+		return -EINVAL;
+	*number = (int)value;
+	return 0;
+}
+
+static bool is_true(const char *text)
+{
+	return strcmp(text, "0") != 0;
+}
+
+/* Takes one value, from the command line or the environment. name: how the user knows it. */
+static int set_option(struct coordinator_options *options, enum option_kind kind, const char *value,
+	const char *name, char *problem)
+{
+	int error = 0;
+
+	switch (kind) {
+	case OPTION_LISTEN:
+		if (options->url_count == LISTENER_URLS_MAX) {
+			snprintf(problem, PROBLEM_LENGTH, "more than %d times --listen",
+				LISTENER_URLS_MAX);
+			return -E2BIG;
+		}
+		options->urls[options->url_count++] = value;
+		break;
+	case OPTION_RECORD:
+		options->record = value;
+		break;
+	case OPTION_ALERTS:
+		options->alerts = value;
+		break;
+	case OPTION_REPORT:
+		options->report = value;
+		break;
+	case OPTION_EXIT_WHEN_DONE:
+		options->exit_when_done = is_true(value);
+		break;
+	case OPTION_PARENT:
+		error = parse_number(value, 1, &options->parent);
+		break;
+	case OPTION_READY_FD:
+		error = parse_number(value, 0, &options->ready_fd);
+		break;
+	case OPTION_QUIET:
+		options->quiet = is_true(value);
+		break;
+	case OPTION_NR:
+		break;
+	}
+	if (error)
+		snprintf(problem, PROBLEM_LENGTH, "'%.100s' is no value for %s", value, name);
+	return error;
+}
+
+static int read_environment(struct coordinator_options *options, char *problem)
+{
+	int error = 0;
+
+	for (int kind = 0; kind < OPTION_NR && !error; kind++) {
+		const char *value = getenv(rows[kind].variable);
+
+		if (value && *value)
+			error = set_option(options, (enum option_kind)kind, value,
+				rows[kind].variable, problem);
+	}
+	return error;
+}
+
+/* The row of "--flag" or "--flag=value", or OPTION_NR. */
+static enum option_kind find_row(const char *word, size_t length)
+{
+	int kind = 0;
+
+	while (kind < OPTION_NR &&
+		(strlen(rows[kind].flag) != length || strncmp(word, rows[kind].flag, length) != 0))
+		kind++;
+	return (enum option_kind)kind;
+}
+
+static int take_word(struct coordinator_options *options, int argc, char **argv, int *index,
+	bool *listen_given, char *problem)
+{
+	const char *word = argv[*index];
+	size_t length = strcspn(word, "=");
+	const char *value = word[length] ? word + length + 1 : NULL;
+	enum option_kind kind = find_row(word, length);
+
+	if (kind == OPTION_NR || (value && rows[kind].is_switch)) {
+		snprintf(problem, PROBLEM_LENGTH, "no option '%.100s'", word);
+		return -EINVAL;
+	}
+	if (rows[kind].is_switch)
+		value = "1";
+	else if (!value && *index + 1 < argc)
+		value = argv[++*index];
+	if (!value || !*value) {
+		snprintf(problem, PROBLEM_LENGTH, "a value is missing after %s", rows[kind].flag);
+		return -EINVAL;
+	}
+	if (kind == OPTION_LISTEN && !*listen_given) {
+		*listen_given = true;
+		options->url_count = 0; /* the command line replaces the environment */
+	}
+	return set_option(options, kind, value, rows[kind].flag, problem);
+}
+
+int coordinator_options_parse(
+	struct coordinator_options *options, int argc, char **argv, FILE *out, char problem[256])
+{
+	bool listen_given = false;
+	int error;
+
+	*options = (struct coordinator_options){.ready_fd = -1};
+	for (int i = 1; i < argc; i++) {
+		if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
+			fputs(help, out);
+			return 1;
+		}
+	}
+	error = read_environment(options, problem);
+	for (int i = 1; i < argc && !error; i++)
+		error = take_word(options, argc, argv, &i, &listen_given, problem);
+	if (error)
+		return -EINVAL;
+	if (!options->url_count) {
+		snprintf(problem, PROBLEM_LENGTH,
+			"say where to listen: --listen ipc:///path or --listen tcp://address:port");
+		return -EINVAL;
+	}
+	if (!options->record) {
+		snprintf(problem, PROBLEM_LENGTH, "say where to keep the record: --record FILE");
+		return -EINVAL;
+	}
+	return 0;
+}

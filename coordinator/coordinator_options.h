@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Options of `slowrank coordinator`: the command line first, then SLOWRANK_... variables, then
+ * defaults. Parsed once, then read-only. Strings point into argv or the environment.
+ */
+#ifndef SLOWRANK_COORDINATOR_COORDINATOR_OPTIONS_H
+#define SLOWRANK_COORDINATOR_COORDINATOR_OPTIONS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+
+#include "coordinator/listener.h"
+
+struct coordinator_options {
+	const char *urls[LISTENER_URLS_MAX]; /* to listen at */
+	size_t url_count;
+	const char *record;
+	const char *alerts; /* JSON lines, or NULL */
+	const char *report; /* JSON report, or NULL */
+	bool exit_when_done;
+	bool quiet;
+	int parent;   /* process id; 0 = none */
+	int ready_fd; /* -1 = none */
+};
+
+/*
+ * Returns 0; 1 when --help was asked for: the text is on out; -EINVAL: problem holds one line
+ * that says what is wrong and what to do.
+ */
+int coordinator_options_parse(struct coordinator_options *options, int argc, char **argv, FILE *out,
+	char problem[256]) __attribute__((warn_unused_result));
+
+#endif

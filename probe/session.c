@@ -167,13 +167,14 @@ void session_destroy(struct session *session)
 	free(session);
 }
 
-static void attach_files(struct session *session, const struct library_file *files, size_t count)
+static void attach_files(
+	struct session *session, const struct library_file *files, size_t count, bool in_use)
 {
 	size_t skipped;
 
 	/* What could not be attached is kept by the source, and told in the coverage. */
 	for (size_t i = 0; session->bpf && i < count; i++) {
-		if (bpf_source_attach_library(session->bpf, &files[i], &skipped) < 0)
+		if (bpf_source_attach_library(session->bpf, &files[i], in_use, &skipped) < 0)
 			continue;
 	}
 }
@@ -184,7 +185,7 @@ void session_prepare_command(struct session *session, char *const argv[])
 	size_t count = 0;
 
 	if (session->bpf && library_find_for_command(argv, files, LIBRARIES_MAX, &count) == 0)
-		attach_files(session, files, count);
+		attach_files(session, files, count, false);
 }
 
 /* Looks at what a process has mapped; false when it is gone. */
@@ -195,7 +196,7 @@ static bool look_at(struct session *session, pid_t pid)
 	int result = library_find_in_process(pid, files, LIBRARIES_MAX, &count);
 
 	if (result == 0)
-		attach_files(session, files, count);
+		attach_files(session, files, count, true);
 	return result != -ESRCH;
 }
 

@@ -18,6 +18,7 @@
 #include "probe/attach/collective_table.h"
 #include "probe/attach/first_opcode.h"
 #include "probe/attach/symbols.h"
+#include "probe/sources/uprobe_link.h"
 #include "ranks.skel.h"
 
 enum {
@@ -29,22 +30,28 @@ enum {
 	MINOR_FAULT_PERIOD = 8,
 };
 
+/* A library file: where its symbols lie, and the uprobes there. */
 struct attached_file {
 	uint64_t device, inode;
-	int symbol_count;
-	size_t skipped;
+	bool in_use; /* a process of the job maps it */
+	char path[LIBRARY_PATH_LENGTH];
+	size_t place_count, return_count, refused_count;
+	struct uprobe_place *places; /* of all rows, then of those that are hooked at return too */
+	struct uprobe_place *returns;
+	struct uprobe_link at_call, at_return;
 };
 
 struct bpf_source {
 	struct ranks_bpf *skeleton;
 	struct ring_buffer *ring;
+	bool multi; /* uprobe_multi links */
+	bool paused;
 	bool sched, faults, wanted_collectives, wanted_sched, wanted_faults;
 	char why_sched[WIRE_DETAIL_LENGTH_MAX + 1], why_faults[WIRE_DETAIL_LENGTH_MAX + 1];
 	char why_collectives[WIRE_DETAIL_LENGTH_MAX + 1];
 	uint64_t malformed;
 	void (*on_event)(void *context, const struct event_header *event);
 	void *context;
-	size_t symbol_count, refused_count;
 	size_t file_count;
 	struct attached_file files[FILES_MAX];
 	size_t link_count, link_capacity;
@@ -82,8 +89,8 @@ static void write_rows(struct ranks_bpf *skeleton)
 }
 
 /* Opens and loads with or without the optional programs. */
-static int load(struct bpf_source *source, const struct bpf_source_options *options, bool sched,
-	bool faults)
+static int load(struct bpf_source *source, const struct bpf_source_options *options, bool multi,
+	bool sched, bool faults)
 {
 	struct ranks_bpf *skeleton = ranks_bpf__open();
 	int result;
@@ -100,6 +107,12 @@ static int load(struct bpf_source *source, const struct bpf_source_options *opti
 	bpf_program__set_autoload(skeleton->progs.on_switch, sched);
 	bpf_program__set_autoload(skeleton->progs.on_fault_start, faults);
 	bpf_program__set_autoload(skeleton->progs.on_minor_fault, faults);
+	if (multi) {
+		bpf_program__set_expected_attach_type(
+			skeleton->progs.on_call, (enum bpf_attach_type)UPROBE_ATTACH_TYPE_MULTI);
+		bpf_program__set_expected_attach_type(
+			skeleton->progs.on_return, (enum bpf_attach_type)UPROBE_ATTACH_TYPE_MULTI);
+	}
 	result = ranks_bpf__load(skeleton);
 	if (result < 0) {
 		ranks_bpf__destroy(skeleton);
@@ -218,6 +231,31 @@ static int on_record(void *context, void *data, size_t length)
 	return 0;
 }
 
+/* Loads all that the kernel takes: with fewer programs, and without uprobe_multi, if need be. */
+static int load_best(struct bpf_source *source, const struct bpf_source_options *options)
+{
+	int error;
+
+	source->multi = true;
+	error = load(source, options, true, source->sched, source->faults);
+	if (error < 0 && error != -EPERM) {
+		source->multi = false;
+		error = load(source, options, false, source->sched, source->faults);
+	}
+	if (error < 0 && error != -EPERM && source->faults) {
+		snprintf(source->why_faults, sizeof(source->why_faults),
+			"counts only, no times: %.200s", last_complaint);
+		source->faults = false;
+		error = load(source, options, false, source->sched, false);
+	}
+	if (error < 0 && error != -EPERM && source->sched) {
+		snprintf(source->why_sched, sizeof(source->why_sched), "%.200s", last_complaint);
+		source->sched = false;
+		error = load(source, options, false, false, false);
+	}
+	return error;
+}
+
 static int explain(int error, char why[WIRE_DETAIL_LENGTH_MAX + 1])
 {
 	if (!why)
@@ -257,18 +295,7 @@ int bpf_source_create(const struct bpf_source_options *options, struct bpf_sourc
 	source->wanted_collectives = options->collectives;
 	source->sched = source->wanted_sched = options->sched;
 	source->faults = source->wanted_faults = options->faults;
-	error = load(source, options, source->sched, source->faults);
-	if (error < 0 && error != -EPERM && source->faults) {
-		snprintf(source->why_faults, sizeof(source->why_faults),
-			"counts only, no times: %.200s", last_complaint);
-		source->faults = false;
-		error = load(source, options, source->sched, false);
-	}
-	if (error < 0 && error != -EPERM && source->sched) {
-		snprintf(source->why_sched, sizeof(source->why_sched), "%.200s", last_complaint);
-		source->sched = false;
-		error = load(source, options, false, false);
-	}
+	error = load_best(source, options);
 	if (error == 0)
 		error = attach_optional(source);
 	if (error == 0) {
@@ -285,6 +312,12 @@ int bpf_source_create(const struct bpf_source_options *options, struct bpf_sourc
 	return 0;
 }
 
+static void detach_file(struct attached_file *file)
+{
+	uprobe_link_detach(&file->at_call);
+	uprobe_link_detach(&file->at_return);
+}
+
 void bpf_source_destroy(struct bpf_source *source)
 {
 	if (!source)
@@ -293,6 +326,11 @@ void bpf_source_destroy(struct bpf_source *source)
 	for (size_t i = 0; i < source->link_count; i++)
 		bpf_link__destroy(source->links[i]);
 	free(source->links);
+	for (size_t i = 0; i < source->file_count; i++) {
+		detach_file(&source->files[i]);
+		free(source->files[i].places);
+		free(source->files[i].returns);
+	}
 	ranks_bpf__destroy(source->skeleton);
 	free(source);
 }
@@ -305,86 +343,98 @@ int bpf_source_track(struct bpf_source *source, uint32_t pid)
 		bpf_map__fd(source->skeleton->maps.processes), &pid, &nothing, BPF_ANY);
 }
 
-/* Attaches one row at a file offset: entry, and return where the row asks for it. */
-static int attach_row(struct bpf_source *source, const char *path, size_t row, uint64_t offset)
+/*
+ * Attaches entry and return. The returns go first: an entry without its return would leave its
+ * call open.
+ */
+static int attach_file(struct bpf_source *source, struct attached_file *file)
 {
 	struct ranks_bpf *skeleton = source->skeleton;
-	LIBBPF_OPTS(bpf_uprobe_opts, entry, .bpf_cookie = row);
-	LIBBPF_OPTS(bpf_uprobe_opts, leave, .bpf_cookie = row, .retprobe = true);
-	int error = 0;
+	int error = uprobe_link_attach(&file->at_return, skeleton->progs.on_return, source->multi,
+		true, file->path, file->returns, file->return_count);
 
-	/* The return first: an entry without its return would stay open. */
-	if (collective_rows[row].blocking)
-		error = keep(source, bpf_program__attach_uprobe_opts(
-					     skeleton->progs.on_return, -1, path, offset, &leave));
 	if (!error)
-		error = keep(source, bpf_program__attach_uprobe_opts(
-					     skeleton->progs.on_call, -1, path, offset, &entry));
+		error = uprobe_link_attach(&file->at_call, skeleton->progs.on_call, source->multi,
+			false, file->path, file->places, file->place_count);
+	if (error)
+		uprobe_link_detach(&file->at_return);
 	return error;
 }
 
-static int attach_file(
-	struct bpf_source *source, const struct library_file *library, size_t *skipped)
+/* Finds the places of a file's rows; rows that would cost too much are refused. */
+static int find_places(struct bpf_source *source, struct attached_file *file, const char *name)
 {
 	struct symbol_offset *offsets = calloc(collective_row_count, sizeof(*offsets));
-	int attached = 0, error;
+	int error = -ENOMEM;
 
-	*skipped = 0;
-	if (!offsets)
-		return -ENOMEM;
-	error = symbols_find_rows(library->path, offsets);
+	file->places = calloc(collective_row_count, sizeof(*file->places));
+	file->returns = calloc(collective_row_count, sizeof(*file->returns));
+	if (!offsets || !file->places || !file->returns)
+		goto out;
+	error = symbols_find_rows(file->path, offsets);
 	for (size_t row = 0; error == 0 && row < collective_row_count; row++) {
 		uint64_t offset = offsets[row].file_offset;
 		enum opcode_cost cost;
 
 		if (!offsets[row].found)
 			continue;
-		/* Once per communicator or step, ten microseconds do no harm; per call they do. */
+		/* Once per communicator, ten microseconds do no harm; per call they do. */
 		bool frequent = collective_rows[row].kind == ROW_COLLECTIVE ||
 				collective_rows[row].kind == ROW_COMM_CALL;
-		if (first_opcode_read(library->path, &offset, &cost) < 0 ||
+		if (first_opcode_read(file->path, &offset, &cost) < 0 ||
 			(cost == OPCODE_EXPENSIVE && frequent)) {
+			file->refused_count++;
 			snprintf(source->why_collectives, sizeof(source->why_collectives),
 				"%.60s in %.100s starts with an instruction that is expensive to "
 				"probe",
-				collective_rows[row].symbol, library->name);
-			++*skipped;
+				collective_rows[row].symbol, name);
 			continue;
 		}
-		error = attach_row(source, library->path, row, offset);
-		if (error == 0)
-			attached++;
+		struct uprobe_place place = {offset, row};
+		file->places[file->place_count++] = place;
+		if (collective_rows[row].blocking)
+			file->returns[file->return_count++] = place;
 	}
+out:
 	free(offsets);
-	return error < 0 ? error : attached;
+	return error;
 }
 
 int bpf_source_attach_library(
-	struct bpf_source *source, const struct library_file *library, size_t *skipped)
+	struct bpf_source *source, const struct library_file *library, bool in_use, size_t *skipped)
 {
 	struct attached_file *file;
-	int result;
+	int error;
 
 	*skipped = 0;
 	if (!source->wanted_collectives)
 		return 0;
 	for (size_t i = 0; i < source->file_count; i++) {
 		file = &source->files[i];
-		if (file->device == library->device && file->inode == library->inode)
+		if (file->device == library->device && file->inode == library->inode) {
+			file->in_use |= in_use;
 			return 0;
+		}
 	}
 	if (source->file_count == FILES_MAX)
 		return -ENOSPC;
-	result = attach_file(source, library, skipped);
 	file = &source->files[source->file_count++];
-	*file = (struct attached_file){library->device, library->inode, result, *skipped};
-	if (result < 0)
+	*file = (struct attached_file){
+		.device = library->device, .inode = library->inode, .in_use = in_use};
+	snprintf(file->path, sizeof(file->path), "%s", library->path);
+	error = find_places(source, file, library->name);
+	if (!error && !source->paused)
+		error = attach_file(source, file);
+	*skipped = file->refused_count;
+	if (error == -ENOEXEC) /* a script: nothing to attach to */
+		return 0;
+	if (error) {
 		snprintf(source->why_collectives, sizeof(source->why_collectives),
-			"cannot attach to %.120s: %s", library->name, strerror(-result));
-	else
-		source->symbol_count += (size_t)result;
-	source->refused_count += *skipped;
-	return result;
+			"cannot attach to %.120s: %s", library->name, strerror(-error));
+		file->place_count = 0;
+		return error;
+	}
+	return (int)file->place_count;
 }
 
 int bpf_source_poll(struct bpf_source *source,
@@ -419,18 +469,25 @@ size_t bpf_source_states(
 {
 	enum source_state collectives = SOURCE_ON;
 	const char *why = source->why_collectives;
+	size_t symbol_count = 0, refused_count = 0;
 
 	if (capacity < 4)
 		return 0;
+	for (size_t i = 0; i < source->file_count; i++) {
+		symbol_count += source->files[i].in_use ? source->files[i].place_count : 0;
+		refused_count += source->files[i].in_use ? source->files[i].refused_count : 0;
+	}
 	if (!source->wanted_collectives) {
 		collectives = SOURCE_OFF;
 		why = "not asked for";
-	} else if (source->symbol_count == 0) {
+	} else if (symbol_count == 0) {
 		collectives = SOURCE_MISSING;
 		if (!*why)
 			why = "no MPI, NCCL or RCCL library was found in the job";
-	} else if (source->refused_count) {
+	} else if (refused_count) {
 		collectives = SOURCE_DEGRADED;
+	} else {
+		why = "";
 	}
 	put_state(&out[0], "bpf.collectives", collectives, why);
 	enum source_state sched = !source->wanted_sched ? SOURCE_OFF
@@ -450,6 +507,18 @@ size_t bpf_source_states(
 
 int bpf_source_pause(struct bpf_source *source, bool paused)
 {
+	int error = 0;
+
+	if (paused == source->paused)
+		return 0;
+	source->paused = paused;
 	__atomic_store_n(&source->skeleton->bss->paused, paused, __ATOMIC_RELAXED);
-	return 0;
+	/* A flag alone would leave the traps in place, which are most of the cost. */
+	for (size_t i = 0; i < source->file_count && !error; i++) {
+		if (paused)
+			detach_file(&source->files[i]);
+		else
+			error = attach_file(source, &source->files[i]);
+	}
+	return error;
 }

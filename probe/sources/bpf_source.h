@@ -35,10 +35,11 @@ int bpf_source_track(struct bpf_source *source, uint32_t pid) __attribute__((war
 /*
  * Attaches the table's rows to a library file, once per (device, inode): repeated calls for the
  * same file return 0 at once. Returns the number of symbols attached, or a negative errno.
- * Rows refused (expensive first instruction) or absent are skipped and counted in *skipped.
+ * Rows refused (expensive first instruction) are skipped and counted in *skipped. in_use: a
+ * process of the job maps it (only then it counts for the coverage).
  */
 int bpf_source_attach_library(struct bpf_source *source, const struct library_file *library,
-	size_t *skipped) __attribute__((warn_unused_result));
+	bool in_use, size_t *skipped) __attribute__((warn_unused_result));
 
 /*
  * Delivers pending records, at most about 100,000 of them, in the order of the ring. on_event gets
@@ -56,7 +57,10 @@ uint64_t bpf_source_dropped(const struct bpf_source *source);
 size_t bpf_source_states(
 	const struct bpf_source *source, struct message_source *out, size_t capacity);
 
-/* Switches the uprobes' and tracepoints' work off and on without detaching (for bench/overhead). */
+/*
+ * Detaches the uprobes and rests the other programs, or brings them back (for bench/overhead).
+ * Calls made meanwhile are not counted, so sequence numbers of ranks may differ afterwards.
+ */
 int bpf_source_pause(struct bpf_source *source, bool paused);
 
 #endif

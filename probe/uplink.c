@@ -17,6 +17,7 @@
 enum {
 	SPOOL_BYTES_DEFAULT = 64 * 1024 * 1024,
 	MEMORY_BYTES_DEFAULT = 8 * 1024 * 1024,
+	IPC_PATH_BYTES = 108, /* sun_path of unix(7), with the NUL */
 	REPLIES_MAX = 256,
 	REPLY_BYTES_MAX = 64 * 1024,
 	RECONNECT_MIN_MS = 50,
@@ -314,13 +315,32 @@ static void free_uplink(struct uplink *uplink)
 	free(uplink);
 }
 
+/* nng looks names and ports up in the background, where nobody would learn that they are wrong. */
+static bool url_usable(const char *url)
+{
+	const char *colon;
+	char *end;
+	long port;
+
+	if (!url)
+		return false;
+	if (!strncmp(url, "ipc://", 6))
+		return url[6] && strlen(url + 6) < IPC_PATH_BYTES;
+	if (strncmp(url, "tcp://", 6))
+		return false;
+	colon = strrchr(url + 6, ':');
+	if (!colon || colon == url + 6 || colon[1] < '0' || colon[1] > '9')
+		return false;
+	port = strtol(colon + 1, &end, 10);
+	return !*end && port > 0 && port <= UINT16_MAX;
+}
+
 int uplink_create(const struct uplink_options *options, struct uplink **uplink)
 {
 	struct uplink *made;
 	int error = 0;
 
-	if (!options->url ||
-		(strncmp(options->url, "ipc://", 6) && strncmp(options->url, "tcp://", 6)))
+	if (!url_usable(options->url))
 		return -EINVAL;
 	made = calloc(1, sizeof(*made));
 	if (!made)

@@ -1,0 +1,501 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The uplink against the real listener over ipc: in this process, and in one of its own
+ * (this program again, with "serve URL LOG") that is killed and started again.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+#include <nng/nng.h>
+#include <nng/protocol/reqrep0/rep.h>
+
+#include "coordinator/listener.h"
+#include "probe/uplink.h"
+#include "probe/wire/decode.h"
+#include "tests/unit/wire/random_batch.h"
+
+extern char **environ;
+
+enum { FLUSH_MS = 20000, NUMBERS_MAX = 4096 };
+
+struct service {
+	size_t count;
+	uint64_t numbers[NUMBERS_MAX]; /* of the batches, in the order they came */
+	struct message_batch last;     /* its fields; without its arrays */
+	bool refuse;
+	int delay_ms;
+	int log_fd; /* -1, or where each number goes as 8 bytes */
+};
+
+static void sleep_ms(int time_ms)
+{
+	struct timespec time = {time_ms / 1000, time_ms % 1000 * 1000000L};
+
+	nanosleep(&time, NULL);
+}
+
+static struct host_ns host_now(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (struct host_ns){now.tv_sec * INT64_C(1000000000) + now.tv_nsec};
+}
+
+static int serve(void *context, const void *bytes, size_t length, struct job_ns received,
+	struct message_reply *reply)
+{
+	struct service *service = context;
+	struct message_batch *batch;
+
+	(void)received;
+	if (wire_decode_batch(bytes, length, &batch, reply->why))
+		return 0;
+	if (service->count < NUMBERS_MAX)
+		service->numbers[service->count++] = batch->number;
+	if (service->log_fd >= 0 && write(service->log_fd, &batch->number, 8) != 8)
+		abort();
+	service->last = *batch;
+	reply->probe_id = batch->probe_id;
+	reply->number = batch->number;
+	reply->accepted = !service->refuse;
+	if (service->refuse)
+		snprintf(reply->why, sizeof(reply->why), "this job is not welcome");
+	message_batch_destroy(batch);
+	sleep_ms(service->delay_ms);
+	return 0;
+}
+
+static struct listener *listen_at(struct service *service, const char *url)
+{
+	const char *urls[] = {url};
+	struct listener_options options = {
+		.urls = urls, .url_count = 1, .on_request = serve, .context = service};
+	struct listener *listener = NULL;
+	char why[WIRE_DETAIL_LENGTH_MAX + 1];
+
+	if (listener_create(&options, &listener, why)) {
+		fprintf(stderr, "%s\n", why);
+		abort();
+	}
+	return listener;
+}
+
+static void ipc_url(char url[64])
+{
+	snprintf(url, 64, "ipc:///tmp/slowrank-uplink-%d", (int)getpid());
+}
+
+/* One batch with something in it; sample_count sets its size. */
+static int send(struct uplink *uplink, uint64_t number, size_t sample_count)
+{
+	struct metric_sample samples[200];
+	struct message_batch batch = {
+		.probe_id = 77, .number = number, .sample_count = sample_count, .samples = samples};
+
+	for (size_t i = 0; i < sample_count; i++)
+		samples[i] = (struct metric_sample){.rank = 1,
+			.metric = METRIC_PROCESS_CPU_NS,
+			.time = host_now(),
+			.value = (int64_t)(number << 20)};
+	return uplink_send(uplink, &batch, host_now());
+}
+
+static struct uplink *connect_to(const char *url)
+{
+	struct uplink_options options = {.url = url, .spool_path = "/tmp"};
+	struct uplink *uplink = NULL;
+
+	assert_int_equal(uplink_create(&options, &uplink), 0);
+	return uplink;
+}
+
+/* Every number from 0 to count - 1 came, in order; doubles only of the newest one. */
+static void check_numbers(const uint64_t *numbers, size_t length, uint64_t count)
+{
+	uint64_t next = 0;
+
+	for (size_t i = 0; i < length; i++) {
+		assert_true(numbers[i] == next || (next > 0 && numbers[i] == next - 1));
+		if (numbers[i] == next)
+			next++;
+	}
+	assert_int_equal(next, count);
+}
+
+static void test_coordinator_starts_later(void **state)
+{
+	struct service service = {.log_fd = -1};
+	struct listener *listener;
+	struct uplink_state found;
+	struct uplink *uplink;
+	char url[64];
+
+	(void)state;
+	ipc_url(url);
+	uplink = connect_to(url);
+	for (uint64_t i = 0; i < 50; i++)
+		assert_int_equal(send(uplink, i, 20), 0);
+	assert_int_equal(uplink_flush(uplink, 50), -ETIMEDOUT);
+	uplink_get_state(uplink, &found);
+	assert_false(found.connected);
+	assert_int_equal(found.batches_pending, 50);
+	listener = listen_at(&service, url);
+	assert_int_equal(uplink_flush(uplink, FLUSH_MS), 0);
+	uplink_get_state(uplink, &found);
+	assert_true(found.connected);
+	assert_int_equal(found.batches_acknowledged, 50);
+	assert_int_equal(found.batches_pending, 0);
+	assert_int_equal(found.batches_lost, 0);
+	assert_true(found.bytes_sent > 0);
+	listener_destroy(listener);
+	check_numbers(service.numbers, service.count, 50);
+	uplink_destroy(uplink);
+}
+
+static pid_t start_server(const char *url, const char *log)
+{
+	char *const arguments[] = {"test_uplink", "serve", (char *)url, (char *)log, NULL};
+	pid_t pid;
+
+	assert_int_equal(posix_spawn(&pid, "/proc/self/exe", NULL, NULL, arguments, environ), 0);
+	return pid;
+}
+
+/* SIGKILL between and during exchanges, a pause, and a new coordinator at the same place. */
+static void test_coordinator_is_killed_and_restarted(void **state)
+{
+	char url[64], log[] = "/tmp/slowrank-uplink-log-XXXXXX";
+	static uint64_t numbers[NUMBERS_MAX];
+	int log_fd = mkstemp(log);
+	struct uplink_state found;
+	struct uplink *uplink;
+	uint64_t number = 0;
+	ssize_t length;
+
+	(void)state;
+	ipc_url(url);
+	uplink = connect_to(url);
+	for (int life = 0; life < 4; life++) {
+		pid_t pid = start_server(url, log);
+
+		for (int i = 0; i < 60; i++) {
+			assert_int_equal(send(uplink, number++, 20), 0);
+			sleep_ms(3);
+		}
+		kill(pid, SIGKILL);
+		assert_int_equal(waitpid(pid, NULL, 0), pid);
+		for (int i = 0; i < 10; i++) /* nobody there */
+			assert_int_equal(send(uplink, number++, 20), 0);
+	}
+	pid_t pid = start_server(url, log);
+
+	assert_int_equal(uplink_flush(uplink, FLUSH_MS), 0);
+	uplink_get_state(uplink, &found);
+	assert_int_equal(found.batches_acknowledged, number);
+	assert_int_equal(found.batches_lost, 0);
+	uplink_destroy(uplink);
+	kill(pid, SIGTERM);
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+	length = read(log_fd, numbers, sizeof(numbers));
+	assert_true(length > 0);
+	check_numbers(numbers, (size_t)length / 8, number);
+	close(log_fd);
+	unlink(log);
+	unlink(url + strlen("ipc://"));
+}
+
+/* Memory full, then the spool, then losses: the oldest are kept, and all are accounted for. */
+static void test_spool_and_overflow(void **state)
+{
+	struct service service = {.log_fd = -1};
+	struct uplink_options options = {
+		.spool_path = "/tmp", .spool_bytes_max = 60000, .memory_bytes_max = 10000};
+	uint64_t taken = 0, refused = 0;
+	struct listener *listener;
+	struct uplink_state found;
+	struct uplink *uplink;
+	char url[64];
+
+	(void)state;
+	ipc_url(url);
+	options.url = url;
+	assert_int_equal(uplink_create(&options, &uplink), 0);
+	for (uint64_t i = 0; i < 300; i++) {
+		int error = send(uplink, taken, 40);
+
+		assert_true(error == 0 || error == -ENOBUFS);
+		taken += error == 0;
+		refused += error != 0;
+		assert_true(refused == 0 || error != 0); /* once full, it stays full */
+	}
+	uplink_get_state(uplink, &found);
+	assert_int_equal(found.batches_lost, refused);
+	assert_int_equal(found.batches_pending, taken);
+	assert_true(refused > 50);
+	assert_true(found.batches_spooled > 50 && found.batches_spooled < taken);
+	listener = listen_at(&service, url);
+	assert_int_equal(uplink_flush(uplink, FLUSH_MS), 0);
+	assert_int_equal(send(uplink, taken, 40), 0); /* there is room again */
+	assert_int_equal(uplink_flush(uplink, FLUSH_MS), 0);
+	uplink_get_state(uplink, &found);
+	assert_int_equal(found.batches_acknowledged, taken + 1);
+	listener_destroy(listener);
+	check_numbers(service.numbers, service.count, taken + 1);
+	uplink_destroy(uplink);
+}
+
+/* A slow coordinator: the caller goes on, the order stays, batches pass through the spool. */
+static void test_slow_coordinator(void **state)
+{
+	struct service service = {.log_fd = -1, .delay_ms = 2};
+	struct uplink_options options = {.spool_path = "/tmp", .memory_bytes_max = 3000};
+	struct listener *listener;
+	struct uplink_state found;
+	struct uplink *uplink;
+	char url[64];
+
+	(void)state;
+	ipc_url(url);
+	options.url = url;
+	listener = listen_at(&service, url);
+	assert_int_equal(uplink_create(&options, &uplink), 0);
+	for (uint64_t i = 0; i < 400; i++) {
+		assert_int_equal(send(uplink, i, 20), 0);
+		if (i % 10 == 0)
+			sleep_ms(5);
+	}
+	assert_int_equal(uplink_flush(uplink, FLUSH_MS), 0);
+	uplink_get_state(uplink, &found);
+	assert_true(found.batches_spooled > 0);
+	listener_destroy(listener);
+	check_numbers(service.numbers, service.count, 400);
+	uplink_destroy(uplink);
+}
+
+static void test_replies_and_stamps(void **state)
+{
+	struct service service = {.log_fd = -1};
+	struct message_reply replies[2], more;
+	struct listener *listener;
+	struct uplink *uplink;
+	struct host_ns before = host_now();
+	char url[64];
+
+	(void)state;
+	ipc_url(url);
+	listener = listen_at(&service, url);
+	uplink = connect_to(url);
+	for (uint64_t i = 0; i < 2; i++) {
+		assert_int_equal(send(uplink, i, 1), 0);
+		assert_int_equal(uplink_flush(uplink, FLUSH_MS), 0);
+		assert_true(uplink_take_reply(uplink, &replies[i]));
+		assert_int_equal(replies[i].number, i);
+		assert_int_equal(replies[i].probe_id, 77);
+		assert_true(replies[i].accepted);
+		assert_false(uplink_take_reply(uplink, &more));
+		if (i == 0) {
+			assert_int_equal(service.last.previous_sent.value, 0);
+			assert_int_equal(service.last.previous_reply_received.value, 0);
+		}
+	}
+	/* The second batch tells of the first exchange: four stamps of one clock here, in order. */
+	assert_true(before.value <= service.last.previous_sent.value);
+	assert_true(service.last.previous_sent.value <= service.last.previous_received.value);
+	assert_int_equal(service.last.previous_received.value, replies[0].received.value);
+	assert_int_equal(service.last.previous_reply_sent.value, replies[0].reply_sent.value);
+	assert_true(service.last.previous_reply_sent.value <=
+		    service.last.previous_reply_received.value);
+	assert_true(service.last.previous_reply_received.value <= service.last.sent.value);
+	uplink_destroy(uplink);
+	listener_destroy(listener);
+}
+
+static void test_refusal_is_kept(void **state)
+{
+	struct service service = {.log_fd = -1, .refuse = true};
+	struct listener *listener;
+	struct uplink_state found;
+	struct uplink *uplink;
+	char url[64];
+
+	(void)state;
+	ipc_url(url);
+	listener = listen_at(&service, url);
+	uplink = connect_to(url);
+	assert_int_equal(send(uplink, 0, 1), 0);
+	assert_int_equal(uplink_flush(uplink, FLUSH_MS), 0);
+	uplink_get_state(uplink, &found);
+	assert_string_equal(found.refused, "this job is not welcome");
+	assert_int_equal(found.batches_lost, 1);
+	assert_int_equal(found.batches_acknowledged, 0);
+	uplink_destroy(uplink);
+	listener_destroy(listener);
+}
+
+/* Somebody answers who is no coordinator of this version: said once, and not tried forever. */
+static void test_answer_that_cannot_be_read(void **state)
+{
+	struct uplink_state found;
+	struct uplink *uplink;
+	nng_socket socket;
+	nng_msg *message;
+	char url[64];
+
+	(void)state;
+	ipc_url(url);
+	assert_int_equal(nng_rep0_open(&socket), 0);
+	assert_int_equal(nng_listen(socket, url, NULL, 0), 0);
+	uplink = connect_to(url);
+	assert_int_equal(send(uplink, 0, 1), 0);
+	assert_int_equal(nng_recvmsg(socket, &message, 0), 0);
+	nng_msg_clear(message);
+	nng_msg_append(message, "\x92\x02\x09", 3); /* a reply of wire version 9 */
+	assert_int_equal(nng_sendmsg(socket, message, 0), 0);
+	assert_int_equal(uplink_flush(uplink, FLUSH_MS), 0);
+	uplink_get_state(uplink, &found);
+	assert_non_null(strstr(found.refused, "wire version 9"));
+	assert_int_equal(found.batches_lost, 1);
+	uplink_destroy(uplink);
+	nng_close(socket);
+}
+
+static void test_replies_nobody_takes(void **state)
+{
+	struct service service = {.log_fd = -1};
+	struct message_reply reply;
+	struct listener *listener;
+	struct uplink_state found;
+	struct uplink *uplink;
+	uint64_t expected = 300 - 256;
+	char url[64];
+
+	(void)state;
+	ipc_url(url);
+	listener = listen_at(&service, url);
+	uplink = connect_to(url);
+	for (uint64_t i = 0; i < 300; i++)
+		assert_int_equal(send(uplink, i, 1), 0);
+	assert_int_equal(uplink_flush(uplink, FLUSH_MS), 0);
+	uplink_get_state(uplink, &found);
+	assert_int_equal(found.replies_dropped, expected);
+	while (uplink_take_reply(uplink, &reply))
+		assert_int_equal(reply.number, expected++);
+	assert_int_equal(expected, 300);
+	uplink_destroy(uplink);
+	listener_destroy(listener);
+}
+
+static void test_batch_that_cannot_be_encoded(void **state)
+{
+	struct message_rank rank = {.rank = STEP_RANK_UNKNOWN};
+	struct message_batch batch = {.rank_count = 1, .ranks = &rank};
+	struct uplink_state found;
+	struct uplink *uplink;
+	char url[64];
+
+	(void)state;
+	ipc_url(url);
+	uplink = connect_to(url);
+	assert_int_equal(uplink_send(uplink, &batch, host_now()), -EINVAL);
+	uplink_get_state(uplink, &found);
+	assert_int_equal(found.batches_lost, 1);
+	assert_int_equal(found.batches_pending, 0);
+	assert_int_equal(uplink_flush(uplink, 0), 0);
+	uplink_destroy(uplink);
+}
+
+/* With batches on their way and nobody there: destroying neither hangs nor leaks. */
+static void test_destroy_in_the_middle(void **state)
+{
+	struct service service = {.log_fd = -1, .delay_ms = 20};
+	struct listener *listener;
+	struct uplink *uplink;
+	char url[64];
+
+	(void)state;
+	ipc_url(url);
+	uplink = connect_to(url);
+	for (uint64_t i = 0; i < 10; i++)
+		assert_int_equal(send(uplink, i, 100), 0);
+	uplink_destroy(uplink);
+	listener = listen_at(&service, url);
+	for (int round = 0; round < 10; round++) {
+		uplink = connect_to(url);
+		for (uint64_t i = 0; i < 10; i++)
+			assert_int_equal(send(uplink, i, 100), 0);
+		sleep_ms(round * 5);
+		uplink_destroy(uplink);
+	}
+	listener_destroy(listener);
+	uplink_destroy(NULL);
+}
+
+static void test_bad_urls(void **state)
+{
+	static const char *const urls[] = {NULL, "", "localhost:5000", "http://localhost",
+		"inproc://x", "tcp://localhost:nonsense", "tcp://localhost", "tcp://:5000",
+		"tcp://localhost:0", "tcp://localhost:65536", "tcp://localhost:80x", "ipc://"};
+	struct uplink_options options = {0};
+	struct uplink *uplink = NULL;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(urls) / sizeof(urls[0]); i++) {
+		options.url = urls[i];
+		assert_int_equal(uplink_create(&options, &uplink), -EINVAL);
+		assert_null(uplink);
+	}
+}
+
+static int run_server(const char *url, const char *log)
+{
+	struct service service = {.log_fd = open(log, O_WRONLY | O_APPEND)};
+	struct listener *listener = listen_at(&service, url);
+	sigset_t signals;
+	int received;
+
+	sigemptyset(&signals);
+	sigaddset(&signals, SIGTERM);
+	sigwait(&signals, &received);
+	listener_destroy(listener);
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_coordinator_starts_later),
+		cmocka_unit_test(test_coordinator_is_killed_and_restarted),
+		cmocka_unit_test(test_spool_and_overflow),
+		cmocka_unit_test(test_slow_coordinator),
+		cmocka_unit_test(test_replies_and_stamps),
+		cmocka_unit_test(test_refusal_is_kept),
+		cmocka_unit_test(test_answer_that_cannot_be_read),
+		cmocka_unit_test(test_replies_nobody_takes),
+		cmocka_unit_test(test_batch_that_cannot_be_encoded),
+		cmocka_unit_test(test_destroy_in_the_middle),
+		cmocka_unit_test(test_bad_urls),
+	};
+	sigset_t signals;
+
+	sigemptyset(&signals);
+	sigaddset(&signals, SIGTERM);
+	if (argc == 4 && strcmp(argv[1], "serve") == 0) {
+		sigprocmask(SIG_BLOCK, &signals, NULL);
+		return run_server(argv[2], argv[3]);
+	}
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -2,20 +2,12 @@
 #include "analysis/judge.h"
 
 #include <errno.h>
+#include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "analysis/blame.h"
-#include "analysis/whatif.h"
-
-struct judge {
-	struct judge_options options;
-	struct blame blame;
-	struct whatif whatif;
-	struct judge_rank_totals *totals;
-	size_t total_capacity;
-	struct job_totals job;
-};
+#include "analysis/judge_internal.h"
 
 int judge_create(const struct judge_options *options, struct judge **result)
 {
@@ -23,6 +15,11 @@ int judge_create(const struct judge_options *options, struct judge **result)
 
 	if (!judge)
 		return -ENOMEM;
+	judge->comm = calloc(1, sizeof(*judge->comm));
+	if (!judge->comm) {
+		free(judge);
+		return -ENOMEM;
+	}
 	judge->options = *options;
 	blame_init(&judge->blame);
 	whatif_init(&judge->whatif);
@@ -34,75 +31,305 @@ void judge_destroy(struct judge *judge)
 {
 	if (!judge)
 		return;
+	for (size_t r = 0; r < judge->rank_capacity; r++)
+		free(judge->ranks[r].evidence);
 	blame_fini(&judge->blame);
 	whatif_fini(&judge->whatif);
-	free(judge->totals);
+	free(judge->comm);
+	free(judge->healed);
+	free(judge->ranks);
+	free(judge->scratch);
+	free(judge->verdicts);
 	free(judge);
+}
+
+static int get_rank(struct judge *judge, uint32_t rank, struct rank_state **state)
+{
+	if (rank >= STEP_RANK_COUNT_MAX)
+		return -EINVAL;
+	if (rank >= judge->rank_capacity) {
+		size_t capacity = judge->rank_capacity ? judge->rank_capacity : 16;
+
+		while (capacity <= rank)
+			capacity *= 2;
+		struct rank_state *grown = realloc(judge->ranks, capacity * sizeof(*grown));
+		if (!grown)
+			return -ENOMEM;
+		memset(grown + judge->rank_capacity, 0,
+			(capacity - judge->rank_capacity) * sizeof(*grown));
+		judge->ranks = grown;
+		judge->rank_capacity = capacity;
+	}
+	if (rank >= judge->rank_end)
+		judge->rank_end = rank + 1;
+	*state = &judge->ranks[rank];
+	return 0;
 }
 
 int judge_measurable(struct judge *judge, uint32_t rank, uint32_t evidence_mask)
 {
-	(void)judge;
-	(void)rank;
-	(void)evidence_mask;
-	return 0;
+	struct rank_state *state;
+	int error = get_rank(judge, rank, &state);
+
+	if (error == 0)
+		state->evidence_mask = evidence_mask;
+	return error;
 }
 
 void judge_missing(struct judge *judge, enum evidence_source source, const char *why)
 {
-	(void)judge;
-	(void)source;
-	(void)why;
+	for (unsigned i = 0; i < sizeof(judge->missing) / sizeof(judge->missing[0]); i++) {
+		if ((unsigned)source == 1u << i)
+			snprintf(judge->missing[i], sizeof(judge->missing[i]), "%.*s",
+				VERDICT_DETAIL_LENGTH - 1, why);
+	}
+}
+
+static int get_evidence(struct judge *judge, uint32_t rank, struct evidence **evidence)
+{
+	struct rank_state *state;
+	int error = get_rank(judge, rank, &state);
+
+	if (error < 0)
+		return error;
+	if (!state->evidence)
+		state->evidence = calloc(1, sizeof(*state->evidence));
+	*evidence = state->evidence;
+	return state->evidence ? 0 : -ENOMEM;
 }
 
 int judge_interval(struct judge *judge, const struct off_cpu_interval *interval,
 	struct job_ns start, struct job_ns end)
 {
-	(void)judge;
-	(void)interval;
-	(void)start;
-	(void)end;
+	struct evidence *evidence;
+	int error = get_evidence(judge, interval->rank, &evidence);
+	struct evidence_interval one = {
+		.start_ns = start.value,
+		.end_ns = end.value,
+		.other_pid = interval->other_pid,
+		.reason = interval->reason,
+	};
+
+	if (error < 0)
+		return error;
+	memcpy(one.other_name, interval->other_name, sizeof(one.other_name));
+	one.other_name[sizeof(one.other_name) - 1] = '\0';
+	evidence_add_interval(evidence, &one);
 	return 0;
 }
 
 int judge_sample(struct judge *judge, const struct metric_sample *sample, struct job_ns time)
 {
-	(void)judge;
-	(void)sample;
-	(void)time;
+	struct evidence *evidence;
+	int error = get_evidence(judge, sample->rank, &evidence);
+
+	if (error == 0)
+		evidence_add_sample(evidence, sample->metric, time.value, sample->value);
+	return error;
+}
+
+void excess_add(struct excess_sums *sums, const struct excess_sums *other)
+{
+	sums->steps += other->steps;
+	sums->time_ns += other->time_ns;
+	sums->delay_ns += other->delay_ns;
+	for (int k = 0; k < EXCESS_NR; k++) {
+		sums->own[k] += other->own[k];
+		sums->control[k] += other->control[k];
+	}
+	sums->minor_faults += other->minor_faults;
+	sums->control_minor_faults += other->control_minor_faults;
+	sums->evidence_mask = other->evidence_mask;
+}
+
+static void take_row(struct judge *judge, const struct step_grid *grid, size_t r, int64_t length_ns)
+{
+	const struct blame_row *row = &judge->blame.rows[r];
+	struct rank_state *state = &judge->ranks[grid->rows[r].rank];
+	struct excess_sums step = {.steps = 1,
+		.time_ns = length_ns,
+		.delay_ns = row->delay_ns,
+		.minor_faults = row->minor_faults,
+		.control_minor_faults = row->control_minor_faults,
+		.evidence_mask = state->evidence_mask};
+
+	state->seen = true;
+	state->totals.steps++;
+	state->totals.wait_ns += row->wait_ns;
+	state->totals.transfer_ns += row->transfer_ns;
+	state->totals.own_excess_ns += row->delay_ns;
+	state->totals.inherited_ns += row->inherited_ns;
+	state->delays[grid->number % STEP_HISTORY] = (float)row->delay_ns;
+	if (!row->judged)
+		return;
+	memcpy(step.own, row->own, sizeof(step.own));
+	memcpy(step.control, row->control, sizeof(step.control));
+	excess_add(&state->block, &step);
+	state->block_steps++;
+	state->block_comm_ns += row->comm_delay_ns;
+	state->block_wait_ns += row->wait_ns;
+}
+
+static int replay(struct judge *judge, const struct step_grid *grid, int64_t *gain_ns)
+{
+	return whatif_replay(&judge->whatif, grid, &judge->blame, judge->healed, gain_ns);
+}
+
+/* What the step would have been without each verdict's ranks, without the suspects, at best. */
+static int replay_all(struct judge *judge, const struct step_grid *grid, int64_t *ideal_gain_ns)
+{
+	bool suspects = false;
+	int error;
+
+	for (size_t r = 0; r < grid->row_count; r++) {
+		const struct rank_state *state = &judge->ranks[grid->rows[r].rank];
+
+		judge->healed[r] = state->change.sum >= CHANGE_SUSPECT && !state->track;
+		suspects |= judge->healed[r];
+		if (judge->healed[r])
+			judge->block.suspect_delay_ns += judge->blame.rows[r].delay_ns;
+	}
+	if (suspects) {
+		int64_t gain_ns;
+
+		error = replay(judge, grid, &gain_ns);
+		if (error < 0)
+			return error;
+		judge->block.suspect_gain_ns += gain_ns;
+	}
+	for (size_t t = 0; t < judge->track_count; t++) {
+		struct track *track = &judge->tracks[t];
+		int64_t gain_ns;
+
+		if (!track->active || track->comm)
+			continue;
+		for (size_t r = 0; r < grid->row_count; r++)
+			judge->healed[r] = judge->ranks[grid->rows[r].rank].track == t + 1;
+		error = replay(judge, grid, &gain_ns);
+		if (error < 0)
+			return error;
+		track->block_gain_ns += gain_ns;
+	}
+	memset(judge->healed, 1, grid->row_count);
+	return replay(judge, grid, ideal_gain_ns);
+}
+
+/* A sketch of lengths with relative width 0.5 %: from 1 us up, in logarithmic buckets. */
+static void sketch_add(uint32_t *sketch, double ns)
+{
+	double position = log(fmax(ns, 1000) / 1000) / log(1.005);
+
+	sketch[position < SKETCH_BUCKETS - 1 ? (size_t)position : SKETCH_BUCKETS - 1]++;
+}
+
+static double sketch_median_ms(const uint32_t *sketch)
+{
+	uint64_t total = 0, reached = 0;
+
+	for (size_t i = 0; i < SKETCH_BUCKETS; i++)
+		total += sketch[i];
+	for (size_t i = 0; i < SKETCH_BUCKETS && total; i++) {
+		reached += sketch[i];
+		if (reached * 2 >= total)
+			return pow(1.005, (double)i + 0.5) * 1e-3;
+	}
 	return 0;
+}
+
+static void take_totals(
+	struct judge *judge, const struct step_grid *grid, int64_t length_ns, int64_t ideal_gain_ns)
+{
+	double ideal_ns = (double)(length_ns - ideal_gain_ns);
+
+	if (ideal_ns < 0)
+		ideal_ns = 0;
+	if (judge->job.steps == 0)
+		judge->job.first_start.value = grid->start_ns;
+	judge->job.last_end.value = grid->end_ns;
+	judge->job.steps++;
+	judge->job.steps_incomplete += judge->blame.incomplete;
+	judge->time_sum_ns += (double)length_ns;
+	judge->ideal_sum_ns += ideal_ns;
+	judge->wasted_rank_ns += ((double)length_ns - ideal_ns) * (double)grid->row_count;
+	sketch_add(judge->sketch, (double)length_ns);
+	sketch_add(judge->ideal_sketch, ideal_ns);
+	judge->clock_error_us = (double)grid->clock_error_ns / 1e3;
+	if (judge->clock_error_us > judge->job.clock_error_us || judge->job.steps < 64)
+		judge->job.clock_error_us = judge->clock_error_us;
+}
+
+static int prepare(struct judge *judge, const struct step_grid *grid)
+{
+	struct rank_state *state;
+	int error = 0;
+
+	for (size_t r = grid->row_count; r-- > 0 && error == 0;)
+		error = get_rank(judge, grid->rows[r].rank, &state);
+	if (error == 0 && grid->row_count > judge->healed_capacity) {
+		size_t capacity = grid->row_count * 2;
+
+		free(judge->healed);
+		judge->healed = malloc(capacity);
+		judge->healed_capacity = judge->healed ? capacity : 0;
+		error = judge->healed ? 0 : -ENOMEM;
+	}
+	return error;
 }
 
 int judge_step(struct judge *judge, const struct step_grid *grid)
 {
-	int error = blame_step(&judge->blame, grid);
+	int64_t length_ns = grid->end_ns - grid->start_ns, ideal_gain_ns = 0;
+	int error = prepare(judge, grid);
 
+	if (error == 0)
+		error = blame_step(&judge->blame, grid);
+	if (error == 0)
+		error = replay_all(judge, grid, &ideal_gain_ns);
 	if (error < 0)
 		return error;
-	judge->job.steps++;
-	judge->job.steps_incomplete += judge->blame.incomplete;
-	return 0;
+	if (length_ns < 0)
+		length_ns = 0; /* a clock was refitted across the cut */
+	if (judge->block.steps == 0)
+		judge->block = (struct block){.first_step = grid->number,
+			.start_ns = grid->start_ns,
+			.suspect_gain_ns = judge->block.suspect_gain_ns,
+			.suspect_delay_ns = judge->block.suspect_delay_ns};
+	judge->step_start_ns[grid->number % STEP_HISTORY] = grid->start_ns;
+	judge->step_length_ns[grid->number % STEP_HISTORY] = length_ns;
+	judge->next_step = grid->number + 1;
+	for (size_t r = 0; r < grid->row_count; r++)
+		take_row(judge, grid, r, length_ns);
+	judge_comm_step(judge, grid);
+	take_totals(judge, grid, length_ns, ideal_gain_ns);
+	judge->block.steps++;
+	judge->block.irregular += (grid->flags & (STEP_IRREGULAR | STEP_WINDOW)) != 0;
+	judge->block.time_ns += length_ns;
+	return judge->block.time_ns >= BLOCK_NS ? judge_close_block(judge) : 0;
 }
 
 int judge_finish(struct judge *judge)
 {
-	(void)judge;
-	return 0;
+	/* A last short block says little, but it can hold the end of a fault. */
+	return judge->block.time_ns >= BLOCK_NS / 2 ? judge_close_block(judge) : 0;
 }
 
 void judge_job_totals(struct judge *judge, struct job_totals *totals)
 {
 	*totals = judge->job;
+	totals->step_ms_median = sketch_median_ms(judge->sketch);
+	totals->step_ms_ideal = sketch_median_ms(judge->ideal_sketch);
+	totals->slowdown = judge->ideal_sum_ns > 0 ? judge->time_sum_ns / judge->ideal_sum_ns : 1;
+	totals->wasted_rank_seconds = judge->wasted_rank_ns / 1e9;
 }
 
 struct judge_rank_totals judge_rank_totals(const struct judge *judge, uint32_t rank)
 {
-	return rank < judge->total_capacity ? judge->totals[rank] : (struct judge_rank_totals){0};
+	return rank < judge->rank_capacity ? judge->ranks[rank].totals
+					   : (struct judge_rank_totals){0};
 }
 
 const struct verdict *judge_verdicts(const struct judge *judge, size_t *count)
 {
-	(void)judge;
-	*count = 0;
-	return NULL;
+	*count = judge->verdict_count;
+	return judge->verdicts;
 }

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "analysis/alert_policy.h"
+
+#include <math.h>
+
+void alert_told(struct alert_memory *memory, const struct verdict *verdict, struct job_ns now)
+{
+	memory->told = now;
+	memory->verdict_class = verdict->verdict_class;
+	memory->cause = verdict->cause;
+	memory->rank_count = verdict->rank_count;
+	memory->slowdown = verdict->slowdown;
+}
+
+bool alert_update_due(
+	const struct alert_memory *memory, const struct verdict *verdict, struct job_ns now)
+{
+	double told_cost = memory->slowdown - 1, cost = verdict->slowdown - 1;
+
+	if (now.value - memory->told.value < UPDATE_GAP_NS)
+		return false;
+	return memory->verdict_class != verdict->verdict_class || memory->cause != verdict->cause ||
+	       memory->rank_count != verdict->rank_count ||
+	       fabs(cost - told_cost) > UPDATE_COST_CHANGE * fmax(told_cost, 0.01);
+}
+
+bool alert_recovered(struct alert_memory *memory, bool quiet)
+{
+	if (quiet)
+		memory->quiet++;
+	else
+		memory->quiet -= memory->quiet < RECOVERY_LOUD ? memory->quiet : RECOVERY_LOUD;
+	return memory->quiet >= RECOVERY_BLOCKS;
+}
+
+double alert_confidence(double evidence, double threshold, double share_explained)
+{
+	double by_evidence = 1 - exp(-evidence / threshold);
+	double by_cause = 0.8 + 0.2 * fmin(fmax(share_explained, 0), 1);
+
+	return fmin(by_evidence * by_cause, 0.99);
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * When a verdict speaks: hysteresis for recovery, limits for updates. Pure; any thread.
+ */
+#ifndef SLOWRANK_ANALYSIS_ALERT_POLICY_H
+#define SLOWRANK_ANALYSIS_ALERT_POLICY_H
+
+#include "analysis/verdict.h"
+
+enum {
+	RECOVERY_BLOCKS = 6, /* quiet blocks, net of loud ones, before a verdict ends */
+	RECOVERY_LOUD = 2,   /* one loud block takes back that many quiet ones */
+};
+#define UPDATE_GAP_NS INT64_C(1000000000) /* between two events of one verdict */
+#define UPDATE_COST_CHANGE 0.2		  /* of what it costs; smaller ones are not told */
+
+struct alert_memory {
+	struct job_ns told; /* the last event */
+	uint8_t verdict_class, cause;
+	uint32_t rank_count;
+	double slowdown;
+	uint32_t quiet;
+};
+
+/* Notes that an event was sent. */
+void alert_told(struct alert_memory *memory, const struct verdict *verdict, struct job_ns now);
+
+/* True when what changed is worth an update, and enough time has passed. */
+bool alert_update_due(
+	const struct alert_memory *memory, const struct verdict *verdict, struct job_ns now);
+
+/* Takes one block; true when the verdict has recovered. */
+bool alert_recovered(struct alert_memory *memory, bool quiet);
+
+/*
+ * How sure a verdict is, 0..1: grows with the evidence of the change point and with the share
+ * that the cause explains. Monotone, not calibrated yet: docs/analysis.md.
+ */
+double alert_confidence(double evidence, double threshold, double share_explained);
+
+#endif

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Has a series moved up, and since when? A one-sided CUSUM whose steps are clipped, so that no
+ * single value can raise it: three bad blocks in a row are needed, however bad one is. Pure;
+ * any thread. Why, and where the constants come from: docs/analysis.md.
+ */
+#ifndef SLOWRANK_ANALYSIS_CHANGEPOINT_H
+#define SLOWRANK_ANALYSIS_CHANGEPOINT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* What the series does when nothing is wrong. */
+struct change_noise {
+	double reference; /* values above it speak for a change */
+	double scale;	  /* how far above counts as one unit */
+};
+
+struct change_point {
+	double sum;	 /* the clipped sum, not below 0 */
+	double evidence; /* the same without its upper bound per run, for confidence */
+	uint64_t run;	 /* values since the sum left 0 */
+};
+
+#define CHANGE_THRESHOLD 6.0 /* an alarm */
+#define CHANGE_SUSPECT 2.0   /* worth a closer look */
+
+/*
+ * The noise of a quiet series: values is overwritten. least: what is never an alarm, as a
+ * fraction; the reference is the larger of it and the 80 % quantile, the scale half of it and
+ * the distance from the 80 % to the 95 % quantile.
+ */
+struct change_noise change_noise_of(double *values, size_t count, double least);
+
+/* Takes the next value; weight below 1 for values that say less. Returns true at an alarm. */
+bool change_point_push(
+	struct change_point *change, const struct change_noise *noise, double value, double weight);
+
+/*
+ * Where a run began: the index after which the sum of (values[i] - lengths[i] * level) is
+ * smallest before it rises to the end. Maximum likelihood for a step of known size.
+ */
+size_t change_onset(const double *values, const double *lengths, size_t count, double level);
+
+#endif

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "analysis/classify.h"
+
+#include <stdio.h>
+
+/* A cause is named when it explains this much of the excess; else it is unknown. */
+static const double cause_share_min = 0.35;
+/* The class is host-slow when this much of the excess is off the CPU or in faults. */
+static const double host_share_min = 0.5;
+
+enum cause excess_cause(enum excess_kind kind)
+{
+	switch (kind) {
+	case EXCESS_PREEMPTED:
+		return CAUSE_CPU_CONTENTION;
+	case EXCESS_THROTTLED:
+		return CAUSE_CGROUP_THROTTLE;
+	case EXCESS_BLOCK_IO:
+		return CAUSE_BLOCK_IO;
+	case EXCESS_MAJOR_FAULT:
+		return CAUSE_MAJOR_PAGE_FAULT;
+	case EXCESS_MINOR_FAULT:
+		return CAUSE_MINOR_PAGE_FAULT;
+	default:
+		return CAUSE_UNKNOWN;
+	}
+}
+
+uint32_t excess_source(enum excess_kind kind)
+{
+	switch (kind) {
+	case EXCESS_PREEMPTED:
+	case EXCESS_BLOCK_IO:
+	case EXCESS_ASLEEP:
+		return EVIDENCE_SCHED;
+	case EXCESS_THROTTLED:
+		return EVIDENCE_THROTTLE;
+	case EXCESS_MAJOR_FAULT:
+	case EXCESS_MINOR_FAULT:
+		return EVIDENCE_FAULTS;
+	default:
+		return 0;
+	}
+}
+
+struct classification classify_excess(const struct excess_sums *sums)
+{
+	struct classification result = {.verdict_class = VERDICT_COMPUTE_SLOW};
+	double excess = 0, positive = 0, host = 0;
+	int best = EXCESS_ON_CPU;
+
+	for (int k = 0; k < EXCESS_NR; k++) {
+		double over = (double)(sums->own[k] - sums->control[k]);
+
+		excess += over;
+		positive += over > 0 ? over : 0;
+	}
+	/* Kinds with less than the control's lower the sum, yet explain nothing. */
+	if (excess < 0.5 * positive)
+		excess = 0.5 * positive;
+	if (excess <= 0)
+		return (struct classification){.verdict_class = VERDICT_UNKNOWN};
+	for (int k = 0; k < EXCESS_NR; k++) {
+		double share = (double)(sums->own[k] - sums->control[k]) / excess;
+
+		result.shares[k] = share < 0 ? 0 : share > 1 ? 1 : share;
+		if (k == EXCESS_ON_CPU)
+			continue;
+		host += result.shares[k];
+		if (excess_cause(k) != CAUSE_UNKNOWN &&
+			(best == EXCESS_ON_CPU || result.shares[k] > result.shares[best]))
+			best = k;
+	}
+	bool caused = best != EXCESS_ON_CPU && result.shares[best] >= cause_share_min;
+	/* More than one kind may exceed 1 in sum when on-CPU time shrank: on-CPU decides then. */
+	if (host >= host_share_min && (caused || result.shares[EXCESS_ON_CPU] < host))
+		result.verdict_class = VERDICT_HOST_SLOW;
+	else if (caused && result.shares[best] >= result.shares[EXCESS_ON_CPU])
+		result.verdict_class = VERDICT_HOST_SLOW;
+	if (result.verdict_class == VERDICT_HOST_SLOW && caused) {
+		result.cause = excess_cause(best);
+		result.share_explained = result.shares[best];
+	}
+	return result;
+}
+
+static double ms_per_step(const struct excess_sums *sums, int64_t ns)
+{
+	return sums->steps ? (double)ns / 1e6 / (double)sums->steps : 0;
+}
+
+static void add_rejection(struct verdict *verdict, enum cause cause, const char *why)
+{
+	struct verdict_rejection *rejection;
+
+	if (verdict->rejected_count == VERDICT_EVIDENCE_MAX)
+		return;
+	rejection = &verdict->rejected[verdict->rejected_count++];
+	rejection->kind = (uint8_t)cause;
+	snprintf(rejection->why, sizeof(rejection->why), "%s", why);
+}
+
+static void describe_faults(const struct excess_sums *sums, struct verdict_evidence *evidence)
+{
+	if (evidence->kind == CAUSE_MINOR_PAGE_FAULT && sums->steps)
+		snprintf(evidence->detail, sizeof(evidence->detail),
+			"%.0f minor faults a step, control %.0f",
+			(double)sums->minor_faults / (double)sums->steps,
+			(double)sums->control_minor_faults / (double)sums->steps);
+}
+
+static void judge_kind(const struct excess_sums *sums, const struct classification *classification,
+	const char *(*missing)(void *context, uint32_t source), void *context,
+	enum excess_kind kind, struct verdict *verdict)
+{
+	double own = ms_per_step(sums, sums->own[kind]);
+	double control = ms_per_step(sums, sums->control[kind]);
+	double share = classification->shares[kind];
+	enum cause cause = excess_cause(kind);
+	char why[VERDICT_DETAIL_LENGTH];
+
+	if (share >= 0.1 && verdict->evidence_count < VERDICT_EVIDENCE_MAX) {
+		struct verdict_evidence *evidence = &verdict->evidence[verdict->evidence_count++];
+
+		*evidence = (struct verdict_evidence){.kind = (uint8_t)cause,
+			.overlap_ms_per_step = own,
+			.control_ms_per_step = control};
+		describe_faults(sums, evidence);
+		if (cause != (enum cause)verdict->cause) {
+			snprintf(why, sizeof(why), "explains only %.0f %% of the excess",
+				100 * share);
+			add_rejection(verdict, cause, why);
+		}
+		return;
+	}
+	if (!(sums->evidence_mask & excess_source(kind)) && sums->own[kind] == 0) {
+		const char *reason = missing(context, excess_source(kind));
+
+		snprintf(why, sizeof(why), "not measurable%s%.130s", reason[0] ? ": " : "", reason);
+		add_rejection(verdict, cause, why);
+	} else if (own < 0.001) {
+		add_rejection(verdict, cause, "none seen");
+	} else if (control > 0.5 * own) {
+		add_rejection(verdict, cause, "same as control");
+	} else {
+		snprintf(why, sizeof(why), "explains only %.0f %% of the excess", 100 * share);
+		add_rejection(verdict, cause, why);
+	}
+}
+
+void classify_evidence(const struct excess_sums *sums, const struct classification *classification,
+	const char *(*missing)(void *context, uint32_t source), void *context,
+	struct verdict *verdict)
+{
+	static const enum excess_kind kinds[] = {EXCESS_THROTTLED, EXCESS_PREEMPTED,
+		EXCESS_MAJOR_FAULT, EXCESS_MINOR_FAULT, EXCESS_BLOCK_IO};
+
+	verdict->evidence_count = 0;
+	verdict->rejected_count = 0;
+	/* The cause's own evidence first. */
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+		if (excess_cause(kinds[i]) == (enum cause)verdict->cause)
+			judge_kind(sums, classification, missing, context, kinds[i], verdict);
+	}
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+		if (excess_cause(kinds[i]) != (enum cause)verdict->cause)
+			judge_kind(sums, classification, missing, context, kinds[i], verdict);
+	}
+}

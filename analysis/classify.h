@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What an excess is made of decides its class; what explains most of it, beyond what its
+ * control shows too, is the cause. Pure; any thread.
+ */
+#ifndef SLOWRANK_ANALYSIS_CLASSIFY_H
+#define SLOWRANK_ANALYSIS_CLASSIFY_H
+
+#include "analysis/blame.h"
+#include "analysis/evidence_source.h"
+#include "analysis/verdict.h"
+
+/* Sums over the steps of a fault, of one rank or several. */
+struct excess_sums {
+	uint64_t steps;
+	int64_t time_ns;  /* of these steps */
+	int64_t delay_ns; /* by which others were made to wait */
+	int64_t own[EXCESS_NR], control[EXCESS_NR];
+	int64_t minor_faults, control_minor_faults;
+	uint32_t evidence_mask; /* what was measured */
+};
+
+struct classification {
+	enum verdict_class verdict_class;
+	enum cause cause;
+	double share_explained;
+	double shares[EXCESS_NR]; /* of the excess, by kind; 0..1 */
+};
+
+struct classification classify_excess(const struct excess_sums *sums);
+
+/* Which cause a kind of excess stands for; CAUSE_UNKNOWN for on-CPU and asleep. */
+enum cause excess_cause(enum excess_kind kind);
+/* The source that a kind is measured by; 0 for on-CPU. */
+uint32_t excess_source(enum excess_kind kind);
+
+/* Fills a verdict's evidence and rejections from the sums; texts of missing sources by bit. */
+void classify_evidence(const struct excess_sums *sums, const struct classification *classification,
+	const char *(*missing)(void *context, uint32_t source), void *context,
+	struct verdict *verdict);
+
+#endif

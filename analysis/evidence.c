@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "analysis/evidence.h"
+
+#include <string.h>
+
+void evidence_add_sample(struct evidence *evidence, unsigned metric, int64_t time_ns, int64_t value)
+{
+	uint32_t at;
+
+	if (metric >= METRIC_NR)
+		return;
+	at = evidence->sample_count[metric]++ % EVIDENCE_SAMPLES;
+	evidence->samples[metric][at] = (struct evidence_sample){time_ns, value};
+}
+
+void evidence_add_interval(struct evidence *evidence, const struct evidence_interval *interval)
+{
+	evidence->intervals[evidence->interval_count++ % EVIDENCE_INTERVALS] = *interval;
+}
+
+/* The latest sample not after a time, and the first one after another time. */
+static const struct evidence_sample *latest(
+	const struct evidence *evidence, unsigned metric, int64_t time_ns)
+{
+	const struct evidence_sample *found = NULL;
+	uint32_t count = evidence->sample_count[metric];
+
+	for (uint32_t i = 0; i < count && i < EVIDENCE_SAMPLES; i++) {
+		const struct evidence_sample *sample = &evidence->samples[metric][i];
+
+		if (sample->time_ns <= time_ns && (!found || sample->time_ns > found->time_ns))
+			found = sample;
+	}
+	return found;
+}
+
+static const struct evidence_sample *earliest_after(
+	const struct evidence *evidence, unsigned metric, int64_t time_ns)
+{
+	const struct evidence_sample *found = NULL;
+	uint32_t count = evidence->sample_count[metric];
+
+	for (uint32_t i = 0; i < count && i < EVIDENCE_SAMPLES; i++) {
+		const struct evidence_sample *sample = &evidence->samples[metric][i];
+
+		if (sample->time_ns > time_ns && (!found || sample->time_ns < found->time_ns))
+			found = sample;
+	}
+	return found;
+}
+
+bool evidence_value(
+	const struct evidence *evidence, unsigned metric, int64_t time_ns, int64_t *value)
+{
+	const struct evidence_sample *sample = evidence ? latest(evidence, metric, time_ns) : NULL;
+
+	if (sample)
+		*value = sample->value;
+	return sample;
+}
+
+bool evidence_rate(const struct evidence *evidence, unsigned metric, int64_t from_ns,
+	int64_t until_ns, double *rate)
+{
+	const struct evidence_sample *first, *last;
+
+	if (!evidence)
+		return false;
+	last = latest(evidence, metric, until_ns);
+	first = latest(evidence, metric, from_ns);
+	if (!first)
+		first = earliest_after(evidence, metric, from_ns);
+	if (!first || !last || last->time_ns <= first->time_ns || last->time_ns <= from_ns)
+		return false;
+	*rate = (double)(last->value - first->value) / (double)(last->time_ns - first->time_ns);
+	return true;
+}
+
+bool evidence_worst_rival(const struct evidence *evidence, int64_t from_ns, int64_t until_ns,
+	struct evidence_rival *rival)
+{
+	uint64_t count;
+	const struct evidence_interval *worst = NULL;
+	int64_t worst_ns = 0, all_ns = 0;
+
+	if (!evidence)
+		return false;
+	count = evidence->interval_count < EVIDENCE_INTERVALS ? evidence->interval_count
+							      : EVIDENCE_INTERVALS;
+	for (uint64_t i = 0; i < count; i++) {
+		const struct evidence_interval *one = &evidence->intervals[i];
+		int64_t sum_ns = 0;
+
+		if (one->reason != OFF_CPU_PREEMPTED || one->end_ns <= from_ns ||
+			one->end_ns > until_ns)
+			continue;
+		all_ns += one->end_ns - one->start_ns;
+		if (!one->other_name[0])
+			continue;
+		for (uint64_t k = 0; k < count; k++) {
+			const struct evidence_interval *other = &evidence->intervals[k];
+
+			if (other->reason == OFF_CPU_PREEMPTED && other->end_ns > from_ns &&
+				other->end_ns <= until_ns && other->other_pid == one->other_pid &&
+				strcmp(other->other_name, one->other_name) == 0)
+				sum_ns += other->end_ns - other->start_ns;
+		}
+		if (sum_ns > worst_ns) {
+			worst_ns = sum_ns;
+			worst = one;
+		}
+	}
+	if (!worst)
+		return false;
+	memcpy(rival->name, worst->other_name, sizeof(rival->name));
+	rival->pid = worst->other_pid;
+	rival->share = (double)worst_ns / (double)all_ns;
+	return true;
+}

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Recent evidence of one rank: samples of counters and long off-CPU intervals, on the job's
+ * clock. Bounded rings: the oldest make room. Asked for a time, it uses nothing later. One thread.
+ */
+#ifndef SLOWRANK_ANALYSIS_EVIDENCE_H
+#define SLOWRANK_ANALYSIS_EVIDENCE_H
+
+#include "analysis/step.h"
+
+enum {
+	EVIDENCE_SAMPLES = 32,	  /* per metric: half a minute at 1 Hz */
+	EVIDENCE_INTERVALS = 256, /* per rank */
+};
+
+struct evidence_sample {
+	int64_t time_ns, value;
+};
+
+struct evidence_interval {
+	int64_t start_ns, end_ns;
+	uint32_t other_pid;
+	uint8_t reason;
+	char other_name[STEP_TASK_NAME_LENGTH];
+};
+
+struct evidence {
+	struct evidence_sample samples[METRIC_NR][EVIDENCE_SAMPLES];
+	uint32_t sample_count[METRIC_NR]; /* ever */
+	struct evidence_interval intervals[EVIDENCE_INTERVALS];
+	uint64_t interval_count; /* ever */
+};
+
+void evidence_add_sample(
+	struct evidence *evidence, unsigned metric, int64_t time_ns, int64_t value);
+void evidence_add_interval(struct evidence *evidence, const struct evidence_interval *interval);
+
+/* The latest value not after a time. False when there is none. evidence may be NULL. */
+bool evidence_value(
+	const struct evidence *evidence, unsigned metric, int64_t time_ns, int64_t *value);
+
+/*
+ * How fast a counter grew between two times, per ns, by the samples nearest to them: the last
+ * one not after until_ns, and the last one not after from_ns or else the first one after it.
+ * False when fewer than two samples lie there.
+ */
+bool evidence_rate(const struct evidence *evidence, unsigned metric, int64_t from_ns,
+	int64_t until_ns, double *rate);
+
+/* Who took the CPU most, by the long intervals between two times. */
+struct evidence_rival {
+	char name[STEP_TASK_NAME_LENGTH];
+	uint32_t pid;
+	double share; /* of the preempted time that long intervals show */
+};
+bool evidence_worst_rival(const struct evidence *evidence, int64_t from_ns, int64_t until_ns,
+	struct evidence_rival *rival);
+
+#endif

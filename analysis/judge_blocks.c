@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Change points of the ranks' delays, block by block; docs/analysis.md has the formulas. */
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analysis/judge_internal.h"
+#include "analysis/robust_stats.h"
+
+static int reserve_scratch(struct judge *judge)
+{
+	size_t needed = judge->rank_end > POOL_RANKS_MAX * PAST_BLOCKS
+				? judge->rank_end
+				: POOL_RANKS_MAX * PAST_BLOCKS;
+
+	if (needed <= judge->scratch_capacity)
+		return 0;
+	free(judge->scratch);
+	judge->scratch = malloc(2 * needed * sizeof(*judge->scratch));
+	judge->scratch_capacity = judge->scratch ? 2 * needed : 0;
+	return judge->scratch ? 0 : -ENOMEM;
+}
+
+/* Each rank's share of the block, less what is usual for all; a quiet job's noise cancels. */
+static size_t level_ranks(struct judge *judge)
+{
+	const struct block *block = &judge->block;
+	double usual[3];
+	size_t count = 0;
+
+	for (uint32_t r = 0; r < judge->rank_end; r++) {
+		struct rank_state *state = &judge->ranks[r];
+
+		state->in_block = state->block_steps * 2 > block->steps;
+		if (!state->in_block)
+			continue;
+		state->level = (double)state->block.delay_ns / (double)block->time_ns;
+		state->comm = (double)state->block_comm_ns / (double)block->time_ns;
+		state->wait = (double)state->block_wait_ns / (double)block->time_ns;
+		count++;
+	}
+	for (int series = 0; series < 2; series++) {
+		count = 0;
+		for (uint32_t r = 0; r < judge->rank_end; r++) {
+			const struct rank_state *state = &judge->ranks[r];
+
+			if (state->in_block)
+				judge->scratch[count++] = series ? state->comm : state->level;
+		}
+		usual[series] = lower_median_double(judge->scratch, count);
+	}
+	for (uint32_t r = 0; r < judge->rank_end; r++) {
+		struct rank_state *state = &judge->ranks[r];
+
+		if (!state->in_block)
+			continue;
+		state->long_run += (state->level - state->long_run) / 16;
+		state->level -= usual[0];
+		state->comm -= usual[1];
+	}
+	return count;
+}
+
+/*
+ * The noise, from the past of the ranks that are usually the quieter half. The other half may
+ * hold culprits that were slow from the first step on.
+ */
+static struct change_noise noise_of_ranks(struct judge *judge, size_t rank_count)
+{
+	size_t count = 0, pool = 0, stride;
+	double usual;
+
+	for (uint32_t r = 0; r < judge->rank_end; r++) {
+		if (judge->ranks[r].in_block)
+			judge->scratch[count++] = judge->ranks[r].long_run;
+	}
+	usual = lower_median_double(judge->scratch, count);
+	stride = rank_count / 2 / POOL_RANKS_MAX + 1;
+	count = 0;
+	for (uint32_t r = 0; r < judge->rank_end && pool < POOL_RANKS_MAX; r++) {
+		const struct rank_state *state = &judge->ranks[r];
+
+		if (!state->in_block || state->track || state->long_run > usual || r % stride != 0)
+			continue;
+		pool++;
+		for (uint32_t i = 0; i < state->past_count && i < PAST_BLOCKS; i++)
+			judge->scratch[count++] = state->past[i];
+	}
+	return change_noise_of(judge->scratch, count, 0.85 * DELAY_SHARE_MIN);
+}
+
+/* Takes the block into a rank's run. */
+static void extend_run(struct judge *judge, struct rank_state *state)
+{
+	if (state->change.run <= 1) {
+		state->run = (struct excess_sums){0};
+		state->run_blocks = 0;
+		state->run_level = 0;
+		state->run_comm_ns = 0;
+		state->run_first_step = judge->block.first_step;
+	}
+	excess_add(&state->run, &state->block);
+	state->run_comm_ns += state->block_comm_ns;
+	state->run_level += state->level;
+	state->run_blocks++;
+}
+
+/* A change is told when it is large enough to matter and really makes the step longer. */
+static bool worth_telling(const struct judge *judge, const struct rank_state *state)
+{
+	double level = state->run_level / (double)state->run_blocks;
+	double delay_per_step = (double)state->run.delay_ns / (double)state->run.steps;
+	struct classification class = classify_excess(&state->run);
+	bool irregular = judge->block.irregular * 2 > judge->block.steps;
+
+	if (judge->blocks < WARM_UP_BLOCKS || state->run_blocks < 3 || level < DELAY_SHARE_MIN ||
+		delay_per_step < DELAY_PER_STEP_MIN_NS || class.verdict_class == VERDICT_UNKNOWN)
+		return false;
+	/* Without a period, uneven work is what many programs do: ask for twice the evidence. */
+	if (irregular && class.verdict_class == VERDICT_COMPUTE_SLOW &&
+		state->change.evidence < 2 * CHANGE_THRESHOLD)
+		return false;
+	return (double)judge->block.suspect_gain_ns >=
+	       0.3 * (double)state->block.delay_ns; /* others did not wait for another reason */
+}
+
+static void push_past(struct rank_state *state)
+{
+	state->past[state->past_count++ % PAST_BLOCKS] = (float)state->level;
+	if (state->past_count == 2 * PAST_BLOCKS)
+		state->past_count = PAST_BLOCKS; /* keeps the ring's phase */
+}
+
+static void reset_block(struct judge *judge)
+{
+	for (uint32_t r = 0; r < judge->rank_end; r++) {
+		struct rank_state *state = &judge->ranks[r];
+
+		state->block = (struct excess_sums){0};
+		state->block_steps = 0;
+		state->block_comm_ns = 0;
+		state->block_wait_ns = 0;
+	}
+	judge->block = (struct block){0};
+	judge->blocks++;
+}
+
+int judge_close_block(struct judge *judge)
+{
+	double weight = judge->block.irregular * 2 > judge->block.steps ? 0.5 : 1;
+	int error = reserve_scratch(judge);
+	bool quiet_ranks = true;
+	size_t rank_count;
+
+	if (error < 0)
+		return error;
+	rank_count = level_ranks(judge);
+	if (rank_count < 2 || judge->blocks == 0) { /* the first block is the program's start */
+		reset_block(judge);
+		return 0;
+	}
+	struct change_noise noise = noise_of_ranks(judge, rank_count);
+
+	for (uint32_t r = 0; r < judge->rank_end; r++) {
+		struct rank_state *state = &judge->ranks[r];
+
+		if (!state->in_block)
+			continue;
+		if (state->track)
+			continue;
+		if (state->change.sum < 0.67 * CHANGE_THRESHOLD)
+			push_past(state); /* what may be a fault is no noise */
+		(void)change_point_push(&state->change, &noise, state->level, weight);
+		if (state->change.sum > 0)
+			extend_run(judge, state);
+		quiet_ranks &= state->change.sum < CHANGE_SUSPECT;
+	}
+	for (size_t t = 0; t < judge->track_count; t++)
+		quiet_ranks &= !judge->tracks[t].active || judge->tracks[t].comm;
+	bool slow_transfers = judge_comm_block(judge, quiet_ranks);
+
+	judge_follow(judge);
+	for (uint32_t r = 0; r < judge->rank_end && error == 0; r++) {
+		struct rank_state *state = &judge->ranks[r];
+
+		if (state->in_block && !state->track && state->change.sum >= CHANGE_THRESHOLD &&
+			worth_telling(judge, state))
+			error = judge_open(judge, r);
+	}
+	if (slow_transfers && error == 0)
+		error = judge_open_comm(judge);
+	reset_block(judge);
+	return error;
+}

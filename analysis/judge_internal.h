@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the files of the judge share. judge.c takes steps and keeps totals; judge_blocks.c looks
+ * for change points, judge_comm.c for slow transfers; judge_verdicts.c keeps the verdicts.
+ */
+#ifndef SLOWRANK_ANALYSIS_JUDGE_INTERNAL_H
+#define SLOWRANK_ANALYSIS_JUDGE_INTERNAL_H
+
+#include "analysis/alert_policy.h"
+#include "analysis/blame.h"
+#include "analysis/changepoint.h"
+#include "analysis/classify.h"
+#include "analysis/evidence.h"
+#include "analysis/judge.h"
+#include "analysis/whatif.h"
+
+enum {
+	WARM_UP_BLOCKS = 6,  /* before the first alarm: the noise must be known */
+	PAST_BLOCKS = 32,    /* kept per series, to know its noise */
+	STEP_HISTORY = 128,  /* steps in which an onset is looked for */
+	POOL_RANKS_MAX = 64, /* whose past tells the noise */
+	SHAPES_MAX = 1024,   /* kinds of transfers followed; a power of two */
+	SHAPE_PAST = 16,
+	TRACKS_MAX = 64,     /* verdicts that hold at one time */
+	VERDICTS_MAX = 4096, /* in one run */
+	SKETCH_BUCKETS = 4700,
+	BLOCK_NS = 200000000, /* shorter steps are judged together: two usual quota periods */
+};
+
+/* Slow-downs below this share of a step are not told: it is normal for a program to be uneven. */
+#define DELAY_SHARE_MIN 0.04
+#define COMM_SHARE_MIN 0.06
+#define DELAY_PER_STEP_MIN_NS 50000
+
+struct rank_state {
+	bool seen;
+	uint32_t evidence_mask;
+	uint32_t block_steps;
+	struct excess_sums block;
+	int64_t block_comm_ns, block_wait_ns;
+	double level;	 /* delay as a share of the last block, less what is usual for all */
+	double wait;	 /* waiting, likewise */
+	double comm;	 /* late departures, likewise */
+	double long_run; /* slow mean of the delay's share: who is usually quiet */
+	bool in_block;
+	struct change_point change;
+	struct excess_sums run; /* since the sum left 0 */
+	uint64_t run_blocks, run_first_step;
+	int64_t run_comm_ns;
+	double run_level; /* summed */
+	float past[PAST_BLOCKS];
+	uint32_t past_count;
+	float delays[STEP_HISTORY]; /* ns, by step number */
+	uint32_t track;		    /* the verdict it is in, + 1 */
+	struct evidence *evidence;
+	struct judge_rank_totals totals;
+};
+
+struct transfer_shape {
+	uint64_t shape; /* 0 = free */
+	int64_t sum_ns;
+	uint32_t count;		/* in this block */
+	float past[SHAPE_PAST]; /* means of quiet blocks, ns */
+	float usual_ns;		/* their median; negative: not known yet */
+	uint32_t past_count;
+};
+
+struct track {
+	bool active, comm;
+	size_t verdict;
+	struct alert_memory memory;
+	struct excess_sums sums;
+	int64_t time_ns, gain_ns; /* of the blocks in which it was loud */
+	int64_t block_gain_ns;
+	double level; /* mean over its loud blocks */
+	uint64_t loud_blocks;
+	double evidence;
+	int64_t onset_ns;
+	double clock_error_us;
+};
+
+struct block {
+	uint64_t first_step, steps, irregular;
+	int64_t start_ns, time_ns;
+	int64_t suspect_gain_ns, suspect_delay_ns;
+};
+
+struct comm_state {
+	struct transfer_shape shapes[SHAPES_MAX];
+	size_t shape_count;
+	struct change_point change;
+	float past[2 * PAST_BLOCKS];
+	uint32_t past_count;
+	uint64_t run_first_step;
+	int64_t run_start_ns, run_time_ns, run_excess_ns;
+	uint64_t run_steps, run_blocks;
+	double excess_share;	   /* of the last block */
+	float steps[STEP_HISTORY]; /* ns of excess, by step number */
+};
+
+struct judge {
+	struct judge_options options;
+	struct blame blame;
+	struct whatif whatif;
+	uint8_t *healed; /* per row */
+	size_t healed_capacity;
+	struct rank_state *ranks;
+	size_t rank_capacity;
+	uint32_t rank_end;
+	char missing[3][VERDICT_DETAIL_LENGTH];
+	struct block block;
+	uint64_t blocks;
+	double *scratch;
+	size_t scratch_capacity;
+	struct comm_state *comm;
+	int64_t step_start_ns[STEP_HISTORY];
+	int64_t step_length_ns[STEP_HISTORY];
+	uint64_t next_step;
+	double clock_error_us;
+	size_t track_count;
+	struct track tracks[TRACKS_MAX];
+	struct verdict *verdicts;
+	size_t verdict_count, verdict_capacity;
+	struct job_totals job;
+	double time_sum_ns, ideal_sum_ns, wasted_rank_ns;
+	uint32_t sketch[SKETCH_BUCKETS], ideal_sketch[SKETCH_BUCKETS];
+};
+
+void excess_add(struct excess_sums *sums, const struct excess_sums *other);
+
+/* judge_blocks.c */
+int judge_close_block(struct judge *judge) __attribute__((warn_unused_result));
+
+/* judge_comm.c */
+void judge_comm_step(struct judge *judge, const struct step_grid *grid);
+/* quiet_ranks: nobody is suspected of being late. Returns true at an alarm. */
+bool judge_comm_block(struct judge *judge, bool quiet_ranks);
+/* Names the ranks whose link it is, into the verdict; false when that cannot be told. */
+bool judge_comm_locate(
+	struct judge *judge, int64_t from_ns, int64_t until_ns, struct verdict *verdict);
+
+/* judge_verdicts.c */
+int judge_open(struct judge *judge, uint32_t rank) __attribute__((warn_unused_result));
+int judge_open_comm(struct judge *judge) __attribute__((warn_unused_result));
+void judge_follow(struct judge *judge); /* after a block: updates and recoveries */
+/* The first step of a change, by the history of a series; of_rank NULL: transfers. */
+uint64_t judge_onset(const struct judge *judge, const struct rank_state *of_rank,
+	uint64_t run_first_step, double level);
+
+#endif

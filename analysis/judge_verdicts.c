@@ -1,0 +1,457 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Opens, follows and ends verdicts. */
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analysis/judge_internal.h"
+#include "analysis/robust_stats.h"
+
+/* A major fault, when only counted: a read of one page from a local disk. */
+#define MAJOR_FAULT_TYPICAL_NS 200000
+#define MINOR_FAULT_TYPICAL_NS 700
+/* Ranks that turn slow within this time, for the same reason, share a verdict. */
+#define JOIN_NS INT64_C(2000000000)
+
+static int64_t now_ns(const struct judge *judge)
+{
+	return judge->block.start_ns + judge->block.time_ns;
+}
+
+uint64_t judge_onset(const struct judge *judge, const struct rank_state *of_rank,
+	uint64_t run_first_step, double level)
+{
+	const float *series = of_rank ? of_rank->delays : judge->comm->steps;
+	double values[STEP_HISTORY], lengths[STEP_HISTORY];
+	uint64_t end = judge->next_step;
+	uint64_t first = end > STEP_HISTORY ? end - STEP_HISTORY : 0;
+	size_t count = 0;
+
+	/* The block before may hold the first steps, too few of them to show. */
+	uint64_t earliest =
+		run_first_step > judge->block.steps ? run_first_step - judge->block.steps : 0;
+	if (first > run_first_step)
+		return run_first_step;
+	if (first < earliest)
+		first = earliest;
+	for (uint64_t s = first; s < end; s++) {
+		values[count] = (double)series[s % STEP_HISTORY];
+		lengths[count++] = (double)judge->step_length_ns[s % STEP_HISTORY];
+	}
+	return first + change_onset(values, lengths, count, level / 2);
+}
+
+static const char *missing_text(void *context, uint32_t source)
+{
+	const struct judge *judge = context;
+
+	for (unsigned i = 0; i < sizeof(judge->missing) / sizeof(judge->missing[0]); i++) {
+		if (source == 1u << i)
+			return judge->missing[i];
+	}
+	return "";
+}
+
+/* A counter's growth on the verdict's ranks beyond the usual of the others, per ns. */
+static bool counter_excess(struct judge *judge, const struct verdict *verdict, unsigned metric,
+	int64_t from_ns, double *over, double *usual)
+{
+	double most = 0;
+	size_t count = 0;
+	bool known = false;
+
+	for (uint32_t r = 0, v = 0; r < judge->rank_end; r++) {
+		bool culprit = v < verdict->rank_count && verdict->ranks[v] == r;
+		double rate;
+
+		v += culprit;
+		if (!evidence_rate(judge->ranks[r].evidence, metric, from_ns, now_ns(judge), &rate))
+			continue;
+		if (!culprit) {
+			judge->scratch[count++] = rate;
+			continue;
+		}
+		most = known ? fmax(most, rate) : rate;
+		known = true;
+	}
+	*usual = lower_median_double(judge->scratch, count);
+	*over = most - *usual;
+	return known && count > 0;
+}
+
+/* Where the kernel could not be asked, counters of samplers stand in. */
+static void add_sampled(struct judge *judge, const struct verdict *verdict, int64_t from_ns,
+	struct excess_sums *sums)
+{
+	static const struct {
+		uint32_t source;
+		unsigned metric;
+		enum excess_kind kind;
+		double ns_each, sign;
+	} counters[] = {
+		{EVIDENCE_THROTTLE, METRIC_CGROUP_THROTTLED_NS, EXCESS_THROTTLED, 1, 1},
+		{EVIDENCE_FAULTS, METRIC_PROCESS_MAJOR_FAULTS, EXCESS_MAJOR_FAULT,
+			MAJOR_FAULT_TYPICAL_NS, 1},
+		{EVIDENCE_FAULTS, METRIC_PROCESS_MINOR_FAULTS, EXCESS_MINOR_FAULT,
+			MINOR_FAULT_TYPICAL_NS, 1},
+		/* Ranks poll while they wait, so less CPU time than the others' was time off it. */
+		{EVIDENCE_SCHED, METRIC_PROCESS_CPU_NS, EXCESS_ASLEEP, 1, -1},
+	};
+	uint32_t mask = sums->evidence_mask;
+
+	for (size_t i = 0; i < sizeof(counters) / sizeof(counters[0]); i++) {
+		double over, usual;
+		int64_t moved, left = sums->own[EXCESS_ON_CPU] - sums->control[EXCESS_ON_CPU];
+
+		if ((mask & counters[i].source) || left <= 0 ||
+			!counter_excess(judge, verdict, counters[i].metric, from_ns, &over, &usual))
+			continue;
+		sums->evidence_mask |= counters[i].source;
+		over *= counters[i].sign * counters[i].ns_each;
+		moved = (int64_t)fmin(fmax(over, 0) * (double)sums->time_ns, (double)left);
+		sums->own[counters[i].kind] += moved;
+		sums->own[EXCESS_ON_CPU] -= moved;
+	}
+}
+
+static void tell_rival(struct judge *judge, const struct track *track, struct verdict *verdict)
+{
+	struct evidence_rival rival;
+
+	if (verdict->cause != CAUSE_CPU_CONTENTION || verdict->evidence_count == 0 ||
+		!evidence_worst_rival(judge->ranks[verdict->ranks[0]].evidence, track->onset_ns,
+			now_ns(judge), &rival))
+		return;
+	snprintf(verdict->evidence[0].detail, sizeof(verdict->evidence[0].detail),
+		"ran instead: %s (pid %u), %.0f %% of it", rival.name, rival.pid,
+		100 * rival.share);
+}
+
+static void tell_throttle(struct judge *judge, const struct track *track, struct verdict *verdict)
+{
+	const struct evidence *evidence = judge->ranks[verdict->ranks[0]].evidence;
+	double periods, throttled;
+	int64_t quota;
+
+	if (verdict->cause != CAUSE_CGROUP_THROTTLE || verdict->evidence_count == 0 ||
+		!evidence_value(evidence, METRIC_CGROUP_QUOTA_MILLICPU, now_ns(judge), &quota))
+		return;
+	if (evidence_rate(
+		    evidence, METRIC_CGROUP_PERIODS, track->onset_ns, now_ns(judge), &periods) &&
+		evidence_rate(evidence, METRIC_CGROUP_THROTTLED_PERIODS, track->onset_ns,
+			now_ns(judge), &throttled) &&
+		periods > 0)
+		snprintf(verdict->evidence[0].detail, sizeof(verdict->evidence[0].detail),
+			"quota %.2f CPU, out of it in %.0f %% of periods", (double)quota / 1e3,
+			100 * throttled / periods);
+	else
+		snprintf(verdict->evidence[0].detail, sizeof(verdict->evidence[0].detail),
+			"quota %.2f CPU", (double)quota / 1e3);
+}
+
+static bool is_culprit(const struct verdict *verdict, uint32_t rank)
+{
+	for (uint32_t i = 0; i < verdict->rank_count; i++) {
+		if (verdict->ranks[i] == rank)
+			return true;
+	}
+	return false;
+}
+
+/* Those that waited, for at least a quarter of what was lost. */
+static void find_victims(const struct judge *judge, double level, struct verdict *verdict)
+{
+	verdict->victim_count = 0;
+	for (uint32_t r = 0; r < judge->rank_end; r++) {
+		const struct rank_state *state = &judge->ranks[r];
+
+		if (!state->in_block || is_culprit(verdict, r) ||
+			(verdict->verdict_class != VERDICT_COMM_SLOW && state->wait < level / 4))
+			continue;
+		if (verdict->victim_count < VERDICT_VICTIMS_MAX)
+			verdict->victims[verdict->victim_count] = r;
+		verdict->victim_count++;
+	}
+}
+
+static void refresh(struct judge *judge, struct track *track)
+{
+	struct verdict *verdict = &judge->verdicts[track->verdict];
+	double time = (double)track->time_ns;
+
+	if (track->comm) {
+		(void)judge_comm_locate(judge, track->onset_ns, now_ns(judge), verdict);
+	} else {
+		struct excess_sums sums = track->sums;
+		struct classification class;
+
+		add_sampled(judge, verdict, track->onset_ns, &sums);
+		class = classify_excess(&sums);
+		if (class.verdict_class != VERDICT_UNKNOWN) {
+			verdict->verdict_class = (uint8_t) class.verdict_class;
+			verdict->cause = (uint8_t) class.cause;
+			verdict->share_explained = class.share_explained;
+			classify_evidence(&sums, &class, missing_text, judge, verdict);
+			tell_rival(judge, track, verdict);
+			tell_throttle(judge, track, verdict);
+		}
+	}
+	verdict->slowdown = time / fmax(time - (double)track->gain_ns, 0.01 * time);
+	verdict->confidence =
+		alert_confidence(track->evidence, CHANGE_THRESHOLD, verdict->share_explained);
+	if (judge->clock_error_us > verdict->clock_error_us)
+		verdict->clock_error_us = judge->clock_error_us;
+	find_victims(judge, track->level, verdict);
+}
+
+static void tell(struct judge *judge, struct track *track, enum verdict_event event)
+{
+	const struct verdict *verdict = &judge->verdicts[track->verdict];
+
+	alert_told(&track->memory, verdict, (struct job_ns){now_ns(judge)});
+	if (judge->options.on_verdict)
+		judge->options.on_verdict(judge->options.context, event, verdict);
+}
+
+static int add_track(struct judge *judge, struct track **result)
+{
+	size_t t;
+
+	for (t = 0; t < judge->track_count && judge->tracks[t].active; t++)
+		;
+	if (t == TRACKS_MAX || judge->verdict_count == VERDICTS_MAX)
+		return -ENOSPC; /* the next block tries again */
+	if (judge->verdict_count == judge->verdict_capacity) {
+		size_t capacity = judge->verdict_capacity ? judge->verdict_capacity * 2 : 8;
+		struct verdict *grown = realloc(judge->verdicts, capacity * sizeof(*grown));
+
+		if (!grown)
+			return -ENOMEM;
+		judge->verdicts = grown;
+		judge->verdict_capacity = capacity;
+	}
+	if (t == judge->track_count)
+		judge->track_count++;
+	judge->tracks[t] = (struct track){.active = true, .verdict = judge->verdict_count};
+	judge->verdicts[judge->verdict_count++] =
+		(struct verdict){.id = (uint32_t)judge->verdict_count + 1,
+			.alert.value = now_ns(judge),
+			.last_step = judge->next_step - 1};
+	judge->verdicts[judge->verdict_count - 1].id = (uint32_t)judge->verdict_count;
+	*result = &judge->tracks[t];
+	return 0;
+}
+
+static void insert_rank(struct verdict *verdict, uint32_t rank)
+{
+	uint32_t at;
+
+	if (verdict->rank_count == VERDICT_RANKS_MAX)
+		return;
+	for (at = verdict->rank_count++; at > 0 && verdict->ranks[at - 1] > rank; at--)
+		verdict->ranks[at] = verdict->ranks[at - 1];
+	verdict->ranks[at] = rank;
+}
+
+/* Puts a rank that is slow into a verdict, with what its run has gathered. */
+static void join(struct judge *judge, struct track *track, uint32_t rank)
+{
+	struct rank_state *state = &judge->ranks[rank];
+	struct verdict *verdict = &judge->verdicts[track->verdict];
+	double level = state->run_level / (double)state->run_blocks;
+	uint64_t onset = judge_onset(judge, state, state->run_first_step, level);
+	int64_t onset_ns = judge->next_step - onset <= STEP_HISTORY
+				   ? judge->step_start_ns[onset % STEP_HISTORY]
+				   : verdict->alert.value - state->run.time_ns;
+
+	insert_rank(verdict, rank);
+	excess_add(&track->sums, &state->run);
+	if (verdict->rank_count == 1 || onset < verdict->first_step) {
+		verdict->first_step = onset;
+		verdict->onset.value = onset_ns;
+		track->onset_ns = onset_ns;
+	}
+	/* Before there was a verdict to replay without, its largest delay is what it cost. */
+	if (state->run.time_ns > track->time_ns && verdict->last_step + 1 == judge->next_step &&
+		verdict->alert.value == now_ns(judge)) {
+		track->time_ns = state->run.time_ns;
+		track->gain_ns =
+			state->run.delay_ns > track->gain_ns ? state->run.delay_ns : track->gain_ns;
+	}
+	track->level = fmax(track->level, level);
+	track->evidence = fmax(track->evidence, state->change.evidence);
+	state->track = (uint32_t)(track - judge->tracks) + 1;
+}
+
+/* A verdict, just begun, of the same kind. */
+static struct track *find_kin(struct judge *judge, const struct classification *class)
+{
+	for (size_t t = 0; t < judge->track_count; t++) {
+		struct track *track = &judge->tracks[t];
+		const struct verdict *verdict = &judge->verdicts[track->verdict];
+
+		if (track->active && !track->comm &&
+			verdict->verdict_class == class->verdict_class &&
+			verdict->cause == class->cause &&
+			now_ns(judge) - verdict->alert.value <= JOIN_NS &&
+			verdict->rank_count < VERDICT_RANKS_MAX)
+			return track;
+	}
+	return NULL;
+}
+
+static struct classification classify_rank(struct judge *judge, uint32_t rank)
+{
+	struct rank_state *state = &judge->ranks[rank];
+	struct verdict alone = {.rank_count = 1, .ranks = {rank}};
+	struct excess_sums sums = state->run;
+
+	add_sampled(judge, &alone, now_ns(judge) - state->run.time_ns, &sums);
+	return classify_excess(&sums);
+}
+
+int judge_open(struct judge *judge, uint32_t rank)
+{
+	struct classification class = classify_rank(judge, rank);
+	struct track *track = find_kin(judge, &class);
+	int error;
+
+	if (track) {
+		join(judge, track, rank);
+		refresh(judge, track);
+		return 0; /* told as an update when one is due */
+	}
+	error = add_track(judge, &track);
+	if (error == -ENOSPC)
+		return 0;
+	if (error < 0)
+		return error;
+	join(judge, track, rank);
+	/* Others that are about to be told for the same reason come along. */
+	for (uint32_t r = 0; r < judge->rank_end; r++) {
+		struct rank_state *other = &judge->ranks[r];
+		struct classification alike;
+
+		if (other->track || !other->in_block || other->run_blocks < 3 ||
+			other->change.sum < CHANGE_THRESHOLD / 2 ||
+			other->run_level < DELAY_SHARE_MIN * (double)other->run_blocks)
+			continue;
+		alike = classify_rank(judge, r);
+		if (alike.verdict_class == class.verdict_class && alike.cause == class.cause)
+			join(judge, track, r);
+	}
+	refresh(judge, track);
+	tell(judge, track, VERDICT_EVENT_ALERT);
+	return 0;
+}
+
+int judge_open_comm(struct judge *judge)
+{
+	struct comm_state *comm = judge->comm;
+	struct track *track;
+	struct verdict *verdict;
+	int error = add_track(judge, &track);
+	double level = (double)comm->run_excess_ns / (double)comm->run_time_ns;
+	uint64_t onset;
+
+	if (error == -ENOSPC)
+		return 0;
+	if (error < 0)
+		return error;
+	onset = judge_onset(judge, NULL, comm->run_first_step, level);
+	verdict = &judge->verdicts[track->verdict];
+	verdict->verdict_class = VERDICT_COMM_SLOW;
+	verdict->first_step = onset;
+	verdict->onset.value = judge->next_step - onset <= STEP_HISTORY
+				       ? judge->step_start_ns[onset % STEP_HISTORY]
+				       : comm->run_start_ns;
+	track->comm = true;
+	track->onset_ns = verdict->onset.value;
+	track->level = level;
+	track->time_ns = comm->run_time_ns;
+	track->gain_ns = comm->run_excess_ns;
+	track->evidence = comm->change.evidence;
+	refresh(judge, track);
+	tell(judge, track, VERDICT_EVENT_ALERT);
+	return 0;
+}
+
+static void end_track(struct judge *judge, struct track *track)
+{
+	judge->verdicts[track->verdict].ended = 1;
+	tell(judge, track, VERDICT_EVENT_RECOVERED);
+	track->active = false;
+	if (track->comm)
+		judge->comm->change = (struct change_point){0};
+	for (uint32_t r = 0; r < judge->rank_end && !track->comm; r++) {
+		struct rank_state *state = &judge->ranks[r];
+
+		if (state->track == (uint32_t)(track - judge->tracks) + 1) {
+			state->track = 0;
+			state->change = (struct change_point){0};
+			state->run = (struct excess_sums){0};
+			state->run_blocks = 0;
+		}
+	}
+}
+
+static double loudness(const struct judge *judge, const struct track *track)
+{
+	const struct verdict *verdict = &judge->verdicts[track->verdict];
+	double level = 0;
+
+	if (track->comm)
+		return judge->comm->excess_share;
+	for (uint32_t i = 0; i < verdict->rank_count; i++) {
+		const struct rank_state *state = &judge->ranks[verdict->ranks[i]];
+
+		if (state->in_block && state->level > level)
+			level = state->level;
+	}
+	return level;
+}
+
+static void take_loud_block(struct judge *judge, struct track *track, double level)
+{
+	struct verdict *verdict = &judge->verdicts[track->verdict];
+
+	for (uint32_t i = 0; i < verdict->rank_count && !track->comm; i++) {
+		const struct rank_state *state = &judge->ranks[verdict->ranks[i]];
+
+		if (state->in_block)
+			excess_add(&track->sums, &state->block);
+	}
+	track->time_ns += judge->block.time_ns;
+	track->gain_ns += track->comm ? (int64_t)(level * (double)judge->block.time_ns)
+				      : track->block_gain_ns;
+	track->level += (level - track->level) / 8;
+	track->evidence += 1;
+	verdict->last_step = judge->next_step - 1;
+}
+
+void judge_follow(struct judge *judge)
+{
+	for (size_t t = 0; t < judge->track_count; t++) {
+		struct track *track = &judge->tracks[t];
+		double least = track->comm ? COMM_SHARE_MIN : DELAY_SHARE_MIN;
+		double level;
+		bool quiet;
+
+		if (!track->active)
+			continue;
+		level = loudness(judge, track);
+		quiet = level < fmax(0.6 * least, 0.3 * track->level);
+		if (!quiet)
+			take_loud_block(judge, track, level);
+		track->block_gain_ns = 0;
+		if (!quiet)
+			refresh(judge, track);
+		if (alert_recovered(&track->memory, quiet))
+			end_track(judge, track);
+		else if (alert_update_due(&track->memory, &judge->verdicts[track->verdict],
+				 (struct job_ns){now_ns(judge)}))
+			tell(judge, track, VERDICT_EVENT_UPDATE);
+	}
+}

@@ -39,6 +39,7 @@ struct attached_file {
 	struct uprobe_place *places; /* of all rows, then of those that are hooked at return too */
 	struct uprobe_place *returns;
 	struct uprobe_link at_call, at_return;
+	char why[WIRE_DETAIL_LENGTH_MAX + 1];
 };
 
 struct bpf_source {
@@ -48,7 +49,6 @@ struct bpf_source {
 	bool paused;
 	bool sched, faults, wanted_collectives, wanted_sched, wanted_faults;
 	char why_sched[WIRE_DETAIL_LENGTH_MAX + 1], why_faults[WIRE_DETAIL_LENGTH_MAX + 1];
-	char why_collectives[WIRE_DETAIL_LENGTH_MAX + 1];
 	uint64_t malformed;
 	void (*on_event)(void *context, const struct event_header *event);
 	void *context;
@@ -384,7 +384,7 @@ static int find_places(struct bpf_source *source, struct attached_file *file, co
 		if (first_opcode_read(file->path, &offset, &cost) < 0 ||
 			(cost == OPCODE_EXPENSIVE && frequent)) {
 			file->refused_count++;
-			snprintf(source->why_collectives, sizeof(source->why_collectives),
+			snprintf(file->why, sizeof(file->why),
 				"%.60s in %.100s starts with an instruction that is expensive to "
 				"probe",
 				collective_rows[row].symbol, name);
@@ -429,8 +429,8 @@ int bpf_source_attach_library(
 	if (error == -ENOEXEC) /* a script: nothing to attach to */
 		return 0;
 	if (error) {
-		snprintf(source->why_collectives, sizeof(source->why_collectives),
-			"cannot attach to %.120s: %s", library->name, strerror(-error));
+		snprintf(file->why, sizeof(file->why), "cannot attach to %.120s: %s", library->name,
+			strerror(-error));
 		file->place_count = 0;
 		return error;
 	}
@@ -468,14 +468,20 @@ size_t bpf_source_states(
 	const struct bpf_source *source, struct message_source *out, size_t capacity)
 {
 	enum source_state collectives = SOURCE_ON;
-	const char *why = source->why_collectives;
+	const char *why = "";
 	size_t symbol_count = 0, refused_count = 0;
 
 	if (capacity < 4)
 		return 0;
 	for (size_t i = 0; i < source->file_count; i++) {
-		symbol_count += source->files[i].in_use ? source->files[i].place_count : 0;
-		refused_count += source->files[i].in_use ? source->files[i].refused_count : 0;
+		const struct attached_file *file = &source->files[i];
+
+		if (!file->in_use)
+			continue;
+		symbol_count += file->place_count;
+		refused_count += file->refused_count;
+		if (file->why[0])
+			why = file->why;
 	}
 	if (!source->wanted_collectives) {
 		collectives = SOURCE_OFF;
@@ -486,8 +492,6 @@ size_t bpf_source_states(
 			why = "no MPI, NCCL or RCCL library was found in the job";
 	} else if (refused_count) {
 		collectives = SOURCE_DEGRADED;
-	} else {
-		why = "";
 	}
 	put_state(&out[0], "bpf.collectives", collectives, why);
 	enum source_state sched = !source->wanted_sched ? SOURCE_OFF

@@ -362,7 +362,7 @@ static int attach_file(struct bpf_source *source, struct attached_file *file)
 }
 
 /* Finds the places of a file's rows; rows that would cost too much are refused. */
-static int find_places(struct bpf_source *source, struct attached_file *file, const char *name)
+static int find_places(struct attached_file *file, const char *name)
 {
 	struct symbol_offset *offsets = calloc(collective_row_count, sizeof(*offsets));
 	int error = -ENOMEM;
@@ -422,7 +422,7 @@ int bpf_source_attach_library(
 	*file = (struct attached_file){
 		.device = library->device, .inode = library->inode, .in_use = in_use};
 	snprintf(file->path, sizeof(file->path), "%s", library->path);
-	error = find_places(source, file, library->name);
+	error = find_places(file, library->name);
 	if (!error && !source->paused)
 		error = attach_file(source, file);
 	*skipped = file->refused_count;

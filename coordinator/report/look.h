@@ -15,6 +15,12 @@ static inline size_t look_at_most(size_t count, size_t limit)
 /* Time of the epoch; cut at the ends of int64_t. */
 int64_t look_unix_ns(struct job_ns time, int64_t unix_offset_ns);
 
+/* True for a cause this program has a name for, other than "unknown". */
+static inline bool look_cause_known(uint8_t cause)
+{
+	return cause != CAUSE_UNKNOWN && cause < CAUSE_NR;
+}
+
 /* A sum over steps as ms per step; 0 without steps (the writers show the step count beside it). */
 double look_ms_per_step(int64_t sum_ns, uint64_t steps);
 

@@ -48,7 +48,7 @@ static void add_class(struct line *line, const struct verdict *verdict)
 	default:
 		line_add(line, "%s slow, class unknown", be);
 	}
-	if (verdict->cause == CAUSE_UNKNOWN)
+	if (!look_cause_known(verdict->cause))
 		line_add(line, ", cause unknown");
 	else
 		line_add(line, ": %s", cause_name(verdict->cause));
@@ -77,8 +77,12 @@ void report_verdict_sentence(const struct report_model *model, const struct verd
 	add_culprits(&line, model, verdict, " on ", "");
 	line_add(&line, " ");
 	add_class(&line, verdict);
+	if (verdict->verdict_class == VERDICT_HANG && !verdict->ended) {
+		line_add(&line, "; the job stands still since step %" PRIu64, verdict->first_step);
+		return;
+	}
 	if (verdict->verdict_class == VERDICT_HANG) {
-		line_add(&line, "; the job %s still", verdict->ended ? "stood" : "stands");
+		line_add(&line, "; the job stood still");
 	} else {
 		line_add(&line, "; the job %s ", verdict->ended ? "ran" : "runs");
 		line_add_decimal(&line, verdict->slowdown, 2);
@@ -102,7 +106,8 @@ void report_alert_line(const struct report_model *model, enum verdict_event even
 	line_add(&line, "%s ", word);
 	add_culprits(&line, model, verdict, " (", ")");
 	line_add(&line, " %s", verdict_class_name(verdict->verdict_class));
-	line_add(&line, ": %s", verdict->cause ? cause_name(verdict->cause) : "cause unknown");
+	line_add(&line, ": %s",
+		look_cause_known(verdict->cause) ? cause_name(verdict->cause) : "cause unknown");
 	if (verdict->verdict_class == VERDICT_HANG) {
 		line_add(&line, ", job stands still since step %" PRIu64, verdict->first_step);
 	} else if (event == VERDICT_EVENT_RECOVERED) {

@@ -15,7 +15,7 @@
 #include "coordinator/report/rank_table_text.h"
 
 enum {
-	VERDICTS_SHOWN = 16,
+	VERDICTS_SHOWN = 8,
 	RANKS_SHOWN = 16,
 	LINE_LENGTH = 1024,
 };
@@ -40,6 +40,8 @@ static bool is_worse(const struct verdict *one, const struct verdict *other)
 {
 	if (one->ended != other->ended)
 		return !one->ended;
+	if ((one->verdict_class == VERDICT_HANG) != (other->verdict_class == VERDICT_HANG))
+		return one->verdict_class == VERDICT_HANG;
 	if (one->slowdown > other->slowdown || one->slowdown < other->slowdown)
 		return one->slowdown > other->slowdown;
 	return one->id < other->id;
@@ -116,8 +118,9 @@ static void write_advice(const struct selection *selection, bool colour, FILE *o
 				       selection->verdicts[j]->verdict_class) == advice;
 		if (!told)
 			fprintf(out, "  %s: %s.\n",
-				verdict->cause ? cause_name(verdict->cause)
-					       : verdict_class_name(verdict->verdict_class),
+				look_cause_known(verdict->cause)
+					? cause_name(verdict->cause)
+					: verdict_class_name(verdict->verdict_class),
 				advice);
 	}
 }
@@ -148,9 +151,12 @@ static void write_one_evidence(
 	line_add(&line, ", %s, since %s; confidence ", verdict_class_name(verdict->verdict_class),
 		when);
 	line_add_decimal(&line, verdict->confidence, 2);
-	line_add(&line, "; the cause explains ");
-	line_add_decimal(&line, verdict->share_explained * 100, 0);
-	line_add(&line, " %% of the excess; clock error ");
+	if (look_cause_known(verdict->cause)) {
+		line_add(&line, "; the cause explains ");
+		line_add_decimal(&line, verdict->share_explained * 100, 0);
+		line_add(&line, " %% of the excess");
+	}
+	line_add(&line, "; clock error ");
 	line_add_decimal(&line, verdict->clock_error_us, 1);
 	fprintf(out, "%s us\n", text);
 
@@ -200,9 +206,9 @@ static void write_job(const struct report_model *model, bool colour, FILE *out)
 		line_add_ms(&line, totals->step_ms_median);
 		line_add(&line, " ms median, ");
 		line_add_ms(&line, totals->step_ms_ideal);
-		line_add(&line, " ms if no rank held the others up; over the run ");
+		line_add(&line, " ms if no rank held the others up; the run took ");
 		line_add_decimal(&line, totals->slowdown, 2);
-		line_add(&line, "x slower, ");
+		line_add(&line, "x its ideal time, ");
 		line_add_decimal(&line, totals->wasted_rank_seconds, 1);
 		line_add(&line, " rank-seconds wasted");
 	}

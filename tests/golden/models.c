@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/golden/models.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static void add_source(struct golden_model *golden, const char *name, enum source_state state,
+	uint32_t probes, uint32_t on, const char *why)
+{
+	struct report_source *source = &golden->sources[golden->model.source_count++];
+
+	*source = (struct report_source){
+		.source = {.state = (uint8_t)state}, .probe_count = probes, .on_count = on};
+	snprintf(source->source.name, sizeof(source->source.name), "%s", name);
+	snprintf(source->source.why, sizeof(source->source.why), "%s", why);
+}
+
+static void add_evidence(struct verdict *verdict, enum cause kind, double overlap, double control,
+	const char *detail)
+{
+	struct verdict_evidence *evidence = &verdict->evidence[verdict->evidence_count++];
+
+	evidence->kind = (uint8_t)kind;
+	evidence->overlap_ms_per_step = overlap;
+	evidence->control_ms_per_step = control;
+	snprintf(evidence->detail, sizeof(evidence->detail), "%s", detail);
+}
+
+static void add_rejection(struct verdict *verdict, enum cause kind, const char *why)
+{
+	struct verdict_rejection *rejection = &verdict->rejected[verdict->rejected_count++];
+
+	rejection->kind = (uint8_t)kind;
+	snprintf(rejection->why, sizeof(rejection->why), "%s", why);
+}
+
+static struct verdict *add_verdict(struct golden_model *golden, enum verdict_class verdict_class,
+	enum cause cause, uint32_t rank, double slowdown)
+{
+	struct verdict *verdict = &golden->verdicts[golden->model.verdict_count++];
+
+	*verdict = (struct verdict){
+		.id = (uint32_t)golden->model.verdict_count,
+		.verdict_class = (uint8_t)verdict_class,
+		.cause = (uint8_t)cause,
+		.rank_count = 1,
+		.ranks = {rank},
+		.slowdown = slowdown,
+		.confidence = 0.97,
+		.share_explained = 0.91,
+		.first_step = 120,
+		.last_step = 480,
+		.onset = {7440000000},
+		.alert = {7520000000},
+		.clock_error_us = 3.0,
+	};
+	return verdict;
+}
+
+static void add_rank(struct golden_model *golden, const char *host, double compute_ms,
+	double host_ms, double wait_ms, double own_ms, double inherited_ms)
+{
+	uint32_t rank = golden->model.rank_count++;
+	int64_t steps = 500;
+
+	golden->ranks[rank] = (struct report_rank){
+		.totals = {.rank = rank,
+			.steps = (uint64_t)steps,
+			.phase_ns = {0, (int64_t)(compute_ms * 1e6) * steps,
+				(int64_t)(host_ms * 1e6) * steps, (int64_t)(wait_ms * 1e6) * steps,
+				310000 * steps},
+			.own_excess_ns = (int64_t)(own_ms * 1e6) * steps,
+			.inherited_ns = (int64_t)(inherited_ms * 1e6) * steps},
+		.pid = 4000 + rank,
+		.host = host,
+	};
+}
+
+/* A job of 500 steps that began on 2026-11-21 06:25:00 UTC. */
+static void begin(struct golden_model *golden, const char *job_id, uint32_t nodes)
+{
+	memset(golden, 0, sizeof(*golden));
+	golden->model = (struct report_model){
+		.job_id = job_id,
+		.node_count = nodes,
+		.unix_offset_ns = 1795242295000000000,
+		.totals = {.steps = 500,
+			.step_ms_median = 20.05,
+			.step_ms_ideal = 20.0,
+			.slowdown = 1.0,
+			.clock_error_us = 1.25,
+			.first_start = {5000000000},
+			.last_end = {17000000000}},
+		.verdicts = golden->verdicts,
+		.ranks = golden->ranks,
+		.sources = golden->sources,
+		.counters = {.events = 204800, .cpu_ns = 90000000, .resident_bytes = 14680064},
+		.probe_cpu_percent = 0.75,
+		.frames = 48,
+	};
+}
+
+static void add_usual_sources(struct golden_model *golden)
+{
+	add_source(golden, "bpf.collectives", SOURCE_ON, 1, 1, "");
+	add_source(golden, "bpf.sched", SOURCE_ON, 1, 1, "");
+	add_source(golden, "bpf.faults", SOURCE_ON, 1, 1, "");
+	add_source(golden, "cgroup", SOURCE_ON, 1, 1, "");
+	add_source(golden, "device.time", SOURCE_MISSING, 1, 0,
+		"no CUDA device is used by the job: CPU times only");
+}
+
+/* The example of the design: rank 2 of 4 is throttled. */
+static void make_throttle(struct golden_model *golden)
+{
+	struct verdict *verdict;
+
+	begin(golden, "quickstart", 1);
+	golden->model.world_size = 4;
+	golden->model.totals.slowdown = 1.17;
+	golden->model.totals.wasted_rank_seconds = 5.25;
+	add_rank(golden, "node-a", 19.6, 0.1, 14.2, 0.0, 0.0);
+	add_rank(golden, "node-a", 19.7, 0.1, 14.1, 0.0, 0.0);
+	add_rank(golden, "node-a", 19.7, 13.9, 0.3, 13.4, 0.0);
+	add_rank(golden, "node-a", 19.5, 0.1, 14.3, 0.0, 0.0);
+	verdict = add_verdict(golden, VERDICT_HOST_SLOW, CAUSE_CGROUP_THROTTLE, 2, 1.24);
+	add_evidence(verdict, CAUSE_CGROUP_THROTTLE, 18.2, 0.0,
+		"cpu.stat: 71 % of the periods throttled, quota 0.4 CPUs");
+	add_rejection(verdict, CAUSE_CPU_CONTENTION, "same as control");
+	add_rejection(verdict, CAUSE_MAJOR_PAGE_FAULT, "none");
+	verdict->victim_count = 3;
+	memcpy(verdict->victims, (uint32_t[]){0, 1, 3}, 3 * sizeof(uint32_t));
+	add_usual_sources(golden);
+}
+
+/* Nothing found, but parts could not be seen: never "healthy". */
+static void make_blind(struct golden_model *golden)
+{
+	begin(golden, "no-rights", 2);
+	golden->model.world_size = 4;
+	golden->model.counters.dropped = 12;
+	golden->model.counters.steps_incomplete = 3;
+	golden->model.totals.steps_incomplete = 2;
+	add_rank(golden, "node-a", 19.6, 0.1, 0.2, 0.0, 0.0);
+	add_rank(golden, "node-b", 19.7, 0.1, 0.1, 0.0, 0.0);
+	add_source(golden, "bpf.collectives", SOURCE_ON, 2, 2, "");
+	add_source(golden, "bpf.faults", SOURCE_MISSING, 2, 1,
+		"the kernel has no tracepoint exceptions:page_fault_user");
+	add_source(golden, "cgroup", SOURCE_DEGRADED, 2, 2,
+		"groups above this container are not visible");
+	add_source(golden, "tcp", SOURCE_OFF, 2, 0, "not asked for");
+	golden->model.enqueue_only = 1;
+	golden->model.record_truncated = 1;
+}
+
+/* No step at all: the probe had no rights. */
+static void make_empty(struct golden_model *golden)
+{
+	begin(golden, "", 0);
+	golden->model.totals = (struct job_totals){0};
+	golden->model.frames = 1;
+	add_source(golden, "bpf.collectives", SOURCE_MISSING, 1, 0,
+		"no right to load BPF programs: run as root, or grant CAP_BPF, CAP_PERFMON and "
+		"CAP_SYS_PTRACE");
+}
+
+/* Several verdicts at once: running and over, one rank and many, known and unknown causes. */
+static void make_several(struct golden_model *golden)
+{
+	struct verdict *verdict;
+
+	begin(golden, "several", 2);
+	golden->model.world_size = 8;
+	for (int i = 0; i < 8; i++)
+		add_rank(golden, i < 4 ? "node-a" : "node-b", 19.0 + i, 0.5, 3.0,
+			i == 5 ? 7.125 : 0.0, i == 6 ? 6.5 : 0.0);
+	golden->ranks[7].totals.steps = 0; /* seen, but no step of it */
+	golden->ranks[3].exited = 1;
+	golden->ranks[3].exit_code = 137;
+	verdict = add_verdict(golden, VERDICT_COMPUTE_SLOW, CAUSE_UNKNOWN, 5, 1.31);
+	verdict->victim_count = 7;
+	memcpy(verdict->victims, (uint32_t[]){0, 1, 2, 3, 4, 6, 7}, 7 * sizeof(uint32_t));
+	verdict = add_verdict(golden, VERDICT_HOST_SLOW, CAUSE_CPU_CONTENTION, 1, 1.62);
+	verdict->ended = 1;
+	verdict->victim_count = 1;
+	verdict->victims[0] = 0;
+	add_evidence(verdict, CAUSE_CPU_CONTENTION, 12.4, 0.31,
+		"ran instead: stress-ng (pid 4242), 71 % of it");
+	add_evidence(verdict, CAUSE_MINOR_PAGE_FAULT, 0.62, 0.6, "");
+	verdict = add_verdict(golden, VERDICT_WORKLOAD_IMBALANCE, CAUSE_STAGE_IMBALANCE, 6, 1.1);
+	verdict->rank_count = 3;
+	memcpy(verdict->ranks, (uint32_t[]){3, 6, 7}, 3 * sizeof(uint32_t));
+	verdict = add_verdict(golden, VERDICT_HANG, CAUSE_UNKNOWN, 4, 1.0);
+	verdict->rank_count = 1;
+	verdict = add_verdict(golden, VERDICT_COMM_SLOW, CAUSE_PATH_CONGESTION, 0, 1.05);
+	verdict->rank_count = 0;
+	add_evidence(verdict, CAUSE_PATH_CONGESTION, 1.0, 0.0, "");
+	add_usual_sources(golden);
+}
+
+/* More ranks and verdicts than text shows: the worst first, and how many are left out. */
+static void make_many(struct golden_model *golden)
+{
+	begin(golden, "many", 4);
+	golden->model.world_size = 64;
+	for (int i = 0; i < 40; i++)
+		add_rank(golden, i % 2 ? "a-host-with-a-name-longer-than-the-table" : "node-b",
+			19.0, 0.5, 3.0, i * 0.25, 0.0);
+	for (uint32_t i = 0; i < 20; i++)
+		add_verdict(golden, VERDICT_HOST_SLOW, CAUSE_BLOCK_IO, i + 20, 1.0 + i * 0.01)
+			->victim_count = 39;
+	add_usual_sources(golden);
+}
+
+/* Text and numbers from outside that would break JSON or a terminal. */
+static void make_hostile(struct golden_model *golden)
+{
+	struct verdict *verdict;
+
+	begin(golden, "quote \" backslash \\ line\nend \x1b[31m bad \xff\xc3 euro \xe2\x82\xac", 1);
+	add_rank(golden, "host\x07<script>", 1.0, 0.1, 0.1, 1.0, 0.0);
+	golden->ranks[0].totals.phase_ns[PHASE_COMPUTE] = INT64_MIN;
+	verdict = add_verdict(golden, (enum verdict_class)200, (enum cause)201, 0, INFINITY);
+	verdict->onset.value = INT64_MAX;
+	add_evidence(verdict, (enum cause)99, NAN, -0.00001, "\x1b]0;title\x07 \xed\xa0\x80");
+	verdict->victim_count = UINT32_MAX;
+	golden->model.totals.step_ms_ideal = NAN;
+	golden->model.totals.step_ms_median = 1e300;
+	golden->model.frames_refused = 4;
+	golden->model.counters.batches_lost = 2;
+}
+
+const struct golden_case golden_cases[] = {
+	{"throttle", make_throttle},
+	{"blind", make_blind},
+	{"empty", make_empty},
+	{"several", make_several},
+	{"many", make_many},
+	{"hostile", make_hostile},
+};
+const size_t golden_case_count = sizeof(golden_cases) / sizeof(golden_cases[0]);

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Report models written by hand, each with its expected text and JSON in tests/golden. What a
+ * name stands for is said in models.c. Shared by the golden test and by tests of the alerts.
+ */
+#ifndef TESTS_GOLDEN_MODELS_H
+#define TESTS_GOLDEN_MODELS_H
+
+#include "coordinator/report/model.h"
+
+/* A model and the memory behind it; static in size, filled anew by each maker. */
+struct golden_model {
+	struct report_model model;
+	struct verdict verdicts[40];
+	struct report_rank ranks[64];
+	struct report_source sources[8];
+};
+
+struct golden_case {
+	const char *name;
+	void (*make)(struct golden_model *golden);
+};
+
+extern const struct golden_case golden_cases[];
+extern const size_t golden_case_count;
+
+#endif

@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The pieces of the report writers: escapes, numbers, rank lists, sentences, failing streams. */
+#include <errno.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "coordinator/report/cause_text.h"
+#include "coordinator/report/decimal.h"
+#include "coordinator/report/json.h"
+#include "coordinator/report/line.h"
+#include "coordinator/report/look.h"
+#include "coordinator/report/text.h"
+#include "coordinator/report/utf8.h"
+
+static void utf8_takes_only_what_rfc_3629_allows(void **state)
+{
+	static const struct {
+		const char *text;
+		uint32_t point;
+		size_t length;
+	} cases[] = {
+		{"A", 'A', 1},
+		{"\xC3\xA9", 0xE9, 2},
+		{"\xE2\x82\xAC", 0x20AC, 3},
+		{"\xF0\x9F\x98\x80", 0x1F600, 4},
+		{"\xF4\x8F\xBF\xBF", 0x10FFFF, 4},
+		{"\x80", UTF8_REPLACEMENT, 1},		   /* a tail without a head */
+		{"\xC0\x80", UTF8_REPLACEMENT, 1},	   /* overlong */
+		{"\xC1\xBF", UTF8_REPLACEMENT, 1},	   /* overlong */
+		{"\xE0\x9F\xBF", UTF8_REPLACEMENT, 1},	   /* overlong */
+		{"\xF0\x8F\xBF\xBF", UTF8_REPLACEMENT, 1}, /* overlong */
+		{"\xED\xA0\x80", UTF8_REPLACEMENT, 1},	   /* a surrogate */
+		{"\xF4\x90\x80\x80", UTF8_REPLACEMENT, 1}, /* above the last */
+		{"\xFF", UTF8_REPLACEMENT, 1},
+		{"\xE2\x82", UTF8_REPLACEMENT, 1}, /* cut short by the end */
+		{"\xF0", UTF8_REPLACEMENT, 1},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		const char *text = cases[i].text;
+
+		assert_int_equal(utf8_next(&text), cases[i].point);
+		assert_int_equal(text - cases[i].text, cases[i].length);
+	}
+}
+
+static void printable_copies_never_overrun(void **state)
+{
+	char out[8];
+
+	(void)state;
+	utf8_copy_printable(out, sizeof(out), "a\x1b[\x7f\xff z");
+	assert_string_equal(out, "a?[?? z");
+	utf8_copy_printable(out, sizeof(out), "abcde\xE2\x82\xAC"); /* the last does not fit */
+	assert_string_equal(out, "abcde");
+	utf8_copy_printable(out, 1, "abc");
+	assert_string_equal(out, "");
+	utf8_copy_printable(out, sizeof(out), "\xE2\x80\xAEgnp"); /* right-to-left override */
+	assert_string_equal(out, "?gnp");
+}
+
+static void decimals_are_exact(void **state)
+{
+	char text[DECIMAL_LENGTH];
+
+	(void)state;
+	assert_string_equal(decimal_format(18.2, 1, text), "18.2");
+	assert_string_equal(decimal_format(0.05, 1, text), "0.1");
+	assert_string_equal(decimal_format(-0.04, 1, text), "0.0");
+	assert_string_equal(decimal_format(-1.5, 0, text), "-2");
+	assert_string_equal(decimal_format(1.999999999, 6, text), "2.000000");
+	assert_string_equal(decimal_format(3.000007, 6, text), "3.000007");
+	assert_string_equal(decimal_format(-1e300, 6, text), "-1000000000000.000000");
+}
+
+static char *json_of(void (*write)(struct json_writer *writer), unsigned broken_depth)
+{
+	struct json_writer writer;
+	char *bytes = NULL;
+	size_t length = 0;
+	FILE *out = open_memstream(&bytes, &length);
+
+	assert_non_null(out);
+	json_writer_init(&writer, out, broken_depth);
+	write(&writer);
+	assert_int_equal(writer.depth, 0);
+	assert_int_equal(fclose(out), 0);
+	return bytes;
+}
+
+static void write_everything(struct json_writer *writer)
+{
+	json_object_begin(writer, NULL);
+	json_string(writer, "a\"b", "\\ \b \x01 \xff \xE2\x82\xAC");
+	json_string(writer, "null", NULL);
+	json_array_begin(writer, "empty");
+	json_array_end(writer);
+	json_array_begin(writer, "numbers");
+	json_decimal(writer, NULL, 18.2, 4);
+	json_decimal(writer, NULL, 100.0, 4);
+	json_decimal(writer, NULL, NAN, 4);
+	json_decimal(writer, NULL, -INFINITY, 4);
+	json_signed(writer, NULL, INT64_MIN);
+	json_unsigned(writer, NULL, UINT64_MAX);
+	json_boolean(writer, NULL, true);
+	json_array_end(writer);
+	json_object_end(writer);
+}
+
+static void json_is_escaped_and_exact(void **state)
+{
+	char *bytes = json_of(write_everything, 0);
+
+	(void)state;
+	assert_string_equal(bytes,
+		"{\"a\\\"b\": \"\\\\ \\u0008 \\u0001 \xEF\xBF\xBD \xE2\x82\xAC\", \"null\": \"\", "
+		"\"empty\": [], \"numbers\": [18.2, 100.0, null, null, -9223372036854775808, "
+		"18446744073709551615, true]}");
+	free(bytes);
+	bytes = json_of(write_everything, 1);
+	assert_non_null(strstr(bytes, "{\n \"a\\\"b\""));
+	assert_non_null(strstr(bytes, ",\n \"empty\": [],\n \"numbers\": [18.2, 100.0"));
+	assert_non_null(strstr(bytes, "true]\n}"));
+	free(bytes);
+}
+
+static void ranks_become_ranges(void **state)
+{
+	uint32_t many[32], mixed[] = {0, 1, 2, 3, 8, 9, 12};
+	struct line line;
+	char text[64];
+
+	(void)state;
+	line_init(&line, text, sizeof(text));
+	line_add_ranks(&line, mixed, 7, 7);
+	assert_string_equal(text, "ranks 0-3, 8, 9, 12");
+	line_init(&line, text, sizeof(text));
+	line_add_ranks(&line, mixed, 1, 1);
+	assert_string_equal(text, "rank 0");
+	line_init(&line, text, sizeof(text));
+	line_add_ranks(&line, mixed, 0, 0);
+	assert_string_equal(text, "no rank");
+	line_init(&line, text, sizeof(text));
+	line_add_ranks(&line, mixed, 7, 1000);
+	assert_string_equal(text, "ranks 0-3, 8, 9, 12 and 993 more");
+	for (uint32_t i = 0; i < 32; i++)
+		many[i] = i * 2;
+	line_init(&line, text, sizeof(text));
+	line_add_ranks(&line, many, 32, 32);
+	assert_string_equal(text, "ranks 0, 2, 4, 6, 8, 10, 12, 14 and 24 more");
+	line_init(&line, text, 10);
+	line_add_ranks(&line, many, 32, 32);
+	assert_string_equal(text, "ranks 0, "); /* cut, not overrun */
+	assert_int_equal(line.used, 9);
+}
+
+static void every_cause_has_words(void **state)
+{
+	(void)state;
+	for (int cause = 1; cause < CAUSE_NR; cause++) {
+		assert_string_not_equal(
+			cause_phrase((enum cause)cause), cause_phrase(CAUSE_UNKNOWN));
+		assert_string_not_equal(cause_advice((enum cause)cause, VERDICT_HOST_SLOW),
+			cause_advice(CAUSE_UNKNOWN, VERDICT_HOST_SLOW));
+		assert_null(strchr(cause_advice((enum cause)cause, VERDICT_HOST_SLOW), '\n'));
+	}
+	for (int class = 0; class < VERDICT_CLASS_NR; class ++)
+		assert_true(strlen(cause_advice(CAUSE_UNKNOWN, (enum verdict_class) class)) > 20);
+	assert_string_equal(cause_phrase((enum cause)CAUSE_NR), cause_phrase(CAUSE_UNKNOWN));
+}
+
+static void hosts_are_found_by_rank(void **state)
+{
+	struct report_rank rows[] = {{.totals.rank = 3, .host = "a"},
+		{.totals.rank = 7, .host = "a"}, {.totals.rank = 90, .host = "b"}};
+	struct report_model model = {.rank_count = 3, .ranks = rows};
+
+	(void)state;
+	assert_string_equal(look_host(&model, 90), "b");
+	assert_string_equal(look_host(&model, 3), "a");
+	assert_string_equal(look_host(&model, 4), "");
+	assert_null(look_rank(&model, 91));
+	assert_string_equal(look_common_host(&model, (uint32_t[]){3, 7}, 2), "a");
+	assert_null(look_common_host(&model, (uint32_t[]){3, 90}, 2));
+	assert_null(look_common_host(&model, (uint32_t[]){4}, 1));
+	assert_int_equal(look_unix_ns((struct job_ns){INT64_MAX}, 1), INT64_MAX);
+	assert_int_equal(look_unix_ns((struct job_ns){-5}, INT64_MIN), INT64_MIN);
+}
+
+/* The sentence an operator reads first, word by word. */
+static void the_sentence_says_it_all(void **state)
+{
+	struct report_rank rows[] = {{.totals.rank = 2, .host = "node-a"}};
+	struct report_model model = {.rank_count = 1, .ranks = rows};
+	struct verdict verdict = {.verdict_class = VERDICT_HOST_SLOW,
+		.cause = CAUSE_CGROUP_THROTTLE,
+		.rank_count = 1,
+		.ranks = {2},
+		.slowdown = 1.24,
+		.first_step = 120,
+		.last_step = 480,
+		.evidence_count = 2,
+		.evidence = {{.kind = CAUSE_CPU_CONTENTION, .overlap_ms_per_step = 1},
+			{.kind = CAUSE_CGROUP_THROTTLE, .overlap_ms_per_step = 18.2}}};
+	char text[REPORT_SENTENCE_LENGTH];
+
+	(void)state;
+	report_verdict_sentence(&model, &verdict, text);
+	assert_string_equal(text,
+		"rank 2 on node-a is host-slow: cgroup-throttle; the job runs 1.24x slower because "
+		"of it (steps 120-480, 18.2 ms/step throttled, healthy ranks 0.0)");
+	report_alert_line(&model, VERDICT_EVENT_ALERT, &verdict, text);
+	assert_string_equal(text,
+		"ALERT rank 2 (node-a) host-slow: cgroup-throttle, job 1.24x slower since step 120 "
+		"(18.2 ms/step throttled, healthy ranks 0.0)");
+	report_alert_line(&model, VERDICT_EVENT_RECOVERED, &verdict, text);
+	assert_string_equal(text,
+		"RECOVERED rank 2 (node-a) host-slow: cgroup-throttle, job was 1.24x slower from "
+		"step 120 to 480 (18.2 ms/step throttled, healthy ranks 0.0)");
+}
+
+static void a_full_disk_is_an_error(void **state)
+{
+	struct report_model model = {.job_id = "x"};
+	FILE *full = fopen("/dev/full", "we");
+
+	(void)state;
+	if (!full)
+		skip();
+	assert_int_equal(report_json_write(&model, full), -EIO);
+	clearerr(full);
+	assert_int_equal(report_text_write(&model, NULL, full), -EIO);
+	fclose(full);
+}
+
+static void colour_only_where_it_is_wanted(void **state)
+{
+	struct verdict verdict = {.id = 1, .rank_count = 1, .slowdown = 2};
+	struct report_model model = {.job_id = "x", .verdict_count = 1, .verdicts = &verdict};
+	struct report_text_options options = {.colour = true};
+	char *bytes = NULL;
+	size_t length = 0;
+	FILE *out = open_memstream(&bytes, &length);
+
+	(void)state;
+	assert_int_equal(report_text_write(&model, &options, out), 0);
+	assert_non_null(strstr(bytes, "\033[1;31mrank 0"));
+	rewind(out);
+	options.colour = false;
+	assert_int_equal(report_text_write(&model, &options, out), 0);
+	assert_null(memchr(bytes, '\033', length));
+	fclose(out);
+	free(bytes);
+	out = fopen("/dev/null", "we");
+	assert_false(report_text_colour_wanted(out));
+	fclose(out);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(utf8_takes_only_what_rfc_3629_allows),
+		cmocka_unit_test(printable_copies_never_overrun),
+		cmocka_unit_test(decimals_are_exact),
+		cmocka_unit_test(json_is_escaped_and_exact),
+		cmocka_unit_test(ranks_become_ranges),
+		cmocka_unit_test(every_cause_has_words),
+		cmocka_unit_test(hosts_are_found_by_rank),
+		cmocka_unit_test(the_sentence_says_it_all),
+		cmocka_unit_test(a_full_disk_is_an_error),
+		cmocka_unit_test(colour_only_where_it_is_wanted),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,201 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What slowrank promises about the job: it runs the same, watched or not, whatever happens."""
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import harness  # noqa: E402
+import jobs  # noqa: E402
+from harness import check  # noqa: E402
+
+# A throttled rank, long enough for an alert, in about 6 s.
+THROTTLED = {"steps": 220, "step_ms": 20, "compute_ms": 1.5,
+             "faults": ["rank=2 kind=throttle first=80 last=179 size=60"]}
+
+
+def fresh(directory, *names):
+    paths = [os.path.join(directory, name) for name in names]
+    for path in paths:
+        if os.path.exists(path):
+            os.unlink(path)
+    return paths
+
+
+def read_report(paths, record):
+    done = subprocess.run([paths.slowrank, "report", record, "--format", "json"],
+                          capture_output=True, text=True, timeout=60, check=False)
+    check(done.returncode == 0, f"report: exit {done.returncode}: {done.stderr}")
+    return json.loads(done.stdout)
+
+
+def check_throttled(report, rank_count=4):
+    """The verdict that all ways to start slowrank must give for THROTTLED."""
+    check(report["job"]["ranks"] == rank_count, f"{report['job']['ranks']} ranks")
+    said = [(v["class"], v["cause"], v["ranks"]) for v in report["verdicts"]]
+    check(said == [("host-slow", "cgroup-throttle", [2])], f"verdicts: {said}")
+
+
+def need_throttle():
+    if not jobs.can_throttle():
+        harness.skip("no cgroup with the cpu controller")
+
+
+def kill9(paths):
+    """kill -9 of slowrank leaves the job running to its end."""
+    truth_path = jobs.fresh_directory(paths.directory)
+    record, = fresh(paths.directory, "record.slr")
+    command = [*jobs.mpirun(4), *jobs.workload_command(paths.workload, truth_path, steps=250,
+                                                       step_ms=20)]
+    process = subprocess.Popen([paths.slowrank, "run", "--record", record, "--", *command],
+                               stdin=subprocess.DEVNULL, start_new_session=True)
+    time.sleep(2.5)
+    check(process.poll() is None, "slowrank ended early")
+    process.kill()
+    process.wait()
+    # The job is nobody's child now: the truth log says when it is at its end.
+    deadline = time.monotonic() + 40
+    ends = []
+    while len(ends) < 4 and time.monotonic() < deadline:
+        time.sleep(0.2)
+        ends = jobs.Truth(truth_path).ends if os.path.exists(truth_path) else []
+    check(sorted(end["rank"] for end in ends) == [0, 1, 2, 3] and
+          {end["steps"] for end in ends} == {250}, f"the job did not run to its end: {ends}")
+    # What was recorded until then can still be read.
+    report = read_report(paths, record)
+    check(report["job"]["ranks"] == 4, "the record of the killed run holds the ranks")
+
+
+def status(paths):
+    """Exit status and signals pass through."""
+    record = os.path.join(paths.directory, "record.slr")
+
+    def run(*command, **options):
+        return subprocess.run([paths.slowrank, "run", "--record", record, "--", *command],
+                              stdin=subprocess.DEVNULL, timeout=60, check=False, **options)
+
+    check(run("sh", "-c", "exit 7").returncode == 7, "exit 7")
+    check(run("true").returncode == 0, "exit 0")
+    by_signal = run("sh", "-c", "kill -TERM $$").returncode
+    check(by_signal in (-signal.SIGTERM, 128 + signal.SIGTERM), f"ended by SIGTERM: {by_signal}")
+    missing = run("/nonexistent/program", capture_output=True, text=True)
+    check(missing.returncode == 127, f"a missing program: {missing.returncode}")
+    check("/nonexistent/program" in missing.stderr, f"it is named: {missing.stderr!r}")
+    job = run(*jobs.mpirun(2), paths.workload, "--steps", "20", "--exit-status", "9",
+              capture_output=True)
+    check(job.returncode == 9, f"mpirun's status: {job.returncode}")
+    output = run("sh", "-c", "echo out; echo err >&2", capture_output=True, text=True)
+    check(output.stdout == "out\n", f"stdout is the command's alone: {output.stdout!r}")
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1):
+        name = number.name[3:]
+        process = subprocess.Popen(
+            [paths.slowrank, "run", "--record", record, "--", "sh", "-c",
+             f"trap 'exit 33' {name}; echo ready; while :; do sleep 0.05; done"],
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
+        process.stdout.readline()
+        process.send_signal(number)
+        check(process.wait(timeout=20) == 33, f"SIG{name} reaches the command")
+
+
+def run_throttled(paths):
+    need_throttle()
+    _, run = jobs.run_workload_watched(paths.slowrank, paths.workload, paths.directory, 4,
+                                       **THROTTLED)
+    check_throttled(run.report(paths.slowrank))
+    live = [alert for alert in run.alerts() if alert["event"] == "alert"]
+    check([a["verdict"]["ranks"] for a in live] == [[2]], f"live alerts: {live}")
+    replayed = {v["id"]: v for v in run.report(paths.slowrank)["verdicts"]}
+    last = {a["verdict"]["id"]: a["verdict"] for a in run.alerts()}
+    check(last == replayed, f"live and replayed verdicts differ: {last} {replayed}")
+
+
+def attach(paths):
+    """A job that runs already: the same verdict."""
+    need_throttle()
+    truth_path = jobs.fresh_directory(paths.directory)
+    record, alerts = fresh(paths.directory, "record.slr", "alerts.jsonl")
+    job = subprocess.Popen(
+        [*jobs.mpirun(4), *jobs.workload_command(paths.workload, truth_path, **THROTTLED)],
+        stdin=subprocess.DEVNULL)
+    time.sleep(1)
+    watcher = subprocess.Popen(
+        [paths.slowrank, "attach", "--record", record, "--alerts", alerts, "--pid", str(job.pid)],
+        stdin=subprocess.DEVNULL)
+    check(job.wait(timeout=60) == 0, "the job ends well")
+    check(watcher.wait(timeout=20) == 0, "attach ends with the job")
+    check_throttled(read_report(paths, record))
+
+
+def per_rank(paths):
+    """One slowrank per rank: the same verdict."""
+    need_throttle()
+    truth_path = jobs.fresh_directory(paths.directory)
+    record, alerts = fresh(paths.directory, "record.slr", "alerts.jsonl")
+    done = subprocess.run(
+        [*jobs.mpirun(4), paths.slowrank, "run", "--record", record, "--alerts", alerts, "--",
+         *jobs.workload_command(paths.workload, truth_path, **THROTTLED)],
+        stdin=subprocess.DEVNULL, timeout=120, check=False)
+    check(done.returncode == 0, f"exit {done.returncode}")
+    check_throttled(read_report(paths, record))
+
+
+def nccl(paths):
+    """The NCCL build: enqueue times only, which the coverage says, and no verdict from them."""
+    truth, run = jobs.run_workload_watched(paths.slowrank, paths.workload_nccl, paths.directory, 4,
+                                           steps=150, step_ms=20)
+    report = run.report(paths.slowrank)
+    check(report["job"]["ranks"] == 4, f"{report['job']['ranks']} ranks")
+    check(not report["verdicts"], f"verdicts: {report['verdicts']}")
+    steps = report["job"]["steps"]
+    check(abs(steps - len(truth.steps)) <= 0.01 * len(truth.steps) + 1, f"{steps} steps")
+    said = json.dumps(report["coverage"])
+    check("enqueue" in said, f"the coverage says that only enqueue times are seen: {said}")
+
+
+def unprivileged(paths):
+    """Without rights: one line that says what is missing and how to grant it; the job runs."""
+    record, truth_path = fresh(paths.directory, "record.slr", "truth.jsonl")
+    os.chmod(paths.directory, 0o777)
+    as_nobody = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"]
+    for path in (paths.slowrank, paths.workload):
+        reach = subprocess.run([*as_nobody, "test", "-x", path], check=False)
+        if reach.returncode != 0:
+            harness.skip(f"user 65534 cannot reach {path}")
+    done = subprocess.run(
+        [*as_nobody, paths.slowrank, "run", "--record", record, "--", *jobs.mpirun(2),
+         *jobs.workload_command(paths.workload, truth_path, steps=60, exit_status=5)],
+        cwd=paths.directory, env=dict(os.environ, HOME=paths.directory, TMPDIR=paths.directory),
+        stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False)
+    print(done.stderr)
+    check(done.returncode == 5, f"the job's status: {done.returncode}")
+    check(len(jobs.Truth(truth_path).ends) == 2, "the job ran to its end")
+    lines = [line for line in done.stderr.splitlines()
+             if re.search(r"CAP_BPF|setcap|sudo|root", line) and "mpirun" not in line]
+    check(len(lines) == 1, f"one line that says how to grant it: {lines}")
+
+
+def irregular(paths):
+    """True steps on schedules with warm-up, evaluation, accumulation, changes: within 1 %."""
+    for schedule in ("accumulate", "eval", "changing", "nested", "irregular"):
+        directory = os.path.join(paths.directory, schedule)
+        truth, run = jobs.run_workload_watched(
+            paths.slowrank, paths.workload, directory, 2, steps=300, step_ms=8, compute_ms=0.3,
+            schedule=schedule)
+        report = run.report(paths.slowrank)
+        steps, true = report["job"]["steps"], len(truth.steps)
+        print(f"{schedule}: {steps} steps, true {true}, other passes {len(truth.others)}")
+        nearest = min(max(steps, true), true + len(truth.others))
+        check(abs(steps - nearest) <= 0.01 * true, f"{schedule}: {steps} steps instead of {true}")
+
+
+CASES = {"kill9": kill9, "status": status, "throttled": run_throttled, "attach": attach,
+         "per_rank": per_rank, "nccl": nccl, "unprivileged": unprivileged, "irregular": irregular}
+
+if __name__ == "__main__":
+    harness.main(CASES)

@@ -89,7 +89,7 @@ out:
 }
 
 /* Starts `slowrank coordinator` with the lock held through lock_fd; waits until it listens. */
-static int start(const struct probe_options *options, const struct job_place *place,
+static int start(const struct probe_options *options, const struct job_place *place, bool quiet,
 	const char *listen_url, int lock_fd, pid_t *started, char why[256])
 {
 	char record[128], parent[16], ready[16];
@@ -127,7 +127,7 @@ static int start(const struct probe_options *options, const struct job_place *pl
 		arguments[count++] = "--report";
 		arguments[count++] = options->report;
 	}
-	if (options->quiet)
+	if (options->quiet || quiet)
 		arguments[count++] = "--quiet";
 	arguments[count] = NULL;
 
@@ -161,12 +161,13 @@ static int start(const struct probe_options *options, const struct job_place *pl
 }
 
 int coordinator_process_ensure(const struct probe_options *options, const struct job_place *place,
-	char url[COORDINATOR_URL_LENGTH], pid_t *started, char why[256])
+	bool quiet, char url[COORDINATOR_URL_LENGTH], struct coordinator_child *child,
+	char why[256])
 {
-	char directory[64], lock_path[160], listen_url[COORDINATOR_URL_LENGTH];
+	char directory[64], listen_url[COORDINATOR_URL_LENGTH];
 	int result;
 
-	*started = 0;
+	*child = (struct coordinator_child){0};
 	if (options->coordinator) {
 		snprintf(url, COORDINATOR_URL_LENGTH, "%s", options->coordinator);
 		return 0;
@@ -191,31 +192,36 @@ int coordinator_process_ensure(const struct probe_options *options, const struct
 		snprintf(url, COORDINATOR_URL_LENGTH, "ipc://%s/%s.sock", directory, place->job_id);
 		snprintf(listen_url, sizeof(listen_url), "%s", url);
 	}
-	snprintf(lock_path, sizeof(lock_path), "%s/%s.lock", directory, place->job_id);
-	int lock_fd = open(lock_path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	snprintf(
+		child->lock_path, sizeof(child->lock_path), "%s/%s.lock", directory, place->job_id);
+	int lock_fd = open(child->lock_path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (lock_fd < 0) {
-		snprintf(why, 256, "cannot open %s: %s", lock_path, strerror(errno));
+		snprintf(why, 256, "cannot open %s: %s", child->lock_path, strerror(errno));
 		return -errno;
 	}
 	/* Somebody else holds it: that coordinator is, or will be, there; the uplink retries. */
 	if (flock(lock_fd, LOCK_EX | LOCK_NB) == 0)
-		result = start(options, place, listen_url, lock_fd, started, why);
+		result = start(options, place, quiet, listen_url, lock_fd, &child->pid, why);
 	close(lock_fd);
 	return result;
 }
 
-void coordinator_process_wait(pid_t started, int timeout_ms)
+void coordinator_process_wait(const struct coordinator_child *child, int timeout_ms)
 {
 	struct timespec pause = {.tv_nsec = 10 * 1000 * 1000};
+	int waited_ms;
 
-	if (started <= 0)
+	if (child->pid <= 0)
 		return;
-	for (int waited_ms = 0; waited_ms < timeout_ms; waited_ms += 10) {
-		if (waitpid(started, NULL, WNOHANG) != 0)
-			return;
+	for (waited_ms = 0; waited_ms < timeout_ms; waited_ms += 10) {
+		if (waitpid(child->pid, NULL, WNOHANG) != 0)
+			break;
 		nanosleep(&pause, NULL);
 	}
-	kill(started, SIGTERM);
-	nanosleep(&(struct timespec){.tv_sec = 1}, NULL);
-	waitpid(started, NULL, WNOHANG);
+	if (waited_ms >= timeout_ms) {
+		kill(child->pid, SIGTERM);
+		nanosleep(&(struct timespec){.tv_sec = 1}, NULL);
+		waitpid(child->pid, NULL, WNOHANG);
+	}
+	unlink(child->lock_path);
 }

@@ -13,6 +13,12 @@
 
 enum { COORDINATOR_URL_LENGTH = 256 };
 
+/* A coordinator that this probe started. */
+struct coordinator_child {
+	pid_t pid; /* 0 = none was started here */
+	char lock_path[160];
+};
+
 /* What is known of the job before its first rank is seen. */
 struct job_place {
 	char job_id[64]; /* the launcher's name of the job, else made from host, pid and time */
@@ -25,15 +31,15 @@ struct job_place {
 void job_place_find(struct job_place *place);
 
 /*
- * Chooses the URL and starts the coordinator where that falls to this probe. *started is its
- * pid, or 0. Returns 0; -EINVAL when several hosts take part and no address of one is known;
+ * Chooses the URL and starts the coordinator where that falls to this probe. quiet: it prints
+ * nothing (there will be nothing to tell). Returns 0; -EINVAL when several hosts take part and no address of one is known;
  * another negative errno when it cannot be started. On failure *why says it in one line.
  */
 int coordinator_process_ensure(const struct probe_options *options, const struct job_place *place,
-	char url[COORDINATOR_URL_LENGTH], pid_t *started, char why[256])
-	__attribute__((warn_unused_result));
+	bool quiet, char url[COORDINATOR_URL_LENGTH], struct coordinator_child *child,
+	char why[256]) __attribute__((warn_unused_result));
 
 /* Waits for a coordinator started here to write its files and end, at most timeout_ms. */
-void coordinator_process_wait(pid_t started, int timeout_ms);
+void coordinator_process_wait(const struct coordinator_child *child, int timeout_ms);
 
 #endif

@@ -29,6 +29,7 @@ enum {
 	LOOKS_PER_PROCESS = 400, /* at POLL_MS apart: 20 s, then every SLOW_LOOK_MS */
 	SLOW_LOOK_MS = 2000,
 	FLUSH_TIMEOUT_MS = 5000,
+	FIRST_ANSWER_TIMEOUT_MS = 1000, /* of a coordinator that never answered yet */
 	REPORT_TIMEOUT_MS = 20000,
 };
 
@@ -45,7 +46,7 @@ struct session {
 	struct job *job;
 	struct samplers *samplers;
 	struct uplink *uplink;
-	pid_t coordinator;
+	struct coordinator_child coordinator;
 	char job_id[STEP_NAME_LENGTH_MAX + 1];
 	uint64_t probe_id, host_id, next_number;
 	uint64_t events, dropped_seen;
@@ -136,7 +137,9 @@ int session_create(const struct probe_options *options, const struct job_place *
 		error = samplers_create(options->sources, &session->samplers);
 	if (error < 0)
 		goto fail;
-	error = coordinator_process_ensure(options, place, url, &session->coordinator, why);
+	/* Without a look into ranks there is one line to say, and it was said. */
+	error = coordinator_process_ensure(
+		options, place, !session->bpf, url, &session->coordinator, why);
 	if (error < 0) {
 		fprintf(stderr, "slowrank: %s\n", why);
 		goto fail;
@@ -414,13 +417,18 @@ void session_run(struct session *session, pid_t leader, const volatile int *stop
 
 void session_finish(struct session *session)
 {
+	struct uplink_state state;
+
 	empty_ring(session);
 	samplers_sample(session->samplers, session->job, host_now());
 	job_finish(session->job, host_now());
 	send_batch(session, true);
-	if (uplink_flush(session->uplink, FLUSH_TIMEOUT_MS) < 0)
-		fprintf(stderr, "slowrank: the coordinator does not answer; the end of the record "
-				"is missing\n");
+	uplink_get_state(session->uplink, &state);
+	if (uplink_flush(session->uplink,
+		    state.batches_acknowledged ? FLUSH_TIMEOUT_MS : FIRST_ANSWER_TIMEOUT_MS) < 0)
+		fprintf(stderr,
+			"slowrank: the coordinator does not answer; %s of the record is missing\n",
+			state.batches_acknowledged ? "the end" : "all");
 	take_replies(session);
-	coordinator_process_wait(session->coordinator, REPORT_TIMEOUT_MS);
+	coordinator_process_wait(&session->coordinator, REPORT_TIMEOUT_MS);
 }

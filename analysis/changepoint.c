@@ -39,6 +39,22 @@ bool change_point_push(
 	return change->sum >= CHANGE_THRESHOLD;
 }
 
+double hit_surprise(uint64_t hits, uint64_t tries, double p)
+{
+	double share, surprise;
+
+	if (tries == 0)
+		return 0;
+	share = (double)hits / (double)tries;
+	if (share <= p)
+		return 0;
+	/* tries times the Kullback-Leibler divergence (Chernoff, 1952; Hoeffding, 1963) */
+	surprise = share * log(share / p);
+	if (share < 1)
+		surprise += (1 - share) * log((1 - share) / (1 - p));
+	return (double)tries * surprise;
+}
+
 size_t change_onset(const double *values, const double *lengths, size_t count, double level)
 {
 	double sum = 0, least = 0;

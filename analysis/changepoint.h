@@ -38,6 +38,12 @@ bool change_point_push(
 	struct change_point *change, const struct change_noise *noise, double value, double weight);
 
 /*
+ * How surprising it is that something that happens with probability p happened in `hits` of
+ * `tries`: the Chernoff bound on the binomial tail, as -ln P. 0 when hits <= p * tries.
+ */
+double hit_surprise(uint64_t hits, uint64_t tries, double p);
+
+/*
  * Where a run began: the index after which the sum of (values[i] - lengths[i] * level) is
  * smallest before it rises to the end. Maximum likelihood for a step of known size.
  */

@@ -106,9 +106,53 @@ static void extend_run(struct judge *judge, struct rank_state *state)
 	state->run_blocks++;
 }
 
-/* A change is told when it is large enough to matter and really makes the step longer. */
-static bool worth_telling(const struct judge *judge, const struct rank_state *state)
+/* In how many of the latest steps a rank's delay was above a share of the step. */
+static uint64_t count_hits(const struct judge *judge, const struct rank_state *state,
+	uint64_t step_count, double share)
 {
+	uint64_t hits = 0;
+
+	for (uint64_t i = 1; i <= step_count; i++) {
+		size_t at = (judge->next_step - i) % STEP_HISTORY;
+
+		hits += (double)state->delays[at] > share * (double)judge->step_length_ns[at];
+	}
+	return hits;
+}
+
+/*
+ * Is the rank hit in more steps than its peers' hits can explain? Sums can be raised by a few
+ * wild values, which come often when ranks share cores; counts cannot.
+ */
+static bool hit_more_than_peers(const struct judge *judge, uint32_t rank, double level)
+{
+	const struct rank_state *state = &judge->ranks[rank];
+	uint64_t history = judge->next_step < STEP_HISTORY ? judge->next_step : STEP_HISTORY;
+	uint64_t tries = judge->next_step - state->run_first_step;
+	uint64_t peer_hits = 0, peer_tries = 0, pool = 0;
+
+	for (int any = 0; any < 2 && pool == 0; any++) {
+		for (uint32_t r = 0; r < judge->rank_end && pool < POOL_RANKS_MAX; r++) {
+			const struct rank_state *peer = &judge->ranks[r];
+
+			if (r == rank || !peer->in_block || peer->track ||
+				(!any && peer->change.sum >= CHANGE_SUSPECT))
+				continue;
+			pool++;
+			peer_tries += history;
+			peer_hits += count_hits(judge, peer, history, level / 2);
+		}
+	}
+	if (tries > history)
+		tries = history;
+	return hit_surprise(count_hits(judge, state, tries, level / 2), tries,
+		       ((double)peer_hits + 0.5) / ((double)peer_tries + 1)) >= HIT_SURPRISE;
+}
+
+/* A change is told when it is large enough to matter and really makes the step longer. */
+bool judge_worth_telling(const struct judge *judge, uint32_t rank)
+{
+	const struct rank_state *state = &judge->ranks[rank];
 	double level = state->run_level / (double)state->run_blocks;
 	double delay_per_step = (double)state->run.delay_ns / (double)state->run.steps;
 	struct classification class = classify_excess(&state->run);
@@ -120,6 +164,8 @@ static bool worth_telling(const struct judge *judge, const struct rank_state *st
 	/* Without a period, uneven work is what many programs do: ask for twice the evidence. */
 	if (irregular && class.verdict_class == VERDICT_COMPUTE_SLOW &&
 		state->change.evidence < 2 * CHANGE_THRESHOLD)
+		return false;
+	if (!hit_more_than_peers(judge, rank, level))
 		return false;
 	return (double)judge->block.suspect_gain_ns >=
 	       0.3 * (double)state->block.delay_ns; /* others did not wait for another reason */
@@ -174,7 +220,7 @@ int judge_close_block(struct judge *judge)
 		(void)change_point_push(&state->change, &noise, state->level, weight);
 		if (state->change.sum > 0)
 			extend_run(judge, state);
-		quiet_ranks &= state->change.sum < CHANGE_SUSPECT;
+		quiet_ranks &= state->change.sum < 0.67 * CHANGE_THRESHOLD;
 	}
 	for (size_t t = 0; t < judge->track_count; t++)
 		quiet_ranks &= !judge->tracks[t].active || judge->tracks[t].comm;
@@ -185,7 +231,7 @@ int judge_close_block(struct judge *judge)
 		struct rank_state *state = &judge->ranks[r];
 
 		if (state->in_block && !state->track && state->change.sum >= CHANGE_THRESHOLD &&
-			worth_telling(judge, state))
+			judge_worth_telling(judge, r))
 			error = judge_open(judge, r);
 	}
 	if (slow_transfers && error == 0)

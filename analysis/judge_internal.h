@@ -31,6 +31,8 @@ enum {
 #define DELAY_SHARE_MIN 0.04
 #define COMM_SHARE_MIN 0.06
 #define DELAY_PER_STEP_MIN_NS 50000
+/* -ln of the probability that a healthy rank is hit in so many steps of a run. */
+#define HIT_SURPRISE 14.0
 
 struct rank_state {
 	bool seen;
@@ -130,6 +132,8 @@ void excess_add(struct excess_sums *sums, const struct excess_sums *other);
 
 /* judge_blocks.c */
 int judge_close_block(struct judge *judge) __attribute__((warn_unused_result));
+/* The change on a rank is large enough, real enough and unlike what its peers have. */
+bool judge_worth_telling(const struct judge *judge, uint32_t rank);
 
 /* judge_comm.c */
 void judge_comm_step(struct judge *judge, const struct step_grid *grid);

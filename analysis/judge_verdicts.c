@@ -335,8 +335,7 @@ int judge_open(struct judge *judge, uint32_t rank)
 		struct classification alike;
 
 		if (other->track || !other->in_block || other->run_blocks < 3 ||
-			other->change.sum < CHANGE_THRESHOLD / 2 ||
-			other->run_level < DELAY_SHARE_MIN * (double)other->run_blocks)
+			other->change.sum < CHANGE_THRESHOLD / 2 || !judge_worth_telling(judge, r))
 			continue;
 		alike = classify_rank(judge, r);
 		if (alike.verdict_class == class.verdict_class && alike.cause == class.cause)

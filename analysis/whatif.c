@@ -48,13 +48,6 @@ static int reserve(struct whatif *whatif, const struct step_grid *grid)
 	return -ENOMEM;
 }
 
-static int64_t healed_ns(const struct blame *blame, const struct step_grid *grid, uint32_t c)
-{
-	int64_t own = grid->cells[c].own_ns, control = blame->cells[c].control_ns;
-
-	return own < control ? own : control;
-}
-
 /*
  * Point-to-point waits shrink when the rank they wait for is healed: at each position, by at
  * most the largest excess that is healed there. Kept at the control's cell, which all share.
@@ -69,7 +62,7 @@ static void find_relief(struct whatif *whatif, const struct step_grid *grid,
 
 		if (control == GRID_NONE || !healed[grid->cells[c].row])
 			continue;
-		excess = grid->cells[c].own_ns - healed_ns(blame, grid, c);
+		excess = grid->cells[c].own_ns - blame->cells[c].control_ns;
 		if (excess > whatif->relief[control])
 			whatif->relief[control] = excess;
 	}
@@ -83,7 +76,7 @@ static int64_t segment_ns(const struct whatif *whatif, const struct step_grid *g
 	int64_t relief = control == GRID_NONE ? 0 : whatif->relief[control];
 
 	if (healed[cell->row])
-		return healed_ns(blame, grid, c) + cell->opaque_ns;
+		return blame->cells[c].control_ns + cell->opaque_ns;
 	return cell->own_ns + cell->opaque_ns -
 	       (relief < cell->opaque_ns ? relief : cell->opaque_ns);
 }

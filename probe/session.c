@@ -25,9 +25,8 @@ enum {
 	BATCH_MS = 250,	  /* how often finished steps are sent: an alert is due within 1 s */
 	SAMPLE_MS = 1000, /* counters of cgroup, PSI, sockets */
 	LIBRARIES_MAX = 64,
-	WATCHED_MAX = 4096,	 /* processes whose mappings are looked at again */
-	LOOKS_PER_PROCESS = 400, /* at POLL_MS apart: 20 s, then every SLOW_LOOK_MS */
-	SLOW_LOOK_MS = 2000,
+	WATCHED_MAX = 4096, /* processes whose mappings are looked at again */
+	LOOK_INTERVAL_MAX_MS = 10000,
 	FLUSH_TIMEOUT_MS = 5000,
 	FIRST_ANSWER_TIMEOUT_MS = 1000, /* of a coordinator that never answered yet */
 	REPORT_TIMEOUT_MS = 20000,
@@ -36,7 +35,7 @@ enum {
 /* A process whose libraries may still come (dlopen). */
 struct watched {
 	pid_t pid;
-	unsigned looks;
+	int64_t next_tick, interval_ticks;
 };
 
 struct session {
@@ -212,26 +211,33 @@ static void on_new_program(void *context, pid_t pid)
 		;
 	if (i == WATCHED_MAX)
 		return; /* its libraries were most likely found already, through another process */
-	session->watched[i] = (struct watched){.pid = pid};
+	session->watched[i] = (struct watched){.pid = pid, .interval_ticks = 1};
 	if (i == session->watched_count)
 		session->watched_count++;
 	look_at(session, pid);
 }
 
-/* Libraries that come later (dlopen): often at first, seldom after. */
+/*
+ * Libraries that come later (dlopen). Reading a process's mappings is the dearest thing that the
+ * probe does, so it looks seldom and more seldom: after 50 ms, 100 ms, 200 ms ... 10 s, and
+ * every 10 s from then on.
+ */
 static void look_again(struct session *session, int64_t tick)
 {
 	for (size_t i = 0; i < session->watched_count;) {
 		struct watched *watched = &session->watched[i];
-		bool due = watched->looks < LOOKS_PER_PROCESS
-				   ? watched->looks < 20 || tick % 4 == 0
-				   : tick % (SLOW_LOOK_MS / POLL_MS) == 0;
 
-		watched->looks += watched->looks < LOOKS_PER_PROCESS;
-		if (due && !look_at(session, watched->pid))
-			*watched = session->watched[--session->watched_count];
-		else
+		if (tick < watched->next_tick) {
 			i++;
+		} else if (look_at(session, watched->pid)) {
+			watched->next_tick = tick + watched->interval_ticks;
+			watched->interval_ticks *= 2;
+			if (watched->interval_ticks > LOOK_INTERVAL_MAX_MS / POLL_MS)
+				watched->interval_ticks = LOOK_INTERVAL_MAX_MS / POLL_MS;
+			i++;
+		} else {
+			*watched = session->watched[--session->watched_count];
+		}
 	}
 }
 

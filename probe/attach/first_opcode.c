@@ -6,9 +6,24 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { OPCODE_BYTES = 16, ENDBR64_BYTES = 4 };
+enum { OPCODE_BYTES = 24 };
 
-static const uint8_t endbr64[ENDBR64_BYTES] = {0xf3, 0x0f, 0x1e, 0xfa};
+/*
+ * Instructions that touch neither the stack nor an argument register: a probe may as well sit
+ * behind them. A function's first instruction is such a one when the compiler protects branches
+ * (endbr64) or starts with loading a global (mov disp(%rip),%rax).
+ */
+static size_t harmless_length(const uint8_t *bytes, size_t length_bytes)
+{
+	static const uint8_t endbr64[] = {0xf3, 0x0f, 0x1e, 0xfa};
+	static const uint8_t load_global[] = {0x48, 0x8b, 0x05}; /* and 4 bytes of displacement */
+
+	if (length_bytes >= 4 && memcmp(bytes, endbr64, sizeof(endbr64)) == 0)
+		return 4;
+	if (length_bytes >= 7 && memcmp(bytes, load_global, sizeof(load_global)) == 0)
+		return 7;
+	return 0;
+}
 
 /* The instructions that arch/x86/kernel/uprobes.c emulates: branch_setup_xol_ops and
  * push_setup_xol_ops. */
@@ -55,12 +70,13 @@ int first_opcode_read(const char *path, uint64_t *offset, enum opcode_cost *cost
 	close(fd);
 	if (length < 2)
 		return -EIO;
-	if (length >= ENDBR64_BYTES + 2 && memcmp(bytes, endbr64, ENDBR64_BYTES) == 0 &&
-		first_opcode_cost(bytes + ENDBR64_BYTES, (size_t)length - ENDBR64_BYTES) ==
-			OPCODE_CHEAP) {
-		*offset += ENDBR64_BYTES;
-		*cost = OPCODE_CHEAP;
-		return 0;
+	for (size_t at = 0, skip = 1; skip > 0 && at + 2 <= (size_t)length; at += skip) {
+		if (first_opcode_cost(bytes + at, (size_t)length - at) == OPCODE_CHEAP) {
+			*offset += at;
+			*cost = OPCODE_CHEAP;
+			return 0;
+		}
+		skip = harmless_length(bytes + at, (size_t)length - at);
 	}
 	*cost = first_opcode_cost(bytes, (size_t)length);
 	return 0;

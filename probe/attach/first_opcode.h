@@ -18,8 +18,8 @@ enum opcode_cost {
 enum opcode_cost first_opcode_cost(const uint8_t *bytes, size_t length_bytes);
 
 /*
- * Reads the cost at *offset of a file. An endbr64 there is stepped over when what follows is
- * cheap: it changes neither registers nor stack. Returns 0 or -EIO.
+ * Reads the cost at *offset of a file. Instructions there that change neither stack
+ * nor arguments (endbr64, the load of a global) are stepped over when what follows is cheap. Returns 0 or -EIO.
  */
 int first_opcode_read(const char *path, uint64_t *offset, enum opcode_cost *cost)
 	__attribute__((warn_unused_result));

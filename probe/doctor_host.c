@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the samplers can read here (tried on this process), and which devices there are. */
+#include <dirent.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "probe/attach/loader_cache.h"
+#include "probe/doctor.h"
+#include "probe/sources/cgroup.h"
+#include "probe/sources/cgroup_place.h"
+#include "probe/sources/nic.h"
+#include "probe/sources/procfs.h"
+#include "probe/sources/psi.h"
+#include "probe/sources/tcp.h"
+#include "probe/sources/text_file.h"
+
+enum { CGROUP_TEXT_LENGTH = 4096 };
+
+static const char *cgroup_versions(char text[64])
+{
+	char cgroups[CGROUP_TEXT_LENGTH];
+	struct cgroup_place cpu, memory, unified;
+	bool has_cpu, has_memory, has_unified;
+
+	if (text_file_read("/proc/self/cgroup", cgroups, sizeof(cgroups)) < 0)
+		return "none";
+	has_cpu = cgroup_place_find(getpid(), cgroups, "cpu", &cpu);
+	has_memory = cgroup_place_find(getpid(), cgroups, "memory", &memory);
+	has_unified = cgroup_place_find(getpid(), cgroups, "", &unified);
+	snprintf(text, 64, "cpu %s, memory %s%s",
+		!has_cpu      ? "none"
+		: cpu.unified ? "v2"
+			      : "v1",
+		!has_memory	 ? "none"
+		: memory.unified ? "v2"
+				 : "v1",
+		has_unified && has_cpu && !cpu.unified ? ", hybrid with v2" : "");
+	return text;
+}
+
+/* Tries a sampler on this process; fine is what it is good for. */
+static void check_sampler(struct doctor *doctor, const char *name,
+	int (*create)(pid_t pid, uint32_t rank, struct sampler **sampler), const char *fine)
+{
+	struct metric_sample samples[SAMPLER_SAMPLES_MAX];
+	const struct message_source *state;
+	struct sampler *sampler = NULL;
+	enum doctor_state result;
+	size_t count;
+
+	if (create(getpid(), 0, &sampler) < 0) {
+		doctor_add(doctor, DOCTOR_MISSING, name, "no memory");
+		return;
+	}
+	count = sampler_sample(sampler, (struct host_ns){0}, samples, SAMPLER_SAMPLES_MAX);
+	state = sampler_state(sampler);
+	result = state->state == SOURCE_ON && count > 0 ? DOCTOR_FINE
+		 : state->state == SOURCE_DEGRADED	? DOCTOR_DEGRADED
+		 : state->state == SOURCE_ON		? DOCTOR_FINE
+							: DOCTOR_MISSING;
+	doctor_add(doctor, result, name, "%s%s%s", result == DOCTOR_FINE ? fine : state->why,
+		result == DOCTOR_FINE && state->why[0] ? ", " : "",
+		result == DOCTOR_FINE ? state->why : "");
+	sampler_destroy(sampler);
+}
+
+void doctor_check_host(struct doctor *doctor)
+{
+	char versions[64], cgroup[128];
+
+	snprintf(cgroup, sizeof(cgroup), "quotas, throttling, memory limits (%s)",
+		cgroup_versions(versions));
+	check_sampler(doctor, "cgroup", cgroup_sampler_create, cgroup);
+	check_sampler(doctor, "psi", psi_sampler_create, "pressure of CPU, memory, I/O");
+	check_sampler(doctor, "procfs", procfs_sampler_create, "CPU time and faults of processes");
+	check_sampler(doctor, "tcp", tcp_sampler_create, "busy time, retransmissions, round trips");
+	check_sampler(doctor, "nic", nic_sampler_create, "drops and speed of interfaces");
+}
+
+struct wanted {
+	const char *name;
+	size_t length;
+	bool found;
+	char path[256];
+};
+
+static void on_library(void *context, const char *path)
+{
+	struct wanted *wanted = context;
+	const char *slash = strrchr(path, '/');
+	const char *name = slash ? slash + 1 : path;
+
+	if (wanted->found || strncmp(name, wanted->name, wanted->length) != 0)
+		return;
+	wanted->found = true;
+	snprintf(wanted->path, sizeof(wanted->path), "%s", path);
+}
+
+static void check_gpu_library(
+	struct doctor *doctor, const char *label, const char *name, const char *good_for)
+{
+	struct wanted wanted = {.name = name, .length = strlen(name)};
+
+	loader_cache_visit("/etc/ld.so.cache", on_library, &wanted);
+	if (wanted.found)
+		doctor_add(doctor, DOCTOR_DEGRADED, label,
+			"%.200s is there; device times are not read yet, so %s", wanted.path,
+			good_for);
+	else
+		doctor_advise(doctor_add(doctor, DOCTOR_MISSING, label, "no %s on this host", name),
+			"nothing to do on hosts without NVIDIA GPUs");
+}
+
+void doctor_check_devices(struct doctor *doctor)
+{
+	DIR *directory = opendir("/sys/class/infiniband");
+	char names[160] = "";
+	size_t count = 0;
+
+	check_gpu_library(doctor, "gpu driver", "libcuda.so",
+		"NCCL collectives are seen by enqueue time only");
+	check_gpu_library(doctor, "gpu health", "libnvidia-ml.so",
+		"clocks, throttling and errors of GPUs are not seen");
+	for (struct dirent *entry = directory ? readdir(directory) : NULL; entry;
+		entry = readdir(directory)) {
+		size_t used = strlen(names);
+
+		if (entry->d_name[0] == '.')
+			continue;
+		count++;
+		snprintf(names + used, sizeof(names) - used, "%s%s", used ? ", " : "",
+			entry->d_name);
+	}
+	if (directory)
+		closedir(directory);
+	if (count)
+		doctor_add(doctor, DOCTOR_DEGRADED, "rdma",
+			"%zu devices (%s): verbs and port counters are not read yet", count, names);
+	else
+		doctor_advise(doctor_add(doctor, DOCTOR_MISSING, "rdma", "no RDMA device"),
+			"nothing to do on hosts without InfiniBand or RoCE");
+}

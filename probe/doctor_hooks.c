@@ -106,8 +106,8 @@ static void check_uprobes(struct doctor *doctor, struct bpf_source *source)
 			attached < 0 ? "cannot attach: " : "attached, but no call was seen",
 			attached < 0 ? strerror(-attached) : "");
 		doctor_advise(line,
-			"needs CONFIG_UPROBE_EVENTS; lockdown and container profiles may "
-			"forbid uprobes");
+			"needs CONFIG_UPROBE_EVENTS and the initial pid namespace (docker run "
+			"--pid=host); lockdown and container profiles may forbid uprobes");
 	}
 	if (seen.exit)
 		doctor_add(doctor, DOCTOR_FINE, "hook process",

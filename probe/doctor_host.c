@@ -129,7 +129,7 @@ void doctor_check_devices(struct doctor *doctor)
 		if (entry->d_name[0] == '.')
 			continue;
 		count++;
-		snprintf(names + used, sizeof(names) - used, "%s%s", used ? ", " : "",
+		snprintf(names + used, sizeof(names) - used, "%s%.64s", used ? ", " : "",
 			entry->d_name);
 	}
 	if (directory)

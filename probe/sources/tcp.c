@@ -13,6 +13,10 @@
 enum {
 	SOCKETS_MAX = SOCKET_INODES_MAX,
 	INODES_REFRESH_SAMPLES = 5, /* new sockets are found this many samples late at most */
+	/* The kernel walks all sockets of the host for one answer, the dearest thing a sampler asks
+	 * for: a rank that sent nothing in this many samples is asked about in every fifth only. */
+	QUIET_SAMPLES = 10,
+	QUIET_INTERVAL_SAMPLES = 5,
 };
 
 struct tracked {
@@ -26,6 +30,8 @@ struct tcp_sampler {
 	int fd; /* -1: not open */
 	uint64_t namespace_id;
 	unsigned samples; /* since the inodes were read */
+	unsigned quiet;	  /* samples in a row in which nothing was sent */
+	unsigned skipped; /* samples in a row that were not taken */
 	bool has_inodes;
 	struct socket_inodes inodes;
 	uint64_t not_tracked; /* sockets that did not fit, in the last sample */
@@ -187,6 +193,15 @@ static int read_sockets(struct tcp_sampler *sampler)
 	return 0;
 }
 
+static void count_quiet(struct tcp_sampler *sampler)
+{
+	sampler->quiet++;
+	for (size_t i = 0; i < sampler->socket_count; i++) {
+		if (sampler->sockets[i].active)
+			sampler->quiet = 0;
+	}
+}
+
 static void sum_up(struct tcp_sampler *sampler, struct sample_list *list)
 {
 	int64_t busy_us = sampler->closed_busy_us, sent = sampler->closed_sent;
@@ -212,8 +227,12 @@ static size_t tcp_sample(
 	struct tcp_sampler *sampler = (struct tcp_sampler *)base;
 	struct sample_list list = {
 		.out = out, .capacity = capacity, .rank = base->rank, .now = now};
-	int error = read_sockets(sampler);
+	int error;
 
+	if (sampler->quiet >= QUIET_SAMPLES && ++sampler->skipped < QUIET_INTERVAL_SAMPLES)
+		return 0;
+	sampler->skipped = 0;
+	error = read_sockets(sampler);
 	if (error == -ESRCH)
 		return 0; /* gone: keeps the state it had */
 	if (error < 0) {
@@ -229,6 +248,7 @@ static size_t tcp_sample(
 			"the rank has more than %d sockets: the rest is not seen", SOCKETS_MAX);
 	else
 		sampler_set_state(base, SOURCE_ON, "%s", "");
+	count_quiet(sampler);
 	sum_up(sampler, &list);
 	return list.count;
 }

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The inside of a period detector: shared by period*.c alone. */
+#ifndef SLOWRANK_ANALYSIS_PERIOD_INTERNAL_H
+#define SLOWRANK_ANALYSIS_PERIOD_INTERNAL_H
+
+#include "analysis/period.h"
+#include "analysis/period_cycle.h"
+#include "analysis/period_stream.h"
+
+enum {
+	PERIOD_SPAN_NR = 64,
+	PERIOD_VISIT_NR = 8,
+	/* A structure that repeats within so few calls says little of where a step ends. */
+	PERIOD_POOR_MAX = 8,
+};
+
+enum period_state {
+	PERIOD_SEEKING = 0,   /* no cycle known */
+	PERIOD_FOLLOWING = 1, /* every token is the one the cycle has next */
+	PERIOD_STRAYED = 2,   /* a cycle is known, the tokens differ at present */
+};
+
+/* Decided tokens up to end: one segment, or segments of chunk tokens. */
+struct period_span {
+	uint64_t end;
+	uint64_t chunk;	 /* 0 = one segment */
+	uint64_t anchor; /* where the chunks are counted from */
+	enum period_kind kind;
+};
+
+/* A cycle that was followed once: a long evaluation is not taken for training again. */
+struct period_visit {
+	uint64_t identity;
+	uint64_t cycles;  /* followed in all visits */
+	uint64_t longest; /* cycles in one visit */
+	bool aside;	  /* a cycle with more visits was returned to from here */
+};
+
+struct period_detector {
+	struct period_stream structure, full;
+	uint32_t *groups; /* ring like the streams' */
+	uint64_t *powers;
+	struct period_cycle cycle;
+	enum period_state state;
+	uint64_t phase;	     /* FOLLOWING: of the next token */
+	uint64_t strayed_at; /* STRAYED: the first token that differed */
+	uint64_t strayed_phase;
+	uint64_t last_stray;	 /* position after the last token that differed; 0 = none yet */
+	uint64_t inserted_phase; /* where the last insertion off the cut was */
+	uint64_t cut_votes;	 /* insertions seen at the cut itself */
+
+	bool lost;		    /* tokens were lost after queued_end */
+	enum period_kind open_kind; /* of the open segment, where it is known already; or 0 */
+	uint64_t decided;	    /* end of the last segment taken */
+	uint64_t queued_end;	    /* end of the last span */
+	size_t span_first, span_count;
+	struct period_span spans[PERIOD_SPAN_NR]; /* ring */
+
+	uint64_t cycles_followed; /* in this visit */
+	size_t visit_count;
+	struct period_visit visits[PERIOD_VISIT_NR];
+};
+
+/* Queues what lies between queued_end and end. chunk 0: as one segment. */
+void period_span_add(
+	struct period_detector *detector, uint64_t end, uint64_t chunk, enum period_kind kind);
+
+/* Looks at the candidates that are due; adopts one when it is ripe. */
+void period_consider(struct period_detector *detector);
+
+/* Starts to follow: the next token has this phase; spans up to the last boundary are queued. */
+void period_follow_from(struct period_detector *detector, uint64_t phase);
+
+/* Looks whether the tokens are back on the cycle; if so, decides what the excursion was. */
+void period_try_return(struct period_detector *detector);
+
+/* Gives the cycle up. */
+void period_forget(struct period_detector *detector);
+
+#endif

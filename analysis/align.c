@@ -196,6 +196,8 @@ static void judge_completeness(const struct step_grid *grid, struct grid_instanc
 		&grid->rows[grid->cells[grid->members[instance->first_member]].row];
 
 	instance->complete = instance->member_count > 1 && instance->member_count >= instance->size;
+	instance->usable =
+		instance->member_count > 1 && 2 * (uint64_t)instance->member_count > instance->size;
 	instance->same_host = true;
 	for (uint32_t m = 1; m < instance->member_count; m++) {
 		const struct grid_cell *cell =
@@ -204,8 +206,9 @@ static void judge_completeness(const struct step_grid *grid, struct grid_instanc
 		if (grid->rows[cell->row].host != first->host)
 			instance->same_host = false;
 		if (cell->part->operation != instance->operation)
-			instance->complete = false; /* joined wrongly: judge nothing by it */
+			instance->usable = false; /* joined wrongly: judge nothing by it */
 	}
+	instance->complete &= instance->usable;
 }
 
 /*

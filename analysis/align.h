@@ -41,6 +41,7 @@ struct grid_instance {
 	int32_t root;
 	uint8_t operation, waits_for;
 	bool complete;	/* every member is here */
+	bool usable;	/* most are, and they agree on what it is: lateness among them counts */
 	bool same_host; /* all members: no clock error between them */
 };
 

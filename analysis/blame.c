@@ -321,8 +321,10 @@ static void meet_all(struct meeting *meeting)
 	}
 	int64_t transfer = charge_departures(meeting) + worst_comm;
 
-	meeting->blame->transfers[meeting->blame->transfer_count++] =
-		(struct blame_transfer){shape_of(meeting->instance), transfer};
+	/* With a member missing, its lateness would look like a long transfer. */
+	if (meeting->instance->complete)
+		meeting->blame->transfers[meeting->blame->transfer_count++] =
+			(struct blame_transfer){shape_of(meeting->instance), transfer};
 }
 
 /* Rooted and prefix operations: some wait, and only they are in step with the rest after it. */
@@ -366,8 +368,8 @@ static void meet(struct blame *blame, const struct step_grid *grid, uint32_t ind
 		take_segments(blame, grid, meeting.members[m]);
 	if (instance->member_count < 2 && instance->size <= 1)
 		return; /* alone in its communicator */
-	if (!instance->complete) {
-		blame->incomplete = true;
+	blame->incomplete |= !instance->complete;
+	if (!instance->usable) {
 		for (uint32_t m = 0; m < meeting.count; m++)
 			*carry_of(&meeting, m) = (struct blame_carry){0};
 		return;

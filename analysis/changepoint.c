@@ -55,13 +55,16 @@ double hit_surprise(uint64_t hits, uint64_t tries, double p)
 	return (double)tries * surprise;
 }
 
-size_t change_onset(const double *values, const double *lengths, size_t count, double level)
+size_t change_onset(const double *values, const double *lengths, size_t count, double usual_length,
+	double level)
 {
 	double sum = 0, least = 0;
 	size_t onset = 0;
 
 	for (size_t i = 0; i < count; i++) {
-		sum += values[i] - lengths[i] * level;
+		/* A wild value before the change must not pass for its beginning. */
+		sum += fmin(values[i], 3 * level * usual_length) -
+		       0.4 * level * fmin(lengths[i], usual_length);
 		if (sum < least) {
 			least = sum;
 			onset = i + 1;

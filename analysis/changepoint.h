@@ -44,9 +44,12 @@ bool change_point_push(
 double hit_surprise(uint64_t hits, uint64_t tries, double p);
 
 /*
- * Where a run began: the index after which the sum of (values[i] - lengths[i] * level) is
- * smallest before it rises to the end. Maximum likelihood for a step of known size.
+ * Where a change to a level (a share of a step's length) began: the index after which the sum of
+ * values[i] less 0.4 of the level is smallest; about the maximum likelihood for a step of known
+ * size. Values above 3 times the level are cut, so that a quota's bursts, in every sixth step,
+ * still count and a single stall does not.
  */
-size_t change_onset(const double *values, const double *lengths, size_t count, double level);
+size_t change_onset(const double *values, const double *lengths, size_t count, double usual_length,
+	double level);
 
 #endif

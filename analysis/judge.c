@@ -254,8 +254,7 @@ static void take_totals(
 	sketch_add(judge->sketch, (double)length_ns);
 	sketch_add(judge->ideal_sketch, ideal_ns);
 	judge->clock_error_us = (double)grid->clock_error_ns / 1e3;
-	if (judge->clock_error_us > judge->job.clock_error_us || judge->job.steps < 64)
-		judge->job.clock_error_us = judge->clock_error_us;
+	judge->job.clock_error_us = judge->clock_error_us;
 }
 
 static int prepare(struct judge *judge, const struct step_grid *grid)

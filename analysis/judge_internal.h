@@ -17,7 +17,7 @@
 enum {
 	WARM_UP_BLOCKS = 6,  /* before the first alarm: the noise must be known */
 	PAST_BLOCKS = 32,    /* kept per series, to know its noise */
-	STEP_HISTORY = 128,  /* steps in which an onset is looked for */
+	STEP_HISTORY = 256,  /* steps in which an onset is looked for */
 	POOL_RANKS_MAX = 64, /* whose past tells the noise */
 	SHAPES_MAX = 1024,   /* kinds of transfers followed; a power of two */
 	SHAPE_PAST = 16,

@@ -24,7 +24,7 @@ uint64_t judge_onset(const struct judge *judge, const struct rank_state *of_rank
 	uint64_t run_first_step, double level)
 {
 	const float *series = of_rank ? of_rank->delays : judge->comm->steps;
-	double values[STEP_HISTORY], lengths[STEP_HISTORY];
+	double values[STEP_HISTORY] = {0}, lengths[STEP_HISTORY] = {0};
 	uint64_t end = judge->next_step;
 	uint64_t first = end > STEP_HISTORY ? end - STEP_HISTORY : 0;
 	size_t count = 0;
@@ -32,15 +32,20 @@ uint64_t judge_onset(const struct judge *judge, const struct rank_state *of_rank
 	/* The block before may hold the first steps, too few of them to show. */
 	uint64_t earliest =
 		run_first_step > judge->block.steps ? run_first_step - judge->block.steps : 0;
-	if (first > run_first_step)
-		return run_first_step;
 	if (first < earliest)
 		first = earliest;
 	for (uint64_t s = first; s < end; s++) {
 		values[count] = (double)series[s % STEP_HISTORY];
 		lengths[count++] = (double)judge->step_length_ns[s % STEP_HISTORY];
 	}
-	return first + change_onset(values, lengths, count, level / 2);
+	double sorted[STEP_HISTORY];
+
+	memcpy(sorted, lengths, sizeof(sorted));
+	size_t onset =
+		change_onset(values, lengths, count, lower_median_double(sorted, count), level);
+
+	/* Loud through all of the history: it began with the run. */
+	return onset == 0 && first > run_first_step ? run_first_step : first + onset;
 }
 
 static const char *missing_text(void *context, uint32_t source)

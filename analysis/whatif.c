@@ -140,7 +140,7 @@ static void replay_instance(struct whatif *whatif, const struct step_grid *grid,
 		int64_t transfer = blame->cells[c].transfer_ns, needed = INT64_MIN;
 		bool is_root = instance->root >= 0 && cell->own_index == (uint32_t)instance->root;
 
-		if (!instance->complete || instance->waits_for == WAITS_FOR_NOBODY) {
+		if (!instance->usable || instance->waits_for == WAITS_FOR_NOBODY) {
 			*time += cell->departure_ns - cell->arrival_ns;
 			continue;
 		}

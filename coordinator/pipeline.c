@@ -28,6 +28,7 @@ struct pipeline {
 	bool enqueue_only;
 	bool finished;
 	uint64_t frames, frames_refused;
+	uint64_t steps_implausible;
 };
 
 int pipeline_create(const struct pipeline_options *options, struct pipeline **result)
@@ -139,6 +140,43 @@ static int take_evidence(
 	return error;
 }
 
+/*
+ * Times that no clock shows would overflow sums further on: hosts are not up for nine years
+ * (2^58 ns), and nothing lasts a day (2^46 ns) within one step.
+ */
+#define PLAUSIBLE_TIME_NS ((uint64_t)1 << 58)
+#define PLAUSIBLE_LENGTH_NS ((uint64_t)1 << 46)
+
+static bool activity_plausible(const struct activity *activity)
+{
+	return ((uint64_t)activity->preempted_ns | (uint64_t)activity->throttled_ns |
+		       (uint64_t)activity->block_io_ns | (uint64_t)activity->asleep_ns |
+		       (uint64_t)activity->major_fault_ns | (uint64_t)activity->minor_fault_ns |
+		       (uint64_t)activity->comm_call_ns) < PLAUSIBLE_LENGTH_NS;
+}
+
+static bool step_plausible(const struct step_entry *step)
+{
+	uint64_t lengths = (uint64_t)step->input_ns | (uint64_t)step->compute_ns |
+			   (uint64_t)step->host_ns | (uint64_t)step->comm_ns |
+			   (uint64_t)(step->end.value - step->start.value);
+
+	if ((uint64_t)step->start.value >= PLAUSIBLE_TIME_NS || lengths >= PLAUSIBLE_LENGTH_NS)
+		return false;
+	for (size_t p = 0; p < step->part_count; p++) {
+		const struct collective_part *part = &step->parts[p];
+		uint64_t from_start =
+			(uint64_t)(part->arrival.value - step->start.value) + PLAUSIBLE_LENGTH_NS;
+
+		if (from_start >= 2 * PLAUSIBLE_LENGTH_NS ||
+			(uint64_t)(part->departure.value - part->arrival.value) >=
+				PLAUSIBLE_LENGTH_NS ||
+			!activity_plausible(&part->before) || !activity_plausible(&part->inside))
+			return false;
+	}
+	return true;
+}
+
 static int take_steps(struct pipeline *pipeline, struct held_batch *held, uint32_t host)
 {
 	const struct message_batch *batch = held->batch;
@@ -149,6 +187,10 @@ static int take_steps(struct pipeline *pipeline, struct held_batch *held, uint32
 
 		for (size_t p = 0; p < step->part_count && !pipeline->enqueue_only; p++)
 			pipeline->enqueue_only = step->parts[p].flags & PART_ENQUEUE_ONLY;
+		if (!step_plausible(step)) {
+			pipeline->steps_implausible++;
+			continue;
+		}
 		error = rank_table_queue(&pipeline->ranks, held, step, host);
 		if (error == 0)
 			assembly_note_entry(&pipeline->assembly, step);
@@ -328,6 +370,7 @@ const struct report_model *pipeline_report(struct pipeline *pipeline)
 		model->node_count += pipeline->ranks.hosts[h].rank_count > 0;
 	model->unix_offset_ns = pipeline->unix_offset_ns;
 	judge_job_totals(pipeline->judge, &model->totals);
+	model->totals.steps_incomplete += pipeline->steps_implausible;
 	model->verdicts = judge_verdicts(pipeline->judge, &model->verdict_count);
 	probe_table_report(&pipeline->probes, model);
 	model->frames = pipeline->frames;

@@ -644,4 +644,44 @@ static inline void sim_free(struct sim *sim, bool fed)
 	free(sim->step_start);
 }
 
+/* What is left of a job once its pipeline is gone. */
+struct sim_result {
+	int error;
+	struct job_totals totals;
+	size_t verdict_count;
+	struct verdict verdicts[SIM_VERDICTS_MAX];
+	uint32_t rank_count, node_count;
+	struct rank_totals ranks[SIM_RANKS_MAX];
+};
+
+/* Simulates, feeds and reports one job. The caller calls sim_free(sim, true). */
+static inline void sim_job(
+	struct sim *sim, const struct sim_options *options, struct sim_result *result)
+{
+	struct pipeline_options pipeline_options = {sim_on_verdict, sim};
+	const struct report_model *model;
+	struct pipeline *pipeline;
+
+	memset(result, 0, sizeof(*result));
+	sim_simulate(sim, options);
+	if (getenv("SLOWRANK_SIM_LOG"))
+		sim->log = stderr;
+	result->error = pipeline_create(&pipeline_options, &pipeline);
+	if (result->error)
+		return;
+	result->error = sim_feed_all(sim, pipeline);
+	model = pipeline_report(pipeline);
+	result->totals = model->totals;
+	result->rank_count = model->rank_count;
+	result->node_count = model->node_count;
+	for (size_t i = 0; i < model->rank_count && i < SIM_RANKS_MAX; i++)
+		result->ranks[i] = model->ranks[i].totals;
+	result->verdict_count =
+		model->verdict_count < SIM_VERDICTS_MAX ? model->verdict_count : SIM_VERDICTS_MAX;
+	if (result->verdict_count)
+		memcpy(result->verdicts, model->verdicts,
+			result->verdict_count * sizeof(struct verdict));
+	pipeline_destroy(pipeline);
+}
+
 #endif

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Every kind of fault, at several sizes and numbers of ranks: rank, class, cause, onset, cost. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "tests/unit/coordinator/job_simulator.h"
+
+static struct sim sim;
+static struct sim_result result;
+
+enum { FIRST = 200, LAST = 400, STEPS = 480, SEEDS = 3 };
+
+struct expectation {
+	enum sim_fault_kind kind;
+	enum verdict_class verdict_class;
+	enum cause cause;
+	double alert_s; /* at 30 % and more */
+};
+
+/* How much longer a step became, by the simulator's own clock. */
+static double true_growth(void)
+{
+	double before = (sim.step_start[FIRST] - sim.step_start[20]) / (FIRST - 20);
+	double during = (sim.step_start[LAST + 1] - sim.step_start[FIRST]) / (LAST + 1 - FIRST);
+
+	return during / before;
+}
+
+static void check(const struct expectation *expected, unsigned ranks, double size, uint64_t seed)
+{
+	struct sim_options options = sim_defaults(ranks, seed);
+	const struct verdict *verdict = &result.verdicts[0];
+	unsigned rank = (unsigned)(seed * 5) % ranks;
+
+	options.steps = STEPS;
+	options.step_ms = 16 + 8 * (double)(seed % 3);
+	options.jitter = 0.02;
+	options.preempt_rate = 0.5;
+	options.preempt_ms = 6;
+	options.tcp = expected->kind == SIM_COMM;
+	options.compute_share = expected->kind == SIM_THROTTLE ? 1 : 0.3;
+	options.fault_count = 1;
+	options.faults[0] = (struct sim_fault){expected->kind, rank, FIRST, LAST, size};
+	sim_job(&sim, &options, &result);
+	assert_int_equal(result.verdict_count, 1);
+	assert_int_equal(verdict->rank_count, 1);
+	assert_int_equal(verdict->ranks[0], rank);
+	assert_int_equal(verdict->verdict_class, expected->verdict_class);
+	assert_int_equal(verdict->cause, expected->cause);
+	assert_in_range(verdict->first_step, FIRST - (size < 0.2 ? 16 : 8), FIRST + 20);
+	double delay_s = ((double)verdict->alert.value - 1e9 - sim.step_start[FIRST]) / 1e9;
+
+	assert_true(delay_s > 0);
+	if (size >= 0.3)
+		assert_true(delay_s < expected->alert_s);
+	assert_true(fabs(verdict->slowdown / true_growth() - 1) < 0.1);
+	assert_true(verdict->confidence > 0.5 && verdict->confidence < 1);
+	assert_true(verdict->victim_count == ranks - 1 || size < 0.5);
+	if (expected->cause == CAUSE_CPU_CONTENTION)
+		assert_non_null(strstr(verdict->evidence[0].detail, "stress-hog (pid 4242)"));
+	if (expected->cause != CAUSE_UNKNOWN) {
+		assert_true(verdict->evidence_count > 0);
+		assert_int_equal(verdict->evidence[0].kind, expected->cause);
+		assert_true(verdict->evidence[0].overlap_ms_per_step >
+			    verdict->evidence[0].control_ms_per_step);
+		assert_true(verdict->share_explained > 0.35);
+	}
+	sim_free(&sim, true);
+}
+
+static void check_all(enum sim_fault_kind kind, enum verdict_class verdict_class, enum cause cause,
+	double least, double alert_s)
+{
+	static const double sizes[] = {0.1, 0.2, 0.4, 1, 3};
+	struct expectation expected = {kind, verdict_class, cause, alert_s};
+
+	for (unsigned ranks = 2; ranks <= 16; ranks *= 2) {
+		for (size_t s = 0; s < sizeof(sizes) / sizeof(sizes[0]); s++) {
+			for (uint64_t seed = 1; seed <= SEEDS && sizes[s] >= least; seed++)
+				check(&expected, ranks, sizes[s], seed);
+		}
+	}
+}
+
+static void compute(void **state)
+{
+	(void)state;
+	check_all(SIM_COMPUTE, VERDICT_COMPUTE_SLOW, CAUSE_UNKNOWN, 0.1, 1);
+}
+
+static void throttle(void **state)
+{
+	(void)state;
+	check_all(SIM_THROTTLE, VERDICT_HOST_SLOW, CAUSE_CGROUP_THROTTLE, 0.2, 1.5);
+}
+
+static void contention(void **state)
+{
+	(void)state;
+	check_all(SIM_CONTENTION, VERDICT_HOST_SLOW, CAUSE_CPU_CONTENTION, 0.1, 1);
+}
+
+static void major_faults(void **state)
+{
+	(void)state;
+	check_all(SIM_MAJOR, VERDICT_HOST_SLOW, CAUSE_MAJOR_PAGE_FAULT, 0.1, 1);
+}
+
+static void minor_faults(void **state)
+{
+	(void)state;
+	check_all(SIM_MINOR, VERDICT_HOST_SLOW, CAUSE_MINOR_PAGE_FAULT, 0.1, 1);
+}
+
+static void block_io(void **state)
+{
+	(void)state;
+	check_all(SIM_BLOCK_IO, VERDICT_HOST_SLOW, CAUSE_BLOCK_IO, 0.1, 1);
+}
+
+static void slow_link(void **state)
+{
+	(void)state;
+	check_all(SIM_COMM, VERDICT_COMM_SLOW, CAUSE_NIC_LINK, 0.2, 2.5);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(compute),
+		cmocka_unit_test(throttle),
+		cmocka_unit_test(contention),
+		cmocka_unit_test(major_faults),
+		cmocka_unit_test(minor_faults),
+		cmocka_unit_test(block_io),
+		cmocka_unit_test(slow_link),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

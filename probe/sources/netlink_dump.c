@@ -14,20 +14,30 @@ enum {
 	ANSWER_TIMEOUT_MS = 100,
 };
 
-int netlink_dump_open(pid_t pid, int protocol, int *result)
+int netlink_follow(pid_t pid, int protocol, int *fd, uint64_t *namespace_id)
 {
 	struct timeval timeout = {.tv_usec = ANSWER_TIMEOUT_MS * 1000};
-	int fd, error = net_namespace_socket(pid, AF_NETLINK, SOCK_RAW, protocol, &fd);
+	int opened = -1, error;
+	uint64_t id;
 
+	error = net_namespace_id(pid, &id);
+	if (error == 0 && *fd >= 0 && *namespace_id == id)
+		return 0;
+	if (*fd >= 0)
+		close(*fd);
+	*fd = -1;
+	if (error == 0)
+		error = net_namespace_socket(pid, AF_NETLINK, SOCK_RAW, protocol, &opened);
 	if (error < 0)
 		return error;
-	if (setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout)) < 0) {
+	if (setsockopt(opened, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout)) < 0) {
 		error = -errno;
-		close(fd);
+		close(opened);
 		return error;
 	}
-	*result = fd;
-	return 0;
+	*fd = opened;
+	*namespace_id = id;
+	return 1;
 }
 
 static int error_of(const struct nlmsghdr *header)

@@ -9,10 +9,17 @@
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 
-/* Opens a netlink socket in the namespace of pid, with a bound on waiting. Errors: net_namespace_socket(). */
-int netlink_dump_open(pid_t pid, int protocol, int *fd) __attribute__((warn_unused_result));
+/*
+ * Sees to a netlink socket in the network namespace of pid, with a bound on waiting; *fd is -1
+ * at first, and the caller closes it at the end. A process that has entered another namespace
+ * gets a new socket. Returns 1 when it was opened, 0 when the old one is still right, or what
+ * net_namespace_socket() says; *fd is -1 then.
+ */
+int netlink_follow(pid_t pid, int protocol, int *fd, uint64_t *namespace_id)
+	__attribute__((warn_unused_result));
 
 /*
  * Sends the request (its header's length, type and a sequence number that differs from the

@@ -14,7 +14,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "probe/sources/net_namespace.h"
 #include "probe/sources/netlink_dump.h"
 
 enum {
@@ -190,25 +189,6 @@ static void forget_unseen(struct nic_sampler *sampler)
 	sampler->count = kept;
 }
 
-static int ensure_socket(struct nic_sampler *sampler)
-{
-	uint64_t id;
-	int error = net_namespace_id(sampler->base.pid, &id);
-
-	if (error < 0)
-		return error;
-	if (sampler->fd >= 0 && sampler->namespace_id == id)
-		return 0;
-	if (sampler->fd >= 0)
-		close(sampler->fd);
-	sampler->fd = -1;
-	sampler->count = 0;
-	error = netlink_dump_open(sampler->base.pid, NETLINK_ROUTE, &sampler->fd);
-	if (error == 0)
-		sampler->namespace_id = id;
-	return error;
-}
-
 static int dump(struct nic_sampler *sampler, uint16_t type,
 	void (*on_message)(void *context, const struct nlmsghdr *header))
 {
@@ -232,10 +212,13 @@ static int dump(struct nic_sampler *sampler, uint16_t type,
 
 static int read_interfaces(struct nic_sampler *sampler)
 {
-	int error = ensure_socket(sampler);
+	int error = netlink_follow(
+		sampler->base.pid, NETLINK_ROUTE, &sampler->fd, &sampler->namespace_id);
 
 	if (error < 0)
 		return error;
+	if (error == 1)
+		sampler->count = 0; /* other interfaces */
 	sampler->cut = false;
 	for (size_t i = 0; i < sampler->count; i++)
 		sampler->interfaces[i].seen = false;

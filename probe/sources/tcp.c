@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "probe/sources/net_namespace.h"
+#include "probe/sources/netlink_dump.h"
 #include "probe/sources/socket_inodes.h"
 #include "probe/sources/tcp_dump.h"
 
@@ -148,28 +148,10 @@ static void explain(struct tcp_sampler *sampler, int error)
 	}
 }
 
-/* Follows the process into another network namespace. Returns 0 or a negative errno. */
-static int ensure_socket(struct tcp_sampler *sampler)
-{
-	uint64_t id;
-	int error = net_namespace_id(sampler->base.pid, &id);
-
-	if (error < 0)
-		return error;
-	if (sampler->fd >= 0 && sampler->namespace_id == id)
-		return 0;
-	if (sampler->fd >= 0)
-		close(sampler->fd);
-	sampler->fd = -1;
-	error = tcp_dump_open(sampler->base.pid, &sampler->fd);
-	if (error == 0)
-		sampler->namespace_id = id;
-	return error;
-}
-
 static int read_sockets(struct tcp_sampler *sampler)
 {
-	int error = ensure_socket(sampler);
+	int error = netlink_follow(
+		sampler->base.pid, NETLINK_SOCK_DIAG, &sampler->fd, &sampler->namespace_id);
 
 	if (error < 0)
 		return error;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Sampler of a rank's TCP sockets: how long they had data to send, bytes sent and sent again,
- * round-trip time. Looks in the rank's own network namespace. Source "tcp". Measured: 0.5 ms
- * per sample with 128 sockets (tests/unit/sources).
+ * round-trip time. Looks in the rank's own network namespace. Source "tcp". Measured: 0.1
+ * to 0.5 ms per sample with 128 sockets (tests/unit/sources).
  */
 #ifndef SLOWRANK_PROBE_SOURCES_TCP_H
 #define SLOWRANK_PROBE_SOURCES_TCP_H

@@ -28,11 +28,6 @@ struct listener {
 	bool has_info;
 };
 
-int tcp_dump_open(pid_t pid, int *fd)
-{
-	return netlink_dump_open(pid, NETLINK_SOCK_DIAG, fd);
-}
-
 static void on_attribute(void *context, const struct rtattr *attribute)
 {
 	struct listener *listener = context;

@@ -9,7 +9,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <sys/types.h>
 
 struct tcp_socket {
 	uint64_t cookie; /* never used twice while the kernel runs */
@@ -18,12 +17,10 @@ struct tcp_socket {
 	int64_t busy_us, bytes_sent, bytes_retransmitted, rtt_us;
 };
 
-/* Opens a socket for tcp_dump() in the namespace of pid. Errors: net_namespace_socket(). */
-int tcp_dump_open(pid_t pid, int *fd) __attribute__((warn_unused_result));
-
 /*
- * Calls on_socket for each connected TCP socket, IPv4 and IPv6. Blocks no longer than the
- * kernel needs. Returns 0 or a negative errno: -ENOENT when the module tcp_diag is missing.
+ * Calls on_socket for each connected TCP socket, IPv4 and IPv6, of the namespace that fd (of
+ * netlink_follow(), NETLINK_SOCK_DIAG) is in. Blocks no longer than the kernel needs. Returns 0
+ * or a negative errno: -ENOENT when the module tcp_diag is missing.
  */
 int tcp_dump(int fd, void (*on_socket)(void *context, const struct tcp_socket *socket),
 	void *context) __attribute__((warn_unused_result));

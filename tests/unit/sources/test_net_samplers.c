@@ -184,6 +184,39 @@ static void tcp_of_others_do_not_count(void **state)
 	child_end(&other);
 }
 
+/* As an ordinary user, another user's process in another namespace: a reason, not a zero. */
+static void without_rights_it_is_not_measurable(void **state)
+{
+	struct child child = child_start(serve);
+	int status;
+	pid_t looker;
+
+	(void)state;
+	child_do(&child, 'n');
+	if (geteuid() != 0 || !in_own_namespace(child.pid)) {
+		child_end(&child);
+		skip();
+	}
+	looker = fork();
+	if (looker == 0) {
+		struct sampler *tcp, *nic;
+
+		if (setresgid(65534, 65534, 65534) < 0 || setresuid(65534, 65534, 65534) < 0 ||
+			tcp_sampler_create(child.pid, TEST_RANK, &tcp) < 0 ||
+			nic_sampler_create(child.pid, TEST_RANK, &nic) < 0)
+			_exit(2);
+		_exit(!(sampler_state(tcp)->state == SOURCE_MISSING &&
+			strstr(sampler_state(tcp)->why, "CAP_") &&
+			sample_of(tcp, METRIC_TCP_BYTES_SENT) == -1 &&
+			sampler_state(nic)->state == SOURCE_MISSING &&
+			strstr(sampler_state(nic)->why, "CAP_") &&
+			sample_of(nic, METRIC_NIC_TRANSMIT_DROPS) == -1));
+	}
+	assert_int_equal(waitpid(looker, &status, 0), looker);
+	assert_int_equal(status, 0);
+	child_end(&child);
+}
+
 static void nic_without_interfaces(void **state)
 {
 	struct child child = child_start(serve);
@@ -252,6 +285,7 @@ int main(void)
 		cmocka_unit_test(tcp_in_this_namespace),
 		cmocka_unit_test(tcp_in_its_own_namespace),
 		cmocka_unit_test(tcp_of_others_do_not_count),
+		cmocka_unit_test(without_rights_it_is_not_measurable),
 		cmocka_unit_test(nic_without_interfaces),
 		cmocka_unit_test(nic_counts_drops_of_a_shaper),
 	};

@@ -38,9 +38,15 @@ static const char *find(const char *text, size_t length, const char *name)
 {
 	size_t name_length = name ? strlen(name) : 0;
 
-	for (const char *at = text; name && at < text + length; at += strlen(at) + 1) {
-		if (strncmp(at, name, name_length) == 0 && at[name_length] == '=')
-			return at + name_length + 1;
+	while (name && length > 0) {
+		const char *end = memchr(text, '\0', length);
+
+		if (!end) /* cut short: what it would have said is not known */
+			return NULL;
+		if (strncmp(text, name, name_length) == 0 && text[name_length] == '=')
+			return text + name_length + 1;
+		length -= (size_t)(end - text) + 1;
+		text = end + 1;
 	}
 	return NULL;
 }
@@ -50,20 +56,21 @@ static uint32_t find_number(const char *text, size_t length, const char *name, u
 	const char *value = find(text, length, name);
 	char *end;
 
-	if (!value || !*value)
+	if (!value || *value < '0' || *value > '9') /* strtoul takes blanks and signs */
 		return otherwise;
 	errno = 0;
 	unsigned long number = strtoul(value, &end, 10);
 	return errno || *end || number >= STEP_RANK_COUNT_MAX ? otherwise : (uint32_t)number;
 }
 
-/* A plain host name or address; of Open MPI's "id;tcp://a,b:port;..." the first address. */
+/* A plain host name or address; of Open MPI's "id;tcp://a,b:port;tcp6://[c]:port" the first
+ * address. */
 static void copy_leader(const char *value, char *out, size_t capacity)
 {
-	const char *tcp = strstr(value, "tcp://");
-	const char *from = tcp ? tcp + 6 : value;
+	const char *tcp = strstr(value, "tcp://"), *tcp6 = strstr(value, "tcp6://[");
+	const char *from = tcp ? tcp + 6 : tcp6 ? tcp6 + 8 : value;
 
-	snprintf(out, capacity, "%.*s", (int)strcspn(from, tcp ? ",:;" : " ;"), from);
+	snprintf(out, capacity, "%.*s", (int)strcspn(from, tcp ? ",:;" : tcp6 ? ",]" : " ;"), from);
 }
 
 void launcher_environment_parse(
@@ -78,10 +85,12 @@ void launcher_environment_parse(
 		const char *more = find(text, length, launcher->job_id_more);
 		const char *leader = find(text, length, launcher->leader);
 
-		if (rank == STEP_RANK_UNKNOWN)
+		uint32_t world_size = find_number(text, length, launcher->world_size, 0);
+
+		if (rank == STEP_RANK_UNKNOWN || (world_size && rank >= world_size))
 			continue;
 		environment->rank = rank;
-		environment->world_size = find_number(text, length, launcher->world_size, 0);
+		environment->world_size = world_size;
 		environment->local_rank =
 			find_number(text, length, launcher->local_rank, STEP_RANK_UNKNOWN);
 		environment->local_size = find_number(text, length, launcher->local_size, 0);
@@ -119,8 +128,9 @@ int launcher_environment_read(pid_t pid, struct launcher_environment *environmen
 		length += (size_t)got;
 	}
 	close(fd);
+	/* The last string may lack its NUL; but one that was cut here is left out. */
 	text[length] = '\0';
-	launcher_environment_parse(text, length, environment);
+	launcher_environment_parse(text, length + (length < ENVIRONMENT_BYTES_MAX), environment);
 	free(text);
 	return 0;
 }

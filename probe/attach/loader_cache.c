@@ -33,6 +33,23 @@ struct cache_entry {
 };
 _Static_assert(sizeof(struct cache_entry) == 24, "loader cache entry layout");
 
+/* Until glibc 2.32 the new format lies behind the old one: magic, padding, count, entries of 12
+ * bytes, then aligned. Returns where it starts. */
+static size_t skip_old_format(const char *bytes, size_t length)
+{
+	static const char old_magic[] = "ld.so-1.7.0";
+	enum { OLD_HEADER_BYTES = 16, OLD_ENTRY_BYTES = 12, ALIGNMENT = 8 };
+	uint32_t count;
+	size_t end;
+
+	if (length < OLD_HEADER_BYTES || memcmp(bytes, old_magic, sizeof(old_magic) - 1) != 0)
+		return 0;
+	memcpy(&count, bytes + OLD_HEADER_BYTES - sizeof(count), sizeof(count));
+	end = OLD_HEADER_BYTES + (size_t)count * OLD_ENTRY_BYTES;
+	end = (end + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+	return end < length ? end : length;
+}
+
 static void visit_entries(const char *bytes, size_t length,
 	void (*visit)(void *context, const char *library), void *context)
 {
@@ -63,7 +80,9 @@ void loader_cache_visit(
 		void *bytes = mmap(NULL, length, PROT_READ, MAP_PRIVATE, fd, 0);
 
 		if (bytes != MAP_FAILED) {
-			visit_entries(bytes, length, visit, context);
+			size_t skipped = skip_old_format(bytes, length);
+
+			visit_entries((char *)bytes + skipped, length - skipped, visit, context);
 			munmap(bytes, length);
 		}
 	}

@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What launchers say, as they say it, and what broken environments say. */
+#include <errno.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "probe/attach/launcher_environment.h"
+
+/* A literal of NUL-separated strings; its own NUL ends the last one. */
+#define PARSE(text, out) launcher_environment_parse(text, sizeof(text), out)
+
+static void torchrun(void **state)
+{
+	struct launcher_environment seen;
+
+	(void)state;
+	PARSE("HOME=/root\0RANK=13\0WORLD_SIZE=16\0LOCAL_RANK=5\0LOCAL_WORLD_SIZE=8\0"
+	      "TORCHELASTIC_RUN_ID=none\0MASTER_PORT=29500\0MASTER_ADDR=node-3.example",
+		&seen);
+	assert_int_equal(seen.rank, 13);
+	assert_int_equal(seen.world_size, 16);
+	assert_int_equal(seen.local_rank, 5);
+	assert_int_equal(seen.local_size, 8);
+	assert_string_equal(seen.job_id, "none.29500");
+	assert_string_equal(seen.leader_address, "node-3.example");
+}
+
+static void open_mpi(void **state)
+{
+	struct launcher_environment seen;
+
+	(void)state;
+	PARSE("OMPI_COMM_WORLD_RANK=3\0OMPI_COMM_WORLD_SIZE=8\0OMPI_COMM_WORLD_LOCAL_RANK=1\0"
+	      "OMPI_COMM_WORLD_LOCAL_SIZE=2\0PMIX_NAMESPACE=2068905985\0PMIX_RANK=3\0"
+	      "OMPI_MCA_orte_hnp_uri=2068905984.0;tcp://192.0.2.2,10.0.0.1:56941;"
+	      "tcp6://[fd00::2]:59971",
+		&seen);
+	assert_int_equal(seen.rank, 3);
+	assert_int_equal(seen.world_size, 8);
+	assert_int_equal(seen.local_rank, 1);
+	assert_int_equal(seen.local_size, 2);
+	assert_string_equal(seen.job_id, "2068905985");
+	assert_string_equal(seen.leader_address, "192.0.2.2");
+
+	/* IPv6 alone. */
+	PARSE("OMPI_COMM_WORLD_RANK=0\0OMPI_MCA_orte_hnp_uri=1.0;tcp6://[fd00::2]:59971", &seen);
+	assert_string_equal(seen.leader_address, "fd00::2");
+}
+
+static void mpich_and_relatives(void **state)
+{
+	struct launcher_environment seen;
+
+	(void)state;
+	PARSE("PMI_RANK=2\0PMI_SIZE=4\0MPI_LOCALRANKID=0\0MPI_LOCALNRANKS=2\0"
+	      "PMI_JOBID=kvs_77\0PMI_PORT=h1:4000",
+		&seen);
+	assert_int_equal(seen.rank, 2);
+	assert_int_equal(seen.world_size, 4);
+	assert_int_equal(seen.local_rank, 0);
+	assert_int_equal(seen.local_size, 2);
+	assert_string_equal(seen.job_id, "kvs_77.h1:4000");
+	assert_string_equal(seen.leader_address, "");
+}
+
+static void slurm(void **state)
+{
+	struct launcher_environment seen;
+
+	(void)state;
+	PARSE("SLURM_PROCID=7\0SLURM_NTASKS=32\0SLURM_LOCALID=3\0SLURM_JOB_ID=4242\0"
+	      "SLURM_STEP_ID=1\0SLURM_LAUNCH_NODE_IPADDR=198.51.100.7",
+		&seen);
+	assert_int_equal(seen.rank, 7);
+	assert_int_equal(seen.world_size, 32);
+	assert_int_equal(seen.local_rank, 3);
+	assert_int_equal(seen.local_size, 0);
+	assert_string_equal(seen.job_id, "4242.1");
+	assert_string_equal(seen.leader_address, "198.51.100.7");
+
+	/* mpirun within a Slurm allocation: the inner launcher knows the rank. */
+	PARSE("SLURM_PROCID=0\0SLURM_NTASKS=2\0OMPI_COMM_WORLD_RANK=5\0OMPI_COMM_WORLD_SIZE=8",
+		&seen);
+	assert_int_equal(seen.rank, 5);
+	assert_int_equal(seen.world_size, 8);
+}
+
+static void expect_nothing(const char *text, size_t length)
+{
+	struct launcher_environment seen;
+
+	memset(&seen, 0x5a, sizeof(seen));
+	launcher_environment_parse(text, length, &seen);
+	assert_int_equal(seen.rank, STEP_RANK_UNKNOWN);
+	assert_int_equal(seen.local_rank, STEP_RANK_UNKNOWN);
+	assert_int_equal(seen.world_size, 0);
+	assert_int_equal(seen.local_size, 0);
+	assert_string_equal(seen.job_id, "");
+	assert_string_equal(seen.leader_address, "");
+}
+
+static void nonsense_is_not_a_rank(void **state)
+{
+	static const char *const values[] = {"", "x", "-1", "-18446744073709551611", "3x", " 3",
+		"+3", "0x3", "4294967295", "99999999999999999999999", "131072"};
+	char text[64];
+	struct launcher_environment seen;
+
+	(void)state;
+	expect_nothing("", 0);
+	expect_nothing("", 1);
+	expect_nothing("RANKS=1\0XRANK=2", 16);
+	for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
+		int length = snprintf(text, sizeof(text), "RANK=%s", values[i]);
+
+		expect_nothing(text, (size_t)length + 1);
+	}
+	/* A shell's own RANK must not hide what the launcher says. */
+	PARSE("RANK=captain\0OMPI_COMM_WORLD_RANK=1\0OMPI_COMM_WORLD_SIZE=2", &seen);
+	assert_int_equal(seen.rank, 1);
+	/* A rank outside its world is no rank. */
+	PARSE("RANK=8\0WORLD_SIZE=8\0OMPI_COMM_WORLD_RANK=1\0OMPI_COMM_WORLD_SIZE=2", &seen);
+	assert_int_equal(seen.rank, 1);
+	assert_int_equal(seen.world_size, 2);
+}
+
+/* The length bounds the text; a string without its NUL was cut and is left out. */
+static void text_without_end(void **state)
+{
+	static const char whole[] = "RANK=1\0WORLD_SIZE=24\0MASTER_ADDR=host";
+	struct launcher_environment seen;
+
+	(void)state;
+	for (size_t length = 0; length < sizeof(whole); length++) {
+		char *exact = malloc(length ? length : 1);
+
+		assert_non_null(exact);
+		memcpy(exact, whole, length);
+		launcher_environment_parse(exact, length, &seen);
+		assert_int_equal(seen.rank, length < 7 ? STEP_RANK_UNKNOWN : 1);
+		/* Half a number is no number. */
+		assert_int_equal(seen.world_size, length < 21 ? 0 : 24);
+		free(exact);
+	}
+}
+
+static void long_values_are_cut(void **state)
+{
+	char text[4096] = "RANK=0";
+	struct launcher_environment seen;
+	char *at = text + 7;
+
+	(void)state;
+	memcpy(at, "MASTER_ADDR=", 12);
+	memset(at + 12, 'a', 1000);
+	at += 12 + 1000 + 1;
+	memcpy(at, "TORCHELASTIC_RUN_ID=", 20);
+	memset(at + 20, 'b', 1000);
+	launcher_environment_parse(text, sizeof(text), &seen);
+	assert_int_equal(strlen(seen.leader_address), sizeof(seen.leader_address) - 1);
+	assert_in_range(strlen(seen.job_id), 1, STEP_NAME_LENGTH_MAX);
+}
+
+static void of_a_live_process(void **state)
+{
+	struct launcher_environment seen;
+	int ready[2], hold[2];
+	char byte;
+	pid_t child;
+
+	(void)state;
+	assert_int_equal(pipe(ready), 0);
+	assert_int_equal(pipe(hold), 0);
+	child = fork();
+	assert_true(child >= 0);
+	if (child == 0) {
+		char *environment[] = {"RANK=2", "WORLD_SIZE=3", NULL};
+		char *command[] = {"sh", "-c", "echo; read line", NULL};
+
+		dup2(ready[1], STDOUT_FILENO);
+		dup2(hold[0], STDIN_FILENO);
+		close(ready[0]);
+		close(ready[1]);
+		close(hold[1]);
+		execve("/bin/sh", command, environment);
+		_exit(127);
+	}
+	close(ready[1]);
+	assert_int_equal(read(ready[0], &byte, 1), 1);
+	assert_int_equal(launcher_environment_read(child, &seen), 0);
+	assert_int_equal(seen.rank, 2);
+	assert_int_equal(seen.world_size, 3);
+	kill(child, SIGKILL);
+	waitpid(child, NULL, 0);
+	close(ready[0]);
+	close(hold[0]);
+	close(hold[1]);
+	assert_int_equal(launcher_environment_read(child, &seen), -ESRCH);
+	assert_int_equal(seen.rank, STEP_RANK_UNKNOWN);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(torchrun),
+		cmocka_unit_test(open_mpi),
+		cmocka_unit_test(mpich_and_relatives),
+		cmocka_unit_test(slurm),
+		cmocka_unit_test(nonsense_is_not_a_rank),
+		cmocka_unit_test(text_without_end),
+		cmocka_unit_test(long_values_are_cut),
+		cmocka_unit_test(of_a_live_process),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

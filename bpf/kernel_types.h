@@ -26,10 +26,35 @@ struct sched_entity {
 	struct cfs_rq *cfs_rq;
 } CORE;
 
+struct sched_info {
+	unsigned long long run_delay;
+	unsigned long long last_arrival;
+	unsigned long long last_queued;
+} CORE;
+
+typedef struct {
+	int counter;
+} CORE atomic_t;
+
+struct signal_struct {
+	atomic_t live;
+	int group_exit_code;
+} CORE;
+
 #if defined(__TARGET_ARCH_x86)
 struct pt_regs {
 	unsigned long r15, r14, r13, r12, bp, bx, r11, r10, r9, r8, ax, cx, dx, si, di, orig_ax, ip;
 	unsigned long cs, flags, sp, ss;
+} CORE;
+#else
+struct user_pt_regs {
+	unsigned long long regs[31];
+	unsigned long long sp, pc, pstate;
+} CORE;
+struct pt_regs {
+	unsigned long long regs[31];
+	unsigned long long sp, pc, pstate, orig_x0;
+	int syscallno;
 } CORE;
 #endif
 
@@ -40,8 +65,10 @@ struct task_struct {
 	unsigned int flags;
 	unsigned in_iowait : 1;
 	struct sched_entity se;
+	struct sched_info sched_info;
 	struct task_struct *real_parent;
 	struct task_struct *group_leader;
+	struct signal_struct *signal;
 	unsigned long min_flt;
 	unsigned long maj_flt;
 	int exit_code;

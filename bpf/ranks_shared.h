@@ -7,7 +7,18 @@
 
 #include "bpf/event_layout.h"
 
-enum { RANK_ROWS_MAX = 256 };
+enum { RANK_ROWS_MAX = 256, RANK_PROCESSES_MAX = 65536 };
+
+/* A tracked process. */
+struct rank_process_state {
+	struct event_activity total; /* of all its threads, ended ones included */
+	event_u32 incarnation;	     /* numbers the programs it runs: one per fork and exec */
+	event_u32 reserved;
+};
+_Static_assert(sizeof(struct rank_process_state) == 72, "rank_process_state layout");
+
+/* Incarnations that the probe gives start here; those that the kernel side gives, at 0. */
+#define RANK_INCARNATION_FIRST (1u << 31)
 
 /* The same numbers as enum off_cpu_reason of analysis/step.h. */
 enum rank_reason {
@@ -33,6 +44,7 @@ enum rank_row_action {
 	RANK_ACTION_MARK_BEGIN = 9,
 	RANK_ACTION_MARK_END = 10,
 	RANK_ACTION_NVTX_PUSH = 11,
+	RANK_ACTION_NVTX_POP = 12,
 };
 
 enum rank_argument {
@@ -57,13 +69,17 @@ enum {
 #endif
 };
 
+/* The cookie of an attachment: the row, and whether the library's handles are ints (MPICH). */
+enum { RANK_COOKIE_ROW_MASK = 0xffff, RANK_COOKIE_INT_HANDLES = 1 << 16 };
+
 struct rank_row {
 	event_u8 kind;
 	event_u8 action;
 	event_u8 blocking;
-	event_u8 free_by_pointer;		/* a free call gets the address of the handle */
+	event_u8 by_pointer; /* the handle to free, or the unique id, is passed by its address */
 	signed char position[RANK_ARGUMENT_NR]; /* argument positions from 0; -1 = none */
-	event_u32 reserved;
+	event_u8 int_count;			/* the count is an int, not a size_t */
+	event_u8 reserved[3];
 };
 _Static_assert(sizeof(struct rank_row) == 16, "rank_row layout");
 

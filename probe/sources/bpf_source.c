@@ -49,6 +49,7 @@ struct bpf_source {
 	bool paused;
 	bool sched, faults, wanted_collectives, wanted_sched, wanted_faults;
 	char why_sched[WIRE_DETAIL_LENGTH_MAX + 1], why_faults[WIRE_DETAIL_LENGTH_MAX + 1];
+	uint32_t next_incarnation;
 	uint64_t malformed;
 	void (*on_event)(void *context, const struct event_header *event);
 	void *context;
@@ -70,6 +71,14 @@ static int keep_complaint(enum libbpf_print_level level, const char *format, va_
 	return 0;
 }
 
+/* A handle to free is passed by its address, or a unique id is (collective_table.h). */
+static bool passes_pointer(const struct collective_row *row)
+{
+	if (row->action == ROW_ACTION_FREE)
+		return row->result != ROW_ARGUMENT_NONE;
+	return row->action == ROW_ACTION_CREATE_UNIQUE_ID && row->color != ROW_ARGUMENT_NONE;
+}
+
 static void write_rows(struct ranks_bpf *skeleton)
 {
 	for (size_t i = 0; i < collective_row_count && i < RANK_ROWS_MAX; i++) {
@@ -80,8 +89,8 @@ static void write_rows(struct ranks_bpf *skeleton)
 			.kind = row->kind,
 			.action = row->action,
 			.blocking = row->blocking,
-			.free_by_pointer =
-				row->action == ROW_ACTION_FREE && row->result != ROW_ARGUMENT_NONE,
+			.by_pointer = passes_pointer(row),
+			.int_count = row->library == ROW_LIBRARY_MPI,
 			.position = {row->count, row->datatype, row->root, row->communicator,
 				row->stream, row->result, row->color, row->key},
 		};
@@ -107,6 +116,7 @@ static int load(struct bpf_source *source, const struct bpf_source_options *opti
 	bpf_program__set_autoload(skeleton->progs.on_switch, sched);
 	bpf_program__set_autoload(skeleton->progs.on_fault_start, faults);
 	bpf_program__set_autoload(skeleton->progs.on_minor_fault, faults);
+	bpf_program__set_autoload(skeleton->progs.on_major_fault, faults);
 	if (multi) {
 		bpf_program__set_expected_attach_type(
 			skeleton->progs.on_call, (enum bpf_attach_type)UPROBE_ATTACH_TYPE_MULTI);
@@ -145,14 +155,15 @@ static int keep(struct bpf_source *source, struct bpf_link *link)
 	return 0;
 }
 
-/* One software event per processor: they count the minor faults of every task there. */
-static int attach_minor_faults(struct bpf_source *source)
+/* One software event per processor: they count the faults of every task there. */
+static int attach_fault_ends(struct bpf_source *source, const struct bpf_program *program,
+	uint64_t event, uint64_t period)
 {
 	struct perf_event_attr attributes = {
 		.type = PERF_TYPE_SOFTWARE,
 		.size = sizeof(attributes),
-		.config = PERF_COUNT_SW_PAGE_FAULTS_MIN,
-		.sample_period = MINOR_FAULT_PERIOD,
+		.config = event,
+		.sample_period = period,
 	};
 	int processor_count = libbpf_num_possible_cpus(), attached = 0;
 
@@ -165,8 +176,7 @@ static int attach_minor_faults(struct bpf_source *source)
 				continue; /* this processor is offline */
 			return -errno;
 		}
-		int error = keep(source,
-			bpf_program__attach_perf_event(source->skeleton->progs.on_minor_fault, fd));
+		int error = keep(source, bpf_program__attach_perf_event(program, fd));
 		if (error) {
 			close(fd);
 			return error;
@@ -192,7 +202,11 @@ static int attach_optional(struct bpf_source *source)
 	if (source->faults) {
 		error = keep(source, bpf_program__attach(skeleton->progs.on_fault_start));
 		if (!error)
-			error = attach_minor_faults(source);
+			error = attach_fault_ends(source, skeleton->progs.on_minor_fault,
+				PERF_COUNT_SW_PAGE_FAULTS_MIN, MINOR_FAULT_PERIOD);
+		if (!error)
+			error = attach_fault_ends(source, skeleton->progs.on_major_fault,
+				PERF_COUNT_SW_PAGE_FAULTS_MAJ, 1);
 		if (error) {
 			source->faults = false;
 			snprintf(source->why_faults, sizeof(source->why_faults),
@@ -292,6 +306,7 @@ int bpf_source_create(const struct bpf_source_options *options, struct bpf_sourc
 		files.rlim_cur = files.rlim_max; /* one descriptor per uprobe */
 		setrlimit(RLIMIT_NOFILE, &files);
 	}
+	source->next_incarnation = RANK_INCARNATION_FIRST;
 	source->wanted_collectives = options->collectives;
 	source->sched = source->wanted_sched = options->sched;
 	source->faults = source->wanted_faults = options->faults;
@@ -337,10 +352,10 @@ void bpf_source_destroy(struct bpf_source *source)
 
 int bpf_source_track(struct bpf_source *source, uint32_t pid)
 {
-	struct event_activity nothing = {0};
+	struct rank_process_state fresh = {.incarnation = source->next_incarnation++};
 
 	return bpf_map_update_elem(
-		bpf_map__fd(source->skeleton->maps.processes), &pid, &nothing, BPF_ANY);
+		bpf_map__fd(source->skeleton->maps.processes), &pid, &fresh, BPF_ANY);
 }
 
 /*
@@ -516,7 +531,9 @@ int bpf_source_pause(struct bpf_source *source, bool paused)
 	if (paused == source->paused)
 		return 0;
 	source->paused = paused;
-	__atomic_store_n(&source->skeleton->bss->paused, paused, __ATOMIC_RELAXED);
+	if (!paused) /* what threads had open is old by now */
+		__atomic_add_fetch(&source->skeleton->data->generation, 1, __ATOMIC_RELAXED);
+	__atomic_store_n(&source->skeleton->bss->paused, paused, __ATOMIC_RELEASE);
 	/* A flag alone would leave the traps in place, which are most of the cost. */
 	for (size_t i = 0; i < source->file_count && !error; i++) {
 		if (paused)

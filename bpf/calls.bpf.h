@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: (Apache-2.0 OR GPL-2.0-only) */
+/*
+ * The library calls of the table: one program at entry, one at return, for all rows; the
+ * attachment's cookie is the row. Only the outermost call of a thread counts: libraries call
+ * themselves (collectives built from sends, PMPI from MPI), deeper on the stack.
+ *
+ * Seen on a 2-core VM, kernel 6.18, uprobe_multi: see docs/results.md for the cost of a pair.
+ */
+#ifndef SLOWRANK_BPF_CALLS_BPF_H
+#define SLOWRANK_BPF_CALLS_BPF_H
+
+#include "markers.bpf.h"
+#include "off_cpu.bpf.h"
+#include "state.bpf.h"
+
+static __always_inline __u64 next_sequence(__u64 handle, __u32 incarnation, __u32 use)
+{
+	struct handle_key key = {.handle = handle, .incarnation = incarnation, .use = use};
+	__u64 one = 1, *counter = bpf_map_lookup_elem(&handles, &key);
+
+	if (counter)
+		return __sync_fetch_and_add(counter, 1);
+	if (bpf_map_update_elem(&handles, &key, &one, BPF_ANY))
+		__sync_fetch_and_add(&dropped, 1);
+	return 0;
+}
+
+/* What is remembered of a handle ends with it: its next owner counts from 0. */
+static __always_inline void forget_handle(__u64 handle, __u32 incarnation)
+{
+	for (__u32 use = 0; use < HANDLE_USE_NR; use++) {
+		struct handle_key key = {.handle = handle, .incarnation = incarnation, .use = use};
+
+		bpf_map_delete_elem(&handles, &key);
+	}
+}
+
+static __always_inline __u64 less(__u64 a, __u64 b)
+{
+	return a > b ? a - b : 0;
+}
+
+static __always_inline void fill_others(struct event_activity *out,
+	const struct event_activity *process, const struct event_activity *own)
+{
+	out->preempted_ns = less(process->preempted_ns, own->preempted_ns);
+	out->throttled_ns = less(process->throttled_ns, own->throttled_ns);
+	out->block_io_ns = less(process->block_io_ns, own->block_io_ns);
+	out->asleep_ns = less(process->asleep_ns, own->asleep_ns);
+	out->major_fault_ns = less(process->major_fault_ns, own->major_fault_ns);
+	out->minor_fault_ns = less(process->minor_fault_ns, own->minor_fault_ns);
+	out->comm_call_ns = less(process->comm_call_ns, own->comm_call_ns);
+	out->major_faults = process->major_faults - own->major_faults;
+	out->minor_faults = process->minor_faults - own->minor_faults;
+}
+
+static __always_inline void emit_collective(struct thread_state *thread,
+	struct rank_process_state *process, const struct event_activity *before,
+	const struct event_activity *inside, __u64 departure_ns, __u16 flags)
+{
+	struct event_collective *event = event_reserve(sizeof(*event));
+
+	if (!event)
+		return;
+	fill_header(&event->header, EVENT_COLLECTIVE, sizeof(*event));
+	event->arrival_ns = thread->entry_ns;
+	event->departure_ns = departure_ns;
+	event->handle = thread->arguments[RANK_ARGUMENT_COMMUNICATOR];
+	event->sequence = thread->sequence;
+	event->count = thread->arguments[RANK_ARGUMENT_COUNT];
+	event->datatype = thread->arguments[RANK_ARGUMENT_DATATYPE];
+	event->stream = thread->arguments[RANK_ARGUMENT_STREAM];
+	event->root = (__s32)thread->arguments[RANK_ARGUMENT_ROOT];
+	event->row = thread->row;
+	event->flags = flags;
+	event->before = *before;
+	if (inside)
+		event->inside = *inside;
+	else
+		__builtin_memset(&event->inside, 0, sizeof(event->inside));
+	fill_others(&event->others, &process->total, &thread->total);
+	event_submit(event);
+}
+
+static __always_inline void take_arguments(
+	struct pt_regs *ctx, struct thread_state *thread, const volatile struct rank_row *row)
+{
+#pragma unroll
+	for (int i = 0; i < RANK_ARGUMENT_NR; i++)
+		thread->arguments[i] = call_argument(ctx, row->position[i]);
+	/* int arguments: the upper halves of their registers are not defined. */
+	thread->arguments[RANK_ARGUMENT_ROOT] =
+		row->position[RANK_ARGUMENT_ROOT] < 0
+			? (__u64)-1
+			: (__u64)(__u32)thread->arguments[RANK_ARGUMENT_ROOT];
+	if (row->int_count)
+		thread->arguments[RANK_ARGUMENT_COUNT] =
+			(__u32)thread->arguments[RANK_ARGUMENT_COUNT];
+	if (thread->handle_bytes == 4)
+		thread->arguments[RANK_ARGUMENT_COMMUNICATOR] =
+			(__u32)thread->arguments[RANK_ARGUMENT_COMMUNICATOR];
+	/* What is freed must be read now: MPI_Comm_free clears it. */
+	if (row->action == RANK_ACTION_FREE && row->by_pointer)
+		bpf_probe_read_user(&thread->arguments[RANK_ARGUMENT_COMMUNICATOR],
+			thread->handle_bytes == 4 ? 4 : 8,
+			(void *)thread->arguments[RANK_ARGUMENT_RESULT]);
+}
+
+/* The return of the open call was not seen: an exception or longjmp() left it. */
+static __always_inline void close_lost_call(
+	struct thread_state *thread, struct rank_process_state *process)
+{
+	struct event_activity nothing = {};
+
+	thread->open = 0;
+	if (thread->row >= RANK_ROWS_MAX)
+		return;
+	if (rank_rows[thread->row].kind == RANK_ROW_COLLECTIVE) {
+		emit_collective(thread, process, &thread->saved, 0, thread->entry_ns,
+			EVENT_COLLECTIVE_NO_RETURN);
+		thread->now = nothing;
+	}
+}
+
+SEC("uprobe")
+int on_call(struct pt_regs *ctx)
+{
+	__u64 cookie = bpf_get_attach_cookie(ctx), number = cookie & RANK_COOKIE_ROW_MASK;
+	struct task_struct *task = bpf_get_current_task_btf();
+	const volatile struct rank_row *row;
+	struct rank_process_state *process;
+	struct event_activity nothing = {};
+	struct thread_state *thread;
+
+	if (paused || number >= RANK_ROWS_MAX)
+		return 0;
+	process = tracked(bpf_get_current_pid_tgid() >> 32);
+	if (!process)
+		return 0;
+	row = &rank_rows[number];
+	thread = thread_of(task, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!thread) {
+		__sync_fetch_and_add(&dropped, 1);
+		return 0;
+	}
+	if (row->kind == RANK_ROW_MARKER) {
+		take_marker(ctx, thread, row);
+		return 0;
+	}
+	if (thread->open) {
+		/* Deeper on the stack: the outer call counts. */
+		if (PT_REGS_SP(ctx) < thread->entry_stack)
+			return 0;
+		close_lost_call(thread, process);
+	}
+	settle(thread, process, task);
+	count_faults(thread, process, task);
+	thread->row = number;
+	thread->handle_bytes = cookie & RANK_COOKIE_INT_HANDLES ? 4 : 8;
+	thread->entry_ns = bpf_ktime_get_ns();
+	thread->entry_stack = PT_REGS_SP(ctx);
+	take_arguments(ctx, thread, row);
+	if (row->kind == RANK_ROW_COLLECTIVE || row->kind == RANK_ROW_COMMUNICATOR)
+		thread->sequence = next_sequence(thread->arguments[RANK_ARGUMENT_COMMUNICATOR],
+			process->incarnation,
+			row->kind == RANK_ROW_COLLECTIVE ? HANDLE_CALLS : HANDLE_CREATIONS);
+	if (!row->blocking) {
+		emit_collective(thread, process, &thread->now, 0, thread->entry_ns, 0);
+		thread->now = nothing;
+		return 0;
+	}
+	thread->open = 1;
+	thread->saved = thread->now;
+	thread->now = nothing;
+	return 0;
+}
+
+static __always_inline void read_unique_id(struct event_communicator *event,
+	const struct thread_state *thread, const volatile struct rank_row *row)
+{
+	/* Passed by value, it starts where stack arguments start. */
+	__u64 from = row->by_pointer ? thread->arguments[RANK_ARGUMENT_COLOR]
+				     : thread->entry_stack + RANK_RETURN_SLOT_BYTES;
+
+	event->parent = 0;
+	event->color = 0;
+	event->key = 0;
+	event->rank = (__s32)thread->arguments[RANK_ARGUMENT_KEY];
+	event->rank_count = (__s32)thread->arguments[RANK_ARGUMENT_COUNT];
+	event->unique_id_valid =
+		!bpf_probe_read_user(event->unique_id, sizeof(event->unique_id), (void *)from);
+}
+
+static __always_inline void emit_communicator(struct thread_state *thread,
+	const struct rank_process_state *process, const volatile struct rank_row *row)
+{
+	struct event_communicator *event;
+	__u64 result = thread->arguments[RANK_ARGUMENT_RESULT], handle = 0;
+
+	if (row->action == RANK_ACTION_FREE)
+		handle = thread->arguments[RANK_ARGUMENT_COMMUNICATOR];
+	else if (result)
+		bpf_probe_read_user(&handle, thread->handle_bytes == 4 ? 4 : 8, (void *)result);
+	/* A new communicator at an old address counts from 0 again. */
+	forget_handle(handle, process->incarnation);
+	event = event_reserve(sizeof(*event));
+	if (!event)
+		return;
+	fill_header(&event->header, EVENT_COMMUNICATOR, sizeof(*event));
+	event->parent = thread->arguments[RANK_ARGUMENT_COMMUNICATOR];
+	event->handle = handle;
+	event->sequence = thread->sequence;
+	event->color = (__s32)thread->arguments[RANK_ARGUMENT_COLOR];
+	event->key = (__s32)thread->arguments[RANK_ARGUMENT_KEY];
+	event->rank = -1;
+	event->rank_count = -1;
+	event->row = thread->row;
+	event->destroyed = row->action == RANK_ACTION_FREE;
+	event->unique_id_valid = 0;
+	event->group = 0;
+	__builtin_memset(event->unique_id, 0, sizeof(event->unique_id));
+	if (row->action == RANK_ACTION_CREATE_UNIQUE_ID)
+		read_unique_id(event, thread, row);
+	event_submit(event);
+}
+
+/* Programs ask for their rank again and again: only news is told. */
+static __always_inline void emit_rank(struct thread_state *thread,
+	const struct rank_process_state *process, const volatile struct rank_row *row)
+{
+	bool is_size = row->action == RANK_ACTION_SIZE;
+	struct handle_key key = {
+		.handle = thread->arguments[RANK_ARGUMENT_COMMUNICATOR],
+		.incarnation = process->incarnation,
+		.use = is_size ? HANDLE_TOLD_SIZE : HANDLE_TOLD_RANK,
+	};
+	struct event_rank *event;
+	__u64 told, *before = bpf_map_lookup_elem(&handles, &key);
+	__s32 value = -1;
+
+	bpf_probe_read_user(&value, sizeof(value), (void *)thread->arguments[RANK_ARGUMENT_RESULT]);
+	told = 1 + (__u64)(__u32)value;
+	if (before && *before == told)
+		return;
+	event = event_reserve(sizeof(*event));
+	if (!event)
+		return;
+	bpf_map_update_elem(&handles, &key, &told, BPF_ANY);
+	fill_header(&event->header, EVENT_RANK, sizeof(*event));
+	event->handle = key.handle;
+	event->value = value;
+	event->is_size = is_size;
+	event_submit(event);
+}
+
+SEC("uretprobe")
+int on_return(struct pt_regs *ctx)
+{
+	__u64 number = bpf_get_attach_cookie(ctx) & RANK_COOKIE_ROW_MASK, now, length;
+	struct task_struct *task = bpf_get_current_task_btf();
+	const volatile struct rank_row *row;
+	struct rank_process_state *process;
+	struct event_activity nothing = {};
+	struct thread_state *thread;
+
+	if (paused || number >= RANK_ROWS_MAX)
+		return 0;
+	/* Nested calls return here too; only the open one counts. After return the stack pointer
+	 * stands one slot above where it was at entry. */
+	thread = thread_of(task, 0);
+	if (!thread || !thread->open || thread->row != number ||
+		PT_REGS_SP(ctx) != thread->entry_stack + RANK_RETURN_SLOT_BYTES)
+		return 0;
+	process = tracked(bpf_get_current_pid_tgid() >> 32);
+	if (!process)
+		return 0;
+	now = bpf_ktime_get_ns();
+	row = &rank_rows[number];
+	settle(thread, process, task);
+	count_faults(thread, process, task);
+	thread->open = 0;
+	if (row->kind == RANK_ROW_COLLECTIVE) {
+		emit_collective(thread, process, &thread->saved, &thread->now, now, 0);
+		thread->now = nothing;
+		return 0;
+	}
+	length = now - thread->entry_ns;
+	thread->now = thread->saved;
+	thread->now.comm_call_ns += length;
+	thread->total.comm_call_ns += length;
+	__sync_fetch_and_add(&process->total.comm_call_ns, length);
+	if (row->kind == RANK_ROW_COMMUNICATOR)
+		emit_communicator(thread, process, row);
+	else if (row->kind == RANK_ROW_RANK)
+		emit_rank(thread, process, row);
+	return 0;
+}
+
+#endif

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: (Apache-2.0 OR GPL-2.0-only) */
+/*
+ * Off-CPU accounting: how long a thread was preempted, throttled, blocked or asleep, and who ran
+ * instead. One program, on every context switch of the host; BTF is there wherever these
+ * programs load at all, so tp_btf needs no fallback.
+ */
+#ifndef SLOWRANK_BPF_OFF_CPU_BPF_H
+#define SLOWRANK_BPF_OFF_CPU_BPF_H
+
+#include "state.bpf.h"
+
+/* Off-CPU events per second and thread: names are evidence, the sums are the accounting. */
+enum { OFF_CPU_EVENTS_PER_SECOND = 64 };
+
+static __always_inline void emit_off_cpu(
+	struct thread_state *thread, struct task_struct *task, __u64 start, __u64 end, __u32 reason)
+{
+	struct event_off_cpu *event;
+
+	if (end - thread->event_window > 1000000000ull) {
+		thread->event_window = end;
+		thread->event_count = 0;
+	}
+	if (thread->event_count >= OFF_CPU_EVENTS_PER_SECOND) {
+		__sync_fetch_and_add(&intervals_limited, 1);
+		return;
+	}
+	thread->event_count++;
+	event = event_reserve(sizeof(*event));
+	if (!event)
+		return;
+	event->header.kind = EVENT_OFF_CPU;
+	event->header.length_bytes = sizeof(*event);
+	event->header.pid = task->tgid;
+	event->header.tid = task->pid;
+	event->header.cpu = bpf_get_smp_processor_id();
+	event->header.time_ns = bpf_ktime_get_ns();
+	event->start_ns = start;
+	event->end_ns = end;
+	event->reason = reason;
+	event->other_pid = 0;
+	__builtin_memset(event->other_name, 0, sizeof(event->other_name));
+	if (reason == REASON_PREEMPTED && thread->other_pid) {
+		event->other_pid = thread->other_pid;
+		__builtin_memcpy(event->other_name, thread->other_name, sizeof(event->other_name));
+	}
+	event_submit(event);
+}
+
+/*
+ * A blocked interval also holds the time from the wake-up to the CPU, when others ran. The
+ * scheduler has that sum ready (sched_info.run_delay), but only once the thread runs: so it is
+ * moved from "blocked" to "preempted" at the next look, which no boundary of a segment precedes.
+ */
+static __always_inline void settle(
+	struct thread_state *thread, struct rank_process_state *process, struct task_struct *task)
+{
+	__u64 waited, end;
+
+	if (!thread->blocked_ns)
+		return;
+	waited = task_run_delay(task) - thread->delay_base;
+	if (waited > thread->blocked_ns)
+		waited = thread->blocked_ns;
+	thread->blocked_ns = 0;
+	if (!waited)
+		return;
+	charge(thread, process, thread->off_reason, -(__s64)waited);
+	charge(thread, process, REASON_PREEMPTED, (__s64)waited);
+	if (waited >= off_cpu_event_ns && !thread->open) {
+		end = bpf_ktime_get_ns(); /* a little late: it ran since */
+		emit_off_cpu(thread, task, end - waited, end, REASON_PREEMPTED);
+	}
+}
+
+static __always_inline void remember_other(struct thread_state *thread, struct task_struct *other)
+{
+	thread->other_pid = other->tgid;
+	bpf_probe_read_kernel(thread->other_name, sizeof(thread->other_name), other->comm);
+}
+
+static __always_inline void leave_cpu(struct thread_state *thread,
+	struct rank_process_state *process, struct task_struct *prev, struct task_struct *next,
+	bool preempt)
+{
+	settle(thread, process, prev);
+	count_faults(thread, process, prev);
+	thread->off_start = bpf_ktime_get_ns();
+	thread->off_cpu = bpf_get_smp_processor_id();
+	thread->delay_base = task_run_delay(prev);
+	thread->other_pid = 0;
+	if (preempt || task_is_runnable(prev)) {
+		thread->off_reason = task_is_throttled(prev) ? REASON_THROTTLED : REASON_PREEMPTED;
+		if (thread->off_reason == REASON_PREEMPTED)
+			remember_other(thread, next);
+		return;
+	}
+	if (!BPF_CORE_READ_BITFIELD(prev, in_iowait))
+		thread->off_reason = REASON_ASLEEP;
+	else
+		thread->off_reason =
+			task_in_system_call(prev) ? REASON_BLOCK_IO : REASON_MAJOR_FAULT;
+}
+
+static __always_inline void enter_cpu(struct thread_state *thread,
+	struct rank_process_state *process, struct task_struct *prev, struct task_struct *next)
+{
+	__u64 now = bpf_ktime_get_ns(), length = now - thread->off_start;
+	bool runnable =
+		thread->off_reason == REASON_PREEMPTED || thread->off_reason == REASON_THROTTLED;
+
+	if (!thread->off_start)
+		return;
+	charge(thread, process, thread->off_reason, (__s64)length);
+	if (thread->fault_start)
+		thread->fault_off_ns += length;
+	/*
+	 * Whom to name: who was switched in first, unless another had the CPU for most of the
+	 * time. For a thread that slept, who had the CPU when it got it.
+	 */
+	if (length >= off_cpu_event_ns && prev->pid &&
+		(!runnable || (thread->off_cpu == bpf_get_smp_processor_id() &&
+				      task_ran_most_of_wait(prev, next, length))))
+		remember_other(thread, prev);
+	if (length >= off_cpu_event_ns && !thread->open && thread->off_reason != REASON_ASLEEP)
+		emit_off_cpu(thread, next, thread->off_start, now, thread->off_reason);
+	if (!runnable)
+		thread->blocked_ns = length;
+	thread->off_start = 0;
+}
+
+SEC("tp_btf/sched_switch")
+int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_struct *next)
+{
+	struct rank_process_state *process;
+	struct thread_state *thread;
+
+	if (paused)
+		return 0;
+	process = prev->pid ? tracked(prev->tgid) : 0;
+	if (process) {
+		thread = thread_of(prev, BPF_LOCAL_STORAGE_GET_F_CREATE);
+		if (thread)
+			leave_cpu(thread, process, prev, next, preempt);
+	}
+	process = next->pid ? tracked(next->tgid) : 0;
+	if (process) {
+		thread = thread_of(next, 0);
+		if (thread)
+			enter_cpu(thread, process, prev, next);
+	}
+	return 0;
+}
+
+#endif

@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: (Apache-2.0 OR GPL-2.0-only) */
+/*
+ * What the programs keep: tracked processes, the state of their threads, counts per communicator
+ * handle, the ring. A thread's state is touched only by the thread itself and by the scheduler
+ * while it switches the thread, never by two at once. A process's totals are touched by all its
+ * threads: atomic additions only.
+ */
+#ifndef SLOWRANK_BPF_STATE_BPF_H
+#define SLOWRANK_BPF_STATE_BPF_H
+
+#include "kernel_compat.bpf.h"
+
+#include "bpf/event_layout.h"
+#include "bpf/ranks_shared.h"
+
+/* Set before loading. */
+const volatile struct rank_row rank_rows[RANK_ROWS_MAX];
+const volatile __u64 off_cpu_event_ns = 500000;
+const volatile __u32 minor_fault_period = 8; /* every so many minor faults one is timed */
+const volatile __u64 wakeup_bytes = 1 << 20;
+
+/* Switched while running. A new generation makes threads forget what they had open. */
+__u32 paused;
+__u32 generation = 1;
+
+/* Counted here, read by the probe. */
+__u64 dropped;		 /* records that did not fit into the ring or a map */
+__u64 intervals_limited; /* off-CPU intervals over the rate limit */
+
+struct thread_state {
+	struct event_activity now;    /* since the last communication call */
+	struct event_activity saved;  /* what `now` was at the entry of the open call */
+	struct event_activity total;  /* all this thread ever did */
+	__u64 off_start;	      /* left the CPU; 0 = is on it */
+	__u64 blocked_ns;	      /* length of the last blocked interval, until it is settled */
+	__u64 delay_base;	      /* task_run_delay() when it left the CPU */
+	__u64 fault_start;	      /* entry of the last page fault that is being timed */
+	__u64 fault_off_ns;	      /* off the CPU since then */
+	__u64 fault_average_ns;	      /* of timed minor faults */
+	__u64 minor_base, major_base; /* task_struct's counters when last looked at */
+	__u64 entry_ns;
+	__u64 entry_stack; /* stack pointer at the entry of the open call */
+	__u64 arguments[RANK_ARGUMENT_NR];
+	__u64 sequence;
+	__u64 event_window; /* rate limit of off-CPU events */
+	__u32 event_count;
+	__u32 off_reason;
+	__u32 off_cpu;
+	__u32 other_pid;
+	__u32 row;
+	__u32 handle_bytes; /* size of the handles of the library called */
+	__u32 open;	    /* a call is open */
+	__u32 generation;
+	__u32 range_depth;	/* open NVTX ranges */
+	__u32 range_step_depth; /* which of them is the step; 0 = none */
+	__u32 faults_seen;
+	__u64 range_step;
+	char other_name[EVENT_TASK_NAME_LENGTH];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct thread_state);
+} threads SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, RANK_PROCESSES_MAX);
+	__type(key, __u32);
+	__type(value, struct rank_process_state);
+} processes SEC(".maps"); /* by thread-group id */
+
+enum handle_use {
+	HANDLE_CALLS = 0,     /* collectives on it so far */
+	HANDLE_CREATIONS = 1, /* communicators made from it so far */
+	HANDLE_TOLD_RANK = 2, /* 1 + the rank last told */
+	HANDLE_TOLD_SIZE = 3,
+	HANDLE_USE_NR = 4,
+};
+
+/* The incarnation sets apart programs that get the same pid and address one after the other. */
+struct handle_key {
+	__u64 handle;
+	__u32 incarnation;
+	__u32 use; /* enum handle_use */
+};
+
+/*
+ * Least recently used entries go first: those of ended programs, which nobody else removes. A
+ * program frees its own communicators here, so 65536 entries are never all in use.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 65536);
+	__type(key, struct handle_key);
+	__type(value, __u64);
+} handles SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 8 << 20);
+} events SEC(".maps");
+
+static __always_inline void *event_reserve(__u64 length)
+{
+	void *event = bpf_ringbuf_reserve(&events, length, 0);
+
+	if (!event)
+		__sync_fetch_and_add(&dropped, 1);
+	return event;
+}
+
+static __always_inline void event_submit(void *event)
+{
+	/* The probe looks every few tens of milliseconds; wake it only when the ring fills up. */
+	__u64 pending = bpf_ringbuf_query(&events, BPF_RB_AVAIL_DATA);
+
+	bpf_ringbuf_submit(event, pending > wakeup_bytes ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP);
+}
+
+static __always_inline void fill_header(struct event_header *header, __u16 kind, __u16 length)
+{
+	__u64 id = bpf_get_current_pid_tgid();
+
+	header->kind = kind;
+	header->length_bytes = length;
+	header->pid = id >> 32;
+	header->tid = (__u32)id;
+	header->cpu = bpf_get_smp_processor_id();
+	header->time_ns = bpf_ktime_get_ns();
+}
+
+static __always_inline struct rank_process_state *tracked(__u32 pid)
+{
+	return bpf_map_lookup_elem(&processes, &pid);
+}
+
+/* The state of a tracked thread, without what belongs to an older generation. */
+static __always_inline struct thread_state *thread_of(struct task_struct *task, __u64 flags)
+{
+	struct thread_state *thread = bpf_task_storage_get(&threads, task, 0, flags);
+
+	if (thread && thread->generation != generation) {
+		thread->generation = generation;
+		thread->open = 0;
+		thread->off_start = 0;
+		thread->blocked_ns = 0;
+		thread->fault_start = 0;
+		thread->minor_base = task->min_flt;
+		thread->major_base = task->maj_flt;
+		__builtin_memset(&thread->now, 0, sizeof(thread->now));
+	}
+	return thread;
+}
+
+/* Adds (or, with a negative amount, takes back) time to a reason. */
+static __always_inline void charge_one(struct event_activity *activity, __u32 reason, __s64 ns)
+{
+	switch (reason) {
+	case REASON_PREEMPTED:
+		activity->preempted_ns += ns;
+		break;
+	case REASON_THROTTLED:
+		activity->throttled_ns += ns;
+		break;
+	case REASON_BLOCK_IO:
+		activity->block_io_ns += ns;
+		break;
+	case REASON_MAJOR_FAULT:
+		activity->major_fault_ns += ns;
+		break;
+	default:
+		activity->asleep_ns += ns;
+	}
+}
+
+static __always_inline void charge_process(struct event_activity *activity, __u32 reason, __s64 ns)
+{
+	switch (reason) {
+	case REASON_PREEMPTED:
+		__sync_fetch_and_add(&activity->preempted_ns, ns);
+		break;
+	case REASON_THROTTLED:
+		__sync_fetch_and_add(&activity->throttled_ns, ns);
+		break;
+	case REASON_BLOCK_IO:
+		__sync_fetch_and_add(&activity->block_io_ns, ns);
+		break;
+	case REASON_MAJOR_FAULT:
+		__sync_fetch_and_add(&activity->major_fault_ns, ns);
+		break;
+	default:
+		__sync_fetch_and_add(&activity->asleep_ns, ns);
+	}
+}
+
+static __always_inline void charge(
+	struct thread_state *thread, struct rank_process_state *process, __u32 reason, __s64 ns)
+{
+	charge_one(&thread->now, reason, ns);
+	charge_one(&thread->total, reason, ns);
+	charge_process(&process->total, reason, ns);
+}
+
+/* Moves the fault counts since the last look into the sums, with their estimated time. */
+static __always_inline void count_faults(
+	struct thread_state *thread, struct rank_process_state *process, struct task_struct *task)
+{
+	__u64 minor = task->min_flt - thread->minor_base;
+	__u64 major = task->maj_flt - thread->major_base;
+	__u64 minor_ns;
+
+	if (!(minor | major))
+		return;
+	thread->minor_base += minor;
+	thread->major_base += major;
+	minor_ns = minor * thread->fault_average_ns;
+	thread->now.minor_faults += minor;
+	thread->now.major_faults += major;
+	thread->now.minor_fault_ns += minor_ns;
+	thread->total.minor_faults += minor;
+	thread->total.major_faults += major;
+	thread->total.minor_fault_ns += minor_ns;
+	__sync_fetch_and_add(&process->total.minor_faults, (__u32)minor);
+	__sync_fetch_and_add(&process->total.major_faults, (__u32)major);
+	__sync_fetch_and_add(&process->total.minor_fault_ns, minor_ns);
+}
+
+#endif

@@ -250,9 +250,9 @@ static int load_best(struct bpf_source *source, const struct bpf_source_options 
 {
 	int error;
 
-	source->multi = true;
-	error = load(source, options, true, source->sched, source->faults);
-	if (error < 0 && error != -EPERM) {
+	source->multi = !options->single_uprobes;
+	error = load(source, options, source->multi, source->sched, source->faults);
+	if (error < 0 && error != -EPERM && source->multi) {
 		source->multi = false;
 		error = load(source, options, false, source->sched, source->faults);
 	}

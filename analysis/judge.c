@@ -296,8 +296,10 @@ int judge_step(struct judge *judge, const struct step_grid *grid)
 	judge->step_start_ns[grid->number % STEP_HISTORY] = grid->start_ns;
 	judge->step_length_ns[grid->number % STEP_HISTORY] = length_ns;
 	judge->next_step = grid->number + 1;
-	for (size_t r = 0; r < grid->row_count; r++)
+	for (size_t r = 0; r < grid->row_count; r++) {
+		judge->several_hosts |= grid->rows[r].host != grid->rows[0].host;
 		take_row(judge, grid, r, length_ns);
+	}
 	judge_comm_step(judge, grid);
 	take_totals(judge, grid, length_ns, ideal_gain_ns);
 	judge->block.steps++;

@@ -119,6 +119,7 @@ struct judge {
 	int64_t step_length_ns[STEP_HISTORY];
 	uint64_t next_step;
 	double clock_error_us;
+	bool several_hosts;
 	size_t track_count;
 	struct track tracks[TRACKS_MAX];
 	struct verdict *verdicts;

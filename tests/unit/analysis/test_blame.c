@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <string.h>
+
+#include "analysis/blame.h"
+#include "analysis/whatif.h"
+
+/* A hand-made step: each row a list of (communicator, operation, segment ms, call ms). */
+struct made {
+	struct step_grid grid;
+	struct blame blame;
+	struct whatif whatif;
+	struct collective_part parts[64];
+	size_t part_count;
+};
+
+static struct made *made_new(void)
+{
+	static struct made made;
+
+	memset(&made, 0, sizeof(made));
+	grid_init(&made.grid);
+	blame_init(&made.blame);
+	whatif_init(&made.whatif);
+	return &made;
+}
+
+static void made_free(struct made *made)
+{
+	grid_fini(&made->grid);
+	blame_fini(&made->blame);
+	whatif_fini(&made->whatif);
+}
+
+static void add_call(struct made *made, uint64_t communicator, uint32_t size, uint64_t sequence,
+	enum operation operation, int64_t arrival_ms, int64_t segment_ms, int64_t call_ms,
+	int64_t throttled_inside_ms)
+{
+	struct collective_part *part = &made->parts[made->part_count++];
+	struct activity before = {0};
+
+	*part = (struct collective_part){.communicator_id = communicator,
+		.operation = (uint8_t)operation,
+		.root = 0,
+		.arrival.value = arrival_ms * 1000000,
+		.departure.value = (arrival_ms + call_ms) * 1000000,
+		.inside.throttled_ns = throttled_inside_ms * 1000000};
+	assert_int_equal(grid_add_part(&made->grid, part, true, sequence, size,
+				 (uint32_t)made->grid.row_count - 1, arrival_ms * 1000000,
+				 segment_ms * 1000000, &before),
+		0);
+}
+
+static void add_row(struct made *made, uint32_t rank)
+{
+	assert_int_equal(grid_add_row(&made->grid, rank, 0, 0, 0), 0);
+}
+
+static int64_t gain_ms(struct made *made, uint32_t row)
+{
+	uint8_t healed[8] = {0};
+	int64_t gain_ns;
+
+	healed[row] = 1;
+	assert_int_equal(
+		whatif_replay(&made->whatif, &made->grid, &made->blame, healed, &gain_ns), 0);
+	return gain_ns / 1000000;
+}
+
+/*
+ * Ranks 0 and 1 share a pair communicator, rank 0 is slow in it; at the world's barrier both
+ * are equally late, but only rank 0 by its own time.
+ */
+static void a_victim_is_not_blamed(void **state)
+{
+	struct made *made = made_new();
+
+	(void)state;
+	for (uint32_t r = 0; r < 4; r++) {
+		int64_t first = r == 0 ? 30 : 10, pair_end = r < 2 ? 31 : 11;
+
+		add_row(made, r);
+		add_call(made, 10 + r / 2, 2, 0, OPERATION_ALL_REDUCE, first, first,
+			pair_end - first, 0);
+		add_call(
+			made, 1, 4, 0, OPERATION_BARRIER, pair_end + 10, 10, 42 - pair_end - 10, 0);
+	}
+	assert_int_equal(grid_link(&made->grid), 0);
+	assert_int_equal(made->grid.order_count, 3);
+	assert_int_equal(blame_step(&made->blame, &made->grid), 0);
+	assert_int_equal(made->blame.rows[0].delay_ns, 20000000);
+	assert_int_equal(made->blame.rows[1].delay_ns, 0);
+	assert_int_equal(made->blame.rows[1].inherited_ns, 20000000);
+	assert_int_equal(made->blame.rows[1].wait_ns, 20000000);
+	assert_int_equal(made->blame.rows[2].wait_ns, 20000000);
+	assert_int_equal(made->blame.rows[0].wait_ns, 0);
+	assert_int_equal(gain_ms(made, 0), 20);
+	assert_int_equal(gain_ms(made, 1), 0);
+	made_free(made);
+}
+
+/* Everyone arrives together; rank 2 is out of quota inside, and all leave late. */
+static void throttled_inside_holds_all(void **state)
+{
+	struct made *made = made_new();
+
+	(void)state;
+	for (uint32_t r = 0; r < 4; r++) {
+		add_row(made, r);
+		add_call(made, 1, 4, 0, OPERATION_ALL_REDUCE, 10, 10, 51, r == 2 ? 50 : 0);
+	}
+	assert_int_equal(grid_link(&made->grid), 0);
+	assert_int_equal(blame_step(&made->blame, &made->grid), 0);
+	assert_int_equal(made->blame.rows[2].delay_ns, 50000000);
+	assert_int_equal(made->blame.rows[2].own[EXCESS_THROTTLED], 50000000);
+	assert_int_equal(made->blame.rows[0].delay_ns, 0);
+	assert_int_equal(made->blame.transfer_count, 1);
+	assert_int_equal(made->blame.transfers[0].transfer_ns, 1000000);
+	assert_int_equal(gain_ms(made, 2), 50);
+	made_free(made);
+}
+
+/* A throttled rank that only waits holds nobody. */
+static void throttled_while_waiting_is_harmless(void **state)
+{
+	struct made *made = made_new();
+
+	(void)state;
+	for (uint32_t r = 0; r < 4; r++) {
+		int64_t arrival = r == 3 ? 70 : 10;
+
+		add_row(made, r);
+		add_call(made, 1, 4, 0, OPERATION_ALL_REDUCE, arrival, arrival, 71 - arrival,
+			r == 2 ? 50 : 0);
+	}
+	assert_int_equal(grid_link(&made->grid), 0);
+	assert_int_equal(blame_step(&made->blame, &made->grid), 0);
+	assert_int_equal(made->blame.rows[2].delay_ns, 0);
+	assert_int_equal(made->blame.rows[3].delay_ns, 60000000);
+	made_free(made);
+}
+
+/* A late leaf of a broadcast delays nobody; a late root delays all. */
+static void roots_delay_and_leaves_do_not(void **state)
+{
+	for (uint32_t late = 0; late < 2; late++) {
+		struct made *made = made_new();
+
+		(void)state;
+		for (uint32_t r = 0; r < 4; r++) {
+			int64_t arrival = r == late ? 40 : 10, end = late == 0 ? 41 : arrival + 1;
+
+			add_row(made, r);
+			add_call(made, 1, 4, 0, OPERATION_BROADCAST, arrival, arrival,
+				end - arrival, 0);
+		}
+		assert_int_equal(grid_link(&made->grid), 0);
+		assert_int_equal(blame_step(&made->blame, &made->grid), 0);
+		assert_int_equal(made->blame.rows[late].delay_ns, late == 0 ? 30000000 : 0);
+		made_free(made);
+	}
+}
+
+/* Parts that cannot be joined in any order are left out, and counted. */
+static void crossed_instances_do_not_hang(void **state)
+{
+	struct made *made = made_new();
+
+	(void)state;
+	add_row(made, 0);
+	add_call(made, 1, 2, 0, OPERATION_BARRIER, 10, 10, 1, 0);
+	add_call(made, 2, 2, 0, OPERATION_BARRIER, 20, 9, 1, 0);
+	add_row(made, 1);
+	add_call(made, 2, 2, 0, OPERATION_BARRIER, 10, 10, 1, 0);
+	add_call(made, 1, 2, 0, OPERATION_BARRIER, 20, 9, 1, 0);
+	assert_int_equal(grid_link(&made->grid), 0);
+	assert_int_equal(made->grid.order_count, 0);
+	assert_int_equal(blame_step(&made->blame, &made->grid), 0);
+	assert_true(made->blame.incomplete);
+	made_free(made);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_victim_is_not_blamed),
+		cmocka_unit_test(throttled_inside_holds_all),
+		cmocka_unit_test(throttled_while_waiting_is_harmless),
+		cmocka_unit_test(roots_delay_and_leaves_do_not),
+		cmocka_unit_test(crossed_instances_do_not_hang),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <string.h>
+
+#include "analysis/classify.h"
+
+static const uint32_t all_sources = EVIDENCE_SCHED | EVIDENCE_THROTTLE | EVIDENCE_FAULTS;
+
+static struct excess_sums sums_of(int64_t on_cpu, enum excess_kind kind, int64_t ms)
+{
+	struct excess_sums sums = {
+		.steps = 10, .time_ns = 1000000000, .evidence_mask = all_sources};
+
+	sums.own[EXCESS_ON_CPU] = (50 + on_cpu) * 1000000;
+	sums.control[EXCESS_ON_CPU] = 50 * 1000000;
+	sums.own[kind] += ms * 1000000;
+	return sums;
+}
+
+static const char *why_missing(void *context, uint32_t source)
+{
+	(void)context;
+	return source == EVIDENCE_THROTTLE ? "no BPF rights" : "";
+}
+
+static void each_kind_has_its_cause(void **state)
+{
+	static const struct {
+		enum excess_kind kind;
+		enum cause cause;
+	} kinds[] = {
+		{EXCESS_PREEMPTED, CAUSE_CPU_CONTENTION},
+		{EXCESS_THROTTLED, CAUSE_CGROUP_THROTTLE},
+		{EXCESS_BLOCK_IO, CAUSE_BLOCK_IO},
+		{EXCESS_MAJOR_FAULT, CAUSE_MAJOR_PAGE_FAULT},
+		{EXCESS_MINOR_FAULT, CAUSE_MINOR_PAGE_FAULT},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < 5; i++) {
+		struct excess_sums sums = sums_of(10, kinds[i].kind, 90);
+		struct classification class = classify_excess(&sums);
+
+		assert_int_equal(class.verdict_class, VERDICT_HOST_SLOW);
+		assert_int_equal(class.cause, kinds[i].cause);
+		assert_true(class.share_explained > 0.85 && class.share_explained < 0.95);
+	}
+}
+
+static void on_cpu_excess_is_compute(void **state)
+{
+	struct excess_sums sums = sums_of(90, EXCESS_PREEMPTED, 10);
+	struct classification class = classify_excess(&sums);
+
+	(void)state;
+	assert_int_equal(class.verdict_class, VERDICT_COMPUTE_SLOW);
+	assert_int_equal(class.cause, CAUSE_UNKNOWN);
+}
+
+static void what_the_control_has_too_is_no_cause(void **state)
+{
+	struct excess_sums sums = sums_of(90, EXCESS_PREEMPTED, 80);
+	struct verdict verdict = {0};
+	struct classification class;
+
+	(void)state;
+	sums.control[EXCESS_PREEMPTED] = 79 * 1000000;
+	class = classify_excess(&sums);
+	assert_int_equal(class.verdict_class, VERDICT_COMPUTE_SLOW);
+	classify_evidence(&sums, &class, why_missing, NULL, &verdict);
+	assert_int_equal(verdict.evidence_count, 0);
+	for (uint32_t i = 0; i < verdict.rejected_count; i++) {
+		if (verdict.rejected[i].kind == CAUSE_CPU_CONTENTION)
+			assert_string_equal(verdict.rejected[i].why, "same as control");
+	}
+}
+
+static void asleep_is_host_without_a_cause(void **state)
+{
+	struct excess_sums sums = sums_of(5, EXCESS_ASLEEP, 95);
+	struct classification class = classify_excess(&sums);
+
+	(void)state;
+	assert_int_equal(class.verdict_class, VERDICT_HOST_SLOW);
+	assert_int_equal(class.cause, CAUSE_UNKNOWN);
+}
+
+static void not_measured_is_not_none(void **state)
+{
+	struct excess_sums sums = sums_of(90, EXCESS_MAJOR_FAULT, 0);
+	struct verdict verdict = {0};
+	struct classification class;
+	bool throttle = false, faults = false;
+
+	(void)state;
+	sums.evidence_mask = EVIDENCE_FAULTS;
+	class = classify_excess(&sums);
+	classify_evidence(&sums, &class, why_missing, NULL, &verdict);
+	for (uint32_t i = 0; i < verdict.rejected_count; i++) {
+		const struct verdict_rejection *rejection = &verdict.rejected[i];
+
+		if (rejection->kind == CAUSE_CGROUP_THROTTLE) {
+			assert_string_equal(rejection->why, "not measurable: no BPF rights");
+			throttle = true;
+		}
+		if (rejection->kind == CAUSE_MAJOR_PAGE_FAULT) {
+			assert_string_equal(rejection->why, "none seen");
+			faults = true;
+		}
+	}
+	assert_true(throttle && faults);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(each_kind_has_its_cause),
+		cmocka_unit_test(on_cpu_excess_is_compute),
+		cmocka_unit_test(what_the_control_has_too_is_no_cause),
+		cmocka_unit_test(asleep_is_host_without_a_cause),
+		cmocka_unit_test(not_measured_is_not_none),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

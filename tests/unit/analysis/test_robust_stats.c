@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "analysis/robust_stats.h"
+
+static int compare(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+/* Against sorting, for every k of many small arrays with many equal values. */
+static void select_is_the_kth_of_the_sorted(void **state)
+{
+	uint32_t random = 1;
+
+	(void)state;
+	for (int round = 0; round < 20000; round++) {
+		double values[24], sorted[24];
+		int64_t integers[24];
+		size_t count, k;
+
+		random = random * 1664525 + 1013904223;
+		count = 1 + (random >> 8) % 24;
+		k = (random >> 16) % count;
+		for (size_t i = 0; i < count; i++) {
+			random = random * 1664525 + 1013904223;
+			values[i] = sorted[i] = (random >> 12) % (round % 2 ? 4 : 1000);
+			integers[i] = (int64_t)values[i];
+		}
+		qsort(sorted, count, sizeof(double), compare);
+		assert_true(select_double(values, count, k) == sorted[k]);
+		for (size_t i = 0; i < count; i++)
+			assert_true(i < k ? values[i] <= sorted[k] : values[i] >= sorted[k]);
+		assert_int_equal(select_int64(integers, count, k), (int64_t)sorted[k]);
+	}
+}
+
+static void medians(void **state)
+{
+	double odd[] = {5, 1, 3}, even[] = {4, 1, 3, 2}, again[] = {4, 1, 3, 2};
+	int64_t integers[] = {40, 10, 30, 20};
+
+	(void)state;
+	assert_true(median_double(odd, 3) == 3);
+	assert_true(median_double(even, 4) == 2.5);
+	assert_true(lower_median_double(again, 4) == 2);
+	assert_int_equal(lower_median_int64(integers, 4), 20);
+	assert_true(median_double(odd, 0) == 0);
+}
+
+static void quantiles_interpolate(void **state)
+{
+	double values[] = {50, 10, 40, 20, 30};
+
+	(void)state;
+	assert_true(fabs(quantile_double(values, 5, 0) - 10) < 1e-9);
+	assert_true(fabs(quantile_double(values, 5, 1) - 50) < 1e-9);
+	assert_true(fabs(quantile_double(values, 5, 0.8) - 42) < 1e-9);
+}
+
+static void mad_ignores_the_wild(void **state)
+{
+	double values[] = {10, 11, 9, 10, 12, 8, 10, 1e9};
+
+	(void)state;
+	assert_true(scaled_mad_double(values, 8) < 3);
+}
+
+static void weighted_median_follows_the_weight(void **state)
+{
+	double values[] = {3, 1, 2}, weights[] = {1, 1, 10};
+	double other[] = {3, 1, 2}, heavy[] = {10, 1, 1};
+	double none[] = {0, 0, 0};
+
+	(void)state;
+	assert_true(weighted_median_double(values, weights, 3) == 2);
+	assert_true(weighted_median_double(other, heavy, 3) == 3);
+	assert_true(weighted_median_double(other, none, 3) == 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(select_is_the_kth_of_the_sorted),
+		cmocka_unit_test(medians),
+		cmocka_unit_test(quantiles_interpolate),
+		cmocka_unit_test(mad_ignores_the_wild),
+		cmocka_unit_test(weighted_median_follows_the_weight),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -79,12 +79,19 @@ void period_span_add(
 	detector->lost = false;
 }
 
+void period_span_drop(struct period_detector *detector)
+{
+	detector->span_count = 0;
+	detector->queued_end = detector->decided;
+	detector->open_kind = 0;
+}
+
 bool period_take(struct period_detector *detector, struct period_segment *segment)
 {
 	struct period_span *span;
 	uint64_t end;
 
-	if (detector->span_count == 0)
+	if (detector->span_count == 0 || !detector->confirmed)
 		return false;
 	span = &detector->spans[detector->span_first];
 	end = span->end;
@@ -124,6 +131,13 @@ void period_skip(struct period_detector *detector, uint64_t position)
 	}
 }
 
+void period_followed(struct period_detector *detector)
+{
+	detector->cycles_followed++;
+	if (detector->cycles_followed * detector->cycle.period >= detector->confirm_tokens)
+		period_confirm(detector);
+}
+
 /* The cycle is complete at the present position. */
 static void close_cycle(struct period_detector *detector)
 {
@@ -131,7 +145,7 @@ static void close_cycle(struct period_detector *detector)
 	uint64_t length = end - detector->queued_end;
 	uint64_t period = detector->cycle.period;
 
-	detector->cycles_followed++;
+	period_followed(detector);
 	if (detector->open_kind)
 		period_span_add(detector, end, 0, detector->open_kind);
 	else if (detector->lost)
@@ -150,8 +164,11 @@ void period_follow_from(struct period_detector *detector, uint64_t phase)
 
 void period_forget(struct period_detector *detector)
 {
+	if (!detector->confirmed)
+		period_span_drop(detector);
 	detector->state = PERIOD_SEEKING;
 	detector->cycle.period = 0;
+	detector->confirmed = true; /* what is queued stays decided */
 }
 
 /* Compares the last token with the one the cycle has next. */
@@ -205,20 +222,25 @@ void period_lost(struct period_detector *detector)
 	detector->lost = true;
 }
 
-bool period_following(const struct period_detector *detector, uint64_t *period)
+void period_status(const struct period_detector *detector, struct period_status *status)
 {
-	if (detector->state != PERIOD_FOLLOWING)
-		return false;
-	*period = detector->cycle.period;
-	return true;
+	*status = (struct period_status){.certainty = PERIOD_NONE};
+	if (detector->state == PERIOD_SEEKING)
+		return;
+	*status = (struct period_status){
+		.certainty = detector->confirmed ? PERIOD_CONFIRMED : PERIOD_TRIED,
+		.following = detector->state == PERIOD_FOLLOWING,
+		.period = detector->cycle.period,
+		.cycles = detector->cycles_followed,
+	};
 }
 
-bool period_known(const struct period_detector *detector, uint64_t *period)
+void period_confirm(struct period_detector *detector)
 {
 	if (detector->state == PERIOD_SEEKING)
-		return false;
-	*period = detector->cycle.period;
-	return true;
+		return;
+	detector->confirmed = true;
+	detector->confirmed_before = true;
 }
 
 uint64_t period_count(const struct period_detector *detector)

@@ -41,13 +41,6 @@ struct period_segment {
 	enum period_kind kind;
 };
 
-/* What the stream looks like while nothing is certain yet. */
-struct period_guess {
-	uint64_t period;
-	uint64_t start;	  /* position from which on the tokens repeat with this period */
-	uint64_t matched; /* tokens that repeated; at least period when there is one repeat */
-};
-
 enum { PERIOD_LENGTH_MAX = 16384 };
 
 /* Creates a detector of periods up to period_max. Returns 0, -EINVAL or -ENOMEM. The caller owns it. */
@@ -67,18 +60,30 @@ bool period_take(struct period_detector *detector, struct period_segment *segmen
 /* The caller has cut at this position by itself; segments go on from there. */
 void period_skip(struct period_detector *detector, uint64_t position);
 
-/* True while the stream follows an adopted cycle; *period is its length. */
-bool period_following(const struct period_detector *detector, uint64_t *period);
+/*
+ * How sure the detector is. A cycle is tried as soon as it has repeated twice, but a loop inside
+ * a step looks like that too: segments are handed out once the cycle has held for longer than
+ * such loops do, and until then a longer cycle that explains more takes their place.
+ */
+enum period_certainty {
+	PERIOD_NONE = 0,
+	PERIOD_TRIED = 1,
+	PERIOD_CONFIRMED = 2,
+};
 
-/* True when there is an adopted cycle, though the stream may be off it at present. */
-bool period_known(const struct period_detector *detector, uint64_t *period);
+struct period_status {
+	enum period_certainty certainty;
+	bool following;	 /* the last token was the one the cycle had next */
+	uint64_t period; /* tokens; 0 when there is no cycle */
+	uint64_t cycles; /* followed since it was adopted */
+};
+void period_status(const struct period_detector *detector, struct period_status *status);
 
 /*
- * The best guess while the stream follows no adopted cycle: repeated_min is how often the
- * cycle must have been seen again. False when there is none.
+ * The caller cannot wait any longer: hands out what is tried as if it were confirmed. Changes
+ * when segments come, not where later cuts are.
  */
-bool period_guess(
-	const struct period_detector *detector, uint64_t repeated_min, struct period_guess *guess);
+void period_confirm(struct period_detector *detector);
 
 /* Tokens pushed so far. */
 uint64_t period_count(const struct period_detector *detector);

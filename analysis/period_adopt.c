@@ -4,17 +4,22 @@
 
 enum {
 	/* Inner loops (layers, micro-batches) are short cycles repeated often; before the first
-	 * cycle is adopted it must have repeated longer than such loops usually do. */
+	 * cycle is confirmed it must have held longer than such loops usually do. */
 	FIRST_TOKENS_MAX = 1024,
 	FIRST_TOKENS_WEIGHT = 8192,
 	LONG_PERIOD = 512,
+	TRY_TOKENS_MIN = 8,
 	AGAIN_TOKENS_MIN = 32,
+	AGAIN_CYCLES = 4,
+	LIKE_CYCLES = 8,
+	SHARED_TOKENS = 8,
 	/* A cycle that holds more rounds of the adopted one than that, and little else, is training
 	 * with an evaluation now and then, not a step with a loop inside. */
 	LOOP_ROUNDS_MAX = 32,
 	LOOP_ROUNDS_OTHER_GROUP_MAX = 4096,
 	TINY_PERIOD = 4,
 	/* Equal calls whose lengths never repeat. */
+	POOR_TRY_TOKENS = 64,
 	POOR_TOKENS = 4096,
 	ASIDE_FACTOR = 4,
 };
@@ -29,21 +34,26 @@ static uint64_t smaller(uint64_t a, uint64_t b)
 	return a < b ? a : b;
 }
 
-/* Tokens that must have repeated before a first cycle is adopted. */
-static uint64_t needed_first(uint64_t period)
+/* Tokens that must have followed a first cycle before it is confirmed. */
+static uint64_t confirming_first(uint64_t period)
 {
 	return larger(period < LONG_PERIOD ? 4 * period : 2 * period,
 		smaller(FIRST_TOKENS_MAX, FIRST_TOKENS_WEIGHT / period));
 }
 
-/* The same where a cycle is known already, and the tokens have left it. */
-static uint64_t needed_again(uint64_t known, uint64_t period)
+/* Tokens that must have repeated before a cycle is tried. */
+static uint64_t needed(const struct period_detector *detector, uint64_t period)
 {
-	uint64_t needed = needed_first(period);
+	uint64_t known = detector->state == PERIOD_SEEKING ? 0 : detector->cycle.period;
+	uint64_t most = detector->structure.ring_mask - period;
 
+	if (!known)
+		return larger(2 * period, TRY_TOKENS_MIN);
+	if (period < known / 2 && detector->confirmed)
+		return smaller(most, larger(confirming_first(period), 8 * known));
 	if (period < known / 2)
-		return larger(needed, smaller(8 * known, 4 * PERIOD_LENGTH_MAX - 2 * period));
-	return larger(2 * period, smaller(needed, larger(3 * known, AGAIN_TOKENS_MIN)));
+		return larger(4 * period, 2 * TRY_TOKENS_MIN);
+	return larger(2 * period, smaller(confirming_first(period), AGAIN_TOKENS_MIN));
 }
 
 static struct period_stream *stream_of(struct period_detector *detector, bool full)
@@ -84,25 +94,30 @@ static bool other_group(const struct period_detector *detector, uint64_t longer)
 	return false;
 }
 
-/* Is the adopted cycle a loop inside this longer one? */
-static bool is_inner_loop(const struct period_detector *detector, uint64_t longer)
+/* Is the adopted cycle a loop inside this longer one, which repeats from start? */
+static bool is_inner_loop(const struct period_detector *detector, uint64_t longer, uint64_t start)
 {
 	const struct period_stream *stream =
 		detector->cycle.by_full ? &detector->full : &detector->structure;
 	uint64_t period = detector->cycle.period, count = stream->count;
-	uint64_t explained = 0, rounds;
+	uint64_t explained = 0, rounds, phase;
 
-	for (uint64_t i = count - longer; i < count; i++)
-		explained +=
-			period_stream_token(stream, i) == period_stream_token(stream, i - period);
+	for (uint64_t end = count - longer + 1; end <= count; end++)
+		explained += period_cycle_find(&detector->cycle, stream, end, &phase);
 	rounds = explained / period + 1;
+	if (explained * 4 < longer)
+		return true; /* it is another cycle altogether */
+	/* A step shows its loops from the start; later, chance brings equal distances. */
+	if (detector->confirmed && 2 * (count - start) < detector->cycles_followed * period)
+		return false;
 	if (rounds <= LOOP_ROUNDS_MAX || explained * 4 < longer * 3)
 		return true;
 	return period <= TINY_PERIOD && rounds <= LOOP_ROUNDS_OTHER_GROUP_MAX &&
 	       other_group(detector, longer);
 }
 
-static void leave_visit(struct period_detector *detector, uint64_t next_identity)
+/* Returns true when the next cycle is one that was followed before, and not set aside. */
+static bool leave_visit(struct period_detector *detector, uint64_t next_identity)
 {
 	struct period_visit *left = NULL, *next = NULL;
 
@@ -132,8 +147,10 @@ static void leave_visit(struct period_detector *detector, uint64_t next_identity
 	}
 	left->cycles += detector->cycles_followed;
 	left->longest = larger(left->longest, detector->cycles_followed);
-	if (next && next->cycles > left->cycles)
+	left->confirmed |= detector->confirmed;
+	if (next && next->confirmed && next->cycles > left->cycles)
 		left->aside = true;
+	return next && next->confirmed && !next->aside;
 }
 
 /* Evaluation that was once taken for training must last longer to be taken for it again. */
@@ -148,21 +165,64 @@ static bool is_set_aside(const struct period_detector *detector, uint64_t identi
 	return false;
 }
 
+/* Do the last tokens call what the cycle calls, whatever their order and length? */
+static bool shares_structure(const struct period_detector *detector)
+{
+	const struct period_stream *stream = &detector->structure;
+
+	for (uint64_t i = 1; i <= SHARED_TOKENS; i++) {
+		uint32_t token = period_stream_token(stream, stream->count - i);
+		bool found = false;
+
+		for (uint64_t j = 0; j < detector->cycle.period && !found; j++)
+			found = period_cycle_token(&detector->cycle, j, false) == token;
+		if (!found)
+			return false;
+	}
+	return true;
+}
+
+/*
+ * What an unconfirmed cycle had cut is not handed out when another takes its place, unless that
+ * one comes after it and is its like: then the batch has changed in the first few steps.
+ */
+static void take_back(struct period_detector *detector, uint64_t start, uint64_t period)
+{
+	uint64_t before = detector->cycle.period;
+
+	if (start + period < detector->queued_end || period > 2 * before || period < before / 2 ||
+		detector->cycles_followed < LIKE_CYCLES || !shares_structure(detector))
+		period_span_drop(detector);
+}
+
 static bool adopt(
 	struct period_detector *detector, const struct period_candidate *candidate, bool by_full)
 {
 	uint64_t period = candidate->period, start = candidate->start;
 	uint64_t count = detector->structure.count, boundary;
 	struct period_cycle *cycle = &detector->cycle;
+	bool known = false;
 	uint64_t identity =
 		period_cycle_identity(by_full ? &detector->full : &detector->structure, period);
 
 	if (is_set_aside(detector, identity, (count - start) / period))
 		return false;
-	if (cycle->period && detector->state != PERIOD_SEEKING)
-		leave_visit(detector, identity);
+	if (detector->state != PERIOD_SEEKING) {
+		if (!detector->confirmed)
+			take_back(detector, start, period);
+		known = leave_visit(detector, identity);
+	}
 	period_cycle_adopt(cycle, &detector->structure, &detector->full, start, period, by_full);
 	detector->cycles_followed = (count - start) / period;
+	detector->confirm_tokens = detector->confirmed_before
+					   ? larger(AGAIN_CYCLES * period, AGAIN_TOKENS_MIN)
+					   : confirming_first(period);
+	if (!by_full && period <= PERIOD_POOR_MAX)
+		detector->confirm_tokens =
+			period == 1 ? 3 * detector->full.period_max : POOR_TOKENS;
+	detector->confirmed =
+		known || detector->cycles_followed * period >= detector->confirm_tokens;
+	detector->confirmed_before |= detector->confirmed;
 	detector->inserted_phase = 0;
 	detector->cut_votes = 0;
 	detector->open_kind = 0;
@@ -179,12 +239,11 @@ static bool adopt(
 }
 
 /* Equal calls, only their lengths differ: is there really no cycle in the lengths? */
-static bool lengths_are_noise(
-	const struct period_detector *detector, uint64_t period, uint64_t matched)
+static bool lengths_are_noise(const struct period_detector *detector, uint64_t matched)
 {
 	const struct period_stream *full = &detector->full;
 
-	if (matched < (period == 1 ? 3 * full->period_max : POOR_TOKENS))
+	if (matched < POOR_TRY_TOKENS)
 		return false;
 	for (size_t i = 0; i < PERIOD_SCALE_NR; i++) {
 		const struct period_candidate *candidate = &full->candidates[i];
@@ -218,20 +277,20 @@ static bool consider(
 	struct period_detector *detector, struct period_candidate *candidate, bool full)
 {
 	struct period_stream *stream = stream_of(detector, full);
-	uint64_t period = candidate->period, count = stream->count, needed, from, smallest;
+	uint64_t period = candidate->period, count = stream->count, tokens, from, smallest;
 	uint64_t known = detector->state == PERIOD_SEEKING ? 0 : detector->cycle.period;
-	bool following = detector->state == PERIOD_FOLLOWING;
+	bool following = detector->state == PERIOD_FOLLOWING, by_full;
 
 	candidate->start = larger(candidate->start, period_stream_oldest(stream));
-	needed = known ? needed_again(known, period) : needed_first(period);
-	candidate->due = smaller(candidate->start + period + needed, count + period);
+	tokens = needed(detector, period);
+	candidate->due = smaller(candidate->start + period + tokens, count + period);
 	if (candidate->due > count)
 		return false;
 	candidate->due = count + period;
 	if (following && !may_replace(detector, full, period))
 		return false;
 
-	from = count - period - needed;
+	from = count - period - tokens;
 	smallest = period_stream_smallest(stream, from, count, period);
 	if (smallest != period) {
 		*candidate = (struct period_candidate){
@@ -243,14 +302,18 @@ static bool consider(
 		return false; /* the structure is rich: lengths vary around it */
 	if (!full && period <= PERIOD_POOR_MAX &&
 		!period_stream_repeats(&detector->full, from, count, period) &&
-		!lengths_are_noise(detector, period, count - candidate->start - period))
+		!lengths_are_noise(detector, count - candidate->start - period))
 		return false;
 	if (known && period > known && (following || !full || detector->cycle.by_full) &&
 		count - period - known >= period_stream_oldest(stream) &&
 		!(following && full && !detector->cycle.by_full) &&
-		!is_inner_loop(detector, period))
+		!is_inner_loop(detector, period, candidate->start))
 		return false;
-	return adopt(detector, candidate, smallest != period);
+	/* Where the structure says little, lengths tell an evaluation from training. */
+	by_full = smallest != period ||
+		  (period <= PERIOD_POOR_MAX &&
+			  period_stream_repeats(&detector->full, from, count, period));
+	return adopt(detector, candidate, by_full);
 }
 
 void period_consider(struct period_detector *detector)
@@ -267,37 +330,4 @@ void period_consider(struct period_detector *detector)
 				return;
 		}
 	}
-}
-
-bool period_guess(
-	const struct period_detector *detector, uint64_t repeated_min, struct period_guess *guess)
-{
-	uint64_t best = 0, count = detector->structure.count;
-
-	if (detector->state == PERIOD_FOLLOWING)
-		return false;
-	for (int full = 0; full < 2; full++) {
-		const struct period_stream *stream = full ? &detector->full : &detector->structure;
-
-		for (size_t i = 0; i < PERIOD_SCALE_NR; i++) {
-			const struct period_candidate *candidate = &stream->candidates[i];
-			uint64_t period = candidate->period, length;
-
-			if (!period || (!full && period <= PERIOD_POOR_MAX))
-				continue;
-			length = count - candidate->start;
-			if (length < period * (repeated_min + 1) || length < best ||
-				(length == best && period >= guess->period))
-				continue;
-			/* Of one stretch, the structure's cycle; of two stretches, the longer. */
-			if (full && best && length < best + best / 2 &&
-				guess->period > PERIOD_POOR_MAX)
-				continue;
-			best = length;
-			*guess = (struct period_guess){.period = period,
-				.start = candidate->start,
-				.matched = length - period};
-		}
-	}
-	return best > 0;
 }

@@ -83,14 +83,14 @@ void period_cycle_adopt(struct period_cycle *cycle, const struct period_stream *
 	}
 }
 
-bool period_cycle_find(
-	const struct period_cycle *cycle, const struct period_stream *stream, uint64_t *phase)
+bool period_cycle_find(const struct period_cycle *cycle, const struct period_stream *stream,
+	uint64_t end, uint64_t *phase)
 {
 	uint64_t hash, index;
 
-	if (stream->count < period_stream_oldest(stream) + cycle->period)
+	if (end < period_stream_oldest(stream) + cycle->period)
 		return false;
-	hash = period_stream_hash(stream, stream->count - cycle->period, stream->count);
+	hash = period_stream_hash(stream, end - cycle->period, end);
 	index = hash & cycle->rotation_mask;
 	for (; cycle->rotations[index].used; index = (index + 1) & cycle->rotation_mask) {
 		if (cycle->rotations[index].hash != hash)

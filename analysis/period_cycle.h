@@ -39,11 +39,11 @@ void period_cycle_adopt(struct period_cycle *cycle, const struct period_stream *
 uint64_t period_cycle_identity(const struct period_stream *stream, uint64_t period);
 
 /*
- * Looks whether the last `period` tokens of the stream are a rotation of the cycle. Returns
- * true and the phase of the first of them.
+ * Looks whether the `period` tokens before end are a rotation of the cycle. Returns true and the
+ * phase of the first of them.
  */
-bool period_cycle_find(
-	const struct period_cycle *cycle, const struct period_stream *stream, uint64_t *phase);
+bool period_cycle_find(const struct period_cycle *cycle, const struct period_stream *stream,
+	uint64_t end, uint64_t *phase);
 
 /* Makes `phase` the new phase 0. */
 void period_cycle_rotate(struct period_cycle *cycle, uint64_t phase);

@@ -33,6 +33,7 @@ struct period_visit {
 	uint64_t identity;
 	uint64_t cycles;  /* followed in all visits */
 	uint64_t longest; /* cycles in one visit */
+	bool confirmed;	  /* it was a step then */
 	bool aside;	  /* a cycle with more visits was returned to from here */
 };
 
@@ -56,6 +57,9 @@ struct period_detector {
 	size_t span_first, span_count;
 	struct period_span spans[PERIOD_SPAN_NR]; /* ring */
 
+	bool confirmed;		  /* segments may be taken */
+	bool confirmed_before;	  /* some cycle was confirmed once */
+	uint64_t confirm_tokens;  /* followed tokens that confirm the cycle */
 	uint64_t cycles_followed; /* in this visit */
 	size_t visit_count;
 	struct period_visit visits[PERIOD_VISIT_NR];
@@ -73,6 +77,12 @@ void period_follow_from(struct period_detector *detector, uint64_t phase);
 
 /* Looks whether the tokens are back on the cycle; if so, decides what the excursion was. */
 void period_try_return(struct period_detector *detector);
+
+/* One more cycle was followed. */
+void period_followed(struct period_detector *detector);
+
+/* Takes back what was queued and not taken. */
+void period_span_drop(struct period_detector *detector);
 
 /* Gives the cycle up. */
 void period_forget(struct period_detector *detector);

@@ -5,6 +5,8 @@
 /* That many calls more, fewer or other than usual leave a step a step. */
 static uint64_t small_change(uint64_t period)
 {
+	if (period < 8)
+		return period / 4;
 	return period / 8 > 2 ? period / 8 : 2;
 }
 
@@ -128,7 +130,7 @@ void period_try_return(struct period_detector *detector)
 	bool lost = detector->lost, moved = false;
 	uint64_t phase;
 
-	if (!period_cycle_find(cycle, stream, &excursion.back_phase))
+	if (!period_cycle_find(cycle, stream, count, &excursion.back_phase))
 		return;
 	excursion.back_at = count - period;
 	extend_back(detector, &excursion);
@@ -159,7 +161,7 @@ void period_try_return(struct period_detector *detector)
 				detector->open_kind ? detector->open_kind : PERIOD_IRREGULAR);
 		else
 			period_span_add(detector, at, period, PERIOD_REGULAR);
-		detector->cycles_followed++;
+		period_followed(detector);
 	}
 	period_follow_from(detector, phase);
 }

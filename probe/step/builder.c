@@ -139,8 +139,7 @@ static void push_token(struct step_builder *builder, const struct collective_par
 	period_push(builder->detector, &token);
 }
 
-/* Turns what the detector has decided into finished steps. */
-static void take_segments(struct step_builder *builder)
+void step_builder_take_segments(struct step_builder *builder)
 {
 	struct period_segment segment;
 
@@ -184,10 +183,12 @@ void step_builder_push(struct step_builder *builder, const struct collective_par
 		builder->last_time = copy.departure;
 	if (!builder->marked) {
 		push_token(builder, &copy);
-		take_segments(builder);
+		step_builder_take_segments(builder);
 		step_builder_watch(builder);
 	}
-	if (step_builder_position(builder) - builder->cut_end >= builder->part_count_max)
+	if (step_builder_position(builder) - builder->cut_end < builder->part_count_max)
+		return;
+	if (builder->marked || !step_builder_accept(builder))
 		step_builder_close_open(builder);
 }
 
@@ -215,7 +216,7 @@ void step_builder_finish(struct step_builder *builder)
 		return;
 	builder->tail_open = false;
 	if (!builder->marked)
-		step_builder_cut_by_guess(builder, 3);
+		step_builder_accept(builder);
 	if (step_builder_position(builder) > builder->cut_end)
 		step_builder_close_open(builder);
 }

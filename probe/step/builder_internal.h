@@ -51,9 +51,6 @@ struct step_builder {
 	int64_t cycle_length_ns;      /* of the last regular step */
 	bool lost;		      /* events were lost before the next part */
 
-	/* Steps cut by a guess already: go on with it while it holds. */
-	uint64_t guess_period, guess_start;
-
 	bool marked;	   /* markers decide */
 	bool marked_begin; /* begins were seen: ends mean nothing */
 	bool tail_open;	   /* the newest cut waits for the next part, to learn its tail */
@@ -69,11 +66,14 @@ static inline uint64_t step_builder_position(const struct step_builder *builder)
 void step_builder_cut(
 	struct step_builder *builder, uint64_t end_position, const struct step_cut *cut);
 
-/* Closes windows and guessed steps whose time is up. */
+/* Closes windows whose time is up, or accepts the cycle that is tried. */
 void step_builder_watch(struct step_builder *builder);
 
-/* Cuts what is open by the detector's best guess, as far as it goes. False: there is none. */
-bool step_builder_cut_by_guess(struct step_builder *builder, uint64_t repeated_min);
+/* Turns what the detector has decided into finished steps. */
+void step_builder_take_segments(struct step_builder *builder);
+
+/* Accepts the cycle that is tried when it has repeated often enough. False: there is none. */
+bool step_builder_accept(struct step_builder *builder);
 
 /* Closes all that is open as one entry. */
 void step_builder_close_open(struct step_builder *builder);

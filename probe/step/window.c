@@ -15,112 +15,83 @@ enum {
 	HOLD_UNSURE_WINDOWS = 10, /* a cycle that was seen only once or twice */
 	TINY_PERIOD = 4,
 	SHORT_PERIOD = 16,
-	TINY_REPEATS = 8,
-	REPEATS = 3,
+	TINY_CYCLES = 8,
+	CYCLES = 3,
+	/* Too few to see a cycle in: where calls are rare, windows are longer. */
+	FEW_PARTS = 12,
+	FEW_PARTS_WINDOWS = 5,
 	STRAYED_CYCLES = 5, /* off a known cycle: so many of its lengths, besides the window */
 };
-
-static void cut_at(struct step_builder *builder, uint64_t position, uint32_t flags)
-{
-	struct step_cut cut = {.flags = flags};
-
-	if (position <= builder->cut_end)
-		return;
-	step_builder_cut(builder, position, &cut);
-	period_skip(builder->detector, position);
-}
 
 /* What a stretch outside any cycle is called. */
 static uint32_t outside_flags(const struct step_builder *builder)
 {
-	uint64_t period;
+	struct period_status status;
 
-	return period_known(builder->detector, &period) ? STEP_IRREGULAR : STEP_WINDOW;
+	period_status(builder->detector, &status);
+	return status.certainty == PERIOD_CONFIRMED ? STEP_IRREGULAR : STEP_WINDOW;
 }
 
-static void cut_cycles(struct step_builder *builder, const struct period_guess *guess)
+bool step_builder_accept(struct step_builder *builder)
 {
-	uint64_t position = step_builder_position(builder);
-	uint64_t boundary = guess->start;
+	struct period_status status;
+	uint64_t before = builder->cut_end;
 
-	if (boundary < builder->cut_end)
-		boundary += (builder->cut_end - boundary + guess->period - 1) / guess->period *
-			    guess->period;
-	if (boundary > position)
-		return;
-	cut_at(builder, boundary, outside_flags(builder));
-	while (boundary + guess->period <= position) {
-		boundary += guess->period;
-		cut_at(builder, boundary, 0);
-	}
-	builder->guess_period = guess->period;
-	builder->guess_start = guess->start;
-}
-
-bool step_builder_cut_by_guess(struct step_builder *builder, uint64_t repeated_min)
-{
-	struct period_guess guess;
-
-	if (!period_guess(builder->detector, repeated_min, &guess))
+	period_status(builder->detector, &status);
+	if (status.certainty != PERIOD_TRIED ||
+		status.cycles < (status.period <= TINY_PERIOD ? TINY_CYCLES : CYCLES))
 		return false;
-	if (guess.period <= TINY_PERIOD && guess.matched < TINY_REPEATS * guess.period)
-		return false;
-	cut_cycles(builder, &guess);
-	return true;
+	period_confirm(builder->detector);
+	step_builder_take_segments(builder);
+	return builder->cut_end > before;
 }
 
 void step_builder_close_open(struct step_builder *builder)
 {
-	uint32_t flags;
+	uint64_t position = step_builder_position(builder);
+	struct step_cut cut = {.flags = STEP_WINDOW};
 
-	if (builder->marked) {
-		/* A stretch of a marked step too long to be kept whole. */
-		struct step_cut cut = {.flags = STEP_WINDOW};
-
-		step_builder_cut(builder, step_builder_position(builder), &cut);
+	if (position <= builder->cut_end)
 		return;
+	/* With markers, this is a stretch of a step too long to be kept whole. */
+	if (!builder->marked) {
+		cut.flags = outside_flags(builder);
+		period_skip(builder->detector, position);
 	}
-	flags = outside_flags(builder);
-	cut_at(builder, step_builder_position(builder), flags);
+	step_builder_cut(builder, position, &cut);
 }
 
-static int64_t hold_windows(const struct period_guess *guess)
+/* How many windows to wait for more certainty. */
+static int64_t hold_windows(const struct period_status *status)
 {
-	if (guess->period <= TINY_PERIOD)
-		return guess->matched >= TINY_REPEATS * guess->period ? HOLD_TINY_WINDOWS : 0;
-	if (guess->matched < REPEATS * guess->period)
+	if (status->period <= TINY_PERIOD)
+		return HOLD_TINY_WINDOWS;
+	if (status->cycles < CYCLES)
 		return HOLD_UNSURE_WINDOWS;
-	return guess->period <= SHORT_PERIOD ? HOLD_SHORT_WINDOWS : HOLD_WINDOWS;
+	return status->period <= SHORT_PERIOD ? HOLD_SHORT_WINDOWS : HOLD_WINDOWS;
 }
 
 void step_builder_watch(struct step_builder *builder)
 {
 	int64_t waited = builder->last_time.value - builder->open_start.value;
-	struct period_guess guess = {0};
-	uint64_t period;
-	bool guessed;
+	uint64_t open_count = step_builder_position(builder) - builder->cut_end;
+	struct period_status status;
 
-	if (step_builder_position(builder) == builder->cut_end ||
-		period_following(builder->detector, &period))
+	if (waited < builder->window_ns || open_count == 0)
 		return;
-	if (waited < builder->window_ns && !builder->guess_period)
-		return;
-	guessed = period_guess(builder->detector, 1, &guess);
-	if (builder->guess_period) {
-		if (guessed && guess.period == builder->guess_period &&
-			guess.start == builder->guess_start) {
-			cut_cycles(builder, &guess);
+	period_status(builder->detector, &status);
+	if (status.certainty == PERIOD_CONFIRMED) {
+		/* A step may be long; off the cycle, wait for the way back. */
+		if (status.following ||
+			waited < builder->window_ns + STRAYED_CYCLES * builder->cycle_length_ns)
 			return;
-		}
-		builder->guess_period = 0;
+	} else if (status.certainty == PERIOD_TRIED) {
+		if (waited < hold_windows(&status) * builder->window_ns)
+			return;
+		if (step_builder_accept(builder))
+			return;
+	} else if (open_count < FEW_PARTS && waited < FEW_PARTS_WINDOWS * builder->window_ns) {
+		return;
 	}
-	if (period_known(builder->detector, &period))
-		waited -= STRAYED_CYCLES * builder->cycle_length_ns;
-	if (waited < builder->window_ns)
-		return;
-	if (guessed && waited < hold_windows(&guess) * builder->window_ns)
-		return;
-	if (guessed && step_builder_cut_by_guess(builder, REPEATS))
-		return;
 	step_builder_close_open(builder);
 }

@@ -161,9 +161,13 @@ bool judge_worth_telling(const struct judge *judge, uint32_t rank)
 	if (judge->blocks < WARM_UP_BLOCKS || state->run_blocks < 3 || level < DELAY_SHARE_MIN ||
 		delay_per_step < DELAY_PER_STEP_MIN_NS || class.verdict_class == VERDICT_UNKNOWN)
 		return false;
-	/* Without a period, uneven work is what many programs do: ask for twice the evidence. */
-	if (irregular && class.verdict_class == VERDICT_COMPUTE_SLOW &&
-		state->change.evidence < 2 * CHANGE_THRESHOLD)
+	/*
+	 * Without a period, uneven work is what many programs do; and sleeping without a known
+	 * reason is often the program's own: ask for twice the evidence.
+	 */
+	if (state->change.evidence < 2 * CHANGE_THRESHOLD &&
+		((irregular && class.verdict_class == VERDICT_COMPUTE_SLOW) ||
+			(class.verdict_class == VERDICT_HOST_SLOW && class.cause == CAUSE_UNKNOWN)))
 		return false;
 	if (!hit_more_than_peers(judge, rank, level))
 		return false;
@@ -196,7 +200,7 @@ int judge_close_block(struct judge *judge)
 {
 	double weight = judge->block.irregular * 2 > judge->block.steps ? 0.5 : 1;
 	int error = reserve_scratch(judge);
-	bool quiet_ranks = true;
+	double rank_level = 0;
 	size_t rank_count;
 
 	if (error < 0)
@@ -220,11 +224,14 @@ int judge_close_block(struct judge *judge)
 		(void)change_point_push(&state->change, &noise, state->level, weight);
 		if (state->change.sum > 0)
 			extend_run(judge, state);
-		quiet_ranks &= state->change.sum < 0.67 * CHANGE_THRESHOLD;
+		if (state->change.sum >= 0.67 * CHANGE_THRESHOLD)
+			rank_level = fmax(rank_level, state->level);
 	}
-	for (size_t t = 0; t < judge->track_count; t++)
-		quiet_ranks &= !judge->tracks[t].active || judge->tracks[t].comm;
-	bool slow_transfers = judge_comm_block(judge, quiet_ranks);
+	for (size_t t = 0; t < judge->track_count; t++) {
+		if (judge->tracks[t].active && !judge->tracks[t].comm)
+			rank_level = fmax(rank_level, judge->tracks[t].level);
+	}
+	bool slow_transfers = judge_comm_block(judge, rank_level);
 
 	judge_follow(judge);
 	for (uint32_t r = 0; r < judge->rank_end && error == 0; r++) {

@@ -52,22 +52,30 @@ void judge_comm_step(struct judge *judge, const struct step_grid *grid)
 	comm->steps[grid->number % STEP_HISTORY] = (float)excess_ns;
 }
 
-/* Sums the excess of the block; a quiet block also teaches what is usual. */
-static double sum_excess(struct comm_state *comm, bool learn)
+/* Sums the excess of the block over what is usual for each shape. */
+static double sum_excess(const struct comm_state *comm)
 {
 	double excess_ns = 0;
 
+	for (size_t i = 0; i < SHAPES_MAX; i++) {
+		const struct transfer_shape *shape = &comm->shapes[i];
+
+		if (shape->shape && shape->count > 0 && shape->usual_ns >= 0)
+			excess_ns += (double)shape->sum_ns -
+				     (double)shape->usual_ns * (double)shape->count;
+	}
+	return excess_ns;
+}
+
+/* Ends the block; a quiet one teaches what is usual. */
+static void close_shapes(struct comm_state *comm, bool learn)
+{
 	for (size_t i = 0; i < SHAPES_MAX; i++) {
 		struct transfer_shape *shape = &comm->shapes[i];
 		double past[SHAPE_PAST];
 		uint32_t count;
 
-		if (!shape->shape || shape->count == 0)
-			continue;
-		if (shape->usual_ns >= 0)
-			excess_ns += (double)shape->sum_ns -
-				     (double)shape->usual_ns * (double)shape->count;
-		if (learn || shape->usual_ns < 0) {
+		if (shape->count && (learn || shape->usual_ns < 0)) {
 			shape->past[shape->past_count++ % SHAPE_PAST] =
 				(float)shape->sum_ns / (float)shape->count;
 			if (shape->past_count == 2 * SHAPE_PAST)
@@ -81,7 +89,6 @@ static double sum_excess(struct comm_state *comm, bool learn)
 		shape->sum_ns = 0;
 		shape->count = 0;
 	}
-	return excess_ns;
 }
 
 static bool comm_track_active(const struct judge *judge)
@@ -117,52 +124,6 @@ static struct change_noise comm_noise(const struct comm_state *comm)
 	for (uint32_t i = 0; i < count; i++)
 		past[i] = (double)comm->past[i];
 	return change_noise_of(past, count, 0.85 * COMM_SHARE_MIN);
-}
-
-static bool can_locate(struct judge *judge, int64_t until_ns)
-{
-	struct verdict probe = {0};
-
-	return judge_comm_locate(judge, judge->comm->run_start_ns, until_ns, &probe);
-}
-
-bool judge_comm_block(struct judge *judge, bool quiet_ranks)
-{
-	struct comm_state *comm = judge->comm;
-	bool active = comm_track_active(judge);
-	bool learn = quiet_ranks && !active && comm->change.sum < CHANGE_SUSPECT;
-
-	comm->excess_share = sum_excess(comm, learn) / (double)judge->block.time_ns;
-	if (active)
-		return false;
-	if (learn) {
-		comm->past[comm->past_count++ % (2 * PAST_BLOCKS)] = (float)comm->excess_share;
-		if (comm->past_count == 4 * PAST_BLOCKS)
-			comm->past_count = 2 * PAST_BLOCKS;
-	}
-	if (!quiet_ranks || comm->past_count < WARM_UP_BLOCKS) {
-		/* a rank that is late, or held off the CPU, disturbs transfers too */
-		comm->change.sum = fmax(0, comm->change.sum - 0.5);
-		if (comm->change.sum <= 0)
-			comm->change = (struct change_point){0};
-		return false;
-	}
-	struct change_noise noise = comm_noise(comm);
-
-	(void)change_point_push(&comm->change, &noise, comm->excess_share, 1);
-	if (comm->change.sum <= 0)
-		return false;
-	extend_run(judge);
-	double share = (double)comm->run_excess_ns / (double)comm->run_time_ns;
-
-	if (comm->change.sum < CHANGE_THRESHOLD || comm->run_blocks < 3 || share < COMM_SHARE_MIN ||
-		(double)comm->run_excess_ns < DELAY_PER_STEP_MIN_NS * (double)comm->run_steps)
-		return false;
-	if (can_locate(judge, judge->block.start_ns + judge->block.time_ns))
-		return true;
-	/* On one host there is no link to be slow, and what looks like one is a busy CPU. */
-	return judge->several_hosts && share >= unlocated_share_min &&
-	       comm->change.evidence >= 4 * CHANGE_THRESHOLD;
 }
 
 /* How busy each rank's sockets were, more than before and more than the others'. */
@@ -322,4 +283,53 @@ bool judge_comm_locate(
 		verdict->evidence[0].kind = CAUSE_PATH_CONGESTION;
 	}
 	return true;
+}
+
+static bool can_locate(struct judge *judge, int64_t until_ns)
+{
+	struct verdict probe = {0};
+
+	return judge_comm_locate(judge, judge->comm->run_start_ns, until_ns, &probe);
+}
+
+bool judge_comm_block(struct judge *judge, double rank_level)
+{
+	struct comm_state *comm = judge->comm;
+	bool active = comm_track_active(judge);
+	bool learn = !active && comm->change.sum < CHANGE_SUSPECT;
+
+	comm->excess_share = sum_excess(comm) / (double)judge->block.time_ns;
+	/* What a late rank, or one off the CPU, adds to transfers must not become usual. */
+	learn &= rank_level <= 0 || comm->excess_share < COMM_SHARE_MIN / 2;
+	close_shapes(comm, learn);
+	if (active)
+		return false;
+	if (learn) {
+		comm->past[comm->past_count++ % (2 * PAST_BLOCKS)] = (float)comm->excess_share;
+		if (comm->past_count == 4 * PAST_BLOCKS)
+			comm->past_count = 2 * PAST_BLOCKS;
+	}
+	if (comm->excess_share < 1.5 * rank_level || comm->past_count < WARM_UP_BLOCKS) {
+		/* a rank that is late, or held off the CPU, disturbs transfers too */
+		comm->change.sum = fmax(0, comm->change.sum - 0.5);
+		if (comm->change.sum <= 0)
+			comm->change = (struct change_point){0};
+		return false;
+	}
+	struct change_noise noise = comm_noise(comm);
+
+	(void)change_point_push(&comm->change, &noise, comm->excess_share, 1);
+	if (comm->change.sum <= 0)
+		return false;
+	extend_run(judge);
+	double share = (double)comm->run_excess_ns / (double)comm->run_time_ns;
+
+	if (comm->change.sum < CHANGE_THRESHOLD || comm->run_blocks < 3 || share < COMM_SHARE_MIN ||
+		(double)comm->run_excess_ns < DELAY_PER_STEP_MIN_NS * (double)comm->run_steps)
+		return false;
+	if (can_locate(judge, judge->block.start_ns + judge->block.time_ns))
+		return true;
+	/* On one host there is no link to be slow, and what looks like one is a busy CPU. */
+	return judge->several_hosts && share >= unlocated_share_min &&
+	       comm->change.evidence >= 4 * CHANGE_THRESHOLD;
 }

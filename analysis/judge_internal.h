@@ -15,7 +15,7 @@
 #include "analysis/whatif.h"
 
 enum {
-	WARM_UP_BLOCKS = 6,  /* before the first alarm: the noise must be known */
+	WARM_UP_BLOCKS = 10, /* before the first alarm: the noise must be known */
 	PAST_BLOCKS = 32,    /* kept per series, to know its noise */
 	STEP_HISTORY = 256,  /* steps in which an onset is looked for */
 	POOL_RANKS_MAX = 64, /* whose past tells the noise */
@@ -138,8 +138,11 @@ bool judge_worth_telling(const struct judge *judge, uint32_t rank);
 
 /* judge_comm.c */
 void judge_comm_step(struct judge *judge, const struct step_grid *grid);
-/* quiet_ranks: nobody is suspected of being late. Returns true at an alarm. */
-bool judge_comm_block(struct judge *judge, bool quiet_ranks);
+/*
+ * rank_level: the largest level of a rank that is suspected of being late, 0 when none is; it
+ * explains as much of the transfers. Returns true at an alarm.
+ */
+bool judge_comm_block(struct judge *judge, double rank_level);
 /* Names the ranks whose link it is, into the verdict; false when that cannot be told. */
 bool judge_comm_locate(
 	struct judge *judge, int64_t from_ns, int64_t until_ns, struct verdict *verdict);

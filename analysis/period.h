@@ -77,6 +77,9 @@ struct period_status {
 	uint64_t period; /* tokens; 0 when there is no cycle */
 	uint64_t cycles; /* followed since it was adopted */
 };
+/* True when some candidate has repeated for at least half its length: more may come of it. */
+bool period_repeating(const struct period_detector *detector);
+
 void period_status(const struct period_detector *detector, struct period_status *status);
 
 /*

@@ -9,18 +9,22 @@ enum {
 	FIRST_TOKENS_WEIGHT = 8192,
 	LONG_PERIOD = 512,
 	TRY_TOKENS_MIN = 8,
-	AGAIN_TOKENS_MIN = 32,
+	AGAIN_TOKENS_MIN = 16,
+	AGAIN_CONFIRM_TOKENS = 32,
 	AGAIN_CYCLES = 4,
 	LIKE_CYCLES = 8,
 	SHARED_TOKENS = 8,
 	/* A cycle that holds more rounds of the adopted one than that, and little else, is training
 	 * with an evaluation now and then, not a step with a loop inside. */
 	LOOP_ROUNDS_MAX = 32,
+	LOOP_ROUNDS_FEW = 8,
 	LOOP_ROUNDS_OTHER_GROUP_MAX = 4096,
 	TINY_PERIOD = 4,
 	/* Equal calls whose lengths never repeat. */
-	POOR_TRY_TOKENS = 64,
+	POOR_TRY_TOKENS = 16,
 	POOR_TOKENS = 4096,
+	POOR_AGAIN_TOKENS = 64,
+	POOR_AGAIN_CYCLES = 8,
 	ASIDE_FACTOR = 4,
 };
 
@@ -50,7 +54,10 @@ static uint64_t needed(const struct period_detector *detector, uint64_t period)
 	if (!known)
 		return larger(2 * period, TRY_TOKENS_MIN);
 	if (period < known / 2 && detector->confirmed)
-		return smaller(most, larger(confirming_first(period), 8 * known));
+		return larger(4 * period,
+			smaller(most,
+				larger(8 * known, smaller(confirming_first(period),
+							  detector->cycles_followed * known))));
 	if (period < known / 2)
 		return larger(4 * period, 2 * TRY_TOKENS_MIN);
 	return larger(2 * period, smaller(confirming_first(period), AGAIN_TOKENS_MIN));
@@ -105,12 +112,14 @@ static bool is_inner_loop(const struct period_detector *detector, uint64_t longe
 	for (uint64_t end = count - longer + 1; end <= count; end++)
 		explained += period_cycle_find(&detector->cycle, stream, end, &phase);
 	rounds = explained / period + 1;
-	if (explained * 4 < longer)
+	if (explained * 4 < longer * 3)
 		return true; /* it is another cycle altogether */
 	/* A step shows its loops from the start; later, chance brings equal distances. */
-	if (detector->confirmed && 2 * (count - start) < detector->cycles_followed * period)
+	if (2 * (count - start) < detector->cycles_followed * period)
 		return false;
-	if (rounds <= LOOP_ROUNDS_MAX || explained * 4 < longer * 3)
+	if (rounds > LOOP_ROUNDS_FEW && count - start < 4 * longer)
+		return false;
+	if (rounds <= LOOP_ROUNDS_MAX)
 		return true;
 	return period <= TINY_PERIOD && rounds <= LOOP_ROUNDS_OTHER_GROUP_MAX &&
 	       other_group(detector, longer);
@@ -182,16 +191,36 @@ static bool shares_structure(const struct period_detector *detector)
 	return true;
 }
 
+/* Cuts the undecided tokens before the cycle settled: it may have been there, interrupted. */
+static void cut_before(struct period_detector *detector, uint64_t end)
+{
+	const struct period_cycle *cycle = &detector->cycle;
+	const struct period_stream *stream = stream_of(detector, cycle->by_full);
+	uint64_t at = larger(detector->queued_end, period_stream_oldest(stream)), phase;
+
+	while (at + cycle->period <= end) {
+		if (!period_cycle_find(cycle, stream, at + cycle->period, &phase) || phase != 0) {
+			at++;
+			continue;
+		}
+		period_span_add(detector, at, 0, PERIOD_IRREGULAR);
+		at += cycle->period;
+		period_span_add(detector, at, cycle->period, PERIOD_REGULAR);
+	}
+	period_span_add(detector, end, 0, PERIOD_IRREGULAR);
+}
+
 /*
  * What an unconfirmed cycle had cut is not handed out when another takes its place, unless that
- * one comes after it and is its like: then the batch has changed in the first few steps.
+ * one comes after it, is its like and new: then the batch has changed in the first few steps.
  */
-static void take_back(struct period_detector *detector, uint64_t start, uint64_t period)
+static void take_back(struct period_detector *detector, uint64_t start, uint64_t period, bool known)
 {
 	uint64_t before = detector->cycle.period;
 
-	if (start + period < detector->queued_end || period > 2 * before || period < before / 2 ||
-		detector->cycles_followed < LIKE_CYCLES || !shares_structure(detector))
+	if (known || start + period < detector->queued_end || period > 2 * before ||
+		period < before / 2 || detector->cycles_followed < LIKE_CYCLES ||
+		!shares_structure(detector))
 		period_span_drop(detector);
 }
 
@@ -208,14 +237,14 @@ static bool adopt(
 	if (is_set_aside(detector, identity, (count - start) / period))
 		return false;
 	if (detector->state != PERIOD_SEEKING) {
-		if (!detector->confirmed)
-			take_back(detector, start, period);
 		known = leave_visit(detector, identity);
+		if (!detector->confirmed)
+			take_back(detector, start, period, known);
 	}
 	period_cycle_adopt(cycle, &detector->structure, &detector->full, start, period, by_full);
 	detector->cycles_followed = (count - start) / period;
 	detector->confirm_tokens = detector->confirmed_before
-					   ? larger(AGAIN_CYCLES * period, AGAIN_TOKENS_MIN)
+					   ? larger(AGAIN_CYCLES * period, AGAIN_CONFIRM_TOKENS)
 					   : confirming_first(period);
 	if (!by_full && period <= PERIOD_POOR_MAX)
 		detector->confirm_tokens =
@@ -231,7 +260,7 @@ static bool adopt(
 	if (boundary < detector->queued_end)
 		boundary += (detector->queued_end - start + period - 1) / period * period;
 	if (boundary <= count) {
-		period_span_add(detector, boundary, 0, PERIOD_IRREGULAR);
+		cut_before(detector, boundary);
 		period_span_add(detector, count - (count - start) % period, period, PERIOD_REGULAR);
 	}
 	period_follow_from(detector, (count - start) % period);
@@ -245,6 +274,16 @@ static bool lengths_are_noise(const struct period_detector *detector, uint64_t m
 
 	if (matched < POOR_TRY_TOKENS)
 		return false;
+	if (detector->state != PERIOD_SEEKING) {
+		uint64_t strayed = full->count - detector->strayed_at;
+
+		if (detector->state == PERIOD_FOLLOWING || strayed < POOR_TRY_TOKENS)
+			return false;
+		if (detector->confirmed &&
+			(strayed < POOR_AGAIN_TOKENS ||
+				strayed < POOR_AGAIN_CYCLES * detector->cycle.period))
+			return false;
+	}
 	for (size_t i = 0; i < PERIOD_SCALE_NR; i++) {
 		const struct period_candidate *candidate = &full->candidates[i];
 
@@ -314,6 +353,24 @@ static bool consider(
 		  (period <= PERIOD_POOR_MAX &&
 			  period_stream_repeats(&detector->full, from, count, period));
 	return adopt(detector, candidate, by_full);
+}
+
+bool period_repeating(const struct period_detector *detector)
+{
+	for (int full = 0; full < 2; full++) {
+		const struct period_stream *stream = full ? &detector->full : &detector->structure;
+
+		for (size_t i = 0; i < PERIOD_SCALE_NR; i++) {
+			const struct period_candidate *candidate = &stream->candidates[i];
+			uint64_t period = candidate->period;
+
+			if (period > (full ? 0 : PERIOD_POOR_MAX) &&
+				stream->count - candidate->start >=
+					period + larger(period / 2, TRY_TOKENS_MIN))
+				return true;
+		}
+	}
+	return false;
 }
 
 void period_consider(struct period_detector *detector)

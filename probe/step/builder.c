@@ -188,7 +188,7 @@ void step_builder_push(struct step_builder *builder, const struct collective_par
 	}
 	if (step_builder_position(builder) - builder->cut_end < builder->part_count_max)
 		return;
-	if (builder->marked || !step_builder_accept(builder))
+	if (builder->marked || !step_builder_accept(builder, false))
 		step_builder_close_open(builder);
 }
 
@@ -216,7 +216,7 @@ void step_builder_finish(struct step_builder *builder)
 		return;
 	builder->tail_open = false;
 	if (!builder->marked)
-		step_builder_accept(builder);
+		step_builder_accept(builder, true);
 	if (step_builder_position(builder) > builder->cut_end)
 		step_builder_close_open(builder);
 }

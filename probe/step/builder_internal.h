@@ -72,8 +72,9 @@ void step_builder_watch(struct step_builder *builder);
 /* Turns what the detector has decided into finished steps. */
 void step_builder_take_segments(struct step_builder *builder);
 
-/* Accepts the cycle that is tried when it has repeated often enough. False: there is none. */
-bool step_builder_accept(struct step_builder *builder);
+/* Accepts the cycle that is tried when it has repeated often enough and still holds, or at the
+ * end. False: there is none. */
+bool step_builder_accept(struct step_builder *builder, bool final);
 
 /* Closes all that is open as one entry. */
 void step_builder_close_open(struct step_builder *builder);

@@ -12,14 +12,15 @@ enum {
 	HOLD_TINY_WINDOWS = 8,
 	HOLD_SHORT_WINDOWS = 4,
 	HOLD_WINDOWS = 2,
-	HOLD_UNSURE_WINDOWS = 10, /* a cycle that was seen only once or twice */
+	HOLD_REPEATING_WINDOWS = 4, /* a candidate that is not tried yet */
+	HOLD_UNSURE_WINDOWS = 10,   /* a cycle that was seen only once or twice */
 	TINY_PERIOD = 4,
 	SHORT_PERIOD = 16,
 	TINY_CYCLES = 8,
 	CYCLES = 3,
 	/* Too few to see a cycle in: where calls are rare, windows are longer. */
-	FEW_PARTS = 12,
-	FEW_PARTS_WINDOWS = 5,
+	FEW_PARTS = 24,
+	FEW_PARTS_WINDOWS = 8,
 	STRAYED_CYCLES = 5, /* off a known cycle: so many of its lengths, besides the window */
 };
 
@@ -32,13 +33,13 @@ static uint32_t outside_flags(const struct step_builder *builder)
 	return status.certainty == PERIOD_CONFIRMED ? STEP_IRREGULAR : STEP_WINDOW;
 }
 
-bool step_builder_accept(struct step_builder *builder)
+bool step_builder_accept(struct step_builder *builder, bool final)
 {
 	struct period_status status;
 	uint64_t before = builder->cut_end;
 
 	period_status(builder->detector, &status);
-	if (status.certainty != PERIOD_TRIED ||
+	if (status.certainty != PERIOD_TRIED || (!status.following && !final) ||
 		status.cycles < (status.period <= TINY_PERIOD ? TINY_CYCLES : CYCLES))
 		return false;
 	period_confirm(builder->detector);
@@ -64,34 +65,42 @@ void step_builder_close_open(struct step_builder *builder)
 /* How many windows to wait for more certainty. */
 static int64_t hold_windows(const struct period_status *status)
 {
+	if (status->cycles < CYCLES || !status->following)
+		return HOLD_UNSURE_WINDOWS;
 	if (status->period <= TINY_PERIOD)
 		return HOLD_TINY_WINDOWS;
-	if (status->cycles < CYCLES)
-		return HOLD_UNSURE_WINDOWS;
 	return status->period <= SHORT_PERIOD ? HOLD_SHORT_WINDOWS : HOLD_WINDOWS;
+}
+
+/* Has the open stretch been waited for long enough? */
+static bool is_up(const struct step_builder *builder, const struct period_status *status)
+{
+	int64_t waited = builder->last_time.value - builder->open_start.value;
+	bool few = step_builder_position(builder) - builder->cut_end < FEW_PARTS;
+
+	if (status->certainty == PERIOD_CONFIRMED) {
+		/* A step may be long; off the cycle, wait for the way back, or for a new one. */
+		if (status->following)
+			return false;
+		return waited >= STRAYED_CYCLES * builder->cycle_length_ns +
+					 (few ? FEW_PARTS_WINDOWS : 1) * builder->window_ns;
+	}
+	if (status->certainty == PERIOD_TRIED)
+		return waited >= hold_windows(status) * builder->window_ns;
+	if (few)
+		return waited >= FEW_PARTS_WINDOWS * builder->window_ns;
+	return waited >= HOLD_REPEATING_WINDOWS * builder->window_ns ||
+	       !period_repeating(builder->detector);
 }
 
 void step_builder_watch(struct step_builder *builder)
 {
-	int64_t waited = builder->last_time.value - builder->open_start.value;
-	uint64_t open_count = step_builder_position(builder) - builder->cut_end;
 	struct period_status status;
 
-	if (waited < builder->window_ns || open_count == 0)
+	if (builder->last_time.value - builder->open_start.value < builder->window_ns ||
+		step_builder_position(builder) == builder->cut_end)
 		return;
 	period_status(builder->detector, &status);
-	if (status.certainty == PERIOD_CONFIRMED) {
-		/* A step may be long; off the cycle, wait for the way back. */
-		if (status.following ||
-			waited < builder->window_ns + STRAYED_CYCLES * builder->cycle_length_ns)
-			return;
-	} else if (status.certainty == PERIOD_TRIED) {
-		if (waited < hold_windows(&status) * builder->window_ns)
-			return;
-		if (step_builder_accept(builder))
-			return;
-	} else if (open_count < FEW_PARTS && waited < FEW_PARTS_WINDOWS * builder->window_ns) {
-		return;
-	}
-	step_builder_close_open(builder);
+	if (is_up(builder, &status) && !step_builder_accept(builder, false))
+		step_builder_close_open(builder);
 }

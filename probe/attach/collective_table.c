@@ -9,7 +9,9 @@
  * MPI 3.1 C bindings and nccl.h. For ncclCommInitRank the 128-byte id is passed by value in
  * memory, so it takes no register: (comm, nranks, rank) are the register arguments 0, 1, 2.
  * MPI's polls (MPI_Test, MPI_Iprobe) are missing on purpose: programs spin on them.
- * Open MPI's Fortran bindings call the C functions, so these rows see them too.
+ * Open MPI's Fortran bindings call PMPI_X, which is the address of MPI_X (seen: 4.1.4), so these
+ * rows see them too. ncclBcast has no row: it calls ncclBroadcast (seen: 2.28.9), which has one.
+ * ncclGroupEnd, ncclSend and ncclRecv enqueue; their host time is communication all the same.
  */
 /* clang-format off */
 const struct collective_row collective_rows[] = {
@@ -102,7 +104,6 @@ const struct collective_row collective_rows[] = {
 	{"MPI_Comm_size", ROW_LIBRARY_MPI, ROW_RANK, OPERATION_UNKNOWN, 1, NONE, NONE, NONE, 0, NONE, 1, NONE, NONE, ROW_ACTION_SIZE},
 	{"ncclAllReduce", ROW_LIBRARY_NCCL, ROW_COLLECTIVE, OPERATION_ALL_REDUCE, 0, 2, 3, NONE, 5, 6, NONE, NONE, NONE, ROW_ACTION_NONE},
 	{"ncclBroadcast", ROW_LIBRARY_NCCL, ROW_COLLECTIVE, OPERATION_BROADCAST, 0, 2, 3, 4, 5, 6, NONE, NONE, NONE, ROW_ACTION_NONE},
-	{"ncclBcast", ROW_LIBRARY_NCCL, ROW_COLLECTIVE, OPERATION_BROADCAST, 0, 1, 2, 3, 4, 5, NONE, NONE, NONE, ROW_ACTION_NONE},
 	{"ncclReduce", ROW_LIBRARY_NCCL, ROW_COLLECTIVE, OPERATION_REDUCE, 0, 2, 3, 5, 6, 7, NONE, NONE, NONE, ROW_ACTION_NONE},
 	{"ncclAllGather", ROW_LIBRARY_NCCL, ROW_COLLECTIVE, OPERATION_ALL_GATHER, 0, 2, 3, NONE, 4, 5, NONE, NONE, NONE, ROW_ACTION_NONE},
 	{"ncclReduceScatter", ROW_LIBRARY_NCCL, ROW_COLLECTIVE, OPERATION_REDUCE_SCATTER, 0, 2, 3, NONE, 5, 6, NONE, NONE, NONE, ROW_ACTION_NONE},
@@ -113,9 +114,10 @@ const struct collective_row collective_rows[] = {
 	{"ncclScatter", ROW_LIBRARY_NCCL, ROW_COLLECTIVE, OPERATION_SCATTER, 0, 2, 3, 4, 5, 6, NONE, NONE, NONE, ROW_ACTION_NONE},
 	{"ncclSend", ROW_LIBRARY_NCCL, ROW_COMM_CALL, OPERATION_UNKNOWN, 1, NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE, ROW_ACTION_NONE},
 	{"ncclRecv", ROW_LIBRARY_NCCL, ROW_COMM_CALL, OPERATION_UNKNOWN, 1, NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE, ROW_ACTION_NONE},
+	{"ncclGroupEnd", ROW_LIBRARY_NCCL, ROW_COMM_CALL, OPERATION_UNKNOWN, 1, NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE, ROW_ACTION_NONE},
 	{"ncclCommInitRank", ROW_LIBRARY_NCCL, ROW_COMMUNICATOR, OPERATION_COMMUNICATOR_CREATE, 1, 1, NONE, NONE, NONE, NONE, 0, NONE, 2, ROW_ACTION_CREATE_UNIQUE_ID},
 	{"ncclCommInitRankConfig", ROW_LIBRARY_NCCL, ROW_COMMUNICATOR, OPERATION_COMMUNICATOR_CREATE, 1, 1, NONE, NONE, NONE, NONE, 0, NONE, 2, ROW_ACTION_CREATE_UNIQUE_ID},
-	{"ncclCommInitRankScalable", ROW_LIBRARY_NCCL, ROW_COMMUNICATOR, OPERATION_COMMUNICATOR_CREATE, 1, 1, NONE, NONE, NONE, NONE, 0, NONE, 2, ROW_ACTION_CREATE_GROUP},
+	{"ncclCommInitRankScalable", ROW_LIBRARY_NCCL, ROW_COMMUNICATOR, OPERATION_COMMUNICATOR_CREATE, 1, 1, NONE, NONE, NONE, NONE, 0, 4, 2, ROW_ACTION_CREATE_UNIQUE_ID},
 	{"ncclCommInitAll", ROW_LIBRARY_NCCL, ROW_COMMUNICATOR, OPERATION_COMMUNICATOR_CREATE, 1, 1, NONE, NONE, NONE, NONE, 0, NONE, NONE, ROW_ACTION_CREATE_ALL},
 	{"ncclCommSplit", ROW_LIBRARY_NCCL, ROW_COMMUNICATOR, OPERATION_COMMUNICATOR_CREATE, 1, NONE, NONE, NONE, 0, NONE, 3, 1, 2, ROW_ACTION_SPLIT},
 	{"ncclCommShrink", ROW_LIBRARY_NCCL, ROW_COMMUNICATOR, OPERATION_COMMUNICATOR_CREATE, 1, NONE, NONE, NONE, 0, NONE, 3, NONE, NONE, ROW_ACTION_DUPLICATE},
@@ -127,6 +129,7 @@ const struct collective_row collective_rows[] = {
 	{"slowrank_step_begin", ROW_LIBRARY_MARKER, ROW_MARKER, OPERATION_UNKNOWN, 0, 0, NONE, NONE, NONE, NONE, NONE, NONE, NONE, ROW_ACTION_MARK_BEGIN},
 	{"slowrank_step_end", ROW_LIBRARY_MARKER, ROW_MARKER, OPERATION_UNKNOWN, 0, 0, NONE, NONE, NONE, NONE, NONE, NONE, NONE, ROW_ACTION_MARK_END},
 	{"nvtxRangePushA", ROW_LIBRARY_NVTX, ROW_MARKER, OPERATION_UNKNOWN, 0, NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE, ROW_ACTION_NVTX_PUSH},
+	{"nvtxRangePop", ROW_LIBRARY_NVTX, ROW_MARKER, OPERATION_UNKNOWN, 0, NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE, ROW_ACTION_NVTX_POP},
 };
 /* clang-format on */
 const size_t collective_row_count = sizeof(collective_rows) / sizeof(collective_rows[0]);

@@ -43,7 +43,9 @@ struct collective_row {
 
 enum row_action {
 	ROW_ACTION_NONE = 0,
-	ROW_ACTION_CREATE_UNIQUE_ID = 1, /* ncclCommInitRank: unique id by value on the stack */
+	/* ncclCommInitRank: unique id by value on the stack, or, where color has a position, at the
+	 * address in that argument; count is the number of ranks, key the own rank */
+	ROW_ACTION_CREATE_UNIQUE_ID = 1,
 	ROW_ACTION_CREATE_ALL = 2,	 /* ncclCommInitAll */
 	ROW_ACTION_SPLIT = 3,		 /* colour and key */
 	ROW_ACTION_DUPLICATE = 4,	 /* MPI_Comm_dup and kin: every member, no colour */

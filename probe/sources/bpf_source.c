@@ -24,6 +24,7 @@
 enum {
 	RING_BYTES_DEFAULT = 8 << 20, /* 8 ranks x 64 collectives x 50 steps/s x 280 B = 7 MB/s */
 	FILES_MAX = 256,
+	DELIVERED_MAX = 100000,
 	PROCESSOR_COUNT_MAX = 4096,
 	OFF_CPU_EVENT_NS = 500000,
 	/* A timed minor fault costs two programs; every 8th is enough for a sum over a segment. */
@@ -50,6 +51,7 @@ struct bpf_source {
 	bool sched, faults, wanted_collectives, wanted_sched, wanted_faults;
 	char why_sched[WIRE_DETAIL_LENGTH_MAX + 1], why_faults[WIRE_DETAIL_LENGTH_MAX + 1];
 	uint32_t next_incarnation;
+	int delivered; /* records, by the poll that runs */
 	uint64_t malformed;
 	void (*on_event)(void *context, const struct event_header *event);
 	void *context;
@@ -242,7 +244,7 @@ static int on_record(void *context, void *data, size_t length)
 		return 0;
 	}
 	source->on_event(source->context, header);
-	return 0;
+	return ++source->delivered < DELIVERED_MAX ? 0 : -ECANCELED;
 }
 
 /* Loads all that the kernel takes: with fewer programs, and without uprobe_multi, if need be. */
@@ -376,10 +378,23 @@ static int attach_file(struct bpf_source *source, struct attached_file *file)
 	return error;
 }
 
+/*
+ * MPICH and its relatives have ints for handles; Open MPI has addresses of its objects. Only in
+ * the ABI of the former MPI_UNWEIGHTED is an object (seen: 4.0.2).
+ */
+static bool has_int_handles(const char *path)
+{
+	uint64_t address;
+	bool position_independent;
+
+	return symbols_find_object(path, "MPI_UNWEIGHTED", &address, &position_independent) == 0;
+}
+
 /* Finds the places of a file's rows; rows that would cost too much are refused. */
 static int find_places(struct attached_file *file, const char *name)
 {
 	struct symbol_offset *offsets = calloc(collective_row_count, sizeof(*offsets));
+	uint64_t mpi_flags = has_int_handles(file->path) ? RANK_COOKIE_INT_HANDLES : 0;
 	int error = -ENOMEM;
 
 	file->places = calloc(collective_row_count, sizeof(*file->places));
@@ -405,7 +420,8 @@ static int find_places(struct attached_file *file, const char *name)
 				collective_rows[row].symbol, name);
 			continue;
 		}
-		struct uprobe_place place = {offset, row};
+		struct uprobe_place place = {offset,
+			collective_rows[row].library == ROW_LIBRARY_MPI ? row | mpi_flags : row};
 		file->places[file->place_count++] = place;
 		if (collective_rows[row].blocking)
 			file->returns[file->return_count++] = place;
@@ -455,9 +471,13 @@ int bpf_source_attach_library(
 int bpf_source_poll(struct bpf_source *source,
 	void (*on_event)(void *context, const struct event_header *event), void *context)
 {
+	int result;
+
 	source->on_event = on_event;
 	source->context = context;
-	return ring_buffer__consume(source->ring);
+	source->delivered = 0;
+	result = ring_buffer__consume(source->ring);
+	return result < 0 && result != -ECANCELED ? result : source->delivered;
 }
 
 int bpf_source_fd(const struct bpf_source *source)

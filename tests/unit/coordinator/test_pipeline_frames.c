@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Frames as they come from the wire: encoded, doubled, out of order, broken; and the report. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "probe/wire/encode.h"
+#include "tests/unit/coordinator/job_simulator.h"
+
+static struct sim sim;
+static struct verdict seen[SIM_VERDICTS_MAX];
+static size_t seen_count;
+
+static struct pipeline *new_pipeline(void)
+{
+	struct pipeline_options options = {sim_on_verdict, &sim};
+	struct pipeline *pipeline;
+
+	assert_int_equal(pipeline_create(&options, &pipeline), 0);
+	return pipeline;
+}
+
+static void simulate(void)
+{
+	struct sim_options options = sim_defaults(4, 9);
+
+	options.fault_count = 1;
+	options.faults[0] = (struct sim_fault){SIM_CONTENTION, 2, 150, 250, 0.5};
+	options.jitter = 0.02;
+	sim_simulate(&sim, &options);
+}
+
+enum { TWICE = 1, SWAPPED = 2 };
+
+static int push(struct pipeline *pipeline, const struct wire_buffer *frame, double time)
+{
+	struct message_reply reply;
+
+	return pipeline_push(
+		pipeline, frame->bytes, frame->length, (struct job_ns){(int64_t)time}, &reply);
+}
+
+/* Encodes every batch and pushes the bytes, some of them twice or in another order. */
+static void push_all(struct pipeline *pipeline, int how)
+{
+	struct sim_feed feed = {0};
+	struct wire_buffer held = {0};
+	double held_time = 0;
+
+	for (double until = 250 * SIM_MS;; until += 250 * SIM_MS) {
+		bool final = until > sim.end;
+
+		for (unsigned r = 0; r < 4; r++) {
+			struct message_batch *batch = sim_batch(&sim, &feed, r, r, r, until, final);
+			struct wire_buffer frame = {0};
+			double time = until + 1e9 + 5e5;
+
+			/* entries stay in the simulator's hands here: it frees them */
+			assert_int_equal(wire_encode_batch(batch, &frame), 0);
+			batch->step_count = 0;
+			sim_release(batch);
+			if ((how & SWAPPED) && r == 1 && !final) {
+				held = frame; /* rank 1's batch comes after the next rank's */
+				held_time = time;
+				continue;
+			}
+			assert_int_equal(push(pipeline, &frame, time), PIPELINE_ACCEPTED);
+			if (how & TWICE)
+				assert_int_equal(push(pipeline, &frame, time), PIPELINE_DUPLICATE);
+			wire_buffer_fini(&frame);
+			if (held.bytes) {
+				assert_int_equal(
+					push(pipeline, &held, held_time), PIPELINE_ACCEPTED);
+				wire_buffer_fini(&held);
+				held = (struct wire_buffer){0};
+			}
+		}
+		if (final)
+			break;
+	}
+}
+
+static void run(int how)
+{
+	struct pipeline *pipeline = new_pipeline();
+	const struct report_model *model;
+
+	simulate();
+	assert_false(pipeline_complete(pipeline));
+	push_all(pipeline, how);
+	assert_true(pipeline_complete(pipeline));
+	assert_int_equal(pipeline_finish(pipeline), 0);
+	model = pipeline_report(pipeline);
+	seen_count = model->verdict_count;
+	memcpy(seen, model->verdicts, seen_count * sizeof(*seen));
+	assert_int_equal(model->rank_count, 4);
+	assert_int_equal(model->world_size, 4);
+	assert_int_equal(model->node_count, 1);
+	assert_string_equal(model->job_id, "sim");
+	assert_string_equal(model->ranks[3].host, "node0");
+	assert_int_equal(model->ranks[3].pid, 1003);
+	assert_int_equal(model->source_count, 4);
+	assert_int_equal(model->sources[0].probe_count, 4);
+	assert_int_equal(model->sources[0].on_count, 4);
+	assert_int_equal(model->frames_refused, 0);
+	pipeline_destroy(pipeline);
+	sim_free(&sim, false);
+}
+
+static void encoded_frames_give_the_verdict(void **state)
+{
+	(void)state;
+	run(0);
+	assert_int_equal(seen_count, 1);
+	assert_int_equal(seen[0].ranks[0], 2);
+	assert_int_equal(seen[0].cause, CAUSE_CPU_CONTENTION);
+}
+
+static void doubles_and_order_change_nothing(void **state)
+{
+	struct verdict first[4];
+
+	(void)state;
+	run(0);
+	assert_int_equal(seen_count, 1);
+	memcpy(first, seen, sizeof(first[0]));
+	run(TWICE);
+	assert_int_equal(seen_count, 1);
+	assert_memory_equal(first, seen, sizeof(first[0]));
+	run(SWAPPED);
+	assert_int_equal(seen_count, 1);
+	assert_memory_equal(first, seen, sizeof(first[0]));
+}
+
+static void garbage_is_refused_with_a_reason(void **state)
+{
+	struct pipeline *pipeline = new_pipeline();
+	struct message_reply reply;
+	unsigned char bytes[64];
+
+	(void)state;
+	memset(bytes, 0xc1, sizeof(bytes));
+	assert_int_equal(pipeline_push(pipeline, bytes, sizeof(bytes), (struct job_ns){5}, &reply),
+		PIPELINE_REFUSED);
+	assert_int_equal(reply.accepted, 0);
+	assert_true(reply.why[0] != '\0');
+	assert_int_equal(
+		pipeline_push(pipeline, bytes, 0, (struct job_ns){6}, &reply), PIPELINE_REFUSED);
+	assert_int_equal(pipeline_finish(pipeline), 0);
+	assert_int_equal(pipeline_report(pipeline)->frames_refused, 2);
+	assert_int_equal(pipeline_report(pipeline)->verdict_count, 0);
+	pipeline_destroy(pipeline);
+}
+
+static void release_counted(struct message_batch *batch)
+{
+	free(batch->steps[0].parts);
+	free(batch->steps);
+	free(batch);
+}
+
+/* Times that would overflow are dropped, counted, and hurt nothing. */
+static void impossible_times_are_counted(void **state)
+{
+	struct pipeline *pipeline = new_pipeline();
+	struct message_batch *batch = calloc(1, sizeof(*batch));
+	struct message_reply reply;
+
+	(void)state;
+	batch->probe_id = 1;
+	batch->step_count = 1;
+	batch->steps = calloc(1, sizeof(*batch->steps));
+	batch->steps[0].part_count = 1;
+	batch->steps[0].parts = calloc(1, sizeof(struct collective_part));
+	batch->steps[0].parts[0].departure.value = INT64_MAX;
+	batch->steps[0].end.value = INT64_MAX;
+	assert_int_equal(
+		pipeline_push_batch(pipeline, batch, release_counted, (struct job_ns){5}, &reply),
+		PIPELINE_ACCEPTED);
+	assert_int_equal(pipeline_finish(pipeline), 0);
+	assert_int_equal(pipeline_report(pipeline)->totals.steps_incomplete, 1);
+	assert_int_equal(pipeline_report(pipeline)->totals.steps, 0);
+	pipeline_destroy(pipeline);
+}
+
+/* A job seen by enqueue times only has steps and no verdicts, and says so. */
+static void enqueue_only_is_not_judged(void **state)
+{
+	struct pipeline *pipeline = new_pipeline();
+	struct sim_feed feed = {0};
+	struct message_reply reply;
+
+	(void)state;
+	simulate();
+	for (unsigned r = 0; r < 4; r++) {
+		for (size_t e = 0; e < sim.rank[r].entry_count; e++) {
+			for (size_t p = 0; p < sim.rank[r].entries[e].part_count; p++) {
+				struct collective_part *part = &sim.rank[r].entries[e].parts[p];
+
+				part->flags |= PART_ENQUEUE_ONLY;
+				part->departure = part->arrival;
+			}
+		}
+	}
+	assert_int_equal(
+		pipeline_push_batch(pipeline, sim_batch(&sim, &feed, 0, 0, 3, sim.end + 1e9, true),
+			sim_release, (struct job_ns){5}, &reply),
+		PIPELINE_ACCEPTED);
+	assert_int_equal(pipeline_finish(pipeline), 0);
+	assert_int_equal(pipeline_report(pipeline)->enqueue_only, 1);
+	assert_int_equal(pipeline_report(pipeline)->verdict_count, 0);
+	assert_int_equal(pipeline_report(pipeline)->totals.steps, sim.options.steps);
+	pipeline_destroy(pipeline);
+	sim_free(&sim, true);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(encoded_frames_give_the_verdict),
+		cmocka_unit_test(doubles_and_order_change_nothing),
+		cmocka_unit_test(garbage_is_refused_with_a_reason),
+		cmocka_unit_test(impossible_times_are_counted),
+		cmocka_unit_test(enqueue_only_is_not_judged),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

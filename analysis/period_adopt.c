@@ -45,6 +45,23 @@ static uint64_t confirming_first(uint64_t period)
 		smaller(FIRST_TOKENS_MAX, FIRST_TOKENS_WEIGHT / period));
 }
 
+/* Do the last tokens call what the cycle calls, whatever their order and length? */
+static bool shares_structure(const struct period_detector *detector)
+{
+	const struct period_stream *stream = &detector->structure;
+
+	for (uint64_t i = 1; i <= SHARED_TOKENS; i++) {
+		uint32_t token = period_stream_token(stream, stream->count - i);
+		bool found = false;
+
+		for (uint64_t j = 0; j < detector->cycle.period && !found; j++)
+			found = period_cycle_token(&detector->cycle, j, false) == token;
+		if (!found)
+			return false;
+	}
+	return true;
+}
+
 /* Tokens that must have repeated before a cycle is tried. */
 static uint64_t needed(const struct period_detector *detector, uint64_t period)
 {
@@ -59,7 +76,8 @@ static uint64_t needed(const struct period_detector *detector, uint64_t period)
 				larger(8 * known, smaller(confirming_first(period),
 							  detector->cycles_followed * known))));
 	if (period < known / 2)
-		return larger(4 * period, 2 * TRY_TOKENS_MIN);
+		return larger(4 * period,
+			shares_structure(detector) ? 2 * TRY_TOKENS_MIN : TRY_TOKENS_MIN);
 	return larger(2 * period, smaller(confirming_first(period), AGAIN_TOKENS_MIN));
 }
 
@@ -174,23 +192,6 @@ static bool is_set_aside(const struct period_detector *detector, uint64_t identi
 	return false;
 }
 
-/* Do the last tokens call what the cycle calls, whatever their order and length? */
-static bool shares_structure(const struct period_detector *detector)
-{
-	const struct period_stream *stream = &detector->structure;
-
-	for (uint64_t i = 1; i <= SHARED_TOKENS; i++) {
-		uint32_t token = period_stream_token(stream, stream->count - i);
-		bool found = false;
-
-		for (uint64_t j = 0; j < detector->cycle.period && !found; j++)
-			found = period_cycle_token(&detector->cycle, j, false) == token;
-		if (!found)
-			return false;
-	}
-	return true;
-}
-
 /* Cuts the undecided tokens before the cycle settled: it may have been there, interrupted. */
 static void cut_before(struct period_detector *detector, uint64_t end)
 {
@@ -279,7 +280,7 @@ static bool lengths_are_noise(const struct period_detector *detector, uint64_t m
 
 		if (detector->state == PERIOD_FOLLOWING || strayed < POOR_TRY_TOKENS)
 			return false;
-		if (detector->confirmed &&
+		if ((detector->confirmed || shares_structure(detector)) &&
 			(strayed < POOR_AGAIN_TOKENS ||
 				strayed < POOR_AGAIN_CYCLES * detector->cycle.period))
 			return false;

@@ -76,7 +76,7 @@ def coordinator(paths):
         check(done.returncode in ((6,) if url.startswith("tcp") else (2, 6)),
               f"{url}: exit {done.returncode}: {done.stderr}")
         check_one_line(done.stderr, url)
-        check(url in done.stderr, f"{url}: it is named: {done.stderr!r}")
+        check("coordinator" in done.stderr, f"{url}: says what is wrong: {done.stderr!r}")
 
 
 CASES = {"records": records, "usage": usage, "coordinator": coordinator}

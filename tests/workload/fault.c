@@ -21,6 +21,8 @@ struct own_fault {
 	int64_t begin_realtime_ns;
 	double step_ms_before;
 	uint64_t begin_step;
+	double own_ms_before;
+	int64_t begin_own_ns;
 };
 
 struct fault_control {
@@ -30,6 +32,7 @@ struct fault_control {
 	uint64_t step;
 	int64_t loop_start_ns;
 	int64_t loop_start_cpu_ns;
+	int64_t own_ns; /* so far, outside of collectives */
 	size_t fault_count;
 	struct own_fault faults[FAULT_PLAN_CAPACITY];
 };
@@ -105,6 +108,9 @@ static void begin_fault(struct fault_control *control, struct own_fault *own)
 	own->active = true;
 	own->begin_step = control->step;
 	own->step_ms_before = environment.step_length_ms;
+	own->begin_own_ns = control->own_ns;
+	if (control->step > 0)
+		own->own_ms_before = (double)control->own_ns / 1e6 / (double)control->step;
 	if (!result && own->means && own->means->begin)
 		result = own->means->begin(own->state, &environment);
 	own->applied = result == 0;
@@ -125,11 +131,14 @@ static void end_fault(struct fault_control *control, struct own_fault *own)
 		"\"first_step\": %" PRIu64 ", \"last_step\": %" PRIu64
 		", \"size_percent\": %.1f, \"begin_monotonic_ns\": %" PRId64
 		", \"begin_realtime_ns\": %" PRId64 ", \"end_monotonic_ns\": %" PRId64
-		", \"step_ms_before\": %.3f, \"step_ms_during\": %.3f}",
+		", \"step_ms_before\": %.3f, \"step_ms_during\": %.3f, \"own_ms_before\": %.3f"
+		", \"own_ms_during\": %.3f}",
 		control->rank, fault_kind_name(own->fault->kind), own->applied ? "true" : "false",
 		own->begin_step, control->step > 0 ? control->step - 1 : 0,
 		own->fault->size_percent, own->begin_monotonic_ns, own->begin_realtime_ns, now,
-		own->step_ms_before, (double)(now - own->begin_monotonic_ns) / 1e6 / (double)steps);
+		own->step_ms_before, (double)(now - own->begin_monotonic_ns) / 1e6 / (double)steps,
+		own->own_ms_before,
+		(double)(control->own_ns - own->begin_own_ns) / 1e6 / (double)steps);
 }
 
 /* Another rank's contention: keep off its core while it lasts. */
@@ -186,6 +195,11 @@ int64_t fault_control_segment(struct fault_control *control, double share)
 			own->means->spend(own->state, length_ns);
 	}
 	return device_ns;
+}
+
+void fault_control_account(struct fault_control *control, int64_t own_ns)
+{
+	control->own_ns += own_ns;
 }
 
 bool fault_control_active(const struct fault_control *control)

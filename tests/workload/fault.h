@@ -30,6 +30,9 @@ void fault_control_step(struct fault_control *control, uint64_t step);
  */
 int64_t fault_control_segment(struct fault_control *control, double share);
 
+/* Counts time outside of collectives, for the truth log. */
+void fault_control_account(struct fault_control *control, int64_t own_ns);
+
 /* True while any fault of this rank is on. */
 bool fault_control_active(const struct fault_control *control);
 

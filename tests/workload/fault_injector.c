@@ -38,6 +38,7 @@ struct injector {
 	const char *socket_path;
 	const char *shape_command;
 	int listener;
+	int connection; /* of the command in progress */
 	struct hog hogs[HOGS_MAX];
 };
 
@@ -93,6 +94,8 @@ static int start_hogs(struct injector *injector, const char *name, uint32_t core
 			continue;
 		hog->pid = fork();
 		if (hog->pid == 0) {
+			/* A connection left open here would keep its client waiting. */
+			close(injector->connection);
 			close(injector->listener);
 			run_hog(core, parent);
 		}
@@ -178,6 +181,7 @@ static void serve_one(struct injector *injector)
 
 	if (fd < 0)
 		return;
+	injector->connection = fd;
 	(void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
 	if (recv(fd, command, sizeof(command) - 1, MSG_WAITALL) >= 0) {
 		result = do_command(injector, command);

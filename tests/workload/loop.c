@@ -110,6 +110,7 @@ static int run_item(struct loop *loop, const struct schedule_item *item)
 	between = work_monotonic_ns();
 	result = loop->transport->collective(loop->transport->context, item);
 	loop->own_ns += between - start;
+	fault_control_account(loop->faults, between - start);
 	loop->collective_ns += work_monotonic_ns() - between;
 	loop->collectives++;
 	return result;

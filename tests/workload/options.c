@@ -11,6 +11,7 @@ enum option_code {
 	OPTION_STEPS = 256,
 	OPTION_STEP_MS,
 	OPTION_COMPUTE_MS,
+	OPTION_TURN_MS,
 	OPTION_COLLECTIVES,
 	OPTION_BYTES,
 	OPTION_SCHEDULE,
@@ -31,6 +32,7 @@ static const struct option long_options[] = {
 	{"steps", required_argument, NULL, OPTION_STEPS},
 	{"step-ms", required_argument, NULL, OPTION_STEP_MS},
 	{"compute-ms", required_argument, NULL, OPTION_COMPUTE_MS},
+	{"turn-ms", required_argument, NULL, OPTION_TURN_MS},
 	{"collectives", required_argument, NULL, OPTION_COLLECTIVES},
 	{"bytes", required_argument, NULL, OPTION_BYTES},
 	{"schedule", required_argument, NULL, OPTION_SCHEDULE},
@@ -55,6 +57,7 @@ static void print_help(const char *program)
 	       "  --steps N            true steps (200)\n"
 	       "  --step-ms X          device work of a step: the rank sleeps (20)\n"
 	       "  --compute-ms X       CPU time of a step (0.5)\n"
+	       "  --turn-ms X          device work between two pieces of computing (1)\n"
 	       "  --collectives N      collectives of a step (5)\n"
 	       "  --bytes N            bytes of all buckets of a step (65536)\n"
 	       "  --schedule KIND      ddp, accumulate, eval, changing, nested, irregular\n"
@@ -106,6 +109,9 @@ static bool apply_number(struct workload_options *options, int code, const char 
 		break;
 	case OPTION_COMPUTE_MS:
 		options->compute_ms = number;
+		break;
+	case OPTION_TURN_MS:
+		options->turn_ms = number < 0.01 ? 0.01 : number;
 		break;
 	case OPTION_COLLECTIVES:
 		options->schedule.collectives = (uint32_t)number;
@@ -175,6 +181,7 @@ int workload_options_parse(int argc, char **argv, struct workload_options *optio
 		.schedule = {.step_count = 200, .collectives = 5, .length_bytes = 65536, .seed = 1},
 		.step_ms = 20,
 		.compute_ms = 0.5,
+		.turn_ms = 1,
 		.jitter_percent = 1,
 		.work_directory = "/var/tmp",
 	};

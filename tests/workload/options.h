@@ -13,6 +13,7 @@ struct workload_options {
 	struct schedule_options schedule;
 	double step_ms;	       /* device work of one step: the rank sleeps */
 	double compute_ms;     /* CPU time of one step, on top of step_ms */
+	double turn_ms;	       /* of device work, between two pieces of computing */
 	double jitter_percent; /* standard deviation of the device work, per segment */
 	struct fault_plan plan;
 	const char *truth_path;	    /* NULL = no truth log */

@@ -9,7 +9,10 @@
 #include "tests/workload/loop.h"
 #include "tests/workload/work.h"
 
+enum { TURNS_MAX = 256 }; /* in one segment */
+
 struct mpi_transport {
+	int64_t turn_ns;
 	MPI_Comm world;
 	MPI_Comm group; /* half of the ranks; MPI_COMM_NULL without --split */
 	float *input;
@@ -18,9 +21,15 @@ struct mpi_transport {
 
 static int mpi_work(void *context, int64_t device_ns, int64_t cpu_ns, int64_t extra_ns)
 {
-	(void)context;
-	work_sleep(device_ns);
-	work_spin(cpu_ns + extra_ns);
+	const struct mpi_transport *mpi = context;
+	int64_t turns = device_ns / mpi->turn_ns;
+
+	/* Host and device take turns, layer by layer: the host wakes, computes a little, waits. */
+	turns = turns < 1 ? 1 : turns > TURNS_MAX ? TURNS_MAX : turns;
+	for (int64_t i = 0; i < turns; i++) {
+		work_sleep(device_ns / turns);
+		work_spin((cpu_ns + extra_ns) / turns);
+	}
 	return 0;
 }
 
@@ -67,7 +76,9 @@ static int mpi_finish_pass(void *context)
 
 static int run(const struct workload_options *options)
 {
-	struct mpi_transport mpi = {.world = MPI_COMM_WORLD, .group = MPI_COMM_NULL};
+	struct mpi_transport mpi = {.turn_ns = (int64_t)(options->turn_ms * 1e6),
+		.world = MPI_COMM_WORLD,
+		.group = MPI_COMM_NULL};
 	struct loop_transport transport = {.name = "mpi",
 		.context = &mpi,
 		.work = mpi_work,

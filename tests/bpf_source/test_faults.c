@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Page faults: how many, and what they cost. */
+#include "tests/bpf_source/harness.h"
+
+#include <linux/magic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+enum { PAGE_BYTES = 4096, FILE_PAGES = 512, ANONYMOUS_PAGES = 8192 };
+
+static const struct bpf_source_options options = {
+	.collectives = true, .sched = true, .faults = true};
+
+struct fixture {
+	struct harness harness;
+	struct rank rank;
+};
+
+static struct fixture start(const struct bpf_source_options *chosen)
+{
+	struct fixture fixture;
+
+	harness_start(&fixture.harness, chosen);
+	fixture.rank = rank_start();
+	assert_int_equal(bpf_source_track(fixture.harness.source, (uint32_t)fixture.rank.pid), 0);
+	return fixture;
+}
+
+static void end(struct fixture *fixture)
+{
+	rank_end(&fixture->rank);
+	harness_end(&fixture->harness);
+}
+
+/* What the rank did between its last two collectives. */
+static const struct event_activity *last_segment(struct fixture *fixture)
+{
+	const struct event_collective *event;
+
+	harness_collect(&fixture->harness);
+	event = harness_find(&fixture->harness, EVENT_COLLECTIVE, fixture->rank.pid,
+		harness_count(&fixture->harness, EVENT_COLLECTIVE, fixture->rank.pid) - 1);
+	return &event->before;
+}
+
+/* A file on a disk: page cache that can be dropped. False where there is no such folder. */
+static bool make_file(char path[64])
+{
+	static const char *const folders[] = {"/var/tmp", "/tmp", "."};
+	char page[PAGE_BYTES];
+	struct statfs status;
+
+	for (size_t i = 0; i < sizeof(folders) / sizeof(folders[0]); i++) {
+		if (statfs(folders[i], &status) < 0 || status.f_type == TMPFS_MAGIC ||
+			status.f_type == RAMFS_MAGIC)
+			continue;
+		snprintf(path, 64, "%s/slowrank-faults-XXXXXX", folders[i]);
+		int fd = mkstemp(path);
+		if (fd < 0)
+			continue;
+		memset(page, 7, sizeof(page));
+		for (int k = 0; k < FILE_PAGES; k++)
+			assert_int_equal(write(fd, page, sizeof(page)), sizeof(page));
+		assert_int_equal(fsync(fd), 0);
+		close(fd);
+		return true;
+	}
+	print_message("skipped: no folder on a disk (tmpfs only)\n");
+	return false;
+}
+
+static void major_faults_of_a_shared_mapping(void **state)
+{
+	struct fixture f = start(&options);
+	char path[64];
+
+	(void)state;
+	if (!make_file(path)) {
+		end(&f);
+		skip();
+	}
+	rank_do(&f.rank, "barrier 0");
+	int64_t begin = now_ns();
+	int64_t count = rank_do(&f.rank, "major %d %s", FILE_PAGES, path);
+	int64_t length = now_ns() - begin;
+	rank_do(&f.rank, "barrier 0");
+	unlink(path);
+	assert_true(count > 0);
+	const struct event_activity *seen = last_segment(&f);
+	print_message("%lld major faults in %.1f ms: seen %u, %.1f ms; block I/O %.1f ms\n",
+		(long long)count, (double)length / 1e6, seen->major_faults,
+		(double)seen->major_fault_ns / 1e6, (double)seen->block_io_ns / 1e6);
+	assert_in_range(seen->major_faults, count, count + 4);
+	assert_in_range(seen->major_fault_ns, 1, length);
+	/* They are faults, not reads: the wait for the page is not told as block I/O. */
+	assert_true(seen->major_fault_ns > seen->block_io_ns);
+	assert_in_range(seen->major_fault_ns, length / 20, length);
+	end(&f);
+}
+
+static void reads_are_block_io(void **state)
+{
+	struct fixture f = start(&options);
+	char path[64];
+
+	(void)state;
+	if (!make_file(path)) {
+		end(&f);
+		skip();
+	}
+	rank_do(&f.rank, "barrier 0");
+	int64_t length = rank_do(&f.rank, "read %d %s", FILE_PAGES, path);
+	rank_do(&f.rank, "barrier 0");
+	unlink(path);
+	assert_true(length > 0);
+	const struct event_activity *seen = last_segment(&f);
+	print_message("reads of %.1f ms: block I/O %.1f ms, major faults %.1f ms\n",
+		(double)length / 1e6, (double)seen->block_io_ns / 1e6,
+		(double)seen->major_fault_ns / 1e6);
+	assert_in_range(seen->block_io_ns, length / 20, length + 20000000);
+	assert_true(seen->major_fault_ns < seen->block_io_ns);
+	end(&f);
+}
+
+static void minor_faults(void **state)
+{
+	struct fixture f = start(&options);
+
+	(void)state;
+	for (int round = 0; round < 2; round++) {
+		rank_do(&f.rank, "barrier 0");
+		int64_t length = rank_do(&f.rank, "touch %d", ANONYMOUS_PAGES);
+		rank_do(&f.rank, "barrier 0");
+		const struct event_activity *seen = last_segment(&f);
+		print_message("%d minor faults in %.2f ms: seen %u, %.2f ms\n", ANONYMOUS_PAGES,
+			(double)length / 1e6, seen->minor_faults,
+			(double)seen->minor_fault_ns / 1e6);
+		assert_in_range(seen->minor_faults, ANONYMOUS_PAGES, ANONYMOUS_PAGES * 105 / 100);
+		assert_int_equal(seen->major_faults, 0);
+		/* The loop does nothing else; off the CPU it may have been too. */
+		assert_in_range(seen->minor_fault_ns, ANONYMOUS_PAGES * 50, length * 5 / 4);
+	}
+	end(&f);
+}
+
+/* The first segment begins when tracking begins: what was before is not in it. */
+static void first_segment_of_a_late_start(void **state)
+{
+	struct fixture f;
+
+	(void)state;
+	harness_start(&f.harness, &options);
+	f.rank = rank_start();
+	rank_do(&f.rank, "touch %d", ANONYMOUS_PAGES);
+	assert_int_equal(bpf_source_track(f.harness.source, (uint32_t)f.rank.pid), 0);
+	rank_do(&f.rank, "sleep 1");
+	rank_do(&f.rank, "barrier 0");
+	assert_true(last_segment(&f)->minor_faults < ANONYMOUS_PAGES / 20);
+	/* From here on all are counted, with the first call too. */
+	rank_end(&f.rank);
+	f.rank = rank_start();
+	assert_int_equal(bpf_source_track(f.harness.source, (uint32_t)f.rank.pid), 0);
+	rank_do(&f.rank, "sleep 1");
+	rank_do(&f.rank, "touch %d", ANONYMOUS_PAGES);
+	rank_do(&f.rank, "barrier 0");
+	const struct event_activity *seen = last_segment(&f);
+	assert_in_range(seen->minor_faults, ANONYMOUS_PAGES, ANONYMOUS_PAGES * 105 / 100);
+	assert_true(seen->minor_fault_ns > ANONYMOUS_PAGES * 50);
+	end(&f);
+}
+
+static void counts_without_the_source_of_times(void **state)
+{
+	static const struct bpf_source_options fewer = {.collectives = true, .sched = true};
+	struct fixture f = start(&fewer);
+
+	(void)state;
+	rank_do(&f.rank, "barrier 0");
+	rank_do(&f.rank, "touch %d", ANONYMOUS_PAGES);
+	rank_do(&f.rank, "barrier 0");
+	const struct event_activity *seen = last_segment(&f);
+	assert_in_range(seen->minor_faults, ANONYMOUS_PAGES, ANONYMOUS_PAGES * 105 / 100);
+	assert_int_equal(seen->minor_fault_ns, 0);
+	end(&f);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(major_faults_of_a_shared_mapping),
+		cmocka_unit_test(reads_are_block_io),
+		cmocka_unit_test(minor_faults),
+		cmocka_unit_test(first_segment_of_a_late_start),
+		cmocka_unit_test(counts_without_the_source_of_times),
+	};
+	int skipped = harness_check();
+
+	return skipped ? skipped : cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Off-CPU time against what the kernel itself counts: cgroup quotas and run-queue delays. */
+#include "tests/bpf_source/harness.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static const struct bpf_source_options options = {.collectives = true, .sched = true};
+
+/* enum off_cpu_reason of analysis/step.h */
+enum { PREEMPTED = OFF_CPU_PREEMPTED, THROTTLED = OFF_CPU_THROTTLED };
+
+static bool write_text(const char *folder, const char *file, const char *text)
+{
+	char path[256];
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/%s", folder, file);
+	fd = open(path, O_WRONLY | O_CLOEXEC);
+	if (fd < 0)
+		return false;
+	bool written = write(fd, text, strlen(text)) == (ssize_t)strlen(text);
+	close(fd);
+	return written;
+}
+
+static bool exists(const char *folder, const char *file)
+{
+	char path[256];
+
+	snprintf(path, sizeof(path), "%s/%s", folder, file);
+	return access(path, F_OK) == 0;
+}
+
+/* A cgroup with 8 ms of CPU in each 20 ms. */
+static bool make_cgroup(char folder[128])
+{
+	static const char *const roots[] = {
+		"/sys/fs/cgroup/cpu", "/sys/fs/cgroup/cpu,cpuacct", "/sys/fs/cgroup"};
+
+	for (size_t i = 0; i < sizeof(roots) / sizeof(roots[0]); i++) {
+		if (!exists(roots[i], "cpu.stat") && !exists(roots[i], "cgroup.controllers"))
+			continue;
+		if (exists(roots[i], "cgroup.subtree_control"))
+			write_text(roots[i], "cgroup.subtree_control", "+cpu");
+		snprintf(folder, 128, "%s/slowrank-bpf-test-%d", roots[i], (int)getpid());
+		if (mkdir(folder, 0755) < 0)
+			continue;
+		if (write_text(folder, "cpu.max", "8000 20000") ||
+			(write_text(folder, "cpu.cfs_period_us", "20000") &&
+				write_text(folder, "cpu.cfs_quota_us", "8000")))
+			return true;
+		rmdir(folder);
+	}
+	print_message("skipped: no cgroup folder that takes a CPU quota\n");
+	return false;
+}
+
+static int64_t throttled_ns(const char *folder)
+{
+	char path[256], key[64];
+	long long value;
+	int64_t result = -1;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "%s/cpu.stat", folder);
+	file = fopen(path, "re");
+	assert_non_null(file);
+	while (fscanf(file, "%63s %lld", key, &value) == 2) {
+		if (strcmp(key, "throttled_time") == 0)
+			result = value;
+		if (strcmp(key, "throttled_usec") == 0)
+			result = value * 1000;
+	}
+	fclose(file);
+	return result;
+}
+
+/* The last of the CPUs we may use: interrupts like the first. */
+static int some_cpu(void)
+{
+	cpu_set_t set;
+	int cpu = -1;
+
+	assert_int_equal(sched_getaffinity(0, sizeof(set), &set), 0);
+	for (int i = 0; i < CPU_SETSIZE; i++) {
+		if (CPU_ISSET((size_t)i, &set))
+			cpu = i;
+	}
+	return cpu;
+}
+
+static const struct event_activity *last_segment(struct harness *harness, pid_t pid)
+{
+	harness_collect(harness);
+	const struct event_collective *event = harness_find(
+		harness, EVENT_COLLECTIVE, pid, harness_count(harness, EVENT_COLLECTIVE, pid) - 1);
+	return &event->before;
+}
+
+static void throttled_time_is_the_cgroups(void **state)
+{
+	struct harness harness;
+	struct rank rank;
+	char folder[128], pid[16];
+
+	(void)state;
+	if (!make_cgroup(folder))
+		skip();
+	harness_start(&harness, &options);
+	rank = rank_start();
+	setpriority(PRIO_PROCESS, (id_t)rank.pid, -20); /* others shall not matter */
+	rank_do(&rank, "pin %d", some_cpu());
+	snprintf(pid, sizeof(pid), "%d", (int)rank.pid);
+	assert_true(write_text(folder, "cgroup.procs", pid));
+	assert_int_equal(bpf_source_track(harness.source, (uint32_t)rank.pid), 0);
+	rank_do(&rank, "sleep 25"); /* a fresh period */
+	rank_do(&rank, "barrier 0");
+	int64_t before = throttled_ns(folder);
+	rank_do(&rank, "spin 1500");
+	int64_t expected = throttled_ns(folder) - before;
+	rank_do(&rank, "barrier 0");
+	const struct event_activity *seen = last_segment(&harness, rank.pid);
+	print_message("throttled: cpu.stat %.1f ms, seen %.1f ms; preempted %.1f ms\n",
+		(double)expected / 1e6, (double)seen->throttled_ns / 1e6,
+		(double)seen->preempted_ns / 1e6);
+	uint64_t sum = seen->throttled_ns;
+	const struct event_off_cpu *event = NULL;
+	for (size_t i = 0; (event = harness_find(&harness, EVENT_OFF_CPU, rank.pid, i)); i++) {
+		if (event->reason == THROTTLED)
+			break;
+	}
+	bool named = event != NULL;
+	rank_end(&rank);
+	for (int i = 0; i < 100 && rmdir(folder) < 0; i++)
+		usleep(10000);
+	harness_end(&harness);
+	assert_true(expected > 300000000);
+	assert_in_range(sum, expected * 9 / 10, expected * 11 / 10);
+	assert_true(named);
+}
+
+static pid_t start_hog(int cpu)
+{
+	pid_t hog = fork();
+	cpu_set_t set;
+
+	assert_true(hog >= 0);
+	if (hog)
+		return hog;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	prctl(PR_SET_NAME, "hog-of-the-test");
+	CPU_ZERO(&set);
+	CPU_SET((size_t)cpu, &set);
+	sched_setaffinity(0, sizeof(set), &set);
+	for (;;)
+		now_ns();
+}
+
+static void preempted_by_a_hog(void **state)
+{
+	enum { SPIN_MS = 1000 };
+	struct harness harness;
+	struct rank rank;
+	int cpu = some_cpu();
+	bool named = false;
+
+	(void)state;
+	harness_start(&harness, &options);
+	rank = rank_start();
+	rank_do(&rank, "pin %d", cpu);
+	assert_int_equal(bpf_source_track(harness.source, (uint32_t)rank.pid), 0);
+	rank_do(&rank, "sleep 2");
+	rank_do(&rank, "barrier 0");
+	pid_t hog = start_hog(cpu);
+	int64_t before = run_delay_ns(rank.pid);
+	rank_do(&rank, "spin %d", SPIN_MS);
+	int64_t expected = run_delay_ns(rank.pid) - before;
+	rank_do(&rank, "barrier 0");
+	kill(hog, SIGKILL);
+	waitpid(hog, NULL, 0);
+	const struct event_activity *seen = last_segment(&harness, rank.pid);
+	print_message("run-queue delay %.1f ms, seen %.1f ms\n", (double)expected / 1e6,
+		(double)seen->preempted_ns / 1e6);
+	/* Half with one hog alone; more on a busy machine. */
+	assert_true(seen->preempted_ns > SPIN_MS * 1000000ull * 4 / 10);
+	assert_in_range(seen->preempted_ns, expected * 9 / 10, expected * 11 / 10);
+	size_t count = harness_count(&harness, EVENT_OFF_CPU, rank.pid);
+	for (size_t i = 0; i < count; i++) {
+		const struct event_off_cpu *event =
+			harness_find(&harness, EVENT_OFF_CPU, rank.pid, i);
+
+		assert_true(event->start_ns < event->end_ns);
+		print_message("%u: %.2f ms by %u %s\n", event->reason,
+			(double)(event->end_ns - event->start_ns) / 1e6, event->other_pid,
+			event->other_name);
+		if (event->other_pid == (uint32_t)hog && event->reason == PREEMPTED)
+			named |= strcmp((const char *)event->other_name, "hog-of-the-test") == 0;
+	}
+	rank_end(&rank);
+	harness_end(&harness);
+	assert_true(named);
+}
+
+/*
+ * Short intervals are many: they must not use up the places of the long one that explains a
+ * slow step. The rank yields to a hog time and again, then is stopped by it for long.
+ */
+static void a_long_interval_finds_a_place(void **state)
+{
+	static const struct bpf_source_options sensitive = {
+		.collectives = true, .sched = true, .off_cpu_event_ns = 1000};
+	struct sched_param realtime = {.sched_priority = 10};
+	struct harness harness;
+	struct rank rank;
+	int cpu = some_cpu();
+	uint64_t longest = 0;
+
+	(void)state;
+	harness_start(&harness, &sensitive);
+	rank = rank_start();
+	rank_do(&rank, "pin %d", cpu);
+	assert_int_equal(bpf_source_track(harness.source, (uint32_t)rank.pid), 0);
+	rank_do(&rank, "barrier 0");
+	rank_order(&rank, "spin 800");
+	/* A task of the real-time class takes the CPU 100 times for some 0.1 ms, then for 150 ms. */
+	pid_t hog = fork();
+	assert_true(hog >= 0);
+	if (hog == 0) {
+		cpu_set_t set;
+
+		CPU_ZERO(&set);
+		CPU_SET((size_t)cpu, &set);
+		sched_setaffinity(0, sizeof(set), &set);
+		if (sched_setscheduler(0, SCHED_FIFO, &realtime) < 0)
+			_exit(1);
+		for (int i = 0; i < 101; i++) {
+			int64_t stop = now_ns() + (i < 100 ? 100000 : 150000000);
+
+			while (now_ns() < stop)
+				;
+			usleep(1000);
+		}
+		_exit(0);
+	}
+	int status;
+	waitpid(hog, &status, 0);
+	rank_answer(&rank);
+	harness_collect(&harness);
+	size_t count = harness_count(&harness, EVENT_OFF_CPU, rank.pid);
+	for (size_t i = 0; i < count; i++) {
+		const struct event_off_cpu *event =
+			harness_find(&harness, EVENT_OFF_CPU, rank.pid, i);
+
+		if (event->end_ns - event->start_ns > longest)
+			longest = event->end_ns - event->start_ns;
+	}
+	rank_end(&rank);
+	harness_end(&harness);
+	if (WEXITSTATUS(status) == 1) {
+		print_message("skipped: no real-time class in this cgroup\n");
+		skip();
+	}
+	assert_true(longest > 100000000);
+	assert_in_range(count, 10, 130); /* 64 a second */
+}
+
+static void sleep_is_sleep(void **state)
+{
+	struct harness harness;
+	struct rank rank;
+
+	(void)state;
+	harness_start(&harness, &options);
+	rank = rank_start();
+	assert_int_equal(bpf_source_track(harness.source, (uint32_t)rank.pid), 0);
+	rank_do(&rank, "barrier 0");
+	rank_do(&rank, "sleep 120");
+	rank_do(&rank, "barrier 0");
+	const struct event_activity *seen = last_segment(&harness, rank.pid);
+	assert_in_range(seen->asleep_ns, 119000000, 200000000);
+	assert_int_equal(seen->throttled_ns, 0);
+	assert_int_equal(seen->block_io_ns, 0);
+	rank_end(&rank);
+	harness_end(&harness);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(throttled_time_is_the_cgroups),
+		cmocka_unit_test(preempted_by_a_hog),
+		cmocka_unit_test(a_long_interval_finds_a_place),
+		cmocka_unit_test(sleep_is_sleep),
+	};
+	int skipped = harness_check();
+
+	return skipped ? skipped : cmocka_run_group_tests(tests, NULL, NULL);
+}

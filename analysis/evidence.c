@@ -76,6 +76,42 @@ bool evidence_rate(const struct evidence *evidence, unsigned metric, int64_t fro
 	return true;
 }
 
+static bool contains(const uint32_t *pids, size_t count, uint32_t pid)
+{
+	size_t low = 0, high = count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (pids[middle] == pid)
+			return true;
+		if (pids[middle] < pid)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return false;
+}
+
+double evidence_rivals_among(const struct evidence *evidence, int64_t from_ns, int64_t until_ns,
+	const uint32_t *pids, size_t pid_count)
+{
+	int64_t all_ns = 0, among_ns = 0;
+
+	for (uint64_t i = 0; evidence && i < evidence->interval_count && i < EVIDENCE_INTERVALS;
+		i++) {
+		const struct evidence_interval *one = &evidence->intervals[i];
+
+		if (one->reason != OFF_CPU_PREEMPTED || one->end_ns <= from_ns ||
+			one->end_ns > until_ns)
+			continue;
+		all_ns += one->end_ns - one->start_ns;
+		if (contains(pids, pid_count, one->other_pid))
+			among_ns += one->end_ns - one->start_ns;
+	}
+	return all_ns > 0 ? (double)among_ns / (double)all_ns : 0;
+}
+
 bool evidence_worst_rival(const struct evidence *evidence, int64_t from_ns, int64_t until_ns,
 	struct evidence_rival *rival)
 {

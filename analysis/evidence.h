@@ -53,6 +53,14 @@ struct evidence_rival {
 	uint32_t pid;
 	double share; /* of the preempted time that long intervals show */
 };
+
+/*
+ * The share of preempted time, by the long intervals between two times, in which one of the
+ * given processes ran instead; pids ascend. 0 when there are no such intervals.
+ */
+double evidence_rivals_among(const struct evidence *evidence, int64_t from_ns, int64_t until_ns,
+	const uint32_t *pids, size_t pid_count);
+
 bool evidence_worst_rival(const struct evidence *evidence, int64_t from_ns, int64_t until_ns,
 	struct evidence_rival *rival);
 

@@ -40,6 +40,7 @@ void judge_destroy(struct judge *judge)
 	free(judge->ranks);
 	free(judge->scratch);
 	free(judge->verdicts);
+	free(judge->pids);
 	free(judge);
 }
 
@@ -74,6 +75,32 @@ int judge_measurable(struct judge *judge, uint32_t rank, uint32_t evidence_mask)
 	if (error == 0)
 		state->evidence_mask = evidence_mask;
 	return error;
+}
+
+int judge_process(struct judge *judge, uint32_t pid)
+{
+	size_t at = judge->pid_count;
+
+	while (at > 0 && judge->pids[at - 1] > pid)
+		at--;
+	if (at > 0 && judge->pids[at - 1] == pid)
+		return 0;
+	if (judge->pid_count == STEP_RANK_COUNT_MAX)
+		return 0; /* restarted over and over: enough are known */
+	if (judge->pid_count == judge->pid_capacity) {
+		size_t capacity = judge->pid_capacity ? judge->pid_capacity * 2 : 16;
+		uint32_t *grown = realloc(judge->pids, capacity * sizeof(*grown));
+
+		if (!grown)
+			return -ENOMEM;
+		judge->pids = grown;
+		judge->pid_capacity = capacity;
+	}
+	memmove(&judge->pids[at + 1], &judge->pids[at],
+		(judge->pid_count - at) * sizeof(*judge->pids));
+	judge->pids[at] = pid;
+	judge->pid_count++;
+	return 0;
 }
 
 void judge_missing(struct judge *judge, enum evidence_source source, const char *why)

@@ -149,6 +149,29 @@ static bool hit_more_than_peers(const struct judge *judge, uint32_t rank, double
 		       ((double)peer_hits + 0.5) / ((double)peer_tries + 1)) >= HIT_SURPRISE;
 }
 
+/*
+ * How much evidence a change needs to be told. Without a period, uneven work is what many
+ * programs do, and sleeping without a known reason is often the program's own. Ranks that share
+ * cores preempt each other, unevenly for a while.
+ */
+static double evidence_needed(const struct judge *judge, const struct rank_state *state,
+	const struct classification *class, double level)
+{
+	bool irregular = judge->block.irregular * 2 > judge->block.steps;
+	int64_t until_ns = judge->block.start_ns + judge->block.time_ns;
+
+	if (class->cause == CAUSE_CPU_CONTENTION) {
+		if (evidence_rivals_among(state->evidence, until_ns - state->run.time_ns, until_ns,
+			    judge->pids, judge->pid_count) <= 0.5)
+			return 1.4 * CHANGE_THRESHOLD;
+		return level < OWN_RIVALS_SHARE_MIN ? INFINITY : 4 * CHANGE_THRESHOLD;
+	}
+	if ((irregular && class->verdict_class == VERDICT_COMPUTE_SLOW) ||
+		(class->verdict_class == VERDICT_HOST_SLOW && class->cause == CAUSE_UNKNOWN))
+		return 2 * CHANGE_THRESHOLD;
+	return CHANGE_THRESHOLD;
+}
+
 /* A change is told when it is large enough to matter and really makes the step longer. */
 bool judge_worth_telling(const struct judge *judge, uint32_t rank)
 {
@@ -156,18 +179,11 @@ bool judge_worth_telling(const struct judge *judge, uint32_t rank)
 	double level = state->run_level / (double)state->run_blocks;
 	double delay_per_step = (double)state->run.delay_ns / (double)state->run.steps;
 	struct classification class = classify_excess(&state->run);
-	bool irregular = judge->block.irregular * 2 > judge->block.steps;
 
 	if (judge->blocks < WARM_UP_BLOCKS || state->run_blocks < 3 || level < DELAY_SHARE_MIN ||
 		delay_per_step < DELAY_PER_STEP_MIN_NS || class.verdict_class == VERDICT_UNKNOWN)
 		return false;
-	/*
-	 * Without a period, uneven work is what many programs do; and sleeping without a known
-	 * reason is often the program's own: ask for twice the evidence.
-	 */
-	if (state->change.evidence < 2 * CHANGE_THRESHOLD &&
-		((irregular && class.verdict_class == VERDICT_COMPUTE_SLOW) ||
-			(class.verdict_class == VERDICT_HOST_SLOW && class.cause == CAUSE_UNKNOWN)))
+	if (state->change.evidence < evidence_needed(judge, state, &class, level))
 		return false;
 	if (!hit_more_than_peers(judge, rank, level))
 		return false;

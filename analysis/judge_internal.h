@@ -31,6 +31,8 @@ enum {
 #define DELAY_SHARE_MIN 0.04
 #define COMM_SHARE_MIN 0.06
 #define DELAY_PER_STEP_MIN_NS 50000
+/* Ranks that share cores take them from each other; only more than this is told. */
+#define OWN_RIVALS_SHARE_MIN 0.15
 /* -ln of the probability that a healthy rank is hit in so many steps of a run. */
 #define HIT_SURPRISE 14.0
 
@@ -120,6 +122,8 @@ struct judge {
 	uint64_t next_step;
 	double clock_error_us;
 	bool several_hosts;
+	uint32_t *pids; /* of the job's ranks, ascending */
+	size_t pid_count, pid_capacity;
 	size_t track_count;
 	struct track tracks[TRACKS_MAX];
 	struct verdict *verdicts;

@@ -88,8 +88,11 @@ static int take_ranks(struct pipeline *pipeline, const struct message_batch *bat
 {
 	int error = 0;
 
-	for (size_t i = 0; i < batch->rank_count && error == 0; i++)
+	for (size_t i = 0; i < batch->rank_count && error == 0; i++) {
 		error = rank_table_announce(&pipeline->ranks, &batch->ranks[i], host);
+		if (error == 0)
+			error = judge_process(pipeline->judge, batch->ranks[i].pid);
+	}
 	for (size_t i = 0; i < batch->communicator_count && error == 0; i++) {
 		const struct message_communicator *message = &batch->communicators[i];
 

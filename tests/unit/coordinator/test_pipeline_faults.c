@@ -101,7 +101,7 @@ static void throttle(void **state)
 static void contention(void **state)
 {
 	(void)state;
-	check_all(SIM_CONTENTION, VERDICT_HOST_SLOW, CAUSE_CPU_CONTENTION, 0.1, 1);
+	check_all(SIM_CONTENTION, VERDICT_HOST_SLOW, CAUSE_CPU_CONTENTION, 0.1, 1.2);
 }
 
 static void major_faults(void **state)

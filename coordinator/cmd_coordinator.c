@@ -164,6 +164,7 @@ static int start(struct coordinator *coordinator)
 	char why[WIRE_DETAIL_LENGTH_MAX + 1];
 	int error;
 
+	atomic_store(&coordinator->last_request_ns, clock_ns(CLOCK_MONOTONIC));
 	if (catch_signals(coordinator))
 		return tell("the kernel gives no more file descriptors");
 	if (options->parent) {
@@ -206,6 +207,8 @@ static int time_to_wait_ms(struct coordinator *coordinator, bool parent_gone, in
 {
 	int64_t now_ns = clock_ns(CLOCK_MONOTONIC);
 	struct listener_state state;
+	bool silent =
+		now_ns - atomic_load(&coordinator->last_request_ns) > SILENCE_MS * INT64_C(1000000);
 
 	if (coordinator->options.exit_when_done && atomic_load(&coordinator->complete))
 		return until_ms(atomic_load(&coordinator->last_request_ns) +
@@ -214,7 +217,7 @@ static int time_to_wait_ms(struct coordinator *coordinator, bool parent_gone, in
 	if (!parent_gone)
 		return -1;
 	listener_get_state(coordinator->listener, &state);
-	if (state.peers || !*alone_since)
+	if (!*alone_since || (state.peers && !silent))
 		*alone_since = now_ns;
 	return now_ns - *alone_since >= LAST_PEER_MS * INT64_C(1000000) ? 0 : PEERS_POLL_MS;
 }

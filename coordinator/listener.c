@@ -15,6 +15,7 @@
 enum {
 	CONTEXT_COUNT = 16,	  /* requests that wait here at most */
 	REQUEST_HEAD_BYTES = 256, /* what nng's own headers may add */
+	CLOSE_TIMEOUT_MS = 1000,
 };
 
 struct listener;
@@ -45,6 +46,8 @@ struct listener {
 	pthread_mutex_t mutex;	    /* for all below */
 	pthread_cond_t filled;
 	bool closing;
+	bool socket_closed;
+	pthread_cond_t closed;
 	struct exchange *queue[CONTEXT_COUNT]; /* a ring: each exchange is in it at most once */
 	size_t queue_first, queue_count;
 	struct listener_state state;
@@ -317,6 +320,7 @@ int listener_create(const struct listener_options *options, struct listener **li
 	made->context = options->context;
 	pthread_mutex_init(&made->mutex, NULL);
 	pthread_cond_init(&made->filled, NULL);
+	pthread_cond_init(&made->closed, NULL);
 	error = start(made, options, why);
 	if (error) {
 		if (!why[0])
@@ -327,6 +331,53 @@ int listener_create(const struct listener_options *options, struct listener **li
 	}
 	*listener = made;
 	return 0;
+}
+
+static void *close_socket(void *context)
+{
+	struct listener *listener = context;
+
+	nng_close(listener->socket);
+	pthread_mutex_lock(&listener->mutex);
+	listener->socket_closed = true;
+	pthread_cond_signal(&listener->closed);
+	pthread_mutex_unlock(&listener->mutex);
+	return NULL;
+}
+
+/*
+ * Closes the socket, but waits only so long: in nng 1.5.2 the thread that removes connections can
+ * wait forever when one breaks in the middle of a message (like nng#1636). Returns false then.
+ */
+static bool close_in_time(struct listener *listener)
+{
+	struct timespec deadline;
+	pthread_t thread;
+	bool closed;
+	int error = 0;
+
+	if (pthread_create(&thread, NULL, close_socket, listener))
+		return false;
+	pthread_detach(thread);
+	clock_gettime(CLOCK_REALTIME, &deadline);
+	deadline.tv_sec += CLOSE_TIMEOUT_MS / 1000;
+	pthread_mutex_lock(&listener->mutex);
+	while (!listener->socket_closed && !error)
+		error = pthread_cond_timedwait(&listener->closed, &listener->mutex, &deadline);
+	closed = listener->socket_closed;
+	pthread_mutex_unlock(&listener->mutex);
+	return closed;
+}
+
+static void free_exchange(struct exchange *exchange)
+{
+	if (!exchange->aio)
+		return;
+	if (exchange->request)
+		nng_msg_free(exchange->request);
+	if (nng_aio_get_msg(exchange->aio))
+		nng_msg_free(nng_aio_get_msg(exchange->aio));
+	nng_aio_free(exchange->aio);
 }
 
 void listener_destroy(struct listener *listener)
@@ -340,24 +391,17 @@ void listener_destroy(struct listener *listener)
 	if (listener->consumer_started)
 		pthread_join(listener->consumer, NULL);
 	for (size_t i = 0; i < CONTEXT_COUNT; i++) {
+		if (listener->exchanges[i].aio)
+			nng_aio_stop(listener->exchanges[i].aio); /* waits for its callback */
 		if (listener->exchanges[i].open)
 			nng_ctx_close(listener->exchanges[i].context);
 	}
-	if (listener->socket_open)
-		nng_close(listener->socket);
-	for (size_t i = 0; i < CONTEXT_COUNT; i++) {
-		struct exchange *exchange = &listener->exchanges[i];
-
-		if (!exchange->aio)
-			continue;
-		nng_aio_stop(exchange->aio); /* waits for its callback */
-		if (exchange->request)
-			nng_msg_free(exchange->request);
-		if (nng_aio_get_msg(exchange->aio))
-			nng_msg_free(nng_aio_get_msg(exchange->aio));
-		nng_aio_free(exchange->aio);
-	}
+	for (size_t i = 0; i < CONTEXT_COUNT; i++)
+		free_exchange(&listener->exchanges[i]);
 	wire_buffer_fini(&listener->encoded);
+	if (listener->socket_open && !close_in_time(listener))
+		return; /* nng may still look at it: better a leak than a hang */
+	pthread_cond_destroy(&listener->closed);
 	pthread_cond_destroy(&listener->filled);
 	pthread_mutex_destroy(&listener->mutex);
 	free(listener);

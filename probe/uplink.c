@@ -7,23 +7,24 @@
 #include <time.h>
 
 #include <nng/nng.h>
-#include <nng/protocol/reqrep0/req.h>
 
 #include "probe/spool.h"
 #include "probe/uplink.h"
+#include "probe/uplink_connection.h"
 #include "probe/wire/decode.h"
 #include "probe/wire/encode.h"
 
 enum {
 	SPOOL_BYTES_DEFAULT = 64 * 1024 * 1024,
 	MEMORY_BYTES_DEFAULT = 8 * 1024 * 1024,
-	IPC_PATH_BYTES = 108, /* sun_path of unix(7), with the NUL */
 	REPLIES_MAX = 256,
-	REPLY_BYTES_MAX = 64 * 1024,
-	RECONNECT_MIN_MS = 50,
-	RECONNECT_MAX_MS = 1000,
-	/* nng sends again at once when a connection breaks; this is for a coordinator that hangs. */
-	RESEND_MS = 10000,
+	/*
+	 * nng sends again by itself when a connection breaks, but see uplink_connection.h: so a
+	 * request without an answer for this long gets a new connection.
+	 */
+	ANSWER_TIMEOUT_MS = 10000,
+	CLOSE_TIMEOUT_MS = 1000,
+	OLD_MAX = 8,	/* old connections being closed at a time */
 	RETRY_MS = 200, /* after an error that nng does not repair itself */
 };
 
@@ -39,7 +40,9 @@ struct queued_batch {
  * else is guarded by mutex, which is never held while an operation of nng is started.
  */
 struct uplink {
-	nng_socket socket;
+	char *url;
+	struct uplink_connection *connection;
+	struct uplink_connection *old[OLD_MAX]; /* being closed */
 	nng_aio *send_aio;
 	nng_aio *receive_aio;
 	nng_aio *retry_aio;
@@ -47,7 +50,6 @@ struct uplink {
 	pthread_cond_t idle; /* nothing is pending */
 	bool busy;
 	bool closing;
-	uint64_t pipe_count;
 
 	uint8_t *current; /* the batch on its way */
 	size_t current_length;
@@ -122,6 +124,43 @@ static void drop_current(struct uplink *uplink)
 	uplink->current_length = 0;
 }
 
+/*
+ * Puts a fresh connection in place of one that has not answered for too long. The old one closes
+ * by itself, at most OLD_MAX at a time: then this one is kept.
+ */
+static void replace_connection(struct uplink *uplink)
+{
+	struct uplink_connection *fresh = NULL, **slot = NULL;
+
+	for (size_t i = 0; i < OLD_MAX; i++) {
+		if (uplink->old[i] && uplink_connection_closed(uplink->old[i], 0)) {
+			uplink_connection_release(uplink->old[i]);
+			uplink->old[i] = NULL;
+		}
+		if (!uplink->old[i])
+			slot = &uplink->old[i];
+	}
+	if (!slot || uplink_connection_open(uplink->url, &fresh))
+		return;
+	if (uplink_connection_start_close(uplink->connection)) {
+		(void)!uplink_connection_start_close(fresh); /* no thread to be had: keep the old */
+		uplink_connection_release(fresh);
+		return;
+	}
+	*slot = uplink->connection;
+	pthread_mutex_lock(&uplink->mutex);
+	uplink->connection = fresh;
+	pthread_mutex_unlock(&uplink->mutex);
+}
+
+/* After an error of nng: sends the current batch once more, a little later. Of the chain. */
+static void try_again(struct uplink *uplink, int error)
+{
+	if (error == NNG_ETIMEDOUT)
+		replace_connection(uplink);
+	nng_sleep_aio(RETRY_MS, uplink->retry_aio);
+}
+
 /* Hands the current batch, or the next one, to nng. Called by the chain, or by who starts it. */
 static void advance(struct uplink *uplink)
 {
@@ -151,7 +190,7 @@ static void advance(struct uplink *uplink)
 		return;
 	}
 	nng_aio_set_msg(uplink->send_aio, message);
-	nng_send_aio(uplink->socket, uplink->send_aio);
+	nng_send_aio(uplink_connection_socket(uplink->connection), uplink->send_aio);
 }
 
 static void on_sent(void *context)
@@ -162,11 +201,11 @@ static void on_sent(void *context)
 	if (error) {
 		nng_msg_free(nng_aio_get_msg(uplink->send_aio));
 		nng_aio_set_msg(uplink->send_aio, NULL);
-		nng_sleep_aio(RETRY_MS, uplink->retry_aio);
+		try_again(uplink, error);
 		return;
 	}
 	nng_aio_set_msg(uplink->send_aio, NULL); /* nng owns it now */
-	nng_recv_aio(uplink->socket, uplink->receive_aio);
+	nng_recv_aio(uplink_connection_socket(uplink->connection), uplink->receive_aio);
 }
 
 static void on_retry(void *context)
@@ -214,7 +253,7 @@ static void on_received(void *context)
 	int error = nng_aio_result(uplink->receive_aio);
 
 	if (error) {
-		nng_sleep_aio(RETRY_MS, uplink->retry_aio);
+		try_again(uplink, error);
 		return;
 	}
 	message = nng_aio_get_msg(uplink->receive_aio);
@@ -229,58 +268,6 @@ static void on_received(void *context)
 			: reply.why[0] ? reply.why
 				       : "the coordinator refused it without a reason");
 	advance(uplink);
-}
-
-static void on_pipe(nng_pipe pipe, nng_pipe_ev event, void *context)
-{
-	struct uplink *uplink = context;
-
-	(void)pipe;
-	pthread_mutex_lock(&uplink->mutex);
-	if (event == NNG_PIPE_EV_ADD_POST)
-		uplink->pipe_count++;
-	else if (event == NNG_PIPE_EV_REM_POST && uplink->pipe_count)
-		uplink->pipe_count--;
-	pthread_mutex_unlock(&uplink->mutex);
-}
-
-static int from_nng(int error)
-{
-	switch (error) {
-	case 0:
-		return 0;
-	case NNG_ENOMEM:
-		return -ENOMEM;
-	default:
-		return -EINVAL;
-	}
-}
-
-static int open_socket(struct uplink *uplink, const char *url)
-{
-	nng_dialer dialer;
-	int error = nng_req0_open(&uplink->socket);
-
-	if (error)
-		return -ENOMEM;
-	error = nng_socket_set_ms(uplink->socket, NNG_OPT_REQ_RESENDTIME, RESEND_MS);
-	if (!error)
-		error = nng_socket_set_ms(uplink->socket, NNG_OPT_RECONNMINT, RECONNECT_MIN_MS);
-	if (!error)
-		error = nng_socket_set_ms(uplink->socket, NNG_OPT_RECONNMAXT, RECONNECT_MAX_MS);
-	if (!error)
-		error = nng_socket_set_size(uplink->socket, NNG_OPT_RECVMAXSZ, REPLY_BYTES_MAX);
-	if (!error)
-		error = nng_pipe_notify(uplink->socket, NNG_PIPE_EV_ADD_POST, on_pipe, uplink);
-	if (!error)
-		error = nng_pipe_notify(uplink->socket, NNG_PIPE_EV_REM_POST, on_pipe, uplink);
-	if (!error)
-		error = nng_dialer_create(&dialer, uplink->socket, url);
-	if (!error)
-		error = nng_dialer_start(dialer, NNG_FLAG_NONBLOCK);
-	if (error)
-		nng_close(uplink->socket);
-	return from_nng(error);
 }
 
 static void init_locks(struct uplink *uplink)
@@ -308,6 +295,7 @@ static void free_uplink(struct uplink *uplink)
 	nng_aio_free(uplink->receive_aio);
 	nng_aio_free(uplink->retry_aio);
 	spool_destroy(uplink->spool);
+	free(uplink->url);
 	drop_current(uplink);
 	wire_buffer_fini(&uplink->encoded);
 	pthread_cond_destroy(&uplink->idle);
@@ -315,41 +303,24 @@ static void free_uplink(struct uplink *uplink)
 	free(uplink);
 }
 
-/* nng looks names and ports up in the background, where nobody would learn that they are wrong. */
-static bool url_usable(const char *url)
-{
-	const char *colon;
-	char *end;
-	long port;
-
-	if (!url)
-		return false;
-	if (!strncmp(url, "ipc://", 6))
-		return url[6] && strlen(url + 6) < IPC_PATH_BYTES;
-	if (strncmp(url, "tcp://", 6))
-		return false;
-	colon = strrchr(url + 6, ':');
-	if (!colon || colon == url + 6 || colon[1] < '0' || colon[1] > '9')
-		return false;
-	port = strtol(colon + 1, &end, 10);
-	return !*end && port > 0 && port <= UINT16_MAX;
-}
-
 int uplink_create(const struct uplink_options *options, struct uplink **uplink)
 {
 	struct uplink *made;
 	int error = 0;
 
-	if (!url_usable(options->url))
+	if (!options->url)
 		return -EINVAL;
 	made = calloc(1, sizeof(*made));
 	if (!made)
 		return -ENOMEM;
 	init_locks(made);
 	made->last = &made->first;
+	made->url = strdup(options->url);
+	if (!made->url)
+		error = -ENOMEM;
 	made->memory_bytes_max =
 		options->memory_bytes_max ? options->memory_bytes_max : MEMORY_BYTES_DEFAULT;
-	if (options->spool_path)
+	if (!error && options->spool_path)
 		error = spool_create(options->spool_path,
 			options->spool_bytes_max ? options->spool_bytes_max : SPOOL_BYTES_DEFAULT,
 			&made->spool);
@@ -357,8 +328,11 @@ int uplink_create(const struct uplink_options *options, struct uplink **uplink)
 			      nng_aio_alloc(&made->receive_aio, on_received, made) ||
 			      nng_aio_alloc(&made->retry_aio, on_retry, made)))
 		error = -ENOMEM;
-	if (!error)
-		error = open_socket(made, options->url);
+	if (!error) {
+		nng_aio_set_timeout(made->send_aio, ANSWER_TIMEOUT_MS);
+		nng_aio_set_timeout(made->receive_aio, ANSWER_TIMEOUT_MS);
+		error = uplink_connection_open(made->url, &made->connection);
+	}
 	if (error) {
 		free_uplink(made);
 		return error;
@@ -374,13 +348,20 @@ void uplink_destroy(struct uplink *uplink)
 	pthread_mutex_lock(&uplink->mutex);
 	uplink->closing = true;
 	pthread_mutex_unlock(&uplink->mutex);
-	nng_close(uplink->socket);
 	/* Each waits for its callback; afterwards no callback starts anything that runs. */
 	nng_aio_stop(uplink->send_aio);
 	nng_aio_stop(uplink->receive_aio);
 	nng_aio_stop(uplink->retry_aio);
 	if (nng_aio_get_msg(uplink->send_aio)) /* never taken by nng */
 		nng_msg_free(nng_aio_get_msg(uplink->send_aio));
+	nng_aio_set_msg(uplink->send_aio, NULL);
+	if (!uplink_connection_start_close(uplink->connection))
+		uplink_connection_closed(uplink->connection, CLOSE_TIMEOUT_MS);
+	uplink_connection_release(uplink->connection);
+	for (size_t i = 0; i < OLD_MAX; i++) {
+		if (uplink->old[i])
+			uplink_connection_release(uplink->old[i]);
+	}
 	free_uplink(uplink);
 }
 
@@ -488,7 +469,7 @@ void uplink_get_state(const struct uplink *uplink, struct uplink_state *state)
 
 	pthread_mutex_lock(&unlocked->mutex);
 	*state = uplink->state;
-	state->connected = uplink->pipe_count > 0;
+	state->connected = uplink_connection_up(uplink->connection);
 	state->batches_pending = pending(uplink);
 	pthread_mutex_unlock(&unlocked->mutex);
 }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The listener against real nng peers, over ipc and tcp. */
+#include <arpa/inet.h>
 #include <errno.h>
+#include <netinet/in.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -207,22 +209,58 @@ static void test_largest_message(void **state)
 {
 	struct service service = {0};
 	struct listener *listener = listen_at(&service, "tcp://127.0.0.1:0");
-	nng_socket socket = dial(listener_url(listener, 0)), other;
-	uint8_t *bytes = calloc(1, 2 * WIRE_MESSAGE_LENGTH_MAX);
+	nng_socket socket = dial(listener_url(listener, 0));
+	uint8_t *bytes = calloc(1, WIRE_MESSAGE_LENGTH_MAX);
 
 	(void)state;
 	ask(socket, bytes, WIRE_MESSAGE_LENGTH_MAX);
 	check_answer(socket, 0, WIRE_MESSAGE_LENGTH_MAX);
-	/* A larger one is cut off at the door, and hurts nobody else. */
-	other = dial(listener_url(listener, 0));
-	ask(other, bytes, 2 * WIRE_MESSAGE_LENGTH_MAX);
-	sleep_ms(100);
-	ask(socket, "y", 1);
-	check_answer(socket, 'y', 1);
-	assert_int_equal(service.requests, 2);
-	nng_close(other);
 	nng_close(socket);
 	free(bytes);
+	listener_destroy(listener);
+}
+
+/* A stranger's connection, in plain TCP: what it sends, and that the listener then hangs up. */
+static void check_hangs_up(const char *url, const void *bytes, size_t length)
+{
+	struct sockaddr_in address = {.sin_family = AF_INET,
+		.sin_port = htons((uint16_t)atoi(strrchr(url, ':') + 1)),
+		.sin_addr = {htonl(INADDR_LOOPBACK)}};
+	struct timeval timeout = {.tv_sec = 10};
+	int fd = socket(AF_INET, SOCK_STREAM, 0);
+	char answer[64];
+	ssize_t got;
+
+	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout));
+	assert_int_equal(connect(fd, (struct sockaddr *)&address, sizeof(address)), 0);
+	assert_int_equal(send(fd, bytes, length, MSG_NOSIGNAL), length);
+	do
+		got = recv(fd, answer, sizeof(answer), 0);
+	while (got > 0);
+	assert_true(got == 0 || errno == ECONNRESET);
+	close(fd);
+}
+
+/* Neither hurts the others: a length of 2^40 bytes, a foreign protocol, a short request. */
+static void test_strangers(void **state)
+{
+	static const uint8_t too_long[] = {
+		0, 'S', 'P', 0, 0, 0x30, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 'x'};
+	static const uint8_t no_request_id[] = {
+		0, 'S', 'P', 0, 0, 0x30, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 'x'};
+	static const char foreign[] = "GET / HTTP/1.0\r\n\r\n";
+	struct service service = {0};
+	struct listener *listener = listen_at(&service, "tcp://127.0.0.1:0");
+	nng_socket socket = dial(listener_url(listener, 0));
+
+	(void)state;
+	check_hangs_up(listener_url(listener, 0), too_long, sizeof(too_long));
+	check_hangs_up(listener_url(listener, 0), foreign, sizeof(foreign) - 1);
+	check_hangs_up(listener_url(listener, 0), no_request_id, sizeof(no_request_id));
+	ask(socket, "y", 1);
+	check_answer(socket, 'y', 1);
+	assert_int_equal(service.requests, 1);
+	nng_close(socket);
 	listener_destroy(listener);
 }
 
@@ -316,6 +354,13 @@ static void test_bad_urls(void **state)
 	listener_destroy(listener);
 }
 
+/* nng 1.5.2 leaks connections that are closed while they are being made. */
+const char *__lsan_default_suppressions(void);
+__attribute__((visibility("default"))) const char *__lsan_default_suppressions(void)
+{
+	return "leak:libnng.so\n";
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -324,6 +369,7 @@ int main(void)
 		cmocka_unit_test(test_bound_port_is_told),
 		cmocka_unit_test(test_unanswered_request_is_sent_again),
 		cmocka_unit_test(test_largest_message),
+		cmocka_unit_test(test_strangers),
 		cmocka_unit_test(test_restart),
 		cmocka_unit_test(test_stale_socket_file),
 		cmocka_unit_test(test_bad_urls),

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <nng/nng.h>
+#include <nng/protocol/reqrep0/req.h>
+
+#include "probe/uplink_connection.h"
+
+enum {
+	IPC_PATH_BYTES = 108, /* sun_path of unix(7), with the NUL */
+	REPLY_BYTES_MAX = 64 * 1024,
+	RECONNECT_MIN_MS = 50,
+	RECONNECT_MAX_MS = 1000,
+};
+
+struct uplink_connection {
+	nng_socket socket;
+	pthread_mutex_t mutex; /* for all below */
+	pthread_cond_t changed;
+	uint64_t pipe_count;
+	bool closed;
+	bool released;
+};
+
+/* nng looks names and ports up in the background, where nobody would learn that they are wrong. */
+static bool url_usable(const char *url)
+{
+	const char *colon;
+	char *end;
+	long port;
+
+	if (!url)
+		return false;
+	if (!strncmp(url, "ipc://", 6))
+		return url[6] && strlen(url + 6) < IPC_PATH_BYTES;
+	if (strncmp(url, "tcp://", 6))
+		return false;
+	colon = strrchr(url + 6, ':');
+	if (!colon || colon == url + 6 || colon[1] < '0' || colon[1] > '9')
+		return false;
+	port = strtol(colon + 1, &end, 10);
+	return !*end && port > 0 && port <= UINT16_MAX;
+}
+
+static void on_pipe(nng_pipe pipe, nng_pipe_ev event, void *context)
+{
+	struct uplink_connection *connection = context;
+
+	(void)pipe;
+	pthread_mutex_lock(&connection->mutex);
+	if (event == NNG_PIPE_EV_ADD_POST)
+		connection->pipe_count++;
+	else if (event == NNG_PIPE_EV_REM_POST && connection->pipe_count)
+		connection->pipe_count--;
+	pthread_mutex_unlock(&connection->mutex);
+}
+
+static int open_socket(struct uplink_connection *connection, const char *url)
+{
+	nng_socket socket;
+	nng_dialer dialer;
+	int error = nng_req0_open(&socket);
+
+	if (error)
+		return -ENOMEM;
+	connection->socket = socket;
+	error = nng_socket_set_ms(socket, NNG_OPT_RECONNMINT, RECONNECT_MIN_MS);
+	if (!error)
+		error = nng_socket_set_ms(socket, NNG_OPT_RECONNMAXT, RECONNECT_MAX_MS);
+	if (!error)
+		error = nng_socket_set_size(socket, NNG_OPT_RECVMAXSZ, REPLY_BYTES_MAX);
+	if (!error)
+		error = nng_pipe_notify(socket, NNG_PIPE_EV_ADD_POST, on_pipe, connection);
+	if (!error)
+		error = nng_pipe_notify(socket, NNG_PIPE_EV_REM_POST, on_pipe, connection);
+	if (!error)
+		error = nng_dialer_create(&dialer, socket, url);
+	if (!error)
+		error = nng_dialer_start(dialer, NNG_FLAG_NONBLOCK);
+	if (!error)
+		return 0;
+	nng_close(socket); /* it never had a connection: this does not hang */
+	return error == NNG_ENOMEM ? -ENOMEM : -EINVAL;
+}
+
+static void free_connection(struct uplink_connection *connection)
+{
+	pthread_cond_destroy(&connection->changed);
+	pthread_mutex_destroy(&connection->mutex);
+	free(connection);
+}
+
+int uplink_connection_open(const char *url, struct uplink_connection **connection)
+{
+	struct uplink_connection *made;
+	pthread_condattr_t monotonic;
+	int error;
+
+	if (!url_usable(url))
+		return -EINVAL;
+	made = calloc(1, sizeof(*made));
+	if (!made)
+		return -ENOMEM;
+	pthread_mutex_init(&made->mutex, NULL);
+	pthread_condattr_init(&monotonic);
+	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+	pthread_cond_init(&made->changed, &monotonic);
+	pthread_condattr_destroy(&monotonic);
+	error = open_socket(made, url);
+	if (error) {
+		free_connection(made);
+		return error;
+	}
+	*connection = made;
+	return 0;
+}
+
+nng_socket uplink_connection_socket(const struct uplink_connection *connection)
+{
+	return connection->socket;
+}
+
+bool uplink_connection_up(struct uplink_connection *connection)
+{
+	bool up;
+
+	pthread_mutex_lock(&connection->mutex);
+	up = connection->pipe_count > 0;
+	pthread_mutex_unlock(&connection->mutex);
+	return up;
+}
+
+static void *close_socket(void *context)
+{
+	struct uplink_connection *connection = context;
+	bool released;
+
+	nng_close(connection->socket);
+	pthread_mutex_lock(&connection->mutex);
+	connection->closed = true;
+	released = connection->released;
+	pthread_cond_broadcast(&connection->changed);
+	pthread_mutex_unlock(&connection->mutex);
+	if (released)
+		free_connection(connection);
+	return NULL;
+}
+
+int uplink_connection_start_close(struct uplink_connection *connection)
+{
+	pthread_t thread;
+	int error = pthread_create(&thread, NULL, close_socket, connection);
+
+	if (error)
+		return -error;
+	pthread_detach(thread);
+	return 0;
+}
+
+bool uplink_connection_closed(struct uplink_connection *connection, int timeout_ms)
+{
+	struct timespec deadline;
+	bool closed;
+	int error = 0;
+
+	clock_gettime(CLOCK_MONOTONIC, &deadline);
+	deadline.tv_sec += timeout_ms / 1000;
+	deadline.tv_nsec += timeout_ms % 1000 * 1000000L;
+	if (deadline.tv_nsec >= 1000000000L) {
+		deadline.tv_sec++;
+		deadline.tv_nsec -= 1000000000L;
+	}
+	pthread_mutex_lock(&connection->mutex);
+	while (!connection->closed && !error)
+		error = pthread_cond_timedwait(&connection->changed, &connection->mutex, &deadline);
+	closed = connection->closed;
+	pthread_mutex_unlock(&connection->mutex);
+	return closed;
+}
+
+void uplink_connection_release(struct uplink_connection *connection)
+{
+	bool closed;
+
+	pthread_mutex_lock(&connection->mutex);
+	closed = connection->closed;
+	connection->released = true;
+	pthread_mutex_unlock(&connection->mutex);
+	if (closed)
+		free_connection(connection);
+}

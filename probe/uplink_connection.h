@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One nng REQ socket of the uplink, with its dialer, and a way to be rid of it that never waits
+ * for nng. In nng 1.5.2, when a connection breaks in the middle of a large message, the thread
+ * that removes connections can wait forever (like nng#1636): the socket then neither connects
+ * again nor closes. Any thread.
+ */
+#ifndef SLOWRANK_PROBE_UPLINK_CONNECTION_H
+#define SLOWRANK_PROBE_UPLINK_CONNECTION_H
+
+#include <stdbool.h>
+
+#include <nng/nng.h>
+
+struct uplink_connection;
+
+/* Connects in the background. Returns 0; -EINVAL for a URL that cannot be used; -ENOMEM. */
+int uplink_connection_open(const char *url, struct uplink_connection **connection)
+	__attribute__((warn_unused_result));
+
+nng_socket uplink_connection_socket(const struct uplink_connection *connection);
+bool uplink_connection_up(struct uplink_connection *connection);
+
+/* Begins to close the socket, in a thread of its own. Returns 0 or a negative errno: still open. */
+int uplink_connection_start_close(struct uplink_connection *connection)
+	__attribute__((warn_unused_result));
+
+/* True when the socket is closed; waits for it at most timeout_ms. */
+bool uplink_connection_closed(struct uplink_connection *connection, int timeout_ms);
+
+/* Gives it up. Memory is freed now, or when the socket is closed, or never if nng hangs. */
+void uplink_connection_release(struct uplink_connection *connection);
+
+#endif

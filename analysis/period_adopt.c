@@ -5,9 +5,9 @@
 enum {
 	/* Inner loops (layers, micro-batches) are short cycles repeated often; before the first
 	 * cycle is confirmed it must have held longer than such loops usually do. */
-	FIRST_TOKENS_MAX = 1024,
-	FIRST_TOKENS_WEIGHT = 8192,
-	LONG_PERIOD = 512,
+	FIRST_CYCLES = 16,
+	FIRST_TOKENS_MIN = 1024,
+	FIRST_TOKENS_MAX = 4096,
 	TRY_TOKENS_MIN = 8,
 	AGAIN_TOKENS_MIN = 16,
 	AGAIN_CONFIRM_TOKENS = 32,
@@ -41,8 +41,11 @@ static uint64_t smaller(uint64_t a, uint64_t b)
 /* Tokens that must have followed a first cycle before it is confirmed. */
 static uint64_t confirming_first(uint64_t period)
 {
-	return larger(period < LONG_PERIOD ? 4 * period : 2 * period,
-		smaller(FIRST_TOKENS_MAX, FIRST_TOKENS_WEIGHT / period));
+	uint64_t tokens = FIRST_CYCLES * period;
+
+	if (tokens < FIRST_TOKENS_MIN)
+		return FIRST_TOKENS_MIN;
+	return larger(2 * period, smaller(tokens, FIRST_TOKENS_MAX));
 }
 
 /* Do the last tokens call what the cycle calls, whatever their order and length? */
@@ -130,7 +133,7 @@ static bool is_inner_loop(const struct period_detector *detector, uint64_t longe
 	for (uint64_t end = count - longer + 1; end <= count; end++)
 		explained += period_cycle_find(&detector->cycle, stream, end, &phase);
 	rounds = explained / period + 1;
-	if (explained * 4 < longer * 3)
+	if (longer < 2 * period || explained * 4 < longer * 3)
 		return true; /* it is another cycle altogether */
 	/* A step shows its loops from the start; later, chance brings equal distances. */
 	if (2 * (count - start) < detector->cycles_followed * period)
@@ -219,7 +222,7 @@ static void take_back(struct period_detector *detector, uint64_t start, uint64_t
 {
 	uint64_t before = detector->cycle.period;
 
-	if (known || start + period < detector->queued_end || period > 2 * before ||
+	if (known || start + period < detector->queued_end || period > 2 * before + TINY_PERIOD ||
 		period < before / 2 || detector->cycles_followed < LIKE_CYCLES ||
 		!shares_structure(detector))
 		period_span_drop(detector);
@@ -365,9 +368,8 @@ bool period_repeating(const struct period_detector *detector)
 			const struct period_candidate *candidate = &stream->candidates[i];
 			uint64_t period = candidate->period;
 
-			if (period > (full ? 0 : PERIOD_POOR_MAX) &&
-				stream->count - candidate->start >=
-					period + larger(period / 2, TRY_TOKENS_MIN))
+			if (period && stream->count - candidate->start >=
+					      period + larger(period / 2, TRY_TOKENS_MIN))
 				return true;
 		}
 	}

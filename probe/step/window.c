@@ -16,7 +16,7 @@ enum {
 	HOLD_UNSURE_WINDOWS = 10,   /* a cycle that was seen only once or twice */
 	TINY_PERIOD = 4,
 	SHORT_PERIOD = 16,
-	TINY_CYCLES = 8,
+	SURE_CYCLES = 8,
 	CYCLES = 3,
 	/* Too few to see a cycle in: where calls are rare, windows are longer. */
 	FEW_PARTS = 24,
@@ -40,7 +40,7 @@ bool step_builder_accept(struct step_builder *builder, bool final)
 
 	period_status(builder->detector, &status);
 	if (status.certainty != PERIOD_TRIED || (!status.following && !final) ||
-		status.cycles < (status.period <= TINY_PERIOD ? TINY_CYCLES : CYCLES))
+		status.cycles < (status.period <= TINY_PERIOD ? SURE_CYCLES : CYCLES))
 		return false;
 	period_confirm(builder->detector);
 	step_builder_take_segments(builder);
@@ -65,7 +65,7 @@ void step_builder_close_open(struct step_builder *builder)
 /* How many windows to wait for more certainty. */
 static int64_t hold_windows(const struct period_status *status)
 {
-	if (status->cycles < CYCLES || !status->following)
+	if (status->cycles < SURE_CYCLES || !status->following)
 		return HOLD_UNSURE_WINDOWS;
 	if (status->period <= TINY_PERIOD)
 		return HOLD_TINY_WINDOWS;

@@ -27,6 +27,7 @@ enum {
 	LATE_PROBE_MS = 300, /* time for a probe that starts late, once all others are done */
 	LAST_PEER_MS = 2000, /* time for probes to come back, once the parent is gone */
 	PEERS_POLL_MS = 200, /* how often peers are counted, once the parent is gone */
+	SILENCE_MS = 30000,  /* a probe that is there sends more often than that */
 	EXIT_BAD_USAGE = 2,
 };
 

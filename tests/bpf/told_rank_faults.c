@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tests/bpf_source/told_rank.h"
+#include "tests/bpf/told_rank.h"
 
 #include <fcntl.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tests/bpf_source/told_rank.h"
+#include "tests/bpf/told_rank.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -13,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "tests/bpf_source/told_mpi.h"
+#include "tests/bpf/told_mpi.h"
 
 static struct told_communicator communicators[TOLD_COMMUNICATORS];
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tests/bpf_source/told_mpi.h"
+#include "tests/bpf/told_mpi.h"
 
 #include <stddef.h>
 #include <time.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Page faults: how many, and what they cost. */
-#include "tests/bpf_source/harness.h"
+#include "tests/bpf/harness.h"
 
 #include <linux/magic.h>
 #include <stdio.h>

@@ -3,8 +3,8 @@
  * An MPI library that does as it is told: its communicators say how long calls on them sleep or
  * spin, and whether they call another MPI function inside. The C signatures are those of MPI 3.1.
  */
-#ifndef TESTS_BPF_SOURCE_TOLD_MPI_H
-#define TESTS_BPF_SOURCE_TOLD_MPI_H
+#ifndef TESTS_BPF_TOLD_MPI_H
+#define TESTS_BPF_TOLD_MPI_H
 
 #include <stdint.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tests/bpf_source/harness.h"
+#include "tests/bpf/harness.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the programs tell of library calls: arguments, order, nesting, communicators, loss. */
-#include "tests/bpf_source/harness.h"
+#include "tests/bpf/harness.h"
 
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "probe/attach/symbols.h"
-#include "tests/bpf_source/told_mpi.h"
+#include "tests/bpf/told_mpi.h"
 
 static const struct bpf_source_options whole = {.collectives = true, .sched = true, .faults = true};
 static const struct bpf_source_options single = {

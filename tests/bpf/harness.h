@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One bpf_source, the events it gave, and the programs it is tried on. One thread. */
-#ifndef TESTS_BPF_SOURCE_HARNESS_H
-#define TESTS_BPF_SOURCE_HARNESS_H
+#ifndef TESTS_BPF_HARNESS_H
+#define TESTS_BPF_HARNESS_H
 
 #include <setjmp.h>
 #include <stdarg.h>

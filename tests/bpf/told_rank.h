@@ -3,8 +3,8 @@
  * The program under test reads one order a line (a word and up to four numbers) and answers each
  * with one number. The orders are in told_rank.c.
  */
-#ifndef TESTS_BPF_SOURCE_TOLD_RANK_H
-#define TESTS_BPF_SOURCE_TOLD_RANK_H
+#ifndef TESTS_BPF_TOLD_RANK_H
+#define TESTS_BPF_TOLD_RANK_H
 
 #include <stdint.h>
 

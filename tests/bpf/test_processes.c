@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which processes are followed: children, new programs, ends of leaders; nobody else. */
-#include "tests/bpf_source/harness.h"
+#include "tests/bpf/harness.h"
 
 #include <errno.h>
 #include <signal.h>

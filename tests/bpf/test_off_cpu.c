@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Off-CPU time against what the kernel itself counts: cgroup quotas and run-queue delays. */
-#include "tests/bpf_source/harness.h"
+#include "tests/bpf/harness.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -1,0 +1,456 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The subcommand as a process (this program again, with "coordinator" as its first word), fed
+ * by real nng peers: its life cycle, its exit status, the record it leaves.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+#include <nng/nng.h>
+#include <nng/protocol/reqrep0/req.h>
+
+#include "coordinator/commands.h"
+#include "coordinator/record/reader.h"
+#include "probe/wire/decode.h"
+#include "probe/wire/encode.h"
+#include "tests/unit/wire/random_batch.h"
+
+extern char **environ;
+
+enum { WAIT_MS = 20000, WORDS_MAX = 16 };
+
+struct place {
+	char folder[64];
+	char url[100];
+	char record[100];
+	char report[100];
+	char errors[100]; /* its stderr */
+};
+
+static void sleep_ms(int time_ms)
+{
+	struct timespec time = {time_ms / 1000, time_ms % 1000 * 1000000L};
+
+	nanosleep(&time, NULL);
+}
+
+static int set_up(void **state)
+{
+	struct place *place = calloc(1, sizeof(*place));
+
+	strcpy(place->folder, "/tmp/slowrank-coordinator-XXXXXX");
+	assert_non_null(mkdtemp(place->folder));
+	snprintf(place->url, sizeof(place->url), "ipc://%s/socket", place->folder);
+	snprintf(place->record, sizeof(place->record), "%s/record.slr", place->folder);
+	snprintf(place->report, sizeof(place->report), "%s/report.json", place->folder);
+	snprintf(place->errors, sizeof(place->errors), "%s/errors", place->folder);
+	*state = place;
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	struct place *place = *state;
+
+	unlink(place->url + strlen("ipc://"));
+	unlink(place->record);
+	unlink(place->report);
+	unlink(place->errors);
+	assert_int_equal(rmdir(place->folder), 0);
+	free(place);
+	return 0;
+}
+
+/* Starts it with these words behind "coordinator"; ready_fd: -1, or a pipe's end it inherits. */
+static pid_t start(const struct place *place, const char *const *words, int ready_fd)
+{
+	char *arguments[WORDS_MAX] = {(char *)"test", (char *)"coordinator"};
+	posix_spawn_file_actions_t actions;
+	size_t count = 2;
+	pid_t pid;
+
+	for (; *words; words++)
+		arguments[count++] = (char *)*words;
+	posix_spawn_file_actions_init(&actions);
+	posix_spawn_file_actions_addopen(
+		&actions, 2, place->errors, O_WRONLY | O_CREAT | O_APPEND, 0600);
+	if (ready_fd >= 0)
+		posix_spawn_file_actions_adddup2(&actions, ready_fd, 9);
+	assert_int_equal(
+		posix_spawn(&pid, "/proc/self/exe", &actions, NULL, arguments, environ), 0);
+	posix_spawn_file_actions_destroy(&actions);
+	return pid;
+}
+
+/* Starts one that listens at the place, and waits until it does. */
+static pid_t start_listening(const struct place *place, const char *first, const char *second)
+{
+	const char *words[] = {"--listen", place->url, "--record", place->record, "--report",
+		place->report, "--ready-fd", "9", first, second, NULL};
+	struct pollfd ready;
+	int fds[2];
+	char byte;
+	pid_t pid;
+
+	assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
+	pid = start(place, words, fds[1]);
+	close(fds[1]);
+	ready = (struct pollfd){.fd = fds[0], .events = POLLIN};
+	assert_int_equal(poll(&ready, 1, WAIT_MS), 1);
+	assert_int_equal(read(fds[0], &byte, 1), 1);
+	close(fds[0]);
+	return pid;
+}
+
+/* The exit status, or -1 when it had to be killed. */
+static int wait_for(pid_t pid)
+{
+	int status;
+
+	for (int waited_ms = 0; waited_ms < WAIT_MS; waited_ms += 5) {
+		if (waitpid(pid, &status, WNOHANG) == pid)
+			return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+		sleep_ms(5);
+	}
+	kill(pid, SIGKILL);
+	waitpid(pid, &status, 0);
+	return -1;
+}
+
+static bool runs(pid_t pid)
+{
+	return waitpid(pid, NULL, WNOHANG) == 0;
+}
+
+static void read_text(const char *path, char *text, size_t capacity)
+{
+	int fd = open(path, O_RDONLY);
+	ssize_t length = fd < 0 ? 0 : read(fd, text, capacity - 1);
+
+	text[length < 0 ? 0 : length] = '\0';
+	close(fd);
+}
+
+static nng_socket dial(const char *url)
+{
+	nng_socket socket;
+
+	assert_int_equal(nng_req0_open(&socket), 0);
+	nng_socket_set_ms(socket, NNG_OPT_RECVTIMEO, WAIT_MS);
+	assert_int_equal(nng_dial(socket, url, NULL, 0), 0);
+	return socket;
+}
+
+static struct message_reply exchange(nng_socket socket, const void *bytes, size_t length)
+{
+	struct message_reply reply;
+	nng_msg *message;
+
+	assert_int_equal(nng_msg_alloc(&message, 0), 0);
+	assert_int_equal(nng_msg_append(message, bytes, length), 0);
+	assert_int_equal(nng_sendmsg(socket, message, 0), 0);
+	assert_int_equal(nng_recvmsg(socket, &message, 0), 0);
+	assert_int_equal(
+		wire_decode_reply(nng_msg_body(message), nng_msg_len(message), &reply, NULL), 0);
+	nng_msg_free(message);
+	return reply;
+}
+
+/* One batch of a small job that is healthy. */
+static struct message_reply send_batch(
+	nng_socket socket, uint64_t probe, uint64_t number, bool final, struct wire_buffer *buffer)
+{
+	struct job_batch job = {.rank_count = 4,
+		.steps_per_rank = 5,
+		.collectives_per_step = 6,
+		.step_ns = 10000000};
+	struct message_batch batch;
+
+	job_batch_init(&batch, &job, 5);
+	batch.probe_id = probe;
+	batch.number = number;
+	batch.final = final;
+	for (size_t i = 0; i < batch.step_count; i++)
+		batch.steps[i].index += number * job.steps_per_rank;
+	assert_int_equal(wire_encode_batch(&batch, buffer), 0);
+	random_batch_fini(&batch);
+	return exchange(socket, buffer->bytes, buffer->length);
+}
+
+static struct record_reader_state read_record(const char *path, int last)
+{
+	struct record_reader_state state;
+	struct record_reader *reader;
+	struct job_ns received;
+	const void *bytes;
+	size_t length;
+	int result;
+
+	assert_int_equal(record_reader_open(path, &reader, NULL), 0);
+	while ((result = record_reader_next(reader, &bytes, &length, &received)) == 0) {
+		struct message_batch *batch;
+
+		assert_int_equal(wire_decode_batch(bytes, length, &batch, NULL), 0);
+		message_batch_destroy(batch);
+	}
+	assert_int_equal(result, last);
+	record_reader_get_state(reader, &state);
+	record_reader_close(reader);
+	return state;
+}
+
+/* Two probes; it ends when both are done. Doubles and rubbish are not recorded. */
+static void test_exit_when_done(void **state)
+{
+	const struct place *place = *state;
+	pid_t pid = start_listening(place, "--exit-when-done", NULL);
+	nng_socket first = dial(place->url), second = dial(place->url);
+	struct wire_buffer buffer = {0};
+	struct message_reply reply;
+	char text[20000];
+
+	reply = send_batch(first, 1, 0, false, &buffer);
+	assert_true(reply.accepted);
+	assert_int_equal(reply.probe_id, 1);
+	reply = exchange(first, buffer.bytes, buffer.length); /* again: its reply was lost */
+	assert_true(reply.accepted);
+	reply = exchange(first, "rubbish", 7);
+	assert_false(reply.accepted);
+	assert_int_not_equal(strlen(reply.why), 0);
+	assert_true(send_batch(second, 2, 0, false, &buffer).accepted);
+	assert_true(send_batch(first, 1, 1, true, &buffer).accepted);
+	sleep_ms(600);
+	assert_true(runs(pid)); /* the second has not ended */
+	assert_true(send_batch(second, 2, 1, true, &buffer).accepted);
+	assert_int_equal(wait_for(pid), 0);
+	assert_int_equal(read_record(place->record, -ENODATA).frames, 4);
+	read_text(place->report, text, sizeof(text));
+	assert_non_null(strstr(text, "slowrank.report/1"));
+	read_text(place->errors, text, sizeof(text));
+	assert_int_not_equal(strlen(text), 0); /* the report as text */
+	nng_close(first);
+	nng_close(second);
+	wire_buffer_fini(&buffer);
+}
+
+static void test_quiet(void **state)
+{
+	const struct place *place = *state;
+	pid_t pid = start_listening(place, "--exit-when-done", "--quiet");
+	nng_socket socket = dial(place->url);
+	struct wire_buffer buffer = {0};
+	char text[1000];
+
+	assert_true(send_batch(socket, 1, 0, true, &buffer).accepted);
+	assert_int_equal(wait_for(pid), 0);
+	read_text(place->errors, text, sizeof(text));
+	assert_string_equal(text, "");
+	nng_close(socket);
+	wire_buffer_fini(&buffer);
+}
+
+static void check_signal(const struct place *place, int signal_number)
+{
+	pid_t pid = start_listening(place, "--quiet", NULL);
+	nng_socket socket = dial(place->url);
+	struct wire_buffer buffer = {0};
+
+	assert_true(send_batch(socket, 1, 0, true, &buffer).accepted);
+	sleep_ms(500);
+	assert_true(runs(pid)); /* without --exit-when-done */
+	kill(pid, signal_number);
+	assert_int_equal(wait_for(pid), 0);
+	assert_int_equal(read_record(place->record, -ENODATA).frames, 1);
+	assert_int_equal(access(place->report, R_OK), 0);
+	nng_close(socket);
+	wire_buffer_fini(&buffer);
+}
+
+static void test_signals(void **state)
+{
+	check_signal(*state, SIGTERM);
+	check_signal(*state, SIGINT);
+}
+
+/* kill -9: every batch that was acknowledged is in the record. */
+static void test_killed(void **state)
+{
+	const struct place *place = *state;
+	pid_t pid = start_listening(place, "--quiet", NULL);
+	nng_socket socket = dial(place->url);
+	struct wire_buffer buffer = {0};
+	struct record_reader_state found;
+
+	for (uint64_t i = 0; i < 20; i++)
+		assert_true(send_batch(socket, 1, i, false, &buffer).accepted);
+	kill(pid, SIGKILL);
+	wait_for(pid);
+	found = read_record(place->record, -EBADMSG);
+	assert_int_equal(found.frames, 20);
+	assert_true(found.truncated);
+	assert_int_equal(found.damaged, 0);
+	nng_close(socket);
+	wire_buffer_fini(&buffer);
+}
+
+/* The parent is gone: it stays for the probes that are left, and ends after the last of them. */
+static void test_parent(void **state)
+{
+	const struct place *place = *state;
+	char *const sleeper[] = {(char *)"sleep", (char *)"1000", NULL};
+	struct wire_buffer buffer = {0};
+	char parent_text[16];
+	nng_socket socket;
+	pid_t parent, pid;
+
+	assert_int_equal(posix_spawnp(&parent, "sleep", NULL, NULL, sleeper, environ), 0);
+	snprintf(parent_text, sizeof(parent_text), "%d", (int)parent);
+	pid = start_listening(place, "--parent", parent_text);
+	socket = dial(place->url);
+	assert_true(send_batch(socket, 1, 0, false, &buffer).accepted);
+	kill(parent, SIGKILL);
+	waitpid(parent, NULL, 0);
+	sleep_ms(2600);
+	assert_true(runs(pid)); /* a probe is connected */
+	assert_true(send_batch(socket, 1, 1, false, &buffer).accepted);
+	nng_close(socket);
+	assert_int_equal(wait_for(pid), 0);
+	assert_int_equal(read_record(place->record, -ENODATA).frames, 2);
+	wire_buffer_fini(&buffer);
+}
+
+/* A second one at the same place gives up, and leaves the record of the first alone. */
+static void test_second_coordinator(void **state)
+{
+	const struct place *place = *state;
+	const char *same_url[] = {"--listen", place->url, "--record", place->record, NULL};
+	const char *same_record[] = {
+		"--listen", "tcp://127.0.0.1:0", "--record", place->record, NULL};
+	pid_t pid = start_listening(place, "--quiet", NULL);
+	nng_socket socket = dial(place->url);
+	struct wire_buffer buffer = {0};
+	char text[1000];
+
+	assert_true(send_batch(socket, 1, 0, false, &buffer).accepted);
+	assert_int_equal(wait_for(start(place, same_url, -1)), 2);
+	read_text(place->errors, text, sizeof(text));
+	assert_non_null(strstr(text, "another coordinator runs there"));
+	assert_int_equal(wait_for(start(place, same_record, -1)), 2);
+	read_text(place->errors, text, sizeof(text));
+	assert_non_null(strstr(text, "another process is recording"));
+	kill(pid, SIGTERM);
+	assert_int_equal(wait_for(pid), 0);
+	assert_int_equal(read_record(place->record, -ENODATA).frames, 1);
+	nng_close(socket);
+	wire_buffer_fini(&buffer);
+}
+
+static void check_bad_usage(
+	const struct place *place, const char *const *words, const char *expected)
+{
+	char text[1000];
+	size_t length;
+
+	unlink(place->errors);
+	assert_int_equal(wait_for(start(place, words, -1)), 2);
+	read_text(place->errors, text, sizeof(text));
+	length = strlen(text);
+	if (!strstr(text, expected))
+		fail_msg("'%s' does not say '%s'", text, expected);
+	assert_true(length > 0 && strchr(text, '\n') == text + length - 1); /* one line */
+}
+
+static void test_bad_usage(void **state)
+{
+	const struct place *place = *state;
+	const char *const cases[][6] = {
+		{NULL, NULL},
+		{"--listen", "ipc:///tmp/x", NULL},
+		{"--record", place->record, NULL},
+		{"--listen", NULL},
+		{"--wrong", NULL},
+		{"word", NULL},
+		{"--quiet=1", NULL},
+		{"--listen", "udp://x", "--record", place->record, NULL},
+		{"--listen", place->url, "--record", "/nonexistent/record", NULL},
+		{"--listen", place->url, "--record=/dev/null", "--parent", "x", NULL},
+		{"--listen", place->url, "--record=/dev/null", "--alerts", "/nonexistent/a", NULL},
+	};
+	static const char *const expected[] = {"say where to listen", "--record FILE",
+		"say where to listen", "a value is missing after --listen", "no option '--wrong'",
+		"no option 'word'", "no option '--quiet=1'", "use ipc:///path",
+		"/nonexistent/record", "'x' is no value for --parent", "/nonexistent/a"};
+
+	for (size_t i = 0; i < sizeof(expected) / sizeof(expected[0]); i++)
+		check_bad_usage(place, cases[i], expected[i]);
+}
+
+/* Options from the environment; the command line wins. */
+static void test_environment(void **state)
+{
+	const struct place *place = *state;
+	const char *words[] = {"--listen", place->url, NULL};
+	struct wire_buffer buffer = {0};
+	nng_socket socket;
+	pid_t pid;
+
+	setenv("SLOWRANK_LISTEN", "udp://wrong", 1);
+	setenv("SLOWRANK_RECORD", place->record, 1);
+	setenv("SLOWRANK_EXIT_WHEN_DONE", "1", 1);
+	setenv("SLOWRANK_QUIET", "1", 1);
+	pid = start(place, words, -1);
+	unsetenv("SLOWRANK_LISTEN");
+	unsetenv("SLOWRANK_RECORD");
+	unsetenv("SLOWRANK_EXIT_WHEN_DONE");
+	unsetenv("SLOWRANK_QUIET");
+	for (int i = 0; i < 1000 && access(place->record, F_OK) != 0; i++)
+		sleep_ms(5);
+	socket = dial(place->url);
+	assert_true(send_batch(socket, 1, 0, true, &buffer).accepted);
+	assert_int_equal(wait_for(pid), 0);
+	assert_int_equal(read_record(place->record, -ENODATA).frames, 1);
+	nng_close(socket);
+	wire_buffer_fini(&buffer);
+}
+
+/* nng 1.5.2 leaks connections that are closed while they are being made. */
+const char *__lsan_default_suppressions(void);
+__attribute__((visibility("default"))) const char *__lsan_default_suppressions(void)
+{
+	return "leak:libnng.so\n";
+}
+
+#define COORDINATOR_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		COORDINATOR_TEST(test_exit_when_done),
+		COORDINATOR_TEST(test_quiet),
+		COORDINATOR_TEST(test_signals),
+		COORDINATOR_TEST(test_killed),
+		COORDINATOR_TEST(test_parent),
+		COORDINATOR_TEST(test_second_coordinator),
+		COORDINATOR_TEST(test_bad_usage),
+		COORDINATOR_TEST(test_environment),
+	};
+
+	if (argc > 1 && strcmp(argv[1], "coordinator") == 0)
+		return cmd_coordinator(argc - 1, argv + 1);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

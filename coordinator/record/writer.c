@@ -44,7 +44,8 @@ static int append(struct record_writer *writer, const void *head, size_t head_le
 			size_t step = (size_t)written < pieces[i].iov_len ? (size_t)written
 									  : pieces[i].iov_len;
 
-			pieces[i].iov_base = (char *)pieces[i].iov_base + step;
+			if (step) /* the payload of an empty frame is NULL */
+				pieces[i].iov_base = (char *)pieces[i].iov_base + step;
 			pieces[i].iov_len -= step;
 			written -= (ssize_t)step;
 		}

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Writes the seed corpora: make_seeds FOLDER fills FOLDER/wire_batch, wire_reply, record_reader. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "coordinator/record/writer.h"
+#include "probe/wire/encode.h"
+#include "tests/unit/wire/random_batch.h"
+
+enum { BATCH_SEEDS = 40, REPLY_SEEDS = 10, RECORD_SEEDS = 10 };
+
+static int make_folder(const char *folder, const char *name, char path[4096])
+{
+	snprintf(path, 4096, "%s/%s", folder, name);
+	if (mkdir(path, 0755) < 0 && errno != EEXIST) {
+		perror(path);
+		return -1;
+	}
+	return 0;
+}
+
+static int write_seed(const char *folder, int number, const struct wire_buffer *buffer)
+{
+	char path[4200];
+	FILE *file;
+
+	snprintf(path, sizeof(path), "%s/seed-%d", folder, number);
+	file = fopen(path, "w");
+	if (!file || fwrite(buffer->bytes, 1, buffer->length, file) != buffer->length ||
+		fclose(file)) {
+		perror(path);
+		return -1;
+	}
+	return 0;
+}
+
+static int make_batches(const char *folder)
+{
+	struct wire_buffer buffer = {0};
+	int error = 0;
+
+	for (int i = 0; i < BATCH_SEEDS && !error; i++) {
+		struct message_batch batch;
+
+		if (i % 4 == 0) {
+			struct job_batch job = {.rank_count = 2,
+				.steps_per_rank = 3,
+				.collectives_per_step = 5,
+				.step_ns = 20000000,
+				.activity_percent = 30};
+
+			job_batch_init(&batch, &job, (uint64_t)i);
+		} else {
+			random_batch_init(&batch, (uint64_t)i);
+		}
+		error = wire_encode_batch(&batch, &buffer);
+		if (!error)
+			error = write_seed(folder, i, &buffer);
+		random_batch_fini(&batch);
+	}
+	wire_buffer_fini(&buffer);
+	return error;
+}
+
+static int make_replies(const char *folder)
+{
+	struct wire_buffer buffer = {0};
+	int error = 0;
+
+	for (int i = 0; i < REPLY_SEEDS && !error; i++) {
+		struct random_source random = {(uint64_t)i};
+		struct message_reply reply = {.probe_id = random_next(&random),
+			.number = random_wide(&random),
+			.received = {random_length_ns(&random)},
+			.accepted = (uint8_t)(i % 2)};
+
+		random_text(&random, reply.why, sizeof(reply.why));
+		error = wire_encode_reply(&reply, &buffer);
+		if (!error)
+			error = write_seed(folder, i, &buffer);
+	}
+	wire_buffer_fini(&buffer);
+	return error;
+}
+
+static int make_records(const char *folder)
+{
+	const struct record_writer_options options = {.program = "seeds"};
+	int error = 0;
+
+	for (int i = 0; i < RECORD_SEEDS && !error; i++) {
+		struct random_source random = {(uint64_t)i};
+		struct record_writer *writer;
+		char path[4200];
+
+		snprintf(path, sizeof(path), "%s/seed-%d", folder, i);
+		error = record_writer_create(path, &options, &writer, NULL);
+		for (int frame = 0; frame < i && !error; frame++) {
+			char bytes[300];
+
+			random_text(&random, bytes, sizeof(bytes));
+			error = record_writer_append(
+				writer, bytes, strlen(bytes), (struct job_ns){frame});
+		}
+		if (error)
+			break;
+		if (i % 3 == 2)
+			record_writer_destroy(writer);
+		else
+			error = record_writer_finish(writer);
+	}
+	return error;
+}
+
+int main(int argc, char **argv)
+{
+	char path[4096];
+
+	if (argc != 2) {
+		fprintf(stderr, "usage: make_seeds FOLDER\n");
+		return 2;
+	}
+	if (make_folder(argv[1], "wire_batch", path) || make_batches(path) ||
+		make_folder(argv[1], "wire_reply", path) || make_replies(path) ||
+		make_folder(argv[1], "record_reader", path) || make_records(path))
+		return 1;
+	return 0;
+}

@@ -10,6 +10,9 @@ enum {
 	/* Excursions longer than that many cycles, and than that many tokens, are another program. */
 	STRAYED_CYCLES_MAX = 64,
 	STRAYED_TOKENS_MAX = 8192,
+	/* A cycle left again and again after hardly a round was never the right one. */
+	UNREST_STEP = 3,
+	UNREST_MAX = 36,
 };
 
 int period_create(size_t period_max, struct period_detector **detector)
@@ -134,6 +137,8 @@ void period_skip(struct period_detector *detector, uint64_t position)
 void period_followed(struct period_detector *detector)
 {
 	detector->cycles_followed++;
+	if (detector->unrest)
+		detector->unrest--;
 	if (detector->cycles_followed * detector->cycle.period >= detector->confirm_tokens)
 		period_confirm(detector);
 }
@@ -168,6 +173,7 @@ void period_forget(struct period_detector *detector)
 		period_span_drop(detector);
 	detector->state = PERIOD_SEEKING;
 	detector->cycle.period = 0;
+	detector->unrest = 0;
 	detector->confirmed = true; /* what is queued stays decided */
 }
 
@@ -185,6 +191,7 @@ static void follow(struct period_detector *detector)
 		detector->strayed_at = position;
 		detector->strayed_phase = detector->phase;
 		detector->last_stray = stream->count;
+		detector->unrest += UNREST_STEP;
 		return;
 	}
 	if (++detector->phase == cycle->period) {
@@ -208,6 +215,8 @@ void period_push(struct period_detector *detector, const struct period_token *to
 		period_try_return(detector);
 	}
 	period_consider(detector);
+	if (detector->unrest > UNREST_MAX)
+		period_forget(detector);
 	if (detector->state == PERIOD_STRAYED) {
 		uint64_t length = detector->structure.count - detector->strayed_at;
 
@@ -220,6 +229,7 @@ void period_push(struct period_detector *detector, const struct period_token *to
 void period_lost(struct period_detector *detector)
 {
 	detector->lost = true;
+	detector->last_lost = detector->structure.count;
 }
 
 void period_status(const struct period_detector *detector, struct period_status *status)

@@ -17,8 +17,8 @@ enum {
 	/* A cycle that holds more rounds of the adopted one than that, and little else, is training
 	 * with an evaluation now and then, not a step with a loop inside. */
 	LOOP_ROUNDS_MAX = 32,
-	LOOP_ROUNDS_FEW = 8,
-	LOOP_ROUNDS_OTHER_GROUP_MAX = 4096,
+
+	LOOP_ROUNDS_TINY_MAX = 4096,
 	TINY_PERIOD = 4,
 	/* Equal calls whose lengths never repeat. */
 	POOR_TRY_TOKENS = 16,
@@ -136,14 +136,16 @@ static bool is_inner_loop(const struct period_detector *detector, uint64_t longe
 	if (longer < 2 * period || explained * 4 < longer * 3)
 		return true; /* it is another cycle altogether */
 	/* A step shows its loops from the start; later, chance brings equal distances. */
-	if (2 * (count - start) < detector->cycles_followed * period)
+	if (4 * (count - start) < detector->cycles_followed * period)
 		return false;
-	if (rounds > LOOP_ROUNDS_FEW && count - start < 4 * longer)
+	if (2 * (count - start) < 7 * longer || detector->last_lost > start + longer)
 		return false;
 	if (rounds <= LOOP_ROUNDS_MAX)
 		return true;
-	return period <= TINY_PERIOD && rounds <= LOOP_ROUNDS_OTHER_GROUP_MAX &&
-	       other_group(detector, longer);
+	if (period > TINY_PERIOD || rounds > LOOP_ROUNDS_TINY_MAX)
+		return false;
+	/* Many layers and then the gradients, or many equal buckets and then the norm. */
+	return longer - explained <= period + 1 || other_group(detector, longer);
 }
 
 /* Returns true when the next cycle is one that was followed before, and not set aside. */
@@ -258,6 +260,7 @@ static bool adopt(
 	detector->confirmed_before |= detector->confirmed;
 	detector->inserted_phase = 0;
 	detector->cut_votes = 0;
+	detector->unrest = 0;
 	detector->open_kind = 0;
 
 	boundary = start;
@@ -347,8 +350,7 @@ static bool consider(
 		!period_stream_repeats(&detector->full, from, count, period) &&
 		!lengths_are_noise(detector, count - candidate->start - period))
 		return false;
-	if (known && period > known && (following || !full || detector->cycle.by_full) &&
-		count - period - known >= period_stream_oldest(stream) &&
+	if (known && period > known && count - period - known >= period_stream_oldest(stream) &&
 		!(following && full && !detector->cycle.by_full) &&
 		!is_inner_loop(detector, period, candidate->start))
 		return false;

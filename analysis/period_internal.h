@@ -48,6 +48,8 @@ struct period_detector {
 	uint64_t strayed_phase;
 	uint64_t last_stray;	 /* position after the last token that differed; 0 = none yet */
 	uint64_t inserted_phase; /* where the last insertion off the cut was */
+	uint64_t last_lost;	 /* position at which tokens were lost last */
+	uint64_t unrest;	 /* up with each straying, down with each cycle followed */
 	uint64_t cut_votes;	 /* insertions seen at the cut itself */
 
 	bool lost;		    /* tokens were lost after queued_end */

@@ -196,26 +196,24 @@ static int64_t charge_lateness(struct meeting *meeting, uint32_t m, int64_t late
 	return comm;
 }
 
+/* Whose arrival a member had to wait for; its own when for nobody's. */
 static int64_t required_arrival_ns(const struct meeting *meeting, uint32_t m)
 {
+	int64_t own = cell_of(meeting, m)->arrival_ns;
+
 	switch (meeting->instance->waits_for) {
 	case WAITS_FOR_ALL:
 		return meeting->last_arrival_ns;
 	case WAITS_FOR_ROOT:
 		return meeting->root_member < meeting->count
 			       ? cell_of(meeting, meeting->root_member)->arrival_ns
-			       : INT64_MIN;
+			       : own;
 	case WAITS_FOR_ALL_AT_ROOT:
-		return m == meeting->root_member ? meeting->last_arrival_ns : INT64_MIN;
-	case WAITS_FOR_PREFIX: { /* members are by rank, which is the order of the prefix mostly */
-		int64_t last = INT64_MIN;
-
-		for (uint32_t other = m; other-- > 0 && m - other <= 1;)
-			last = cell_of(meeting, other)->arrival_ns;
-		return last;
-	}
+		return m == meeting->root_member ? meeting->last_arrival_ns : own;
+	case WAITS_FOR_PREFIX: /* members are by rank, mostly the order of the prefix: a chain */
+		return m > 0 ? cell_of(meeting, m - 1)->arrival_ns : own;
 	default:
-		return INT64_MIN;
+		return own;
 	}
 }
 

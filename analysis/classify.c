@@ -47,7 +47,7 @@ struct classification classify_excess(const struct excess_sums *sums)
 {
 	struct classification result = {.verdict_class = VERDICT_COMPUTE_SLOW};
 	double excess = 0, positive = 0, host = 0;
-	int best = EXCESS_ON_CPU;
+	enum excess_kind best = EXCESS_ON_CPU;
 
 	for (int k = 0; k < EXCESS_NR; k++) {
 		double over = (double)(sums->own[k] - sums->control[k]);
@@ -60,7 +60,7 @@ struct classification classify_excess(const struct excess_sums *sums)
 		excess = 0.5 * positive;
 	if (excess <= 0)
 		return (struct classification){.verdict_class = VERDICT_UNKNOWN};
-	for (int k = 0; k < EXCESS_NR; k++) {
+	for (enum excess_kind k = EXCESS_ON_CPU; k < EXCESS_NR; k++) {
 		double share = (double)(sums->own[k] - sums->control[k]) / excess;
 
 		result.shares[k] = share < 0 ? 0 : share > 1 ? 1 : share;

@@ -162,7 +162,7 @@ static double evidence_needed(const struct judge *judge, const struct rank_state
 
 	if (class->cause == CAUSE_CPU_CONTENTION) {
 		if (evidence_rivals_among(state->evidence, until_ns - state->run.time_ns, until_ns,
-			    judge->pids, judge->pid_count) <= 0.5)
+			    judge->pids, judge->pid_count) <= OWN_RIVALS_MAX)
 			return 1.4 * CHANGE_THRESHOLD;
 		return level < OWN_RIVALS_SHARE_MIN ? INFINITY : 4 * CHANGE_THRESHOLD;
 	}

@@ -253,6 +253,19 @@ static bool locate_by_lag(struct judge *judge, struct verdict *verdict)
 	return true;
 }
 
+/* Sockets are sampled: what they say about this change may only come with the next sample. */
+static bool has_sockets(const struct judge *judge, int64_t until_ns)
+{
+	int64_t value;
+
+	for (uint32_t r = 0; r < judge->rank_end; r++) {
+		if (judge->ranks[r].in_block && evidence_value(judge->ranks[r].evidence,
+							METRIC_TCP_BUSY_NS, until_ns, &value))
+			return true;
+	}
+	return false;
+}
+
 bool judge_comm_locate(
 	struct judge *judge, int64_t from_ns, int64_t until_ns, struct verdict *verdict)
 {
@@ -262,7 +275,7 @@ bool judge_comm_locate(
 	struct busy busy;
 
 	if (!measure_busy(judge, from_ns, until_ns, &busy))
-		return locate_by_lag(judge, verdict);
+		return !has_sockets(judge, until_ns) && locate_by_lag(judge, verdict);
 	if (busy.most < busy_share_min * share)
 		return false;
 	verdict->rank_count = 0;

@@ -55,7 +55,8 @@ static int reserve(struct whatif *whatif, const struct step_grid *grid)
 static void find_relief(struct whatif *whatif, const struct step_grid *grid,
 	const struct blame *blame, const uint8_t *healed)
 {
-	memset(whatif->relief, 0, grid->cell_count * sizeof(*whatif->relief));
+	for (uint32_t c = 0; c < grid->cell_count; c++)
+		whatif->relief[c] = 0;
 	for (uint32_t c = 0; c < grid->cell_count; c++) {
 		uint32_t control = blame->cells[c].control_cell;
 		int64_t excess;

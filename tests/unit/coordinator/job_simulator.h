@@ -87,7 +87,7 @@ struct sim_rank {
 	uint64_t sequence[3];
 	double busy_ns, sent, throttled_ns, cpu_ns;
 	struct step_entry *entries;
-	size_t entry_count;
+	size_t entry_count, handed_count;
 	struct metric_sample *samples;
 	size_t sample_count;
 	double next_sample;
@@ -555,6 +555,7 @@ static inline struct message_batch *sim_batch(struct sim *sim, struct sim_feed *
 			rank->entries[feed->entry[r]].end.value <= limit && !silent;
 			feed->entry[r]++)
 			batch->steps[batch->step_count++] = rank->entries[feed->entry[r]];
+		rank->handed_count = feed->entry[r];
 		for (; feed->interval[r] < rank->interval_count &&
 			rank->intervals[feed->interval[r]].end.value + (sim_host_ns(sim, r, 0)) <=
 				limit;
@@ -635,7 +636,7 @@ static inline void sim_free(struct sim *sim, bool fed)
 	for (unsigned r = 0; r < sim->options.ranks; r++) {
 		struct sim_rank *rank = &sim->rank[r];
 
-		for (size_t e = 0; !fed && e < rank->entry_count; e++)
+		for (size_t e = fed ? rank->handed_count : 0; e < rank->entry_count; e++)
 			free(rank->entries[e].parts);
 		free(rank->entries);
 		free(rank->samples);

@@ -106,6 +106,35 @@ static __always_inline void take_arguments(
 			(void *)thread->arguments[RANK_ARGUMENT_RESULT]);
 }
 
+/*
+ * Communicators are made and freed within other calls too (attribute callbacks): these inner
+ * calls are told, though their time is the outer call's. Deeper ones are not.
+ */
+static __always_inline void open_nested(
+	struct thread_state *thread, __u64 stack, __u64 number, __u32 handle_bytes)
+{
+	thread->outer_stack = thread->entry_stack;
+	thread->outer_sequence = thread->sequence;
+	thread->outer_row = thread->row;
+	thread->outer_handle_bytes = thread->handle_bytes;
+	__builtin_memcpy(
+		thread->outer_arguments, thread->arguments, sizeof(thread->outer_arguments));
+	thread->open = CALL_NESTED;
+	thread->entry_stack = stack;
+	thread->row = number;
+	thread->handle_bytes = handle_bytes;
+}
+
+static __always_inline void close_nested(struct thread_state *thread)
+{
+	thread->entry_stack = thread->outer_stack;
+	thread->sequence = thread->outer_sequence;
+	thread->row = thread->outer_row;
+	thread->handle_bytes = thread->outer_handle_bytes;
+	__builtin_memcpy(thread->arguments, thread->outer_arguments, sizeof(thread->arguments));
+	thread->open = CALL_OPEN;
+}
+
 /* The return of the open call was not seen: an exception or longjmp() left it. */
 static __always_inline void close_lost_call(
 	struct thread_state *thread, struct rank_process_state *process)
@@ -122,10 +151,31 @@ static __always_inline void close_lost_call(
 	}
 }
 
+static __always_inline void enter_nested(struct pt_regs *ctx, __u64 stack,
+	struct thread_state *thread, const struct rank_process_state *process,
+	const volatile struct rank_row *row, __u64 cookie)
+{
+	open_nested(thread, stack, cookie & RANK_COOKIE_ROW_MASK,
+		cookie & RANK_COOKIE_INT_HANDLES ? 4 : 8);
+	take_arguments(ctx, thread, row);
+	thread->sequence = next_sequence(thread->arguments[RANK_ARGUMENT_COMMUNICATOR],
+		process->incarnation, HANDLE_CREATIONS);
+}
+
+/* Read once: the verifier takes no address of a register that was computed. */
+static __always_inline __u64 stack_pointer(struct pt_regs *ctx)
+{
+	__u64 stack = PT_REGS_SP(ctx);
+
+	barrier_var(stack);
+	return stack;
+}
+
 SEC("uprobe")
 int on_call(struct pt_regs *ctx)
 {
 	__u64 cookie = bpf_get_attach_cookie(ctx), number = cookie & RANK_COOKIE_ROW_MASK;
+	__u64 stack = stack_pointer(ctx);
 	struct task_struct *task = bpf_get_current_task_btf();
 	const volatile struct rank_row *row;
 	struct rank_process_state *process;
@@ -147,10 +197,15 @@ int on_call(struct pt_regs *ctx)
 		take_marker(ctx, thread, row);
 		return 0;
 	}
+	if (thread->open == CALL_NESTED && stack >= thread->entry_stack)
+		close_nested(thread); /* its return was not seen */
 	if (thread->open) {
 		/* Deeper on the stack: the outer call counts. */
-		if (PT_REGS_SP(ctx) < thread->entry_stack)
+		if (stack < thread->entry_stack) {
+			if (thread->open == CALL_OPEN && row->kind == RANK_ROW_COMMUNICATOR)
+				enter_nested(ctx, stack, thread, process, row, cookie);
 			return 0;
+		}
 		close_lost_call(thread, process);
 	}
 	settle(thread, process, task);
@@ -158,7 +213,7 @@ int on_call(struct pt_regs *ctx)
 	thread->row = number;
 	thread->handle_bytes = cookie & RANK_COOKIE_INT_HANDLES ? 4 : 8;
 	thread->entry_ns = bpf_ktime_get_ns();
-	thread->entry_stack = PT_REGS_SP(ctx);
+	thread->entry_stack = stack;
 	take_arguments(ctx, thread, row);
 	if (row->kind == RANK_ROW_COLLECTIVE || row->kind == RANK_ROW_COMMUNICATOR)
 		thread->sequence = next_sequence(thread->arguments[RANK_ARGUMENT_COMMUNICATOR],
@@ -169,7 +224,7 @@ int on_call(struct pt_regs *ctx)
 		thread->now = nothing;
 		return 0;
 	}
-	thread->open = 1;
+	thread->open = CALL_OPEN;
 	thread->saved = thread->now;
 	thread->now = nothing;
 	return 0;
@@ -257,6 +312,7 @@ SEC("uretprobe")
 int on_return(struct pt_regs *ctx)
 {
 	__u64 number = bpf_get_attach_cookie(ctx) & RANK_COOKIE_ROW_MASK, now, length;
+	__u64 stack = stack_pointer(ctx);
 	struct task_struct *task = bpf_get_current_task_btf();
 	const volatile struct rank_row *row;
 	struct rank_process_state *process;
@@ -268,14 +324,23 @@ int on_return(struct pt_regs *ctx)
 	/* Nested calls return here too; only the open one counts. After return the stack pointer
 	 * stands one slot above where it was at entry. */
 	thread = thread_of(task, 0);
-	if (!thread || !thread->open || thread->row != number ||
-		PT_REGS_SP(ctx) != thread->entry_stack + RANK_RETURN_SLOT_BYTES)
+	if (!thread)
+		return 0;
+	if (thread->open == CALL_NESTED && stack > thread->entry_stack + RANK_RETURN_SLOT_BYTES)
+		close_nested(thread); /* its return was not seen */
+	if (!thread->open || thread->row != number ||
+		stack != thread->entry_stack + RANK_RETURN_SLOT_BYTES)
 		return 0;
 	process = tracked(bpf_get_current_pid_tgid() >> 32);
 	if (!process)
 		return 0;
 	now = bpf_ktime_get_ns();
 	row = &rank_rows[number];
+	if (thread->open == CALL_NESTED) {
+		emit_communicator(thread, process, row);
+		close_nested(thread);
+		return 0;
+	}
 	settle(thread, process, task);
 	count_faults(thread, process, task);
 	thread->open = 0;

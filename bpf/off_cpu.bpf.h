@@ -9,8 +9,29 @@
 
 #include "state.bpf.h"
 
-/* Off-CPU events per second and thread: names are evidence, the sums are the accounting. */
-enum { OFF_CPU_EVENTS_PER_SECOND = 64 };
+/*
+ * Off-CPU events per second and thread: names are evidence, the sums are the accounting. The more
+ * there were, the longer an interval must be, so that many short ones leave room: 16 of any
+ * reported length, 16 of 4 and 16 of 16 times that, then 16 of 64 ms, of which more do not fit
+ * into a second.
+ */
+enum { OFF_CPU_EVENTS_PER_LENGTH = 16, OFF_CPU_ALWAYS_TOLD_NS = 64000000 };
+
+static __always_inline __u64 length_wanted(__u32 event_count)
+{
+	switch (event_count / OFF_CPU_EVENTS_PER_LENGTH) {
+	case 0:
+		return off_cpu_event_ns;
+	case 1:
+		return off_cpu_event_ns * 4;
+	case 2:
+		return off_cpu_event_ns * 16;
+	case 3:
+		return OFF_CPU_ALWAYS_TOLD_NS;
+	default:
+		return ~0ull;
+	}
+}
 
 static __always_inline void emit_off_cpu(
 	struct thread_state *thread, struct task_struct *task, __u64 start, __u64 end, __u32 reason)
@@ -21,7 +42,7 @@ static __always_inline void emit_off_cpu(
 		thread->event_window = end;
 		thread->event_count = 0;
 	}
-	if (thread->event_count >= OFF_CPU_EVENTS_PER_SECOND) {
+	if (end - start < length_wanted(thread->event_count)) {
 		__sync_fetch_and_add(&intervals_limited, 1);
 		return;
 	}

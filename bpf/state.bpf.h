@@ -27,6 +27,14 @@ __u32 generation = 1;
 __u64 dropped;		 /* records that did not fit into the ring or a map */
 __u64 intervals_limited; /* off-CPU intervals over the rate limit */
 
+enum call_open {
+	CALL_NONE = 0,
+	CALL_OPEN = 1,
+	/* In the open call, one that makes or frees a communicator; entry_stack, row, arguments
+	 * and sequence are those of the inner call. */
+	CALL_NESTED = 2,
+};
+
 struct thread_state {
 	struct event_activity now;    /* since the last communication call */
 	struct event_activity saved;  /* what `now` was at the entry of the open call */
@@ -42,6 +50,11 @@ struct thread_state {
 	__u64 entry_stack; /* stack pointer at the entry of the open call */
 	__u64 arguments[RANK_ARGUMENT_NR];
 	__u64 sequence;
+	__u64 outer_stack; /* of the open call, while open is CALL_NESTED; so the next three */
+	__u64 outer_arguments[RANK_ARGUMENT_NR];
+	__u64 outer_sequence;
+	__u32 outer_row;
+	__u32 outer_handle_bytes;
 	__u64 event_window; /* rate limit of off-CPU events */
 	__u32 event_count;
 	__u32 off_reason;
@@ -49,7 +62,7 @@ struct thread_state {
 	__u32 other_pid;
 	__u32 row;
 	__u32 handle_bytes; /* size of the handles of the library called */
-	__u32 open;	    /* a call is open */
+	__u32 open;	    /* enum call_open */
 	__u32 generation;
 	__u32 range_depth;	/* open NVTX ranges */
 	__u32 range_step_depth; /* which of them is the step; 0 = none */

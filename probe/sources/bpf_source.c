@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <linux/perf_event.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -276,7 +277,7 @@ static int explain(int error, char why[WIRE_DETAIL_LENGTH_MAX + 1])
 {
 	if (!why)
 		return error;
-	if (error == -EPERM || error == -EACCES) {
+	if (error == -EPERM) { /* the verifier's refusal is EACCES */
 		snprintf(why, WIRE_DETAIL_LENGTH_MAX + 1,
 			"no rights to load BPF programs: run slowrank as root, or grant it "
 			"CAP_BPF, CAP_PERFMON, CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH (setcap)");
@@ -355,9 +356,19 @@ void bpf_source_destroy(struct bpf_source *source)
 int bpf_source_track(struct bpf_source *source, uint32_t pid)
 {
 	struct rank_process_state fresh = {.incarnation = source->next_incarnation++};
+	int map = bpf_map__fd(source->skeleton->maps.processes);
+	int error = bpf_map_update_elem(map, &pid, &fresh, BPF_NOEXIST);
 
-	return bpf_map_update_elem(
-		bpf_map__fd(source->skeleton->maps.processes), &pid, &fresh, BPF_ANY);
+	if (error == -EEXIST) /* what was counted so far stands */
+		return 0;
+	if (error)
+		return error;
+	/* Looked at afterwards: a process that ends in between is seen by the one or the other. */
+	if (kill((pid_t)pid, 0) < 0 && errno == ESRCH) {
+		bpf_map_delete_elem(map, &pid);
+		return -ESRCH;
+	}
+	return 0;
 }
 
 /*

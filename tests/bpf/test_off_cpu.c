@@ -11,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -59,8 +58,12 @@ static bool make_cgroup(char folder[128])
 			continue;
 		if (write_text(folder, "cpu.max", "8000 20000") ||
 			(write_text(folder, "cpu.cfs_period_us", "20000") &&
-				write_text(folder, "cpu.cfs_quota_us", "8000")))
+				write_text(folder, "cpu.cfs_quota_us", "8000"))) {
+			/* Against others on this machine. */
+			if (!write_text(folder, "cpu.shares", "262144"))
+				write_text(folder, "cpu.weight", "10000");
 			return true;
+		}
 		rmdir(folder);
 	}
 	print_message("skipped: no cgroup folder that takes a CPU quota\n");
@@ -120,7 +123,6 @@ static void throttled_time_is_the_cgroups(void **state)
 		skip();
 	harness_start(&harness, &options);
 	rank = rank_start();
-	setpriority(PRIO_PROCESS, (id_t)rank.pid, -20); /* others shall not matter */
 	rank_do(&rank, "pin %d", some_cpu());
 	snprintf(pid, sizeof(pid), "%d", (int)rank.pid);
 	assert_true(write_text(folder, "cgroup.procs", pid));
@@ -146,7 +148,7 @@ static void throttled_time_is_the_cgroups(void **state)
 	for (int i = 0; i < 100 && rmdir(folder) < 0; i++)
 		usleep(10000);
 	harness_end(&harness);
-	assert_true(expected > 300000000);
+	assert_true(expected > 200000000);
 	assert_in_range(sum, expected * 9 / 10, expected * 11 / 10);
 	assert_true(named);
 }
@@ -171,6 +173,7 @@ static pid_t start_hog(int cpu)
 static void preempted_by_a_hog(void **state)
 {
 	enum { SPIN_MS = 1000 };
+	struct sched_param realtime = {.sched_priority = 10};
 	struct harness harness;
 	struct rank rank;
 	int cpu = some_cpu();
@@ -184,12 +187,16 @@ static void preempted_by_a_hog(void **state)
 	rank_do(&rank, "sleep 2");
 	rank_do(&rank, "barrier 0");
 	pid_t hog = start_hog(cpu);
+	/* Between the two alone, also on a busy machine: round-robin, 100 ms each. */
+	if (sched_setscheduler(rank.pid, SCHED_RR, &realtime) < 0 ||
+		sched_setscheduler(hog, SCHED_RR, &realtime) < 0)
+		print_message("no real-time class in this cgroup: others may be named\n");
 	int64_t before = run_delay_ns(rank.pid);
 	rank_do(&rank, "spin %d", SPIN_MS);
-	int64_t expected = run_delay_ns(rank.pid) - before;
-	rank_do(&rank, "barrier 0");
 	kill(hog, SIGKILL);
 	waitpid(hog, NULL, 0);
+	rank_do(&rank, "barrier 0");
+	int64_t expected = run_delay_ns(rank.pid) - before;
 	const struct event_activity *seen = last_segment(&harness, rank.pid);
 	print_message("run-queue delay %.1f ms, seen %.1f ms\n", (double)expected / 1e6,
 		(double)seen->preempted_ns / 1e6);
@@ -202,9 +209,6 @@ static void preempted_by_a_hog(void **state)
 			harness_find(&harness, EVENT_OFF_CPU, rank.pid, i);
 
 		assert_true(event->start_ns < event->end_ns);
-		print_message("%u: %.2f ms by %u %s\n", event->reason,
-			(double)(event->end_ns - event->start_ns) / 1e6, event->other_pid,
-			event->other_name);
 		if (event->other_pid == (uint32_t)hog && event->reason == PREEMPTED)
 			named |= strcmp((const char *)event->other_name, "hog-of-the-test") == 0;
 	}
@@ -214,17 +218,57 @@ static void preempted_by_a_hog(void **state)
 }
 
 /*
+ * A task of the real-time class that, at a byte from go, takes the CPU 100 times for 0.1 ms, then
+ * for 150 ms. Ends with 1 where there is no such class.
+ */
+static pid_t start_bursts(int cpu, int *go)
+{
+	struct sched_param realtime = {.sched_priority = 10};
+	int ready[2], start[2];
+	char byte;
+	pid_t hog;
+
+	assert_int_equal(pipe(ready), 0);
+	assert_int_equal(pipe(start), 0);
+	hog = fork();
+	assert_true(hog >= 0);
+	if (hog) {
+		close(ready[1]);
+		close(start[0]);
+		assert_true(read(ready[0], &byte, 1) >= 0);
+		close(ready[0]);
+		*go = start[1];
+		return hog;
+	}
+	cpu_set_t set;
+	CPU_ZERO(&set);
+	CPU_SET((size_t)cpu, &set);
+	sched_setaffinity(0, sizeof(set), &set);
+	close(start[1]);
+	if (sched_setscheduler(0, SCHED_FIFO, &realtime) < 0 || write(ready[1], "r", 1) != 1 ||
+		read(start[0], &byte, 1) != 1)
+		_exit(1);
+	for (int i = 0; i < 101; i++) {
+		int64_t stop = now_ns() + (i < 100 ? 100000 : 150000000);
+
+		while (now_ns() < stop)
+			;
+		usleep(1000);
+	}
+	_exit(0);
+}
+
+/*
  * Short intervals are many: they must not use up the places of the long one that explains a
- * slow step. The rank yields to a hog time and again, then is stopped by it for long.
+ * slow step.
  */
 static void a_long_interval_finds_a_place(void **state)
 {
 	static const struct bpf_source_options sensitive = {
 		.collectives = true, .sched = true, .off_cpu_event_ns = 1000};
-	struct sched_param realtime = {.sched_priority = 10};
 	struct harness harness;
 	struct rank rank;
-	int cpu = some_cpu();
+	int cpu = some_cpu(), go;
 	uint64_t longest = 0;
 
 	(void)state;
@@ -233,27 +277,11 @@ static void a_long_interval_finds_a_place(void **state)
 	rank_do(&rank, "pin %d", cpu);
 	assert_int_equal(bpf_source_track(harness.source, (uint32_t)rank.pid), 0);
 	rank_do(&rank, "barrier 0");
+	pid_t hog = start_bursts(cpu, &go);
 	rank_order(&rank, "spin 800");
-	/* A task of the real-time class takes the CPU 100 times for some 0.1 ms, then for 150 ms. */
-	pid_t hog = fork();
-	assert_true(hog >= 0);
-	if (hog == 0) {
-		cpu_set_t set;
-
-		CPU_ZERO(&set);
-		CPU_SET((size_t)cpu, &set);
-		sched_setaffinity(0, sizeof(set), &set);
-		if (sched_setscheduler(0, SCHED_FIFO, &realtime) < 0)
-			_exit(1);
-		for (int i = 0; i < 101; i++) {
-			int64_t stop = now_ns() + (i < 100 ? 100000 : 150000000);
-
-			while (now_ns() < stop)
-				;
-			usleep(1000);
-		}
-		_exit(0);
-	}
+	usleep(20000);
+	assert_int_equal(write(go, "g", 1), 1);
+	close(go);
 	int status;
 	waitpid(hog, &status, 0);
 	rank_answer(&rank);

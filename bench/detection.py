@@ -57,7 +57,7 @@ def draw(kind, rank_count, seed, brief=False):
     if kind == "contention":
         # There must be computing to be held up, in short turns: the scheduler forgives a task
         # that slept long, and the hogs would then cost nothing outside of collectives.
-        options["compute_ms"] = round(dice.uniform(16, 20) / rank_count, 2)
+        options["compute_ms"] = round(dice.uniform(10, 13) / rank_count, 2)
         options["turn_ms"] = 0.4
     if kind == "comm":
         options["bytes"] = dice.randrange(256, 769) * 1024 * 4 // rank_count

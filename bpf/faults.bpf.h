@@ -50,13 +50,8 @@ int on_minor_fault(void *context)
 	length = fault_on_cpu_ns(thread);
 	if (!length)
 		return 0;
-	/* A moving average over about 8 timed faults, and a plain one at first. */
-	thread->faults_seen += thread->faults_seen < 8;
-	thread->fault_average_ns =
-		thread->faults_seen == 1 ? length
-					 : thread->fault_average_ns -
-						   thread->fault_average_ns / thread->faults_seen +
-						   length / thread->faults_seen;
+	thread->timed_ns += length;
+	thread->timed_count++;
 	return 0;
 }
 

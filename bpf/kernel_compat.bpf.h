@@ -27,6 +27,17 @@ static __always_inline bool task_is_throttled(struct task_struct *task)
 	return false; /* no CONFIG_CFS_BANDWIDTH: nothing can be throttled */
 }
 
+/*
+ * How long the queue was throttled in its life; 0 before 6.6. The queue may be gone by now: the
+ * read is one that may fail.
+ */
+static __always_inline __u64 queue_throttled_ns(const struct cfs_rq *queue)
+{
+	if (bpf_core_field_exists(queue->throttled_clock_self_time))
+		return BPF_CORE_READ(queue, throttled_clock_self_time);
+	return 0;
+}
+
 static __always_inline bool task_is_runnable(struct task_struct *task)
 {
 	struct task_struct___old_state *old = (void *)task;

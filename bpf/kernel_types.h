@@ -20,6 +20,7 @@ typedef int pid_t;
 struct cfs_rq {
 	int throttled;
 	int throttle_count;
+	unsigned long long throttled_clock_self_time; /* since 6.6 */
 } CORE;
 
 struct sched_entity {

@@ -68,6 +68,17 @@ static __always_inline void emit_off_cpu(
 	event_submit(event);
 }
 
+/* The part of wait_ns for which its queue was throttled since the thread left the CPU. */
+static __always_inline __u64 throttled_part(struct thread_state *thread, __u64 wait_ns)
+{
+	__u64 throttled_ns;
+
+	if (!thread->queue)
+		return 0;
+	throttled_ns = queue_throttled_ns(thread->queue) - thread->queue_throttled_ns;
+	return throttled_ns < wait_ns ? throttled_ns : wait_ns;
+}
+
 /*
  * A blocked interval also holds the time from the wake-up to the CPU, when others ran. The
  * scheduler has that sum ready (sched_info.run_delay), but only once the thread runs: so it is
@@ -76,7 +87,7 @@ static __always_inline void emit_off_cpu(
 static __always_inline void settle(
 	struct thread_state *thread, struct rank_process_state *process, struct task_struct *task)
 {
-	__u64 waited, end;
+	__u64 waited, throttled, end;
 
 	if (!thread->blocked_ns)
 		return;
@@ -86,11 +97,14 @@ static __always_inline void settle(
 	thread->blocked_ns = 0;
 	if (!waited)
 		return;
+	throttled = throttled_part(thread, waited);
 	charge(thread, process, thread->off_reason, -(__s64)waited);
-	charge(thread, process, REASON_PREEMPTED, (__s64)waited);
+	charge(thread, process, REASON_THROTTLED, (__s64)throttled);
+	charge(thread, process, REASON_PREEMPTED, (__s64)(waited - throttled));
 	if (waited >= off_cpu_event_ns && !thread->open) {
 		end = bpf_ktime_get_ns(); /* a little late: it ran since */
-		emit_off_cpu(thread, task, end - waited, end, REASON_PREEMPTED);
+		emit_off_cpu(thread, task, end - waited, end,
+			throttled > waited / 2 ? REASON_THROTTLED : REASON_PREEMPTED);
 	}
 }
 
@@ -109,6 +123,8 @@ static __always_inline void leave_cpu(struct thread_state *thread,
 	thread->off_start = bpf_ktime_get_ns();
 	thread->off_cpu = bpf_get_smp_processor_id();
 	thread->delay_base = task_run_delay(prev);
+	thread->queue = prev->se.cfs_rq;
+	thread->queue_throttled_ns = thread->queue ? queue_throttled_ns(thread->queue) : 0;
 	thread->other_pid = 0;
 	if (preempt || task_is_runnable(prev)) {
 		thread->off_reason = task_is_throttled(prev) ? REASON_THROTTLED : REASON_PREEMPTED;
@@ -126,13 +142,21 @@ static __always_inline void leave_cpu(struct thread_state *thread,
 static __always_inline void enter_cpu(struct thread_state *thread,
 	struct rank_process_state *process, struct task_struct *prev, struct task_struct *next)
 {
-	__u64 now = bpf_ktime_get_ns(), length = now - thread->off_start;
+	__u64 now = bpf_ktime_get_ns(), length = now - thread->off_start, own;
 	bool runnable =
 		thread->off_reason == REASON_PREEMPTED || thread->off_reason == REASON_THROTTLED;
 
 	if (!thread->off_start)
 		return;
-	charge(thread, process, thread->off_reason, (__s64)length);
+	/* A throttled thread gets quota again before it gets a CPU. */
+	own = length;
+	if (thread->off_reason == REASON_THROTTLED) {
+		own = throttled_part(thread, length);
+		if (!own)
+			own = length; /* not known */
+		charge(thread, process, REASON_PREEMPTED, (__s64)(length - own));
+	}
+	charge(thread, process, thread->off_reason, (__s64)own);
 	if (thread->fault_start)
 		thread->fault_off_ns += length;
 	/*

@@ -36,15 +36,19 @@ enum call_open {
 };
 
 struct thread_state {
-	struct event_activity now;    /* since the last communication call */
-	struct event_activity saved;  /* what `now` was at the entry of the open call */
-	struct event_activity total;  /* all this thread ever did */
-	__u64 off_start;	      /* left the CPU; 0 = is on it */
-	__u64 blocked_ns;	      /* length of the last blocked interval, until it is settled */
-	__u64 delay_base;	      /* task_run_delay() when it left the CPU */
+	struct event_activity now;   /* since the last communication call */
+	struct event_activity saved; /* what `now` was at the entry of the open call */
+	struct event_activity total; /* all this thread ever did */
+	__u64 off_start;	     /* left the CPU; 0 = is on it */
+	__u64 blocked_ns;	     /* length of the last blocked interval, until it is settled */
+	__u64 delay_base;	     /* task_run_delay() when it left the CPU */
+	/* The run queue it was on then, and how long that was throttled so far. */
+	const struct cfs_rq *queue;
+	__u64 queue_throttled_ns;
 	__u64 fault_start;	      /* entry of the last page fault that is being timed */
 	__u64 fault_off_ns;	      /* off the CPU since then */
-	__u64 fault_average_ns;	      /* of timed minor faults */
+	__u64 timed_ns;		      /* of minor faults timed since the last look */
+	__u64 fault_average_ns;	      /* of those timed before */
 	__u64 minor_base, major_base; /* task_struct's counters when last looked at */
 	__u64 entry_ns;
 	__u64 entry_stack; /* stack pointer at the entry of the open call */
@@ -66,7 +70,7 @@ struct thread_state {
 	__u32 generation;
 	__u32 range_depth;	/* open NVTX ranges */
 	__u32 range_step_depth; /* which of them is the step; 0 = none */
-	__u32 faults_seen;
+	__u32 timed_count;
 	__u64 range_step;
 	char other_name[EVENT_TASK_NAME_LENGTH];
 };
@@ -229,6 +233,12 @@ static __always_inline void count_faults(
 		return;
 	thread->minor_base += minor;
 	thread->major_base += major;
+	/* Faults differ much between phases of a program: those timed in this one speak for it. */
+	if (thread->timed_count) {
+		thread->fault_average_ns = thread->timed_ns / thread->timed_count;
+		thread->timed_ns = 0;
+		thread->timed_count = 0;
+	}
 	minor_ns = minor * thread->fault_average_ns;
 	thread->now.minor_faults += minor;
 	thread->now.major_faults += major;

@@ -73,7 +73,7 @@ static uint64_t needed(const struct period_detector *detector, uint64_t period)
 
 	if (!known)
 		return larger(2 * period, TRY_TOKENS_MIN);
-	if (period < known / 2 && detector->confirmed)
+	if (period < known / 2 && detector->confirmed_before)
 		return larger(4 * period,
 			smaller(most,
 				larger(8 * known, smaller(confirming_first(period),
@@ -133,12 +133,14 @@ static bool is_inner_loop(const struct period_detector *detector, uint64_t longe
 	for (uint64_t end = count - longer + 1; end <= count; end++)
 		explained += period_cycle_find(&detector->cycle, stream, end, &phase);
 	rounds = explained / period + 1;
-	if (longer < 2 * period || explained * 4 < longer * 3)
+	if (explained * 4 < longer * 3)
 		return true; /* it is another cycle altogether */
+	if (longer < 2 * period)
+		return true; /* a few calls more */
 	/* A step shows its loops from the start; later, chance brings equal distances. */
 	if (4 * (count - start) < detector->cycles_followed * period)
 		return false;
-	if (2 * (count - start) < 7 * longer || detector->last_lost > start + longer)
+	if (2 * (count - start) < 7 * longer)
 		return false;
 	if (rounds <= LOOP_ROUNDS_MAX)
 		return true;
@@ -337,6 +339,9 @@ static bool consider(
 		return false;
 
 	from = count - period - tokens;
+	/* Two losses at the distance of a few steps are no cycle. */
+	if (known && detector->last_lost > from + period)
+		return false;
 	smallest = period_stream_smallest(stream, from, count, period);
 	if (smallest != period) {
 		*candidate = (struct period_candidate){

@@ -190,10 +190,76 @@ static void test_schedules(void **state)
 	assert_int_equal(failures, 0);
 }
 
+/* Sizes, rounds, distances and speeds at random. */
+static void test_random(void **state)
+{
+	const char *runs = getenv("SLOWRANK_TEST_RUNS"); /* a longer search by hand */
+	uint64_t run_count = runs ? strtoull(runs, NULL, 10) : 250;
+
+	(void)state;
+	failures = 0;
+	for (uint64_t seed = 0; seed < run_count; seed++) {
+		uint64_t random = seed * 1000003;
+		struct program program = {
+			.kind = (enum program_kind)(random_next(&random) % PROGRAM_NR),
+			.step_count = 600 + random_next(&random) % 400,
+			.size = (uint32_t)(1 + random_next(&random) % 40),
+			.rounds = (uint32_t)(2 + random_next(&random) % 12),
+			.warm_up = (uint32_t)(random_next(&random) % 40),
+		};
+		struct feed feed = {
+			.step_ns = (int64_t)(2000000 + random_next(&random) % 200000000),
+			.seed = seed,
+		};
+
+		if (program.kind == PROGRAM_LONG)
+			program.size *= 10;
+		/* More equal calls in a row look like many steps of one call: see period.h. */
+		if (program.kind == PROGRAM_ACCUMULATE)
+			program.rounds = 1 + 20 / program.size;
+		if (program.kind == PROGRAM_NESTED_TWICE)
+			program.size = 1 + program.size / 2;
+		if (random_next(&random) % 2) {
+			program.evaluate_every = (uint32_t)(40 + random_next(&random) % 100);
+			program.evaluate_at_random = random_next(&random) % 2;
+		}
+		if (random_next(&random) % 3 == 0)
+			program.barrier_every = (uint32_t)(30 + random_next(&random) % 200);
+		program.changed_batch = random_next(&random) % 4 == 0;
+		check(&program, &feed, 0.01);
+	}
+	assert_int_equal(failures, 0);
+}
+
+/* Now and then an event is lost: such steps are incomplete, and still steps. */
+static void test_lost(void **state)
+{
+	(void)state;
+	failures = 0;
+	for (size_t i = 0; i < sizeof(plain) / sizeof(plain[0]); i++) {
+		for (uint64_t seed = 0; seed < 6; seed++) {
+			struct program program = plain[i];
+			struct calls calls;
+			struct feed feed = {.step_ns = 20000000, .seed = seed};
+
+			program.step_count = 1000;
+			program.evaluate_every = seed % 2 ? 60 : 0;
+			calls = program_run(&program, seed);
+			/* One in 25 steps loses one call: with one call a step, that step is gone. */
+			feed.drop_one_in = 25 * calls.count / calls.step_count;
+			free(calls.items);
+			check(&program, &feed, plain[i].kind == PROGRAM_ONE ? 0.06 : 0.03);
+		}
+	}
+	assert_int_equal(failures, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_schedules),
+		cmocka_unit_test(test_random),
+		cmocka_unit_test(test_lost),
 	};
 
 	return cmocka_run_group_tests_name("step.programs", tests, NULL, NULL);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <malloc.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -28,6 +29,7 @@ enum {
 	LAST_PEER_MS = 2000, /* time for probes to come back, once the parent is gone */
 	PEERS_POLL_MS = 200, /* how often peers are counted, once the parent is gone */
 	SILENCE_MS = 30000,  /* a probe that is there sends more often than that */
+	KEPT_BYTES = 64 * 1024 * 1024,
 	EXIT_BAD_USAGE = 2,
 };
 
@@ -175,6 +177,9 @@ static int start(struct coordinator *coordinator)
 	}
 	if (pipeline_create(&pipeline_options, &coordinator->pipeline))
 		return tell("no memory");
+	/* Decoded batches come and go: keep their memory rather than fault it in again each time. */
+	mallopt(M_TRIM_THRESHOLD, KEPT_BYTES);
+	mallopt(M_TOP_PAD, KEPT_BYTES / 8);
 	/* Listen first: where another coordinator is at work, its record must not be emptied. */
 	pthread_mutex_lock(&coordinator->gate);
 	if (listener_create(&listener_options, &coordinator->listener, why))

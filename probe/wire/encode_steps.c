@@ -123,6 +123,14 @@ static void add_value(struct packed_activity *packed, uint32_t bit, uint64_t val
 	packed->values[packed->count++] = value;
 }
 
+/* By far the most are: this runs twice for each part. */
+static bool is_nothing(const struct activity *activity)
+{
+	return !(activity->preempted_ns | activity->asleep_ns | activity->minor_fault_ns |
+		 activity->throttled_ns | activity->comm_call_ns | activity->major_fault_ns |
+		 activity->block_io_ns | activity->minor_faults | activity->major_faults);
+}
+
 static bool is_noise(const struct activity *activity)
 {
 	const int64_t times[] = {activity->preempted_ns, activity->asleep_ns,
@@ -144,9 +152,10 @@ static bool is_noise(const struct activity *activity)
 /* Returns false when there is nothing worth sending. */
 static bool pack_activity(const struct activity *activity, struct packed_activity *packed)
 {
-	*packed = (struct packed_activity){0};
-	if (is_noise(activity))
+	if (is_nothing(activity) || is_noise(activity))
 		return false;
+	packed->mask = 0;
+	packed->count = 0;
 	/* In the order of the bits. */
 	add_value(packed, WIRE_ACTIVITY_PREEMPTED, (uint64_t)wire_quanta(activity->preempted_ns));
 	add_value(packed, WIRE_ACTIVITY_ASLEEP, (uint64_t)wire_quanta(activity->asleep_ns));

@@ -10,7 +10,13 @@
 #include "probe/wire/encode.h"
 #include "tests/unit/wire/random_batch.h"
 
-enum { BATCH_SEEDS = 40, REPLY_SEEDS = 10, RECORD_SEEDS = 10 };
+enum {
+	BATCH_SEEDS = 40,
+	BATCH_BYTES_MAX = 2000, /* small ones are tried more often in the same time */
+	BATCH_TRIES = 1000,
+	REPLY_SEEDS = 10,
+	RECORD_SEEDS = 10,
+};
 
 static int make_folder(const char *folder, const char *name, char path[4096])
 {
@@ -40,9 +46,9 @@ static int write_seed(const char *folder, int number, const struct wire_buffer *
 static int make_batches(const char *folder)
 {
 	struct wire_buffer buffer = {0};
-	int error = 0;
+	int error = 0, made = 0;
 
-	for (int i = 0; i < BATCH_SEEDS && !error; i++) {
+	for (int i = 0; made < BATCH_SEEDS && i < BATCH_TRIES && !error; i++) {
 		struct message_batch batch;
 
 		if (i % 4 == 0) {
@@ -57,8 +63,8 @@ static int make_batches(const char *folder)
 			random_batch_init(&batch, (uint64_t)i);
 		}
 		error = wire_encode_batch(&batch, &buffer);
-		if (!error)
-			error = write_seed(folder, i, &buffer);
+		if (!error && buffer.length <= BATCH_BYTES_MAX)
+			error = write_seed(folder, made++, &buffer);
 		random_batch_fini(&batch);
 	}
 	wire_buffer_fini(&buffer);

@@ -145,9 +145,16 @@ size_t samplers_states(const struct samplers *samplers, struct message_source *o
 		struct message_source *state = &out[count++];
 		bool asked = samplers->sources & kinds[k].source;
 
-		*state = (struct message_source){.state = asked ? SOURCE_ON : SOURCE_OFF};
+		bool looked = samplers->rank_count > 0;
+
+		*state = (struct message_source){.state = !asked   ? SOURCE_OFF
+							  : looked ? SOURCE_ON
+								   : SOURCE_MISSING};
 		snprintf(state->name, sizeof(state->name), "%s", kinds[k].name);
-		snprintf(state->why, sizeof(state->why), "%s", asked ? "" : "not asked for");
+		snprintf(state->why, sizeof(state->why), "%s",
+			!asked	 ? "not asked for"
+			: looked ? ""
+				 : "no rank was found to look at");
 		/* The numbers of the states grow with the badness. */
 		for (size_t i = 0; i < samplers->rank_count; i++) {
 			const struct sampler *sampler = samplers->ranks[i].samplers[k];

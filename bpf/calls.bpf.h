@@ -4,7 +4,10 @@
  * attachment's cookie is the row. Only the outermost call of a thread counts: libraries call
  * themselves (collectives built from sends, PMPI from MPI), deeper on the stack.
  *
- * Seen on a 2-core VM, kernel 6.18, uprobe_multi: see docs/results.md for the cost of a pair.
+ * Seen on a 2-core VM (kernel 6.18, uprobe_multi, first instruction a push), CPU time of a call
+ * that itself takes 4 ns: entry and return hooked 1,350 ns in a process that is not followed;
+ * followed, 1,570 ns for a point-to-point call and 1,720 ns for a collective with its record.
+ * Entry only: 790 and 1,150 ns. So the traps cost four times what the programs do.
  */
 #ifndef SLOWRANK_BPF_CALLS_BPF_H
 #define SLOWRANK_BPF_CALLS_BPF_H
@@ -79,7 +82,7 @@ static __always_inline void emit_collective(struct thread_state *thread,
 	else
 		__builtin_memset(&event->inside, 0, sizeof(event->inside));
 	fill_others(&event->others, &process->total, &thread->total);
-	event_submit(event);
+	event_submit(event, sizeof(*event));
 }
 
 static __always_inline void take_arguments(
@@ -276,7 +279,7 @@ static __always_inline void emit_communicator(struct thread_state *thread,
 	__builtin_memset(event->unique_id, 0, sizeof(event->unique_id));
 	if (row->action == RANK_ACTION_CREATE_UNIQUE_ID)
 		read_unique_id(event, thread, row);
-	event_submit(event);
+	event_submit(event, sizeof(*event));
 }
 
 /* Programs ask for their rank again and again: only news is told. */
@@ -305,7 +308,7 @@ static __always_inline void emit_rank(struct thread_state *thread,
 	event->handle = key.handle;
 	event->value = value;
 	event->is_size = is_size;
-	event_submit(event);
+	event_submit(event, sizeof(*event));
 }
 
 SEC("uretprobe")

@@ -75,7 +75,7 @@ static __always_inline void emit_marker(__u64 step, __u32 action, bool from_nvtx
 	event->step = step;
 	event->action = action;
 	event->from_nvtx = from_nvtx;
-	event_submit(event);
+	event_submit(event, sizeof(*event));
 }
 
 enum { RANGE_PREFIX_LENGTH = 13, RANGE_NAME_LENGTH = 32 };

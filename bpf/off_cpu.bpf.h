@@ -2,7 +2,8 @@
 /*
  * Off-CPU accounting: how long a thread was preempted, throttled, blocked or asleep, and who ran
  * instead. One program, on every context switch of the host; BTF is there wherever these
- * programs load at all, so tp_btf needs no fallback.
+ * programs load at all, so tp_btf needs no fallback. Seen on a 2-core VM, kernel 6.18: a switch of
+ * 2.5 us takes 0.24 us more, and 0.6 us more when both tasks are followed.
  */
 #ifndef SLOWRANK_BPF_OFF_CPU_BPF_H
 #define SLOWRANK_BPF_OFF_CPU_BPF_H
@@ -65,7 +66,7 @@ static __always_inline void emit_off_cpu(
 		event->other_pid = thread->other_pid;
 		__builtin_memcpy(event->other_name, thread->other_name, sizeof(event->other_name));
 	}
-	event_submit(event);
+	event_submit(event, sizeof(*event));
 }
 
 /* The part of wait_ns for which its queue was throttled since the thread left the CPU. */

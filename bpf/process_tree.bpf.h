@@ -21,7 +21,7 @@ static __always_inline void emit_process(__u32 pid, __u32 parent, __u32 action, 
 	event->action = action;
 	event->exit_code = code;
 	event->reserved = 0;
-	event_submit(event);
+	event_submit(event, sizeof(*event));
 }
 
 /* Before the child runs. */

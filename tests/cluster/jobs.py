@@ -163,6 +163,17 @@ class Injector:
         self.process.wait(timeout=20)
 
 
+def remove_stale_clusters():
+    """Removes nodes left by a test that was killed: their name holds its process id."""
+    listed = subprocess.run(["ip", "netns", "list"], capture_output=True, text=True, check=False)
+    names = {line.split("-")[0] for line in listed.stdout.splitlines() if "-switch" in line}
+    for name in names:
+        owner = name.removeprefix("slowrank")
+        if owner.isdigit() and not os.path.exists("/proc/" + owner):
+            subprocess.run([Cluster.SCRIPT, "down"], check=False,
+                           env=dict(os.environ, CLUSTER_NAME=name))
+
+
 class Cluster:
     """Nodes made of network namespaces; a context manager. Needs root."""
 
@@ -174,6 +185,7 @@ class Cluster:
         self.name = f"slowrank{os.getpid()}"
 
     def __enter__(self):
+        remove_stale_clusters()
         os.environ["CLUSTER_NAME"] = self.name
         os.makedirs(os.path.dirname(self.hostfile), exist_ok=True)
         with open(self.hostfile, "w", encoding="utf-8") as file:

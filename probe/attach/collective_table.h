@@ -46,9 +46,9 @@ enum row_action {
 	/* ncclCommInitRank: unique id by value on the stack, or, where color has a position, at the
 	 * address in that argument; count is the number of ranks, key the own rank */
 	ROW_ACTION_CREATE_UNIQUE_ID = 1,
-	ROW_ACTION_CREATE_ALL = 2,	 /* ncclCommInitAll */
-	ROW_ACTION_SPLIT = 3,		 /* colour and key */
-	ROW_ACTION_DUPLICATE = 4,	 /* MPI_Comm_dup and kin: every member, no colour */
+	ROW_ACTION_CREATE_ALL = 2,   /* ncclCommInitAll */
+	ROW_ACTION_SPLIT = 3,	     /* colour and key */
+	ROW_ACTION_DUPLICATE = 4,    /* MPI_Comm_dup and kin: every member, no colour */
 	ROW_ACTION_CREATE_GROUP = 5, /* MPI_Comm_create and kin: by group; members agree by order */
 	ROW_ACTION_FREE = 6,
 	ROW_ACTION_RANK = 7,

@@ -5,6 +5,7 @@
 #include <gelf.h>
 #include <libgen.h>
 #include <limits.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,17 +39,17 @@ static void expand_origin(const char *text, const char *path, char out[PATH_MAX]
 	out[used] = '\0';
 }
 
-void elf_paths_visit(
-	const char *path, void (*visit)(void *context, const char *folders), void *context)
+/* Calls visit with the text of each entry of the dynamic section that has one of two tags. */
+static void visit_dynamic(const char *path, int64_t tag, int64_t other_tag,
+	void (*visit)(void *context, const char *text), void *context)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	char folders[PATH_MAX];
 	Elf *elf;
 
 	if (fd < 0)
 		return;
 	elf_version(EV_CURRENT);
-	elf = elf_begin(fd, ELF_C_READ, NULL);
+	elf = elf_begin(fd, ELF_C_READ_MMAP, NULL);
 	for (Elf_Scn *section = elf ? elf_nextscn(elf, NULL) : NULL; section;
 		section = elf_nextscn(elf, section)) {
 		GElf_Shdr header;
@@ -60,16 +61,43 @@ void elf_paths_visit(
 		Elf_Data *data = elf_getdata(section, NULL);
 		for (size_t i = 0; data && i < header.sh_size / header.sh_entsize; i++) {
 			if (!gelf_getdyn(data, (int)i, &entry) ||
-				(entry.d_tag != DT_RPATH && entry.d_tag != DT_RUNPATH))
+				(entry.d_tag != tag && entry.d_tag != other_tag))
 				continue;
 			const char *text = elf_strptr(elf, header.sh_link, entry.d_un.d_val);
-			if (text) {
-				expand_origin(text, path, folders);
-				visit(context, folders);
-			}
+			if (text)
+				visit(context, text);
 		}
 	}
 	if (elf)
 		elf_end(elf);
 	close(fd);
+}
+
+struct run_path_visit {
+	const char *path;
+	void (*visit)(void *context, const char *folders);
+	void *context;
+};
+
+static void on_run_path(void *context, const char *text)
+{
+	struct run_path_visit *outer = context;
+	char folders[PATH_MAX];
+
+	expand_origin(text, outer->path, folders);
+	outer->visit(outer->context, folders);
+}
+
+void elf_paths_visit(
+	const char *path, void (*visit)(void *context, const char *folders), void *context)
+{
+	struct run_path_visit outer = {path, visit, context};
+
+	visit_dynamic(path, DT_RPATH, DT_RUNPATH, on_run_path, &outer);
+}
+
+void elf_needed_visit(
+	const char *path, void (*visit)(void *context, const char *name), void *context)
+{
+	visit_dynamic(path, DT_NEEDED, DT_NEEDED, visit, context);
 }

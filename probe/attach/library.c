@@ -14,8 +14,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "probe/attach/dependencies.h"
 #include "probe/attach/elf_paths.h"
 #include "probe/attach/loader_cache.h"
+#include "probe/attach/symbols.h"
 
 /* Files that may hold the table's symbols. PyTorch once had NCCL inside libtorch_cuda. */
 static const char *const patterns[] = {
@@ -172,6 +174,13 @@ static void on_loader_entry(void *context, const char *path)
 		add_file(context, path, path);
 }
 
+/* Also a library with another name, when the table's symbols are in it (a static NCCL). */
+static void on_dependency(void *context, const char *path)
+{
+	if (name_matches(path) || symbols_has_rows(path))
+		add_file(context, path, path);
+}
+
 static void on_run_path(void *context, const char *folders)
 {
 	add_folders(context, folders);
@@ -245,6 +254,7 @@ static void add_program(struct file_list *list, const char *path, int depth)
 	if (memcmp(line, "\177ELF", 4) == 0) {
 		add_file(list, path, path);
 		elf_paths_visit(path, on_run_path, list);
+		dependencies_visit(path, getenv("LD_LIBRARY_PATH"), on_dependency, list);
 		return;
 	}
 	/* A script: its interpreter, and the word after it ("#!/usr/bin/env python3"). */

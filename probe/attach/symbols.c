@@ -22,7 +22,7 @@ static int elf_file_open(const char *path, struct elf_file *file)
 	file->fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (file->fd < 0)
 		return -ENOENT;
-	file->elf = elf_begin(file->fd, ELF_C_READ, NULL);
+	file->elf = elf_begin(file->fd, ELF_C_READ_MMAP, NULL);
 	if (!file->elf || elf_kind(file->elf) != ELF_K_ELF) {
 		if (file->elf)
 			elf_end(file->elf);

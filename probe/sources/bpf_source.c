@@ -52,7 +52,8 @@ struct bpf_source {
 	bool sched, faults, wanted_collectives, wanted_sched, wanted_faults;
 	char why_sched[WIRE_DETAIL_LENGTH_MAX + 1], why_faults[WIRE_DETAIL_LENGTH_MAX + 1];
 	uint32_t next_incarnation;
-	int delivered; /* records, by the poll that runs */
+	bool calls_seen; /* so a process maps one of the files, whatever it is called */
+	int delivered;	 /* records, by the poll that runs */
 	uint64_t malformed;
 	void (*on_event)(void *context, const struct event_header *event);
 	void *context;
@@ -244,6 +245,7 @@ static int on_record(void *context, void *data, size_t length)
 		source->malformed++;
 		return 0;
 	}
+	source->calls_seen |= header->kind == EVENT_COLLECTIVE;
 	source->on_event(source->context, header);
 	return ++source->delivered < DELIVERED_MAX ? 0 : -ECANCELED;
 }
@@ -532,7 +534,7 @@ size_t bpf_source_states(
 	if (!source->wanted_collectives) {
 		collectives = SOURCE_OFF;
 		why = "not asked for";
-	} else if (symbol_count == 0) {
+	} else if (symbol_count == 0 && !source->calls_seen) {
 		collectives = SOURCE_MISSING;
 		if (!*why)
 			why = "no MPI, NCCL or RCCL library was found in the job";

@@ -11,7 +11,7 @@
 #include "probe/attach/collective_table.h"
 #include "probe/job.h"
 
-enum { FIRST_PID = 4000000, PERIOD = 4 }; /* above pid_max: no such process */
+enum { FIRST_PID = 4200000 }; /* above pid_max: no such process */
 
 static uint16_t row_of(const char *symbol)
 {

@@ -59,6 +59,18 @@ struct pt_regs {
 } CORE;
 #endif
 
+struct pid_namespace;
+
+struct upid {
+	int nr;
+	struct pid_namespace *ns;
+} CORE;
+
+struct pid {
+	unsigned int level;
+	struct upid numbers[1];
+} CORE;
+
 struct task_struct {
 	unsigned int __state;
 	pid_t pid;
@@ -70,10 +82,15 @@ struct task_struct {
 	struct task_struct *real_parent;
 	struct task_struct *group_leader;
 	struct signal_struct *signal;
+	struct pid *thread_pid;
 	unsigned long min_flt;
 	unsigned long maj_flt;
 	int exit_code;
 	char comm[16];
+} CORE;
+
+struct bpf_iter__task {
+	struct task_struct *task;
 } CORE;
 
 /* Linux 6.18 throttles task by task. */

@@ -53,8 +53,8 @@ static __always_inline void emit_off_cpu(
 		return;
 	event->header.kind = EVENT_OFF_CPU;
 	event->header.length_bytes = sizeof(*event);
-	event->header.pid = task->tgid;
-	event->header.tid = task->pid;
+	event->header.pid = visible_pid(task);
+	event->header.tid = visible_tid(task);
 	event->header.cpu = bpf_get_smp_processor_id();
 	event->header.time_ns = bpf_ktime_get_ns();
 	event->start_ns = start;
@@ -62,7 +62,7 @@ static __always_inline void emit_off_cpu(
 	event->reason = reason;
 	event->other_pid = 0;
 	__builtin_memset(event->other_name, 0, sizeof(event->other_name));
-	if (reason == REASON_PREEMPTED && thread->other_pid) {
+	if (reason == REASON_PREEMPTED && thread->other_known) {
 		event->other_pid = thread->other_pid;
 		__builtin_memcpy(event->other_name, thread->other_name, sizeof(event->other_name));
 	}
@@ -111,7 +111,8 @@ static __always_inline void settle(
 
 static __always_inline void remember_other(struct thread_state *thread, struct task_struct *other)
 {
-	thread->other_pid = other->tgid;
+	thread->other_known = 1;
+	thread->other_pid = visible_pid(other);
 	bpf_probe_read_kernel(thread->other_name, sizeof(thread->other_name), other->comm);
 }
 
@@ -126,7 +127,7 @@ static __always_inline void leave_cpu(struct thread_state *thread,
 	thread->delay_base = task_run_delay(prev);
 	thread->queue = prev->se.cfs_rq;
 	thread->queue_throttled_ns = thread->queue ? queue_throttled_ns(thread->queue) : 0;
-	thread->other_pid = 0;
+	thread->other_known = 0;
 	if (preempt || task_is_runnable(prev)) {
 		thread->off_reason = task_is_throttled(prev) ? REASON_THROTTLED : REASON_PREEMPTED;
 		if (thread->off_reason == REASON_PREEMPTED)

@@ -36,7 +36,7 @@ int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
 	fresh.incarnation = __sync_fetch_and_add(&last_incarnation, 1);
 	if (bpf_map_update_elem(&processes, &pid, &fresh, BPF_ANY))
 		__sync_fetch_and_add(&dropped, 1);
-	emit_process(pid, parent->tgid, EVENT_PROCESS_FORK, 0);
+	emit_process(visible_pid(child), visible_pid(parent), EVENT_PROCESS_FORK, 0);
 	return 0;
 }
 
@@ -56,7 +56,7 @@ int BPF_PROG(on_exec, struct task_struct *task)
 		thread->range_depth = 0;
 		thread->range_step_depth = 0;
 	}
-	emit_process(task->tgid, 0, EVENT_PROCESS_EXEC, 0);
+	emit_process(visible_pid(task), 0, EVENT_PROCESS_EXEC, 0);
 	return 0;
 }
 
@@ -72,7 +72,35 @@ int BPF_PROG(on_exit, struct task_struct *task)
 	code = task->signal->group_exit_code;
 	if (!code)
 		code = task->group_leader->exit_code;
-	emit_process(pid, 0, EVENT_PROCESS_EXIT, code & 0x7f ? 128 + (code & 0x7f) : code >> 8);
+	emit_process(visible_pid(task), 0, EVENT_PROCESS_EXIT,
+		code & 0x7f ? 128 + (code & 0x7f) : code >> 8);
+	return 0;
+}
+
+/* What the iterator looks for, in slowrank's namespace, and whether it found it. */
+__u32 wanted_pid;
+__u32 wanted_found;
+
+SEC("iter/task")
+int follow_wanted(struct bpf_iter__task *ctx)
+{
+	struct task_struct *task = ctx->task, *reader = bpf_get_current_task_btf();
+	struct rank_process_state fresh = {};
+	struct upid own, number;
+	__u32 pid;
+
+	if (!task)
+		return 0;
+	namespace_level = reader->thread_pid->level;
+	if (task->pid != task->tgid || !read_number(reader, namespace_level, &own) ||
+		!read_number(task, namespace_level, &number) || number.ns != own.ns ||
+		(__u32)number.nr != wanted_pid)
+		return 0;
+	pid = task->tgid;
+	fresh.incarnation = __sync_fetch_and_add(&last_incarnation, 1);
+	/* Already followed: what was counted so far stands. */
+	bpf_map_update_elem(&processes, &pid, &fresh, BPF_NOEXIST);
+	wanted_found = 1;
 	return 0;
 }
 

@@ -9,6 +9,7 @@
 #define SLOWRANK_BPF_STATE_BPF_H
 
 #include "kernel_compat.bpf.h"
+#include "pid_namespace.bpf.h"
 
 #include "bpf/event_layout.h"
 #include "bpf/ranks_shared.h"
@@ -63,7 +64,8 @@ struct thread_state {
 	__u32 event_count;
 	__u32 off_reason;
 	__u32 off_cpu;
-	__u32 other_pid;
+	__u32 other_known; /* the next one and other_name are set */
+	__u32 other_pid;   /* 0: in no namespace that slowrank sees */
 	__u32 row;
 	__u32 handle_bytes; /* size of the handles of the library called */
 	__u32 open;	    /* enum call_open */
@@ -144,12 +146,12 @@ static __always_inline void event_submit(void *event, __u64 length)
 
 static __always_inline void fill_header(struct event_header *header, __u16 kind, __u16 length)
 {
-	__u64 id = bpf_get_current_pid_tgid();
+	struct task_struct *task = bpf_get_current_task_btf();
 
 	header->kind = kind;
 	header->length_bytes = length;
-	header->pid = id >> 32;
-	header->tid = (__u32)id;
+	header->pid = visible_pid(task);
+	header->tid = visible_tid(task);
 	header->cpu = bpf_get_smp_processor_id();
 	header->time_ns = bpf_ktime_get_ns();
 }

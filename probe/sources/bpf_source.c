@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -52,8 +53,9 @@ struct bpf_source {
 	bool sched, faults, wanted_collectives, wanted_sched, wanted_faults;
 	char why_sched[WIRE_DETAIL_LENGTH_MAX + 1], why_faults[WIRE_DETAIL_LENGTH_MAX + 1];
 	uint32_t next_incarnation;
-	bool calls_seen; /* so a process maps one of the files, whatever it is called */
-	int delivered;	 /* records, by the poll that runs */
+	bool own_pid_namespace; /* not the initial one: pids are translated */
+	bool calls_seen;	/* so a process maps one of the files, whatever it is called */
+	int delivered;		/* records, by the poll that runs */
 	uint64_t malformed;
 	void (*on_event)(void *context, const struct event_header *event);
 	void *context;
@@ -101,6 +103,16 @@ static void write_rows(struct ranks_bpf *skeleton)
 	}
 }
 
+/* True in a container that has a pid namespace of its own. */
+static bool in_own_pid_namespace(void)
+{
+	enum { INITIAL_PID_NAMESPACE = 0xeffffffc }; /* PROC_PID_INIT_INO, linux/proc_ns.h */
+	struct stat status;
+
+	return stat("/proc/self/ns/pid", &status) == 0 &&
+	       status.st_ino != (ino_t)INITIAL_PID_NAMESPACE;
+}
+
 /* Opens and loads with or without the optional programs. */
 static int load(struct bpf_source *source, const struct bpf_source_options *options, bool multi,
 	bool sched, bool faults)
@@ -117,6 +129,7 @@ static int load(struct bpf_source *source, const struct bpf_source_options *opti
 	size_t ring_bytes = options->ring_bytes ? options->ring_bytes : RING_BYTES_DEFAULT;
 	skeleton->rodata->wakeup_bytes = ring_bytes / 4;
 	bpf_map__set_max_entries(skeleton->maps.events, (uint32_t)ring_bytes);
+	bpf_program__set_autoload(skeleton->progs.follow_wanted, source->own_pid_namespace);
 	bpf_program__set_autoload(skeleton->progs.on_switch, sched);
 	bpf_program__set_autoload(skeleton->progs.on_fault_start, faults);
 	bpf_program__set_autoload(skeleton->progs.on_minor_fault, faults);
@@ -250,27 +263,36 @@ static int on_record(void *context, void *data, size_t length)
 	return ++source->delivered < DELIVERED_MAX ? 0 : -ECANCELED;
 }
 
-/* Loads all that the kernel takes: with fewer programs, and without uprobe_multi, if need be. */
-static int load_best(struct bpf_source *source, const struct bpf_source_options *options)
+/* Loads the chosen programs, for one link per library where the kernel has that. */
+static int load_chosen(struct bpf_source *source, const struct bpf_source_options *options)
 {
-	int error;
+	int error = -ENOTSUP;
 
 	source->multi = !options->single_uprobes;
-	error = load(source, options, source->multi, source->sched, source->faults);
-	if (error < 0 && error != -EPERM && source->multi) {
+	if (source->multi)
+		error = load(source, options, true, source->sched, source->faults);
+	if (error < 0 && error != -EPERM) {
 		source->multi = false;
 		error = load(source, options, false, source->sched, source->faults);
 	}
+	return error;
+}
+
+/* Loads all that the kernel takes: fewer programs, if need be. */
+static int load_best(struct bpf_source *source, const struct bpf_source_options *options)
+{
+	int error = load_chosen(source, options);
+
 	if (error < 0 && error != -EPERM && source->faults) {
 		snprintf(source->why_faults, sizeof(source->why_faults),
 			"counts only, no times: %.200s", last_complaint);
 		source->faults = false;
-		error = load(source, options, false, source->sched, false);
+		error = load_chosen(source, options);
 	}
 	if (error < 0 && error != -EPERM && source->sched) {
 		snprintf(source->why_sched, sizeof(source->why_sched), "%.200s", last_complaint);
 		source->sched = false;
-		error = load(source, options, false, false, false);
+		error = load_chosen(source, options);
 	}
 	return error;
 }
@@ -311,6 +333,7 @@ int bpf_source_create(const struct bpf_source_options *options, struct bpf_sourc
 		files.rlim_cur = files.rlim_max; /* one descriptor per uprobe */
 		setrlimit(RLIMIT_NOFILE, &files);
 	}
+	source->own_pid_namespace = in_own_pid_namespace();
 	source->next_incarnation = RANK_INCARNATION_FIRST;
 	source->wanted_collectives = options->collectives;
 	source->sched = source->wanted_sched = options->sched;
@@ -355,8 +378,34 @@ void bpf_source_destroy(struct bpf_source *source)
 	free(source);
 }
 
+/* Runs the iterator that follows a process by its number in our pid namespace. */
+static int follow_in_namespace(struct bpf_source *source, uint32_t pid)
+{
+	struct bpf_link *link =
+		bpf_program__attach_iter(source->skeleton->progs.follow_wanted, NULL);
+	int error = (int)libbpf_get_error(link), fd;
+	char nothing[64];
+
+	if (error)
+		return error;
+	source->skeleton->bss->wanted_pid = pid;
+	source->skeleton->bss->wanted_found = 0;
+	fd = bpf_iter_create(bpf_link__fd(link));
+	error = fd < 0 ? -errno : 0;
+	while (fd >= 0 && read(fd, nothing, sizeof(nothing)) > 0)
+		;
+	if (fd >= 0)
+		close(fd);
+	bpf_link__destroy(link);
+	if (!error && !source->skeleton->bss->wanted_found)
+		error = -ESRCH;
+	return error;
+}
+
 int bpf_source_track(struct bpf_source *source, uint32_t pid)
 {
+	if (source->own_pid_namespace)
+		return follow_in_namespace(source, pid);
 	struct rank_process_state fresh = {.incarnation = source->next_incarnation++};
 	int map = bpf_map__fd(source->skeleton->maps.processes);
 	int error = bpf_map_update_elem(map, &pid, &fresh, BPF_NOEXIST);

@@ -94,7 +94,7 @@ bool period_take(struct period_detector *detector, struct period_segment *segmen
 	struct period_span *span;
 	uint64_t end;
 
-	if (detector->span_count == 0 || !detector->confirmed)
+	if (detector->span_count == 0 || !detector->released)
 		return false;
 	span = &detector->spans[detector->span_first];
 	end = span->end;
@@ -140,7 +140,7 @@ void period_followed(struct period_detector *detector)
 	if (detector->unrest)
 		detector->unrest--;
 	if (detector->cycles_followed * detector->cycle.period >= detector->confirm_tokens)
-		period_confirm(detector);
+		detector->confirmed = detector->confirmed_before = detector->released = true;
 }
 
 /* The cycle is complete at the present position. */
@@ -151,6 +151,7 @@ static void close_cycle(struct period_detector *detector)
 	uint64_t period = detector->cycle.period;
 
 	period_followed(detector);
+	detector->last_cut = end;
 	if (detector->open_kind)
 		period_span_add(detector, end, 0, detector->open_kind);
 	else if (detector->lost)
@@ -169,12 +170,12 @@ void period_follow_from(struct period_detector *detector, uint64_t phase)
 
 void period_forget(struct period_detector *detector)
 {
-	if (!detector->confirmed)
+	if (!detector->released)
 		period_span_drop(detector);
 	detector->state = PERIOD_SEEKING;
 	detector->cycle.period = 0;
 	detector->unrest = 0;
-	detector->confirmed = true; /* what is queued stays decided */
+	detector->released = true; /* what is queued stays decided */
 }
 
 /* Compares the last token with the one the cycle has next. */
@@ -238,7 +239,7 @@ void period_status(const struct period_detector *detector, struct period_status 
 	if (detector->state == PERIOD_SEEKING)
 		return;
 	*status = (struct period_status){
-		.certainty = detector->confirmed ? PERIOD_CONFIRMED : PERIOD_TRIED,
+		.certainty = detector->released ? PERIOD_CONFIRMED : PERIOD_TRIED,
 		.following = detector->state == PERIOD_FOLLOWING,
 		.period = detector->cycle.period,
 		.cycles = detector->cycles_followed,
@@ -247,10 +248,8 @@ void period_status(const struct period_detector *detector, struct period_status 
 
 void period_confirm(struct period_detector *detector)
 {
-	if (detector->state == PERIOD_SEEKING)
-		return;
-	detector->confirmed = true;
-	detector->confirmed_before = true;
+	if (detector->state != PERIOD_SEEKING)
+		detector->released = true;
 }
 
 uint64_t period_count(const struct period_detector *detector)

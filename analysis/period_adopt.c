@@ -5,14 +5,14 @@
 enum {
 	/* Inner loops (layers, micro-batches) are short cycles repeated often; before the first
 	 * cycle is confirmed it must have held longer than such loops usually do. */
-	FIRST_CYCLES = 16,
-	FIRST_TOKENS_MIN = 1024,
-	FIRST_TOKENS_MAX = 4096,
+	FIRST_TOKENS = 2048,
+	BELIEVABLE_TOKENS = 1024,
 	TRY_TOKENS_MIN = 8,
 	AGAIN_TOKENS_MIN = 16,
 	AGAIN_CONFIRM_TOKENS = 32,
 	AGAIN_CYCLES = 4,
 	LIKE_CYCLES = 8,
+	SETTLED_CYCLES = 16,
 	SHARED_TOKENS = 8,
 	/* A cycle that holds more rounds of the adopted one than that, and little else, is training
 	 * with an evaluation now and then, not a step with a loop inside. */
@@ -41,11 +41,13 @@ static uint64_t smaller(uint64_t a, uint64_t b)
 /* Tokens that must have followed a first cycle before it is confirmed. */
 static uint64_t confirming_first(uint64_t period)
 {
-	uint64_t tokens = FIRST_CYCLES * period;
+	return larger(2 * period, FIRST_TOKENS);
+}
 
-	if (tokens < FIRST_TOKENS_MIN)
-		return FIRST_TOKENS_MIN;
-	return larger(2 * period, smaller(tokens, FIRST_TOKENS_MAX));
+/* Tokens that make a short cycle believable where a longer one was followed. */
+static uint64_t believable(uint64_t period)
+{
+	return larger(4 * period, BELIEVABLE_TOKENS);
 }
 
 /* Do the last tokens call what the cycle calls, whatever their order and length? */
@@ -76,12 +78,12 @@ static uint64_t needed(const struct period_detector *detector, uint64_t period)
 	if (period < known / 2 && detector->confirmed_before)
 		return larger(4 * period,
 			smaller(most,
-				larger(8 * known, smaller(confirming_first(period),
+				larger(8 * known, smaller(believable(period),
 							  detector->cycles_followed * known))));
 	if (period < known / 2)
 		return larger(4 * period,
 			shares_structure(detector) ? 2 * TRY_TOKENS_MIN : TRY_TOKENS_MIN);
-	return larger(2 * period, smaller(confirming_first(period), AGAIN_TOKENS_MIN));
+	return larger(2 * period, smaller(believable(period), AGAIN_TOKENS_MIN));
 }
 
 static struct period_stream *stream_of(struct period_detector *detector, bool full)
@@ -122,21 +124,27 @@ static bool other_group(const struct period_detector *detector, uint64_t longer)
 	return false;
 }
 
-/* Is the adopted cycle a loop inside this longer one, which repeats from start? */
-static bool is_inner_loop(const struct period_detector *detector, uint64_t longer, uint64_t start)
+/* How many of the last tokens belong to rounds of the adopted cycle. */
+static uint64_t tokens_explained(const struct period_detector *detector, uint64_t length)
 {
 	const struct period_stream *stream =
 		detector->cycle.by_full ? &detector->full : &detector->structure;
-	uint64_t period = detector->cycle.period, count = stream->count;
-	uint64_t explained = 0, rounds, phase;
+	uint64_t explained = 0, phase;
 
-	for (uint64_t end = count - longer + 1; end <= count; end++)
+	for (uint64_t end = stream->count - length + 1; end <= stream->count; end++)
 		explained += period_cycle_find(&detector->cycle, stream, end, &phase);
-	rounds = explained / period + 1;
-	if (explained * 4 < longer * 3)
-		return true; /* it is another cycle altogether */
-	if (longer < 2 * period)
-		return true; /* a few calls more */
+	return explained;
+}
+
+/*
+ * A longer cycle, which repeats from start, consists of rounds of the adopted one and little
+ * else: is that a loop inside a step?
+ */
+static bool is_inner_loop(
+	const struct period_detector *detector, uint64_t longer, uint64_t start, uint64_t explained)
+{
+	uint64_t period = detector->cycle.period, count = detector->structure.count;
+	uint64_t rounds = explained / period + 1;
 	/* A step shows its loops from the start; later, chance brings equal distances. */
 	if (4 * (count - start) < detector->cycles_followed * period)
 		return false;
@@ -218,22 +226,27 @@ static void cut_before(struct period_detector *detector, uint64_t end)
 	period_span_add(detector, end, 0, PERIOD_IRREGULAR);
 }
 
+/* Is a period about as long as the adopted one? */
+static bool is_like(const struct period_detector *detector, uint64_t period)
+{
+	uint64_t before = detector->cycle.period;
+
+	return period <= 2 * before + TINY_PERIOD && period >= before / 2;
+}
+
 /*
  * What an unconfirmed cycle had cut is not handed out when another takes its place, unless that
  * one comes after it, is its like and new: then the batch has changed in the first few steps.
  */
 static void take_back(struct period_detector *detector, uint64_t start, uint64_t period, bool known)
 {
-	uint64_t before = detector->cycle.period;
-
-	if (known || start + period < detector->queued_end || period > 2 * before + TINY_PERIOD ||
-		period < before / 2 || detector->cycles_followed < LIKE_CYCLES ||
-		!shares_structure(detector))
+	if (known || start + period < detector->queued_end || !is_like(detector, period) ||
+		detector->cycles_followed < LIKE_CYCLES || !shares_structure(detector))
 		period_span_drop(detector);
 }
 
-static bool adopt(
-	struct period_detector *detector, const struct period_candidate *candidate, bool by_full)
+static bool adopt(struct period_detector *detector, const struct period_candidate *candidate,
+	bool by_full, bool keep_cut)
 {
 	uint64_t period = candidate->period, start = candidate->start;
 	uint64_t count = detector->structure.count, boundary;
@@ -249,6 +262,9 @@ static bool adopt(
 		if (!detector->confirmed)
 			take_back(detector, start, period, known);
 	}
+	/* Where the step has changed, it still begins where it began. */
+	if (keep_cut && detector->last_cut >= start)
+		start += (detector->last_cut - start) % period;
 	period_cycle_adopt(cycle, &detector->structure, &detector->full, start, period, by_full);
 	detector->cycles_followed = (count - start) / period;
 	detector->confirm_tokens = detector->confirmed_before
@@ -260,6 +276,7 @@ static bool adopt(
 	detector->confirmed =
 		known || detector->cycles_followed * period >= detector->confirm_tokens;
 	detector->confirmed_before |= detector->confirmed;
+	detector->released = detector->confirmed;
 	detector->inserted_phase = 0;
 	detector->cut_votes = 0;
 	detector->unrest = 0;
@@ -328,10 +345,16 @@ static bool consider(
 	uint64_t period = candidate->period, count = stream->count, tokens, from, smallest;
 	uint64_t known = detector->state == PERIOD_SEEKING ? 0 : detector->cycle.period;
 	bool following = detector->state == PERIOD_FOLLOWING, by_full;
+	uint64_t start;
+	bool contains = false;
 
 	candidate->start = larger(candidate->start, period_stream_oldest(stream));
+	/* A cycle told by lengths gives way to one without them only by what came after it. */
+	start = known && !full && detector->cycle.by_full
+			? larger(candidate->start, detector->strayed_at)
+			: candidate->start;
 	tokens = needed(detector, period);
-	candidate->due = smaller(candidate->start + period + tokens, count + period);
+	candidate->due = smaller(start + period + tokens, count + period);
 	if (candidate->due > count)
 		return false;
 	candidate->due = count + period;
@@ -356,14 +379,22 @@ static bool consider(
 		!lengths_are_noise(detector, count - candidate->start - period))
 		return false;
 	if (known && period > known && count - period - known >= period_stream_oldest(stream) &&
-		!(following && full && !detector->cycle.by_full) &&
-		!is_inner_loop(detector, period, candidate->start))
-		return false;
+		!(following && full && !detector->cycle.by_full)) {
+		uint64_t explained = tokens_explained(detector, period);
+
+		contains = period >= 2 * known && explained * 4 >= period * 3;
+		if (contains && !is_inner_loop(detector, period, candidate->start, explained))
+			return false;
+	}
 	/* Where the structure says little, lengths tell an evaluation from training. */
 	by_full = smallest != period ||
 		  (period <= PERIOD_POOR_MAX &&
 			  period_stream_repeats(&detector->full, from, count, period));
-	return adopt(detector, candidate, by_full);
+	if (by_full && !full)
+		return false; /* the same cycle in the full tokens knows better where it began */
+	return adopt(detector, candidate, by_full,
+		known && !contains && is_like(detector, period) &&
+			detector->cycles_followed >= SETTLED_CYCLES);
 }
 
 bool period_repeating(const struct period_detector *detector)

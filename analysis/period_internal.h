@@ -8,7 +8,7 @@
 #include "analysis/period_stream.h"
 
 enum {
-	PERIOD_SPAN_NR = 64,
+	PERIOD_SPAN_NR = 1024,
 	PERIOD_VISIT_NR = 8,
 	/* A structure that repeats within so few calls says little of where a step ends. */
 	PERIOD_POOR_MAX = 8,
@@ -48,6 +48,7 @@ struct period_detector {
 	uint64_t strayed_phase;
 	uint64_t last_stray;	 /* position after the last token that differed; 0 = none yet */
 	uint64_t inserted_phase; /* where the last insertion off the cut was */
+	uint64_t last_cut;	 /* where the cycle began last, whatever the caller skipped */
 	uint64_t last_lost;	 /* position at which tokens were lost last */
 	uint64_t unrest;	 /* up with each straying, down with each cycle followed */
 	uint64_t cut_votes;	 /* insertions seen at the cut itself */
@@ -59,7 +60,8 @@ struct period_detector {
 	size_t span_first, span_count;
 	struct period_span spans[PERIOD_SPAN_NR]; /* ring */
 
-	bool confirmed;		  /* segments may be taken */
+	bool confirmed;		  /* the tokens alone said so */
+	bool released;		  /* segments may be taken */
 	bool confirmed_before;	  /* some cycle was confirmed once */
 	uint64_t confirm_tokens;  /* followed tokens that confirm the cycle */
 	uint64_t cycles_followed; /* in this visit */

@@ -147,6 +147,8 @@ void period_try_return(struct period_detector *detector)
 
 	/* From the way back to here: the rest of a cycle, then at most whole ones. */
 	phase = excursion.back_phase;
+	if (phase == 0)
+		detector->last_cut = excursion.back_at;
 	for (uint64_t at = excursion.back_at; at < count;) {
 		uint64_t rest = period - phase;
 
@@ -156,6 +158,7 @@ void period_try_return(struct period_detector *detector)
 		}
 		at += rest;
 		phase = 0;
+		detector->last_cut = at;
 		if (detector->open_kind || at - detector->queued_end != period)
 			period_span_add(detector, at, 0,
 				detector->open_kind ? detector->open_kind : PERIOD_IRREGULAR);

@@ -193,6 +193,38 @@ static void ended_processes_leave_nothing(void **state)
 	harness_end(&harness);
 }
 
+/*
+ * A program that never frees its communicators, more of them than are remembered: those in use
+ * must go on counting, or the ranks' calls would no longer be told apart.
+ */
+static void forgotten_communicators_push_out_no_others(void **state)
+{
+	enum { CHUNK = 10000, CHUNKS = 15 };
+	struct harness harness;
+	struct rank rank = rank_start();
+	uint64_t next = 0;
+
+	(void)state;
+	harness_start(&harness, &(struct bpf_source_options){.collectives = true});
+	assert_int_equal(bpf_source_track(harness.source, (uint32_t)rank.pid), 0);
+	uint64_t handle = (uint64_t)rank_do(&rank, "address 0");
+	for (int chunk = 0; chunk < CHUNKS; chunk++) {
+		assert_int_equal(rank_do(&rank, "churn %d", CHUNK), 0);
+		harness_collect(&harness);
+		const struct event_collective *events = (const void *)harness.bytes;
+		for (size_t i = 0; i < harness.count; i++) {
+			uint64_t expected = events[i].handle == handle ? next++ : 0;
+
+			assert_int_equal(events[i].sequence, expected);
+		}
+		harness_clear(&harness);
+	}
+	assert_int_equal(next, CHUNKS * CHUNK / 100);
+	assert_int_equal(bpf_source_dropped(harness.source), 0);
+	rank_end(&rank);
+	harness_end(&harness);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -203,6 +235,7 @@ int main(void)
 		cmocka_unit_test(a_process_outlives_its_leader),
 		cmocka_unit_test(tracking_twice_changes_nothing),
 		cmocka_unit_test(ended_processes_leave_nothing),
+		cmocka_unit_test(forgotten_communicators_push_out_no_others),
 	};
 	int skipped = harness_check();
 

@@ -77,6 +77,22 @@ static int64_t burst(int64_t count)
 	return told_now_ns() - start;
 }
 
+/* Calls on so many communicators never seen before, and one in 100 on the first of all. */
+static int64_t churn(int64_t count)
+{
+	struct told_communicator *many = calloc((size_t)count, sizeof(*many));
+
+	if (!many)
+		return -1;
+	for (int64_t i = 0; i < count; i++) {
+		MPI_Iallreduce(NULL, NULL, 1, NULL, NULL, &many[i], &(MPI_Request){0});
+		if (i % 100 == 0)
+			MPI_Iallreduce(
+				NULL, NULL, 1, NULL, NULL, &communicators[0], &(MPI_Request){0});
+	}
+	return 0; /* kept: what comes next gets other addresses */
+}
+
 static int64_t pin(int64_t cpu)
 {
 	cpu_set_t set;
@@ -161,6 +177,8 @@ static int64_t obey(const struct order *order)
 		return pin(a[0]);
 	if (!strcmp(order->word, "burst"))
 		return burst(a[0]);
+	if (!strcmp(order->word, "churn"))
+		return churn(a[0]);
 	if (!strcmp(order->word, "touch"))
 		return told_touch_anonymous(a[0]);
 	if (!strcmp(order->word, "major"))

@@ -278,21 +278,6 @@ static int load_chosen(struct bpf_source *source, const struct bpf_source_option
 	return error;
 }
 
-/* Loads the chosen programs, for one link per library where the kernel has that. */
-static int load_chosen(struct bpf_source *source, const struct bpf_source_options *options)
-{
-	int error = -ENOTSUP;
-
-	source->multi = !options->single_uprobes;
-	if (source->multi)
-		error = load(source, options, true, source->sched, source->faults);
-	if (error < 0 && error != -EPERM) {
-		source->multi = false;
-		error = load(source, options, false, source->sched, source->faults);
-	}
-	return error;
-}
-
 /* Loads all that the kernel takes: fewer programs, if need be. */
 static int load_best(struct bpf_source *source, const struct bpf_source_options *options)
 {

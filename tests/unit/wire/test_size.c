@@ -89,6 +89,31 @@ static void test_slow_steps(void **state)
 		    BUDGET_BYTES);
 }
 
+/* The probe sends every 250 ms: what its batches hold then. */
+static void test_a_quarter_second(void **state)
+{
+	struct job_batch job = {.rank_count = 1,
+		.steps_per_rank = 12,
+		.collectives_per_step = 64,
+		.step_ns = 20000000,
+		.activity_percent = 5};
+
+	(void)state;
+	assert_true(bytes_per_rank_step(&job, "1 rank, 12 steps of 20 ms, 64 collectives") <=
+		    BUDGET_BYTES);
+	job.steps_per_rank = 4;
+	job.step_ns = 60000000;
+	assert_true(bytes_per_rank_step(&job, "1 rank, 4 steps of 60 ms, 64 collectives") <=
+		    BUDGET_BYTES);
+	job.steps_per_rank = 1;
+	job.step_ns = 200000000;
+	assert_true(bytes_per_rank_step(&job, "1 rank, 1 step of 200 ms, 64 collectives") <=
+		    BUDGET_BYTES * 5 / 4);
+	job.rank_count = 8;
+	assert_true(bytes_per_rank_step(&job, "8 ranks, 1 step of 200 ms, 64 collectives") <=
+		    BUDGET_BYTES);
+}
+
 static void test_many_collectives(void **state)
 {
 	struct job_batch job = {.rank_count = 8,
@@ -108,6 +133,7 @@ int main(void)
 		cmocka_unit_test(test_one_second_of_one_rank),
 		cmocka_unit_test(test_several_ranks_share_a_schedule),
 		cmocka_unit_test(test_slow_steps),
+		cmocka_unit_test(test_a_quarter_second),
 		cmocka_unit_test(test_many_collectives),
 	};
 

@@ -4,150 +4,25 @@
 #include <errno.h>
 #include <linux/perf_event.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 
-#include "bpf/ranks_shared.h"
 #include "probe/attach/collective_table.h"
 #include "probe/attach/first_opcode.h"
 #include "probe/attach/symbols.h"
-#include "probe/sources/uprobe_link.h"
-#include "ranks.skel.h"
+#include "probe/sources/bpf_source_internal.h"
 
 enum {
-	RING_BYTES_DEFAULT = 8 << 20, /* 8 ranks x 64 collectives x 50 steps/s x 280 B = 7 MB/s */
-	FILES_MAX = 256,
 	DELIVERED_MAX = 100000,
 	PROCESSOR_COUNT_MAX = 4096,
-	OFF_CPU_EVENT_NS = 500000,
-	/* A timed minor fault costs two programs; every 8th is enough for a sum over a segment. */
-	MINOR_FAULT_PERIOD = 8,
 };
-
-/* A library file: where its symbols lie, and the uprobes there. */
-struct attached_file {
-	uint64_t device, inode;
-	bool in_use; /* a process of the job maps it */
-	char path[LIBRARY_PATH_LENGTH];
-	size_t place_count, return_count, refused_count;
-	struct uprobe_place *places; /* of all rows, then of those that are hooked at return too */
-	struct uprobe_place *returns;
-	struct uprobe_link at_call, at_return;
-	char why[WIRE_DETAIL_LENGTH_MAX + 1];
-};
-
-struct bpf_source {
-	struct ranks_bpf *skeleton;
-	struct ring_buffer *ring;
-	bool multi; /* uprobe_multi links */
-	bool paused;
-	bool sched, faults, wanted_collectives, wanted_sched, wanted_faults;
-	char why_sched[WIRE_DETAIL_LENGTH_MAX + 1], why_faults[WIRE_DETAIL_LENGTH_MAX + 1];
-	uint32_t next_incarnation;
-	bool own_pid_namespace; /* not the initial one: pids are translated */
-	bool calls_seen;	/* so a process maps one of the files, whatever it is called */
-	int delivered;		/* records, by the poll that runs */
-	uint64_t malformed;
-	void (*on_event)(void *context, const struct event_header *event);
-	void *context;
-	size_t file_count;
-	struct attached_file files[FILES_MAX];
-	size_t link_count, link_capacity;
-	struct bpf_link **links;
-};
-
-/* libbpf's last complaint: the reason in our one line. File-static: the callback has no context. */
-static __thread char last_complaint[WIRE_DETAIL_LENGTH_MAX + 1];
-
-static int keep_complaint(enum libbpf_print_level level, const char *format, va_list arguments)
-{
-	if (level == LIBBPF_WARN) {
-		vsnprintf(last_complaint, sizeof(last_complaint), format, arguments);
-		last_complaint[strcspn(last_complaint, "\n")] = '\0';
-	}
-	return 0;
-}
-
-/* A handle to free is passed by its address, or a unique id is (collective_table.h). */
-static bool passes_pointer(const struct collective_row *row)
-{
-	if (row->action == ROW_ACTION_FREE)
-		return row->result != ROW_ARGUMENT_NONE;
-	return row->action == ROW_ACTION_CREATE_UNIQUE_ID && row->color != ROW_ARGUMENT_NONE;
-}
-
-static void write_rows(struct ranks_bpf *skeleton)
-{
-	for (size_t i = 0; i < collective_row_count && i < RANK_ROWS_MAX; i++) {
-		const struct collective_row *row = &collective_rows[i];
-		struct rank_row *out = (struct rank_row *)&skeleton->rodata->rank_rows[i];
-
-		*out = (struct rank_row){
-			.kind = row->kind,
-			.action = row->action,
-			.blocking = row->blocking,
-			.by_pointer = passes_pointer(row),
-			.int_count = row->library == ROW_LIBRARY_MPI,
-			.position = {row->count, row->datatype, row->root, row->communicator,
-				row->stream, row->result, row->color, row->key},
-		};
-	}
-}
-
-/* True in a container that has a pid namespace of its own. */
-static bool in_own_pid_namespace(void)
-{
-	enum { INITIAL_PID_NAMESPACE = 0xeffffffc }; /* PROC_PID_INIT_INO, linux/proc_ns.h */
-	struct stat status;
-
-	return stat("/proc/self/ns/pid", &status) == 0 &&
-	       status.st_ino != (ino_t)INITIAL_PID_NAMESPACE;
-}
-
-/* Opens and loads with or without the optional programs. */
-static int load(struct bpf_source *source, const struct bpf_source_options *options, bool multi,
-	bool sched, bool faults)
-{
-	struct ranks_bpf *skeleton = ranks_bpf__open();
-	int result;
-
-	if (!skeleton)
-		return -errno;
-	write_rows(skeleton);
-	skeleton->rodata->off_cpu_event_ns =
-		options->off_cpu_event_ns ? (uint64_t)options->off_cpu_event_ns : OFF_CPU_EVENT_NS;
-	skeleton->rodata->minor_fault_period = MINOR_FAULT_PERIOD;
-	size_t ring_bytes = options->ring_bytes ? options->ring_bytes : RING_BYTES_DEFAULT;
-	skeleton->rodata->wakeup_bytes = ring_bytes / 4;
-	bpf_map__set_max_entries(skeleton->maps.events, (uint32_t)ring_bytes);
-	bpf_program__set_autoload(skeleton->progs.follow_wanted, source->own_pid_namespace);
-	bpf_program__set_autoload(skeleton->progs.on_switch, sched);
-	bpf_program__set_autoload(skeleton->progs.on_fault_start, faults);
-	bpf_program__set_autoload(skeleton->progs.on_minor_fault, faults);
-	bpf_program__set_autoload(skeleton->progs.on_major_fault, faults);
-	if (multi) {
-		bpf_program__set_expected_attach_type(
-			skeleton->progs.on_call, (enum bpf_attach_type)UPROBE_ATTACH_TYPE_MULTI);
-		bpf_program__set_expected_attach_type(
-			skeleton->progs.on_return, (enum bpf_attach_type)UPROBE_ATTACH_TYPE_MULTI);
-	}
-	result = ranks_bpf__load(skeleton);
-	if (result < 0) {
-		ranks_bpf__destroy(skeleton);
-		return result;
-	}
-	source->skeleton = skeleton;
-	return 0;
-}
 
 /* Keeps a link for destroy; a link that failed is an error code. */
 static int keep(struct bpf_source *source, struct bpf_link *link)
@@ -220,7 +95,7 @@ static int attach_optional(struct bpf_source *source)
 		error = keep(source, bpf_program__attach(skeleton->progs.on_fault_start));
 		if (!error)
 			error = attach_fault_ends(source, skeleton->progs.on_minor_fault,
-				PERF_COUNT_SW_PAGE_FAULTS_MIN, MINOR_FAULT_PERIOD);
+				PERF_COUNT_SW_PAGE_FAULTS_MIN, BPF_SOURCE_MINOR_FAULT_PERIOD);
 		if (!error)
 			error = attach_fault_ends(source, skeleton->progs.on_major_fault,
 				PERF_COUNT_SW_PAGE_FAULTS_MAJ, 1);
@@ -263,61 +138,6 @@ static int on_record(void *context, void *data, size_t length)
 	return ++source->delivered < DELIVERED_MAX ? 0 : -ECANCELED;
 }
 
-/* Loads the chosen programs, for one link per library where the kernel has that. */
-static int load_chosen(struct bpf_source *source, const struct bpf_source_options *options)
-{
-	int error = -ENOTSUP;
-
-	source->multi = !options->single_uprobes;
-	if (source->multi)
-		error = load(source, options, true, source->sched, source->faults);
-	if (error < 0 && error != -EPERM) {
-		source->multi = false;
-		error = load(source, options, false, source->sched, source->faults);
-	}
-	return error;
-}
-
-/* Loads all that the kernel takes: fewer programs, if need be. */
-static int load_best(struct bpf_source *source, const struct bpf_source_options *options)
-{
-	int error = load_chosen(source, options);
-
-	if (error < 0 && error != -EPERM && source->faults) {
-		snprintf(source->why_faults, sizeof(source->why_faults),
-			"counts only, no times: %.200s", last_complaint);
-		source->faults = false;
-		error = load_chosen(source, options);
-	}
-	if (error < 0 && error != -EPERM && source->sched) {
-		snprintf(source->why_sched, sizeof(source->why_sched), "%.200s", last_complaint);
-		source->sched = false;
-		error = load_chosen(source, options);
-	}
-	return error;
-}
-
-static int explain(int error, char why[WIRE_DETAIL_LENGTH_MAX + 1])
-{
-	if (!why)
-		return error;
-	if (error == -EPERM) { /* the verifier's refusal is EACCES */
-		snprintf(why, WIRE_DETAIL_LENGTH_MAX + 1,
-			"no rights to load BPF programs: run slowrank as root, or grant it "
-			"CAP_BPF, CAP_PERFMON, CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH (setcap)");
-		return -EPERM;
-	}
-	if (access("/sys/kernel/btf/vmlinux", R_OK) < 0) {
-		snprintf(why, WIRE_DETAIL_LENGTH_MAX + 1,
-			"this kernel has no BTF (/sys/kernel/btf/vmlinux): use one built with "
-			"CONFIG_DEBUG_INFO_BTF");
-		return -ENOTSUP;
-	}
-	snprintf(why, WIRE_DETAIL_LENGTH_MAX + 1, "cannot load BPF programs: %.100s (%.100s)",
-		strerror(-error), last_complaint);
-	return error;
-}
-
 int bpf_source_create(const struct bpf_source_options *options, struct bpf_source **result,
 	char why[WIRE_DETAIL_LENGTH_MAX + 1])
 {
@@ -327,18 +147,16 @@ int bpf_source_create(const struct bpf_source_options *options, struct bpf_sourc
 
 	if (!source)
 		return -ENOMEM;
-	libbpf_set_print(keep_complaint);
 	setrlimit(RLIMIT_MEMLOCK, &unlimited); /* counted so before Linux 5.11 */
 	if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
 		files.rlim_cur = files.rlim_max; /* one descriptor per uprobe */
 		setrlimit(RLIMIT_NOFILE, &files);
 	}
-	source->own_pid_namespace = in_own_pid_namespace();
 	source->next_incarnation = RANK_INCARNATION_FIRST;
 	source->wanted_collectives = options->collectives;
 	source->sched = source->wanted_sched = options->sched;
 	source->faults = source->wanted_faults = options->faults;
-	error = load_best(source, options);
+	error = bpf_source_load(source, options);
 	if (error == 0)
 		error = attach_optional(source);
 	if (error == 0) {
@@ -347,7 +165,7 @@ int bpf_source_create(const struct bpf_source_options *options, struct bpf_sourc
 		error = source->ring ? 0 : -errno;
 	}
 	if (error < 0) {
-		error = explain(error, why);
+		error = bpf_source_explain(error, why);
 		bpf_source_destroy(source);
 		return error;
 	}
@@ -509,7 +327,7 @@ int bpf_source_attach_library(
 			return 0;
 		}
 	}
-	if (source->file_count == FILES_MAX)
+	if (source->file_count == BPF_SOURCE_FILES_MAX)
 		return -ENOSPC;
 	file = &source->files[source->file_count++];
 	*file = (struct attached_file){

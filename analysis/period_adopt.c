@@ -80,9 +80,11 @@ static uint64_t needed(const struct period_detector *detector, uint64_t period)
 			smaller(most,
 				larger(8 * known, smaller(believable(period),
 							  detector->cycles_followed * known))));
+	/* A loop inside the cycle goes by, and the cycle is back: wait for more than that. */
 	if (period < known / 2)
-		return larger(4 * period,
-			shares_structure(detector) ? 2 * TRY_TOKENS_MIN : TRY_TOKENS_MIN);
+		return larger(4 * period, shares_structure(detector)
+						  ? larger(2 * known, 2 * TRY_TOKENS_MIN)
+						  : TRY_TOKENS_MIN);
 	return larger(2 * period, smaller(believable(period), AGAIN_TOKENS_MIN));
 }
 

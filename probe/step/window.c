@@ -19,7 +19,7 @@ enum {
 	SURE_CYCLES = 8,
 	CYCLES = 3,
 	/* Too few to see a cycle in: where calls are rare, windows are longer. */
-	FEW_PARTS = 24,
+	FEW_PARTS = 40,
 	FEW_PARTS_WINDOWS = 8,
 	STRAYED_CYCLES = 5, /* off a known cycle: so many of its lengths, besides the window */
 };

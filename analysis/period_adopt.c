@@ -50,21 +50,22 @@ static uint64_t believable(uint64_t period)
 	return larger(4 * period, BELIEVABLE_TOKENS);
 }
 
-/* Do the last tokens call what the cycle calls, whatever their order and length? */
+/* Do most of the last tokens call what the cycle calls, whatever their order and length? */
 static bool shares_structure(const struct period_detector *detector)
 {
 	const struct period_stream *stream = &detector->structure;
 
-	for (uint64_t i = 1; i <= SHARED_TOKENS; i++) {
+	uint64_t shared = 0;
+
+	for (uint64_t i = 1; i <= SHARED_TOKENS && i <= stream->count; i++) {
 		uint32_t token = period_stream_token(stream, stream->count - i);
 		bool found = false;
 
 		for (uint64_t j = 0; j < detector->cycle.period && !found; j++)
 			found = period_cycle_token(&detector->cycle, j, false) == token;
-		if (!found)
-			return false;
+		shared += found;
 	}
-	return true;
+	return 2 * shared >= SHARED_TOKENS;
 }
 
 /* Tokens that must have repeated before a cycle is tried. */

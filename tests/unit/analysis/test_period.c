@@ -1,0 +1,358 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The period detector on token streams: what it promises in period.h, without any time. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "analysis/period.h"
+
+enum { CUTS_MAX = 100000, SAME_CUTS = 550 };
+
+struct stream {
+	struct period_detector *detector;
+	uint64_t label; /* other numbers for the same tokens */
+	uint64_t count, regular, incomplete, irregular;
+	uint64_t end;
+	uint64_t *cuts; /* ends of regular segments */
+	size_t cut_count;
+};
+
+static uint64_t random_next(uint64_t *state)
+{
+	uint64_t z = (*state += 0x9e3779b97f4a7c15u);
+
+	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+	z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+	return z ^ (z >> 31);
+}
+
+static void stream_open(struct stream *stream, size_t period_max, uint64_t label)
+{
+	*stream = (struct stream){.label = label};
+	assert_int_equal(period_create(period_max, &stream->detector), 0);
+	stream->cuts = calloc(CUTS_MAX, sizeof(*stream->cuts));
+	assert_non_null(stream->cuts);
+}
+
+static void stream_close(struct stream *stream)
+{
+	period_destroy(stream->detector);
+	free(stream->cuts);
+}
+
+static void take(struct stream *stream)
+{
+	struct period_segment segment;
+
+	while (period_take(stream->detector, &segment)) {
+		assert_true(segment.end > stream->end);
+		assert_true(segment.end <= period_count(stream->detector));
+		stream->end = segment.end;
+		stream->regular += segment.kind == PERIOD_REGULAR;
+		stream->incomplete += segment.kind == PERIOD_INCOMPLETE;
+		stream->irregular += segment.kind == PERIOD_IRREGULAR;
+		if (segment.kind == PERIOD_REGULAR && stream->cut_count < CUTS_MAX)
+			stream->cuts[stream->cut_count++] = segment.end;
+	}
+}
+
+static void push(struct stream *stream, uint64_t structure, uint64_t length)
+{
+	uint64_t state = structure ^ stream->label, full;
+	struct period_token token;
+
+	token.structure = random_next(&state);
+	full = token.structure + length * 0x9fb21c651e98df25u;
+	token.full = random_next(&full);
+	token.group = structure / 100;
+	period_push(stream->detector, &token);
+	stream->count++;
+	take(stream);
+}
+
+/* Letters are calls; '*' is a call whose length is never the same twice. */
+static void push_text(struct stream *stream, const char *text, uint64_t times)
+{
+	for (uint64_t i = 0; i < times; i++) {
+		for (const char *at = text; *at; at++)
+			push(stream, (uint64_t)*at, *at == '*' ? stream->count : 1);
+	}
+}
+
+static void assert_status(
+	struct stream *stream, enum period_certainty certainty, bool following, uint64_t period)
+{
+	struct period_status status;
+
+	period_status(stream->detector, &status);
+	assert_int_equal(status.certainty, certainty);
+	assert_int_equal(status.following, following);
+	assert_int_equal(status.period, period);
+}
+
+static void test_options(void **state)
+{
+	struct period_detector *detector = NULL;
+
+	(void)state;
+	assert_int_equal(period_create(0, &detector), -22);
+	assert_int_equal(period_create(PERIOD_LENGTH_MAX + 1, &detector), -22);
+	assert_null(detector);
+	period_destroy(NULL);
+}
+
+/* One call a step is a step of one call, and all of them are counted. */
+static void test_one_call(void **state)
+{
+	struct stream stream;
+
+	(void)state;
+	stream_open(&stream, 1000, 0);
+	push_text(&stream, "a", 5000);
+	assert_status(&stream, PERIOD_CONFIRMED, true, 1);
+	assert_int_equal(stream.regular, 5000);
+	assert_int_equal(stream.irregular, 0);
+	stream_close(&stream);
+}
+
+/* A loop inside the step is not the step; steps before the loop was seen through count too. */
+static void test_loops(void **state)
+{
+	static const char *const steps[] = {"aaaab", "aaaaaaaaaaaaaaaaaaaab", "aaabaaabaaabc",
+		"ababababc", "aabaabaabcaabaabaabcd"};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
+		struct stream stream;
+
+		stream_open(&stream, 1000, 0);
+		push_text(&stream, steps[i], 1000);
+		assert_status(&stream, PERIOD_CONFIRMED, true, strlen(steps[i]));
+		assert_int_equal(stream.regular, 1000);
+		assert_int_equal(stream.irregular, 0);
+		stream_close(&stream);
+	}
+}
+
+/* 16,384 different calls a step: found in the third step. */
+static void test_longest(void **state)
+{
+	struct stream stream;
+
+	(void)state;
+	stream_open(&stream, PERIOD_LENGTH_MAX, 0);
+	for (uint64_t step = 0; step < 4; step++) {
+		for (uint64_t i = 0; i < PERIOD_LENGTH_MAX; i++)
+			push(&stream, i * i % 1009, i);
+	}
+	assert_status(&stream, PERIOD_CONFIRMED, true, PERIOD_LENGTH_MAX);
+	assert_int_equal(stream.regular, 4);
+	stream_close(&stream);
+}
+
+/* Lengths that differ in every step change nothing; equal structure is told apart by them. */
+static void test_lengths(void **state)
+{
+	struct stream stream;
+
+	(void)state;
+	stream_open(&stream, 1000, 0);
+	push_text(&stream, "a*bc*a*dde", 500);
+	assert_status(&stream, PERIOD_CONFIRMED, true, 10);
+	assert_int_equal(stream.regular, 500);
+	stream_close(&stream);
+
+	stream_open(&stream, 1000, 0);
+	for (uint64_t i = 0; i < 7000; i++)
+		push(&stream, 'a', 10 + i % 7);
+	assert_status(&stream, PERIOD_CONFIRMED, true, 7);
+	assert_int_equal(stream.regular, 1000);
+	/* The lengths change, their number does not: the same steps. */
+	for (uint64_t i = 0; i < 700; i++)
+		push(&stream, 'a', 90 + i % 7);
+	assert_int_equal(stream.regular, 1100);
+	assert_int_equal(stream.irregular, 0);
+	stream_close(&stream);
+}
+
+/* An evaluation is one irregular segment, and the steps after it are cut where they begin. */
+static void test_evaluation(void **state)
+{
+	struct stream stream;
+
+	(void)state;
+	stream_open(&stream, 1000, 0);
+	push_text(&stream, "abcabd", 1000);
+	for (uint64_t i = 0; i < 20; i++) {
+		uint64_t evaluation = stream.count;
+
+		push_text(&stream, "eeeeef", 1 + i % 3);
+		push_text(&stream, "abcabd", 50 + i);
+		assert_int_equal((stream.cuts[stream.cut_count - 1] - evaluation) % 6, 0);
+	}
+	assert_int_equal(stream.regular, 1000 + 20 * 50 + 190);
+	assert_int_equal(stream.irregular, 20);
+	stream_close(&stream);
+}
+
+/* Attached in the middle of a step, the first evaluation shows where steps begin. */
+static void test_cut_moves(void **state)
+{
+	struct stream stream;
+	uint64_t evaluation;
+
+	(void)state;
+	stream_open(&stream, 1000, 0);
+	push_text(&stream, "ghij", 1);
+	push_text(&stream, "abcdefghij", 400);
+	push_text(&stream, "eeefeee", 1);
+	evaluation = stream.count;
+	push_text(&stream, "abcdefghij", 40);
+	assert_int_equal((stream.cuts[stream.cut_count - 1] - evaluation) % 10, 0);
+	push_text(&stream, "eeefeee", 1);
+	push_text(&stream, "abcdefghij", 40);
+	assert_true(stream.regular >= 478);
+	stream_close(&stream);
+}
+
+/* A lost call makes a step incomplete, and no more than that. */
+static void test_lost(void **state)
+{
+	struct stream stream;
+
+	(void)state;
+	stream_open(&stream, 1000, 0);
+	push_text(&stream, "abcdefgh", 500);
+	push_text(&stream, "abc", 1);
+	period_lost(stream.detector);
+	push_text(&stream, "fgh", 1);
+	push_text(&stream, "abcdefgh", 10);
+	assert_int_equal(stream.incomplete, 1);
+	assert_int_equal(stream.regular, 510);
+	assert_int_equal(stream.irregular, 0);
+	stream_close(&stream);
+}
+
+/* A barrier put into a step leaves it a step. */
+static void test_barrier_inside(void **state)
+{
+	struct stream stream;
+
+	(void)state;
+	stream_open(&stream, 1000, 0);
+	push_text(&stream, "abcdefghabcdefgi", 500);
+	push_text(&stream, "abcdeXfghabcdefgi", 1);
+	push_text(&stream, "abcdefghabcdefgi", 10);
+	assert_int_equal(stream.regular, 511);
+	assert_int_equal(stream.irregular, 0);
+	stream_close(&stream);
+}
+
+/* Another step, with another number of calls: learnt within three of them, none lost. */
+static void test_changed(void **state)
+{
+	struct stream stream;
+	struct period_status status;
+
+	(void)state;
+	stream_open(&stream, 1000, 0);
+	push_text(&stream, "abcdefghab", 400);
+	push_text(&stream, "abcdefghabklm", 3);
+	period_status(stream.detector, &status);
+	assert_int_equal(status.period, 13);
+	push_text(&stream, "abcdefghabklm", 37);
+	assert_true(stream.regular >= 437);
+	assert_status(&stream, PERIOD_CONFIRMED, true, 13);
+	stream_close(&stream);
+}
+
+static void push_program(struct stream *stream, uint64_t seed, uint64_t confirm_at)
+{
+	uint64_t random = seed;
+
+	push_text(stream, "wwwwwx", 3);
+	for (uint64_t i = 0; i < 600; i++) {
+		if (i == confirm_at)
+			period_confirm(stream->detector);
+		push_text(stream, "aab", 4);
+		push_text(stream, i % 7 ? "cd" : "c*", 1);
+		if (random_next(&random) % 40 == 0)
+			push_text(stream, "eef", 3);
+	}
+}
+
+/* What the tokens are called, and when somebody asked for segments, makes no difference. */
+static void test_same_cuts(void **state)
+{
+	(void)state;
+	for (uint64_t seed = 1; seed < 20; seed++) {
+		struct stream one, other;
+
+		stream_open(&one, 1000, 0);
+		stream_open(&other, 1000, seed * 0x1234567);
+		push_program(&one, seed, 600);
+		push_program(&other, seed, seed);
+		assert_true(one.cut_count >= 590 && other.cut_count >= 590);
+		assert_memory_equal(one.cuts + one.cut_count - SAME_CUTS,
+			other.cuts + other.cut_count - SAME_CUTS, SAME_CUTS * sizeof(*one.cuts));
+		stream_close(&one);
+		stream_close(&other);
+	}
+}
+
+/* Noise has no period, and costs no memory beyond what was taken. */
+static void test_noise(void **state)
+{
+	struct stream stream;
+	uint64_t random = 5;
+
+	(void)state;
+	stream_open(&stream, 1000, 0);
+	for (uint64_t i = 0; i < 200000; i++)
+		push(&stream, random_next(&random) % 50, 1);
+	assert_int_equal(stream.regular, 0);
+	stream_close(&stream);
+}
+
+/* The caller may cut by itself; segments go on from there, in phase. */
+static void test_skip(void **state)
+{
+	struct stream stream;
+
+	(void)state;
+	stream_open(&stream, 1000, 0);
+	push_text(&stream, "abcdefg", 20);
+	period_skip(stream.detector, 73);
+	stream.end = 73;
+	push_text(&stream, "abcdefg", 480);
+	assert_int_equal(stream.regular, 500 - 11);
+	assert_int_equal(stream.irregular, 1);
+	assert_int_equal(stream.cuts[0], 84);
+	stream_close(&stream);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_options),
+		cmocka_unit_test(test_one_call),
+		cmocka_unit_test(test_loops),
+		cmocka_unit_test(test_longest),
+		cmocka_unit_test(test_lengths),
+		cmocka_unit_test(test_evaluation),
+		cmocka_unit_test(test_cut_moves),
+		cmocka_unit_test(test_lost),
+		cmocka_unit_test(test_barrier_inside),
+		cmocka_unit_test(test_changed),
+		cmocka_unit_test(test_same_cuts),
+		cmocka_unit_test(test_noise),
+		cmocka_unit_test(test_skip),
+	};
+
+	return cmocka_run_group_tests_name("analysis.period", tests, NULL, NULL);
+}

@@ -147,8 +147,9 @@ static void test_longest(void **state)
 	(void)state;
 	stream_open(&stream, PERIOD_LENGTH_MAX, 0);
 	for (uint64_t step = 0; step < 4; step++) {
+		uint64_t random = 1;
 		for (uint64_t i = 0; i < PERIOD_LENGTH_MAX; i++)
-			push(&stream, i * i % 1009, i);
+			push(&stream, random_next(&random) % 40, i);
 	}
 	assert_status(&stream, PERIOD_CONFIRMED, true, PERIOD_LENGTH_MAX);
 	assert_int_equal(stream.regular, 4);
@@ -280,7 +281,7 @@ static void push_program(struct stream *stream, uint64_t seed, uint64_t confirm_
 		if (i == confirm_at)
 			period_confirm(stream->detector);
 		push_text(stream, "aab", 4);
-		push_text(stream, i % 7 ? "cd" : "c*", 1);
+		push_text(stream, "c*", 1);
 		if (random_next(&random) % 40 == 0)
 			push_text(stream, "eef", 3);
 	}

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 /* A cause is named when it explains this much of the excess; else it is unknown. */
+static const double throttle_share_min = 0.3;
 static const double cause_share_min = 0.35;
 /* The class is host-slow when this much of the excess is off the CPU or in faults. */
 static const double host_share_min = 0.5;
@@ -72,6 +73,15 @@ struct classification classify_excess(const struct excess_sums *sums)
 			best = k;
 	}
 	bool caused = best != EXCESS_ON_CPU && result.shares[best] >= cause_share_min;
+
+	/* A throttled rank also waits longer for a CPU, since it comes back at the end of the queue:
+	 * where there was clear throttling and none on the control, that is the cause. */
+	if (result.shares[EXCESS_THROTTLED] >= throttle_share_min &&
+		(double)sums->control[EXCESS_THROTTLED] <
+			0.1 * (double)sums->own[EXCESS_THROTTLED]) {
+		best = EXCESS_THROTTLED;
+		caused = true;
+	}
 	/* More than one kind may exceed 1 in sum when on-CPU time shrank: on-CPU decides then. */
 	if (host >= host_share_min && (caused || result.shares[EXCESS_ON_CPU] < host))
 		result.verdict_class = VERDICT_HOST_SLOW;

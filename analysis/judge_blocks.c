@@ -172,6 +172,20 @@ static double evidence_needed(const struct judge *judge, const struct rank_state
 	return CHANGE_THRESHOLD;
 }
 
+/*
+ * Throttling is no noise: only a rank whose cgroup ran out of its quota has any. Where it makes
+ * up much of the delay and the controls have next to none, it needs no statistics, which fail in
+ * programs of thousands of tiny steps: a quota period stops one step in fifty.
+ */
+static bool throttled_beyond_doubt(const struct rank_state *state)
+{
+	double own = (double)state->run.own[EXCESS_THROTTLED];
+	double control = (double)state->run.control[EXCESS_THROTTLED];
+
+	return control < 0.1 * own && own - control >= 0.25 * (double)state->run.delay_ns &&
+	       own - control >= DELAY_SHARE_MIN * (double)state->run.time_ns;
+}
+
 /* A change is told when it is large enough to matter and really makes the step longer. */
 bool judge_worth_telling(const struct judge *judge, uint32_t rank)
 {
@@ -183,9 +197,9 @@ bool judge_worth_telling(const struct judge *judge, uint32_t rank)
 	if (judge->blocks < WARM_UP_BLOCKS || state->run_blocks < 3 || level < DELAY_SHARE_MIN ||
 		delay_per_step < DELAY_PER_STEP_MIN_NS || class.verdict_class == VERDICT_UNKNOWN)
 		return false;
-	if (state->change.evidence < evidence_needed(judge, state, &class, level))
-		return false;
-	if (!hit_more_than_peers(judge, rank, level))
+	if (!throttled_beyond_doubt(state) &&
+		(state->change.evidence < evidence_needed(judge, state, &class, level) ||
+			!hit_more_than_peers(judge, rank, level)))
 		return false;
 	return (double)judge->block.suspect_gain_ns >=
 	       0.3 * (double)state->block.delay_ns; /* others did not wait for another reason */

@@ -6,7 +6,7 @@ set -euo pipefail
 build=(build-essential cmake ninja-build pkg-config clang llvm bpftool libbpf-dev libelf-dev zlib1g-dev
 	libnng-dev libmsgpack-dev)
 demo=(openmpi-bin libopenmpi-dev python3)
-test=(libcmocka-dev libibverbs-dev iproute2 hpcc libclang-rt-14-dev util-linux procps jq)
+test=(libcmocka-dev libibverbs-dev iproute2 hpcc examl libclang-rt-14-dev util-linux procps jq)
 
 wanted=()
 for group in "$@"; do

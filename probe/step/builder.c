@@ -167,6 +167,10 @@ void step_builder_push(struct step_builder *builder, const struct collective_par
 	if (!builder->started) {
 		builder->started = true;
 		builder->taken_end = builder->open_start = copy.arrival;
+	}
+	if (!builder->others_known) {
+		/* What other threads did before the first part belongs to no step. */
+		builder->others_known = true;
 		builder->taken_others = *others;
 	}
 	make_room(builder);

@@ -45,6 +45,7 @@ struct step_builder {
 
 	bool started;		      /* there was a part or a marker */
 	struct host_ns taken_end;     /* end of the last step taken: start of the next */
+	bool others_known;	      /* taken_others was set by a part */
 	struct activity taken_others; /* running totals there */
 	struct host_ns open_start;    /* time at which the open part of the stream starts */
 	struct host_ns last_time;     /* the latest time heard of */

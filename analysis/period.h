@@ -11,6 +11,11 @@
  * The result depends on which tokens are equal, and on nothing else: no time, no address, no
  * order of hashes. Two ranks with the same pattern of calls cut at the same calls.
  *
+ * Where the tokens cannot tell: a short cycle with something else at fixed distances is one step
+ * with a loop inside (micro-batches, layers) or many steps with an evaluation now and then. Up
+ * to 32 rounds count as a loop; beyond that only when the cycle has at most 4 calls and the
+ * rest is a call or two or uses another communicator. Programs that know better mark their steps.
+ *
  * About 100 ns a token, memory fixed at creation (about 6 MB for periods up to 16,384, touched
  * only as far as used). No globals; one detector is for one thread.
  */

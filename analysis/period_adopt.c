@@ -22,7 +22,7 @@ enum {
 	TINY_PERIOD = 4,
 	/* Equal calls whose lengths never repeat. */
 	POOR_TRY_TOKENS = 16,
-	POOR_TOKENS = 4096,
+
 	POOR_AGAIN_TOKENS = 64,
 	POOR_AGAIN_CYCLES = 8,
 	ASIDE_FACTOR = 4,
@@ -274,8 +274,7 @@ static bool adopt(struct period_detector *detector, const struct period_candidat
 					   ? larger(AGAIN_CYCLES * period, AGAIN_CONFIRM_TOKENS)
 					   : confirming_first(period);
 	if (!by_full && period <= PERIOD_POOR_MAX)
-		detector->confirm_tokens =
-			period == 1 ? 3 * detector->full.period_max : POOR_TOKENS;
+		detector->confirm_tokens = 3 * detector->full.period_max;
 	detector->confirmed =
 		known || detector->cycles_followed * period >= detector->confirm_tokens;
 	detector->confirmed_before |= detector->confirmed;
@@ -382,7 +381,7 @@ static bool consider(
 		!lengths_are_noise(detector, count - candidate->start - period))
 		return false;
 	if (known && period > known && count - period - known >= period_stream_oldest(stream) &&
-		!(following && full && !detector->cycle.by_full)) {
+		!(full && !detector->cycle.by_full && known <= PERIOD_POOR_MAX)) {
 		uint64_t explained = tokens_explained(detector, period);
 
 		contains = period >= 2 * known && explained * 4 >= period * 3;

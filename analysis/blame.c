@@ -160,8 +160,9 @@ static void gather(struct meeting *meeting)
 	}
 	meeting->usual_arrival_ns = lower_median_int64(scratch, meeting->count);
 	for (uint32_t m = 0; m < meeting->count; m++)
-		scratch[m] = carry_of(meeting, m)->opaque_ns;
-	meeting->usual_opaque_ns = lower_median_int64(scratch, meeting->count);
+		scratch[m] = -carry_of(meeting, m)->opaque_ns;
+	/* Upper median: of two ranks, the one that waits in point-to-point calls is the usual one. */
+	meeting->usual_opaque_ns = -lower_median_int64(scratch, meeting->count);
 	/* Upper median of the calls mirrors the lower median of the arrivals. */
 	for (uint32_t m = 0; m < meeting->count; m++)
 		scratch[m] = -call_ns(cell_of(meeting, m));

@@ -94,7 +94,7 @@ static bool contains(const uint32_t *pids, size_t count, uint32_t pid)
 }
 
 double evidence_rivals_among(const struct evidence *evidence, int64_t from_ns, int64_t until_ns,
-	const uint32_t *pids, size_t pid_count)
+	const uint32_t *pids, size_t pid_count, int64_t *seen_ns)
 {
 	int64_t all_ns = 0, among_ns = 0;
 
@@ -109,6 +109,7 @@ double evidence_rivals_among(const struct evidence *evidence, int64_t from_ns, i
 		if (contains(pids, pid_count, one->other_pid))
 			among_ns += one->end_ns - one->start_ns;
 	}
+	*seen_ns = all_ns;
 	return all_ns > 0 ? (double)among_ns / (double)all_ns : 0;
 }
 

@@ -56,10 +56,11 @@ struct evidence_rival {
 
 /*
  * The share of preempted time, by the long intervals between two times, in which one of the
- * given processes ran instead; pids ascend. 0 when there are no such intervals.
+ * given processes ran instead; pids ascend. 0 when there are no such intervals. *seen_ns: how much
+ * preempted time those intervals show.
  */
 double evidence_rivals_among(const struct evidence *evidence, int64_t from_ns, int64_t until_ns,
-	const uint32_t *pids, size_t pid_count);
+	const uint32_t *pids, size_t pid_count, int64_t *seen_ns);
 
 bool evidence_worst_rival(const struct evidence *evidence, int64_t from_ns, int64_t until_ns,
 	struct evidence_rival *rival);

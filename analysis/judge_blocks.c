@@ -161,8 +161,16 @@ static double evidence_needed(const struct judge *judge, const struct rank_state
 	int64_t until_ns = judge->block.start_ns + judge->block.time_ns;
 
 	if (class->cause == CAUSE_CPU_CONTENTION) {
-		if (evidence_rivals_among(state->evidence, until_ns - state->run.time_ns, until_ns,
-			    judge->pids, judge->pid_count) <= OWN_RIVALS_MAX)
+		int64_t seen_ns;
+		double own_rivals =
+			evidence_rivals_among(state->evidence, until_ns - state->run.time_ns,
+				until_ns, judge->pids, judge->pid_count, &seen_ns);
+
+		/* Slices too short to be seen one by one are what ranks do to each other. */
+		if (own_rivals <= OWN_RIVALS_MAX &&
+			(double)seen_ns >=
+				RIVALS_SEEN_MIN * (double)(state->run.own[EXCESS_PREEMPTED] -
+							   state->run.control[EXCESS_PREEMPTED]))
 			return 1.4 * CHANGE_THRESHOLD;
 		return level < OWN_RIVALS_SHARE_MIN ? INFINITY : 4 * CHANGE_THRESHOLD;
 	}
@@ -194,11 +202,12 @@ bool judge_worth_telling(const struct judge *judge, uint32_t rank)
 	double delay_per_step = (double)state->run.delay_ns / (double)state->run.steps;
 	struct classification class = classify_excess(&state->run);
 
-	if (judge->blocks < WARM_UP_BLOCKS || state->run_blocks < 3 || level < DELAY_SHARE_MIN ||
+	if (state->run_blocks < 3 || level < DELAY_SHARE_MIN ||
 		delay_per_step < DELAY_PER_STEP_MIN_NS || class.verdict_class == VERDICT_UNKNOWN)
 		return false;
 	if (!throttled_beyond_doubt(state) &&
-		(state->change.evidence < evidence_needed(judge, state, &class, level) ||
+		(judge->blocks < WARM_UP_BLOCKS ||
+			state->change.evidence < evidence_needed(judge, state, &class, level) ||
 			!hit_more_than_peers(judge, rank, level)))
 		return false;
 	return (double)judge->block.suspect_gain_ns >=

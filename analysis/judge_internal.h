@@ -32,6 +32,7 @@ enum {
 #define COMM_SHARE_MIN 0.06
 #define DELAY_PER_STEP_MIN_NS 50000
 /* Ranks that share cores take them from each other; only more than this is told. */
+#define RIVALS_SEEN_MIN 0.1 /* share of the preempted excess that long intervals must show */
 #define OWN_RIVALS_MAX 0.25 /* of the time others ran instead */
 #define OWN_RIVALS_SHARE_MIN 0.15
 /* -ln of the probability that a healthy rank is hit in so many steps of a run. */

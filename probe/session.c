@@ -327,12 +327,9 @@ static size_t gather_sources(struct session *session, struct message_source *sou
 				session->why_no_bpf);
 	}
 	count += samplers_states(session->samplers, sources + count, WIRE_SOURCES_MAX - count);
-	if (count < WIRE_SOURCES_MAX)
-		put_source(&sources[count++], "device.time",
-			job_enqueue_only(session->job) ? SOURCE_MISSING : SOURCE_OFF,
-			job_enqueue_only(session->job)
-				? "collectives seen by enqueue time only: waits are not judged"
-				: "no call was seen that needs it");
+	if (count < WIRE_SOURCES_MAX && job_enqueue_only(session->job))
+		put_source(&sources[count++], "device.time", SOURCE_MISSING,
+			"collectives seen by enqueue time only: waits are not judged");
 	return count;
 }
 

@@ -208,7 +208,7 @@ static void preempted(void **state)
 
 	stop_hog(hog);
 	const struct event_collective *event = segment(harness, pid, &length_ns);
-	assert_true(event->before.preempted_ns > 50 * MILLISECONDS);
+	assert_true(event->before.preempted_ns > 20 * MILLISECONDS);
 	expect_counted(
 		(int64_t)event->before.preempted_ns, COUNT_DELAY_NS, delay_tolerance_ns(length_ns));
 	expect_rest_on_cpu(&event->before, length_ns);

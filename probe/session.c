@@ -175,10 +175,8 @@ static void attach_files(
 	size_t skipped;
 
 	/* What could not be attached is kept by the source, and told in the coverage. */
-	for (size_t i = 0; session->bpf && i < count; i++) {
-		if (bpf_source_attach_library(session->bpf, &files[i], in_use, &skipped) < 0)
-			continue;
-	}
+	for (size_t i = 0; session->bpf && i < count; i++)
+		bpf_source_attach_library(session->bpf, &files[i], in_use, &skipped);
 }
 
 void session_prepare_command(struct session *session, char *const argv[])
@@ -358,8 +356,7 @@ static void send_batch(struct session *session, bool final)
 		snprintf(batch.job_id, sizeof(batch.job_id), "%s", session->job_id);
 		fill_counters(session, &batch.counters);
 		batch.number = session->next_number++;
-		if (uplink_send(session->uplink, &batch, host_now()) < 0)
-			job_lost(session->job, 0); /* the uplink counts it as lost */
+		uplink_send(session->uplink, &batch, host_now()); /* counts what it loses */
 	}
 	job_batch_done(session->job);
 }

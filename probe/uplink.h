@@ -31,8 +31,7 @@ void uplink_destroy(struct uplink *uplink); /* NULL is fine; what is not deliver
  * when there is no room left; an error of wire_encode_batch(). After an error, the batch is
  * lost and counted.
  */
-int uplink_send(struct uplink *uplink, struct message_batch *batch, struct host_ns now)
-	__attribute__((warn_unused_result));
+int uplink_send(struct uplink *uplink, struct message_batch *batch, struct host_ns now);
 
 /* The next reply that came in, if any. At most 256 wait; then the oldest goes. */
 bool uplink_take_reply(struct uplink *uplink, struct message_reply *reply);

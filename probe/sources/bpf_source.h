@@ -43,7 +43,7 @@ int bpf_source_track(struct bpf_source *source, uint32_t pid) __attribute__((war
  * process of the job maps it (only then it counts for the coverage).
  */
 int bpf_source_attach_library(struct bpf_source *source, const struct library_file *library,
-	bool in_use, size_t *skipped) __attribute__((warn_unused_result));
+	bool in_use, size_t *skipped);
 
 /*
  * Delivers pending records, at most about 100,000 of them, in the order of the ring. on_event gets

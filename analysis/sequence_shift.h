@@ -16,7 +16,6 @@ enum {
 
 struct sequence_shift {
 	bool known;
-	uint32_t tries; /* for the caller: how often it was looked for */
 	int64_t value;	/* add to the member's count */
 };
 

@@ -77,15 +77,13 @@ static enum scan_result scan_rank(struct assembly *assembly, uint32_t number)
 			if (!assembly->cut.by_time &&
 				part->communicator_id == assembly->cut.communicator_id &&
 				!(part->flags & PART_ENQUEUE_ONLY) &&
-				assembly_sequence(assembly, number, part, &sequence) &&
-				sequence >= assembly->cut.sequence) {
+				assembly_sequence(assembly, number, part, &sequence)) {
+				if (sequence < assembly->cut.sequence)
+					continue;
 				scan->at.part += sequence == assembly->cut.sequence;
 				return SCAN_FOUND;
 			}
-			if (assembly_job_ns(assembly, rank, part->arrival) >
-					assembly->cut.time_ns &&
-				(assembly->cut.by_time ||
-					part->communicator_id != assembly->cut.communicator_id))
+			if (assembly_job_ns(assembly, rank, part->arrival) > assembly->cut.time_ns)
 				return SCAN_FOUND;
 		}
 	}
@@ -279,6 +277,22 @@ int assembly_next(struct assembly *assembly, bool finish, struct step_grid *grid
 	return 1;
 }
 
+/* The head entry's parts below end are done. */
+static void take_parts(struct assembly *assembly, uint32_t number, size_t end)
+{
+	const struct rank_entry *rank = &assembly->table->ranks[number];
+	const struct step_entry *head = rank_entry_at(rank, 0)->entry;
+	struct rank_scan *scan = &assembly->scans[number];
+
+	for (size_t p = rank->part_head; p < end; p++) {
+		if (head->parts[p].flags & PART_ENQUEUE_ONLY)
+			continue;
+		scan->departed = head->parts[p].departure;
+		scan->departed_valid = true;
+		assembly_remember(assembly, number, &head->parts[p]);
+	}
+}
+
 /* Moves one rank's stream past the cut. */
 static void advance_rank(struct assembly *assembly, uint32_t number)
 {
@@ -287,27 +301,13 @@ static void advance_rank(struct assembly *assembly, uint32_t number)
 
 	if (scan->found) {
 		for (; scan->at.entry > 0 && rank->entry_count; scan->at.entry--) {
-			const struct step_entry *head = rank_entry_at(rank, 0)->entry;
-
-			for (size_t p = rank->part_head; p < head->part_count; p++) {
-				if (!(head->parts[p].flags & PART_ENQUEUE_ONLY)) {
-					scan->departed = head->parts[p].departure;
-					scan->departed_valid = true;
-				}
-			}
+			take_parts(assembly, number, rank_entry_at(rank, 0)->entry->part_count);
 			rank_entry_pop(rank);
 		}
 		if (rank->entry_count) {
-			const struct step_entry *head = rank_entry_at(rank, 0)->entry;
-
-			for (size_t p = rank->part_head; p < scan->at.part; p++) {
-				if (!(head->parts[p].flags & PART_ENQUEUE_ONLY)) {
-					scan->departed = head->parts[p].departure;
-					scan->departed_valid = true;
-				}
-			}
+			take_parts(assembly, number, scan->at.part);
 			rank->part_head = scan->at.part;
-			if (rank->part_head == head->part_count)
+			if (rank->part_head == rank_entry_at(rank, 0)->entry->part_count)
 				rank_entry_pop(rank);
 		}
 		rank->hole = false;
@@ -326,6 +326,8 @@ void assembly_advance(struct assembly *assembly)
 		if (assembly->table->ranks[r].known)
 			advance_rank(assembly, r);
 	}
+	for (uint32_t r = 0; r < assembly->table->end; r++)
+		assembly_find_shifts(assembly, r);
 	assembly->cut.valid = false;
 	assembly->ready_rank = 0;
 }

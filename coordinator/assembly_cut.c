@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Choosing the next cut, and the numbers that join parts across ranks. */
+/* Choosing the next cut. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +8,6 @@
 
 enum {
 	MERGED_ENTRIES_MAX = 4, /* entries without a collective to cut at, before time decides */
-	SHIFT_TRIES_EVERY = 16, /* parts between two looks for a shift */
 };
 
 static size_t communicator_slot(const struct assembly *assembly, uint64_t id)
@@ -70,89 +69,6 @@ int assembly_note_communicator(struct assembly *assembly, uint64_t id, uint32_t 
 		entry->first_rank = rank;
 	entry->member_count++;
 	return 0;
-}
-
-/* Gathers the waiting synchronising parts of a rank on a communicator. */
-static size_t gather_parts(const struct assembly *assembly, const struct rank_entry *rank,
-	uint64_t id, struct shift_part *parts)
-{
-	size_t count = 0;
-
-	for (size_t e = 0; e < rank->entry_count; e++) {
-		const struct step_entry *entry = rank_entry_at(rank, e)->entry;
-
-		for (size_t p = 0; p < entry->part_count; p++) {
-			const struct collective_part *part = &entry->parts[p];
-
-			if (part->communicator_id != id || (part->flags & PART_ENQUEUE_ONLY) ||
-				operation_waits_for(part->operation) != WAITS_FOR_ALL)
-				continue;
-			if (count == SEQUENCE_SHIFT_PARTS_MAX)
-				return count;
-			parts[count++] = (struct shift_part){
-				.sequence = part->sequence,
-				.arrival_ns = assembly_job_ns(assembly, rank, part->arrival),
-				.departure_ns = assembly_job_ns(assembly, rank, part->departure),
-				.token = part->operation, /* lengths may differ between members */
-			};
-		}
-	}
-	return count;
-}
-
-static bool find_shift(struct assembly *assembly, uint32_t number,
-	const struct collective_part *part, struct rank_communicator *communicator)
-{
-	const struct rank_table *table = assembly->table;
-	struct communicator_entry *shared = assembly_communicator(assembly, part->communicator_id);
-	struct shift_part reference[SEQUENCE_SHIFT_PARTS_MAX], own[SEQUENCE_SHIFT_PARTS_MAX];
-
-	if (!shared || shared->first_rank == number) {
-		communicator->shift = (struct sequence_shift){.known = true};
-		return true;
-	}
-	const struct rank_entry *rank = &table->ranks[number];
-	const struct rank_entry *first = &table->ranks[shared->first_rank];
-
-	if (first->host == UINT32_MAX)
-		return false;
-	int64_t tolerance_ns = clock_fit_error_ns(&table->hosts[rank->host].clock) +
-			       clock_fit_error_ns(&table->hosts[first->host].clock);
-	size_t reference_count = gather_parts(assembly, first, part->communicator_id, reference);
-	size_t own_count = gather_parts(assembly, rank, part->communicator_id, own);
-	int64_t shift;
-
-	if (rank->host == first->host)
-		tolerance_ns = 0;
-	if (sequence_shift_find(reference, reference_count, own, own_count, tolerance_ns, &shift) <
-		0)
-		return false;
-	communicator->shift = (struct sequence_shift){.known = true, .value = shift};
-	return true;
-}
-
-bool assembly_sequence(struct assembly *assembly, uint32_t number,
-	const struct collective_part *part, uint64_t *sequence)
-{
-	if (!(part->flags & PART_SEQUENCE_RELATIVE)) {
-		*sequence = part->sequence;
-		return true;
-	}
-	struct rank_entry *rank = &assembly->table->ranks[number];
-	struct rank_communicator *communicator =
-		rank_entry_communicator(rank, part->communicator_id);
-
-	if (!communicator)
-		return false;
-	if (!communicator->shift.known &&
-		(communicator->shift.tries++ % SHIFT_TRIES_EVERY ||
-			!find_shift(assembly, number, part, communicator))) {
-		assembly->shifts_unknown++;
-		return false;
-	}
-	/* A part before the reference's first call wraps: it joins nothing, as it should. */
-	*sequence = part->sequence + (uint64_t)communicator->shift.value;
-	return true;
 }
 
 /* The lowest rank that delivers. */

@@ -26,6 +26,8 @@ void rank_table_fini(struct rank_table *table)
 		while (rank->entry_count)
 			rank_entry_pop(rank);
 		free(rank->entries);
+		for (size_t c = 0; c < rank->communicator_count; c++)
+			free(rank->communicators[c].history);
 		free(rank->communicators);
 	}
 	free(table->ranks);

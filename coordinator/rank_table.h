@@ -33,7 +33,8 @@ struct rank_communicator {
 	uint64_t id;
 	uint32_t size; /* 0 = unknown */
 	uint32_t own_index;
-	struct sequence_shift shift; /* for parts counted from an attach */
+	struct sequence_shift shift;   /* for parts counted from an attach */
+	struct shift_history *history; /* its latest calls; NULL when they are not needed */
 };
 
 struct host_entry {
@@ -64,6 +65,7 @@ struct rank_entry {
 
 	struct rank_communicator *communicators;
 	size_t communicator_count, communicator_capacity, communicator_last;
+	uint32_t history_count; /* of communicators; see assembly_shift.c */
 };
 
 struct rank_table {

@@ -135,6 +135,23 @@ static void hosts_with_their_own_clocks(void **state)
 	}
 }
 
+/* Batches of one step each: never many calls of a rank wait at one time. */
+static void attached_in_small_batches(void **state)
+{
+	(void)state;
+	for (uint64_t seed = 1; seed <= 4; seed++) {
+		struct sim_options options = noisy(4, seed);
+
+		options.attached = true;
+		options.probe_per_rank = seed % 2;
+		options.batch_ms = 10;
+		options.compute_share = 1;
+		options.steps = 500;
+		add_fault(&options, SIM_THROTTLE, (unsigned)(seed % 4), 150, 390, 0.8);
+		assert_found(&options);
+	}
+}
+
 static void attached_to_a_running_job(void **state)
 {
 	(void)state;
@@ -322,6 +339,7 @@ int main(void)
 		cmocka_unit_test(reduce_and_broadcast_only),
 		cmocka_unit_test(hosts_with_their_own_clocks),
 		cmocka_unit_test(attached_to_a_running_job),
+		cmocka_unit_test(attached_in_small_batches),
 		cmocka_unit_test(windows_instead_of_steps),
 		cmocka_unit_test(lost_parts),
 		cmocka_unit_test(two_culprits_of_four),

@@ -165,14 +165,13 @@ def read_results(path):
 
 
 def cases(arguments):
-    """Seeds outermost, so that a part of the series is a fair sample. Healthy jobs: one per seed."""
-    for seed in range(1, arguments.seeds + 1):
-        for kind in arguments.kinds:
-            if kind == "none":
-                yield kind, arguments.ranks[seed % len(arguments.ranks)], seed
-                continue
-            for rank_count in arguments.ranks:
-                yield kind, rank_count, seed
+    """Every seed and kind with one number of ranks first, then with the others, so that a part of
+    the series is a fair sample. Healthy jobs: one per seed."""
+    for shift in range(len(arguments.ranks)):
+        for seed in range(1, arguments.seeds + 1):
+            for kind in arguments.kinds:
+                if kind != "none" or shift == 0:
+                    yield kind, arguments.ranks[(seed + shift) % len(arguments.ranks)], seed
 
 
 def parse_arguments():

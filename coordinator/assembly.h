@@ -43,6 +43,7 @@ struct assembly {
 	uint64_t next_number;
 	uint64_t shifts_unknown; /* parts left out because their shift is not known */
 	uint32_t ready_rank;	 /* ranks below it have delivered the cut */
+	uint32_t leader;	 /* of the last cut */
 	struct {
 		bool valid, by_time;
 		uint32_t rank;

@@ -155,6 +155,24 @@ static bool cut_in_entry(struct assembly *assembly, uint32_t number, size_t e, b
 	return true;
 }
 
+/* What a new leader has left of a step that was handed out is no step of its own. */
+static void drop_begun(struct assembly *assembly, uint32_t number)
+{
+	struct rank_entry *rank = &assembly->table->ranks[number];
+
+	while (rank->entry_count && assembly->last_cut_ns != INT64_MIN) {
+		const struct step_entry *entry = rank_entry_at(rank, 0)->entry;
+		int64_t start_ns = assembly_job_ns(assembly, rank, entry->start);
+		int64_t end_ns = assembly_job_ns(assembly, rank, entry->end);
+
+		if (start_ns + (end_ns - start_ns) / 2 >= assembly->last_cut_ns)
+			return;
+		rank_entry_pop(rank);
+		assembly->scans[number].at = (struct stream_position){0};
+		assembly->scans[number].departed_valid = false;
+	}
+}
+
 bool assembly_choose_cut(struct assembly *assembly, bool finish)
 {
 	uint32_t leader;
@@ -163,6 +181,9 @@ bool assembly_choose_cut(struct assembly *assembly, bool finish)
 		return false;
 	const struct rank_entry *rank = &assembly->table->ranks[leader];
 
+	if (leader != assembly->leader)
+		drop_begun(assembly, leader);
+	assembly->leader = leader;
 	for (size_t e = 0; e < rank->entry_count; e++) {
 		const struct step_entry *entry = rank_entry_at(rank, e)->entry;
 		bool blocking = false;

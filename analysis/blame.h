@@ -10,15 +10,20 @@
 
 #include "analysis/align.h"
 
-/* What an excess is made of. ON_CPU is the rest that no other one explains. */
+/*
+ * What an excess is made of. COMPUTE is the rest that no other one explains: time on the CPU where
+ * the CPU does the work, time on the device where that is what the parts show. HOST_CPU: the host's
+ * own time on the CPU, where the work is the device's.
+ */
 enum excess_kind {
-	EXCESS_ON_CPU = 0,
+	EXCESS_COMPUTE = 0,
 	EXCESS_PREEMPTED = 1,
 	EXCESS_THROTTLED = 2,
 	EXCESS_BLOCK_IO = 3,
 	EXCESS_ASLEEP = 4,
 	EXCESS_MAJOR_FAULT = 5,
 	EXCESS_MINOR_FAULT = 6,
+	EXCESS_HOST_CPU = 7,
 	EXCESS_NR
 };
 

@@ -12,11 +12,22 @@
  */
 #define MINOR_FAULT_TYPICAL_NS 700
 
-void blame_components(int64_t own_ns, const struct activity *activity, int64_t kinds[EXCESS_NR])
+/*
+ * A segment before a part with device time lasts as long as the slower of two takes: the host that
+ * enqueues (host_ns, less its waits for the device) and the device that works. What the segment
+ * lasts beyond the host's time is the device's; it may be negative, where the device idled less
+ * than the host took. Compared with a control, own - host tells a longer device from a later host.
+ */
+void blame_components(const struct grid_cell *cell, int64_t kinds[EXCESS_NR])
 {
+	const struct activity *activity = &cell->own;
+	bool device = cell->part->flags & PART_DEVICE_TIME;
+	int64_t own_ns = device ? activity->host_ns : cell->own_ns;
 	int64_t minor_ns = activity->minor_fault_ns;
 	int64_t rest_ns;
 
+	if (device)
+		kinds[EXCESS_COMPUTE] += cell->own_ns - own_ns;
 	if (minor_ns == 0)
 		minor_ns = (int64_t)activity->minor_faults * MINOR_FAULT_TYPICAL_NS;
 	rest_ns = own_ns - activity->preempted_ns - activity->throttled_ns - activity->block_io_ns -
@@ -25,7 +36,7 @@ void blame_components(int64_t own_ns, const struct activity *activity, int64_t k
 		rest_ns = 0;
 	if (minor_ns > rest_ns)
 		minor_ns = rest_ns;
-	kinds[EXCESS_ON_CPU] += rest_ns - minor_ns;
+	kinds[device ? EXCESS_HOST_CPU : EXCESS_COMPUTE] += rest_ns - minor_ns;
 	kinds[EXCESS_PREEMPTED] += activity->preempted_ns;
 	kinds[EXCESS_THROTTLED] += activity->throttled_ns;
 	kinds[EXCESS_BLOCK_IO] += activity->block_io_ns;
@@ -126,8 +137,8 @@ static void sum_components(struct blame *blame, const struct step_grid *grid)
 		if (blame->cells[c].control_cell == GRID_NONE)
 			continue;
 		control = &grid->cells[blame->cells[c].control_cell];
-		blame_components(cell->own_ns, &cell->own, row->own);
-		blame_components(control->own_ns, &control->own, row->control);
+		blame_components(cell, row->own);
+		blame_components(control, row->control);
 		row->minor_faults += cell->own.minor_faults;
 		row->control_minor_faults += control->own.minor_faults;
 		row->own_excess_ns += cell->own_ns - control->own_ns;

@@ -16,6 +16,6 @@ struct blame_carry {
 void blame_controls(struct blame *blame, const struct step_grid *grid);
 
 /* Splits an activity into kinds; own_ns is the length it happened in. */
-void blame_components(int64_t own_ns, const struct activity *activity, int64_t kinds[EXCESS_NR]);
+void blame_components(const struct grid_cell *cell, int64_t kinds[EXCESS_NR]);
 
 #endif

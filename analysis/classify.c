@@ -48,7 +48,7 @@ struct classification classify_excess(const struct excess_sums *sums)
 {
 	struct classification result = {.verdict_class = VERDICT_COMPUTE_SLOW};
 	double excess = 0, positive = 0, host = 0;
-	enum excess_kind best = EXCESS_ON_CPU;
+	enum excess_kind best = EXCESS_COMPUTE;
 
 	for (int k = 0; k < EXCESS_NR; k++) {
 		double over = (double)(sums->own[k] - sums->control[k]);
@@ -61,18 +61,18 @@ struct classification classify_excess(const struct excess_sums *sums)
 		excess = 0.5 * positive;
 	if (excess <= 0)
 		return (struct classification){.verdict_class = VERDICT_UNKNOWN};
-	for (enum excess_kind k = EXCESS_ON_CPU; k < EXCESS_NR; k++) {
+	for (enum excess_kind k = EXCESS_COMPUTE; k < EXCESS_NR; k++) {
 		double share = (double)(sums->own[k] - sums->control[k]) / excess;
 
 		result.shares[k] = share < 0 ? 0 : share > 1 ? 1 : share;
-		if (k == EXCESS_ON_CPU)
+		if (k == EXCESS_COMPUTE)
 			continue;
 		host += result.shares[k];
 		if (excess_cause(k) != CAUSE_UNKNOWN &&
-			(best == EXCESS_ON_CPU || result.shares[k] > result.shares[best]))
+			(best == EXCESS_COMPUTE || result.shares[k] > result.shares[best]))
 			best = k;
 	}
-	bool caused = best != EXCESS_ON_CPU && result.shares[best] >= cause_share_min;
+	bool caused = best != EXCESS_COMPUTE && result.shares[best] >= cause_share_min;
 
 	/* A throttled rank also waits longer for a CPU, since it comes back at the end of the queue:
 	 * where there was clear throttling and none on the control, that is the cause. */
@@ -83,9 +83,9 @@ struct classification classify_excess(const struct excess_sums *sums)
 		caused = true;
 	}
 	/* More than one kind may exceed 1 in sum when on-CPU time shrank: on-CPU decides then. */
-	if (host >= host_share_min && (caused || result.shares[EXCESS_ON_CPU] < host))
+	if (host >= host_share_min && (caused || result.shares[EXCESS_COMPUTE] < host))
 		result.verdict_class = VERDICT_HOST_SLOW;
-	else if (caused && result.shares[best] >= result.shares[EXCESS_ON_CPU])
+	else if (caused && result.shares[best] >= result.shares[EXCESS_COMPUTE])
 		result.verdict_class = VERDICT_HOST_SLOW;
 	if (result.verdict_class == VERDICT_HOST_SLOW && caused) {
 		result.cause = excess_cause(best);

@@ -108,7 +108,7 @@ static void add_sampled(struct judge *judge, const struct verdict *verdict, int6
 
 	for (size_t i = 0; i < sizeof(counters) / sizeof(counters[0]); i++) {
 		double over, usual;
-		int64_t moved, left = sums->own[EXCESS_ON_CPU] - sums->control[EXCESS_ON_CPU];
+		int64_t moved, left = sums->own[EXCESS_COMPUTE] - sums->control[EXCESS_COMPUTE];
 
 		if ((mask & counters[i].source) || left <= 0 ||
 			!counter_excess(judge, verdict, counters[i].metric, from_ns, &over, &usual))
@@ -117,7 +117,7 @@ static void add_sampled(struct judge *judge, const struct verdict *verdict, int6
 		over *= counters[i].sign * counters[i].ns_each;
 		moved = (int64_t)fmin(fmax(over, 0) * (double)sums->time_ns, (double)left);
 		sums->own[counters[i].kind] += moved;
-		sums->own[EXCESS_ON_CPU] -= moved;
+		sums->own[EXCESS_COMPUTE] -= moved;
 	}
 }
 

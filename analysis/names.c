@@ -24,6 +24,7 @@ const char *operation_name(enum operation operation)
 		[OPERATION_RECEIVE] = "receive",
 		[OPERATION_NEIGHBOR] = "neighbor",
 		[OPERATION_COMMUNICATOR_CREATE] = "communicator-create",
+		[OPERATION_COMPUTE] = "compute",
 	};
 
 	return NAME_OR_UNKNOWN(names, operation);
@@ -128,6 +129,7 @@ void activity_add(struct activity *sum, const struct activity *other)
 	sum->major_fault_ns += other->major_fault_ns;
 	sum->minor_fault_ns += other->minor_fault_ns;
 	sum->comm_call_ns += other->comm_call_ns;
+	sum->host_ns += other->host_ns;
 	sum->major_faults += other->major_faults;
 	sum->minor_faults += other->minor_faults;
 }

@@ -16,7 +16,7 @@ enum {
 
 struct sequence_shift {
 	bool known;
-	int64_t value;	/* add to the member's count */
+	int64_t value; /* add to the member's count */
 };
 
 /* One call of a synchronising operation, on the job's clock; lists are in order of sequence. */

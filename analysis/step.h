@@ -52,7 +52,8 @@ enum operation {
 	OPERATION_RECEIVE = 13,
 	OPERATION_NEIGHBOR = 14, /* any neighbourhood collective */
 	OPERATION_COMMUNICATOR_CREATE =
-		15, /* making or splitting a communicator synchronises too */
+		15,		/* making or splitting a communicator synchronises too */
+	OPERATION_COMPUTE = 16, /* no communication: work on the device, where a source shows it */
 	OPERATION_NR
 };
 
@@ -87,6 +88,10 @@ struct activity {
 	int64_t major_fault_ns; /* from page-fault entry to its end, for faults that needed I/O */
 	int64_t minor_fault_ns; /* estimated from timed samples of minor faults, times their count */
 	int64_t comm_call_ns; /* inside point-to-point and completion calls (MPI_Recv, MPI_Wait) */
+	/* Before a part with device time only: from the enqueue of the part before to its own, less
+	 * the time in calls that wait for the device. What the host alone took; the other fields then
+	 * say what it is made of. */
+	int64_t host_ns;
 	uint32_t major_faults;
 	uint32_t minor_faults;
 };
@@ -100,6 +105,25 @@ enum part_flag {
 		1 << 2, /* counted from an attach; differs by a constant between ranks */
 };
 
+/*
+ * What a part serves, where the source tells (imported traces do); most do not. Forward and
+ * backward also tell the two directions of sends and receives apart.
+ */
+enum part_purpose {
+	PURPOSE_UNKNOWN = 0,
+	PURPOSE_FORWARD = 1,
+	PURPOSE_BACKWARD = 2,
+	PURPOSE_PARAMETERS = 3, /* of the model, gathered before they are used */
+	PURPOSE_GRADIENTS = 4,
+	PURPOSE_SEPARATE_GRADIENTS = 5, /* what overlapped data parallelism leaves for the end */
+	PURPOSE_LAYERNORM = 6,
+	PURPOSE_EMBEDDING = 7,
+	PURPOSE_CLIP = 8, /* the norm of all gradients */
+	PURPOSE_OPTIMIZER = 9,
+	PURPOSE_GARBAGE_COLLECTION = 10,
+	PURPOSE_NR
+};
+
 /* One rank's part of one collective instance. Joined across ranks on (communicator_id, sequence). */
 struct collective_part {
 	uint64_t communicator_id; /* the same number on every member; 0 = not identified */
@@ -107,11 +131,18 @@ struct collective_part {
 	uint64_t length_bytes;	  /* payload of this rank's call; 0 for a barrier */
 	struct host_ns arrival;
 	struct host_ns departure;
+	struct host_ns
+		enqueue; /* with device time: when the host called; 0 = unknown; stays local */
 	struct activity before; /* the segment from the previous departure to this arrival */
 	struct activity inside; /* from arrival to departure */
 	int32_t root;		/* rank within the communicator, or STEP_ROOT_NONE */
 	uint8_t operation;	/* enum operation */
 	uint8_t flags;		/* enum part_flag */
+	uint8_t purpose;	/* enum part_purpose */
+	uint8_t stream; /* of the device; parts of one follow each other, of two may overlap */
+	uint32_t
+		peer; /* sends and receives: the other rank + 1 within the communicator; 0 = none */
+	uint32_t chunk; /* the model's chunk (interleaved: over all stages) + 1; 0 = unknown */
 };
 
 /* A communicator as one member sees it. */

@@ -53,8 +53,17 @@ static __always_inline void fill_others(struct event_activity *out,
 	out->major_fault_ns = less(process->major_fault_ns, own->major_fault_ns);
 	out->minor_fault_ns = less(process->minor_fault_ns, own->minor_fault_ns);
 	out->comm_call_ns = less(process->comm_call_ns, own->comm_call_ns);
+	out->device_wait_ns = less(process->device_wait_ns, own->device_wait_ns);
 	out->major_faults = process->major_faults - own->major_faults;
 	out->minor_faults = process->minor_faults - own->minor_faults;
+}
+
+/* What the launchers did since the last call that enqueued work. */
+static __always_inline void take_host(
+	struct event_activity *out, struct rank_process_state *process)
+{
+	fill_others(out, &process->host, &process->told);
+	process->told = process->host;
 }
 
 static __always_inline void emit_collective(struct thread_state *thread,
@@ -222,7 +231,11 @@ int on_call(struct pt_regs *ctx)
 		thread->sequence = next_sequence(thread->arguments[RANK_ARGUMENT_COMMUNICATOR],
 			process->incarnation,
 			row->kind == RANK_ROW_COLLECTIVE ? HANDLE_CALLS : HANDLE_CREATIONS);
+	if (row->device || row->kind == RANK_ROW_DEVICE_WAIT)
+		mark_launcher(thread, process);
 	if (!row->blocking) {
+		if (row->device)
+			take_host(&thread->now, process);
 		emit_collective(thread, process, &thread->now, 0, thread->entry_ns, 0);
 		thread->now = nothing;
 		return 0;
@@ -354,6 +367,13 @@ int on_return(struct pt_regs *ctx)
 	}
 	length = now - thread->entry_ns;
 	thread->now = thread->saved;
+	if (row->kind == RANK_ROW_DEVICE_WAIT) {
+		thread->now.device_wait_ns += length;
+		thread->total.device_wait_ns += length;
+		__sync_fetch_and_add(&process->total.device_wait_ns, length);
+		__sync_fetch_and_add(&process->host.device_wait_ns, length);
+		return 0;
+	}
 	thread->now.comm_call_ns += length;
 	thread->total.comm_call_ns += length;
 	__sync_fetch_and_add(&process->total.comm_call_ns, length);

@@ -53,10 +53,11 @@ struct event_activity {
 	event_u64 major_fault_ns;
 	event_u64 minor_fault_ns;
 	event_u64 comm_call_ns;
+	event_u64 device_wait_ns; /* in calls that wait for the device */
 	event_u32 major_faults;
 	event_u32 minor_faults;
 };
-_Static_assert(sizeof(struct event_activity) == 64, "event_activity layout");
+_Static_assert(sizeof(struct event_activity) == 72, "event_activity layout");
 
 struct event_collective {
 	struct event_header header;
@@ -70,12 +71,14 @@ struct event_collective {
 	event_s32 root;	    /* root or peer, -1 where there is none */
 	event_u16 row;	    /* row of the table of collectives */
 	event_u16 flags;    /* enum event_collective_flag */
+	/* Since the last communication call: of this thread; of all threads that enqueue or wait for
+	 * device work where the call enqueues some (asleep: when all of them were). */
 	struct event_activity before;
 	struct event_activity inside;
 	struct event_activity
 		others; /* running totals of the process's other threads, since tracking */
 };
-_Static_assert(sizeof(struct event_collective) == 280, "event_collective layout");
+_Static_assert(sizeof(struct event_collective) == 304, "event_collective layout");
 
 enum event_collective_flag {
 	EVENT_COLLECTIVE_NO_RETURN = 1 << 0, /* return was not seen; departure is not known */

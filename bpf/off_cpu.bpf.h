@@ -100,6 +100,8 @@ static __always_inline void settle(
 		return;
 	throttled = throttled_part(thread, waited);
 	charge(thread, process, thread->off_reason, -(__s64)waited);
+	if (thread->ended_idle && thread->off_reason == REASON_ASLEEP)
+		__sync_fetch_and_add(&process->host.asleep_ns, -(__s64)waited);
 	charge(thread, process, REASON_THROTTLED, (__s64)throttled);
 	charge(thread, process, REASON_PREEMPTED, (__s64)(waited - throttled));
 	if (waited >= off_cpu_event_ns && !thread->open) {
@@ -139,6 +141,8 @@ static __always_inline void leave_cpu(struct thread_state *thread,
 	else
 		thread->off_reason =
 			task_in_system_call(prev) ? REASON_BLOCK_IO : REASON_MAJOR_FAULT;
+	if (thread->off_reason == REASON_ASLEEP)
+		start_nap(thread, process, thread->off_start);
 }
 
 static __always_inline void enter_cpu(struct thread_state *thread,
@@ -150,6 +154,7 @@ static __always_inline void enter_cpu(struct thread_state *thread,
 
 	if (!thread->off_start)
 		return;
+	end_nap(thread, process, now);
 	/* A throttled thread gets quota again before it gets a CPU. */
 	own = length;
 	if (thread->off_reason == REASON_THROTTLED) {

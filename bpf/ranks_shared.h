@@ -12,10 +12,16 @@ enum { RANK_ROWS_MAX = 256, RANK_PROCESSES_MAX = 65536 };
 /* A tracked process. */
 struct rank_process_state {
 	struct event_activity total; /* of all its threads, ended ones included */
-	event_u32 incarnation;	     /* numbers the programs it runs: one per fork and exec */
+	/* Of its launchers, the threads that enqueue or wait for device work; asleep: when all of
+	 * them were. And what of it the last enqueue-only call has told. */
+	struct event_activity host, told;
+	event_u64 idle_since;	   /* when the last launcher fell asleep */
+	event_u32 incarnation;	   /* numbers the programs it runs: one per fork and exec */
+	event_u32 launchers_awake; /* not asleep, or asleep in a call that waits for the device */
+	event_u32 launchers_generation; /* which the counts are of */
 	event_u32 reserved;
 };
-_Static_assert(sizeof(struct rank_process_state) == 72, "rank_process_state layout");
+_Static_assert(sizeof(struct rank_process_state) == 240, "rank_process_state layout");
 
 /* Incarnations that the probe gives start here; those that the kernel side gives, at 0. */
 #define RANK_INCARNATION_FIRST (1u << 31)
@@ -36,6 +42,7 @@ enum rank_row_kind {
 	RANK_ROW_COMMUNICATOR = 3,
 	RANK_ROW_RANK = 4,
 	RANK_ROW_MARKER = 5,
+	RANK_ROW_DEVICE_WAIT = 6,
 };
 enum rank_row_action {
 	RANK_ACTION_CREATE_UNIQUE_ID = 1,
@@ -79,7 +86,8 @@ struct rank_row {
 	event_u8 by_pointer; /* the handle to free, or the unique id, is passed by its address */
 	signed char position[RANK_ARGUMENT_NR]; /* argument positions from 0; -1 = none */
 	event_u8 int_count;			/* the count is an int, not a size_t */
-	event_u8 reserved[3];
+	event_u8 device;			/* enqueues work for a device */
+	event_u8 reserved[2];
 };
 _Static_assert(sizeof(struct rank_row) == 16, "rank_row layout");
 

@@ -73,6 +73,10 @@ struct thread_state {
 	__u32 range_depth;	/* open NVTX ranges */
 	__u32 range_step_depth; /* which of them is the step; 0 = none */
 	__u32 timed_count;
+	__u32 launcher;	  /* enqueues or waits for device work */
+	__u32 napping;	  /* a launcher asleep, but not in a call that waits for the device */
+	__u32 ended_idle; /* its last nap ended the sleep of all launchers */
+	__u32 reserved;
 	__u64 range_step;
 	char other_name[EVENT_TASK_NAME_LENGTH];
 };
@@ -172,6 +176,8 @@ static __always_inline struct thread_state *thread_of(struct task_struct *task, 
 		thread->off_start = 0;
 		thread->blocked_ns = 0;
 		thread->fault_start = 0;
+		thread->launcher = 0;
+		thread->napping = 0;
 		thread->minor_base = task->min_flt;
 		thread->major_base = task->maj_flt;
 		__builtin_memset(&thread->now, 0, sizeof(thread->now));
@@ -226,6 +232,8 @@ static __always_inline void charge(
 	charge_one(&thread->now, reason, ns);
 	charge_one(&thread->total, reason, ns);
 	charge_process(&process->total, reason, ns);
+	if (thread->launcher && reason != REASON_ASLEEP)
+		charge_process(&process->host, reason, ns);
 }
 
 /* Moves the fault counts since the last look into the sums, with their estimated time. */
@@ -256,6 +264,53 @@ static __always_inline void count_faults(
 	__sync_fetch_and_add(&process->total.minor_faults, (__u32)minor);
 	__sync_fetch_and_add(&process->total.major_faults, (__u32)major);
 	__sync_fetch_and_add(&process->total.minor_fault_ns, minor_ns);
+	if (!thread->launcher)
+		return;
+	__sync_fetch_and_add(&process->host.minor_faults, (__u32)minor);
+	__sync_fetch_and_add(&process->host.major_faults, (__u32)major);
+	__sync_fetch_and_add(&process->host.minor_fault_ns, minor_ns);
+}
+
+/* This thread works for the device from now on. It is on the CPU, hence awake. */
+static __always_inline void mark_launcher(
+	struct thread_state *thread, struct rank_process_state *process)
+{
+	if (process->launchers_generation != generation) {
+		process->launchers_generation = generation;
+		process->launchers_awake = 0;
+	}
+	if (thread->launcher)
+		return;
+	thread->launcher = 1;
+	thread->napping = 0;
+	__sync_fetch_and_add(&process->launchers_awake, 1);
+}
+
+/* A launcher falls asleep: when it is the last one, the device gets no more work. */
+static __always_inline void start_nap(
+	struct thread_state *thread, struct rank_process_state *process, __u64 now)
+{
+	bool waits_for_device = thread->open && thread->row < RANK_ROWS_MAX &&
+				rank_rows[thread->row].kind == RANK_ROW_DEVICE_WAIT;
+
+	if (!thread->launcher || thread->napping || waits_for_device)
+		return;
+	thread->napping = 1;
+	if (__sync_fetch_and_add(&process->launchers_awake, -1) == 1)
+		process->idle_since = now;
+}
+
+static __always_inline void end_nap(
+	struct thread_state *thread, struct rank_process_state *process, __u64 now)
+{
+	thread->ended_idle = 0;
+	if (!thread->napping)
+		return;
+	thread->napping = 0;
+	if (__sync_fetch_and_add(&process->launchers_awake, 1) != 0 || now < process->idle_since)
+		return;
+	thread->ended_idle = 1;
+	__sync_fetch_and_add(&process->host.asleep_ns, now - process->idle_since);
 }
 
 #endif

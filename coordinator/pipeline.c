@@ -155,7 +155,8 @@ static bool activity_plausible(const struct activity *activity)
 	return ((uint64_t)activity->preempted_ns | (uint64_t)activity->throttled_ns |
 		       (uint64_t)activity->block_io_ns | (uint64_t)activity->asleep_ns |
 		       (uint64_t)activity->major_fault_ns | (uint64_t)activity->minor_fault_ns |
-		       (uint64_t)activity->comm_call_ns) < PLAUSIBLE_LENGTH_NS;
+		       (uint64_t)activity->comm_call_ns | (uint64_t)activity->host_ns) <
+	       PLAUSIBLE_LENGTH_NS;
 }
 
 static bool step_plausible(const struct step_entry *step)

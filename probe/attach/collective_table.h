@@ -16,6 +16,7 @@ enum row_kind {
 	ROW_COMMUNICATOR = 3, /* makes, splits or frees a communicator */
 	ROW_RANK = 4,	      /* tells a rank or a size */
 	ROW_MARKER = 5,	      /* step marker */
+	ROW_DEVICE_WAIT = 6,  /* waits for the device: its time is not the host's own */
 };
 
 enum row_library {
@@ -23,6 +24,8 @@ enum row_library {
 	ROW_LIBRARY_NCCL = 2, /* and RCCL: same names, same arguments */
 	ROW_LIBRARY_MARKER = 3,
 	ROW_LIBRARY_NVTX = 4,
+	ROW_LIBRARY_CUDA = 5,	      /* the driver, libcuda */
+	ROW_LIBRARY_CUDA_RUNTIME = 6, /* libcudart */
 };
 
 #define ROW_ARGUMENT_NONE (-1)

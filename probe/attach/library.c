@@ -29,6 +29,8 @@ static const char *const patterns[] = {
 	"libtorch_cuda.so*",
 	"libslowrank_marker.so*",
 	"libnvToolsExt.so*",
+	"libcuda.so*",
+	"libcudart.so*",
 };
 
 /* Where Python packages keep NCCL and PyTorch, below an interpreter's prefix. */

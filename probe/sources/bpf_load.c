@@ -50,6 +50,7 @@ static void write_rows(struct ranks_bpf *skeleton)
 			.blocking = row->blocking,
 			.by_pointer = passes_pointer(row),
 			.int_count = row->library == ROW_LIBRARY_MPI,
+			.device = row->library == ROW_LIBRARY_NCCL && row->kind == ROW_COLLECTIVE,
 			.position = {row->count, row->datatype, row->root, row->communicator,
 				row->stream, row->result, row->color, row->key},
 		};

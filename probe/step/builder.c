@@ -236,6 +236,7 @@ static struct activity activity_difference(const struct activity *to, const stru
 		DIFFERENCE(major_fault_ns),
 		DIFFERENCE(minor_fault_ns),
 		DIFFERENCE(comm_call_ns),
+		DIFFERENCE(host_ns),
 		DIFFERENCE(major_faults),
 		DIFFERENCE(minor_faults),
 	};

@@ -73,6 +73,13 @@ static int read_tokens(struct wire_reader *reader, struct wire_arena *arena, str
 		token->part.length_bytes = wire_read_unsigned(reader, UINT64_MAX);
 		token->part.root = (int32_t)wire_read_signed(reader, INT32_MIN, INT32_MAX);
 		token->part.flags = (uint8_t)wire_read_unsigned(reader, UINT8_MAX);
+		if (later_fields >= 4) {
+			token->part.purpose = (uint8_t)wire_read_unsigned(reader, UINT8_MAX);
+			token->part.stream = (uint8_t)wire_read_unsigned(reader, UINT8_MAX);
+			token->part.peer = (uint32_t)wire_read_unsigned(reader, UINT32_MAX);
+			token->part.chunk = (uint32_t)wire_read_unsigned(reader, UINT32_MAX);
+			later_fields -= 4;
+		}
 		wire_skip(reader, later_fields);
 		if (token->communicator >= tables->communicator_count) {
 			wire_reader_fail(reader, "a token names no communicator");
@@ -170,6 +177,8 @@ static size_t read_activity_values(
 		activity->major_faults = (uint32_t)wire_read_unsigned(reader, UINT32_MAX);
 	if (mask & WIRE_ACTIVITY_BLOCK_IO)
 		activity->block_io_ns = read_activity_time(reader);
+	if (mask & WIRE_ACTIVITY_HOST)
+		activity->host_ns = read_activity_time(reader);
 	wire_skip(reader, (size_t)__builtin_popcount(unknown));
 	return (size_t)__builtin_popcount(mask & ~(uint32_t)WIRE_ACTIVITY_INSIDE);
 }

@@ -25,7 +25,7 @@ struct numbered_part {
 struct packed_activity {
 	uint32_t mask;
 	size_t count;
-	uint64_t values[9];
+	uint64_t values[10];
 };
 
 static bool parts_in_order(const struct step_entry *step)
@@ -128,14 +128,15 @@ static bool is_nothing(const struct activity *activity)
 {
 	return !(activity->preempted_ns | activity->asleep_ns | activity->minor_fault_ns |
 		 activity->throttled_ns | activity->comm_call_ns | activity->major_fault_ns |
-		 activity->block_io_ns | activity->minor_faults | activity->major_faults);
+		 activity->block_io_ns | activity->host_ns | activity->minor_faults |
+		 activity->major_faults);
 }
 
 static bool is_noise(const struct activity *activity)
 {
 	const int64_t times[] = {activity->preempted_ns, activity->asleep_ns,
 		activity->minor_fault_ns, activity->throttled_ns, activity->comm_call_ns,
-		activity->major_fault_ns, activity->block_io_ns};
+		activity->major_fault_ns, activity->block_io_ns, activity->host_ns};
 	int64_t rest = WIRE_ACTIVITY_NOISE_NS;
 
 	if (activity->major_faults)
@@ -168,6 +169,7 @@ static bool pack_activity(const struct activity *activity, struct packed_activit
 		packed, WIRE_ACTIVITY_MAJOR_FAULT, (uint64_t)wire_quanta(activity->major_fault_ns));
 	add_value(packed, WIRE_ACTIVITY_MAJOR_FAULTS, activity->major_faults);
 	add_value(packed, WIRE_ACTIVITY_BLOCK_IO, (uint64_t)wire_quanta(activity->block_io_ns));
+	add_value(packed, WIRE_ACTIVITY_HOST, (uint64_t)wire_quanta(activity->host_ns));
 	return packed->mask != 0;
 }
 
@@ -224,12 +226,20 @@ static void put_tables(struct wire_packer *packer, const struct wire_schedule_ta
 	for (size_t i = 0; i < table->token_count; i++) {
 		const struct wire_token *token = &table->tokens[i];
 
-		wire_pack_array(packer, WIRE_TOKEN_FIELDS);
+		bool detailed = token->purpose || token->stream || token->peer || token->chunk;
+
+		wire_pack_array(packer, WIRE_TOKEN_FIELDS + (detailed ? 4 : 0));
 		wire_pack_unsigned(packer, token->operation);
 		wire_pack_unsigned(packer, token->communicator);
 		wire_pack_unsigned(packer, token->length_bytes);
 		wire_pack_signed(packer, token->root);
 		wire_pack_unsigned(packer, token->flags);
+		if (!detailed)
+			continue;
+		wire_pack_unsigned(packer, token->purpose);
+		wire_pack_unsigned(packer, token->stream);
+		wire_pack_unsigned(packer, token->peer);
+		wire_pack_unsigned(packer, token->chunk);
 	}
 
 	wire_pack_array(packer, table->schedule_count);

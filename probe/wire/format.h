@@ -53,7 +53,8 @@ enum wire_activity_bit {
 	WIRE_ACTIVITY_MAJOR_FAULT = 1 << 7,
 	WIRE_ACTIVITY_MAJOR_FAULTS = 1 << 8,
 	WIRE_ACTIVITY_BLOCK_IO = 1 << 9,
-	WIRE_ACTIVITY_FIRST_UNKNOWN = 1 << 10, /* later bits: one number each, skipped */
+	WIRE_ACTIVITY_HOST = 1 << 10,
+	WIRE_ACTIVITY_FIRST_UNKNOWN = 1 << 11, /* later bits: one number each, skipped */
 };
 
 #endif

@@ -60,7 +60,9 @@ static uint32_t find_communicator(struct builder *builder, uint64_t id)
 static bool token_equal(const struct wire_token *a, const struct wire_token *b)
 {
 	return a->length_bytes == b->length_bytes && a->communicator == b->communicator &&
-	       a->root == b->root && a->operation == b->operation && a->flags == b->flags;
+	       a->root == b->root && a->operation == b->operation && a->flags == b->flags &&
+	       a->purpose == b->purpose && a->stream == b->stream && a->peer == b->peer &&
+	       a->chunk == b->chunk;
 }
 
 static uint32_t find_token(struct builder *builder, const struct collective_part *part)
@@ -73,12 +75,19 @@ static uint32_t find_token(struct builder *builder, const struct collective_part
 		.root = part->root,
 		.operation = part->operation,
 		.flags = part->flags,
+		.purpose = part->purpose,
+		.stream = part->stream,
+		.peer = part->peer,
+		.chunk = part->chunk,
 	};
 	uint64_t hash = mix(token.communicator, token.length_bytes);
 	size_t slot;
 
 	hash = mix(hash, (uint64_t)(uint32_t)token.root << 16 | (uint64_t)token.operation << 8 |
 				 token.flags);
+	if (token.purpose | token.stream | token.peer | token.chunk)
+		hash = mix(mix(hash, (uint64_t)token.purpose << 8 | token.stream),
+			(uint64_t)token.peer << 32 | token.chunk);
 	for (slot = hash & map->mask; map->slots[slot]; slot = (slot + 1) & map->mask) {
 		if (token_equal(&table->tokens[map->slots[slot] - 1], &token))
 			return map->slots[slot] - 1;

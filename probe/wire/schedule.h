@@ -15,6 +15,10 @@ struct wire_token {
 	int32_t root;
 	uint8_t operation;
 	uint8_t flags;
+	uint8_t purpose;
+	uint8_t stream;
+	uint32_t peer;
+	uint32_t chunk;
 };
 
 struct wire_schedule {

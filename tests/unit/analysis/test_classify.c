@@ -17,8 +17,8 @@ static struct excess_sums sums_of(int64_t on_cpu, enum excess_kind kind, int64_t
 	struct excess_sums sums = {
 		.steps = 10, .time_ns = 1000000000, .evidence_mask = all_sources};
 
-	sums.own[EXCESS_ON_CPU] = (50 + on_cpu) * 1000000;
-	sums.control[EXCESS_ON_CPU] = 50 * 1000000;
+	sums.own[EXCESS_COMPUTE] = (50 + on_cpu) * 1000000;
+	sums.control[EXCESS_COMPUTE] = 50 * 1000000;
 	sums.own[kind] += ms * 1000000;
 	return sums;
 }

@@ -18,6 +18,7 @@ static const struct subcommand subcommands[] = {
 	{"attach", cmd_attach, "watch a job that already runs: slowrank attach --pid PID"},
 	{"coordinator", cmd_coordinator, "collect from probes on several hosts"},
 	{"report", cmd_report, "read a record and say who was slow, and why"},
+	{"import", cmd_import, "make a record of a trace that another tool took"},
 	{"doctor", cmd_doctor, "say what can be measured on this host, and how to get the rest"},
 };
 

@@ -4,4 +4,5 @@
 #define SLOWRANK_COORDINATOR_COMMANDS_H
 int cmd_coordinator(int argc, char **argv);
 int cmd_report(int argc, char **argv);
+int cmd_import(int argc, char **argv);
 #endif

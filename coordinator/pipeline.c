@@ -9,6 +9,7 @@
 #include "analysis/judge.h"
 #include "coordinator/assembly.h"
 #include "coordinator/pipeline_internal.h"
+#include "coordinator/pipeline_trace.h"
 #include "coordinator/probe_table.h"
 #include "coordinator/rank_table.h"
 #include "probe/wire/decode.h"
@@ -19,6 +20,7 @@ struct pipeline {
 	struct assembly assembly;
 	struct step_grid grid;
 	struct judge *judge;
+	struct pipeline_trace trace;
 	struct report_model model;
 	struct report_rank *report_ranks;
 	size_t report_rank_capacity;
@@ -57,6 +59,7 @@ void pipeline_destroy(struct pipeline *pipeline)
 	if (!pipeline)
 		return;
 	judge_destroy(pipeline->judge);
+	pipeline_trace_fini(&pipeline->trace);
 	grid_fini(&pipeline->grid);
 	assembly_fini(&pipeline->assembly);
 	rank_table_fini(&pipeline->ranks);
@@ -108,19 +111,11 @@ static int take_ranks(struct pipeline *pipeline, const struct message_batch *bat
 static int take_measurable(
 	struct pipeline *pipeline, const struct message_batch *batch, uint32_t evidence_mask)
 {
-	static const struct {
-		enum evidence_source source;
-		const char *name;
-	} names[] = {
-		{EVIDENCE_SCHED, "bpf.sched"},
-		{EVIDENCE_THROTTLE, "bpf.throttle"},
-		{EVIDENCE_FAULTS, "bpf.faults"},
-	};
 	int error = 0;
 
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]) && batch->source_count; i++)
-		judge_missing(pipeline->judge, names[i].source,
-			probe_table_why(&pipeline->probes, names[i].name));
+	for (unsigned i = 0; i < EVIDENCE_SOURCE_NR && batch->source_count; i++)
+		judge_missing(pipeline->judge, (enum evidence_source)(1u << i),
+			probe_table_why(&pipeline->probes, probe_table_evidence[i]));
 	for (size_t i = 0; i < batch->rank_count && error == 0; i++)
 		error = judge_measurable(pipeline->judge, batch->ranks[i].rank, evidence_mask);
 	for (size_t i = 0; i < batch->step_count && error == 0; i++)
@@ -155,8 +150,8 @@ static bool activity_plausible(const struct activity *activity)
 	return ((uint64_t)activity->preempted_ns | (uint64_t)activity->throttled_ns |
 		       (uint64_t)activity->block_io_ns | (uint64_t)activity->asleep_ns |
 		       (uint64_t)activity->major_fault_ns | (uint64_t)activity->minor_fault_ns |
-		       (uint64_t)activity->comm_call_ns | (uint64_t)activity->host_ns) <
-	       PLAUSIBLE_LENGTH_NS;
+		       (uint64_t)activity->comm_call_ns | (uint64_t)activity->host_ns |
+		       (uint64_t)activity->collector_ns) < PLAUSIBLE_LENGTH_NS;
 }
 
 static bool step_plausible(const struct step_entry *step)
@@ -198,6 +193,8 @@ static int take_steps(struct pipeline *pipeline, struct held_batch *held, uint32
 		error = rank_table_queue(&pipeline->ranks, held, step, host);
 		if (error == 0)
 			assembly_note_entry(&pipeline->assembly, step);
+		if (error == 0)
+			error = pipeline_trace_take(&pipeline->trace, step);
 	}
 	return error;
 }
@@ -377,6 +374,7 @@ const struct report_model *pipeline_report(struct pipeline *pipeline)
 	model->totals.steps_incomplete += pipeline->steps_implausible;
 	model->verdicts = judge_verdicts(pipeline->judge, &model->verdict_count);
 	probe_table_report(&pipeline->probes, model);
+	model->whatif = pipeline_trace_figures(&pipeline->trace, &pipeline->ranks);
 	model->frames = pipeline->frames;
 	model->frames_refused = pipeline->frames_refused;
 	model->enqueue_only = pipeline->enqueue_only;

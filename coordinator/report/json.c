@@ -4,6 +4,7 @@
 #include <errno.h>
 
 #include "coordinator/report/look.h"
+#include "coordinator/report/whatif_json.h"
 
 enum {
 	DECIMALS_MS = 4, /* 0.1 us */
@@ -173,6 +174,8 @@ int report_json_write(const struct report_model *model, FILE *out)
 		write_rank(&writer, &model->ranks[i]);
 	json_array_end(&writer);
 	write_coverage(&writer, model);
+	if (model->whatif)
+		report_json_whatif(&writer, model->whatif);
 	json_object_end(&writer);
 	fputc('\n', out);
 	return fflush(out) != 0 || ferror(out) ? -EIO : 0;

@@ -6,6 +6,7 @@
 #ifndef SLOWRANK_COORDINATOR_REPORT_MODEL_H
 #define SLOWRANK_COORDINATOR_REPORT_MODEL_H
 
+#include "analysis/trace.h"
 #include "analysis/verdict.h"
 #include "probe/wire/message.h"
 
@@ -37,6 +38,7 @@ struct report_model {
 	const struct report_source *sources;
 	struct message_counters counters; /* summed over probes; resident_bytes: the largest */
 	double probe_cpu_percent;	  /* of one core, the worst probe */
+	const struct trace_figures *whatif; /* of imported traces; NULL = none */
 	uint64_t frames;
 	uint64_t frames_refused;
 	uint8_t record_truncated; /* 1: the record ends in the middle of a frame */

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* slowrank import: makes a record of a trace that another tool took. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "analysis/version.h"
+#include "coordinator/commands.h"
+#include "coordinator/record/writer.h"
+#include "coordinator/report/import_batch.h"
+#include "probe/wire/encode.h"
+
+enum {
+	STATUS_OK = 0,
+	STATUS_BAD = 2,
+};
+
+static const char usage[] =
+	"usage: slowrank import --from whatif FILE.csv[.gz] -o RECORD\n\n"
+	"Makes a record of a trace, to be read by slowrank report.\n\n"
+	"  --from whatif        traces of the artifact of \"Understanding Stragglers in Large "
+	"Model\n"
+	"                       Training Using What-if Analysis\" (OSDI '25), as CSV\n"
+	"  -o, --output RECORD  the record to write\n"
+	"  --help               this text\n\n"
+	"Each option has an environment variable: SLOWRANK_FROM, SLOWRANK_OUTPUT.\n"
+	"Exit status: 0; 2 for bad usage, or a trace that cannot be read.\n";
+
+struct import_options {
+	const char *input, *output, *from;
+};
+
+struct sink {
+	struct record_writer *writer;
+	struct wire_buffer buffer;
+};
+
+static int complain(const char *problem, const char *word)
+{
+	fprintf(stderr, "slowrank import: %s%s%s; see 'slowrank import --help'\n", problem,
+		word ? " " : "", word ? word : "");
+	return STATUS_BAD;
+}
+
+/* The value of option flag at argv[*index], in either form; NULL: it is another word. */
+static const char *option_value(const char *flag, int argc, char **argv, int *index)
+{
+	size_t length = strlen(flag);
+
+	if (strncmp(argv[*index], flag, length) != 0)
+		return NULL;
+	if (argv[*index][length] == '=')
+		return argv[*index] + length + 1;
+	if (argv[*index][length])
+		return NULL;
+	return *index + 1 < argc ? argv[++*index] : "";
+}
+
+/* Returns -1 to go on, or the exit status. */
+static int parse(struct import_options *options, int argc, char **argv)
+{
+	options->from = getenv("SLOWRANK_FROM");
+	options->output = getenv("SLOWRANK_OUTPUT");
+	for (int i = 1; i < argc; i++) {
+		const char *value;
+
+		if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
+			fputs(usage, stdout);
+			return STATUS_OK;
+		}
+		if ((value = option_value("--from", argc, argv, &i)))
+			options->from = value;
+		else if ((value = option_value("--output", argc, argv, &i)) ||
+			 (value = option_value("-o", argc, argv, &i)))
+			options->output = value;
+		else if (argv[i][0] == '-' && argv[i][1])
+			return complain("no option", argv[i]);
+		else if (options->input)
+			return complain("one trace at a time, not also", argv[i]);
+		else
+			options->input = argv[i];
+	}
+	if (!options->from || !*options->from)
+		return complain("say what the trace is from: --from whatif", NULL);
+	if (strcmp(options->from, "whatif") != 0)
+		return complain("traces are from whatif, not", options->from);
+	if (!options->input)
+		return complain("name the trace to read", NULL);
+	if (!options->output || !*options->output)
+		return complain("name the record to write: -o RECORD", NULL);
+	return -1;
+}
+
+static int append(void *context, const struct message_batch *batch, struct job_ns received)
+{
+	struct sink *sink = context;
+	int error = wire_encode_batch(batch, &sink->buffer);
+
+	return error < 0 ? error
+			 : record_writer_append(
+				   sink->writer, sink->buffer.bytes, sink->buffer.length, received);
+}
+
+/* The file's name without folders and endings. */
+static void job_id_of(const char *path, char id[STEP_NAME_LENGTH_MAX + 1])
+{
+	const char *name = strrchr(path, '/');
+
+	snprintf(id, STEP_NAME_LENGTH_MAX + 1, "%s", name ? name + 1 : path);
+	id[strcspn(id, ".")] = '\0';
+}
+
+static int write_record(const struct import_options *options, struct import_rows *rows)
+{
+	struct record_writer_options record = {.program = "slowrank " SLOWRANK_VERSION};
+	char why[WIRE_DETAIL_LENGTH_MAX + 1], job_id[STEP_NAME_LENGTH_MAX + 1];
+	struct import_result result;
+	struct sink sink = {0};
+	int error;
+
+	job_id_of(options->input, job_id);
+	if (record_writer_create(options->output, &record, &sink.writer, why) < 0) {
+		fprintf(stderr, "slowrank import: %s\n", why);
+		return STATUS_BAD;
+	}
+	error = import_batches(rows, job_id, append, &sink, &result);
+	wire_buffer_fini(&sink.buffer);
+	if (error == 0) {
+		error = record_writer_finish(sink.writer);
+	} else {
+		record_writer_destroy(sink.writer);
+		unlink(options->output);
+	}
+	if (error < 0) {
+		fprintf(stderr, "slowrank import: %s: %s\n", options->input,
+			error == -EINVAL     ? "a rank is in two places of the job"
+			: error == -EMSGSIZE ? "a step has more operations than a record can hold"
+					     : strerror(-error));
+		return STATUS_BAD;
+	}
+	fprintf(stderr,
+		"slowrank import: %" PRIu64 " operations of %" PRIu64 " ranks in %" PRIu64
+		" steps\n",
+		result.operations, result.ranks, result.steps);
+	if (rows->unknown)
+		fprintf(stderr,
+			"slowrank import: %" PRIu64 " operations of unknown types left out\n",
+			rows->unknown);
+	if (result.unpaired)
+		fprintf(stderr,
+			"slowrank import: sends and receives of %" PRIu64
+			" steps do not fit the schedule and are not paired\n",
+			result.unpaired);
+	return STATUS_OK;
+}
+
+int cmd_import(int argc, char **argv)
+{
+	struct import_options options = {0};
+	struct import_rows rows;
+	char why[WIRE_DETAIL_LENGTH_MAX + 1];
+	int status = parse(&options, argc, argv);
+
+	if (status >= 0)
+		return status;
+	if (import_rows_read(options.input, &rows, why) < 0) {
+		fprintf(stderr, "slowrank import: %s\n", why);
+		status = STATUS_BAD;
+	} else {
+		status = write_record(&options, &rows);
+	}
+	import_rows_fini(&rows);
+	return status;
+}

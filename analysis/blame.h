@@ -24,6 +24,7 @@ enum excess_kind {
 	EXCESS_MAJOR_FAULT = 5,
 	EXCESS_MINOR_FAULT = 6,
 	EXCESS_HOST_CPU = 7,
+	EXCESS_COLLECTOR = 8, /* garbage collection */
 	EXCESS_NR
 };
 

@@ -36,7 +36,11 @@ void blame_components(const struct grid_cell *cell, int64_t kinds[EXCESS_NR])
 		rest_ns = 0;
 	if (minor_ns > rest_ns)
 		minor_ns = rest_ns;
-	kinds[device ? EXCESS_HOST_CPU : EXCESS_COMPUTE] += rest_ns - minor_ns;
+	rest_ns -= minor_ns;
+	int64_t collector_ns = activity->collector_ns < rest_ns ? activity->collector_ns : rest_ns;
+
+	kinds[EXCESS_COLLECTOR] += collector_ns;
+	kinds[device ? EXCESS_HOST_CPU : EXCESS_COMPUTE] += rest_ns - collector_ns;
 	kinds[EXCESS_PREEMPTED] += activity->preempted_ns;
 	kinds[EXCESS_THROTTLED] += activity->throttled_ns;
 	kinds[EXCESS_BLOCK_IO] += activity->block_io_ns;

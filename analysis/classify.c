@@ -22,6 +22,8 @@ enum cause excess_cause(enum excess_kind kind)
 		return CAUSE_MAJOR_PAGE_FAULT;
 	case EXCESS_MINOR_FAULT:
 		return CAUSE_MINOR_PAGE_FAULT;
+	case EXCESS_COLLECTOR:
+		return CAUSE_GARBAGE_COLLECTION;
 	default:
 		return CAUSE_UNKNOWN;
 	}
@@ -39,6 +41,8 @@ uint32_t excess_source(enum excess_kind kind)
 	case EXCESS_MAJOR_FAULT:
 	case EXCESS_MINOR_FAULT:
 		return EVIDENCE_FAULTS;
+	case EXCESS_COLLECTOR:
+		return EVIDENCE_COLLECTOR;
 	default:
 		return 0;
 	}
@@ -163,7 +167,7 @@ void classify_evidence(const struct excess_sums *sums, const struct classificati
 	struct verdict *verdict)
 {
 	static const enum excess_kind kinds[] = {EXCESS_THROTTLED, EXCESS_PREEMPTED,
-		EXCESS_MAJOR_FAULT, EXCESS_MINOR_FAULT, EXCESS_BLOCK_IO};
+		EXCESS_MAJOR_FAULT, EXCESS_MINOR_FAULT, EXCESS_BLOCK_IO, EXCESS_COLLECTOR};
 
 	verdict->evidence_count = 0;
 	verdict->rejected_count = 0;

@@ -4,9 +4,12 @@
 #define SLOWRANK_ANALYSIS_EVIDENCE_SOURCE_H
 
 enum evidence_source {
-	EVIDENCE_SCHED = 1 << 0,    /* preempted, blocked, asleep: "bpf.sched" */
-	EVIDENCE_THROTTLE = 1 << 1, /* throttled intervals: "bpf.throttle" */
-	EVIDENCE_FAULTS = 1 << 2,   /* page faults with time: "bpf.faults" */
+	EVIDENCE_SCHED = 1 << 0,       /* preempted, blocked, asleep: "bpf.sched" */
+	EVIDENCE_THROTTLE = 1 << 1,    /* throttled intervals: "bpf.throttle" */
+	EVIDENCE_FAULTS = 1 << 2,      /* page faults with time: "bpf.faults" */
+	EVIDENCE_COLLECTOR = 1 << 3,   /* garbage collections: "bpf.collector" */
+	EVIDENCE_DEVICE_WAIT = 1 << 4, /* waits for the device: "bpf.device_wait" */
 };
+enum { EVIDENCE_SOURCE_NR = 5 };
 
 #endif

@@ -113,7 +113,7 @@ struct judge {
 	struct rank_state *ranks;
 	size_t rank_capacity;
 	uint32_t rank_end;
-	char missing[3][VERDICT_DETAIL_LENGTH];
+	char missing[EVIDENCE_SOURCE_NR][VERDICT_DETAIL_LENGTH];
 	struct block block;
 	uint64_t blocks;
 	double *scratch;

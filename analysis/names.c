@@ -130,6 +130,7 @@ void activity_add(struct activity *sum, const struct activity *other)
 	sum->minor_fault_ns += other->minor_fault_ns;
 	sum->comm_call_ns += other->comm_call_ns;
 	sum->host_ns += other->host_ns;
+	sum->collector_ns += other->collector_ns;
 	sum->major_faults += other->major_faults;
 	sum->minor_faults += other->minor_faults;
 }

@@ -92,6 +92,7 @@ struct activity {
 	 * the time in calls that wait for the device. What the host alone took; the other fields then
 	 * say what it is made of. */
 	int64_t host_ns;
+	int64_t collector_ns; /* in garbage collections of the program's runtime: part of on-CPU time */
 	uint32_t major_faults;
 	uint32_t minor_faults;
 };

@@ -54,6 +54,7 @@ static __always_inline void fill_others(struct event_activity *out,
 	out->minor_fault_ns = less(process->minor_fault_ns, own->minor_fault_ns);
 	out->comm_call_ns = less(process->comm_call_ns, own->comm_call_ns);
 	out->device_wait_ns = less(process->device_wait_ns, own->device_wait_ns);
+	out->collector_ns = less(process->collector_ns, own->collector_ns);
 	out->major_faults = process->major_faults - own->major_faults;
 	out->minor_faults = process->minor_faults - own->minor_faults;
 }
@@ -183,6 +184,25 @@ static __always_inline __u64 stack_pointer(struct pt_regs *ctx)
 	return stack;
 }
 
+/* A garbage collection holds up all threads of the program, whichever runs it. */
+static __always_inline void take_collector(struct thread_state *thread,
+	struct rank_process_state *process, const volatile struct rank_row *row)
+{
+	__u64 now = bpf_ktime_get_ns(), length = now - thread->collector_start;
+
+	if (row->action == RANK_ACTION_MARK_BEGIN) {
+		thread->collector_start = now;
+		return;
+	}
+	if (!thread->collector_start)
+		return;
+	thread->collector_start = 0;
+	thread->now.collector_ns += length;
+	thread->total.collector_ns += length;
+	__sync_fetch_and_add(&process->total.collector_ns, length);
+	__sync_fetch_and_add(&process->host.collector_ns, length);
+}
+
 SEC("uprobe")
 int on_call(struct pt_regs *ctx)
 {
@@ -207,6 +227,10 @@ int on_call(struct pt_regs *ctx)
 	}
 	if (row->kind == RANK_ROW_MARKER) {
 		take_marker(ctx, thread, row);
+		return 0;
+	}
+	if (row->kind == RANK_ROW_COLLECTOR) {
+		take_collector(thread, process, row);
 		return 0;
 	}
 	if (thread->open == CALL_NESTED && stack >= thread->entry_stack)

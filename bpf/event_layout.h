@@ -54,10 +54,11 @@ struct event_activity {
 	event_u64 minor_fault_ns;
 	event_u64 comm_call_ns;
 	event_u64 device_wait_ns; /* in calls that wait for the device */
+	event_u64 collector_ns;	  /* in garbage collections of the program's runtime */
 	event_u32 major_faults;
 	event_u32 minor_faults;
 };
-_Static_assert(sizeof(struct event_activity) == 72, "event_activity layout");
+_Static_assert(sizeof(struct event_activity) == 80, "event_activity layout");
 
 struct event_collective {
 	struct event_header header;
@@ -78,7 +79,7 @@ struct event_collective {
 	struct event_activity
 		others; /* running totals of the process's other threads, since tracking */
 };
-_Static_assert(sizeof(struct event_collective) == 304, "event_collective layout");
+_Static_assert(sizeof(struct event_collective) == 328, "event_collective layout");
 
 enum event_collective_flag {
 	EVENT_COLLECTIVE_NO_RETURN = 1 << 0, /* return was not seen; departure is not known */

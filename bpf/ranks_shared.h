@@ -21,7 +21,7 @@ struct rank_process_state {
 	event_u32 launchers_generation; /* which the counts are of */
 	event_u32 reserved;
 };
-_Static_assert(sizeof(struct rank_process_state) == 240, "rank_process_state layout");
+_Static_assert(sizeof(struct rank_process_state) == 264, "rank_process_state layout");
 
 /* Incarnations that the probe gives start here; those that the kernel side gives, at 0. */
 #define RANK_INCARNATION_FIRST (1u << 31)
@@ -43,6 +43,7 @@ enum rank_row_kind {
 	RANK_ROW_RANK = 4,
 	RANK_ROW_MARKER = 5,
 	RANK_ROW_DEVICE_WAIT = 6,
+	RANK_ROW_COLLECTOR = 7,
 };
 enum rank_row_action {
 	RANK_ACTION_CREATE_UNIQUE_ID = 1,

@@ -51,6 +51,7 @@ struct thread_state {
 	__u64 timed_ns;		      /* of minor faults timed since the last look */
 	__u64 fault_average_ns;	      /* of those timed before */
 	__u64 minor_base, major_base; /* task_struct's counters when last looked at */
+	__u64 collector_start;	      /* of the open garbage collection; 0 = none */
 	__u64 entry_ns;
 	__u64 entry_stack; /* stack pointer at the entry of the open call */
 	__u64 arguments[RANK_ARGUMENT_NR];
@@ -177,6 +178,7 @@ static __always_inline struct thread_state *thread_of(struct task_struct *task, 
 		thread->blocked_ns = 0;
 		thread->fault_start = 0;
 		thread->launcher = 0;
+		thread->collector_start = 0;
 		thread->napping = 0;
 		thread->minor_base = task->min_flt;
 		thread->major_base = task->maj_flt;

@@ -93,20 +93,14 @@ static size_t source_index(struct probe_table *table, const char *name)
 	return i;
 }
 
+const char *const probe_table_evidence[EVIDENCE_SOURCE_NR] = {
+	"bpf.sched", "bpf.throttle", "bpf.faults", "bpf.collector", "bpf.device_wait"};
+
 static uint32_t evidence_bit(const char *name)
 {
-	static const struct {
-		const char *name;
-		uint32_t bit;
-	} bits[] = {
-		{"bpf.sched", EVIDENCE_SCHED},
-		{"bpf.throttle", EVIDENCE_THROTTLE},
-		{"bpf.faults", EVIDENCE_FAULTS},
-	};
-
-	for (size_t i = 0; i < sizeof(bits) / sizeof(bits[0]); i++) {
-		if (strcmp(bits[i].name, name) == 0)
-			return bits[i].bit;
+	for (unsigned i = 0; i < EVIDENCE_SOURCE_NR; i++) {
+		if (strcmp(probe_table_evidence[i], name) == 0)
+			return 1u << i;
 	}
 	return 0;
 }

@@ -6,6 +6,7 @@
 #ifndef SLOWRANK_COORDINATOR_PROBE_TABLE_H
 #define SLOWRANK_COORDINATOR_PROBE_TABLE_H
 
+#include "analysis/evidence_source.h"
 #include "coordinator/report/model.h"
 
 enum { PROBE_WINDOW = 64 }; /* batches this much older than the newest are doubles */
@@ -51,6 +52,9 @@ void probe_table_update(
 
 /* Sums and worst cases over all probes, into the report. */
 void probe_table_report(struct probe_table *table, struct report_model *model);
+
+/* The sources' names, by the number of their bit in enum evidence_source. */
+extern const char *const probe_table_evidence[EVIDENCE_SOURCE_NR];
 
 /* Why a source of evidence is not there, for the text of a rejection; "" when nobody said. */
 const char *probe_table_why(const struct probe_table *table, const char *source);

@@ -199,6 +199,7 @@ void activity_from_event(struct activity *out, const struct event_activity *in)
 		.major_fault_ns = (int64_t)in->major_fault_ns,
 		.minor_fault_ns = (int64_t)in->minor_fault_ns,
 		.comm_call_ns = (int64_t)in->comm_call_ns,
+		.collector_ns = (int64_t)in->collector_ns,
 		.major_faults = in->major_faults,
 		.minor_faults = in->minor_faults,
 	};

@@ -16,6 +16,7 @@ enum row_kind {
 	ROW_COMMUNICATOR = 3, /* makes, splits or frees a communicator */
 	ROW_RANK = 4,	      /* tells a rank or a size */
 	ROW_MARKER = 5,	      /* step marker */
+	ROW_COLLECTOR = 7,    /* garbage collection of the program's runtime begins or ends */
 	ROW_DEVICE_WAIT = 6,  /* waits for the device: its time is not the host's own */
 };
 
@@ -26,6 +27,7 @@ enum row_library {
 	ROW_LIBRARY_NVTX = 4,
 	ROW_LIBRARY_CUDA = 5,	      /* the driver, libcuda */
 	ROW_LIBRARY_CUDA_RUNTIME = 6, /* libcudart */
+	ROW_LIBRARY_PYTHON = 7,	      /* static probes of CPython, where it was built with them */
 };
 
 #define ROW_ARGUMENT_NONE (-1)

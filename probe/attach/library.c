@@ -31,6 +31,8 @@ static const char *const patterns[] = {
 	"libnvToolsExt.so*",
 	"libcuda.so*",
 	"libcudart.so*",
+	"python3*",
+	"libpython3*.so*",
 };
 
 /* Where Python packages keep NCCL and PyTorch, below an interpreter's prefix. */

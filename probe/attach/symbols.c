@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <gelf.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -93,8 +94,8 @@ static bool visit_row(void *context, const char *name, const GElf_Sym *symbol)
 	if (GELF_ST_TYPE(symbol->st_info) != STT_FUNC)
 		return true;
 	/* Cheap test first: libraries have hundreds of thousands of symbols. */
-	if (strncmp(name, "MPI_", 4) && strncmp(name, "nccl", 4) && strncmp(name, "slowrank_", 9) &&
-		strncmp(name, "nvtx", 4))
+	if (strncmp(name, "MPI_", 4) && strncmp(name, "nccl", 4) && strncmp(name, "cu", 2) &&
+		strncmp(name, "slowrank_", 9) && strncmp(name, "nvtx", 4))
 		return true;
 	for (size_t row = 0; row < collective_row_count; row++) {
 		if (search->offsets[row].found || strcmp(name, collective_rows[row].symbol) != 0)
@@ -107,11 +108,85 @@ static bool visit_row(void *context, const char *name, const GElf_Sym *symbol)
 				search->offsets[other].file_offset == offset)
 				return true;
 		}
-		search->offsets[row] = (struct symbol_offset){true, offset};
+		search->offsets[row] = (struct symbol_offset){true, offset, 0};
 		search->found_count++;
 		return true;
 	}
 	return true;
+}
+
+enum { PROBE_NOTE_TYPE = 3, PROBE_NOTE_WORDS = 3 }; /* NT_STAPSDT: address, base, semaphore */
+
+/* The address of a section's first byte; 0 when there is none of that name. */
+static uint64_t section_address(Elf *elf, const char *wanted)
+{
+	GElf_Shdr header;
+	size_t names;
+
+	if (elf_getshdrstrndx(elf, &names) != 0)
+		return 0;
+	for (Elf_Scn *section = elf_nextscn(elf, NULL); section;
+		section = elf_nextscn(elf, section)) {
+		const char *name = gelf_getshdr(section, &header)
+					   ? elf_strptr(elf, names, header.sh_name)
+					   : NULL;
+		if (name && strcmp(name, wanted) == 0)
+			return header.sh_addr;
+	}
+	return 0;
+}
+
+/* One static probe: three words, then provider and name, each with its NUL. */
+static void take_probe_note(struct row_search *search, const char *content, size_t length)
+{
+	uint64_t words[PROBE_NOTE_WORDS], moved = section_address(search->elf, ".stapsdt.base");
+	const char *provider = content + sizeof(words), *end = content + length, *name;
+	char symbol[64];
+
+	if (length <= sizeof(words))
+		return;
+	memcpy(words, content, sizeof(words));
+	name = memchr(provider, '\0', (size_t)(end - provider));
+	if (!name || ++name == end || !memchr(name, '\0', (size_t)(end - name)))
+		return;
+	snprintf(symbol, sizeof(symbol), "%.31s:%.31s", provider, name);
+	moved = moved ? moved - words[1] : 0; /* prelinked since */
+	for (size_t row = 0; row < collective_row_count; row++) {
+		if (search->offsets[row].found || strcmp(symbol, collective_rows[row].symbol) != 0)
+			continue;
+		uint64_t offset = file_offset_of(search->elf, words[0] + moved);
+		uint64_t reference = words[2] ? file_offset_of(search->elf, words[2] + moved) : 0;
+
+		if (offset && (reference || !words[2]))
+			search->offsets[row] = (struct symbol_offset){true, offset, reference};
+	}
+}
+
+static void visit_probe_notes(struct row_search *search)
+{
+	Elf_Scn *section = NULL;
+	GElf_Shdr header;
+
+	if (gelf_getclass(search->elf) != ELFCLASS64)
+		return;
+	while ((section = elf_nextscn(search->elf, section))) {
+		Elf_Data *data;
+		GElf_Nhdr note;
+		size_t name_at, content_at;
+
+		if (!gelf_getshdr(section, &header) || header.sh_type != SHT_NOTE ||
+			!(data = elf_getdata(section, NULL)))
+			continue;
+		for (size_t at = 0, next;
+			(next = gelf_getnote(data, at, &note, &name_at, &content_at)) > 0;
+			at = next) {
+			const char *bytes = data->d_buf;
+
+			if (note.n_type == PROBE_NOTE_TYPE && note.n_namesz == sizeof("stapsdt") &&
+				memcmp(bytes + name_at, "stapsdt", sizeof("stapsdt")) == 0)
+				take_probe_note(search, bytes + content_at, note.n_descsz);
+		}
+	}
 }
 
 int symbols_find_rows(const char *path, struct symbol_offset *offsets)
@@ -124,6 +199,7 @@ int symbols_find_rows(const char *path, struct symbol_offset *offsets)
 	memset(offsets, 0, collective_row_count * sizeof(*offsets));
 	struct row_search search = {.elf = file.elf, .offsets = offsets};
 	visit_symbols(file.elf, visit_row, &search);
+	visit_probe_notes(&search);
 	elf_file_close(&file);
 	return 0;
 }

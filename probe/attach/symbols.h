@@ -12,10 +12,13 @@
 struct symbol_offset {
 	bool found;
 	uint64_t file_offset; /* bytes from the start of the file, as uprobes want it */
+	/* Static probes: the counter that the kernel raises while someone listens; 0 = none. */
+	uint64_t reference_offset;
 };
 
 /*
- * Fills one entry per row of the table of collectives, from .dynsym and .symtab. Undefined
+ * Fills one entry per row of the table of collectives, from .dynsym and .symtab, and rows named
+ * "provider:name" from the notes of static probes (.note.stapsdt, SystemTap's format 3). Undefined
  * symbols are not found. Of two rows at one address only the first is. Returns 0, -ENOENT when
  * the file cannot be opened, -ENOEXEC when it is no ELF file.
  */

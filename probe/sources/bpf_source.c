@@ -290,7 +290,8 @@ static int find_places(struct attached_file *file, const char *name)
 			continue;
 		/* Once per communicator, ten microseconds do no harm; per call they do. */
 		bool frequent = collective_rows[row].kind == ROW_COLLECTIVE ||
-				collective_rows[row].kind == ROW_COMM_CALL;
+				collective_rows[row].kind == ROW_COMM_CALL ||
+				collective_rows[row].kind == ROW_DEVICE_WAIT;
 		if (first_opcode_read(file->path, &offset, &cost) < 0 ||
 			(cost == OPCODE_EXPENSIVE && frequent)) {
 			file->refused_count++;
@@ -301,14 +302,24 @@ static int find_places(struct attached_file *file, const char *name)
 			continue;
 		}
 		struct uprobe_place place = {offset,
-			collective_rows[row].library == ROW_LIBRARY_MPI ? row | mpi_flags : row};
+			collective_rows[row].library == ROW_LIBRARY_MPI ? row | mpi_flags : row,
+			offsets[row].reference_offset};
 		file->places[file->place_count++] = place;
+		file->device_wait_count += collective_rows[row].kind == ROW_DEVICE_WAIT;
+		file->collector_count += collective_rows[row].kind == ROW_COLLECTOR;
 		if (collective_rows[row].blocking)
 			file->returns[file->return_count++] = place;
 	}
 out:
 	free(offsets);
 	return error;
+}
+
+static const char *base_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
 }
 
 int bpf_source_attach_library(
@@ -333,6 +344,7 @@ int bpf_source_attach_library(
 	*file = (struct attached_file){
 		.device = library->device, .inode = library->inode, .in_use = in_use};
 	snprintf(file->path, sizeof(file->path), "%s", library->path);
+	file->is_python = strstr(base_name(library->name), "python3") != NULL;
 	error = find_places(file, library->name);
 	if (!error && !source->paused)
 		error = attach_file(source, file);
@@ -386,14 +398,19 @@ size_t bpf_source_states(
 	const char *why = "";
 	size_t symbol_count = 0, refused_count = 0;
 
-	if (capacity < 4)
+	bool has_device_wait = false, has_python = false, has_collector = false;
+
+	if (capacity < BPF_SOURCE_STATES_MAX)
 		return 0;
 	for (size_t i = 0; i < source->file_count; i++) {
 		const struct attached_file *file = &source->files[i];
 
 		if (!file->in_use)
 			continue;
-		symbol_count += file->place_count;
+		symbol_count += file->place_count - file->device_wait_count - file->collector_count;
+		has_device_wait |= file->device_wait_count > 0;
+		has_python |= file->is_python;
+		has_collector |= file->collector_count > 0;
 		refused_count += file->refused_count;
 		if (file->why[0])
 			why = file->why;
@@ -421,7 +438,18 @@ size_t bpf_source_states(
 		: source->faults       ? SOURCE_ON
 				       : SOURCE_DEGRADED,
 		source->wanted_faults ? source->why_faults : "not asked for");
-	return 4;
+	size_t count = 4;
+
+	/* Only where there is something to see: a device, a program in Python. */
+	if (has_device_wait)
+		put_state(&out[count++], "bpf.device_wait", SOURCE_ON, "");
+	if (has_python && source->wanted_collectives)
+		put_state(&out[count++], "bpf.collector",
+			has_collector ? SOURCE_ON : SOURCE_MISSING,
+			has_collector ? ""
+				      : "this Python was built without static probes "
+					"(--with-dtrace)");
+	return count;
 }
 
 int bpf_source_pause(struct bpf_source *source, bool paused)

@@ -57,7 +57,12 @@ int bpf_source_fd(const struct bpf_source *source); /* epoll-able; readable when
 /* Records lost in the kernel so far (ring full, map full). */
 uint64_t bpf_source_dropped(const struct bpf_source *source);
 
-/* What each sub-source can see: "bpf.collectives", "bpf.sched", "bpf.throttle", "bpf.faults". Returns the count. */
+enum { BPF_SOURCE_STATES_MAX = 6 };
+/*
+ * What each sub-source can see: "bpf.collectives", "bpf.sched", "bpf.throttle", "bpf.faults", and in
+ * jobs with devices or Python "bpf.device_wait" and "bpf.collector". capacity: of at least
+ * BPF_SOURCE_STATES_MAX. Returns the count.
+ */
 size_t bpf_source_states(
 	const struct bpf_source *source, struct message_source *out, size_t capacity);
 

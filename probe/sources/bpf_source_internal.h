@@ -20,6 +20,8 @@ enum {
 struct attached_file {
 	uint64_t device, inode;
 	bool in_use; /* a process of the job maps it */
+	bool is_python;
+	size_t device_wait_count, collector_count; /* of its places */
 	char path[LIBRARY_PATH_LENGTH];
 	size_t place_count, return_count, refused_count;
 	struct uprobe_place *places; /* of all rows, then of those that are hooked at return too */

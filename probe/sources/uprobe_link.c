@@ -31,7 +31,7 @@ _Static_assert(sizeof(struct link_create_multi) == 64, "BPF_LINK_CREATE layout")
 static int attach_multi(struct uprobe_link *link, int program_fd, bool at_return, const char *path,
 	const struct uprobe_place *places, size_t place_count)
 {
-	uint64_t *values = calloc(place_count * 2, sizeof(*values));
+	uint64_t *values = calloc(place_count * 3, sizeof(*values));
 	struct link_create_multi attributes = {
 		.program_fd = (uint32_t)program_fd,
 		.attach_type = UPROBE_ATTACH_TYPE_MULTI,
@@ -46,9 +46,11 @@ static int attach_multi(struct uprobe_link *link, int program_fd, bool at_return
 	for (size_t i = 0; i < place_count; i++) {
 		values[i] = places[i].file_offset;
 		values[place_count + i] = places[i].cookie;
+		values[2 * place_count + i] = places[i].reference_offset;
 	}
 	attributes.offsets = (uintptr_t)values;
 	attributes.cookies = (uintptr_t)(values + place_count);
+	attributes.reference_offsets = (uintptr_t)(values + 2 * place_count);
 	fd = (int)syscall(SYS_bpf, LINK_CREATE, &attributes, sizeof(attributes));
 	if (fd >= 0)
 		link->fds[link->fd_count++] = fd;
@@ -81,7 +83,8 @@ static int attach_single(struct uprobe_link *link, int program_fd, bool at_retur
 			&return_bit) < 0)
 		return -ENOTSUP;
 	attributes.type = (uint32_t)type;
-	attributes.config = at_return ? 1ull << return_bit : 0;
+	/* The kernel takes the counter's offset in the upper half (PERF_UPROBE_REF_CTR_OFFSET_SHIFT). */
+	attributes.config = (at_return ? 1ull << return_bit : 0) | place->reference_offset << 32;
 	attributes.config1 = (uintptr_t)path;
 	attributes.config2 = place->file_offset;
 	fd = (int)syscall(SYS_perf_event_open, &attributes, -1, 0, -1, PERF_FLAG_FD_CLOEXEC);

@@ -19,6 +19,7 @@ enum { UPROBE_ATTACH_TYPE_MULTI = 48 }; /* BPF_TRACE_UPROBE_MULTI, linux/bpf.h o
 struct uprobe_place {
 	uint64_t file_offset;
 	uint64_t cookie; /* bpf_get_attach_cookie() */
+	uint64_t reference_offset; /* of a static probe's counter; 0 = none */
 };
 
 /* What holds the attachment: file descriptors of links or perf events. */

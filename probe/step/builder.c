@@ -237,6 +237,7 @@ static struct activity activity_difference(const struct activity *to, const stru
 		DIFFERENCE(minor_fault_ns),
 		DIFFERENCE(comm_call_ns),
 		DIFFERENCE(host_ns),
+		DIFFERENCE(collector_ns),
 		DIFFERENCE(major_faults),
 		DIFFERENCE(minor_faults),
 	};

@@ -188,6 +188,7 @@ struct activity step_activity_share(
 		.minor_fault_ns = scale(activity->minor_fault_ns, numerator, denominator),
 		.comm_call_ns = scale(activity->comm_call_ns, numerator, denominator),
 		.host_ns = scale(activity->host_ns, numerator, denominator),
+		.collector_ns = scale(activity->collector_ns, numerator, denominator),
 		.major_faults = (uint32_t)(activity->major_faults * share),
 		.minor_faults = (uint32_t)(activity->minor_faults * share),
 	};

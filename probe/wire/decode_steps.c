@@ -179,6 +179,8 @@ static size_t read_activity_values(
 		activity->block_io_ns = read_activity_time(reader);
 	if (mask & WIRE_ACTIVITY_HOST)
 		activity->host_ns = read_activity_time(reader);
+	if (mask & WIRE_ACTIVITY_COLLECTOR)
+		activity->collector_ns = read_activity_time(reader);
 	wire_skip(reader, (size_t)__builtin_popcount(unknown));
 	return (size_t)__builtin_popcount(mask & ~(uint32_t)WIRE_ACTIVITY_INSIDE);
 }

@@ -25,7 +25,7 @@ struct numbered_part {
 struct packed_activity {
 	uint32_t mask;
 	size_t count;
-	uint64_t values[10];
+	uint64_t values[11];
 };
 
 static bool parts_in_order(const struct step_entry *step)
@@ -128,15 +128,16 @@ static bool is_nothing(const struct activity *activity)
 {
 	return !(activity->preempted_ns | activity->asleep_ns | activity->minor_fault_ns |
 		 activity->throttled_ns | activity->comm_call_ns | activity->major_fault_ns |
-		 activity->block_io_ns | activity->host_ns | activity->minor_faults |
-		 activity->major_faults);
+		 activity->block_io_ns | activity->host_ns | activity->collector_ns |
+		 activity->minor_faults | activity->major_faults);
 }
 
 static bool is_noise(const struct activity *activity)
 {
 	const int64_t times[] = {activity->preempted_ns, activity->asleep_ns,
 		activity->minor_fault_ns, activity->throttled_ns, activity->comm_call_ns,
-		activity->major_fault_ns, activity->block_io_ns, activity->host_ns};
+		activity->major_fault_ns, activity->block_io_ns, activity->host_ns,
+		activity->collector_ns};
 	int64_t rest = WIRE_ACTIVITY_NOISE_NS;
 
 	if (activity->major_faults)
@@ -170,6 +171,7 @@ static bool pack_activity(const struct activity *activity, struct packed_activit
 	add_value(packed, WIRE_ACTIVITY_MAJOR_FAULTS, activity->major_faults);
 	add_value(packed, WIRE_ACTIVITY_BLOCK_IO, (uint64_t)wire_quanta(activity->block_io_ns));
 	add_value(packed, WIRE_ACTIVITY_HOST, (uint64_t)wire_quanta(activity->host_ns));
+	add_value(packed, WIRE_ACTIVITY_COLLECTOR, (uint64_t)wire_quanta(activity->collector_ns));
 	return packed->mask != 0;
 }
 

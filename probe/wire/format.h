@@ -54,7 +54,8 @@ enum wire_activity_bit {
 	WIRE_ACTIVITY_MAJOR_FAULTS = 1 << 8,
 	WIRE_ACTIVITY_BLOCK_IO = 1 << 9,
 	WIRE_ACTIVITY_HOST = 1 << 10,
-	WIRE_ACTIVITY_FIRST_UNKNOWN = 1 << 11, /* later bits: one number each, skipped */
+	WIRE_ACTIVITY_COLLECTOR = 1 << 11,
+	WIRE_ACTIVITY_FIRST_UNKNOWN = 1 << 12, /* later bits: one number each, skipped */
 };
 
 #endif

@@ -360,7 +360,7 @@ static void detach_is_quick(void **state)
 	for (size_t i = 0; i < count; i++) {
 		if (symbols_has_rows(files[i].path))
 			assert_true(bpf_source_attach_library(
-					    f.harness.source, &files[i], false, &skipped) > 10);
+					    f.harness.source, &files[i], false, &skipped) > 0);
 	}
 	rank_do(&f.rank, "burst 1");
 	int64_t before = now_ns();
@@ -381,19 +381,19 @@ static void imports_are_no_rows(void **state)
 
 static void states(void **state)
 {
-	struct message_source out[4];
+	struct message_source out[BPF_SOURCE_STATES_MAX];
 	struct harness harness;
 
 	(void)state;
 	harness_start(&harness, &whole);
-	assert_int_equal(bpf_source_states(harness.source, out, 4), 4);
+	assert_int_equal(bpf_source_states(harness.source, out, BPF_SOURCE_STATES_MAX), 4);
 	for (size_t i = 0; i < 4; i++) {
 		if (out[i].state != SOURCE_ON)
 			fail_msg("%s: %s", out[i].name, out[i].why);
 	}
 	harness_end(&harness);
 	harness_start(&harness, &(struct bpf_source_options){0});
-	assert_int_equal(bpf_source_states(harness.source, out, 4), 4);
+	assert_int_equal(bpf_source_states(harness.source, out, BPF_SOURCE_STATES_MAX), 4);
 	for (size_t i = 0; i < 4; i++)
 		assert_int_equal(out[i].state, SOURCE_OFF);
 	harness_end(&harness);

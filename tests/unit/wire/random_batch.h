@@ -85,6 +85,8 @@ static inline void random_activity(struct random_source *random, struct activity
 		activity->comm_call_ns = random_length_ns(random);
 	if (random_below(random, 4) == 0)
 		activity->host_ns = random_length_ns(random);
+	if (random_below(random, 4) == 0)
+		activity->collector_ns = random_length_ns(random);
 }
 
 static inline void random_step(

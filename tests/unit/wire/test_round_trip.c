@@ -21,7 +21,7 @@ static int64_t activity_total(const struct activity *activity)
 {
 	return activity->preempted_ns + activity->throttled_ns + activity->block_io_ns +
 	       activity->asleep_ns + activity->major_fault_ns + activity->minor_fault_ns +
-	       activity->comm_call_ns + activity->host_ns;
+	       activity->comm_call_ns + activity->host_ns + activity->collector_ns;
 }
 
 static void check_activity(const struct activity *in, const struct activity *out)
@@ -40,6 +40,7 @@ static void check_activity(const struct activity *in, const struct activity *out
 	assert_near(in->minor_fault_ns, out->minor_fault_ns, QUANTUM_NS / 2);
 	assert_near(in->comm_call_ns, out->comm_call_ns, QUANTUM_NS / 2);
 	assert_near(in->host_ns, out->host_ns, QUANTUM_NS / 2);
+	assert_near(in->collector_ns, out->collector_ns, QUANTUM_NS / 2);
 	assert_int_equal(in->major_faults, out->major_faults);
 	assert_int_equal(in->minor_faults, out->minor_faults);
 }

@@ -71,6 +71,13 @@ int assembly_note_communicator(struct assembly *assembly, uint64_t id, uint32_t 
 	return 0;
 }
 
+/* Up to when a rank was heard of; one that has said nothing yet is as late as the first data is old. */
+static int64_t heard_of_ns(const struct assembly *assembly, const struct rank_entry *rank)
+{
+	return rank->newest.value ? assembly_job_ns(assembly, rank, rank->newest)
+				  : assembly->oldest_ns;
+}
+
 /* The lowest rank that delivers. */
 static bool choose_leader(struct assembly *assembly, bool finish, uint32_t *leader)
 {
@@ -83,8 +90,7 @@ static bool choose_leader(struct assembly *assembly, bool finish, uint32_t *lead
 			(rank->entry_count == 0 && (rank->exited || finish)))
 			continue;
 		if (rank->entry_count == 0 && assembly->newest_ns != INT64_MIN &&
-			assembly->newest_ns - assembly_job_ns(assembly, rank, rank->newest) >
-				ASSEMBLY_LAG_NS) {
+			assembly->newest_ns - heard_of_ns(assembly, rank) > ASSEMBLY_LAG_NS) {
 			rank->lagging = true;
 			continue;
 		}

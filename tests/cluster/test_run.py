@@ -197,7 +197,24 @@ def irregular(paths):
         check(abs(steps - nearest) <= 0.01 * true, f"{schedule}: {steps} steps instead of {true}")
 
 
-CASES = {"kill9": kill9, "status": status, "throttled": run_throttled, "attach": attach,
+def garbage(paths):
+    """A rank in Python whose collector holds the others up; one call a step."""
+    python, job = "/usr/bin/python3", os.path.join(os.path.dirname(__file__), "garbage_job.py")
+    if not os.path.exists(python):
+        harness.skip("no Python of the distribution")
+    with open(os.path.realpath(python), "rb") as file:
+        if b"gc__start" not in file.read():
+            harness.skip("this Python was built without static probes")
+    run = jobs.run_watched(paths.slowrank, paths.directory,
+                           [*jobs.mpirun(4), python, job, "450", "2", "150", "330"])
+    check(run.status == 0, f"the job: {run.status}\n{run.tail()}")
+    report = run.report(paths.slowrank)
+    check(abs(report["job"]["steps"] - 450) <= 4, f"{report['job']['steps']} steps")
+    said = [(v["class"], v["cause"], v["ranks"]) for v in report["verdicts"]]
+    check(said == [("host-slow", "garbage-collection", [2])], f"verdicts: {said}")
+
+
+CASES = {"garbage": garbage, "kill9": kill9, "status": status, "throttled": run_throttled, "attach": attach,
          "per_rank": per_rank, "nccl": nccl, "unprivileged": unprivileged, "irregular": irregular}
 
 if __name__ == "__main__":

@@ -1,0 +1,32 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""A rank in Python over Open MPI (through ctypes): computes, meets the others, step by step.
+
+    garbage_job.py STEPS RANK FIRST LAST
+
+In the steps FIRST..LAST, RANK runs a full garbage collection over many objects in each step.
+"""
+import ctypes
+import gc
+import sys
+import time
+
+steps, culprit, first, last = map(int, sys.argv[1:5])
+mpi = ctypes.CDLL("libmpi.so.40", mode=ctypes.RTLD_GLOBAL)
+mpi.MPI_Init(None, None)
+world = ctypes.byref(ctypes.c_char.in_dll(mpi, "ompi_mpi_comm_world"))
+number = ctypes.c_int()
+mpi.MPI_Comm_rank(world, ctypes.byref(number))
+rank = number.value
+gc.disable()
+objects = [[i] for i in range(60000)]  # what a collection has to walk over
+for step in range(steps):
+    until = time.monotonic() + 0.002
+    while time.monotonic() < until:
+        pass
+    time.sleep(0.013)
+    if rank == culprit and first <= step <= last:
+        for _ in range(4):
+            gc.collect()
+    mpi.MPI_Barrier(world)
+mpi.MPI_Finalize()

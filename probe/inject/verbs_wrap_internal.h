@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the files of the verbs wrappers share. The state is process-wide: see verbs_wrap.h. */
+#ifndef SLOWRANK_PROBE_INJECT_VERBS_WRAP_INTERNAL_H
+#define SLOWRANK_PROBE_INJECT_VERBS_WRAP_INTERNAL_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "probe/inject/verbs_wrap.h"
+#include "probe/ring/verbs_abi.h"
+#include "probe/ring/verbs_table.h"
+
+/* ---- functions of libibverbs ---- */
+
+enum verbs_function {
+	VERBS_OPEN_DEVICE = 0,
+	VERBS_IMPORT_DEVICE = 1,
+	VERBS_CLOSE_DEVICE = 2,
+	VERBS_CREATE_CQ = 3,
+	VERBS_CREATE_QP = 4,
+	VERBS_MODIFY_QP = 5,
+	VERBS_DESTROY_QP = 6,
+	VERBS_FUNCTION_NR = 7,
+};
+
+/* The library's own function; NULL: it has none, or the library was not found. */
+void *verbs_symbols_original(enum verbs_function function);
+/* Finds libibverbs and lets later lookups find ours[]. Returns 0, -ENOENT, -EPERM. */
+int verbs_symbols_take(void *const ours[VERBS_FUNCTION_NR]) __attribute__((warn_unused_result));
+void verbs_symbols_give_back(void);
+
+/* ---- the shared file ---- */
+
+/* Makes and maps the file. Returns 0 or a negative errno. */
+int verbs_table_create(struct verbs_table **table) __attribute__((warn_unused_result));
+void verbs_table_remove(void); /* its name only: mappings stay valid */
+void verbs_table_forget(void); /* in a forked child, which has no file of its own yet */
+
+/* ---- the clock ---- */
+
+/* Ticks of the cheapest clock that all processors share; a length in ns. */
+uint64_t verbs_clock_ticks(void);
+uint64_t verbs_clock_ns(uint64_t ticks);
+void verbs_clock_calibrate(void); /* again and again, on slow paths */
+
+/* ---- counting ---- */
+
+struct verbs_counter;
+
+/* The counter of a queue pair; NULL: there is no room. Adds it when it is new. */
+struct verbs_counter *verbs_counter_of(unsigned slot, uint32_t number);
+/* Before the provider's call: what is posted. token: for the two below. */
+struct verbs_post {
+	uint64_t requests, bytes, signaled, first_signaled;
+	bool counted;
+};
+void verbs_counter_post(struct verbs_counter *counter, struct verbs_abi_send_request *request,
+	struct verbs_post *post);
+/* The provider refused the requests from bad on. */
+void verbs_counter_refused(struct verbs_counter *counter, struct verbs_abi_send_request *bad,
+	const struct verbs_post *post);
+/* Counts a completion that a poll told at ticks. */
+void verbs_counter_complete(
+	unsigned slot, const struct verbs_abi_completion *entry, uint64_t ticks);
+
+void verbs_counter_set_options(struct verbs_counter *counter, uint32_t type, bool signal_all);
+void verbs_counter_set_attributes(struct verbs_counter *counter,
+	const struct verbs_abi_qp_attributes *attributes, unsigned mask);
+void verbs_counter_destroyed(unsigned slot, uint32_t number);
+void verbs_counter_context_closed(unsigned slot); /* destroys all that is left of it */
+
+/* Counts into this table; the counters of an older one are forgotten. Returns 0 or -ENOMEM. */
+int verbs_counters_start(struct verbs_table *table) __attribute__((warn_unused_result));
+void verbs_counters_stop(void); /* counts nothing from now on */
+struct verbs_table *verbs_counters_table(void);
+
+#endif

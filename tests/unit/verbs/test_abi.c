@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Our declarations of the ABI against the real header. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <infiniband/verbs.h>
+
+#include "probe/ring/verbs_abi.h"
+#include "probe/ring/verbs_table.h"
+
+#define SAME(ours, our_field, theirs, their_field)                                                 \
+	assert_int_equal(offsetof(struct ours, our_field), offsetof(struct theirs, their_field));  \
+	assert_int_equal(                                                                          \
+		sizeof(((struct ours *)0)->our_field), sizeof(((struct theirs *)0)->their_field))
+
+static void test_queue_pair(void **state)
+{
+	(void)state;
+	SAME(verbs_abi_qp, context, ibv_qp, context);
+	SAME(verbs_abi_qp, number, ibv_qp, qp_num);
+	SAME(verbs_abi_qp, type, ibv_qp, qp_type);
+	SAME(verbs_abi_pd, context, ibv_pd, context);
+	SAME(verbs_abi_cq, context, ibv_cq, context);
+	SAME(verbs_abi_qp_options, type, ibv_qp_init_attr, qp_type);
+	SAME(verbs_abi_qp_options, signal_all, ibv_qp_init_attr, sq_sig_all);
+}
+
+static void test_context(void **state)
+{
+	(void)state;
+	SAME(verbs_abi_context, device, ibv_context, device);
+	SAME(verbs_abi_context, poll, ibv_context, ops.poll_cq);
+	SAME(verbs_abi_context, post_send, ibv_context, ops.post_send);
+	SAME(verbs_abi_context, post_receive, ibv_context, ops.post_recv);
+	SAME(verbs_abi_device, name, ibv_device, name);
+	assert_int_equal(VERBS_DEVICE_NAME_LENGTH, IBV_SYSFS_NAME_MAX);
+}
+
+static void test_requests(void **state)
+{
+	(void)state;
+	SAME(verbs_abi_sge, address, ibv_sge, addr);
+	SAME(verbs_abi_sge, length, ibv_sge, length);
+	SAME(verbs_abi_send_request, id, ibv_send_wr, wr_id);
+	SAME(verbs_abi_send_request, next, ibv_send_wr, next);
+	SAME(verbs_abi_send_request, parts, ibv_send_wr, sg_list);
+	SAME(verbs_abi_send_request, part_count, ibv_send_wr, num_sge);
+	SAME(verbs_abi_send_request, opcode, ibv_send_wr, opcode);
+	SAME(verbs_abi_send_request, flags, ibv_send_wr, send_flags);
+	assert_int_equal(VERBS_ABI_SEND_SIGNALED, IBV_SEND_SIGNALED);
+}
+
+static void test_completions(void **state)
+{
+	(void)state;
+	assert_int_equal(sizeof(struct verbs_abi_completion), sizeof(struct ibv_wc));
+	SAME(verbs_abi_completion, id, ibv_wc, wr_id);
+	SAME(verbs_abi_completion, status, ibv_wc, status);
+	SAME(verbs_abi_completion, opcode, ibv_wc, opcode);
+	SAME(verbs_abi_completion, length_bytes, ibv_wc, byte_len);
+	SAME(verbs_abi_completion, qp_number, ibv_wc, qp_num);
+	assert_int_equal(VERBS_ABI_COMPLETION_RECEIVE, IBV_WC_RECV);
+	assert_in_range(IBV_WC_TM_RNDV_INCOMPLETE, 0, VERBS_STATUS_NR - 1);
+}
+
+static void test_attributes(void **state)
+{
+	(void)state;
+	SAME(verbs_abi_qp_attributes, state, ibv_qp_attr, qp_state);
+	SAME(verbs_abi_qp_attributes, peer_number, ibv_qp_attr, dest_qp_num);
+	SAME(verbs_abi_qp_attributes, address, ibv_qp_attr, ah_attr);
+	SAME(verbs_abi_qp_attributes, port, ibv_qp_attr, port_num);
+	SAME(verbs_abi_qp_attributes, timeout, ibv_qp_attr, timeout);
+	SAME(verbs_abi_qp_attributes, retry_count, ibv_qp_attr, retry_cnt);
+	SAME(verbs_abi_address, route, ibv_ah_attr, grh);
+	SAME(verbs_abi_address, lid, ibv_ah_attr, dlid);
+	SAME(verbs_abi_address, is_global, ibv_ah_attr, is_global);
+	SAME(verbs_abi_address, port, ibv_ah_attr, port_num);
+	SAME(verbs_abi_global_route, gid, ibv_global_route, dgid);
+	SAME(verbs_abi_global_route, gid_index, ibv_global_route, sgid_index);
+	assert_int_equal(VERBS_ABI_STATE, IBV_QP_STATE);
+	assert_int_equal(VERBS_ABI_ADDRESS, IBV_QP_AV);
+	assert_int_equal(VERBS_ABI_TIMEOUT, IBV_QP_TIMEOUT);
+	assert_int_equal(VERBS_ABI_RETRY_COUNT, IBV_QP_RETRY_CNT);
+	assert_int_equal(VERBS_ABI_PEER_NUMBER, IBV_QP_DEST_QPN);
+	assert_int_equal(VERBS_ABI_STATE_RESET, IBV_QPS_RESET);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_queue_pair),
+		cmocka_unit_test(test_context),
+		cmocka_unit_test(test_requests),
+		cmocka_unit_test(test_completions),
+		cmocka_unit_test(test_attributes),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

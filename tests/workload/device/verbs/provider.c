@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The provider: queues in memory. One lock for all; any thread. */
+#include "tests/workload/device/verbs/provider.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { QUEUE_PAIRS_MAX = 4096, COMPLETIONS_MAX = 65536 };
+
+struct completion {
+	struct ibv_wc entry;
+	uint64_t ready_ns;
+	struct queue_pair *sender; /* of a send: whose place it frees */
+	unsigned frees;
+};
+
+struct context {
+	struct ibv_context ibv;
+	uint64_t delay_ns;
+};
+
+struct completion_queue {
+	struct ibv_cq ibv;
+	unsigned first, count, limit;
+	struct completion *entries;
+};
+
+struct queue_pair {
+	struct ibv_qp ibv;
+	unsigned send_limit, sends_in_use, unsignaled, receives;
+	int signal_all;
+	uint32_t peer;
+};
+
+static struct {
+	pthread_mutex_t mutex;
+	uint32_t next_number;
+	struct queue_pair *queue_pairs[QUEUE_PAIRS_MAX];
+} state = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+
+static uint64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+static struct queue_pair *queue_pair_of(uint32_t number)
+{
+	struct queue_pair *found = state.queue_pairs[number % QUEUE_PAIRS_MAX];
+
+	return found && found->ibv.qp_num == number ? found : NULL;
+}
+
+static void tell(struct ibv_cq *cq, const struct completion *completion)
+{
+	struct completion_queue *queue = (struct completion_queue *)cq;
+
+	if (queue->count == queue->limit)
+		abort(); /* a real one would be in error for good */
+	queue->entries[(queue->first + queue->count++) % queue->limit] = *completion;
+}
+
+static uint32_t length_of(const struct ibv_send_wr *request)
+{
+	uint32_t length = 0;
+
+	for (int i = 0; i < request->num_sge; i++)
+		length += request->sg_list[i].length;
+	return length;
+}
+
+/* The peer's side. Returns the status of the sender's. */
+static enum ibv_wc_status deliver(
+	struct queue_pair *qp, const struct ibv_send_wr *request, uint64_t ready_ns)
+{
+	struct queue_pair *peer = queue_pair_of(qp->peer);
+	struct completion received = {.ready_ns = ready_ns};
+
+	if (!peer)
+		return IBV_WC_RETRY_EXC_ERR;
+	if (request->opcode != IBV_WR_SEND)
+		return IBV_WC_SUCCESS;
+	if (peer->receives == 0)
+		return IBV_WC_RNR_RETRY_EXC_ERR;
+	peer->receives--;
+	received.entry = (struct ibv_wc){.opcode = IBV_WC_RECV,
+		.byte_len = length_of(request),
+		.qp_num = peer->ibv.qp_num,
+		.src_qp = qp->ibv.qp_num};
+	tell(peer->ibv.recv_cq, &received);
+	return IBV_WC_SUCCESS;
+}
+
+static void send_one(struct queue_pair *qp, const struct ibv_send_wr *request)
+{
+	uint64_t ready_ns = now_ns() + ((struct context *)qp->ibv.context)->delay_ns;
+	enum ibv_wc_status status =
+		qp->ibv.state == IBV_QPS_ERR ? IBV_WC_WR_FLUSH_ERR : deliver(qp, request, ready_ns);
+	struct completion sent = {.ready_ns = ready_ns, .sender = qp};
+
+	qp->sends_in_use++;
+	qp->unsignaled++;
+	if (status == IBV_WC_SUCCESS && !qp->signal_all &&
+		!(request->send_flags & IBV_SEND_SIGNALED))
+		return;
+	sent.frees = qp->unsignaled;
+	qp->unsignaled = 0;
+	sent.entry = (struct ibv_wc){.wr_id = request->wr_id,
+		.status = status,
+		.opcode = request->opcode == IBV_WR_SEND ? IBV_WC_SEND : IBV_WC_RDMA_WRITE,
+		.qp_num = qp->ibv.qp_num};
+	tell(qp->ibv.send_cq, &sent);
+	if (status != IBV_WC_SUCCESS)
+		qp->ibv.state = IBV_QPS_ERR;
+}
+
+static int post_send(struct ibv_qp *qp, struct ibv_send_wr *request, struct ibv_send_wr **bad)
+{
+	struct queue_pair *own = (struct queue_pair *)qp;
+	int error = 0;
+
+	pthread_mutex_lock(&state.mutex);
+	for (; request && !error; request = request->next) {
+		if (own->sends_in_use == own->send_limit) {
+			*bad = request;
+			error = ENOMEM;
+			break;
+		}
+		send_one(own, request);
+	}
+	pthread_mutex_unlock(&state.mutex);
+	return error;
+}
+
+static int post_receive(struct ibv_qp *qp, struct ibv_recv_wr *request, struct ibv_recv_wr **bad)
+{
+	(void)bad;
+	pthread_mutex_lock(&state.mutex);
+	for (; request; request = request->next)
+		((struct queue_pair *)qp)->receives++;
+	pthread_mutex_unlock(&state.mutex);
+	return 0;
+}
+
+static int poll_cq(struct ibv_cq *cq, int entry_count, struct ibv_wc *entries)
+{
+	struct completion_queue *queue = (struct completion_queue *)cq;
+	int count = 0;
+
+	if (__atomic_load_n(&queue->count, __ATOMIC_RELAXED) == 0)
+		return 0;
+	pthread_mutex_lock(&state.mutex);
+	while (count < entry_count && queue->count > 0) {
+		struct completion *next = &queue->entries[queue->first];
+
+		if (next->ready_ns > now_ns())
+			break;
+		if (next->sender)
+			next->sender->sends_in_use -= next->frees;
+		entries[count++] = next->entry;
+		queue->first = (queue->first + 1) % queue->limit;
+		queue->count--;
+	}
+	pthread_mutex_unlock(&state.mutex);
+	return count;
+}
+
+static struct ibv_context *open_context(struct ibv_device *device)
+{
+	struct context *context = calloc(1, sizeof(*context));
+
+	if (!context)
+		return NULL;
+	context->ibv.device = device;
+	context->ibv.ops.post_send = post_send;
+	context->ibv.ops.post_recv = post_receive;
+	context->ibv.ops.poll_cq = poll_cq;
+	return &context->ibv;
+}
+
+static int close_context(struct ibv_context *context)
+{
+	free(context);
+	return 0;
+}
+
+static struct ibv_cq *create_cq(struct ibv_context *context, int entry_count)
+{
+	struct completion_queue *queue = calloc(1, sizeof(*queue));
+
+	if (!queue || entry_count < 1 || entry_count > COMPLETIONS_MAX)
+		goto fail;
+	queue->limit = (unsigned)entry_count;
+	queue->entries = calloc(queue->limit, sizeof(*queue->entries));
+	if (!queue->entries)
+		goto fail;
+	queue->ibv.context = context;
+	return &queue->ibv;
+fail:
+	free(queue);
+	errno = EINVAL;
+	return NULL;
+}
+
+static int destroy_cq(struct ibv_cq *cq)
+{
+	free(((struct completion_queue *)cq)->entries);
+	free(cq);
+	return 0;
+}
+
+static struct ibv_qp *create_qp(struct ibv_pd *pd, const struct ibv_qp_init_attr *options)
+{
+	struct queue_pair *qp = calloc(1, sizeof(*qp));
+
+	if (!qp)
+		return NULL;
+	qp->ibv.context = pd->context;
+	qp->ibv.pd = pd;
+	qp->ibv.send_cq = options->send_cq;
+	qp->ibv.recv_cq = options->recv_cq;
+	qp->ibv.qp_type = options->qp_type;
+	qp->send_limit = options->cap.max_send_wr;
+	qp->signal_all = options->sq_sig_all;
+	pthread_mutex_lock(&state.mutex);
+	do {
+		qp->ibv.qp_num = ++state.next_number;
+	} while (state.queue_pairs[qp->ibv.qp_num % QUEUE_PAIRS_MAX]);
+	state.queue_pairs[qp->ibv.qp_num % QUEUE_PAIRS_MAX] = qp;
+	pthread_mutex_unlock(&state.mutex);
+	return &qp->ibv;
+}
+
+static int modify_qp(struct ibv_qp *qp, const struct ibv_qp_attr *attributes, int mask)
+{
+	pthread_mutex_lock(&state.mutex);
+	if (mask & IBV_QP_STATE)
+		qp->state = attributes->qp_state;
+	if (mask & IBV_QP_DEST_QPN)
+		((struct queue_pair *)qp)->peer = attributes->dest_qp_num;
+	pthread_mutex_unlock(&state.mutex);
+	return 0;
+}
+
+static int destroy_qp(struct ibv_qp *qp)
+{
+	struct queue_pair *own = (struct queue_pair *)qp;
+	struct completion_queue *queue = (struct completion_queue *)qp->send_cq;
+
+	pthread_mutex_lock(&state.mutex);
+	state.queue_pairs[qp->qp_num % QUEUE_PAIRS_MAX] = NULL;
+	for (unsigned i = 0; i < queue->count; i++) {
+		struct completion *entry = &queue->entries[(queue->first + i) % queue->limit];
+
+		if (entry->sender == own)
+			entry->sender = NULL;
+	}
+	pthread_mutex_unlock(&state.mutex);
+	free(own);
+	return 0;
+}
+
+static void set_delay(struct ibv_context *context, uint64_t delay_ns)
+{
+	((struct context *)context)->delay_ns = delay_ns;
+}
+
+const struct stand_in_provider *stand_in_provider_entry(void);
+__attribute__((visibility("default"))) const struct stand_in_provider *stand_in_provider_entry(void)
+{
+	static const struct stand_in_provider provider = {open_context, close_context, create_cq,
+		destroy_cq, create_qp, modify_qp, destroy_qp, set_delay};
+
+	return &provider;
+}

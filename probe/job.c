@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "probe/attach/collective_table.h"
 #include "probe/rank_process.h"
 
 enum {
@@ -212,15 +213,70 @@ static void take_collective(struct job *job, const struct event_collective *even
 	struct collective_part part;
 	struct activity others;
 
-	if (!process || !rank_process_part(process, event, &part) ||
-		!ensure_builder(process, part.arrival.value)) {
+	if (!process || !rank_process_part(process, event, &part)) {
+		job->dropped++;
+		return;
+	}
+	activity_from_event(&others, &event->others);
+	if (process->device_calls && collective_rows[event->row].library == ROW_LIBRARY_NCCL) {
+		device_calls_host(process->device_calls, part.arrival, &part.before,
+			(int64_t)event->before.device_wait_ns, &others);
+		return;
+	}
+	if (!ensure_builder(process, part.arrival.value)) {
 		job->dropped++;
 		return;
 	}
 	job->enqueue_only |= (part.flags & PART_ENQUEUE_ONLY) != 0;
-	activity_from_event(&others, &event->others);
 	step_builder_push(process->builder, &part, &others);
 	take_steps(job, process);
+}
+
+void job_device_communicator(struct job *job, pid_t pid, const struct communicator *communicator)
+{
+	struct rank_process *process = find_or_add_process(job, pid);
+
+	if (!process)
+		return;
+	if (!process->device_calls)
+		process->device_calls = device_calls_create();
+	rank_process_device_communicator(process, communicator);
+}
+
+void job_device_call(struct job *job, pid_t pid, const struct collective_part *part)
+{
+	struct rank_process *process = find_process(job, pid);
+
+	if (process && process->device_calls)
+		device_calls_done(process->device_calls, part);
+	else
+		job->dropped++;
+}
+
+static void join_device_calls(struct job *job, struct rank_process *process)
+{
+	struct collective_part part;
+	struct activity others;
+	bool any = false;
+
+	while (device_calls_take(process->device_calls, &part, &others)) {
+		if (!ensure_builder(process, part.arrival.value)) {
+			job->dropped++;
+			continue;
+		}
+		step_builder_push(process->builder, &part, &others);
+		any = true;
+	}
+	if (any)
+		take_steps(job, process);
+}
+
+void job_join_device_calls(struct job *job)
+{
+	for (size_t i = 0; i < job->process_count; i++) {
+		if (job->processes[i]->device_calls)
+			join_device_calls(job, job->processes[i]);
+	}
 }
 
 static void take_off_cpu(struct job *job, const struct event_off_cpu *event)

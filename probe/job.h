@@ -30,6 +30,12 @@ typedef void job_new_program(void *context, pid_t pid);
 void job_event(struct job *job, const struct event_header *event, job_new_program *on_new_program,
 	void *context);
 
+/* What the in-process library of a process tells, its times on the host's clock. */
+void job_device_communicator(struct job *job, pid_t pid, const struct communicator *communicator);
+void job_device_call(struct job *job, pid_t pid, const struct collective_part *part);
+/* To be called after the kernel's records of the same time were taken: joins the two. */
+void job_join_device_calls(struct job *job);
+
 /* Records were lost: every open step is incomplete. */
 void job_lost(struct job *job, uint64_t event_count);
 

@@ -29,6 +29,7 @@ void rank_process_destroy(struct rank_process *process)
 	if (!process)
 		return;
 	step_builder_destroy(process->builder);
+	device_calls_destroy(process->device_calls);
 	free(process->communicators);
 	free(process);
 }
@@ -140,6 +141,16 @@ static void forget_communicator(struct rank_process *process, uint64_t handle)
 		*known = process->communicators[--process->communicator_count];
 }
 
+/* The largest communicator that names our rank is the world, where no launcher said so. */
+static void take_world(struct rank_process *process, uint32_t rank, uint32_t rank_count)
+{
+	if (process->rank_known || rank_count < process->world_size)
+		return;
+	process->rank = rank;
+	process->world_size = rank_count;
+	process->announced = false;
+}
+
 void rank_process_communicator(struct rank_process *process, const struct event_communicator *event)
 {
 	const struct collective_row *row = &collective_rows[event->row];
@@ -180,13 +191,23 @@ void rank_process_communicator(struct rank_process *process, const struct event_
 		made->communicator.size = (uint32_t)event->rank_count;
 	if (event->rank >= 0)
 		made->communicator.own_index = (uint32_t)event->rank;
-	/* The largest communicator that names our rank is the world, where no launcher said so. */
-	if (!process->rank_known && event->rank >= 0 && event->rank_count > 0 &&
-		(uint32_t)event->rank_count >= process->world_size) {
-		process->rank = (uint32_t)event->rank;
-		process->world_size = (uint32_t)event->rank_count;
-		process->announced = false;
-	}
+	if (event->rank >= 0 && event->rank_count > 0)
+		take_world(process, (uint32_t)event->rank, (uint32_t)event->rank_count);
+}
+
+void rank_process_device_communicator(
+	struct rank_process *process, const struct communicator *communicator)
+{
+	rank_process_examine(process);
+	struct known_communicator *known = find_communicator(process, communicator->id);
+
+	if (known && known->communicator.size == communicator->size &&
+		known->communicator.own_index == communicator->own_index)
+		return;
+	known = add_communicator(process, communicator->id, communicator->id, true);
+	if (known)
+		known->communicator = *communicator;
+	take_world(process, communicator->own_index, communicator->size);
 }
 
 void activity_from_event(struct activity *out, const struct event_activity *in)

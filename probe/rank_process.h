@@ -10,6 +10,7 @@
 
 #include "bpf/event_layout.h"
 #include "probe/attach/launcher_environment.h"
+#include "probe/device_calls.h"
 #include "probe/step/builder.h"
 #include "probe/wire/message.h"
 
@@ -40,7 +41,8 @@ struct rank_process {
 	int64_t first_part_ns; /* when it first took part in a collective; 0 = not yet */
 	struct launcher_environment launcher;
 	char program[STEP_NAME_LENGTH_MAX + 1];
-	struct step_builder *builder; /* NULL until it takes part */
+	struct step_builder *builder;	   /* NULL until it takes part */
+	struct device_calls *device_calls; /* NULL: no device times */
 	size_t communicator_count;
 	struct known_communicator *communicators;
 	size_t last_communicator; /* where the last look-up ended */
@@ -59,6 +61,13 @@ void rank_process_told(struct rank_process *process, const struct event_rank *ev
 /* A communicator was made, split or freed. */
 void rank_process_communicator(
 	struct rank_process *process, const struct event_communicator *event);
+
+/*
+ * The in-process library tells of a communicator (of one operation: each counts by itself). A rank
+ * of the largest one is the process's, where no launcher said so.
+ */
+void rank_process_device_communicator(
+	struct rank_process *process, const struct communicator *communicator);
 
 /* Fills a part from a record; false for rows that are no collective. */
 bool rank_process_part(struct rank_process *process, const struct event_collective *event,

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "probe/device_calls.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+	HOST_RECORDS_MAX = 8192, /* a ring: the oldest are added up */
+	DONE_MAX = 65536,	 /* between two looks, some tens of milliseconds */
+};
+
+struct host_record {
+	int64_t time_ns;
+	int64_t device_wait_ns;
+	struct activity before, others;
+};
+
+struct device_calls {
+	struct host_record *records; /* ring */
+	size_t record_first, record_count;
+	struct collective_part *done;
+	size_t done_count, done_capacity, done_taken;
+	bool sorted;
+	int64_t last_enqueue_ns; /* of the calls taken so far; 0 = none */
+	struct activity last_others;
+	uint64_t dropped;
+};
+
+struct device_calls *device_calls_create(void)
+{
+	struct device_calls *calls = calloc(1, sizeof(*calls));
+
+	if (!calls)
+		return NULL;
+	calls->records = calloc(HOST_RECORDS_MAX, sizeof(*calls->records));
+	if (!calls->records) {
+		free(calls);
+		return NULL;
+	}
+	return calls;
+}
+
+void device_calls_destroy(struct device_calls *calls)
+{
+	if (!calls)
+		return;
+	free(calls->records);
+	free(calls->done);
+	free(calls);
+}
+
+static struct host_record *record_at(struct device_calls *calls, size_t index)
+{
+	return &calls->records[(calls->record_first + index) % HOST_RECORDS_MAX];
+}
+
+void device_calls_host(struct device_calls *calls, struct host_ns time,
+	const struct activity *before, int64_t device_wait_ns, const struct activity *others)
+{
+	struct host_record record = {time.value, device_wait_ns, *before, *others};
+
+	if (calls->record_count == HOST_RECORDS_MAX) { /* the two oldest become one */
+		struct host_record *oldest = record_at(calls, 0), *next = record_at(calls, 1);
+
+		activity_add(&next->before, &oldest->before);
+		next->device_wait_ns += oldest->device_wait_ns;
+		calls->record_first = (calls->record_first + 1) % HOST_RECORDS_MAX;
+		calls->record_count--;
+		calls->dropped++;
+	}
+	*record_at(calls, calls->record_count++) = record;
+}
+
+void device_calls_done(struct device_calls *calls, const struct collective_part *part)
+{
+	if (calls->done_count == calls->done_capacity) {
+		size_t capacity = calls->done_capacity ? calls->done_capacity * 2 : 256;
+		struct collective_part *grown =
+			capacity <= DONE_MAX ? realloc(calls->done, capacity * sizeof(*grown))
+					     : NULL;
+
+		if (!grown) {
+			calls->dropped++;
+			return;
+		}
+		calls->done = grown;
+		calls->done_capacity = capacity;
+	}
+	calls->done[calls->done_count++] = *part;
+	calls->sorted = false;
+}
+
+static int compare_enqueues(const void *left, const void *right)
+{
+	const struct collective_part *a = left, *b = right;
+
+	if (a->enqueue.value != b->enqueue.value)
+		return a->enqueue.value < b->enqueue.value ? -1 : 1;
+	return a->sequence < b->sequence ? -1 : a->sequence > b->sequence;
+}
+
+/*
+ * What the host did up to this call's enqueue. A call that was enqueued before one already taken
+ * (of another stream, done later) gets nothing: its share went to that one.
+ */
+static void fill_before(struct device_calls *calls, struct collective_part *part)
+{
+	int64_t enqueue_ns = part->enqueue.value, device_wait_ns = 0;
+	struct activity before = {0};
+
+	while (calls->record_count && record_at(calls, 0)->time_ns <= enqueue_ns) {
+		const struct host_record *record = record_at(calls, 0);
+
+		activity_add(&before, &record->before);
+		device_wait_ns += record->device_wait_ns;
+		calls->last_others = record->others;
+		calls->record_first = (calls->record_first + 1) % HOST_RECORDS_MAX;
+		calls->record_count--;
+	}
+	if (calls->last_enqueue_ns && enqueue_ns > calls->last_enqueue_ns) {
+		before.host_ns = enqueue_ns - calls->last_enqueue_ns - device_wait_ns;
+		if (before.host_ns < 0)
+			before.host_ns = 0;
+	}
+	if (enqueue_ns > calls->last_enqueue_ns)
+		calls->last_enqueue_ns = enqueue_ns;
+	part->before = before;
+}
+
+bool device_calls_take(
+	struct device_calls *calls, struct collective_part *part, struct activity *others)
+{
+	if (calls->done_taken == calls->done_count) {
+		calls->done_taken = calls->done_count = 0;
+		return false;
+	}
+	if (!calls->sorted) {
+		qsort(calls->done + calls->done_taken, calls->done_count - calls->done_taken,
+			sizeof(*calls->done), compare_enqueues);
+		calls->sorted = true;
+	}
+	*part = calls->done[calls->done_taken++];
+	fill_before(calls, part);
+	*others = calls->last_others;
+	return true;
+}
+
+uint64_t device_calls_dropped(const struct device_calls *calls)
+{
+	return calls->dropped;
+}

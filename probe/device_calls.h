@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The collectives of one process of which the device's times are known, joined with what its host
+ * did before each was enqueued. The two come from different sources: the in-process library tells
+ * of a call when the device is done with it, the kernel side tells of the host when it is made. One
+ * thread.
+ */
+#ifndef SLOWRANK_PROBE_DEVICE_CALLS_H
+#define SLOWRANK_PROBE_DEVICE_CALLS_H
+
+#include "analysis/step.h"
+
+struct device_calls;
+
+/* Returns NULL without memory. */
+struct device_calls *device_calls_create(void);
+void device_calls_destroy(struct device_calls *calls); /* NULL is fine */
+
+/* What the host did up to a call, since the one before; in order of time. others: running totals of
+ * the process's other threads. */
+void device_calls_host(struct device_calls *calls, struct host_ns time,
+	const struct activity *before, int64_t device_wait_ns, const struct activity *others);
+
+/* A call that the device is done with: a part with PART_DEVICE_TIME and its enqueue time. */
+void device_calls_done(struct device_calls *calls, const struct collective_part *part);
+
+/*
+ * Hands out the calls done, in order of their enqueue, with `before` filled. Call it when all that the
+ * host did until now was told. Returns false when there is none left.
+ */
+bool device_calls_take(
+	struct device_calls *calls, struct collective_part *part, struct activity *others);
+
+/* Calls and host records that did not fit. */
+uint64_t device_calls_dropped(const struct device_calls *calls);
+
+#endif

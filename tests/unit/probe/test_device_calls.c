@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Calls that the device is done with, joined with what the host did before it enqueued them. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "probe/device_calls.h"
+
+enum { MS = 1000000 };
+
+static struct collective_part call(int64_t enqueue_ms, int64_t start_ms, uint64_t sequence)
+{
+	return (struct collective_part){
+		.sequence = sequence,
+		.enqueue = {enqueue_ms * MS},
+		.arrival = {start_ms * MS},
+		.departure = {(start_ms + 1) * MS},
+		.flags = PART_DEVICE_TIME,
+	};
+}
+
+static void host(struct device_calls *calls, int64_t time_ms, int64_t preempted_ms, int64_t wait_ms)
+{
+	struct activity before = {.preempted_ns = preempted_ms * MS}, others = {0};
+
+	device_calls_host(calls, (struct host_ns){time_ms * MS}, &before, wait_ms * MS, &others);
+}
+
+/* Host time is from enqueue to enqueue, less the waits for the device. */
+static void host_time_between_enqueues(void **state)
+{
+	struct device_calls *calls = device_calls_create();
+	struct collective_part part;
+	struct activity others;
+
+	(void)state;
+	host(calls, 10, 0, 0);
+	host(calls, 40, 5, 12);
+	part = call(10, 11, 0);
+	device_calls_done(calls, &part);
+	part = call(40, 60, 1);
+	device_calls_done(calls, &part);
+	assert_true(device_calls_take(calls, &part, &others));
+	assert_int_equal(part.before.host_ns, 0); /* nothing to count from */
+	assert_true(device_calls_take(calls, &part, &others));
+	assert_int_equal(part.sequence, 1);
+	assert_int_equal(part.before.host_ns, 18 * MS);
+	assert_int_equal(part.before.preempted_ns, 5 * MS);
+	assert_false(device_calls_take(calls, &part, &others));
+	device_calls_destroy(calls);
+}
+
+/* Two streams: what was done first need not have been enqueued first. Nothing counts twice. */
+static void out_of_order(void **state)
+{
+	struct device_calls *calls = device_calls_create();
+	struct collective_part part, late = call(20, 90, 7);
+	struct activity others;
+	int64_t host_ns = 0, preempted_ns = 0;
+
+	(void)state;
+	host(calls, 10, 1, 0);
+	host(calls, 20, 2, 0);
+	host(calls, 30, 4, 0);
+	part = call(10, 12, 0);
+	device_calls_done(calls, &part);
+	part = call(30, 31, 1);
+	device_calls_done(calls, &part);
+	while (device_calls_take(calls, &part, &others)) {
+		host_ns += part.before.host_ns;
+		preempted_ns += part.before.preempted_ns;
+	}
+	device_calls_done(calls, &late);
+	assert_true(device_calls_take(calls, &part, &others));
+	assert_int_equal(part.before.host_ns, 0);
+	assert_int_equal(host_ns, 20 * MS);
+	assert_int_equal(preempted_ns, 7 * MS);
+	device_calls_destroy(calls);
+}
+
+/* Far more host records than fit, no device call: sums stay, the loss is counted. */
+static void too_many_records(void **state)
+{
+	struct device_calls *calls = device_calls_create();
+	struct collective_part part;
+	struct activity others;
+
+	(void)state;
+	for (int i = 0; i < 20000; i++)
+		host(calls, i, 1, 0);
+	part = call(20000, 20001, 0);
+	device_calls_done(calls, &part);
+	assert_true(device_calls_take(calls, &part, &others));
+	assert_int_equal(part.before.preempted_ns, INT64_C(20000) * MS);
+	assert_true(device_calls_dropped(calls) > 0);
+	device_calls_destroy(calls);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(host_time_between_enqueues),
+		cmocka_unit_test(out_of_order),
+		cmocka_unit_test(too_many_records),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analysis/segments.h"
+
 void grid_init(struct step_grid *grid)
 {
 	memset(grid, 0, sizeof(*grid));
@@ -20,6 +22,9 @@ void grid_fini(struct step_grid *grid)
 	free(grid->order);
 	free(grid->table);
 	free(grid->scratch);
+	free(grid->by_departure);
+	free(grid->by_stream);
+	free(grid->asynchronous);
 	grid_init(grid);
 }
 
@@ -27,6 +32,7 @@ void grid_clear(struct step_grid *grid)
 {
 	grid->cell_count = grid->row_count = grid->instance_count = grid->order_count = 0;
 	grid->clock_error_ns = 0;
+	grid->overlapped = false;
 	if (grid->table)
 		memset(grid->table, 0, grid->table_capacity * sizeof(*grid->table));
 }
@@ -98,7 +104,17 @@ static int grow_table(struct step_grid *grid)
 	return 0;
 }
 
-static int find_instance(struct step_grid *grid, const struct collective_part *part,
+/* A send and its receive have a communicator of their own: one direction between two ranks. */
+static uint64_t pair_key(const struct collective_part *part, uint32_t own_index)
+{
+	bool sends = part->operation == OPERATION_SEND;
+	uint64_t sender = sends ? own_index : part->peer - 1;
+	uint64_t receiver = sends ? part->peer - 1 : own_index;
+
+	return mix(mix(part->communicator_id, sender << 32 | receiver), part->purpose);
+}
+
+static int find_instance(struct step_grid *grid, const struct collective_part *part, uint64_t key,
 	uint64_t sequence, uint32_t size, uint32_t *index)
 {
 	int error = grow_table(grid);
@@ -109,19 +125,18 @@ static int find_instance(struct step_grid *grid, const struct collective_part *p
 	if (error < 0)
 		return error;
 	size_t mask = grid->table_capacity - 1;
-	size_t at = mix(part->communicator_id, sequence) & mask;
+	size_t at = mix(key, sequence) & mask;
 
 	for (; grid->table[at]; at = (at + 1) & mask) {
 		const struct grid_instance *instance = &grid->instances[grid->table[at] - 1];
 
-		if (instance->communicator_id == part->communicator_id &&
-			instance->sequence == sequence) {
+		if (instance->communicator_id == key && instance->sequence == sequence) {
 			*index = grid->table[at] - 1;
 			return 0;
 		}
 	}
 	grid->instances[grid->instance_count] = (struct grid_instance){
-		.communicator_id = part->communicator_id,
+		.communicator_id = key,
 		.sequence = sequence,
 		.length_bytes = part->length_bytes,
 		.size = size,
@@ -143,12 +158,24 @@ int grid_add_part(struct step_grid *grid, const struct collective_part *part, bo
 	int error = reserve((void **)&grid->cells, &grid->cell_capacity, grid->cell_count,
 		sizeof(*grid->cells));
 
+	bool pair = part->operation == OPERATION_SEND || part->operation == OPERATION_RECEIVE;
+	bool local = part->operation == OPERATION_COMPUTE;
+
+	joined &= !local && (!pair || (part->peer && own_index != STEP_RANK_UNKNOWN));
 	if (error < 0)
 		return error;
 	if (joined) {
-		error = find_instance(grid, part, sequence, size, &instance);
+		error = find_instance(grid, part,
+			pair ? pair_key(part, own_index) : part->communicator_id, sequence,
+			pair ? 2 : size, &instance);
 		if (error < 0)
 			return error;
+		if (pair) {
+			grid->instances[instance].waits_for = WAITS_FOR_PARTNER;
+			grid->instances[instance].root =
+				(int32_t)(part->operation == OPERATION_SEND ? own_index
+									    : part->peer - 1);
+		}
 		grid->instances[instance].member_count++;
 	}
 	int64_t opaque_ns = before->comm_call_ns < length_ns ? before->comm_call_ns : length_ns;
@@ -163,9 +190,14 @@ int grid_add_part(struct step_grid *grid, const struct collective_part *part, bo
 		.row = (uint32_t)grid->row_count - 1,
 		.instance = instance,
 		.own_index = own_index,
+		.needs = row->cell_count,
+		.flags = local ? CELL_LOCAL : 0,
 	};
+	row->overlapped |= pair || local || part->stream != 0 || (part->flags & PART_DEVICE_TIME);
+	row->works |= local;
 	row->cell_count++;
-	row->end_ns = grid->cells[grid->cell_count - 1].departure_ns;
+	if (grid->cells[grid->cell_count - 1].departure_ns > row->end_ns)
+		row->end_ns = grid->cells[grid->cell_count - 1].departure_ns;
 	row->layout = mix(row->layout, part->operation + 1u + (instance == GRID_NONE ? 64u : 0u));
 	return 0;
 }
@@ -205,75 +237,135 @@ static void judge_completeness(const struct step_grid *grid, struct grid_instanc
 
 		if (grid->rows[cell->row].host != first->host)
 			instance->same_host = false;
-		if (cell->part->operation != instance->operation)
+		if (cell->part->operation != instance->operation &&
+			instance->waits_for != WAITS_FOR_PARTNER)
 			instance->usable = false; /* joined wrongly: judge nothing by it */
 	}
 	instance->complete &= instance->usable;
 }
 
+/* The state of ordering: which cells have started and ended, by row. */
+struct ordering {
+	struct step_grid *grid;
+	uint32_t *started; /* per row: cells, in order of arrival */
+	uint32_t *ended;   /* per row: cells, in order of departure, without a gap */
+	uint32_t *arrived; /* per instance */
+	uint8_t *cell_ended;
+	uint32_t *ready; /* queue of rows */
+	size_t ready_count;
+};
+
+/* One more cell of a row ended; the row goes on when that is what its next cell waits for. */
+static void end_cell(struct ordering *ordering, uint32_t c)
+{
+	const struct step_grid *grid = ordering->grid;
+	uint32_t r = grid->cells[c].row;
+	const struct grid_row *row = &grid->rows[r];
+
+	ordering->cell_ended[c] = 1;
+	while (ordering->ended[r] < row->cell_count) {
+		uint32_t next = row->overlapped
+					? grid->by_departure[row->first_cell + ordering->ended[r]]
+					: row->first_cell + ordering->ended[r];
+
+		if (!ordering->cell_ended[next])
+			return;
+		ordering->ended[r]++;
+	}
+}
+
+static void start_cell(struct ordering *ordering, uint32_t c)
+{
+	struct step_grid *grid = ordering->grid;
+	uint32_t i = grid->cells[c].instance;
+
+	if (i == GRID_NONE || (grid->cells[c].flags & CELL_ALONE))
+		end_cell(ordering, c);
+	if (i == GRID_NONE || ++ordering->arrived[i] < grid->instances[i].member_count)
+		return;
+	grid->order[grid->order_count++] = i;
+	for (uint32_t m = 0; m < grid->instances[i].member_count; m++) {
+		uint32_t member = grid->members[grid->instances[i].first_member + m];
+
+		if (!(grid->cells[member].flags & CELL_ALONE))
+			end_cell(ordering, member);
+		if (grid->cells[member].row != grid->cells[c].row)
+			ordering->ready[ordering->ready_count++] = grid->cells[member].row;
+	}
+}
+
 /*
- * Orders the instances as the ranks' programs do (Kahn's algorithm on the rows): one is ready
- * when it is the next of each of its members. An inconsistent join leaves some out: they are
- * not in the order, and their steps count as incomplete.
+ * Orders the instances as the ranks' programs do (Kahn's algorithm): a cell starts when all cells
+ * of its row that ended before it came have ended; an instance is done when all its members have
+ * started. An inconsistent join leaves some out: they are not in the order, and their steps
+ * count as incomplete.
  */
 static void order_instances(struct step_grid *grid)
 {
-	uint32_t *cursor = grid->scratch;		  /* per row: cells passed */
-	uint32_t *arrived = cursor + grid->row_count;	  /* per instance */
-	uint32_t *ready = arrived + grid->instance_count; /* queue of rows */
-	size_t ready_head = 0, ready_count = 0;
+	struct ordering ordering = {.grid = grid, .started = grid->scratch};
 
-	memset(grid->scratch, 0, (grid->row_count + grid->instance_count) * sizeof(uint32_t));
+	ordering.ended = ordering.started + grid->row_count;
+	ordering.arrived = ordering.ended + grid->row_count;
+	ordering.ready = ordering.arrived + grid->instance_count;
+	ordering.cell_ended = (uint8_t *)(ordering.ready + grid->row_count + grid->cell_count);
+	memset(grid->scratch, 0, (2 * grid->row_count + grid->instance_count) * sizeof(uint32_t));
+	memset(ordering.cell_ended, 0, grid->cell_count);
 	for (size_t r = 0; r < grid->row_count; r++)
-		ready[ready_count++] = (uint32_t)r;
+		ordering.ready[ordering.ready_count++] = (uint32_t)r;
 	grid->order_count = 0;
-	while (ready_head < ready_count) {
-		const struct grid_row *row = &grid->rows[ready[ready_head]];
-		uint32_t r = ready[ready_head++];
+	for (size_t head = 0; head < ordering.ready_count; head++) {
+		uint32_t r = ordering.ready[head];
+		const struct grid_row *row = &grid->rows[r];
 
-		while (cursor[r] < row->cell_count &&
-			grid->cells[row->first_cell + cursor[r]].instance == GRID_NONE)
-			cursor[r]++;
-		if (cursor[r] == row->cell_count)
-			continue;
-		uint32_t i = grid->cells[row->first_cell + cursor[r]].instance;
-		const struct grid_instance *instance = &grid->instances[i];
+		while (ordering.started[r] < row->cell_count) {
+			uint32_t c = row->first_cell + ordering.started[r];
 
-		if (++arrived[i] < instance->member_count)
-			continue;
-		grid->order[grid->order_count++] = i;
-		for (uint32_t m = 0; m < instance->member_count; m++) {
-			uint32_t member =
-				grid->cells[grid->members[instance->first_member + m]].row;
-
-			cursor[member]++;
-			ready[ready_count++] = member;
+			if (grid->cells[c].needs > ordering.ended[r])
+				break;
+			ordering.started[r]++;
+			start_cell(&ordering, c);
 		}
 	}
 }
 
+static int reserve_links(struct step_grid *grid)
+{
+	size_t needed = 3 * grid->row_count + grid->instance_count + 2 * grid->cell_count + 1;
+
+	if (needed <= grid->scratch_capacity)
+		return 0;
+	free(grid->scratch);
+	free(grid->members);
+	free(grid->order);
+	free(grid->by_departure);
+	free(grid->by_stream);
+	grid->scratch = calloc(2 * needed, sizeof(uint32_t));
+	grid->members = calloc(2 * needed, sizeof(uint32_t));
+	grid->order = calloc(2 * needed, sizeof(uint32_t));
+	grid->by_departure = calloc(2 * needed, sizeof(uint32_t));
+	grid->by_stream = calloc(2 * needed, sizeof(uint32_t));
+	grid->scratch_capacity = 2 * needed;
+	if (grid->scratch && grid->members && grid->order && grid->by_departure && grid->by_stream)
+		return 0;
+	grid->scratch_capacity = 0;
+	return -ENOMEM;
+}
+
 int grid_link(struct step_grid *grid)
 {
-	size_t scratch = 2 * grid->row_count + grid->instance_count + grid->cell_count;
+	int error = reserve_links(grid);
 
-	if (scratch + grid->cell_count + grid->instance_count > grid->scratch_capacity) {
-		size_t capacity = 2 * (scratch + grid->cell_count + grid->instance_count);
-
-		free(grid->scratch);
-		free(grid->members);
-		free(grid->order);
-		grid->scratch = calloc(capacity, sizeof(uint32_t));
-		grid->members = calloc(capacity, sizeof(uint32_t));
-		grid->order = calloc(capacity, sizeof(uint32_t));
-		grid->scratch_capacity = capacity;
-		if (!grid->scratch || !grid->members || !grid->order) {
-			grid->scratch_capacity = 0;
-			return -ENOMEM;
-		}
-	}
+	if (error < 0)
+		return error;
 	fill_members(grid);
 	for (size_t i = 0; i < grid->instance_count; i++)
 		judge_completeness(grid, &grid->instances[i]);
+	for (size_t r = 0; r < grid->row_count; r++)
+		grid->overlapped |= grid->rows[r].overlapped;
+	if (grid->overlapped)
+		error = segments_find(grid);
+	if (error < 0)
+		return error;
 	order_instances(grid);
 	return 0;
 }

@@ -11,6 +11,14 @@
 
 #define GRID_NONE UINT32_MAX
 
+enum grid_cell_flag {
+	CELL_LOCAL = 1 << 0, /* no communication: its length is the rank's own work */
+	CELL_ASYNC = 1 << 1, /* the rank's work goes on while it lasts */
+	CELL_QUEUED =
+		1 << 2,	     /* it began when its stream was free: when it was ready is not known */
+	CELL_ALONE = 1 << 3, /* a send that left before the receiver came */
+};
+
 /* One rank's part of one instance, with the segment before it. Times on the job's clock. */
 struct grid_cell {
 	const struct collective_part *part;
@@ -21,6 +29,10 @@ struct grid_cell {
 	uint32_t row;	     /* index into rows */
 	uint32_t instance;   /* index into instances; GRID_NONE: its communicator is not known */
 	uint32_t own_index;  /* rank within the communicator; STEP_RANK_UNKNOWN */
+	uint32_t
+		needs; /* so many of the row's cells, in order of departure, ended before it came */
+	uint32_t before; /* of an overlapped row: the cell before it on its stream, or GRID_NONE */
+	uint8_t flags;	 /* enum grid_cell_flag */
 };
 
 struct grid_row {
@@ -30,7 +42,9 @@ struct grid_row {
 	int64_t start_ns, end_ns;
 	int64_t clock_error_ns;
 	uint32_t host;
-	bool hole; /* its parts are not all here */
+	bool hole;	 /* its parts are not all here */
+	bool overlapped; /* several streams, sends and receives, or work of its own: segments.c */
+	bool works;	 /* overlapped, and its work is among the cells */
 };
 
 struct grid_instance {
@@ -52,14 +66,20 @@ struct step_grid {
 	struct grid_instance *instances;
 	uint32_t *members; /* cell indices, grouped by instance, by rank */
 	uint32_t *order;   /* instances, so that each comes after all that its members did before */
-	uint64_t number;   /* the job step */
-	uint32_t flags;	   /* enum step_flag of the reference rank */
+	/* Of overlapped rows, by row: cells in order of departure, and by stream and then arrival,
+	 * which is the order in which peers are compared. Elsewhere both are the cells' own order. */
+	uint32_t *by_departure, *by_stream;
+	bool overlapped; /* some row is */
+	uint64_t number; /* the job step */
+	uint32_t flags;	 /* enum step_flag of the reference rank */
 	uint64_t signature;
 	int64_t start_ns, end_ns; /* from the cut before to this cut */
 	int64_t clock_error_ns;	  /* worst between two hosts in it */
 
 	size_t cell_capacity, row_capacity, instance_capacity, table_capacity;
-	uint32_t *table; /* hash: instance + 1, 0 = free */
+	uint32_t *table;	/* hash: instance + 1, 0 = free */
+	uint64_t *asynchronous; /* places found to be so, from step to step: a hash set */
+	size_t asynchronous_count;
 	uint32_t *scratch;
 	size_t scratch_capacity;
 };
@@ -80,6 +100,14 @@ int grid_add_row(struct step_grid *grid, uint32_t rank, uint32_t host, int64_t s
 int grid_add_part(struct step_grid *grid, const struct collective_part *part, bool joined,
 	uint64_t sequence, uint32_t size, uint32_t own_index, int64_t arrival_ns, int64_t length_ns,
 	const struct activity *before) __attribute__((warn_unused_result));
+
+/* The cell at a place of a row, in the order in which peers are compared. */
+static inline uint32_t grid_cell_at(
+	const struct step_grid *grid, const struct grid_row *row, uint32_t position)
+{
+	return row->overlapped ? grid->by_stream[row->first_cell + position]
+			       : row->first_cell + position;
+}
 
 /* Joins the cells into instances and orders these. */
 int grid_link(struct step_grid *grid) __attribute__((warn_unused_result));

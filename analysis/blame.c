@@ -7,6 +7,7 @@
 
 #include "analysis/blame_internal.h"
 #include "analysis/robust_stats.h"
+#include "analysis/segments.h"
 
 void blame_init(struct blame *blame)
 {
@@ -129,7 +130,7 @@ static void take_segments(struct blame *blame, const struct step_grid *grid, uin
 
 		carry->own_ns += grid->cells[c].own_ns - blame->cells[c].control_ns;
 		carry->opaque_ns += grid->cells[c].opaque_ns;
-		if (grid->cells[c].instance == GRID_NONE)
+		if (grid->cells[c].instance == GRID_NONE && !row->overlapped)
 			carry->opaque_ns += call_ns(&grid->cells[c]);
 	}
 	if (row->hole)
@@ -211,6 +212,10 @@ static int64_t required_arrival_ns(const struct meeting *meeting, uint32_t m)
 			       : own;
 	case WAITS_FOR_ALL_AT_ROOT:
 		return m == meeting->root_member ? meeting->last_arrival_ns : own;
+	case WAITS_FOR_PARTNER: /* the other one; a send that left before has waited for nobody */
+		return meeting->count == 2 && !(cell_of(meeting, m)->flags & CELL_ALONE)
+			       ? cell_of(meeting, 1 - m)->arrival_ns
+			       : own;
 	case WAITS_FOR_PREFIX: /* members are by rank, mostly the order of the prefix: a chain */
 		return m > 0 ? cell_of(meeting, m - 1)->arrival_ns : own;
 	default:
@@ -230,6 +235,11 @@ static void split_call(struct meeting *meeting, uint32_t m)
 		result->wait_ns =
 			clamp(required_arrival_ns(meeting, m) - cell->arrival_ns, 0, inside);
 	result->transfer_ns = inside - result->wait_ns;
+	if (meeting->grid->rows[cell->row]
+			.overlapped) /* beside other work, waiting costs nothing */
+		result->wait_ns = clamp(segments_exposed_ns(meeting->grid, meeting->members[m]) -
+						result->transfer_ns,
+			0, result->wait_ns);
 	row_of(meeting, m)->wait_ns += result->wait_ns;
 	row_of(meeting, m)->transfer_ns += result->transfer_ns;
 }
@@ -352,6 +362,50 @@ static void meet_some(struct meeting *meeting)
 	(void)charge_departures(meeting);
 }
 
+/* The ranks' work goes on beside it: nobody is held up yet, so all keep what they are late by. */
+static void meet_beside(struct meeting *meeting)
+{
+	int64_t *scratch = meeting->blame->scratch;
+
+	for (uint32_t m = 0; m < meeting->count; m++) {
+		split_call(meeting, m);
+		scratch[m] = blame_of(meeting, m)->transfer_ns;
+	}
+	if (meeting->instance->complete)
+		meeting->blame->transfers[meeting->blame->transfer_count++] =
+			(struct blame_transfer){shape_of(meeting->instance),
+				lower_median_int64(scratch, meeting->count)};
+}
+
+/*
+ * A send and its receive. Who waited was in time; who made it wait is charged with what is its
+ * own of that, and the rest it has inherited.
+ */
+static void meet_partner(struct meeting *meeting)
+{
+	for (uint32_t m = 0; m < meeting->count; m++)
+		split_call(meeting, m);
+	for (uint32_t m = 0; m < meeting->count && meeting->count == 2; m++) {
+		struct blame_carry *carry = carry_of(meeting, m);
+		int64_t waited_ns = blame_of(meeting, 1 - m)->wait_ns;
+		int64_t own = clamp(carry->own_ns, 0, waited_ns);
+
+		if (waited_ns <= 0)
+			continue;
+		row_of(meeting, m)->delay_ns += own;
+		row_of(meeting, m)->inherited_ns += waited_ns - own;
+		carry->own_ns -= own;
+		*carry_of(meeting, 1 - m) = (struct blame_carry){0};
+	}
+	if (meeting->instance->complete)
+		meeting->blame->transfers[meeting->blame->transfer_count++] =
+			(struct blame_transfer){shape_of(meeting->instance),
+				blame_of(meeting, 0)->transfer_ns <
+						blame_of(meeting, 1)->transfer_ns
+					? blame_of(meeting, 0)->transfer_ns
+					: blame_of(meeting, 1)->transfer_ns};
+}
+
 static void meet(struct blame *blame, const struct step_grid *grid, uint32_t index)
 {
 	const struct grid_instance *instance = &grid->instances[index];
@@ -374,7 +428,11 @@ static void meet(struct blame *blame, const struct step_grid *grid, uint32_t ind
 		return;
 	}
 	gather(&meeting);
-	if (instance->waits_for == WAITS_FOR_ALL)
+	if (instance->waits_for == WAITS_FOR_PARTNER)
+		meet_partner(&meeting);
+	else if (instance->waits_for == WAITS_FOR_ALL && (cell_of(&meeting, 0)->flags & CELL_ASYNC))
+		meet_beside(&meeting);
+	else if (instance->waits_for == WAITS_FOR_ALL)
 		meet_all(&meeting);
 	else if (instance->waits_for != WAITS_FOR_NOBODY)
 		meet_some(&meeting);

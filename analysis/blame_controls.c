@@ -108,7 +108,8 @@ static void control_position(struct blame *blame, const struct step_grid *grid,
 		const struct grid_row *row = &grid->rows[rows[i]];
 
 		if (!row->hole)
-			blame->scratch[count++] = grid->cells[row->first_cell + position].own_ns;
+			blame->scratch[count++] =
+				grid->cells[grid_cell_at(grid, row, position)].own_ns;
 	}
 	if (count < 2)
 		return;
@@ -116,16 +117,25 @@ static void control_position(struct blame *blame, const struct step_grid *grid,
 	for (size_t i = 0; i < row_count && control_cell == GRID_NONE; i++) {
 		const struct grid_row *row = &grid->rows[rows[i]];
 
-		if (!row->hole && grid->cells[row->first_cell + position].own_ns == control_ns)
-			control_cell = row->first_cell + position;
+		uint32_t cell = grid_cell_at(grid, row, position);
+
+		if (!row->hole && grid->cells[cell].own_ns == control_ns)
+			control_cell = cell;
 	}
 	for (size_t i = 0; i < row_count; i++) {
 		const struct grid_row *row = &grid->rows[rows[i]];
-		struct blame_cell *cell = &blame->cells[row->first_cell + position];
+		uint32_t c = grid_cell_at(grid, row, position);
+		struct blame_cell *cell = &blame->cells[c];
 
 		if (row->hole)
 			continue;
 		cell->control_ns = control_ns;
+		/* Of queued cells only a bound is known: they neither exceed nor show others to be early. */
+		if (grid->cells[c].flags & CELL_QUEUED
+				? grid->cells[c].own_ns > control_ns
+				: (grid->cells[control_cell].flags & CELL_QUEUED) &&
+					  grid->cells[c].own_ns < control_ns)
+			cell->control_ns = grid->cells[c].own_ns;
 		cell->control_cell = control_cell;
 		blame->rows[rows[i]].judged = true;
 	}

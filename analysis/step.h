@@ -68,6 +68,8 @@ enum waits_for {
 	WAITS_FOR_ROOT = 2,
 	WAITS_FOR_ALL_AT_ROOT = 3,
 	WAITS_FOR_PREFIX = 4,
+	WAITS_FOR_PARTNER = 5, /* of a joined send and receive: the receiver for the sender, and the
+	                          sender for the receiver where it did not leave before */
 };
 enum waits_for operation_waits_for(enum operation operation);
 /* A lower-case English name with hyphens, e.g. "all-reduce"; "unknown" for numbers it does not know. */
@@ -125,7 +127,11 @@ enum part_purpose {
 	PURPOSE_NR
 };
 
-/* One rank's part of one collective instance. Joined across ranks on (communicator_id, sequence). */
+/*
+ * One rank's part of one collective instance. Joined across ranks on (communicator_id, sequence);
+ * a send with its receive on (communicator_id, sender, receiver, purpose, sequence), where the
+ * sequence counts what goes from the one to the other for that purpose.
+ */
 struct collective_part {
 	uint64_t communicator_id; /* the same number on every member; 0 = not identified */
 	uint64_t sequence;	  /* counts this member's calls on the communicator, from 0 */

@@ -18,6 +18,8 @@ void whatif_fini(struct whatif *whatif)
 	free(whatif->scratch);
 	free(whatif->relief);
 	free(whatif->cursors);
+	free(whatif->ended);
+	free(whatif->ends);
 	whatif_init(whatif);
 }
 
@@ -29,20 +31,24 @@ static int reserve(struct whatif *whatif, const struct step_grid *grid)
 		free(whatif->times);
 		free(whatif->scratch);
 		free(whatif->cursors);
+		free(whatif->ended);
 		whatif->times = malloc(capacity * sizeof(int64_t));
 		whatif->scratch = malloc(capacity * sizeof(int64_t));
 		whatif->cursors = malloc(capacity * sizeof(uint32_t));
+		whatif->ended = malloc(capacity * sizeof(uint32_t));
 		whatif->row_capacity = capacity;
 	}
 	if (grid->cell_count > whatif->cell_capacity) {
 		size_t capacity = grid->cell_count * 2;
 
 		free(whatif->relief);
+		free(whatif->ends);
 		whatif->relief = malloc(capacity * sizeof(int64_t));
+		whatif->ends = malloc(capacity * sizeof(int64_t));
 		whatif->cell_capacity = capacity;
 	}
-	if (whatif->times && whatif->scratch && whatif->cursors &&
-		(whatif->relief || grid->cell_count == 0))
+	if (whatif->times && whatif->scratch && whatif->cursors && whatif->ended &&
+		((whatif->relief && whatif->ends) || grid->cell_count == 0))
 		return 0;
 	whatif_fini(whatif); /* capacities too: the next call tries again */
 	return -ENOMEM;
@@ -173,13 +179,17 @@ int whatif_replay(struct whatif *whatif, const struct step_grid *grid, const str
 		whatif->times[r] = grid->rows[r].start_ns;
 		whatif->cursors[r] = 0;
 	}
-	find_relief(whatif, grid, blame, healed);
-	for (size_t o = 0; o < grid->order_count; o++)
-		replay_instance(whatif, grid, blame, healed, grid->order[o]);
-	for (size_t r = 0; r < grid->row_count; r++) {
-		run_row(whatif, grid, blame, healed, (uint32_t)r, UINT32_MAX - 1);
-		whatif->scratch[r] = whatif->times[r];
+	if (grid->overlapped) {
+		whatif_replay_streams(whatif, grid, blame, healed);
+	} else {
+		find_relief(whatif, grid, blame, healed);
+		for (size_t o = 0; o < grid->order_count; o++)
+			replay_instance(whatif, grid, blame, healed, grid->order[o]);
+		for (size_t r = 0; r < grid->row_count; r++)
+			run_row(whatif, grid, blame, healed, (uint32_t)r, UINT32_MAX - 1);
 	}
+	for (size_t r = 0; r < grid->row_count; r++)
+		whatif->scratch[r] = whatif->times[r];
 	int64_t replayed = lower_median_int64(whatif->scratch, grid->row_count);
 
 	for (size_t r = 0; r < grid->row_count; r++)

@@ -13,6 +13,8 @@ struct whatif {
 	int64_t *scratch;
 	int64_t *relief; /* per cell: what its peers at this position gain from the healed rows */
 	uint32_t *cursors;
+	uint32_t *ended; /* per row: cells that ended, in order of departure */
+	int64_t *ends;	 /* per cell, of overlapped grids */
 	size_t row_capacity, cell_capacity;
 };
 
@@ -26,5 +28,9 @@ void whatif_fini(struct whatif *whatif);
  */
 int whatif_replay(struct whatif *whatif, const struct step_grid *grid, const struct blame *blame,
 	const uint8_t *healed, int64_t *gain_ns) __attribute__((warn_unused_result));
+
+/* The same for grids with overlapped rows; called by whatif_replay(). */
+void whatif_replay_streams(struct whatif *whatif, const struct step_grid *grid,
+	const struct blame *blame, const uint8_t *healed);
 
 #endif

@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "analysis/segments.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ASYNCHRONOUS_MAX = 4096 }; /* places remembered; a power of two */
+/* A device's next kernel starts this soon when it was queued behind the one before. */
+#define QUEUED_NS 3000
+/* Ends and beginnings that follow each other may look like this the other way round: times of
+ * traces are single floats, and those of devices are read by different engines. */
+#define SLACK_NS 10000
+
+static uint64_t mix(uint64_t hash, uint64_t value) /* splitmix64's finaliser */
+{
+	hash += value * UINT64_C(0x9e3779b97f4a7c15);
+	hash = (hash ^ (hash >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+	hash = (hash ^ (hash >> 27)) * UINT64_C(0x94d049bb133111eb);
+	return hash ^ (hash >> 31);
+}
+
+/* A place that is known to be asynchronous, or becomes known now. */
+static bool asynchronous(struct step_grid *grid, uint64_t place, bool seen)
+{
+	size_t at = (size_t)place & (ASYNCHRONOUS_MAX - 1);
+
+	place |= 1;
+	while (grid->asynchronous[at] && grid->asynchronous[at] != place)
+		at = (at + 1) & (ASYNCHRONOUS_MAX - 1);
+	if (grid->asynchronous[at])
+		return true;
+	if (seen && grid->asynchronous_count < ASYNCHRONOUS_MAX / 2) {
+		grid->asynchronous[at] = place;
+		grid->asynchronous_count++;
+	}
+	return seen;
+}
+
+/* Mostly in order already: insertion sort. */
+static void sort_by_departure(struct step_grid *grid, const struct grid_row *row)
+{
+	uint32_t *list = &grid->by_departure[row->first_cell];
+
+	for (uint32_t i = 0; i < row->cell_count; i++) {
+		uint32_t c = row->first_cell + i, at = i;
+
+		for (; at > 0 &&
+			grid->cells[list[at - 1]].departure_ns > grid->cells[c].departure_ns;
+			at--)
+			list[at] = list[at - 1];
+		list[at] = c;
+	}
+	for (uint32_t i = 0, ended = 0; i < row->cell_count; i++) {
+		struct grid_cell *cell = &grid->cells[row->first_cell + i];
+
+		while (ended < row->cell_count && list[ended] < row->first_cell + i &&
+			grid->cells[list[ended]].departure_ns <= cell->arrival_ns + SLACK_NS)
+			ended++;
+		cell->needs = ended;
+	}
+}
+
+static void sort_by_stream(struct step_grid *grid, struct grid_row *row)
+{
+	uint32_t *list = &grid->by_stream[row->first_cell];
+	uint64_t present[4] = {0}, layout = 0;
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < row->cell_count; i++) {
+		uint8_t stream = grid->cells[row->first_cell + i].part->stream;
+
+		present[stream / 64] |= UINT64_C(1) << stream % 64;
+	}
+	for (unsigned stream = 0; stream < 256; stream++) {
+		if (!(present[stream / 64] >> stream % 64 & 1))
+			continue;
+		for (uint32_t i = 0; i < row->cell_count; i++) {
+			const struct grid_cell *cell = &grid->cells[row->first_cell + i];
+
+			if (cell->part->stream != stream)
+				continue;
+			grid->cells[row->first_cell + i].before =
+				count && grid->cells[list[count - 1]].part->stream == stream
+					? list[count - 1]
+					: GRID_NONE;
+			list[count++] = row->first_cell + i;
+			layout = mix(layout, (uint64_t)stream << 32 |
+						     (uint64_t)cell->part->purpose << 16 |
+						     (uint64_t)(cell->instance == GRID_NONE) << 8 |
+						     cell->part->operation);
+		}
+	}
+	row->layout = layout;
+}
+
+/* A send that ended before its receiver came did not wait for it. */
+static void find_alone(struct step_grid *grid, const struct grid_row *row)
+{
+	for (uint32_t i = 0; i < row->cell_count; i++) {
+		struct grid_cell *cell = &grid->cells[row->first_cell + i];
+		const struct grid_instance *instance;
+
+		if (cell->instance == GRID_NONE || cell->part->operation != OPERATION_SEND)
+			continue;
+		instance = &grid->instances[cell->instance];
+		for (uint32_t m = 0; m < instance->member_count; m++) {
+			const struct grid_cell *other =
+				&grid->cells[grid->members[instance->first_member + m]];
+
+			if (other->part->operation == OPERATION_RECEIVE &&
+				other->arrival_ns > cell->departure_ns)
+				cell->flags |= CELL_ALONE;
+		}
+		if (instance->member_count < 2)
+			cell->flags |= CELL_ALONE;
+	}
+}
+
+/*
+ * A collective goes on beside the rank's work when another of the rank's cells came while it lasted,
+ * or when the next of its stream was queued behind it. Seen once on any peer, it holds for all.
+ */
+static void find_asynchronous(struct step_grid *grid, const struct grid_row *row)
+{
+	const uint32_t *list = &grid->by_stream[row->first_cell];
+
+	for (uint32_t i = 0; i < row->cell_count; i++) {
+		struct grid_cell *cell = &grid->cells[list[i]];
+		const struct grid_cell *next =
+			i + 1 < row->cell_count ? &grid->cells[list[i + 1]] : NULL;
+		const struct grid_cell *later =
+			list[i] + 1 < row->first_cell + row->cell_count ? cell + 1 : NULL;
+		bool seen;
+
+		if (cell->flags & CELL_LOCAL || cell->part->operation == OPERATION_RECEIVE)
+			continue;
+		if (next && next->part->stream != cell->part->stream)
+			next = NULL;
+		seen = later && later->part->operation != OPERATION_SEND &&
+		       later->part->operation != OPERATION_RECEIVE &&
+		       later->part->stream != cell->part->stream &&
+		       later->arrival_ns > cell->arrival_ns &&
+		       later->arrival_ns + QUEUED_NS < cell->departure_ns;
+		if (next && !row->works && next->arrival_ns - cell->departure_ns < QUEUED_NS) {
+			seen = true;
+			grid->cells[list[i + 1]].flags |= CELL_QUEUED;
+		}
+		if (cell->part->operation == OPERATION_SEND ||
+			asynchronous(grid, mix(row->layout, i), seen))
+			cell->flags |= CELL_ASYNC;
+	}
+}
+
+/* What the rank's own work took before each cell (and in it, for work of its own). */
+static void find_own(struct step_grid *grid, const struct grid_row *row)
+{
+	const uint32_t *list = &grid->by_departure[row->first_cell];
+	int64_t free_ns = row->start_ns; /* the rank's work could go on from here */
+	uint32_t ended = 0;
+
+	for (uint32_t i = 0; i < row->cell_count; i++) {
+		struct grid_cell *cell = &grid->cells[row->first_cell + i];
+		int64_t lead_ns;
+
+		for (; ended < cell->needs; ended++) {
+			const struct grid_cell *before = &grid->cells[list[ended]];
+
+			if ((row->works || !(before->flags & CELL_ASYNC)) &&
+				before->departure_ns > free_ns)
+				free_ns = before->departure_ns;
+		}
+		lead_ns = cell->arrival_ns > free_ns ? cell->arrival_ns - free_ns : 0;
+		/* Beside work, when sends and receives are posted says nothing. */
+		if (row->works && !(cell->flags & CELL_LOCAL) &&
+			(ended < i || cell->part->operation == OPERATION_SEND ||
+				cell->part->operation == OPERATION_RECEIVE))
+			lead_ns = 0;
+		cell->opaque_ns = 0;
+		cell->own_ns = lead_ns;
+		if (cell->flags & CELL_LOCAL)
+			cell->own_ns += cell->departure_ns - cell->arrival_ns;
+		else if (!row->works && (cell->flags & CELL_ASYNC) && cell->arrival_ns > free_ns)
+			free_ns = cell->arrival_ns;
+	}
+}
+
+int segments_find(struct step_grid *grid)
+{
+	if (!grid->asynchronous) {
+		grid->asynchronous = calloc(ASYNCHRONOUS_MAX, sizeof(*grid->asynchronous));
+		if (!grid->asynchronous)
+			return -ENOMEM;
+	}
+	for (size_t r = 0; r < grid->row_count; r++) {
+		struct grid_row *row = &grid->rows[r];
+
+		if (!row->overlapped)
+			continue;
+		sort_by_departure(grid, row);
+		sort_by_stream(grid, row);
+		find_alone(grid, row);
+		find_asynchronous(grid, row);
+	}
+	/* Only now is every peer's evidence known. */
+	for (size_t r = 0; r < grid->row_count; r++) {
+		struct grid_row *row = &grid->rows[r];
+
+		if (!row->overlapped)
+			continue;
+		find_asynchronous(grid, row);
+		find_own(grid, row);
+	}
+	return 0;
+}
+
+int64_t segments_exposed_ns(const struct step_grid *grid, uint32_t c)
+{
+	const struct grid_cell *cell = &grid->cells[c];
+	const struct grid_row *row = &grid->rows[cell->row];
+	const uint32_t *list = &grid->by_departure[row->first_cell];
+	int64_t from_ns = cell->arrival_ns;
+
+	if (!row->overlapped)
+		return cell->departure_ns - cell->arrival_ns;
+	/* The one that ended last before it did; it lies near its own place in either order. */
+	uint32_t at = c - row->first_cell;
+
+	while (at > 0 && list[at] != c && grid->cells[list[at]].departure_ns > cell->departure_ns)
+		at--;
+	while (at + 1 < row->cell_count && list[at] != c)
+		at++;
+	while (at > 0 && list[at] != c)
+		at--;
+	for (uint32_t i = at; i-- > 0;) {
+		const struct grid_cell *before = &grid->cells[list[i]];
+
+		if (before->departure_ns <= from_ns)
+			break;
+		if (!row->works || (before->flags & CELL_LOCAL)) {
+			from_ns = before->departure_ns;
+			break;
+		}
+	}
+	return cell->departure_ns - from_ns;
+}

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What is a rank's own time when its parts lie on several streams: which of them its work waits
+ * for, and which go on beside it. Rows with one stream of blocking collectives need none of this.
+ * Pure but for the grid; one thread.
+ */
+#ifndef SLOWRANK_ANALYSIS_SEGMENTS_H
+#define SLOWRANK_ANALYSIS_SEGMENTS_H
+
+#include "analysis/align.h"
+
+/*
+ * For every overlapped row of a grid whose cells are joined: the orders by departure and by
+ * stream, what each cell had to wait for in its row, its flags, its own time, and the row's layout.
+ * Returns 0 or -ENOMEM.
+ */
+int segments_find(struct step_grid *grid) __attribute__((warn_unused_result));
+
+/* How much of a cell's time its rank did nothing else: from its last other cell's end on. */
+int64_t segments_exposed_ns(const struct step_grid *grid, uint32_t c);
+
+#endif

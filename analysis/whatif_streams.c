@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The replay of grids whose rows have several streams. A cell starts when its stream is free and
+ * the rank's work has come to it; the work goes on from the ends of what it waited for.
+ */
+#include "analysis/whatif.h"
+
+/* times: where the work of each row may go on from; the last end in the end. */
+struct stream_replay {
+	struct whatif *whatif;
+	const struct step_grid *grid;
+	const struct blame *blame;
+	const uint8_t *healed;
+};
+
+static void raise(int64_t *value, int64_t least)
+{
+	if (*value < least)
+		*value = least;
+}
+
+/* Starts the row's cells up to and including `until`; ends[] holds starts until they end. */
+static void start_cells(struct stream_replay *replay, uint32_t r, uint32_t until)
+{
+	struct whatif *whatif = replay->whatif;
+	const struct step_grid *grid = replay->grid;
+	const struct grid_row *row = &grid->rows[r];
+
+	while (whatif->cursors[r] < row->cell_count &&
+		row->first_cell + whatif->cursors[r] <= until) {
+		uint32_t c = row->first_cell + whatif->cursors[r]++;
+		const struct grid_cell *cell = &grid->cells[c];
+		bool beside = (cell->flags & CELL_ASYNC) && !row->works;
+		int64_t inside_ns = cell->departure_ns - cell->arrival_ns;
+		int64_t own_ns = replay->healed[r] || ((cell->flags & CELL_QUEUED) &&
+							      replay->blame->cells[c].control_ns <
+								      cell->own_ns)
+					 ? replay->blame->cells[c].control_ns
+					 : cell->own_ns;
+		int64_t start_ns;
+
+		for (; whatif->ended[r] < cell->needs; whatif->ended[r]++) {
+			uint32_t before =
+				row->overlapped
+					? grid->by_departure[row->first_cell + whatif->ended[r]]
+					: row->first_cell + whatif->ended[r];
+
+			if (row->works || !(grid->cells[before].flags & CELL_ASYNC))
+				raise(&whatif->times[r], whatif->ends[before]);
+		}
+		start_ns = whatif->times[r] + own_ns + cell->opaque_ns;
+		if (cell->flags & CELL_LOCAL) {
+			whatif->ends[c] = start_ns;
+			continue;
+		}
+		if (row->overlapped && cell->before != GRID_NONE &&
+			whatif->ends[cell->before] > start_ns &&
+			grid->cells[cell->before].departure_ns <= cell->arrival_ns)
+			start_ns = whatif->ends[cell->before];
+		if (beside)
+			raise(&whatif->times[r], whatif->times[r] + own_ns);
+		whatif->ends[c] = start_ns;
+		if (cell->instance == GRID_NONE || (cell->flags & CELL_ALONE))
+			whatif->ends[c] += inside_ns;
+	}
+}
+
+/* Whose start a member waits for; its own when for nobody's. */
+static int64_t needed_start(const struct stream_replay *replay,
+	const struct grid_instance *instance, uint32_t c, int64_t last_ns, int64_t root_ns)
+{
+	const struct grid_cell *cell = &replay->grid->cells[c];
+	bool is_root = instance->root >= 0 && cell->own_index == (uint32_t)instance->root;
+	int64_t own_ns = replay->whatif->ends[c];
+
+	switch (instance->waits_for) {
+	case WAITS_FOR_ALL:
+	case WAITS_FOR_PARTNER:
+		return last_ns;
+	case WAITS_FOR_ROOT:
+		return root_ns;
+	case WAITS_FOR_ALL_AT_ROOT:
+		return is_root ? last_ns : own_ns;
+	case WAITS_FOR_PREFIX:
+		return own_ns + replay->blame->cells[c].wait_ns;
+	default:
+		return own_ns;
+	}
+}
+
+static void end_instance(struct stream_replay *replay, uint32_t index)
+{
+	const struct step_grid *grid = replay->grid;
+	const struct grid_instance *instance = &grid->instances[index];
+	const uint32_t *members = &grid->members[instance->first_member];
+	int64_t *ends = replay->whatif->ends;
+	int64_t last_ns = INT64_MIN, root_ns = INT64_MIN, seen_ns = INT64_MIN;
+
+	for (uint32_t m = 0; m < instance->member_count; m++) {
+		const struct grid_cell *cell = &grid->cells[members[m]];
+		int64_t start_ns = ends[members[m]];
+
+		start_cells(replay, cell->row, members[m]);
+		start_ns = ends[members[m]];
+		if (cell->flags & CELL_ALONE) /* it has ended: back to its start */
+			start_ns -= cell->departure_ns - cell->arrival_ns;
+		raise(&last_ns, start_ns);
+		raise(&seen_ns, cell->arrival_ns);
+		if (instance->root >= 0 && cell->own_index == (uint32_t)instance->root)
+			root_ns = start_ns;
+	}
+	for (uint32_t m = 0; m < instance->member_count; m++) {
+		const struct grid_cell *cell = &grid->cells[members[m]];
+		int64_t transfer_ns = replay->blame->cells[members[m]].transfer_ns;
+		int64_t inside_ns = cell->departure_ns - cell->arrival_ns;
+
+		if (cell->flags & CELL_ALONE)
+			continue;
+		if (!instance->usable || instance->waits_for == WAITS_FOR_NOBODY) {
+			ends[members[m]] += inside_ns;
+			continue;
+		}
+		raise(&ends[members[m]],
+			needed_start(replay, instance, members[m], last_ns, root_ns));
+		/* What the member's own transfer was: it may have been shorter than its exposed stay. */
+		if (instance->waits_for == WAITS_FOR_ALL ||
+			instance->waits_for == WAITS_FOR_PARTNER)
+			transfer_ns =
+				cell->departure_ns > seen_ns ? cell->departure_ns - seen_ns : 0;
+		ends[members[m]] += transfer_ns;
+	}
+}
+
+void whatif_replay_streams(struct whatif *whatif, const struct step_grid *grid,
+	const struct blame *blame, const uint8_t *healed)
+{
+	struct stream_replay replay = {whatif, grid, blame, healed};
+
+	for (size_t c = 0; c < grid->cell_count; c++)
+		whatif->ends[c] = INT64_MIN / 2;
+	for (size_t r = 0; r < grid->row_count; r++)
+		whatif->ended[r] = 0;
+	for (size_t o = 0; o < grid->order_count; o++)
+		end_instance(&replay, grid->order[o]);
+	for (size_t r = 0; r < grid->row_count; r++) {
+		const struct grid_row *row = &grid->rows[r];
+
+		start_cells(&replay, (uint32_t)r, UINT32_MAX - 1);
+		for (uint32_t i = 0; i < row->cell_count; i++)
+			raise(&whatif->times[r], whatif->ends[row->first_cell + i]);
+	}
+}

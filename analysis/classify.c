@@ -9,9 +9,17 @@ static const double cause_share_min = 0.35;
 /* The class is host-slow when this much of the excess is off the CPU or in faults. */
 static const double host_share_min = 0.5;
 
-enum cause excess_cause(enum excess_kind kind)
+bool excess_on_device(const struct excess_sums *sums)
+{
+	return sums->own[EXCESS_HOST_CPU] > 0 || sums->control[EXCESS_HOST_CPU] > 0;
+}
+
+enum cause excess_cause(enum excess_kind kind, bool on_device)
 {
 	switch (kind) {
+	case EXCESS_ASLEEP:
+		/* All that could give the device work slept, but not for the device: for data. */
+		return on_device ? CAUSE_INPUT_PIPELINE : CAUSE_UNKNOWN;
 	case EXCESS_PREEMPTED:
 		return CAUSE_CPU_CONTENTION;
 	case EXCESS_THROTTLED:
@@ -52,6 +60,7 @@ struct classification classify_excess(const struct excess_sums *sums)
 {
 	struct classification result = {.verdict_class = VERDICT_COMPUTE_SLOW};
 	double excess = 0, positive = 0, host = 0;
+	bool on_device = excess_on_device(sums);
 	enum excess_kind best = EXCESS_COMPUTE;
 
 	for (int k = 0; k < EXCESS_NR; k++) {
@@ -72,7 +81,7 @@ struct classification classify_excess(const struct excess_sums *sums)
 		if (k == EXCESS_COMPUTE)
 			continue;
 		host += result.shares[k];
-		if (excess_cause(k) != CAUSE_UNKNOWN &&
+		if (excess_cause(k, on_device) != CAUSE_UNKNOWN &&
 			(best == EXCESS_COMPUTE || result.shares[k] > result.shares[best]))
 			best = k;
 	}
@@ -91,8 +100,12 @@ struct classification classify_excess(const struct excess_sums *sums)
 		result.verdict_class = VERDICT_HOST_SLOW;
 	else if (caused && result.shares[best] >= result.shares[EXCESS_COMPUTE])
 		result.verdict_class = VERDICT_HOST_SLOW;
+	/* A host that waited for the device, where such waits are not seen, looks busy itself. */
+	if (on_device && result.verdict_class == VERDICT_HOST_SLOW && !caused &&
+		!(sums->evidence_mask & EVIDENCE_DEVICE_WAIT))
+		result.verdict_class = VERDICT_UNKNOWN;
 	if (result.verdict_class == VERDICT_HOST_SLOW && caused) {
-		result.cause = excess_cause(best);
+		result.cause = excess_cause(best, on_device);
 		result.share_explained = result.shares[best];
 	}
 	return result;
@@ -130,7 +143,7 @@ static void judge_kind(const struct excess_sums *sums, const struct classificati
 	double own = ms_per_step(sums, sums->own[kind]);
 	double control = ms_per_step(sums, sums->control[kind]);
 	double share = classification->shares[kind];
-	enum cause cause = excess_cause(kind);
+	enum cause cause = excess_cause(kind, excess_on_device(sums));
 	char why[VERDICT_DETAIL_LENGTH];
 
 	if (share >= 0.1 && verdict->evidence_count < VERDICT_EVIDENCE_MAX) {
@@ -150,6 +163,8 @@ static void judge_kind(const struct excess_sums *sums, const struct classificati
 	if (!(sums->evidence_mask & excess_source(kind)) && sums->own[kind] == 0) {
 		const char *reason = missing(context, excess_source(kind));
 
+		if (kind == EXCESS_COLLECTOR && !reason[0])
+			return; /* no program here has one */
 		snprintf(why, sizeof(why), "not measurable%s%.130s", reason[0] ? ": " : "", reason);
 		add_rejection(verdict, cause, why);
 	} else if (own < 0.001) {
@@ -167,17 +182,20 @@ void classify_evidence(const struct excess_sums *sums, const struct classificati
 	struct verdict *verdict)
 {
 	static const enum excess_kind kinds[] = {EXCESS_THROTTLED, EXCESS_PREEMPTED,
-		EXCESS_MAJOR_FAULT, EXCESS_MINOR_FAULT, EXCESS_BLOCK_IO, EXCESS_COLLECTOR};
+		EXCESS_MAJOR_FAULT, EXCESS_MINOR_FAULT, EXCESS_BLOCK_IO, EXCESS_COLLECTOR,
+		EXCESS_ASLEEP};
+	bool on_device = excess_on_device(sums);
+	size_t kind_count = sizeof(kinds) / sizeof(kinds[0]) - !on_device; /* asleep: no cause */
 
 	verdict->evidence_count = 0;
 	verdict->rejected_count = 0;
 	/* The cause's own evidence first. */
-	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
-		if (excess_cause(kinds[i]) == (enum cause)verdict->cause)
+	for (size_t i = 0; i < kind_count; i++) {
+		if (excess_cause(kinds[i], on_device) == (enum cause)verdict->cause)
 			judge_kind(sums, classification, missing, context, kinds[i], verdict);
 	}
-	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
-		if (excess_cause(kinds[i]) != (enum cause)verdict->cause)
+	for (size_t i = 0; i < kind_count; i++) {
+		if (excess_cause(kinds[i], on_device) != (enum cause)verdict->cause)
 			judge_kind(sums, classification, missing, context, kinds[i], verdict);
 	}
 }

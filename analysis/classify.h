@@ -29,8 +29,11 @@ struct classification {
 
 struct classification classify_excess(const struct excess_sums *sums);
 
+/* The work is a device's: the host only enqueues it. */
+bool excess_on_device(const struct excess_sums *sums);
+
 /* Which cause a kind of excess stands for; CAUSE_UNKNOWN for time computing, on the CPU and asleep. */
-enum cause excess_cause(enum excess_kind kind);
+enum cause excess_cause(enum excess_kind kind, bool on_device);
 /* The source that a kind is measured by; 0 for time on the CPU or the device. */
 uint32_t excess_source(enum excess_kind kind);
 

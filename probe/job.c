@@ -160,7 +160,8 @@ static void process_exited(struct job *job, pid_t pid, int32_t exit_code)
 		process->exited = true;
 		process->exit_code = exit_code;
 		process->announced = false;
-		step_builder_finish(process->builder);
+		if (!process->device_calls) /* else the last of them are still to be joined */
+			step_builder_finish(process->builder);
 		return;
 	}
 	size_t position = process_position(job, pid);
@@ -267,7 +268,9 @@ static void join_device_calls(struct job *job, struct rank_process *process)
 		step_builder_push(process->builder, &part, &others);
 		any = true;
 	}
-	if (any)
+	if (process->exited && process->builder)
+		step_builder_finish(process->builder);
+	if (any || process->exited)
 		take_steps(job, process);
 }
 

@@ -22,6 +22,7 @@ static const struct source_name source_names[] = {
 	{"procfs", PROBE_SOURCE_PROCFS},
 	{"tcp", PROBE_SOURCE_TCP},
 	{"nic", PROBE_SOURCE_NIC},
+	{"device", PROBE_SOURCE_DEVICE},
 	{"all", PROBE_SOURCE_ALL},
 	{"none", 0},
 };
@@ -33,7 +34,7 @@ struct value_option {
 	size_t offset; /* of a const char * in struct probe_options */
 };
 
-static const char sources_flag[] = "--sources";
+static const char sources_flag[] = "--sources", deep_flag[] = "--deep";
 
 static const struct value_option value_options[] = {
 	{"--coordinator", "SLOWRANK_COORDINATOR", offsetof(struct probe_options, coordinator)},
@@ -44,9 +45,10 @@ static const struct value_option value_options[] = {
 };
 
 /* Variables that other subcommands read; known, so not reported as misspelt. */
-static const char *const other_variables[] = {"SLOWRANK_SOURCES", "SLOWRANK_QUIET",
-	"SLOWRANK_LISTEN", "SLOWRANK_EXIT_WHEN_DONE", "SLOWRANK_PARENT", "SLOWRANK_READY_FD",
-	"SLOWRANK_FORMAT", "SLOWRANK_OUTPUT", "SLOWRANK_JSON", "SLOWRANK_PID"};
+static const char *const other_variables[] = {"SLOWRANK_SOURCES", "SLOWRANK_DEEP",
+	"SLOWRANK_RING_DIRECTORY", "SLOWRANK_QUIET", "SLOWRANK_LISTEN", "SLOWRANK_EXIT_WHEN_DONE",
+	"SLOWRANK_PARENT", "SLOWRANK_READY_FD", "SLOWRANK_FORMAT", "SLOWRANK_OUTPUT",
+	"SLOWRANK_JSON", "SLOWRANK_PID"};
 
 static const char common_help[] =
 	"  --coordinator URL   tcp://host:port or ipc:///path; default: found from the launcher,\n"
@@ -56,7 +58,9 @@ static const char common_help[] =
 	"  --alerts FILE       append each alert as one JSON line\n"
 	"  --sources LIST      what to look at: "
 	"collectives,sched,faults,cgroup,psi,procfs,tcp,nic,\n"
-	"                      all (default) or none\n"
+	"                      device, all (default) or none\n"
+	"  --deep off|auto|on  timing of all kernels of a suspect rank for some steps; auto\n"
+	"                      (default): where the job was started by slowrank\n"
 	"  --pause-file FILE   while FILE exists, sources rest (to measure their cost)\n"
 	"  --quiet             no alerts and no report on stderr\n"
 	"  --help              this text\n\n"
@@ -83,7 +87,7 @@ static bool parse_sources(const char *list, unsigned *sources)
 		if (i == sizeof(source_names) / sizeof(source_names[0])) {
 			fprintf(stderr,
 				"slowrank: no source '%.*s'; use some of collectives,sched,faults,"
-				"cgroup,psi,procfs,tcp,nic, or all, or none\n",
+				"cgroup,psi,procfs,tcp,nic,device, or all, or none\n",
 				(int)length, list);
 			return false;
 		}
@@ -93,6 +97,20 @@ static bool parse_sources(const char *list, unsigned *sources)
 	}
 	*sources = result;
 	return true;
+}
+
+static bool parse_deep(const char *word, enum probe_deep *deep)
+{
+	static const char *const words[] = {"auto", "off", "on"};
+
+	for (int i = 0; i < 3; i++) {
+		if (strcmp(word, words[i]) == 0) {
+			*deep = (enum probe_deep)i;
+			return true;
+		}
+	}
+	fprintf(stderr, "slowrank: --deep is off, auto or on, not '%s'\n", word);
+	return false;
 }
 
 static bool variable_known(const char *entry)
@@ -129,6 +147,9 @@ static bool read_environment(struct probe_options *options)
 	}
 	text = getenv("SLOWRANK_QUIET");
 	options->quiet = text && *text && strcmp(text, "0") != 0;
+	text = getenv("SLOWRANK_DEEP");
+	if (text && *text && !parse_deep(text, &options->deep))
+		return false;
 	text = getenv("SLOWRANK_SOURCES");
 	return !text || parse_sources(text, &options->sources);
 }
@@ -163,12 +184,15 @@ static enum options_result take_common(
 	}
 	bool is_sources =
 		length == sizeof(sources_flag) - 1 && !strncmp(word, sources_flag, length);
-	if (i == sizeof(value_options) / sizeof(value_options[0]) && !is_sources)
+	bool is_deep = length == sizeof(deep_flag) - 1 && !strncmp(word, deep_flag, length);
+	if (i == sizeof(value_options) / sizeof(value_options[0]) && !is_sources && !is_deep)
 		return bad(command, "no option", word);
 	if (!value && *index + 1 < argc)
 		value = argv[++*index];
 	if (!value || !*value)
 		return bad(command, "a value is missing after", word);
+	if (is_deep)
+		return parse_deep(value, &options->deep) ? OPTIONS_OK : OPTIONS_BAD;
 	if (is_sources)
 		return parse_sources(value, &options->sources) ? OPTIONS_OK : OPTIONS_BAD;
 	*option_slot(options, value_options[i].offset) = (void *)value;
@@ -240,6 +264,10 @@ enum options_result probe_options_parse_attach(struct probe_options *options, in
 			       "rank\n%s",
 				common_help);
 			return OPTIONS_HELP;
+		}
+		if (strcmp(argv[i], "--deep") == 0) { /* no value: asked for in one word */
+			options->deep = PROBE_DEEP_ON;
+			continue;
 		}
 		if (strcmp(argv[i], "--pid") == 0) {
 			if (i + 1 >= argc)

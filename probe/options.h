@@ -20,7 +20,15 @@ enum probe_source {
 	PROBE_SOURCE_PROCFS = 1 << 5,
 	PROBE_SOURCE_TCP = 1 << 6,
 	PROBE_SOURCE_NIC = 1 << 7,
-	PROBE_SOURCE_ALL = (1 << 8) - 1,
+	PROBE_SOURCE_DEVICE = 1 << 8, /* the in-process library: device times of collectives */
+	PROBE_SOURCE_ALL = (1 << 9) - 1,
+};
+
+/* Timing of every kernel of a suspect, for some steps. */
+enum probe_deep {
+	PROBE_DEEP_AUTO = 0, /* when the coordinator asks for it; attach: never */
+	PROBE_DEEP_OFF = 1,
+	PROBE_DEEP_ON = 2, /* attach: put the library into the running ranks */
 };
 
 enum { PROBE_ATTACH_PIDS_MAX = 4096 };
@@ -32,9 +40,10 @@ struct probe_options {
 	const char *alerts;	 /* JSON lines, or NULL */
 	const char *pause_file;	 /* while it exists, sources rest (for bench/overhead), or NULL */
 	unsigned sources;	 /* enum probe_source */
-	bool quiet;		 /* no alerts and no report on stderr */
-	char **command;		 /* run: argv of the job, NULL-terminated */
-	size_t pid_count;	 /* attach */
+	enum probe_deep deep;
+	bool quiet;	  /* no alerts and no report on stderr */
+	char **command;	  /* run: argv of the job, NULL-terminated */
+	size_t pid_count; /* attach */
 	pid_t pids[PROBE_ATTACH_PIDS_MAX];
 };
 

@@ -53,6 +53,60 @@ static void each_kind_has_its_cause(void **state)
 	}
 }
 
+/* A device that works behind its host: what the host took, and what the segment took beyond it. */
+static struct excess_sums device_sums(int64_t device_ms, int64_t host_ms, enum excess_kind kind)
+{
+	struct excess_sums sums = {.steps = 10,
+		.time_ns = 1000000000,
+		.evidence_mask = all_sources | EVIDENCE_DEVICE_WAIT | EVIDENCE_COLLECTOR};
+
+	sums.own[EXCESS_COMPUTE] = (400 + device_ms) * 1000000;
+	sums.control[EXCESS_COMPUTE] = 400 * 1000000;
+	sums.own[EXCESS_HOST_CPU] = sums.control[EXCESS_HOST_CPU] = 200 * 1000000;
+	sums.own[kind] += host_ms * 1000000;
+	return sums;
+}
+
+static void the_device_tells_compute_from_host(void **state)
+{
+	static const struct {
+		int64_t device_ms, host_ms;
+		enum excess_kind kind;
+		enum verdict_class verdict_class;
+		enum cause cause;
+	} cases[] = {
+		{200, 0, EXCESS_HOST_CPU, VERDICT_COMPUTE_SLOW, CAUSE_UNKNOWN},
+		/* The host is late by more than the device waited for it: it was ahead before. */
+		{-60, 260, EXCESS_HOST_CPU, VERDICT_HOST_SLOW, CAUSE_UNKNOWN},
+		{-60, 260, EXCESS_ASLEEP, VERDICT_HOST_SLOW, CAUSE_INPUT_PIPELINE},
+		{-60, 260, EXCESS_THROTTLED, VERDICT_HOST_SLOW, CAUSE_CGROUP_THROTTLE},
+		{0, 200, EXCESS_COLLECTOR, VERDICT_HOST_SLOW, CAUSE_GARBAGE_COLLECTION},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct excess_sums sums =
+			device_sums(cases[i].device_ms, cases[i].host_ms, cases[i].kind);
+		struct classification class = classify_excess(&sums);
+
+		assert_int_equal(class.verdict_class, cases[i].verdict_class);
+		assert_int_equal(class.cause, cases[i].cause);
+	}
+}
+
+/* Where waits for the device are not seen, a busy host may be one that waits. */
+static void without_device_waits_a_late_host_is_unknown(void **state)
+{
+	struct excess_sums sums = device_sums(0, 200, EXCESS_HOST_CPU);
+
+	(void)state;
+	sums.evidence_mask = all_sources;
+	assert_int_equal(classify_excess(&sums).verdict_class, VERDICT_UNKNOWN);
+	sums = device_sums(200, 0, EXCESS_HOST_CPU);
+	sums.evidence_mask = all_sources;
+	assert_int_equal(classify_excess(&sums).verdict_class, VERDICT_COMPUTE_SLOW);
+}
+
 static void on_cpu_excess_is_compute(void **state)
 {
 	struct excess_sums sums = sums_of(90, EXCESS_PREEMPTED, 10);
@@ -121,6 +175,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each_kind_has_its_cause),
+		cmocka_unit_test(the_device_tells_compute_from_host),
+		cmocka_unit_test(without_device_waits_a_late_host_is_unknown),
 		cmocka_unit_test(on_cpu_excess_is_compute),
 		cmocka_unit_test(what_the_control_has_too_is_no_cause),
 		cmocka_unit_test(asleep_is_host_without_a_cause),

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a job must find in its environment so that the in-process library gets loaded: by NCCL as its
+ * profiler plug-in, by the CUDA driver as an injection. Changes the environment of this process,
+ * before the job is started from it; for one thread.
+ */
+#ifndef SLOWRANK_PROBE_DEVICE_ENVIRONMENT_H
+#define SLOWRANK_PROBE_DEVICE_ENVIRONMENT_H
+
+#include "probe/options.h"
+#include "probe/wire/message.h"
+
+/*
+ * Sets NCCL_PROFILER_PLUGIN, and CUDA_INJECTION64_PATH where options->deep allows kernel timing.
+ * What the user has set stays as it is. why: one line when the library will not be loaded, else
+ * "". Returns whether NCCL will load it.
+ */
+bool device_environment_set(
+	const struct probe_options *options, char why[WIRE_DETAIL_LENGTH_MAX + 1]);
+
+/* The library beside this program, or where it is installed. Returns false when it is not there. */
+bool device_environment_library(char *path, size_t capacity);
+
+#endif

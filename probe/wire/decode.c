@@ -8,6 +8,7 @@
 #include "probe/wire/decode.h"
 #include "probe/wire/decode_steps.h"
 #include "probe/wire/format.h"
+#include "probe/wire/queue_pairs.h"
 
 /* What wire_decode_batch() hands out: the batch comes first, so that its address is this one. */
 struct decoded_batch {
@@ -225,8 +226,9 @@ static int read_samples(struct wire_reader *reader, struct wire_arena *arena, in
 	return 0;
 }
 
-static int read_batch(
-	struct wire_reader *reader, struct wire_arena *arena, struct message_batch *batch)
+/* later_fields: how many follow those of the first version; lowered by those that are read. */
+static int read_batch(struct wire_reader *reader, struct wire_arena *arena,
+	struct message_batch *batch, size_t *later_fields)
 {
 	int64_t base;
 	int error;
@@ -246,6 +248,10 @@ static int read_batch(
 		error = read_intervals(reader, arena, base, batch);
 	if (!error)
 		error = read_samples(reader, arena, base, batch);
+	if (!error && *later_fields > 0) {
+		(*later_fields)--;
+		error = wire_read_queue_pairs(reader, arena, base, batch);
+	}
 	return error;
 }
 
@@ -264,7 +270,7 @@ int wire_decode_batch(const void *bytes, size_t length, struct message_batch **b
 	if (!decoded)
 		return refuse(why, -ENOMEM, "no memory to decode the message");
 	wire_arena_init(&decoded->arena, WIRE_DECODED_BYTES_MAX);
-	error = read_batch(&reader, &decoded->arena, &decoded->batch);
+	error = read_batch(&reader, &decoded->arena, &decoded->batch, &later_fields);
 	if (error == -EMSGSIZE)
 		refuse(why, error, "the message needs more memory than %d bytes",
 			WIRE_DECODED_BYTES_MAX);

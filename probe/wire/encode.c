@@ -3,6 +3,7 @@
 
 #include "probe/wire/encode_steps.h"
 #include "probe/wire/format.h"
+#include "probe/wire/queue_pairs.h"
 
 /* A start and a length, the start counted from the one before. */
 static void put_span(struct wire_packer *packer, int64_t start_ns, int64_t end_ns, int64_t *cursor)
@@ -140,7 +141,8 @@ static bool counts_within_limits(const struct message_batch *batch)
 	       batch->communicator_count <= WIRE_COMMUNICATORS_PER_BATCH_MAX &&
 	       batch->interval_count <= WIRE_INTERVALS_PER_BATCH_MAX &&
 	       batch->sample_count <= WIRE_SAMPLES_PER_BATCH_MAX &&
-	       batch->source_count <= WIRE_SOURCES_MAX;
+	       batch->source_count <= WIRE_SOURCES_MAX &&
+	       batch->queue_pair_count <= WIRE_QUEUE_PAIRS_PER_BATCH_MAX;
 }
 
 int wire_encode_batch(const struct message_batch *batch, struct wire_buffer *buffer)
@@ -153,7 +155,7 @@ int wire_encode_batch(const struct message_batch *batch, struct wire_buffer *buf
 	if (!counts_within_limits(batch))
 		return -EMSGSIZE;
 	wire_pack_start(&packer, buffer);
-	wire_pack_array(&packer, WIRE_BATCH_FIELDS);
+	wire_pack_array(&packer, WIRE_BATCH_FIELDS + (batch->queue_pair_count > 0));
 	put_header(&packer, batch);
 	put_sources(&packer, batch);
 	error = put_ranks(&packer, batch);
@@ -165,6 +167,8 @@ int wire_encode_batch(const struct message_batch *batch, struct wire_buffer *buf
 		error = put_intervals(&packer, batch, base);
 	if (!error)
 		error = put_samples(&packer, batch, base);
+	if (!error && batch->queue_pair_count > 0)
+		error = wire_pack_queue_pairs(&packer, batch, base);
 	if (error) {
 		buffer->length = 0;
 		return error;

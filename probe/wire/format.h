@@ -20,7 +20,7 @@ enum {
 	WIRE_DEPTH_MAX = 8, /* arrays within arrays, in fields that are skipped */
 
 	/* Fields that every array of this version has at least. */
-	WIRE_BATCH_FIELDS = 20,
+	WIRE_BATCH_FIELDS = 20, /* a 21st, the queue pairs, only where there are any */
 	WIRE_REPLY_FIELDS = 11,
 	WIRE_PREVIOUS_FIELDS = 4,
 	WIRE_COUNTERS_FIELDS = 7,
@@ -32,6 +32,7 @@ enum {
 	WIRE_STEP_FIELDS = 15, /* a 16th, the sequence jumps, only where there are any */
 	WIRE_INTERVAL_FIELDS = 7,
 	WIRE_SAMPLE_FIELDS = 4,
+	WIRE_QUEUE_PAIR_FIELDS = 24,
 };
 
 /* Absolute times, in ns: below 2^61, which is 73 years after the clock's zero. */

@@ -20,6 +20,10 @@ enum {
 	WIRE_COMMUNICATORS_PER_BATCH_MAX = 65536,
 	WIRE_PARTS_PER_BATCH_MAX = 262144, /* collective parts of all steps of a batch together */
 	WIRE_DETAIL_LENGTH_MAX = 255,	   /* free text, without the NUL */
+	WIRE_QUEUE_PAIRS_PER_BATCH_MAX = 65536,
+	WIRE_QUEUE_PAIR_STATUS_NR = 24, /* enum ibv_wc_status; later ones count as the last */
+	WIRE_QUEUE_PAIR_BUCKET_NR = 40,
+	WIRE_GID_BYTES = 16,
 };
 
 enum source_state {
@@ -54,6 +58,38 @@ struct message_rank {
 struct message_communicator {
 	uint32_t rank;
 	struct communicator communicator;
+};
+
+enum message_queue_pair_flag {
+	QUEUE_PAIR_HAS_PEER = 1 << 0,
+	QUEUE_PAIR_PEER_GLOBAL = 1 << 1,  /* the peer is known by its gid, else by its lid */
+	QUEUE_PAIR_POSTS_UNSEEN = 1 << 2, /* some posts went another way: counts of posts are low */
+	QUEUE_PAIR_OWN_ADDRESS = 1 << 3,  /* own_gid and own_lid were found */
+	QUEUE_PAIR_DESTROYED = 1 << 4,	  /* its last counts */
+	QUEUE_PAIR_SAMPLED = 1 << 5, /* counted in windows only: counts are a part, times hold */
+};
+
+/*
+ * What a rank did on one RDMA queue pair since it was made; sent when it changed. The other end is
+ * the rank whose entry has number = peer_number and own_gid (or own_lid) = peer_gid (peer_lid).
+ */
+struct message_queue_pair {
+	uint32_t rank;
+	uint32_t number, peer_number;
+	struct host_ns time; /* of these counts */
+	uint16_t flags;	     /* enum message_queue_pair_flag */
+	uint16_t own_lid, peer_lid;
+	uint8_t port, type; /* enum ibv_qp_type: 2 RC, 3 UC, 4 UD */
+	uint8_t retry_count, timeout;
+	uint8_t own_gid[WIRE_GID_BYTES], peer_gid[WIRE_GID_BYTES];
+	char device[STEP_NAME_LENGTH_MAX + 1];
+	uint64_t posted_requests, posted_bytes, post_errors;
+	uint64_t completed_requests, completed_bytes; /* of the posted ones */
+	uint64_t received_requests, received_bytes;
+	uint64_t latency_count, latency_sum_ns, latency_max_ns; /* posted to told */
+	uint64_t latency_unmeasured;
+	uint64_t statuses[WIRE_QUEUE_PAIR_STATUS_NR]; /* completions by enum ibv_wc_status */
+	uint64_t latency[WIRE_QUEUE_PAIR_BUCKET_NR];  /* bucket b: 2^b <= ns < 2^(b+1) */
 };
 
 /* Counters of the probe since its start. */
@@ -95,6 +131,8 @@ struct message_batch {
 	struct metric_sample *samples;
 	size_t source_count;
 	struct message_source *sources;
+	size_t queue_pair_count;
+	struct message_queue_pair *queue_pairs;
 };
 
 enum directive {

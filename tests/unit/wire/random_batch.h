@@ -191,6 +191,41 @@ static inline void random_evidence(struct random_source *random, struct message_
 	}
 }
 
+static inline void random_queue_pairs(struct random_source *random, struct message_batch *batch)
+{
+	batch->queue_pair_count = random_below(random, 2) ? random_below(random, 6) : 0;
+	batch->queue_pairs = calloc(batch->queue_pair_count + 1, sizeof(*batch->queue_pairs));
+	for (size_t i = 0; i < batch->queue_pair_count; i++) {
+		struct message_queue_pair *pair = &batch->queue_pairs[i];
+		uint64_t *numbers = &pair->posted_requests;
+
+		pair->rank = (uint32_t)random_below(random, STEP_RANK_COUNT_MAX);
+		pair->number = (uint32_t)random_wide(random);
+		pair->peer_number = (uint32_t)random_wide(random);
+		pair->time.value = batch->sent.value - random_length_ns(random);
+		pair->flags = (uint16_t)random_wide(random);
+		pair->own_lid = (uint16_t)random_wide(random);
+		pair->peer_lid = (uint16_t)random_wide(random);
+		pair->port = (uint8_t)random_wide(random);
+		pair->type = (uint8_t)random_wide(random);
+		pair->retry_count = (uint8_t)random_wide(random);
+		pair->timeout = (uint8_t)random_wide(random);
+		for (size_t b = 0; b < WIRE_GID_BYTES; b++) {
+			pair->own_gid[b] = (uint8_t)random_wide(random);
+			pair->peer_gid[b] = (uint8_t)random_wide(random);
+		}
+		random_text(random, pair->device, sizeof(pair->device));
+		while (numbers < pair->statuses)
+			*numbers++ = random_wide(random);
+		for (size_t n = random_below(random, 8); n > 0; n--) {
+			pair->statuses[random_below(random, WIRE_QUEUE_PAIR_STATUS_NR)] =
+				random_wide(random);
+			pair->latency[random_below(random, WIRE_QUEUE_PAIR_BUCKET_NR)] =
+				random_wide(random);
+		}
+	}
+}
+
 RANDOM_BATCH_UNUSED static void random_batch_init(struct message_batch *batch, uint64_t seed)
 {
 	struct random_source random = {seed};
@@ -223,6 +258,7 @@ RANDOM_BATCH_UNUSED static void random_batch_init(struct message_batch *batch, u
 		if (random_below(&random, 2))
 			cursor = batch->steps[i].end.value;
 	}
+	random_queue_pairs(&random, batch);
 }
 
 /* Frees what random_batch_init() and job_batch_init() made. */
@@ -236,6 +272,7 @@ RANDOM_BATCH_UNUSED static void random_batch_fini(struct message_batch *batch)
 	free(batch->sources);
 	free(batch->intervals);
 	free(batch->samples);
+	free(batch->queue_pairs);
 	*batch = (struct message_batch){0};
 }
 

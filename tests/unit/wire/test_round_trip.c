@@ -140,6 +140,32 @@ static void check_evidence(const struct message_batch *in, const struct message_
 	}
 }
 
+static void check_queue_pairs(const struct message_batch *in, const struct message_batch *out)
+{
+	assert_int_equal(in->queue_pair_count, out->queue_pair_count);
+	for (size_t i = 0; i < in->queue_pair_count; i++) {
+		const struct message_queue_pair *a = &in->queue_pairs[i], *b = &out->queue_pairs[i];
+
+		assert_int_equal(a->rank, b->rank);
+		assert_int_equal(a->number, b->number);
+		assert_int_equal(a->peer_number, b->peer_number);
+		assert_near(a->time.value, b->time.value, QUANTUM_NS / 2);
+		assert_int_equal(a->flags, b->flags);
+		assert_int_equal(a->own_lid, b->own_lid);
+		assert_int_equal(a->peer_lid, b->peer_lid);
+		assert_int_equal(a->port, b->port);
+		assert_int_equal(a->type, b->type);
+		assert_int_equal(a->retry_count, b->retry_count);
+		assert_int_equal(a->timeout, b->timeout);
+		assert_memory_equal(a->own_gid, b->own_gid, sizeof(a->own_gid));
+		assert_memory_equal(a->peer_gid, b->peer_gid, sizeof(a->peer_gid));
+		assert_string_equal(a->device, b->device);
+		/* All counts, to the end of the struct. */
+		assert_memory_equal(&a->posted_requests, &b->posted_requests,
+			sizeof(*a) - offsetof(struct message_queue_pair, posted_requests));
+	}
+}
+
 static void check_batch(const struct message_batch *in, const struct message_batch *out)
 {
 	assert_int_equal(in->probe_id, out->probe_id);
@@ -156,6 +182,7 @@ static void check_batch(const struct message_batch *in, const struct message_bat
 	assert_memory_equal(&in->counters, &out->counters, sizeof(in->counters));
 	check_lists(in, out);
 	check_evidence(in, out);
+	check_queue_pairs(in, out);
 	assert_int_equal(in->step_count, out->step_count);
 	for (size_t i = 0; i < in->step_count; i++)
 		check_step(&in->steps[i], &out->steps[i]);

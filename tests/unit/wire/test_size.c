@@ -127,6 +127,47 @@ static void test_many_collectives(void **state)
 		    1500 * BUDGET_BYTES / 64);
 }
 
+/* A busy queue pair, once a second: with 8 peers under 2 KiB/s for a rank. */
+static void test_queue_pairs(void **state)
+{
+	struct message_queue_pair pairs[8] = {0};
+	struct message_batch batch = {.sent = {INT64_C(86400) * 1000000000}};
+	struct wire_buffer buffer = {0};
+	size_t empty;
+
+	(void)state;
+	assert_int_equal(wire_encode_batch(&batch, &buffer), 0);
+	empty = buffer.length;
+	for (uint32_t i = 0; i < 8; i++) {
+		struct message_queue_pair *pair = &pairs[i];
+
+		pair->rank = 4711;
+		pair->number = 0x8a00 + i;
+		pair->peer_number = 0x9b00 + i;
+		pair->time = batch.sent;
+		pair->flags = QUEUE_PAIR_HAS_PEER | QUEUE_PAIR_PEER_GLOBAL | QUEUE_PAIR_OWN_ADDRESS;
+		memset(pair->own_gid, 0xfe, sizeof(pair->own_gid));
+		memset(pair->peer_gid, 0xfd, sizeof(pair->peer_gid));
+		strcpy(pair->device, "mlx5_0");
+		pair->posted_requests = pair->completed_requests = 1234567890;
+		pair->posted_bytes = pair->completed_bytes = UINT64_C(80000000000000);
+		pair->received_requests = 1234567890;
+		pair->received_bytes = UINT64_C(80000000000000);
+		pair->latency_count = 1200000000;
+		pair->latency_sum_ns = UINT64_C(20000000000000);
+		pair->latency_max_ns = 200000000;
+		pair->statuses[0] = 2400000000;
+		for (size_t b = 12; b < 24; b++)
+			pair->latency[b] = 100000000;
+	}
+	batch.queue_pair_count = 8;
+	batch.queue_pairs = pairs;
+	assert_int_equal(wire_encode_batch(&batch, &buffer), 0);
+	print_message("%zu bytes per queue pair\n", (buffer.length - empty) / 8);
+	assert_true(buffer.length - empty <= 8 * 256);
+	wire_buffer_fini(&buffer);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -135,6 +176,7 @@ int main(void)
 		cmocka_unit_test(test_slow_steps),
 		cmocka_unit_test(test_a_quarter_second),
 		cmocka_unit_test(test_many_collectives),
+		cmocka_unit_test(test_queue_pairs),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

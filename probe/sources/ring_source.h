@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Events of the in-process library (libslowrank_inject.so), from the rings of the job's processes
+ * (probe/ring). Works without BPF, and in the same container. One thread; nothing waits.
+ *
+ * Times come as host_ns (CLOCK_MONOTONIC), converted with the clock that the ring's own clock
+ * records give; clock_error_ns says how wrong that may be (CLOCK_ERROR_UNKNOWN_NS until the first
+ * clock record: then the device times are 0). Strings and structs are valid during the callback.
+ */
+#ifndef SLOWRANK_PROBE_SOURCES_RING_SOURCE_H
+#define SLOWRANK_PROBE_SOURCES_RING_SOURCE_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "analysis/clock_fit.h"
+#include "probe/ring/ring_layout.h"
+
+enum {
+	RING_SOURCE_PROCESSES_MAX = 1024,
+	RING_SOURCE_NAME_BYTES_MAX = 512, /* longer kernel names are cut */
+};
+
+struct ring_source;
+
+struct ring_source_collective {
+	pid_t pid;	       /* as the probe sees it */
+	pid_t thread_id;       /* as the process sees it */
+	uint64_t communicator; /* NCCL's hash: the same on every member */
+	int32_t rank;	       /* within the communicator */
+	uint64_t sequence;     /* per function; point to point: per function and peer */
+	uint64_t length_bytes;
+	uint8_t function; /* enum ring_function */
+	uint8_t datatype; /* ncclDataType_t; 255 = unknown */
+	int32_t root;	  /* or peer; -1 = none */
+	uint32_t flags;	  /* RING_COLLECTIVE_... */
+	uint8_t channels_expected, channels_seen;
+	struct host_ns enqueue, launch;
+	struct host_ns device_start, device_stop; /* 0 = not known */
+	int64_t clock_error_ns;
+};
+
+struct ring_source_kernel {
+	pid_t pid;
+	const char *name; /* as CUPTI says it, mangled; "" = not known */
+	uint32_t name_id; /* the same name, the same number within a process */
+	uint32_t device, stream, correlation;
+	bool in_graph;
+	struct host_ns launch; /* 0 = not known */
+	struct host_ns start, stop;
+	int64_t clock_error_ns;
+};
+
+struct ring_source_memcpy {
+	pid_t pid;
+	uint64_t length_bytes;
+	uint32_t device, stream, correlation;
+	uint8_t copy_kind; /* CUpti_ActivityMemcpyKind */
+	struct host_ns start, stop;
+	int64_t clock_error_ns;
+};
+
+struct ring_source_synchronisation {
+	pid_t pid;
+	uint32_t type; /* CUpti_ActivitySynchronizationType */
+	uint32_t stream, correlation;
+	struct host_ns start, stop;
+	int64_t clock_error_ns;
+};
+
+/* Each may be NULL. pid is the number under which the process was added. */
+struct ring_source_callbacks {
+	void (*hello)(void *context, pid_t pid, const struct ring_hello *hello);
+	void (*communicator)(
+		void *context, pid_t pid, const struct ring_communicator *communicator, bool ended);
+	void (*collective)(void *context, const struct ring_source_collective *collective);
+	void (*kernel)(void *context, const struct ring_source_kernel *kernel);
+	void (*memcpy)(void *context, const struct ring_source_memcpy *memcpy);
+	void (*synchronisation)(
+		void *context, const struct ring_source_synchronisation *synchronisation);
+	void (*deep_state)(void *context, pid_t pid, const struct ring_deep_report *report);
+	/* The process has ended and its ring is drained and removed; pid is forgotten after this. */
+	void (*ended)(void *context, pid_t pid);
+};
+
+struct ring_source_state {
+	uint32_t process_count; /* added and alive */
+	uint32_t ring_count;	/* of these, with a ring */
+	uint64_t records, dropped, damaged, unknown;
+	int64_t clock_error_ns; /* the worst of all devices that have a clock; 0 = none has */
+	int last_error;		/* the last negative errno other than "no ring yet"; 0 = none */
+};
+
+/*
+ * directory: where the library makes its rings, as the processes see it; NULL:
+ * $SLOWRANK_RING_DIRECTORY, else /dev/shm. Removes rings there whose process is dead.
+ * callbacks are copied. Returns -ENOMEM or -EINVAL.
+ */
+int ring_source_create(const char *directory, const struct ring_source_callbacks *callbacks,
+	void *context, struct ring_source **source) __attribute__((warn_unused_result));
+void ring_source_destroy(struct ring_source *source); /* NULL is fine; rings stay */
+
+/*
+ * Watches a process (pid as the probe sees it). Its ring is looked for now and in every
+ * ring_source_poll(), for it is made later, when the communication library starts. Again: nothing.
+ * -ESRCH: there is none; -ENOSPC: RING_SOURCE_PROCESSES_MAX.
+ */
+int ring_source_add_process(struct ring_source *source, pid_t pid)
+	__attribute__((warn_unused_result));
+
+/*
+ * Drains what is there, at most record_max records of each process, and calls back. now: this
+ * host's clock. Returns the number of records, never an error: see ring_source_get_state().
+ */
+size_t ring_source_poll(struct ring_source *source, struct host_ns now, size_t record_max);
+
+/*
+ * Asks a process for a deep look (RING_DEEP_...; 0 ends it) until host time stop, or until so many
+ * further collectives (0 = by time only). The answer is deep_state. -ENOENT: it has no ring.
+ */
+int ring_source_request_deep(struct ring_source *source, pid_t pid, uint32_t kinds,
+	struct host_ns stop, uint64_t stop_collectives) __attribute__((warn_unused_result));
+/* While paused, the libraries of all processes write nothing: for measuring what they cost. */
+void ring_source_pause(struct ring_source *source, bool paused);
+
+void ring_source_get_state(const struct ring_source *source, struct ring_source_state *state);
+
+#endif

@@ -235,10 +235,15 @@ static void split_call(struct meeting *meeting, uint32_t m)
 		result->wait_ns =
 			clamp(required_arrival_ns(meeting, m) - cell->arrival_ns, 0, inside);
 	result->transfer_ns = inside - result->wait_ns;
+	if (meeting->instance->waits_for == WAITS_FOR_PARTNER)
+		result->transfer_ns =
+			clamp(cell->departure_ns - segments_last_partner_ns(
+							   meeting->grid, meeting->members[m]),
+				0, result->transfer_ns);
 	if (meeting->grid->rows[cell->row]
 			.overlapped) /* beside other work, waiting costs nothing */
 		result->wait_ns = clamp(segments_exposed_ns(meeting->grid, meeting->members[m]) -
-						result->transfer_ns,
+						(inside - result->wait_ns),
 			0, result->wait_ns);
 	row_of(meeting, m)->wait_ns += result->wait_ns;
 	row_of(meeting, m)->transfer_ns += result->transfer_ns;

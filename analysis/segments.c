@@ -8,9 +8,13 @@
 enum { ASYNCHRONOUS_MAX = 4096 }; /* places remembered; a power of two */
 /* A device's next kernel starts this soon when it was queued behind the one before. */
 #define QUEUED_NS 3000
-/* Ends and beginnings that follow each other may look like this the other way round: times of
- * traces are single floats, and those of devices are read by different engines. */
-#define SLACK_NS 10000
+/*
+ * Ends and beginnings that follow each other may look like this the other way round: of a device's
+ * engines, and of operations in traces, whose clocks were made to agree after the fact (the
+ * artifact allows 50 us at either end).
+ */
+#define SLACK_NS 5000
+#define SLACK_OF_WORK_NS 100000
 
 static uint64_t mix(uint64_t hash, uint64_t value) /* splitmix64's finaliser */
 {
@@ -41,12 +45,15 @@ static bool asynchronous(struct step_grid *grid, uint64_t place, bool seen)
 static void sort_by_departure(struct step_grid *grid, const struct grid_row *row)
 {
 	uint32_t *list = &grid->by_departure[row->first_cell];
+	int64_t slack_ns = row->works ? SLACK_OF_WORK_NS : SLACK_NS;
 
 	for (uint32_t i = 0; i < row->cell_count; i++) {
 		uint32_t c = row->first_cell + i, at = i;
 
+		/* a stream is never overtaken by its own next one, however the clocks read */
 		for (; at > 0 &&
-			grid->cells[list[at - 1]].departure_ns > grid->cells[c].departure_ns;
+			grid->cells[list[at - 1]].departure_ns > grid->cells[c].departure_ns &&
+			grid->cells[list[at - 1]].part->stream != grid->cells[c].part->stream;
 			at--)
 			list[at] = list[at - 1];
 		list[at] = c;
@@ -55,7 +62,7 @@ static void sort_by_departure(struct step_grid *grid, const struct grid_row *row
 		struct grid_cell *cell = &grid->cells[row->first_cell + i];
 
 		while (ended < row->cell_count && list[ended] < row->first_cell + i &&
-			grid->cells[list[ended]].departure_ns <= cell->arrival_ns + SLACK_NS)
+			grid->cells[list[ended]].departure_ns <= cell->arrival_ns + slack_ns)
 			ended++;
 		cell->needs = ended;
 	}
@@ -171,10 +178,9 @@ static void find_own(struct step_grid *grid, const struct grid_row *row)
 				free_ns = before->departure_ns;
 		}
 		lead_ns = cell->arrival_ns > free_ns ? cell->arrival_ns - free_ns : 0;
-		/* Beside work, when sends and receives are posted says nothing. */
-		if (row->works && !(cell->flags & CELL_LOCAL) &&
-			(ended < i || cell->part->operation == OPERATION_SEND ||
-				cell->part->operation == OPERATION_RECEIVE))
+		/* Where work is shown, what lies before communication is none: launches, and waits
+		 * for what the source does not show. The published method leaves it out as well. */
+		if (row->works && !(cell->flags & CELL_LOCAL))
 			lead_ns = 0;
 		cell->opaque_ns = 0;
 		cell->own_ns = lead_ns;
@@ -243,4 +249,43 @@ int64_t segments_exposed_ns(const struct step_grid *grid, uint32_t c)
 		}
 	}
 	return cell->departure_ns - from_ns;
+}
+
+static int64_t distance_ns(int64_t a, int64_t b)
+{
+	return a > b ? a - b : b - a;
+}
+
+int64_t segments_last_partner_ns(const struct step_grid *grid, uint32_t c)
+{
+	const struct grid_cell *cell = &grid->cells[c];
+	const struct grid_row *row = &grid->rows[cell->row];
+	uint32_t first = c, end = c + 1;
+	int64_t last_ns = cell->arrival_ns;
+
+	while (first > row->first_cell &&
+		distance_ns(grid->cells[first - 1].arrival_ns, cell->arrival_ns) <= SLACK_NS)
+		first--;
+	while (end < row->first_cell + row->cell_count &&
+		distance_ns(grid->cells[end].arrival_ns, cell->arrival_ns) <= SLACK_NS)
+		end++;
+	for (uint32_t i = first; i < end; i++) {
+		const struct grid_cell *other = &grid->cells[i];
+		const struct grid_instance *instance;
+
+		if (other->instance == GRID_NONE ||
+			distance_ns(other->departure_ns, cell->departure_ns) > SLACK_NS)
+			continue;
+		instance = &grid->instances[other->instance];
+		for (uint32_t m = 0;
+			instance->waits_for == WAITS_FOR_PARTNER && m < instance->member_count;
+			m++) {
+			int64_t arrival_ns =
+				grid->cells[grid->members[instance->first_member + m]].arrival_ns;
+
+			if (arrival_ns > last_ns && arrival_ns <= cell->departure_ns)
+				last_ns = arrival_ns;
+		}
+	}
+	return last_ns;
 }

@@ -19,4 +19,10 @@ int segments_find(struct step_grid *grid) __attribute__((warn_unused_result));
 /* How much of a cell's time its rank did nothing else: from its last other cell's end on. */
 int64_t segments_exposed_ns(const struct step_grid *grid, uint32_t c);
 
+/*
+ * When the last one came that a send or receive could wait for. Those that are posted together end
+ * together, so the partners of all of them count.
+ */
+int64_t segments_last_partner_ns(const struct step_grid *grid, uint32_t c);
+
 #endif

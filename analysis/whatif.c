@@ -168,18 +168,37 @@ static void replay_instance(struct whatif *whatif, const struct step_grid *grid,
 	}
 }
 
-int whatif_replay(struct whatif *whatif, const struct step_grid *grid, const struct blame *blame,
-	const uint8_t *healed, int64_t *gain_ns)
+/* The usual end of a row: as it was, or as the last replay left it. */
+static int64_t usual_end_ns(struct whatif *whatif, const struct step_grid *grid, bool replayed)
 {
-	int error = reserve(whatif, grid);
+	for (size_t r = 0; r < grid->row_count; r++)
+		whatif->scratch[r] = replayed ? whatif->times[r] : grid->rows[r].end_ns;
+	return lower_median_int64(whatif->scratch, grid->row_count);
+}
 
-	if (error < 0)
-		return error;
+static void rewind_rows(struct whatif *whatif, const struct step_grid *grid)
+{
 	for (size_t r = 0; r < grid->row_count; r++) {
 		whatif->times[r] = grid->rows[r].start_ns;
 		whatif->cursors[r] = 0;
 	}
+}
+
+int whatif_replay(struct whatif *whatif, const struct step_grid *grid, const struct blame *blame,
+	const uint8_t *healed, int64_t *gain_ns)
+{
+	int error = reserve(whatif, grid);
+	int64_t end_ns, gain;
+
+	if (error < 0)
+		return error;
+	end_ns = usual_end_ns(whatif, grid, false);
+	rewind_rows(whatif, grid);
 	if (grid->overlapped) {
+		/* Launches are left out where work is shown, so the step as it was is replayed too. */
+		whatif_replay_streams(whatif, grid, blame, NULL);
+		end_ns = usual_end_ns(whatif, grid, true);
+		rewind_rows(whatif, grid);
 		whatif_replay_streams(whatif, grid, blame, healed);
 	} else {
 		find_relief(whatif, grid, blame, healed);
@@ -188,14 +207,7 @@ int whatif_replay(struct whatif *whatif, const struct step_grid *grid, const str
 		for (size_t r = 0; r < grid->row_count; r++)
 			run_row(whatif, grid, blame, healed, (uint32_t)r, UINT32_MAX - 1);
 	}
-	for (size_t r = 0; r < grid->row_count; r++)
-		whatif->scratch[r] = whatif->times[r];
-	int64_t replayed = lower_median_int64(whatif->scratch, grid->row_count);
-
-	for (size_t r = 0; r < grid->row_count; r++)
-		whatif->scratch[r] = grid->rows[r].end_ns;
-	int64_t gain = lower_median_int64(whatif->scratch, grid->row_count) - replayed;
-
+	gain = end_ns - usual_end_ns(whatif, grid, true);
 	*gain_ns = gain > 0 ? gain : 0;
 	return 0;
 }

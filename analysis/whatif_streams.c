@@ -32,11 +32,12 @@ static void start_cells(struct stream_replay *replay, uint32_t r, uint32_t until
 		const struct grid_cell *cell = &grid->cells[c];
 		bool beside = (cell->flags & CELL_ASYNC) && !row->works;
 		int64_t inside_ns = cell->departure_ns - cell->arrival_ns;
-		int64_t own_ns = replay->healed[r] || ((cell->flags & CELL_QUEUED) &&
-							      replay->blame->cells[c].control_ns <
-								      cell->own_ns)
-					 ? replay->blame->cells[c].control_ns
-					 : cell->own_ns;
+		int64_t own_ns =
+			(replay->healed && replay->healed[r]) ||
+					((cell->flags & CELL_QUEUED) &&
+						replay->blame->cells[c].control_ns < cell->own_ns)
+				? replay->blame->cells[c].control_ns
+				: cell->own_ns;
 		int64_t start_ns;
 
 		for (; whatif->ended[r] < cell->needs; whatif->ended[r]++) {

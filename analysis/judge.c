@@ -16,7 +16,10 @@ int judge_create(const struct judge_options *options, struct judge **result)
 	if (!judge)
 		return -ENOMEM;
 	judge->comm = calloc(1, sizeof(*judge->comm));
-	if (!judge->comm) {
+	judge->imbalance = calloc(1, sizeof(*judge->imbalance));
+	if (!judge->comm || !judge->imbalance) {
+		free(judge->comm);
+		free(judge->imbalance);
 		free(judge);
 		return -ENOMEM;
 	}
@@ -36,6 +39,8 @@ void judge_destroy(struct judge *judge)
 	blame_fini(&judge->blame);
 	whatif_fini(&judge->whatif);
 	free(judge->comm);
+	free(judge->imbalance->scales);
+	free(judge->imbalance);
 	free(judge->healed);
 	free(judge->ranks);
 	free(judge->scratch);
@@ -311,6 +316,8 @@ int judge_step(struct judge *judge, const struct step_grid *grid)
 		error = blame_step(&judge->blame, grid);
 	if (error == 0)
 		error = replay_all(judge, grid, &ideal_gain_ns);
+	if (error == 0)
+		error = judge_imbalance_step(judge, grid, ideal_gain_ns);
 	if (error < 0)
 		return error;
 	if (length_ns < 0)

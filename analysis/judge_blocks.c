@@ -271,6 +271,7 @@ int judge_close_block(struct judge *judge)
 			rank_level = fmax(rank_level, judge->tracks[t].level);
 	}
 	bool slow_transfers = judge_comm_block(judge, rank_level);
+	enum imbalance uneven = judge_imbalance_block(judge);
 
 	judge_follow(judge);
 	for (uint32_t r = 0; r < judge->rank_end && error == 0; r++) {
@@ -282,6 +283,8 @@ int judge_close_block(struct judge *judge)
 	}
 	if (slow_transfers && error == 0)
 		error = judge_open_comm(judge);
+	if (uneven != IMBALANCE_NONE && error == 0)
+		error = judge_open_imbalance(judge, uneven);
 	reset_block(judge);
 	return error;
 }

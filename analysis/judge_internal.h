@@ -21,6 +21,7 @@ enum {
 	POOL_RANKS_MAX = 64, /* whose past tells the noise */
 	SHAPES_MAX = 1024,   /* kinds of transfers followed; a power of two */
 	SHAPE_PAST = 16,
+	ROLES_MAX = 256,     /* later ones are compared within themselves only */
 	TRACKS_MAX = 64,     /* verdicts that hold at one time */
 	VERDICTS_MAX = 4096, /* in one run */
 	SKETCH_BUCKETS = 4700,
@@ -60,6 +61,40 @@ struct rank_state {
 	uint32_t track;		    /* the verdict it is in, + 1 */
 	struct evidence *evidence;
 	struct judge_rank_totals totals;
+	float usual_excess
+		[2];	  /* of the two directions, slow means: what stays is no uneven input */
+	float unevenness; /* squared deviation from them, slow mean */
+};
+
+/* Ranks that run the same part of the program. */
+struct role {
+	uint64_t layout;
+	int64_t step_work_ns; /* of this step's usual member */
+	int64_t block_work_ns;
+	uint32_t step_rows;
+	bool pipeline; /* it sends to, or receives from, other roles */
+};
+
+enum imbalance { IMBALANCE_NONE = 0, IMBALANCE_STAGE = 1, IMBALANCE_SEQUENCE = 2, IMBALANCE_NR };
+
+/* Work that is uneven by the program's own doing: between roles, or with the input. */
+struct imbalance_series {
+	struct change_point change;
+	int64_t block_gain_ns, run_gain_ns, run_time_ns, run_start_ns;
+	uint64_t run_first_step, run_blocks;
+	double level; /* of the last block */
+};
+
+struct imbalance_state {
+	struct role roles[ROLES_MAX];
+	uint32_t role_count;
+	uint32_t worst;			    /* role with the most work in the last block */
+	double worst_work_ms, mean_work_ms; /* a step */
+	struct imbalance_series series[IMBALANCE_NR];
+	double products[3]; /* of deviations of both directions: xx, yy, xy; slow sums */
+	double steps;	    /* in them */
+	double *scales;	    /* per row */
+	size_t scale_capacity;
 };
 
 struct transfer_shape {
@@ -73,6 +108,7 @@ struct transfer_shape {
 
 struct track {
 	bool active, comm;
+	uint8_t imbalance; /* enum imbalance */
 	size_t verdict;
 	struct alert_memory memory;
 	struct excess_sums sums;
@@ -119,6 +155,7 @@ struct judge {
 	double *scratch;
 	size_t scratch_capacity;
 	struct comm_state *comm;
+	struct imbalance_state *imbalance;
 	int64_t step_start_ns[STEP_HISTORY];
 	int64_t step_length_ns[STEP_HISTORY];
 	uint64_t next_step;
@@ -153,7 +190,17 @@ bool judge_comm_block(struct judge *judge, double rank_level);
 bool judge_comm_locate(
 	struct judge *judge, int64_t from_ns, int64_t until_ns, struct verdict *verdict);
 
+/* judge_imbalance.c: after blame; ideal_gain_ns: with every rank like its controls */
+int judge_imbalance_step(struct judge *judge, const struct step_grid *grid, int64_t ideal_gain_ns)
+	__attribute__((warn_unused_result));
+/* Ends the block; returns the kind that alarms, or IMBALANCE_NONE. */
+enum imbalance judge_imbalance_block(struct judge *judge);
+/* Fills ranks, cause and evidence. */
+void judge_imbalance_tell(struct judge *judge, enum imbalance kind, struct verdict *verdict);
+
 /* judge_verdicts.c */
+int judge_open_imbalance(struct judge *judge, enum imbalance kind)
+	__attribute__((warn_unused_result));
 int judge_open(struct judge *judge, uint32_t rank) __attribute__((warn_unused_result));
 int judge_open_comm(struct judge *judge) __attribute__((warn_unused_result));
 void judge_follow(struct judge *judge); /* after a block: updates and recoveries */

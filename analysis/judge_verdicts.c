@@ -186,7 +186,9 @@ static void refresh(struct judge *judge, struct track *track)
 	struct verdict *verdict = &judge->verdicts[track->verdict];
 	double time = (double)track->time_ns;
 
-	if (track->comm) {
+	if (track->imbalance) {
+		judge_imbalance_tell(judge, track->imbalance, verdict);
+	} else if (track->comm) {
 		(void)judge_comm_locate(judge, track->onset_ns, now_ns(judge), verdict);
 	} else {
 		struct excess_sums sums = track->sums;
@@ -297,7 +299,7 @@ static struct track *find_kin(struct judge *judge, const struct classification *
 		struct track *track = &judge->tracks[t];
 		const struct verdict *verdict = &judge->verdicts[track->verdict];
 
-		if (track->active && !track->comm &&
+		if (track->active && !track->comm && !track->imbalance &&
 			verdict->verdict_class == class->verdict_class &&
 			verdict->cause == class->cause &&
 			now_ns(judge) - verdict->alert.value <= JOIN_NS &&
@@ -382,6 +384,32 @@ int judge_open_comm(struct judge *judge)
 	return 0;
 }
 
+int judge_open_imbalance(struct judge *judge, enum imbalance kind)
+{
+	const struct imbalance_series *series = &judge->imbalance->series[kind];
+	struct track *track;
+	struct verdict *verdict;
+	int error = add_track(judge, &track);
+
+	if (error == -ENOSPC)
+		return 0;
+	if (error < 0)
+		return error;
+	verdict = &judge->verdicts[track->verdict];
+	verdict->verdict_class = VERDICT_WORKLOAD_IMBALANCE;
+	verdict->first_step = series->run_first_step;
+	verdict->onset.value = series->run_start_ns;
+	track->imbalance = (uint8_t)kind;
+	track->onset_ns = series->run_start_ns;
+	track->level = (double)series->run_gain_ns / (double)series->run_time_ns;
+	track->time_ns = series->run_time_ns;
+	track->gain_ns = series->run_gain_ns;
+	track->evidence = series->change.evidence;
+	refresh(judge, track);
+	tell(judge, track, VERDICT_EVENT_ALERT);
+	return 0;
+}
+
 static void end_track(struct judge *judge, struct track *track)
 {
 	judge->verdicts[track->verdict].ended = 1;
@@ -389,7 +417,9 @@ static void end_track(struct judge *judge, struct track *track)
 	track->active = false;
 	if (track->comm)
 		judge->comm->change = (struct change_point){0};
-	for (uint32_t r = 0; r < judge->rank_end && !track->comm; r++) {
+	if (track->imbalance)
+		judge->imbalance->series[track->imbalance].change = (struct change_point){0};
+	for (uint32_t r = 0; r < judge->rank_end && !track->comm && !track->imbalance; r++) {
 		struct rank_state *state = &judge->ranks[r];
 
 		if (state->track == (uint32_t)(track - judge->tracks) + 1) {
@@ -408,6 +438,8 @@ static double loudness(const struct judge *judge, const struct track *track)
 
 	if (track->comm)
 		return judge->comm->excess_share;
+	if (track->imbalance)
+		return judge->imbalance->series[track->imbalance].level;
 	for (uint32_t i = 0; i < verdict->rank_count; i++) {
 		const struct rank_state *state = &judge->ranks[verdict->ranks[i]];
 
@@ -421,15 +453,16 @@ static void take_loud_block(struct judge *judge, struct track *track, double lev
 {
 	struct verdict *verdict = &judge->verdicts[track->verdict];
 
-	for (uint32_t i = 0; i < verdict->rank_count && !track->comm; i++) {
+	for (uint32_t i = 0; i < verdict->rank_count && !track->comm && !track->imbalance; i++) {
 		const struct rank_state *state = &judge->ranks[verdict->ranks[i]];
 
 		if (state->in_block)
 			excess_add(&track->sums, &state->block);
 	}
 	track->time_ns += judge->block.time_ns;
-	track->gain_ns += track->comm ? (int64_t)(level * (double)judge->block.time_ns)
-				      : track->block_gain_ns;
+	track->gain_ns += track->comm || track->imbalance
+				  ? (int64_t)(level * (double)judge->block.time_ns)
+				  : track->block_gain_ns;
 	track->level += (level - track->level) / 8;
 	track->evidence += 1;
 	verdict->last_step = judge->next_step - 1;

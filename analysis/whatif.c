@@ -211,3 +211,28 @@ int whatif_replay(struct whatif *whatif, const struct step_grid *grid, const str
 	*gain_ns = gain > 0 ? gain : 0;
 	return 0;
 }
+
+int whatif_scale(struct whatif *whatif, const struct step_grid *grid, const struct blame *blame,
+	const double *scales, int64_t *gain_ns)
+{
+	int error;
+
+	*gain_ns = 0;
+	if (!grid->overlapped)
+		return 0;
+	error = reserve(whatif, grid);
+	if (error < 0)
+		return error;
+	rewind_rows(whatif, grid);
+	whatif_replay_streams(whatif, grid, blame, NULL);
+	int64_t end_ns = usual_end_ns(whatif, grid, true);
+
+	rewind_rows(whatif, grid);
+	whatif->scales = scales;
+	whatif_replay_streams(whatif, grid, blame, NULL);
+	whatif->scales = NULL;
+	int64_t gain = end_ns - usual_end_ns(whatif, grid, true);
+
+	*gain_ns = gain > 0 ? gain : 0;
+	return 0;
+}

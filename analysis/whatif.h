@@ -13,8 +13,9 @@ struct whatif {
 	int64_t *scratch;
 	int64_t *relief; /* per cell: what its peers at this position gain from the healed rows */
 	uint32_t *cursors;
-	uint32_t *ended; /* per row: cells that ended, in order of departure */
-	int64_t *ends;	 /* per cell, of overlapped grids */
+	uint32_t *ended;      /* per row: cells that ended, in order of departure */
+	int64_t *ends;	      /* per cell, of overlapped grids */
+	const double *scales; /* per row, of overlapped grids: work times this; NULL: as it was */
 	size_t row_capacity, cell_capacity;
 };
 
@@ -28,6 +29,12 @@ void whatif_fini(struct whatif *whatif);
  */
 int whatif_replay(struct whatif *whatif, const struct step_grid *grid, const struct blame *blame,
 	const uint8_t *healed, int64_t *gain_ns) __attribute__((warn_unused_result));
+
+/*
+ * The same with each row's work multiplied; overlapped grids only, elsewhere the gain is 0.
+ */
+int whatif_scale(struct whatif *whatif, const struct step_grid *grid, const struct blame *blame,
+	const double *scales, int64_t *gain_ns) __attribute__((warn_unused_result));
 
 /* The same for grids with overlapped rows; called by whatif_replay(). */
 void whatif_replay_streams(struct whatif *whatif, const struct step_grid *grid,

@@ -40,6 +40,8 @@ static void start_cells(struct stream_replay *replay, uint32_t r, uint32_t until
 				: cell->own_ns;
 		int64_t start_ns;
 
+		if (whatif->scales)
+			own_ns = (int64_t)((double)own_ns * whatif->scales[r]);
 		for (; whatif->ended[r] < cell->needs; whatif->ended[r]++) {
 			uint32_t before =
 				row->overlapped

@@ -375,6 +375,15 @@ const struct report_model *pipeline_report(struct pipeline *pipeline)
 	model->verdicts = judge_verdicts(pipeline->judge, &model->verdict_count);
 	probe_table_report(&pipeline->probes, model);
 	model->whatif = pipeline_trace_figures(&pipeline->trace, &pipeline->ranks);
+	if (model->whatif) { /* where every operation is known, the published definition holds */
+		const struct trace_figures *figures = model->whatif;
+
+		model->totals.slowdown = figures->slowdown;
+		model->totals.step_ms_ideal = figures->step_ns_ideal / 1e6;
+		model->totals.wasted_rank_seconds = (figures->step_ns - figures->step_ns_ideal) /
+						    1e9 * (double)figures->steps *
+						    (double)model->rank_count;
+	}
 	model->frames = pipeline->frames;
 	model->frames_refused = pipeline->frames_refused;
 	model->enqueue_only = pipeline->enqueue_only;

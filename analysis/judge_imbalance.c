@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Work that is uneven although no machine is slow: roles of a pipeline with more of it than others,
+ * and input whose pieces differ in length. docs/analysis.md has the rules.
+ */
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analysis/judge_internal.h"
+
+/* Roles whose work differs less are balanced as well as models can be split. */
+static const double uneven_work_min = 1.05;
+/* Pearson's correlation of both directions from which sequences are uneven (OSDI '25, 5.3). */
+static const double correlation_min = 0.9;
+/* Steps before a correlation is believed; sums forget with this many steps. */
+static const double correlation_steps_min = 16, correlation_memory = 64;
+/* One rank with more of all unevenness than this is uneven by itself. */
+static const double unevenness_share_max = 0.5;
+
+static struct role *find_role(struct imbalance_state *state, uint64_t layout)
+{
+	for (uint32_t i = 0; i < state->role_count; i++) {
+		if (state->roles[i].layout == layout)
+			return &state->roles[i];
+	}
+	if (state->role_count == ROLES_MAX)
+		return NULL;
+	state->roles[state->role_count] = (struct role){.layout = layout};
+	return &state->roles[state->role_count++];
+}
+
+/* What its controls took: the same for all members, whoever of them is slow. */
+static void measure_role(const struct judge *judge, const struct step_grid *grid,
+	const struct grid_row *row, struct role *role)
+{
+	for (uint32_t i = 0; i < row->cell_count; i++) {
+		const struct grid_cell *cell = &grid->cells[row->first_cell + i];
+
+		role->step_work_ns += judge->blame.cells[row->first_cell + i].control_ns;
+		role->pipeline |= cell->instance != GRID_NONE &&
+				  grid->instances[cell->instance].waits_for == WAITS_FOR_PARTNER;
+	}
+}
+
+/* Assigns roles; returns the mean work of the pipeline's, 0 when there are not two of them. */
+static double take_roles(
+	struct judge *judge, const struct step_grid *grid, const struct role **worst)
+{
+	struct imbalance_state *state = judge->imbalance;
+	uint64_t rows = 0, last_layout = 0;
+	struct role *role = NULL;
+	uint32_t pipeline = 0;
+	double sum = 0;
+
+	for (uint32_t i = 0; i < state->role_count; i++)
+		state->roles[i].step_rows = 0;
+	for (size_t r = 0; r < grid->row_count; r++) {
+		const struct grid_row *row = &grid->rows[r];
+
+		if (!role || row->layout != last_layout)
+			role = find_role(state, row->layout);
+		last_layout = row->layout;
+		if (!role)
+			continue;
+		judge->ranks[row->rank].totals.role = (uint32_t)(role - state->roles);
+		if (row->hole || !judge->blame.rows[r].judged)
+			continue;
+		if (role->step_rows++ == 0) {
+			role->step_work_ns = 0;
+			measure_role(judge, grid, row, role);
+		}
+	}
+	*worst = NULL;
+	for (uint32_t i = 0; i < state->role_count; i++) {
+		role = &state->roles[i];
+		if (!role->step_rows || !role->pipeline)
+			continue;
+		role->block_work_ns += role->step_work_ns;
+		sum += (double)role->step_work_ns * role->step_rows;
+		rows += role->step_rows;
+		pipeline++;
+		if (!*worst || role->step_work_ns > (*worst)->step_work_ns)
+			*worst = role;
+	}
+	return pipeline >= 2 ? sum / (double)rows : 0;
+}
+
+/* By how much the step shortens when the pipeline's work is shared out evenly. */
+static int replay_even(
+	struct judge *judge, const struct step_grid *grid, double mean_ns, int64_t *gain_ns)
+{
+	struct imbalance_state *state = judge->imbalance;
+
+	if (grid->row_count > state->scale_capacity) {
+		free(state->scales);
+		state->scales = malloc(2 * grid->row_count * sizeof(*state->scales));
+		state->scale_capacity = state->scales ? 2 * grid->row_count : 0;
+		if (!state->scales)
+			return -ENOMEM;
+	}
+	for (size_t r = 0; r < grid->row_count; r++) {
+		const struct role *role =
+			&state->roles[judge->ranks[grid->rows[r].rank].totals.role];
+
+		state->scales[r] = role->layout == grid->rows[r].layout && role->pipeline &&
+						   role->step_work_ns > 0
+					   ? mean_ns / (double)role->step_work_ns
+					   : 1;
+	}
+	return whatif_scale(&judge->whatif, grid, &judge->blame, state->scales, gain_ns);
+}
+
+/* A row's excess over its controls, forward and backward: by purpose, or by halves of the step. */
+static void excess_by_direction(const struct judge *judge, const struct step_grid *grid,
+	const struct grid_row *row, double excess[2])
+{
+	excess[0] = excess[1] = 0;
+	for (uint32_t i = 0; i < row->cell_count; i++) {
+		uint32_t c = row->first_cell + i;
+		const struct collective_part *part = grid->cells[c].part;
+		int direction = 2 * i >= row->cell_count;
+
+		if (row->works && !(grid->cells[c].flags & CELL_LOCAL))
+			continue;
+		if (row->works && part->purpose != PURPOSE_FORWARD &&
+			part->purpose != PURPOSE_BACKWARD)
+			continue;
+		if (row->works)
+			direction = part->purpose == PURPOSE_BACKWARD;
+		excess[direction] +=
+			(double)(grid->cells[c].own_ns - judge->blame.cells[c].control_ns);
+	}
+}
+
+static void correlate_step(struct judge *judge, const struct step_grid *grid)
+{
+	struct imbalance_state *state = judge->imbalance;
+	double forget = 1 - 1 / correlation_memory;
+
+	state->steps = state->steps * forget + 1;
+	for (int i = 0; i < 3; i++)
+		state->products[i] *= forget;
+	for (size_t r = 0; r < grid->row_count; r++) {
+		struct rank_state *rank = &judge->ranks[grid->rows[r].rank];
+		double excess[2];
+
+		if (grid->rows[r].hole || !judge->blame.rows[r].judged)
+			continue;
+		excess_by_direction(judge, grid, &grid->rows[r], excess);
+		for (int d = 0; d < 2; d++) {
+			double usual = (double)rank->usual_excess[d];
+
+			rank->usual_excess[d] += (float)((excess[d] - usual) / 16);
+			excess[d] -= usual;
+		}
+		state->products[0] += excess[0] * excess[0];
+		state->products[1] += excess[1] * excess[1];
+		state->products[2] += excess[0] * excess[1];
+		rank->unevenness += (float)(excess[0] * excess[0] + excess[1] * excess[1] -
+					    (double)rank->unevenness) /
+				    16;
+	}
+}
+
+/* Both directions go together, and it is not one rank's doing. */
+static bool sequences_uneven(const struct judge *judge)
+{
+	const struct imbalance_state *state = judge->imbalance;
+	double all = 0, most = 0;
+
+	if (state->steps < correlation_steps_min ||
+		state->products[2] <
+			correlation_min * sqrt(state->products[0] * state->products[1]) ||
+		state->products[2] <= 0)
+		return false;
+	for (uint32_t r = 0; r < judge->rank_end; r++) {
+		all += (double)judge->ranks[r].unevenness;
+		most = fmax(most, (double)judge->ranks[r].unevenness);
+	}
+	return most < unevenness_share_max * all;
+}
+
+int judge_imbalance_step(struct judge *judge, const struct step_grid *grid, int64_t ideal_gain_ns)
+{
+	struct imbalance_state *state = judge->imbalance;
+	const struct role *worst;
+	double mean_ns = take_roles(judge, grid, &worst);
+	int64_t gain_ns = 0;
+	int error = 0;
+
+	if (!grid->overlapped)
+		return 0;
+	if (mean_ns > 0 && (double)worst->step_work_ns > uneven_work_min * mean_ns)
+		error = replay_even(judge, grid, mean_ns, &gain_ns);
+	state->series[IMBALANCE_STAGE].block_gain_ns += gain_ns;
+	correlate_step(judge, grid);
+	state->series[IMBALANCE_SEQUENCE].block_gain_ns += ideal_gain_ns;
+	return error;
+}
+
+static bool track_active(const struct judge *judge, enum imbalance kind)
+{
+	for (size_t t = 0; t < judge->track_count; t++) {
+		if (judge->tracks[t].active && judge->tracks[t].imbalance == kind)
+			return true;
+	}
+	return false;
+}
+
+/* The role with the most work in the block. */
+static void close_roles(struct judge *judge)
+{
+	struct imbalance_state *state = judge->imbalance;
+	double sum = 0, count = 0, steps = (double)judge->block.steps;
+	int64_t most = -1;
+
+	for (uint32_t i = 0; i < state->role_count; i++) {
+		struct role *role = &state->roles[i];
+
+		if (role->pipeline && role->block_work_ns > 0) {
+			sum += (double)role->block_work_ns;
+			count++;
+			if (role->block_work_ns > most) {
+				most = role->block_work_ns;
+				state->worst = i;
+			}
+		}
+		role->block_work_ns = 0;
+	}
+	if (count >= 2) {
+		state->worst_work_ms = (double)most / steps / 1e6;
+		state->mean_work_ms = sum / count / steps / 1e6;
+	}
+}
+
+enum imbalance judge_imbalance_block(struct judge *judge)
+{
+	static const struct change_noise noise = {0.85 * DELAY_SHARE_MIN, 0.5 * DELAY_SHARE_MIN};
+	struct imbalance_state *state = judge->imbalance;
+	enum imbalance alarm = IMBALANCE_NONE;
+
+	close_roles(judge);
+	for (int kind = IMBALANCE_STAGE; kind < IMBALANCE_NR; kind++) {
+		struct imbalance_series *series = &state->series[kind];
+
+		series->level = (double)series->block_gain_ns / (double)judge->block.time_ns;
+		if (kind == IMBALANCE_SEQUENCE && !sequences_uneven(judge))
+			series->level = 0;
+		series->block_gain_ns = 0;
+		if (track_active(judge, (enum imbalance)kind))
+			continue;
+		(void)change_point_push(&series->change, &noise, series->level, 1);
+		if (series->change.sum <= 0)
+			continue;
+		if (series->change.run <= 1) {
+			series->run_gain_ns = series->run_time_ns = 0;
+			series->run_blocks = 0;
+			series->run_first_step = judge->block.first_step;
+			series->run_start_ns = judge->block.start_ns;
+		}
+		series->run_gain_ns += (int64_t)(series->level * (double)judge->block.time_ns);
+		series->run_time_ns += judge->block.time_ns;
+		series->run_blocks++;
+		if (series->change.sum >= CHANGE_THRESHOLD && series->run_blocks >= 3 &&
+			judge->blocks >= WARM_UP_BLOCKS &&
+			(double)series->run_gain_ns >=
+				DELAY_SHARE_MIN * (double)series->run_time_ns)
+			alarm = (enum imbalance)kind;
+	}
+	return alarm;
+}
+
+void judge_imbalance_tell(struct judge *judge, enum imbalance kind, struct verdict *verdict)
+{
+	const struct imbalance_state *state = judge->imbalance;
+	struct verdict_evidence *evidence = &verdict->evidence[0];
+
+	verdict->cause = kind == IMBALANCE_STAGE ? CAUSE_STAGE_IMBALANCE : CAUSE_SEQUENCE_IMBALANCE;
+	verdict->evidence_count = 1;
+	*evidence = (struct verdict_evidence){.kind = verdict->cause};
+	verdict->share_explained = 1;
+	if (kind == IMBALANCE_SEQUENCE) {
+		double correlation = state->products[2] /
+				     sqrt(fmax(state->products[0] * state->products[1], 1e-300));
+
+		snprintf(evidence->detail, sizeof(evidence->detail),
+			"forward and backward times go together (correlation %.2f), on ranks that "
+			"change from step to step",
+			correlation);
+		verdict->share_explained = correlation * correlation;
+		return; /* no rank is to blame */
+	}
+	evidence->overlap_ms_per_step = state->worst_work_ms;
+	evidence->control_ms_per_step = state->mean_work_ms;
+	snprintf(evidence->detail, sizeof(evidence->detail),
+		"work of this part of the pipeline; control: the mean of all parts");
+	verdict->rank_count = 0;
+	for (uint32_t r = 0; r < judge->rank_end; r++) {
+		if (judge->ranks[r].seen && judge->ranks[r].totals.role == state->worst &&
+			verdict->rank_count < VERDICT_RANKS_MAX)
+			verdict->ranks[verdict->rank_count++] = r;
+	}
+}

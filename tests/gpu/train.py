@@ -1,0 +1,623 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""A training job on real GPUs, started by torchrun: GPT blocks, bf16, synthetic data.
+
+    torchrun --nproc-per-node 2 train.py --mode ddp --steps 500 --plan plan.json --truth t.jsonl
+
+Its size is found by measuring: --step-ms is what a step takes on one GPU; with --launch-bound the
+step is as long because the host launches many small kernels. Faults come from the plan
+(fault_plan.py, faults.py); what truly happened, and when every step began, goes to the truth log.
+"""
+import argparse
+import collections
+import contextlib
+import ctypes
+import gc
+import json
+import os
+import random
+import signal
+import sys
+import time
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import fault_plan  # noqa: E402
+import faults  # noqa: E402
+
+torch = dist = None  # imported in main(), after the process has its namespace and its core
+
+AUXILIARY_COLUMNS = 4096
+
+
+def parse_arguments(argv=None):
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--mode", choices=("ddp", "fsdp", "tp_dp", "pp"), default="ddp")
+    parser.add_argument("--steps", type=int, default=200)
+    parser.add_argument("--step-ms", type=float, default=None, help="60, or 22 if launch-bound")
+    parser.add_argument("--launch-bound", action="store_true")
+    parser.add_argument("--dim", type=int, default=None)
+    parser.add_argument("--sequence", type=int, default=None)
+    parser.add_argument("--layers", type=int, default=None, help="0 = calibrate")
+    parser.add_argument("--batch", type=int, default=None, help="0 = calibrate")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--plan")
+    parser.add_argument("--truth")
+    parser.add_argument("--injector", help="socket of injector.py")
+    parser.add_argument("--work", default="/var/tmp", help="on a disk, for major page faults")
+    parser.add_argument("--net-helper", help="ranks go into network namespaces made by it")
+    parser.add_argument("--pin", action="store_true", help="each rank onto one core")
+    parser.add_argument("--sync-every", type=int, default=1, help="read the loss; 0 = never")
+    parser.add_argument("--graph", action="store_true", help="forward and backward as CUDA graph")
+    parser.add_argument("--graph-comm", action="store_true", help="the all-reduce in it too")
+    parser.add_argument("--compile", action="store_true")
+    parser.add_argument("--profile-steps", help="FIRST:LAST, PyTorch's profiler in mid-run")
+    parser.add_argument("--remake-at", type=int, default=-1, help="communicator made anew")
+    parser.add_argument("--die-at", type=int, default=-1)
+    parser.add_argument("--die-rank", type=int, default=-1)
+    parser.add_argument("--switch", choices=("pause-file", "profiler"))
+    parser.add_argument("--pause-file")
+    parser.add_argument("--block-steps", type=int, default=40)
+    parser.add_argument("--count-launches", action="store_true",
+                        help="with PyTorch's profiler, after the last step")
+    arguments = parser.parse_args(argv)
+    small = arguments.launch_bound
+    arguments.step_ms = arguments.step_ms or (22.0 if small else 60.0)
+    arguments.dim = arguments.dim or (256 if small else 2048)
+    arguments.sequence = arguments.sequence or (128 if small else 1024)
+    if arguments.layers is None:
+        arguments.layers = 0 if small else 8
+    if arguments.batch is None:
+        arguments.batch = 2 if small else 0
+    if arguments.graph and arguments.mode != "ddp":
+        parser.error("--graph goes with --mode ddp")
+    if arguments.switch == "pause-file" and not arguments.pause_file:
+        parser.error("--switch pause-file needs --pause-file")
+    return arguments
+
+
+# --- where the rank lives: before torch is imported, so that all its threads live there too
+
+
+def enter_namespace(rank):
+    """Joins the network namespace that net_helper made for this rank; returns its interface."""
+    pids = os.environ.get("GPU_TEST_NAMESPACE_PIDS", "").split(",")
+    libc = ctypes.CDLL(None, use_errno=True)
+    fd = os.open(f"/proc/{pids[rank]}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+    if libc.setns(fd, 0x40000000) != 0:  # CLONE_NEWNET
+        raise OSError(ctypes.get_errno(), "cannot enter the network namespace")
+    os.close(fd)
+    os.environ.update(NCCL_SOCKET_IFNAME="slr0", NCCL_P2P_DISABLE="1", NCCL_SHM_DISABLE="1",
+                      NCCL_IB_DISABLE="1", NCCL_NET="Socket", NCCL_NVLS_ENABLE="0",
+                      NCCL_CUMEM_ENABLE="0", GLOO_SOCKET_IFNAME="slr0")
+    return "slr0"
+
+
+def sent_bytes(device):
+    with open(f"/proc/self/task/{os.getpid()}/net/dev", encoding="ascii") as file:
+        for line in file:
+            name, _, numbers = line.partition(":")
+            if name.strip() == device:
+                return int(numbers.split()[8])
+    return 0
+
+
+def pin(local_rank):
+    cores = sorted(os.sched_getaffinity(0))
+    core = cores[(1 + local_rank) % len(cores)]
+    os.sched_setaffinity(0, {core})
+
+
+# --- the model
+
+
+def define_model():
+    """The classes need torch, which is not there yet when this file is read."""
+    nn, functional = torch.nn, torch.nn.functional
+
+    class ToTensorParallel(torch.autograd.Function):
+        """Forward: as it is; backward: sum over the group."""
+
+        @staticmethod
+        def forward(context, data, group):
+            context.group = group
+            return data
+
+        @staticmethod
+        def backward(context, gradient):
+            gradient = gradient.contiguous()
+            dist.all_reduce(gradient, group=context.group)
+            return gradient, None
+
+    class FromTensorParallel(torch.autograd.Function):
+        """Forward: sum over the group; backward: as it is."""
+
+        @staticmethod
+        def forward(context, data, group):
+            data = data.contiguous()
+            dist.all_reduce(data, group=group)
+            return data
+
+        @staticmethod
+        def backward(context, gradient):
+            return gradient, None
+
+    class Block(nn.Module):
+        """One transformer block; with a group, its matrices are split over the group's ranks."""
+
+        def __init__(self, dim, group=None):
+            super().__init__()
+            self.group, parts = group, dist.get_world_size(group) if group else 1
+            self.heads, self.head_dim = max(1, dim // 64 // parts), 64
+            inner = self.heads * self.head_dim
+            self.norm1, self.norm2 = nn.LayerNorm(dim), nn.LayerNorm(dim)
+            self.qkv = nn.Linear(dim, 3 * inner, bias=False)
+            self.out = nn.Linear(inner, dim, bias=False)
+            self.up = nn.Linear(dim, 4 * dim // parts, bias=False)
+            self.down = nn.Linear(4 * dim // parts, dim, bias=False)
+
+        def enter(self, data):
+            return ToTensorParallel.apply(data, self.group) if self.group else data
+
+        def leave(self, data):
+            return FromTensorParallel.apply(data, self.group) if self.group else data
+
+        def forward(self, data):
+            batch, length, _ = data.shape
+            parts = self.qkv(self.enter(self.norm1(data)))
+            parts = parts.view(batch, length, 3, self.heads, self.head_dim).permute(2, 0, 3, 1, 4)
+            mixed = functional.scaled_dot_product_attention(*parts, is_causal=True)
+            data = data + self.leave(self.out(mixed.transpose(1, 2).flatten(2)))
+            hidden = functional.gelu(self.up(self.enter(self.norm2(data))))
+            return data + self.leave(self.down(hidden))
+
+    class Stack(nn.Module):
+        """Blocks, and the auxiliary kernels that every rank runs once in every step."""
+
+        def __init__(self, dim, layers, group=None):
+            super().__init__()
+            self.blocks = nn.ModuleList(Block(dim, group) for _ in range(layers))
+            self.in_forward = lambda: None  # the trainer's hook
+
+        def forward(self, data):
+            for index, block in enumerate(self.blocks):
+                data = block(data)
+                if index == len(self.blocks) // 2:
+                    self.in_forward()
+            return data
+
+    return Stack
+
+
+class Auxiliary:
+    """Kernels whose length is that of a matrix; the fault `longer-kernels` makes it bigger."""
+
+    ROWS, REPEATS = 64, 24
+
+    def __init__(self):
+        self.rows = self.ROWS
+        self.data = torch.zeros(self.ROWS, AUXILIARY_COLUMNS, device="cuda")
+
+    def reserve(self, rows):
+        if rows > self.data.shape[0]:
+            self.data = torch.zeros(rows, AUXILIARY_COLUMNS, device="cuda")
+
+    def resize(self, rows):
+        self.rows = rows or self.ROWS
+        self.reserve(self.rows)
+
+    def run(self):
+        view = self.data[:self.rows]
+        for _ in range(self.REPEATS):
+            torch.sin_(view)
+
+
+def loss_of(output):
+    return output.float().square().mean()
+
+
+def timed_steps(model, optimizer, batch, count):
+    """Mean length in ms of local steps, without any communication."""
+    def one():
+        optimizer.zero_grad(set_to_none=True)
+        loss_of(model(batch)).backward()
+        optimizer.step()
+        torch.cuda.synchronize()
+
+    for _ in range(3):
+        one()
+    begun = time.perf_counter()
+    for _ in range(count):
+        one()
+    return (time.perf_counter() - begun) * 1e3 / count
+
+
+def calibrate(arguments, stack_class):
+    """Finds layers or batch so that a local step takes --step-ms; all ranks take rank 0's."""
+    layers, batch = arguments.layers or 12, arguments.batch or 4
+    divisor = dist.get_world_size() if arguments.mode == "pp" else 1
+    for _ in range(3):
+        if arguments.layers and arguments.batch:
+            break
+        model = stack_class(arguments.dim, layers).cuda().to(torch.bfloat16)
+        optimizer = torch.optim.AdamW(model.parameters(), lr=1e-5, fused=True)
+        data = torch.randn(batch, arguments.sequence, arguments.dim, device="cuda",
+                           dtype=torch.bfloat16)
+        took_ms = timed_steps(model, optimizer, data, 10)
+        del model, optimizer, data
+        wanted = arguments.step_ms / took_ms
+        if not arguments.layers:
+            layers = max(2, min(round(layers * wanted), 256))
+        else:
+            batch = max(1, min(round(batch * wanted), 256))
+        if 0.93 < wanted < 1.07:
+            break
+    torch.cuda.empty_cache()
+    found = torch.tensor([layers, batch], device="cuda")
+    dist.broadcast(found, 0)
+    layers, batch = found.tolist()
+    return max(layers, divisor), batch
+
+
+class RandomBatches:
+    """A data set made up on the spot; the fault of the input pipeline sits in its iterator."""
+
+    def __init__(self, arguments, batch, rank):
+        self.shape = (batch, arguments.sequence, arguments.dim)
+        self.generator = torch.Generator().manual_seed(arguments.seed * 1000 + rank)
+        self.stored = [torch.randn(self.shape, generator=self.generator).to(torch.bfloat16)
+                       .pin_memory() for _ in range(4)]
+        self.in_loader, self.index = lambda: None, 0
+
+    def __next__(self):
+        self.in_loader()
+        self.index += 1
+        return self.stored[self.index % len(self.stored)]
+
+
+# --- one step, for each way to train
+
+
+class Trainer:
+    """Holds the model and does one step at a time; made anew for --remake-at."""
+
+    def __init__(self, arguments, layers, batch, hooks):
+        self.arguments, self.hooks = arguments, hooks
+        self.stack_class = define_model()
+        self.group, self.graph = None, None
+        world, rank = dist.get_world_size(), dist.get_rank()
+        torch.manual_seed(arguments.seed)
+        model = getattr(self, "make_" + arguments.mode)(layers, world, rank)
+        model.in_forward = hooks["in_forward"]
+        if arguments.compile:
+            for block in model.blocks:
+                block.compile()
+        self.module = model
+        self.wrap()
+        self.optimizer = torch.optim.AdamW(self.module.parameters(), lr=1e-5, fused=True)
+        self.batch_shape = (batch, arguments.sequence, arguments.dim)
+
+    def cast(self, model):
+        return model.cuda().to(torch.bfloat16)
+
+    def make_ddp(self, layers, world, rank):
+        return self.cast(self.stack_class(self.arguments.dim, layers))
+
+    make_fsdp = make_ddp
+
+    def make_tp_dp(self, layers, world, rank):
+        if world < 4 or world % 2:
+            raise SystemExit("--mode tp_dp needs 4, 6, 8... ranks")
+        # Every rank makes every group, in one order: NCCL's rule.
+        pairs = [dist.new_group([first, first + 1]) for first in range(0, world, 2)]
+        columns = [dist.new_group(list(range(odd, world, 2))) for odd in range(2)]
+        self.tensor_group, self.group = pairs[rank // 2], columns[rank % 2]
+        return self.cast(self.stack_class(self.arguments.dim, layers, self.tensor_group))
+
+    def make_pp(self, layers, world, rank):
+        share = layers // world + (1 if rank < layers % world else 0)
+        return self.cast(self.stack_class(self.arguments.dim, max(1, share)))
+
+    def wrap(self):
+        mode = self.arguments.mode
+        self.model = self.module
+        if mode == "fsdp":
+            from torch.distributed.fsdp import fully_shard
+            for block in self.module.blocks:
+                fully_shard(block)
+            self.model = fully_shard(self.module)
+        elif mode in ("ddp", "tp_dp") and not self.arguments.graph:
+            self.model = torch.nn.parallel.DistributedDataParallel(
+                self.module, process_group=self.group, gradient_as_bucket_view=True)
+
+    def remake(self):
+        """Destroys the communicator of the gradients and goes on with a new one."""
+        if self.arguments.mode != "ddp" or self.arguments.graph:
+            return "only with --mode ddp, without --graph"
+        torch.cuda.synchronize()
+        old, self.model = self.group, None
+        self.optimizer.zero_grad(set_to_none=True)
+        gc.collect()
+        self.group = dist.new_group(list(range(dist.get_world_size())))
+        self.wrap()
+        if old is not None:
+            dist.destroy_process_group(old)
+        return ""
+
+    def step(self, data):
+        if self.arguments.graph:
+            return self.graph_step(data)
+        if self.arguments.mode == "pp":
+            return self.pipeline_step(data)
+        self.optimizer.zero_grad(set_to_none=True)
+        loss = loss_of(self.model(data))
+        loss.backward()
+        self.optimizer.step()
+        return loss
+
+    def reduce_gradients(self):
+        flat = torch.cat([p.grad.flatten() for p in self.module.parameters()])
+        dist.all_reduce(flat)
+        offset = 0
+        for parameter in self.module.parameters():
+            count = parameter.numel()
+            parameter.grad.copy_(flat[offset:offset + count].view_as(parameter.grad))
+            offset += count
+
+    def capture(self):
+        self.static = torch.zeros(self.batch_shape, device="cuda", dtype=torch.bfloat16)
+        side = torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            for _ in range(3):
+                self.optimizer.zero_grad(set_to_none=True)
+                loss_of(self.module(self.static)).backward()
+                self.reduce_gradients()
+        torch.cuda.current_stream().wait_stream(side)
+        torch.cuda.synchronize()
+        self.optimizer.zero_grad(set_to_none=True)
+        self.graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self.graph, capture_error_mode="thread_local"):
+            self.static_loss = loss_of(self.module(self.static))
+            self.static_loss.backward()
+            if self.arguments.graph_comm:
+                self.reduce_gradients()
+
+    def graph_step(self, data):
+        if self.graph is None:
+            self.capture()
+        self.static.copy_(data)
+        self.hooks["in_forward"]()  # what a graph does was decided when it was captured
+        self.graph.replay()
+        if not self.arguments.graph_comm:
+            self.reduce_gradients()
+        self.optimizer.step()
+        return self.static_loss
+
+    def pipeline_step(self, data, micro_batches=4):
+        """All micro-batches forward, then all backward, stage by stage."""
+        rank, last = dist.get_rank(), dist.get_world_size() - 1
+        self.optimizer.zero_grad(set_to_none=True)
+        kept = []
+        for part in data.chunk(micro_batches):
+            if rank > 0:
+                part = torch.empty_like(part)
+                dist.recv(part, rank - 1)
+                part.requires_grad_()
+            result = self.model(part)
+            if rank < last:
+                dist.send(result.detach().contiguous(), rank + 1)
+            else:
+                result = loss_of(result)
+            kept.append((part, result))
+        loss = kept[-1][1].detach().mean() if rank == last else torch.zeros((), device="cuda")
+        for part, result in reversed(kept):
+            if rank < last:
+                gradient = torch.empty_like(result)
+                dist.recv(gradient, rank + 1)
+                result.backward(gradient)
+            else:
+                result.backward()
+            if rank > 0:
+                dist.send(part.grad.contiguous(), rank - 1)
+        self.optimizer.step()
+        dist.all_reduce(loss)
+        return loss
+
+
+# --- what happens around the steps
+
+
+class Switch:
+    """Turns what is to be measured on and off in blocks of steps, in pairs of random order."""
+
+    def __init__(self, arguments, rank, truth):
+        self.arguments, self.rank, self.truth = arguments, rank, truth
+        self.dice = random.Random(arguments.seed)  # the same order on every rank
+        self.order, self.profiler, self.block = [], None, -1
+
+    def at_step(self, step):
+        if not self.arguments.switch or step % self.arguments.block_steps:
+            return
+        if not self.order:
+            first_on = self.dice.random() < 0.5
+            self.order = [first_on, not first_on]
+        is_on = self.order.pop(0)
+        self.block += 1
+        if self.arguments.switch == "profiler":
+            self.set_profiler(is_on)
+        elif self.rank == 0:
+            self.set_pause_file(not is_on)
+        if self.rank == 0:
+            self.truth.add("block", block=self.block, on=is_on, step=step)
+
+    def set_pause_file(self, exists):
+        if exists:
+            with open(self.arguments.pause_file, "w", encoding="ascii"):
+                pass
+        else:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(self.arguments.pause_file)
+
+    def set_profiler(self, is_on):
+        if self.profiler:
+            self.profiler.stop()
+            self.profiler = None
+        if is_on:
+            self.profiler = torch.profiler.profile()
+            self.profiler.start()
+
+    def close(self):
+        if self.arguments.switch == "profiler":
+            self.set_profiler(False)
+        elif self.arguments.switch and self.rank == 0:
+            self.set_pause_file(False)
+
+
+class Recent:
+    """Means over the last healthy steps: length, CPU time, bytes sent."""
+
+    def __init__(self, device):
+        self.device, self.marks = device, collections.deque(maxlen=21)
+
+    def mark(self, is_healthy):
+        if is_healthy:
+            self.marks.append((time.perf_counter() * 1e3, time.process_time() * 1e3,
+                               sent_bytes(self.device) if self.device else 0))
+        else:
+            self.marks.clear()
+
+    def keep(self):
+        self.means = [(b - a) / max(1, len(self.marks) - 1)
+                      for a, b in zip(self.marks[0], self.marks[-1])] if self.marks else None
+
+    def mean(self, index, default):
+        return self.means[index] if getattr(self, "means", None) else default
+
+
+def run_steps(arguments, trainer, batches, runner, truth, rank, recent, plan):
+    switch = Switch(arguments, rank, truth)
+    first, last = map(int, arguments.profile_steps.split(":")) if arguments.profile_steps \
+        else (-1, -1)
+    profiler = None
+    is_quiet = [True] * (arguments.steps + 8)
+    for window in plan:  # any rank's: all ranks slow down together
+        for step in range(max(0, window["first_step"]), window["last_step"] + 6):
+            if step < len(is_quiet):
+                is_quiet[step] = False
+    for step in range(arguments.steps):
+        switch.at_step(step)
+        if is_quiet[step]:
+            recent.mark(True)
+            if step + 1 == len(is_quiet) or not is_quiet[step + 1]:
+                recent.keep()
+                recent.marks.clear()
+        truth.add("step", at_once=False, rank=rank, step=step)
+        runner.at_step(step, recent.mean(0, arguments.step_ms))
+        if step == first:
+            truth.add("note", rank=rank, step=step, what="profiler on")
+            profiler = torch.profiler.profile()
+            profiler.start()
+        if step == last and profiler:
+            profiler.stop()
+            profiler = None
+            truth.add("note", rank=rank, step=step, what="profiler off")
+        if step == arguments.remake_at:
+            truth.add("note", rank=rank, step=step, what="communicator made anew",
+                      why=trainer.remake())
+        if step == arguments.die_at and rank == arguments.die_rank:
+            truth.add("note", rank=rank, step=step, what="death")
+            os.kill(os.getpid(), signal.SIGKILL)
+        loss = trainer.step(next(batches).to("cuda", non_blocking=True))
+        if arguments.sync_every and step % arguments.sync_every == 0:
+            loss.item()
+    runner.close(arguments.steps)
+    switch.close()
+    torch.cuda.synchronize()
+
+
+def count_launches(trainer, batches):
+    """Kernels, copies and fills of one step, as PyTorch's profiler sees them."""
+    with torch.profiler.profile() as profiler:
+        trainer.step(next(batches).to("cuda", non_blocking=True))
+        torch.cuda.synchronize()
+    names = [event.name for event in profiler.events()]
+    return sum(name.startswith(("cudaLaunchKernel", "cuLaunchKernel", "cudaMemcpyAsync",
+                                "cudaMemsetAsync", "cudaGraphLaunch")) for name in names)
+
+
+def warm_up_ms(trainer, batches, count=15):
+    """Length of a step with all its communication, the same on every rank."""
+    for _ in range(5):
+        trainer.step(next(batches).to("cuda"))
+    torch.cuda.synchronize()
+    begun = time.perf_counter()
+    for _ in range(count):
+        trainer.step(next(batches).to("cuda", non_blocking=True)).item()
+    took = torch.tensor([(time.perf_counter() - begun) * 1e3 / count], device="cuda")
+    dist.all_reduce(took, dist.ReduceOp.MAX)
+    return took.item()
+
+
+def train(arguments, rank, local_rank, device):
+    truth = fault_plan.TruthWriter(arguments.truth)
+    world = dist.get_world_size()
+    plan = fault_plan.read_plan(arguments.plan, world) if arguments.plan else []
+    layers, batch = calibrate(arguments, define_model())
+    recent, auxiliary = Recent(device), Auxiliary()
+    context = {"injector": arguments.injector, "work": arguments.work, "gpu": local_rank,
+               "auxiliary": auxiliary, "net_device": device, "net_helper": arguments.net_helper,
+               "cpu_ms_per_step": lambda: recent.mean(1, arguments.step_ms),
+               "sent_bytes_per_step": lambda: recent.mean(2, 0)}
+    runner = faults.FaultRunner(plan, rank, context, truth)
+
+    def in_forward():
+        if torch.cuda.is_current_stream_capturing():
+            return
+        auxiliary.run()
+        runner.on_device()
+
+    trainer = Trainer(arguments, layers, batch, {"in_forward": in_forward})
+    batches = RandomBatches(arguments, batch, rank)
+    batches.in_loader = runner.each_step
+    step_ms = warm_up_ms(trainer, batches)
+    runner.prepare(step_ms)
+    parameters = sum(p.numel() for p in trainer.module.parameters())
+    if rank == 0:
+        truth.add("job", ranks=world, mode=arguments.mode, step_ms=step_ms, layers=layers,
+                  batch=batch, parameters=parameters, torch=torch.__version__,
+                  nccl=".".join(map(str, torch.cuda.nccl.version())),
+                  gpu=torch.cuda.get_device_name(), options=vars(arguments))
+    truth.add("rank", rank=rank, pid=os.getpid(), host=os.uname().nodename, gpu=local_rank,
+              cores=sorted(os.sched_getaffinity(0)))
+    dist.barrier()
+    run_steps(arguments, trainer, batches, runner, truth, rank, recent, plan)
+    truth.add("end", rank=rank)
+    if arguments.count_launches:
+        truth.add("note", rank=rank, what="launches", count=count_launches(trainer, batches))
+    dist.barrier()
+
+
+def main():
+    global torch, dist
+    arguments = parse_arguments()
+    rank, local_rank = int(os.environ["RANK"]), int(os.environ["LOCAL_RANK"])
+    device = enter_namespace(rank) if arguments.net_helper else None
+    if arguments.pin:
+        pin(local_rank)
+    import torch
+    import torch.distributed as dist
+
+    torch.cuda.set_device(local_rank)
+    torch.set_num_threads(1)
+    torch.backends.cuda.matmul.allow_tf32 = True
+    dist.init_process_group("nccl", device_id=torch.device("cuda", local_rank))
+    try:
+        train(arguments, rank, local_rank, device)
+    finally:
+        dist.destroy_process_group()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

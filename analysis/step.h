@@ -247,6 +247,18 @@ enum metric {
 	METRIC_TCP_RTT_NS = 19, /* a gauge: median smoothed round-trip time of its sockets */
 	METRIC_PROCESS_MAJOR_FAULTS = 20, /* all threads of the process, since its start */
 	METRIC_PROCESS_MINOR_FAULTS = 21,
+	METRIC_RDMA_BYTES_SENT = 22, /* ports of the host's RDMA devices, all ranks there together */
+	METRIC_RDMA_BYTES_RECEIVED = 23,
+	METRIC_RDMA_RETRANSMITS = 24, /* timeouts, sequence errors, retries */
+	METRIC_RDMA_CONGESTION = 25,  /* congestion notifications, waits to transmit */
+	METRIC_RDMA_LINK_ERRORS = 26,
+	/* The GPU that the rank computes on. */
+	METRIC_GPU_OTHER_PROCESSES = 27,  /* a gauge: others that compute there */
+	METRIC_GPU_CLOCK_MHZ = 28,	  /* a gauge: of the multiprocessors */
+	METRIC_GPU_SLOWDOWN_REASONS = 29, /* a gauge: bits of nvmlClocksThrottleReasons */
+	METRIC_GPU_ECC_ERRORS = 30,	  /* uncorrected, since the driver was loaded */
+	METRIC_GPU_PCIE_REPLAYS = 31,
+	METRIC_GPU_TEMPERATURE = 32, /* a gauge, in degrees Celsius */
 	METRIC_NR
 };
 

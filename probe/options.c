@@ -23,6 +23,8 @@ static const struct source_name source_names[] = {
 	{"tcp", PROBE_SOURCE_TCP},
 	{"nic", PROBE_SOURCE_NIC},
 	{"device", PROBE_SOURCE_DEVICE},
+	{"nvml", PROBE_SOURCE_NVML},
+	{"rdma", PROBE_SOURCE_RDMA},
 	{"all", PROBE_SOURCE_ALL},
 	{"none", 0},
 };
@@ -46,9 +48,9 @@ static const struct value_option value_options[] = {
 
 /* Variables that other subcommands read; known, so not reported as misspelt. */
 static const char *const other_variables[] = {"SLOWRANK_SOURCES", "SLOWRANK_DEEP",
-	"SLOWRANK_RING_DIRECTORY", "SLOWRANK_QUIET", "SLOWRANK_LISTEN", "SLOWRANK_EXIT_WHEN_DONE",
-	"SLOWRANK_PARENT", "SLOWRANK_READY_FD", "SLOWRANK_FORMAT", "SLOWRANK_OUTPUT",
-	"SLOWRANK_JSON", "SLOWRANK_PID"};
+	"SLOWRANK_RING_DIRECTORY", "SLOWRANK_QUIET", "SLOWRANK_QUIET_IF_EMPTY", "SLOWRANK_LISTEN",
+	"SLOWRANK_EXIT_WHEN_DONE", "SLOWRANK_PARENT", "SLOWRANK_READY_FD", "SLOWRANK_FORMAT",
+	"SLOWRANK_OUTPUT", "SLOWRANK_JSON", "SLOWRANK_PID"};
 
 static const char common_help[] =
 	"  --coordinator URL   tcp://host:port or ipc:///path; default: found from the launcher,\n"
@@ -58,7 +60,7 @@ static const char common_help[] =
 	"  --alerts FILE       append each alert as one JSON line\n"
 	"  --sources LIST      what to look at: "
 	"collectives,sched,faults,cgroup,psi,procfs,tcp,nic,\n"
-	"                      device, all (default) or none\n"
+	"                      device, rdma, nvml, all (default) or none\n"
 	"  --deep off|auto|on  timing of all kernels of a suspect rank for some steps; auto\n"
 	"                      (default): where the job was started by slowrank\n"
 	"  --pause-file FILE   while FILE exists, sources rest (to measure their cost)\n"
@@ -87,7 +89,7 @@ static bool parse_sources(const char *list, unsigned *sources)
 		if (i == sizeof(source_names) / sizeof(source_names[0])) {
 			fprintf(stderr,
 				"slowrank: no source '%.*s'; use some of collectives,sched,faults,"
-				"cgroup,psi,procfs,tcp,nic,device, or all, or none\n",
+				"cgroup,psi,procfs,tcp,nic,device,rdma,nvml, or all, or none\n",
 				(int)length, list);
 			return false;
 		}

@@ -9,8 +9,10 @@
 #include "probe/options.h"
 #include "probe/sources/cgroup.h"
 #include "probe/sources/nic.h"
+#include "probe/sources/nvml.h"
 #include "probe/sources/procfs.h"
 #include "probe/sources/psi.h"
+#include "probe/sources/rdma.h"
 #include "probe/sources/tcp.h"
 
 struct kind {
@@ -25,6 +27,8 @@ static const struct kind kinds[] = {
 	{"procfs", PROBE_SOURCE_PROCFS, procfs_sampler_create},
 	{"tcp", PROBE_SOURCE_TCP, tcp_sampler_create},
 	{"nic", PROBE_SOURCE_NIC, nic_sampler_create},
+	{"rdma", PROBE_SOURCE_RDMA, rdma_sampler_create},
+	{"nvml", PROBE_SOURCE_NVML, nvml_sampler_create},
 };
 
 enum {

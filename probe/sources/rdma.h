@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Sampler of the counters that RDMA devices keep themselves: of every active port,
+ * /sys/class/infiniband/DEVICE/ports/PORT/counters (InfiniBand PMA counters, kept by the device
+ * also where nothing of slowrank looks at verbs) and hw_counters (of the driver; names differ).
+ * Counts are of the host, not of the rank: several ranks on a host see the same ones. Source "rdma".
+ */
+#ifndef SLOWRANK_PROBE_SOURCES_RDMA_H
+#define SLOWRANK_PROBE_SOURCES_RDMA_H
+
+#include "probe/sources/sampler.h"
+
+/* What the counters of a port say, summed over ports. Times in ns, else counts. */
+enum rdma_figure {
+	RDMA_BYTES_SENT = 0,
+	RDMA_BYTES_RECEIVED = 1,
+	RDMA_RETRANSMITS = 2, /* timeouts, sequence errors, retries: packets were lost or late */
+	RDMA_CONGESTION = 3,  /* congestion notifications sent or handled, waits to transmit */
+	RDMA_LINK_ERRORS = 4, /* link down, link recovery, symbol errors */
+	RDMA_FIGURE_NR = 5,
+};
+
+/* One look at all ports below a folder (/sys/class/infiniband). */
+struct rdma_totals {
+	size_t port_count;	  /* active ones */
+	size_t skipped_count;	  /* ports beyond the limit */
+	bool has[RDMA_FIGURE_NR]; /* some port has a counter for it */
+	int64_t value[RDMA_FIGURE_NR];
+};
+
+/* Returns 0, or -ENOENT when there is no RDMA device. */
+int rdma_read_totals(const char *folder, struct rdma_totals *totals)
+	__attribute__((warn_unused_result));
+
+/* Returns 0 or -ENOMEM; what cannot be measured is in the state. */
+int rdma_sampler_create(pid_t pid, uint32_t rank, struct sampler **sampler)
+	__attribute__((warn_unused_result));
+
+#endif

@@ -198,6 +198,10 @@ enum imbalance judge_imbalance_block(struct judge *judge);
 /* Fills ranks, cause and evidence. */
 void judge_imbalance_tell(struct judge *judge, enum imbalance kind, struct verdict *verdict);
 
+/* judge_gpu.c: a cause for compute that a device is slow in, from its driver's counters. */
+void judge_gpu_cause(struct judge *judge, const struct excess_sums *sums, double compute_share,
+	int64_t now_ns, struct verdict *verdict);
+
 /* judge_verdicts.c */
 int judge_open_imbalance(struct judge *judge, enum imbalance kind)
 	__attribute__((warn_unused_result));

@@ -110,6 +110,9 @@ static void add_sampled(struct judge *judge, const struct verdict *verdict, int6
 		double over, usual;
 		int64_t moved, left = sums->own[EXCESS_COMPUTE] - sums->control[EXCESS_COMPUTE];
 
+		/* Ranks on devices do not poll. */
+		if (counters[i].kind == EXCESS_ASLEEP && excess_on_device(sums))
+			continue;
 		if ((mask & counters[i].source) || left <= 0 ||
 			!counter_excess(judge, verdict, counters[i].metric, from_ns, &over, &usual))
 			continue;
@@ -203,6 +206,8 @@ static void refresh(struct judge *judge, struct track *track)
 			classify_evidence(&sums, &class, missing_text, judge, verdict);
 			tell_rival(judge, track, verdict);
 			tell_throttle(judge, track, verdict);
+			judge_gpu_cause(
+				judge, &sums, class.shares[EXCESS_COMPUTE], now_ns(judge), verdict);
 		}
 	}
 	verdict->slowdown = time / fmax(time - (double)track->gain_ns, 0.01 * time);

@@ -311,7 +311,7 @@ static void finish(struct coordinator *coordinator)
 			strerror(-error));
 	finish_record(coordinator);
 	model = pipeline_report(coordinator->pipeline);
-	if (!options->quiet) {
+	if (!options->quiet && !(options->quiet_if_empty && model->totals.steps == 0)) {
 		struct report_text_options text_options = {
 			.colour = report_text_colour_wanted(stderr)};
 

@@ -16,6 +16,7 @@ enum option_kind {
 	OPTION_PARENT,
 	OPTION_READY_FD,
 	OPTION_QUIET,
+	OPTION_QUIET_IF_EMPTY,
 	OPTION_NR
 };
 
@@ -34,6 +35,7 @@ static const struct option_row rows[OPTION_NR] = {
 	[OPTION_PARENT] = {"--parent", "SLOWRANK_PARENT", false},
 	[OPTION_READY_FD] = {"--ready-fd", "SLOWRANK_READY_FD", false},
 	[OPTION_QUIET] = {"--quiet", "SLOWRANK_QUIET", true},
+	[OPTION_QUIET_IF_EMPTY] = {"--quiet-if-empty", "SLOWRANK_QUIET_IF_EMPTY", true},
 };
 
 static const char help[] =
@@ -48,6 +50,7 @@ static const char help[] =
 	"  --parent PID       end when this process is gone and no probe is connected any more\n"
 	"  --ready-fd N       write one byte to this file descriptor once probes can connect\n"
 	"  --quiet            no alerts and no report on stderr\n"
+	"  --quiet-if-empty   no report on stderr when no step was seen\n"
 	"  --help             this text\n\n"
 	"Each option has an environment variable: SLOWRANK_LISTEN for --listen, and so on.\n"
 	"SIGTERM or Ctrl-C: analyse what is there, write record and report, and end.\n";
@@ -105,6 +108,9 @@ static int set_option(struct coordinator_options *options, enum option_kind kind
 		break;
 	case OPTION_QUIET:
 		options->quiet = is_true(value);
+		break;
+	case OPTION_QUIET_IF_EMPTY:
+		options->quiet_if_empty = is_true(value);
 		break;
 	case OPTION_NR:
 		break;

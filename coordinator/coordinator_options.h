@@ -20,8 +20,9 @@ struct coordinator_options {
 	const char *report; /* JSON report, or NULL */
 	bool exit_when_done;
 	bool quiet;
-	int parent;   /* process id; 0 = none */
-	int ready_fd; /* -1 = none */
+	bool quiet_if_empty; /* no report when no step was seen */
+	int parent;	     /* process id; 0 = none */
+	int ready_fd;	     /* -1 = none */
 };
 
 /*

@@ -89,8 +89,8 @@ out:
 }
 
 /* Starts `slowrank coordinator` with the lock held through lock_fd; waits until it listens. */
-static int start(const struct probe_options *options, const struct job_place *place, bool quiet,
-	const char *listen_url, int lock_fd, pid_t *started, char why[256])
+static int start(const struct probe_options *options, const struct job_place *place,
+	bool quiet_if_empty, const char *listen_url, int lock_fd, pid_t *started, char why[256])
 {
 	char record[128], parent[16], ready[16];
 	const char *arguments[ARGUMENT_COUNT_MAX];
@@ -127,8 +127,10 @@ static int start(const struct probe_options *options, const struct job_place *pl
 		arguments[count++] = "--report";
 		arguments[count++] = options->report;
 	}
-	if (options->quiet || quiet)
+	if (options->quiet)
 		arguments[count++] = "--quiet";
+	if (quiet_if_empty)
+		arguments[count++] = "--quiet-if-empty";
 	arguments[count] = NULL;
 
 	/* A group of its own: Ctrl-C in the terminal ends the job, and the report comes after. */
@@ -161,7 +163,7 @@ static int start(const struct probe_options *options, const struct job_place *pl
 }
 
 int coordinator_process_ensure(const struct probe_options *options, const struct job_place *place,
-	bool quiet, char url[COORDINATOR_URL_LENGTH], struct coordinator_child *child,
+	bool quiet_if_empty, char url[COORDINATOR_URL_LENGTH], struct coordinator_child *child,
 	char why[256])
 {
 	char directory[64], listen_url[COORDINATOR_URL_LENGTH];
@@ -201,7 +203,8 @@ int coordinator_process_ensure(const struct probe_options *options, const struct
 	}
 	/* Somebody else holds it: that coordinator is, or will be, there; the uplink retries. */
 	if (flock(lock_fd, LOCK_EX | LOCK_NB) == 0)
-		result = start(options, place, quiet, listen_url, lock_fd, &child->pid, why);
+		result = start(
+			options, place, quiet_if_empty, listen_url, lock_fd, &child->pid, why);
 	close(lock_fd);
 	return result;
 }

@@ -31,12 +31,12 @@ struct job_place {
 void job_place_find(struct job_place *place);
 
 /*
- * Chooses the URL and starts the coordinator where that falls to this probe. quiet: it prints
- * nothing (there will be nothing to tell). Returns 0; -EINVAL when several hosts take part and no address of one is known;
+ * Chooses the URL and starts the coordinator where that falls to this probe. quiet_if_empty:
+ * it prints no report when it saw no step (why was told already). Returns 0; -EINVAL when several hosts take part and no address of one is known;
  * another negative errno when it cannot be started. On failure *why says it in one line.
  */
 int coordinator_process_ensure(const struct probe_options *options, const struct job_place *place,
-	bool quiet, char url[COORDINATOR_URL_LENGTH], struct coordinator_child *child,
+	bool quiet_if_empty, char url[COORDINATOR_URL_LENGTH], struct coordinator_child *child,
 	char why[256]) __attribute__((warn_unused_result));
 
 /* Waits for a coordinator started here to write its files and end, at most timeout_ms. */

@@ -233,15 +233,20 @@ static void take_collective(struct job *job, const struct event_collective *even
 	take_steps(job, process);
 }
 
-void job_device_communicator(struct job *job, pid_t pid, const struct communicator *communicator)
+void job_device_process(struct job *job, pid_t pid)
 {
 	struct rank_process *process = find_or_add_process(job, pid);
 
-	if (!process)
-		return;
-	if (!process->device_calls)
+	if (process && !process->device_calls)
 		process->device_calls = device_calls_create();
-	rank_process_device_communicator(process, communicator);
+}
+
+void job_device_communicator(struct job *job, pid_t pid, const struct communicator *communicator)
+{
+	struct rank_process *process = find_process(job, pid);
+
+	if (process)
+		rank_process_device_communicator(process, communicator);
 }
 
 void job_device_call(struct job *job, pid_t pid, const struct collective_part *part)
@@ -354,6 +359,11 @@ void job_event(struct job *job, const struct event_header *header, job_new_progr
 	default:
 		job->dropped++;
 	}
+}
+
+void job_process_ended(struct job *job, pid_t pid)
+{
+	process_exited(job, pid, 0);
 }
 
 void job_add_process(struct job *job, pid_t pid)

@@ -30,7 +30,9 @@ typedef void job_new_program(void *context, pid_t pid);
 void job_event(struct job *job, const struct event_header *event, job_new_program *on_new_program,
 	void *context);
 
-/* What the in-process library of a process tells, its times on the host's clock. */
+/* What the in-process library of a process tells, its times on the host's clock: that there is one, */
+void job_device_process(struct job *job, pid_t pid);
+/* its communicators, and each call that the device is done with. */
 void job_device_communicator(struct job *job, pid_t pid, const struct communicator *communicator);
 void job_device_call(struct job *job, pid_t pid, const struct collective_part *part);
 /* To be called after the kernel's records of the same time were taken: joins the two. */
@@ -60,6 +62,9 @@ struct job_rank {
 	bool exited;
 };
 size_t job_ranks(const struct job *job, struct job_rank *ranks, size_t capacity);
+
+/* A process has ended, where no kernel record says so. Its exit status is not known: 0. */
+void job_process_ended(struct job *job, pid_t pid);
 
 /* Tracked processes that still live. */
 size_t job_process_count(const struct job *job);

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Why a rank's GPU takes longer: what the driver says of it, beside what it says of the others'. */
+#include <math.h>
+#include <stdio.h>
+
+#include "analysis/judge_internal.h"
+#include "analysis/robust_stats.h"
+
+/* A clock this much below the others' is the cause of being slow by a tenth and more. */
+#define CLOCK_RATIO_MAX 0.93
+/* Reasons that cost speed: power cap, hardware slowdown, thermal, power brake (nvml.h). */
+#define SLOWDOWN_REASONS 0xec
+
+static bool is_culprit(const struct verdict *verdict, uint32_t rank)
+{
+	for (uint32_t i = 0; i < verdict->rank_count; i++) {
+		if (verdict->ranks[i] == rank)
+			return true;
+	}
+	return false;
+}
+
+/* The latest value of the first culprit, and the lower median of the others'. */
+static bool latest(struct judge *judge, const struct verdict *verdict, unsigned metric,
+	int64_t now_ns, int64_t *own, int64_t *usual)
+{
+	size_t count = 0;
+
+	if (!evidence_value(judge->ranks[verdict->ranks[0]].evidence, metric, now_ns, own))
+		return false;
+	for (uint32_t r = 0; r < judge->rank_end; r++) {
+		int64_t value;
+
+		if (!is_culprit(verdict, r) &&
+			evidence_value(judge->ranks[r].evidence, metric, now_ns, &value))
+			judge->scratch[count++] = (double)value;
+	}
+	if (count == 0)
+		return false;
+	*usual = (int64_t)lower_median_double(judge->scratch, count);
+	return true;
+}
+
+static const char *reason_text(int64_t reasons)
+{
+	if (reasons & 0x60)
+		return "too hot";
+	if (reasons & 0x88)
+		return "slowed down by the hardware (power brake, or heat)";
+	return reasons & 0x4 ? "at its power cap" : "no reason given";
+}
+
+static enum cause find_cause(struct judge *judge, const struct verdict *verdict, int64_t now_ns,
+	char detail[VERDICT_DETAIL_LENGTH])
+{
+	int64_t own, usual, reasons = 0, usual_reasons = 0;
+
+	if (latest(judge, verdict, METRIC_GPU_ECC_ERRORS, now_ns, &own, &usual) && own > usual) {
+		snprintf(detail, VERDICT_DETAIL_LENGTH,
+			"%lld uncorrected memory errors on its GPU, others %lld", (long long)own,
+			(long long)usual);
+		return CAUSE_GPU_ERROR;
+	}
+	if (latest(judge, verdict, METRIC_GPU_CLOCK_MHZ, now_ns, &own, &usual) && usual > 0 &&
+		(double)own < CLOCK_RATIO_MAX * (double)usual) {
+		(void)latest(judge, verdict, METRIC_GPU_SLOWDOWN_REASONS, now_ns, &reasons,
+			&usual_reasons);
+		if (reasons & ~usual_reasons & SLOWDOWN_REASONS) {
+			snprintf(detail, VERDICT_DETAIL_LENGTH, "%lld MHz, others %lld: %s",
+				(long long)own, (long long)usual, reason_text(reasons));
+			return CAUSE_GPU_CLOCK;
+		}
+	}
+	if (latest(judge, verdict, METRIC_GPU_OTHER_PROCESSES, now_ns, &own, &usual) &&
+		own > usual) {
+		snprintf(detail, VERDICT_DETAIL_LENGTH,
+			"%lld other process%s computes on its GPU, on the others' %lld",
+			(long long)own, own == 1 ? "" : "es", (long long)usual);
+		return CAUSE_GPU_SHARED;
+	}
+	return CAUSE_UNKNOWN;
+}
+
+void judge_gpu_cause(struct judge *judge, const struct excess_sums *sums, double compute_share,
+	int64_t now_ns, struct verdict *verdict)
+{
+	char detail[VERDICT_DETAIL_LENGTH] = "";
+	double steps = (double)(sums->steps ? sums->steps : 1);
+
+	if (verdict->verdict_class != VERDICT_COMPUTE_SLOW || verdict->cause != CAUSE_UNKNOWN ||
+		verdict->rank_count == 0 || !excess_on_device(sums))
+		return;
+	enum cause cause = find_cause(judge, verdict, now_ns, detail);
+
+	if (cause == CAUSE_UNKNOWN || verdict->evidence_count == VERDICT_EVIDENCE_MAX)
+		return;
+	for (uint32_t i = verdict->evidence_count++; i > 0; i--)
+		verdict->evidence[i] = verdict->evidence[i - 1];
+	verdict->evidence[0] = (struct verdict_evidence){
+		.kind = (uint8_t)cause,
+		.overlap_ms_per_step = (double)sums->own[EXCESS_COMPUTE] / 1e6 / steps,
+		.control_ms_per_step = (double)sums->control[EXCESS_COMPUTE] / 1e6 / steps,
+	};
+	snprintf(verdict->evidence[0].detail, sizeof(verdict->evidence[0].detail), "%s", detail);
+	verdict->cause = (uint8_t)cause;
+	verdict->share_explained = fmin(compute_share, 1);
+}

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "probe/process_scan.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PROCESSES_MAX = 65536 };
+
+struct seen {
+	pid_t pid, parent;
+};
+
+struct process_scan {
+	size_t known_count;
+	pid_t *known; /* ours, ascending */
+	size_t seen_count, seen_capacity;
+	struct seen *seen; /* all of the host, ascending by pid: working space */
+};
+
+struct process_scan *process_scan_create(void)
+{
+	struct process_scan *scan = calloc(1, sizeof(*scan));
+
+	if (!scan)
+		return NULL;
+	scan->known = calloc(PROCESSES_MAX, sizeof(*scan->known));
+	if (!scan->known) {
+		free(scan);
+		return NULL;
+	}
+	return scan;
+}
+
+void process_scan_destroy(struct process_scan *scan)
+{
+	if (!scan)
+		return;
+	free(scan->known);
+	free(scan->seen);
+	free(scan);
+}
+
+/* The index of pid, or where it belongs. */
+static size_t known_at(const struct process_scan *scan, pid_t pid)
+{
+	size_t low = 0, high = scan->known_count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (scan->known[middle] < pid)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+static bool is_known(const struct process_scan *scan, pid_t pid)
+{
+	size_t at = known_at(scan, pid);
+
+	return at < scan->known_count && scan->known[at] == pid;
+}
+
+static bool add_known(struct process_scan *scan, pid_t pid)
+{
+	size_t at = known_at(scan, pid);
+
+	if (scan->known_count == PROCESSES_MAX || is_known(scan, pid))
+		return false;
+	memmove(&scan->known[at + 1], &scan->known[at],
+		(scan->known_count - at) * sizeof(*scan->known));
+	scan->known[at] = pid;
+	scan->known_count++;
+	return true;
+}
+
+void process_scan_add_root(struct process_scan *scan, pid_t pid)
+{
+	(void)add_known(scan, pid);
+}
+
+/* The parent of a process: field 4 of /proc/PID/stat, behind the name in brackets. 0 = gone. */
+static pid_t parent_of(pid_t pid)
+{
+	char path[64], line[512];
+	const char *after;
+	int parent = 0;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	file = fopen(path, "re");
+	if (!file)
+		return 0;
+	if (fgets(line, sizeof(line), file) && (after = strrchr(line, ')')) &&
+		sscanf(after, ") %*c %d", &parent) != 1)
+		parent = 0;
+	fclose(file);
+	return (pid_t)parent;
+}
+
+static void read_all(struct process_scan *scan)
+{
+	DIR *directory = opendir("/proc");
+	struct dirent *entry;
+
+	scan->seen_count = 0;
+	while (directory && (entry = readdir(directory))) {
+		pid_t pid =
+			isdigit((unsigned char)entry->d_name[0]) ? (pid_t)atoi(entry->d_name) : 0;
+
+		if (pid <= 0)
+			continue;
+		if (scan->seen_count == scan->seen_capacity) {
+			size_t capacity = scan->seen_capacity ? scan->seen_capacity * 2 : 1024;
+			struct seen *grown = realloc(scan->seen, capacity * sizeof(*grown));
+
+			if (!grown)
+				break;
+			scan->seen = grown;
+			scan->seen_capacity = capacity;
+		}
+		scan->seen[scan->seen_count++] =
+			(struct seen){.pid = pid, .parent = parent_of(pid)};
+	}
+	if (directory)
+		closedir(directory);
+}
+
+static int compare_seen(const void *left, const void *right)
+{
+	const struct seen *a = left, *b = right;
+
+	return (a->pid > b->pid) - (a->pid < b->pid);
+}
+
+static const struct seen *find_seen(const struct process_scan *scan, pid_t pid)
+{
+	struct seen key = {.pid = pid};
+
+	return bsearch(&key, scan->seen, scan->seen_count, sizeof(key), compare_seen);
+}
+
+void process_scan_look(
+	struct process_scan *scan, const struct process_scan_callbacks *callbacks, void *context)
+{
+	bool more = true;
+	size_t kept = 0;
+
+	read_all(scan);
+	qsort(scan->seen, scan->seen_count, sizeof(*scan->seen), compare_seen);
+	while (more) { /* children of children, as deep as they are */
+		more = false;
+		for (size_t i = 0; i < scan->seen_count; i++) {
+			struct seen *seen = &scan->seen[i];
+
+			if (!is_known(scan, seen->parent) || !add_known(scan, seen->pid))
+				continue;
+			callbacks->found(context, seen->pid);
+			more = true;
+		}
+	}
+	for (size_t i = 0; i < scan->known_count; i++) {
+		if (find_seen(scan, scan->known[i]))
+			scan->known[kept++] = scan->known[i];
+		else
+			callbacks->ended(context, scan->known[i]);
+	}
+	scan->known_count = kept;
+}

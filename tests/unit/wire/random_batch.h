@@ -115,6 +115,13 @@ static inline void random_step(
 		part->root = (int32_t)random_below(random, 3) - 1;
 		part->operation = (uint8_t)random_below(random, OPERATION_NR + 3);
 		part->flags = (uint8_t)random_below(random, 8);
+		if (random_below(random, 4) == 0) {
+			part->purpose = (uint8_t)random_below(random, PURPOSE_NR + 3);
+			part->stream = (uint8_t)random_below(random, 256);
+			part->peer = (uint32_t)random_below(random, 2) *
+				     (uint32_t)random_below(random, UINT32_MAX);
+			part->chunk = (uint32_t)random_below(random, 5);
+		}
 		/* Sometimes two overlap: the next arrival only has to come after this one. */
 		cursor = random_below(random, 8) ? part->departure.value : part->arrival.value;
 		cursor += random_length_ns(random);

@@ -53,6 +53,10 @@ static void check_part(const struct collective_part *in, const struct collective
 	assert_int_equal(in->root, out->root);
 	assert_int_equal(in->operation, out->operation);
 	assert_int_equal(in->flags, out->flags);
+	assert_int_equal(in->purpose, out->purpose);
+	assert_int_equal(in->stream, out->stream);
+	assert_int_equal(in->peer, out->peer);
+	assert_int_equal(in->chunk, out->chunk);
 	assert_near(in->arrival.value, out->arrival.value, QUANTUM_NS / 2);
 	assert_near(in->departure.value, out->departure.value, QUANTUM_NS / 2);
 	assert_true(out->departure.value >= out->arrival.value);

@@ -21,12 +21,27 @@
 #include "coordinator/pipeline.h"
 #include "coordinator/record/reader.h"
 
-enum { STAGES = 2, REPLICAS = 2, MICROBATCHES = 4, STEPS = 24 };
+enum { STAGES = 2, REPLICAS = 2, MICROBATCHES = 4, STEPS = 40 };
 
 /* Durations of computations in seconds; everything else takes a fixed time. */
 struct job {
 	double forward[REPLICAS][STAGES], backward[REPLICAS][STAGES];
+	double unevenness; /* standard deviation of microbatches' lengths, relative; 0 = all alike */
 };
+
+/* The length of a microbatch of a replica in a step, around 1: the same for all its stages. */
+static double microbatch_length(const struct job *job, int step, int replica, int microbatch)
+{
+	uint64_t hash = (uint64_t)((step * REPLICAS + replica) * MICROBATCHES + microbatch + 1);
+	double sum = 0;
+
+	for (int i = 0; i < 4; i++) { /* nearly normal */
+		hash = (hash ^ (hash >> 30)) * UINT64_C(0xbf58476d1ce4e5b9) + 12345;
+		hash = (hash ^ (hash >> 27)) * UINT64_C(0x94d049bb133111eb);
+		sum += (double)(hash >> 40) / (double)(1 << 24) - 0.5;
+	}
+	return fmax(1 + job->unevenness * sum / sqrt(4.0 / 12), 0.2);
+}
 
 static const double transfer_s = 0.001, gather_s = 0.003, scatter_s = 0.004, clip_s = 0.002;
 static const double embedding_s = 0.0015, layernorm_s = 0.0005, optimizer_s = 0.005;
@@ -79,7 +94,7 @@ static int source_of(int stage, bool backward)
 }
 
 /* By going on until nothing moves. */
-static void run_pipeline(const struct job *job, int replica, struct timeline *at)
+static void run_pipeline(const struct job *job, int step, int replica, struct timeline *at)
 {
 	int done[STAGES] = {0};
 	double free_s[STAGES];
@@ -116,7 +131,8 @@ static void run_pipeline(const struct job *job, int replica, struct timeline *at
 			}
 			at->starts[s][backward][k] = ready;
 			free_s[s] = ready + (backward ? job->backward[replica][s]
-						      : job->forward[replica][s]);
+						      : job->forward[replica][s]) *
+						    microbatch_length(job, step, replica, k);
 			at->ends[s][backward][k] = free_s[s];
 			done[s]++;
 			moved = true;
@@ -194,7 +210,7 @@ static double run_step(FILE *csv, int step, const struct job *job)
 	for (int r = 0; r < REPLICAS; r++) {
 		struct timeline at;
 
-		run_pipeline(job, r, &at);
+		run_pipeline(job, step, r, &at);
 		for (int s = 0; s < STAGES; s++) {
 			put(csv, r, s, step, "params-all-gather", 0, gather_s, 0, 0, -1);
 			last[r][s] = 0;
@@ -284,6 +300,7 @@ static struct pipeline *of_job(const struct job *job)
 
 static void fill(struct job *job, double forward, double backward)
 {
+	job->unevenness = 0;
 	for (int r = 0; r < REPLICAS; r++) {
 		for (int s = 0; s < STAGES; s++) {
 			job->forward[r][s] = forward;
@@ -362,6 +379,25 @@ static void uneven_stages(void **state)
 		model->verdicts[0].slowdown, run_step(NULL, 0, &job) / ideal_length(&job), 0.02);
 	assert_true(model->whatif->by_stage[1] > 1.1 && model->whatif->by_stage[0] < 1);
 	assert_true(model->whatif->last_stage_share > 0.9);
+	pipeline_destroy(pipeline);
+}
+
+static void uneven_sequences(void **state)
+{
+	struct job job;
+	struct pipeline *pipeline;
+
+	(void)state;
+	fill(&job, 0.100, 0.200);
+	job.unevenness = 0.3;
+	pipeline = of_job(&job);
+	const struct report_model *model = pipeline_report(pipeline);
+
+	assert_true(model->whatif->forward_backward_correlation > 0.99);
+	assert_int_equal(model->verdict_count, 1);
+	assert_int_equal(model->verdicts[0].verdict_class, VERDICT_WORKLOAD_IMBALANCE);
+	assert_int_equal(model->verdicts[0].cause, CAUSE_SEQUENCE_IMBALANCE);
+	assert_int_equal(model->verdicts[0].rank_count, 0);
 	pipeline_destroy(pipeline);
 }
 
@@ -514,6 +550,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(slow_worker),
 		cmocka_unit_test(uneven_stages),
+		cmocka_unit_test(uneven_sequences),
 		cmocka_unit_test(even_job),
 		cmocka_unit_test(not_a_trace),
 		cmocka_unit_test(published_traces),

@@ -80,6 +80,10 @@ def score(truth, report, alerts):
     verdicts = [dict(v) for v in report["verdicts"]]
     begun = [a for a in alerts if a["event"] == "alert"]
     faults = [score_fault(truth, fault, verdicts, begun) for fault in truth.faults]
+    deaths = [note["realtime_ns"] for note in truth.notes if note.get("what") == "death"]
+    for verdict in verdicts:  # what is said of a job whose rank has died is no false alarm
+        if deaths and verdict["alert_unix_ns"] >= min(deaths):
+            verdict["fits"] = True
     false = [shown(v) for v in verdicts if "fits" not in v]
     known = {v.get("id") for v in verdicts}
     false += [dict(shown(a["verdict"]), only_alerted=True) for a in begun

@@ -1,0 +1,283 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Checks tests/gpu itself where there is no GPU: plans, truth log, scoring, and every fault that
+does not need one, made for real. Those that need root are skipped without it.
+
+    self_test.py [--net-helper PROGRAM] [unittest's options]
+"""
+import json
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+sys.dont_write_bytecode = True
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, HERE)
+import fault_plan  # noqa: E402
+import fault_score  # noqa: E402
+import faults  # noqa: E402
+import run  # noqa: E402
+import train  # noqa: E402
+
+NET_HELPER = None
+WINDOW = {"kind": "gc", "rank": 1, "first_step": 50, "last_step": 69, "size": 50}
+
+
+class Plans(unittest.TestCase):
+    def test_drawn_plans_are_valid_and_differ(self):
+        seen = set()
+        for seed in range(1, 9):
+            for ranks in (2, 4):
+                windows, steps = fault_plan.draw_plan(fault_plan.KINDS, ranks, seed, 30, 20, 100)
+                fault_plan.check_plan(windows, ranks)
+                self.assertEqual(sorted(w["kind"] for w in windows), sorted(fault_plan.KINDS))
+                self.assertGreaterEqual(steps, windows[-1]["last_step"] + 20)
+                self.assertEqual((windows, steps), fault_plan.draw_plan(
+                    fault_plan.KINDS, ranks, seed, 30, 20, 100))
+                seen.add(json.dumps(windows))
+        self.assertEqual(len(seen), 16)
+
+    def test_senseless_plans_are_refused(self):
+        for change in ({"kind": "magic"}, {"rank": 4}, {"last_step": 10}, {"size": 0}):
+            with self.assertRaises(ValueError):
+                fault_plan.check_plan([dict(WINDOW, **change)], 4)
+        with self.assertRaises(ValueError):
+            fault_plan.check_plan([WINDOW, dict(WINDOW, rank=0, first_step=69)], 4)
+        with self.assertRaises(ValueError):
+            fault_plan.check_plan([{"kind": "gc"}], 4)
+
+    def test_every_kind_has_means_and_an_expected_verdict(self):
+        self.assertEqual(set(faults.MEANS), set(fault_plan.KINDS))
+        self.assertEqual(set(fault_score.EXPECTED), set(fault_plan.KINDS))
+
+
+class Scores(unittest.TestCase):
+    """Against a truth log of 200 steps of 10 ms, 16 ms in the window."""
+
+    def setUp(self):
+        self.directory = tempfile.TemporaryDirectory()
+        self.path = os.path.join(self.directory.name, "truth.jsonl")
+        self.write_truth(6e6)
+
+    def tearDown(self):
+        self.directory.cleanup()
+
+    def write_truth(self, extra_ns, applied=True):
+        lines, now = [{"event": "job", "ranks": 2}], 10**9
+        for step in range(200):
+            stamps = {"monotonic_ns": int(now), "realtime_ns": int(now + 10**18)}
+            for edge, at in (("begin", WINDOW["first_step"]), ("end", WINDOW["last_step"] + 1)):
+                if step == at:
+                    lines.append({"event": "fault_" + edge, **WINDOW, "step": step,
+                                  "applied": applied, "why": "" if applied else "no", **stamps})
+            lines += [{"event": "step", "rank": r, "step": step, **stamps} for r in range(2)]
+            now += 10e6 + (extra_ns if 50 <= step < 70 else 0)
+        with open(self.path, "w", encoding="utf-8") as file:
+            file.writelines(json.dumps(line) + "\n" for line in lines)
+        self.begin = 10**18 + 10**9 + 50 * 10**7
+
+    def score(self, *verdicts, alerts=None):
+        full = [dict({"id": i, "class": "host-slow", "ranks": [1], "cause": "garbage-collection",
+                      "slowdown": 1.6, "confidence": 1, "first_step": 50, "last_step": 69,
+                      "onset_unix_ns": self.begin, "alert_unix_ns": self.begin + 32 * 10**6}, **v)
+                for i, v in enumerate(verdicts)]
+        report = {"verdicts": full, "job": {"ranks": 2, "steps": 200}, "coverage": {}}
+        if alerts is None:
+            alerts = [{"event": "alert", "verdict": v} for v in full]
+        return fault_score.score(fault_plan.Truth(self.path), report, alerts)
+
+    def test_right(self):
+        result = self.score({})
+        fault = result["faults"][0]
+        self.assertTrue(fault["counted"] and fault["rank_right"] and fault["class_right"]
+                        and fault["cause_right"] and fault["alerted"])
+        self.assertEqual((fault["growth"], fault["delay_steps"], fault["delay_seconds"]),
+                         (1.6, 3, 0.032))
+        self.assertEqual((result["false_alarms"], fault["slowdown_error_percent"]), (0, 0))
+
+    def test_wrong_rank_class_cause(self):
+        result = self.score({"ranks": [0]})
+        self.assertFalse(result["faults"][0]["rank_right"])
+        self.assertEqual(result["false_alarms"], 1)
+        self.assertFalse(self.score({"ranks": [0, 1]})["faults"][0]["rank_right"])
+        wrong = self.score({"class": "compute-slow"})["faults"][0]
+        self.assertTrue(wrong["rank_right"])
+        self.assertFalse(wrong["class_right"] or wrong["cause_right"])
+        self.assertFalse(self.score({"cause": "block-io"})["faults"][0]["cause_right"])
+
+    def test_false_alarms(self):
+        outside = {"onset_unix_ns": self.begin + 10**9}
+        self.assertEqual(self.score({}, outside)["false_alarms"], 1)
+        only_alerted = self.score(alerts=[{"event": "alert", "verdict": {"id": 9}}])
+        self.assertEqual(only_alerted["false_alarms"], 1)
+        self.assertFalse(self.score({}, alerts=[])["faults"][0]["alerted"])
+
+    def test_weak_or_unmade_faults_are_listed_not_counted(self):
+        self.write_truth(0.5e6)
+        fault = self.score({})["faults"][0]
+        self.assertEqual((fault["counted"], fault["growth"]), (False, 1.05))
+        self.write_truth(6e6, applied=False)
+        self.assertFalse(self.score()["faults"][0]["counted"])
+
+    def test_table(self):
+        results = [{"job": "ddp.host", "seed": 1, "score": self.score({})},
+                   {"job": "tp_dp.host", "seed": 1, "skipped": "needs 4 GPUs"},
+                   {"job": "x", "seed": 1, "error": "a\nb"}]
+        text = fault_score.table(results)
+        self.assertIn("| ddp.host | gc | 1 | 1 | 100 % | 100 % | 100 % | 3, 3 | ", text)
+        self.assertIn("needs 4 GPUs", text)
+        self.assertIn("Failed: x seed 1: b", text)
+
+
+def compute(milliseconds):
+    """Computes for that much CPU time, in turns that give the GIL away as launches may not."""
+    end = time.thread_time() + milliseconds / 1e3
+    while time.thread_time() < end:
+        sum(range(2000))
+
+
+class RealFaults(unittest.TestCase):
+    """Each fault slows a loop of this process, and only within its window."""
+
+    STEP_MS = 20
+
+    def growth_of(self, kind, size=100, pinned=False, injector=None):
+        with tempfile.TemporaryDirectory(dir="/var/tmp") as directory:
+            path = os.path.join(directory, "truth.jsonl")
+            truth = fault_plan.TruthWriter(path)
+            window = {"kind": kind, "rank": 0, "first_step": 30, "last_step": 54, "size": size}
+            context = {"injector": injector, "work": directory, "gpu": 0,
+                       "cpu_ms_per_step": lambda: self.STEP_MS}
+            runner = faults.FaultRunner([window], 0, context, truth)
+            runner.prepare(self.STEP_MS)
+            cores = os.sched_getaffinity(0)
+            if pinned:
+                os.sched_setaffinity(0, {min(cores)})
+            try:
+                for step in range(85):
+                    truth.add("step", at_once=False, rank=0, step=step)
+                    runner.at_step(step, self.STEP_MS)
+                    runner.each_step()
+                    compute(self.STEP_MS)
+                runner.close(85)
+            finally:
+                os.sched_setaffinity(0, cores)
+            truth.flush()
+            read = fault_plan.Truth(path)
+            self.assertEqual(len(read.faults), 1)
+            fault = read.faults[0]
+            if not fault["applied"]:
+                self.skipTest(f"{kind}: {fault['why']}")
+            return read.growth(fault)
+
+    def test_input_sleep(self):
+        self.assertGreater(self.growth_of("input-sleep"), 1.3)
+
+    def test_gil(self):
+        self.assertGreater(self.growth_of("gil"), 1.3)
+
+    def test_gc(self):
+        self.assertGreater(self.growth_of("gc"), 1.3)
+
+    def test_minor_fault(self):
+        self.assertGreater(self.growth_of("minor-fault"), 1.3)
+
+    def test_major_fault(self):
+        self.assertGreater(self.growth_of("major-fault"), 1.3)
+
+    @unittest.skipIf(os.geteuid() != 0, "needs root")
+    def test_cgroup_throttle(self):
+        with tempfile.TemporaryDirectory() as directory, \
+                run.Injector(sys.executable, directory) as injector:
+            self.assertGreater(
+                self.growth_of("cgroup-throttle", injector=injector.socket), 1.2)
+        with open("/proc/self/cgroup", encoding="ascii") as file:
+            self.assertNotIn("slowrank-gpu-fault", file.read())
+
+    def test_cpu_hog(self):
+        with tempfile.TemporaryDirectory() as directory, \
+                run.Injector(sys.executable, directory) as injector:
+            self.assertGreater(
+                self.growth_of("cpu-hog", pinned=True, injector=injector.socket), 1.2)
+
+    def test_what_cannot_be_made_is_said(self):
+        with self.assertRaises(unittest.SkipTest) as raised:
+            self.growth_of("cgroup-throttle", injector=None)
+        self.assertIn("no injector", str(raised.exception))
+
+
+def send_for(seconds, pids):
+    """In namespace 0: sends to a sink in namespace 1; prints bytes per second without and with a
+    limit of 20 MB/s."""
+    os.environ["GPU_TEST_NAMESPACE_PIDS"] = pids
+    if os.fork() == 0:
+        train.enter_namespace(1)
+        with socket.create_server(("10.77.1.2", 5001)) as server:
+            connection, _ = server.accept()
+            while connection.recv(1 << 20):
+                pass
+        os._exit(0)
+    device = train.enter_namespace(0)
+    time.sleep(0.3)
+    connection = socket.create_connection(("10.77.1.2", 5001), timeout=20)
+    context = {"net_helper": NET_HELPER, "net_device": device,
+               "sent_bytes_per_step": lambda: 2_000_000}
+    fault, rates = faults.CommSlow(context, 100), []
+    for limited in (False, True):
+        if limited:
+            rates.append(fault.begin(50))  # 2 MB in 100 ms
+        before, begun = train.sent_bytes(device), time.monotonic()
+        while time.monotonic() - begun < seconds:
+            connection.send(bytes(1 << 16))
+        rates.append((train.sent_bytes(device) - before) / (time.monotonic() - begun))
+    rates.append(fault.end())
+    connection.close()
+    print(json.dumps(rates))
+
+
+class Networks(unittest.TestCase):
+    def test_limit(self):
+        if not NET_HELPER or os.geteuid() != 0:
+            self.skipTest("needs root and --net-helper")
+        done = subprocess.run(
+            [NET_HELPER, "run", "2", "--", sys.executable, os.path.abspath(__file__),
+             "--net-helper", NET_HELPER, "--send"],
+            capture_output=True, text=True, timeout=60, check=False)
+        if "Operation not" in done.stderr or "not permitted" in done.stderr:
+            self.skipTest(done.stderr.strip())
+        self.assertEqual(done.returncode, 0, done.stderr)
+        free, begun, limited, ended = json.loads(done.stdout)
+        self.assertEqual((begun, ended), ("", ""))
+        self.assertGreater(free, 3 * limited)
+        self.assertTrue(10e6 < limited < 24e6, limited)
+
+
+class Commands(unittest.TestCase):
+    def test_every_job_has_a_command(self):
+        with tempfile.TemporaryDirectory() as work:
+            arguments = run.parse_arguments(["--work", work, "--ranks", "4"])
+            for name, job in run.table_of_jobs().items():
+                case = run.Case(arguments, name, job, 1)
+                case.net_helper = "net_helper"
+                command = case.train_command(None)
+                at = next(i for i, word in enumerate(command) if word.endswith("train.py"))
+                parsed = train.parse_arguments(command[at + 1:])
+                self.assertEqual((parsed.mode, parsed.steps), (job["mode"], case.steps))
+                if parsed.plan:
+                    self.assertEqual(fault_plan.read_plan(parsed.plan, 4), case.windows)
+                self.assertGreater(case.seconds(), run.START_SECONDS)
+
+
+if __name__ == "__main__":
+    if "--net-helper" in sys.argv:
+        index = sys.argv.index("--net-helper")
+        NET_HELPER = os.path.abspath(sys.argv[index + 1])
+        del sys.argv[index:index + 2]
+    if "--send" in sys.argv:
+        send_for(1.5, os.environ["GPU_TEST_NAMESPACE_PIDS"])
+        sys.exit(0)
+    unittest.main()

@@ -124,8 +124,9 @@ struct ring_collective {
 	uint8_t function; /* enum ring_function */
 	uint8_t datatype; /* ncclDataType_t; 255 = unknown */
 	uint8_t channels_expected, channels_seen;
-	uint8_t zero_stamps; /* channels whose time was zero: not used (nccl#1973) */
-	uint8_t padding[3];
+	uint8_t zero_stamps; /* times that were zero: not used (nccl#1973) */
+	uint8_t device;	     /* of the process; 255 = unknown */
+	uint8_t padding[2];
 };
 
 struct ring_clock_pair { /* device time was gpu_ns at host_ns, give or take error_ns */

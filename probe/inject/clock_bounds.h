@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What every collective says about the device's clock, for nothing: its kernel starts after its
+ * launch, and its stop is seen after it happened. Any thread; a few atomic instructions.
+ * Sums of about a second become one RING_RECORD_CLOCK_BOUND per device.
+ */
+#ifndef SLOWRANK_PROBE_INJECT_CLOCK_BOUNDS_H
+#define SLOWRANK_PROBE_INJECT_CLOCK_BOUNDS_H
+
+#include <stdint.h>
+
+enum { CLOCK_BOUNDS_DEVICES = 16 };
+
+/* host time of the launch, device time of the start: host - device is at least their difference. */
+void clock_bounds_started(uint8_t device, int64_t launch_host_ns, int64_t device_start_ns);
+/* host time when the stop was seen: host - device is at most their difference. */
+void clock_bounds_stopped(uint8_t device, int64_t observed_host_ns, int64_t device_stop_ns);
+
+/* Writes and forgets what was learnt since the last call; for one thread (the helper). */
+void clock_bounds_report(void);
+
+#endif

@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "probe/inject/deep_look.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "probe/inject/activity_buffers.h"
+#include "probe/inject/process.h"
+
+enum { PATH_BYTES_MAX = 4096, CLOCK_SAMPLES = 100, KINDS = 5 };
+
+static const char *const cupti_names[] = {"libcupti.so.13", "libcupti.so.12", "libcupti.so.11.8"};
+static const char *const runtime_names[] = {
+	"libcudart.so.13", "libcudart.so.12", "libcudart.so.11.0"};
+
+static const struct {
+	uint32_t wanted, kind;
+} kinds[KINDS] = {{RING_DEEP_KERNELS, CUPTI_ABI_KIND_CONCURRENT_KERNEL},
+	{RING_DEEP_COPIES, CUPTI_ABI_KIND_MEMCPY},
+	{RING_DEEP_SYNCHRONISATION, CUPTI_ABI_KIND_SYNCHRONIZATION},
+	{RING_DEEP_LAUNCHES, CUPTI_ABI_KIND_DRIVER}, {RING_DEEP_LAUNCHES, CUPTI_ABI_KIND_RUNTIME}};
+
+/* Of the helper thread alone, but for cupti, which CUPTI's threads read. */
+static struct {
+	bool loaded;
+	struct cupti_abi cupti;
+	void *subscriber;
+	bool on;
+	uint32_t request, wanted;
+	int64_t stop_ns;
+	uint64_t stop_collectives; /* 0 = by time */
+} look;
+
+static bool find(void *library, const char *name, void *function)
+{
+	void *symbol = dlsym(library, name);
+
+	memcpy(function, &symbol, sizeof(symbol));
+	return symbol != NULL;
+}
+
+/* libcupti beside the runtime library that is loaded: pip's packages put it elsewhere too. */
+static void *open_beside(const char *runtime, const char *name)
+{
+	void *library = dlopen(runtime, RTLD_NOW | RTLD_NOLOAD), *symbol;
+	char path[PATH_BYTES_MAX];
+	const char *slash;
+	Dl_info place;
+	int length;
+
+	if (!library)
+		return NULL;
+	symbol = dlsym(library, "cudaRuntimeGetVersion");
+	if (!symbol || !dladdr(symbol, &place) || !place.dli_fname)
+		return NULL;
+	slash = strrchr(place.dli_fname, '/');
+	if (!slash)
+		return NULL;
+	for (int i = 0; i < 3; i++) {
+		static const char *const folders[] = {
+			"", "../extras/CUPTI/lib64/", "../../cuda_cupti/lib/"};
+
+		length = snprintf(path, sizeof(path), "%.*s/%s%s", (int)(slash - place.dli_fname),
+			place.dli_fname, folders[i], name);
+		if (length < 0 || (size_t)length >= sizeof(path))
+			continue;
+		library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+		if (library)
+			return library;
+	}
+	return NULL;
+}
+
+static void *open_cupti(void)
+{
+	void *library = NULL;
+
+	for (size_t i = 0; i < sizeof(cupti_names) / sizeof(cupti_names[0]) && !library; i++)
+		library = dlopen(cupti_names[i], RTLD_NOW | RTLD_NOLOAD);
+	for (size_t i = 0; i < sizeof(cupti_names) / sizeof(cupti_names[0]) && !library; i++)
+		library = open_beside(runtime_names[i], cupti_names[i]);
+	return library;
+}
+
+static bool load(void)
+{
+	void *library;
+
+	if (look.loaded)
+		return true;
+	library = open_cupti();
+	if (!library)
+		return false;
+	look.loaded =
+		find(library, "cuptiSubscribe", &look.cupti.subscribe) &&
+		find(library, "cuptiUnsubscribe", &look.cupti.unsubscribe) &&
+		find(library, "cuptiActivityRegisterCallbacks", &look.cupti.register_callbacks) &&
+		find(library, "cuptiActivityEnable", &look.cupti.enable) &&
+		find(library, "cuptiActivityDisable", &look.cupti.disable) &&
+		find(library, "cuptiActivityFlushAll", &look.cupti.flush_all) &&
+		find(library, "cuptiActivityGetNextRecord", &look.cupti.next_record) &&
+		find(library, "cuptiGetTimestamp", &look.cupti.timestamp);
+	(void)find(library, "cuptiActivityGetNumDroppedRecords", &look.cupti.dropped_records);
+	return look.loaded;
+}
+
+static void report(enum ring_deep_state state, int error)
+{
+	struct activity_counts counts;
+	struct ring_deep_report record = {.request = look.request,
+		.state = (uint32_t)state,
+		.error = error,
+		.kinds = look.wanted,
+		.host_ns = process_now_ns()};
+
+	activity_buffers_counts(&counts);
+	record.record_count = counts.records;
+	record.dropped = counts.dropped;
+	record.invalid = counts.invalid;
+	process_write(RING_RECORD_DEEP_STATE, &record, sizeof(record));
+}
+
+/* CUPTI's clock against ours: the narrowest of many brackets. */
+static void write_clock(void)
+{
+	struct ring_clock_pair pair = {
+		.domain = RING_CLOCK_CUPTI, .device = -1, .error_ns = INT64_MAX};
+
+	for (int i = 0; i < CLOCK_SAMPLES; i++) {
+		int64_t before = process_now_ns(), after;
+		uint64_t stamp;
+
+		if (look.cupti.timestamp(&stamp) != CUPTI_ABI_SUCCESS) {
+			pair.failed_count++;
+			continue;
+		}
+		after = process_now_ns();
+		pair.sample_count++;
+		if ((after - before + 1) / 2 >= pair.error_ns)
+			continue;
+		pair.error_ns = (after - before + 1) / 2;
+		pair.host_ns = before + (after - before) / 2;
+		pair.gpu_ns = (int64_t)stamp;
+	}
+	if (pair.sample_count)
+		process_write(RING_RECORD_CLOCK_PAIR, &pair, sizeof(pair));
+}
+
+/* Subscribing is only to hold the place: no callback is ever enabled. */
+static void ignore_callback(void *user, uint32_t domain, uint32_t id, const void *data)
+{
+	(void)user;
+	(void)domain;
+	(void)id;
+	(void)data;
+}
+
+static void end_look(enum ring_deep_state state, int error)
+{
+	for (size_t i = 0; i < KINDS; i++) {
+		if (look.wanted & kinds[i].wanted)
+			(void)look.cupti.disable(kinds[i].kind);
+	}
+	(void)look.cupti.flush_all(CUPTI_ABI_FLUSH_FORCED);
+	write_clock();
+	(void)look.cupti.unsubscribe(look.subscriber);
+	look.subscriber = NULL;
+	look.on = false;
+	report(state, error);
+}
+
+static void begin_look(void)
+{
+	int error;
+
+	if (!load()) {
+		report(RING_DEEP_NO_LIBRARY, 0);
+		return;
+	}
+	if (!activity_buffers_begin(&look.cupti)) {
+		report(RING_DEEP_FAILED, 0);
+		return;
+	}
+	error = look.cupti.subscribe(&look.subscriber, ignore_callback, NULL);
+	if (error != CUPTI_ABI_SUCCESS) {
+		report(error == CUPTI_ABI_MULTIPLE_SUBSCRIBERS ? RING_DEEP_OTHER_SUBSCRIBER
+							       : RING_DEEP_FAILED,
+			error);
+		return;
+	}
+	write_clock();
+	error = look.cupti.register_callbacks(activity_buffer_requested, activity_buffer_completed);
+	for (size_t i = 0; i < KINDS && error == CUPTI_ABI_SUCCESS; i++) {
+		if (look.wanted & kinds[i].wanted)
+			error = look.cupti.enable(kinds[i].kind);
+	}
+	look.on = true;
+	if (error == CUPTI_ABI_SUCCESS)
+		report(RING_DEEP_ON, 0);
+	else
+		end_look(RING_DEEP_FAILED, error);
+}
+
+static void take_request(const struct ring_control *control, uint32_t request)
+{
+	if (look.on)
+		end_look(RING_DEEP_OFF, 0);
+	look.request = request;
+	look.wanted = __atomic_load_n(&control->deep_kinds, __ATOMIC_RELAXED);
+	look.stop_ns = __atomic_load_n(&control->deep_stop_host_ns, __ATOMIC_RELAXED);
+	look.stop_collectives = __atomic_load_n(&control->deep_stop_collectives, __ATOMIC_RELAXED);
+	if (look.stop_collectives)
+		look.stop_collectives += process_collectives();
+	if (look.wanted && look.stop_ns > process_now_ns())
+		begin_look();
+	else
+		report(RING_DEEP_OFF, 0);
+}
+
+void deep_look_poll(void)
+{
+	const struct ring_control *control = process_control();
+	uint32_t request = __atomic_load_n(&control->deep_request, __ATOMIC_ACQUIRE);
+
+	if (request != look.request)
+		take_request(control, request);
+	if (look.on &&
+		(process_now_ns() >= look.stop_ns ||
+			(look.stop_collectives && process_collectives() >= look.stop_collectives)))
+		end_look(RING_DEEP_OFF, 0);
+}

@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "probe/inject/process.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "probe/inject/clock_bounds.h"
+#include "probe/inject/deep_look.h"
+#include "probe/inject/gpu_clock.h"
+#include "probe/ring/ring_writer.h"
+
+enum {
+	HELPER_PERIOD_NS = 20000000,
+	HELPER_REPORT_NS = 1000000000,
+	HELPER_STACK_BYTES = 256 * 1024
+};
+
+static struct {
+	pthread_mutex_t lock; /* of the start */
+	bool tried;
+	bool live; /* atomic */
+	struct ring_writer ring;
+	pthread_t helper;
+	uint32_t key;
+	uint64_t drops[PROCESS_DROP_NR]; /* atomic */
+	uint64_t collectives;		 /* atomic */
+} process = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static _Thread_local uint32_t thread_id;
+
+int64_t process_now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+uint32_t process_thread_id(void)
+{
+	if (!thread_id)
+		thread_id = (uint32_t)syscall(SYS_gettid);
+	return thread_id;
+}
+
+bool process_is_live(void)
+{
+	return __atomic_load_n(&process.live, __ATOMIC_ACQUIRE);
+}
+
+uint32_t process_key(void)
+{
+	return process.key;
+}
+
+const struct ring_control *process_control(void)
+{
+	return &process.ring.header->control;
+}
+
+bool process_write(enum ring_record_kind kind, const void *payload, size_t payload_bytes)
+{
+	if (!process_is_live() ||
+		__atomic_load_n(&process.ring.header->control.paused, __ATOMIC_RELAXED))
+		return false;
+	return ring_write(&process.ring, kind, payload, payload_bytes);
+}
+
+void process_count_drop(enum process_drop drop)
+{
+	__atomic_fetch_add(&process.drops[drop], 1, __ATOMIC_RELAXED);
+}
+
+void process_count_collective(void)
+{
+	__atomic_fetch_add(&process.collectives, 1, __ATOMIC_RELAXED);
+}
+
+uint64_t process_collectives(void)
+{
+	return __atomic_load_n(&process.collectives, __ATOMIC_RELAXED);
+}
+
+/* Only async-signal-safe things: a fork may come from a program with many threads. */
+static void be_quiet(void)
+{
+	__atomic_store_n(&process.live, false, __ATOMIC_RELEASE);
+}
+
+/* At exit the vendor's libraries go away: no helper may call into them. */
+__attribute__((destructor)) static void at_exit(void)
+{
+	be_quiet();
+}
+
+static void report_drops(uint64_t *reported)
+{
+	struct ring_drops drops = {
+		.ring_full = __atomic_load_n(&process.ring.header->dropped_full, __ATOMIC_RELAXED),
+		.events = __atomic_load_n(&process.drops[PROCESS_DROP_EVENT], __ATOMIC_RELAXED),
+		.communicators = __atomic_load_n(
+			&process.drops[PROCESS_DROP_COMMUNICATOR], __ATOMIC_RELAXED),
+		.late = __atomic_load_n(&process.drops[PROCESS_DROP_LATE], __ATOMIC_RELAXED),
+		.host_ns = process_now_ns(),
+	};
+	uint64_t sum = drops.ring_full + drops.events + drops.communicators + drops.late;
+
+	if (sum != *reported && process_write(RING_RECORD_DROPS, &drops, sizeof(drops)))
+		*reported = sum;
+}
+
+static void *helper_main(void *unused)
+{
+	const struct timespec period = {.tv_nsec = HELPER_PERIOD_NS};
+	int64_t reported_ns = process_now_ns();
+	uint64_t reported_drops = 0;
+
+	(void)unused;
+	(void)pthread_setname_np(pthread_self(), "slowrank");
+	while (process_is_live()) {
+		deep_look_poll();
+		if (process_now_ns() - reported_ns >= HELPER_REPORT_NS) {
+			reported_ns = process_now_ns();
+			clock_bounds_report();
+			report_drops(&reported_drops);
+		}
+		(void)nanosleep(&period, NULL);
+	}
+	return NULL;
+}
+
+/* All signals stay blocked in the helper: the program's handlers never run on it. */
+static bool start_helper(void)
+{
+	sigset_t all, before;
+	pthread_attr_t attributes;
+	bool started;
+
+	if (pthread_attr_init(&attributes))
+		return false;
+	sigfillset(&all);
+	(void)pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+	(void)pthread_attr_setstacksize(&attributes, HELPER_STACK_BYTES);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	started = pthread_create(&process.helper, &attributes, helper_main, NULL) == 0;
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	pthread_attr_destroy(&attributes);
+	return started;
+}
+
+static void start_once(void)
+{
+	const char *directory = secure_getenv(RING_DIRECTORY_VARIABLE);
+
+	process.tried = true;
+	if (!directory || !directory[0])
+		directory = RING_DIRECTORY_DEFAULT;
+	if (ring_writer_create(directory, RING_SLOT_COUNT_DEFAULT, &process.ring))
+		return;
+	if (pthread_atfork(NULL, NULL, be_quiet)) {
+		ring_writer_destroy(&process.ring);
+		return;
+	}
+	process.key = ((uint32_t)getpid() * UINT32_C(2654435761)) >> 16;
+	__atomic_store_n(&process.live, true, __ATOMIC_RELEASE);
+	/* Without the helper there are no deep looks and no passive bounds; all else works. */
+	(void)start_helper();
+}
+
+bool process_start(int profiler_version)
+{
+	int kept = errno;
+
+	pthread_mutex_lock(&process.lock);
+	if (!process.tried)
+		start_once();
+	pthread_mutex_unlock(&process.lock);
+	if (process_is_live()) {
+		struct ring_hello hello = {.pid = (int32_t)getpid(),
+			.nccl_profiler_version = profiler_version,
+			.library_version = RING_VERSION,
+			.cuda_driver_version = gpu_clock_driver_version(),
+			.host_ns = process_now_ns()};
+
+		process_write(RING_RECORD_HELLO, &hello, sizeof(hello));
+	}
+	errno = kept;
+	return process_is_live();
+}

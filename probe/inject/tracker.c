@@ -1,0 +1,397 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "probe/inject/tracker.h"
+
+#include <pthread.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "probe/inject/clock_bounds.h"
+#include "probe/inject/gpu_clock.h"
+#include "probe/inject/process.h"
+#include "probe/inject/tracker_names.h"
+
+/* Without a free place, one whose channels never came is given up after this long. */
+#define STALE_EVENT_NS INT64_C(60000000000)
+#define NO_TIME INT64_MAX
+
+enum { STATE_FREE = 0, STATE_ACTIVE = 1, STATE_BUSY = 2 };
+enum { KIND_API = 1, KIND_TASK = 2, KIND_CHANNEL = 3 };
+enum { KIND_BITS = 3, COMMUNICATOR_BITS = 6, PLACE_BITS = 10, GENERATION_BITS = 29, KEY_BITS = 16 };
+_Static_assert(TRACKER_COMMUNICATORS_MAX == 1 << COMMUNICATOR_BITS, "handle");
+_Static_assert(TRACKER_EVENTS_MAX == 1 << PLACE_BITS, "handle");
+_Static_assert(KIND_BITS + COMMUNICATOR_BITS + PLACE_BITS + GENERATION_BITS + KEY_BITS == 64, "");
+
+struct event {
+	uint64_t tag;				/* atomic: generation << 2 | state */
+	int64_t start_ns, stop_ns, observed_ns; /* atomic: earliest, latest */
+	uint32_t stopped;     /* atomic: channels that ended, with a time or not */
+	uint32_t seen;	      /* atomic: of these, with both times */
+	uint32_t zero_stamps; /* atomic */
+	struct ring_collective collective;
+};
+
+struct communicator {
+	uint32_t used; /* atomic */
+	uint64_t hash;
+	int32_t rank, rank_count, node_count;
+	uint8_t device;
+	uint64_t cursor;	  /* atomic */
+	uint64_t dropped;	  /* atomic */
+	struct event *events;	  /* kept for the next communicator here */
+	uint32_t *peer_sequences; /* atomic; sends, then receives */
+	size_t peer_count;
+};
+
+static struct {
+	pthread_mutex_t lock; /* of begin and end */
+	struct communicator communicators[TRACKER_COMMUNICATORS_MAX];
+} tracker = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static void *make_handle(unsigned kind, uint64_t communicator, uint64_t place, uint64_t generation)
+{
+	uint64_t value = process_key() & ((1U << KEY_BITS) - 1);
+
+	value = value << GENERATION_BITS | (generation & ((UINT64_C(1) << GENERATION_BITS) - 1));
+	value = value << PLACE_BITS | place;
+	value = value << COMMUNICATOR_BITS | communicator;
+	return (void *)(uintptr_t)(value << KIND_BITS | kind);
+}
+
+static unsigned handle_kind(const void *handle)
+{
+	return (unsigned)((uintptr_t)handle & ((1U << KIND_BITS) - 1));
+}
+
+/* The event that a handle of a task or channel means, when it is still the same one. */
+static struct event *find_event(const void *handle)
+{
+	uint64_t value = (uintptr_t)handle >> KIND_BITS, generation, tag;
+	struct communicator *communicator =
+		&tracker.communicators[value & (TRACKER_COMMUNICATORS_MAX - 1)];
+	struct event *event;
+
+	value >>= COMMUNICATOR_BITS;
+	if (!handle || !process_is_live() || !communicator->events)
+		return NULL;
+	event = &communicator->events[value & (TRACKER_EVENTS_MAX - 1)];
+	value >>= PLACE_BITS;
+	generation = value & ((UINT64_C(1) << GENERATION_BITS) - 1);
+	if (value >> GENERATION_BITS != (process_key() & ((1U << KEY_BITS) - 1)))
+		return NULL;
+	tag = __atomic_load_n(&event->tag, __ATOMIC_ACQUIRE);
+	if ((tag & 3) == STATE_ACTIVE &&
+		((tag >> 2) & ((UINT64_C(1) << GENERATION_BITS) - 1)) == generation)
+		return event;
+	process_count_drop(PROCESS_DROP_LATE);
+	return NULL;
+}
+
+static struct communicator *find_communicator(void *context)
+{
+	uintptr_t offset = (uintptr_t)context - (uintptr_t)tracker.communicators;
+	struct communicator *communicator = context;
+
+	if (offset >= sizeof(tracker.communicators) || offset % sizeof(*communicator) ||
+		!process_is_live() || !__atomic_load_n(&communicator->used, __ATOMIC_ACQUIRE))
+		return NULL;
+	return communicator;
+}
+
+static void write_communicator(const struct communicator *communicator, bool ended)
+{
+	struct ring_communicator record = {.hash = communicator->hash,
+		.rank = communicator->rank,
+		.rank_count = communicator->rank_count,
+		.node_count = communicator->node_count,
+		.index = (uint32_t)(communicator - tracker.communicators),
+		.host_ns = process_now_ns(),
+		.dropped = __atomic_load_n(&communicator->dropped, __ATOMIC_RELAXED)};
+
+	if (record.hash)
+		process_write(ended ? RING_RECORD_COMMUNICATOR_END : RING_RECORD_COMMUNICATOR,
+			&record, sizeof(record));
+}
+
+static void *map_zeroed(size_t bytes)
+{
+	void *memory =
+		mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	return memory == MAP_FAILED ? NULL : memory;
+}
+
+/* A free communicator with its memory. Sequences of peers are optional, events are not. */
+static struct communicator *take_communicator(int rank_count)
+{
+	size_t peers = rank_count > 0 && rank_count <= TRACKER_PEERS_MAX ? (size_t)rank_count : 0;
+	struct communicator *communicator = NULL;
+
+	for (size_t i = 0; i < TRACKER_COMMUNICATORS_MAX && !communicator; i++) {
+		if (!tracker.communicators[i].used)
+			communicator = &tracker.communicators[i];
+	}
+	if (!communicator)
+		return NULL;
+	if (!communicator->events)
+		communicator->events = map_zeroed(TRACKER_EVENTS_MAX * sizeof(struct event));
+	if (!communicator->events)
+		return NULL;
+	if (communicator->peer_sequences)
+		munmap(communicator->peer_sequences,
+			2 * communicator->peer_count * sizeof(uint32_t));
+	communicator->peer_sequences = peers ? map_zeroed(2 * peers * sizeof(uint32_t)) : NULL;
+	communicator->peer_count = communicator->peer_sequences ? peers : 0;
+	return communicator;
+}
+
+void *tracker_begin(uint64_t hash, int rank, int rank_count, int node_count)
+{
+	struct communicator *communicator;
+
+	pthread_mutex_lock(&tracker.lock);
+	communicator = take_communicator(rank_count);
+	if (communicator) {
+		communicator->hash = hash;
+		communicator->rank = rank;
+		communicator->rank_count = rank_count;
+		communicator->node_count = node_count;
+		communicator->device = gpu_clock_device();
+		communicator->dropped = 0;
+		__atomic_store_n(&communicator->used, 1, __ATOMIC_RELEASE);
+	}
+	pthread_mutex_unlock(&tracker.lock);
+	if (communicator)
+		write_communicator(communicator, false);
+	else
+		process_count_drop(PROCESS_DROP_COMMUNICATOR);
+	return communicator;
+}
+
+void tracker_learn(void *context, uint64_t hash, int rank)
+{
+	struct communicator *communicator = find_communicator(context);
+	uint64_t unknown = 0;
+
+	if (!communicator || !hash || communicator->hash)
+		return;
+	communicator->rank = rank;
+	if (__atomic_compare_exchange_n(
+		    &communicator->hash, &unknown, hash, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+		write_communicator(communicator, false);
+}
+
+/* Takes an active event away from everybody else. */
+static bool claim_event(struct event *event)
+{
+	uint64_t tag = __atomic_load_n(&event->tag, __ATOMIC_ACQUIRE);
+
+	return (tag & 3) == STATE_ACTIVE &&
+	       __atomic_compare_exchange_n(&event->tag, &tag, (tag & ~UINT64_C(3)) | STATE_BUSY,
+		       false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
+}
+
+/* Writes a claimed event and frees its place. */
+static void finish_event(struct event *event)
+{
+	struct ring_collective *collective = &event->collective;
+	int64_t start = __atomic_load_n(&event->start_ns, __ATOMIC_RELAXED);
+	uint64_t tag = __atomic_load_n(&event->tag, __ATOMIC_RELAXED);
+	uint32_t seen = __atomic_load_n(&event->seen, __ATOMIC_RELAXED);
+	uint32_t zeros = __atomic_load_n(&event->zero_stamps, __ATOMIC_RELAXED);
+
+	collective->device_start_ns = start == NO_TIME ? 0 : start;
+	collective->device_stop_ns = __atomic_load_n(&event->stop_ns, __ATOMIC_RELAXED);
+	collective->observed_host_ns = __atomic_load_n(&event->observed_ns, __ATOMIC_RELAXED);
+	collective->channels_seen = (uint8_t)(seen > 255 ? 255 : seen);
+	collective->zero_stamps = (uint8_t)(zeros > 255 ? 255 : zeros);
+	if (seen < collective->channels_expected)
+		collective->flags |= RING_COLLECTIVE_INCOMPLETE;
+	process_write(RING_RECORD_COLLECTIVE, collective, sizeof(*collective));
+	__atomic_store_n(&event->tag, ((tag >> 2) + 1) << 2 | STATE_FREE, __ATOMIC_RELEASE);
+}
+
+void tracker_end(void *context)
+{
+	struct communicator *communicator = find_communicator(context);
+
+	if (!communicator)
+		return;
+	for (size_t i = 0; i < TRACKER_EVENTS_MAX; i++) {
+		if (claim_event(&communicator->events[i]))
+			finish_event(&communicator->events[i]);
+	}
+	write_communicator(communicator, true);
+	pthread_mutex_lock(&tracker.lock);
+	__atomic_store_n(&communicator->used, 0, __ATOMIC_RELEASE);
+	pthread_mutex_unlock(&tracker.lock);
+}
+
+/* The time itself is the handle: 60 bits of nanoseconds, and whether a graph is captured. */
+void *tracker_api_start(bool graph_captured)
+{
+	uint64_t now = (uint64_t)process_now_ns();
+
+	return (void *)(uintptr_t)(now << (KIND_BITS + 1) | (uint64_t)graph_captured << KIND_BITS |
+				   KIND_API);
+}
+
+static uint64_t next_peer_sequence(
+	struct communicator *communicator, const struct tracker_task *task, uint8_t function)
+{
+	size_t index = (size_t)task->root;
+
+	if (task->root < 0 || index >= communicator->peer_count)
+		return 0;
+	if (function == RING_FUNCTION_RECEIVE)
+		index += communicator->peer_count;
+	return __atomic_fetch_add(&communicator->peer_sequences[index], 1, __ATOMIC_RELAXED);
+}
+
+static void fill_collective(struct communicator *communicator, const struct tracker_task *task,
+	struct ring_collective *collective)
+{
+	uint8_t function = tracker_function(task->function),
+		datatype = tracker_datatype(task->datatype);
+
+	*collective = (struct ring_collective){.communicator = communicator->hash,
+		.sequence = task->sequence,
+		.length_bytes = task->element_count * tracker_datatype_bytes(datatype),
+		.launch_host_ns = process_now_ns(),
+		.thread_id = process_thread_id(),
+		.root = task->root,
+		.rank = task->rank,
+		.function = function,
+		.datatype = datatype,
+		.channels_expected = task->channels,
+		.device = communicator->device};
+	collective->enqueue_host_ns = collective->launch_host_ns;
+	if (task->point_to_point) {
+		collective->sequence = next_peer_sequence(communicator, task, function);
+		collective->flags |= RING_COLLECTIVE_SEQUENCE_COUNTED;
+	}
+	if (task->copy_engine)
+		collective->flags |= RING_COLLECTIVE_COPY_ENGINE;
+	if (task->channels == 0)
+		collective->flags |= RING_COLLECTIVE_NO_DEVICE;
+	if (handle_kind(task->api) == KIND_API) {
+		uint64_t value = (uintptr_t)task->api >> KIND_BITS;
+
+		if (value & 1)
+			collective->flags |= RING_COLLECTIVE_GRAPH;
+		else
+			collective->enqueue_host_ns = (int64_t)(value >> 1);
+	}
+}
+
+/* A place for one more event; the oldest is given up when it is stale. NULL: all are in flight. */
+static struct event *take_event(struct communicator *communicator, size_t *place)
+{
+	size_t index = (size_t)__atomic_fetch_add(&communicator->cursor, 1, __ATOMIC_RELAXED) &
+		       (TRACKER_EVENTS_MAX - 1);
+	struct event *event = &communicator->events[index];
+	uint64_t tag = __atomic_load_n(&event->tag, __ATOMIC_ACQUIRE);
+
+	if ((tag & 3) == STATE_ACTIVE &&
+		process_now_ns() - event->collective.launch_host_ns > STALE_EVENT_NS &&
+		claim_event(event)) {
+		finish_event(event);
+		tag = __atomic_load_n(&event->tag, __ATOMIC_ACQUIRE);
+	}
+	if ((tag & 3) != STATE_FREE ||
+		!__atomic_compare_exchange_n(&event->tag, &tag, tag | STATE_BUSY, false,
+			__ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+		return NULL;
+	*place = index;
+	return event;
+}
+
+void *tracker_task_start(void *context, const struct tracker_task *task)
+{
+	struct communicator *communicator = find_communicator(context);
+	struct event *event;
+	uint64_t generation;
+	size_t place;
+
+	if (!communicator)
+		return NULL;
+	process_count_collective();
+	if (task->channels == 0) {
+		struct ring_collective collective;
+
+		fill_collective(communicator, task, &collective);
+		process_write(RING_RECORD_COLLECTIVE, &collective, sizeof(collective));
+		return NULL;
+	}
+	event = take_event(communicator, &place);
+	if (!event) {
+		__atomic_fetch_add(&communicator->dropped, 1, __ATOMIC_RELAXED);
+		process_count_drop(PROCESS_DROP_EVENT);
+		return NULL;
+	}
+	fill_collective(communicator, task, &event->collective);
+	event->start_ns = NO_TIME;
+	event->stop_ns = event->observed_ns = 0;
+	event->stopped = event->seen = event->zero_stamps = 0;
+	generation = __atomic_load_n(&event->tag, __ATOMIC_RELAXED) >> 2;
+	__atomic_store_n(&event->tag, generation << 2 | STATE_ACTIVE, __ATOMIC_RELEASE);
+	return make_handle(
+		KIND_TASK, (uint64_t)(communicator - tracker.communicators), place, generation);
+}
+
+void *tracker_channel_start(void *task, uint64_t timer)
+{
+	struct event *event = handle_kind(task) == KIND_TASK ? find_event(task) : NULL;
+	int64_t start = (int64_t)timer, known;
+
+	if (!event)
+		return NULL;
+	if (start <= 0) {
+		__atomic_fetch_add(&event->zero_stamps, 1, __ATOMIC_RELAXED);
+	} else {
+		known = __atomic_load_n(&event->start_ns, __ATOMIC_RELAXED);
+		while (start < known && !__atomic_compare_exchange_n(&event->start_ns, &known,
+						start, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+			;
+		if (!(event->collective.flags & RING_COLLECTIVE_GRAPH))
+			clock_bounds_started(
+				event->collective.device, event->collective.launch_host_ns, start);
+	}
+	return (void *)(((uintptr_t)task & ~(uintptr_t)((1U << KIND_BITS) - 1)) | KIND_CHANNEL);
+}
+
+void tracker_channel_time(void *channel, uint64_t timer)
+{
+	struct event *event = handle_kind(channel) == KIND_CHANNEL ? find_event(channel) : NULL;
+	int64_t stop = (int64_t)timer, now, known;
+
+	if (!event)
+		return;
+	if (stop <= 0) {
+		__atomic_fetch_add(&event->zero_stamps, 1, __ATOMIC_RELAXED);
+		return;
+	}
+	now = process_now_ns();
+	clock_bounds_stopped(event->collective.device, now, stop);
+	known = __atomic_load_n(&event->stop_ns, __ATOMIC_RELAXED);
+	while (stop > known && !__atomic_compare_exchange_n(&event->stop_ns, &known, stop, true,
+				       __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+		;
+	__atomic_store_n(&event->observed_ns, now, __ATOMIC_RELAXED);
+	__atomic_fetch_add(&event->seen, 1, __ATOMIC_RELAXED);
+}
+
+void tracker_stop(void *handle)
+{
+	struct event *event;
+
+	if (handle_kind(handle) != KIND_CHANNEL) /* a task's stop means enqueued, not finished */
+		return;
+	event = find_event(handle);
+	if (!event)
+		return;
+	if (__atomic_add_fetch(&event->stopped, 1, __ATOMIC_ACQ_REL) ==
+			event->collective.channels_expected &&
+		claim_event(event))
+		finish_event(event);
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * NCCL's events, whatever the version of the plug-in: communicators, collectives in flight, their
+ * kernels' channels. One record per collective is written when its last channel has stopped, or
+ * when its communicator ends. Any thread; places are taken at the first communicator, never after.
+ *
+ * A handle is a number, never followed as a pointer: kind, communicator, place, generation and the
+ * process's key. One that is late, from a parent process (PXN) or made up is told apart and ignored.
+ */
+#ifndef SLOWRANK_PROBE_INJECT_TRACKER_H
+#define SLOWRANK_PROBE_INJECT_TRACKER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum {
+	TRACKER_COMMUNICATORS_MAX = 64, /* at a time, per process */
+	TRACKER_EVENTS_MAX = 1024,	/* in flight per communicator; a power of two */
+	TRACKER_PEERS_MAX = 65536,	/* whose sends and receives are numbered */
+};
+
+struct tracker_task {
+	const char *function; /* NCCL's name of it; NULL is fine */
+	const char *datatype;
+	uint64_t sequence;
+	uint64_t element_count;
+	int root; /* or peer */
+	int rank;
+	uint8_t channels; /* 0: no device times will come */
+	bool point_to_point;
+	bool copy_engine;
+	void *api; /* handle of tracker_api_start(), or NULL */
+};
+
+/* hash 0: learnt from the first event. The result is a context for the others; NULL: no place. */
+void *tracker_begin(uint64_t hash, int rank, int rank_count, int node_count);
+/* For versions whose init() is told nothing. */
+void tracker_learn(void *context, uint64_t hash, int rank);
+/* Writes what is in flight as incomplete. The context is invalid then, and may be passed again. */
+void tracker_end(void *context);
+
+/* The moment of the user's call. */
+void *tracker_api_start(bool graph_captured);
+
+void *tracker_task_start(void *context, const struct tracker_task *task);
+/* timer: globaltimer, 0 = not known. */
+void *tracker_channel_start(void *task, uint64_t timer);
+void tracker_channel_time(void *channel, uint64_t timer); /* of its stop */
+void tracker_stop(void *handle);			  /* any kind */
+
+#endif

@@ -8,6 +8,7 @@
 #include "probe/wire/decode.h"
 #include "probe/wire/decode_steps.h"
 #include "probe/wire/format.h"
+#include "probe/wire/kernel_profiles.h"
 #include "probe/wire/queue_pairs.h"
 
 /* What wire_decode_batch() hands out: the batch comes first, so that its address is this one. */
@@ -226,6 +227,32 @@ static int read_samples(struct wire_reader *reader, struct wire_arena *arena, in
 	return 0;
 }
 
+static int read_open_calls(struct wire_reader *reader, struct wire_arena *arena, int64_t cursor,
+	struct message_batch *batch)
+{
+	batch->open_call_count = wire_read_array(reader, WIRE_OPEN_CALLS_PER_BATCH_MAX);
+	batch->open_calls =
+		wire_arena_take(arena, batch->open_call_count, sizeof(*batch->open_calls));
+	if (!batch->open_calls)
+		return arena->error;
+	for (size_t i = 0; i < batch->open_call_count && !reader->problem; i++) {
+		struct message_open_call *call = &batch->open_calls[i];
+		size_t later_fields = wire_read_record(reader, WIRE_OPEN_CALL_FIELDS);
+
+		*call = (struct message_open_call){0};
+		call->rank = (uint32_t)wire_read_unsigned(reader, STEP_RANK_COUNT_MAX - 1);
+		call->communicator_id = wire_read_unsigned(reader, UINT64_MAX);
+		call->sequence = wire_read_unsigned(reader, UINT64_MAX);
+		cursor = wire_read_quanta_after(reader, cursor);
+		call->arrival.value = cursor * WIRE_TIME_QUANTUM_NS;
+		call->operation = (uint8_t)wire_read_unsigned(reader, UINT8_MAX);
+		call->flags = (uint8_t)wire_read_unsigned(reader, UINT8_MAX);
+		call->peer = (uint32_t)wire_read_unsigned(reader, UINT32_MAX);
+		wire_skip(reader, later_fields);
+	}
+	return 0;
+}
+
 /* later_fields: how many follow those of the first version; lowered by those that are read. */
 static int read_batch(struct wire_reader *reader, struct wire_arena *arena,
 	struct message_batch *batch, size_t *later_fields)
@@ -251,6 +278,14 @@ static int read_batch(struct wire_reader *reader, struct wire_arena *arena,
 	if (!error && *later_fields > 0) {
 		(*later_fields)--;
 		error = wire_read_queue_pairs(reader, arena, base, batch);
+	}
+	if (!error && *later_fields > 0) {
+		(*later_fields)--;
+		error = read_open_calls(reader, arena, base, batch);
+	}
+	if (!error && *later_fields > 0) {
+		(*later_fields)--;
+		error = wire_read_kernel_profiles(reader, arena, base, batch);
 	}
 	return error;
 }

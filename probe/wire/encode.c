@@ -3,6 +3,7 @@
 
 #include "probe/wire/encode_steps.h"
 #include "probe/wire/format.h"
+#include "probe/wire/kernel_profiles.h"
 #include "probe/wire/queue_pairs.h"
 
 /* A start and a length, the start counted from the one before. */
@@ -135,6 +136,29 @@ static int put_samples(
 	return 0;
 }
 
+static int put_open_calls(
+	struct wire_packer *packer, const struct message_batch *batch, int64_t cursor)
+{
+	wire_pack_array(packer, batch->open_call_count);
+	for (size_t i = 0; i < batch->open_call_count; i++) {
+		const struct message_open_call *call = &batch->open_calls[i];
+		int64_t arrival = wire_quanta(call->arrival.value);
+
+		if (call->rank >= STEP_RANK_COUNT_MAX)
+			return -EINVAL;
+		wire_pack_array(packer, WIRE_OPEN_CALL_FIELDS);
+		wire_pack_unsigned(packer, call->rank);
+		wire_pack_unsigned(packer, call->communicator_id);
+		wire_pack_unsigned(packer, call->sequence);
+		wire_pack_signed(packer, arrival - cursor);
+		wire_pack_unsigned(packer, call->operation);
+		wire_pack_unsigned(packer, call->flags);
+		wire_pack_unsigned(packer, call->peer);
+		cursor = arrival;
+	}
+	return 0;
+}
+
 static bool counts_within_limits(const struct message_batch *batch)
 {
 	return batch->rank_count <= WIRE_RANKS_PER_BATCH_MAX &&
@@ -142,7 +166,8 @@ static bool counts_within_limits(const struct message_batch *batch)
 	       batch->interval_count <= WIRE_INTERVALS_PER_BATCH_MAX &&
 	       batch->sample_count <= WIRE_SAMPLES_PER_BATCH_MAX &&
 	       batch->source_count <= WIRE_SOURCES_MAX &&
-	       batch->queue_pair_count <= WIRE_QUEUE_PAIRS_PER_BATCH_MAX;
+	       batch->queue_pair_count <= WIRE_QUEUE_PAIRS_PER_BATCH_MAX &&
+	       batch->kernel_profile_count <= WIRE_KERNEL_PROFILES_PER_BATCH_MAX;
 }
 
 int wire_encode_batch(const struct message_batch *batch, struct wire_buffer *buffer)
@@ -155,7 +180,10 @@ int wire_encode_batch(const struct message_batch *batch, struct wire_buffer *buf
 	if (!counts_within_limits(batch))
 		return -EMSGSIZE;
 	wire_pack_start(&packer, buffer);
-	wire_pack_array(&packer, WIRE_BATCH_FIELDS + (batch->queue_pair_count > 0));
+	/* The last fields are there when they, or one behind them, hold something. */
+	size_t later_fields = batch->kernel_profile_count ? 2 : batch->queue_pair_count ? 1 : 0;
+
+	wire_pack_array(&packer, WIRE_BATCH_FIELDS + later_fields);
 	put_header(&packer, batch);
 	put_sources(&packer, batch);
 	error = put_ranks(&packer, batch);
@@ -167,8 +195,10 @@ int wire_encode_batch(const struct message_batch *batch, struct wire_buffer *buf
 		error = put_intervals(&packer, batch, base);
 	if (!error)
 		error = put_samples(&packer, batch, base);
-	if (!error && batch->queue_pair_count > 0)
+	if (!error && later_fields > 0)
 		error = wire_pack_queue_pairs(&packer, batch, base);
+	if (!error && later_fields > 1)
+		error = wire_pack_kernel_profiles(&packer, batch, base);
 	if (error) {
 		buffer->length = 0;
 		return error;

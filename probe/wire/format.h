@@ -32,7 +32,9 @@ enum {
 	WIRE_STEP_FIELDS = 15, /* a 16th, the sequence jumps, only where there are any */
 	WIRE_INTERVAL_FIELDS = 7,
 	WIRE_SAMPLE_FIELDS = 4,
+	WIRE_OPEN_CALL_FIELDS = 7,
 	WIRE_QUEUE_PAIR_FIELDS = 24,
+	WIRE_KERNEL_PROFILE_FIELDS = 11,
 };
 
 /* Absolute times, in ns: below 2^61, which is 73 years after the clock's zero. */

@@ -7,6 +7,7 @@
 #ifndef SLOWRANK_PROBE_WIRE_MESSAGE_H
 #define SLOWRANK_PROBE_WIRE_MESSAGE_H
 
+#include "analysis/kernel_profile.h"
 #include "analysis/step.h"
 
 enum {
@@ -16,11 +17,13 @@ enum {
 	WIRE_STEPS_PER_BATCH_MAX = 65536,
 	WIRE_INTERVALS_PER_BATCH_MAX = 65536,
 	WIRE_SAMPLES_PER_BATCH_MAX = 65536,
+	WIRE_OPEN_CALLS_PER_BATCH_MAX = WIRE_RANKS_PER_BATCH_MAX,
 	WIRE_SOURCES_MAX = 64,
 	WIRE_COMMUNICATORS_PER_BATCH_MAX = 65536,
 	WIRE_PARTS_PER_BATCH_MAX = 262144, /* collective parts of all steps of a batch together */
 	WIRE_DETAIL_LENGTH_MAX = 255,	   /* free text, without the NUL */
 	WIRE_QUEUE_PAIRS_PER_BATCH_MAX = 65536,
+	WIRE_KERNEL_PROFILES_PER_BATCH_MAX = 1024,
 	WIRE_QUEUE_PAIR_STATUS_NR = 24, /* enum ibv_wc_status; later ones count as the last */
 	WIRE_QUEUE_PAIR_BUCKET_NR = 40,
 	WIRE_GID_BYTES = 16,
@@ -103,6 +106,20 @@ struct message_counters {
 	uint64_t resident_bytes; /* its peak resident memory */
 };
 
+/*
+ * A call that a rank is inside of while the batch is made. A probe lists those that have lasted a
+ * second or more, in each batch; a rank that is not listed any more has left.
+ */
+struct message_open_call {
+	uint32_t rank;
+	uint32_t peer; /* of sends and receives: rank within the communicator + 1; 0 = none */
+	uint64_t communicator_id;
+	uint64_t sequence;
+	struct host_ns arrival;
+	uint8_t operation; /* enum operation */
+	uint8_t flags;	   /* enum part_flag */
+};
+
 struct message_batch {
 	uint64_t probe_id; /* random per probe process; (probe_id, number) names a batch */
 	uint64_t number;   /* from 0, without gaps; doubles are removed by it */
@@ -133,6 +150,10 @@ struct message_batch {
 	struct message_source *sources;
 	size_t queue_pair_count;
 	struct message_queue_pair *queue_pairs;
+	size_t open_call_count; /* at most one of each rank */
+	struct message_open_call *open_calls;
+	size_t kernel_profile_count;
+	struct kernel_profile *kernel_profiles;
 };
 
 enum directive {

@@ -198,6 +198,36 @@ static inline void random_evidence(struct random_source *random, struct message_
 	}
 }
 
+static inline void random_kernel_profiles(struct random_source *random, struct message_batch *batch)
+{
+	batch->kernel_profile_count = random_below(random, 3) ? 0 : random_below(random, 4);
+	batch->kernel_profiles =
+		calloc(batch->kernel_profile_count + 1, sizeof(*batch->kernel_profiles));
+	for (size_t i = 0; i < batch->kernel_profile_count; i++) {
+		struct kernel_profile *profile = &batch->kernel_profiles[i];
+
+		profile->rank = (uint32_t)random_below(random, STEP_RANK_COUNT_MAX);
+		profile->start.value = (int64_t)random_below(random, 1u << 30) * 100;
+		profile->stop.value =
+			profile->start.value + (int64_t)random_below(random, 1u << 20) * 100;
+		profile->kernel_count = random_below(random, 1u << 20);
+		profile->kernel_ns = random_length_ns(random);
+		profile->busy_ns = random_length_ns(random);
+		profile->copy_ns = random_length_ns(random);
+		profile->copy_bytes = random_wide(random);
+		profile->invalid = random_below(random, 5);
+		for (size_t b = 0; b < KERNEL_LAUNCH_BUCKET_NR; b++)
+			profile->launches[b] = random_below(random, 1000);
+		profile->sum_count = random_below(random, KERNEL_PROFILE_KERNELS_MAX + 1);
+		for (size_t k = 0; k < profile->sum_count; k++) {
+			snprintf(profile->sums[k].name, sizeof(profile->sums[k].name), "kernel_%u",
+				(unsigned)random_below(random, 1000));
+			profile->sums[k].count = random_below(random, 100000);
+			profile->sums[k].time_ns = random_length_ns(random);
+		}
+	}
+}
+
 static inline void random_queue_pairs(struct random_source *random, struct message_batch *batch)
 {
 	batch->queue_pair_count = random_below(random, 2) ? random_below(random, 6) : 0;
@@ -266,6 +296,7 @@ RANDOM_BATCH_UNUSED static void random_batch_init(struct message_batch *batch, u
 			cursor = batch->steps[i].end.value;
 	}
 	random_queue_pairs(&random, batch);
+	random_kernel_profiles(&random, batch);
 }
 
 /* Frees what random_batch_init() and job_batch_init() made. */
@@ -280,6 +311,7 @@ RANDOM_BATCH_UNUSED static void random_batch_fini(struct message_batch *batch)
 	free(batch->intervals);
 	free(batch->samples);
 	free(batch->queue_pairs);
+	free(batch->kernel_profiles);
 	*batch = (struct message_batch){0};
 }
 

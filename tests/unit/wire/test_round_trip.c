@@ -187,6 +187,10 @@ static void check_batch(const struct message_batch *in, const struct message_bat
 	check_lists(in, out);
 	check_evidence(in, out);
 	check_queue_pairs(in, out);
+	assert_int_equal(in->kernel_profile_count, out->kernel_profile_count);
+	if (in->kernel_profile_count)
+		assert_memory_equal(in->kernel_profiles, out->kernel_profiles,
+			in->kernel_profile_count * sizeof(*in->kernel_profiles));
 	assert_int_equal(in->step_count, out->step_count);
 	for (size_t i = 0; i < in->step_count; i++)
 		check_step(&in->steps[i], &out->steps[i]);

@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Where the ring of a process is: in the process's own mounts, under its own number. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "probe/ring/ring_writer.h"
+#include "probe/sources/ring_source_internal.h"
+
+enum { ENTRIES_MAX = 65536 };
+
+/* The process's number in its own namespace: the last of NSpid. */
+static pid_t own_pid(pid_t pid)
+{
+	char path[64], line[512], *last = NULL, *state = NULL;
+	pid_t result = pid;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
+	file = fopen(path, "re");
+	if (!file)
+		return pid;
+	while (fgets(line, sizeof(line), file)) {
+		if (strncmp(line, "NSpid:", 6) != 0)
+			continue;
+		for (char *word = strtok_r(line + 6, " \t\n", &state); word;
+			word = strtok_r(NULL, " \t\n", &state))
+			last = word;
+		if (last)
+			result = (pid_t)strtol(last, NULL, 10);
+		break;
+	}
+	fclose(file);
+	return result;
+}
+
+static bool owner_matches(int fd, pid_t pid)
+{
+	struct stat file_status, process_status;
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d", (int)pid);
+	return fstat(fd, &file_status) == 0 && stat(path, &process_status) == 0 &&
+	       file_status.st_uid == process_status.st_uid;
+}
+
+static int open_ring(struct ring_process *process, pid_t inner_pid)
+{
+	int fd = openat(process->directory_fd, process->file_name,
+		O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+	struct ring_identity identity;
+	int result;
+
+	if (fd < 0)
+		return -errno;
+	if (!owner_matches(fd, process->pid)) {
+		close(fd);
+		return -EPERM;
+	}
+	result = ring_reader_open(fd, &process->reader);
+	if (result)
+		return result == -EAGAIN ? -ENOENT : result;
+	ring_reader_identity(process->reader, &identity);
+	if (identity.pid == inner_pid && identity.start_time == process->start_time)
+		return 0;
+	ring_reader_close(process->reader);
+	process->reader = NULL;
+	return -EBADMSG;
+}
+
+int ring_process_find(struct ring_process *process, const char *directory)
+{
+	char path[RING_SOURCE_DIRECTORY_BYTES + 64], end[64];
+	pid_t inner_pid = own_pid(process->pid);
+	const struct dirent *entry;
+	int result = -ENOENT, fd;
+	DIR *folder;
+
+	snprintf(path, sizeof(path), "/proc/%d/root/%s", (int)process->pid, directory);
+	fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	folder = fdopendir(fd);
+	if (!folder) {
+		result = -errno;
+		close(fd);
+		return result;
+	}
+	snprintf(end, sizeof(end), ".%d.%" PRIu64, (int)inner_pid, process->start_time);
+	for (unsigned i = 0; i < ENTRIES_MAX && (entry = readdir(folder)); i++) {
+		size_t length = strlen(entry->d_name);
+
+		/* The user's number may differ between user namespaces: the owner is compared. */
+		if (strncmp(entry->d_name, RING_FILE_PREFIX, strlen(RING_FILE_PREFIX)) != 0 ||
+			length < strlen(end) || length >= sizeof(process->file_name) ||
+			strcmp(entry->d_name + length - strlen(end), end) != 0)
+			continue;
+		memcpy(process->file_name, entry->d_name, length + 1);
+		process->directory_fd = fcntl(dirfd(folder), F_DUPFD_CLOEXEC, 0);
+		if (process->directory_fd < 0) {
+			result = -errno;
+			break;
+		}
+		result = open_ring(process, inner_pid);
+		if (result == 0)
+			break;
+		close(process->directory_fd);
+		process->directory_fd = -1;
+	}
+	closedir(folder);
+	return result;
+}
+
+bool ring_process_has_ended(const struct ring_process *process)
+{
+	uint64_t start_time;
+	char pid[16];
+	int result;
+
+	snprintf(pid, sizeof(pid), "%d", (int)process->pid);
+	result = ring_start_time(-1, pid, &start_time);
+	if (result == 0 && start_time != process->start_time)
+		return true;
+	/* A zombie still has its stat; its mappings are gone with its address space. */
+	if (result == 0) {
+		char path[64], target[8];
+
+		snprintf(path, sizeof(path), "/proc/%d/exe", (int)process->pid);
+		return readlink(path, target, sizeof(target)) < 0 && errno == ENOENT;
+	}
+	return result == -ENOENT || result == -ESRCH;
+}
+
+void ring_process_unlink(struct ring_process *process)
+{
+	if (process->directory_fd < 0)
+		return;
+	(void)unlinkat(process->directory_fd, process->file_name, 0);
+}
+
+void ring_process_close_directory(struct ring_process *process)
+{
+	close(process->directory_fd);
+	process->directory_fd = -1;
+}
+
+/* Dead for sure: made in our process namespace, and no such process with this start is there. */
+static bool is_stale(int directory_fd, const char *name)
+{
+	struct ring_process process = {.directory_fd = -1};
+	struct ring_reader *reader;
+	struct ring_identity identity;
+	struct stat status;
+	int fd = openat(directory_fd, name, O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+
+	if (fd < 0 || ring_reader_open(fd, &reader))
+		return false;
+	ring_reader_identity(reader, &identity);
+	ring_reader_close(reader);
+	process.pid = identity.pid;
+	process.start_time = identity.start_time;
+	return stat("/proc/self/ns/pid", &status) == 0 &&
+	       identity.pid_namespace == (uint64_t)status.st_ino && identity.pid > 0 &&
+	       ring_process_has_ended(&process);
+}
+
+void ring_process_clean_stale(const char *directory)
+{
+	DIR *folder = opendir(directory);
+	const struct dirent *entry;
+
+	if (!folder)
+		return;
+	for (unsigned i = 0; i < ENTRIES_MAX && (entry = readdir(folder)); i++) {
+		if (strncmp(entry->d_name, RING_FILE_PREFIX, strlen(RING_FILE_PREFIX)) == 0 &&
+			is_stale(dirfd(folder), entry->d_name))
+			(void)unlinkat(dirfd(folder), entry->d_name, 0);
+	}
+	closedir(folder);
+}

@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * bench_simulator: writes the record of a simulated job, which `slowrank report` reads, and
+ * prints the truth as one JSON object.
+ */
+#include <errno.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bench/simulator/feed.h"
+#include "coordinator/record/writer.h"
+#include "probe/wire/encode.h"
+
+struct output {
+	struct record_writer *writer;
+	struct wire_buffer buffer;
+};
+
+static int take(void *context, struct message_batch *batch,
+	void (*release)(struct message_batch *batch), struct job_ns received)
+{
+	struct output *output = context;
+	int error = wire_encode_batch(batch, &output->buffer);
+
+	release(batch);
+	return error < 0 ? error
+			 : record_writer_append(output->writer, output->buffer.bytes,
+				   output->buffer.length, received);
+}
+
+static int write_record(struct simulator *simulator, const char *path)
+{
+	const struct record_writer_options options = {"bench_simulator", sim_job_time(0), 0, false};
+	const struct sim_feed_options feed = {1, 4};
+	char why[WIRE_DETAIL_LENGTH_MAX + 1] = "";
+	struct output output = {0};
+	int error = record_writer_create(path, &options, &output.writer, why);
+
+	if (error < 0) {
+		fprintf(stderr, "bench_simulator: %s\n", why);
+		return error;
+	}
+	error = sim_feed(simulator, &feed, take, NULL, &output);
+	wire_buffer_fini(&output.buffer);
+	if (error < 0)
+		record_writer_destroy(output.writer);
+	else
+		error = record_writer_finish(output.writer);
+	return error;
+}
+
+/* KIND:RANK:SIZE[:FIRST[:LAST[:EVERY]]] */
+static bool parse_fault(const char *text, struct sim_options *options)
+{
+	struct sim_fault *fault = &options->faults[options->fault_count];
+	char name[32];
+	int count;
+
+	if (options->fault_count == SIM_FAULTS_MAX)
+		return false;
+	*fault = (struct sim_fault){.first = options->steps / 3, .last = UINT32_MAX};
+	count = sscanf(text, "%31[^:]:%u:%lf:%u:%u:%u", name, &fault->rank, &fault->size,
+		&fault->first, &fault->last, &fault->every);
+	if (count < 3)
+		return false;
+	if (count == 6)
+		fault->course = SIM_COURSE_EVERY;
+	fault->kind = sim_fault_by_name(name);
+	options->fault_count++;
+	return fault->kind < SIM_FAULT_NR && fault->size > 0;
+}
+
+static void print_truth(const struct simulator *simulator)
+{
+	const struct sim_options *options = simulator_options(simulator);
+	struct sim_truth truth;
+
+	simulator_truth(simulator, &truth);
+	printf("{\"ranks\": %u, \"steps\": %u, \"step_ms\": %.6f, \"faults\": [",
+		simulator_layout(simulator)->rank_count, simulator_step_count(simulator),
+		truth.step_ns / 1e6);
+	for (uint32_t f = 0; f < options->fault_count; f++)
+		printf("%s{\"kind\": \"%s\", \"class\": \"%s\", \"rank\": %u, \"first_step\": %u, "
+		       "\"slowdown\": %.6f}",
+			f ? ", " : "", sim_fault_name(options->faults[f].kind),
+			verdict_class_name(sim_fault_class(options->faults[f].kind)),
+			options->faults[f].rank, options->faults[f].first, truth.slowdown[f]);
+	printf("]}\n");
+}
+
+static void usage(FILE *out)
+{
+	fprintf(out,
+		"usage: bench_simulator -o FILE [--seed N] [--ranks N] [--tensor N] [--pipeline "
+		"N]\n"
+		"  [--expert N] [--virtual N] [--microbatches N] [--layers N] [--steps N]\n"
+		"  [--step-ms MS] [--ranks-per-host N] [--sharded] [--overlap] [--irregular N]\n"
+		"  [--device-time] [--hide-messages] [--sample N] [--lost SHARE]\n"
+		"  [--fault KIND:RANK:SIZE[:FIRST[:LAST[:EVERY]]]]...\nkinds:");
+	for (int kind = 0; kind < SIM_FAULT_NR; kind++)
+		fprintf(out, " %s", sim_fault_name((enum sim_fault_kind)kind));
+	fprintf(out, "\n");
+}
+
+static const struct option long_options[] = {
+	{"seed", required_argument, NULL, 's'},
+	{"ranks", required_argument, NULL, 'r'},
+	{"tensor", required_argument, NULL, 't'},
+	{"pipeline", required_argument, NULL, 'p'},
+	{"expert", required_argument, NULL, 'e'},
+	{"virtual", required_argument, NULL, 'v'},
+	{"microbatches", required_argument, NULL, 'm'},
+	{"layers", required_argument, NULL, 'l'},
+	{"steps", required_argument, NULL, 'n'},
+	{"step-ms", required_argument, NULL, 'd'},
+	{"ranks-per-host", required_argument, NULL, 'H'},
+	{"irregular", required_argument, NULL, 'i'},
+	{"sample", required_argument, NULL, 'S'},
+	{"lost", required_argument, NULL, 'L'},
+	{"fault", required_argument, NULL, 'f'},
+	{"sharded", no_argument, NULL, 'F'},
+	{"overlap", no_argument, NULL, 'O'},
+	{"device-time", no_argument, NULL, 'D'},
+	{"hide-messages", no_argument, NULL, 'M'},
+	{"help", no_argument, NULL, 'h'},
+	{0},
+};
+
+static bool parse(
+	int argc, char **argv, struct sim_options *options, uint32_t *ranks, const char **path)
+{
+	int choice;
+
+	while ((choice = getopt_long(argc, argv, "o:h", long_options, NULL)) != -1) {
+		uint32_t number = optarg ? (uint32_t)strtoul(optarg, NULL, 10) : 0;
+
+		switch (choice) {
+		case 's':
+			options->seed = number;
+			break;
+		case 'r':
+			*ranks = number;
+			break;
+		case 't':
+			options->shape.tensor = number;
+			break;
+		case 'p':
+			options->shape.pipeline = number;
+			break;
+		case 'e':
+			options->shape.expert = number;
+			break;
+		case 'v':
+			options->program.virtual_stages = number;
+			break;
+		case 'm':
+			options->program.microbatches = number;
+			break;
+		case 'l':
+			options->program.layers = number;
+			break;
+		case 'n':
+			options->steps = number;
+			break;
+		case 'd':
+			options->program.step_ns = strtod(optarg, NULL) * 1e6;
+			break;
+		case 'H':
+			options->shape.ranks_per_host = number;
+			break;
+		case 'i':
+			options->irregular_every = number;
+			break;
+		case 'S':
+			options->sample_every = number;
+			break;
+		case 'L':
+			options->lost_share = strtod(optarg, NULL);
+			break;
+		case 'F':
+			options->program.sharded = true;
+			break;
+		case 'O':
+			options->program.overlap = true;
+			break;
+		case 'D':
+			options->device_time = true;
+			break;
+		case 'M':
+			options->messages_hidden = true;
+			break;
+		case 'o':
+			*path = optarg;
+			break;
+		case 'f':
+			if (!parse_fault(optarg, options))
+				return false;
+			break;
+		default:
+			return false;
+		}
+	}
+	return *path && optind == argc && options->shape.tensor && options->shape.pipeline;
+}
+
+int main(int argc, char **argv)
+{
+	struct simulator *simulator;
+	struct sim_options options;
+	const char *path = NULL;
+	uint32_t ranks = 8;
+	int error;
+
+	sim_options_default(&options, ranks, 1);
+	if (!parse(argc, argv, &options, &ranks, &path)) {
+		usage(stderr);
+		return 2;
+	}
+	options.shape.data = ranks / (options.shape.tensor * options.shape.pipeline);
+	error = simulator_create(&options, &simulator);
+	if (error < 0) {
+		fprintf(stderr, "bench_simulator: such a job cannot be: %s\n", strerror(-error));
+		return 2;
+	}
+	error = write_record(simulator, path);
+	if (error == 0)
+		print_truth(simulator);
+	else
+		fprintf(stderr, "bench_simulator: %s\n", strerror(-error));
+	simulator_destroy(simulator);
+	return error < 0;
+}

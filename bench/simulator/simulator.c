@@ -1,0 +1,422 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "bench/simulator/simulator.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bench/simulator/random.h"
+
+#define CLOCK_START_NS 1e12 /* hosts are up that long: no time becomes negative */
+
+struct simulator {
+	struct sim_options options;
+	struct sim_layout layout;
+	struct sim_program *usual, *irregular;
+	struct sim_timeline *timeline;
+	struct sim_timeline *without[SIM_FAULTS_MAX]; /* worlds free of one fault */
+	double *ends;				      /* by step: true time */
+	double on_ns[SIM_FAULTS_MAX], off_ns[SIM_FAULTS_MAX];
+	uint32_t step_count;
+	uint64_t *sequences; /* by rank and group type; messages by direction and way */
+	uint64_t *entry_count;
+};
+
+enum { SEQUENCES = SIM_GROUP_NR + 2 * SIM_DIRECTION_NR };
+
+void sim_options_default(struct sim_options *options, uint32_t ranks, uint64_t seed)
+{
+	*options = (struct sim_options){
+		.seed = seed,
+		.shape = {ranks, 1, 1, 1, 8},
+		.program = {.step_ns = 40e6,
+			.transfer_share = 0.15,
+			.microbatches = 1,
+			.virtual_stages = 1,
+			.layers = 2,
+			.buckets = 4,
+			.norm = true},
+		.noise = {.work = 0.01,
+			.rank = 0.002,
+			.spikes_per_s = 0.05,
+			.spike_ns = 200e3,
+			.spike_index = 1.3,
+			.spike_largest_ns = 20e6,
+			.transfer = 0.1,
+			.leave_ns = 5e3},
+		.steps = 300,
+		.on_cpu_share = 1,
+		.sample_every = 1,
+		.counters = true,
+		.clock_offset_ns = 5e6,
+		.clock_drift = 20e-6,
+	};
+}
+
+static int make_programs(struct simulator *simulator)
+{
+	const struct sim_options *options = &simulator->options;
+	uint32_t stages = options->shape.pipeline;
+	int error = 0;
+
+	simulator->usual = calloc(stages, sizeof(*simulator->usual));
+	simulator->irregular = calloc(stages, sizeof(*simulator->irregular));
+	if (!simulator->usual || !simulator->irregular)
+		return -ENOMEM;
+	for (uint32_t stage = 0; stage < stages && error == 0; stage++) {
+		error = sim_program_init(&simulator->usual[stage], &simulator->layout,
+			&options->program, stage, false);
+		if (error == 0)
+			error = sim_program_init(&simulator->irregular[stage], &simulator->layout,
+				&options->program, stage, true);
+	}
+	return error;
+}
+
+static int make_timelines(struct simulator *simulator)
+{
+	const struct sim_options *options = &simulator->options;
+	struct sim_world world = {
+		.seed = options->seed,
+		.layout = &simulator->layout,
+		.usual = simulator->usual,
+		.irregular = simulator->irregular,
+		.irregular_every = options->irregular_every,
+		.noise = &simulator->options.noise,
+		.step_ns = options->program.step_ns,
+		.on_cpu_share = options->on_cpu_share,
+		.faults = simulator->options.faults,
+		.fault_count = options->fault_count,
+	};
+	int error = sim_timeline_create(&world, true, &simulator->timeline);
+
+	for (uint32_t f = 0; f < options->fault_count && error == 0; f++) {
+		world.masked = 1u << f;
+		error = sim_timeline_create(&world, false, &simulator->without[f]);
+	}
+	return error;
+}
+
+int simulator_create(const struct sim_options *options, struct simulator **result)
+{
+	struct simulator *simulator;
+	int error;
+
+	if (!options->steps || !options->sample_every || options->fault_count > SIM_FAULTS_MAX)
+		return -EINVAL;
+	for (uint32_t f = 0; f < options->fault_count; f++) {
+		if (options->faults[f].course == SIM_COURSE_EVERY && !options->faults[f].every)
+			return -EINVAL;
+	}
+	simulator = calloc(1, sizeof(*simulator));
+	if (!simulator)
+		return -ENOMEM;
+	simulator->options = *options;
+	error = sim_layout_init(&simulator->layout, &options->shape);
+	if (error < 0)
+		goto fail;
+	error = -ENOMEM;
+	simulator->ends = calloc(options->steps, sizeof(double));
+	simulator->sequences =
+		calloc((size_t)simulator->layout.rank_count * SEQUENCES, sizeof(uint64_t));
+	simulator->entry_count = calloc(simulator->layout.rank_count, sizeof(uint64_t));
+	if (!simulator->ends || !simulator->sequences || !simulator->entry_count)
+		goto fail;
+	error = make_programs(simulator);
+	if (error == 0)
+		error = make_timelines(simulator);
+	if (error < 0)
+		goto fail;
+	*result = simulator;
+	return 0;
+fail:
+	simulator_destroy(simulator);
+	return error;
+}
+
+void simulator_destroy(struct simulator *simulator)
+{
+	if (!simulator)
+		return;
+	sim_timeline_destroy(simulator->timeline);
+	for (uint32_t f = 0; f < SIM_FAULTS_MAX; f++)
+		sim_timeline_destroy(simulator->without[f]);
+	for (uint32_t stage = 0; stage < simulator->options.shape.pipeline; stage++) {
+		if (simulator->usual)
+			sim_program_fini(&simulator->usual[stage]);
+		if (simulator->irregular)
+			sim_program_fini(&simulator->irregular[stage]);
+	}
+	free(simulator->usual);
+	free(simulator->irregular);
+	free(simulator->ends);
+	free(simulator->sequences);
+	free(simulator->entry_count);
+	sim_layout_fini(&simulator->layout);
+	free(simulator);
+}
+
+int simulator_step(struct simulator *simulator)
+{
+	struct sim_timeline *timeline = simulator->timeline;
+	const struct sim_options *options = &simulator->options;
+	uint32_t step = simulator->step_count;
+	double before = timeline->end;
+	int error;
+
+	if (step == options->steps || timeline->any_stuck)
+		return 0;
+	error = sim_timeline_step(timeline, step);
+	for (uint32_t f = 0; f < options->fault_count && error == 0; f++) {
+		struct sim_timeline *without = simulator->without[f];
+		double without_before = without->end;
+
+		error = sim_timeline_step(without, step);
+		if (sim_fault_size(&options->faults[f], step) > 0 && !timeline->any_stuck) {
+			simulator->on_ns[f] += timeline->end - before;
+			simulator->off_ns[f] += without->end - without_before;
+		}
+	}
+	if (error < 0)
+		return error;
+	simulator->ends[simulator->step_count++] = timeline->end;
+	return 1;
+}
+
+const struct sim_options *simulator_options(const struct simulator *simulator)
+{
+	return &simulator->options;
+}
+
+const struct sim_layout *simulator_layout(const struct simulator *simulator)
+{
+	return &simulator->layout;
+}
+
+const struct sim_timeline *simulator_timeline(const struct simulator *simulator)
+{
+	return simulator->timeline;
+}
+
+uint32_t simulator_step_count(const struct simulator *simulator)
+{
+	return simulator->step_count;
+}
+
+double simulator_step_end(const struct simulator *simulator, uint32_t index)
+{
+	return index < simulator->step_count ? simulator->ends[index] : 0;
+}
+
+void simulator_truth(const struct simulator *simulator, struct sim_truth *truth)
+{
+	memset(truth, 0, sizeof(*truth));
+	if (simulator->step_count)
+		truth->step_ns = simulator->ends[simulator->step_count - 1] / simulator->step_count;
+	for (uint32_t f = 0; f < simulator->options.fault_count; f++)
+		truth->slowdown[f] =
+			simulator->off_ns[f] > 0 ? simulator->on_ns[f] / simulator->off_ns[f] : 1;
+}
+
+struct host_ns simulator_host_time(const struct simulator *simulator, uint32_t rank, double time)
+{
+	const struct sim_options *options = &simulator->options;
+	uint32_t host = sim_host(&simulator->layout, rank);
+	double offset = 2 * sim_uniform(sim_random(options->seed, 5, host, 0)) - 1;
+	double drift = 2 * sim_uniform(sim_random(options->seed, 6, host, 0)) - 1;
+
+	return (struct host_ns){
+		(int64_t)(CLOCK_START_NS + time * (1 + drift * options->clock_drift) +
+			  offset * options->clock_offset_ns)};
+}
+
+static uint64_t communicator_id(
+	const struct simulator *simulator, enum sim_group_type type, uint32_t group)
+{
+	return sim_random(simulator->options.seed, 7, (uint64_t)type, group) | 1;
+}
+
+uint32_t simulator_communicators(const struct simulator *simulator, uint32_t rank,
+	struct communicator communicators[SIM_COMMUNICATORS_MAX])
+{
+	uint32_t count = 0;
+
+	for (int type = 0; type < SIM_GROUP_NR; type++) {
+		const struct sim_group_table *table = &simulator->layout.groups[type];
+
+		if (table->size < 2 || table->group_of[rank] == UINT32_MAX)
+			continue;
+		communicators[count++] =
+			(struct communicator){communicator_id(simulator, (enum sim_group_type)type,
+						      table->group_of[rank]),
+				table->size, table->index_of[rank]};
+	}
+	return count;
+}
+
+uint32_t simulator_parts_max(const struct simulator *simulator)
+{
+	return simulator->timeline->part_stride;
+}
+
+static bool is_message(const struct sim_op *op)
+{
+	return op->kind == SIM_OP_SEND || op->kind == SIM_OP_RECEIVE;
+}
+
+static void fill_part(struct simulator *simulator, uint32_t rank, const struct sim_op *op,
+	const struct sim_part *from, struct collective_part *part)
+{
+	const struct sim_group_table *table = &simulator->layout.groups[op->group];
+
+	*part = (struct collective_part){
+		.communicator_id = communicator_id(
+			simulator, (enum sim_group_type)op->group, table->group_of[rank]),
+		.length_bytes = op->length_bytes,
+		.arrival = simulator_host_time(simulator, rank, from->arrival),
+		.departure = simulator_host_time(simulator, rank, from->departure),
+		.root = STEP_ROOT_NONE,
+		.operation = op->operation,
+		.flags = simulator->options.device_time ? PART_DEVICE_TIME : 0,
+		.stream = op->kind == SIM_OP_COLLECTIVE_ASYNC,
+	};
+	if (is_message(op)) {
+		part->purpose = op->direction == SIM_FORWARD ? PURPOSE_FORWARD : PURPOSE_BACKWARD;
+		part->peer = op->peer_stage + 1;
+	}
+}
+
+/* The number of a part's call: a group's collectives; a direction's sends; its receives. */
+static uint64_t next_sequence(struct simulator *simulator, uint32_t rank, const struct sim_op *op)
+{
+	uint32_t kind = op->group;
+
+	if (is_message(op))
+		kind = SIM_GROUP_NR + op->direction +
+		       (op->kind == SIM_OP_SEND ? SIM_DIRECTION_NR : 0u);
+	return simulator->sequences[(size_t)rank * SEQUENCES + kind]++;
+}
+
+static bool seen(const struct simulator *simulator, uint32_t rank, const struct sim_op *op,
+	uint64_t sequence, bool *lost)
+{
+	const struct sim_options *options = &simulator->options;
+	uint64_t place = (uint64_t)simulator->timeline->step << 16 | op->part;
+
+	if (op->group == SIM_TENSOR && sequence % options->sample_every)
+		return false;
+	if (is_message(op) && options->messages_hidden)
+		return false;
+	if (options->lost_share > 0 &&
+		sim_uniform(sim_random(options->seed, 8, rank, place)) < options->lost_share) {
+		*lost = true;
+		return false;
+	}
+	return true;
+}
+
+static void sort_by_arrival(struct collective_part *parts, size_t count)
+{
+	for (size_t i = 1; i < count; i++) { /* nearly sorted already */
+		struct collective_part part = parts[i];
+		size_t at = i;
+
+		for (; at > 0 && parts[at - 1].arrival.value > part.arrival.value; at--)
+			parts[at] = parts[at - 1];
+		parts[at] = part;
+	}
+}
+
+/* What parts cover of the step; they are in order of arrival, and may overlap. */
+static int64_t covered_ns(const struct step_entry *entry)
+{
+	int64_t sum = 0, until = entry->start.value;
+
+	for (size_t p = 0; p < entry->part_count; p++) {
+		int64_t from = entry->parts[p].arrival.value, to = entry->parts[p].departure.value;
+
+		from = from > until ? from : until;
+		to = to < entry->end.value ? to : entry->end.value;
+		if (to > from)
+			sum += to - from;
+		until = to > until ? to : until;
+	}
+	return sum;
+}
+
+bool simulator_entry(struct simulator *simulator, uint32_t rank, struct step_entry *entry,
+	struct collective_part *parts)
+{
+	const struct sim_timeline *timeline = simulator->timeline;
+	const struct sim_program *program = sim_timeline_program(timeline, rank);
+	struct activity carried = {0};
+	bool lost = false;
+	size_t count = 0;
+
+	if (timeline->stuck[rank])
+		return false;
+	for (uint32_t i = 0; i < program->op_count; i++) {
+		const struct sim_op *op = &program->ops[i];
+		const struct sim_part *from;
+		uint64_t sequence;
+
+		if (op->kind == SIM_OP_WORK || op->kind == SIM_OP_JOIN)
+			continue;
+		from = &timeline->parts[(size_t)rank * timeline->part_stride + op->part];
+		sequence = next_sequence(simulator, rank, op);
+		if (from->before)
+			activity_add(&carried, &timeline->activities[from->before - 1]);
+		if (!seen(simulator, rank, op, sequence, &lost)) {
+			carried.comm_call_ns += (int64_t)(from->departure - from->arrival);
+			continue;
+		}
+		fill_part(simulator, rank, op, from, &parts[count]);
+		parts[count].sequence = sequence;
+		if (op->kind != SIM_OP_COLLECTIVE_ASYNC) {
+			parts[count].before = carried;
+			carried = (struct activity){0};
+		}
+		count++;
+	}
+	sort_by_arrival(parts, count);
+	*entry = (struct step_entry){
+		.rank = rank,
+		.flags = (timeline->step_irregular ? STEP_IRREGULAR : 0u) |
+			 (lost ? STEP_INCOMPLETE : 0u),
+		.index = simulator->entry_count[rank]++,
+		.signature = program->signature,
+		.start = simulator_host_time(simulator, rank, timeline->started[rank]),
+		.end = simulator_host_time(simulator, rank, timeline->now[rank]),
+		.part_count = count,
+		.parts = parts,
+	};
+	entry->comm_ns = covered_ns(entry);
+	entry->compute_ns = entry->end.value - entry->start.value - entry->comm_ns;
+	return true;
+}
+
+uint32_t simulator_samples(const struct simulator *simulator, uint32_t rank,
+	struct metric_sample samples[SIM_SAMPLES_MAX])
+{
+	const struct sim_counters *counters = &simulator->timeline->counters[rank];
+	const struct {
+		enum metric metric;
+		double value;
+	} all[SIM_SAMPLES_MAX] = {
+		{METRIC_TCP_BUSY_NS, counters->busy_ns},
+		{METRIC_TCP_BYTES_SENT, counters->sent_bytes},
+		{METRIC_TCP_BYTES_RETRANSMITTED, counters->retransmitted_bytes},
+		{METRIC_CGROUP_THROTTLED_NS, counters->throttled_ns},
+		{METRIC_PROCESS_CPU_NS, counters->cpu_ns},
+		{METRIC_PROCESS_MAJOR_FAULTS, counters->major_faults},
+		{METRIC_PROCESS_MINOR_FAULTS, counters->minor_faults},
+	};
+
+	if (!simulator->options.counters)
+		return 0;
+	for (uint32_t i = 0; i < SIM_SAMPLES_MAX; i++)
+		samples[i] = (struct metric_sample){rank, (uint16_t)all[i].metric,
+			simulator_host_time(simulator, rank, simulator->timeline->now[rank]),
+			(int64_t)all[i].value};
+	return SIM_SAMPLES_MAX;
+}

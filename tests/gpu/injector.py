@@ -266,6 +266,7 @@ class Client:
                 connection.settimeout(REPLY_SECONDS + 30)
                 connection.connect(self.path)
                 self.stream = connection.makefile("rw", encoding="utf-8")
+                connection.close()  # the stream keeps it open
             self.stream.write(json.dumps(request) + "\n")
             self.stream.flush()
             return json.loads(self.stream.readline())["why"]

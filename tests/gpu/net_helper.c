@@ -29,12 +29,19 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { NAMESPACES_MAX = 64, REQUEST_BYTES = 1024, BURST_BYTES = 128 << 10 };
+enum {
+	NAMESPACES_MAX = 64,
+	REQUEST_BYTES = 1024,
+	BURST_BYTES = 128 << 10,
+	LINK_TRIES = 500,
+	LINK_PAUSE_US = 10000
+};
 
 #define RANK_DEVICE "slr0"
 
@@ -132,6 +139,27 @@ static int set_up(const char *device)
 	return link.ifi_index ? ask(&request) : -ENODEV;
 }
 
+/* Waits until the kernel has noticed that both ends are up: packets are refused before. */
+static int wait_until_running(const char *device)
+{
+	struct ifreq request = {0};
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), result = -ETIMEDOUT;
+
+	if (fd < 0)
+		return -errno;
+	snprintf(request.ifr_name, sizeof(request.ifr_name), "%s", device);
+	for (int i = 0; i < LINK_TRIES && result == -ETIMEDOUT; i++) {
+		if (ioctl(fd, SIOCGIFFLAGS, &request) != 0)
+			result = -errno;
+		else if (request.ifr_flags & IFF_RUNNING)
+			result = 0;
+		else
+			usleep(LINK_PAUSE_US);
+	}
+	close(fd);
+	return result;
+}
+
 static int add_address(const char *device, in_addr_t address)
 {
 	struct ifaddrmsg body = {
@@ -196,7 +224,8 @@ static void keep_namespace(unsigned int index, int ready_fd, int go_fd)
 	int result;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (unshare(CLONE_NEWNET) != 0)
+	/* Kept open: the hub, and the cables with it, would go when its last process leaves it. */
+	if (open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC) < 0 || unshare(CLONE_NEWNET) != 0)
 		_exit(1);
 	if (write(ready_fd, &byte, 1) != 1 || read(go_fd, &byte, 1) != 1)
 		_exit(1);
@@ -207,6 +236,8 @@ static void keep_namespace(unsigned int index, int ready_fd, int go_fd)
 		result = set_up(RANK_DEVICE);
 	if (!result)
 		result = add_default_route(RANK_DEVICE, address_of(index, 1));
+	if (!result)
+		result = wait_until_running(RANK_DEVICE);
 	byte = (char)-result;
 	if (write(ready_fd, &byte, 1) != 1 || result)
 		_exit(1);
@@ -252,6 +283,8 @@ static int add_namespace(unsigned int index, pid_t *kept)
 	result = -EIO;
 	if (write(go[1], "", 1) == 1 && read(ready[0], &byte, 1) == 1)
 		result = -(int)byte;
+	if (!result)
+		result = wait_until_running(device);
 	if (!result)
 		*kept = child;
 out:

@@ -7,6 +7,7 @@ does not need one, made for real. Those that need root are skipped without it.
 """
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -216,14 +217,19 @@ def send_for(seconds, pids):
     os.environ["GPU_TEST_NAMESPACE_PIDS"] = pids
     if os.fork() == 0:
         train.enter_namespace(1)
+        signal.alarm(30)
         with socket.create_server(("10.77.1.2", 5001)) as server:
             connection, _ = server.accept()
             while connection.recv(1 << 20):
                 pass
         os._exit(0)
     device = train.enter_namespace(0)
-    time.sleep(0.3)
-    connection = socket.create_connection(("10.77.1.2", 5001), timeout=20)
+    for _ in range(100):  # until the sink listens
+        try:
+            connection = socket.create_connection(("10.77.1.2", 5001), timeout=20)
+            break
+        except ConnectionRefusedError:
+            time.sleep(0.1)
     context = {"net_helper": NET_HELPER, "net_device": device,
                "sent_bytes_per_step": lambda: 2_000_000}
     fault, rates = faults.CommSlow(context, 100), []

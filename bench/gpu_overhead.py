@@ -1,0 +1,290 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What slowrank costs a training job on GPUs, everything on by default, and what others cost.
+
+    bench/gpu_overhead.py --slowrank build/slowrank [--ranks 2] [--blocks 50] [--only slowrank]
+
+Two jobs (tests/gpu/train.py): a realistic step of about 60 ms, and a launch-bound one of about
+22 ms. Within one torchrun process group, what is measured works and rests in turn in blocks of
+steps, in pairs of random order; the job itself switches, on its own step. Ratios of medians of
+step times over pairs of blocks, with a 95 % bootstrap interval.
+
+ - slowrank: `slowrank run`; rests while --pause-file exists. The first steps of a block, in which
+   the probe notices the file, do not count. A trap or a plug-in that rests is still there, so
+ - whole runs are compared too (`runs`): nothing, slowrank, and the baselines, interleaved: NCCL
+   Inspector (where its library is found or named), PyTorch's profiler always on, CUPTI kernel
+   activity always on (through --deep on). As noisy as the machine: ratios of medians, with the
+   range over repeats.
+ - profiler: PyTorch's profiler in blocks, as the first.
+
+Prints one JSON object; exit 77 without two GPUs. Root for everything that is on by default.
+"""
+import argparse
+import glob
+import json
+import os
+import random
+import shlex
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+
+sys.dont_write_bytecode = True
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+sys.path.insert(0, os.path.join(ROOT, "tests", "gpu"))
+import fault_plan  # noqa: E402
+import run as gpu_run  # noqa: E402
+
+BUDGETS = {"realistic": 0.3, "launch-bound": 1.0}  # percent, upper end of the interval
+JOBS = {"realistic": {"options": [], "step_ms": 62},
+        "launch-bound": {"options": ["--launch-bound"], "step_ms": 24}}
+SETTLE_SECONDS = 0.6  # after a switch: the probe looks at the pause file a few times a second
+RESAMPLES = 4000
+WARM_UP_STEPS = 40
+
+
+def read_blocks(truth):
+    """[(on, [step lengths of rank 0])] in order, less what lies too near to a switch."""
+    switches = sorted((n["step"], n["monotonic_ns"], n["on"]) for n in truth.notes
+                      if n["event"] == "block")
+    starts = {step: monotonic for step, monotonic, _ in truth.steps[0]}
+    lengths = truth.lengths_ms(0)
+    blocks = []
+    for (first, begun_ns, on), (end, _, _) in zip(switches, switches[1:]):
+        inside = [lengths[step] for step in range(first, end)
+                  if step in lengths and starts[step] >= begun_ns + SETTLE_SECONDS * 1e9]
+        blocks.append((on, inside))
+    return blocks
+
+
+def pair_up(blocks, least=5):
+    """(median with, median without, ...) of each pair of neighbours, where both are long enough."""
+    pairs = []
+    for first, second in zip(blocks[::2], blocks[1::2]):
+        if first[0] == second[0]:
+            raise RuntimeError("a pair of blocks is not one with and one without")
+        with_it, without = (first, second) if first[0] else (second, first)
+        if len(with_it[1]) >= least and len(without[1]) >= least:
+            pairs.append((statistics.median(with_it[1]), statistics.median(without[1])))
+    return pairs
+
+
+def interval(pairs):
+    """The median over pairs of with / without, and its 95 % bootstrap interval."""
+    ratios = [with_it / without for with_it, without in pairs]
+    dice = random.Random(1)
+    resampled = sorted(statistics.median(dice.choices(ratios, k=len(ratios)))
+                       for _ in range(RESAMPLES))
+    low, high = resampled[int(0.025 * RESAMPLES)], resampled[int(0.975 * RESAMPLES)]
+    return {"slowdown_percent": round(100 * (statistics.median(ratios) - 1), 3),
+            "interval_95_percent": [round(100 * (low - 1), 3), round(100 * (high - 1), 3)],
+            "pairs": len(pairs),
+            "step_ms_with": round(statistics.median(p[0] for p in pairs), 3),
+            "step_ms_without": round(statistics.median(p[1] for p in pairs), 3)}
+
+
+class Bench:
+    def __init__(self, arguments):
+        self.arguments = arguments
+        self.size = {}  # job -> options that fix layers and batch, once calibrated
+        self.deadline = time.monotonic() + arguments.budget_seconds
+
+    def start(self, job, steps, prefix=(), environment=(), options=()):
+        """Runs one training job to its end; returns its truth."""
+        directory = self.arguments.work
+        truth_path = os.path.join(directory, "truth.jsonl")
+        if os.path.exists(truth_path):
+            os.unlink(truth_path)
+        if time.monotonic() > self.deadline:
+            raise RuntimeError("the time is up")
+        command = [*prefix, *gpu_run.launcher(self.arguments.python), "--standalone",
+                   "--nproc-per-node", str(self.arguments.ranks),
+                   os.path.join(ROOT, "tests", "gpu", "train.py"), "--mode",
+                   self.arguments.mode, "--steps", str(steps), "--truth", truth_path,
+                   *JOBS[job]["options"], *self.size.get(job, ()), *options]
+        log_path = os.path.join(directory, "log.txt")
+        with open(log_path, "w", encoding="utf-8") as log:
+            process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
+                env=dict(os.environ, OMP_NUM_THREADS="1", **dict(environment)),
+                start_new_session=True)
+            status = gpu_run.wait_or_end(process, 180 + 4 * steps * JOBS[job]["step_ms"] / 1e3)
+        if status != 0:
+            with open(log_path, encoding="utf-8", errors="replace") as log:
+                raise RuntimeError(f"status {status}: " + "".join(log.readlines()[-20:]))
+        truth = fault_plan.Truth(truth_path)
+        self.size[job] = ["--layers", str(truth.job["layers"]), "--batch",
+                          str(truth.job["batch"])]
+        return truth
+
+    def slowrank(self, *extra):
+        return [self.arguments.slowrank, "run", "--record",
+                os.path.join(self.arguments.work, "record.slr"), "--quiet",
+                *self.arguments.run_options, *extra, "--"]
+
+    def block_steps(self, job):
+        """Long enough that what is left after settling is worth a median."""
+        settle = SETTLE_SECONDS * 1e3 / JOBS[job]["step_ms"]
+        return self.arguments.block_steps or int(settle + 25)
+
+    def blocks(self, job, what):
+        """What is measured works and rests within one job."""
+        length = self.block_steps(job)
+        options = ["--block-steps", str(length), "--seed", str(self.arguments.seed)]
+        prefix = ()
+        if what == "slowrank":
+            pause_file = os.path.join(self.arguments.work, "pause")
+            prefix = self.slowrank("--pause-file", pause_file)
+            options += ["--switch", "pause-file", "--pause-file", pause_file]
+        else:
+            options += ["--switch", "profiler"]
+        # One more block at the end, so that the last pair is closed by a switch.
+        truth = self.start(job, (self.arguments.blocks + 1) * length, prefix, (), options)
+        # The first pair is warm-up: attaching, finding the period.
+        pairs = pair_up(read_blocks(truth)[2:])
+        if len(pairs) < 3:
+            raise RuntimeError("too few blocks")
+        return dict(interval(pairs), block_steps=length)
+
+    def inspector(self):
+        """NCCL Inspector's library: named, or where it may be."""
+        places = [self.arguments.inspector, "/usr/lib/**/libnccl-profiler-inspector.so",
+                  "/opt/**/libnccl-profiler-inspector.so"]
+        for place in filter(None, places):
+            found = glob.glob(place, recursive=True)
+            if found:
+                return found[0]
+        return None
+
+    def variants(self):
+        """name -> keyword arguments of start()."""
+        found = {"nothing": {}, "slowrank": {"prefix": self.slowrank()},
+                 "profiler": {"options": ["--profile-steps", f"{WARM_UP_STEPS - 20}:1000000"]}}
+        if self.arguments.cupti_options:
+            found["cupti-always"] = {"prefix": self.slowrank(*self.arguments.cupti_options)}
+        inspector = self.inspector()
+        if inspector:
+            dump = os.path.join(self.arguments.work, "inspector")
+            found["nccl-inspector"] = {"environment": {
+                "NCCL_PROFILER_PLUGIN": inspector, "NCCL_INSPECTOR_ENABLE": "1",
+                "NCCL_INSPECTOR_DUMP_DIR": dump,
+                "NCCL_INSPECTOR_DUMP_THREAD_INTERVAL_MICROSECONDS": "1000000"}.items()}
+        return found
+
+    def runs(self, job):
+        """Whole jobs in turn; the order changes from round to round."""
+        variants, medians, errors = self.variants(), {}, {}
+        steps = WARM_UP_STEPS + self.arguments.run_steps
+        dice = random.Random(self.arguments.seed)
+        for _ in range(self.arguments.repeats):
+            for name in dice.sample(list(variants), len(variants)):
+                if name in errors:
+                    continue
+                try:
+                    lengths = self.start(job, steps, **variants[name]).lengths_ms(0)
+                except RuntimeError as error:
+                    errors[name] = str(error)[-600:]
+                    continue
+                medians.setdefault(name, []).append(statistics.median(
+                    length for step, length in lengths.items() if step >= WARM_UP_STEPS))
+        result = {"errors": errors, "variants": {}}
+        if not self.inspector():
+            result["errors"]["nccl-inspector"] = "its library was not found (--inspector)"
+        base = statistics.median(medians["nothing"]) if "nothing" in medians else None
+        for name, values in medians.items():
+            result["variants"][name] = {
+                "step_ms": [round(value, 3) for value in values],
+                "slowdown_percent": round(100 * (statistics.median(values) / base - 1), 2)
+                if base else None}
+        return result
+
+
+def measure(arguments):
+    bench = Bench(arguments)
+    jobs = {}
+    for job in arguments.jobs:
+        result = jobs[job] = {"budget_percent": BUDGETS[job]}
+        for what in ("slowrank", "profiler"):
+            if what in arguments.only:
+                result[what + "_blocks"] = attempt(bench.blocks, job, what)
+        if "runs" in arguments.only:
+            result["runs"] = attempt(bench.runs, job)
+        if "launches" in arguments.only:
+            result["launches"] = attempt(launches, bench, job)
+        ends = result.get("slowrank_blocks", {}).get("interval_95_percent")
+        if ends:
+            result["within_budget"] = ends[1] <= BUDGETS[job]
+        print(json.dumps({job: result}), file=sys.stderr, flush=True)
+    return jobs
+
+
+def launches(bench, job):
+    truth = bench.start(job, 20, options=["--count-launches"])
+    counts = [note["count"] for note in truth.notes if note.get("what") == "launches"]
+    return {"per_step": counts, "gpu": truth.job["gpu"], "torch": truth.job["torch"],
+            "nccl": truth.job["nccl"], "layers": truth.job["layers"],
+            "batch": truth.job["batch"], "parameters": truth.job["parameters"]}
+
+
+def attempt(call, *arguments):
+    """One part that fails is said, and does not take the others with it."""
+    try:
+        return call(*arguments)
+    except (RuntimeError, OSError, ValueError, KeyError) as error:
+        return {"error": str(error)[-1500:] or repr(error)}
+
+
+def parse_arguments(argv=None):
+    def words(text):
+        return [word for word in text.split(",") if word]
+
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--slowrank", default=os.path.join(ROOT, "build", "slowrank"))
+    parser.add_argument("--python", default=sys.executable)
+    parser.add_argument("--work", default="/var/tmp/slowrank-gpu-overhead")
+    parser.add_argument("--mode", default="ddp", choices=("ddp", "fsdp", "tp_dp"))
+    parser.add_argument("--ranks", type=int, default=0, help="default: one for each GPU, 8 at most")
+    parser.add_argument("--jobs", type=words, default=list(JOBS))
+    parser.add_argument("--only", type=words,
+                        default=["launches", "slowrank", "profiler", "runs"])
+    parser.add_argument("--blocks", type=int, default=50)
+    parser.add_argument("--block-steps", type=int, default=0)
+    parser.add_argument("--repeats", type=int, default=3, help="of whole runs")
+    parser.add_argument("--run-steps", type=int, default=300)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--budget-seconds", type=float, default=1e9)
+    parser.add_argument("--run-options", type=shlex.split, default=[], help="for slowrank run")
+    parser.add_argument("--cupti-options", type=shlex.split, default=["--deep", "on"],
+                        help="those that keep CUPTI's kernel activity on; '' = leave it out")
+    parser.add_argument("--inspector", help="libnccl-profiler-inspector.so")
+    arguments = parser.parse_args(argv)
+    if set(arguments.jobs) - set(JOBS):
+        parser.error(f"jobs are {', '.join(JOBS)}")
+    arguments.slowrank = os.path.abspath(arguments.slowrank)
+    return arguments
+
+
+def main():
+    arguments = parse_arguments()
+    gpus, why = gpu_run.count_gpus(arguments.python)
+    if why:
+        print(f"bench/gpu_overhead.py: {why}", file=sys.stderr)
+        return 77
+    arguments.ranks = arguments.ranks or min(gpus, 8)
+    shutil.rmtree(arguments.work, ignore_errors=True)
+    os.makedirs(arguments.work)
+    jobs = measure(arguments)
+    print(json.dumps({
+        "bench": "gpu_overhead", "date": time.strftime("%Y-%m-%d", time.gmtime()),
+        "compared_against": "the same job with slowrank resting, and whole jobs with nothing, "
+        "PyTorch's profiler, CUPTI always on, NCCL Inspector", "mode": arguments.mode,
+        "ranks": arguments.ranks, "jobs": jobs,
+        "machine": {"cores": os.cpu_count(), "kernel": os.uname().release,
+                    "root": os.geteuid() == 0}}))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

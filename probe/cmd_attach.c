@@ -123,7 +123,11 @@ int cmd_attach(int argc, char **argv)
 	signal(SIGINT, on_signal);
 	signal(SIGTERM, on_signal);
 	job_place_find(&place);
-	if (session_create(&options, &place, true, &session) < 0)
+	if (session_create(&options, &place,
+		    &(struct session_job){.attached = true,
+			    .why_no_device = "the job was not started by slowrank: collectives are "
+					     "seen by enqueue time only, waits are not judged"},
+		    &session) < 0)
 		return 2;
 	tree = calloc(TREE_SIZE_MAX, sizeof(*tree));
 	count = tree ? find_tree(&options, tree, TREE_SIZE_MAX) : 0;

@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "probe/commands.h"
+#include "probe/device_environment.h"
 #include "probe/session.h"
 
 enum {
@@ -30,6 +31,7 @@ enum {
 };
 
 static int stop; /* never set here: the job's end ends the session */
+static char why_no_device[WIRE_DETAIL_LENGTH_MAX + 1];
 
 /* Runs the command in this process. Does not return on success. */
 static int become(char **command)
@@ -47,7 +49,8 @@ static void detached_probe(const struct probe_options *options, const struct job
 
 	signal(SIGINT, SIG_IGN);
 	signal(SIGHUP, SIG_IGN);
-	if (session_create(options, place, false, &session) == 0) {
+	if (session_create(options, place, &(struct session_job){.why_no_device = why_no_device},
+		    &session) == 0) {
 		session_prepare_command(session, options->command);
 		session_track(session, target);
 	}
@@ -180,7 +183,8 @@ static int run_by_hand(const struct probe_options *options, const struct job_pla
 	forwarder.signal_fd = signalfd(-1, &mask, SFD_CLOEXEC);
 	bool forwarding = forwarder.signal_fd >= 0 &&
 			  pthread_create(&thread, NULL, forward_signals, &forwarder) == 0;
-	if (session_create(options, place, false, &session) == 0) {
+	if (session_create(options, place, &(struct session_job){.why_no_device = why_no_device},
+		    &session) == 0) {
 		session_prepare_command(session, options->command);
 		session_track(session, forwarder.child);
 	}
@@ -217,6 +221,7 @@ int cmd_run(int argc, char **argv)
 		break;
 	}
 	job_place_find(&place);
+	(void)device_environment_set(&options, why_no_device);
 	return place.inside_launcher ? run_as_rank(&options, &place)
 				     : run_by_hand(&options, &place);
 }

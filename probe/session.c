@@ -15,7 +15,9 @@
 #include <unistd.h>
 
 #include "probe/attach/library.h"
+#include "probe/device_source.h"
 #include "probe/job.h"
+#include "probe/process_scan.h"
 #include "probe/samplers.h"
 #include "probe/sources/bpf_source.h"
 #include "probe/uplink.h"
@@ -23,6 +25,7 @@
 enum {
 	POLL_MS = 50,	  /* how often the kernel's ring is emptied */
 	BATCH_MS = 250,	  /* how often finished steps are sent: an alert is due within 1 s */
+	SCAN_MS = 500,	  /* a look through /proc, where the kernel tells of no processes */
 	SAMPLE_MS = 1000, /* counters of cgroup, PSI, sockets */
 	LIBRARIES_MAX = 64,
 	WATCHED_MAX = 4096, /* processes whose mappings are looked at again */
@@ -40,8 +43,11 @@ struct watched {
 
 struct session {
 	const struct probe_options *options;
-	struct bpf_source *bpf; /* NULL: no rights or no kernel support; why_no_bpf says it */
+	struct process_scan *scan; /* only where bpf is missing */
+	struct bpf_source *bpf;	   /* NULL: no rights or no kernel support; why_no_bpf says it */
 	char why_no_bpf[WIRE_DETAIL_LENGTH_MAX + 1];
+	struct device_source *device; /* NULL: not asked for */
+	char why_no_device[WIRE_DETAIL_LENGTH_MAX + 1];
 	struct job *job;
 	struct samplers *samplers;
 	struct uplink *uplink;
@@ -109,12 +115,13 @@ static void open_bpf(struct session *session)
 	}
 	if (bpf_source_create(&bpf_options, &session->bpf, session->why_no_bpf) < 0) {
 		session->bpf = NULL;
-		fprintf(stderr, "slowrank: the job runs unwatched: %s\n", session->why_no_bpf);
+		fprintf(stderr, "slowrank: the job runs, its MPI calls and host events unseen: %s\n",
+			session->why_no_bpf);
 	}
 }
 
 int session_create(const struct probe_options *options, const struct job_place *place,
-	bool attached, struct session **result)
+	const struct session_job *session_job, struct session **result)
 {
 	char host[STEP_NAME_LENGTH_MAX + 1] = "", url[COORDINATOR_URL_LENGTH], why[256];
 	struct session *session = calloc(1, sizeof(*session));
@@ -129,11 +136,17 @@ int session_create(const struct probe_options *options, const struct job_place *
 	if (getrandom(&session->probe_id, sizeof(session->probe_id), 0) < 0)
 		session->probe_id = (uint64_t)host_now().value ^ (uint64_t)getpid();
 	session->host_id = boot_hash();
+	snprintf(session->why_no_device, sizeof(session->why_no_device), "%s",
+		session_job->why_no_device);
 	open_bpf(session);
-	error = job_create(
-		&(struct job_options){.host = host, .attached = attached}, &session->job);
+	if (!session->bpf)
+		session->scan = process_scan_create();
+	error = job_create(&(struct job_options){.host = host, .attached = session_job->attached},
+		&session->job);
 	if (error == 0)
 		error = samplers_create(options->sources, &session->samplers);
+	if (error == 0 && options->sources & PROBE_SOURCE_DEVICE)
+		error = device_source_create(session->job, &session->device);
 	if (error < 0)
 		goto fail;
 	/* Without a look into ranks there is one line to say, and it was said. */
@@ -164,6 +177,8 @@ void session_destroy(struct session *session)
 		return;
 	uplink_destroy(session->uplink);
 	samplers_destroy(session->samplers);
+	device_source_destroy(session->device);
+	process_scan_destroy(session->scan);
 	job_destroy(session->job);
 	bpf_source_destroy(session->bpf);
 	free(session);
@@ -205,6 +220,8 @@ static void on_new_program(void *context, pid_t pid)
 	struct session *session = context;
 	size_t i;
 
+	if (session->device)
+		device_source_add_process(session->device, pid);
 	for (i = 0; i < session->watched_count && session->watched[i].pid != pid; i++)
 		;
 	if (i == WATCHED_MAX)
@@ -243,8 +260,32 @@ void session_track(struct session *session, pid_t pid)
 {
 	if (session->bpf && bpf_source_track(session->bpf, (uint32_t)pid) < 0)
 		fprintf(stderr, "slowrank: cannot follow process %d\n", (int)pid);
+	if (session->scan)
+		process_scan_add_root(session->scan, pid);
 	job_add_process(session->job, pid);
 	on_new_program(session, pid);
+}
+
+static void on_found(void *context, pid_t pid)
+{
+	struct session *session = context;
+
+	job_add_process(session->job, pid);
+	on_new_program(session, pid);
+}
+
+static void on_ended(void *context, pid_t pid)
+{
+	job_process_ended(((struct session *)context)->job, pid);
+}
+
+/* Without the kernel side, new processes are found by looking. */
+static void look_for_processes(struct session *session)
+{
+	static const struct process_scan_callbacks callbacks = {on_found, on_ended};
+
+	if (session->scan)
+		process_scan_look(session->scan, &callbacks, session);
 }
 
 static void on_event(void *context, const struct event_header *event)
@@ -270,15 +311,33 @@ static void empty_ring(struct session *session)
 	}
 }
 
+/*
+ * Rings before the kernel's records, so that a communicator is known before its first call; and after
+ * them, so that what the host did before each finished call is there when the two are joined.
+ */
+static void empty_rings(struct session *session)
+{
+	if (session->device)
+		session->events += device_source_poll(session->device, host_now());
+	empty_ring(session);
+	if (!session->device)
+		return;
+	session->events += device_source_poll(session->device, host_now());
+	job_join_device_calls(session->job);
+}
+
 static void follow_pause_file(struct session *session)
 {
 	bool paused;
 
-	if (!session->options->pause_file || !session->bpf)
+	if (!session->options->pause_file)
 		return;
 	paused = access(session->options->pause_file, F_OK) == 0;
 	if (paused != session->paused) {
-		(void)bpf_source_pause(session->bpf, paused);
+		if (session->bpf)
+			(void)bpf_source_pause(session->bpf, paused);
+		if (session->device)
+			device_source_pause(session->device, paused);
 		session->paused = paused;
 	}
 }
@@ -292,7 +351,8 @@ static void fill_counters(const struct session *session, struct message_counters
 	getrusage(RUSAGE_SELF, &usage);
 	*counters = (struct message_counters){
 		.events = session->events,
-		.dropped = session->dropped_seen + job_dropped(session->job),
+		.dropped = session->dropped_seen + job_dropped(session->job) +
+			   (session->device ? device_source_dropped(session->device) : 0),
 		.steps_incomplete = job_steps_incomplete(session->job),
 		.batches_spooled = state.batches_spooled,
 		.batches_lost = state.batches_lost,
@@ -325,9 +385,9 @@ static size_t gather_sources(struct session *session, struct message_source *sou
 				session->why_no_bpf);
 	}
 	count += samplers_states(session->samplers, sources + count, WIRE_SOURCES_MAX - count);
-	if (count < WIRE_SOURCES_MAX && job_enqueue_only(session->job))
-		put_source(&sources[count++], "device.time", SOURCE_MISSING,
-			"collectives seen by enqueue time only: waits are not judged");
+	if (count < WIRE_SOURCES_MAX && device_source_state(session->device, session->why_no_device,
+						job_enqueue_only(session->job), &sources[count]))
+		count++;
 	return count;
 }
 
@@ -378,8 +438,10 @@ static void take_replies(struct session *session)
 static void turn(struct session *session, int64_t tick)
 {
 	follow_pause_file(session);
-	empty_ring(session);
+	empty_rings(session);
 	look_again(session, tick);
+	if (tick % (SCAN_MS / POLL_MS) == 0)
+		look_for_processes(session);
 	if (tick % (SAMPLE_MS / POLL_MS) == 0)
 		samplers_sample(session->samplers, session->job, host_now());
 	if (tick % (BATCH_MS / POLL_MS) == 0) {
@@ -420,7 +482,7 @@ void session_finish(struct session *session)
 {
 	struct uplink_state state;
 
-	empty_ring(session);
+	empty_rings(session);
 	samplers_sample(session->samplers, session->job, host_now());
 	job_finish(session->job, host_now());
 	send_batch(session, true);

@@ -14,13 +14,20 @@
 
 struct session;
 
+/* What a session is told besides its options. */
+struct session_job {
+	bool attached;		   /* the job ran before */
+	const char *why_no_device; /* the in-process library was not given to it; "" = it was */
+};
+
 /*
  * Loads the sources, finds or starts the coordinator. What cannot work is told in one line on
  * stderr and in the coverage; only memory errors and an unusable URL fail. Returns 0 or a
  * negative errno after one line on stderr. The caller owns it.
  */
 int session_create(const struct probe_options *options, const struct job_place *place,
-	bool attached, struct session **session) __attribute__((warn_unused_result));
+	const struct session_job *job, struct session **session)
+	__attribute__((warn_unused_result));
 void session_destroy(struct session *session); /* NULL is fine */
 
 /* Follows pid and what it starts. */

@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "probe/device_source.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "probe/sources/ring_source.h"
+
+enum {
+	COMMUNICATORS_MAX = 65536,    /* of all processes together */
+	RECORDS_PER_POLL_MAX = 65536, /* of one process: eight rings full */
+};
+
+/* A communicator of a process, as its library tells it. */
+struct device_communicator {
+	pid_t pid;
+	uint64_t hash;
+	int32_t rank, rank_count;
+	uint32_t functions; /* bits of enum ring_function that were announced */
+};
+
+struct device_source {
+	struct job *job;
+	struct ring_source *rings;
+	size_t communicator_count, communicator_capacity, last;
+	struct device_communicator *communicators;
+	uint64_t with_device_time, without_device_time, copy_engine, lost;
+};
+
+static struct device_communicator *find_communicator(
+	struct device_source *source, pid_t pid, uint64_t hash)
+{
+	struct device_communicator *last = source->communicators + source->last;
+
+	if (source->last < source->communicator_count && last->pid == pid && last->hash == hash)
+		return last;
+	for (size_t i = 0; i < source->communicator_count; i++) {
+		if (source->communicators[i].pid == pid && source->communicators[i].hash == hash) {
+			source->last = i;
+			return &source->communicators[i];
+		}
+	}
+	return NULL;
+}
+
+static struct device_communicator *add_communicator(
+	struct device_source *source, pid_t pid, uint64_t hash)
+{
+	if (source->communicator_count == source->communicator_capacity) {
+		size_t capacity =
+			source->communicator_capacity ? source->communicator_capacity * 2 : 64;
+		struct device_communicator *grown =
+			capacity <= COMMUNICATORS_MAX
+				? realloc(source->communicators, capacity * sizeof(*grown))
+				: NULL;
+
+		if (!grown)
+			return NULL;
+		source->communicators = grown;
+		source->communicator_capacity = capacity;
+	}
+	source->communicators[source->communicator_count] =
+		(struct device_communicator){.pid = pid, .hash = hash, .rank = -1};
+	return &source->communicators[source->communicator_count++];
+}
+
+static void on_communicator(
+	void *context, pid_t pid, const struct ring_communicator *communicator, bool ended)
+{
+	struct device_source *source = context;
+	struct device_communicator *known = find_communicator(source, pid, communicator->hash);
+
+	if (ended || !communicator->hash)
+		return; /* calls of it may still come */
+	if (!known)
+		known = add_communicator(source, pid, communicator->hash);
+	if (!known)
+		return;
+	known->rank = communicator->rank;
+	known->rank_count = communicator->rank_count;
+	known->functions = 0;
+	/* So that the job knows that device times will come, before the first call does. */
+	job_device_process(source->job, pid);
+}
+
+/* NCCL counts the calls of each function by itself; sends and receives are of one kind. */
+static uint64_t counted_id(uint64_t hash, uint8_t function)
+{
+	uint64_t kind = function == RING_FUNCTION_RECEIVE ? RING_FUNCTION_SEND : function;
+	uint64_t id = (hash ^ (kind << 56)) * UINT64_C(0x9e3779b97f4a7c15);
+
+	id ^= id >> 32;
+	return id ? id : 1;
+}
+
+static uint8_t operation_of(uint8_t function)
+{
+	static const uint8_t operations[RING_FUNCTION_NR] = {
+		[RING_FUNCTION_ALL_REDUCE] = OPERATION_ALL_REDUCE,
+		[RING_FUNCTION_ALL_GATHER] = OPERATION_ALL_GATHER,
+		[RING_FUNCTION_REDUCE_SCATTER] = OPERATION_REDUCE_SCATTER,
+		[RING_FUNCTION_BROADCAST] = OPERATION_BROADCAST,
+		[RING_FUNCTION_REDUCE] = OPERATION_REDUCE,
+		[RING_FUNCTION_SEND] = OPERATION_SEND,
+		[RING_FUNCTION_RECEIVE] = OPERATION_RECEIVE,
+		[RING_FUNCTION_ALL_TO_ALL] = OPERATION_ALL_TO_ALL,
+		[RING_FUNCTION_GATHER] = OPERATION_GATHER,
+		[RING_FUNCTION_SCATTER] = OPERATION_SCATTER,
+	};
+
+	return function < RING_FUNCTION_NR ? operations[function] : OPERATION_UNKNOWN;
+}
+
+static void announce(
+	struct device_source *source, struct device_communicator *known, uint8_t function)
+{
+	struct communicator communicator = {
+		.id = counted_id(known->hash, function),
+		.size = known->rank_count > 0 ? (uint32_t)known->rank_count : 0,
+		.own_index = known->rank >= 0 ? (uint32_t)known->rank : STEP_RANK_UNKNOWN,
+	};
+
+	if (function >= RING_FUNCTION_NR || known->functions & 1u << function)
+		return;
+	known->functions |= 1u << function;
+	job_device_communicator(source->job, known->pid, &communicator);
+}
+
+static void on_collective(void *context, const struct ring_source_collective *call)
+{
+	struct device_source *source = context;
+	struct device_communicator *known =
+		find_communicator(source, call->pid, call->communicator);
+	bool timed =
+		call->device_start.value > 0 && call->device_stop.value >= call->device_start.value;
+	bool has_peer =
+		call->function == RING_FUNCTION_SEND || call->function == RING_FUNCTION_RECEIVE;
+
+	if (!known) { /* its start was lost: a full ring */
+		source->lost++;
+		return;
+	}
+	announce(source, known, call->function);
+	source->with_device_time += timed;
+	source->without_device_time += !timed;
+	source->copy_engine += (call->flags & RING_COLLECTIVE_COPY_ENGINE) != 0;
+	struct collective_part part = {
+		.communicator_id = counted_id(known->hash, call->function),
+		.sequence = call->sequence,
+		.length_bytes = call->length_bytes,
+		.arrival = timed ? call->device_start : call->enqueue,
+		.departure = timed ? call->device_stop : call->enqueue,
+		.enqueue = call->enqueue,
+		.root = has_peer || call->root < 0 ? STEP_ROOT_NONE : call->root,
+		.operation = operation_of(call->function),
+		.flags = timed ? PART_DEVICE_TIME : PART_ENQUEUE_ONLY,
+		.peer = has_peer && call->root >= 0 ? (uint32_t)call->root + 1 : 0,
+	};
+	job_device_call(source->job, call->pid, &part);
+}
+
+static void on_ended(void *context, pid_t pid)
+{
+	struct device_source *source = context;
+	size_t kept = 0;
+
+	for (size_t i = 0; i < source->communicator_count; i++) {
+		if (source->communicators[i].pid != pid)
+			source->communicators[kept++] = source->communicators[i];
+	}
+	source->communicator_count = kept;
+}
+
+int device_source_create(struct job *job, struct device_source **result)
+{
+	static const struct ring_source_callbacks callbacks = {
+		.communicator = on_communicator,
+		.collective = on_collective,
+		.ended = on_ended,
+	};
+	struct device_source *source = calloc(1, sizeof(*source));
+	int error;
+
+	if (!source)
+		return -ENOMEM;
+	source->job = job;
+	error = ring_source_create(NULL, &callbacks, source, &source->rings);
+	if (error < 0) {
+		free(source);
+		return error;
+	}
+	*result = source;
+	return 0;
+}
+
+void device_source_destroy(struct device_source *source)
+{
+	if (!source)
+		return;
+	ring_source_destroy(source->rings);
+	free(source->communicators);
+	free(source);
+}
+
+void device_source_add_process(struct device_source *source, pid_t pid)
+{
+	/* More processes than the limit, or one that is gone already: seen by its calls alone. */
+	(void)!ring_source_add_process(source->rings, pid);
+}
+
+size_t device_source_poll(struct device_source *source, struct host_ns now)
+{
+	return ring_source_poll(source->rings, now, RECORDS_PER_POLL_MAX);
+}
+
+void device_source_pause(struct device_source *source, bool paused)
+{
+	ring_source_pause(source->rings, paused);
+}
+
+static void put_state(struct message_source *out, enum source_state state, const char *why)
+{
+	snprintf(out->name, sizeof(out->name), "device.time");
+	out->state = (uint8_t)state;
+	snprintf(out->why, sizeof(out->why), "%s", why);
+}
+
+bool device_source_state(const struct device_source *source, const char *why_not, bool enqueue_only,
+	struct message_source *out)
+{
+	if (source && source->copy_engine)
+		put_state(out, SOURCE_DEGRADED,
+			"some collectives ran on copy engines, without a kernel: not timed");
+	else if (source && source->with_device_time && source->without_device_time)
+		put_state(out, SOURCE_DEGRADED, "some collectives came without device times");
+	else if (source && source->with_device_time)
+		put_state(out, SOURCE_ON, "");
+	else if (enqueue_only || (source && source->without_device_time))
+		put_state(out, SOURCE_MISSING,
+			why_not[0] ? why_not
+				   : "collectives seen by enqueue time only: waits are not judged");
+	else
+		return false;
+	return true;
+}
+
+uint64_t device_source_dropped(const struct device_source *source)
+{
+	struct ring_source_state state;
+
+	ring_source_get_state(source->rings, &state);
+	return state.dropped + state.damaged + source->lost;
+}

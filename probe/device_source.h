@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * From the rings of the in-process library to the job: communicators and collectives with their
+ * device times. One thread.
+ */
+#ifndef SLOWRANK_PROBE_DEVICE_SOURCE_H
+#define SLOWRANK_PROBE_DEVICE_SOURCE_H
+
+#include "probe/job.h"
+
+struct device_source;
+
+/* job outlives the source. Returns 0 or a negative errno. The caller owns it. */
+int device_source_create(struct job *job, struct device_source **source)
+	__attribute__((warn_unused_result));
+void device_source_destroy(struct device_source *source); /* NULL is fine */
+
+/* A process of the job: its ring is looked for from now on. */
+void device_source_add_process(struct device_source *source, pid_t pid);
+
+/* Takes what the rings hold. Returns the number of records. */
+size_t device_source_poll(struct device_source *source, struct host_ns now);
+
+/* While paused the libraries write nothing (for bench/overhead). */
+void device_source_pause(struct device_source *source, bool paused);
+
+/*
+ * "device.time". why_not: the library was not given to the job, or "". enqueue_only: collectives were
+ * seen that had no device time. Returns false when there is nothing to say: no device is used.
+ */
+bool device_source_state(const struct device_source *source, const char *why_not, bool enqueue_only,
+	struct message_source *out);
+uint64_t device_source_dropped(const struct device_source *source);
+
+#endif

@@ -7,6 +7,7 @@ does not need one, made for real. Those that need root are skipped without it.
 """
 import json
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -18,9 +19,11 @@ import unittest
 sys.dont_write_bytecode = True
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(HERE)), "bench"))
 import fault_plan  # noqa: E402
 import fault_score  # noqa: E402
 import faults  # noqa: E402
+import gpu_overhead  # noqa: E402
 import run  # noqa: E402
 import train  # noqa: E402
 
@@ -260,6 +263,35 @@ class Networks(unittest.TestCase):
         self.assertEqual((begun, ended), ("", ""))
         self.assertGreater(free, 3 * limited)
         self.assertTrue(10e6 < limited < 24e6, limited)
+
+
+class Overhead(unittest.TestCase):
+    """bench/gpu_overhead.py finds the cost that a truth log of 42 blocks was made with."""
+
+    def test_blocks(self):
+        dice, now, lines = random.Random(5), 10**9, [{"event": "job", "ranks": 1}]
+        order = []
+        for step in range(42 * 50):
+            if step % 50 == 0:
+                order = order or dice.sample((True, False), 2)
+                is_on = order.pop(0)
+            stamps = {"monotonic_ns": int(now), "realtime_ns": int(now)}
+            if step % 50 == 0:
+                lines.append({"event": "block", "on": is_on, "step": step, **stamps})
+            lines.append({"event": "step", "rank": 0, "step": step, **stamps})
+            # At first it is not known yet that a block has begun; later there is drift and noise.
+            settled = is_on if step % 50 >= 15 else not is_on
+            now += 30e6 * (1 + 1e-5 * step) * (1.02 if settled else 1) * dice.gauss(1, 0.01)
+        with tempfile.TemporaryDirectory() as directory:
+            path = os.path.join(directory, "truth.jsonl")
+            with open(path, "w", encoding="utf-8") as file:
+                file.writelines(json.dumps(line) + "\n" for line in lines)
+            pairs = gpu_overhead.pair_up(gpu_overhead.read_blocks(fault_plan.Truth(path)))
+        found = gpu_overhead.interval(pairs)
+        self.assertEqual(found["pairs"], 20)  # the last block is not closed by another
+        for name in ("", "mean_"):
+            low, high = found[name + "interval_95_percent"]
+            self.assertTrue(low <= 2.0 <= high and high - low < 1.0, found)
 
 
 class Commands(unittest.TestCase):

@@ -235,7 +235,9 @@ def timed_steps(model, optimizer, batch, count):
 def calibrate(arguments, stack_class):
     """Finds layers or batch so that a local step takes --step-ms; all ranks take rank 0's."""
     layers, batch = arguments.layers or 12, arguments.batch or 4
-    divisor = dist.get_world_size() if arguments.mode == "pp" else 1
+    least_layers = dist.get_world_size() if arguments.mode == "pp" else 1
+    # Tensor parallel: each of two ranks does half of what is measured here.
+    split = 2 if arguments.mode == "tp_dp" and not arguments.launch_bound else 1
     for _ in range(3):
         if arguments.layers and arguments.batch:
             break
@@ -245,7 +247,7 @@ def calibrate(arguments, stack_class):
                            dtype=torch.bfloat16)
         took_ms = timed_steps(model, optimizer, data, 10)
         del model, optimizer, data
-        wanted = arguments.step_ms / took_ms
+        wanted = split * arguments.step_ms / took_ms
         if not arguments.layers:
             layers = max(2, min(round(layers * wanted), 256))
         else:
@@ -256,7 +258,7 @@ def calibrate(arguments, stack_class):
     found = torch.tensor([layers, batch], device="cuda")
     dist.broadcast(found, 0)
     layers, batch = found.tolist()
-    return max(layers, divisor), batch
+    return max(layers, least_layers), batch
 
 
 class RandomBatches:
@@ -301,9 +303,12 @@ class Trainer:
         return model.cuda().to(torch.bfloat16)
 
     def make_ddp(self, layers, world, rank):
+        if self.arguments.remake_at >= 0:  # one that may be destroyed
+            self.group = dist.new_group(list(range(world)))
         return self.cast(self.stack_class(self.arguments.dim, layers))
 
-    make_fsdp = make_ddp
+    def make_fsdp(self, layers, world, rank):
+        return self.cast(self.stack_class(self.arguments.dim, layers))
 
     def make_tp_dp(self, layers, world, rank):
         if world < 4 or world % 2:
@@ -335,13 +340,12 @@ class Trainer:
         if self.arguments.mode != "ddp" or self.arguments.graph:
             return "only with --mode ddp, without --graph"
         torch.cuda.synchronize()
-        old, self.model = self.group, None
+        self.model = None
         self.optimizer.zero_grad(set_to_none=True)
         gc.collect()
+        dist.destroy_process_group(self.group)
         self.group = dist.new_group(list(range(dist.get_world_size())))
         self.wrap()
-        if old is not None:
-            dist.destroy_process_group(old)
         return ""
 
     def step(self, data):
@@ -533,6 +537,8 @@ def run_steps(arguments, trainer, batches, runner, truth, rank, recent, plan):
             loss.item()
     runner.close(arguments.steps)
     switch.close()
+    if profiler:
+        profiler.stop()
     torch.cuda.synchronize()
 
 

@@ -22,7 +22,10 @@ typedef enum {
 	CUDA_ERROR_OUT_OF_MEMORY = 2,
 	CUDA_ERROR_NOT_INITIALIZED = 3,
 	CUDA_ERROR_INVALID_DEVICE = 101,
+	CUDA_ERROR_INVALID_IMAGE = 200,
+	CUDA_ERROR_INVALID_CONTEXT = 201,
 	CUDA_ERROR_INVALID_HANDLE = 400,
+	CUDA_ERROR_NOT_FOUND = 500,
 	CUDA_ERROR_NOT_READY = 600,
 } CUresult;
 
@@ -31,6 +34,7 @@ typedef unsigned long long CUdeviceptr;
 typedef struct CUctx_st *CUcontext;
 typedef struct CUstream_st *CUstream;
 typedef struct CUevent_st *CUevent;
+typedef struct CUmod_st *CUmodule;
 typedef const struct device_function *CUfunction;
 typedef void (*CUhostFn)(void *user_data);
 
@@ -63,7 +67,16 @@ DEVICE_EXPORT CUresult cuDeviceGet(CUdevice *device, int ordinal);
 DEVICE_EXPORT CUresult cuDeviceGetName(char *name, int length, CUdevice device);
 DEVICE_EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device);
 DEVICE_EXPORT CUresult cuCtxSetCurrent(CUcontext context);
+DEVICE_EXPORT CUresult cuCtxGetCurrent(CUcontext *context);
+DEVICE_EXPORT CUresult cuCtxGetDevice(CUdevice *device);
 DEVICE_EXPORT CUresult cuCtxSynchronize(void);
+DEVICE_EXPORT CUresult cuThreadExchangeStreamCaptureMode(int *mode);
+/* Of all PTX only a kernel that stores %globaltimer, then its second argument, is understood. */
+DEVICE_EXPORT CUresult cuModuleLoadData(CUmodule *module, const void *image);
+DEVICE_EXPORT CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const char *name);
+DEVICE_EXPORT CUresult cuMemHostAlloc(void **pointer, size_t length_bytes, unsigned int flags);
+DEVICE_EXPORT CUresult cuMemHostGetDevicePointer_v2(
+	CUdeviceptr *pointer, void *host, unsigned int flags);
 DEVICE_EXPORT CUresult cuMemAlloc_v2(CUdeviceptr *pointer, size_t length_bytes);
 DEVICE_EXPORT CUresult cuMemFree_v2(CUdeviceptr pointer);
 DEVICE_EXPORT CUresult cuMemcpyAsync(

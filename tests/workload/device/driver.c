@@ -77,6 +77,18 @@ CUresult cuCtxSetCurrent(CUcontext context)
 	return context == (CUcontext)&driver ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
+CUresult cuCtxGetCurrent(CUcontext *context)
+{
+	*context = driver.initialised ? (CUcontext)&driver : NULL;
+	return driver.initialised ? CUDA_SUCCESS : CUDA_ERROR_NOT_INITIALIZED;
+}
+
+CUresult cuCtxGetDevice(CUdevice *device)
+{
+	*device = 0;
+	return driver.initialised ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
+}
+
 CUresult cuCtxSynchronize(void)
 {
 	CUstream streams[STREAMS_MAX];

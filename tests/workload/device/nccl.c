@@ -7,6 +7,8 @@
 #include <string.h>
 
 #include "tests/workload/device/nccl_carrier.h"
+#include "tests/workload/device/nccl_profiler.h"
+#include "tests/workload/device/stream.h"
 
 #define NCCL_API(result, name, ...)                                                                \
 	DEVICE_EXPORT __attribute__((weak, alias(#name))) result p##name(__VA_ARGS__);             \
@@ -14,26 +16,49 @@
 
 enum { GROUP_WORKS_MAX = 256 };
 
+struct traced_work {
+	struct work work;
+	struct profiler_task task;
+};
+
 struct launch_batch {
 	size_t work_count;
+	struct profiler_task *tasks; /* behind the works */
 	struct work works[];
 };
 
 static _Thread_local struct {
 	int depth;
 	size_t work_count;
-	struct work works[GROUP_WORKS_MAX];
+	struct traced_work works[GROUP_WORKS_MAX];
 } group;
 
 static ncclResult_t asynchronous_error; /* of any communicator; set by kernels, never cleared */
+
+/* NCCL's proxy thread says this soon after; every channel has a little other times. */
+static void report_channels(const struct launch_batch *batch, uint64_t start_ns, uint64_t stop_ns)
+{
+	for (size_t i = 0; i < batch->work_count; i++) {
+		const struct profiler_task *task = &batch->tasks[i];
+
+		for (uint8_t channel = 0; task->event && channel < task->channels; channel++) {
+			void *handle = profiler_channel_start(task, channel, start_ns + channel);
+
+			profiler_channel_stop(handle, stop_ns - channel);
+		}
+	}
+}
 
 static void kernel_code(void *const *arguments)
 {
 	struct launch_batch *batch;
 	ncclResult_t result;
 
+	uint64_t start_ns = (uint64_t)device_globaltimer_ns();
+
 	memcpy(&batch, arguments[0], sizeof(struct launch_batch *));
 	result = carrier_run(batch->works, batch->work_count);
+	report_channels(batch, start_ns, (uint64_t)device_globaltimer_ns());
 	if (result)
 		__atomic_store_n(&asynchronous_error, result, __ATOMIC_RELAXED);
 	free(batch);
@@ -55,9 +80,33 @@ static const struct device_function kernels[] = {
 		{sizeof(struct launch_batch *)}},
 };
 
-static ncclResult_t launch(const struct work *works, size_t work_count)
+static struct profiler_call describe(const struct work *work)
 {
-	struct launch_batch *batch = malloc(sizeof(*batch) + work_count * sizeof(*works));
+	static const char *const functions[] = {[WORK_ALL_REDUCE] = "AllReduce",
+		[WORK_REDUCE] = "Reduce",
+		[WORK_BROADCAST] = "Broadcast",
+		[WORK_ALL_GATHER] = "AllGather",
+		[WORK_REDUCE_SCATTER] = "ReduceScatter",
+		[WORK_SEND] = "Send",
+		[WORK_RECEIVE] = "Recv"};
+	static const char *const datatypes[] = {"ncclInt8", "ncclUint8", "ncclInt32", "ncclUint32",
+		"ncclInt64", "ncclUint64", "ncclFloat16", "ncclFloat32", "ncclFloat64",
+		"ncclBfloat16"};
+
+	return (struct profiler_call){.function = functions[work->kind],
+		.function_index = (unsigned)work->kind,
+		.datatype = datatypes[work->type],
+		.count = work->count,
+		.root = work->peer,
+		.point_to_point = work->kind == WORK_SEND || work->kind == WORK_RECEIVE,
+		.channels = PROFILER_CHANNELS,
+		.stream = work->stream};
+}
+
+static ncclResult_t launch(const struct traced_work *works, size_t work_count)
+{
+	struct launch_batch *batch = malloc(
+		sizeof(*batch) + work_count * (sizeof(struct work) + sizeof(struct profiler_task)));
 	void *arguments[] = {&batch};
 	CUlaunchConfig config = {.gridDimX = 1,
 		.gridDimY = 1,
@@ -65,13 +114,23 @@ static ncclResult_t launch(const struct work *works, size_t work_count)
 		.blockDimX = 512,
 		.blockDimY = 1,
 		.blockDimZ = 1,
-		.hStream = works[0].stream};
+		.hStream = works[0].work.stream};
+	CUresult error;
 
 	if (!batch)
 		return ncclSystemError;
 	batch->work_count = work_count;
-	memcpy(batch->works, works, work_count * sizeof(*works));
-	if (cuLaunchKernelEx(&config, &kernels[works[0].kind], arguments, NULL) == CUDA_SUCCESS)
+	batch->tasks = (struct profiler_task *)&batch->works[work_count];
+	for (size_t i = 0; i < work_count; i++) {
+		struct profiler_call call = describe(&works[i].work);
+
+		batch->works[i] = works[i].work;
+		batch->tasks[i] = works[i].task;
+		profiler_launch(&works[i].work.communicator->profiler, &call, &batch->tasks[i]);
+		profiler_launched(&batch->tasks[i]);
+	}
+	error = cuLaunchKernelEx(&config, &kernels[works[0].work.kind], arguments, NULL);
+	if (error == CUDA_SUCCESS)
 		return ncclSuccess;
 	free(batch);
 	return ncclUnhandledCudaError;
@@ -91,9 +150,9 @@ static ncclResult_t launch_group(void)
 	while (begin < group.work_count && !result) {
 		size_t end = begin + 1;
 
-		while (end < group.work_count && is_point_to_point(&group.works[begin]) &&
-			is_point_to_point(&group.works[end]) &&
-			group.works[end].stream == group.works[begin].stream)
+		while (end < group.work_count && is_point_to_point(&group.works[begin].work) &&
+			is_point_to_point(&group.works[end].work) &&
+			group.works[end].work.stream == group.works[begin].work.stream)
 			end++;
 		result = launch(&group.works[begin], end - begin);
 		begin = end;
@@ -104,6 +163,8 @@ static ncclResult_t launch_group(void)
 
 static ncclResult_t submit(struct work work)
 {
+	struct traced_work traced = {.work = work};
+	struct profiler_call call;
 	int with_peer =
 		is_point_to_point(&work) || work.kind == WORK_REDUCE || work.kind == WORK_BROADCAST;
 	int with_reduction = work.kind == WORK_ALL_REDUCE || work.kind == WORK_REDUCE ||
@@ -113,11 +174,13 @@ static ncclResult_t submit(struct work work)
 		(with_peer && (work.peer < 0 || work.peer >= work.communicator->rank_count)) ||
 		(with_reduction && !carrier_can_reduce(work.type, work.operation)))
 		return ncclInvalidArgument;
+	call = describe(&work);
+	profiler_call_start(&work.communicator->profiler, &call, &traced.task);
 	if (group.depth == 0)
-		return launch(&work, 1);
+		return launch(&traced, 1);
 	if (group.work_count == GROUP_WORKS_MAX)
 		return ncclInvalidUsage;
-	group.works[group.work_count++] = work;
+	group.works[group.work_count++] = traced;
 	return ncclSuccess;
 }
 
@@ -132,24 +195,47 @@ NCCL_API(ncclResult_t, ncclGetUniqueId, ncclUniqueId *unique_id)
 	return carrier_make_id(unique_id);
 }
 
+/* The members' common hash; as in NCCL, the plug-in hears of a communicator at its end. */
+static ncclResult_t begin_profile(ncclResult_t result, ncclComm_t communicator)
+{
+	if (!result && communicator)
+		profiler_begin(&communicator->profiler,
+			(uint64_t)(communicator->tag + 1) * UINT64_C(0x9e3779b97f4a7c15),
+			communicator->rank, communicator->rank_count);
+	return result;
+}
+
+static void destroy(ncclComm_t communicator)
+{
+	if (communicator)
+		profiler_end(&communicator->profiler);
+	carrier_destroy(communicator);
+}
+
 NCCL_API(ncclResult_t, ncclCommInitRank, ncclComm_t *communicator, int rank_count,
 	ncclUniqueId unique_id, int rank)
 {
-	return carrier_create(&unique_id, rank_count, rank, communicator);
+	ncclResult_t result = carrier_create(&unique_id, rank_count, rank, communicator);
+
+	return begin_profile(result, result ? NULL : *communicator);
 }
 
 NCCL_API(ncclResult_t, ncclCommInitRankConfig, ncclComm_t *communicator, int rank_count,
 	ncclUniqueId unique_id, int rank, ncclConfig_t *config)
 {
+	ncclResult_t result = carrier_create(&unique_id, rank_count, rank, communicator);
+
 	(void)config;
-	return carrier_create(&unique_id, rank_count, rank, communicator);
+	return begin_profile(result, result ? NULL : *communicator);
 }
 
 NCCL_API(ncclResult_t, ncclCommSplit, ncclComm_t communicator, int color, int key,
 	ncclComm_t *new_communicator, ncclConfig_t *config)
 {
+	ncclResult_t result = carrier_split(communicator, color, key, new_communicator);
+
 	(void)config;
-	return carrier_split(communicator, color, key, new_communicator);
+	return begin_profile(result, result ? NULL : *new_communicator);
 }
 
 NCCL_API(ncclResult_t, ncclCommFinalize, ncclComm_t communicator)
@@ -161,13 +247,13 @@ NCCL_API(ncclResult_t, ncclCommDestroy, ncclComm_t communicator)
 {
 	if (cuCtxSynchronize() != CUDA_SUCCESS)
 		return ncclUnhandledCudaError;
-	carrier_destroy(communicator);
+	destroy(communicator);
 	return ncclSuccess;
 }
 
 NCCL_API(ncclResult_t, ncclCommAbort, ncclComm_t communicator)
 {
-	carrier_destroy(communicator);
+	destroy(communicator);
 	return ncclSuccess;
 }
 

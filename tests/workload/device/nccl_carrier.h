@@ -9,6 +9,7 @@
 #define SLOWRANK_TESTS_WORKLOAD_DEVICE_NCCL_CARRIER_H
 
 #include "tests/workload/device/nccl_api.h"
+#include "tests/workload/device/nccl_profiler.h"
 
 enum { CARRIER_RANKS_MAX = 1024 };
 
@@ -26,6 +27,7 @@ struct ncclComm {
 	int tag;	   /* of the first channel */
 	int *world_ranks;  /* rank_count of them */
 	int split_counter; /* communicators made from this one */
+	struct profiler_communicator profiler;
 };
 
 enum work_kind {

@@ -36,6 +36,11 @@ static int64_t now_ns(void)
 	return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
+int64_t device_globaltimer_ns(void)
+{
+	return now_ns() + DEVICE_GLOBALTIMER_OFFSET_NS;
+}
+
 static void event_reach(CUevent event, uint64_t generation)
 {
 	pthread_mutex_lock(&event->lock);

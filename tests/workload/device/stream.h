@@ -10,6 +10,9 @@
 
 enum { STREAM_QUEUE_CAPACITY = 1024 };
 
+/* globaltimer minus CLOCK_MONOTONIC of the stand-in: what a measured clock must find. */
+#define DEVICE_GLOBALTIMER_OFFSET_NS INT64_C(1700000000123456789)
+
 enum stream_task_kind {
 	STREAM_KERNEL = 1,
 	STREAM_HOST_FUNCTION = 2,
@@ -43,6 +46,9 @@ struct stream_task {
 		} event;
 	};
 };
+
+/* The device's clock: nanoseconds of another epoch than the host's. */
+DEVICE_EXPORT int64_t device_globaltimer_ns(void);
 
 CUresult stream_create(CUstream *stream);
 void stream_destroy(CUstream stream); /* waits for its tasks; NULL is fine */

@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The ring: order, many threads, a full one, a writer that died, a file that lies. */
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "probe/ring/ring_reader.h"
+#include "probe/ring/ring_writer.h"
+
+enum { SLOTS = 256, THREADS = 4, PER_THREAD = 20000 };
+
+struct fixture {
+	char directory[64];
+	char path[128];
+	struct ring_writer writer;
+	struct ring_reader *reader;
+};
+
+static void find_path(struct fixture *fixture)
+{
+	uint64_t start_time;
+
+	assert_int_equal(ring_start_time(-1, "self", &start_time), 0);
+	snprintf(fixture->path, sizeof(fixture->path), "%s/" RING_FILE_PREFIX "%u.%d.%llu",
+		fixture->directory, (unsigned)getuid(), (int)getpid(),
+		(unsigned long long)start_time);
+}
+
+static int set_up(void **state)
+{
+	struct fixture *fixture = calloc(1, sizeof(*fixture));
+
+	strcpy(fixture->directory, "/tmp/slowrank-test-ring.XXXXXX");
+	assert_non_null(mkdtemp(fixture->directory));
+	find_path(fixture);
+	assert_int_equal(ring_writer_create(fixture->directory, SLOTS, &fixture->writer), 0);
+	assert_int_equal(
+		ring_reader_open(open(fixture->path, O_RDWR | O_CLOEXEC), &fixture->reader), 0);
+	*state = fixture;
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	struct fixture *fixture = *state;
+
+	ring_reader_close(fixture->reader);
+	ring_writer_destroy(&fixture->writer);
+	unlink(fixture->path);
+	rmdir(fixture->directory);
+	free(fixture);
+	return 0;
+}
+
+static bool write_number(struct ring_writer *writer, uint32_t thread, uint64_t number)
+{
+	struct ring_collective collective = {.thread_id = thread, .sequence = number};
+
+	return ring_write(writer, RING_RECORD_COLLECTIVE, &collective, sizeof(collective));
+}
+
+static void records_come_in_order(void **state)
+{
+	struct fixture *fixture = *state;
+	struct ring_record record;
+
+	for (uint64_t i = 0; i < 10 * SLOTS; i++) {
+		assert_true(write_number(&fixture->writer, 1, i));
+		assert_int_equal(ring_reader_next(fixture->reader, 1, false, &record), 0);
+		assert_int_equal(record.kind, RING_RECORD_COLLECTIVE);
+		assert_int_equal(record.length_bytes, sizeof(struct ring_collective));
+		assert_int_equal(record.collective.sequence, i);
+	}
+	assert_int_equal(ring_reader_next(fixture->reader, 1, false, &record), -EAGAIN);
+}
+
+static void a_full_ring_counts(void **state)
+{
+	struct fixture *fixture = *state;
+	struct ring_reader_counts counts;
+	struct ring_record record;
+	uint64_t sequence = 0;
+
+	for (uint64_t i = 0; i < SLOTS + 10; i++)
+		assert_int_equal(write_number(&fixture->writer, 1, i), i < SLOTS);
+	while (ring_reader_next(fixture->reader, 1, false, &record) == 0)
+		assert_int_equal(record.collective.sequence, sequence++);
+	assert_int_equal(sequence, SLOTS);
+	ring_reader_counts(fixture->reader, &counts);
+	assert_int_equal(counts.dropped_full, 10);
+	assert_int_equal(counts.records, SLOTS);
+	assert_true(write_number(&fixture->writer, 1, 1000));
+}
+
+struct writing {
+	struct ring_writer *writer;
+	uint32_t thread;
+	uint64_t written;
+};
+
+static void *write_many(void *argument)
+{
+	struct writing *writing = argument;
+
+	for (uint64_t i = 1; i <= PER_THREAD; i++)
+		writing->written += write_number(writing->writer, writing->thread, i);
+	return NULL;
+}
+
+static void many_threads_lose_nothing_unseen(void **state)
+{
+	struct fixture *fixture = *state;
+	struct writing writings[THREADS];
+	pthread_t threads[THREADS];
+	uint64_t last[THREADS] = {0}, read_count[THREADS] = {0}, written = 0, total = 0;
+	struct ring_reader_counts counts;
+	struct ring_record record;
+
+	for (uint32_t i = 0; i < THREADS; i++) {
+		writings[i] = (struct writing){.writer = &fixture->writer, .thread = i};
+		assert_int_equal(pthread_create(&threads[i], NULL, write_many, &writings[i]), 0);
+	}
+	for (;;) {
+		ring_reader_counts(fixture->reader, &counts);
+		if (ring_reader_next(fixture->reader, 1, false, &record) == 0) {
+			uint32_t thread = record.collective.thread_id;
+
+			assert_in_range(thread, 0, THREADS - 1);
+			assert_true(record.collective.sequence > last[thread]);
+			last[thread] = record.collective.sequence;
+			read_count[thread]++;
+			total++;
+		} else if (total + counts.dropped_full == (uint64_t)THREADS * PER_THREAD) {
+			break;
+		}
+	}
+	for (uint32_t i = 0; i < THREADS; i++) {
+		pthread_join(threads[i], NULL);
+		assert_int_equal(read_count[i], writings[i].written);
+		written += writings[i].written;
+	}
+	ring_reader_counts(fixture->reader, &counts);
+	assert_int_equal(counts.records, written);
+	assert_int_equal(counts.damaged, 0);
+	assert_int_equal(counts.abandoned, 0);
+}
+
+/* A writer that claimed its slot and was killed: the head moved, the slot was not published. */
+static void a_killed_writer_does_not_block(void **state)
+{
+	struct fixture *fixture = *state;
+	struct ring_reader_counts counts;
+	struct ring_record record;
+	pid_t child = fork();
+	int status;
+
+	if (child == 0) {
+		__atomic_fetch_add(&fixture->writer.header->head, 1, __ATOMIC_RELAXED);
+		_exit(0);
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_true(write_number(&fixture->writer, 1, 7));
+	assert_int_equal(ring_reader_next(fixture->reader, 1000, false, &record), -EAGAIN);
+	assert_int_equal(ring_reader_next(fixture->reader, RING_STALL_NS, false, &record), -EAGAIN);
+	assert_int_equal(
+		ring_reader_next(fixture->reader, 1000 + RING_STALL_NS, false, &record), 0);
+	assert_int_equal(record.collective.sequence, 7);
+	ring_reader_counts(fixture->reader, &counts);
+	assert_int_equal(counts.abandoned, 1);
+	__atomic_fetch_add(&fixture->writer.header->head, 1, __ATOMIC_RELAXED);
+	assert_true(write_number(&fixture->writer, 1, 8));
+	assert_int_equal(ring_reader_next(fixture->reader, 1, true, &record), 0);
+	assert_int_equal(record.collective.sequence, 8);
+}
+
+static void damage_is_counted(void **state)
+{
+	struct fixture *fixture = *state;
+	struct ring_reader_counts counts;
+	struct ring_record record;
+
+	assert_true(write_number(&fixture->writer, 1, 1));
+	assert_true(write_number(&fixture->writer, 1, 2));
+	fixture->writer.slots[0].collective.sequence = 99;
+	assert_int_equal(ring_reader_next(fixture->reader, 1, false, &record), 0);
+	assert_int_equal(record.collective.sequence, 2);
+	fixture->writer.header->head += UINT64_C(1) << 40;
+	assert_int_equal(ring_reader_next(fixture->reader, 1, false, &record), -EAGAIN);
+	assert_true(write_number(&fixture->writer, 1, 3));
+	assert_int_equal(ring_reader_next(fixture->reader, 1, false, &record), 0);
+	assert_int_equal(record.collective.sequence, 3);
+	ring_reader_counts(fixture->reader, &counts);
+	assert_int_equal(counts.damaged, 1);
+	assert_int_equal(counts.resynchronised, 1);
+}
+
+static void one_reader_only(void **state)
+{
+	struct fixture *fixture = *state;
+	struct ring_reader *other;
+
+	assert_int_equal(ring_reader_open(open(fixture->path, O_RDWR | O_CLOEXEC), &other), -EBUSY);
+	ring_reader_close(fixture->reader);
+	fixture->reader = NULL;
+	assert_true(write_number(&fixture->writer, 1, 5));
+	assert_int_equal(
+		ring_reader_open(open(fixture->path, O_RDWR | O_CLOEXEC), &fixture->reader), 0);
+	struct ring_record record;
+
+	assert_int_equal(ring_reader_next(fixture->reader, 1, false, &record), 0);
+	assert_int_equal(record.collective.sequence, 5);
+}
+
+static void a_header_that_lies_is_refused(void **state)
+{
+	struct fixture *fixture = *state;
+	struct ring_header *header = fixture->writer.header;
+	uint32_t bad_counts[] = {0, 1, SLOTS - 1, 2 * SLOTS, RING_SLOT_COUNT_MAX * 2U, UINT32_MAX};
+	struct ring_reader *reader;
+
+	ring_reader_close(fixture->reader);
+	fixture->reader = NULL;
+	for (size_t i = 0; i < sizeof(bad_counts) / sizeof(bad_counts[0]); i++) {
+		header->slot_count = bad_counts[i];
+		assert_int_equal(ring_reader_open(open(fixture->path, O_RDWR | O_CLOEXEC), &reader),
+			-EBADMSG);
+	}
+	header->slot_count = SLOTS;
+	header->magic = 0;
+	assert_int_equal(
+		ring_reader_open(open(fixture->path, O_RDWR | O_CLOEXEC), &reader), -EAGAIN);
+	header->magic = RING_MAGIC + 1;
+	assert_int_equal(
+		ring_reader_open(open(fixture->path, O_RDWR | O_CLOEXEC), &reader), -EBADMSG);
+}
+
+static void a_cut_file_is_noticed(void **state)
+{
+	struct fixture *fixture = *state;
+	struct ring_record record;
+
+	assert_int_equal(truncate(fixture->path, RING_HEADER_BYTES), 0);
+	assert_int_equal(ring_reader_next(fixture->reader, 1, false, &record), -EIO);
+}
+
+static void files_are_private_and_new(void **state)
+{
+	struct fixture *fixture = *state;
+	struct ring_writer second = {0};
+	struct stat status;
+
+	assert_int_equal(stat(fixture->path, &status), 0);
+	assert_int_equal(status.st_mode & 0777, 0600);
+	assert_int_equal(ring_writer_create(fixture->directory, SLOTS, &second), -EEXIST);
+	assert_int_equal(ring_writer_create("/nonexistent", SLOTS, &second), -ENOENT);
+	assert_int_equal(ring_writer_create(fixture->directory, 100, &second), -EINVAL);
+	assert_null(second.header);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(records_come_in_order, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(a_full_ring_counts, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(
+			many_threads_lose_nothing_unseen, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(a_killed_writer_does_not_block, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(damage_is_counted, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(one_reader_only, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(a_header_that_lies_is_refused, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(a_cut_file_is_noticed, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(files_are_private_and_new, set_up, tear_down),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * bench_accuracy: jobs with known truth through the whole pipeline, in one process. Prints a
+ * Markdown table and, last, one JSON object on stdout; progress goes to stderr. See
+ * docs/simulator.md for what the columns mean.
+ */
+#include <getopt.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "bench/tables.h"
+
+enum { JOBS_MAX = 64 };
+
+struct run {
+	struct sim_scenario_limits limits;
+	uint32_t seeds; /* of each kind */
+	uint64_t first_seed;
+	double budget_s;
+	uint32_t threads;
+	bool verbose;
+	uint32_t kind_count;
+	enum sim_fault_kind kinds[SIM_FAULT_NR + 1];
+	atomic_uint next;
+	atomic_bool failed;
+	struct timespec started;
+	pthread_mutex_t lock; /* of outcomes and stderr */
+	struct outcome *outcomes;
+	size_t outcome_count;
+};
+
+static double elapsed_s(const struct run *run)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (double)(now.tv_sec - run->started.tv_sec) +
+	       1e-9 * (double)(now.tv_nsec - run->started.tv_nsec);
+}
+
+static void keep(struct run *run, const struct outcome *outcome)
+{
+	pthread_mutex_lock(&run->lock);
+	run->outcomes[run->outcome_count++] = *outcome;
+	if (run->verbose && !(outcome->rank_right && outcome->class_right))
+		tables_print_failure(stderr, outcome);
+	if (run->outcome_count % 50 == 0)
+		fprintf(stderr, "%zu of %u jobs, %.0f s\n", run->outcome_count,
+			run->seeds * run->kind_count, elapsed_s(run));
+	pthread_mutex_unlock(&run->lock);
+}
+
+static void *work(void *context)
+{
+	struct run *run = context;
+
+	for (;;) {
+		unsigned number = atomic_fetch_add(&run->next, 1);
+		uint64_t seed = run->first_seed + number / run->kind_count;
+		struct sim_scenario scenario;
+		struct outcome outcome;
+		int error;
+
+		if (number >= run->seeds * run->kind_count || atomic_load(&run->failed) ||
+			(run->budget_s > 0 && elapsed_s(run) > run->budget_s))
+			return NULL;
+		sim_scenario_draw(
+			&scenario, run->kinds[number % run->kind_count], seed, &run->limits);
+		error = score_job(&scenario, seed, NULL, NULL, &outcome);
+		if (error == 0) {
+			keep(run, &outcome);
+			continue;
+		}
+		fprintf(stderr, "bench_accuracy: %s seed %llu: %s\n", sim_fault_name(scenario.kind),
+			(unsigned long long)seed, strerror(-error));
+		atomic_store(&run->failed, true);
+	}
+}
+
+static bool add_kind(struct run *run, const char *name)
+{
+	enum sim_fault_kind kind = sim_fault_by_name(name);
+
+	if (run->kind_count > SIM_FAULT_NR || (kind == SIM_FAULT_NR && strcmp(name, "none") != 0))
+		return false;
+	run->kinds[run->kind_count++] = kind;
+	return true;
+}
+
+static void usage(void)
+{
+	fprintf(stderr, "usage: bench_accuracy [--seeds N] [--first-seed N] [--only KIND]...\n"
+			"  [--ranks-min N] [--ranks-max N] [--plain] [--time-budget SECONDS]\n"
+			"  [--jobs N] [--verbose]\nkinds: none");
+	for (int kind = 0; kind < SIM_FAULT_NR; kind++)
+		fprintf(stderr, " %s", sim_fault_name((enum sim_fault_kind)kind));
+	fprintf(stderr, "\n");
+}
+
+static bool parse(int argc, char **argv, struct run *run)
+{
+	static const struct option options[] = {
+		{"seeds", required_argument, NULL, 's'},
+		{"first-seed", required_argument, NULL, 'f'},
+		{"only", required_argument, NULL, 'o'},
+		{"ranks-min", required_argument, NULL, 'm'},
+		{"ranks-max", required_argument, NULL, 'M'},
+		{"time-budget", required_argument, NULL, 't'},
+		{"jobs", required_argument, NULL, 'j'},
+		{"plain", no_argument, NULL, 'p'},
+		{"verbose", no_argument, NULL, 'v'},
+		{0},
+	};
+	int choice;
+
+	while ((choice = getopt_long(argc, argv, "", options, NULL)) != -1) {
+		uint32_t number = optarg ? (uint32_t)strtoul(optarg, NULL, 10) : 0;
+
+		switch (choice) {
+		case 's':
+			run->seeds = number;
+			break;
+		case 'f':
+			run->first_seed = number;
+			break;
+		case 'm':
+			run->limits.ranks_min = number;
+			break;
+		case 'M':
+			run->limits.ranks_max = number;
+			break;
+		case 't':
+			run->budget_s = number;
+			break;
+		case 'j':
+			run->threads = number;
+			break;
+		case 'p':
+			run->limits.plain = true;
+			break;
+		case 'v':
+			run->verbose = true;
+			break;
+		case 'o':
+			if (!add_kind(run, optarg))
+				return false;
+			break;
+		default:
+			return false;
+		}
+	}
+	return optind == argc && run->seeds && run->seeds <= 1000000 && run->threads &&
+	       run->threads <= JOBS_MAX && run->limits.ranks_min >= 8 &&
+	       run->limits.ranks_max >= run->limits.ranks_min;
+}
+
+int main(int argc, char **argv)
+{
+	struct run run = {.limits = {8, 8192, false},
+		.seeds = 20,
+		.first_seed = 1,
+		.threads = 1,
+		.lock = PTHREAD_MUTEX_INITIALIZER};
+	pthread_t threads[JOBS_MAX];
+	uint32_t started = 0;
+
+	if (!parse(argc, argv, &run)) {
+		usage();
+		return 2;
+	}
+	if (run.kind_count == 0) {
+		for (int kind = 0; kind <= SIM_FAULT_NR; kind++)
+			run.kinds[run.kind_count++] = (enum sim_fault_kind)kind;
+	}
+	run.outcomes = calloc((size_t)run.seeds * run.kind_count, sizeof(*run.outcomes));
+	if (!run.outcomes)
+		return 1;
+	clock_gettime(CLOCK_MONOTONIC, &run.started);
+	for (; started < run.threads; started++) {
+		if (pthread_create(&threads[started], NULL, work, &run))
+			break;
+	}
+	if (started == 0)
+		work(&run);
+	while (started > 0)
+		pthread_join(threads[--started], NULL);
+	tables_print(stdout, run.outcomes, run.outcome_count);
+	free(run.outcomes);
+	return atomic_load(&run.failed);
+}

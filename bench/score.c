@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "bench/score.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "coordinator/pipeline.h"
+#include "coordinator/pipeline_internal.h"
+
+#define NOTICEABLE 1.02 /* faults below this true slow-down may stay unnamed */
+
+struct job {
+	struct pipeline *pipeline;
+	sim_see_entry see;
+	void *see_context;
+	uint32_t alerts;
+};
+
+static void on_verdict(void *context, enum verdict_event event, const struct verdict *verdict)
+{
+	struct job *job = context;
+
+	(void)verdict;
+	job->alerts += event == VERDICT_EVENT_ALERT;
+}
+
+static int take(void *context, struct message_batch *batch,
+	void (*release)(struct message_batch *batch), struct job_ns received)
+{
+	struct job *job = context;
+	struct message_reply reply;
+	int result = pipeline_push_batch(job->pipeline, batch, release, received, &reply);
+
+	return result < 0 ? result : 0;
+}
+
+static void see(void *context, const struct step_entry *entry)
+{
+	struct job *job = context;
+
+	if (job->see)
+		job->see(job->see_context, entry);
+}
+
+static bool machine(const struct verdict *verdict)
+{
+	return verdict->verdict_class != VERDICT_WORKLOAD_IMBALANCE;
+}
+
+static bool culprit(const struct simulator *simulator, uint32_t rank)
+{
+	const struct sim_options *options = simulator_options(simulator);
+
+	for (uint32_t f = 0; f < options->fault_count; f++) {
+		if (sim_fault_names(&options->faults[f], simulator_layout(simulator), rank))
+			return true;
+	}
+	return false;
+}
+
+/* Whether a verdict speaks of a fault: names mostly its ranks, or where it has none, nobody. */
+static bool about(const struct simulator *simulator, const struct sim_fault *fault,
+	const struct verdict *verdict)
+{
+	const struct sim_layout *layout = simulator_layout(simulator);
+	uint32_t named = 0, count = sim_fault_rank_count(fault, layout);
+	bool imbalance = sim_fault_class(fault->kind) == VERDICT_WORKLOAD_IMBALANCE;
+
+	for (uint32_t i = 0; i < verdict->rank_count && i < VERDICT_RANKS_MAX; i++)
+		named += sim_fault_names(fault, layout, verdict->ranks[i]);
+	if (imbalance)
+		return !machine(verdict) && (!verdict->rank_count || !count || named);
+	if (!count)
+		return verdict->rank_count == 0;
+	return named * 2 >= count || named == VERDICT_RANKS_MAX ||
+	       (fault->kind == SIM_FAULT_NODE_PAIR && named);
+}
+
+static double alert_step(const struct simulator *simulator, const struct verdict *verdict)
+{
+	uint32_t count = simulator_step_count(simulator);
+	double half = count ? simulator_step_end(simulator, count - 1) / count / 2 : 0;
+
+	for (uint32_t step = 0; step < count; step++) {
+		double end = (double)sim_job_time(simulator_step_end(simulator, step)).value;
+
+		if (end + half >= (double)verdict->alert.value)
+			return step;
+	}
+	return count;
+}
+
+static void score_fault(const struct simulator *simulator, uint32_t index, double slowdown,
+	const struct report_model *model, struct outcome *outcome)
+{
+	const struct sim_fault *fault = &simulator_options(simulator)->faults[index];
+	bool named = false, cause = false, right_class = false;
+
+	for (size_t v = 0; v < model->verdict_count; v++) {
+		const struct verdict *verdict = &model->verdicts[v];
+
+		if (!about(simulator, fault, verdict))
+			continue;
+		right_class |= verdict->verdict_class == sim_fault_class(fault->kind);
+		cause |= verdict->cause == sim_fault_cause(fault->kind);
+		if (!named && index == 0) {
+			outcome->confidence = verdict->confidence;
+			outcome->delay_steps =
+				alert_step(simulator, verdict) - (double)fault->first + 1;
+			outcome->onset_error_steps =
+				fabs((double)verdict->first_step - (double)fault->first);
+			if (fault->course == SIM_COURSE_CONSTANT)
+				outcome->slowdown_error =
+					fabs(verdict->slowdown - slowdown) / slowdown;
+		}
+		named = true;
+	}
+	outcome->detected |= named;
+	if (slowdown >= NOTICEABLE || named) {
+		outcome->rank_right &= named;
+		outcome->class_right &= right_class;
+		outcome->cause_right &= cause;
+	}
+}
+
+static void score(const struct simulator *simulator, const struct report_model *model,
+	struct outcome *outcome)
+{
+	const struct sim_options *options = simulator_options(simulator);
+	struct sim_truth truth;
+
+	simulator_truth(simulator, &truth);
+	outcome->ranks = simulator_layout(simulator)->rank_count;
+	outcome->steps = simulator_step_count(simulator);
+	outcome->slowdown = options->fault_count ? truth.slowdown[0] : 1;
+	outcome->rank_right = outcome->class_right = outcome->cause_right = true;
+	outcome->slowdown_error = outcome->delay_steps = outcome->onset_error_steps = NAN;
+	for (size_t v = 0; v < model->verdict_count; v++) {
+		const struct verdict *verdict = &model->verdicts[v];
+
+		for (uint32_t i = 0; i < verdict->rank_count && i < VERDICT_RANKS_MAX; i++)
+			outcome->blamed_healthy +=
+				machine(verdict) && !culprit(simulator, verdict->ranks[i]);
+	}
+	if (outcome->scenario.plan == SIM_PLAN_SPIKE) { /* reported at most, never told */
+		outcome->rank_right = outcome->class_right = outcome->alerts == 0;
+		return;
+	}
+	for (uint32_t f = 0; f < options->fault_count; f++)
+		score_fault(simulator, f, truth.slowdown[f], model, outcome);
+	outcome->rank_right &= outcome->blamed_healthy == 0;
+	if (!options->fault_count)
+		outcome->rank_right = outcome->class_right = outcome->alerts == 0;
+}
+
+static double cpu_s(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+	return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+int score_job(const struct sim_scenario *scenario, uint64_t seed, sim_see_entry see_entry,
+	void *context, struct outcome *outcome)
+{
+	const struct sim_feed_options feed = {
+		seed, scenario->options.program.step_ns < 100e6 ? 8 : 1};
+	struct job job = {NULL, see_entry, context, 0};
+	const struct pipeline_options options = {on_verdict, &job};
+	struct simulator *simulator;
+	double start = cpu_s();
+	int error = simulator_create(&scenario->options, &simulator);
+
+	if (error < 0)
+		return error;
+	error = pipeline_create(&options, &job.pipeline);
+	if (error == 0)
+		error = sim_feed(simulator, &feed, take, see, &job);
+	if (error == 0)
+		error = pipeline_finish(job.pipeline);
+	if (error == 0) {
+		memset(outcome, 0, sizeof(*outcome));
+		outcome->scenario = *scenario;
+		outcome->seed = seed;
+		outcome->alerts = job.alerts;
+		outcome->analyse_s = cpu_s() - start;
+		score(simulator, pipeline_report(job.pipeline), outcome);
+	}
+	pipeline_destroy(job.pipeline);
+	simulator_destroy(simulator);
+	return error;
+}

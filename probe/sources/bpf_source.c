@@ -377,6 +377,11 @@ int bpf_source_fd(const struct bpf_source *source)
 	return ring_buffer__epoll_fd(source->ring);
 }
 
+int bpf_source_processes_fd(const struct bpf_source *source)
+{
+	return bpf_map__fd(source->skeleton->maps.processes);
+}
+
 uint64_t bpf_source_dropped(const struct bpf_source *source)
 {
 	return __atomic_load_n(&source->skeleton->bss->dropped, __ATOMIC_RELAXED) +

@@ -54,6 +54,9 @@ int bpf_source_poll(struct bpf_source *source,
 	void (*on_event)(void *context, const struct event_header *event), void *context);
 int bpf_source_fd(const struct bpf_source *source); /* epoll-able; readable when records wait */
 
+/* The map of followed processes, by the kernel's numbers: for other programs (verbs_probe.h). */
+int bpf_source_processes_fd(const struct bpf_source *source);
+
 /* Records lost in the kernel so far (ring full, map full). */
 uint64_t bpf_source_dropped(const struct bpf_source *source);
 

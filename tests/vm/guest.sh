@@ -1,8 +1,18 @@
 #!/bin/bash
-# Runs inside the VM. Two RoCE devices, one on each end of a veth.
+# Runs inside the VM: unmodified rdma-core and perftest on two RoCE devices, one on each end of a
+# veth; counts both ways and compares with what perftest says. Prints "ok:" or "FAILED:" lines.
 set -u
-uptime
-modprobe -a veth crc32_generic rdma_rxe ib_uverbs
+failed=0
+check() { # NAME FOUND WANTED
+	if [[ $2 == "$3" ]]; then
+		echo "ok: $1: $2"
+	else
+		echo "FAILED: $1: $2, not $3"
+		failed=1
+	fi
+}
+
+modprobe -a veth crc32_generic rdma_rxe ib_uverbs sch_netem
 ip link add v0 type veth peer name v1
 ip addr add 10.9.0.1/24 dev v0
 ip addr add 10.9.0.2/24 dev v1
@@ -22,13 +32,83 @@ for d in /sys/class/infiniband_verbs/uverbs*; do
 	IFS=: read -r major minor <"$d/dev"
 	[ -e /dev/infiniband/"${d##*/}" ] || mknod /dev/infiniband/"${d##*/}" c "$major" "$minor"
 done
-rdma link
-ibv_devinfo | grep -E "hca_id|state|active_mtu"
-for g in /sys/class/infiniband/rxe*/ports/1/gids/[0-3]; do echo "$g $(cat "$g")"; done
-ib_send_bw -d rxe1 -x 1 -n 200 -s 4096 --use_old_post_send >/tmp/server.log 2>&1 &
-sleep 2
-LD_PRELOAD=/slowrank/libslowrank_verbs.so ib_send_bw -d rxe0 -x 1 -n 200 -s 4096 --use_old_post_send 127.0.0.1
-wait
-cat /sys/class/net/v0/statistics/tx_packets
-ls -la /dev/shm
-exit 0
+sleep 1
+
+# pair PROGRAM COUNT SIZE CLIENT_PREFIX...: client on rxe0, server on rxe1.
+pair() {
+	local program=$1 count=$2 size=$3
+	shift 3
+	"${server[@]}" "$program" -d rxe1 -x 1 -n "$count" -s "$size" --use_old_post_send >/tmp/server.log 2>&1 &
+	sleep 1.5
+	"$@" "$program" -d rxe0 -x 1 -n "$count" -s "$size" --use_old_post_send 127.0.0.1 >/tmp/client.log 2>&1
+	wait $!
+	said=$(awk -v s="$size" '$1 == s && NF >= 4 {print $2}' /tmp/client.log)
+	[[ -n $said ]] || cat /tmp/client.log /tmp/server.log
+}
+field() { jq -r "select($1) | .$2" "$3" 2>/dev/null | head -1; }
+preload=(env LD_PRELOAD=/slowrank/libslowrank_verbs.so)
+dump=/slowrank/verbs_dump
+
+echo "== in process"
+for program in ib_send_bw ib_write_bw; do
+	for size in 64 65536; do
+		count=1000
+		server=("${preload[@]}")
+		pair $program $count $size "${preload[@]}"
+		$dump tables >/tmp/tables
+		check "$program $size: perftest's requests" "$said" $count
+		check "$program $size: posted" "$(field '.device == "rxe0"' posted_requests /tmp/tables)" $count
+		check "$program $size: posted bytes" "$(field '.device == "rxe0"' posted_bytes /tmp/tables)" $((count * size))
+		check "$program $size: completed bytes" "$(field '.device == "rxe0"' completed_bytes /tmp/tables)" $((count * size))
+		check "$program $size: errors" "$(field '.device == "rxe0"' errors /tmp/tables)" 0
+		if [[ $program == ib_send_bw ]]; then
+			check "$program $size: received bytes" "$(field '.device == "rxe1"' received_bytes /tmp/tables)" $((count * size))
+		fi
+		check "$program $size: peer's number" "$(field '.device == "rxe0"' peer /tmp/tables)" \
+			"$(field '.device == "rxe1"' number /tmp/tables)"
+		check "$program $size: peer's gid" "$(field '.device == "rxe0"' peer_gid /tmp/tables)" \
+			"$(field '.device == "rxe1"' gid /tmp/tables)"
+		cat /tmp/tables
+	done
+done
+
+echo "== loss"
+server=("${preload[@]}")
+pair ib_send_bw 1000 4096 "${preload[@]}"
+$dump tables >/tmp/clean
+$dump ports >/tmp/ports_before
+tc qdisc add dev v0 root netem loss 1%
+pair ib_send_bw 1000 4096 "${preload[@]}"
+$dump tables >/tmp/lossy
+$dump ports >/tmp/ports_after
+tc qdisc del dev v0 root
+cat /tmp/lossy /tmp/ports_before /tmp/ports_after
+check "loss: completed bytes" "$(field '.device == "rxe0"' completed_bytes /tmp/lossy)" 4096000
+before=$(jq .retransmits /tmp/ports_before) after=$(jq .retransmits /tmp/ports_after)
+clean=$(field '.device == "rxe0"' latency_mean_us /tmp/clean) lossy=$(field '.device == "rxe0"' latency_mean_us /tmp/lossy)
+echo "retransmits $before -> $after; mean latency $clean us -> $lossy us"
+check "loss: retransmits are seen" "$((after > before))" 1
+check "loss: latency of the pair grows twofold" "$(awk -v a="$clean" -v b="$lossy" 'BEGIN {print (b > 2 * a)}')" 1
+
+echo "== uprobes"
+for program in ib_send_bw ib_write_bw; do
+	server=()
+	pair $program 1000 4096 $dump always
+	grep '^{' /tmp/client.log >/tmp/counted
+	check "$program by uprobes: posted" "$(field '.device == "rxe0"' posted_requests /tmp/counted)" 1000
+	check "$program by uprobes: posted bytes" "$(field '.device == "rxe0"' posted_bytes /tmp/counted)" 4096000
+	check "$program by uprobes: completions" "$(field '.device == "rxe0"' success /tmp/counted)" \
+		"$(field '.device == "rxe0"' success /tmp/clean)"
+	cat /tmp/counted
+done
+server=($dump always)
+pair ib_send_bw 1000 4096 env
+grep '^{' /tmp/server.log >/tmp/counted
+check "ib_send_bw by uprobes: received bytes" "$(field '.device == "rxe1"' received_bytes /tmp/counted)" 4096000
+server=()
+pair ib_send_bw 1000 4096 $dump windows
+grep '^{' /tmp/client.log
+
+echo "== doctor"
+/slowrank/slowrank doctor 2>&1 | grep -iE "rdma|verbs" || true
+exit $failed

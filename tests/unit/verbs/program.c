@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A program that uses verbs as programs do (linked, no lookups): COUNT sends of LENGTH bytes from
- * one queue pair to another, then prints "NUMBER PEER" and waits for a byte or the end of its input.
- * usage: program COUNT LENGTH
+ * one queue pair to another. Prints "NUMBER PEER" before and "done" after; waits for a byte or the
+ * end of its input then, with "wait" also before.
+ * usage: program COUNT LENGTH [wait]
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -48,8 +49,13 @@ int main(int argc, char **argv)
 
 		ibv_modify_qp(qps[i], &attributes, IBV_QP_STATE | IBV_QP_AV | IBV_QP_DEST_QPN);
 	}
+	printf("%u %u\n", qps[0]->qp_num, qps[1]->qp_num);
+	fflush(stdout);
+	if (argc > 3 && read(0, &byte, 1) < 0)
+		return 5;
 	for (int i = 0; i < count; i++) {
-		struct ibv_send_wr request = {.sg_list = &part,
+		struct ibv_send_wr request = {.wr_id = (uint64_t)i,
+			.sg_list = &part,
 			.num_sge = 1,
 			.opcode = IBV_WR_SEND,
 			.send_flags = IBV_SEND_SIGNALED};
@@ -61,7 +67,7 @@ int main(int argc, char **argv)
 			return 4;
 		drain(cq, 2);
 	}
-	printf("%u %u\n", qps[0]->qp_num, qps[1]->qp_num);
+	printf("done\n");
 	fflush(stdout);
 	if (read(0, &byte, 1) < 0)
 		return 5;

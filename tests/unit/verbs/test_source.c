@@ -95,6 +95,7 @@ static void test_preloaded_program(void **state)
 	struct verbs_source *source;
 	unsigned number, peer;
 	FILE *output;
+	char word[8] = "";
 	pid_t child;
 
 	(void)state;
@@ -112,7 +113,7 @@ static void test_preloaded_program(void **state)
 	close(to[0]);
 	close(from[1]);
 	output = fdopen(from[0], "r");
-	if (fscanf(output, "%u %u", &number, &peer) != 2) {
+	if (fscanf(output, "%u %u %7s", &number, &peer, word) != 3) {
 		waitpid(child, &status, 0);
 		fail_msg("the program ended with status %d", status);
 	}

@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "probe/attach/verbs_attach.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <gelf.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { VERSION_HIDDEN = 0x8000, RANGE_LENGTH = 64, LINE_LENGTH = PATH_MAX + 128 };
+
+/* A line of /proc/PID/maps; name points into the line. */
+struct mapping {
+	uint64_t start, end, offset;
+	bool executable;
+	char range[RANGE_LENGTH];
+	const char *name;
+};
+
+static bool parse_mapping(char *line, struct mapping *mapping)
+{
+	char permissions[8];
+	int name_at = 0;
+
+	line[strcspn(line, "\n")] = '\0';
+	if (sscanf(line, "%63s %7s %" SCNx64 " %*s %*s %n", mapping->range, permissions,
+		    &mapping->offset, &name_at) < 3 ||
+		name_at == 0 || line[name_at] != '/' ||
+		sscanf(mapping->range, "%" SCNx64 "-%" SCNx64, &mapping->start, &mapping->end) != 2)
+		return false;
+	mapping->executable = permissions[2] == 'x';
+	mapping->name = line + name_at;
+	return true;
+}
+
+/* The very file that is mapped; by its plain name where that is the same one. */
+static int open_mapping(pid_t pid, const struct mapping *mapping, struct library_file *file)
+{
+	struct stat status, plain;
+
+	snprintf(file->path, sizeof(file->path), "/proc/%d/map_files/%s", (int)pid, mapping->range);
+	if (stat(file->path, &status) < 0) {
+		if (snprintf(file->path, sizeof(file->path), "/proc/%d/root%s", (int)pid,
+			    mapping->name) >= (int)sizeof(file->path) ||
+			stat(file->path, &status) < 0)
+			return -errno;
+	}
+	file->device = status.st_dev;
+	file->inode = status.st_ino;
+	snprintf(file->name, sizeof(file->name), "%.*s", LIBRARY_PATH_LENGTH - 1, mapping->name);
+	if (strlen(mapping->name) < sizeof(file->path) && stat(mapping->name, &plain) == 0 &&
+		plain.st_dev == status.st_dev && plain.st_ino == status.st_ino)
+		snprintf(file->path, sizeof(file->path), "%s", mapping->name);
+	return 0;
+}
+
+static bool is_libibverbs(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return strncmp(slash ? slash + 1 : path, "libibverbs.so.1", strlen("libibverbs.so.1")) == 0;
+}
+
+/* Finds the executable mapping of libibverbs (address 0), or the one that holds address. */
+static int find_mapping(
+	pid_t pid, uint64_t address, struct library_file *file, uint64_t *file_offset)
+{
+	char path[64], line[LINE_LENGTH];
+	struct mapping mapping;
+	int error = -ENOENT;
+	FILE *maps;
+
+	snprintf(path, sizeof(path), "/proc/%d/maps", (int)pid);
+	maps = fopen(path, "re");
+	if (!maps)
+		return errno == ENOENT ? -ESRCH : -errno;
+	while (fgets(line, sizeof(line), maps)) {
+		if (!parse_mapping(line, &mapping) || !mapping.executable)
+			continue;
+		if (address ? address < mapping.start || address >= mapping.end
+			    : !is_libibverbs(mapping.name))
+			continue;
+		error = open_mapping(pid, &mapping, file);
+		*file_offset = address - mapping.start + mapping.offset;
+		break;
+	}
+	fclose(maps);
+	return error;
+}
+
+int verbs_library_find(pid_t pid, struct library_file *result)
+{
+	struct library_file file = {0};
+	uint64_t unused;
+	int error = find_mapping(pid, 0, &file, &unused);
+
+	if (!error)
+		*result = file;
+	return error;
+}
+
+int verbs_place_find(pid_t pid, uint64_t address, struct verbs_place *result)
+{
+	struct verbs_place place = {0};
+	int error;
+
+	if (!address)
+		return -ENOENT;
+	error = find_mapping(pid, address, &place.file, &place.offset);
+	if (!error)
+		error = first_opcode_read(place.file.path, &place.offset, &place.cost);
+	if (!error)
+		*result = place;
+	return error;
+}
+
+static uint64_t file_offset_of(Elf *elf, uint64_t address)
+{
+	GElf_Phdr header;
+	size_t count;
+
+	if (elf_getphdrnum(elf, &count) < 0)
+		return 0;
+	for (size_t i = 0; i < count; i++) {
+		if (gelf_getphdr(elf, (int)i, &header) && header.p_type == PT_LOAD &&
+			address >= header.p_vaddr && address - header.p_vaddr < header.p_filesz)
+			return address - header.p_vaddr + header.p_offset;
+	}
+	return 0;
+}
+
+static void take_symbol(
+	Elf *elf, const char *name, const GElf_Sym *symbol, struct verbs_library *library)
+{
+	const struct {
+		const char *name;
+		uint64_t *offset;
+	} wanted[] = {
+		{"ibv_open_device", &library->open_device},
+		{"ibv_import_device", &library->import_device},
+		{"ibv_create_cq", &library->create_cq},
+		{"ibv_create_qp", &library->create_qp},
+		{"ibv_modify_qp", &library->modify_qp},
+		{"ibv_destroy_qp", &library->destroy_qp},
+	};
+
+	for (size_t i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++) {
+		if (name && strcmp(name, wanted[i].name) == 0)
+			*wanted[i].offset = file_offset_of(elf, symbol->st_value);
+	}
+}
+
+static void read_symbols(Elf *elf, struct verbs_library *library)
+{
+	Elf_Data *symbols = NULL, *versions = NULL;
+	GElf_Shdr header, symbols_header = {0};
+	Elf_Scn *section = NULL;
+
+	while ((section = elf_nextscn(elf, section))) {
+		if (!gelf_getshdr(section, &header))
+			continue;
+		if (header.sh_type == SHT_DYNSYM) {
+			symbols = elf_getdata(section, NULL);
+			symbols_header = header;
+		} else if (header.sh_type == SHT_GNU_versym) {
+			versions = elf_getdata(section, NULL);
+		}
+	}
+	for (int i = 0; symbols && symbols_header.sh_entsize &&
+			(uint64_t)i < symbols_header.sh_size / symbols_header.sh_entsize;
+		i++) {
+		GElf_Versym version = 0;
+		GElf_Sym symbol;
+
+		if (!gelf_getsym(symbols, i, &symbol) || symbol.st_shndx == SHN_UNDEF ||
+			GELF_ST_TYPE(symbol.st_info) != STT_FUNC ||
+			(versions && gelf_getversym(versions, i, &version) &&
+				(version & VERSION_HIDDEN)))
+			continue;
+		take_symbol(elf, elf_strptr(elf, symbols_header.sh_link, symbol.st_name), &symbol,
+			library);
+	}
+}
+
+int verbs_library_read(const char *path, struct verbs_library *result)
+{
+	struct verbs_library library = {0};
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	Elf *elf;
+
+	if (fd < 0)
+		return -ENOENT;
+	elf_version(EV_CURRENT);
+	elf = elf_begin(fd, ELF_C_READ_MMAP, NULL);
+	if (elf) {
+		read_symbols(elf, &library);
+		elf_end(elf);
+	}
+	close(fd);
+	if (!library.open_device || !library.create_qp || !library.create_cq)
+		return -ENOEXEC;
+	*result = library;
+	return 0;
+}

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Real torchrun jobs on this machine's GPUs under slowrank, scored: see run.py, which takes all options.
+# Real torchrun jobs on GPUs under slowrank, scored: see run.py, which takes all options.
 # Beside the carried program of scripts/bundle.sh: SLOWRANK=FOLDER/slowrank tests/gpu/run.sh ...
 set -eu
 here=$(dirname "$(readlink -f "$0")")

@@ -13,7 +13,6 @@ import collections
 import contextlib
 import ctypes
 import gc
-import json
 import os
 import random
 import signal
@@ -25,9 +24,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import fault_plan  # noqa: E402
 import faults  # noqa: E402
 
-torch = dist = None  # imported in main(), after the process has its namespace and its core
-
-AUXILIARY_COLUMNS = 4096
+torch = dist = gpt = None  # imported in main(), after the process has its namespace and its core
 
 
 def parse_arguments(argv=None):
@@ -108,159 +105,6 @@ def pin(local_rank):
     os.sched_setaffinity(0, {core})
 
 
-# --- the model
-
-
-def define_model():
-    """The classes need torch, which is not there yet when this file is read."""
-    nn, functional = torch.nn, torch.nn.functional
-
-    class ToTensorParallel(torch.autograd.Function):
-        """Forward: as it is; backward: sum over the group."""
-
-        @staticmethod
-        def forward(context, data, group):
-            context.group = group
-            return data
-
-        @staticmethod
-        def backward(context, gradient):
-            gradient = gradient.contiguous()
-            dist.all_reduce(gradient, group=context.group)
-            return gradient, None
-
-    class FromTensorParallel(torch.autograd.Function):
-        """Forward: sum over the group; backward: as it is."""
-
-        @staticmethod
-        def forward(context, data, group):
-            data = data.contiguous()
-            dist.all_reduce(data, group=group)
-            return data
-
-        @staticmethod
-        def backward(context, gradient):
-            return gradient, None
-
-    class Block(nn.Module):
-        """One transformer block; with a group, its matrices are split over the group's ranks."""
-
-        def __init__(self, dim, group=None):
-            super().__init__()
-            self.group, parts = group, dist.get_world_size(group) if group else 1
-            self.heads, self.head_dim = max(1, dim // 64 // parts), 64
-            inner = self.heads * self.head_dim
-            self.norm1, self.norm2 = nn.LayerNorm(dim), nn.LayerNorm(dim)
-            self.qkv = nn.Linear(dim, 3 * inner, bias=False)
-            self.out = nn.Linear(inner, dim, bias=False)
-            self.up = nn.Linear(dim, 4 * dim // parts, bias=False)
-            self.down = nn.Linear(4 * dim // parts, dim, bias=False)
-
-        def enter(self, data):
-            return ToTensorParallel.apply(data, self.group) if self.group else data
-
-        def leave(self, data):
-            return FromTensorParallel.apply(data, self.group) if self.group else data
-
-        def forward(self, data):
-            batch, length, _ = data.shape
-            parts = self.qkv(self.enter(self.norm1(data)))
-            parts = parts.view(batch, length, 3, self.heads, self.head_dim).permute(2, 0, 3, 1, 4)
-            mixed = functional.scaled_dot_product_attention(*parts, is_causal=True)
-            data = data + self.leave(self.out(mixed.transpose(1, 2).flatten(2)))
-            hidden = functional.gelu(self.up(self.enter(self.norm2(data))))
-            return data + self.leave(self.down(hidden))
-
-    class Stack(nn.Module):
-        """Blocks, and the auxiliary kernels that every rank runs once in every step."""
-
-        def __init__(self, dim, layers, group=None):
-            super().__init__()
-            self.blocks = nn.ModuleList(Block(dim, group) for _ in range(layers))
-            self.in_forward = lambda: None  # the trainer's hook
-
-        def forward(self, data):
-            for index, block in enumerate(self.blocks):
-                data = block(data)
-                if index == len(self.blocks) // 2:
-                    self.in_forward()
-            return data
-
-    return Stack
-
-
-class Auxiliary:
-    """Kernels whose length is that of a matrix; the fault `longer-kernels` makes it bigger."""
-
-    ROWS, REPEATS = 64, 24
-
-    def __init__(self):
-        self.rows = self.ROWS
-        self.data = torch.zeros(self.ROWS, AUXILIARY_COLUMNS, device="cuda")
-
-    def reserve(self, rows):
-        if rows > self.data.shape[0]:
-            self.data = torch.zeros(rows, AUXILIARY_COLUMNS, device="cuda")
-
-    def resize(self, rows):
-        self.rows = rows or self.ROWS
-        self.reserve(self.rows)
-
-    def run(self):
-        view = self.data[:self.rows]
-        for _ in range(self.REPEATS):
-            torch.sin_(view)
-
-
-def loss_of(output):
-    return output.float().square().mean()
-
-
-def timed_steps(model, optimizer, batch, count):
-    """Mean length in ms of local steps, without any communication."""
-    def one():
-        optimizer.zero_grad(set_to_none=True)
-        loss_of(model(batch)).backward()
-        optimizer.step()
-        torch.cuda.synchronize()
-
-    for _ in range(3):
-        one()
-    begun = time.perf_counter()
-    for _ in range(count):
-        one()
-    return (time.perf_counter() - begun) * 1e3 / count
-
-
-def calibrate(arguments, stack_class):
-    """Finds layers or batch so that a local step takes --step-ms; all ranks take rank 0's."""
-    layers, batch = arguments.layers or 12, arguments.batch or 4
-    least_layers = dist.get_world_size() if arguments.mode == "pp" else 1
-    # Tensor parallel: each of two ranks does half of what is measured here.
-    split = 2 if arguments.mode == "tp_dp" and not arguments.launch_bound else 1
-    for _ in range(3):
-        if arguments.layers and arguments.batch:
-            break
-        model = stack_class(arguments.dim, layers).cuda().to(torch.bfloat16)
-        optimizer = torch.optim.AdamW(model.parameters(), lr=1e-5, fused=True)
-        data = torch.randn(batch, arguments.sequence, arguments.dim, device="cuda",
-                           dtype=torch.bfloat16)
-        took_ms = timed_steps(model, optimizer, data, 10)
-        del model, optimizer, data
-        wanted = split * arguments.step_ms / took_ms
-        if not arguments.layers:
-            layers = max(2, min(round(layers * wanted), 256))
-        else:
-            batch = max(1, min(round(batch * wanted), 256))
-        if 0.93 < wanted < 1.07:
-            break
-    torch.cuda.empty_cache()
-    found = torch.tensor([layers, batch], device="cuda")
-    dist.broadcast(found, 0)
-    layers, batch = found.tolist()
-    return max(layers, least_layers), batch
-
-
 class RandomBatches:
     """A data set made up on the spot; the fault of the input pipeline sits in its iterator."""
 
@@ -285,7 +129,6 @@ class Trainer:
 
     def __init__(self, arguments, layers, batch, hooks):
         self.arguments, self.hooks = arguments, hooks
-        self.stack_class = define_model()
         self.group, self.graph = None, None
         world, rank = dist.get_world_size(), dist.get_rank()
         torch.manual_seed(arguments.seed)
@@ -305,10 +148,10 @@ class Trainer:
     def make_ddp(self, layers, world, rank):
         if self.arguments.remake_at >= 0:  # one that may be destroyed
             self.group = dist.new_group(list(range(world)))
-        return self.cast(self.stack_class(self.arguments.dim, layers))
+        return self.cast(gpt.Stack(self.arguments.dim, layers))
 
     def make_fsdp(self, layers, world, rank):
-        return self.cast(self.stack_class(self.arguments.dim, layers))
+        return self.cast(gpt.Stack(self.arguments.dim, layers))
 
     def make_tp_dp(self, layers, world, rank):
         if world < 4 or world % 2:
@@ -317,11 +160,11 @@ class Trainer:
         pairs = [dist.new_group([first, first + 1]) for first in range(0, world, 2)]
         columns = [dist.new_group(list(range(odd, world, 2))) for odd in range(2)]
         self.tensor_group, self.group = pairs[rank // 2], columns[rank % 2]
-        return self.cast(self.stack_class(self.arguments.dim, layers, self.tensor_group))
+        return self.cast(gpt.Stack(self.arguments.dim, layers, self.tensor_group))
 
     def make_pp(self, layers, world, rank):
         share = layers // world + (1 if rank < layers % world else 0)
-        return self.cast(self.stack_class(self.arguments.dim, max(1, share)))
+        return self.cast(gpt.Stack(self.arguments.dim, max(1, share)))
 
     def wrap(self):
         mode = self.arguments.mode
@@ -354,7 +197,7 @@ class Trainer:
         if self.arguments.mode == "pp":
             return self.pipeline_step(data)
         self.optimizer.zero_grad(set_to_none=True)
-        loss = loss_of(self.model(data))
+        loss = gpt.loss_of(self.model(data))
         loss.backward()
         self.optimizer.step()
         return loss
@@ -375,14 +218,14 @@ class Trainer:
         with torch.cuda.stream(side):
             for _ in range(3):
                 self.optimizer.zero_grad(set_to_none=True)
-                loss_of(self.module(self.static)).backward()
+                gpt.loss_of(self.module(self.static)).backward()
                 self.reduce_gradients()
         torch.cuda.current_stream().wait_stream(side)
         torch.cuda.synchronize()
         self.optimizer.zero_grad(set_to_none=True)
         self.graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(self.graph, capture_error_mode="thread_local"):
-            self.static_loss = loss_of(self.module(self.static))
+            self.static_loss = gpt.loss_of(self.module(self.static))
             self.static_loss.backward()
             if self.arguments.graph_comm:
                 self.reduce_gradients()
@@ -412,7 +255,7 @@ class Trainer:
             if rank < last:
                 dist.send(result.detach().contiguous(), rank + 1)
             else:
-                result = loss_of(result)
+                result = gpt.loss_of(result)
             kept.append((part, result))
         loss = kept[-1][1].detach().mean() if rank == last else torch.zeros((), device="cuda")
         for part, result in reversed(kept):
@@ -569,8 +412,8 @@ def train(arguments, rank, local_rank, device):
     truth = fault_plan.TruthWriter(arguments.truth)
     world = dist.get_world_size()
     plan = fault_plan.read_plan(arguments.plan, world) if arguments.plan else []
-    layers, batch = calibrate(arguments, define_model())
-    recent, auxiliary = Recent(device), Auxiliary()
+    layers, batch = gpt.calibrate(arguments)
+    recent, auxiliary = Recent(device), gpt.Auxiliary()
     context = {"injector": arguments.injector, "work": arguments.work, "gpu": local_rank,
                "auxiliary": auxiliary, "net_device": device, "net_helper": arguments.net_helper,
                "cpu_ms_per_step": lambda: recent.mean(1, arguments.step_ms),
@@ -605,7 +448,7 @@ def train(arguments, rank, local_rank, device):
 
 
 def main():
-    global torch, dist
+    global torch, dist, gpt
     arguments = parse_arguments()
     rank, local_rank = int(os.environ["RANK"]), int(os.environ["LOCAL_RANK"])
     device = enter_namespace(rank) if arguments.net_helper else None
@@ -613,6 +456,7 @@ def main():
         pin(local_rank)
     import torch
     import torch.distributed as dist
+    import gpt
 
     torch.cuda.set_device(local_rank)
     torch.set_num_threads(1)

@@ -8,8 +8,8 @@
 #include "probe/inject/process.h"
 
 #define MEASURE_PERIOD_NS INT64_C(10000000000)
-#define SAMPLE_TIMEOUT_NS INT64_C(2000000)   /* a device at work may not come to us */
-#define MEASURE_TIMEOUT_NS INT64_C(10000000) /* all samples together */
+/* All samples together: a device at work may not come to us, and NCCL's init() waits. */
+#define MEASURE_TIMEOUT_NS INT64_C(20000000)
 
 enum { SAMPLES = 100, DEVICES = 16 };
 
@@ -131,7 +131,7 @@ static bool take_sample(const struct cuda_abi *cuda, struct device_clock *clock,
 		    NULL) != CUDA_ABI_SUCCESS)
 		return false;
 	while (__atomic_load_n(&clock->cell[1], __ATOMIC_ACQUIRE) != number) {
-		if (process_now_ns() - before > SAMPLE_TIMEOUT_NS)
+		if (process_now_ns() - before > MEASURE_TIMEOUT_NS)
 			return false;
 	}
 	after = process_now_ns();

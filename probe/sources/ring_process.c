@@ -40,26 +40,34 @@ static pid_t own_pid(pid_t pid)
 	return result;
 }
 
-static bool owner_matches(int fd, pid_t pid)
+/* What can be learnt only while the process lives. */
+static int open_directory(struct ring_process *process, const char *directory)
 {
-	struct stat file_status, process_status;
-	char path[64];
+	char path[RING_SOURCE_DIRECTORY_BYTES + 64];
+	struct stat status;
 
-	snprintf(path, sizeof(path), "/proc/%d", (int)pid);
-	return fstat(fd, &file_status) == 0 && stat(path, &process_status) == 0 &&
-	       file_status.st_uid == process_status.st_uid;
+	snprintf(path, sizeof(path), "/proc/%d", (int)process->pid);
+	if (stat(path, &status) == 0)
+		process->owner = status.st_uid;
+	if (process->directory_fd >= 0)
+		return 0;
+	process->inner_pid = own_pid(process->pid);
+	snprintf(path, sizeof(path), "/proc/%d/root/%s", (int)process->pid, directory);
+	process->directory_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	return process->directory_fd < 0 ? -errno : 0;
 }
 
-static int open_ring(struct ring_process *process, pid_t inner_pid)
+static int open_ring(struct ring_process *process)
 {
 	int fd = openat(process->directory_fd, process->file_name,
 		O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
 	struct ring_identity identity;
+	struct stat status;
 	int result;
 
 	if (fd < 0)
 		return -errno;
-	if (!owner_matches(fd, process->pid)) {
+	if (fstat(fd, &status) || status.st_uid != process->owner) {
 		close(fd);
 		return -EPERM;
 	}
@@ -67,7 +75,7 @@ static int open_ring(struct ring_process *process, pid_t inner_pid)
 	if (result)
 		return result == -EAGAIN ? -ENOENT : result;
 	ring_reader_identity(process->reader, &identity);
-	if (identity.pid == inner_pid && identity.start_time == process->start_time)
+	if (identity.pid == process->inner_pid && identity.start_time == process->start_time)
 		return 0;
 	ring_reader_close(process->reader);
 	process->reader = NULL;
@@ -76,14 +84,14 @@ static int open_ring(struct ring_process *process, pid_t inner_pid)
 
 int ring_process_find(struct ring_process *process, const char *directory)
 {
-	char path[RING_SOURCE_DIRECTORY_BYTES + 64], end[64];
-	pid_t inner_pid = own_pid(process->pid);
+	int result = open_directory(process, directory), fd;
 	const struct dirent *entry;
-	int result = -ENOENT, fd;
+	char end[64];
 	DIR *folder;
 
-	snprintf(path, sizeof(path), "/proc/%d/root/%s", (int)process->pid, directory);
-	fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (result)
+		return result;
+	fd = openat(process->directory_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (fd < 0)
 		return -errno;
 	folder = fdopendir(fd);
@@ -92,8 +100,9 @@ int ring_process_find(struct ring_process *process, const char *directory)
 		close(fd);
 		return result;
 	}
-	snprintf(end, sizeof(end), ".%d.%" PRIu64, (int)inner_pid, process->start_time);
-	for (unsigned i = 0; i < ENTRIES_MAX && (entry = readdir(folder)); i++) {
+	result = -ENOENT;
+	snprintf(end, sizeof(end), ".%d.%" PRIu64, (int)process->inner_pid, process->start_time);
+	for (unsigned i = 0; i < ENTRIES_MAX && result && (entry = readdir(folder)); i++) {
 		size_t length = strlen(entry->d_name);
 
 		/* The user's number may differ between user namespaces: the owner is compared. */
@@ -102,16 +111,7 @@ int ring_process_find(struct ring_process *process, const char *directory)
 			strcmp(entry->d_name + length - strlen(end), end) != 0)
 			continue;
 		memcpy(process->file_name, entry->d_name, length + 1);
-		process->directory_fd = fcntl(dirfd(folder), F_DUPFD_CLOEXEC, 0);
-		if (process->directory_fd < 0) {
-			result = -errno;
-			break;
-		}
-		result = open_ring(process, inner_pid);
-		if (result == 0)
-			break;
-		close(process->directory_fd);
-		process->directory_fd = -1;
+		result = open_ring(process);
 	}
 	closedir(folder);
 	return result;

@@ -144,7 +144,8 @@ size_t ring_source_poll(struct ring_source *source, struct host_ns now, size_t r
 
 		if (!process->gone)
 			process->gone = ring_process_has_ended(process);
-		if (!process->reader && !process->gone)
+		/* Also after its end: it may have made the ring since the last look. */
+		if (!process->reader)
 			look_for_ring(source, process);
 		if (process->reader)
 			drained = drain(source, process, now, record_max);

@@ -18,6 +18,8 @@ struct ring_name {
 
 struct ring_process {
 	pid_t pid;
+	pid_t inner_pid; /* in its own namespace */
+	uid_t owner;
 	uint64_t start_time;
 	struct ring_reader *reader; /* NULL: not found yet */
 	int directory_fd;	    /* stays open: the file is removed when the process is gone */
@@ -41,7 +43,10 @@ struct ring_source {
 	int last_error;
 };
 
-/* Looks for the ring of a process and opens it. -ENOENT: there is none yet. */
+/*
+ * Looks for the ring of a process and opens it. -ENOENT: there is none yet. Works after the
+ * process's end too, when it was called before: the directory stays open.
+ */
 int ring_process_find(struct ring_process *process, const char *directory)
 	__attribute__((warn_unused_result));
 /* True when the process has ended (or its number is another's now). */

@@ -95,6 +95,9 @@ for name in "${libraries[@]}"; do
 	done
 done
 
+# slowrank looks for them beside itself.
+for name in "${libraries[@]}"; do cp "$out/$name" "$out/lib/$name"; done
+
 mv "$out/slowrank-own-libc.bin" "$out/lib/slowrank-own-libc.bin"
 patchelf --force-rpath --set-rpath '$ORIGIN:$ORIGIN/own-libc' "$out/lib/slowrank-own-libc.bin"
 interpreter=$(patchelf --print-interpreter "$out/slowrank")

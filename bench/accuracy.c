@@ -23,7 +23,7 @@ struct run {
 	uint64_t first_seed;
 	double budget_s;
 	uint32_t threads;
-	bool verbose;
+	bool verbose, baselines;
 	uint32_t kind_count;
 	enum sim_fault_kind kinds[SIM_FAULT_NR + 1];
 	atomic_uint next;
@@ -71,7 +71,7 @@ static void *work(void *context)
 			return NULL;
 		sim_scenario_draw(
 			&scenario, run->kinds[number % run->kind_count], seed, &run->limits);
-		error = score_job(&scenario, seed, NULL, NULL, &outcome);
+		error = score_job(&scenario, seed, run->baselines, &outcome);
 		if (error == 0) {
 			keep(run, &outcome);
 			continue;
@@ -96,7 +96,7 @@ static void usage(void)
 {
 	fprintf(stderr, "usage: bench_accuracy [--seeds N] [--first-seed N] [--only KIND]...\n"
 			"  [--ranks-min N] [--ranks-max N] [--plain] [--time-budget SECONDS]\n"
-			"  [--jobs N] [--verbose]\nkinds: none");
+			"  [--jobs N] [--verbose] [--baselines]\nkinds: none");
 	for (int kind = 0; kind < SIM_FAULT_NR; kind++)
 		fprintf(stderr, " %s", sim_fault_name((enum sim_fault_kind)kind));
 	fprintf(stderr, "\n");
@@ -114,6 +114,7 @@ static bool parse(int argc, char **argv, struct run *run)
 		{"jobs", required_argument, NULL, 'j'},
 		{"plain", no_argument, NULL, 'p'},
 		{"verbose", no_argument, NULL, 'v'},
+		{"baselines", no_argument, NULL, 'b'},
 		{0},
 	};
 	int choice;
@@ -145,6 +146,9 @@ static bool parse(int argc, char **argv, struct run *run)
 			break;
 		case 'v':
 			run->verbose = true;
+			break;
+		case 'b':
+			run->baselines = true;
 			break;
 		case 'o':
 			if (!add_kind(run, optarg))
@@ -189,7 +193,7 @@ int main(int argc, char **argv)
 		work(&run);
 	while (started > 0)
 		pthread_join(threads[--started], NULL);
-	tables_print(stdout, run.outcomes, run.outcome_count);
+	tables_print(stdout, run.outcomes, run.outcome_count, run.baselines);
 	free(run.outcomes);
 	return atomic_load(&run.failed);
 }

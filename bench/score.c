@@ -13,8 +13,7 @@
 
 struct job {
 	struct pipeline *pipeline;
-	sim_see_entry see;
-	void *see_context;
+	struct baselines *baselines; /* NULL: not asked for */
 	uint32_t alerts;
 };
 
@@ -40,8 +39,8 @@ static void see(void *context, const struct step_entry *entry)
 {
 	struct job *job = context;
 
-	if (job->see)
-		job->see(job->see_context, entry);
+	if (job->baselines)
+		baselines_see(job->baselines, entry);
 }
 
 static bool machine(const struct verdict *verdict)
@@ -155,6 +154,31 @@ static void score(const struct simulator *simulator, const struct report_model *
 		outcome->rank_right = outcome->class_right = outcome->alerts == 0;
 }
 
+static void score_baseline(const struct simulator *simulator,
+	const struct baseline_finding *finding, enum baseline_method method,
+	struct outcome *outcome)
+{
+	const struct sim_options *options = simulator_options(simulator);
+	const struct sim_fault *fault = &options->faults[0];
+	uint32_t named = 0, expected = 0, known = 0;
+	bool faulty = options->fault_count && outcome->scenario.plan != SIM_PLAN_SPIKE;
+
+	for (uint32_t i = 0; i < finding->rank_count && i < BASELINE_RANKS_MAX; i++, known++)
+		named += culprit(simulator, finding->ranks[i]);
+	for (uint32_t rank = 0; rank < outcome->ranks; rank++)
+		expected += culprit(simulator, rank);
+	outcome->baselines[method].alarm = finding->raised;
+	outcome->baselines[method].blamed_healthy = finding->rank_count - named;
+	outcome->baselines[method].detected =
+		faulty && finding->raised && finding->first_step >= fault->first;
+	if (!faulty || (outcome->slowdown < NOTICEABLE && !finding->raised))
+		outcome->baselines[method].rank_right = !finding->raised;
+	else
+		outcome->baselines[method].rank_right = finding->raised && named == known &&
+							2 * named >= expected &&
+							(named || !expected);
+}
+
 static double cpu_s(void)
 {
 	struct timespec now;
@@ -163,12 +187,24 @@ static double cpu_s(void)
 	return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-int score_job(const struct sim_scenario *scenario, uint64_t seed, sim_see_entry see_entry,
-	void *context, struct outcome *outcome)
+static void finish_baselines(
+	const struct simulator *simulator, const struct job *job, struct outcome *outcome)
+{
+	if (!job->baselines)
+		return;
+	baselines_finish(job->baselines);
+	for (int method = 0; method < BASELINE_NR; method++)
+		score_baseline(simulator,
+			baselines_finding(job->baselines, (enum baseline_method)method),
+			(enum baseline_method)method, outcome);
+}
+
+int score_job(
+	const struct sim_scenario *scenario, uint64_t seed, bool baselines, struct outcome *outcome)
 {
 	const struct sim_feed_options feed = {
 		seed, scenario->options.program.step_ns < 100e6 ? 8 : 1};
-	struct job job = {NULL, see_entry, context, 0};
+	struct job job = {NULL, NULL, 0};
 	const struct pipeline_options options = {on_verdict, &job};
 	struct simulator *simulator;
 	double start = cpu_s();
@@ -177,6 +213,8 @@ int score_job(const struct sim_scenario *scenario, uint64_t seed, sim_see_entry 
 	if (error < 0)
 		return error;
 	error = pipeline_create(&options, &job.pipeline);
+	if (error == 0 && baselines)
+		error = baselines_create(simulator_layout(simulator)->rank_count, &job.baselines);
 	if (error == 0)
 		error = sim_feed(simulator, &feed, take, see, &job);
 	if (error == 0)
@@ -188,7 +226,9 @@ int score_job(const struct sim_scenario *scenario, uint64_t seed, sim_see_entry 
 		outcome->alerts = job.alerts;
 		outcome->analyse_s = cpu_s() - start;
 		score(simulator, pipeline_report(job.pipeline), outcome);
+		finish_baselines(simulator, &job, outcome);
 	}
+	baselines_destroy(job.baselines);
 	pipeline_destroy(job.pipeline);
 	simulator_destroy(simulator);
 	return error;

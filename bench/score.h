@@ -6,6 +6,7 @@
 #ifndef SLOWRANK_BENCH_SCORE_H
 #define SLOWRANK_BENCH_SCORE_H
 
+#include "bench/baselines/baselines.h"
 #include "bench/simulator/feed.h"
 #include "bench/simulator/scenario.h"
 
@@ -24,11 +25,17 @@ struct outcome {
 	double delay_steps;	  /* from the first faulty step to the end of that of the alert */
 	double onset_error_steps; /* |first step named - true|; NAN: none */
 	double confidence;	  /* of the verdict that names the first fault */
-	double analyse_s;	  /* CPU time of feeding, simulation included */
+	struct {
+		bool detected;	 /* raised in or after the first faulty step; a fault is on */
+		bool rank_right; /* as above; of the healthy: nothing was raised */
+		bool alarm;	 /* raised at all */
+		uint32_t blamed_healthy;
+	} baselines[BASELINE_NR];
+	double analyse_s; /* CPU time of feeding, simulation included */
 };
 
-/* Returns 0 or a negative errno. see may be NULL: it gets every entry. */
-int score_job(const struct sim_scenario *scenario, uint64_t seed, sim_see_entry see, void *context,
+/* Returns 0 or a negative errno. baselines: run them too, on the same entries. */
+int score_job(const struct sim_scenario *scenario, uint64_t seed, bool baselines,
 	struct outcome *outcome) __attribute__((warn_unused_result));
 
 #endif

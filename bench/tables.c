@@ -154,6 +154,43 @@ static void print_confidence(FILE *out, const struct outcome *outcomes, size_t c
 	}
 }
 
+static void print_method(FILE *out, const struct outcome *outcomes, size_t count, int method)
+{
+	unsigned faulty = 0, detected = 0, right = 0, healthy = 0, alarmed = 0;
+	double blamed = 0, ranks = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		const struct outcome *outcome = &outcomes[i];
+		bool own = method == BASELINE_NR;
+		int bucket = bucket_of(outcome);
+
+		if (outcome->scenario.kind == SIM_FAULT_NR) {
+			healthy++;
+			alarmed += own ? outcome->alerts > 0 : outcome->baselines[method].alarm;
+		}
+		if (!of_bucket(outcome, bucket) || bucket < 2)
+			continue;
+		faulty++;
+		detected += own ? outcome->detected : outcome->baselines[method].detected;
+		right += own ? outcome->rank_right : outcome->baselines[method].rank_right;
+		blamed += own ? outcome->blamed_healthy : outcome->baselines[method].blamed_healthy;
+		ranks += outcome->ranks;
+	}
+	fprintf(out, "| %s | %u | %.1f | %.1f | %.3f | %u | %.1f |\n",
+		method == BASELINE_NR ? "slowrank" : baseline_name((enum baseline_method)method),
+		faulty, percent(detected, faulty), percent(right, faulty), percent(blamed, ranks),
+		healthy, percent(alarmed, healthy));
+}
+
+static void print_methods(FILE *out, const struct outcome *outcomes, size_t count)
+{
+	fprintf(out, "\n| method | machine faults >= 10 %% | detected %% | rank right %% | healthy "
+		     "ranks blamed %% | healthy jobs | with an alarm %% "
+		     "|\n|---|---|---|---|---|---|---|\n");
+	for (int method = BASELINE_NR; method >= 0; method--)
+		print_method(out, outcomes, count, method);
+}
+
 static void print_json(FILE *out, const struct outcome *outcomes, size_t count, double *space)
 {
 	struct tally large = {
@@ -191,7 +228,7 @@ static void print_json(FILE *out, const struct outcome *outcomes, size_t count, 
 		cpu);
 }
 
-void tables_print(FILE *out, const struct outcome *outcomes, size_t count)
+void tables_print(FILE *out, const struct outcome *outcomes, size_t count, bool baselines)
 {
 	static const char *const noises[] = {"quiet", "usual", "heavy"};
 	double *space = calloc(3 * count + 1, sizeof(*space));
@@ -217,6 +254,8 @@ void tables_print(FILE *out, const struct outcome *outcomes, size_t count)
 	for (int level = 0; level < 3; level++)
 		print_rows(out, outcomes, count, space, of_noise, level, noises[level]);
 	print_confidence(out, outcomes, count);
+	if (baselines)
+		print_methods(out, outcomes, count);
 	print_json(out, outcomes, count, space);
 	free(space);
 }

@@ -7,7 +7,8 @@
 
 #include "bench/score.h"
 
-void tables_print(FILE *out, const struct outcome *outcomes, size_t count);
+/* baselines: the outcomes hold theirs too. */
+void tables_print(FILE *out, const struct outcome *outcomes, size_t count, bool baselines);
 /* One line on a job that was judged wrongly, with what runs it again. */
 void tables_print_failure(FILE *out, const struct outcome *outcome);
 

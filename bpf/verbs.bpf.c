@@ -21,6 +21,8 @@ const volatile __u32 at_next, at_parts, at_part_count, at_flags, flag_signaled;
 __u64 dropped; /* events or counters that did not fit */
 __u64 hits;    /* calls that trapped at post_send or poll, of all processes */
 __u64 poll_hits;
+/* Between two polls of one thread, the shortest seen: what a trap costs, and hardly more. */
+__u64 shortest_interval_ns;
 __u32 own_namespace_level; /* of slowrank; 0 = the initial one */
 
 struct {
@@ -55,7 +57,7 @@ struct {
 } requests SEC(".maps");
 
 struct open_poll {
-	__u64 context, entries;
+	__u64 context, entries, last_ns;
 };
 struct {
 	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
@@ -287,6 +289,7 @@ SEC("uprobe")
 int on_verbs_poll(struct pt_regs *ctx)
 {
 	struct open_poll *open;
+	__u64 now, interval;
 
 	__sync_fetch_and_add(&hits, 1);
 	__sync_fetch_and_add(&poll_hits, 1);
@@ -296,6 +299,11 @@ int on_verbs_poll(struct pt_regs *ctx)
 		&polls, bpf_get_current_task_btf(), 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!open)
 		return 0;
+	now = bpf_ktime_get_ns();
+	interval = now - open->last_ns;
+	if (open->last_ns && (!shortest_interval_ns || interval < shortest_interval_ns))
+		shortest_interval_ns = interval;
+	open->last_ns = now;
 	open->context = read_pointer(PT_REGS_PARM1(ctx));
 	open->entries = PT_REGS_PARM3(ctx);
 	return 0;

@@ -49,6 +49,7 @@ void doctor_check_hooks(struct doctor *doctor);	    /* BPF programs: load, attac
 void doctor_check_libraries(struct doctor *doctor); /* MPI, NCCL, RCCL and their functions */
 void doctor_check_host(struct doctor *doctor);	    /* cgroups, PSI, /proc, TCP, NIC */
 void doctor_check_devices(struct doctor *doctor);   /* GPU, RDMA */
+void doctor_check_rdma(struct doctor *doctor);	    /* of which */
 
 void doctor_print_text(const struct doctor *doctor, FILE *out);
 void doctor_print_json(const struct doctor *doctor, FILE *out); /* slowrank.doctor/1 */

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the samplers can read here (tried on this process), and which devices there are. */
-#include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -114,30 +113,9 @@ static void check_gpu_library(
 
 void doctor_check_devices(struct doctor *doctor)
 {
-	DIR *directory = opendir("/sys/class/infiniband");
-	char names[160] = "";
-	size_t count = 0;
-
 	check_gpu_library(doctor, "gpu driver", "libcuda.so",
 		"NCCL collectives are seen by enqueue time only");
 	check_gpu_library(doctor, "gpu health", "libnvidia-ml.so",
 		"clocks, throttling and errors of GPUs are not seen");
-	for (struct dirent *entry = directory ? readdir(directory) : NULL; entry;
-		entry = readdir(directory)) {
-		size_t used = strlen(names);
-
-		if (entry->d_name[0] == '.')
-			continue;
-		count++;
-		snprintf(names + used, sizeof(names) - used, "%s%.64s", used ? ", " : "",
-			entry->d_name);
-	}
-	if (directory)
-		closedir(directory);
-	if (count)
-		doctor_add(doctor, DOCTOR_DEGRADED, "rdma",
-			"%zu devices (%s): verbs and port counters are not read yet", count, names);
-	else
-		doctor_advise(doctor_add(doctor, DOCTOR_MISSING, "rdma", "no RDMA device"),
-			"nothing to do on hosts without InfiniBand or RoCE");
+	doctor_check_rdma(doctor);
 }

@@ -325,10 +325,14 @@ static uint64_t read_counter(const __u64 *counter)
 	return __atomic_load_n(counter, __ATOMIC_RELAXED);
 }
 
-/* What traps since the last look cost, at most. */
+/*
+ * What traps cost, at most: a poll what lay between two of one thread, when that is more than the
+ * constant; so a thread that only polls is charged all of its time.
+ */
 static uint64_t estimate(const struct verbs_probe *probe, uint64_t posts, uint64_t polls)
 {
 	uint64_t post_cost = POST_COST_NS, poll_cost = POLL_COST_NS;
+	uint64_t measured = read_counter(&probe->skeleton->bss->shortest_interval_ns);
 
 	for (size_t i = 0; i < probe->place_count; i++) {
 		if (probe->places[i].place.cost != OPCODE_EXPENSIVE)
@@ -338,6 +342,8 @@ static uint64_t estimate(const struct verbs_probe *probe, uint64_t posts, uint64
 		else
 			post_cost = EXPENSIVE_COST_NS;
 	}
+	if (measured > poll_cost)
+		poll_cost = measured;
 	return posts * post_cost + polls * poll_cost;
 }
 

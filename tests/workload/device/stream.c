@@ -60,20 +60,31 @@ static void event_wait(CUevent event, uint64_t generation)
 	pthread_mutex_unlock(&event->lock);
 }
 
-static void run_kernel(const struct stream_task *task)
+static device_activity_hook activity_hook;
+
+void device_set_activity_hook(device_activity_hook hook)
 {
+	__atomic_store_n(&activity_hook, hook, __ATOMIC_RELEASE);
+}
+
+static void run_kernel(CUstream stream, const struct stream_task *task)
+{
+	device_activity_hook hook = __atomic_load_n(&activity_hook, __ATOMIC_ACQUIRE);
+	int64_t start_ns = now_ns();
 	void *arguments[DEVICE_ARGUMENTS_MAX];
 
 	for (size_t i = 0; i < DEVICE_ARGUMENTS_MAX; i++)
 		arguments[i] = (void *)(uintptr_t)task->kernel.arguments[i];
 	task->kernel.function->code(arguments);
+	if (hook)
+		hook(task->kernel.function->name, start_ns, now_ns(), stream);
 }
 
-static void run_task(const struct stream_task *task)
+static void run_task(CUstream stream, const struct stream_task *task)
 {
 	switch (task->kind) {
 	case STREAM_KERNEL:
-		run_kernel(task);
+		run_kernel(stream, task);
 		break;
 	case STREAM_HOST_FUNCTION:
 		task->host.function(task->host.user_data);
@@ -112,7 +123,7 @@ static void *stream_main(void *argument)
 			break;
 		task = stream->tasks[stream->done % STREAM_QUEUE_CAPACITY];
 		pthread_mutex_unlock(&stream->lock);
-		run_task(&task);
+		run_task(stream, &task);
 		pthread_mutex_lock(&stream->lock);
 		stream->done++;
 		pthread_cond_broadcast(&stream->task_done);

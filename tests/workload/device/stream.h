@@ -50,6 +50,11 @@ struct stream_task {
 /* The device's clock: nanoseconds of another epoch than the host's. */
 DEVICE_EXPORT int64_t device_globaltimer_ns(void);
 
+/* Told of every kernel after it ran; NULL = nobody. For the stand-in of CUPTI. */
+typedef void (*device_activity_hook)(
+	const char *name, int64_t start_ns, int64_t end_ns, CUstream stream);
+DEVICE_EXPORT void device_set_activity_hook(device_activity_hook hook);
+
 CUresult stream_create(CUstream *stream);
 void stream_destroy(CUstream stream); /* waits for its tasks; NULL is fine */
 CUresult stream_enqueue(CUstream stream, const struct stream_task *task); /* task is copied */

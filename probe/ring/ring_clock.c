@@ -2,7 +2,7 @@
 #include "probe/ring/ring_clock.h"
 
 /* So many bounds in a row must disagree before they are believed instead of the interval. */
-enum { DISAGREEMENTS_MAX = 5 };
+enum { DISAGREEMENTS_MAX = 3 };
 
 /* Offsets and times beyond this (146 years) are damage: no sum of two of them overflows. */
 #define SANE_NS (INT64_MAX / 2)
@@ -21,6 +21,22 @@ static void restart(struct ring_clock *clock, int64_t time_ns, int64_t low_ns, i
 	clock->low_ns = low_ns;
 	clock->high_ns = high_ns;
 	clock->disagreements = 0;
+}
+
+/*
+ * The clocks part faster than allowed for. The bound that shows it is as near to the truth as
+ * anything known, and the other side of it may be far off (a busy device starts nothing at once, so
+ * bounds are milliseconds apart): the interval keeps its width and moves to contain the bound.
+ */
+static void shift(
+	struct ring_clock *clock, int64_t time_ns, int64_t low, int64_t high, int64_t bound)
+{
+	int64_t moved = bound > high ? bound - high : bound - low;
+
+	clock->shifts++;
+	clock->time_ns = time_ns;
+	clock->low_ns = low + moved;
+	clock->high_ns = high + moved;
 }
 
 static int64_t drift_until(const struct ring_clock *clock, int64_t time_ns)
@@ -65,8 +81,9 @@ void ring_clock_bound(
 	low = clock->low_ns - drift;
 	high = clock->high_ns + drift;
 	if ((has_low && low_ns > high) || (has_high && high_ns < low)) {
-		if (++clock->disagreements >= DISAGREEMENTS_MAX && has_low && has_high)
-			restart(clock, host.value, low_ns, high_ns);
+		if (++clock->disagreements < DISAGREEMENTS_MAX)
+			return; /* a single one may be wrong */
+		shift(clock, host.value, low, high, has_low && low_ns > high ? low_ns : high_ns);
 		return;
 	}
 	clock->low_ns = has_low && low_ns > low ? low_ns : low;

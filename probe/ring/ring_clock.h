@@ -12,7 +12,7 @@
 #include "analysis/clock_fit.h"
 
 /* How far the clocks may part: 1 us a second. NTP slews up to 500 ppm, but a machine at rest
- * stays below 1; what is faster shows as bounds that disagree, and starts the interval anew. */
+ * stays below 1; what is faster shows as bounds that disagree, and moves the interval. */
 #define RING_CLOCK_DRIFT_PPB 1000
 
 struct ring_clock {
@@ -20,7 +20,7 @@ struct ring_clock {
 	int64_t time_ns; /* host time for which the interval holds */
 	int64_t low_ns, high_ns;
 	uint32_t disagreements; /* bounds in a row that cannot be */
-	uint64_t restarts;
+	uint64_t restarts, shifts;
 };
 
 /* The device's clock was gpu at host time host, give or take error_ns. */

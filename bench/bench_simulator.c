@@ -30,10 +30,10 @@ static int take(void *context, struct message_batch *batch,
 				   output->buffer.length, received);
 }
 
-static int write_record(struct simulator *simulator, const char *path)
+static int write_record(struct simulator *simulator, const char *path, uint32_t batch_steps)
 {
 	const struct record_writer_options options = {"bench_simulator", sim_job_time(0), 0, false};
-	const struct sim_feed_options feed = {1, 4};
+	const struct sim_feed_options feed = {1, batch_steps};
 	char why[WIRE_DETAIL_LENGTH_MAX + 1] = "";
 	struct output output = {0};
 	int error = record_writer_create(path, &options, &output.writer, why);
@@ -97,7 +97,8 @@ static void usage(FILE *out)
 		"N]\n"
 		"  [--expert N] [--virtual N] [--microbatches N] [--layers N] [--steps N]\n"
 		"  [--step-ms MS] [--ranks-per-host N] [--sharded] [--overlap] [--irregular N]\n"
-		"  [--device-time] [--hide-messages] [--sample N] [--lost SHARE]\n"
+		"  [--device-time] [--hide-messages] [--sample N] [--lost SHARE] [--buckets N]\n"
+		"  [--batch-steps N]\n"
 		"  [--fault KIND:RANK:SIZE[:FIRST[:LAST[:EVERY]]]]...\nkinds:");
 	for (int kind = 0; kind < SIM_FAULT_NR; kind++)
 		fprintf(out, " %s", sim_fault_name((enum sim_fault_kind)kind));
@@ -119,6 +120,8 @@ static const struct option long_options[] = {
 	{"irregular", required_argument, NULL, 'i'},
 	{"sample", required_argument, NULL, 'S'},
 	{"lost", required_argument, NULL, 'L'},
+	{"buckets", required_argument, NULL, 'b'},
+	{"batch-steps", required_argument, NULL, 'B'},
 	{"fault", required_argument, NULL, 'f'},
 	{"sharded", no_argument, NULL, 'F'},
 	{"overlap", no_argument, NULL, 'O'},
@@ -128,8 +131,12 @@ static const struct option long_options[] = {
 	{0},
 };
 
-static bool parse(
-	int argc, char **argv, struct sim_options *options, uint32_t *ranks, const char **path)
+struct command {
+	uint32_t ranks, batch_steps;
+	const char *path;
+};
+
+static bool parse(int argc, char **argv, struct sim_options *options, struct command *command)
 {
 	int choice;
 
@@ -141,7 +148,7 @@ static bool parse(
 			options->seed = number;
 			break;
 		case 'r':
-			*ranks = number;
+			command->ranks = number;
 			break;
 		case 't':
 			options->shape.tensor = number;
@@ -179,6 +186,12 @@ static bool parse(
 		case 'L':
 			options->lost_share = strtod(optarg, NULL);
 			break;
+		case 'b':
+			options->program.buckets = number;
+			break;
+		case 'B':
+			command->batch_steps = number;
+			break;
 		case 'F':
 			options->program.sharded = true;
 			break;
@@ -192,7 +205,7 @@ static bool parse(
 			options->messages_hidden = true;
 			break;
 		case 'o':
-			*path = optarg;
+			command->path = optarg;
 			break;
 		case 'f':
 			if (!parse_fault(optarg, options))
@@ -202,29 +215,28 @@ static bool parse(
 			return false;
 		}
 	}
-	return *path && optind == argc && options->shape.tensor && options->shape.pipeline;
+	return command->path && optind == argc && options->shape.tensor && options->shape.pipeline;
 }
 
 int main(int argc, char **argv)
 {
 	struct simulator *simulator;
 	struct sim_options options;
-	const char *path = NULL;
-	uint32_t ranks = 8;
+	struct command command = {8, 4, NULL};
 	int error;
 
-	sim_options_default(&options, ranks, 1);
-	if (!parse(argc, argv, &options, &ranks, &path)) {
+	sim_options_default(&options, command.ranks, 1);
+	if (!parse(argc, argv, &options, &command)) {
 		usage(stderr);
 		return 2;
 	}
-	options.shape.data = ranks / (options.shape.tensor * options.shape.pipeline);
+	options.shape.data = command.ranks / (options.shape.tensor * options.shape.pipeline);
 	error = simulator_create(&options, &simulator);
 	if (error < 0) {
 		fprintf(stderr, "bench_simulator: such a job cannot be: %s\n", strerror(-error));
 		return 2;
 	}
-	error = write_record(simulator, path);
+	error = write_record(simulator, command.path, command.batch_steps);
 	if (error == 0)
 		print_truth(simulator);
 	else

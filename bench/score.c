@@ -117,7 +117,7 @@ static void score_fault(const struct simulator *simulator, uint32_t index, doubl
 		named = true;
 	}
 	outcome->detected |= named;
-	if (slowdown >= NOTICEABLE || named) {
+	if (slowdown >= NOTICEABLE || named || fault->kind >= SIM_FAULT_HANG) {
 		outcome->rank_right &= named;
 		outcome->class_right &= right_class;
 		outcome->cause_right &= cause;

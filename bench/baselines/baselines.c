@@ -15,7 +15,7 @@ struct stay { /* one collective instance of the step */
 
 struct baselines {
 	struct step_view view;
-	uint32_t last_rank;
+	uint64_t index; /* of the entries of this step */
 	bool any;
 	struct stay *stays;
 	size_t stay_count, stay_capacity; /* a power of two */
@@ -215,10 +215,10 @@ void baselines_see(struct baselines *baselines, const struct step_entry *entry)
 
 	if (entry->rank >= baselines->view.rank_count)
 		return;
-	if (baselines->any && entry->rank <= baselines->last_rank)
+	if (baselines->any && entry->index != baselines->index)
 		end_step(baselines);
 	baselines->any = true;
-	baselines->last_rank = entry->rank;
+	baselines->index = entry->index;
 	rank = &baselines->view.ranks[entry->rank];
 	rank->present = true;
 	rank->length_ns = (double)(entry->end.value - entry->start.value);

@@ -48,7 +48,7 @@ int baselines_create(uint32_t rank_count, struct baselines **baselines)
 	__attribute__((warn_unused_result));
 void baselines_destroy(struct baselines *baselines); /* NULL is fine */
 
-/* Entries of one step after another, ranks ascending within a step; the entry is not kept. */
+/* Entries of one step (with the same index) after those of another; the entry is not kept. */
 void baselines_see(struct baselines *baselines, const struct step_entry *entry);
 /* After the last entry. */
 void baselines_finish(struct baselines *baselines);

@@ -203,32 +203,31 @@ static int add_stretch(struct feeder *feeder, const struct sim_stretch *stretch)
 	return 0;
 }
 
-static int fill_step(struct feeder *feeder)
+/* Adds the step to what a host has to tell. */
+static int fill_host(struct feeder *feeder, uint32_t h)
 {
 	const struct sim_timeline *timeline = simulator_timeline(feeder->simulator);
-	int error = 0;
+	const struct sim_layout *layout = simulator_layout(feeder->simulator);
+	struct pending_host *host = &feeder->hosts[h];
+	bool sample = timeline->end >= host->next_sample;
+	int error = host->batch ? 0 : open_batch(feeder, h);
 
-	for (uint32_t h = 0; h < feeder->host_count && error == 0; h++) {
-		struct pending_host *host = &feeder->hosts[h];
-		bool sample = timeline->end >= host->next_sample;
+	for (uint32_t i = 0; i < host->rank_count && error == 0; i++) {
+		struct message_batch *batch = host->batch;
+		uint32_t rank = host->first_rank + i;
 
-		if (!host->batch)
-			error = open_batch(feeder, h);
-		for (uint32_t i = 0; i < host->rank_count && error == 0; i++) {
-			struct message_batch *batch = host->batch;
-			uint32_t rank = host->first_rank + i;
-
-			error = add_entry(feeder, host, rank);
-			if (sample && error == 0)
-				batch->sample_count += simulator_samples(feeder->simulator, rank,
-					&batch->samples[batch->sample_count]);
-		}
-		if (sample)
-			host->next_sample = timeline->end + SAMPLES_EVERY_NS;
-		host->steps++;
+		error = add_entry(feeder, host, rank);
+		if (sample && error == 0)
+			batch->sample_count += simulator_samples(
+				feeder->simulator, rank, &batch->samples[batch->sample_count]);
 	}
-	for (size_t i = 0; i < timeline->stretch_count && error == 0; i++)
-		error = add_stretch(feeder, &timeline->stretches[i]);
+	for (size_t i = 0; i < timeline->stretch_count && error == 0; i++) {
+		if (sim_host(layout, timeline->stretches[i].rank) == h)
+			error = add_stretch(feeder, &timeline->stretches[i]);
+	}
+	if (sample)
+		host->next_sample = timeline->end + SAMPLES_EVERY_NS;
+	host->steps++;
 	return error;
 }
 
@@ -243,23 +242,37 @@ static void shuffle(struct feeder *feeder, uint64_t step)
 	}
 }
 
-static int deliver_due(struct feeder *feeder, uint32_t step, bool final)
+/* The last step, host by host; a host that is not due keeps it for later. */
+static int feed_step(struct feeder *feeder)
 {
 	double end = simulator_timeline(feeder->simulator)->end;
+	uint32_t step = simulator_step_count(feeder->simulator);
 	uint32_t limit = 2 * feeder->options.batch_steps - 1;
 	int error = 0;
 
 	shuffle(feeder, step);
 	for (uint32_t i = 0; i < feeder->host_count && error >= 0; i++) {
 		uint32_t h = feeder->order[i];
-		struct pending_host *host = &feeder->hosts[h];
-		bool due = sim_random(feeder->options.seed, 22, h, step) %
-				   feeder->options.batch_steps ==
-			   0;
 
-		if (final || due || host->steps >= limit)
-			error = deliver(feeder, h, end + 1e3 * (i + 1), final);
+		error = fill_host(feeder, h);
+		if (error == 0 && (feeder->hosts[h].steps >= limit ||
+					  sim_random(feeder->options.seed, 22, h, step) %
+							  feeder->options.batch_steps ==
+						  0))
+			error = deliver(feeder, h, end + 1e3 * (i + 1), false);
 	}
+	return error < 0 ? error : 0;
+}
+
+/* What is left, and that it was the last. */
+static int feed_end(struct feeder *feeder)
+{
+	double end = simulator_timeline(feeder->simulator)->end;
+	int error = 0;
+
+	shuffle(feeder, UINT64_MAX);
+	for (uint32_t i = 0; i < feeder->host_count && error >= 0; i++)
+		error = deliver(feeder, feeder->order[i], end + 2e6 + 1e3 * (i + 1), true);
 	return error < 0 ? error : 0;
 }
 
@@ -283,10 +296,8 @@ static int feed_all(struct feeder *feeder)
 	int result;
 
 	while ((result = simulator_step(simulator)) > 0) {
-		int error = fill_step(feeder);
+		int error = feed_step(feeder);
 
-		if (error == 0)
-			error = deliver_due(feeder, simulator_step_count(simulator), false);
 		if (error < 0)
 			return error;
 	}
@@ -294,7 +305,7 @@ static int feed_all(struct feeder *feeder)
 		return result;
 	if (simulator_timeline(simulator)->any_stuck)
 		return beat(feeder);
-	return deliver_due(feeder, simulator_step_count(simulator) + 1, true);
+	return feed_end(feeder);
 }
 
 int sim_feed(struct simulator *simulator, const struct sim_feed_options *options,

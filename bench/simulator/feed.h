@@ -21,7 +21,7 @@ struct sim_feed_options {
  */
 typedef int (*sim_take_batch)(void *context, struct message_batch *batch,
 	void (*release)(struct message_batch *batch), struct job_ns received);
-/* Sees each rank's entry of a step, before it is sent; entry only lives for the call. May be NULL. */
+/* Sees the entries, all of a step before those of the next. They only live for the call. May be NULL. */
 typedef void (*sim_see_entry)(void *context, const struct step_entry *entry);
 
 /* Simulates to the end and delivers everything. Returns 0 or the first error. */

@@ -104,7 +104,9 @@ static void record_departure(struct sim_timeline *timeline, uint32_t rank, const
 	part_of(timeline, rank, op)->departure = departure;
 	if (op->group == SIM_TENSOR)
 		return;
-	counters->busy_ns += op->transfer_ns * 0.2 + extra_ns;
+	if (extra_ns > 0 && sim_link_slow(&timeline->engine->active, &timeline->world, rank))
+		counters->busy_ns += extra_ns;
+	counters->busy_ns += op->transfer_ns * 0.2;
 	counters->sent_bytes += (double)op->length_bytes;
 }
 

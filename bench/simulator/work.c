@@ -264,3 +264,16 @@ double sim_transfer(const struct sim_active *active, const struct sim_world *wor
 	}
 	return length_ns + *extra_ns;
 }
+
+bool sim_link_slow(const struct sim_active *active, const struct sim_world *world, uint32_t rank)
+{
+	for (uint32_t i = 0; i < active->count; i++) {
+		const struct sim_fault *fault = active->faults[i].fault;
+
+		if (fault->kind == SIM_FAULT_CONGESTION ||
+			(fault->kind >= SIM_FAULT_LINK && fault->kind <= SIM_FAULT_NODE_PAIR &&
+				sim_fault_names(fault, world->layout, rank)))
+			return true;
+	}
+	return false;
+}

@@ -44,4 +44,7 @@ double sim_transfer(const struct sim_active *active, const struct sim_world *wor
 	const struct sim_op *op, const uint32_t *members, uint32_t member_count, bool crosses,
 	uint64_t random, double *extra_ns);
 
+/* Whether the rank's own link is what a fault slows down: its sockets show it. */
+bool sim_link_slow(const struct sim_active *active, const struct sim_world *world, uint32_t rank);
+
 #endif

@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What must not change what is said of a job: how it is cut into batches, how ranks are numbered,
+ * what the hosts' clocks show, how long a second is. Whole jobs, through the whole pipeline.
+ */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "bench/simulator/feed.h"
+#include "coordinator/pipeline.h"
+#include "coordinator/pipeline_internal.h"
+
+#define assert_near(value, expected, error) assert_true(fabs((value) - (expected)) <= (error))
+
+enum { VERDICTS_MAX = 16 };
+enum layout { DATA = 0, TENSOR = 1, PIPELINE = 2 };
+
+struct change {
+	uint32_t rank_stride; /* rank r becomes r * stride mod ranks; 0 = none */
+	uint32_t rank_count;
+	int64_t clock_ns; /* added to the clock of host 1 */
+	int64_t scale;	  /* of all times; 0 = none */
+};
+
+struct run {
+	struct pipeline *pipeline;
+	struct change change;
+	struct job_totals totals;
+	size_t verdict_count;
+	struct verdict verdicts[VERDICTS_MAX];
+};
+
+static uint32_t renamed(const struct change *change, uint32_t rank)
+{
+	return change->rank_stride ? rank * change->rank_stride % change->rank_count : rank;
+}
+
+static void change_time(const struct change *change, uint64_t host_id, struct host_ns *time)
+{
+	if (time->value && change->scale)
+		time->value *= change->scale;
+	if (time->value && host_id == 0x9001)
+		time->value += change->clock_ns;
+}
+
+static void change_activity(const struct change *change, struct activity *activity)
+{
+	int64_t scale = change->scale ? change->scale : 1;
+
+	activity->preempted_ns *= scale;
+	activity->throttled_ns *= scale;
+	activity->block_io_ns *= scale;
+	activity->asleep_ns *= scale;
+	activity->major_fault_ns *= scale;
+	activity->minor_fault_ns *= scale;
+	activity->comm_call_ns *= scale;
+	activity->collector_ns *= scale;
+}
+
+static void change_step(const struct change *change, uint64_t host_id, struct step_entry *step)
+{
+	int64_t scale = change->scale ? change->scale : 1;
+
+	step->rank = renamed(change, step->rank);
+	change_time(change, host_id, &step->start);
+	change_time(change, host_id, &step->end);
+	step->compute_ns *= scale;
+	step->comm_ns *= scale;
+	for (size_t p = 0; p < step->part_count; p++) {
+		change_time(change, host_id, &step->parts[p].arrival);
+		change_time(change, host_id, &step->parts[p].departure);
+		change_activity(change, &step->parts[p].before);
+	}
+}
+
+static void change_batch(const struct change *change, struct message_batch *batch)
+{
+	int64_t scale = change->scale ? change->scale : 1;
+
+	change_time(change, batch->host_id, &batch->sent);
+	change_time(change, batch->host_id, &batch->previous_sent);
+	change_time(change, batch->host_id, &batch->previous_reply_received);
+	batch->previous_received.value *= scale;
+	batch->previous_reply_sent.value *= scale;
+	for (size_t i = 0; i < batch->rank_count; i++)
+		batch->ranks[i].rank = renamed(change, batch->ranks[i].rank);
+	for (size_t i = 0; i < batch->communicator_count; i++)
+		batch->communicators[i].rank = renamed(change, batch->communicators[i].rank);
+	for (size_t i = 0; i < batch->step_count; i++)
+		change_step(change, batch->host_id, &batch->steps[i]);
+	for (size_t i = 0; i < batch->interval_count; i++) {
+		batch->intervals[i].rank = renamed(change, batch->intervals[i].rank);
+		change_time(change, batch->host_id, &batch->intervals[i].start);
+		change_time(change, batch->host_id, &batch->intervals[i].end);
+	}
+	for (size_t i = 0; i < batch->sample_count; i++) {
+		batch->samples[i].rank = renamed(change, batch->samples[i].rank);
+		change_time(change, batch->host_id, &batch->samples[i].time);
+	}
+}
+
+static int take(void *context, struct message_batch *batch,
+	void (*release)(struct message_batch *batch), struct job_ns received)
+{
+	struct run *run = context;
+	struct message_reply reply;
+	int result;
+
+	change_batch(&run->change, batch);
+	if (run->change.scale)
+		received.value *= run->change.scale;
+	result = pipeline_push_batch(run->pipeline, batch, release, received, &reply);
+	return result < 0 ? result : 0;
+}
+
+static void run_job(const struct sim_options *options, struct sim_feed_options feed,
+	struct change change, struct run *run)
+{
+	const struct pipeline_options pipeline_options = {NULL, NULL};
+	const struct report_model *model;
+	struct simulator *simulator;
+
+	memset(run, 0, sizeof(*run));
+	run->change = change;
+	assert_int_equal(simulator_create(options, &simulator), 0);
+	assert_int_equal(pipeline_create(&pipeline_options, &run->pipeline), 0);
+	assert_int_equal(sim_feed(simulator, &feed, take, NULL, run), 0);
+	assert_int_equal(pipeline_finish(run->pipeline), 0);
+	model = pipeline_report(run->pipeline);
+	run->totals = model->totals;
+	assert_true(model->verdict_count <= VERDICTS_MAX);
+	run->verdict_count = model->verdict_count;
+	memcpy(run->verdicts, model->verdicts, model->verdict_count * sizeof(struct verdict));
+	pipeline_destroy(run->pipeline);
+	simulator_destroy(simulator);
+}
+
+/* 16 ranks on 2 hosts, in one of three layouts, rank 11 slow from step 60 on. */
+static struct sim_options job(int layout, enum sim_fault_kind kind)
+{
+	struct sim_options options;
+
+	sim_options_default(&options, 16, 77 + (uint64_t)layout);
+	options.steps = 150;
+	options.program.step_ns = 60e6;
+	if (layout >= TENSOR) {
+		options.shape.tensor = 2;
+		options.shape.data = 8;
+	}
+	if (layout >= PIPELINE) {
+		options.shape.pipeline = 2;
+		options.shape.data = 4;
+		options.program.microbatches = 4;
+		options.program.layers = 1;
+	}
+	options.fault_count = 1;
+	options.faults[0] = (struct sim_fault){
+		.kind = kind, .rank = 11, .first = 60, .last = UINT32_MAX, .size = 0.5};
+	return options;
+}
+
+static void assert_same_verdicts(const struct run *one, const struct run *other, bool onset_too)
+{
+	assert_true(one->verdict_count > 0);
+	assert_int_equal(one->verdict_count, other->verdict_count);
+	for (size_t v = 0; v < one->verdict_count; v++) {
+		const struct verdict *left = &one->verdicts[v], *right = &other->verdicts[v];
+
+		assert_int_equal(left->verdict_class, right->verdict_class);
+		assert_int_equal(left->cause, right->cause);
+		assert_int_equal(left->rank_count, right->rank_count);
+		assert_near(left->slowdown, right->slowdown, 0.01);
+		if (onset_too)
+			assert_int_equal(left->first_step, right->first_step);
+	}
+}
+
+static void test_batches(void **state)
+{
+	static const struct sim_feed_options feeds[] = {{1, 1}, {2, 2}, {3, 7}, {4, 20}};
+
+	const int layout = *(const int *)*state;
+	struct sim_options options = job(layout, SIM_FAULT_CONTENTION);
+	struct run first, other;
+
+	run_job(&options, feeds[0], (struct change){0}, &first);
+	for (size_t f = 1; f < sizeof(feeds) / sizeof(feeds[0]); f++) {
+		run_job(&options, feeds[f], (struct change){0}, &other);
+		assert_same_verdicts(&first, &other, true);
+		assert_memory_equal(first.verdicts[0].ranks, other.verdicts[0].ranks,
+			sizeof(first.verdicts[0].ranks));
+		assert_int_equal(first.totals.steps, other.totals.steps);
+	}
+}
+
+static void test_permuted_ranks(void **state)
+{
+	static const uint32_t strides[] = {1, 3, 7, 15};
+
+	const int layout = *(const int *)*state;
+	struct sim_options options = job(layout, SIM_FAULT_COMPUTE);
+	struct run first, other;
+
+	run_job(&options, (struct sim_feed_options){1, 2}, (struct change){0}, &first);
+	assert_int_equal(first.verdicts[0].ranks[0], 11);
+	for (size_t s = 0; s < sizeof(strides) / sizeof(strides[0]); s++) {
+		struct change change = {.rank_stride = strides[s], .rank_count = 16};
+
+		run_job(&options, (struct sim_feed_options){1, 2}, change, &other);
+		assert_same_verdicts(&first, &other, false);
+		assert_int_equal(other.verdicts[0].rank_count, 1);
+		assert_int_equal(other.verdicts[0].ranks[0], renamed(&change, 11));
+	}
+}
+
+static void test_clock_offsets(void **state)
+{
+	static const int64_t offsets[] = {1000, 1000000, -300000000, INT64_C(86400000000000)};
+
+	const int layout = *(const int *)*state;
+	struct sim_options options = job(layout, SIM_FAULT_COMPUTE);
+	struct run first, other;
+
+	run_job(&options, (struct sim_feed_options){1, 2}, (struct change){0}, &first);
+	for (size_t o = 0; o < sizeof(offsets) / sizeof(offsets[0]); o++) {
+		struct change change = {.clock_ns = offsets[o]};
+
+		run_job(&options, (struct sim_feed_options){1, 2}, change, &other);
+		assert_same_verdicts(&first, &other, true);
+		assert_memory_equal(first.verdicts[0].ranks, other.verdicts[0].ranks,
+			sizeof(first.verdicts[0].ranks));
+	}
+}
+
+static void test_scaled_time(void **state)
+{
+	const int layout = *(const int *)*state;
+	struct sim_options options = job(layout, SIM_FAULT_COMPUTE);
+	struct change change = {.scale = 4};
+	struct run first, other;
+
+	run_job(&options, (struct sim_feed_options){1, 1}, (struct change){0}, &first);
+	run_job(&options, (struct sim_feed_options){1, 1}, change, &other);
+	assert_same_verdicts(&first, &other, false);
+	assert_int_equal(other.verdicts[0].ranks[0], 11);
+	assert_near(other.totals.step_ms_median / first.totals.step_ms_median, 4, 0.01);
+	assert_near(other.totals.slowdown, first.totals.slowdown, 0.01);
+}
+
+/* With an argument also the layouts that do not hold yet. */
+int main(int argc, char **argv)
+{
+	static int layouts[] = {DATA, TENSOR, PIPELINE};
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_prestate(test_batches, &layouts[DATA]),
+		cmocka_unit_test_prestate(test_permuted_ranks, &layouts[DATA]),
+		cmocka_unit_test_prestate(test_clock_offsets, &layouts[DATA]),
+		cmocka_unit_test_prestate(test_scaled_time, &layouts[DATA]),
+		cmocka_unit_test_prestate(test_batches, &layouts[TENSOR]),
+		cmocka_unit_test_prestate(test_permuted_ranks, &layouts[TENSOR]),
+		cmocka_unit_test_prestate(test_clock_offsets, &layouts[TENSOR]),
+		cmocka_unit_test_prestate(test_scaled_time, &layouts[TENSOR]),
+	};
+	const struct CMUnitTest more[] = {
+		cmocka_unit_test_prestate(test_batches, &layouts[PIPELINE]),
+		cmocka_unit_test_prestate(test_permuted_ranks, &layouts[PIPELINE]),
+		cmocka_unit_test_prestate(test_clock_offsets, &layouts[PIPELINE]),
+		cmocka_unit_test_prestate(test_scaled_time, &layouts[PIPELINE]),
+	};
+
+	(void)argv;
+	return cmocka_run_group_tests(tests, NULL, NULL) +
+	       (argc > 1 ? cmocka_run_group_tests(more, NULL, NULL) : 0);
+}

@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * bench_ingest RECORD [SCRATCH]: what the coordinator's work on the frames of a record costs,
+ * per rank-step, beside unpacking the same messages with msgpack and writing the same bytes.
+ * Frames are read outside of the measured time. Prints one JSON object. Make records with
+ * bench_simulator; one process for each, so that the peak of memory is its own.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <msgpack.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "coordinator/pipeline.h"
+#include "coordinator/record/reader.h"
+#include "coordinator/record/writer.h"
+#include "probe/wire/decode.h"
+
+struct totals {
+	double push_s, append_s, unpack_s, write_s, decode_s;
+	uint64_t frames, bytes;
+};
+
+static double cpu_s(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+	return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+/* The floor: unpack, and write as it is; and, to tell it apart, our decoder alone. */
+static int unpack_and_write(int fd, const void *bytes, size_t length, struct totals *totals)
+{
+	double start = cpu_s();
+	struct message_batch *batch;
+	msgpack_unpacked unpacked;
+	int result;
+	size_t offset = 0;
+	ssize_t written;
+
+	msgpack_unpacked_init(&unpacked);
+	if (msgpack_unpack_next(&unpacked, bytes, length, &offset) != MSGPACK_UNPACK_SUCCESS) {
+		msgpack_unpacked_destroy(&unpacked);
+		return -EBADMSG;
+	}
+	msgpack_unpacked_destroy(&unpacked);
+	totals->unpack_s += cpu_s() - start;
+	start = cpu_s();
+	result = wire_decode_batch(bytes, length, &batch, NULL);
+	if (result < 0)
+		return result;
+	message_batch_destroy(batch);
+	totals->decode_s += cpu_s() - start;
+	start = cpu_s();
+	written = write(fd, bytes, length);
+	totals->write_s += cpu_s() - start;
+	return written == (ssize_t)length ? 0 : -EIO;
+}
+
+static int ingest(struct pipeline *pipeline, struct record_writer *writer, const void *bytes,
+	size_t length, struct job_ns received, struct totals *totals)
+{
+	double start = cpu_s();
+	struct message_reply reply;
+	int result = record_writer_append(writer, bytes, length, received);
+
+	totals->append_s += cpu_s() - start;
+	if (result < 0)
+		return result;
+	start = cpu_s();
+	result = pipeline_push(pipeline, bytes, length, received, &reply);
+	totals->push_s += cpu_s() - start;
+	return result == PIPELINE_ACCEPTED ? 0 : result < 0 ? result : -EBADMSG;
+}
+
+/* One pass over the record; with a pipeline the coordinator's work, else the floor. */
+static int read_frames(const char *path, struct pipeline *pipeline, struct record_writer *writer,
+	int fd, struct totals *totals)
+{
+	char why[WIRE_DETAIL_LENGTH_MAX + 1] = "";
+	struct record_reader *reader;
+	const void *bytes;
+	size_t length;
+	struct job_ns received;
+	int result = record_reader_open(path, &reader, why);
+
+	if (result < 0) {
+		fprintf(stderr, "bench_ingest: %s\n", why);
+		return result;
+	}
+	totals->frames = totals->bytes = 0;
+	while ((result = record_reader_next(reader, &bytes, &length, &received)) == 0) {
+		totals->frames++;
+		totals->bytes += length;
+		result = pipeline ? ingest(pipeline, writer, bytes, length, received, totals)
+				  : unpack_and_write(fd, bytes, length, totals);
+		if (result < 0)
+			break;
+	}
+	record_reader_close(reader);
+	return result == -ENODATA ? 0 : result;
+}
+
+static long peak_kib(void)
+{
+	struct rusage usage;
+
+	getrusage(RUSAGE_SELF, &usage);
+	return usage.ru_maxrss;
+}
+
+static void print_result(const struct totals *totals, const struct report_model *model, long kib)
+{
+	double rank_steps = (double)model->rank_count * (double)model->totals.steps;
+	double coordinator_s = totals->push_s + totals->append_s;
+	double floor_s = totals->unpack_s + totals->write_s;
+
+	printf("{\"ranks\": %u, \"steps\": %llu, \"frames\": %llu, \"bytes\": %llu, "
+	       "\"bytes_per_rank_step\": %.1f, \"ns_per_rank_step\": %.1f, "
+	       "\"rank_steps_per_s\": %.0f, \"decode_and_analyse_s\": %.3f, \"record_s\": %.3f, "
+	       "\"decode_alone_s\": %.3f, "
+	       "\"msgpack_unpack_s\": %.3f, \"write_s\": %.3f, \"times_the_floor\": %.2f, "
+	       "\"peak_mib\": %.1f}\n",
+		model->rank_count, (unsigned long long)model->totals.steps,
+		(unsigned long long)totals->frames, (unsigned long long)totals->bytes,
+		(double)totals->bytes / rank_steps, 1e9 * coordinator_s / rank_steps,
+		rank_steps / coordinator_s, totals->push_s, totals->append_s, totals->decode_s,
+		totals->unpack_s, totals->write_s, coordinator_s / floor_s, (double)kib / 1024);
+}
+
+static int measure(const char *path, const char *scratch)
+{
+	const struct record_writer_options writer_options = {"bench_ingest", {0}, 0, false};
+	const struct pipeline_options pipeline_options = {NULL, NULL};
+	char why[WIRE_DETAIL_LENGTH_MAX + 1] = "";
+	struct record_writer *writer = NULL;
+	struct pipeline *pipeline = NULL;
+	struct totals totals = {0};
+	double start;
+	long kib;
+	int fd = -1, error = record_writer_create(scratch, &writer_options, &writer, why);
+
+	if (error == 0)
+		error = pipeline_create(&pipeline_options, &pipeline);
+	if (error == 0)
+		error = read_frames(path, pipeline, writer, -1, &totals);
+	if (error < 0)
+		goto done;
+	start = cpu_s();
+	error = pipeline_finish(pipeline);
+	totals.push_s += cpu_s() - start;
+	kib = peak_kib(); /* before the floor is measured */
+	if (error < 0)
+		goto done;
+	fd = open(scratch, O_WRONLY | O_TRUNC | O_CLOEXEC);
+	error = fd < 0 ? -errno : read_frames(path, NULL, NULL, fd, &totals);
+	if (error == 0)
+		print_result(&totals, pipeline_report(pipeline), kib);
+done:
+	if (fd >= 0)
+		close(fd);
+	pipeline_destroy(pipeline);
+	record_writer_destroy(writer);
+	unlink(scratch);
+	return error;
+}
+
+int main(int argc, char **argv)
+{
+	char scratch[4096];
+	int error;
+
+	if (argc < 2 || argc > 3) {
+		fprintf(stderr, "usage: bench_ingest RECORD [SCRATCH]\n");
+		return 2;
+	}
+	snprintf(scratch, sizeof(scratch), "%s%s", argc > 2 ? argv[2] : argv[1],
+		argc > 2 ? "" : ".scratch");
+	error = measure(argv[1], scratch);
+	if (error < 0)
+		fprintf(stderr, "bench_ingest: %s\n", strerror(-error));
+	return error < 0;
+}

@@ -18,6 +18,7 @@
 #include "probe/device_source.h"
 #include "probe/job.h"
 #include "probe/process_scan.h"
+#include "probe/queue_pairs.h"
 #include "probe/samplers.h"
 #include "probe/sources/bpf_source.h"
 #include "probe/uplink.h"
@@ -50,6 +51,7 @@ struct session {
 	char why_no_device[WIRE_DETAIL_LENGTH_MAX + 1];
 	struct job *job;
 	struct samplers *samplers;
+	struct queue_pairs *queue_pairs; /* NULL: not asked for */
 	struct uplink *uplink;
 	struct coordinator_child coordinator;
 	char job_id[STEP_NAME_LENGTH_MAX + 1];
@@ -145,6 +147,8 @@ int session_create(const struct probe_options *options, const struct job_place *
 		&session->job);
 	if (error == 0)
 		error = samplers_create(options->sources, &session->samplers);
+	if (error == 0 && options->sources & PROBE_SOURCE_RDMA)
+		error = queue_pairs_create(session->bpf, &session->queue_pairs);
 	if (error == 0 && options->sources & PROBE_SOURCE_DEVICE)
 		error = device_source_create(session->job, &session->device);
 	if (error < 0)
@@ -177,6 +181,7 @@ void session_destroy(struct session *session)
 		return;
 	uplink_destroy(session->uplink);
 	samplers_destroy(session->samplers);
+	queue_pairs_destroy(session->queue_pairs);
 	device_source_destroy(session->device);
 	process_scan_destroy(session->scan);
 	job_destroy(session->job);
@@ -385,6 +390,9 @@ static size_t gather_sources(struct session *session, struct message_source *sou
 				session->why_no_bpf);
 	}
 	count += samplers_states(session->samplers, sources + count, WIRE_SOURCES_MAX - count);
+	if (session->queue_pairs)
+		count += queue_pairs_states(
+			session->queue_pairs, sources + count, WIRE_SOURCES_MAX - count);
 	if (count < WIRE_SOURCES_MAX && device_source_state(session->device, session->why_no_device,
 						job_enqueue_only(session->job), &sources[count]))
 		count++;
@@ -405,6 +413,9 @@ static void send_batch(struct session *session, bool final)
 	bool content = job_fill_batch(session->job, &batch);
 
 	batch.sample_count = samplers_take(session->samplers, &batch.samples);
+	if (session->queue_pairs)
+		batch.queue_pair_count =
+			queue_pairs_take(session->queue_pairs, &batch.queue_pairs);
 	if (source_count != session->source_count ||
 		memcmp(now_sources, session->sources, source_count * sizeof(now_sources[0]))) {
 		memcpy(session->sources, now_sources, source_count * sizeof(now_sources[0]));
@@ -412,7 +423,8 @@ static void send_batch(struct session *session, bool final)
 		batch.sources = session->sources;
 		batch.source_count = source_count;
 	}
-	if (content || batch.sample_count || batch.source_count || final) {
+	if (content || batch.sample_count || batch.queue_pair_count || batch.source_count ||
+		final) {
 		snprintf(batch.job_id, sizeof(batch.job_id), "%s", session->job_id);
 		fill_counters(session, &batch.counters);
 		batch.number = session->next_number++;
@@ -442,8 +454,11 @@ static void turn(struct session *session, int64_t tick)
 	look_again(session, tick);
 	if (tick % (SCAN_MS / POLL_MS) == 0)
 		look_for_processes(session);
-	if (tick % (SAMPLE_MS / POLL_MS) == 0)
+	if (tick % (SAMPLE_MS / POLL_MS) == 0) {
 		samplers_sample(session->samplers, session->job, host_now());
+		if (session->queue_pairs)
+			queue_pairs_look(session->queue_pairs, session->job, host_now());
+	}
 	if (tick % (BATCH_MS / POLL_MS) == 0) {
 		job_tick(session->job, host_now());
 		send_batch(session, false);
@@ -484,6 +499,8 @@ void session_finish(struct session *session)
 
 	empty_rings(session);
 	samplers_sample(session->samplers, session->job, host_now());
+	if (session->queue_pairs)
+		queue_pairs_look(session->queue_pairs, session->job, host_now());
 	job_finish(session->job, host_now());
 	send_batch(session, true);
 	uplink_get_state(session->uplink, &state);

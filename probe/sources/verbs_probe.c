@@ -404,7 +404,7 @@ int verbs_probe_follow(struct verbs_probe *probe, pid_t pid, uint32_t rank)
 	if (probe->rank_count == VERBS_PROBE_RANKS_MAX)
 		return -ENOSPC;
 	probe->ranks[probe->rank_count++] = (struct verbs_probe_rank){pid, rank};
-	return 0;
+	return 1;
 }
 
 static void fill_counts(const struct verbs_count *count, struct message_queue_pair *out)

@@ -35,7 +35,7 @@ void verbs_probe_destroy(struct verbs_probe *probe); /* NULL is fine; detaches e
 int verbs_probe_attach_library(struct verbs_probe *probe, const struct library_file *file)
 	__attribute__((warn_unused_result));
 
-/* Tells the rank of a process. Returns 0 or -ENOSPC. */
+/* Tells the rank of a process. Returns 1 when it is new, 0, or -ENOSPC. */
 int verbs_probe_follow(struct verbs_probe *probe, pid_t pid, uint32_t rank)
 	__attribute__((warn_unused_result));
 

@@ -106,6 +106,15 @@ int verbs_source_follow(struct verbs_source *source, pid_t pid, uint32_t rank)
 	return 0;
 }
 
+bool verbs_source_counts(const struct verbs_source *source, pid_t pid)
+{
+	for (size_t i = 0; i < source->process_count; i++) {
+		if (source->processes[i].pid == pid)
+			return source->processes[i].path[0] != '\0';
+	}
+	return false;
+}
+
 /*
  * The process can write anything into its file, or cut it, which would make a mapping deadly: it is
  * read into a copy of ours, and only that is looked at.

@@ -7,6 +7,7 @@
 #ifndef SLOWRANK_PROBE_SOURCES_VERBS_SOURCE_H
 #define SLOWRANK_PROBE_SOURCES_VERBS_SOURCE_H
 
+#include <stdbool.h>
 #include <sys/types.h>
 
 #include "probe/wire/message.h"
@@ -27,6 +28,9 @@ void verbs_source_destroy(struct verbs_source *source); /* NULL is fine */
  */
 int verbs_source_follow(struct verbs_source *source, pid_t pid, uint32_t rank)
 	__attribute__((warn_unused_result));
+
+/* True when the process's table was found: it counts itself. */
+bool verbs_source_counts(const struct verbs_source *source, pid_t pid);
 
 /*
  * Writes the queue pairs that changed since the last call, at most capacity; the rest comes with

@@ -38,9 +38,9 @@ sleep 1
 pair() {
 	local program=$1 count=$2 size=$3
 	shift 3
-	timeout 60 "${server[@]}" "$program" -F -d rxe1 -x 1 -n "$count" -s "$size" --use_old_post_send >/tmp/server.log 2>&1 &
+	timeout 60 "${server[@]}" "$program" -F -d rxe1 -x 1 -n "$count" -s "$size" -u 17 -t 64 --use_old_post_send >/tmp/server.log 2>&1 &
 	sleep 1
-	timeout 60 "$@" "$program" -F -d rxe0 -x 1 -n "$count" -s "$size" --use_old_post_send 127.0.0.1 >/tmp/client.log 2>&1
+	timeout 60 "$@" "$program" -F -d rxe0 -x 1 -n "$count" -s "$size" -u 17 -t 64 --use_old_post_send 127.0.0.1 >/tmp/client.log 2>&1
 	wait $!
 	said=$(awk -v s="$size" '$1 == s && NF >= 4 {print $2}' /tmp/client.log)
 	[[ -n $said ]] || cat /tmp/client.log /tmp/server.log
@@ -51,7 +51,7 @@ dump=/slowrank/verbs_dump
 
 echo "== in process"
 for program in ib_send_bw ib_write_bw; do
-	for size in 64 65536; do
+	for size in 64 4096; do
 		count=1000
 		server=("${preload[@]}")
 		pair $program $count $size "${preload[@]}"

@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
 # Installs Debian packages: `build` (to build and run slowrank), `demo` (to run a real MPI job),
 # `test` (all that the tests need),
-# `bundle` (for scripts/bundle.sh). As root or with sudo. Installs nothing that is there already.
+# `bundle` (for scripts/bundle.sh), `vm` (for tests/vm). As root or with sudo. Installs nothing that is there already.
 set -euo pipefail
 
 build=(build-essential cmake ninja-build pkg-config clang llvm bpftool libbpf-dev libelf-dev zlib1g-dev
 	libnng-dev libmsgpack-dev)
 demo=(openmpi-bin libopenmpi-dev python3)
 test=(libcmocka-dev libibverbs-dev iproute2 hpcc examl libclang-rt-14-dev util-linux procps jq)
+vm=(qemu-system-x86 debootstrap cpio kmod)
 bundle=(patchelf)
 
 wanted=()
@@ -16,9 +17,10 @@ for group in "$@"; do
 	build) wanted+=("${build[@]}") ;;
 	demo) wanted+=("${demo[@]}") ;;
 	test) wanted+=("${test[@]}") ;;
+	vm) wanted+=("${vm[@]}") ;;
 	bundle) wanted+=("${bundle[@]}") ;;
 	*)
-		echo "usage: $0 build|demo|test|bundle..." >&2
+		echo "usage: $0 build|demo|test|vm|bundle..." >&2
 		exit 2
 		;;
 	esac

@@ -56,7 +56,7 @@ start=$(date +%s)
 timeout "$limit_s" qemu-system-x86_64 -accel tcg,thread=multi -cpu max -smp 2 -m 3000 -nographic -no-reboot \
 	-nic none -monitor none -serial stdio \
 	-kernel "$cache"/kernel/boot/vmlinuz-"$release" -initrd "$work/initramfs" \
-	-append "console=ttyS0 quiet panic=-1 rdinit=/init mitigations=off" </dev/null | tr -d '\r' |
+	-append "console=ttyS0 quiet panic=-1 rdinit=/init mitigations=off" </dev/null | stdbuf -o0 tr -d '\r' |
 	tee "$work/console"
 echo "vm: $(($(date +%s) - start)) s"
 grep -q '^vm: status 0$' "$work/console"

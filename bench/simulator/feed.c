@@ -12,7 +12,9 @@
 #define LATENCY_NS 150e3  /* of a request, at least */
 #define SAMPLES_EVERY_NS 1e9
 enum { PENDING_STEPS_MAX = 64, HANG_BEATS = 120 };
-#define HEARTBEAT_NS 250e6
+#define HEARTBEAT_NS 250e6 /* of a job that hangs, at least */
+#define OPEN_CALL_NS 1e9   /* shorter ones are not told */
+#define HANG_STEPS 15.0	   /* of its usual steps that a hang is watched for */
 
 struct pending_host {
 	struct message_batch *batch; /* being filled; NULL = nothing yet */
@@ -51,6 +53,7 @@ static void release(struct message_batch *batch)
 	free(batch->intervals);
 	free(batch->samples);
 	free(batch->sources);
+	free(batch->open_calls);
 	free(batch);
 }
 
@@ -276,16 +279,71 @@ static int feed_end(struct feeder *feeder)
 	return error < 0 ? error : 0;
 }
 
-/* The job hangs: its probes go on, with nothing to tell but that they live. */
+/* What a host's ranks are inside of; and those whose process ended, once. */
+static int add_open_calls(struct feeder *feeder, uint32_t h, double now, bool first)
+{
+	const struct sim_options *options = simulator_options(feeder->simulator);
+	struct pending_host *host = &feeder->hosts[h];
+	int64_t limit;
+	int error = host->batch ? 0 : open_batch(feeder, h);
+	struct message_batch *batch = host->batch;
+
+	if (error < 0)
+		return error;
+	batch->open_calls = calloc(host->rank_count, sizeof(*batch->open_calls));
+	if (!batch->open_calls)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < host->rank_count; i++) {
+		uint32_t rank = host->first_rank + i;
+		struct collective_part part;
+
+		limit = simulator_host_time(feeder->simulator, rank, now - OPEN_CALL_NS).value;
+		if (!simulator_open_part(feeder->simulator, rank, &part) ||
+			part.arrival.value > limit)
+			continue;
+		batch->open_calls[batch->open_call_count++] =
+			(struct message_open_call){.rank = rank,
+				.peer = part.peer,
+				.communicator_id = part.communicator_id,
+				.sequence = part.sequence,
+				.arrival = part.arrival,
+				.operation = part.operation,
+				.flags = part.flags};
+	}
+	if (!first || batch->ranks || options->faults[0].kind != SIM_FAULT_DEATH ||
+		options->faults[0].rank - host->first_rank >= host->rank_count)
+		return 0;
+	batch->ranks = calloc(1, sizeof(*batch->ranks));
+	if (!batch->ranks)
+		return -ENOMEM;
+	batch->rank_count = 1;
+	*batch->ranks = (struct message_rank){.rank = options->faults[0].rank,
+		.world_size = simulator_layout(feeder->simulator)->rank_count,
+		.local_rank = options->faults[0].rank - host->first_rank,
+		.pid = 1000 + options->faults[0].rank - host->first_rank,
+		.exited = 1,
+		.exit_code = 137};
+	snprintf(batch->ranks->host, sizeof(batch->ranks->host), "node%u", h);
+	snprintf(batch->ranks->program, sizeof(batch->ranks->program), "simulated");
+	return 0;
+}
+
+/* The job hangs: its probes go on, and tell what their ranks are inside of. */
 static int beat(struct feeder *feeder)
 {
-	double now = simulator_timeline(feeder->simulator)->end;
+	double now = simulator_timeline(feeder->simulator)->end, every = HEARTBEAT_NS;
+	double watched = HANG_STEPS * simulator_options(feeder->simulator)->program.step_ns;
 	int error = 0;
 
+	if (watched / HANG_BEATS > every)
+		every = watched / HANG_BEATS;
 	for (uint32_t i = 0; i < HANG_BEATS && error >= 0; i++) {
-		now += HEARTBEAT_NS;
-		for (uint32_t h = 0; h < feeder->host_count && error >= 0; h++)
-			error = deliver(feeder, h, now, i + 1 == HANG_BEATS);
+		now += every;
+		for (uint32_t h = 0; h < feeder->host_count && error >= 0; h++) {
+			error = add_open_calls(feeder, h, now, i == 1);
+			if (error == 0)
+				error = deliver(feeder, h, now, i + 1 == HANG_BEATS);
+		}
 	}
 	return error < 0 ? error : 0;
 }

@@ -264,7 +264,7 @@ static bool is_message(const struct sim_op *op)
 	return op->kind == SIM_OP_SEND || op->kind == SIM_OP_RECEIVE;
 }
 
-static void fill_part(struct simulator *simulator, uint32_t rank, const struct sim_op *op,
+static void fill_part(const struct simulator *simulator, uint32_t rank, const struct sim_op *op,
 	const struct sim_part *from, struct collective_part *part)
 {
 	const struct sim_group_table *table = &simulator->layout.groups[op->group];
@@ -287,14 +287,15 @@ static void fill_part(struct simulator *simulator, uint32_t rank, const struct s
 }
 
 /* The number of a part's call: a group's collectives; a direction's sends; its receives. */
-static uint64_t next_sequence(struct simulator *simulator, uint32_t rank, const struct sim_op *op)
+static uint64_t *sequence_of(
+	const struct simulator *simulator, uint32_t rank, const struct sim_op *op)
 {
 	uint32_t kind = op->group;
 
 	if (is_message(op))
 		kind = SIM_GROUP_NR + op->direction +
 		       (op->kind == SIM_OP_SEND ? SIM_DIRECTION_NR : 0u);
-	return simulator->sequences[(size_t)rank * SEQUENCES + kind]++;
+	return &simulator->sequences[(size_t)rank * SEQUENCES + kind];
 }
 
 static bool seen(const struct simulator *simulator, uint32_t rank, const struct sim_op *op,
@@ -363,7 +364,7 @@ bool simulator_entry(struct simulator *simulator, uint32_t rank, struct step_ent
 		if (op->kind == SIM_OP_WORK || op->kind == SIM_OP_JOIN)
 			continue;
 		from = &timeline->parts[(size_t)rank * timeline->part_stride + op->part];
-		sequence = next_sequence(simulator, rank, op);
+		sequence = (*sequence_of(simulator, rank, op))++;
 		if (from->before)
 			activity_add(&carried, &timeline->activities[from->before - 1]);
 		if (!seen(simulator, rank, op, sequence, &lost)) {
@@ -392,6 +393,27 @@ bool simulator_entry(struct simulator *simulator, uint32_t rank, struct step_ent
 	};
 	entry->comm_ns = covered_ns(entry);
 	entry->compute_ns = entry->end.value - entry->start.value - entry->comm_ns;
+	return true;
+}
+
+bool simulator_open_part(
+	const struct simulator *simulator, uint32_t rank, struct collective_part *part)
+{
+	const struct sim_timeline *timeline = simulator->timeline;
+	const struct sim_program *program = sim_timeline_program(timeline, rank);
+	struct sim_part open = {0};
+	const struct sim_op *at = sim_timeline_open(timeline, rank, &open.arrival);
+
+	if (!at)
+		return false;
+	open.departure = open.arrival;
+	fill_part(simulator, rank, at, &open, part);
+	part->sequence = *sequence_of(simulator, rank, at);
+	for (const struct sim_op *op = program->ops; op < at; op++) { /* earlier in this step */
+		if (op->kind != SIM_OP_WORK && op->kind != SIM_OP_JOIN)
+			part->sequence += sequence_of(simulator, rank, op) ==
+					  sequence_of(simulator, rank, at);
+	}
 	return true;
 }
 

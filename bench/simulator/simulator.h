@@ -68,6 +68,13 @@ uint32_t simulator_parts_max(const struct simulator *simulator);
 bool simulator_entry(struct simulator *simulator, uint32_t rank, struct step_entry *entry,
 	struct collective_part *parts);
 
+/*
+ * Of a job that hangs: the call that the rank is inside of, as a part without an end (departure =
+ * arrival). Returns false when it is in none.
+ */
+bool simulator_open_part(
+	const struct simulator *simulator, uint32_t rank, struct collective_part *part);
+
 enum { SIM_COMMUNICATORS_MAX = SIM_GROUP_NR };
 /* The rank's communicators; returns how many. */
 uint32_t simulator_communicators(const struct simulator *simulator, uint32_t rank,

@@ -407,6 +407,26 @@ int sim_timeline_step(struct sim_timeline *timeline, uint32_t step)
 	return engine->error;
 }
 
+const struct sim_op *sim_timeline_open(
+	const struct sim_timeline *timeline, uint32_t rank, double *since)
+{
+	const struct sim_engine *engine = timeline->engine;
+	const struct sim_program *program = sim_timeline_program(timeline, rank);
+	const struct sim_op *op;
+
+	if (!timeline->stuck[rank] || !engine->waiting[rank])
+		return NULL;
+	op = &program->ops[engine->op[rank]];
+	*since = timeline->now[rank];
+	if (op->kind == SIM_OP_JOIN) {
+		uint32_t next = engine->async_next[rank];
+
+		op = &program->ops[program->async_ops[next]];
+		*since = engine->async_ready[(size_t)rank * engine->async_stride + next];
+	}
+	return op;
+}
+
 static int allocate(struct sim_timeline *timeline, uint32_t async_max, uint32_t message_max)
 {
 	struct sim_engine *engine = timeline->engine;

@@ -97,4 +97,11 @@ int sim_timeline_step(struct sim_timeline *timeline, uint32_t step)
 /* The program that a rank ran in the last step. */
 const struct sim_program *sim_timeline_program(const struct sim_timeline *timeline, uint32_t rank);
 
+/*
+ * The call that a stuck rank is inside of, and since when; NULL when it is in none: then it is
+ * one that hangs.
+ */
+const struct sim_op *sim_timeline_open(
+	const struct sim_timeline *timeline, uint32_t rank, double *since);
+
 #endif

@@ -173,8 +173,14 @@ static void test_hang(void **state)
 	for (int step = 0; step < 6; step++)
 		assert_int_equal(simulator_step(simulator), 1);
 	assert_true(simulator_timeline(simulator)->any_stuck);
-	for (uint32_t rank = 0; rank < 8; rank++)
+	for (uint32_t rank = 0; rank < 8; rank++) {
+		struct collective_part part;
+
 		assert_true(simulator_timeline(simulator)->stuck[rank]);
+		assert_int_equal(simulator_open_part(simulator, rank, &part), rank != 2);
+		if (rank != 2)
+			assert_true(part.communicator_id && part.arrival.value > 0);
+	}
 	assert_int_equal(simulator_step(simulator), 0);
 	simulator_destroy(simulator);
 }

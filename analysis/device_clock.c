@@ -7,8 +7,9 @@
 
 #include "analysis/robust_stats.h"
 
-/* Of a step's length a correction may move in one step: 500 ppm, twice what crystals part by. */
-#define DRIFT_PER_STEP (500e-6)
+/* Of a step's length a correction may move in one step. Crystals part by 50 ppm; a conversion to the
+ * host's clock that is found wrong moves at once, and should not take long to be followed. */
+#define DRIFT_PER_STEP (5e-3)
 /* But at least so much, so that short steps can follow. */
 #define MOVE_MIN_NS 2000
 /* Instances of one step that are looked at, per rank. */

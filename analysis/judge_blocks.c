@@ -8,6 +8,15 @@
 #include "analysis/judge_internal.h"
 #include "analysis/robust_stats.h"
 
+enum { LATEST_STEPS_MIN = 4, POWER_CAP_STEPS = 16 };
+/* ln of how many further looks there are at most, doubling from 4 to half of STEP_HISTORY. */
+#define FURTHER_LOOKS_SURPRISE 1.8
+/*
+ * GPUs at their power cap differ in speed, from one to the next and over minutes (seen: two H200
+ * in one host, 17 % apart, either way round). Where most of a job's are, less is no fault of one.
+ */
+#define POWER_CAP_LEVEL 0.2
+
 static int reserve_scratch(struct judge *judge)
 {
 	size_t needed = judge->rank_end > POOL_RANKS_MAX * PAST_BLOCKS
@@ -120,15 +129,26 @@ static uint64_t count_hits(const struct judge *judge, const struct rank_state *s
 	return hits;
 }
 
-/*
- * Is the rank hit in more steps than its peers' hits can explain? Sums can be raised by a few
- * wild values, which come often when ranks share cores; counts cannot.
- */
-static bool hit_more_than_peers(const struct judge *judge, uint32_t rank, double level)
+/* A rank's delay in its latest steps, as a share of their length. */
+static double latest_level(
+	const struct judge *judge, const struct rank_state *state, uint64_t step_count)
+{
+	double delay = 0, length = 0;
+
+	for (uint64_t i = 1; i <= step_count; i++) {
+		size_t at = (judge->next_step - i) % STEP_HISTORY;
+
+		delay += (double)state->delays[at];
+		length += (double)judge->step_length_ns[at];
+	}
+	return length > 0 ? delay / length : 0;
+}
+
+/* How improbable a rank's hits in its latest steps are, going by its peers' in all of theirs. */
+static double surprise_of_latest(
+	const struct judge *judge, uint32_t rank, uint64_t history, uint64_t tries, double level)
 {
 	const struct rank_state *state = &judge->ranks[rank];
-	uint64_t history = judge->next_step < STEP_HISTORY ? judge->next_step : STEP_HISTORY;
-	uint64_t tries = judge->next_step - state->run_first_step;
 	uint64_t peer_hits = 0, peer_tries = 0, pool = 0;
 
 	for (int any = 0; any < 2 && pool == 0; any++) {
@@ -143,10 +163,35 @@ static bool hit_more_than_peers(const struct judge *judge, uint32_t rank, double
 			peer_hits += count_hits(judge, peer, history, level / 2);
 		}
 	}
+	return hit_surprise(count_hits(judge, state, tries, level / 2), tries,
+		((double)peer_hits + 0.5) / ((double)peer_tries + 1));
+}
+
+/*
+ * Is the rank hit in more steps than its peers' hits can explain? Sums can be raised by a few
+ * wild values, which come often when ranks share cores; counts cannot. Looked at over the whole run,
+ * and over its last half, quarter and so on: what came before a fault must not hide it. Each further
+ * look may be chance as well, so these need more.
+ */
+static bool hit_more_than_peers(const struct judge *judge, uint32_t rank, double level)
+{
+	const struct rank_state *state = &judge->ranks[rank];
+	uint64_t history = judge->next_step < STEP_HISTORY ? judge->next_step : STEP_HISTORY;
+	uint64_t tries = judge->next_step - state->run_first_step;
+
 	if (tries > history)
 		tries = history;
-	return hit_surprise(count_hits(judge, state, tries, level / 2), tries,
-		       ((double)peer_hits + 0.5) / ((double)peer_tries + 1)) >= HIT_SURPRISE;
+	if (surprise_of_latest(judge, rank, history, tries, level) >= HIT_SURPRISE)
+		return true;
+	for (tries /= 2; tries >= LATEST_STEPS_MIN; tries /= 2) {
+		double latest = latest_level(judge, state, tries);
+
+		if (latest >= DELAY_SHARE_MIN &&
+			surprise_of_latest(judge, rank, history, tries, latest) >=
+				HIT_SURPRISE + FURTHER_LOOKS_SURPRISE)
+			return true;
+	}
+	return false;
 }
 
 /*
@@ -204,6 +249,10 @@ bool judge_worth_telling(const struct judge *judge, uint32_t rank)
 
 	if (state->run_blocks < 3 || level < DELAY_SHARE_MIN ||
 		delay_per_step < DELAY_PER_STEP_MIN_NS || class.verdict_class == VERDICT_UNKNOWN)
+		return false;
+	if (class.verdict_class == VERDICT_COMPUTE_SLOW && excess_on_device(&state->run) &&
+		latest_level(judge, state, POWER_CAP_STEPS) < POWER_CAP_LEVEL &&
+		judge_gpu_power_bound(judge))
 		return false;
 	if (!throttled_beyond_doubt(state) &&
 		(judge->blocks < WARM_UP_BLOCKS ||

@@ -10,6 +10,7 @@
 #define CLOCK_RATIO_MAX 0.93
 /* Reasons that cost speed: power cap, hardware slowdown, thermal, power brake (nvml.h). */
 #define SLOWDOWN_REASONS 0xec
+#define POWER_CAP 0x4
 
 static bool is_culprit(const struct verdict *verdict, uint32_t rank)
 {
@@ -41,13 +42,28 @@ static bool latest(struct judge *judge, const struct verdict *verdict, unsigned 
 	return true;
 }
 
+bool judge_gpu_power_bound(const struct judge *judge)
+{
+	int64_t now_ns = judge->block.start_ns + judge->block.time_ns, reasons;
+	size_t bound = 0, known = 0;
+
+	for (uint32_t r = 0; r < judge->rank_end; r++) {
+		if (!evidence_value(judge->ranks[r].evidence, METRIC_GPU_SLOWDOWN_REASONS, now_ns,
+			    &reasons))
+			continue;
+		known++;
+		bound += (reasons & POWER_CAP) != 0;
+	}
+	return bound * 2 > known;
+}
+
 static const char *reason_text(int64_t reasons)
 {
 	if (reasons & 0x60)
 		return "too hot";
 	if (reasons & 0x88)
 		return "slowed down by the hardware (power brake, or heat)";
-	return reasons & 0x4 ? "at its power cap" : "no reason given";
+	return reasons & POWER_CAP ? "at its power cap" : "no reason given";
 }
 
 static enum cause find_cause(struct judge *judge, const struct verdict *verdict, int64_t now_ns,

@@ -157,7 +157,7 @@ static __always_inline void close_lost_call(
 	thread->open = 0;
 	if (thread->row >= RANK_ROWS_MAX)
 		return;
-	if (rank_rows[thread->row].kind == RANK_ROW_COLLECTIVE) {
+	if (row_of(thread->row)->kind == RANK_ROW_COLLECTIVE) {
 		emit_collective(thread, process, &thread->saved, 0, thread->entry_ns,
 			EVENT_COLLECTIVE_NO_RETURN);
 		thread->now = nothing;
@@ -219,7 +219,7 @@ int on_call(struct pt_regs *ctx)
 	process = tracked(bpf_get_current_pid_tgid() >> 32);
 	if (!process)
 		return 0;
-	row = &rank_rows[number];
+	row = row_of(number);
 	thread = thread_of(task, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!thread) {
 		__sync_fetch_and_add(&dropped, 1);
@@ -375,7 +375,7 @@ int on_return(struct pt_regs *ctx)
 	if (!process)
 		return 0;
 	now = bpf_ktime_get_ns();
-	row = &rank_rows[number];
+	row = row_of(number);
 	if (thread->open == CALL_NESTED) {
 		emit_communicator(thread, process, row);
 		close_nested(thread);

@@ -15,10 +15,11 @@ __u32 namespace_level;
 
 static __always_inline bool read_number(struct task_struct *task, __u32 level, struct upid *number)
 {
-	struct pid *numbers = task->thread_pid;
+	/* A plain number: older kernels (6.1) refuse to add to a pointer they know the type of. */
+	struct pid *numbers = BPF_CORE_READ(task, thread_pid);
 	void *at;
 
-	if (!numbers || numbers->level < level)
+	if (!numbers || BPF_CORE_READ(numbers, level) < level)
 		return false;
 	at = (void *)numbers + bpf_core_field_offset(struct pid, numbers) +
 	     level * bpf_core_type_size(struct upid);

@@ -16,6 +16,17 @@
 
 /* Set before loading. */
 const volatile struct rank_row rank_rows[RANK_ROWS_MAX];
+_Static_assert((RANK_ROWS_MAX & (RANK_ROWS_MAX - 1)) == 0, "a mask bounds a row's number");
+
+/*
+ * The row of a number that was checked. The mask is for older verifiers (6.1), which lose a bound
+ * that the compiler checked on another copy; without the barrier it would leave the mask out.
+ */
+static __always_inline const volatile struct rank_row *row_of(__u64 number)
+{
+	barrier_var(number);
+	return &rank_rows[number & (RANK_ROWS_MAX - 1)];
+}
 const volatile __u64 off_cpu_event_ns = 500000;
 const volatile __u32 minor_fault_period = 8; /* every so many minor faults one is timed */
 const volatile __u64 wakeup_bytes = 1 << 20;
@@ -293,7 +304,7 @@ static __always_inline void start_nap(
 	struct thread_state *thread, struct rank_process_state *process, __u64 now)
 {
 	bool waits_for_device = thread->open && thread->row < RANK_ROWS_MAX &&
-				rank_rows[thread->row].kind == RANK_ROW_DEVICE_WAIT;
+				row_of(thread->row)->kind == RANK_ROW_DEVICE_WAIT;
 
 	if (!thread->launcher || thread->napping || waits_for_device)
 		return;

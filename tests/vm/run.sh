@@ -40,10 +40,16 @@ rm -rf "$work/add/lib"
 cp "$cache/kernel/lib/modules/$release"/modules.{builtin,order} "$work/add/usr/lib/modules/$release/" 2>/dev/null || true
 depmod -b "$work/add/usr" "$release" 2>/dev/null || depmod -b "$work/add" -m /usr/lib/modules "$release" 2>/dev/null || true
 install -m 755 "$here/init" "$work/add/init"
+# Which parts run: all, or some of process, loss, uprobes, doctor.
+echo "${SLOWRANK_VM_PARTS:-all}" >"$work/add/slowrank/parts"
 install -m 755 "$here/guest.sh" "$work/add/slowrank/test.sh"
 for file in slowrank libslowrank_verbs.so tests/verbs_dump; do
 	[[ -e $build/$file ]] && install -m 755 "$build/$file" "$work/add/slowrank/"
 done
+
+# For looking into it: SLOWRANK_VM_ADD is a folder to add; its guest.sh, if any, runs instead.
+[[ -z ${SLOWRANK_VM_ADD:-} ]] || cp -r "$SLOWRANK_VM_ADD"/. "$work/add/slowrank/"
+[[ ! -e $work/add/slowrank/guest.sh ]] || mv "$work/add/slowrank/guest.sh" "$work/add/slowrank/test.sh"
 
 # Two archives one after the other are one initramfs; the first is kept.
 [[ -e $cache/root.cpio ]] ||

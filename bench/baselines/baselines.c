@@ -142,7 +142,6 @@ static void see_part(struct baselines *baselines, uint32_t rank, const struct co
 	}
 	if (length_ns > stay->longest_ns)
 		stay->longest_ns = length_ns;
-	baselines->view.ranks[rank].instances++;
 }
 
 static int compare(const void *left, const void *right)
@@ -181,7 +180,6 @@ static void end_step(struct baselines *baselines)
 		struct stay *stay = &baselines->stays[i];
 
 		if (stay->members > 1) {
-			view->ranks[stay->shortest_rank].shortest++;
 			view->ranks[stay->shortest_rank].gap_ns +=
 				stay->longest_ns - stay->shortest_ns;
 		}

@@ -12,8 +12,8 @@
 enum baseline_method {
 	/*
 	 * The last to arrive has the shortest time in the collective: the rule by which NCCL
-	 * profiles and traces are usually read. A rank that is shortest in most of its instances
-	 * of a window, by more than 4 % of the step.
+	 * profiles and traces are usually read. A rank that is the shortest, by more than 4 % of
+	 * the step, in most steps of a window.
 	 */
 	BASELINE_LATEST = 0,
 	/*

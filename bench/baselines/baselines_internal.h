@@ -9,8 +9,7 @@ struct rank_view {
 	bool present;
 	double length_ns, own_ns;		/* of the step; outside collectives */
 	double section_ns[BASELINE_SECTION_NR]; /* own time before each kind of operation */
-	uint32_t instances, shortest;		/* with others; in which it was the shortest */
-	double gap_ns;				/* of these: longest stay less its own, summed */
+	double gap_ns; /* where its stay was the shortest: the longest less it, summed */
 };
 
 struct step_view {

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The short form of bench_accuracy: few and small jobs, and only what holds already for all of
+ * them. Baselines must find what they were published to find.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "bench/score.h"
+
+static const struct sim_scenario_limits limits = {8, 16, true};
+
+static void score(struct sim_scenario *scenario, uint64_t seed, struct outcome *outcome)
+{
+	assert_int_equal(score_job(scenario, seed, true, outcome), 0);
+}
+
+/* No job without a fault gets an alarm, whatever its layout and noise. */
+static void test_healthy_jobs_are_left_alone(void **state)
+{
+	(void)state;
+	for (uint64_t seed = 1; seed <= 12; seed++) {
+		struct sim_scenario scenario;
+		struct outcome outcome;
+
+		sim_scenario_draw(&scenario, SIM_FAULT_NR, seed, &limits);
+		if (scenario.options.steps > 600)
+			scenario.options.steps = 600;
+		score(&scenario, seed, &outcome);
+		assert_int_equal(outcome.alerts, 0);
+		assert_true(outcome.rank_right && !outcome.detected);
+	}
+}
+
+static void draw_plain(struct sim_scenario *scenario, enum sim_fault_kind kind, uint64_t seed)
+{
+	sim_scenario_draw(scenario, kind, seed, &limits);
+	sim_options_default(&scenario->options, 16, seed);
+	scenario->family = SIM_FAMILY_DATA;
+	scenario->options.steps = 150;
+	scenario->options.program.step_ns = 60e6;
+	scenario->options.fault_count = 1;
+	scenario->options.faults[0] = (struct sim_fault){
+		.kind = kind, .rank = (uint32_t)seed % 16, .first = 70, .last = 149, .size = 1};
+}
+
+/* Data parallel, the rank's work takes twice as long: named, with its class, cost and onset. */
+static void test_slow_rank_is_named(void **state)
+{
+	static const enum sim_fault_kind kinds[] = {SIM_FAULT_COMPUTE, SIM_FAULT_CONTENTION,
+		SIM_FAULT_MAJOR, SIM_FAULT_MINOR, SIM_FAULT_LINK};
+
+	(void)state;
+	for (size_t k = 0; k < sizeof(kinds) / sizeof(kinds[0]); k++) {
+		for (uint64_t seed = 1; seed <= 3; seed++) {
+			struct sim_scenario scenario;
+			struct outcome outcome;
+
+			draw_plain(&scenario, kinds[k], seed);
+			score(&scenario, seed, &outcome);
+			assert_true(outcome.slowdown > 1.5);
+			assert_true(outcome.rank_right && outcome.class_right);
+			assert_true(outcome.cause_right);
+			assert_int_equal(outcome.blamed_healthy, 0);
+			assert_true(outcome.slowdown_error < 0.1);
+			assert_true(outcome.onset_error_steps <= 3);
+		}
+	}
+}
+
+/* A rank of twice the work in a plain data-parallel job is what all of them are made for. */
+static void test_baselines_find_the_plain_case(void **state)
+{
+	struct sim_scenario scenario;
+	struct outcome outcome;
+
+	(void)state;
+	draw_plain(&scenario, SIM_FAULT_COMPUTE, 4);
+	score(&scenario, 4, &outcome);
+	for (int method = 0; method < BASELINE_NR; method++)
+		assert_true(outcome.baselines[method].detected);
+	assert_true(outcome.baselines[BASELINE_LATEST].rank_right);
+	assert_true(outcome.baselines[BASELINE_SECTIONS].rank_right);
+	assert_true(outcome.baselines[BASELINE_Z_SCORE].rank_right);
+	assert_false(outcome.baselines[BASELINE_CHANGE_POINT].rank_right); /* it names nobody */
+	scenario.options.fault_count = 0;
+	score(&scenario, 4, &outcome);
+	assert_false(outcome.baselines[BASELINE_SECTIONS].alarm);
+	assert_false(outcome.baselines[BASELINE_CHANGE_POINT].alarm);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_healthy_jobs_are_left_alone),
+		cmocka_unit_test(test_slow_rank_is_named),
+		cmocka_unit_test(test_baselines_find_the_plain_case),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

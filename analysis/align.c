@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "analysis/segments.h"
+#include "analysis/segments_beside.h"
 
 void grid_init(struct step_grid *grid)
 {
@@ -25,6 +26,7 @@ void grid_fini(struct step_grid *grid)
 	free(grid->by_departure);
 	free(grid->by_stream);
 	free(grid->asynchronous);
+	beside_places_destroy(grid->beside);
 	grid_init(grid);
 }
 

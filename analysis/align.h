@@ -80,6 +80,7 @@ struct step_grid {
 	uint32_t *table;	/* hash: instance + 1, 0 = free */
 	uint64_t *asynchronous; /* places found to be so, from step to step: a hash set */
 	size_t asynchronous_count;
+	struct beside_place *beside; /* what gaps after waits say of places: segments_beside.h */
 	uint32_t *scratch;
 	size_t scratch_capacity;
 };

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "analysis/segments.h"
+#include "analysis/segments_beside.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { ASYNCHRONOUS_MAX = 4096 }; /* places remembered; a power of two */
+enum { BESIDE_MEMBERS_MAX = 16 };
 /* A device's next kernel starts this soon when it was queued behind the one before. */
 #define QUEUED_NS 3000
 /*
@@ -154,6 +156,7 @@ static void find_asynchronous(struct step_grid *grid, const struct grid_row *row
 			grid->cells[list[i + 1]].flags |= CELL_QUEUED;
 		}
 		if (cell->part->operation == OPERATION_SEND ||
+			beside_known(grid->beside, mix(row->layout, i)) ||
 			asynchronous(grid, mix(row->layout, i), seen))
 			cell->flags |= CELL_ASYNC;
 	}
@@ -182,6 +185,10 @@ static void find_own(struct step_grid *grid, const struct grid_row *row)
 		 * for what the source does not show. The published method leaves it out as well. */
 		if (row->works && !(cell->flags & CELL_LOCAL))
 			lead_ns = 0;
+		/* A host that was late itself: its calls do not wait for what the device waits for. */
+		if ((cell->part->flags & PART_DEVICE_TIME) && !row->works &&
+			cell->own.host_ns > lead_ns)
+			lead_ns = cell->own.host_ns;
 		cell->opaque_ns = 0;
 		cell->own_ns = lead_ns;
 		if (cell->flags & CELL_LOCAL)
@@ -191,13 +198,62 @@ static void find_own(struct step_grid *grid, const struct grid_row *row)
 	}
 }
 
+static int64_t length_ns(const struct grid_cell *cell)
+{
+	return cell->departure_ns - cell->arrival_ns;
+}
+
+/* From a cell's end to the next one on its stream; false when that is not in this step. */
+static bool gap_after(const struct step_grid *grid, uint32_t c, int64_t *gap_ns)
+{
+	const struct grid_row *row = &grid->rows[grid->cells[c].row];
+
+	for (uint32_t next = c + 1; next < row->first_cell + row->cell_count; next++) {
+		if (grid->cells[next].part->stream != grid->cells[c].part->stream)
+			continue;
+		*gap_ns = grid->cells[next].arrival_ns - grid->cells[c].departure_ns;
+		return true;
+	}
+	return false;
+}
+
+/* Each cell of a row beside the member of its instance that waited least. */
+static void learn_beside(struct step_grid *grid, const struct grid_row *row)
+{
+	const uint32_t *list = &grid->by_stream[row->first_cell];
+
+	for (uint32_t i = 0; row->overlapped && !row->works && i < row->cell_count; i++) {
+		const struct grid_cell *cell = &grid->cells[list[i]];
+		int64_t own_gap_ns, gap_ns;
+
+		if (cell->instance == GRID_NONE || !(cell->part->flags & PART_DEVICE_TIME))
+			continue;
+		const struct grid_instance *instance = &grid->instances[cell->instance];
+		const uint32_t *members = &grid->members[instance->first_member];
+		uint32_t shortest = members[0];
+
+		if (!instance->usable || instance->waits_for != WAITS_FOR_ALL)
+			continue;
+		/* Of many, some will do; the shortest of them is late enough. */
+		for (uint32_t m = 1; m < instance->member_count && m < BESIDE_MEMBERS_MAX; m++) {
+			if (length_ns(&grid->cells[members[m]]) < length_ns(&grid->cells[shortest]))
+				shortest = members[m];
+		}
+		if (gap_after(grid, list[i], &own_gap_ns) && gap_after(grid, shortest, &gap_ns))
+			beside_learn(grid->beside, mix(row->layout, i),
+				length_ns(cell) - length_ns(&grid->cells[shortest]),
+				own_gap_ns - gap_ns);
+	}
+}
+
 int segments_find(struct step_grid *grid)
 {
-	if (!grid->asynchronous) {
+	if (!grid->asynchronous)
 		grid->asynchronous = calloc(ASYNCHRONOUS_MAX, sizeof(*grid->asynchronous));
-		if (!grid->asynchronous)
-			return -ENOMEM;
-	}
+	if (!grid->beside)
+		grid->beside = beside_places_create();
+	if (!grid->asynchronous || !grid->beside)
+		return -ENOMEM;
 	for (size_t r = 0; r < grid->row_count; r++) {
 		struct grid_row *row = &grid->rows[r];
 
@@ -208,6 +264,8 @@ int segments_find(struct step_grid *grid)
 		find_alone(grid, row);
 		find_asynchronous(grid, row);
 	}
+	for (size_t r = 0; r < grid->row_count; r++)
+		learn_beside(grid, &grid->rows[r]);
 	/* Only now is every peer's evidence known. */
 	for (size_t r = 0; r < grid->row_count; r++) {
 		struct grid_row *row = &grid->rows[r];

@@ -91,8 +91,8 @@ struct activity {
 	int64_t minor_fault_ns; /* estimated from timed samples of minor faults, times their count */
 	int64_t comm_call_ns; /* inside point-to-point and completion calls (MPI_Recv, MPI_Wait) */
 	/* Before a part with device time only: from the enqueue of the part before to its own, less
-	 * the time in calls that wait for the device. What the host alone took; the other fields then
-	 * say what it is made of. */
+	 * the time in calls that wait for the device, and less what the part then waited behind others
+	 * on the device. What the host alone took; the other fields then say what it is made of. */
 	int64_t host_ns;
 	int64_t collector_ns; /* in garbage collections of the program's runtime: part of on-CPU time */
 	uint32_t major_faults;

@@ -41,7 +41,7 @@ static void host_time_between_enqueues(void **state)
 	host(calls, 40, 5, 12);
 	part = call(10, 11, 0);
 	device_calls_done(calls, &part);
-	part = call(40, 60, 1);
+	part = call(40, 40, 1);
 	device_calls_done(calls, &part);
 	assert_true(device_calls_take(calls, &part, &others));
 	assert_int_equal(part.before.host_ns, 0); /* nothing to count from */
@@ -50,6 +50,23 @@ static void host_time_between_enqueues(void **state)
 	assert_int_equal(part.before.host_ns, 18 * MS);
 	assert_int_equal(part.before.preempted_ns, 5 * MS);
 	assert_false(device_calls_take(calls, &part, &others));
+	device_calls_destroy(calls);
+}
+
+/* A host that is ahead of its device is nobody's limit: a full queue blocks it, too. */
+static void ahead_of_the_device(void **state)
+{
+	struct device_calls *calls = device_calls_create();
+	struct collective_part part = call(10, 11, 0);
+	struct activity others;
+
+	(void)state;
+	device_calls_done(calls, &part);
+	part = call(40, 60, 1);
+	device_calls_done(calls, &part);
+	assert_true(device_calls_take(calls, &part, &others));
+	assert_true(device_calls_take(calls, &part, &others));
+	assert_true(part.before.host_ns > 9 * MS && part.before.host_ns < 11 * MS);
 	device_calls_destroy(calls);
 }
 
@@ -67,7 +84,7 @@ static void out_of_order(void **state)
 	host(calls, 30, 4, 0);
 	part = call(10, 12, 0);
 	device_calls_done(calls, &part);
-	part = call(30, 31, 1);
+	part = call(30, 30, 1);
 	device_calls_done(calls, &part);
 	while (device_calls_take(calls, &part, &others)) {
 		host_ns += part.before.host_ns;
@@ -103,6 +120,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(host_time_between_enqueues),
+		cmocka_unit_test(ahead_of_the_device),
 		cmocka_unit_test(out_of_order),
 		cmocka_unit_test(too_many_records),
 	};

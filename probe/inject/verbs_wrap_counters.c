@@ -266,8 +266,8 @@ void verbs_counter_post(struct verbs_counter *counter, struct verbs_abi_send_req
 		unlock(&counter->post_lock);
 		return;
 	}
-	add_shared(&shared->posted_requests, post->requests);
-	add_shared(&shared->posted_bytes, post->bytes);
+	add_shared(&shared->contended_requests, post->requests);
+	add_shared(&shared->contended_bytes, post->bytes);
 	add_shared(&shared->contended, 1);
 	__atomic_store_n(&counter->out_of_step, true, __ATOMIC_RELAXED);
 }
@@ -290,8 +290,8 @@ void verbs_counter_refused(struct verbs_counter *counter, struct verbs_abi_send_
 	}
 	add_shared(&counter->shared->post_errors, requests);
 	if (!post->counted || !try_lock(&counter->post_lock)) {
-		__atomic_fetch_sub(&counter->shared->posted_requests, requests, __ATOMIC_RELAXED);
-		__atomic_fetch_sub(&counter->shared->posted_bytes, bytes, __ATOMIC_RELAXED);
+		add_shared(&counter->shared->contended_requests, -requests);
+		add_shared(&counter->shared->contended_bytes, -bytes);
 		__atomic_store_n(&counter->out_of_step, true, __ATOMIC_RELAXED);
 		return;
 	}
@@ -338,7 +338,7 @@ static void complete_send(struct verbs_counter *counter, uint64_t ticks)
 		add(&shared->latency_unmeasured, 1);
 		add(&shared->completed_requests, 1);
 		if (unseen)
-			shared->flags |= VERBS_POSTS_UNSEEN;
+			__atomic_fetch_or(&shared->flags, VERBS_POSTS_UNSEEN, __ATOMIC_RELAXED);
 		else
 			counter->told++;
 		return;
@@ -367,7 +367,11 @@ void verbs_counter_complete(unsigned slot, const struct verbs_abi_completion *en
 	}
 	shared = counter->shared;
 	if (!try_lock(&counter->poll_lock)) {
-		add_shared(&shared->statuses[status], 1);
+		add_shared(&shared->contended_statuses[status], 1);
+		if (status == 0 && (entry->opcode & VERBS_ABI_COMPLETION_RECEIVE)) {
+			add_shared(&shared->contended_received_requests, 1);
+			add_shared(&shared->contended_received_bytes, entry->length_bytes);
+		}
 		add_shared(&shared->contended, 1);
 		__atomic_store_n(&counter->out_of_step, true, __ATOMIC_RELAXED);
 		return;

@@ -70,8 +70,13 @@ struct verbs_queue_pair {
 	uint64_t latency_count, latency_sum_ns, latency_max_ns;
 	uint64_t latency_unmeasured; /* completions without a time */
 	uint64_t latency[VERBS_LATENCY_BUCKETS];
+	/* What calls counted that did not get the lock: to be added to those above (modulo 2^64).
+	 * Kept apart, so that the usual calls need no atomic additions. */
+	uint64_t contended_requests, contended_bytes;
+	uint64_t contended_received_requests, contended_received_bytes;
+	uint64_t contended_statuses[VERBS_STATUS_NR];
 };
-_Static_assert(sizeof(struct verbs_queue_pair) == 656, "verbs_queue_pair layout");
+_Static_assert(sizeof(struct verbs_queue_pair) == 880, "verbs_queue_pair layout");
 
 struct verbs_table {
 	uint64_t magic;
@@ -86,6 +91,6 @@ struct verbs_table {
 	char devices[VERBS_DEVICES_MAX][VERBS_DEVICE_NAME_LENGTH];
 	struct verbs_queue_pair queue_pairs[VERBS_QUEUE_PAIRS_MAX];
 };
-_Static_assert(sizeof(struct verbs_table) == 64 + 2048 + 1024 * 656, "verbs_table layout");
+_Static_assert(sizeof(struct verbs_table) == 64 + 2048 + 1024 * 880, "verbs_table layout");
 
 #endif

@@ -95,6 +95,8 @@ static int load(struct bpf_source *source, const struct bpf_source_options *opti
 			skeleton->progs.on_return, (enum bpf_attach_type)UPROBE_ATTACH_TYPE_MULTI);
 	}
 	result = ranks_bpf__load(skeleton);
+	if (result == 0 && multi && !uprobe_link_multi_works(skeleton->progs.on_call))
+		result = -ENOTSUP;
 	if (result < 0) {
 		ranks_bpf__destroy(skeleton);
 		return result;

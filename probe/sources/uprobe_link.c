@@ -28,6 +28,24 @@ struct link_create_multi {
 };
 _Static_assert(sizeof(struct link_create_multi) == 64, "BPF_LINK_CREATE layout");
 
+/* A uprobe on a folder: EBADF where uprobe_multi is known, another error where it is not. */
+bool uprobe_link_multi_works(const struct bpf_program *program)
+{
+	uint64_t offset = 0;
+	struct link_create_multi attributes = {
+		.program_fd = (uint32_t)bpf_program__fd(program),
+		.attach_type = UPROBE_ATTACH_TYPE_MULTI,
+		.path = (uintptr_t) "/",
+		.offsets = (uintptr_t)&offset,
+		.count = 1,
+	};
+	int fd = (int)syscall(SYS_bpf, LINK_CREATE, &attributes, sizeof(attributes));
+
+	if (fd >= 0)
+		close(fd);
+	return fd < 0 && errno == EBADF;
+}
+
 static int attach_multi(struct uprobe_link *link, int program_fd, bool at_return, const char *path,
 	const struct uprobe_place *places, size_t place_count)
 {

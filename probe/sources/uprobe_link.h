@@ -18,7 +18,7 @@ enum { UPROBE_ATTACH_TYPE_MULTI = 48 }; /* BPF_TRACE_UPROBE_MULTI, linux/bpf.h o
 
 struct uprobe_place {
 	uint64_t file_offset;
-	uint64_t cookie; /* bpf_get_attach_cookie() */
+	uint64_t cookie;	   /* bpf_get_attach_cookie() */
 	uint64_t reference_offset; /* of a static probe's counter; 0 = none */
 };
 
@@ -27,6 +27,12 @@ struct uprobe_link {
 	size_t fd_count;
 	int *fds;
 };
+
+/*
+ * True when the kernel attaches a program that was loaded for uprobe_multi. Kernels before 6.6 load
+ * such a program without a complaint.
+ */
+bool uprobe_link_multi_works(const struct bpf_program *program);
 
 /*
  * multi: the program was loaded for uprobe_multi. Returns 0 or a negative errno; then nothing

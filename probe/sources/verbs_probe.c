@@ -69,6 +69,8 @@ static int load(struct verbs_probe *probe, bool multi)
 	}
 	if (!error)
 		error = verbs_bpf__load(skeleton);
+	if (!error && multi && !uprobe_link_multi_works(skeleton->progs.on_verbs_post))
+		error = -ENOTSUP;
 	if (error < 0) {
 		verbs_bpf__destroy(skeleton);
 		return error;

@@ -207,19 +207,19 @@ static void find_address(
 
 static void copy_counts(const struct verbs_queue_pair *pair, struct message_queue_pair *out)
 {
-	out->posted_requests = pair->posted_requests;
-	out->posted_bytes = pair->posted_bytes;
+	out->posted_requests = pair->posted_requests + pair->contended_requests;
+	out->posted_bytes = pair->posted_bytes + pair->contended_bytes;
 	out->post_errors = pair->post_errors;
 	out->completed_requests = pair->completed_requests;
 	out->completed_bytes = pair->completed_bytes;
-	out->received_requests = pair->received_requests;
-	out->received_bytes = pair->received_bytes;
+	out->received_requests = pair->received_requests + pair->contended_received_requests;
+	out->received_bytes = pair->received_bytes + pair->contended_received_bytes;
 	out->latency_count = pair->latency_count;
 	out->latency_sum_ns = pair->latency_sum_ns;
 	out->latency_max_ns = pair->latency_max_ns;
 	out->latency_unmeasured = pair->latency_unmeasured;
 	for (size_t i = 0; i < VERBS_STATUS_NR; i++)
-		out->statuses[i] = pair->statuses[i];
+		out->statuses[i] = pair->statuses[i] + pair->contended_statuses[i];
 	for (size_t i = 0; i < VERBS_LATENCY_BUCKETS; i++)
 		out->latency[i] = pair->latency[i];
 }

@@ -97,8 +97,7 @@ with_loss() {
 }
 
 by_uprobes() {
-	local program start=$SECONDS
-	time $dump always true
+	local program moderation
 	echo "== uprobes"
 	for program in ib_send_bw ib_write_bw; do
 		server=()

@@ -149,9 +149,14 @@ static int watch(bool always, char **command)
 	file.device = status.st_dev;
 	file.inode = status.st_ino;
 	options.processes_fd = bpf_source_processes_fd(source);
-	if (verbs_probe_create(&options, &probe, why) < 0 ||
-		verbs_probe_attach_library(probe, &file) < 0) {
+	if (verbs_probe_create(&options, &probe, why) < 0) {
 		fprintf(stderr, "verbs_dump: %s\n", why);
+		return 1;
+	}
+	int error = verbs_probe_attach_library(probe, &file);
+
+	if (error < 0) {
+		fprintf(stderr, "verbs_dump: cannot attach: %s\n", strerror(-error));
 		return 1;
 	}
 	child = start(source, command);

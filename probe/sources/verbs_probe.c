@@ -375,9 +375,9 @@ static int open_window(struct verbs_probe *probe)
 	probe->cost.windows++;
 	probe->cost.open_ns += (uint64_t)open_ns;
 	probe->cost.hits += hits;
-	probe->cost.estimate_ns += (uint64_t)cost_ns;
 	if (cost_ns > open_ns)
 		cost_ns = open_ns;
+	probe->cost.estimate_ns += (uint64_t)cost_ns;
 	cost_ns = (int64_t)((double)cost_ns / probe->options.share);
 	probe->next_window_ns =
 		start +

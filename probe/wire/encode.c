@@ -167,6 +167,7 @@ static bool counts_within_limits(const struct message_batch *batch)
 	       batch->sample_count <= WIRE_SAMPLES_PER_BATCH_MAX &&
 	       batch->source_count <= WIRE_SOURCES_MAX &&
 	       batch->queue_pair_count <= WIRE_QUEUE_PAIRS_PER_BATCH_MAX &&
+	       batch->open_call_count <= WIRE_OPEN_CALLS_PER_BATCH_MAX &&
 	       batch->kernel_profile_count <= WIRE_KERNEL_PROFILES_PER_BATCH_MAX;
 }
 
@@ -181,7 +182,10 @@ int wire_encode_batch(const struct message_batch *batch, struct wire_buffer *buf
 		return -EMSGSIZE;
 	wire_pack_start(&packer, buffer);
 	/* The last fields are there when they, or one behind them, hold something. */
-	size_t later_fields = batch->kernel_profile_count ? 2 : batch->queue_pair_count ? 1 : 0;
+	size_t later_fields = batch->kernel_profile_count ? 3
+			      : batch->open_call_count	  ? 2
+			      : batch->queue_pair_count	  ? 1
+							  : 0;
 
 	wire_pack_array(&packer, WIRE_BATCH_FIELDS + later_fields);
 	put_header(&packer, batch);
@@ -198,6 +202,8 @@ int wire_encode_batch(const struct message_batch *batch, struct wire_buffer *buf
 	if (!error && later_fields > 0)
 		error = wire_pack_queue_pairs(&packer, batch, base);
 	if (!error && later_fields > 1)
+		error = put_open_calls(&packer, batch, base);
+	if (!error && later_fields > 2)
 		error = wire_pack_kernel_profiles(&packer, batch, base);
 	if (error) {
 		buffer->length = 0;

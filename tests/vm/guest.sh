@@ -41,7 +41,10 @@ pair() {
 	local program=$1 count=$2 size=$3
 	shift 3
 	timeout 60 "${server[@]}" "$program" -F -d rxe1 -x 1 -n "$count" -s "$size" -u 17 -t 64 --use_old_post_send >/tmp/server.log 2>&1 &
-	sleep 1
+	for ((i = 0; i < 150; i++)); do # until the server listens
+		ss -ltnH 'sport = :18515' | grep -q . && break
+		sleep 0.2
+	done
 	timeout 60 "$@" "$program" -F -d rxe0 -x 1 -n "$count" -s "$size" -u 17 -t 64 --use_old_post_send 127.0.0.1 >/tmp/client.log 2>&1
 	wait $!
 	said=$(awk -v s="$size" '$1 == s && NF >= 4 {print $2}' /tmp/client.log)

@@ -195,7 +195,7 @@ static void test_later_fields_are_skipped(void **state)
 	msgpack_packer packer;
 
 	(void)state;
-	start_batch(&bytes, &packer, 24, WIRE_VERSION);
+	start_batch(&bytes, &packer, 25, WIRE_VERSION);
 	put_header(&packer);
 	msgpack_pack_array(&packer, 1); /* sources */
 	msgpack_pack_array(&packer, 5);
@@ -206,7 +206,7 @@ static void test_later_fields_are_skipped(void **state)
 	msgpack_pack_map(&packer, 1);	   /* new */
 	msgpack_pack_nil(&packer);
 	msgpack_pack_bin_with_body(&packer, "abc", 3);
-	for (int i = 0; i < 10; i++) /* ranks to kernel profiles: none */
+	for (int i = 0; i < 11; i++) /* ranks to kernel profiles: none */
 		msgpack_pack_array(&packer, 0);
 	msgpack_pack_true(&packer); /* new */
 	msgpack_pack_array(&packer, 2);
@@ -270,9 +270,9 @@ static void test_nesting(void **state)
 	msgpack_packer packer;
 
 	(void)state;
-	start_batch(&bytes, &packer, 23, WIRE_VERSION);
+	start_batch(&bytes, &packer, 24, WIRE_VERSION);
 	put_header(&packer);
-	for (int i = 0; i < 11; i++)
+	for (int i = 0; i < 12; i++)
 		msgpack_pack_array(&packer, 0);
 	for (int i = 0; i < 100000; i++)
 		msgpack_pack_array(&packer, 1);

@@ -44,6 +44,29 @@ int judge_sample(struct judge *judge, const struct metric_sample *sample, struct
 int judge_step(struct judge *judge, const struct step_grid *grid)
 	__attribute__((warn_unused_result));
 
+/*
+ * Nothing moves: some members of an instance never entered it, or its members wait for each other.
+ * The arrays are the caller's, ascending.
+ */
+struct hang_finding {
+	const uint32_t *missing; /* who never came, or came to an end */
+	size_t missing_count;
+	const uint32_t *waiting; /* who is inside, or waits for those */
+	size_t waiting_count;
+	struct job_ns since;		    /* when the first of them entered */
+	char detail[VERDICT_DETAIL_LENGTH]; /* what they wait in, where the missing were last */
+};
+
+/*
+ * Says that the job hangs at a time, or (finding NULL) that it goes on. The first call opens the
+ * verdict, later ones change it, NULL ends it.
+ */
+int judge_hang(struct judge *judge, const struct hang_finding *finding, struct job_ns now)
+	__attribute__((warn_unused_result));
+
+/* What a call of a rank may take before it counts as hanging, in ns: ten times the usual, or 5 s. */
+int64_t judge_hang_limit_ns(const struct judge *judge, uint32_t rank);
+
 /* No more steps will come: decides on what is open. */
 int judge_finish(struct judge *judge) __attribute__((warn_unused_result));
 

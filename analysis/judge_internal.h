@@ -167,6 +167,7 @@ struct judge {
 	struct track tracks[TRACKS_MAX];
 	struct verdict *verdicts;
 	size_t verdict_count, verdict_capacity;
+	size_t hang_verdict; /* the one that holds, + 1 */
 	struct job_totals job;
 	double time_sum_ns, ideal_sum_ns, wasted_rank_ns;
 	uint32_t sketch[SKETCH_BUCKETS], ideal_sketch[SKETCH_BUCKETS];
@@ -204,6 +205,9 @@ void judge_gpu_cause(struct judge *judge, const struct excess_sums *sums, double
 
 /* judge_verdicts.c */
 int judge_open_imbalance(struct judge *judge, enum imbalance kind)
+	__attribute__((warn_unused_result));
+/* Room for one more; -ENOSPC when there are too many. */
+int judge_add_verdict(struct judge *judge, struct verdict **verdict)
 	__attribute__((warn_unused_result));
 int judge_open(struct judge *judge, uint32_t rank) __attribute__((warn_unused_result));
 int judge_open_comm(struct judge *judge) __attribute__((warn_unused_result));

@@ -227,14 +227,12 @@ static void tell(struct judge *judge, struct track *track, enum verdict_event ev
 		judge->options.on_verdict(judge->options.context, event, verdict);
 }
 
-static int add_track(struct judge *judge, struct track **result)
+int judge_add_verdict(struct judge *judge, struct verdict **result)
 {
-	size_t t;
+	struct verdict *verdict;
 
-	for (t = 0; t < judge->track_count && judge->tracks[t].active; t++)
-		;
-	if (t == TRACKS_MAX || judge->verdict_count == VERDICTS_MAX)
-		return -ENOSPC; /* the next block tries again */
+	if (judge->verdict_count == VERDICTS_MAX)
+		return -ENOSPC;
 	if (judge->verdict_count == judge->verdict_capacity) {
 		size_t capacity = judge->verdict_capacity ? judge->verdict_capacity * 2 : 8;
 		struct verdict *grown = realloc(judge->verdicts, capacity * sizeof(*grown));
@@ -244,14 +242,30 @@ static int add_track(struct judge *judge, struct track **result)
 		judge->verdicts = grown;
 		judge->verdict_capacity = capacity;
 	}
+	verdict = &judge->verdicts[judge->verdict_count++];
+	*verdict = (struct verdict){.id = (uint32_t)judge->verdict_count};
+	*result = verdict;
+	return 0;
+}
+
+static int add_track(struct judge *judge, struct track **result)
+{
+	struct verdict *verdict;
+	size_t t;
+	int error;
+
+	for (t = 0; t < judge->track_count && judge->tracks[t].active; t++)
+		;
+	if (t == TRACKS_MAX)
+		return -ENOSPC; /* the next block tries again */
+	error = judge_add_verdict(judge, &verdict);
+	if (error < 0)
+		return error;
+	verdict->alert.value = now_ns(judge);
+	verdict->last_step = judge->next_step - 1;
 	if (t == judge->track_count)
 		judge->track_count++;
-	judge->tracks[t] = (struct track){.active = true, .verdict = judge->verdict_count};
-	judge->verdicts[judge->verdict_count++] =
-		(struct verdict){.id = (uint32_t)judge->verdict_count + 1,
-			.alert.value = now_ns(judge),
-			.last_step = judge->next_step - 1};
-	judge->verdicts[judge->verdict_count - 1].id = (uint32_t)judge->verdict_count;
+	judge->tracks[t] = (struct track){.active = true, .verdict = judge->verdict_count - 1};
 	*result = &judge->tracks[t];
 	return 0;
 }

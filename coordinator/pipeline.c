@@ -8,6 +8,7 @@
 
 #include "analysis/judge.h"
 #include "coordinator/assembly.h"
+#include "coordinator/pipeline_hang.h"
 #include "coordinator/pipeline_internal.h"
 #include "coordinator/pipeline_trace.h"
 #include "coordinator/probe_table.h"
@@ -21,6 +22,7 @@ struct pipeline {
 	struct step_grid grid;
 	struct judge *judge;
 	struct pipeline_trace trace;
+	struct pipeline_hang hang;
 	struct report_model model;
 	struct report_rank *report_ranks;
 	size_t report_rank_capacity;
@@ -60,6 +62,7 @@ void pipeline_destroy(struct pipeline *pipeline)
 		return;
 	judge_destroy(pipeline->judge);
 	pipeline_trace_fini(&pipeline->trace);
+	pipeline_hang_fini(&pipeline->hang);
 	grid_fini(&pipeline->grid);
 	assembly_fini(&pipeline->assembly);
 	rank_table_fini(&pipeline->ranks);
@@ -239,6 +242,9 @@ static int take_batch(struct pipeline *pipeline, struct held_batch *held, struct
 		error = take_evidence(pipeline, batch, &pipeline->ranks.hosts[host].clock);
 	if (error == 0)
 		error = take_steps(pipeline, held, host);
+	if (error == 0)
+		error = pipeline_hang_take(
+			&pipeline->hang, batch, &pipeline->ranks.hosts[host].clock);
 	return error;
 }
 
@@ -272,6 +278,9 @@ int pipeline_push_batch(struct pipeline *pipeline, struct message_batch *batch,
 	error = take_batch(pipeline, held, probe, received);
 	if (error == 0)
 		error = analyse(pipeline, false);
+	if (error == 0)
+		error = pipeline_hang_look(
+			&pipeline->hang, &pipeline->assembly, pipeline->judge, received);
 done:
 	held_batch_unref(held);
 	return error;

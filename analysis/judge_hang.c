@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The verdict on a job that does not go on. Times come in with the frames. */
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+
+#include "analysis/judge_internal.h"
+
+#define HANG_LIMIT_MIN_NS INT64_C(5000000000)
+#define HANG_TIMES_USUAL 10
+
+int64_t judge_hang_limit_ns(const struct judge *judge, uint32_t rank)
+{
+	int64_t usual_ns = 0;
+
+	if (rank < judge->rank_capacity && judge->ranks[rank].totals.steps) {
+		const struct judge_rank_totals *totals = &judge->ranks[rank].totals;
+
+		/* One call takes no longer than all of a usual step's together. */
+		usual_ns = (totals->wait_ns + totals->transfer_ns) / (int64_t)totals->steps;
+	}
+	return usual_ns * HANG_TIMES_USUAL > HANG_LIMIT_MIN_NS ? usual_ns * HANG_TIMES_USUAL
+							       : HANG_LIMIT_MIN_NS;
+}
+
+static bool same_ranks(const struct verdict *verdict, const struct hang_finding *finding)
+{
+	size_t listed = finding->missing_count < VERDICT_RANKS_MAX ? finding->missing_count
+								   : VERDICT_RANKS_MAX;
+
+	return verdict->rank_count == listed &&
+	       memcmp(verdict->ranks, finding->missing, listed * sizeof(*verdict->ranks)) == 0;
+}
+
+static void fill(const struct judge *judge, const struct hang_finding *finding, struct job_ns now,
+	struct verdict *verdict)
+{
+	double stuck_ns = (double)(now.value - finding->since.value);
+
+	verdict->verdict_class = VERDICT_HANG;
+	verdict->rank_count = 0;
+	verdict->victim_count = (uint32_t)finding->waiting_count;
+	for (size_t i = 0; i < finding->missing_count && i < VERDICT_RANKS_MAX; i++)
+		verdict->ranks[verdict->rank_count++] = finding->missing[i];
+	for (size_t i = 0; i < finding->waiting_count && i < VERDICT_VICTIMS_MAX; i++)
+		verdict->victims[i] = finding->waiting[i];
+	/* Nothing else can be meant than what is seen: only whether it goes on yet is open. */
+	verdict->confidence = fmin(1 - exp(-stuck_ns / (double)HANG_LIMIT_MIN_NS), 0.99);
+	verdict->slowdown =
+		1 + stuck_ns / fmax(judge->job.steps ? judge->time_sum_ns / (double)judge->job.steps
+						     : stuck_ns,
+				       1);
+	verdict->clock_error_us = judge->clock_error_us;
+	verdict->evidence_count = 1;
+	verdict->evidence[0] = (struct verdict_evidence){
+		.kind = CAUSE_UNKNOWN, .overlap_ms_per_step = stuck_ns / 1e6};
+	memcpy(verdict->evidence[0].detail, finding->detail, sizeof(finding->detail));
+}
+
+static void say(const struct judge *judge, enum verdict_event event, const struct verdict *verdict)
+{
+	if (judge->options.on_verdict)
+		judge->options.on_verdict(judge->options.context, event, verdict);
+}
+
+int judge_hang(struct judge *judge, const struct hang_finding *finding, struct job_ns now)
+{
+	struct verdict *verdict;
+	int error;
+
+	if (!finding) {
+		if (!judge->hang_verdict)
+			return 0;
+		verdict = &judge->verdicts[judge->hang_verdict - 1];
+		judge->hang_verdict = 0;
+		verdict->ended = 1;
+		say(judge, VERDICT_EVENT_RECOVERED, verdict);
+		return 0;
+	}
+	if (judge->hang_verdict) {
+		verdict = &judge->verdicts[judge->hang_verdict - 1];
+		bool changed = !same_ranks(verdict, finding);
+
+		fill(judge, finding, now, verdict);
+		if (changed)
+			say(judge, VERDICT_EVENT_UPDATE, verdict);
+		return 0;
+	}
+	error = judge_add_verdict(judge, &verdict);
+	if (error < 0)
+		return error == -ENOSPC ? 0 : error;
+	judge->hang_verdict = judge->verdict_count;
+	verdict->alert = now;
+	verdict->onset = finding->since;
+	verdict->first_step = verdict->last_step = judge->next_step;
+	fill(judge, finding, now, verdict);
+	say(judge, VERDICT_EVENT_ALERT, verdict);
+	return 0;
+}

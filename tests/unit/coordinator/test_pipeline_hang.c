@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Jobs that stop: who is missing, who only waits, when it is told, and that it ends. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "coordinator/pipeline_internal.h"
+
+enum { RANKS = 4, STEPS = 30, STEP_MS = 100, WORLD = 77, PAIR = 88 };
+#define MS INT64_C(1000000)
+
+struct told {
+	unsigned alerts, updates, recoveries;
+	struct verdict last;
+};
+
+static void on_verdict(void *context, enum verdict_event event, const struct verdict *verdict)
+{
+	struct told *told = context;
+
+	told->alerts += event == VERDICT_EVENT_ALERT;
+	told->updates += event == VERDICT_EVENT_UPDATE;
+	told->recoveries += event == VERDICT_EVENT_RECOVERED;
+	told->last = *verdict;
+}
+
+static void release(struct message_batch *batch)
+{
+	for (size_t i = 0; i < batch->step_count; i++)
+		free(batch->steps[i].parts);
+	free(batch->steps);
+	free(batch->ranks);
+	free(batch->communicators);
+	free(batch->open_calls);
+	free(batch);
+}
+
+static struct message_batch *batch_new(uint64_t number, int64_t now_ns)
+{
+	struct message_batch *batch = calloc(1, sizeof(*batch));
+
+	assert_non_null(batch);
+	batch->probe_id = 5;
+	batch->host_id = 6;
+	batch->number = number;
+	batch->sent.value = now_ns;
+	return batch;
+}
+
+/* Ranks 0 and 1 share a communicator besides the world's. */
+static void announce(struct message_batch *batch)
+{
+	batch->ranks = calloc(RANKS, sizeof(*batch->ranks));
+	batch->communicators = calloc(RANKS + 2, sizeof(*batch->communicators));
+	for (uint32_t r = 0; r < RANKS; r++) {
+		batch->ranks[batch->rank_count++] =
+			(struct message_rank){.rank = r, .world_size = RANKS, .pid = 100 + r};
+		batch->communicators[batch->communicator_count++] =
+			(struct message_communicator){r, {WORLD, RANKS, r}};
+		if (r < 2)
+			batch->communicators[batch->communicator_count++] =
+				(struct message_communicator){r, {PAIR, 2, r}};
+	}
+}
+
+static void add_steps(struct message_batch *batch, uint64_t step, int64_t start_ns)
+{
+	batch->steps = calloc(RANKS, sizeof(*batch->steps));
+	for (uint32_t r = 0; r < RANKS; r++) {
+		struct step_entry *entry = &batch->steps[batch->step_count++];
+
+		*entry = (struct step_entry){.rank = r,
+			.index = step,
+			.signature = 1,
+			.start.value = start_ns,
+			.end.value = start_ns + STEP_MS * MS,
+			.compute_ns = 90 * MS,
+			.comm_ns = 10 * MS,
+			.part_count = 1,
+			.parts = calloc(1, sizeof(struct collective_part))};
+		entry->parts[0] = (struct collective_part){.communicator_id = WORLD,
+			.sequence = step,
+			.arrival.value = start_ns + 90 * MS,
+			.departure.value = start_ns + STEP_MS * MS,
+			.root = STEP_ROOT_NONE,
+			.operation = OPERATION_ALL_REDUCE};
+	}
+}
+
+static void push(struct pipeline *pipeline, struct message_batch *batch)
+{
+	struct message_reply reply;
+
+	assert_int_equal(pipeline_push_batch(pipeline, batch, release,
+				 (struct job_ns){batch->sent.value}, &reply),
+		PIPELINE_ACCEPTED);
+}
+
+/* A healthy job up to step STEPS; returns the time then, and the next batch's number. */
+static int64_t run_healthy(struct pipeline *pipeline, uint64_t *number)
+{
+	int64_t now_ns = 1000 * MS;
+
+	for (uint64_t step = 0; step < STEPS; step++) {
+		struct message_batch *batch = batch_new((*number)++, now_ns + STEP_MS * MS);
+
+		if (step == 0)
+			announce(batch);
+		add_steps(batch, step, now_ns);
+		push(pipeline, batch);
+		now_ns += STEP_MS * MS;
+	}
+	return now_ns;
+}
+
+static void add_call(
+	struct message_batch *batch, uint32_t rank, uint64_t communicator, int64_t since_ns)
+{
+	if (!batch->open_calls)
+		batch->open_calls = calloc(RANKS, sizeof(*batch->open_calls));
+	batch->open_calls[batch->open_call_count++] = (struct message_open_call){.rank = rank,
+		.communicator_id = communicator,
+		.sequence = communicator == WORLD ? STEPS : 0,
+		.arrival.value = since_ns,
+		.operation = OPERATION_ALL_REDUCE};
+}
+
+static struct pipeline *create(struct told *told)
+{
+	struct pipeline_options options = {on_verdict, told};
+	struct pipeline *pipeline;
+
+	memset(told, 0, sizeof(*told));
+	assert_int_equal(pipeline_create(&options, &pipeline), 0);
+	return pipeline;
+}
+
+static void missing_rank(void **state)
+{
+	struct told told;
+	struct pipeline *pipeline = create(&told);
+	uint64_t number = 0;
+	int64_t stuck_ns = run_healthy(pipeline, &number), now_ns = stuck_ns;
+
+	(void)state;
+	for (int second = 1; second <= 8; second++) {
+		struct message_batch *batch;
+
+		now_ns = stuck_ns + second * 1000 * MS;
+		batch = batch_new(number++, now_ns);
+		for (uint32_t r = 0; r < RANKS; r++) {
+			if (r != 1)
+				add_call(batch, r, WORLD, stuck_ns + 90 * MS);
+		}
+		push(pipeline, batch);
+		/* five seconds in the call, and not before */
+		assert_int_equal(told.alerts, second >= 6);
+	}
+	assert_int_equal(told.last.verdict_class, VERDICT_HANG);
+	assert_int_equal(told.last.rank_count, 1);
+	assert_int_equal(told.last.ranks[0], 1);
+	assert_int_equal(told.last.victim_count, 3);
+	assert_int_equal(told.last.onset.value, stuck_ns + 90 * MS);
+	assert_non_null(strstr(told.last.evidence[0].detail, "entered by 3 of 4"));
+	assert_non_null(strstr(told.last.evidence[0].detail, "rank 1 last left all-reduce 29"));
+	/* It goes on. */
+	push(pipeline, batch_new(number++, now_ns + 2000 * MS));
+	assert_int_equal(told.recoveries, 1);
+	assert_int_equal(told.last.ended, 1);
+	assert_int_equal(told.updates, 0);
+	pipeline_destroy(pipeline);
+}
+
+/* Rank 0 is missing in the world's call because it waits for rank 1 in their own. */
+static void walked_upstream(void **state)
+{
+	struct told told;
+	struct pipeline *pipeline = create(&told);
+	uint64_t number = 0;
+	int64_t stuck_ns = run_healthy(pipeline, &number);
+	struct message_batch *batch = batch_new(number++, stuck_ns + 9000 * MS);
+
+	(void)state;
+	add_call(batch, 0, PAIR, stuck_ns + 50 * MS);
+	add_call(batch, 2, WORLD, stuck_ns + 20 * MS);
+	add_call(batch, 3, WORLD, stuck_ns + 20 * MS);
+	batch->ranks = calloc(1, sizeof(*batch->ranks));
+	batch->ranks[batch->rank_count++] = (struct message_rank){
+		.rank = 1, .world_size = RANKS, .pid = 101, .exited = 1, .exit_code = 9};
+	push(pipeline, batch);
+	assert_int_equal(told.alerts, 1);
+	assert_int_equal(told.last.rank_count, 1);
+	assert_int_equal(told.last.ranks[0], 1);
+	assert_int_equal(told.last.victim_count, 3);
+	assert_non_null(strstr(told.last.evidence[0].detail, "rank 1 has ended with status 9"));
+	pipeline_destroy(pipeline);
+}
+
+/* A long call that all have entered is slow, but nobody is missing. */
+static void nobody_is_missing(void **state)
+{
+	struct told told;
+	struct pipeline *pipeline = create(&told);
+	uint64_t number = 0;
+	int64_t stuck_ns = run_healthy(pipeline, &number);
+	struct message_batch *batch = batch_new(number++, stuck_ns + 9000 * MS);
+
+	(void)state;
+	for (uint32_t r = 0; r < RANKS; r++)
+		add_call(batch, r, WORLD, stuck_ns + 50 * MS);
+	push(pipeline, batch);
+	assert_int_equal(told.alerts, 1);
+	assert_int_equal(told.last.verdict_class, VERDICT_HANG);
+	assert_int_equal(told.last.rank_count, 0);
+	assert_non_null(strstr(told.last.evidence[0].detail, "entered by 4 of 4"));
+	pipeline_destroy(pipeline);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(missing_rank),
+		cmocka_unit_test(walked_upstream),
+		cmocka_unit_test(nobody_is_missing),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -48,7 +48,8 @@ static void keep(struct run *run, const struct outcome *outcome)
 	pthread_mutex_lock(&run->lock);
 	run->outcomes[run->outcome_count++] = *outcome;
 	if (run->verbose &&
-		(!(outcome->rank_right && outcome->class_right) || outcome->slowdown_error > 0.2))
+		(!(outcome->rank_right && outcome->class_right) || outcome->slowdown_error > 0.2 ||
+			outcome->onset_error_steps > 10))
 		tables_print_failure(stderr, outcome);
 	if (run->outcome_count % 50 == 0)
 		fprintf(stderr, "%zu of %u jobs, %.0f s\n", run->outcome_count,

@@ -110,7 +110,7 @@ static void score_fault(const struct simulator *simulator, uint32_t index, doubl
 				alert_step(simulator, verdict) - (double)fault->first + 1;
 			outcome->onset_error_steps =
 				fabs((double)verdict->first_step - (double)fault->first);
-			if (fault->course == SIM_COURSE_CONSTANT)
+			if (fault->course == SIM_COURSE_CONSTANT && fault->kind < SIM_FAULT_HANG)
 				outcome->slowdown_error =
 					fabs(verdict->slowdown - slowdown) / slowdown;
 		}
@@ -133,6 +133,7 @@ static void score(const struct simulator *simulator, const struct report_model *
 	simulator_truth(simulator, &truth);
 	outcome->ranks = simulator_layout(simulator)->rank_count;
 	outcome->steps = simulator_step_count(simulator);
+	outcome->steps_judged = (uint32_t)model->totals.steps;
 	outcome->slowdown = options->fault_count ? truth.slowdown[0] : 1;
 	outcome->rank_right = outcome->class_right = outcome->cause_right = true;
 	outcome->slowdown_error = outcome->delay_steps = outcome->onset_error_steps = NAN;

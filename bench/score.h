@@ -13,7 +13,7 @@
 struct outcome {
 	struct sim_scenario scenario;
 	uint64_t seed;
-	uint32_t ranks, steps;
+	uint32_t ranks, steps, steps_judged;
 	double slowdown;  /* true, of the first fault */
 	uint32_t alerts;  /* verdicts told */
 	bool detected;	  /* some verdict is about the fault */

@@ -268,12 +268,13 @@ void tables_print_failure(FILE *out, const struct outcome *outcome)
 	fprintf(out,
 		"%s seed %llu: %s, %s, noise %u, %u ranks (%u x %u x %u), step %.0f ms, true "
 		"slow-down %.3f, rank %u: detected %d rank %d class %d alerts %u blamed healthy "
-		"%u, slow-down error %.2f\n",
+		"%u, slow-down error %.2f, onset error %.0f, %u of %u steps judged\n",
 		sim_fault_name(scenario->kind), (unsigned long long)outcome->seed,
 		sim_family_name(scenario->family), sim_plan_name(scenario->plan),
 		scenario->noise_level, outcome->ranks, shape->data, shape->tensor, shape->pipeline,
 		scenario->options.program.step_ns / 1e6, outcome->slowdown,
 		scenario->options.faults[0].rank, outcome->detected, outcome->rank_right,
 		outcome->class_right, outcome->alerts, outcome->blamed_healthy,
-		outcome->slowdown_error);
+		outcome->slowdown_error, outcome->onset_error_steps, outcome->steps_judged,
+		outcome->steps);
 }

@@ -13,7 +13,7 @@
 
 /* Roles whose work differs less are balanced as well as models can be split. */
 static const double uneven_work_min = 1.05;
-/* Pearson's correlation of both directions from which sequences are uneven (OSDI '25, 5.3). */
+/* Pearson's correlation of both directions from which sequences are uneven (OSDI '25). */
 static const double correlation_min = 0.9;
 /* Steps before a correlation is believed; sums forget with this many steps. */
 static const double correlation_steps_min = 16, correlation_memory = 64;

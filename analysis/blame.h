@@ -38,7 +38,8 @@ struct blame_row {
 	int64_t own[EXCESS_NR];	    /* what its segments (and holds) were made of */
 	int64_t control[EXCESS_NR]; /* the same of its controls */
 	int64_t minor_faults, control_minor_faults;
-	bool judged; /* it had peers, and no hole */
+	bool judged;	/* it had peers, and no hole */
+	bool on_device; /* its parts show device times */
 };
 
 /* One instance's transfer, for the comparison with its own past. */

@@ -153,6 +153,7 @@ static void sum_components(struct blame *blame, const struct step_grid *grid)
 		control = &grid->cells[blame->cells[c].control_cell];
 		blame_components(cell, row->own);
 		blame_components(control, row->control);
+		row->on_device |= (cell->part->flags & PART_DEVICE_TIME) != 0;
 		row->minor_faults += cell->own.minor_faults;
 		row->control_minor_faults += control->own.minor_faults;
 		row->own_excess_ns += cell->own_ns - control->own_ns;

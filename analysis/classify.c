@@ -9,11 +9,6 @@ static const double cause_share_min = 0.35;
 /* The class is host-slow when this much of the excess is off the CPU or in faults. */
 static const double host_share_min = 0.5;
 
-bool excess_on_device(const struct excess_sums *sums)
-{
-	return sums->own[EXCESS_HOST_CPU] > 0 || sums->control[EXCESS_HOST_CPU] > 0;
-}
-
 enum cause excess_cause(enum excess_kind kind, bool on_device)
 {
 	switch (kind) {
@@ -60,7 +55,7 @@ struct classification classify_excess(const struct excess_sums *sums)
 {
 	struct classification result = {.verdict_class = VERDICT_COMPUTE_SLOW};
 	double excess = 0, positive = 0, host = 0;
-	bool on_device = excess_on_device(sums);
+	bool on_device = sums->on_device;
 	enum excess_kind best = EXCESS_COMPUTE;
 
 	for (int k = 0; k < EXCESS_NR; k++) {
@@ -143,7 +138,7 @@ static void judge_kind(const struct excess_sums *sums, const struct classificati
 	double own = ms_per_step(sums, sums->own[kind]);
 	double control = ms_per_step(sums, sums->control[kind]);
 	double share = classification->shares[kind];
-	enum cause cause = excess_cause(kind, excess_on_device(sums));
+	enum cause cause = excess_cause(kind, sums->on_device);
 	char why[VERDICT_DETAIL_LENGTH];
 
 	if (share >= 0.1 && verdict->evidence_count < VERDICT_EVIDENCE_MAX) {
@@ -184,7 +179,7 @@ void classify_evidence(const struct excess_sums *sums, const struct classificati
 	static const enum excess_kind kinds[] = {EXCESS_THROTTLED, EXCESS_PREEMPTED,
 		EXCESS_MAJOR_FAULT, EXCESS_MINOR_FAULT, EXCESS_BLOCK_IO, EXCESS_COLLECTOR,
 		EXCESS_ASLEEP};
-	bool on_device = excess_on_device(sums);
+	bool on_device = sums->on_device;
 	size_t kind_count = sizeof(kinds) / sizeof(kinds[0]) - !on_device; /* asleep: no cause */
 
 	verdict->evidence_count = 0;

@@ -18,6 +18,7 @@ struct excess_sums {
 	int64_t own[EXCESS_NR], control[EXCESS_NR];
 	int64_t minor_faults, control_minor_faults;
 	uint32_t evidence_mask; /* what was measured */
+	bool on_device;		/* the work is a device's: the host only enqueues it */
 };
 
 struct classification {
@@ -28,9 +29,6 @@ struct classification {
 };
 
 struct classification classify_excess(const struct excess_sums *sums);
-
-/* The work is a device's: the host only enqueues it. */
-bool excess_on_device(const struct excess_sums *sums);
 
 /* Which cause a kind of excess stands for; CAUSE_UNKNOWN for time computing, on the CPU and asleep. */
 enum cause excess_cause(enum excess_kind kind, bool on_device);

@@ -172,6 +172,7 @@ void excess_add(struct excess_sums *sums, const struct excess_sums *other)
 	sums->minor_faults += other->minor_faults;
 	sums->control_minor_faults += other->control_minor_faults;
 	sums->evidence_mask = other->evidence_mask;
+	sums->on_device |= other->on_device;
 }
 
 static void take_row(struct judge *judge, const struct step_grid *grid, size_t r, int64_t length_ns)
@@ -183,6 +184,7 @@ static void take_row(struct judge *judge, const struct step_grid *grid, size_t r
 		.delay_ns = row->delay_ns,
 		.minor_faults = row->minor_faults,
 		.control_minor_faults = row->control_minor_faults,
+		.on_device = row->on_device,
 		.evidence_mask = state->evidence_mask};
 
 	state->seen = true;
@@ -191,7 +193,8 @@ static void take_row(struct judge *judge, const struct step_grid *grid, size_t r
 	state->totals.transfer_ns += row->transfer_ns;
 	state->totals.own_excess_ns += row->delay_ns;
 	state->totals.inherited_ns += row->inherited_ns;
-	state->delays[grid->number % STEP_HISTORY] = (float)row->delay_ns;
+	state->delays[grid->number % STEP_HISTORY] =
+		state->track ? -(float)row->delay_ns : (float)row->delay_ns;
 	if (!row->judged)
 		return;
 	memcpy(step.own, row->own, sizeof(step.own));

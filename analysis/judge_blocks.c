@@ -115,22 +115,25 @@ static void extend_run(struct judge *judge, struct rank_state *state)
 	state->run_blocks++;
 }
 
-/* In how many of the latest steps a rank's delay was above a share of the step. */
+/*
+ * In how many of the latest steps a rank's delay was above a share of the step. Steps of a fault that
+ * was told of are no tries.
+ */
 static uint64_t count_hits(const struct judge *judge, const struct rank_state *state,
-	uint64_t step_count, double share)
+	uint64_t step_count, double share, uint64_t *tries)
 {
 	uint64_t hits = 0;
 
 	for (uint64_t i = 1; i <= step_count; i++) {
 		size_t at = (judge->next_step - i) % STEP_HISTORY;
 
+		*tries += !signbit(state->delays[at]);
 		hits += (double)state->delays[at] > share * (double)judge->step_length_ns[at];
 	}
 	return hits;
 }
 
-/* A rank's delay in its latest steps, as a share of their length. */
-static double latest_level(
+double judge_latest_level(
 	const struct judge *judge, const struct rank_state *state, uint64_t step_count)
 {
 	double delay = 0, length = 0;
@@ -138,7 +141,7 @@ static double latest_level(
 	for (uint64_t i = 1; i <= step_count; i++) {
 		size_t at = (judge->next_step - i) % STEP_HISTORY;
 
-		delay += (double)state->delays[at];
+		delay += fabs((double)state->delays[at]);
 		length += (double)judge->step_length_ns[at];
 	}
 	return length > 0 ? delay / length : 0;
@@ -159,12 +162,12 @@ static double surprise_of_latest(
 				(!any && peer->change.sum >= CHANGE_SUSPECT))
 				continue;
 			pool++;
-			peer_tries += history;
-			peer_hits += count_hits(judge, peer, history, level / 2);
+			peer_hits += count_hits(judge, peer, history, level / 2, &peer_tries);
 		}
 	}
-	return hit_surprise(count_hits(judge, state, tries, level / 2), tries,
-		((double)peer_hits + 0.5) / ((double)peer_tries + 1));
+	uint64_t own_tries = 0, hits = count_hits(judge, state, tries, level / 2, &own_tries);
+
+	return hit_surprise(hits, tries, ((double)peer_hits + 0.5) / ((double)peer_tries + 1));
 }
 
 /*
@@ -184,7 +187,7 @@ static bool hit_more_than_peers(const struct judge *judge, uint32_t rank, double
 	if (surprise_of_latest(judge, rank, history, tries, level) >= HIT_SURPRISE)
 		return true;
 	for (tries /= 2; tries >= LATEST_STEPS_MIN; tries /= 2) {
-		double latest = latest_level(judge, state, tries);
+		double latest = judge_latest_level(judge, state, tries);
 
 		if (latest >= DELAY_SHARE_MIN &&
 			surprise_of_latest(judge, rank, history, tries, latest) >=
@@ -250,8 +253,8 @@ bool judge_worth_telling(const struct judge *judge, uint32_t rank)
 	if (state->run_blocks < 3 || level < DELAY_SHARE_MIN ||
 		delay_per_step < DELAY_PER_STEP_MIN_NS || class.verdict_class == VERDICT_UNKNOWN)
 		return false;
-	if (class.verdict_class == VERDICT_COMPUTE_SLOW && excess_on_device(&state->run) &&
-		latest_level(judge, state, POWER_CAP_STEPS) < POWER_CAP_LEVEL &&
+	if (class.verdict_class == VERDICT_COMPUTE_SLOW && state->run.on_device &&
+		judge_latest_level(judge, state, POWER_CAP_STEPS) < POWER_CAP_LEVEL &&
 		judge_gpu_power_bound(judge))
 		return false;
 	if (!throttled_beyond_doubt(state) &&

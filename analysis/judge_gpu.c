@@ -104,7 +104,7 @@ void judge_gpu_cause(struct judge *judge, const struct excess_sums *sums, double
 	double steps = (double)(sums->steps ? sums->steps : 1);
 
 	if (verdict->verdict_class != VERDICT_COMPUTE_SLOW || verdict->cause != CAUSE_UNKNOWN ||
-		verdict->rank_count == 0 || !excess_on_device(sums))
+		verdict->rank_count == 0 || !sums->on_device)
 		return;
 	enum cause cause = find_cause(judge, verdict, now_ns, detail);
 

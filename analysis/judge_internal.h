@@ -57,7 +57,7 @@ struct rank_state {
 	double run_level; /* summed */
 	float past[PAST_BLOCKS];
 	uint32_t past_count;
-	float delays[STEP_HISTORY]; /* ns, by step number */
+	float delays[STEP_HISTORY]; /* ns, by step number; negative: of a fault told of */
 	uint32_t track;		    /* the verdict it is in, + 1 */
 	struct evidence *evidence;
 	struct judge_rank_totals totals;
@@ -202,6 +202,14 @@ void judge_imbalance_tell(struct judge *judge, enum imbalance kind, struct verdi
 /* judge_gpu.c: a cause for compute that a device is slow in, from its driver's counters. */
 void judge_gpu_cause(struct judge *judge, const struct excess_sums *sums, double compute_share,
 	int64_t now_ns, struct verdict *verdict);
+
+/* A rank's delay in its latest steps, as a share of their length; judge_blocks.c. */
+enum { LATEST_STEPS = 8 };
+double judge_latest_level(
+	const struct judge *judge, const struct rank_state *state, uint64_t step_count);
+
+/* Most ranks' GPUs run at their power cap. */
+bool judge_gpu_power_bound(const struct judge *judge);
 
 /* judge_verdicts.c */
 int judge_open_imbalance(struct judge *judge, enum imbalance kind)

@@ -35,7 +35,7 @@ uint64_t judge_onset(const struct judge *judge, const struct rank_state *of_rank
 	if (first < earliest)
 		first = earliest;
 	for (uint64_t s = first; s < end; s++) {
-		values[count] = (double)series[s % STEP_HISTORY];
+		values[count] = fabs((double)series[s % STEP_HISTORY]);
 		lengths[count++] = (double)judge->step_length_ns[s % STEP_HISTORY];
 	}
 	double sorted[STEP_HISTORY];
@@ -111,7 +111,7 @@ static void add_sampled(struct judge *judge, const struct verdict *verdict, int6
 		int64_t moved, left = sums->own[EXCESS_COMPUTE] - sums->control[EXCESS_COMPUTE];
 
 		/* Ranks on devices do not poll. */
-		if (counters[i].kind == EXCESS_ASLEEP && excess_on_device(sums))
+		if (counters[i].kind == EXCESS_ASLEEP && sums->on_device)
 			continue;
 		if ((mask & counters[i].source) || left <= 0 ||
 			!counter_excess(judge, verdict, counters[i].metric, from_ns, &over, &usual))
@@ -286,7 +286,9 @@ static void join(struct judge *judge, struct track *track, uint32_t rank)
 {
 	struct rank_state *state = &judge->ranks[rank];
 	struct verdict *verdict = &judge->verdicts[track->verdict];
-	double level = state->run_level / (double)state->run_blocks;
+	/* Something small before it must not pass for its begin. */
+	double level = fmax(state->run_level / (double)state->run_blocks,
+		judge_latest_level(judge, state, LATEST_STEPS));
 	uint64_t onset = judge_onset(judge, state, state->run_first_step, level);
 	int64_t onset_ns = judge->next_step - onset <= STEP_HISTORY
 				   ? judge->step_start_ns[onset % STEP_HISTORY]
@@ -309,6 +311,9 @@ static void join(struct judge *judge, struct track *track, uint32_t rank)
 	track->level = fmax(track->level, level);
 	track->evidence = fmax(track->evidence, state->change.evidence);
 	state->track = (uint32_t)(track - judge->tracks) + 1;
+	/* Told of: no measure of what is usual. */
+	for (uint64_t s = onset; s < judge->next_step && judge->next_step - s <= STEP_HISTORY; s++)
+		state->delays[s % STEP_HISTORY] = -fabsf(state->delays[s % STEP_HISTORY]);
 }
 
 /* A verdict, just begun, of the same kind. */

@@ -247,7 +247,8 @@ enum metric {
 	METRIC_TCP_RTT_NS = 19, /* a gauge: median smoothed round-trip time of its sockets */
 	METRIC_PROCESS_MAJOR_FAULTS = 20, /* all threads of the process, since its start */
 	METRIC_PROCESS_MINOR_FAULTS = 21,
-	METRIC_RDMA_BYTES_SENT = 22, /* ports of the host's RDMA devices, all ranks there together */
+	METRIC_RDMA_BYTES_SENT =
+		22, /* ports of the host's RDMA devices, all ranks there together */
 	METRIC_RDMA_BYTES_RECEIVED = 23,
 	METRIC_RDMA_RETRANSMITS = 24, /* timeouts, sequence errors, retries */
 	METRIC_RDMA_CONGESTION = 25,  /* congestion notifications, waits to transmit */

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analysis/device_clock.h"
 #include "analysis/judge.h"
 #include "coordinator/assembly.h"
 #include "coordinator/pipeline_hang.h"
@@ -20,6 +21,7 @@ struct pipeline {
 	struct probe_table probes;
 	struct assembly assembly;
 	struct step_grid grid;
+	struct device_clocks device_clocks;
 	struct judge *judge;
 	struct pipeline_trace trace;
 	struct pipeline_hang hang;
@@ -47,6 +49,7 @@ int pipeline_create(const struct pipeline_options *options, struct pipeline **re
 	probe_table_init(&pipeline->probes);
 	assembly_init(&pipeline->assembly, &pipeline->ranks);
 	grid_init(&pipeline->grid);
+	device_clocks_init(&pipeline->device_clocks);
 	error = judge_create(&judge_options, &pipeline->judge);
 	if (error < 0) {
 		free(pipeline);
@@ -64,6 +67,7 @@ void pipeline_destroy(struct pipeline *pipeline)
 	pipeline_trace_fini(&pipeline->trace);
 	pipeline_hang_fini(&pipeline->hang);
 	grid_fini(&pipeline->grid);
+	device_clocks_fini(&pipeline->device_clocks);
 	assembly_fini(&pipeline->assembly);
 	rank_table_fini(&pipeline->ranks);
 	probe_table_fini(&pipeline->probes);
@@ -210,7 +214,9 @@ static int analyse(struct pipeline *pipeline, bool finish)
 
 		if (result <= 0)
 			return result;
-		result = judge_step(pipeline->judge, &pipeline->grid);
+		result = device_clocks_align(&pipeline->device_clocks, &pipeline->grid);
+		if (result == 0)
+			result = judge_step(pipeline->judge, &pipeline->grid);
 		assembly_advance(&pipeline->assembly);
 		if (result < 0)
 			return result;

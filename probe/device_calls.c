@@ -25,6 +25,7 @@ struct device_calls {
 	size_t done_count, done_capacity, done_taken;
 	bool sorted;
 	int64_t last_enqueue_ns; /* of the calls taken so far; 0 = none */
+	int64_t last_departure_ns;
 	struct activity last_others;
 	uint64_t dropped;
 };
@@ -121,8 +122,13 @@ static void fill_before(struct device_calls *calls, struct collective_part *part
 		calls->record_count--;
 	}
 	if (calls->last_enqueue_ns && enqueue_ns > calls->last_enqueue_ns) {
-		/* By what a call waited behind others on the device, the host could have come later. */
-		int64_t ahead_ns = part->arrival.value - enqueue_ns - LAUNCH_USUAL_NS;
+		/*
+		 * By what a call waited for the device's work, the host could have come later. Not
+		 * by what it waited behind the collective before it, which may wait for others.
+		 */
+		int64_t ready_ns = enqueue_ns > calls->last_departure_ns ? enqueue_ns
+									 : calls->last_departure_ns;
+		int64_t ahead_ns = part->arrival.value - ready_ns - LAUNCH_USUAL_NS;
 
 		before.host_ns = enqueue_ns - calls->last_enqueue_ns - device_wait_ns -
 				 (ahead_ns > 0 ? ahead_ns : 0);
@@ -131,6 +137,8 @@ static void fill_before(struct device_calls *calls, struct collective_part *part
 	}
 	if (enqueue_ns > calls->last_enqueue_ns)
 		calls->last_enqueue_ns = enqueue_ns;
+	if (part->departure.value > calls->last_departure_ns)
+		calls->last_departure_ns = part->departure.value;
 	part->before = before;
 }
 

@@ -58,7 +58,8 @@ static struct excess_sums device_sums(int64_t device_ms, int64_t host_ms, enum e
 {
 	struct excess_sums sums = {.steps = 10,
 		.time_ns = 1000000000,
-		.evidence_mask = all_sources | EVIDENCE_DEVICE_WAIT | EVIDENCE_COLLECTOR};
+		.evidence_mask = all_sources | EVIDENCE_DEVICE_WAIT | EVIDENCE_COLLECTOR,
+		.on_device = true};
 
 	sums.own[EXCESS_COMPUTE] = (400 + device_ms) * 1000000;
 	sums.control[EXCESS_COMPUTE] = 400 * 1000000;

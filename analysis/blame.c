@@ -375,6 +375,8 @@ static void meet_beside(struct meeting *meeting)
 	for (uint32_t m = 0; m < meeting->count; m++) {
 		split_call(meeting, m);
 		scratch[m] = blame_of(meeting, m)->transfer_ns;
+		/* What a member waited here it will not be seen to wait at the next one. */
+		carry_of(meeting, m)->opaque_ns += blame_of(meeting, m)->wait_ns;
 	}
 	if (meeting->instance->complete)
 		meeting->blame->transfers[meeting->blame->transfer_count++] =

@@ -7,7 +7,7 @@
 #include <string.h>
 
 enum { ASYNCHRONOUS_MAX = 4096 }; /* places remembered; a power of two */
-enum { BESIDE_MEMBERS_MAX = 16 };
+enum { BESIDE_MEMBERS_MAX = 16, STAYS_PER_GAP = 4 };
 /* A device's next kernel starts this soon when it was queued behind the one before. */
 #define QUEUED_NS 3000
 /*
@@ -126,6 +126,11 @@ static void find_alone(struct step_grid *grid, const struct grid_row *row)
 	}
 }
 
+static int64_t length_ns(const struct grid_cell *cell)
+{
+	return cell->departure_ns - cell->arrival_ns;
+}
+
 /*
  * A collective goes on beside the rank's work when another of the rank's cells came while it lasted,
  * or when the next of its stream was queued behind it. Seen once on any peer, it holds for all.
@@ -155,10 +160,15 @@ static void find_asynchronous(struct step_grid *grid, const struct grid_row *row
 			seen = true;
 			grid->cells[list[i + 1]].flags |= CELL_QUEUED;
 		}
-		if (cell->part->operation == OPERATION_SEND ||
-			beside_known(grid->beside, mix(row->layout, i)) ||
-			asynchronous(grid, mix(row->layout, i), seen))
-			cell->flags |= CELL_ASYNC;
+		if (cell->part->operation != OPERATION_SEND &&
+			!beside_known(grid->beside, mix(row->layout, i)) &&
+			!asynchronous(grid, mix(row->layout, i), seen))
+			continue;
+		cell->flags |= CELL_ASYNC;
+		/* After a long stay, the next one was most likely ready before it could begin. */
+		if (next && !row->works &&
+			next->arrival_ns - cell->departure_ns < length_ns(cell) / STAYS_PER_GAP)
+			grid->cells[list[i + 1]].flags |= CELL_QUEUED;
 	}
 }
 
@@ -196,11 +206,6 @@ static void find_own(struct step_grid *grid, const struct grid_row *row)
 		else if (!row->works && (cell->flags & CELL_ASYNC) && cell->arrival_ns > free_ns)
 			free_ns = cell->arrival_ns;
 	}
-}
-
-static int64_t length_ns(const struct grid_cell *cell)
-{
-	return cell->departure_ns - cell->arrival_ns;
 }
 
 /* From a cell's end to the next one on its stream; false when that is not in this step. */

@@ -15,7 +15,7 @@ enum { LATEST_STEPS_MIN = 4, POWER_CAP_STEPS = 16 };
  * GPUs at their power cap differ in speed, from one to the next and over minutes (seen: two H200
  * in one host, 17 % apart, either way round). Where most of a job's are, less is no fault of one.
  */
-#define POWER_CAP_LEVEL 0.2
+#define POWER_CAP_LEVEL 0.25
 
 static int reserve_scratch(struct judge *judge)
 {

@@ -11,6 +11,7 @@ enum {
 	LOOK_INTERVAL_SAMPLES = 5, /* a process without a device yet is looked for this seldom */
 	/* nvml.h */
 	SUCCESS = 0,
+	NOT_FOUND = 6,
 	CLOCK_SM = 1,
 	ERROR_UNCORRECTED = 1,
 	COUNTER_VOLATILE = 0,
@@ -25,6 +26,14 @@ struct nvml_process {
 };
 _Static_assert(sizeof(struct nvml_process) == 24, "nvmlProcessInfo_t layout");
 
+/* nvmlProcessUtilizationSample_t, nvml.h. */
+struct nvml_utilization {
+	unsigned pid;
+	unsigned long long time_us;			    /* of the epoch */
+	unsigned multiprocessors, memory, encoder, decoder; /* percent */
+};
+_Static_assert(sizeof(struct nvml_utilization) == 32, "nvmlProcessUtilizationSample_t layout");
+
 typedef void *nvml_device;
 
 struct nvml_api {
@@ -33,6 +42,8 @@ struct nvml_api {
 	int (*device_count)(unsigned *count);
 	int (*device)(unsigned index, nvml_device *device);
 	int (*processes)(nvml_device device, unsigned *count, struct nvml_process *processes);
+	int (*utilization)(nvml_device device, struct nvml_utilization *samples, unsigned *count,
+		unsigned long long since_us);
 	int (*clock)(nvml_device device, int type, unsigned *mhz);
 	int (*reasons)(nvml_device device, unsigned long long *reasons);
 	int (*ecc_errors)(
@@ -48,8 +59,10 @@ struct nvml_sampler {
 	struct nvml_api api;
 	nvml_device device; /* NULL: not found yet */
 	unsigned device_count;
-	unsigned until_look; /* samples until the device is looked for again */
+	unsigned until_look;	    /* samples until the device is looked for again */
+	unsigned long long seen_us; /* until when utilization was read */
 	struct nvml_process processes[PROCESSES_MAX];
+	struct nvml_utilization utilization[PROCESSES_MAX];
 };
 
 static bool load_api(void *library, struct nvml_api *api)
@@ -64,6 +77,7 @@ static bool load_api(void *library, struct nvml_api *api)
 		{"nvmlDeviceGetCount_v2", &api->device_count, true},
 		{"nvmlDeviceGetHandleByIndex_v2", &api->device, true},
 		{"nvmlDeviceGetComputeRunningProcesses_v3", &api->processes, true},
+		{"nvmlDeviceGetProcessUtilization", &api->utilization, false},
 		{"nvmlDeviceGetClockInfo", &api->clock, false},
 		{"nvmlDeviceGetCurrentClocksThrottleReasons", &api->reasons, false},
 		{"nvmlDeviceGetTotalEccErrors", &api->ecc_errors, false},
@@ -114,6 +128,34 @@ static void look_for_device(struct nvml_sampler *sampler)
 		"slowrank the host's pid namespace)");
 }
 
+/*
+ * Of the others, those that computed since the last look: many only hold a context. -1: the driver
+ * does not tell.
+ */
+static int count_busy_others(struct nvml_sampler *sampler)
+{
+	unsigned count = PROCESSES_MAX;
+	int busy = 0, result;
+
+	if (!sampler->api.utilization)
+		return -1;
+	result = sampler->api.utilization(
+		sampler->device, sampler->utilization, &count, sampler->seen_us);
+	if (result == NOT_FOUND) /* nothing new */
+		return 0;
+	if (result != SUCCESS || count > PROCESSES_MAX)
+		return -1;
+	for (unsigned i = 0; i < count; i++) {
+		const struct nvml_utilization *sample = &sampler->utilization[i];
+
+		if (sample->time_us > sampler->seen_us)
+			sampler->seen_us = sample->time_us;
+		busy += sample->pid && sample->pid != (unsigned)sampler->base.pid &&
+			sample->multiprocessors > 0;
+	}
+	return busy;
+}
+
 static void take_processes(struct nvml_sampler *sampler, struct sample_list *list)
 {
 	bool own;
@@ -125,7 +167,9 @@ static void take_processes(struct nvml_sampler *sampler, struct sample_list *lis
 		sampler->device = NULL;
 		return;
 	}
-	sample_list_add(list, METRIC_GPU_OTHER_PROCESSES, count - 1);
+	int busy = count > 1 ? count_busy_others(sampler) : 0;
+
+	sample_list_add(list, METRIC_GPU_OTHER_PROCESSES, busy >= 0 ? busy : count - 1);
 }
 
 static void take_rest(struct nvml_sampler *sampler, struct sample_list *list)

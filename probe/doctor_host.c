@@ -38,6 +38,11 @@ static const char *cgroup_versions(char text[64])
 	return text;
 }
 
+static int create_tcp(pid_t pid, uint32_t rank, struct sampler **sampler)
+{
+	return tcp_sampler_create(pid, rank, NULL, sampler);
+}
+
 /* Tries a sampler on this process; fine is what it is good for. */
 static void check_sampler(struct doctor *doctor, const char *name,
 	int (*create)(pid_t pid, uint32_t rank, struct sampler **sampler), const char *fine)
@@ -73,7 +78,7 @@ void doctor_check_host(struct doctor *doctor)
 	check_sampler(doctor, "cgroup", cgroup_sampler_create, cgroup);
 	check_sampler(doctor, "psi", psi_sampler_create, "pressure of CPU, memory, I/O");
 	check_sampler(doctor, "procfs", procfs_sampler_create, "CPU time and faults of processes");
-	check_sampler(doctor, "tcp", tcp_sampler_create, "busy time, retransmissions, round trips");
+	check_sampler(doctor, "tcp", create_tcp, "busy time, retransmissions, round trips");
 	check_sampler(doctor, "nic", nic_sampler_create, "drops and speed of interfaces");
 }
 

@@ -25,7 +25,7 @@ static const struct kind kinds[] = {
 	{"cgroup", PROBE_SOURCE_CGROUP, cgroup_sampler_create},
 	{"psi", PROBE_SOURCE_PSI, psi_sampler_create},
 	{"procfs", PROBE_SOURCE_PROCFS, procfs_sampler_create},
-	{"tcp", PROBE_SOURCE_TCP, tcp_sampler_create},
+	{"tcp", PROBE_SOURCE_TCP, NULL}, /* shares the tables */
 	{"nic", PROBE_SOURCE_NIC, nic_sampler_create},
 	{"rdma", PROBE_SOURCE_RDMA, rdma_sampler_create},
 	{"nvml", PROBE_SOURCE_NVML, nvml_sampler_create},
@@ -44,6 +44,7 @@ struct rank_samplers {
 
 struct samplers {
 	unsigned sources;
+	struct tcp_tables *tcp_tables;
 	struct job_rank *found; /* RANKS_MAX of them, scratch */
 	size_t rank_count;
 	struct rank_samplers *ranks;
@@ -62,7 +63,8 @@ int samplers_create(unsigned sources, struct samplers **result)
 	samplers->found = calloc(RANKS_MAX, sizeof(*samplers->found));
 	samplers->ranks = calloc(RANKS_MAX, sizeof(*samplers->ranks));
 	samplers->samples = calloc(SAMPLES_MAX, sizeof(*samplers->samples));
-	if (!samplers->found || !samplers->ranks || !samplers->samples) {
+	if (!samplers->found || !samplers->ranks || !samplers->samples ||
+		tcp_tables_create(&samplers->tcp_tables) < 0) {
 		samplers_destroy(samplers);
 		return -ENOMEM;
 	}
@@ -82,10 +84,25 @@ void samplers_destroy(struct samplers *samplers)
 		return;
 	for (size_t i = 0; i < samplers->rank_count; i++)
 		rank_fini(&samplers->ranks[i]);
+	tcp_tables_destroy(samplers->tcp_tables);
 	free(samplers->found);
 	free(samplers->ranks);
 	free(samplers->samples);
 	free(samplers);
+}
+
+static struct sampler *create_sampler(
+	struct samplers *samplers, const struct kind *kind, const struct job_rank *rank)
+{
+	struct sampler *sampler = NULL;
+	int error;
+
+	if (!(samplers->sources & kind->source))
+		return NULL;
+	error = kind->create
+			? kind->create(rank->pid, rank->rank, &sampler)
+			: tcp_sampler_create(rank->pid, rank->rank, samplers->tcp_tables, &sampler);
+	return error < 0 ? NULL : sampler;
 }
 
 static struct rank_samplers *find_or_add(struct samplers *samplers, const struct job_rank *job_rank)
@@ -100,11 +117,8 @@ static struct rank_samplers *find_or_add(struct samplers *samplers, const struct
 		return NULL;
 	rank = &samplers->ranks[samplers->rank_count++];
 	*rank = (struct rank_samplers){.pid = job_rank->pid};
-	for (size_t i = 0; i < KIND_COUNT; i++) {
-		if ((samplers->sources & kinds[i].source) &&
-			kinds[i].create(job_rank->pid, job_rank->rank, &rank->samplers[i]) < 0)
-			rank->samplers[i] = NULL;
-	}
+	for (size_t i = 0; i < KIND_COUNT; i++)
+		rank->samplers[i] = create_sampler(samplers, &kinds[i], job_rank);
 	return rank;
 }
 

@@ -4,17 +4,14 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-#include "probe/sources/netlink_dump.h"
 #include "probe/sources/socket_inodes.h"
-#include "probe/sources/tcp_dump.h"
 
 enum {
 	SOCKETS_MAX = SOCKET_INODES_MAX,
 	INODES_REFRESH_SAMPLES = 5, /* new sockets are found this many samples late at most */
-	/* The kernel walks all sockets of the host for one answer, the dearest thing a sampler asks
-	 * for: a rank that sent nothing in this many samples is asked about in every fifth only. */
+	/* A rank that sent nothing in this many samples is looked at in every fifth only: the
+	 * kernel's answer is dear. */
 	QUIET_SAMPLES = 10,
 	QUIET_INTERVAL_SAMPLES = 5,
 };
@@ -27,11 +24,10 @@ struct tracked {
 
 struct tcp_sampler {
 	struct sampler base;
-	int fd; /* -1: not open */
-	uint64_t namespace_id;
-	unsigned samples; /* since the inodes were read */
-	unsigned quiet;	  /* samples in a row in which nothing was sent */
-	unsigned skipped; /* samples in a row that were not taken */
+	struct tcp_tables *tables, *own_tables; /* the latter NULL: shared */
+	unsigned samples;			/* since the inodes were read */
+	unsigned quiet;				/* samples in a row in which nothing was sent */
+	unsigned skipped;			/* samples in a row that were not taken */
 	bool has_inodes;
 	struct socket_inodes inodes;
 	uint64_t not_tracked; /* sockets that did not fit, in the last sample */
@@ -65,8 +61,7 @@ static void on_socket(void *context, const struct tcp_socket *socket)
 	struct tracked *tracked;
 	size_t index;
 
-	/* Inode 0: no process owns it any more. */
-	if (socket->inode == 0 || !socket_inodes_has(&sampler->inodes, socket->inode))
+	if (!socket_inodes_has(&sampler->inodes, socket->inode))
 		return;
 	index = find(sampler, socket->cookie);
 	tracked = &sampler->sockets[index];
@@ -142,19 +137,21 @@ static void explain(struct tcp_sampler *sampler, int error)
 			"no right to look at the rank's sockets: needs CAP_SYS_PTRACE and "
 			"CAP_SYS_ADMIN (setns)");
 		break;
+	case -E2BIG:
+		sampler_set_state(&sampler->base, SOURCE_MISSING,
+			"the host has more than %d TCP sockets: too many to look at",
+			TCP_TABLE_SOCKETS_MAX);
+		break;
 	default:
 		sampler_set_state(&sampler->base, SOURCE_MISSING,
 			"the rank's TCP sockets cannot be read: %s", strerror(-error));
 	}
 }
 
-static int read_sockets(struct tcp_sampler *sampler)
+static int read_sockets(struct tcp_sampler *sampler, struct host_ns now)
 {
-	int error = netlink_follow(
-		sampler->base.pid, NETLINK_SOCK_DIAG, &sampler->fd, &sampler->namespace_id);
+	int error;
 
-	if (error < 0)
-		return error;
 	if (!sampler->has_inodes || ++sampler->samples >= INODES_REFRESH_SAMPLES) {
 		error = socket_inodes_read(sampler->base.pid, &sampler->inodes);
 		if (error < 0)
@@ -165,12 +162,9 @@ static int read_sockets(struct tcp_sampler *sampler)
 	for (size_t i = 0; i < sampler->socket_count; i++)
 		sampler->sockets[i].seen = sampler->sockets[i].active = false;
 	sampler->not_tracked = 0;
-	error = tcp_dump(sampler->fd, on_socket, sampler);
-	if (error < 0) { /* the rest of its answer must not be taken for the next one's */
-		close(sampler->fd);
-		sampler->fd = -1;
+	error = tcp_tables_look(sampler->tables, sampler->base.pid, now, on_socket, sampler);
+	if (error < 0)
 		return error;
-	}
 	retire_closed(sampler);
 	return 0;
 }
@@ -214,7 +208,7 @@ static size_t tcp_sample(
 	if (sampler->quiet >= QUIET_SAMPLES && ++sampler->skipped < QUIET_INTERVAL_SAMPLES)
 		return 0;
 	sampler->skipped = 0;
-	error = read_sockets(sampler);
+	error = read_sockets(sampler, now);
 	if (error == -ESRCH)
 		return 0; /* gone: keeps the state it had */
 	if (error < 0) {
@@ -239,12 +233,11 @@ static void tcp_destroy(struct sampler *base)
 {
 	struct tcp_sampler *sampler = (struct tcp_sampler *)base;
 
-	if (sampler->fd >= 0)
-		close(sampler->fd);
+	tcp_tables_destroy(sampler->own_tables);
 	free(sampler);
 }
 
-int tcp_sampler_create(pid_t pid, uint32_t rank, struct sampler **result)
+int tcp_sampler_create(pid_t pid, uint32_t rank, struct tcp_tables *tables, struct sampler **result)
 {
 	static const struct sampler_operations operations = {
 		.sample = tcp_sample, .destroy = tcp_destroy};
@@ -254,8 +247,12 @@ int tcp_sampler_create(pid_t pid, uint32_t rank, struct sampler **result)
 	if (!sampler)
 		return -ENOMEM;
 	sampler_init(&sampler->base, &operations, "tcp", pid, rank);
-	sampler->fd = -1;
-	error = read_sockets(sampler); /* the first look, for the state */
+	if (!tables && tcp_tables_create(&sampler->own_tables) < 0) {
+		free(sampler);
+		return -ENOMEM;
+	}
+	sampler->tables = tables ? tables : sampler->own_tables;
+	error = read_sockets(sampler, (struct host_ns){0}); /* the first look, for the state */
 	if (error < 0)
 		explain(sampler, error);
 	*result = &sampler->base;

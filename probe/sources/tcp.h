@@ -8,9 +8,14 @@
 #define SLOWRANK_PROBE_SOURCES_TCP_H
 
 #include "probe/sources/sampler.h"
+#include "probe/sources/tcp_tables.h"
 
-/* Returns 0 or -ENOMEM; what cannot be measured is in the state. */
-int tcp_sampler_create(pid_t pid, uint32_t rank, struct sampler **sampler)
-	__attribute__((warn_unused_result));
+/*
+ * tables is shared by the ranks of a host and outlives the sampler; NULL: it has its own. Samples
+ * with the same now share what the kernel said. Returns 0 or -ENOMEM; what
+ * cannot be measured is in the state.
+ */
+int tcp_sampler_create(pid_t pid, uint32_t rank, struct tcp_tables *tables,
+	struct sampler **sampler) __attribute__((warn_unused_result));
 
 #endif

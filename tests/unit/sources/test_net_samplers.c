@@ -113,7 +113,7 @@ static void check_sums(struct child *child)
 	int64_t sent;
 
 	child_do(child, 'c');
-	assert_int_equal(tcp_sampler_create(child->pid, TEST_RANK, &sampler), 0);
+	assert_int_equal(tcp_sampler_create(child->pid, TEST_RANK, NULL, &sampler), 0);
 	if (sampler_state(sampler)->state == SOURCE_MISSING) {
 		printf("not measurable here: %s\n", sampler_state(sampler)->why);
 		sampler_destroy(sampler);
@@ -175,13 +175,55 @@ static void tcp_of_others_do_not_count(void **state)
 	(void)state;
 	child_do(&rank, 'c');
 	child_do(&other, 'c');
-	assert_int_equal(tcp_sampler_create(rank.pid, TEST_RANK, &sampler), 0);
+	assert_int_equal(tcp_sampler_create(rank.pid, TEST_RANK, NULL, &sampler), 0);
 	child_do(&other, 's');
 	if (sampler_state(sampler)->state != SOURCE_MISSING)
 		assert_int_equal(sample_of(sampler, METRIC_TCP_BYTES_SENT), 0);
 	sampler_destroy(sampler);
 	child_end(&rank);
 	child_end(&other);
+}
+
+/* Two ranks of one namespace share one answer of the kernel, and each finds its own in it. */
+static void tcp_shared_tables(void **state)
+{
+	struct child children[2] = {child_start(serve), child_start(serve)};
+	struct metric_sample samples[2][SAMPLER_SAMPLES_MAX];
+	struct sampler *samplers[2];
+	struct tcp_tables *tables;
+	struct host_ns now;
+
+	(void)state;
+	assert_int_equal(tcp_tables_create(&tables), 0);
+	for (int i = 0; i < 2; i++) {
+		child_do(&children[i], 'c');
+		assert_int_equal(
+			tcp_sampler_create(children[i].pid, TEST_RANK, tables, &samplers[i]), 0);
+	}
+	child_do(&children[1], 's');
+	now = clock_now();
+	if (sampler_state(samplers[0])->state != SOURCE_MISSING) {
+		for (int i = 0; i < 2; i++) {
+			size_t count =
+				sampler_sample(samplers[i], now, samples[i], SAMPLER_SAMPLES_MAX);
+
+			assert_true(count >= 3);
+			assert_int_equal(samples[i][1].metric, METRIC_TCP_BYTES_SENT);
+		}
+		assert_int_equal(samples[0][1].value, 0);
+		assert_in_range(samples[1][1].value, SEND_BYTES, SEND_BYTES + 1000);
+		/* Sent after the kernel was asked: seen with the next now only. */
+		child_do(&children[0], 's');
+		(void)sampler_sample(samplers[0], now, samples[0], SAMPLER_SAMPLES_MAX);
+		assert_int_equal(samples[0][1].value, 0);
+		assert_in_range(sample_of(samplers[0], METRIC_TCP_BYTES_SENT), SEND_BYTES,
+			SEND_BYTES + 1000);
+	}
+	for (int i = 0; i < 2; i++) {
+		sampler_destroy(samplers[i]);
+		child_end(&children[i]);
+	}
+	tcp_tables_destroy(tables);
 }
 
 /* As an ordinary user, another user's process in another namespace: a reason, not a zero. */
@@ -202,7 +244,7 @@ static void without_rights_it_is_not_measurable(void **state)
 		struct sampler *tcp, *nic;
 
 		if (setresgid(65534, 65534, 65534) < 0 || setresuid(65534, 65534, 65534) < 0 ||
-			tcp_sampler_create(child.pid, TEST_RANK, &tcp) < 0 ||
+			tcp_sampler_create(child.pid, TEST_RANK, NULL, &tcp) < 0 ||
 			nic_sampler_create(child.pid, TEST_RANK, &nic) < 0)
 			_exit(2);
 		_exit(!(sampler_state(tcp)->state == SOURCE_MISSING &&
@@ -285,6 +327,7 @@ int main(void)
 		cmocka_unit_test(tcp_in_this_namespace),
 		cmocka_unit_test(tcp_in_its_own_namespace),
 		cmocka_unit_test(tcp_of_others_do_not_count),
+		cmocka_unit_test(tcp_shared_tables),
 		cmocka_unit_test(without_rights_it_is_not_measurable),
 		cmocka_unit_test(nic_without_interfaces),
 		cmocka_unit_test(nic_counts_drops_of_a_shaper),

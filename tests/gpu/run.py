@@ -4,6 +4,7 @@
 
     tests/gpu/run.py --slowrank build/slowrank --out OUT                everything, 5 seeds
     tests/gpu/run.py --only 'ddp.*,healthy.ddp' --seeds 1 --budget-seconds 500
+    tests/gpu/run.py --lanes 2 --ranks 2         on 4 GPUs two jobs side by side, each on its own
     tests/gpu/run.py --summary --out OUT                                only the table again
 
 Each job holds several fault windows with healthy gaps between them; ranks, sizes and the order
@@ -13,6 +14,8 @@ for most faults, root; what cannot be done is skipped with the reason. Exit 0: a
 count were named right and there was no false alarm; 1: not so; 77: this machine has no GPUs.
 """
 import argparse
+import concurrent.futures
+import contextlib
 import fnmatch
 import json
 import os
@@ -21,6 +24,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 sys.dont_write_bytecode = True
@@ -29,6 +33,7 @@ ROOT = os.path.dirname(os.path.dirname(HERE))
 sys.path.insert(0, HERE)
 import fault_plan  # noqa: E402
 import fault_score  # noqa: E402
+from injector import Throttle  # noqa: E402
 
 START_SECONDS = 45  # imports, NCCL, calibration
 HEALTHY_STEPS = 2200
@@ -40,6 +45,8 @@ DEVICE = {"options": [], "step_ms": 60, "window": 50, "gap": 40, "warm_up": 110,
           "kinds": (*fault_plan.DEVICE_KINDS, "input-sleep", "gc")}
 HOST = {"options": ["--launch-bound", "--pin"], "step_ms": 22, "window": 120, "gap": 80,
         "warm_up": 200, "kinds": fault_plan.HOST_KINDS}
+# FSDP gathers around every layer: fewer of them make a step of the same length.
+FSDP_HOST = dict(HOST, options=[*HOST["options"], "--layers", "10"], window=80, gap=60, warm_up=120)
 COMM = {"options": ["--dim", "512", "--layers", "4", "--step-ms", "30"], "step_ms": 60,
         "window": 60, "gap": 60, "warm_up": 120, "kinds": ("comm-slow", "comm-slow"), "net": True}
 
@@ -49,7 +56,7 @@ def table_of_jobs():
     jobs = {}
     for mode in ("ddp", "fsdp", "tp_dp"):
         jobs[f"{mode}.device"] = dict(DEVICE, mode=mode)
-        jobs[f"{mode}.host"] = dict(HOST, mode=mode)
+        jobs[f"{mode}.host"] = dict(FSDP_HOST if mode == "fsdp" else HOST, mode=mode)
     jobs["ddp.comm"] = dict(COMM, mode="ddp")
     jobs["attach.device"] = dict(DEVICE, mode="ddp", attach=True)
     jobs["attach.host"] = dict(HOST, mode="ddp", attach=True)
@@ -104,15 +111,35 @@ def make_net_helper(work):
     return path, ""
 
 
+class Lane:
+    """A share of the machine's GPUs and cores, for one job at a time."""
+
+    def __init__(self, index, count, gpus, ranks):
+        listed = [name for name in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if name]
+        names = listed or [str(gpu) for gpu in range(gpus)]
+        cores = sorted(os.sched_getaffinity(0))
+        self.cores = set(cores[index * len(cores) // count:(index + 1) * len(cores) // count])
+        self.environment = dict(os.environ, OMP_NUM_THREADS="1")
+        if count > 1:
+            self.environment["CUDA_VISIBLE_DEVICES"] = ",".join(
+                names[index * ranks:(index + 1) * ranks])
+
+    def enter(self):
+        """The calling thread, and the processes that it starts from now on."""
+        os.sched_setaffinity(0, self.cores)
+
+
 class Injector:
     """injector.py as a process beside the job; a context manager."""
 
-    def __init__(self, python, directory):
-        self.socket = os.path.join(directory, f"injector-{os.getpid()}.socket")
+    def __init__(self, python, directory, environment):
+        self.environment = environment
+        self.socket = os.path.join(directory, "injector.socket")
         self.command = [python, os.path.join(HERE, "injector.py"), "--socket", self.socket]
 
     def __enter__(self):
-        self.process = subprocess.Popen(self.command, stdin=subprocess.DEVNULL)
+        self.process = subprocess.Popen(self.command, stdin=subprocess.DEVNULL,
+                                        env=self.environment)
         deadline = time.monotonic() + 20
         while not os.path.exists(self.socket):
             if self.process.poll() is not None or time.monotonic() > deadline:
@@ -147,8 +174,9 @@ def wait_or_end(process, seconds):
 class Case:
     """One job: its files, its command, its end."""
 
-    def __init__(self, arguments, name, job, seed):
+    def __init__(self, arguments, name, job, seed, lane):
         self.arguments, self.name, self.job, self.seed = arguments, name, job, seed
+        self.environment = lane.environment
         self.directory = os.path.join(arguments.work, f"{name}-{seed}")
         shutil.rmtree(self.directory, ignore_errors=True)
         os.makedirs(self.directory)
@@ -176,7 +204,7 @@ class Case:
         if self.job.get("kinds") and not self.kinds:
             return "none of its faults was asked for"
         if self.job.get("net"):
-            self.net_helper, why = make_net_helper(self.arguments.work)
+            self.net_helper, why = make_net_helper(self.directory)
             return why
         return ""
 
@@ -202,9 +230,9 @@ class Case:
                 "--quiet", *self.arguments.run_options]
 
     def start(self, command, log):
-        environment = dict(os.environ, OMP_NUM_THREADS="1")
         return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log,
-                                stderr=subprocess.STDOUT, env=environment, start_new_session=True)
+                                stderr=subprocess.STDOUT, env=self.environment,
+                                start_new_session=True)
 
     def wait_for_pids(self, process):
         """The pids of the ranks, when all of them are training."""
@@ -282,7 +310,7 @@ def run_case(arguments, case):
               "attach": bool(case.job.get("attach"))}
     begun = time.monotonic()
     try:
-        with Injector(arguments.python, case.directory) as injector:
+        with Injector(arguments.python, case.directory, case.environment) as injector:
             result["status"] = case.run(injector)
         result["score"] = case.score(result["status"])
     except Exception as error:
@@ -360,6 +388,54 @@ def cases(arguments):
                 yield name, job, seed
 
 
+class Series:
+    """The jobs that are still to be run; lanes take them one by one."""
+
+    def __init__(self, arguments, deadline, path, waiting):
+        self.arguments, self.deadline, self.path = arguments, deadline, path
+        self.waiting, self.new, self.lock = waiting, [], threading.Lock()
+
+    @contextlib.contextmanager
+    def room_for_quotas(self):
+        """With several lanes: the CPU controller stays on between their quotas."""
+        throttle = None
+        if self.arguments.lanes > 1 and os.geteuid() == 0:
+            with contextlib.suppress(OSError):
+                throttle = Throttle()
+                if throttle.unified:
+                    throttle.enable_controller()
+        try:
+            yield
+        finally:
+            if throttle:
+                throttle.close()
+
+    def next(self):
+        with self.lock:
+            return self.waiting.pop(0) if self.waiting else None
+
+    def add(self, result):
+        with self.lock:
+            self.new.append(result)
+            with open(self.path, "a", encoding="utf-8") as file:
+                file.write(json.dumps(result) + "\n")
+            print(describe(result), file=sys.stderr, flush=True)
+
+    def work(self, lane):
+        """One lane's thread."""
+        lane.enter()
+        while (waiting := self.next()) is not None:
+            name, job, seed = waiting
+            case = Case(self.arguments, name, job, seed, lane)
+            why = case.why_not()
+            if not why and time.monotonic() + case.seconds() > self.deadline:
+                print(f"tests/gpu: no time left for {name} seed {seed}; call again to go on",
+                      file=sys.stderr)
+                continue
+            self.add({"job": name, "seed": seed, "skipped": why} if why
+                     else run_case(self.arguments, case))
+
+
 def parse_arguments(argv=None):
     def words(text):
         return [word for word in text.split(",") if word]
@@ -372,7 +448,9 @@ def parse_arguments(argv=None):
                         help="on a disk, for major page faults")
     parser.add_argument("--only", type=words, default=["*"], help="names of jobs, with * and ?")
     parser.add_argument("--kinds", type=words, default=[], help="only these faults")
-    parser.add_argument("--ranks", type=int, default=0, help="default: one for each GPU, 8 at most")
+    parser.add_argument("--ranks", type=int, default=0,
+                        help="default: one for each GPU of a lane, 8 at most")
+    parser.add_argument("--lanes", type=int, default=1, help="jobs side by side")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--first-seed", type=int, default=1)
     parser.add_argument("--window", type=int, default=0, help="steps")
@@ -414,25 +492,22 @@ def main():
     if not os.access(arguments.slowrank, os.X_OK):
         print(f"tests/gpu: there is no {arguments.slowrank}", file=sys.stderr)
         return 2
-    arguments.ranks = arguments.ranks or min(gpus, 8)
+    lanes = max(1, arguments.lanes)
+    arguments.ranks = arguments.ranks or min(gpus // lanes, 8)
+    if lanes * arguments.ranks > gpus or arguments.ranks < 2:
+        print(f"tests/gpu: {lanes} lanes of {arguments.ranks} ranks do not fit on {gpus} GPUs",
+              file=sys.stderr)
+        return 2
     os.makedirs(arguments.work, exist_ok=True)
     done = set() if arguments.again else {
         (r["job"], r["seed"]) for r in results if not (arguments.retry_failed and "error" in r)}
-    new = []
-    for name, job, seed in cases(arguments):
-        if (name, seed) in done:
-            continue
-        case = Case(arguments, name, job, seed)
-        why = case.why_not()
-        if not why and time.monotonic() + case.seconds() > deadline:
-            print(f"tests/gpu: no time left for {name} seed {seed}; call again to go on",
-                  file=sys.stderr)
-            continue
-        result = {"job": name, "seed": seed, "skipped": why} if why else run_case(arguments, case)
-        new.append(result)
-        with open(path, "a", encoding="utf-8") as file:
-            file.write(json.dumps(result) + "\n")
-        print(describe(result), file=sys.stderr, flush=True)
+    series = Series(arguments, deadline, path,
+                    [case for case in cases(arguments) if (case[0], case[2]) not in done])
+    with series.room_for_quotas():
+        with concurrent.futures.ThreadPoolExecutor(lanes) as threads:
+            list(threads.map(series.work, [Lane(index, lanes, gpus, arguments.ranks)
+                                           for index in range(lanes)]))
+    new = series.new
     write_summary(arguments, read_results(path))
     if new and all(result.get("skipped") for result in new):
         return SKIP

@@ -15,6 +15,7 @@ import sys
 import tempfile
 import time
 import unittest
+import unittest.mock
 
 sys.dont_write_bytecode = True
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -196,7 +197,7 @@ class RealFaults(unittest.TestCase):
     @unittest.skipIf(os.geteuid() != 0, "needs root")
     def test_cgroup_throttle(self):
         with tempfile.TemporaryDirectory() as directory, \
-                run.Injector(sys.executable, directory) as injector:
+                run.Injector(sys.executable, directory, dict(os.environ)) as injector:
             self.assertGreater(
                 self.growth_of("cgroup-throttle", injector=injector.socket), 1.2)
         with open("/proc/self/cgroup", encoding="ascii") as file:
@@ -204,7 +205,7 @@ class RealFaults(unittest.TestCase):
 
     def test_cpu_hog(self):
         with tempfile.TemporaryDirectory() as directory, \
-                run.Injector(sys.executable, directory) as injector:
+                run.Injector(sys.executable, directory, dict(os.environ)) as injector:
             self.assertGreater(
                 self.growth_of("cpu-hog", pinned=True, injector=injector.socket), 1.2)
 
@@ -299,8 +300,11 @@ class Commands(unittest.TestCase):
     def test_every_job_has_a_command(self):
         with tempfile.TemporaryDirectory() as work:
             arguments = run.parse_arguments(["--work", work, "--ranks", "4"])
+            with unittest.mock.patch.dict(os.environ, CUDA_VISIBLE_DEVICES=""):
+                lane = run.Lane(1, 2, 8, 4)
+            self.assertEqual(lane.environment["CUDA_VISIBLE_DEVICES"], "4,5,6,7")
             for name, job in run.table_of_jobs().items():
-                case = run.Case(arguments, name, job, 1)
+                case = run.Case(arguments, name, job, 1, lane)
                 case.net_helper = "net_helper"
                 command = case.train_command(None)
                 at = next(i for i, word in enumerate(command) if word.endswith("train.py"))

@@ -9,9 +9,44 @@
 #include "analysis/segments.h"
 #include "analysis/segments_beside.h"
 
+const struct activity activity_none;
+
+enum { ACTIVITY_BLOCK = 256 };
+
+/* Sums of activities; blocks, so that pointers into them stay. */
+struct activity_block {
+	struct activity_block *next;
+	struct activity activities[ACTIVITY_BLOCK];
+};
+
 void grid_init(struct step_grid *grid)
 {
 	memset(grid, 0, sizeof(*grid));
+}
+
+const struct activity *grid_sum_activities(
+	struct step_grid *grid, const struct activity *one, const struct activity *other)
+{
+	struct activity_block **at;
+	size_t count = grid->sum_count;
+	struct activity *sum;
+
+	if (one == &activity_none || other == &activity_none)
+		return one == &activity_none ? other : one;
+	if (count % ACTIVITY_BLOCK ==
+		0) { /* the next block: one of an earlier step, or a new one */
+		at = grid->last_sums ? &grid->last_sums->next : &grid->sums;
+		if (!*at)
+			*at = calloc(1, sizeof(**at));
+		if (!*at)
+			return NULL;
+		grid->last_sums = *at;
+	}
+	grid->sum_count++;
+	sum = &grid->last_sums->activities[count % ACTIVITY_BLOCK];
+	*sum = *one;
+	activity_add(sum, other);
+	return sum;
 }
 
 void grid_fini(struct step_grid *grid)
@@ -27,6 +62,12 @@ void grid_fini(struct step_grid *grid)
 	free(grid->by_stream);
 	free(grid->asynchronous);
 	beside_places_destroy(grid->beside);
+	while (grid->sums) {
+		struct activity_block *next = grid->sums->next;
+
+		free(grid->sums);
+		grid->sums = next;
+	}
 	grid_init(grid);
 }
 
@@ -35,6 +76,8 @@ void grid_clear(struct step_grid *grid)
 	grid->cell_count = grid->row_count = grid->instance_count = grid->order_count = 0;
 	grid->clock_error_ns = 0;
 	grid->overlapped = false;
+	grid->sum_count = 0;
+	grid->last_sums = NULL;
 	if (grid->table)
 		memset(grid->table, 0, grid->table_capacity * sizeof(*grid->table));
 }
@@ -107,7 +150,7 @@ static int grow_table(struct step_grid *grid)
 }
 
 /* A send and its receive have a communicator of their own: one direction between two ranks. */
-static uint64_t pair_key(const struct collective_part *part, uint32_t own_index)
+static uint64_t pair_key(const struct part_kind *part, uint32_t own_index)
 {
 	bool sends = part->operation == OPERATION_SEND;
 	uint64_t sender = sends ? own_index : part->peer - 1;
@@ -116,8 +159,9 @@ static uint64_t pair_key(const struct collective_part *part, uint32_t own_index)
 	return mix(mix(part->communicator_id, sender << 32 | receiver), part->purpose);
 }
 
-static int find_instance(struct step_grid *grid, const struct collective_part *part, uint64_t key,
-	uint64_t sequence, uint32_t size, uint32_t *index)
+/* The instance of a key and sequence number; made when it is new. */
+static int find_instance(struct step_grid *grid, const struct grid_part *part, uint64_t key,
+	uint32_t size, uint32_t *index)
 {
 	int error = grow_table(grid);
 
@@ -127,80 +171,109 @@ static int find_instance(struct step_grid *grid, const struct collective_part *p
 	if (error < 0)
 		return error;
 	size_t mask = grid->table_capacity - 1;
-	size_t at = mix(key, sequence) & mask;
+	size_t at = mix(key, part->sequence) & mask;
 
 	for (; grid->table[at]; at = (at + 1) & mask) {
 		const struct grid_instance *instance = &grid->instances[grid->table[at] - 1];
 
-		if (instance->communicator_id == key && instance->sequence == sequence) {
+		if (instance->communicator_id == key && instance->sequence == part->sequence) {
 			*index = grid->table[at] - 1;
 			return 0;
 		}
 	}
 	grid->instances[grid->instance_count] = (struct grid_instance){
 		.communicator_id = key,
-		.sequence = sequence,
-		.length_bytes = part->length_bytes,
+		.sequence = part->sequence,
+		.length_bytes = part->kind->length_bytes,
 		.size = size,
-		.root = part->root,
-		.operation = part->operation,
-		.waits_for = (uint8_t)operation_waits_for(part->operation),
+		.root = part->kind->root,
+		.operation = part->kind->operation,
+		.waits_for = (uint8_t)operation_waits_for(part->kind->operation),
 	};
 	*index = (uint32_t)grid->instance_count++;
 	grid->table[at] = *index + 1;
 	return 0;
 }
 
-int grid_add_part(struct step_grid *grid, const struct collective_part *part, bool joined,
-	uint64_t sequence, uint32_t size, uint32_t own_index, int64_t arrival_ns, int64_t length_ns,
-	const struct activity *before)
+/*
+ * Ranks of one communicator mostly call in the same order: where the row before has its cell of
+ * this place, this one most likely belongs. Only a guess, which is checked.
+ */
+static bool guess_instance(const struct step_grid *grid, const struct grid_row *row, uint64_t key,
+	uint64_t sequence, uint32_t *index)
+{
+	if (grid->row_count < 2 || row->cell_count >= row[-1].cell_count)
+		return false;
+	uint32_t guess = grid->cells[row[-1].first_cell + row->cell_count].instance;
+
+	if (guess == GRID_NONE || grid->instances[guess].communicator_id != key ||
+		grid->instances[guess].sequence != sequence)
+		return false;
+	*index = guess;
+	return true;
+}
+
+/* Which instance a part belongs to: GRID_NONE when that is not known. */
+static int join(struct step_grid *grid, const struct grid_row *row, const struct grid_part *part,
+	bool pair, uint32_t *index)
+{
+	const struct part_kind *kind = part->kind;
+	uint64_t key = pair ? pair_key(kind, part->own_index) : kind->communicator_id;
+	int error = 0;
+
+	if (!guess_instance(grid, row, key, part->sequence, index))
+		error = find_instance(grid, part, key, pair ? 2 : part->size, index);
+	if (error < 0)
+		return error;
+	struct grid_instance *instance = &grid->instances[*index];
+
+	instance->member_count++;
+	if (pair) {
+		instance->waits_for = WAITS_FOR_PARTNER;
+		instance->root = (int32_t)(kind->operation == OPERATION_SEND ? part->own_index
+									     : kind->peer - 1);
+	}
+	return 0;
+}
+
+int grid_add_part(struct step_grid *grid, const struct grid_part *part)
 {
 	struct grid_row *row = &grid->rows[grid->row_count - 1];
+	const struct part_kind *kind = part->kind;
+	bool pair = kind->operation == OPERATION_SEND || kind->operation == OPERATION_RECEIVE;
+	bool local = kind->operation == OPERATION_COMPUTE;
+	bool joined = part->joined && !local &&
+		      (!pair || (kind->peer && part->own_index != STEP_RANK_UNKNOWN));
+	int64_t comm_ns = part->before->comm_call_ns;
+	int64_t opaque_ns = comm_ns < part->segment_ns ? comm_ns : part->segment_ns;
 	uint32_t instance = GRID_NONE;
 	int error = reserve((void **)&grid->cells, &grid->cell_capacity, grid->cell_count,
 		sizeof(*grid->cells));
 
-	bool pair = part->operation == OPERATION_SEND || part->operation == OPERATION_RECEIVE;
-	bool local = part->operation == OPERATION_COMPUTE;
-
-	joined &= !local && (!pair || (part->peer && own_index != STEP_RANK_UNKNOWN));
+	if (error == 0 && joined)
+		error = join(grid, row, part, pair, &instance);
 	if (error < 0)
 		return error;
-	if (joined) {
-		error = find_instance(grid, part,
-			pair ? pair_key(part, own_index) : part->communicator_id, sequence,
-			pair ? 2 : size, &instance);
-		if (error < 0)
-			return error;
-		if (pair) {
-			grid->instances[instance].waits_for = WAITS_FOR_PARTNER;
-			grid->instances[instance].root =
-				(int32_t)(part->operation == OPERATION_SEND ? own_index
-									    : part->peer - 1);
-		}
-		grid->instances[instance].member_count++;
-	}
-	int64_t opaque_ns = before->comm_call_ns < length_ns ? before->comm_call_ns : length_ns;
-
 	grid->cells[grid->cell_count++] = (struct grid_cell){
-		.part = part,
-		.arrival_ns = arrival_ns,
-		.departure_ns = arrival_ns + (part->departure.value - part->arrival.value),
-		.own_ns = length_ns - opaque_ns,
+		.part = kind,
+		.arrival_ns = part->arrival_ns,
+		.departure_ns = part->arrival_ns + part->call_ns,
+		.own_ns = part->segment_ns - opaque_ns,
 		.opaque_ns = opaque_ns,
-		.own = *before,
+		.own = part->before,
+		.inside = part->inside,
 		.row = (uint32_t)grid->row_count - 1,
 		.instance = instance,
-		.own_index = own_index,
+		.own_index = part->own_index,
 		.needs = row->cell_count,
 		.flags = local ? CELL_LOCAL : 0,
 	};
-	row->overlapped |= pair || local || part->stream != 0 || (part->flags & PART_DEVICE_TIME);
+	row->overlapped |= pair || local || kind->stream != 0 || (kind->flags & PART_DEVICE_TIME);
 	row->works |= local;
 	row->cell_count++;
-	if (grid->cells[grid->cell_count - 1].departure_ns > row->end_ns)
-		row->end_ns = grid->cells[grid->cell_count - 1].departure_ns;
-	row->layout = mix(row->layout, part->operation + 1u + (instance == GRID_NONE ? 64u : 0u));
+	if (part->arrival_ns + part->call_ns > row->end_ns)
+		row->end_ns = part->arrival_ns + part->call_ns;
+	row->layout = mix(row->layout, kind->operation + 1u + (instance == GRID_NONE ? 64u : 0u));
 	return 0;
 }
 

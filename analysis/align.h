@@ -19,16 +19,32 @@ enum grid_cell_flag {
 	CELL_ALONE = 1 << 3, /* a send that left before the receiver came */
 };
 
+/* What a call is, apart from its time: fields of a collective_part that repeat from step to step. */
+struct part_kind {
+	uint64_t communicator_id;
+	uint64_t length_bytes;
+	int32_t root;
+	uint32_t peer;
+	uint8_t operation; /* enum operation */
+	uint8_t flags;	   /* enum part_flag */
+	uint8_t purpose;   /* enum part_purpose */
+	uint8_t stream;
+};
+
+/* No activity at all: what the pointers of a grid point to where there is none. */
+extern const struct activity activity_none;
+
 /* One rank's part of one instance, with the segment before it. Times on the job's clock. */
 struct grid_cell {
-	const struct collective_part *part;
+	const struct part_kind *part;
 	int64_t arrival_ns, departure_ns;
-	int64_t own_ns;	     /* the segment before it, without point-to-point waits */
-	int64_t opaque_ns;   /* point-to-point and completion calls in that segment */
-	struct activity own; /* off-CPU times and faults of the segment */
-	uint32_t row;	     /* index into rows */
-	uint32_t instance;   /* index into instances; GRID_NONE: its communicator is not known */
-	uint32_t own_index;  /* rank within the communicator; STEP_RANK_UNKNOWN */
+	int64_t own_ns;		       /* the segment before it, without point-to-point waits */
+	int64_t opaque_ns;	       /* point-to-point and completion calls in that segment */
+	const struct activity *own;    /* off-CPU times and faults of the segment */
+	const struct activity *inside; /* and of the call */
+	uint32_t row;		       /* index into rows */
+	uint32_t instance;  /* index into instances; GRID_NONE: its communicator is not known */
+	uint32_t own_index; /* rank within the communicator; STEP_RANK_UNKNOWN */
 	uint32_t
 		needs; /* so many of the row's cells, in order of departure, ended before it came */
 	uint32_t before; /* of an overlapped row: the cell before it on its stream, or GRID_NONE */
@@ -83,6 +99,8 @@ struct step_grid {
 	struct beside_place *beside; /* what gaps after waits say of places: segments_beside.h */
 	uint32_t *scratch;
 	size_t scratch_capacity;
+	struct activity_block *sums, *last_sums; /* of activities; blocks stay for later steps */
+	size_t sum_count;
 };
 
 void grid_init(struct step_grid *grid);
@@ -93,14 +111,31 @@ void grid_clear(struct step_grid *grid);
 int grid_add_row(struct step_grid *grid, uint32_t rank, uint32_t host, int64_t start_ns,
 	int64_t clock_error_ns) __attribute__((warn_unused_result));
 
+/* A part on its way into the grid. What it points to must outlive the grid's use. */
+struct grid_part {
+	const struct part_kind *kind;
+	const struct activity *before; /* of the segment: more than the part's own when enqueue-only
+	                                  parts lie between */
+	const struct activity *inside;
+	uint64_t sequence;
+	int64_t arrival_ns;
+	int64_t call_ns;    /* from arrival to departure */
+	int64_t segment_ns; /* from the departure before to the arrival */
+	uint32_t size;	    /* of its communicator; 0 = unknown */
+	uint32_t own_index; /* of the rank in it; STEP_RANK_UNKNOWN */
+	bool joined;	    /* its communicator and sequence are known */
+};
+
+/* Adds a part to the last row. Returns 0 or -ENOMEM. */
+int grid_add_part(struct step_grid *grid, const struct grid_part *part)
+	__attribute__((warn_unused_result));
+
 /*
- * Adds a part to the last row. joined: its communicator and sequence are known. before: the segment's activity (more than part->before when
- * enqueue-only parts lie between); length_ns: of that segment. The part must outlive the grid's
- * use.
+ * The sum of two activities, kept until the grid is cleared; NULL without memory. Either is
+ * returned as it is where the other is activity_none.
  */
-int grid_add_part(struct step_grid *grid, const struct collective_part *part, bool joined,
-	uint64_t sequence, uint32_t size, uint32_t own_index, int64_t arrival_ns, int64_t length_ns,
-	const struct activity *before) __attribute__((warn_unused_result));
+const struct activity *grid_sum_activities(struct step_grid *grid, const struct activity *one,
+	const struct activity *other) __attribute__((warn_unused_result));
 
 /* The cell at a place of a row, in the order in which peers are compared. */
 static inline uint32_t grid_cell_at(

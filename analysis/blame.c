@@ -252,7 +252,7 @@ static void split_call(struct meeting *meeting, uint32_t m)
 /* Off-CPU time inside, surely after the last arrival: what exceeds the wait. */
 static int64_t off_after_ns(const struct meeting *meeting, uint32_t m)
 {
-	const struct activity *inside = &cell_of(meeting, m)->part->inside;
+	const struct activity *inside = cell_of(meeting, m)->inside;
 	const struct blame_cell *cell = blame_of(meeting, m);
 
 	return clamp(inside->preempted_ns + inside->throttled_ns + inside->block_io_ns +
@@ -262,7 +262,7 @@ static int64_t off_after_ns(const struct meeting *meeting, uint32_t m)
 
 static void add_hold(struct meeting *meeting, uint32_t m, int64_t hold)
 {
-	const struct activity *inside = &cell_of(meeting, m)->part->inside;
+	const struct activity *inside = cell_of(meeting, m)->inside;
 	struct blame_row *row = row_of(meeting, m);
 	double off = (double)(inside->preempted_ns + inside->throttled_ns + inside->block_io_ns +
 			      inside->major_fault_ns);

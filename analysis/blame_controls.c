@@ -26,7 +26,7 @@
  */
 void blame_components(const struct grid_cell *cell, int64_t kinds[EXCESS_NR])
 {
-	const struct activity *activity = &cell->own;
+	const struct activity *activity = cell->own;
 	bool device = cell->part->flags & PART_DEVICE_TIME;
 	int64_t own_ns = device ? activity->host_ns : cell->own_ns;
 	int64_t fault_ns = activity->minor_fault_ns ? MINOR_FAULT_AROUND_NS : MINOR_FAULT_TYPICAL_NS;
@@ -159,8 +159,8 @@ static void sum_components(struct blame *blame, const struct step_grid *grid)
 		blame_components(cell, row->own);
 		blame_components(control, row->control);
 		row->on_device |= (cell->part->flags & PART_DEVICE_TIME) != 0;
-		row->minor_faults += cell->own.minor_faults;
-		row->control_minor_faults += control->own.minor_faults;
+		row->minor_faults += cell->own->minor_faults;
+		row->control_minor_faults += control->own->minor_faults;
 		row->own_excess_ns += cell->own_ns - control->own_ns;
 	}
 }

@@ -55,7 +55,13 @@ void clock_fit_reply(
  */
 void clock_fit_bound(struct clock_fit *fit, struct host_ns time, int64_t low_ns, int64_t high_ns);
 
-struct job_ns clock_fit_to_job(const struct clock_fit *fit, struct host_ns time);
+/* Called for every part: in line. */
+static inline struct job_ns clock_fit_to_job(const struct clock_fit *fit, struct host_ns time)
+{
+	double moved = fit->drift * (double)(time.value - fit->time_ns);
+
+	return (struct job_ns){time.value + fit->offset_ns + (int64_t)moved};
+}
 int64_t clock_fit_error_ns(const struct clock_fit *fit);
 
 #endif

@@ -120,7 +120,7 @@ static void excess_by_direction(const struct judge *judge, const struct step_gri
 	excess[0] = excess[1] = 0;
 	for (uint32_t i = 0; i < row->cell_count; i++) {
 		uint32_t c = row->first_cell + i;
-		const struct collective_part *part = grid->cells[c].part;
+		const struct part_kind *part = grid->cells[c].part;
 		int direction = 2 * i >= row->cell_count;
 
 		if (row->works && !(grid->cells[c].flags & CELL_LOCAL))

@@ -197,8 +197,8 @@ static void find_own(struct step_grid *grid, const struct grid_row *row)
 			lead_ns = 0;
 		/* A host that was late itself: its calls do not wait for what the device waits for. */
 		if ((cell->part->flags & PART_DEVICE_TIME) && !row->works &&
-			cell->own.host_ns > lead_ns)
-			lead_ns = cell->own.host_ns;
+			cell->own->host_ns > lead_ns)
+			lead_ns = cell->own->host_ns;
 		cell->opaque_ns = 0;
 		cell->own_ns = lead_ns;
 		if (cell->flags & CELL_LOCAL)

@@ -68,16 +68,17 @@ static enum scan_result scan_rank(struct assembly *assembly, uint32_t number)
 	struct rank_scan *scan = &assembly->scans[number];
 
 	for (; scan->at.entry < rank->entry_count; scan->at.entry++, scan->at.part = 0) {
-		const struct step_entry *entry = rank_entry_at(rank, scan->at.entry)->entry;
+		const struct held_step *entry = rank_entry_at(rank, scan->at.entry)->entry;
 
 		for (; scan->at.part < entry->part_count; scan->at.part++) {
-			const struct collective_part *part = &entry->parts[scan->at.part];
+			const struct held_part *part = &entry->parts[scan->at.part];
+			const struct part_kind *kind = held_kind(entry, part);
 			uint64_t sequence;
 
 			if (!assembly->cut.by_time &&
-				part->communicator_id == assembly->cut.communicator_id &&
-				!(part->flags & PART_ENQUEUE_ONLY) &&
-				assembly_sequence(assembly, number, part, &sequence)) {
+				kind->communicator_id == assembly->cut.communicator_id &&
+				!(kind->flags & PART_ENQUEUE_ONLY) &&
+				assembly_sequence(assembly, number, kind, part, &sequence)) {
 				if (sequence < assembly->cut.sequence)
 					continue;
 				scan->at.part += sequence == assembly->cut.sequence;
@@ -137,7 +138,7 @@ static void skip_old(struct assembly *assembly, uint32_t number)
 	struct rank_entry *rank = &assembly->table->ranks[number];
 
 	while (rank->entry_count) {
-		const struct step_entry *entry = rank_entry_at(rank, 0)->entry;
+		const struct held_step *entry = rank_entry_at(rank, 0)->entry;
 
 		while (rank->part_head < entry->part_count &&
 			assembly_job_ns(assembly, rank, entry->parts[rank->part_head].departure) <
@@ -153,52 +154,98 @@ static void skip_old(struct assembly *assembly, uint32_t number)
 	}
 }
 
+/* A row on its way into the grid: what lies between the parts that are added. */
+struct row_builder {
+	struct assembly *assembly;
+	struct step_grid *grid;
+	struct rank_entry *rank;
+	const struct clock_fit *clock;
+	uint32_t number;
+	struct host_ns departed; /* from the last part */
+	const struct activity *before;
+};
+
+/* What is known of a part's communicator. */
+static void find_communicator(
+	struct row_builder *builder, const struct held_part *part, struct grid_part *added)
+{
+	uint64_t id = added->kind->communicator_id;
+	struct rank_communicator *communicator;
+
+	if (!id || !assembly_sequence(
+			   builder->assembly, builder->number, added->kind, part, &added->sequence))
+		return;
+	communicator = rank_entry_communicator(builder->rank, id);
+	if (!communicator)
+		return;
+	added->joined = true;
+	added->own_index = communicator->own_index;
+	added->size = communicator->size;
+	if (!added->size) {
+		const struct communicator_entry *shared =
+			assembly_communicator(builder->assembly, id);
+
+		added->size = shared ? shared->member_count : 0;
+	}
+}
+
+static int add_part(
+	struct row_builder *builder, const struct held_step *entry, const struct held_part *part)
+{
+	int64_t segment_ns = part->arrival.value - builder->departed.value;
+	struct grid_part added = {
+		.kind = held_kind(entry, part),
+		.inside = held_activity(entry, part->inside),
+		.arrival_ns = clock_fit_to_job(builder->clock, part->arrival).value,
+		.call_ns = part->departure.value - part->arrival.value,
+		.segment_ns = segment_ns > 0 ? segment_ns : 0,
+		.own_index = STEP_RANK_UNKNOWN,
+	};
+
+	builder->before = grid_sum_activities(
+		builder->grid, builder->before, held_activity(entry, part->before));
+	if (!builder->before)
+		return -ENOMEM;
+	if (added.kind->flags & PART_ENQUEUE_ONLY)
+		return 0;
+	added.before = builder->before;
+	find_communicator(builder, part, &added);
+	builder->departed = part->departure;
+	builder->before = &activity_none;
+	return grid_add_part(builder->grid, &added);
+}
+
 static int add_parts(struct assembly *assembly, uint32_t number, struct step_grid *grid)
 {
 	struct rank_entry *rank = &assembly->table->ranks[number];
 	struct rank_scan *scan = &assembly->scans[number];
-	struct host_ns departed = scan->departed;
+	struct row_builder builder = {
+		.assembly = assembly,
+		.grid = grid,
+		.rank = rank,
+		.clock = &assembly->table->hosts[rank->host].clock,
+		.number = number,
+		.departed = scan->departed,
+		.before = &activity_none,
+	};
 	bool departed_valid = scan->departed_valid && !rank->hole;
-	struct activity before = {0};
 	bool hole = rank->hole;
 	size_t at = rank->part_head;
 
 	for (size_t e = 0; e < rank->entry_count && e <= scan->at.entry; e++, at = 0) {
-		const struct step_entry *entry = rank_entry_at(rank, e)->entry;
+		const struct held_step *entry = rank_entry_at(rank, e)->entry;
 		size_t end = e < scan->at.entry ? entry->part_count : scan->at.part;
 
 		hole |= end > at && (entry->flags & STEP_INCOMPLETE);
 		if (!departed_valid) {
-			departed = entry->start;
+			builder.departed = entry->start;
 			departed_valid = true;
 		}
 		for (size_t p = at; p < end; p++) {
-			const struct collective_part *part = &entry->parts[p];
-			const struct rank_communicator *communicator = NULL;
-			uint64_t sequence = 0;
+			int error = add_part(&builder, entry, &entry->parts[p]);
 
-			activity_add(&before, &part->before);
-			if (part->flags & PART_ENQUEUE_ONLY)
-				continue;
-			if (part->communicator_id &&
-				assembly_sequence(assembly, number, part, &sequence))
-				communicator = rank_entry_communicator(rank, part->communicator_id);
-			struct communicator_entry *shared =
-				communicator
-					? assembly_communicator(assembly, part->communicator_id)
-					: NULL;
-			uint32_t size = communicator && communicator->size ? communicator->size
-					: shared			   ? shared->member_count
-									   : 0;
-			int64_t length_ns = part->arrival.value - departed.value;
-			int error = grid_add_part(grid, part, communicator != NULL, sequence, size,
-				communicator ? communicator->own_index : STEP_RANK_UNKNOWN,
-				assembly_job_ns(assembly, rank, part->arrival),
-				length_ns > 0 ? length_ns : 0, &before);
 			if (error < 0)
 				return error;
-			departed = part->departure;
-			before = (struct activity){0};
 		}
 	}
 	grid->rows[grid->row_count - 1].hole = hole;
@@ -216,7 +263,7 @@ static int build_grid(struct assembly *assembly, struct step_grid *grid)
 
 		if (!rank->known || !assembly->scans[r].found || rank->entry_count == 0)
 			continue;
-		const struct step_entry *head = rank_entry_at(rank, 0)->entry;
+		const struct held_step *head = rank_entry_at(rank, 0)->entry;
 		const struct clock_fit *clock = &table->hosts[rank->host].clock;
 		struct host_ns start =
 			rank->part_head ? head->parts[rank->part_head - 1].departure : head->start;
@@ -264,7 +311,7 @@ int assembly_next(struct assembly *assembly, bool finish, struct step_grid *grid
 	if (error < 0)
 		return error;
 	const struct rank_entry *leader = &table->ranks[assembly->cut.rank];
-	const struct step_entry *entry = rank_entry_at(leader, assembly->cut.entry)->entry;
+	const struct held_step *entry = rank_entry_at(leader, assembly->cut.entry)->entry;
 
 	grid->number = assembly->next_number++;
 	grid->flags = entry->flags;
@@ -281,15 +328,17 @@ int assembly_next(struct assembly *assembly, bool finish, struct step_grid *grid
 static void take_parts(struct assembly *assembly, uint32_t number, size_t end)
 {
 	const struct rank_entry *rank = &assembly->table->ranks[number];
-	const struct step_entry *head = rank_entry_at(rank, 0)->entry;
+	const struct held_step *head = rank_entry_at(rank, 0)->entry;
 	struct rank_scan *scan = &assembly->scans[number];
 
 	for (size_t p = rank->part_head; p < end; p++) {
-		if (head->parts[p].flags & PART_ENQUEUE_ONLY)
+		const struct part_kind *kind = held_kind(head, &head->parts[p]);
+
+		if (kind->flags & PART_ENQUEUE_ONLY)
 			continue;
 		scan->departed = head->parts[p].departure;
 		scan->departed_valid = true;
-		assembly_remember(assembly, number, &head->parts[p]);
+		assembly_remember(assembly, number, kind, &head->parts[p]);
 	}
 }
 

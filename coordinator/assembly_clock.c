@@ -34,57 +34,93 @@ void assembly_fix_clock(struct assembly *assembly)
 
 /* What one host's members say about one instance. */
 struct host_ends {
-	int64_t last_arrival_ns, first_departure_ns; /* job time, by the fit so far */
+	int64_t last_arrival_ns, first_departure_ns; /* job time, by the fit that the grid has */
 	struct host_ns time;
 	bool present;
 };
 
-static void gather_ends(const struct rank_table *table, const struct step_grid *grid,
-	const struct grid_instance *instance, struct host_ends *ends)
+/* The fits of a grid's times, by host, and the hosts of one instance. */
+struct clock_fitting {
+	struct rank_table *table;
+	const struct step_grid *grid;
+	struct clock_line {
+		int64_t time_ns, offset_ns;
+		double drift;
+	} * lines;
+	struct host_ends *ends;
+	uint32_t *present; /* hosts */
+	size_t present_count;
+};
+
+/* The host's time that the line maps to a job time: one step of refinement is exact to the ns. */
+static struct host_ns host_time(const struct clock_line *line, int64_t job_time_ns)
 {
-	for (size_t h = 0; h < table->host_count; h++)
-		ends[h] = (struct host_ends){INT64_MIN, INT64_MAX, {0}, false};
+	int64_t time_ns = job_time_ns - line->offset_ns;
+
+	for (int i = 0; i < 2; i++)
+		time_ns = job_time_ns - line->offset_ns -
+			  (int64_t)(line->drift * (double)(time_ns - line->time_ns));
+	return (struct host_ns){time_ns};
+}
+
+static void gather_ends(struct clock_fitting *fitting, const struct grid_instance *instance)
+{
+	const struct step_grid *grid = fitting->grid;
+
+	fitting->present_count = 0;
 	for (uint32_t m = 0; m < instance->member_count; m++) {
 		const struct grid_cell *cell =
 			&grid->cells[grid->members[instance->first_member + m]];
-		struct host_ends *host = &ends[grid->rows[cell->row].host];
+		uint32_t h = grid->rows[cell->row].host;
+		struct host_ends *host = &fitting->ends[h];
 
-		host->present = true;
-		host->time = cell->part->departure;
+		if (!host->present) {
+			*host = (struct host_ends){INT64_MIN, INT64_MAX, {0}, true};
+			fitting->present[fitting->present_count++] = h;
+		}
+		host->time = host_time(&fitting->lines[h], cell->arrival_ns);
+		host->time.value += cell->departure_ns - cell->arrival_ns;
 		if (cell->arrival_ns > host->last_arrival_ns)
 			host->last_arrival_ns = cell->arrival_ns;
 		if (cell->departure_ns < host->first_departure_ns)
 			host->first_departure_ns = cell->departure_ns;
 	}
+	for (size_t i = 0; i < fitting->present_count; i++)
+		fitting->ends[fitting->present[i]].present = false; /* for the next instance */
+}
+
+/* Whether a host's clock is tied to the reference. */
+static bool tied(const struct host_entry *host)
+{
+	return host->clock.fixed || host->clock_level;
 }
 
 /* The hosts nearest to the reference in this instance, taken together. */
-static struct host_ends nearest_ends(const struct rank_table *table, const struct host_ends *ends,
-	uint32_t *level, int64_t *error_ns)
+static struct host_ends nearest_ends(
+	const struct clock_fitting *fitting, uint32_t *level, int64_t *error_ns)
 {
 	struct host_ends nearest = {INT64_MIN, INT64_MAX, {0}, false};
 
 	*level = UINT32_MAX;
 	*error_ns = 0;
-	for (size_t h = 0; h < table->host_count; h++) {
-		const struct host_entry *host = &table->hosts[h];
+	for (size_t i = 0; i < fitting->present_count; i++) {
+		const struct host_entry *host = &fitting->table->hosts[fitting->present[i]];
 
-		if (ends[h].present && (host->clock.fixed || host->clock_level) &&
-			host->clock_level < *level)
+		if (tied(host) && host->clock_level < *level)
 			*level = host->clock_level;
 	}
-	for (size_t h = 0; h < table->host_count && *level != UINT32_MAX; h++) {
-		const struct host_entry *host = &table->hosts[h];
+	for (size_t i = 0; i < fitting->present_count && *level != UINT32_MAX; i++) {
+		const struct host_entry *host = &fitting->table->hosts[fitting->present[i]];
+		const struct host_ends *ends = &fitting->ends[fitting->present[i]];
 		int64_t host_error_ns = clock_fit_error_ns(&host->clock);
 
-		if (!ends[h].present || !(host->clock.fixed || host->clock_level) ||
-			host->clock_level != *level)
+		if (!tied(host) || host->clock_level != *level)
 			continue;
 		nearest.present = true;
-		if (ends[h].last_arrival_ns > nearest.last_arrival_ns)
-			nearest.last_arrival_ns = ends[h].last_arrival_ns;
-		if (ends[h].first_departure_ns < nearest.first_departure_ns)
-			nearest.first_departure_ns = ends[h].first_departure_ns;
+		if (ends->last_arrival_ns > nearest.last_arrival_ns)
+			nearest.last_arrival_ns = ends->last_arrival_ns;
+		if (ends->first_departure_ns < nearest.first_departure_ns)
+			nearest.first_departure_ns = ends->first_departure_ns;
 		if (host_error_ns > *error_ns)
 			*error_ns = host_error_ns;
 	}
@@ -107,18 +143,19 @@ static bool bound_host(struct host_entry *host, const struct host_ends *own,
 	return first;
 }
 
-static bool fit_by_instance(struct rank_table *table, const struct step_grid *grid,
-	const struct grid_instance *instance, struct host_ends *ends)
+static bool fit_by_instance(struct clock_fitting *fitting, const struct grid_instance *instance)
 {
 	uint32_t level;
 	int64_t error_ns;
 	bool first = false;
 
-	gather_ends(table, grid, instance, ends);
-	struct host_ends nearest = nearest_ends(table, ends, &level, &error_ns);
-	for (size_t h = 0; nearest.present && h < table->host_count; h++) {
-		if (ends[h].present)
-			first |= bound_host(&table->hosts[h], &ends[h], &nearest, level, error_ns);
+	gather_ends(fitting, instance);
+	struct host_ends nearest = nearest_ends(fitting, &level, &error_ns);
+	for (size_t i = 0; nearest.present && i < fitting->present_count; i++) {
+		uint32_t h = fitting->present[i];
+
+		first |= bound_host(
+			&fitting->table->hosts[h], &fitting->ends[h], &nearest, level, error_ns);
 	}
 	return first;
 }
@@ -126,22 +163,34 @@ static bool fit_by_instance(struct rank_table *table, const struct step_grid *gr
 bool assembly_fit_clocks(struct assembly *assembly, const struct step_grid *grid)
 {
 	struct rank_table *table = assembly->table;
-	struct host_ends *ends;
+	size_t count = table->host_count;
+	struct clock_fitting fitting = {.table = table, .grid = grid};
 	bool first = false;
 
-	if (table->host_count < 2)
+	if (count < 2)
 		return false;
-	ends = calloc(table->host_count, sizeof(*ends));
-	if (!ends)
-		return false; /* the clocks keep their fit; the next step tries again */
+	fitting.lines = calloc(count, sizeof(*fitting.lines));
+	fitting.ends = calloc(count, sizeof(*fitting.ends));
+	fitting.present = calloc(count, sizeof(*fitting.present));
+	if (!fitting.lines || !fitting.ends || !fitting.present)
+		goto done; /* the clocks keep their fit; the next step tries again */
+	for (size_t h = 0; h < count; h++) {
+		const struct clock_fit *clock = &table->hosts[h].clock;
+
+		fitting.lines[h] =
+			(struct clock_line){clock->time_ns, clock->offset_ns, clock->drift};
+	}
 	for (size_t o = 0; o < grid->order_count; o++) {
 		const struct grid_instance *instance = &grid->instances[grid->order[o]];
 
 		if (!instance->complete || instance->same_host ||
 			instance->waits_for != WAITS_FOR_ALL)
 			continue;
-		first |= fit_by_instance(table, grid, instance, ends);
+		first |= fit_by_instance(&fitting, instance);
 	}
-	free(ends);
+done:
+	free(fitting.lines);
+	free(fitting.ends);
+	free(fitting.present);
 	return first;
 }

@@ -101,30 +101,30 @@ static bool choose_leader(struct assembly *assembly, bool finish, uint32_t *lead
 }
 
 /* How good a part is to cut at: synchronising before rooted, then the widest communicator. */
-static uint64_t cut_merit(
-	struct assembly *assembly, uint32_t number, const struct collective_part *part)
+static uint64_t cut_merit(struct assembly *assembly, uint32_t number, const struct part_kind *kind,
+	const struct held_part *part)
 {
 	struct rank_entry *rank = &assembly->table->ranks[number];
-	struct communicator_entry *shared = assembly_communicator(assembly, part->communicator_id);
+	struct communicator_entry *shared = assembly_communicator(assembly, kind->communicator_id);
 	struct rank_communicator *own;
 	uint64_t sequence, size;
 
-	if (part->flags & PART_ENQUEUE_ONLY || !part->communicator_id ||
-		operation_waits_for(part->operation) == WAITS_FOR_NOBODY ||
-		!assembly_sequence(assembly, number, part, &sequence))
+	if (kind->flags & PART_ENQUEUE_ONLY || !kind->communicator_id ||
+		operation_waits_for(kind->operation) == WAITS_FOR_NOBODY ||
+		!assembly_sequence(assembly, number, kind, part, &sequence))
 		return 0;
-	own = rank_entry_communicator(rank, part->communicator_id);
+	own = rank_entry_communicator(rank, kind->communicator_id);
 	size = own && own->size ? own->size : shared ? shared->member_count : 0;
 	if (size < 2)
 		return 0;
-	return (operation_waits_for(part->operation) == WAITS_FOR_ALL ? UINT64_C(1) << 40 : 0) +
+	return (operation_waits_for(kind->operation) == WAITS_FOR_ALL ? UINT64_C(1) << 40 : 0) +
 	       size;
 }
 
 static void cut_at_end_of(struct assembly *assembly, uint32_t number, size_t e)
 {
 	const struct rank_entry *rank = &assembly->table->ranks[number];
-	const struct step_entry *entry = rank_entry_at(rank, e)->entry;
+	const struct held_step *entry = rank_entry_at(rank, e)->entry;
 
 	assembly->cut.by_time = true;
 	assembly->cut.entry = e;
@@ -135,14 +135,15 @@ static void cut_at_end_of(struct assembly *assembly, uint32_t number, size_t e)
 static bool cut_in_entry(struct assembly *assembly, uint32_t number, size_t e, bool *blocking)
 {
 	const struct rank_entry *rank = &assembly->table->ranks[number];
-	const struct step_entry *entry = rank_entry_at(rank, e)->entry;
+	const struct held_step *entry = rank_entry_at(rank, e)->entry;
 	uint64_t best_merit = 0;
 	size_t best = 0;
 
 	for (size_t p = e == 0 ? rank->part_head : 0; p < entry->part_count; p++) {
-		uint64_t merit = cut_merit(assembly, number, &entry->parts[p]);
+		const struct part_kind *kind = held_kind(entry, &entry->parts[p]);
+		uint64_t merit = cut_merit(assembly, number, kind, &entry->parts[p]);
 
-		*blocking |= !(entry->parts[p].flags & PART_ENQUEUE_ONLY);
+		*blocking |= !(kind->flags & PART_ENQUEUE_ONLY);
 		if (merit && merit >= best_merit) {
 			best_merit = merit;
 			best = p;
@@ -150,12 +151,13 @@ static bool cut_in_entry(struct assembly *assembly, uint32_t number, size_t e, b
 	}
 	if (!best_merit)
 		return false;
-	const struct collective_part *part = &entry->parts[best];
+	const struct held_part *part = &entry->parts[best];
+	const struct part_kind *kind = held_kind(entry, part);
 
 	assembly->cut.by_time = false;
 	assembly->cut.entry = e;
-	assembly->cut.communicator_id = part->communicator_id;
-	(void)assembly_sequence(assembly, number, part, &assembly->cut.sequence);
+	assembly->cut.communicator_id = kind->communicator_id;
+	(void)assembly_sequence(assembly, number, kind, part, &assembly->cut.sequence);
 	assembly->cut.time_ns = assembly_job_ns(assembly, rank, part->departure);
 	assembly->scans[number].at = (struct stream_position){e, best + 1};
 	return true;
@@ -167,7 +169,7 @@ static void drop_begun(struct assembly *assembly, uint32_t number)
 	struct rank_entry *rank = &assembly->table->ranks[number];
 
 	while (rank->entry_count && assembly->last_cut_ns != INT64_MIN) {
-		const struct step_entry *entry = rank_entry_at(rank, 0)->entry;
+		const struct held_step *entry = rank_entry_at(rank, 0)->entry;
 		int64_t start_ns = assembly_job_ns(assembly, rank, entry->start);
 		int64_t end_ns = assembly_job_ns(assembly, rank, entry->end);
 
@@ -191,7 +193,7 @@ bool assembly_choose_cut(struct assembly *assembly, bool finish)
 		drop_begun(assembly, leader);
 	assembly->leader = leader;
 	for (size_t e = 0; e < rank->entry_count; e++) {
-		const struct step_entry *entry = rank_entry_at(rank, e)->entry;
+		const struct held_step *entry = rank_entry_at(rank, e)->entry;
 		bool blocking = false;
 		bool found = cut_in_entry(assembly, leader, e, &blocking);
 

@@ -17,11 +17,11 @@ int64_t assembly_job_ns(
 struct communicator_entry *assembly_communicator(const struct assembly *assembly, uint64_t id);
 
 /* The sequence number of a part, shifted; false while the shift of an attached rank is unknown. */
-bool assembly_sequence(struct assembly *assembly, uint32_t rank, const struct collective_part *part,
-	uint64_t *sequence);
+bool assembly_sequence(struct assembly *assembly, uint32_t rank, const struct part_kind *kind,
+	const struct held_part *part, uint64_t *sequence);
 /* Remembers a part that was handed out; when all of a step are, the shifts are looked for. */
-void assembly_remember(
-	struct assembly *assembly, uint32_t rank, const struct collective_part *part);
+void assembly_remember(struct assembly *assembly, uint32_t rank, const struct part_kind *kind,
+	const struct held_part *part);
 void assembly_find_shifts(struct assembly *assembly, uint32_t rank);
 
 /* Chooses the next cut from the leading rank's entries. False: not yet. */

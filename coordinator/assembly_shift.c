@@ -33,18 +33,18 @@ static struct shift_history *history_of(
 	return communicator->history;
 }
 
-void assembly_remember(
-	struct assembly *assembly, uint32_t number, const struct collective_part *part)
+void assembly_remember(struct assembly *assembly, uint32_t number, const struct part_kind *kind,
+	const struct held_part *part)
 {
 	struct rank_entry *rank = &assembly->table->ranks[number];
 
-	if (!(part->flags & PART_SEQUENCE_RELATIVE) || (part->flags & PART_ENQUEUE_ONLY) ||
-		!part->communicator_id || operation_waits_for(part->operation) != WAITS_FOR_ALL)
+	if (!(kind->flags & PART_SEQUENCE_RELATIVE) || (kind->flags & PART_ENQUEUE_ONLY) ||
+		!kind->communicator_id || operation_waits_for(kind->operation) != WAITS_FOR_ALL)
 		return;
 	const struct communicator_entry *shared =
-		assembly_communicator(assembly, part->communicator_id);
+		assembly_communicator(assembly, kind->communicator_id);
 	struct rank_communicator *communicator =
-		rank_entry_communicator(rank, part->communicator_id);
+		rank_entry_communicator(rank, kind->communicator_id);
 
 	/* The reference is remembered as long as others may have to find their place in it. */
 	if (!shared || !communicator || (communicator->shift.known && shared->first_rank != number))
@@ -57,7 +57,7 @@ void assembly_remember(
 		.sequence = part->sequence,
 		.arrival_ns = part->arrival.value,
 		.departure_ns = part->departure.value,
-		.token = part->operation, /* lengths may differ between members */
+		.token = kind->operation, /* lengths may differ between members */
 	};
 	history->next = (history->next + 1) % SEQUENCE_SHIFT_PARTS_MAX;
 	history->count += history->count < SEQUENCE_SHIFT_PARTS_MAX;
@@ -126,17 +126,17 @@ void assembly_find_shifts(struct assembly *assembly, uint32_t number)
 	}
 }
 
-bool assembly_sequence(struct assembly *assembly, uint32_t number,
-	const struct collective_part *part, uint64_t *sequence)
+bool assembly_sequence(struct assembly *assembly, uint32_t number, const struct part_kind *kind,
+	const struct held_part *part, uint64_t *sequence)
 {
-	if (!(part->flags & PART_SEQUENCE_RELATIVE)) {
+	if (!(kind->flags & PART_SEQUENCE_RELATIVE)) {
 		*sequence = part->sequence;
 		return true;
 	}
 	struct rank_communicator *communicator =
-		rank_entry_communicator(&assembly->table->ranks[number], part->communicator_id);
+		rank_entry_communicator(&assembly->table->ranks[number], kind->communicator_id);
 	const struct communicator_entry *shared =
-		assembly_communicator(assembly, part->communicator_id);
+		assembly_communicator(assembly, kind->communicator_id);
 
 	if (!communicator || !shared)
 		return false;

@@ -20,6 +20,7 @@ struct pipeline {
 	struct rank_table ranks;
 	struct probe_table probes;
 	struct assembly assembly;
+	struct step_packer packer;
 	struct step_grid grid;
 	struct device_clocks device_clocks;
 	struct judge *judge;
@@ -69,6 +70,7 @@ void pipeline_destroy(struct pipeline *pipeline)
 	grid_fini(&pipeline->grid);
 	device_clocks_fini(&pipeline->device_clocks);
 	assembly_fini(&pipeline->assembly);
+	step_packer_fini(&pipeline->packer);
 	rank_table_fini(&pipeline->ranks);
 	probe_table_fini(&pipeline->probes);
 	free(pipeline->report_ranks);
@@ -183,11 +185,16 @@ static bool step_plausible(const struct step_entry *step)
 	return true;
 }
 
-static int take_steps(struct pipeline *pipeline, struct held_batch *held, uint32_t host)
+static int take_steps(struct pipeline *pipeline, const struct message_batch *batch, uint32_t host)
 {
-	const struct message_batch *batch = held->batch;
-	int error = 0;
+	struct held_steps *held;
+	int error;
 
+	if (batch->step_count == 0)
+		return 0;
+	error = held_steps_create(&pipeline->packer, batch->steps, batch->step_count, &held);
+	if (error < 0)
+		return error;
 	for (size_t i = 0; i < batch->step_count && error == 0; i++) {
 		const struct step_entry *step = &batch->steps[i];
 
@@ -197,12 +204,13 @@ static int take_steps(struct pipeline *pipeline, struct held_batch *held, uint32
 			pipeline->steps_implausible++;
 			continue;
 		}
-		error = rank_table_queue(&pipeline->ranks, held, step, host);
+		error = rank_table_queue(&pipeline->ranks, held, &held->steps[i], host);
 		if (error == 0)
 			assembly_note_entry(&pipeline->assembly, step);
 		if (error == 0)
 			error = pipeline_trace_take(&pipeline->trace, step);
 	}
+	held_steps_unref(held);
 	return error;
 }
 
@@ -223,10 +231,9 @@ static int analyse(struct pipeline *pipeline, bool finish)
 	}
 }
 
-static int take_batch(struct pipeline *pipeline, struct held_batch *held, struct probe_entry *probe,
-	struct job_ns received)
+static int take_batch(struct pipeline *pipeline, const struct message_batch *batch,
+	struct probe_entry *probe, struct job_ns received)
 {
-	const struct message_batch *batch = held->batch;
 	uint32_t host;
 	int error = rank_table_host(&pipeline->ranks, batch->host_id, &host);
 
@@ -247,7 +254,7 @@ static int take_batch(struct pipeline *pipeline, struct held_batch *held, struct
 	if (error == 0)
 		error = take_evidence(pipeline, batch, &pipeline->ranks.hosts[host].clock);
 	if (error == 0)
-		error = take_steps(pipeline, held, host);
+		error = take_steps(pipeline, batch, host);
 	if (error == 0)
 		error = pipeline_hang_take(
 			&pipeline->hang, batch, &pipeline->ranks.hosts[host].clock);
@@ -258,15 +265,9 @@ int pipeline_push_batch(struct pipeline *pipeline, struct message_batch *batch,
 	void (*release)(struct message_batch *batch), struct job_ns received,
 	struct message_reply *reply)
 {
-	struct held_batch *held = malloc(sizeof(*held));
 	struct probe_entry *probe;
 	int error;
 
-	if (!held) {
-		release(batch);
-		return -ENOMEM;
-	}
-	*held = (struct held_batch){.batch = batch, .release = release, .references = 1};
 	*reply = (struct message_reply){
 		.probe_id = batch->probe_id,
 		.number = batch->number,
@@ -281,14 +282,14 @@ int pipeline_push_batch(struct pipeline *pipeline, struct message_batch *batch,
 		goto done;
 	}
 	pipeline->frames++;
-	error = take_batch(pipeline, held, probe, received);
+	error = take_batch(pipeline, batch, probe, received);
 	if (error == 0)
 		error = analyse(pipeline, false);
 	if (error == 0)
 		error = pipeline_hang_look(
 			&pipeline->hang, &pipeline->assembly, pipeline->judge, received);
 done:
-	held_batch_unref(held);
+	release(batch);
 	return error;
 }
 

@@ -5,14 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-void held_batch_unref(struct held_batch *held)
-{
-	if (--held->references > 0)
-		return;
-	held->release(held->batch);
-	free(held);
-}
-
 void rank_table_init(struct rank_table *table)
 {
 	memset(table, 0, sizeof(*table));
@@ -32,6 +24,7 @@ void rank_table_fini(struct rank_table *table)
 	}
 	free(table->ranks);
 	free(table->hosts);
+	free(table->host_table);
 	memset(table, 0, sizeof(*table));
 }
 
@@ -66,13 +59,45 @@ int rank_table_get(struct rank_table *table, uint32_t number, struct rank_entry 
 	return 0;
 }
 
+static uint32_t *host_slot(const struct rank_table *table, uint64_t host_id)
+{
+	size_t mask = table->host_table_capacity - 1;
+	size_t at = (size_t)((host_id * UINT64_C(0x9e3779b97f4a7c15)) >> 32) & mask;
+
+	while (table->host_table[at] && table->hosts[table->host_table[at] - 1].host_id != host_id)
+		at = (at + 1) & mask;
+	return &table->host_table[at];
+}
+
+/* The table is at most half full. */
+static int grow_host_table(struct rank_table *table)
+{
+	size_t capacity = table->host_table_capacity ? table->host_table_capacity * 2 : 64;
+	uint32_t *grown = calloc(capacity, sizeof(*grown));
+
+	if (!grown)
+		return -ENOMEM;
+	free(table->host_table);
+	table->host_table = grown;
+	table->host_table_capacity = capacity;
+	for (size_t i = 0; i < table->host_count; i++)
+		*host_slot(table, table->hosts[i].host_id) = (uint32_t)i + 1;
+	return 0;
+}
+
 int rank_table_host(struct rank_table *table, uint64_t host_id, uint32_t *index)
 {
-	for (size_t i = table->host_count; i-- > 0;) {
-		if (table->hosts[i].host_id == host_id) {
-			*index = (uint32_t)i;
-			return 0;
-		}
+	if (2 * table->host_count >= table->host_table_capacity) {
+		int error = grow_host_table(table);
+
+		if (error < 0)
+			return error;
+	}
+	uint32_t *slot = host_slot(table, host_id);
+
+	if (*slot) {
+		*index = *slot - 1;
+		return 0;
 	}
 	if (table->host_count == table->host_capacity) {
 		size_t capacity = table->host_capacity ? table->host_capacity * 2 : 8;
@@ -89,6 +114,7 @@ int rank_table_host(struct rank_table *table, uint64_t host_id, uint32_t *index)
 	host->host_id = host_id;
 	clock_fit_init(&host->clock);
 	*index = (uint32_t)table->host_count++;
+	*slot = *index + 1;
 	return 0;
 }
 
@@ -166,14 +192,14 @@ void rank_entry_pop(struct rank_entry *rank)
 
 	if (head->entry->end.value > rank->done.value)
 		rank->done = head->entry->end;
-	held_batch_unref(head->held);
+	held_steps_unref(head->held);
 	rank->entry_head = (rank->entry_head + 1) & (rank->entry_capacity - 1);
 	rank->entry_count--;
 	rank->part_head = 0;
 }
 
-int rank_table_queue(struct rank_table *table, struct held_batch *held,
-	const struct step_entry *step, uint32_t host)
+int rank_table_queue(struct rank_table *table, struct held_steps *held,
+	const struct held_step *step, uint32_t host)
 {
 	struct rank_entry *rank;
 	int error = rank_table_get(table, step->rank, &rank);
@@ -197,7 +223,7 @@ int rank_table_queue(struct rank_table *table, struct held_batch *held,
 			return error;
 	}
 	for (at = rank->entry_count; at > 0; at--) {
-		const struct step_entry *before = rank_entry_at(rank, at - 1)->entry;
+		const struct held_step *before = rank_entry_at(rank, at - 1)->entry;
 
 		if (before->start.value == step->start.value && before->index == step->index) {
 			rank->entries_dropped++; /* a double under another batch number */

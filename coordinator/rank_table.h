@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the coordinator knows of each rank: who it is, on which host, its communicators, and the
- * step entries that wait to be analysed. Entries point into the batches they came in; a batch
- * is released when its last entry is gone. One thread.
+ * step entries that wait to be analysed. Entries point into their batch's held_steps, which are
+ * released when the last of them is gone. One thread.
  */
 #ifndef SLOWRANK_COORDINATOR_RANK_TABLE_H
 #define SLOWRANK_COORDINATOR_RANK_TABLE_H
 
 #include "analysis/clock_fit.h"
 #include "analysis/sequence_shift.h"
+#include "coordinator/held_steps.h"
 #include "probe/wire/message.h"
 
 enum {
@@ -16,17 +17,9 @@ enum {
 	RANK_ENTRIES_MAX = 65536,      /* waiting entries of one rank; the oldest are dropped */
 };
 
-/* A batch that entries still point into. */
-struct held_batch {
-	struct message_batch *batch;
-	void (*release)(struct message_batch *batch);
-	size_t references;
-};
-void held_batch_unref(struct held_batch *held);
-
 struct queued_entry {
-	struct held_batch *held;
-	const struct step_entry *entry;
+	struct held_steps *held;
+	const struct held_step *entry;
 };
 
 struct rank_communicator {
@@ -76,6 +69,8 @@ struct rank_table {
 	uint32_t world_size;
 	struct host_entry *hosts; /* in order of appearance */
 	size_t host_count, host_capacity;
+	uint32_t *host_table; /* hash of host ids: index + 1, 0 = free */
+	size_t host_table_capacity;
 };
 
 void rank_table_init(struct rank_table *table);
@@ -94,11 +89,11 @@ int rank_table_communicator(struct rank_table *table, uint32_t rank,
 	const struct communicator *communicator) __attribute__((warn_unused_result));
 
 /*
- * Queues a step entry of a held batch, by start time. Takes one reference. Entries that start
+ * Queues one of the held steps, by start time. Takes one reference. Entries that start
  * before what was analysed already, and doubles, are counted and not queued. Returns 0 or -ENOMEM.
  */
-int rank_table_queue(struct rank_table *table, struct held_batch *held,
-	const struct step_entry *step, uint32_t host) __attribute__((warn_unused_result));
+int rank_table_queue(struct rank_table *table, struct held_steps *held,
+	const struct held_step *step, uint32_t host) __attribute__((warn_unused_result));
 
 const struct queued_entry *rank_entry_at(const struct rank_entry *rank, size_t index);
 void rank_entry_pop(struct rank_entry *rank); /* the head entry is done */

@@ -16,7 +16,8 @@ struct made {
 	struct step_grid grid;
 	struct blame blame;
 	struct whatif whatif;
-	struct collective_part parts[64];
+	struct part_kind kinds[64];
+	struct activity inside[64];
 	size_t part_count;
 };
 
@@ -42,19 +43,25 @@ static void add_call(struct made *made, uint64_t communicator, uint32_t size, ui
 	enum operation operation, int64_t arrival_ms, int64_t segment_ms, int64_t call_ms,
 	int64_t throttled_inside_ms)
 {
-	struct collective_part *part = &made->parts[made->part_count++];
-	struct activity before = {0};
+	struct part_kind *kind = &made->kinds[made->part_count];
+	struct activity *inside = &made->inside[made->part_count++];
 
-	*part = (struct collective_part){.communicator_id = communicator,
-		.operation = (uint8_t)operation,
-		.root = 0,
-		.arrival.value = arrival_ms * 1000000,
-		.departure.value = (arrival_ms + call_ms) * 1000000,
-		.inside.throttled_ns = throttled_inside_ms * 1000000};
-	assert_int_equal(grid_add_part(&made->grid, part, true, sequence, size,
-				 (uint32_t)made->grid.row_count - 1, arrival_ms * 1000000,
-				 segment_ms * 1000000, &before),
-		0);
+	*kind = (struct part_kind){
+		.communicator_id = communicator, .operation = (uint8_t)operation};
+	inside->throttled_ns = throttled_inside_ms * 1000000;
+	const struct grid_part part = {
+		.kind = kind,
+		.before = &activity_none,
+		.inside = inside,
+		.joined = true,
+		.sequence = sequence,
+		.size = size,
+		.own_index = (uint32_t)made->grid.row_count - 1,
+		.arrival_ns = arrival_ms * 1000000,
+		.call_ns = call_ms * 1000000,
+		.segment_ns = segment_ms * 1000000,
+	};
+	assert_int_equal(grid_add_part(&made->grid, &part), 0);
 }
 
 static void add_row(struct made *made, uint32_t rank)

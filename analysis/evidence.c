@@ -1,21 +1,69 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "analysis/evidence.h"
 
+#include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
-void evidence_add_sample(struct evidence *evidence, unsigned metric, int64_t time_ns, int64_t value)
+void evidence_fini(struct evidence *evidence)
 {
-	uint32_t at;
-
-	if (metric >= METRIC_NR)
-		return;
-	at = evidence->sample_count[metric]++ % EVIDENCE_SAMPLES;
-	evidence->samples[metric][at] = (struct evidence_sample){time_ns, value};
+	for (int m = 0; m < METRIC_NR; m++)
+		free(evidence->metrics[m].samples);
+	free(evidence->intervals);
+	*evidence = (struct evidence){0};
 }
 
-void evidence_add_interval(struct evidence *evidence, const struct evidence_interval *interval)
+/*
+ * Where the next one goes in a ring that doubles up to max before it overwrites its oldest.
+ * Returns 0 or -ENOMEM.
+ */
+static int take_place(void **ring, size_t size, uint32_t max, uint32_t *count, uint32_t *capacity,
+	uint32_t *next, uint32_t *place)
 {
-	evidence->intervals[evidence->interval_count++ % EVIDENCE_INTERVALS] = *interval;
+	if (*count == *capacity && *capacity < max) {
+		uint32_t grown_capacity = *capacity ? 2 * *capacity : 4;
+		void *grown = realloc(*ring, grown_capacity * size);
+
+		if (!grown)
+			return -ENOMEM;
+		*ring = grown;
+		*capacity = grown_capacity;
+		*next = *count;
+	}
+	*place = *next;
+	*next = (*next + 1) % *capacity;
+	*count += *count < *capacity;
+	return 0;
+}
+
+int evidence_add_sample(struct evidence *evidence, unsigned metric, int64_t time_ns, int64_t value)
+{
+	struct evidence_ring *ring;
+	uint32_t at;
+	int error;
+
+	if (metric >= METRIC_NR)
+		return 0;
+	ring = &evidence->metrics[metric];
+	error = take_place((void **)&ring->samples, sizeof(*ring->samples), EVIDENCE_SAMPLES,
+		&ring->count, &ring->capacity, &ring->next, &at);
+	if (error < 0)
+		return error;
+	ring->samples[at] = (struct evidence_sample){time_ns, value};
+	return 0;
+}
+
+int evidence_add_interval(struct evidence *evidence, const struct evidence_interval *interval)
+{
+	uint32_t at;
+	int error = take_place((void **)&evidence->intervals, sizeof(*evidence->intervals),
+		EVIDENCE_INTERVALS, &evidence->interval_count, &evidence->interval_capacity,
+		&evidence->interval_next, &at);
+
+	if (error < 0)
+		return error;
+	evidence->intervals[at] = *interval;
+	return 0;
 }
 
 /* The latest sample not after a time, and the first one after another time. */
@@ -23,10 +71,10 @@ static const struct evidence_sample *latest(
 	const struct evidence *evidence, unsigned metric, int64_t time_ns)
 {
 	const struct evidence_sample *found = NULL;
-	uint32_t count = evidence->sample_count[metric];
+	const struct evidence_ring *ring = &evidence->metrics[metric];
 
-	for (uint32_t i = 0; i < count && i < EVIDENCE_SAMPLES; i++) {
-		const struct evidence_sample *sample = &evidence->samples[metric][i];
+	for (uint32_t i = 0; i < ring->count; i++) {
+		const struct evidence_sample *sample = &ring->samples[i];
 
 		if (sample->time_ns <= time_ns && (!found || sample->time_ns > found->time_ns))
 			found = sample;
@@ -38,10 +86,10 @@ static const struct evidence_sample *earliest_after(
 	const struct evidence *evidence, unsigned metric, int64_t time_ns)
 {
 	const struct evidence_sample *found = NULL;
-	uint32_t count = evidence->sample_count[metric];
+	const struct evidence_ring *ring = &evidence->metrics[metric];
 
-	for (uint32_t i = 0; i < count && i < EVIDENCE_SAMPLES; i++) {
-		const struct evidence_sample *sample = &evidence->samples[metric][i];
+	for (uint32_t i = 0; i < ring->count; i++) {
+		const struct evidence_sample *sample = &ring->samples[i];
 
 		if (sample->time_ns > time_ns && (!found || sample->time_ns < found->time_ns))
 			found = sample;
@@ -98,8 +146,7 @@ double evidence_rivals_among(const struct evidence *evidence, int64_t from_ns, i
 {
 	int64_t all_ns = 0, among_ns = 0;
 
-	for (uint64_t i = 0; evidence && i < evidence->interval_count && i < EVIDENCE_INTERVALS;
-		i++) {
+	for (uint32_t i = 0; evidence && i < evidence->interval_count; i++) {
 		const struct evidence_interval *one = &evidence->intervals[i];
 
 		if (one->reason != OFF_CPU_PREEMPTED || one->end_ns <= from_ns ||
@@ -116,15 +163,14 @@ double evidence_rivals_among(const struct evidence *evidence, int64_t from_ns, i
 bool evidence_worst_rival(const struct evidence *evidence, int64_t from_ns, int64_t until_ns,
 	struct evidence_rival *rival)
 {
-	uint64_t count;
+	uint32_t count;
 	const struct evidence_interval *worst = NULL;
 	int64_t worst_ns = 0, all_ns = 0;
 
 	if (!evidence)
 		return false;
-	count = evidence->interval_count < EVIDENCE_INTERVALS ? evidence->interval_count
-							      : EVIDENCE_INTERVALS;
-	for (uint64_t i = 0; i < count; i++) {
+	count = evidence->interval_count;
+	for (uint32_t i = 0; i < count; i++) {
 		const struct evidence_interval *one = &evidence->intervals[i];
 		int64_t sum_ns = 0;
 
@@ -134,7 +180,7 @@ bool evidence_worst_rival(const struct evidence *evidence, int64_t from_ns, int6
 		all_ns += one->end_ns - one->start_ns;
 		if (!one->other_name[0])
 			continue;
-		for (uint64_t k = 0; k < count; k++) {
+		for (uint32_t k = 0; k < count; k++) {
 			const struct evidence_interval *other = &evidence->intervals[k];
 
 			if (other->reason == OFF_CPU_PREEMPTED && other->end_ns > from_ns &&

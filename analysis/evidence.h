@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Recent evidence of one rank: samples of counters and long off-CPU intervals, on the job's
- * clock. Bounded rings: the oldest make room. Asked for a time, it uses nothing later. One thread.
+ * clock. Bounded rings, which take memory as they fill: the oldest make room. Asked for a time,
+ * it uses nothing later. One thread.
  */
 #ifndef SLOWRANK_ANALYSIS_EVIDENCE_H
 #define SLOWRANK_ANALYSIS_EVIDENCE_H
@@ -24,16 +25,25 @@ struct evidence_interval {
 	char other_name[STEP_TASK_NAME_LENGTH];
 };
 
-struct evidence {
-	struct evidence_sample samples[METRIC_NR][EVIDENCE_SAMPLES];
-	uint32_t sample_count[METRIC_NR]; /* ever */
-	struct evidence_interval intervals[EVIDENCE_INTERVALS];
-	uint64_t interval_count; /* ever */
+struct evidence_ring {
+	struct evidence_sample *samples;
+	uint32_t count, capacity; /* count: of samples held */
+	uint32_t next;		  /* where the next one goes */
 };
 
-void evidence_add_sample(
-	struct evidence *evidence, unsigned metric, int64_t time_ns, int64_t value);
-void evidence_add_interval(struct evidence *evidence, const struct evidence_interval *interval);
+/* Zero-initialised is empty. */
+struct evidence {
+	struct evidence_ring metrics[METRIC_NR];
+	struct evidence_interval *intervals;
+	uint32_t interval_count, interval_capacity, interval_next; /* a ring too */
+};
+void evidence_fini(struct evidence *evidence);
+
+/* Return 0 or -ENOMEM; a metric that is not known is left out. */
+int evidence_add_sample(struct evidence *evidence, unsigned metric, int64_t time_ns, int64_t value)
+	__attribute__((warn_unused_result));
+int evidence_add_interval(struct evidence *evidence, const struct evidence_interval *interval)
+	__attribute__((warn_unused_result));
 
 /* The latest value not after a time. False when there is none. evidence may be NULL. */
 bool evidence_value(

@@ -34,8 +34,11 @@ void judge_destroy(struct judge *judge)
 {
 	if (!judge)
 		return;
-	for (size_t r = 0; r < judge->rank_capacity; r++)
+	for (size_t r = 0; r < judge->rank_capacity; r++) {
+		if (judge->ranks[r].evidence)
+			evidence_fini(judge->ranks[r].evidence);
 		free(judge->ranks[r].evidence);
+	}
 	blame_fini(&judge->blame);
 	whatif_fini(&judge->whatif);
 	free(judge->comm);
@@ -146,8 +149,7 @@ int judge_interval(struct judge *judge, const struct off_cpu_interval *interval,
 		return error;
 	memcpy(one.other_name, interval->other_name, sizeof(one.other_name));
 	one.other_name[sizeof(one.other_name) - 1] = '\0';
-	evidence_add_interval(evidence, &one);
-	return 0;
+	return evidence_add_interval(evidence, &one);
 }
 
 int judge_sample(struct judge *judge, const struct metric_sample *sample, struct job_ns time)
@@ -155,9 +157,8 @@ int judge_sample(struct judge *judge, const struct metric_sample *sample, struct
 	struct evidence *evidence;
 	int error = get_evidence(judge, sample->rank, &evidence);
 
-	if (error == 0)
-		evidence_add_sample(evidence, sample->metric, time.value, sample->value);
-	return error;
+	return error < 0 ? error
+			 : evidence_add_sample(evidence, sample->metric, time.value, sample->value);
 }
 
 void excess_add(struct excess_sums *sums, const struct excess_sums *other)

@@ -131,6 +131,12 @@ static int64_t length_ns(const struct grid_cell *cell)
 	return cell->departure_ns - cell->arrival_ns;
 }
 
+/* Times of the host, of calls that return when they are done: its thread does nothing else then. */
+static bool blocks_its_thread(const struct part_kind *part)
+{
+	return part->stream == 0 && !(part->flags & PART_DEVICE_TIME);
+}
+
 /*
  * A collective goes on beside the rank's work when another of the rank's cells came while it lasted,
  * or when the next of its stream was queued behind it. Seen once on any peer, it holds for all.
@@ -147,7 +153,8 @@ static void find_asynchronous(struct step_grid *grid, const struct grid_row *row
 			list[i] + 1 < row->first_cell + row->cell_count ? cell + 1 : NULL;
 		bool seen;
 
-		if (cell->flags & CELL_LOCAL || cell->part->operation == OPERATION_RECEIVE)
+		if (cell->flags & CELL_LOCAL || cell->part->operation == OPERATION_RECEIVE ||
+			(!row->works && blocks_its_thread(cell->part)))
 			continue;
 		if (next && next->part->stream != cell->part->stream)
 			next = NULL;

@@ -56,82 +56,6 @@ static int reserve_scans(struct assembly *assembly)
 	return 0;
 }
 
-enum scan_result {
-	SCAN_MORE, /* the cut may be in what is still to come */
-	SCAN_FOUND,
-};
-
-/* Looks on in a rank's stream for the cut. */
-static enum scan_result scan_rank(struct assembly *assembly, uint32_t number)
-{
-	struct rank_entry *rank = &assembly->table->ranks[number];
-	struct rank_scan *scan = &assembly->scans[number];
-
-	for (; scan->at.entry < rank->entry_count; scan->at.entry++, scan->at.part = 0) {
-		const struct held_step *entry = rank_entry_at(rank, scan->at.entry)->entry;
-
-		for (; scan->at.part < entry->part_count; scan->at.part++) {
-			const struct held_part *part = &entry->parts[scan->at.part];
-			const struct part_kind *kind = held_kind(entry, part);
-			uint64_t sequence;
-
-			if (!assembly->cut.by_time &&
-				kind->communicator_id == assembly->cut.communicator_id &&
-				!(kind->flags & PART_ENQUEUE_ONLY) &&
-				assembly_sequence(assembly, number, kind, part, &sequence)) {
-				if (sequence < assembly->cut.sequence)
-					continue;
-				scan->at.part += sequence == assembly->cut.sequence;
-				return SCAN_FOUND;
-			}
-			if (assembly_job_ns(assembly, rank, part->arrival) > assembly->cut.time_ns)
-				return SCAN_FOUND;
-		}
-	}
-	return SCAN_MORE;
-}
-
-/* A non-member whose delivered entries reach past the cut has nothing more to say about it. */
-static bool delivered_past_cut(const struct assembly *assembly, const struct rank_entry *rank)
-{
-	return rank->entry_count &&
-	       assembly_job_ns(assembly, rank, rank->newest) > assembly->cut.time_ns;
-}
-
-static bool overdue(const struct assembly *assembly)
-{
-	const struct rank_entry *leader = &assembly->table->ranks[assembly->cut.rank];
-
-	return assembly->newest_ns - assembly->cut.time_ns > ASSEMBLY_LAG_NS &&
-	       leader->entry_count >= ASSEMBLY_LAG_ENTRIES;
-}
-
-/* True when the rank needs no more waiting for; its scan then says where the cut is. */
-static bool rank_ready(struct assembly *assembly, uint32_t number, bool finish)
-{
-	struct rank_entry *rank = &assembly->table->ranks[number];
-	struct rank_scan *scan = &assembly->scans[number];
-
-	if (number == assembly->cut.rank) {
-		scan->found = true;
-		return true;
-	}
-	if (!rank->known || rank->host == UINT32_MAX)
-		return finish || number >= assembly->table->world_size || overdue(assembly);
-	scan->found =
-		scan_rank(assembly, number) == SCAN_FOUND || delivered_past_cut(assembly, rank);
-	if (scan->found) {
-		rank->lagging = false;
-		return true;
-	}
-	if (rank->lagging || finish || overdue(assembly) || rank->exited) {
-		scan->found = rank->exited || finish; /* takes what there is */
-		rank->lagging = !scan->found;
-		return true;
-	}
-	return false;
-}
-
 /* Drops parts of a rank that came too late: their job step is over. */
 static void skip_old(struct assembly *assembly, uint32_t number)
 {
@@ -294,17 +218,8 @@ int assembly_next(struct assembly *assembly, bool finish, struct step_grid *grid
 	assembly_fix_clock(assembly);
 	if (!assembly->cut.valid && !assembly_choose_cut(assembly, finish))
 		return 0;
-	uint32_t end = table->world_size > table->end ? table->world_size : table->end;
-
-	for (; assembly->ready_rank < end; assembly->ready_rank++) {
-		if (assembly->ready_rank >= table->rank_capacity) {
-			if (!finish && !overdue(assembly))
-				return 0;
-			continue;
-		}
-		if (!rank_ready(assembly, assembly->ready_rank, finish))
-			return 0;
-	}
+	if (!assembly_reach_cut(assembly, finish))
+		return 0;
 	error = build_grid(assembly, grid);
 	if (error == 0 && assembly_fit_clocks(assembly, grid))
 		error = build_grid(assembly, grid); /* the first bounds of a host: use them now */

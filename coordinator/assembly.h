@@ -2,7 +2,8 @@
 /*
  * Cuts the ranks' streams of parts into job steps. The lowest rank that delivers leads: each of
  * its step entries gives one cut, at the entry's last collective of the widest communicator; the
- * others are cut at the same instance, or, where they are no members, at the same time. A step
+ * others are cut at the same instance, or, where they are no members, at the same place of their
+ * own entries, and all of them so that no instance lies on both sides (assembly_reach.c). A step
  * is handed out when every live rank has delivered it, or when one is too far behind. Also
  * keeps the hosts' clocks fitted and the sequence shifts of attached ranks. One thread.
  */
@@ -19,7 +20,10 @@ struct stream_position {
 
 struct rank_scan {
 	struct stream_position at;
-	bool found;	     /* at is the cut */
+	bool found;	     /* at is the cut, or what other ranks' cuts need of this one */
+	bool closed;	     /* it is too far behind: the cut goes on without it */
+	bool placed;	     /* a place of its own was looked for */
+	uint64_t raises;     /* of the assembly, when it was looked at last */
 	bool departed_valid; /* departed: when its last blocking part ended */
 	struct host_ns departed;
 };
@@ -28,6 +32,8 @@ struct communicator_entry {
 	uint64_t id;
 	uint32_t first_rank; /* lowest rank seen in it: its count is the reference */
 	uint32_t member_count;
+	uint64_t cut;	       /* the latest one that needs it */
+	uint64_t cut_sequence; /* up to here it lies before that cut */
 };
 
 struct assembly {
@@ -42,7 +48,11 @@ struct assembly {
 	int64_t last_cut_ns; /* INT64_MIN before the first */
 	uint64_t next_number;
 	uint64_t shifts_unknown; /* parts left out because their shift is not known */
-	uint32_t ready_rank;	 /* ranks below it have delivered the cut */
+	uint32_t ready_rank;	 /* ranks below it have delivered what this round needs */
+	uint64_t raises;	 /* how often cuts asked more of a communicator */
+	uint64_t round_raises;	 /* the same when the round began */
+	bool placing;		 /* a round in which ranks look for a place of their own */
+	bool placed;		 /* it is over */
 	uint32_t leader;	 /* of the last cut */
 	struct {
 		bool valid, by_time;

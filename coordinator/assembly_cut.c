@@ -48,6 +48,26 @@ static int grow_communicators(struct assembly *assembly)
 	return 0;
 }
 
+struct communicator_entry *assembly_shared(
+	const struct assembly *assembly, struct rank_communicator *communicator)
+{
+	if (communicator->slot_capacity != assembly->communicator_capacity ||
+		!communicator->slot_capacity) {
+		if (!assembly->communicator_capacity || !communicator->id)
+			return NULL;
+		communicator->slot = communicator_slot(assembly, communicator->id);
+		communicator->slot_capacity = assembly->communicator_capacity;
+	}
+	struct communicator_entry *entry = &assembly->communicators[communicator->slot];
+
+	/* It may have been announced since: an empty slot becomes its own. */
+	if (entry->id != communicator->id) {
+		communicator->slot_capacity = 0;
+		return NULL;
+	}
+	return entry;
+}
+
 int assembly_note_communicator(struct assembly *assembly, uint64_t id, uint32_t rank)
 {
 	if (!id)
@@ -78,6 +98,18 @@ static int64_t heard_of_ns(const struct assembly *assembly, const struct rank_en
 				  : assembly->oldest_ns;
 }
 
+/* Some rank has so many entries waiting that one without any is behind, not just about to come. */
+static bool others_far_ahead(const struct assembly *assembly)
+{
+	const struct rank_table *table = assembly->table;
+
+	for (uint32_t r = 0; r < table->end; r++) {
+		if (table->ranks[r].known && table->ranks[r].entry_count >= ASSEMBLY_LAG_ENTRIES)
+			return true;
+	}
+	return false;
+}
+
 /* The lowest rank that delivers. */
 static bool choose_leader(struct assembly *assembly, bool finish, uint32_t *leader)
 {
@@ -90,7 +122,8 @@ static bool choose_leader(struct assembly *assembly, bool finish, uint32_t *lead
 			(rank->entry_count == 0 && (rank->exited || finish)))
 			continue;
 		if (rank->entry_count == 0 && assembly->newest_ns != INT64_MIN &&
-			assembly->newest_ns - heard_of_ns(assembly, rank) > ASSEMBLY_LAG_NS) {
+			assembly->newest_ns - heard_of_ns(assembly, rank) > ASSEMBLY_LAG_NS &&
+			others_far_ahead(assembly)) {
 			rank->lagging = true;
 			continue;
 		}
@@ -132,24 +165,32 @@ static void cut_at_end_of(struct assembly *assembly, uint32_t number, size_t e)
 	assembly->scans[number].at = (struct stream_position){e, entry->part_count};
 }
 
-static bool cut_in_entry(struct assembly *assembly, uint32_t number, size_t e, bool *blocking)
+bool assembly_best_part(struct assembly *assembly, uint32_t number, const struct held_step *entry,
+	size_t from, bool *blocking, size_t *best)
 {
-	const struct rank_entry *rank = &assembly->table->ranks[number];
-	const struct held_step *entry = rank_entry_at(rank, e)->entry;
 	uint64_t best_merit = 0;
-	size_t best = 0;
 
-	for (size_t p = e == 0 ? rank->part_head : 0; p < entry->part_count; p++) {
+	for (size_t p = from; p < entry->part_count; p++) {
 		const struct part_kind *kind = held_kind(entry, &entry->parts[p]);
 		uint64_t merit = cut_merit(assembly, number, kind, &entry->parts[p]);
 
 		*blocking |= !(kind->flags & PART_ENQUEUE_ONLY);
 		if (merit && merit >= best_merit) {
 			best_merit = merit;
-			best = p;
+			*best = p;
 		}
 	}
-	if (!best_merit)
+	return best_merit > 0;
+}
+
+static bool cut_in_entry(struct assembly *assembly, uint32_t number, size_t e, bool *blocking)
+{
+	const struct rank_entry *rank = &assembly->table->ranks[number];
+	const struct held_step *entry = rank_entry_at(rank, e)->entry;
+	size_t best;
+
+	if (!assembly_best_part(
+		    assembly, number, entry, e == 0 ? rank->part_head : 0, blocking, &best))
 		return false;
 	const struct held_part *part = &entry->parts[best];
 	const struct part_kind *kind = held_kind(entry, part);
@@ -191,13 +232,17 @@ bool assembly_choose_cut(struct assembly *assembly, bool finish)
 
 	if (leader != assembly->leader)
 		drop_begun(assembly, leader);
+	/* An entry gives one cut: what follows it there belongs to the next step. */
+	size_t first = leader == assembly->leader && rank->part_head ? 1 : 0;
+
 	assembly->leader = leader;
-	for (size_t e = 0; e < rank->entry_count; e++) {
+	for (size_t e = first; e < rank->entry_count; e++) {
 		const struct held_step *entry = rank_entry_at(rank, e)->entry;
 		bool blocking = false;
 		bool found = cut_in_entry(assembly, leader, e, &blocking);
 
-		if (!found && ((entry->part_count && !blocking) || e + 1 >= MERGED_ENTRIES_MAX)) {
+		if (!found &&
+			((entry->part_count && !blocking) || e + 1 >= first + MERGED_ENTRIES_MAX)) {
 			cut_at_end_of(assembly, leader, e);
 			found = true;
 		}
@@ -206,6 +251,7 @@ bool assembly_choose_cut(struct assembly *assembly, bool finish)
 		assembly->cut.valid = true;
 		assembly->cut.rank = leader;
 		assembly->ready_rank = 0;
+		assembly->placing = assembly->placed = false;
 		return true;
 	}
 	return false;

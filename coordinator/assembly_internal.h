@@ -27,6 +27,19 @@ void assembly_find_shifts(struct assembly *assembly, uint32_t rank);
 /* Chooses the next cut from the leading rank's entries. False: not yet. */
 bool assembly_choose_cut(struct assembly *assembly, bool finish);
 
+/*
+ * The place in an entry to cut at, from its part `from` on: the last collective of the widest
+ * communicator. blocking: set when the entry has parts that tell of time spent. False: there is none.
+ */
+bool assembly_best_part(struct assembly *assembly, uint32_t rank, const struct held_step *entry,
+	size_t from, bool *blocking, size_t *best);
+/* The communicator's entry, remembered with the rank's; NULL when it was not announced. */
+struct communicator_entry *assembly_shared(
+	const struct assembly *assembly, struct rank_communicator *communicator);
+
+/* Cuts every rank; false: some have not delivered enough yet. */
+bool assembly_reach_cut(struct assembly *assembly, bool finish);
+
 /* Fixes the reference host's clock, once. */
 void assembly_fix_clock(struct assembly *assembly);
 /* Feeds the clocks from a linked grid. Returns true when a host got its first bounds. */

@@ -21,6 +21,7 @@ void rank_table_fini(struct rank_table *table)
 		for (size_t c = 0; c < rank->communicator_count; c++)
 			free(rank->communicators[c].history);
 		free(rank->communicators);
+		free(rank->channels);
 	}
 	free(table->ranks);
 	free(table->hosts);

@@ -14,6 +14,7 @@
 
 enum {
 	RANK_COMMUNICATORS_MAX = 1024, /* of one rank; later ones are not joined, and counted */
+	RANK_CHANNELS_MAX = 64,	       /* ways to and from other ranks that cuts follow */
 	RANK_ENTRIES_MAX = 65536,      /* waiting entries of one rank; the oldest are dropped */
 };
 
@@ -28,6 +29,13 @@ struct rank_communicator {
 	uint32_t own_index;
 	struct sequence_shift shift;   /* for parts counted from an attach */
 	struct shift_history *history; /* its latest calls; NULL when they are not needed */
+	/* Of the cut that is being looked for (assembly_reach.c): */
+	uint64_t reached_cut; /* which; of an older one the rest says nothing */
+	uint64_t reached;     /* the latest sequence before it */
+	uint64_t wanted;      /* up to here the rank must be followed */
+	bool uncounted;	      /* its parts' shift is not known yet: they join nothing */
+	size_t slot;	      /* where the communicator was found, in a table of that capacity */
+	size_t slot_capacity;
 };
 
 struct host_entry {
@@ -59,6 +67,9 @@ struct rank_entry {
 	struct rank_communicator *communicators;
 	size_t communicator_count, communicator_capacity, communicator_last;
 	uint32_t history_count; /* of communicators; see assembly_shift.c */
+	/* Sends and receives: a communicator for each direction between two ranks; assembly_reach.c. */
+	struct rank_communicator *channels;
+	size_t channel_count, channel_capacity;
 };
 
 struct rank_table {

@@ -1,0 +1,375 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Cuts all ranks where the leader's cut cuts them. No instance may lie on both sides: what has one
+ * member before the cut has all of them there, with everything that they did before (the least
+ * consistent cut; Mattern, Virtual Time and Global States of Distributed Systems, 1989). Ranks
+ * that are no members of the leader's instance are cut at the place of their own entries that
+ * the leader's rule gives, the one nearest in time; without one, by time. The result depends on
+ * the streams alone, not on the order in which they came.
+ */
+#include <stdlib.h>
+
+#include "coordinator/assembly_internal.h"
+
+static uint64_t cut_number(const struct assembly *assembly)
+{
+	return assembly->next_number + 1;
+}
+
+static bool overdue(const struct assembly *assembly)
+{
+	const struct rank_entry *leader = &assembly->table->ranks[assembly->cut.rank];
+
+	return assembly->newest_ns - assembly->cut.time_ns > ASSEMBLY_LAG_NS &&
+	       leader->entry_count >= ASSEMBLY_LAG_ENTRIES;
+}
+
+static uint64_t mix(uint64_t hash, uint64_t value) /* splitmix64's finaliser */
+{
+	hash += value * UINT64_C(0x9e3779b97f4a7c15);
+	hash = (hash ^ (hash >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+	hash = (hash ^ (hash >> 27)) * UINT64_C(0x94d049bb133111eb);
+	return hash ^ (hash >> 31);
+}
+
+/* The channel of that id; NULL where a rank has too many of them, or memory is short. */
+static struct rank_communicator *find_channel(
+	struct assembly *assembly, uint32_t number, uint64_t id)
+{
+	struct rank_entry *rank = &assembly->table->ranks[number];
+
+	for (size_t i = 0; i < rank->channel_count; i++) {
+		if (rank->channels[i].id == id)
+			return &rank->channels[i];
+	}
+	if (rank->channel_count == RANK_CHANNELS_MAX)
+		return NULL;
+	if (rank->channel_count == rank->channel_capacity) {
+		size_t capacity = rank->channel_capacity ? rank->channel_capacity * 2 : 4;
+		struct rank_communicator *grown =
+			realloc(rank->channels, capacity * sizeof(*grown));
+
+		if (!grown)
+			return NULL;
+		rank->channels = grown;
+		rank->channel_capacity = capacity;
+	}
+	if (assembly_note_communicator(assembly, id, number) < 0)
+		return NULL;
+	rank->channels[rank->channel_count] = (struct rank_communicator){.id = id};
+	return &rank->channels[rank->channel_count++];
+}
+
+static struct rank_communicator *channel_of(
+	struct assembly *assembly, uint32_t number, const struct part_kind *kind)
+{
+	const struct rank_communicator *communicator =
+		rank_entry_communicator(&assembly->table->ranks[number], kind->communicator_id);
+	bool sends = kind->operation == OPERATION_SEND;
+
+	if (!communicator || communicator->own_index == STEP_RANK_UNKNOWN || !kind->peer ||
+		(kind->flags & PART_SEQUENCE_RELATIVE))
+		return NULL;
+	uint64_t sender = sends ? communicator->own_index : kind->peer - 1;
+	uint64_t receiver = sends ? kind->peer - 1 : communicator->own_index;
+
+	return find_channel(assembly, number,
+		mix(mix(kind->communicator_id, sender << 32 | receiver), kind->purpose) | 1);
+}
+
+/* The communicator of a part that must lie on one side, and its sequence; NULL: none. */
+static struct rank_communicator *joined_by(struct assembly *assembly, uint32_t number,
+	const struct held_step *entry, const struct held_part *part, uint64_t *sequence)
+{
+	const struct part_kind *kind = held_kind(entry, part);
+	struct rank_communicator *communicator;
+
+	if ((kind->flags & PART_ENQUEUE_ONLY) || !kind->communicator_id)
+		return NULL;
+	if (kind->operation == OPERATION_SEND || kind->operation == OPERATION_RECEIVE) {
+		*sequence = part->sequence;
+		return channel_of(assembly, number, kind);
+	}
+	if (operation_waits_for(kind->operation) == WAITS_FOR_NOBODY)
+		return NULL;
+	communicator =
+		rank_entry_communicator(&assembly->table->ranks[number], kind->communicator_id);
+	if (communicator)
+		communicator->uncounted =
+			!assembly_sequence(assembly, number, kind, part, sequence);
+	return communicator;
+}
+
+/* Notes what lies between two places of a rank's stream. */
+static void note_parts(struct assembly *assembly, uint32_t number, struct stream_position from,
+	struct stream_position to)
+{
+	const struct rank_entry *rank = &assembly->table->ranks[number];
+	uint64_t cut = cut_number(assembly), sequence;
+
+	for (; from.entry <= to.entry && from.entry < rank->entry_count; from.entry++) {
+		const struct held_step *entry = rank_entry_at(rank, from.entry)->entry;
+		size_t end = from.entry < to.entry ? entry->part_count : to.part;
+
+		for (size_t p = from.part; p < end; p++) {
+			struct rank_communicator *communicator =
+				joined_by(assembly, number, entry, &entry->parts[p], &sequence);
+
+			if (!communicator || communicator->uncounted)
+				continue;
+			if (communicator->reached_cut != cut || sequence > communicator->reached)
+				communicator->reached = sequence;
+			communicator->reached_cut = cut;
+		}
+		from.part = 0;
+	}
+}
+
+static struct rank_communicator *joined_at(struct rank_entry *rank, size_t index)
+{
+	return index < rank->communicator_count ? &rank->communicators[index]
+						: &rank->channels[index - rank->communicator_count];
+}
+
+/* What lies before this rank's cut lies before the others'. */
+static void raise_all(struct assembly *assembly, uint32_t number)
+{
+	struct rank_entry *rank = &assembly->table->ranks[number];
+	uint64_t cut = cut_number(assembly);
+
+	for (size_t i = 0; i < rank->communicator_count + rank->channel_count; i++) {
+		struct rank_communicator *communicator = joined_at(rank, i);
+		struct communicator_entry *shared = assembly_shared(assembly, communicator);
+
+		if (!shared || communicator->reached_cut != cut ||
+			(shared->cut == cut && shared->cut_sequence >= communicator->reached))
+			continue;
+		shared->cut = cut;
+		shared->cut_sequence = communicator->reached;
+		assembly->raises++;
+	}
+}
+
+/* Moves a rank's cut on, and takes what lies between with it. */
+static void move_to(struct assembly *assembly, uint32_t number, struct stream_position at)
+{
+	struct rank_scan *scan = &assembly->scans[number];
+
+	note_parts(assembly, number, scan->at, at);
+	scan->at = at;
+	scan->found = true;
+	raise_all(assembly, number);
+}
+
+/* How many communicators the rank must be followed on for. */
+static size_t count_wanted(struct assembly *assembly, uint32_t number)
+{
+	struct rank_entry *rank = &assembly->table->ranks[number];
+	uint64_t cut = cut_number(assembly);
+	size_t count = 0;
+
+	for (size_t i = 0; i < rank->communicator_count + rank->channel_count; i++) {
+		struct rank_communicator *communicator = joined_at(rank, i);
+		const struct communicator_entry *shared = assembly_shared(assembly, communicator);
+
+		communicator->wanted = 0;
+		if (!shared || shared->cut != cut ||
+			(communicator->reached_cut == cut &&
+				communicator->reached >= shared->cut_sequence))
+			continue;
+		communicator->wanted = shared->cut_sequence + 1;
+		count++;
+	}
+	return count;
+}
+
+/*
+ * Follows a rank to what is wanted of it. Where a part was lost, the next one of its communicator
+ * shows that, and the cut stays behind the last that was due. Returns false: not delivered yet.
+ */
+static bool follow(struct assembly *assembly, uint32_t number, size_t wanted)
+{
+	const struct rank_entry *rank = &assembly->table->ranks[number];
+	struct stream_position at = assembly->scans[number].at, due = at;
+	uint64_t sequence;
+
+	for (; at.entry < rank->entry_count; at.entry++, at.part = 0) {
+		const struct held_step *entry = rank_entry_at(rank, at.entry)->entry;
+
+		for (; at.part < entry->part_count && wanted; at.part++) {
+			struct rank_communicator *communicator = joined_by(
+				assembly, number, entry, &entry->parts[at.part], &sequence);
+
+			if (!communicator || !communicator->wanted)
+				continue;
+			if (!communicator->uncounted && sequence < communicator->wanted)
+				due = (struct stream_position){at.entry, at.part + 1};
+			if (!communicator->uncounted && sequence + 1 < communicator->wanted)
+				continue;
+			communicator->reached_cut = cut_number(assembly);
+			communicator->reached = communicator->wanted - 1;
+			communicator->wanted = 0;
+			wanted--;
+		}
+		if (!wanted) {
+			move_to(assembly, number, due);
+			return true;
+		}
+	}
+	return false;
+}
+
+static struct stream_position place_by_time(
+	const struct assembly *assembly, const struct rank_entry *rank, struct stream_position at)
+{
+	for (; at.entry < rank->entry_count; at.entry++, at.part = 0) {
+		const struct held_step *entry = rank_entry_at(rank, at.entry)->entry;
+
+		for (; at.part < entry->part_count; at.part++) {
+			if (assembly_job_ns(assembly, rank, entry->parts[at.part].arrival) >
+				assembly->cut.time_ns)
+				return at;
+		}
+	}
+	return at;
+}
+
+/*
+ * Where the leader's rule would cut this rank's own entries, within half a step of the leader's
+ * cut. Returns false when that is still to come.
+ */
+static bool place(struct assembly *assembly, uint32_t number, bool finish)
+{
+	const struct rank_entry *rank = &assembly->table->ranks[number];
+	const struct rank_entry *leader = &assembly->table->ranks[assembly->cut.rank];
+	struct rank_scan *scan = &assembly->scans[number];
+	int64_t start_ns =
+		assembly->last_cut_ns != INT64_MIN
+			? assembly->last_cut_ns
+			: assembly_job_ns(assembly, leader, rank_entry_at(leader, 0)->entry->start);
+	int64_t time_ns = assembly->cut.time_ns, half_ns = (time_ns - start_ns) / 2;
+	struct stream_position at = scan->at;
+	bool blocking = false, near = false;
+
+	for (size_t e = scan->at.entry; e < rank->entry_count; e++) {
+		const struct held_step *entry = rank_entry_at(rank, e)->entry;
+		size_t best;
+
+		if (!assembly_best_part(assembly, number, entry, e == 0 ? rank->part_head : 0,
+			    &blocking, &best))
+			continue;
+		int64_t best_ns = assembly_job_ns(assembly, rank, entry->parts[best].departure);
+
+		if (best_ns < time_ns - half_ns)
+			continue;
+		if (best_ns <= time_ns + half_ns && (!near || best_ns - time_ns < half_ns / 2)) {
+			at = (struct stream_position){e, best + 1};
+			near = true;
+		}
+		if (best_ns >= time_ns || near)
+			break;
+	}
+	if (!near && !finish &&
+		(!rank->entry_count || assembly_job_ns(assembly, rank, rank->newest) <=
+					       time_ns + (rank->communicator_count ? half_ns : 0)))
+		return false;
+	if (!near)
+		at = place_by_time(assembly, rank, scan->at);
+	scan->placed = true;
+	if (at.entry > scan->at.entry || (at.entry == scan->at.entry && at.part > scan->at.part))
+		move_to(assembly, number, at);
+	else
+		move_to(assembly, number, scan->at);
+	return true;
+}
+
+/* It has not delivered what is needed. Returns true when it is not waited for. */
+static bool give_up(struct assembly *assembly, uint32_t number, bool finish)
+{
+	struct rank_entry *rank = &assembly->table->ranks[number];
+	struct rank_scan *scan = &assembly->scans[number];
+
+	if (!rank->lagging && !finish && !overdue(assembly) && !rank->exited)
+		return false;
+	rank->lagging = !rank->exited && !finish;
+	scan->closed = true;
+	if (!rank->lagging) /* takes what there is */
+		move_to(assembly, number, (struct stream_position){rank->entry_count, 0});
+	return true;
+}
+
+static bool is_member(struct assembly *assembly, const struct rank_entry *rank)
+{
+	for (size_t i = 0; i < rank->communicator_count && !assembly->cut.by_time; i++) {
+		if (rank->communicators[i].id == assembly->cut.communicator_id)
+			return !rank->communicators[i].uncounted &&
+			       assembly_shared(assembly, &rank->communicators[i]) != NULL;
+	}
+	return false;
+}
+
+/* True when the rank needs no more waiting for in this round. */
+static bool reach_rank(struct assembly *assembly, uint32_t number, bool finish)
+{
+	struct rank_entry *rank = &assembly->table->ranks[number];
+	struct rank_scan *scan = &assembly->scans[number];
+	size_t wanted;
+
+	if (!rank->known || rank->host == UINT32_MAX)
+		return finish || number >= assembly->table->world_size || overdue(assembly);
+	if (scan->closed)
+		return true;
+	if (number == assembly->cut.rank && !scan->found) {
+		struct stream_position at = scan->at;
+
+		scan->at = (struct stream_position){0, rank->part_head};
+		move_to(assembly, number, at);
+	}
+	if (assembly->placing && !scan->placed && number != assembly->cut.rank &&
+		!is_member(assembly, rank)) {
+		if (!place(assembly, number, finish))
+			return give_up(assembly, number, finish);
+		rank->lagging = false;
+	}
+	if (scan->raises == assembly->raises)
+		return true;
+	wanted = count_wanted(assembly, number);
+	if (wanted && !follow(assembly, number, wanted))
+		return give_up(assembly, number, finish);
+	if (wanted)
+		rank->lagging = false;
+	scan->raises = assembly->raises;
+	return true;
+}
+
+bool assembly_reach_cut(struct assembly *assembly, bool finish)
+{
+	const struct rank_table *table = assembly->table;
+	uint32_t end = table->world_size > table->end ? table->world_size : table->end;
+
+	/* Each round asks more of some communicator, and what has been delivered is finite. */
+	for (;;) {
+		for (; assembly->ready_rank < end; assembly->ready_rank++) {
+			if (assembly->ready_rank >= table->rank_capacity) {
+				if (!finish && !overdue(assembly))
+					return false;
+				continue;
+			}
+			if (!reach_rank(assembly, assembly->ready_rank, finish))
+				return false;
+		}
+		bool moved = assembly->raises != assembly->round_raises;
+
+		assembly->round_raises = assembly->raises;
+		assembly->ready_rank = 0;
+		if (assembly->placing) {
+			assembly->placing = false;
+			assembly->placed = true;
+		} else if (!moved && !assembly->placed) {
+			assembly->placing = true;
+			continue;
+		}
+		if (!moved && assembly->placed)
+			return true;
+	}
+}

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Job steps of many layouts: one for each step of the job, with every instance whole, though
+ * no communicator has all ranks and hosts' clocks differ by more than a step.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "bench/simulator/feed.h"
+#include "coordinator/pipeline.h"
+#include "coordinator/pipeline_internal.h"
+
+enum { STEPS = 60 };
+
+static int take(void *context, struct message_batch *batch,
+	void (*release)(struct message_batch *batch), struct job_ns received)
+{
+	struct message_reply reply;
+	int result = pipeline_push_batch(context, batch, release, received, &reply);
+
+	return result < 0 ? result : 0;
+}
+
+static void assert_steps(const struct sim_options *options, uint64_t seed)
+{
+	const struct sim_feed_options feed = {seed, 4};
+	const struct pipeline_options none = {0};
+	struct simulator *simulator;
+	struct pipeline *pipeline;
+	const struct report_model *model;
+
+	assert_int_equal(simulator_create(options, &simulator), 0);
+	assert_int_equal(pipeline_create(&none, &pipeline), 0);
+	assert_int_equal(sim_feed(simulator, &feed, take, NULL, pipeline), 0);
+	assert_int_equal(pipeline_finish(pipeline), 0);
+	model = pipeline_report(pipeline);
+	assert_in_range(model->totals.steps, STEPS - 1, STEPS + 1);
+	/* What is left after the last cut may be a piece of a step; before the clocks fit, so may the first. */
+	assert_in_range(model->totals.steps_incomplete, 0, 2);
+	pipeline_destroy(pipeline);
+	simulator_destroy(simulator);
+}
+
+static void whole_steps_in_every_layout(void **state)
+{
+	static const struct sim_shape shapes[] = {{16, 1, 1, 1, 4}, {8, 4, 1, 1, 8},
+		{4, 2, 4, 1, 8}, {2, 8, 4, 1, 8}, {16, 1, 2, 8, 4}};
+
+	(void)state;
+	for (size_t s = 0; s < sizeof(shapes) / sizeof(shapes[0]); s++) {
+		for (unsigned norm = 0; norm < 2; norm++) {
+			struct sim_options options;
+
+			sim_options_default(&options, shapes[s].data, 11 + s);
+			options.shape = shapes[s];
+			options.program.step_ns = 10e6;
+			options.program.microbatches = 2 * shapes[s].pipeline;
+			options.program.norm = norm;
+			options.clock_offset_ns = 50e6;
+			options.steps = STEPS;
+			assert_steps(&options, s);
+		}
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(whole_steps_in_every_layout),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

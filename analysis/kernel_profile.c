@@ -4,11 +4,51 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Kernels that differ by less are noise. */
+/* Differences of less than this share of a step are noise. */
 static const double excess_share_min = 0.03;
 static const double longer_share_min = 0.5;
+/* Looks that lost more of their records than this say nothing about how much ran. */
+static const double lost_share_max = 0.005;
 
 enum { TOLD_MAX = 3 };
+
+const char *look_result_text(enum look_result result)
+{
+	static const char *const texts[LOOK_RESULT_NR] = {
+		[LOOK_DONE] = "",
+		[LOOK_OTHER_PROFILER] = "another profiler (PyTorch's, nsys, ...) holds CUPTI",
+		[LOOK_NO_LIBRARY] = "no libcupti in the process, nor beside its libcudart",
+		[LOOK_FAILED] = "CUPTI did not start",
+		[LOOK_NO_STEPS] = "no whole step lay within the look",
+		[LOOK_NO_KERNELS] = "no kernel was seen in the look",
+		[LOOK_UNREACHABLE] = "the process has no slowrank library in it, or has ended",
+	};
+
+	return (unsigned)result < LOOK_RESULT_NR ? texts[result] : "it failed";
+}
+
+size_t kernel_launch_bucket(int64_t latency_ns)
+{
+	size_t bucket = 0;
+
+	while (bucket + 1 < KERNEL_LAUNCH_BUCKET_NR && latency_ns >= INT64_C(2000) << bucket)
+		bucket++;
+	return bucket;
+}
+
+double kernel_launch_quantile_us(const uint64_t launches[KERNEL_LAUNCH_BUCKET_NR], double quantile)
+{
+	double total = 0, reached = 0;
+
+	for (size_t b = 0; b < KERNEL_LAUNCH_BUCKET_NR; b++)
+		total += (double)launches[b];
+	for (size_t b = 0; b < KERNEL_LAUNCH_BUCKET_NR && total > 0; b++) {
+		reached += (double)launches[b];
+		if (reached >= quantile * total)
+			return (double)(UINT64_C(2) << b);
+	}
+	return 0;
+}
 
 static bool is_digit(char c)
 {
@@ -122,26 +162,21 @@ static void describe(const struct excess_of_kernel *top, size_t count, char *det
 	}
 }
 
-void kernel_profile_compare(const struct kernel_profile *suspect, double suspect_steps,
-	const struct kernel_profile *control, double control_steps,
-	struct kernel_difference *difference)
+/* Kernels of both, one by one: what is longer, what is more, and which weigh most. */
+static void compare_kernels(const struct kernel_profile *suspect,
+	const struct kernel_profile *control, struct kernel_difference *difference)
 {
+	double own_steps = suspect->steps, control_steps = control->steps, longer = 0, more = 0;
 	struct excess_of_kernel top[TOLD_MAX + 1];
-	double longer = 0, more = 0, own_ns, control_ns;
 	size_t top_count = 0;
 
-	*difference = (struct kernel_difference){.cause = CAUSE_UNKNOWN};
-	if (suspect_steps <= 0 || control_steps <= 0)
-		return;
-	own_ns = (double)suspect->kernel_ns / suspect_steps;
-	control_ns = (double)control->kernel_ns / control_steps;
 	for (size_t i = 0; i < suspect->sum_count; i++) {
 		const struct kernel_sum *own = &suspect->sums[i];
 		const struct kernel_sum *other = find(control, own->name);
 		struct excess_of_kernel one = {
 			.sum = own,
-			.own_ns = (double)own->time_ns / suspect_steps,
-			.own_count = (double)own->count / suspect_steps,
+			.own_ns = (double)own->time_ns / own_steps,
+			.own_count = (double)own->count / own_steps,
 			.control_ns = other ? (double)other->time_ns / control_steps : 0,
 			.control_count = other ? (double)other->count / control_steps : 0,
 		};
@@ -154,10 +189,6 @@ void kernel_profile_compare(const struct kernel_profile *suspect, double suspect
 		more += (one.own_count - one.control_count) * (usual_each > 0 ? usual_each : each);
 		keep(top, &top_count, &one);
 	}
-	difference->own_ms = own_ns / 1e6;
-	difference->control_ms = control_ns / 1e6;
-	if (control_ns <= 0 || own_ns - control_ns < excess_share_min * control_ns)
-		return;
 	longer = longer > 0 ? longer : 0;
 	more = more > 0 ? more : 0;
 	if (longer + more <= 0)
@@ -166,4 +197,74 @@ void kernel_profile_compare(const struct kernel_profile *suspect, double suspect
 	difference->cause = difference->longer_share >= longer_share_min ? CAUSE_LONGER_KERNELS
 									 : CAUSE_MORE_KERNELS;
 	describe(top, top_count, difference->detail);
+}
+
+static double ms_per_step(const struct kernel_profile *profile, int64_t ns)
+{
+	return (double)ns / 1e6 / (double)profile->steps;
+}
+
+static void put_times(const struct kernel_profile *suspect, int64_t own_ns,
+	const struct kernel_profile *control, int64_t control_ns,
+	struct kernel_difference *difference)
+{
+	difference->own_ms = ms_per_step(suspect, own_ns);
+	difference->control_ms = ms_per_step(control, control_ns);
+}
+
+static void tell_copies(const struct kernel_profile *suspect, const struct kernel_profile *control,
+	struct kernel_difference *difference)
+{
+	put_times(suspect, suspect->copy_ns, control, control->copy_ns, difference);
+	difference->cause = CAUSE_MORE_COPIES;
+	snprintf(difference->detail, sizeof(difference->detail),
+		"%.0f copies of %.1f MB a step, control %.0f of %.1f MB",
+		(double)suspect->copy_count / suspect->steps,
+		(double)suspect->copy_bytes / 1e6 / suspect->steps,
+		(double)control->copy_count / control->steps,
+		(double)control->copy_bytes / 1e6 / control->steps);
+}
+
+static void tell_gaps(const struct kernel_profile *suspect, const struct kernel_profile *control,
+	struct kernel_difference *difference)
+{
+	put_times(suspect, suspect->idle_ns, control, control->idle_ns, difference);
+	difference->cause = CAUSE_LAUNCH_GAPS;
+	snprintf(difference->detail, sizeof(difference->detail),
+		"its device idles between kernels, which take %.2f ms a step, control's %.2f",
+		ms_per_step(suspect, suspect->kernel_ns), ms_per_step(control, control->kernel_ns));
+}
+
+static bool is_whole(const struct kernel_profile *profile)
+{
+	return (double)profile->dropped <=
+	       lost_share_max * (double)(profile->kernel_count + profile->copy_count);
+}
+
+void kernel_profile_compare(const struct kernel_profile *suspect,
+	const struct kernel_profile *control, struct kernel_difference *difference)
+{
+	double least_ms, kernels, copies, gaps;
+
+	*difference = (struct kernel_difference){.cause = CAUSE_UNKNOWN};
+	if (suspect->steps == 0 || control->steps == 0)
+		return;
+	put_times(suspect, suspect->kernel_ns, control, control->kernel_ns, difference);
+	if (!is_whole(suspect) || !is_whole(control)) {
+		snprintf(difference->detail, sizeof(difference->detail),
+			"a look lost records: %llu of the suspect's, %llu of the control's",
+			(unsigned long long)suspect->dropped, (unsigned long long)control->dropped);
+		return;
+	}
+	least_ms =
+		excess_share_min * ms_per_step(control, control->stop.value - control->start.value);
+	kernels = difference->own_ms - difference->control_ms;
+	copies = ms_per_step(suspect, suspect->copy_ns) - ms_per_step(control, control->copy_ns);
+	gaps = ms_per_step(suspect, suspect->idle_ns) - ms_per_step(control, control->idle_ns);
+	if (kernels > least_ms && kernels >= copies && kernels >= gaps)
+		compare_kernels(suspect, control, difference);
+	else if (copies > least_ms && copies >= gaps)
+		tell_copies(suspect, control, difference);
+	else if (gaps > least_ms)
+		tell_gaps(suspect, control, difference);
 }

@@ -21,16 +21,36 @@ struct kernel_sum {
 	int64_t time_ns;
 };
 
-/* One rank's deep look. */
+/* What came of a look. */
+enum look_result {
+	LOOK_DONE = 0,
+	LOOK_OTHER_PROFILER = 1, /* another profiler holds the interface */
+	LOOK_NO_LIBRARY = 2,	 /* the profiling library is not there */
+	LOOK_FAILED = 3,	 /* it said no, or never answered */
+	LOOK_NO_STEPS = 4,	 /* no whole step lay within the look */
+	LOOK_NO_KERNELS = 5,	 /* no kernel ran in its steps */
+	LOOK_UNREACHABLE = 6,	 /* the process does not have our library, or it ended */
+	LOOK_RESULT_NR
+};
+/* For people: "another profiler (PyTorch's, nsys) holds CUPTI", ...; "" for LOOK_DONE. */
+const char *look_result_text(enum look_result result);
+
+/* One rank's deep look: all that began within whole steps, from start to stop. */
 struct kernel_profile {
 	uint32_t rank;
-	struct host_ns start, stop; /* of what was seen */
+	uint8_t result;	  /* enum look_result; other than LOOK_DONE: no more is filled */
+	uint32_t request; /* the directive it answers; 0: the probe looked by itself */
+	uint32_t steps;	  /* from start to stop */
+	struct host_ns start, stop;
 	uint64_t kernel_count;
 	int64_t kernel_ns; /* summed over kernels, collectives left out */
 	int64_t busy_ns;   /* some kernel or copy was running, collectives left out */
+	int64_t idle_ns;   /* nothing was running, collectives neither */
 	int64_t copy_ns;   /* of copies, summed */
-	uint64_t copy_bytes;
-	uint64_t invalid;			    /* records with impossible times, dropped */
+	uint64_t copy_count, copy_bytes;
+	int64_t synchronise_ns;			    /* the host waited for the device, summed */
+	uint64_t invalid;			    /* records with impossible times, left out */
+	uint64_t dropped;			    /* records lost: the sums are too small */
 	uint64_t launches[KERNEL_LAUNCH_BUCKET_NR]; /* launch to device start */
 	size_t sum_count;
 	struct kernel_sum sums[KERNEL_PROFILE_KERNELS_MAX]; /* by time, longest first */
@@ -45,21 +65,28 @@ void kernel_name_simplify(const char *name, char *simplified);
 /* Collectives of NCCL and RCCL: ncclKernel..., ncclDevKernel... */
 bool kernel_name_is_collective(const char *name);
 
-/* How a suspect's kernels differ from its control's, per time of the look. */
+/* The bucket of a time from launch to start; and a quantile (0..1) of the histogram, in us (the
+ * upper end of its bucket); 0 when it is empty. */
+size_t kernel_launch_bucket(int64_t latency_ns);
+double kernel_launch_quantile_us(const uint64_t launches[KERNEL_LAUNCH_BUCKET_NR], double quantile);
+
+/* How a suspect's device time differs from its control's. */
 struct kernel_difference {
-	enum cause
-		cause; /* CAUSE_LONGER_KERNELS, CAUSE_MORE_KERNELS, or CAUSE_UNKNOWN: they do not */
-	double own_ms, control_ms;	    /* kernel time per step */
-	double longer_share;		    /* of the excess, by the same kernels taking longer */
-	char detail[VERDICT_DETAIL_LENGTH]; /* the kernels with the largest excess */
+	/*
+	 * CAUSE_LONGER_KERNELS, CAUSE_MORE_KERNELS, CAUSE_MORE_COPIES, CAUSE_LAUNCH_GAPS (the device
+	 * idles), or CAUSE_UNKNOWN: nothing that matters differs, or it cannot be told.
+	 */
+	enum cause cause;
+	double own_ms, control_ms; /* per step, of what the cause speaks of; kernels when unknown */
+	double longer_share;	   /* of the excess of kernels, by the same ones taking longer */
+	char detail[VERDICT_DETAIL_LENGTH]; /* the largest excesses; why, when it cannot be told */
 };
 
 /*
- * steps: training steps within each look; counts and times are compared per step. The excess of a
- * kernel that both ran splits into longer (time each, times the control's count) and more.
+ * Compares two looks that were done, per step. The excess of a kernel that both ran splits into
+ * longer (time each, times the control's count) and more. Looks that lost records are not compared.
  */
-void kernel_profile_compare(const struct kernel_profile *suspect, double suspect_steps,
-	const struct kernel_profile *control, double control_steps,
-	struct kernel_difference *difference);
+void kernel_profile_compare(const struct kernel_profile *suspect,
+	const struct kernel_profile *control, struct kernel_difference *difference);
 
 #endif

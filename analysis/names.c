@@ -115,6 +115,8 @@ const char *cause_name(enum cause cause)
 		[CAUSE_MORE_KERNELS] = "more-kernels",
 		[CAUSE_STAGE_IMBALANCE] = "stage-imbalance",
 		[CAUSE_SEQUENCE_IMBALANCE] = "sequence-imbalance",
+		[CAUSE_MORE_COPIES] = "more-copies",
+		[CAUSE_LAUNCH_GAPS] = "launch-gaps",
 	};
 
 	return NAME_OR_UNKNOWN(names, cause);

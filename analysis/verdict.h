@@ -41,6 +41,8 @@ enum cause {
 	CAUSE_MORE_KERNELS = 17,
 	CAUSE_STAGE_IMBALANCE = 18,
 	CAUSE_SEQUENCE_IMBALANCE = 19,
+	CAUSE_MORE_COPIES = 20, /* the device copies more, or slower, than its peers' */
+	CAUSE_LAUNCH_GAPS = 21, /* the device idles: its host launches late */
 	CAUSE_NR
 };
 const char *cause_name(enum cause cause); /* "cgroup-throttle", ... */

@@ -57,6 +57,12 @@ static const struct cause_text texts[CAUSE_NR] = {
 	[CAUSE_SEQUENCE_IMBALANCE] = {"of more tokens than its peers",
 		"balance sequence lengths over the ranks: the machines are fine, the batches are "
 		"not"},
+	[CAUSE_MORE_COPIES] = {"in copies between host and GPU",
+		"find what this rank copies that its peers do not (checkpoints, logging, unpinned "
+		"input); check its PCIe link (nvidia-smi -q, lspci -vv)"},
+	[CAUSE_LAUNCH_GAPS] = {"with its GPU idle between kernels",
+		"the rank's host launches too late: look at its Python threads, data loading and "
+		"logging (py-spy dump --pid PID), and at who shares its cores"},
 };
 
 static const char *unknown_advice(enum verdict_class verdict_class)

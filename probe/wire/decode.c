@@ -11,6 +11,8 @@
 #include "probe/wire/kernel_profiles.h"
 #include "probe/wire/queue_pairs.h"
 
+enum { REPLY_SINGLE_DIRECTIVE_FIELDS = 3 };
+
 /* What wire_decode_batch() hands out: the batch comes first, so that its address is this one. */
 struct decoded_batch {
 	struct message_batch batch;
@@ -321,6 +323,24 @@ int wire_decode_batch(const void *bytes, size_t length, struct message_batch **b
 	return 0;
 }
 
+static void read_directives(struct wire_reader *reader, struct message_reply *reply)
+{
+	size_t count = wire_read_array(reader, WIRE_DIRECTIVES_MAX);
+
+	for (size_t i = 0; i < count && !reader->problem; i++) {
+		struct message_directive *directive = &reply->directives[i];
+		size_t later_fields = wire_read_record(reader, WIRE_DIRECTIVE_FIELDS);
+
+		directive->kind = (uint8_t)wire_read_unsigned(reader, UINT8_MAX);
+		directive->rank = (uint32_t)wire_read_unsigned(reader, UINT32_MAX);
+		directive->steps = (uint32_t)wire_read_unsigned(reader, UINT32_MAX);
+		directive->limit_ms = (uint32_t)wire_read_unsigned(reader, UINT32_MAX);
+		directive->request = (uint32_t)wire_read_unsigned(reader, UINT32_MAX);
+		wire_skip(reader, later_fields);
+	}
+	reply->directive_count = count;
+}
+
 int wire_decode_reply(const void *bytes, size_t length, struct message_reply *reply,
 	char why[WIRE_DETAIL_LENGTH_MAX + 1])
 {
@@ -337,10 +357,14 @@ int wire_decode_reply(const void *bytes, size_t length, struct message_reply *re
 	decoded.received.value = read_time(&reader);
 	decoded.reply_sent.value = read_time(&reader);
 	decoded.accepted = (uint8_t)wire_read_unsigned(&reader, UINT8_MAX);
-	decoded.directive = (uint8_t)wire_read_unsigned(&reader, UINT8_MAX);
-	decoded.directive_rank = (uint32_t)wire_read_unsigned(&reader, UINT32_MAX);
-	decoded.directive_steps = (uint32_t)wire_read_unsigned(&reader, UINT32_MAX);
+	/* One directive without a number to know it by: from before there were lists of them. */
+	for (int i = 0; i < REPLY_SINGLE_DIRECTIVE_FIELDS; i++)
+		(void)wire_read_unsigned(&reader, UINT32_MAX);
 	wire_read_string(&reader, decoded.why, sizeof(decoded.why));
+	if (later_fields > 0) {
+		later_fields--;
+		read_directives(&reader, &decoded);
+	}
 	error = read_end(&reader, bytes, later_fields, why);
 	if (!error)
 		*reply = decoded;

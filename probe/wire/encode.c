@@ -212,12 +212,34 @@ int wire_encode_batch(const struct message_batch *batch, struct wire_buffer *buf
 	return wire_pack_finish(&packer);
 }
 
+/* The first one also where readers of one directive look for it. */
+static void put_directives(struct wire_packer *packer, const struct message_reply *reply)
+{
+	wire_pack_array(packer, reply->directive_count);
+	for (size_t i = 0; i < reply->directive_count; i++) {
+		const struct message_directive *directive = &reply->directives[i];
+
+		wire_pack_array(packer, WIRE_DIRECTIVE_FIELDS);
+		wire_pack_unsigned(packer, directive->kind);
+		wire_pack_unsigned(packer, directive->rank);
+		wire_pack_unsigned(packer, directive->steps);
+		wire_pack_unsigned(packer, directive->limit_ms);
+		wire_pack_unsigned(packer, directive->request);
+	}
+}
+
 int wire_encode_reply(const struct message_reply *reply, struct wire_buffer *buffer)
 {
+	static const struct message_directive none = {.kind = DIRECTIVE_NONE};
+	const struct message_directive *first =
+		reply->directive_count ? &reply->directives[0] : &none;
 	struct wire_packer packer;
 
+	buffer->length = 0;
+	if (reply->directive_count > WIRE_DIRECTIVES_MAX)
+		return -EMSGSIZE;
 	wire_pack_start(&packer, buffer);
-	wire_pack_array(&packer, WIRE_REPLY_FIELDS);
+	wire_pack_array(&packer, WIRE_REPLY_FIELDS + (reply->directive_count > 0));
 	wire_pack_unsigned(&packer, WIRE_TYPE_REPLY);
 	wire_pack_unsigned(&packer, WIRE_VERSION);
 	wire_pack_unsigned(&packer, reply->probe_id);
@@ -225,9 +247,11 @@ int wire_encode_reply(const struct message_reply *reply, struct wire_buffer *buf
 	wire_pack_time(&packer, reply->received.value);
 	wire_pack_time(&packer, reply->reply_sent.value);
 	wire_pack_unsigned(&packer, reply->accepted);
-	wire_pack_unsigned(&packer, reply->directive);
-	wire_pack_unsigned(&packer, reply->directive_rank);
-	wire_pack_unsigned(&packer, reply->directive_steps);
+	wire_pack_unsigned(&packer, first->kind);
+	wire_pack_unsigned(&packer, first->rank);
+	wire_pack_unsigned(&packer, first->steps);
 	wire_pack_string(&packer, reply->why, sizeof(reply->why));
+	if (reply->directive_count)
+		put_directives(&packer, reply);
 	return wire_pack_finish(&packer);
 }

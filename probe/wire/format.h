@@ -21,7 +21,8 @@ enum {
 
 	/* Fields that every array of this version has at least. */
 	WIRE_BATCH_FIELDS = 20, /* a 21st, the queue pairs, only where there are any */
-	WIRE_REPLY_FIELDS = 11,
+	WIRE_REPLY_FIELDS = 11, /* a 12th, the directives, only where there are any */
+	WIRE_DIRECTIVE_FIELDS = 5,
 	WIRE_PREVIOUS_FIELDS = 4,
 	WIRE_COUNTERS_FIELDS = 7,
 	WIRE_SOURCE_FIELDS = 3,
@@ -34,7 +35,7 @@ enum {
 	WIRE_SAMPLE_FIELDS = 4,
 	WIRE_OPEN_CALL_FIELDS = 7,
 	WIRE_QUEUE_PAIR_FIELDS = 24,
-	WIRE_KERNEL_PROFILE_FIELDS = 11,
+	WIRE_KERNEL_PROFILE_FIELDS = 18,
 };
 
 /* Absolute times, in ns: below 2^61, which is 73 years after the clock's zero. */

@@ -46,6 +46,13 @@ int wire_pack_kernel_profiles(
 			wire_pack_unsigned(packer, profile->sums[k].count);
 			wire_pack_unsigned(packer, not_negative(profile->sums[k].time_ns));
 		}
+		wire_pack_unsigned(packer, profile->result);
+		wire_pack_unsigned(packer, profile->request);
+		wire_pack_unsigned(packer, profile->steps);
+		wire_pack_unsigned(packer, not_negative(profile->idle_ns));
+		wire_pack_unsigned(packer, profile->copy_count);
+		wire_pack_unsigned(packer, not_negative(profile->synchronise_ns));
+		wire_pack_unsigned(packer, profile->dropped);
 		cursor = start;
 	}
 	return 0;
@@ -108,6 +115,13 @@ int wire_read_kernel_profiles(struct wire_reader *reader, struct wire_arena *are
 		profile->invalid = wire_read_unsigned(reader, UINT64_MAX);
 		read_launches(reader, profile);
 		read_sums(reader, profile);
+		profile->result = (uint8_t)wire_read_unsigned(reader, UINT8_MAX);
+		profile->request = (uint32_t)wire_read_unsigned(reader, UINT32_MAX);
+		profile->steps = (uint32_t)wire_read_unsigned(reader, UINT32_MAX);
+		profile->idle_ns = read_length_ns(reader);
+		profile->copy_count = wire_read_unsigned(reader, UINT32_MAX);
+		profile->synchronise_ns = read_length_ns(reader);
+		profile->dropped = wire_read_unsigned(reader, UINT64_MAX);
 		wire_skip(reader, later_fields);
 	}
 	return 0;

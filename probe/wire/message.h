@@ -24,6 +24,7 @@ enum {
 	WIRE_DETAIL_LENGTH_MAX = 255,	   /* free text, without the NUL */
 	WIRE_QUEUE_PAIRS_PER_BATCH_MAX = 65536,
 	WIRE_KERNEL_PROFILES_PER_BATCH_MAX = 1024,
+	WIRE_DIRECTIVES_MAX = 16,	/* of one reply */
 	WIRE_QUEUE_PAIR_STATUS_NR = 24, /* enum ibv_wc_status; later ones count as the last */
 	WIRE_QUEUE_PAIR_BUCKET_NR = 40,
 	WIRE_GID_BYTES = 16,
@@ -156,9 +157,21 @@ struct message_batch {
 	struct kernel_profile *kernel_profiles;
 };
 
-enum directive {
+enum directive_kind {
 	DIRECTIVE_NONE = 0,
-	DIRECTIVE_DEEP = 1, /* deep look: ranks, steps (device timing; for a later source) */
+	DIRECTIVE_DEEP = 1, /* a deep look at a rank, for so many steps */
+};
+
+/*
+ * What the coordinator asks of a probe. It is repeated in each reply until it is answered: a probe
+ * acts once on each request number.
+ */
+struct message_directive {
+	uint8_t kind; /* enum directive_kind */
+	uint32_t rank;
+	uint32_t steps;
+	uint32_t limit_ms; /* however few steps that is */
+	uint32_t request;  /* from 1 */
 };
 
 struct message_reply {
@@ -166,10 +179,9 @@ struct message_reply {
 	uint64_t number;	  /* the batch this acknowledges */
 	struct job_ns received;	  /* when the coordinator got the batch */
 	struct job_ns reply_sent; /* when it sent this */
-	uint8_t accepted;  /* 0: refused, see why; the probe drops the batch and reports it */
-	uint8_t directive; /* enum directive */
-	uint32_t directive_rank;
-	uint32_t directive_steps;
+	uint8_t accepted; /* 0: refused, see why; the probe drops the batch and reports it */
+	size_t directive_count;
+	struct message_directive directives[WIRE_DIRECTIVES_MAX];
 	char why[WIRE_DETAIL_LENGTH_MAX + 1];
 };
 

@@ -25,7 +25,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length)
 	if (reply.probe_id != again.probe_id || reply.number != again.number ||
 		reply.received.value != again.received.value ||
 		reply.reply_sent.value != again.reply_sent.value ||
-		reply.accepted != again.accepted || reply.directive != again.directive ||
+		reply.accepted != again.accepted ||
+		reply.directive_count != again.directive_count ||
+		memcmp(reply.directives, again.directives, sizeof(reply.directives)) ||
 		strcmp(reply.why, again.why))
 		abort();
 	wire_buffer_fini(&buffer);

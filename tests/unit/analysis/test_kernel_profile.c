@@ -39,6 +39,12 @@ static void names(void **state)
 	assert_false(kernel_name_is_collective("gemm"));
 }
 
+/* Looks of 20 steps of 10 ms, but for what a test changes. */
+static struct kernel_profile look(void)
+{
+	return (struct kernel_profile){.steps = 20, .stop = {200000000}};
+}
+
 static void add(struct kernel_profile *profile, const char *name, uint64_t count, int64_t us_each)
 {
 	struct kernel_sum *sum = &profile->sums[profile->sum_count++];
@@ -52,7 +58,7 @@ static void add(struct kernel_profile *profile, const char *name, uint64_t count
 
 static void longer_or_more(void **state)
 {
-	struct kernel_profile control = {0}, slow = {0}, busy = {0}, same = {0};
+	struct kernel_profile control = look(), slow = look(), busy = look(), same = look();
 	struct kernel_difference difference;
 
 	(void)state;
@@ -65,16 +71,80 @@ static void longer_or_more(void **state)
 	add(&busy, "extra", 120, 250);
 	add(&same, "gemm", 240, 101); /* half as many steps */
 	add(&same, "add", 1000, 5);
-	kernel_profile_compare(&slow, 20, &control, 20, &difference);
+	same.steps = 10;
+	kernel_profile_compare(&slow, &control, &difference);
 	assert_int_equal(difference.cause, CAUSE_LONGER_KERNELS);
 	assert_non_null(strstr(difference.detail, "gemm 3.84 ms a step (24 calls), control 2.40"));
-	kernel_profile_compare(&busy, 20, &control, 20, &difference);
+	assert_float_equal(difference.own_ms, 4.64, 0.001);
+	assert_float_equal(difference.control_ms, 2.9, 0.001);
+	kernel_profile_compare(&busy, &control, &difference);
 	assert_int_equal(difference.cause, CAUSE_MORE_KERNELS);
 	assert_non_null(strstr(difference.detail, "extra"));
-	kernel_profile_compare(&same, 10, &control, 20, &difference);
+	kernel_profile_compare(&same, &control, &difference);
 	assert_int_equal(difference.cause, CAUSE_UNKNOWN);
-	kernel_profile_compare(&slow, 0, &control, 20, &difference);
+	slow.steps = 0;
+	kernel_profile_compare(&slow, &control, &difference);
 	assert_int_equal(difference.cause, CAUSE_UNKNOWN);
+}
+
+/* Lost records must not make the other rank look as if it did more. */
+static void lost_records(void **state)
+{
+	struct kernel_profile control = look(), busy = look();
+	struct kernel_difference difference;
+
+	(void)state;
+	add(&control, "gemm", 100, 100);
+	add(&busy, "gemm", 480, 100);
+	control.dropped = 380;
+	kernel_profile_compare(&busy, &control, &difference);
+	assert_int_equal(difference.cause, CAUSE_UNKNOWN);
+	assert_non_null(strstr(difference.detail, "lost records"));
+}
+
+static void copies_and_gaps(void **state)
+{
+	struct kernel_profile control = look(), copying = look(), idle = look();
+	struct kernel_difference difference;
+
+	(void)state;
+	add(&control, "gemm", 480, 100);
+	add(&copying, "gemm", 480, 100);
+	add(&idle, "gemm", 480, 100);
+	control.copy_count = 20;
+	control.copy_ns = 2000000;
+	control.idle_ns = 3000000;
+	copying.copy_count = 60;
+	copying.copy_bytes = 400000000;
+	copying.copy_ns = 62000000;
+	idle.copy_count = 20;
+	idle.copy_ns = 2000000;
+	idle.idle_ns = 83000000;
+	kernel_profile_compare(&copying, &control, &difference);
+	assert_int_equal(difference.cause, CAUSE_MORE_COPIES);
+	assert_float_equal(difference.own_ms, 3.1, 0.001);
+	assert_non_null(strstr(difference.detail, "3 copies of 20.0 MB a step, control 1 of"));
+	kernel_profile_compare(&idle, &control, &difference);
+	assert_int_equal(difference.cause, CAUSE_LAUNCH_GAPS);
+	assert_float_equal(difference.own_ms, 4.15, 0.001);
+	assert_float_equal(difference.control_ms, 0.15, 0.001);
+}
+
+static void launch_histogram(void **state)
+{
+	uint64_t launches[KERNEL_LAUNCH_BUCKET_NR] = {0};
+
+	(void)state;
+	assert_int_equal(kernel_launch_bucket(-5000), 0); /* started before its launch: clocks */
+	assert_int_equal(kernel_launch_bucket(1999), 0);
+	assert_int_equal(kernel_launch_bucket(2000), 1);
+	assert_int_equal(kernel_launch_bucket(4000), 2);
+	assert_int_equal(kernel_launch_bucket(INT64_MAX), KERNEL_LAUNCH_BUCKET_NR - 1);
+	assert_float_equal(kernel_launch_quantile_us(launches, 0.5), 0, 0);
+	launches[kernel_launch_bucket(7000)] = 98; /* 4 to 8 us */
+	launches[kernel_launch_bucket(900000)] = 2;
+	assert_float_equal(kernel_launch_quantile_us(launches, 0.5), 8, 0);
+	assert_float_equal(kernel_launch_quantile_us(launches, 0.99), 1024, 0);
 }
 
 int main(void)
@@ -82,6 +152,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(names),
 		cmocka_unit_test(longer_or_more),
+		cmocka_unit_test(lost_records),
+		cmocka_unit_test(copies_and_gaps),
+		cmocka_unit_test(launch_histogram),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

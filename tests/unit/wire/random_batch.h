@@ -216,6 +216,13 @@ static inline void random_kernel_profiles(struct random_source *random, struct m
 		profile->copy_ns = random_length_ns(random);
 		profile->copy_bytes = random_wide(random);
 		profile->invalid = random_below(random, 5);
+		profile->result = (uint8_t)random_below(random, LOOK_RESULT_NR);
+		profile->request = (uint32_t)random_wide(random);
+		profile->steps = (uint32_t)random_below(random, 1000);
+		profile->idle_ns = random_length_ns(random);
+		profile->copy_count = random_below(random, 1u << 20);
+		profile->synchronise_ns = random_length_ns(random);
+		profile->dropped = random_wide(random);
 		for (size_t b = 0; b < KERNEL_LAUNCH_BUCKET_NR; b++)
 			profile->launches[b] = random_below(random, 1000);
 		profile->sum_count = random_below(random, KERNEL_PROFILE_KERNELS_MAX + 1);

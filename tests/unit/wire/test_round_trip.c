@@ -384,9 +384,14 @@ static void test_reply(void **state)
 		in.received.value = random_length_ns(&random);
 		in.reply_sent.value = random_length_ns(&random);
 		in.accepted = (uint8_t)random_below(&random, 2);
-		in.directive = (uint8_t)random_below(&random, 4);
-		in.directive_rank = (uint32_t)random_wide(&random);
-		in.directive_steps = (uint32_t)random_wide(&random);
+		in.directive_count = random_below(&random, WIRE_DIRECTIVES_MAX + 1);
+		for (size_t d = 0; d < in.directive_count; d++)
+			in.directives[d] = (struct message_directive){
+				.kind = (uint8_t)random_below(&random, 4),
+				.rank = (uint32_t)random_wide(&random),
+				.steps = (uint32_t)random_wide(&random),
+				.limit_ms = (uint32_t)random_wide(&random),
+				.request = (uint32_t)random_wide(&random)};
 		random_text(&random, in.why, sizeof(in.why));
 		assert_int_equal(wire_encode_reply(&in, &buffer), 0);
 		assert_int_equal(wire_decode_reply(buffer.bytes, buffer.length, &out, why), 0);
@@ -395,11 +400,33 @@ static void test_reply(void **state)
 		assert_int_equal(in.received.value, out.received.value);
 		assert_int_equal(in.reply_sent.value, out.reply_sent.value);
 		assert_int_equal(in.accepted, out.accepted);
-		assert_int_equal(in.directive, out.directive);
-		assert_int_equal(in.directive_rank, out.directive_rank);
-		assert_int_equal(in.directive_steps, out.directive_steps);
+		assert_int_equal(in.directive_count, out.directive_count);
+		for (size_t d = 0; d < in.directive_count; d++) {
+			assert_int_equal(in.directives[d].kind, out.directives[d].kind);
+			assert_int_equal(in.directives[d].rank, out.directives[d].rank);
+			assert_int_equal(in.directives[d].steps, out.directives[d].steps);
+			assert_int_equal(in.directives[d].limit_ms, out.directives[d].limit_ms);
+			assert_int_equal(in.directives[d].request, out.directives[d].request);
+		}
 		assert_string_equal(in.why, out.why);
 	}
+	wire_buffer_fini(&buffer);
+}
+
+/* A reply from before there were lists of directives has 11 fields: it asks for nothing. */
+static void test_reply_without_directives(void **state)
+{
+	struct message_reply in = {.probe_id = 7, .number = 9, .accepted = 1}, out;
+	struct wire_buffer buffer = {0};
+	char why[WIRE_DETAIL_LENGTH_MAX + 1];
+
+	(void)state;
+	assert_int_equal(wire_encode_reply(&in, &buffer), 0);
+	assert_int_equal(buffer.bytes[0], 0x90 | 11); /* msgpack: an array of 11 */
+	assert_int_equal(wire_decode_reply(buffer.bytes, buffer.length, &out, why), 0);
+	assert_int_equal(out.directive_count, 0);
+	in.directive_count = WIRE_DIRECTIVES_MAX + 1;
+	assert_int_equal(wire_encode_reply(&in, &buffer), -EMSGSIZE);
 	wire_buffer_fini(&buffer);
 }
 
@@ -443,6 +470,7 @@ int main(void)
 		cmocka_unit_test(test_impossible_times_are_repaired),
 		cmocka_unit_test(test_bad_text_is_cleaned),
 		cmocka_unit_test(test_reply),
+		cmocka_unit_test(test_reply_without_directives),
 		cmocka_unit_test(test_limits_of_the_encoder),
 		cmocka_unit_test(test_source_state_names),
 	};

@@ -24,6 +24,7 @@ struct device_communicator {
 struct device_source {
 	struct job *job;
 	struct ring_source *rings;
+	struct device_looks *looks;
 	size_t communicator_count, communicator_capacity, last;
 	struct device_communicator *communicators;
 	uint64_t with_device_time, without_device_time, copy_engine, lost;
@@ -171,13 +172,47 @@ static void on_ended(void *context, pid_t pid)
 			source->communicators[kept++] = source->communicators[i];
 	}
 	source->communicator_count = kept;
+	device_looks_ended(source->looks, pid);
 }
 
-int device_source_create(struct job *job, struct device_source **result)
+static void on_hello(void *context, pid_t pid, const struct ring_hello *hello)
+{
+	(void)hello;
+	device_looks_hello(((struct device_source *)context)->looks, pid);
+}
+
+static void on_kernel(void *context, const struct ring_source_kernel *kernel)
+{
+	device_looks_kernel(((struct device_source *)context)->looks, kernel);
+}
+
+static void on_copy(void *context, const struct ring_source_memcpy *copy)
+{
+	device_looks_copy(((struct device_source *)context)->looks, copy);
+}
+
+static void on_synchronisation(
+	void *context, const struct ring_source_synchronisation *synchronisation)
+{
+	device_looks_synchronisation(((struct device_source *)context)->looks, synchronisation);
+}
+
+static void on_deep_state(void *context, pid_t pid, const struct ring_deep_report *report)
+{
+	device_looks_report(((struct device_source *)context)->looks, pid, report);
+}
+
+int device_source_create(
+	struct job *job, const struct device_looks_options *looks, struct device_source **result)
 {
 	static const struct ring_source_callbacks callbacks = {
+		.hello = on_hello,
 		.communicator = on_communicator,
 		.collective = on_collective,
+		.kernel = on_kernel,
+		.memcpy = on_copy,
+		.synchronisation = on_synchronisation,
+		.deep_state = on_deep_state,
 		.ended = on_ended,
 	};
 	struct device_source *source = calloc(1, sizeof(*source));
@@ -191,6 +226,11 @@ int device_source_create(struct job *job, struct device_source **result)
 		free(source);
 		return error;
 	}
+	source->looks = device_looks_create(looks, source->rings, job);
+	if (!source->looks) {
+		device_source_destroy(source);
+		return -ENOMEM;
+	}
 	*result = source;
 	return 0;
 }
@@ -199,6 +239,7 @@ void device_source_destroy(struct device_source *source)
 {
 	if (!source)
 		return;
+	device_looks_destroy(source->looks);
 	ring_source_destroy(source->rings);
 	free(source->communicators);
 	free(source);
@@ -213,6 +254,11 @@ void device_source_add_process(struct device_source *source, pid_t pid)
 size_t device_source_poll(struct device_source *source, struct host_ns now)
 {
 	return ring_source_poll(source->rings, now, RECORDS_PER_POLL_MAX);
+}
+
+struct device_looks *device_source_looks(struct device_source *source)
+{
+	return source->looks;
 }
 
 void device_source_pause(struct device_source *source, bool paused)

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * From the rings of the in-process library to the job: communicators and collectives with their
- * device times. One thread.
+ * device times; and deep looks. One thread.
  */
 #ifndef SLOWRANK_PROBE_DEVICE_SOURCE_H
 #define SLOWRANK_PROBE_DEVICE_SOURCE_H
 
-#include "probe/job.h"
+#include "probe/device_looks.h"
 
 struct device_source;
 
 /* job outlives the source. Returns 0 or a negative errno. The caller owns it. */
-int device_source_create(struct job *job, struct device_source **source)
-	__attribute__((warn_unused_result));
+int device_source_create(struct job *job, const struct device_looks_options *looks,
+	struct device_source **source) __attribute__((warn_unused_result));
 void device_source_destroy(struct device_source *source); /* NULL is fine */
 
 /* A process of the job: its ring is looked for from now on. */
@@ -20,6 +20,9 @@ void device_source_add_process(struct device_source *source, pid_t pid);
 
 /* Takes what the rings hold. Returns the number of records. */
 size_t device_source_poll(struct device_source *source, struct host_ns now);
+
+/* Its deep looks: to be asked, and to take profiles and their state from. */
+struct device_looks *device_source_looks(struct device_source *source);
 
 /* While paused the libraries write nothing (for bench/overhead). */
 void device_source_pause(struct device_source *source, bool paused);

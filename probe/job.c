@@ -28,6 +28,8 @@ struct job {
 	bool finished;
 	uint64_t dropped;
 	uint64_t steps_incomplete;
+	job_step *on_step; /* NULL: nobody watches */
+	void *step_context;
 
 	size_t process_count;
 	size_t process_capacity;
@@ -171,6 +173,12 @@ static void process_exited(struct job *job, pid_t pid, int32_t exit_code)
 		(job->process_count - position) * sizeof(struct rank_process *));
 }
 
+void job_watch_steps(struct job *job, job_step *on_step, void *context)
+{
+	job->on_step = on_step;
+	job->step_context = context;
+}
+
 /* Moves the builder's finished steps to the next batch. */
 static void take_steps(struct job *job, struct rank_process *process)
 {
@@ -179,6 +187,8 @@ static void take_steps(struct job *job, struct rank_process *process)
 	if (!process->rank_known || !process->builder)
 		return;
 	while (step_builder_take(process->builder, &entry)) {
+		if (job->on_step)
+			job->on_step(job->step_context, process->pid, &entry);
 		if (!reserve((void **)&job->steps, &job->step_capacity, job->step_count + 1,
 			    PENDING_STEPS_MAX, sizeof(*job->steps)) ||
 			!reserve((void **)&job->parts, &job->part_capacity,

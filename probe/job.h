@@ -38,6 +38,10 @@ void job_device_call(struct job *job, pid_t pid, const struct collective_part *p
 /* To be called after the kernel's records of the same time were taken: joins the two. */
 void job_join_device_calls(struct job *job);
 
+/* Called for each finished step of a process, in order; the step is valid during the call. */
+typedef void job_step(void *context, pid_t pid, const struct step_entry *step);
+void job_watch_steps(struct job *job, job_step *on_step, void *context); /* NULL: nobody */
+
 /* Records were lost: every open step is incomplete. */
 void job_lost(struct job *job, uint64_t event_count);
 

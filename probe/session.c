@@ -117,7 +117,8 @@ static void open_bpf(struct session *session)
 	}
 	if (bpf_source_create(&bpf_options, &session->bpf, session->why_no_bpf) < 0) {
 		session->bpf = NULL;
-		fprintf(stderr, "slowrank: the job runs, its MPI calls and host events unseen: %s\n",
+		fprintf(stderr,
+			"slowrank: the job runs, its MPI calls and host events unseen: %s\n",
 			session->why_no_bpf);
 	}
 }
@@ -150,7 +151,10 @@ int session_create(const struct probe_options *options, const struct job_place *
 	if (error == 0 && options->sources & PROBE_SOURCE_RDMA)
 		error = queue_pairs_create(session->bpf, &session->queue_pairs);
 	if (error == 0 && options->sources & PROBE_SOURCE_DEVICE)
-		error = device_source_create(session->job, &session->device);
+		error = device_source_create(session->job,
+			&(struct device_looks_options){
+				.deep = options->deep, .attached = session_job->attached},
+			&session->device);
 	if (error < 0)
 		goto fail;
 	/* Without a look into ranks there is one line to say, and it was said. */
@@ -329,6 +333,7 @@ static void empty_rings(struct session *session)
 		return;
 	session->events += device_source_poll(session->device, host_now());
 	job_join_device_calls(session->job);
+	device_looks_tick(device_source_looks(session->device), host_now());
 }
 
 static void follow_pause_file(struct session *session)
@@ -396,6 +401,9 @@ static size_t gather_sources(struct session *session, struct message_source *sou
 	if (count < WIRE_SOURCES_MAX && device_source_state(session->device, session->why_no_device,
 						job_enqueue_only(session->job), &sources[count]))
 		count++;
+	if (session->device && count < WIRE_SOURCES_MAX &&
+		device_looks_state(device_source_looks(session->device), &sources[count]))
+		count++;
 	return count;
 }
 
@@ -414,8 +422,10 @@ static void send_batch(struct session *session, bool final)
 
 	batch.sample_count = samplers_take(session->samplers, &batch.samples);
 	if (session->queue_pairs)
-		batch.queue_pair_count =
-			queue_pairs_take(session->queue_pairs, &batch.queue_pairs);
+		batch.queue_pair_count = queue_pairs_take(session->queue_pairs, &batch.queue_pairs);
+	if (session->device)
+		batch.kernel_profile_count = device_looks_take(
+			device_source_looks(session->device), &batch.kernel_profiles);
 	if (source_count != session->source_count ||
 		memcmp(now_sources, session->sources, source_count * sizeof(now_sources[0]))) {
 		memcpy(session->sources, now_sources, source_count * sizeof(now_sources[0]));
@@ -424,7 +434,7 @@ static void send_batch(struct session *session, bool final)
 		batch.source_count = source_count;
 	}
 	if (content || batch.sample_count || batch.queue_pair_count || batch.source_count ||
-		final) {
+		batch.kernel_profile_count || final) {
 		snprintf(batch.job_id, sizeof(batch.job_id), "%s", session->job_id);
 		fill_counters(session, &batch.counters);
 		batch.number = session->next_number++;
@@ -443,6 +453,9 @@ static void take_replies(struct session *session)
 				reply.why);
 			session->refusal_told = true;
 		}
+		for (size_t i = 0; session->device && i < reply.directive_count; i++)
+			device_looks_ask(device_source_looks(session->device), &reply.directives[i],
+				host_now());
 	}
 }
 

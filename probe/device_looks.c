@@ -1,0 +1,455 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "probe/device_looks.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "probe/device_look.h"
+
+enum {
+	REQUESTS_KEPT = 64, /* numbers acted on; the coordinator has fewer under way */
+	RANKS_MAX = 4096,
+};
+
+/* The helper in the process looks every 20 ms; CUPTI's start can take a second. */
+static const int64_t answer_patience_ns = 10000000000;
+/* After the end: what CUPTI still holds, and the step that the end lies in. */
+static const int64_t drain_patience_ns = 3000000000;
+
+enum look_phase { LOOK_IDLE = 0, LOOK_ASKED, LOOK_ON, LOOK_DRAINING };
+
+struct process_look {
+	pid_t pid;
+	enum look_phase phase;
+	uint32_t rank, request, steps_wanted;
+	struct host_ns asked, stop, on, off, newest_step_end;
+	uint64_t invalid, lost;
+	struct device_look *look; /* NULL while idle */
+	uint64_t steps_seen;	  /* of the process, ever */
+	bool baseline_tried;
+	enum look_result refused; /* LOOK_DONE: it was not */
+	struct host_ns refused_at;
+};
+
+struct device_looks {
+	struct device_looks_options options;
+	struct ring_source *rings;
+	struct job *job;
+	struct host_ns now;
+	size_t process_count;
+	struct process_look *processes[RING_SOURCE_PROCESSES_MAX];
+	uint32_t requests[REQUESTS_KEPT]; /* a ring */
+	size_t request_count;
+	size_t done_count, taken_count;
+	struct kernel_profile done[2 * DEVICE_LOOKS_AT_ONCE];
+	uint64_t looks_done, lost_results;
+};
+
+static struct process_look *find_process(const struct device_looks *looks, pid_t pid)
+{
+	for (size_t i = 0; i < looks->process_count; i++) {
+		if (looks->processes[i]->pid == pid)
+			return looks->processes[i];
+	}
+	return NULL;
+}
+
+/* A process in which it did not work is left alone for a while. */
+static bool is_resting(const struct device_looks *looks, const struct process_look *process)
+{
+	return process->refused != LOOK_DONE &&
+	       looks->now.value - process->refused_at.value < DEVICE_LOOKS_REST_NS;
+}
+
+static size_t count_active(const struct device_looks *looks)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < looks->process_count; i++)
+		count += looks->processes[i]->phase != LOOK_IDLE;
+	return count;
+}
+
+static void on_step(void *context, pid_t pid, const struct step_entry *step)
+{
+	struct process_look *process = find_process(context, pid);
+
+	/* While no period is known, stretches of time are no steps to count by. */
+	if (!process || step->flags & STEP_WINDOW)
+		return;
+	process->steps_seen++;
+	process->newest_step_end = step->end;
+	if (process->phase == LOOK_ON || process->phase == LOOK_DRAINING)
+		device_look_step(process->look, step->start, step->end);
+}
+
+struct device_looks *device_looks_create(
+	const struct device_looks_options *options, struct ring_source *rings, struct job *job)
+{
+	struct device_looks *looks = calloc(1, sizeof(*looks));
+
+	if (!looks)
+		return NULL;
+	looks->options = *options;
+	looks->rings = rings;
+	looks->job = job;
+	job_watch_steps(job, on_step, looks);
+	return looks;
+}
+
+void device_looks_destroy(struct device_looks *looks)
+{
+	if (!looks)
+		return;
+	job_watch_steps(looks->job, NULL, NULL);
+	for (size_t i = 0; i < looks->process_count; i++) {
+		device_look_destroy(looks->processes[i]->look);
+		free(looks->processes[i]);
+	}
+	free(looks);
+}
+
+static bool is_allowed(const struct device_looks *looks)
+{
+	return looks->options.deep != PROBE_DEEP_OFF &&
+	       (looks->options.deep == PROBE_DEEP_ON || !looks->options.attached);
+}
+
+static void put_result(struct device_looks *looks, const struct kernel_profile *profile)
+{
+	if (looks->taken_count) { /* what was handed out is sent by now */
+		looks->done_count = 0;
+		looks->taken_count = 0;
+	}
+	if (looks->done_count == sizeof(looks->done) / sizeof(looks->done[0]))
+		looks->lost_results++;
+	else
+		looks->done[looks->done_count++] = *profile;
+}
+
+static void refuse(
+	struct device_looks *looks, uint32_t rank, uint32_t request, enum look_result result)
+{
+	put_result(looks, &(struct kernel_profile){.rank = rank,
+				  .request = request,
+				  .result = (uint8_t)result,
+				  .start = looks->now,
+				  .stop = looks->now});
+}
+
+/* Ends a look that came to nothing. */
+static void fail(struct device_looks *looks, struct process_look *process, enum look_result result)
+{
+	refuse(looks, process->rank, process->request, result);
+	device_look_destroy(process->look);
+	process->look = NULL;
+	process->phase = LOOK_IDLE;
+	process->refused = result;
+	process->refused_at = looks->now;
+}
+
+static void finish(struct device_looks *looks, struct process_look *process)
+{
+	struct kernel_profile profile;
+
+	device_look_finish(process->look, process->on, process->off, process->invalid,
+		process->lost, &profile);
+	profile.rank = process->rank;
+	profile.request = process->request;
+	put_result(looks, &profile);
+	device_look_destroy(process->look);
+	process->look = NULL;
+	process->phase = LOOK_IDLE;
+	process->refused = LOOK_DONE;
+	looks->looks_done++;
+}
+
+static void begin(struct device_looks *looks, struct process_look *process, uint32_t rank,
+	const struct message_directive *directive)
+{
+	const uint32_t kinds = RING_DEEP_KERNELS | RING_DEEP_COPIES | RING_DEEP_SYNCHRONISATION |
+			       RING_DEEP_LAUNCHES;
+	uint32_t limit_ms = directive->limit_ms < DEVICE_LOOKS_LIMIT_MS_MAX
+				    ? directive->limit_ms
+				    : DEVICE_LOOKS_LIMIT_MS_MAX;
+	uint32_t steps = directive->steps < DEVICE_LOOKS_STEPS_MAX ? directive->steps
+								   : DEVICE_LOOKS_STEPS_MAX;
+
+	process->rank = rank;
+	process->request = directive->request;
+	process->steps_wanted = steps ? steps : 1;
+	process->asked = looks->now;
+	process->stop.value = looks->now.value + (int64_t)limit_ms * 1000000;
+	process->on = process->off = (struct host_ns){0};
+	process->invalid = process->lost = 0;
+	process->look = device_look_create();
+	process->phase = LOOK_ASKED;
+	if (!process->look)
+		fail(looks, process, LOOK_FAILED);
+	else if (ring_source_request_deep(looks->rings, process->pid, kinds, process->stop, 0) < 0)
+		fail(looks, process, LOOK_UNREACHABLE);
+}
+
+static bool is_new_request(struct device_looks *looks, uint32_t request)
+{
+	size_t kept = looks->request_count < REQUESTS_KEPT ? looks->request_count : REQUESTS_KEPT;
+
+	for (size_t i = 0; i < kept; i++) {
+		if (looks->requests[i] == request)
+			return false;
+	}
+	looks->requests[looks->request_count++ % REQUESTS_KEPT] = request;
+	return true;
+}
+
+static pid_t pid_of_rank(const struct device_looks *looks, uint32_t rank)
+{
+	static struct job_rank ranks[RANKS_MAX];
+	size_t count = job_ranks(looks->job, ranks, RANKS_MAX);
+
+	for (size_t i = 0; i < count; i++) {
+		if (ranks[i].rank == rank && !ranks[i].exited)
+			return ranks[i].pid;
+	}
+	return 0;
+}
+
+void device_looks_ask(
+	struct device_looks *looks, const struct message_directive *directive, struct host_ns now)
+{
+	struct process_look *process;
+
+	looks->now = now;
+	if (directive->kind != DIRECTIVE_DEEP || !is_new_request(looks, directive->request))
+		return;
+	process = find_process(looks, pid_of_rank(looks, directive->rank));
+	if (!is_allowed(looks) || !process) {
+		refuse(looks, directive->rank, directive->request, LOOK_UNREACHABLE);
+		return;
+	}
+	if (is_resting(looks, process)) {
+		refuse(looks, directive->rank, directive->request, process->refused);
+		return;
+	}
+	if (process->phase != LOOK_IDLE || count_active(looks) >= DEVICE_LOOKS_AT_ONCE) {
+		refuse(looks, directive->rank, directive->request, LOOK_FAILED);
+		return;
+	}
+	begin(looks, process, directive->rank, directive);
+}
+
+void device_looks_hello(struct device_looks *looks, pid_t pid)
+{
+	struct process_look *process;
+
+	if (find_process(looks, pid) || looks->process_count == RING_SOURCE_PROCESSES_MAX)
+		return;
+	process = calloc(1, sizeof(*process));
+	if (!process)
+		return;
+	process->pid = pid;
+	looks->processes[looks->process_count++] = process;
+}
+
+static struct process_look *find_look(const struct device_looks *looks, pid_t pid)
+{
+	struct process_look *process = find_process(looks, pid);
+
+	return process && (process->phase == LOOK_ON || process->phase == LOOK_DRAINING) ? process
+											 : NULL;
+}
+
+void device_looks_kernel(struct device_looks *looks, const struct ring_source_kernel *kernel)
+{
+	struct process_look *process = find_look(looks, kernel->pid);
+
+	if (process)
+		device_look_kernel(process->look, kernel);
+}
+
+void device_looks_copy(struct device_looks *looks, const struct ring_source_memcpy *copy)
+{
+	struct process_look *process = find_look(looks, copy->pid);
+
+	if (process)
+		device_look_copy(process->look, copy);
+}
+
+void device_looks_synchronisation(
+	struct device_looks *looks, const struct ring_source_synchronisation *synchronisation)
+{
+	struct process_look *process = find_look(looks, synchronisation->pid);
+
+	if (process)
+		device_look_synchronisation(process->look, synchronisation);
+}
+
+static enum look_result result_of(uint32_t state)
+{
+	switch (state) {
+	case RING_DEEP_NO_LIBRARY:
+		return LOOK_NO_LIBRARY;
+	case RING_DEEP_OTHER_SUBSCRIBER:
+		return LOOK_OTHER_PROFILER;
+	default:
+		return LOOK_FAILED;
+	}
+}
+
+void device_looks_report(
+	struct device_looks *looks, pid_t pid, const struct ring_deep_report *report)
+{
+	struct process_look *process = find_process(looks, pid);
+
+	if (!process)
+		return;
+	if (process->phase == LOOK_ASKED && report->state == RING_DEEP_ON) {
+		process->phase = LOOK_ON;
+		process->on.value = report->host_ns;
+	} else if (process->phase == LOOK_ASKED) {
+		fail(looks, process, result_of(report->state));
+	} else if (process->phase == LOOK_ON && report->state == RING_DEEP_OFF) {
+		process->phase = LOOK_DRAINING;
+		process->off.value = report->host_ns;
+		process->invalid = report->invalid;
+		process->lost = report->dropped;
+	} else if (process->phase == LOOK_ON && report->state != RING_DEEP_ON) {
+		fail(looks, process, result_of(report->state));
+	}
+}
+
+void device_looks_ended(struct device_looks *looks, pid_t pid)
+{
+	for (size_t i = 0; i < looks->process_count; i++) {
+		struct process_look *process = looks->processes[i];
+
+		if (process->pid != pid)
+			continue;
+		if (process->phase == LOOK_DRAINING)
+			finish(looks, process);
+		else if (process->phase != LOOK_IDLE)
+			fail(looks, process, LOOK_UNREACHABLE);
+		free(process);
+		looks->processes[i] = looks->processes[--looks->process_count];
+		return;
+	}
+}
+
+static void tick_process(struct device_looks *looks, struct process_look *process)
+{
+	int64_t now_ns = looks->now.value;
+
+	switch (process->phase) {
+	case LOOK_IDLE:
+		break;
+	case LOOK_ASKED:
+		if (now_ns - process->asked.value > answer_patience_ns) {
+			(void)!ring_source_request_deep(
+				looks->rings, process->pid, 0, looks->now, 0);
+			fail(looks, process, LOOK_FAILED);
+		}
+		break;
+	case LOOK_ON:
+		/* One more than wanted: the first is left out. */
+		if (device_look_step_count(process->look, process->on) > process->steps_wanted &&
+			process->stop.value > now_ns) {
+			process->stop.value = now_ns;
+			(void)!ring_source_request_deep(
+				looks->rings, process->pid, 0, looks->now, 0);
+		}
+		if (now_ns - process->stop.value > answer_patience_ns)
+			fail(looks, process, LOOK_FAILED);
+		break;
+	case LOOK_DRAINING:
+		if (process->newest_step_end.value >= process->off.value ||
+			now_ns - process->off.value > drain_patience_ns)
+			finish(looks, process);
+		break;
+	}
+}
+
+/* At the same step on all ranks, which move in step: the job pays once, and they can be compared. */
+static void begin_baseline(struct device_looks *looks, struct process_look *process)
+{
+	const struct message_directive own = {.kind = DIRECTIVE_DEEP,
+		.steps = DEVICE_LOOKS_BASELINE_STEPS,
+		.limit_ms = DEVICE_LOOKS_LIMIT_MS_MAX};
+	static struct job_rank ranks[RANKS_MAX];
+	size_t count;
+
+	if (looks->options.deep != PROBE_DEEP_ON || process->baseline_tried ||
+		process->phase != LOOK_IDLE || process->steps_seen < DEVICE_LOOKS_BASELINE_STEP ||
+		count_active(looks) >= DEVICE_LOOKS_AT_ONCE)
+		return;
+	count = job_ranks(looks->job, ranks, RANKS_MAX);
+	for (size_t i = 0; i < count; i++) {
+		if (ranks[i].pid != process->pid)
+			continue;
+		process->baseline_tried = true;
+		begin(looks, process, ranks[i].rank, &own);
+		return;
+	}
+}
+
+void device_looks_tick(struct device_looks *looks, struct host_ns now)
+{
+	looks->now = now;
+	for (size_t i = 0; i < looks->process_count; i++) {
+		begin_baseline(looks, looks->processes[i]);
+		tick_process(looks, looks->processes[i]);
+	}
+}
+
+size_t device_looks_take(struct device_looks *looks, struct kernel_profile **profiles)
+{
+	size_t count = looks->taken_count ? 0 : looks->done_count;
+
+	*profiles = looks->done;
+	if (count)
+		looks->taken_count = count;
+	return count;
+}
+
+static void put_state(struct message_source *out, enum source_state state, const char *why)
+{
+	snprintf(out->name, sizeof(out->name), "device.kernels");
+	out->state = (uint8_t)state;
+	snprintf(out->why, sizeof(out->why), "%s", why);
+}
+
+/* Processes that refused lately, and the first one's reason. */
+static size_t count_refused(const struct device_looks *looks, char *why, size_t capacity)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < looks->process_count; i++) {
+		const struct process_look *process = looks->processes[i];
+
+		if (!is_resting(looks, process))
+			continue;
+		if (count++ == 0)
+			snprintf(why, capacity, "rank %u: %s", process->rank,
+				look_result_text(process->refused));
+	}
+	return count;
+}
+
+bool device_looks_state(const struct device_looks *looks, struct message_source *out)
+{
+	char why[WIRE_DETAIL_LENGTH_MAX + 1] = "";
+	size_t refused;
+
+	if (!looks->process_count)
+		return false;
+	refused = count_refused(looks, why, sizeof(why));
+	if (looks->options.deep == PROBE_DEEP_OFF)
+		put_state(out, SOURCE_OFF, "--deep off");
+	else if (!is_allowed(looks))
+		put_state(out, SOURCE_OFF, "attach looks at kernels only with --deep");
+	else if (refused == looks->process_count)
+		put_state(out, SOURCE_MISSING, why);
+	else
+		put_state(out, refused ? SOURCE_DEGRADED : SOURCE_ON, why);
+	return true;
+}

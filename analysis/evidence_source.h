@@ -9,7 +9,8 @@ enum evidence_source {
 	EVIDENCE_FAULTS = 1 << 2,      /* page faults with time: "bpf.faults" */
 	EVIDENCE_COLLECTOR = 1 << 3,   /* garbage collections: "bpf.collector" */
 	EVIDENCE_DEVICE_WAIT = 1 << 4, /* waits for the device: "bpf.device_wait" */
+	EVIDENCE_KERNELS = 1 << 5,     /* each kernel, when asked for: "device.kernels" */
 };
-enum { EVIDENCE_SOURCE_NR = 5 };
+enum { EVIDENCE_SOURCE_NR = 6 };
 
 #endif

@@ -39,6 +39,7 @@ void judge_destroy(struct judge *judge)
 			evidence_fini(judge->ranks[r].evidence);
 		free(judge->ranks[r].evidence);
 	}
+	judge_looks_destroy(judge->looks);
 	blame_fini(&judge->blame);
 	whatif_fini(&judge->whatif);
 	free(judge->comm);

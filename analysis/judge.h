@@ -9,6 +9,7 @@
 
 #include "analysis/align.h"
 #include "analysis/evidence_source.h"
+#include "analysis/kernel_profile.h"
 #include "analysis/verdict.h"
 
 struct judge;
@@ -39,6 +40,28 @@ int judge_interval(struct judge *judge, const struct off_cpu_interval *interval,
 	struct job_ns start, struct job_ns end) __attribute__((warn_unused_result));
 int judge_sample(struct judge *judge, const struct metric_sample *sample, struct job_ns time)
 	__attribute__((warn_unused_result));
+
+/*
+ * What a deep look at a rank saw, or why it saw nothing. The newest of each rank is kept, and the
+ * oldest, which shows it before a fault; of few ranks. It counts from the next block on.
+ */
+int judge_kernel_profile(struct judge *judge, const struct kernel_profile *profile,
+	struct job_ns start, struct job_ns stop) __attribute__((warn_unused_result));
+
+/* A rank whose kernels should be looked at, and a healthy one of its role to compare it with. */
+struct judge_look_want {
+	uint32_t suspect, control;
+	int64_t step_ns; /* length of the latest step */
+};
+/*
+ * Ranks on devices that are in a verdict without a cause, or about to be. may_look: false for ranks
+ * that must be left alone now; asked of suspects and controls. Fills at most capacity, returns how
+ * many.
+ */
+size_t judge_look_wants(const struct judge *judge, bool (*may_look)(void *context, uint32_t rank),
+	void *context, struct judge_look_want *wants, size_t capacity);
+/* A rank's newest look that was done, or NULL; valid until the next profile. */
+const struct kernel_profile *judge_newest_look(const struct judge *judge, uint32_t rank);
 
 /* The next job step. The grid must be linked; the judge keeps nothing of it. */
 int judge_step(struct judge *judge, const struct step_grid *grid)

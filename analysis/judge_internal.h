@@ -167,7 +167,8 @@ struct judge {
 	struct track tracks[TRACKS_MAX];
 	struct verdict *verdicts;
 	size_t verdict_count, verdict_capacity;
-	size_t hang_verdict; /* the one that holds, + 1 */
+	size_t hang_verdict;	   /* the one that holds, + 1 */
+	struct judge_looks *looks; /* NULL until there is one; judge_deep.c */
 	struct job_totals job;
 	double time_sum_ns, ideal_sum_ns, wasted_rank_ns;
 	uint32_t sketch[SKETCH_BUCKETS], ideal_sketch[SKETCH_BUCKETS];
@@ -202,6 +203,14 @@ void judge_imbalance_tell(struct judge *judge, enum imbalance kind, struct verdi
 /* judge_gpu.c: a cause for compute that a device is slow in, from its driver's counters. */
 void judge_gpu_cause(struct judge *judge, const struct excess_sums *sums, double compute_share,
 	int64_t now_ns, struct verdict *verdict);
+
+/*
+ * judge_deep.c: what deep looks since the onset say of compute that a device is slow in, where no
+ * other cause is known: as cause and evidence, or as a reason why they cannot say.
+ */
+void judge_deep_cause(struct judge *judge, const struct excess_sums *sums, int64_t onset_ns,
+	struct verdict *verdict);
+void judge_looks_destroy(struct judge_looks *looks); /* NULL is fine */
 
 /* A rank's delay in its latest steps, as a share of their length; judge_blocks.c. */
 enum { LATEST_STEPS = 8 };

@@ -147,15 +147,16 @@ static void keep(struct excess_of_kernel *top, size_t *count, const struct exces
 	*count = last + 1;
 }
 
-static void describe(const struct excess_of_kernel *top, size_t count, char *detail)
+static void describe(
+	const struct excess_of_kernel *top, size_t count, const char *other_name, char *detail)
 {
 	size_t used = 0;
 
 	detail[0] = '\0';
 	for (size_t i = 0; i < count && used + 8 < VERDICT_DETAIL_LENGTH; i++) {
 		int written = snprintf(detail + used, VERDICT_DETAIL_LENGTH - used,
-			"%s%.40s %.2f ms a step (%.0f calls), control %.2f (%.0f)", i ? "; " : "",
-			top[i].sum->name, top[i].own_ns / 1e6, top[i].own_count,
+			"%s%.40s %.2f ms a step (%.0f calls), %s %.2f (%.0f)", i ? "; " : "",
+			top[i].sum->name, top[i].own_ns / 1e6, top[i].own_count, other_name,
 			top[i].control_ns / 1e6, top[i].control_count);
 
 		used += written > 0 ? (size_t)written : 0;
@@ -164,7 +165,8 @@ static void describe(const struct excess_of_kernel *top, size_t count, char *det
 
 /* Kernels of both, one by one: what is longer, what is more, and which weigh most. */
 static void compare_kernels(const struct kernel_profile *suspect,
-	const struct kernel_profile *control, struct kernel_difference *difference)
+	const struct kernel_profile *control, const char *other_name,
+	struct kernel_difference *difference)
 {
 	double own_steps = suspect->steps, control_steps = control->steps, longer = 0, more = 0;
 	struct excess_of_kernel top[TOLD_MAX + 1];
@@ -196,7 +198,7 @@ static void compare_kernels(const struct kernel_profile *suspect,
 	difference->longer_share = longer / (longer + more);
 	difference->cause = difference->longer_share >= longer_share_min ? CAUSE_LONGER_KERNELS
 									 : CAUSE_MORE_KERNELS;
-	describe(top, top_count, difference->detail);
+	describe(top, top_count, other_name, difference->detail);
 }
 
 static double ms_per_step(const struct kernel_profile *profile, int64_t ns)
@@ -213,26 +215,27 @@ static void put_times(const struct kernel_profile *suspect, int64_t own_ns,
 }
 
 static void tell_copies(const struct kernel_profile *suspect, const struct kernel_profile *control,
-	struct kernel_difference *difference)
+	const char *other_name, struct kernel_difference *difference)
 {
 	put_times(suspect, suspect->copy_ns, control, control->copy_ns, difference);
 	difference->cause = CAUSE_MORE_COPIES;
 	snprintf(difference->detail, sizeof(difference->detail),
-		"%.0f copies of %.1f MB a step, control %.0f of %.1f MB",
+		"%.0f copies of %.1f MB a step, %s %.0f of %.1f MB",
 		(double)suspect->copy_count / suspect->steps,
-		(double)suspect->copy_bytes / 1e6 / suspect->steps,
+		(double)suspect->copy_bytes / 1e6 / suspect->steps, other_name,
 		(double)control->copy_count / control->steps,
 		(double)control->copy_bytes / 1e6 / control->steps);
 }
 
 static void tell_gaps(const struct kernel_profile *suspect, const struct kernel_profile *control,
-	struct kernel_difference *difference)
+	const char *other_name, struct kernel_difference *difference)
 {
 	put_times(suspect, suspect->idle_ns, control, control->idle_ns, difference);
 	difference->cause = CAUSE_LAUNCH_GAPS;
 	snprintf(difference->detail, sizeof(difference->detail),
-		"its device idles between kernels, which take %.2f ms a step, control's %.2f",
-		ms_per_step(suspect, suspect->kernel_ns), ms_per_step(control, control->kernel_ns));
+		"its device idles between kernels, which take %.2f ms a step, %s %.2f",
+		ms_per_step(suspect, suspect->kernel_ns), other_name,
+		ms_per_step(control, control->kernel_ns));
 }
 
 static bool is_whole(const struct kernel_profile *profile)
@@ -242,7 +245,8 @@ static bool is_whole(const struct kernel_profile *profile)
 }
 
 void kernel_profile_compare(const struct kernel_profile *suspect,
-	const struct kernel_profile *control, struct kernel_difference *difference)
+	const struct kernel_profile *control, const char *other_name,
+	struct kernel_difference *difference)
 {
 	double least_ms, kernels, copies, gaps;
 
@@ -252,8 +256,8 @@ void kernel_profile_compare(const struct kernel_profile *suspect,
 	put_times(suspect, suspect->kernel_ns, control, control->kernel_ns, difference);
 	if (!is_whole(suspect) || !is_whole(control)) {
 		snprintf(difference->detail, sizeof(difference->detail),
-			"a look lost records: %llu of the suspect's, %llu of the control's",
-			(unsigned long long)suspect->dropped, (unsigned long long)control->dropped);
+			"a look lost records: %llu, %s %llu", (unsigned long long)suspect->dropped,
+			other_name, (unsigned long long)control->dropped);
 		return;
 	}
 	least_ms =
@@ -262,9 +266,9 @@ void kernel_profile_compare(const struct kernel_profile *suspect,
 	copies = ms_per_step(suspect, suspect->copy_ns) - ms_per_step(control, control->copy_ns);
 	gaps = ms_per_step(suspect, suspect->idle_ns) - ms_per_step(control, control->idle_ns);
 	if (kernels > least_ms && kernels >= copies && kernels >= gaps)
-		compare_kernels(suspect, control, difference);
+		compare_kernels(suspect, control, other_name, difference);
 	else if (copies > least_ms && copies >= gaps)
-		tell_copies(suspect, control, difference);
+		tell_copies(suspect, control, other_name, difference);
 	else if (gaps > least_ms)
-		tell_gaps(suspect, control, difference);
+		tell_gaps(suspect, control, other_name, difference);
 }

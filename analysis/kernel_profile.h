@@ -84,9 +84,11 @@ struct kernel_difference {
 
 /*
  * Compares two looks that were done, per step. The excess of a kernel that both ran splits into
- * longer (time each, times the control's count) and more. Looks that lost records are not compared.
+ * longer (time each, times the other's count) and more. Looks that lost records are not compared.
+ * other_name: what the texts call the second one, e.g. "control".
  */
 void kernel_profile_compare(const struct kernel_profile *suspect,
-	const struct kernel_profile *control, struct kernel_difference *difference);
+	const struct kernel_profile *other, const char *other_name,
+	struct kernel_difference *difference);
 
 #endif

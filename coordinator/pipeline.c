@@ -9,6 +9,7 @@
 #include "analysis/device_clock.h"
 #include "analysis/judge.h"
 #include "coordinator/assembly.h"
+#include "coordinator/deep_looks.h"
 #include "coordinator/pipeline_hang.h"
 #include "coordinator/pipeline_internal.h"
 #include "coordinator/pipeline_trace.h"
@@ -26,6 +27,7 @@ struct pipeline {
 	struct judge *judge;
 	struct pipeline_trace trace;
 	struct pipeline_hang hang;
+	struct deep_looks deep_looks;
 	struct report_model model;
 	struct report_rank *report_ranks;
 	size_t report_rank_capacity;
@@ -102,8 +104,10 @@ static int take_ranks(struct pipeline *pipeline, const struct message_batch *bat
 
 	for (size_t i = 0; i < batch->rank_count && error == 0; i++) {
 		error = rank_table_announce(&pipeline->ranks, &batch->ranks[i], host);
-		if (error == 0)
+		if (error == 0) {
+			pipeline->ranks.ranks[batch->ranks[i].rank].probe_id = batch->probe_id;
 			error = judge_process(pipeline->judge, batch->ranks[i].pid);
+		}
 	}
 	for (size_t i = 0; i < batch->communicator_count && error == 0; i++) {
 		const struct message_communicator *message = &batch->communicators[i];
@@ -129,6 +133,22 @@ static int take_measurable(
 		error = judge_measurable(pipeline->judge, batch->ranks[i].rank, evidence_mask);
 	for (size_t i = 0; i < batch->step_count && error == 0; i++)
 		error = judge_measurable(pipeline->judge, batch->steps[i].rank, evidence_mask);
+	return error;
+}
+
+static int take_looks(struct pipeline *pipeline, const struct message_batch *batch,
+	const struct clock_fit *clock, struct job_ns received)
+{
+	int error = 0;
+
+	for (size_t i = 0; i < batch->kernel_profile_count && error == 0; i++) {
+		const struct kernel_profile *profile = &batch->kernel_profiles[i];
+
+		deep_looks_answer(&pipeline->deep_looks, profile, received);
+		error = judge_kernel_profile(pipeline->judge, profile,
+			clock_fit_to_job(clock, profile->start),
+			clock_fit_to_job(clock, profile->stop));
+	}
 	return error;
 }
 
@@ -254,6 +274,8 @@ static int take_batch(struct pipeline *pipeline, const struct message_batch *bat
 	if (error == 0)
 		error = take_evidence(pipeline, batch, &pipeline->ranks.hosts[host].clock);
 	if (error == 0)
+		error = take_looks(pipeline, batch, &pipeline->ranks.hosts[host].clock, received);
+	if (error == 0)
 		error = take_steps(pipeline, batch, host);
 	if (error == 0)
 		error = pipeline_hang_take(
@@ -278,6 +300,7 @@ int pipeline_push_batch(struct pipeline *pipeline, struct message_batch *batch,
 	if (error < 0)
 		goto done;
 	if (!probe_entry_take(probe, batch->number)) {
+		deep_looks_fill(&pipeline->deep_looks, reply); /* the first reply was lost */
 		error = PIPELINE_DUPLICATE;
 		goto done;
 	}
@@ -288,6 +311,10 @@ int pipeline_push_batch(struct pipeline *pipeline, struct message_batch *batch,
 	if (error == 0)
 		error = pipeline_hang_look(
 			&pipeline->hang, &pipeline->assembly, pipeline->judge, received);
+	if (error == 0) {
+		deep_looks_plan(&pipeline->deep_looks, pipeline->judge, &pipeline->ranks, received);
+		deep_looks_fill(&pipeline->deep_looks, reply);
+	}
 done:
 	release(batch);
 	return error;

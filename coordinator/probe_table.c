@@ -93,8 +93,8 @@ static size_t source_index(struct probe_table *table, const char *name)
 	return i;
 }
 
-const char *const probe_table_evidence[EVIDENCE_SOURCE_NR] = {
-	"bpf.sched", "bpf.throttle", "bpf.faults", "bpf.collector", "bpf.device_wait"};
+const char *const probe_table_evidence[EVIDENCE_SOURCE_NR] = {"bpf.sched", "bpf.throttle",
+	"bpf.faults", "bpf.collector", "bpf.device_wait", "device.kernels"};
 
 static uint32_t evidence_bit(const char *name)
 {

@@ -51,7 +51,8 @@ struct rank_entry {
 	bool lagging; /* the analysis goes on without it until it has caught up */
 	int32_t exit_code;
 	uint32_t pid;
-	uint32_t host; /* index into hosts */
+	uint32_t host;	   /* index into hosts */
+	uint64_t probe_id; /* that announced it last */
 	char host_name[STEP_NAME_LENGTH_MAX + 1];
 	uint64_t evidence_mask; /* what its probe can measure; see evidence.h */
 

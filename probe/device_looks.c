@@ -191,16 +191,15 @@ static void begin(struct device_looks *looks, struct process_look *process, uint
 		fail(looks, process, LOOK_UNREACHABLE);
 }
 
-static bool is_new_request(struct device_looks *looks, uint32_t request)
+static bool is_known(const struct device_looks *looks, uint32_t request)
 {
 	size_t kept = looks->request_count < REQUESTS_KEPT ? looks->request_count : REQUESTS_KEPT;
 
 	for (size_t i = 0; i < kept; i++) {
 		if (looks->requests[i] == request)
-			return false;
+			return true;
 	}
-	looks->requests[looks->request_count++ % REQUESTS_KEPT] = request;
-	return true;
+	return false;
 }
 
 static pid_t pid_of_rank(const struct device_looks *looks, uint32_t rank)
@@ -221,22 +220,19 @@ void device_looks_ask(
 	struct process_look *process;
 
 	looks->now = now;
-	if (directive->kind != DIRECTIVE_DEEP || !is_new_request(looks, directive->request))
+	if (directive->kind != DIRECTIVE_DEEP || is_known(looks, directive->request))
 		return;
 	process = find_process(looks, pid_of_rank(looks, directive->rank));
-	if (!is_allowed(looks) || !process) {
+	/* Busy: the directive comes again. */
+	if (process && (process->phase != LOOK_IDLE || count_active(looks) >= DEVICE_LOOKS_AT_ONCE))
+		return;
+	looks->requests[looks->request_count++ % REQUESTS_KEPT] = directive->request;
+	if (!is_allowed(looks) || !process)
 		refuse(looks, directive->rank, directive->request, LOOK_UNREACHABLE);
-		return;
-	}
-	if (is_resting(looks, process)) {
+	else if (is_resting(looks, process))
 		refuse(looks, directive->rank, directive->request, process->refused);
-		return;
-	}
-	if (process->phase != LOOK_IDLE || count_active(looks) >= DEVICE_LOOKS_AT_ONCE) {
-		refuse(looks, directive->rank, directive->request, LOOK_FAILED);
-		return;
-	}
-	begin(looks, process, directive->rank, directive);
+	else
+		begin(looks, process, directive->rank, directive);
 }
 
 void device_looks_hello(struct device_looks *looks, pid_t pid)

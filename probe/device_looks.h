@@ -12,7 +12,7 @@
 #include "probe/sources/ring_source.h"
 
 enum {
-	DEVICE_LOOKS_AT_ONCE = 16, /* more are refused */
+	DEVICE_LOOKS_AT_ONCE = 16, /* more have to wait */
 	DEVICE_LOOKS_STEPS_MAX = 200,
 	DEVICE_LOOKS_LIMIT_MS_MAX = 60000,
 	DEVICE_LOOKS_BASELINE_STEP = 40, /* with --deep on, each rank is looked at once, early */

@@ -72,18 +72,18 @@ static void longer_or_more(void **state)
 	add(&same, "gemm", 240, 101); /* half as many steps */
 	add(&same, "add", 1000, 5);
 	same.steps = 10;
-	kernel_profile_compare(&slow, &control, &difference);
+	kernel_profile_compare(&slow, &control, "control", &difference);
 	assert_int_equal(difference.cause, CAUSE_LONGER_KERNELS);
 	assert_non_null(strstr(difference.detail, "gemm 3.84 ms a step (24 calls), control 2.40"));
 	assert_float_equal(difference.own_ms, 4.64, 0.001);
 	assert_float_equal(difference.control_ms, 2.9, 0.001);
-	kernel_profile_compare(&busy, &control, &difference);
+	kernel_profile_compare(&busy, &control, "control", &difference);
 	assert_int_equal(difference.cause, CAUSE_MORE_KERNELS);
 	assert_non_null(strstr(difference.detail, "extra"));
-	kernel_profile_compare(&same, &control, &difference);
+	kernel_profile_compare(&same, &control, "control", &difference);
 	assert_int_equal(difference.cause, CAUSE_UNKNOWN);
 	slow.steps = 0;
-	kernel_profile_compare(&slow, &control, &difference);
+	kernel_profile_compare(&slow, &control, "control", &difference);
 	assert_int_equal(difference.cause, CAUSE_UNKNOWN);
 }
 
@@ -97,7 +97,7 @@ static void lost_records(void **state)
 	add(&control, "gemm", 100, 100);
 	add(&busy, "gemm", 480, 100);
 	control.dropped = 380;
-	kernel_profile_compare(&busy, &control, &difference);
+	kernel_profile_compare(&busy, &control, "control", &difference);
 	assert_int_equal(difference.cause, CAUSE_UNKNOWN);
 	assert_non_null(strstr(difference.detail, "lost records"));
 }
@@ -120,11 +120,11 @@ static void copies_and_gaps(void **state)
 	idle.copy_count = 20;
 	idle.copy_ns = 2000000;
 	idle.idle_ns = 83000000;
-	kernel_profile_compare(&copying, &control, &difference);
+	kernel_profile_compare(&copying, &control, "control", &difference);
 	assert_int_equal(difference.cause, CAUSE_MORE_COPIES);
 	assert_float_equal(difference.own_ms, 3.1, 0.001);
 	assert_non_null(strstr(difference.detail, "3 copies of 20.0 MB a step, control 1 of"));
-	kernel_profile_compare(&idle, &control, &difference);
+	kernel_profile_compare(&idle, &control, "control", &difference);
 	assert_int_equal(difference.cause, CAUSE_LAUNCH_GAPS);
 	assert_float_equal(difference.own_ms, 4.15, 0.001);
 	assert_float_equal(difference.control_ms, 0.15, 0.001);

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Whom the coordinator asks for a deep look, and when: suspects with a control each, seldom enough
+ * that the job does not feel it. No clock is read: times come with the frames. One thread.
+ */
+#ifndef SLOWRANK_COORDINATOR_DEEP_LOOKS_H
+#define SLOWRANK_COORDINATOR_DEEP_LOOKS_H
+
+#include "analysis/judge.h"
+#include "coordinator/rank_table.h"
+
+enum {
+	DEEP_LOOKS_AT_ONCE = 8,	     /* ranks, of the whole job */
+	DEEP_LOOKS_A_MINUTE = 16,    /* likewise */
+	DEEP_LOOKS_REMEMBERED = 512, /* ranks; the one looked at longest ago is forgotten */
+};
+
+struct deep_request {
+	uint64_t probe_id;
+	struct message_directive directive;
+	int64_t until_ns; /* then it is given up */
+};
+
+struct deep_rest {
+	uint32_t rank;
+	uint32_t look_count;
+	int64_t last_ns, until_ns;
+};
+
+struct deep_looks {
+	uint32_t last_request;
+	size_t request_count;
+	struct deep_request requests[DEEP_LOOKS_AT_ONCE];
+	size_t rest_count;
+	struct deep_rest rests[DEEP_LOOKS_REMEMBERED];
+	int64_t asked_ns[DEEP_LOOKS_A_MINUTE]; /* a ring */
+	uint64_t asked_count;
+	int64_t now_ns, planned_ns;
+};
+
+/* Asks for what the judge wants; four times a second is enough. */
+void deep_looks_plan(struct deep_looks *looks, const struct judge *judge,
+	const struct rank_table *ranks, struct job_ns received);
+
+/* Puts what is asked of a probe into the reply, until it is answered. */
+void deep_looks_fill(const struct deep_looks *looks, struct message_reply *reply);
+
+/* A look came back, or why it did not. */
+void deep_looks_answer(
+	struct deep_looks *looks, const struct kernel_profile *profile, struct job_ns received);
+
+#endif

@@ -12,7 +12,7 @@
 
 struct own_fault {
 	const struct fault *fault;
-	const struct fault_means *means; /* NULL for compute */
+	const struct fault_means *means; /* NULL for compute and kernels */
 	void *state;
 	bool prepared;
 	bool active;
@@ -177,9 +177,9 @@ void fault_control_step(struct fault_control *control, uint64_t step)
 	}
 }
 
-int64_t fault_control_segment(struct fault_control *control, double share)
+struct fault_extra fault_control_segment(struct fault_control *control, double share)
 {
-	int64_t device_ns = 0;
+	struct fault_extra extra = {0};
 
 	for (size_t i = 0; i < control->fault_count; i++) {
 		struct own_fault *own = &control->faults[i];
@@ -189,12 +189,14 @@ int64_t fault_control_segment(struct fault_control *control, double share)
 
 		if (own->fault->rank != control->rank || !own->active || !own->applied)
 			continue;
-		if (!own->means)
-			device_ns += length_ns;
+		if (own->fault->kind == FAULT_KERNELS)
+			extra.more_ns += length_ns;
+		else if (!own->means)
+			extra.longer_ns += length_ns;
 		else if (own->means->spend)
 			own->means->spend(own->state, length_ns);
 	}
-	return device_ns;
+	return extra;
 }
 
 void fault_control_account(struct fault_control *control, int64_t own_ns)

@@ -11,6 +11,12 @@
 
 struct fault_control;
 
+/* Device work besides the usual, in ns. */
+struct fault_extra {
+	int64_t longer_ns; /* by which the usual kernels take longer */
+	int64_t more_ns;   /* of another kernel */
+};
+
 /*
  * Prepares what the plan needs on this rank (cgroup, file). A fault that cannot be applied here
  * is reported on stderr and in the truth log as "applied": false, and the job goes on. Returns
@@ -25,10 +31,10 @@ void fault_control_destroy(struct fault_control *control);
 void fault_control_step(struct fault_control *control, uint64_t step);
 
 /*
- * Spends the extra time of this rank's faults for this share of a step. Returns ns of extra
- * device work that the caller has to do itself (compute faults).
+ * Spends the extra time of this rank's faults for this share of a step. Returns the extra device
+ * work that the caller has to do itself (faults of compute and kernels).
  */
-int64_t fault_control_segment(struct fault_control *control, double share);
+struct fault_extra fault_control_segment(struct fault_control *control, double share);
 
 /* Counts time outside of collectives, for the truth log. */
 void fault_control_account(struct fault_control *control, int64_t own_ns);

@@ -100,10 +100,10 @@ static int run_item(struct loop *loop, const struct schedule_item *item)
 	const struct workload_options *options = loop->options;
 	int64_t start = work_monotonic_ns();
 	int64_t between;
-	int64_t extra_ns = fault_control_segment(loop->faults, item->share);
+	struct fault_extra extra = fault_control_segment(loop->faults, item->share);
 	int result = loop->transport->work(loop->transport->context,
 		(int64_t)(options->step_ms * 1e6 * item->share * jitter_factor(loop)),
-		(int64_t)(options->compute_ms * 1e6 * item->share), extra_ns);
+		(int64_t)(options->compute_ms * 1e6 * item->share), extra);
 
 	if (result)
 		return result;

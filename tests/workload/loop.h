@@ -6,6 +6,7 @@
 #ifndef SLOWRANK_TESTS_WORKLOAD_LOOP_H
 #define SLOWRANK_TESTS_WORKLOAD_LOOP_H
 
+#include "tests/workload/fault.h"
 #include "tests/workload/options.h"
 
 struct loop_transport {
@@ -13,8 +14,8 @@ struct loop_transport {
 	uint32_t rank;
 	uint32_t world_size;
 	void *context;
-	/* Device work of that length, and CPU work of that CPU time. extra: from a compute fault. */
-	int (*work)(void *context, int64_t device_ns, int64_t cpu_ns, int64_t extra_ns);
+	/* Device work of that length, and CPU work of that CPU time. extra: of faults. */
+	int (*work)(void *context, int64_t device_ns, int64_t cpu_ns, struct fault_extra extra);
 	int (*collective)(void *context, const struct schedule_item *item);
 	/* The end of a pass: waits for what is still running. */
 	int (*finish_pass)(void *context);

@@ -24,6 +24,7 @@ enum option_code {
 	OPTION_INJECTOR,
 	OPTION_WORK_DIRECTORY,
 	OPTION_MARKERS,
+	OPTION_PROFILER,
 	OPTION_EXIT_STATUS,
 	OPTION_HELP,
 };
@@ -45,6 +46,7 @@ static const struct option long_options[] = {
 	{"injector", required_argument, NULL, OPTION_INJECTOR},
 	{"work-directory", required_argument, NULL, OPTION_WORK_DIRECTORY},
 	{"markers", optional_argument, NULL, OPTION_MARKERS},
+	{"profiler", no_argument, NULL, OPTION_PROFILER},
 	{"exit-status", required_argument, NULL, OPTION_EXIT_STATUS},
 	{"help", no_argument, NULL, OPTION_HELP},
 	{NULL, 0, NULL, 0},
@@ -67,11 +69,13 @@ static void print_help(const char *program)
 	       "  --plan FILE          faults, one a line\n"
 	       "  --fault LINE         one more fault: \"rank=2 kind=throttle first=120 last=480 "
 	       "size=40\"\n"
-	       "                       kinds: compute throttle contention major minor comm\n"
+	       "                       kinds: compute throttle contention major minor comm "
+	       "kernels\n"
 	       "  --truth FILE         append the truth to FILE, as JSON lines\n"
 	       "  --injector SOCKET    of fault_injector, for contention and comm\n"
 	       "  --work-directory DIR on a real disk, for major faults (/var/tmp)\n"
 	       "  --markers[=LIBRARY]  mark steps through libslowrank_marker.so\n"
+	       "  --profiler           hold CUPTI, as a profiler in the program does (nccl only)\n"
 	       "  --exit-status N      of every rank at the end (0)\n",
 		program);
 }
@@ -163,6 +167,9 @@ static int apply_option(struct workload_options *options, int code, const char *
 		return 0;
 	case OPTION_WORK_DIRECTORY:
 		options->work_directory = argument;
+		return 0;
+	case OPTION_PROFILER:
+		options->profiler = true;
 		return 0;
 	case OPTION_MARKERS:
 		options->marker_library = argument ? argument : "libslowrank_marker.so";

@@ -19,6 +19,7 @@ struct workload_options {
 	const char *truth_path;	    /* NULL = no truth log */
 	const char *injector_path;  /* socket of fault_injector, or NULL */
 	const char *work_directory; /* for the file of major faults */
+	bool profiler;		    /* the program profiles itself */
 	const char *marker_library; /* NULL = no markers */
 	int exit_status;	    /* of every rank, at the end */
 };

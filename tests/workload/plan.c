@@ -18,6 +18,7 @@ static const char *const kind_names[FAULT_KIND_NR] = {
 	[FAULT_MAJOR] = "major",
 	[FAULT_MINOR] = "minor",
 	[FAULT_COMM] = "comm",
+	[FAULT_KERNELS] = "kernels",
 };
 
 const char *fault_kind_name(enum fault_kind kind)
@@ -80,7 +81,7 @@ static int check_fault(const struct fault *fault, char *why, size_t why_size)
 	if (fault->kind == FAULT_NONE)
 		snprintf(why, why_size,
 			"a fault needs kind=compute|throttle|contention|major|"
-			"minor|comm");
+			"minor|comm|kernels");
 	else if (fault->last_step < fault->first_step)
 		snprintf(why, why_size, "last=%llu is before first=%llu",
 			(unsigned long long)fault->last_step,

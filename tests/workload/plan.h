@@ -18,6 +18,7 @@ enum fault_kind {
 	FAULT_MAJOR = 4,      /* real major page faults, read from disk */
 	FAULT_MINOR = 5,      /* map, touch and unmap fresh memory */
 	FAULT_COMM = 6,	      /* the network of the rank's node is shaped */
+	FAULT_KERNELS = 7,    /* on a device: another kernel besides; else as compute */
 	FAULT_KIND_NR
 };
 const char *fault_kind_name(enum fault_kind kind); /* "throttle", ... */

@@ -19,7 +19,7 @@ struct mpi_transport {
 	float *output;
 };
 
-static int mpi_work(void *context, int64_t device_ns, int64_t cpu_ns, int64_t extra_ns)
+static int mpi_work(void *context, int64_t device_ns, int64_t cpu_ns, struct fault_extra extra)
 {
 	const struct mpi_transport *mpi = context;
 	int64_t turns = device_ns / mpi->turn_ns;
@@ -28,7 +28,7 @@ static int mpi_work(void *context, int64_t device_ns, int64_t cpu_ns, int64_t ex
 	turns = turns < 1 ? 1 : turns > TURNS_MAX ? TURNS_MAX : turns;
 	for (int64_t i = 0; i < turns; i++) {
 		work_sleep(device_ns / turns);
-		work_spin((cpu_ns + extra_ns) / turns);
+		work_spin((cpu_ns + extra.longer_ns + extra.more_ns) / turns);
 	}
 	return 0;
 }

@@ -4,10 +4,12 @@
  * libcuda.so.1. The host only launches: kernels on a compute stream, collectives on a stream of
  * their own that waits for them, and one wait for the device at the end of a pass.
  */
+#include <dlfcn.h>
 #include <errno.h>
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/prctl.h>
 
 #include "tests/workload/device/nccl_api.h"
@@ -35,7 +37,7 @@ static void sleep_kernel_code(void *const *arguments)
 static const struct device_function sleep_kernel = {
 	"forward_backward_kernel", sleep_kernel_code, 1, {sizeof(int64_t)}};
 static const struct device_function extra_kernel = {
-	"forward_backward_kernel_slow", sleep_kernel_code, 1, {sizeof(int64_t)}};
+	"evaluation_kernel", sleep_kernel_code, 1, {sizeof(int64_t)}};
 
 static int launch_sleep(const struct nccl_transport *nccl, const struct device_function *function,
 	int64_t length_ns)
@@ -49,17 +51,18 @@ static int launch_sleep(const struct nccl_transport *nccl, const struct device_f
 	return error == cudaSuccess ? 0 : -EIO;
 }
 
-static int nccl_work(void *context, int64_t device_ns, int64_t cpu_ns, int64_t extra_ns)
+static int nccl_work(void *context, int64_t device_ns, int64_t cpu_ns, struct fault_extra extra)
 {
 	struct nccl_transport *nccl = context;
 	int result = 0;
 
 	for (int i = 0; i < KERNELS_PER_SEGMENT && !result; i++) {
 		work_spin(cpu_ns / KERNELS_PER_SEGMENT);
-		result = launch_sleep(nccl, &sleep_kernel, device_ns / KERNELS_PER_SEGMENT);
+		result = launch_sleep(
+			nccl, &sleep_kernel, (device_ns + extra.longer_ns) / KERNELS_PER_SEGMENT);
 	}
-	if (!result && extra_ns > 0)
-		result = launch_sleep(nccl, &extra_kernel, extra_ns);
+	if (!result && extra.more_ns > 0)
+		result = launch_sleep(nccl, &extra_kernel, extra.more_ns);
 	return result;
 }
 
@@ -137,12 +140,25 @@ static int check_sum(struct nccl_transport *nccl, int rank, int size)
 	return -EIO;
 }
 
+/* What PyTorch's profiler does first: subscribe to CUPTI, and keep it. */
+static int hold_cupti(void)
+{
+	void *library = dlopen("libcupti.so.13", RTLD_NOW), *symbol, *subscriber;
+	int (*subscribe)(void **subscriber, void *callback, void *user);
+
+	symbol = library ? dlsym(library, "cuptiSubscribe") : NULL;
+	memcpy(&subscribe, &symbol, sizeof(symbol));
+	return symbol && subscribe(&subscriber, NULL, NULL) == 0 ? 0 : -EIO;
+}
+
 static int set_up(
 	struct nccl_transport *nccl, const struct workload_options *options, int rank, int size)
 {
 	size_t bytes = schedule_buffer_bytes(&options->schedule, (uint32_t)size);
 	ncclUniqueId unique_id = {{0}};
 
+	if (options->profiler && hold_cupti())
+		return -EIO;
 	if (cudaSetDevice(0) != cudaSuccess ||
 		cudaStreamCreateWithFlags(&nccl->compute, 1) != cudaSuccess ||
 		cudaStreamCreateWithFlags(&nccl->communication, 1) != cudaSuccess ||

@@ -24,7 +24,8 @@
 extern int cuptiSubscribe(void **subscriber, void *callback, void *user);
 
 static struct {
-	size_t kernels, named, after_off;
+	size_t kernels, named, launched, copies;
+	uint64_t copied_bytes;
 	int64_t shortest_ns;
 	uint32_t state, states[8];
 } seen;
@@ -44,9 +45,18 @@ static void on_kernel(void *context, const struct ring_source_kernel *kernel)
 	(void)context;
 	seen.kernels++;
 	seen.named += strcmp(kernel->name, KERNEL_NAME) == 0;
+	seen.launched += kernel->launch.value && kernel->launch.value <= kernel->start.value &&
+			 kernel->start.value - kernel->launch.value < INT64_C(1000000000);
 	if (length_ns < seen.shortest_ns)
 		seen.shortest_ns = length_ns;
 	assert_true(llabs(kernel->stop.value - now_ns()) < INT64_C(20000000000));
+}
+
+static void on_copy(void *context, const struct ring_source_memcpy *copy)
+{
+	(void)context;
+	seen.copies++;
+	seen.copied_bytes += copy->length_bytes;
 }
 
 static void on_deep_state(void *context, pid_t pid, const struct ring_deep_report *report)
@@ -69,6 +79,7 @@ static int child_main(int with_other)
 	void *library = dlopen(INJECT_LIBRARY, RTLD_NOW), *symbol, *other;
 	int64_t end_ns = now_ns() + INT64_C(4000000000);
 	int (*start)(void);
+	char from[100] = {0}, to[100];
 	CUstream stream;
 
 	symbol = library ? dlsym(library, "InitializeInjection") : NULL;
@@ -78,6 +89,8 @@ static int child_main(int with_other)
 		return 1;
 	while (now_ns() < end_ns) {
 		if (cuLaunchKernel(&function, 1, 1, 1, 1, 1, 1, 0, stream, NULL, NULL) ||
+			cuMemcpyAsync((CUdeviceptr)(uintptr_t)to, (CUdeviceptr)(uintptr_t)from,
+				sizeof(to), stream) ||
 			cuStreamSynchronize(stream))
 			return 2;
 	}
@@ -87,7 +100,7 @@ static int child_main(int with_other)
 static void run(int with_other)
 {
 	const struct ring_source_callbacks callbacks = {
-		.kernel = on_kernel, .deep_state = on_deep_state};
+		.kernel = on_kernel, .memcpy = on_copy, .deep_state = on_deep_state};
 	char directory[] = "/tmp/slowrank-test-deep.XXXXXX";
 	struct ring_source *source;
 	bool asked = false;
@@ -107,7 +120,7 @@ static void run(int with_other)
 		ring_source_poll(source, (struct host_ns){now_ns()}, SIZE_MAX);
 		if (!asked)
 			asked = ring_source_request_deep(source, child,
-					RING_DEEP_KERNELS | RING_DEEP_COPIES,
+					RING_DEEP_KERNELS | RING_DEEP_COPIES | RING_DEEP_LAUNCHES,
 					(struct host_ns){now_ns() + INT64_C(1000000000)}, 0) == 0;
 		usleep(1000);
 		done = waitpid(child, &status, WNOHANG);
@@ -130,6 +143,10 @@ static void kernels_are_seen_then_it_ends(void **state)
 	assert_in_range(seen.kernels, 3, 1000); /* 1 s of kernels of 1 ms or more */
 	assert_int_equal(seen.named, seen.kernels);
 	assert_true(seen.shortest_ns >= 990000);
+	/* A switch in the middle of one may cut it off from its launch or its copy. */
+	assert_in_range(seen.launched, seen.kernels - 2, seen.kernels);
+	assert_in_range(seen.copies, seen.kernels - 2, seen.kernels + 2);
+	assert_int_equal(seen.copied_bytes, 100 * seen.copies);
 }
 
 static void another_profiler_goes_first(void **state)

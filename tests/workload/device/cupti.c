@@ -12,7 +12,7 @@
 #include "tests/workload/device/stream.h"
 
 enum { SUCCESS = 0, INVALID_KIND = 21, MAX_LIMIT_REACHED = 12, MULTIPLE_SUBSCRIBERS = 39 };
-enum { KIND_KERNEL = 10, KIND_NR = 64 };
+enum { KIND_MEMCPY = 1, KIND_DRIVER = 4, KIND_KERNEL = 10, KIND_NR = 64 };
 
 /* CUpti_ActivityKernel10 of cupti_activity.h, without what is behind graphNodeId. */
 struct kernel_record {
@@ -34,6 +34,19 @@ struct kernel_record {
 	uint64_t graphNodeId;
 };
 _Static_assert(sizeof(struct kernel_record) == 152, "CUpti_ActivityKernel10");
+
+struct memcpy_record { /* the head of CUpti_ActivityMemcpy6 */
+	uint32_t kind;
+	uint8_t copyKind, srcKind, dstKind, flags;
+	uint64_t bytes, start, end;
+	uint32_t deviceId, contextId, streamId, correlationId;
+};
+
+struct call_record { /* CUpti_ActivityAPI */
+	uint32_t kind, cbid;
+	uint64_t start, end;
+	uint32_t processId, threadId, correlationId, returnValue;
+};
 
 typedef void (*buffer_requested)(uint8_t **buffer, size_t *size, size_t *record_max);
 typedef void (*buffer_completed)(
@@ -79,31 +92,51 @@ static void flush(void)
 	cupti.buffer = NULL;
 }
 
-static void on_kernel(const char *name, int64_t start_ns, int64_t end_ns, CUstream stream)
+/* The lock is held. */
+static void deliver(const void *record, size_t length)
 {
-	struct kernel_record record = {.kind = KIND_KERNEL,
-		.start = to_cupti(start_ns),
-		.end = to_cupti(end_ns),
-		.streamId = (uint32_t)((uintptr_t)stream >> 4),
-		.name = name};
 	size_t record_max = 0;
 
-	pthread_mutex_lock(&cupti.lock);
-	record.correlationId = ++cupti.correlation;
-	if (cupti.buffer && cupti.size - cupti.used < sizeof(record))
+	if (cupti.buffer && cupti.size - cupti.used < length)
 		flush();
-	if (!cupti.buffer && cupti.enabled[KIND_KERNEL]) {
+	if (!cupti.buffer) {
 		cupti.used = 0;
 		cupti.requested(&cupti.buffer, &cupti.size, &record_max);
 	}
-	if (!cupti.enabled[KIND_KERNEL]) {
-		/* switched off while it ran */
-	} else if (!cupti.buffer) {
+	if (!cupti.buffer) {
 		cupti.dropped++;
-	} else {
-		memcpy(cupti.buffer + cupti.used, &record, sizeof(record));
-		cupti.used += sizeof(record);
+		return;
 	}
+	memcpy(cupti.buffer + cupti.used, record, length);
+	cupti.used += length;
+}
+
+static void on_activity(const struct device_activity *activity)
+{
+	uint32_t stream = (uint32_t)((uintptr_t)activity->stream >> 4);
+	struct call_record call = {.kind = KIND_DRIVER,
+		.start = to_cupti(activity->launched_ns),
+		.end = to_cupti(activity->launched_ns)};
+	struct kernel_record kernel = {.kind = KIND_KERNEL,
+		.start = to_cupti(activity->start_ns),
+		.end = to_cupti(activity->end_ns),
+		.streamId = stream,
+		.name = activity->name};
+	struct memcpy_record copy = {.kind = KIND_MEMCPY,
+		.start = kernel.start,
+		.end = kernel.end,
+		.bytes = activity->length_bytes,
+		.streamId = stream};
+
+	pthread_mutex_lock(&cupti.lock);
+	call.correlationId = kernel.correlationId = copy.correlationId = ++cupti.correlation;
+	/* Each may have been switched off while it ran. */
+	if (cupti.enabled[KIND_DRIVER])
+		deliver(&call, sizeof(call));
+	if (activity->name && cupti.enabled[KIND_KERNEL])
+		deliver(&kernel, sizeof(kernel));
+	if (!activity->name && cupti.enabled[KIND_MEMCPY])
+		deliver(&copy, sizeof(copy));
 	pthread_mutex_unlock(&cupti.lock);
 }
 
@@ -148,7 +181,7 @@ static int set_enabled(uint32_t kind, bool enabled)
 	cupti.enabled[kind] = enabled;
 	pthread_mutex_unlock(&cupti.lock);
 	if (kind == KIND_KERNEL)
-		device_set_activity_hook(enabled ? on_kernel : NULL);
+		device_set_activity_hook(enabled ? on_activity : NULL);
 	return SUCCESS;
 }
 
@@ -171,11 +204,21 @@ int cuptiActivityFlushAll(uint32_t flag)
 	return SUCCESS;
 }
 
+static size_t record_bytes(const void *record)
+{
+	uint32_t kind;
+
+	memcpy(&kind, record, sizeof(kind));
+	return kind == KIND_KERNEL   ? sizeof(struct kernel_record)
+	       : kind == KIND_MEMCPY ? sizeof(struct memcpy_record)
+				     : sizeof(struct call_record);
+}
+
 int cuptiActivityGetNextRecord(uint8_t *buffer, size_t valid_size, void **record)
 {
-	uint8_t *next = *record ? (uint8_t *)*record + sizeof(struct kernel_record) : buffer;
+	uint8_t *next = *record ? (uint8_t *)*record + record_bytes(*record) : buffer;
 
-	if ((size_t)(next - buffer) + sizeof(struct kernel_record) > valid_size)
+	if (next == buffer + valid_size)
 		return MAX_LIMIT_REACHED;
 	*record = next;
 	return SUCCESS;

@@ -67,30 +67,47 @@ void device_set_activity_hook(device_activity_hook hook)
 	__atomic_store_n(&activity_hook, hook, __ATOMIC_RELEASE);
 }
 
-static void run_kernel(CUstream stream, const struct stream_task *task)
+static void run_kernel(const struct stream_task *task)
 {
-	device_activity_hook hook = __atomic_load_n(&activity_hook, __ATOMIC_ACQUIRE);
-	int64_t start_ns = now_ns();
 	void *arguments[DEVICE_ARGUMENTS_MAX];
 
 	for (size_t i = 0; i < DEVICE_ARGUMENTS_MAX; i++)
 		arguments[i] = (void *)(uintptr_t)task->kernel.arguments[i];
 	task->kernel.function->code(arguments);
-	if (hook)
-		hook(task->kernel.function->name, start_ns, now_ns(), stream);
+}
+
+static void tell(CUstream stream, const struct stream_task *task, int64_t start_ns)
+{
+	device_activity_hook hook = __atomic_load_n(&activity_hook, __ATOMIC_ACQUIRE);
+	struct device_activity activity = {.launched_ns = task->launched_ns,
+		.start_ns = start_ns,
+		.end_ns = now_ns(),
+		.stream = stream};
+
+	if (!hook)
+		return;
+	if (task->kind == STREAM_KERNEL)
+		activity.name = task->kernel.function->name;
+	else
+		activity.length_bytes = task->memory.length_bytes;
+	hook(&activity);
 }
 
 static void run_task(CUstream stream, const struct stream_task *task)
 {
+	int64_t start_ns = now_ns();
+
 	switch (task->kind) {
 	case STREAM_KERNEL:
-		run_kernel(stream, task);
+		run_kernel(task);
+		tell(stream, task, start_ns);
 		break;
 	case STREAM_HOST_FUNCTION:
 		task->host.function(task->host.user_data);
 		break;
 	case STREAM_COPY:
 		memmove(task->memory.destination, task->memory.source, task->memory.length_bytes);
+		tell(stream, task, start_ns);
 		break;
 	case STREAM_SET:
 		memset(task->memory.destination, task->memory.value, task->memory.length_bytes);
@@ -169,7 +186,10 @@ CUresult stream_enqueue(CUstream stream, const struct stream_task *task)
 	pthread_mutex_lock(&stream->lock);
 	while (stream->enqueued - stream->done == STREAM_QUEUE_CAPACITY)
 		pthread_cond_wait(&stream->task_done, &stream->lock);
-	stream->tasks[stream->enqueued++ % STREAM_QUEUE_CAPACITY] = *task;
+	struct stream_task *place = &stream->tasks[stream->enqueued++ % STREAM_QUEUE_CAPACITY];
+
+	*place = *task;
+	place->launched_ns = now_ns();
 	pthread_cond_signal(&stream->has_task);
 	pthread_mutex_unlock(&stream->lock);
 	return CUDA_SUCCESS;

@@ -24,6 +24,7 @@ enum stream_task_kind {
 
 struct stream_task {
 	enum stream_task_kind kind;
+	int64_t launched_ns; /* when the host enqueued it */
 	union {
 		struct {
 			CUfunction function;
@@ -50,9 +51,15 @@ struct stream_task {
 /* The device's clock: nanoseconds of another epoch than the host's. */
 DEVICE_EXPORT int64_t device_globaltimer_ns(void);
 
-/* Told of every kernel after it ran; NULL = nobody. For the stand-in of CUPTI. */
-typedef void (*device_activity_hook)(
-	const char *name, int64_t start_ns, int64_t end_ns, CUstream stream);
+struct device_activity {
+	const char *name; /* of a kernel; NULL: a copy */
+	size_t length_bytes;
+	int64_t launched_ns, start_ns, end_ns;
+	CUstream stream;
+};
+
+/* Told of every kernel and copy after it ran; NULL = nobody. For the stand-in of CUPTI. */
+typedef void (*device_activity_hook)(const struct device_activity *activity);
 DEVICE_EXPORT void device_set_activity_hook(device_activity_hook hook);
 
 CUresult stream_create(CUstream *stream);

@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A job on devices whose rank turns slow: who is asked for a look, how often, what comes of it. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "coordinator/pipeline_internal.h"
+
+enum { RANKS = 6, CALLS = 4, STEPS = 600, FAULT_FIRST = 200, SLOW_RANK = 4, MS = 1000000 };
+enum { STEPS_PER_BATCH = 12, KERNELS_PER_STEP = 16 };
+
+struct job {
+	/* what is wrong */
+	bool slow, refused, silent_probe, gaps;
+	/* the job's state */
+	uint64_t number, sequence, random;
+	int64_t now_ns;
+	/* what the coordinator asked, what it told */
+	size_t reply_count, asked_count;
+	struct message_directive asked[64];
+	size_t answer_count;
+	struct kernel_profile answers[8];
+	size_t alert_count, update_count;
+	struct verdict last; /* told, then reported */
+};
+
+static void on_verdict(void *context, enum verdict_event event, const struct verdict *verdict)
+{
+	struct job *job = context;
+
+	job->alert_count += event == VERDICT_EVENT_ALERT;
+	job->update_count += event == VERDICT_EVENT_UPDATE;
+	job->last = *verdict;
+}
+
+static int64_t jitter(struct job *job, int64_t most_ns)
+{
+	job->random = job->random * UINT64_C(6364136223846793005) + 1442695040888963407;
+	return (int64_t)((job->random >> 33) % (uint64_t)most_ns);
+}
+
+static void release(struct message_batch *batch)
+{
+	for (size_t s = 0; s < batch->step_count; s++)
+		free(batch->steps[s].parts);
+	free(batch->steps);
+	free(batch->ranks);
+	free(batch->communicators);
+	free(batch->sources);
+	free(batch->kernel_profiles);
+	free(batch);
+}
+
+static void announce(const struct job *job, struct message_batch *batch)
+{
+	batch->ranks = calloc(RANKS, sizeof(*batch->ranks));
+	batch->communicators = calloc(RANKS, sizeof(*batch->communicators));
+	batch->sources = calloc(1, sizeof(*batch->sources));
+	batch->source_count = 1;
+	strcpy(batch->sources[0].name, "device.kernels");
+	batch->sources[0].state = job->silent_probe ? SOURCE_OFF : SOURCE_ON;
+	if (job->silent_probe)
+		strcpy(batch->sources[0].why, "--deep off");
+	for (uint32_t r = 0; r < RANKS; r++) {
+		batch->ranks[batch->rank_count++] = (struct message_rank){
+			.rank = r, .world_size = RANKS, .pid = 100 + r, .host = "node0"};
+		batch->communicators[batch->communicator_count++] =
+			(struct message_communicator){r, {77, RANKS, r}};
+	}
+}
+
+/* One step of all ranks: four times 5 ms on the device, then they meet. */
+static void run_step(struct job *job, struct message_batch *batch, unsigned step)
+{
+	int64_t start_ns = job->now_ns;
+	struct step_entry *entries = &batch->steps[batch->step_count];
+
+	for (uint32_t r = 0; r < RANKS; r++) {
+		entries[r] = (struct step_entry){.rank = r,
+			.index = step,
+			.signature = 5,
+			.start = {start_ns},
+			.part_count = CALLS,
+			.parts = calloc(CALLS, sizeof(struct collective_part))};
+	}
+	for (int c = 0; c < CALLS; c++) {
+		int64_t arrivals[RANKS], last_ns = 0;
+
+		for (uint32_t r = 0; r < RANKS; r++) {
+			arrivals[r] = job->now_ns + 5 * MS + jitter(job, 50000);
+			if (job->slow && r == SLOW_RANK && step >= FAULT_FIRST)
+				arrivals[r] += 2 * MS;
+			last_ns = arrivals[r] > last_ns ? arrivals[r] : last_ns;
+		}
+		for (uint32_t r = 0; r < RANKS; r++)
+			entries[r].parts[c] = (struct collective_part){.communicator_id = 77,
+				.sequence = job->sequence,
+				.length_bytes = 4096,
+				.arrival = {arrivals[r]},
+				.departure = {last_ns + 100000},
+				.enqueue = {job->now_ns + 500000},
+				.before = {.host_ns = 500000},
+				.root = STEP_ROOT_NONE,
+				.operation = OPERATION_ALL_REDUCE,
+				.flags = PART_DEVICE_TIME};
+		job->sequence++;
+		job->now_ns = last_ns + 100000;
+	}
+	for (uint32_t r = 0; r < RANKS; r++)
+		entries[r].end.value = job->now_ns;
+	batch->step_count += RANKS;
+}
+
+/* What a probe would have seen of a rank. */
+static void answer(struct job *job, const struct message_directive *directive)
+{
+	bool slow = directive->rank == SLOW_RANK;
+	uint64_t calls = KERNELS_PER_STEP * directive->steps;
+	struct kernel_profile profile = {.rank = directive->rank,
+		.request = directive->request,
+		.start = {job->now_ns - 300 * MS},
+		.stop = {job->now_ns - 10 * MS},
+		.steps = directive->steps,
+		.kernel_count = calls,
+		.kernel_ns = (int64_t)calls * (slow && !job->gaps ? 1750000 : 1250000),
+		.idle_ns = slow && job->gaps ? (int64_t)directive->steps * 8 * MS : 0,
+		.sum_count = 1,
+		.sums = {{.name = "gemm", .count = calls}}};
+
+	profile.sums[0].time_ns = profile.kernel_ns;
+	profile.launches[3] = calls;
+	if (job->refused)
+		profile = (struct kernel_profile){.rank = directive->rank,
+			.request = directive->request,
+			.result = LOOK_OTHER_PROFILER,
+			.start = {job->now_ns},
+			.stop = {job->now_ns}};
+	assert_true(job->answer_count < sizeof(job->answers) / sizeof(job->answers[0]));
+	job->answers[job->answer_count++] = profile;
+}
+
+static bool is_known(const struct job *job, uint32_t request)
+{
+	for (size_t i = 0; i < job->asked_count; i++) {
+		if (job->asked[i].request == request)
+			return true;
+	}
+	return false;
+}
+
+static void take_reply(struct job *job, const struct message_reply *reply)
+{
+	assert_true(reply->accepted);
+	for (size_t i = 0; i < reply->directive_count; i++) {
+		assert_int_equal(reply->directives[i].kind, DIRECTIVE_DEEP);
+		job->reply_count++;
+		if (is_known(job, reply->directives[i].request)) {
+			/* asked again, since it was not answered: now it is */
+			answer(job, &reply->directives[i]);
+			continue;
+		}
+		assert_true(job->asked_count < sizeof(job->asked) / sizeof(job->asked[0]));
+		job->asked[job->asked_count++] = reply->directives[i];
+	}
+}
+
+static void run(struct job *job)
+{
+	struct pipeline_options options = {on_verdict, job};
+	struct pipeline *pipeline;
+
+	job->now_ns = INT64_C(1000000000);
+	assert_int_equal(pipeline_create(&options, &pipeline), 0);
+	for (unsigned step = 0; step < STEPS;) {
+		struct message_batch *batch = calloc(1, sizeof(*batch));
+		struct message_reply reply;
+
+		batch->probe_id = 9;
+		batch->host_id = 3;
+		batch->number = job->number++;
+		batch->steps = calloc((size_t)STEPS_PER_BATCH * RANKS, sizeof(*batch->steps));
+		if (batch->number == 0)
+			announce(job, batch);
+		for (int i = 0; i < STEPS_PER_BATCH && step < STEPS; i++)
+			run_step(job, batch, step++);
+		batch->sent.value = job->now_ns + MS;
+		batch->final = step == STEPS;
+		batch->kernel_profile_count = job->answer_count;
+		batch->kernel_profiles = calloc(job->answer_count + 1, sizeof(job->answers[0]));
+		memcpy(batch->kernel_profiles, job->answers,
+			job->answer_count * sizeof(job->answers[0]));
+		job->answer_count = 0;
+		assert_int_equal(pipeline_push_batch(pipeline, batch, release,
+					 (struct job_ns){job->now_ns + 2 * MS}, &reply),
+			PIPELINE_ACCEPTED);
+		take_reply(job, &reply);
+	}
+	assert_int_equal(pipeline_finish(pipeline), 0);
+	if (pipeline_report(pipeline)->verdict_count)
+		job->last = pipeline_report(pipeline)->verdicts[0];
+	pipeline_destroy(pipeline);
+}
+
+static void check_pair(const struct job *job)
+{
+	assert_int_equal(job->asked_count, 2); /* once, within a minute */
+	assert_int_equal(job->asked[0].rank, SLOW_RANK);
+	assert_int_not_equal(job->asked[1].rank, SLOW_RANK);
+	assert_true(job->asked[1].rank < RANKS);
+	assert_int_not_equal(job->asked[0].request, job->asked[1].request);
+	assert_in_range(job->asked[0].steps, 8, 100);
+	assert_in_range(job->asked[0].limit_ms, 1000, 60000);
+}
+
+static void healthy_ranks_are_left_alone(void **state)
+{
+	struct job job = {0};
+
+	(void)state;
+	run(&job);
+	assert_int_equal(job.asked_count, 0);
+	assert_int_equal(job.alert_count, 0);
+}
+
+static void the_cause_comes_with_the_looks(void **state)
+{
+	struct job job = {.slow = true};
+
+	(void)state;
+	run(&job);
+	check_pair(&job);
+	assert_int_equal(job.alert_count, 1);
+	assert_in_range(job.update_count, 1, 3);
+	assert_int_equal(job.last.rank_count, 1);
+	assert_int_equal(job.last.ranks[0], SLOW_RANK);
+	assert_int_equal(job.last.verdict_class, VERDICT_COMPUTE_SLOW);
+	assert_int_equal(job.last.cause, CAUSE_LONGER_KERNELS);
+	assert_int_equal(job.last.evidence[0].kind, CAUSE_LONGER_KERNELS);
+	assert_float_equal(job.last.evidence[0].overlap_ms_per_step, 28, 0.01);
+	assert_float_equal(job.last.evidence[0].control_ms_per_step, 20, 0.01);
+	assert_non_null(strstr(job.last.evidence[0].detail, "gemm 28.00 ms a step (16 calls)"));
+	assert_true(job.last.share_explained > 0.8);
+}
+
+static void an_idle_device_is_the_hosts(void **state)
+{
+	struct job job = {.slow = true, .gaps = true};
+
+	(void)state;
+	run(&job);
+	check_pair(&job);
+	assert_int_equal(job.last.verdict_class, VERDICT_HOST_SLOW);
+	assert_int_equal(job.last.cause, CAUSE_LAUNCH_GAPS);
+	assert_float_equal(job.last.evidence[0].overlap_ms_per_step, 8, 0.01);
+	for (uint32_t i = 1; i < job.last.evidence_count; i++)
+		assert_int_not_equal(job.last.evidence[i].kind, CAUSE_LAUNCH_GAPS);
+}
+
+/* Another profiler is there: said, and not asked again. */
+static void refused(void **state)
+{
+	struct job job = {.slow = true, .refused = true};
+
+	(void)state;
+	run(&job);
+	check_pair(&job);
+	assert_int_equal(job.last.verdict_class, VERDICT_COMPUTE_SLOW);
+	assert_int_equal(job.last.cause, CAUSE_UNKNOWN);
+	assert_int_equal(job.last.rejected[0].kind, CAUSE_LONGER_KERNELS);
+	assert_non_null(strstr(job.last.rejected[0].why, "another profiler"));
+}
+
+static void not_allowed(void **state)
+{
+	struct job job = {.slow = true, .silent_probe = true};
+
+	(void)state;
+	run(&job);
+	assert_int_equal(job.asked_count, 0);
+	assert_int_equal(job.alert_count, 1);
+	assert_int_equal(job.last.cause, CAUSE_UNKNOWN);
+	assert_non_null(strstr(job.last.rejected[0].why, "--deep off"));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(healthy_ranks_are_left_alone),
+		cmocka_unit_test(the_cause_comes_with_the_looks),
+		cmocka_unit_test(an_idle_device_is_the_hosts),
+		cmocka_unit_test(refused),
+		cmocka_unit_test(not_allowed),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

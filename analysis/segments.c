@@ -43,6 +43,12 @@ static bool asynchronous(struct step_grid *grid, uint64_t place, bool seen)
 	return seen;
 }
 
+/* Times of the host, of calls that return when they are done: its thread does nothing else then. */
+static bool blocks_its_thread(const struct part_kind *part)
+{
+	return part->stream == 0 && !(part->flags & PART_DEVICE_TIME);
+}
+
 /* Mostly in order already: insertion sort. */
 static void sort_by_departure(struct step_grid *grid, const struct grid_row *row)
 {
@@ -131,12 +137,6 @@ static int64_t length_ns(const struct grid_cell *cell)
 	return cell->departure_ns - cell->arrival_ns;
 }
 
-/* Times of the host, of calls that return when they are done: its thread does nothing else then. */
-static bool blocks_its_thread(const struct part_kind *part)
-{
-	return part->stream == 0 && !(part->flags & PART_DEVICE_TIME);
-}
-
 /*
  * A collective goes on beside the rank's work when another of the rank's cells came while it lasted,
  * or when the next of its stream was queued behind it. Seen once on any peer, it holds for all.
@@ -206,8 +206,13 @@ static void find_own(struct step_grid *grid, const struct grid_row *row)
 		if ((cell->part->flags & PART_DEVICE_TIME) && !row->works &&
 			cell->own->host_ns > lead_ns)
 			lead_ns = cell->own->host_ns;
+		/* What the thread waited for in calls that are no cells is not its own. */
 		cell->opaque_ns = 0;
-		cell->own_ns = lead_ns;
+		if (!row->works && blocks_its_thread(cell->part))
+			cell->opaque_ns = cell->own->comm_call_ns < lead_ns
+						  ? cell->own->comm_call_ns
+						  : lead_ns;
+		cell->own_ns = lead_ns - cell->opaque_ns;
 		if (cell->flags & CELL_LOCAL)
 			cell->own_ns += cell->departure_ns - cell->arrival_ns;
 		else if (!row->works && (cell->flags & CELL_ASYNC) && cell->arrival_ns > free_ns)

@@ -75,17 +75,25 @@ static void find_relief(struct whatif *whatif, const struct step_grid *grid,
 	}
 }
 
-static int64_t segment_ns(const struct whatif *whatif, const struct step_grid *grid,
+int64_t whatif_opaque_ns(const struct whatif *whatif, const struct step_grid *grid,
 	const struct blame *blame, const uint8_t *healed, uint32_t c)
 {
 	const struct grid_cell *cell = &grid->cells[c];
 	uint32_t control = blame->cells[c].control_cell;
 	int64_t relief = control == GRID_NONE ? 0 : whatif->relief[control];
 
-	if (healed[cell->row])
-		return blame->cells[c].control_ns + cell->opaque_ns;
-	return cell->own_ns + cell->opaque_ns -
-	       (relief < cell->opaque_ns ? relief : cell->opaque_ns);
+	if (!healed || healed[cell->row])
+		return cell->opaque_ns;
+	return relief < cell->opaque_ns ? cell->opaque_ns - relief : 0;
+}
+
+static int64_t segment_ns(const struct whatif *whatif, const struct step_grid *grid,
+	const struct blame *blame, const uint8_t *healed, uint32_t c)
+{
+	const struct grid_cell *cell = &grid->cells[c];
+
+	return (healed[cell->row] ? blame->cells[c].control_ns : cell->own_ns) +
+	       whatif_opaque_ns(whatif, grid, blame, healed, c);
 }
 
 /* Moves a row's time through its cells up to and including the segment of cell `until`. */
@@ -199,6 +207,7 @@ int whatif_replay(struct whatif *whatif, const struct step_grid *grid, const str
 		whatif_replay_streams(whatif, grid, blame, NULL);
 		end_ns = usual_end_ns(whatif, grid, true);
 		rewind_rows(whatif, grid);
+		find_relief(whatif, grid, blame, healed);
 		whatif_replay_streams(whatif, grid, blame, healed);
 	} else {
 		find_relief(whatif, grid, blame, healed);

@@ -36,7 +36,11 @@ int whatif_replay(struct whatif *whatif, const struct step_grid *grid, const str
 int whatif_scale(struct whatif *whatif, const struct step_grid *grid, const struct blame *blame,
 	const double *scales, int64_t *gain_ns) __attribute__((warn_unused_result));
 
-/* The same for grids with overlapped rows; called by whatif_replay(). */
+/* What a cell's calls that are no cells take; less where peers at its place are healed. */
+int64_t whatif_opaque_ns(const struct whatif *whatif, const struct step_grid *grid,
+	const struct blame *blame, const uint8_t *healed, uint32_t c);
+
+/* The same for grids with overlapped rows; called by whatif_replay(), relief filled when healed. */
 void whatif_replay_streams(struct whatif *whatif, const struct step_grid *grid,
 	const struct blame *blame, const uint8_t *healed);
 

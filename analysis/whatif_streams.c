@@ -51,7 +51,8 @@ static void start_cells(struct stream_replay *replay, uint32_t r, uint32_t until
 			if (row->works || !(grid->cells[before].flags & CELL_ASYNC))
 				raise(&whatif->times[r], whatif->ends[before]);
 		}
-		start_ns = whatif->times[r] + own_ns + cell->opaque_ns;
+		start_ns = whatif->times[r] + own_ns +
+			   whatif_opaque_ns(whatif, grid, replay->blame, replay->healed, c);
 		if (cell->flags & CELL_LOCAL) {
 			whatif->ends[c] = start_ns;
 			continue;

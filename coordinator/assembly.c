@@ -117,11 +117,13 @@ static int add_part(
 	struct row_builder *builder, const struct held_step *entry, const struct held_part *part)
 {
 	int64_t segment_ns = part->arrival.value - builder->departed.value;
+	int64_t arrival_ns = clock_fit_to_job(builder->clock, part->arrival).value;
+	/* By the same clock as the next arrival: a long call drifts by more than the gap after it. */
 	struct grid_part added = {
 		.kind = held_kind(entry, part),
 		.inside = held_activity(entry, part->inside),
-		.arrival_ns = clock_fit_to_job(builder->clock, part->arrival).value,
-		.call_ns = part->departure.value - part->arrival.value,
+		.arrival_ns = arrival_ns,
+		.call_ns = clock_fit_to_job(builder->clock, part->departure).value - arrival_ns,
 		.segment_ns = segment_ns > 0 ? segment_ns : 0,
 		.own_index = STEP_RANK_UNKNOWN,
 	};

@@ -72,6 +72,39 @@ static void test_slow_rank_is_named(void **state)
 	}
 }
 
+/*
+ * In a pipeline most ranks wait for the slow one, and wait long: calls of seconds on clocks that
+ * drift, with three of four tensor parallel calls not seen. Only the slow one is named.
+ */
+static void test_slow_rank_of_a_pipeline_is_named(void **state)
+{
+	static const double steps_ms[] = {20, 400, 30000};
+
+	(void)state;
+	for (size_t length = 0; length < sizeof(steps_ms) / sizeof(steps_ms[0]); length++) {
+		for (uint32_t chunks = 1; chunks <= 2; chunks++) {
+			struct sim_scenario scenario;
+			struct outcome outcome;
+
+			draw_plain(&scenario, SIM_FAULT_COMPUTE, 3 * length + chunks);
+			scenario.family = SIM_FAMILY_PIPELINE;
+			scenario.options.shape = (struct sim_shape){2, 2, 2, 1, 2};
+			scenario.options.program.step_ns = 1e6 * steps_ms[length];
+			scenario.options.program.microbatches = 4;
+			scenario.options.program.virtual_stages = chunks;
+			scenario.options.program.layers = 1;
+			scenario.options.clock_drift = 50e-6;
+			scenario.options.sample_every = 4;
+			scenario.options.faults[0].rank %= 8;
+			score(&scenario, chunks, &outcome);
+			assert_true(outcome.slowdown > 1.5);
+			assert_true(outcome.rank_right && outcome.class_right);
+			assert_int_equal(outcome.blamed_healthy, 0);
+			assert_int_equal(outcome.alerts, 1);
+		}
+	}
+}
+
 /* A rank of twice the work in a plain data-parallel job is what all of them are made for. */
 static void test_baselines_find_the_plain_case(void **state)
 {
@@ -98,6 +131,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_healthy_jobs_are_left_alone),
 		cmocka_unit_test(test_slow_rank_is_named),
+		cmocka_unit_test(test_slow_rank_of_a_pipeline_is_named),
 		cmocka_unit_test(test_baselines_find_the_plain_case),
 	};
 

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "probe/attach/load_symbols.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <gelf.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { CODE_BYTES_MAX = 16 << 20 };
+
+struct open_elf {
+	int fd;
+	Elf *elf;
+	uint64_t bias; /* address in the process - address in the file */
+};
+
+uint64_t load_symbols_inode(const char *path)
+{
+	struct stat status;
+
+	return stat(path, &status) == 0 ? (uint64_t)status.st_ino : 0;
+}
+
+static int open_file(const struct load_elf *elf)
+{
+	char path[PATH_MAX];
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/map_files/%" PRIx64 "-%" PRIx64, (int)elf->pid,
+		elf->base, elf->first_end);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd >= 0)
+		return fd;
+	/* map_files is for root; the path does where the file was not replaced. */
+	snprintf(path, sizeof(path), "/proc/%d/root%s", (int)elf->pid, elf->path);
+	return open(path, O_RDONLY | O_CLOEXEC);
+}
+
+static int open_elf(const struct load_elf *file, struct open_elf *out)
+{
+	GElf_Phdr segment;
+	GElf_Ehdr header;
+	size_t count;
+
+	elf_version(EV_CURRENT);
+	out->fd = open_file(file);
+	if (out->fd < 0)
+		return -ENOENT;
+	out->elf = elf_begin(out->fd, ELF_C_READ_MMAP, NULL);
+	if (!out->elf || elf_kind(out->elf) != ELF_K_ELF || gelf_getclass(out->elf) != ELFCLASS64 ||
+		!gelf_getehdr(out->elf, &header) || elf_getphdrnum(out->elf, &count) != 0) {
+		if (out->elf)
+			elf_end(out->elf);
+		close(out->fd);
+		return -ENOEXEC;
+	}
+	out->bias = header.e_type == ET_EXEC ? 0 : file->base;
+	for (size_t i = 0; i < count && out->bias; i++) {
+		if (gelf_getphdr(out->elf, (int)i, &segment) && segment.p_type == PT_LOAD) {
+			out->bias -= segment.p_vaddr & ~UINT64_C(4095);
+			break;
+		}
+	}
+	return 0;
+}
+
+static void close_elf(struct open_elf *open)
+{
+	elf_end(open->elf);
+	close(open->fd);
+}
+
+int load_symbols_visit(const struct load_elf *file, const char *const *names, size_t name_count,
+	void (*take)(void *context, size_t index, uint64_t address, uint64_t bytes), void *context)
+{
+	struct open_elf open;
+	int error = open_elf(file, &open);
+
+	if (error)
+		return error;
+	for (Elf_Scn *section = elf_nextscn(open.elf, NULL); section;
+		section = elf_nextscn(open.elf, section)) {
+		GElf_Shdr header;
+		GElf_Sym symbol;
+
+		if (!gelf_getshdr(section, &header) || header.sh_type != SHT_DYNSYM ||
+			header.sh_entsize == 0)
+			continue;
+		Elf_Data *data = elf_getdata(section, NULL);
+		for (size_t i = 0; data && i < header.sh_size / header.sh_entsize; i++) {
+			if (!gelf_getsym(data, (int)i, &symbol) || symbol.st_shndx == SHN_UNDEF ||
+				GELF_ST_TYPE(symbol.st_info) != STT_FUNC)
+				continue;
+			const char *name = elf_strptr(open.elf, header.sh_link, symbol.st_name);
+			for (size_t k = 0; name && k < name_count; k++) {
+				if (strcmp(name, names[k]) == 0)
+					take(context, k, open.bias + symbol.st_value,
+						symbol.st_size);
+			}
+		}
+	}
+	close_elf(&open);
+	return 0;
+}
+
+/* mov $15, %rax or %eax; syscall */
+static size_t find_restorers(const uint8_t *code, size_t bytes, uint64_t address,
+	uint64_t *addresses, size_t capacity, size_t count)
+{
+	static const uint8_t wide[] = {0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05},
+			     narrow[] = {0xb8, 0x0f, 0, 0, 0, 0x0f, 0x05};
+
+	for (size_t i = 0; i + sizeof(wide) <= bytes && count < capacity; i++) {
+		if (memcmp(code + i, wide, sizeof(wide)) == 0 ||
+			memcmp(code + i, narrow, sizeof(narrow)) == 0)
+			addresses[count++] = address + i;
+	}
+	return count;
+}
+
+int load_symbols_restorers(
+	const struct load_elf *file, uint64_t *addresses, size_t capacity, size_t *count)
+{
+	struct open_elf open;
+	size_t segments = 0, found = 0;
+	GElf_Phdr segment;
+	int error = open_elf(file, &open);
+
+	if (error)
+		return error;
+	elf_getphdrnum(open.elf, &segments);
+	for (size_t i = 0; i < segments && !error; i++) {
+		if (!gelf_getphdr(open.elf, (int)i, &segment) || segment.p_type != PT_LOAD ||
+			!(segment.p_flags & PF_X) || segment.p_filesz > CODE_BYTES_MAX)
+			continue;
+		uint8_t *code = malloc(segment.p_filesz);
+		ssize_t got =
+			code ? pread(open.fd, code, segment.p_filesz, (off_t)segment.p_offset) : -1;
+
+		if (got < 0)
+			error = -EIO;
+		else
+			found = find_restorers(code, (size_t)got, open.bias + segment.p_vaddr,
+				addresses, capacity, found);
+		free(code);
+	}
+	close_elf(&open);
+	if (!error)
+		*count = found;
+	return error;
+}

@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Programs that something is loaded into. Each checks all the time that nothing in it was
+ * disturbed, until its standard input ends; then it exits with 42, and with 1 as soon as something
+ * was. usage: load_program MODE. Prints one line when it is at work.
+ */
+#include <errno.h>
+#include <math.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sched.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+enum { UNDISTURBED = 42, DISTURBED = 1, ALLOCATING_THREADS = 6, ERRNO_KEPT = 77 };
+
+static _Atomic bool over;
+
+static void disturbed(const char *what)
+{
+	fprintf(stderr, "load_program: disturbed: %s (errno %d)\n", what, errno);
+	_exit(DISTURBED);
+}
+
+static void say_ready(void)
+{
+	printf("ready\n");
+	fflush(stdout);
+}
+
+static bool input_ended(void)
+{
+	struct pollfd input = {.fd = 0, .events = POLLIN};
+
+	return poll(&input, 1, 0) > 0;
+}
+
+/* Integers, vectors, rounding mode and errno, in one thread that never sleeps. */
+static double work_once(unsigned rounds)
+{
+	double sum[4] = {0.1, 0.2, 0.3, 0.4};
+	uint64_t mixed = 88172645463325252u;
+
+	for (unsigned i = 0; i < rounds; i++) {
+		mixed ^= mixed << 13;
+		mixed ^= mixed >> 7;
+		mixed ^= mixed << 17;
+		for (int k = 0; k < 4; k++)
+			sum[k] = sum[k] * 1.0000001 + (double)(mixed >> (11 + k)) * 1e-19;
+	}
+	return sum[0] + sum[1] + sum[2] + sum[3] + (double)(mixed & 0xffff);
+}
+
+static int be_busy(void)
+{
+	const unsigned rounds = 20000;
+	double expected;
+
+#if defined(__x86_64__)
+	_MM_SET_ROUNDING_MODE(_MM_ROUND_TOWARD_ZERO);
+	unsigned control = _mm_getcsr() & 0xffc0;
+#endif
+	expected = work_once(rounds);
+	say_ready();
+	for (unsigned turn = 1;; turn++) {
+		errno = ERRNO_KEPT;
+		for (unsigned i = 0; i < 50; i++) {
+			double found = work_once(rounds);
+
+			if (memcmp(&found, &expected, sizeof(found)) != 0)
+				disturbed("a sum changed");
+		}
+		if (errno != ERRNO_KEPT)
+			disturbed("errno changed");
+#if defined(__x86_64__)
+		if ((_mm_getcsr() & 0xffc0) != control)
+			disturbed("the rounding mode changed");
+#endif
+		if (input_ended())
+			return UNDISTURBED;
+	}
+}
+
+static void *allocate(void *seed_pointer)
+{
+	enum { SLOTS = 256 };
+	uint32_t seed = (uint32_t)(uintptr_t)seed_pointer;
+	unsigned char *slots[SLOTS] = {NULL};
+	size_t sizes[SLOTS] = {0};
+
+	while (!over) {
+		seed = seed * 1664525u + 1013904223u;
+		size_t slot = seed >> 24, size = 1 + (seed >> 8 & 0x1fff);
+		unsigned char *grown;
+
+		for (size_t i = 0; slots[slot] && i < sizes[slot]; i++) {
+			if (slots[slot][i] != (unsigned char)slot)
+				disturbed("memory changed");
+		}
+		if (seed & 1) {
+			grown = realloc(slots[slot], size);
+		} else {
+			free(slots[slot]);
+			grown = malloc(size);
+		}
+		if (!grown)
+			disturbed("no memory");
+		memset(grown, (int)slot, size);
+		slots[slot] = grown;
+		sizes[slot] = size;
+	}
+	for (size_t i = 0; i < SLOTS; i++)
+		free(slots[i]);
+	return NULL;
+}
+
+static int allocate_hard(void)
+{
+	pthread_t threads[ALLOCATING_THREADS];
+	char byte;
+
+	for (uintptr_t i = 1; i < ALLOCATING_THREADS; i++)
+		pthread_create(&threads[i], NULL, allocate, (void *)(i * 7919));
+	say_ready();
+	/* The first thread allocates as well: it is nobody's safe harbour. */
+	pthread_create(&threads[0], NULL, allocate, (void *)(uintptr_t)12345);
+	while (!input_ended())
+		free(realloc(malloc(4000), 9000));
+	over = true;
+	(void)!read(0, &byte, 1);
+	for (int i = 0; i < ALLOCATING_THREADS; i++)
+		pthread_join(threads[i], NULL);
+	return UNDISTURBED;
+}
+
+static int64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+/* Sleeps must be as long as asked for, and not end early. */
+static int sleep_on(void)
+{
+	const struct timespec length = {.tv_nsec = 150000000};
+
+	say_ready();
+	while (!input_ended()) {
+		int64_t began_ns = now_ns();
+
+		if (nanosleep(&length, NULL) != 0)
+			disturbed("nanosleep() ended early");
+		if (now_ns() - began_ns < length.tv_nsec)
+			disturbed("nanosleep() was too short");
+		if (now_ns() - began_ns > length.tv_nsec + 3000000000)
+			disturbed("nanosleep() began anew");
+	}
+	return UNDISTURBED;
+}
+
+/* One read() that blocks from beginning to end. */
+static int read_on(void)
+{
+	char byte;
+
+	say_ready();
+	if (read(0, &byte, 1) != 0)
+		disturbed("read() ended early");
+	return UNDISTURBED;
+}
+
+static sem_t semaphore;
+
+static void *wait_for_input(void *unused)
+{
+	char byte;
+
+	if (read(0, &byte, 1) != 0)
+		disturbed("read() ended early");
+	sem_post(&semaphore);
+	return unused;
+}
+
+/* Two threads: one in a futex, one in read(). */
+static int wait_on(void)
+{
+	pthread_t thread;
+
+	sem_init(&semaphore, 0, 0);
+	pthread_create(&thread, NULL, wait_for_input, NULL);
+	say_ready();
+	if (sem_wait(&semaphore) != 0)
+		disturbed("sem_wait() ended early");
+	pthread_join(thread, NULL);
+	return UNDISTURBED;
+}
+
+static volatile sig_atomic_t ticks;
+
+static void on_tick(int number)
+{
+	volatile double sum = 0;
+
+	(void)number;
+	for (int i = 1; i < 2000; i++)
+		sum += 1.0 / i;
+	ticks = ticks + 1;
+}
+
+/* Busy, and interrupted a thousand times a second by a handler. */
+static int be_signalled(void)
+{
+	struct itimerval every = {{0, 1000}, {0, 1000}};
+	struct sigaction action = {.sa_handler = on_tick, .sa_flags = SA_RESTART};
+	double expected = work_once(20000);
+
+	sigaction(SIGALRM, &action, NULL);
+	setitimer(ITIMER_REAL, &every, NULL);
+	say_ready();
+	while (!input_ended()) {
+		sigset_t mask;
+
+		if (work_once(20000) != expected)
+			disturbed("a sum changed");
+		sigprocmask(SIG_BLOCK, NULL, &mask);
+		for (int i = 1; i < 32; i++) {
+			if (sigismember(&mask, i))
+				disturbed("the signal mask changed");
+		}
+	}
+	return ticks > 0 ? UNDISTURBED : DISTURBED;
+}
+
+/* In namespaces of its own: number 1, other mounts, a root without /proc when asked for. */
+static int be_contained(const char *root)
+{
+	int status, told[2];
+	pid_t child;
+	char byte;
+
+	if (pipe(told) != 0 || unshare(CLONE_NEWPID | CLONE_NEWNS) != 0)
+		return 77;
+	child = fork();
+	if (child == 0) {
+		close(told[1]);
+		(void)!read(told[0], &byte, 1); /* the number first */
+		if (mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0)
+			_exit(77);
+		if (root ? chroot(root) != 0 || chdir("/") != 0
+			 : mount("proc", "/proc", "proc", 0, NULL) != 0)
+			_exit(77);
+		_exit(be_busy());
+	}
+	printf("child %d\n", (int)child);
+	fflush(stdout);
+	close(told[1]);
+	waitpid(child, &status, 0);
+	return WIFEXITED(status) ? WEXITSTATUS(status) : DISTURBED;
+}
+
+/* Begins itself anew all the time. */
+static int begin_anew(char **argv)
+{
+	struct timespec length = {.tv_nsec = 3000000};
+
+	if (!argv[2]) {
+		say_ready();
+		argv[2] = argv[0];
+	}
+	if (input_ended())
+		return UNDISTURBED;
+	nanosleep(&length, NULL);
+	execv("/proc/self/exe", argv);
+	return DISTURBED;
+}
+
+int main(int argc, char **argv)
+{
+	const char *mode = argc > 1 ? argv[1] : "";
+	char *again[] = {argv[0], (char *)(uintptr_t) "anew", argc > 2 ? argv[2] : NULL, NULL};
+
+	if (strcmp(mode, "busy") == 0)
+		return be_busy();
+	if (strcmp(mode, "allocate") == 0)
+		return allocate_hard();
+	if (strcmp(mode, "sleep") == 0)
+		return sleep_on();
+	if (strcmp(mode, "read") == 0)
+		return read_on();
+	if (strcmp(mode, "wait") == 0)
+		return wait_on();
+	if (strcmp(mode, "signals") == 0)
+		return be_signalled();
+	if (strcmp(mode, "contained") == 0)
+		return be_contained(argc > 2 ? argv[2] : NULL);
+	if (strcmp(mode, "anew") == 0)
+		return begin_anew(again);
+	return 2;
+}

@@ -1,0 +1,421 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Loads a library into programs that check themselves (load_program.c), many times. */
+#include "probe/attach/load.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ptrace.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+/* clang-format off */
+#include <cmocka.h>
+/* clang-format on */
+
+#include "probe/attach/load_call.h"
+
+enum { UNDISTURBED = 42, NOT_POSSIBLE = 77 };
+
+struct program {
+	pid_t pid;    /* of the child */
+	pid_t target; /* that is loaded into */
+	int input;
+};
+
+static unsigned loaded_count;
+static int64_t longest_ns, stop_sum_ns;
+
+static void pause_ms(long length_ms)
+{
+	struct timespec length = {length_ms / 1000, length_ms % 1000 * 1000000};
+
+	nanosleep(&length, NULL);
+}
+
+static struct program begin(const char *path, const char *mode, const char *argument)
+{
+	struct program program = {0};
+	int input[2], output[2];
+	char line[64] = "";
+
+	assert_int_equal(pipe2(input, O_CLOEXEC), 0);
+	assert_int_equal(pipe2(output, O_CLOEXEC), 0);
+	program.pid = fork();
+	if (program.pid == 0) {
+		dup2(input[0], 0);
+		dup2(output[1], 1);
+		execl(path, path, mode, argument, (char *)NULL);
+		_exit(127);
+	}
+	close(input[0]);
+	close(output[1]);
+	program.input = input[1];
+	program.target = program.pid;
+	FILE *lines = fdopen(output[0], "r");
+	while (fgets(line, sizeof(line), lines) && strcmp(line, "ready\n") != 0) {
+		int child;
+
+		if (sscanf(line, "child %d", &child) == 1)
+			program.target = child;
+	}
+	fclose(lines);
+	if (strcmp(line, "ready\n") != 0)
+		program.target = 0;
+	return program;
+}
+
+static int end(struct program *program)
+{
+	int status;
+
+	close(program->input);
+	assert_int_equal(waitpid(program->pid, &status, 0), program->pid);
+	if (!WIFEXITED(status))
+		return -WTERMSIG(status);
+	return WEXITSTATUS(status);
+}
+
+static bool is_mapped(pid_t pid, const char *name)
+{
+	char path[64], line[4096];
+	bool found = false;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%d/maps", (int)pid);
+	file = fopen(path, "re");
+	while (file && fgets(line, sizeof(line), file))
+		found |= strstr(line, name) != NULL;
+	if (file)
+		fclose(file);
+	return found;
+}
+
+static void assert_untraced(pid_t pid)
+{
+	char path[64], line[256];
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
+	file = fopen(path, "re");
+	assert_non_null(file);
+	while (fgets(line, sizeof(line), file)) {
+		if (strncmp(line, "TracerPid:", 10) == 0)
+			assert_int_equal(strtol(line + 10, NULL, 10), 0);
+		if (strncmp(line, "State:", 6) == 0)
+			assert_null(strpbrk(line, "Tt")[1] == ' ' ? "stopped" : NULL);
+	}
+	fclose(file);
+}
+
+/* Each load has a name of its own, so that a process can be loaded into again and again. */
+static void load_times(pid_t pid, unsigned times, const char *name_start)
+{
+	for (unsigned i = 0; i < times; i++) {
+		struct load_report report;
+		char name[32];
+		int result;
+
+		snprintf(name, sizeof(name), "%s-%u.so", name_start, i);
+		result = load_library(pid, LOAD_STARTED, name, "load_started", &report);
+		if (result)
+			fail_msg("load %u into %d: %d %s", i, (int)pid, result, report.why);
+		loaded_count++;
+		stop_sum_ns += report.stop_ns;
+		if (report.longest_ns > longest_ns)
+			longest_ns = report.longest_ns;
+	}
+	assert_untraced(pid);
+}
+
+static void load_into(const char *mode, const char *argument, unsigned times)
+{
+	struct program program = begin(LOAD_PROGRAM, mode, argument);
+
+	if (!program.target) {
+		assert_int_equal(end(&program), NOT_POSSIBLE);
+		skip();
+	}
+	load_times(program.target, times, mode);
+	pause_ms(20);
+	assert_int_equal(end(&program), UNDISTURBED);
+}
+
+static void test_busy(void **state)
+{
+	(void)state;
+	load_into("busy", NULL, 25);
+}
+
+static void test_allocating_threads(void **state)
+{
+	(void)state;
+	load_into("allocate", NULL, 25);
+}
+
+static void test_interrupted_sleep(void **state)
+{
+	(void)state;
+	load_into("sleep", NULL, 25);
+}
+
+static void test_interrupted_read(void **state)
+{
+	(void)state;
+	load_into("read", NULL, 15);
+}
+
+static void test_interrupted_futex(void **state)
+{
+	(void)state;
+	load_into("wait", NULL, 15);
+}
+
+static void test_signal_handlers(void **state)
+{
+	(void)state;
+	load_into("signals", NULL, 15);
+}
+
+static void test_namespaces(void **state)
+{
+	(void)state;
+	load_into("contained", NULL, 5);
+}
+
+/* No /proc there: the library comes as a copy, which is gone afterwards. */
+static void test_root_without_proc(void **state)
+{
+	char root[] = "/tmp/slowrank-load-XXXXXX", folder[64], command[128];
+
+	(void)state;
+	assert_non_null(mkdtemp(root));
+	snprintf(folder, sizeof(folder), "%s/tmp", root);
+	assert_int_equal(mkdir(folder, 0755), 0);
+	load_into("contained", root, 3);
+	snprintf(command, sizeof(command), "%s/tmp", root);
+	assert_int_equal(rmdir(command), 0); /* empty */
+	assert_int_equal(rmdir(root), 0);
+}
+
+static void test_static_program_is_refused(void **state)
+{
+#ifdef LOAD_PROGRAM_STATIC
+	struct program program = begin(LOAD_PROGRAM_STATIC, "busy", NULL);
+	struct load_report report;
+
+	(void)state;
+	assert_int_equal(
+		load_library(program.target, LOAD_STARTED, "started.so", "load_started", &report),
+		-ENOTSUP);
+	assert_non_null(strstr(report.why, "linked statically"));
+	assert_int_equal(report.thread, 0);
+	assert_int_equal(end(&program), UNDISTURBED);
+#else
+	(void)state;
+	skip();
+#endif
+}
+
+static void test_second_time_is_told(void **state)
+{
+	struct program program = begin(LOAD_PROGRAM, "sleep", NULL);
+	struct load_report report;
+
+	(void)state;
+	assert_int_equal(
+		load_library(program.target, LOAD_STARTED, "once.so", "load_started", &report), 0);
+	assert_true(is_mapped(program.target, "once.so"));
+	assert_int_equal(
+		load_library(program.target, LOAD_STARTED, "once.so", "load_started", &report),
+		-EALREADY);
+	assert_int_equal(report.thread, 0);
+	assert_int_equal(end(&program), UNDISTURBED);
+}
+
+static void test_library_that_fails(void **state)
+{
+	struct program program = begin(LOAD_PROGRAM, "busy", NULL);
+	struct load_report report;
+
+	(void)state;
+	assert_int_equal(
+		load_library(program.target, LOAD_STARTED, "refused.so", "load_refused", &report),
+		-ENODEV);
+	assert_non_null(strstr(report.why, "load_refused() failed"));
+	assert_int_equal(
+		load_library(program.target, LOAD_STARTED, "other.so", "no_such_function", &report),
+		-ENOEXEC);
+	assert_non_null(strstr(report.why, "no_such_function"));
+	/* Not a library at all: the loader's own words. */
+	assert_int_equal(
+		load_library(program.target, "/etc/passwd", "text.so", "load_started", &report),
+		-ENOEXEC);
+	assert_non_null(strstr(report.why, "ELF"));
+	assert_int_equal(
+		load_library(program.target, "/no/such/file", "none.so", "load_started", &report),
+		-ENOENT);
+	assert_untraced(program.target);
+	assert_int_equal(end(&program), UNDISTURBED);
+}
+
+static void test_traced_by_another(void **state)
+{
+	struct program program = begin(LOAD_PROGRAM, "busy", NULL);
+	struct load_report report;
+
+	(void)state;
+	assert_int_equal(ptrace(PTRACE_SEIZE, program.target, NULL, NULL), 0);
+	assert_int_equal(
+		load_library(program.target, LOAD_STARTED, "traced.so", "load_started", &report),
+		-EPERM);
+	assert_non_null(strstr(report.why, "traced by process"));
+	assert_int_equal(ptrace(PTRACE_INTERRUPT, program.target, NULL, NULL), 0);
+	assert_int_equal(waitpid(program.target, NULL, __WALL), program.target);
+	assert_int_equal(ptrace(PTRACE_DETACH, program.target, NULL, NULL), 0);
+	assert_int_equal(end(&program), UNDISTURBED);
+}
+
+static void test_stopped_program_is_refused(void **state)
+{
+	struct program program = begin(LOAD_PROGRAM, "sleep", NULL);
+	struct load_report report;
+
+	(void)state;
+	kill(program.target, SIGSTOP);
+	pause_ms(100);
+	assert_int_equal(
+		load_library(program.target, LOAD_STARTED, "stopped.so", "load_started", &report),
+		-ENOTSUP);
+	assert_non_null(strstr(report.why, "kill -CONT"));
+	kill(program.target, SIGCONT);
+	/* SIGCONT ends a sleep of nobody's doing but its own: nanosleep() goes on. */
+	assert_int_equal(end(&program), UNDISTURBED);
+}
+
+static void test_program_that_ends(void **state)
+{
+	(void)state;
+	for (long i = 0; i < 12; i++) {
+		struct program program = begin(LOAD_PROGRAM, "busy", NULL);
+		struct load_report report;
+		pid_t killer = fork();
+
+		if (killer == 0) {
+			struct timespec length = {.tv_nsec = 400000 * i};
+
+			nanosleep(&length, NULL);
+			kill(program.target, SIGKILL);
+			_exit(0);
+		}
+		int result = load_library(
+			program.target, LOAD_STARTED, "dying.so", "load_started", &report);
+
+		waitpid(killer, NULL, 0);
+		if (result) /* else it was faster */
+			assert_true(report.why[0] != '\0');
+		assert_int_equal(end(&program), -SIGKILL);
+	}
+	struct load_report report;
+	assert_int_equal(
+		load_library(0x3ffffff, LOAD_STARTED, "none.so", "load_started", &report), -ESRCH);
+	assert_non_null(strstr(report.why, "has ended"));
+}
+
+static void test_program_that_begins_anew(void **state)
+{
+	struct program program = begin(LOAD_PROGRAM, "anew", NULL);
+
+	(void)state;
+	for (unsigned i = 0; i < 15; i++) {
+		struct load_report report;
+		char name[32];
+
+		snprintf(name, sizeof(name), "anew-%u.so", i);
+		/* Either way is right; the program must not notice. */
+		if (load_library(program.target, LOAD_STARTED, name, "load_started", &report))
+			assert_true(report.why[0] != '\0');
+	}
+	assert_int_equal(end(&program), UNDISTURBED);
+}
+
+/* The loader is killed while the thread is in its call: the thread goes back alone. */
+static void loader_dies(const char *mode, bool in_call)
+{
+	struct program program = begin(LOAD_PROGRAM, mode, NULL);
+	pid_t loader = fork();
+	int status;
+
+	if (loader == 0) {
+		static struct load_target target;
+		static struct load_trace trace;
+		struct load_call call = {
+			.target = &target, .library_name = "left.so", .start = "load_started"};
+		char why[256];
+
+		if (load_target_read(program.target, "left.so", &target, why, sizeof(why)) ||
+			load_trace_seize(&trace, program.target, program.target))
+			_exit(1);
+		if (in_call && load_call_begin(&call, &trace))
+			_exit(2);
+		_exit(0);
+	}
+	waitpid(loader, &status, 0);
+	assert_int_equal(WEXITSTATUS(status), 0);
+	pause_ms(100);
+	assert_untraced(program.target);
+	assert_int_equal(end(&program), UNDISTURBED);
+}
+
+static void test_loader_that_dies(void **state)
+{
+	(void)state;
+	loader_dies("read", true);
+	loader_dies("wait", true);
+	loader_dies("read", false);
+	loader_dies("sleep", false);
+}
+
+static int tell_times(void **state)
+{
+	(void)state;
+	print_message("%u loads; the thread was stopped %.0f us on average; longest stop %.0f us\n",
+		loaded_count, loaded_count ? (double)stop_sum_ns / loaded_count / 1000 : 0.0,
+		(double)longest_ns / 1000);
+	return 0;
+}
+
+int main(void)
+{
+#if defined(__x86_64__)
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_busy),
+		cmocka_unit_test(test_allocating_threads),
+		cmocka_unit_test(test_interrupted_sleep),
+		cmocka_unit_test(test_interrupted_read),
+		cmocka_unit_test(test_interrupted_futex),
+		cmocka_unit_test(test_signal_handlers),
+		cmocka_unit_test(test_namespaces),
+		cmocka_unit_test(test_root_without_proc),
+		cmocka_unit_test(test_static_program_is_refused),
+		cmocka_unit_test(test_second_time_is_told),
+		cmocka_unit_test(test_library_that_fails),
+		cmocka_unit_test(test_traced_by_another),
+		cmocka_unit_test(test_stopped_program_is_refused),
+		cmocka_unit_test(test_program_that_ends),
+		cmocka_unit_test(test_program_that_begins_anew),
+		cmocka_unit_test(test_loader_that_dies),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, tell_times);
+#else
+	return 77;
+#endif
+}

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "probe/attach_deep.h"
 #include "probe/commands.h"
 #include "probe/session.h"
 
@@ -21,10 +22,6 @@ static void on_signal(int number)
 	(void)number;
 	stop = 1;
 }
-
-struct parent_of {
-	pid_t pid, parent;
-};
 
 /* The parent of a process, or -1 when it is gone. */
 static pid_t read_parent(pid_t pid)
@@ -47,7 +44,7 @@ static pid_t read_parent(pid_t pid)
 	return (pid_t)parent;
 }
 
-static size_t list_processes(struct parent_of *list, size_t capacity)
+static size_t list_processes(struct attach_process *list, size_t capacity)
 {
 	DIR *directory = opendir("/proc");
 	struct dirent *entry;
@@ -57,7 +54,7 @@ static size_t list_processes(struct parent_of *list, size_t capacity)
 		if (!isdigit((unsigned char)entry->d_name[0]))
 			continue;
 		pid_t pid = (pid_t)atoi(entry->d_name);
-		list[count++] = (struct parent_of){pid, read_parent(pid)};
+		list[count++] = (struct attach_process){pid, read_parent(pid)};
 	}
 	if (directory)
 		closedir(directory);
@@ -65,25 +62,27 @@ static size_t list_processes(struct parent_of *list, size_t capacity)
 }
 
 /* Puts roots and all their descendants into tree; returns the count. */
-static size_t find_tree(const struct probe_options *options, pid_t *tree, size_t capacity)
+static size_t find_tree(
+	const struct probe_options *options, struct attach_process *tree, size_t capacity)
 {
-	struct parent_of *list = calloc(TREE_SIZE_MAX, sizeof(*list));
+	struct attach_process *list = calloc(TREE_SIZE_MAX, sizeof(*list));
 	size_t process_count, count = 0;
 
 	if (!list)
 		return 0;
 	for (size_t i = 0; i < options->pid_count && count < capacity; i++)
-		tree[count++] = options->pids[i];
+		tree[count++] =
+			(struct attach_process){options->pids[i], read_parent(options->pids[i])};
 	process_count = list_processes(list, TREE_SIZE_MAX);
 	for (size_t at = 0; at < count; at++) {
 		for (size_t i = 0; i < process_count && count < capacity; i++) {
-			if (list[i].parent != tree[at])
+			if (list[i].parent != tree[at].pid)
 				continue;
 			bool known = false;
 			for (size_t k = 0; k < count && !known; k++)
-				known = tree[k] == list[i].pid;
+				known = tree[k].pid == list[i].pid;
 			if (!known)
-				tree[count++] = list[i].pid;
+				tree[count++] = list[i];
 		}
 	}
 	free(list);
@@ -102,13 +101,40 @@ static bool all_exist(const struct probe_options *options)
 	return true;
 }
 
+static const char by_enqueue_only[] = "the job was not started by slowrank: collectives are seen "
+				      "by enqueue time only, waits are not "
+				      "judged";
+
+static int watch(const struct probe_options *options, const struct attach_process *tree,
+	size_t count, const struct session_job *job)
+{
+	struct session *session;
+	struct job_place place;
+
+	job_place_find(&place);
+	if (session_create(options, &place, job, &session) < 0)
+		return 2;
+	for (size_t i = 0; i < count; i++)
+		session_track(session, tree[i].pid);
+	if (!options->quiet)
+		fprintf(stderr,
+			"slowrank: watching %zu processes; Ctrl-C ends the watch, not the job\n",
+			count);
+	session_run(session, 0, &stop);
+	session_finish(session);
+	session_destroy(session);
+	return 0;
+}
+
 int cmd_attach(int argc, char **argv)
 {
 	static struct probe_options options;
-	struct job_place place;
-	struct session *session;
-	pid_t *tree;
+	struct attach_deep_result deep;
+	struct session_job job = {.attached = true, .why_no_device = by_enqueue_only};
+	struct attach_process *tree;
+	bool wanted = true;
 	size_t count;
+	int result;
 
 	switch (probe_options_parse_attach(&options, argc, argv)) {
 	case OPTIONS_HELP:
@@ -120,26 +146,21 @@ int cmd_attach(int argc, char **argv)
 	}
 	if (!all_exist(&options))
 		return 2;
-	signal(SIGINT, on_signal);
-	signal(SIGTERM, on_signal);
-	job_place_find(&place);
-	if (session_create(&options, &place,
-		    &(struct session_job){.attached = true,
-			    .why_no_device = "the job was not started by slowrank: collectives are "
-					     "seen by enqueue time only, waits are not judged"},
-		    &session) < 0)
-		return 2;
 	tree = calloc(TREE_SIZE_MAX, sizeof(*tree));
 	count = tree ? find_tree(&options, tree, TREE_SIZE_MAX) : 0;
-	for (size_t i = 0; i < count; i++)
-		session_track(session, tree[i]);
+	if (options.deep == PROBE_DEEP_ON) {
+		wanted = attach_deep(&options, tree, count, &deep);
+		job.loaded = deep.coverage;
+		job.loaded_all = deep.rank_count && deep.loaded_count == deep.rank_count;
+		if (deep.loaded_count)
+			job.why_no_device = "";
+	}
+	if (!wanted)
+		fprintf(stderr, "slowrank: nothing was loaded; without --deep the watch works from "
+				"host times\n");
+	signal(SIGINT, on_signal);
+	signal(SIGTERM, on_signal);
+	result = wanted ? watch(&options, tree, count, &job) : 2;
 	free(tree);
-	if (!options.quiet)
-		fprintf(stderr,
-			"slowrank: watching %zu processes; Ctrl-C ends the watch, not the job\n",
-			count);
-	session_run(session, 0, &stop);
-	session_finish(session);
-	session_destroy(session);
-	return 0;
+	return result;
 }

@@ -50,7 +50,7 @@ static const struct value_option value_options[] = {
 static const char *const other_variables[] = {"SLOWRANK_SOURCES", "SLOWRANK_DEEP",
 	"SLOWRANK_RING_DIRECTORY", "SLOWRANK_QUIET", "SLOWRANK_QUIET_IF_EMPTY", "SLOWRANK_LISTEN",
 	"SLOWRANK_EXIT_WHEN_DONE", "SLOWRANK_PARENT", "SLOWRANK_READY_FD", "SLOWRANK_FORMAT",
-	"SLOWRANK_OUTPUT", "SLOWRANK_JSON", "SLOWRANK_PID"};
+	"SLOWRANK_OUTPUT", "SLOWRANK_JSON", "SLOWRANK_PID", "SLOWRANK_YES"};
 
 static const char common_help[] =
 	"  --coordinator URL   tcp://host:port or ipc:///path; default: found from the launcher,\n"
@@ -149,6 +149,8 @@ static bool read_environment(struct probe_options *options)
 	}
 	text = getenv("SLOWRANK_QUIET");
 	options->quiet = text && *text && strcmp(text, "0") != 0;
+	text = getenv("SLOWRANK_YES");
+	options->yes = text && *text && strcmp(text, "0") != 0;
 	text = getenv("SLOWRANK_DEEP");
 	if (text && *text && !parse_deep(text, &options->deep))
 		return false;
@@ -263,12 +265,20 @@ enum options_result probe_options_parse_attach(struct probe_options *options, in
 			       "them,\n"
 			       "until they end or Ctrl-C. The job goes on undisturbed.\n\n"
 			       "  --pid PID...        processes, e.g. that of mpirun or of each "
-			       "rank\n%s",
+			       "rank\n"
+			       "  --deep              loads libslowrank_inject.so into the running "
+			       "ranks, for device times;\n"
+			       "                      asks first on a terminal\n"
+			       "  --yes               with --deep: does not ask\n%s",
 				common_help);
 			return OPTIONS_HELP;
 		}
 		if (strcmp(argv[i], "--deep") == 0) { /* no value: asked for in one word */
 			options->deep = PROBE_DEEP_ON;
+			continue;
+		}
+		if (strcmp(argv[i], "--yes") == 0) {
+			options->yes = true;
 			continue;
 		}
 		if (strcmp(argv[i], "--pid") == 0) {

@@ -43,6 +43,7 @@ struct probe_options {
 	const char *pause_file;	 /* while it exists, sources rest (for bench/overhead), or NULL */
 	unsigned sources;	 /* enum probe_source */
 	enum probe_deep deep;
+	bool yes;	  /* attach --deep: do not ask */
 	bool quiet;	  /* no alerts and no report on stderr */
 	char **command;	  /* run: argv of the job, NULL-terminated */
 	size_t pid_count; /* attach */

@@ -49,6 +49,8 @@ struct session {
 	char why_no_bpf[WIRE_DETAIL_LENGTH_MAX + 1];
 	struct device_source *device; /* NULL: not asked for */
 	char why_no_device[WIRE_DETAIL_LENGTH_MAX + 1];
+	bool loaded_asked, loaded_all; /* attach --deep */
+	char loaded[WIRE_DETAIL_LENGTH_MAX + 1];
 	struct job *job;
 	struct samplers *samplers;
 	struct queue_pairs *queue_pairs; /* NULL: not asked for */
@@ -141,6 +143,10 @@ int session_create(const struct probe_options *options, const struct job_place *
 	session->host_id = boot_hash();
 	snprintf(session->why_no_device, sizeof(session->why_no_device), "%s",
 		session_job->why_no_device);
+	session->loaded_asked = session_job->loaded != NULL;
+	session->loaded_all = session_job->loaded_all;
+	snprintf(session->loaded, sizeof(session->loaded), "%s",
+		session_job->loaded ? session_job->loaded : "");
 	open_bpf(session);
 	if (!session->bpf)
 		session->scan = process_scan_create();
@@ -404,6 +410,9 @@ static size_t gather_sources(struct session *session, struct message_source *sou
 	if (session->device && count < WIRE_SOURCES_MAX &&
 		device_looks_state(device_source_looks(session->device), &sources[count]))
 		count++;
+	if (session->loaded_asked && count < WIRE_SOURCES_MAX)
+		put_source(&sources[count++], "device.attach",
+			session->loaded_all ? SOURCE_ON : SOURCE_DEGRADED, session->loaded);
 	return count;
 }
 

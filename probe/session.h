@@ -18,6 +18,9 @@ struct session;
 struct session_job {
 	bool attached;		   /* the job ran before */
 	const char *why_no_device; /* the in-process library was not given to it; "" = it was */
+	/* attach --deep: what was loaded into the processes, and what not; NULL = nothing asked */
+	const char *loaded;
+	bool loaded_all;
 };
 
 /*

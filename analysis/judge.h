@@ -60,8 +60,8 @@ struct judge_look_want {
  */
 size_t judge_look_wants(const struct judge *judge, bool (*may_look)(void *context, uint32_t rank),
 	void *context, struct judge_look_want *wants, size_t capacity);
-/* A rank's newest look that was done, or NULL; valid until the next profile. */
-const struct kernel_profile *judge_newest_look(const struct judge *judge, uint32_t rank);
+/* Looks kept, in no order, at most two of a rank; NULL behind the last. Valid until the next profile. */
+const struct kernel_profile *judge_look(const struct judge *judge, size_t index);
 
 /* The next job step. The grid must be linked; the judge keeps nothing of it. */
 int judge_step(struct judge *judge, const struct step_grid *grid)

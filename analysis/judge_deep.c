@@ -96,11 +96,10 @@ static const struct kept_look *newest_look(
 	return newest;
 }
 
-const struct kernel_profile *judge_newest_look(const struct judge *judge, uint32_t rank)
+const struct kernel_profile *judge_look(const struct judge *judge, size_t index)
 {
-	const struct kept_look *look = newest_look(judge, rank, INT64_MIN, INT64_MAX, true);
-
-	return look ? &look->profile : NULL;
+	return judge->looks && index < judge->looks->count ? &judge->looks->kept[index]->profile
+							   : NULL;
 }
 
 static bool is_culprit(const struct verdict *verdict, uint32_t rank)

@@ -209,6 +209,7 @@ static void refresh(struct judge *judge, struct track *track)
 			judge_gpu_cause(
 				judge, &sums, class.shares[EXCESS_COMPUTE], now_ns(judge), verdict);
 		}
+		verdict->on_device = sums.on_device;
 		judge_deep_cause(judge, &sums, track->onset_ns, verdict);
 	}
 	verdict->slowdown = time / fmax(time - (double)track->gain_ns, 0.01 * time);

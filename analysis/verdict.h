@@ -73,6 +73,7 @@ struct verdict {
 	uint8_t verdict_class; /* enum verdict_class */
 	uint8_t cause;	       /* enum cause */
 	uint8_t ended;	       /* 1: recovered */
+	uint8_t on_device;     /* 1: the work is a device's: the host only enqueues it */
 	uint32_t rank_count;
 	uint32_t ranks[VERDICT_RANKS_MAX]; /* ascending */
 	uint32_t victim_count;		   /* all victims, also those not listed */

@@ -380,6 +380,30 @@ static void fill_rank(const struct pipeline *pipeline, uint32_t number, struct r
 	};
 }
 
+/* Few ranks were looked at: each look finds its rank, which are in order. */
+static void fill_looks(struct pipeline *pipeline, uint32_t count)
+{
+	const struct kernel_profile *look;
+
+	for (size_t i = 0; (look = judge_look(pipeline->judge, i)); i++) {
+		uint32_t low = 0, high = count;
+		struct report_rank *rank;
+
+		while (low < high) {
+			uint32_t middle = low + (high - low) / 2;
+
+			if (pipeline->report_ranks[middle].totals.rank < look->rank)
+				low = middle + 1;
+			else
+				high = middle;
+		}
+		rank = low < count ? &pipeline->report_ranks[low] : NULL;
+		if (rank && rank->totals.rank == look->rank && look->result == LOOK_DONE &&
+			(!rank->look || rank->look->stop.value < look->stop.value))
+			rank->look = look;
+	}
+}
+
 static uint32_t fill_ranks(struct pipeline *pipeline)
 {
 	uint32_t count = 0;
@@ -398,6 +422,7 @@ static uint32_t fill_ranks(struct pipeline *pipeline)
 		if (pipeline->ranks.ranks[r].known)
 			fill_rank(pipeline, r, &pipeline->report_ranks[count++]);
 	}
+	fill_looks(pipeline, count);
 	return count;
 }
 

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the samplers can read here (tried on this process), and which devices there are. */
+/* What the samplers can read here (tried on this process). */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "probe/attach/loader_cache.h"
 #include "probe/doctor.h"
 #include "probe/sources/cgroup.h"
 #include "probe/sources/cgroup_place.h"
@@ -80,47 +79,4 @@ void doctor_check_host(struct doctor *doctor)
 	check_sampler(doctor, "procfs", procfs_sampler_create, "CPU time and faults of processes");
 	check_sampler(doctor, "tcp", create_tcp, "busy time, retransmissions, round trips");
 	check_sampler(doctor, "nic", nic_sampler_create, "drops and speed of interfaces");
-}
-
-struct wanted {
-	const char *name;
-	size_t length;
-	bool found;
-	char path[256];
-};
-
-static void on_library(void *context, const char *path)
-{
-	struct wanted *wanted = context;
-	const char *slash = strrchr(path, '/');
-	const char *name = slash ? slash + 1 : path;
-
-	if (wanted->found || strncmp(name, wanted->name, wanted->length) != 0)
-		return;
-	wanted->found = true;
-	snprintf(wanted->path, sizeof(wanted->path), "%s", path);
-}
-
-static void check_gpu_library(
-	struct doctor *doctor, const char *label, const char *name, const char *good_for)
-{
-	struct wanted wanted = {.name = name, .length = strlen(name)};
-
-	loader_cache_visit("/etc/ld.so.cache", on_library, &wanted);
-	if (wanted.found)
-		doctor_add(doctor, DOCTOR_DEGRADED, label,
-			"%.200s is there; device times are not read yet, so %s", wanted.path,
-			good_for);
-	else
-		doctor_advise(doctor_add(doctor, DOCTOR_MISSING, label, "no %s on this host", name),
-			"nothing to do on hosts without NVIDIA GPUs");
-}
-
-void doctor_check_devices(struct doctor *doctor)
-{
-	check_gpu_library(doctor, "gpu driver", "libcuda.so",
-		"NCCL collectives are seen by enqueue time only");
-	check_gpu_library(doctor, "gpu health", "libnvidia-ml.so",
-		"clocks, throttling and errors of GPUs are not seen");
-	doctor_check_rdma(doctor);
 }

@@ -65,10 +65,15 @@ static const struct cause_text texts[CAUSE_NR] = {
 		"logging (py-spy dump --pid PID), and at who shares its cores"},
 };
 
-static const char *unknown_advice(enum verdict_class verdict_class)
+static const char *unknown_advice(enum verdict_class verdict_class, bool on_device)
 {
 	switch (verdict_class) {
 	case VERDICT_COMPUTE_SLOW:
+		if (on_device)
+			return "the rank's GPU worked longer than its peers': compare clocks, "
+			       "temperature, memory errors and other processes on it (nvidia-smi "
+			       "-q); see above why its kernels do not tell, and profile it beside "
+			       "a healthy rank";
 		return "the rank's own code took longer on the CPU than on its peers: compare CPU "
 		       "frequency, NUMA placement and input; profile it beside a healthy rank "
 		       "(perf record -p PID)";
@@ -95,8 +100,9 @@ const char *cause_phrase(enum cause cause)
 							       : "of its own excess";
 }
 
-const char *cause_advice(enum cause cause, enum verdict_class verdict_class)
+const char *cause_advice(enum cause cause, enum verdict_class verdict_class, bool on_device)
 {
-	return (size_t)cause < CAUSE_NR && texts[cause].advice ? texts[cause].advice
-							       : unknown_advice(verdict_class);
+	return (size_t)cause < CAUSE_NR && texts[cause].advice
+		       ? texts[cause].advice
+		       : unknown_advice(verdict_class, on_device);
 }

@@ -11,6 +11,6 @@
 const char *cause_phrase(enum cause cause);
 
 /* One line in the imperative. The class matters only where the cause is unknown. */
-const char *cause_advice(enum cause cause, enum verdict_class verdict_class);
+const char *cause_advice(enum cause cause, enum verdict_class verdict_class, bool on_device);
 
 #endif

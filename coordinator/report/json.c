@@ -4,6 +4,7 @@
 #include <errno.h>
 
 #include "coordinator/report/look.h"
+#include "coordinator/report/looks_json.h"
 #include "coordinator/report/whatif_json.h"
 
 enum {
@@ -119,6 +120,8 @@ static void write_rank(struct json_writer *writer, const struct report_rank *ran
 		look_ms_per_step(totals->inherited_ns, totals->steps), DECIMALS_MS);
 	json_boolean(writer, "exited", rank->exited != 0);
 	json_signed(writer, "exit_code", rank->exit_code);
+	if (rank->look)
+		report_json_look(writer, rank->look);
 	json_object_end(writer);
 }
 

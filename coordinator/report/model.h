@@ -16,6 +16,7 @@ struct report_rank {
 	uint8_t exited;
 	int32_t exit_code;
 	const char *host;
+	const struct kernel_profile *look; /* its newest deep look; NULL = none */
 };
 
 struct report_source {
@@ -36,8 +37,8 @@ struct report_model {
 	const struct report_rank *ranks; /* rank_count of them, by rank */
 	size_t source_count;
 	const struct report_source *sources;
-	struct message_counters counters; /* summed over probes; resident_bytes: the largest */
-	double probe_cpu_percent;	  /* of one core, the worst probe */
+	struct message_counters counters;   /* summed over probes; resident_bytes: the largest */
+	double probe_cpu_percent;	    /* of one core, the worst probe */
 	const struct trace_figures *whatif; /* of imported traces; NULL = none */
 	uint64_t frames;
 	uint64_t frames_refused;

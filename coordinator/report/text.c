@@ -12,6 +12,7 @@
 #include "coordinator/report/coverage_text.h"
 #include "coordinator/report/line.h"
 #include "coordinator/report/look.h"
+#include "coordinator/report/looks_text.h"
 #include "coordinator/report/rank_table_text.h"
 
 enum {
@@ -110,12 +111,14 @@ static void write_advice(const struct selection *selection, bool colour, FILE *o
 	write_head("What to do", colour, out);
 	for (size_t i = 0; i < selection->count; i++) {
 		const struct verdict *verdict = selection->verdicts[i];
-		const char *advice = cause_advice(verdict->cause, verdict->verdict_class);
+		const char *advice =
+			cause_advice(verdict->cause, verdict->verdict_class, verdict->on_device);
 		bool told = false;
 
 		for (size_t j = 0; j < i && !told; j++)
 			told = cause_advice(selection->verdicts[j]->cause,
-				       selection->verdicts[j]->verdict_class) == advice;
+				       selection->verdicts[j]->verdict_class,
+				       selection->verdicts[j]->on_device) == advice;
 		if (!told)
 			fprintf(out, "  %s: %s.\n",
 				look_cause_known(verdict->cause)
@@ -237,6 +240,10 @@ int report_text_write(
 	if (model->rank_count) {
 		write_head("Ranks (mean ms per step; * = named in a verdict)", colour, out);
 		rank_table_text_write(model, ranks_shown, out);
+	}
+	if (looks_text_wanted(model)) {
+		write_head("Kernels (deep looks; per step)", colour, out);
+		looks_text_write(model, out);
 	}
 	write_head("Coverage (what could not be seen)", colour, out);
 	coverage_text_write(model, out);

@@ -170,12 +170,14 @@ static void every_cause_has_words(void **state)
 	for (int cause = 1; cause < CAUSE_NR; cause++) {
 		assert_string_not_equal(
 			cause_phrase((enum cause)cause), cause_phrase(CAUSE_UNKNOWN));
-		assert_string_not_equal(cause_advice((enum cause)cause, VERDICT_HOST_SLOW),
-			cause_advice(CAUSE_UNKNOWN, VERDICT_HOST_SLOW));
-		assert_null(strchr(cause_advice((enum cause)cause, VERDICT_HOST_SLOW), '\n'));
+		assert_string_not_equal(cause_advice((enum cause)cause, VERDICT_HOST_SLOW, false),
+			cause_advice(CAUSE_UNKNOWN, VERDICT_HOST_SLOW, false));
+		assert_null(
+			strchr(cause_advice((enum cause)cause, VERDICT_HOST_SLOW, false), '\n'));
 	}
 	for (int class = 0; class < VERDICT_CLASS_NR; class ++)
-		assert_true(strlen(cause_advice(CAUSE_UNKNOWN, (enum verdict_class) class)) > 20);
+		assert_true(
+			strlen(cause_advice(CAUSE_UNKNOWN, (enum verdict_class) class, true)) > 20);
 	assert_string_equal(cause_phrase((enum cause)CAUSE_NR), cause_phrase(CAUSE_UNKNOWN));
 }
 
@@ -195,6 +197,42 @@ static void hosts_are_found_by_rank(void **state)
 	assert_null(look_common_host(&model, (uint32_t[]){4}, 1));
 	assert_int_equal(look_unix_ns((struct job_ns){INT64_MAX}, 1), INT64_MAX);
 	assert_int_equal(look_unix_ns((struct job_ns){-5}, INT64_MIN), INT64_MIN);
+}
+
+static void looks_are_told(void **state)
+{
+	struct kernel_profile look = {.rank = 2,
+		.steps = 10,
+		.kernel_count = 160,
+		.kernel_ns = 281000000,
+		.copy_ns = 5000000,
+		.idle_ns = 3000000,
+		.launches = {[3] = 150, [9] = 10},
+		.sum_count = 1,
+		.sums = {{.name = "gemm", .count = 160, .time_ns = 281000000}}};
+	struct report_rank rows[] = {
+		{.totals.rank = 1, .host = "a"}, {.totals.rank = 2, .host = "a", .look = &look}};
+	struct report_model model = {.rank_count = 2, .ranks = rows};
+	char *text = NULL;
+	size_t length = 0;
+	FILE *out = open_memstream(&text, &length);
+
+	(void)state;
+	assert_int_equal(report_text_write(&model, NULL, out), 0);
+	fclose(out);
+	assert_non_null(
+		strstr(text, "rank 2: kernels 28.1 ms in 16 calls, copies 0.50 ms, idle 0.30 "
+			     "ms; launch to start below 16 us (half of them), 1024 us (99 "
+			     "%); 10 steps"));
+	assert_null(strstr(text, "rank 1: kernels"));
+	free(text);
+	out = open_memstream(&text, &length);
+	assert_int_equal(report_json_write(&model, out), 0);
+	fclose(out);
+	assert_non_null(strstr(text, "\"look\": {\"steps\": 10, \"kernel_ms\": 28.1"));
+	assert_non_null(strstr(text, "{\"name\": \"gemm\", \"calls\": 16.0, \"ms\": 28.1}"));
+	assert_non_null(strstr(text, "\"histogram\": [0, 0, 0, 150, 0, 0, 0, 0, 0, 10, 0"));
+	free(text);
 }
 
 /* The sentence an operator reads first, word by word. */
@@ -276,6 +314,7 @@ int main(void)
 		cmocka_unit_test(ranks_become_ranges),
 		cmocka_unit_test(every_cause_has_words),
 		cmocka_unit_test(hosts_are_found_by_rank),
+		cmocka_unit_test(looks_are_told),
 		cmocka_unit_test(the_sentence_says_it_all),
 		cmocka_unit_test(a_full_disk_is_an_error),
 		cmocka_unit_test(colour_only_where_it_is_wanted),

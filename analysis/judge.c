@@ -42,6 +42,7 @@ void judge_destroy(struct judge *judge)
 	judge_looks_destroy(judge->looks);
 	blame_fini(&judge->blame);
 	whatif_fini(&judge->whatif);
+	link_flows_fini(&judge->links);
 	free(judge->comm);
 	free(judge->imbalance->scales);
 	free(judge->imbalance);

@@ -9,6 +9,7 @@
 
 #include "analysis/align.h"
 #include "analysis/evidence_source.h"
+#include "analysis/judge_link.h"
 #include "analysis/kernel_profile.h"
 #include "analysis/verdict.h"
 
@@ -62,6 +63,10 @@ size_t judge_look_wants(const struct judge *judge, bool (*may_look)(void *contex
 	void *context, struct judge_look_want *wants, size_t capacity);
 /* Looks kept, in no order, at most two of a rank; NULL behind the last. Valid until the next profile. */
 const struct kernel_profile *judge_look(const struct judge *judge, size_t index);
+
+/* What a rank's queue pair did for another rank: increments; the same rules as above hold. */
+int judge_link(struct judge *judge, const struct link_sample *sample, struct job_ns time)
+	__attribute__((warn_unused_result));
 
 /* The next job step. The grid must be linked; the judge keeps nothing of it. */
 int judge_step(struct judge *judge, const struct step_grid *grid)

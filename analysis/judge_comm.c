@@ -274,6 +274,8 @@ bool judge_comm_locate(
 		comm->run_time_ns > 0 ? (double)comm->run_excess_ns / (double)comm->run_time_ns : 0;
 	struct busy busy;
 
+	if (judge_link_locate(judge, share, from_ns, until_ns, verdict))
+		return true;
 	if (!measure_busy(judge, from_ns, until_ns, &busy))
 		return !has_sockets(judge, until_ns) && locate_by_lag(judge, verdict);
 	if (busy.most < busy_share_min * share)
@@ -315,6 +317,7 @@ bool judge_comm_block(struct judge *judge, double rank_level)
 	/* What a late rank, or one off the CPU, adds to transfers must not become usual. */
 	learn &= rank_level <= 0 || comm->excess_share < COMM_SHARE_MIN / 2;
 	close_shapes(comm, learn);
+	link_flows_set_quiet(&judge->links, learn);
 	if (active)
 		return false;
 	if (learn) {

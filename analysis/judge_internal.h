@@ -155,6 +155,7 @@ struct judge {
 	double *scratch;
 	size_t scratch_capacity;
 	struct comm_state *comm;
+	struct link_flows links;
 	struct imbalance_state *imbalance;
 	int64_t step_start_ns[STEP_HISTORY];
 	int64_t step_length_ns[STEP_HISTORY];
@@ -191,6 +192,13 @@ bool judge_comm_block(struct judge *judge, double rank_level);
 /* Names the ranks whose link it is, into the verdict; false when that cannot be told. */
 bool judge_comm_locate(
 	struct judge *judge, int64_t from_ns, int64_t until_ns, struct verdict *verdict);
+
+/*
+ * judge_link_tell.c: the same, by what queue pairs tell. share: of the time, transfers are so much
+ * longer than usual. False when no pair of ranks is slow, or none is known.
+ */
+bool judge_link_locate(struct judge *judge, double share, int64_t from_ns, int64_t until_ns,
+	struct verdict *verdict);
 
 /* judge_imbalance.c: after blame; ideal_gain_ns: with every rank like its controls */
 int judge_imbalance_step(struct judge *judge, const struct step_grid *grid, int64_t ideal_gain_ns)

@@ -51,6 +51,7 @@ enum {
 	VERDICT_RANKS_MAX = 64,	  /* culprits listed in one verdict */
 	VERDICT_VICTIMS_MAX = 64, /* victims listed; victim_count says how many there are */
 	VERDICT_EVIDENCE_MAX = 8,
+	VERDICT_PAIRS_MAX = 8, /* slow pairs of ranks listed, the slowest first */
 	VERDICT_DETAIL_LENGTH = 160, /* with the NUL */
 };
 
@@ -66,6 +67,11 @@ struct verdict_evidence {
 struct verdict_rejection {
 	uint8_t kind;			 /* enum cause */
 	char why[VERDICT_DETAIL_LENGTH]; /* e.g. "same as control", "not measurable: no BPF rights" */
+};
+
+/* What goes from one rank to another comes late. */
+struct verdict_pair {
+	uint32_t from, to;
 };
 
 struct verdict {
@@ -90,6 +96,8 @@ struct verdict {
 	struct verdict_evidence evidence[VERDICT_EVIDENCE_MAX];
 	uint32_t rejected_count;
 	struct verdict_rejection rejected[VERDICT_EVIDENCE_MAX];
+	uint32_t pair_count; /* comm-slow, where RDMA shows the pairs */
+	struct verdict_pair pairs[VERDICT_PAIRS_MAX];
 };
 
 enum verdict_event {

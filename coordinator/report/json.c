@@ -49,6 +49,18 @@ static void write_ranks_of(
 	json_array_end(writer);
 }
 
+static void write_pairs_of(struct json_writer *writer, const struct verdict *verdict)
+{
+	json_array_begin(writer, "pairs");
+	for (size_t i = 0; i < look_at_most(verdict->pair_count, VERDICT_PAIRS_MAX); i++) {
+		json_object_begin(writer, NULL);
+		json_unsigned(writer, "from", verdict->pairs[i].from);
+		json_unsigned(writer, "to", verdict->pairs[i].to);
+		json_object_end(writer);
+	}
+	json_array_end(writer);
+}
+
 void report_json_verdict(struct json_writer *writer, const char *key, const struct verdict *verdict,
 	int64_t unix_offset_ns)
 {
@@ -71,6 +83,8 @@ void report_json_verdict(struct json_writer *writer, const char *key, const stru
 	write_ranks_of(writer, "victims", verdict->victims,
 		look_at_most(verdict->victim_count, VERDICT_VICTIMS_MAX));
 	json_unsigned(writer, "victim_count", verdict->victim_count);
+	if (verdict->pair_count)
+		write_pairs_of(writer, verdict);
 	json_object_end(writer);
 }
 

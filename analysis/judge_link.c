@@ -1,0 +1,361 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "analysis/judge_link.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analysis/robust_stats.h"
+
+enum { POINT_LENGTH_NS = 900000000, PAST_MIN = 3, COUNT_MIN = 3 };
+
+/* Times vary with what else the hosts do; a link that is twice as slow is told of by transfers. */
+static const double slow_factor = 2;
+/* A rank that this much of all lateness touches is what the slow flows have in common. */
+static const double common_share = 0.75;
+/* Between two ranks alone, sends of one must be so much later than those of the other. */
+static const double direction_factor = 1.3;
+
+void link_flows_fini(struct link_flows *flows)
+{
+	free(flows->flows);
+	free(flows->places);
+	free(flows->scratch);
+	*flows = (struct link_flows){0};
+}
+
+/* Fibonacci hashing (Knuth, TAOCP 3, 6.4). */
+static size_t first_place(const struct link_flows *flows, uint32_t from, uint32_t to)
+{
+	uint64_t key = (uint64_t)from << 32 | to;
+
+	return (size_t)((key * UINT64_C(0x9e3779b97f4a7c15)) >> 32) & (flows->place_count - 1);
+}
+
+static void note_place(struct link_flows *flows, uint32_t index)
+{
+	const struct link_flow *flow = &flows->flows[index];
+	size_t place = first_place(flows, flow->from, flow->to);
+
+	while (flows->places[place])
+		place = (place + 1) & (flows->place_count - 1);
+	flows->places[place] = index + 1;
+}
+
+static int grow(struct link_flows *flows)
+{
+	size_t capacity = flows->capacity ? 2 * flows->capacity : 64;
+	struct link_flow *grown = calloc(capacity, sizeof(*grown));
+	uint32_t *places = calloc(2 * capacity, sizeof(*places));
+	double *scratch = calloc(capacity, sizeof(*scratch));
+
+	if (!grown || !places || !scratch) {
+		free(grown);
+		free(places);
+		free(scratch);
+		return -ENOMEM;
+	}
+	if (flows->count)
+		memcpy(grown, flows->flows, flows->count * sizeof(*grown));
+	free(flows->flows);
+	free(flows->places);
+	free(flows->scratch);
+	flows->flows = grown;
+	flows->places = places;
+	flows->scratch = scratch;
+	flows->capacity = capacity;
+	flows->place_count = 2 * capacity;
+	for (size_t i = 0; i < flows->count; i++)
+		note_place(flows, (uint32_t)i);
+	return 0;
+}
+
+static struct link_flow *find_flow(const struct link_flows *flows, uint32_t from, uint32_t to)
+{
+	size_t place;
+
+	if (!flows->place_count)
+		return NULL;
+	place = first_place(flows, from, to);
+	for (; flows->places[place]; place = (place + 1) & (flows->place_count - 1)) {
+		struct link_flow *flow = &flows->flows[flows->places[place] - 1];
+
+		if (flow->from == from && flow->to == to)
+			return flow;
+	}
+	return NULL;
+}
+
+static const struct link_point *point_at(const struct link_flow *flow, uint32_t number)
+{
+	return &flow->points[number % LINK_POINTS];
+}
+
+/* Mean time of the second that the newest point ends. */
+static void learn(struct link_flow *flow)
+{
+	const struct link_point *last, *before;
+	uint64_t count;
+
+	if (flow->point_count < 2)
+		return;
+	last = point_at(flow, flow->point_count - 1);
+	before = point_at(flow, flow->point_count - 2);
+	count = last->count - before->count;
+	if (count < COUNT_MIN)
+		return;
+	flow->past_ns[flow->past_count++ % LINK_PAST] =
+		(float)((double)(last->sum_ns - before->sum_ns) / (double)count);
+	if (flow->past_count == 2 * LINK_PAST)
+		flow->past_count = LINK_PAST;
+}
+
+/* The numbers stay the same modulo LINK_POINTS. */
+static void wrap_points(struct link_flow *flow)
+{
+	if (flow->point_count >= 1u << 30)
+		flow->point_count = LINK_POINTS + flow->point_count % LINK_POINTS;
+}
+
+int link_flows_add(struct link_flows *flows, const struct link_sample *sample, int64_t time_ns)
+{
+	struct link_flow *flow = find_flow(flows, sample->from, sample->to);
+	struct link_point *point, *last;
+
+	if (!flow) {
+		if (flows->count == LINK_FLOWS_MAX) {
+			flows->unseen++;
+			return 0;
+		}
+		if (flows->count == flows->capacity && grow(flows) < 0)
+			return -ENOMEM;
+		flow = &flows->flows[flows->count++];
+		*flow = (struct link_flow){
+			.from = sample->from, .to = sample->to, .point_count = 1, .quiet = true};
+		flow->points[0].time_ns =
+			time_ns - 1000000000; /* what it says is of the last second */
+		note_place(flows, (uint32_t)flows->count - 1);
+	}
+	last = &flow->points[(flow->point_count - 1) % LINK_POINTS];
+	if (flow->point_count == 1 || time_ns - last->time_ns >= POINT_LENGTH_NS) {
+		if (flow->quiet && !flows->disturbed)
+			learn(flow);
+		flow->quiet = !flows->disturbed;
+		point = &flow->points[flow->point_count++ % LINK_POINTS];
+		*point = *last;
+		point->time_ns = time_ns;
+		wrap_points(flow);
+	} else {
+		point = last;
+	}
+	point->count += sample->latency_count;
+	point->sum_ns += sample->latency_sum_ns;
+	point->retries_exceeded += sample->retries_exceeded;
+	flow->sampled = sample->sampled;
+	return 0;
+}
+
+void link_flows_set_quiet(struct link_flows *flows, bool quiet)
+{
+	flows->disturbed = !quiet;
+}
+
+static double usual_of(const struct link_flow *flow)
+{
+	uint32_t count = flow->past_count < LINK_PAST ? flow->past_count : LINK_PAST;
+	double past[LINK_PAST];
+
+	if (count < PAST_MIN)
+		return -1;
+	for (uint32_t i = 0; i < count; i++)
+		past[i] = (double)flow->past_ns[i];
+	return median_double(past, count);
+}
+
+/* What a flow did between two times, by the points nearest to them. */
+struct stretch {
+	double mean_ns, usual_ns, late_ns; /* late: summed over requests */
+	int64_t length_ns;
+	bool retries_exceeded;
+};
+
+static bool measure(
+	const struct link_flow *flow, int64_t from_ns, int64_t until_ns, struct stretch *stretch)
+{
+	uint32_t first = flow->point_count > LINK_POINTS ? flow->point_count - LINK_POINTS : 0;
+	const struct link_point *start = NULL, *end = NULL;
+	uint64_t count;
+
+	for (uint32_t i = first; i < flow->point_count; i++) {
+		const struct link_point *point = point_at(flow, i);
+
+		if (point->time_ns > until_ns)
+			break;
+		if (!start || point->time_ns <= from_ns)
+			start = point;
+		end = point;
+	}
+	if (!start || end->time_ns <= start->time_ns)
+		return false;
+	count = end->count - start->count;
+	stretch->retries_exceeded = end->retries_exceeded > start->retries_exceeded;
+	if (count < COUNT_MIN)
+		return false;
+	stretch->mean_ns = (double)(end->sum_ns - start->sum_ns) / (double)count;
+	stretch->length_ns = end->time_ns - start->time_ns;
+	stretch->usual_ns = usual_of(flow);
+	stretch->late_ns = 0;
+	if (stretch->usual_ns > 0 && stretch->mean_ns > stretch->usual_ns)
+		stretch->late_ns = (stretch->mean_ns - stretch->usual_ns) * (double)count;
+	return true;
+}
+
+/* The share of a stretch in which a flow was late: requests overlap, so it ends at 1. */
+static double late_share(const struct link_flow *flow, const struct stretch *stretch)
+{
+	double share = stretch->late_ns / (double)stretch->length_ns;
+
+	if (flow->sampled) /* its counts are a part of all */
+		share = stretch->late_ns > 0 ? 1 - stretch->usual_ns / stretch->mean_ns : 0;
+	return fmin(share, 1);
+}
+
+struct slow_flow {
+	const struct link_flow *flow;
+	struct stretch stretch;
+	double share;
+};
+
+static bool is_slow(const struct link_flow *flow, const struct stretch *stretch, double share_min)
+{
+	return stretch->usual_ns > 0 && stretch->mean_ns >= slow_factor * stretch->usual_ns &&
+	       late_share(flow, stretch) >= share_min;
+}
+
+static void note_pair(struct link_finding *finding, const struct slow_flow *slow)
+{
+	uint32_t place =
+		finding->pair_count < LINK_PAIRS_TOLD ? finding->pair_count : LINK_PAIRS_TOLD;
+
+	while (place > 0 && finding->pairs[place - 1].now_ns - finding->pairs[place - 1].usual_ns <
+				    slow->stretch.mean_ns - slow->stretch.usual_ns)
+		place--;
+	if (place == LINK_PAIRS_TOLD)
+		return;
+	if (finding->pair_count < LINK_PAIRS_TOLD)
+		finding->pair_count++;
+	memmove(&finding->pairs[place + 1], &finding->pairs[place],
+		(finding->pair_count - place - 1) * sizeof(finding->pairs[0]));
+	finding->pairs[place] = (struct link_pair){
+		slow->flow->from, slow->flow->to, slow->stretch.mean_ns, slow->stretch.usual_ns};
+}
+
+/* Lateness that a rank is an end of, in all and of its own sends. */
+struct cover {
+	uint32_t rank;
+	double all, sent, share;
+};
+
+static struct cover cover_of(const struct link_flows *flows, uint32_t rank, int64_t from_ns,
+	int64_t until_ns, double share_min)
+{
+	struct cover cover = {.rank = rank};
+
+	for (size_t i = 0; i < flows->count; i++) {
+		const struct link_flow *flow = &flows->flows[i];
+		struct stretch stretch;
+
+		if ((flow->from != rank && flow->to != rank) ||
+			!measure(flow, from_ns, until_ns, &stretch) ||
+			!is_slow(flow, &stretch, share_min))
+			continue;
+		cover.all += stretch.late_ns;
+		cover.sent += flow->from == rank ? stretch.late_ns : 0;
+		cover.share += late_share(flow, &stretch);
+	}
+	return cover;
+}
+
+/* The better of two: touches more, or (about the same) sends more of what is late. */
+static bool is_more(const struct cover *one, const struct cover *other)
+{
+	if (fabs(one->all - other->all) > 0.02 * fmax(one->all, other->all))
+		return one->all > other->all;
+	return one->sent > other->sent;
+}
+
+/* Whether slowness is of all that a rank sends, or of all that it gets. */
+static bool has_fast_flow(const struct link_flows *flows, uint32_t rank, bool sends,
+	int64_t from_ns, int64_t until_ns, double share_min)
+{
+	for (size_t i = 0; i < flows->count; i++) {
+		const struct link_flow *flow = &flows->flows[i];
+		struct stretch stretch;
+
+		if ((sends ? flow->from : flow->to) == rank &&
+			measure(flow, from_ns, until_ns, &stretch) && stretch.usual_ns > 0 &&
+			!is_slow(flow, &stretch, share_min))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * The rank that slow flows have in common is an end of the slowest one, or there is none. With the
+ * other end as far in, the one whose own sends complete late is named, if they clearly do.
+ */
+static void name_rank(const struct link_flows *flows, int64_t from_ns, int64_t until_ns,
+	double share_min, double total_ns, struct link_finding *finding)
+{
+	const struct link_pair *worst = &finding->pairs[0];
+	struct cover one = cover_of(flows, worst->from, from_ns, until_ns, share_min);
+	struct cover other = cover_of(flows, worst->to, from_ns, until_ns, share_min);
+	struct cover best = is_more(&other, &one) ? other : one;
+	struct cover second = best.rank == one.rank ? other : one;
+	bool alike = second.all > 0.9 * best.all;
+
+	finding->share = fmin(best.share, 1);
+	if (best.all < common_share * total_ns ||
+		(alike && best.sent < direction_factor * second.sent))
+		return;
+	finding->named = true;
+	finding->rank = best.rank;
+	finding->all_of_rank =
+		!has_fast_flow(flows, best.rank, true, from_ns, until_ns, share_min) ||
+		(best.sent <= 0 &&
+			!has_fast_flow(flows, best.rank, false, from_ns, until_ns, share_min));
+}
+
+bool link_flows_find(const struct link_flows *flows, int64_t from_ns, int64_t until_ns,
+	double share_min, struct link_finding *result)
+{
+	struct link_finding finding = {0};
+	double total_ns = 0;
+	size_t fast_count = 0;
+
+	for (size_t i = 0; i < flows->count; i++) {
+		const struct link_flow *flow = &flows->flows[i];
+		struct slow_flow slow = {.flow = flow};
+
+		if (!measure(flow, from_ns, until_ns, &slow.stretch))
+			continue;
+		finding.flow_count++;
+		if (!is_slow(flow, &slow.stretch, share_min)) {
+			flows->scratch[fast_count++] = slow.stretch.mean_ns;
+			continue;
+		}
+		finding.slow_count++;
+		finding.retries_exceeded |= slow.stretch.retries_exceeded;
+		total_ns += slow.stretch.late_ns;
+		note_pair(&finding, &slow);
+	}
+	if (finding.slow_count == 0)
+		return false;
+	if (fast_count)
+		finding.control_ns = lower_median_double(flows->scratch, fast_count);
+	finding.most_ranks = finding.flow_count > 2 && finding.slow_count * 2 > finding.flow_count;
+	name_rank(flows, from_ns, until_ns, share_min, total_ns, &finding);
+	*result = finding;
+	return true;
+}

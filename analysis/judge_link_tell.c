@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* From slow flows to the ranks, the pairs and the cause of a comm-slow verdict. */
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+
+#include "analysis/judge_internal.h"
+
+/* A slow flow is late for at least this share of the excess of the transfers. */
+static const double late_share_min = 0.3;
+/* Counters of ports grow in healthy times, too: so much faster than before, or it is nothing. */
+static const double faster_factor = 4;
+static const double retransmits_per_s_min = 1;
+static const double congestion_per_s_min = 10;
+static const double link_errors_per_s_min = 0.1;
+
+enum { BEFORE_NS = 1000000000 };
+
+int judge_link(struct judge *judge, const struct link_sample *sample, struct job_ns time)
+{
+	if (sample->from >= STEP_RANK_COUNT_MAX || sample->to >= STEP_RANK_COUNT_MAX)
+		return -EINVAL;
+	return link_flows_add(&judge->links, sample, time.value);
+}
+
+/* Growth of a counter of a rank's ports, a second; false when it is not more than before. */
+static bool grows(const struct judge *judge, uint32_t rank, enum metric metric, int64_t from_ns,
+	int64_t until_ns, double least_per_s, double *per_s)
+{
+	const struct evidence *evidence;
+	double now, before = 0;
+
+	if (rank >= judge->rank_end)
+		return false;
+	evidence = judge->ranks[rank].evidence;
+	if (!evidence_rate(evidence, metric, from_ns, until_ns, &now))
+		return false;
+	(void)evidence_rate(
+		evidence, metric, from_ns - 8 * INT64_C(1000000000), from_ns - BEFORE_NS, &before);
+	*per_s = now * 1e9;
+	return *per_s > least_per_s && now > faster_factor * before;
+}
+
+/* Either end's ports may count what was lost between them. */
+static bool pair_grows(const struct judge *judge, const struct link_pair *pair, enum metric metric,
+	int64_t from_ns, int64_t until_ns, double least_per_s, double *per_s)
+{
+	return grows(judge, pair->from, metric, from_ns, until_ns, least_per_s, per_s) ||
+	       grows(judge, pair->to, metric, from_ns, until_ns, least_per_s, per_s);
+}
+
+static void reject(struct verdict *verdict, enum cause cause, const char *why)
+{
+	struct verdict_rejection *rejection;
+
+	if (verdict->rejected_count == VERDICT_EVIDENCE_MAX)
+		return;
+	rejection = &verdict->rejected[verdict->rejected_count++];
+	rejection->kind = (uint8_t)cause;
+	snprintf(rejection->why, sizeof(rejection->why), "%s", why);
+}
+
+/* What the ports count decides between loss, a bad link and a full path. */
+static enum cause find_cause(const struct judge *judge, const struct link_finding *finding,
+	int64_t from_ns, int64_t until_ns, struct verdict *verdict, char *detail, size_t capacity)
+{
+	const struct link_pair *worst = &finding->pairs[0];
+	double per_s = 0;
+
+	verdict->rejected_count = 0;
+	if (finding->retries_exceeded) {
+		snprintf(detail, capacity, "; requests ended with retry-exceeded");
+		return CAUSE_NIC_RETRANSMIT;
+	}
+	if (pair_grows(judge, worst, METRIC_RDMA_RETRANSMITS, from_ns, until_ns,
+		    retransmits_per_s_min, &per_s)) {
+		snprintf(detail, capacity, "; %.1f retransmits/s on the ports", per_s);
+		return CAUSE_NIC_RETRANSMIT;
+	}
+	reject(verdict, CAUSE_NIC_RETRANSMIT, "no more retransmits on the ports than before");
+	if (pair_grows(judge, worst, METRIC_RDMA_LINK_ERRORS, from_ns, until_ns,
+		    link_errors_per_s_min, &per_s)) {
+		snprintf(detail, capacity, "; %.1f link errors/s on the ports", per_s);
+		return CAUSE_NIC_LINK;
+	}
+	if (pair_grows(judge, worst, METRIC_RDMA_CONGESTION, from_ns, until_ns,
+		    congestion_per_s_min, &per_s)) {
+		snprintf(detail, capacity, "; %.0f congestion marks/s on the ports", per_s);
+		return CAUSE_PATH_CONGESTION;
+	}
+	if (finding->named && finding->all_of_rank) {
+		reject(verdict, CAUSE_PATH_CONGESTION, "all of the rank's traffic is slow");
+		return CAUSE_NIC_LINK;
+	}
+	reject(verdict, CAUSE_NIC_LINK,
+		finding->named ? "the rank's other pairs are as fast as before"
+			       : "no one rank is an end of the slow pairs");
+	return CAUSE_PATH_CONGESTION;
+}
+
+bool judge_link_locate(struct judge *judge, double share, int64_t from_ns, int64_t until_ns,
+	struct verdict *verdict)
+{
+	const struct comm_state *comm = judge->comm;
+	double step_ns = comm->run_steps ? (double)comm->run_time_ns / (double)comm->run_steps : 0;
+	struct verdict_evidence *evidence = &verdict->evidence[0];
+	char more[64] = "";
+	struct link_finding finding;
+
+	if (!link_flows_find(&judge->links, from_ns, until_ns, late_share_min * share, &finding))
+		return false;
+	verdict->rank_count = finding.named ? 1 : 0;
+	verdict->ranks[0] = finding.rank;
+	verdict->pair_count =
+		finding.pair_count < VERDICT_PAIRS_MAX ? finding.pair_count : VERDICT_PAIRS_MAX;
+	for (uint32_t i = 0; i < verdict->pair_count; i++)
+		verdict->pairs[i] =
+			(struct verdict_pair){finding.pairs[i].from, finding.pairs[i].to};
+	verdict->cause = (uint8_t)find_cause(
+		judge, &finding, from_ns, until_ns, verdict, more, sizeof(more));
+	verdict->evidence_count = 1;
+	*evidence = (struct verdict_evidence){
+		.kind = verdict->cause, .overlap_ms_per_step = finding.share * step_ns / 1e6};
+	snprintf(evidence->detail, sizeof(evidence->detail),
+		"rank %u to rank %u: requests complete after %.2f ms, usually %.2f; other pairs "
+		"%.2f%s",
+		finding.pairs[0].from, finding.pairs[0].to, finding.pairs[0].now_ns / 1e6,
+		finding.pairs[0].usual_ns / 1e6, finding.control_ns / 1e6, more);
+	verdict->share_explained = fmin(finding.share / fmax(share, 1e-9), 1);
+	return true;
+}

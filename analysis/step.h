@@ -260,6 +260,7 @@ enum metric {
 	METRIC_GPU_ECC_ERRORS = 30,	  /* uncorrected, since the driver was loaded */
 	METRIC_GPU_PCIE_REPLAYS = 31,
 	METRIC_GPU_TEMPERATURE = 32, /* a gauge, in degrees Celsius */
+	METRIC_RDMA_PACKETS_SENT = 33, /* ports of the host's RDMA devices, all ranks together */
 	METRIC_NR
 };
 

@@ -14,12 +14,14 @@
 #include "coordinator/pipeline_internal.h"
 #include "coordinator/pipeline_trace.h"
 #include "coordinator/probe_table.h"
+#include "coordinator/queue_pair_table.h"
 #include "coordinator/rank_table.h"
 #include "probe/wire/decode.h"
 
 struct pipeline {
 	struct rank_table ranks;
 	struct probe_table probes;
+	struct queue_pair_table queue_pairs;
 	struct assembly assembly;
 	struct step_packer packer;
 	struct step_grid grid;
@@ -50,6 +52,7 @@ int pipeline_create(const struct pipeline_options *options, struct pipeline **re
 		return -ENOMEM;
 	rank_table_init(&pipeline->ranks);
 	probe_table_init(&pipeline->probes);
+	queue_pair_table_init(&pipeline->queue_pairs);
 	assembly_init(&pipeline->assembly, &pipeline->ranks);
 	grid_init(&pipeline->grid);
 	device_clocks_init(&pipeline->device_clocks);
@@ -75,6 +78,7 @@ void pipeline_destroy(struct pipeline *pipeline)
 	step_packer_fini(&pipeline->packer);
 	rank_table_fini(&pipeline->ranks);
 	probe_table_fini(&pipeline->probes);
+	queue_pair_table_fini(&pipeline->queue_pairs);
 	free(pipeline->report_ranks);
 	free(pipeline);
 }
@@ -161,9 +165,31 @@ static int take_evidence(
 		error = judge_interval(pipeline->judge, &batch->intervals[i],
 			clock_fit_to_job(clock, batch->intervals[i].start),
 			clock_fit_to_job(clock, batch->intervals[i].end));
-	for (size_t i = 0; i < batch->sample_count && error == 0; i++)
+	for (size_t i = 0; i < batch->sample_count && error == 0; i++) {
 		error = judge_sample(pipeline->judge, &batch->samples[i],
 			clock_fit_to_job(clock, batch->samples[i].time));
+		if (error == 0)
+			error = queue_pair_table_sample(&pipeline->queue_pairs, &batch->samples[i]);
+	}
+	return error;
+}
+
+static int take_queue_pairs(
+	struct pipeline *pipeline, const struct message_batch *batch, const struct clock_fit *clock)
+{
+	int error = 0;
+
+	for (size_t i = 0; i < batch->queue_pair_count && error == 0; i++) {
+		const struct message_queue_pair *pair = &batch->queue_pairs[i];
+		struct job_ns time = clock_fit_to_job(clock, pair->time);
+		struct link_sample sample;
+		bool has_sample;
+
+		error = queue_pair_table_take(
+			&pipeline->queue_pairs, pair, time, &sample, &has_sample);
+		if (error == 0 && has_sample)
+			error = judge_link(pipeline->judge, &sample, time);
+	}
 	return error;
 }
 
@@ -275,6 +301,8 @@ static int take_batch(struct pipeline *pipeline, const struct message_batch *bat
 		error = take_evidence(pipeline, batch, &pipeline->ranks.hosts[host].clock);
 	if (error == 0)
 		error = take_looks(pipeline, batch, &pipeline->ranks.hosts[host].clock, received);
+	if (error == 0)
+		error = take_queue_pairs(pipeline, batch, &pipeline->ranks.hosts[host].clock);
 	if (error == 0)
 		error = take_steps(pipeline, batch, host);
 	if (error == 0)
@@ -442,6 +470,7 @@ const struct report_model *pipeline_report(struct pipeline *pipeline)
 	model->totals.steps_incomplete += pipeline->steps_implausible;
 	model->verdicts = judge_verdicts(pipeline->judge, &model->verdict_count);
 	probe_table_report(&pipeline->probes, model);
+	queue_pair_table_report(&pipeline->queue_pairs, model);
 	model->whatif = pipeline_trace_figures(&pipeline->trace, &pipeline->ranks);
 	if (model->whatif) { /* where every operation is known, the published definition holds */
 		const struct trace_figures *figures = model->whatif;

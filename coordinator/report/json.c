@@ -5,6 +5,7 @@
 
 #include "coordinator/report/look.h"
 #include "coordinator/report/looks_json.h"
+#include "coordinator/report/pairs.h"
 #include "coordinator/report/whatif_json.h"
 
 enum {
@@ -191,6 +192,7 @@ int report_json_write(const struct report_model *model, FILE *out)
 		write_rank(&writer, &model->ranks[i]);
 	json_array_end(&writer);
 	write_coverage(&writer, model);
+	report_json_pairs(&writer, model);
 	if (model->whatif)
 		report_json_whatif(&writer, model->whatif);
 	json_object_end(&writer);

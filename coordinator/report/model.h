@@ -25,6 +25,23 @@ struct report_source {
 	uint32_t on_count;	      /* of these, on or degraded */
 };
 
+/* What one rank did for another over RDMA, all their queue pairs together. */
+struct report_pair {
+	uint32_t rank;
+	uint32_t peer; /* STEP_RANK_UNKNOWN: the other end is not a rank that is seen */
+	uint32_t queue_pairs, live;
+	uint8_t timeout, retry_count; /* the last one's */
+	uint16_t flags;		      /* enum message_queue_pair_flag of any of them */
+	uint64_t posted_requests, posted_bytes, read_bytes, post_errors;
+	uint64_t completed_requests, completed_bytes;
+	uint64_t received_requests, received_bytes;
+	uint64_t latency_count, latency_sum_ns, latency_max_ns, latency_unmeasured;
+	uint64_t statuses[WIRE_QUEUE_PAIR_STATUS_NR];
+	uint64_t latency[WIRE_QUEUE_PAIR_BUCKET_NR];
+	double bytes_per_s; /* completed, while it was heard of; negative: not measurable */
+	double port_loss;   /* retransmits per packet of the ports of the rank's host, likewise */
+};
+
 struct report_model {
 	const char *job_id;
 	uint32_t rank_count; /* ranks seen */
@@ -37,8 +54,11 @@ struct report_model {
 	const struct report_rank *ranks; /* rank_count of them, by rank */
 	size_t source_count;
 	const struct report_source *sources;
-	struct message_counters counters;   /* summed over probes; resident_bytes: the largest */
-	double probe_cpu_percent;	    /* of one core, the worst probe */
+	struct message_counters counters; /* summed over probes; resident_bytes: the largest */
+	double probe_cpu_percent;	  /* of one core, the worst probe */
+	size_t pair_count;
+	const struct report_pair *pairs;    /* by rank, then by peer */
+	uint64_t pairs_unseen;		    /* updates of queue pairs beyond what is kept */
 	const struct trace_figures *whatif; /* of imported traces; NULL = none */
 	uint64_t frames;
 	uint64_t frames_refused;

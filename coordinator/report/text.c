@@ -13,6 +13,7 @@
 #include "coordinator/report/line.h"
 #include "coordinator/report/look.h"
 #include "coordinator/report/looks_text.h"
+#include "coordinator/report/pairs.h"
 #include "coordinator/report/rank_table_text.h"
 
 enum {
@@ -244,6 +245,10 @@ int report_text_write(
 	if (looks_text_wanted(model)) {
 		write_head("Kernels (deep looks; per step)", colour, out);
 		looks_text_write(model, out);
+	}
+	if (report_pairs_text_wanted(model)) {
+		write_head("RDMA pairs of the ranks named comm-slow", colour, out);
+		report_pairs_text_write(model, out);
 	}
 	write_head("Coverage (what could not be seen)", colour, out);
 	coverage_text_write(model, out);

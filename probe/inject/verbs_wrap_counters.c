@@ -245,8 +245,11 @@ void verbs_counter_post(struct verbs_counter *counter, struct verbs_abi_send_req
 
 	*post = (struct verbs_post){.first_signaled = counter->signaled, .counted = locked};
 	for (; request && post->requests < REQUESTS_PER_CALL_MAX; request = request->next) {
+		uint64_t bytes = length_of(request);
+
 		post->requests++;
-		post->bytes += length_of(request);
+		post->bytes += bytes;
+		post->read_bytes += request->opcode == VERBS_ABI_REQUEST_READ ? bytes : 0;
 		if (!is_signaled(counter, request))
 			continue;
 		post->signaled++;
@@ -263,11 +266,14 @@ void verbs_counter_post(struct verbs_counter *counter, struct verbs_abi_send_req
 	if (locked) {
 		add(&shared->posted_requests, post->requests);
 		add(&shared->posted_bytes, post->bytes);
+		if (post->read_bytes)
+			add(&shared->read_bytes, post->read_bytes);
 		unlock(&counter->post_lock);
 		return;
 	}
 	add_shared(&shared->contended_requests, post->requests);
 	add_shared(&shared->contended_bytes, post->bytes);
+	add_shared(&shared->contended_read_bytes, post->read_bytes);
 	add_shared(&shared->contended, 1);
 	__atomic_store_n(&counter->out_of_step, true, __ATOMIC_RELAXED);
 }
@@ -275,28 +281,32 @@ void verbs_counter_post(struct verbs_counter *counter, struct verbs_abi_send_req
 void verbs_counter_refused(struct verbs_counter *counter, struct verbs_abi_send_request *bad,
 	const struct verbs_post *post)
 {
-	uint64_t requests = 0, bytes = 0, signaled = 0, from;
+	uint64_t requests = 0, bytes = 0, read_bytes = 0, signaled = 0, from;
 
 	/* A provider that names none refused them all. */
 	for (; bad && requests < post->requests; bad = bad->next) {
 		requests++;
 		bytes += length_of(bad);
+		read_bytes += bad->opcode == VERBS_ABI_REQUEST_READ ? length_of(bad) : 0;
 		signaled += is_signaled(counter, bad);
 	}
 	if (requests == 0) {
 		requests = post->requests;
 		bytes = post->bytes;
+		read_bytes = post->read_bytes;
 		signaled = post->signaled;
 	}
 	add_shared(&counter->shared->post_errors, requests);
 	if (!post->counted || !try_lock(&counter->post_lock)) {
 		add_shared(&counter->shared->contended_requests, -requests);
 		add_shared(&counter->shared->contended_bytes, -bytes);
+		add_shared(&counter->shared->contended_read_bytes, -read_bytes);
 		__atomic_store_n(&counter->out_of_step, true, __ATOMIC_RELAXED);
 		return;
 	}
 	add(&counter->shared->posted_requests, -requests);
 	add(&counter->shared->posted_bytes, -bytes);
+	add(&counter->shared->read_bytes, -read_bytes);
 	from = post->first_signaled + post->signaled - signaled;
 	if (counter->signaled == post->first_signaled + post->signaled) {
 		counter->signaled = from;

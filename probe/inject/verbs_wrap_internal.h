@@ -52,7 +52,7 @@ struct verbs_counter;
 struct verbs_counter *verbs_counter_of(unsigned slot, uint32_t number);
 /* Before the provider's call: what is posted. token: for the two below. */
 struct verbs_post {
-	uint64_t requests, bytes, signaled, first_signaled;
+	uint64_t requests, bytes, read_bytes, signaled, first_signaled;
 	bool counted;
 };
 void verbs_counter_post(struct verbs_counter *counter, struct verbs_abi_send_request *request,

@@ -42,7 +42,7 @@ struct verbs_abi_send_request {
 	uint32_t opcode;
 	uint32_t flags;
 };
-enum { VERBS_ABI_SEND_SIGNALED = 1 << 1 };
+enum { VERBS_ABI_SEND_SIGNALED = 1 << 1, VERBS_ABI_REQUEST_READ = 4 };
 
 struct verbs_abi_completion {
 	uint64_t id;

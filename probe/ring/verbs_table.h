@@ -20,7 +20,7 @@
 #define VERBS_TABLE_MAGIC UINT64_C(0x31736272657672) /* "rverbs1" */
 
 enum {
-	VERBS_TABLE_VERSION = 1,
+	VERBS_TABLE_VERSION = 2,
 	VERBS_QUEUE_PAIRS_MAX = 1024,
 	VERBS_DEVICES_MAX = 32,	       /* contexts, which programs open one per device */
 	VERBS_DEVICE_NAME_LENGTH = 64, /* IBV_SYSFS_NAME_MAX, infiniband/verbs.h */
@@ -41,6 +41,10 @@ enum verbs_queue_pair_flag {
 	/* Completions came that no post was seen for: the program posts by another way (ibv_wr_...,
 	 * direct verbs), or asked for all completions in ibv_create_qp_ex. Times are not measured. */
 	VERBS_POSTS_UNSEEN = 1 << 2,
+	/* Made for ibv_wr_...: what it posts that way is not measurable. */
+	VERBS_EXTENDED_POSTS = 1 << 6,
+	/* Its send completions go to a queue that is read by ibv_start_poll: not measurable. */
+	VERBS_EXTENDED_POLL = 1 << 7,
 };
 
 struct verbs_queue_pair {
@@ -75,8 +79,9 @@ struct verbs_queue_pair {
 	uint64_t contended_requests, contended_bytes;
 	uint64_t contended_received_requests, contended_received_bytes;
 	uint64_t contended_statuses[VERBS_STATUS_NR];
+	uint64_t read_bytes, contended_read_bytes; /* of the posted ones: by RDMA reads */
 };
-_Static_assert(sizeof(struct verbs_queue_pair) == 880, "verbs_queue_pair layout");
+_Static_assert(sizeof(struct verbs_queue_pair) == 896, "verbs_queue_pair layout");
 
 struct verbs_table {
 	uint64_t magic;
@@ -91,6 +96,6 @@ struct verbs_table {
 	char devices[VERBS_DEVICES_MAX][VERBS_DEVICE_NAME_LENGTH];
 	struct verbs_queue_pair queue_pairs[VERBS_QUEUE_PAIRS_MAX];
 };
-_Static_assert(sizeof(struct verbs_table) == 64 + 2048 + 1024 * 880, "verbs_table layout");
+_Static_assert(sizeof(struct verbs_table) == 64 + 2048 + 1024 * 896, "verbs_table layout");
 
 #endif

@@ -24,6 +24,9 @@ static const struct counter_name {
 } names[] = {
 	{"counters/port_xmit_data", RDMA_BYTES_SENT, 4},
 	{"counters/port_rcv_data", RDMA_BYTES_RECEIVED, 4},
+	{"counters/port_xmit_packets", RDMA_PACKETS_SENT, 1},
+	{"hw_counters/sent_pkts", RDMA_PACKETS_SENT, 1}, /* rxe, which has no counters/ */
+	{"hw_counters/tx_pkts", RDMA_PACKETS_SENT, 1},	 /* efa, likewise */
 	{"counters/link_downed", RDMA_LINK_ERRORS, 1},
 	{"counters/link_error_recovery", RDMA_LINK_ERRORS, 1},
 	{"counters/symbol_error", RDMA_LINK_ERRORS, 1},
@@ -159,7 +162,7 @@ static size_t rdma_sample(
 {
 	static const enum metric metrics[RDMA_FIGURE_NR] = {METRIC_RDMA_BYTES_SENT,
 		METRIC_RDMA_BYTES_RECEIVED, METRIC_RDMA_RETRANSMITS, METRIC_RDMA_CONGESTION,
-		METRIC_RDMA_LINK_ERRORS};
+		METRIC_RDMA_LINK_ERRORS, METRIC_RDMA_PACKETS_SENT};
 	struct rdma_sampler *sampler = (struct rdma_sampler *)base;
 	struct sample_list list = {
 		.out = out, .capacity = capacity, .rank = base->rank, .now = now};

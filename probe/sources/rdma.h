@@ -17,7 +17,8 @@ enum rdma_figure {
 	RDMA_RETRANSMITS = 2, /* timeouts, sequence errors, retries: packets were lost or late */
 	RDMA_CONGESTION = 3,  /* congestion notifications sent or handled, waits to transmit */
 	RDMA_LINK_ERRORS = 4, /* link down, link recovery, symbol errors */
-	RDMA_FIGURE_NR = 5,
+	RDMA_PACKETS_SENT = 5,
+	RDMA_FIGURE_NR = 6,
 };
 
 /* One look at all ports below a folder (/sys/class/infiniband). */

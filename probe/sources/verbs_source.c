@@ -209,6 +209,7 @@ static void copy_counts(const struct verbs_queue_pair *pair, struct message_queu
 {
 	out->posted_requests = pair->posted_requests + pair->contended_requests;
 	out->posted_bytes = pair->posted_bytes + pair->contended_bytes;
+	out->read_bytes = pair->read_bytes + pair->contended_read_bytes;
 	out->post_errors = pair->post_errors;
 	out->completed_requests = pair->completed_requests;
 	out->completed_bytes = pair->completed_bytes;
@@ -232,7 +233,8 @@ static void describe(const struct process *process, const struct verbs_table *ta
 	out->number = pair->number;
 	out->peer_number = pair->peer_number;
 	out->flags =
-		(uint16_t)(pair->flags & (VERBS_HAS_PEER | VERBS_PEER_GLOBAL | VERBS_POSTS_UNSEEN));
+		(uint16_t)(pair->flags & (VERBS_HAS_PEER | VERBS_PEER_GLOBAL | VERBS_POSTS_UNSEEN |
+						 VERBS_EXTENDED_POSTS | VERBS_EXTENDED_POLL));
 	out->peer_lid = pair->peer_lid;
 	out->port = pair->port;
 	out->type = (uint8_t)pair->type;

@@ -71,6 +71,9 @@ enum message_queue_pair_flag {
 	QUEUE_PAIR_OWN_ADDRESS = 1 << 3,  /* own_gid and own_lid were found */
 	QUEUE_PAIR_DESTROYED = 1 << 4,	  /* its last counts */
 	QUEUE_PAIR_SAMPLED = 1 << 5, /* counted in windows only: counts are a part, times hold */
+	QUEUE_PAIR_EXTENDED_POSTS = 1 << 6, /* made for ibv_wr_...: posts are not measurable */
+	QUEUE_PAIR_EXTENDED_POLL = 1
+				   << 7, /* its completions are taken by ibv_start_poll: likewise */
 };
 
 /*
@@ -88,6 +91,7 @@ struct message_queue_pair {
 	uint8_t own_gid[WIRE_GID_BYTES], peer_gid[WIRE_GID_BYTES];
 	char device[STEP_NAME_LENGTH_MAX + 1];
 	uint64_t posted_requests, posted_bytes, post_errors;
+	uint64_t read_bytes; /* of the posted ones: what RDMA reads ask the peer for */
 	uint64_t completed_requests, completed_bytes; /* of the posted ones */
 	uint64_t received_requests, received_bytes;
 	uint64_t latency_count, latency_sum_ns, latency_max_ns; /* posted to told */

@@ -107,6 +107,7 @@ int wire_pack_queue_pairs(
 		wire_pack_string(packer, pair->device, sizeof(pair->device));
 		put_counts(packer, pair);
 		wire_pack_unsigned(packer, pair->latency_count);
+		wire_pack_unsigned(packer, pair->read_bytes);
 		cursor = time;
 	}
 	return 0;
@@ -149,7 +150,7 @@ int wire_read_queue_pairs(struct wire_reader *reader, struct wire_arena *arena, 
 		return arena->error;
 	for (size_t i = 0; i < batch->queue_pair_count && !reader->problem; i++) {
 		struct message_queue_pair *pair = &batch->queue_pairs[i];
-		size_t later_fields = wire_read_record(reader, WIRE_QUEUE_PAIR_FIELDS);
+		size_t later_fields = wire_read_record(reader, WIRE_QUEUE_PAIR_FIELDS_FIRST);
 
 		*pair = (struct message_queue_pair){0};
 		pair->rank = (uint32_t)wire_read_unsigned(reader, STEP_RANK_COUNT_MAX - 1);
@@ -166,6 +167,10 @@ int wire_read_queue_pairs(struct wire_reader *reader, struct wire_arena *arena, 
 		wire_read_string(reader, pair->device, sizeof(pair->device));
 		read_counts(reader, pair);
 		pair->latency_count = wire_read_unsigned(reader, UINT64_MAX);
+		if (later_fields) {
+			pair->read_bytes = wire_read_unsigned(reader, UINT64_MAX);
+			later_fields--;
+		}
 		wire_skip(reader, later_fields);
 	}
 	return 0;

@@ -72,6 +72,8 @@ struct sim_options {
 	double lost_share;     /* of parts that the probes never saw */
 	double batch_ms;
 	bool tcp;      /* metrics of sockets */
+	bool rdma;     /* a ring of queue pairs: from each rank to the next one */
+	bool lossy;    /* with rdma: a slow link is one that loses packets */
 	bool no_sched; /* the kernel side is missing: no activities, samples only */
 	unsigned irregular_every;
 	unsigned rank_exits; /* 0 = none; else this rank stops being heard of half way */
@@ -91,6 +93,10 @@ struct sim_rank {
 	struct metric_sample *samples;
 	size_t sample_count;
 	double next_sample;
+	struct message_queue_pair queue_pairs[2]; /* to the next rank, to the one before */
+	double retransmits, packets;
+	struct message_queue_pair *told;
+	size_t told_count;
 	struct off_cpu_interval *intervals;
 	size_t interval_count;
 };
@@ -294,6 +300,72 @@ static inline int64_t sim_host_ns(const struct sim *sim, unsigned rank, double t
 	       INT64_C(1000000000);
 }
 
+static inline void sim_address(uint8_t gid[WIRE_GID_BYTES], unsigned rank)
+{
+	gid[0] = 0xfe;
+	gid[15] = (uint8_t)(rank + 1);
+}
+
+/* Each rank's numbers are 17, 18: as on real hosts, only address and number together are one. */
+static inline void sim_make_queue_pairs(struct sim *sim, unsigned number)
+{
+	for (unsigned side = 0; side < 2; side++) {
+		struct message_queue_pair *pair = &sim->rank[number].queue_pairs[side];
+		unsigned ranks = sim->options.ranks;
+		unsigned peer = (number + (side ? ranks - 1 : 1)) % ranks;
+
+		*pair = (struct message_queue_pair){.rank = number,
+			.number = 17 + side,
+			.peer_number = 18 - side,
+			.flags = QUEUE_PAIR_HAS_PEER | QUEUE_PAIR_PEER_GLOBAL |
+				 QUEUE_PAIR_OWN_ADDRESS,
+			.port = 1,
+			.type = 2,
+			.device = "sim0"};
+		sim_address(pair->own_gid, number);
+		sim_address(pair->peer_gid, peer);
+	}
+}
+
+static inline void sim_post(
+	struct sim *sim, unsigned number, uint64_t length_bytes, double extra_ns)
+{
+	struct sim_rank *rank = &sim->rank[number];
+	struct message_queue_pair *pair = &rank->queue_pairs[0];
+	double ns = 50000 * (0.8 + 0.4 * sim_uniform(&sim->rank[0].random)) + extra_ns;
+	unsigned bucket = 63u - (unsigned)__builtin_clzll((uint64_t)ns);
+
+	pair->posted_requests++;
+	pair->posted_bytes += length_bytes;
+	pair->completed_requests++;
+	pair->completed_bytes += length_bytes;
+	pair->statuses[0]++;
+	pair->latency_count++;
+	pair->latency_sum_ns += (uint64_t)ns;
+	if ((uint64_t)ns > pair->latency_max_ns)
+		pair->latency_max_ns = (uint64_t)ns;
+	pair->latency[bucket]++;
+	rank->packets += 1 + (double)length_bytes / 4096;
+	rank->retransmits += extra_ns > 0 && sim->options.lossy;
+	pair = &sim->rank[(number + 1) % sim->options.ranks].queue_pairs[1];
+	pair->received_requests++;
+	pair->received_bytes += length_bytes;
+}
+
+/* Data of a rank goes out late; what it gets is only acknowledged late. */
+static inline void sim_ring(
+	struct sim *sim, unsigned number, unsigned step, const struct sim_call *call)
+{
+	const struct sim_options *options = &sim->options;
+	const struct sim_fault *own = sim_fault(sim, number, step, SIM_COMM);
+	const struct sim_fault *next =
+		sim_fault(sim, (number + 1) % options->ranks, step, SIM_COMM);
+	double size = own ? own->size : next ? next->size / 3 : 0;
+
+	sim_post(
+		sim, number, call->length_bytes, size * options->step_ms * SIM_MS / options->calls);
+}
+
 /* What a call of one group does: arrivals, waits, departures. */
 static inline void sim_meet(struct sim *sim, const struct sim_call *call, unsigned group,
 	unsigned step, struct collective_part *parts)
@@ -320,6 +392,8 @@ static inline void sim_meet(struct sim *sim, const struct sim_call *call, unsign
 			transfer += extra;
 			sim->rank[r].busy_ns += extra;
 		}
+		if (options->rdma)
+			sim_ring(sim, r, step, call);
 		sim->rank[r].busy_ns += 20000;
 		sim->rank[r].sent += (double)call->length_bytes;
 	}
@@ -383,17 +457,27 @@ static inline void sim_sample(struct sim *sim, unsigned number)
 		{METRIC_TCP_BYTES_RETRANSMITTED, 0},
 		{METRIC_CGROUP_THROTTLED_NS, rank->throttled_ns},
 		{METRIC_PROCESS_CPU_NS, rank->cpu_ns},
+		{METRIC_RDMA_RETRANSMITS, rank->retransmits},
+		{METRIC_RDMA_PACKETS_SENT, rank->packets},
 	};
+	unsigned count = sim->options.rdma ? 7 : 5;
 
 	if (rank->now < rank->next_sample)
 		return;
 	rank->next_sample = rank->now + 1e9;
-	rank->samples = realloc(rank->samples, (rank->sample_count + 5) * sizeof(*rank->samples));
-	for (unsigned i = sim->options.tcp ? 0 : 3; i < 5; i++)
+	rank->samples = realloc(rank->samples, (rank->sample_count + 7) * sizeof(*rank->samples));
+	for (unsigned i = sim->options.tcp ? 0 : 3; i < count; i++)
 		rank->samples[rank->sample_count++] = (struct metric_sample){.rank = number,
 			.metric = (uint16_t)all[i].metric,
 			.time.value = sim_host_ns(sim, number, rank->now),
 			.value = (int64_t)all[i].value};
+	if (!sim->options.rdma)
+		return;
+	rank->told = realloc(rank->told, (rank->told_count + 2) * sizeof(*rank->told));
+	for (unsigned side = 0; side < 2; side++) {
+		rank->queue_pairs[side].time.value = sim_host_ns(sim, number, rank->now);
+		rank->told[rank->told_count++] = rank->queue_pairs[side];
+	}
 }
 
 /* One step of all ranks; every rank's step entry is appended. */
@@ -472,11 +556,13 @@ static inline void sim_release(struct message_batch *batch)
 	free(batch->intervals);
 	free(batch->samples);
 	free(batch->sources);
+	free(batch->queue_pairs);
 	free(batch);
 }
 
 struct sim_feed {
-	size_t entry[SIM_RANKS_MAX], interval[SIM_RANKS_MAX], sample[SIM_RANKS_MAX];
+	size_t entry[SIM_RANKS_MAX], interval[SIM_RANKS_MAX], sample[SIM_RANKS_MAX],
+		told[SIM_RANKS_MAX];
 	uint64_t number[SIM_RANKS_MAX];
 };
 
@@ -527,7 +613,7 @@ static inline struct message_batch *sim_batch(struct sim *sim, struct sim_feed *
 	unsigned probe, unsigned first, unsigned last, double until, bool final)
 {
 	struct message_batch *batch = calloc(1, sizeof(*batch));
-	size_t steps = 0, intervals = 0, samples = 0;
+	size_t steps = 0, intervals = 0, samples = 0, told = 0;
 
 	batch->probe_id = 9000 + probe;
 	batch->number = feed->number[probe]++;
@@ -541,10 +627,12 @@ static inline struct message_batch *sim_batch(struct sim *sim, struct sim_feed *
 		steps += sim->rank[r].entry_count;
 		intervals += sim->rank[r].interval_count;
 		samples += sim->rank[r].sample_count;
+		told += sim->rank[r].told_count;
 	}
 	batch->steps = calloc(steps + 1, sizeof(*batch->steps));
 	batch->intervals = calloc(intervals + 1, sizeof(*batch->intervals));
 	batch->samples = calloc(samples + 1, sizeof(*batch->samples));
+	batch->queue_pairs = calloc(told + 1, sizeof(*batch->queue_pairs));
 	for (unsigned r = first; r <= last; r++) {
 		struct sim_rank *rank = &sim->rank[r];
 		int64_t limit = sim_host_ns(sim, r, until);
@@ -570,6 +658,10 @@ static inline struct message_batch *sim_batch(struct sim *sim, struct sim_feed *
 			rank->samples[feed->sample[r]].time.value <= limit;
 			feed->sample[r]++)
 			batch->samples[batch->sample_count++] = rank->samples[feed->sample[r]];
+		for (; feed->told[r] < rank->told_count &&
+			rank->told[feed->told[r]].time.value <= limit;
+			feed->told[r]++)
+			batch->queue_pairs[batch->queue_pair_count++] = rank->told[feed->told[r]];
 	}
 	return batch;
 }
@@ -589,6 +681,7 @@ static inline void sim_simulate(struct sim *sim, const struct sim_options *optio
 		for (int g = 0; g < 3; g++)
 			rank->sequence[g] =
 				options->attached ? (r * 7919u + (unsigned)g * 13u) % 23u : 0;
+		sim_make_queue_pairs(sim, r);
 		rank->next_sample = 1e7 * r; /* their samplers are not in step */
 	}
 	for (unsigned s = 0; s < options->steps; s++) {
@@ -640,6 +733,7 @@ static inline void sim_free(struct sim *sim, bool fed)
 			free(rank->entries[e].parts);
 		free(rank->entries);
 		free(rank->samples);
+		free(rank->told);
 		free(rank->intervals);
 	}
 	free(sim->step_start);

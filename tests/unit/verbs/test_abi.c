@@ -51,6 +51,7 @@ static void test_requests(void **state)
 	SAME(verbs_abi_send_request, opcode, ibv_send_wr, opcode);
 	SAME(verbs_abi_send_request, flags, ibv_send_wr, send_flags);
 	assert_int_equal(VERBS_ABI_SEND_SIGNALED, IBV_SEND_SIGNALED);
+	assert_int_equal(VERBS_ABI_REQUEST_READ, IBV_WR_RDMA_READ);
 }
 
 static void test_completions(void **state)

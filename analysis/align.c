@@ -52,9 +52,11 @@ const struct activity *grid_sum_activities(
 void grid_fini(struct step_grid *grid)
 {
 	free(grid->cells);
+	free(grid->joins);
 	free(grid->rows);
 	free(grid->instances);
 	free(grid->members);
+	free(grid->member_parts);
 	free(grid->order);
 	free(grid->table);
 	free(grid->scratch);
@@ -75,7 +77,7 @@ void grid_clear(struct step_grid *grid)
 {
 	grid->cell_count = grid->row_count = grid->instance_count = grid->order_count = 0;
 	grid->clock_error_ns = 0;
-	grid->overlapped = false;
+	grid->overlapped = grid->device_time = false;
 	grid->sum_count = 0;
 	grid->last_sums = NULL;
 	if (grid->table)
@@ -227,7 +229,14 @@ static int join(struct step_grid *grid, const struct grid_row *row, const struct
 		return error;
 	struct grid_instance *instance = &grid->instances[*index];
 
-	instance->member_count++;
+	if (instance->member_count++ == 0) {
+		instance->host = row->host;
+		instance->same_host = true;
+	}
+	instance->same_host &= instance->host == row->host;
+	instance->mixed |= kind->operation != instance->operation;
+	if (row->clock_error_ns > instance->clock_error_ns)
+		instance->clock_error_ns = row->clock_error_ns;
 	if (pair) {
 		instance->waits_for = WAITS_FOR_PARTNER;
 		instance->root = (int32_t)(kind->operation == OPERATION_SEND ? part->own_index
@@ -250,10 +259,14 @@ int grid_add_part(struct step_grid *grid, const struct grid_part *part)
 	int error = reserve((void **)&grid->cells, &grid->cell_capacity, grid->cell_count,
 		sizeof(*grid->cells));
 
+	if (error == 0)
+		error = reserve((void **)&grid->joins, &grid->join_capacity, grid->cell_count,
+			sizeof(*grid->joins));
 	if (error == 0 && joined)
 		error = join(grid, row, part, pair, &instance);
 	if (error < 0)
 		return error;
+	grid->joins[grid->cell_count] = instance;
 	grid->cells[grid->cell_count++] = (struct grid_cell){
 		.part = kind,
 		.arrival_ns = part->arrival_ns,
@@ -270,6 +283,7 @@ int grid_add_part(struct step_grid *grid, const struct grid_part *part)
 	};
 	row->overlapped |= pair || local || kind->stream != 0 || (kind->flags & PART_DEVICE_TIME);
 	row->works |= local;
+	grid->device_time |= (kind->flags & PART_DEVICE_TIME) != 0;
 	row->cell_count++;
 	if (part->arrival_ns + part->call_ns > row->end_ns)
 		row->end_ns = part->arrival_ns + part->call_ns;
@@ -277,45 +291,62 @@ int grid_add_part(struct step_grid *grid, const struct grid_part *part)
 	return 0;
 }
 
-/* Groups cell indices by instance; within one, rows ascend, so ranks do. */
-static void fill_members(struct step_grid *grid)
+uint32_t *grid_member_cursors(const struct step_grid *grid)
+{
+	uint32_t *cursors = grid->scratch;
+
+	for (size_t i = 0; i < grid->instance_count; i++)
+		cursors[i] = grid->instances[i].first_member;
+	return cursors;
+}
+
+void grid_refresh_members(struct step_grid *grid)
+{
+	uint32_t *cursors = grid_member_cursors(grid);
+
+	for (size_t c = 0; c < grid->cell_count; c++) {
+		const struct grid_cell *cell = &grid->cells[c];
+
+		if (cell->instance == GRID_NONE)
+			continue;
+		const struct grid_row *row = &grid->rows[cell->row];
+		uint32_t at = cursors[cell->instance]++;
+
+		grid->members[at] = (uint32_t)c;
+		grid->member_parts[at] = (struct grid_member){
+			.arrival_ns = cell->arrival_ns,
+			.departure_ns = cell->departure_ns,
+			.row = cell->row,
+			.flags =
+				cell->flags |
+				(cell->inside != &activity_none ? (uint32_t)MEMBER_INSIDE : 0) |
+				(cell->part->flags & PART_DEVICE_TIME ? (uint32_t)MEMBER_DEVICE_TIME
+								      : 0) |
+				(row->overlapped ? (uint32_t)MEMBER_OVERLAPPED : 0) |
+				(row->hole ? (uint32_t)MEMBER_HOLE : 0),
+		};
+	}
+}
+
+/* Groups the members by instance; within one, rows ascend, so ranks do. */
+static void place_members(struct step_grid *grid)
 {
 	uint32_t next = 0;
 
 	for (size_t i = 0; i < grid->instance_count; i++) {
 		grid->instances[i].first_member = next;
 		next += grid->instances[i].member_count;
-		grid->instances[i].member_count = 0;
 	}
-	for (size_t c = 0; c < grid->cell_count; c++) {
-		struct grid_instance *instance;
-
-		if (grid->cells[c].instance == GRID_NONE)
-			continue;
-		instance = &grid->instances[grid->cells[c].instance];
-		grid->members[instance->first_member + instance->member_count++] = (uint32_t)c;
-	}
+	grid_refresh_members(grid);
 }
 
-static void judge_completeness(const struct step_grid *grid, struct grid_instance *instance)
+static void judge_completeness(struct grid_instance *instance)
 {
-	const struct grid_row *first =
-		&grid->rows[grid->cells[grid->members[instance->first_member]].row];
-
 	instance->complete = instance->member_count > 1 && instance->member_count >= instance->size;
-	instance->usable =
-		instance->member_count > 1 && 2 * (uint64_t)instance->member_count > instance->size;
-	instance->same_host = true;
-	for (uint32_t m = 1; m < instance->member_count; m++) {
-		const struct grid_cell *cell =
-			&grid->cells[grid->members[instance->first_member + m]];
-
-		if (grid->rows[cell->row].host != first->host)
-			instance->same_host = false;
-		if (cell->part->operation != instance->operation &&
-			instance->waits_for != WAITS_FOR_PARTNER)
-			instance->usable = false; /* joined wrongly: judge nothing by it */
-	}
+	/* Joined wrongly: judge nothing by it. */
+	instance->usable = instance->member_count > 1 &&
+			   2 * (uint64_t)instance->member_count > instance->size &&
+			   (!instance->mixed || instance->waits_for == WAITS_FOR_PARTNER);
 	instance->complete &= instance->usable;
 }
 
@@ -331,17 +362,18 @@ struct ordering {
 };
 
 /* One more cell of a row ended; the row goes on when that is what its next cell waits for. */
-static void end_cell(struct ordering *ordering, uint32_t c)
+static void end_cell(struct ordering *ordering, uint32_t c, uint32_t r, bool overlapped)
 {
 	const struct step_grid *grid = ordering->grid;
-	uint32_t r = grid->cells[c].row;
 	const struct grid_row *row = &grid->rows[r];
 
+	if (!overlapped) { /* one after the other */
+		ordering->ended[r]++;
+		return;
+	}
 	ordering->cell_ended[c] = 1;
 	while (ordering->ended[r] < row->cell_count) {
-		uint32_t next = row->overlapped
-					? grid->by_departure[row->first_cell + ordering->ended[r]]
-					: row->first_cell + ordering->ended[r];
+		uint32_t next = grid->by_departure[row->first_cell + ordering->ended[r]];
 
 		if (!ordering->cell_ended[next])
 			return;
@@ -349,23 +381,25 @@ static void end_cell(struct ordering *ordering, uint32_t c)
 	}
 }
 
-static void start_cell(struct ordering *ordering, uint32_t c)
+static void start_cell(struct ordering *ordering, const struct grid_row *row, uint32_t c)
 {
 	struct step_grid *grid = ordering->grid;
-	uint32_t i = grid->cells[c].instance;
+	uint32_t i = grid->joins[c], r = (uint32_t)(row - grid->rows);
 
-	if (i == GRID_NONE || (grid->cells[c].flags & CELL_ALONE))
-		end_cell(ordering, c);
+	if (i == GRID_NONE || (row->overlapped && (grid->cells[c].flags & CELL_ALONE)))
+		end_cell(ordering, c, r, row->overlapped);
 	if (i == GRID_NONE || ++ordering->arrived[i] < grid->instances[i].member_count)
 		return;
-	grid->order[grid->order_count++] = i;
-	for (uint32_t m = 0; m < grid->instances[i].member_count; m++) {
-		uint32_t member = grid->members[grid->instances[i].first_member + m];
+	const struct grid_instance *instance = &grid->instances[i];
+	const struct grid_member *members = &grid->member_parts[instance->first_member];
 
-		if (!(grid->cells[member].flags & CELL_ALONE))
-			end_cell(ordering, member);
-		if (grid->cells[member].row != grid->cells[c].row)
-			ordering->ready[ordering->ready_count++] = grid->cells[member].row;
+	grid->order[grid->order_count++] = i;
+	for (uint32_t m = 0; m < instance->member_count; m++) {
+		if (!(members[m].flags & CELL_ALONE))
+			end_cell(ordering, grid->members[instance->first_member + m],
+				members[m].row, members[m].flags & MEMBER_OVERLAPPED);
+		if (members[m].row != r)
+			ordering->ready[ordering->ready_count++] = members[m].row;
 	}
 }
 
@@ -384,7 +418,8 @@ static void order_instances(struct step_grid *grid)
 	ordering.ready = ordering.arrived + grid->instance_count;
 	ordering.cell_ended = (uint8_t *)(ordering.ready + grid->row_count + grid->cell_count);
 	memset(grid->scratch, 0, (2 * grid->row_count + grid->instance_count) * sizeof(uint32_t));
-	memset(ordering.cell_ended, 0, grid->cell_count);
+	if (grid->overlapped)
+		memset(ordering.cell_ended, 0, grid->cell_count);
 	for (size_t r = 0; r < grid->row_count; r++)
 		ordering.ready[ordering.ready_count++] = (uint32_t)r;
 	grid->order_count = 0;
@@ -395,34 +430,45 @@ static void order_instances(struct step_grid *grid)
 		while (ordering.started[r] < row->cell_count) {
 			uint32_t c = row->first_cell + ordering.started[r];
 
-			if (grid->cells[c].needs > ordering.ended[r])
+			if ((row->overlapped ? grid->cells[c].needs : ordering.started[r]) >
+				ordering.ended[r])
 				break;
 			ordering.started[r]++;
-			start_cell(&ordering, c);
+			start_cell(&ordering, row, c);
 		}
 	}
 }
 
 static int reserve_links(struct step_grid *grid)
 {
-	size_t needed = 3 * grid->row_count + grid->instance_count + 2 * grid->cell_count + 1;
+	size_t scratch = 3 * grid->row_count + grid->instance_count + 2 * grid->cell_count + 1;
 
-	if (needed <= grid->scratch_capacity)
+	if (scratch > grid->scratch_capacity) {
+		free(grid->scratch);
+		grid->scratch = malloc((scratch + scratch / 4) * sizeof(*grid->scratch));
+		grid->scratch_capacity = grid->scratch ? scratch + scratch / 4 : 0;
+		if (!grid->scratch)
+			return -ENOMEM;
+	}
+	if (grid->cell_count <= grid->link_capacity)
 		return 0;
-	free(grid->scratch);
+	size_t capacity = grid->cell_count + grid->cell_count / 4;
+
 	free(grid->members);
+	free(grid->member_parts);
 	free(grid->order);
 	free(grid->by_departure);
 	free(grid->by_stream);
-	grid->scratch = calloc(2 * needed, sizeof(uint32_t));
-	grid->members = calloc(2 * needed, sizeof(uint32_t));
-	grid->order = calloc(2 * needed, sizeof(uint32_t));
-	grid->by_departure = calloc(2 * needed, sizeof(uint32_t));
-	grid->by_stream = calloc(2 * needed, sizeof(uint32_t));
-	grid->scratch_capacity = 2 * needed;
-	if (grid->scratch && grid->members && grid->order && grid->by_departure && grid->by_stream)
+	grid->members = malloc(capacity * sizeof(*grid->members));
+	grid->member_parts = malloc(capacity * sizeof(*grid->member_parts));
+	grid->order = malloc(capacity * sizeof(*grid->order));
+	grid->by_departure = malloc(capacity * sizeof(*grid->by_departure));
+	grid->by_stream = malloc(capacity * sizeof(*grid->by_stream));
+	grid->link_capacity = capacity;
+	if (grid->members && grid->member_parts && grid->order && grid->by_departure &&
+		grid->by_stream)
 		return 0;
-	grid->scratch_capacity = 0;
+	grid->link_capacity = 0;
 	return -ENOMEM;
 }
 
@@ -432,15 +478,17 @@ int grid_link(struct step_grid *grid)
 
 	if (error < 0)
 		return error;
-	fill_members(grid);
+	place_members(grid);
 	for (size_t i = 0; i < grid->instance_count; i++)
-		judge_completeness(grid, &grid->instances[i]);
+		judge_completeness(&grid->instances[i]);
 	for (size_t r = 0; r < grid->row_count; r++)
 		grid->overlapped |= grid->rows[r].overlapped;
-	if (grid->overlapped)
+	if (grid->overlapped) {
 		error = segments_find(grid);
-	if (error < 0)
-		return error;
+		if (error < 0)
+			return error;
+		grid_refresh_members(grid); /* flags */
+	}
 	order_instances(grid);
 	return 0;
 }

@@ -69,25 +69,48 @@ struct grid_instance {
 	uint32_t first_member, member_count; /* into members */
 	uint32_t size;			     /* members it should have; 0 = unknown */
 	int32_t root;
+	int64_t clock_error_ns; /* worst of its members' rows */
+	uint32_t host;		/* of its first member */
 	uint8_t operation, waits_for;
+	bool mixed;	/* members call different operations */
 	bool complete;	/* every member is here */
 	bool usable;	/* most are, and they agree on what it is: lateness among them counts */
 	bool same_host; /* all members: no clock error between them */
 };
 
+enum grid_member_flag {		    /* beside those of its cell */
+	MEMBER_INSIDE = 1 << 8,	    /* there was activity inside the call */
+	MEMBER_OVERLAPPED = 1 << 9, /* of an overlapped row */
+	MEMBER_HOLE = 1 << 10,	    /* of a row with a hole */
+	MEMBER_DEVICE_TIME = 1 << 11,
+};
+
+/*
+ * What is looked at member by member, kept by instance: at 100,000 ranks each cell of an instance
+ * lies on a page of its own.
+ */
+struct grid_member {
+	int64_t arrival_ns, departure_ns; /* as its cell's */
+	uint32_t row;
+	uint32_t flags; /* enum grid_cell_flag, enum grid_member_flag */
+};
+
 struct step_grid {
 	size_t cell_count, row_count, instance_count, order_count;
 	struct grid_cell *cells; /* row by row */
-	struct grid_row *rows;	 /* by rank */
+	uint32_t *joins;       /* per cell: its instance once more, so that ordering reads little */
+	struct grid_row *rows; /* by rank */
 	struct grid_instance *instances;
-	uint32_t *members; /* cell indices, grouped by instance, by rank */
-	uint32_t *order;   /* instances, so that each comes after all that its members did before */
+	uint32_t *members;		  /* cell indices, grouped by instance, by rank */
+	struct grid_member *member_parts; /* as members */
+	uint32_t *order; /* instances, so that each comes after all that its members did before */
 	/* Of overlapped rows, by row: cells in order of departure, and by stream and then arrival,
 	 * which is the order in which peers are compared. Elsewhere both are the cells' own order. */
 	uint32_t *by_departure, *by_stream;
-	bool overlapped; /* some row is */
-	uint64_t number; /* the job step */
-	uint32_t flags;	 /* enum step_flag of the reference rank */
+	bool overlapped;  /* some row is */
+	bool device_time; /* some part has */
+	uint64_t number;  /* the job step */
+	uint32_t flags;	  /* enum step_flag of the reference rank */
 	uint64_t signature;
 	int64_t start_ns, end_ns; /* from the cut before to this cut */
 	int64_t clock_error_ns;	  /* worst between two hosts in it */
@@ -98,7 +121,7 @@ struct step_grid {
 	size_t asynchronous_count;
 	struct beside_place *beside; /* what gaps after waits say of places: segments_beside.h */
 	uint32_t *scratch;
-	size_t scratch_capacity;
+	size_t scratch_capacity, link_capacity, join_capacity;
 	struct activity_block *sums, *last_sums; /* of activities; blocks stay for later steps */
 	size_t sum_count;
 };
@@ -147,5 +170,14 @@ static inline uint32_t grid_cell_at(
 
 /* Joins the cells into instances and orders these. */
 int grid_link(struct step_grid *grid) __attribute__((warn_unused_result));
+
+/* To be called when cells' times or flags were changed since: takes them over into member_parts. */
+void grid_refresh_members(struct step_grid *grid);
+
+/*
+ * Walks cells row by row, and with them their places among the members: *cursors, one per instance,
+ * from grid_member_cursors(), which lasts until the next call of it.
+ */
+uint32_t *grid_member_cursors(const struct step_grid *grid);
 
 #endif

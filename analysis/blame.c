@@ -18,55 +18,80 @@ void blame_fini(struct blame *blame)
 {
 	free(blame->rows);
 	free(blame->cells);
+	free(blame->shares);
 	free(blame->transfers);
 	free(blame->carries);
+	free(blame->row_carries);
+	free(blame->columns);
+	free(blame->controls);
 	free(blame->scratch);
 	free(blame->groups);
 	free(blame->cursors);
 	blame_init(blame);
 }
 
-static int reserve(void **array, size_t *capacity, size_t count, size_t size)
+int blame_reserve(void **array, size_t *capacity, size_t count, size_t size)
 {
-	size_t grown_capacity = *capacity ? *capacity : 64;
+	size_t grown_capacity = count + count / 4;
 
 	if (count <= *capacity)
 		return 0;
-	while (grown_capacity < count)
-		grown_capacity *= 2;
 	void *grown = realloc(*array, grown_capacity * size);
 	if (!grown)
 		return -ENOMEM;
-	memset((char *)grown + *capacity * size, 0, (grown_capacity - *capacity) * size);
 	*array = grown;
 	*capacity = grown_capacity;
 	return 0;
 }
 
-static int reserve_all(struct blame *blame, const struct step_grid *grid)
+/* What is kept from step to step: the carries of ranks that are new are 0. */
+static int reserve_carries(struct blame *blame, const struct step_grid *grid)
 {
-	size_t rows = grid->row_count, row_capacity = blame->row_capacity;
-	size_t cursor_capacity = row_capacity;
-	size_t carries = rows ? grid->rows[rows - 1].rank + 1 : 0;
-	int error = reserve((void **)&blame->cells, &blame->cell_capacity, grid->cell_count,
-		sizeof(*blame->cells));
+	size_t count = grid->row_count ? grid->rows[grid->row_count - 1].rank + (size_t)1 : 0;
+	size_t before = blame->carry_capacity;
+	int error = blame_reserve(
+		(void **)&blame->carries, &blame->carry_capacity, count, sizeof(*blame->carries));
+
+	if (error == 0 && blame->carry_capacity > before)
+		memset(blame->carries + before, 0,
+			(blame->carry_capacity - before) * sizeof(*blame->carries));
+	return error;
+}
+
+static int reserve_rows(struct blame *blame, size_t rows)
+{
+	size_t groups = blame->row_capacity, cursors = groups, carries = groups;
+	int error = blame_reserve((void **)&blame->groups, &groups, rows, sizeof(uint32_t));
 
 	if (error == 0)
-		error = reserve((void **)&blame->groups, &row_capacity, rows, sizeof(uint32_t));
+		error = blame_reserve((void **)&blame->cursors, &cursors, rows, sizeof(uint32_t));
 	if (error == 0)
-		error = reserve((void **)&blame->cursors, &cursor_capacity, rows, sizeof(uint32_t));
+		error = blame_reserve(
+			(void **)&blame->row_carries, &carries, rows, sizeof(*blame->row_carries));
 	if (error == 0)
-		error = reserve(
+		error = blame_reserve(
 			(void **)&blame->rows, &blame->row_capacity, rows, sizeof(*blame->rows));
 	if (error == 0)
-		error = reserve((void **)&blame->transfers, &blame->transfer_capacity,
+		error = blame_reserve((void **)&blame->scratch, &blame->scratch_capacity,
+			rows > 2 ? rows : 2, sizeof(int64_t));
+	return error;
+}
+
+static int reserve_all(struct blame *blame, const struct step_grid *grid)
+{
+	int error = reserve_rows(blame, grid->row_count);
+
+	if (error == 0)
+		error = blame_reserve((void **)&blame->cells, &blame->cell_capacity,
+			grid->cell_count, sizeof(*blame->cells));
+	if (error == 0)
+		error = blame_reserve((void **)&blame->shares, &blame->share_capacity,
+			grid->cell_count, sizeof(*blame->shares));
+	if (error == 0)
+		error = blame_reserve((void **)&blame->transfers, &blame->transfer_capacity,
 			grid->instance_count, sizeof(*blame->transfers));
 	if (error == 0)
-		error = reserve((void **)&blame->carries, &blame->carry_capacity, carries,
-			sizeof(*blame->carries));
-	if (error == 0)
-		error = reserve((void **)&blame->scratch, &blame->scratch_capacity,
-			rows > 2 ? rows : 2, sizeof(int64_t));
+		error = reserve_carries(blame, grid);
 	return error;
 }
 
@@ -82,7 +107,9 @@ struct meeting {
 	struct blame *blame;
 	const struct step_grid *grid;
 	const struct grid_instance *instance;
-	const uint32_t *members;
+	const uint32_t *cells; /* of the members */
+	const struct grid_member *members;
+	struct blame_share *shares;
 	uint32_t count;
 	uint32_t root_member; /* index into members, or count */
 	int64_t last_arrival_ns;
@@ -93,92 +120,104 @@ struct meeting {
 	bool by_duration; /* the clocks are too uncertain: shortest communication decides */
 };
 
-static const struct grid_cell *cell_of(const struct meeting *meeting, uint32_t m)
-{
-	return &meeting->grid->cells[meeting->members[m]];
-}
-
-static struct blame_cell *blame_of(const struct meeting *meeting, uint32_t m)
-{
-	return &meeting->blame->cells[meeting->members[m]];
-}
-
 static struct blame_carry *carry_of(const struct meeting *meeting, uint32_t m)
 {
-	return &meeting->blame->carries[meeting->grid->rows[cell_of(meeting, m)->row].rank];
+	return &meeting->blame->row_carries[meeting->members[m].row];
 }
 
 static struct blame_row *row_of(const struct meeting *meeting, uint32_t m)
 {
-	return &meeting->blame->rows[cell_of(meeting, m)->row];
+	return &meeting->blame->rows[meeting->members[m].row];
 }
 
-static int64_t call_ns(const struct grid_cell *cell)
+static int64_t call_ns(const struct grid_member *member)
 {
-	return cell->departure_ns - cell->arrival_ns;
+	return member->departure_ns - member->arrival_ns;
 }
 
-/* Adds what the row did since its last instance, this cell's segment included. */
-static void take_segments(struct blame *blame, const struct step_grid *grid, uint32_t cell_index)
+/* Adds what a row did since its last instance, this member's segment included. */
+static void take_segments(struct meeting *meeting, uint32_t m)
 {
-	uint32_t r = grid->cells[cell_index].row;
-	const struct grid_row *row = &grid->rows[r];
-	struct blame_carry *carry = &blame->carries[row->rank];
+	const struct grid_member *member = &meeting->members[m];
+	struct blame *blame = meeting->blame;
+	struct blame_carry *carry = carry_of(meeting, m);
 
-	while (blame->cursors[r] <= cell_index - row->first_cell) {
-		uint32_t c = row->first_cell + blame->cursors[r]++;
+	if (blame->in_order && !(member->flags & MEMBER_OVERLAPPED)) {
+		carry->own_ns += meeting->shares[m].wait_ns;
+		carry->opaque_ns += meeting->shares[m].transfer_ns;
+	} else {
+		const struct step_grid *grid = meeting->grid;
+		const struct grid_row *row = &grid->rows[member->row];
 
-		carry->own_ns += grid->cells[c].own_ns - blame->cells[c].control_ns;
-		carry->opaque_ns += grid->cells[c].opaque_ns;
-		if (grid->cells[c].instance == GRID_NONE && !row->overlapped)
-			carry->opaque_ns += call_ns(&grid->cells[c]);
+		while (blame->cursors[member->row] <= meeting->cells[m] - row->first_cell) {
+			uint32_t c = row->first_cell + blame->cursors[member->row]++;
+			const struct grid_cell *cell = &grid->cells[c];
+
+			carry->own_ns += cell->own_ns - blame->cells[c].control_ns;
+			carry->opaque_ns += cell->opaque_ns;
+			if (cell->instance == GRID_NONE && !row->overlapped)
+				carry->opaque_ns += cell->departure_ns - cell->arrival_ns;
+		}
 	}
-	if (row->hole)
+	if (member->flags & MEMBER_HOLE)
 		*carry = (struct blame_carry){0};
+}
+
+/* The lower median of each member's value; the values are in scratch. */
+static int64_t usual_of(const struct meeting *meeting)
+{
+	return lower_median_int64(meeting->blame->scratch, meeting->count);
+}
+
+static void find_root(struct meeting *meeting)
+{
+	for (uint32_t m = 0; m < meeting->count && meeting->instance->root >= 0; m++) {
+		if (meeting->grid->cells[meeting->cells[m]].own_index ==
+			(uint32_t)meeting->instance->root)
+			meeting->root_member = m;
+	}
 }
 
 static void gather(struct meeting *meeting)
 {
 	int64_t *scratch = meeting->blame->scratch;
-	int64_t error_ns = 0;
+	bool opaque = false;
 
 	meeting->last_arrival_ns = INT64_MIN;
 	meeting->shortest_call_ns = INT64_MAX;
 	meeting->root_member = meeting->count;
+	find_root(meeting);
 	for (uint32_t m = 0; m < meeting->count; m++) {
-		const struct grid_cell *cell = cell_of(meeting, m);
+		const struct grid_member *member = &meeting->members[m];
 
-		scratch[m] = cell->arrival_ns;
-		if (cell->arrival_ns > meeting->last_arrival_ns)
-			meeting->last_arrival_ns = cell->arrival_ns;
-		if (call_ns(cell) < meeting->shortest_call_ns)
-			meeting->shortest_call_ns = call_ns(cell);
-		if (meeting->instance->root >= 0 &&
-			cell->own_index == (uint32_t)meeting->instance->root)
-			meeting->root_member = m;
-		if (meeting->grid->rows[cell->row].clock_error_ns > error_ns)
-			error_ns = meeting->grid->rows[cell->row].clock_error_ns;
+		scratch[m] = member->arrival_ns;
+		if (member->arrival_ns > meeting->last_arrival_ns)
+			meeting->last_arrival_ns = member->arrival_ns;
+		if (call_ns(member) < meeting->shortest_call_ns)
+			meeting->shortest_call_ns = call_ns(member);
+		opaque |= carry_of(meeting, m)->opaque_ns != 0;
 	}
-	meeting->usual_arrival_ns = lower_median_int64(scratch, meeting->count);
-	for (uint32_t m = 0; m < meeting->count; m++)
+	meeting->usual_arrival_ns = usual_of(meeting);
+	for (uint32_t m = 0; m < meeting->count && opaque; m++)
 		scratch[m] = -carry_of(meeting, m)->opaque_ns;
 	/* Upper median: of two ranks, the one that waits in point-to-point calls is the usual one. */
-	meeting->usual_opaque_ns = -lower_median_int64(scratch, meeting->count);
-	/* Upper median of the calls mirrors the lower median of the arrivals. */
-	for (uint32_t m = 0; m < meeting->count; m++)
-		scratch[m] = -call_ns(cell_of(meeting, m));
-	meeting->usual_call_ns = -lower_median_int64(scratch, meeting->count);
+	meeting->usual_opaque_ns = opaque ? -usual_of(meeting) : 0;
 	meeting->by_duration = !meeting->instance->same_host &&
 			       meeting->instance->waits_for == WAITS_FOR_ALL &&
-			       2 * error_ns > meeting->last_arrival_ns - meeting->usual_arrival_ns;
+			       2 * meeting->instance->clock_error_ns >
+				       meeting->last_arrival_ns - meeting->usual_arrival_ns;
+	/* Upper median of the calls mirrors the lower median of the arrivals. */
+	for (uint32_t m = 0; m < meeting->count && meeting->by_duration; m++)
+		scratch[m] = -call_ns(&meeting->members[m]);
+	meeting->usual_call_ns = meeting->by_duration ? -usual_of(meeting) : 0;
 }
 
 /* How much later than usual a member came. */
 static int64_t late_ns(const struct meeting *meeting, uint32_t m)
 {
-	const struct grid_cell *cell = cell_of(meeting, m);
-	int64_t late = meeting->by_duration ? meeting->usual_call_ns - call_ns(cell)
-					    : cell->arrival_ns - meeting->usual_arrival_ns;
+	const struct grid_member *member = &meeting->members[m];
+	int64_t late = meeting->by_duration ? meeting->usual_call_ns - call_ns(member)
+					    : member->arrival_ns - meeting->usual_arrival_ns;
 
 	return late > 0 ? late : 0;
 }
@@ -201,23 +240,23 @@ static int64_t charge_lateness(struct meeting *meeting, uint32_t m, int64_t late
 /* Whose arrival a member had to wait for; its own when for nobody's. */
 static int64_t required_arrival_ns(const struct meeting *meeting, uint32_t m)
 {
-	int64_t own = cell_of(meeting, m)->arrival_ns;
+	int64_t own = meeting->members[m].arrival_ns;
 
 	switch (meeting->instance->waits_for) {
 	case WAITS_FOR_ALL:
 		return meeting->last_arrival_ns;
 	case WAITS_FOR_ROOT:
 		return meeting->root_member < meeting->count
-			       ? cell_of(meeting, meeting->root_member)->arrival_ns
+			       ? meeting->members[meeting->root_member].arrival_ns
 			       : own;
 	case WAITS_FOR_ALL_AT_ROOT:
 		return m == meeting->root_member ? meeting->last_arrival_ns : own;
 	case WAITS_FOR_PARTNER: /* the other one; a send that left before has waited for nobody */
-		return meeting->count == 2 && !(cell_of(meeting, m)->flags & CELL_ALONE)
-			       ? cell_of(meeting, 1 - m)->arrival_ns
+		return meeting->count == 2 && !(meeting->members[m].flags & CELL_ALONE)
+			       ? meeting->members[1 - m].arrival_ns
 			       : own;
 	case WAITS_FOR_PREFIX: /* members are by rank, mostly the order of the prefix: a chain */
-		return m > 0 ? cell_of(meeting, m - 1)->arrival_ns : own;
+		return m > 0 ? meeting->members[m - 1].arrival_ns : own;
 	default:
 		return own;
 	}
@@ -225,47 +264,52 @@ static int64_t required_arrival_ns(const struct meeting *meeting, uint32_t m)
 
 static void split_call(struct meeting *meeting, uint32_t m)
 {
-	const struct grid_cell *cell = cell_of(meeting, m);
-	struct blame_cell *result = blame_of(meeting, m);
-	int64_t inside = call_ns(cell);
+	const struct grid_member *member = &meeting->members[m];
+	struct blame_share *result = &meeting->shares[m];
+	int64_t inside = call_ns(member);
 
 	if (meeting->by_duration)
 		result->wait_ns = inside - meeting->shortest_call_ns;
 	else
 		result->wait_ns =
-			clamp(required_arrival_ns(meeting, m) - cell->arrival_ns, 0, inside);
+			clamp(required_arrival_ns(meeting, m) - member->arrival_ns, 0, inside);
 	result->transfer_ns = inside - result->wait_ns;
+	result->hold_ns = 0;
 	if (meeting->instance->waits_for == WAITS_FOR_PARTNER)
 		result->transfer_ns =
-			clamp(cell->departure_ns - segments_last_partner_ns(
-							   meeting->grid, meeting->members[m]),
+			clamp(member->departure_ns -
+					segments_last_partner_ns(meeting->grid, meeting->cells[m]),
 				0, result->transfer_ns);
-	if (meeting->grid->rows[cell->row]
-			.overlapped) /* beside other work, waiting costs nothing */
-		result->wait_ns = clamp(segments_exposed_ns(meeting->grid, meeting->members[m]) -
+	if (member->flags & MEMBER_OVERLAPPED) /* beside other work, waiting costs nothing */
+		result->wait_ns = clamp(segments_exposed_ns(meeting->grid, meeting->cells[m]) -
 						(inside - result->wait_ns),
 			0, result->wait_ns);
 	row_of(meeting, m)->wait_ns += result->wait_ns;
 	row_of(meeting, m)->transfer_ns += result->transfer_ns;
 }
 
+static int64_t off_cpu_ns(const struct activity *inside)
+{
+	return inside->preempted_ns + inside->throttled_ns + inside->block_io_ns +
+	       inside->major_fault_ns;
+}
+
 /* Off-CPU time inside, surely after the last arrival: what exceeds the wait. */
 static int64_t off_after_ns(const struct meeting *meeting, uint32_t m)
 {
-	const struct activity *inside = cell_of(meeting, m)->inside;
-	const struct blame_cell *cell = blame_of(meeting, m);
+	const struct blame_share *share = &meeting->shares[m];
 
-	return clamp(inside->preempted_ns + inside->throttled_ns + inside->block_io_ns +
-			     inside->major_fault_ns - cell->wait_ns,
-		0, cell->transfer_ns);
+	if (!(meeting->members[m].flags & MEMBER_INSIDE))
+		return 0;
+	return clamp(off_cpu_ns(meeting->grid->cells[meeting->cells[m]].inside) - share->wait_ns, 0,
+		share->transfer_ns);
 }
 
 static void add_hold(struct meeting *meeting, uint32_t m, int64_t hold)
 {
-	const struct activity *inside = cell_of(meeting, m)->inside;
+	const struct activity *inside = meeting->grid->cells[meeting->cells[m]].inside;
 	struct blame_row *row = row_of(meeting, m);
-	double off = (double)(inside->preempted_ns + inside->throttled_ns + inside->block_io_ns +
-			      inside->major_fault_ns);
+	double off = (double)off_cpu_ns(inside);
 	double share = off > 0 ? (double)hold / off : 0;
 
 	row->own[EXCESS_PREEMPTED] += (int64_t)(share * (double)inside->preempted_ns);
@@ -275,6 +319,39 @@ static void add_hold(struct meeting *meeting, uint32_t m, int64_t hold)
 	row->own_excess_ns += hold;
 }
 
+/* What members that were off the CPU held the others up by; returns the worst. */
+static int64_t charge_holds(struct meeting *meeting, int64_t usual_transfer)
+{
+	int64_t *scratch = meeting->blame->scratch;
+	int64_t usual_off, worst_hold = 0;
+
+	for (uint32_t m = 0; m < meeting->count; m++)
+		scratch[m] = off_after_ns(meeting, m);
+	usual_off = usual_of(meeting);
+	for (uint32_t m = 0; m < meeting->count; m++) {
+		int64_t hold = clamp(off_after_ns(meeting, m) - usual_off, 0, INT64_MAX);
+		int64_t held_others = meeting->instance->waits_for == WAITS_FOR_ALL
+					      ? clamp(hold, 0, usual_transfer)
+					      : 0;
+
+		if (hold == 0)
+			continue;
+		meeting->shares[m].hold_ns = hold;
+		meeting->blame->held = true;
+		add_hold(meeting, m, hold);
+		row_of(meeting, m)->delay_ns += held_others;
+		/* of its lag, what did not hold the others is its own */
+		int64_t lag = clamp(meeting->shares[m].transfer_ns - usual_transfer, 0, INT64_MAX);
+		int64_t own_lag = clamp(hold - held_others, 0, lag);
+
+		carry_of(meeting, m)->own_ns += own_lag;
+		carry_of(meeting, m)->comm_ns -= own_lag;
+		if (held_others > worst_hold)
+			worst_hold = held_others;
+	}
+	return worst_hold;
+}
+
 /*
  * After the last arrival: members that were off the CPU held the others; members that left late
  * carry that on. Returns the usual transfer without the holds.
@@ -282,34 +359,18 @@ static void add_hold(struct meeting *meeting, uint32_t m, int64_t hold)
 static int64_t charge_departures(struct meeting *meeting)
 {
 	int64_t *scratch = meeting->blame->scratch;
-	int64_t usual_off, usual_transfer, worst_hold = 0;
+	int64_t usual_transfer;
+	bool off = false;
 
-	for (uint32_t m = 0; m < meeting->count; m++)
-		scratch[m] = off_after_ns(meeting, m);
-	usual_off = lower_median_int64(scratch, meeting->count);
-	for (uint32_t m = 0; m < meeting->count; m++)
-		scratch[m] = blame_of(meeting, m)->transfer_ns;
-	usual_transfer = lower_median_int64(scratch, meeting->count);
 	for (uint32_t m = 0; m < meeting->count; m++) {
-		struct blame_cell *cell = blame_of(meeting, m);
-		struct blame_carry *carry = carry_of(meeting, m);
-		int64_t hold = clamp(off_after_ns(meeting, m) - usual_off, 0, INT64_MAX);
-		int64_t held_others = meeting->instance->waits_for == WAITS_FOR_ALL
-					      ? clamp(hold, 0, usual_transfer)
-					      : 0;
-		int64_t lag = clamp(cell->transfer_ns - usual_transfer, 0, INT64_MAX);
-		int64_t own_lag = clamp(hold - held_others, 0, lag);
-
-		cell->hold_ns = hold;
-		if (hold > 0)
-			add_hold(meeting, m, hold);
-		row_of(meeting, m)->delay_ns += held_others;
-		if (held_others > worst_hold)
-			worst_hold = held_others;
-		carry->own_ns += own_lag;
-		carry->comm_ns += lag - own_lag;
+		scratch[m] = meeting->shares[m].transfer_ns;
+		off |= (meeting->members[m].flags & MEMBER_INSIDE) != 0;
 	}
-	return usual_transfer - worst_hold;
+	usual_transfer = usual_of(meeting);
+	for (uint32_t m = 0; m < meeting->count; m++)
+		carry_of(meeting, m)->comm_ns +=
+			clamp(meeting->shares[m].transfer_ns - usual_transfer, 0, INT64_MAX);
+	return usual_transfer - (off ? charge_holds(meeting, usual_transfer) : 0);
 }
 
 static uint64_t shape_of(const struct grid_instance *instance)
@@ -352,15 +413,15 @@ static void meet_some(struct meeting *meeting)
 
 		if (makes_wait && meeting->root_member < meeting->count && !from_root) {
 			/* only what the root had to wait for counts */
-			int64_t after_root = cell_of(meeting, m)->arrival_ns -
-					     cell_of(meeting, meeting->root_member)->arrival_ns;
+			int64_t after_root = meeting->members[m].arrival_ns -
+					     meeting->members[meeting->root_member].arrival_ns;
 			late = clamp(late, 0, clamp(after_root, 0, INT64_MAX));
 		}
 		split_call(meeting, m);
 		if (makes_wait && late > 0) {
 			(void)charge_lateness(meeting, m, late);
 			*carry_of(meeting, m) = (struct blame_carry){0}; /* passed on: not twice */
-		} else if (blame_of(meeting, m)->wait_ns > 0) {
+		} else if (meeting->shares[m].wait_ns > 0) {
 			*carry_of(meeting, m) = (struct blame_carry){0}; /* it was there in time */
 		}
 	}
@@ -374,9 +435,9 @@ static void meet_beside(struct meeting *meeting)
 
 	for (uint32_t m = 0; m < meeting->count; m++) {
 		split_call(meeting, m);
-		scratch[m] = blame_of(meeting, m)->transfer_ns;
+		scratch[m] = meeting->shares[m].transfer_ns;
 		/* What a member waited here it will not be seen to wait at the next one. */
-		carry_of(meeting, m)->opaque_ns += blame_of(meeting, m)->wait_ns;
+		carry_of(meeting, m)->opaque_ns += meeting->shares[m].wait_ns;
 	}
 	if (meeting->instance->complete)
 		meeting->blame->transfers[meeting->blame->transfer_count++] =
@@ -394,7 +455,7 @@ static void meet_partner(struct meeting *meeting)
 		split_call(meeting, m);
 	for (uint32_t m = 0; m < meeting->count && meeting->count == 2; m++) {
 		struct blame_carry *carry = carry_of(meeting, m);
-		int64_t waited_ns = blame_of(meeting, 1 - m)->wait_ns;
+		int64_t waited_ns = meeting->shares[1 - m].wait_ns;
 		int64_t own = clamp(carry->own_ns, 0, waited_ns);
 
 		if (waited_ns <= 0)
@@ -407,10 +468,9 @@ static void meet_partner(struct meeting *meeting)
 	if (meeting->instance->complete)
 		meeting->blame->transfers[meeting->blame->transfer_count++] =
 			(struct blame_transfer){shape_of(meeting->instance),
-				blame_of(meeting, 0)->transfer_ns <
-						blame_of(meeting, 1)->transfer_ns
-					? blame_of(meeting, 0)->transfer_ns
-					: blame_of(meeting, 1)->transfer_ns};
+				meeting->shares[0].transfer_ns < meeting->shares[1].transfer_ns
+					? meeting->shares[0].transfer_ns
+					: meeting->shares[1].transfer_ns};
 }
 
 static void meet(struct blame *blame, const struct step_grid *grid, uint32_t index)
@@ -420,12 +480,16 @@ static void meet(struct blame *blame, const struct step_grid *grid, uint32_t ind
 		.blame = blame,
 		.grid = grid,
 		.instance = instance,
-		.members = &grid->members[instance->first_member],
+		.cells = &grid->members[instance->first_member],
+		.members = &grid->member_parts[instance->first_member],
+		.shares = &blame->shares[instance->first_member],
 		.count = instance->member_count,
 	};
 
-	for (uint32_t m = 0; m < meeting.count; m++)
-		take_segments(blame, grid, meeting.members[m]);
+	for (uint32_t m = 0; m < meeting.count; m++) {
+		take_segments(&meeting, m);
+		meeting.shares[m] = (struct blame_share){0};
+	}
 	if (instance->member_count < 2 && instance->size <= 1)
 		return; /* alone in its communicator */
 	blame->incomplete |= !instance->complete;
@@ -437,7 +501,7 @@ static void meet(struct blame *blame, const struct step_grid *grid, uint32_t ind
 	gather(&meeting);
 	if (instance->waits_for == WAITS_FOR_PARTNER)
 		meet_partner(&meeting);
-	else if (instance->waits_for == WAITS_FOR_ALL && (cell_of(&meeting, 0)->flags & CELL_ASYNC))
+	else if (instance->waits_for == WAITS_FOR_ALL && (meeting.members[0].flags & CELL_ASYNC))
 		meet_beside(&meeting);
 	else if (instance->waits_for == WAITS_FOR_ALL)
 		meet_all(&meeting);
@@ -457,9 +521,17 @@ int blame_step(struct blame *blame, const struct step_grid *grid)
 	memset(blame->rows, 0, grid->row_count * sizeof(*blame->rows));
 	memset(blame->cursors, 0, grid->row_count * sizeof(*blame->cursors));
 	blame->transfer_count = 0;
-	blame->incomplete = grid->order_count < grid->instance_count;
-	blame_controls(blame, grid);
+	blame->in_order = grid->order_count == grid->instance_count;
+	blame->incomplete = !blame->in_order;
+	blame->held = false;
+	error = blame_controls(blame, grid);
+	if (error < 0)
+		return error;
+	for (size_t r = 0; r < grid->row_count; r++)
+		blame->row_carries[r] = blame->carries[grid->rows[r].rank];
 	for (size_t o = 0; o < grid->order_count; o++)
 		meet(blame, grid, grid->order[o]);
+	for (size_t r = 0; r < grid->row_count; r++)
+		blame->carries[grid->rows[r].rank] = blame->row_carries[r];
 	return 0;
 }

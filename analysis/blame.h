@@ -50,24 +50,37 @@ struct blame_transfer {
 
 /* Per cell, for the what-if replay. */
 struct blame_cell {
-	int64_t control_ns; /* the control's own time */
-	int64_t wait_ns, transfer_ns;
-	int64_t hold_ns;       /* off-CPU inside after the last arrival, more than the others */
+	int64_t control_ns;    /* the control's own time */
 	uint32_t control_cell; /* GRID_NONE: no peers */
+};
+
+/* Per member of an instance: how its time inside is split. */
+struct blame_share {
+	int64_t wait_ns, transfer_ns;
+	int64_t hold_ns; /* off-CPU inside after the last arrival, more than the others */
 };
 
 struct blame {
 	struct blame_row *rows;	  /* as grid rows */
 	struct blame_cell *cells; /* as grid cells */
+	/* As grid members. Until its instance is looked at, a member's wait_ns and transfer_ns hold what
+	 * it brings: its own excess since its last instance, and its opaque time. */
+	struct blame_share *shares;
 	struct blame_transfer *transfers;
 	size_t transfer_count;
 	size_t row_capacity, cell_capacity, transfer_capacity, scratch_capacity;
 	struct blame_carry *carries; /* by rank, from step to step */
 	size_t carry_capacity;
+	struct blame_carry *row_carries; /* of this step's rows */
+	int64_t *columns;		 /* own times of peers, position by position */
+	struct blame_control *controls;	 /* by position */
+	size_t share_capacity, column_capacity, control_capacity;
 	int64_t *scratch;  /* values to take medians of */
 	uint32_t *groups;  /* rows, grouped by layout */
 	uint32_t *cursors; /* per row: cells taken so far */
 	bool incomplete;   /* some instance lacked members */
+	bool in_order;	   /* each row's cells are looked at one after the other, none left out */
+	bool held;	   /* some hold is not 0 */
 };
 
 void blame_init(struct blame *blame);

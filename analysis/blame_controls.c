@@ -29,7 +29,8 @@ void blame_components(const struct grid_cell *cell, int64_t kinds[EXCESS_NR])
 	const struct activity *activity = cell->own;
 	bool device = cell->part->flags & PART_DEVICE_TIME;
 	int64_t own_ns = device ? activity->host_ns : cell->own_ns;
-	int64_t fault_ns = activity->minor_fault_ns ? MINOR_FAULT_AROUND_NS : MINOR_FAULT_TYPICAL_NS;
+	int64_t fault_ns =
+		activity->minor_fault_ns ? MINOR_FAULT_AROUND_NS : MINOR_FAULT_TYPICAL_NS;
 	int64_t minor_ns = activity->minor_fault_ns + (int64_t)activity->minor_faults * fault_ns;
 	int64_t rest_ns;
 
@@ -101,85 +102,179 @@ static void sort_rows(const struct step_grid *grid, uint32_t *rows)
 	}
 }
 
-/* The control of one position: the lower median of the peers' own times, and whose it is. */
-static void control_position(struct blame *blame, const struct step_grid *grid,
-	const uint32_t *rows, size_t row_count, uint32_t position)
+/* Rows of one layout: who is compared with whom. */
+struct peers {
+	struct blame *blame;
+	const struct step_grid *grid;
+	const uint32_t *rows;
+	size_t row_count;
+	size_t count; /* rows without a hole: those that are compared */
+	uint32_t position_count;
+};
+
+/* The peers' own times, position by position, so that each position lies in one piece. */
+static void fill_columns(const struct peers *peers)
 {
-	size_t count = 0;
-	uint32_t control_cell = GRID_NONE;
-	int64_t control_ns;
+	const struct step_grid *grid = peers->grid;
+	size_t place = 0;
 
-	for (size_t i = 0; i < row_count; i++) {
-		const struct grid_row *row = &grid->rows[rows[i]];
-
-		if (!row->hole)
-			blame->scratch[count++] =
-				grid->cells[grid_cell_at(grid, row, position)].own_ns;
-	}
-	if (count < 2)
-		return;
-	control_ns = lower_median_int64(blame->scratch, count);
-	for (size_t i = 0; i < row_count && control_cell == GRID_NONE; i++) {
-		const struct grid_row *row = &grid->rows[rows[i]];
-
-		uint32_t cell = grid_cell_at(grid, row, position);
-
-		if (!row->hole && grid->cells[cell].own_ns == control_ns)
-			control_cell = cell;
-	}
-	for (size_t i = 0; i < row_count; i++) {
-		const struct grid_row *row = &grid->rows[rows[i]];
-		uint32_t c = grid_cell_at(grid, row, position);
-		struct blame_cell *cell = &blame->cells[c];
+	for (size_t i = 0; i < peers->row_count; i++) {
+		const struct grid_row *row = &grid->rows[peers->rows[i]];
 
 		if (row->hole)
 			continue;
-		cell->control_ns = control_ns;
-		/* Of queued cells only a bound is known: they neither exceed nor show others to be early. */
-		if (grid->cells[c].flags & CELL_QUEUED
-				? grid->cells[c].own_ns > control_ns
-				: (grid->cells[control_cell].flags & CELL_QUEUED) &&
-					  grid->cells[c].own_ns < control_ns)
-			cell->control_ns = grid->cells[c].own_ns;
-		cell->control_cell = control_cell;
-		blame->rows[rows[i]].judged = true;
+		for (uint32_t p = 0; p < peers->position_count; p++)
+			peers->blame->columns[p * peers->count + place] =
+				grid->cells[grid_cell_at(grid, row, p)].own_ns;
+		place++;
 	}
 }
 
-static void sum_components(struct blame *blame, const struct step_grid *grid)
+/* The row at a place among those without a hole. */
+static const struct grid_row *row_at(const struct peers *peers, size_t place)
 {
-	for (size_t c = 0; c < grid->cell_count; c++) {
+	for (size_t i = 0; i < peers->row_count; i++) {
+		const struct grid_row *row = &peers->grid->rows[peers->rows[i]];
+
+		if (!row->hole && place-- == 0)
+			return row;
+	}
+	return NULL;
+}
+
+/* The control of one position: the lower median of the peers' own times, and whose it is. */
+static void find_control(const struct peers *peers, uint32_t position)
+{
+	const struct step_grid *grid = peers->grid;
+	const int64_t *column = &peers->blame->columns[position * peers->count];
+	struct blame_control *control = &peers->blame->controls[position];
+	size_t place = 0;
+
+	memcpy(peers->blame->scratch, column, peers->count * sizeof(*column));
+	control->control_ns = lower_median_int64(peers->blame->scratch, peers->count);
+	while (column[place] != control->control_ns)
+		place++;
+	/* Where no row has a hole, a place is an index. */
+	const struct grid_row *row = peers->count == peers->row_count
+					     ? &grid->rows[peers->rows[place]]
+					     : row_at(peers, place);
+
+	control->cell = grid_cell_at(grid, row, position);
+	control->queued = grid->cells[control->cell].flags & CELL_QUEUED;
+}
+
+/* Takes a cell and its control into the sums of its row. */
+static void add_components(
+	struct blame_row *row, const struct grid_cell *cell, const struct grid_cell *control)
+{
+	row->own_excess_ns += cell->own_ns - control->own_ns;
+	if (!(cell->part->flags & PART_DEVICE_TIME) && !(control->part->flags & PART_DEVICE_TIME) &&
+		cell->own == &activity_none && control->own == &activity_none) {
+		row->own[EXCESS_COMPUTE] += cell->own_ns > 0 ? cell->own_ns : 0;
+		row->control[EXCESS_COMPUTE] += control->own_ns > 0 ? control->own_ns : 0;
+		return;
+	}
+	blame_components(cell, row->own);
+	blame_components(control, row->control);
+	row->on_device |= (cell->part->flags & PART_DEVICE_TIME) != 0;
+	row->minor_faults += cell->own->minor_faults;
+	row->control_minor_faults += control->own->minor_faults;
+}
+
+/* Compares a row's cells with the controls of their positions. */
+static void compare_row(
+	struct blame *blame, const struct step_grid *grid, uint32_t r, uint32_t position_count)
+{
+	const struct grid_row *row = &grid->rows[r];
+
+	for (uint32_t p = 0; p < position_count; p++) {
+		const struct blame_control *control = &blame->controls[p];
+		uint32_t c = grid_cell_at(grid, row, p);
 		const struct grid_cell *cell = &grid->cells[c];
-		struct blame_row *row = &blame->rows[cell->row];
-		const struct grid_cell *control;
+		/* Of queued cells only a bound is known: they neither exceed nor show others to be early. */
+		bool bound = cell->flags & CELL_QUEUED
+				     ? cell->own_ns > control->control_ns
+				     : control->queued && cell->own_ns < control->control_ns;
 
-		if (blame->cells[c].control_cell == GRID_NONE)
+		blame->cells[c] = (struct blame_cell){
+			bound ? cell->own_ns : control->control_ns, control->cell};
+		add_components(&blame->rows[r], cell, &grid->cells[control->cell]);
+	}
+	blame->rows[r].judged = position_count > 0;
+}
+
+static void compare_peers(const struct peers *peers)
+{
+	struct blame *blame = peers->blame;
+
+	if (peers->count >= 2) {
+		fill_columns(peers);
+		for (uint32_t p = 0; p < peers->position_count; p++)
+			find_control(peers, p);
+	}
+	for (size_t i = 0; i < peers->row_count; i++) {
+		const struct grid_row *row = &peers->grid->rows[peers->rows[i]];
+
+		if (peers->count >= 2 && !row->hole) {
+			compare_row(blame, peers->grid, peers->rows[i], peers->position_count);
 			continue;
-		control = &grid->cells[blame->cells[c].control_cell];
-		blame_components(cell, row->own);
-		blame_components(control, row->control);
-		row->on_device |= (cell->part->flags & PART_DEVICE_TIME) != 0;
-		row->minor_faults += cell->own->minor_faults;
-		row->control_minor_faults += control->own->minor_faults;
-		row->own_excess_ns += cell->own_ns - control->own_ns;
+		}
+		for (uint32_t c = row->first_cell; c < row->first_cell + row->cell_count; c++)
+			blame->cells[c] =
+				(struct blame_cell){peers->grid->cells[c].own_ns, GRID_NONE};
 	}
 }
 
-void blame_controls(struct blame *blame, const struct step_grid *grid)
+/* What each member brings to its instance: the cells of its row since its last one. */
+static void fill_leads(struct blame *blame, const struct step_grid *grid)
 {
-	for (size_t c = 0; c < grid->cell_count; c++)
-		blame->cells[c] = (struct blame_cell){
-			.control_ns = grid->cells[c].own_ns, .control_cell = GRID_NONE};
-	sort_rows(grid, blame->groups);
-	for (size_t first = 0, next; first < grid->row_count; first = next) {
-		const struct grid_row *row = &grid->rows[blame->groups[first]];
+	uint32_t *cursors = grid_member_cursors(grid);
 
-		for (next = first + 1; next < grid->row_count &&
-				       grid->rows[blame->groups[next]].layout == row->layout;
-			next++)
-			;
-		for (uint32_t p = 0; p < row->cell_count; p++)
-			control_position(blame, grid, &blame->groups[first], next - first, p);
+	for (size_t r = 0; r < grid->row_count; r++) {
+		const struct grid_row *row = &grid->rows[r];
+		int64_t own_ns = 0, opaque_ns = 0;
+
+		for (uint32_t c = row->first_cell; c < row->first_cell + row->cell_count; c++) {
+			const struct grid_cell *cell = &grid->cells[c];
+
+			own_ns += cell->own_ns - blame->cells[c].control_ns;
+			opaque_ns += cell->opaque_ns;
+			if (cell->instance == GRID_NONE) {
+				opaque_ns += cell->departure_ns - cell->arrival_ns;
+				continue;
+			}
+			blame->shares[cursors[cell->instance]++] =
+				(struct blame_share){.wait_ns = own_ns, .transfer_ns = opaque_ns};
+			own_ns = opaque_ns = 0;
+		}
 	}
-	sum_components(blame, grid);
+}
+
+int blame_controls(struct blame *blame, const struct step_grid *grid)
+{
+	int error = blame_reserve((void **)&blame->columns, &blame->column_capacity,
+		grid->cell_count, sizeof(*blame->columns));
+
+	sort_rows(grid, blame->groups);
+	for (size_t first = 0, next; first < grid->row_count && error == 0; first = next) {
+		const struct grid_row *row = &grid->rows[blame->groups[first]];
+		struct peers peers = {.blame = blame,
+			.grid = grid,
+			.rows = &blame->groups[first],
+			.position_count = row->cell_count};
+
+		error = blame_reserve((void **)&blame->controls, &blame->control_capacity,
+			row->cell_count, sizeof(*blame->controls));
+		for (next = first; next < grid->row_count &&
+				   grid->rows[blame->groups[next]].layout == row->layout &&
+				   grid->rows[blame->groups[next]].cell_count == row->cell_count;
+			next++)
+			peers.count += !grid->rows[blame->groups[next]].hole;
+		peers.row_count = next - first;
+		if (error == 0)
+			compare_peers(&peers);
+	}
+	if (error == 0)
+		fill_leads(blame, grid);
+	return error;
 }

@@ -12,8 +12,23 @@ struct blame_carry {
 	int64_t opaque_ns; /* spent in waits whose partners are not known */
 };
 
-/* Sets control_ns and control_cell of every cell and the rows' sums of components. */
-void blame_controls(struct blame *blame, const struct step_grid *grid);
+/* The control of one position. */
+struct blame_control {
+	int64_t control_ns;
+	uint32_t cell; /* GRID_NONE: no peers */
+	bool queued;   /* the cell is: CELL_QUEUED */
+};
+
+/*
+ * Sets control_ns and control_cell of every cell, the rows' sums of components, and what each member
+ * of an instance brings to it. Returns 0 or -ENOMEM.
+ */
+int blame_controls(struct blame *blame, const struct step_grid *grid)
+	__attribute__((warn_unused_result));
+
+/* Makes an array at least so long; its contents stay and the rest is not set. 0 or -ENOMEM. */
+int blame_reserve(void **array, size_t *capacity, size_t count, size_t size)
+	__attribute__((warn_unused_result));
 
 /* Splits an activity into kinds; own_ns is the length it happened in. */
 void blame_components(const struct grid_cell *cell, int64_t kinds[EXCESS_NR]);

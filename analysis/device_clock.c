@@ -68,7 +68,7 @@ static bool is_timed(const struct step_grid *grid, uint32_t cell)
 static void take_instance(struct device_clocks *clocks, const struct step_grid *grid,
 	const struct grid_instance *instance)
 {
-	const uint32_t *members = &grid->members[instance->first_member];
+	const struct grid_member *members = &grid->member_parts[instance->first_member];
 	size_t count = 0;
 
 	if (!instance->usable || instance->waits_for != WAITS_FOR_ALL ||
@@ -76,22 +76,21 @@ static void take_instance(struct device_clocks *clocks, const struct step_grid *
 		return;
 	for (uint32_t m = 0; m < instance->member_count; m++) {
 		const struct device_correction *rank =
-			&clocks->ranks[grid->rows[grid->cells[members[m]].row].rank];
+			&clocks->ranks[grid->rows[members[m].row].rank];
 
-		if (!is_timed(grid, members[m]))
+		if (!(members[m].flags & MEMBER_DEVICE_TIME))
 			return;
-		clocks->scratch[count++] = grid->cells[members[m]].departure_ns - rank->value_ns;
+		clocks->scratch[count++] = members[m].departure_ns - rank->value_ns;
 	}
 	if (count < 2)
 		return;
 	int64_t usual_ns = lower_median_int64(clocks->scratch, count);
 
 	for (uint32_t m = 0; m < instance->member_count; m++) {
-		const struct grid_cell *cell = &grid->cells[members[m]];
-		struct device_correction *rank = &clocks->ranks[grid->rows[cell->row].rank];
+		struct device_correction *rank = &clocks->ranks[grid->rows[members[m].row].rank];
 
 		if (rank->count < INSTANCES_MAX)
-			rank->excess_ns[rank->count++] = cell->departure_ns - usual_ns;
+			rank->excess_ns[rank->count++] = members[m].departure_ns - usual_ns;
 	}
 }
 
@@ -133,12 +132,10 @@ static void move_row(struct step_grid *grid, struct grid_row *row, int64_t by_ns
 int device_clocks_align(struct device_clocks *clocks, struct step_grid *grid)
 {
 	int64_t move_max_ns = (int64_t)(DRIFT_PER_STEP * (double)(grid->end_ns - grid->start_ns));
+	bool moved = false;
 	int error;
-	bool any = false;
 
-	for (size_t c = 0; c < grid->cell_count && !any; c++)
-		any = is_timed(grid, (uint32_t)c);
-	if (!any)
+	if (!grid->device_time)
 		return 0;
 	error = reserve(clocks, grid);
 	if (error < 0)
@@ -151,8 +148,12 @@ int device_clocks_align(struct device_clocks *clocks, struct step_grid *grid)
 		struct device_correction *rank = &clocks->ranks[grid->rows[r].rank];
 
 		update(rank, move_max_ns, &grid->clock_error_ns);
-		if (rank->known && rank->value_ns)
+		if (rank->known && rank->value_ns) {
 			move_row(grid, &grid->rows[r], rank->value_ns);
+			moved = true;
+		}
 	}
+	if (moved)
+		grid_refresh_members(grid);
 	return 0;
 }

@@ -17,6 +17,8 @@ void whatif_fini(struct whatif *whatif)
 	free(whatif->times);
 	free(whatif->scratch);
 	free(whatif->relief);
+	free(whatif->leads);
+	free(whatif->tails);
 	free(whatif->cursors);
 	free(whatif->ended);
 	free(whatif->ends);
@@ -26,12 +28,14 @@ void whatif_fini(struct whatif *whatif)
 static int reserve(struct whatif *whatif, const struct step_grid *grid)
 {
 	if (grid->row_count > whatif->row_capacity) {
-		size_t capacity = grid->row_count * 2;
+		size_t capacity = grid->row_count + grid->row_count / 4;
 
 		free(whatif->times);
 		free(whatif->scratch);
 		free(whatif->cursors);
 		free(whatif->ended);
+		free(whatif->tails);
+		whatif->tails = malloc(capacity * sizeof(int64_t));
 		whatif->times = malloc(capacity * sizeof(int64_t));
 		whatif->scratch = malloc(capacity * sizeof(int64_t));
 		whatif->cursors = malloc(capacity * sizeof(uint32_t));
@@ -39,16 +43,18 @@ static int reserve(struct whatif *whatif, const struct step_grid *grid)
 		whatif->row_capacity = capacity;
 	}
 	if (grid->cell_count > whatif->cell_capacity) {
-		size_t capacity = grid->cell_count * 2;
+		size_t capacity = grid->cell_count + grid->cell_count / 4;
 
 		free(whatif->relief);
 		free(whatif->ends);
+		free(whatif->leads);
+		whatif->leads = malloc(capacity * sizeof(int64_t));
 		whatif->relief = malloc(capacity * sizeof(int64_t));
 		whatif->ends = malloc(capacity * sizeof(int64_t));
 		whatif->cell_capacity = capacity;
 	}
-	if (whatif->times && whatif->scratch && whatif->cursors && whatif->ended &&
-		((whatif->relief && whatif->ends) || grid->cell_count == 0))
+	if (whatif->times && whatif->scratch && whatif->cursors && whatif->ended && whatif->tails &&
+		((whatif->relief && whatif->ends && whatif->leads) || grid->cell_count == 0))
 		return 0;
 	whatif_fini(whatif); /* capacities too: the next call tries again */
 	return -ENOMEM;
@@ -63,15 +69,16 @@ static void find_relief(struct whatif *whatif, const struct step_grid *grid,
 {
 	for (uint32_t c = 0; c < grid->cell_count; c++)
 		whatif->relief[c] = 0;
-	for (uint32_t c = 0; c < grid->cell_count; c++) {
-		uint32_t control = blame->cells[c].control_cell;
-		int64_t excess;
+	for (uint32_t r = 0; r < grid->row_count; r++) {
+		const struct grid_row *row = &grid->rows[r];
 
-		if (control == GRID_NONE || !healed[grid->cells[c].row])
-			continue;
-		excess = grid->cells[c].own_ns - blame->cells[c].control_ns;
-		if (excess > whatif->relief[control])
-			whatif->relief[control] = excess;
+		for (uint32_t i = 0; healed[r] && i < row->cell_count; i++) {
+			uint32_t c = row->first_cell + i, control = blame->cells[c].control_cell;
+			int64_t excess = grid->cells[c].own_ns - blame->cells[c].control_ns;
+
+			if (control != GRID_NONE && excess > whatif->relief[control])
+				whatif->relief[control] = excess;
+		}
 	}
 }
 
@@ -80,10 +87,11 @@ int64_t whatif_opaque_ns(const struct whatif *whatif, const struct step_grid *gr
 {
 	const struct grid_cell *cell = &grid->cells[c];
 	uint32_t control = blame->cells[c].control_cell;
-	int64_t relief = control == GRID_NONE ? 0 : whatif->relief[control];
 
-	if (!healed || healed[cell->row])
+	if (cell->opaque_ns == 0 || control == GRID_NONE || !healed || healed[cell->row])
 		return cell->opaque_ns;
+	int64_t relief = whatif->relief[control];
+
 	return relief < cell->opaque_ns ? cell->opaque_ns - relief : 0;
 }
 
@@ -94,6 +102,34 @@ static int64_t segment_ns(const struct whatif *whatif, const struct step_grid *g
 
 	return (healed[cell->row] ? blame->cells[c].control_ns : cell->own_ns) +
 	       whatif_opaque_ns(whatif, grid, blame, healed, c);
+}
+
+/*
+ * What each member does before its instance, in the order of the members, and what a row does after
+ * its last one. Cells whose communicator is not known are passed over as they were.
+ */
+static void find_leads(struct whatif *whatif, const struct step_grid *grid,
+	const struct blame *blame, const uint8_t *healed)
+{
+	uint32_t *cursors = grid_member_cursors(grid);
+
+	for (uint32_t r = 0; r < grid->row_count; r++) {
+		const struct grid_row *row = &grid->rows[r];
+		int64_t lead_ns = 0;
+
+		for (uint32_t c = row->first_cell; c < row->first_cell + row->cell_count; c++) {
+			const struct grid_cell *cell = &grid->cells[c];
+
+			lead_ns += segment_ns(whatif, grid, blame, healed, c);
+			if (cell->instance == GRID_NONE) {
+				lead_ns += cell->departure_ns - cell->arrival_ns;
+				continue;
+			}
+			whatif->leads[cursors[cell->instance]++] = lead_ns;
+			lead_ns = 0;
+		}
+		whatif->tails[r] = lead_ns;
+	}
 }
 
 /* Moves a row's time through its cells up to and including the segment of cell `until`. */
@@ -119,60 +155,85 @@ static int64_t released_ns(const struct step_grid *grid, const struct blame *bla
 {
 	int64_t with = 0, without = 0;
 
-	for (uint32_t m = 0; m < instance->member_count; m++) {
-		uint32_t c = grid->members[instance->first_member + m];
-		int64_t hold = blame->cells[c].hold_ns;
+	for (uint32_t m = 0; blame->held && m < instance->member_count; m++) {
+		int64_t hold = blame->shares[instance->first_member + m].hold_ns;
 
 		if (hold > with)
 			with = hold;
-		if (!healed[grid->cells[c].row] && hold > without)
+		if (!healed[grid->member_parts[instance->first_member + m].row] && hold > without)
 			without = hold;
 	}
 	return with - without;
+}
+
+static bool is_root(const struct step_grid *grid, const struct grid_instance *instance, uint32_t m)
+{
+	return instance->root >= 0 &&
+	       grid->cells[grid->members[instance->first_member + m]].own_index ==
+		       (uint32_t)instance->root;
 }
 
 static void replay_instance(struct whatif *whatif, const struct step_grid *grid,
 	const struct blame *blame, const uint8_t *healed, uint32_t index)
 {
 	const struct grid_instance *instance = &grid->instances[index];
+	const struct grid_member *members = &grid->member_parts[instance->first_member];
+	const struct blame_share *shares = &blame->shares[instance->first_member];
 	int64_t last = INT64_MIN, root = INT64_MIN;
 	int64_t released = released_ns(grid, blame, instance, healed);
 
 	for (uint32_t m = 0; m < instance->member_count; m++) {
-		uint32_t c = grid->members[instance->first_member + m];
-		const struct grid_cell *cell = &grid->cells[c];
+		int64_t *time = &whatif->times[members[m].row];
 
-		run_row(whatif, grid, blame, healed, cell->row, c);
-		if (whatif->times[cell->row] > last)
-			last = whatif->times[cell->row];
-		if (instance->root >= 0 && cell->own_index == (uint32_t)instance->root)
-			root = whatif->times[cell->row];
+		if (blame->in_order)
+			*time += whatif->leads[instance->first_member + m];
+		else
+			run_row(whatif, grid, blame, healed, members[m].row,
+				grid->members[instance->first_member + m]);
+		if (*time > last)
+			last = *time;
+		if (is_root(grid, instance, m))
+			root = *time;
 	}
 	for (uint32_t m = 0; m < instance->member_count; m++) {
-		uint32_t c = grid->members[instance->first_member + m];
-		const struct grid_cell *cell = &grid->cells[c];
-		int64_t *time = &whatif->times[cell->row];
-		int64_t transfer = blame->cells[c].transfer_ns, needed = INT64_MIN;
-		bool is_root = instance->root >= 0 && cell->own_index == (uint32_t)instance->root;
+		int64_t *time = &whatif->times[members[m].row];
+		int64_t transfer = shares[m].transfer_ns, needed = INT64_MIN;
 
 		if (!instance->usable || instance->waits_for == WAITS_FOR_NOBODY) {
-			*time += cell->departure_ns - cell->arrival_ns;
+			*time += members[m].departure_ns - members[m].arrival_ns;
 			continue;
 		}
 		if (instance->waits_for == WAITS_FOR_ALL)
 			needed = last;
 		else if (instance->waits_for == WAITS_FOR_ROOT)
 			needed = root;
-		else if (instance->waits_for == WAITS_FOR_ALL_AT_ROOT && is_root)
+		else if (instance->waits_for == WAITS_FOR_ALL_AT_ROOT && is_root(grid, instance, m))
 			needed = last;
 		else if (instance->waits_for == WAITS_FOR_PREFIX)
-			needed = *time + blame->cells[c].wait_ns;
+			needed = *time + shares[m].wait_ns;
 		if (needed > *time)
 			*time = needed;
-		int64_t shrink = healed[cell->row] && blame->cells[c].hold_ns > released
-					 ? blame->cells[c].hold_ns
+		int64_t shrink = shares[m].hold_ns > released && healed[members[m].row]
+					 ? shares[m].hold_ns
 					 : released;
 		*time += shrink < transfer ? transfer - shrink : 0;
+	}
+}
+
+static void replay_rows(struct whatif *whatif, const struct step_grid *grid,
+	const struct blame *blame, const uint8_t *healed)
+{
+	if (memchr(healed, 0, grid->row_count)) /* only rows that are not healed have any */
+		find_relief(whatif, grid, blame, healed);
+	if (blame->in_order)
+		find_leads(whatif, grid, blame, healed);
+	for (size_t o = 0; o < grid->order_count; o++)
+		replay_instance(whatif, grid, blame, healed, grid->order[o]);
+	for (uint32_t r = 0; r < grid->row_count; r++) {
+		if (blame->in_order)
+			whatif->times[r] += whatif->tails[r];
+		else
+			run_row(whatif, grid, blame, healed, r, UINT32_MAX - 1);
 	}
 }
 
@@ -207,14 +268,11 @@ int whatif_replay(struct whatif *whatif, const struct step_grid *grid, const str
 		whatif_replay_streams(whatif, grid, blame, NULL);
 		end_ns = usual_end_ns(whatif, grid, true);
 		rewind_rows(whatif, grid);
-		find_relief(whatif, grid, blame, healed);
+		if (memchr(healed, 0, grid->row_count)) /* only rows that are not healed have any */
+			find_relief(whatif, grid, blame, healed);
 		whatif_replay_streams(whatif, grid, blame, healed);
 	} else {
-		find_relief(whatif, grid, blame, healed);
-		for (size_t o = 0; o < grid->order_count; o++)
-			replay_instance(whatif, grid, blame, healed, grid->order[o]);
-		for (size_t r = 0; r < grid->row_count; r++)
-			run_row(whatif, grid, blame, healed, (uint32_t)r, UINT32_MAX - 1);
+		replay_rows(whatif, grid, blame, healed);
 	}
 	gain = end_ns - usual_end_ns(whatif, grid, true);
 	*gain_ns = gain > 0 ? gain : 0;

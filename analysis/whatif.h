@@ -12,6 +12,8 @@ struct whatif {
 	int64_t *times; /* per row */
 	int64_t *scratch;
 	int64_t *relief; /* per cell: what its peers at this position gain from the healed rows */
+	int64_t *leads;	 /* per member: what its row does before it */
+	int64_t *tails;	 /* per row: and after its last one */
 	uint32_t *cursors;
 	uint32_t *ended;      /* per row: cells that ended, in order of departure */
 	int64_t *ends;	      /* per cell, of overlapped grids */

@@ -71,8 +71,9 @@ static void start_cells(struct stream_replay *replay, uint32_t r, uint32_t until
 
 /* Whose start a member waits for; its own when for nobody's. */
 static int64_t needed_start(const struct stream_replay *replay,
-	const struct grid_instance *instance, uint32_t c, int64_t last_ns, int64_t root_ns)
+	const struct grid_instance *instance, uint32_t m, int64_t last_ns, int64_t root_ns)
 {
+	uint32_t c = replay->grid->members[instance->first_member + m];
 	const struct grid_cell *cell = &replay->grid->cells[c];
 	bool is_root = instance->root >= 0 && cell->own_index == (uint32_t)instance->root;
 	int64_t own_ns = replay->whatif->ends[c];
@@ -86,7 +87,7 @@ static int64_t needed_start(const struct stream_replay *replay,
 	case WAITS_FOR_ALL_AT_ROOT:
 		return is_root ? last_ns : own_ns;
 	case WAITS_FOR_PREFIX:
-		return own_ns + replay->blame->cells[c].wait_ns;
+		return own_ns + replay->blame->shares[instance->first_member + m].wait_ns;
 	default:
 		return own_ns;
 	}
@@ -115,7 +116,7 @@ static void end_instance(struct stream_replay *replay, uint32_t index)
 	}
 	for (uint32_t m = 0; m < instance->member_count; m++) {
 		const struct grid_cell *cell = &grid->cells[members[m]];
-		int64_t transfer_ns = replay->blame->cells[members[m]].transfer_ns;
+		int64_t transfer_ns = replay->blame->shares[instance->first_member + m].transfer_ns;
 		int64_t inside_ns = cell->departure_ns - cell->arrival_ns;
 
 		if (cell->flags & CELL_ALONE)
@@ -124,8 +125,7 @@ static void end_instance(struct stream_replay *replay, uint32_t index)
 			ends[members[m]] += inside_ns;
 			continue;
 		}
-		raise(&ends[members[m]],
-			needed_start(replay, instance, members[m], last_ns, root_ns));
+		raise(&ends[members[m]], needed_start(replay, instance, m, last_ns, root_ns));
 		/* What the member's own transfer was: it may have been shorter than its exposed stay. */
 		if (instance->waits_for == WAITS_FOR_ALL ||
 			instance->waits_for == WAITS_FOR_PARTNER)

@@ -36,6 +36,7 @@ void assembly_fix_clock(struct assembly *assembly)
 struct host_ends {
 	int64_t last_arrival_ns, first_departure_ns; /* job time, by the fit that the grid has */
 	struct host_ns time;
+	const struct grid_member *last; /* by rank */
 	bool present;
 };
 
@@ -69,24 +70,28 @@ static void gather_ends(struct clock_fitting *fitting, const struct grid_instanc
 
 	fitting->present_count = 0;
 	for (uint32_t m = 0; m < instance->member_count; m++) {
-		const struct grid_cell *cell =
-			&grid->cells[grid->members[instance->first_member + m]];
-		uint32_t h = grid->rows[cell->row].host;
+		const struct grid_member *member = &grid->member_parts[instance->first_member + m];
+		uint32_t h = grid->rows[member->row].host;
 		struct host_ends *host = &fitting->ends[h];
 
 		if (!host->present) {
-			*host = (struct host_ends){INT64_MIN, INT64_MAX, {0}, true};
+			*host = (struct host_ends){INT64_MIN, INT64_MAX, .present = true};
 			fitting->present[fitting->present_count++] = h;
 		}
-		host->time = host_time(&fitting->lines[h], cell->arrival_ns);
-		host->time.value += cell->departure_ns - cell->arrival_ns;
-		if (cell->arrival_ns > host->last_arrival_ns)
-			host->last_arrival_ns = cell->arrival_ns;
-		if (cell->departure_ns < host->first_departure_ns)
-			host->first_departure_ns = cell->departure_ns;
+		host->last = member;
+		if (member->arrival_ns > host->last_arrival_ns)
+			host->last_arrival_ns = member->arrival_ns;
+		if (member->departure_ns < host->first_departure_ns)
+			host->first_departure_ns = member->departure_ns;
 	}
-	for (size_t i = 0; i < fitting->present_count; i++)
-		fitting->ends[fitting->present[i]].present = false; /* for the next instance */
+	for (size_t i = 0; i < fitting->present_count; i++) {
+		struct host_ends *host = &fitting->ends[fitting->present[i]];
+
+		host->time =
+			host_time(&fitting->lines[fitting->present[i]], host->last->arrival_ns);
+		host->time.value += host->last->departure_ns - host->last->arrival_ns;
+		host->present = false; /* for the next instance */
+	}
 }
 
 /* Whether a host's clock is tied to the reference. */
@@ -99,7 +104,7 @@ static bool tied(const struct host_entry *host)
 static struct host_ends nearest_ends(
 	const struct clock_fitting *fitting, uint32_t *level, int64_t *error_ns)
 {
-	struct host_ends nearest = {INT64_MIN, INT64_MAX, {0}, false};
+	struct host_ends nearest = {INT64_MIN, INT64_MAX, .present = false};
 
 	*level = UINT32_MAX;
 	*error_ns = 0;

@@ -23,6 +23,7 @@
 #include "probe/commands.h"
 #include "probe/device_environment.h"
 #include "probe/session.h"
+#include "probe/verbs_environment.h"
 
 enum {
 	PREPARE_TIMEOUT_MS = 20000, /* a probe that takes longer is given up; the job starts */
@@ -210,6 +211,7 @@ static int run_by_hand(const struct probe_options *options, const struct job_pla
 int cmd_run(int argc, char **argv)
 {
 	static struct probe_options options;
+	char why_no_verbs[WIRE_DETAIL_LENGTH_MAX + 1]; /* the source says it, too */
 	struct job_place place;
 
 	switch (probe_options_parse_run(&options, argc, argv)) {
@@ -222,6 +224,7 @@ int cmd_run(int argc, char **argv)
 	}
 	job_place_find(&place);
 	(void)device_environment_set(&options, why_no_device);
+	(void)verbs_environment_set(&(struct verbs_environment){0}, &options, why_no_verbs);
 	return place.inside_launcher ? run_as_rank(&options, &place)
 				     : run_by_hand(&options, &place);
 }

@@ -36,7 +36,7 @@ struct value_option {
 	size_t offset; /* of a const char * in struct probe_options */
 };
 
-static const char sources_flag[] = "--sources", deep_flag[] = "--deep";
+static const char sources_flag[] = "--sources", deep_flag[] = "--deep", verbs_flag[] = "--verbs";
 
 static const struct value_option value_options[] = {
 	{"--coordinator", "SLOWRANK_COORDINATOR", offsetof(struct probe_options, coordinator)},
@@ -47,7 +47,7 @@ static const struct value_option value_options[] = {
 };
 
 /* Variables that other subcommands read; known, so not reported as misspelt. */
-static const char *const other_variables[] = {"SLOWRANK_SOURCES", "SLOWRANK_DEEP",
+static const char *const other_variables[] = {"SLOWRANK_SOURCES", "SLOWRANK_DEEP", "SLOWRANK_VERBS",
 	"SLOWRANK_RING_DIRECTORY", "SLOWRANK_QUIET", "SLOWRANK_QUIET_IF_EMPTY", "SLOWRANK_LISTEN",
 	"SLOWRANK_EXIT_WHEN_DONE", "SLOWRANK_PARENT", "SLOWRANK_READY_FD", "SLOWRANK_FORMAT",
 	"SLOWRANK_OUTPUT", "SLOWRANK_JSON", "SLOWRANK_PID", "SLOWRANK_YES"};
@@ -63,6 +63,9 @@ static const char common_help[] =
 	"                      device, rdma, nvml, all (default) or none\n"
 	"  --deep off|auto|on  timing of all kernels of a suspect rank for some steps; auto\n"
 	"                      (default): where the job was started by slowrank\n"
+	"  --verbs auto|off    run: counting of RDMA requests within the job, by a library that "
+	"is\n"
+	"                      preloaded where the host has an RDMA device; off: by uprobes only\n"
 	"  --pause-file FILE   while FILE exists, sources rest (to measure their cost)\n"
 	"  --quiet             no alerts and no report on stderr\n"
 	"  --help              this text\n\n"
@@ -115,6 +118,16 @@ static bool parse_deep(const char *word, enum probe_deep *deep)
 	return false;
 }
 
+static bool parse_verbs(const char *word, enum probe_verbs *verbs)
+{
+	if (strcmp(word, "auto") != 0 && strcmp(word, "off") != 0) {
+		fprintf(stderr, "slowrank: --verbs is auto or off, not '%s'\n", word);
+		return false;
+	}
+	*verbs = strcmp(word, "off") == 0 ? PROBE_VERBS_OFF : PROBE_VERBS_AUTO;
+	return true;
+}
+
 static bool variable_known(const char *entry)
 {
 	size_t length = strcspn(entry, "=");
@@ -154,6 +167,9 @@ static bool read_environment(struct probe_options *options)
 	text = getenv("SLOWRANK_DEEP");
 	if (text && *text && !parse_deep(text, &options->deep))
 		return false;
+	text = getenv("SLOWRANK_VERBS");
+	if (text && *text && !parse_verbs(text, &options->verbs))
+		return false;
 	text = getenv("SLOWRANK_SOURCES");
 	return !text || parse_sources(text, &options->sources);
 }
@@ -189,7 +205,9 @@ static enum options_result take_common(
 	bool is_sources =
 		length == sizeof(sources_flag) - 1 && !strncmp(word, sources_flag, length);
 	bool is_deep = length == sizeof(deep_flag) - 1 && !strncmp(word, deep_flag, length);
-	if (i == sizeof(value_options) / sizeof(value_options[0]) && !is_sources && !is_deep)
+	bool is_verbs = length == sizeof(verbs_flag) - 1 && !strncmp(word, verbs_flag, length);
+	if (i == sizeof(value_options) / sizeof(value_options[0]) && !is_sources && !is_deep &&
+		!is_verbs)
 		return bad(command, "no option", word);
 	if (!value && *index + 1 < argc)
 		value = argv[++*index];
@@ -197,6 +215,8 @@ static enum options_result take_common(
 		return bad(command, "a value is missing after", word);
 	if (is_deep)
 		return parse_deep(value, &options->deep) ? OPTIONS_OK : OPTIONS_BAD;
+	if (is_verbs)
+		return parse_verbs(value, &options->verbs) ? OPTIONS_OK : OPTIONS_BAD;
 	if (is_sources)
 		return parse_sources(value, &options->sources) ? OPTIONS_OK : OPTIONS_BAD;
 	*option_slot(options, value_options[i].offset) = (void *)value;

@@ -33,6 +33,12 @@ enum probe_deep {
 	PROBE_DEEP_ON = 2, /* attach: put the library into the running ranks */
 };
 
+/* Whether the processes of a job that is started count their verbs themselves. */
+enum probe_verbs {
+	PROBE_VERBS_AUTO = 0, /* where the host has an RDMA device */
+	PROBE_VERBS_OFF = 1,  /* uprobe windows only */
+};
+
 enum { PROBE_ATTACH_PIDS_MAX = 4096 };
 
 struct probe_options {
@@ -43,6 +49,7 @@ struct probe_options {
 	const char *pause_file;	 /* while it exists, sources rest (for bench/overhead), or NULL */
 	unsigned sources;	 /* enum probe_source */
 	enum probe_deep deep;
+	enum probe_verbs verbs;
 	bool yes;	  /* attach --deep: do not ask */
 	bool quiet;	  /* no alerts and no report on stderr */
 	char **command;	  /* run: argv of the job, NULL-terminated */

@@ -6,6 +6,7 @@
 #include <errno.h>
 
 #include "probe/inject/process.h"
+#include "probe/inject/verbs_wrap.h"
 
 #define ENTRY_EXPORT __attribute__((visibility("default")))
 
@@ -15,6 +16,8 @@ ENTRY_EXPORT int slowrank_inject_start(void);
 /* Called by cuInit(); 1 = well, which the driver is always told: it would print otherwise. */
 int InitializeInjection(void)
 {
+	/* NCCL opens the devices later, where there are any. */
+	(void)!verbs_wrap_start_where_used(true);
 	(void)process_start(0);
 	return 1;
 }

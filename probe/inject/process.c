@@ -12,6 +12,7 @@
 #include "probe/inject/clock_bounds.h"
 #include "probe/inject/deep_look.h"
 #include "probe/inject/gpu_clock.h"
+#include "probe/inject/verbs_wrap.h"
 #include "probe/ring/ring_writer.h"
 
 enum {
@@ -168,6 +169,7 @@ static void start_once(void)
 	}
 	process.key = ((uint32_t)getpid() * UINT32_C(2654435761)) >> 16;
 	__atomic_store_n(&process.live, true, __ATOMIC_RELEASE);
+	(void)!verbs_wrap_start_where_used(false);
 	/* Without the helper there are no deep looks and no passive bounds; all else works. */
 	(void)start_helper();
 }

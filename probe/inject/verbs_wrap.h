@@ -14,6 +14,7 @@
 #ifndef SLOWRANK_PROBE_INJECT_VERBS_WRAP_H
 #define SLOWRANK_PROBE_INJECT_VERBS_WRAP_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 struct verbs_table;
@@ -22,10 +23,17 @@ struct verbs_abi_context;
 /*
  * Takes over the functions of libibverbs.so.1, which is loaded if it can be; again: nothing. The
  * file is made when the process opens its first device. Returns 0; -ENOENT when there is no
- * libibverbs; -EPERM when its symbol table cannot be changed; another negative errno. The process
- * goes on as before in every case.
+ * libibverbs; -EBUSY when another library of slowrank's counts already; -EPERM when its symbol table
+ * cannot be changed; another negative errno. The process goes on as before in every case.
  */
 int verbs_wrap_start(void) __attribute__((warn_unused_result));
+
+/*
+ * Starts where verbs are used or will be: libibverbs is mapped, or the host has an RDMA device and
+ * this is a rank (a launcher's variables say so) or computes on a device. -ENOENT: not here;
+ * -ECANCELED: SLOWRANK_VERBS=off.
+ */
+int verbs_wrap_start_where_used(bool on_device) __attribute__((warn_unused_result));
 
 /*
  * Gives everything back: the pointers of every open context, the symbols; removes the file. Calls

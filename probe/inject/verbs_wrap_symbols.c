@@ -34,6 +34,7 @@ struct dynamic_tables {
 	const char *strings;
 	const ElfW(Half) * versions;
 	const uint32_t *gnu_hash, *hash;
+	uintptr_t end; /* of the library's last mapping */
 };
 
 void *verbs_symbols_original(enum verbs_function function)
@@ -51,11 +52,15 @@ static int on_object(struct dl_phdr_info *info, size_t size, void *context)
 	if (strncmp(name, "libibverbs.so", strlen("libibverbs.so")) != 0)
 		return 0;
 	for (int i = 0; i < info->dlpi_phnum; i++) {
-		if (info->dlpi_phdr[i].p_type != PT_DYNAMIC)
+		const ElfW(Phdr) *header = &info->dlpi_phdr[i];
+
+		if (header->p_type == PT_LOAD &&
+			info->dlpi_addr + header->p_vaddr + header->p_memsz > tables->end)
+			tables->end = info->dlpi_addr + header->p_vaddr + header->p_memsz;
+		if (header->p_type != PT_DYNAMIC)
 			continue;
 		tables->base = info->dlpi_addr;
-		const ElfW(Dyn) *entry =
-			(const ElfW(Dyn) *)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
+		const ElfW(Dyn) *entry = (const ElfW(Dyn) *)(info->dlpi_addr + header->p_vaddr);
 		for (; entry->d_tag != DT_NULL; entry++) {
 			/* glibc adds the base in place on most machines. */
 			uintptr_t address = entry->d_un.d_ptr < info->dlpi_addr
@@ -135,6 +140,12 @@ static void find_symbols(const struct dynamic_tables *tables)
 	}
 }
 
+/* A function elsewhere is that of another copy of these wrappers, or of another tool's. */
+static bool is_within(const struct dynamic_tables *tables, const void *function)
+{
+	return (uintptr_t)function >= tables->base && (uintptr_t)function < tables->end;
+}
+
 int verbs_symbols_take(void *const ours[VERBS_FUNCTION_NR])
 {
 	struct dynamic_tables tables = {0};
@@ -150,6 +161,10 @@ int verbs_symbols_take(void *const ours[VERBS_FUNCTION_NR])
 	find_symbols(&tables);
 	if (!state.original[VERBS_OPEN_DEVICE] || !state.original[VERBS_CLOSE_DEVICE])
 		return -ENOENT;
+	if (!is_within(&tables, state.original[VERBS_OPEN_DEVICE])) {
+		memset(state.changed, 0, sizeof(state.changed));
+		return -EBUSY; /* calls that reach us go on to who was first */
+	}
 	for (size_t f = 0; f < VERBS_FUNCTION_NR && !error; f++) {
 		if (state.changed[f])
 			error = write_value(state.changed[f], (ElfW(Addr))ours[f] - state.base);

@@ -19,7 +19,7 @@ int ibv_destroy_qp(void *qp);
 
 __attribute__((constructor)) static void start(void)
 {
-	(void)!verbs_wrap_start(); /* what is not taken over is not counted, and that is all */
+	(void)!verbs_wrap_start_where_used(false); /* what is not taken over is not counted, and that is all */
 }
 
 EXPORT void *ibv_open_device(void *device)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The reader of the tables, against a preloaded program and against damaged files. */
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -143,6 +144,71 @@ static void test_preloaded_program(void **state)
 	verbs_source_destroy(source);
 }
 
+/* In a child, as a rank: what loads the in-process library loads the wrappers with it. */
+static void count_in_child(bool own_first)
+{
+	int (*inject_start)(void);
+	struct verbs_pair verbs;
+	void *library;
+
+	if (own_first && verbs_wrap_start() != 0)
+		_exit(2);
+	library = dlopen(INJECT, RTLD_NOW | RTLD_LOCAL);
+	if (!library)
+		_exit(3);
+	*(void **)&inject_start = dlsym(library, "slowrank_inject_start");
+	if (!inject_start || inject_start() != 0)
+		_exit(4);
+	verbs_pair_open(&verbs, (struct verbs_pair_options){0});
+	if (verbs_pair_post(&verbs, 0, IBV_WR_RDMA_WRITE, 4, 100, 1) != 0)
+		_exit(5);
+	verbs_pair_poll(verbs.send_cq, 4);
+	verbs_pair_close(&verbs);
+	_exit(0);
+}
+
+static void check_inject_library(bool own_first)
+{
+	struct message_queue_pair pairs[CAPACITY];
+	struct verbs_source *source;
+	uint64_t posted = 0;
+	pid_t child = fork();
+	int status;
+
+	if (child == 0)
+		count_in_child(own_first);
+	assert_int_equal(verbs_source_create(directory, &source), 0);
+	assert_int_equal(verbs_source_follow(source, child, RANK), 0);
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+	assert_int_equal(verbs_source_read(source, (struct host_ns){5}, pairs, CAPACITY), 2);
+	for (int i = 0; i < 2; i++)
+		posted += pairs[i].posted_requests;
+	assert_int_equal(posted, 4); /* once */
+	verbs_source_destroy(source);
+}
+
+static void test_inject_library(void **state)
+{
+	(void)state;
+	check_inject_library(false);
+}
+
+/* Both copies of the wrappers in one process: the first one counts. */
+static void test_both_libraries(void **state)
+{
+	(void)state;
+	check_inject_library(true);
+}
+
+static void test_switched_off(void **state)
+{
+	(void)state;
+	setenv("SLOWRANK_VERBS", "off", 1);
+	assert_int_equal(verbs_wrap_start_where_used(true), -ECANCELED);
+	unsetenv("SLOWRANK_VERBS");
+}
+
 static void test_damaged_files(void **state)
 {
 	struct message_queue_pair pairs[CAPACITY];
@@ -211,6 +277,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_own_process),
 		cmocka_unit_test(test_preloaded_program),
+		cmocka_unit_test(test_inject_library),
+		cmocka_unit_test(test_both_libraries),
+		cmocka_unit_test(test_switched_off),
 		cmocka_unit_test(test_damaged_files),
 	};
 

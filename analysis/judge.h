@@ -82,7 +82,9 @@ struct hang_finding {
 	const uint32_t *waiting; /* who is inside, or waits for those */
 	size_t waiting_count;
 	struct job_ns since;		    /* when the first of them entered */
-	char detail[VERDICT_DETAIL_LENGTH]; /* what they wait in, where the missing were last */
+	/* What they wait in, and where each of the missing (the first ones of them) was last. */
+	size_t detail_count;
+	char details[VERDICT_EVIDENCE_MAX][VERDICT_DETAIL_LENGTH];
 };
 
 /*
@@ -92,8 +94,12 @@ struct hang_finding {
 int judge_hang(struct judge *judge, const struct hang_finding *finding, struct job_ns now)
 	__attribute__((warn_unused_result));
 
-/* What a call of a rank may take before it counts as hanging, in ns: ten times the usual, or 5 s. */
-int64_t judge_hang_limit_ns(const struct judge *judge, uint32_t rank);
+/*
+ * What a call of a rank may take before it counts as hanging, in ns: ten times its usual
+ * communication in a step or, of calls whose usual time is not known (any_call), ten times a whole
+ * step; at least 5 s.
+ */
+int64_t judge_hang_limit_ns(const struct judge *judge, uint32_t rank, bool any_call);
 
 /* No more steps will come: decides on what is open. */
 int judge_finish(struct judge *judge) __attribute__((warn_unused_result));

@@ -9,11 +9,13 @@
 #define HANG_LIMIT_MIN_NS INT64_C(5000000000)
 #define HANG_TIMES_USUAL 10
 
-int64_t judge_hang_limit_ns(const struct judge *judge, uint32_t rank)
+int64_t judge_hang_limit_ns(const struct judge *judge, uint32_t rank, bool any_call)
 {
 	int64_t usual_ns = 0;
 
-	if (rank < judge->rank_capacity && judge->ranks[rank].totals.steps) {
+	if (any_call && judge->job.steps)
+		usual_ns = (int64_t)(judge->time_sum_ns / (double)judge->job.steps);
+	else if (rank < judge->rank_capacity && judge->ranks[rank].totals.steps) {
 		const struct judge_rank_totals *totals = &judge->ranks[rank].totals;
 
 		/* One call takes no longer than all of a usual step's together. */
@@ -51,10 +53,13 @@ static void fill(const struct judge *judge, const struct hang_finding *finding, 
 						     : stuck_ns,
 				       1);
 	verdict->clock_error_us = judge->clock_error_us;
-	verdict->evidence_count = 1;
-	verdict->evidence[0] = (struct verdict_evidence){
-		.kind = CAUSE_UNKNOWN, .overlap_ms_per_step = stuck_ns / 1e6};
-	memcpy(verdict->evidence[0].detail, finding->detail, sizeof(finding->detail));
+	verdict->evidence_count = (uint32_t)finding->detail_count;
+	for (size_t i = 0; i < finding->detail_count; i++) {
+		verdict->evidence[i] = (struct verdict_evidence){
+			.kind = CAUSE_UNKNOWN, .overlap_ms_per_step = stuck_ns / 1e6};
+		memcpy(verdict->evidence[i].detail, finding->details[i],
+			sizeof(finding->details[i]));
+	}
 }
 
 static void say(const struct judge *judge, enum verdict_event event, const struct verdict *verdict)

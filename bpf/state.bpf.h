@@ -13,6 +13,7 @@
 
 #include "bpf/event_layout.h"
 #include "bpf/ranks_shared.h"
+#include "bpf/thread_shared.h"
 
 /* Set before loading. */
 const volatile struct rank_row rank_rows[RANK_ROWS_MAX];
@@ -38,60 +39,6 @@ __u32 generation = 1;
 /* Counted here, read by the probe. */
 __u64 dropped;		 /* records that did not fit into the ring or a map */
 __u64 intervals_limited; /* off-CPU intervals over the rate limit */
-
-enum call_open {
-	CALL_NONE = 0,
-	CALL_OPEN = 1,
-	/* In the open call, one that makes or frees a communicator; entry_stack, row, arguments
-	 * and sequence are those of the inner call. */
-	CALL_NESTED = 2,
-};
-
-struct thread_state {
-	struct event_activity now;   /* since the last communication call */
-	struct event_activity saved; /* what `now` was at the entry of the open call */
-	struct event_activity total; /* all this thread ever did */
-	__u64 off_start;	     /* left the CPU; 0 = is on it */
-	__u64 blocked_ns;	     /* length of the last blocked interval, until it is settled */
-	__u64 delay_base;	     /* task_run_delay() when it left the CPU */
-	/* The run queue it was on then, and how long that was throttled so far. */
-	const struct cfs_rq *queue;
-	__u64 queue_throttled_ns;
-	__u64 fault_start;	      /* entry of the last page fault that is being timed */
-	__u64 fault_off_ns;	      /* off the CPU since then */
-	__u64 timed_ns;		      /* of minor faults timed since the last look */
-	__u64 fault_average_ns;	      /* of those timed before */
-	__u64 minor_base, major_base; /* task_struct's counters when last looked at */
-	__u64 collector_start;	      /* of the open garbage collection; 0 = none */
-	__u64 entry_ns;
-	__u64 entry_stack; /* stack pointer at the entry of the open call */
-	__u64 arguments[RANK_ARGUMENT_NR];
-	__u64 sequence;
-	__u64 outer_stack; /* of the open call, while open is CALL_NESTED; so the next three */
-	__u64 outer_arguments[RANK_ARGUMENT_NR];
-	__u64 outer_sequence;
-	__u32 outer_row;
-	__u32 outer_handle_bytes;
-	__u64 event_window; /* rate limit of off-CPU events */
-	__u32 event_count;
-	__u32 off_reason;
-	__u32 off_cpu;
-	__u32 other_known; /* the next one and other_name are set */
-	__u32 other_pid;   /* 0: in no namespace that slowrank sees */
-	__u32 row;
-	__u32 handle_bytes; /* size of the handles of the library called */
-	__u32 open;	    /* enum call_open */
-	__u32 generation;
-	__u32 range_depth;	/* open NVTX ranges */
-	__u32 range_step_depth; /* which of them is the step; 0 = none */
-	__u32 timed_count;
-	__u32 launcher;	  /* enqueues or waits for device work */
-	__u32 napping;	  /* a launcher asleep, but not in a call that waits for the device */
-	__u32 ended_idle; /* its last nap ended the sleep of all launchers */
-	__u32 reserved;
-	__u64 range_step;
-	char other_name[EVENT_TASK_NAME_LENGTH];
-};
 
 struct {
 	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "coordinator/pipeline_hang.h"
+#include "coordinator/pipeline_hang_internal.h"
 
 #include <errno.h>
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { HOPS_MAX = 64 };
 #define LOOK_EVERY_NS INT64_C(1000000000)
+/* Who left a collective this lately has not stopped; probes list a rank after as long. */
+#define MOVED_LATELY_NS INT64_C(2000000000)
 
 void pipeline_hang_fini(struct pipeline_hang *hang)
 {
@@ -44,6 +44,22 @@ static int reserve(struct pipeline_hang *hang, uint32_t rank)
 	return 0;
 }
 
+static void take_call(
+	struct hang_rank *rank, const struct message_open_call *call, struct job_ns since)
+{
+	rank->listed = true;
+	rank->communicator_id = call->communicator_id;
+	rank->sequence = call->sequence;
+	rank->since = since;
+	rank->peer = call->peer;
+	rank->operation = call->operation;
+	rank->relative = call->flags & PART_SEQUENCE_RELATIVE;
+	rank->kind = call->kind < OPEN_CALL_KIND_NR ? call->kind : OPEN_CALL_POINT_TO_POINT;
+	rank->state = call->state;
+	rank->reason = call->reason;
+	memcpy(rank->where, call->where, sizeof(rank->where));
+}
+
 int pipeline_hang_take(struct pipeline_hang *hang, const struct message_batch *batch,
 	const struct clock_fit *clock)
 {
@@ -64,11 +80,11 @@ int pipeline_hang_take(struct pipeline_hang *hang, const struct message_batch *b
 		rank->last_operation = part->operation;
 		rank->last_sequence = part->sequence;
 		rank->last_departure = clock_fit_to_job(clock, part->departure);
-		rank->inside = false;
+		rank->listed = false;
 	}
-	for (size_t r = 0; hang->any_inside && r < hang->capacity; r++) {
-		if (hang->ranks[r].inside && hang->ranks[r].probe_id == batch->probe_id)
-			hang->ranks[r].inside = false; /* unless it is listed again */
+	for (size_t r = 0; hang->any_listed && r < hang->capacity; r++) {
+		if (hang->ranks[r].listed && hang->ranks[r].probe_id == batch->probe_id)
+			hang->ranks[r].listed = false; /* unless it is listed again */
 	}
 	for (size_t i = 0; i < batch->open_call_count && error == 0; i++) {
 		const struct message_open_call *call = &batch->open_calls[i];
@@ -76,47 +92,64 @@ int pipeline_hang_take(struct pipeline_hang *hang, const struct message_batch *b
 		error = reserve(hang, call->rank);
 		if (error < 0)
 			return error;
-		struct hang_rank *rank = &hang->ranks[call->rank];
-
-		rank->inside = true;
-		rank->probe_id = batch->probe_id;
-		rank->communicator_id = call->communicator_id;
-		rank->sequence = call->sequence;
-		rank->since = clock_fit_to_job(clock, call->arrival);
-		rank->peer = call->peer;
-		rank->operation = call->operation;
-		hang->any_inside = true;
+		take_call(&hang->ranks[call->rank], call, clock_fit_to_job(clock, call->arrival));
+		hang->ranks[call->rank].probe_id = batch->probe_id;
+		hang->any_listed = true;
 	}
 	return error;
 }
 
-/* Who of a call's communicator has not entered it, and who has. */
-struct meeting_place {
-	const struct hang_rank *call;
-	size_t missing_count, inside_count;
-};
+static bool is_in_collective(const struct hang_rank *rank)
+{
+	return rank->listed && rank->kind == OPEN_CALL_COLLECTIVE;
+}
+
+/* Inside of any call that waits for somebody or something. */
+static bool waits(const struct hang_rank *rank)
+{
+	return rank->listed && rank->kind != OPEN_CALL_NONE;
+}
+
+static bool is_stopped(const struct hang_rank *rank)
+{
+	return rank->listed && (rank->state == 'T' || rank->state == 't' || rank->state == 'Z');
+}
 
 static bool is_inside(const struct pipeline_hang *hang, uint32_t rank, const struct hang_rank *call)
 {
-	return rank < hang->capacity && hang->ranks[rank].inside &&
+	return rank < hang->capacity && is_in_collective(&hang->ranks[rank]) &&
 	       hang->ranks[rank].communicator_id == call->communicator_id &&
 	       hang->ranks[rank].sequence == call->sequence;
 }
 
-static void gather(struct pipeline_hang *hang, struct assembly *assembly,
+/* Counts from an attach differ between ranks: makes them the communicator's, or gives them up. */
+static void count_alike(struct pipeline_hang *hang, struct rank_table *table)
+{
+	for (uint32_t r = 0; r < table->end && r < hang->capacity; r++) {
+		struct hang_rank *rank = &hang->ranks[r];
+		const struct rank_communicator *own;
+
+		if (!is_in_collective(rank) || !rank->relative)
+			continue;
+		own = rank_entry_communicator(&table->ranks[r], rank->communicator_id);
+		rank->relative = false;
+		if (own && own->shift.known)
+			rank->sequence += (uint64_t)own->shift.value;
+		else
+			rank->kind =
+				OPEN_CALL_POINT_TO_POINT; /* in some call, for whom is unknown */
+	}
+}
+
+/* Who of a call's communicator has not entered it, and who has. */
+static void gather(struct pipeline_hang *hang, struct rank_table *table,
 	const struct hang_rank *call, struct meeting_place *place)
 {
-	struct rank_table *table = assembly->table;
-
 	*place = (struct meeting_place){.call = call};
 	for (uint32_t r = 0; r < table->end && r < hang->capacity; r++) {
-		struct rank_entry *rank = &table->ranks[r];
-		const struct rank_communicator *own = NULL;
+		const struct rank_communicator *own =
+			rank_entry_communicator(&table->ranks[r], call->communicator_id);
 
-		for (size_t c = 0; c < rank->communicator_count && !own; c++) {
-			if (rank->communicators[c].id == call->communicator_id)
-				own = &rank->communicators[c];
-		}
 		if (!own)
 			continue;
 		if (is_inside(hang, r, call))
@@ -124,109 +157,197 @@ static void gather(struct pipeline_hang *hang, struct assembly *assembly,
 		else if (!call->peer || own->own_index + 1 == call->peer)
 			hang->missing[place->missing_count++] = r;
 	}
+	place->member_count = place->inside_count + place->missing_count;
+}
+
+enum presence {
+	PRESENCE_WAITS = 0,   /* in a send, a receive, or for its device: perhaps for others */
+	PRESENCE_OUTSIDE = 1, /* in no call that is known */
+	PRESENCE_STOPPED = 2, /* cannot go on by itself: stopped by a signal, dead, ended */
+};
+
+static enum presence presence_of(
+	const struct pipeline_hang *hang, const struct rank_table *table, uint32_t r)
+{
+	const struct hang_rank *rank = &hang->ranks[r];
+
+	if ((r < table->end && table->ranks[r].exited) || is_stopped(rank))
+		return PRESENCE_STOPPED;
+	return waits(rank) ? PRESENCE_WAITS : PRESENCE_OUTSIDE;
+}
+
+/* Keeps of the missing those who are the surest to be the reason. */
+static enum presence keep_surest(
+	struct pipeline_hang *hang, const struct rank_table *table, struct meeting_place *place)
+{
+	enum presence surest = PRESENCE_WAITS;
+	size_t kept = 0;
+
+	for (size_t i = 0; i < place->missing_count; i++) {
+		enum presence presence = presence_of(hang, table, hang->missing[i]);
+
+		if (presence > surest) {
+			surest = presence;
+			kept = 0;
+		}
+		if (presence == surest)
+			hang->missing[kept++] = hang->missing[i];
+	}
+	place->missing_count = kept;
+	return surest;
+}
+
+/* Of all ranks, those that stopped; else, when asked for, those that are known to be in no call. */
+static size_t find_anywhere(
+	struct pipeline_hang *hang, const struct rank_table *table, bool outside_too)
+{
+	enum presence least = outside_too ? PRESENCE_OUTSIDE : PRESENCE_STOPPED;
+	struct meeting_place all = {0};
+
+	for (uint32_t r = 0; r < table->end && r < hang->capacity; r++) {
+		if (presence_of(hang, table, r) >= least &&
+			(hang->ranks[r].listed || table->ranks[r].exited))
+			hang->missing[all.missing_count++] = r;
+	}
+	if (all.missing_count)
+		keep_surest(hang, table, &all);
+	return all.missing_count;
 }
 
 /*
- * From the call that lasts longest to what its missing members wait for, until some are found that
- * wait for nobody. Returns false when they wait in a circle; place is then the last call looked at.
+ * From a call to what its missing members wait for, until some are found that wait for nobody. Who
+ * waits in a receive, or for its device, does so for somebody unknown: then those are meant that are in
+ * no call at all. HANG_CIRCLE: they wait for each other.
  */
-static bool walk(struct pipeline_hang *hang, struct assembly *assembly,
-	const struct hang_rank *oldest, struct meeting_place *place)
+static enum hang_end walk(struct pipeline_hang *hang, struct rank_table *table,
+	const struct hang_rank *call, struct meeting_place *place)
 {
-	const struct hang_rank *call = oldest;
-
-	for (int hop = 0; hop < HOPS_MAX; hop++) {
+	for (int hop = 0; hop < HOPS_MAX && call->kind == OPEN_CALL_COLLECTIVE; hop++) {
 		const struct hang_rank *next = NULL;
 		size_t free_count = 0;
 
-		gather(hang, assembly, call, place);
+		gather(hang, table, call, place);
 		for (size_t i = 0; i < place->missing_count; i++) {
 			const struct hang_rank *rank = &hang->ranks[hang->missing[i]];
 
-			if (!rank->inside)
+			if (!is_in_collective(rank) || is_stopped(rank))
 				hang->missing[free_count++] = hang->missing[i];
 			else if (!next)
 				next = rank;
 		}
-		if (free_count || !next) {
+		if (free_count) {
 			place->missing_count = free_count;
-			return true;
+			if (keep_surest(hang, table, place) > PRESENCE_WAITS)
+				return HANG_FOUND;
+			size_t waiting = place->missing_count;
+			place->missing_count = find_anywhere(hang, table, true);
+			if (place->missing_count)
+				return HANG_FOUND;
+			/* Nobody else is outside: it is these that do not come. */
+			gather(hang, table, call, place);
+			keep_surest(hang, table, place);
+			return place->missing_count == waiting ? HANG_FOUND : HANG_CIRCLE;
+		}
+		if (!next) { /* all are inside: has one of them stopped there? */
+			place->missing_count = find_anywhere(hang, table, false);
+			return HANG_FOUND;
 		}
 		call = next;
+	}
+	if (call->kind == OPEN_CALL_COLLECTIVE)
+		return HANG_CIRCLE;
+	*place = (struct meeting_place){.call = call};
+	place->missing_count = find_anywhere(hang, table, true);
+	return place->missing_count ? HANG_FOUND : HANG_CIRCLE;
+}
+
+/* Somebody who should be there has just left another collective: slow, but it goes on. */
+static bool still_moves(
+	const struct pipeline_hang *hang, const struct meeting_place *place, struct job_ns now)
+{
+	for (size_t i = 0; i < place->missing_count; i++) {
+		const struct hang_rank *rank = &hang->ranks[hang->missing[i]];
+
+		if (!rank->listed && rank->last_known &&
+			now.value - rank->last_departure.value < MOVED_LATELY_NS)
+			return true;
 	}
 	return false;
 }
 
-static void describe(const struct pipeline_hang *hang, const struct rank_table *table,
-	const struct meeting_place *place, struct job_ns now, char detail[VERDICT_DETAIL_LENGTH])
+static bool is_missing(
+	const struct pipeline_hang *hang, const struct meeting_place *place, uint32_t r)
 {
-	size_t members = place->inside_count + place->missing_count;
-	const char *operation = operation_name((enum operation)place->call->operation);
-	int length = snprintf(detail, VERDICT_DETAIL_LENGTH, "%s %" PRIu64 " entered by %zu of %zu",
-		operation, place->call->sequence, place->inside_count, members);
-
-	if (place->missing_count == 0 || length < 0 || length >= VERDICT_DETAIL_LENGTH)
-		return;
-	uint32_t first = hang->missing[0];
-	const struct hang_rank *rank = &hang->ranks[first];
-	size_t room = (size_t)(VERDICT_DETAIL_LENGTH - length);
-
-	if (first < table->end && table->ranks[first].exited)
-		snprintf(detail + length, room, "; rank %u has ended with status %d", first,
-			table->ranks[first].exit_code);
-	else if (rank->last_known)
-		snprintf(detail + length, room, "; rank %u last left %s %" PRIu64 ", %.1f s ago",
-			first, operation_name((enum operation)rank->last_operation),
-			rank->last_sequence,
-			(double)(now.value - rank->last_departure.value) / 1e9);
-	else
-		snprintf(detail + length, room, "; rank %u was never seen in one", first);
+	for (size_t i = 0; i < place->missing_count; i++) {
+		if (hang->missing[i] == r)
+			return true;
+	}
+	return false;
 }
 
-static int report(struct pipeline_hang *hang, struct assembly *assembly, struct judge *judge,
+static int report(struct pipeline_hang *hang, struct rank_table *table, struct judge *judge,
 	const struct hang_rank *oldest, struct job_ns now)
 {
 	struct hang_finding finding = {.since = oldest->since};
 	struct meeting_place place;
-	bool found = walk(hang, assembly, oldest, &place);
+	enum hang_end end = walk(hang, table, oldest, &place);
 	size_t waiting = 0;
 
+	/* All hosts wait for their devices: a long kernel looks the same, and nobody is missing. */
+	if ((end == HANG_CIRCLE && place.call->kind == OPEN_CALL_DEVICE_WAIT) ||
+		still_moves(hang, &place, now))
+		return judge_hang(judge, NULL, now);
+	if (end == HANG_CIRCLE)
+		place.missing_count = 0; /* nobody in it is more to blame than another */
 	for (uint32_t r = 0; r < hang->capacity; r++) {
-		if (hang->ranks[r].inside)
+		if (waits(&hang->ranks[r]) && !is_missing(hang, &place, r))
 			hang->waiting[waiting++] = r;
 	}
-	if (!found)
-		place.missing_count = 0; /* a circle: nobody in it is more to blame than another */
-	describe(hang, assembly->table, &place, now, finding.detail);
-	if (!found)
-		snprintf(finding.detail, sizeof(finding.detail),
-			"the calls of %zu ranks wait for each other in a circle", waiting);
 	finding.missing = hang->missing;
 	finding.missing_count = place.missing_count;
 	finding.waiting = hang->waiting;
 	finding.waiting_count = waiting;
+	pipeline_hang_describe(hang, table, &place, end, now, &finding);
 	return judge_hang(judge, &finding, now);
+}
+
+/* The call that lasts longest, of collectives or of all others, when it is over its limit. */
+static const struct hang_rank *find_oldest(const struct pipeline_hang *hang,
+	const struct judge *judge, bool collective, struct job_ns now)
+{
+	const struct hang_rank *oldest = NULL;
+
+	for (uint32_t r = 0; r < hang->capacity; r++) {
+		const struct hang_rank *rank = &hang->ranks[r];
+
+		if (waits(rank) && is_in_collective(rank) == collective &&
+			(!oldest || rank->since.value < oldest->since.value))
+			oldest = rank;
+	}
+	if (!oldest ||
+		now.value - oldest->since.value <
+			judge_hang_limit_ns(judge, (uint32_t)(oldest - hang->ranks), !collective))
+		return NULL;
+	return oldest;
 }
 
 int pipeline_hang_look(struct pipeline_hang *hang, struct assembly *assembly, struct judge *judge,
 	struct job_ns now)
 {
-	const struct hang_rank *oldest = NULL;
+	struct rank_table *table = assembly->table;
+	const struct hang_rank *oldest;
 
-	if (!hang->any_inside || now.value - hang->looked.value < LOOK_EVERY_NS)
+	if (!hang->any_listed || now.value - hang->looked.value < LOOK_EVERY_NS)
 		return 0;
-	if (assembly->table->end && reserve(hang, assembly->table->end - 1) < 0)
+	if (table->end && reserve(hang, table->end - 1) < 0)
 		return -ENOMEM;
 	hang->looked = now;
-	for (uint32_t r = 0; r < hang->capacity; r++) {
-		const struct hang_rank *rank = &hang->ranks[r];
-
-		if (rank->inside && (!oldest || rank->since.value < oldest->since.value))
-			oldest = rank;
-	}
-	hang->any_inside = oldest;
-	if (!oldest || now.value - oldest->since.value <
-			       judge_hang_limit_ns(judge, (uint32_t)(oldest - hang->ranks)))
-		return judge_hang(judge, NULL, now);
-	return report(hang, assembly, judge, oldest, now);
+	count_alike(hang, table);
+	hang->any_listed = false;
+	for (uint32_t r = 0; r < hang->capacity && !hang->any_listed; r++)
+		hang->any_listed = hang->ranks[r].listed;
+	oldest = find_oldest(hang, judge, true, now);
+	if (!oldest)
+		oldest = find_oldest(hang, judge, false, now);
+	return oldest ? report(hang, table, judge, oldest, now) : judge_hang(judge, NULL, now);
 }

@@ -10,12 +10,16 @@
 #include "coordinator/assembly.h"
 
 struct hang_rank {
-	bool inside;
+	bool listed;	   /* by its probe: in a call, or in none (kind), since then */
 	uint64_t probe_id; /* who listed it */
 	uint64_t communicator_id, sequence;
 	struct job_ns since;
 	uint32_t peer;
 	uint8_t operation;
+	bool relative; /* its sequence counts from an attach */
+	uint8_t kind;  /* enum open_call_kind */
+	uint8_t state, reason;
+	char where[OPEN_CALL_WHERE_LENGTH];
 	/* its last part */
 	uint64_t last_sequence;
 	struct job_ns last_departure;
@@ -27,7 +31,7 @@ struct pipeline_hang {
 	struct hang_rank *ranks;
 	uint32_t *missing, *waiting; /* as many as ranks */
 	size_t capacity;
-	bool any_inside;
+	bool any_listed;
 	struct job_ns looked;
 };
 

@@ -228,6 +228,7 @@ static void take_collective(struct job *job, const struct event_collective *even
 		job->dropped++;
 		return;
 	}
+	process->last_call_ns = part.departure.value;
 	activity_from_event(&others, &event->others);
 	if (process->device_calls && collective_rows[event->row].library == ROW_LIBRARY_NCCL) {
 		device_calls_host(process->device_calls, part.arrival, &part.before,
@@ -369,6 +370,30 @@ void job_event(struct job *job, const struct event_header *header, job_new_progr
 	default:
 		job->dropped++;
 	}
+}
+
+bool job_next_stalled(
+	const struct job *job, struct host_ns since, size_t *next, struct job_stalled *stalled)
+{
+	while (*next < job->process_count) {
+		const struct rank_process *process = job->processes[(*next)++];
+
+		if (!process->builder || !process->rank_known || process->exited ||
+			!process->last_call_ns || process->last_call_ns > since.value)
+			continue;
+		*stalled =
+			(struct job_stalled){process->rank, process->pid, {process->last_call_ns}};
+		return true;
+	}
+	return false;
+}
+
+bool job_open_part(struct job *job, pid_t pid, const struct event_collective *call,
+	struct collective_part *part)
+{
+	struct rank_process *process = find_process(job, pid);
+
+	return process && rank_process_part(process, call, part);
 }
 
 void job_process_ended(struct job *job, pid_t pid)

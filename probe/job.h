@@ -67,6 +67,22 @@ struct job_rank {
 };
 size_t job_ranks(const struct job *job, struct job_rank *ranks, size_t capacity);
 
+/*
+ * Living ranks that have left no collective after `since`, one at a time: *next is 0 at first. False
+ * when there are no more.
+ */
+struct job_stalled {
+	uint32_t rank;
+	pid_t pid;
+	struct host_ns last; /* when it left, or enqueued, its last one */
+};
+bool job_next_stalled(
+	const struct job *job, struct host_ns since, size_t *next, struct job_stalled *stalled);
+
+/* The part that a call which is still open would become; false for rows that are no collective. */
+bool job_open_part(struct job *job, pid_t pid, const struct event_collective *call,
+	struct collective_part *part) __attribute__((warn_unused_result));
+
 /* A process has ended, where no kernel record says so. Its exit status is not known: 0. */
 void job_process_ended(struct job *job, pid_t pid);
 

@@ -38,6 +38,7 @@ struct rank_process {
 	uint32_t world_size;
 	uint64_t world_handle, self_handle;
 	uint64_t world_id;
+	int64_t last_call_ns;  /* when it last left, or enqueued, a collective; 0 = not yet */
 	int64_t first_part_ns; /* when it first took part in a collective; 0 = not yet */
 	struct launcher_environment launcher;
 	char program[STEP_NAME_LENGTH_MAX + 1];

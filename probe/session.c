@@ -17,6 +17,7 @@
 #include "probe/attach/library.h"
 #include "probe/device_source.h"
 #include "probe/job.h"
+#include "probe/open_calls.h"
 #include "probe/process_scan.h"
 #include "probe/queue_pairs.h"
 #include "probe/samplers.h"
@@ -54,6 +55,7 @@ struct session {
 	struct job *job;
 	struct samplers *samplers;
 	struct queue_pairs *queue_pairs; /* NULL: not asked for */
+	struct open_calls open_calls;
 	struct uplink *uplink;
 	struct coordinator_child coordinator;
 	char job_id[STEP_NAME_LENGTH_MAX + 1];
@@ -154,6 +156,8 @@ int session_create(const struct probe_options *options, const struct job_place *
 		&session->job);
 	if (error == 0)
 		error = samplers_create(options->sources, &session->samplers);
+	if (error == 0)
+		error = open_calls_init(&session->open_calls);
 	if (error == 0 && options->sources & PROBE_SOURCE_RDMA)
 		error = queue_pairs_create(session->bpf, &session->queue_pairs);
 	if (error == 0 && options->sources & PROBE_SOURCE_DEVICE)
@@ -191,6 +195,7 @@ void session_destroy(struct session *session)
 		return;
 	uplink_destroy(session->uplink);
 	samplers_destroy(session->samplers);
+	open_calls_fini(&session->open_calls);
 	queue_pairs_destroy(session->queue_pairs);
 	device_source_destroy(session->device);
 	process_scan_destroy(session->scan);
@@ -368,6 +373,7 @@ static void fill_counters(const struct session *session, struct message_counters
 	*counters = (struct message_counters){
 		.events = session->events,
 		.dropped = session->dropped_seen + job_dropped(session->job) +
+			   session->open_calls.dropped +
 			   (session->device ? device_source_dropped(session->device) : 0),
 		.steps_incomplete = job_steps_incomplete(session->job),
 		.batches_spooled = state.batches_spooled,
@@ -435,6 +441,10 @@ static void send_batch(struct session *session, bool final)
 	if (session->device)
 		batch.kernel_profile_count = device_looks_take(
 			device_source_looks(session->device), &batch.kernel_profiles);
+	if (!final)
+		open_calls_look(&session->open_calls, session->bpf, session->job, host_now());
+	batch.open_call_count = final ? 0 : session->open_calls.count;
+	batch.open_calls = session->open_calls.calls;
 	if (source_count != session->source_count ||
 		memcmp(now_sources, session->sources, source_count * sizeof(now_sources[0]))) {
 		memcpy(session->sources, now_sources, source_count * sizeof(now_sources[0]));
@@ -443,7 +453,7 @@ static void send_batch(struct session *session, bool final)
 		batch.source_count = source_count;
 	}
 	if (content || batch.sample_count || batch.queue_pair_count || batch.source_count ||
-		batch.kernel_profile_count || final) {
+		batch.kernel_profile_count || batch.open_call_count || final) {
 		snprintf(batch.job_id, sizeof(batch.job_id), "%s", session->job_id);
 		fill_counters(session, &batch.counters);
 		batch.number = session->next_number++;

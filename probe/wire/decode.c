@@ -250,6 +250,13 @@ static int read_open_calls(struct wire_reader *reader, struct wire_arena *arena,
 		call->operation = (uint8_t)wire_read_unsigned(reader, UINT8_MAX);
 		call->flags = (uint8_t)wire_read_unsigned(reader, UINT8_MAX);
 		call->peer = (uint32_t)wire_read_unsigned(reader, UINT32_MAX);
+		if (later_fields >= WIRE_OPEN_CALL_LATER_FIELDS) {
+			call->kind = (uint8_t)wire_read_unsigned(reader, UINT8_MAX);
+			call->state = (uint8_t)wire_read_unsigned(reader, UINT8_MAX);
+			call->reason = (uint8_t)wire_read_unsigned(reader, UINT8_MAX);
+			wire_read_string(reader, call->where, sizeof(call->where));
+			later_fields -= WIRE_OPEN_CALL_LATER_FIELDS;
+		}
 		wire_skip(reader, later_fields);
 	}
 	return 0;

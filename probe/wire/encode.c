@@ -146,7 +146,10 @@ static int put_open_calls(
 
 		if (call->rank >= STEP_RANK_COUNT_MAX)
 			return -EINVAL;
-		wire_pack_array(packer, WIRE_OPEN_CALL_FIELDS);
+		bool more = call->kind || call->state || call->reason || call->where[0];
+
+		wire_pack_array(
+			packer, WIRE_OPEN_CALL_FIELDS + (more ? WIRE_OPEN_CALL_LATER_FIELDS : 0));
 		wire_pack_unsigned(packer, call->rank);
 		wire_pack_unsigned(packer, call->communicator_id);
 		wire_pack_unsigned(packer, call->sequence);
@@ -154,6 +157,12 @@ static int put_open_calls(
 		wire_pack_unsigned(packer, call->operation);
 		wire_pack_unsigned(packer, call->flags);
 		wire_pack_unsigned(packer, call->peer);
+		if (more) {
+			wire_pack_unsigned(packer, call->kind);
+			wire_pack_unsigned(packer, call->state);
+			wire_pack_unsigned(packer, call->reason);
+			wire_pack_string(packer, call->where, sizeof(call->where));
+		}
 		cursor = arrival;
 	}
 	return 0;

@@ -112,9 +112,19 @@ struct message_counters {
 };
 
 /*
- * A call that a rank is inside of while the batch is made. A probe lists those that have lasted a
- * second or more, in each batch; a rank that is not listed any more has left.
+ * Where a rank is while the batch is made, if it has not moved for a second or more: inside of a
+ * call, or in none. It is listed in each batch; a rank that is not listed any more has moved.
  */
+enum open_call_kind {
+	OPEN_CALL_COLLECTIVE = 0,
+	OPEN_CALL_POINT_TO_POINT = 1, /* sends, receives, completion: it waits, for whom is unknown */
+	OPEN_CALL_DEVICE_WAIT = 2,    /* the host waits for its device */
+	OPEN_CALL_NONE = 3,	      /* in no call, since `arrival`: its own work, or stopped */
+	OPEN_CALL_KIND_NR
+};
+
+enum { OPEN_CALL_WHERE_LENGTH = 32 }; /* with the NUL */
+
 struct message_open_call {
 	uint32_t rank;
 	uint32_t peer; /* of sends and receives: rank within the communicator + 1; 0 = none */
@@ -123,6 +133,11 @@ struct message_open_call {
 	struct host_ns arrival;
 	uint8_t operation; /* enum operation */
 	uint8_t flags;	   /* enum part_flag */
+	uint8_t kind;	   /* enum open_call_kind; later versions may have more */
+	uint8_t state;	   /* of its thread, the letter of /proc/PID/stat: R S D T t Z; 0 = unknown */
+	uint8_t reason;	   /* enum off_cpu_reason while it is off the CPU; 0 = on it, or unknown */
+	/* The function called, or, in no call, where in the kernel it is blocked; "" = unknown. */
+	char where[OPEN_CALL_WHERE_LENGTH];
 };
 
 struct message_batch {

@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "coordinator/pipeline_internal.h"
@@ -222,12 +223,142 @@ static void nobody_is_missing(void **state)
 	pipeline_destroy(pipeline);
 }
 
+static struct message_open_call *last_call(struct message_batch *batch)
+{
+	return &batch->open_calls[batch->open_call_count - 1];
+}
+
+static void place(struct message_batch *batch, uint32_t rank, enum open_call_kind kind, char state,
+	const char *where, int64_t since_ns)
+{
+	add_call(batch, rank, 0, since_ns);
+	last_call(batch)->kind = (uint8_t)kind;
+	last_call(batch)->state = (uint8_t)state;
+	snprintf(last_call(batch)->where, sizeof(last_call(batch)->where), "%s", where);
+}
+
+/* One is stopped, one waits in a receive, for it in truth: the first is named, with its state. */
+static void receiver_only_waits(void **state)
+{
+	struct told told;
+	struct pipeline *pipeline = create(&told);
+	uint64_t number = 0;
+	int64_t stuck_ns = run_healthy(pipeline, &number);
+	struct message_batch *batch = batch_new(number++, stuck_ns + 9000 * MS);
+
+	(void)state;
+	add_call(batch, 0, WORLD, stuck_ns + 20 * MS);
+	place(batch, 1, OPEN_CALL_POINT_TO_POINT, 'R', "MPI_Recv", stuck_ns + 30 * MS);
+	place(batch, 2, OPEN_CALL_NONE, 'S', "hrtimer_nanosleep", stuck_ns);
+	add_call(batch, 3, WORLD, stuck_ns + 20 * MS);
+	push(pipeline, batch);
+	assert_int_equal(told.alerts, 1);
+	assert_int_equal(told.last.rank_count, 1);
+	assert_int_equal(told.last.ranks[0], 2);
+	assert_int_equal(told.last.victim_count, 3);
+	assert_non_null(strstr(told.last.evidence[0].detail, "entered by 2 of 4"));
+	assert_non_null(strstr(
+		told.last.evidence[0].detail, "in its own work, asleep in hrtimer_nanosleep"));
+	pipeline_destroy(pipeline);
+}
+
+/* All have entered, one was stopped there: it is the reason. */
+static void stopped_inside(void **state)
+{
+	struct told told;
+	struct pipeline *pipeline = create(&told);
+	uint64_t number = 0;
+	int64_t stuck_ns = run_healthy(pipeline, &number);
+	struct message_batch *batch = batch_new(number++, stuck_ns + 9000 * MS);
+
+	(void)state;
+	for (uint32_t r = 0; r < RANKS; r++) {
+		add_call(batch, r, WORLD, stuck_ns + 50 * MS);
+		last_call(batch)->state = r == 3 ? 'T' : 'R';
+	}
+	push(pipeline, batch);
+	assert_int_equal(told.last.rank_count, 1);
+	assert_int_equal(told.last.ranks[0], 3);
+	assert_int_equal(told.last.victim_count, 3);
+	assert_non_null(strstr(told.last.evidence[0].detail, "stopped by a signal"));
+	pipeline_destroy(pipeline);
+}
+
+/* Two that sleep are both named, each with where it is. */
+static void two_are_missing(void **state)
+{
+	struct told told;
+	struct pipeline *pipeline = create(&told);
+	uint64_t number = 0;
+	int64_t stuck_ns = run_healthy(pipeline, &number);
+	struct message_batch *batch = batch_new(number++, stuck_ns + 9000 * MS);
+
+	(void)state;
+	add_call(batch, 0, WORLD, stuck_ns + 20 * MS);
+	add_call(batch, 1, WORLD, stuck_ns + 20 * MS);
+	place(batch, 2, OPEN_CALL_NONE, 'D', "nfs_wait", stuck_ns);
+	place(batch, 3, OPEN_CALL_NONE, 'R', "", stuck_ns);
+	push(pipeline, batch);
+	assert_int_equal(told.last.rank_count, 2);
+	assert_int_equal(told.last.ranks[0], 2);
+	assert_int_equal(told.last.evidence_count, 2);
+	assert_non_null(strstr(told.last.evidence[0].detail, "blocked in nfs_wait"));
+	assert_non_null(strstr(told.last.evidence[1].detail, "rank 3 last left"));
+	pipeline_destroy(pipeline);
+}
+
+/* Hosts that wait for their devices: a long kernel, or a rank that never launched its own. */
+static void device_waits(void **state)
+{
+	(void)state;
+	for (int outside = 0; outside < 2; outside++) {
+		struct told told;
+		struct pipeline *pipeline = create(&told);
+		uint64_t number = 0;
+		int64_t stuck_ns = run_healthy(pipeline, &number);
+		struct message_batch *batch = batch_new(number++, stuck_ns + 9000 * MS);
+
+		for (uint32_t r = 0; r < RANKS; r++)
+			place(batch, r, r == 1 && outside ? OPEN_CALL_NONE : OPEN_CALL_DEVICE_WAIT,
+				'S', "cudaStreamSynchronize", stuck_ns);
+		push(pipeline, batch);
+		assert_int_equal(told.alerts, outside);
+		if (outside) {
+			assert_int_equal(told.last.rank_count, 1);
+			assert_int_equal(told.last.ranks[0], 1);
+		}
+		pipeline_destroy(pipeline);
+	}
+}
+
+/* Who should come has just left another collective: it goes on, if slowly. */
+static void slow_is_no_hang(void **state)
+{
+	struct told told;
+	struct pipeline *pipeline = create(&told);
+	uint64_t number = 0;
+	int64_t now_ns = run_healthy(pipeline, &number), stuck_ns = now_ns - STEP_MS * MS;
+	struct message_batch *batch = batch_new(number++, now_ns + 1000 * MS);
+
+	(void)state;
+	for (uint32_t r = 0; r + 1 < RANKS; r++)
+		add_call(batch, r, WORLD, stuck_ns - 8000 * MS);
+	push(pipeline, batch);
+	assert_int_equal(told.alerts, 0);
+	pipeline_destroy(pipeline);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(missing_rank),
 		cmocka_unit_test(walked_upstream),
 		cmocka_unit_test(nobody_is_missing),
+		cmocka_unit_test(receiver_only_waits),
+		cmocka_unit_test(stopped_inside),
+		cmocka_unit_test(two_are_missing),
+		cmocka_unit_test(device_waits),
+		cmocka_unit_test(slow_is_no_hang),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

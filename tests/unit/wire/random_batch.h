@@ -270,6 +270,29 @@ static inline void random_queue_pairs(struct random_source *random, struct messa
 	}
 }
 
+static inline void random_open_calls(struct random_source *random, struct message_batch *batch)
+{
+	batch->open_call_count = random_below(random, 2) ? random_below(random, 6) : 0;
+	batch->open_calls = calloc(batch->open_call_count + 1, sizeof(*batch->open_calls));
+	for (size_t i = 0; i < batch->open_call_count; i++) {
+		struct message_open_call *call = &batch->open_calls[i];
+
+		call->rank = (uint32_t)random_below(random, STEP_RANK_COUNT_MAX);
+		call->peer = (uint32_t)random_wide(random);
+		call->communicator_id = random_wide(random);
+		call->sequence = random_wide(random);
+		call->arrival.value = batch->sent.value - random_length_ns(random);
+		call->operation = (uint8_t)random_below(random, OPERATION_NR);
+		call->flags = (uint8_t)random_below(random, 8);
+		if (random_below(random, 3) == 0)
+			continue; /* as earlier versions write it */
+		call->kind = (uint8_t)random_below(random, OPEN_CALL_KIND_NR);
+		call->state = (uint8_t)random_below(random, 128);
+		call->reason = (uint8_t)random_below(random, OFF_CPU_NR);
+		random_text(random, call->where, sizeof(call->where));
+	}
+}
+
 RANDOM_BATCH_UNUSED static void random_batch_init(struct message_batch *batch, uint64_t seed)
 {
 	struct random_source random = {seed};
@@ -304,6 +327,7 @@ RANDOM_BATCH_UNUSED static void random_batch_init(struct message_batch *batch, u
 	}
 	random_queue_pairs(&random, batch);
 	random_kernel_profiles(&random, batch);
+	random_open_calls(&random, batch);
 }
 
 /* Frees what random_batch_init() and job_batch_init() made. */
@@ -319,6 +343,7 @@ RANDOM_BATCH_UNUSED static void random_batch_fini(struct message_batch *batch)
 	free(batch->samples);
 	free(batch->queue_pairs);
 	free(batch->kernel_profiles);
+	free(batch->open_calls);
 	*batch = (struct message_batch){0};
 }
 

@@ -144,6 +144,26 @@ static void check_evidence(const struct message_batch *in, const struct message_
 	}
 }
 
+static void check_open_calls(const struct message_batch *in, const struct message_batch *out)
+{
+	assert_int_equal(in->open_call_count, out->open_call_count);
+	for (size_t i = 0; i < in->open_call_count; i++) {
+		const struct message_open_call *a = &in->open_calls[i], *b = &out->open_calls[i];
+
+		assert_int_equal(a->rank, b->rank);
+		assert_int_equal(a->peer, b->peer);
+		assert_int_equal(a->communicator_id, b->communicator_id);
+		assert_int_equal(a->sequence, b->sequence);
+		assert_near(a->arrival.value, b->arrival.value, QUANTUM_NS / 2);
+		assert_int_equal(a->operation, b->operation);
+		assert_int_equal(a->flags, b->flags);
+		assert_int_equal(a->kind, b->kind);
+		assert_int_equal(a->state, b->state);
+		assert_int_equal(a->reason, b->reason);
+		assert_string_equal(a->where, b->where);
+	}
+}
+
 static void check_queue_pairs(const struct message_batch *in, const struct message_batch *out)
 {
 	assert_int_equal(in->queue_pair_count, out->queue_pair_count);
@@ -187,6 +207,7 @@ static void check_batch(const struct message_batch *in, const struct message_bat
 	check_lists(in, out);
 	check_evidence(in, out);
 	check_queue_pairs(in, out);
+	check_open_calls(in, out);
 	assert_int_equal(in->kernel_profile_count, out->kernel_profile_count);
 	if (in->kernel_profile_count)
 		assert_memory_equal(in->kernel_profiles, out->kernel_profiles,

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "probe/open_calls.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "probe/attach/collective_table.h"
+#include "probe/sources/thread_look.h"
+
+int open_calls_init(struct open_calls *open)
+{
+	*open = (struct open_calls){0};
+	open->calls = calloc(WIRE_OPEN_CALLS_PER_BATCH_MAX, sizeof(*open->calls));
+	return open->calls ? 0 : -ENOMEM;
+}
+
+void open_calls_fini(struct open_calls *open)
+{
+	free(open->calls);
+	*open = (struct open_calls){0};
+}
+
+static void copy_name(char out[OPEN_CALL_WHERE_LENGTH], const char *name)
+{
+	snprintf(out, OPEN_CALL_WHERE_LENGTH, "%.*s", OPEN_CALL_WHERE_LENGTH - 1, name);
+}
+
+/* Fills kind and what the call is of; false when it has begun too lately, or is no wait. */
+static bool take_call(struct job *job, const struct job_stalled *stalled,
+	const struct thread_look *look, struct host_ns now, struct message_open_call *call)
+{
+	const struct collective_row *row;
+	struct collective_part part;
+
+	if (look->call.row >= collective_row_count ||
+		now.value - (int64_t)look->call.arrival_ns < OPEN_CALL_AGE_NS)
+		return false;
+	row = &collective_rows[look->call.row];
+	call->arrival.value = (int64_t)look->call.arrival_ns;
+	copy_name(call->where, row->symbol);
+	switch (row->kind) {
+	case ROW_COLLECTIVE:
+		if (!job_open_part(job, stalled->pid, &look->call, &part))
+			return false;
+		call->communicator_id = part.communicator_id;
+		call->sequence = part.sequence;
+		call->operation = part.operation;
+		call->flags = part.flags;
+		/* Of a communicator that is not joined, nobody knows who else is to come. */
+		call->kind = part.communicator_id ? OPEN_CALL_COLLECTIVE : OPEN_CALL_POINT_TO_POINT;
+		return true;
+	case ROW_COMM_CALL:
+	case ROW_COMMUNICATOR: /* making one waits for others too */
+		call->kind = OPEN_CALL_POINT_TO_POINT;
+		return true;
+	case ROW_DEVICE_WAIT:
+		call->kind = OPEN_CALL_DEVICE_WAIT;
+		return true;
+	default:
+		return false;
+	}
+}
+
+static bool look_at(const struct bpf_source *bpf, struct job *job,
+	const struct job_stalled *stalled, struct host_ns now, struct message_open_call *call)
+{
+	struct thread_look look;
+
+	if (thread_look(bpf, stalled->pid, &look) < 0)
+		return false;
+	*call = (struct message_open_call){.rank = stalled->rank,
+		.arrival = stalled->last,
+		.kind = OPEN_CALL_NONE,
+		.state = (uint8_t)look.state,
+		.reason = (uint8_t)look.reason};
+	if (look.open)
+		return take_call(job, stalled, &look, now, call);
+	copy_name(call->where, look.place);
+	/* Without the kernel side it may well be in a call: only who is stopped is known to be in none. */
+	return bpf || look.state == 'T' || look.state == 't' || look.state == 'Z';
+}
+
+void open_calls_look(
+	struct open_calls *open, const struct bpf_source *bpf, struct job *job, struct host_ns now)
+{
+	struct job_stalled stalled;
+	size_t next = 0;
+
+	open->count = 0;
+	while (job_next_stalled(
+		job, (struct host_ns){now.value - OPEN_CALL_AGE_NS}, &next, &stalled)) {
+		if (open->count == WIRE_OPEN_CALLS_PER_BATCH_MAX) {
+			open->dropped++;
+			continue;
+		}
+		open->count += look_at(bpf, job, &stalled, now, &open->calls[open->count]);
+	}
+}

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "probe/sources/thread_look.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <bpf/bpf.h>
+
+#include "bpf/thread_shared.h"
+#include "probe/sources/bpf_source_internal.h"
+
+/* pidfd_open(2), since Linux 6.9: of a thread that leads no group. The same bit as O_EXCL. */
+#define LOOK_PIDFD_THREAD O_EXCL
+
+/* What the kernel side keeps of a thread; false when it keeps nothing, or cannot be asked. */
+static bool read_thread(
+	const struct bpf_source *bpf, pid_t tid, bool leads, struct thread_state *state)
+{
+	int fd = (int)syscall(SYS_pidfd_open, tid, leads ? 0 : LOOK_PIDFD_THREAD);
+	int error;
+
+	if (fd < 0)
+		return false;
+	error = bpf_map_lookup_elem(bpf_map__fd(bpf->skeleton->maps.threads), &fd, state);
+	close(fd);
+	return error == 0 && state->generation == bpf->skeleton->data->generation;
+}
+
+static void take_thread(pid_t pid, const struct thread_state *state, struct thread_look *look)
+{
+	look->reason =
+		state->off_start ? state->off_reason : 0; /* 0 without the scheduler's side */
+	look->open = state->open != CALL_NONE;
+	if (!look->open)
+		return;
+	/* A communicator that is made within another call: the outer one is what it is inside of. */
+	bool nested = state->open == CALL_NESTED;
+	const uint64_t *arguments = nested ? state->outer_arguments : state->arguments;
+
+	look->call = (struct event_collective){
+		.header = {.kind = EVENT_COLLECTIVE,
+			.length_bytes = sizeof(look->call),
+			.pid = (uint32_t)pid},
+		.arrival_ns = state->entry_ns,
+		.departure_ns = state->entry_ns,
+		.handle = arguments[RANK_ARGUMENT_COMMUNICATOR],
+		.sequence = nested ? state->outer_sequence : state->sequence,
+		.count = arguments[RANK_ARGUMENT_COUNT],
+		.datatype = arguments[RANK_ARGUMENT_DATATYPE],
+		.root = (int32_t)arguments[RANK_ARGUMENT_ROOT],
+		.row = (uint16_t)(nested ? state->outer_row : state->row),
+	};
+}
+
+/* The other threads: the first one that is inside of a call. */
+static void look_at_others(const struct bpf_source *bpf, pid_t pid, struct thread_look *look)
+{
+	char path[64];
+	struct dirent *entry;
+	DIR *directory;
+	int left = THREAD_LOOK_THREADS_MAX;
+
+	snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
+	directory = opendir(path);
+	while (directory && !look->open && left > 0 && (entry = readdir(directory))) {
+		pid_t tid = (pid_t)strtol(entry->d_name, NULL, 10);
+		struct thread_state state;
+
+		if (tid <= 0 || tid == pid)
+			continue;
+		left--;
+		if (read_thread(bpf, tid, false, &state) && state.open != CALL_NONE)
+			take_thread(pid, &state, look);
+	}
+	if (directory)
+		closedir(directory);
+}
+
+/* The first line of a file of /proc/PID, or false. */
+static bool read_proc(pid_t pid, const char *name, char *text, size_t capacity)
+{
+	char path[64];
+	ssize_t length;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, name);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return false;
+	length = read(fd, text, capacity - 1);
+	close(fd);
+	if (length <= 0)
+		return false;
+	text[length] = '\0';
+	text[strcspn(text, "\n")] = '\0';
+	return true;
+}
+
+int thread_look(const struct bpf_source *bpf, pid_t pid, struct thread_look *result)
+{
+	struct thread_look look = {0};
+	struct thread_state state;
+	char text[512];
+	const char *name_end;
+
+	/* "pid (name) S ...": a name may hold anything, so the last bracket ends it. */
+	if (!read_proc(pid, "stat", text, sizeof(text)))
+		return -ESRCH;
+	name_end = strrchr(text, ')');
+	if (name_end && name_end[1] == ' ')
+		look.state = name_end[2];
+	/* "0" while it runs, and where the kernel does not tell. */
+	if (read_proc(pid, "wchan", text, sizeof(text)) && strcmp(text, "0") != 0)
+		snprintf(look.place, sizeof(look.place), "%.*s", (int)sizeof(look.place) - 1, text);
+	if (bpf && read_thread(bpf, pid, true, &state))
+		take_thread(pid, &state, &look);
+	if (bpf && !look.open)
+		look_at_others(bpf, pid, &look);
+	*result = look;
+	return 0;
+}

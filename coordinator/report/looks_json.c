@@ -3,7 +3,7 @@
 
 #include "coordinator/report/look.h"
 
-enum { DECIMALS_MS = 4, DECIMALS_COUNT = 2, DECIMALS_US = 0, KERNELS_TOLD = 16 };
+enum { DECIMALS_MS = 4, DECIMALS_COUNT = 2, KERNELS_TOLD = 16 };
 
 static void write_kernels(
 	struct json_writer *writer, const struct kernel_profile *look, double steps)
@@ -22,12 +22,17 @@ static void write_kernels(
 	json_array_end(writer);
 }
 
+static uint64_t quantile_us(const struct kernel_profile *look, double quantile)
+{
+	return (uint64_t)kernel_launch_quantile_us(look->launches, quantile);
+}
+
 /* From launch to the device's start: bucket b counts [2^b, 2^(b+1)) us, the first all below. */
 static void write_launches(struct json_writer *writer, const struct kernel_profile *look)
 {
 	json_object_begin(writer, "launch_us");
-	json_decimal(writer, "median", kernel_launch_quantile_us(look->launches, 0.5), DECIMALS_US);
-	json_decimal(writer, "p99", kernel_launch_quantile_us(look->launches, 0.99), DECIMALS_US);
+	json_unsigned(writer, "median", quantile_us(look, 0.5));
+	json_unsigned(writer, "p99", quantile_us(look, 0.99));
 	json_array_begin(writer, "histogram");
 	for (size_t b = 0; b < KERNEL_LAUNCH_BUCKET_NR; b++)
 		json_unsigned(writer, NULL, look->launches[b]);
@@ -52,7 +57,7 @@ void report_json_look(struct json_writer *writer, const struct kernel_profile *l
 			DECIMALS_MS);
 	json_decimal(writer, "kernel_calls", (double)look->kernel_count / steps, DECIMALS_COUNT);
 	json_decimal(writer, "copies", (double)look->copy_count / steps, DECIMALS_COUNT);
-	json_decimal(writer, "copy_bytes", (double)look->copy_bytes / steps, DECIMALS_US);
+	json_unsigned(writer, "copy_bytes", look->copy_bytes / (look->steps ? look->steps : 1));
 	json_unsigned(writer, "invalid", look->invalid);
 	json_unsigned(writer, "dropped", look->dropped);
 	write_kernels(writer, look, steps);

@@ -68,13 +68,16 @@ class Truth:
         return [rank for rank in sorted(host) if host[rank] == host[fault["rank"]]]
 
 
-def workload_command(program, truth_path, injector=None, faults=(), split=False, **options):
+def workload_command(program, truth_path, injector=None, faults=(), split=False, profiler=False,
+                     **options):
     """The command line of one rank; options are those of the workload, with underscores."""
     command = [program, "--truth", truth_path]
     for name, value in options.items():
         command += ["--" + name.replace("_", "-"), str(value)]
     if split:
         command.append("--split")
+    if profiler:
+        command.append("--profiler")
     if injector:
         command += ["--injector", injector]
     for fault in faults:

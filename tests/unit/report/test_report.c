@@ -206,6 +206,7 @@ static void looks_are_told(void **state)
 		.kernel_count = 160,
 		.kernel_ns = 281000000,
 		.copy_ns = 5000000,
+		.copy_bytes = 20000,
 		.idle_ns = 3000000,
 		.launches = {[3] = 150, [9] = 10},
 		.sum_count = 1,
@@ -231,6 +232,7 @@ static void looks_are_told(void **state)
 	fclose(out);
 	assert_non_null(strstr(text, "\"look\": {\"steps\": 10, \"kernel_ms\": 28.1"));
 	assert_non_null(strstr(text, "{\"name\": \"gemm\", \"calls\": 16.0, \"ms\": 28.1}"));
+	assert_non_null(strstr(text, "\"copy_bytes\": 2000, "));
 	assert_non_null(strstr(text, "\"histogram\": [0, 0, 0, 150, 0, 0, 0, 0, 0, 10, 0"));
 	free(text);
 }

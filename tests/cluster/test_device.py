@@ -1,0 +1,127 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Jobs on (stand-in) devices: device times by the NCCL plug-in, deep looks by CUPTI."""
+import json
+import os
+import sys
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import harness  # noqa: E402
+import jobs  # noqa: E402
+from harness import check  # noqa: E402
+
+RANKS, SLOW = 4, 2
+# Kernels fill most of a step; the fault lasts long enough for an alert, a look and its answer.
+JOB = {"steps": 420, "step_ms": 20, "compute_ms": 0.4}
+FAULT = "rank=%d kind=%s first=120 last=419 size=60"
+
+
+def watch(paths, run_options=(), **options):
+    live_path = os.path.join(paths.directory, "live.json")
+    if os.path.exists(live_path):
+        os.unlink(live_path)
+    _, run = jobs.run_workload_watched(paths.slowrank, paths.workload_nccl, paths.directory, RANKS,
+                                       run_options=["--report", live_path, *run_options],
+                                       **{**JOB, **options})
+    print(run.tail())
+    report = run.report(paths.slowrank)
+    with open(live_path, encoding="utf-8") as file:
+        check(json.load(file) == report, "the live report and the replayed one differ")
+    check(report["job"]["ranks"] == RANKS, f"{report['job']['ranks']} ranks")
+    check(source(report, "device.time")["state"] != "not measurable", "device times are there")
+    return run, report
+
+
+def source(report, name):
+    found = [s for s in report["coverage"]["sources"] if s["name"] == name]
+    check(len(found) == 1, f"the coverage speaks of {name}: {found}")
+    return found[0]
+
+
+def check_verdict(report, cause):
+    said = [(v["class"], v["cause"], v["ranks"]) for v in report["verdicts"]]
+    check(said == [("compute-slow", cause, [SLOW])], f"verdicts: {said}")
+    return report["verdicts"][0]
+
+
+def check_update(run, cause):
+    """The cause comes with an update behind the alert, or with the alert."""
+    told = [(a["event"], a["verdict"]["cause"]) for a in run.alerts()]
+    check(told[0][0] == "alert" and told[0][1] in ("unknown", cause), f"told: {told}")
+    check(cause in [c for e, c in told if e in ("alert", "update")], f"told: {told}")
+
+
+def check_looks(report):
+    looked = [r["rank"] for r in report["ranks"] if "look" in r]
+    check(SLOW in looked and len(looked) == 2, f"looked at ranks {looked}: a suspect, a control")
+    for rank in report["ranks"]:
+        if "look" not in rank:
+            continue
+        look = rank["look"]
+        check(look["steps"] >= 8 and look["dropped"] == 0, f"a look: {look}")
+        check(sum(look["launch_us"]["histogram"]) > 0, f"launches are known: {look}")
+
+
+def longer(paths):
+    """One rank's kernels take longer."""
+    run, report = watch(paths, faults=[FAULT % (SLOW, "compute")])
+    verdict = check_verdict(report, "longer-kernels")
+    first = verdict["evidence"][0]
+    check(first["kind"] == "longer-kernels" and "forward_backward_kernel" in first["detail"],
+          f"the kernel is named: {first}")
+    check(1.3 < first["overlap_ms_per_step"] / first["control_ms_per_step"] < 2, f"{first}")
+    check_looks(report)
+    check_update(run, "longer-kernels")
+
+
+def more(paths):
+    """One rank runs a kernel that the others do not."""
+    run, report = watch(paths, faults=[FAULT % (SLOW, "kernels")])
+    first = check_verdict(report, "more-kernels")["evidence"][0]
+    check(first["kind"] == "more-kernels" and "evaluation_kernel" in first["detail"],
+          f"the kernel is named: {first}")
+    check_looks(report)
+    check_update(run, "more-kernels")
+
+
+def healthy(paths):
+    """No verdict, no look."""
+    run, report = watch(paths)
+    check(not report["verdicts"], f"verdicts: {report['verdicts']}")
+    check(not run.alerts(), f"alerts: {run.alerts()}")
+    check(not [r for r in report["ranks"] if "look" in r], "nobody was looked at")
+    check(source(report, "device.kernels")["state"] == "on", "looks are allowed")
+
+
+def baseline(paths):
+    """--deep on: each rank is looked at once, early."""
+    _, report = watch(paths, run_options=["--deep", "on"], steps=200)
+    check(not report["verdicts"], f"verdicts: {report['verdicts']}")
+    check(len([r for r in report["ranks"] if "look" in r]) == RANKS, "each rank was looked at")
+
+
+def refused(paths):
+    """The program profiles itself: we give way, and say so."""
+    _, report = watch(paths, faults=[FAULT % (SLOW, "compute")], profiler=True)
+    verdict = check_verdict(report, "unknown")
+    why = [r["why"] for r in verdict["rejected"] if r["kind"] == "longer-kernels"]
+    check(len(why) == 1 and "another profiler" in why[0], f"rejected: {verdict['rejected']}")
+    kernels = source(report, "device.kernels")
+    check(kernels["state"] in ("degraded", "not measurable") and
+          "another profiler" in kernels["why"], f"the coverage: {kernels}")
+
+
+def switched_off(paths):
+    """--deep off: no look, and the coverage says why."""
+    _, report = watch(paths, run_options=["--deep", "off"], faults=[FAULT % (SLOW, "compute")],
+                      steps=260)
+    check_verdict(report, "unknown")
+    check(source(report, "device.kernels")["state"] == "off", "said in the coverage")
+
+
+CASES = {"longer": longer, "more": more, "healthy": healthy, "baseline": baseline,
+         "refused": refused, "switched_off": switched_off}
+
+if __name__ == "__main__":
+    harness.main(CASES)

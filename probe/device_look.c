@@ -26,7 +26,7 @@ struct bounds {
 struct device_look {
 	size_t record_count, record_capacity;
 	struct record *records;
-	uint64_t dropped;
+	uint64_t dropped, invalid;
 	struct {
 		uint32_t id; /* 0 = free */
 		uint16_t name;
@@ -50,8 +50,21 @@ void device_look_destroy(struct device_look *look)
 	free(look);
 }
 
-static struct record *add_record(struct device_look *look)
+/* Nothing lasts a day (2^46 ns), and hosts are not up for nine years (2^58 ns). */
+static bool is_plausible(int64_t start_ns, int64_t stop_ns)
 {
+	return start_ns > 0 && start_ns < INT64_C(1) << 58 && stop_ns >= start_ns &&
+	       stop_ns - start_ns < INT64_C(1) << 46;
+}
+
+/* NULL: no room, or times that cannot be; counted. */
+static struct record *add_record(
+	struct device_look *look, struct host_ns start, struct host_ns stop)
+{
+	if (!is_plausible(start.value, stop.value)) {
+		look->invalid++;
+		return NULL;
+	}
 	if (look->record_count == look->record_capacity) {
 		size_t capacity = look->record_capacity ? look->record_capacity * 2
 							: (size_t)RECORDS_AT_FIRST;
@@ -88,11 +101,14 @@ static uint16_t find_name(struct device_look *look, const char *mangled)
 void device_look_kernel(struct device_look *look, const struct ring_source_kernel *kernel)
 {
 	bool collective = kernel_name_is_collective(kernel->name);
-	struct record *record = add_record(look);
+	struct record *record = add_record(look, kernel->start, kernel->stop);
+	int64_t launch_ns = kernel->launch.value;
 	uint16_t name = OTHERS;
 
 	if (!record)
 		return;
+	if (!is_plausible(launch_ns, launch_ns)) /* it is not known */
+		launch_ns = 0;
 	for (uint32_t i = 0; i < NAME_SLOTS && !collective; i++) {
 		uint32_t at = (kernel->name_id + i) & (NAME_SLOTS - 1);
 
@@ -112,14 +128,14 @@ void device_look_kernel(struct device_look *look, const struct ring_source_kerne
 	}
 	*record = (struct record){.start_ns = kernel->start.value,
 		.stop_ns = kernel->stop.value,
-		.detail = kernel->launch.value,
+		.detail = launch_ns,
 		.name = name,
 		.kind = collective ? RECORD_COLLECTIVE : RECORD_KERNEL};
 }
 
 void device_look_copy(struct device_look *look, const struct ring_source_memcpy *copy)
 {
-	struct record *record = add_record(look);
+	struct record *record = add_record(look, copy->start, copy->stop);
 
 	if (record)
 		*record = (struct record){.start_ns = copy->start.value,
@@ -131,7 +147,7 @@ void device_look_copy(struct device_look *look, const struct ring_source_memcpy 
 void device_look_synchronisation(
 	struct device_look *look, const struct ring_source_synchronisation *synchronisation)
 {
-	struct record *record = add_record(look);
+	struct record *record = add_record(look, synchronisation->start, synchronisation->stop);
 
 	if (record)
 		*record = (struct record){.start_ns = synchronisation->start.value,
@@ -141,7 +157,7 @@ void device_look_synchronisation(
 
 void device_look_step(struct device_look *look, struct host_ns start, struct host_ns end)
 {
-	if (look->step_count < DEVICE_LOOK_STEPS_MAX)
+	if (look->step_count < DEVICE_LOOK_STEPS_MAX && end.value >= start.value)
 		look->steps[look->step_count++] = (struct bounds){start.value, end.value};
 }
 
@@ -274,7 +290,7 @@ void device_look_finish(struct device_look *look, struct host_ns on, struct host
 	*profile = (struct kernel_profile){.steps = steps,
 		.start = {window.start_ns},
 		.stop = {window.end_ns},
-		.invalid = invalid,
+		.invalid = invalid + look->invalid,
 		.dropped = lost + look->dropped};
 	if (look->record_count)
 		qsort(look->records, look->record_count, sizeof(*look->records), by_start);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Writes the seed corpora: make_seeds FOLDER fills FOLDER/wire_batch, wire_reply, record_reader. */
+/* Writes the seed corpora: make_seeds FOLDER fills FOLDER/wire_batch and the others. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 
 #include "coordinator/record/writer.h"
+#include "probe/ring/ring_layout.h"
 #include "probe/wire/encode.h"
 #include "tests/unit/wire/random_batch.h"
 
@@ -81,7 +82,9 @@ static int make_replies(const char *folder)
 		struct message_reply reply = {.probe_id = random_next(&random),
 			.number = random_wide(&random),
 			.received = {random_length_ns(&random)},
-			.accepted = (uint8_t)(i % 2)};
+			.accepted = (uint8_t)(i % 2),
+			.directive_count = (size_t)i % 3,
+			.directives = {{.kind = DIRECTIVE_DEEP, .rank = 3, .steps = 50}}};
 
 		random_text(&random, reply.why, sizeof(reply.why));
 		error = wire_encode_reply(&reply, &buffer);
@@ -90,6 +93,44 @@ static int make_replies(const char *folder)
 	}
 	wire_buffer_fini(&buffer);
 	return error;
+}
+
+static size_t put_record(
+	uint8_t *bytes, enum ring_record_kind kind, const void *payload, size_t length)
+{
+	memset(bytes, 0, RING_PAYLOAD_BYTES + 3);
+	bytes[0] = (uint8_t)kind;
+	bytes[1] = (uint8_t)length;
+	memcpy(bytes + 3, payload, length);
+	return RING_PAYLOAD_BYTES + 3;
+}
+
+/* A look as the library writes it: a clock, a name, kernels, a copy, the end. */
+static int make_rings(const char *folder)
+{
+	uint8_t bytes[1 + 16 * (RING_PAYLOAD_BYTES + 3)] = {1};
+	struct ring_clock_pair pair = {
+		.domain = RING_CLOCK_CUPTI, .gpu_ns = 1000, .host_ns = 2000, .error_ns = 10};
+	struct ring_kernel_name name = {.name_id = 7, .total_bytes = 5, .piece_bytes = 5};
+	struct ring_kernel kernel = {.start_ns = 2000000, .stop_ns = 3000000, .name_id = 7};
+	struct ring_memcpy copy = {.start_ns = 3000000, .stop_ns = 3500000, .length_bytes = 9};
+	struct ring_collective call = {.rank = 1, .function = RING_FUNCTION_ALL_REDUCE};
+	struct ring_deep_report report = {.state = RING_DEEP_OFF};
+	struct wire_buffer buffer = {.bytes = bytes, .length = 1};
+
+	memcpy(name.text, "_Z1kv", 5);
+	buffer.length +=
+		put_record(bytes + buffer.length, RING_RECORD_CLOCK_PAIR, &pair, sizeof(pair));
+	buffer.length +=
+		put_record(bytes + buffer.length, RING_RECORD_KERNEL_NAME, &name, sizeof(name));
+	buffer.length +=
+		put_record(bytes + buffer.length, RING_RECORD_KERNEL, &kernel, sizeof(kernel));
+	buffer.length += put_record(bytes + buffer.length, RING_RECORD_MEMCPY, &copy, sizeof(copy));
+	buffer.length +=
+		put_record(bytes + buffer.length, RING_RECORD_COLLECTIVE, &call, sizeof(call));
+	buffer.length +=
+		put_record(bytes + buffer.length, RING_RECORD_DEEP_STATE, &report, sizeof(report));
+	return write_seed(folder, 0, &buffer);
 }
 
 static int make_records(const char *folder)
@@ -131,7 +172,8 @@ int main(int argc, char **argv)
 	}
 	if (make_folder(argv[1], "wire_batch", path) || make_batches(path) ||
 		make_folder(argv[1], "wire_reply", path) || make_replies(path) ||
-		make_folder(argv[1], "record_reader", path) || make_records(path))
+		make_folder(argv[1], "record_reader", path) || make_records(path) ||
+		make_folder(argv[1], "ring", path) || make_rings(path))
 		return 1;
 	return 0;
 }

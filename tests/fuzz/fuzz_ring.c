@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Rings that a hostile job wrote: the file as a whole (first byte even), or records that pass the
+ * checksum with any content (odd), all the way into a deep look.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "probe/device_look.h"
+#include "probe/sources/ring_source_internal.h"
+
+enum { SLOTS = RING_SLOT_COUNT_MIN, RECORDS_READ_MAX = 4 * SLOTS };
+enum { FILE_BYTES = RING_HEADER_BYTES + SLOTS * RING_RECORD_BYTES };
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length);
+
+struct seen {
+	struct device_look *look;
+	size_t callbacks;
+};
+
+static void require(bool condition)
+{
+	if (!condition)
+		abort();
+}
+
+static void on_collective(void *context, const struct ring_source_collective *collective)
+{
+	((struct seen *)context)->callbacks++;
+	require(collective->function < RING_FUNCTION_NR);
+	require(collective->rank >= -1 && collective->rank < STEP_RANK_COUNT_MAX);
+	require(collective->device_stop.value >= collective->device_start.value);
+}
+
+static void on_kernel(void *context, const struct ring_source_kernel *kernel)
+{
+	struct seen *seen = context;
+
+	seen->callbacks++;
+	require(strlen(kernel->name) <= RING_SOURCE_NAME_BYTES_MAX);
+	require(kernel->stop.value >= kernel->start.value);
+	device_look_kernel(seen->look, kernel);
+}
+
+static void on_copy(void *context, const struct ring_source_memcpy *copy)
+{
+	struct seen *seen = context;
+
+	seen->callbacks++;
+	require(copy->stop.value >= copy->start.value);
+	device_look_copy(seen->look, copy);
+}
+
+static void on_synchronisation(
+	void *context, const struct ring_source_synchronisation *synchronisation)
+{
+	struct seen *seen = context;
+
+	seen->callbacks++;
+	device_look_synchronisation(seen->look, synchronisation);
+}
+
+static void on_deep_state(void *context, pid_t pid, const struct ring_deep_report *report)
+{
+	(void)pid;
+	(void)report;
+	((struct seen *)context)->callbacks++;
+}
+
+/* A ring whose records hold the input, one after another, each with its checksum. */
+static void fill_records(uint8_t *file, const uint8_t *bytes, size_t length)
+{
+	struct ring_header *header = (struct ring_header *)(void *)file;
+	struct ring_record *slots = (struct ring_record *)(void *)(file + RING_HEADER_BYTES);
+
+	*header = (struct ring_header){.magic = RING_MAGIC,
+		.version = RING_VERSION,
+		.header_bytes = RING_HEADER_BYTES,
+		.record_bytes = RING_RECORD_BYTES,
+		.slot_count = SLOTS};
+	for (uint64_t i = 0; i < SLOTS; i++) {
+		size_t part = length < RING_PAYLOAD_BYTES + 3 ? length : RING_PAYLOAD_BYTES + 3;
+
+		slots[i].sequence = i;
+		if (part < 3)
+			continue;
+		slots[i].sequence = i + 1;
+		slots[i].kind = bytes[0];
+		slots[i].length_bytes = (uint16_t)(bytes[1] | bytes[2] << 8);
+		memcpy(slots[i].words, bytes + 3, part - 3);
+		slots[i].check = ring_checksum(&slots[i], i);
+		header->head = i + 1;
+		bytes += part;
+		length -= part;
+	}
+}
+
+static void read_ring(struct ring_source *source, struct ring_process *process)
+{
+	struct ring_record record;
+
+	for (size_t i = 0; i < RECORDS_READ_MAX; i++) {
+		if (ring_reader_next(process->reader, (int64_t)i << 20, i > SLOTS, &record))
+			continue;
+		ring_source_deliver(source, process, &record);
+	}
+}
+
+static void sum_up(struct device_look *look)
+{
+	struct kernel_profile profile;
+
+	for (int64_t i = 0; i < 4; i++)
+		device_look_step(look, (struct host_ns){i << 20}, (struct host_ns){(i + 1) << 20});
+	device_look_finish(look, (struct host_ns){0}, (struct host_ns){INT64_MAX}, 0, 0, &profile);
+	require(profile.sum_count <= KERNEL_PROFILE_KERNELS_MAX);
+	require(profile.busy_ns >= 0 && profile.idle_ns >= 0);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length)
+{
+	struct seen seen = {.look = device_look_create()};
+	struct ring_source source = {.context = &seen,
+		.callbacks = {.collective = on_collective,
+			.kernel = on_kernel,
+			.memcpy = on_copy,
+			.synchronisation = on_synchronisation,
+			.deep_state = on_deep_state}};
+	struct ring_process *process = calloc(1, sizeof(*process));
+	uint8_t *file = calloc(1, FILE_BYTES);
+	int fd = memfd_create("ring", MFD_CLOEXEC);
+
+	require(seen.look && process && file && fd >= 0);
+	if (length > 0 && bytes[0] & 1)
+		fill_records(file, bytes + 1, length - 1);
+	else if (length > 0)
+		memcpy(file, bytes + 1, length - 1 < FILE_BYTES ? length - 1 : FILE_BYTES);
+	require(write(fd, file, FILE_BYTES) == FILE_BYTES);
+	if (ring_reader_open(fd, &process->reader) == 0) { /* takes fd over, always */
+		read_ring(&source, process);
+		(void)ring_reader_request(process->reader, RING_DEEP_KERNELS, 1, 1);
+		ring_reader_close(process->reader);
+	}
+	sum_up(seen.look);
+	for (size_t i = 0; i < RING_SOURCE_NAMES_MAX; i++)
+		free(process->names[i].text);
+	device_look_destroy(seen.look);
+	free(process);
+	free(file);
+	return 0;
+}

@@ -122,7 +122,7 @@ static void bounds(void **state)
 	(void)state;
 	for (uint32_t i = 0; i < DEVICE_LOOK_RECORDS_MAX + 10; i++) {
 		snprintf(name, sizeof(name), "kernel_%u", i % 2000);
-		kernel(look, name, 1 + i % 2000, (int64_t)i, 1, 0);
+		kernel(look, name, 1 + i % 2000, 1 + (int64_t)i, 1, 0);
 	}
 	device_look_step(look, (struct host_ns){0}, (struct host_ns){INT64_C(1000) * MS});
 	device_look_finish(

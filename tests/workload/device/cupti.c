@@ -74,15 +74,14 @@ DEVICE_EXPORT int cuptiActivityGetNumDroppedRecords(
 	void *context, uint32_t stream, size_t *dropped);
 DEVICE_EXPORT int cuptiGetTimestamp(uint64_t *timestamp);
 
-/* CUPTI's clock is the real-time one. */
-static uint64_t to_cupti(int64_t monotonic_ns)
+/* CUPTI's clock is the real-time one. Once for all times of a record: they stay in order. */
+static int64_t clock_offset_ns(void)
 {
 	struct timespec real, monotonic;
 
 	clock_gettime(CLOCK_REALTIME, &real);
 	clock_gettime(CLOCK_MONOTONIC, &monotonic);
-	return (uint64_t)(monotonic_ns + (real.tv_sec - monotonic.tv_sec) * 1000000000 +
-			  real.tv_nsec - monotonic.tv_nsec);
+	return (real.tv_sec - monotonic.tv_sec) * 1000000000 + real.tv_nsec - monotonic.tv_nsec;
 }
 
 static void flush(void)
@@ -114,12 +113,13 @@ static void deliver(const void *record, size_t length)
 static void on_activity(const struct device_activity *activity)
 {
 	uint32_t stream = (uint32_t)((uintptr_t)activity->stream >> 4);
+	int64_t offset_ns = clock_offset_ns();
 	struct call_record call = {.kind = KIND_DRIVER,
-		.start = to_cupti(activity->launched_ns),
-		.end = to_cupti(activity->launched_ns)};
+		.start = (uint64_t)(activity->launched_ns + offset_ns),
+		.end = (uint64_t)(activity->launched_ns + offset_ns)};
 	struct kernel_record kernel = {.kind = KIND_KERNEL,
-		.start = to_cupti(activity->start_ns),
-		.end = to_cupti(activity->end_ns),
+		.start = (uint64_t)(activity->start_ns + offset_ns),
+		.end = (uint64_t)(activity->end_ns + offset_ns),
 		.streamId = stream,
 		.name = activity->name};
 	struct memcpy_record copy = {.kind = KIND_MEMCPY,

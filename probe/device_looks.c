@@ -248,6 +248,13 @@ void device_looks_hello(struct device_looks *looks, pid_t pid)
 	looks->processes[looks->process_count++] = process;
 }
 
+bool device_looks_is_busy(const struct device_looks *looks, pid_t pid)
+{
+	const struct process_look *process = find_process(looks, pid);
+
+	return process && process->phase != LOOK_IDLE;
+}
+
 static struct process_look *find_look(const struct device_looks *looks, pid_t pid)
 {
 	struct process_look *process = find_process(looks, pid);

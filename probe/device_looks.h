@@ -43,6 +43,8 @@ void device_looks_kernel(struct device_looks *looks, const struct ring_source_ke
 void device_looks_copy(struct device_looks *looks, const struct ring_source_memcpy *copy);
 void device_looks_synchronisation(
 	struct device_looks *looks, const struct ring_source_synchronisation *synchronisation);
+/* A look at the process is under way: others' requests would end it. */
+bool device_looks_is_busy(const struct device_looks *looks, pid_t pid);
 void device_looks_report(
 	struct device_looks *looks, pid_t pid, const struct ring_deep_report *report);
 void device_looks_ended(struct device_looks *looks, pid_t pid);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "probe/attach_kernels.h"
 #include "probe/sources/ring_source.h"
 
 enum {
@@ -25,6 +26,7 @@ struct device_source {
 	struct job *job;
 	struct ring_source *rings;
 	struct device_looks *looks;
+	struct attach_kernels *shown; /* attach --deep; else NULL */
 	size_t communicator_count, communicator_capacity, last;
 	struct device_communicator *communicators;
 	uint64_t with_device_time, without_device_time, copy_engine, lost;
@@ -173,17 +175,23 @@ static void on_ended(void *context, pid_t pid)
 	}
 	source->communicator_count = kept;
 	device_looks_ended(source->looks, pid);
+	attach_kernels_ended(source->shown, pid);
 }
 
 static void on_hello(void *context, pid_t pid, const struct ring_hello *hello)
 {
-	(void)hello;
-	device_looks_hello(((struct device_source *)context)->looks, pid);
+	struct device_source *source = context;
+
+	device_looks_hello(source->looks, pid);
+	attach_kernels_hello(source->shown, pid, hello);
 }
 
 static void on_kernel(void *context, const struct ring_source_kernel *kernel)
 {
-	device_looks_kernel(((struct device_source *)context)->looks, kernel);
+	struct device_source *source = context;
+
+	device_looks_kernel(source->looks, kernel);
+	attach_kernels_kernel(source->shown, kernel);
 }
 
 static void on_copy(void *context, const struct ring_source_memcpy *copy)
@@ -199,7 +207,10 @@ static void on_synchronisation(
 
 static void on_deep_state(void *context, pid_t pid, const struct ring_deep_report *report)
 {
-	device_looks_report(((struct device_source *)context)->looks, pid, report);
+	struct device_source *source = context;
+
+	device_looks_report(source->looks, pid, report);
+	attach_kernels_report(source->shown, pid, report);
 }
 
 int device_source_create(
@@ -231,6 +242,8 @@ int device_source_create(
 		device_source_destroy(source);
 		return -ENOMEM;
 	}
+	if (looks->attached && looks->deep == PROBE_DEEP_ON)
+		source->shown = attach_kernels_create(source->rings, job, source->looks);
 	*result = source;
 	return 0;
 }
@@ -239,6 +252,7 @@ void device_source_destroy(struct device_source *source)
 {
 	if (!source)
 		return;
+	attach_kernels_destroy(source->shown);
 	device_looks_destroy(source->looks);
 	ring_source_destroy(source->rings);
 	free(source->communicators);
@@ -253,6 +267,7 @@ void device_source_add_process(struct device_source *source, pid_t pid)
 
 size_t device_source_poll(struct device_source *source, struct host_ns now)
 {
+	attach_kernels_tick(source->shown, now);
 	return ring_source_poll(source->rings, now, RECORDS_PER_POLL_MAX);
 }
 
@@ -276,6 +291,8 @@ static void put_state(struct message_source *out, enum source_state state, const
 bool device_source_state(const struct device_source *source, const char *why_not, bool enqueue_only,
 	struct message_source *out)
 {
+	if (source && !source->with_device_time && attach_kernels_state(source->shown, out))
+		return true;
 	if (source && source->copy_engine)
 		put_state(out, SOURCE_DEGRADED,
 			"some collectives ran on copy engines, without a kernel: not timed");

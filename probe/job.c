@@ -231,6 +231,8 @@ static void take_collective(struct job *job, const struct event_collective *even
 	process->last_call_ns = part.departure.value;
 	activity_from_event(&others, &event->others);
 	if (process->device_calls && collective_rows[event->row].library == ROW_LIBRARY_NCCL) {
+		if (process->kernel_calls)
+			kernel_calls_call(process->kernel_calls, &part, event->handle);
 		device_calls_host(process->device_calls, part.arrival, &part.before,
 			(int64_t)event->before.device_wait_ns, &others);
 		return;
@@ -268,6 +270,58 @@ void job_device_call(struct job *job, pid_t pid, const struct collective_part *p
 		device_calls_done(process->device_calls, part);
 	else
 		job->dropped++;
+}
+
+void job_kernels_shown(struct job *job, pid_t pid, bool shown)
+{
+	struct rank_process *process = find_process(job, pid);
+
+	if (!process || (!process->kernel_calls && (!shown || process->device_calls)))
+		return;
+	if (!process->kernel_calls)
+		process->kernel_calls = kernel_calls_create();
+	if (process->kernel_calls)
+		job_device_process(job, pid);
+	if (process->kernel_calls)
+		kernel_calls_switch(process->kernel_calls, shown);
+}
+
+void job_kernel(struct job *job, pid_t pid, const struct kernel_calls_kernel *kernel)
+{
+	struct rank_process *process = find_process(job, pid);
+
+	if (process && process->kernel_calls)
+		kernel_calls_kernel(process->kernel_calls, kernel);
+}
+
+void job_match_kernels(struct job *job, struct host_ns now)
+{
+	struct collective_part part;
+
+	for (size_t i = 0; i < job->process_count; i++) {
+		struct rank_process *process = job->processes[i];
+
+		while (process->kernel_calls && kernel_calls_take(process->kernel_calls, now,
+							process->exited || job->finished, &part)) {
+			job->enqueue_only |= (part.flags & PART_ENQUEUE_ONLY) != 0;
+			device_calls_done(process->device_calls, &part);
+		}
+	}
+}
+
+void job_kernel_counts(const struct job *job, struct kernel_calls_counts *sum)
+{
+	*sum = (struct kernel_calls_counts){0};
+	for (size_t i = 0; i < job->process_count; i++) {
+		struct kernel_calls_counts counts;
+
+		if (!job->processes[i]->kernel_calls)
+			continue;
+		kernel_calls_get_counts(job->processes[i]->kernel_calls, &counts);
+		sum->matched += counts.matched;
+		sum->unmatched += counts.unmatched;
+		sum->dropped += counts.dropped;
+	}
 }
 
 static void join_device_calls(struct job *job, struct rank_process *process)

@@ -9,6 +9,7 @@
 #include <sys/types.h>
 
 #include "bpf/event_layout.h"
+#include "probe/kernel_calls.h"
 #include "probe/wire/message.h"
 
 struct job;
@@ -35,6 +36,16 @@ void job_device_process(struct job *job, pid_t pid);
 /* its communicators, and each call that the device is done with. */
 void job_device_communicator(struct job *job, pid_t pid, const struct communicator *communicator);
 void job_device_call(struct job *job, pid_t pid, const struct collective_part *part);
+/*
+ * The kernels of a process are shown from now on, or no more (attach --deep): NCCL's are matched to
+ * its calls. Ignored where the library itself tells device times.
+ */
+void job_kernels_shown(struct job *job, pid_t pid, bool shown);
+void job_kernel(struct job *job, pid_t pid, const struct kernel_calls_kernel *kernel);
+/* To be called before job_join_device_calls(): matches what can be. */
+void job_match_kernels(struct job *job, struct host_ns now);
+/* Sums over all processes. */
+void job_kernel_counts(const struct job *job, struct kernel_calls_counts *counts);
 /* To be called after the kernel's records of the same time were taken: joins the two. */
 void job_join_device_calls(struct job *job);
 

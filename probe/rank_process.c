@@ -8,6 +8,7 @@
 
 #include "probe/attach/collective_table.h"
 #include "probe/attach/communicator_identity.h"
+#include "probe/attach/communicator_memory.h"
 
 /* Sets a duplicate apart from a split of the same parent with the same number. */
 #define DUPLICATE_COLOR INT32_MIN
@@ -30,6 +31,7 @@ void rank_process_destroy(struct rank_process *process)
 		return;
 	step_builder_destroy(process->builder);
 	device_calls_destroy(process->device_calls);
+	kernel_calls_destroy(process->kernel_calls);
 	free(process->communicators);
 	free(process);
 }
@@ -210,6 +212,22 @@ void rank_process_device_communicator(
 	take_world(process, communicator->own_index, communicator->size);
 }
 
+/* A communicator from before an attach, by the process's memory. Looked at once per handle. */
+static struct known_communicator *identify(struct rank_process *process, uint64_t handle)
+{
+	struct communicator_memory memory = {0};
+	struct known_communicator *known;
+	bool found = communicator_memory_read(process->pid, handle, &memory) == 0;
+
+	known = add_communicator(process, handle, found ? memory.hash : 0, false);
+	if (!known || !found)
+		return known;
+	known->communicator.size = memory.rank_count;
+	known->communicator.own_index = memory.rank;
+	take_world(process, memory.rank, memory.rank_count);
+	return known;
+}
+
 void activity_from_event(struct activity *out, const struct event_activity *in)
 {
 	*out = (struct activity){
@@ -238,6 +256,8 @@ bool rank_process_part(struct rank_process *process, const struct event_collecti
 		return false;
 	rank_process_examine(process);
 	struct known_communicator *known = find_communicator(process, event->handle);
+	if (!known && process->kernel_calls && row->library == ROW_LIBRARY_NCCL)
+		known = identify(process, event->handle);
 	size_t element_bytes = collective_datatype_bytes(row, event->datatype);
 
 	*part = (struct collective_part){

@@ -11,6 +11,7 @@
 #include "bpf/event_layout.h"
 #include "probe/attach/launcher_environment.h"
 #include "probe/device_calls.h"
+#include "probe/kernel_calls.h"
 #include "probe/step/builder.h"
 #include "probe/wire/message.h"
 
@@ -44,6 +45,7 @@ struct rank_process {
 	char program[STEP_NAME_LENGTH_MAX + 1];
 	struct step_builder *builder;	   /* NULL until it takes part */
 	struct device_calls *device_calls; /* NULL: no device times */
+	struct kernel_calls *kernel_calls; /* NULL: device times, if any, come with the calls */
 	size_t communicator_count;
 	struct known_communicator *communicators;
 	size_t last_communicator; /* where the last look-up ended */

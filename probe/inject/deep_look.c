@@ -9,6 +9,7 @@
 #include "probe/inject/process.h"
 
 enum { PATH_BYTES_MAX = 4096, CLOCK_SAMPLES = 100, KINDS = 5 };
+enum { STEADY_FLUSH_NS = 200000000, STEADY_CLOCK_NS = 1000000000 };
 
 static const char *const cupti_names[] = {"libcupti.so.13", "libcupti.so.12", "libcupti.so.11.8"};
 static const char *const runtime_names[] = {
@@ -29,7 +30,8 @@ static struct {
 	bool on;
 	uint32_t request, wanted;
 	int64_t stop_ns;
-	uint64_t stop_collectives; /* 0 = by time */
+	uint64_t stop_collectives;    /* 0 = by time */
+	int64_t flushed_ns, clock_ns; /* of a steady look: when last */
 } look;
 
 static bool find(void *library, const char *name, void *function)
@@ -202,8 +204,28 @@ static void begin_look(void)
 		end_look(RING_DEEP_FAILED, error);
 }
 
+/* The same kinds again: the look goes on, without a gap, for longer or shorter. */
+static bool take_extension(const struct ring_control *control, uint32_t request)
+{
+	uint32_t wanted = __atomic_load_n(&control->deep_kinds, __ATOMIC_RELAXED);
+	int64_t stop_ns = __atomic_load_n(&control->deep_stop_host_ns, __ATOMIC_RELAXED);
+	uint64_t collectives = __atomic_load_n(&control->deep_stop_collectives, __ATOMIC_RELAXED);
+
+	if (!look.on || ((wanted ^ look.wanted) & ~(uint32_t)RING_DEEP_STEADY) ||
+		stop_ns <= process_now_ns())
+		return false;
+	look.request = request;
+	look.wanted = wanted;
+	look.stop_ns = stop_ns;
+	look.stop_collectives = collectives ? collectives + process_collectives() : 0;
+	report(RING_DEEP_ON, 0);
+	return true;
+}
+
 static void take_request(const struct ring_control *control, uint32_t request)
 {
+	if (take_extension(control, request))
+		return;
 	if (look.on)
 		end_look(RING_DEEP_OFF, 0);
 	look.request = request;
@@ -218,6 +240,19 @@ static void take_request(const struct ring_control *control, uint32_t request)
 		report(RING_DEEP_OFF, 0);
 }
 
+/* CUPTI hands out full buffers only, if it is not asked; its clock drifts over hours. */
+static void keep_steady(int64_t now_ns)
+{
+	if (now_ns - look.flushed_ns >= STEADY_FLUSH_NS) {
+		look.flushed_ns = now_ns;
+		(void)look.cupti.flush_all(0);
+	}
+	if (now_ns - look.clock_ns >= STEADY_CLOCK_NS) {
+		look.clock_ns = now_ns;
+		write_clock();
+	}
+}
+
 void deep_look_poll(void)
 {
 	const struct ring_control *control = process_control();
@@ -225,6 +260,8 @@ void deep_look_poll(void)
 
 	if (request != look.request)
 		take_request(control, request);
+	if (look.on && look.wanted & RING_DEEP_STEADY)
+		keep_steady(process_now_ns());
 	if (look.on &&
 		(process_now_ns() >= look.stop_ns ||
 			(look.stop_collectives && process_collectives() >= look.stop_collectives)))

@@ -198,10 +198,17 @@ NCCL_API(ncclResult_t, ncclGetUniqueId, ncclUniqueId *unique_id)
 /* The members' common hash; as in NCCL, the plug-in hears of a communicator at its end. */
 static ncclResult_t begin_profile(ncclResult_t result, ncclComm_t communicator)
 {
-	if (!result && communicator)
-		profiler_begin(&communicator->profiler,
-			(uint64_t)(communicator->tag + 1) * UINT64_C(0x9e3779b97f4a7c15),
-			communicator->rank, communicator->rank_count);
+	if (!result && communicator) {
+		communicator->start_magic = UINT64_C(0x0280028002800280);
+		communicator->magic = UINT64_C(0x5eed5eed5eed5eed);
+		communicator->hash =
+			(uint64_t)(communicator->tag + 1) * UINT64_C(0x9e3779b97f4a7c15);
+		communicator->capability = communicator->capability_min =
+			communicator->capability_max = 90;
+		communicator->bus_id = 0x3b000;
+		profiler_begin(&communicator->profiler, communicator->hash, communicator->rank,
+			communicator->rank_count);
+	}
 	return result;
 }
 

@@ -21,9 +21,16 @@ enum carrier_channel {
 	CHANNEL_NR
 };
 
+/* Begins, and tells who it is, as NCCL's does (src/include/comm.h). */
 struct ncclComm {
+	uint64_t start_magic;
+	void *channels[64];
+	uint64_t magic, hash;
 	int rank;
 	int rank_count;
+	int cuda_device, nvml_device;
+	int capability, capability_min, capability_max;
+	int64_t bus_id;
 	int tag;	   /* of the first channel */
 	int *world_ranks;  /* rank_count of them */
 	int split_counter; /* communicators made from this one */

@@ -57,6 +57,7 @@ struct grid_row {
 	uint64_t layout; /* hash of its operations: rows with equal layouts are peers */
 	int64_t start_ns, end_ns;
 	int64_t clock_error_ns;
+	int64_t host_to_job_ns; /* job time - host time, at its start */
 	uint32_t host;
 	bool hole;	 /* its parts are not all here */
 	bool overlapped; /* several streams, sends and receives, or work of its own: segments.c */

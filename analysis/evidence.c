@@ -100,7 +100,8 @@ static const struct evidence_sample *earliest_after(
 bool evidence_value(
 	const struct evidence *evidence, unsigned metric, int64_t time_ns, int64_t *value)
 {
-	const struct evidence_sample *sample = evidence ? latest(evidence, metric, time_ns) : NULL;
+	const struct evidence_sample *sample =
+		evidence ? latest(evidence, metric, time_ns - evidence->host_to_job_ns) : NULL;
 
 	if (sample)
 		*value = sample->value;
@@ -114,6 +115,8 @@ bool evidence_rate(const struct evidence *evidence, unsigned metric, int64_t fro
 
 	if (!evidence)
 		return false;
+	from_ns -= evidence->host_to_job_ns;
+	until_ns -= evidence->host_to_job_ns;
 	last = latest(evidence, metric, until_ns);
 	first = latest(evidence, metric, from_ns);
 	if (!first)
@@ -144,8 +147,10 @@ static bool contains(const uint32_t *pids, size_t count, uint32_t pid)
 double evidence_rivals_among(const struct evidence *evidence, int64_t from_ns, int64_t until_ns,
 	const uint32_t *pids, size_t pid_count, int64_t *seen_ns)
 {
-	int64_t all_ns = 0, among_ns = 0;
+	int64_t all_ns = 0, among_ns = 0, shift_ns = evidence ? evidence->host_to_job_ns : 0;
 
+	from_ns -= shift_ns;
+	until_ns -= shift_ns;
 	for (uint32_t i = 0; evidence && i < evidence->interval_count; i++) {
 		const struct evidence_interval *one = &evidence->intervals[i];
 
@@ -169,6 +174,8 @@ bool evidence_worst_rival(const struct evidence *evidence, int64_t from_ns, int6
 
 	if (!evidence)
 		return false;
+	from_ns -= evidence->host_to_job_ns;
+	until_ns -= evidence->host_to_job_ns;
 	count = evidence->interval_count;
 	for (uint32_t i = 0; i < count; i++) {
 		const struct evidence_interval *one = &evidence->intervals[i];

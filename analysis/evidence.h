@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Recent evidence of one rank: samples of counters and long off-CPU intervals, on the job's
- * clock. Bounded rings, which take memory as they fill: the oldest make room. Asked for a time,
+ * Recent evidence of one rank: samples of counters and long off-CPU intervals. It is kept by the
+ * host's clock and asked for by the job's: how the two lie is learnt from the steps, so that nothing
+ * hangs on how much was known when a sample came in. Bounded rings, which take memory as they fill: the oldest make room. Asked for a time,
  * it uses nothing later. One thread.
  */
 #ifndef SLOWRANK_ANALYSIS_EVIDENCE_H
@@ -15,11 +16,11 @@ enum {
 };
 
 struct evidence_sample {
-	int64_t time_ns, value;
+	int64_t time_ns, value; /* the host's clock */
 };
 
 struct evidence_interval {
-	int64_t start_ns, end_ns;
+	int64_t start_ns, end_ns; /* the host's clock */
 	uint32_t other_pid;
 	uint8_t reason;
 	char other_name[STEP_TASK_NAME_LENGTH];
@@ -36,6 +37,7 @@ struct evidence {
 	struct evidence_ring metrics[METRIC_NR];
 	struct evidence_interval *intervals;
 	uint32_t interval_count, interval_capacity, interval_next; /* a ring too */
+	int64_t host_to_job_ns; /* job time - host time; set by the owner */
 };
 void evidence_fini(struct evidence *evidence);
 

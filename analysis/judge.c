@@ -122,27 +122,33 @@ void judge_missing(struct judge *judge, enum evidence_source source, const char 
 	}
 }
 
-static int get_evidence(struct judge *judge, uint32_t rank, struct evidence **evidence)
+/* host_to_job_ns: a first guess of how the clocks lie, until the rank's steps tell. */
+static int get_evidence(
+	struct judge *judge, uint32_t rank, int64_t host_to_job_ns, struct evidence **evidence)
 {
 	struct rank_state *state;
 	int error = get_rank(judge, rank, &state);
 
 	if (error < 0)
 		return error;
-	if (!state->evidence)
+	if (!state->evidence) {
 		state->evidence = calloc(1, sizeof(*state->evidence));
+		if (state->evidence)
+			state->evidence->host_to_job_ns = host_to_job_ns;
+	}
 	*evidence = state->evidence;
 	return state->evidence ? 0 : -ENOMEM;
 }
 
-int judge_interval(struct judge *judge, const struct off_cpu_interval *interval,
-	struct job_ns start, struct job_ns end)
+int judge_interval(
+	struct judge *judge, const struct off_cpu_interval *interval, struct job_ns start)
 {
 	struct evidence *evidence;
-	int error = get_evidence(judge, interval->rank, &evidence);
+	int error =
+		get_evidence(judge, interval->rank, start.value - interval->start.value, &evidence);
 	struct evidence_interval one = {
-		.start_ns = start.value,
-		.end_ns = end.value,
+		.start_ns = interval->start.value,
+		.end_ns = interval->end.value,
 		.other_pid = interval->other_pid,
 		.reason = interval->reason,
 	};
@@ -157,10 +163,11 @@ int judge_interval(struct judge *judge, const struct off_cpu_interval *interval,
 int judge_sample(struct judge *judge, const struct metric_sample *sample, struct job_ns time)
 {
 	struct evidence *evidence;
-	int error = get_evidence(judge, sample->rank, &evidence);
+	int error = get_evidence(judge, sample->rank, time.value - sample->time.value, &evidence);
 
 	return error < 0 ? error
-			 : evidence_add_sample(evidence, sample->metric, time.value, sample->value);
+			 : evidence_add_sample(
+				   evidence, sample->metric, sample->time.value, sample->value);
 }
 
 void excess_add(struct excess_sums *sums, const struct excess_sums *other)
@@ -190,6 +197,8 @@ static void take_row(struct judge *judge, const struct step_grid *grid, size_t r
 		.on_device = row->on_device,
 		.evidence_mask = state->evidence_mask};
 
+	if (state->evidence)
+		state->evidence->host_to_job_ns = grid->rows[r].host_to_job_ns;
 	state->seen = true;
 	state->totals.steps++;
 	state->totals.wait_ns += row->wait_ns;

@@ -34,11 +34,12 @@ int judge_process(struct judge *judge, uint32_t pid) __attribute__((warn_unused_
 void judge_missing(struct judge *judge, enum evidence_source source, const char *why);
 
 /*
- * Evidence of a rank, in order of time, times on the job's clock; only what is not later than a
- * step's end is used for that step, so evidence should come before the steps that it belongs to.
+ * Evidence of a rank, in order of time; only what is not later than a step's end is used for that
+ * step, so evidence should come before the steps that it belongs to. The job time is what the clocks
+ * are known to be so far: it counts until the rank's first step says better.
  */
 int judge_interval(struct judge *judge, const struct off_cpu_interval *interval,
-	struct job_ns start, struct job_ns end) __attribute__((warn_unused_result));
+	struct job_ns start) __attribute__((warn_unused_result));
 int judge_sample(struct judge *judge, const struct metric_sample *sample, struct job_ns time)
 	__attribute__((warn_unused_result));
 

@@ -74,7 +74,7 @@ static void skip_old(struct assembly *assembly, uint32_t number)
 		if (rank->part_head < entry->part_count ||
 			assembly_job_ns(assembly, rank, entry->end) > assembly->last_cut_ns)
 			return;
-		rank_entry_pop(rank);
+		assembly_pop(assembly, rank);
 	}
 }
 
@@ -197,8 +197,11 @@ static int build_grid(struct assembly *assembly, struct step_grid *grid)
 
 		error = grid_add_row(
 			grid, r, rank->host, clock_fit_to_job(clock, start).value, error_ns);
-		if (error == 0)
+		if (error == 0) {
+			grid->rows[grid->row_count - 1].host_to_job_ns =
+				grid->rows[grid->row_count - 1].start_ns - start.value;
 			error = add_parts(assembly, r, grid);
+		}
 		if (error_ns > grid->clock_error_ns)
 			grid->clock_error_ns = error_ns;
 	}
@@ -268,13 +271,13 @@ static void advance_rank(struct assembly *assembly, uint32_t number)
 	if (scan->found) {
 		for (; scan->at.entry > 0 && rank->entry_count; scan->at.entry--) {
 			take_parts(assembly, number, rank_entry_at(rank, 0)->entry->part_count);
-			rank_entry_pop(rank);
+			assembly_pop(assembly, rank);
 		}
 		if (rank->entry_count) {
 			take_parts(assembly, number, scan->at.part);
 			rank->part_head = scan->at.part;
 			if (rank->part_head == rank_entry_at(rank, 0)->entry->part_count)
-				rank_entry_pop(rank);
+				assembly_pop(assembly, rank);
 		}
 		rank->hole = false;
 	}

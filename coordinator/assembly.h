@@ -43,9 +43,12 @@ struct assembly {
 	struct communicator_entry *communicators; /* hash table, id 0 = free */
 	size_t communicator_capacity, communicator_count;
 	bool clock_fixed;
-	int64_t oldest_ns;   /* the start of the oldest, likewise */
-	int64_t newest_ns;   /* the end of the newest entry of any rank, job time */
-	int64_t last_cut_ns; /* INT64_MIN before the first */
+	uint32_t reference_host; /* since then */
+	bool unix_offset_known;
+	int64_t unix_offset_ns; /* CLOCK_REALTIME - the job's clock, on the reference host */
+	int64_t oldest_ns;	/* the start of the oldest, likewise */
+	int64_t newest_ns;	/* the end of the newest entry of any rank, job time */
+	int64_t last_cut_ns;	/* INT64_MIN before the first */
 	uint64_t next_number;
 	uint64_t shifts_unknown; /* parts left out because their shift is not known */
 	uint32_t ready_rank;	 /* ranks below it have delivered what this round needs */
@@ -77,6 +80,10 @@ int assembly_note_communicator(struct assembly *assembly, uint64_t id, uint32_t 
  */
 int assembly_next(struct assembly *assembly, bool finish, struct step_grid *grid)
 	__attribute__((warn_unused_result));
+/* Bounds a host's clock by the stamps of one batch. */
+void assembly_take_stamps(struct clock_fit *clock, const struct held_stamps *stamps);
+/* The job's clock when the coordinator's showed `received`, by the stamps so far. */
+struct job_ns assembly_job_now(const struct assembly *assembly, struct job_ns received);
 /* Drops what the last step used. */
 void assembly_advance(struct assembly *assembly);
 

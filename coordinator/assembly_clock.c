@@ -10,10 +10,57 @@
  */
 #define SAME_CLOCK_NS INT64_C(50000000)
 
+void assembly_take_stamps(struct clock_fit *clock, const struct held_stamps *stamps)
+{
+	if (stamps->sent.value)
+		clock_fit_request(clock, stamps->sent, stamps->received);
+	if (!stamps->previous_reply_received.value)
+		return;
+	clock_fit_request(clock, stamps->previous_sent, stamps->previous_received);
+	clock_fit_reply(clock, stamps->previous_reply_sent, stamps->previous_reply_received);
+}
+
+void assembly_pop(struct assembly *assembly, struct rank_entry *rank)
+{
+	struct held_steps *held = rank_entry_at(rank, 0)->held;
+
+	if (held->stamps.pending)
+		assembly_take_stamps(&assembly->table->hosts[rank->host].clock, &held->stamps);
+	held->stamps.pending = false;
+	rank_entry_pop(rank);
+}
+
+/*
+ * Where the clocks lie until instances tell: by the first batch that announces the lowest rank of each
+ * host, whichever came first.
+ */
+static void start_clocks(struct rank_table *table)
+{
+	for (uint32_t r = table->end; r-- > 0;) {
+		const struct rank_entry *rank = &table->ranks[r];
+		struct clock_fit *clock;
+
+		if (!rank->known || rank->host == UINT32_MAX || !rank->stamp.valid)
+			continue;
+		clock = &table->hosts[rank->host].clock;
+		clock_fit_init(clock);
+		clock_fit_request(clock, rank->stamp.sent,
+			(struct job_ns){rank->stamp.sent.value + rank->stamp.high_ns});
+	}
+}
+
+/*
+ * The reference's offset only sets where the job's clock starts, so it need not be the best guess, but
+ * it must not hang on which frames came first: it is what the first batch that announces the lowest
+ * rank says. Its stamps may be worse than later ones; nothing but assembly_job_now() minds.
+ */
 void assembly_fix_clock(struct assembly *assembly)
 {
 	struct rank_table *table = assembly->table;
 
+	if (assembly->clock_fixed)
+		return;
+	start_clocks(table);
 	for (uint32_t r = 0; r < table->end && !assembly->clock_fixed; r++) {
 		const struct rank_entry *rank = &table->ranks[r];
 		struct clock_fit *clock;
@@ -22,14 +69,31 @@ void assembly_fix_clock(struct assembly *assembly)
 		if (!rank->known || rank->host == UINT32_MAX)
 			continue;
 		clock = &table->hosts[rank->host].clock;
-		offset_ns = clock->offset_ns;
-		if (clock->has_high && clock->high_ns >= 0 && clock->high_ns < SAME_CLOCK_NS &&
-			(!clock->has_low || clock->low_ns <= 0))
+		offset_ns = rank->stamp.valid ? rank->stamp.high_ns : clock->offset_ns;
+		if (rank->stamp.valid && offset_ns >= 0 && offset_ns < SAME_CLOCK_NS)
 			offset_ns = 0; /* the coordinator's own host */
 		/* The reference has no error against itself; others' errors are against it. */
 		clock_fit_fix(clock, offset_ns, 0);
 		assembly->clock_fixed = true;
+		assembly->reference_host = rank->host;
+		assembly->unix_offset_known = rank->stamp.valid;
+		assembly->unix_offset_ns = rank->stamp.unix_offset_ns - offset_ns;
 	}
+}
+
+struct job_ns assembly_job_now(const struct assembly *assembly, struct job_ns received)
+{
+	const struct clock_fit *clock;
+
+	if (!assembly->clock_fixed)
+		return received;
+	clock = &assembly->table->hosts[assembly->reference_host].clock;
+	if (!clock->has_high)
+		return received;
+	int64_t best_ns = clock->has_low ? clock->low_ns + (clock->high_ns - clock->low_ns) / 2
+					 : clock->high_ns;
+
+	return (struct job_ns){received.value + clock->offset_ns - best_ns};
 }
 
 /* What one host's members say about one instance. */
@@ -133,10 +197,13 @@ static struct host_ends nearest_ends(
 }
 
 /* No departure before any arrival, in either direction. Returns true for the first bounds. */
-static bool bound_host(struct host_entry *host, const struct host_ends *own,
-	const struct host_ends *nearest, uint32_t level, int64_t error_ns)
+static bool bound_host(struct host_entry *host, const struct clock_line *line,
+	const struct host_ends *own, const struct host_ends *nearest, uint32_t level,
+	int64_t error_ns)
 {
-	int64_t shown_ns = clock_fit_to_job(&host->clock, own->time).value - own->time.value;
+	/* By the line that the grid's times were made with: the host's own moves from bound to bound. */
+	int64_t shown_ns = line->offset_ns +
+			   (int64_t)(line->drift * (double)(own->time.value - line->time_ns));
 	bool first = host->clock.bound_count == 0;
 
 	if (host->clock.fixed || (host->clock_level && host->clock_level <= level))
@@ -159,8 +226,8 @@ static bool fit_by_instance(struct clock_fitting *fitting, const struct grid_ins
 	for (size_t i = 0; nearest.present && i < fitting->present_count; i++) {
 		uint32_t h = fitting->present[i];
 
-		first |= bound_host(
-			&fitting->table->hosts[h], &fitting->ends[h], &nearest, level, error_ns);
+		first |= bound_host(&fitting->table->hosts[h], &fitting->lines[h],
+			&fitting->ends[h], &nearest, level, error_ns);
 	}
 	return first;
 }

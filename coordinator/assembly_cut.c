@@ -216,7 +216,7 @@ static void drop_begun(struct assembly *assembly, uint32_t number)
 
 		if (start_ns + (end_ns - start_ns) / 2 >= assembly->last_cut_ns)
 			return;
-		rank_entry_pop(rank);
+		assembly_pop(assembly, rank);
 		assembly->scans[number].at = (struct stream_position){0};
 		assembly->scans[number].departed_valid = false;
 	}

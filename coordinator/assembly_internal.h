@@ -40,6 +40,8 @@ struct communicator_entry *assembly_shared(
 /* Cuts every rank; false: some have not delivered enough yet. */
 bool assembly_reach_cut(struct assembly *assembly, bool finish);
 
+/* Drops a rank's head entry, and takes its batch's stamps if nobody has. */
+void assembly_pop(struct assembly *assembly, struct rank_entry *rank);
 /* Fixes the reference host's clock, once. */
 void assembly_fix_clock(struct assembly *assembly);
 /* Feeds the clocks from a linked grid. Returns true when a host got its first bounds. */

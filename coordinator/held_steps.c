@@ -161,7 +161,9 @@ static struct held_steps *take_block(
 		return NULL;
 	const struct held_part *parts = (const struct held_part *)(block + parts_at);
 
-	*held = (struct held_steps){1, step_count, (struct held_step *)(block + steps_at)};
+	*held = (struct held_steps){.references = 1,
+		.step_count = step_count,
+		.steps = (struct held_step *)(block + steps_at)};
 	if (packer->part_count) {
 		memcpy(block + parts_at, packer->parts,
 			packer->part_count * sizeof(struct held_part));

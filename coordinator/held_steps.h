@@ -28,8 +28,16 @@ struct held_step {
 	const struct activity *activities; /* likewise */
 };
 
+/* What the batch says of its host's clock, to be taken with the first of its steps; pending: not yet. */
+struct held_stamps {
+	bool pending;
+	struct host_ns sent, previous_sent, previous_reply_received;
+	struct job_ns received, previous_received, previous_reply_sent;
+};
+
 struct held_steps {
 	size_t references;
+	struct held_stamps stamps; /* none until the owner sets them */
 	size_t step_count;
 	struct held_step *steps;
 };

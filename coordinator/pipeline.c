@@ -91,15 +91,27 @@ static int refuse(struct pipeline *pipeline, struct message_reply *reply, const 
 	return PIPELINE_REFUSED;
 }
 
-static void take_stamps(
-	struct host_entry *host, const struct message_batch *batch, struct job_ns received)
+/*
+ * What a batch says of its host's clock counts with the first of its steps, so that the order of frames
+ * is not seen; and at once where no step hangs on it: on the reference, or before the first one (started:
+ * the clocks were set for it).
+ */
+static struct held_stamps take_stamps(struct host_entry *host, const struct message_batch *batch,
+	struct job_ns received, bool started)
 {
-	if (batch->sent.value)
-		clock_fit_request(&host->clock, batch->sent, received);
-	if (!batch->previous_reply_received.value)
-		return;
-	clock_fit_request(&host->clock, batch->previous_sent, batch->previous_received);
-	clock_fit_reply(&host->clock, batch->previous_reply_sent, batch->previous_reply_received);
+	const struct held_stamps stamps = {
+		.pending = true,
+		.sent = batch->sent,
+		.received = received,
+		.previous_sent = batch->previous_sent,
+		.previous_reply_received = batch->previous_reply_received,
+		.previous_received = batch->previous_received,
+		.previous_reply_sent = batch->previous_reply_sent,
+	};
+
+	if (host->clock.fixed || !started || !host->clock.has_high)
+		assembly_take_stamps(&host->clock, &stamps);
+	return stamps;
 }
 
 static int take_ranks(struct pipeline *pipeline, const struct message_batch *batch, uint32_t host)
@@ -123,6 +135,22 @@ static int take_ranks(struct pipeline *pipeline, const struct message_batch *bat
 				&pipeline->assembly, message->communicator.id, message->rank);
 	}
 	return error;
+}
+
+/* Of each rank that the batch announces. */
+static void note_stamps(
+	struct pipeline *pipeline, const struct message_batch *batch, struct job_ns received)
+{
+	const struct rank_stamp stamp = {
+		.valid = batch->sent.value != 0,
+		.number = batch->number,
+		.sent = batch->sent,
+		.high_ns = received.value - batch->sent.value,
+		.unix_offset_ns = batch->unix_offset_ns,
+	};
+
+	for (size_t i = 0; i < batch->rank_count; i++)
+		rank_table_stamp(&pipeline->ranks, batch->ranks[i].rank, &stamp);
 }
 
 static int take_measurable(
@@ -163,8 +191,7 @@ static int take_evidence(
 
 	for (size_t i = 0; i < batch->interval_count && error == 0; i++)
 		error = judge_interval(pipeline->judge, &batch->intervals[i],
-			clock_fit_to_job(clock, batch->intervals[i].start),
-			clock_fit_to_job(clock, batch->intervals[i].end));
+			clock_fit_to_job(clock, batch->intervals[i].start));
 	for (size_t i = 0; i < batch->sample_count && error == 0; i++) {
 		error = judge_sample(pipeline->judge, &batch->samples[i],
 			clock_fit_to_job(clock, batch->samples[i].time));
@@ -231,7 +258,8 @@ static bool step_plausible(const struct step_entry *step)
 	return true;
 }
 
-static int take_steps(struct pipeline *pipeline, const struct message_batch *batch, uint32_t host)
+static int take_steps(struct pipeline *pipeline, const struct message_batch *batch, uint32_t host,
+	const struct held_stamps *stamps)
 {
 	struct held_steps *held;
 	int error;
@@ -241,6 +269,7 @@ static int take_steps(struct pipeline *pipeline, const struct message_batch *bat
 	error = held_steps_create(&pipeline->packer, batch->steps, batch->step_count, &held);
 	if (error < 0)
 		return error;
+	held->stamps = *stamps;
 	for (size_t i = 0; i < batch->step_count && error == 0; i++) {
 		const struct step_entry *step = &batch->steps[i];
 
@@ -266,6 +295,8 @@ static int analyse(struct pipeline *pipeline, bool finish)
 	for (;;) {
 		int result = assembly_next(&pipeline->assembly, finish, &pipeline->grid);
 
+		if (pipeline->assembly.unix_offset_known)
+			pipeline->unix_offset_ns = pipeline->assembly.unix_offset_ns;
 		if (result <= 0)
 			return result;
 		result = device_clocks_align(&pipeline->device_clocks, &pipeline->grid);
@@ -280,12 +311,14 @@ static int analyse(struct pipeline *pipeline, bool finish)
 static int take_batch(struct pipeline *pipeline, const struct message_batch *batch,
 	struct probe_entry *probe, struct job_ns received)
 {
+	struct held_stamps stamps;
 	uint32_t host;
 	int error = rank_table_host(&pipeline->ranks, batch->host_id, &host);
 
 	if (error < 0)
 		return error;
-	take_stamps(&pipeline->ranks.hosts[host], batch, received);
+	stamps = take_stamps(
+		&pipeline->ranks.hosts[host], batch, received, pipeline->assembly.clock_fixed);
 	if (!pipeline->job_id[0])
 		memcpy(pipeline->job_id, batch->job_id, sizeof(pipeline->job_id));
 	if (!pipeline->unix_offset_known) {
@@ -295,6 +328,7 @@ static int take_batch(struct pipeline *pipeline, const struct message_batch *bat
 	}
 	probe_table_update(&pipeline->probes, probe, batch);
 	error = take_ranks(pipeline, batch, host);
+	note_stamps(pipeline, batch, received);
 	if (error == 0)
 		error = take_measurable(pipeline, batch, probe->evidence_mask);
 	if (error == 0)
@@ -304,7 +338,7 @@ static int take_batch(struct pipeline *pipeline, const struct message_batch *bat
 	if (error == 0)
 		error = take_queue_pairs(pipeline, batch, &pipeline->ranks.hosts[host].clock);
 	if (error == 0)
-		error = take_steps(pipeline, batch, host);
+		error = take_steps(pipeline, batch, host, &stamps);
 	if (error == 0)
 		error = pipeline_hang_take(
 			&pipeline->hang, batch, &pipeline->ranks.hosts[host].clock);
@@ -337,8 +371,8 @@ int pipeline_push_batch(struct pipeline *pipeline, struct message_batch *batch,
 	if (error == 0)
 		error = analyse(pipeline, false);
 	if (error == 0)
-		error = pipeline_hang_look(
-			&pipeline->hang, &pipeline->assembly, pipeline->judge, received);
+		error = pipeline_hang_look(&pipeline->hang, &pipeline->assembly, pipeline->judge,
+			assembly_job_now(&pipeline->assembly, received));
 	if (error == 0) {
 		deep_looks_plan(&pipeline->deep_looks, pipeline->judge, &pipeline->ranks, received);
 		deep_looks_fill(&pipeline->deep_looks, reply);

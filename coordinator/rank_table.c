@@ -144,6 +144,16 @@ int rank_table_announce(struct rank_table *table, const struct message_rank *mes
 	return 0;
 }
 
+void rank_table_stamp(struct rank_table *table, uint32_t number, const struct rank_stamp *stamp)
+{
+	if (number >= table->rank_capacity || !stamp->valid)
+		return;
+	struct rank_stamp *known = &table->ranks[number].stamp;
+
+	if (!known->valid || stamp->number < known->number)
+		*known = *stamp;
+}
+
 int rank_table_communicator(
 	struct rank_table *table, uint32_t number, const struct communicator *communicator)
 {

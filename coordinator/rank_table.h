@@ -45,13 +45,23 @@ struct host_entry {
 	uint64_t rank_count;
 };
 
+/* What the earliest batch that names a rank says of its host's clock: the same in any order of arrival. */
+struct rank_stamp {
+	bool valid;
+	uint64_t number; /* of the batch */
+	struct host_ns sent;
+	int64_t high_ns;	/* received - sent */
+	int64_t unix_offset_ns; /* CLOCK_REALTIME - CLOCK_MONOTONIC there */
+};
+
 struct rank_entry {
 	bool known; /* announced, or a step of it came */
 	bool exited;
 	bool lagging; /* the analysis goes on without it until it has caught up */
 	int32_t exit_code;
 	uint32_t pid;
-	uint32_t host;	   /* index into hosts */
+	uint32_t host; /* index into hosts */
+	struct rank_stamp stamp;
 	uint64_t probe_id; /* that announced it last */
 	char host_name[STEP_NAME_LENGTH_MAX + 1];
 	uint64_t evidence_mask; /* what its probe can measure; see evidence.h */
@@ -97,6 +107,8 @@ int rank_table_host(struct rank_table *table, uint64_t host_id, uint32_t *index)
 /* Takes what a message says of a rank. */
 int rank_table_announce(struct rank_table *table, const struct message_rank *message, uint32_t host)
 	__attribute__((warn_unused_result));
+/* Takes the stamp of a batch that names the rank. */
+void rank_table_stamp(struct rank_table *table, uint32_t rank, const struct rank_stamp *stamp);
 int rank_table_communicator(struct rank_table *table, uint32_t rank,
 	const struct communicator *communicator) __attribute__((warn_unused_result));
 

@@ -353,31 +353,28 @@ static void test_scaled_time(void **state)
 	assert_near(other.totals.slowdown, first.totals.slowdown, 0.01);
 }
 
-/* With an argument also what does not hold yet: exactness, and pipelines. */
-int main(int argc, char **argv)
+#define PROPERTY(test, layout) cmocka_unit_test_prestate(test, &layouts[layout])
+
+int main(void)
 {
 	static int layouts[] = {DATA, TENSOR, PIPELINE};
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_prestate(test_batches, &layouts[DATA]),
-		cmocka_unit_test_prestate(test_permuted_ranks, &layouts[DATA]),
-		cmocka_unit_test_prestate(test_clock_offsets, &layouts[DATA]),
-		cmocka_unit_test_prestate(test_scaled_time, &layouts[DATA]),
-		cmocka_unit_test_prestate(test_batches, &layouts[TENSOR]),
-		cmocka_unit_test_prestate(test_permuted_ranks, &layouts[TENSOR]),
-		cmocka_unit_test_prestate(test_clock_offsets, &layouts[TENSOR]),
-		cmocka_unit_test_prestate(test_scaled_time, &layouts[TENSOR]),
-	};
-	const struct CMUnitTest more[] = {
-		cmocka_unit_test_prestate(test_arrival_order, &layouts[DATA]),
-		cmocka_unit_test_prestate(test_arrival_order, &layouts[TENSOR]),
-		cmocka_unit_test_prestate(test_arrival_order, &layouts[PIPELINE]),
-		cmocka_unit_test_prestate(test_batches, &layouts[PIPELINE]),
-		cmocka_unit_test_prestate(test_permuted_ranks, &layouts[PIPELINE]),
-		cmocka_unit_test_prestate(test_clock_offsets, &layouts[PIPELINE]),
-		cmocka_unit_test_prestate(test_scaled_time, &layouts[PIPELINE]),
+		PROPERTY(test_batches, DATA),
+		PROPERTY(test_batches, TENSOR),
+		PROPERTY(test_batches, PIPELINE),
+		PROPERTY(test_arrival_order, DATA),
+		PROPERTY(test_arrival_order, TENSOR),
+		PROPERTY(test_arrival_order, PIPELINE),
+		PROPERTY(test_permuted_ranks, DATA),
+		PROPERTY(test_permuted_ranks, TENSOR),
+		PROPERTY(test_permuted_ranks, PIPELINE),
+		PROPERTY(test_clock_offsets, DATA),
+		PROPERTY(test_clock_offsets, TENSOR),
+		PROPERTY(test_clock_offsets, PIPELINE),
+		PROPERTY(test_scaled_time, DATA),
+		PROPERTY(test_scaled_time, TENSOR),
+		PROPERTY(test_scaled_time, PIPELINE),
 	};
 
-	(void)argv;
-	return cmocka_run_group_tests(tests, NULL, NULL) +
-	       (argc > 1 ? cmocka_run_group_tests(more, NULL, NULL) : 0);
+	return cmocka_run_group_tests(tests, NULL, NULL);
 }

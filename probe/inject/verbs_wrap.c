@@ -65,8 +65,9 @@ static inline __attribute__((always_inline)) int count_poll(unsigned slot, struc
 	F(1)                                                                                       \
 	F(2)                                                                                       \
 	F(3)                                                                                       \
-	F(4) F(5) F(6) F(7) F(8) F(9) F(10) F(11) F(12) F(13) F(14) F(15) F(16) F(17) F(18) F(19)  \
-		F(20) F(21) F(22) F(23) F(24) F(25) F(26) F(27) F(28) F(29) F(30) F(31)
+	F(4)                                                                                       \
+	F(5) F(6) F(7) F(8) F(9) F(10) F(11) F(12) F(13) F(14) F(15) F(16) F(17) F(18) F(19) F(20) \
+		F(21) F(22) F(23) F(24) F(25) F(26) F(27) F(28) F(29) F(30) F(31)
 
 #define WRAPPERS(n)                                                                                \
 	static int post_##n(struct verbs_abi_qp *qp, struct verbs_abi_send_request *request,       \
@@ -135,6 +136,7 @@ static void wrap_context(struct verbs_table *table, struct verbs_abi_context *co
 	atomic_store(&state.slots[slot].context, context);
 	__atomic_store_n(&context->post_send, post_wrappers[slot], __ATOMIC_RELEASE);
 	__atomic_store_n(&context->poll, poll_wrappers[slot], __ATOMIC_RELEASE);
+	verbs_extended_wrap((size_t)slot, context);
 }
 
 /* Called with the mutex. What another tool has put on top stays, and so do we below it. */
@@ -147,6 +149,7 @@ static void unwrap_context(size_t slot)
 			&context->post_send, state.slots[slot].post_send, __ATOMIC_RELEASE);
 	if (context->poll == poll_wrappers[slot])
 		__atomic_store_n(&context->poll, state.slots[slot].poll, __ATOMIC_RELEASE);
+	verbs_extended_unwrap(slot, context);
 }
 
 /* A child counts nothing into its parent's file. */
@@ -297,25 +300,30 @@ void *verbs_wrap_create_cq(struct verbs_abi_context *context, int entry_count, v
 		context, entry_count, cq_context, channel, vector);
 }
 
+void verbs_wrap_see_queue_pair(const struct verbs_abi_qp *qp, bool signal_all, uint32_t flags)
+{
+	struct verbs_counter *counter;
+	int slot;
+
+	see_context(qp->context);
+	slot = slot_of(qp->context);
+	counter = slot >= 0 ? verbs_counter_of((unsigned)slot, qp->number) : NULL;
+	if (counter)
+		verbs_counter_set_options(counter, qp, signal_all, flags);
+}
+
 void *verbs_wrap_create_qp(void *pd, void *options)
 {
 	const struct verbs_abi_qp_options *wanted = options;
-	struct verbs_counter *counter;
 	struct verbs_abi_qp *qp;
-	int slot;
 
 	if (!verbs_symbols_original(VERBS_CREATE_QP)) {
 		errno = ENOSYS;
 		return NULL;
 	}
 	qp = ORIGINAL(VERBS_CREATE_QP, void *(*)(void *, void *))(pd, options);
-	if (!qp)
-		return NULL;
-	see_context(qp->context);
-	slot = slot_of(qp->context);
-	counter = slot >= 0 ? verbs_counter_of((unsigned)slot, qp->number) : NULL;
-	if (counter)
-		verbs_counter_set_options(counter, qp->type, wanted->signal_all != 0);
+	if (qp)
+		verbs_wrap_see_queue_pair(qp, wanted->signal_all != 0, 0);
 	return qp;
 }
 

@@ -33,6 +33,7 @@ struct in_flight {
 struct verbs_counter {
 	struct verbs_queue_pair *shared;
 	struct in_flight *in_flight;
+	const void *send_cq; /* NULL: made before we came */
 	bool signal_all;
 	_Alignas(64) atomic_uint post_lock;
 	uint64_t signaled; /* posted so far, with a completion to come */
@@ -399,10 +400,29 @@ void verbs_counter_complete(unsigned slot, const struct verbs_abi_completion *en
 	unlock(&counter->poll_lock);
 }
 
-void verbs_counter_set_options(struct verbs_counter *counter, uint32_t type, bool signal_all)
+void verbs_counter_set_options(struct verbs_counter *counter, const struct verbs_abi_qp *qp,
+	bool signal_all, uint32_t flags)
 {
-	counter->shared->type = type;
+	counter->shared->type = qp->type;
 	counter->signal_all = signal_all;
+	__atomic_store_n(&counter->send_cq, qp->send_cq, __ATOMIC_RELEASE);
+	/* Looked at after it is set, so that a first poll meanwhile is not missed. */
+	if (verbs_extended_polls(qp->send_cq))
+		flags |= VERBS_EXTENDED_POLL;
+	if (flags)
+		__atomic_fetch_or(&counter->shared->flags, flags, __ATOMIC_RELAXED);
+}
+
+void verbs_counters_flag_queue(const void *cq, uint32_t flags)
+{
+	if (!verbs_counters_table())
+		return;
+	for (size_t i = 0; i < VERBS_QUEUE_PAIRS_MAX; i++) {
+		struct verbs_counter *counter = &state.memory->counters[i];
+
+		if (__atomic_load_n(&counter->send_cq, __ATOMIC_ACQUIRE) == cq && counter->shared)
+			__atomic_fetch_or(&counter->shared->flags, flags, __ATOMIC_RELAXED);
+	}
 }
 
 /* A queue pair that is reset starts anew: what was in flight never completes. */
@@ -449,6 +469,7 @@ static void forget_key(size_t place)
 	struct verbs_counter *counter = &state.memory->counters[state.memory->indexes[place]];
 
 	atomic_store(&state.memory->keys[place], KEY_GONE);
+	__atomic_store_n(&counter->send_cq, NULL, __ATOMIC_RELEASE);
 	__atomic_store_n(&counter->shared->state, VERBS_QUEUE_PAIR_DESTROYED, __ATOMIC_RELEASE);
 }
 

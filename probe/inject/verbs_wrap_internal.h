@@ -64,15 +64,31 @@ void verbs_counter_refused(struct verbs_counter *counter, struct verbs_abi_send_
 void verbs_counter_complete(
 	unsigned slot, const struct verbs_abi_completion *entry, uint64_t ticks);
 
-void verbs_counter_set_options(struct verbs_counter *counter, uint32_t type, bool signal_all);
+/* flags: enum verbs_queue_pair_flag, of how it was made */
+void verbs_counter_set_options(struct verbs_counter *counter, const struct verbs_abi_qp *qp,
+	bool signal_all, uint32_t flags);
 void verbs_counter_set_attributes(struct verbs_counter *counter,
 	const struct verbs_abi_qp_attributes *attributes, unsigned mask);
 void verbs_counter_destroyed(unsigned slot, uint32_t number);
 void verbs_counter_context_closed(unsigned slot); /* destroys all that is left of it */
 
+/* Sets flags of all queue pairs that send into this completion queue. */
+void verbs_counters_flag_queue(const void *cq, uint32_t flags);
+
 /* Counts into this table; the counters of an older one are forgotten. Returns 0 or -ENOMEM. */
 int verbs_counters_start(struct verbs_table *table) __attribute__((warn_unused_result));
 void verbs_counters_stop(void); /* counts nothing from now on */
 struct verbs_table *verbs_counters_table(void);
+
+/* ---- the extended interface (verbs_wrap_extended.c) ---- */
+
+/* With the slot's context, under the mutex of the slots. */
+void verbs_extended_wrap(size_t slot, struct verbs_abi_context *context);
+void verbs_extended_unwrap(size_t slot, struct verbs_abi_context *context);
+/* True when ibv_start_poll() was called on this completion queue. */
+bool verbs_extended_polls(const void *cq);
+
+/* A queue pair was made, by whatever function. */
+void verbs_wrap_see_queue_pair(const struct verbs_abi_qp *qp, bool signal_all, uint32_t flags);
 
 #endif

@@ -9,6 +9,7 @@
 #include <infiniband/verbs.h>
 
 #include "probe/ring/verbs_abi.h"
+#include "probe/ring/verbs_abi_extended.h"
 #include "probe/ring/verbs_table.h"
 
 #define SAME(ours, our_field, theirs, their_field)                                                 \
@@ -37,6 +38,34 @@ static void test_context(void **state)
 	SAME(verbs_abi_context, post_receive, ibv_context, ops.post_recv);
 	SAME(verbs_abi_device, name, ibv_device, name);
 	assert_int_equal(VERBS_DEVICE_NAME_LENGTH, IBV_SYSFS_NAME_MAX);
+}
+
+static size_t from_context(size_t offset)
+{
+	return offsetof(struct verbs_context, context) - offset;
+}
+
+static void test_extended(void **state)
+{
+	const size_t own = offsetof(struct verbs_abi_extended, whole);
+
+	(void)state;
+	assert_int_equal(sizeof(struct verbs_abi_context_whole), sizeof(struct ibv_context));
+	assert_int_equal(offsetof(struct verbs_abi_context_whole, extended),
+		offsetof(struct ibv_context, abi_compat));
+	assert_ptr_equal(VERBS_ABI_IS_EXTENDED, __VERBS_ABI_IS_EXTENDED);
+	assert_int_equal(own - offsetof(struct verbs_abi_extended, create_cq),
+		from_context(offsetof(struct verbs_context, create_cq_ex)));
+	assert_int_equal(own - offsetof(struct verbs_abi_extended, create_qp),
+		from_context(offsetof(struct verbs_context, create_qp_ex)));
+	assert_int_equal(own - offsetof(struct verbs_abi_extended, size),
+		from_context(offsetof(struct verbs_context, sz)));
+	SAME(verbs_abi_cq_extended, context, ibv_cq_ex, context);
+	SAME(verbs_abi_cq_extended, start_poll, ibv_cq_ex, start_poll);
+	SAME(verbs_abi_qp_extended_options, signal_all, ibv_qp_init_attr_ex, sq_sig_all);
+	SAME(verbs_abi_qp_extended_options, known, ibv_qp_init_attr_ex, comp_mask);
+	assert_int_equal(VERBS_ABI_HAS_POST_FUNCTIONS, IBV_QP_INIT_ATTR_SEND_OPS_FLAGS);
+	SAME(verbs_abi_qp, send_cq, ibv_qp, send_cq);
 }
 
 static void test_requests(void **state)
@@ -95,6 +124,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_queue_pair),
 		cmocka_unit_test(test_context),
+		cmocka_unit_test(test_extended),
 		cmocka_unit_test(test_requests),
 		cmocka_unit_test(test_completions),
 		cmocka_unit_test(test_attributes),

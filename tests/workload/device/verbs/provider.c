@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -18,18 +19,27 @@ struct completion {
 };
 
 struct context {
-	struct ibv_context ibv;
+	struct verbs_context verbs; /* ends with the struct ibv_context */
 	uint64_t delay_ns;
 };
 
 struct completion_queue {
-	struct ibv_cq ibv;
+	union {
+		struct ibv_cq ibv;
+		struct ibv_cq_ex extended;
+	};
+	struct ibv_wc current; /* between start_poll and end_poll */
 	unsigned first, count, limit;
 	struct completion *entries;
 };
 
 struct queue_pair {
-	struct ibv_qp ibv;
+	union {
+		struct ibv_qp ibv;
+		struct ibv_qp_ex extended;
+	};
+	struct ibv_send_wr built; /* between wr_start and wr_complete: one request */
+	struct ibv_sge built_part;
 	unsigned send_limit, sends_in_use, unsignaled, receives;
 	int signal_all;
 	uint32_t peer;
@@ -40,6 +50,11 @@ static struct {
 	uint32_t next_number;
 	struct queue_pair *queue_pairs[QUEUE_PAIRS_MAX];
 } state = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+
+static struct context *context_of(struct ibv_context *ibv)
+{
+	return (struct context *)((char *)ibv - offsetof(struct context, verbs.context));
+}
 
 static uint64_t now_ns(void)
 {
@@ -98,7 +113,7 @@ static enum ibv_wc_status deliver(
 
 static void send_one(struct queue_pair *qp, const struct ibv_send_wr *request)
 {
-	uint64_t ready_ns = now_ns() + ((struct context *)qp->ibv.context)->delay_ns;
+	uint64_t ready_ns = now_ns() + context_of(qp->ibv.context)->delay_ns;
 	enum ibv_wc_status status =
 		qp->ibv.state == IBV_QPS_ERR ? IBV_WC_WR_FLUSH_ERR : deliver(qp, request, ready_ns);
 	struct completion sent = {.ready_ns = ready_ns, .sender = qp};
@@ -170,22 +185,33 @@ static int poll_cq(struct ibv_cq *cq, int entry_count, struct ibv_wc *entries)
 	return count;
 }
 
+static struct ibv_cq_ex *create_cq_ex(
+	struct ibv_context *context, struct ibv_cq_init_attr_ex *options);
+static struct ibv_qp *create_qp_ex(
+	struct ibv_context *context, struct ibv_qp_init_attr_ex *options);
+
 static struct ibv_context *open_context(struct ibv_device *device)
 {
 	struct context *context = calloc(1, sizeof(*context));
+	struct ibv_context *ibv;
 
 	if (!context)
 		return NULL;
-	context->ibv.device = device;
-	context->ibv.ops.post_send = post_send;
-	context->ibv.ops.post_recv = post_receive;
-	context->ibv.ops.poll_cq = poll_cq;
-	return &context->ibv;
+	context->verbs.sz = sizeof(context->verbs);
+	context->verbs.create_cq_ex = create_cq_ex;
+	context->verbs.create_qp_ex = create_qp_ex;
+	ibv = &context->verbs.context;
+	ibv->abi_compat = __VERBS_ABI_IS_EXTENDED;
+	ibv->device = device;
+	ibv->ops.post_send = post_send;
+	ibv->ops.post_recv = post_receive;
+	ibv->ops.poll_cq = poll_cq;
+	return ibv;
 }
 
 static int close_context(struct ibv_context *context)
 {
-	free(context);
+	free(context_of(context));
 	return 0;
 }
 
@@ -205,6 +231,42 @@ fail:
 	free(queue);
 	errno = EINVAL;
 	return NULL;
+}
+
+static int start_poll(struct ibv_cq_ex *cq, struct ibv_poll_cq_attr *options)
+{
+	struct completion_queue *queue = (struct completion_queue *)cq;
+
+	(void)options;
+	if (poll_cq(ibv_cq_ex_to_cq(cq), 1, &queue->current) == 0)
+		return ENOENT;
+	cq->wr_id = queue->current.wr_id;
+	cq->status = queue->current.status;
+	return 0;
+}
+
+static int next_poll(struct ibv_cq_ex *cq)
+{
+	return start_poll(cq, NULL);
+}
+
+static void end_poll(struct ibv_cq_ex *cq)
+{
+	(void)cq;
+}
+
+static struct ibv_cq_ex *create_cq_ex(
+	struct ibv_context *context, struct ibv_cq_init_attr_ex *options)
+{
+	struct ibv_cq *cq = create_cq(context, (int)options->cqe);
+	struct completion_queue *queue = (struct completion_queue *)cq;
+
+	if (!cq)
+		return NULL;
+	queue->extended.start_poll = start_poll;
+	queue->extended.next_poll = next_poll;
+	queue->extended.end_poll = end_poll;
+	return &queue->extended;
 }
 
 static int destroy_cq(struct ibv_cq *cq)
@@ -234,6 +296,51 @@ static struct ibv_qp *create_qp(struct ibv_pd *pd, const struct ibv_qp_init_attr
 	state.queue_pairs[qp->ibv.qp_num % QUEUE_PAIRS_MAX] = qp;
 	pthread_mutex_unlock(&state.mutex);
 	return &qp->ibv;
+}
+
+static void wr_start(struct ibv_qp_ex *qp)
+{
+	memset(&((struct queue_pair *)qp)->built, 0, sizeof(struct ibv_send_wr));
+}
+
+static void wr_send(struct ibv_qp_ex *qp)
+{
+	struct ibv_send_wr *built = &((struct queue_pair *)qp)->built;
+
+	built->wr_id = qp->wr_id;
+	built->send_flags = qp->wr_flags;
+	built->opcode = IBV_WR_SEND;
+}
+
+static void wr_set_sge(struct ibv_qp_ex *qp, uint32_t key, uint64_t address, uint32_t length)
+{
+	struct queue_pair *own = (struct queue_pair *)qp;
+
+	own->built_part = (struct ibv_sge){.addr = address, .length = length, .lkey = key};
+	own->built.sg_list = &own->built_part;
+	own->built.num_sge = 1;
+}
+
+static int wr_complete(struct ibv_qp_ex *qp)
+{
+	struct ibv_send_wr *bad;
+
+	return post_send(&qp->qp_base, &((struct queue_pair *)qp)->built, &bad);
+}
+
+static struct ibv_qp *create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *options)
+{
+	struct ibv_qp *qp = create_qp(options->pd, (const struct ibv_qp_init_attr *)options);
+	struct queue_pair *own = (struct queue_pair *)qp;
+
+	(void)context;
+	if (!qp)
+		return NULL;
+	own->extended.wr_start = wr_start;
+	own->extended.wr_send = wr_send;
+	own->extended.wr_set_sge = wr_set_sge;
+	own->extended.wr_complete = wr_complete;
+	return qp;
 }
 
 static int modify_qp(struct ibv_qp *qp, const struct ibv_qp_attr *attributes, int mask)
@@ -267,7 +374,7 @@ static int destroy_qp(struct ibv_qp *qp)
 
 static void set_delay(struct ibv_context *context, uint64_t delay_ns)
 {
-	((struct context *)context)->delay_ns = delay_ns;
+	context_of(context)->delay_ns = delay_ns;
 }
 
 const struct stand_in_provider *stand_in_provider_entry(void);

@@ -82,15 +82,41 @@ static int open_ring(struct ring_process *process)
 	return -EBADMSG;
 }
 
+/*
+ * True when no file came to the folder since it was last read. The kernel stamps changes by a
+ * coarse clock: a change of the last second may hide another one.
+ */
+static bool is_unchanged(struct ring_process *process, const struct stat *folder)
+{
+	return process->directory_seen.tv_sec == folder->st_mtim.tv_sec &&
+	       process->directory_seen.tv_nsec == folder->st_mtim.tv_nsec;
+}
+
+static void remember_folder(struct ring_process *process, const struct stat *folder)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	if (now.tv_sec > folder->st_mtim.tv_sec + 1)
+		process->directory_seen = folder->st_mtim;
+}
+
 int ring_process_find(struct ring_process *process, const char *directory)
 {
-	int result = open_directory(process, directory), fd;
 	const struct dirent *entry;
+	struct stat status;
 	char end[64];
+	int result, fd;
 	DIR *folder;
 
+	if (process->directory_fd >= 0 && fstat(process->directory_fd, &status) == 0 &&
+		is_unchanged(process, &status))
+		return -ENOENT;
+	result = open_directory(process, directory);
 	if (result)
 		return result;
+	if (fstat(process->directory_fd, &status))
+		return -errno;
 	fd = openat(process->directory_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (fd < 0)
 		return -errno;
@@ -112,8 +138,11 @@ int ring_process_find(struct ring_process *process, const char *directory)
 			continue;
 		memcpy(process->file_name, entry->d_name, length + 1);
 		result = open_ring(process);
+		status.st_mtim = (struct timespec){0}; /* it is there, if not yet whole */
 	}
 	closedir(folder);
+	if (result == -ENOENT && status.st_mtim.tv_sec)
+		remember_folder(process, &status);
 	return result;
 }
 

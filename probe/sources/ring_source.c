@@ -9,6 +9,8 @@
 #include "probe/ring/ring_writer.h"
 #include "probe/sources/ring_source_internal.h"
 
+#define LIFE_CHECK_NS INT64_C(1000000000)
+
 int ring_source_create(const char *directory, const struct ring_source_callbacks *callbacks,
 	void *context, struct ring_source **result)
 {
@@ -66,7 +68,8 @@ void ring_source_destroy(struct ring_source *source)
 	if (!source)
 		return;
 	for (uint32_t i = 0; i < source->process_count; i++)
-		close_process(source, source->processes[i], false);
+		close_process(
+			source, source->processes[i], ring_process_has_ended(source->processes[i]));
 	free(source);
 }
 
@@ -134,6 +137,17 @@ static size_t drain(struct ring_source *source, struct ring_process *process, st
 	return count;
 }
 
+/* Asking /proc is dear beside all else here: once a second will do. */
+static void check_life(struct ring_process *process, struct host_ns now)
+{
+	int64_t age_ns = now.value - process->checked.value;
+
+	if (process->gone || (age_ns >= 0 && age_ns < LIFE_CHECK_NS))
+		return;
+	process->checked = now;
+	process->gone = ring_process_has_ended(process);
+}
+
 size_t ring_source_poll(struct ring_source *source, struct host_ns now, size_t record_max)
 {
 	size_t count = 0;
@@ -142,8 +156,7 @@ size_t ring_source_poll(struct ring_source *source, struct host_ns now, size_t r
 		struct ring_process *process = source->processes[i];
 		size_t drained = 0;
 
-		if (!process->gone)
-			process->gone = ring_process_has_ended(process);
+		check_life(process, now);
 		/* Also after its end: it may have made the ring since the last look. */
 		if (!process->reader)
 			look_for_ring(source, process);

@@ -3,6 +3,8 @@
 #ifndef SLOWRANK_PROBE_SOURCES_RING_SOURCE_INTERNAL_H
 #define SLOWRANK_PROBE_SOURCES_RING_SOURCE_INTERNAL_H
 
+#include <time.h>
+
 #include "probe/ring/ring_clock.h"
 #include "probe/ring/ring_reader.h"
 #include "probe/sources/ring_source.h"
@@ -23,7 +25,10 @@ struct ring_process {
 	uint64_t start_time;
 	struct ring_reader *reader; /* NULL: not found yet */
 	int directory_fd;	    /* stays open: the file is removed when the process is gone */
+	struct timespec
+		directory_seen; /* the folder's last change when no ring was in it; 0: unknown */
 	char file_name[64];
+	struct host_ns checked; /* when it was last seen to live */
 	bool gone;
 	struct ring_clock clocks[RING_SOURCE_DEVICES], cupti_clock;
 	struct ring_name names[RING_SOURCE_NAMES_MAX];

@@ -115,16 +115,16 @@ static __always_inline void remember_other(struct thread_state *thread, struct t
 {
 	thread->other_known = 1;
 	thread->other_pid = visible_pid(other);
-	bpf_probe_read_kernel(thread->other_name, sizeof(thread->other_name), other->comm);
+	__builtin_memcpy(thread->other_name, other->comm, sizeof(thread->other_name));
 }
 
 static __always_inline void leave_cpu(struct thread_state *thread,
 	struct rank_process_state *process, struct task_struct *prev, struct task_struct *next,
-	bool preempt)
+	bool preempt, __u64 now)
 {
 	settle(thread, process, prev);
 	count_faults(thread, process, prev);
-	thread->off_start = bpf_ktime_get_ns();
+	thread->off_start = now;
 	thread->off_cpu = bpf_get_smp_processor_id();
 	thread->delay_base = task_run_delay(prev);
 	thread->queue = prev->se.cfs_rq;
@@ -146,9 +146,10 @@ static __always_inline void leave_cpu(struct thread_state *thread,
 }
 
 static __always_inline void enter_cpu(struct thread_state *thread,
-	struct rank_process_state *process, struct task_struct *prev, struct task_struct *next)
+	struct rank_process_state *process, struct task_struct *prev, struct task_struct *next,
+	__u64 now)
 {
-	__u64 now = bpf_ktime_get_ns(), length = now - thread->off_start, own;
+	__u64 length = now - thread->off_start, own;
 	bool runnable =
 		thread->off_reason == REASON_PREEMPTED || thread->off_reason == REASON_THROTTLED;
 
@@ -186,20 +187,22 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 {
 	struct rank_process_state *process;
 	struct thread_state *thread;
+	__u64 now = 0;
 
 	if (paused)
 		return 0;
 	process = prev->pid ? tracked(prev->tgid) : 0;
 	if (process) {
+		now = bpf_ktime_get_ns();
 		thread = thread_of(prev, BPF_LOCAL_STORAGE_GET_F_CREATE);
 		if (thread)
-			leave_cpu(thread, process, prev, next, preempt);
+			leave_cpu(thread, process, prev, next, preempt, now);
 	}
 	process = next->pid ? tracked(next->tgid) : 0;
 	if (process) {
 		thread = thread_of(next, 0);
 		if (thread)
-			enter_cpu(thread, process, prev, next);
+			enter_cpu(thread, process, prev, next, now ? now : bpf_ktime_get_ns());
 	}
 	return 0;
 }

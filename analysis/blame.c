@@ -95,6 +95,8 @@ static int reserve_all(struct blame *blame, const struct step_grid *grid)
 	return error;
 }
 
+enum { MESSAGE_SEEN = 8 }; /* part of a message's way that its receiver must have waited */
+
 static int64_t clamp(int64_t value, int64_t low, int64_t high)
 {
 	if (high < low)
@@ -373,13 +375,27 @@ static int64_t charge_departures(struct meeting *meeting)
 	return usual_transfer - (off ? charge_holds(meeting, usual_transfer) : 0);
 }
 
-static uint64_t shape_of(const struct grid_instance *instance)
+static uint64_t shape_of(const struct grid_instance *instance, uint64_t hash)
 {
-	uint64_t hash = instance->communicator_id;
-
 	hash = (hash ^ instance->operation) * UINT64_C(0x9e3779b97f4a7c15);
 	hash = (hash ^ (hash >> 29) ^ instance->length_bytes) * UINT64_C(0xbf58476d1ce4e5b9);
 	return (hash ^ (hash >> 32)) | 1;
+}
+
+/* With a member missing, its lateness would look like a long transfer. */
+static void tell_transfer(struct meeting *meeting, int64_t transfer_ns)
+{
+	const struct grid_instance *instance = meeting->instance;
+	struct blame *blame = meeting->blame;
+
+	if (!instance->complete)
+		return;
+	blame->transfers[blame->transfer_count++] = (struct blame_transfer){
+		.shape = shape_of(instance, instance->communicator_id),
+		.kind = shape_of(instance, instance->same_host ? ~instance->size : instance->size),
+		.transfer_ns = transfer_ns,
+		.instance = (uint32_t)(instance - meeting->grid->instances),
+	};
 }
 
 static void meet_all(struct meeting *meeting)
@@ -394,12 +410,7 @@ static void meet_all(struct meeting *meeting)
 		*carry_of(meeting, m) = (struct blame_carry){0}; /* they leave together */
 		split_call(meeting, m);
 	}
-	int64_t transfer = charge_departures(meeting) + worst_comm;
-
-	/* With a member missing, its lateness would look like a long transfer. */
-	if (meeting->instance->complete)
-		meeting->blame->transfers[meeting->blame->transfer_count++] =
-			(struct blame_transfer){shape_of(meeting->instance), transfer};
+	tell_transfer(meeting, charge_departures(meeting) + worst_comm);
 }
 
 /* Rooted and prefix operations: some wait, and only they are in step with the rest after it. */
@@ -439,10 +450,35 @@ static void meet_beside(struct meeting *meeting)
 		/* What a member waited here it will not be seen to wait at the next one. */
 		carry_of(meeting, m)->opaque_ns += meeting->shares[m].wait_ns;
 	}
-	if (meeting->instance->complete)
-		meeting->blame->transfers[meeting->blame->transfer_count++] =
-			(struct blame_transfer){shape_of(meeting->instance),
-				lower_median_int64(scratch, meeting->count)};
+	tell_transfer(meeting, lower_median_int64(scratch, meeting->count));
+}
+
+/*
+ * How long a message was on its way. A send that leaves at once says nothing of it; its receiver
+ * does, when it was there before the message was, for a part of its way. Else the two end together,
+ * and what both of them took it was.
+ */
+static void tell_message(struct meeting *meeting)
+{
+	uint32_t receiver;
+
+	if (meeting->count != 2)
+		return;
+	receiver = meeting->grid->cells[meeting->cells[0]].part->operation == OPERATION_RECEIVE ? 0
+												: 1;
+	const struct grid_member *sent = &meeting->members[1 - receiver];
+	const struct grid_member *received = &meeting->members[receiver];
+	int64_t transfer_ns = meeting->shares[receiver].transfer_ns;
+	int64_t way_ns = received->departure_ns - sent->arrival_ns;
+
+	if (sent->departure_ns < received->departure_ns) {
+		if (transfer_ns > way_ns / MESSAGE_SEEN)
+			tell_transfer(meeting, way_ns);
+		return;
+	}
+	tell_transfer(meeting, meeting->shares[1 - receiver].transfer_ns < transfer_ns
+				       ? meeting->shares[1 - receiver].transfer_ns
+				       : transfer_ns);
 }
 
 /*
@@ -465,12 +501,7 @@ static void meet_partner(struct meeting *meeting)
 		carry->own_ns -= own;
 		*carry_of(meeting, 1 - m) = (struct blame_carry){0};
 	}
-	if (meeting->instance->complete)
-		meeting->blame->transfers[meeting->blame->transfer_count++] =
-			(struct blame_transfer){shape_of(meeting->instance),
-				meeting->shares[0].transfer_ns < meeting->shares[1].transfer_ns
-					? meeting->shares[0].transfer_ns
-					: meeting->shares[1].transfer_ns};
+	tell_message(meeting);
 }
 
 static void meet(struct blame *blame, const struct step_grid *grid, uint32_t index)

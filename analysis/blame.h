@@ -42,10 +42,12 @@ struct blame_row {
 	bool on_device; /* its parts show device times */
 };
 
-/* One instance's transfer, for the comparison with its own past. */
+/* One instance's transfer, for the comparison with its own past, and with others of its kind. */
 struct blame_transfer {
-	uint64_t shape;	     /* hash of communicator, operation, length */
+	uint64_t shape; /* hash of communicator, operation, length */
+	uint64_t kind;	/* of other communicators too: operation, length, members, on one host? */
 	int64_t transfer_ns; /* lower median over members, holds taken out, lag of the last added */
+	uint32_t instance;
 };
 
 /* Per cell, for the what-if replay. */

@@ -42,7 +42,15 @@ void judge_destroy(struct judge *judge)
 	judge_looks_destroy(judge->looks);
 	blame_fini(&judge->blame);
 	whatif_fini(&judge->whatif);
+	for (size_t t = 0; t < TRACKS_MAX; t++)
+		whatif_line_fini(&judge->lines[t]);
+	whatif_line_fini(&judge->suspect_line);
+	whatif_line_fini(&judge->ideal_line);
+	whatif_line_fini(&judge->comm->line);
 	link_flows_fini(&judge->links);
+	free(judge->comm->by_kind);
+	free(judge->comm->faster);
+	free(judge->comm->row_excess);
 	free(judge->comm);
 	free(judge->imbalance->scales);
 	free(judge->imbalance);
@@ -217,48 +225,64 @@ static void take_row(struct judge *judge, const struct step_grid *grid, size_t r
 	state->block_wait_ns += row->wait_ns;
 }
 
-static int replay(struct judge *judge, const struct step_grid *grid, int64_t *gain_ns)
+static int replay(struct judge *judge, const struct step_grid *grid, struct whatif_line *line,
+	int64_t *gain_ns)
 {
-	return whatif_replay(&judge->whatif, grid, &judge->blame, judge->healed, gain_ns);
+	return whatif_replay(&judge->whatif, grid, &judge->blame, judge->healed, line, gain_ns);
 }
 
-/* What the step would have been without each verdict's ranks, without the suspects, at best. */
-static int replay_all(struct judge *judge, const struct step_grid *grid, int64_t *ideal_gain_ns)
+/* Without the ranks that may be at fault; when these are others than before, from the start. */
+static int replay_suspects(struct judge *judge, const struct step_grid *grid)
 {
-	bool suspects = false;
+	uint64_t who = 0;
+	int64_t gain_ns;
 	int error;
 
 	for (size_t r = 0; r < grid->row_count; r++) {
 		const struct rank_state *state = &judge->ranks[grid->rows[r].rank];
 
 		judge->healed[r] = state->change.sum >= CHANGE_SUSPECT && !state->track;
-		suspects |= judge->healed[r];
-		if (judge->healed[r])
-			judge->block.suspect_delay_ns += judge->blame.rows[r].delay_ns;
+		if (!judge->healed[r])
+			continue;
+		judge->block.suspect_delay_ns += judge->blame.rows[r].delay_ns;
+		who = (who + grid->rows[r].rank + 1) * UINT64_C(0x9e3779b97f4a7c15);
 	}
-	if (suspects) {
-		int64_t gain_ns;
-
-		error = replay(judge, grid, &gain_ns);
-		if (error < 0)
-			return error;
+	if (who != judge->suspects)
+		whatif_line_reset(&judge->suspect_line);
+	judge->suspects = who;
+	if (!who)
+		return 0;
+	error = replay(judge, grid, &judge->suspect_line, &gain_ns);
+	if (error == 0)
 		judge->block.suspect_gain_ns += gain_ns;
-	}
+	return error;
+}
+
+/* What the step would have been without each verdict's ranks, without the suspects, at best. */
+static int replay_all(struct judge *judge, const struct step_grid *grid, int64_t *ideal_gain_ns)
+{
+	int error = replay_suspects(judge, grid);
+
+	if (error < 0)
+		return error;
 	for (size_t t = 0; t < judge->track_count; t++) {
 		struct track *track = &judge->tracks[t];
 		int64_t gain_ns;
 
-		if (!track->active || track->comm)
+		if (!track->active || track->comm || track->imbalance)
 			continue;
 		for (size_t r = 0; r < grid->row_count; r++)
 			judge->healed[r] = judge->ranks[grid->rows[r].rank].track == t + 1;
-		error = replay(judge, grid, &gain_ns);
+		error = replay(judge, grid, &judge->lines[t], &gain_ns);
 		if (error < 0)
 			return error;
 		track->block_gain_ns += gain_ns;
 	}
 	memset(judge->healed, 1, grid->row_count);
-	return replay(judge, grid, ideal_gain_ns);
+	error = replay(judge, grid, &judge->ideal_line, ideal_gain_ns);
+	if (*ideal_gain_ns < 0)
+		*ideal_gain_ns = 0;
+	return error;
 }
 
 /* A sketch of lengths with relative width 0.5 %: from 1 us up, in logarithmic buckets. */
@@ -349,7 +373,9 @@ int judge_step(struct judge *judge, const struct step_grid *grid)
 		judge->several_hosts |= grid->rows[r].host != grid->rows[0].host;
 		take_row(judge, grid, r, length_ns);
 	}
-	judge_comm_step(judge, grid);
+	error = judge_comm_step(judge, grid);
+	if (error < 0)
+		return error;
 	take_totals(judge, grid, length_ns, ideal_gain_ns);
 	judge->block.steps++;
 	judge->block.irregular += (grid->flags & (STEP_IRREGULAR | STEP_WINDOW)) != 0;

@@ -282,6 +282,7 @@ static void reset_block(struct judge *judge)
 		state->block_steps = 0;
 		state->block_comm_ns = 0;
 		state->block_wait_ns = 0;
+		state->link_count = 0;
 	}
 	judge->block = (struct block){0};
 	judge->blocks++;

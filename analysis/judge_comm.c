@@ -1,93 +1,225 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Transfers that are long although nobody was late, and whose link it is. */
+#include <errno.h>
 #include <math.h>
-#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "analysis/judge_internal.h"
 #include "analysis/robust_stats.h"
 
-enum { SHAPE_PAST_MIN = 5 };
+enum { SHAPE_PAST_MIN = 5, KIND_MEMBERS_MIN = 4 };
 
-/* The culprit's sockets were busy for at least this share of the excess. */
-static const double busy_share_min = 0.3;
-/* Others within this share of the busiest one are culprits too. */
-static const double busy_alike = 0.5;
-/* Retransmitted bytes per byte sent that a healthy link does not reach. */
-static const double retransmit_share_min = 0.005;
 /* Without a rank to name, only a large and lasting excess is told. */
 static const double unlocated_share_min = 0.15;
+/* Groups of one kind differ by their places in the network; one that takes this many times longer
+ * than the usual of at least four is slow, though it always was. */
+static const double unlike_others = 1.25;
+/* Of shorter transfers, jitter of wake-ups hides what the link adds. */
+#define LINK_SEEN_NS 50000
+/* No rank's transfers are longer by this share of a step: not worth a replay. */
+static const double replayed_share_min = 0.01;
 
-static struct transfer_shape *find_shape(struct comm_state *comm, uint64_t shape)
+static struct transfer_shape *find_shape(
+	struct comm_state *comm, const struct blame_transfer *transfer)
 {
-	size_t at = (size_t)(shape >> 20) & (SHAPES_MAX - 1);
+	size_t at = (size_t)(transfer->shape >> 20) & (SHAPES_MAX - 1);
 
-	while (comm->shapes[at].shape && comm->shapes[at].shape != shape)
+	while (comm->shapes[at].shape && comm->shapes[at].shape != transfer->shape)
 		at = (at + 1) & (SHAPES_MAX - 1);
 	if (!comm->shapes[at].shape) {
 		if (comm->shape_count >= SHAPES_MAX / 2)
 			return NULL; /* a program of that many shapes: the first ones must do */
-		comm->shape_count++;
-		comm->shapes[at] = (struct transfer_shape){.shape = shape, .usual_ns = -1};
+		comm->used[comm->shape_count++] = (uint32_t)at;
+		comm->shapes[at] = (struct transfer_shape){.shape = transfer->shape,
+			.kind = transfer->kind,
+			.usual_ns = -1,
+			.expected_ns = -1};
 	}
 	return &comm->shapes[at];
 }
 
-void judge_comm_step(struct judge *judge, const struct step_grid *grid)
+static int reserve_step(struct comm_state *comm, const struct step_grid *grid)
+{
+	if (grid->instance_count > comm->instance_capacity) {
+		size_t capacity = grid->instance_count * 2;
+
+		free(comm->faster);
+		comm->faster = malloc(capacity * sizeof(*comm->faster));
+		comm->instance_capacity = comm->faster ? capacity : 0;
+	}
+	if (grid->row_count > comm->row_capacity) {
+		size_t capacity = grid->row_count * 2;
+
+		free(comm->row_excess);
+		comm->row_excess = malloc(capacity * sizeof(*comm->row_excess));
+		comm->row_capacity = comm->row_excess ? capacity : 0;
+	}
+	return (comm->faster || grid->instance_count == 0) && comm->row_excess ? 0 : -ENOMEM;
+}
+
+/* To each member of an instance: how much longer than expected its transfer was. */
+static void tell_members(struct judge *judge, const struct step_grid *grid, uint32_t index,
+	double excess_ns, const struct transfer_shape *shape)
+{
+	const struct grid_instance *instance = &grid->instances[index];
+
+	for (uint32_t m = 0; m < instance->member_count; m++) {
+		uint32_t r = grid->member_parts[instance->first_member + m].row;
+		struct rank_state *state = &judge->ranks[grid->rows[r].rank];
+
+		judge->comm->row_excess[r] += excess_ns;
+		/* What takes no time cannot be seen to take longer. */
+		if (instance->same_host || shape->slow <= 0 || shape->expected_ns < LINK_SEEN_NS)
+			continue;
+		state->host = grid->rows[r].host;
+		if (!state->link_count++ || shape->slow < state->link_least)
+			state->link_least = shape->slow;
+	}
+}
+
+int judge_comm_step(struct judge *judge, const struct step_grid *grid)
 {
 	struct comm_state *comm = judge->comm;
-	double excess_ns = 0;
+	double most = 0;
+	int64_t gain_ns = 0;
+	int error = reserve_step(comm, grid);
 
+	if (error < 0)
+		return error;
+	memset(comm->faster, 0, grid->instance_count * sizeof(*comm->faster));
+	memset(comm->row_excess, 0, grid->row_count * sizeof(*comm->row_excess));
 	for (size_t i = 0; i < judge->blame.transfer_count; i++) {
 		const struct blame_transfer *transfer = &judge->blame.transfers[i];
-		struct transfer_shape *shape = find_shape(comm, transfer->shape);
+		struct transfer_shape *shape = find_shape(comm, transfer);
 
 		if (!shape)
 			continue;
 		shape->sum_ns += transfer->transfer_ns;
 		shape->count++;
-		if (shape->usual_ns >= 0)
-			excess_ns += (double)transfer->transfer_ns - (double)shape->usual_ns;
+		if (shape->expected_ns < 0)
+			continue;
+		comm->faster[transfer->instance] =
+			transfer->transfer_ns - (int64_t)shape->expected_ns;
+		tell_members(judge, grid, transfer->instance,
+			(double)comm->faster[transfer->instance], shape);
 	}
-	comm->steps[grid->number % STEP_HISTORY] = (float)excess_ns;
+	for (size_t r = 0; r < grid->row_count; r++)
+		most = fmax(most, comm->row_excess[r]);
+	if (most > replayed_share_min * (double)(grid->end_ns - grid->start_ns))
+		error = whatif_transfers(
+			&judge->whatif, grid, &judge->blame, comm->faster, &comm->line, &gain_ns);
+	else
+		whatif_line_reset(&comm->line);
+	comm->block_gain_ns += gain_ns;
+	comm->steps[grid->number % STEP_HISTORY] = gain_ns > 0 ? (float)gain_ns : 0;
+	return error;
 }
 
-/* Sums the excess of the block over what is usual for each shape. */
-static double sum_excess(const struct comm_state *comm)
+/* Ends the block for one shape; a quiet one teaches what is usual. */
+static void close_shape(struct transfer_shape *shape, bool learn)
 {
-	double excess_ns = 0;
+	float mean_ns = (float)shape->sum_ns / (float)shape->count;
+	double past[SHAPE_PAST];
+	uint32_t count;
 
-	for (size_t i = 0; i < SHAPES_MAX; i++) {
-		const struct transfer_shape *shape = &comm->shapes[i];
+	if (shape->expected_ns > 0) {
+		float times = mean_ns / shape->expected_ns;
 
-		if (shape->shape && shape->count > 0 && shape->usual_ns >= 0)
-			excess_ns += (double)shape->sum_ns -
-				     (double)shape->usual_ns * (double)shape->count;
+		shape->slow += shape->slow > 0 ? (times - shape->slow) / 4 : times;
 	}
-	return excess_ns;
+	if (!learn && shape->usual_ns >= 0)
+		return;
+	shape->past[shape->past_count++ % SHAPE_PAST] = mean_ns;
+	if (shape->past_count == 2 * SHAPE_PAST)
+		shape->past_count = SHAPE_PAST;
+	count = shape->past_count < SHAPE_PAST ? shape->past_count : SHAPE_PAST;
+	for (uint32_t k = 0; k < count; k++)
+		past[k] = (double)shape->past[k];
+	if (count >= SHAPE_PAST_MIN)
+		shape->usual_ns = (float)median_double(past, count);
 }
 
-/* Ends the block; a quiet one teaches what is usual. */
-static void close_shapes(struct comm_state *comm, bool learn)
+/* New shapes into their places by kind; bounded by shape_count. */
+static int sort_by_kind(struct comm_state *comm)
 {
-	for (size_t i = 0; i < SHAPES_MAX; i++) {
-		struct transfer_shape *shape = &comm->shapes[i];
-		double past[SHAPE_PAST];
-		uint32_t count;
+	if (!comm->by_kind)
+		comm->by_kind = malloc(SHAPES_MAX / 2 * sizeof(*comm->by_kind));
+	if (!comm->by_kind)
+		return -ENOMEM;
+	if (comm->sorted_count == comm->shape_count)
+		return 0;
+	/* Shell's sort: by kind, then by place in the table, without memory. */
+	memcpy(comm->by_kind, comm->used, comm->shape_count * sizeof(*comm->by_kind));
+	for (size_t gap = comm->shape_count / 2; gap > 0; gap /= 2) {
+		for (size_t i = gap; i < comm->shape_count; i++) {
+			uint32_t value = comm->by_kind[i];
+			size_t at = i;
 
-		if (shape->count && (learn || shape->usual_ns < 0)) {
-			shape->past[shape->past_count++ % SHAPE_PAST] =
-				(float)shape->sum_ns / (float)shape->count;
-			if (shape->past_count == 2 * SHAPE_PAST)
-				shape->past_count = SHAPE_PAST;
-			count = shape->past_count < SHAPE_PAST ? shape->past_count : SHAPE_PAST;
-			for (uint32_t k = 0; k < count; k++)
-				past[k] = (double)shape->past[k];
-			if (count >= SHAPE_PAST_MIN)
-				shape->usual_ns = (float)median_double(past, count);
+			for (; at >= gap; at -= gap) {
+				uint32_t other = comm->by_kind[at - gap];
+				uint64_t kind = comm->shapes[other].kind;
+
+				if (kind < comm->shapes[value].kind ||
+					(kind == comm->shapes[value].kind && other < value))
+					break;
+				comm->by_kind[at] = other;
+			}
+			comm->by_kind[at] = value;
 		}
+	}
+	comm->sorted_count = comm->shape_count;
+	return 0;
+}
+
+/* What a shape should take: as before, and not much more than the others of its kind. */
+static void expect(struct judge *judge, size_t first, size_t end)
+{
+	struct comm_state *comm = judge->comm;
+	size_t count = 0;
+	double others_ns = -1;
+
+	for (size_t i = first; i < end && count < judge->scratch_capacity; i++) {
+		const struct transfer_shape *shape = &comm->shapes[comm->by_kind[i]];
+
+		if (shape->count)
+			judge->scratch[count++] = (double)shape->sum_ns / (double)shape->count;
+	}
+	if (count >= KIND_MEMBERS_MIN)
+		others_ns = lower_median_double(judge->scratch, count);
+	for (size_t i = first; i < end; i++) {
+		struct transfer_shape *shape = &comm->shapes[comm->by_kind[i]];
+
+		shape->expected_ns = shape->usual_ns;
+		if (others_ns > 0 &&
+			(shape->usual_ns < 0 ? shape->count > 0
+					     : (double)shape->usual_ns > unlike_others * others_ns))
+			shape->expected_ns = (float)others_ns;
 		shape->sum_ns = 0;
 		shape->count = 0;
+	}
+}
+
+static void close_shapes(struct judge *judge, bool learn)
+{
+	struct comm_state *comm = judge->comm;
+
+	if (sort_by_kind(comm) < 0)
+		return; /* the next block tries again */
+	for (size_t i = 0; i < comm->shape_count; i++) {
+		struct transfer_shape *shape = &comm->shapes[comm->used[i]];
+
+		if (shape->count)
+			close_shape(shape, learn);
+	}
+	for (size_t first = 0, end; first < comm->shape_count; first = end) {
+		uint64_t kind = comm->shapes[comm->by_kind[first]].kind;
+
+		for (end = first + 1;
+			end < comm->shape_count && comm->shapes[comm->by_kind[end]].kind == kind;
+			end++)
+			;
+		expect(judge, first, end);
 	}
 }
 
@@ -126,180 +258,6 @@ static struct change_noise comm_noise(const struct comm_state *comm)
 	return change_noise_of(past, count, 0.85 * COMM_SHARE_MIN);
 }
 
-/* How busy each rank's sockets were, more than before and more than the others'. */
-struct busy {
-	double usual, most;
-	uint32_t rank_count, busiest;
-};
-
-static double busy_over(const struct judge *judge, uint32_t rank, int64_t from_ns, int64_t until_ns,
-	double usual, bool *known)
-{
-	const struct evidence *evidence = judge->ranks[rank].evidence;
-	double now, before;
-
-	*known = evidence_rate(evidence, METRIC_TCP_BUSY_NS, from_ns, until_ns, &now);
-	if (!*known)
-		return 0;
-	if (evidence_rate(evidence, METRIC_TCP_BUSY_NS, from_ns - 8 * INT64_C(1000000000), from_ns,
-		    &before) &&
-		before > usual)
-		usual = before;
-	return now > usual ? now - usual : 0;
-}
-
-static bool measure_busy(struct judge *judge, int64_t from_ns, int64_t until_ns, struct busy *busy)
-{
-	*busy = (struct busy){0};
-	for (uint32_t r = 0; r < judge->rank_end; r++) {
-		double rate;
-
-		if (judge->ranks[r].in_block &&
-			evidence_rate(judge->ranks[r].evidence, METRIC_TCP_BUSY_NS, from_ns,
-				until_ns, &rate))
-			judge->scratch[busy->rank_count++] = rate;
-	}
-	busy->usual = lower_median_double(judge->scratch, busy->rank_count);
-	for (uint32_t r = 0; r < judge->rank_end; r++) {
-		bool known = false;
-		double over = judge->ranks[r].in_block
-				      ? busy_over(judge, r, from_ns, until_ns, busy->usual, &known)
-				      : 0;
-
-		if (known && over > busy->most) {
-			busy->most = over;
-			busy->busiest = r;
-		}
-	}
-	return busy->rank_count >= 2;
-}
-
-static double rate_of(const struct judge *judge, uint32_t rank, unsigned metric, int64_t from_ns,
-	int64_t until_ns)
-{
-	double rate = 0;
-
-	(void)evidence_rate(judge->ranks[rank].evidence, metric, from_ns, until_ns, &rate);
-	return rate;
-}
-
-static double usual_rate(struct judge *judge, unsigned metric, int64_t from_ns, int64_t until_ns)
-{
-	size_t count = 0;
-
-	for (uint32_t r = 0; r < judge->rank_end; r++) {
-		double rate;
-
-		if (judge->ranks[r].in_block &&
-			evidence_rate(judge->ranks[r].evidence, metric, from_ns, until_ns, &rate))
-			judge->scratch[count++] = rate;
-	}
-	return lower_median_double(judge->scratch, count);
-}
-
-static void tell_link(struct judge *judge, const struct busy *busy, int64_t from_ns,
-	int64_t until_ns, struct verdict *verdict)
-{
-	const struct comm_state *comm = judge->comm;
-	double step_ns = comm->run_steps ? (double)comm->run_time_ns / (double)comm->run_steps : 0;
-	uint32_t worst = busy->busiest;
-	double sent = rate_of(judge, worst, METRIC_TCP_BYTES_SENT, from_ns, until_ns);
-	double again = rate_of(judge, worst, METRIC_TCP_BYTES_RETRANSMITTED, from_ns, until_ns);
-	double usual_again = usual_rate(judge, METRIC_TCP_BYTES_RETRANSMITTED, from_ns, until_ns);
-	struct verdict_evidence *evidence = &verdict->evidence[0];
-	bool lossy = sent > 0 && again > retransmit_share_min * sent && again > 4 * usual_again;
-
-	verdict->cause = lossy ? CAUSE_NIC_RETRANSMIT : CAUSE_NIC_LINK;
-	verdict->evidence_count = 1;
-	*evidence = (struct verdict_evidence){.kind = verdict->cause,
-		.overlap_ms_per_step =
-			rate_of(judge, worst, METRIC_TCP_BUSY_NS, from_ns, until_ns) * step_ns /
-			1e6,
-		.control_ms_per_step = busy->usual * step_ns / 1e6};
-	snprintf(evidence->detail, sizeof(evidence->detail),
-		"sockets of rank %u with data to send; %.1f KiB sent, %.1f KiB sent again a step",
-		worst, sent * step_ns / 1024, again * step_ns / 1024);
-	verdict->rejected_count = 1;
-	verdict->rejected[0].kind = lossy ? CAUSE_NIC_LINK : CAUSE_NIC_RETRANSMIT;
-	snprintf(verdict->rejected[0].why, sizeof(verdict->rejected[0].why), "%s",
-		lossy ? "explained by what was sent again" : "hardly anything was sent again");
-}
-
-/* The rank that leaves collectives late, again and again, when no socket tells. */
-static bool locate_by_lag(struct judge *judge, struct verdict *verdict)
-{
-	const struct comm_state *comm = judge->comm;
-	double most = 0, second = 0;
-	uint32_t rank = 0;
-
-	for (uint32_t r = 0; r < judge->rank_end; r++) {
-		double lag = judge->ranks[r].in_block ? judge->ranks[r].comm : 0;
-
-		if (lag > most) {
-			second = most;
-			most = lag;
-			rank = r;
-		} else if (lag > second) {
-			second = lag;
-		}
-	}
-	if (most < 0.5 * comm->excess_share || most < 3 * second || most < COMM_SHARE_MIN / 2)
-		return false;
-	verdict->rank_count = 1;
-	verdict->ranks[0] = rank;
-	verdict->cause = CAUSE_UNKNOWN;
-	verdict->evidence_count = 0;
-	verdict->share_explained = fmin(most / fmax(comm->excess_share, 1e-9), 1);
-	return true;
-}
-
-/* Sockets are sampled: what they say about this change may only come with the next sample. */
-static bool has_sockets(const struct judge *judge, int64_t until_ns)
-{
-	int64_t value;
-
-	for (uint32_t r = 0; r < judge->rank_end; r++) {
-		if (judge->ranks[r].in_block && evidence_value(judge->ranks[r].evidence,
-							METRIC_TCP_BUSY_NS, until_ns, &value))
-			return true;
-	}
-	return false;
-}
-
-bool judge_comm_locate(
-	struct judge *judge, int64_t from_ns, int64_t until_ns, struct verdict *verdict)
-{
-	const struct comm_state *comm = judge->comm;
-	double share =
-		comm->run_time_ns > 0 ? (double)comm->run_excess_ns / (double)comm->run_time_ns : 0;
-	struct busy busy;
-
-	if (judge_link_locate(judge, share, from_ns, until_ns, verdict))
-		return true;
-	if (!measure_busy(judge, from_ns, until_ns, &busy))
-		return !has_sockets(judge, until_ns) && locate_by_lag(judge, verdict);
-	if (busy.most < busy_share_min * share)
-		return false;
-	verdict->rank_count = 0;
-	for (uint32_t r = 0; r < judge->rank_end; r++) {
-		bool known = false;
-
-		if (judge->ranks[r].in_block &&
-			busy_over(judge, r, from_ns, until_ns, busy.usual, &known) >=
-				busy_alike * busy.most &&
-			known && verdict->rank_count < VERDICT_RANKS_MAX)
-			verdict->ranks[verdict->rank_count++] = r;
-	}
-	tell_link(judge, &busy, from_ns, until_ns, verdict);
-	verdict->share_explained = fmin(busy.most / fmax(share, 1e-9), 1);
-	if (verdict->rank_count * 2 > busy.rank_count) {
-		verdict->rank_count = 0; /* all alike: no one link */
-		verdict->cause = CAUSE_PATH_CONGESTION;
-		verdict->evidence[0].kind = CAUSE_PATH_CONGESTION;
-	}
-	return true;
-}
-
 static bool can_locate(struct judge *judge, int64_t until_ns)
 {
 	struct verdict probe = {0};
@@ -313,10 +271,11 @@ bool judge_comm_block(struct judge *judge, double rank_level)
 	bool active = comm_track_active(judge);
 	bool learn = !active && comm->change.sum < CHANGE_SUSPECT;
 
-	comm->excess_share = sum_excess(comm) / (double)judge->block.time_ns;
+	comm->excess_share = (double)comm->block_gain_ns / (double)judge->block.time_ns;
+	comm->block_gain_ns = 0;
 	/* What a late rank, or one off the CPU, adds to transfers must not become usual. */
 	learn &= rank_level <= 0 || comm->excess_share < COMM_SHARE_MIN / 2;
-	close_shapes(comm, learn);
+	close_shapes(judge, learn);
 	link_flows_set_quiet(&judge->links, learn);
 	if (active)
 		return false;

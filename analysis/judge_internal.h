@@ -19,7 +19,7 @@ enum {
 	PAST_BLOCKS = 32,    /* kept per series, to know its noise */
 	STEP_HISTORY = 256,  /* steps in which an onset is looked for */
 	POOL_RANKS_MAX = 64, /* whose past tells the noise */
-	SHAPES_MAX = 1024,   /* kinds of transfers followed; a power of two */
+	SHAPES_MAX = 32768,  /* kinds of transfers followed, at most half of it; a power of two */
 	SHAPE_PAST = 16,
 	ROLES_MAX = 256,     /* later ones are compared within themselves only */
 	TRACKS_MAX = 64,     /* verdicts that hold at one time */
@@ -45,9 +45,12 @@ struct rank_state {
 	uint32_t block_steps;
 	struct excess_sums block;
 	int64_t block_comm_ns, block_wait_ns;
-	double level;	 /* delay as a share of the last block, less what is usual for all */
-	double wait;	 /* waiting, likewise */
-	double comm;	 /* late departures, likewise */
+	double level;	  /* delay as a share of the last block, less what is usual for all */
+	double wait;	  /* waiting, likewise */
+	double comm;	  /* late departures, likewise */
+	float link_least; /* of its transfers to other hosts, how many times longer the least slow is */
+	uint32_t link_count; /* so many of them were looked at; 0: none */
+	uint32_t host;
 	double long_run; /* slow mean of the delay's share: who is usually quiet */
 	bool in_block;
 	struct change_point change;
@@ -99,10 +102,13 @@ struct imbalance_state {
 
 struct transfer_shape {
 	uint64_t shape; /* 0 = free */
+	uint64_t kind;	/* the same of other communicators */
 	int64_t sum_ns;
 	uint32_t count;		/* in this block */
 	float past[SHAPE_PAST]; /* means of quiet blocks, ns */
 	float usual_ns;		/* their median; negative: not known yet */
+	float expected_ns;	/* that, or what others of its kind take; negative: not known yet */
+	float slow; /* slow mean of how many times longer it is than expected; 0: not known yet */
 	uint32_t past_count;
 };
 
@@ -129,7 +135,15 @@ struct block {
 
 struct comm_state {
 	struct transfer_shape shapes[SHAPES_MAX];
+	uint32_t used[SHAPES_MAX / 2]; /* indices into shapes, in order of appearance */
 	size_t shape_count;
+	uint32_t *by_kind;   /* the same by kind, then by appearance */
+	size_t sorted_count; /* so many of them */
+	int64_t *faster;     /* per instance of a step */
+	double *row_excess;  /* per row */
+	struct whatif_line line;
+	size_t instance_capacity, row_capacity;
+	int64_t block_gain_ns;
 	struct change_point change;
 	float past[2 * PAST_BLOCKS];
 	uint32_t past_count;
@@ -144,7 +158,10 @@ struct judge {
 	struct judge_options options;
 	struct blame blame;
 	struct whatif whatif;
-	uint8_t *healed; /* per row */
+	struct whatif_line lines[TRACKS_MAX]; /* of tracks: without their ranks */
+	struct whatif_line suspect_line, ideal_line;
+	uint64_t suspects; /* hash of who they are; 0 = none */
+	uint8_t *healed;   /* per row */
 	size_t healed_capacity;
 	struct rank_state *ranks;
 	size_t rank_capacity;
@@ -182,14 +199,18 @@ int judge_close_block(struct judge *judge) __attribute__((warn_unused_result));
 /* The change on a rank is large enough, real enough and unlike what its peers have. */
 bool judge_worth_telling(const struct judge *judge, uint32_t rank);
 
+/* A transfer is slow when its shape takes so many times what is expected. */
+#define TRANSFER_SLOW 1.15F
+
 /* judge_comm.c */
-void judge_comm_step(struct judge *judge, const struct step_grid *grid);
+int judge_comm_step(struct judge *judge, const struct step_grid *grid)
+	__attribute__((warn_unused_result));
 /*
  * rank_level: the largest level of a rank that is suspected of being late, 0 when none is; it
  * explains as much of the transfers. Returns true at an alarm.
  */
 bool judge_comm_block(struct judge *judge, double rank_level);
-/* Names the ranks whose link it is, into the verdict; false when that cannot be told. */
+/* judge_sockets.c: names the ranks whose link it is, into the verdict; false when that cannot be told. */
 bool judge_comm_locate(
 	struct judge *judge, int64_t from_ns, int64_t until_ns, struct verdict *verdict);
 

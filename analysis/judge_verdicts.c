@@ -267,6 +267,7 @@ static int add_track(struct judge *judge, struct track **result)
 	verdict->last_step = judge->next_step - 1;
 	if (t == judge->track_count)
 		judge->track_count++;
+	whatif_line_reset(&judge->lines[t]);
 	judge->tracks[t] = (struct track){.active = true, .verdict = judge->verdict_count - 1};
 	*result = &judge->tracks[t];
 	return 0;
@@ -313,6 +314,7 @@ static void join(struct judge *judge, struct track *track, uint32_t rank)
 	track->level = fmax(track->level, level);
 	track->evidence = fmax(track->evidence, state->change.evidence);
 	state->track = (uint32_t)(track - judge->tracks) + 1;
+	whatif_line_reset(&judge->lines[track - judge->tracks]);
 	/* Told of: no measure of what is usual. */
 	for (uint64_t s = onset; s < judge->next_step && judge->next_step - s <= STEP_HISTORY; s++)
 		state->delays[s % STEP_HISTORY] = -fabsf(state->delays[s % STEP_HISTORY]);

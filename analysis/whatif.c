@@ -22,6 +22,9 @@ void whatif_fini(struct whatif *whatif)
 	free(whatif->cursors);
 	free(whatif->ended);
 	free(whatif->ends);
+	free(whatif->nobody);
+	free(whatif->ends_before);
+	whatif_line_fini(&whatif->scale_line);
 	whatif_init(whatif);
 }
 
@@ -35,6 +38,10 @@ static int reserve(struct whatif *whatif, const struct step_grid *grid)
 		free(whatif->cursors);
 		free(whatif->ended);
 		free(whatif->tails);
+		free(whatif->nobody);
+		free(whatif->ends_before);
+		whatif->nobody = calloc(capacity, 1);
+		whatif->ends_before = malloc(capacity * sizeof(int64_t));
 		whatif->tails = malloc(capacity * sizeof(int64_t));
 		whatif->times = malloc(capacity * sizeof(int64_t));
 		whatif->scratch = malloc(capacity * sizeof(int64_t));
@@ -54,6 +61,7 @@ static int reserve(struct whatif *whatif, const struct step_grid *grid)
 		whatif->cell_capacity = capacity;
 	}
 	if (whatif->times && whatif->scratch && whatif->cursors && whatif->ended && whatif->tails &&
+		whatif->nobody && whatif->ends_before &&
 		((whatif->relief && whatif->ends && whatif->leads) || grid->cell_count == 0))
 		return 0;
 	whatif_fini(whatif); /* capacities too: the next call tries again */
@@ -197,7 +205,8 @@ static void replay_instance(struct whatif *whatif, const struct step_grid *grid,
 	}
 	for (uint32_t m = 0; m < instance->member_count; m++) {
 		int64_t *time = &whatif->times[members[m].row];
-		int64_t transfer = shares[m].transfer_ns, needed = INT64_MIN;
+		int64_t transfer = whatif_transfer_ns(whatif, index, shares[m].transfer_ns);
+		int64_t needed = INT64_MIN;
 
 		if (!instance->usable || instance->waits_for == WAITS_FOR_NOBODY) {
 			*time += members[m].departure_ns - members[m].arrival_ns;
@@ -237,45 +246,125 @@ static void replay_rows(struct whatif *whatif, const struct step_grid *grid,
 	}
 }
 
-/* The usual end of a row: as it was, or as the last replay left it. */
-static int64_t usual_end_ns(struct whatif *whatif, const struct step_grid *grid, bool replayed)
+void whatif_line_fini(struct whatif_line *line)
 {
-	for (size_t r = 0; r < grid->row_count; r++)
-		whatif->scratch[r] = replayed ? whatif->times[r] : grid->rows[r].end_ns;
-	return lower_median_int64(whatif->scratch, grid->row_count);
+	free(line->ahead_ns);
+	*line = (struct whatif_line){0};
 }
 
-static void rewind_rows(struct whatif *whatif, const struct step_grid *grid)
+void whatif_line_reset(struct whatif_line *line)
+{
+	if (line->capacity)
+		memset(line->ahead_ns, 0, line->capacity * sizeof(*line->ahead_ns));
+}
+
+static int reserve_line(struct whatif_line *line, const struct step_grid *grid)
+{
+	size_t count = grid->row_count ? grid->rows[grid->row_count - 1].rank + (size_t)1 : 0;
+
+	if (count <= line->capacity)
+		return 0;
+	int64_t *grown = realloc(line->ahead_ns, 2 * count * sizeof(*grown));
+
+	if (!grown)
+		return -ENOMEM;
+	memset(grown + line->capacity, 0, (2 * count - line->capacity) * sizeof(*grown));
+	line->ahead_ns = grown;
+	line->capacity = 2 * count;
+	return 0;
+}
+
+static void rewind_rows(
+	struct whatif *whatif, const struct step_grid *grid, const struct whatif_line *line)
 {
 	for (size_t r = 0; r < grid->row_count; r++) {
 		whatif->times[r] = grid->rows[r].start_ns;
+		if (line)
+			whatif->times[r] -= line->ahead_ns[grid->rows[r].rank];
 		whatif->cursors[r] = 0;
 	}
 }
 
+static void replay(struct whatif *whatif, const struct step_grid *grid, const struct blame *blame,
+	const uint8_t *healed, const struct whatif_line *line)
+{
+	rewind_rows(whatif, grid, line);
+	if (!grid->overlapped) {
+		replay_rows(whatif, grid, blame, healed ? healed : whatif->nobody);
+		return;
+	}
+	if (healed &&
+		memchr(healed, 0, grid->row_count)) /* only rows that are not healed have any */
+		find_relief(whatif, grid, blame, healed);
+	whatif_replay_streams(whatif, grid, blame, healed);
+}
+
+/*
+ * How rows ended without anything healed. Where work is shown, launches are left out, so the step
+ * as it was is replayed too; else the rows show it.
+ */
+static void find_ends(struct whatif *whatif, const struct step_grid *grid,
+	const struct blame *blame, bool replayed)
+{
+	if (replayed || grid->overlapped)
+		replay(whatif, grid, blame, NULL, NULL);
+	for (size_t r = 0; r < grid->row_count; r++)
+		whatif->ends_before[r] =
+			replayed || grid->overlapped ? whatif->times[r] : grid->rows[r].end_ns;
+}
+
+/* What the usual row gained; what others gained beyond that they bring into the next step. */
+static int64_t find_gain(
+	struct whatif *whatif, const struct step_grid *grid, struct whatif_line *line)
+{
+	int64_t limit_ns = grid->end_ns - grid->start_ns, usual_ns;
+
+	for (size_t r = 0; r < grid->row_count; r++)
+		whatif->scratch[r] = whatif->ends_before[r] - whatif->times[r];
+	usual_ns = lower_median_int64(whatif->scratch, grid->row_count);
+	if (!line)
+		return usual_ns;
+	whatif_line_reset(line); /* ranks that are not here have nothing to bring */
+	for (size_t r = 0; r < grid->row_count; r++) {
+		int64_t ahead_ns = whatif->ends_before[r] - whatif->times[r] - usual_ns;
+
+		line->ahead_ns[grid->rows[r].rank] = ahead_ns > limit_ns    ? limit_ns
+						     : ahead_ns < -limit_ns ? -limit_ns
+									    : ahead_ns;
+	}
+	return usual_ns;
+}
+
 int whatif_replay(struct whatif *whatif, const struct step_grid *grid, const struct blame *blame,
-	const uint8_t *healed, int64_t *gain_ns)
+	const uint8_t *healed, struct whatif_line *line, int64_t *gain_ns)
 {
 	int error = reserve(whatif, grid);
-	int64_t end_ns, gain;
 
+	if (error == 0 && line)
+		error = reserve_line(line, grid);
 	if (error < 0)
 		return error;
-	end_ns = usual_end_ns(whatif, grid, false);
-	rewind_rows(whatif, grid);
-	if (grid->overlapped) {
-		/* Launches are left out where work is shown, so the step as it was is replayed too. */
-		whatif_replay_streams(whatif, grid, blame, NULL);
-		end_ns = usual_end_ns(whatif, grid, true);
-		rewind_rows(whatif, grid);
-		if (memchr(healed, 0, grid->row_count)) /* only rows that are not healed have any */
-			find_relief(whatif, grid, blame, healed);
-		whatif_replay_streams(whatif, grid, blame, healed);
-	} else {
-		replay_rows(whatif, grid, blame, healed);
-	}
-	gain = end_ns - usual_end_ns(whatif, grid, true);
-	*gain_ns = gain > 0 ? gain : 0;
+	find_ends(whatif, grid, blame, false);
+	replay(whatif, grid, blame, healed, line);
+	*gain_ns = find_gain(whatif, grid, line);
+	return 0;
+}
+
+int whatif_transfers(struct whatif *whatif, const struct step_grid *grid, const struct blame *blame,
+	const int64_t *faster, struct whatif_line *line, int64_t *gain_ns)
+{
+	int error = reserve(whatif, grid);
+
+	if (error == 0 && line)
+		error = reserve_line(line, grid);
+	if (error < 0)
+		return error;
+	find_relief(whatif, grid, blame, whatif->nobody);
+	find_ends(whatif, grid, blame, true);
+	whatif->faster = faster;
+	replay(whatif, grid, blame, NULL, line);
+	whatif->faster = NULL;
+	*gain_ns = find_gain(whatif, grid, line);
 	return 0;
 }
 
@@ -288,18 +377,16 @@ int whatif_scale(struct whatif *whatif, const struct step_grid *grid, const stru
 	if (!grid->overlapped)
 		return 0;
 	error = reserve(whatif, grid);
+	if (error == 0)
+		error = reserve_line(&whatif->scale_line, grid);
 	if (error < 0)
 		return error;
-	rewind_rows(whatif, grid);
-	whatif_replay_streams(whatif, grid, blame, NULL);
-	int64_t end_ns = usual_end_ns(whatif, grid, true);
-
-	rewind_rows(whatif, grid);
+	find_ends(whatif, grid, blame, true);
 	whatif->scales = scales;
-	whatif_replay_streams(whatif, grid, blame, NULL);
+	replay(whatif, grid, blame, NULL, &whatif->scale_line);
 	whatif->scales = NULL;
-	int64_t gain = end_ns - usual_end_ns(whatif, grid, true);
-
-	*gain_ns = gain > 0 ? gain : 0;
+	*gain_ns = find_gain(whatif, grid, &whatif->scale_line);
+	if (*gain_ns < 0)
+		*gain_ns = 0;
 	return 0;
 }

@@ -8,16 +8,33 @@
 
 #include "analysis/blame.h"
 
+/*
+ * How much earlier each rank ended the step before in a replay, beyond what all of them did; the
+ * next step is replayed from there. What one group gains may show with the others only after the
+ * next collective that they share. Zero-initialised is empty; whatif_line_reset() when what is healed
+ * changes.
+ */
+struct whatif_line {
+	int64_t *ahead_ns; /* by rank */
+	size_t capacity;
+};
+void whatif_line_fini(struct whatif_line *line);
+void whatif_line_reset(struct whatif_line *line);
+
 struct whatif {
-	int64_t *times; /* per row */
+	int64_t *times;	      /* per row */
+	int64_t *ends_before; /* per row: when it ended, as it was */
 	int64_t *scratch;
+	uint8_t *nobody; /* per row: 0 */
 	int64_t *relief; /* per cell: what its peers at this position gain from the healed rows */
 	int64_t *leads;	 /* per member: what its row does before it */
 	int64_t *tails;	 /* per row: and after its last one */
 	uint32_t *cursors;
-	uint32_t *ended;      /* per row: cells that ended, in order of departure */
-	int64_t *ends;	      /* per cell, of overlapped grids */
-	const double *scales; /* per row, of overlapped grids: work times this; NULL: as it was */
+	uint32_t *ended;       /* per row: cells that ended, in order of departure */
+	int64_t *ends;	       /* per cell, of overlapped grids */
+	const double *scales;  /* per row, of overlapped grids: work times this; NULL: as it was */
+	const int64_t *faster; /* per instance: its transfer is shorter by this; NULL: as it was */
+	struct whatif_line scale_line;
 	size_t row_capacity, cell_capacity;
 };
 
@@ -26,11 +43,29 @@ void whatif_fini(struct whatif *whatif);
 
 /*
  * Replays the step. healed: one byte per row, not 0 for the rows whose segments become their
- * controls' and whose holds vanish. *gain_ns: by how much the step becomes shorter, not negative.
- * Returns 0 or -ENOMEM.
+ * controls' and whose holds vanish. line: from the step before, and for the next; NULL: every
+ * row starts as it did. *gain_ns: by how much the usual row (lower median) ends earlier; may be
+ * negative, by noise. Returns 0 or -ENOMEM.
  */
 int whatif_replay(struct whatif *whatif, const struct step_grid *grid, const struct blame *blame,
-	const uint8_t *healed, int64_t *gain_ns) __attribute__((warn_unused_result));
+	const uint8_t *healed, struct whatif_line *line, int64_t *gain_ns)
+	__attribute__((warn_unused_result));
+
+/*
+ * The same with each instance's transfer shorter by so much (negative: longer), all work as it was.
+ */
+int whatif_transfers(struct whatif *whatif, const struct step_grid *grid, const struct blame *blame,
+	const int64_t *faster, struct whatif_line *line, int64_t *gain_ns)
+	__attribute__((warn_unused_result));
+
+/* A transfer as it is replayed, of what it was. */
+static inline int64_t whatif_transfer_ns(
+	const struct whatif *whatif, uint32_t instance, int64_t transfer_ns)
+{
+	if (whatif->faster)
+		transfer_ns -= whatif->faster[instance];
+	return transfer_ns > 0 ? transfer_ns : 0;
+}
 
 /*
  * The same with each row's work multiplied; overlapped grids only, elsewhere the gain is 0.

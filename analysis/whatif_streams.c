@@ -131,7 +131,7 @@ static void end_instance(struct stream_replay *replay, uint32_t index)
 			instance->waits_for == WAITS_FOR_PARTNER)
 			transfer_ns =
 				cell->departure_ns > seen_ns ? cell->departure_ns - seen_ns : 0;
-		ends[members[m]] += transfer_ns;
+		ends[members[m]] += whatif_transfer_ns(replay->whatif, index, transfer_ns);
 	}
 }
 

@@ -76,7 +76,7 @@ static int64_t gain_ms(struct made *made, uint32_t row)
 
 	healed[row] = 1;
 	assert_int_equal(
-		whatif_replay(&made->whatif, &made->grid, &made->blame, healed, &gain_ns), 0);
+		whatif_replay(&made->whatif, &made->grid, &made->blame, healed, NULL, &gain_ns), 0);
 	return gain_ns / 1000000;
 }
 

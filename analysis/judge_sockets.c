@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Whose link makes transfers long: by who is in all that are, and by sockets. */
+#include <math.h>
+#include <stdio.h>
+
+#include "analysis/judge_internal.h"
+#include "analysis/robust_stats.h"
+
+/* The culprit's sockets were busy for at least this share of the excess. */
+static const double busy_share_min = 0.3;
+/* Others within this share of the busiest one are culprits too. */
+static const double busy_alike = 0.5;
+/* Retransmitted bytes per byte sent that a healthy link does not reach. */
+static const double retransmit_share_min = 0.005;
+
+/* How busy each rank's sockets were, more than before and more than the others'. */
+struct busy {
+	double usual, most;
+	uint32_t rank_count, busiest;
+};
+
+static double busy_over(const struct judge *judge, uint32_t rank, int64_t from_ns, int64_t until_ns,
+	double usual, bool *known)
+{
+	const struct evidence *evidence = judge->ranks[rank].evidence;
+	double now, before;
+
+	*known = evidence_rate(evidence, METRIC_TCP_BUSY_NS, from_ns, until_ns, &now);
+	if (!*known)
+		return 0;
+	if (evidence_rate(evidence, METRIC_TCP_BUSY_NS, from_ns - 8 * INT64_C(1000000000), from_ns,
+		    &before) &&
+		before > usual)
+		usual = before;
+	return now > usual ? now - usual : 0;
+}
+
+static bool measure_busy(struct judge *judge, int64_t from_ns, int64_t until_ns, struct busy *busy)
+{
+	*busy = (struct busy){0};
+	for (uint32_t r = 0; r < judge->rank_end; r++) {
+		double rate;
+
+		if (judge->ranks[r].in_block &&
+			evidence_rate(judge->ranks[r].evidence, METRIC_TCP_BUSY_NS, from_ns,
+				until_ns, &rate))
+			judge->scratch[busy->rank_count++] = rate;
+	}
+	busy->usual = lower_median_double(judge->scratch, busy->rank_count);
+	for (uint32_t r = 0; r < judge->rank_end; r++) {
+		bool known = false;
+		double over = judge->ranks[r].in_block
+				      ? busy_over(judge, r, from_ns, until_ns, busy->usual, &known)
+				      : 0;
+
+		if (known && over > busy->most) {
+			busy->most = over;
+			busy->busiest = r;
+		}
+	}
+	return busy->rank_count >= 2;
+}
+
+static double rate_of(const struct judge *judge, uint32_t rank, unsigned metric, int64_t from_ns,
+	int64_t until_ns)
+{
+	double rate = 0;
+
+	(void)evidence_rate(judge->ranks[rank].evidence, metric, from_ns, until_ns, &rate);
+	return rate;
+}
+
+static double usual_rate(struct judge *judge, unsigned metric, int64_t from_ns, int64_t until_ns)
+{
+	size_t count = 0;
+
+	for (uint32_t r = 0; r < judge->rank_end; r++) {
+		double rate;
+
+		if (judge->ranks[r].in_block &&
+			evidence_rate(judge->ranks[r].evidence, metric, from_ns, until_ns, &rate))
+			judge->scratch[count++] = rate;
+	}
+	return lower_median_double(judge->scratch, count);
+}
+
+static void tell_link(struct judge *judge, const struct busy *busy, int64_t from_ns,
+	int64_t until_ns, struct verdict *verdict)
+{
+	const struct comm_state *comm = judge->comm;
+	double step_ns = comm->run_steps ? (double)comm->run_time_ns / (double)comm->run_steps : 0;
+	uint32_t worst = busy->busiest;
+	double sent = rate_of(judge, worst, METRIC_TCP_BYTES_SENT, from_ns, until_ns);
+	double again = rate_of(judge, worst, METRIC_TCP_BYTES_RETRANSMITTED, from_ns, until_ns);
+	double usual_again = usual_rate(judge, METRIC_TCP_BYTES_RETRANSMITTED, from_ns, until_ns);
+	struct verdict_evidence *evidence = &verdict->evidence[0];
+	bool lossy = sent > 0 && again > retransmit_share_min * sent && again > 4 * usual_again;
+
+	verdict->cause = lossy ? CAUSE_NIC_RETRANSMIT : CAUSE_NIC_LINK;
+	verdict->evidence_count = 1;
+	*evidence = (struct verdict_evidence){.kind = verdict->cause,
+		.overlap_ms_per_step =
+			rate_of(judge, worst, METRIC_TCP_BUSY_NS, from_ns, until_ns) * step_ns /
+			1e6,
+		.control_ms_per_step = busy->usual * step_ns / 1e6};
+	snprintf(evidence->detail, sizeof(evidence->detail),
+		"sockets of rank %u with data to send; %.1f KiB sent, %.1f KiB sent again a step",
+		worst, sent * step_ns / 1024, again * step_ns / 1024);
+	verdict->rejected_count = 1;
+	verdict->rejected[0].kind = lossy ? CAUSE_NIC_LINK : CAUSE_NIC_RETRANSMIT;
+	snprintf(verdict->rejected[0].why, sizeof(verdict->rejected[0].why), "%s",
+		lossy ? "explained by what was sent again" : "hardly anything was sent again");
+}
+
+/* The rank that leaves collectives late, again and again, when no socket tells. */
+static bool locate_by_lag(struct judge *judge, struct verdict *verdict)
+{
+	const struct comm_state *comm = judge->comm;
+	double most = 0, second = 0;
+	uint32_t rank = 0;
+
+	for (uint32_t r = 0; r < judge->rank_end; r++) {
+		double lag = judge->ranks[r].in_block ? judge->ranks[r].comm : 0;
+
+		if (lag > most) {
+			second = most;
+			most = lag;
+			rank = r;
+		} else if (lag > second) {
+			second = lag;
+		}
+	}
+	if (most < 0.5 * comm->excess_share || most < 3 * second || most < COMM_SHARE_MIN / 2)
+		return false;
+	verdict->rank_count = 1;
+	verdict->ranks[0] = rank;
+	verdict->cause = CAUSE_UNKNOWN;
+	verdict->evidence_count = 0;
+	verdict->share_explained = fmin(most / fmax(comm->excess_share, 1e-9), 1);
+	return true;
+}
+
+/* Sockets are sampled: what they say about this change may only come with the next sample. */
+static bool has_sockets(const struct judge *judge, int64_t until_ns)
+{
+	int64_t value;
+
+	for (uint32_t r = 0; r < judge->rank_end; r++) {
+		if (judge->ranks[r].in_block && evidence_value(judge->ranks[r].evidence,
+							METRIC_TCP_BUSY_NS, until_ns, &value))
+			return true;
+	}
+	return false;
+}
+
+static bool is_suspect(const struct rank_state *state)
+{
+	return state->in_block && state->link_count && state->link_least >= TRANSFER_SLOW;
+}
+
+/*
+ * Where no socket tells: the ranks that all transfers to other hosts are slow of. They are named
+ * when they are few and on one host; ranks of several hosts that are always in it together cannot
+ * be told apart.
+ */
+static bool locate_by_members(struct judge *judge, double share, struct verdict *verdict)
+{
+	const struct comm_state *comm = judge->comm;
+	double step_ns = comm->run_steps ? (double)comm->run_time_ns / (double)comm->run_steps : 0;
+	double least = INFINITY;
+	uint32_t known = 0, suspects = 0, host = UINT32_MAX;
+
+	for (uint32_t r = 0; r < judge->rank_end; r++) {
+		const struct rank_state *state = &judge->ranks[r];
+
+		known += state->in_block && state->link_count;
+		if (!is_suspect(state))
+			continue;
+		if (suspects++ && state->host != host)
+			return false;
+		host = state->host;
+		least = fmin(least, (double)state->link_least);
+	}
+	if (!suspects || suspects * 2 > known || suspects > VERDICT_RANKS_MAX)
+		return false;
+	verdict->rank_count = 0;
+	for (uint32_t r = 0; r < judge->rank_end; r++) {
+		if (is_suspect(&judge->ranks[r]))
+			verdict->ranks[verdict->rank_count++] = r;
+	}
+	verdict->cause = CAUSE_NIC_LINK;
+	verdict->share_explained = 1;
+	verdict->rejected_count = 0;
+	verdict->evidence_count = 1;
+	verdict->evidence[0] = (struct verdict_evidence){
+		.kind = CAUSE_NIC_LINK, .overlap_ms_per_step = share * step_ns / 1e6};
+	snprintf(verdict->evidence[0].detail, sizeof(verdict->evidence[0].detail),
+		"all their transfers to other hosts take %.2f times as long as expected, and more",
+		least);
+	return true;
+}
+
+/*
+ * Most ranks' sockets became busier than they were, by half of what the worst did (in logarithms)
+ * and more, and by enough to explain the share: that is no one's link.
+ */
+static bool grown_everywhere(struct judge *judge, int64_t from_ns, int64_t until_ns, double share)
+{
+	double most = 0;
+	size_t count = 0, grown = 0;
+
+	for (uint32_t r = 0; r < judge->rank_end; r++) {
+		const struct evidence *evidence = judge->ranks[r].evidence;
+		double now, before;
+
+		if (!judge->ranks[r].in_block ||
+			!evidence_rate(evidence, METRIC_TCP_BUSY_NS, from_ns, until_ns, &now) ||
+			!evidence_rate(evidence, METRIC_TCP_BUSY_NS,
+				from_ns - 8 * INT64_C(1000000000), from_ns, &before) ||
+			before <= 0)
+			continue;
+		judge->scratch[count] =
+			now - before >= busy_share_min * share ? log(fmax(now / before, 1)) : 0;
+		most = fmax(most, judge->scratch[count++]);
+	}
+	for (size_t i = 0; i < count; i++)
+		grown += judge->scratch[i] >= 0.5 * most;
+	return most > 0 && grown * 2 > count;
+}
+
+static bool tell_congestion(const struct busy *busy, double share, struct verdict *verdict)
+{
+	verdict->rank_count = 0; /* all alike: no one link */
+	verdict->cause = CAUSE_PATH_CONGESTION;
+	verdict->evidence[0].kind = CAUSE_PATH_CONGESTION;
+	verdict->share_explained = fmin((busy->usual + busy->most) / fmax(share, 1e-9), 1);
+	return true;
+}
+
+bool judge_comm_locate(
+	struct judge *judge, int64_t from_ns, int64_t until_ns, struct verdict *verdict)
+{
+	const struct comm_state *comm = judge->comm;
+	double share =
+		comm->run_time_ns > 0 ? (double)comm->run_excess_ns / (double)comm->run_time_ns : 0;
+	struct busy busy;
+
+	if (judge_link_locate(judge, share, from_ns, until_ns, verdict))
+		return true;
+	if (!measure_busy(judge, from_ns, until_ns, &busy))
+		return !has_sockets(judge, until_ns) &&
+		       (locate_by_lag(judge, verdict) || locate_by_members(judge, share, verdict));
+	if (grown_everywhere(judge, from_ns, until_ns, share)) {
+		tell_link(judge, &busy, from_ns, until_ns, verdict);
+		return tell_congestion(&busy, share, verdict);
+	}
+	if (busy.most < busy_share_min * share)
+		return false;
+	verdict->rank_count = 0;
+	for (uint32_t r = 0; r < judge->rank_end; r++) {
+		bool known = false;
+
+		if (judge->ranks[r].in_block &&
+			busy_over(judge, r, from_ns, until_ns, busy.usual, &known) >=
+				busy_alike * busy.most &&
+			known && verdict->rank_count < VERDICT_RANKS_MAX)
+			verdict->ranks[verdict->rank_count++] = r;
+	}
+	tell_link(judge, &busy, from_ns, until_ns, verdict);
+	verdict->share_explained = fmin(busy.most / fmax(share, 1e-9), 1);
+	if (verdict->rank_count * 2 > busy.rank_count)
+		return tell_congestion(&busy, share, verdict);
+	return true;
+}

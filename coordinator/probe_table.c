@@ -111,29 +111,35 @@ static void update_source(
 	size_t index = source_index(table, source->name);
 	uint8_t state = source->state <= SOURCE_MISSING ? source->state : SOURCE_MISSING;
 	uint32_t bit = evidence_bit(source->name);
+	struct known_source *known;
 
 	if (index == WIRE_SOURCES_MAX)
 		return; /* more names than a probe may have: none of ours */
+	known = &table->sources[index];
 	probe->states[index] = (uint8_t)(state + 1);
 	if (state == SOURCE_ON || state == SOURCE_DEGRADED)
 		probe->evidence_mask |= bit;
 	else
 		probe->evidence_mask &= ~bit;
-	if (!table->sources[index].why[state][0])
-		memcpy(table->sources[index].why[state], source->why, sizeof(source->why));
+	if (!known->why[state][0] || probe->probe_id <= known->why_probe[state]) {
+		memcpy(known->why[state], source->why, sizeof(source->why));
+		known->why_probe[state] = probe->probe_id;
+	}
 }
 
 void probe_table_update(
 	struct probe_table *table, struct probe_entry *probe, const struct message_batch *batch)
 {
-	for (size_t i = 0; i < batch->source_count; i++)
+	bool is_latest = batch->number + 1 >= probe->next_number;
+
+	for (size_t i = 0; i < batch->source_count && is_latest; i++)
 		update_source(table, probe, &batch->sources[i]);
 	if (batch->final && !probe->final) {
 		probe->final = true;
 		table->final_count++;
 	}
-	if (batch->number + 1 < probe->next_number)
-		return; /* an older batch: its counters are older too */
+	if (!is_latest)
+		return; /* its counters are older too */
 	if (!probe->first_sent.value) {
 		probe->first_sent = batch->sent;
 		probe->first_cpu_ns = batch->counters.cpu_ns;

@@ -25,7 +25,9 @@ struct probe_entry {
 
 struct known_source {
 	char name[STEP_NAME_LENGTH_MAX + 1];
-	char why[4][WIRE_DETAIL_LENGTH_MAX + 1]; /* by state, the first one told */
+	/* By state: the latest reason of the probe with the lowest id that was ever in that state. */
+	char why[4][WIRE_DETAIL_LENGTH_MAX + 1];
+	uint64_t why_probe[4];
 };
 
 struct probe_table {

@@ -161,28 +161,21 @@ size_t samplers_states(const struct samplers *samplers, struct message_source *o
 
 	for (size_t k = 0; k < KIND_COUNT && count < capacity; k++) {
 		struct message_source *state = &out[count++];
-		bool asked = samplers->sources & kinds[k].source;
+		bool asked = samplers->sources & kinds[k].source, found = false;
 
-		bool looked = samplers->rank_count > 0;
-
-		*state = (struct message_source){.state = !asked   ? SOURCE_OFF
-							  : looked ? SOURCE_ON
-								   : SOURCE_MISSING};
-		snprintf(state->name, sizeof(state->name), "%s", kinds[k].name);
+		*state = (struct message_source){.state = asked ? SOURCE_MISSING : SOURCE_OFF};
 		snprintf(state->why, sizeof(state->why), "%s",
-			!asked	 ? "not asked for"
-			: looked ? ""
-				 : "no rank was found to look at");
-		/* The numbers of the states grow with the badness. */
+			asked ? "no rank was found to look at" : "not asked for");
+		/* The worst of the ranks; the numbers of the states grow with the badness. */
 		for (size_t i = 0; i < samplers->rank_count; i++) {
 			const struct sampler *sampler = samplers->ranks[i].samplers[k];
 
-			if (sampler && sampler_state(sampler)->state > state->state) {
-				state->state = sampler_state(sampler)->state;
-				snprintf(state->why, sizeof(state->why), "%s",
-					sampler_state(sampler)->why);
-			}
+			if (!sampler || (found && sampler_state(sampler)->state <= state->state))
+				continue;
+			*state = *sampler_state(sampler);
+			found = true;
 		}
+		snprintf(state->name, sizeof(state->name), "%s", kinds[k].name);
 	}
 	return count;
 }

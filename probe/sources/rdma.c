@@ -139,7 +139,7 @@ static int look(struct rdma_sampler *sampler, struct rdma_totals *totals)
 	int error = rdma_read_totals(RDMA_FOLDER, totals);
 
 	if (error < 0 || totals->port_count == 0) {
-		sampler_set_state(&sampler->base, SOURCE_MISSING, "%s",
+		sampler_set_state(&sampler->base, error < 0 ? SOURCE_OFF : SOURCE_MISSING, "%s",
 			error < 0 ? "this host has no RDMA device"
 				  : "no port of an RDMA device is active");
 		return -ENOENT;

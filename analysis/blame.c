@@ -95,8 +95,6 @@ static int reserve_all(struct blame *blame, const struct step_grid *grid)
 	return error;
 }
 
-enum { MESSAGE_SEEN = 8 }; /* part of a message's way that its receiver must have waited */
-
 static int64_t clamp(int64_t value, int64_t low, int64_t high)
 {
 	if (high < low)

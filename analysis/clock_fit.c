@@ -75,9 +75,14 @@ void clock_fit_reply(struct clock_fit *fit, struct job_ns reply_sent, struct hos
 	use_outer_bounds(fit);
 }
 
+/* Where all leave together, within the bounds. Bounds that cross meet in the middle. */
 static double bucket_middle(const struct clock_bucket *bucket)
 {
-	return (double)bucket->low_ns + (double)(bucket->high_ns - bucket->low_ns) / 2;
+	if (bucket->low_ns <= bucket->best_ns && bucket->best_ns <= bucket->high_ns)
+		return (double)bucket->best_ns;
+	if (bucket->low_ns > bucket->high_ns)
+		return (double)bucket->low_ns + (double)(bucket->high_ns - bucket->low_ns) / 2;
+	return (double)(bucket->best_ns < bucket->low_ns ? bucket->low_ns : bucket->high_ns);
 }
 
 static double bucket_half_width(const struct clock_bucket *bucket)
@@ -142,6 +147,12 @@ static void close_bucket(struct clock_fit *fit)
 
 void clock_fit_bound(struct clock_fit *fit, struct host_ns time, int64_t low_ns, int64_t high_ns)
 {
+	clock_fit_meet(fit, time, low_ns, high_ns, low_ns + (high_ns - low_ns) / 2);
+}
+
+void clock_fit_meet(struct clock_fit *fit, struct host_ns time, int64_t low_ns, int64_t high_ns,
+	int64_t together_ns)
+{
 	if (fit->fixed || low_ns > high_ns)
 		return;
 	fit->bound_count++;
@@ -149,7 +160,8 @@ void clock_fit_bound(struct clock_fit *fit, struct host_ns time, int64_t low_ns,
 		fit->open_count >= BUCKET_BOUNDS_MIN)
 		close_bucket(fit);
 	if (!fit->open_valid) {
-		fit->open = (struct clock_bucket){time.value, low_ns, high_ns};
+		fit->open = (struct clock_bucket){
+			time.value, low_ns, high_ns, together_ns, high_ns - low_ns};
 		fit->open_valid = true;
 		fit->open_count = 1;
 	} else {
@@ -159,6 +171,10 @@ void clock_fit_bound(struct clock_fit *fit, struct host_ns time, int64_t low_ns,
 			fit->open.low_ns = low_ns - moved;
 		if (high_ns - moved < fit->open.high_ns)
 			fit->open.high_ns = high_ns - moved;
+		if (high_ns - low_ns < fit->open.best_width_ns) {
+			fit->open.best_ns = together_ns - moved;
+			fit->open.best_width_ns = high_ns - low_ns;
+		}
 		fit->open_count++;
 	}
 	if (fit->bucket_count == 0) { /* the first second: take what there is */

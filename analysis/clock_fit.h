@@ -15,6 +15,8 @@ enum { CLOCK_FIT_BUCKETS = 32 };
 struct clock_bucket {
 	int64_t time_ns;	 /* host time of its first bound */
 	int64_t low_ns, high_ns; /* the offset at time_ns lies between these */
+	int64_t best_ns,
+		best_width_ns; /* what the tightest bounds' ends say, and how tight they are */
 };
 
 struct clock_fit {
@@ -54,6 +56,13 @@ void clock_fit_reply(
  * departure is after every arrival, in true time.
  */
 void clock_fit_bound(struct clock_fit *fit, struct host_ns time, int64_t low_ns, int64_t high_ns);
+/*
+ * The same with the offset at which all leave together. Where one host always comes last, only the
+ * bound on its side is tight, and the middle of both would be off by half of what the others wait.
+ * The bounds still hold, and the error is theirs.
+ */
+void clock_fit_meet(struct clock_fit *fit, struct host_ns time, int64_t low_ns, int64_t high_ns,
+	int64_t together_ns);
 
 /* Called for every part: in line. */
 static inline struct job_ns clock_fit_to_job(const struct clock_fit *fit, struct host_ns time)

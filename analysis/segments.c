@@ -109,7 +109,11 @@ static void sort_by_stream(struct step_grid *grid, struct grid_row *row)
 	row->layout = layout;
 }
 
-/* A send that ended before its receiver came did not wait for it. */
+/*
+ * A send that ended before its receiver came did not wait for it. Nor did one of a thread that went
+ * on long before its message was there: it was copied away, and waits for nobody, whether the
+ * receiver was early or not.
+ */
 static void find_alone(struct step_grid *grid, const struct grid_row *row)
 {
 	for (uint32_t i = 0; i < row->cell_count; i++) {
@@ -123,8 +127,12 @@ static void find_alone(struct step_grid *grid, const struct grid_row *row)
 			const struct grid_cell *other =
 				&grid->cells[grid->members[instance->first_member + m]];
 
-			if (other->part->operation == OPERATION_RECEIVE &&
-				other->arrival_ns > cell->departure_ns)
+			if (other->part->operation != OPERATION_RECEIVE)
+				continue;
+			if (other->arrival_ns > cell->departure_ns ||
+				(!row->works && blocks_its_thread(cell->part) &&
+					2 * (cell->departure_ns - cell->arrival_ns) <
+						other->departure_ns - cell->arrival_ns))
 				cell->flags |= CELL_ALONE;
 		}
 		if (instance->member_count < 2)

@@ -93,13 +93,56 @@ static int64_t needed_start(const struct stream_replay *replay,
 	}
 }
 
+/* The receiver's side of a message whose sender did not wait for it. */
+static bool is_message(
+	const struct step_grid *grid, const struct grid_instance *instance, uint32_t c)
+{
+	if (instance->waits_for != WAITS_FOR_PARTNER || instance->member_count != 2 ||
+		grid->cells[c].part->operation != OPERATION_RECEIVE ||
+		grid->rows[grid->cells[c].row].works)
+		return false;
+	for (uint32_t m = 0; m < 2; m++) {
+		if (grid->cells[grid->members[instance->first_member + m]].flags & CELL_ALONE)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * A message is there so long after it was sent, whether its receiver is or not. Where the receiver
+ * came so late that it did not wait, that is not known: it was there by then.
+ */
+static void end_message(
+	struct stream_replay *replay, uint32_t index, uint32_t c, int64_t last_ns, int64_t sent_ns)
+{
+	const struct step_grid *grid = replay->grid;
+	const struct grid_instance *instance = &grid->instances[index];
+	const struct grid_cell *cell = &grid->cells[c];
+	int64_t *end_ns = &replay->whatif->ends[c];
+	int64_t call_ns = cell->departure_ns - cell->arrival_ns, way_ns = 0;
+
+	for (uint32_t m = 0; m < 2; m++) {
+		const struct grid_cell *other =
+			&grid->cells[grid->members[instance->first_member + m]];
+
+		if (other != cell)
+			way_ns = cell->departure_ns - other->arrival_ns;
+	}
+	if (call_ns > way_ns / MESSAGE_SEEN) {
+		raise(end_ns, sent_ns + whatif_transfer_ns(replay->whatif, index, way_ns));
+	} else {
+		raise(end_ns, last_ns);
+		*end_ns += call_ns;
+	}
+}
+
 static void end_instance(struct stream_replay *replay, uint32_t index)
 {
 	const struct step_grid *grid = replay->grid;
 	const struct grid_instance *instance = &grid->instances[index];
 	const uint32_t *members = &grid->members[instance->first_member];
 	int64_t *ends = replay->whatif->ends;
-	int64_t last_ns = INT64_MIN, root_ns = INT64_MIN, seen_ns = INT64_MIN;
+	int64_t last_ns = INT64_MIN, root_ns = INT64_MIN, seen_ns = INT64_MIN, sent_ns = 0;
 
 	for (uint32_t m = 0; m < instance->member_count; m++) {
 		const struct grid_cell *cell = &grid->cells[members[m]];
@@ -107,8 +150,10 @@ static void end_instance(struct stream_replay *replay, uint32_t index)
 
 		start_cells(replay, cell->row, members[m]);
 		start_ns = ends[members[m]];
-		if (cell->flags & CELL_ALONE) /* it has ended: back to its start */
+		if (cell->flags & CELL_ALONE) { /* it has ended: back to its start */
 			start_ns -= cell->departure_ns - cell->arrival_ns;
+			sent_ns = start_ns;
+		}
 		raise(&last_ns, start_ns);
 		raise(&seen_ns, cell->arrival_ns);
 		if (instance->root >= 0 && cell->own_index == (uint32_t)instance->root)
@@ -123,6 +168,10 @@ static void end_instance(struct stream_replay *replay, uint32_t index)
 			continue;
 		if (!instance->usable || instance->waits_for == WAITS_FOR_NOBODY) {
 			ends[members[m]] += inside_ns;
+			continue;
+		}
+		if (is_message(grid, instance, members[m])) {
+			end_message(replay, index, members[m], last_ns, sent_ns);
 			continue;
 		}
 		raise(&ends[members[m]], needed_start(replay, instance, m, last_ns, root_ns));

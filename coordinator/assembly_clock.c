@@ -209,9 +209,10 @@ static bool bound_host(struct host_entry *host, const struct clock_line *line,
 	if (host->clock.fixed || (host->clock_level && host->clock_level <= level))
 		return false;
 	host->clock_level = level + 1;
-	clock_fit_bound(&host->clock, own->time,
+	clock_fit_meet(&host->clock, own->time,
 		shown_ns + nearest->last_arrival_ns - own->first_departure_ns - error_ns,
-		shown_ns + nearest->first_departure_ns - own->last_arrival_ns + error_ns);
+		shown_ns + nearest->first_departure_ns - own->last_arrival_ns + error_ns,
+		shown_ns + nearest->first_departure_ns - own->first_departure_ns);
 	return first;
 }
 

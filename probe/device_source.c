@@ -35,10 +35,12 @@ struct device_source {
 static struct device_communicator *find_communicator(
 	struct device_source *source, pid_t pid, uint64_t hash)
 {
-	struct device_communicator *last = source->communicators + source->last;
+	if (source->last < source->communicator_count) {
+		struct device_communicator *last = &source->communicators[source->last];
 
-	if (source->last < source->communicator_count && last->pid == pid && last->hash == hash)
-		return last;
+		if (last->pid == pid && last->hash == hash)
+			return last;
+	}
 	for (size_t i = 0; i < source->communicator_count; i++) {
 		if (source->communicators[i].pid == pid && source->communicators[i].hash == hash) {
 			source->last = i;

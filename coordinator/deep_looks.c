@@ -142,7 +142,9 @@ void deep_looks_fill(const struct deep_looks *looks, struct message_reply *reply
 void deep_looks_answer(
 	struct deep_looks *looks, const struct kernel_profile *profile, struct job_ns received)
 {
-	if (profile->result != LOOK_DONE) {
+	/* No steps, no kernels: the next look may see some. */
+	if (profile->result != LOOK_DONE && profile->result != LOOK_NO_STEPS &&
+		profile->result != LOOK_NO_KERNELS) {
 		struct deep_rest *rest = get_rest(looks, profile->rank);
 
 		rest->last_ns = received.value;

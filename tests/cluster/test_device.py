@@ -13,8 +13,8 @@ from harness import check  # noqa: E402
 
 RANKS, SLOW = 4, 2
 # Kernels fill most of a step; the fault lasts long enough for an alert, a look and its answer.
-JOB = {"steps": 420, "step_ms": 20, "compute_ms": 0.4}
-FAULT = "rank=%d kind=%s first=120 last=419 size=60"
+JOB = {"steps": 380, "step_ms": 30, "compute_ms": 0.4, "collectives": 3}
+FAULT = "rank=%d kind=%s first=160 last=379 size=60"
 
 
 def watch(paths, run_options=(), **options):
@@ -96,7 +96,7 @@ def healthy(paths):
 
 def baseline(paths):
     """--deep on: each rank is looked at once, early."""
-    _, report = watch(paths, run_options=["--deep", "on"], steps=200)
+    _, report = watch(paths, run_options=["--deep", "on"], steps=280)
     check(not report["verdicts"], f"verdicts: {report['verdicts']}")
     check(len([r for r in report["ranks"] if "look" in r]) == RANKS, "each rank was looked at")
 
@@ -115,7 +115,7 @@ def refused(paths):
 def switched_off(paths):
     """--deep off: no look, and the coverage says why."""
     _, report = watch(paths, run_options=["--deep", "off"], faults=[FAULT % (SLOW, "compute")],
-                      steps=260)
+                      steps=300)
     check_verdict(report, "unknown")
     check(source(report, "device.kernels")["state"] == "off", "said in the coverage")
 

@@ -43,6 +43,8 @@ static void test_totals(void **state)
 	put("mlx5_0/ports/1/counters/port_xmit_data", "1000\n");
 	put("mlx5_0/ports/1/counters/port_rcv_data", "250\n");
 	put("mlx5_0/ports/1/counters/link_downed", "1\n");
+	put("mlx5_0/ports/1/counters/port_xmit_packets", "17\n");
+	put("rxe0/ports/1/hw_counters/sent_pkts", "19\n");
 	put("mlx5_0/ports/1/hw_counters/out_of_sequence", "5\n");
 	put("mlx5_0/ports/1/hw_counters/local_ack_timeout_err", "7\n");
 	put("mlx5_0/ports/1/hw_counters/np_cnp_sent", "11\n");
@@ -58,6 +60,7 @@ static void test_totals(void **state)
 	assert_int_equal(totals.value[RDMA_RETRANSMITS], 5 + 7 + 13);
 	assert_int_equal(totals.value[RDMA_CONGESTION], 11);
 	assert_int_equal(totals.value[RDMA_LINK_ERRORS], 1);
+	assert_int_equal(totals.value[RDMA_PACKETS_SENT], 17 + 19);
 	put("rxe0/ports/1/hw_counters/completer_retry_err", "9223372036854775807\n");
 	assert_int_equal(rdma_read_totals(folder, &totals), 0);
 	assert_int_equal(totals.value[RDMA_RETRANSMITS], INT64_MAX);

@@ -28,8 +28,8 @@ struct process_look {
 	struct device_look *look; /* NULL while idle */
 	uint64_t steps_seen;	  /* of the process, ever */
 	bool baseline_tried;
-	enum look_result refused; /* LOOK_DONE: it was not */
-	struct host_ns refused_at;
+	enum look_result refused;	     /* LOOK_DONE: it was not */
+	struct host_ns refused_at, ended_at; /* ended_at 0: no look yet */
 };
 
 struct device_looks {
@@ -43,7 +43,7 @@ struct device_looks {
 	size_t request_count;
 	size_t done_count, taken_count;
 	struct kernel_profile done[2 * DEVICE_LOOKS_AT_ONCE];
-	uint64_t looks_done, lost_results;
+	uint64_t lost_results;
 };
 
 static struct process_look *find_process(const struct device_looks *looks, pid_t pid)
@@ -60,6 +60,12 @@ static bool is_resting(const struct device_looks *looks, const struct process_lo
 {
 	return process->refused != LOOK_DONE &&
 	       looks->now.value - process->refused_at.value < DEVICE_LOOKS_REST_NS;
+}
+
+static bool has_just_ended(const struct device_looks *looks, const struct process_look *process)
+{
+	return process->ended_at.value &&
+	       looks->now.value - process->ended_at.value < DEVICE_LOOKS_GAP_NS;
 }
 
 static size_t count_active(const struct device_looks *looks)
@@ -162,7 +168,7 @@ static void finish(struct device_looks *looks, struct process_look *process)
 	process->look = NULL;
 	process->phase = LOOK_IDLE;
 	process->refused = LOOK_DONE;
-	looks->looks_done++;
+	process->ended_at = looks->now;
 }
 
 static void begin(struct device_looks *looks, struct process_look *process, uint32_t rank,
@@ -223,8 +229,9 @@ void device_looks_ask(
 	if (directive->kind != DIRECTIVE_DEEP || is_known(looks, directive->request))
 		return;
 	process = find_process(looks, pid_of_rank(looks, directive->rank));
-	/* Busy: the directive comes again. */
-	if (process && (process->phase != LOOK_IDLE || count_active(looks) >= DEVICE_LOOKS_AT_ONCE))
+	/* Not now: the directive comes again. */
+	if (process && (process->phase != LOOK_IDLE || has_just_ended(looks, process) ||
+			       count_active(looks) >= DEVICE_LOOKS_AT_ONCE))
 		return;
 	looks->requests[looks->request_count++ % REQUESTS_KEPT] = directive->request;
 	if (!is_allowed(looks) || !process)
@@ -412,6 +419,11 @@ size_t device_looks_take(struct device_looks *looks, struct kernel_profile **pro
 	if (count)
 		looks->taken_count = count;
 	return count;
+}
+
+uint64_t device_looks_lost(const struct device_looks *looks)
+{
+	return looks->lost_results;
 }
 
 static void put_state(struct message_source *out, enum source_state state, const char *why)

@@ -18,6 +18,8 @@ enum {
 	DEVICE_LOOKS_BASELINE_STEP = 40, /* with --deep on, each rank is looked at once, early */
 	DEVICE_LOOKS_BASELINE_STEPS = 12,
 };
+/* Between two looks at a process, whoever asks: a coordinator gone wild must not slow the job down. */
+#define DEVICE_LOOKS_GAP_NS INT64_C(20000000000)
 /* After a process could not be looked at; another profiler may be gone by then. */
 #define DEVICE_LOOKS_REST_NS INT64_C(600000000000)
 
@@ -54,6 +56,9 @@ void device_looks_tick(struct device_looks *looks, struct host_ns now);
 
 /* What is done since the last call: stays valid until the next tick. Returns the count. */
 size_t device_looks_take(struct device_looks *looks, struct kernel_profile **profiles);
+
+/* Results that did not fit and were lost here. */
+uint64_t device_looks_lost(const struct device_looks *looks);
 
 /* "device.kernels". False: no process has the library in it ("device.time" says why). */
 bool device_looks_state(const struct device_looks *looks, struct message_source *out);

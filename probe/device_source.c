@@ -316,5 +316,5 @@ uint64_t device_source_dropped(const struct device_source *source)
 	struct ring_source_state state;
 
 	ring_source_get_state(source->rings, &state);
-	return state.dropped + state.damaged + source->lost;
+	return state.dropped + state.damaged + source->lost + device_looks_lost(source->looks);
 }

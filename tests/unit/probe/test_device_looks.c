@@ -225,6 +225,11 @@ static void a_look_from_asking_to_profile(void **unused)
 	assert_int_equal(profile->launches[kernel_launch_bucket(1 * MS)], profile->steps * CALLS);
 	ask(1, 10, 20000); /* an old reply */
 	assert_false(was_asked(&kinds));
+	ask(2, 10, 20000); /* too soon, whoever asks */
+	assert_false(was_asked(&kinds));
+	bench.now_ns += DEVICE_LOOKS_GAP_NS;
+	ask(2, 10, 20000);
+	assert_true(was_asked(&kinds));
 	tear_down();
 }
 

@@ -30,7 +30,7 @@ enum {
 
 /* Slow-downs below this share of a step are not told: it is normal for a program to be uneven. */
 #define DELAY_SHARE_MIN 0.04
-#define COMM_SHARE_MIN 0.06
+#define COMM_SHARE_MIN 0.04
 #define DELAY_PER_STEP_MIN_NS 50000
 /* Ranks that share cores take them from each other; only more than this is told. */
 #define RIVALS_SEEN_MIN 0.1 /* share of the preempted excess that long intervals must show */

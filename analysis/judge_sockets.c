@@ -10,6 +10,9 @@
 static const double busy_share_min = 0.3;
 /* Others within this share of the busiest one are culprits too. */
 static const double busy_alike = 0.5;
+/* Sockets that became this many times busier, by this share of what the worst did, changed too. */
+static const double grown_factor = 1.25;
+static const double grown_alike = 0.15;
 /* Retransmitted bytes per byte sent that a healthy link does not reach. */
 static const double retransmit_share_min = 0.005;
 
@@ -201,10 +204,11 @@ static bool locate_by_members(struct judge *judge, double share, struct verdict 
 }
 
 /*
- * Most ranks' sockets became busier than they were, by half of what the worst did (in logarithms)
- * and more, and by enough to explain the share: that is no one's link.
+ * Most ranks' sockets became busier than they were, clearly, and by a part of what the worst did
+ * that no chance explains: that is no one's link, though roles differ in what they send.
  */
-static bool grown_everywhere(struct judge *judge, int64_t from_ns, int64_t until_ns, double share)
+static bool grown_everywhere(
+	struct judge *judge, int64_t from_ns, int64_t until_ns, double share, bool *remembered)
 {
 	double most = 0;
 	size_t count = 0, grown = 0;
@@ -216,16 +220,15 @@ static bool grown_everywhere(struct judge *judge, int64_t from_ns, int64_t until
 		if (!judge->ranks[r].in_block ||
 			!evidence_rate(evidence, METRIC_TCP_BUSY_NS, from_ns, until_ns, &now) ||
 			!evidence_rate(evidence, METRIC_TCP_BUSY_NS,
-				from_ns - 8 * INT64_C(1000000000), from_ns, &before) ||
-			before <= 0)
+				from_ns - 8 * INT64_C(1000000000), from_ns, &before))
 			continue;
-		judge->scratch[count] =
-			now - before >= busy_share_min * share ? log(fmax(now / before, 1)) : 0;
+		judge->scratch[count] = now >= grown_factor * before ? now - before : 0;
 		most = fmax(most, judge->scratch[count++]);
 	}
 	for (size_t i = 0; i < count; i++)
-		grown += judge->scratch[i] >= 0.5 * most;
-	return most > 0 && grown * 2 > count;
+		grown += judge->scratch[i] >= grown_alike * most;
+	*remembered = count > 0;
+	return most >= busy_share_min * share && grown * 2 > count;
 }
 
 static bool tell_congestion(const struct busy *busy, double share, struct verdict *verdict)
@@ -250,10 +253,15 @@ bool judge_comm_locate(
 	if (!measure_busy(judge, from_ns, until_ns, &busy))
 		return !has_sockets(judge, until_ns) &&
 		       (locate_by_lag(judge, verdict) || locate_by_members(judge, share, verdict));
-	if (grown_everywhere(judge, from_ns, until_ns, share)) {
+	bool remembered;
+
+	if (grown_everywhere(judge, from_ns, until_ns, share, &remembered)) {
 		tell_link(judge, &busy, from_ns, until_ns, verdict);
 		return tell_congestion(&busy, share, verdict);
 	}
+	/* Told before; what sockets did before the onset is no longer known. */
+	if (!remembered && verdict->cause == CAUSE_PATH_CONGESTION)
+		return true;
 	if (busy.most < busy_share_min * share)
 		return false;
 	verdict->rank_count = 0;

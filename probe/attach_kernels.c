@@ -21,6 +21,7 @@ struct attach_kernels {
 	struct job *job;
 	const struct device_looks *looks;
 	struct host_ns now;
+	bool any; /* ever */
 	size_t count;
 	struct shown_process processes[RING_SOURCE_PROCESSES_MAX];
 };
@@ -64,6 +65,7 @@ void attach_kernels_hello(struct attach_kernels *kernels, pid_t pid, const struc
 	if (!kernels || hello->nccl_profiler_version != 0 || find(kernels, pid) ||
 		kernels->count == RING_SOURCE_PROCESSES_MAX)
 		return;
+	kernels->any = true;
 	kernels->processes[kernels->count++] =
 		(struct shown_process){.pid = pid, .refused = RING_DEEP_ON};
 }
@@ -77,6 +79,7 @@ void attach_kernels_report(
 		return;
 	if (report->state == RING_DEEP_ON) {
 		process->on = true;
+		process->next_ns = kernels->now.value + renew_ns;
 		process->refused = RING_DEEP_ON;
 		job_kernels_shown(kernels->job, pid, true);
 		return;
@@ -148,7 +151,7 @@ bool attach_kernels_state(const struct attach_kernels *kernels, struct message_s
 	const char *why = "";
 	uint64_t all;
 
-	if (!kernels || !kernels->count)
+	if (!kernels || !kernels->any)
 		return false;
 	for (size_t i = 0; i < kernels->count; i++) {
 		if (kernels->processes[i].refused != RING_DEEP_ON)

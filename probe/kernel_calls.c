@@ -160,7 +160,6 @@ static void set_times(struct kernel_calls *calls, size_t call, const struct kern
 	part->flags |= PART_DEVICE_TIME;
 	part->arrival.value = kernel->start_ns;
 	part->departure.value = kernel->stop_ns;
-	part->stream = (uint8_t)(kernel->stream % 255 + 1);
 }
 
 static bool turn_fits(

@@ -215,7 +215,8 @@ static bool take_extension(const struct ring_control *control, uint32_t request)
 		stop_ns <= process_now_ns())
 		return false;
 	look.request = request;
-	look.wanted = wanted;
+	/* Whoever reads a steady look goes on reading. */
+	look.wanted = wanted | (look.wanted & RING_DEEP_STEADY);
 	look.stop_ns = stop_ns;
 	look.stop_collectives = collectives ? collectives + process_collectives() : 0;
 	report(RING_DEEP_ON, 0);

@@ -135,6 +135,32 @@ def attach(paths):
     check_throttled(read_report(paths, record))
 
 
+def attach_deep(paths):
+    """A GPU job that runs already, the library loaded into it: rank and class by device times."""
+    truth_path = jobs.fresh_directory(paths.directory)
+    (record,) = fresh(paths.directory, "record.slr")
+    fault = "rank=2 kind=compute first=90 last=200 size=80"
+    job = subprocess.Popen(
+        [*jobs.mpirun(4), *jobs.workload_command(paths.workload_nccl, truth_path, steps=230,
+                                                 step_ms=100, faults=[fault])],
+        stdin=subprocess.DEVNULL)
+    time.sleep(3)
+    watcher = subprocess.Popen(
+        [paths.slowrank, "attach", "--deep", "--yes", "--record", record, "--pid", str(job.pid)],
+        stdin=subprocess.DEVNULL)
+    check(job.wait(timeout=150) == 0, "the job ends well")
+    check(watcher.wait(timeout=30) == 0, "attach ends with the job")
+    check(len(jobs.Truth(truth_path).ends) == 4, "every rank ran to its end")
+    report = read_report(paths, record)
+    sources = {source["name"]: source for source in report["coverage"]["sources"]}
+    print(sources.get("device.attach"), sources.get("device.time"))
+    check(sources["device.attach"]["state"] == "on", "the library was loaded into all ranks")
+    check("attach --deep" in sources["device.attach"]["why"], "the record says what was touched")
+    check(sources["device.time"]["state"] in ("on", "degraded"), "collectives have device times")
+    named = [(verdict["class"], verdict["ranks"]) for verdict in report["verdicts"]]
+    check(named == [("compute-slow", [2])], f"verdicts: {named}")
+
+
 def per_rank(paths):
     """One slowrank per rank: the same verdict."""
     need_throttle()
@@ -215,7 +241,7 @@ def garbage(paths):
 
 
 CASES = {"garbage": garbage, "kill9": kill9, "status": status, "throttled": run_throttled, "attach": attach,
-         "per_rank": per_rank, "nccl": nccl, "unprivileged": unprivileged, "irregular": irregular}
+         "attach_deep": attach_deep, "per_rank": per_rank, "nccl": nccl, "unprivileged": unprivileged, "irregular": irregular}
 
 if __name__ == "__main__":
     harness.main(CASES)

@@ -74,12 +74,21 @@ static void note_stop(struct load_report *report, int64_t length_ns)
 		report->longest_ns = length_ns;
 }
 
+static bool has_ended(pid_t pid, pid_t thread)
+{
+	struct load_thread now;
+
+	return load_target_thread(pid, thread, &now) < 0 || now.state == 'Z' || now.state == 'X';
+}
+
 /* Stops one thread and keeps it if it is at a safe place. 0, -EAGAIN: not there, other: over. */
 static int try_thread(struct load_trace *trace, const struct load_target *target,
 	const struct load_thread *what, enum load_place *place, struct load_report *report)
 {
 	int error = load_trace_seize(trace, target->pid, what->thread);
 
+	if (error == -EPERM && has_ended(target->pid, what->thread))
+		return -EAGAIN; /* so the kernel says of a thread that is a zombie */
 	if (error == -ESRCH || error == -EAGAIN)
 		return -EAGAIN; /* a thread that ended; or the whole process: seen at the next look */
 	if (error)

@@ -5,8 +5,9 @@
 
 /*
  * Offsets are those of struct load_block (asserted in the header). System calls by number:
- * 3 close, 15 rt_sigreturn, 24 sched_yield, 35 nanosleep, 319 memfd_create. The stopped thread
- * waits by sched_yield(): a sleep would overwrite what the kernel keeps of an interrupted one.
+ * 3 close, 15 rt_sigreturn, 24 sched_yield, 35 nanosleep, 228 clock_gettime, 319 memfd_create. The
+ * stopped thread waits by sched_yield(): a sleep would overwrite what the kernel keeps of an
+ * interrupted one.
  */
 __asm__(".pushsection .rodata\n"
 	".globl load_stub_start\n"
@@ -34,11 +35,21 @@ __asm__(".pushsection .rodata\n"
 	"1:	mov %eax, 84(%rbx)\n"
 	"	mov %r13d, (%r12)\n"
 	"	movl $1, 80(%rbx)\n"
-	"	mov $4000000, %r14d\n" /* some seconds */
+	"	sub $16, %rsp\n"
+	"	mov $1, %edi\n" /* CLOCK_MONOTONIC */
+	"	mov %rsp, %rsi\n"
+	"	mov $228, %eax\n"
+	"	syscall\n"
+	"	mov (%rsp), %r14\n"
+	"	add $3, %r14\n" /* for about three seconds */
 	"2:	mov $24, %eax\n"
 	"	syscall\n"
-	"	dec %r14d\n"
-	"	jnz 2b\n"
+	"	mov $1, %edi\n"
+	"	mov %rsp, %rsi\n"
+	"	mov $228, %eax\n"
+	"	syscall\n"
+	"	cmp %r14, (%rsp)\n"
+	"	jl 2b\n"
 	"	mov 112(%rbx), %rsp\n" /* nobody restores us: go back alone */
 	"	mov $15, %eax\n"
 	"	syscall\n"

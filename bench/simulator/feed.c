@@ -13,6 +13,7 @@
 #define SAMPLES_EVERY_NS 1e9
 enum { PENDING_STEPS_MAX = 64, HANG_BEATS = 120 };
 #define HEARTBEAT_NS 250e6 /* of a job that hangs, at least */
+#define BATCH_AGE_NS 1e9   /* no step waits longer to be told: probes send what is there */
 #define OPEN_CALL_NS 1e9   /* shorter ones are not told */
 #define HANG_STEPS 15.0	   /* of its usual steps that a hang is watched for */
 
@@ -22,6 +23,7 @@ struct pending_host {
 	uint32_t steps;
 	uint64_t number;
 	double next_sample;
+	double first_end; /* of the first step that waits to be told */
 	size_t interval_capacity;
 	double sent, received; /* of its last batch: true times; 0 = none */
 };
@@ -35,6 +37,7 @@ struct feeder {
 	struct pending_host *hosts;
 	uint32_t host_count;
 	uint32_t *order;
+	double last_end; /* of the step before */
 	int64_t unix_offset_ns;
 };
 
@@ -230,7 +233,8 @@ static int fill_host(struct feeder *feeder, uint32_t h)
 	}
 	if (sample)
 		host->next_sample = timeline->end + SAMPLES_EVERY_NS;
-	host->steps++;
+	if (host->steps++ == 0)
+		host->first_end = timeline->end;
 	return error;
 }
 
@@ -251,14 +255,18 @@ static int feed_step(struct feeder *feeder)
 	double end = simulator_timeline(feeder->simulator)->end;
 	uint32_t step = simulator_step_count(feeder->simulator);
 	uint32_t limit = 2 * feeder->options.batch_steps - 1;
+	double next_end = 2 * end - feeder->last_end; /* when it is as long as this one */
 	int error = 0;
 
+	feeder->last_end = end;
 	shuffle(feeder, step);
 	for (uint32_t i = 0; i < feeder->host_count && error >= 0; i++) {
 		uint32_t h = feeder->order[i];
 
 		error = fill_host(feeder, h);
+		/* A probe sends what is finished at least once a second, however long steps are. */
 		if (error == 0 && (feeder->hosts[h].steps >= limit ||
+					  next_end - feeder->hosts[h].first_end > BATCH_AGE_NS ||
 					  sim_random(feeder->options.seed, 22, h, step) %
 							  feeder->options.batch_steps ==
 						  0))
@@ -370,8 +378,12 @@ int sim_feed(struct simulator *simulator, const struct sim_feed_options *options
 	sim_take_batch take, sim_see_entry see, void *context)
 {
 	const struct sim_layout *layout = simulator_layout(simulator);
-	struct feeder feeder = {
-		simulator, *options, take, see, context, NULL, layout->host_count, NULL, 0};
+	struct feeder feeder = {.simulator = simulator,
+		.options = *options,
+		.take = take,
+		.see = see,
+		.context = context,
+		.host_count = layout->host_count};
 	int error = -ENOMEM;
 
 	if (!options->batch_steps || 2 * options->batch_steps - 1 > PENDING_STEPS_MAX)

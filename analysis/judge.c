@@ -53,6 +53,7 @@ void judge_destroy(struct judge *judge)
 	free(judge->comm->row_excess);
 	free(judge->comm);
 	free(judge->imbalance->scales);
+	judge_roles_fini(judge->imbalance);
 	free(judge->imbalance);
 	free(judge->healed);
 	free(judge->ranks);

@@ -8,6 +8,7 @@
 #include "analysis/judge_internal.h"
 #include "analysis/robust_stats.h"
 
+#define UNEVEN_TIMES_MIN 2.0 /* as much more than the usual difference */
 enum { LATEST_STEPS_MIN = 4, POWER_CAP_STEPS = 16 };
 /* ln of how many further looks there are at most, doubling from 4 to half of STEP_HISTORY. */
 #define FURTHER_LOOKS_SURPRISE 1.8
@@ -256,6 +257,10 @@ bool judge_worth_telling(const struct judge *judge, uint32_t rank)
 	if (class.verdict_class == VERDICT_COMPUTE_SLOW && state->run.on_device &&
 		judge_latest_level(judge, state, POWER_CAP_STEPS) < POWER_CAP_LEVEL &&
 		judge_gpu_power_bound(judge))
+		return false;
+	/* Where all ranks' work differs from step to step, some rank has more of it for a while. */
+	if (class.verdict_class == VERDICT_COMPUTE_SLOW &&
+		level < UNEVEN_TIMES_MIN * judge_uneven_level(judge))
 		return false;
 	if (!throttled_beyond_doubt(state) &&
 		(judge->blocks < WARM_UP_BLOCKS ||

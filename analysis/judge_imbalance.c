@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "analysis/judge_internal.h"
+#include "analysis/robust_stats.h"
 
 /* Roles whose work differs less are balanced as well as models can be split. */
 static const double uneven_work_min = 1.05;
@@ -17,18 +18,28 @@ static const double uneven_work_min = 1.05;
 static const double correlation_min = 0.9;
 /* Steps before a correlation is believed; sums forget with this many steps. */
 static const double correlation_steps_min = 16, correlation_memory = 64;
+/*
+ * Where one direction has nothing to show: work that differs this much (a root mean square, of the
+ * work; kernels of a healthy device jitter by some percent), spread as evenly as lengths are. The
+ * squared mean of the absolute over the mean square is 0.64 of a normal distribution, and small
+ * where a few interruptions make it up.
+ */
+static const double deviation_min = 0.08, spread_min = 0.45;
+static const double direction_share_min = 0.01;
 /* One rank with more of all unevenness than this is uneven by itself. */
 static const double unevenness_share_max = 0.5;
 
-static struct role *find_role(struct imbalance_state *state, uint64_t layout)
+enum { ROWS_ALWAYS_MAX = 64 };
+
+static struct role *find_role(struct imbalance_state *state, uint64_t key)
 {
 	for (uint32_t i = 0; i < state->role_count; i++) {
-		if (state->roles[i].layout == layout)
+		if (state->roles[i].key == key)
 			return &state->roles[i];
 	}
 	if (state->role_count == ROLES_MAX)
 		return NULL;
-	state->roles[state->role_count] = (struct role){.layout = layout};
+	state->roles[state->role_count] = (struct role){.key = key};
 	return &state->roles[state->role_count++];
 }
 
@@ -45,37 +56,54 @@ static void measure_role(const struct judge *judge, const struct step_grid *grid
 	}
 }
 
-/* Assigns roles; returns the mean work of the pipeline's, 0 when there are not two of them. */
-static double take_roles(
-	struct judge *judge, const struct step_grid *grid, const struct role **worst)
+/* A member's own work; of stages that share a layout, controls would be those of another stage. */
+static int64_t work_of_row(const struct step_grid *grid, const struct grid_row *row)
+{
+	int64_t work_ns = 0;
+
+	for (uint32_t i = 0; i < row->cell_count; i++)
+		work_ns += grid->cells[row->first_cell + i].own_ns;
+	return work_ns;
+}
+
+/* Per role the lower median of its members' work: a slow member does not make it look long. */
+static void measure_stages(struct judge *judge, const struct step_grid *grid)
 {
 	struct imbalance_state *state = judge->imbalance;
-	uint64_t rows = 0, last_layout = 0;
-	struct role *role = NULL;
+	uint32_t ends[ROLES_MAX], next = 0;
+
+	for (uint32_t i = 0; i < state->role_count; i++) {
+		ends[i] = next;
+		next += state->roles[i].step_rows;
+	}
+	for (size_t r = 0; r < grid->row_count; r++) {
+		const struct grid_row *row = &grid->rows[r];
+		uint32_t role = judge->ranks[row->rank].totals.role;
+
+		if (!row->hole && judge->blame.rows[r].judged &&
+			state->roles[role].key == state->keys[r])
+			state->work_ns[ends[role]++] = work_of_row(grid, row);
+	}
+	for (uint32_t i = 0; i < state->role_count; i++) {
+		struct role *role = &state->roles[i];
+
+		if (role->step_rows)
+			role->step_work_ns = lower_median_int64(
+				&state->work_ns[ends[i] - role->step_rows], role->step_rows);
+	}
+}
+
+/* Sums up the pipeline's roles; returns their mean work, 0 when there are not two of them. */
+static double compare_roles(struct imbalance_state *state, const struct role **worst)
+{
+	uint64_t rows = 0;
 	uint32_t pipeline = 0;
 	double sum = 0;
 
-	for (uint32_t i = 0; i < state->role_count; i++)
-		state->roles[i].step_rows = 0;
-	for (size_t r = 0; r < grid->row_count; r++) {
-		const struct grid_row *row = &grid->rows[r];
-
-		if (!role || row->layout != last_layout)
-			role = find_role(state, row->layout);
-		last_layout = row->layout;
-		if (!role)
-			continue;
-		judge->ranks[row->rank].totals.role = (uint32_t)(role - state->roles);
-		if (row->hole || !judge->blame.rows[r].judged)
-			continue;
-		if (role->step_rows++ == 0) {
-			role->step_work_ns = 0;
-			measure_role(judge, grid, row, role);
-		}
-	}
 	*worst = NULL;
 	for (uint32_t i = 0; i < state->role_count; i++) {
-		role = &state->roles[i];
+		struct role *role = &state->roles[i];
+
 		if (!role->step_rows || !role->pipeline)
 			continue;
 		role->block_work_ns += role->step_work_ns;
@@ -86,6 +114,35 @@ static double take_roles(
 			*worst = role;
 	}
 	return pipeline >= 2 ? sum / (double)rows : 0;
+}
+
+/* Assigns roles; returns the mean work of the pipeline's, 0 when there are not two of them. */
+static double take_roles(
+	struct judge *judge, const struct step_grid *grid, const struct role **worst)
+{
+	struct imbalance_state *state = judge->imbalance;
+	struct role *role = NULL;
+
+	for (uint32_t i = 0; i < state->role_count; i++)
+		state->roles[i].step_rows = 0;
+	for (size_t r = 0; r < grid->row_count; r++) {
+		const struct grid_row *row = &grid->rows[r];
+
+		if (!role || state->keys[r] != role->key)
+			role = find_role(state, state->keys[r]);
+		if (!role)
+			continue;
+		judge->ranks[row->rank].totals.role = (uint32_t)(role - state->roles);
+		if (row->hole || !judge->blame.rows[r].judged)
+			continue;
+		if (role->step_rows++ == 0) {
+			role->step_work_ns = 0;
+			measure_role(judge, grid, row, role);
+		}
+	}
+	if (state->by_stage)
+		measure_stages(judge, grid);
+	return compare_roles(state, worst);
 }
 
 /* By how much the step shortens when the pipeline's work is shared out evenly. */
@@ -105,12 +162,27 @@ static int replay_even(
 		const struct role *role =
 			&state->roles[judge->ranks[grid->rows[r].rank].totals.role];
 
-		state->scales[r] = role->layout == grid->rows[r].layout && role->pipeline &&
-						   role->step_work_ns > 0
-					   ? mean_ns / (double)role->step_work_ns
-					   : 1;
+		state->scales[r] =
+			role->key == state->keys[r] && role->pipeline && role->step_work_ns > 0
+				? mean_ns / (double)role->step_work_ns
+				: 1;
 	}
 	return whatif_scale(&judge->whatif, grid, &judge->blame, state->scales, gain_ns);
+}
+
+/*
+ * The same where only communication is shown. A pipeline of p stages and m microbatches takes
+ * W_worst + (sum of the others) / m (1F1B, Narayanan et al., SC 2021), with even stages
+ * W_mean (1 + (p - 1) / m): shorter by (W_worst - W_mean) (1 - 1 / m). With m of 2 p, as usual.
+ */
+static int64_t bottleneck_gain_ns(
+	const struct imbalance_state *state, const struct role *worst, double mean_ns)
+{
+	uint32_t stages = 0;
+
+	for (uint32_t i = 0; i < state->role_count; i++)
+		stages += state->roles[i].step_rows && state->roles[i].pipeline;
+	return (int64_t)(((double)worst->step_work_ns - mean_ns) * (1 - 0.5 / stages));
 }
 
 /* A row's excess over its controls, forward and backward: by purpose, or by halves of the step. */
@@ -143,6 +215,9 @@ static void correlate_step(struct judge *judge, const struct step_grid *grid)
 	state->steps = state->steps * forget + 1;
 	for (int i = 0; i < 3; i++)
 		state->products[i] *= forget;
+	state->absolute *= forget;
+	state->work *= forget;
+	state->rows *= forget;
 	for (size_t r = 0; r < grid->row_count; r++) {
 		struct rank_state *rank = &judge->ranks[grid->rows[r].rank];
 		double excess[2];
@@ -159,22 +234,35 @@ static void correlate_step(struct judge *judge, const struct step_grid *grid)
 		state->products[0] += excess[0] * excess[0];
 		state->products[1] += excess[1] * excess[1];
 		state->products[2] += excess[0] * excess[1];
+		state->absolute += fabs(excess[0] + excess[1]);
+		state->work += (double)work_of_row(grid, &grid->rows[r]);
+		state->rows++;
 		rank->unevenness += (float)(excess[0] * excess[0] + excess[1] * excess[1] -
 					    (double)rank->unevenness) /
 				    16;
 	}
 }
 
-/* Both directions go together, and it is not one rank's doing. */
+/* Both directions of the work go together; or, where only one is seen, all of it is uneven. */
+static bool deviations_alike(const struct imbalance_state *state)
+{
+	double forward = state->products[0], backward = state->products[1];
+	double square = forward + backward + 2 * state->products[2];
+
+	if (fmin(forward, backward) >= direction_share_min * fmax(forward, backward))
+		return state->products[2] > 0 &&
+		       state->products[2] >= correlation_min * sqrt(forward * backward);
+	return square * state->rows >= pow(deviation_min * state->work, 2) &&
+	       state->absolute * state->absolute >= spread_min * square * state->rows;
+}
+
+/* It is not one rank's doing. */
 static bool sequences_uneven(const struct judge *judge)
 {
 	const struct imbalance_state *state = judge->imbalance;
 	double all = 0, most = 0;
 
-	if (state->steps < correlation_steps_min ||
-		state->products[2] <
-			correlation_min * sqrt(state->products[0] * state->products[1]) ||
-		state->products[2] <= 0)
+	if (state->steps < correlation_steps_min || !deviations_alike(state))
 		return false;
 	for (uint32_t r = 0; r < judge->rank_end; r++) {
 		all += (double)judge->ranks[r].unevenness;
@@ -183,21 +271,41 @@ static bool sequences_uneven(const struct judge *judge)
 	return most < unevenness_share_max * all;
 }
 
+double judge_uneven_level(const struct judge *judge)
+{
+	const struct imbalance_state *state = judge->imbalance;
+	double square = state->products[0] + state->products[1] + 2 * state->products[2];
+
+	if (!sequences_uneven(judge) || judge->block.time_ns <= 0 || state->rows < 1)
+		return 0;
+	return sqrt(fmax(square, 0) / state->rows) * (double)judge->block.steps /
+	       (double)judge->block.time_ns;
+}
+
 int judge_imbalance_step(struct judge *judge, const struct step_grid *grid, int64_t ideal_gain_ns)
 {
 	struct imbalance_state *state = judge->imbalance;
 	const struct role *worst;
-	double mean_ns = take_roles(judge, grid, &worst);
+	double mean_ns;
 	int64_t gain_ns = 0;
-	int error = 0;
+	int error = judge_roles_key(judge, grid);
 
+	if (error < 0)
+		return error;
+	mean_ns = take_roles(judge, grid, &worst);
+	/* A sample is enough for a correlation; the cells of all ranks are many. */
+	if (grid->overlapped || grid->row_count <= ROWS_ALWAYS_MAX || grid->number % 4 == 0)
+		correlate_step(judge, grid);
+	state->series[IMBALANCE_SEQUENCE].block_gain_ns += ideal_gain_ns;
 	if (!grid->overlapped)
 		return 0;
-	if (mean_ns > 0 && (double)worst->step_work_ns > uneven_work_min * mean_ns)
-		error = replay_even(judge, grid, mean_ns, &gain_ns);
+	if (mean_ns > 0 && (double)worst->step_work_ns > uneven_work_min * mean_ns) {
+		if (state->by_stage)
+			gain_ns = bottleneck_gain_ns(state, worst, mean_ns);
+		else
+			error = replay_even(judge, grid, mean_ns, &gain_ns);
+	}
 	state->series[IMBALANCE_STAGE].block_gain_ns += gain_ns;
-	correlate_step(judge, grid);
-	state->series[IMBALANCE_SEQUENCE].block_gain_ns += ideal_gain_ns;
 	return error;
 }
 
@@ -273,6 +381,28 @@ enum imbalance judge_imbalance_block(struct judge *judge)
 	return alarm;
 }
 
+static void tell_sequences(const struct imbalance_state *state, struct verdict *verdict)
+{
+	struct verdict_evidence *evidence = &verdict->evidence[0];
+	double both = state->products[0] * state->products[1];
+	double correlation = both > 0 ? state->products[2] / sqrt(both) : 0;
+
+	if (correlation >= correlation_min) {
+		snprintf(evidence->detail, sizeof(evidence->detail),
+			"forward and backward times go together (correlation %.2f), on ranks that "
+			"change from step to step",
+			correlation);
+		verdict->share_explained = correlation * correlation;
+		return;
+	}
+	snprintf(evidence->detail, sizeof(evidence->detail),
+		"work differs by %.0f %% (root mean square) on ranks that change from step to step",
+		100 *
+			sqrt((state->products[0] + state->products[1] + 2 * state->products[2]) *
+				fmax(state->rows, 1)) /
+			fmax(state->work, 1));
+}
+
 void judge_imbalance_tell(struct judge *judge, enum imbalance kind, struct verdict *verdict)
 {
 	const struct imbalance_state *state = judge->imbalance;
@@ -283,14 +413,7 @@ void judge_imbalance_tell(struct judge *judge, enum imbalance kind, struct verdi
 	*evidence = (struct verdict_evidence){.kind = verdict->cause};
 	verdict->share_explained = 1;
 	if (kind == IMBALANCE_SEQUENCE) {
-		double correlation = state->products[2] /
-				     sqrt(fmax(state->products[0] * state->products[1], 1e-300));
-
-		snprintf(evidence->detail, sizeof(evidence->detail),
-			"forward and backward times go together (correlation %.2f), on ranks that "
-			"change from step to step",
-			correlation);
-		verdict->share_explained = correlation * correlation;
+		tell_sequences(state, verdict);
 		return; /* no rank is to blame */
 	}
 	evidence->overlap_ms_per_step = state->worst_work_ms;

@@ -71,7 +71,7 @@ struct rank_state {
 
 /* Ranks that run the same part of the program. */
 struct role {
-	uint64_t layout;
+	uint64_t key;	      /* judge_roles.c */
 	int64_t step_work_ns; /* of this step's usual member */
 	int64_t block_work_ns;
 	uint32_t step_rows;
@@ -94,10 +94,19 @@ struct imbalance_state {
 	uint32_t worst;			    /* role with the most work in the last block */
 	double worst_work_ms, mean_work_ms; /* a step */
 	struct imbalance_series series[IMBALANCE_NR];
-	double products[3]; /* of deviations of both directions: xx, yy, xy; slow sums */
-	double steps;	    /* in them */
-	double *scales;	    /* per row */
+	double products[3];    /* of deviations of both directions: xx, yy, xy; slow sums */
+	double absolute, work; /* of deviations of both together, of rows' work; slow sums */
+	double rows;	       /* in them */
+	double steps;	       /* in them */
+	double *scales;	       /* per row */
 	size_t scale_capacity;
+	/* Per row: which role, as a key; its work in the step. Kept while rows and layouts stay. */
+	uint64_t *keys;
+	uint32_t *parents;
+	int64_t *work_ns;
+	size_t key_capacity;
+	uint64_t grouped; /* hash of the rows that the keys are of */
+	bool by_stage;	  /* keys tell stages of one layout apart */
 };
 
 struct transfer_shape {
@@ -221,9 +230,19 @@ bool judge_comm_locate(
 bool judge_link_locate(struct judge *judge, double share, int64_t from_ns, int64_t until_ns,
 	struct verdict *verdict);
 
+/* judge_roles.c: fills keys for the step's rows. Returns 0 or -ENOMEM. */
+int judge_roles_key(struct judge *judge, const struct step_grid *grid)
+	__attribute__((warn_unused_result));
+void judge_roles_fini(struct imbalance_state *state);
+
 /* judge_imbalance.c: after blame; ideal_gain_ns: with every rank like its controls */
 int judge_imbalance_step(struct judge *judge, const struct step_grid *grid, int64_t ideal_gain_ns)
 	__attribute__((warn_unused_result));
+/*
+ * By how much the work of ranks differs from step to step, a root mean square as a share of the
+ * block's steps; 0 when sequences are not uneven.
+ */
+double judge_uneven_level(const struct judge *judge);
 /* Ends the block; returns the kind that alarms, or IMBALANCE_NONE. */
 enum imbalance judge_imbalance_block(struct judge *judge);
 /* Fills ranks, cause and evidence. */

@@ -6,9 +6,6 @@
 
 #include "analysis/trace_internal.h"
 
-/* Clocks of two workers may differ by this much (the artifact's constant). */
-#define SEND_RECEIVE_SLACK_NS 50000
-
 uint32_t trace_order_count(const struct trace_order *order, uint32_t stage, unsigned kind)
 {
 	size_t at = (size_t)stage * TRACE_KIND_NR + kind;
@@ -126,159 +123,21 @@ static void link_chain(struct edges *edges, const struct chain *chain)
 		add_edge(edges, chain->nodes[i - 1], chain->nodes[i]);
 }
 
-static const enum trace_kind transfers[4] = {
-	TRACE_FORWARD_SEND, TRACE_FORWARD_RECEIVE, TRACE_BACKWARD_SEND, TRACE_BACKWARD_RECEIVE};
-
-static bool is_send(unsigned kind)
-{
-	return kind == TRACE_FORWARD_SEND || kind == TRACE_BACKWARD_SEND;
-}
-
-static bool is_transfer(unsigned kind)
-{
-	return kind >= TRACE_FORWARD_SEND && kind <= TRACE_BACKWARD_RECEIVE;
-}
-
-static unsigned compute_of(unsigned kind)
-{
-	return kind == TRACE_FORWARD_SEND || kind == TRACE_FORWARD_RECEIVE ? TRACE_FORWARD_COMPUTE
-									   : TRACE_BACKWARD_COMPUTE;
-}
-
-/* Does the chunk that a send goes to, or a receive comes from, exist? */
-static bool neighbour_exists(unsigned kind, int32_t chunk, int32_t chunk_count)
-{
-	int32_t step = kind == TRACE_FORWARD_SEND || kind == TRACE_BACKWARD_RECEIVE ? 1 : -1;
-
-	return chunk + step >= 0 && chunk + step < chunk_count;
-}
-
-/* What the computations of one direction of a worker are: bounds in time, and their chunks. */
-struct direction {
-	const struct trace_operation *const *computes; /* by sequence */
-	uint32_t compute_count;
-	int64_t last_start_ns, first_end_ns;
-	int32_t chunk_count; /* of the model */
-};
-
-/*
- * Which computation each send or receive of a kind serves: matches[i], by its sequence;
- * UINT32_MAX: it was recorded and did nothing, before or after the computations.
- */
-static int match_transfers(unsigned kind, const struct direction *direction,
-	const struct trace_operation *const *operations, uint32_t count, uint32_t *matches)
-{
-	uint32_t with = 0, compute = 0;
-
-	for (uint32_t i = 0; i < count; i++) {
-		bool counts = is_send(kind)
-				      ? operations[i]->end_ns >=
-						direction->first_end_ns - SEND_RECEIVE_SLACK_NS
-				      : operations[i]->start_ns <=
-						direction->last_start_ns + SEND_RECEIVE_SLACK_NS;
-
-		matches[i] = counts ? 0 : UINT32_MAX;
-		with += counts;
-	}
-	/* The first receive on the first chunk may be missing when there are several chunks. */
-	if (with != direction->compute_count && with + 1 != direction->compute_count && with != 0)
-		return -EINVAL;
-	if (!is_send(kind) && with + 1 == direction->compute_count)
-		compute = 1;
-	for (uint32_t i = 0; i < count; i++) {
-		if (matches[i] != UINT32_MAX)
-			matches[i] = compute++;
-	}
-	return 0;
-}
-
-/* The operations of one kind by sequence; list has room for all. */
-static uint32_t pick(const struct trace_operation *operations, size_t count, unsigned kind,
-	const struct trace_operation **list)
-{
-	uint32_t found = 0;
-
-	for (size_t i = 0; i < count; i++) {
-		if (operations[i].kind != kind)
-			continue;
-		uint32_t at = found++;
-
-		for (; at > 0 && list[at - 1]->sequence > operations[i].sequence; at--)
-			list[at] = list[at - 1];
-		list[at] = &operations[i];
-	}
-	return found;
-}
-
-static int32_t chunks_of_worker(
-	const struct trace_operation *operations, size_t count, uint32_t stage_count)
-{
-	int32_t highest = -1;
-
-	for (size_t i = 0; i < count; i++) {
-		if ((operations[i].kind == TRACE_FORWARD_COMPUTE ||
-			    operations[i].kind == TRACE_BACKWARD_COMPUTE) &&
-			operations[i].chunk > highest)
-			highest = operations[i].chunk;
-	}
-	return (highest / (int32_t)stage_count + 1) * (int32_t)stage_count;
-}
-
-int trace_pairs(const struct trace_operation *operations, size_t count, uint32_t stage_count,
-	uint32_t *pairs)
-{
-	const struct trace_operation **list = calloc(2 * count + 1, sizeof(*list));
-	uint32_t *matches = calloc(count + 1, sizeof(*matches));
-	int error = list && matches ? 0 : -ENOMEM;
-
-	for (size_t i = 0; i < count; i++)
-		pairs[i] = UINT32_MAX;
-	for (int t = 0; t < 4 && error == 0; t++) {
-		struct direction direction = {.computes = list,
-			.last_start_ns = INT64_MIN,
-			.first_end_ns = INT64_MAX,
-			.chunk_count = chunks_of_worker(operations, count, stage_count)};
-		uint32_t transfer_count, number = 0;
-
-		direction.compute_count = pick(operations, count, compute_of(transfers[t]), list);
-		for (uint32_t i = 0; i < direction.compute_count; i++) {
-			if (list[i]->start_ns > direction.last_start_ns)
-				direction.last_start_ns = list[i]->start_ns;
-			if (list[i]->end_ns < direction.first_end_ns)
-				direction.first_end_ns = list[i]->end_ns;
-		}
-		transfer_count =
-			pick(operations, count, transfers[t], list + direction.compute_count);
-		const struct trace_operation **moves = list + direction.compute_count;
-
-		error = match_transfers(transfers[t], &direction, moves, transfer_count, matches);
-		for (uint32_t i = 0; i < transfer_count && error == 0; i++) {
-			if (matches[i] == UINT32_MAX || matches[i] >= direction.compute_count ||
-				!neighbour_exists(transfers[t], list[matches[i]]->chunk,
-					direction.chunk_count))
-				continue;
-			pairs[moves[i] - operations] = number++;
-		}
-	}
-	free(list);
-	free(matches);
-	return error;
-}
-
 /* Sends and receives of one stage: what they wait for, and which computations wait for them. */
 static int link_transfers(const struct trace_order *order, uint32_t stage, unsigned kind,
 	struct edges *edges, uint32_t *effective, uint32_t *effective_count)
 {
 	uint32_t count = trace_order_count(order, stage, kind), chunks = 0;
-	uint32_t compute_count = trace_order_count(order, stage, compute_of(kind));
+	uint32_t compute_count = trace_order_count(order, stage, trace_compute_of(kind));
 	const struct trace_node *computes =
-		&order->nodes[trace_order_find(order, stage, compute_of(kind), 0) == TRACE_NONE
+		&order->nodes[trace_order_find(order, stage, trace_compute_of(kind), 0) ==
+					      TRACE_NONE
 				      ? 0
-				      : trace_order_find(order, stage, compute_of(kind), 0)];
+				      : trace_order_find(order, stage, trace_compute_of(kind), 0)];
 	struct trace_operation *copies = calloc((size_t)count + 1, sizeof(*copies));
 	const struct trace_operation **list = calloc((size_t)count + 1, sizeof(*list));
 	uint32_t *matches = calloc((size_t)count + 1, sizeof(*matches));
-	struct direction direction = {.compute_count = compute_count,
+	struct trace_direction direction = {.compute_count = compute_count,
 		.last_start_ns = INT64_MIN,
 		.first_end_ns = INT64_MAX};
 	int error = copies && list && matches ? 0 : -ENOMEM;
@@ -302,7 +161,7 @@ static int link_transfers(const struct trace_order *order, uint32_t stage, unsig
 		list[i] = &copies[i];
 	}
 	if (error == 0)
-		error = match_transfers(kind, &direction, list, count, matches);
+		error = trace_match_transfers(kind, &direction, list, count, matches);
 	for (uint32_t i = 0; i < count && error == 0; i++) {
 		uint32_t node = trace_order_find(order, stage, kind, i), match = matches[i];
 
@@ -310,14 +169,14 @@ static int link_transfers(const struct trace_order *order, uint32_t stage, unsig
 			continue;
 		uint32_t compute = (uint32_t)(computes - order->nodes) + match;
 
-		if (is_send(kind)) {
+		if (trace_is_send(kind)) {
 			add_edge(edges, compute, node);
 		} else {
 			add_edge(edges, node, compute);
 			if (match > 0)
 				add_edge(edges, compute - 1, node);
 		}
-		if (neighbour_exists(kind, computes[match].chunk, (int32_t)chunks))
+		if (trace_neighbour_exists(kind, computes[match].chunk, (int32_t)chunks))
 			effective[(*effective_count)++] = node;
 	}
 	free(copies);
@@ -468,7 +327,8 @@ static void join_collectives(struct trace_order *order)
 		TRACE_PARAMETERS_GATHER, TRACE_GRADIENTS_SCATTER, TRACE_SEPARATE_GRADIENTS};
 
 	for (uint32_t n = 0; n < order->node_count; n++) {
-		if (is_transfer(order->nodes[n].kind) && order->nodes[n].group == TRACE_NONE) {
+		if (trace_is_transfer(order->nodes[n].kind) &&
+			order->nodes[n].group == TRACE_NONE) {
 			new_group(order, false); /* without effect: it has only itself */
 			join(order, n);
 		}
@@ -588,9 +448,9 @@ static int link_stage(struct trace_order *order, uint32_t stage, bool overlapped
 	int error = 0;
 
 	for (int t = 0; t < 4 && error == 0; t++) {
-		take_chain(order, stage, 1u << transfers[t], chain);
+		take_chain(order, stage, 1u << trace_transfers[t], chain);
 		link_chain(edges, chain);
-		error = link_transfers(order, stage, transfers[t], edges,
+		error = link_transfers(order, stage, trace_transfers[t], edges,
 			effective[t] + order->first[(size_t)stage * TRACE_KIND_NR],
 			&counts[4 * stage + (uint32_t)t]);
 	}
@@ -617,7 +477,7 @@ static int link_all(struct trace_order *order)
 
 	if (error < 0)
 		goto out;
-	/* In the order of transfers[]: pairs of send and receive. */
+	/* In the order of trace_transfers[]: pairs of send and receive. */
 	uint32_t *const effective[4] = {lists, lists + n, lists + 2 * n, lists + 3 * n};
 
 	for (uint32_t s = 0; s < order->stage_count; s++)

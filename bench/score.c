@@ -105,7 +105,6 @@ static void score_fault(const struct simulator *simulator, uint32_t index, doubl
 		right_class |= verdict->verdict_class == sim_fault_class(fault->kind);
 		cause |= verdict->cause == sim_fault_cause(fault->kind);
 		if (!named && index == 0) {
-			outcome->confidence = verdict->confidence;
 			outcome->delay_steps =
 				alert_step(simulator, verdict) - (double)fault->first + 1;
 			outcome->onset_error_steps =
@@ -121,6 +120,41 @@ static void score_fault(const struct simulator *simulator, uint32_t index, doubl
 		outcome->rank_right &= named;
 		outcome->class_right &= right_class;
 		outcome->cause_right &= cause;
+	}
+}
+
+/* A spike is nothing to tell; its plan has one fault, which verdicts about it would pass for. */
+static bool verdict_right(
+	const struct simulator *simulator, const struct verdict *verdict, bool spike)
+{
+	const struct sim_options *options = simulator_options(simulator);
+
+	for (uint32_t i = 0; machine(verdict) && i < verdict->rank_count && i < VERDICT_RANKS_MAX;
+		i++) {
+		if (!culprit(simulator, verdict->ranks[i]))
+			return false;
+	}
+	for (uint32_t f = 0; f < options->fault_count && !spike; f++) {
+		const struct sim_fault *fault = &options->faults[f];
+
+		if (about(simulator, fault, verdict) &&
+			verdict->verdict_class == sim_fault_class(fault->kind))
+			return true;
+	}
+	return false;
+}
+
+static void score_verdicts(const struct simulator *simulator, const struct report_model *model,
+	struct outcome *outcome)
+{
+	bool spike = outcome->scenario.plan == SIM_PLAN_SPIKE;
+
+	for (size_t v = 0; v < model->verdict_count && v < OUTCOME_VERDICTS_MAX; v++) {
+		const struct verdict *verdict = &model->verdicts[v];
+
+		outcome->verdicts[v].confidence = verdict->confidence;
+		outcome->verdicts[v].right = verdict_right(simulator, verdict, spike);
+		outcome->verdict_count++;
 	}
 }
 
@@ -144,6 +178,7 @@ static void score(const struct simulator *simulator, const struct report_model *
 			outcome->blamed_healthy +=
 				machine(verdict) && !culprit(simulator, verdict->ranks[i]);
 	}
+	score_verdicts(simulator, model, outcome);
 	if (outcome->scenario.plan == SIM_PLAN_SPIKE) { /* reported at most, never told */
 		outcome->rank_right = outcome->class_right = outcome->alerts == 0;
 		return;

@@ -10,6 +10,8 @@
 #include "bench/simulator/feed.h"
 #include "bench/simulator/scenario.h"
 
+enum { OUTCOME_VERDICTS_MAX = 8 };
+
 struct outcome {
 	struct sim_scenario scenario;
 	uint64_t seed;
@@ -24,7 +26,13 @@ struct outcome {
 	double slowdown_error;	  /* relative; NAN: not comparable */
 	double delay_steps;	  /* from the first faulty step to the end of that of the alert */
 	double onset_error_steps; /* |first step named - true|; NAN: none */
-	double confidence;	  /* of the verdict that names the first fault */
+	/* Each verdict (the first ones): what it says of itself, and whether it is about a fault, of
+	 * the right class, and names no healthy rank. */
+	uint32_t verdict_count;
+	struct {
+		double confidence;
+		bool right;
+	} verdicts[OUTCOME_VERDICTS_MAX];
 	struct {
 		bool detected;	 /* raised in or after the first faulty step; a fault is on */
 		bool rank_right; /* as above; of the healthy: nothing was raised */

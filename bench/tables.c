@@ -136,21 +136,27 @@ static void print_head(FILE *out, const char *what)
 
 static void print_confidence(FILE *out, const struct outcome *outcomes, size_t count)
 {
-	fprintf(out, "\n| confidence | verdicts | rank and class right %% |\n|---|---|---|\n");
+	fprintf(out, "\n| confidence | verdicts | mean confidence %% | rank and class right %% |\n"
+		     "|---|---|---|---|\n");
 	for (int bin = 0; bin < CONFIDENCE_NR; bin++) {
 		static const double from[CONFIDENCE_NR + 1] = {0, 0.6, 0.8, 0.9, 0.97, 1.01};
 		unsigned told = 0, right = 0;
+		double sum = 0;
 
 		for (size_t i = 0; i < count; i++) {
-			if (!outcomes[i].detected || outcomes[i].confidence < from[bin] ||
-				outcomes[i].confidence >= from[bin + 1])
-				continue;
-			told++;
-			right += outcomes[i].rank_right && outcomes[i].class_right;
+			for (uint32_t v = 0; v < outcomes[i].verdict_count; v++) {
+				double confidence = outcomes[i].verdicts[v].confidence;
+
+				if (confidence < from[bin] || confidence >= from[bin + 1])
+					continue;
+				told++;
+				sum += confidence;
+				right += outcomes[i].verdicts[v].right;
+			}
 		}
 		if (told)
-			fprintf(out, "| %.2f to %.2f | %u | %.1f |\n", from[bin], from[bin + 1],
-				told, percent(right, told));
+			fprintf(out, "| %.2f to %.2f | %u | %.1f | %.1f |\n", from[bin],
+				from[bin + 1], told, percent(sum, told), percent(right, told));
 	}
 }
 

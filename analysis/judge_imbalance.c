@@ -237,9 +237,10 @@ static void correlate_step(struct judge *judge, const struct step_grid *grid)
 		state->absolute += fabs(excess[0] + excess[1]);
 		state->work += (double)work_of_row(grid, &grid->rows[r]);
 		state->rows++;
-		rank->unevenness += (float)(excess[0] * excess[0] + excess[1] * excess[1] -
-					    (double)rank->unevenness) /
-				    16;
+		/* With the memory of the sums: a share in what they have forgotten is no share. */
+		rank->unevenness += (float)((excess[0] * excess[0] + excess[1] * excess[1] -
+						    (double)rank->unevenness) /
+					    correlation_memory);
 	}
 }
 

@@ -67,6 +67,9 @@ struct rank_state {
 	float usual_excess
 		[2];	  /* of the two directions, slow means: what stays is no uneven input */
 	float unevenness; /* squared deviation from them, slow mean */
+	/* While it is suspected: excess and control of its segments between the dispatch and the
+	 * combination of experts, and of all others; slow sums, in ns. judge_experts.c */
+	float expert_excess, expert_control, other_excess, other_control;
 };
 
 /* Ranks that run the same part of the program. */
@@ -229,6 +232,11 @@ bool judge_comm_locate(
  */
 bool judge_link_locate(struct judge *judge, double share, int64_t from_ns, int64_t until_ns,
 	struct verdict *verdict);
+
+/* judge_experts.c: of suspected ranks, where in the step their excess is. */
+void judge_experts_step(struct judge *judge, const struct step_grid *grid);
+/* All of the rank's excess is in its experts: they get more tokens, its machine is not slow. */
+bool judge_experts_only(const struct judge *judge, uint32_t rank);
 
 /* judge_roles.c: fills keys for the step's rows. Returns 0 or -ENOMEM. */
 int judge_roles_key(struct judge *judge, const struct step_grid *grid)

@@ -184,6 +184,24 @@ static void find_victims(const struct judge *judge, double level, struct verdict
 	}
 }
 
+/* Compute that is long in the experts alone, on all of these ranks, is the router's doing. */
+static void tell_experts(const struct judge *judge, struct verdict *verdict)
+{
+	bool experts = verdict->verdict_class == VERDICT_COMPUTE_SLOW && verdict->rank_count > 0;
+
+	for (uint32_t i = 0; i < verdict->rank_count && experts; i++)
+		experts = judge_experts_only(judge, verdict->ranks[i]);
+	if (!experts)
+		return;
+	verdict->verdict_class = VERDICT_WORKLOAD_IMBALANCE;
+	if (verdict->evidence_count == 0)
+		verdict->evidence[verdict->evidence_count++] =
+			(struct verdict_evidence){.kind = verdict->cause};
+	snprintf(verdict->evidence[0].detail, sizeof(verdict->evidence[0].detail),
+		"long only between dispatch and combination of experts: they get more tokens than "
+		"others");
+}
+
 static void refresh(struct judge *judge, struct track *track)
 {
 	struct verdict *verdict = &judge->verdicts[track->verdict];
@@ -211,6 +229,7 @@ static void refresh(struct judge *judge, struct track *track)
 		}
 		verdict->on_device = sums.on_device;
 		judge_deep_cause(judge, &sums, track->onset_ns, verdict);
+		tell_experts(judge, verdict);
 	}
 	verdict->slowdown = time / fmax(time - (double)track->gain_ns, 0.01 * time);
 	verdict->confidence =
@@ -344,7 +363,11 @@ static struct classification classify_rank(struct judge *judge, uint32_t rank)
 	struct excess_sums sums = state->run;
 
 	add_sampled(judge, &alone, now_ns(judge) - state->run.time_ns, &sums);
-	return classify_excess(&sums);
+	struct classification class = classify_excess(&sums);
+
+	if (class.verdict_class == VERDICT_COMPUTE_SLOW && judge_experts_only(judge, rank))
+		class.verdict_class = VERDICT_WORKLOAD_IMBALANCE;
+	return class;
 }
 
 int judge_open(struct judge *judge, uint32_t rank)

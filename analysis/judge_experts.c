@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Uneven experts. Tokens go to experts by one all-to-all and come back by another; a rank whose
+ * experts are asked more than others takes long between the two and nowhere else. A slow machine is
+ * slow in all of its work.
+ */
+#include <math.h>
+
+#include "analysis/judge_internal.h"
+
+static const float memory_steps = 32;
+/* Of all excess, and of all work, so that a slow machine would have shown elsewhere. */
+static const float expert_share_min = 0.85f, other_work_min = 0.2f;
+static const float times_other_min = 5;
+
+static void take_segments(
+	const struct judge *judge, const struct step_grid *grid, size_t r, struct rank_state *state)
+{
+	const struct grid_row *row = &grid->rows[r];
+	double sums[2][2] = {{0}}; /* expert or not; excess, control */
+	uint64_t dispatched = 0;
+	bool open = false;
+
+	for (uint32_t i = 0; i < row->cell_count; i++) {
+		const struct grid_cell *cell = &grid->cells[row->first_cell + i];
+		const struct blame_cell *blamed = &judge->blame.cells[row->first_cell + i];
+		bool exchange = cell->part->operation == OPERATION_ALL_TO_ALL;
+		bool expert = exchange && open && cell->part->communicator_id == dispatched;
+
+		sums[expert][0] += (double)(cell->own_ns - blamed->control_ns);
+		sums[expert][1] += (double)blamed->control_ns;
+		open = exchange && !expert;
+		dispatched = cell->part->communicator_id;
+	}
+	state->expert_excess += (float)sums[1][0] - state->expert_excess / memory_steps;
+	state->expert_control += (float)sums[1][1] - state->expert_control / memory_steps;
+	state->other_excess += (float)sums[0][0] - state->other_excess / memory_steps;
+	state->other_control += (float)sums[0][1] - state->other_control / memory_steps;
+}
+
+void judge_experts_step(struct judge *judge, const struct step_grid *grid)
+{
+	for (size_t r = 0; r < grid->row_count; r++) {
+		struct rank_state *state = &judge->ranks[grid->rows[r].rank];
+
+		if ((state->track || state->change.sum > 0) && !grid->rows[r].hole &&
+			!grid->rows[r].works && judge->blame.rows[r].judged)
+			take_segments(judge, grid, r, state);
+	}
+}
+
+bool judge_experts_only(const struct judge *judge, uint32_t rank)
+{
+	const struct rank_state *state = &judge->ranks[rank];
+	float other = fmaxf(state->other_excess, 0);
+
+	return state->expert_control > 0 && state->expert_excess > 0 &&
+	       state->other_control >=
+		       other_work_min * (state->other_control + state->expert_control) &&
+	       state->expert_excess >= expert_share_min * (state->expert_excess + other) &&
+	       state->expert_excess / state->expert_control >=
+		       times_other_min * other / state->other_control;
+}

@@ -105,7 +105,7 @@ static void put_pair(struct json_writer *writer, const struct report_pair *pair)
 	if (pair->peer != STEP_RANK_UNKNOWN)
 		json_unsigned(writer, "peer", pair->peer);
 	else
-		json_decimal(writer, "peer", (double)NAN, 0);
+		json_decimal(writer, "peer", (double)NAN, 1);
 	json_unsigned(writer, "queue_pairs", pair->queue_pairs);
 	json_unsigned(writer, "live", pair->live);
 	json_string(writer, "not_measurable", why ? why : "");
@@ -118,7 +118,7 @@ static void put_pair(struct json_writer *writer, const struct report_pair *pair)
 	json_unsigned(writer, "received_requests", pair->received_requests);
 	json_unsigned(writer, "received_bytes", pair->received_bytes);
 	json_unsigned(writer, "outstanding_requests", outstanding(pair));
-	put_measured(writer, "bytes_per_s", pair->bytes_per_s, 1, 0);
+	put_measured(writer, "bytes_per_s", pair->bytes_per_s, 1, 1);
 	put_measured(writer, "latency_us_mean", mean_ns(pair), 1e-3, DECIMALS_US);
 	put_measured(
 		writer, "latency_us_p50", report_pair_quantile_ns(pair, 0.5), 1e-3, DECIMALS_US);

@@ -14,6 +14,8 @@ check() { # NAME FOUND WANTED
 
 wanted() { grep -qwE "all|$1" /slowrank/parts; }
 
+echo vm >/proc/sys/kernel/hostname # Open MPI wants one
+echo "127.0.0.1 localhost vm" >/etc/hosts
 modprobe -a veth crc32_generic rdma_rxe ib_uverbs sch_netem
 ip link add v0 type veth peer name v1
 ip addr add 10.9.0.1/24 dev v0
@@ -134,9 +136,99 @@ by_uprobes() {
 	grep '^{' /tmp/client.log
 }
 
+link_local() { ip -6 -o addr show dev "$1" scope link | awk '{sub("/.*", "", $4); print $4}'; }
+
+# Four devices on one bridge, one for each rank of a job.
+mpi_devices() {
+	[[ -e /sys/class/net/br0 ]] && return
+	modprobe bridge
+	ip link add br0 type bridge
+	ip link set br0 up
+	for r in 0 1 2 3; do
+		ip link add m$r type veth peer name p$r
+		ip addr add 10.8.0.$((r + 1))/24 dev m$r
+		echo 1 >/proc/sys/net/ipv4/conf/m$r/accept_local
+		echo 0 >/proc/sys/net/ipv4/conf/m$r/rp_filter
+		ip link set p$r master br0
+		ip link set p$r up
+		ip link set m$r up
+	done
+	sleep 3 # until the addresses are no more tentative
+	for r in 0 1 2 3; do
+		for peer in 0 1 2 3; do
+			((r == peer)) || ip neigh replace 10.8.0.$((peer + 1)) dev m$r nud permanent \
+				lladdr "$(cat /sys/class/net/m$peer/address)"
+			((r == peer)) || ip -6 neigh replace "$(link_local m$peer)" dev m$r nud permanent \
+				lladdr "$(cat /sys/class/net/m$peer/address)"
+		done
+		rdma link add rxm$r type rxe netdev m$r
+	done
+	for d in /sys/class/infiniband_verbs/uverbs*; do
+		IFS=: read -r major minor <"$d/dev"
+		[ -e /dev/infiniband/"${d##*/}" ] || mknod /dev/infiniband/"${d##*/}" c "$major" "$minor"
+	done
+	sleep 1
+}
+
+# mpi_job NAME RANKS HEALTHY_S FAULT_S NETEM...: a training loop over Open MPI, UCX and verbs. After a
+# healthy time the packets that rank 1 sends are treated as NETEM says.
+mpi_job() {
+	local name=$1 ranks=$2 healthy_s=$3 fault_s=$4 apps=() job report
+	shift 4
+	report=/tmp/$name.json
+	mpi_devices
+	for ((r = 0; r < ranks; r++)); do
+		((r == 0)) || apps+=(:)
+		apps+=(-n 1 -x "UCX_NET_DEVICES=rxm$r:1" /slowrank/workload_mpi --steps 100000 --step-ms 40
+			--collectives 2 --bytes "${SLOWRANK_VM_BYTES:-131072}")
+	done
+	rm -f /tmp/$name.alerts
+	# UCX takes datagrams only by addresses of 128 bits where the device is not Mellanox's: gid 0.
+	(
+		cd /tmp
+		export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_pml=ucx
+		export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_mpi_yield_when_idle=1
+		export OMPI_MCA_coll_tuned_use_dynamic_rules=1 OMPI_MCA_coll_tuned_allreduce_algorithm=4
+		export UCX_TLS=rc_verbs,ud_verbs,self UCX_IB_GID_INDEX=0 UCX_WARN_UNUSED_ENV_VARS=n
+		exec /slowrank/slowrank run --record /tmp/$name.slr --report "$report" --alerts /tmp/$name.alerts \
+			-- mpirun "${apps[@]}"
+	) >/tmp/$name.log 2>&1 &
+	job=$!
+	# Probes are attached before the job starts: with single uprobes that takes a while.
+	for ((i = 0; i < 600; i++)); do
+		pgrep -x workload_mpi >/dev/null && break
+		kill -0 $job 2>/dev/null || break
+		sleep 0.2
+	done
+	for ((i = 0; i < healthy_s * 5; i++)); do
+		kill -0 $job 2>/dev/null || break
+		sleep 0.2
+	done
+	cp /tmp/$name.alerts /tmp/$name.healthy 2>/dev/null || : >/tmp/$name.healthy
+	tc qdisc add dev m1 root netem "$@"
+	for ((i = 0; i < fault_s * 5; i++)); do
+		kill -0 $job 2>/dev/null || break
+		sleep 0.2
+	done
+	tc qdisc del dev m1 root
+	pkill -x mpirun || :
+	wait $job
+	check "$name: alerts before it" "$(wc -l </tmp/$name.healthy)" 0
+	check "$name: counted in the ranks" "$(jq -r '.coverage.sources[] | select(.name == "verbs") | .state' "$report")" on
+	check "$name: ranks whose pairs are known" \
+		"$(jq '[.pairs[] | select(.peer != null and .posted_bytes > 0) | .rank] | unique | length' "$report")" "$ranks"
+	check "$name: class" "$(jq -r '.verdicts[0].class' "$report")" comm-slow
+	check "$name: rank" "$(jq -c '.verdicts[0].ranks' "$report")" '[1]'
+	check "$name: pair has the rank" "$(jq -r '.verdicts[0].pairs[0] | .from == 1 or .to == 1' "$report")" true
+	[[ $failed == 0 && ${SLOWRANK_VM_VERBOSE:-} == "" ]] || tail -60 /tmp/$name.log
+	jq -c '.verdicts[], (.pairs[] | del(.latency_histogram))' "$report"
+}
+
 wanted process && in_process
 wanted loss && with_loss
 wanted uprobes && by_uprobes
+wanted mpi && echo "== MPI over verbs, 1 % loss" && mpi_job loss 4 ${SLOWRANK_VM_HEALTHY:-25} ${SLOWRANK_VM_FAULTY:-35} loss 1%
+wanted limit && echo "== MPI over verbs, rate limit" && mpi_job limit 4 ${SLOWRANK_VM_HEALTHY:-25} ${SLOWRANK_VM_FAULTY:-35} rate 4mbit
 if wanted doctor; then
 	echo "== doctor"
 	/slowrank/slowrank doctor 2>&1 | grep -A1 -iE "rdma|verbs" || true

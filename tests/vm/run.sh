@@ -6,7 +6,7 @@ set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 build=$(cd "$1" && pwd)
 cache=${2:-${XDG_CACHE_HOME:-$HOME/.cache}/slowrank-vm}
-limit_s=${SLOWRANK_VM_TIMEOUT:-420}
+limit_s=${SLOWRANK_VM_TIMEOUT:-840}
 
 skip() {
 	echo "skipped: $*"
@@ -29,7 +29,7 @@ release=$(basename "$cache"/kernel/lib/modules/*)
 mkdir -p "$work/add/slowrank" "$work/add/lib/modules/$release"
 # Only the modules that are loaded, with what they need.
 depmod -b "$cache/kernel" "$release"
-for module in rdma_rxe veth sch_netem sch_tbf ib_uverbs rdma_ucm crc32_generic; do
+for module in rdma_rxe veth sch_netem sch_tbf ib_uverbs rdma_ucm crc32_generic bridge; do
 	modprobe -d "$cache/kernel" -S "$release" --show-depends "$module"
 done | sed -n 's/^insmod \([^ ]*\).*/\1/p' | sort -u >"$work/modules"
 while read -r module; do
@@ -40,11 +40,11 @@ rm -rf "$work/add/lib"
 cp "$cache/kernel/lib/modules/$release"/modules.{builtin,order} "$work/add/usr/lib/modules/$release/" 2>/dev/null || true
 depmod -b "$work/add/usr" "$release" 2>/dev/null || depmod -b "$work/add" -m /usr/lib/modules "$release" 2>/dev/null || true
 install -m 755 "$here/init" "$work/add/init"
-# Which parts run: all, or some of process, loss, uprobes, doctor.
+# Which parts run: all, or some of process, loss, uprobes, mpi, limit, doctor.
 echo "${SLOWRANK_VM_PARTS:-all}" >"$work/add/slowrank/parts"
 install -m 755 "$here/guest.sh" "$work/add/slowrank/test.sh"
-for file in slowrank libslowrank_verbs.so tests/verbs_dump; do
-	[[ -e $build/$file ]] && install -m 755 "$build/$file" "$work/add/slowrank/"
+for file in slowrank libslowrank_{verbs,inject}.so workload_mpi tests/verbs_dump; do
+	[[ ! -e $build/$file ]] || install -m 755 "$build/$file" "$work/add/slowrank/"
 done
 
 # For looking into it: SLOWRANK_VM_ADD is a folder to add; its guest.sh, if any, runs instead.

@@ -153,6 +153,8 @@ static void report_has_every_pair(void **state)
 	assert_int_equal(report_json_write(outcome.model, out), 0);
 	fclose(out);
 	assert_non_null(strstr(text, "\"pairs\": [{\"from\": 1, \"to\": 2}"));
+	/* An end that posts nothing: 0 bytes a second, and no time. */
+	assert_non_null(strstr(text, "\"bytes_per_s\": 0.0, \"latency_us_mean\": null"));
 	assert_non_null(strstr(text, "\"rank\": 3, \"peer\": 0, \"queue_pairs\": 1"));
 	free(text);
 	out = open_memstream(&text, &length);

@@ -120,6 +120,7 @@ static void load_all(const char *path, const pid_t *ranks, struct attach_deep_re
 {
 	struct load_report report;
 	char why[LOAD_WHY_BYTES] = "";
+	size_t there_count = 0;
 
 	for (size_t i = 0; i < result->rank_count; i++) {
 		int error = load_library(
@@ -131,10 +132,15 @@ static void load_all(const char *path, const pid_t *ranks, struct attach_deep_re
 			continue;
 		}
 		result->loaded_count++;
+		there_count += error == -EALREADY;
 		if (report.longest_ns > result->longest_stop_ns)
 			result->longest_stop_ns = report.longest_ns;
 	}
-	if (result->loaded_count == result->rank_count)
+	if (there_count && there_count == result->rank_count)
+		snprintf(result->coverage, sizeof(result->coverage),
+			"in the process already, from attach --deep or slowrank run: %zu ranks",
+			result->rank_count);
+	else if (result->loaded_count == result->rank_count)
 		snprintf(result->coverage, sizeof(result->coverage),
 			"loaded into the process by attach --deep: %zu ranks, longest stop %.2f ms",
 			result->rank_count, (double)result->longest_stop_ns / 1e6);

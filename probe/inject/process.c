@@ -30,6 +30,7 @@ static struct {
 	uint32_t key;
 	uint64_t drops[PROCESS_DROP_NR]; /* atomic */
 	uint64_t collectives;		 /* atomic */
+	int profiler_version;		 /* atomic; the highest that was told */
 } process = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static _Thread_local uint32_t thread_id;
@@ -115,15 +116,41 @@ static void report_drops(uint64_t *reported)
 		*reported = sum;
 }
 
+static bool say_hello(int profiler_version)
+{
+	struct ring_hello hello = {.pid = (int32_t)getpid(),
+		.nccl_profiler_version = profiler_version,
+		.library_version = RING_VERSION,
+		.cuda_driver_version = gpu_clock_driver_version(),
+		.host_ns = process_now_ns()};
+
+	return process_write(RING_RECORD_HELLO, &hello, sizeof(hello));
+}
+
+/* A second watch of this process does not know what the first was told. */
+static void greet_reader(uint32_t *greeted)
+{
+	uint32_t count =
+		__atomic_load_n(&process.ring.header->control.reader_count, __ATOMIC_RELAXED);
+
+	if (count == *greeted)
+		return;
+	/* The ring may be full of what nobody read: then at the next look. */
+	if (count <= 1 || say_hello(__atomic_load_n(&process.profiler_version, __ATOMIC_RELAXED)))
+		*greeted = count;
+}
+
 static void *helper_main(void *unused)
 {
 	const struct timespec period = {.tv_nsec = HELPER_PERIOD_NS};
 	int64_t reported_ns = process_now_ns();
 	uint64_t reported_drops = 0;
+	uint32_t greeted = 0;
 
 	(void)unused;
 	(void)pthread_setname_np(pthread_self(), "slowrank");
 	while (process_is_live()) {
+		greet_reader(&greeted);
 		deep_look_poll();
 		if (process_now_ns() - reported_ns >= HELPER_REPORT_NS) {
 			reported_ns = process_now_ns();
@@ -183,13 +210,10 @@ bool process_start(int profiler_version)
 		start_once();
 	pthread_mutex_unlock(&process.lock);
 	if (process_is_live()) {
-		struct ring_hello hello = {.pid = (int32_t)getpid(),
-			.nccl_profiler_version = profiler_version,
-			.library_version = RING_VERSION,
-			.cuda_driver_version = gpu_clock_driver_version(),
-			.host_ns = process_now_ns()};
-
-		process_write(RING_RECORD_HELLO, &hello, sizeof(hello));
+		if (profiler_version > __atomic_load_n(&process.profiler_version, __ATOMIC_RELAXED))
+			__atomic_store_n(
+				&process.profiler_version, profiler_version, __ATOMIC_RELAXED);
+		(void)say_hello(profiler_version);
 	}
 	errno = kept;
 	return process_is_live();

@@ -223,7 +223,7 @@ struct ring_control {
 	int64_t deep_stop_host_ns;
 	uint64_t deep_stop_collectives; /* after so many further collectives; 0 = by time only */
 	uint32_t paused;		/* 1: the library writes nothing (to measure its cost) */
-	uint32_t padding;
+	uint32_t reader_count;		/* readers so far: a later one is told hello again */
 };
 
 struct ring_header {

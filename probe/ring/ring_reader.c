@@ -82,6 +82,7 @@ int ring_reader_open(int fd, struct ring_reader **result_reader)
 	reader->fd = fd;
 	reader->slots = (struct ring_record *)(void *)((char *)reader->header + RING_HEADER_BYTES);
 	reader->tail = __atomic_load_n(&reader->header->tail, __ATOMIC_RELAXED);
+	__atomic_fetch_add(&reader->header->control.reader_count, 1, __ATOMIC_RELAXED);
 	*result_reader = reader;
 	return 0;
 unmap:

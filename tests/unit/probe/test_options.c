@@ -46,6 +46,25 @@ static void test_command_without_dashes(void **state)
 	assert_string_equal(options.command[1], "--quiet");
 }
 
+static void test_deep_attach(void **state)
+{
+	char *asked[] = {"attach", "--deep", "--yes", "--pid", "12", "13", NULL};
+	char *plain[] = {"attach", "--pid", "12", NULL};
+
+	(void)state;
+	assert_int_equal(probe_options_parse_attach(&options, 6, asked), OPTIONS_OK);
+	assert_int_equal(options.deep, PROBE_DEEP_ON);
+	assert_true(options.yes);
+	assert_int_equal(options.pid_count, 2);
+	assert_int_equal(probe_options_parse_attach(&options, 3, plain), OPTIONS_OK);
+	assert_int_equal(options.deep, PROBE_DEEP_AUTO);
+	assert_false(options.yes);
+	setenv("SLOWRANK_YES", "1", 1);
+	assert_int_equal(probe_options_parse_attach(&options, 3, plain), OPTIONS_OK);
+	assert_true(options.yes);
+	unsetenv("SLOWRANK_YES");
+}
+
 static void test_command_line_wins_over_environment(void **state)
 {
 	char *from_environment[] = {"run", "app", NULL};
@@ -111,6 +130,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_command_after_dashes),
 		cmocka_unit_test(test_command_without_dashes),
+		cmocka_unit_test(test_deep_attach),
 		cmocka_unit_test(test_command_line_wins_over_environment),
 		cmocka_unit_test(test_sources),
 		cmocka_unit_test(test_bad_words),

@@ -354,6 +354,7 @@ int judge_step(struct judge *judge, const struct step_grid *grid)
 
 	if (error == 0)
 		error = blame_step(&judge->blame, grid);
+	whatif_next_step(&judge->whatif);
 	if (error == 0)
 		error = replay_all(judge, grid, &ideal_gain_ns);
 	if (error == 0)

@@ -306,11 +306,21 @@ static void replay(struct whatif *whatif, const struct step_grid *grid, const st
 static void find_ends(struct whatif *whatif, const struct step_grid *grid,
 	const struct blame *blame, bool replayed)
 {
-	if (replayed || grid->overlapped)
+	bool ran = replayed || grid->overlapped;
+
+	if (whatif->ends_known && whatif->ends_replayed == ran)
+		return; /* once a step */
+	if (ran)
 		replay(whatif, grid, blame, NULL, NULL);
 	for (size_t r = 0; r < grid->row_count; r++)
-		whatif->ends_before[r] =
-			replayed || grid->overlapped ? whatif->times[r] : grid->rows[r].end_ns;
+		whatif->ends_before[r] = ran ? whatif->times[r] : grid->rows[r].end_ns;
+	whatif->ends_known = true;
+	whatif->ends_replayed = ran;
+}
+
+void whatif_next_step(struct whatif *whatif)
+{
+	whatif->ends_known = false;
 }
 
 /* What the usual row gained; what others gained beyond that they bring into the next step. */

@@ -36,10 +36,15 @@ struct whatif {
 	const int64_t *faster; /* per instance: its transfer is shorter by this; NULL: as it was */
 	struct whatif_line scale_line;
 	size_t row_capacity, cell_capacity;
+	bool ends_known;    /* ends_before are this step's */
+	bool ends_replayed; /* and were replayed */
 };
 
 void whatif_init(struct whatif *whatif);
 void whatif_fini(struct whatif *whatif);
+
+/* To be called for each step, before the first replay of it. */
+void whatif_next_step(struct whatif *whatif);
 
 /*
  * Replays the step. healed: one byte per row, not 0 for the rows whose segments become their

@@ -251,6 +251,13 @@ static void take_parts(struct assembly *assembly, uint32_t number, size_t end)
 	const struct held_step *head = rank_entry_at(rank, 0)->entry;
 	struct rank_scan *scan = &assembly->scans[number];
 
+	if (!(head->part_flags & (PART_ENQUEUE_ONLY | PART_SEQUENCE_RELATIVE))) {
+		if (end > rank->part_head) { /* nothing to remember but the last one's end */
+			scan->departed = head->parts[end - 1].departure;
+			scan->departed_valid = true;
+		}
+		return;
+	}
 	for (size_t p = rank->part_head; p < end; p++) {
 		const struct part_kind *kind = held_kind(head, &head->parts[p]);
 

@@ -146,6 +146,15 @@ static size_t aligned(size_t length)
 	return (length + alignof(max_align_t) - 1) & ~(alignof(max_align_t) - 1);
 }
 
+static uint32_t flags_of_parts(const struct step_entry *step)
+{
+	uint32_t flags = 0;
+
+	for (size_t p = 0; p < step->part_count; p++)
+		flags |= step->parts[p].flags;
+	return flags;
+}
+
 /* One block: head, steps, parts, kinds, activities. */
 static struct held_steps *take_block(
 	const struct step_packer *packer, const struct step_entry *steps, size_t step_count)
@@ -179,6 +188,7 @@ static struct held_steps *take_block(
 		held->steps[i] = (struct held_step){
 			.rank = step->rank,
 			.flags = step->flags,
+			.part_flags = flags_of_parts(step),
 			.index = step->index,
 			.signature = step->signature,
 			.start = step->start,

@@ -18,7 +18,8 @@ struct held_part {
 
 struct held_step {
 	uint32_t rank;
-	uint32_t flags; /* enum step_flag */
+	uint32_t flags;	     /* enum step_flag */
+	uint32_t part_flags; /* enum part_flag: of any of its parts */
 	uint64_t index, signature;
 	struct host_ns start, end;
 	int64_t input_ns, compute_ns, host_ns, comm_ns;

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <endian.h>
 #include <string.h>
 
 #include "probe/wire/format.h"
@@ -61,6 +62,13 @@ static uint64_t read_big_endian(struct wire_reader *reader, size_t length)
 		wire_reader_fail(reader, "it ends too early");
 		return 0;
 	}
+	if (length == 4) {
+		uint32_t word;
+
+		memcpy(&word, reader->next, sizeof(word));
+		reader->next += sizeof(word);
+		return be32toh(word);
+	}
 	for (size_t i = 0; i < length; i++)
 		value = value << 8 | *reader->next++;
 	return value;
@@ -114,7 +122,7 @@ uint64_t wire_read_unsigned_slow(struct wire_reader *reader, uint64_t max)
 	return value;
 }
 
-int64_t wire_read_signed(struct wire_reader *reader, int64_t min, int64_t max)
+int64_t wire_read_signed_slow(struct wire_reader *reader, int64_t min, int64_t max)
 {
 	const uint8_t *start = reader->next;
 	uint64_t value;

@@ -25,16 +25,45 @@ void wire_reader_fail(struct wire_reader *reader, const char *problem);
 
 uint64_t wire_read_unsigned_slow(struct wire_reader *reader, uint64_t max);
 
+/* Where a number of 16 bits lies next (its first byte says so), it; else UINT32_MAX. */
+static inline uint32_t wire_peek_16(const struct wire_reader *reader)
+{
+	if (reader->end - reader->next < 3 || reader->next[0] != 0xcd)
+		return UINT32_MAX;
+	return (uint32_t)reader->next[1] << 8 | reader->next[2];
+}
+
 /* A number from 0 to max; 0 after a problem. */
 static inline uint64_t wire_read_unsigned(struct wire_reader *reader, uint64_t max)
 {
+	uint32_t number;
+
 	if (reader->next < reader->end && *reader->next < 0x80 && *reader->next <= max)
 		return *reader->next++;
+	number = wire_peek_16(reader); /* most times, in quanta */
+	if (number <= max && number != UINT32_MAX) {
+		reader->next += 3;
+		return number;
+	}
 	return wire_read_unsigned_slow(reader, max);
 }
 
+int64_t wire_read_signed_slow(struct wire_reader *reader, int64_t min, int64_t max);
+
 /* A number from min to max; min <= 0 <= max; 0 after a problem. */
-int64_t wire_read_signed(struct wire_reader *reader, int64_t min, int64_t max);
+static inline int64_t wire_read_signed(struct wire_reader *reader, int64_t min, int64_t max)
+{
+	int64_t number;
+
+	if (reader->next < reader->end && *reader->next < 0x80 && *reader->next <= max)
+		return *reader->next++;
+	number = wire_peek_16(reader);
+	if (number <= max && number != UINT32_MAX) {
+		reader->next += 3;
+		return number;
+	}
+	return wire_read_signed_slow(reader, min, max);
+}
 
 /* An array's header: its count, at most max; 0 after a problem. The items follow. */
 size_t wire_read_array(struct wire_reader *reader, size_t max);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * bench_ingest RECORD [SCRATCH]: what the coordinator's work on the frames of a record costs,
+ * bench_ingest [--stages] RECORD [SCRATCH]: what the coordinator's work on the frames of a record costs,
  * per rank-step, beside unpacking the same messages with msgpack and writing the same bytes.
- * Frames are read outside of the measured time. Prints one JSON object. Make records with
+ * Frames are read outside of the measured time. --stages: also what each stage of the pipeline takes,
+ * which costs a reading of the clock for each. Prints one JSON object. Make records with
  * bench_simulator; one process for each, so that the peak of memory is its own.
  */
 #include <errno.h>
@@ -16,6 +17,7 @@
 #include <unistd.h>
 
 #include "coordinator/pipeline.h"
+#include "coordinator/pipeline_internal.h"
 #include "coordinator/record/reader.h"
 #include "coordinator/record/writer.h"
 #include "probe/wire/decode.h"
@@ -23,6 +25,10 @@
 struct totals {
 	double push_s, append_s, unpack_s, write_s, decode_s;
 	uint64_t frames, bytes;
+	bool stages; /* asked for */
+	double stage_s[PIPELINE_STAGE_NR];
+	enum pipeline_stage stage; /* since stage_since_s */
+	double stage_since_s;
 };
 
 static double cpu_s(void)
@@ -31,6 +37,16 @@ static double cpu_s(void)
 
 	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
 	return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+static void on_stage(void *context, enum pipeline_stage stage)
+{
+	struct totals *totals = context;
+	double now = cpu_s();
+
+	totals->stage_s[totals->stage] += now - totals->stage_since_s;
+	totals->stage = stage;
+	totals->stage_since_s = now;
 }
 
 /* The floor: unpack, and write as it is; and, to tell it apart, our decoder alone. */
@@ -73,7 +89,13 @@ static int ingest(struct pipeline *pipeline, struct record_writer *writer, const
 	if (result < 0)
 		return result;
 	start = cpu_s();
+	if (totals->stages) { /* what lay between two frames is none of it */
+		totals->stage = PIPELINE_STAGE_IDLE;
+		totals->stage_since_s = start;
+	}
 	result = pipeline_push(pipeline, bytes, length, received, &reply);
+	if (totals->stages)
+		on_stage(totals, PIPELINE_STAGE_IDLE);
 	totals->push_s += cpu_s() - start;
 	return result == PIPELINE_ACCEPTED ? 0 : result < 0 ? result : -EBADMSG;
 }
@@ -125,33 +147,42 @@ static void print_result(const struct totals *totals, const struct report_model 
 	       "\"rank_steps_per_s\": %.0f, \"decode_and_analyse_s\": %.3f, \"record_s\": %.3f, "
 	       "\"decode_alone_s\": %.3f, "
 	       "\"msgpack_unpack_s\": %.3f, \"write_s\": %.3f, \"times_the_floor\": %.2f, "
-	       "\"peak_mib\": %.1f}\n",
+	       "\"peak_mib\": %.1f",
 		model->rank_count, (unsigned long long)model->totals.steps,
 		(unsigned long long)totals->frames, (unsigned long long)totals->bytes,
 		(double)totals->bytes / rank_steps, 1e9 * coordinator_s / rank_steps,
 		rank_steps / coordinator_s, totals->push_s, totals->append_s, totals->decode_s,
 		totals->unpack_s, totals->write_s, coordinator_s / floor_s, (double)kib / 1024);
+	static const char *const names[PIPELINE_STAGE_NR] = {
+		"other", "decode", "take", "assemble", "judge"};
+
+	for (int stage = 0; totals->stages && stage < PIPELINE_STAGE_NR; stage++)
+		printf("%s\"%s\": %.1f", stage ? ", " : ", \"stage_ns_per_rank_step\": {",
+			names[stage], 1e9 * totals->stage_s[stage] / rank_steps);
+	printf("%s}\n", totals->stages ? "}" : "");
 }
 
-static int measure(const char *path, const char *scratch)
+static int measure(const char *path, const char *scratch, bool stages)
 {
 	const struct record_writer_options writer_options = {"bench_ingest", {0}, 0, false};
 	const struct pipeline_options pipeline_options = {NULL, NULL};
 	char why[WIRE_DETAIL_LENGTH_MAX + 1] = "";
 	struct record_writer *writer = NULL;
 	struct pipeline *pipeline = NULL;
-	struct totals totals = {0};
+	struct totals totals = {.stages = stages};
 	double start;
 	long kib;
 	int fd = -1, error = record_writer_create(scratch, &writer_options, &writer, why);
 
 	if (error == 0)
 		error = pipeline_create(&pipeline_options, &pipeline);
+	if (error == 0 && stages)
+		pipeline_watch_stages(pipeline, on_stage, &totals);
 	if (error == 0)
 		error = read_frames(path, pipeline, writer, -1, &totals);
 	if (error < 0)
 		goto done;
-	start = cpu_s();
+	start = totals.stage_since_s = cpu_s();
 	error = pipeline_finish(pipeline);
 	totals.push_s += cpu_s() - start;
 	kib = peak_kib(); /* before the floor is measured */
@@ -173,15 +204,18 @@ done:
 int main(int argc, char **argv)
 {
 	char scratch[4096];
+	bool stages = argc > 1 && strcmp(argv[1], "--stages") == 0;
 	int error;
 
+	argv += stages;
+	argc -= stages;
 	if (argc < 2 || argc > 3) {
-		fprintf(stderr, "usage: bench_ingest RECORD [SCRATCH]\n");
+		fprintf(stderr, "usage: bench_ingest [--stages] RECORD [SCRATCH]\n");
 		return 2;
 	}
 	snprintf(scratch, sizeof(scratch), "%s%s", argc > 2 ? argv[2] : argv[1],
 		argc > 2 ? "" : ".scratch");
-	error = measure(argv[1], scratch);
+	error = measure(argv[1], scratch, stages);
 	if (error < 0)
 		fprintf(stderr, "bench_ingest: %s\n", strerror(-error));
 	return error < 0;

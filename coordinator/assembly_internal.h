@@ -17,8 +17,16 @@ int64_t assembly_job_ns(
 struct communicator_entry *assembly_communicator(const struct assembly *assembly, uint64_t id);
 
 /* The sequence number of a part, shifted; false while the shift of an attached rank is unknown. */
-bool assembly_sequence(struct assembly *assembly, uint32_t rank, const struct part_kind *kind,
-	const struct held_part *part, uint64_t *sequence);
+bool assembly_shifted_sequence(struct assembly *assembly, uint32_t rank,
+	const struct part_kind *kind, const struct held_part *part, uint64_t *sequence);
+static inline bool assembly_sequence(struct assembly *assembly, uint32_t rank,
+	const struct part_kind *kind, const struct held_part *part, uint64_t *sequence)
+{
+	if (kind->flags & PART_SEQUENCE_RELATIVE)
+		return assembly_shifted_sequence(assembly, rank, kind, part, sequence);
+	*sequence = part->sequence;
+	return true;
+}
 /* Remembers a part that was handed out; when all of a step are, the shifts are looked for. */
 void assembly_remember(struct assembly *assembly, uint32_t rank, const struct part_kind *kind,
 	const struct held_part *part);

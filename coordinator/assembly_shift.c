@@ -126,13 +126,9 @@ void assembly_find_shifts(struct assembly *assembly, uint32_t number)
 	}
 }
 
-bool assembly_sequence(struct assembly *assembly, uint32_t number, const struct part_kind *kind,
-	const struct held_part *part, uint64_t *sequence)
+bool assembly_shifted_sequence(struct assembly *assembly, uint32_t number,
+	const struct part_kind *kind, const struct held_part *part, uint64_t *sequence)
 {
-	if (!(kind->flags & PART_SEQUENCE_RELATIVE)) {
-		*sequence = part->sequence;
-		return true;
-	}
 	struct rank_communicator *communicator =
 		rank_entry_communicator(&assembly->table->ranks[number], kind->communicator_id);
 	const struct communicator_entry *shared =

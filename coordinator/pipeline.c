@@ -19,6 +19,8 @@
 #include "probe/wire/decode.h"
 
 struct pipeline {
+	void (*on_stage)(void *context, enum pipeline_stage stage);
+	void *stage_context;
 	struct rank_table ranks;
 	struct probe_table probes;
 	struct queue_pair_table queue_pairs;
@@ -81,6 +83,19 @@ void pipeline_destroy(struct pipeline *pipeline)
 	queue_pair_table_fini(&pipeline->queue_pairs);
 	free(pipeline->report_ranks);
 	free(pipeline);
+}
+
+void pipeline_watch_stages(struct pipeline *pipeline,
+	void (*on_stage)(void *context, enum pipeline_stage stage), void *context)
+{
+	pipeline->on_stage = on_stage;
+	pipeline->stage_context = context;
+}
+
+static void begin_stage(const struct pipeline *pipeline, enum pipeline_stage stage)
+{
+	if (pipeline->on_stage)
+		pipeline->on_stage(pipeline->stage_context, stage);
 }
 
 static int refuse(struct pipeline *pipeline, struct message_reply *reply, const char *why)
@@ -293,15 +308,19 @@ static int take_steps(struct pipeline *pipeline, const struct message_batch *bat
 static int analyse(struct pipeline *pipeline, bool finish)
 {
 	for (;;) {
-		int result = assembly_next(&pipeline->assembly, finish, &pipeline->grid);
+		int result;
 
+		begin_stage(pipeline, PIPELINE_STAGE_ASSEMBLE);
+		result = assembly_next(&pipeline->assembly, finish, &pipeline->grid);
 		if (pipeline->assembly.unix_offset_known)
 			pipeline->unix_offset_ns = pipeline->assembly.unix_offset_ns;
 		if (result <= 0)
 			return result;
+		begin_stage(pipeline, PIPELINE_STAGE_JUDGE);
 		result = device_clocks_align(&pipeline->device_clocks, &pipeline->grid);
 		if (result == 0)
 			result = judge_step(pipeline->judge, &pipeline->grid);
+		begin_stage(pipeline, PIPELINE_STAGE_ASSEMBLE);
 		assembly_advance(&pipeline->assembly);
 		if (result < 0)
 			return result;
@@ -367,9 +386,11 @@ int pipeline_push_batch(struct pipeline *pipeline, struct message_batch *batch,
 		goto done;
 	}
 	pipeline->frames++;
+	begin_stage(pipeline, PIPELINE_STAGE_TAKE);
 	error = take_batch(pipeline, batch, probe, received);
 	if (error == 0)
 		error = analyse(pipeline, false);
+	begin_stage(pipeline, PIPELINE_STAGE_IDLE);
 	if (error == 0)
 		error = pipeline_hang_look(&pipeline->hang, &pipeline->assembly, pipeline->judge,
 			assembly_job_now(&pipeline->assembly, received));
@@ -391,6 +412,7 @@ int pipeline_push(struct pipeline *pipeline, const void *bytes, size_t length,
 
 	memset(reply, 0, sizeof(*reply));
 	reply->received = received;
+	begin_stage(pipeline, PIPELINE_STAGE_DECODE);
 	error = wire_decode_batch(bytes, length, &batch, why);
 	if (error == -ENOMEM)
 		return error;

@@ -192,11 +192,6 @@ static int grow_queue(struct rank_entry *rank)
 	return 0;
 }
 
-const struct queued_entry *rank_entry_at(const struct rank_entry *rank, size_t index)
-{
-	return slot(rank, index);
-}
-
 void rank_entry_pop(struct rank_entry *rank)
 {
 	const struct queued_entry *head = rank_entry_at(rank, 0);
@@ -261,13 +256,10 @@ int rank_table_queue(struct rank_table *table, struct held_steps *held,
 	return 0;
 }
 
-struct rank_communicator *rank_entry_communicator(struct rank_entry *rank, uint64_t id)
+struct rank_communicator *rank_entry_find_communicator(struct rank_entry *rank, uint64_t id)
 {
 	size_t count = rank->communicator_count;
 
-	if (rank->communicator_last < count &&
-		rank->communicators[rank->communicator_last].id == id)
-		return &rank->communicators[rank->communicator_last];
 	for (size_t i = 0; i < count; i++) {
 		if (rank->communicators[i].id == id) {
 			rank->communicator_last = i;

@@ -119,10 +119,25 @@ int rank_table_communicator(struct rank_table *table, uint32_t rank,
 int rank_table_queue(struct rank_table *table, struct held_steps *held,
 	const struct held_step *step, uint32_t host) __attribute__((warn_unused_result));
 
-const struct queued_entry *rank_entry_at(const struct rank_entry *rank, size_t index);
+static inline const struct queued_entry *rank_entry_at(const struct rank_entry *rank, size_t index)
+{
+	return &rank->entries[(rank->entry_head + index) & (rank->entry_capacity - 1)];
+}
 void rank_entry_pop(struct rank_entry *rank); /* the head entry is done */
 
-/* The communicator of that id as this rank sees it; added when new; NULL when there is no room. */
-struct rank_communicator *rank_entry_communicator(struct rank_entry *rank, uint64_t id);
+struct rank_communicator *rank_entry_find_communicator(struct rank_entry *rank, uint64_t id);
+
+/*
+ * The communicator of that id as this rank sees it; added when new; NULL when there is no room.
+ * Asked for each part, mostly for the one of the part before: in line.
+ */
+static inline struct rank_communicator *rank_entry_communicator(
+	struct rank_entry *rank, uint64_t id)
+{
+	if (rank->communicator_last < rank->communicator_count &&
+		rank->communicators[rank->communicator_last].id == id)
+		return &rank->communicators[rank->communicator_last];
+	return rank_entry_find_communicator(rank, id);
+}
 
 #endif

@@ -105,6 +105,43 @@ static void test_slow_rank_of_a_pipeline_is_named(void **state)
 	}
 }
 
+/*
+ * Stages in the middle of a pipeline, uneven sequences where only gradients are exchanged, experts:
+ * the model's or the data's doing, from the first step on. No machine is blamed.
+ */
+static void test_uneven_work_is_no_machine(void **state)
+{
+	static const enum sim_fault_kind kinds[] = {
+		SIM_FAULT_STAGE, SIM_FAULT_SEQUENCE, SIM_FAULT_EXPERTS};
+
+	(void)state;
+	for (size_t k = 0; k < sizeof(kinds) / sizeof(kinds[0]); k++) {
+		for (uint64_t seed = 1; seed <= 2; seed++) {
+			struct sim_scenario scenario;
+			struct outcome outcome;
+
+			draw_plain(&scenario, kinds[k], seed);
+			scenario.options.faults[0].first = 0;
+			scenario.options.faults[0].size =
+				kinds[k] == SIM_FAULT_SEQUENCE ? 0.3 : 0.6;
+			if (kinds[k] == SIM_FAULT_STAGE) {
+				scenario.family = SIM_FAMILY_PIPELINE;
+				scenario.options.shape = (struct sim_shape){2, 2, 4, 1, 4};
+				scenario.options.program.microbatches = 8;
+				scenario.options.program.layers = 1;
+				scenario.options.faults[0].rank = 4 * (uint32_t)seed;
+			} else if (kinds[k] == SIM_FAULT_EXPERTS) {
+				scenario.family = SIM_FAMILY_EXPERT;
+				scenario.options.shape.expert = 8;
+				scenario.options.faults[0].rank = (uint32_t)seed;
+			}
+			score(&scenario, seed, &outcome);
+			assert_true(outcome.detected && outcome.class_right);
+			assert_int_equal(outcome.blamed_healthy, 0);
+		}
+	}
+}
+
 /* A rank of twice the work in a plain data-parallel job is what all of them are made for. */
 static void test_baselines_find_the_plain_case(void **state)
 {
@@ -132,6 +169,7 @@ int main(void)
 		cmocka_unit_test(test_healthy_jobs_are_left_alone),
 		cmocka_unit_test(test_slow_rank_is_named),
 		cmocka_unit_test(test_slow_rank_of_a_pipeline_is_named),
+		cmocka_unit_test(test_uneven_work_is_no_machine),
 		cmocka_unit_test(test_baselines_find_the_plain_case),
 	};
 

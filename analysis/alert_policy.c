@@ -33,10 +33,12 @@ bool alert_recovered(struct alert_memory *memory, bool quiet)
 	return memory->quiet >= RECOVERY_BLOCKS;
 }
 
-double alert_confidence(double evidence, double threshold, double share_explained)
+double alert_confidence(
+	double evidence, double threshold, double share_explained, bool of_transfers)
 {
-	double by_evidence = 1 - exp(-evidence / threshold);
-	double by_cause = 0.8 + 0.2 * fmin(fmax(share_explained, 0), 1);
+	double by_evidence = 1 - exp(-3 * evidence / threshold);
+	double by_cause = 0.97 + 0.03 * fmin(fmax(share_explained, 0), 1);
+	double confidence = by_evidence * by_cause * (of_transfers ? 0.95 : 1);
 
-	return fmin(by_evidence * by_cause, 0.99);
+	return fmin(confidence, 0.99);
 }

@@ -5,6 +5,8 @@
 #ifndef SLOWRANK_ANALYSIS_ALERT_POLICY_H
 #define SLOWRANK_ANALYSIS_ALERT_POLICY_H
 
+#include <stdbool.h>
+
 #include "analysis/verdict.h"
 
 enum {
@@ -33,9 +35,12 @@ bool alert_update_due(
 bool alert_recovered(struct alert_memory *memory, bool quiet);
 
 /*
- * How sure a verdict is, 0..1: grows with the evidence of the change point and with the share
- * that the cause explains. Monotone, not calibrated yet: docs/analysis.md.
+ * How sure it is that a verdict's ranks and class are right, 0..1: grows with the evidence of the
+ * change point (threshold: what an alarm needs) and with the share that the cause explains; lower of
+ * transfers, which more than one thing makes slow. The numbers are those of docs/results.md: fitted on
+ * jobs with known truth, and checked on others.
  */
-double alert_confidence(double evidence, double threshold, double share_explained);
+double alert_confidence(
+	double evidence, double threshold, double share_explained, bool of_transfers);
 
 #endif

@@ -232,8 +232,8 @@ static void refresh(struct judge *judge, struct track *track)
 		tell_experts(judge, verdict);
 	}
 	verdict->slowdown = time / fmax(time - (double)track->gain_ns, 0.01 * time);
-	verdict->confidence =
-		alert_confidence(track->evidence, CHANGE_THRESHOLD, verdict->share_explained);
+	verdict->confidence = alert_confidence(
+		track->evidence, CHANGE_THRESHOLD, verdict->share_explained, track->comm);
 	if (judge->clock_error_us > verdict->clock_error_us)
 		verdict->clock_error_us = judge->clock_error_us;
 	find_victims(judge, track->level, verdict);

@@ -44,11 +44,11 @@ static void confidence_is_monotone(void **state)
 {
 	(void)state;
 	for (double evidence = 1; evidence < 100; evidence *= 2) {
-		assert_true(alert_confidence(evidence, 6, 0.5) <=
-			    alert_confidence(2 * evidence, 6, 0.5));
-		assert_true(
-			alert_confidence(evidence, 6, 0.5) < alert_confidence(evidence, 6, 0.9));
-		assert_true(alert_confidence(evidence, 6, 5) < 1);
+		assert_true(alert_confidence(evidence, 6, 0.5, false) <=
+			    alert_confidence(2 * evidence, 6, 0.5, false));
+		assert_true(alert_confidence(evidence, 6, 0.5, false) <
+			    alert_confidence(evidence, 6, 0.9));
+		assert_true(alert_confidence(evidence, 6, 5, false) < 1);
 	}
 }
 

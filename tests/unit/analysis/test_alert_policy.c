@@ -47,7 +47,7 @@ static void confidence_is_monotone(void **state)
 		assert_true(alert_confidence(evidence, 6, 0.5, false) <=
 			    alert_confidence(2 * evidence, 6, 0.5, false));
 		assert_true(alert_confidence(evidence, 6, 0.5, false) <
-			    alert_confidence(evidence, 6, 0.9));
+			    alert_confidence(evidence, 6, 0.9, false));
 		assert_true(alert_confidence(evidence, 6, 5, false) < 1);
 	}
 }

@@ -40,7 +40,7 @@ rm -rf "$work/add/lib"
 cp "$cache/kernel/lib/modules/$release"/modules.{builtin,order} "$work/add/usr/lib/modules/$release/" 2>/dev/null || true
 depmod -b "$work/add/usr" "$release" 2>/dev/null || depmod -b "$work/add" -m /usr/lib/modules "$release" 2>/dev/null || true
 install -m 755 "$here/init" "$work/add/init"
-# Which parts run: all, or some of process, loss, uprobes, mpi, limit, doctor.
+# Which parts run: all, or some of process, loss, uprobes, mpi, doctor; limit, verdicts: only if named.
 echo "${SLOWRANK_VM_PARTS:-all}" >"$work/add/slowrank/parts"
 install -m 755 "$here/guest.sh" "$work/add/slowrank/test.sh"
 for file in slowrank libslowrank_{verbs,inject}.so workload_mpi tests/verbs_dump; do

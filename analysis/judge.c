@@ -194,6 +194,19 @@ void excess_add(struct excess_sums *sums, const struct excess_sums *other)
 	sums->on_device |= other->on_device;
 }
 
+void excess_subtract(struct excess_sums *sums, const struct excess_sums *other)
+{
+	sums->steps -= other->steps;
+	sums->time_ns -= other->time_ns;
+	sums->delay_ns -= other->delay_ns;
+	for (int k = 0; k < EXCESS_NR; k++) {
+		sums->own[k] -= other->own[k];
+		sums->control[k] -= other->control[k];
+	}
+	sums->minor_faults -= other->minor_faults;
+	sums->control_minor_faults -= other->control_minor_faults;
+}
+
 static void take_row(struct judge *judge, const struct step_grid *grid, size_t r, int64_t length_ns)
 {
 	const struct blame_row *row = &judge->blame.rows[r];

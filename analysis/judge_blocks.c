@@ -9,7 +9,7 @@
 #include "analysis/robust_stats.h"
 
 #define UNEVEN_TIMES_MIN 2.0 /* as much more than the usual difference */
-enum { LATEST_STEPS_MIN = 4, POWER_CAP_STEPS = 16 };
+enum { LATEST_STEPS_MIN = 4, POWER_CAP_STEPS = 16, SPIKE_BLOCKS_MIN = 4 };
 /* ln of how many further looks there are at most, doubling from 4 to half of STEP_HISTORY. */
 #define FURTHER_LOOKS_SURPRISE 1.8
 /*
@@ -100,6 +100,23 @@ static struct change_noise noise_of_ranks(struct judge *judge, size_t rank_count
 	return change_noise_of(judge->scratch, count, 0.85 * DELAY_SHARE_MIN);
 }
 
+/*
+ * A stall (a checkpoint, a late start) outweighs many ordinary blocks, and would lend them its
+ * level and its cause. A block that alone delayed more than all others of its run together is
+ * taken out of it: one in a run, so that stalls that come again count.
+ */
+static void drop_spike(struct rank_state *state)
+{
+	if (state->peak_dropped || state->run_blocks < SPIKE_BLOCKS_MIN ||
+		state->peak.delay_ns <= state->run.delay_ns - state->peak.delay_ns)
+		return;
+	excess_subtract(&state->run, &state->peak);
+	state->run_level -= state->peak_level;
+	state->run_comm_ns -= state->peak_comm_ns;
+	state->run_blocks--;
+	state->peak_dropped = true;
+}
+
 /* Takes the block into a rank's run. */
 static void extend_run(struct judge *judge, struct rank_state *state)
 {
@@ -109,11 +126,19 @@ static void extend_run(struct judge *judge, struct rank_state *state)
 		state->run_level = 0;
 		state->run_comm_ns = 0;
 		state->run_first_step = judge->block.first_step;
+		state->peak = (struct excess_sums){0};
+		state->peak_dropped = false;
 	}
 	excess_add(&state->run, &state->block);
 	state->run_comm_ns += state->block_comm_ns;
 	state->run_level += state->level;
 	state->run_blocks++;
+	if (state->block.delay_ns > state->peak.delay_ns) {
+		state->peak = state->block;
+		state->peak_level = state->level;
+		state->peak_comm_ns = state->block_comm_ns;
+	}
+	drop_spike(state);
 }
 
 /*
@@ -146,6 +171,27 @@ double judge_latest_level(
 		length += (double)judge->step_length_ns[at];
 	}
 	return length > 0 ? delay / length : 0;
+}
+
+/* The same without the one step that delayed most: a stall is no level. */
+static double latest_level_without_stall(
+	const struct judge *judge, const struct rank_state *state, uint64_t step_count)
+{
+	double delay = 0, length = 0, most = -1, most_length = 0;
+
+	for (uint64_t i = 1; i <= step_count; i++) {
+		size_t at = (judge->next_step - i) % STEP_HISTORY;
+		double value = fabs((double)state->delays[at]);
+
+		delay += value;
+		length += (double)judge->step_length_ns[at];
+		if (value > most) {
+			most = value;
+			most_length = (double)judge->step_length_ns[at];
+		}
+	}
+	length -= most_length;
+	return length > 0 ? (delay - most) / length : 0;
 }
 
 /* How improbable a rank's hits in its latest steps are, going by its peers' in all of theirs. */
@@ -255,7 +301,7 @@ bool judge_worth_telling(const struct judge *judge, uint32_t rank)
 		delay_per_step < DELAY_PER_STEP_MIN_NS || class.verdict_class == VERDICT_UNKNOWN)
 		return false;
 	if (class.verdict_class == VERDICT_COMPUTE_SLOW && state->run.on_device &&
-		judge_latest_level(judge, state, POWER_CAP_STEPS) < POWER_CAP_LEVEL &&
+		latest_level_without_stall(judge, state, POWER_CAP_STEPS) < POWER_CAP_LEVEL &&
 		judge_gpu_power_bound(judge))
 		return false;
 	/* Where all ranks' work differs from step to step, some rank has more of it for a while. */

@@ -57,7 +57,11 @@ struct rank_state {
 	struct excess_sums run; /* since the sum left 0 */
 	uint64_t run_blocks, run_first_step;
 	int64_t run_comm_ns;
-	double run_level; /* summed */
+	double run_level;	 /* summed */
+	struct excess_sums peak; /* the run's block with the most delay */
+	double peak_level;
+	int64_t peak_comm_ns;
+	bool peak_dropped; /* one block of the run was a spike and is no part of it any more */
 	float past[PAST_BLOCKS];
 	uint32_t past_count;
 	float delays[STEP_HISTORY]; /* ns, by step number; negative: of a fault told of */
@@ -205,6 +209,7 @@ struct judge {
 };
 
 void excess_add(struct excess_sums *sums, const struct excess_sums *other);
+void excess_subtract(struct excess_sums *sums, const struct excess_sums *other);
 
 /* judge_blocks.c */
 int judge_close_block(struct judge *judge) __attribute__((warn_unused_result));

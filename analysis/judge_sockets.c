@@ -211,24 +211,26 @@ static bool grown_everywhere(
 	struct judge *judge, int64_t from_ns, int64_t until_ns, double share, bool *remembered)
 {
 	double most = 0;
-	size_t count = 0, grown = 0;
+	size_t known = 0, count = 0, grown = 0;
 
 	for (uint32_t r = 0; r < judge->rank_end; r++) {
 		const struct evidence *evidence = judge->ranks[r].evidence;
 		double now, before;
 
 		if (!judge->ranks[r].in_block ||
-			!evidence_rate(evidence, METRIC_TCP_BUSY_NS, from_ns, until_ns, &now) ||
-			!evidence_rate(evidence, METRIC_TCP_BUSY_NS,
-				from_ns - 8 * INT64_C(1000000000), from_ns, &before))
+			!evidence_rate(evidence, METRIC_TCP_BUSY_NS, from_ns, until_ns, &now))
+			continue;
+		known++;
+		if (!evidence_rate(evidence, METRIC_TCP_BUSY_NS, from_ns - 8 * INT64_C(1000000000),
+			    from_ns, &before))
 			continue;
 		judge->scratch[count] = now >= grown_factor * before ? now - before : 0;
 		most = fmax(most, judge->scratch[count++]);
 	}
 	for (size_t i = 0; i < count; i++)
 		grown += judge->scratch[i] >= grown_alike * most;
-	*remembered = count > 0;
-	return most >= busy_share_min * share && grown * 2 > count;
+	*remembered = count * 2 > known;
+	return *remembered && most >= busy_share_min * share && grown * 2 > known;
 }
 
 static bool tell_congestion(const struct busy *busy, double share, struct verdict *verdict)
@@ -261,8 +263,8 @@ bool judge_comm_locate(
 		tell_link(judge, &busy, from_ns, until_ns, verdict);
 		return tell_congestion(&busy, share, verdict);
 	}
-	/* Told before; what sockets did before the onset is no longer known. */
-	if (!remembered && verdict->cause == CAUSE_PATH_CONGESTION)
+	/* Told when it was still known what sockets did before the onset: that knew more. */
+	if (!remembered && verdict->cause != CAUSE_UNKNOWN && verdict->evidence_count)
 		return true;
 	if (busy.most < busy_share_min * share)
 		return false;

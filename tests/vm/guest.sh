@@ -237,7 +237,7 @@ wanted process && in_process
 wanted loss && with_loss
 wanted uprobes && by_uprobes
 wanted mpi && echo "== MPI over verbs, 1 % loss" && mpi_job loss 4 ${SLOWRANK_VM_HEALTHY:-25} ${SLOWRANK_VM_FAULTY:-35} loss 1%
-grep -qw limit /slowrank/parts && echo "== MPI over verbs, rate limit" && mpi_job limit 4 ${SLOWRANK_VM_HEALTHY:-25} ${SLOWRANK_VM_FAULTY:-35} rate 4mbit
+grep -qw limit /slowrank/parts && echo "== MPI over verbs, rate limit" && mpi_job limit 4 ${SLOWRANK_VM_HEALTHY:-25} ${SLOWRANK_VM_FAULTY:-35} rate 1mbit
 if wanted doctor; then
 	echo "== doctor"
 	/slowrank/slowrank doctor 2>&1 | grep -A1 -iE "rdma|verbs" || true

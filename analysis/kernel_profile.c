@@ -57,15 +57,18 @@ static bool is_digit(char c)
 
 /*
  * In an Itanium-mangled nested name (_ZN <length><identifier>... [I<arguments>E] E) the last
- * identifier before the first template arguments, or before the end, is the function's.
+ * identifier before the first template arguments, or before the end, is the function's; in one that
+ * is not nested the first is, and those behind it are types of parameters.
  */
 static const char *innermost(const char *name, size_t *length)
 {
 	const char *at = name + 2, *found = NULL;
+	bool nested;
 
 	if (strncmp(name, "_Z", 2) != 0)
 		return NULL;
-	at += *at == 'N';
+	nested = *at == 'N';
+	at += nested;
 	at += *at == 'L';
 	while (is_digit(*at)) {
 		size_t size = 0;
@@ -80,6 +83,8 @@ static const char *innermost(const char *name, size_t *length)
 		}
 		at += size;
 		at += *at == 'L';
+		if (!nested)
+			break;
 	}
 	return found;
 }

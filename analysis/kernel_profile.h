@@ -62,7 +62,7 @@ struct kernel_profile {
  */
 void kernel_name_simplify(const char *name, char *simplified);
 
-/* Collectives of NCCL and RCCL: ncclKernel..., ncclDevKernel... */
+/* By its simplified name: collectives of NCCL and RCCL, ncclKernel..., ncclDevKernel... */
 bool kernel_name_is_collective(const char *name);
 
 /* The bucket of a time from launch to start; and a quantile (0..1) of the histogram, in us (the

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "coordinator/deep_looks.h"
 
-/* Between two looks at one rank; doubled with each, for as long as they do not tell the cause. */
-#define REST_NS INT64_C(60000000000)
+/* Between two looks at one rank; doubled with each, until it was left alone for so long. */
+#define REST_FORGOTTEN_NS INT64_C(600000000000)
+#define REST_NS INT64_C(15000000000)
 #define REST_NS_MAX INT64_C(3600000000000)
 /* After a rank that could not be looked at; as long as its probe leaves it alone. */
 #define REFUSED_REST_NS INT64_C(600000000000)
@@ -76,7 +77,11 @@ static void ask(struct deep_looks *looks, const struct rank_table *ranks, uint32
 	uint32_t steps, uint32_t limit_ms)
 {
 	struct deep_rest *rest = get_rest(looks, rank);
-	int64_t rest_ns = rest->look_count < 6 ? REST_NS << rest->look_count : REST_NS_MAX;
+	int64_t rest_ns;
+
+	if (looks->now_ns - rest->until_ns > REST_FORGOTTEN_NS)
+		rest->look_count = 0;
+	rest_ns = rest->look_count < 8 ? REST_NS << rest->look_count : REST_NS_MAX;
 
 	rest->look_count++;
 	rest->last_ns = looks->now_ns;

@@ -83,30 +83,30 @@ static struct record *add_record(
 }
 
 /* Instances of a template have one name here: the number of its sum. */
-static uint16_t find_name(struct device_look *look, const char *mangled)
+static uint16_t find_name(struct device_look *look, const char *name)
 {
-	char name[KERNEL_NAME_LENGTH];
-
-	kernel_name_simplify(mangled[0] ? mangled : "(unnamed)", name);
 	for (size_t i = 0; i < look->name_count; i++) {
 		if (strcmp(look->names[i].name, name) == 0)
 			return (uint16_t)i;
 	}
 	if (look->name_count == DEVICE_LOOK_NAMES_MAX)
 		return OTHERS;
-	memcpy(look->names[look->name_count].name, name, sizeof(name));
+	memcpy(look->names[look->name_count].name, name, KERNEL_NAME_LENGTH);
 	return (uint16_t)look->name_count++;
 }
 
 void device_look_kernel(struct device_look *look, const struct ring_source_kernel *kernel)
 {
-	bool collective = kernel_name_is_collective(kernel->name);
+	char simplified[KERNEL_NAME_LENGTH];
+	bool collective;
 	struct record *record = add_record(look, kernel->start, kernel->stop);
 	int64_t launch_ns = kernel->launch.value;
 	uint16_t name = OTHERS;
 
 	if (!record)
 		return;
+	kernel_name_simplify(kernel->name[0] ? kernel->name : "(unnamed)", simplified);
+	collective = kernel_name_is_collective(simplified);
 	if (!is_plausible(launch_ns, launch_ns)) /* it is not known */
 		launch_ns = 0;
 	for (uint32_t i = 0; i < NAME_SLOTS && !collective; i++) {
@@ -118,7 +118,7 @@ void device_look_kernel(struct device_look *look, const struct ring_source_kerne
 		}
 		if (look->slots[at].id)
 			continue;
-		name = find_name(look, kernel->name);
+		name = find_name(look, simplified);
 		/* A name whose pieces are not here yet is looked up again. */
 		if (name != OTHERS && kernel->name[0]) {
 			look->slots[at].id = kernel->name_id;

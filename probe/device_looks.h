@@ -19,7 +19,7 @@ enum {
 	DEVICE_LOOKS_BASELINE_STEPS = 12,
 };
 /* Between two looks at a process, whoever asks: a coordinator gone wild must not slow the job down. */
-#define DEVICE_LOOKS_GAP_NS INT64_C(20000000000)
+#define DEVICE_LOOKS_GAP_NS INT64_C(10000000000)
 /* After a process could not be looked at; another profiler may be gone by then. */
 #define DEVICE_LOOKS_REST_NS INT64_C(600000000000)
 

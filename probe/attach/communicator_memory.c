@@ -10,8 +10,10 @@
 #include "analysis/step.h"
 
 enum {
-	SEARCH_BYTES_MAX =
-		512 * 1024, /* its channels come first: hundreds of bytes each, 64 of them */
+	/* Its channels come first, 64 of about a KiB, and seven graphs with a place for each
+	 * channel and GPU of 576: 1.1 MiB in NCCL 2.28. */
+	SEARCH_BYTES_MAX = 4 << 20,
+	HASH_HIGH_BIT_MIN = 40, /* of 64 random bits some above it are set; of small numbers none */
 	CHUNK_BYTES = 4096,
 	DEVICES_MAX = 256,
 	CAPABILITY_MIN = 10,
@@ -48,7 +50,8 @@ static size_t read_memory(pid_t pid, uint64_t address, uint8_t *data, size_t byt
 
 static bool looks_right(const struct identity *identity)
 {
-	return identity->magic && identity->hash && identity->rank_count > 0 &&
+	return identity->magic >> HASH_HIGH_BIT_MIN && identity->hash >> HASH_HIGH_BIT_MIN &&
+	       identity->padding == 0 && identity->rank_count > 0 &&
 	       identity->rank_count <= STEP_RANK_COUNT_MAX && identity->rank >= 0 &&
 	       identity->rank < identity->rank_count && identity->cuda_device >= 0 &&
 	       identity->cuda_device < DEVICES_MAX && identity->nvml_device >= 0 &&

@@ -21,6 +21,8 @@ static void names(void **state)
 		 "x18elementwise_kernel",
 			"elementwise_kernel"},
 		{"_Z8my_saxpyifPfS_", "my_saxpy"},
+		{"_Z40ncclDevKernel_AllReduce_Sum_bf16_RING_LL24ncclDevKernelArgsStorageILm4096EE",
+			"ncclDevKernel_AllReduce_Sum_bf16_RING_LL"},
 		{"void cutlass::Kernel2<cutlass_80_wmma>(Params)", "Kernel2"},
 		{"nvjet_tst_192x192_64x4_2x1_v_bz_coopA_NNT",
 			"nvjet_tst_192x192_64x4_2x1_v_bz_coopA_NNT"},

@@ -14,7 +14,7 @@
 #include <cmocka.h>
 /* clang-format on */
 
-enum { BEFORE_WORDS = 3001, MAPPING_BYTES = 65536, WORDS = MAPPING_BYTES / 8 };
+enum { BEFORE_WORDS = 150001, MAPPING_BYTES = 2 << 20, WORDS = MAPPING_BYTES / 8 };
 
 struct tail {
 	uint64_t magic, hash;
@@ -51,7 +51,8 @@ static struct tail *fill(void)
 		memory[i] = i % 3 == 0 ? 0x7f0000000000u + (mixed & 0xffffffff) : mixed % 100;
 	}
 	memory[0] = 0x0280028002800280;
-	*tail = (struct tail){0x1234, 0xfeedfacecafebeef, 3, 8, 3, 3, 90, 90, 90, 0, 0x1b000};
+	*tail = (struct tail){
+		0x5eed5eed12341234, 0xfeedfacecafebeef, 3, 8, 3, 3, 90, 90, 90, 0, 0x1b000};
 	return tail;
 }
 

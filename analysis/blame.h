@@ -57,6 +57,7 @@ enum { MESSAGE_SEEN = 8 };
 struct blame_cell {
 	int64_t control_ns;    /* the control's own time */
 	uint32_t control_cell; /* GRID_NONE: no peers */
+	int64_t most_ns;       /* in a replay its own time is not more: see CELL_QUEUED */
 };
 
 /* Per member of an instance: how its time inside is split. */

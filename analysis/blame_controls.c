@@ -142,6 +142,29 @@ static const struct grid_row *row_at(const struct peers *peers, size_t place)
 	return NULL;
 }
 
+/*
+ * A queued cell's own time is what lay before it, work or not; how long the work is, is seen where
+ * a peer's cell was not queued. The lower median of these, or the position's control.
+ */
+static int64_t measured_control(const struct peers *peers, uint32_t position)
+{
+	const struct step_grid *grid = peers->grid;
+	size_t count = 0;
+
+	for (size_t i = 0; i < peers->row_count; i++) {
+		const struct grid_row *row = &grid->rows[peers->rows[i]];
+		const struct grid_cell *cell;
+
+		if (row->hole)
+			continue;
+		cell = &grid->cells[grid_cell_at(grid, row, position)];
+		if (!(cell->flags & CELL_QUEUED))
+			peers->blame->scratch[count++] = cell->own_ns;
+	}
+	return count ? lower_median_int64(peers->blame->scratch, count)
+		     : peers->blame->controls[position].control_ns;
+}
+
 /* The control of one position: the lower median of the peers' own times, and whose it is. */
 static void find_control(const struct peers *peers, uint32_t position)
 {
@@ -161,6 +184,8 @@ static void find_control(const struct peers *peers, uint32_t position)
 
 	control->cell = grid_cell_at(grid, row, position);
 	control->queued = grid->cells[control->cell].flags & CELL_QUEUED;
+	control->measured_ns =
+		control->queued ? measured_control(peers, position) : control->control_ns;
 }
 
 /* Takes a cell and its control into the sums of its row. */
@@ -196,8 +221,9 @@ static void compare_row(
 				     ? cell->own_ns > control->control_ns
 				     : control->queued && cell->own_ns < control->control_ns;
 
-		blame->cells[c] = (struct blame_cell){
-			bound ? cell->own_ns : control->control_ns, control->cell};
+		blame->cells[c] = (struct blame_cell){bound ? cell->own_ns : control->control_ns,
+			control->cell,
+			cell->flags & CELL_QUEUED ? control->measured_ns : INT64_MAX};
 		add_components(&blame->rows[r], cell, &grid->cells[control->cell]);
 	}
 	blame->rows[r].judged = position_count > 0;
@@ -220,8 +246,8 @@ static void compare_peers(const struct peers *peers)
 			continue;
 		}
 		for (uint32_t c = row->first_cell; c < row->first_cell + row->cell_count; c++)
-			blame->cells[c] =
-				(struct blame_cell){peers->grid->cells[c].own_ns, GRID_NONE};
+			blame->cells[c] = (struct blame_cell){
+				peers->grid->cells[c].own_ns, GRID_NONE, INT64_MAX};
 	}
 }
 

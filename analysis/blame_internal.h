@@ -15,8 +15,9 @@ struct blame_carry {
 /* The control of one position. */
 struct blame_control {
 	int64_t control_ns;
-	uint32_t cell; /* GRID_NONE: no peers */
-	bool queued;   /* the cell is: CELL_QUEUED */
+	uint32_t cell;	     /* GRID_NONE: no peers */
+	bool queued;	     /* the cell is: CELL_QUEUED */
+	int64_t measured_ns; /* the same of the peers' cells that are not queued, or control_ns */
 };
 
 /*

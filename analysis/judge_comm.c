@@ -87,7 +87,8 @@ int judge_comm_step(struct judge *judge, const struct step_grid *grid)
 
 	if (error < 0)
 		return error;
-	memset(comm->faster, 0, grid->instance_count * sizeof(*comm->faster));
+	if (grid->instance_count)
+		memset(comm->faster, 0, grid->instance_count * sizeof(*comm->faster));
 	memset(comm->row_excess, 0, grid->row_count * sizeof(*comm->row_excess));
 	for (size_t i = 0; i < judge->blame.transfer_count; i++) {
 		const struct blame_transfer *transfer = &judge->blame.transfers[i];

@@ -32,14 +32,16 @@ static void start_cells(struct stream_replay *replay, uint32_t r, uint32_t until
 		const struct grid_cell *cell = &grid->cells[c];
 		bool beside = (cell->flags & CELL_ASYNC) && !row->works;
 		int64_t inside_ns = cell->departure_ns - cell->arrival_ns;
-		int64_t own_ns =
-			(replay->healed && replay->healed[r]) ||
-					((cell->flags & CELL_QUEUED) &&
-						replay->blame->cells[c].control_ns < cell->own_ns)
-				? replay->blame->cells[c].control_ns
-				: cell->own_ns;
+		const struct blame_cell *compared = &replay->blame->cells[c];
+		int64_t own_ns = (replay->healed && replay->healed[r]) ||
+						 ((cell->flags & CELL_QUEUED) &&
+							 compared->control_ns < cell->own_ns)
+					 ? compared->control_ns
+					 : cell->own_ns;
 		int64_t start_ns;
 
+		if (compared->most_ns < own_ns)
+			own_ns = compared->most_ns;
 		if (whatif->scales)
 			own_ns = (int64_t)((double)own_ns * whatif->scales[r]);
 		for (; whatif->ended[r] < cell->needs; whatif->ended[r]++) {

@@ -43,7 +43,7 @@ run_tests build-address -L unit -j"$jobs"
 echo "== thread sanitizer: the tests of what has threads"
 run_tests build-thread -L unit -j"$jobs" -R 'unit\.(probe|sources|coordinator\.test_(listener|cmd_coordinator|alert_sink))'
 echo "== fuzz targets (bounded)"
-run_tests build-fuzz -L fuzz
+run_tests build-fuzz -L fuzz -j"$jobs"
 echo "== all tests"
 run_tests build -L unit -j"$jobs" "$@"
 # Whole jobs and the kernel side are measured against the machine's own counters: on a machine that

@@ -13,8 +13,8 @@ from harness import check  # noqa: E402
 
 RANKS, SLOW = 4, 2
 # Kernels fill most of a step; the fault lasts long enough for an alert, a look and its answer.
-JOB = {"steps": 380, "step_ms": 30, "compute_ms": 0.4, "collectives": 3}
-FAULT = "rank=%d kind=%s first=160 last=379 size=60"
+JOB = {"steps": 310, "step_ms": 30, "compute_ms": 0.4, "collectives": 3}
+FAULT = "rank=%d kind=%s first=160 last=309 size=60"
 
 
 def watch(paths, run_options=(), **options):
@@ -115,7 +115,7 @@ def refused(paths):
 def switched_off(paths):
     """--deep off: no look, and the coverage says why."""
     _, report = watch(paths, run_options=["--deep", "off"], faults=[FAULT % (SLOW, "compute")],
-                      steps=300)
+                      steps=240)
     check_verdict(report, "unknown")
     check(source(report, "device.kernels")["state"] == "off", "said in the coverage")
 

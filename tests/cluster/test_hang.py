@@ -128,7 +128,7 @@ def stopped(paths):
 def busy(paths):
     """One rank's own work takes long: missing, but alive."""
     record, process = start(paths, "--fault", "rank=1 kind=compute first=30 last=30 size=10000",
-                            steps=45, step_ms=20, compute_ms=100)
+                            steps=45, step_ms=20, compute_ms=100, collectives=1)
     found = wait_for_hang(paths, record, 60)
     check(len(found) == 1, f"{len(found)} verdicts of class hang")
     text = " ".join(one["detail"] for one in found[0]["evidence"])

@@ -159,23 +159,9 @@ static uint64_t count_hits(const struct judge *judge, const struct rank_state *s
 	return hits;
 }
 
-double judge_latest_level(
-	const struct judge *judge, const struct rank_state *state, uint64_t step_count)
-{
-	double delay = 0, length = 0;
-
-	for (uint64_t i = 1; i <= step_count; i++) {
-		size_t at = (judge->next_step - i) % STEP_HISTORY;
-
-		delay += fabs((double)state->delays[at]);
-		length += (double)judge->step_length_ns[at];
-	}
-	return length > 0 ? delay / length : 0;
-}
-
-/* The same without the one step that delayed most: a stall is no level. */
-static double latest_level_without_stall(
-	const struct judge *judge, const struct rank_state *state, uint64_t step_count)
+/* without_most: less the one step that delayed most, since a stall is no level. */
+static double level_of_latest(const struct judge *judge, const struct rank_state *state,
+	uint64_t step_count, bool without_most)
 {
 	double delay = 0, length = 0, most = -1, most_length = 0;
 
@@ -190,8 +176,17 @@ static double latest_level_without_stall(
 			most_length = (double)judge->step_length_ns[at];
 		}
 	}
-	length -= most_length;
-	return length > 0 ? (delay - most) / length : 0;
+	if (without_most) {
+		delay -= most;
+		length -= most_length;
+	}
+	return length > 0 ? delay / length : 0;
+}
+
+double judge_latest_level(
+	const struct judge *judge, const struct rank_state *state, uint64_t step_count)
+{
+	return level_of_latest(judge, state, step_count, false);
 }
 
 /* How improbable a rank's hits in its latest steps are, going by its peers' in all of theirs. */
@@ -301,7 +296,7 @@ bool judge_worth_telling(const struct judge *judge, uint32_t rank)
 		delay_per_step < DELAY_PER_STEP_MIN_NS || class.verdict_class == VERDICT_UNKNOWN)
 		return false;
 	if (class.verdict_class == VERDICT_COMPUTE_SLOW && state->run.on_device &&
-		latest_level_without_stall(judge, state, POWER_CAP_STEPS) < POWER_CAP_LEVEL &&
+		level_of_latest(judge, state, POWER_CAP_STEPS, true) < POWER_CAP_LEVEL &&
 		judge_gpu_power_bound(judge))
 		return false;
 	/* Where all ranks' work differs from step to step, some rank has more of it for a while. */

@@ -7,6 +7,7 @@
 enum {
 	NAME_SLOTS = 2 * DEVICE_LOOK_NAMES_MAX, /* a power of two */
 	OTHERS = DEVICE_LOOK_NAMES_MAX,		/* sums all names that did not fit */
+	COLLECTIVE = UINT16_MAX,		/* in a slot: no kernel of the rank's own */
 	RECORDS_AT_FIRST = 4096,
 };
 
@@ -95,42 +96,50 @@ static uint16_t find_name(struct device_look *look, const char *name)
 	return (uint16_t)look->name_count++;
 }
 
-void device_look_kernel(struct device_look *look, const struct ring_source_kernel *kernel)
+/* The number of the kernel's sum, or COLLECTIVE. Looked up once per name_id, where there is room. */
+static uint16_t name_of(struct device_look *look, const struct ring_source_kernel *kernel)
 {
 	char simplified[KERNEL_NAME_LENGTH];
-	bool collective;
-	struct record *record = add_record(look, kernel->start, kernel->stop);
-	int64_t launch_ns = kernel->launch.value;
-	uint16_t name = OTHERS;
+	uint16_t name;
 
-	if (!record)
-		return;
-	kernel_name_simplify(kernel->name[0] ? kernel->name : "(unnamed)", simplified);
-	collective = kernel_name_is_collective(simplified);
-	if (!is_plausible(launch_ns, launch_ns)) /* it is not known */
-		launch_ns = 0;
-	for (uint32_t i = 0; i < NAME_SLOTS && !collective; i++) {
+	for (uint32_t i = 0; i < NAME_SLOTS; i++) {
 		uint32_t at = (kernel->name_id + i) & (NAME_SLOTS - 1);
 
-		if (look->slots[at].id == kernel->name_id && kernel->name_id) {
-			name = look->slots[at].name;
-			break;
-		}
+		if (look->slots[at].id == kernel->name_id && kernel->name_id)
+			return look->slots[at].name;
 		if (look->slots[at].id)
 			continue;
-		name = find_name(look, simplified);
+		kernel_name_simplify(kernel->name[0] ? kernel->name : "(unnamed)", simplified);
+		name = kernel_name_is_collective(simplified) ? COLLECTIVE
+							     : find_name(look, simplified);
 		/* A name whose pieces are not here yet is looked up again. */
 		if (name != OTHERS && kernel->name[0]) {
 			look->slots[at].id = kernel->name_id;
 			look->slots[at].name = name;
 		}
-		break;
+		return name;
 	}
+	/* No slot is free: too many names for sums of their own, but a collective is none of them. */
+	kernel_name_simplify(kernel->name, simplified);
+	return kernel_name_is_collective(simplified) ? COLLECTIVE : OTHERS;
+}
+
+void device_look_kernel(struct device_look *look, const struct ring_source_kernel *kernel)
+{
+	struct record *record = add_record(look, kernel->start, kernel->stop);
+	int64_t launch_ns = kernel->launch.value;
+	uint16_t name;
+
+	if (!record)
+		return;
+	if (!is_plausible(launch_ns, launch_ns)) /* it is not known */
+		launch_ns = 0;
+	name = name_of(look, kernel);
 	*record = (struct record){.start_ns = kernel->start.value,
 		.stop_ns = kernel->stop.value,
 		.detail = launch_ns,
-		.name = name,
-		.kind = collective ? RECORD_COLLECTIVE : RECORD_KERNEL};
+		.name = name == COLLECTIVE ? OTHERS : name,
+		.kind = name == COLLECTIVE ? RECORD_COLLECTIVE : RECORD_KERNEL};
 }
 
 void device_look_copy(struct device_look *look, const struct ring_source_memcpy *copy)

@@ -19,18 +19,6 @@ enum grid_cell_flag {
 	CELL_ALONE = 1 << 3, /* a send that left before the receiver came */
 };
 
-/* What a call is, apart from its time: fields of a collective_part that repeat from step to step. */
-struct part_kind {
-	uint64_t communicator_id;
-	uint64_t length_bytes;
-	int32_t root;
-	uint32_t peer;
-	uint8_t operation; /* enum operation */
-	uint8_t flags;	   /* enum part_flag */
-	uint8_t purpose;   /* enum part_purpose */
-	uint8_t stream;
-};
-
 /* No activity at all: what the pointers of a grid point to where there is none. */
 extern const struct activity activity_none;
 

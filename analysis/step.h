@@ -152,6 +152,19 @@ struct collective_part {
 	uint32_t chunk; /* the model's chunk (interleaved: over all stages) + 1; 0 = unknown */
 };
 
+/* What a call is, apart from its time: fields of a collective_part that repeat from step to step. */
+struct part_kind {
+	uint64_t communicator_id;
+	uint64_t length_bytes;
+	int32_t root;
+	uint32_t peer;
+	uint32_t chunk;
+	uint8_t operation; /* enum operation */
+	uint8_t flags;	   /* enum part_flag */
+	uint8_t purpose;   /* enum part_purpose */
+	uint8_t stream;
+};
+
 /* A communicator as one member sees it. */
 struct communicator {
 	uint64_t id;
@@ -259,7 +272,7 @@ enum metric {
 	METRIC_GPU_SLOWDOWN_REASONS = 29, /* a gauge: bits of nvmlClocksThrottleReasons */
 	METRIC_GPU_ECC_ERRORS = 30,	  /* uncorrected, since the driver was loaded */
 	METRIC_GPU_PCIE_REPLAYS = 31,
-	METRIC_GPU_TEMPERATURE = 32, /* a gauge, in degrees Celsius */
+	METRIC_GPU_TEMPERATURE = 32,   /* a gauge, in degrees Celsius */
 	METRIC_RDMA_PACKETS_SENT = 33, /* ports of the host's RDMA devices, all ranks together */
 	METRIC_NR
 };

@@ -37,7 +37,7 @@ enum { TRACE_FIGURE_NR = 12 };
 const char *trace_figure_name(unsigned figure); /* "forward-compute", "forward-pp-comm", ... */
 
 /* The kind of a part that a source with purposes gave; TRACE_KIND_NONE for all others. */
-enum trace_kind trace_kind_of(const struct collective_part *part);
+enum trace_kind trace_kind_of(const struct part_kind *part);
 
 enum {
 	TRACE_OPERATIONS_MAX = 16 * 1024 * 1024, /* of a whole trace */

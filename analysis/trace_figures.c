@@ -24,7 +24,7 @@ const char *trace_figure_name(unsigned figure)
 	return figure < TRACE_FIGURE_NR ? figure_names[figure] : "unknown";
 }
 
-enum trace_kind trace_kind_of(const struct collective_part *part)
+enum trace_kind trace_kind_of(const struct part_kind *part)
 {
 	bool forward = part->purpose == PURPOSE_FORWARD;
 	bool either = forward || part->purpose == PURPOSE_BACKWARD;

@@ -67,7 +67,7 @@ static int unpack_and_write(int fd, const void *bytes, size_t length, struct tot
 	msgpack_unpacked_destroy(&unpacked);
 	totals->unpack_s += cpu_s() - start;
 	start = cpu_s();
-	result = wire_decode_batch(bytes, length, &batch, NULL);
+	result = wire_decode_packed_batch(bytes, length, &batch, NULL);
 	if (result < 0)
 		return result;
 	message_batch_destroy(batch);

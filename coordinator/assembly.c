@@ -28,7 +28,7 @@ int64_t assembly_job_ns(
 	return clock_fit_to_job(&assembly->table->hosts[rank->host].clock, time).value;
 }
 
-void assembly_note_entry(struct assembly *assembly, const struct step_entry *step)
+void assembly_note_entry(struct assembly *assembly, const struct packed_step *step)
 {
 	const struct rank_entry *rank = &assembly->table->ranks[step->rank];
 	int64_t start_ns = assembly_job_ns(assembly, rank, step->start);
@@ -62,7 +62,7 @@ static void skip_old(struct assembly *assembly, uint32_t number)
 	struct rank_entry *rank = &assembly->table->ranks[number];
 
 	while (rank->entry_count) {
-		const struct held_step *entry = rank_entry_at(rank, 0)->entry;
+		const struct packed_step *entry = rank_entry_at(rank, 0)->entry;
 
 		while (rank->part_head < entry->part_count &&
 			assembly_job_ns(assembly, rank, entry->parts[rank->part_head].departure) <
@@ -91,7 +91,7 @@ struct row_builder {
 
 /* What is known of a part's communicator. */
 static void find_communicator(
-	struct row_builder *builder, const struct held_part *part, struct grid_part *added)
+	struct row_builder *builder, const struct packed_part *part, struct grid_part *added)
 {
 	uint64_t id = added->kind->communicator_id;
 	struct rank_communicator *communicator;
@@ -113,15 +113,15 @@ static void find_communicator(
 	}
 }
 
-static int add_part(
-	struct row_builder *builder, const struct held_step *entry, const struct held_part *part)
+static int add_part(struct row_builder *builder, const struct packed_step *entry,
+	const struct packed_part *part)
 {
 	int64_t segment_ns = part->arrival.value - builder->departed.value;
 	int64_t arrival_ns = clock_fit_to_job(builder->clock, part->arrival).value;
 	/* By the same clock as the next arrival: a long call drifts by more than the gap after it. */
 	struct grid_part added = {
-		.kind = held_kind(entry, part),
-		.inside = held_activity(entry, part->inside),
+		.kind = packed_kind(entry, part),
+		.inside = packed_activity(entry, part->inside),
 		.arrival_ns = arrival_ns,
 		.call_ns = clock_fit_to_job(builder->clock, part->departure).value - arrival_ns,
 		.segment_ns = segment_ns > 0 ? segment_ns : 0,
@@ -129,7 +129,7 @@ static int add_part(
 	};
 
 	builder->before = grid_sum_activities(
-		builder->grid, builder->before, held_activity(entry, part->before));
+		builder->grid, builder->before, packed_activity(entry, part->before));
 	if (!builder->before)
 		return -ENOMEM;
 	if (added.kind->flags & PART_ENQUEUE_ONLY)
@@ -159,7 +159,7 @@ static int add_parts(struct assembly *assembly, uint32_t number, struct step_gri
 	size_t at = rank->part_head;
 
 	for (size_t e = 0; e < rank->entry_count && e <= scan->at.entry; e++, at = 0) {
-		const struct held_step *entry = rank_entry_at(rank, e)->entry;
+		const struct packed_step *entry = rank_entry_at(rank, e)->entry;
 		size_t end = e < scan->at.entry ? entry->part_count : scan->at.part;
 
 		hole |= end > at && (entry->flags & STEP_INCOMPLETE);
@@ -189,7 +189,7 @@ static int build_grid(struct assembly *assembly, struct step_grid *grid)
 
 		if (!rank->known || !assembly->scans[r].found || rank->entry_count == 0)
 			continue;
-		const struct held_step *head = rank_entry_at(rank, 0)->entry;
+		const struct packed_step *head = rank_entry_at(rank, 0)->entry;
 		const struct clock_fit *clock = &table->hosts[rank->host].clock;
 		struct host_ns start =
 			rank->part_head ? head->parts[rank->part_head - 1].departure : head->start;
@@ -231,7 +231,7 @@ int assembly_next(struct assembly *assembly, bool finish, struct step_grid *grid
 	if (error < 0)
 		return error;
 	const struct rank_entry *leader = &table->ranks[assembly->cut.rank];
-	const struct held_step *entry = rank_entry_at(leader, assembly->cut.entry)->entry;
+	const struct packed_step *entry = rank_entry_at(leader, assembly->cut.entry)->entry;
 
 	grid->number = assembly->next_number++;
 	grid->flags = entry->flags;
@@ -248,7 +248,7 @@ int assembly_next(struct assembly *assembly, bool finish, struct step_grid *grid
 static void take_parts(struct assembly *assembly, uint32_t number, size_t end)
 {
 	const struct rank_entry *rank = &assembly->table->ranks[number];
-	const struct held_step *head = rank_entry_at(rank, 0)->entry;
+	const struct packed_step *head = rank_entry_at(rank, 0)->entry;
 	struct rank_scan *scan = &assembly->scans[number];
 
 	if (!(head->part_flags & (PART_ENQUEUE_ONLY | PART_SEQUENCE_RELATIVE))) {
@@ -259,7 +259,7 @@ static void take_parts(struct assembly *assembly, uint32_t number, size_t end)
 		return;
 	}
 	for (size_t p = rank->part_head; p < end; p++) {
-		const struct part_kind *kind = held_kind(head, &head->parts[p]);
+		const struct part_kind *kind = packed_kind(head, &head->parts[p]);
 
 		if (kind->flags & PART_ENQUEUE_ONLY)
 			continue;

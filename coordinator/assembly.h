@@ -70,7 +70,7 @@ void assembly_init(struct assembly *assembly, struct rank_table *table);
 void assembly_fini(struct assembly *assembly);
 
 /* To be called for each entry that was queued, and for each communicator announced. */
-void assembly_note_entry(struct assembly *assembly, const struct step_entry *step);
+void assembly_note_entry(struct assembly *assembly, const struct packed_step *step);
 int assembly_note_communicator(struct assembly *assembly, uint64_t id, uint32_t rank)
 	__attribute__((warn_unused_result));
 

@@ -135,7 +135,7 @@ static bool choose_leader(struct assembly *assembly, bool finish, uint32_t *lead
 
 /* How good a part is to cut at: synchronising before rooted, then the widest communicator. */
 static uint64_t cut_merit(struct assembly *assembly, uint32_t number, const struct part_kind *kind,
-	const struct held_part *part)
+	const struct packed_part *part)
 {
 	struct rank_entry *rank = &assembly->table->ranks[number];
 	struct communicator_entry *shared = assembly_communicator(assembly, kind->communicator_id);
@@ -157,7 +157,7 @@ static uint64_t cut_merit(struct assembly *assembly, uint32_t number, const stru
 static void cut_at_end_of(struct assembly *assembly, uint32_t number, size_t e)
 {
 	const struct rank_entry *rank = &assembly->table->ranks[number];
-	const struct held_step *entry = rank_entry_at(rank, e)->entry;
+	const struct packed_step *entry = rank_entry_at(rank, e)->entry;
 
 	assembly->cut.by_time = true;
 	assembly->cut.entry = e;
@@ -165,13 +165,13 @@ static void cut_at_end_of(struct assembly *assembly, uint32_t number, size_t e)
 	assembly->scans[number].at = (struct stream_position){e, entry->part_count};
 }
 
-bool assembly_best_part(struct assembly *assembly, uint32_t number, const struct held_step *entry,
+bool assembly_best_part(struct assembly *assembly, uint32_t number, const struct packed_step *entry,
 	size_t from, bool *blocking, size_t *best)
 {
 	uint64_t best_merit = 0;
 
 	for (size_t p = from; p < entry->part_count; p++) {
-		const struct part_kind *kind = held_kind(entry, &entry->parts[p]);
+		const struct part_kind *kind = packed_kind(entry, &entry->parts[p]);
 		uint64_t merit = cut_merit(assembly, number, kind, &entry->parts[p]);
 
 		*blocking |= !(kind->flags & PART_ENQUEUE_ONLY);
@@ -186,14 +186,14 @@ bool assembly_best_part(struct assembly *assembly, uint32_t number, const struct
 static bool cut_in_entry(struct assembly *assembly, uint32_t number, size_t e, bool *blocking)
 {
 	const struct rank_entry *rank = &assembly->table->ranks[number];
-	const struct held_step *entry = rank_entry_at(rank, e)->entry;
+	const struct packed_step *entry = rank_entry_at(rank, e)->entry;
 	size_t best;
 
 	if (!assembly_best_part(
 		    assembly, number, entry, e == 0 ? rank->part_head : 0, blocking, &best))
 		return false;
-	const struct held_part *part = &entry->parts[best];
-	const struct part_kind *kind = held_kind(entry, part);
+	const struct packed_part *part = &entry->parts[best];
+	const struct part_kind *kind = packed_kind(entry, part);
 
 	assembly->cut.by_time = false;
 	assembly->cut.entry = e;
@@ -210,7 +210,7 @@ static void drop_begun(struct assembly *assembly, uint32_t number)
 	struct rank_entry *rank = &assembly->table->ranks[number];
 
 	while (rank->entry_count && assembly->last_cut_ns != INT64_MIN) {
-		const struct held_step *entry = rank_entry_at(rank, 0)->entry;
+		const struct packed_step *entry = rank_entry_at(rank, 0)->entry;
 		int64_t start_ns = assembly_job_ns(assembly, rank, entry->start);
 		int64_t end_ns = assembly_job_ns(assembly, rank, entry->end);
 
@@ -237,7 +237,7 @@ bool assembly_choose_cut(struct assembly *assembly, bool finish)
 
 	assembly->leader = leader;
 	for (size_t e = first; e < rank->entry_count; e++) {
-		const struct held_step *entry = rank_entry_at(rank, e)->entry;
+		const struct packed_step *entry = rank_entry_at(rank, e)->entry;
 		bool blocking = false;
 		bool found = cut_in_entry(assembly, leader, e, &blocking);
 

@@ -18,9 +18,9 @@ struct communicator_entry *assembly_communicator(const struct assembly *assembly
 
 /* The sequence number of a part, shifted; false while the shift of an attached rank is unknown. */
 bool assembly_shifted_sequence(struct assembly *assembly, uint32_t rank,
-	const struct part_kind *kind, const struct held_part *part, uint64_t *sequence);
+	const struct part_kind *kind, const struct packed_part *part, uint64_t *sequence);
 static inline bool assembly_sequence(struct assembly *assembly, uint32_t rank,
-	const struct part_kind *kind, const struct held_part *part, uint64_t *sequence)
+	const struct part_kind *kind, const struct packed_part *part, uint64_t *sequence)
 {
 	if (kind->flags & PART_SEQUENCE_RELATIVE)
 		return assembly_shifted_sequence(assembly, rank, kind, part, sequence);
@@ -29,7 +29,7 @@ static inline bool assembly_sequence(struct assembly *assembly, uint32_t rank,
 }
 /* Remembers a part that was handed out; when all of a step are, the shifts are looked for. */
 void assembly_remember(struct assembly *assembly, uint32_t rank, const struct part_kind *kind,
-	const struct held_part *part);
+	const struct packed_part *part);
 void assembly_find_shifts(struct assembly *assembly, uint32_t rank);
 
 /* Chooses the next cut from the leading rank's entries. False: not yet. */
@@ -39,7 +39,7 @@ bool assembly_choose_cut(struct assembly *assembly, bool finish);
  * The place in an entry to cut at, from its part `from` on: the last collective of the widest
  * communicator. blocking: set when the entry has parts that tell of time spent. False: there is none.
  */
-bool assembly_best_part(struct assembly *assembly, uint32_t rank, const struct held_step *entry,
+bool assembly_best_part(struct assembly *assembly, uint32_t rank, const struct packed_step *entry,
 	size_t from, bool *blocking, size_t *best);
 /* The communicator's entry, remembered with the rank's; NULL when it was not announced. */
 struct communicator_entry *assembly_shared(

@@ -79,9 +79,9 @@ static struct rank_communicator *channel_of(
 
 /* The communicator of a part that must lie on one side, and its sequence; NULL: none. */
 static struct rank_communicator *joined_by(struct assembly *assembly, uint32_t number,
-	const struct held_step *entry, const struct held_part *part, uint64_t *sequence)
+	const struct packed_step *entry, const struct packed_part *part, uint64_t *sequence)
 {
-	const struct part_kind *kind = held_kind(entry, part);
+	const struct part_kind *kind = packed_kind(entry, part);
 	struct rank_communicator *communicator;
 
 	if ((kind->flags & PART_ENQUEUE_ONLY) || !kind->communicator_id)
@@ -108,7 +108,7 @@ static void note_parts(struct assembly *assembly, uint32_t number, struct stream
 	uint64_t cut = cut_number(assembly), sequence;
 
 	for (; from.entry <= to.entry && from.entry < rank->entry_count; from.entry++) {
-		const struct held_step *entry = rank_entry_at(rank, from.entry)->entry;
+		const struct packed_step *entry = rank_entry_at(rank, from.entry)->entry;
 		size_t end = from.entry < to.entry ? entry->part_count : to.part;
 
 		for (size_t p = from.part; p < end; p++) {
@@ -194,7 +194,7 @@ static bool follow(struct assembly *assembly, uint32_t number, size_t wanted)
 	uint64_t sequence;
 
 	for (; at.entry < rank->entry_count; at.entry++, at.part = 0) {
-		const struct held_step *entry = rank_entry_at(rank, at.entry)->entry;
+		const struct packed_step *entry = rank_entry_at(rank, at.entry)->entry;
 
 		for (; at.part < entry->part_count && wanted; at.part++) {
 			struct rank_communicator *communicator = joined_by(
@@ -223,7 +223,7 @@ static struct stream_position place_by_time(
 	const struct assembly *assembly, const struct rank_entry *rank, struct stream_position at)
 {
 	for (; at.entry < rank->entry_count; at.entry++, at.part = 0) {
-		const struct held_step *entry = rank_entry_at(rank, at.entry)->entry;
+		const struct packed_step *entry = rank_entry_at(rank, at.entry)->entry;
 
 		for (; at.part < entry->part_count; at.part++) {
 			if (assembly_job_ns(assembly, rank, entry->parts[at.part].arrival) >
@@ -252,7 +252,7 @@ static bool place(struct assembly *assembly, uint32_t number, bool finish)
 	bool blocking = false, near = false;
 
 	for (size_t e = scan->at.entry; e < rank->entry_count; e++) {
-		const struct held_step *entry = rank_entry_at(rank, e)->entry;
+		const struct packed_step *entry = rank_entry_at(rank, e)->entry;
 		size_t best;
 
 		if (!assembly_best_part(assembly, number, entry, e == 0 ? rank->part_head : 0,

@@ -34,7 +34,7 @@ static struct shift_history *history_of(
 }
 
 void assembly_remember(struct assembly *assembly, uint32_t number, const struct part_kind *kind,
-	const struct held_part *part)
+	const struct packed_part *part)
 {
 	struct rank_entry *rank = &assembly->table->ranks[number];
 
@@ -127,7 +127,7 @@ void assembly_find_shifts(struct assembly *assembly, uint32_t number)
 }
 
 bool assembly_shifted_sequence(struct assembly *assembly, uint32_t number,
-	const struct part_kind *kind, const struct held_part *part, uint64_t *sequence)
+	const struct part_kind *kind, const struct packed_part *part, uint64_t *sequence)
 {
 	struct rank_communicator *communicator =
 		rank_entry_communicator(&assembly->table->ranks[number], kind->communicator_id);

@@ -6,229 +6,50 @@
 #include <stdlib.h>
 #include <string.h>
 
-void step_packer_fini(struct step_packer *packer)
-{
-	free(packer->kinds);
-	free(packer->activities);
-	free(packer->parts);
-	free(packer->table);
-	*packer = (struct step_packer){0};
-}
-
-static int reserve(void **array, size_t *capacity, size_t needed, size_t size)
-{
-	if (needed <= *capacity)
-		return 0;
-	size_t grown_capacity = 2 * needed;
-	void *grown = realloc(*array, grown_capacity * size);
-
-	if (!grown)
-		return -ENOMEM;
-	*array = grown;
-	*capacity = grown_capacity;
-	return 0;
-}
-
-/* Room for the parts of all steps, and so for their kinds; the table is at most half full. */
-static int prepare(struct step_packer *packer, size_t part_count)
-{
-	size_t table_capacity = 64;
-	int error = reserve((void **)&packer->parts, &packer->part_capacity, part_count,
-		sizeof(*packer->parts));
-
-	if (error == 0)
-		error = reserve((void **)&packer->kinds, &packer->kind_capacity, part_count,
-			sizeof(*packer->kinds));
-	if (error < 0)
-		return error;
-	while (table_capacity < 2 * part_count)
-		table_capacity *= 2;
-	if (table_capacity > packer->table_capacity) {
-		free(packer->table);
-		packer->table = malloc(table_capacity * sizeof(*packer->table));
-		packer->table_capacity = packer->table ? table_capacity : 0;
-		if (!packer->table)
-			return -ENOMEM;
-	}
-	packer->kind_count = packer->activity_count = packer->part_count = 0;
-	return 0;
-}
-
-static bool same_kind(const struct part_kind *one, const struct part_kind *other)
-{
-	return one->communicator_id == other->communicator_id &&
-	       one->length_bytes == other->length_bytes && one->root == other->root &&
-	       one->peer == other->peer && one->operation == other->operation &&
-	       one->flags == other->flags && one->purpose == other->purpose &&
-	       one->stream == other->stream;
-}
-
-static uint64_t mix(uint64_t hash, uint64_t value) /* splitmix64's finaliser */
-{
-	hash += value * UINT64_C(0x9e3779b97f4a7c15);
-	hash = (hash ^ (hash >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-	return hash ^ (hash >> 27);
-}
-
-static uint32_t find_kind(struct step_packer *packer, const struct part_kind *kind)
-{
-	uint64_t details = (uint64_t)(uint32_t)kind->root << 32 | kind->peer;
-	uint64_t names = (uint64_t)kind->operation << 24 | (uint64_t)kind->flags << 16 |
-			 (uint64_t)kind->purpose << 8 | kind->stream;
-	size_t mask = packer->table_capacity - 1;
-	size_t at = mix(mix(mix(kind->communicator_id, kind->length_bytes), details), names) & mask;
-
-	if (packer->kind_count == 0)
-		memset(packer->table, 0, packer->table_capacity * sizeof(*packer->table));
-	for (; packer->table[at]; at = (at + 1) & mask) {
-		if (same_kind(&packer->kinds[packer->table[at] - 1], kind))
-			return packer->table[at] - 1;
-	}
-	packer->kinds[packer->kind_count++] = *kind;
-	packer->table[at] = (uint32_t)packer->kind_count;
-	return packer->table[at] - 1;
-}
-
-static bool is_none(const struct activity *activity)
-{
-	return (activity->preempted_ns | activity->throttled_ns | activity->block_io_ns |
-		       activity->asleep_ns | activity->major_fault_ns | activity->minor_fault_ns |
-		       activity->comm_call_ns | activity->host_ns | activity->collector_ns) == 0 &&
-	       (activity->major_faults | activity->minor_faults) == 0;
-}
-
-/* Returns where it is kept, + 1, or 0 for none. */
-static uint32_t pack_activity(struct step_packer *packer, const struct activity *activity)
-{
-	if (is_none(activity))
-		return 0;
-	packer->activities[packer->activity_count++] = *activity;
-	return (uint32_t)packer->activity_count;
-}
-
-/* Steps repeat: the kind of a place is mostly that of the same place in the step before. */
-static int pack_step(
-	struct step_packer *packer, const struct step_entry *step, const struct held_part *guess)
-{
-	int error = reserve((void **)&packer->activities, &packer->activity_capacity,
-		packer->activity_count + 2 * step->part_count, sizeof(*packer->activities));
-
-	if (error < 0)
-		return error;
-	for (size_t p = 0; p < step->part_count; p++) {
-		const struct collective_part *part = &step->parts[p];
-		const struct part_kind kind = {
-			.communicator_id = part->communicator_id,
-			.length_bytes = part->length_bytes,
-			.root = part->root,
-			.peer = part->peer,
-			.operation = part->operation,
-			.flags = part->flags,
-			.purpose = part->purpose,
-			.stream = part->stream,
-		};
-		bool guessed = guess && same_kind(&packer->kinds[guess[p].kind], &kind);
-
-		packer->parts[packer->part_count++] = (struct held_part){
-			.arrival = part->arrival,
-			.departure = part->departure,
-			.sequence = part->sequence,
-			.kind = guessed ? guess[p].kind : find_kind(packer, &kind),
-			.before = pack_activity(packer, &part->before),
-			.inside = pack_activity(packer, &part->inside),
-		};
-	}
-	return 0;
-}
-
 static size_t aligned(size_t length)
 {
 	return (length + alignof(max_align_t) - 1) & ~(alignof(max_align_t) - 1);
 }
 
-static uint32_t flags_of_parts(const struct step_entry *step)
+/* Copies count elements to *at, and moves that behind them. */
+static void *place(char **at, const void *elements, size_t count, size_t size)
 {
-	uint32_t flags = 0;
+	void *placed = *at;
 
-	for (size_t p = 0; p < step->part_count; p++)
-		flags |= step->parts[p].flags;
-	return flags;
+	if (count)
+		memcpy(placed, elements, count * size);
+	*at += aligned(count * size);
+	return placed;
 }
 
-/* One block: head, steps, parts, kinds, activities. */
-static struct held_steps *take_block(
-	const struct step_packer *packer, const struct step_entry *steps, size_t step_count)
+int held_steps_create(
+	const struct packed_step *steps, size_t step_count, struct held_steps **result)
 {
-	size_t steps_at = aligned(sizeof(struct held_steps));
-	size_t parts_at = steps_at + aligned(step_count * sizeof(struct held_step));
-	size_t kinds_at = parts_at + aligned(packer->part_count * sizeof(struct held_part));
-	size_t activities_at = kinds_at + aligned(packer->kind_count * sizeof(struct part_kind));
-	char *block = malloc(activities_at + packer->activity_count * sizeof(struct activity));
-	struct held_steps *held = (struct held_steps *)block;
-
-	if (!block)
-		return NULL;
-	const struct held_part *parts = (const struct held_part *)(block + parts_at);
-
-	*held = (struct held_steps){.references = 1,
-		.step_count = step_count,
-		.steps = (struct held_step *)(block + steps_at)};
-	if (packer->part_count) {
-		memcpy(block + parts_at, packer->parts,
-			packer->part_count * sizeof(struct held_part));
-		memcpy(block + kinds_at, packer->kinds,
-			packer->kind_count * sizeof(struct part_kind));
-	}
-	if (packer->activity_count)
-		memcpy(block + activities_at, packer->activities,
-			packer->activity_count * sizeof(struct activity));
-	for (size_t i = 0; i < step_count; i++) {
-		const struct step_entry *step = &steps[i];
-
-		held->steps[i] = (struct held_step){
-			.rank = step->rank,
-			.flags = step->flags,
-			.part_flags = flags_of_parts(step),
-			.index = step->index,
-			.signature = step->signature,
-			.start = step->start,
-			.end = step->end,
-			.input_ns = step->input_ns,
-			.compute_ns = step->compute_ns,
-			.host_ns = step->host_ns,
-			.comm_ns = step->comm_ns,
-			.part_count = step->part_count,
-			.parts = parts,
-			.kinds = (const struct part_kind *)(block + kinds_at),
-			.activities = (const struct activity *)(block + activities_at),
-		};
-		parts += step->part_count;
-	}
-	return held;
-}
-
-int held_steps_create(struct step_packer *packer, const struct step_entry *steps, size_t step_count,
-	struct held_steps **result)
-{
-	size_t part_count = 0, guess_at = 0;
+	size_t kind_count = step_count ? steps[0].kind_count : 0;
+	size_t length = aligned(sizeof(struct held_steps)) + aligned(step_count * sizeof(*steps)) +
+			aligned(kind_count * sizeof(struct part_kind));
+	const struct part_kind *kinds;
 	struct held_steps *held;
-	int error;
+	char *at;
 
 	for (size_t i = 0; i < step_count; i++)
-		part_count += steps[i].part_count;
-	error = prepare(packer, part_count);
-	for (size_t i = 0; i < step_count && error == 0; i++) {
-		bool alike = i > 0 && steps[i - 1].part_count == steps[i].part_count;
-		size_t first = packer->part_count;
-
-		error = pack_step(packer, &steps[i], alike ? &packer->parts[guess_at] : NULL);
-		guess_at = first;
-	}
-	if (error < 0)
-		return error;
-	held = take_block(packer, steps, step_count);
+		length += aligned(steps[i].part_count * sizeof(struct packed_part)) +
+			  aligned(steps[i].activity_count * sizeof(struct activity));
+	held = malloc(length);
 	if (!held)
 		return -ENOMEM;
+	at = (char *)held + aligned(sizeof(*held));
+	*held = (struct held_steps){.references = 1, .step_count = step_count};
+	held->steps = place(&at, steps, step_count, sizeof(*steps));
+	kinds = place(&at, step_count ? steps[0].kinds : NULL, kind_count, sizeof(*kinds));
+	for (size_t i = 0; i < step_count; i++) {
+		struct packed_step *step = &held->steps[i];
+
+		step->kinds = kinds;
+		step->parts = place(&at, step->parts, step->part_count, sizeof(*step->parts));
+		step->activities = place(
+			&at, step->activities, step->activity_count, sizeof(*step->activities));
+	}
 	*result = held;
 	return 0;
 }

@@ -16,6 +16,7 @@
 #include "coordinator/probe_table.h"
 #include "coordinator/queue_pair_table.h"
 #include "coordinator/rank_table.h"
+#include "coordinator/step_packer.h"
 #include "probe/wire/decode.h"
 
 struct pipeline {
@@ -168,8 +169,8 @@ static void note_stamps(
 		rank_table_stamp(&pipeline->ranks, batch->ranks[i].rank, &stamp);
 }
 
-static int take_measurable(
-	struct pipeline *pipeline, const struct message_batch *batch, uint32_t evidence_mask)
+static int take_measurable(struct pipeline *pipeline, const struct message_batch *batch,
+	const struct held_steps *held, uint32_t evidence_mask)
 {
 	int error = 0;
 
@@ -178,8 +179,8 @@ static int take_measurable(
 			probe_table_why(&pipeline->probes, probe_table_evidence[i]));
 	for (size_t i = 0; i < batch->rank_count && error == 0; i++)
 		error = judge_measurable(pipeline->judge, batch->ranks[i].rank, evidence_mask);
-	for (size_t i = 0; i < batch->step_count && error == 0; i++)
-		error = judge_measurable(pipeline->judge, batch->steps[i].rank, evidence_mask);
+	for (size_t i = 0; i < held->step_count && error == 0; i++)
+		error = judge_measurable(pipeline->judge, held->steps[i].rank, evidence_mask);
 	return error;
 }
 
@@ -251,7 +252,7 @@ static bool activity_plausible(const struct activity *activity)
 		       (uint64_t)activity->collector_ns) < PLAUSIBLE_LENGTH_NS;
 }
 
-static bool step_plausible(const struct step_entry *step)
+static bool step_plausible(const struct packed_step *step)
 {
 	uint64_t lengths = (uint64_t)step->input_ns | (uint64_t)step->compute_ns |
 			   (uint64_t)step->host_ns | (uint64_t)step->comm_ns |
@@ -260,47 +261,53 @@ static bool step_plausible(const struct step_entry *step)
 	if ((uint64_t)step->start.value >= PLAUSIBLE_TIME_NS || lengths >= PLAUSIBLE_LENGTH_NS)
 		return false;
 	for (size_t p = 0; p < step->part_count; p++) {
-		const struct collective_part *part = &step->parts[p];
+		const struct packed_part *part = &step->parts[p];
 		uint64_t from_start =
 			(uint64_t)(part->arrival.value - step->start.value) + PLAUSIBLE_LENGTH_NS;
 
 		if (from_start >= 2 * PLAUSIBLE_LENGTH_NS ||
 			(uint64_t)(part->departure.value - part->arrival.value) >=
-				PLAUSIBLE_LENGTH_NS ||
-			!activity_plausible(&part->before) || !activity_plausible(&part->inside))
+				PLAUSIBLE_LENGTH_NS)
+			return false;
+	}
+	for (size_t i = 0; i < step->activity_count; i++) {
+		if (!activity_plausible(&step->activities[i]))
 			return false;
 	}
 	return true;
 }
 
-static int take_steps(struct pipeline *pipeline, const struct message_batch *batch, uint32_t host,
-	const struct held_stamps *stamps)
+/* The batch's steps as they are kept, whichever way they came. */
+static int hold_steps(
+	struct pipeline *pipeline, const struct message_batch *batch, struct held_steps **held)
 {
-	struct held_steps *held;
-	int error;
+	const struct packed_step *packed = batch->packed_steps;
+	int error = 0;
 
-	if (batch->step_count == 0)
-		return 0;
-	error = held_steps_create(&pipeline->packer, batch->steps, batch->step_count, &held);
-	if (error < 0)
-		return error;
-	held->stamps = *stamps;
-	for (size_t i = 0; i < batch->step_count && error == 0; i++) {
-		const struct step_entry *step = &batch->steps[i];
+	if (!packed)
+		error = step_packer_pack(
+			&pipeline->packer, batch->steps, batch->step_count, &packed);
+	return error < 0 ? error : held_steps_create(packed, batch->step_count, held);
+}
 
-		for (size_t p = 0; p < step->part_count && !pipeline->enqueue_only; p++)
-			pipeline->enqueue_only = step->parts[p].flags & PART_ENQUEUE_ONLY;
+static int take_steps(struct pipeline *pipeline, struct held_steps *held, uint32_t host)
+{
+	int error = 0;
+
+	for (size_t i = 0; i < held->step_count && error == 0; i++) {
+		const struct packed_step *step = &held->steps[i];
+
+		pipeline->enqueue_only |= (step->part_flags & PART_ENQUEUE_ONLY) != 0;
 		if (!step_plausible(step)) {
 			pipeline->steps_implausible++;
 			continue;
 		}
-		error = rank_table_queue(&pipeline->ranks, held, &held->steps[i], host);
+		error = rank_table_queue(&pipeline->ranks, held, step, host);
 		if (error == 0)
 			assembly_note_entry(&pipeline->assembly, step);
 		if (error == 0)
 			error = pipeline_trace_take(&pipeline->trace, step);
 	}
-	held_steps_unref(held);
 	return error;
 }
 
@@ -327,16 +334,38 @@ static int analyse(struct pipeline *pipeline, bool finish)
 	}
 }
 
+static int take_parts_of_batch(struct pipeline *pipeline, const struct message_batch *batch,
+	struct probe_entry *probe, struct held_steps *held, uint32_t host, struct job_ns received)
+{
+	const struct clock_fit *clock = &pipeline->ranks.hosts[host].clock;
+	int error = take_ranks(pipeline, batch, host);
+
+	note_stamps(pipeline, batch, received);
+	if (error == 0)
+		error = take_measurable(pipeline, batch, held, probe->evidence_mask);
+	if (error == 0)
+		error = take_evidence(pipeline, batch, clock);
+	if (error == 0)
+		error = take_looks(pipeline, batch, clock, received);
+	if (error == 0)
+		error = take_queue_pairs(pipeline, batch, clock);
+	if (error == 0)
+		error = take_steps(pipeline, held, host);
+	return error < 0 ? error : pipeline_hang_take(&pipeline->hang, batch, held, clock);
+}
+
 static int take_batch(struct pipeline *pipeline, const struct message_batch *batch,
 	struct probe_entry *probe, struct job_ns received)
 {
-	struct held_stamps stamps;
+	struct held_steps *held;
 	uint32_t host;
 	int error = rank_table_host(&pipeline->ranks, batch->host_id, &host);
 
+	if (error == 0)
+		error = hold_steps(pipeline, batch, &held);
 	if (error < 0)
 		return error;
-	stamps = take_stamps(
+	held->stamps = take_stamps(
 		&pipeline->ranks.hosts[host], batch, received, pipeline->assembly.clock_fixed);
 	if (!pipeline->job_id[0])
 		memcpy(pipeline->job_id, batch->job_id, sizeof(pipeline->job_id));
@@ -346,21 +375,8 @@ static int take_batch(struct pipeline *pipeline, const struct message_batch *bat
 			batch->unix_offset_ns - pipeline->ranks.hosts[host].clock.offset_ns;
 	}
 	probe_table_update(&pipeline->probes, probe, batch);
-	error = take_ranks(pipeline, batch, host);
-	note_stamps(pipeline, batch, received);
-	if (error == 0)
-		error = take_measurable(pipeline, batch, probe->evidence_mask);
-	if (error == 0)
-		error = take_evidence(pipeline, batch, &pipeline->ranks.hosts[host].clock);
-	if (error == 0)
-		error = take_looks(pipeline, batch, &pipeline->ranks.hosts[host].clock, received);
-	if (error == 0)
-		error = take_queue_pairs(pipeline, batch, &pipeline->ranks.hosts[host].clock);
-	if (error == 0)
-		error = take_steps(pipeline, batch, host, &stamps);
-	if (error == 0)
-		error = pipeline_hang_take(
-			&pipeline->hang, batch, &pipeline->ranks.hosts[host].clock);
+	error = take_parts_of_batch(pipeline, batch, probe, held, host, received);
+	held_steps_unref(held);
 	return error;
 }
 
@@ -413,7 +429,7 @@ int pipeline_push(struct pipeline *pipeline, const void *bytes, size_t length,
 	memset(reply, 0, sizeof(*reply));
 	reply->received = received;
 	begin_stage(pipeline, PIPELINE_STAGE_DECODE);
-	error = wire_decode_batch(bytes, length, &batch, why);
+	error = wire_decode_packed_batch(bytes, length, &batch, why);
 	if (error == -ENOMEM)
 		return error;
 	if (error < 0)

@@ -61,23 +61,23 @@ static void take_call(
 }
 
 int pipeline_hang_take(struct pipeline_hang *hang, const struct message_batch *batch,
-	const struct clock_fit *clock)
+	const struct held_steps *held, const struct clock_fit *clock)
 {
 	int error = 0;
 
-	for (size_t i = 0; i < batch->step_count && error == 0; i++) {
-		const struct step_entry *step = &batch->steps[i];
+	for (size_t i = 0; i < held->step_count && error == 0; i++) {
+		const struct packed_step *step = &held->steps[i];
 
 		if (step->part_count == 0)
 			continue;
 		error = reserve(hang, step->rank);
 		if (error < 0)
 			return error;
-		const struct collective_part *part = &step->parts[step->part_count - 1];
+		const struct packed_part *part = &step->parts[step->part_count - 1];
 		struct hang_rank *rank = &hang->ranks[step->rank];
 
 		rank->last_known = true;
-		rank->last_operation = part->operation;
+		rank->last_operation = packed_kind(step, part)->operation;
 		rank->last_sequence = part->sequence;
 		rank->last_departure = clock_fit_to_job(clock, part->departure);
 		rank->listed = false;

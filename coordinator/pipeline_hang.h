@@ -39,7 +39,8 @@ void pipeline_hang_fini(struct pipeline_hang *hang);
 
 /* Takes a batch's open calls and the ends of its steps. Returns 0 or -ENOMEM. */
 int pipeline_hang_take(struct pipeline_hang *hang, const struct message_batch *batch,
-	const struct clock_fit *clock) __attribute__((warn_unused_result));
+	const struct held_steps *held, const struct clock_fit *clock)
+	__attribute__((warn_unused_result));
 
 /* Looks at most once a second of receive time, and tells the judge. */
 int pipeline_hang_look(struct pipeline_hang *hang, struct assembly *assembly, struct judge *judge,

@@ -31,7 +31,7 @@ static int reserve(void **array, size_t *capacity, size_t count, size_t size)
 }
 
 static void take_parts(
-	struct pipeline_trace *trace, const struct step_entry *step, struct trace_worker *worker)
+	struct pipeline_trace *trace, const struct packed_step *step, struct trace_worker *worker)
 {
 	struct trace *out = &trace->trace;
 	uint32_t counts[TRACE_KIND_NR] = {0};
@@ -43,33 +43,35 @@ static void take_parts(
 		.first = out->operation_count};
 	*data_id = 0;
 	for (size_t p = 0; p < step->part_count; p++) {
-		const struct collective_part *part = &step->parts[p];
-		enum trace_kind kind = trace_kind_of(part);
+		const struct packed_part *part = &step->parts[p];
+		const struct part_kind *call = packed_kind(step, part);
+		enum trace_kind kind = trace_kind_of(call);
 
 		if (kind == TRACE_KIND_NONE)
 			continue;
-		if (kind <= TRACE_BACKWARD_COMPUTE && part->chunk &&
-			part->chunk - 1 < worker->stage)
-			worker->stage = part->chunk - 1;
+		if (kind <= TRACE_BACKWARD_COMPUTE && call->chunk &&
+			call->chunk - 1 < worker->stage)
+			worker->stage = call->chunk - 1;
 		if (kind >= TRACE_PARAMETERS_GATHER && kind <= TRACE_SEPARATE_GRADIENTS)
-			*data_id = part->communicator_id;
+			*data_id = call->communicator_id;
 		out->operations[out->operation_count++] = (struct trace_operation){
 			.start_ns = part->arrival.value - step->start.value,
 			.end_ns = part->departure.value - step->start.value,
 			.sequence = counts[kind]++,
-			.chunk = (int32_t)(part->chunk & INT32_MAX) - 1,
+			.chunk = (int32_t)(call->chunk & INT32_MAX) - 1,
 			.kind = (uint8_t)kind};
 	}
 	worker->count = out->operation_count - worker->first;
 }
 
-int pipeline_trace_take(struct pipeline_trace *trace, const struct step_entry *step)
+int pipeline_trace_take(struct pipeline_trace *trace, const struct packed_step *step)
 {
 	struct trace *out = &trace->trace;
 	size_t operations = out->operation_count + step->part_count;
 	int error;
 
-	if (step->part_count == 0 || trace_kind_of(&step->parts[0]) == TRACE_KIND_NONE)
+	if (step->part_count == 0 ||
+		trace_kind_of(packed_kind(step, &step->parts[0])) == TRACE_KIND_NONE)
 		return 0;
 	if (operations > TRACE_OPERATIONS_MAX) {
 		trace->left_out++;

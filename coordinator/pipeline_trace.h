@@ -21,7 +21,7 @@ struct pipeline_trace {
 
 void pipeline_trace_fini(struct pipeline_trace *trace);
 /* Takes a rank's step when its parts have purposes. Returns 0 or -ENOMEM. */
-int pipeline_trace_take(struct pipeline_trace *trace, const struct step_entry *step)
+int pipeline_trace_take(struct pipeline_trace *trace, const struct packed_step *step)
 	__attribute__((warn_unused_result));
 /*
  * The figures so far; NULL when there is no trace, or one that does not follow the rules. A

@@ -205,7 +205,7 @@ void rank_entry_pop(struct rank_entry *rank)
 }
 
 int rank_table_queue(struct rank_table *table, struct held_steps *held,
-	const struct held_step *step, uint32_t host)
+	const struct packed_step *step, uint32_t host)
 {
 	struct rank_entry *rank;
 	int error = rank_table_get(table, step->rank, &rank);
@@ -229,7 +229,7 @@ int rank_table_queue(struct rank_table *table, struct held_steps *held,
 			return error;
 	}
 	for (at = rank->entry_count; at > 0; at--) {
-		const struct held_step *before = rank_entry_at(rank, at - 1)->entry;
+		const struct packed_step *before = rank_entry_at(rank, at - 1)->entry;
 
 		if (before->start.value == step->start.value && before->index == step->index) {
 			rank->entries_dropped++; /* a double under another batch number */

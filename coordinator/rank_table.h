@@ -20,7 +20,7 @@ enum {
 
 struct queued_entry {
 	struct held_steps *held;
-	const struct held_step *entry;
+	const struct packed_step *entry;
 };
 
 struct rank_communicator {
@@ -117,7 +117,7 @@ int rank_table_communicator(struct rank_table *table, uint32_t rank,
  * before what was analysed already, and doubles, are counted and not queued. Returns 0 or -ENOMEM.
  */
 int rank_table_queue(struct rank_table *table, struct held_steps *held,
-	const struct held_step *step, uint32_t host) __attribute__((warn_unused_result));
+	const struct packed_step *step, uint32_t host) __attribute__((warn_unused_result));
 
 static inline const struct queued_entry *rank_entry_at(const struct rank_entry *rank, size_t index)
 {

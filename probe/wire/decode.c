@@ -263,7 +263,7 @@ static int read_open_calls(struct wire_reader *reader, struct wire_arena *arena,
 }
 
 /* later_fields: how many follow those of the first version; lowered by those that are read. */
-static int read_batch(struct wire_reader *reader, struct wire_arena *arena,
+static int read_batch(struct wire_reader *reader, struct wire_arena *arena, bool unpack,
 	struct message_batch *batch, size_t *later_fields)
 {
 	int64_t base;
@@ -279,7 +279,7 @@ static int read_batch(struct wire_reader *reader, struct wire_arena *arena,
 	if (!error)
 		error = read_communicators(reader, arena, batch);
 	if (!error)
-		error = wire_read_steps(reader, arena, base, batch);
+		error = wire_read_steps(reader, arena, base, unpack, batch);
 	if (!error)
 		error = read_intervals(reader, arena, base, batch);
 	if (!error)
@@ -299,7 +299,7 @@ static int read_batch(struct wire_reader *reader, struct wire_arena *arena,
 	return error;
 }
 
-int wire_decode_batch(const void *bytes, size_t length, struct message_batch **batch,
+static int decode_batch(const void *bytes, size_t length, bool unpack, struct message_batch **batch,
 	char why[WIRE_DETAIL_LENGTH_MAX + 1])
 {
 	struct decoded_batch *decoded;
@@ -314,7 +314,7 @@ int wire_decode_batch(const void *bytes, size_t length, struct message_batch **b
 	if (!decoded)
 		return refuse(why, -ENOMEM, "no memory to decode the message");
 	wire_arena_init(&decoded->arena, WIRE_DECODED_BYTES_MAX);
-	error = read_batch(&reader, &decoded->arena, &decoded->batch, &later_fields);
+	error = read_batch(&reader, &decoded->arena, unpack, &decoded->batch, &later_fields);
 	if (error == -EMSGSIZE)
 		refuse(why, error, "the message needs more memory than %d bytes",
 			WIRE_DECODED_BYTES_MAX);
@@ -328,6 +328,18 @@ int wire_decode_batch(const void *bytes, size_t length, struct message_batch **b
 	}
 	*batch = &decoded->batch;
 	return 0;
+}
+
+int wire_decode_batch(const void *bytes, size_t length, struct message_batch **batch,
+	char why[WIRE_DETAIL_LENGTH_MAX + 1])
+{
+	return decode_batch(bytes, length, true, batch, why);
+}
+
+int wire_decode_packed_batch(const void *bytes, size_t length, struct message_batch **batch,
+	char why[WIRE_DETAIL_LENGTH_MAX + 1])
+{
+	return decode_batch(bytes, length, false, batch, why);
 }
 
 static void read_directives(struct wire_reader *reader, struct message_reply *reply)

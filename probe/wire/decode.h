@@ -25,10 +25,13 @@ enum { WIRE_DECODED_BYTES_MAX = 128 * 1024 * 1024 };
  */
 int wire_decode_batch(const void *bytes, size_t length, struct message_batch **batch,
 	char why[WIRE_DETAIL_LENGTH_MAX + 1]) __attribute__((warn_unused_result));
+/* The same, with packed_steps (packed_steps.h) instead of steps: a quarter of the time and memory. */
+int wire_decode_packed_batch(const void *bytes, size_t length, struct message_batch **batch,
+	char why[WIRE_DETAIL_LENGTH_MAX + 1]) __attribute__((warn_unused_result));
 int wire_decode_reply(const void *bytes, size_t length, struct message_reply *reply,
 	char why[WIRE_DETAIL_LENGTH_MAX + 1]) __attribute__((warn_unused_result));
 
-/* Frees a batch that wire_decode_batch() made, and nothing else. NULL is fine. */
+/* Frees a batch that one of these made, and nothing else. NULL is fine. */
 void message_batch_destroy(struct message_batch *batch);
 
 #endif

@@ -3,6 +3,7 @@
 
 #include "probe/wire/decode_steps.h"
 #include "probe/wire/format.h"
+#include "probe/wire/packed_steps.h"
 
 /* One place of a schedule: all of a part but its times, and which communicator of the step's. */
 struct position {
@@ -13,20 +14,17 @@ struct position {
 struct schedule {
 	uint64_t signature;
 	size_t position_count;
-	size_t slot_count; /* distinct communicators */
+	size_t slot_count;   /* distinct communicators */
+	uint32_t part_flags; /* of any position */
 	struct position *positions;
-};
-
-struct token {
-	struct collective_part part; /* what the token says; the rest is 0 */
-	uint32_t communicator;
 };
 
 struct tables {
 	size_t communicator_count;
 	uint64_t *communicator_ids;
 	size_t token_count;
-	struct token *tokens;
+	struct part_kind *kinds;       /* by token: what it says */
+	uint32_t *token_communicators; /* and which communicator that is */
 	size_t schedule_count;
 	struct schedule *schedules;
 	uint64_t *sequences; /* scratch: the next sequence by slot */
@@ -58,34 +56,38 @@ static int read_communicators(
 
 static int read_tokens(struct wire_reader *reader, struct wire_arena *arena, struct tables *tables)
 {
-	/* A token takes 6 bytes at least, so this array stays within 43 times the message. */
+	/* A token takes 6 bytes at least, so these arrays stay within 8 times the message. */
 	tables->token_count = wire_read_array(reader, WIRE_PARTS_PER_BATCH_MAX);
-	tables->tokens = wire_arena_take(arena, tables->token_count, sizeof(*tables->tokens));
-	if (!tables->tokens)
+	tables->kinds = wire_arena_take(arena, tables->token_count, sizeof(*tables->kinds));
+	tables->token_communicators =
+		wire_arena_take(arena, tables->token_count, sizeof(*tables->token_communicators));
+	if (!tables->kinds || !tables->token_communicators)
 		return arena->error;
 	for (size_t i = 0; i < tables->token_count && !reader->problem; i++) {
-		struct token *token = &tables->tokens[i];
+		struct part_kind *kind = &tables->kinds[i];
 		size_t later_fields = wire_read_record(reader, WIRE_TOKEN_FIELDS);
+		uint32_t communicator;
 
-		*token = (struct token){0};
-		token->part.operation = (uint8_t)wire_read_unsigned(reader, UINT8_MAX);
-		token->communicator = (uint32_t)wire_read_unsigned(reader, UINT32_MAX);
-		token->part.length_bytes = wire_read_unsigned(reader, UINT64_MAX);
-		token->part.root = (int32_t)wire_read_signed(reader, INT32_MIN, INT32_MAX);
-		token->part.flags = (uint8_t)wire_read_unsigned(reader, UINT8_MAX);
+		*kind = (struct part_kind){0};
+		kind->operation = (uint8_t)wire_read_unsigned(reader, UINT8_MAX);
+		communicator = (uint32_t)wire_read_unsigned(reader, UINT32_MAX);
+		kind->length_bytes = wire_read_unsigned(reader, UINT64_MAX);
+		kind->root = (int32_t)wire_read_signed(reader, INT32_MIN, INT32_MAX);
+		kind->flags = (uint8_t)wire_read_unsigned(reader, UINT8_MAX);
 		if (later_fields >= 4) {
-			token->part.purpose = (uint8_t)wire_read_unsigned(reader, UINT8_MAX);
-			token->part.stream = (uint8_t)wire_read_unsigned(reader, UINT8_MAX);
-			token->part.peer = (uint32_t)wire_read_unsigned(reader, UINT32_MAX);
-			token->part.chunk = (uint32_t)wire_read_unsigned(reader, UINT32_MAX);
+			kind->purpose = (uint8_t)wire_read_unsigned(reader, UINT8_MAX);
+			kind->stream = (uint8_t)wire_read_unsigned(reader, UINT8_MAX);
+			kind->peer = (uint32_t)wire_read_unsigned(reader, UINT32_MAX);
+			kind->chunk = (uint32_t)wire_read_unsigned(reader, UINT32_MAX);
 			later_fields -= 4;
 		}
 		wire_skip(reader, later_fields);
-		if (token->communicator >= tables->communicator_count) {
+		if (communicator >= tables->communicator_count) {
 			wire_reader_fail(reader, "a token names no communicator");
 			return 0;
 		}
-		token->part.communicator_id = tables->communicator_ids[token->communicator];
+		tables->token_communicators[i] = communicator;
+		kind->communicator_id = tables->communicator_ids[communicator];
 	}
 	return 0;
 }
@@ -103,7 +105,8 @@ static void read_positions(struct wire_reader *reader, const struct tables *tabl
 			wire_reader_fail(reader, "a schedule names no token");
 			return;
 		}
-		communicator = tables->tokens[position->token].communicator;
+		communicator = tables->token_communicators[position->token];
+		schedule->part_flags |= tables->kinds[position->token].flags;
 		if (used_in[communicator] != mark) {
 			used_in[communicator] = mark;
 			slot_of[communicator] = (uint32_t)schedule->slot_count++;
@@ -153,8 +156,8 @@ static int64_t read_activity_time(struct wire_reader *reader)
 	       WIRE_TIME_QUANTUM_NS;
 }
 
-/* The numbers behind a mask. Returns how many there were. */
-static size_t read_activity_values(
+/* The numbers behind a mask, one for each bit but WIRE_ACTIVITY_INSIDE. */
+static void read_activity_values(
 	struct wire_reader *reader, uint32_t mask, struct activity *activity)
 {
 	uint32_t unknown = mask & ~(uint32_t)(WIRE_ACTIVITY_FIRST_UNKNOWN - 1);
@@ -182,57 +185,88 @@ static size_t read_activity_values(
 	if (mask & WIRE_ACTIVITY_COLLECTOR)
 		activity->collector_ns = read_activity_time(reader);
 	wire_skip(reader, (size_t)__builtin_popcount(unknown));
-	return (size_t)__builtin_popcount(mask & ~(uint32_t)WIRE_ACTIVITY_INSIDE);
 }
 
 static void read_activity(struct wire_reader *reader, struct activity *activity)
 {
 	size_t count = wire_read_array(reader, 32);
-	size_t value_count;
 	uint32_t mask;
 
 	*activity = (struct activity){0};
 	if (!count)
 		return;
 	mask = (uint32_t)wire_read_unsigned(reader, UINT32_MAX);
-	value_count = read_activity_values(reader, mask, activity);
-	if (1 + value_count != count)
+	read_activity_values(reader, mask, activity);
+	if (1 + (size_t)__builtin_popcount(mask & ~(uint32_t)WIRE_ACTIVITY_INSIDE) != count)
 		wire_reader_fail(reader, "an activity has another length than it says");
 }
 
-static void read_part_activities(struct wire_reader *reader, struct step_entry *step)
+/* A step on its way out of the message: what it owns is still written to. */
+struct step_reading {
+	const struct schedule *schedule;
+	struct packed_part *parts;
+	struct activity *activities;
+	size_t activity_count;
+};
+
+static bool is_none(const struct activity *activity)
+{
+	return (activity->preempted_ns | activity->throttled_ns | activity->block_io_ns |
+		       activity->asleep_ns | activity->major_fault_ns | activity->minor_fault_ns |
+		       activity->comm_call_ns | activity->host_ns | activity->collector_ns) == 0 &&
+	       (activity->major_faults | activity->minor_faults) == 0;
+}
+
+/* An activity takes two numbers at least. */
+static int read_part_activities(
+	struct wire_reader *reader, struct wire_arena *arena, struct step_reading *step)
 {
 	size_t number_count = wire_read_array(reader, WIRE_MESSAGE_LENGTH_MAX);
 	size_t position = 0;
 
+	if (!number_count)
+		return 0;
+	step->activities = wire_arena_take(arena, number_count / 2, sizeof(*step->activities));
+	if (!step->activities)
+		return arena->error;
 	while (number_count && !reader->problem) {
-		struct collective_part *part;
+		uint32_t mask, *place;
 		size_t value_count;
-		uint32_t mask;
 
 		position += wire_read_unsigned(reader, STEP_PART_COUNT_MAX);
 		mask = (uint32_t)wire_read_unsigned(reader, UINT32_MAX);
-		if (position >= step->part_count) {
+		if (position >= step->schedule->position_count) {
 			wire_reader_fail(reader, "an activity names no part");
-			return;
+			return 0;
 		}
-		part = &step->parts[position];
-		value_count = read_activity_values(
-			reader, mask, mask & WIRE_ACTIVITY_INSIDE ? &part->inside : &part->before);
+		value_count = (size_t)__builtin_popcount(mask & ~(uint32_t)WIRE_ACTIVITY_INSIDE);
 		if (2 + value_count > number_count) {
 			wire_reader_fail(
 				reader, "the activities have another length than they say");
-			return;
+			return 0;
 		}
+		place = mask & WIRE_ACTIVITY_INSIDE ? &step->parts[position].inside
+						    : &step->parts[position].before;
+		if (!*place) {
+			step->activities[step->activity_count++] = (struct activity){0};
+			*place = (uint32_t)step->activity_count;
+		}
+		read_activity_values(reader, mask, &step->activities[*place - 1]);
 		number_count -= 2 + value_count;
+		if (*place == step->activity_count && is_none(&step->activities[*place - 1])) {
+			step->activity_count--;
+			*place = 0;
+		}
 	}
+	return 0;
 }
 
 /* All parts of a communicator from a jump on count on from it. One walk, however many jumps. */
-static void read_jumps(struct wire_reader *reader, const struct tables *tables,
-	const struct schedule *schedule, struct step_entry *step)
+static void read_jumps(
+	struct wire_reader *reader, const struct tables *tables, struct step_reading *step)
 {
 	size_t number_count = wire_read_array(reader, 2 * STEP_PART_COUNT_MAX);
+	const struct schedule *schedule = step->schedule;
 	uint64_t *moved_by = tables->sequences; /* by slot; no longer needed for this step */
 	size_t jump_position = 0, position = 0;
 
@@ -244,7 +278,7 @@ static void read_jumps(struct wire_reader *reader, const struct tables *tables,
 
 		jump_position += wire_read_unsigned(reader, STEP_PART_COUNT_MAX);
 		jump = (uint64_t)wire_read_signed(reader, INT64_MIN, INT64_MAX);
-		if (jump_position >= step->part_count) {
+		if (jump_position >= schedule->position_count) {
 			wire_reader_fail(reader, "a jump names no part");
 			return;
 		}
@@ -253,7 +287,7 @@ static void read_jumps(struct wire_reader *reader, const struct tables *tables,
 				moved_by[schedule->positions[position].slot];
 		moved_by[schedule->positions[position].slot] += jump;
 	}
-	for (; position < step->part_count; position++)
+	for (; position < schedule->position_count; position++)
 		step->parts[position].sequence += moved_by[schedule->positions[position].slot];
 }
 
@@ -275,9 +309,10 @@ static void read_phases(struct wire_reader *reader, struct step_entry *step, int
 }
 
 static void read_part_times(struct wire_reader *reader, const struct tables *tables,
-	const struct schedule *schedule, struct step_entry *step, int64_t start)
+	const struct step_reading *step, int64_t start)
 {
 	size_t number_count = wire_read_array(reader, 2 * STEP_PART_COUNT_MAX);
+	const struct schedule *schedule = step->schedule;
 	int64_t last_arrival = 0, cursor = start;
 
 	if (number_count != 2 * schedule->position_count) {
@@ -286,7 +321,6 @@ static void read_part_times(struct wire_reader *reader, const struct tables *tab
 	}
 	for (size_t i = 0; i < schedule->position_count; i++) {
 		const struct position *position = &schedule->positions[i];
-		struct collective_part *part = &step->parts[i];
 		int64_t arrival = wire_read_quanta_after(reader, cursor);
 
 		cursor = wire_read_quanta_length(reader, arrival);
@@ -295,41 +329,45 @@ static void read_part_times(struct wire_reader *reader, const struct tables *tab
 			return;
 		}
 		last_arrival = arrival;
-		*part = tables->tokens[position->token].part;
-		part->arrival.value = arrival * WIRE_TIME_QUANTUM_NS;
-		part->departure.value = cursor * WIRE_TIME_QUANTUM_NS;
-		part->sequence = tables->sequences[position->slot]++;
+		step->parts[i] = (struct packed_part){
+			.arrival.value = arrival * WIRE_TIME_QUANTUM_NS,
+			.departure.value = cursor * WIRE_TIME_QUANTUM_NS,
+			.sequence = tables->sequences[position->slot]++,
+			.kind = position->token,
+		};
 	}
-	step->part_count = schedule->position_count;
 }
 
+/* Of entry, everything but the parts; they go into packed. */
 static int read_step(struct wire_reader *reader, struct wire_arena *arena, struct tables *tables,
-	int64_t *cursor, struct step_entry *step)
+	int64_t *cursor, struct step_entry *entry, struct packed_step *packed)
 {
 	size_t later_fields = wire_read_record(reader, WIRE_STEP_FIELDS);
+	struct step_reading step = {0};
 	const struct schedule *schedule;
 	int64_t start, end;
 	size_t number;
+	int error;
 
-	*step = (struct step_entry){0};
-	step->rank = (uint32_t)wire_read_unsigned(reader, STEP_RANK_COUNT_MAX - 1);
-	step->flags = (uint32_t)wire_read_unsigned(reader, UINT32_MAX);
-	step->index = wire_read_unsigned(reader, UINT64_MAX);
+	*entry = (struct step_entry){0};
+	entry->rank = (uint32_t)wire_read_unsigned(reader, STEP_RANK_COUNT_MAX - 1);
+	entry->flags = (uint32_t)wire_read_unsigned(reader, UINT32_MAX);
+	entry->index = wire_read_unsigned(reader, UINT64_MAX);
 	number = (size_t)wire_read_unsigned(reader, WIRE_STEPS_PER_BATCH_MAX);
 	if (number >= tables->schedule_count) {
 		wire_reader_fail(reader, "a step names no schedule");
 		return 0;
 	}
-	schedule = &tables->schedules[number];
-	step->signature = schedule->signature;
+	step.schedule = schedule = &tables->schedules[number];
+	entry->signature = schedule->signature;
 	start = wire_read_quanta_after(reader, *cursor);
 	end = wire_read_quanta_length(reader, start);
-	step->start.value = start * WIRE_TIME_QUANTUM_NS;
-	step->end.value = end * WIRE_TIME_QUANTUM_NS;
+	entry->start.value = start * WIRE_TIME_QUANTUM_NS;
+	entry->end.value = end * WIRE_TIME_QUANTUM_NS;
 	*cursor = end;
-	read_phases(reader, step, end - start);
-	read_activity(reader, &step->tail);
-	read_activity(reader, &step->other_threads);
+	read_phases(reader, entry, end - start);
+	read_activity(reader, &entry->tail);
+	read_activity(reader, &entry->other_threads);
 	if (wire_read_array(reader, schedule->slot_count) != schedule->slot_count)
 		wire_reader_fail(reader, "a step has other communicators than its schedule");
 	for (size_t i = 0; i < schedule->slot_count; i++)
@@ -339,21 +377,75 @@ static int read_step(struct wire_reader *reader, struct wire_arena *arena, struc
 	if (reader->problem)
 		return 0;
 	tables->part_budget -= schedule->position_count;
-	step->parts = wire_arena_take(arena, schedule->position_count, sizeof(*step->parts));
-	if (!step->parts)
+	step.parts = wire_arena_take(arena, schedule->position_count, sizeof(*step.parts));
+	if (!step.parts)
 		return arena->error;
-	read_part_times(reader, tables, schedule, step, start);
-	read_part_activities(reader, step);
+	read_part_times(reader, tables, &step, start);
+	error = reader->problem ? 0 : read_part_activities(reader, arena, &step);
+	if (error || reader->problem)
+		return error;
 	if (later_fields) {
-		read_jumps(reader, tables, schedule, step);
+		read_jumps(reader, tables, &step);
 		wire_skip(reader, later_fields - 1);
+	}
+	*packed = (struct packed_step){
+		.rank = entry->rank,
+		.flags = entry->flags,
+		.part_flags = schedule->part_flags,
+		.index = entry->index,
+		.signature = entry->signature,
+		.start = entry->start,
+		.end = entry->end,
+		.input_ns = entry->input_ns,
+		.compute_ns = entry->compute_ns,
+		.host_ns = entry->host_ns,
+		.comm_ns = entry->comm_ns,
+		.part_count = schedule->position_count,
+		.kind_count = tables->token_count,
+		.activity_count = step.activity_count,
+		.parts = step.parts,
+		.kinds = tables->kinds,
+		.activities = step.activities,
+	};
+	return 0;
+}
+
+static int unpack_parts(
+	struct wire_arena *arena, const struct packed_step *packed, struct step_entry *entry)
+{
+	entry->parts = wire_arena_take(arena, packed->part_count, sizeof(*entry->parts));
+	if (!entry->parts)
+		return arena->error;
+	entry->part_count = packed->part_count;
+	for (size_t i = 0; i < packed->part_count; i++) {
+		const struct packed_part *part = &packed->parts[i];
+		const struct part_kind *kind = packed_kind(packed, part);
+
+		entry->parts[i] = (struct collective_part){
+			.communicator_id = kind->communicator_id,
+			.sequence = part->sequence,
+			.length_bytes = kind->length_bytes,
+			.arrival = part->arrival,
+			.departure = part->departure,
+			.before = *packed_activity(packed, part->before),
+			.inside = *packed_activity(packed, part->inside),
+			.root = kind->root,
+			.operation = kind->operation,
+			.flags = kind->flags,
+			.purpose = kind->purpose,
+			.stream = kind->stream,
+			.peer = kind->peer,
+			.chunk = kind->chunk,
+		};
 	}
 	return 0;
 }
 
-int wire_read_steps(struct wire_reader *reader, struct wire_arena *arena, int64_t base,
+int wire_read_steps(struct wire_reader *reader, struct wire_arena *arena, int64_t base, bool unpack,
 	struct message_batch *batch)
 {
+	struct packed_step *packed;
+	struct step_entry *entries;
 	struct tables tables = {.part_budget = WIRE_PARTS_PER_BATCH_MAX};
 	int error = read_communicators(reader, arena, &tables);
 
@@ -366,10 +458,18 @@ int wire_read_steps(struct wire_reader *reader, struct wire_arena *arena, int64_
 	tables.sequences =
 		wire_arena_take(arena, tables.communicator_count, sizeof(*tables.sequences));
 	batch->step_count = wire_read_array(reader, WIRE_STEPS_PER_BATCH_MAX);
-	batch->steps = wire_arena_take(arena, batch->step_count, sizeof(*batch->steps));
-	if (!tables.sequences || !batch->steps)
+	entries = wire_arena_take(arena, batch->step_count, sizeof(*entries));
+	packed = wire_arena_take(arena, batch->step_count, sizeof(*packed));
+	if (!tables.sequences || !entries || !packed)
 		return arena->error;
-	for (size_t i = 0; i < batch->step_count && !reader->problem && !error; i++)
-		error = read_step(reader, arena, &tables, &base, &batch->steps[i]);
+	for (size_t i = 0; i < batch->step_count && !reader->problem && !error; i++) {
+		error = read_step(reader, arena, &tables, &base, &entries[i], &packed[i]);
+		if (unpack && !reader->problem && !error)
+			error = unpack_parts(arena, &packed[i], &entries[i]);
+	}
+	if (unpack)
+		batch->steps = entries;
+	else
+		batch->packed_steps = packed;
 	return error;
 }

@@ -10,9 +10,10 @@ struct message_batch;
 
 /*
  * Reads four fields: communicator ids, tokens, schedules, steps; the inverse of
- * wire_pack_steps(). Returns 0 or the arena's error; problems of the bytes are left in reader.
+ * wire_pack_steps(). unpack: into the batch's steps, else packed_steps. Returns 0 or the arena's
+ * error; problems of the bytes are left in reader.
  */
-int wire_read_steps(struct wire_reader *reader, struct wire_arena *arena, int64_t base,
+int wire_read_steps(struct wire_reader *reader, struct wire_arena *arena, int64_t base, bool unpack,
 	struct message_batch *batch) __attribute__((warn_unused_result));
 
 /* cursor + the next number, as quanta within 0..WIRE_QUANTA_MAX. */

@@ -117,9 +117,10 @@ struct message_counters {
  */
 enum open_call_kind {
 	OPEN_CALL_COLLECTIVE = 0,
-	OPEN_CALL_POINT_TO_POINT = 1, /* sends, receives, completion: it waits, for whom is unknown */
-	OPEN_CALL_DEVICE_WAIT = 2,    /* the host waits for its device */
-	OPEN_CALL_NONE = 3,	      /* in no call, since `arrival`: its own work, or stopped */
+	OPEN_CALL_POINT_TO_POINT =
+		1,		   /* sends, receives, completion: it waits, for whom is unknown */
+	OPEN_CALL_DEVICE_WAIT = 2, /* the host waits for its device */
+	OPEN_CALL_NONE = 3,	   /* in no call, since `arrival`: its own work, or stopped */
 	OPEN_CALL_KIND_NR
 };
 
@@ -134,11 +135,13 @@ struct message_open_call {
 	uint8_t operation; /* enum operation */
 	uint8_t flags;	   /* enum part_flag */
 	uint8_t kind;	   /* enum open_call_kind; later versions may have more */
-	uint8_t state;	   /* of its thread, the letter of /proc/PID/stat: R S D T t Z; 0 = unknown */
-	uint8_t reason;	   /* enum off_cpu_reason while it is off the CPU; 0 = on it, or unknown */
+	uint8_t state;	/* of its thread, the letter of /proc/PID/stat: R S D T t Z; 0 = unknown */
+	uint8_t reason; /* enum off_cpu_reason while it is off the CPU; 0 = on it, or unknown */
 	/* The function called, or, in no call, where in the kernel it is blocked; "" = unknown. */
 	char where[OPEN_CALL_WHERE_LENGTH];
 };
+
+struct packed_step; /* packed_steps.h */
 
 struct message_batch {
 	uint64_t probe_id; /* random per probe process; (probe_id, number) names a batch */
@@ -160,8 +163,9 @@ struct message_batch {
 	struct message_rank *ranks;
 	size_t communicator_count;
 	struct message_communicator *communicators;
-	size_t step_count;
-	struct step_entry *steps; /* their parts live in the message's arena too */
+	size_t step_count;		  /* of steps, or of packed_steps */
+	struct step_entry *steps;	  /* their parts live in the message's arena too */
+	struct packed_step *packed_steps; /* instead of steps, by wire_decode_packed_batch() */
 	size_t interval_count;
 	struct off_cpu_interval *intervals;
 	size_t sample_count;

@@ -25,27 +25,39 @@ void wire_reader_fail(struct wire_reader *reader, const char *problem);
 
 uint64_t wire_read_unsigned_slow(struct wire_reader *reader, uint64_t max);
 
-/* Where a number of 16 bits lies next (its first byte says so), it; else UINT32_MAX. */
-static inline uint32_t wire_peek_16(const struct wire_reader *reader)
+/*
+ * The number that comes next, where it has at most 32 bits and no sign, as nearly all have; its
+ * length in bytes, or 0 where it is another or the end is near.
+ */
+static inline size_t wire_peek(const struct wire_reader *reader, uint64_t *number)
 {
-	if (reader->end - reader->next < 3 || reader->next[0] != 0xcd)
-		return UINT32_MAX;
-	return (uint32_t)reader->next[1] << 8 | reader->next[2];
+	const uint8_t *at = reader->next;
+
+	if (reader->end - at < 5)
+		return 0;
+	*number = at[0];
+	if (at[0] < 0x80)
+		return 1;
+	*number = (uint64_t)at[1];
+	if (at[0] == 0xcc)
+		return 2;
+	*number = *number << 8 | at[2];
+	if (at[0] == 0xcd)
+		return 3;
+	*number = *number << 16 | (uint64_t)at[3] << 8 | at[4];
+	return at[0] == 0xce ? 5 : 0;
 }
 
 /* A number from 0 to max; 0 after a problem. */
 static inline uint64_t wire_read_unsigned(struct wire_reader *reader, uint64_t max)
 {
-	uint32_t number;
+	uint64_t number;
+	size_t length = wire_peek(reader, &number);
 
-	if (reader->next < reader->end && *reader->next < 0x80 && *reader->next <= max)
-		return *reader->next++;
-	number = wire_peek_16(reader); /* most times, in quanta */
-	if (number <= max && number != UINT32_MAX) {
-		reader->next += 3;
-		return number;
-	}
-	return wire_read_unsigned_slow(reader, max);
+	if (length == 0 || number > max)
+		return wire_read_unsigned_slow(reader, max);
+	reader->next += length;
+	return number;
 }
 
 int64_t wire_read_signed_slow(struct wire_reader *reader, int64_t min, int64_t max);
@@ -53,16 +65,13 @@ int64_t wire_read_signed_slow(struct wire_reader *reader, int64_t min, int64_t m
 /* A number from min to max; min <= 0 <= max; 0 after a problem. */
 static inline int64_t wire_read_signed(struct wire_reader *reader, int64_t min, int64_t max)
 {
-	int64_t number;
+	uint64_t number;
+	size_t length = wire_peek(reader, &number);
 
-	if (reader->next < reader->end && *reader->next < 0x80 && *reader->next <= max)
-		return *reader->next++;
-	number = wire_peek_16(reader);
-	if (number <= max && number != UINT32_MAX) {
-		reader->next += 3;
-		return number;
-	}
-	return wire_read_signed_slow(reader, min, max);
+	if (length == 0 || number > (uint64_t)max)
+		return wire_read_signed_slow(reader, min, max);
+	reader->next += length;
+	return (int64_t)number;
 }
 
 /* An array's header: its count, at most max; 0 after a problem. The items follow. */

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Steps as they come off the wire and wait to be analysed: a sixth of the size of a step_entry's
+ * parts. What repeats from step to step (whom a call goes to, how long it is) is kept once per batch,
+ * activities only where there are any. Plain values; any thread.
+ */
+#ifndef SLOWRANK_PROBE_WIRE_PACKED_STEPS_H
+#define SLOWRANK_PROBE_WIRE_PACKED_STEPS_H
+
+#include "analysis/align.h"
+
+struct packed_part {
+	struct host_ns arrival, departure;
+	uint64_t sequence;
+	uint32_t kind;		 /* into the batch's kinds */
+	uint32_t before, inside; /* into the step's activities + 1; 0 = none */
+};
+
+struct packed_step {
+	uint32_t rank;
+	uint32_t flags;	     /* enum step_flag */
+	uint32_t part_flags; /* enum part_flag: of any of its parts */
+	uint64_t index, signature;
+	struct host_ns start, end;
+	int64_t input_ns, compute_ns, host_ns, comm_ns;
+	size_t part_count, kind_count, activity_count;
+	const struct packed_part *parts;
+	const struct part_kind *kinds; /* of the whole batch */
+	const struct activity *activities;
+};
+
+static inline const struct part_kind *packed_kind(
+	const struct packed_step *step, const struct packed_part *part)
+{
+	return &step->kinds[part->kind];
+}
+
+static inline const struct activity *packed_activity(const struct packed_step *step, uint32_t at)
+{
+	return at ? &step->activities[at - 1] : &activity_none;
+}
+
+#endif

@@ -12,6 +12,7 @@
 const struct activity activity_none;
 
 enum { ACTIVITY_BLOCK = 256 };
+enum { GAP_MEMBERS_MIN = 64, MEMBER_GAP = 8 };
 
 /* Sums of activities; blocks, so that pointers into them stay. */
 struct activity_block {
@@ -57,6 +58,7 @@ void grid_fini(struct step_grid *grid)
 	free(grid->instances);
 	free(grid->members);
 	free(grid->member_parts);
+	free(grid->places);
 	free(grid->order);
 	free(grid->table);
 	free(grid->scratch);
@@ -291,29 +293,16 @@ int grid_add_part(struct step_grid *grid, const struct grid_part *part)
 	return 0;
 }
 
-uint32_t *grid_member_cursors(const struct step_grid *grid)
-{
-	uint32_t *cursors = grid->scratch;
-
-	for (size_t i = 0; i < grid->instance_count; i++)
-		cursors[i] = grid->instances[i].first_member;
-	return cursors;
-}
-
 void grid_refresh_members(struct step_grid *grid)
 {
-	uint32_t *cursors = grid_member_cursors(grid);
-
 	for (size_t c = 0; c < grid->cell_count; c++) {
 		const struct grid_cell *cell = &grid->cells[c];
 
 		if (cell->instance == GRID_NONE)
 			continue;
 		const struct grid_row *row = &grid->rows[cell->row];
-		uint32_t at = cursors[cell->instance]++;
 
-		grid->members[at] = (uint32_t)c;
-		grid->member_parts[at] = (struct grid_member){
+		grid->member_parts[grid->places[c]] = (struct grid_member){
 			.arrival_ns = cell->arrival_ns,
 			.departure_ns = cell->departure_ns,
 			.row = cell->row,
@@ -328,14 +317,28 @@ void grid_refresh_members(struct step_grid *grid)
 	}
 }
 
-/* Groups the members by instance; within one, rows ascend, so ranks do. */
+/*
+ * Groups the members by instance; within one, rows ascend, so ranks do. Large instances mostly have
+ * a power of two of members, and rows are walked through all of them at once: the gap keeps these
+ * from falling into the same set of a cache.
+ */
 static void place_members(struct step_grid *grid)
 {
-	uint32_t next = 0;
+	uint32_t *cursors = grid->scratch, next = 0;
 
 	for (size_t i = 0; i < grid->instance_count; i++) {
-		grid->instances[i].first_member = next;
-		next += grid->instances[i].member_count;
+		struct grid_instance *instance = &grid->instances[i];
+
+		cursors[i] = instance->first_member = next;
+		next += instance->member_count;
+		next += instance->member_count >= GAP_MEMBERS_MIN ? MEMBER_GAP : 0;
+	}
+	grid->member_end = next;
+	for (size_t c = 0; c < grid->cell_count; c++) {
+		if (grid->joins[c] == GRID_NONE)
+			continue;
+		grid->places[c] = cursors[grid->joins[c]]++;
+		grid->members[grid->places[c]] = (uint32_t)c;
 	}
 	grid_refresh_members(grid);
 }
@@ -450,23 +453,26 @@ static int reserve_links(struct step_grid *grid)
 		if (!grid->scratch)
 			return -ENOMEM;
 	}
-	if (grid->cell_count <= grid->link_capacity)
+	size_t needed = grid->cell_count + grid->cell_count / GAP_MEMBERS_MIN * MEMBER_GAP;
+	if (needed <= grid->link_capacity)
 		return 0;
-	size_t capacity = grid->cell_count + grid->cell_count / 4;
+	size_t capacity = needed + needed / 4;
 
 	free(grid->members);
 	free(grid->member_parts);
+	free(grid->places);
 	free(grid->order);
 	free(grid->by_departure);
 	free(grid->by_stream);
 	grid->members = malloc(capacity * sizeof(*grid->members));
 	grid->member_parts = malloc(capacity * sizeof(*grid->member_parts));
+	grid->places = malloc(capacity * sizeof(*grid->places));
 	grid->order = malloc(capacity * sizeof(*grid->order));
 	grid->by_departure = malloc(capacity * sizeof(*grid->by_departure));
 	grid->by_stream = malloc(capacity * sizeof(*grid->by_stream));
 	grid->link_capacity = capacity;
-	if (grid->members && grid->member_parts && grid->order && grid->by_departure &&
-		grid->by_stream)
+	if (grid->members && grid->member_parts && grid->places && grid->order &&
+		grid->by_departure && grid->by_stream)
 		return 0;
 	grid->link_capacity = 0;
 	return -ENOMEM;

@@ -90,9 +90,11 @@ struct step_grid {
 	uint32_t *joins;       /* per cell: its instance once more, so that ordering reads little */
 	struct grid_row *rows; /* by rank */
 	struct grid_instance *instances;
+	size_t member_end;		  /* of members: there are gaps between instances */
 	uint32_t *members;		  /* cell indices, grouped by instance, by rank */
 	struct grid_member *member_parts; /* as members */
-	uint32_t *order; /* instances, so that each comes after all that its members did before */
+	uint32_t *places; /* per cell: its index in members; not of cells that join nothing */
+	uint32_t *order;  /* instances, so that each comes after all that its members did before */
 	/* Of overlapped rows, by row: cells in order of departure, and by stream and then arrival,
 	 * which is the order in which peers are compared. Elsewhere both are the cells' own order. */
 	uint32_t *by_departure, *by_stream;
@@ -162,11 +164,5 @@ int grid_link(struct step_grid *grid) __attribute__((warn_unused_result));
 
 /* To be called when cells' times or flags were changed since: takes them over into member_parts. */
 void grid_refresh_members(struct step_grid *grid);
-
-/*
- * Walks cells row by row, and with them their places among the members: *cursors, one per instance,
- * from grid_member_cursors(), which lasts until the next call of it.
- */
-uint32_t *grid_member_cursors(const struct step_grid *grid);
 
 #endif

@@ -18,10 +18,12 @@ void blame_fini(struct blame *blame)
 {
 	free(blame->rows);
 	free(blame->cells);
+	free(blame->leads);
+	free(blame->tails);
 	free(blame->shares);
 	free(blame->transfers);
 	free(blame->carries);
-	free(blame->row_carries);
+	free(blame->tallies);
 	free(blame->columns);
 	free(blame->controls);
 	free(blame->scratch);
@@ -60,20 +62,22 @@ static int reserve_carries(struct blame *blame, const struct step_grid *grid)
 
 static int reserve_rows(struct blame *blame, size_t rows)
 {
-	size_t groups = blame->row_capacity, cursors = groups, carries = groups;
+	size_t groups = blame->row_capacity, cursors = groups, tallies = groups, tails = groups;
 	int error = blame_reserve((void **)&blame->groups, &groups, rows, sizeof(uint32_t));
 
 	if (error == 0)
 		error = blame_reserve((void **)&blame->cursors, &cursors, rows, sizeof(uint32_t));
 	if (error == 0)
 		error = blame_reserve(
-			(void **)&blame->row_carries, &carries, rows, sizeof(*blame->row_carries));
+			(void **)&blame->tallies, &tallies, rows, sizeof(*blame->tallies));
+	if (error == 0)
+		error = blame_reserve((void **)&blame->tails, &tails, rows, sizeof(*blame->tails));
 	if (error == 0)
 		error = blame_reserve(
 			(void **)&blame->rows, &blame->row_capacity, rows, sizeof(*blame->rows));
 	if (error == 0)
 		error = blame_reserve((void **)&blame->scratch, &blame->scratch_capacity,
-			rows > 2 ? rows : 2, sizeof(int64_t));
+			rows > 2 ? 2 * rows : 4, sizeof(int64_t));
 	return error;
 }
 
@@ -86,7 +90,10 @@ static int reserve_all(struct blame *blame, const struct step_grid *grid)
 			grid->cell_count, sizeof(*blame->cells));
 	if (error == 0)
 		error = blame_reserve((void **)&blame->shares, &blame->share_capacity,
-			grid->cell_count, sizeof(*blame->shares));
+			grid->member_end, sizeof(*blame->shares));
+	if (error == 0)
+		error = blame_reserve((void **)&blame->leads, &blame->lead_capacity,
+			grid->member_end, sizeof(*blame->leads));
 	if (error == 0)
 		error = blame_reserve((void **)&blame->transfers, &blame->transfer_capacity,
 			grid->instance_count, sizeof(*blame->transfers));
@@ -109,6 +116,7 @@ struct meeting {
 	const struct grid_instance *instance;
 	const uint32_t *cells; /* of the members */
 	const struct grid_member *members;
+	const struct blame_lead *leads;
 	struct blame_share *shares;
 	uint32_t count;
 	uint32_t root_member; /* index into members, or count */
@@ -120,9 +128,14 @@ struct meeting {
 	bool by_duration; /* the clocks are too uncertain: shortest communication decides */
 };
 
+static struct blame_tally *tally_of(const struct meeting *meeting, uint32_t m)
+{
+	return &meeting->blame->tallies[meeting->members[m].row];
+}
+
 static struct blame_carry *carry_of(const struct meeting *meeting, uint32_t m)
 {
-	return &meeting->blame->row_carries[meeting->members[m].row];
+	return &tally_of(meeting, m)->carry;
 }
 
 static struct blame_row *row_of(const struct meeting *meeting, uint32_t m)
@@ -143,8 +156,8 @@ static void take_segments(struct meeting *meeting, uint32_t m)
 	struct blame_carry *carry = carry_of(meeting, m);
 
 	if (blame->in_order && !(member->flags & MEMBER_OVERLAPPED)) {
-		carry->own_ns += meeting->shares[m].wait_ns;
-		carry->opaque_ns += meeting->shares[m].transfer_ns;
+		carry->own_ns += meeting->leads[m].own_ns - meeting->leads[m].control_ns;
+		carry->opaque_ns += meeting->leads[m].opaque_ns;
 	} else {
 		const struct step_grid *grid = meeting->grid;
 		const struct grid_row *row = &grid->rows[member->row];
@@ -166,7 +179,9 @@ static void take_segments(struct meeting *meeting, uint32_t m)
 /* The lower median of each member's value; the values are in scratch. */
 static int64_t usual_of(const struct meeting *meeting)
 {
-	return lower_median_int64(meeting->blame->scratch, meeting->count);
+	int64_t *values = meeting->blame->scratch;
+
+	return lower_median_of_int64(values, meeting->count, values + meeting->count);
 }
 
 static void find_root(struct meeting *meeting)
@@ -226,7 +241,7 @@ static int64_t late_ns(const struct meeting *meeting, uint32_t m)
 static int64_t charge_lateness(struct meeting *meeting, uint32_t m, int64_t late)
 {
 	struct blame_carry *carry = carry_of(meeting, m);
-	struct blame_row *row = row_of(meeting, m);
+	struct blame_tally *row = tally_of(meeting, m);
 	int64_t hidden = clamp(meeting->usual_opaque_ns - carry->opaque_ns, 0, INT64_MAX);
 	int64_t own = clamp(carry->own_ns, 0, late + hidden);
 	int64_t comm = clamp(carry->comm_ns, 0, late - own);
@@ -284,8 +299,8 @@ static void split_call(struct meeting *meeting, uint32_t m)
 		result->wait_ns = clamp(segments_exposed_ns(meeting->grid, meeting->cells[m]) -
 						(inside - result->wait_ns),
 			0, result->wait_ns);
-	row_of(meeting, m)->wait_ns += result->wait_ns;
-	row_of(meeting, m)->transfer_ns += result->transfer_ns;
+	tally_of(meeting, m)->wait_ns += result->wait_ns;
+	tally_of(meeting, m)->transfer_ns += result->transfer_ns;
 }
 
 static int64_t off_cpu_ns(const struct activity *inside)
@@ -339,7 +354,7 @@ static int64_t charge_holds(struct meeting *meeting, int64_t usual_transfer)
 		meeting->shares[m].hold_ns = hold;
 		meeting->blame->held = true;
 		add_hold(meeting, m, hold);
-		row_of(meeting, m)->delay_ns += held_others;
+		tally_of(meeting, m)->delay_ns += held_others;
 		/* of its lag, what did not hold the others is its own */
 		int64_t lag = clamp(meeting->shares[m].transfer_ns - usual_transfer, 0, INT64_MAX);
 		int64_t own_lag = clamp(hold - held_others, 0, lag);
@@ -448,7 +463,7 @@ static void meet_beside(struct meeting *meeting)
 		/* What a member waited here it will not be seen to wait at the next one. */
 		carry_of(meeting, m)->opaque_ns += meeting->shares[m].wait_ns;
 	}
-	tell_transfer(meeting, lower_median_int64(scratch, meeting->count));
+	tell_transfer(meeting, usual_of(meeting));
 }
 
 /*
@@ -494,8 +509,8 @@ static void meet_partner(struct meeting *meeting)
 
 		if (waited_ns <= 0)
 			continue;
-		row_of(meeting, m)->delay_ns += own;
-		row_of(meeting, m)->inherited_ns += waited_ns - own;
+		tally_of(meeting, m)->delay_ns += own;
+		tally_of(meeting, m)->inherited_ns += waited_ns - own;
 		carry->own_ns -= own;
 		*carry_of(meeting, 1 - m) = (struct blame_carry){0};
 	}
@@ -511,20 +526,22 @@ static void meet(struct blame *blame, const struct step_grid *grid, uint32_t ind
 		.instance = instance,
 		.cells = &grid->members[instance->first_member],
 		.members = &grid->member_parts[instance->first_member],
+		.leads = &blame->leads[instance->first_member],
 		.shares = &blame->shares[instance->first_member],
 		.count = instance->member_count,
 	};
 
-	for (uint32_t m = 0; m < meeting.count; m++) {
+	for (uint32_t m = 0; m < meeting.count; m++)
 		take_segments(&meeting, m);
-		meeting.shares[m] = (struct blame_share){0};
+	if (instance->member_count < 2 && instance->size <= 1) { /* alone in its communicator */
+		memset(meeting.shares, 0, meeting.count * sizeof(*meeting.shares));
+		return;
 	}
-	if (instance->member_count < 2 && instance->size <= 1)
-		return; /* alone in its communicator */
 	blame->incomplete |= !instance->complete;
 	if (!instance->usable) {
 		for (uint32_t m = 0; m < meeting.count; m++)
 			*carry_of(&meeting, m) = (struct blame_carry){0};
+		memset(meeting.shares, 0, meeting.count * sizeof(*meeting.shares));
 		return;
 	}
 	gather(&meeting);
@@ -557,10 +574,20 @@ int blame_step(struct blame *blame, const struct step_grid *grid)
 	if (error < 0)
 		return error;
 	for (size_t r = 0; r < grid->row_count; r++)
-		blame->row_carries[r] = blame->carries[grid->rows[r].rank];
+		blame->tallies[r] =
+			(struct blame_tally){.carry = blame->carries[grid->rows[r].rank]};
 	for (size_t o = 0; o < grid->order_count; o++)
 		meet(blame, grid, grid->order[o]);
-	for (size_t r = 0; r < grid->row_count; r++)
-		blame->carries[grid->rows[r].rank] = blame->row_carries[r];
+	for (size_t r = 0; r < grid->row_count; r++) {
+		const struct blame_tally *tally = &blame->tallies[r];
+		struct blame_row *row = &blame->rows[r];
+
+		blame->carries[grid->rows[r].rank] = tally->carry;
+		row->delay_ns = tally->delay_ns;
+		row->comm_delay_ns = tally->comm_delay_ns;
+		row->inherited_ns = tally->inherited_ns;
+		row->wait_ns = tally->wait_ns;
+		row->transfer_ns = tally->transfer_ns;
+	}
 	return 0;
 }

@@ -60,6 +60,15 @@ struct blame_cell {
 	int64_t most_ns;       /* in a replay its own time is not more: see CELL_QUEUED */
 };
 
+/*
+ * Per member of an instance, of rows that are not overlapped: what its row does before it, since its
+ * last instance.
+ */
+struct blame_lead {
+	int64_t own_ns, control_ns; /* segments, and their controls */
+	int64_t opaque_ns;	    /* calls that are no cells, and cells that join nothing */
+};
+
 /* Per member of an instance: how its time inside is split. */
 struct blame_share {
 	int64_t wait_ns, transfer_ns;
@@ -67,21 +76,21 @@ struct blame_share {
 };
 
 struct blame {
-	struct blame_row *rows;	  /* as grid rows */
-	struct blame_cell *cells; /* as grid cells */
-	/* As grid members. Until its instance is looked at, a member's wait_ns and transfer_ns hold what
-	 * it brings: its own excess since its last instance, and its opaque time. */
-	struct blame_share *shares;
+	struct blame_row *rows;	    /* as grid rows */
+	struct blame_cell *cells;   /* as grid cells */
+	struct blame_lead *leads;   /* as grid members */
+	struct blame_lead *tails;   /* as rows: and after its last instance */
+	struct blame_share *shares; /* as grid members */
 	struct blame_transfer *transfers;
 	size_t transfer_count;
 	size_t row_capacity, cell_capacity, transfer_capacity, scratch_capacity;
 	struct blame_carry *carries; /* by rank, from step to step */
 	size_t carry_capacity;
-	struct blame_carry *row_carries; /* of this step's rows */
-	int64_t *columns;		 /* own times of peers, position by position */
-	struct blame_control *controls;	 /* by position */
-	size_t share_capacity, column_capacity, control_capacity;
-	int64_t *scratch;  /* values to take medians of */
+	struct blame_tally *tallies;	/* as rows */
+	int64_t *columns;		/* own times of peers, position by position */
+	struct blame_control *controls; /* by position */
+	size_t share_capacity, lead_capacity, column_capacity, control_capacity;
+	int64_t *scratch;  /* values to take medians of, and room to do so */
 	uint32_t *groups;  /* rows, grouped by layout */
 	uint32_t *cursors; /* per row: cells taken so far */
 	bool incomplete;   /* some instance lacked members */

@@ -18,6 +18,8 @@
  */
 #define MINOR_FAULT_AROUND_NS 400
 
+enum { COLUMN_GAP = 8 }; /* columns of a power of two of rows would share the sets of a cache */
+
 /*
  * A segment before a part with device time lasts as long as the slower of two takes: the host that
  * enqueues (host_ns, less its waits for the device) and the device that works. What the segment
@@ -108,7 +110,8 @@ struct peers {
 	const struct step_grid *grid;
 	const uint32_t *rows;
 	size_t row_count;
-	size_t count; /* rows without a hole: those that are compared */
+	size_t count;  /* rows without a hole: those that are compared */
+	size_t stride; /* of columns: not a power of two, as counts mostly are */
 	uint32_t position_count;
 };
 
@@ -124,7 +127,7 @@ static void fill_columns(const struct peers *peers)
 		if (row->hole)
 			continue;
 		for (uint32_t p = 0; p < peers->position_count; p++)
-			peers->blame->columns[p * peers->count + place] =
+			peers->blame->columns[p * peers->stride + place] =
 				grid->cells[grid_cell_at(grid, row, p)].own_ns;
 		place++;
 	}
@@ -169,12 +172,11 @@ static int64_t measured_control(const struct peers *peers, uint32_t position)
 static void find_control(const struct peers *peers, uint32_t position)
 {
 	const struct step_grid *grid = peers->grid;
-	const int64_t *column = &peers->blame->columns[position * peers->count];
+	const int64_t *column = &peers->blame->columns[position * peers->stride];
 	struct blame_control *control = &peers->blame->controls[position];
 	size_t place = 0;
 
-	memcpy(peers->blame->scratch, column, peers->count * sizeof(*column));
-	control->control_ns = lower_median_int64(peers->blame->scratch, peers->count);
+	control->control_ns = lower_median_of_int64(column, peers->count, peers->blame->scratch);
 	while (column[place] != control->control_ns)
 		place++;
 	/* Where no row has a hole, a place is an index. */
@@ -183,6 +185,9 @@ static void find_control(const struct peers *peers, uint32_t position)
 					     : row_at(peers, place);
 
 	control->cell = grid_cell_at(grid, row, position);
+	control->own_ns = grid->cells[control->cell].own_ns;
+	control->plain = grid->cells[control->cell].own == &activity_none &&
+			 !(grid->cells[control->cell].part->flags & PART_DEVICE_TIME);
 	control->queued = grid->cells[control->cell].flags & CELL_QUEUED;
 	control->measured_ns =
 		control->queued ? measured_control(peers, position) : control->control_ns;
@@ -192,7 +197,6 @@ static void find_control(const struct peers *peers, uint32_t position)
 static void add_components(
 	struct blame_row *row, const struct grid_cell *cell, const struct grid_cell *control)
 {
-	row->own_excess_ns += cell->own_ns - control->own_ns;
 	if (!(cell->part->flags & PART_DEVICE_TIME) && !(control->part->flags & PART_DEVICE_TIME) &&
 		cell->own == &activity_none && control->own == &activity_none) {
 		row->own[EXCESS_COMPUTE] += cell->own_ns > 0 ? cell->own_ns : 0;
@@ -206,11 +210,30 @@ static void add_components(
 	row->control_minor_faults += control->own->minor_faults;
 }
 
+/* A row's sums on their way from one instance to the next, cell by cell; not of overlapped rows. */
+static void add_lead(struct blame *blame, const struct step_grid *grid, uint32_t c,
+	int64_t control_ns, struct blame_lead *lead)
+{
+	const struct grid_cell *cell = &grid->cells[c];
+
+	lead->own_ns += cell->own_ns;
+	lead->control_ns += control_ns;
+	lead->opaque_ns += cell->opaque_ns;
+	if (cell->instance == GRID_NONE) {
+		lead->opaque_ns += cell->departure_ns - cell->arrival_ns;
+		return;
+	}
+	blame->leads[grid->places[c]] = *lead;
+	*lead = (struct blame_lead){0};
+}
+
 /* Compares a row's cells with the controls of their positions. */
 static void compare_row(
 	struct blame *blame, const struct step_grid *grid, uint32_t r, uint32_t position_count)
 {
 	const struct grid_row *row = &grid->rows[r];
+	struct blame_row *result = &blame->rows[r];
+	struct blame_lead lead = {0};
 
 	for (uint32_t p = 0; p < position_count; p++) {
 		const struct blame_control *control = &blame->controls[p];
@@ -220,13 +243,40 @@ static void compare_row(
 		bool bound = cell->flags & CELL_QUEUED
 				     ? cell->own_ns > control->control_ns
 				     : control->queued && cell->own_ns < control->control_ns;
+		int64_t control_ns = bound ? cell->own_ns : control->control_ns;
 
-		blame->cells[c] = (struct blame_cell){bound ? cell->own_ns : control->control_ns,
-			control->cell,
+		blame->cells[c] = (struct blame_cell){control_ns, control->cell,
 			cell->flags & CELL_QUEUED ? control->measured_ns : INT64_MAX};
-		add_components(&blame->rows[r], cell, &grid->cells[control->cell]);
+		result->own_excess_ns += cell->own_ns - control->own_ns;
+		if (!control->plain || cell->own != &activity_none ||
+			(cell->part->flags & PART_DEVICE_TIME)) {
+			add_components(result, cell, &grid->cells[control->cell]);
+		} else {
+			result->own[EXCESS_COMPUTE] += cell->own_ns > 0 ? cell->own_ns : 0;
+			result->control[EXCESS_COMPUTE] +=
+				control->own_ns > 0 ? control->own_ns : 0;
+		}
+		if (!row->overlapped)
+			add_lead(blame, grid, c, control_ns, &lead);
 	}
-	blame->rows[r].judged = position_count > 0;
+	blame->tails[r] = lead;
+	result->judged = position_count > 0;
+}
+
+/* A row without peers is its own control. */
+static void keep_row(struct blame *blame, const struct step_grid *grid, uint32_t r)
+{
+	const struct grid_row *row = &grid->rows[r];
+	struct blame_lead lead = {0};
+
+	for (uint32_t c = row->first_cell; c < row->first_cell + row->cell_count; c++) {
+		int64_t own_ns = grid->cells[c].own_ns;
+
+		blame->cells[c] = (struct blame_cell){own_ns, GRID_NONE, INT64_MAX};
+		if (!row->overlapped)
+			add_lead(blame, grid, c, own_ns, &lead);
+	}
+	blame->tails[r] = lead;
 }
 
 static void compare_peers(const struct peers *peers)
@@ -239,47 +289,18 @@ static void compare_peers(const struct peers *peers)
 			find_control(peers, p);
 	}
 	for (size_t i = 0; i < peers->row_count; i++) {
-		const struct grid_row *row = &peers->grid->rows[peers->rows[i]];
+		uint32_t r = peers->rows[i];
 
-		if (peers->count >= 2 && !row->hole) {
-			compare_row(blame, peers->grid, peers->rows[i], peers->position_count);
-			continue;
-		}
-		for (uint32_t c = row->first_cell; c < row->first_cell + row->cell_count; c++)
-			blame->cells[c] = (struct blame_cell){
-				peers->grid->cells[c].own_ns, GRID_NONE, INT64_MAX};
-	}
-}
-
-/* What each member brings to its instance: the cells of its row since its last one. */
-static void fill_leads(struct blame *blame, const struct step_grid *grid)
-{
-	uint32_t *cursors = grid_member_cursors(grid);
-
-	for (size_t r = 0; r < grid->row_count; r++) {
-		const struct grid_row *row = &grid->rows[r];
-		int64_t own_ns = 0, opaque_ns = 0;
-
-		for (uint32_t c = row->first_cell; c < row->first_cell + row->cell_count; c++) {
-			const struct grid_cell *cell = &grid->cells[c];
-
-			own_ns += cell->own_ns - blame->cells[c].control_ns;
-			opaque_ns += cell->opaque_ns;
-			if (cell->instance == GRID_NONE) {
-				opaque_ns += cell->departure_ns - cell->arrival_ns;
-				continue;
-			}
-			blame->shares[cursors[cell->instance]++] =
-				(struct blame_share){.wait_ns = own_ns, .transfer_ns = opaque_ns};
-			own_ns = opaque_ns = 0;
-		}
+		if (peers->count >= 2 && !peers->grid->rows[r].hole)
+			compare_row(blame, peers->grid, r, peers->position_count);
+		else
+			keep_row(blame, peers->grid, r);
 	}
 }
 
 int blame_controls(struct blame *blame, const struct step_grid *grid)
 {
-	int error = blame_reserve((void **)&blame->columns, &blame->column_capacity,
-		grid->cell_count, sizeof(*blame->columns));
+	int error = 0;
 
 	sort_rows(grid, blame->groups);
 	for (size_t first = 0, next; first < grid->row_count && error == 0; first = next) {
@@ -289,18 +310,20 @@ int blame_controls(struct blame *blame, const struct step_grid *grid)
 			.rows = &blame->groups[first],
 			.position_count = row->cell_count};
 
-		error = blame_reserve((void **)&blame->controls, &blame->control_capacity,
-			row->cell_count, sizeof(*blame->controls));
 		for (next = first; next < grid->row_count &&
 				   grid->rows[blame->groups[next]].layout == row->layout &&
 				   grid->rows[blame->groups[next]].cell_count == row->cell_count;
 			next++)
 			peers.count += !grid->rows[blame->groups[next]].hole;
 		peers.row_count = next - first;
+		peers.stride = peers.count + COLUMN_GAP;
+		error = blame_reserve((void **)&blame->controls, &blame->control_capacity,
+			row->cell_count, sizeof(*blame->controls));
+		if (error == 0)
+			error = blame_reserve((void **)&blame->columns, &blame->column_capacity,
+				row->cell_count * peers.stride, sizeof(*blame->columns));
 		if (error == 0)
 			compare_peers(&peers);
 	}
-	if (error == 0)
-		fill_leads(blame, grid);
 	return error;
 }

@@ -12,18 +12,26 @@ struct blame_carry {
 	int64_t opaque_ns; /* spent in waits whose partners are not known */
 };
 
+/*
+ * A row on its way through the step: what is touched for each member lies in one line of a cache. The
+ * sums go into the row in the end.
+ */
+struct blame_tally {
+	struct blame_carry carry;
+	int64_t delay_ns, comm_delay_ns, inherited_ns, wait_ns, transfer_ns;
+};
+
 /* The control of one position. */
 struct blame_control {
 	int64_t control_ns;
+	int64_t own_ns;	     /* of the cell */
 	uint32_t cell;	     /* GRID_NONE: no peers */
+	bool plain;	     /* nothing is known of what the cell's segment is made of */
 	bool queued;	     /* the cell is: CELL_QUEUED */
 	int64_t measured_ns; /* the same of the peers' cells that are not queued, or control_ns */
 };
 
-/*
- * Sets control_ns and control_cell of every cell, the rows' sums of components, and what each member
- * of an instance brings to it. Returns 0 or -ENOMEM.
- */
+/* Sets cells, leads and tails, and the rows' sums of components. Returns 0 or -ENOMEM. */
 int blame_controls(struct blame *blame, const struct step_grid *grid)
 	__attribute__((warn_unused_result));
 

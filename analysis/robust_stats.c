@@ -61,6 +61,45 @@ int64_t lower_median_int64(int64_t *values, size_t count)
 	return count ? select_int64(values, count, (count - 1) / 2) : 0;
 }
 
+enum { SAMPLE_MAX = 1024, SAMPLED_MIN = 512 };
+
+/*
+ * The kth of values lies from *low to *high, most likely: 2.5 standard deviations of where it falls
+ * among a sample of so many.
+ */
+static void bracket(const int64_t *values, size_t count, size_t k, int64_t *low, int64_t *high)
+{
+	int64_t sample[SAMPLE_MAX];
+	size_t size = count < 8 * SAMPLED_MIN ? 64 : count < 32 * SAMPLED_MIN ? 256 : SAMPLE_MAX;
+	size_t deviations = size == 64 ? 10 : size == 256 ? 20 : 40;
+	size_t middle = k * size / count;
+
+	for (size_t i = 0; i < size; i++)
+		sample[i] = values[i * count / size];
+	*low = select_int64(sample, size, middle - deviations);
+	*high = select_int64(sample, size, middle + deviations);
+}
+
+int64_t lower_median_of_int64(const int64_t *values, size_t count, int64_t *scratch)
+{
+	size_t k = count ? (count - 1) / 2 : 0, below = 0, kept = 0;
+	int64_t low, high;
+
+	if (count >= SAMPLED_MIN) {
+		bracket(values, count, k, &low, &high);
+		for (size_t i = 0; i < count; i++) {
+			scratch[kept] = values[i];
+			kept += (values[i] >= low) & (values[i] <= high);
+			below += values[i] < low;
+		}
+		if (below <= k && k < below + kept)
+			return select_int64(scratch, kept, k - below);
+	}
+	for (size_t i = 0; i < count; i++)
+		scratch[i] = values[i];
+	return lower_median_int64(scratch, count);
+}
+
 double lower_median_double(double *values, size_t count)
 {
 	return count ? select_double(values, count, (count - 1) / 2) : 0;

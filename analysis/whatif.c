@@ -17,8 +17,6 @@ void whatif_fini(struct whatif *whatif)
 	free(whatif->times);
 	free(whatif->scratch);
 	free(whatif->relief);
-	free(whatif->leads);
-	free(whatif->tails);
 	free(whatif->cursors);
 	free(whatif->ended);
 	free(whatif->ends);
@@ -37,12 +35,10 @@ static int reserve(struct whatif *whatif, const struct step_grid *grid)
 		free(whatif->scratch);
 		free(whatif->cursors);
 		free(whatif->ended);
-		free(whatif->tails);
 		free(whatif->nobody);
 		free(whatif->ends_before);
 		whatif->nobody = calloc(capacity, 1);
 		whatif->ends_before = malloc(capacity * sizeof(int64_t));
-		whatif->tails = malloc(capacity * sizeof(int64_t));
 		whatif->times = malloc(capacity * sizeof(int64_t));
 		whatif->scratch = malloc(capacity * sizeof(int64_t));
 		whatif->cursors = malloc(capacity * sizeof(uint32_t));
@@ -54,15 +50,13 @@ static int reserve(struct whatif *whatif, const struct step_grid *grid)
 
 		free(whatif->relief);
 		free(whatif->ends);
-		free(whatif->leads);
-		whatif->leads = malloc(capacity * sizeof(int64_t));
 		whatif->relief = malloc(capacity * sizeof(int64_t));
 		whatif->ends = malloc(capacity * sizeof(int64_t));
 		whatif->cell_capacity = capacity;
 	}
-	if (whatif->times && whatif->scratch && whatif->cursors && whatif->ended && whatif->tails &&
+	if (whatif->times && whatif->scratch && whatif->cursors && whatif->ended &&
 		whatif->nobody && whatif->ends_before &&
-		((whatif->relief && whatif->ends && whatif->leads) || grid->cell_count == 0))
+		((whatif->relief && whatif->ends) || grid->cell_count == 0))
 		return 0;
 	whatif_fini(whatif); /* capacities too: the next call tries again */
 	return -ENOMEM;
@@ -96,7 +90,7 @@ int64_t whatif_opaque_ns(const struct whatif *whatif, const struct step_grid *gr
 	const struct grid_cell *cell = &grid->cells[c];
 	uint32_t control = blame->cells[c].control_cell;
 
-	if (cell->opaque_ns == 0 || control == GRID_NONE || !healed || healed[cell->row])
+	if (cell->opaque_ns == 0 || !whatif->relieved || control == GRID_NONE || healed[cell->row])
 		return cell->opaque_ns;
 	int64_t relief = whatif->relief[control];
 
@@ -113,31 +107,22 @@ static int64_t segment_ns(const struct whatif *whatif, const struct step_grid *g
 }
 
 /*
- * What each member does before its instance, in the order of the members, and what a row does after
- * its last one. Cells whose communicator is not known are passed over as they were.
+ * What row r does before an instance, or after its last one: its cells up to and including c. Those
+ * whose communicator is not known are passed over as they were.
  */
-static void find_leads(struct whatif *whatif, const struct step_grid *grid,
-	const struct blame *blame, const uint8_t *healed)
+static inline int64_t lead_ns(const struct whatif *whatif, const struct step_grid *grid,
+	const struct blame *blame, const uint8_t *healed, const struct blame_lead *lead, uint32_t r,
+	uint32_t c)
 {
-	uint32_t *cursors = grid_member_cursors(grid);
+	int64_t relief_ns = 0;
 
-	for (uint32_t r = 0; r < grid->row_count; r++) {
-		const struct grid_row *row = &grid->rows[r];
-		int64_t lead_ns = 0;
-
-		for (uint32_t c = row->first_cell; c < row->first_cell + row->cell_count; c++) {
-			const struct grid_cell *cell = &grid->cells[c];
-
-			lead_ns += segment_ns(whatif, grid, blame, healed, c);
-			if (cell->instance == GRID_NONE) {
-				lead_ns += cell->departure_ns - cell->arrival_ns;
-				continue;
-			}
-			whatif->leads[cursors[cell->instance]++] = lead_ns;
-			lead_ns = 0;
-		}
-		whatif->tails[r] = lead_ns;
-	}
+	if (lead->opaque_ns == 0 || !whatif->relieved || healed[r])
+		return (healed[r] ? lead->control_ns : lead->own_ns) + lead->opaque_ns;
+	do {
+		relief_ns +=
+			grid->cells[c].opaque_ns - whatif_opaque_ns(whatif, grid, blame, healed, c);
+	} while (c-- > grid->rows[r].first_cell && grid->cells[c].instance == GRID_NONE);
+	return lead->own_ns + lead->opaque_ns - relief_ns;
 }
 
 /* Moves a row's time through its cells up to and including the segment of cell `until`. */
@@ -181,6 +166,23 @@ static bool is_root(const struct step_grid *grid, const struct grid_instance *in
 		       (uint32_t)instance->root;
 }
 
+/* All leave when the last has come, each after its transfer; no hold to take out of it. */
+static void leave_together(struct whatif *whatif, const struct step_grid *grid,
+	const struct blame *blame, uint32_t index, int64_t last_ns)
+{
+	const struct grid_instance *instance = &grid->instances[index];
+	const struct grid_member *members = &grid->member_parts[instance->first_member];
+	const struct blame_share *shares = &blame->shares[instance->first_member];
+
+	for (uint32_t m = 0; m < instance->member_count; m++) {
+		int64_t *time = &whatif->times[members[m].row];
+
+		if (*time < last_ns) /* a row may be there twice */
+			*time = last_ns;
+		*time += whatif_transfer_ns(whatif, index, shares[m].transfer_ns);
+	}
+}
+
 static void replay_instance(struct whatif *whatif, const struct step_grid *grid,
 	const struct blame *blame, const uint8_t *healed, uint32_t index)
 {
@@ -194,7 +196,9 @@ static void replay_instance(struct whatif *whatif, const struct step_grid *grid,
 		int64_t *time = &whatif->times[members[m].row];
 
 		if (blame->in_order)
-			*time += whatif->leads[instance->first_member + m];
+			*time += lead_ns(whatif, grid, blame, healed,
+				&blame->leads[instance->first_member + m], members[m].row,
+				grid->members[instance->first_member + m]);
 		else
 			run_row(whatif, grid, blame, healed, members[m].row,
 				grid->members[instance->first_member + m]);
@@ -202,6 +206,10 @@ static void replay_instance(struct whatif *whatif, const struct step_grid *grid,
 			last = *time;
 		if (is_root(grid, instance, m))
 			root = *time;
+	}
+	if (!blame->held && instance->usable && instance->waits_for == WAITS_FOR_ALL) {
+		leave_together(whatif, grid, blame, index, last);
+		return;
 	}
 	for (uint32_t m = 0; m < instance->member_count; m++) {
 		int64_t *time = &whatif->times[members[m].row];
@@ -232,15 +240,14 @@ static void replay_instance(struct whatif *whatif, const struct step_grid *grid,
 static void replay_rows(struct whatif *whatif, const struct step_grid *grid,
 	const struct blame *blame, const uint8_t *healed)
 {
-	if (memchr(healed, 0, grid->row_count)) /* only rows that are not healed have any */
-		find_relief(whatif, grid, blame, healed);
-	if (blame->in_order)
-		find_leads(whatif, grid, blame, healed);
 	for (size_t o = 0; o < grid->order_count; o++)
 		replay_instance(whatif, grid, blame, healed, grid->order[o]);
 	for (uint32_t r = 0; r < grid->row_count; r++) {
+		const struct grid_row *row = &grid->rows[r];
+
 		if (blame->in_order)
-			whatif->times[r] += whatif->tails[r];
+			whatif->times[r] += lead_ns(whatif, grid, blame, healed, &blame->tails[r],
+				r, row->first_cell + row->cell_count - 1);
 		else
 			run_row(whatif, grid, blame, healed, r, UINT32_MAX - 1);
 	}
@@ -289,14 +296,15 @@ static void replay(struct whatif *whatif, const struct step_grid *grid, const st
 	const uint8_t *healed, const struct whatif_line *line)
 {
 	rewind_rows(whatif, grid, line);
-	if (!grid->overlapped) {
-		replay_rows(whatif, grid, blame, healed ? healed : whatif->nobody);
-		return;
-	}
-	if (healed &&
-		memchr(healed, 0, grid->row_count)) /* only rows that are not healed have any */
+	/* Only rows that are not healed have any, and only others that are give it. */
+	whatif->relieved = healed && grid->row_count > 1 &&
+			   memcmp(healed, healed + 1, grid->row_count - 1) != 0;
+	if (whatif->relieved)
 		find_relief(whatif, grid, blame, healed);
-	whatif_replay_streams(whatif, grid, blame, healed);
+	if (grid->overlapped)
+		whatif_replay_streams(whatif, grid, blame, healed);
+	else
+		replay_rows(whatif, grid, blame, healed ? healed : whatif->nobody);
 }
 
 /*
@@ -369,7 +377,6 @@ int whatif_transfers(struct whatif *whatif, const struct step_grid *grid, const 
 		error = reserve_line(line, grid);
 	if (error < 0)
 		return error;
-	find_relief(whatif, grid, blame, whatif->nobody);
 	find_ends(whatif, grid, blame, true);
 	whatif->faster = faster;
 	replay(whatif, grid, blame, NULL, line);

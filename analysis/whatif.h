@@ -27,8 +27,6 @@ struct whatif {
 	int64_t *scratch;
 	uint8_t *nobody; /* per row: 0 */
 	int64_t *relief; /* per cell: what its peers at this position gain from the healed rows */
-	int64_t *leads;	 /* per member: what its row does before it */
-	int64_t *tails;	 /* per row: and after its last one */
 	uint32_t *cursors;
 	uint32_t *ended;       /* per row: cells that ended, in order of departure */
 	int64_t *ends;	       /* per cell, of overlapped grids */
@@ -36,6 +34,7 @@ struct whatif {
 	const int64_t *faster; /* per instance: its transfer is shorter by this; NULL: as it was */
 	struct whatif_line scale_line;
 	size_t row_capacity, cell_capacity;
+	bool relieved;	    /* some of this replay's rows are healed, and some are not */
 	bool ends_known;    /* ends_before are this step's */
 	bool ends_replayed; /* and were replayed */
 };
@@ -82,7 +81,7 @@ int whatif_scale(struct whatif *whatif, const struct step_grid *grid, const stru
 int64_t whatif_opaque_ns(const struct whatif *whatif, const struct step_grid *grid,
 	const struct blame *blame, const uint8_t *healed, uint32_t c);
 
-/* The same for grids with overlapped rows; called by whatif_replay(), relief filled when healed. */
+/* The same for grids with overlapped rows; called by whatif_replay(), relief filled where relieved. */
 void whatif_replay_streams(struct whatif *whatif, const struct step_grid *grid,
 	const struct blame *blame, const uint8_t *healed);
 

@@ -45,6 +45,39 @@ static void select_is_the_kth_of_the_sorted(void **state)
 	}
 }
 
+/* Against selecting from a copy: random, few values, sorted, all at one end; of every size class. */
+static void median_of_many_is_the_median(void **state)
+{
+	static int64_t values[40000], copy[40000], scratch[40000];
+	static const size_t counts[] = {1, 2, 511, 512, 513, 1024, 4095, 4096, 16384, 40000};
+	uint64_t random = 1;
+
+	(void)state;
+	for (size_t round = 0; round < 7 * sizeof(counts) / sizeof(counts[0]); round++) {
+		size_t count = counts[round / 7];
+
+		for (size_t i = 0; i < count; i++) {
+			random = random * 6364136223846793005u + 1442695040888963407u;
+			int64_t value = (int64_t)(random >> 20);
+
+			values[i] = round % 7 == 0   ? value
+				    : round % 7 == 1 ? value % 3
+				    : round % 7 == 2 ? (int64_t)i
+				    : round % 7 == 3 ? -(int64_t)i
+				    : round % 7 == 4
+					    ? (i % (count / 64 + 1) == 0 ? INT64_MAX : value)
+				    : round % 7 == 5 ? (i < count / 2 ? INT64_MIN : value)
+						     : value - (INT64_C(1) << 43);
+			copy[i] = values[i];
+		}
+		int64_t median = lower_median_of_int64(values, count, scratch);
+
+		assert_memory_equal(values, copy, count * sizeof(*values));
+		assert_int_equal(median, lower_median_int64(copy, count));
+	}
+	assert_int_equal(lower_median_of_int64(values, 0, scratch), 0);
+}
+
 static void medians(void **state)
 {
 	double odd[] = {5, 1, 3}, even[] = {4, 1, 3, 2}, again[] = {4, 1, 3, 2};
@@ -93,6 +126,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(select_is_the_kth_of_the_sorted),
 		cmocka_unit_test(medians),
+		cmocka_unit_test(median_of_many_is_the_median),
 		cmocka_unit_test(quantiles_interpolate),
 		cmocka_unit_test(mad_ignores_the_wild),
 		cmocka_unit_test(weighted_median_follows_the_weight),

@@ -47,6 +47,7 @@ void judge_destroy(struct judge *judge)
 	whatif_line_fini(&judge->suspect_line);
 	whatif_line_fini(&judge->ideal_line);
 	whatif_line_fini(&judge->comm->line);
+	whatif_line_fini(&judge->imbalance->line);
 	link_flows_fini(&judge->links);
 	free(judge->comm->by_kind);
 	free(judge->comm->faster);
@@ -242,7 +243,9 @@ static void take_row(struct judge *judge, const struct step_grid *grid, size_t r
 static int replay(struct judge *judge, const struct step_grid *grid, struct whatif_line *line,
 	int64_t *gain_ns)
 {
-	return whatif_replay(&judge->whatif, grid, &judge->blame, judge->healed, line, gain_ns);
+	const struct whatif_change change = {.healed = judge->healed};
+
+	return whatif_replay(&judge->whatif, grid, &judge->blame, &change, line, gain_ns);
 }
 
 /* Without the ranks that may be at fault; when these are others than before, from the start. */

@@ -108,8 +108,8 @@ int judge_comm_step(struct judge *judge, const struct step_grid *grid)
 	for (size_t r = 0; r < grid->row_count; r++)
 		most = fmax(most, comm->row_excess[r]);
 	if (most > replayed_share_min * (double)(grid->end_ns - grid->start_ns))
-		error = whatif_transfers(
-			&judge->whatif, grid, &judge->blame, comm->faster, &comm->line, &gain_ns);
+		error = whatif_replay(&judge->whatif, grid, &judge->blame,
+			&(struct whatif_change){.faster = comm->faster}, &comm->line, &gain_ns);
 	else
 		whatif_line_reset(&comm->line);
 	comm->block_gain_ns += gain_ns;

@@ -167,7 +167,12 @@ static int replay_even(
 				? mean_ns / (double)role->step_work_ns
 				: 1;
 	}
-	return whatif_scale(&judge->whatif, grid, &judge->blame, state->scales, gain_ns);
+	int error = whatif_replay(&judge->whatif, grid, &judge->blame,
+		&(struct whatif_change){.scales = state->scales}, &state->line, gain_ns);
+
+	if (*gain_ns < 0)
+		*gain_ns = 0;
+	return error;
 }
 
 /*

@@ -106,6 +106,7 @@ struct imbalance_state {
 	double rows;	       /* in them */
 	double steps;	       /* in them */
 	double *scales;	       /* per row */
+	struct whatif_line line;
 	size_t scale_capacity;
 	/* Per row: which role, as a key; its work in the step. Kept while rows and layouts stay. */
 	uint64_t *keys;

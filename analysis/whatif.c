@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analysis/blame_internal.h"
 #include "analysis/robust_stats.h"
 
 void whatif_init(struct whatif *whatif)
@@ -22,7 +23,6 @@ void whatif_fini(struct whatif *whatif)
 	free(whatif->ends);
 	free(whatif->nobody);
 	free(whatif->ends_before);
-	whatif_line_fini(&whatif->scale_line);
 	whatif_init(whatif);
 }
 
@@ -66,9 +66,11 @@ static int reserve(struct whatif *whatif, const struct step_grid *grid)
  * Point-to-point waits shrink when the rank they wait for is healed: at each position, by at
  * most the largest excess that is healed there. Kept at the control's cell, which all share.
  */
-static void find_relief(struct whatif *whatif, const struct step_grid *grid,
-	const struct blame *blame, const uint8_t *healed)
+static void find_relief(
+	struct whatif *whatif, const struct step_grid *grid, const struct blame *blame)
 {
+	const uint8_t *healed = whatif->change.healed;
+
 	for (uint32_t c = 0; c < grid->cell_count; c++)
 		whatif->relief[c] = 0;
 	for (uint32_t r = 0; r < grid->row_count; r++) {
@@ -76,7 +78,8 @@ static void find_relief(struct whatif *whatif, const struct step_grid *grid,
 
 		for (uint32_t i = 0; healed[r] && i < row->cell_count; i++) {
 			uint32_t c = row->first_cell + i, control = blame->cells[c].control_cell;
-			int64_t excess = grid->cells[c].own_ns - blame->cells[c].control_ns;
+			int64_t excess =
+				grid->cells[c].own_ns - whatif_healed_ns(whatif, grid, blame, c);
 
 			if (control != GRID_NONE && excess > whatif->relief[control])
 				whatif->relief[control] = excess;
@@ -84,13 +87,44 @@ static void find_relief(struct whatif *whatif, const struct step_grid *grid,
 	}
 }
 
+/* What of a cell's own time is not EXCESS_COMPUTE. */
+static int64_t host_part_ns(const struct grid_cell *cell)
+{
+	int64_t kinds[EXCESS_NR] = {0}, sum_ns = 0;
+
+	blame_components(cell, kinds);
+	for (int k = EXCESS_COMPUTE + 1; k < EXCESS_NR; k++)
+		sum_ns += kinds[k];
+	return sum_ns;
+}
+
+int64_t whatif_healed_ns(const struct whatif *whatif, const struct step_grid *grid,
+	const struct blame *blame, uint32_t c)
+{
+	const struct grid_cell *cell = &grid->cells[c];
+	const struct blame_cell *compared = &blame->cells[c];
+	int64_t host_ns = 0, healed_ns;
+
+	if (whatif->change.part == WHATIF_ALL || compared->control_cell == GRID_NONE ||
+		compared->control_ns == cell->own_ns)
+		return compared->control_ns;
+	if (cell->own != &activity_none || (cell->part->flags & PART_DEVICE_TIME))
+		host_ns = host_part_ns(cell);
+	if (host_ns || grid->cells[compared->control_cell].own != &activity_none)
+		host_ns -= host_part_ns(&grid->cells[compared->control_cell]);
+	healed_ns = whatif->change.part == WHATIF_HOST ? cell->own_ns - host_ns
+						       : compared->control_ns + host_ns;
+	return healed_ns > 0 ? healed_ns : 0;
+}
+
 int64_t whatif_opaque_ns(const struct whatif *whatif, const struct step_grid *grid,
-	const struct blame *blame, const uint8_t *healed, uint32_t c)
+	const struct blame *blame, uint32_t c)
 {
 	const struct grid_cell *cell = &grid->cells[c];
 	uint32_t control = blame->cells[c].control_cell;
 
-	if (cell->opaque_ns == 0 || !whatif->relieved || control == GRID_NONE || healed[cell->row])
+	if (cell->opaque_ns == 0 || !whatif->relieved || control == GRID_NONE ||
+		whatif->change.healed[cell->row])
 		return cell->opaque_ns;
 	int64_t relief = whatif->relief[control];
 
@@ -98,12 +132,13 @@ int64_t whatif_opaque_ns(const struct whatif *whatif, const struct step_grid *gr
 }
 
 static int64_t segment_ns(const struct whatif *whatif, const struct step_grid *grid,
-	const struct blame *blame, const uint8_t *healed, uint32_t c)
+	const struct blame *blame, uint32_t c)
 {
 	const struct grid_cell *cell = &grid->cells[c];
 
-	return (healed[cell->row] ? blame->cells[c].control_ns : cell->own_ns) +
-	       whatif_opaque_ns(whatif, grid, blame, healed, c);
+	return (whatif->change.healed[cell->row] ? whatif_healed_ns(whatif, grid, blame, c)
+						 : cell->own_ns) +
+	       whatif_opaque_ns(whatif, grid, blame, c);
 }
 
 /*
@@ -111,23 +146,28 @@ static int64_t segment_ns(const struct whatif *whatif, const struct step_grid *g
  * whose communicator is not known are passed over as they were.
  */
 static inline int64_t lead_ns(const struct whatif *whatif, const struct step_grid *grid,
-	const struct blame *blame, const uint8_t *healed, const struct blame_lead *lead, uint32_t r,
-	uint32_t c)
+	const struct blame *blame, const struct blame_lead *lead, uint32_t r, uint32_t c)
 {
+	bool healed = whatif->change.healed[r];
 	int64_t relief_ns = 0;
 
-	if (lead->opaque_ns == 0 || !whatif->relieved || healed[r])
-		return (healed[r] ? lead->control_ns : lead->own_ns) + lead->opaque_ns;
+	if (lead->opaque_ns == 0 || !whatif->relieved || healed)
+		return (healed ? lead->control_ns : lead->own_ns) + lead->opaque_ns;
 	do {
-		relief_ns +=
-			grid->cells[c].opaque_ns - whatif_opaque_ns(whatif, grid, blame, healed, c);
+		relief_ns += grid->cells[c].opaque_ns - whatif_opaque_ns(whatif, grid, blame, c);
 	} while (c-- > grid->rows[r].first_cell && grid->cells[c].instance == GRID_NONE);
 	return lead->own_ns + lead->opaque_ns - relief_ns;
 }
 
+/* Leads are of whole segments. */
+static inline bool by_leads(const struct whatif *whatif, const struct blame *blame)
+{
+	return blame->in_order && whatif->change.part == WHATIF_ALL;
+}
+
 /* Moves a row's time through its cells up to and including the segment of cell `until`. */
 static void run_row(struct whatif *whatif, const struct step_grid *grid, const struct blame *blame,
-	const uint8_t *healed, uint32_t r, uint32_t until)
+	uint32_t r, uint32_t until)
 {
 	const struct grid_row *row = &grid->rows[r];
 
@@ -136,19 +176,21 @@ static void run_row(struct whatif *whatif, const struct step_grid *grid, const s
 		uint32_t c = row->first_cell + whatif->cursors[r]++;
 		const struct grid_cell *cell = &grid->cells[c];
 
-		whatif->times[r] += segment_ns(whatif, grid, blame, healed, c);
+		whatif->times[r] += segment_ns(whatif, grid, blame, c);
 		if (c != until) /* passed over: its communicator is not known */
 			whatif->times[r] += cell->departure_ns - cell->arrival_ns;
 	}
 }
 
 /* By how much the transfer shrinks for all when the healed members no longer hold it. */
-static int64_t released_ns(const struct step_grid *grid, const struct blame *blame,
-	const struct grid_instance *instance, const uint8_t *healed)
+static int64_t released_ns(const struct whatif *whatif, const struct step_grid *grid,
+	const struct blame *blame, const struct grid_instance *instance)
 {
+	const uint8_t *healed = whatif->change.healed;
+	bool holds = blame->held && whatif->change.part != WHATIF_COMPUTE;
 	int64_t with = 0, without = 0;
 
-	for (uint32_t m = 0; blame->held && m < instance->member_count; m++) {
+	for (uint32_t m = 0; holds && m < instance->member_count; m++) {
 		int64_t hold = blame->shares[instance->first_member + m].hold_ns;
 
 		if (hold > with)
@@ -184,23 +226,24 @@ static void leave_together(struct whatif *whatif, const struct step_grid *grid,
 }
 
 static void replay_instance(struct whatif *whatif, const struct step_grid *grid,
-	const struct blame *blame, const uint8_t *healed, uint32_t index)
+	const struct blame *blame, uint32_t index)
 {
 	const struct grid_instance *instance = &grid->instances[index];
 	const struct grid_member *members = &grid->member_parts[instance->first_member];
 	const struct blame_share *shares = &blame->shares[instance->first_member];
 	int64_t last = INT64_MIN, root = INT64_MIN;
-	int64_t released = released_ns(grid, blame, instance, healed);
+	int64_t released = released_ns(whatif, grid, blame, instance);
+	bool hold_stays = whatif->change.part == WHATIF_COMPUTE;
 
 	for (uint32_t m = 0; m < instance->member_count; m++) {
 		int64_t *time = &whatif->times[members[m].row];
 
-		if (blame->in_order)
-			*time += lead_ns(whatif, grid, blame, healed,
+		if (by_leads(whatif, blame))
+			*time += lead_ns(whatif, grid, blame,
 				&blame->leads[instance->first_member + m], members[m].row,
 				grid->members[instance->first_member + m]);
 		else
-			run_row(whatif, grid, blame, healed, members[m].row,
+			run_row(whatif, grid, blame, members[m].row,
 				grid->members[instance->first_member + m]);
 		if (*time > last)
 			last = *time;
@@ -230,26 +273,27 @@ static void replay_instance(struct whatif *whatif, const struct step_grid *grid,
 			needed = *time + shares[m].wait_ns;
 		if (needed > *time)
 			*time = needed;
-		int64_t shrink = shares[m].hold_ns > released && healed[members[m].row]
+		int64_t shrink = !hold_stays && shares[m].hold_ns > released &&
+						 whatif->change.healed[members[m].row]
 					 ? shares[m].hold_ns
 					 : released;
 		*time += shrink < transfer ? transfer - shrink : 0;
 	}
 }
 
-static void replay_rows(struct whatif *whatif, const struct step_grid *grid,
-	const struct blame *blame, const uint8_t *healed)
+static void replay_rows(
+	struct whatif *whatif, const struct step_grid *grid, const struct blame *blame)
 {
 	for (size_t o = 0; o < grid->order_count; o++)
-		replay_instance(whatif, grid, blame, healed, grid->order[o]);
+		replay_instance(whatif, grid, blame, grid->order[o]);
 	for (uint32_t r = 0; r < grid->row_count; r++) {
 		const struct grid_row *row = &grid->rows[r];
 
-		if (blame->in_order)
-			whatif->times[r] += lead_ns(whatif, grid, blame, healed, &blame->tails[r],
-				r, row->first_cell + row->cell_count - 1);
+		if (by_leads(whatif, blame))
+			whatif->times[r] += lead_ns(whatif, grid, blame, &blame->tails[r], r,
+				row->first_cell + row->cell_count - 1);
 		else
-			run_row(whatif, grid, blame, healed, r, UINT32_MAX - 1);
+			run_row(whatif, grid, blame, r, UINT32_MAX - 1);
 	}
 }
 
@@ -293,18 +337,21 @@ static void rewind_rows(
 }
 
 static void replay(struct whatif *whatif, const struct step_grid *grid, const struct blame *blame,
-	const uint8_t *healed, const struct whatif_line *line)
+	const struct whatif_change *change, const struct whatif_line *line)
 {
+	whatif->change = *change;
+	if (!change->healed)
+		whatif->change.healed = whatif->nobody;
 	rewind_rows(whatif, grid, line);
 	/* Only rows that are not healed have any, and only others that are give it. */
-	whatif->relieved = healed && grid->row_count > 1 &&
-			   memcmp(healed, healed + 1, grid->row_count - 1) != 0;
+	whatif->relieved = change->healed && grid->row_count > 1 &&
+			   memcmp(change->healed, change->healed + 1, grid->row_count - 1) != 0;
 	if (whatif->relieved)
-		find_relief(whatif, grid, blame, healed);
+		find_relief(whatif, grid, blame);
 	if (grid->overlapped)
-		whatif_replay_streams(whatif, grid, blame, healed);
+		whatif_replay_streams(whatif, grid, blame);
 	else
-		replay_rows(whatif, grid, blame, healed ? healed : whatif->nobody);
+		replay_rows(whatif, grid, blame);
 }
 
 /*
@@ -319,7 +366,7 @@ static void find_ends(struct whatif *whatif, const struct step_grid *grid,
 	if (whatif->ends_known && whatif->ends_replayed == ran)
 		return; /* once a step */
 	if (ran)
-		replay(whatif, grid, blame, NULL, NULL);
+		replay(whatif, grid, blame, &(struct whatif_change){0}, NULL);
 	for (size_t r = 0; r < grid->row_count; r++)
 		whatif->ends_before[r] = ran ? whatif->times[r] : grid->rows[r].end_ns;
 	whatif->ends_known = true;
@@ -354,7 +401,7 @@ static int64_t find_gain(
 }
 
 int whatif_replay(struct whatif *whatif, const struct step_grid *grid, const struct blame *blame,
-	const uint8_t *healed, struct whatif_line *line, int64_t *gain_ns)
+	const struct whatif_change *change, struct whatif_line *line, int64_t *gain_ns)
 {
 	int error = reserve(whatif, grid);
 
@@ -362,48 +409,8 @@ int whatif_replay(struct whatif *whatif, const struct step_grid *grid, const str
 		error = reserve_line(line, grid);
 	if (error < 0)
 		return error;
-	find_ends(whatif, grid, blame, false);
-	replay(whatif, grid, blame, healed, line);
+	find_ends(whatif, grid, blame, change->scales || change->faster);
+	replay(whatif, grid, blame, change, line);
 	*gain_ns = find_gain(whatif, grid, line);
-	return 0;
-}
-
-int whatif_transfers(struct whatif *whatif, const struct step_grid *grid, const struct blame *blame,
-	const int64_t *faster, struct whatif_line *line, int64_t *gain_ns)
-{
-	int error = reserve(whatif, grid);
-
-	if (error == 0 && line)
-		error = reserve_line(line, grid);
-	if (error < 0)
-		return error;
-	find_ends(whatif, grid, blame, true);
-	whatif->faster = faster;
-	replay(whatif, grid, blame, NULL, line);
-	whatif->faster = NULL;
-	*gain_ns = find_gain(whatif, grid, line);
-	return 0;
-}
-
-int whatif_scale(struct whatif *whatif, const struct step_grid *grid, const struct blame *blame,
-	const double *scales, int64_t *gain_ns)
-{
-	int error;
-
-	*gain_ns = 0;
-	if (!grid->overlapped)
-		return 0;
-	error = reserve(whatif, grid);
-	if (error == 0)
-		error = reserve_line(&whatif->scale_line, grid);
-	if (error < 0)
-		return error;
-	find_ends(whatif, grid, blame, true);
-	whatif->scales = scales;
-	replay(whatif, grid, blame, NULL, &whatif->scale_line);
-	whatif->scales = NULL;
-	*gain_ns = find_gain(whatif, grid, &whatif->scale_line);
-	if (*gain_ns < 0)
-		*gain_ns = 0;
 	return 0;
 }

@@ -21,6 +21,22 @@ struct whatif_line {
 void whatif_line_fini(struct whatif_line *line);
 void whatif_line_reset(struct whatif_line *line);
 
+/* What of a healed row's own time becomes its control's. */
+enum whatif_part {
+	WHATIF_ALL = 0,
+	WHATIF_COMPUTE = 1, /* time on the CPU, or the device's; in blame's words EXCESS_COMPUTE */
+	WHATIF_HOST = 2,    /* all other kinds of excess: the host's, off the CPU, faults */
+};
+
+/* What is not as it was. All of it may be combined; zero-initialised changes nothing. */
+struct whatif_change {
+	const uint8_t *healed; /* per row: not 0 where segments become their controls' and holds
+	                          vanish; NULL: nowhere */
+	enum whatif_part part;
+	const double *scales;  /* per row: work times this, of overlapped grids only; or NULL */
+	const int64_t *faster; /* per instance: its transfer is shorter by this; or NULL */
+};
+
 struct whatif {
 	int64_t *times;	      /* per row */
 	int64_t *ends_before; /* per row: when it ended, as it was */
@@ -28,11 +44,9 @@ struct whatif {
 	uint8_t *nobody; /* per row: 0 */
 	int64_t *relief; /* per cell: what its peers at this position gain from the healed rows */
 	uint32_t *cursors;
-	uint32_t *ended;       /* per row: cells that ended, in order of departure */
-	int64_t *ends;	       /* per cell, of overlapped grids */
-	const double *scales;  /* per row, of overlapped grids: work times this; NULL: as it was */
-	const int64_t *faster; /* per instance: its transfer is shorter by this; NULL: as it was */
-	struct whatif_line scale_line;
+	uint32_t *ended;	     /* per row: cells that ended, in order of departure */
+	int64_t *ends;		     /* per cell, of overlapped grids */
+	struct whatif_change change; /* what is replayed; healed is never NULL */
 	size_t row_capacity, cell_capacity;
 	bool relieved;	    /* some of this replay's rows are healed, and some are not */
 	bool ends_known;    /* ends_before are this step's */
@@ -46,43 +60,33 @@ void whatif_fini(struct whatif *whatif);
 void whatif_next_step(struct whatif *whatif);
 
 /*
- * Replays the step. healed: one byte per row, not 0 for the rows whose segments become their
- * controls' and whose holds vanish. line: from the step before, and for the next; NULL: every
- * row starts as it did. *gain_ns: by how much the usual row (lower median) ends earlier; may be
- * negative, by noise. Returns 0 or -ENOMEM.
+ * Replays the step. line: from the step before, and for the next; NULL: every row starts as it
+ * did. *gain_ns: by how much the usual row (lower median) ends earlier; may be negative, by noise.
+ * Returns 0 or -ENOMEM.
  */
 int whatif_replay(struct whatif *whatif, const struct step_grid *grid, const struct blame *blame,
-	const uint8_t *healed, struct whatif_line *line, int64_t *gain_ns)
+	const struct whatif_change *change, struct whatif_line *line, int64_t *gain_ns)
 	__attribute__((warn_unused_result));
 
-/*
- * The same with each instance's transfer shorter by so much (negative: longer), all work as it was.
- */
-int whatif_transfers(struct whatif *whatif, const struct step_grid *grid, const struct blame *blame,
-	const int64_t *faster, struct whatif_line *line, int64_t *gain_ns)
-	__attribute__((warn_unused_result));
+/* A healed cell's own time. */
+int64_t whatif_healed_ns(const struct whatif *whatif, const struct step_grid *grid,
+	const struct blame *blame, uint32_t c);
 
 /* A transfer as it is replayed, of what it was. */
 static inline int64_t whatif_transfer_ns(
 	const struct whatif *whatif, uint32_t instance, int64_t transfer_ns)
 {
-	if (whatif->faster)
-		transfer_ns -= whatif->faster[instance];
+	if (whatif->change.faster)
+		transfer_ns -= whatif->change.faster[instance];
 	return transfer_ns > 0 ? transfer_ns : 0;
 }
 
-/*
- * The same with each row's work multiplied; overlapped grids only, elsewhere the gain is 0.
- */
-int whatif_scale(struct whatif *whatif, const struct step_grid *grid, const struct blame *blame,
-	const double *scales, int64_t *gain_ns) __attribute__((warn_unused_result));
-
 /* What a cell's calls that are no cells take; less where peers at its place are healed. */
 int64_t whatif_opaque_ns(const struct whatif *whatif, const struct step_grid *grid,
-	const struct blame *blame, const uint8_t *healed, uint32_t c);
+	const struct blame *blame, uint32_t c);
 
 /* The same for grids with overlapped rows; called by whatif_replay(), relief filled where relieved. */
-void whatif_replay_streams(struct whatif *whatif, const struct step_grid *grid,
-	const struct blame *blame, const uint8_t *healed);
+void whatif_replay_streams(
+	struct whatif *whatif, const struct step_grid *grid, const struct blame *blame);
 
 #endif

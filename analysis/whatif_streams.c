@@ -10,7 +10,6 @@ struct stream_replay {
 	struct whatif *whatif;
 	const struct step_grid *grid;
 	const struct blame *blame;
-	const uint8_t *healed;
 };
 
 static void raise(int64_t *value, int64_t least)
@@ -33,17 +32,17 @@ static void start_cells(struct stream_replay *replay, uint32_t r, uint32_t until
 		bool beside = (cell->flags & CELL_ASYNC) && !row->works;
 		int64_t inside_ns = cell->departure_ns - cell->arrival_ns;
 		const struct blame_cell *compared = &replay->blame->cells[c];
-		int64_t own_ns = (replay->healed && replay->healed[r]) ||
-						 ((cell->flags & CELL_QUEUED) &&
-							 compared->control_ns < cell->own_ns)
-					 ? compared->control_ns
-					 : cell->own_ns;
-		int64_t start_ns;
+		int64_t own_ns = cell->own_ns, start_ns;
+
+		if (whatif->change.healed[r])
+			own_ns = whatif_healed_ns(whatif, grid, replay->blame, c);
+		else if ((cell->flags & CELL_QUEUED) && compared->control_ns < own_ns)
+			own_ns = compared->control_ns;
 
 		if (compared->most_ns < own_ns)
 			own_ns = compared->most_ns;
-		if (whatif->scales)
-			own_ns = (int64_t)((double)own_ns * whatif->scales[r]);
+		if (whatif->change.scales)
+			own_ns = (int64_t)((double)own_ns * whatif->change.scales[r]);
 		for (; whatif->ended[r] < cell->needs; whatif->ended[r]++) {
 			uint32_t before =
 				row->overlapped
@@ -54,7 +53,7 @@ static void start_cells(struct stream_replay *replay, uint32_t r, uint32_t until
 				raise(&whatif->times[r], whatif->ends[before]);
 		}
 		start_ns = whatif->times[r] + own_ns +
-			   whatif_opaque_ns(whatif, grid, replay->blame, replay->healed, c);
+			   whatif_opaque_ns(whatif, grid, replay->blame, c);
 		if (cell->flags & CELL_LOCAL) {
 			whatif->ends[c] = start_ns;
 			continue;
@@ -186,10 +185,10 @@ static void end_instance(struct stream_replay *replay, uint32_t index)
 	}
 }
 
-void whatif_replay_streams(struct whatif *whatif, const struct step_grid *grid,
-	const struct blame *blame, const uint8_t *healed)
+void whatif_replay_streams(
+	struct whatif *whatif, const struct step_grid *grid, const struct blame *blame)
 {
-	struct stream_replay replay = {whatif, grid, blame, healed};
+	struct stream_replay replay = {whatif, grid, blame};
 
 	for (size_t c = 0; c < grid->cell_count; c++)
 		whatif->ends[c] = INT64_MIN / 2;

@@ -75,8 +75,9 @@ static int64_t gain_ms(struct made *made, uint32_t row)
 	int64_t gain_ns;
 
 	healed[row] = 1;
-	assert_int_equal(
-		whatif_replay(&made->whatif, &made->grid, &made->blame, healed, NULL, &gain_ns), 0);
+	assert_int_equal(whatif_replay(&made->whatif, &made->grid, &made->blame,
+				 &(struct whatif_change){.healed = healed}, NULL, &gain_ns),
+		0);
 	return gain_ns / 1000000;
 }
 

@@ -17,7 +17,9 @@ int judge_create(const struct judge_options *options, struct judge **result)
 		return -ENOMEM;
 	judge->comm = calloc(1, sizeof(*judge->comm));
 	judge->imbalance = calloc(1, sizeof(*judge->imbalance));
-	if (!judge->comm || !judge->imbalance) {
+	judge->costs = calloc(1, sizeof(*judge->costs));
+	if (!judge->comm || !judge->imbalance || !judge->costs) {
+		free(judge->costs);
 		free(judge->comm);
 		free(judge->imbalance);
 		free(judge);
@@ -40,6 +42,7 @@ void judge_destroy(struct judge *judge)
 		free(judge->ranks[r].evidence);
 	}
 	judge_looks_destroy(judge->looks);
+	judge_costs_destroy(judge->costs);
 	blame_fini(&judge->blame);
 	whatif_fini(&judge->whatif);
 	for (size_t t = 0; t < TRACKS_MAX; t++)
@@ -392,6 +395,8 @@ int judge_step(struct judge *judge, const struct step_grid *grid)
 		take_row(judge, grid, r, length_ns);
 	}
 	error = judge_comm_step(judge, grid);
+	if (error == 0)
+		error = judge_costs_step(judge, grid, length_ns, ideal_gain_ns);
 	if (error < 0)
 		return error;
 	take_totals(judge, grid, length_ns, ideal_gain_ns);

@@ -107,6 +107,12 @@ int judge_finish(struct judge *judge) __attribute__((warn_unused_result));
 
 void judge_job_totals(struct judge *judge, struct job_totals *totals);
 
+/*
+ * What single parts of the job cost, by kind, the dearest first; those that cost less than half a
+ * percent of the step are left out. Returns how many.
+ */
+size_t judge_costs(const struct judge *judge, struct job_cost costs[COSTS_MAX]);
+
 /* What a rank's collectives were, over the judged steps. */
 struct judge_rank_totals {
 	uint64_t steps;

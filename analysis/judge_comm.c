@@ -112,6 +112,7 @@ int judge_comm_step(struct judge *judge, const struct step_grid *grid)
 			&(struct whatif_change){.faster = comm->faster}, &comm->line, &gain_ns);
 	else
 		whatif_line_reset(&comm->line);
+	comm->step_gain_ns = gain_ns;
 	comm->block_gain_ns += gain_ns;
 	comm->steps[grid->number % STEP_HISTORY] = gain_ns > 0 ? (float)gain_ns : 0;
 	return error;

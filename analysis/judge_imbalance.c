@@ -145,9 +145,8 @@ static double take_roles(
 	return compare_roles(state, worst);
 }
 
-/* By how much the step shortens when the pipeline's work is shared out evenly. */
-static int replay_even(
-	struct judge *judge, const struct step_grid *grid, double mean_ns, int64_t *gain_ns)
+/* What every row's work is to be multiplied by so that all of the pipeline have the mean. */
+static int find_scales(struct judge *judge, const struct step_grid *grid, double mean_ns)
 {
 	struct imbalance_state *state = judge->imbalance;
 
@@ -167,6 +166,13 @@ static int replay_even(
 				? mean_ns / (double)role->step_work_ns
 				: 1;
 	}
+	return 0;
+}
+
+/* By how much the step shortens when the pipeline's work is shared out evenly. */
+static int replay_even(struct judge *judge, const struct step_grid *grid, int64_t *gain_ns)
+{
+	struct imbalance_state *state = judge->imbalance;
 	int error = whatif_replay(&judge->whatif, grid, &judge->blame,
 		&(struct whatif_change){.scales = state->scales}, &state->line, gain_ns);
 
@@ -304,14 +310,17 @@ int judge_imbalance_step(struct judge *judge, const struct step_grid *grid, int6
 	if (grid->overlapped || grid->row_count <= ROWS_ALWAYS_MAX || grid->number % 4 == 0)
 		correlate_step(judge, grid);
 	state->series[IMBALANCE_SEQUENCE].block_gain_ns += ideal_gain_ns;
-	if (!grid->overlapped)
+	state->uneven = grid->overlapped && mean_ns > 0 &&
+			(double)worst->step_work_ns > uneven_work_min * mean_ns;
+	state->step_gain_ns = 0;
+	if (!state->uneven)
 		return 0;
-	if (mean_ns > 0 && (double)worst->step_work_ns > uneven_work_min * mean_ns) {
-		if (state->by_stage)
-			gain_ns = bottleneck_gain_ns(state, worst, mean_ns);
-		else
-			error = replay_even(judge, grid, mean_ns, &gain_ns);
-	}
+	error = find_scales(judge, grid, mean_ns);
+	if (error == 0 && state->by_stage)
+		gain_ns = bottleneck_gain_ns(state, worst, mean_ns);
+	else if (error == 0)
+		error = replay_even(judge, grid, &gain_ns);
+	state->step_gain_ns = gain_ns;
 	state->series[IMBALANCE_STAGE].block_gain_ns += gain_ns;
 	return error;
 }

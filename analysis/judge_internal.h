@@ -70,6 +70,7 @@ struct rank_state {
 	struct judge_rank_totals totals;
 	float usual_excess
 		[2];	  /* of the two directions, slow means: what stays is no uneven input */
+	float cost_level; /* mean share of the step that its delay is; judge_costs.c */
 	float unevenness; /* squared deviation from them, slow mean */
 	/* While it is suspected: excess and control of its segments between the dispatch and the
 	 * combination of experts, and of all others; slow sums, in ns. judge_experts.c */
@@ -105,7 +106,9 @@ struct imbalance_state {
 	double absolute, work; /* of deviations of both together, of rows' work; slow sums */
 	double rows;	       /* in them */
 	double steps;	       /* in them */
-	double *scales;	       /* per row */
+	double *scales;	       /* per row: its role has the mean work; where uneven is set */
+	bool uneven;	       /* roles differ in this step */
+	int64_t step_gain_ns;  /* with even roles */
 	struct whatif_line line;
 	size_t scale_capacity;
 	/* Per row: which role, as a key; its work in the step. Kept while rows and layouts stay. */
@@ -160,7 +163,7 @@ struct comm_state {
 	double *row_excess;  /* per row */
 	struct whatif_line line;
 	size_t instance_capacity, row_capacity;
-	int64_t block_gain_ns;
+	int64_t step_gain_ns, block_gain_ns;
 	struct change_point change;
 	float past[2 * PAST_BLOCKS];
 	uint32_t past_count;
@@ -169,6 +172,43 @@ struct comm_state {
 	uint64_t run_steps, run_blocks;
 	double excess_share;	   /* of the last block */
 	float steps[STEP_HISTORY]; /* ns of excess, by step number */
+};
+
+/* A part of the job whose cost is followed; judge_costs.c. */
+struct cost {
+	uint64_t key; /* rank, host, role, phase; of links a hash */
+	struct job_cost told;
+	double gain_ns, gain_rank_ns; /* sums */
+	struct whatif_line line;
+};
+
+/* Something that may cost: how much of the step, on average of late, at most. */
+struct cost_level {
+	uint64_t key;
+	float level;
+	uint32_t steps, rows;
+	int64_t step_ns;	       /* of this step */
+	uint32_t first, last, members; /* ranks; how many hosts, of links */
+};
+
+enum { COST_LINKS_MAX = 32 };
+
+struct cost_state {
+	struct cost costs[COST_NR][COSTS_PER_KIND];
+	uint32_t counts[COST_NR];
+	struct cost_level *nodes; /* by host */
+	struct cost_level roles[ROLES_MAX];
+	struct cost_level links[COST_LINKS_MAX];
+	uint32_t link_count;
+	uint8_t *link_of; /* per instance of a step: index into links, or COST_LINKS_MAX */
+	int64_t *faster;  /* per instance */
+	double *scales;	  /* per row */
+	size_t node_capacity, instance_capacity, row_capacity;
+	double lost_ns;	     /* to all parts together, in the steps replayed */
+	double seen_ns;	     /* the same, more roughly: in all steps */
+	double seen_then_ns; /* and in those replayed */
+	bool loud;	     /* something cost time in the last step */
+	bool quiet;	     /* nothing was replayed in the last step: the lines are empty */
 };
 
 struct judge {
@@ -191,6 +231,7 @@ struct judge {
 	struct comm_state *comm;
 	struct link_flows links;
 	struct imbalance_state *imbalance;
+	struct cost_state *costs;
 	int64_t step_start_ns[STEP_HISTORY];
 	int64_t step_length_ns[STEP_HISTORY];
 	uint64_t next_step;
@@ -261,6 +302,11 @@ double judge_uneven_level(const struct judge *judge);
 enum imbalance judge_imbalance_block(struct judge *judge);
 /* Fills ranks, cause and evidence. */
 void judge_imbalance_tell(struct judge *judge, enum imbalance kind, struct verdict *verdict);
+
+/* judge_costs.c: after all else; the gain is that of every rank like its controls. */
+int judge_costs_step(struct judge *judge, const struct step_grid *grid, int64_t length_ns,
+	int64_t ideal_gain_ns) __attribute__((warn_unused_result));
+void judge_costs_destroy(struct cost_state *state); /* NULL is fine */
 
 /* judge_gpu.c: a cause for compute that a device is slow in, from its driver's counters. */
 void judge_gpu_cause(struct judge *judge, const struct excess_sums *sums, double compute_share,

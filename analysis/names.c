@@ -136,3 +136,10 @@ void activity_add(struct activity *sum, const struct activity *other)
 	sum->major_faults += other->major_faults;
 	sum->minor_faults += other->minor_faults;
 }
+
+const char *cost_of_name(enum cost_of of)
+{
+	static const char *const names[COST_NR] = {"rank", "node", "link", "role", "phase"};
+
+	return of < COST_NR ? names[of] : "unknown";
+}

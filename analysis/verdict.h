@@ -116,6 +116,30 @@ struct rank_totals {
 	int64_t inherited_ns; /* lateness it only passed on */
 };
 
+/* What the step is looked at without. */
+enum cost_of {
+	COST_RANK = 0,
+	COST_NODE = 1, /* all ranks of it */
+	COST_LINK = 2, /* what goes between the same nodes */
+	COST_ROLE = 3, /* ranks that run the same part of the program */
+	COST_PHASE = 4,
+	COST_NR
+};
+const char *cost_of_name(enum cost_of of); /* "rank", "node", ... */
+enum { COSTS_PER_KIND = 8, COSTS_MAX = COSTS_PER_KIND * COST_NR };
+
+/* What one part of the job costs: the step if it behaved like its controls, all else kept. */
+struct job_cost {
+	uint8_t of;	     /* enum cost_of */
+	uint32_t number;     /* rank, role, enum phase; of nodes and links a rank on the first one */
+	uint32_t other;	     /* of links: a rank on the last node */
+	uint32_t node_count; /* of links */
+	double step_ms;	     /* mean without it */
+	double slowdown;     /* step now / step without it */
+	double share;	     /* of all that the job loses to its parts: 0..1 */
+	double wasted_rank_seconds;
+};
+
 struct job_totals {
 	uint64_t steps;		   /* job steps analysed */
 	uint64_t steps_incomplete; /* job steps in which parts of some rank were missing */

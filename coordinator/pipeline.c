@@ -34,6 +34,7 @@ struct pipeline {
 	struct pipeline_hang hang;
 	struct deep_looks deep_looks;
 	struct report_model model;
+	struct job_cost costs[COSTS_MAX];
 	struct report_rank *report_ranks;
 	size_t report_rank_capacity;
 	char job_id[STEP_NAME_LENGTH_MAX + 1];
@@ -541,6 +542,8 @@ const struct report_model *pipeline_report(struct pipeline *pipeline)
 	judge_job_totals(pipeline->judge, &model->totals);
 	model->totals.steps_incomplete += pipeline->steps_implausible;
 	model->verdicts = judge_verdicts(pipeline->judge, &model->verdict_count);
+	model->cost_count = judge_costs(pipeline->judge, pipeline->costs);
+	model->costs = pipeline->costs;
 	probe_table_report(&pipeline->probes, model);
 	queue_pair_table_report(&pipeline->queue_pairs, model);
 	model->whatif = pipeline_trace_figures(&pipeline->trace, &pipeline->ranks);

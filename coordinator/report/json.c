@@ -3,6 +3,7 @@
 
 #include <errno.h>
 
+#include "coordinator/report/costs.h"
 #include "coordinator/report/look.h"
 #include "coordinator/report/looks_json.h"
 #include "coordinator/report/pairs.h"
@@ -187,6 +188,7 @@ int report_json_write(const struct report_model *model, FILE *out)
 	for (size_t i = 0; i < model->verdict_count; i++)
 		report_json_verdict(&writer, NULL, &model->verdicts[i], model->unix_offset_ns);
 	json_array_end(&writer);
+	report_costs_json(&writer, model);
 	json_array_begin(&writer, "ranks");
 	for (uint32_t i = 0; i < model->rank_count; i++)
 		write_rank(&writer, &model->ranks[i]);

@@ -51,6 +51,8 @@ struct report_model {
 	struct job_totals totals;
 	size_t verdict_count;
 	const struct verdict *verdicts;	 /* by id */
+	size_t cost_count;
+	const struct job_cost *costs;	 /* by kind, the dearest first */
 	const struct report_rank *ranks; /* rank_count of them, by rank */
 	size_t source_count;
 	const struct report_source *sources;

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "coordinator/report/cause_text.h"
+#include "coordinator/report/costs.h"
 #include "coordinator/report/coverage_text.h"
 #include "coordinator/report/line.h"
 #include "coordinator/report/look.h"
@@ -238,6 +239,11 @@ int report_text_write(
 			write_one_evidence(model, selection.verdicts[i], out);
 	}
 	write_job(model, colour, out);
+	if (report_costs_text_wanted(model)) {
+		write_head("Costs (the mean step if one part of the job behaved like its peers)",
+			colour, out);
+		report_costs_text(model, out);
+	}
 	if (model->rank_count) {
 		write_head("Ranks (mean ms per step; * = named in a verdict)", colour, out);
 		rank_table_text_write(model, ranks_shown, out);

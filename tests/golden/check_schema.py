@@ -24,6 +24,8 @@ SCHEMA = {
     "job": {"id": str, "ranks": int, "nodes": int, "steps": int, "start_unix_ns": int, "end_unix_ns": int},
     "summary": {"step_ms_median": NUMBER, "step_ms_ideal": NUMBER, "slowdown": NUMBER, "wasted_rank_seconds": NUMBER},
     "verdicts": [VERDICT],
+    "without": [{"what": str, "name": str, "step_ms_without": NUMBER, "slowdown": NUMBER, "share": NUMBER,
+                 "wasted_rank_seconds": NUMBER}],
     "ranks": [{
         "rank": int, "host": str, "pid": int, "role": int,
         "step_ms": {"input": NUMBER, "compute": NUMBER, "host": NUMBER, "comm_wait": NUMBER, "comm_transfer": NUMBER},

@@ -77,6 +77,20 @@ static void add_rank(struct golden_model *golden, const char *host, double compu
 	};
 }
 
+/* Without it the step takes so long; of a job of 20.05 ms steps. */
+static void add_cost(struct golden_model *golden, enum cost_of of, uint32_t number, uint32_t other,
+	double step_ms, double share)
+{
+	golden->costs[golden->model.cost_count++] = (struct job_cost){.of = (uint8_t)of,
+		.number = number,
+		.other = other,
+		.node_count = of == COST_LINK ? 2 : 0,
+		.step_ms = step_ms,
+		.slowdown = 20.05 / step_ms,
+		.share = share,
+		.wasted_rank_seconds = (20.05 - step_ms) * 4 * 0.5};
+}
+
 /* A job of 500 steps that began on 2026-11-21 06:25:00 UTC. */
 static void begin(struct golden_model *golden, const char *job_id, uint32_t nodes)
 {
@@ -94,6 +108,7 @@ static void begin(struct golden_model *golden, const char *job_id, uint32_t node
 			.last_end = {17000000000}},
 		.verdicts = golden->verdicts,
 		.ranks = golden->ranks,
+		.costs = golden->costs,
 		.sources = golden->sources,
 		.counters = {.events = 204800, .cpu_ns = 90000000, .resident_bytes = 14680064},
 		.probe_cpu_percent = 0.75,
@@ -197,6 +212,12 @@ static void make_several(struct golden_model *golden)
 	verdict->rank_count = 0;
 	add_evidence(verdict, CAUSE_PATH_CONGESTION, 1.0, 0.0, "");
 	add_usual_sources(golden);
+	add_cost(golden, COST_RANK, 1, 0, 16.04, 0.625);
+	add_cost(golden, COST_RANK, 0, 0, 19.95, 0.01);
+	add_cost(golden, COST_NODE, 0, 0, 16.0, 0.64);
+	add_cost(golden, COST_LINK, 0, 5, 19.5, 0.09);
+	add_cost(golden, COST_ROLE, 1, 0, 19.8, 0.04);
+	add_cost(golden, COST_PHASE, PHASE_HOST, 0, 15.9, 0.65);
 }
 
 /* More ranks and verdicts than text shows: the worst first, and how many are left out. */

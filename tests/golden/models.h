@@ -14,6 +14,7 @@ struct golden_model {
 	struct verdict verdicts[40];
 	struct report_rank ranks[64];
 	struct report_source sources[8];
+	struct job_cost costs[8];
 };
 
 struct golden_case {

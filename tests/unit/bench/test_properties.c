@@ -8,6 +8,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,11 +18,12 @@
 #include "bench/simulator/random.h"
 #include "coordinator/pipeline.h"
 #include "coordinator/pipeline_internal.h"
+#include "coordinator/report/json.h"
 
 #define assert_near(value, expected, error) assert_true(fabs((value) - (expected)) <= (error))
 
 enum { VERDICTS_MAX = 16 };
-enum layout { DATA = 0, TENSOR = 1, PIPELINE = 2 };
+enum layout { DATA = 0, TENSOR = 1, EXPERT = 2, PIPELINE = 3, INTERLEAVED = 4, LAYOUT_NR };
 
 struct change {
 	uint32_t rank_stride; /* rank r becomes r * stride mod ranks; 0 = none */
@@ -36,6 +38,9 @@ struct run {
 	struct job_totals totals;
 	size_t verdict_count;
 	struct verdict verdicts[VERDICTS_MAX];
+	size_t cost_count;
+	struct job_cost costs[COSTS_MAX];
+	char *json; /* of the report, up to its coverage */
 };
 
 static uint32_t renamed(const struct change *change, uint32_t rank)
@@ -121,11 +126,41 @@ static int take(void *context, struct message_batch *batch,
 	return result < 0 ? result : 0;
 }
 
+/* What the report says but for its coverage, which counts frames. */
+static char *render(const struct report_model *model)
+{
+	char *json = NULL, *coverage;
+	size_t length;
+	FILE *out = open_memstream(&json, &length);
+
+	assert_non_null(out);
+	assert_int_equal(report_json_write(model, out), 0);
+	assert_int_equal(fclose(out), 0);
+	coverage = strstr(json, "\"coverage\"");
+	assert_non_null(coverage);
+	*coverage = '\0';
+	return json;
+}
+
+/* Takes the report over; the pipeline goes. */
+static void keep_report(struct run *run)
+{
+	const struct report_model *model = pipeline_report(run->pipeline);
+
+	run->totals = model->totals;
+	assert_true(model->verdict_count <= VERDICTS_MAX);
+	run->verdict_count = model->verdict_count;
+	memcpy(run->verdicts, model->verdicts, model->verdict_count * sizeof(struct verdict));
+	run->cost_count = model->cost_count;
+	memcpy(run->costs, model->costs, model->cost_count * sizeof(struct job_cost));
+	run->json = render(model);
+	pipeline_destroy(run->pipeline);
+}
+
 static void run_job(const struct sim_options *options, struct sim_feed_options feed,
 	struct change change, struct run *run)
 {
 	const struct pipeline_options pipeline_options = {NULL, NULL};
-	const struct report_model *model;
 	struct simulator *simulator;
 
 	memset(run, 0, sizeof(*run));
@@ -134,16 +169,11 @@ static void run_job(const struct sim_options *options, struct sim_feed_options f
 	assert_int_equal(pipeline_create(&pipeline_options, &run->pipeline), 0);
 	assert_int_equal(sim_feed(simulator, &feed, take, NULL, run), 0);
 	assert_int_equal(pipeline_finish(run->pipeline), 0);
-	model = pipeline_report(run->pipeline);
-	run->totals = model->totals;
-	assert_true(model->verdict_count <= VERDICTS_MAX);
-	run->verdict_count = model->verdict_count;
-	memcpy(run->verdicts, model->verdicts, model->verdict_count * sizeof(struct verdict));
-	pipeline_destroy(run->pipeline);
+	keep_report(run);
 	simulator_destroy(simulator);
 }
 
-/* 16 ranks on 2 hosts, in one of three layouts, rank 11 slow from step 60 on. */
+/* 16 ranks on 2 hosts, in one of several layouts, rank 11 slow from step 60 on. */
 static struct sim_options job(int layout, enum sim_fault_kind kind)
 {
 	struct sim_options options;
@@ -151,7 +181,9 @@ static struct sim_options job(int layout, enum sim_fault_kind kind)
 	sim_options_default(&options, 16, 77 + (uint64_t)layout);
 	options.steps = 150;
 	options.program.step_ns = 60e6;
-	if (layout >= TENSOR) {
+	if (layout == EXPERT)
+		options.shape.expert = 4;
+	else if (layout >= TENSOR) {
 		options.shape.tensor = 2;
 		options.shape.data = 8;
 	}
@@ -161,6 +193,8 @@ static struct sim_options job(int layout, enum sim_fault_kind kind)
 		options.program.microbatches = 4;
 		options.program.layers = 1;
 	}
+	if (layout == INTERLEAVED)
+		options.program.virtual_stages = 2;
 	options.fault_count = 1;
 	options.faults[0] = (struct sim_fault){
 		.kind = kind, .rank = 11, .first = 60, .last = UINT32_MAX, .size = 0.5};
@@ -183,6 +217,32 @@ static void assert_same_verdicts(const struct run *one, const struct run *other,
 	}
 }
 
+/* What each part costs is the same, with ranks named anew. */
+static void assert_same_costs(
+	const struct run *one, const struct run *other, const struct change *change, double scale)
+{
+	assert_true(one->cost_count > 0);
+	assert_int_equal(one->cost_count, other->cost_count);
+	for (size_t i = 0; i < one->cost_count; i++) {
+		const struct job_cost *cost = &one->costs[i];
+		uint32_t number =
+			cost->of == COST_RANK ? renamed(change, cost->number) : cost->number;
+		bool found = false;
+
+		for (size_t k = 0; k < other->cost_count; k++) {
+			const struct job_cost *same = &other->costs[k];
+
+			if (same->of != cost->of ||
+				(cost->of != COST_NODE && cost->of != COST_ROLE &&
+					same->number != number))
+				continue;
+			found |= fabs(same->slowdown - cost->slowdown) < 0.01 &&
+				 fabs(same->step_ms / cost->step_ms / scale - 1) < 0.01;
+		}
+		assert_true(found);
+	}
+}
+
 static void test_batches(void **state)
 {
 	static const struct sim_feed_options feeds[] = {{1, 1}, {2, 2}, {3, 7}, {4, 20}};
@@ -194,11 +254,11 @@ static void test_batches(void **state)
 	run_job(&options, feeds[0], (struct change){0}, &first);
 	for (size_t f = 1; f < sizeof(feeds) / sizeof(feeds[0]); f++) {
 		run_job(&options, feeds[f], (struct change){0}, &other);
-		assert_same_verdicts(&first, &other, true);
-		assert_memory_equal(first.verdicts[0].ranks, other.verdicts[0].ranks,
-			sizeof(first.verdicts[0].ranks));
-		assert_int_equal(first.totals.steps, other.totals.steps);
+		assert_string_equal(first.json, other.json);
+		free(other.json);
 	}
+	assert_true(first.verdict_count > 0);
+	free(first.json);
 }
 
 struct parcel {
@@ -234,7 +294,6 @@ static void run_in_order(const struct sim_options *options, uint64_t way, struct
 	const struct sim_feed_options feed = {9, 3};
 	struct parcels parcels = {0};
 	struct simulator *simulator;
-	const struct report_model *model;
 	size_t left;
 
 	memset(run, 0, sizeof(*run));
@@ -262,12 +321,7 @@ static void run_in_order(const struct sim_options *options, uint64_t way, struct
 	}
 	free(parcels.items);
 	assert_int_equal(pipeline_finish(run->pipeline), 0);
-	model = pipeline_report(run->pipeline);
-	run->totals = model->totals;
-	run->verdict_count = model->verdict_count;
-	assert_true(run->verdict_count <= VERDICTS_MAX);
-	memcpy(run->verdicts, model->verdicts, run->verdict_count * sizeof(struct verdict));
-	pipeline_destroy(run->pipeline);
+	keep_report(run);
 	simulator_destroy(simulator);
 }
 
@@ -282,21 +336,10 @@ static void test_arrival_order(void **state)
 	assert_true(first.verdict_count > 0);
 	for (uint64_t way = 1; way < 6; way++) {
 		run_in_order(&options, way, &other);
-		assert_int_equal(first.verdict_count, other.verdict_count);
-		for (size_t v = 0; v < first.verdict_count; v++) {
-			assert_int_equal(
-				first.verdicts[v].first_step, other.verdicts[v].first_step);
-			assert_int_equal(
-				first.verdicts[v].alert.value, other.verdicts[v].alert.value);
-			assert_true(first.verdicts[v].slowdown == other.verdicts[v].slowdown);
-			assert_true(first.verdicts[v].confidence == other.verdicts[v].confidence);
-			assert_memory_equal(first.verdicts[v].ranks, other.verdicts[v].ranks,
-				sizeof(first.verdicts[v].ranks));
-		}
-		assert_int_equal(first.totals.steps, other.totals.steps);
-		assert_true(first.totals.slowdown == other.totals.slowdown);
-		assert_true(first.totals.step_ms_median == other.totals.step_ms_median);
+		assert_string_equal(first.json, other.json);
+		free(other.json);
 	}
+	free(first.json);
 }
 
 static void test_permuted_ranks(void **state)
@@ -316,7 +359,10 @@ static void test_permuted_ranks(void **state)
 		assert_same_verdicts(&first, &other, false);
 		assert_int_equal(other.verdicts[0].rank_count, 1);
 		assert_int_equal(other.verdicts[0].ranks[0], renamed(&change, 11));
+		assert_same_costs(&first, &other, &change, 1);
+		free(other.json);
 	}
+	free(first.json);
 }
 
 static void test_clock_offsets(void **state)
@@ -335,7 +381,10 @@ static void test_clock_offsets(void **state)
 		assert_same_verdicts(&first, &other, true);
 		assert_memory_equal(first.verdicts[0].ranks, other.verdicts[0].ranks,
 			sizeof(first.verdicts[0].ranks));
+		assert_same_costs(&first, &other, &change, 1);
+		free(other.json);
 	}
+	free(first.json);
 }
 
 static void test_scaled_time(void **state)
@@ -351,29 +400,25 @@ static void test_scaled_time(void **state)
 	assert_int_equal(other.verdicts[0].ranks[0], 11);
 	assert_near(other.totals.step_ms_median / first.totals.step_ms_median, 4, 0.01);
 	assert_near(other.totals.slowdown, first.totals.slowdown, 0.01);
+	assert_same_costs(&first, &other, &(struct change){0}, 4);
+	free(first.json);
+	free(other.json);
 }
 
 #define PROPERTY(test, layout) cmocka_unit_test_prestate(test, &layouts[layout])
+#define PROPERTIES(test)                                                                           \
+	PROPERTY(test, DATA), PROPERTY(test, TENSOR), PROPERTY(test, EXPERT),                      \
+		PROPERTY(test, PIPELINE), PROPERTY(test, INTERLEAVED)
 
 int main(void)
 {
-	static int layouts[] = {DATA, TENSOR, PIPELINE};
+	static int layouts[LAYOUT_NR] = {DATA, TENSOR, EXPERT, PIPELINE, INTERLEAVED};
 	const struct CMUnitTest tests[] = {
-		PROPERTY(test_batches, DATA),
-		PROPERTY(test_batches, TENSOR),
-		PROPERTY(test_batches, PIPELINE),
-		PROPERTY(test_arrival_order, DATA),
-		PROPERTY(test_arrival_order, TENSOR),
-		PROPERTY(test_arrival_order, PIPELINE),
-		PROPERTY(test_permuted_ranks, DATA),
-		PROPERTY(test_permuted_ranks, TENSOR),
-		PROPERTY(test_permuted_ranks, PIPELINE),
-		PROPERTY(test_clock_offsets, DATA),
-		PROPERTY(test_clock_offsets, TENSOR),
-		PROPERTY(test_clock_offsets, PIPELINE),
-		PROPERTY(test_scaled_time, DATA),
-		PROPERTY(test_scaled_time, TENSOR),
-		PROPERTY(test_scaled_time, PIPELINE),
+		PROPERTIES(test_batches),
+		PROPERTIES(test_arrival_order),
+		PROPERTIES(test_permuted_ranks),
+		PROPERTIES(test_clock_offsets),
+		PROPERTIES(test_scaled_time),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

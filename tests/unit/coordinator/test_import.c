@@ -325,6 +325,16 @@ static double ideal_length(const struct job *job)
 	return run_step(NULL, 0, &ideal);
 }
 
+/* How much slower the job is said to be for it; 1 where it is not told of. */
+static double cost_of(const struct report_model *model, enum cost_of of, uint32_t number)
+{
+	for (size_t i = 0; i < model->cost_count; i++) {
+		if (model->costs[i].of == of && model->costs[i].number == number)
+			return model->costs[i].slowdown;
+	}
+	return 1;
+}
+
 static void slow_worker(void **state)
 {
 	struct job job;
@@ -352,6 +362,15 @@ static void slow_worker(void **state)
 	assert_int_equal(model->verdicts[0].verdict_class, VERDICT_COMPUTE_SLOW);
 	assert_int_equal(model->verdicts[0].rank_count, 1);
 	assert_int_equal(model->verdicts[0].ranks[0], 1);
+	/* with the time of its peer, not with the mean of all */
+	fill(&job, 0.100, 0.200);
+	double healthy_s = run_step(NULL, 0, &job);
+
+	assert_close(cost_of(model, COST_RANK, 1), figures->step_ns / 1e9 / healthy_s, 0.01);
+	assert_close(cost_of(model, COST_PHASE, PHASE_COMPUTE), figures->step_ns / 1e9 / healthy_s,
+		0.01);
+	for (uint32_t rank = 0; rank < REPLICAS * STAGES; rank += rank ? 1 : 2)
+		assert_close(cost_of(model, COST_RANK, rank), 1, 0.01);
 	pipeline_destroy(pipeline);
 }
 
@@ -377,6 +396,10 @@ static void uneven_stages(void **state)
 	assert_int_equal(model->verdicts[0].ranks[1], 3);
 	assert_close(
 		model->verdicts[0].slowdown, run_step(NULL, 0, &job) / ideal_length(&job), 0.02);
+	assert_close(cost_of(model, COST_ROLE, model->ranks[2].totals.role),
+		run_step(NULL, 0, &job) / ideal_length(&job), 0.05);
+	for (uint32_t rank = 0; rank < REPLICAS * STAGES; rank++)
+		assert_close(cost_of(model, COST_RANK, rank), 1, 0.01);
 	assert_true(model->whatif->by_stage[1] > 1.1 && model->whatif->by_stage[0] < 1);
 	assert_true(model->whatif->last_stage_share > 0.9);
 	pipeline_destroy(pipeline);

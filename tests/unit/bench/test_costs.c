@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What ranks, nodes, links, roles and phases are said to cost, against the same simulated job without
+ * the fault. Whole jobs, through the whole pipeline.
+ */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "bench/simulator/feed.h"
+#include "coordinator/pipeline.h"
+#include "coordinator/pipeline_internal.h"
+
+#define assert_near(value, expected, error) assert_true(fabs((value) - (expected)) <= (error))
+
+static int take(void *context, struct message_batch *batch,
+	void (*release)(struct message_batch *batch), struct job_ns received)
+{
+	struct message_reply reply;
+	int result = pipeline_push_batch(context, batch, release, received, &reply);
+
+	return result < 0 ? result : 0;
+}
+
+/* Feeds the job; its mean step in ms goes to *step_ms. pipeline NULL: only simulated. */
+static void run_job(const struct sim_options *options, struct pipeline *pipeline, double *step_ms)
+{
+	const struct sim_feed_options feed = {1, 4};
+	struct simulator *simulator;
+	struct sim_truth truth;
+
+	assert_int_equal(simulator_create(options, &simulator), 0);
+	if (pipeline) {
+		assert_int_equal(sim_feed(simulator, &feed, take, NULL, pipeline), 0);
+		assert_int_equal(pipeline_finish(pipeline), 0);
+	} else {
+		while (simulator_step(simulator) == 1)
+			;
+	}
+	simulator_truth(simulator, &truth);
+	*step_ms = truth.step_ns / 1e6;
+	simulator_destroy(simulator);
+}
+
+struct job {
+	struct pipeline *pipeline;
+	const struct report_model *model;
+	double slowdown; /* the job with its faults, of the job without */
+};
+
+static struct job judge(struct sim_options options)
+{
+	struct job job;
+	double with_ms, without_ms;
+
+	assert_int_equal(pipeline_create(&(struct pipeline_options){0}, &job.pipeline), 0);
+	run_job(&options, job.pipeline, &with_ms);
+	options.fault_count = 0;
+	run_job(&options, NULL, &without_ms);
+	job.model = pipeline_report(job.pipeline);
+	job.slowdown = with_ms / without_ms;
+	return job;
+}
+
+/* Four hosts of eight ranks; pipeline: a stage on each. */
+static struct sim_options options_of(bool pipeline)
+{
+	struct sim_options options;
+
+	sim_options_default(&options, 32, 4711);
+	options.steps = 200;
+	if (pipeline) {
+		options.shape.pipeline = 4;
+		options.shape.data = 8;
+		options.program.microbatches = 8;
+		options.program.layers = 1;
+	}
+	return options;
+}
+
+static void add_fault(struct sim_options *options, enum sim_fault_kind kind, uint32_t rank,
+	uint32_t other, uint32_t first, double size)
+{
+	options->faults[options->fault_count++] = (struct sim_fault){.kind = kind,
+		.rank = rank,
+		.other = other,
+		.first = first,
+		.last = UINT32_MAX,
+		.size = size};
+}
+
+/* How much slower the job is said to be for it; 1 where it is not told of. */
+static double slowdown_of(const struct report_model *model, enum cost_of of, uint32_t number)
+{
+	for (size_t i = 0; i < model->cost_count; i++) {
+		if (model->costs[i].of == of && model->costs[i].number == number)
+			return model->costs[i].slowdown;
+	}
+	return 1;
+}
+
+/* The dearest of all others of a kind. */
+static double other_than(const struct report_model *model, enum cost_of of, uint32_t number)
+{
+	double most = 1;
+
+	for (size_t i = 0; i < model->cost_count; i++) {
+		if (model->costs[i].of == of && model->costs[i].number != number)
+			most = fmax(most, model->costs[i].slowdown);
+	}
+	return most;
+}
+
+static void test_slow_rank(void **state)
+{
+	static const enum sim_fault_kind kinds[] = {SIM_FAULT_COMPUTE, SIM_FAULT_THROTTLE};
+
+	(void)state;
+	for (int layout = 0; layout < 2; layout++) {
+		for (int k = 0; k < 2; k++) {
+			struct sim_options options = options_of(layout == 1);
+
+			add_fault(&options, kinds[k], 11, 0, 0, 0.5);
+			struct job job = judge(options);
+			uint32_t phase = k == 0 ? PHASE_COMPUTE : PHASE_HOST;
+
+			assert_true(job.slowdown > 1.15);
+			assert_near(slowdown_of(job.model, COST_RANK, 11), job.slowdown, 0.03);
+			assert_true(other_than(job.model, COST_RANK, 11) < 1.02);
+			/* a node goes by its first rank */
+			assert_near(slowdown_of(job.model, COST_NODE, 8), job.slowdown, 0.03);
+			assert_true(other_than(job.model, COST_NODE, 8) < 1.02);
+			assert_near(slowdown_of(job.model, COST_PHASE, phase), job.slowdown, 0.03);
+			assert_true(other_than(job.model, COST_PHASE, phase) < 1.03);
+			assert_true(job.model->costs[0].share > 0.9);
+			pipeline_destroy(job.pipeline);
+		}
+	}
+}
+
+/* Either rank of the node healed, the other one still holds all up. */
+static void test_slow_node(void **state)
+{
+	struct sim_options options = options_of(false);
+
+	(void)state;
+	add_fault(&options, SIM_FAULT_COMPUTE, 17, 0, 0, 0.4);
+	add_fault(&options, SIM_FAULT_COMPUTE, 22, 0, 0, 0.4);
+	struct job job = judge(options);
+
+	assert_near(slowdown_of(job.model, COST_NODE, 16), job.slowdown, 0.03);
+	assert_true(other_than(job.model, COST_NODE, 16) < 1.02);
+	assert_true(slowdown_of(job.model, COST_RANK, 17) < 1.02);
+	assert_true(slowdown_of(job.model, COST_RANK, 22) < 1.02);
+	pipeline_destroy(job.pipeline);
+}
+
+static void test_slow_link(void **state)
+{
+	struct sim_options options = options_of(true);
+	double link = 1;
+
+	(void)state;
+	add_fault(&options, SIM_FAULT_NODE_PAIR, 8, 16, 80, 4);
+	struct job job = judge(options);
+
+	for (size_t i = 0; i < job.model->cost_count; i++) {
+		const struct job_cost *cost = &job.model->costs[i];
+
+		if (cost->of != COST_LINK)
+			continue;
+		if (cost->node_count == 2 && cost->number / 8 == 1 && cost->other / 8 == 2)
+			link = cost->slowdown;
+		else
+			assert_true(cost->slowdown < 1.02);
+	}
+	assert_true(job.slowdown > 1.1);
+	assert_near(link, job.slowdown, 0.05);
+	assert_near(slowdown_of(job.model, COST_PHASE, PHASE_COMM_TRANSFER), job.slowdown, 0.05);
+	assert_true(other_than(job.model, COST_RANK, UINT32_MAX) < 1.02);
+	pipeline_destroy(job.pipeline);
+}
+
+static void test_uneven_stage(void **state)
+{
+	struct sim_options options = options_of(true);
+
+	(void)state;
+	add_fault(&options, SIM_FAULT_STAGE, 16, 0, 0, 0.6);
+	struct job job = judge(options);
+	uint32_t role = job.model->ranks[16].totals.role;
+
+	/* without means with the mean of all stages, so with a part of what was added */
+	assert_true(job.slowdown > 1.3);
+	assert_near(slowdown_of(job.model, COST_ROLE, role), 1 + 0.75 * (job.slowdown - 1), 0.08);
+	assert_true(other_than(job.model, COST_ROLE, role) < 1.03);
+	assert_true(other_than(job.model, COST_RANK, UINT32_MAX) < 1.02);
+	pipeline_destroy(job.pipeline);
+}
+
+static void test_healthy(void **state)
+{
+	(void)state;
+	for (int layout = 0; layout < 2; layout++) {
+		struct job job = judge(options_of(layout == 1));
+
+		for (size_t i = 0; i < job.model->cost_count; i++) {
+			assert_int_equal(job.model->costs[i].of, COST_PHASE);
+			assert_true(job.model->costs[i].slowdown < 1.05);
+		}
+		pipeline_destroy(job.pipeline);
+	}
+}
+
+/* Of more than 64 ranks, only some steps are replayed. */
+static void test_many_ranks(void **state)
+{
+	struct sim_options options;
+
+	(void)state;
+	sim_options_default(&options, 256, 12);
+	options.steps = 200;
+	add_fault(&options, SIM_FAULT_COMPUTE, 99, 0, 50, 0.5);
+	struct job job = judge(options);
+
+	assert_near(slowdown_of(job.model, COST_RANK, 99), job.slowdown, 0.03);
+	assert_true(other_than(job.model, COST_RANK, 99) < 1.02);
+	pipeline_destroy(job.pipeline);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_slow_rank),
+		cmocka_unit_test(test_slow_node),
+		cmocka_unit_test(test_slow_link),
+		cmocka_unit_test(test_uneven_stage),
+		cmocka_unit_test(test_healthy),
+		cmocka_unit_test(test_many_ranks),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -100,6 +100,7 @@ struct step_grid {
 	uint32_t *by_departure, *by_stream;
 	bool overlapped;  /* some row is */
 	bool device_time; /* some part has */
+	bool untimed;	  /* some row's parts were seen by their enqueue times alone */
 	uint64_t number;  /* the job step */
 	uint32_t flags;	  /* enum step_flag of the reference rank */
 	uint64_t signature;

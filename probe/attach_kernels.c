@@ -2,11 +2,15 @@
 #include "probe/attach_kernels.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 
-/* Asked for again in time; when we end, the library ends it by itself. */
-static const int64_t length_ns = 120000000000, renew_ns = 60000000000;
+#include "probe/look_pace.h"
+
+/* When we end in a window, the library ends it by itself. */
+static const int64_t length_ns = 2 * LOOK_PACE_LENGTH_NS_MAX;
 static const int64_t answer_ns = 3000000000, rest_ns = 15000000000;
 
 struct shown_process {
@@ -21,7 +25,12 @@ struct attach_kernels {
 	struct job *job;
 	const struct device_looks *looks;
 	struct host_ns now;
-	bool any; /* ever */
+	struct look_pace pace;
+	bool any;	   /* ever */
+	bool was_on;	   /* at the last tick */
+	int64_t shown_ns;  /* of windows that have ended, and of all time since the first began */
+	int64_t turned_ns; /* when the last window began or ended */
+	int64_t all_ns;
 	size_t count;
 	struct shown_process processes[RING_SOURCE_PROCESSES_MAX];
 };
@@ -36,6 +45,7 @@ struct attach_kernels *attach_kernels_create(
 	kernels->rings = rings;
 	kernels->job = job;
 	kernels->looks = looks;
+	look_pace_init(&kernels->pace);
 	return kernels;
 }
 
@@ -79,18 +89,24 @@ void attach_kernels_report(
 		return;
 	if (report->state == RING_DEEP_ON) {
 		process->on = true;
-		process->next_ns = kernels->now.value + renew_ns;
 		process->refused = RING_DEEP_ON;
 		job_kernels_shown(kernels->job, pid, true);
 		return;
 	}
 	process->on = false;
 	process->next_ns = kernels->now.value;
-	if (report->state == RING_DEEP_OFF) /* a look has ended: on with it */
+	job_kernels_shown(kernels->job, pid, false);
+	if (report->state == RING_DEEP_OFF)
 		return;
 	process->refused = report->state;
 	process->next_ns = kernels->now.value + rest_ns;
-	job_kernels_shown(kernels->job, pid, false);
+}
+
+void attach_kernels_step(struct attach_kernels *kernels, pid_t pid, const struct step_entry *step)
+{
+	if (kernels && kernels->count && kernels->processes[0].pid == pid &&
+		!(step->flags & (STEP_WINDOW | STEP_IRREGULAR)))
+		look_pace_step(&kernels->pace, step->start, step->end);
 }
 
 void attach_kernels_kernel(struct attach_kernels *kernels, const struct ring_source_kernel *kernel)
@@ -113,22 +129,46 @@ void attach_kernels_ended(struct attach_kernels *kernels, pid_t pid)
 		*process = kernels->processes[--kernels->count];
 }
 
+static int64_t wall_clock_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
+}
+
+static void note_share(struct attach_kernels *kernels, bool on)
+{
+	int64_t passed_ns = kernels->turned_ns ? kernels->now.value - kernels->turned_ns : 0;
+
+	if (kernels->turned_ns && on == kernels->was_on)
+		return;
+	kernels->shown_ns += kernels->was_on ? passed_ns : 0;
+	kernels->all_ns += passed_ns;
+	kernels->turned_ns = kernels->now.value;
+	kernels->was_on = on;
+}
+
 void attach_kernels_tick(struct attach_kernels *kernels, struct host_ns now)
 {
-	const uint32_t kinds = RING_DEEP_KERNELS | RING_DEEP_COPIES | RING_DEEP_SYNCHRONISATION |
-			       RING_DEEP_LAUNCHES | RING_DEEP_STEADY;
+	const uint32_t kinds = RING_DEEP_KERNELS | RING_DEEP_LAUNCHES | RING_DEEP_STEADY;
+	bool wanted;
 
 	if (!kernels)
 		return;
 	kernels->now = now;
+	if (!kernels->count)
+		return;
+	wanted = look_pace_want(&kernels->pace, now, wall_clock_ns());
+	note_share(kernels, wanted);
 	for (size_t i = 0; i < kernels->count; i++) {
 		struct shown_process *process = &kernels->processes[i];
 
-		if (now.value < process->next_ns ||
+		if (process->on == wanted || now.value < process->next_ns ||
 			device_looks_is_busy(kernels->looks, process->pid))
 			continue;
-		process->next_ns = now.value + (process->on ? renew_ns : answer_ns);
-		(void)!ring_source_request_deep(kernels->rings, process->pid, kinds,
+		process->next_ns = now.value + answer_ns;
+		(void)!ring_source_request_deep(kernels->rings, process->pid, wanted ? kinds : 0,
 			(struct host_ns){now.value + length_ns}, 0);
 	}
 }
@@ -143,6 +183,17 @@ static const char *reason(uint32_t state)
 	default:
 		return "CUPTI could not be started";
 	}
+}
+
+/* In few steps, so that it is not told anew all the time. */
+static const char *share_words(const struct attach_kernels *kernels)
+{
+	int64_t shown_ns = kernels->shown_ns, all_ns = kernels->all_ns;
+
+	return shown_ns * 2 > all_ns	? "more than half"
+	       : shown_ns * 5 > all_ns	? "more than a fifth"
+	       : shown_ns * 20 > all_ns ? "more than a twentieth"
+					: "less than a twentieth";
 }
 
 bool attach_kernels_state(const struct attach_kernels *kernels, struct message_source *out)
@@ -172,5 +223,11 @@ bool attach_kernels_state(const struct attach_kernels *kernels, struct message_s
 		snprintf(out->why, sizeof(out->why),
 			"about %" PRIu64 "0 %% of the collectives could be matched to a kernel",
 			counts.matched * 10 / all);
+	else if (counts.unshown) {
+		out->state = SOURCE_DEGRADED;
+		snprintf(out->why, sizeof(out->why),
+			"in windows, %s of the time: they cost about %.0f %% of a step",
+			share_words(kernels), ceil(look_pace_cost(&kernels->pace) * 20) * 5);
+	}
 	return true;
 }

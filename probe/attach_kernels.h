@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * attach --deep: keeps the kernels of the ranks shown (CUPTI, by the library that was loaded), for
- * the times of their collectives. A deep look for the coordinator goes first; another profiler in the
- * process too. One thread.
+ * attach --deep: has the kernels of the ranks shown (CUPTI, by the library that was loaded), for the
+ * times of their collectives, in windows (look_pace.h) of all ranks at once. A deep look for the
+ * coordinator goes first; another profiler in the process too. One thread.
  */
 #ifndef SLOWRANK_PROBE_ATTACH_KERNELS_H
 #define SLOWRANK_PROBE_ATTACH_KERNELS_H
@@ -23,6 +23,8 @@ void attach_kernels_hello(
 	struct attach_kernels *kernels, pid_t pid, const struct ring_hello *hello);
 void attach_kernels_report(
 	struct attach_kernels *kernels, pid_t pid, const struct ring_deep_report *report);
+void attach_kernels_step(
+	struct attach_kernels *kernels, pid_t pid, const struct step_entry *step);
 void attach_kernels_kernel(struct attach_kernels *kernels, const struct ring_source_kernel *kernel);
 void attach_kernels_ended(struct attach_kernels *kernels, pid_t pid);
 void attach_kernels_tick(struct attach_kernels *kernels, struct host_ns now);

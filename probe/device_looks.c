@@ -77,9 +77,9 @@ static size_t count_active(const struct device_looks *looks)
 	return count;
 }
 
-static void on_step(void *context, pid_t pid, const struct step_entry *step)
+void device_looks_step(struct device_looks *looks, pid_t pid, const struct step_entry *step)
 {
-	struct process_look *process = find_process(context, pid);
+	struct process_look *process = find_process(looks, pid);
 
 	/* While no period is known, stretches of time are no steps to count by. */
 	if (!process || step->flags & STEP_WINDOW)
@@ -100,7 +100,6 @@ struct device_looks *device_looks_create(
 	looks->options = *options;
 	looks->rings = rings;
 	looks->job = job;
-	job_watch_steps(job, on_step, looks);
 	return looks;
 }
 
@@ -108,7 +107,6 @@ void device_looks_destroy(struct device_looks *looks)
 {
 	if (!looks)
 		return;
-	job_watch_steps(looks->job, NULL, NULL);
 	for (size_t i = 0; i < looks->process_count; i++) {
 		device_look_destroy(looks->processes[i]->look);
 		free(looks->processes[i]);

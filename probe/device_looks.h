@@ -30,7 +30,7 @@ struct device_looks_options {
 	bool attached; /* then looks are only made when asked for in words: deep is on */
 };
 
-/* Watches the job's steps. rings and job outlive it. Returns NULL without memory. */
+/* rings and job outlive it. Returns NULL without memory. */
 struct device_looks *device_looks_create(
 	const struct device_looks_options *options, struct ring_source *rings, struct job *job);
 void device_looks_destroy(struct device_looks *looks); /* NULL is fine */
@@ -38,6 +38,9 @@ void device_looks_destroy(struct device_looks *looks); /* NULL is fine */
 /* Does what a directive says: once for each request number. */
 void device_looks_ask(
 	struct device_looks *looks, const struct message_directive *directive, struct host_ns now);
+
+/* A step of a rank, in order. */
+void device_looks_step(struct device_looks *looks, pid_t pid, const struct step_entry *step);
 
 /* What the rings tell. */
 void device_looks_hello(struct device_looks *looks, pid_t pid);

@@ -188,6 +188,14 @@ static void on_hello(void *context, pid_t pid, const struct ring_hello *hello)
 	attach_kernels_hello(source->shown, pid, hello);
 }
 
+static void on_step(void *context, pid_t pid, const struct step_entry *step)
+{
+	struct device_source *source = context;
+
+	device_looks_step(source->looks, pid, step);
+	attach_kernels_step(source->shown, pid, step);
+}
+
 static void on_kernel(void *context, const struct ring_source_kernel *kernel)
 {
 	struct device_source *source = context;
@@ -246,6 +254,7 @@ int device_source_create(
 	}
 	if (looks->attached && looks->deep == PROBE_DEEP_ON)
 		source->shown = attach_kernels_create(source->rings, job, source->looks);
+	job_watch_steps(job, on_step, source);
 	*result = source;
 	return 0;
 }
@@ -254,6 +263,7 @@ void device_source_destroy(struct device_source *source)
 {
 	if (!source)
 		return;
+	job_watch_steps(source->job, NULL, NULL);
 	attach_kernels_destroy(source->shown);
 	device_looks_destroy(source->looks);
 	ring_source_destroy(source->rings);

@@ -195,8 +195,10 @@ static void decide_turn(
 			set_times(calls, calls->decided + i,
 				&calls->kernels[first_kernel + (kernel_count == 1 ? 0 : i)]);
 		calls->counts.matched += call_count;
-	} else {
+	} else if (calls->on) {
 		calls->counts.unmatched += call_count;
+	} else {
+		calls->counts.unshown += call_count;
 	}
 	calls->decided = end;
 	/* Kernels up to here belong to decided calls, or to none that is seen. */

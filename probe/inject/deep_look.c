@@ -107,6 +107,13 @@ static bool load(void)
 	return look.loaded;
 }
 
+/* Shown all the time, the driver's calls do: NCCL launches by them, and records are half as many. */
+static bool is_wanted(size_t kind)
+{
+	return look.wanted & kinds[kind].wanted &&
+	       !(look.wanted & RING_DEEP_STEADY && kinds[kind].kind == CUPTI_ABI_KIND_RUNTIME);
+}
+
 static void report(enum ring_deep_state state, int error)
 {
 	struct activity_counts counts;
@@ -161,7 +168,7 @@ static void ignore_callback(void *user, uint32_t domain, uint32_t id, const void
 static void end_look(enum ring_deep_state state, int error)
 {
 	for (size_t i = 0; i < KINDS; i++) {
-		if (look.wanted & kinds[i].wanted)
+		if (is_wanted(i))
 			(void)look.cupti.disable(kinds[i].kind);
 	}
 	(void)look.cupti.flush_all(CUPTI_ABI_FLUSH_FORCED);
@@ -194,7 +201,7 @@ static void begin_look(void)
 	write_clock();
 	error = look.cupti.register_callbacks(activity_buffer_requested, activity_buffer_completed);
 	for (size_t i = 0; i < KINDS && error == CUPTI_ABI_SUCCESS; i++) {
-		if (look.wanted & kinds[i].wanted)
+		if (is_wanted(i))
 			error = look.cupti.enable(kinds[i].kind);
 	}
 	look.on = true;
@@ -204,29 +211,8 @@ static void begin_look(void)
 		end_look(RING_DEEP_FAILED, error);
 }
 
-/* The same kinds again: the look goes on, without a gap, for longer or shorter. */
-static bool take_extension(const struct ring_control *control, uint32_t request)
-{
-	uint32_t wanted = __atomic_load_n(&control->deep_kinds, __ATOMIC_RELAXED);
-	int64_t stop_ns = __atomic_load_n(&control->deep_stop_host_ns, __ATOMIC_RELAXED);
-	uint64_t collectives = __atomic_load_n(&control->deep_stop_collectives, __ATOMIC_RELAXED);
-
-	if (!look.on || ((wanted ^ look.wanted) & ~(uint32_t)RING_DEEP_STEADY) ||
-		stop_ns <= process_now_ns())
-		return false;
-	look.request = request;
-	/* Whoever reads a steady look goes on reading. */
-	look.wanted = wanted | (look.wanted & RING_DEEP_STEADY);
-	look.stop_ns = stop_ns;
-	look.stop_collectives = collectives ? collectives + process_collectives() : 0;
-	report(RING_DEEP_ON, 0);
-	return true;
-}
-
 static void take_request(const struct ring_control *control, uint32_t request)
 {
-	if (take_extension(control, request))
-		return;
 	if (look.on)
 		end_look(RING_DEEP_OFF, 0);
 	look.request = request;

@@ -79,7 +79,7 @@ void grid_clear(struct step_grid *grid)
 {
 	grid->cell_count = grid->row_count = grid->instance_count = grid->order_count = 0;
 	grid->clock_error_ns = 0;
-	grid->overlapped = grid->device_time = false;
+	grid->overlapped = grid->device_time = grid->untimed = false;
 	grid->sum_count = 0;
 	grid->last_sums = NULL;
 	if (grid->table)

@@ -366,11 +366,54 @@ static int prepare(struct judge *judge, const struct step_grid *grid)
 	return error;
 }
 
+/* A step between two windows in which the job is seen (attach --deep): it counts, and says nothing. */
+static int pass_over(struct judge *judge, const struct step_grid *grid)
+{
+	if (judge->job.steps == 0)
+		judge->job.first_start.value = grid->start_ns;
+	judge->job.last_end.value = grid->end_ns;
+	judge->job.steps++;
+	for (uint32_t r = 0; r < judge->rank_end; r++)
+		judge->ranks[r].delays[grid->number % STEP_HISTORY] = 0;
+	if (judge->paused)
+		return 0;
+	judge->paused = true;
+	return judge_pause(judge);
+}
+
+/* Lateness of before the pause reaches no further. */
+static void resume(struct judge *judge)
+{
+	judge->paused = false;
+	for (size_t t = 0; t < judge->track_count; t++)
+		whatif_line_reset(&judge->lines[t]);
+	whatif_line_reset(&judge->suspect_line);
+	whatif_line_reset(&judge->ideal_line);
+	whatif_line_reset(&judge->comm->line);
+}
+
+static void note_step(struct judge *judge, const struct step_grid *grid, int64_t length_ns)
+{
+	judge->step_start_ns[grid->number % STEP_HISTORY] = grid->start_ns;
+	judge->step_length_ns[grid->number % STEP_HISTORY] = length_ns;
+	judge->next_step = grid->number + 1;
+}
+
 int judge_step(struct judge *judge, const struct step_grid *grid)
 {
 	int64_t length_ns = grid->end_ns - grid->start_ns, ideal_gain_ns = 0;
-	int error = prepare(judge, grid);
+	int error;
 
+	if (length_ns < 0)
+		length_ns = 0; /* a clock was refitted across the cut */
+	if (grid->untimed && judge->timed) {
+		note_step(judge, grid, length_ns);
+		return pass_over(judge, grid);
+	}
+	judge->timed |= !grid->untimed;
+	if (judge->paused)
+		resume(judge);
+	error = prepare(judge, grid);
 	if (error == 0)
 		error = blame_step(&judge->blame, grid);
 	whatif_next_step(&judge->whatif);
@@ -380,16 +423,12 @@ int judge_step(struct judge *judge, const struct step_grid *grid)
 		error = judge_imbalance_step(judge, grid, ideal_gain_ns);
 	if (error < 0)
 		return error;
-	if (length_ns < 0)
-		length_ns = 0; /* a clock was refitted across the cut */
 	if (judge->block.steps == 0)
 		judge->block = (struct block){.first_step = grid->number,
 			.start_ns = grid->start_ns,
 			.suspect_gain_ns = judge->block.suspect_gain_ns,
 			.suspect_delay_ns = judge->block.suspect_delay_ns};
-	judge->step_start_ns[grid->number % STEP_HISTORY] = grid->start_ns;
-	judge->step_length_ns[grid->number % STEP_HISTORY] = length_ns;
-	judge->next_step = grid->number + 1;
+	note_step(judge, grid, length_ns);
 	for (size_t r = 0; r < grid->row_count; r++) {
 		judge->several_hosts |= grid->rows[r].host != grid->rows[0].host;
 		take_row(judge, grid, r, length_ns);

@@ -387,3 +387,11 @@ int judge_close_block(struct judge *judge)
 	reset_block(judge);
 	return error;
 }
+
+int judge_pause(struct judge *judge)
+{
+	if (judge->block.time_ns >= BLOCK_NS / 2)
+		return judge_close_block(judge);
+	reset_block(judge);
+	return 0;
+}

@@ -226,6 +226,7 @@ struct judge {
 	char missing[EVIDENCE_SOURCE_NR][VERDICT_DETAIL_LENGTH];
 	struct block block;
 	uint64_t blocks;
+	bool timed, paused; /* some step was; the last ones were not, of a job whose others are */
 	double *scratch;
 	size_t scratch_capacity;
 	struct comm_state *comm;
@@ -255,6 +256,8 @@ void excess_subtract(struct excess_sums *sums, const struct excess_sums *other);
 
 /* judge_blocks.c */
 int judge_close_block(struct judge *judge) __attribute__((warn_unused_result));
+/* What the open block holds is judged, when it is enough; what comes next is no part of it. */
+int judge_pause(struct judge *judge) __attribute__((warn_unused_result));
 /* The change on a rank is large enough, real enough and unlike what its peers have. */
 bool judge_worth_telling(const struct judge *judge, uint32_t rank);
 

@@ -85,7 +85,8 @@ struct row_builder {
 	struct rank_entry *rank;
 	const struct clock_fit *clock;
 	uint32_t number;
-	struct host_ns departed; /* from the last part */
+	struct host_ns departed;
+	size_t timed, untimed; /* parts */ /* from the last part */
 	const struct activity *before;
 };
 
@@ -132,8 +133,11 @@ static int add_part(struct row_builder *builder, const struct packed_step *entry
 		builder->grid, builder->before, packed_activity(entry, part->before));
 	if (!builder->before)
 		return -ENOMEM;
-	if (added.kind->flags & PART_ENQUEUE_ONLY)
+	if (added.kind->flags & PART_ENQUEUE_ONLY) {
+		builder->untimed++;
 		return 0;
+	}
+	builder->timed++;
 	added.before = builder->before;
 	find_communicator(builder, part, &added);
 	builder->departed = part->departure;
@@ -174,7 +178,10 @@ static int add_parts(struct assembly *assembly, uint32_t number, struct step_gri
 				return error;
 		}
 	}
-	grid->rows[grid->row_count - 1].hole = hole;
+	scan->untimed = builder.untimed && !builder.timed;
+	grid->untimed |= scan->untimed;
+	/* When the last part before a stretch without times ended says nothing of what comes after. */
+	grid->rows[grid->row_count - 1].hole = hole || (scan->was_untimed && builder.timed);
 	return 0;
 }
 
@@ -292,6 +299,7 @@ static void advance_rank(struct assembly *assembly, uint32_t number)
 		skip_old(assembly, number);
 	*scan = (struct rank_scan){.departed = scan->departed,
 		.departed_valid = scan->departed_valid,
+		.was_untimed = scan->untimed,
 		.at.part = rank->entry_count ? rank->part_head : 0};
 }
 

@@ -26,6 +26,7 @@ struct rank_scan {
 	uint64_t raises;     /* of the assembly, when it was looked at last */
 	bool departed_valid; /* departed: when its last blocking part ended */
 	struct host_ns departed;
+	bool untimed, was_untimed; /* no part of this step, of the one before, has times */
 };
 
 struct communicator_entry {

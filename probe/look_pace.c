@@ -167,8 +167,7 @@ static void begin_window(struct look_pace *pace, int64_t now_ns, int64_t length_
 	pace->begun = pace->on = true;
 	pace->on_ns = now_ns;
 	pace->end_ns = now_ns + length_ns;
-	pace->before_ns =
-		pace->outside.count >= BESIDE ? usual_ns(&pace->outside, BESIDE) : 0;
+	pace->before_ns = pace->outside.count >= BESIDE ? usual_ns(&pace->outside, BESIDE) : 0;
 	pace->inside.count = pace->after.count = 0;
 }
 
@@ -201,12 +200,12 @@ bool look_pace_want(struct look_pace *pace, struct host_ns now, int64_t unix_ns)
 		pace->before_ns = 0; /* of another length */
 	} else if (is_due(pace, now.value, unix_ns)) {
 		begin_window(pace, now.value,
-			look_pace_period_ns(pace)
-				? window_ns(pace, LOOK_PACE_NS, LOOK_PACE_STEPS)
-				: LOOK_PACE_LENGTH_NS_MAX);
+			look_pace_period_ns(pace) ? window_ns(pace, LOOK_PACE_NS, LOOK_PACE_STEPS)
+						  : LOOK_PACE_LENGTH_NS_MAX);
 	}
 	if (pace->last_ns)
-		pace->budget_ns += (now.value - pace->last_ns) / (60000000000 / LOOK_PACE_BUDGET_NS);
+		pace->budget_ns +=
+			(now.value - pace->last_ns) / (60000000000 / LOOK_PACE_BUDGET_NS);
 	if (pace->budget_ns > LOOK_PACE_BUDGET_NS)
 		pace->budget_ns = LOOK_PACE_BUDGET_NS;
 	pace->last_ns = now.value;

@@ -136,14 +136,17 @@ def attach(paths):
 
 
 def attach_deep(paths):
-    """A GPU job that runs already, the library loaded into it: rank and class by device times."""
+    """A GPU job that runs already, the library loaded into it: rank and class by device times.
+
+    Being shown its kernels slows this job down, so they are shown in windows.
+    """
     truth_path = jobs.fresh_directory(paths.directory)
     (record,) = fresh(paths.directory, "record.slr")
     fault = "rank=2 kind=compute first=90 last=200 size=80"
     job = subprocess.Popen(
         [*jobs.mpirun(4), *jobs.workload_command(paths.workload_nccl, truth_path, steps=230,
                                                  step_ms=100, faults=[fault])],
-        stdin=subprocess.DEVNULL)
+        stdin=subprocess.DEVNULL, env=dict(os.environ, SLOWRANK_STAND_IN_CUPTI_COST_US="5000"))
     time.sleep(3)
     watcher = subprocess.Popen(
         [paths.slowrank, "attach", "--deep", "--yes", "--record", record, "--pid", str(job.pid)],
@@ -156,7 +159,8 @@ def attach_deep(paths):
     print(sources.get("device.attach"), sources.get("device.time"))
     check(sources["device.attach"]["state"] == "on", "the library was loaded into all ranks")
     check("attach --deep" in sources["device.attach"]["why"], "the record says what was touched")
-    check(sources["device.time"]["state"] in ("on", "degraded"), "collectives have device times")
+    check(sources["device.time"]["state"] == "degraded" and
+          "in windows" in sources["device.time"]["why"], "kernels are shown in windows")
     named = {(verdict["class"], *verdict["ranks"]) for verdict in report["verdicts"]}
     check(named == {("compute-slow", 2)}, f"verdicts: {report['verdicts']}")
 

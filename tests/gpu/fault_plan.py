@@ -25,6 +25,7 @@ DEVICE_KINDS = ("gpu-shared", "extra-kernels", "longer-kernels")
 COMM_KINDS = ("comm-slow",)
 HOST_KINDS = tuple(k for k in KINDS if k not in DEVICE_KINDS + COMM_KINDS)
 WINDOWS_MAX = 64
+LENGTHS = {"gc": 0.4}  # of a window, for those that make steps several times as long
 
 
 def check_plan(windows, rank_count):
@@ -56,18 +57,20 @@ def read_plan(path, rank_count):
     return windows
 
 
-def draw_plan(kinds, rank_count, seed, length, gap, warm_up):
+def draw_plan(kinds, rank_count, seed, length, gap, warm_up, rounds=1):
     """A plan from the seed alone: order, ranks and sizes vary. Returns (windows, steps).
 
-    Two windows in sequence are on different ranks.
+    Each round holds every kind once. Two windows in sequence are on different ranks.
     """
     dice = random.Random(f"{seed}/{rank_count}/{','.join(kinds)}")
     windows, step, before = [], warm_up, None
-    for kind in dice.sample(list(kinds), len(kinds)):
-        rank = dice.choice([r for r in range(rank_count) if r != before])
-        windows.append({"kind": kind, "rank": rank, "first_step": step,
-                        "last_step": step + length - 1, "size": dice.randrange(35, 81)})
-        step, before = step + length + gap, rank
+    for _ in range(rounds):
+        for kind in dice.sample(list(kinds), len(kinds)):
+            rank = dice.choice([r for r in range(rank_count) if r != before])
+            steps = max(20, int(length * LENGTHS.get(kind, 1)))
+            windows.append({"kind": kind, "rank": rank, "first_step": step,
+                            "last_step": step + steps - 1, "size": dice.randrange(35, 81)})
+            step, before = step + steps + gap, rank
     return windows, step
 
 

@@ -4,6 +4,7 @@
 
     tests/gpu/run.py --slowrank build/slowrank --out OUT                everything, 5 seeds
     tests/gpu/run.py --only 'ddp.*,healthy.ddp' --seeds 1 --budget-seconds 500
+    tests/gpu/run.py --seeds 1 --rounds 5        five windows of each kind in each job
     tests/gpu/run.py --lanes 2 --ranks 2         on 4 GPUs two jobs side by side, each on its own
     tests/gpu/run.py --summary --out OUT                                only the table again
 
@@ -188,7 +189,7 @@ class Case:
         if self.kinds:
             self.windows, self.steps = fault_plan.draw_plan(
                 self.kinds, self.ranks, seed, arguments.window or job["window"],
-                arguments.gap or job["gap"], job["warm_up"])
+                arguments.gap or job["gap"], job["warm_up"], arguments.rounds)
 
     def path(self, name):
         return os.path.join(self.directory, name)
@@ -453,6 +454,8 @@ def parse_arguments(argv=None):
     parser.add_argument("--lanes", type=int, default=1, help="jobs side by side")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--first-seed", type=int, default=1)
+    parser.add_argument("--rounds", type=int, default=1,
+                        help="windows of each kind in a job; cheaper than as many seeds")
     parser.add_argument("--window", type=int, default=0, help="steps")
     parser.add_argument("--gap", type=int, default=0, help="steps")
     parser.add_argument("--healthy-steps", type=int, default=HEALTHY_STEPS)

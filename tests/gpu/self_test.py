@@ -46,6 +46,14 @@ class Plans(unittest.TestCase):
                 seen.add(json.dumps(windows))
         self.assertEqual(len(seen), 16)
 
+    def test_rounds_hold_every_kind_each(self):
+        kinds = ("gc", "gil", "cpu-hog")
+        windows, _ = fault_plan.draw_plan(kinds, 4, 1, 50, 20, 100, rounds=5)
+        fault_plan.check_plan(windows, 4)
+        for first in range(0, 15, 3):
+            self.assertEqual({w["kind"] for w in windows[first:first + 3]}, set(kinds))
+        self.assertGreater(len({(w["kind"], w["rank"]) for w in windows}), 3)
+
     def test_senseless_plans_are_refused(self):
         for change in ({"kind": "magic"}, {"rank": 4}, {"last_step": 10}, {"size": 0}):
             with self.assertRaises(ValueError):

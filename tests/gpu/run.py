@@ -42,12 +42,12 @@ SKIP = 77
 
 # Windows, gaps and warm-up in steps. The host's faults go to the launch-bound step: there the
 # host's time is the step's time, as a quota or a hog needs.
-DEVICE = {"options": [], "step_ms": 60, "window": 50, "gap": 40, "warm_up": 110,
+DEVICE = {"options": [], "step_ms": 60, "window": 40, "gap": 36, "warm_up": 110,
           "kinds": (*fault_plan.DEVICE_KINDS, "input-sleep", "gc")}
-HOST = {"options": ["--launch-bound", "--pin"], "step_ms": 22, "window": 120, "gap": 80,
+HOST = {"options": ["--launch-bound", "--pin"], "step_ms": 22, "window": 100, "gap": 70,
         "warm_up": 200, "kinds": fault_plan.HOST_KINDS}
 # FSDP gathers around every layer: fewer of them make a step of the same length.
-FSDP_HOST = dict(HOST, options=[*HOST["options"], "--layers", "10"], window=80, gap=60, warm_up=120)
+FSDP_HOST = dict(HOST, options=[*HOST["options"], "--layers", "10"], window=70, gap=50, warm_up=120)
 COMM = {"options": ["--dim", "512", "--layers", "4", "--step-ms", "30"], "step_ms": 60,
         "window": 60, "gap": 60, "warm_up": 120, "kinds": ("comm-slow", "comm-slow"), "net": True}
 

@@ -26,10 +26,43 @@ import fault_score  # noqa: E402
 import faults  # noqa: E402
 import gpu_overhead  # noqa: E402
 import run  # noqa: E402
+import timeline  # noqa: E402
 import train  # noqa: E402
 
 NET_HELPER = None
 WINDOW = {"kind": "gc", "rank": 1, "first_step": 50, "last_step": 69, "size": 50}
+
+
+class Timelines(unittest.TestCase):
+    def test_what_a_gpu_did_adds_up(self):
+        events = [("gemm", 0, 4e6), ("gemm", 3e6, 6e6), ("ncclDevKernel_AllReduce", 5e6, 9e6),
+                  ("copy", 10e6, 12e6)]
+        self.assertEqual(timeline.sums(events, 2),
+                         {"work_ms": 4.0, "comm_ms": 1.5, "idle_ms": 0.5})
+        self.assertIsNone(timeline.sums([], 2))
+
+    def test_more_work_is_compute_and_more_nothing_is_host(self):
+        usual = {"work_ms": 40, "comm_ms": 5, "idle_ms": 2}
+        self.assertEqual(timeline.truth_class(usual, dict(usual, work_ms=60)), "compute-slow")
+        self.assertEqual(timeline.truth_class(usual, dict(usual, idle_ms=22)), "host-slow")
+
+    def test_confusion_takes_the_verdict_of_the_fault(self):
+        with tempfile.TemporaryDirectory() as directory:
+            times = {"realtime_ns": 10**18, "first_step": 50, "rank": 1}
+            note = {"event": "note", "what": "timeline", "rank": 1}
+            usual = {"work_ms": 40, "comm_ms": 5, "idle_ms": 2}
+            lines = [dict(note, window="reference", sums=usual),
+                     dict(times, event="fault_begin", kind="gc"),
+                     dict(note, window="50", sums=dict(usual, idle_ms=30)),
+                     dict(times, event="fault_end", realtime_ns=10**18 + 10**9)]
+            with open(os.path.join(directory, "truth.jsonl"), "w", encoding="utf-8") as file:
+                file.writelines(json.dumps(line) + "\n" for line in lines)
+            verdicts = [{"ranks": [1], "class": "compute-slow", "onset_unix_ns": 9 * 10**17},
+                        {"ranks": [1], "class": "host-slow", "onset_unix_ns": 10**18 + 5}]
+            with open(os.path.join(directory, "report.json"), "w", encoding="utf-8") as file:
+                json.dump({"verdicts": verdicts}, file)
+            self.assertEqual([row[:3] for row in timeline.confusion(directory)],
+                             [("gc", "host-slow", "host-slow")])
 
 
 class Plans(unittest.TestCase):

@@ -23,6 +23,7 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import fault_plan  # noqa: E402
 import faults  # noqa: E402
+import timeline  # noqa: E402
 
 torch = dist = gpt = None  # imported in main(), after the process has its namespace and its core
 
@@ -52,6 +53,8 @@ def parse_arguments(argv=None):
     parser.add_argument("--remake-at", type=int, default=-1, help="communicator made anew")
     parser.add_argument("--die-at", type=int, default=-1)
     parser.add_argument("--die-rank", type=int, default=-1)
+    parser.add_argument("--timeline", action="store_true",
+                        help="record CUPTI's kernel timeline within the windows (timeline.py)")
     parser.add_argument("--switch", choices=("pause-file", "profiler"))
     parser.add_argument("--pause-file")
     parser.add_argument("--block-steps", type=int, default=40)
@@ -347,6 +350,7 @@ def run_steps(arguments, trainer, batches, runner, truth, rank, recent, plan):
     first, last = map(int, arguments.profile_steps.split(":")) if arguments.profile_steps \
         else (-1, -1)
     profiler = None
+    kernels = timeline.Timeline(torch, truth, rank, plan) if arguments.timeline else None
     is_quiet = [True] * (arguments.steps + 8)
     for window in plan:  # any rank's: all ranks slow down together
         for step in range(max(0, window["first_step"]), window["last_step"] + 6):
@@ -361,6 +365,8 @@ def run_steps(arguments, trainer, batches, runner, truth, rank, recent, plan):
                 recent.marks.clear()
         truth.add("step", at_once=False, rank=rank, step=step)
         runner.at_step(step, recent.mean(0, arguments.step_ms))
+        if kernels:
+            kernels.at_step(step)
         if step == first:
             truth.add("note", rank=rank, step=step, what="profiler on")
             profiler = torch.profiler.profile()

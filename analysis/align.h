@@ -17,6 +17,7 @@ enum grid_cell_flag {
 	CELL_QUEUED =
 		1 << 2,	     /* it began when its stream was free: when it was ready is not known */
 	CELL_ALONE = 1 << 3, /* a send that left before the receiver came */
+	CELL_RECKONED = 1 << 4, /* queued, and its own time is what is usual there */
 };
 
 /* No activity at all: what the pointers of a grid point to where there is none. */

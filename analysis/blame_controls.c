@@ -246,7 +246,9 @@ static void compare_row(
 		int64_t control_ns = bound ? cell->own_ns : control->control_ns;
 
 		blame->cells[c] = (struct blame_cell){control_ns, control->cell,
-			cell->flags & CELL_QUEUED ? control->measured_ns : INT64_MAX};
+			(cell->flags & (CELL_QUEUED | CELL_RECKONED)) == CELL_QUEUED
+				? control->measured_ns
+				: INT64_MAX};
 		result->own_excess_ns += cell->own_ns - control->own_ns;
 		if (!control->plain || cell->own != &activity_none ||
 			(cell->part->flags & PART_DEVICE_TIME)) {

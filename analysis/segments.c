@@ -187,6 +187,55 @@ static void find_asynchronous(struct step_grid *grid, const struct grid_row *row
 	}
 }
 
+static int64_t later_ns(int64_t a, int64_t b)
+{
+	return a > b ? a : b;
+}
+
+/*
+ * Into own_ns of each cell, until find_own(): how long the work before it usually takes, where it
+ * follows an asynchronous one; negative: not known.
+ */
+static void find_usual(struct step_grid *grid, const struct grid_row *row)
+{
+	const uint32_t *list = &grid->by_stream[row->first_cell];
+
+	for (uint32_t i = 0; i < row->cell_count; i++) {
+		struct grid_cell *cell = &grid->cells[list[i]];
+
+		cell->own_ns = -1;
+		if (!row->works && cell->before != GRID_NONE && cell->before + 1 == list[i] &&
+			(grid->cells[cell->before].flags & CELL_ASYNC))
+			cell->own_ns = beside_work_ns(grid->beside, mix(row->layout, i - 1));
+	}
+}
+
+/*
+ * When a rank's work came to a cell, by what is usual where that is known: a cell that came when its
+ * stream was free may have been ready long before, and is marked. free_ns: the work went on from here;
+ * if that was reckoned too, it may have been stopped since, so what exceeds the usual counts only where
+ * it is seen.
+ */
+static int64_t find_ready(const struct step_grid *grid, struct grid_cell *cell, int64_t free_ns)
+{
+	int64_t usual_ns = cell->own_ns;
+
+	if (usual_ns < 0)
+		return cell->arrival_ns;
+	const struct grid_cell *before = &grid->cells[cell->before];
+
+	if (free_ns + usual_ns <= before->departure_ns &&
+		cell->arrival_ns - before->departure_ns < usual_ns / STAYS_PER_GAP)
+		cell->flags |= CELL_QUEUED;
+	if (!(cell->flags & CELL_QUEUED))
+		usual_ns = later_ns(usual_ns, cell->arrival_ns - before->arrival_ns);
+	if (free_ns + usual_ns > cell->arrival_ns)
+		return cell->arrival_ns;
+	if (cell->flags & CELL_QUEUED)
+		cell->flags |= CELL_RECKONED;
+	return free_ns + usual_ns;
+}
+
 /* What the rank's own work took before each cell (and in it, for work of its own). */
 static void find_own(struct step_grid *grid, const struct grid_row *row)
 {
@@ -196,7 +245,7 @@ static void find_own(struct step_grid *grid, const struct grid_row *row)
 
 	for (uint32_t i = 0; i < row->cell_count; i++) {
 		struct grid_cell *cell = &grid->cells[row->first_cell + i];
-		int64_t lead_ns;
+		int64_t lead_ns, ready_ns;
 
 		for (; ended < cell->needs; ended++) {
 			const struct grid_cell *before = &grid->cells[list[ended]];
@@ -205,7 +254,8 @@ static void find_own(struct step_grid *grid, const struct grid_row *row)
 				before->departure_ns > free_ns)
 				free_ns = before->departure_ns;
 		}
-		lead_ns = cell->arrival_ns > free_ns ? cell->arrival_ns - free_ns : 0;
+		ready_ns = find_ready(grid, cell, free_ns);
+		lead_ns = ready_ns > free_ns ? ready_ns - free_ns : 0;
 		/* Where work is shown, what lies before communication is none: launches, and waits
 		 * for what the source does not show. The published method leaves it out as well. */
 		if (row->works && !(cell->flags & CELL_LOCAL))
@@ -223,8 +273,9 @@ static void find_own(struct step_grid *grid, const struct grid_row *row)
 		cell->own_ns = lead_ns - cell->opaque_ns;
 		if (cell->flags & CELL_LOCAL)
 			cell->own_ns += cell->departure_ns - cell->arrival_ns;
-		else if (!row->works && (cell->flags & CELL_ASYNC) && cell->arrival_ns > free_ns)
-			free_ns = cell->arrival_ns;
+		else if (!row->works && (cell->flags & CELL_ASYNC))
+			free_ns = later_ns(
+				free_ns, cell->flags & CELL_RECKONED ? ready_ns : cell->arrival_ns);
 	}
 }
 
@@ -264,10 +315,16 @@ static void learn_beside(struct step_grid *grid, const struct grid_row *row)
 			if (length_ns(&grid->cells[members[m]]) < length_ns(&grid->cells[shortest]))
 				shortest = members[m];
 		}
-		if (gap_after(grid, list[i], &own_gap_ns) && gap_after(grid, shortest, &gap_ns))
+		int64_t stay_ns = length_ns(&grid->cells[shortest]);
+
+		/* Whose next one was queued as well does not show how long the work takes. */
+		if (shortest != list[i] && gap_after(grid, list[i], &own_gap_ns) &&
+			gap_after(grid, shortest, &gap_ns) && gap_ns >= stay_ns / STAYS_PER_GAP)
 			beside_learn(grid->beside, mix(row->layout, i),
-				length_ns(cell) - length_ns(&grid->cells[shortest]),
-				own_gap_ns - gap_ns);
+				&(struct beside_gap){.wait_ns = length_ns(cell) - stay_ns,
+					.gap_ns = own_gap_ns,
+					.least_stay_ns = stay_ns,
+					.least_gap_ns = gap_ns});
 	}
 }
 
@@ -298,6 +355,7 @@ int segments_find(struct step_grid *grid)
 		if (!row->overlapped)
 			continue;
 		find_asynchronous(grid, row);
+		find_usual(grid, row);
 		find_own(grid, row);
 	}
 	return 0;

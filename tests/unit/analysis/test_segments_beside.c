@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <string.h>
+
+#include "analysis/segments_beside.h"
+
+#define US INT64_C(1000)
+
+enum { PLACE = 4711 };
+
+/* work_us: of the one that waits least; the other waits and then takes gap_us to its next call. */
+static void learn(struct beside_place *places, int64_t wait_us, int64_t gap_us, int64_t work_us)
+{
+	beside_learn(places, PLACE,
+		&(struct beside_gap){.wait_ns = wait_us * US,
+			.gap_ns = gap_us * US,
+			.least_stay_ns = 100 * US,
+			.least_gap_ns = (work_us - 100) * US});
+}
+
+/* Small waits, both ways round: the gap shrinks by the wait where the work goes on. */
+static void learn_healthy(struct beside_place *places, int steps, bool beside)
+{
+	for (int i = 0; i < steps; i++) {
+		int64_t wait_us = 20 + 13 * (i % 5), jitter_us = 7 * (i % 4);
+
+		learn(places, wait_us, 900 - (beside ? wait_us : 0) + jitter_us, 1000 + jitter_us);
+	}
+}
+
+/* A wait that is longer than the work takes: the next call comes at once, and no sooner. */
+static void long_waits_show_work_beside(void **state)
+{
+	struct beside_place *places = beside_places_create();
+
+	(void)state;
+	assert_non_null(places);
+	learn_healthy(places, 40, true);
+	assert_false(beside_known(places, PLACE)); /* waits of 50 us and more are few so far */
+	for (int i = 0; i < 10; i++)
+		learn(places, 30000, 8, 1000);
+	assert_true(beside_known(places, PLACE));
+	beside_places_destroy(places);
+}
+
+/*
+ * A rank whose every segment takes twice as long, in a program that stops for its collectives: the
+ * others wait 1 ms, and their gaps are 1 ms shorter than its own, which is no sign of work beside.
+ */
+static void a_slow_rank_is_no_work_beside(void **state)
+{
+	struct beside_place *places = beside_places_create();
+
+	(void)state;
+	assert_non_null(places);
+	learn_healthy(places, 40, false);
+	for (int i = 0; i < 500; i++)
+		learn(places, 1000, 900, 2000);
+	assert_false(beside_known(places, PLACE));
+	beside_places_destroy(places);
+}
+
+static void usual_work_is_that_of_the_healthy(void **state)
+{
+	struct beside_place *places = beside_places_create();
+
+	(void)state;
+	assert_non_null(places);
+	assert_true(beside_work_ns(places, PLACE) < 0);
+	learn(places, 20, 900, 9000); /* a start that takes longer is forgotten */
+	learn_healthy(places, 40, true);
+	assert_in_range(beside_work_ns(places, PLACE), 950 * US, 1070 * US);
+	for (int i = 0; i < 50; i++)
+		learn(places, 2000, 8, 3000);
+	assert_in_range(beside_work_ns(places, PLACE), 950 * US, 1150 * US);
+	assert_true(beside_work_ns(places, PLACE + 2) < 0);
+	beside_places_destroy(places);
+}
+
+/* Where one waited for long from the first step on, nobody knows what is usual. */
+static void slow_from_the_start_is_not_usual(void **state)
+{
+	struct beside_place *places = beside_places_create();
+
+	(void)state;
+	assert_non_null(places);
+	for (int i = 0; i < 100; i++)
+		learn(places, 2000, 8, 3000);
+	assert_true(beside_work_ns(places, PLACE) < 0);
+	beside_places_destroy(places);
+}
+
+enum { BUCKETS = 8, STEPS = 60 };
+
+/* One rank's step of data-parallel training: its own times, and when the other was ready as well. */
+struct made_rank {
+	int64_t forward_us, bucket_us; /* work before the first reduction, between two */
+	int64_t ready_us[BUCKETS];
+};
+
+static void add_step(struct step_grid *grid, struct made_rank ranks[2], uint64_t step)
+{
+	static const struct part_kind kind = {
+		.communicator_id = 1, .operation = OPERATION_ALL_REDUCE, .flags = PART_DEVICE_TIME};
+	static const struct part_kind loss = {.communicator_id = 1,
+		.operation = OPERATION_ALL_REDUCE,
+		.length_bytes = 4,
+		.flags = PART_DEVICE_TIME};
+	int64_t free_us[2] = {0, 0}, end_us = 0, departures[BUCKETS], arrivals[2][BUCKETS];
+
+	for (int k = 0; k < BUCKETS; k++) {
+		for (int r = 0; r < 2; r++) {
+			/* seven for the launch: what was queued begins a little later */
+			int64_t queued_us = k ? departures[k - 1] + 7 : 0;
+
+			free_us[r] += k ? ranks[r].bucket_us : ranks[r].forward_us;
+			arrivals[r][k] = free_us[r] > queued_us ? free_us[r] : queued_us;
+		}
+		departures[k] =
+			(arrivals[0][k] > arrivals[1][k] ? arrivals[0][k] : arrivals[1][k]) + 150;
+	}
+	end_us = departures[BUCKETS - 1] + 1000;
+	for (uint32_t r = 0; r < 2; r++) {
+		int64_t before_us = 0;
+
+		assert_int_equal(grid_add_row(grid, r, 0, 0, 0), 0);
+		for (int k = 0; k <= BUCKETS; k++) {
+			int64_t arrival_us = k < BUCKETS ? arrivals[r][k] : end_us;
+			int64_t departure_us = k < BUCKETS ? departures[k] : end_us + 10;
+			const struct grid_part part = {
+				.kind = k < BUCKETS ? &kind : &loss,
+				.before = &activity_none,
+				.inside = &activity_none,
+				.joined = true,
+				.sequence = step * (BUCKETS + 1) + (uint64_t)k,
+				.size = 2,
+				.own_index = r,
+				.arrival_ns = arrival_us * US,
+				.call_ns = (departure_us - arrival_us) * US,
+				.segment_ns = (arrival_us - before_us) * US,
+			};
+
+			assert_int_equal(grid_add_part(grid, &part), 0);
+			before_us = departure_us;
+		}
+	}
+	assert_int_equal(grid_link(grid), 0);
+}
+
+/*
+ * Gradients are reduced beside the backward pass, and one rank's forward pass becomes longer. The
+ * other waits in the first reduction, and all its further work is hidden behind the rest of them:
+ * its own times stay what they were.
+ */
+static void hidden_work_stays_what_it_was(void **state)
+{
+	struct step_grid grid;
+
+	(void)state;
+	grid_init(&grid);
+	for (uint64_t step = 0; step < STEPS; step++) {
+		struct made_rank ranks[2] = {{.forward_us = 20000, .bucket_us = 2000},
+			{.forward_us = 20000, .bucket_us = 2000}};
+		int64_t own_ns = 0;
+
+		ranks[step % 2].forward_us += 40 + 30 * (int64_t)(step % 7);
+		if (step >= STEPS - 10)
+			ranks[0].forward_us += 30000;
+		grid_clear(&grid);
+		add_step(&grid, ranks, step);
+		for (uint32_t i = 1; i < BUCKETS && step >= STEPS - 5; i++) {
+			const struct grid_cell *cell = &grid.cells[grid.rows[1].first_cell + i];
+
+			assert_true(cell->flags & CELL_QUEUED);
+			assert_true(cell->flags & CELL_RECKONED);
+			own_ns += cell->own_ns;
+		}
+		if (step >= STEPS - 5)
+			assert_in_range(
+				own_ns, 1900 * US * (BUCKETS - 1), 2100 * US * (BUCKETS - 1));
+	}
+	grid_fini(&grid);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(long_waits_show_work_beside),
+		cmocka_unit_test(a_slow_rank_is_no_work_beside),
+		cmocka_unit_test(usual_work_is_that_of_the_healthy),
+		cmocka_unit_test(slow_from_the_start_is_not_usual),
+		cmocka_unit_test(hidden_work_stays_what_it_was),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

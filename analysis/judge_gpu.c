@@ -66,10 +66,31 @@ static const char *reason_text(int64_t reasons)
 	return reasons & POWER_CAP ? "at its power cap" : "no reason given";
 }
 
+/* The rank's GPU runs at a lower clock than the others', and says why; others do not say the same. */
+static bool clock_is_low(struct judge *judge, const struct verdict *verdict, int64_t now_ns,
+	int64_t reasons_wanted, char detail[VERDICT_DETAIL_LENGTH])
+{
+	int64_t own, usual, reasons = 0, usual_reasons = 0;
+
+	if (!latest(judge, verdict, METRIC_GPU_CLOCK_MHZ, now_ns, &own, &usual) || usual <= 0 ||
+		(double)own >= CLOCK_RATIO_MAX * (double)usual)
+		return false;
+	(void)latest(judge, verdict, METRIC_GPU_SLOWDOWN_REASONS, now_ns, &reasons, &usual_reasons);
+	if (!(reasons & ~usual_reasons & reasons_wanted))
+		return false;
+	snprintf(detail, VERDICT_DETAIL_LENGTH, "%lld MHz, others %lld: %s", (long long)own,
+		(long long)usual, reason_text(reasons));
+	return true;
+}
+
+/*
+ * Heat, and what else the hardware slows down for, comes before another process: it would slow
+ * that one down as well. The power cap comes after: the other process is what uses up the power.
+ */
 static enum cause find_cause(struct judge *judge, const struct verdict *verdict, int64_t now_ns,
 	char detail[VERDICT_DETAIL_LENGTH])
 {
-	int64_t own, usual, reasons = 0, usual_reasons = 0;
+	int64_t own, usual;
 
 	if (latest(judge, verdict, METRIC_GPU_ECC_ERRORS, now_ns, &own, &usual) && own > usual) {
 		snprintf(detail, VERDICT_DETAIL_LENGTH,
@@ -77,16 +98,8 @@ static enum cause find_cause(struct judge *judge, const struct verdict *verdict,
 			(long long)usual);
 		return CAUSE_GPU_ERROR;
 	}
-	if (latest(judge, verdict, METRIC_GPU_CLOCK_MHZ, now_ns, &own, &usual) && usual > 0 &&
-		(double)own < CLOCK_RATIO_MAX * (double)usual) {
-		(void)latest(judge, verdict, METRIC_GPU_SLOWDOWN_REASONS, now_ns, &reasons,
-			&usual_reasons);
-		if (reasons & ~usual_reasons & SLOWDOWN_REASONS) {
-			snprintf(detail, VERDICT_DETAIL_LENGTH, "%lld MHz, others %lld: %s",
-				(long long)own, (long long)usual, reason_text(reasons));
-			return CAUSE_GPU_CLOCK;
-		}
-	}
+	if (clock_is_low(judge, verdict, now_ns, SLOWDOWN_REASONS & ~POWER_CAP, detail))
+		return CAUSE_GPU_CLOCK;
 	if (latest(judge, verdict, METRIC_GPU_OTHER_PROCESSES, now_ns, &own, &usual) &&
 		own > usual) {
 		snprintf(detail, VERDICT_DETAIL_LENGTH,
@@ -94,7 +107,8 @@ static enum cause find_cause(struct judge *judge, const struct verdict *verdict,
 			(long long)own, own == 1 ? "" : "es", (long long)usual);
 		return CAUSE_GPU_SHARED;
 	}
-	return CAUSE_UNKNOWN;
+	return clock_is_low(judge, verdict, now_ns, POWER_CAP, detail) ? CAUSE_GPU_CLOCK
+								       : CAUSE_UNKNOWN;
 }
 
 void judge_gpu_cause(struct judge *judge, const struct excess_sums *sums, double compute_share,

@@ -25,7 +25,7 @@ enum { USUAL_SEEN_MIN = 8, USUAL_SEEN_MAX = 256, LONG_WAIT_FACTOR = 16 };
 struct beside_place {
 	uint64_t place;		/* 0 = free */
 	double weight, product; /* sums of wait squared, and of wait times change */
-	double gap, work;	/* usual ones, after members that waited least */
+	double work;		/* usual, from here to the next call */
 	uint32_t seen;		/* so many of short waits, at most USUAL_SEEN_MAX */
 };
 
@@ -66,22 +66,20 @@ static void learn_usual(struct beside_place *place, const struct beside_gap *gap
 	double work = (double)gap->least_gap_ns + (double)gap->least_stay_ns, part;
 
 	if (place->seen == 0) {
-		place->gap = (double)gap->least_gap_ns;
 		place->work = work;
 		place->seen = 1;
 	}
 	part = 1.0 / (place->seen + 1);
-	if ((double)gap->wait_ns > place->gap / 2)
+	if ((double)gap->wait_ns > place->work / 2)
 		part /= LONG_WAIT_FACTOR;
 	else if (place->seen < USUAL_SEEN_MAX)
 		place->seen++;
-	follow_median(&place->gap, (double)gap->least_gap_ns, part);
 	follow_median(&place->work, work, part);
 }
 
 void beside_learn(struct beside_place *places, uint64_t place, const struct beside_gap *gap)
 {
-	double wait = (double)gap->wait_ns, change;
+	double wait = (double)gap->wait_ns, least_gap = (double)gap->least_gap_ns, change;
 	size_t at;
 
 	place |= 1;
@@ -89,12 +87,12 @@ void beside_learn(struct beside_place *places, uint64_t place, const struct besi
 		return;
 	places[at].place = place;
 	learn_usual(&places[at], gap);
-	/* No more than the usual work can have gone on beside the wait. */
-	wait = wait < places[at].gap ? wait : places[at].gap;
+	/* No more than there is to do in the gap can have been done beside the wait. */
+	wait = wait < least_gap ? wait : least_gap;
 	if (wait < WAIT_MIN_NS)
 		return;
 	/* A gap that shrank or grew by more than the wait has another reason: it counts as much. */
-	change = clip((double)gap->gap_ns - places[at].gap, -1.5 * wait, 1.5 * wait);
+	change = clip((double)gap->gap_ns - least_gap, -1.5 * wait, 1.5 * wait);
 	places[at].weight += wait * wait - FADE * places[at].weight;
 	places[at].product += wait * change - FADE * places[at].product;
 }

@@ -2,10 +2,9 @@
 /*
  * Does a rank's work go on while a collective lasts? Where it does, a member that waited longer in it
  * comes to its next one that much sooner after it, at once when it waited longer than the work takes;
- * where the work waits too, the gap to the next one does not depend on the wait. The slope of the gap's
- * change over the wait tells: -1 beside, 0 blocking. A gap's change counts from what is usual after
- * members that waited least: while one rank is slow, it is always the one that waits least, and its gaps
- * are longer for that reason. Only lengths on one device are compared, so clocks do not matter.
+ * where the work waits too, the gap to the next one does not depend on the wait. The slope of gap over
+ * wait, between the members of the same instances, tells: -1 beside, 0 blocking. And how long does that
+ * work take? Only lengths on one device are compared, so clocks do not matter.
  */
 #ifndef SLOWRANK_ANALYSIS_SEGMENTS_BESIDE_H
 #define SLOWRANK_ANALYSIS_SEGMENTS_BESIDE_H

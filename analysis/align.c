@@ -79,7 +79,8 @@ void grid_clear(struct step_grid *grid)
 {
 	grid->cell_count = grid->row_count = grid->instance_count = grid->order_count = 0;
 	grid->clock_error_ns = 0;
-	grid->overlapped = grid->device_time = grid->untimed = false;
+	grid->overlapped = grid->device_time = grid->untimed = grid->linked = false;
+	grid->repeats = 0;
 	grid->sum_count = 0;
 	grid->last_sums = NULL;
 	if (grid->table)
@@ -126,6 +127,8 @@ int grid_add_row(struct step_grid *grid, uint32_t rank, uint32_t host, int64_t s
 		.end_ns = start_ns,
 		.clock_error_ns = clock_error_ns,
 	};
+	if (clock_error_ns > grid->clock_error_ns)
+		grid->clock_error_ns = clock_error_ns;
 	return 0;
 }
 
@@ -496,5 +499,49 @@ int grid_link(struct step_grid *grid)
 		grid_refresh_members(grid); /* flags */
 	}
 	order_instances(grid);
+	for (size_t i = 0; i < grid->instance_count; i++)
+		grid->rows[grid->member_parts[grid->instances[i].first_member].row].first = true;
+	grid->linked = true;
 	return 0;
+}
+
+bool grid_repeatable(const struct step_grid *grid)
+{
+	return grid->linked && !grid->overlapped && grid->row_count > 0;
+}
+
+void grid_repeat(struct step_grid *grid)
+{
+	grid->clock_error_ns = 0;
+	grid->sum_count = 0;
+	grid->last_sums = NULL;
+	grid->errors_moved = false;
+	grid->repeats++;
+}
+
+void grid_repeat_row(struct step_grid *grid, struct grid_row *row, int64_t start_ns,
+	int64_t clock_error_ns, bool hole)
+{
+	grid->errors_moved |= row->clock_error_ns != clock_error_ns;
+	row->start_ns = row->end_ns = start_ns;
+	row->clock_error_ns = clock_error_ns;
+	row->hole = hole;
+	if (clock_error_ns > grid->clock_error_ns)
+		grid->clock_error_ns = clock_error_ns;
+}
+
+void grid_repeat_end(struct step_grid *grid)
+{
+	for (size_t i = 0; i < grid->instance_count && grid->errors_moved; i++) {
+		struct grid_instance *instance = &grid->instances[i];
+		const struct grid_member *members = &grid->member_parts[instance->first_member];
+
+		instance->clock_error_ns = 0;
+		for (uint32_t m = 0; m < instance->member_count; m++) {
+			int64_t error_ns = grid->rows[members[m].row].clock_error_ns;
+
+			if (error_ns > instance->clock_error_ns)
+				instance->clock_error_ns = error_ns;
+		}
+	}
 }

@@ -44,11 +44,14 @@ struct grid_row {
 	uint32_t rank;
 	uint32_t first_cell, cell_count;
 	uint64_t layout; /* hash of its operations: rows with equal layouts are peers */
+	uint64_t
+		calls; /* the caller's hash of all that its cells are made from but times; 0: none */
 	int64_t start_ns, end_ns;
 	int64_t clock_error_ns;
 	int64_t host_to_job_ns; /* job time - host time, at its start */
 	uint32_t host;
 	bool hole;	 /* its parts are not all here */
+	bool first;	 /* of some instance's members */
 	bool overlapped; /* several streams, sends and receives, or work of its own: segments.c */
 	bool works;	 /* overlapped, and its work is among the cells */
 };
@@ -99,11 +102,14 @@ struct step_grid {
 	/* Of overlapped rows, by row: cells in order of departure, and by stream and then arrival,
 	 * which is the order in which peers are compared. Elsewhere both are the cells' own order. */
 	uint32_t *by_departure, *by_stream;
-	bool overlapped;  /* some row is */
-	bool device_time; /* some part has */
-	bool untimed;	  /* some row's parts were seen by their enqueue times alone */
-	uint64_t number;  /* the job step */
-	uint32_t flags;	  /* enum step_flag of the reference rank */
+	uint64_t repeats; /* how often it was filled again since it was cleared */
+	bool linked;
+	bool errors_moved; /* rows' clock errors are others than in the step that it repeats */
+	bool overlapped;   /* some row is */
+	bool device_time;  /* some part has */
+	bool untimed;	   /* some row's parts were seen by their enqueue times alone */
+	uint64_t number;   /* the job step */
+	uint32_t flags;	   /* enum step_flag of the reference rank */
 	uint64_t signature;
 	int64_t start_ns, end_ns; /* from the cut before to this cut */
 	int64_t clock_error_ns;	  /* worst between two hosts in it */
@@ -163,6 +169,52 @@ static inline uint32_t grid_cell_at(
 
 /* Joins the cells into instances and orders these. */
 int grid_link(struct step_grid *grid) __attribute__((warn_unused_result));
+
+/*
+ * Where a step has the same rows, with the same calls that join each other in the same way, its grid
+ * need not be made anew: grid_repeat(), then for each row grid_repeat_row() and for each of its cells
+ * grid_repeat_part(), then grid_repeat_end(). The caller knows that it is so; repeatable: the
+ * grid allows it.
+ */
+bool grid_repeatable(const struct step_grid *grid);
+void grid_repeat(struct step_grid *grid);
+void grid_repeat_row(struct step_grid *grid, struct grid_row *row, int64_t start_ns,
+	int64_t clock_error_ns, bool hole);
+void grid_repeat_end(struct step_grid *grid);
+
+/* The cell at a position of a row. Of the part, size, own_index and joined are not looked at. */
+static inline void grid_repeat_part(struct step_grid *grid, struct grid_row *row, uint32_t position,
+	const struct grid_part *part)
+{
+	uint32_t c = row->first_cell + position, i = grid->joins[c];
+	struct grid_cell *cell = &grid->cells[c];
+	int64_t comm_ns = part->before->comm_call_ns;
+	int64_t opaque_ns = comm_ns < part->segment_ns ? comm_ns : part->segment_ns;
+	int64_t departure_ns = part->arrival_ns + part->call_ns;
+
+	cell->part = part->kind;
+	cell->arrival_ns = part->arrival_ns;
+	cell->departure_ns = departure_ns;
+	cell->own_ns = part->segment_ns - opaque_ns;
+	cell->opaque_ns = opaque_ns;
+	cell->own = part->before;
+	cell->inside = part->inside;
+	if (departure_ns > row->end_ns)
+		row->end_ns = departure_ns;
+	if (i == GRID_NONE)
+		return;
+	uint32_t at = grid->places[c];
+
+	grid->member_parts[at] = (struct grid_member){
+		.arrival_ns = part->arrival_ns,
+		.departure_ns = departure_ns,
+		.row = cell->row,
+		.flags = (part->inside != &activity_none ? (uint32_t)MEMBER_INSIDE : 0) |
+			 (row->hole ? (uint32_t)MEMBER_HOLE : 0),
+	};
+	if (row->first && grid->instances[i].first_member == at)
+		grid->instances[i].sequence = part->sequence;
+}
 
 /* To be called when cells' times or flags were changed since: takes them over into member_parts. */
 void grid_refresh_members(struct step_grid *grid);

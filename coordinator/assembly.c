@@ -78,143 +78,6 @@ static void skip_old(struct assembly *assembly, uint32_t number)
 	}
 }
 
-/* A row on its way into the grid: what lies between the parts that are added. */
-struct row_builder {
-	struct assembly *assembly;
-	struct step_grid *grid;
-	struct rank_entry *rank;
-	const struct clock_fit *clock;
-	uint32_t number;
-	struct host_ns departed;
-	size_t timed, untimed; /* parts */ /* from the last part */
-	const struct activity *before;
-};
-
-/* What is known of a part's communicator. */
-static void find_communicator(
-	struct row_builder *builder, const struct packed_part *part, struct grid_part *added)
-{
-	uint64_t id = added->kind->communicator_id;
-	struct rank_communicator *communicator;
-
-	if (!id || !assembly_sequence(
-			   builder->assembly, builder->number, added->kind, part, &added->sequence))
-		return;
-	communicator = rank_entry_communicator(builder->rank, id);
-	if (!communicator)
-		return;
-	added->joined = true;
-	added->own_index = communicator->own_index;
-	added->size = communicator->size;
-	if (!added->size) {
-		const struct communicator_entry *shared =
-			assembly_communicator(builder->assembly, id);
-
-		added->size = shared ? shared->member_count : 0;
-	}
-}
-
-static int add_part(struct row_builder *builder, const struct packed_step *entry,
-	const struct packed_part *part)
-{
-	int64_t segment_ns = part->arrival.value - builder->departed.value;
-	int64_t arrival_ns = clock_fit_to_job(builder->clock, part->arrival).value;
-	/* By the same clock as the next arrival: a long call drifts by more than the gap after it. */
-	struct grid_part added = {
-		.kind = packed_kind(entry, part),
-		.inside = packed_activity(entry, part->inside),
-		.arrival_ns = arrival_ns,
-		.call_ns = clock_fit_to_job(builder->clock, part->departure).value - arrival_ns,
-		.segment_ns = segment_ns > 0 ? segment_ns : 0,
-		.own_index = STEP_RANK_UNKNOWN,
-	};
-
-	builder->before = grid_sum_activities(
-		builder->grid, builder->before, packed_activity(entry, part->before));
-	if (!builder->before)
-		return -ENOMEM;
-	if (added.kind->flags & PART_ENQUEUE_ONLY) {
-		builder->untimed++;
-		return 0;
-	}
-	builder->timed++;
-	added.before = builder->before;
-	find_communicator(builder, part, &added);
-	builder->departed = part->departure;
-	builder->before = &activity_none;
-	return grid_add_part(builder->grid, &added);
-}
-
-static int add_parts(struct assembly *assembly, uint32_t number, struct step_grid *grid)
-{
-	struct rank_entry *rank = &assembly->table->ranks[number];
-	struct rank_scan *scan = &assembly->scans[number];
-	struct row_builder builder = {
-		.assembly = assembly,
-		.grid = grid,
-		.rank = rank,
-		.clock = &assembly->table->hosts[rank->host].clock,
-		.number = number,
-		.departed = scan->departed,
-		.before = &activity_none,
-	};
-	bool departed_valid = scan->departed_valid && !rank->hole;
-	bool hole = rank->hole;
-	size_t at = rank->part_head;
-
-	for (size_t e = 0; e < rank->entry_count && e <= scan->at.entry; e++, at = 0) {
-		const struct packed_step *entry = rank_entry_at(rank, e)->entry;
-		size_t end = e < scan->at.entry ? entry->part_count : scan->at.part;
-
-		hole |= end > at && (entry->flags & STEP_INCOMPLETE);
-		if (!departed_valid) {
-			builder.departed = entry->start;
-			departed_valid = true;
-		}
-		for (size_t p = at; p < end; p++) {
-			int error = add_part(&builder, entry, &entry->parts[p]);
-
-			if (error < 0)
-				return error;
-		}
-	}
-	scan->untimed = builder.untimed && !builder.timed;
-	grid->untimed |= scan->untimed;
-	/* When the last part before a stretch without times ended says nothing of what comes after. */
-	grid->rows[grid->row_count - 1].hole = hole || (scan->was_untimed && builder.timed);
-	return 0;
-}
-
-static int build_grid(struct assembly *assembly, struct step_grid *grid)
-{
-	const struct rank_table *table = assembly->table;
-	int error = 0;
-
-	grid_clear(grid);
-	for (uint32_t r = 0; r < table->end && error == 0; r++) {
-		const struct rank_entry *rank = &table->ranks[r];
-
-		if (!rank->known || !assembly->scans[r].found || rank->entry_count == 0)
-			continue;
-		const struct packed_step *head = rank_entry_at(rank, 0)->entry;
-		const struct clock_fit *clock = &table->hosts[rank->host].clock;
-		struct host_ns start =
-			rank->part_head ? head->parts[rank->part_head - 1].departure : head->start;
-		int64_t error_ns = clock_fit_error_ns(clock);
-
-		error = grid_add_row(
-			grid, r, rank->host, clock_fit_to_job(clock, start).value, error_ns);
-		if (error == 0) {
-			grid->rows[grid->row_count - 1].host_to_job_ns =
-				grid->rows[grid->row_count - 1].start_ns - start.value;
-			error = add_parts(assembly, r, grid);
-		}
-		if (error_ns > grid->clock_error_ns)
-			grid->clock_error_ns = error_ns;
-	}
-	return error < 0 ? error : grid_link(grid);
-}
-
 int assembly_next(struct assembly *assembly, bool finish, struct step_grid *grid)
 {
 	struct rank_table *table = assembly->table;
@@ -232,9 +95,10 @@ int assembly_next(struct assembly *assembly, bool finish, struct step_grid *grid
 		return 0;
 	if (!assembly_reach_cut(assembly, finish))
 		return 0;
-	error = build_grid(assembly, grid);
+	error = assembly_build_grid(assembly, grid);
 	if (error == 0 && assembly_fit_clocks(assembly, grid))
-		error = build_grid(assembly, grid); /* the first bounds of a host: use them now */
+		error = assembly_build_grid(
+			assembly, grid); /* the first bounds of a host: use them now */
 	if (error < 0)
 		return error;
 	const struct rank_entry *leader = &table->ranks[assembly->cut.rank];

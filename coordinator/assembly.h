@@ -35,6 +35,8 @@ struct communicator_entry {
 	uint32_t member_count;
 	uint64_t cut;	       /* the latest one that needs it */
 	uint64_t cut_sequence; /* up to here it lies before that cut */
+	uint64_t repeat;       /* the latest look at whether the grid repeats that it was part of */
+	uint64_t advance;      /* by so much its sequences went on since the step before */
 };
 
 struct assembly {
@@ -51,13 +53,16 @@ struct assembly {
 	int64_t newest_ns;	/* the end of the newest entry of any rank, job time */
 	int64_t last_cut_ns;	/* INT64_MIN before the first */
 	uint64_t next_number;
-	uint64_t shifts_unknown; /* parts left out because their shift is not known */
-	uint32_t ready_rank;	 /* ranks below it have delivered what this round needs */
-	uint64_t raises;	 /* how often cuts asked more of a communicator */
-	uint64_t round_raises;	 /* the same when the round began */
-	bool placing;		 /* a round in which ranks look for a place of their own */
-	bool placed;		 /* it is over */
-	uint32_t leader;	 /* of the last cut */
+	uint64_t announcements;	     /* of communicators, so far */
+	uint64_t grid_announcements; /* when what the grid joins was found */
+	uint64_t repeats;	     /* looks at whether the grid repeats */
+	uint64_t shifts_unknown;     /* parts left out because their shift is not known */
+	uint32_t ready_rank;	     /* ranks below it have delivered what this round needs */
+	uint64_t raises;	     /* how often cuts asked more of a communicator */
+	uint64_t round_raises;	     /* the same when the round began */
+	bool placing;		     /* a round in which ranks look for a place of their own */
+	bool placed;		     /* it is over */
+	uint32_t leader;	     /* of the last cut */
 	struct {
 		bool valid, by_time;
 		uint32_t rank;

@@ -81,6 +81,7 @@ int assembly_note_communicator(struct assembly *assembly, uint64_t id, uint32_t 
 	struct communicator_entry *entry =
 		&assembly->communicators[communicator_slot(assembly, id)];
 
+	assembly->announcements++;
 	if (!entry->id) {
 		*entry = (struct communicator_entry){.id = id, .first_rank = rank};
 		assembly->communicator_count++;

@@ -45,6 +45,13 @@ bool assembly_best_part(struct assembly *assembly, uint32_t rank, const struct p
 struct communicator_entry *assembly_shared(
 	const struct assembly *assembly, struct rank_communicator *communicator);
 
+/*
+ * Makes the grid of what lies before the cut; fills the one of the step before again where that
+ * repeats. Returns 0 or -ENOMEM.
+ */
+int assembly_build_grid(struct assembly *assembly, struct step_grid *grid)
+	__attribute__((warn_unused_result));
+
 /* Cuts every rank; false: some have not delivered enough yet. */
 bool assembly_reach_cut(struct assembly *assembly, bool finish);
 

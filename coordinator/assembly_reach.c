@@ -100,6 +100,27 @@ static struct rank_communicator *joined_by(struct assembly *assembly, uint32_t n
 	return communicator;
 }
 
+/* A whole entry at once, where its slots tell what it has of each communicator. */
+static void note_slots(struct assembly *assembly, uint32_t number, const struct packed_step *entry)
+{
+	struct rank_entry *rank = &assembly->table->ranks[number];
+	uint64_t cut = cut_number(assembly);
+
+	for (size_t i = 0; i < entry->slot_count; i++) {
+		const struct packed_slot *slot = &entry->slots[i];
+		uint64_t last = slot->sequence + slot->part_count - 1;
+		struct rank_communicator *communicator =
+			rank_entry_communicator(rank, slot->communicator_id);
+
+		if (!communicator)
+			continue;
+		communicator->uncounted = false;
+		if (communicator->reached_cut != cut || last > communicator->reached)
+			communicator->reached = last;
+		communicator->reached_cut = cut;
+	}
+}
+
 /* Notes what lies between two places of a rank's stream. */
 static void note_parts(struct assembly *assembly, uint32_t number, struct stream_position from,
 	struct stream_position to)
@@ -111,6 +132,10 @@ static void note_parts(struct assembly *assembly, uint32_t number, struct stream
 		const struct packed_step *entry = rank_entry_at(rank, from.entry)->entry;
 		size_t end = from.entry < to.entry ? entry->part_count : to.part;
 
+		if (entry->layout && from.part == 0 && end == entry->part_count) {
+			note_slots(assembly, number, entry);
+			continue;
+		}
 		for (size_t p = from.part; p < end; p++) {
 			struct rank_communicator *communicator =
 				joined_by(assembly, number, entry, &entry->parts[p], &sequence);
@@ -184,6 +209,45 @@ static size_t count_wanted(struct assembly *assembly, uint32_t number)
 }
 
 /*
+ * Follows a rank through a whole entry by its slots. Returns false when what is wanted of some
+ * communicator ends inside of it: its parts are to be looked at.
+ */
+static bool follow_slots(struct assembly *assembly, uint32_t number, size_t e, size_t *wanted,
+	struct stream_position *due)
+{
+	struct rank_entry *rank = &assembly->table->ranks[number];
+	const struct packed_step *entry = rank_entry_at(rank, e)->entry;
+
+	for (size_t i = 0; i < entry->slot_count; i++) {
+		const struct packed_slot *slot = &entry->slots[i];
+		const struct rank_communicator *communicator =
+			rank_entry_communicator(rank, slot->communicator_id);
+
+		if (communicator && communicator->wanted &&
+			slot->sequence + slot->part_count > communicator->wanted)
+			return false;
+	}
+	for (size_t i = 0; i < entry->slot_count; i++) {
+		const struct packed_slot *slot = &entry->slots[i];
+		struct rank_communicator *communicator =
+			rank_entry_communicator(rank, slot->communicator_id);
+
+		if (!communicator || !communicator->wanted)
+			continue;
+		communicator->uncounted = false;
+		if (due->entry < e || due->part < slot->last_part + 1)
+			*due = (struct stream_position){e, slot->last_part + 1};
+		if (slot->sequence + slot->part_count < communicator->wanted)
+			continue;
+		communicator->reached_cut = cut_number(assembly);
+		communicator->reached = communicator->wanted - 1;
+		communicator->wanted = 0;
+		--*wanted;
+	}
+	return true;
+}
+
+/*
  * Follows a rank to what is wanted of it. Where a part was lost, the next one of its communicator
  * shows that, and the cut stays behind the last that was due. Returns false: not delivered yet.
  */
@@ -196,6 +260,9 @@ static bool follow(struct assembly *assembly, uint32_t number, size_t wanted)
 	for (; at.entry < rank->entry_count; at.entry++, at.part = 0) {
 		const struct packed_step *entry = rank_entry_at(rank, at.entry)->entry;
 
+		if (at.part == 0 && entry->layout &&
+			follow_slots(assembly, number, at.entry, &wanted, &due))
+			at.part = entry->part_count;
 		for (; at.part < entry->part_count && wanted; at.part++) {
 			struct rank_communicator *communicator = joined_by(
 				assembly, number, entry, &entry->parts[at.part], &sequence);

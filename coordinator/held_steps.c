@@ -34,7 +34,8 @@ int held_steps_create(
 
 	for (size_t i = 0; i < step_count; i++)
 		length += aligned(steps[i].part_count * sizeof(struct packed_part)) +
-			  aligned(steps[i].activity_count * sizeof(struct activity));
+			  aligned(steps[i].activity_count * sizeof(struct activity)) +
+			  aligned(steps[i].slot_count * sizeof(struct packed_slot));
 	held = malloc(length);
 	if (!held)
 		return -ENOMEM;
@@ -49,6 +50,7 @@ int held_steps_create(
 		step->parts = place(&at, step->parts, step->part_count, sizeof(*step->parts));
 		step->activities = place(
 			&at, step->activities, step->activity_count, sizeof(*step->activities));
+		step->slots = place(&at, step->slots, step->slot_count, sizeof(*step->slots));
 	}
 	*result = held;
 	return 0;

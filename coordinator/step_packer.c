@@ -11,6 +11,7 @@ void step_packer_fini(struct step_packer *packer)
 	free(packer->kinds);
 	free(packer->activities);
 	free(packer->parts);
+	free(packer->slots);
 	free(packer->table);
 	*packer = (struct step_packer){0};
 }
@@ -39,6 +40,9 @@ static int prepare(struct step_packer *packer, size_t step_count, size_t part_co
 	if (error == 0)
 		error = reserve((void **)&packer->steps, &packer->step_capacity, step_count,
 			sizeof(*packer->steps));
+	if (error == 0)
+		error = reserve((void **)&packer->slots, &packer->slot_capacity,
+			step_count * PACKED_SLOTS_MAX, sizeof(*packer->slots));
 	if (error == 0)
 		error = reserve((void **)&packer->kinds, &packer->kind_capacity, part_count,
 			sizeof(*packer->kinds));
@@ -198,6 +202,7 @@ int step_packer_pack(struct step_packer *packer, const struct step_entry *steps,
 		step->activities = activities;
 		step->kinds = packer->kinds;
 		step->kind_count = packer->kind_count;
+		packed_step_lay_out(step, &packer->slots[i * PACKED_SLOTS_MAX]);
 		parts += step->part_count;
 		activities += step->activity_count;
 	}

@@ -11,8 +11,10 @@ struct step_packer {
 	struct part_kind *kinds;
 	struct activity *activities;
 	struct packed_part *parts;
-	uint32_t *table; /* hash: kind + 1, 0 = free */
-	size_t step_capacity, kind_capacity, activity_capacity, part_capacity, table_capacity;
+	struct packed_slot *slots; /* PACKED_SLOTS_MAX a step */
+	uint32_t *table;	   /* hash: kind + 1, 0 = free */
+	size_t step_capacity, kind_capacity, activity_capacity, part_capacity, slot_capacity;
+	size_t table_capacity;
 	size_t kind_count, activity_count, part_count;
 };
 void step_packer_fini(struct step_packer *packer);

@@ -17,6 +17,10 @@ struct schedule {
 	size_t slot_count;   /* distinct communicators */
 	uint32_t part_flags; /* of any position */
 	struct position *positions;
+	bool laid_out; /* the rest is known, by the first step without jumps */
+	uint64_t layout;
+	size_t packed_slot_count;
+	const struct packed_slot *packed_slots;
 };
 
 struct tables {
@@ -203,7 +207,7 @@ static void read_activity(struct wire_reader *reader, struct activity *activity)
 
 /* A step on its way out of the message: what it owns is still written to. */
 struct step_reading {
-	const struct schedule *schedule;
+	struct schedule *schedule;
 	struct packed_part *parts;
 	struct activity *activities;
 	size_t activity_count;
@@ -338,13 +342,43 @@ static void read_part_times(struct wire_reader *reader, const struct tables *tab
 	}
 }
 
+/* Steps of one schedule have one layout, unless their sequences jump. */
+static int lay_out(
+	struct wire_arena *arena, struct schedule *schedule, bool jumps, struct packed_step *packed)
+{
+	struct packed_slot found[PACKED_SLOTS_MAX], *slots;
+
+	if (jumps || !schedule->laid_out) {
+		packed_step_lay_out(packed, found);
+	} else {
+		packed->layout = schedule->layout;
+		packed->slot_count = schedule->packed_slot_count;
+		packed->slots = schedule->packed_slots;
+	}
+	slots = wire_arena_take(arena, packed->slot_count, sizeof(*slots));
+	if (!slots)
+		return arena->error;
+	for (size_t i = 0; i < packed->slot_count; i++) {
+		slots[i] = packed->slots[i];
+		slots[i].sequence = packed->parts[slots[i].first_part].sequence;
+	}
+	packed->slots = slots;
+	if (!jumps && !schedule->laid_out) {
+		schedule->laid_out = true;
+		schedule->layout = packed->layout;
+		schedule->packed_slot_count = packed->slot_count;
+		schedule->packed_slots = slots;
+	}
+	return 0;
+}
+
 /* Of entry, everything but the parts; they go into packed. */
 static int read_step(struct wire_reader *reader, struct wire_arena *arena, struct tables *tables,
 	int64_t *cursor, struct step_entry *entry, struct packed_step *packed)
 {
 	size_t later_fields = wire_read_record(reader, WIRE_STEP_FIELDS);
 	struct step_reading step = {0};
-	const struct schedule *schedule;
+	struct schedule *schedule;
 	int64_t start, end;
 	size_t number;
 	int error;
@@ -407,7 +441,7 @@ static int read_step(struct wire_reader *reader, struct wire_arena *arena, struc
 		.kinds = tables->kinds,
 		.activities = step.activities,
 	};
-	return 0;
+	return lay_out(arena, schedule, later_fields > 0, packed);
 }
 
 static int unpack_parts(

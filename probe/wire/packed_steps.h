@@ -16,6 +16,15 @@ struct packed_part {
 	uint32_t before, inside; /* into the step's activities + 1; 0 = none */
 };
 
+enum { PACKED_SLOTS_MAX = 32 };
+
+/* The parts of a step on one communicator, where their sequence numbers follow each other. */
+struct packed_slot {
+	uint64_t communicator_id;
+	uint64_t sequence; /* of the first */
+	uint32_t first_part, last_part, part_count;
+};
+
 struct packed_step {
 	uint32_t rank;
 	uint32_t flags;	     /* enum step_flag */
@@ -23,11 +32,21 @@ struct packed_step {
 	uint64_t index, signature;
 	struct host_ns start, end;
 	int64_t input_ns, compute_ns, host_ns, comm_ns;
-	size_t part_count, kind_count, activity_count;
+	/*
+	 * Hash of its calls and how they lie on communicators: steps with equal ones differ in nothing but
+	 * times, activities and the slots' sequences. 0: it has other calls than blocking collectives
+	 * on known communicators, or more slots than PACKED_SLOTS_MAX; then it has none.
+	 */
+	uint64_t layout;
+	size_t part_count, kind_count, activity_count, slot_count;
 	const struct packed_part *parts;
 	const struct part_kind *kinds; /* of the whole batch */
 	const struct activity *activities;
+	const struct packed_slot *slots;
 };
+
+/* Finds the layout and the slots, into `slots`, of a step that is complete but for these. */
+void packed_step_lay_out(struct packed_step *step, struct packed_slot slots[PACKED_SLOTS_MAX]);
 
 static inline const struct part_kind *packed_kind(
 	const struct packed_step *step, const struct packed_part *part)

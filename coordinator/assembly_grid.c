@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The ranks' streams up to the cut as the rows of a grid. Steps mostly repeat: where each rank has the
+ * same calls as in the step before, what joins what stays, and only times are filled in.
+ */
+#include <errno.h>
+
+#include "coordinator/assembly_internal.h"
+
+/* A row on its way into the grid: what lies between the parts that are added. */
+struct row_builder {
+	struct assembly *assembly;
+	struct step_grid *grid;
+	struct rank_entry *rank;
+	const struct clock_fit *clock;
+	uint32_t number;
+	struct host_ns departed; /* from the last part */
+	size_t timed, untimed;	 /* parts */
+	const struct activity *before;
+};
+
+/* What is known of a part's communicator. */
+static void find_communicator(
+	struct row_builder *builder, const struct packed_part *part, struct grid_part *added)
+{
+	uint64_t id = added->kind->communicator_id;
+	struct rank_communicator *communicator;
+
+	if (!id || !assembly_sequence(
+			   builder->assembly, builder->number, added->kind, part, &added->sequence))
+		return;
+	communicator = rank_entry_communicator(builder->rank, id);
+	if (!communicator)
+		return;
+	added->joined = true;
+	added->own_index = communicator->own_index;
+	added->size = communicator->size;
+	if (!added->size) {
+		const struct communicator_entry *shared =
+			assembly_communicator(builder->assembly, id);
+
+		added->size = shared ? shared->member_count : 0;
+	}
+}
+
+static int add_part(struct row_builder *builder, const struct packed_step *entry,
+	const struct packed_part *part)
+{
+	int64_t segment_ns = part->arrival.value - builder->departed.value;
+	int64_t arrival_ns = clock_fit_to_job(builder->clock, part->arrival).value;
+	/* By the same clock as the next arrival: a long call drifts by more than the gap after it. */
+	struct grid_part added = {
+		.kind = packed_kind(entry, part),
+		.inside = packed_activity(entry, part->inside),
+		.arrival_ns = arrival_ns,
+		.call_ns = clock_fit_to_job(builder->clock, part->departure).value - arrival_ns,
+		.segment_ns = segment_ns > 0 ? segment_ns : 0,
+		.own_index = STEP_RANK_UNKNOWN,
+	};
+
+	builder->before = grid_sum_activities(
+		builder->grid, builder->before, packed_activity(entry, part->before));
+	if (!builder->before)
+		return -ENOMEM;
+	if (added.kind->flags & PART_ENQUEUE_ONLY) {
+		builder->untimed++;
+		return 0;
+	}
+	builder->timed++;
+	added.before = builder->before;
+	find_communicator(builder, part, &added);
+	builder->departed = part->departure;
+	builder->before = &activity_none;
+	return grid_add_part(builder->grid, &added);
+}
+
+static int add_parts(struct assembly *assembly, uint32_t number, struct step_grid *grid)
+{
+	struct rank_entry *rank = &assembly->table->ranks[number];
+	struct rank_scan *scan = &assembly->scans[number];
+	struct row_builder builder = {
+		.assembly = assembly,
+		.grid = grid,
+		.rank = rank,
+		.clock = &assembly->table->hosts[rank->host].clock,
+		.number = number,
+		.departed = scan->departed,
+		.before = &activity_none,
+	};
+	bool departed_valid = scan->departed_valid && !rank->hole;
+	bool hole = rank->hole;
+	size_t at = rank->part_head;
+
+	for (size_t e = 0; e < rank->entry_count && e <= scan->at.entry; e++, at = 0) {
+		const struct packed_step *entry = rank_entry_at(rank, e)->entry;
+		size_t end = e < scan->at.entry ? entry->part_count : scan->at.part;
+
+		hole |= end > at && (entry->flags & STEP_INCOMPLETE);
+		if (!departed_valid) {
+			builder.departed = entry->start;
+			departed_valid = true;
+		}
+		for (size_t p = at; p < end; p++) {
+			int error = add_part(&builder, entry, &entry->parts[p]);
+
+			if (error < 0)
+				return error;
+		}
+	}
+	scan->untimed = builder.untimed && !builder.timed;
+	grid->untimed |= scan->untimed;
+	/* When the last part before a stretch without times ended says nothing of what comes after. */
+	grid->rows[grid->row_count - 1].hole = hole || (scan->was_untimed && builder.timed);
+	return 0;
+}
+
+/* A rank that has something before the cut. */
+static bool has_row(const struct assembly *assembly, uint32_t r)
+{
+	const struct rank_entry *rank = &assembly->table->ranks[r];
+
+	return rank->known && assembly->scans[r].found && rank->entry_count > 0;
+}
+
+/* The layout of what a rank has before the cut; 0: it is not one whole entry. */
+static uint64_t layout_of(const struct assembly *assembly, uint32_t r)
+{
+	const struct rank_entry *rank = &assembly->table->ranks[r];
+	const struct packed_step *head = rank_entry_at(rank, 0)->entry;
+	struct stream_position at = assembly->scans[r].at;
+	bool whole = at.entry == 0 ? at.part == head->part_count : at.entry == 1 && at.part == 0;
+
+	return whole && rank->part_head == 0 ? head->layout : 0;
+}
+
+static int add_row(struct assembly *assembly, uint32_t r, struct step_grid *grid)
+{
+	const struct rank_entry *rank = &assembly->table->ranks[r];
+	const struct packed_step *head = rank_entry_at(rank, 0)->entry;
+	const struct clock_fit *clock = &assembly->table->hosts[rank->host].clock;
+	struct host_ns start =
+		rank->part_head ? head->parts[rank->part_head - 1].departure : head->start;
+	int error = grid_add_row(grid, r, rank->host, clock_fit_to_job(clock, start).value,
+		clock_fit_error_ns(clock));
+
+	if (error < 0)
+		return error;
+	struct grid_row *row = &grid->rows[grid->row_count - 1];
+
+	row->host_to_job_ns = row->start_ns - start.value;
+	row->calls = layout_of(assembly, r);
+	return add_parts(assembly, r, grid);
+}
+
+/*
+ * Each of the rank's communicators went on by as much as for the other ranks: so its parts join
+ * those that they joined in the step before.
+ */
+static bool joins_repeat(struct assembly *assembly, uint32_t r, const struct step_grid *grid,
+	const struct grid_row *row)
+{
+	struct rank_entry *rank = &assembly->table->ranks[r];
+	const struct packed_step *head = rank_entry_at(rank, 0)->entry;
+
+	for (size_t i = 0; i < head->slot_count; i++) {
+		const struct packed_slot *slot = &head->slots[i];
+		struct rank_communicator *own =
+			rank_entry_communicator(rank, slot->communicator_id);
+		struct communicator_entry *shared = own ? assembly_shared(assembly, own) : NULL;
+		uint32_t instance = grid->joins[row->first_cell + slot->first_part];
+
+		if (!shared || instance == GRID_NONE)
+			return false;
+		uint64_t advance = slot->sequence - grid->instances[instance].sequence;
+
+		if (shared->repeat != assembly->repeats)
+			shared->advance = advance;
+		shared->repeat = assembly->repeats;
+		if (shared->advance != advance)
+			return false;
+	}
+	return true;
+}
+
+/* The grid is of the step before, and this one has the same ranks with the same calls. */
+static bool grid_repeats(struct assembly *assembly, const struct step_grid *grid)
+{
+	const struct rank_table *table = assembly->table;
+	size_t index = 0;
+
+	if (!grid_repeatable(grid) || assembly->grid_announcements != assembly->announcements)
+		return false;
+	assembly->repeats++;
+	for (uint32_t r = 0; r < table->end; r++) {
+		if (!has_row(assembly, r))
+			continue;
+		const struct grid_row *row = &grid->rows[index];
+
+		if (index++ == grid->row_count || row->rank != r ||
+			row->host != table->ranks[r].host || !row->calls ||
+			row->calls != layout_of(assembly, r) ||
+			!joins_repeat(assembly, r, grid, row))
+			return false;
+	}
+	return index == grid->row_count;
+}
+
+/* The same row with the times of this step. */
+static void fill_row(struct assembly *assembly, struct step_grid *grid, struct grid_row *row)
+{
+	struct rank_entry *rank = &assembly->table->ranks[row->rank];
+	struct rank_scan *scan = &assembly->scans[row->rank];
+	const struct packed_step *head = rank_entry_at(rank, 0)->entry;
+	const struct clock_fit clock = assembly->table->hosts[rank->host].clock;
+	struct host_ns departed =
+		scan->departed_valid && !rank->hole ? scan->departed : head->start;
+
+	grid_repeat_row(grid, row, clock_fit_to_job(&clock, head->start).value,
+		clock_fit_error_ns(&clock),
+		rank->hole || scan->was_untimed || (head->flags & STEP_INCOMPLETE));
+	scan->untimed = false;
+	row->host_to_job_ns = row->start_ns - head->start.value;
+	for (uint32_t p = 0; p < row->cell_count; p++) {
+		const struct packed_part *part = &head->parts[p];
+		int64_t segment_ns = part->arrival.value - departed.value;
+		int64_t arrival_ns = clock_fit_to_job(&clock, part->arrival).value;
+		const struct grid_part again = {
+			.kind = packed_kind(head, part),
+			.before = packed_activity(head, part->before),
+			.inside = packed_activity(head, part->inside),
+			.sequence = part->sequence,
+			.arrival_ns = arrival_ns,
+			.call_ns = clock_fit_to_job(&clock, part->departure).value - arrival_ns,
+			.segment_ns = segment_ns > 0 ? segment_ns : 0,
+		};
+
+		grid_repeat_part(grid, row, p, &again);
+		departed = part->departure;
+	}
+}
+
+int assembly_build_grid(struct assembly *assembly, struct step_grid *grid)
+{
+	const struct rank_table *table = assembly->table;
+	int error = 0;
+
+	if (grid_repeats(assembly, grid)) {
+		grid_repeat(grid);
+		for (size_t r = 0; r < grid->row_count; r++)
+			fill_row(assembly, grid, &grid->rows[r]);
+		grid_repeat_end(grid);
+		return 0;
+	}
+	grid_clear(grid);
+	for (uint32_t r = 0; r < table->end && error == 0; r++) {
+		if (has_row(assembly, r))
+			error = add_row(assembly, r, grid);
+	}
+	assembly->grid_announcements = assembly->announcements;
+	return error < 0 ? error : grid_link(grid);
+}

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "probe/wire/packed_steps.h"
+
+static uint64_t mix(uint64_t hash, uint64_t value) /* splitmix64's finaliser */
+{
+	hash += value * UINT64_C(0x9e3779b97f4a7c15);
+	hash = (hash ^ (hash >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+	hash = (hash ^ (hash >> 27)) * UINT64_C(0x94d049bb133111eb);
+	return hash ^ (hash >> 31);
+}
+
+/* A call that blocks its thread until others came: nothing but its times can differ. */
+static bool is_plain(const struct part_kind *kind)
+{
+	return kind->communicator_id && kind->operation != OPERATION_SEND &&
+	       kind->operation != OPERATION_RECEIVE && kind->flags == 0 && kind->stream == 0 &&
+	       operation_waits_for(kind->operation) != WAITS_FOR_NOBODY;
+}
+
+static uint64_t hash_kind(const struct part_kind *kind)
+{
+	uint64_t details = (uint64_t)(uint32_t)kind->root << 32 | kind->peer;
+	uint64_t names =
+		(uint64_t)kind->operation << 40 | (uint64_t)kind->purpose << 32 | kind->chunk;
+
+	return mix(mix(mix(kind->communicator_id, kind->length_bytes), details), names);
+}
+
+/* The slot of a part; NULL where it would be one too many, or its sequence does not follow. */
+static struct packed_slot *find_slot(
+	struct packed_slot *slots, size_t *slot_count, uint64_t communicator_id, uint64_t sequence)
+{
+	for (size_t i = 0; i < *slot_count; i++) {
+		if (slots[i].communicator_id == communicator_id)
+			return slots[i].sequence + slots[i].part_count == sequence ? &slots[i]
+										   : NULL;
+	}
+	if (*slot_count == PACKED_SLOTS_MAX)
+		return NULL;
+	slots[*slot_count] =
+		(struct packed_slot){.communicator_id = communicator_id, .sequence = sequence};
+	return &slots[(*slot_count)++];
+}
+
+void packed_step_lay_out(struct packed_step *step, struct packed_slot slots[PACKED_SLOTS_MAX])
+{
+	uint64_t layout = step->part_count;
+	size_t slot_count = 0;
+
+	step->layout = 0;
+	step->slot_count = 0;
+	step->slots = slots;
+	for (size_t p = 0; p < step->part_count; p++) {
+		const struct packed_part *part = &step->parts[p];
+		const struct part_kind *kind = packed_kind(step, part);
+		struct packed_slot *slot = is_plain(kind)
+						   ? find_slot(slots, &slot_count,
+							     kind->communicator_id, part->sequence)
+						   : NULL;
+
+		if (!slot)
+			return;
+		if (slot->part_count++ == 0)
+			slot->first_part = (uint32_t)p;
+		slot->last_part = (uint32_t)p;
+		layout = mix(layout, hash_kind(kind));
+	}
+	step->slot_count = slot_count;
+	step->layout = step->part_count ? layout | 1 : 0;
+}

@@ -6,6 +6,11 @@
 
 enum { CALLS_MAX = 8192, KERNELS_MAX = 8192 };
 
+/* Calls of one group follow each other at once. */
+static const int64_t group_ns = 1000000;
+/* Kernels of other streams and threads come by other buffers: a few flushes of the library. */
+static const int64_t settle_ns = 250000000;
+
 struct call {
 	struct collective_part part;
 	uint64_t handle;
@@ -169,6 +174,9 @@ static bool turn_fits(
 
 	if (kernel_count != call_count && kernel_count != 1)
 		return false;
+	if (kernel_count != call_count &&
+		time_of(calls, end - 1) - time_of(calls, calls->decided) > group_ns)
+		return false; /* no group: kernels are missing */
 	for (size_t i = 0; i < call_count; i++) {
 		const struct call *call = &calls->calls[calls->decided + i];
 		const struct kernel *kernel =
@@ -209,9 +217,10 @@ static void decide_turn(
 }
 
 /* A stream's kernels become known in order: one that was launched later says all are there. */
-static bool is_complete(const struct kernel_calls *calls, size_t first_kernel, size_t count)
+static bool is_complete(
+	const struct kernel_calls *calls, size_t first_kernel, size_t count, int64_t now_ns)
 {
-	if (!count)
+	if (!count || now_ns - calls->kernels[first_kernel + count - 1].stop_ns < settle_ns)
 		return false;
 	for (size_t i = first_kernel; i < first_kernel + count; i++) {
 		bool later = false;
@@ -236,7 +245,8 @@ static bool decide(struct kernel_calls *calls, struct host_ns now, bool finish)
 	bool late = now.value - time_of(calls, end - 1) > KERNEL_CALLS_WAIT_NS;
 
 	if (!calls->on || finish || late ||
-		(end < calls->call_count && is_complete(calls, first_kernel, kernel_count))) {
+		(end < calls->call_count &&
+			is_complete(calls, first_kernel, kernel_count, now.value))) {
 		/* Several calls, and no kernel yet: the later ones may still get theirs. */
 		if (kernel_count == 0 && !finish && calls->on)
 			end = calls->decided + 1;

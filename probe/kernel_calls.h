@@ -6,10 +6,10 @@
  *
  * Calls and kernel launches are laid in order of time, which cuts them into turns: some calls, then
  * the kernels they launched. In a turn with as many kernels as calls they belong together in order;
- * one kernel of a turn with several calls of one communicator carried them all (a group). Any
- * other turn is not measurable: its calls keep their enqueue times only. A turn is decided when
- * its kernels are sure to be known: when one launched later on the same stream is, or after
- * KERNEL_CALLS_WAIT_NS.
+ * one kernel of a turn with several calls of one communicator, one right after the other, carried
+ * them all (a group). Any other turn is not measurable: its calls keep their enqueue times only. A
+ * turn is decided when its kernels are sure to be known: when one launched later on the same
+ * stream is, and a quarter of a second has passed, or after KERNEL_CALLS_WAIT_NS.
  */
 #ifndef SLOWRANK_PROBE_KERNEL_CALLS_H
 #define SLOWRANK_PROBE_KERNEL_CALLS_H

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "probe/inject/activity_buffers.h"
 
+#include <pthread.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -12,23 +13,57 @@ enum {
 	NAMES_MAX = 2048, /* a power of two */
 	NAME_BYTES_MAX = 512,
 	NAME_PROBES = 16,
-	LAUNCHES_MAX = 8192, /* a power of two */
+	LAUNCHES_MAX = 65536, /* a power of two; of a few tenths of a second */
+	WAITING_MAX = 8192,
 };
+
+static const uint32_t driver_launches[] = {CUPTI_ABI_CU_LAUNCH_KERNEL,
+	CUPTI_ABI_CU_LAUNCH_KERNEL_PTSZ, CUPTI_ABI_CU_LAUNCH_COOPERATIVE_KERNEL,
+	CUPTI_ABI_CU_LAUNCH_COOPERATIVE_KERNEL_PTSZ, CUPTI_ABI_CU_GRAPH_LAUNCH,
+	CUPTI_ABI_CU_GRAPH_LAUNCH_PTSZ, CUPTI_ABI_CU_LAUNCH_KERNEL_EX,
+	CUPTI_ABI_CU_LAUNCH_KERNEL_EX_PTSZ};
+static const uint32_t runtime_launches[] = {CUPTI_ABI_CUDA_LAUNCH_KERNEL,
+	CUPTI_ABI_CUDA_LAUNCH_KERNEL_PTSZ, CUPTI_ABI_CUDA_LAUNCH_COOPERATIVE_KERNEL,
+	CUPTI_ABI_CUDA_LAUNCH_COOPERATIVE_KERNEL_PTSZ, CUPTI_ABI_CUDA_GRAPH_LAUNCH,
+	CUPTI_ABI_CUDA_GRAPH_LAUNCH_PTSZ, CUPTI_ABI_CUDA_LAUNCH_KERNEL_EXC,
+	CUPTI_ABI_CUDA_LAUNCH_KERNEL_EXC_PTSZ, CUPTI_ABI_CUDA_LAUNCH_KERNEL_13,
+	CUPTI_ABI_CUDA_LAUNCH_KERNEL_13_PTSZ};
 
 static struct {
 	const struct cupti_abi *cupti;
 	uint8_t *memory;
 	uint32_t busy[BUFFERS];	   /* atomic */
 	uint32_t names[NAMES_MAX]; /* atomic; ids that were written */
-	struct {		   /* atomic; the last launches by correlation */
-		uint64_t key;	   /* correlation + 1 */
+	bool has_launches;
+	uint32_t look; /* number of it, from 1 */
+	struct {       /* atomic; the last launches by correlation */
+		uint64_t key;
 		int64_t start_ns;
 		uint32_t thread;
 	} launches[LAUNCHES_MAX];
+	pthread_mutex_t lock; /* of what follows */
+	uint32_t flushes;
+	size_t waiting_count;
+	struct {
+		struct ring_kernel kernel;
+		uint32_t flushes; /* when it came */
+	} waiting[WAITING_MAX];	  /* for their launches, in the order in which they came */
 	uint64_t records, dropped, invalid; /* atomic */
-} pool;
+} pool = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-bool activity_buffers_begin(const struct cupti_abi *cupti)
+size_t activity_driver_launches(const uint32_t **calls)
+{
+	*calls = driver_launches;
+	return sizeof(driver_launches) / sizeof(driver_launches[0]);
+}
+
+size_t activity_runtime_launches(const uint32_t **calls)
+{
+	*calls = runtime_launches;
+	return sizeof(runtime_launches) / sizeof(runtime_launches[0]);
+}
+
+bool activity_buffers_begin(const struct cupti_abi *cupti, bool launches)
 {
 	if (!pool.memory) {
 		void *memory = mmap(NULL, (size_t)BUFFERS * BUFFER_BYTES, PROT_READ | PROT_WRITE,
@@ -40,7 +75,9 @@ bool activity_buffers_begin(const struct cupti_abi *cupti)
 	}
 	pool.cupti = cupti;
 	memset(pool.names, 0, sizeof(pool.names));
-	memset(pool.launches, 0, sizeof(pool.launches));
+	pool.has_launches = launches;
+	pool.look++;
+	pool.waiting_count = 0;
 	pool.records = pool.dropped = pool.invalid = 0;
 	return true;
 }
@@ -135,9 +172,67 @@ static bool is_valid(uint64_t start, uint64_t end)
 	return false;
 }
 
-static void take_kernel(const struct cupti_abi_kernel *kernel)
+static uint64_t launch_key(uint32_t correlation)
+{
+	return (uint64_t)pool.look << 32 | correlation;
+}
+
+static bool find_launch(struct ring_kernel *kernel)
 {
 	size_t place = kernel->correlation & (LAUNCHES_MAX - 1);
+
+	if (__atomic_load_n(&pool.launches[place].key, __ATOMIC_ACQUIRE) !=
+		launch_key(kernel->correlation))
+		return false;
+	kernel->launch_host_ns = __atomic_load_n(&pool.launches[place].start_ns, __ATOMIC_RELAXED);
+	kernel->thread_id = __atomic_load_n(&pool.launches[place].thread, __ATOMIC_RELAXED);
+	return true;
+}
+
+/* False: it does not wait. */
+static bool wait_for_launch(const struct ring_kernel *kernel)
+{
+	bool waits;
+
+	pthread_mutex_lock(&pool.lock);
+	waits = pool.has_launches && pool.waiting_count < WAITING_MAX;
+	if (waits) {
+		pool.waiting[pool.waiting_count].kernel = *kernel;
+		pool.waiting[pool.waiting_count++].flushes = pool.flushes;
+	}
+	pthread_mutex_unlock(&pool.lock);
+	return waits;
+}
+
+/* Writes those whose launch is known by now, or that came before so many flushes. */
+static void write_waiting(uint32_t before)
+{
+	size_t kept = 0;
+
+	pthread_mutex_lock(&pool.lock);
+	for (size_t i = 0; i < pool.waiting_count; i++) {
+		if (find_launch(&pool.waiting[i].kernel) || pool.waiting[i].flushes < before)
+			write_record(RING_RECORD_KERNEL, &pool.waiting[i].kernel,
+				sizeof(pool.waiting[i].kernel));
+		else
+			pool.waiting[kept++] = pool.waiting[i];
+	}
+	pool.waiting_count = kept;
+	pthread_mutex_unlock(&pool.lock);
+}
+
+void activity_buffers_flushed(bool all)
+{
+	uint32_t flushes;
+
+	pthread_mutex_lock(&pool.lock);
+	flushes = pool.flushes++;
+	pthread_mutex_unlock(&pool.lock);
+	write_waiting(all ? UINT32_MAX : flushes);
+}
+
+static void take_kernel(const struct cupti_abi_kernel *kernel)
+{
 	struct ring_kernel record = {.start_ns = (int64_t)kernel->start,
 		.stop_ns = (int64_t)kernel->end,
 		.graph_node = kernel->graph_node,
@@ -149,24 +244,34 @@ static void take_kernel(const struct cupti_abi_kernel *kernel)
 	if (!is_valid(kernel->start, kernel->end))
 		return;
 	record.name_id = write_name(kernel->name);
-	if (__atomic_load_n(&pool.launches[place].key, __ATOMIC_ACQUIRE) ==
-		(uint64_t)kernel->correlation + 1) {
-		record.launch_host_ns =
-			__atomic_load_n(&pool.launches[place].start_ns, __ATOMIC_RELAXED);
-		record.thread_id = __atomic_load_n(&pool.launches[place].thread, __ATOMIC_RELAXED);
+	if (find_launch(&record) || !wait_for_launch(&record))
+		write_record(RING_RECORD_KERNEL, &record, sizeof(record));
+}
+
+static bool is_launch(const struct cupti_abi_call *call)
+{
+	const uint32_t *calls;
+	size_t count = call->kind == CUPTI_ABI_KIND_DRIVER ? activity_driver_launches(&calls)
+							   : activity_runtime_launches(&calls);
+
+	for (size_t i = 0; i < count; i++) {
+		if (calls[i] == call->call)
+			return true;
 	}
-	write_record(RING_RECORD_KERNEL, &record, sizeof(record));
+	return false;
 }
 
 static void take_call(const struct cupti_abi_call *call)
 {
 	size_t place = call->correlation & (LAUNCHES_MAX - 1);
 
+	if (!is_launch(call))
+		return;
 	__atomic_store_n(&pool.launches[place].key, 0, __ATOMIC_RELEASE);
 	__atomic_store_n(&pool.launches[place].start_ns, (int64_t)call->start, __ATOMIC_RELAXED);
 	__atomic_store_n(&pool.launches[place].thread, call->thread, __ATOMIC_RELAXED);
 	__atomic_store_n(
-		&pool.launches[place].key, (uint64_t)call->correlation + 1, __ATOMIC_RELEASE);
+		&pool.launches[place].key, launch_key(call->correlation), __ATOMIC_RELEASE);
 }
 
 static void take_memcpy(const struct cupti_abi_memcpy *copy)
@@ -232,6 +337,7 @@ void activity_buffer_completed(
 	if (process_is_live() && valid_size) {
 		take_records(buffer, valid_size, true);
 		take_records(buffer, valid_size, false);
+		write_waiting(0);
 		if (pool.cupti->dropped_records &&
 			pool.cupti->dropped_records(context, stream, &dropped) == CUPTI_ABI_SUCCESS)
 			__atomic_fetch_add(&pool.dropped, dropped, __ATOMIC_RELAXED);

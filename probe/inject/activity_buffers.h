@@ -7,6 +7,7 @@
 #define SLOWRANK_PROBE_INJECT_ACTIVITY_BUFFERS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 #include "probe/inject/cupti_abi.h"
 
@@ -14,8 +15,18 @@ struct activity_counts {
 	uint64_t records, dropped, invalid;
 };
 
-/* Maps the pool at its first use; forgets names and counts. False: no memory. */
-bool activity_buffers_begin(const struct cupti_abi *cupti);
+/* Calls that launch kernels: of the driver, of the runtime. Returns their number. */
+size_t activity_driver_launches(const uint32_t **calls);
+size_t activity_runtime_launches(const uint32_t **calls);
+
+/*
+ * Maps the pool at its first use; forgets names and counts. launches: they are shown too, so a kernel
+ * waits for its own, which may lie in a buffer that comes later. False: no memory.
+ */
+bool activity_buffers_begin(const struct cupti_abi *cupti, bool launches);
+
+/* All was flushed: a kernel that has waited since the flush before goes without its launch; all: any. */
+void activity_buffers_flushed(bool all);
 void activity_buffers_counts(struct activity_counts *counts);
 
 /* For cuptiActivityRegisterCallbacks(). Without a free buffer CUPTI drops, and it is counted. */

@@ -9,7 +9,7 @@
 #include "probe/inject/process.h"
 
 enum { PATH_BYTES_MAX = 4096, CLOCK_SAMPLES = 100, KINDS = 5 };
-enum { STEADY_FLUSH_NS = 200000000, STEADY_CLOCK_NS = 1000000000 };
+enum { STEADY_FLUSH_NS = 100000000, STEADY_CLOCK_NS = 1000000000 };
 
 static const char *const cupti_names[] = {"libcupti.so.13", "libcupti.so.12", "libcupti.so.11.8"};
 static const char *const runtime_names[] = {
@@ -104,14 +104,9 @@ static bool load(void)
 		find(library, "cuptiActivityGetNextRecord", &look.cupti.next_record) &&
 		find(library, "cuptiGetTimestamp", &look.cupti.timestamp);
 	(void)find(library, "cuptiActivityGetNumDroppedRecords", &look.cupti.dropped_records);
+	(void)find(library, "cuptiActivityEnableDriverApi", &look.cupti.enable_driver_call);
+	(void)find(library, "cuptiActivityEnableRuntimeApi", &look.cupti.enable_runtime_call);
 	return look.loaded;
-}
-
-/* Shown all the time, the driver's calls do: NCCL launches by them, and records are half as many. */
-static bool is_wanted(size_t kind)
-{
-	return look.wanted & kinds[kind].wanted &&
-	       !(look.wanted & RING_DEEP_STEADY && kinds[kind].kind == CUPTI_ABI_KIND_RUNTIME);
 }
 
 static void report(enum ring_deep_state state, int error)
@@ -165,13 +160,45 @@ static void ignore_callback(void *user, uint32_t domain, uint32_t id, const void
 	(void)data;
 }
 
+/* Of the calls only those that launch, where CUPTI can: each record costs the thread that calls. */
+static int switch_calls(
+	int (*enable)(uint32_t call, uint8_t on), const uint32_t *calls, size_t count, bool on)
+{
+	int result = CUPTI_ABI_SUCCESS, error = CUPTI_ABI_SUCCESS;
+	size_t failed = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		error = enable(calls[i], on);
+		failed += error != CUPTI_ABI_SUCCESS; /* of a later version than this CUPTI */
+		result = error != CUPTI_ABI_SUCCESS ? error : result;
+	}
+	return failed == count ? result : CUPTI_ABI_SUCCESS;
+}
+
+static int switch_kind(uint32_t kind, bool on)
+{
+	const uint32_t *calls;
+	size_t count;
+
+	if (kind == CUPTI_ABI_KIND_DRIVER && look.cupti.enable_driver_call) {
+		count = activity_driver_launches(&calls);
+		return switch_calls(look.cupti.enable_driver_call, calls, count, on);
+	}
+	if (kind == CUPTI_ABI_KIND_RUNTIME && look.cupti.enable_runtime_call) {
+		count = activity_runtime_launches(&calls);
+		return switch_calls(look.cupti.enable_runtime_call, calls, count, on);
+	}
+	return on ? look.cupti.enable(kind) : look.cupti.disable(kind);
+}
+
 static void end_look(enum ring_deep_state state, int error)
 {
 	for (size_t i = 0; i < KINDS; i++) {
-		if (is_wanted(i))
-			(void)look.cupti.disable(kinds[i].kind);
+		if (look.wanted & kinds[i].wanted)
+			(void)switch_kind(kinds[i].kind, false);
 	}
 	(void)look.cupti.flush_all(CUPTI_ABI_FLUSH_FORCED);
+	activity_buffers_flushed(true);
 	write_clock();
 	(void)look.cupti.unsubscribe(look.subscriber);
 	look.subscriber = NULL;
@@ -187,7 +214,7 @@ static void begin_look(void)
 		report(RING_DEEP_NO_LIBRARY, 0);
 		return;
 	}
-	if (!activity_buffers_begin(&look.cupti)) {
+	if (!activity_buffers_begin(&look.cupti, look.wanted & RING_DEEP_LAUNCHES)) {
 		report(RING_DEEP_FAILED, 0);
 		return;
 	}
@@ -201,8 +228,8 @@ static void begin_look(void)
 	write_clock();
 	error = look.cupti.register_callbacks(activity_buffer_requested, activity_buffer_completed);
 	for (size_t i = 0; i < KINDS && error == CUPTI_ABI_SUCCESS; i++) {
-		if (is_wanted(i))
-			error = look.cupti.enable(kinds[i].kind);
+		if (look.wanted & kinds[i].wanted)
+			error = switch_kind(kinds[i].kind, true);
 	}
 	look.on = true;
 	if (error == CUPTI_ABI_SUCCESS)
@@ -233,6 +260,7 @@ static void keep_steady(int64_t now_ns)
 	if (now_ns - look.flushed_ns >= STEADY_FLUSH_NS) {
 		look.flushed_ns = now_ns;
 		(void)look.cupti.flush_all(0);
+		activity_buffers_flushed(false);
 	}
 	if (now_ns - look.clock_ns >= STEADY_CLOCK_NS) {
 		look.clock_ns = now_ns;

@@ -12,6 +12,8 @@
 
 static const char reduce_name[] = "_Z33ncclDevKernel_AllReduce_Sum_f32_RING_LL20ncclDevKernelArgs";
 
+#define SETTLED_NS INT64_C(250000000)
+
 static struct kernel_calls *begin(void)
 {
 	struct kernel_calls *calls = kernel_calls_create();
@@ -82,10 +84,12 @@ static void test_one_after_another(void **state)
 	/* The second one's kernel is not known yet: whether the first had another is not sure. */
 	assert_false(kernel_calls_take(calls, (struct host_ns){2100}, false, &part));
 	kernel(calls, reduce_name, 7, 2010, 2500, 2600);
-	part = take(calls, 2700, false);
+	/* Nor is it whether all of it came: other streams' kernels come by other buffers. */
+	assert_false(kernel_calls_take(calls, (struct host_ns){2700}, false, &part));
+	part = take(calls, 2700 + SETTLED_NS, false);
 	assert_timed(part, 0, 1500, 1600);
 	assert_int_equal(part.enqueue.value, 1000);
-	assert_false(kernel_calls_take(calls, (struct host_ns){2700}, false, &part));
+	assert_false(kernel_calls_take(calls, (struct host_ns){2700 + SETTLED_NS}, false, &part));
 	assert_timed(take(calls, 2000 + KERNEL_CALLS_WAIT_NS + 1, false), 1, 2500, 2600);
 	kernel_calls_destroy(calls);
 }
@@ -126,6 +130,20 @@ static void test_group_in_one_kernel(void **state)
 	assert_timed(take(calls, 3000, true), 1, 1500, 1600);
 	assert_untimed(take(calls, 3000, true), 2, 2000);
 	assert_untimed(take(calls, 3000, true), 0, 2001);
+	kernel_calls_destroy(calls);
+}
+
+/* Two calls and one kernel are no group when time lies between: a kernel is missing. */
+static void test_missing_kernel_is_no_group(void **state)
+{
+	struct kernel_calls *calls = begin();
+
+	(void)state;
+	call(calls, 0, 1000000, 1, OPERATION_ALL_REDUCE);
+	call(calls, 1, 11000000, 1, OPERATION_ALL_REDUCE);
+	kernel(calls, reduce_name, 7, 11001000, 11500000, 11600000);
+	for (int i = 0; i < 2; i++)
+		assert_true(take(calls, 20000000, true).flags & PART_ENQUEUE_ONLY);
 	kernel_calls_destroy(calls);
 }
 
@@ -215,6 +233,7 @@ int main(void)
 		cmocka_unit_test(test_one_after_another),
 		cmocka_unit_test(test_kernels_in_any_order),
 		cmocka_unit_test(test_group_in_one_kernel),
+		cmocka_unit_test(test_missing_kernel_is_no_group),
 		cmocka_unit_test(test_what_does_not_fit),
 		cmocka_unit_test(test_kernels_from_before_and_gaps),
 		cmocka_unit_test(test_no_kernels_shown),

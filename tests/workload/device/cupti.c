@@ -13,6 +13,7 @@
 #include "tests/workload/device/stream.h"
 
 enum { SUCCESS = 0, INVALID_KIND = 21, MAX_LIMIT_REACHED = 12, MULTIPLE_SUBSCRIBERS = 39 };
+enum { CBID_MEMCPY_ASYNC = 306, CBID_LAUNCH_KERNEL = 307 }; /* cupti_driver_cbid.h */
 enum { KIND_MEMCPY = 1, KIND_DRIVER = 4, KIND_KERNEL = 10, KIND_NR = 64 };
 
 /* CUpti_ActivityKernel10 of cupti_activity.h, without what is behind graphNodeId. */
@@ -118,6 +119,7 @@ static void on_activity(const struct device_activity *activity)
 	uint32_t stream = (uint32_t)((uintptr_t)activity->stream >> 4);
 	int64_t offset_ns = clock_offset_ns();
 	struct call_record call = {.kind = KIND_DRIVER,
+		.cbid = activity->name ? CBID_LAUNCH_KERNEL : CBID_MEMCPY_ASYNC,
 		.start = (uint64_t)(activity->launched_ns + offset_ns),
 		.end = (uint64_t)(activity->launched_ns + offset_ns)};
 	struct kernel_record kernel = {.kind = KIND_KERNEL,

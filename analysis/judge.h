@@ -53,15 +53,17 @@ int judge_kernel_profile(struct judge *judge, const struct kernel_profile *profi
 /* A rank whose kernels should be looked at, and a healthy one of its role to compare it with. */
 struct judge_look_want {
 	uint32_t suspect, control;
+	bool first;	 /* in a verdict, and not looked at since that one's onset */
 	int64_t step_ns; /* length of the latest step */
 };
 /*
  * Ranks on devices that are in a verdict without a cause, or about to be. may_look: false for ranks
- * that must be left alone now; asked of suspects and controls. Fills at most capacity, returns how
- * many.
+ * that must be left alone now; asked of suspects, and of controls, for which each look is a first.
+ * Fills at most capacity, returns how many.
  */
-size_t judge_look_wants(const struct judge *judge, bool (*may_look)(void *context, uint32_t rank),
-	void *context, struct judge_look_want *wants, size_t capacity);
+size_t judge_look_wants(const struct judge *judge,
+	bool (*may_look)(void *context, uint32_t rank, bool first), void *context,
+	struct judge_look_want *wants, size_t capacity);
 /* Looks kept, in no order, at most two of a rank; NULL behind the last. Valid until the next profile. */
 const struct kernel_profile *judge_look(const struct judge *judge, size_t index);
 
@@ -82,7 +84,7 @@ struct hang_finding {
 	size_t missing_count;
 	const uint32_t *waiting; /* who is inside, or waits for those */
 	size_t waiting_count;
-	struct job_ns since;		    /* when the first of them entered */
+	struct job_ns since; /* when the first of them entered */
 	/* What they wait in, and where each of the missing (the first ones of them) was last. */
 	size_t detail_count;
 	char details[VERDICT_EVIDENCE_MAX][VERDICT_DETAIL_LENGTH];

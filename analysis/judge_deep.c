@@ -12,7 +12,7 @@ enum { LOOKS_KEPT_MAX = 1024 };
 #define PAIR_NS INT64_C(20000000000)
 /* A difference names the cause when it explains this much of the delay. */
 #define EXPLAINED_MIN 0.3
-#define GAPS_EXPLAINED_MIN 0.5 /* they turn compute-slow into host-slow */
+#define OTHER_CLASS_EXPLAINED_MIN 0.5 /* it turns compute-slow into host-slow, or back */
 
 struct kept_look {
 	int64_t start_ns, stop_ns;
@@ -59,6 +59,26 @@ static struct kept_look *find_place(struct judge_looks *looks, uint32_t rank)
 	return looks->count == LOOKS_KEPT_MAX ? oldest : NULL;
 }
 
+/*
+ * A look comes when its verdict is quiet already, or has ended: what is slow for a few seconds only
+ * deserves its cause as well. What is kept of a verdict until another one takes its track will do.
+ */
+static void tell_late(struct judge *judge)
+{
+	for (size_t t = 0; t < judge->track_count; t++) {
+		struct track *track = &judge->tracks[t];
+		struct verdict *verdict = &judge->verdicts[track->verdict];
+
+		if (track->comm || track->imbalance || verdict->cause != CAUSE_UNKNOWN)
+			continue;
+		judge_deep_cause(
+			judge, &track->sums, track->onset_ns, track->loud_until_ns, verdict);
+		if (verdict->cause != CAUSE_UNKNOWN && !track->active && judge->options.on_verdict)
+			judge->options.on_verdict(
+				judge->options.context, VERDICT_EVENT_UPDATE, verdict);
+	}
+}
+
 int judge_kernel_profile(struct judge *judge, const struct kernel_profile *profile,
 	struct job_ns start, struct job_ns stop)
 {
@@ -76,10 +96,11 @@ int judge_kernel_profile(struct judge *judge, const struct kernel_profile *profi
 		judge->looks->kept[judge->looks->count++] = place;
 	}
 	*place = (struct kept_look){start.value, stop.value, *profile};
+	tell_late(judge);
 	return 0;
 }
 
-/* A rank's newest look that lies within from..until; done: only such. */
+/* A rank's newest look whose middle lies within from..until; done: only such. */
 static const struct kept_look *newest_look(
 	const struct judge *judge, uint32_t rank, int64_t from_ns, int64_t until_ns, bool done)
 {
@@ -88,9 +109,10 @@ static const struct kept_look *newest_look(
 	for (size_t i = 0; judge->looks && i < judge->looks->count; i++) {
 		const struct kept_look *look = judge->looks->kept[i];
 
-		if (look->profile.rank == rank && look->stop_ns >= from_ns &&
-			look->stop_ns <= until_ns && (is_done(look) || !done) &&
-			(!newest || look->stop_ns > newest->stop_ns))
+		int64_t middle_ns = look->start_ns + (look->stop_ns - look->start_ns) / 2;
+
+		if (look->profile.rank == rank && middle_ns >= from_ns && middle_ns <= until_ns &&
+			(is_done(look) || !done) && (!newest || look->stop_ns > newest->stop_ns))
 			newest = look;
 	}
 	return newest;
@@ -198,11 +220,13 @@ static void weigh(struct verdict *verdict, const struct excess_sums *sums,
 	double steps = (double)(sums->steps ? sums->steps : 1);
 	double delay_ms = fmax((double)sums->delay_ns / 1e6 / steps, 1e-6);
 	double share = (difference->own_ms - difference->control_ms) / delay_ms;
+	/* Against what the host's and the device's times say of the class, more is needed. */
+	bool agrees = (difference->cause == CAUSE_LAUNCH_GAPS) ==
+		      (verdict->verdict_class == VERDICT_HOST_SLOW);
 	char text[VERDICT_DETAIL_LENGTH];
 
 	if (difference->cause != CAUSE_UNKNOWN &&
-		share >= (difference->cause == CAUSE_LAUNCH_GAPS ? GAPS_EXPLAINED_MIN
-								 : EXPLAINED_MIN)) {
+		share >= (agrees ? EXPLAINED_MIN : OTHER_CLASS_EXPLAINED_MIN)) {
 		name_cause(verdict, difference, share);
 	} else if (difference->cause == CAUSE_UNKNOWN && difference->detail[0]) {
 		reject(verdict, "not measurable: ", difference->detail);
@@ -223,23 +247,29 @@ static const char *missing_text(const struct judge *judge)
 	return "kernels are not seen on this rank";
 }
 
-void judge_deep_cause(struct judge *judge, const struct excess_sums *sums, int64_t onset_ns,
-	struct verdict *verdict)
+/* The device can tell more than is known of why these ranks are slow. */
+static bool looks_can_tell(const struct excess_sums *sums, const struct verdict *verdict)
 {
-	bool of_looks = is_of_looks(verdict->cause);
+	return sums->on_device && verdict->cause == CAUSE_UNKNOWN && verdict->rank_count > 0 &&
+	       (verdict->verdict_class == VERDICT_COMPUTE_SLOW ||
+		       verdict->verdict_class == VERDICT_HOST_SLOW ||
+		       verdict->verdict_class == VERDICT_UNKNOWN);
+}
+
+void judge_deep_cause(struct judge *judge, const struct excess_sums *sums, int64_t onset_ns,
+	int64_t until_ns, struct verdict *verdict)
+{
 	const struct kept_look *own = NULL, *other, *failed = NULL;
 	struct kernel_difference difference;
 	const char *other_name = "control";
 
 	forget(verdict);
-	if (!sums->on_device || verdict->cause != CAUSE_UNKNOWN || verdict->rank_count == 0 ||
-		(!of_looks && verdict->verdict_class != VERDICT_COMPUTE_SLOW &&
-			verdict->verdict_class != VERDICT_UNKNOWN))
+	if (!looks_can_tell(sums, verdict))
 		return;
 	for (uint32_t i = 0; i < verdict->rank_count && !own; i++) {
-		own = newest_look(judge, verdict->ranks[i], onset_ns, INT64_MAX, true);
+		own = newest_look(judge, verdict->ranks[i], onset_ns, until_ns, true);
 		if (!failed)
-			failed = newest_look(judge, verdict->ranks[i], onset_ns, INT64_MAX, false);
+			failed = newest_look(judge, verdict->ranks[i], onset_ns, until_ns, false);
 	}
 	if (!own && failed) {
 		reject(verdict, "not measurable: ",
@@ -277,14 +307,22 @@ static bool is_suspect(const struct judge *judge, uint32_t rank)
 		return state->change.sum >= CHANGE_THRESHOLD / 2 && state->run.on_device &&
 		       judge_worth_telling(judge, rank);
 	verdict = &judge->verdicts[judge->tracks[state->track - 1].verdict];
-	return judge->tracks[state->track - 1].sums.on_device && verdict->cause == CAUSE_UNKNOWN &&
-	       (verdict->verdict_class == VERDICT_COMPUTE_SLOW ||
-		       verdict->verdict_class == VERDICT_UNKNOWN);
+	return looks_can_tell(&judge->tracks[state->track - 1].sums, verdict);
+}
+
+/* The suspect is in a verdict, and was not looked at since its onset. */
+static bool is_first(const struct judge *judge, uint32_t suspect)
+{
+	uint32_t track = judge->ranks[suspect].track;
+
+	return track &&
+	       !newest_look(judge, suspect, judge->tracks[track - 1].onset_ns, INT64_MAX, true);
 }
 
 /* The quietest rank of the same role that is in no verdict. */
 static bool find_control(const struct judge *judge, uint32_t suspect,
-	bool (*may_look)(void *context, uint32_t rank), void *context, uint32_t *control)
+	bool (*may_look)(void *context, uint32_t rank, bool first), void *context,
+	uint32_t *control)
 {
 	bool found = false;
 
@@ -296,7 +334,7 @@ static bool find_control(const struct judge *judge, uint32_t suspect,
 			state->change.sum >= CHANGE_SUSPECT ||
 			state->totals.role != judge->ranks[suspect].totals.role ||
 			(found && state->long_run >= judge->ranks[*control].long_run) ||
-			!may_look(context, r))
+			!may_look(context, r, true))
 			continue;
 		*control = r;
 		found = true;
@@ -304,15 +342,16 @@ static bool find_control(const struct judge *judge, uint32_t suspect,
 	return found;
 }
 
-size_t judge_look_wants(const struct judge *judge, bool (*may_look)(void *context, uint32_t rank),
-	void *context, struct judge_look_want *wants, size_t capacity)
+size_t judge_look_wants(const struct judge *judge,
+	bool (*may_look)(void *context, uint32_t rank, bool first), void *context,
+	struct judge_look_want *wants, size_t capacity)
 {
 	size_t count = 0;
 
 	for (uint32_t r = 0; r < judge->rank_end && count < capacity; r++) {
-		struct judge_look_want want = {.suspect = r};
+		struct judge_look_want want = {.suspect = r, .first = is_first(judge, r)};
 
-		if (!is_suspect(judge, r) || !may_look(context, r) ||
+		if (!is_suspect(judge, r) || !may_look(context, r, want.first) ||
 			!find_control(judge, r, may_look, context, &want.control))
 			continue;
 		want.step_ns = judge->step_length_ns[(judge->next_step - 1) % STEP_HISTORY];

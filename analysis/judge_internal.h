@@ -143,7 +143,7 @@ struct track {
 	double level; /* mean over its loud blocks */
 	uint64_t loud_blocks;
 	double evidence;
-	int64_t onset_ns;
+	int64_t onset_ns, loud_until_ns;
 	double clock_error_us;
 };
 
@@ -316,11 +316,12 @@ void judge_gpu_cause(struct judge *judge, const struct excess_sums *sums, double
 	int64_t now_ns, struct verdict *verdict);
 
 /*
- * judge_deep.c: what deep looks since the onset say of compute that a device is slow in, where no
- * other cause is known: as cause and evidence, or as a reason why they cannot say.
+ * judge_deep.c: what deep looks from the onset on, and until the verdict's last loud block, say of
+ * ranks on devices, where no other cause is known: as cause and evidence, or as a reason why they
+ * cannot say.
  */
 void judge_deep_cause(struct judge *judge, const struct excess_sums *sums, int64_t onset_ns,
-	struct verdict *verdict);
+	int64_t until_ns, struct verdict *verdict);
 void judge_looks_destroy(struct judge_looks *looks); /* NULL is fine */
 
 /* A rank's delay in its latest steps, as a share of their length; judge_blocks.c. */

@@ -228,7 +228,7 @@ static void refresh(struct judge *judge, struct track *track)
 				judge, &sums, class.shares[EXCESS_COMPUTE], now_ns(judge), verdict);
 		}
 		verdict->on_device = sums.on_device;
-		judge_deep_cause(judge, &sums, track->onset_ns, verdict);
+		judge_deep_cause(judge, &sums, track->onset_ns, track->loud_until_ns, verdict);
 		tell_experts(judge, verdict);
 	}
 	verdict->slowdown = time / fmax(time - (double)track->gain_ns, 0.01 * time);
@@ -287,7 +287,9 @@ static int add_track(struct judge *judge, struct track **result)
 	if (t == judge->track_count)
 		judge->track_count++;
 	whatif_line_reset(&judge->lines[t]);
-	judge->tracks[t] = (struct track){.active = true, .verdict = judge->verdict_count - 1};
+	judge->tracks[t] = (struct track){.active = true,
+		.verdict = judge->verdict_count - 1,
+		.loud_until_ns = now_ns(judge)};
 	*result = &judge->tracks[t];
 	return 0;
 }
@@ -516,6 +518,7 @@ static void take_loud_block(struct judge *judge, struct track *track, double lev
 				  : track->block_gain_ns;
 	track->level += (level - track->level) / 8;
 	track->evidence += 1;
+	track->loud_until_ns = now_ns(judge);
 	verdict->last_step = judge->next_step - 1;
 }
 

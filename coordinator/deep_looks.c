@@ -1,12 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "coordinator/deep_looks.h"
 
-/* Between two looks at one rank; doubled with each, until it was left alone for so long. */
+/*
+ * A verdict that nothing was looked at for gets its looks at once, others between two looks at one rank
+ * rest; doubled with each, until it was left alone for so long.
+ */
 #define REST_FORGOTTEN_NS INT64_C(600000000000)
 #define REST_NS INT64_C(15000000000)
 #define REST_NS_MAX INT64_C(3600000000000)
 /* After a rank that could not be looked at; as long as its probe leaves it alone. */
 #define REFUSED_REST_NS INT64_C(600000000000)
+/* What may be spent on a rank: so much of its time on average, and so long in a row. */
+#define SPENT_SHARE 0.02
+#define SPENT_NS_MAX INT64_C(10000000000)
 #define MINUTE_NS INT64_C(60000000000)
 #define PLAN_NS INT64_C(250000000)
 
@@ -39,16 +45,36 @@ static struct deep_rest *get_rest(struct deep_looks *looks, uint32_t rank)
 		return rest;
 	rest = looks->rest_count < DEEP_LOOKS_REMEMBERED ? &looks->rests[looks->rest_count++]
 							 : oldest;
-	*rest = (struct deep_rest){.rank = rank};
+	*rest = (struct deep_rest){.rank = rank, .last_ns = looks->now_ns};
 	return rest;
 }
 
-static bool may_look(void *context, uint32_t rank)
+static int64_t spent_ns(const struct deep_rest *rest, int64_t now_ns)
+{
+	int64_t back_ns = (int64_t)(SPENT_SHARE * (double)(now_ns - rest->last_ns));
+
+	return rest->spent_ns > back_ns ? rest->spent_ns - back_ns : 0;
+}
+
+static bool is_asked(const struct deep_looks *looks, uint32_t rank)
+{
+	for (size_t i = 0; i < looks->request_count; i++) {
+		if (looks->requests[i].directive.rank == rank)
+			return true;
+	}
+	return false;
+}
+
+static bool may_look(void *context, uint32_t rank, bool first)
 {
 	const struct deep_looks *looks = context;
 	const struct deep_rest *rest = find_rest(looks, rank);
 
-	return !rest || looks->now_ns >= rest->until_ns;
+	if (is_asked(looks, rank))
+		return false;
+	return !rest || (looks->now_ns >= rest->barred_ns &&
+				(first ? spent_ns(rest, looks->now_ns) < SPENT_NS_MAX
+				       : looks->now_ns >= rest->until_ns));
 }
 
 static void give_up_late(struct deep_looks *looks)
@@ -74,7 +100,7 @@ static bool has_room(const struct deep_looks *looks)
 }
 
 static void ask(struct deep_looks *looks, const struct rank_table *ranks, uint32_t rank,
-	uint32_t steps, uint32_t limit_ms)
+	uint32_t steps, uint32_t limit_ms, int64_t length_ns)
 {
 	struct deep_rest *rest = get_rest(looks, rank);
 	int64_t rest_ns;
@@ -84,6 +110,7 @@ static void ask(struct deep_looks *looks, const struct rank_table *ranks, uint32
 	rest_ns = rest->look_count < 8 ? REST_NS << rest->look_count : REST_NS_MAX;
 
 	rest->look_count++;
+	rest->spent_ns = spent_ns(rest, looks->now_ns) + length_ns;
 	rest->last_ns = looks->now_ns;
 	rest->until_ns = looks->now_ns + rest_ns;
 	looks->asked_ns[looks->asked_count++ % DEEP_LOOKS_A_MINUTE] = looks->now_ns;
@@ -128,10 +155,11 @@ void deep_looks_plan(struct deep_looks *looks, const struct judge *judge,
 		if (want->suspect >= ranks->rank_capacity || want->control >= ranks->rank_capacity)
 			continue;
 		/* Two wants may have found the same control. */
-		if (!may_look(looks, want->suspect) || !may_look(looks, want->control))
+		if (!may_look(looks, want->suspect, want->first) ||
+			!may_look(looks, want->control, true))
 			continue;
-		ask(looks, ranks, want->suspect, steps, limit_ms);
-		ask(looks, ranks, want->control, steps, limit_ms);
+		ask(looks, ranks, want->suspect, steps, limit_ms, steps * step_ns);
+		ask(looks, ranks, want->control, steps, limit_ms, steps * step_ns);
 	}
 }
 
@@ -152,9 +180,7 @@ void deep_looks_answer(
 		profile->result != LOOK_NO_KERNELS) {
 		struct deep_rest *rest = get_rest(looks, profile->rank);
 
-		rest->last_ns = received.value;
-		if (rest->until_ns < received.value + REFUSED_REST_NS)
-			rest->until_ns = received.value + REFUSED_REST_NS;
+		rest->barred_ns = received.value + REFUSED_REST_NS;
 	}
 	for (size_t i = 0; i < looks->request_count; i++) {
 		if (looks->requests[i].directive.request != profile->request ||

@@ -24,7 +24,10 @@ struct deep_request {
 struct deep_rest {
 	uint32_t rank;
 	uint32_t look_count;
-	int64_t last_ns, until_ns;
+	int64_t last_ns;
+	int64_t until_ns;  /* not again before, for the same verdict */
+	int64_t barred_ns; /* not at all before: it could not be looked at */
+	int64_t spent_ns;  /* looked at for so long, less what has come back since last_ns */
 };
 
 struct deep_looks {

@@ -14,7 +14,7 @@ enum {
 
 /* The helper in the process looks every 20 ms; CUPTI's start can take a second. */
 static const int64_t answer_patience_ns = 10000000000;
-/* After the end: what CUPTI still holds, and the step that the end lies in. */
+/* After the end: what CUPTI still holds, and the last step before it. */
 static const int64_t drain_patience_ns = 3000000000;
 
 enum look_phase { LOOK_IDLE = 0, LOOK_ASKED, LOOK_ON, LOOK_DRAINING };
@@ -24,12 +24,14 @@ struct process_look {
 	enum look_phase phase;
 	uint32_t rank, request, steps_wanted;
 	struct host_ns asked, stop, on, off, newest_step_end;
+	int64_t newest_step_ns;
 	uint64_t invalid, lost;
 	struct device_look *look; /* NULL while idle */
 	uint64_t steps_seen;	  /* of the process, ever */
 	bool baseline_tried;
 	enum look_result refused;	     /* LOOK_DONE: it was not */
 	struct host_ns refused_at, ended_at; /* ended_at 0: no look yet */
+	int64_t spent_ns;		     /* looked at for so long, when the last one ended */
 };
 
 struct device_looks {
@@ -62,10 +64,12 @@ static bool is_resting(const struct device_looks *looks, const struct process_lo
 	       looks->now.value - process->refused_at.value < DEVICE_LOOKS_REST_NS;
 }
 
-static bool has_just_ended(const struct device_looks *looks, const struct process_look *process)
+static int64_t spent_ns(const struct device_looks *looks, const struct process_look *process)
 {
-	return process->ended_at.value &&
-	       looks->now.value - process->ended_at.value < DEVICE_LOOKS_GAP_NS;
+	int64_t since_ns = looks->now.value - process->ended_at.value;
+	int64_t back_ns = (int64_t)(DEVICE_LOOKS_SHARE * (double)since_ns);
+
+	return process->spent_ns > back_ns ? process->spent_ns - back_ns : 0;
 }
 
 static size_t count_active(const struct device_looks *looks)
@@ -86,6 +90,7 @@ void device_looks_step(struct device_looks *looks, pid_t pid, const struct step_
 		return;
 	process->steps_seen++;
 	process->newest_step_end = step->end;
+	process->newest_step_ns = step->end.value - step->start.value;
 	if (process->phase == LOOK_ON || process->phase == LOOK_DRAINING)
 		device_look_step(process->look, step->start, step->end);
 }
@@ -166,6 +171,7 @@ static void finish(struct device_looks *looks, struct process_look *process)
 	process->look = NULL;
 	process->phase = LOOK_IDLE;
 	process->refused = LOOK_DONE;
+	process->spent_ns = spent_ns(looks, process) + process->off.value - process->on.value;
 	process->ended_at = looks->now;
 }
 
@@ -228,7 +234,8 @@ void device_looks_ask(
 		return;
 	process = find_process(looks, pid_of_rank(looks, directive->rank));
 	/* Not now: the directive comes again. */
-	if (process && (process->phase != LOOK_IDLE || has_just_ended(looks, process) ||
+	if (process && (process->phase != LOOK_IDLE ||
+			       spent_ns(looks, process) >= DEVICE_LOOKS_SPENT_NS_MAX ||
 			       count_active(looks) >= DEVICE_LOOKS_AT_ONCE))
 		return;
 	looks->requests[looks->request_count++ % REQUESTS_KEPT] = directive->request;
@@ -370,7 +377,9 @@ static void tick_process(struct device_looks *looks, struct process_look *proces
 			fail(looks, process, LOOK_FAILED);
 		break;
 	case LOOK_DRAINING:
-		if (process->newest_step_end.value >= process->off.value ||
+		/* Another step like the last would end after it. */
+		if (process->newest_step_end.value + process->newest_step_ns >=
+				process->off.value ||
 			now_ns - process->off.value > drain_patience_ns)
 			finish(looks, process);
 		break;

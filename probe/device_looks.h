@@ -18,8 +18,12 @@ enum {
 	DEVICE_LOOKS_BASELINE_STEP = 40, /* with --deep on, each rank is looked at once, early */
 	DEVICE_LOOKS_BASELINE_STEPS = 12,
 };
-/* Between two looks at a process, whoever asks: a coordinator gone wild must not slow the job down. */
-#define DEVICE_LOOKS_GAP_NS INT64_C(10000000000)
+/*
+ * What a process may be looked at, whoever asks: so much of its time on average, and so long in a row.
+ * A coordinator gone wild must not slow the job down.
+ */
+#define DEVICE_LOOKS_SHARE 0.05
+#define DEVICE_LOOKS_SPENT_NS_MAX INT64_C(20000000000)
 /* After a process could not be looked at; another profiler may be gone by then. */
 #define DEVICE_LOOKS_REST_NS INT64_C(600000000000)
 

@@ -17,6 +17,11 @@ enum { STEPS_PER_BATCH = 12, KERNELS_PER_STEP = 16 };
 struct job {
 	/* what is wrong */
 	bool slow, refused, silent_probe, gaps;
+	bool host;	/* it is the host that is slow, and keeps its CPU busy */
+	unsigned steps; /* of the job; 0: STEPS */
+	unsigned window,
+		period; /* the fault is on in the first steps of each period; 0: to the end */
+	unsigned answered_from; /* step */
 	/* the job's state */
 	uint64_t number, sequence, random;
 	int64_t now_ns;
@@ -26,7 +31,8 @@ struct job {
 	size_t answer_count;
 	struct kernel_profile answers[8];
 	size_t alert_count, update_count;
-	struct verdict last; /* told, then reported */
+	size_t verdict_count, explained_count; /* reported; of them, with longer kernels */
+	struct verdict last;		       /* told, then reported */
 };
 
 static void on_verdict(void *context, enum verdict_event event, const struct verdict *verdict)
@@ -36,6 +42,12 @@ static void on_verdict(void *context, enum verdict_event event, const struct ver
 	job->alert_count += event == VERDICT_EVENT_ALERT;
 	job->update_count += event == VERDICT_EVENT_UPDATE;
 	job->last = *verdict;
+}
+
+static bool is_slow(const struct job *job, unsigned step)
+{
+	return job->slow && step >= FAULT_FIRST &&
+	       (job->period == 0 || (step - FAULT_FIRST) % job->period < job->window);
 }
 
 static int64_t jitter(struct job *job, int64_t most_ns)
@@ -60,8 +72,10 @@ static void announce(const struct job *job, struct message_batch *batch)
 {
 	batch->ranks = calloc(RANKS, sizeof(*batch->ranks));
 	batch->communicators = calloc(RANKS, sizeof(*batch->communicators));
-	batch->sources = calloc(1, sizeof(*batch->sources));
-	batch->source_count = 1;
+	batch->sources = calloc(2, sizeof(*batch->sources));
+	batch->source_count = 2;
+	strcpy(batch->sources[1].name, "bpf.device_wait");
+	batch->sources[1].state = SOURCE_ON;
 	strcpy(batch->sources[0].name, "device.kernels");
 	batch->sources[0].state = job->silent_probe ? SOURCE_OFF : SOURCE_ON;
 	if (job->silent_probe)
@@ -93,7 +107,7 @@ static void run_step(struct job *job, struct message_batch *batch, unsigned step
 
 		for (uint32_t r = 0; r < RANKS; r++) {
 			arrivals[r] = job->now_ns + 5 * MS + jitter(job, 50000);
-			if (job->slow && r == SLOW_RANK && step >= FAULT_FIRST)
+			if (r == SLOW_RANK && is_slow(job, step))
 				arrivals[r] += 2 * MS;
 			last_ns = arrivals[r] > last_ns ? arrivals[r] : last_ns;
 		}
@@ -104,7 +118,10 @@ static void run_step(struct job *job, struct message_batch *batch, unsigned step
 				.arrival = {arrivals[r]},
 				.departure = {last_ns + 100000},
 				.enqueue = {job->now_ns + 500000},
-				.before = {.host_ns = 500000},
+				.before = {.host_ns =
+						   job->host && r == SLOW_RANK && is_slow(job, step)
+							   ? 7 * MS
+							   : 500000},
 				.root = STEP_ROOT_NONE,
 				.operation = OPERATION_ALL_REDUCE,
 				.flags = PART_DEVICE_TIME};
@@ -153,6 +170,15 @@ static bool is_known(const struct job *job, uint32_t request)
 	return false;
 }
 
+static bool is_answered(const struct job *job, uint32_t request)
+{
+	for (size_t i = 0; i < job->answer_count; i++) {
+		if (job->answers[i].request == request)
+			return true;
+	}
+	return false;
+}
+
 static void take_reply(struct job *job, const struct message_reply *reply)
 {
 	assert_true(reply->accepted);
@@ -161,7 +187,8 @@ static void take_reply(struct job *job, const struct message_reply *reply)
 		job->reply_count++;
 		if (is_known(job, reply->directives[i].request)) {
 			/* asked again, since it was not answered: now it is */
-			answer(job, &reply->directives[i]);
+			if (!is_answered(job, reply->directives[i].request))
+				answer(job, &reply->directives[i]);
 			continue;
 		}
 		assert_true(job->asked_count < sizeof(job->asked) / sizeof(job->asked[0]));
@@ -176,7 +203,7 @@ static void run(struct job *job)
 
 	job->now_ns = INT64_C(1000000000);
 	assert_int_equal(pipeline_create(&options, &pipeline), 0);
-	for (unsigned step = 0; step < STEPS;) {
+	for (unsigned step = 0, steps = job->steps ? job->steps : STEPS; step < steps;) {
 		struct message_batch *batch = calloc(1, sizeof(*batch));
 		struct message_reply reply;
 
@@ -186,22 +213,27 @@ static void run(struct job *job)
 		batch->steps = calloc((size_t)STEPS_PER_BATCH * RANKS, sizeof(*batch->steps));
 		if (batch->number == 0)
 			announce(job, batch);
-		for (int i = 0; i < STEPS_PER_BATCH && step < STEPS; i++)
+		for (int i = 0; i < STEPS_PER_BATCH && step < steps; i++)
 			run_step(job, batch, step++);
 		batch->sent.value = job->now_ns + MS;
-		batch->final = step == STEPS;
-		batch->kernel_profile_count = job->answer_count;
+		batch->final = step == steps;
+		batch->kernel_profile_count = step >= job->answered_from ? job->answer_count : 0;
 		batch->kernel_profiles = calloc(job->answer_count + 1, sizeof(job->answers[0]));
 		memcpy(batch->kernel_profiles, job->answers,
-			job->answer_count * sizeof(job->answers[0]));
-		job->answer_count = 0;
+			batch->kernel_profile_count * sizeof(job->answers[0]));
+		if (step >= job->answered_from)
+			job->answer_count = 0;
 		assert_int_equal(pipeline_push_batch(pipeline, batch, release,
 					 (struct job_ns){job->now_ns + 2 * MS}, &reply),
 			PIPELINE_ACCEPTED);
 		take_reply(job, &reply);
 	}
 	assert_int_equal(pipeline_finish(pipeline), 0);
-	if (pipeline_report(pipeline)->verdict_count)
+	job->verdict_count = pipeline_report(pipeline)->verdict_count;
+	for (size_t v = 0; v < job->verdict_count; v++)
+		job->explained_count +=
+			pipeline_report(pipeline)->verdicts[v].cause == CAUSE_LONGER_KERNELS;
+	if (job->verdict_count)
 		job->last = pipeline_report(pipeline)->verdicts[0];
 	pipeline_destroy(pipeline);
 }
@@ -261,6 +293,57 @@ static void an_idle_device_is_the_hosts(void **state)
 		assert_int_not_equal(job.last.evidence[i].kind, CAUSE_LAUNCH_GAPS);
 }
 
+/* The host's own times say that it is slow, not why: the device is asked as well. */
+static void a_slow_host_is_looked_at(void **state)
+{
+	struct job job = {.slow = true, .host = true, .gaps = true};
+
+	(void)state;
+	run(&job);
+	check_pair(&job);
+	assert_int_equal(job.last.verdict_class, VERDICT_HOST_SLOW);
+	assert_int_equal(job.last.cause, CAUSE_LAUNCH_GAPS);
+	assert_float_equal(job.last.evidence[0].overlap_ms_per_step, 8, 0.01);
+}
+
+/* Slow again a few seconds later: that is another verdict, and its looks do not wait. */
+static void each_verdict_has_its_looks(void **state)
+{
+	struct job job = {.slow = true, .window = 150, .period = 250, .steps = 900};
+
+	(void)state;
+	run(&job);
+	assert_int_equal(job.verdict_count, 3);
+	assert_int_equal(job.asked_count, 6);
+	assert_int_equal(job.explained_count, 3);
+}
+
+/* And again for the whole day: what is looked at stays a small part of the job. */
+static void looks_are_a_small_part(void **state)
+{
+	struct job job = {.slow = true, .window = 100, .period = 200, .steps = 12000};
+
+	(void)state;
+	run(&job);
+	assert_true(job.verdict_count > 40);
+	/* ten in a row, and 2 % of 270 s */
+	assert_in_range(job.asked_count, 2 * 10, 2 * 18);
+}
+
+/* The fault is over when the looks come: the verdict has its cause all the same. */
+static void a_late_look_counts(void **state)
+{
+	struct job job = {.slow = true, .window = 120, .period = 10000, .answered_from = 460};
+
+	(void)state;
+	run(&job);
+	assert_int_equal(job.verdict_count, 1);
+	assert_int_equal(job.asked_count, 2);
+	assert_int_equal(job.last.ended, 1);
+	assert_int_equal(job.last.cause, CAUSE_LONGER_KERNELS);
+	assert_true(job.update_count >= 1);
+}
+
 /* Another profiler is there: said, and not asked again. */
 static void refused(void **state)
 {
@@ -293,6 +376,10 @@ int main(void)
 		cmocka_unit_test(healthy_ranks_are_left_alone),
 		cmocka_unit_test(the_cause_comes_with_the_looks),
 		cmocka_unit_test(an_idle_device_is_the_hosts),
+		cmocka_unit_test(a_slow_host_is_looked_at),
+		cmocka_unit_test(each_verdict_has_its_looks),
+		cmocka_unit_test(looks_are_a_small_part),
+		cmocka_unit_test(a_late_look_counts),
 		cmocka_unit_test(refused),
 		cmocka_unit_test(not_allowed),
 	};

@@ -29,7 +29,7 @@ static struct bench {
 	uint64_t sequence;
 	uint32_t request_seen;
 	size_t profile_count;
-	struct kernel_profile profiles[8];
+	struct kernel_profile profiles[128];
 } bench;
 
 static struct host_ns now(void)
@@ -225,10 +225,42 @@ static void a_look_from_asking_to_profile(void **unused)
 	assert_int_equal(profile->launches[kernel_launch_bucket(1 * MS)], profile->steps * CALLS);
 	ask(1, 10, 20000); /* an old reply */
 	assert_false(was_asked(&kinds));
-	ask(2, 10, 20000); /* too soon, whoever asks */
-	assert_false(was_asked(&kinds));
-	bench.now_ns += DEVICE_LOOKS_GAP_NS;
-	ask(2, 10, 20000);
+	tear_down();
+}
+
+/* Asked for one look after the other: what a process may be looked at is limited, whoever asks. */
+static void looks_without_end_are_refused(void **unused)
+{
+	uint32_t kinds, request = 1;
+	int64_t looked_at_ns = 0, begun_ns;
+
+	(void)unused;
+	set_up(PROBE_DEEP_AUTO);
+	run_steps(90);
+	begun_ns = bench.now_ns;
+	for (; request < 100; request++) {
+		ask(request, 50, 20000);
+		if (!was_asked(&kinds))
+			break;
+		begin_look();
+		int64_t on_ns = bench.now_ns;
+
+		for (int steps = 0; steps < 100 && !was_asked(&kinds); steps++)
+			step(true);
+		report(RING_DEEP_OFF);
+		looked_at_ns += bench.now_ns - on_ns;
+		for (int steps = 0;
+			steps < 10 &&
+			device_looks_is_busy(device_source_looks(bench.source), getpid());
+			steps++)
+			step(false);
+	}
+	assert_in_range(request, 3, 99);
+	assert_in_range(looked_at_ns, DEVICE_LOOKS_SPENT_NS_MAX,
+		DEVICE_LOOKS_SPENT_NS_MAX + INT64_C(8000000000) +
+			(int64_t)(DEVICE_LOOKS_SHARE * (double)(bench.now_ns - begun_ns)));
+	bench.now_ns += DEVICE_LOOKS_SPENT_NS_MAX; /* a part of it comes back */
+	ask(request, 50, 20000);
 	assert_true(was_asked(&kinds));
 	tear_down();
 }
@@ -328,6 +360,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_look_from_asking_to_profile),
+		cmocka_unit_test(looks_without_end_are_refused),
 		cmocka_unit_test(another_profiler_is_left_alone),
 		cmocka_unit_test(no_answer_is_not_waited_for),
 		cmocka_unit_test(not_allowed),

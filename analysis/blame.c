@@ -19,7 +19,7 @@ void blame_fini(struct blame *blame)
 	free(blame->rows);
 	free(blame->cells);
 	free(blame->leads);
-	free(blame->tails);
+	free(blame->mixed);
 	free(blame->shares);
 	free(blame->transfers);
 	free(blame->carries);
@@ -62,7 +62,7 @@ static int reserve_carries(struct blame *blame, const struct step_grid *grid)
 
 static int reserve_rows(struct blame *blame, size_t rows)
 {
-	size_t groups = blame->row_capacity, cursors = groups, tallies = groups, tails = groups;
+	size_t groups = blame->row_capacity, cursors = groups, tallies = groups;
 	int error = blame_reserve((void **)&blame->groups, &groups, rows, sizeof(uint32_t));
 
 	if (error == 0)
@@ -70,8 +70,6 @@ static int reserve_rows(struct blame *blame, size_t rows)
 	if (error == 0)
 		error = blame_reserve(
 			(void **)&blame->tallies, &tallies, rows, sizeof(*blame->tallies));
-	if (error == 0)
-		error = blame_reserve((void **)&blame->tails, &tails, rows, sizeof(*blame->tails));
 	if (error == 0)
 		error = blame_reserve(
 			(void **)&blame->rows, &blame->row_capacity, rows, sizeof(*blame->rows));
@@ -94,6 +92,9 @@ static int reserve_all(struct blame *blame, const struct step_grid *grid)
 	if (error == 0)
 		error = blame_reserve((void **)&blame->leads, &blame->lead_capacity,
 			grid->member_end, sizeof(*blame->leads));
+	if (error == 0)
+		error = blame_reserve((void **)&blame->mixed, &blame->mixed_capacity,
+			grid->member_end, sizeof(*blame->mixed));
 	if (error == 0)
 		error = blame_reserve((void **)&blame->transfers, &blame->transfer_capacity,
 			grid->instance_count, sizeof(*blame->transfers));

@@ -76,10 +76,10 @@ struct blame_share {
 };
 
 struct blame {
-	struct blame_row *rows;	    /* as grid rows */
-	struct blame_cell *cells;   /* as grid cells */
-	struct blame_lead *leads;   /* as grid members */
-	struct blame_lead *tails;   /* as rows: and after its last instance */
+	struct blame_row *rows;	  /* as grid rows */
+	struct blame_cell *cells; /* as grid cells */
+	struct blame_lead *leads; /* as grid members */
+	uint8_t *mixed;		  /* as grid members: of the lead it is known what it is made of */
 	struct blame_share *shares; /* as grid members */
 	struct blame_transfer *transfers;
 	size_t transfer_count;
@@ -89,7 +89,7 @@ struct blame {
 	struct blame_tally *tallies;	/* as rows */
 	int64_t *columns;		/* own times of peers, position by position */
 	struct blame_control *controls; /* by position */
-	size_t share_capacity, lead_capacity, column_capacity, control_capacity;
+	size_t share_capacity, lead_capacity, mixed_capacity, column_capacity, control_capacity;
 	int64_t *scratch;  /* values to take medians of, and room to do so */
 	uint32_t *groups;  /* rows, grouped by layout */
 	uint32_t *cursors; /* per row: cells taken so far */

@@ -210,9 +210,13 @@ static void add_components(
 	row->control_minor_faults += control->own->minor_faults;
 }
 
-/* A row's sums on their way from one instance to the next, cell by cell; not of overlapped rows. */
-static void add_lead(struct blame *blame, const struct step_grid *grid, uint32_t c,
-	int64_t control_ns, struct blame_lead *lead)
+/*
+ * A row's sums on their way from one instance to the next, cell by cell; not of overlapped rows.
+ * mixed: of one of these cells, or its control, it is known what its segment is made of. Returns it
+ * for the next cell.
+ */
+static bool add_lead(struct blame *blame, const struct step_grid *grid, uint32_t c,
+	int64_t control_ns, struct blame_lead *lead, bool mixed)
 {
 	const struct grid_cell *cell = &grid->cells[c];
 
@@ -221,10 +225,13 @@ static void add_lead(struct blame *blame, const struct step_grid *grid, uint32_t
 	lead->opaque_ns += cell->opaque_ns;
 	if (cell->instance == GRID_NONE) {
 		lead->opaque_ns += cell->departure_ns - cell->arrival_ns;
-		return;
+		return mixed;
 	}
+	if (mixed)
+		blame->mixed[grid->places[c]] = 1;
 	blame->leads[grid->places[c]] = *lead;
 	*lead = (struct blame_lead){0};
+	return false;
 }
 
 /* Compares a row's cells with the controls of their positions. */
@@ -234,6 +241,7 @@ static void compare_row(
 	const struct grid_row *row = &grid->rows[r];
 	struct blame_row *result = &blame->rows[r];
 	struct blame_lead lead = {0};
+	bool mixed = false;
 
 	for (uint32_t p = 0; p < position_count; p++) {
 		const struct blame_control *control = &blame->controls[p];
@@ -253,15 +261,15 @@ static void compare_row(
 		if (!control->plain || cell->own != &activity_none ||
 			(cell->part->flags & PART_DEVICE_TIME)) {
 			add_components(result, cell, &grid->cells[control->cell]);
+			mixed = true;
 		} else {
 			result->own[EXCESS_COMPUTE] += cell->own_ns > 0 ? cell->own_ns : 0;
 			result->control[EXCESS_COMPUTE] +=
 				control->own_ns > 0 ? control->own_ns : 0;
 		}
 		if (!row->overlapped)
-			add_lead(blame, grid, c, control_ns, &lead);
+			mixed = add_lead(blame, grid, c, control_ns, &lead, mixed);
 	}
-	blame->tails[r] = lead;
 	result->judged = position_count > 0;
 }
 
@@ -276,9 +284,8 @@ static void keep_row(struct blame *blame, const struct step_grid *grid, uint32_t
 
 		blame->cells[c] = (struct blame_cell){own_ns, GRID_NONE, INT64_MAX};
 		if (!row->overlapped)
-			add_lead(blame, grid, c, own_ns, &lead);
+			(void)add_lead(blame, grid, c, own_ns, &lead, false);
 	}
-	blame->tails[r] = lead;
 }
 
 static void compare_peers(const struct peers *peers)
@@ -304,6 +311,8 @@ int blame_controls(struct blame *blame, const struct step_grid *grid)
 {
 	int error = 0;
 
+	if (grid->member_end)
+		memset(blame->mixed, 0, grid->member_end);
 	sort_rows(grid, blame->groups);
 	for (size_t first = 0, next; first < grid->row_count && error == 0; first = next) {
 		const struct grid_row *row = &grid->rows[blame->groups[first]];

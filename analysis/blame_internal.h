@@ -31,7 +31,7 @@ struct blame_control {
 	int64_t measured_ns; /* the same of the peers' cells that are not queued, or control_ns */
 };
 
-/* Sets cells, leads and tails, and the rows' sums of components. Returns 0 or -ENOMEM. */
+/* Sets cells, leads, what is mixed, and the rows' sums of components. Returns 0 or -ENOMEM. */
 int blame_controls(struct blame *blame, const struct step_grid *grid)
 	__attribute__((warn_unused_result));
 

@@ -141,28 +141,37 @@ static int64_t segment_ns(const struct whatif *whatif, const struct step_grid *g
 	       whatif_opaque_ns(whatif, grid, blame, c);
 }
 
-/*
- * What row r does before an instance, or after its last one: its cells up to and including c. Those
- * whose communicator is not known are passed over as they were.
- */
-static inline int64_t lead_ns(const struct whatif *whatif, const struct step_grid *grid,
-	const struct blame *blame, const struct blame_lead *lead, uint32_t r, uint32_t c)
+/* A row's cells up to and including c, since its last instance, one by one. */
+static int64_t walk_back_ns(const struct whatif *whatif, const struct step_grid *grid,
+	const struct blame *blame, uint32_t c)
 {
-	bool healed = whatif->change.healed[r];
-	int64_t relief_ns = 0;
+	const struct grid_row *row = &grid->rows[grid->cells[c].row];
+	int64_t sum_ns = 0;
 
-	if (lead->opaque_ns == 0 || !whatif->relieved || healed)
-		return (healed ? lead->control_ns : lead->own_ns) + lead->opaque_ns;
 	do {
-		relief_ns += grid->cells[c].opaque_ns - whatif_opaque_ns(whatif, grid, blame, c);
-	} while (c-- > grid->rows[r].first_cell && grid->cells[c].instance == GRID_NONE);
-	return lead->own_ns + lead->opaque_ns - relief_ns;
+		const struct grid_cell *cell = &grid->cells[c];
+
+		sum_ns += segment_ns(whatif, grid, blame, c);
+		if (cell->instance == GRID_NONE) /* passed over as it was */
+			sum_ns += cell->departure_ns - cell->arrival_ns;
+	} while (c-- > row->first_cell && grid->cells[c].instance == GRID_NONE);
+	return sum_ns;
 }
 
-/* Leads are of whole segments. */
-static inline bool by_leads(const struct whatif *whatif, const struct blame *blame)
+/* What row r does before its member m of an instance. */
+static inline int64_t lead_ns(const struct whatif *whatif, const struct step_grid *grid,
+	const struct blame *blame, uint32_t m, uint32_t r)
 {
-	return blame->in_order && whatif->change.part == WHATIF_ALL;
+	const struct blame_lead *lead = &blame->leads[m];
+	bool healed = whatif->change.healed[r];
+
+	/* All of it, or none, and not what has to be looked at cell by cell. */
+	if (healed ? whatif->change.part == WHATIF_ALL || !blame->mixed[m]
+		   : !whatif->relieved || lead->opaque_ns == 0)
+		return (healed && whatif->change.part != WHATIF_HOST ? lead->control_ns
+								     : lead->own_ns) +
+		       lead->opaque_ns;
+	return walk_back_ns(whatif, grid, blame, grid->members[m]);
 }
 
 /* Moves a row's time through its cells up to and including the segment of cell `until`. */
@@ -238,10 +247,9 @@ static void replay_instance(struct whatif *whatif, const struct step_grid *grid,
 	for (uint32_t m = 0; m < instance->member_count; m++) {
 		int64_t *time = &whatif->times[members[m].row];
 
-		if (by_leads(whatif, blame))
-			*time += lead_ns(whatif, grid, blame,
-				&blame->leads[instance->first_member + m], members[m].row,
-				grid->members[instance->first_member + m]);
+		if (blame->in_order)
+			*time += lead_ns(
+				whatif, grid, blame, instance->first_member + m, members[m].row);
 		else
 			run_row(whatif, grid, blame, members[m].row,
 				grid->members[instance->first_member + m]);
@@ -289,11 +297,12 @@ static void replay_rows(
 	for (uint32_t r = 0; r < grid->row_count; r++) {
 		const struct grid_row *row = &grid->rows[r];
 
-		if (by_leads(whatif, blame))
-			whatif->times[r] += lead_ns(whatif, grid, blame, &blame->tails[r], r,
-				row->first_cell + row->cell_count - 1);
-		else
+		if (!blame->in_order)
 			run_row(whatif, grid, blame, r, UINT32_MAX - 1);
+		else if (row->cell_count &&
+			 grid->cells[row->first_cell + row->cell_count - 1].instance == GRID_NONE)
+			whatif->times[r] += walk_back_ns(
+				whatif, grid, blame, row->first_cell + row->cell_count - 1);
 	}
 }
 

@@ -113,6 +113,7 @@ struct clock_fitting {
 		double drift;
 	} * lines;
 	struct host_ends *ends;
+	uint32_t *hosts;   /* by row: its host, closer together than in the rows */
 	uint32_t *present; /* hosts */
 	size_t present_count;
 };
@@ -133,20 +134,27 @@ static void gather_ends(struct clock_fitting *fitting, const struct grid_instanc
 	const struct step_grid *grid = fitting->grid;
 
 	fitting->present_count = 0;
-	for (uint32_t m = 0; m < instance->member_count; m++) {
+	for (uint32_t m = 0;
+		m < instance->member_count;) { /* those of one host follow each other */
 		const struct grid_member *member = &grid->member_parts[instance->first_member + m];
-		uint32_t h = grid->rows[member->row].host;
+		uint32_t h = fitting->hosts[member->row];
 		struct host_ends *host = &fitting->ends[h];
 
 		if (!host->present) {
 			*host = (struct host_ends){INT64_MIN, INT64_MAX, .present = true};
 			fitting->present[fitting->present_count++] = h;
 		}
-		host->last = member;
-		if (member->arrival_ns > host->last_arrival_ns)
-			host->last_arrival_ns = member->arrival_ns;
-		if (member->departure_ns < host->first_departure_ns)
-			host->first_departure_ns = member->departure_ns;
+		int64_t last_ns = host->last_arrival_ns, first_ns = host->first_departure_ns;
+
+		do {
+			last_ns = member->arrival_ns > last_ns ? member->arrival_ns : last_ns;
+			first_ns =
+				member->departure_ns < first_ns ? member->departure_ns : first_ns;
+			member++;
+		} while (++m < instance->member_count && fitting->hosts[member->row] == h);
+		host->last = member - 1;
+		host->last_arrival_ns = last_ns;
+		host->first_departure_ns = first_ns;
 	}
 	for (size_t i = 0; i < fitting->present_count; i++) {
 		struct host_ends *host = &fitting->ends[fitting->present[i]];
@@ -245,7 +253,8 @@ bool assembly_fit_clocks(struct assembly *assembly, const struct step_grid *grid
 	fitting.lines = calloc(count, sizeof(*fitting.lines));
 	fitting.ends = calloc(count, sizeof(*fitting.ends));
 	fitting.present = calloc(count, sizeof(*fitting.present));
-	if (!fitting.lines || !fitting.ends || !fitting.present)
+	fitting.hosts = malloc((grid->row_count + 1) * sizeof(*fitting.hosts));
+	if (!fitting.lines || !fitting.ends || !fitting.present || !fitting.hosts)
 		goto done; /* the clocks keep their fit; the next step tries again */
 	for (size_t h = 0; h < count; h++) {
 		const struct clock_fit *clock = &table->hosts[h].clock;
@@ -253,6 +262,8 @@ bool assembly_fit_clocks(struct assembly *assembly, const struct step_grid *grid
 		fitting.lines[h] =
 			(struct clock_line){clock->time_ns, clock->offset_ns, clock->drift};
 	}
+	for (size_t r = 0; r < grid->row_count; r++)
+		fitting.hosts[r] = grid->rows[r].host;
 	for (size_t o = 0; o < grid->order_count; o++) {
 		const struct grid_instance *instance = &grid->instances[grid->order[o]];
 
@@ -265,5 +276,6 @@ done:
 	free(fitting.lines);
 	free(fitting.ends);
 	free(fitting.present);
+	free(fitting.hosts);
 	return first;
 }

@@ -36,8 +36,10 @@ struct grid_cell {
 	uint32_t own_index; /* rank within the communicator; STEP_RANK_UNKNOWN */
 	uint32_t
 		needs; /* so many of the row's cells, in order of departure, ended before it came */
-	uint32_t before; /* of an overlapped row: the cell before it on its stream, or GRID_NONE */
-	uint8_t flags;	 /* enum grid_cell_flag */
+	/* Of an overlapped row: the cell before it on its stream; of shown work: the message that it
+	 * waits for; or GRID_NONE. */
+	uint32_t before;
+	uint8_t flags; /* enum grid_cell_flag */
 };
 
 struct grid_row {

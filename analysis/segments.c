@@ -7,7 +7,7 @@
 #include <string.h>
 
 enum { ASYNCHRONOUS_MAX = 4096 }; /* places remembered; a power of two */
-enum { BESIDE_MEMBERS_MAX = 16, STAYS_PER_GAP = 4 };
+enum { BESIDE_MEMBERS_MAX = 16, STAYS_PER_GAP = 4, SLACKS_IN_WORK = 256 };
 /* A device's next kernel starts this soon when it was queued behind the one before. */
 #define QUEUED_NS 3000
 /*
@@ -49,11 +49,28 @@ static bool blocks_its_thread(const struct part_kind *part)
 	return part->stream == 0 && !(part->flags & PART_DEVICE_TIME);
 }
 
+/* How much later than a cell came what it waited for may have ended, as the clocks read. */
+static int64_t slack_of(const struct step_grid *grid, const struct grid_row *row)
+{
+	int64_t work_ns = 0, count = 0, slack_ns;
+
+	if (!row->works)
+		return SLACK_NS;
+	for (uint32_t c = row->first_cell; c < row->first_cell + row->cell_count; c++) {
+		if (!(grid->cells[c].flags & CELL_LOCAL))
+			continue;
+		work_ns += grid->cells[c].departure_ns - grid->cells[c].arrival_ns;
+		count++;
+	}
+	slack_ns = count ? work_ns / count / SLACKS_IN_WORK : 0;
+	return slack_ns > SLACK_OF_WORK_NS ? slack_ns : SLACK_OF_WORK_NS;
+}
+
 /* Mostly in order already: insertion sort. */
 static void sort_by_departure(struct step_grid *grid, const struct grid_row *row)
 {
 	uint32_t *list = &grid->by_departure[row->first_cell];
-	int64_t slack_ns = row->works ? SLACK_OF_WORK_NS : SLACK_NS;
+	int64_t slack_ns = slack_of(grid, row);
 
 	for (uint32_t i = 0; i < row->cell_count; i++) {
 		uint32_t c = row->first_cell + i, at = i;
@@ -73,6 +90,33 @@ static void sort_by_departure(struct step_grid *grid, const struct grid_row *row
 			grid->cells[list[ended]].departure_ns <= cell->arrival_ns + slack_ns)
 			ended++;
 		cell->needs = ended;
+	}
+}
+
+/*
+ * Where work is shown, it waits for messages of its own direction alone: of those that were there,
+ * the last. What else came and went meanwhile it would not have waited for.
+ */
+static void find_inputs(struct step_grid *grid, const struct grid_row *row)
+{
+	const uint32_t *list = &grid->by_departure[row->first_cell];
+	uint32_t inputs[2] = {GRID_NONE, GRID_NONE}, ended = 0;
+
+	for (uint32_t i = 0; i < row->cell_count; i++) {
+		struct grid_cell *cell = &grid->cells[row->first_cell + i];
+		uint8_t purpose = cell->part->purpose;
+
+		for (; ended < cell->needs; ended++) {
+			const struct part_kind *part = grid->cells[list[ended]].part;
+
+			if (part->operation == OPERATION_RECEIVE)
+				inputs[part->purpose == PURPOSE_BACKWARD] = list[ended];
+		}
+		if (!(cell->flags & CELL_LOCAL))
+			continue;
+		cell->before = GRID_NONE;
+		if (purpose == PURPOSE_FORWARD || purpose == PURPOSE_BACKWARD)
+			cell->before = inputs[purpose == PURPOSE_BACKWARD];
 	}
 }
 
@@ -250,10 +294,12 @@ static void find_own(struct step_grid *grid, const struct grid_row *row)
 		for (; ended < cell->needs; ended++) {
 			const struct grid_cell *before = &grid->cells[list[ended]];
 
-			if ((row->works || !(before->flags & CELL_ASYNC)) &&
-				before->departure_ns > free_ns)
+			if (segments_holds(row, before) && before->departure_ns > free_ns)
 				free_ns = before->departure_ns;
 		}
+		if (row->works && (cell->flags & CELL_LOCAL) && cell->before != GRID_NONE &&
+			grid->cells[cell->before].departure_ns > free_ns)
+			free_ns = grid->cells[cell->before].departure_ns;
 		ready_ns = find_ready(grid, cell, free_ns);
 		lead_ns = ready_ns > free_ns ? ready_ns - free_ns : 0;
 		/* Where work is shown, what lies before communication is none: launches, and waits
@@ -343,6 +389,8 @@ int segments_find(struct step_grid *grid)
 			continue;
 		sort_by_departure(grid, row);
 		sort_by_stream(grid, row);
+		if (row->works)
+			find_inputs(grid, row);
 		find_alone(grid, row);
 		find_asynchronous(grid, row);
 	}

@@ -16,6 +16,18 @@
  */
 int segments_find(struct step_grid *grid) __attribute__((warn_unused_result));
 
+/*
+ * Does the rank's work wait for a cell that ended before it? Not for what goes on beside it; where
+ * work is shown, for sends never, and for messages only where they are its input (grid_cell.before).
+ */
+static inline bool segments_holds(const struct grid_row *row, const struct grid_cell *ended)
+{
+	if (row->works)
+		return ended->part->operation != OPERATION_SEND &&
+		       ended->part->operation != OPERATION_RECEIVE;
+	return !(ended->flags & CELL_ASYNC);
+}
+
 /* How much of a cell's time its rank did nothing else: from its last other cell's end on. */
 int64_t segments_exposed_ns(const struct step_grid *grid, uint32_t c);
 

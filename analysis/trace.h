@@ -5,7 +5,7 @@
  *
  * Definitions: "Understanding Stragglers in Large Model Training Using What-if Analysis"
  * (OSDI '25) and its published artifact; in words in docs/analysis.md. Order and pairing are taken
- * from the first step of the first replica and hold for all replicas and steps. Pure: no state but
+ * from the first replica of the first step of the commonest operations, and hold for all of these. Pure: no state but
  * the arguments; one thread per trace. Times in ns.
  */
 #ifndef SLOWRANK_ANALYSIS_TRACE_H
@@ -76,7 +76,7 @@ int trace_pairs(const struct trace_operation *operations, size_t count, uint32_t
 	uint32_t *pairs) __attribute__((warn_unused_result));
 
 struct trace_figures {
-	uint64_t steps, steps_left_out; /* left out: not the operations of the first step */
+	uint64_t steps, steps_left_out; /* left out: other operations than most have */
 	double slowdown;		/* S = T / T_ideal, without launch delays */
 	double launch_slowdown;		/* actual / T */
 	double step_ns_actual, step_ns, step_ns_ideal; /* means */

@@ -121,30 +121,98 @@ static bool step_fits(const struct replay *replay, const struct trace_worker *co
 	return true;
 }
 
-/* Sorts the workers and keeps the steps that fit; the first whole one gives the order. */
+static uint64_t mix(uint64_t value)
+{
+	value = (value ^ (value >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+	return value ^ (value >> 27);
+}
+
+/* What a step's workers did, without the times: equal for steps of the same operations. */
+static uint64_t pattern_of(
+	const struct replay *replay, const struct trace_worker *const *workers, size_t count)
+{
+	uint64_t pattern = 0;
+
+	for (size_t w = 0; w < count; w++) {
+		for (size_t i = 0; i < workers[w]->count; i++) {
+			const struct trace_operation *operation =
+				&replay->trace->operations[workers[w]->first + i];
+
+			pattern += mix((uint64_t)(w + 1) << 40 ^ (uint64_t)operation->kind << 32 ^
+					   operation->sequence) |
+				   1;
+		}
+	}
+	return pattern;
+}
+
+static int compare_patterns(const void *left, const void *right)
+{
+	const uint64_t *a = left, *b = right;
+
+	return *a < *b ? -1 : *a > *b;
+}
+
+/* The commonest of them; of equally common ones the lowest. */
+static uint64_t commonest(uint64_t *patterns, size_t count)
+{
+	uint64_t best = 0;
+	size_t most = 0;
+
+	qsort(patterns, count, sizeof(*patterns), compare_patterns);
+	for (size_t i = 0, next; i < count; i = next) {
+		for (next = i + 1; next < count && patterns[next] == patterns[i]; next++)
+			;
+		if (next - i > most) {
+			most = next - i;
+			best = patterns[i];
+		}
+	}
+	return best;
+}
+
+static size_t workers_of_step(const struct replay *replay, size_t first)
+{
+	size_t end = first;
+
+	while (end < replay->trace->worker_count &&
+		replay->table[end]->step == replay->table[first]->step)
+		end++;
+	return end - first;
+}
+
+/* Sorts the workers and keeps the steps of the commonest pattern; the first of these gives the order. */
 static int arrange(struct replay *replay, struct trace_figures *figures)
 {
 	const struct trace *trace = replay->trace;
-	size_t workers = (size_t)replay->replica_count * replay->stage_count, kept = 0;
+	size_t workers = (size_t)replay->replica_count * replay->stage_count, kept = 0, whole = 0;
+	uint64_t *patterns = calloc(trace->worker_count, sizeof(*patterns)), usual;
 	bool ordered = false;
 	int error = 0;
 
+	if (!patterns)
+		return -ENOMEM;
 	for (size_t i = 0; i < trace->worker_count; i++)
 		replay->table[i] = &trace->workers[i];
 	qsort(replay->table, trace->worker_count, sizeof(*replay->table), compare_workers);
-	for (size_t i = 0, next; i < trace->worker_count && error == 0; i = next) {
-		for (next = i; next < trace->worker_count &&
-			       replay->table[next]->step == replay->table[i]->step;
-			next++)
-			;
-		bool whole = next - i == workers;
+	for (size_t i = 0, count; i < trace->worker_count; i += count) {
+		count = workers_of_step(replay, i);
+		if (count == workers)
+			patterns[whole++] = pattern_of(replay, &replay->table[i], count);
+	}
+	usual = commonest(patterns, whole);
+	free(patterns);
+	for (size_t i = 0, count; i < trace->worker_count && error == 0; i += count) {
+		count = workers_of_step(replay, i);
+		bool fits =
+			count == workers && pattern_of(replay, &replay->table[i], count) == usual;
 
-		if (whole && !ordered) {
+		if (fits && !ordered) {
 			error = trace_order_init(
 				trace, &replay->table[i], replay->stage_count, &replay->order);
 			ordered = true;
 		}
-		if (error == 0 && whole && step_fits(replay, &replay->table[i])) {
+		if (error == 0 && fits && step_fits(replay, &replay->table[i])) {
 			memmove(&replay->table[kept], &replay->table[i],
 				workers * sizeof(*replay->table));
 			kept += workers;

@@ -3,6 +3,7 @@
  * The replay of grids whose rows have several streams. A cell starts when its stream is free and
  * the rank's work has come to it; the work goes on from the ends of what it waited for.
  */
+#include "analysis/segments.h"
 #include "analysis/whatif.h"
 
 /* times: where the work of each row may go on from; the last end in the end. */
@@ -49,9 +50,11 @@ static void start_cells(struct stream_replay *replay, uint32_t r, uint32_t until
 					? grid->by_departure[row->first_cell + whatif->ended[r]]
 					: row->first_cell + whatif->ended[r];
 
-			if (row->works || !(grid->cells[before].flags & CELL_ASYNC))
+			if (segments_holds(row, &grid->cells[before]))
 				raise(&whatif->times[r], whatif->ends[before]);
 		}
+		if (row->works && (cell->flags & CELL_LOCAL) && cell->before != GRID_NONE)
+			raise(&whatif->times[r], whatif->ends[cell->before]);
 		start_ns = whatif->times[r] + own_ns +
 			   whatif_opaque_ns(whatif, grid, replay->blame, c);
 		if (cell->flags & CELL_LOCAL) {

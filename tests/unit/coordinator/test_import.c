@@ -21,18 +21,22 @@
 #include "coordinator/pipeline.h"
 #include "coordinator/record/reader.h"
 
-enum { STAGES = 2, REPLICAS = 2, MICROBATCHES = 4, STEPS = 40 };
+enum { STAGES_MAX = 8, REPLICAS_MAX = 8, MICROBATCHES_MAX = 16, STEPS = 40 };
+
+/* Of the job at work. */
+static int stages = 2, replicas = 2, microbatches = 4;
+static bool overlapped; /* gradients are scattered beside the rest */
 
 /* Durations of computations in seconds; everything else takes a fixed time. */
 struct job {
-	double forward[REPLICAS][STAGES], backward[REPLICAS][STAGES];
+	double forward[REPLICAS_MAX][STAGES_MAX], backward[REPLICAS_MAX][STAGES_MAX];
 	double unevenness; /* standard deviation of microbatches' lengths, relative; 0 = all alike */
 };
 
 /* The length of a microbatch of a replica in a step, around 1: the same for all its stages. */
 static double microbatch_length(const struct job *job, int step, int replica, int microbatch)
 {
-	uint64_t hash = (uint64_t)((step * REPLICAS + replica) * MICROBATCHES + microbatch + 1);
+	uint64_t hash = (uint64_t)((step * replicas + replica) * microbatches + microbatch + 1);
 	double sum = 0;
 
 	for (int i = 0; i < 4; i++) { /* nearly normal */
@@ -44,6 +48,7 @@ static double microbatch_length(const struct job *job, int step, int replica, in
 }
 
 static const double transfer_s = 0.001, gather_s = 0.003, scatter_s = 0.004, clip_s = 0.002;
+static const double separate_s = 0.006;
 static const double embedding_s = 0.0015, layernorm_s = 0.0005, optimizer_s = 0.005;
 
 static void assert_close(double value, double expected, double tolerance)
@@ -60,12 +65,13 @@ struct work {
 
 static int program_of(int stage, struct work *program)
 {
-	int warm_up = STAGES - 1 - stage, count = 0;
+	int warm_up = stages - 1 - stage < microbatches ? stages - 1 - stage : microbatches;
+	int count = 0;
 
 	for (int i = 0; i < warm_up; i++)
 		program[count++] = (struct work){false, i};
-	for (int i = 0; i < MICROBATCHES; i++) {
-		if (warm_up + i < MICROBATCHES)
+	for (int i = 0; i < microbatches; i++) {
+		if (warm_up + i < microbatches)
 			program[count++] = (struct work){false, warm_up + i};
 		program[count++] = (struct work){true, i};
 	}
@@ -77,17 +83,17 @@ static void put(FILE *csv, int replica, int stage, int step, const char *type, d
 {
 	if (csv)
 		fprintf(csv, "%d,%d,%d,%d,%s,%.7f,%.7f,%d,%d,%d,%d\n", replica, stage,
-			stage * REPLICAS + replica, step, type, start, end - start, sequence, chunk,
+			stage * replicas + replica, step, type, start, end - start, sequence, chunk,
 			chunk < 0 ? -1 : stage, microbatch);
 }
 
 /* When the computations and messages of one replica were: [stage][backward][microbatch]. */
 struct timeline {
-	double starts[STAGES][2][MICROBATCHES], ends[STAGES][2][MICROBATCHES];
-	double posted[STAGES][2][MICROBATCHES], received[STAGES][2][MICROBATCHES];
+	double starts[STAGES_MAX][2][MICROBATCHES_MAX], ends[STAGES_MAX][2][MICROBATCHES_MAX];
+	double posted[STAGES_MAX][2][MICROBATCHES_MAX], received[STAGES_MAX][2][MICROBATCHES_MAX];
 };
 
-/* Where a stage's input comes from; outside 0..STAGES - 1: from nowhere. */
+/* Where a stage's input comes from; outside 0..stages - 1: from nowhere. */
 static int source_of(int stage, bool backward)
 {
 	return backward ? stage + 1 : stage - 1;
@@ -96,19 +102,19 @@ static int source_of(int stage, bool backward)
 /* By going on until nothing moves. */
 static void run_pipeline(const struct job *job, int step, int replica, struct timeline *at)
 {
-	int done[STAGES] = {0};
-	double free_s[STAGES];
+	int done[STAGES_MAX] = {0};
+	double free_s[STAGES_MAX];
 	bool moved = true;
 
-	for (int s = 0; s < STAGES; s++) {
+	for (int s = 0; s < stages; s++) {
 		free_s[s] = gather_s;
-		for (int k = 0; k < MICROBATCHES; k++)
+		for (int k = 0; k < microbatches; k++)
 			at->ends[s][0][k] = at->ends[s][1][k] = -1;
 	}
 	while (moved) {
 		moved = false;
-		for (int s = 0; s < STAGES; s++) {
-			struct work program[2 * MICROBATCHES];
+		for (int s = 0; s < stages; s++) {
+			struct work program[2 * MICROBATCHES_MAX];
 			int count = program_of(s, program);
 
 			if (done[s] == count)
@@ -117,7 +123,7 @@ static void run_pipeline(const struct job *job, int step, int replica, struct ti
 			int k = program[done[s]].microbatch, from = source_of(s, backward);
 			double ready = free_s[s];
 
-			if (from >= 0 && from < STAGES) {
+			if (from >= 0 && from < stages) {
 				double sent = at->ends[from][backward][k];
 				double posted = k ? fmax(at->ends[s][backward][k - 1],
 							    at->received[s][backward][k - 1])
@@ -140,39 +146,61 @@ static void run_pipeline(const struct job *job, int step, int replica, struct ti
 	}
 }
 
-/* What follows the last computation, up to the optimizer; returns the step's length. */
-static double run_tail(FILE *csv, int step, double last[REPLICAS][STAGES])
+/* A collective of a stage's replicas, from at[] on. */
+static void join_replicas(FILE *csv, int step, int stage, const char *type, int chunk,
+	double length_s, double at[REPLICAS_MAX][STAGES_MAX])
 {
-	double embedded[REPLICAS], at[REPLICAS][STAGES], clip = 0;
+	double end = 0;
 
-	for (int r = 0; r < REPLICAS; r++) {
-		embedded[r] = 0;
-		for (int s = 0; s < STAGES; s++) {
-			put(csv, r, s, step, "gc", last[r][s], last[r][s], 0, -1, -1);
-			put(csv, r, s, step, "layernorm-grads-all-reduce", last[r][s],
-				last[r][s] + layernorm_s, 0, -1, -1);
-			at[r][s] = last[r][s] + layernorm_s;
-			embedded[r] = fmax(embedded[r], at[r][s] + embedding_s);
-		}
-		for (int s = 0; s < STAGES; s++) {
-			put(csv, r, s, step, "embedding-grads-all-reduce", at[r][s], embedded[r], 0,
-				-1, -1);
-			at[r][s] = embedded[r];
-		}
+	for (int r = 0; r < replicas; r++)
+		end = fmax(end, at[r][stage] + length_s);
+	for (int r = 0; r < replicas; r++) {
+		put(csv, r, stage, step, type, at[r][stage], end, 0, chunk, -1);
+		at[r][stage] = end;
 	}
-	for (int s = 0; s < STAGES; s++) {
-		double scattered = 0;
+}
 
-		for (int r = 0; r < REPLICAS; r++)
-			scattered = fmax(scattered, at[r][s] + scatter_s);
-		for (int r = 0; r < REPLICAS; r++) {
-			put(csv, r, s, step, "grads-reduce-scatter", at[r][s], scattered, 0, 0, -1);
-			at[r][s] = scattered;
-		}
-		clip = fmax(clip, scattered + clip_s);
+/* First and last stage of a replica, which share the embedding. */
+static void join_embedding(FILE *csv, int step, int replica, double at[REPLICAS_MAX][STAGES_MAX])
+{
+	double end = fmax(at[replica][0], at[replica][stages - 1]) + embedding_s;
+
+	for (int s = 0; s<stages; s += stages> 1 ? stages - 1 : 1) {
+		put(csv, replica, s, step, "embedding-grads-all-reduce", at[replica][s], end, 0, -1,
+			-1);
+		at[replica][s] = end;
 	}
-	for (int r = 0; r < REPLICAS; r++) {
-		for (int s = 0; s < STAGES; s++) {
+}
+
+/* What follows the last computation, up to the optimizer; returns the step's length. */
+static double run_tail(FILE *csv, int step, double at[REPLICAS_MAX][STAGES_MAX])
+{
+	double clip = 0;
+
+	for (int r = 0; r < replicas; r++) {
+		for (int s = 0; s < stages; s++)
+			put(csv, r, s, step, "gc", at[r][s], at[r][s], 0, -1, -1);
+	}
+	for (int s = 0; s < stages && overlapped; s++) /* what follows waits for it all the same */
+		join_replicas(csv, step, s, "grads-reduce-scatter", 0, scatter_s, at);
+	for (int r = 0; r < replicas; r++) {
+		for (int s = 0; s < stages; s++) {
+			put(csv, r, s, step, "layernorm-grads-all-reduce", at[r][s],
+				at[r][s] + layernorm_s, 0, -1, -1);
+			at[r][s] += layernorm_s;
+		}
+		join_embedding(csv, step, r, at);
+	}
+	for (int s = 0; s < stages; s++) {
+		if (overlapped)
+			join_replicas(csv, step, s, "separate-grads-all-reduce", 0, separate_s, at);
+		else
+			join_replicas(csv, step, s, "grads-reduce-scatter", 0, scatter_s, at);
+		for (int r = 0; r < replicas; r++)
+			clip = fmax(clip, at[r][s] + clip_s);
+	}
+	for (int r = 0; r < replicas; r++) {
+		for (int s = 0; s < stages; s++) {
 			put(csv, r, s, step, "optimizer-clip-main-grad", at[r][s], clip, 0, -1, -1);
 			put(csv, r, s, step, "optimizer", clip, clip + optimizer_s, 0, -1, -1);
 		}
@@ -183,12 +211,12 @@ static double run_tail(FILE *csv, int step, double last[REPLICAS][STAGES])
 static void put_transfers(FILE *csv, int replica, int step, const struct timeline *at)
 {
 	for (int backward = 0; backward < 2; backward++) {
-		for (int to = 0; to < STAGES; to++) {
+		for (int to = 0; to < stages; to++) {
 			int from = source_of(to, backward);
 
-			if (from < 0 || from >= STAGES)
+			if (from < 0 || from >= stages)
 				continue;
-			for (int k = 0; k < MICROBATCHES; k++) {
+			for (int k = 0; k < microbatches; k++) {
 				double received = at->received[to][backward][k];
 
 				put(csv, replica, from, step,
@@ -205,16 +233,16 @@ static void put_transfers(FILE *csv, int replica, int step, const struct timelin
 /* One step; its operations go to csv where there is one. Returns its length in seconds. */
 static double run_step(FILE *csv, int step, const struct job *job)
 {
-	double last[REPLICAS][STAGES];
+	double last[REPLICAS_MAX][STAGES_MAX] = {{0}};
 
-	for (int r = 0; r < REPLICAS; r++) {
+	for (int r = 0; r < replicas; r++) {
 		struct timeline at;
 
 		run_pipeline(job, step, r, &at);
-		for (int s = 0; s < STAGES; s++) {
+		for (int s = 0; s < stages; s++) {
 			put(csv, r, s, step, "params-all-gather", 0, gather_s, 0, 0, -1);
 			last[r][s] = 0;
-			for (int k = 0; k < MICROBATCHES; k++) {
+			for (int k = 0; k < microbatches; k++) {
 				put(csv, r, s, step, "forward-compute", at.starts[s][0][k],
 					at.ends[s][0][k], k, 0, k);
 				put(csv, r, s, step, "backward-compute", at.starts[s][1][k],
@@ -301,8 +329,8 @@ static struct pipeline *of_job(const struct job *job)
 static void fill(struct job *job, double forward, double backward)
 {
 	job->unevenness = 0;
-	for (int r = 0; r < REPLICAS; r++) {
-		for (int s = 0; s < STAGES; s++) {
+	for (int r = 0; r < replicas; r++) {
+		for (int s = 0; s < stages; s++) {
 			job->forward[r][s] = forward;
 			job->backward[r][s] = backward;
 		}
@@ -315,10 +343,10 @@ static double ideal_length(const struct job *job)
 	double forward = 0, backward = 0;
 	struct job ideal;
 
-	for (int r = 0; r < REPLICAS; r++) {
-		for (int s = 0; s < STAGES; s++) {
-			forward += job->forward[r][s] / (REPLICAS * STAGES);
-			backward += job->backward[r][s] / (REPLICAS * STAGES);
+	for (int r = 0; r < replicas; r++) {
+		for (int s = 0; s < stages; s++) {
+			forward += job->forward[r][s] / (replicas * stages);
+			backward += job->backward[r][s] / (replicas * stages);
 		}
 	}
 	fill(&ideal, forward, backward);
@@ -369,7 +397,7 @@ static void slow_worker(void **state)
 	assert_close(cost_of(model, COST_RANK, 1), figures->step_ns / 1e9 / healthy_s, 0.01);
 	assert_close(cost_of(model, COST_PHASE, PHASE_COMPUTE), figures->step_ns / 1e9 / healthy_s,
 		0.01);
-	for (uint32_t rank = 0; rank < REPLICAS * STAGES; rank += rank ? 1 : 2)
+	for (uint32_t rank = 0; rank < (uint32_t)(replicas * stages); rank += rank ? 1 : 2)
 		assert_close(cost_of(model, COST_RANK, rank), 1, 0.01);
 	pipeline_destroy(pipeline);
 }
@@ -381,7 +409,7 @@ static void uneven_stages(void **state)
 
 	(void)state;
 	fill(&job, 0.100, 0.200);
-	for (int r = 0; r < REPLICAS; r++) {
+	for (int r = 0; r < replicas; r++) {
 		job.forward[r][1] = 0.160;
 		job.backward[r][1] = 0.320;
 	}
@@ -398,7 +426,7 @@ static void uneven_stages(void **state)
 		model->verdicts[0].slowdown, run_step(NULL, 0, &job) / ideal_length(&job), 0.02);
 	assert_close(cost_of(model, COST_ROLE, model->ranks[2].totals.role),
 		run_step(NULL, 0, &job) / ideal_length(&job), 0.05);
-	for (uint32_t rank = 0; rank < REPLICAS * STAGES; rank++)
+	for (uint32_t rank = 0; rank < (uint32_t)(replicas * stages); rank++)
 		assert_close(cost_of(model, COST_RANK, rank), 1, 0.01);
 	assert_true(model->whatif->by_stage[1] > 1.1 && model->whatif->by_stage[0] < 1);
 	assert_true(model->whatif->last_stage_share > 0.9);
@@ -422,6 +450,143 @@ static void uneven_sequences(void **state)
 	assert_int_equal(model->verdicts[0].cause, CAUSE_SEQUENCE_IMBALANCE);
 	assert_int_equal(model->verdicts[0].rank_count, 0);
 	pipeline_destroy(pipeline);
+}
+
+struct shape {
+	int stages, replicas, microbatches;
+	bool overlapped;
+};
+
+static void set_shape(const struct shape *shape)
+{
+	stages = shape->stages;
+	replicas = shape->replicas;
+	microbatches = shape->microbatches;
+	overlapped = shape->overlapped;
+}
+
+/* One worker is slow, wherever it is, and in whatever job: S is right, and only it is named. */
+static void other_shapes(void **state)
+{
+	static const struct shape shapes[] = {{1, 4, 3, false}, {2, 3, 5, true}, {3, 2, 4, false},
+		{4, 4, 8, false}, {5, 3, 7, true}, {4, 8, 3, false}, {8, 2, 16, true}};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++) {
+		for (int place = 0; place < 3; place++) {
+			int replica = place * (shapes[i].replicas - 1) / 2;
+			int stage = (2 - place) * (shapes[i].stages - 1) / 2;
+			struct job job;
+
+			set_shape(&shapes[i]);
+			fill(&job, 0.100, 0.200);
+			job.forward[replica][stage] *= 1.7;
+			job.backward[replica][stage] *= 1.7;
+			struct pipeline *pipeline = of_job(&job);
+			const struct report_model *model = pipeline_report(pipeline);
+			uint32_t rank = (uint32_t)(stage * replicas + replica);
+
+			assert_non_null(model->whatif);
+			assert_int_equal(model->whatif->steps, STEPS);
+			assert_close(model->whatif->step_ns / 1e9, run_step(NULL, 0, &job), 1e-4);
+			assert_close(model->whatif->step_ns_ideal / 1e9, ideal_length(&job), 1e-4);
+			assert_close(
+				model->whatif->by_replica[replica], model->whatif->slowdown, 0.01);
+			assert_int_equal(model->verdict_count, 1);
+			assert_int_equal(model->verdicts[0].verdict_class, VERDICT_COMPUTE_SLOW);
+			assert_int_equal(model->verdicts[0].rank_count, 1);
+			assert_int_equal(model->verdicts[0].ranks[0], rank);
+			fill(&job, 0.100, 0.200);
+			assert_close(cost_of(model, COST_RANK, rank),
+				model->whatif->step_ns / 1e9 / run_step(NULL, 0, &job), 0.02);
+			pipeline_destroy(pipeline);
+		}
+	}
+}
+
+/* A stage has more work, wherever it is. */
+static void other_stages(void **state)
+{
+	static const struct shape shapes[] = {{3, 2, 6, false}, {4, 2, 8, true}, {6, 3, 12, false}};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++) {
+		for (int place = 0; place < 3; place++) {
+			int stage = place * (shapes[i].stages - 1) / 2;
+			struct job job;
+
+			set_shape(&shapes[i]);
+			fill(&job, 0.100, 0.200);
+			for (int r = 0; r < replicas; r++) {
+				job.forward[r][stage] *= 1.5;
+				job.backward[r][stage] *= 1.5;
+			}
+			struct pipeline *pipeline = of_job(&job);
+			const struct report_model *model = pipeline_report(pipeline);
+
+			assert_int_equal(model->verdict_count, 1);
+			assert_int_equal(model->verdicts[0].cause, CAUSE_STAGE_IMBALANCE);
+			assert_int_equal(model->verdicts[0].rank_count, replicas);
+			for (int r = 0; r < replicas; r++)
+				assert_int_equal(model->verdicts[0].ranks[r], stage * replicas + r);
+			pipeline_destroy(pipeline);
+		}
+	}
+}
+
+/* Sequences differ in length, in whatever job: nobody is named. */
+static void other_sequences(void **state)
+{
+	static const struct shape shapes[] = {{1, 8, 4, false}, {4, 4, 8, false}, {4, 2, 4, true},
+		{2, 6, 12, false}, {8, 4, 16, false}};
+	static const double unevenness[] = {0.15, 0.25, 0.5};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++) {
+		for (size_t k = 0; k < sizeof(unevenness) / sizeof(unevenness[0]); k++) {
+			struct job job;
+
+			set_shape(&shapes[i]);
+			fill(&job, 0.100, 0.200);
+			job.unevenness = unevenness[k];
+			struct pipeline *pipeline = of_job(&job);
+			const struct report_model *model = pipeline_report(pipeline);
+
+			assert_true(model->whatif->forward_backward_correlation > 0.99);
+			assert_int_equal(model->verdict_count, 1);
+			assert_int_equal(model->verdicts[0].cause, CAUSE_SEQUENCE_IMBALANCE);
+			assert_int_equal(model->verdicts[0].rank_count, 0);
+			pipeline_destroy(pipeline);
+		}
+	}
+}
+
+static void healthy_shapes(void **state)
+{
+	static const struct shape shapes[] = {
+		{1, 2, 2, false}, {4, 4, 8, false}, {4, 1, 8, true}, {7, 2, 9, false}};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++) {
+		struct job job;
+
+		set_shape(&shapes[i]);
+		fill(&job, 0.100, 0.200);
+		job.unevenness = 0.02;
+		struct pipeline *pipeline = of_job(&job);
+
+		assert_int_equal(pipeline_report(pipeline)->verdict_count, 0);
+		assert_non_null(pipeline_report(pipeline)->whatif);
+		assert_true(pipeline_report(pipeline)->whatif->slowdown < 1.04);
+		pipeline_destroy(pipeline);
+	}
+}
+
+static int set_usual_shape(void **state)
+{
+	(void)state;
+	set_shape(&(struct shape){2, 2, 4, false});
+	return 0;
 }
 
 static void even_job(void **state)
@@ -575,6 +740,10 @@ int main(void)
 		cmocka_unit_test(uneven_stages),
 		cmocka_unit_test(uneven_sequences),
 		cmocka_unit_test(even_job),
+		cmocka_unit_test_teardown(other_shapes, set_usual_shape),
+		cmocka_unit_test_teardown(other_stages, set_usual_shape),
+		cmocka_unit_test_teardown(other_sequences, set_usual_shape),
+		cmocka_unit_test_teardown(healthy_shapes, set_usual_shape),
 		cmocka_unit_test(not_a_trace),
 		cmocka_unit_test(published_traces),
 	};

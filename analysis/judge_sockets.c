@@ -203,6 +203,20 @@ static bool locate_by_members(struct judge *judge, double share, struct verdict 
 	return true;
 }
 
+/* By how much busier a rank's sockets are than they were, if clearly; 0 for other ranks. */
+static double grown_by(const struct judge *judge, uint32_t rank, int64_t from_ns, int64_t until_ns,
+	bool *known, bool *remembered)
+{
+	const struct evidence *evidence = judge->ranks[rank].evidence;
+	double now = 0, before = 0;
+
+	*known = judge->ranks[rank].in_block &&
+		 evidence_rate(evidence, METRIC_TCP_BUSY_NS, from_ns, until_ns, &now);
+	*remembered = *known && evidence_rate(evidence, METRIC_TCP_BUSY_NS,
+					from_ns - 8 * INT64_C(1000000000), from_ns, &before);
+	return *remembered && now >= grown_factor * before ? now - before : 0;
+}
+
 /*
  * Most ranks' sockets became busier than they were, clearly, and by a part of what the worst did
  * that no chance explains: that is no one's link, though roles differ in what they send.
@@ -211,35 +225,101 @@ static bool grown_everywhere(
 	struct judge *judge, int64_t from_ns, int64_t until_ns, double share, bool *remembered)
 {
 	double most = 0;
-	size_t known = 0, count = 0, grown = 0;
+	size_t known_count = 0, count = 0, grown = 0;
 
 	for (uint32_t r = 0; r < judge->rank_end; r++) {
-		const struct evidence *evidence = judge->ranks[r].evidence;
-		double now, before;
+		bool known, has_before;
+		double growth = grown_by(judge, r, from_ns, until_ns, &known, &has_before);
 
-		if (!judge->ranks[r].in_block ||
-			!evidence_rate(evidence, METRIC_TCP_BUSY_NS, from_ns, until_ns, &now))
+		known_count += known;
+		if (!has_before)
 			continue;
-		known++;
-		if (!evidence_rate(evidence, METRIC_TCP_BUSY_NS, from_ns - 8 * INT64_C(1000000000),
-			    from_ns, &before))
-			continue;
-		judge->scratch[count] = now >= grown_factor * before ? now - before : 0;
-		most = fmax(most, judge->scratch[count++]);
+		judge->scratch[count++] = growth;
+		most = fmax(most, growth);
 	}
 	for (size_t i = 0; i < count; i++)
 		grown += judge->scratch[i] >= grown_alike * most;
-	*remembered = count * 2 > known;
-	return *remembered && most >= busy_share_min * share && grown * 2 > known;
+	*remembered = count * 2 > known_count;
+	return *remembered && most >= busy_share_min * share && grown * 2 > known_count;
 }
 
-static bool tell_congestion(const struct busy *busy, double share, struct verdict *verdict)
+/*
+ * Of those that go on in step, a sender whose link is limited has data waiting all the time, and the
+ * others only while acknowledgements are late: seen, 2.5 times as much more of it at the limited end (two
+ * ranks over NCCL's sockets, a token bucket at either). So where one host's ranks stand out of
+ * others that send as much, it is their link, though everybody's sockets became busier. Names them.
+ */
+static bool one_stands_out(struct judge *judge, struct busy *busy, int64_t from_ns,
+	int64_t until_ns, struct verdict *verdict)
 {
-	verdict->rank_count = 0; /* all alike: no one link */
+	double most = 0, sent;
+	uint32_t alike = 0, named = 0;
+	bool known, remembered;
+
+	for (uint32_t r = 0; r < judge->rank_end; r++) {
+		double growth = grown_by(judge, r, from_ns, until_ns, &known, &remembered);
+
+		if (growth > most) {
+			most = growth;
+			busy->busiest = r;
+		}
+	}
+	sent = rate_of(judge, busy->busiest, METRIC_TCP_BYTES_SENT, from_ns, until_ns);
+	for (uint32_t r = 0; r < judge->rank_end; r++) {
+		double own = rate_of(judge, r, METRIC_TCP_BYTES_SENT, from_ns, until_ns);
+		double growth = grown_by(judge, r, from_ns, until_ns, &known, &remembered);
+
+		if (known && growth < busy_alike * most) {
+			alike += own >= sent / 2 && own <= 2 * sent;
+			continue;
+		}
+		if (!known)
+			continue;
+		if (named == VERDICT_RANKS_MAX ||
+			judge->ranks[r].host != judge->ranks[busy->busiest].host)
+			return false;
+		verdict->ranks[named++] = r;
+	}
+	if (sent <= 0 || named * 2 > busy->rank_count || alike < named)
+		return false;
+	verdict->rank_count = named;
+	busy->most = most;
+	return true;
+}
+
+/* Ranks whose sockets became at least half as much busier, beyond the usual, as the worst's. */
+static void name_busiest(struct judge *judge, const struct busy *busy, int64_t from_ns,
+	int64_t until_ns, struct verdict *verdict)
+{
+	verdict->rank_count = 0;
+	for (uint32_t r = 0; r < judge->rank_end; r++) {
+		bool known = false;
+
+		if (judge->ranks[r].in_block &&
+			busy_over(judge, r, from_ns, until_ns, busy->usual, &known) >=
+				busy_alike * busy->most &&
+			known && verdict->rank_count < VERDICT_RANKS_MAX)
+			verdict->ranks[verdict->rank_count++] = r;
+	}
+}
+
+/* All alike: no one link. Where there are only two ranks, it is the path between them. */
+static void tell_congestion(struct judge *judge, const struct busy *busy, double share,
+	int64_t from_ns, int64_t until_ns, struct verdict *verdict)
+{
+	bool pair = busy->rank_count == 2;
+	double rate;
+
+	verdict->rank_count = 0;
+	for (uint32_t r = 0; r < judge->rank_end && pair; r++) {
+		if (judge->ranks[r].in_block &&
+			evidence_rate(judge->ranks[r].evidence, METRIC_TCP_BUSY_NS, from_ns,
+				until_ns, &rate))
+			verdict->ranks[verdict->rank_count++] = r;
+	}
 	verdict->cause = CAUSE_PATH_CONGESTION;
 	verdict->evidence[0].kind = CAUSE_PATH_CONGESTION;
 	verdict->share_explained = fmin((busy->usual + busy->most) / fmax(share, 1e-9), 1);
-	return true;
 }
 
 bool judge_comm_locate(
@@ -258,29 +338,20 @@ bool judge_comm_locate(
 		return !has_sockets(judge, until_ns) && judge->links.count == 0 &&
 		       (locate_by_lag(judge, verdict) || locate_by_members(judge, share, verdict));
 	bool remembered;
+	bool everywhere = grown_everywhere(judge, from_ns, until_ns, share, &remembered);
 
-	if (grown_everywhere(judge, from_ns, until_ns, share, &remembered)) {
-		tell_link(judge, &busy, from_ns, until_ns, verdict);
-		return tell_congestion(&busy, share, verdict);
-	}
 	/* Told when it was still known what sockets did before the onset: that knew more. */
 	if (!remembered && verdict->cause != CAUSE_UNKNOWN && verdict->evidence_count)
 		return true;
-	if (busy.most < busy_share_min * share)
+	if (!everywhere && busy.most < busy_share_min * share)
 		return false;
-	verdict->rank_count = 0;
-	for (uint32_t r = 0; r < judge->rank_end; r++) {
-		bool known = false;
+	bool alone = everywhere && one_stands_out(judge, &busy, from_ns, until_ns, verdict);
 
-		if (judge->ranks[r].in_block &&
-			busy_over(judge, r, from_ns, until_ns, busy.usual, &known) >=
-				busy_alike * busy.most &&
-			known && verdict->rank_count < VERDICT_RANKS_MAX)
-			verdict->ranks[verdict->rank_count++] = r;
-	}
+	if (!everywhere)
+		name_busiest(judge, &busy, from_ns, until_ns, verdict);
 	tell_link(judge, &busy, from_ns, until_ns, verdict);
 	verdict->share_explained = fmin(busy.most / fmax(share, 1e-9), 1);
-	if (verdict->rank_count * 2 > busy.rank_count)
-		return tell_congestion(&busy, share, verdict);
+	if (!alone && (everywhere || verdict->rank_count * 2 > busy.rank_count))
+		tell_congestion(judge, &busy, share, from_ns, until_ns, verdict);
 	return true;
 }

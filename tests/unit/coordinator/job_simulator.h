@@ -72,6 +72,7 @@ struct sim_options {
 	double lost_share;     /* of parts that the probes never saw */
 	double batch_ms;
 	bool tcp;      /* metrics of sockets */
+	double echo;   /* with tcp: what others' sockets show of a slow link's data that waits */
 	bool rdma;     /* a ring of queue pairs: from each rank to the next one */
 	bool lossy;    /* with rdma: a slow link is one that loses packets */
 	bool no_sched; /* the kernel side is missing: no activities, samples only */
@@ -391,6 +392,8 @@ static inline void sim_meet(struct sim *sim, const struct sim_call *call, unsign
 
 			transfer += extra;
 			sim->rank[r].busy_ns += extra;
+			for (unsigned o = 0; o < options->ranks; o++)
+				sim->rank[o].busy_ns += o == r ? 0 : options->echo * extra;
 		}
 		if (options->rdma)
 			sim_ring(sim, r, step, call);

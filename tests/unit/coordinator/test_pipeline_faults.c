@@ -122,6 +122,40 @@ static void block_io(void **state)
 	check_all(SIM_BLOCK_IO, VERDICT_HOST_SLOW, CAUSE_BLOCK_IO, 0.1, 1);
 }
 
+/* Every rank's data waits longer when one's link is slow: that one's still stands out, or none. */
+static void slow_link_echoes(void **state)
+{
+	(void)state;
+	for (unsigned ranks = 2; ranks <= 8; ranks *= 2) {
+		for (unsigned seed = 1; seed <= 2 * SEEDS; seed++) {
+			bool alike = seed > SEEDS;
+			struct sim_options options = sim_defaults(ranks, seed);
+			unsigned culprit = seed % ranks;
+
+			options.tcp = true;
+			options.steps = 600;
+			options.echo = alike ? 0.95 : 0.4;
+			options.fault_count = 1;
+			options.faults[0] = (struct sim_fault){SIM_COMM, culprit, 300, 600, 1};
+			sim_job(&sim, &options, &result);
+			assert_int_equal(result.error, 0);
+			assert_int_equal(result.verdict_count, 1);
+			const struct verdict *verdict = &result.verdicts[0];
+
+			assert_int_equal(verdict->verdict_class, VERDICT_COMM_SLOW);
+			if (alike) {
+				assert_int_equal(verdict->cause, CAUSE_PATH_CONGESTION);
+				assert_int_equal(verdict->rank_count, ranks == 2 ? 2 : 0);
+			} else {
+				assert_int_equal(verdict->cause, CAUSE_NIC_LINK);
+				assert_int_equal(verdict->rank_count, 1);
+				assert_int_equal(verdict->ranks[0], culprit);
+			}
+			sim_free(&sim, true);
+		}
+	}
+}
+
 static void slow_link(void **state)
 {
 	(void)state;
@@ -138,6 +172,7 @@ int main(void)
 		cmocka_unit_test(minor_faults),
 		cmocka_unit_test(block_io),
 		cmocka_unit_test(slow_link),
+		cmocka_unit_test(slow_link_echoes),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -272,29 +272,33 @@ bool judge_comm_block(struct judge *judge, double rank_level)
 	struct comm_state *comm = judge->comm;
 	bool active = comm_track_active(judge);
 	bool learn = !active && comm->change.sum < CHANGE_SUSPECT;
+	struct change_noise noise;
+	bool explained, quiet;
 
 	comm->excess_share = (double)comm->block_gain_ns / (double)judge->block.time_ns;
 	comm->block_gain_ns = 0;
+	/* a rank that is late, or held off the CPU, disturbs transfers too */
+	explained = comm->excess_share < 1.5 * rank_level;
 	/* What a late rank, or one off the CPU, adds to transfers must not become usual. */
-	learn &= rank_level <= 0 || comm->excess_share < COMM_SHARE_MIN / 2;
-	close_shapes(judge, learn);
-	link_flows_set_quiet(&judge->links, learn);
+	quiet = learn && (rank_level <= 0 || comm->excess_share < COMM_SHARE_MIN / 2);
+	close_shapes(judge, quiet);
+	noise = comm_noise(comm);
+	link_flows_set_quiet(&judge->links, learn && comm->excess_share <= noise.reference);
 	if (active)
 		return false;
-	if (learn) {
+	/* What counts as evidence is noise, too, as long as nothing is suspected. */
+	if (quiet || (learn && !explained)) {
 		comm->past[comm->past_count++ % (2 * PAST_BLOCKS)] = (float)comm->excess_share;
 		if (comm->past_count == 4 * PAST_BLOCKS)
 			comm->past_count = 2 * PAST_BLOCKS;
 	}
-	if (comm->excess_share < 1.5 * rank_level || comm->past_count < WARM_UP_BLOCKS) {
-		/* a rank that is late, or held off the CPU, disturbs transfers too */
+	if (explained || comm->past_count < WARM_UP_BLOCKS) {
 		comm->change.sum = fmax(0, comm->change.sum - 0.5);
 		if (comm->change.sum <= 0)
 			comm->change = (struct change_point){0};
 		return false;
 	}
-	struct change_noise noise = comm_noise(comm);
-
+	noise = comm_noise(comm);
 	(void)change_point_push(&comm->change, &noise, comm->excess_share, 1);
 	if (comm->change.sum <= 0)
 		return false;

@@ -14,6 +14,8 @@ enum { POINT_LENGTH_NS = 900000000, PAST_MIN = 3, COUNT_MIN = 3 };
 static const double slow_factor = 2;
 /* A rank that this much of all lateness touches is what the slow flows have in common. */
 static const double common_share = 0.75;
+/* Of so many flows it must be known what is usual: the slowest may be among the others. */
+static const double known_share = 0.75;
 /* Between two ranks alone, sends of one must be so much later than those of the other. */
 static const double direction_factor = 1.3;
 
@@ -92,21 +94,25 @@ static const struct link_point *point_at(const struct link_flow *flow, uint32_t 
 	return &flow->points[number % LINK_POINTS];
 }
 
-/* Mean time of the second that the newest point ends. */
+/*
+ * Takes the second that the newest point ends into what is usual. Programs that ask for few
+ * completions (UCX: one in 64 requests) have few times in a second: these are gathered.
+ */
 static void learn(struct link_flow *flow)
 {
 	const struct link_point *last, *before;
-	uint64_t count;
 
 	if (flow->point_count < 2)
 		return;
 	last = point_at(flow, flow->point_count - 1);
 	before = point_at(flow, flow->point_count - 2);
-	count = last->count - before->count;
-	if (count < COUNT_MIN)
+	flow->learnt_count += last->count - before->count;
+	flow->learnt_sum_ns += last->sum_ns - before->sum_ns;
+	if (flow->learnt_count < COUNT_MIN)
 		return;
 	flow->past_ns[flow->past_count++ % LINK_PAST] =
-		(float)((double)(last->sum_ns - before->sum_ns) / (double)count);
+		(float)((double)flow->learnt_sum_ns / (double)flow->learnt_count);
+	flow->learnt_count = flow->learnt_sum_ns = 0;
 	if (flow->past_count == 2 * LINK_PAST)
 		flow->past_count = LINK_PAST;
 }
@@ -332,7 +338,7 @@ bool link_flows_find(const struct link_flows *flows, int64_t from_ns, int64_t un
 {
 	struct link_finding finding = {0};
 	double total_ns = 0;
-	size_t fast_count = 0;
+	size_t fast_count = 0, known_count = 0;
 
 	for (size_t i = 0; i < flows->count; i++) {
 		const struct link_flow *flow = &flows->flows[i];
@@ -341,6 +347,7 @@ bool link_flows_find(const struct link_flows *flows, int64_t from_ns, int64_t un
 		if (!measure(flow, from_ns, until_ns, &slow.stretch))
 			continue;
 		finding.flow_count++;
+		known_count += slow.stretch.usual_ns > 0;
 		if (!is_slow(flow, &slow.stretch, share_min)) {
 			flows->scratch[fast_count++] = slow.stretch.mean_ns;
 			continue;
@@ -350,7 +357,8 @@ bool link_flows_find(const struct link_flows *flows, int64_t from_ns, int64_t un
 		total_ns += slow.stretch.late_ns;
 		note_pair(&finding, &slow);
 	}
-	if (finding.slow_count == 0)
+	if (finding.slow_count == 0 ||
+		(double)known_count < known_share * (double)finding.flow_count)
 		return false;
 	if (fast_count)
 		finding.control_ns = lower_median_double(flows->scratch, fast_count);

@@ -37,7 +37,8 @@ struct link_flow {
 	bool quiet;			  /* nothing was amiss since its newest point began */
 	uint32_t point_count, past_count; /* ever */
 	struct link_point points[LINK_POINTS];
-	float past_ns[LINK_PAST]; /* mean times of quiet seconds */
+	float past_ns[LINK_PAST]; /* mean times of quiet seconds, or as long as it took */
+	uint64_t learnt_count, learnt_sum_ns; /* quiet ones that make up the next of these */
 };
 
 struct link_flows {
@@ -79,7 +80,7 @@ struct link_finding {
 
 /*
  * Compares the flows between two times with what was usual. share_min: of that time, a flow must
- * have been late for so much. False when no flow is slow, or none has times.
+ * have been late for so much. False when no flow is slow, or of too few it is known what is usual.
  */
 bool link_flows_find(const struct link_flows *flows, int64_t from_ns, int64_t until_ns,
 	double share_min, struct link_finding *finding);

@@ -12,15 +12,21 @@
 #define S INT64_C(1000000000)
 enum { QUIET_S = 10, UNTIL_S = 14 };
 
-/* One second of a flow: 100 requests with that mean time, in us. */
-static void second(struct link_flows *flows, uint32_t from, uint32_t to, int64_t at_s, double us)
+/* One second of a flow: so many requests with that mean time, in us. */
+static void requests(struct link_flows *flows, uint32_t from, uint32_t to, int64_t at_s,
+	uint64_t count, double us)
 {
 	struct link_sample sample = {.from = from,
 		.to = to,
-		.latency_count = 100,
-		.latency_sum_ns = (uint64_t)(us * 100 * 1000)};
+		.latency_count = count,
+		.latency_sum_ns = (uint64_t)(us * 1000 * (double)count)};
 
 	assert_int_equal(link_flows_add(flows, &sample, at_s * S), 0);
+}
+
+static void second(struct link_flows *flows, uint32_t from, uint32_t to, int64_t at_s, double us)
+{
+	requests(flows, from, to, at_s, 100, us);
 }
 
 /* matrix: us of each flow while it is bad; 0: no such flow. Healthy ones take 100 us. */
@@ -130,6 +136,44 @@ static void nothing_usual_nothing_slow(void **state)
 	link_flows_fini(&flows);
 }
 
+/* Programs that ask for one completion in 64 requests have one or two times in a second. */
+static void few_times(void **state)
+{
+	struct link_flows flows = {0};
+	struct link_finding finding;
+
+	(void)state;
+	for (int64_t s = 1; s <= 24; s++) {
+		link_flows_set_quiet(&flows, s <= 12);
+		for (uint32_t r = 0; r < 4; r++)
+			requests(&flows, r, (r + 1) % 4, s, 1, s > 12 && r == 1 ? 900000 : 2000);
+	}
+	assert_true(link_flows_find(&flows, 12 * S, 24 * S, 0.1, &finding));
+	assert_true(finding.named);
+	assert_int_equal(finding.rank, 1);
+	assert_int_equal(finding.pair_count, 1);
+	assert_int_equal(finding.pairs[0].to, 2);
+	link_flows_fini(&flows);
+}
+
+/* What is usual is known of one flow only: it must not be named for being the only one known. */
+static void few_known(void **state)
+{
+	struct link_flows flows = {0};
+	struct link_finding finding;
+
+	(void)state;
+	for (int64_t s = 1; s <= 24; s++) {
+		link_flows_set_quiet(&flows, s <= 12);
+		for (uint32_t r = 0; r < 4; r++) {
+			if (r == 3 || s > 12)
+				second(&flows, r, (r + 1) % 4, s, s > 12 ? 9000 : 1000);
+		}
+	}
+	assert_false(link_flows_find(&flows, 12 * S, 24 * S, 0.1, &finding));
+	link_flows_fini(&flows);
+}
+
 static void flows_are_bounded(void **state)
 {
 	struct link_flows flows = {0};
@@ -155,6 +199,8 @@ int main(void)
 		cmocka_unit_test(one_path),
 		cmocka_unit_test(all_alike),
 		cmocka_unit_test(nothing_usual_nothing_slow),
+		cmocka_unit_test(few_times),
+		cmocka_unit_test(few_known),
 		cmocka_unit_test(flows_are_bounded),
 	};
 

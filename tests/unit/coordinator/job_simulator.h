@@ -30,7 +30,8 @@ enum sim_fault_kind {
 	SIM_MAJOR,
 	SIM_MINOR,
 	SIM_BLOCK_IO,
-	SIM_COMM, /* the rank's link */
+	SIM_COMM,  /* the rank's link */
+	SIM_LEAVE, /* it leaves collectives late, though its link is as ever */
 };
 
 struct sim_fault {
@@ -419,12 +420,16 @@ static inline void sim_meet(struct sim *sim, const struct sim_call *call, unsign
 	}
 	for (unsigned r = 0; r < options->ranks; r++) {
 		struct sim_rank *rank = &sim->rank[r];
+		const struct sim_fault *late;
 
 		if (sim_group_of(sim, call->group, r) != group)
 			continue;
 		if (waits == WAITS_FOR_ALL)
 			rank->now = last;
 		rank->now += transfer + 5000 * sim_uniform(&rank->random);
+		late = sim_fault(sim, r, step, SIM_LEAVE);
+		if (late)
+			rank->now += late->size * options->step_ms * SIM_MS / options->calls;
 		parts[r] = (struct collective_part){
 			.communicator_id = sim_communicator(call->group, group),
 			.sequence = rank->sequence[call->group]++,

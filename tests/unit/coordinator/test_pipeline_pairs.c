@@ -119,6 +119,32 @@ static void slow_rank_is_no_link(void **state)
 	end(&outcome);
 }
 
+/*
+ * A rank that leaves collectives late is named for it where nothing is known of its link. Where
+ * its queue pairs are seen, and are as fast as ever, something else holds it up: nobody is named.
+ */
+static void late_leaving_is_no_slow_link(void **state)
+{
+	struct sim_options options = rdma_options(8, 55);
+	struct outcome outcome;
+
+	(void)state;
+	options.fault_count = 1;
+	options.faults[0] = (struct sim_fault){SIM_LEAVE, 3, 600, 1400, 0.4};
+	options.rdma = false;
+	outcome = run(&options);
+	assert_int_equal(outcome.sim->alert_count, 1);
+	assert_int_equal(outcome.model->verdicts[0].verdict_class, VERDICT_COMM_SLOW);
+	assert_int_equal(outcome.model->verdicts[0].rank_count, 1);
+	assert_int_equal(outcome.model->verdicts[0].ranks[0], 3);
+	end(&outcome);
+	options.rdma = true;
+	outcome = run(&options);
+	assert_int_equal(outcome.model->pair_count, 16);
+	assert_int_equal(outcome.sim->alert_count, 0);
+	end(&outcome);
+}
+
 static void report_has_every_pair(void **state)
 {
 	struct sim_options options = rdma_options(4, 60);
@@ -173,6 +199,7 @@ int main(void)
 		cmocka_unit_test(lossy_link),
 		cmocka_unit_test(healthy),
 		cmocka_unit_test(slow_rank_is_no_link),
+		cmocka_unit_test(late_leaving_is_no_slow_link),
 		cmocka_unit_test(report_has_every_pair),
 	};
 

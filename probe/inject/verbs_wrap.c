@@ -66,8 +66,11 @@ static inline __attribute__((always_inline)) int count_poll(unsigned slot, struc
 	F(2)                                                                                       \
 	F(3)                                                                                       \
 	F(4)                                                                                       \
-	F(5) F(6) F(7) F(8) F(9) F(10) F(11) F(12) F(13) F(14) F(15) F(16) F(17) F(18) F(19) F(20) \
-		F(21) F(22) F(23) F(24) F(25) F(26) F(27) F(28) F(29) F(30) F(31)
+	F(5)                                                                                       \
+	F(6)                                                                                       \
+	F(7)                                                                                       \
+	F(8) F(9) F(10) F(11) F(12) F(13) F(14) F(15) F(16) F(17) F(18) F(19) F(20) F(21) F(22)    \
+		F(23) F(24) F(25) F(26) F(27) F(28) F(29) F(30) F(31)
 
 #define WRAPPERS(n)                                                                                \
 	static int post_##n(struct verbs_abi_qp *qp, struct verbs_abi_send_request *request,       \
@@ -183,7 +186,8 @@ int verbs_wrap_start(void)
 	void *const ours[VERBS_FUNCTION_NR] = {(void *)verbs_wrap_open_device,
 		(void *)verbs_wrap_import_device, (void *)verbs_wrap_close_device,
 		(void *)verbs_wrap_create_cq, (void *)verbs_wrap_create_qp,
-		(void *)verbs_wrap_modify_qp, (void *)verbs_wrap_destroy_qp};
+		(void *)verbs_wrap_modify_qp, (void *)verbs_wrap_destroy_qp,
+		(void *)verbs_wrap_destroy_cq};
 	int error = 0, old_errno = errno;
 
 	pthread_mutex_lock(&state.mutex);
@@ -348,7 +352,7 @@ int verbs_wrap_modify_qp(void *opaque, void *attributes, int mask)
 int verbs_wrap_destroy_qp(void *opaque)
 {
 	struct verbs_abi_qp *qp = opaque;
-	uint32_t number = qp->number;
+	uint32_t number = qp->number, generation = verbs_extended_pair_generation(opaque);
 	int slot = slot_of(qp->context), result;
 
 	if (!verbs_symbols_original(VERBS_DESTROY_QP))
@@ -356,5 +360,20 @@ int verbs_wrap_destroy_qp(void *opaque)
 	result = ORIGINAL(VERBS_DESTROY_QP, int (*)(void *))(qp);
 	if (result == 0 && slot >= 0)
 		verbs_counter_destroyed((unsigned)slot, number);
+	if (result == 0)
+		verbs_extended_forget_pair(opaque, generation);
+	return result;
+}
+
+int verbs_wrap_destroy_cq(void *cq)
+{
+	uint32_t generation = verbs_extended_queue_generation(cq);
+	int result;
+
+	if (!verbs_symbols_original(VERBS_DESTROY_CQ))
+		return ENOSYS;
+	result = ORIGINAL(VERBS_DESTROY_CQ, int (*)(void *))(cq);
+	if (result == 0)
+		verbs_extended_forget_queue(cq, generation);
 	return result;
 }

@@ -53,5 +53,6 @@ void *verbs_wrap_create_cq(struct verbs_abi_context *context, int entry_count, v
 void *verbs_wrap_create_qp(void *pd, void *options);
 int verbs_wrap_modify_qp(void *qp, void *attributes, int mask);
 int verbs_wrap_destroy_qp(void *qp);
+int verbs_wrap_destroy_cq(void *cq);
 
 #endif

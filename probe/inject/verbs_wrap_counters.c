@@ -407,7 +407,7 @@ void verbs_counter_set_options(struct verbs_counter *counter, const struct verbs
 	counter->signal_all = signal_all;
 	__atomic_store_n(&counter->send_cq, qp->send_cq, __ATOMIC_RELEASE);
 	/* Looked at after it is set, so that a first poll meanwhile is not missed. */
-	if (verbs_extended_polls(qp->send_cq))
+	if (verbs_extended_polls_unseen(qp->send_cq))
 		flags |= VERBS_EXTENDED_POLL;
 	if (flags)
 		__atomic_fetch_or(&counter->shared->flags, flags, __ATOMIC_RELAXED);

@@ -21,7 +21,8 @@ enum verbs_function {
 	VERBS_CREATE_QP = 4,
 	VERBS_MODIFY_QP = 5,
 	VERBS_DESTROY_QP = 6,
-	VERBS_FUNCTION_NR = 7,
+	VERBS_DESTROY_CQ = 7,
+	VERBS_FUNCTION_NR = 8,
 };
 
 /* The library's own function; NULL: it has none, or the library was not found. */
@@ -80,13 +81,52 @@ int verbs_counters_start(struct verbs_table *table) __attribute__((warn_unused_r
 void verbs_counters_stop(void); /* counts nothing from now on */
 struct verbs_table *verbs_counters_table(void);
 
+/* ---- objects by address (verbs_wrap_addresses.c) ---- */
+
+/* Looked up at any time, changed under the lock. An address stays at its place. */
+enum { VERBS_ADDRESSES_MAX = 2048 };
+struct verbs_addresses {
+	const void *_Atomic places[VERBS_ADDRESSES_MAX];
+	uint32_t generations[VERBS_ADDRESSES_MAX]; /* of their objects; never 0 */
+	uint32_t generation;			   /* the newest */
+	atomic_uint lock;
+};
+
+int verbs_addresses_find(const struct verbs_addresses *addresses, const void *address); /* or -1 */
+bool verbs_addresses_lock(struct verbs_addresses *addresses) /* tries for a bounded time */
+	__attribute__((warn_unused_result));
+void verbs_addresses_unlock(struct verbs_addresses *addresses);
+/* The place of an address that is there, or a free one for it, or -1. It is found from set() on. */
+int verbs_addresses_place(const struct verbs_addresses *addresses, const void *address);
+void verbs_addresses_set(struct verbs_addresses *addresses, int place, const void *address);
+/*
+ * An object is removed after it was destroyed, when another one may have come to its address:
+ * generation, asked for before, tells them apart. 0: not there, which is fine for both.
+ */
+uint32_t verbs_addresses_generation(const struct verbs_addresses *addresses, const void *address);
+void verbs_addresses_remove(
+	struct verbs_addresses *addresses, const void *address, uint32_t generation);
+
 /* ---- the extended interface (verbs_wrap_extended.c) ---- */
+
+struct verbs_abi_cq_extended;
 
 /* With the slot's context, under the mutex of the slots. */
 void verbs_extended_wrap(size_t slot, struct verbs_abi_context *context);
 void verbs_extended_unwrap(size_t slot, struct verbs_abi_context *context);
-/* True when ibv_start_poll() was called on this completion queue. */
-bool verbs_extended_polls(const void *cq);
+/* Of a new completion queue; verbs_wrap_extended_poll.c. */
+void verbs_extended_watch_queue(unsigned slot, struct verbs_abi_cq_extended *cq);
+/* True when ibv_start_poll() was called on this completion queue and cannot be counted. */
+bool verbs_extended_polls_unseen(const void *cq);
+/* Of a new queue pair with functions (enum ibv_qp_create_send_ops_flags) to post by; false: what
+ * these post cannot be counted. verbs_wrap_extended_post.c */
+bool verbs_extended_watch_pair(unsigned slot, struct verbs_abi_qp *qp, uint64_t functions)
+	__attribute__((warn_unused_result));
+/* Before an object is destroyed, and after it was (verbs_addresses_remove()). */
+uint32_t verbs_extended_pair_generation(const void *qp);
+void verbs_extended_forget_pair(const void *qp, uint32_t generation);
+uint32_t verbs_extended_queue_generation(const void *cq);
+void verbs_extended_forget_queue(const void *cq, uint32_t generation);
 
 /* A queue pair was made, by whatever function. */
 void verbs_wrap_see_queue_pair(const struct verbs_abi_qp *qp, bool signal_all, uint32_t flags);

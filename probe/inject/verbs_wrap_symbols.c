@@ -19,7 +19,8 @@
 enum { VERSION_HIDDEN = 0x8000, SYMBOLS_MAX = 65536 };
 
 static const char *const names[VERBS_FUNCTION_NR] = {"ibv_open_device", "ibv_import_device",
-	"ibv_close_device", "ibv_create_cq", "ibv_create_qp", "ibv_modify_qp", "ibv_destroy_qp"};
+	"ibv_close_device", "ibv_create_cq", "ibv_create_qp", "ibv_modify_qp", "ibv_destroy_qp",
+	"ibv_destroy_cq"};
 
 static struct {
 	uintptr_t base;

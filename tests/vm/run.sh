@@ -40,14 +40,18 @@ rm -rf "$work/add/lib"
 cp "$cache/kernel/lib/modules/$release"/modules.{builtin,order} "$work/add/usr/lib/modules/$release/" 2>/dev/null || true
 depmod -b "$work/add/usr" "$release" 2>/dev/null || depmod -b "$work/add" -m /usr/lib/modules "$release" 2>/dev/null || true
 install -m 755 "$here/init" "$work/add/init"
-# Which parts run: all, or some of process, loss, uprobes, mpi, doctor; limit, verdicts: only if named.
-echo "${SLOWRANK_VM_PARTS:-all}" >"$work/add/slowrank/parts"
+# What the guest reads. SLOWRANK_VM_PARTS: all, or some of process, loss, uprobes, mpi, doctor;
+# limit, verdicts: only if named. _RANK, _BYTES, _HEALTHY, _FAULTY: of the MPI jobs (guest.sh).
+for name in "${!SLOWRANK_VM_@}"; do
+	printf '%s=%q\n' "$name" "${!name}"
+done >"$work/add/slowrank/settings"
 install -m 755 "$here/guest.sh" "$work/add/slowrank/test.sh"
 for file in slowrank libslowrank_{verbs,inject}.so workload_mpi tests/verbs_dump; do
 	[[ ! -e $build/$file ]] || install -m 755 "$build/$file" "$work/add/slowrank/"
 done
 
-# For looking into it: SLOWRANK_VM_ADD is a folder to add; its guest.sh, if any, runs instead.
+# For looking into it: SLOWRANK_VM_KEEP is a file that gets a tar of the jobs' records and reports;
+# SLOWRANK_VM_ADD is a folder to add; its guest.sh, if any, runs instead.
 [[ -z ${SLOWRANK_VM_ADD:-} ]] || cp -r "$SLOWRANK_VM_ADD"/. "$work/add/slowrank/"
 [[ ! -e $work/add/slowrank/guest.sh ]] || mv "$work/add/slowrank/guest.sh" "$work/add/slowrank/test.sh"
 
@@ -60,7 +64,7 @@ cat "$cache/root.cpio" "$work/add.cpio" >"$work/initramfs"
 
 start=$(date +%s)
 timeout "$limit_s" qemu-system-x86_64 -accel tcg,thread=multi -cpu max -smp 2 -m 3000 -nographic -no-reboot \
-	-nic none -monitor none -serial stdio \
+	-nic none -monitor none -serial stdio -serial "file:${SLOWRANK_VM_KEEP:-/dev/null}" \
 	-kernel "$cache"/kernel/boot/vmlinuz-"$release" -initrd "$work/initramfs" \
 	-append "console=ttyS0 quiet panic=-1 rdinit=/init mitigations=off" </dev/null | stdbuf -o0 tr -d '\r' |
 	tee "$work/console"

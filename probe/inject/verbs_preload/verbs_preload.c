@@ -16,6 +16,7 @@ void *ibv_create_cq(struct verbs_abi_context *context, int entry_count, void *cq
 void *ibv_create_qp(void *pd, void *options);
 int ibv_modify_qp(void *qp, void *attributes, int mask);
 int ibv_destroy_qp(void *qp);
+int ibv_destroy_cq(void *cq);
 
 __attribute__((constructor)) static void start(void)
 {
@@ -58,4 +59,9 @@ EXPORT int ibv_modify_qp(void *qp, void *attributes, int mask)
 EXPORT int ibv_destroy_qp(void *qp)
 {
 	return verbs_wrap_destroy_qp(qp);
+}
+
+EXPORT int ibv_destroy_cq(void *cq)
+{
+	return verbs_wrap_destroy_cq(cq);
 }

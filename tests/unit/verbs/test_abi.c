@@ -64,8 +64,57 @@ static void test_extended(void **state)
 	SAME(verbs_abi_cq_extended, start_poll, ibv_cq_ex, start_poll);
 	SAME(verbs_abi_qp_extended_options, signal_all, ibv_qp_init_attr_ex, sq_sig_all);
 	SAME(verbs_abi_qp_extended_options, known, ibv_qp_init_attr_ex, comp_mask);
+	SAME(verbs_abi_qp_extended_options, post_functions, ibv_qp_init_attr_ex, send_ops_flags);
 	assert_int_equal(VERBS_ABI_HAS_POST_FUNCTIONS, IBV_QP_INIT_ATTR_SEND_OPS_FLAGS);
 	SAME(verbs_abi_qp, send_cq, ibv_qp, send_cq);
+}
+
+static void test_extended_polls(void **state)
+{
+	(void)state;
+	SAME(verbs_abi_cq_extended, status, ibv_cq_ex, status);
+	SAME(verbs_abi_cq_extended, id, ibv_cq_ex, wr_id);
+	SAME(verbs_abi_cq_extended, next_poll, ibv_cq_ex, next_poll);
+	SAME(verbs_abi_cq_extended, end_poll, ibv_cq_ex, end_poll);
+	SAME(verbs_abi_cq_extended, read_opcode, ibv_cq_ex, read_opcode);
+	SAME(verbs_abi_cq_extended, read_length_bytes, ibv_cq_ex, read_byte_len);
+	SAME(verbs_abi_cq_extended, read_qp_number, ibv_cq_ex, read_qp_num);
+}
+
+static void test_extended_posts(void **state)
+{
+	(void)state;
+	SAME(verbs_abi_qp_extended, known, ibv_qp_ex, comp_mask);
+	SAME(verbs_abi_qp_extended, id, ibv_qp_ex, wr_id);
+	SAME(verbs_abi_qp_extended, flags, ibv_qp_ex, wr_flags);
+	SAME(verbs_abi_qp_extended, post.atomic_compare, ibv_qp_ex, wr_atomic_cmp_swp);
+	SAME(verbs_abi_qp_extended, post.atomic_add, ibv_qp_ex, wr_atomic_fetch_add);
+	SAME(verbs_abi_qp_extended, post.bind, ibv_qp_ex, wr_bind_mw);
+	SAME(verbs_abi_qp_extended, post.invalidate, ibv_qp_ex, wr_local_inv);
+	SAME(verbs_abi_qp_extended, post.read, ibv_qp_ex, wr_rdma_read);
+	SAME(verbs_abi_qp_extended, post.write, ibv_qp_ex, wr_rdma_write);
+	SAME(verbs_abi_qp_extended, post.write_immediate, ibv_qp_ex, wr_rdma_write_imm);
+	SAME(verbs_abi_qp_extended, post.send, ibv_qp_ex, wr_send);
+	SAME(verbs_abi_qp_extended, post.send_immediate, ibv_qp_ex, wr_send_imm);
+	SAME(verbs_abi_qp_extended, post.send_invalidate, ibv_qp_ex, wr_send_inv);
+	SAME(verbs_abi_qp_extended, post.send_segments, ibv_qp_ex, wr_send_tso);
+	SAME(verbs_abi_qp_extended, post.set_inline, ibv_qp_ex, wr_set_inline_data);
+	SAME(verbs_abi_qp_extended, post.set_inline_list, ibv_qp_ex, wr_set_inline_data_list);
+	SAME(verbs_abi_qp_extended, post.set_part, ibv_qp_ex, wr_set_sge);
+	SAME(verbs_abi_qp_extended, post.set_parts, ibv_qp_ex, wr_set_sge_list);
+	SAME(verbs_abi_qp_extended, post.start, ibv_qp_ex, wr_start);
+	SAME(verbs_abi_qp_extended, post.complete, ibv_qp_ex, wr_complete);
+	SAME(verbs_abi_qp_extended, post.abort, ibv_qp_ex, wr_abort);
+	SAME(verbs_abi_qp_extended, post.atomic_write, ibv_qp_ex, wr_atomic_write);
+	SAME(verbs_abi_buffer, address, ibv_data_buf, addr);
+	SAME(verbs_abi_buffer, length, ibv_data_buf, length);
+	assert_int_equal(VERBS_ABI_POST_FUNCTIONS,
+		IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM |
+			IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM |
+			IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |
+			IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_LOCAL_INV |
+			IBV_QP_EX_WITH_BIND_MW | IBV_QP_EX_WITH_SEND_WITH_INV | IBV_QP_EX_WITH_TSO);
+	assert_int_equal(VERBS_ABI_POST_ATOMIC_WRITE, IBV_QP_EX_WITH_ATOMIC_WRITE);
 }
 
 static void test_requests(void **state)
@@ -125,6 +174,8 @@ int main(void)
 		cmocka_unit_test(test_queue_pair),
 		cmocka_unit_test(test_context),
 		cmocka_unit_test(test_extended),
+		cmocka_unit_test(test_extended_polls),
+		cmocka_unit_test(test_extended_posts),
 		cmocka_unit_test(test_requests),
 		cmocka_unit_test(test_completions),
 		cmocka_unit_test(test_attributes),

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { QUEUE_PAIRS_MAX = 4096, COMPLETIONS_MAX = 65536 };
+enum { QUEUE_PAIRS_MAX = 4096, COMPLETIONS_MAX = 65536, BUILT_MAX = 256 };
 
 struct completion {
 	struct ibv_wc entry;
@@ -38,8 +38,9 @@ struct queue_pair {
 		struct ibv_qp ibv;
 		struct ibv_qp_ex extended;
 	};
-	struct ibv_send_wr built; /* between wr_start and wr_complete: one request */
-	struct ibv_sge built_part;
+	unsigned built_count; /* between wr_start and wr_complete */
+	struct ibv_send_wr built[BUILT_MAX];
+	struct ibv_sge built_parts[BUILT_MAX]; /* each one's data, as if it were in one piece */
 	unsigned send_limit, sends_in_use, unsignaled, receives;
 	int signal_all;
 	uint32_t peer;
@@ -255,6 +256,21 @@ static void end_poll(struct ibv_cq_ex *cq)
 	(void)cq;
 }
 
+static enum ibv_wc_opcode read_opcode(struct ibv_cq_ex *cq)
+{
+	return ((struct completion_queue *)cq)->current.opcode;
+}
+
+static uint32_t read_byte_len(struct ibv_cq_ex *cq)
+{
+	return ((struct completion_queue *)cq)->current.byte_len;
+}
+
+static uint32_t read_qp_num(struct ibv_cq_ex *cq)
+{
+	return ((struct completion_queue *)cq)->current.qp_num;
+}
+
 static struct ibv_cq_ex *create_cq_ex(
 	struct ibv_context *context, struct ibv_cq_init_attr_ex *options)
 {
@@ -266,6 +282,11 @@ static struct ibv_cq_ex *create_cq_ex(
 	queue->extended.start_poll = start_poll;
 	queue->extended.next_poll = next_poll;
 	queue->extended.end_poll = end_poll;
+	queue->extended.read_opcode = read_opcode;
+	if (options->wc_flags & IBV_WC_EX_WITH_BYTE_LEN)
+		queue->extended.read_byte_len = read_byte_len;
+	if (options->wc_flags & IBV_WC_EX_WITH_QP_NUM)
+		queue->extended.read_qp_num = read_qp_num;
 	return &queue->extended;
 }
 
@@ -300,32 +321,103 @@ static struct ibv_qp *create_qp(struct ibv_pd *pd, const struct ibv_qp_init_attr
 
 static void wr_start(struct ibv_qp_ex *qp)
 {
-	memset(&((struct queue_pair *)qp)->built, 0, sizeof(struct ibv_send_wr));
+	((struct queue_pair *)qp)->built_count = 0;
+}
+
+static void build(struct ibv_qp_ex *qp, enum ibv_wr_opcode opcode)
+{
+	struct queue_pair *own = (struct queue_pair *)qp;
+	unsigned i = own->built_count++;
+
+	if (i >= BUILT_MAX)
+		abort(); /* longer than any test's */
+	own->built_parts[i] = (struct ibv_sge){0};
+	own->built[i] = (struct ibv_send_wr){.wr_id = qp->wr_id,
+		.send_flags = qp->wr_flags,
+		.opcode = opcode,
+		.sg_list = &own->built_parts[i],
+		.num_sge = 1};
+	if (i > 0)
+		own->built[i - 1].next = &own->built[i];
 }
 
 static void wr_send(struct ibv_qp_ex *qp)
 {
-	struct ibv_send_wr *built = &((struct queue_pair *)qp)->built;
+	build(qp, IBV_WR_SEND);
+}
 
-	built->wr_id = qp->wr_id;
-	built->send_flags = qp->wr_flags;
-	built->opcode = IBV_WR_SEND;
+static void wr_rdma_write(struct ibv_qp_ex *qp, uint32_t key, uint64_t address)
+{
+	(void)key;
+	(void)address;
+	build(qp, IBV_WR_RDMA_WRITE);
+}
+
+static void wr_rdma_read(struct ibv_qp_ex *qp, uint32_t key, uint64_t address)
+{
+	(void)key;
+	(void)address;
+	build(qp, IBV_WR_RDMA_READ);
+}
+
+static void wr_atomic_fetch_add(
+	struct ibv_qp_ex *qp, uint32_t key, uint64_t address, uint64_t amount)
+{
+	(void)key;
+	(void)address;
+	(void)amount;
+	build(qp, IBV_WR_ATOMIC_FETCH_AND_ADD);
+}
+
+static void grow_built(struct ibv_qp_ex *qp, size_t length)
+{
+	struct queue_pair *own = (struct queue_pair *)qp;
+
+	own->built_parts[own->built_count - 1].length += (uint32_t)length;
 }
 
 static void wr_set_sge(struct ibv_qp_ex *qp, uint32_t key, uint64_t address, uint32_t length)
 {
-	struct queue_pair *own = (struct queue_pair *)qp;
-
-	own->built_part = (struct ibv_sge){.addr = address, .length = length, .lkey = key};
-	own->built.sg_list = &own->built_part;
-	own->built.num_sge = 1;
+	(void)key;
+	(void)address;
+	grow_built(qp, length);
 }
 
+static void wr_set_sge_list(struct ibv_qp_ex *qp, size_t count, const struct ibv_sge *parts)
+{
+	for (size_t i = 0; i < count; i++)
+		grow_built(qp, parts[i].length);
+}
+
+static void wr_set_inline_data(struct ibv_qp_ex *qp, void *address, size_t length)
+{
+	(void)address;
+	grow_built(qp, length);
+}
+
+static void wr_set_inline_data_list(
+	struct ibv_qp_ex *qp, size_t count, const struct ibv_data_buf *buffers)
+{
+	for (size_t i = 0; i < count; i++)
+		grow_built(qp, buffers[i].length);
+}
+
+/* All or nothing, as ibv_wr_complete(3) asks. */
 static int wr_complete(struct ibv_qp_ex *qp)
 {
+	struct queue_pair *own = (struct queue_pair *)qp;
 	struct ibv_send_wr *bad;
 
-	return post_send(&qp->qp_base, &((struct queue_pair *)qp)->built, &bad);
+	if (own->built_count == 0)
+		return 0;
+	if (own->sends_in_use + own->built_count > own->send_limit)
+		return ENOMEM;
+	return post_send(&qp->qp_base, own->built, &bad);
+}
+
+static void wr_abort(struct ibv_qp_ex *qp)
+{
+	((struct queue_pair *)qp)->built_count = 0;
 }
 
 static struct ibv_qp *create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *options)
@@ -336,10 +428,21 @@ static struct ibv_qp *create_qp_ex(struct ibv_context *context, struct ibv_qp_in
 	(void)context;
 	if (!qp)
 		return NULL;
-	own->extended.wr_start = wr_start;
-	own->extended.wr_send = wr_send;
+	if (options->send_ops_flags & IBV_QP_EX_WITH_SEND)
+		own->extended.wr_send = wr_send;
+	if (options->send_ops_flags & IBV_QP_EX_WITH_RDMA_WRITE)
+		own->extended.wr_rdma_write = wr_rdma_write;
+	if (options->send_ops_flags & IBV_QP_EX_WITH_RDMA_READ)
+		own->extended.wr_rdma_read = wr_rdma_read;
+	if (options->send_ops_flags & IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD)
+		own->extended.wr_atomic_fetch_add = wr_atomic_fetch_add;
 	own->extended.wr_set_sge = wr_set_sge;
+	own->extended.wr_set_sge_list = wr_set_sge_list;
+	own->extended.wr_set_inline_data = wr_set_inline_data;
+	own->extended.wr_set_inline_data_list = wr_set_inline_data_list;
+	own->extended.wr_start = wr_start;
 	own->extended.wr_complete = wr_complete;
+	own->extended.wr_abort = wr_abort;
 	return qp;
 }
 

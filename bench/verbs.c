@@ -91,7 +91,77 @@ static double post_block(struct ibv_qp *qp, int calls)
 
 struct costs {
 	double empty_poll, poll, post;
+	double empty_start_poll, next_poll, wr_post;
 };
+
+/* Objects with functions of their own; the stand-in's, which do some work. */
+struct extended {
+	struct ibv_cq_ex *cq;
+	struct ibv_qp_ex *qp;
+};
+
+static void make_extended(struct verbs_pair *pair, struct extended *extended)
+{
+	struct ibv_cq_init_attr_ex cq = {.cqe = IN_FLIGHT, .wc_flags = IBV_WC_STANDARD_FLAGS};
+	struct ibv_qp_attr peer = {.dest_qp_num = pair->qps[0]->qp_num};
+	struct ibv_qp_init_attr_ex qp = {.recv_cq = pair->receive_cq,
+		.cap.max_send_wr = IN_FLIGHT,
+		.qp_type = IBV_QPT_RC,
+		.sq_sig_all = 1,
+		.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
+		.pd = pair->pd,
+		.send_ops_flags = IBV_QP_EX_WITH_RDMA_WRITE};
+
+	extended->cq = ibv_create_cq_ex(pair->context, &cq);
+	if (!extended->cq)
+		abort();
+	qp.send_cq = ibv_cq_ex_to_cq(extended->cq);
+	extended->qp = (struct ibv_qp_ex *)ibv_create_qp_ex(pair->context, &qp);
+	if (!extended->qp ||
+		pair->functions.modify_qp(&extended->qp->qp_base, &peer, IBV_QP_DEST_QPN) != 0)
+		abort();
+}
+
+static double start_poll_block(struct ibv_cq_ex *cq)
+{
+	struct ibv_poll_cq_attr options = {0};
+	double start = now_ns();
+
+	for (int i = 0; i < CALLS; i++) {
+		if (ibv_start_poll(cq, &options) == 0)
+			abort();
+	}
+	return (now_ns() - start) / CALLS;
+}
+
+static double wr_post_block(struct ibv_qp_ex *qp)
+{
+	double start = now_ns();
+
+	for (int i = 0; i < IN_FLIGHT; i++) {
+		ibv_wr_start(qp);
+		ibv_wr_rdma_write(qp, 1, 0x1000);
+		ibv_wr_set_sge(qp, 2, 0x2000, 4096);
+		if (ibv_wr_complete(qp) != 0)
+			abort();
+	}
+	return (now_ns() - start) / IN_FLIGHT;
+}
+
+static double next_poll_block(struct ibv_cq_ex *cq)
+{
+	struct ibv_poll_cq_attr options = {0};
+	double start = now_ns();
+
+	if (ibv_start_poll(cq, &options) != 0)
+		abort();
+	for (int i = 1; i < IN_FLIGHT; i++) {
+		if (ibv_next_poll(cq) != 0)
+			abort();
+	}
+	ibv_end_poll(cq);
+	return (now_ns() - start) / IN_FLIGHT;
+}
 
 static void keep_best(double *best, double value)
 {
@@ -114,6 +184,19 @@ static void measure(struct verbs_pair *pair, struct costs *best)
 	}
 	keep_best(&best->post, post / (CALLS / IN_FLIGHT));
 	keep_best(&best->poll, poll / (CALLS / IN_FLIGHT));
+}
+
+static void measure_extended(const struct extended *extended, struct costs *best)
+{
+	double post = 0, poll = 0;
+
+	keep_best(&best->empty_start_poll, start_poll_block(extended->cq));
+	for (int i = 0; i < 20; i++) {
+		post += wr_post_block(extended->qp);
+		poll += next_poll_block(extended->cq);
+	}
+	keep_best(&best->wr_post, post / 20);
+	keep_best(&best->next_poll, poll / 20);
 }
 
 static void make_idle(struct verbs_pair *pair)
@@ -220,12 +303,21 @@ static void print_uprobes(struct bpf_source *source, struct verbs_pair *pair, do
 	verbs_probe_destroy(probe);
 }
 
+static void print_costs(const char *name, const struct costs *costs)
+{
+	printf(", \"%s\": {\"empty_poll\": %.2f, \"poll\": %.2f, \"post\": %.2f, "
+	       "\"empty_start_poll\": %.2f, \"next_poll\": %.2f, \"wr_post\": %.2f}",
+		name, costs->empty_poll, costs->poll, costs->post, costs->empty_start_poll,
+		costs->next_poll, costs->wr_post);
+}
+
 int main(int argc, char **argv)
 {
 	double seconds = argc > 1 ? atof(argv[1]) : 10;
 	struct bpf_source_options options = {0};
 	struct costs plain = {0}, wrapped = {0};
 	struct verbs_pair pairs[2];
+	struct extended extended[2];
 	struct bpf_source *source = NULL;
 	char why[WIRE_DETAIL_LENGTH_MAX + 1] = "";
 
@@ -233,25 +325,30 @@ int main(int argc, char **argv)
 		verbs_pair_open(&pairs[i], (struct verbs_pair_options){.device = i});
 		make_idle(&pairs[i]);
 	}
+	make_extended(&pairs[0], &extended[0]);
 	if (verbs_wrap_start() < 0)
 		return 1;
 	/* Only the second one is seen: a context from before is, at its next create. */
 	verbs_wrap_destroy_qp(verbs_wrap_create_qp(pairs[1].pd,
 		&(struct ibv_qp_init_attr){.send_cq = pairs[1].send_cq, .cap.max_send_wr = 1}));
+	make_extended(&pairs[1], &extended[1]);
 	for (int i = 0; i < BLOCKS; i++) {
 		measure(&pairs[0], &plain);
 		measure(&pairs[1], &wrapped);
+		measure_extended(&extended[0], &plain);
+		measure_extended(&extended[1], &wrapped);
 	}
 	if (!verbs_wrap_table() || !verbs_wrap_table()->queue_pairs[1].posted_requests)
 		return 1;
 	verbs_wrap_stop();
-	printf("{\"bench\": \"verbs\", \"plain_ns\": {\"empty_poll\": %.2f, \"poll\": %.2f, "
-	       "\"post\": %.2f}, \"wrapped_ns\": {\"empty_poll\": %.2f, \"poll\": %.2f, "
-	       "\"post\": %.2f}, \"added_ns\": {\"empty_poll\": %.2f, \"poll\": %.2f, "
-	       "\"post\": %.2f}",
-		plain.empty_poll, plain.poll, plain.post, wrapped.empty_poll, wrapped.poll,
-		wrapped.post, wrapped.empty_poll - plain.empty_poll, wrapped.poll - plain.poll,
-		wrapped.post - plain.post);
+	printf("{\"bench\": \"verbs\"");
+	print_costs("plain_ns", &plain);
+	print_costs("wrapped_ns", &wrapped);
+	print_costs("added_ns",
+		&(struct costs){wrapped.empty_poll - plain.empty_poll, wrapped.poll - plain.poll,
+			wrapped.post - plain.post,
+			wrapped.empty_start_poll - plain.empty_start_poll,
+			wrapped.next_poll - plain.next_poll, wrapped.wr_post - plain.wr_post});
 	if (bpf_source_create(&options, &source, why) == 0) {
 		if (bpf_source_track(source, (uint32_t)getpid()) == 0)
 			print_uprobes(source, &pairs[0], seconds);

@@ -39,7 +39,7 @@ struct report_pair {
 	uint64_t statuses[WIRE_QUEUE_PAIR_STATUS_NR];
 	uint64_t latency[WIRE_QUEUE_PAIR_BUCKET_NR];
 	double bytes_per_s; /* completed, while it was heard of; negative: not measurable */
-	double port_loss;   /* retransmits per packet of the ports of the rank's host, likewise */
+	double port_loss;   /* retransmits per packet of the ports that the rank uses, likewise */
 };
 
 struct report_model {

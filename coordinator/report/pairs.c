@@ -235,6 +235,6 @@ void report_pairs_text_write(const struct report_model *model, FILE *out)
 	more = shown > PAIRS_SHOWN ? shown - PAIRS_SHOWN : 0;
 	if (more)
 		fprintf(out, "  … %zu more (the JSON report has all)\n", more);
-	fprintf(out, "  times: posted to completed; loss: packets sent again by the ports of the "
-		     "rank's host\n");
+	fprintf(out, "  times: posted to completed; loss: packets sent again by the ports that "
+		     "the rank uses\n");
 }

@@ -6,12 +6,24 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "probe/sources/text_file.h"
 
 #define RDMA_FOLDER "/sys/class/infiniband"
 
-enum { PORTS_MAX = 64, PATH_LENGTH = 512, VALUE_LENGTH = 64 };
+#define RDMA_VERBS_FOLDER "/sys/class/infiniband_verbs"
+#define DEVICE_NODE "/dev/infiniband/uverbs"
+
+enum {
+	PORTS_MAX = 64,
+	PATH_LENGTH = 512,
+	VALUE_LENGTH = 64,
+	DESCRIPTORS_MAX = 65536, /* of a process, looked at */
+	/* Devices are opened when a program starts; then it is looked less often. */
+	LOOKS_AT_START = 60,
+	LOOKS_LATER = 16,
+};
 
 /*
  * Counters of the InfiniBand specification (PortCounters, 16.1.3.5: data in words of 4 bytes) and
@@ -95,9 +107,14 @@ static int each_entry(
 	return 0;
 }
 
+struct look {
+	const struct rdma_devices *devices;
+	struct rdma_totals totals;
+};
+
 static void on_port(const char *path, void *context)
 {
-	struct rdma_totals *totals = context;
+	struct rdma_totals *totals = &((struct look *)context)->totals;
 
 	if (!is_active(path))
 		return;
@@ -109,22 +126,73 @@ static void on_port(const char *path, void *context)
 	read_port(path, totals);
 }
 
+static bool has_device(const struct rdma_devices *devices, const char *name)
+{
+	for (size_t i = 0; i < devices->count; i++) {
+		if (strcmp(devices->names[i], name) == 0)
+			return true;
+	}
+	return false;
+}
+
 static void on_device(const char *path, void *context)
 {
+	const struct look *look = context;
 	char ports[PATH_LENGTH + 8];
 
+	if (look->devices && !has_device(look->devices, strrchr(path, '/') + 1))
+		return;
 	snprintf(ports, sizeof(ports), "%s/ports", path);
 	(void)each_entry(ports, on_port, context);
 }
 
-int rdma_read_totals(const char *folder, struct rdma_totals *result)
+int rdma_read_totals(
+	const char *folder, const struct rdma_devices *devices, struct rdma_totals *totals)
 {
-	struct rdma_totals totals = {0};
-	int error = each_entry(folder, on_device, &totals);
+	struct look look = {.devices = devices};
+	int error = each_entry(folder, on_device, &look);
 
 	if (error < 0)
 		return error;
-	*result = totals;
+	*totals = look.totals;
+	return 0;
+}
+
+struct open_devices {
+	const char *verbs;
+	size_t looked;
+	struct rdma_devices devices;
+};
+
+static void on_descriptor(const char *path, void *context)
+{
+	struct open_devices *open = context;
+	char target[PATH_LENGTH], name[RDMA_NAME_LENGTH] = "";
+	ssize_t length;
+
+	if (open->looked++ >= DESCRIPTORS_MAX)
+		return;
+	length = readlink(path, target, sizeof(target) - 1);
+	if (length < 0)
+		return;
+	target[length] = '\0';
+	if (strncmp(target, DEVICE_NODE, strlen(DEVICE_NODE)) != 0 ||
+		text_file_read_at(name, sizeof(name), "%s/%s/ibdev", open->verbs,
+			strrchr(target, '/') + 1) < 0)
+		return;
+	name[strcspn(name, "\n")] = '\0';
+	if (open->devices.count < RDMA_DEVICES_MAX && !has_device(&open->devices, name))
+		memcpy(open->devices.names[open->devices.count++], name, sizeof(name));
+}
+
+int rdma_devices_open(const char *descriptors, const char *verbs, struct rdma_devices *devices)
+{
+	struct open_devices open = {.verbs = verbs};
+	int error = each_entry(descriptors, on_descriptor, &open);
+
+	if (error < 0)
+		return error;
+	*devices = open.devices;
 	return 0;
 }
 
@@ -132,12 +200,33 @@ struct rdma_sampler {
 	struct sampler base;
 	struct growing_counter counters[RDMA_FIGURE_NR];
 	int64_t sums[RDMA_FIGURE_NR];
+	struct rdma_devices devices; /* the rank's; none: all of the host's */
+	unsigned looks;
 };
+
+/* Which devices are the rank's. With others, counters start anew. */
+static void find_devices(struct rdma_sampler *sampler)
+{
+	struct rdma_devices devices = {0};
+	char descriptors[64];
+
+	if (sampler->looks++ >= LOOKS_AT_START && sampler->looks % LOOKS_LATER != 0)
+		return;
+	snprintf(descriptors, sizeof(descriptors), "/proc/%d/fd", (int)sampler->base.pid);
+	if (rdma_devices_open(descriptors, RDMA_VERBS_FOLDER, &devices) < 0 ||
+		memcmp(&devices, &sampler->devices, sizeof(devices)) == 0)
+		return;
+	sampler->devices = devices;
+	memset(sampler->counters, 0, sizeof(sampler->counters));
+}
 
 static int look(struct rdma_sampler *sampler, struct rdma_totals *totals)
 {
-	int error = rdma_read_totals(RDMA_FOLDER, totals);
+	int error;
 
+	find_devices(sampler);
+	error = rdma_read_totals(
+		RDMA_FOLDER, sampler->devices.count ? &sampler->devices : NULL, totals);
 	if (error < 0 || totals->port_count == 0) {
 		sampler_set_state(&sampler->base, error < 0 ? SOURCE_OFF : SOURCE_MISSING, "%s",
 			error < 0 ? "this host has no RDMA device"

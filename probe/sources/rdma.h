@@ -3,7 +3,9 @@
  * Sampler of the counters that RDMA devices keep themselves: of every active port,
  * /sys/class/infiniband/DEVICE/ports/PORT/counters (InfiniBand PMA counters, kept by the device
  * also where nothing of slowrank looks at verbs) and hw_counters (of the driver; names differ).
- * Counts are of the host, not of the rank: several ranks on a host see the same ones. Source "rdma".
+ * A rank's are those of the devices that its process has open, as long as that is known and it has
+ * any; else those of the host. Ranks that open the same devices (NCCL opens all) see the same counts.
+ * Source "rdma".
  */
 #ifndef SLOWRANK_PROBE_SOURCES_RDMA_H
 #define SLOWRANK_PROBE_SOURCES_RDMA_H
@@ -29,9 +31,24 @@ struct rdma_totals {
 	int64_t value[RDMA_FIGURE_NR];
 };
 
-/* Returns 0, or -ENOENT when there is no RDMA device. */
-int rdma_read_totals(const char *folder, struct rdma_totals *totals)
+enum { RDMA_DEVICES_MAX = 64, RDMA_NAME_LENGTH = 64 };
+
+struct rdma_devices {
+	size_t count;
+	char names[RDMA_DEVICES_MAX]
+		  [RDMA_NAME_LENGTH]; /* as in /sys/class/infiniband; 0 after them */
+};
+
+/*
+ * The devices that a process has open, by its descriptors (descriptors: /proc/PID/fd; verbs:
+ * /sys/class/infiniband_verbs). Each once. Returns 0 or a negative errno; count 0: none.
+ */
+int rdma_devices_open(const char *descriptors, const char *verbs, struct rdma_devices *devices)
 	__attribute__((warn_unused_result));
+
+/* devices: only of these; NULL: of all. Returns 0, or -ENOENT when there is no RDMA device. */
+int rdma_read_totals(const char *folder, const struct rdma_devices *devices,
+	struct rdma_totals *totals) __attribute__((warn_unused_result));
 
 /* Returns 0 or -ENOMEM; what cannot be measured is in the state. */
 int rdma_sampler_create(pid_t pid, uint32_t rank, struct sampler **sampler)

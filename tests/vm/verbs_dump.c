@@ -83,7 +83,7 @@ static int print_ports(void)
 {
 	struct rdma_totals totals;
 
-	if (rdma_read_totals("/sys/class/infiniband", &totals) < 0)
+	if (rdma_read_totals("/sys/class/infiniband", NULL, &totals) < 0)
 		return 1;
 	printf("{\"ports\": %zu, \"retransmits\": %lld, \"has_retransmits\": %d}\n",
 		totals.port_count, (long long)totals.value[RDMA_RETRANSMITS],

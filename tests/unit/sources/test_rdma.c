@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The RDMA counters, in a folder laid out as mlx5 and rxe lay out /sys/class/infiniband. */
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -53,7 +54,7 @@ static void test_totals(void **state)
 	put("rxe0/ports/1/state", "4: ACTIVE\n");
 	put("rxe0/ports/1/hw_counters/completer_retry_err", "13\n");
 	put("rxe0/ports/1/hw_counters/rcvd_seq_err", "nonsense\n");
-	assert_int_equal(rdma_read_totals(folder, &totals), 0);
+	assert_int_equal(rdma_read_totals(folder, NULL, &totals), 0);
 	assert_int_equal(totals.port_count, 2);
 	assert_int_equal(totals.value[RDMA_BYTES_SENT], 4000);
 	assert_int_equal(totals.value[RDMA_BYTES_RECEIVED], 1000);
@@ -62,8 +63,43 @@ static void test_totals(void **state)
 	assert_int_equal(totals.value[RDMA_LINK_ERRORS], 1);
 	assert_int_equal(totals.value[RDMA_PACKETS_SENT], 17 + 19);
 	put("rxe0/ports/1/hw_counters/completer_retry_err", "9223372036854775807\n");
-	assert_int_equal(rdma_read_totals(folder, &totals), 0);
+	assert_int_equal(rdma_read_totals(folder, NULL, &totals), 0);
 	assert_int_equal(totals.value[RDMA_RETRANSMITS], INT64_MAX);
+}
+
+/* A process that has one of two devices open, twice: its counters only. */
+static void test_devices_of_a_process(void **state)
+{
+	struct rdma_devices devices;
+	struct rdma_totals totals;
+	char descriptors[128], verbs[128], path[256];
+
+	(void)state;
+	put("verbs/uverbs0/ibdev", "mlx5_0\n");
+	put("verbs/uverbs1/ibdev", "rxe0\n");
+	put("fd/0", "");
+	snprintf(descriptors, sizeof(descriptors), "%s/fd", folder);
+	snprintf(verbs, sizeof(verbs), "%s/verbs", folder);
+	assert_int_equal(rdma_devices_open(descriptors, verbs, &devices), 0);
+	assert_int_equal(devices.count, 0);
+	for (int i = 3; i < 7; i++) {
+		const char *targets[] = {"/dev/infiniband/uverbs1", "/dev/infiniband/rdma_cm",
+			"/dev/infiniband/uverbs1", "/dev/infiniband/uverbs7"};
+
+		snprintf(path, sizeof(path), "%s/%d", descriptors, i);
+		assert_int_equal(symlink(targets[i - 3], path), 0);
+	}
+	assert_int_equal(rdma_devices_open(descriptors, verbs, &devices), 0);
+	assert_int_equal(devices.count, 1);
+	assert_string_equal(devices.names[0], "rxe0");
+	put("mlx5_0/ports/1/state", "4: ACTIVE\n");
+	put("mlx5_0/ports/1/hw_counters/out_of_sequence", "5\n");
+	put("rxe0/ports/1/state", "4: ACTIVE\n");
+	put("rxe0/ports/1/hw_counters/completer_retry_err", "13\n");
+	assert_int_equal(rdma_read_totals(folder, &devices, &totals), 0);
+	assert_int_equal(totals.port_count, 1);
+	assert_int_equal(totals.value[RDMA_RETRANSMITS], 13);
+	assert_int_equal(rdma_devices_open("/nonexistent", verbs, &devices), -ENOENT);
 }
 
 static void test_none(void **state)
@@ -71,7 +107,7 @@ static void test_none(void **state)
 	struct rdma_totals totals = {.port_count = 4711};
 
 	(void)state;
-	assert_true(rdma_read_totals("/nonexistent", &totals) < 0);
+	assert_true(rdma_read_totals("/nonexistent", NULL, &totals) < 0);
 	assert_int_equal(totals.port_count, 4711);
 }
 
@@ -116,6 +152,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_totals),
+		cmocka_unit_test(test_devices_of_a_process),
 		cmocka_unit_test(test_none),
 		cmocka_unit_test(test_sampler),
 	};

@@ -296,10 +296,13 @@ static void print_uprobes(struct bpf_source *source, struct verbs_pair *pair, do
 	pthread_join(thread, NULL);
 	verbs_probe_costs(probe, &cost);
 	printf(", \"windows\": {\"seconds\": %.0f, \"count\": %llu, \"hits\": %llu, "
-	       "\"open_ms\": %.1f, \"open_share\": %.4f, \"polls_per_second_without\": %.0f, "
+	       "\"open_ms\": %.1f, \"open_share\": %.4f, \"trap_share\": %.4f, "
+	       "\"polls_per_second_without\": %.0f, "
 	       "\"polls_per_second_with\": %.0f}",
 		seconds, (unsigned long long)cost.windows, (unsigned long long)cost.hits,
-		(double)cost.open_ns / 1e6, (double)cost.open_ns / 1e9 / seconds, without, with);
+		(double)cost.open_ns / 1e6, (double)cost.open_ns / 1e9 / seconds,
+		(double)cost.hits * (trapped.empty_poll - plain.empty_poll) / 1e9 / seconds,
+		without, with);
 	verbs_probe_destroy(probe);
 }
 

@@ -18,6 +18,7 @@
 
 #include <cmocka.h>
 
+#include "probe/attach/symbols.h"
 #include "probe/attach/verbs_attach.h"
 #include "probe/sources/bpf_source.h"
 #include "probe/sources/verbs_probe.h"
@@ -144,7 +145,8 @@ static void test_everything_is_counted(void **state)
 	struct verbs_probe *probe = make_probe(true);
 	struct child child = start_child();
 	struct verbs_place places[8];
-	uint64_t timed = 0;
+	uint64_t timed = 0, address;
+	bool independent;
 	size_t count;
 
 	(void)state;
@@ -152,6 +154,9 @@ static void test_everything_is_counted(void **state)
 	assert_true(verbs_probe_tick(probe, clock_now()) > 0);
 	assert_int_equal(verbs_probe_places(probe, places, 8), 2);
 	assert_non_null(strstr(places[0].file.name, "libstand_in-rdmav34.so"));
+	/* It is stripped, indeed: its variables have no names. */
+	assert_int_equal(
+		symbols_find_object(places[0].file.path, "state", &address, &independent), -ENOENT);
 	assert_int_equal(verbs_probe_state(probe)->state, SOURCE_ON);
 	let_send(&child);
 	assert_true(verbs_probe_tick(probe, clock_now()) >= 0);

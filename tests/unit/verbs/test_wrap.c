@@ -77,6 +77,43 @@ static void test_counts(void **state)
 	assert_int_equal(sender->state, VERBS_QUEUE_PAIR_DESTROYED);
 }
 
+/* Devices number their queue pairs each for itself: the same number is two queue pairs. */
+static void test_several_devices(void **state)
+{
+	const struct verbs_table *table;
+	const struct verbs_queue_pair *entries[2] = {NULL, NULL};
+	struct verbs_pair pairs[2];
+	uint32_t own, same;
+
+	(void)state;
+	for (int i = 0; i < 2; i++)
+		verbs_pair_open(&pairs[i], (struct verbs_pair_options){.device = i});
+	same = pairs[0].qps[0]->qp_num;
+	own = pairs[1].qps[0]->qp_num;
+	pairs[1].qps[0]->qp_num = same;
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(
+			verbs_pair_post(&pairs[i], 0, IBV_WR_RDMA_WRITE, 3 + i, 10, 3 + i), 0);
+		verbs_pair_poll(pairs[i].send_cq, 1);
+	}
+	table = verbs_wrap_table();
+	for (size_t i = 0; i < VERBS_QUEUE_PAIRS_MAX; i++) {
+		const struct verbs_queue_pair *entry = &table->queue_pairs[i];
+
+		if (entry->state == VERBS_QUEUE_PAIR_LIVE && entry->number == same)
+			entries[strcmp(table->devices[entry->device], "stand_in_1") == 0] = entry;
+	}
+	for (unsigned i = 0; i < 2; i++) {
+		assert_non_null(entries[i]);
+		assert_int_equal(entries[i]->posted_requests, 3 + i);
+		assert_int_equal(entries[i]->completed_requests, 3 + i);
+	}
+	assert_string_equal(table->devices[entries[0]->device], "stand_in_0");
+	pairs[1].qps[0]->qp_num = own;
+	verbs_pair_close(&pairs[0]);
+	verbs_pair_close(&pairs[1]);
+}
+
 static void test_peer(void **state)
 {
 	const struct verbs_queue_pair *entry;
@@ -407,6 +444,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_counts),
+		cmocka_unit_test(test_several_devices),
 		cmocka_unit_test(test_peer),
 		cmocka_unit_test(test_latency),
 		cmocka_unit_test(test_empty_polls_touch_nothing),

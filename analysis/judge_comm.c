@@ -260,11 +260,14 @@ static struct change_noise comm_noise(const struct comm_state *comm)
 	return change_noise_of(past, count, 0.85 * COMM_SHARE_MIN);
 }
 
+/* Pairs of ranks that are slow, but of no one rank, are no location. */
 static bool can_locate(struct judge *judge, int64_t until_ns)
 {
 	struct verdict probe = {0};
+	uint64_t step;
 
-	return judge_comm_locate(judge, judge->comm->run_start_ns, until_ns, &probe);
+	return judge_comm_locate(judge, judge_comm_onset(judge, &step), until_ns, &probe) &&
+	       (probe.rank_count || !probe.pair_count);
 }
 
 bool judge_comm_block(struct judge *judge, double rank_level)
@@ -283,7 +286,7 @@ bool judge_comm_block(struct judge *judge, double rank_level)
 	quiet = learn && (rank_level <= 0 || comm->excess_share < COMM_SHARE_MIN / 2);
 	close_shapes(judge, quiet);
 	noise = comm_noise(comm);
-	link_flows_set_quiet(&judge->links, learn && comm->excess_share <= noise.reference);
+	link_flows_set_state(&judge->links, learn && comm->excess_share <= noise.reference, active);
 	if (active)
 		return false;
 	/* What counts as evidence is noise, too, as long as nothing is suspected. */

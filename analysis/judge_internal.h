@@ -344,5 +344,7 @@ void judge_follow(struct judge *judge); /* after a block: updates and recoveries
 /* The first step of a change, by the history of a series; of_rank NULL: transfers. */
 uint64_t judge_onset(const struct judge *judge, const struct rank_state *of_rank,
 	uint64_t run_first_step, double level);
+/* The same of the run of slow transfers: its step and that step's start. */
+int64_t judge_comm_onset(const struct judge *judge, uint64_t *step);
 
 #endif

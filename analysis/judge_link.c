@@ -8,10 +8,12 @@
 
 #include "analysis/robust_stats.h"
 
-enum { POINT_LENGTH_NS = 900000000, PAST_MIN = 3, COUNT_MIN = 3 };
+enum { POINT_LENGTH_NS = 900000000, PAST_MIN = 6, COUNT_MIN = 3 };
 
 /* Times vary with what else the hosts do; a link that is twice as slow is told of by transfers. */
 static const double slow_factor = 2;
+/* Some flows' times vary wildly: a mean must differ by so many of its standard deviations. */
+static const double chance_deviations = 2;
 /* A rank that this much of all lateness touches is what the slow flows have in common. */
 static const double common_share = 0.75;
 /* Of so many flows it must be known what is usual: the slowest may be among the others. */
@@ -95,17 +97,18 @@ static const struct link_point *point_at(const struct link_flow *flow, uint32_t 
 }
 
 /*
- * Takes the second that the newest point ends into what is usual. Programs that ask for few
- * completions (UCX: one in 64 requests) have few times in a second: these are gathered.
+ * Takes the second that a point ends, and another one before it begins, into what is usual. Programs
+ * that ask for few completions (UCX: one in 64 requests) have few times in a second: these are
+ * gathered.
  */
-static void learn(struct link_flow *flow)
+static void learn(struct link_flow *flow, uint32_t number)
 {
-	const struct link_point *last, *before;
+	struct link_point *last = &flow->points[number % LINK_POINTS];
+	const struct link_point *before = point_at(flow, number - 1);
 
-	if (flow->point_count < 2)
+	if (last->learnt)
 		return;
-	last = point_at(flow, flow->point_count - 1);
-	before = point_at(flow, flow->point_count - 2);
+	last->learnt = true;
 	flow->learnt_count += last->count - before->count;
 	flow->learnt_sum_ns += last->sum_ns - before->sum_ns;
 	if (flow->learnt_count < COUNT_MIN)
@@ -115,6 +118,18 @@ static void learn(struct link_flow *flow)
 	flow->learnt_count = flow->learnt_sum_ns = 0;
 	if (flow->past_count == 2 * LINK_PAST)
 		flow->past_count = LINK_PAST;
+}
+
+/* Before the next point begins. */
+static void learn_usual(const struct link_flows *flows, struct link_flow *flow)
+{
+	if (flow->point_count < 2)
+		return;
+	/* What is never quiet has a usual, too: what it was at first. */
+	if ((flow->quiet && !flows->disturbed) || flow->past_count < LINK_PAST)
+		learn(flow, flow->point_count - 1);
+	if (flow->point_count >= LINK_POINTS && !flows->told)
+		learn(flow, flow->point_count - LINK_POINTS + 1);
 }
 
 /* The numbers stay the same modulo LINK_POINTS. */
@@ -145,12 +160,12 @@ int link_flows_add(struct link_flows *flows, const struct link_sample *sample, i
 	}
 	last = &flow->points[(flow->point_count - 1) % LINK_POINTS];
 	if (flow->point_count == 1 || time_ns - last->time_ns >= POINT_LENGTH_NS) {
-		if (flow->quiet && !flows->disturbed)
-			learn(flow);
+		learn_usual(flows, flow);
 		flow->quiet = !flows->disturbed;
 		point = &flow->points[flow->point_count++ % LINK_POINTS];
 		*point = *last;
 		point->time_ns = time_ns;
+		point->learnt = false;
 		wrap_points(flow);
 	} else {
 		point = last;
@@ -162,26 +177,38 @@ int link_flows_add(struct link_flows *flows, const struct link_sample *sample, i
 	return 0;
 }
 
-void link_flows_set_quiet(struct link_flows *flows, bool quiet)
+void link_flows_set_state(struct link_flows *flows, bool quiet, bool told)
 {
 	flows->disturbed = !quiet;
+	flows->told = told;
 }
 
-static double usual_of(const struct link_flow *flow)
+/* Fills in what is usual, and above which mean of so many values no chance explains it. */
+static void compare_with_past(
+	const struct link_flow *flow, double value_count, double *usual_ns, double *chance_ns)
 {
 	uint32_t count = flow->past_count < LINK_PAST ? flow->past_count : LINK_PAST;
-	double past[LINK_PAST];
+	double past[LINK_PAST], sum = 0, squares = 0;
 
+	*usual_ns = *chance_ns = -1;
 	if (count < PAST_MIN)
-		return -1;
-	for (uint32_t i = 0; i < count; i++)
+		return;
+	for (uint32_t i = 0; i < count; i++) {
 		past[i] = (double)flow->past_ns[i];
-	return median_double(past, count);
+		sum += past[i];
+	}
+	for (uint32_t i = 0; i < count; i++)
+		squares += (past[i] - sum / count) * (past[i] - sum / count);
+	*chance_ns = sum / count + chance_deviations * sqrt(squares / (count - 1) *
+							       (1.0 / count + 1 / value_count));
+	*usual_ns = median_double(past, count);
 }
 
 /* What a flow did between two times, by the points nearest to them. */
 struct stretch {
 	double mean_ns, usual_ns, late_ns; /* late: summed over requests */
+	double recent_ns;		   /* mean of the later half */
+	double chance_ns;		   /* means up to it may be chance */
 	int64_t length_ns;
 	bool retries_exceeded;
 };
@@ -190,7 +217,9 @@ static bool measure(
 	const struct link_flow *flow, int64_t from_ns, int64_t until_ns, struct stretch *stretch)
 {
 	uint32_t first = flow->point_count > LINK_POINTS ? flow->point_count - LINK_POINTS : 0;
-	const struct link_point *start = NULL, *end = NULL;
+	uint32_t last = first;
+	const struct link_point *start = NULL, *end = NULL, *middle;
+	uint32_t values = 0;
 	uint64_t count;
 
 	for (uint32_t i = first; i < flow->point_count; i++) {
@@ -198,9 +227,13 @@ static bool measure(
 
 		if (point->time_ns > until_ns)
 			break;
-		if (!start || point->time_ns <= from_ns)
+		values++;
+		if (!start || point->time_ns <= from_ns) {
 			start = point;
+			values = 0;
+		}
 		end = point;
+		last = i;
 	}
 	if (!start || end->time_ns <= start->time_ns)
 		return false;
@@ -210,7 +243,13 @@ static bool measure(
 		return false;
 	stretch->mean_ns = (double)(end->sum_ns - start->sum_ns) / (double)count;
 	stretch->length_ns = end->time_ns - start->time_ns;
-	stretch->usual_ns = usual_of(flow);
+	middle = point_at(flow, last - values / 2);
+	stretch->recent_ns = stretch->mean_ns;
+	if (end->count > middle->count)
+		stretch->recent_ns = (double)(end->sum_ns - middle->sum_ns) /
+				     (double)(end->count - middle->count);
+	compare_with_past(flow, fmin(values, (double)count / COUNT_MIN), &stretch->usual_ns,
+		&stretch->chance_ns);
 	stretch->late_ns = 0;
 	if (stretch->usual_ns > 0 && stretch->mean_ns > stretch->usual_ns)
 		stretch->late_ns = (stretch->mean_ns - stretch->usual_ns) * (double)count;
@@ -236,7 +275,8 @@ struct slow_flow {
 static bool is_slow(const struct link_flow *flow, const struct stretch *stretch, double share_min)
 {
 	return stretch->usual_ns > 0 && stretch->mean_ns >= slow_factor * stretch->usual_ns &&
-	       late_share(flow, stretch) >= share_min;
+	       stretch->recent_ns >= slow_factor * stretch->usual_ns && /* it still is */
+	       stretch->mean_ns > stretch->chance_ns && late_share(flow, stretch) >= share_min;
 }
 
 static void note_pair(struct link_finding *finding, const struct slow_flow *slow)
@@ -307,6 +347,44 @@ static bool has_fast_flow(const struct link_flows *flows, uint32_t rank, bool se
 	return false;
 }
 
+/* What is usual of all flows: of one alone it is known less well. */
+static double usual_of_all(const struct link_flows *flows, int64_t from_ns, int64_t until_ns)
+{
+	struct stretch stretch;
+	size_t count = 0;
+
+	for (size_t i = 0; i < flows->count; i++) {
+		if (measure(&flows->flows[i], from_ns, until_ns, &stretch) && stretch.usual_ns > 0)
+			flows->scratch[count++] = stretch.usual_ns;
+	}
+	return median_double(flows->scratch, count);
+}
+
+/*
+ * Flows that the rank is no end of are as fast as usual, or what they are slower by is little beside
+ * the worst: a busy machine, or a full network, makes some flow of some rank the slowest, too.
+ */
+static bool is_clear(const struct link_flows *flows, uint32_t rank, int64_t from_ns,
+	int64_t until_ns, const struct link_pair *worst)
+{
+	double others = 1, all_ns = usual_of_all(flows, from_ns, until_ns);
+	struct stretch stretch;
+	size_t count = 0;
+
+	for (size_t i = 0; i < flows->count; i++) {
+		const struct link_flow *flow = &flows->flows[i];
+
+		if (flow->from != rank && flow->to != rank &&
+			measure(flow, from_ns, until_ns, &stretch) && stretch.usual_ns > 0)
+			flows->scratch[count++] = stretch.mean_ns / fmax(stretch.usual_ns, all_ns);
+	}
+	if (count)
+		others = fmax(quantile_double(flows->scratch, count, 0.9), 1);
+	return measure(find_flow(flows, worst->from, worst->to), from_ns, until_ns, &stretch) &&
+	       fmin(stretch.mean_ns, stretch.recent_ns) >=
+		       slow_factor * pow(others, 1.5) * fmax(stretch.usual_ns, all_ns);
+}
+
 /*
  * The rank that slow flows have in common is an end of the slowest one, or there is none. With the
  * other end as far in, the one whose own sends complete late is named, if they clearly do.
@@ -323,7 +401,8 @@ static void name_rank(const struct link_flows *flows, int64_t from_ns, int64_t u
 
 	finding->share = fmin(best.share, 1);
 	if (best.all < common_share * total_ns ||
-		(alike && best.sent < direction_factor * second.sent))
+		(alike && best.sent < direction_factor * second.sent) ||
+		!is_clear(flows, best.rank, from_ns, until_ns, worst))
 		return;
 	finding->named = true;
 	finding->rank = best.rank;

@@ -23,12 +23,13 @@ struct link_sample {
 	uint64_t latency_count;	   /* requests with a time from posting to completion */
 	uint64_t latency_sum_ns;   /* of these */
 	uint64_t retries_exceeded; /* completions that say so: nothing came through */
-	bool sampled;		   /* of short windows only: counts are a part, times hold */
+	bool sampled;		   /* counts are a part of all, times hold */
 };
 
 struct link_point {
 	int64_t time_ns;
 	uint64_t count, sum_ns, retries_exceeded; /* since the flow's first sample */
+	bool learnt;				  /* the second that it ends makes up the past */
 };
 
 struct link_flow {
@@ -47,7 +48,7 @@ struct link_flows {
 	size_t count, capacity, place_count;
 	double *scratch; /* as many as capacity */
 	uint64_t unseen; /* samples of flows beyond the limit */
-	bool disturbed;
+	bool disturbed, told;
 };
 
 void link_flows_fini(struct link_flows *flows);
@@ -57,8 +58,12 @@ void link_flows_fini(struct link_flows *flows);
 int link_flows_add(struct link_flows *flows, const struct link_sample *sample, int64_t time_ns)
 	__attribute__((warn_unused_result));
 
-/* False: something is amiss from now on, and times do not become usual ones. */
-void link_flows_set_quiet(struct link_flows *flows, bool quiet);
+/*
+ * quiet: nothing is amiss from now on, and times become usual ones at once. Else they do when they
+ * are LINK_POINTS old, for what cannot be told by then is how things are; unless told: of slow
+ * transfers an alert was given, and they go on.
+ */
+void link_flows_set_state(struct link_flows *flows, bool quiet, bool told);
 
 struct link_pair {
 	uint32_t from, to;

@@ -109,6 +109,8 @@ bool judge_link_locate(struct judge *judge, double share, int64_t from_ns, int64
 
 	if (!link_flows_find(&judge->links, from_ns, until_ns, late_share_min * share, &finding))
 		return false;
+	if (!finding.named && verdict->rank_count)
+		return true; /* told when it could be told apart */
 	verdict->rank_count = finding.named ? 1 : 0;
 	verdict->ranks[0] = finding.rank;
 	verdict->pair_count =

@@ -406,29 +406,33 @@ int judge_open(struct judge *judge, uint32_t rank)
 	return 0;
 }
 
+int64_t judge_comm_onset(const struct judge *judge, uint64_t *step)
+{
+	const struct comm_state *comm = judge->comm;
+	double level = (double)comm->run_excess_ns / (double)comm->run_time_ns;
+
+	*step = judge_onset(judge, NULL, comm->run_first_step, level);
+	return judge->next_step - *step <= STEP_HISTORY ? judge->step_start_ns[*step % STEP_HISTORY]
+							: comm->run_start_ns;
+}
+
 int judge_open_comm(struct judge *judge)
 {
 	struct comm_state *comm = judge->comm;
 	struct track *track;
 	struct verdict *verdict;
 	int error = add_track(judge, &track);
-	double level = (double)comm->run_excess_ns / (double)comm->run_time_ns;
-	uint64_t onset;
 
 	if (error == -ENOSPC)
 		return 0;
 	if (error < 0)
 		return error;
-	onset = judge_onset(judge, NULL, comm->run_first_step, level);
 	verdict = &judge->verdicts[track->verdict];
 	verdict->verdict_class = VERDICT_COMM_SLOW;
-	verdict->first_step = onset;
-	verdict->onset.value = judge->next_step - onset <= STEP_HISTORY
-				       ? judge->step_start_ns[onset % STEP_HISTORY]
-				       : comm->run_start_ns;
+	verdict->onset.value = judge_comm_onset(judge, &verdict->first_step);
 	track->comm = true;
 	track->onset_ns = verdict->onset.value;
-	track->level = level;
+	track->level = (double)comm->run_excess_ns / (double)comm->run_time_ns;
 	track->time_ns = comm->run_time_ns;
 	track->gain_ns = comm->run_excess_ns;
 	track->evidence = comm->change.evidence;

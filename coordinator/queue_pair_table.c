@@ -220,7 +220,9 @@ static bool make_sample(struct queue_pair_entry *entry, struct link_sample *samp
 		.latency_count = pair->latency_count - entry->told_count,
 		.latency_sum_ns = pair->latency_sum_ns - entry->told_sum_ns,
 		.retries_exceeded = retries - entry->told_retries,
-		.sampled = pair->flags & QUEUE_PAIR_SAMPLED,
+		/* Requests without a completion of their own have no time. */
+		.sampled = (pair->flags & QUEUE_PAIR_SAMPLED) ||
+			   pair->latency_count < pair->completed_requests / 2,
 	};
 	entry->told_count = pair->latency_count;
 	entry->told_sum_ns = pair->latency_sum_ns;

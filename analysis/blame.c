@@ -21,11 +21,13 @@ void blame_fini(struct blame *blame)
 	free(blame->leads);
 	free(blame->mixed);
 	free(blame->shares);
+	free(blame->holds);
 	free(blame->transfers);
 	free(blame->carries);
 	free(blame->tallies);
 	free(blame->columns);
 	free(blame->controls);
+	free(blame->row_controls);
 	free(blame->scratch);
 	free(blame->groups);
 	free(blame->cursors);
@@ -63,8 +65,12 @@ static int reserve_carries(struct blame *blame, const struct step_grid *grid)
 static int reserve_rows(struct blame *blame, size_t rows)
 {
 	size_t groups = blame->row_capacity, cursors = groups, tallies = groups;
+	size_t controls = groups;
 	int error = blame_reserve((void **)&blame->groups, &groups, rows, sizeof(uint32_t));
 
+	if (error == 0)
+		error = blame_reserve(
+			(void **)&blame->row_controls, &controls, rows, sizeof(uint32_t));
 	if (error == 0)
 		error = blame_reserve((void **)&blame->cursors, &cursors, rows, sizeof(uint32_t));
 	if (error == 0)
@@ -85,13 +91,16 @@ static int reserve_all(struct blame *blame, const struct step_grid *grid)
 
 	if (error == 0)
 		error = blame_reserve((void **)&blame->cells, &blame->cell_capacity,
-			grid->cell_count, sizeof(*blame->cells));
+			grid->overlapped ? grid->cell_count : 0, sizeof(*blame->cells));
 	if (error == 0)
 		error = blame_reserve((void **)&blame->shares, &blame->share_capacity,
 			grid->member_end, sizeof(*blame->shares));
 	if (error == 0)
 		error = blame_reserve((void **)&blame->leads, &blame->lead_capacity,
 			grid->member_end, sizeof(*blame->leads));
+	if (error == 0)
+		error = blame_reserve((void **)&blame->holds, &blame->hold_capacity,
+			grid->member_end, sizeof(*blame->holds));
 	if (error == 0)
 		error = blame_reserve((void **)&blame->mixed, &blame->mixed_capacity,
 			grid->member_end, sizeof(*blame->mixed));
@@ -167,7 +176,7 @@ static void take_segments(struct meeting *meeting, uint32_t m)
 			uint32_t c = row->first_cell + blame->cursors[member->row]++;
 			const struct grid_cell *cell = &grid->cells[c];
 
-			carry->own_ns += cell->own_ns - blame->cells[c].control_ns;
+			carry->own_ns += cell->own_ns - blame_cell_of(blame, grid, c).control_ns;
 			carry->opaque_ns += cell->opaque_ns;
 			if (cell->instance == GRID_NONE && !row->overlapped)
 				carry->opaque_ns += cell->departure_ns - cell->arrival_ns;
@@ -290,7 +299,6 @@ static void split_call(struct meeting *meeting, uint32_t m)
 		result->wait_ns =
 			clamp(required_arrival_ns(meeting, m) - member->arrival_ns, 0, inside);
 	result->transfer_ns = inside - result->wait_ns;
-	result->hold_ns = 0;
 	if (meeting->instance->waits_for == WAITS_FOR_PARTNER)
 		result->transfer_ns =
 			clamp(member->departure_ns -
@@ -335,6 +343,16 @@ static void add_hold(struct meeting *meeting, uint32_t m, int64_t hold)
 	row->own_excess_ns += hold;
 }
 
+static void note_hold(struct meeting *meeting, uint32_t m, int64_t hold)
+{
+	struct blame *blame = meeting->blame;
+
+	if (!blame->held) /* the first one of the step */
+		memset(blame->holds, 0, meeting->grid->member_end * sizeof(*blame->holds));
+	blame->held = true;
+	blame->holds[meeting->instance->first_member + m] = hold;
+}
+
 /* What members that were off the CPU held the others up by; returns the worst. */
 static int64_t charge_holds(struct meeting *meeting, int64_t usual_transfer)
 {
@@ -352,8 +370,7 @@ static int64_t charge_holds(struct meeting *meeting, int64_t usual_transfer)
 
 		if (hold == 0)
 			continue;
-		meeting->shares[m].hold_ns = hold;
-		meeting->blame->held = true;
+		note_hold(meeting, m, hold);
 		add_hold(meeting, m, hold);
 		tally_of(meeting, m)->delay_ns += held_others;
 		/* of its lag, what did not hold the others is its own */

@@ -60,6 +60,16 @@ struct blame_cell {
 	int64_t most_ns;       /* in a replay its own time is not more: see CELL_QUEUED */
 };
 
+/* The control of one position: what peers' cells there are compared with. */
+struct blame_control {
+	int64_t control_ns;
+	int64_t own_ns; /* of the cell */
+	uint32_t cell;
+	bool plain;	     /* nothing is known of what the cell's segment is made of */
+	bool queued;	     /* the cell is: CELL_QUEUED */
+	int64_t measured_ns; /* the same of the peers' cells that are not queued, or control_ns */
+};
+
 /*
  * Per member of an instance, of rows that are not overlapped: what its row does before it, since its
  * last instance.
@@ -72,15 +82,17 @@ struct blame_lead {
 /* Per member of an instance: how its time inside is split. */
 struct blame_share {
 	int64_t wait_ns, transfer_ns;
-	int64_t hold_ns; /* off-CPU inside after the last arrival, more than the others */
 };
 
 struct blame {
 	struct blame_row *rows;	  /* as grid rows */
-	struct blame_cell *cells; /* as grid cells */
+	struct blame_cell *cells; /* as grid cells, of overlapped rows; see blame_cell_of() */
 	struct blame_lead *leads; /* as grid members */
 	uint8_t *mixed;		  /* as grid members: of the lead it is known what it is made of */
 	struct blame_share *shares; /* as grid members */
+	int64_t *
+		holds; /* likewise, where held: off-CPU inside after the last arrival, more than the
+	                   others */
 	struct blame_transfer *transfers;
 	size_t transfer_count;
 	size_t row_capacity, cell_capacity, transfer_capacity, scratch_capacity;
@@ -88,8 +100,11 @@ struct blame {
 	size_t carry_capacity;
 	struct blame_tally *tallies;	/* as rows */
 	int64_t *columns;		/* own times of peers, position by position */
-	struct blame_control *controls; /* by position */
-	size_t share_capacity, lead_capacity, mixed_capacity, column_capacity, control_capacity;
+	struct blame_control *controls; /* by group of peers, and in it by position */
+	uint32_t *row_controls; /* as rows: the first control of its peers; GRID_NONE: no peers */
+	size_t control_count;
+	size_t share_capacity, lead_capacity, mixed_capacity, hold_capacity, column_capacity,
+		control_capacity;
 	int64_t *scratch;  /* values to take medians of, and room to do so */
 	uint32_t *groups;  /* rows, grouped by layout */
 	uint32_t *cursors; /* per row: cells taken so far */
@@ -104,5 +119,22 @@ void blame_fini(struct blame *blame);
 /* Fills rows, cells and transfers from a linked grid. Returns 0 or -ENOMEM. */
 int blame_step(struct blame *blame, const struct step_grid *grid)
 	__attribute__((warn_unused_result));
+
+/* What a cell is compared with. */
+static inline struct blame_cell blame_cell_of(
+	const struct blame *blame, const struct step_grid *grid, uint32_t c)
+{
+	const struct grid_cell *cell = &grid->cells[c];
+	const struct grid_row *row = &grid->rows[cell->row];
+
+	if (row->overlapped)
+		return blame->cells[c];
+	if (blame->row_controls[cell->row] == GRID_NONE)
+		return (struct blame_cell){cell->own_ns, GRID_NONE, INT64_MAX};
+	const struct blame_control *control =
+		&blame->controls[blame->row_controls[cell->row] + c - row->first_cell];
+
+	return (struct blame_cell){control->control_ns, control->cell, INT64_MAX};
+}
 
 #endif

@@ -112,6 +112,7 @@ struct peers {
 	size_t row_count;
 	size_t count;  /* rows without a hole: those that are compared */
 	size_t stride; /* of columns: not a power of two, as counts mostly are */
+	uint32_t first_control;
 	uint32_t position_count;
 };
 
@@ -165,7 +166,7 @@ static int64_t measured_control(const struct peers *peers, uint32_t position)
 			peers->blame->scratch[count++] = cell->own_ns;
 	}
 	return count ? lower_median_int64(peers->blame->scratch, count)
-		     : peers->blame->controls[position].control_ns;
+		     : peers->blame->controls[peers->first_control + position].control_ns;
 }
 
 /* The control of one position: the lower median of the peers' own times, and whose it is. */
@@ -173,7 +174,7 @@ static void find_control(const struct peers *peers, uint32_t position)
 {
 	const struct step_grid *grid = peers->grid;
 	const int64_t *column = &peers->blame->columns[position * peers->stride];
-	struct blame_control *control = &peers->blame->controls[position];
+	struct blame_control *control = &peers->blame->controls[peers->first_control + position];
 	size_t place = 0;
 
 	control->control_ns = lower_median_of_int64(column, peers->count, peers->blame->scratch);
@@ -236,41 +237,59 @@ static bool add_lead(struct blame *blame, const struct step_grid *grid, uint32_t
 
 /* Compares a row's cells with the controls of their positions. */
 static void compare_row(
-	struct blame *blame, const struct step_grid *grid, uint32_t r, uint32_t position_count)
+	struct blame *blame, const struct step_grid *grid, uint32_t r, uint32_t first_control)
 {
 	const struct grid_row *row = &grid->rows[r];
+	const struct blame_control *controls = &blame->controls[first_control];
 	struct blame_row *result = &blame->rows[r];
 	struct blame_lead lead = {0};
+	int64_t excess_ns = 0, own_ns = 0, control_ns = 0; /* and what is COMPUTE of them */
 	bool mixed = false;
 
-	for (uint32_t p = 0; p < position_count; p++) {
-		const struct blame_control *control = &blame->controls[p];
+	blame->row_controls[r] = first_control;
+	for (uint32_t p = 0; p < row->cell_count; p++) {
+		const struct blame_control *control = &controls[p];
+		uint32_t c = row->first_cell + p;
+		const struct grid_cell *cell = &grid->cells[c];
+
+		excess_ns += cell->own_ns - control->own_ns;
+		if (!control->plain || cell->own != &activity_none) {
+			add_components(result, cell, &grid->cells[control->cell]);
+			mixed = true;
+		} else {
+			own_ns += cell->own_ns > 0 ? cell->own_ns : 0;
+			control_ns += control->own_ns > 0 ? control->own_ns : 0;
+		}
+		mixed = add_lead(blame, grid, c, control->control_ns, &lead, mixed);
+	}
+	result->own_excess_ns += excess_ns;
+	result->own[EXCESS_COMPUTE] += own_ns;
+	result->control[EXCESS_COMPUTE] += control_ns;
+}
+
+/* The same for an overlapped row. */
+static void compare_streams(
+	struct blame *blame, const struct step_grid *grid, uint32_t r, uint32_t first_control)
+{
+	const struct grid_row *row = &grid->rows[r];
+
+	for (uint32_t p = 0; p < row->cell_count; p++) {
+		const struct blame_control *control = &blame->controls[first_control + p];
 		uint32_t c = grid_cell_at(grid, row, p);
 		const struct grid_cell *cell = &grid->cells[c];
 		/* Of queued cells only a bound is known: they neither exceed nor show others to be early. */
 		bool bound = cell->flags & CELL_QUEUED
 				     ? cell->own_ns > control->control_ns
 				     : control->queued && cell->own_ns < control->control_ns;
-		int64_t control_ns = bound ? cell->own_ns : control->control_ns;
 
-		blame->cells[c] = (struct blame_cell){control_ns, control->cell,
+		blame->cells[c] = (struct blame_cell){bound ? cell->own_ns : control->control_ns,
+			control->cell,
 			(cell->flags & (CELL_QUEUED | CELL_RECKONED)) == CELL_QUEUED
 				? control->measured_ns
 				: INT64_MAX};
-		result->own_excess_ns += cell->own_ns - control->own_ns;
-		if (!control->plain || cell->own != &activity_none ||
-			(cell->part->flags & PART_DEVICE_TIME)) {
-			add_components(result, cell, &grid->cells[control->cell]);
-			mixed = true;
-		} else {
-			result->own[EXCESS_COMPUTE] += cell->own_ns > 0 ? cell->own_ns : 0;
-			result->control[EXCESS_COMPUTE] +=
-				control->own_ns > 0 ? control->own_ns : 0;
-		}
-		if (!row->overlapped)
-			mixed = add_lead(blame, grid, c, control_ns, &lead, mixed);
+		blame->rows[r].own_excess_ns += cell->own_ns - control->own_ns;
+		add_components(&blame->rows[r], cell, &grid->cells[control->cell]);
 	}
-	result->judged = position_count > 0;
 }
 
 /* A row without peers is its own control. */
@@ -279,11 +298,13 @@ static void keep_row(struct blame *blame, const struct step_grid *grid, uint32_t
 	const struct grid_row *row = &grid->rows[r];
 	struct blame_lead lead = {0};
 
+	blame->row_controls[r] = GRID_NONE;
 	for (uint32_t c = row->first_cell; c < row->first_cell + row->cell_count; c++) {
 		int64_t own_ns = grid->cells[c].own_ns;
 
-		blame->cells[c] = (struct blame_cell){own_ns, GRID_NONE, INT64_MAX};
-		if (!row->overlapped)
+		if (row->overlapped)
+			blame->cells[c] = (struct blame_cell){own_ns, GRID_NONE, INT64_MAX};
+		else
 			(void)add_lead(blame, grid, c, own_ns, &lead, false);
 	}
 }
@@ -300,10 +321,15 @@ static void compare_peers(const struct peers *peers)
 	for (size_t i = 0; i < peers->row_count; i++) {
 		uint32_t r = peers->rows[i];
 
-		if (peers->count >= 2 && !peers->grid->rows[r].hole)
-			compare_row(blame, peers->grid, r, peers->position_count);
-		else
+		if (peers->count < 2 || peers->grid->rows[r].hole) {
 			keep_row(blame, peers->grid, r);
+			continue;
+		}
+		if (peers->grid->rows[r].overlapped)
+			compare_streams(blame, peers->grid, r, peers->first_control);
+		else
+			compare_row(blame, peers->grid, r, peers->first_control);
+		blame->rows[r].judged = peers->position_count > 0;
 	}
 }
 
@@ -311,6 +337,7 @@ int blame_controls(struct blame *blame, const struct step_grid *grid)
 {
 	int error = 0;
 
+	blame->control_count = 0;
 	if (grid->member_end)
 		memset(blame->mixed, 0, grid->member_end);
 	sort_rows(grid, blame->groups);
@@ -319,7 +346,8 @@ int blame_controls(struct blame *blame, const struct step_grid *grid)
 		struct peers peers = {.blame = blame,
 			.grid = grid,
 			.rows = &blame->groups[first],
-			.position_count = row->cell_count};
+			.position_count = row->cell_count,
+			.first_control = (uint32_t)blame->control_count};
 
 		for (next = first; next < grid->row_count &&
 				   grid->rows[blame->groups[next]].layout == row->layout &&
@@ -329,12 +357,13 @@ int blame_controls(struct blame *blame, const struct step_grid *grid)
 		peers.row_count = next - first;
 		peers.stride = peers.count + COLUMN_GAP;
 		error = blame_reserve((void **)&blame->controls, &blame->control_capacity,
-			row->cell_count, sizeof(*blame->controls));
+			blame->control_count + row->cell_count, sizeof(*blame->controls));
 		if (error == 0)
 			error = blame_reserve((void **)&blame->columns, &blame->column_capacity,
 				row->cell_count * peers.stride, sizeof(*blame->columns));
 		if (error == 0)
 			compare_peers(&peers);
+		blame->control_count += row->cell_count;
 	}
 	return error;
 }

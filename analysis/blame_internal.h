@@ -21,16 +21,6 @@ struct blame_tally {
 	int64_t delay_ns, comm_delay_ns, inherited_ns, wait_ns, transfer_ns;
 };
 
-/* The control of one position. */
-struct blame_control {
-	int64_t control_ns;
-	int64_t own_ns;	     /* of the cell */
-	uint32_t cell;	     /* GRID_NONE: no peers */
-	bool plain;	     /* nothing is known of what the cell's segment is made of */
-	bool queued;	     /* the cell is: CELL_QUEUED */
-	int64_t measured_ns; /* the same of the peers' cells that are not queued, or control_ns */
-};
-
 /* Sets cells, leads, what is mixed, and the rows' sums of components. Returns 0 or -ENOMEM. */
 int blame_controls(struct blame *blame, const struct step_grid *grid)
 	__attribute__((warn_unused_result));

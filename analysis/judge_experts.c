@@ -23,12 +23,13 @@ static void take_segments(
 
 	for (uint32_t i = 0; i < row->cell_count; i++) {
 		const struct grid_cell *cell = &grid->cells[row->first_cell + i];
-		const struct blame_cell *blamed = &judge->blame.cells[row->first_cell + i];
+		const struct blame_cell blamed =
+			blame_cell_of(&judge->blame, grid, row->first_cell + i);
 		bool exchange = cell->part->operation == OPERATION_ALL_TO_ALL;
 		bool expert = exchange && open && cell->part->communicator_id == dispatched;
 
-		sums[expert][0] += (double)(cell->own_ns - blamed->control_ns);
-		sums[expert][1] += (double)blamed->control_ns;
+		sums[expert][0] += (double)(cell->own_ns - blamed.control_ns);
+		sums[expert][1] += (double)blamed.control_ns;
 		open = exchange && !expert;
 		dispatched = cell->part->communicator_id;
 	}

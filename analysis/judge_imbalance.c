@@ -50,7 +50,8 @@ static void measure_role(const struct judge *judge, const struct step_grid *grid
 	for (uint32_t i = 0; i < row->cell_count; i++) {
 		const struct grid_cell *cell = &grid->cells[row->first_cell + i];
 
-		role->step_work_ns += judge->blame.cells[row->first_cell + i].control_ns;
+		role->step_work_ns +=
+			blame_cell_of(&judge->blame, grid, row->first_cell + i).control_ns;
 		role->pipeline |= cell->instance != GRID_NONE &&
 				  grid->instances[cell->instance].waits_for == WAITS_FOR_PARTNER;
 	}
@@ -213,8 +214,8 @@ static void excess_by_direction(const struct judge *judge, const struct step_gri
 			continue;
 		if (row->works)
 			direction = part->purpose == PURPOSE_BACKWARD;
-		excess[direction] +=
-			(double)(grid->cells[c].own_ns - judge->blame.cells[c].control_ns);
+		excess[direction] += (double)(grid->cells[c].own_ns -
+					      blame_cell_of(&judge->blame, grid, c).control_ns);
 	}
 }
 

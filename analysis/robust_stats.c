@@ -4,7 +4,12 @@
 #include <assert.h>
 #include <math.h>
 
-/* One quickselect for two element types: the types differ, the algorithm must not. */
+enum { SORTED_AT_ONCE = 12 };
+
+/*
+ * One quickselect for two element types: the types differ, the algorithm must not. Partitions without
+ * branches: which side a value goes to cannot be foreseen.
+ */
 #define DEFINE_SELECT(name, type)                                                                  \
 	static type name##_pivot(const type *values, size_t first, size_t last)                    \
 	{                                                                                          \
@@ -18,38 +23,54 @@
 		return c < a ? a : c > b ? b : c;                                                  \
 	}                                                                                          \
                                                                                                    \
+	static void name##_sort(type *values, size_t first, size_t end)                            \
+	{                                                                                          \
+		for (size_t i = first + 1; i < end; i++) {                                         \
+			type value = values[i];                                                    \
+			size_t at = i;                                                             \
+                                                                                                   \
+			for (; at > first && values[at - 1] > value; at--)                         \
+				values[at] = values[at - 1];                                       \
+			values[at] = value;                                                        \
+		}                                                                                  \
+	}                                                                                          \
+                                                                                                   \
 	type name(type *values, size_t count, size_t k)                                            \
 	{                                                                                          \
-		size_t first = 0, last = count - 1;                                                \
+		size_t first = 0, end = count;                                                     \
                                                                                                    \
 		assert(k < count);                                                                 \
-		while (first < last) {                                                             \
-			type pivot = name##_pivot(values, first, last);                            \
-			size_t low = first, high = last;                                           \
+		while (end - first > SORTED_AT_ONCE) {                                             \
+			type pivot = name##_pivot(values, first, end - 1);                         \
+			size_t low = first;                                                        \
                                                                                                    \
-			for (;;) {                                                                 \
-				while (values[low] < pivot)                                        \
-					low++;                                                     \
-				while (values[high] > pivot)                                       \
-					high--;                                                    \
-				if (low >= high)                                                   \
-					break;                                                     \
-				type swap = values[low];                                           \
-				values[low++] = values[high];                                      \
-				values[high--] = swap;                                             \
+			for (size_t i = first; i < end; i++) {                                     \
+				type value = values[i];                                            \
+                                                                                                   \
+				values[i] = values[low];                                           \
+				values[low] = value;                                               \
+				low += value < pivot;                                              \
 			}                                                                          \
-			/* [first, low) <= pivot <= (high, last], and low - high is 0, 1 or 2 */   \
-			if (k <= high && high < last)                                              \
-				last = high;                                                       \
-			else if (k >= low && low > first)                                          \
+			if (k < low) {                                                             \
+				end = low;                                                         \
+				continue;                                                          \
+			}                                                                          \
+			if (low > first) {                                                         \
 				first = low;                                                       \
-			else if (k > high && k < low)                                              \
-				break;                                                             \
-			else if (k <= high)                                                        \
-				last--;                                                            \
-			else                                                                       \
-				first++;                                                           \
+				continue;                                                          \
+			}                                                                          \
+			for (size_t i = first; i < end; i++) { /* none is less than the pivot */   \
+				type value = values[i];                                            \
+                                                                                                   \
+				values[i] = values[low];                                           \
+				values[low] = value;                                               \
+				low += !(value > pivot); /* of doubles, not a number too */        \
+			}                                                                          \
+			if (k < low)                                                               \
+				return pivot;                                                      \
+			first = low;                                                               \
 		}                                                                                  \
+		name##_sort(values, first, end);                                                   \
 		return values[k];                                                                  \
 	}
 

@@ -77,7 +77,8 @@ static void find_relief(
 		const struct grid_row *row = &grid->rows[r];
 
 		for (uint32_t i = 0; healed[r] && i < row->cell_count; i++) {
-			uint32_t c = row->first_cell + i, control = blame->cells[c].control_cell;
+			uint32_t c = row->first_cell + i;
+			uint32_t control = blame_cell_of(blame, grid, c).control_cell;
 			int64_t excess =
 				grid->cells[c].own_ns - whatif_healed_ns(whatif, grid, blame, c);
 
@@ -102,18 +103,18 @@ int64_t whatif_healed_ns(const struct whatif *whatif, const struct step_grid *gr
 	const struct blame *blame, uint32_t c)
 {
 	const struct grid_cell *cell = &grid->cells[c];
-	const struct blame_cell *compared = &blame->cells[c];
+	const struct blame_cell compared = blame_cell_of(blame, grid, c);
 	int64_t host_ns = 0, healed_ns;
 
-	if (whatif->change.part == WHATIF_ALL || compared->control_cell == GRID_NONE ||
-		compared->control_ns == cell->own_ns)
-		return compared->control_ns;
+	if (whatif->change.part == WHATIF_ALL || compared.control_cell == GRID_NONE ||
+		compared.control_ns == cell->own_ns)
+		return compared.control_ns;
 	if (cell->own != &activity_none || (cell->part->flags & PART_DEVICE_TIME))
 		host_ns = host_part_ns(cell);
-	if (host_ns || grid->cells[compared->control_cell].own != &activity_none)
-		host_ns -= host_part_ns(&grid->cells[compared->control_cell]);
+	if (host_ns || grid->cells[compared.control_cell].own != &activity_none)
+		host_ns -= host_part_ns(&grid->cells[compared.control_cell]);
 	healed_ns = whatif->change.part == WHATIF_HOST ? cell->own_ns - host_ns
-						       : compared->control_ns + host_ns;
+						       : compared.control_ns + host_ns;
 	return healed_ns > 0 ? healed_ns : 0;
 }
 
@@ -121,7 +122,7 @@ int64_t whatif_opaque_ns(const struct whatif *whatif, const struct step_grid *gr
 	const struct blame *blame, uint32_t c)
 {
 	const struct grid_cell *cell = &grid->cells[c];
-	uint32_t control = blame->cells[c].control_cell;
+	uint32_t control = blame_cell_of(blame, grid, c).control_cell;
 
 	if (cell->opaque_ns == 0 || !whatif->relieved || control == GRID_NONE ||
 		whatif->change.healed[cell->row])
@@ -200,7 +201,7 @@ static int64_t released_ns(const struct whatif *whatif, const struct step_grid *
 	int64_t with = 0, without = 0;
 
 	for (uint32_t m = 0; holds && m < instance->member_count; m++) {
-		int64_t hold = blame->shares[instance->first_member + m].hold_ns;
+		int64_t hold = blame->holds[instance->first_member + m];
 
 		if (hold > with)
 			with = hold;
@@ -281,10 +282,11 @@ static void replay_instance(struct whatif *whatif, const struct step_grid *grid,
 			needed = *time + shares[m].wait_ns;
 		if (needed > *time)
 			*time = needed;
-		int64_t shrink = !hold_stays && shares[m].hold_ns > released &&
-						 whatif->change.healed[members[m].row]
-					 ? shares[m].hold_ns
-					 : released;
+		int64_t hold = blame->held ? blame->holds[instance->first_member + m] : 0;
+		int64_t shrink =
+			!hold_stays && hold > released && whatif->change.healed[members[m].row]
+				? hold
+				: released;
 		*time += shrink < transfer ? transfer - shrink : 0;
 	}
 }

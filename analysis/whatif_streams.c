@@ -32,16 +32,16 @@ static void start_cells(struct stream_replay *replay, uint32_t r, uint32_t until
 		const struct grid_cell *cell = &grid->cells[c];
 		bool beside = (cell->flags & CELL_ASYNC) && !row->works;
 		int64_t inside_ns = cell->departure_ns - cell->arrival_ns;
-		const struct blame_cell *compared = &replay->blame->cells[c];
+		const struct blame_cell compared = blame_cell_of(replay->blame, replay->grid, c);
 		int64_t own_ns = cell->own_ns, start_ns;
 
 		if (whatif->change.healed[r])
 			own_ns = whatif_healed_ns(whatif, grid, replay->blame, c);
-		else if ((cell->flags & CELL_QUEUED) && compared->control_ns < own_ns)
-			own_ns = compared->control_ns;
+		else if ((cell->flags & CELL_QUEUED) && compared.control_ns < own_ns)
+			own_ns = compared.control_ns;
 
-		if (compared->most_ns < own_ns)
-			own_ns = compared->most_ns;
+		if (compared.most_ns < own_ns)
+			own_ns = compared.most_ns;
 		if (whatif->change.scales)
 			own_ns = (int64_t)((double)own_ns * whatif->change.scales[r]);
 		for (; whatif->ended[r] < cell->needs; whatif->ended[r]++) {

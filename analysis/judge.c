@@ -57,6 +57,7 @@ void judge_destroy(struct judge *judge)
 	free(judge->comm->row_excess);
 	free(judge->comm);
 	free(judge->imbalance->scales);
+	free(judge->imbalance->messages.work);
 	judge_roles_fini(judge->imbalance);
 	free(judge->imbalance);
 	free(judge->healed);

@@ -275,7 +275,8 @@ static bool sequences_uneven(const struct judge *judge)
 	const struct imbalance_state *state = judge->imbalance;
 	double all = 0, most = 0;
 
-	if (state->steps < correlation_steps_min || !deviations_alike(state))
+	if (state->steps < correlation_steps_min ||
+		!(deviations_alike(state) || judge_messages_alike(&state->messages)))
 		return false;
 	for (uint32_t r = 0; r < judge->rank_end; r++) {
 		all += (double)judge->ranks[r].unevenness;
@@ -310,6 +311,10 @@ int judge_imbalance_step(struct judge *judge, const struct step_grid *grid, int6
 	/* A sample is enough for a correlation; the cells of all ranks are many. */
 	if (grid->overlapped || grid->row_count <= ROWS_ALWAYS_MAX || grid->number % 4 == 0)
 		correlate_step(judge, grid);
+	if (grid->overlapped && (grid->row_count <= ROWS_ALWAYS_MAX || grid->number % 4 == 0))
+		error = judge_messages_step(judge, grid);
+	if (error < 0)
+		return error;
 	state->series[IMBALANCE_SEQUENCE].block_gain_ns += ideal_gain_ns;
 	state->uneven = grid->overlapped && mean_ns > 0 &&
 			(double)worst->step_work_ns > uneven_work_min * mean_ns;
@@ -408,6 +413,15 @@ static void tell_sequences(const struct imbalance_state *state, struct verdict *
 		snprintf(evidence->detail, sizeof(evidence->detail),
 			"forward and backward times go together (correlation %.2f), on ranks that "
 			"change from step to step",
+			correlation);
+		verdict->share_explained = correlation * correlation;
+		return;
+	}
+	if (judge_messages_alike(&state->messages)) {
+		correlation = judge_messages_correlation(&state->messages);
+		snprintf(evidence->detail, sizeof(evidence->detail),
+			"what sender and receiver of a message work goes together (correlation "
+			"%.2f), on ranks that change from message to message",
 			correlation);
 		verdict->share_explained = correlation * correlation;
 		return;

@@ -69,9 +69,10 @@ struct rank_state {
 	struct evidence *evidence;
 	struct judge_rank_totals totals;
 	float usual_excess
-		[2];	  /* of the two directions, slow means: what stays is no uneven input */
-	float cost_level; /* mean share of the step that its delay is; judge_costs.c */
-	float unevenness; /* squared deviation from them, slow mean */
+		[2];	     /* of the two directions, slow means: what stays is no uneven input */
+	float cost_level;    /* mean share of the step that its delay is; judge_costs.c */
+	float usual_message; /* work on a message, beyond its control: a share of it, slow mean */
+	float unevenness;    /* squared deviation from them, slow mean */
 	/* While it is suspected: excess and control of its segments between the dispatch and the
 	 * combination of experts, and of all others; slow sums, in ns. judge_experts.c */
 	float expert_excess, expert_control, other_excess, other_control;
@@ -96,6 +97,13 @@ struct imbalance_series {
 	double level; /* of the last block */
 };
 
+/* Work on both ends of messages: deviations from the usual, slow sums; judge_messages.c. */
+struct message_state {
+	float *work; /* per cell of a step */
+	size_t cell_capacity;
+	double steps, count, xx, yy, xy;
+};
+
 struct imbalance_state {
 	struct role roles[ROLES_MAX];
 	uint32_t role_count;
@@ -106,9 +114,10 @@ struct imbalance_state {
 	double absolute, work; /* of deviations of both together, of rows' work; slow sums */
 	double rows;	       /* in them */
 	double steps;	       /* in them */
-	double *scales;	       /* per row: its role has the mean work; where uneven is set */
-	bool uneven;	       /* roles differ in this step */
-	int64_t step_gain_ns;  /* with even roles */
+	struct message_state messages;
+	double *scales;	      /* per row: its role has the mean work; where uneven is set */
+	bool uneven;	      /* roles differ in this step */
+	int64_t step_gain_ns; /* with even roles */
 	struct whatif_line line;
 	size_t scale_capacity;
 	/* Per row: which role, as a key; its work in the step. Kept while rows and layouts stay. */
@@ -287,6 +296,13 @@ bool judge_link_locate(struct judge *judge, double share, int64_t from_ns, int64
 void judge_experts_step(struct judge *judge, const struct step_grid *grid);
 /* All of the rank's excess is in its experts: they get more tokens, its machine is not slow. */
 bool judge_experts_only(const struct judge *judge, uint32_t rank);
+
+/* judge_messages.c: after blame, of steps with sends and receives. */
+int judge_messages_step(struct judge *judge, const struct step_grid *grid)
+	__attribute__((warn_unused_result));
+/* What the two ends of a message do goes together, and differs from message to message. */
+bool judge_messages_alike(const struct message_state *state);
+double judge_messages_correlation(const struct message_state *state);
 
 /* judge_roles.c: fills keys for the step's rows. Returns 0 or -ENOMEM. */
 int judge_roles_key(struct judge *judge, const struct step_grid *grid)

@@ -143,6 +143,37 @@ static void test_uneven_work_is_no_machine(void **state)
 }
 
 /* A rank of twice the work in a plain data-parallel job is what all of them are made for. */
+/* Sequences differ in length, in pipelines of any depth, where only communication is seen. */
+static void test_uneven_sequences_of_a_pipeline(void **state)
+{
+	static const struct {
+		uint32_t ranks, pipeline, tensor, virtual_stages;
+	} shapes[] = {{8, 2, 1, 1}, {16, 4, 1, 1}, {32, 4, 2, 1}, {32, 8, 1, 1}, {32, 4, 1, 2}};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++) {
+		struct sim_scenario scenario;
+		struct sim_options *options = &scenario.options;
+		struct outcome outcome;
+
+		draw_plain(&scenario, SIM_FAULT_SEQUENCE, i);
+		sim_options_default(options, shapes[i].ranks, i + 1);
+		options->steps = 150;
+		options->program.layers = 1;
+		options->program.microbatches = 2 * shapes[i].pipeline;
+		options->program.virtual_stages = shapes[i].virtual_stages;
+		options->shape.pipeline = shapes[i].pipeline;
+		options->shape.tensor = shapes[i].tensor;
+		options->shape.data = shapes[i].ranks / shapes[i].pipeline / shapes[i].tensor;
+		options->fault_count = 1;
+		options->faults[0] = (struct sim_fault){
+			.kind = SIM_FAULT_SEQUENCE, .first = 0, .last = 149, .size = 0.3};
+		score(&scenario, i + 1, &outcome);
+		assert_true(outcome.detected && outcome.class_right && outcome.cause_right);
+		assert_int_equal(outcome.blamed_healthy, 0);
+	}
+}
+
 static void test_baselines_find_the_plain_case(void **state)
 {
 	struct sim_scenario scenario;
@@ -170,6 +201,7 @@ int main(void)
 		cmocka_unit_test(test_slow_rank_is_named),
 		cmocka_unit_test(test_slow_rank_of_a_pipeline_is_named),
 		cmocka_unit_test(test_uneven_work_is_no_machine),
+		cmocka_unit_test(test_uneven_sequences_of_a_pipeline),
 		cmocka_unit_test(test_baselines_find_the_plain_case),
 	};
 

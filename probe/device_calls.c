@@ -10,7 +10,10 @@
 enum {
 	HOST_RECORDS_MAX = 8192, /* a ring: the oldest are added up */
 	DONE_MAX = 65536,	 /* between two looks, some tens of milliseconds */
+	STREAMS = UINT8_MAX + 1,
 };
+/* A call before it that is not done after this is taken for lost. */
+#define LOST_NS INT64_C(2000000000)
 
 struct host_record {
 	int64_t time_ns;
@@ -18,14 +21,21 @@ struct host_record {
 	struct activity before, others;
 };
 
+struct done_call {
+	struct collective_part part;
+	uint64_t number;
+};
+
 struct device_calls {
 	struct host_record *records; /* ring */
 	size_t record_first, record_count;
-	struct collective_part *done;
+	struct done_call *done;
 	size_t done_count, done_capacity, done_taken;
 	bool sorted;
+	uint64_t next_number;
+	int64_t newest_ns;	 /* departure of the calls done */
 	int64_t last_enqueue_ns; /* of the calls taken so far; 0 = none */
-	int64_t last_departure_ns;
+	int64_t last_departure_ns[STREAMS];
 	struct activity last_others;
 	uint64_t dropped;
 };
@@ -36,6 +46,7 @@ struct device_calls *device_calls_create(void)
 
 	if (!calls)
 		return NULL;
+	calls->next_number = 1;
 	calls->records = calloc(HOST_RECORDS_MAX, sizeof(*calls->records));
 	if (!calls->records) {
 		free(calls);
@@ -75,13 +86,25 @@ void device_calls_host(struct device_calls *calls, struct host_ns time,
 	*record_at(calls, calls->record_count++) = record;
 }
 
-void device_calls_done(struct device_calls *calls, const struct collective_part *part)
+/* What was taken makes room. */
+static void forget_taken(struct device_calls *calls)
 {
+	calls->done_count -= calls->done_taken;
+	memmove(calls->done, calls->done + calls->done_taken,
+		calls->done_count * sizeof(*calls->done));
+	calls->done_taken = 0;
+}
+
+void device_calls_done(
+	struct device_calls *calls, const struct collective_part *part, uint64_t number)
+{
+	if (calls->done_taken)
+		forget_taken(calls);
 	if (calls->done_count == calls->done_capacity) {
 		size_t capacity = calls->done_capacity ? calls->done_capacity * 2 : 256;
-		struct collective_part *grown =
-			capacity <= DONE_MAX ? realloc(calls->done, capacity * sizeof(*grown))
-					     : NULL;
+		struct done_call *grown = capacity <= DONE_MAX
+						  ? realloc(calls->done, capacity * sizeof(*grown))
+						  : NULL;
 
 		if (!grown) {
 			calls->dropped++;
@@ -90,22 +113,39 @@ void device_calls_done(struct device_calls *calls, const struct collective_part 
 		calls->done = grown;
 		calls->done_capacity = capacity;
 	}
-	calls->done[calls->done_count++] = *part;
+	calls->done[calls->done_count++] = (struct done_call){*part, number};
 	calls->sorted = false;
+	if (part->departure.value > calls->newest_ns)
+		calls->newest_ns = part->departure.value;
 }
 
-static int compare_enqueues(const void *left, const void *right)
+static int compare_calls(const void *left, const void *right)
 {
-	const struct collective_part *a = left, *b = right;
+	const struct done_call *a = left, *b = right;
 
-	if (a->enqueue.value != b->enqueue.value)
-		return a->enqueue.value < b->enqueue.value ? -1 : 1;
-	return a->sequence < b->sequence ? -1 : a->sequence > b->sequence;
+	if (a->number != b->number)
+		return a->number < b->number ? -1 : 1;
+	if (a->part.enqueue.value != b->part.enqueue.value)
+		return a->part.enqueue.value < b->part.enqueue.value ? -1 : 1;
+	return a->part.sequence < b->part.sequence ? -1 : a->part.sequence > b->part.sequence;
+}
+
+/* When the last call before ended that this one may have waited for. */
+static int64_t ended_before(const struct device_calls *calls, int64_t arrival_ns)
+{
+	int64_t ended_ns = 0;
+
+	for (size_t i = 0; i < STREAMS; i++) {
+		if (calls->last_departure_ns[i] > ended_ns &&
+			calls->last_departure_ns[i] <= arrival_ns)
+			ended_ns = calls->last_departure_ns[i];
+	}
+	return ended_ns;
 }
 
 /*
  * What the host did up to this call's enqueue. A call that was enqueued before one already taken
- * (of another stream, done later) gets nothing: its share went to that one.
+ * (it was taken for lost) gets nothing: its share went to that one.
  */
 static void fill_before(struct device_calls *calls, struct collective_part *part)
 {
@@ -126,8 +166,8 @@ static void fill_before(struct device_calls *calls, struct collective_part *part
 		 * By what a call waited for the device's work, the host could have come later. Not
 		 * by what it waited behind the collective before it, which may wait for others.
 		 */
-		int64_t ready_ns = enqueue_ns > calls->last_departure_ns ? enqueue_ns
-									 : calls->last_departure_ns;
+		int64_t ended_ns = ended_before(calls, part->arrival.value);
+		int64_t ready_ns = enqueue_ns > ended_ns ? enqueue_ns : ended_ns;
 		int64_t ahead_ns = part->arrival.value - ready_ns - LAUNCH_USUAL_NS;
 
 		before.host_ns = enqueue_ns - calls->last_enqueue_ns - device_wait_ns -
@@ -137,24 +177,37 @@ static void fill_before(struct device_calls *calls, struct collective_part *part
 	}
 	if (enqueue_ns > calls->last_enqueue_ns)
 		calls->last_enqueue_ns = enqueue_ns;
-	if (part->departure.value > calls->last_departure_ns)
-		calls->last_departure_ns = part->departure.value;
+	if (part->departure.value > calls->last_departure_ns[part->stream])
+		calls->last_departure_ns[part->stream] = part->departure.value;
 	part->before = before;
 }
 
-bool device_calls_take(
-	struct device_calls *calls, struct collective_part *part, struct activity *others)
+/* All calls before it are done, or lost, or there is no room to wait for them. */
+static bool is_next(const struct device_calls *calls, const struct done_call *call)
 {
-	if (calls->done_taken == calls->done_count) {
-		calls->done_taken = calls->done_count = 0;
+	return call->number <= calls->next_number ||
+	       calls->newest_ns - call->part.departure.value > LOST_NS ||
+	       calls->done_count - calls->done_taken >= DONE_MAX / 2;
+}
+
+bool device_calls_take(struct device_calls *calls, bool finish, struct collective_part *part,
+	struct activity *others)
+{
+	const struct done_call *call = &calls->done[calls->done_taken];
+
+	if (calls->done_taken == calls->done_count)
 		return false;
-	}
 	if (!calls->sorted) {
 		qsort(calls->done + calls->done_taken, calls->done_count - calls->done_taken,
-			sizeof(*calls->done), compare_enqueues);
+			sizeof(*calls->done), compare_calls);
 		calls->sorted = true;
 	}
-	*part = calls->done[calls->done_taken++];
+	if (!finish && !is_next(calls, call))
+		return false;
+	calls->done_taken++;
+	if (call->number >= calls->next_number)
+		calls->next_number = call->number + 1;
+	*part = call->part;
 	fill_before(calls, part);
 	*others = calls->last_others;
 	return true;

@@ -21,15 +21,21 @@ void device_calls_destroy(struct device_calls *calls); /* NULL is fine */
 void device_calls_host(struct device_calls *calls, struct host_ns time,
 	const struct activity *before, int64_t device_wait_ns, const struct activity *others);
 
-/* A call that the device is done with: a part with PART_DEVICE_TIME and its enqueue time. */
-void device_calls_done(struct device_calls *calls, const struct collective_part *part);
+/*
+ * A call that the device is done with: a part with PART_DEVICE_TIME and its enqueue time. number: of
+ * the process's calls, in order of launch, from 1; 0 = not counted, these come in order.
+ */
+void device_calls_done(
+	struct device_calls *calls, const struct collective_part *part, uint64_t number);
 
 /*
- * Hands out the calls done, in order of their enqueue, with `before` filled. Call it when all that the
- * host did until now was told. Returns false when there is none left.
+ * Hands out the calls done, in the order in which the program made them, with `before` filled: one
+ * that was done early waits for those before it, on other streams, for up to two seconds of the
+ * device's time (lost ones never come). finish: there will be no more. Call it when all that the host
+ * did until now was told. Returns false when there is none left.
  */
-bool device_calls_take(
-	struct device_calls *calls, struct collective_part *part, struct activity *others);
+bool device_calls_take(struct device_calls *calls, bool finish, struct collective_part *part,
+	struct activity *others);
 
 /* Calls and host records that did not fit. */
 uint64_t device_calls_dropped(const struct device_calls *calls);

@@ -20,6 +20,7 @@ struct device_communicator {
 	uint64_t hash;
 	int32_t rank, rank_count;
 	uint32_t functions; /* bits of enum ring_function that were announced */
+	uint8_t stream;	    /* its calls follow each other; beside those of others */
 };
 
 struct device_source {
@@ -66,8 +67,13 @@ static struct device_communicator *add_communicator(
 		source->communicators = grown;
 		source->communicator_capacity = capacity;
 	}
-	source->communicators[source->communicator_count] =
-		(struct device_communicator){.pid = pid, .hash = hash, .rank = -1};
+	struct device_communicator made = {.pid = pid, .hash = hash, .rank = -1};
+	size_t own_count = 0;
+
+	for (size_t i = 0; i < source->communicator_count; i++)
+		own_count += source->communicators[i].pid == pid;
+	made.stream = (uint8_t)(own_count % UINT8_MAX + 1);
+	source->communicators[source->communicator_count] = made;
 	return &source->communicators[source->communicator_count++];
 }
 
@@ -161,9 +167,10 @@ static void on_collective(void *context, const struct ring_source_collective *ca
 		.root = has_peer || call->root < 0 ? STEP_ROOT_NONE : call->root,
 		.operation = operation_of(call->function),
 		.flags = timed ? PART_DEVICE_TIME : PART_ENQUEUE_ONLY,
+		.stream = known->stream,
 		.peer = has_peer && call->root >= 0 ? (uint32_t)call->root + 1 : 0,
 	};
-	job_device_call(source->job, call->pid, &part);
+	job_device_call(source->job, call->pid, &part, call->number);
 }
 
 static void on_ended(void *context, pid_t pid)

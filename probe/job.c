@@ -262,12 +262,13 @@ void job_device_communicator(struct job *job, pid_t pid, const struct communicat
 		rank_process_device_communicator(process, communicator);
 }
 
-void job_device_call(struct job *job, pid_t pid, const struct collective_part *part)
+void job_device_call(
+	struct job *job, pid_t pid, const struct collective_part *part, uint64_t number)
 {
 	struct rank_process *process = find_process(job, pid);
 
 	if (process && process->device_calls)
-		device_calls_done(process->device_calls, part);
+		device_calls_done(process->device_calls, part, number);
 	else
 		job->dropped++;
 }
@@ -304,7 +305,7 @@ void job_match_kernels(struct job *job, struct host_ns now)
 		while (process->kernel_calls && kernel_calls_take(process->kernel_calls, now,
 							process->exited || job->finished, &part)) {
 			job->enqueue_only |= (part.flags & PART_ENQUEUE_ONLY) != 0;
-			device_calls_done(process->device_calls, &part);
+			device_calls_done(process->device_calls, &part, 0);
 		}
 	}
 }
@@ -331,7 +332,8 @@ static void join_device_calls(struct job *job, struct rank_process *process)
 	struct activity others;
 	bool any = false;
 
-	while (device_calls_take(process->device_calls, &part, &others)) {
+	while (device_calls_take(
+		process->device_calls, process->exited || job->finished, &part, &others)) {
 		if (!ensure_builder(process, part.arrival.value)) {
 			job->dropped++;
 			continue;

@@ -33,9 +33,10 @@ void job_event(struct job *job, const struct event_header *event, job_new_progra
 
 /* What the in-process library of a process tells, its times on the host's clock: that there is one, */
 void job_device_process(struct job *job, pid_t pid);
-/* its communicators, and each call that the device is done with. */
+/* its communicators, and each call that the device is done with; number: device_calls.h. */
 void job_device_communicator(struct job *job, pid_t pid, const struct communicator *communicator);
-void job_device_call(struct job *job, pid_t pid, const struct collective_part *part);
+void job_device_call(
+	struct job *job, pid_t pid, const struct collective_part *part, uint64_t number);
 /*
  * The kernels of a process are shown from now on, or no more (attach --deep): NCCL's are matched to
  * its calls. Ignored where the library itself tells device times.

@@ -163,6 +163,7 @@ static void set_times(struct kernel_calls *calls, size_t call, const struct kern
 
 	part->flags &= (uint8_t)~PART_ENQUEUE_ONLY;
 	part->flags |= PART_DEVICE_TIME;
+	part->stream = (uint8_t)(1 + kernel->stream % UINT8_MAX);
 	part->arrival.value = kernel->start_ns;
 	part->departure.value = kernel->stop_ns;
 }

@@ -45,6 +45,7 @@ struct communicator {
 
 static struct {
 	pthread_mutex_t lock; /* of begin and end */
+	uint64_t launched;    /* atomic: collectives of all of them */
 	struct communicator communicators[TRACKER_COMMUNICATORS_MAX];
 } tracker = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -264,7 +265,8 @@ static void fill_collective(struct communicator *communicator, const struct trac
 		.function = function,
 		.datatype = datatype,
 		.channels_expected = task->channels,
-		.device = communicator->device};
+		.device = communicator->device,
+		.number = __atomic_add_fetch(&tracker.launched, 1, __ATOMIC_RELAXED)};
 	collective->enqueue_host_ns = collective->launch_host_ns;
 	if (task->point_to_point) {
 		collective->sequence = next_peer_sequence(communicator, task, function);

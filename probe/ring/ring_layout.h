@@ -129,6 +129,7 @@ struct ring_collective {
 	uint8_t zero_stamps; /* times that were zero: not used (nccl#1973) */
 	uint8_t device;	     /* of the process; 255 = unknown */
 	uint8_t padding[2];
+	uint64_t number; /* of the process's collectives, in order of their launch, from 1 */
 };
 
 struct ring_clock_pair { /* device time was gpu_ns at host_ns, give or take error_ns */
@@ -212,7 +213,7 @@ struct ring_record {
 };
 _Static_assert(sizeof(struct ring_record) == RING_RECORD_BYTES, "record of the ring");
 _Static_assert(offsetof(struct ring_record, words) == 16, "payload of the record");
-_Static_assert(sizeof(struct ring_collective) == 88, "collective of the ring");
+_Static_assert(sizeof(struct ring_collective) == 96, "collective of the ring");
 _Static_assert(sizeof(struct ring_kernel_name) == 108, "kernel name of the ring");
 _Static_assert(sizeof(struct ring_kernel) == 56, "kernel of the ring");
 

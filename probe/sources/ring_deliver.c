@@ -44,7 +44,8 @@ static void deliver_collective(struct ring_source *source, struct ring_process *
 		.launch = {collective->launch_host_ns},
 		.device_start = to_host(clock, collective->device_start_ns),
 		.device_stop = to_host(clock, collective->device_stop_ns),
-		.clock_error_ns = ring_clock_error_ns(clock)};
+		.clock_error_ns = ring_clock_error_ns(clock),
+		.number = collective->number};
 
 	if (out.rank < -1 || out.rank >= STEP_RANK_COUNT_MAX)
 		return;

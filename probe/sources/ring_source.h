@@ -38,6 +38,7 @@ struct ring_source_collective {
 	struct host_ns enqueue, launch;
 	struct host_ns device_start, device_stop; /* 0 = not known */
 	int64_t clock_error_ns;
+	uint64_t number; /* of the process's collectives, in order of their launch, from 1 */
 };
 
 struct ring_source_kernel {

@@ -40,16 +40,16 @@ static void host_time_between_enqueues(void **state)
 	host(calls, 10, 0, 0);
 	host(calls, 40, 5, 12);
 	part = call(10, 11, 0);
-	device_calls_done(calls, &part);
+	device_calls_done(calls, &part, 0);
 	part = call(40, 40, 1);
-	device_calls_done(calls, &part);
-	assert_true(device_calls_take(calls, &part, &others));
+	device_calls_done(calls, &part, 0);
+	assert_true(device_calls_take(calls, false, &part, &others));
 	assert_int_equal(part.before.host_ns, 0); /* nothing to count from */
-	assert_true(device_calls_take(calls, &part, &others));
+	assert_true(device_calls_take(calls, false, &part, &others));
 	assert_int_equal(part.sequence, 1);
 	assert_int_equal(part.before.host_ns, 18 * MS);
 	assert_int_equal(part.before.preempted_ns, 5 * MS);
-	assert_false(device_calls_take(calls, &part, &others));
+	assert_false(device_calls_take(calls, false, &part, &others));
 	device_calls_destroy(calls);
 }
 
@@ -61,11 +61,11 @@ static void ahead_of_the_device(void **state)
 	struct activity others;
 
 	(void)state;
-	device_calls_done(calls, &part);
+	device_calls_done(calls, &part, 0);
 	part = call(40, 60, 1);
-	device_calls_done(calls, &part);
-	assert_true(device_calls_take(calls, &part, &others));
-	assert_true(device_calls_take(calls, &part, &others));
+	device_calls_done(calls, &part, 0);
+	assert_true(device_calls_take(calls, false, &part, &others));
+	assert_true(device_calls_take(calls, false, &part, &others));
 	assert_true(part.before.host_ns > 9 * MS && part.before.host_ns < 11 * MS);
 	device_calls_destroy(calls);
 }
@@ -83,18 +83,80 @@ static void out_of_order(void **state)
 	host(calls, 20, 2, 0);
 	host(calls, 30, 4, 0);
 	part = call(10, 12, 0);
-	device_calls_done(calls, &part);
+	device_calls_done(calls, &part, 0);
 	part = call(30, 30, 1);
-	device_calls_done(calls, &part);
-	while (device_calls_take(calls, &part, &others)) {
+	device_calls_done(calls, &part, 0);
+	while (device_calls_take(calls, false, &part, &others)) {
 		host_ns += part.before.host_ns;
 		preempted_ns += part.before.preempted_ns;
 	}
-	device_calls_done(calls, &late);
-	assert_true(device_calls_take(calls, &part, &others));
+	device_calls_done(calls, &late, 0);
+	assert_true(device_calls_take(calls, false, &part, &others));
 	assert_int_equal(part.before.host_ns, 0);
 	assert_int_equal(host_ns, 20 * MS);
 	assert_int_equal(preempted_ns, 7 * MS);
+	device_calls_destroy(calls);
+}
+
+/*
+ * Calls on two streams, one of which waits for its partner: whatever was done first, they come in the
+ * order in which the program made them, which is what its steps are found by.
+ */
+static void in_order_of_launch(void **state)
+{
+	struct device_calls *calls = device_calls_create();
+	struct collective_part part = call(20, 21, 1), slow = call(10, 90, 0),
+			       last = call(30, 31, 2);
+	struct activity others;
+
+	(void)state;
+	device_calls_done(calls, &part, 2);
+	device_calls_done(calls, &last, 3);
+	assert_false(device_calls_take(calls, false, &part, &others));
+	device_calls_done(calls, &slow, 1);
+	for (uint64_t sequence = 0; sequence < 3; sequence++) {
+		assert_true(device_calls_take(calls, false, &part, &others));
+		assert_int_equal(part.sequence, sequence);
+	}
+	assert_false(device_calls_take(calls, false, &part, &others));
+	device_calls_destroy(calls);
+}
+
+/* One that never comes holds the others up for two seconds of the device's time, or to the end. */
+static void lost_calls(void **state)
+{
+	struct device_calls *calls = device_calls_create();
+	struct collective_part part = call(20, 21, 2), much_later = call(30, 2023, 4);
+	struct activity others;
+
+	(void)state;
+	device_calls_done(calls, &part, 2);
+	device_calls_done(calls, &much_later, 4);
+	assert_true(device_calls_take(calls, false, &part, &others));
+	assert_int_equal(part.sequence, 2);
+	assert_false(device_calls_take(calls, false, &part, &others));
+	assert_true(device_calls_take(calls, true, &part, &others));
+	assert_int_equal(part.sequence, 4);
+	device_calls_destroy(calls);
+}
+
+/* A collective that goes on beside it is not what a call waited for: its host was ahead of the work. */
+static void ahead_beside_another_stream(void **state)
+{
+	struct device_calls *calls = device_calls_create();
+	struct collective_part part = call(10, 11, 0), beside = call(12, 13, 1);
+	struct activity others;
+
+	(void)state;
+	beside.stream = 1;
+	beside.departure.value = 80 * MS;
+	device_calls_done(calls, &part, 1);
+	device_calls_done(calls, &beside, 2);
+	part = call(40, 60, 2);
+	device_calls_done(calls, &part, 3);
+	for (int i = 0; i < 3; i++)
+		assert_true(device_calls_take(calls, false, &part, &others));
+	assert_true(part.before.host_ns > 7 * MS && part.before.host_ns < 9 * MS);
 	device_calls_destroy(calls);
 }
 
@@ -109,8 +171,8 @@ static void too_many_records(void **state)
 	for (int i = 0; i < 20000; i++)
 		host(calls, i, 1, 0);
 	part = call(20000, 20001, 0);
-	device_calls_done(calls, &part);
-	assert_true(device_calls_take(calls, &part, &others));
+	device_calls_done(calls, &part, 0);
+	assert_true(device_calls_take(calls, false, &part, &others));
 	assert_int_equal(part.before.preempted_ns, INT64_C(20000) * MS);
 	assert_true(device_calls_dropped(calls) > 0);
 	device_calls_destroy(calls);
@@ -122,6 +184,9 @@ int main(void)
 		cmocka_unit_test(host_time_between_enqueues),
 		cmocka_unit_test(ahead_of_the_device),
 		cmocka_unit_test(out_of_order),
+		cmocka_unit_test(in_order_of_launch),
+		cmocka_unit_test(lost_calls),
+		cmocka_unit_test(ahead_beside_another_stream),
 		cmocka_unit_test(too_many_records),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -487,11 +487,13 @@ int grid_link(struct step_grid *grid)
 
 	if (error < 0)
 		return error;
+	for (size_t r = 0; r < grid->row_count; r++)
+		grid->overlapped |= grid->rows[r].overlapped;
+	if (grid->overlapped)
+		segments_settle(grid);
 	place_members(grid);
 	for (size_t i = 0; i < grid->instance_count; i++)
 		judge_completeness(&grid->instances[i]);
-	for (size_t r = 0; r < grid->row_count; r++)
-		grid->overlapped |= grid->rows[r].overlapped;
 	if (grid->overlapped) {
 		error = segments_find(grid);
 		if (error < 0)

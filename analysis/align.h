@@ -36,10 +36,11 @@ struct grid_cell {
 	uint32_t own_index; /* rank within the communicator; STEP_RANK_UNKNOWN */
 	uint32_t
 		needs; /* so many of the row's cells, in order of departure, ended before it came */
-	/* Of an overlapped row: the cell before it on its stream; of shown work: the message that it
+	/* Of an overlapped row: the cell before it in its lane; of shown work: the message that it
 	 * waits for; or GRID_NONE. */
 	uint32_t before;
 	uint8_t flags; /* enum grid_cell_flag */
+	uint8_t lane;  /* of an overlapped row: its stream, numbered alike on all peers */
 };
 
 struct grid_row {
@@ -120,7 +121,7 @@ struct step_grid {
 	uint32_t *table;	/* hash: instance + 1, 0 = free */
 	uint64_t *asynchronous; /* places found to be so, from step to step: a hash set */
 	size_t asynchronous_count;
-	struct beside_place *beside; /* what gaps after waits say of places: segments_beside.h */
+	struct beside_places *beside; /* what gaps after waits say of places: segments_beside.h */
 	uint32_t *scratch;
 	size_t scratch_capacity, link_capacity, join_capacity;
 	struct activity_block *sums, *last_sums; /* of activities; blocks stay for later steps */

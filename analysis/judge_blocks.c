@@ -297,7 +297,7 @@ bool judge_worth_telling(const struct judge *judge, uint32_t rank)
 		return false;
 	if (class.verdict_class == VERDICT_COMPUTE_SLOW && state->run.on_device &&
 		level_of_latest(judge, state, POWER_CAP_STEPS, true) < POWER_CAP_LEVEL &&
-		judge_gpu_power_bound(judge))
+		judge_gpu_power_bound(judge, rank))
 		return false;
 	/* Where all ranks' work differs from step to step, some rank has more of it for a while. */
 	if (class.verdict_class == VERDICT_COMPUTE_SLOW &&

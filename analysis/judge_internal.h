@@ -345,8 +345,8 @@ enum { LATEST_STEPS = 8 };
 double judge_latest_level(
 	const struct judge *judge, const struct rank_state *state, uint64_t step_count);
 
-/* Most ranks' GPUs run at their power cap. */
-bool judge_gpu_power_bound(const struct judge *judge);
+/* Most ranks' GPUs run at their power cap, and no other process has come to the rank's. */
+bool judge_gpu_power_bound(const struct judge *judge, uint32_t rank);
 
 /* judge_verdicts.c */
 int judge_open_imbalance(struct judge *judge, enum imbalance kind)

@@ -7,7 +7,7 @@
 #include <string.h>
 
 enum { ASYNCHRONOUS_MAX = 4096 }; /* places remembered; a power of two */
-enum { BESIDE_MEMBERS_MAX = 16, STAYS_PER_GAP = 4, SLACKS_IN_WORK = 256 };
+enum { BESIDE_MEMBERS_MAX = 16, SLACKS_IN_WORK = 256 };
 /* A device's next kernel starts this soon when it was queued behind the one before. */
 #define QUEUED_NS 3000
 /*
@@ -17,6 +17,8 @@ enum { BESIDE_MEMBERS_MAX = 16, STAYS_PER_GAP = 4, SLACKS_IN_WORK = 256 };
  */
 #define SLACK_NS 5000
 #define SLACK_OF_WORK_NS 100000
+/* Two streams that wait for the same work go on within this time (seen: 97 % within 10 us). */
+#define TOGETHER_NS 20000
 
 static uint64_t mix(uint64_t hash, uint64_t value) /* splitmix64's finaliser */
 {
@@ -78,7 +80,7 @@ static void sort_by_departure(struct step_grid *grid, const struct grid_row *row
 		/* a stream is never overtaken by its own next one, however the clocks read */
 		for (; at > 0 &&
 			grid->cells[list[at - 1]].departure_ns > grid->cells[c].departure_ns &&
-			grid->cells[list[at - 1]].part->stream != grid->cells[c].part->stream;
+			grid->cells[list[at - 1]].lane != grid->cells[c].lane;
 			at--)
 			list[at] = list[at - 1];
 		list[at] = c;
@@ -91,6 +93,129 @@ static void sort_by_departure(struct step_grid *grid, const struct grid_row *row
 			ended++;
 		cell->needs = ended;
 	}
+}
+
+/* What runs on one stream of a row. */
+struct lane {
+	uint32_t count; /* of cells */
+	uint32_t first; /* of them, within the row */
+	uint64_t operations, bytes;
+};
+
+/* Lanes of one row in the order in which all its peers have them. */
+static bool comes_before(const struct lane *a, const struct lane *b)
+{
+	if (a->count != b->count)
+		return a->count > b->count;
+	if (a->operations != b->operations)
+		return a->operations < b->operations;
+	if (a->bytes != b->bytes)
+		return a->bytes > b->bytes;
+	return a->first < b->first;
+}
+
+/*
+ * Numbers the row's streams. Where a device's streams are shown, each rank has numbered its own as
+ * they appeared: by what runs on them, peers agree, however communicators start together. Where
+ * work is shown, streams have a meaning.
+ */
+static void find_lanes(struct step_grid *grid, const struct grid_row *row)
+{
+	struct lane lanes[256];
+	uint8_t streams[256], number[256];
+	uint64_t present[4] = {0};
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < row->cell_count; i++) {
+		const struct grid_cell *cell = &grid->cells[row->first_cell + i];
+		uint8_t stream = cell->part->stream;
+
+		if (!(present[stream / 64] >> stream % 64 & 1))
+			lanes[stream] = (struct lane){.first = i};
+		present[stream / 64] |= UINT64_C(1) << stream % 64;
+		lanes[stream].count++;
+		lanes[stream].bytes += cell->part->length_bytes;
+		lanes[stream].operations = mix(lanes[stream].operations, cell->part->operation);
+	}
+	for (unsigned stream = 0; stream < 256; stream++) {
+		uint32_t at = count;
+
+		if (!(present[stream / 64] >> stream % 64 & 1))
+			continue;
+		for (; at > 0 && !row->works &&
+			comes_before(&lanes[stream], &lanes[streams[at - 1]]);
+			at--)
+			streams[at] = streams[at - 1];
+		streams[at] = (uint8_t)stream;
+		count++;
+	}
+	for (uint32_t lane = 0; lane < count; lane++)
+		number[streams[lane]] = (uint8_t)(row->works ? streams[lane] : lane);
+	for (uint32_t i = 0; i < row->cell_count; i++) {
+		struct grid_cell *cell = &grid->cells[row->first_cell + i];
+
+		cell->lane = number[cell->part->stream];
+	}
+}
+
+/*
+ * What one piece of work has released starts in any order: which comes first, and has that work for
+ * its own, is decided alike on all peers.
+ */
+static void settle_order(struct step_grid *grid, const struct grid_row *row)
+{
+	for (uint32_t i = 1; i < row->cell_count; i++) {
+		uint32_t c = row->first_cell + i, instance = grid->joins[c];
+		struct grid_cell cell = grid->cells[c];
+
+		for (; c > row->first_cell && cell.lane < grid->cells[c - 1].lane &&
+			cell.arrival_ns - grid->cells[c - 1].arrival_ns < TOGETHER_NS;
+			c--) {
+			grid->cells[c] = grid->cells[c - 1];
+			grid->joins[c] = grid->joins[c - 1];
+		}
+		grid->cells[c] = cell;
+		grid->joins[c] = instance;
+	}
+}
+
+void segments_settle(struct step_grid *grid)
+{
+	for (size_t r = 0; r < grid->row_count; r++) {
+		const struct grid_row *row = &grid->rows[r];
+
+		if (!row->overlapped)
+			continue;
+		find_lanes(grid, row);
+		if (!row->works)
+			settle_order(grid, row);
+	}
+}
+
+static void sort_by_lane(struct step_grid *grid, struct grid_row *row)
+{
+	uint32_t *list = &grid->by_stream[row->first_cell];
+	uint64_t layout = 0;
+	uint32_t count = 0;
+
+	for (uint32_t lane = 0; count < row->cell_count; lane++) {
+		uint32_t before = GRID_NONE;
+
+		for (uint32_t i = 0; i < row->cell_count; i++) {
+			struct grid_cell *cell = &grid->cells[row->first_cell + i];
+
+			if (cell->lane != lane)
+				continue;
+			cell->before = before;
+			before = row->first_cell + i;
+			list[count++] = before;
+			layout = mix(layout, (uint64_t)lane << 32 |
+						     (uint64_t)cell->part->purpose << 16 |
+						     (uint64_t)(cell->instance == GRID_NONE) << 8 |
+						     cell->part->operation);
+		}
+	}
+	row->layout = layout;
 }
 
 /*
@@ -118,39 +243,6 @@ static void find_inputs(struct step_grid *grid, const struct grid_row *row)
 		if (purpose == PURPOSE_FORWARD || purpose == PURPOSE_BACKWARD)
 			cell->before = inputs[purpose == PURPOSE_BACKWARD];
 	}
-}
-
-static void sort_by_stream(struct step_grid *grid, struct grid_row *row)
-{
-	uint32_t *list = &grid->by_stream[row->first_cell];
-	uint64_t present[4] = {0}, layout = 0;
-	uint32_t count = 0;
-
-	for (uint32_t i = 0; i < row->cell_count; i++) {
-		uint8_t stream = grid->cells[row->first_cell + i].part->stream;
-
-		present[stream / 64] |= UINT64_C(1) << stream % 64;
-	}
-	for (unsigned stream = 0; stream < 256; stream++) {
-		if (!(present[stream / 64] >> stream % 64 & 1))
-			continue;
-		for (uint32_t i = 0; i < row->cell_count; i++) {
-			const struct grid_cell *cell = &grid->cells[row->first_cell + i];
-
-			if (cell->part->stream != stream)
-				continue;
-			grid->cells[row->first_cell + i].before =
-				count && grid->cells[list[count - 1]].part->stream == stream
-					? list[count - 1]
-					: GRID_NONE;
-			list[count++] = row->first_cell + i;
-			layout = mix(layout, (uint64_t)stream << 32 |
-						     (uint64_t)cell->part->purpose << 16 |
-						     (uint64_t)(cell->instance == GRID_NONE) << 8 |
-						     cell->part->operation);
-		}
-	}
-	row->layout = layout;
 }
 
 /*
@@ -189,6 +281,13 @@ static int64_t length_ns(const struct grid_cell *cell)
 	return cell->departure_ns - cell->arrival_ns;
 }
 
+/* It may have been ready long before: it only waited for its stream. */
+static bool was_queued(const struct step_grid *grid, const struct grid_cell *cell)
+{
+	return cell->before != GRID_NONE &&
+	       cell->arrival_ns - grid->cells[cell->before].departure_ns < QUEUED_NS;
+}
+
 /*
  * A collective goes on beside the rank's work when another of the rank's cells came while it lasted,
  * or when the next of its stream was queued behind it. Seen once on any peer, it holds for all.
@@ -196,6 +295,7 @@ static int64_t length_ns(const struct grid_cell *cell)
 static void find_asynchronous(struct step_grid *grid, const struct grid_row *row)
 {
 	const uint32_t *list = &grid->by_stream[row->first_cell];
+	bool several = row->cell_count > 0 && grid->cells[list[row->cell_count - 1]].lane != 0;
 
 	for (uint32_t i = 0; i < row->cell_count; i++) {
 		struct grid_cell *cell = &grid->cells[list[i]];
@@ -203,24 +303,24 @@ static void find_asynchronous(struct step_grid *grid, const struct grid_row *row
 			i + 1 < row->cell_count ? &grid->cells[list[i + 1]] : NULL;
 		const struct grid_cell *later =
 			list[i] + 1 < row->first_cell + row->cell_count ? cell + 1 : NULL;
+		enum beside known = beside_known(grid->beside, mix(row->layout, i), several);
 		bool seen;
 
 		if (cell->flags & CELL_LOCAL || cell->part->operation == OPERATION_RECEIVE ||
-			(!row->works && blocks_its_thread(cell->part)))
+			(!row->works && blocks_its_thread(cell->part)) || known == BESIDE_BLOCKS)
 			continue;
-		if (next && next->part->stream != cell->part->stream)
+		if (next && next->lane != cell->lane)
 			next = NULL;
 		seen = later && later->part->operation != OPERATION_SEND &&
-		       later->part->operation != OPERATION_RECEIVE &&
-		       later->part->stream != cell->part->stream &&
-		       later->arrival_ns > cell->arrival_ns &&
-		       later->arrival_ns + QUEUED_NS < cell->departure_ns;
+		       later->part->operation != OPERATION_RECEIVE && later->lane != cell->lane &&
+		       later->arrival_ns > cell->arrival_ns + TOGETHER_NS &&
+		       later->arrival_ns + QUEUED_NS < cell->departure_ns &&
+		       !was_queued(grid, later);
 		if (next && !row->works && next->arrival_ns - cell->departure_ns < QUEUED_NS) {
 			seen = true;
 			grid->cells[list[i + 1]].flags |= CELL_QUEUED;
 		}
-		if (cell->part->operation != OPERATION_SEND &&
-			!beside_known(grid->beside, mix(row->layout, i)) &&
+		if (cell->part->operation != OPERATION_SEND && known != BESIDE_WORK &&
 			!asynchronous(grid, mix(row->layout, i), seen))
 			continue;
 		cell->flags |= CELL_ASYNC;
@@ -319,7 +419,7 @@ static void find_own(struct step_grid *grid, const struct grid_row *row)
 		cell->own_ns = lead_ns - cell->opaque_ns;
 		if (cell->flags & CELL_LOCAL)
 			cell->own_ns += cell->departure_ns - cell->arrival_ns;
-		else if (!row->works && (cell->flags & CELL_ASYNC))
+		else if (!row->works)
 			free_ns = later_ns(
 				free_ns, cell->flags & CELL_RECKONED ? ready_ns : cell->arrival_ns);
 	}
@@ -331,7 +431,7 @@ static bool gap_after(const struct step_grid *grid, uint32_t c, int64_t *gap_ns)
 	const struct grid_row *row = &grid->rows[grid->cells[c].row];
 
 	for (uint32_t next = c + 1; next < row->first_cell + row->cell_count; next++) {
-		if (grid->cells[next].part->stream != grid->cells[c].part->stream)
+		if (grid->cells[next].lane != grid->cells[c].lane)
 			continue;
 		*gap_ns = grid->cells[next].arrival_ns - grid->cells[c].departure_ns;
 		return true;
@@ -339,43 +439,59 @@ static bool gap_after(const struct step_grid *grid, uint32_t c, int64_t *gap_ns)
 	return false;
 }
 
+/* From the cell before on its stream, or the row's start. */
+static int64_t way_to(const struct step_grid *grid, const struct grid_cell *cell)
+{
+	return cell->arrival_ns - (cell->before == GRID_NONE
+						  ? grid->rows[cell->row].start_ns
+						  : grid->cells[cell->before].departure_ns);
+}
+
+/* The member that waited least: the last to come. Of many, some will do: it is late enough. */
+static uint32_t shortest_member(const struct step_grid *grid, const struct grid_instance *instance)
+{
+	const uint32_t *members = &grid->members[instance->first_member];
+	uint32_t shortest = members[0];
+
+	for (uint32_t m = 1; m < instance->member_count && m < BESIDE_MEMBERS_MAX; m++) {
+		if (length_ns(&grid->cells[members[m]]) < length_ns(&grid->cells[shortest]))
+			shortest = members[m];
+	}
+	return shortest;
+}
+
 /* Each cell of a row beside the member of its instance that waited least. */
 static void learn_beside(struct step_grid *grid, const struct grid_row *row)
 {
 	const uint32_t *list = &grid->by_stream[row->first_cell];
 
-	for (uint32_t i = 0; row->overlapped && !row->works && i < row->cell_count; i++) {
+	for (uint32_t i = 0; i < row->cell_count; i++) {
 		const struct grid_cell *cell = &grid->cells[list[i]];
-		int64_t own_gap_ns, gap_ns;
+		struct beside_gap gap = {.rank = row->rank};
 
 		if (cell->instance == GRID_NONE || !(cell->part->flags & PART_DEVICE_TIME))
 			continue;
 		const struct grid_instance *instance = &grid->instances[cell->instance];
-		const uint32_t *members = &grid->members[instance->first_member];
-		uint32_t shortest = members[0];
 
 		if (!instance->usable || instance->waits_for != WAITS_FOR_ALL)
 			continue;
-		/* Of many, some will do; the shortest of them is late enough. */
-		for (uint32_t m = 1; m < instance->member_count && m < BESIDE_MEMBERS_MAX; m++) {
-			if (length_ns(&grid->cells[members[m]]) < length_ns(&grid->cells[shortest]))
-				shortest = members[m];
-		}
-		int64_t stay_ns = length_ns(&grid->cells[shortest]);
+		uint32_t shortest = shortest_member(grid, instance);
 
-		/* Whose next one was queued as well does not show how long the work takes. */
-		if (shortest != list[i] && gap_after(grid, list[i], &own_gap_ns) &&
-			gap_after(grid, shortest, &gap_ns) && gap_ns >= stay_ns / STAYS_PER_GAP)
-			beside_learn(grid->beside, mix(row->layout, i),
-				&(struct beside_gap){.wait_ns = length_ns(cell) - stay_ns,
-					.gap_ns = own_gap_ns,
-					.least_stay_ns = stay_ns,
-					.least_gap_ns = gap_ns});
+		if (shortest == list[i] || !gap_after(grid, list[i], &gap.gap_ns) ||
+			!gap_after(grid, shortest, &gap.least_gap_ns))
+			continue;
+		gap.least_stay_ns = length_ns(&grid->cells[shortest]);
+		gap.least_next = grid->cells[shortest + 1].before == shortest;
+		gap.least_way_ns = way_to(grid, &grid->cells[shortest]);
+		gap.wait_ns = length_ns(cell) - gap.least_stay_ns;
+		beside_learn(grid->beside, mix(row->layout, i), &gap);
 	}
 }
 
 int segments_find(struct step_grid *grid)
 {
+	uint64_t learnt_of = grid->cell_count / BESIDE_CELLS_MAX + 1; /* one of so many ranks */
+
 	if (!grid->asynchronous)
 		grid->asynchronous = calloc(ASYNCHRONOUS_MAX, sizeof(*grid->asynchronous));
 	if (!grid->beside)
@@ -387,15 +503,19 @@ int segments_find(struct step_grid *grid)
 
 		if (!row->overlapped)
 			continue;
+		sort_by_lane(grid, row);
 		sort_by_departure(grid, row);
-		sort_by_stream(grid, row);
 		if (row->works)
 			find_inputs(grid, row);
 		find_alone(grid, row);
 		find_asynchronous(grid, row);
 	}
-	for (size_t r = 0; r < grid->row_count; r++)
-		learn_beside(grid, &grid->rows[r]);
+	for (size_t r = 0; r < grid->row_count; r++) {
+		const struct grid_row *row = &grid->rows[r];
+
+		if (row->overlapped && !row->works && mix(0, row->rank) % learnt_of == 0)
+			learn_beside(grid, row);
+	}
 	/* Only now is every peer's evidence known. */
 	for (size_t r = 0; r < grid->row_count; r++) {
 		struct grid_row *row = &grid->rows[r];

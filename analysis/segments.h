@@ -10,6 +10,12 @@
 #include "analysis/align.h"
 
 /*
+ * Numbers the streams of every overlapped row, and puts cells that started together into the same
+ * order on all rows. Before anything else knows where cells lie.
+ */
+void segments_settle(struct step_grid *grid);
+
+/*
  * For every overlapped row of a grid whose cells are joined: the orders by departure and by
  * stream, what each cell had to wait for in its row, its flags, its own time, and the row's layout.
  * Returns 0 or -ENOMEM.

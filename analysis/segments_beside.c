@@ -1,18 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "analysis/segments_beside.h"
 
+#include <math.h>
 #include <stdlib.h>
 
-enum {
-	PLACES_MAX = 4096,
-	PLACES_TRIED = 8
-}; /* a power of two; what finds no place is not learnt */
+/* Powers of two; what finds no place is not learnt, what lost its place to another is new. */
+enum { PLACES_MAX = 4096, PLACES_TRIED = 8, VISITS_MAX = 4 * BESIDE_CELLS_MAX };
 
 /* Waits that differ by less say nothing beside the jitter of kernels. */
 #define WAIT_MIN_NS 50000
 /* Between -1 and 0, nearer to -1; and this much evidence: sixteen waits of 100 us, or one of 400. */
 #define SLOPE_BESIDE (-0.5)
 #define WEIGHT_MIN (16.0 * 1e5 * 1e5)
+/*
+ * By what a longer way explains: seen on H200s, 0.05 to -0.04 where the work waits, else -0.1 to -1.3.
+ * Evidence: 64 differences of 100 us, or one of 800; a difference says no more. A gap below 20 us is
+ * none: the next one was ready before, whenever that was.
+ */
+#define EXPLAINED_BLOCKS (-0.05)
+#define EXPLAINED_BESIDE (-0.3)
+#define EXPLAINED_WEIGHT_MIN (64.0 * 1e5 * 1e5)
+#define EXPLAINED_MAX_NS 800000
+#define GAP_MIN_NS 20000
 /* What was learnt fades, by a part in so many. */
 #define FADE (1.0 / 4096)
 /*
@@ -22,29 +31,45 @@ enum {
  */
 enum { USUAL_SEEN_MIN = 8, USUAL_SEEN_MAX = 256, LONG_WAIT_FACTOR = 16 };
 
-struct beside_place {
-	uint64_t place;		/* 0 = free */
+/* A regression through the origin, of changes of gaps over waits. */
+struct slope {
 	double weight, product; /* sums of wait squared, and of wait times change */
-	double work;		/* usual, from here to the next call */
-	uint32_t seen;		/* so many of short waits, at most USUAL_SEEN_MAX */
 };
 
-struct beside_place *beside_places_create(void)
+struct place {
+	uint64_t key; /* 0 = free */
+	struct slope members, explained;
+	double work;   /* usual, from here to the next call */
+	uint32_t seen; /* so many of short waits, at most USUAL_SEEN_MAX */
+};
+
+/* A rank that waited, the last time it was at a place. */
+struct visit {
+	uint64_t key; /* of place and rank; 0 = none */
+	int64_t wait_ns, way_ns, gap_ns;
+};
+
+struct beside_places {
+	struct place places[PLACES_MAX];
+	struct visit visits[VISITS_MAX];
+};
+
+struct beside_places *beside_places_create(void)
 {
-	return calloc(PLACES_MAX, sizeof(struct beside_place));
+	return calloc(1, sizeof(struct beside_places));
 }
 
-void beside_places_destroy(struct beside_place *places)
+void beside_places_destroy(struct beside_places *places)
 {
 	free(places);
 }
 
-static size_t find(const struct beside_place *places, uint64_t place)
+static size_t find(const struct beside_places *places, uint64_t key)
 {
 	for (size_t i = 0; i < PLACES_TRIED; i++) {
-		size_t at = (size_t)(place + i) & (PLACES_MAX - 1);
+		size_t at = (size_t)(key + i) & (PLACES_MAX - 1);
 
-		if (places[at].place == place || places[at].place == 0)
+		if (places->places[at].key == key || places->places[at].key == 0)
 			return at;
 	}
 	return PLACES_MAX;
@@ -61,10 +86,12 @@ static void follow_median(double *median, double value, double part)
 	*median *= value > *median ? 1 + part : 1 - part;
 }
 
-static void learn_usual(struct beside_place *place, const struct beside_gap *gap)
+static void learn_usual(struct place *place, const struct beside_gap *gap)
 {
 	double work = (double)gap->least_gap_ns + (double)gap->least_stay_ns, part;
 
+	if (!gap->least_next)
+		return;
 	if (place->seen == 0) {
 		place->work = work;
 		place->seen = 1;
@@ -77,37 +104,99 @@ static void learn_usual(struct beside_place *place, const struct beside_gap *gap
 	follow_median(&place->work, work, part);
 }
 
-void beside_learn(struct beside_place *places, uint64_t place, const struct beside_gap *gap)
+static void add(struct slope *slope, double wait, double change)
 {
-	double wait = (double)gap->wait_ns, least_gap = (double)gap->least_gap_ns, change;
-	size_t at;
+	/* A gap that shrank or grew by more than the wait has another reason: it counts as much. */
+	change = clip(change, -1.5 * fabs(wait), 1.5 * fabs(wait));
+	slope->weight += wait * wait - FADE * slope->weight;
+	slope->product += wait * change - FADE * slope->product;
+}
 
-	place |= 1;
-	if (gap->least_gap_ns < 0 || (at = find(places, place)) == PLACES_MAX)
+/* Exchanges a rank's last visit of a place for this one; false when it is the first. */
+static bool last_visit(struct beside_places *places, uint64_t key, const struct beside_gap *gap,
+	struct visit *last)
+{
+	uint64_t own = (key ^ (gap->rank + UINT64_C(1)) * UINT64_C(0x9e3779b97f4a7c15)) | 1;
+	struct visit *visit = &places->visits[(own >> 32) & (VISITS_MAX - 1)];
+
+	*last = *visit;
+	*visit = (struct visit){own, gap->wait_ns, gap->least_way_ns, gap->gap_ns};
+	return last->key == own;
+}
+
+/* Of the longer, or shorter, wait only the part that the other's longer way explains. */
+static void learn_explained(
+	struct beside_places *places, struct place *place, const struct beside_gap *gap)
+{
+	struct visit last;
+
+	if (!last_visit(places, place->key, gap, &last) || gap->gap_ns < GAP_MIN_NS ||
+		last.gap_ns < GAP_MIN_NS)
 		return;
-	places[at].place = place;
-	learn_usual(&places[at], gap);
+	double wait = (double)(gap->wait_ns - last.wait_ns);
+	double way = (double)(gap->least_way_ns - last.way_ns);
+	double change = (double)(gap->gap_ns - last.gap_ns);
+
+	if ((wait < 0) != (way < 0))
+		return;
+	if (fabs(way) < fabs(wait))
+		wait = way;
+	if (fabs(wait) < WAIT_MIN_NS)
+		return;
+	if (fabs(wait) > EXPLAINED_MAX_NS) {
+		change *= EXPLAINED_MAX_NS / fabs(wait);
+		wait = copysign(EXPLAINED_MAX_NS, wait);
+	}
+	add(&place->explained, wait, change);
+}
+
+void beside_learn(struct beside_places *places, uint64_t place, const struct beside_gap *gap)
+{
+	double wait = (double)gap->wait_ns, least_gap = (double)gap->least_gap_ns;
+	size_t at = find(places, place | 1);
+
+	if (gap->least_gap_ns < 0 || at == PLACES_MAX)
+		return;
+	struct place *known = &places->places[at];
+
+	known->key = place | 1;
+	learn_explained(places, known, gap);
+	/* Whose next one was queued as well does not show how long the work takes. */
+	if (gap->least_gap_ns < gap->least_stay_ns / STAYS_PER_GAP)
+		return;
+	learn_usual(known, gap);
 	/* No more than there is to do in the gap can have been done beside the wait. */
 	wait = wait < least_gap ? wait : least_gap;
-	if (wait < WAIT_MIN_NS)
-		return;
-	/* A gap that shrank or grew by more than the wait has another reason: it counts as much. */
-	change = clip((double)gap->gap_ns - least_gap, -1.5 * wait, 1.5 * wait);
-	places[at].weight += wait * wait - FADE * places[at].weight;
-	places[at].product += wait * change - FADE * places[at].product;
+	if (wait >= WAIT_MIN_NS)
+		add(&known->members, wait, (double)gap->gap_ns - least_gap);
 }
 
-bool beside_known(const struct beside_place *places, uint64_t place)
+enum beside beside_known(const struct beside_places *places, uint64_t place, bool several_streams)
 {
 	size_t at = find(places, place | 1);
 
-	return at < PLACES_MAX && places[at].weight >= WEIGHT_MIN &&
-	       places[at].product < SLOPE_BESIDE * places[at].weight;
+	if (at == PLACES_MAX)
+		return BESIDE_UNKNOWN;
+	const struct slope *members = &places->places[at].members;
+	const struct slope *explained = &places->places[at].explained;
+
+	if (!several_streams)
+		return members->weight >= WEIGHT_MIN &&
+				       members->product < SLOPE_BESIDE * members->weight
+			       ? BESIDE_WORK
+			       : BESIDE_UNKNOWN;
+	if (explained->weight < EXPLAINED_WEIGHT_MIN)
+		return BESIDE_UNKNOWN;
+	return explained->product > EXPLAINED_BLOCKS * explained->weight   ? BESIDE_BLOCKS
+	       : explained->product < EXPLAINED_BESIDE * explained->weight ? BESIDE_WORK
+									   : BESIDE_UNKNOWN;
 }
 
-int64_t beside_work_ns(const struct beside_place *places, uint64_t place)
+int64_t beside_work_ns(const struct beside_places *places, uint64_t place)
 {
 	size_t at = find(places, place | 1);
 
-	return at < PLACES_MAX && places[at].seen >= USUAL_SEEN_MIN ? (int64_t)places[at].work : -1;
+	if (at == PLACES_MAX || places->places[at].seen < USUAL_SEEN_MIN)
+		return -1;
+	return (int64_t)places->places[at].work;
 }

@@ -30,7 +30,6 @@ static void start_cells(struct stream_replay *replay, uint32_t r, uint32_t until
 		row->first_cell + whatif->cursors[r] <= until) {
 		uint32_t c = row->first_cell + whatif->cursors[r]++;
 		const struct grid_cell *cell = &grid->cells[c];
-		bool beside = (cell->flags & CELL_ASYNC) && !row->works;
 		int64_t inside_ns = cell->departure_ns - cell->arrival_ns;
 		const struct blame_cell compared = blame_cell_of(replay->blame, replay->grid, c);
 		int64_t own_ns = cell->own_ns, start_ns;
@@ -65,7 +64,7 @@ static void start_cells(struct stream_replay *replay, uint32_t r, uint32_t until
 			whatif->ends[cell->before] > start_ns &&
 			grid->cells[cell->before].departure_ns <= cell->arrival_ns)
 			start_ns = whatif->ends[cell->before];
-		if (beside)
+		if (!row->works)
 			raise(&whatif->times[r], whatif->times[r] + own_ns);
 		whatif->ends[c] = start_ns;
 		if (cell->instance == GRID_NONE || (cell->flags & CELL_ALONE))

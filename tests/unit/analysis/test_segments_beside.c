@@ -15,17 +15,18 @@
 enum { PLACE = 4711 };
 
 /* work_us: of the one that waits least; the other waits and then takes gap_us to its next call. */
-static void learn(struct beside_place *places, int64_t wait_us, int64_t gap_us, int64_t work_us)
+static void learn(struct beside_places *places, int64_t wait_us, int64_t gap_us, int64_t work_us)
 {
 	beside_learn(places, PLACE,
 		&(struct beside_gap){.wait_ns = wait_us * US,
 			.gap_ns = gap_us * US,
+			.least_next = true,
 			.least_stay_ns = 100 * US,
 			.least_gap_ns = (work_us - 100) * US});
 }
 
 /* Small waits, both ways round: the gap shrinks by the wait where the work goes on. */
-static void learn_healthy(struct beside_place *places, int steps, bool beside)
+static void learn_healthy(struct beside_places *places, int steps, bool beside)
 {
 	for (int i = 0; i < steps; i++) {
 		int64_t wait_us = 20 + 13 * (i % 5), jitter_us = 7 * (i % 4);
@@ -37,35 +38,36 @@ static void learn_healthy(struct beside_place *places, int steps, bool beside)
 /* A wait that is longer than the work takes: the next call comes at once, and no sooner. */
 static void long_waits_show_work_beside(void **state)
 {
-	struct beside_place *places = beside_places_create();
+	struct beside_places *places = beside_places_create();
 
 	(void)state;
 	assert_non_null(places);
 	learn_healthy(places, 40, true);
-	assert_false(beside_known(places, PLACE)); /* waits of 50 us and more are few so far */
+	assert_int_not_equal(beside_known(places, PLACE, false),
+		BESIDE_WORK); /* waits of 50 us and more are few so far */
 	for (int i = 0; i < 10; i++)
 		learn(places, 30000, 8, 1000);
-	assert_true(beside_known(places, PLACE));
+	assert_int_equal(beside_known(places, PLACE, false), BESIDE_WORK);
 	beside_places_destroy(places);
 }
 
 /* A rank that is slow once, in a program that stops for its collectives: the others' gaps stay. */
 static void waits_alone_are_no_work_beside(void **state)
 {
-	struct beside_place *places = beside_places_create();
+	struct beside_places *places = beside_places_create();
 
 	(void)state;
 	assert_non_null(places);
 	learn_healthy(places, 40, false);
 	for (int i = 0; i < 500; i++)
 		learn(places, 30000, 900, 1000);
-	assert_false(beside_known(places, PLACE));
+	assert_int_not_equal(beside_known(places, PLACE, false), BESIDE_WORK);
 	beside_places_destroy(places);
 }
 
 static void usual_work_is_that_of_the_healthy(void **state)
 {
-	struct beside_place *places = beside_places_create();
+	struct beside_places *places = beside_places_create();
 
 	(void)state;
 	assert_non_null(places);
@@ -83,7 +85,7 @@ static void usual_work_is_that_of_the_healthy(void **state)
 /* Where one waited for long from the first step on, nobody knows what is usual. */
 static void slow_from_the_start_is_not_usual(void **state)
 {
-	struct beside_place *places = beside_places_create();
+	struct beside_places *places = beside_places_create();
 
 	(void)state;
 	assert_non_null(places);

@@ -38,12 +38,13 @@ enum verbs_queue_pair_state {
 enum verbs_queue_pair_flag {
 	VERBS_HAS_PEER = 1 << 0,    /* was moved to ready-to-receive with an address */
 	VERBS_PEER_GLOBAL = 1 << 1, /* peer_gid is set (RoCE, or a routed InfiniBand network) */
-	/* Completions came that no post was seen for: the program posts by another way (ibv_wr_...,
-	 * direct verbs), or asked for all completions in ibv_create_qp_ex. Times are not measured. */
+	/* Completions came that no post was seen for: the program posts by another way (direct
+	 * verbs), or asked for all completions in ibv_create_qp_ex. Times are not measured. */
 	VERBS_POSTS_UNSEEN = 1 << 2,
-	/* Made for ibv_wr_...: what it posts that way is not measurable. */
+	/* Made for functions to post by that are not counted: what it posts so is not measurable. */
 	VERBS_EXTENDED_POSTS = 1 << 6,
-	/* Its send completions go to a queue that is read by ibv_start_poll: not measurable. */
+	/* Its send completions go to a queue that is read by ibv_start_poll and does not tell
+	 * whose they are: not measurable. */
 	VERBS_EXTENDED_POLL = 1 << 7,
 };
 

@@ -71,7 +71,7 @@ enum message_queue_pair_flag {
 	QUEUE_PAIR_OWN_ADDRESS = 1 << 3,  /* own_gid and own_lid were found */
 	QUEUE_PAIR_DESTROYED = 1 << 4,	  /* its last counts */
 	QUEUE_PAIR_SAMPLED = 1 << 5, /* counted in windows only: counts are a part, times hold */
-	QUEUE_PAIR_EXTENDED_POSTS = 1 << 6, /* made for ibv_wr_...: posts are not measurable */
+	QUEUE_PAIR_EXTENDED_POSTS = 1 << 6, /* posts by ibv_wr_... are not measurable */
 	QUEUE_PAIR_EXTENDED_POLL = 1
 				   << 7, /* its completions are taken by ibv_start_poll: likewise */
 };

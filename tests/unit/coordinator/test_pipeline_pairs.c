@@ -145,12 +145,21 @@ static void late_leaving_is_no_slow_link(void **state)
 	end(&outcome);
 }
 
+static double number_after(const char *text, const char *name)
+{
+	const char *found = strstr(text, name);
+
+	assert_non_null(found);
+	return atof(found + strlen(name));
+}
+
 static void report_has_every_pair(void **state)
 {
 	struct sim_options options = rdma_options(4, 60);
 	struct outcome outcome;
-	char *text = NULL;
+	char *text = NULL, *slow;
 	size_t length = 0;
+	double row[5];
 	FILE *out;
 
 	(void)state;
@@ -182,12 +191,26 @@ static void report_has_every_pair(void **state)
 	/* An end that posts nothing: 0 bytes a second, and no time. */
 	assert_non_null(strstr(text, "\"bytes_per_s\": 0.0, \"latency_us_mean\": null"));
 	assert_non_null(strstr(text, "\"rank\": 3, \"peer\": 0, \"queue_pairs\": 1"));
+	slow = strstr(text, "\"rank\": 1, \"peer\": 2");
+	assert_non_null(slow);
+	assert_true(number_after(slow, "\"bytes_per_s\": ") > 1000);
+	assert_true(number_after(slow, "\"latency_us_mean\": ") > 50);
+	assert_true(number_after(slow, "\"port_loss_rate\": ") > 0);
 	free(text);
 	out = open_memstream(&text, &length);
 	assert_int_equal(report_text_write(outcome.model, NULL, out), 0);
 	fclose(out);
 	assert_non_null(strstr(text, "RDMA pairs"));
 	assert_non_null(strstr(text, "rank 1 to rank 2"));
+	assert_non_null(
+		strstr(text, "rank   peer         MB       MB/s    mean ms     p99 ms     loss %"));
+	slow = strstr(text, "\n       1      2 ");
+	assert_non_null(slow);
+	assert_int_equal(sscanf(slow, "%*u %*u %lf %lf %lf %lf %lf", &row[0], &row[1], &row[2],
+				 &row[3], &row[4]),
+		5);
+	for (size_t i = 0; i < 5; i++)
+		assert_true(row[i] > 0);
 	free(text);
 	end(&outcome);
 }

@@ -13,6 +13,13 @@
 #define POWER_CAP 0x4
 /* From a process's start on a GPU to its first kernels, generously. */
 #define NEW_PROCESS_NS INT64_C(10000000000)
+/*
+ * GPUs that wait save power, and run their own part faster than they could all the time (seen: 20 ms
+ * instead of 24 for a forward pass, 2 x H200). With its controls' times the step would be shorter than
+ * it ever was; what was usual before is believed within so much.
+ */
+#define WAITING_SPEED_MAX 1.25
+enum { USUAL_STEPS_MIN = 32, USUAL_RANKS_MAX = 1024 };
 
 static bool is_culprit(const struct verdict *verdict, uint32_t rank)
 {
@@ -152,4 +159,37 @@ void judge_gpu_cause(struct judge *judge, const struct excess_sums *sums, double
 	snprintf(verdict->evidence[0].detail, sizeof(verdict->evidence[0].detail), "%s", detail);
 	verdict->cause = (uint8_t)cause;
 	verdict->share_explained = fmin(compute_share, 1);
+}
+
+static bool was_told(const struct judge *judge, uint64_t step)
+{
+	for (uint32_t r = 0; r < judge->rank_end && r < USUAL_RANKS_MAX; r++) {
+		if (signbit(judge->ranks[r].delays[step % STEP_HISTORY]))
+			return true;
+	}
+	return false;
+}
+
+double judge_gpu_usual_step_ns(const struct judge *judge, uint64_t before_step)
+{
+	double lengths[STEP_HISTORY];
+	uint64_t first = judge->next_step > STEP_HISTORY ? judge->next_step - STEP_HISTORY : 0;
+	size_t count = 0;
+
+	for (uint64_t s = first; s < before_step && count < STEP_HISTORY; s++) {
+		if (!was_told(judge, s))
+			lengths[count++] = (double)judge->step_length_ns[s % STEP_HISTORY];
+	}
+	return count >= USUAL_STEPS_MIN ? lower_median_double(lengths, count) : 0;
+}
+
+double judge_gpu_gain_ns(const struct track *track)
+{
+	double usual_ns = (double)track->steps * track->usual_step_ns;
+	double ideal_ns = (double)(track->time_ns - track->gain_ns);
+
+	if (!track->sums.on_device || usual_ns <= ideal_ns ||
+		usual_ns > WAITING_SPEED_MAX * ideal_ns || usual_ns > (double)track->time_ns)
+		return (double)track->gain_ns;
+	return (double)track->time_ns - usual_ns;
 }

@@ -153,6 +153,8 @@ struct track {
 	uint64_t loud_blocks;
 	double evidence;
 	int64_t onset_ns, loud_until_ns;
+	uint64_t steps;	      /* of the blocks in time_ns */
+	double usual_step_ns; /* of a rank on a device, before its onset; 0: not known */
 	double clock_error_us;
 };
 
@@ -330,6 +332,13 @@ void judge_costs_destroy(struct cost_state *state); /* NULL is fine */
 /* judge_gpu.c: a cause for compute that a device is slow in, from its driver's counters. */
 void judge_gpu_cause(struct judge *judge, const struct excess_sums *sums, double compute_share,
 	int64_t now_ns, struct verdict *verdict);
+
+/*
+ * How long steps on devices were before a step, where no fault was told of; 0 when too few were. And
+ * the gain of a track's loud blocks, less what its ideal steps would be shorter than these.
+ */
+double judge_gpu_usual_step_ns(const struct judge *judge, uint64_t before_step);
+double judge_gpu_gain_ns(const struct track *track);
 
 /*
  * judge_deep.c: what deep looks from the onset on, and until the verdict's last loud block, say of

@@ -231,7 +231,7 @@ static void refresh(struct judge *judge, struct track *track)
 		judge_deep_cause(judge, &sums, track->onset_ns, track->loud_until_ns, verdict);
 		tell_experts(judge, verdict);
 	}
-	verdict->slowdown = time / fmax(time - (double)track->gain_ns, 0.01 * time);
+	verdict->slowdown = time / fmax(time - judge_gpu_gain_ns(track), 0.01 * time);
 	verdict->confidence = alert_confidence(
 		track->evidence, CHANGE_THRESHOLD, verdict->share_explained, track->comm);
 	if (judge->clock_error_us > verdict->clock_error_us)
@@ -305,6 +305,31 @@ static void insert_rank(struct verdict *verdict, uint32_t rank)
 	verdict->ranks[at] = rank;
 }
 
+/* Of a rank that is slow: the steps since its onset, and what it delayed them by. */
+static void take_past(
+	struct judge *judge, struct track *track, const struct rank_state *state, uint64_t onset)
+{
+	int64_t time_ns = 0, delay_ns = 0;
+	uint64_t steps = judge->next_step - onset;
+
+	if (steps == 0 || steps > STEP_HISTORY) {
+		steps = state->run.steps;
+		time_ns = state->run.time_ns;
+		delay_ns = state->run.delay_ns;
+	} else {
+		for (uint64_t s = onset; s < judge->next_step; s++) {
+			time_ns += judge->step_length_ns[s % STEP_HISTORY];
+			delay_ns += (int64_t)fabsf(state->delays[s % STEP_HISTORY]);
+		}
+	}
+	if (time_ns <= track->time_ns)
+		return;
+	track->time_ns = time_ns;
+	track->steps = steps;
+	if (delay_ns > track->gain_ns)
+		track->gain_ns = delay_ns;
+}
+
 /* Puts a rank that is slow into a verdict, with what its run has gathered. */
 static void join(struct judge *judge, struct track *track, uint32_t rank)
 {
@@ -324,14 +349,11 @@ static void join(struct judge *judge, struct track *track, uint32_t rank)
 		verdict->first_step = onset;
 		verdict->onset.value = onset_ns;
 		track->onset_ns = onset_ns;
+		track->usual_step_ns = judge_gpu_usual_step_ns(judge, onset);
 	}
 	/* Before there was a verdict to replay without, its largest delay is what it cost. */
-	if (state->run.time_ns > track->time_ns && verdict->last_step + 1 == judge->next_step &&
-		verdict->alert.value == now_ns(judge)) {
-		track->time_ns = state->run.time_ns;
-		track->gain_ns =
-			state->run.delay_ns > track->gain_ns ? state->run.delay_ns : track->gain_ns;
-	}
+	if (verdict->last_step + 1 == judge->next_step && verdict->alert.value == now_ns(judge))
+		take_past(judge, track, state, onset);
 	track->level = fmax(track->level, level);
 	track->evidence = fmax(track->evidence, state->change.evidence);
 	state->track = (uint32_t)(track - judge->tracks) + 1;
@@ -517,6 +539,7 @@ static void take_loud_block(struct judge *judge, struct track *track, double lev
 			excess_add(&track->sums, &state->block);
 	}
 	track->time_ns += judge->block.time_ns;
+	track->steps += judge->block.steps;
 	track->gain_ns += track->comm || track->imbalance
 				  ? (int64_t)(level * (double)judge->block.time_ns)
 				  : track->block_gain_ns;

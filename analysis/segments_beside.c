@@ -165,6 +165,9 @@ void beside_learn(struct beside_places *places, uint64_t place, const struct bes
 	if (gap->least_gap_ns < gap->least_stay_ns / STAYS_PER_GAP)
 		return;
 	learn_usual(known, gap);
+	/* While one rank is slow, it waits least, and its gaps are longer for that reason. */
+	if (known->seen)
+		least_gap = fmin(least_gap, known->work - (double)gap->least_stay_ns);
 	/* No more than there is to do in the gap can have been done beside the wait. */
 	wait = wait < least_gap ? wait : least_gap;
 	if (wait >= WAIT_MIN_NS)

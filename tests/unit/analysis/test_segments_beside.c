@@ -65,6 +65,23 @@ static void waits_alone_are_no_work_beside(void **state)
 	beside_places_destroy(places);
 }
 
+/*
+ * A rank whose every segment takes twice as long, in a program that stops for its collectives: the
+ * others wait 1 ms, and their gaps are 1 ms shorter than its own, which is no sign of work beside.
+ */
+static void a_slow_rank_is_no_work_beside(void **state)
+{
+	struct beside_places *places = beside_places_create();
+
+	(void)state;
+	assert_non_null(places);
+	learn_healthy(places, 40, false);
+	for (int i = 0; i < 500; i++)
+		learn(places, 1000, 900, 2000);
+	assert_int_not_equal(beside_known(places, PLACE, false), BESIDE_WORK);
+	beside_places_destroy(places);
+}
+
 static void usual_work_is_that_of_the_healthy(void **state)
 {
 	struct beside_places *places = beside_places_create();
@@ -192,6 +209,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(long_waits_show_work_beside),
 		cmocka_unit_test(waits_alone_are_no_work_beside),
+		cmocka_unit_test(a_slow_rank_is_no_work_beside),
 		cmocka_unit_test(usual_work_is_that_of_the_healthy),
 		cmocka_unit_test(slow_from_the_start_is_not_usual),
 		cmocka_unit_test(hidden_work_stays_what_it_was),

@@ -122,6 +122,28 @@ static void block_io(void **state)
 	check_all(SIM_BLOCK_IO, VERDICT_HOST_SLOW, CAUSE_BLOCK_IO, 0.1, 1);
 }
 
+/* A rank is a little slow for a while, then clearly: what came before is no part of the cost. */
+static void a_prelude_is_no_cost(void **state)
+{
+	(void)state;
+	for (unsigned seed = 1; seed <= 2 * SEEDS; seed++) {
+		struct sim_options options = sim_defaults(4, seed);
+		const struct verdict *verdict = &result.verdicts[0];
+
+		options.jitter = 0.02;
+		options.fault_count = 2;
+		options.faults[0] = (struct sim_fault){SIM_COMPUTE, 2, 210, 250, 0.06};
+		options.faults[1] = (struct sim_fault){SIM_COMPUTE, 2, 250, 310, 0.6};
+		sim_job(&sim, &options, &result);
+		assert_int_equal(result.verdict_count, 1);
+		double now = sim.step_start[305] - sim.step_start[255];
+		double before = sim.step_start[200] - sim.step_start[150];
+
+		assert_true(fabs(verdict->slowdown / (now / before) - 1) < 0.04);
+		sim_free(&sim, true);
+	}
+}
+
 /* Every rank's data waits longer when one's link is slow: that one's still stands out, or none. */
 static void slow_link_echoes(void **state)
 {
@@ -173,6 +195,7 @@ int main(void)
 		cmocka_unit_test(block_io),
 		cmocka_unit_test(slow_link),
 		cmocka_unit_test(slow_link_echoes),
+		cmocka_unit_test(a_prelude_is_no_cost),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

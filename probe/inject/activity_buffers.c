@@ -17,18 +17,6 @@ enum {
 	WAITING_MAX = 8192,
 };
 
-static const uint32_t driver_launches[] = {CUPTI_ABI_CU_LAUNCH_KERNEL,
-	CUPTI_ABI_CU_LAUNCH_KERNEL_PTSZ, CUPTI_ABI_CU_LAUNCH_COOPERATIVE_KERNEL,
-	CUPTI_ABI_CU_LAUNCH_COOPERATIVE_KERNEL_PTSZ, CUPTI_ABI_CU_GRAPH_LAUNCH,
-	CUPTI_ABI_CU_GRAPH_LAUNCH_PTSZ, CUPTI_ABI_CU_LAUNCH_KERNEL_EX,
-	CUPTI_ABI_CU_LAUNCH_KERNEL_EX_PTSZ};
-static const uint32_t runtime_launches[] = {CUPTI_ABI_CUDA_LAUNCH_KERNEL,
-	CUPTI_ABI_CUDA_LAUNCH_KERNEL_PTSZ, CUPTI_ABI_CUDA_LAUNCH_COOPERATIVE_KERNEL,
-	CUPTI_ABI_CUDA_LAUNCH_COOPERATIVE_KERNEL_PTSZ, CUPTI_ABI_CUDA_GRAPH_LAUNCH,
-	CUPTI_ABI_CUDA_GRAPH_LAUNCH_PTSZ, CUPTI_ABI_CUDA_LAUNCH_KERNEL_EXC,
-	CUPTI_ABI_CUDA_LAUNCH_KERNEL_EXC_PTSZ, CUPTI_ABI_CUDA_LAUNCH_KERNEL_13,
-	CUPTI_ABI_CUDA_LAUNCH_KERNEL_13_PTSZ};
-
 static struct {
 	const struct cupti_abi *cupti;
 	uint8_t *memory;
@@ -50,18 +38,6 @@ static struct {
 	} waiting[WAITING_MAX];	  /* for their launches, in the order in which they came */
 	uint64_t records, dropped, invalid; /* atomic */
 } pool = {.lock = PTHREAD_MUTEX_INITIALIZER};
-
-size_t activity_driver_launches(const uint32_t **calls)
-{
-	*calls = driver_launches;
-	return sizeof(driver_launches) / sizeof(driver_launches[0]);
-}
-
-size_t activity_runtime_launches(const uint32_t **calls)
-{
-	*calls = runtime_launches;
-	return sizeof(runtime_launches) / sizeof(runtime_launches[0]);
-}
 
 bool activity_buffers_begin(const struct cupti_abi *cupti, bool launches)
 {
@@ -248,25 +224,10 @@ static void take_kernel(const struct cupti_abi_kernel *kernel)
 		write_record(RING_RECORD_KERNEL, &record, sizeof(record));
 }
 
-static bool is_launch(const struct cupti_abi_call *call)
-{
-	const uint32_t *calls;
-	size_t count = call->kind == CUPTI_ABI_KIND_DRIVER ? activity_driver_launches(&calls)
-							   : activity_runtime_launches(&calls);
-
-	for (size_t i = 0; i < count; i++) {
-		if (calls[i] == call->call)
-			return true;
-	}
-	return false;
-}
-
 static void take_call(const struct cupti_abi_call *call)
 {
 	size_t place = call->correlation & (LAUNCHES_MAX - 1);
 
-	if (!is_launch(call))
-		return;
 	__atomic_store_n(&pool.launches[place].key, 0, __ATOMIC_RELEASE);
 	__atomic_store_n(&pool.launches[place].start_ns, (int64_t)call->start, __ATOMIC_RELAXED);
 	__atomic_store_n(&pool.launches[place].thread, call->thread, __ATOMIC_RELAXED);

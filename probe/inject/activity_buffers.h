@@ -7,17 +7,12 @@
 #define SLOWRANK_PROBE_INJECT_ACTIVITY_BUFFERS_H
 
 #include <stdbool.h>
-#include <stddef.h>
 
 #include "probe/inject/cupti_abi.h"
 
 struct activity_counts {
 	uint64_t records, dropped, invalid;
 };
-
-/* Calls that launch kernels: of the driver, of the runtime. Returns their number. */
-size_t activity_driver_launches(const uint32_t **calls);
-size_t activity_runtime_launches(const uint32_t **calls);
 
 /*
  * Maps the pool at its first use; forgets names and counts. launches: they are shown too, so a kernel

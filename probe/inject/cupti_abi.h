@@ -20,28 +20,6 @@ enum {
 	CUPTI_ABI_FLUSH_FORCED = 1,
 };
 
-/* Calls that launch kernels: cupti_driver_cbid.h, cupti_runtime_cbid.h. */
-enum {
-	CUPTI_ABI_CU_LAUNCH_KERNEL = 307,
-	CUPTI_ABI_CU_LAUNCH_KERNEL_PTSZ = 442,
-	CUPTI_ABI_CU_LAUNCH_COOPERATIVE_KERNEL = 477,
-	CUPTI_ABI_CU_LAUNCH_COOPERATIVE_KERNEL_PTSZ = 478,
-	CUPTI_ABI_CU_GRAPH_LAUNCH = 514,
-	CUPTI_ABI_CU_GRAPH_LAUNCH_PTSZ = 515,
-	CUPTI_ABI_CU_LAUNCH_KERNEL_EX = 652,
-	CUPTI_ABI_CU_LAUNCH_KERNEL_EX_PTSZ = 653,
-	CUPTI_ABI_CUDA_LAUNCH_KERNEL = 211,
-	CUPTI_ABI_CUDA_LAUNCH_KERNEL_PTSZ = 214,
-	CUPTI_ABI_CUDA_LAUNCH_COOPERATIVE_KERNEL = 269,
-	CUPTI_ABI_CUDA_LAUNCH_COOPERATIVE_KERNEL_PTSZ = 270,
-	CUPTI_ABI_CUDA_GRAPH_LAUNCH = 311,
-	CUPTI_ABI_CUDA_GRAPH_LAUNCH_PTSZ = 312,
-	CUPTI_ABI_CUDA_LAUNCH_KERNEL_EXC = 430,
-	CUPTI_ABI_CUDA_LAUNCH_KERNEL_EXC_PTSZ = 431,
-	CUPTI_ABI_CUDA_LAUNCH_KERNEL_13 = 505, /* of code made by CUDA 13 */
-	CUPTI_ABI_CUDA_LAUNCH_KERNEL_13_PTSZ = 506,
-};
-
 struct cupti_abi_kernel { /* CUpti_ActivityKernel5 to 10 */
 	uint32_t kind;
 	uint8_t cache_config, shared_memory_config;
@@ -100,9 +78,6 @@ struct cupti_abi {
 		cupti_abi_buffer_requested requested, cupti_abi_buffer_completed completed);
 	int (*enable)(uint32_t kind);
 	int (*disable)(uint32_t kind);
-	/* One call of the driver's, the runtime's; NULL before CUDA 12. */
-	int (*enable_driver_call)(uint32_t call, uint8_t on);
-	int (*enable_runtime_call)(uint32_t call, uint8_t on);
 	int (*flush_all)(uint32_t flag);
 	int (*next_record)(uint8_t *buffer, size_t valid_size, void **record);
 	int (*dropped_records)(void *context, uint32_t stream, size_t *dropped);

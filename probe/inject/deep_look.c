@@ -104,8 +104,6 @@ static bool load(void)
 		find(library, "cuptiActivityGetNextRecord", &look.cupti.next_record) &&
 		find(library, "cuptiGetTimestamp", &look.cupti.timestamp);
 	(void)find(library, "cuptiActivityGetNumDroppedRecords", &look.cupti.dropped_records);
-	(void)find(library, "cuptiActivityEnableDriverApi", &look.cupti.enable_driver_call);
-	(void)find(library, "cuptiActivityEnableRuntimeApi", &look.cupti.enable_runtime_call);
 	return look.loaded;
 }
 
@@ -160,42 +158,11 @@ static void ignore_callback(void *user, uint32_t domain, uint32_t id, const void
 	(void)data;
 }
 
-/* Of the calls only those that launch, where CUPTI can: each record costs the thread that calls. */
-static int switch_calls(
-	int (*enable)(uint32_t call, uint8_t on), const uint32_t *calls, size_t count, bool on)
-{
-	int result = CUPTI_ABI_SUCCESS, error = CUPTI_ABI_SUCCESS;
-	size_t failed = 0;
-
-	for (size_t i = 0; i < count; i++) {
-		error = enable(calls[i], on);
-		failed += error != CUPTI_ABI_SUCCESS; /* of a later version than this CUPTI */
-		result = error != CUPTI_ABI_SUCCESS ? error : result;
-	}
-	return failed == count ? result : CUPTI_ABI_SUCCESS;
-}
-
-static int switch_kind(uint32_t kind, bool on)
-{
-	const uint32_t *calls;
-	size_t count;
-
-	if (kind == CUPTI_ABI_KIND_DRIVER && look.cupti.enable_driver_call) {
-		count = activity_driver_launches(&calls);
-		return switch_calls(look.cupti.enable_driver_call, calls, count, on);
-	}
-	if (kind == CUPTI_ABI_KIND_RUNTIME && look.cupti.enable_runtime_call) {
-		count = activity_runtime_launches(&calls);
-		return switch_calls(look.cupti.enable_runtime_call, calls, count, on);
-	}
-	return on ? look.cupti.enable(kind) : look.cupti.disable(kind);
-}
-
 static void end_look(enum ring_deep_state state, int error)
 {
 	for (size_t i = 0; i < KINDS; i++) {
 		if (look.wanted & kinds[i].wanted)
-			(void)switch_kind(kinds[i].kind, false);
+			(void)look.cupti.disable(kinds[i].kind);
 	}
 	(void)look.cupti.flush_all(CUPTI_ABI_FLUSH_FORCED);
 	activity_buffers_flushed(true);
@@ -229,7 +196,7 @@ static void begin_look(void)
 	error = look.cupti.register_callbacks(activity_buffer_requested, activity_buffer_completed);
 	for (size_t i = 0; i < KINDS && error == CUPTI_ABI_SUCCESS; i++) {
 		if (look.wanted & kinds[i].wanted)
-			error = switch_kind(kinds[i].kind, true);
+			error = look.cupti.enable(kinds[i].kind);
 	}
 	look.on = true;
 	if (error == CUPTI_ABI_SUCCESS)

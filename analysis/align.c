@@ -54,6 +54,7 @@ void grid_fini(struct step_grid *grid)
 {
 	free(grid->cells);
 	free(grid->joins);
+	free(grid->own_ns);
 	free(grid->rows);
 	free(grid->instances);
 	free(grid->members);
@@ -126,6 +127,7 @@ int grid_add_row(struct step_grid *grid, uint32_t rank, uint32_t host, int64_t s
 		.start_ns = start_ns,
 		.end_ns = start_ns,
 		.clock_error_ns = clock_error_ns,
+		.plain = true,
 	};
 	if (clock_error_ns > grid->clock_error_ns)
 		grid->clock_error_ns = clock_error_ns;
@@ -267,11 +269,15 @@ int grid_add_part(struct step_grid *grid, const struct grid_part *part)
 	if (error == 0)
 		error = reserve((void **)&grid->joins, &grid->join_capacity, grid->cell_count,
 			sizeof(*grid->joins));
+	if (error == 0)
+		error = reserve((void **)&grid->own_ns, &grid->own_capacity, grid->cell_count,
+			sizeof(*grid->own_ns));
 	if (error == 0 && joined)
 		error = join(grid, row, part, pair, &instance);
 	if (error < 0)
 		return error;
 	grid->joins[grid->cell_count] = instance;
+	grid->own_ns[grid->cell_count] = part->segment_ns - opaque_ns;
 	grid->cells[grid->cell_count++] = (struct grid_cell){
 		.part = kind,
 		.arrival_ns = part->arrival_ns,
@@ -288,6 +294,7 @@ int grid_add_part(struct step_grid *grid, const struct grid_part *part)
 	};
 	row->overlapped |= pair || local || kind->stream != 0 || (kind->flags & PART_DEVICE_TIME);
 	row->works |= local;
+	row->plain &= !row->overlapped && joined && part->before == &activity_none;
 	grid->device_time |= (kind->flags & PART_DEVICE_TIME) != 0;
 	row->cell_count++;
 	if (part->arrival_ns + part->call_ns > row->end_ns)
@@ -528,6 +535,7 @@ void grid_repeat_row(struct step_grid *grid, struct grid_row *row, int64_t start
 	row->start_ns = row->end_ns = start_ns;
 	row->clock_error_ns = clock_error_ns;
 	row->hole = hole;
+	row->plain = true;
 	if (clock_error_ns > grid->clock_error_ns)
 		grid->clock_error_ns = clock_error_ns;
 }

@@ -53,7 +53,8 @@ struct grid_row {
 	int64_t clock_error_ns;
 	int64_t host_to_job_ns; /* job time - host time, at its start */
 	uint32_t host;
-	bool hole;	 /* its parts are not all here */
+	bool hole;  /* its parts are not all here */
+	bool plain; /* not overlapped, each cell joins, and of their segments only own_ns is known */
 	bool first;	 /* of some instance's members */
 	bool overlapped; /* several streams, sends and receives, or work of its own: segments.c */
 	bool works;	 /* overlapped, and its work is among the cells */
@@ -95,6 +96,7 @@ struct step_grid {
 	size_t cell_count, row_count, instance_count, order_count;
 	struct grid_cell *cells; /* row by row */
 	uint32_t *joins;       /* per cell: its instance once more, so that ordering reads little */
+	int64_t *own_ns;       /* likewise, of plain rows: what all rows are walked through for */
 	struct grid_row *rows; /* by rank */
 	struct grid_instance *instances;
 	size_t member_end;		  /* of members: there are gaps between instances */
@@ -123,7 +125,7 @@ struct step_grid {
 	size_t asynchronous_count;
 	struct beside_places *beside; /* what gaps after waits say of places: segments_beside.h */
 	uint32_t *scratch;
-	size_t scratch_capacity, link_capacity, join_capacity;
+	size_t scratch_capacity, link_capacity, join_capacity, own_capacity;
 	struct activity_block *sums, *last_sums; /* of activities; blocks stay for later steps */
 	size_t sum_count;
 };
@@ -198,8 +200,9 @@ static inline void grid_repeat_part(struct step_grid *grid, struct grid_row *row
 	cell->part = part->kind;
 	cell->arrival_ns = part->arrival_ns;
 	cell->departure_ns = departure_ns;
-	cell->own_ns = part->segment_ns - opaque_ns;
+	cell->own_ns = grid->own_ns[c] = part->segment_ns - opaque_ns;
 	cell->opaque_ns = opaque_ns;
+	row->plain &= i != GRID_NONE && part->before == &activity_none;
 	cell->own = part->before;
 	cell->inside = part->inside;
 	if (departure_ns > row->end_ns)

@@ -20,6 +20,7 @@ void blame_fini(struct blame *blame)
 	free(blame->cells);
 	free(blame->leads);
 	free(blame->mixed);
+	free(blame->opaque_ns);
 	free(blame->shares);
 	free(blame->holds);
 	free(blame->transfers);
@@ -102,6 +103,9 @@ static int reserve_all(struct blame *blame, const struct step_grid *grid)
 		error = blame_reserve((void **)&blame->holds, &blame->hold_capacity,
 			grid->member_end, sizeof(*blame->holds));
 	if (error == 0)
+		error = blame_reserve((void **)&blame->opaque_ns, &blame->opaque_capacity,
+			grid->member_end, sizeof(*blame->opaque_ns));
+	if (error == 0)
 		error = blame_reserve((void **)&blame->mixed, &blame->mixed_capacity,
 			grid->member_end, sizeof(*blame->mixed));
 	if (error == 0)
@@ -167,7 +171,7 @@ static void take_segments(struct meeting *meeting, uint32_t m)
 
 	if (blame->in_order && !(member->flags & MEMBER_OVERLAPPED)) {
 		carry->own_ns += meeting->leads[m].own_ns - meeting->leads[m].control_ns;
-		carry->opaque_ns += meeting->leads[m].opaque_ns;
+		carry->opaque_ns += blame_opaque_ns(blame, meeting->instance->first_member + m);
 	} else {
 		const struct step_grid *grid = meeting->grid;
 		const struct grid_row *row = &grid->rows[member->row];

@@ -76,7 +76,11 @@ struct blame_control {
  */
 struct blame_lead {
 	int64_t own_ns, control_ns; /* segments, and their controls */
-	int64_t opaque_ns;	    /* calls that are no cells, and cells that join nothing */
+};
+
+enum blame_mixed {
+	MIXED_ACTIVITY = 1 << 0, /* it is known what segments, or their controls, are made of */
+	MIXED_OPAQUE = 1 << 1,	 /* some is opaque */
 };
 
 /* Per member of an instance: how its time inside is split. */
@@ -88,7 +92,10 @@ struct blame {
 	struct blame_row *rows;	  /* as grid rows */
 	struct blame_cell *cells; /* as grid cells, of overlapped rows; see blame_cell_of() */
 	struct blame_lead *leads; /* as grid members */
-	uint8_t *mixed;		  /* as grid members: of the lead it is known what it is made of */
+	uint8_t *mixed;		  /* as grid members: enum blame_mixed, of leads */
+	int64_t *
+		opaque_ns; /* likewise, where mixed says so: calls that are no cells, and cells that join
+	                       nothing */
 	struct blame_share *shares; /* as grid members */
 	int64_t *
 		holds; /* likewise, where held: off-CPU inside after the last arrival, more than the
@@ -103,8 +110,8 @@ struct blame {
 	struct blame_control *controls; /* by group of peers, and in it by position */
 	uint32_t *row_controls; /* as rows: the first control of its peers; GRID_NONE: no peers */
 	size_t control_count;
-	size_t share_capacity, lead_capacity, mixed_capacity, hold_capacity, column_capacity,
-		control_capacity;
+	size_t share_capacity, lead_capacity, mixed_capacity, opaque_capacity, hold_capacity,
+		column_capacity, control_capacity;
 	int64_t *scratch;  /* values to take medians of, and room to do so */
 	uint32_t *groups;  /* rows, grouped by layout */
 	uint32_t *cursors; /* per row: cells taken so far */
@@ -119,6 +126,11 @@ void blame_fini(struct blame *blame);
 /* Fills rows, cells and transfers from a linked grid. Returns 0 or -ENOMEM. */
 int blame_step(struct blame *blame, const struct step_grid *grid)
 	__attribute__((warn_unused_result));
+
+static inline int64_t blame_opaque_ns(const struct blame *blame, uint32_t member)
+{
+	return blame->mixed[member] & MIXED_OPAQUE ? blame->opaque_ns[member] : 0;
+}
 
 /* What a cell is compared with. */
 static inline struct blame_cell blame_cell_of(

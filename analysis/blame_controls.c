@@ -129,7 +129,8 @@ static void fill_columns(const struct peers *peers)
 			continue;
 		for (uint32_t p = 0; p < peers->position_count; p++)
 			peers->blame->columns[p * peers->stride + place] =
-				grid->cells[grid_cell_at(grid, row, p)].own_ns;
+				row->plain ? grid->own_ns[row->first_cell + p]
+					   : grid->cells[grid_cell_at(grid, row, p)].own_ns;
 		place++;
 	}
 }
@@ -211,60 +212,86 @@ static void add_components(
 	row->control_minor_faults += control->own->minor_faults;
 }
 
-/*
- * A row's sums on their way from one instance to the next, cell by cell; not of overlapped rows.
- * mixed: of one of these cells, or its control, it is known what its segment is made of. Returns it
- * for the next cell.
- */
-static bool add_lead(struct blame *blame, const struct step_grid *grid, uint32_t c,
-	int64_t control_ns, struct blame_lead *lead, bool mixed)
+/* What a row does before its next instance, cell by cell; not of overlapped rows. */
+struct leading {
+	struct blame_lead lead;
+	int64_t opaque_ns;
+	uint8_t mixed;
+};
+
+static void add_lead(struct blame *blame, const struct step_grid *grid, uint32_t c,
+	int64_t control_ns, struct leading *leading)
 {
 	const struct grid_cell *cell = &grid->cells[c];
 
-	lead->own_ns += cell->own_ns;
-	lead->control_ns += control_ns;
-	lead->opaque_ns += cell->opaque_ns;
+	leading->lead.own_ns += cell->own_ns;
+	leading->lead.control_ns += control_ns;
+	leading->opaque_ns += cell->opaque_ns;
 	if (cell->instance == GRID_NONE) {
-		lead->opaque_ns += cell->departure_ns - cell->arrival_ns;
-		return mixed;
+		leading->opaque_ns += cell->departure_ns - cell->arrival_ns;
+		return;
 	}
-	if (mixed)
-		blame->mixed[grid->places[c]] = 1;
-	blame->leads[grid->places[c]] = *lead;
-	*lead = (struct blame_lead){0};
-	return false;
+	uint32_t at = grid->places[c];
+
+	if (leading->opaque_ns) {
+		leading->mixed |= MIXED_OPAQUE;
+		blame->opaque_ns[at] = leading->opaque_ns;
+	}
+	if (leading->mixed)
+		blame->mixed[at] = leading->mixed;
+	blame->leads[at] = leading->lead;
+	*leading = (struct leading){0};
 }
 
-/* Compares a row's cells with the controls of their positions. */
-static void compare_row(
+/* Compares a plain row with the controls of its positions. */
+static void compare_plain(
 	struct blame *blame, const struct step_grid *grid, uint32_t r, uint32_t first_control)
 {
 	const struct grid_row *row = &grid->rows[r];
 	const struct blame_control *controls = &blame->controls[first_control];
+	const int64_t *owns_ns = &grid->own_ns[row->first_cell];
+	const uint32_t *places = &grid->places[row->first_cell];
 	struct blame_row *result = &blame->rows[r];
-	struct blame_lead lead = {0};
 	int64_t excess_ns = 0, own_ns = 0, control_ns = 0; /* and what is COMPUTE of them */
-	bool mixed = false;
 
 	blame->row_controls[r] = first_control;
 	for (uint32_t p = 0; p < row->cell_count; p++) {
 		const struct blame_control *control = &controls[p];
-		uint32_t c = row->first_cell + p;
-		const struct grid_cell *cell = &grid->cells[c];
 
-		excess_ns += cell->own_ns - control->own_ns;
-		if (!control->plain || cell->own != &activity_none) {
-			add_components(result, cell, &grid->cells[control->cell]);
-			mixed = true;
-		} else {
-			own_ns += cell->own_ns > 0 ? cell->own_ns : 0;
+		blame->leads[places[p]] = (struct blame_lead){owns_ns[p], control->control_ns};
+		excess_ns += owns_ns[p] - control->own_ns;
+		if (control->plain) {
+			own_ns += owns_ns[p] > 0 ? owns_ns[p] : 0;
 			control_ns += control->own_ns > 0 ? control->own_ns : 0;
+		} else {
+			add_components(result, &grid->cells[row->first_cell + p],
+				&grid->cells[control->cell]);
+			blame->mixed[places[p]] = MIXED_ACTIVITY;
 		}
-		mixed = add_lead(blame, grid, c, control->control_ns, &lead, mixed);
 	}
 	result->own_excess_ns += excess_ns;
 	result->own[EXCESS_COMPUTE] += own_ns;
 	result->control[EXCESS_COMPUTE] += control_ns;
+}
+
+/* The same for one that is not plain, and not overlapped. */
+static void compare_row(
+	struct blame *blame, const struct step_grid *grid, uint32_t r, uint32_t first_control)
+{
+	const struct grid_row *row = &grid->rows[r];
+	struct leading leading = {0};
+
+	blame->row_controls[r] = first_control;
+	for (uint32_t p = 0; p < row->cell_count; p++) {
+		const struct blame_control *control = &blame->controls[first_control + p];
+		const struct grid_cell *cell = &grid->cells[row->first_cell + p];
+
+		blame->rows[r].own_excess_ns += cell->own_ns - control->own_ns;
+		add_components(&blame->rows[r], cell, &grid->cells[control->cell]);
+		if (!control->plain || cell->own != &activity_none)
+			leading.mixed |= MIXED_ACTIVITY;
+		add_lead(blame, grid, row->first_cell + p, control->control_ns, &leading);
+	}
 }
 
 /* The same for an overlapped row. */
@@ -296,7 +323,7 @@ static void compare_streams(
 static void keep_row(struct blame *blame, const struct step_grid *grid, uint32_t r)
 {
 	const struct grid_row *row = &grid->rows[r];
-	struct blame_lead lead = {0};
+	struct leading leading = {0};
 
 	blame->row_controls[r] = GRID_NONE;
 	for (uint32_t c = row->first_cell; c < row->first_cell + row->cell_count; c++) {
@@ -305,7 +332,7 @@ static void keep_row(struct blame *blame, const struct step_grid *grid, uint32_t
 		if (row->overlapped)
 			blame->cells[c] = (struct blame_cell){own_ns, GRID_NONE, INT64_MAX};
 		else
-			(void)add_lead(blame, grid, c, own_ns, &lead, false);
+			add_lead(blame, grid, c, own_ns, &leading);
 	}
 }
 
@@ -327,6 +354,8 @@ static void compare_peers(const struct peers *peers)
 		}
 		if (peers->grid->rows[r].overlapped)
 			compare_streams(blame, peers->grid, r, peers->first_control);
+		else if (peers->grid->rows[r].plain)
+			compare_plain(blame, peers->grid, r, peers->first_control);
 		else
 			compare_row(blame, peers->grid, r, peers->first_control);
 		blame->rows[r].judged = peers->position_count > 0;

@@ -165,13 +165,14 @@ static inline int64_t lead_ns(const struct whatif *whatif, const struct step_gri
 {
 	const struct blame_lead *lead = &blame->leads[m];
 	bool healed = whatif->change.healed[r];
+	/* What has to be looked at cell by cell. */
+	unsigned slow = healed ? (whatif->change.part == WHATIF_ALL ? 0 : MIXED_ACTIVITY)
+			       : (whatif->relieved ? MIXED_OPAQUE : 0);
 
-	/* All of it, or none, and not what has to be looked at cell by cell. */
-	if (healed ? whatif->change.part == WHATIF_ALL || !blame->mixed[m]
-		   : !whatif->relieved || lead->opaque_ns == 0)
+	if (!(blame->mixed[m] & slow))
 		return (healed && whatif->change.part != WHATIF_HOST ? lead->control_ns
 								     : lead->own_ns) +
-		       lead->opaque_ns;
+		       blame_opaque_ns(blame, m);
 	return walk_back_ns(whatif, grid, blame, grid->members[m]);
 }
 

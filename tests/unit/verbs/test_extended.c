@@ -5,6 +5,7 @@
  * measurable, and all of it works as without wrappers.
  */
 #include <errno.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -303,6 +304,62 @@ static void test_queue_pairs_come_and_go(void **state)
 	verbs_pair_close(&pair);
 }
 
+struct busy {
+	struct ibv_qp_ex *qp;
+	struct ibv_cq_ex *cq;
+	int rounds;
+};
+
+static void *post_and_poll(void *context)
+{
+	struct ibv_poll_cq_attr options = {0};
+	struct busy *busy = context;
+
+	for (int i = 0; i < busy->rounds; i++) {
+		if (write_batch(busy->qp, 3) != 0 || ibv_start_poll(busy->cq, &options) != 0 ||
+			ibv_next_poll(busy->cq) != 0 || ibv_next_poll(busy->cq) != 0)
+			abort();
+		ibv_end_poll(busy->cq);
+	}
+	return NULL;
+}
+
+/* Nobody is held up, and nothing is lost, while others are made and destroyed. */
+static void test_others_come_and_go(void **state)
+{
+	struct busy busy[2];
+	struct verbs_pair pair;
+	pthread_t threads[2];
+
+	(void)state;
+	verbs_pair_open(&pair, (struct verbs_pair_options){0});
+	for (int i = 0; i < 2; i++) {
+		busy[i].rounds = 20000;
+		busy[i].cq = make_cq_with(&pair, IBV_WC_STANDARD_FLAGS);
+		busy[i].qp = make_extended(&pair, ibv_cq_ex_to_cq(busy[i].cq));
+		assert_int_equal(pthread_create(&threads[i], NULL, post_and_poll, &busy[i]), 0);
+	}
+	for (int i = 0; i < 500; i++) {
+		struct ibv_cq_ex *cq = make_cq_with(&pair, i % 2 ? IBV_WC_STANDARD_FLAGS : 0);
+		struct ibv_qp_ex *qp = make_extended(&pair, ibv_cq_ex_to_cq(cq));
+
+		assert_int_equal(write_batch(qp, 1), 0);
+		pair.functions.destroy_qp(&qp->qp_base);
+		pair.functions.destroy_cq(ibv_cq_ex_to_cq(cq));
+	}
+	for (int i = 0; i < 2; i++) {
+		const struct verbs_queue_pair *entry = entry_of(busy[i].qp->qp_base.qp_num);
+
+		assert_int_equal(pthread_join(threads[i], NULL), 0);
+		assert_int_equal(entry->posted_requests, 60000);
+		assert_int_equal(entry->completed_requests, 60000);
+		assert_int_equal(entry->latency_count, 60000);
+		pair.functions.destroy_qp(&busy[i].qp->qp_base);
+		pair.functions.destroy_cq(ibv_cq_ex_to_cq(busy[i].cq));
+	}
+	verbs_pair_close(&pair);
+}
+
 /* Sends, receives and failures that ibv_start_poll and ibv_next_poll find. */
 static void test_polls_by_functions(void **state)
 {
@@ -543,6 +600,7 @@ int main(void)
 		cmocka_unit_test(test_long_refused_aborted),
 		cmocka_unit_test(test_unknown_functions),
 		cmocka_unit_test(test_queue_pairs_come_and_go),
+		cmocka_unit_test(test_others_come_and_go),
 		cmocka_unit_test(test_polls_by_functions),
 		cmocka_unit_test(test_extended_queue_polled_as_ever),
 		cmocka_unit_test(test_start_poll),

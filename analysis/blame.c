@@ -23,6 +23,7 @@ void blame_fini(struct blame *blame)
 	free(blame->opaque_ns);
 	free(blame->shares);
 	free(blame->holds);
+	free(blame->held);
 	free(blame->transfers);
 	free(blame->carries);
 	free(blame->tallies);
@@ -99,6 +100,9 @@ static int reserve_all(struct blame *blame, const struct step_grid *grid)
 	if (error == 0)
 		error = blame_reserve((void **)&blame->leads, &blame->lead_capacity,
 			grid->member_end, sizeof(*blame->leads));
+	if (error == 0)
+		error = blame_reserve((void **)&blame->held, &blame->held_capacity,
+			grid->instance_count, sizeof(*blame->held));
 	if (error == 0)
 		error = blame_reserve((void **)&blame->holds, &blame->hold_capacity,
 			grid->member_end, sizeof(*blame->holds));
@@ -349,12 +353,13 @@ static void add_hold(struct meeting *meeting, uint32_t m, int64_t hold)
 
 static void note_hold(struct meeting *meeting, uint32_t m, int64_t hold)
 {
-	struct blame *blame = meeting->blame;
+	int64_t *holds = &meeting->blame->holds[meeting->instance->first_member];
+	uint8_t *held = &meeting->blame->held[meeting->instance - meeting->grid->instances];
 
-	if (!blame->held) /* the first one of the step */
-		memset(blame->holds, 0, meeting->grid->member_end * sizeof(*blame->holds));
-	blame->held = true;
-	blame->holds[meeting->instance->first_member + m] = hold;
+	if (!*held) /* the first one */
+		memset(holds, 0, meeting->count * sizeof(*holds));
+	*held = 1;
+	holds[m] = hold;
 }
 
 /* What members that were off the CPU held the others up by; returns the worst. */
@@ -591,7 +596,8 @@ int blame_step(struct blame *blame, const struct step_grid *grid)
 	blame->transfer_count = 0;
 	blame->in_order = grid->order_count == grid->instance_count;
 	blame->incomplete = !blame->in_order;
-	blame->held = false;
+	if (grid->instance_count)
+		memset(blame->held, 0, grid->instance_count);
 	error = blame_controls(blame, grid);
 	if (error < 0)
 		return error;

@@ -111,13 +111,13 @@ struct blame {
 	uint32_t *row_controls; /* as rows: the first control of its peers; GRID_NONE: no peers */
 	size_t control_count;
 	size_t share_capacity, lead_capacity, mixed_capacity, opaque_capacity, hold_capacity,
-		column_capacity, control_capacity;
+		held_capacity, column_capacity, control_capacity;
 	int64_t *scratch;  /* values to take medians of, and room to do so */
 	uint32_t *groups;  /* rows, grouped by layout */
 	uint32_t *cursors; /* per row: cells taken so far */
 	bool incomplete;   /* some instance lacked members */
 	bool in_order;	   /* each row's cells are looked at one after the other, none left out */
-	bool held;	   /* some hold is not 0 */
+	uint8_t *held;	   /* as grid instances: some hold in it is not 0 */
 };
 
 void blame_init(struct blame *blame);

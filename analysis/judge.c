@@ -54,7 +54,7 @@ void judge_destroy(struct judge *judge)
 	link_flows_fini(&judge->links);
 	free(judge->comm->by_kind);
 	free(judge->comm->faster);
-	free(judge->comm->row_excess);
+	free(judge->comm->rows);
 	free(judge->comm);
 	free(judge->imbalance->scales);
 	free(judge->imbalance->messages.work);

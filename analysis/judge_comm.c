@@ -51,11 +51,11 @@ static int reserve_step(struct comm_state *comm, const struct step_grid *grid)
 	if (grid->row_count > comm->row_capacity) {
 		size_t capacity = grid->row_count * 2;
 
-		free(comm->row_excess);
-		comm->row_excess = malloc(capacity * sizeof(*comm->row_excess));
-		comm->row_capacity = comm->row_excess ? capacity : 0;
+		free(comm->rows);
+		comm->rows = malloc(capacity * sizeof(*comm->rows));
+		comm->row_capacity = comm->rows ? capacity : 0;
 	}
-	return (comm->faster || grid->instance_count == 0) && comm->row_excess ? 0 : -ENOMEM;
+	return (comm->faster || grid->instance_count == 0) && comm->rows ? 0 : -ENOMEM;
 }
 
 /* To each member of an instance: how much longer than expected its transfer was. */
@@ -64,24 +64,44 @@ static void tell_members(struct judge *judge, const struct step_grid *grid, uint
 {
 	const struct grid_instance *instance = &grid->instances[index];
 
+	/* What takes no time cannot be seen to take longer. */
+	bool link = !instance->same_host && shape->slow > 0 && shape->expected_ns >= LINK_SEEN_NS;
+
 	for (uint32_t m = 0; m < instance->member_count; m++) {
-		uint32_t r = grid->member_parts[instance->first_member + m].row;
+		struct comm_row *row =
+			&judge->comm->rows[grid->member_parts[instance->first_member + m].row];
+
+		row->excess_ns += excess_ns;
+		if (link && (!row->link_count++ || shape->slow < row->link_least))
+			row->link_least = shape->slow;
+	}
+}
+
+/* Returns the largest excess of a row. */
+static double take_rows(struct judge *judge, const struct step_grid *grid)
+{
+	double most = 0;
+
+	for (size_t r = 0; r < grid->row_count; r++) {
+		const struct comm_row *row = &judge->comm->rows[r];
+
+		most = fmax(most, row->excess_ns);
+		if (!row->link_count)
+			continue;
 		struct rank_state *state = &judge->ranks[grid->rows[r].rank];
 
-		judge->comm->row_excess[r] += excess_ns;
-		/* What takes no time cannot be seen to take longer. */
-		if (instance->same_host || shape->slow <= 0 || shape->expected_ns < LINK_SEEN_NS)
-			continue;
 		state->host = grid->rows[r].host;
-		if (!state->link_count++ || shape->slow < state->link_least)
-			state->link_least = shape->slow;
+		if (!state->link_count || row->link_least < state->link_least)
+			state->link_least = row->link_least;
+		state->link_count += row->link_count;
 	}
+	return most;
 }
 
 int judge_comm_step(struct judge *judge, const struct step_grid *grid)
 {
 	struct comm_state *comm = judge->comm;
-	double most = 0;
+	double most;
 	int64_t gain_ns = 0;
 	int error = reserve_step(comm, grid);
 
@@ -89,7 +109,7 @@ int judge_comm_step(struct judge *judge, const struct step_grid *grid)
 		return error;
 	if (grid->instance_count)
 		memset(comm->faster, 0, grid->instance_count * sizeof(*comm->faster));
-	memset(comm->row_excess, 0, grid->row_count * sizeof(*comm->row_excess));
+	memset(comm->rows, 0, grid->row_count * sizeof(*comm->rows));
 	for (size_t i = 0; i < judge->blame.transfer_count; i++) {
 		const struct blame_transfer *transfer = &judge->blame.transfers[i];
 		struct transfer_shape *shape = find_shape(comm, transfer);
@@ -105,8 +125,7 @@ int judge_comm_step(struct judge *judge, const struct step_grid *grid)
 		tell_members(judge, grid, transfer->instance,
 			(double)comm->faster[transfer->instance], shape);
 	}
-	for (size_t r = 0; r < grid->row_count; r++)
-		most = fmax(most, comm->row_excess[r]);
+	most = take_rows(judge, grid);
 	if (most > replayed_share_min * (double)(grid->end_ns - grid->start_ns))
 		error = whatif_replay(&judge->whatif, grid, &judge->blame,
 			&(struct whatif_change){.faster = comm->faster}, &comm->line, &gain_ns);

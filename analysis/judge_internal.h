@@ -164,14 +164,21 @@ struct block {
 	int64_t suspect_gain_ns, suspect_delay_ns;
 };
 
+/* What a row's transfers were, until they go into its rank's state. */
+struct comm_row {
+	double excess_ns;
+	float link_least; /* as of a rank_state */
+	uint32_t link_count;
+};
+
 struct comm_state {
 	struct transfer_shape shapes[SHAPES_MAX];
 	uint32_t used[SHAPES_MAX / 2]; /* indices into shapes, in order of appearance */
 	size_t shape_count;
-	uint32_t *by_kind;   /* the same by kind, then by appearance */
-	size_t sorted_count; /* so many of them */
-	int64_t *faster;     /* per instance of a step */
-	double *row_excess;  /* per row */
+	uint32_t *by_kind;     /* the same by kind, then by appearance */
+	size_t sorted_count;   /* so many of them */
+	int64_t *faster;       /* per instance of a step */
+	struct comm_row *rows; /* of a step */
 	struct whatif_line line;
 	size_t instance_capacity, row_capacity;
 	int64_t step_gain_ns, block_gain_ns;

@@ -198,7 +198,8 @@ static int64_t released_ns(const struct whatif *whatif, const struct step_grid *
 	const struct blame *blame, const struct grid_instance *instance)
 {
 	const uint8_t *healed = whatif->change.healed;
-	bool holds = blame->held && whatif->change.part != WHATIF_COMPUTE;
+	bool holds =
+		blame->held[instance - grid->instances] && whatif->change.part != WHATIF_COMPUTE;
 	int64_t with = 0, without = 0;
 
 	for (uint32_t m = 0; holds && m < instance->member_count; m++) {
@@ -244,7 +245,7 @@ static void replay_instance(struct whatif *whatif, const struct step_grid *grid,
 	const struct blame_share *shares = &blame->shares[instance->first_member];
 	int64_t last = INT64_MIN, root = INT64_MIN;
 	int64_t released = released_ns(whatif, grid, blame, instance);
-	bool hold_stays = whatif->change.part == WHATIF_COMPUTE;
+	bool hold_stays = whatif->change.part == WHATIF_COMPUTE, rooted = instance->root >= 0;
 
 	for (uint32_t m = 0; m < instance->member_count; m++) {
 		int64_t *time = &whatif->times[members[m].row];
@@ -257,10 +258,10 @@ static void replay_instance(struct whatif *whatif, const struct step_grid *grid,
 				grid->members[instance->first_member + m]);
 		if (*time > last)
 			last = *time;
-		if (is_root(grid, instance, m))
+		if (rooted && is_root(grid, instance, m))
 			root = *time;
 	}
-	if (!blame->held && instance->usable && instance->waits_for == WAITS_FOR_ALL) {
+	if (!blame->held[index] && instance->usable && instance->waits_for == WAITS_FOR_ALL) {
 		leave_together(whatif, grid, blame, index, last);
 		return;
 	}
@@ -283,7 +284,7 @@ static void replay_instance(struct whatif *whatif, const struct step_grid *grid,
 			needed = *time + shares[m].wait_ns;
 		if (needed > *time)
 			*time = needed;
-		int64_t hold = blame->held ? blame->holds[instance->first_member + m] : 0;
+		int64_t hold = blame->held[index] ? blame->holds[instance->first_member + m] : 0;
 		int64_t shrink =
 			!hold_stays && hold > released && whatif->change.healed[members[m].row]
 				? hold

@@ -17,6 +17,7 @@ struct shown_process {
 	pid_t pid;
 	bool on;
 	int64_t next_ns;  /* when to ask (again) */
+	uint32_t request; /* the last one for a window */
 	uint32_t refused; /* enum ring_deep_state; RING_DEEP_ON: was not */
 };
 
@@ -54,8 +55,8 @@ void attach_kernels_destroy(struct attach_kernels *kernels)
 	/* What was asked for of the job ends with the watch. */
 	for (size_t i = 0; kernels && i < kernels->count; i++) {
 		if (kernels->processes[i].on)
-			(void)!ring_source_request_deep(
-				kernels->rings, kernels->processes[i].pid, 0, kernels->now, 0);
+			(void)!ring_source_request_deep(kernels->rings, kernels->processes[i].pid,
+				0, kernels->now, 0, NULL);
 	}
 	free(kernels);
 }
@@ -87,16 +88,14 @@ void attach_kernels_report(
 
 	if (!process)
 		return;
-	if (report->state == RING_DEEP_ON) {
-		process->on = true;
-		process->refused = RING_DEEP_ON;
-		job_kernels_shown(kernels->job, pid, true);
+	/* Kernels are shown by a deep look, too. */
+	job_kernels_shown(kernels->job, pid, report->state == RING_DEEP_ON);
+	if (report->request != process->request)
 		return;
-	}
-	process->on = false;
+	process->on = report->state == RING_DEEP_ON;
 	process->next_ns = kernels->now.value;
-	job_kernels_shown(kernels->job, pid, false);
-	if (report->state == RING_DEEP_OFF)
+	process->refused = RING_DEEP_ON;
+	if (report->state == RING_DEEP_ON || report->state == RING_DEEP_OFF)
 		return;
 	process->refused = report->state;
 	process->next_ns = kernels->now.value + rest_ns;
@@ -169,7 +168,8 @@ void attach_kernels_tick(struct attach_kernels *kernels, struct host_ns now)
 			continue;
 		process->next_ns = now.value + answer_ns;
 		(void)!ring_source_request_deep(kernels->rings, process->pid, wanted ? kinds : 0,
-			(struct host_ns){now.value + length_ns}, 0);
+			(struct host_ns){now.value + length_ns}, 0,
+			wanted ? &process->request : NULL);
 	}
 }
 

@@ -23,6 +23,7 @@ struct process_look {
 	pid_t pid;
 	enum look_phase phase;
 	uint32_t rank, request, steps_wanted;
+	uint32_t ring_request; /* as the process knows it */
 	struct host_ns asked, stop, on, off, newest_step_end;
 	int64_t newest_step_ns;
 	uint64_t invalid, lost;
@@ -197,7 +198,8 @@ static void begin(struct device_looks *looks, struct process_look *process, uint
 	process->phase = LOOK_ASKED;
 	if (!process->look)
 		fail(looks, process, LOOK_FAILED);
-	else if (ring_source_request_deep(looks->rings, process->pid, kinds, process->stop, 0) < 0)
+	else if (ring_source_request_deep(looks->rings, process->pid, kinds, process->stop, 0,
+			 &process->ring_request) < 0)
 		fail(looks, process, LOOK_UNREACHABLE);
 }
 
@@ -317,8 +319,8 @@ void device_looks_report(
 {
 	struct process_look *process = find_process(looks, pid);
 
-	if (!process)
-		return;
+	if (!process || report->request != process->ring_request)
+		return; /* attach's windows are reported, too */
 	if (process->phase == LOOK_ASKED && report->state == RING_DEEP_ON) {
 		process->phase = LOOK_ON;
 		process->on.value = report->host_ns;
@@ -361,7 +363,7 @@ static void tick_process(struct device_looks *looks, struct process_look *proces
 	case LOOK_ASKED:
 		if (now_ns - process->asked.value > answer_patience_ns) {
 			(void)!ring_source_request_deep(
-				looks->rings, process->pid, 0, looks->now, 0);
+				looks->rings, process->pid, 0, looks->now, 0, NULL);
 			fail(looks, process, LOOK_FAILED);
 		}
 		break;
@@ -371,7 +373,7 @@ static void tick_process(struct device_looks *looks, struct process_look *proces
 			process->stop.value > now_ns) {
 			process->stop.value = now_ns;
 			(void)!ring_source_request_deep(
-				looks->rings, process->pid, 0, looks->now, 0);
+				looks->rings, process->pid, 0, looks->now, 0, NULL);
 		}
 		if (now_ns - process->stop.value > answer_patience_ns)
 			fail(looks, process, LOOK_FAILED);
@@ -395,8 +397,10 @@ static void begin_baseline(struct device_looks *looks, struct process_look *proc
 	static struct job_rank ranks[RANKS_MAX];
 	size_t count;
 
-	if (looks->options.deep != PROBE_DEEP_ON || process->baseline_tried ||
-		process->phase != LOOK_IDLE || process->steps_seen < DEVICE_LOOKS_BASELINE_STEP ||
+	/* An attach is allowed looks by --deep: it does not ask for more of them. */
+	if (looks->options.deep != PROBE_DEEP_ON || looks->options.attached ||
+		process->baseline_tried || process->phase != LOOK_IDLE ||
+		process->steps_seen < DEVICE_LOOKS_BASELINE_STEP ||
 		count_active(looks) >= DEVICE_LOOKS_AT_ONCE)
 		return;
 	count = job_ranks(looks->job, ranks, RANKS_MAX);

@@ -65,6 +65,15 @@ void activity_buffers_counts(struct activity_counts *counts)
 	counts->invalid = __atomic_load_n(&pool.invalid, __ATOMIC_RELAXED);
 }
 
+bool activity_buffers_idle(void)
+{
+	for (size_t i = 0; i < BUFFERS; i++) {
+		if (__atomic_load_n(&pool.busy[i], __ATOMIC_ACQUIRE))
+			return false;
+	}
+	return true;
+}
+
 void activity_buffer_requested(uint8_t **buffer, size_t *size, size_t *record_max)
 {
 	*record_max = 0;

@@ -20,6 +20,9 @@ struct activity_counts {
  */
 bool activity_buffers_begin(const struct cupti_abi *cupti, bool launches);
 
+/* CUPTI holds no buffer. */
+bool activity_buffers_idle(void);
+
 /* All was flushed: a kernel that has waited since the flush before goes without its launch; all: any. */
 void activity_buffers_flushed(bool all);
 void activity_buffers_counts(struct activity_counts *counts);

@@ -17,7 +17,6 @@ enum {
 	CUPTI_ABI_KIND_RUNTIME = 5,
 	CUPTI_ABI_KIND_CONCURRENT_KERNEL = 10,
 	CUPTI_ABI_KIND_SYNCHRONIZATION = 38,
-	CUPTI_ABI_FLUSH_FORCED = 1,
 };
 
 struct cupti_abi_kernel { /* CUpti_ActivityKernel5 to 10 */

@@ -9,7 +9,7 @@
 #include "probe/inject/process.h"
 
 enum { PATH_BYTES_MAX = 4096, CLOCK_SAMPLES = 100, KINDS = 5 };
-enum { STEADY_FLUSH_NS = 100000000, STEADY_CLOCK_NS = 1000000000 };
+enum { STEADY_FLUSH_NS = 100000000, STEADY_CLOCK_NS = 1000000000, END_PATIENCE_NS = 500000000 };
 
 static const char *const cupti_names[] = {"libcupti.so.13", "libcupti.so.12", "libcupti.so.11.8"};
 static const char *const runtime_names[] = {
@@ -27,7 +27,10 @@ static struct {
 	bool loaded;
 	struct cupti_abi cupti;
 	void *subscriber;
-	bool on;
+	bool on, ending; /* ending: nothing new is recorded, what is under way is waited for */
+	enum ring_deep_state end_state;
+	int end_error;
+	int64_t end_ns;
 	uint32_t request, wanted;
 	int64_t stop_ns;
 	uint64_t stop_collectives;    /* 0 = by time */
@@ -107,14 +110,14 @@ static bool load(void)
 	return look.loaded;
 }
 
-static void report(enum ring_deep_state state, int error)
+static void report(enum ring_deep_state state, int error, int64_t host_ns)
 {
 	struct activity_counts counts;
 	struct ring_deep_report record = {.request = look.request,
 		.state = (uint32_t)state,
 		.error = error,
 		.kinds = look.wanted,
-		.host_ns = process_now_ns()};
+		.host_ns = host_ns};
 
 	activity_buffers_counts(&counts);
 	record.record_count = counts.records;
@@ -158,19 +161,34 @@ static void ignore_callback(void *user, uint32_t domain, uint32_t id, const void
 	(void)data;
 }
 
+/*
+ * Never a forced flush: that hands out records of kernels which still run, and CUPTI may write into
+ * them when these end, wherever the buffer is by then.
+ */
 static void end_look(enum ring_deep_state state, int error)
 {
 	for (size_t i = 0; i < KINDS; i++) {
 		if (look.wanted & kinds[i].wanted)
 			(void)look.cupti.disable(kinds[i].kind);
 	}
-	(void)look.cupti.flush_all(CUPTI_ABI_FLUSH_FORCED);
+	look.on = false;
+	look.ending = true;
+	look.end_state = state;
+	look.end_error = error;
+	look.end_ns = process_now_ns();
+}
+
+static void go_on_ending(void)
+{
+	(void)look.cupti.flush_all(0);
+	if (!activity_buffers_idle() && process_now_ns() - look.end_ns < END_PATIENCE_NS)
+		return;
 	activity_buffers_flushed(true);
 	write_clock();
 	(void)look.cupti.unsubscribe(look.subscriber);
 	look.subscriber = NULL;
-	look.on = false;
-	report(state, error);
+	look.ending = false;
+	report(look.end_state, look.end_error, look.end_ns);
 }
 
 static void begin_look(void)
@@ -178,18 +196,18 @@ static void begin_look(void)
 	int error;
 
 	if (!load()) {
-		report(RING_DEEP_NO_LIBRARY, 0);
+		report(RING_DEEP_NO_LIBRARY, 0, process_now_ns());
 		return;
 	}
 	if (!activity_buffers_begin(&look.cupti, look.wanted & RING_DEEP_LAUNCHES)) {
-		report(RING_DEEP_FAILED, 0);
+		report(RING_DEEP_FAILED, 0, process_now_ns());
 		return;
 	}
 	error = look.cupti.subscribe(&look.subscriber, ignore_callback, NULL);
 	if (error != CUPTI_ABI_SUCCESS) {
 		report(error == CUPTI_ABI_MULTIPLE_SUBSCRIBERS ? RING_DEEP_OTHER_SUBSCRIBER
 							       : RING_DEEP_FAILED,
-			error);
+			error, process_now_ns());
 		return;
 	}
 	write_clock();
@@ -200,15 +218,13 @@ static void begin_look(void)
 	}
 	look.on = true;
 	if (error == CUPTI_ABI_SUCCESS)
-		report(RING_DEEP_ON, 0);
+		report(RING_DEEP_ON, 0, process_now_ns());
 	else
 		end_look(RING_DEEP_FAILED, error);
 }
 
 static void take_request(const struct ring_control *control, uint32_t request)
 {
-	if (look.on)
-		end_look(RING_DEEP_OFF, 0);
 	look.request = request;
 	look.wanted = __atomic_load_n(&control->deep_kinds, __ATOMIC_RELAXED);
 	look.stop_ns = __atomic_load_n(&control->deep_stop_host_ns, __ATOMIC_RELAXED);
@@ -218,7 +234,7 @@ static void take_request(const struct ring_control *control, uint32_t request)
 	if (look.wanted && look.stop_ns > process_now_ns())
 		begin_look();
 	else
-		report(RING_DEEP_OFF, 0);
+		report(RING_DEEP_OFF, 0, process_now_ns());
 }
 
 /* CUPTI hands out full buffers only, if it is not asked; its clock drifts over hours. */
@@ -240,12 +256,14 @@ void deep_look_poll(void)
 	const struct ring_control *control = process_control();
 	uint32_t request = __atomic_load_n(&control->deep_request, __ATOMIC_ACQUIRE);
 
-	if (request != look.request)
+	if (look.on &&
+		(request != look.request || process_now_ns() >= look.stop_ns ||
+			(look.stop_collectives && process_collectives() >= look.stop_collectives)))
+		end_look(RING_DEEP_OFF, 0);
+	if (look.ending)
+		go_on_ending();
+	if (!look.on && !look.ending && request != look.request)
 		take_request(control, request);
 	if (look.on && look.wanted & RING_DEEP_STEADY)
 		keep_steady(process_now_ns());
-	if (look.on &&
-		(process_now_ns() >= look.stop_ns ||
-			(look.stop_collectives && process_collectives() >= look.stop_collectives)))
-		end_look(RING_DEEP_OFF, 0);
 }

@@ -107,10 +107,14 @@ static void tear_down(void)
 
 static void report(enum ring_deep_state state)
 {
-	struct ring_deep_report record = {.request = bench.ring.header->control.deep_request,
+	static uint32_t began; /* the end of a look bears the number of what began it */
+	uint32_t asked = bench.ring.header->control.deep_request;
+	struct ring_deep_report record = {.request = state == RING_DEEP_OFF ? began : asked,
 		.state = (uint32_t)state,
 		.host_ns = bench.now_ns};
 
+	if (state == RING_DEEP_ON)
+		began = asked;
 	put(RING_RECORD_DEEP_STATE, &record, sizeof(record));
 }
 

@@ -61,7 +61,7 @@ static struct {
 	bool subscribed, enabled[KIND_NR];
 	buffer_requested requested;
 	buffer_completed completed;
-	uint8_t *buffer;
+	uint8_t *buffer, *forced;
 	size_t size, used, dropped;
 	uint32_t correlation;
 } cupti = {.lock = PTHREAD_MUTEX_INITIALIZER};
@@ -100,6 +100,8 @@ static void deliver(const void *record, size_t length)
 {
 	size_t record_max = 0;
 
+	if (cupti.forced)
+		memset(cupti.forced, 0xee, length);
 	if (cupti.buffer && cupti.size - cupti.used < length)
 		flush();
 	if (!cupti.buffer) {
@@ -214,8 +216,10 @@ int cuptiActivityDisable(uint32_t kind)
 
 int cuptiActivityFlushAll(uint32_t flag)
 {
-	(void)flag;
 	pthread_mutex_lock(&cupti.lock);
+	/* A forced one hands out buffers that are still written to. */
+	if (flag)
+		cupti.forced = cupti.buffer;
 	flush();
 	pthread_mutex_unlock(&cupti.lock);
 	return SUCCESS;

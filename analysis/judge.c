@@ -227,6 +227,7 @@ static void take_row(struct judge *judge, const struct step_grid *grid, size_t r
 	if (state->evidence)
 		state->evidence->host_to_job_ns = grid->rows[r].host_to_job_ns;
 	state->seen = true;
+	state->host = grid->rows[r].host;
 	state->totals.steps++;
 	state->totals.wait_ns += row->wait_ns;
 	state->totals.transfer_ns += row->transfer_ns;

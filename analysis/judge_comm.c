@@ -90,7 +90,6 @@ static double take_rows(struct judge *judge, const struct step_grid *grid)
 			continue;
 		struct rank_state *state = &judge->ranks[grid->rows[r].rank];
 
-		state->host = grid->rows[r].host;
 		if (!state->link_count || row->link_least < state->link_least)
 			state->link_least = row->link_least;
 		state->link_count += row->link_count;

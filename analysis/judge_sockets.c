@@ -322,6 +322,51 @@ static void tell_congestion(struct judge *judge, const struct busy *busy, double
 	verdict->share_explained = fmin((busy->usual + busy->most) / fmax(share, 1e-9), 1);
 }
 
+/*
+ * Most ranks of two hosts, of more, are named: one slow path between the two is likelier than two slow
+ * ports at once. ends[]: the first rank of each.
+ */
+static bool is_pair(const struct judge *judge, const struct verdict *verdict, uint32_t ends[2])
+{
+	uint32_t there = 0, elsewhere = 0;
+
+	if (verdict->rank_count < 2)
+		return false;
+	ends[0] = ends[1] = verdict->ranks[0];
+	for (uint32_t i = 1; i < verdict->rank_count; i++) {
+		uint32_t host = judge->ranks[verdict->ranks[i]].host;
+
+		if (host == judge->ranks[ends[0]].host || host == judge->ranks[ends[1]].host)
+			continue;
+		if (ends[1] != ends[0])
+			return false;
+		ends[1] = verdict->ranks[i];
+	}
+	for (uint32_t r = 0; r < judge->rank_end; r++) {
+		const struct rank_state *state = &judge->ranks[r];
+		bool at_end = state->host == judge->ranks[ends[0]].host ||
+			      state->host == judge->ranks[ends[1]].host;
+
+		there += state->in_block && at_end;
+		elsewhere += state->in_block && !at_end;
+	}
+	return ends[1] != ends[0] && elsewhere > 0 && verdict->rank_count * 2 > there;
+}
+
+static void tell_pair(const uint32_t ends[2], struct verdict *verdict)
+{
+	verdict->cause = CAUSE_PATH_CONGESTION;
+	verdict->evidence[0].kind = CAUSE_PATH_CONGESTION;
+	snprintf(verdict->evidence[0].detail, sizeof(verdict->evidence[0].detail),
+		"between the nodes of ranks %u and %u: their sockets have data to send, those of "
+		"other nodes do not",
+		ends[0], ends[1]);
+	verdict->rejected_count = 1;
+	verdict->rejected[0].kind = CAUSE_NIC_LINK;
+	snprintf(verdict->rejected[0].why, sizeof(verdict->rejected[0].why),
+		"two nodes are slow, so not one port");
+}
+
 bool judge_comm_locate(
 	struct judge *judge, int64_t from_ns, int64_t until_ns, struct verdict *verdict)
 {
@@ -351,7 +396,11 @@ bool judge_comm_locate(
 		name_busiest(judge, &busy, from_ns, until_ns, verdict);
 	tell_link(judge, &busy, from_ns, until_ns, verdict);
 	verdict->share_explained = fmin(busy.most / fmax(share, 1e-9), 1);
-	if (!alone && (everywhere || verdict->rank_count * 2 > busy.rank_count))
+	uint32_t ends[2];
+
+	if (!everywhere && is_pair(judge, verdict, ends))
+		tell_pair(ends, verdict);
+	else if (!alone && (everywhere || verdict->rank_count * 2 > busy.rank_count))
 		tell_congestion(judge, &busy, share, from_ns, until_ns, verdict);
 	return true;
 }

@@ -5,28 +5,18 @@
 #include <string.h>
 
 #include "coordinator/report/line.h"
+#include "coordinator/report/look.h"
 
 enum { COSTS_SHOWN = 10, DECIMALS = 4, NAME_LENGTH = 160, NAME_WIDTH = 32, TEXT_LENGTH = 320 };
 
 /* Below this the table does not show a part. */
 static const double shown_slowdown_min = 1.01;
 
-/* The host of a rank; ranks are in order. */
-static const char *host_of(const struct report_model *model, uint32_t rank)
+static void add_host(struct line *line, const struct report_model *model, uint32_t rank)
 {
-	uint32_t low = 0, high = model->rank_count;
+	const char *host = look_host(model, rank);
 
-	while (low < high) {
-		uint32_t middle = low + (high - low) / 2;
-
-		if (model->ranks[middle].totals.rank < rank)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	if (low == model->rank_count || model->ranks[low].totals.rank != rank)
-		return "?";
-	return model->ranks[low].host && *model->ranks[low].host ? model->ranks[low].host : "?";
+	line_add_outside(line, *host ? host : "?");
 }
 
 static void add_name(
@@ -34,16 +24,16 @@ static void add_name(
 {
 	switch (cost->of) {
 	case COST_NODE:
-		line_add_outside(line, host_of(model, cost->number));
+		add_host(line, model, cost->number);
 		break;
 	case COST_LINK:
-		line_add_outside(line, host_of(model, cost->number));
+		add_host(line, model, cost->number);
 		if (cost->node_count == 2)
 			line_add(line, " - ");
 		else if (cost->node_count > 2)
 			line_add(line, " ... ");
 		if (cost->node_count >= 2)
-			line_add_outside(line, host_of(model, cost->other));
+			add_host(line, model, cost->other);
 		break;
 	case COST_PHASE:
 		line_add(line, "%s", phase_name((enum phase)cost->number));

@@ -53,6 +53,22 @@ const char *look_common_host(const struct report_model *model, const uint32_t *r
 	return *host ? host : NULL;
 }
 
+bool look_two_hosts(
+	const struct report_model *model, const uint32_t *ranks, size_t count, const char *hosts[2])
+{
+	hosts[0] = hosts[1] = count ? look_host(model, ranks[0]) : "";
+	for (size_t i = 1; i < count; i++) {
+		const char *host = look_host(model, ranks[i]);
+
+		if (strcmp(host, hosts[0]) == 0 || strcmp(host, hosts[1]) == 0)
+			continue;
+		if (hosts[0] != hosts[1])
+			return false;
+		hosts[1] = host;
+	}
+	return hosts[0] != hosts[1] && *hosts[0] && *hosts[1];
+}
+
 const struct verdict_evidence *look_main_evidence(const struct verdict *verdict)
 {
 	size_t count = look_at_most(verdict->evidence_count, VERDICT_EVIDENCE_MAX);

@@ -33,6 +33,10 @@ const char *look_host(const struct report_model *model, uint32_t rank);
 /* The host shared by all these ranks, or NULL: several hosts, or unknown. */
 const char *look_common_host(const struct report_model *model, const uint32_t *ranks, size_t count);
 
+/* True when the ranks are on exactly two hosts with names, which hosts[] gets. */
+bool look_two_hosts(const struct report_model *model, const uint32_t *ranks, size_t count,
+	const char *hosts[2]);
+
 /* The evidence of the verdict's own cause; the first one otherwise; NULL when there is none. */
 const struct verdict_evidence *look_main_evidence(const struct verdict *verdict);
 

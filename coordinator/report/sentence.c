@@ -10,7 +10,7 @@ static void add_culprits(struct line *line, const struct report_model *model,
 	const struct verdict *verdict, const char *before_host, const char *after_host)
 {
 	size_t listed = look_at_most(verdict->rank_count, VERDICT_RANKS_MAX);
-	const char *host = look_common_host(model, verdict->ranks, listed);
+	const char *host = look_common_host(model, verdict->ranks, listed), *hosts[2];
 
 	if (verdict->rank_count == 0) {
 		line_add(line, "the job");
@@ -21,6 +21,13 @@ static void add_culprits(struct line *line, const struct report_model *model,
 		line_add(line, "%s", before_host);
 		line_add_outside(line, host);
 		line_add(line, "%s", after_host);
+	} else if (verdict->cause == CAUSE_PATH_CONGESTION &&
+		   look_two_hosts(model, verdict->ranks, listed, hosts)) {
+		line_add(line, ", between ");
+		line_add_outside(line, hosts[0]);
+		line_add(line, " and ");
+		line_add_outside(line, hosts[1]);
+		line_add(line, ",");
 	}
 }
 

@@ -184,6 +184,11 @@ static void test_slow_link(void **state)
 	assert_near(link, job.slowdown, 0.05);
 	assert_near(slowdown_of(job.model, COST_PHASE, PHASE_COMM_TRANSFER), job.slowdown, 0.05);
 	assert_true(other_than(job.model, COST_RANK, UINT32_MAX) < 1.02);
+	/* and the verdict names the path, not two ports */
+	assert_int_equal(job.model->verdict_count, 1);
+	assert_int_equal(job.model->verdicts[0].cause, CAUSE_PATH_CONGESTION);
+	assert_non_null(strstr(
+		job.model->verdicts[0].evidence[0].detail, "between the nodes of ranks 8 and 16"));
 	pipeline_destroy(job.pipeline);
 }
 

@@ -105,8 +105,8 @@ struct blame {
 	size_t row_capacity, cell_capacity, transfer_capacity, scratch_capacity;
 	struct blame_carry *carries; /* by rank, from step to step */
 	size_t carry_capacity;
-	struct blame_tally *tallies;	/* as rows */
-	int64_t *columns;		/* own times of peers, position by position */
+	struct blame_tally *tallies; /* as rows */
+	int64_t *columns; /* own times of peers at some positions, position by position */
 	struct blame_control *controls; /* by group of peers, and in it by position */
 	uint32_t *row_controls; /* as rows: the first control of its peers; GRID_NONE: no peers */
 	size_t control_count;

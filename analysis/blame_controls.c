@@ -18,6 +18,8 @@
  */
 #define MINOR_FAULT_AROUND_NS 400
 
+/* So many lie in one line of a cache, row by row. */
+enum { COLUMNS_AT_ONCE = 8 };
 enum { COLUMN_GAP = 8 }; /* columns of a power of two of rows would share the sets of a cache */
 
 /*
@@ -116,8 +118,8 @@ struct peers {
 	uint32_t position_count;
 };
 
-/* The peers' own times, position by position, so that each position lies in one piece. */
-static void fill_columns(const struct peers *peers)
+/* The peers' own times at some positions, position by position, so that each lies in one piece. */
+static void fill_columns(const struct peers *peers, uint32_t first, uint32_t end)
 {
 	const struct step_grid *grid = peers->grid;
 	size_t place = 0;
@@ -127,8 +129,8 @@ static void fill_columns(const struct peers *peers)
 
 		if (row->hole)
 			continue;
-		for (uint32_t p = 0; p < peers->position_count; p++)
-			peers->blame->columns[p * peers->stride + place] =
+		for (uint32_t p = first; p < end; p++)
+			peers->blame->columns[p % COLUMNS_AT_ONCE * peers->stride + place] =
 				row->plain ? grid->own_ns[row->first_cell + p]
 					   : grid->cells[grid_cell_at(grid, row, p)].own_ns;
 		place++;
@@ -174,7 +176,7 @@ static int64_t measured_control(const struct peers *peers, uint32_t position)
 static void find_control(const struct peers *peers, uint32_t position)
 {
 	const struct step_grid *grid = peers->grid;
-	const int64_t *column = &peers->blame->columns[position * peers->stride];
+	const int64_t *column = &peers->blame->columns[position % COLUMNS_AT_ONCE * peers->stride];
 	struct blame_control *control = &peers->blame->controls[peers->first_control + position];
 	size_t place = 0;
 
@@ -340,10 +342,13 @@ static void compare_peers(const struct peers *peers)
 {
 	struct blame *blame = peers->blame;
 
-	if (peers->count >= 2) {
-		fill_columns(peers);
-		for (uint32_t p = 0; p < peers->position_count; p++)
-			find_control(peers, p);
+	for (uint32_t p = 0; p < peers->position_count && peers->count >= 2; p++) {
+		uint32_t left = peers->position_count - p;
+
+		if (p % COLUMNS_AT_ONCE == 0)
+			fill_columns(
+				peers, p, p + (left < COLUMNS_AT_ONCE ? left : COLUMNS_AT_ONCE));
+		find_control(peers, p);
 	}
 	for (size_t i = 0; i < peers->row_count; i++) {
 		uint32_t r = peers->rows[i];
@@ -389,7 +394,7 @@ int blame_controls(struct blame *blame, const struct step_grid *grid)
 			blame->control_count + row->cell_count, sizeof(*blame->controls));
 		if (error == 0)
 			error = blame_reserve((void **)&blame->columns, &blame->column_capacity,
-				row->cell_count * peers.stride, sizeof(*blame->columns));
+				COLUMNS_AT_ONCE * peers.stride, sizeof(*blame->columns));
 		if (error == 0)
 			compare_peers(&peers);
 		blame->control_count += row->cell_count;

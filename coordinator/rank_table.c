@@ -178,7 +178,7 @@ static struct queued_entry *slot(const struct rank_entry *rank, size_t index)
 
 static int grow_queue(struct rank_entry *rank)
 {
-	size_t capacity = rank->entry_capacity ? rank->entry_capacity * 2 : 16;
+	size_t capacity = rank->entry_capacity ? rank->entry_capacity * 2 : 4;
 	struct queued_entry *grown = malloc(capacity * sizeof(*grown));
 
 	if (!grown)
@@ -269,7 +269,7 @@ struct rank_communicator *rank_entry_find_communicator(struct rank_entry *rank, 
 	if (count == RANK_COMMUNICATORS_MAX)
 		return NULL;
 	if (count == rank->communicator_capacity) {
-		size_t capacity = count ? count * 2 : 4;
+		size_t capacity = count ? count * 2 : 1;
 		struct rank_communicator *grown =
 			realloc(rank->communicators, capacity * sizeof(*grown));
 

@@ -107,13 +107,13 @@ static bool is_none(const struct activity *activity)
 }
 
 /* Returns where it is kept, counted from the step's first, + 1, or 0 for none. */
-static uint32_t pack_activity(
+static uint16_t pack_activity(
 	struct step_packer *packer, const struct activity *activity, struct packed_step *step)
 {
 	if (is_none(activity))
 		return 0;
 	packer->activities[packer->activity_count++] = *activity;
-	return (uint32_t)++step->activity_count;
+	return (uint16_t)++step->activity_count;
 }
 
 /* Steps repeat: the kind of a place is mostly that of the same place in the step before. */

@@ -234,7 +234,8 @@ static int read_part_activities(
 	if (!step->activities)
 		return arena->error;
 	while (number_count && !reader->problem) {
-		uint32_t mask, *place;
+		uint16_t *place;
+		uint32_t mask;
 		size_t value_count;
 
 		position += wire_read_unsigned(reader, STEP_PART_COUNT_MAX);
@@ -253,7 +254,7 @@ static int read_part_activities(
 						    : &step->parts[position].before;
 		if (!*place) {
 			step->activities[step->activity_count++] = (struct activity){0};
-			*place = (uint32_t)step->activity_count;
+			*place = (uint16_t)step->activity_count;
 		}
 		read_activity_values(reader, mask, &step->activities[*place - 1]);
 		number_count -= 2 + value_count;

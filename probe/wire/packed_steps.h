@@ -13,7 +13,7 @@ struct packed_part {
 	struct host_ns arrival, departure;
 	uint64_t sequence;
 	uint32_t kind;		 /* into the batch's kinds */
-	uint32_t before, inside; /* into the step's activities + 1; 0 = none */
+	uint16_t before, inside; /* into the step's activities + 1; 0 = none */
 };
 
 enum { PACKED_SLOTS_MAX = 32 };
@@ -24,6 +24,9 @@ struct packed_slot {
 	uint64_t sequence; /* of the first */
 	uint32_t first_part, last_part, part_count;
 };
+
+_Static_assert(2 * STEP_PART_COUNT_MAX <= UINT16_MAX, "activities of a step");
+_Static_assert(sizeof(struct packed_part) == 32, "two of them in a line of a cache");
 
 struct packed_step {
 	uint32_t rank;

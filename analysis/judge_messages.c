@@ -13,7 +13,7 @@
 /*
  * Pearson's correlation of both ends, and how much they differ together (root of the covariance, of the
  * work). With two stages pieces of forward and backward work lie together, which costs some of the
- * correlation; simulated machine faults stay below 0.3 and 0.01 (docs/results.md).
+ * correlation; simulated jobs without uneven sequences stay below 0.03 of the latter (docs/results.md).
  */
 static const double correlation_min = 0.6, deviation_min = 0.04;
 /* Sums forget with this many steps. */

@@ -9,7 +9,7 @@
 
 #include <zlib.h>
 
-enum { LINE_BYTES = 1024, FIELDS_MAX = 64 };
+enum { LINE_BYTES = 1024, FIELDS_MAX = 64, COLUMN_MISSING = FIELDS_MAX };
 
 enum column {
 	COLUMN_REPLICA,
@@ -20,7 +20,7 @@ enum column {
 	COLUMN_START,
 	COLUMN_DURATION,
 	COLUMN_SEQUENCE,
-	COLUMN_CHUNK,
+	COLUMN_CHUNK, /* these two may be missing: jobs with one chunk a stage need none */
 	COLUMN_MODEL_CHUNK,
 	COLUMN_NR
 };
@@ -72,9 +72,9 @@ static bool find_columns(char *line, size_t places[COLUMN_NR])
 
 		while (at < count && strcmp(fields[at], column_names[column]) != 0)
 			at++;
-		if (at == count)
+		if (at == count && column < COLUMN_CHUNK)
 			return false;
-		places[column] = at;
+		places[column] = at < count ? at : COLUMN_MISSING;
 	}
 	return true;
 }
@@ -87,6 +87,20 @@ static bool read_number(const char *text, double least, double most, double *num
 	return end != text && *end == '\0' && *number >= least && *number <= most;
 }
 
+static bool read_chunk(char **fields, size_t place, double *chunk)
+{
+	*chunk = -1;
+	return place == COLUMN_MISSING ||
+	       read_number(fields[place], -1, STEP_PART_COUNT_MAX, chunk);
+}
+
+/* Of part of the model; where none is said it is the stage's only one. */
+static bool has_chunk(unsigned kind)
+{
+	return kind <= TRACE_BACKWARD_COMPUTE || kind == TRACE_PARAMETERS_GATHER ||
+	       kind == TRACE_GRADIENTS_SCATTER;
+}
+
 /* Returns 0, -EBADMSG, or 1 for a type that is not known. */
 static int read_row(char *line, const size_t places[COLUMN_NR], struct import_row *row)
 {
@@ -96,7 +110,7 @@ static int read_row(char *line, const size_t places[COLUMN_NR], struct import_ro
 	unsigned kind = 0;
 
 	for (size_t column = 0; column < COLUMN_NR; column++) {
-		if (places[column] >= count)
+		if (places[column] >= count && places[column] != COLUMN_MISSING)
 			return -EBADMSG;
 	}
 	if (!read_number(fields[places[COLUMN_REPLICA]], 0, STEP_RANK_COUNT_MAX - 1, &replica) ||
@@ -107,14 +121,15 @@ static int read_row(char *line, const size_t places[COLUMN_NR], struct import_ro
 		!read_number(
 			fields[places[COLUMN_DURATION]], -seconds_max, seconds_max, &duration) ||
 		!read_number(fields[places[COLUMN_SEQUENCE]], 0, STEP_PART_COUNT_MAX, &sequence) ||
-		!read_number(fields[places[COLUMN_CHUNK]], -1, STEP_PART_COUNT_MAX, &chunk) ||
-		!read_number(
-			fields[places[COLUMN_MODEL_CHUNK]], -1, STEP_PART_COUNT_MAX, &model_chunk))
+		!read_chunk(fields, places[COLUMN_CHUNK], &chunk) ||
+		!read_chunk(fields, places[COLUMN_MODEL_CHUNK], &model_chunk))
 		return -EBADMSG;
 	while (kind < TRACE_KIND_NR && strcmp(fields[places[COLUMN_TYPE]], type_names[kind]) != 0)
 		kind++;
 	if (kind == TRACE_KIND_NR)
 		return 1;
+	if (chunk < 0 && model_chunk < 0 && has_chunk(kind))
+		chunk = 0;
 	*row = (struct import_row){.step = (uint64_t)step,
 		.rank = (uint32_t)rank,
 		.replica = (uint32_t)replica,
@@ -172,7 +187,7 @@ static int read_rows(gzFile file, struct import_rows *rows, const char *path, ch
 		snprintf(why, WIRE_DETAIL_LENGTH_MAX + 1,
 			"%.120s is no what-if trace: its first line must name dp_rank, stage, "
 			"rank, "
-			"step, optype, start_ts, duration, seq_id, mc and gmc",
+			"step, optype, start_ts, duration and seq_id",
 			path);
 		return -EBADMSG;
 	}

@@ -63,6 +63,11 @@ def without_model_chunk_number(rows, _):
     return rows, {}
 
 
+def without_chunks(rows, _):
+    """One chunk a stage: nothing is lost."""
+    return rows, {"columns": [column for column in rows[0] if column not in ("mc", "gmc", "mb_id")]}
+
+
 def plain_text(rows, _):
     return rows, {"suffix": ".csv"}
 
@@ -139,7 +144,7 @@ def step_torn(rows, rng):
     return [row for row in rows if int(row["step"]) != first or rng.random() < 0.7], {"fewer": True}
 
 
-VARIANTS = [as_it_is, shuffled, columns_moved, without_model_chunk_number, plain_text, later_steps, late_clock, clocks_apart, rough_clock,
+VARIANTS = [as_it_is, shuffled, columns_moved, without_model_chunk_number, without_chunks, plain_text, later_steps, late_clock, clocks_apart, rough_clock,
             scaled,
             replicas_moved, ranks_moved, first_half, last_half, step_torn]
 

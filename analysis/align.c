@@ -80,7 +80,8 @@ void grid_clear(struct step_grid *grid)
 {
 	grid->cell_count = grid->row_count = grid->instance_count = grid->order_count = 0;
 	grid->clock_error_ns = 0;
-	grid->overlapped = grid->device_time = grid->untimed = grid->linked = false;
+	grid->overlapped = grid->device_time = grid->untimed = grid->host_time = grid->linked =
+		false;
 	grid->repeats = 0;
 	grid->sum_count = 0;
 	grid->last_sums = NULL;
@@ -294,8 +295,10 @@ int grid_add_part(struct step_grid *grid, const struct grid_part *part)
 	};
 	row->overlapped |= pair || local || kind->stream != 0 || (kind->flags & PART_DEVICE_TIME);
 	row->works |= local;
-	row->plain &= !row->overlapped && joined && part->before == &activity_none;
+	row->plain &= !row->overlapped && joined && part->before == &activity_none &&
+		      !(kind->flags & PART_HOST_TIME);
 	grid->device_time |= (kind->flags & PART_DEVICE_TIME) != 0;
+	grid->host_time |= (kind->flags & PART_HOST_TIME) != 0;
 	row->cell_count++;
 	if (part->arrival_ns + part->call_ns > row->end_ns)
 		row->end_ns = part->arrival_ns + part->call_ns;
@@ -321,6 +324,8 @@ void grid_refresh_members(struct step_grid *grid)
 				(cell->inside != &activity_none ? (uint32_t)MEMBER_INSIDE : 0) |
 				(cell->part->flags & PART_DEVICE_TIME ? (uint32_t)MEMBER_DEVICE_TIME
 								      : 0) |
+				(cell->part->flags & PART_HOST_TIME ? (uint32_t)MEMBER_HOST_TIME
+								    : 0) |
 				(row->overlapped ? (uint32_t)MEMBER_OVERLAPPED : 0) |
 				(row->hole ? (uint32_t)MEMBER_HOLE : 0),
 		};

@@ -53,7 +53,8 @@ struct grid_row {
 	int64_t clock_error_ns;
 	int64_t host_to_job_ns; /* job time - host time, at its start */
 	uint32_t host;
-	bool hole;  /* its parts are not all here */
+	struct step_launches launches; /* of entries that end in this step */
+	bool hole;		       /* its parts are not all here */
 	bool plain; /* not overlapped, each cell joins, and of their segments only own_ns is known */
 	bool first;	 /* of some instance's members */
 	bool overlapped; /* several streams, sends and receives, or work of its own: segments.c */
@@ -80,6 +81,7 @@ enum grid_member_flag {		    /* beside those of its cell */
 	MEMBER_OVERLAPPED = 1 << 9, /* of an overlapped row */
 	MEMBER_HOLE = 1 << 10,	    /* of a row with a hole */
 	MEMBER_DEVICE_TIME = 1 << 11,
+	MEMBER_HOST_TIME = 1 << 12,
 };
 
 /*
@@ -112,6 +114,7 @@ struct step_grid {
 	bool errors_moved; /* rows' clock errors are others than in the step that it repeats */
 	bool overlapped;   /* some row is */
 	bool device_time;  /* some part has */
+	bool host_time;	   /* some part has the host's times in place of its device's */
 	bool untimed;	   /* some row's parts were seen by their enqueue times alone */
 	uint64_t number;   /* the job step */
 	uint32_t flags;	   /* enum step_flag of the reference rank */

@@ -438,6 +438,12 @@ static void tell_transfer(struct meeting *meeting, int64_t transfer_ns)
 	};
 }
 
+/* Then what lies after the last arrival is each device's own work as well: no transfer, no lag. */
+static bool by_host_times(const struct meeting *meeting)
+{
+	return meeting->count > 0 && (meeting->members[0].flags & MEMBER_HOST_TIME);
+}
+
 static void meet_all(struct meeting *meeting)
 {
 	int64_t worst_comm = 0;
@@ -450,7 +456,10 @@ static void meet_all(struct meeting *meeting)
 		*carry_of(meeting, m) = (struct blame_carry){0}; /* they leave together */
 		split_call(meeting, m);
 	}
-	tell_transfer(meeting, charge_departures(meeting) + worst_comm);
+	if (!by_host_times(meeting))
+		tell_transfer(meeting, charge_departures(meeting) + worst_comm);
+	else
+		meeting->blame->several_groups |= meeting->count != meeting->grid->row_count;
 }
 
 /* Rooted and prefix operations: some wait, and only they are in step with the rest after it. */
@@ -476,7 +485,8 @@ static void meet_some(struct meeting *meeting)
 			*carry_of(meeting, m) = (struct blame_carry){0}; /* it was there in time */
 		}
 	}
-	(void)charge_departures(meeting);
+	if (!by_host_times(meeting))
+		(void)charge_departures(meeting);
 }
 
 /* The ranks' work goes on beside it: nobody is held up yet, so all keep what they are late by. */
@@ -596,6 +606,7 @@ int blame_step(struct blame *blame, const struct step_grid *grid)
 	blame->transfer_count = 0;
 	blame->in_order = grid->order_count == grid->instance_count;
 	blame->incomplete = !blame->in_order;
+	blame->several_groups = false;
 	if (grid->instance_count)
 		memset(blame->held, 0, grid->instance_count);
 	error = blame_controls(blame, grid);

@@ -38,8 +38,10 @@ struct blame_row {
 	int64_t own[EXCESS_NR];	    /* what its segments (and holds) were made of */
 	int64_t control[EXCESS_NR]; /* the same of its controls */
 	int64_t minor_faults, control_minor_faults;
-	bool judged;	/* it had peers, and no hole */
-	bool on_device; /* its parts show device times */
+	bool judged;	 /* it had peers, and no hole */
+	bool on_device;	 /* its work is a device's */
+	bool host_times; /* and only the host's times are known */
+	bool unjoined;	 /* of some of these parts nobody knows whom it met */
 };
 
 /* One instance's transfer, for the comparison with its own past, and with others of its kind. */
@@ -112,12 +114,13 @@ struct blame {
 	size_t control_count;
 	size_t share_capacity, lead_capacity, mixed_capacity, opaque_capacity, hold_capacity,
 		held_capacity, column_capacity, control_capacity;
-	int64_t *scratch;  /* values to take medians of, and room to do so */
-	uint32_t *groups;  /* rows, grouped by layout */
-	uint32_t *cursors; /* per row: cells taken so far */
-	bool incomplete;   /* some instance lacked members */
-	bool in_order;	   /* each row's cells are looked at one after the other, none left out */
-	uint8_t *held;	   /* as grid instances: some hold in it is not 0 */
+	int64_t *scratch;    /* values to take medians of, and room to do so */
+	uint32_t *groups;    /* rows, grouped by layout */
+	uint32_t *cursors;   /* per row: cells taken so far */
+	bool incomplete;     /* some instance lacked members */
+	bool in_order;	     /* each row's cells are looked at one after the other, none left out */
+	uint8_t *held;	     /* as grid instances: some hold in it is not 0 */
+	bool several_groups; /* some instance by the hosts' times is not of all rows */
 };
 
 void blame_init(struct blame *blame);

@@ -27,11 +27,13 @@ enum { COLUMN_GAP = 8 }; /* columns of a power of two of rows would share the se
  * enqueues (host_ns, less its waits for the device) and the device that works. What the segment
  * lasts beyond the host's time is the device's; it may be negative, where the device idled less
  * than the host took. Compared with a control, own - host tells a longer device from a later host.
+ * Where only the host's times are known (PART_HOST_TIME), own - host is what it waited for its device
+ * before it could call.
  */
 void blame_components(const struct grid_cell *cell, int64_t kinds[EXCESS_NR])
 {
 	const struct activity *activity = cell->own;
-	bool device = cell->part->flags & PART_DEVICE_TIME;
+	bool device = cell->part->flags & (PART_DEVICE_TIME | PART_HOST_TIME);
 	int64_t own_ns = device ? activity->host_ns : cell->own_ns;
 	int64_t fault_ns =
 		activity->minor_fault_ns ? MINOR_FAULT_AROUND_NS : MINOR_FAULT_TYPICAL_NS;
@@ -201,7 +203,7 @@ static void find_control(const struct peers *peers, uint32_t position)
 static void add_components(
 	struct blame_row *row, const struct grid_cell *cell, const struct grid_cell *control)
 {
-	if (!(cell->part->flags & PART_DEVICE_TIME) && !(control->part->flags & PART_DEVICE_TIME) &&
+	if (!((cell->part->flags | control->part->flags) & (PART_DEVICE_TIME | PART_HOST_TIME)) &&
 		cell->own == &activity_none && control->own == &activity_none) {
 		row->own[EXCESS_COMPUTE] += cell->own_ns > 0 ? cell->own_ns : 0;
 		row->control[EXCESS_COMPUTE] += control->own_ns > 0 ? control->own_ns : 0;
@@ -209,7 +211,11 @@ static void add_components(
 	}
 	blame_components(cell, row->own);
 	blame_components(control, row->control);
-	row->on_device |= (cell->part->flags & PART_DEVICE_TIME) != 0;
+	row->on_device |= (cell->part->flags & (PART_DEVICE_TIME | PART_HOST_TIME)) != 0;
+	if (cell->part->flags & PART_HOST_TIME) {
+		row->host_times = true;
+		row->unjoined |= cell->instance == GRID_NONE;
+	}
 	row->minor_faults += cell->own->minor_faults;
 	row->control_minor_faults += control->own->minor_faults;
 }

@@ -19,6 +19,8 @@ struct excess_sums {
 	int64_t minor_faults, control_minor_faults;
 	uint32_t evidence_mask; /* what was measured */
 	bool on_device;		/* the work is a device's: the host only enqueues it */
+	bool host_times;	/* and in some steps only the host's times were known, */
+	bool several_groups;	/* where not all ranks met: a wait may be for another one */
 };
 
 struct classification {

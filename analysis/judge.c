@@ -197,6 +197,8 @@ void excess_add(struct excess_sums *sums, const struct excess_sums *other)
 	sums->control_minor_faults += other->control_minor_faults;
 	sums->evidence_mask = other->evidence_mask;
 	sums->on_device |= other->on_device;
+	sums->host_times |= other->host_times;
+	sums->several_groups |= other->several_groups;
 }
 
 void excess_subtract(struct excess_sums *sums, const struct excess_sums *other)
@@ -222,6 +224,8 @@ static void take_row(struct judge *judge, const struct step_grid *grid, size_t r
 		.minor_faults = row->minor_faults,
 		.control_minor_faults = row->control_minor_faults,
 		.on_device = row->on_device,
+		.host_times = row->host_times,
+		.several_groups = row->host_times && (row->unjoined || judge->blame.several_groups),
 		.evidence_mask = state->evidence_mask};
 
 	if (state->evidence)
@@ -231,10 +235,13 @@ static void take_row(struct judge *judge, const struct step_grid *grid, size_t r
 	state->totals.steps++;
 	state->totals.wait_ns += row->wait_ns;
 	state->totals.transfer_ns += row->transfer_ns;
-	state->totals.own_excess_ns += row->delay_ns;
+	/* By the host's times alone, being late need not cost anything. */
+	if (!row->host_times || state->track)
+		state->totals.own_excess_ns += row->delay_ns;
 	state->totals.inherited_ns += row->inherited_ns;
 	state->delays[grid->number % STEP_HISTORY] =
 		state->track ? -(float)row->delay_ns : (float)row->delay_ns;
+	judge_launches_take(state, &grid->rows[r].launches);
 	if (!row->judged)
 		return;
 	memcpy(step.own, row->own, sizeof(step.own));
@@ -280,6 +287,15 @@ static int replay_suspects(struct judge *judge, const struct step_grid *grid)
 	return error;
 }
 
+static bool any_active(const struct judge *judge)
+{
+	for (size_t t = 0; t < judge->track_count; t++) {
+		if (judge->tracks[t].active)
+			return true;
+	}
+	return false;
+}
+
 /* What the step would have been without each verdict's ranks, without the suspects, at best. */
 static int replay_all(struct judge *judge, const struct step_grid *grid, int64_t *ideal_gain_ns)
 {
@@ -302,7 +318,8 @@ static int replay_all(struct judge *judge, const struct step_grid *grid, int64_t
 	}
 	memset(judge->healed, 1, grid->row_count);
 	error = replay(judge, grid, &judge->ideal_line, ideal_gain_ns);
-	if (*ideal_gain_ns < 0)
+	/* By the hosts' times alone, only what a verdict has shown is known to cost anything. */
+	if (*ideal_gain_ns < 0 || (grid->host_time && !any_active(judge)))
 		*ideal_gain_ns = 0;
 	return error;
 }

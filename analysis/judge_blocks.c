@@ -125,6 +125,7 @@ static void extend_run(struct judge *judge, struct rank_state *state)
 		state->run_blocks = 0;
 		state->run_level = 0;
 		state->run_comm_ns = 0;
+		state->run_launches = (struct launch_sums){0};
 		state->run_first_step = judge->block.first_step;
 		state->peak = (struct excess_sums){0};
 		state->peak_dropped = false;
@@ -264,7 +265,9 @@ static double evidence_needed(const struct judge *judge, const struct rank_state
 			return 1.4 * CHANGE_THRESHOLD;
 		return level < OWN_RIVALS_SHARE_MIN ? INFINITY : 4 * CHANGE_THRESHOLD;
 	}
-	if ((irregular && class->verdict_class == VERDICT_COMPUTE_SLOW) ||
+	/* Waits alone say that a device is slow, nothing besides does. */
+	if (((irregular || state->run.host_times) &&
+		    class->verdict_class == VERDICT_COMPUTE_SLOW) ||
 		(class->verdict_class == VERDICT_HOST_SLOW && class->cause == CAUSE_UNKNOWN))
 		return 2 * CHANGE_THRESHOLD;
 	return CHANGE_THRESHOLD;
@@ -307,6 +310,8 @@ bool judge_worth_telling(const struct judge *judge, uint32_t rank)
 		(judge->blocks < WARM_UP_BLOCKS ||
 			state->change.evidence < evidence_needed(judge, state, &class, level) ||
 			!hit_more_than_peers(judge, rank, level)))
+		return false;
+	if (!judge_launches_prove(judge, rank, &class))
 		return false;
 	return (double)judge->block.suspect_gain_ns >=
 	       0.3 * (double)state->block.delay_ns; /* others did not wait for another reason */
@@ -365,6 +370,7 @@ int judge_close_block(struct judge *judge)
 		if (state->change.sum >= 0.67 * CHANGE_THRESHOLD)
 			rank_level = fmax(rank_level, state->level);
 	}
+	judge_launches_block(judge);
 	for (size_t t = 0; t < judge->track_count; t++) {
 		if (judge->tracks[t].active && !judge->tracks[t].comm)
 			rank_level = fmax(rank_level, judge->tracks[t].level);

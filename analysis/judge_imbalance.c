@@ -308,6 +308,8 @@ int judge_imbalance_step(struct judge *judge, const struct step_grid *grid, int6
 		return error;
 	judge_experts_step(judge, grid);
 	mean_ns = take_roles(judge, grid, &worst);
+	if (grid->host_time)
+		return 0; /* hosts show how long they work, not their devices */
 	/* A sample is enough for a correlation; the cells of all ranks are many. */
 	if (grid->overlapped || grid->row_count <= ROWS_ALWAYS_MAX || grid->number % 4 == 0)
 		correlate_step(judge, grid);

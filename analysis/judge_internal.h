@@ -39,6 +39,11 @@ enum {
 /* -ln of the probability that a healthy rank is hit in so many steps of a run. */
 #define HIT_SURPRISE 14.0
 
+/* Of steps in which a rank's launches were looked at. */
+struct launch_sums {
+	double steps, launches, silence_ns, idle_ns, wait_ns;
+};
+
 struct rank_state {
 	bool seen;
 	uint32_t evidence_mask;
@@ -54,7 +59,9 @@ struct rank_state {
 	double long_run; /* slow mean of the delay's share: who is usually quiet */
 	bool in_block;
 	struct change_point change;
-	struct excess_sums run; /* since the sum left 0 */
+	struct excess_sums run;				 /* since the sum left 0 */
+	struct launch_sums block_launches, run_launches; /* as the run; goes on in a verdict */
+	struct launch_sums launches;			 /* of the latest steps looked at */
 	uint64_t run_blocks, run_first_step;
 	int64_t run_comm_ns;
 	double run_level;	 /* summed */
@@ -255,6 +262,7 @@ struct judge {
 	int64_t step_length_ns[STEP_HISTORY];
 	uint64_t next_step;
 	double clock_error_us;
+	double quiet_step_ns; /* mean step while nobody is suspected, a slow mean; 0 = not known */
 	bool several_hosts;
 	uint32_t *pids; /* of the job's ranks, ascending */
 	size_t pid_count, pid_capacity;
@@ -355,6 +363,20 @@ double judge_gpu_gain_ns(const struct track *track);
 void judge_deep_cause(struct judge *judge, const struct excess_sums *sums, int64_t onset_ns,
 	int64_t until_ns, struct verdict *verdict);
 void judge_looks_destroy(struct judge_looks *looks); /* NULL is fine */
+
+/* judge_launches.c: takes what was seen of a rank in a step, */
+void judge_launches_take(struct rank_state *state, const struct step_launches *launches);
+/* and the end of a block, before any verdict of it is begun. */
+void judge_launches_block(struct judge *judge);
+/*
+ * Whether a rank that only the host's times say to be late really held up the others: its device had
+ * nothing to do meanwhile, or its host was waiting for it. True where there are device times.
+ */
+bool judge_launches_prove(
+	const struct judge *judge, uint32_t rank, const struct classification *class);
+/* Adds evidence to a verdict on host times; launch-gaps becomes its cause where none is known. */
+void judge_launches_tell(
+	const struct judge *judge, const struct excess_sums *sums, struct verdict *verdict);
 
 /* A rank's delay in its latest steps, as a share of their length; judge_blocks.c. */
 enum { LATEST_STEPS = 8 };

@@ -229,6 +229,7 @@ static void refresh(struct judge *judge, struct track *track)
 		}
 		verdict->on_device = sums.on_device;
 		judge_deep_cause(judge, &sums, track->onset_ns, track->loud_until_ns, verdict);
+		judge_launches_tell(judge, &sums, verdict);
 		tell_experts(judge, verdict);
 	}
 	verdict->slowdown = time / fmax(time - judge_gpu_gain_ns(track), 0.01 * time);

@@ -122,6 +122,16 @@ const char *cause_name(enum cause cause)
 	return NAME_OR_UNKNOWN(names, cause);
 }
 
+void step_launches_add(struct step_launches *sum, const struct step_launches *other)
+{
+	sum->window = other->window;
+	sum->launches += other->launches;
+	sum->graph_launches += other->graph_launches;
+	sum->silence_ns += other->silence_ns;
+	sum->idle_ns += other->idle_ns;
+	sum->wait_ns += other->wait_ns;
+}
+
 void activity_add(struct activity *sum, const struct activity *other)
 {
 	sum->preempted_ns += other->preempted_ns;

@@ -106,6 +106,9 @@ enum part_flag {
 	PART_DEVICE_TIME = 1 << 1, /* arrival and departure are device times, on the host's clock */
 	PART_SEQUENCE_RELATIVE =
 		1 << 2, /* counted from an attach; differs by a constant between ranks */
+	/* No device time: arrival is when the host called, departure when it had waited for the device
+	 * behind that. In between lie the rest of the device's work and the collective. */
+	PART_HOST_TIME = 1 << 3,
 };
 
 /*
@@ -190,6 +193,21 @@ enum step_flag {
 };
 
 /*
+ * What a rank's host launched on its device, in steps that were looked at (few are). Running totals, too:
+ * those of one window can be subtracted.
+ */
+struct step_launches {
+	uint32_t window;	 /* 0: not looked at, and all else is 0 */
+	uint32_t launches;	 /* of kernels and of graphs */
+	uint32_t graph_launches; /* of these, of graphs */
+	/* Between launches, where that was long, and not in calls that wait for the device. */
+	int64_t silence_ns;
+	int64_t idle_ns; /* of that, from a wait for all that was launched to the next launch */
+	int64_t wait_ns; /* in calls that wait for the device */
+};
+void step_launches_add(struct step_launches *sum, const struct step_launches *other);
+
+/*
  * One step of one rank: from the departure of the collective that ended the step before to
  * the departure of the collective that ends this one. Steps of a rank are contiguous.
  * comm_ns holds the time in collectives; only the coordinator, which knows the other
@@ -208,6 +226,7 @@ struct step_entry {
 	int64_t comm_ns;
 	struct activity tail;	       /* from the last departure to the end: 0 unless marked */
 	struct activity other_threads; /* all other threads of the process, summed, over the step */
+	struct step_launches launches;
 	size_t part_count;
 	struct collective_part *parts; /* part_count of them, in order of arrival; who owns them is
 	                                  said where a step_entry is handed over */

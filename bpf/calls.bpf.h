@@ -12,6 +12,7 @@
 #ifndef SLOWRANK_BPF_CALLS_BPF_H
 #define SLOWRANK_BPF_CALLS_BPF_H
 
+#include "launches.bpf.h"
 #include "markers.bpf.h"
 #include "off_cpu.bpf.h"
 #include "state.bpf.h"
@@ -92,6 +93,7 @@ static __always_inline void emit_collective(struct thread_state *thread,
 	else
 		__builtin_memset(&event->inside, 0, sizeof(event->inside));
 	fill_others(&event->others, &process->total, &thread->total);
+	fill_launches(&event->launches, process);
 	event_submit(event, sizeof(*event));
 }
 
@@ -258,8 +260,11 @@ int on_call(struct pt_regs *ctx)
 	if (row->device || row->kind == RANK_ROW_DEVICE_WAIT)
 		mark_launcher(thread, process);
 	if (!row->blocking) {
-		if (row->device)
+		if (row->device) {
+			note_enqueue(process, thread->entry_ns,
+				thread->arguments[RANK_ARGUMENT_STREAM]);
 			take_host(&thread->now, process);
+		}
 		emit_collective(thread, process, &thread->now, 0, thread->entry_ns, 0);
 		thread->now = nothing;
 		return 0;
@@ -396,6 +401,7 @@ int on_return(struct pt_regs *ctx)
 		thread->total.device_wait_ns += length;
 		__sync_fetch_and_add(&process->total.device_wait_ns, length);
 		__sync_fetch_and_add(&process->host.device_wait_ns, length);
+		take_device_wait(thread, process, row->action, now);
 		return 0;
 	}
 	thread->now.comm_call_ns += length;

@@ -32,6 +32,7 @@ enum event_kind {
 	EVENT_PROCESS = 4,	/* struct event_process */
 	EVENT_OFF_CPU = 5,	/* struct event_off_cpu: long intervals only */
 	EVENT_MARKER = 6,	/* struct event_marker */
+	EVENT_DEVICE_WAIT = 7,	/* struct event_device_wait */
 };
 
 struct event_header {
@@ -60,6 +61,18 @@ struct event_activity {
 };
 _Static_assert(sizeof(struct event_activity) == 80, "event_activity layout");
 
+/* What a process launched on its devices since a window was opened, and its waits for them. */
+struct event_launches {
+	event_u32 window; /* 0 = no window is open: only device_wait_ns counts */
+	event_u32 launches;
+	event_u32 graph_launches; /* of these */
+	event_u32 reserved;
+	event_u64 silence_ns;	  /* gaps between launches, less waits for the device */
+	event_u64 idle_ns;	  /* of these, when the host had just waited for all it launched */
+	event_u64 device_wait_ns; /* of the threads that launch, since tracking */
+};
+_Static_assert(sizeof(struct event_launches) == 40, "event_launches layout");
+
 struct event_collective {
 	struct event_header header;
 	event_u64 arrival_ns;
@@ -78,12 +91,21 @@ struct event_collective {
 	struct event_activity inside;
 	struct event_activity
 		others; /* running totals of the process's other threads, since tracking */
+	struct event_launches launches; /* running totals of the process */
 };
-_Static_assert(sizeof(struct event_collective) == 328, "event_collective layout");
+_Static_assert(sizeof(struct event_collective) == 368, "event_collective layout");
 
 enum event_collective_flag {
 	EVENT_COLLECTIVE_NO_RETURN = 1 << 0, /* return was not seen; departure is not known */
 };
+
+/* A wait for the device that ended with an enqueue-only collective, by a thread that launches. */
+struct event_device_wait {
+	struct event_header header;
+	event_u64 start_ns, end_ns;
+	struct event_launches launches; /* at its end */
+};
+_Static_assert(sizeof(struct event_device_wait) == 80, "event_device_wait layout");
 
 enum {
 	EVENT_UNIQUE_ID_BYTES = 128, /* NCCL_UNIQUE_ID_BYTES, nccl.h */

@@ -7,7 +7,7 @@
 
 #include "bpf/event_layout.h"
 
-enum { RANK_ROWS_MAX = 256, RANK_PROCESSES_MAX = 65536 };
+enum { RANK_ROWS_MAX = 256, RANK_PROCESSES_MAX = 65536, RANK_JOINED_MAX = 4 };
 
 /* A tracked process. */
 struct rank_process_state {
@@ -15,13 +15,20 @@ struct rank_process_state {
 	/* Of its launchers, the threads that enqueue or wait for device work; asleep: when all of
 	 * them were. And what of it the last enqueue-only call has told. */
 	struct event_activity host, told;
+	struct event_launches launches; /* of the window that is open, or was last */
+	event_u64 last_launch_ns;	/* or end of a wait for the device, if that is later */
+	/* The last enqueue-only collective, 0 = was waited for; its stream, and those that have been made
+	 * to wait for an event since. */
+	event_u64 enqueued_ns, enqueued_stream;
+	event_u64 joined[RANK_JOINED_MAX];
+	event_u64 joined_count;
 	event_u64 idle_since;	   /* when the last launcher fell asleep */
 	event_u32 incarnation;	   /* numbers the programs it runs: one per fork and exec */
 	event_u32 launchers_awake; /* not asleep, or asleep in a call that waits for the device */
 	event_u32 launchers_generation; /* which the counts are of */
-	event_u32 reserved;
+	event_u32 drained;		/* nothing was launched since a wait for all that was */
 };
-_Static_assert(sizeof(struct rank_process_state) == 264, "rank_process_state layout");
+_Static_assert(sizeof(struct rank_process_state) == 368, "rank_process_state layout");
 
 /* Incarnations that the probe gives start here; those that the kernel side gives, at 0. */
 #define RANK_INCARNATION_FIRST (1u << 31)
@@ -44,6 +51,8 @@ enum rank_row_kind {
 	RANK_ROW_MARKER = 5,
 	RANK_ROW_DEVICE_WAIT = 6,
 	RANK_ROW_COLLECTOR = 7,
+	RANK_ROW_LAUNCH = 8,
+	RANK_ROW_STREAM_WAIT = 9,
 };
 enum rank_row_action {
 	RANK_ACTION_CREATE_UNIQUE_ID = 1,
@@ -53,6 +62,9 @@ enum rank_row_action {
 	RANK_ACTION_MARK_END = 10,
 	RANK_ACTION_NVTX_PUSH = 11,
 	RANK_ACTION_NVTX_POP = 12,
+	RANK_ACTION_WAIT_ALL = 13,
+	RANK_ACTION_WAIT_STREAM = 14,
+	RANK_ACTION_GRAPH = 15,
 };
 
 enum rank_argument {

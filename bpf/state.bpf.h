@@ -35,6 +35,7 @@ const volatile __u64 wakeup_bytes = 1 << 20;
 /* Switched while running. A new generation makes threads forget what they had open. */
 __u32 paused;
 __u32 generation = 1;
+__u32 launch_window; /* number of the one in which launches are counted; 0 = none */
 
 /* Counted here, read by the probe. */
 __u64 dropped;		 /* records that did not fit into the ring or a map */

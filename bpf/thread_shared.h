@@ -60,7 +60,7 @@ struct thread_state {
 	event_u32 launcher;   /* enqueues or waits for device work */
 	event_u32 napping;    /* a launcher asleep, but not in a call that waits for the device */
 	event_u32 ended_idle; /* its last nap ended the sleep of all launchers */
-	event_u32 reserved;
+	event_u32 launches;   /* it launched kernels while that was looked at */
 	event_u64 range_step;
 	char other_name[EVENT_TASK_NAME_LENGTH];
 };

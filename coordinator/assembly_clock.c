@@ -267,8 +267,10 @@ bool assembly_fit_clocks(struct assembly *assembly, const struct step_grid *grid
 	for (size_t o = 0; o < grid->order_count; o++) {
 		const struct grid_instance *instance = &grid->instances[grid->order[o]];
 
+		/* Hosts that wait for their devices leave when these are done, not together. */
 		if (!instance->complete || instance->same_host ||
-			instance->waits_for != WAITS_FOR_ALL)
+			instance->waits_for != WAITS_FOR_ALL ||
+			(grid->member_parts[instance->first_member].flags & MEMBER_HOST_TIME))
 			continue;
 		first |= fit_by_instance(&fitting, instance);
 	}

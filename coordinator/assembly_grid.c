@@ -74,6 +74,12 @@ static int add_part(struct row_builder *builder, const struct packed_step *entry
 	return grid_add_part(builder->grid, &added);
 }
 
+static void add_launches(struct grid_row *row, const struct packed_step *entry)
+{
+	if (entry->launches)
+		step_launches_add(&row->launches, entry->launches);
+}
+
 static int add_parts(struct assembly *assembly, uint32_t number, struct step_grid *grid)
 {
 	struct rank_entry *rank = &assembly->table->ranks[number];
@@ -106,6 +112,8 @@ static int add_parts(struct assembly *assembly, uint32_t number, struct step_gri
 			if (error < 0)
 				return error;
 		}
+		if (end == entry->part_count)
+			add_launches(&grid->rows[grid->row_count - 1], entry);
 	}
 	scan->untimed = builder.untimed && !builder.timed;
 	grid->untimed |= scan->untimed;
@@ -220,6 +228,8 @@ static void fill_row(struct assembly *assembly, struct step_grid *grid, struct g
 		rank->hole || scan->was_untimed || (head->flags & STEP_INCOMPLETE));
 	scan->untimed = false;
 	row->host_to_job_ns = row->start_ns - head->start.value;
+	row->launches = (struct step_launches){0};
+	add_launches(row, head);
 	for (uint32_t p = 0; p < row->cell_count; p++) {
 		const struct packed_part *part = &head->parts[p];
 		int64_t segment_ns = part->arrival.value - departed.value;

@@ -35,7 +35,8 @@ int held_steps_create(
 	for (size_t i = 0; i < step_count; i++)
 		length += aligned(steps[i].part_count * sizeof(struct packed_part)) +
 			  aligned(steps[i].activity_count * sizeof(struct activity)) +
-			  aligned(steps[i].slot_count * sizeof(struct packed_slot));
+			  aligned(steps[i].slot_count * sizeof(struct packed_slot)) +
+			  aligned(steps[i].launches ? sizeof(struct step_launches) : 0);
 	held = malloc(length);
 	if (!held)
 		return -ENOMEM;
@@ -51,6 +52,8 @@ int held_steps_create(
 		step->activities = place(
 			&at, step->activities, step->activity_count, sizeof(*step->activities));
 		step->slots = place(&at, step->slots, step->slot_count, sizeof(*step->slots));
+		if (step->launches)
+			step->launches = place(&at, step->launches, 1, sizeof(*step->launches));
 	}
 	*result = held;
 	return 0;

@@ -167,6 +167,7 @@ static struct packed_step without_parts(const struct step_entry *step)
 		.host_ns = step->host_ns,
 		.comm_ns = step->comm_ns,
 		.part_count = step->part_count,
+		.launches = step->launches.window ? &step->launches : NULL,
 	};
 }
 

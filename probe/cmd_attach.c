@@ -101,9 +101,9 @@ static bool all_exist(const struct probe_options *options)
 	return true;
 }
 
-static const char by_enqueue_only[] = "the job was not started by slowrank: collectives are seen "
-				      "by enqueue time only, waits are not "
-				      "judged";
+static const char by_host_times[] =
+	"the job was not started by slowrank: hosts that launch late are told, slow devices only where "
+	"the host waits for its device before a collective (attach --deep sees more)";
 
 static int watch(const struct probe_options *options, const struct attach_process *tree,
 	size_t count, const struct session_job *job)
@@ -130,7 +130,7 @@ int cmd_attach(int argc, char **argv)
 {
 	static struct probe_options options;
 	struct attach_deep_result deep;
-	struct session_job job = {.attached = true, .why_no_device = by_enqueue_only};
+	struct session_job job = {.attached = true, .why_no_device = by_host_times};
 	struct attach_process *tree;
 	bool wanted = true;
 	size_t count;

@@ -119,6 +119,22 @@ static void check_uprobes(struct doctor *doctor, struct bpf_source *source)
 			"run in the initial pid namespace (docker run --pid=host)");
 }
 
+/* What a job on GPUs pays for each launch while these are counted. */
+static void check_launches(struct doctor *doctor, struct bpf_source *source)
+{
+	int64_t hit_ns;
+	int error = bpf_source_measure_launch(source, &hit_ns);
+
+	if (error == 0)
+		doctor_add(doctor, DOCTOR_FINE, "hook launches",
+			"tried: a launch that is counted costs %lld ns, in windows of a few steps",
+			(long long)hit_ns);
+	else
+		doctor_advise(doctor_add(doctor, DOCTOR_MISSING, "hook launches",
+				      "cannot be counted: %s", strerror(-error)),
+			"of GPU jobs without device times, late hosts are then not told");
+}
+
 static void check_states(struct doctor *doctor, const struct bpf_source *source)
 {
 	struct message_source states[STATES_MAX];
@@ -149,7 +165,8 @@ static void check_states(struct doctor *doctor, const struct bpf_source *source)
 
 void doctor_check_hooks(struct doctor *doctor)
 {
-	struct bpf_source_options options = {.collectives = true, .sched = true, .faults = true};
+	struct bpf_source_options options = {
+		.collectives = true, .sched = true, .faults = true, .launches = true};
 	char why[WIRE_DETAIL_LENGTH_MAX + 1] = "";
 	struct bpf_source *source = NULL;
 
@@ -159,6 +176,7 @@ void doctor_check_hooks(struct doctor *doctor)
 	}
 	doctor_add(doctor, DOCTOR_FINE, "bpf", "the programs load");
 	check_uprobes(doctor, source);
+	check_launches(doctor, source);
 	check_states(doctor, source);
 	bpf_source_destroy(source);
 }

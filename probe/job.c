@@ -7,47 +7,10 @@
 #include <string.h>
 
 #include "probe/attach/collective_table.h"
-#include "probe/rank_process.h"
-
-enum {
-	PROCESS_COUNT_MAX = 65536,
-	/* Finished steps wait here for the next batch, some tenths of a second. */
-	PENDING_STEPS_MAX = 65536,
-	PENDING_PARTS_MAX = 1 << 20,
-	PENDING_INTERVALS_MAX = 4096,
-	PENDING_RECORDS_MAX = 4096, /* ranks, communicators */
-};
+#include "probe/job_internal.h"
 
 /* How long a process may take part without its rank being known, before it gets a number. */
 static const int64_t RANK_PATIENCE_NS = 2000000000;
-
-struct job {
-	char host[STEP_NAME_LENGTH_MAX + 1];
-	bool attached;
-	bool enqueue_only;
-	bool finished;
-	uint64_t dropped;
-	uint64_t steps_incomplete;
-	job_step *on_step; /* NULL: nobody watches */
-	void *step_context;
-
-	size_t process_count;
-	size_t process_capacity;
-	struct rank_process **processes; /* ascending by pid */
-	size_t last_process;		 /* where the last look-up ended */
-
-	/* What the next batch takes. */
-	size_t step_count, step_capacity;
-	struct step_entry *steps; /* parts hold an offset into the pool until the batch is filled */
-	size_t part_count, part_capacity;
-	struct collective_part *parts;
-	size_t interval_count;
-	struct off_cpu_interval *intervals;
-	size_t rank_count;
-	struct message_rank *ranks;
-	size_t communicator_count;
-	struct message_communicator *communicators;
-};
 
 int job_create(const struct job_options *options, struct job **result)
 {
@@ -151,6 +114,32 @@ static struct rank_process *find_or_add_process(struct job *job, pid_t pid)
 	return process;
 }
 
+static bool ensure_builder(struct rank_process *process, int64_t now_ns)
+{
+	struct step_builder_options options = {.rank = process->rank};
+
+	if (process->builder)
+		return true;
+	process->first_part_ns = now_ns;
+	return step_builder_create(&options, &process->builder) == 0;
+}
+
+/* A call by the host's times. */
+static void push_host_call(struct rank_process *process, const struct host_call *call)
+{
+	step_builder_launches(process->builder, &call->launches);
+	step_builder_push(process->builder, &call->part, &call->others);
+}
+
+/* What follows must not come before the call that is held. */
+static void flush_host_call(struct rank_process *process)
+{
+	struct host_call done;
+
+	if (host_calls_flush(&process->host_calls, &done))
+		push_host_call(process, &done);
+}
+
 /* A process that was no rank leaves no trace; a rank stays, for its last steps and the report. */
 static void process_exited(struct job *job, pid_t pid, int32_t exit_code)
 {
@@ -162,6 +151,7 @@ static void process_exited(struct job *job, pid_t pid, int32_t exit_code)
 		process->exited = true;
 		process->exit_code = exit_code;
 		process->announced = false;
+		flush_host_call(process);
 		if (!process->device_calls) /* else the last of them are still to be joined */
 			step_builder_finish(process->builder);
 		return;
@@ -200,6 +190,7 @@ static void take_steps(struct job *job, struct rank_process *process)
 		if (entry.part_count)
 			memcpy(job->parts + job->part_count, entry.parts,
 				entry.part_count * sizeof(*entry.parts));
+		job->step_ns = entry.end.value - entry.start.value;
 		entry.rank = process->rank;
 		entry.parts = NULL;
 		job->steps[job->step_count++] = entry;
@@ -208,14 +199,18 @@ static void take_steps(struct job *job, struct rank_process *process)
 	}
 }
 
-static bool ensure_builder(struct rank_process *process, int64_t now_ns)
+static void take_device_wait(struct job *job, const struct event_device_wait *event)
 {
-	struct step_builder_options options = {.rank = process->rank};
+	struct rank_process *process = find_process(job, (pid_t)event->header.pid);
+	struct step_launches launches;
+	struct host_call done;
 
-	if (process->builder)
-		return true;
-	process->first_part_ns = now_ns;
-	return step_builder_create(&options, &process->builder) == 0;
+	launches_from_event(&launches, &event->launches);
+	if (!process || !host_calls_wait(&process->host_calls,
+				(struct host_ns){(int64_t)event->end_ns}, &launches, &done))
+		return;
+	push_host_call(process, &done);
+	take_steps(job, process);
 }
 
 static void take_collective(struct job *job, const struct event_collective *event)
@@ -242,7 +237,16 @@ static void take_collective(struct job *job, const struct event_collective *even
 		return;
 	}
 	job->enqueue_only |= (part.flags & PART_ENQUEUE_ONLY) != 0;
-	step_builder_push(process->builder, &part, &others);
+	if (collective_rows[event->row].library == ROW_LIBRARY_NCCL) {
+		struct host_call done, call = {.part = part, .others = others};
+
+		launches_from_event(&call.launches, &event->launches);
+		if (host_calls_enqueue(&process->host_calls, &call, &done))
+			push_host_call(process, &done);
+	} else {
+		flush_host_call(process);
+		step_builder_push(process->builder, &part, &others);
+	}
 	take_steps(job, process);
 }
 
@@ -250,8 +254,10 @@ void job_device_process(struct job *job, pid_t pid)
 {
 	struct rank_process *process = find_or_add_process(job, pid);
 
-	if (process && !process->device_calls)
-		process->device_calls = device_calls_create();
+	if (!process || process->device_calls)
+		return;
+	flush_host_call(process);
+	process->device_calls = device_calls_create();
 }
 
 void job_device_communicator(struct job *job, pid_t pid, const struct communicator *communicator)
@@ -387,6 +393,7 @@ static void take_marker(struct job *job, const struct event_marker *event)
 	rank_process_examine(process);
 	if (!ensure_builder(process, (int64_t)event->header.time_ns))
 		return;
+	flush_host_call(process);
 	step_builder_mark(process->builder, event->action == EVENT_MARKER_STEP_BEGIN, event->step,
 		(struct host_ns){(int64_t)event->header.time_ns});
 	take_steps(job, process);
@@ -417,6 +424,9 @@ void job_event(struct job *job, const struct event_header *header, job_new_progr
 		break;
 	case EVENT_MARKER:
 		take_marker(job, (const void *)header);
+		break;
+	case EVENT_DEVICE_WAIT:
+		take_device_wait(job, (const void *)header);
 		break;
 	case EVENT_PROCESS:
 		if (change->action == EVENT_PROCESS_EXIT)
@@ -509,77 +519,11 @@ void job_finish(struct job *job, struct host_ns now)
 {
 	job->finished = true;
 	for (size_t i = 0; i < job->process_count; i++) {
+		flush_host_call(job->processes[i]);
 		if (job->processes[i]->builder)
 			step_builder_finish(job->processes[i]->builder);
 	}
 	job_tick(job, now);
-}
-
-static void announce_rank(struct job *job, struct rank_process *process)
-{
-	struct message_rank *rank = &job->ranks[job->rank_count++];
-
-	*rank = (struct message_rank){
-		.rank = process->rank,
-		.world_size = process->world_size,
-		.local_rank = process->launcher.local_rank,
-		.pid = (uint32_t)process->pid,
-		.exited = process->exited,
-		.exit_code = process->exit_code,
-	};
-	snprintf(rank->host, sizeof(rank->host), "%s", job->host);
-	snprintf(rank->program, sizeof(rank->program), "%s", process->program);
-	process->announced = true;
-}
-
-static void announce_process(struct job *job, struct rank_process *process)
-{
-	if (!process->builder || !process->rank_known)
-		return;
-	if (!process->announced && job->rank_count < PENDING_RECORDS_MAX)
-		announce_rank(job, process);
-	for (size_t i = 0; i < process->communicator_count; i++) {
-		struct known_communicator *known = &process->communicators[i];
-
-		if (known->announced || known->communicator.id == 0 ||
-			job->communicator_count == PENDING_RECORDS_MAX)
-			continue;
-		job->communicators[job->communicator_count++] = (struct message_communicator){
-			.rank = process->rank,
-			.communicator = known->communicator,
-		};
-		known->announced = true;
-	}
-}
-
-bool job_fill_batch(struct job *job, struct message_batch *batch)
-{
-	size_t offset = 0;
-
-	for (size_t i = 0; i < job->process_count; i++)
-		announce_process(job, job->processes[i]);
-	for (size_t i = 0; i < job->step_count; i++) {
-		job->steps[i].parts = job->steps[i].part_count ? job->parts + offset : NULL;
-		offset += job->steps[i].part_count;
-	}
-	batch->rank_count = job->rank_count;
-	batch->ranks = job->ranks;
-	batch->communicator_count = job->communicator_count;
-	batch->communicators = job->communicators;
-	batch->step_count = job->step_count;
-	batch->steps = job->steps;
-	batch->interval_count = job->interval_count;
-	batch->intervals = job->intervals;
-	return job->rank_count || job->communicator_count || job->step_count || job->interval_count;
-}
-
-void job_batch_done(struct job *job)
-{
-	job->rank_count = 0;
-	job->communicator_count = 0;
-	job->step_count = 0;
-	job->part_count = 0;
-	job->interval_count = 0;
 }
 
 size_t job_ranks(const struct job *job, struct job_rank *ranks, size_t capacity)
@@ -618,4 +562,20 @@ uint64_t job_steps_incomplete(const struct job *job)
 bool job_enqueue_only(const struct job *job)
 {
 	return job->enqueue_only;
+}
+
+bool job_wants_launches(const struct job *job)
+{
+	for (size_t i = 0; i < job->process_count; i++) {
+		const struct rank_process *process = job->processes[i];
+
+		if (process->host_calls.any && !process->device_calls && !process->exited)
+			return true;
+	}
+	return false;
+}
+
+int64_t job_step_ns(const struct job *job)
+{
+	return job->step_ns;
 }

@@ -108,7 +108,12 @@ void job_add_process(struct job *job, pid_t pid);
 uint64_t job_dropped(const struct job *job);
 uint64_t job_steps_incomplete(const struct job *job);
 
-/* Collectives seen by enqueue time only (non-blocking MPI, NCCL without device time). */
+/* Collectives seen by the host's times only (non-blocking MPI, NCCL without device time). */
 bool job_enqueue_only(const struct job *job);
+
+/* Some living process enqueues collectives without device times: what it launches tells more. */
+bool job_wants_launches(const struct job *job);
+/* Length of the last finished step, of any rank; 0 = none yet. */
+int64_t job_step_ns(const struct job *job);
 
 #endif

@@ -25,6 +25,7 @@ static const struct source_name source_names[] = {
 	{"device", PROBE_SOURCE_DEVICE},
 	{"nvml", PROBE_SOURCE_NVML},
 	{"rdma", PROBE_SOURCE_RDMA},
+	{"launches", PROBE_SOURCE_LAUNCHES},
 	{"all", PROBE_SOURCE_ALL},
 	{"none", 0},
 };
@@ -60,7 +61,7 @@ static const char common_help[] =
 	"  --alerts FILE       append each alert as one JSON line\n"
 	"  --sources LIST      what to look at: "
 	"collectives,sched,faults,cgroup,psi,procfs,tcp,nic,\n"
-	"                      device, rdma, nvml, all (default) or none\n"
+	"                      device, launches, rdma, nvml, all (default) or none\n"
 	"  --deep off|auto|on  timing of all kernels of a suspect rank for some steps; auto\n"
 	"                      (default): where the job was started by slowrank\n"
 	"  --verbs auto|off    run: counting of RDMA requests within the job, by a library that "
@@ -92,7 +93,7 @@ static bool parse_sources(const char *list, unsigned *sources)
 		if (i == sizeof(source_names) / sizeof(source_names[0])) {
 			fprintf(stderr,
 				"slowrank: no source '%.*s'; use some of collectives,sched,faults,"
-				"cgroup,psi,procfs,tcp,nic,device,rdma,nvml, or all, or none\n",
+				"cgroup,psi,procfs,tcp,nic,device,launches,rdma,nvml, or all, or none\n",
 				(int)length, list);
 			return false;
 		}

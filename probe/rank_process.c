@@ -244,6 +244,18 @@ void activity_from_event(struct activity *out, const struct event_activity *in)
 	};
 }
 
+void launches_from_event(struct step_launches *out, const struct event_launches *in)
+{
+	*out = (struct step_launches){
+		.window = in->window,
+		.launches = in->launches,
+		.graph_launches = in->graph_launches,
+		.silence_ns = (int64_t)in->silence_ns,
+		.idle_ns = (int64_t)in->idle_ns,
+		.wait_ns = (int64_t)in->device_wait_ns,
+	};
+}
+
 bool rank_process_part(struct rank_process *process, const struct event_collective *event,
 	struct collective_part *part)
 {
@@ -256,7 +268,7 @@ bool rank_process_part(struct rank_process *process, const struct event_collecti
 		return false;
 	rank_process_examine(process);
 	struct known_communicator *known = find_communicator(process, event->handle);
-	if (!known && process->kernel_calls && row->library == ROW_LIBRARY_NCCL)
+	if (!known && process->attached && row->library == ROW_LIBRARY_NCCL)
 		known = identify(process, event->handle);
 	size_t element_bytes = collective_datatype_bytes(row, event->datatype);
 

@@ -11,6 +11,7 @@
 #include "bpf/event_layout.h"
 #include "probe/attach/launcher_environment.h"
 #include "probe/device_calls.h"
+#include "probe/host_calls.h"
 #include "probe/kernel_calls.h"
 #include "probe/step/builder.h"
 #include "probe/wire/message.h"
@@ -45,6 +46,7 @@ struct rank_process {
 	char program[STEP_NAME_LENGTH_MAX + 1];
 	struct step_builder *builder;	   /* NULL until it takes part */
 	struct device_calls *device_calls; /* NULL: no device times */
+	struct host_calls host_calls;	   /* while there are no device times */
 	struct kernel_calls *kernel_calls; /* NULL: device times, if any, come with the calls */
 	size_t communicator_count;
 	struct known_communicator *communicators;
@@ -76,6 +78,7 @@ void rank_process_device_communicator(
 bool rank_process_part(struct rank_process *process, const struct event_collective *event,
 	struct collective_part *part);
 
+void launches_from_event(struct step_launches *out, const struct event_launches *in);
 void activity_from_event(struct activity *out, const struct event_activity *in);
 
 #endif

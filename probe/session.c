@@ -113,6 +113,7 @@ static void open_bpf(struct session *session)
 		.collectives = wanted & PROBE_SOURCE_COLLECTIVES,
 		.sched = wanted & PROBE_SOURCE_SCHED,
 		.faults = wanted & PROBE_SOURCE_FAULTS,
+		.launches = wanted & PROBE_SOURCE_LAUNCHES,
 	};
 
 	if (!(wanted & (PROBE_SOURCE_COLLECTIVES | PROBE_SOURCE_SCHED | PROBE_SOURCE_FAULTS))) {
@@ -484,6 +485,9 @@ static void turn(struct session *session, int64_t tick)
 {
 	follow_pause_file(session);
 	empty_rings(session);
+	if (session->bpf)
+		bpf_source_launches_tick(session->bpf, host_now(), job_wants_launches(session->job),
+			job_step_ns(session->job));
 	look_again(session, tick);
 	if (tick % (SCAN_MS / POLL_MS) == 0)
 		look_for_processes(session);

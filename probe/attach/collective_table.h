@@ -18,6 +18,8 @@ enum row_kind {
 	ROW_MARKER = 5,	      /* step marker */
 	ROW_COLLECTOR = 7,    /* garbage collection of the program's runtime begins or ends */
 	ROW_DEVICE_WAIT = 6,  /* waits for the device: its time is not the host's own */
+	ROW_LAUNCH = 8,	      /* gives the device work; hooked in short windows only */
+	ROW_STREAM_WAIT = 9,  /* makes a stream wait for an event; hooked where it is needed */
 };
 
 enum row_library {
@@ -62,6 +64,9 @@ enum row_action {
 	ROW_ACTION_MARK_END = 10,
 	ROW_ACTION_NVTX_PUSH = 11,
 	ROW_ACTION_NVTX_POP = 12,
+	ROW_ACTION_WAIT_ALL = 13,    /* for all that was launched */
+	ROW_ACTION_WAIT_STREAM = 14, /* for all that was launched on a stream (0: the default one) */
+	ROW_ACTION_GRAPH = 15,	    /* launches many kernels at once */
 };
 
 extern const struct collective_row collective_rows[];

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which NCCL communicator a handle is, when it was made before we came: read from the process's
- * memory, from outside, and only where attach --deep was asked for. No function of NCCL tells a
- * communicator's hash, and a call on a handle that is being destroyed could crash the job; a read
+ * Which NCCL communicator a handle is, when it was made before we came (attach): read from the
+ * process's memory, from outside, once. No function of NCCL tells a communicator's hash, and a call on a handle that is being destroyed could crash the job; a read
  * cannot.
  *
  * The structure (struct ncclComm, src/include/comm.h of NCCL 2.18 to 2.29) begins with a magic

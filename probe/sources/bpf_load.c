@@ -84,6 +84,8 @@ static int load(struct bpf_source *source, const struct bpf_source_options *opti
 	skeleton->rodata->wakeup_bytes = ring_bytes / 4;
 	bpf_map__set_max_entries(skeleton->maps.events, (uint32_t)ring_bytes);
 	bpf_program__set_autoload(skeleton->progs.follow_wanted, source->own_pid_namespace);
+	bpf_program__set_autoload(skeleton->progs.on_launch, options->launches);
+	bpf_program__set_autoload(skeleton->progs.on_stream_wait, options->launches);
 	bpf_program__set_autoload(skeleton->progs.on_switch, sched);
 	bpf_program__set_autoload(skeleton->progs.on_fault_start, faults);
 	bpf_program__set_autoload(skeleton->progs.on_minor_fault, faults);
@@ -93,6 +95,10 @@ static int load(struct bpf_source *source, const struct bpf_source_options *opti
 			skeleton->progs.on_call, (enum bpf_attach_type)UPROBE_ATTACH_TYPE_MULTI);
 		bpf_program__set_expected_attach_type(
 			skeleton->progs.on_return, (enum bpf_attach_type)UPROBE_ATTACH_TYPE_MULTI);
+		bpf_program__set_expected_attach_type(
+			skeleton->progs.on_launch, (enum bpf_attach_type)UPROBE_ATTACH_TYPE_MULTI);
+		bpf_program__set_expected_attach_type(skeleton->progs.on_stream_wait,
+			(enum bpf_attach_type)UPROBE_ATTACH_TYPE_MULTI);
 	}
 	result = ranks_bpf__load(skeleton);
 	if (result == 0 && multi && !uprobe_link_multi_works(skeleton->progs.on_call))

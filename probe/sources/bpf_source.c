@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <bpf/bpf.h>
@@ -23,6 +24,14 @@ enum {
 	DELIVERED_MAX = 100000,
 	PROCESSOR_COUNT_MAX = 4096,
 };
+
+static struct host_ns host_now(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (struct host_ns){(int64_t)now.tv_sec * 1000000000 + now.tv_nsec};
+}
 
 /* Keeps a link for destroy; a link that failed is an error code. */
 static int keep(struct bpf_source *source, struct bpf_link *link)
@@ -123,6 +132,7 @@ static int on_record(void *context, void *data, size_t length)
 		[EVENT_PROCESS] = sizeof(struct event_process),
 		[EVENT_OFF_CPU] = sizeof(struct event_off_cpu),
 		[EVENT_MARKER] = sizeof(struct event_marker),
+		[EVENT_DEVICE_WAIT] = sizeof(struct event_device_wait),
 	};
 	struct bpf_source *source = context;
 	const struct event_header *header = data;
@@ -156,6 +166,7 @@ int bpf_source_create(const struct bpf_source_options *options, struct bpf_sourc
 	source->wanted_collectives = options->collectives;
 	source->sched = source->wanted_sched = options->sched;
 	source->faults = source->wanted_faults = options->faults;
+	source->windows.allowed = options->launches;
 	error = bpf_source_load(source, options);
 	if (error == 0)
 		error = attach_optional(source);
@@ -177,6 +188,8 @@ static void detach_file(struct attached_file *file)
 {
 	uprobe_link_detach(&file->at_call);
 	uprobe_link_detach(&file->at_return);
+	uprobe_link_detach(&file->at_launch);
+	uprobe_link_detach(&file->at_stream_wait);
 }
 
 void bpf_source_destroy(struct bpf_source *source)
@@ -191,6 +204,7 @@ void bpf_source_destroy(struct bpf_source *source)
 		detach_file(&source->files[i]);
 		free(source->files[i].places);
 		free(source->files[i].returns);
+		free(source->files[i].launches);
 	}
 	ranks_bpf__destroy(source->skeleton);
 	free(source);
@@ -270,6 +284,43 @@ static bool has_int_handles(const char *path)
 	return symbols_find_object(path, "MPI_UNWEIGHTED", &address, &position_independent) == 0;
 }
 
+/* Once per communicator, ten microseconds do no harm; per call they do. */
+static bool is_frequent(const struct collective_row *row)
+{
+	return row->kind == ROW_COLLECTIVE || row->kind == ROW_COMM_CALL ||
+	       row->kind == ROW_DEVICE_WAIT || row->kind == ROW_LAUNCH ||
+	       row->kind == ROW_STREAM_WAIT;
+}
+
+static void refuse(struct attached_file *file, const struct collective_row *row, const char *name)
+{
+	bool launch = row->kind == ROW_LAUNCH || row->kind == ROW_STREAM_WAIT;
+
+	file->refused_count += !launch;
+	snprintf(launch ? file->why_launches : file->why, sizeof(file->why),
+		"%.60s in %.100s starts with an instruction that is expensive to probe",
+		row->symbol, name);
+}
+
+static void add_place(struct attached_file *file, const struct collective_row *row,
+	const struct uprobe_place *place)
+{
+	if (row->kind == ROW_LAUNCH) {
+		file->launches[file->launch_count++] = *place;
+		return;
+	}
+	if (row->kind == ROW_STREAM_WAIT) {
+		if (file->stream_wait_count < sizeof(file->stream_waits) / sizeof(*place))
+			file->stream_waits[file->stream_wait_count++] = *place;
+		return;
+	}
+	file->places[file->place_count++] = *place;
+	file->device_wait_count += row->kind == ROW_DEVICE_WAIT;
+	file->collector_count += row->kind == ROW_COLLECTOR;
+	if (row->blocking)
+		file->returns[file->return_count++] = *place;
+}
+
 /* Finds the places of a file's rows; rows that would cost too much are refused. */
 static int find_places(struct attached_file *file, const char *name)
 {
@@ -279,7 +330,8 @@ static int find_places(struct attached_file *file, const char *name)
 
 	file->places = calloc(collective_row_count, sizeof(*file->places));
 	file->returns = calloc(collective_row_count, sizeof(*file->returns));
-	if (!offsets || !file->places || !file->returns)
+	file->launches = calloc(collective_row_count, sizeof(*file->launches));
+	if (!offsets || !file->places || !file->returns || !file->launches)
 		goto out;
 	error = symbols_find_rows(file->path, offsets);
 	for (size_t row = 0; error == 0 && row < collective_row_count; row++) {
@@ -288,28 +340,20 @@ static int find_places(struct attached_file *file, const char *name)
 
 		if (!offsets[row].found)
 			continue;
-		/* Once per communicator, ten microseconds do no harm; per call they do. */
-		bool frequent = collective_rows[row].kind == ROW_COLLECTIVE ||
-				collective_rows[row].kind == ROW_COMM_CALL ||
-				collective_rows[row].kind == ROW_DEVICE_WAIT;
+		file->has_launches |= collective_rows[row].kind == ROW_LAUNCH;
 		if (first_opcode_read(file->path, &offset, &cost) < 0 ||
-			(cost == OPCODE_EXPENSIVE && frequent)) {
-			file->refused_count++;
-			snprintf(file->why, sizeof(file->why),
-				"%.60s in %.100s starts with an instruction that is expensive to "
-				"probe",
-				collective_rows[row].symbol, name);
+			(cost == OPCODE_EXPENSIVE && is_frequent(&collective_rows[row]))) {
+			refuse(file, &collective_rows[row], name);
 			continue;
 		}
-		struct uprobe_place place = {offset,
-			collective_rows[row].library == ROW_LIBRARY_MPI ? row | mpi_flags : row,
-			offsets[row].reference_offset};
-		file->places[file->place_count++] = place;
-		file->device_wait_count += collective_rows[row].kind == ROW_DEVICE_WAIT;
-		file->collector_count += collective_rows[row].kind == ROW_COLLECTOR;
-		if (collective_rows[row].blocking)
-			file->returns[file->return_count++] = place;
+		add_place(file, &collective_rows[row],
+			&(struct uprobe_place){offset,
+				collective_rows[row].library == ROW_LIBRARY_MPI ? row | mpi_flags
+										: row,
+				offsets[row].reference_offset});
 	}
+	if (file->why_launches[0]) /* those that are not seen would pass for silence */
+		file->launch_count = file->stream_wait_count = 0;
 out:
 	free(offsets);
 	return error;
@@ -448,6 +492,7 @@ size_t bpf_source_states(
 	/* Only where there is something to see: a device, a program in Python. */
 	if (has_device_wait)
 		put_state(&out[count++], "bpf.device_wait", SOURCE_ON, "");
+	count += bpf_launches_state(source, &out[count]);
 	if (has_python && source->wanted_collectives)
 		put_state(&out[count++], "bpf.collector",
 			has_collector ? SOURCE_ON : SOURCE_MISSING,
@@ -463,6 +508,8 @@ int bpf_source_pause(struct bpf_source *source, bool paused)
 
 	if (paused == source->paused)
 		return 0;
+	if (paused)
+		bpf_launches_close(source, host_now());
 	source->paused = paused;
 	if (!paused) /* what threads had open is old by now */
 		__atomic_add_fetch(&source->skeleton->data->generation, 1, __ATOMIC_RELAXED);

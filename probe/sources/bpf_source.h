@@ -6,6 +6,7 @@
 #ifndef SLOWRANK_PROBE_SOURCES_BPF_SOURCE_H
 #define SLOWRANK_PROBE_SOURCES_BPF_SOURCE_H
 
+#include "analysis/step.h"
 #include "bpf/event_layout.h"
 #include "probe/attach/library.h"
 #include "probe/wire/message.h"
@@ -16,6 +17,7 @@ struct bpf_source_options {
 	bool collectives;	  /* uprobes on the table of collectives */
 	bool sched;		  /* off-CPU accounting */
 	bool faults;		  /* page faults with time */
+	bool launches;		  /* of work for devices, in short windows */
 	size_t ring_bytes;	  /* 0 = a default that fits 8 ranks; power of two, page multiple */
 	int64_t off_cpu_event_ns; /* intervals at least this long become events; 0 = 500 us */
 	bool single_uprobes;	  /* as on kernels before 6.6, which have no uprobe_multi */
@@ -60,10 +62,33 @@ int bpf_source_processes_fd(const struct bpf_source *source);
 /* Records lost in the kernel so far (ring full, map full). */
 uint64_t bpf_source_dropped(const struct bpf_source *source);
 
-enum { BPF_SOURCE_STATES_MAX = 6 };
+/*
+ * Opens and closes the windows in which launches are counted. To be called often (every 50 ms); it takes
+ * some ms when a window opens and some tens when one closes. wanted: there are steps that nothing else
+ * tells device times of. step_ns: how long they are, 0 = not known. What the traps cost is measured, and
+ * the windows are as far apart as their share of a process's time demands.
+ */
+void bpf_source_launches_tick(
+	struct bpf_source *source, struct host_ns now, bool wanted, int64_t step_ns);
+
+/*
+ * What counting one launch costs here: measured on a function of this program, within some ms. Returns 0;
+ * -ENOTSUP when launches are not asked for; what attaching said; -ENODATA when it cannot be told. Not while
+ * a window is open.
+ */
+int bpf_source_measure_launch(struct bpf_source *source, int64_t *hit_ns)
+	__attribute__((warn_unused_result));
+
+struct bpf_launch_cost {
+	uint64_t windows, hits; /* hits: of the process with the most, window by window */
+	int64_t open_ns, cost_ns, hit_cost_ns;
+};
+void bpf_source_launch_cost(const struct bpf_source *source, struct bpf_launch_cost *cost);
+
+enum { BPF_SOURCE_STATES_MAX = 7 };
 /*
  * What each sub-source can see: "bpf.collectives", "bpf.sched", "bpf.throttle", "bpf.faults", and in
- * jobs with devices or Python "bpf.device_wait" and "bpf.collector". capacity: of at least
+ * jobs with devices or Python "bpf.device_wait", "bpf.launches" and "bpf.collector". capacity: of at least
  * BPF_SOURCE_STATES_MAX. Returns the count.
  */
 size_t bpf_source_states(

@@ -7,6 +7,7 @@
 
 #include "bpf/ranks_shared.h"
 #include "probe/sources/bpf_source.h"
+#include "probe/sources/duty_cycle.h"
 #include "probe/sources/uprobe_link.h"
 #include "ranks.skel.h"
 
@@ -28,6 +29,25 @@ struct attached_file {
 	struct uprobe_place *returns;
 	struct uprobe_link at_call, at_return;
 	char why[WIRE_DETAIL_LENGTH_MAX + 1];
+	bool has_launches; /* it is a driver: it has functions that launch, hooked or refused */
+	size_t launch_count;
+	struct uprobe_place *launches; /* hooked while a window is open */
+	struct uprobe_link at_launch;
+	size_t stream_wait_count;
+	struct uprobe_place stream_waits[4]; /* hooked from the first window on */
+	struct uprobe_link at_stream_wait;
+	char why_launches[WIRE_DETAIL_LENGTH_MAX + 1];
+};
+
+/* The windows in which launches are counted: bpf_launches.c. */
+struct launch_windows {
+	bool allowed, open, calibrated;
+	bool needed; /* at any time so far */
+	int error;   /* of the last attachment */
+	uint32_t number;
+	int64_t hit_cost_ns;
+	int64_t opened_ns, until_ns;
+	struct duty_cycle duty;
 };
 
 struct bpf_source {
@@ -44,6 +64,7 @@ struct bpf_source {
 	uint64_t malformed;
 	void (*on_event)(void *context, const struct event_header *event);
 	void *context;
+	struct launch_windows windows;
 	size_t file_count;
 	struct attached_file files[BPF_SOURCE_FILES_MAX];
 	size_t link_count, link_capacity;
@@ -56,6 +77,11 @@ struct bpf_source {
  */
 int bpf_source_load(struct bpf_source *source, const struct bpf_source_options *options)
 	__attribute__((warn_unused_result));
+
+/* Ends the window that is open, if one is, and accounts for what it cost. */
+void bpf_launches_close(struct bpf_source *source, struct host_ns now);
+/* "bpf.launches", where the job has a driver; returns how many states that are. */
+size_t bpf_launches_state(const struct bpf_source *source, struct message_source *out);
 
 /* Puts into why (may be NULL) what an error of loading means. Returns the errno to report. */
 int bpf_source_explain(int error, char why[WIRE_DETAIL_LENGTH_MAX + 1]);

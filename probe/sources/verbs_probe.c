@@ -23,6 +23,8 @@ enum {
 	EXPENSIVE_COST_NS = 40000, /* a first instruction that is single-stepped */
 };
 
+#define SHARE_USUAL 0.01
+
 static int64_t monotonic_ns(void)
 {
 	struct timespec now;
@@ -93,10 +95,8 @@ int verbs_probe_create(const struct verbs_probe_options *options, struct verbs_p
 	probe->options = *options;
 	if (!probe->options.window_ns)
 		probe->options.window_ns = WINDOW_NS;
-	if (!probe->options.interval_ns)
-		probe->options.interval_ns = INTERVAL_NS;
-	if (probe->options.share <= 0)
-		probe->options.share = 0.01;
+	duty_cycle_init(&probe->duty, options->share > 0 ? options->share : SHARE_USUAL,
+		options->interval_ns ? options->interval_ns : INTERVAL_NS);
 	if (!options->single_uprobes)
 		error = load(probe, true);
 	if (error < 0 && error != -EPERM)
@@ -357,7 +357,7 @@ static int open_window(struct verbs_probe *probe)
 {
 	uint64_t hits = read_counter(&probe->skeleton->bss->hits);
 	uint64_t polls = read_counter(&probe->skeleton->bss->poll_hits);
-	int64_t start = monotonic_ns(), open_ns, cost_ns;
+	int64_t start = monotonic_ns();
 	struct timespec length = {.tv_nsec = probe->options.window_ns % 1000000000,
 		.tv_sec = probe->options.window_ns / 1000000000};
 	int error = 0;
@@ -368,20 +368,10 @@ static int open_window(struct verbs_probe *probe)
 		nanosleep(&length, NULL);
 	for (size_t i = 0; i < probe->place_count; i++)
 		detach_place(&probe->places[i]);
-	open_ns = monotonic_ns() - start;
 	hits = read_counter(&probe->skeleton->bss->hits) - hits;
 	polls = read_counter(&probe->skeleton->bss->poll_hits) - polls;
-	cost_ns = (int64_t)estimate(probe, hits - polls, polls);
-	probe->cost.windows++;
-	probe->cost.open_ns += (uint64_t)open_ns;
-	probe->cost.hits += hits;
-	if (cost_ns > open_ns)
-		cost_ns = open_ns;
-	probe->cost.estimate_ns += (uint64_t)cost_ns;
-	cost_ns = (int64_t)((double)cost_ns / probe->options.share);
-	probe->next_window_ns =
-		start +
-		(cost_ns > probe->options.interval_ns ? cost_ns : probe->options.interval_ns);
+	duty_cycle_close(&probe->duty, (struct host_ns){start}, monotonic_ns() - start, hits,
+		(int64_t)estimate(probe, hits - polls, polls));
 	probe->error = error;
 	return error;
 }
@@ -390,7 +380,7 @@ int verbs_probe_tick(struct verbs_probe *probe, struct host_ns now)
 {
 	int result = ring_buffer__consume(probe->ring), error = 0;
 
-	if (!probe->options.always && probe->place_count && now.value >= probe->next_window_ns)
+	if (!probe->options.always && probe->place_count && duty_cycle_is_due(&probe->duty, now))
 		error = open_window(probe);
 	return error ? error : result;
 }
@@ -489,7 +479,10 @@ size_t verbs_probe_places(const struct verbs_probe *probe, struct verbs_place *o
 
 void verbs_probe_costs(const struct verbs_probe *probe, struct verbs_probe_cost *cost)
 {
-	*cost = probe->cost;
+	*cost = (struct verbs_probe_cost){.windows = probe->duty.windows,
+		.hits = probe->duty.hits,
+		.open_ns = (uint64_t)probe->duty.open_ns,
+		.estimate_ns = (uint64_t)probe->duty.cost_ns};
 }
 
 const struct message_source *verbs_probe_state(struct verbs_probe *probe)

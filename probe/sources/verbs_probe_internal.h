@@ -4,6 +4,7 @@
 #define SLOWRANK_PROBE_SOURCES_VERBS_PROBE_INTERNAL_H
 
 #include "bpf/verbs_shared.h"
+#include "probe/sources/duty_cycle.h"
 #include "probe/sources/uprobe_link.h"
 #include "probe/sources/verbs_probe.h"
 #include "verbs.skel.h"
@@ -53,8 +54,7 @@ struct verbs_probe {
 	int error;	   /* of the last attachment */
 	uint64_t unplaced; /* functions that lie in no file */
 	size_t context_count;
-	int64_t next_window_ns;
-	struct verbs_probe_cost cost;
+	struct duty_cycle duty;
 	struct message_source state;
 	size_t library_count, place_count, peer_count, rank_count;
 	struct verbs_hooked_library libraries[VERBS_PROBE_LIBRARIES_MAX];

@@ -58,6 +58,8 @@ static void drop_oldest(struct step_builder *builder)
 	if (part_count) {
 		builder->taken_end = builder->parts[builder->head + part_count - 1].departure;
 		builder->taken_others = builder->contexts[builder->head + part_count - 1].others;
+		builder->taken_launches =
+			builder->contexts[builder->head + part_count - 1].launches;
 	}
 	if (cut->timed)
 		builder->taken_end = cut->end;
@@ -177,8 +179,9 @@ void step_builder_push(struct step_builder *builder, const struct collective_par
 	if (builder->tail_open)
 		step_builder_split_tail(builder, &copy);
 	builder->parts[builder->tail] = copy;
-	builder->contexts[builder->tail] =
-		(struct step_part_context){.others = *others, .lost_before = builder->lost};
+	builder->contexts[builder->tail] = (struct step_part_context){.others = *others,
+		.launches = builder->next_launches,
+		.lost_before = builder->lost};
 	builder->tail++;
 	if (builder->lost && !builder->marked)
 		period_lost(builder->detector);
@@ -194,6 +197,11 @@ void step_builder_push(struct step_builder *builder, const struct collective_par
 		return;
 	if (builder->marked || !step_builder_accept(builder, false))
 		step_builder_close_open(builder);
+}
+
+void step_builder_launches(struct step_builder *builder, const struct step_launches *launches)
+{
+	builder->next_launches = *launches;
 }
 
 void step_builder_lost(struct step_builder *builder, uint64_t event_count)
@@ -244,6 +252,22 @@ static struct activity activity_difference(const struct activity *to, const stru
 #undef DIFFERENCE
 }
 
+/* Of a step that lies in one window; else nothing is known of it. */
+static struct step_launches launches_difference(
+	const struct step_launches *to, const struct step_launches *from)
+{
+	if (to->window == 0 || to->window != from->window || to->launches < from->launches)
+		return (struct step_launches){0};
+	return (struct step_launches){
+		.window = to->window,
+		.launches = to->launches - from->launches,
+		.graph_launches = to->graph_launches - from->graph_launches,
+		.silence_ns = to->silence_ns - from->silence_ns,
+		.idle_ns = to->idle_ns - from->idle_ns,
+		.wait_ns = to->wait_ns - from->wait_ns,
+	};
+}
+
 bool step_builder_take(struct step_builder *builder, struct step_entry *entry)
 {
 	const struct step_cut *cut;
@@ -265,11 +289,13 @@ bool step_builder_take(struct step_builder *builder, struct step_entry *entry)
 	};
 	end = entry->start;
 	if (part_count) {
-		const struct activity *others =
-			&builder->contexts[builder->head + part_count - 1].others;
+		const struct step_part_context *last =
+			&builder->contexts[builder->head + part_count - 1];
 
-		entry->other_threads = activity_difference(others, &builder->taken_others);
-		builder->taken_others = *others;
+		entry->other_threads = activity_difference(&last->others, &builder->taken_others);
+		entry->launches = launches_difference(&last->launches, &builder->taken_launches);
+		builder->taken_others = last->others;
+		builder->taken_launches = last->launches;
 	}
 	for (size_t i = 0; i < part_count; i++) {
 		if (entry->parts[i].departure.value > end.value)

@@ -29,6 +29,12 @@ void step_builder_destroy(struct step_builder *builder); /* NULL is fine */
 void step_builder_push(struct step_builder *builder, const struct collective_part *part,
 	const struct activity *others);
 
+/*
+ * What the process had launched when the part arrived that is pushed next; running totals. Without a call,
+ * nothing was looked at.
+ */
+void step_builder_launches(struct step_builder *builder, const struct step_launches *launches);
+
 /* An explicit marker; from the first one on, markers decide and period detection rests. */
 void step_builder_mark(
 	struct step_builder *builder, bool begin, uint64_t step, struct host_ns time);

@@ -23,6 +23,7 @@ struct step_cut {
 /* What comes with a part besides itself. */
 struct step_part_context {
 	struct activity others;
+	struct step_launches launches;
 	bool lost_before;
 };
 
@@ -47,10 +48,11 @@ struct step_builder {
 	struct host_ns taken_end;     /* end of the last step taken: start of the next */
 	bool others_known;	      /* taken_others was set by a part */
 	struct activity taken_others; /* running totals there */
-	struct host_ns open_start;    /* time at which the open part of the stream starts */
-	struct host_ns last_time;     /* the latest time heard of */
-	int64_t cycle_length_ns;      /* of the last regular step */
-	bool lost;		      /* events were lost before the next part */
+	struct step_launches next_launches, taken_launches;
+	struct host_ns open_start; /* time at which the open part of the stream starts */
+	struct host_ns last_time;  /* the latest time heard of */
+	int64_t cycle_length_ns;   /* of the last regular step */
+	bool lost;		   /* events were lost before the next part */
 
 	bool marked;	   /* markers decide */
 	bool marked_begin; /* begins were seen: ends mean nothing */

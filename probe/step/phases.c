@@ -43,6 +43,17 @@ static void fill_gap(struct step_entry *entry, const struct activity *activity, 
 	entry->comm_ns += call;
 }
 
+/* By the host's times: what it took itself; what it waited for, the device computed, or did not. */
+static void fill_host_gap(struct step_entry *entry, const struct activity *before, int64_t gap_ns)
+{
+	struct activity host = *before;
+
+	host.asleep_ns += at_least_zero(host.host_ns - host.preempted_ns - host.throttled_ns -
+					host.asleep_ns - host.major_fault_ns - host.minor_fault_ns -
+					host.block_io_ns);
+	fill_gap(entry, &host, gap_ns);
+}
+
 /*
  * With device time: a collective that starts as soon as it was called found the device idle, so
  * the host was the one to wait for; one that had to queue found the device at work.
@@ -50,16 +61,12 @@ static void fill_gap(struct step_entry *entry, const struct activity *activity, 
 static void fill_device_gap(
 	struct step_entry *entry, const struct collective_part *part, int64_t gap_ns)
 {
-	struct activity host = part->before;
 	int64_t queued_ns =
 		part->enqueue.value ? part->arrival.value - part->enqueue.value : QUEUED_MIN_NS;
 
 	if (queued_ns >= QUEUED_MIN_NS || gap_ns <= 0)
 		return; /* all of it computing */
-	host.asleep_ns += at_least_zero(host.host_ns - host.preempted_ns - host.throttled_ns -
-					host.asleep_ns - host.major_fault_ns - host.minor_fault_ns -
-					host.block_io_ns);
-	fill_gap(entry, &host, gap_ns);
+	fill_host_gap(entry, &part->before, gap_ns);
 }
 
 void step_phases_fill(struct step_entry *entry)
@@ -78,12 +85,15 @@ void step_phases_fill(struct step_entry *entry)
 		if (arrival > cursor) {
 			if (part->flags & PART_DEVICE_TIME)
 				fill_device_gap(entry, part, arrival - cursor);
+			else if (part->flags & PART_HOST_TIME)
+				fill_host_gap(entry, &part->before, arrival - cursor);
 			else
 				fill_gap(entry, &part->before, arrival - cursor);
 			cursor = arrival;
 		}
 		if (departure > cursor) {
-			entry->comm_ns += departure - cursor;
+			if (!(part->flags & PART_HOST_TIME)) /* else mostly the device's work */
+				entry->comm_ns += departure - cursor;
 			cursor = departure;
 		}
 	}

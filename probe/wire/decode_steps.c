@@ -373,6 +373,19 @@ static int lay_out(
 	return 0;
 }
 
+static void read_launches(struct wire_reader *reader, struct step_launches *launches)
+{
+	size_t later_fields = wire_read_record(reader, WIRE_LAUNCHES_FIELDS);
+
+	launches->window = 1;
+	launches->launches = (uint32_t)wire_read_unsigned(reader, UINT32_MAX);
+	launches->graph_launches = (uint32_t)wire_read_unsigned(reader, UINT32_MAX);
+	launches->silence_ns = read_activity_time(reader);
+	launches->idle_ns = read_activity_time(reader);
+	launches->wait_ns = read_activity_time(reader);
+	wire_skip(reader, later_fields);
+}
+
 /* Of entry, everything but the parts; they go into packed. */
 static int read_step(struct wire_reader *reader, struct wire_arena *arena, struct tables *tables,
 	int64_t *cursor, struct step_entry *entry, struct packed_step *packed)
@@ -419,10 +432,12 @@ static int read_step(struct wire_reader *reader, struct wire_arena *arena, struc
 	error = reader->problem ? 0 : read_part_activities(reader, arena, &step);
 	if (error || reader->problem)
 		return error;
-	if (later_fields) {
+	if (later_fields > 0)
 		read_jumps(reader, tables, &step);
-		wire_skip(reader, later_fields - 1);
-	}
+	if (later_fields > 1)
+		read_launches(reader, &entry->launches);
+	if (later_fields > 2)
+		wire_skip(reader, later_fields - 2);
 	*packed = (struct packed_step){
 		.rank = entry->rank,
 		.flags = entry->flags,
@@ -441,6 +456,7 @@ static int read_step(struct wire_reader *reader, struct wire_arena *arena, struc
 		.parts = step.parts,
 		.kinds = tables->kinds,
 		.activities = step.activities,
+		.launches = entry->launches.window ? &entry->launches : NULL,
 	};
 	return lay_out(arena, schedule, later_fields > 0, packed);
 }

@@ -354,6 +354,16 @@ static void put_part_times(struct wire_packer *packer, const struct step_entry *
 	}
 }
 
+static void put_launches(struct wire_packer *packer, const struct step_launches *launches)
+{
+	wire_pack_array(packer, WIRE_LAUNCHES_FIELDS);
+	wire_pack_unsigned(packer, launches->launches);
+	wire_pack_unsigned(packer, launches->graph_launches);
+	wire_pack_unsigned(packer, (uint64_t)wire_quanta(launches->silence_ns));
+	wire_pack_unsigned(packer, (uint64_t)wire_quanta(launches->idle_ns));
+	wire_pack_unsigned(packer, (uint64_t)wire_quanta(launches->wait_ns));
+}
+
 static void put_step(struct wire_packer *packer, const struct step_entry *step,
 	const struct wire_schedule_table *table, uint32_t schedule_number,
 	struct sequence_state *state, int64_t *cursor)
@@ -362,8 +372,10 @@ static void put_step(struct wire_packer *packer, const struct step_entry *step,
 	int64_t start = wire_quanta(step->start.value);
 	int64_t end = later(wire_quanta(step->end.value), start);
 	size_t jump_count = walk_sequences(step, table, schedule, state, NULL, NULL);
+	bool launches = step->launches.window != 0;
 
-	wire_pack_array(packer, WIRE_STEP_FIELDS + (jump_count ? 1 : 0));
+	/* Later fields, as far as the last one that is there. */
+	wire_pack_array(packer, WIRE_STEP_FIELDS + (launches ? 2 : jump_count ? 1 : 0));
 	wire_pack_unsigned(packer, step->rank);
 	wire_pack_unsigned(packer, step->flags);
 	wire_pack_unsigned(packer, step->index);
@@ -378,10 +390,12 @@ static void put_step(struct wire_packer *packer, const struct step_entry *step,
 	put_part_times(packer, step, start);
 	wire_pack_array(packer, put_part_activities(NULL, step));
 	put_part_activities(packer, step);
-	if (jump_count) {
+	if (jump_count || launches) {
 		wire_pack_array(packer, 2 * jump_count);
 		walk_sequences(step, table, schedule, state, NULL, packer);
 	}
+	if (launches)
+		put_launches(packer, &step->launches);
 	*cursor = end;
 }
 

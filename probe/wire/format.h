@@ -30,7 +30,9 @@ enum {
 	WIRE_COMMUNICATOR_FIELDS = 4,
 	WIRE_TOKEN_FIELDS = 5,
 	WIRE_SCHEDULE_FIELDS = 2,
-	WIRE_STEP_FIELDS = 15, /* a 16th, the sequence jumps, only where there are any */
+	/* a 16th, the sequence jumps, and a 17th, launches, only where there are any */
+	WIRE_STEP_FIELDS = 15,
+	WIRE_LAUNCHES_FIELDS = 5,
 	WIRE_INTERVAL_FIELDS = 7,
 	WIRE_SAMPLE_FIELDS = 4,
 	WIRE_OPEN_CALL_FIELDS = 7,

@@ -46,6 +46,7 @@ struct packed_step {
 	const struct part_kind *kinds; /* of the whole batch */
 	const struct activity *activities;
 	const struct packed_slot *slots;
+	const struct step_launches *launches; /* NULL: not looked at */
 };
 
 /* Finds the layout and the slots, into `slots`, of a step that is complete but for these. */

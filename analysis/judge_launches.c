@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Without device times, a rank that calls late has not necessarily made anybody wait: its device may still
+ * have been at work, and so may the others'. What was launched meanwhile tells: docs/analysis.md.
+ */
+#include <math.h>
+#include <stdio.h>
+
+#include "analysis/judge_internal.h"
+#include "analysis/robust_stats.h"
+
+/* Steps looked at before they count; what is kept of earlier ones fades. */
+#define STEPS_MIN 2.0
+#define STEPS_KEPT 32.0
+/* This much of a rank's delay must be seen in what it launched, or in what the step took more. */
+#define PROVEN_SHARE 0.5
+
+enum { QUIET_BLOCKS = 16 };
+
+static void add(struct launch_sums *sums, const struct launch_sums *other)
+{
+	sums->steps += other->steps;
+	sums->launches += other->launches;
+	sums->silence_ns += other->silence_ns;
+	sums->idle_ns += other->idle_ns;
+	sums->wait_ns += other->wait_ns;
+}
+
+static void halve(struct launch_sums *sums)
+{
+	sums->steps /= 2;
+	sums->launches /= 2;
+	sums->silence_ns /= 2;
+	sums->idle_ns /= 2;
+	sums->wait_ns /= 2;
+}
+
+void judge_launches_take(struct rank_state *state, const struct step_launches *launches)
+{
+	struct launch_sums step = {1, (double)launches->launches, (double)launches->silence_ns,
+		(double)launches->idle_ns, (double)launches->wait_ns};
+
+	if (launches->window == 0)
+		return;
+	add(state->track ? &state->run_launches : &state->block_launches, &step);
+	add(&state->launches, &step);
+	if (state->launches.steps >= STEPS_KEPT)
+		halve(&state->launches);
+}
+
+void judge_launches_block(struct judge *judge)
+{
+	bool quiet = judge->block.steps > 0;
+
+	for (uint32_t r = 0; r < judge->rank_end; r++) {
+		struct rank_state *state = &judge->ranks[r];
+
+		quiet &= !state->track && state->change.sum < CHANGE_SUSPECT;
+		if (!state->track && state->change.sum > 0)
+			add(&state->run_launches, &state->block_launches);
+		state->block_launches = (struct launch_sums){0};
+	}
+	if (!quiet)
+		return;
+	double step_ns = (double)judge->block.time_ns / (double)judge->block.steps;
+
+	judge->quiet_step_ns =
+		judge->quiet_step_ns > 0
+			? judge->quiet_step_ns + (step_ns - judge->quiet_step_ns) / QUIET_BLOCKS
+			: step_ns;
+}
+
+static double per_step(const struct launch_sums *sums, double value)
+{
+	return sums->steps > 0 ? value / sums->steps : 0;
+}
+
+/* The rank of the others whose silence is usual among those looked at; false when there is none. */
+static bool find_control(const struct judge *judge, uint32_t rank, uint32_t *control)
+{
+	double usual;
+	size_t count = 0;
+
+	for (uint32_t r = 0; r < judge->rank_end; r++) {
+		const struct launch_sums *sums = &judge->ranks[r].launches;
+
+		if (r != rank && !judge->ranks[r].track && sums->steps >= STEPS_MIN)
+			judge->scratch[count++] = per_step(sums, sums->silence_ns);
+	}
+	if (count == 0)
+		return false;
+	usual = lower_median_double(judge->scratch, count);
+	*control = 0;
+	while (*control == rank || judge->ranks[*control].track ||
+		judge->ranks[*control].launches.steps < STEPS_MIN ||
+		per_step(&judge->ranks[*control].launches,
+			judge->ranks[*control].launches.silence_ns) != usual)
+		++*control;
+	return true;
+}
+
+/* The device idled for that long more than a control's, or the host was silent, and steps became longer. */
+static bool held_up_by_host(const struct judge *judge, uint32_t rank, double delay_ns)
+{
+	const struct rank_state *state = &judge->ranks[rank];
+	const struct launch_sums *own = &state->run_launches, *usual;
+	uint32_t control;
+
+	if (own->steps < STEPS_MIN || !find_control(judge, rank, &control))
+		return false;
+	usual = &judge->ranks[control].launches;
+	double idle_ns = per_step(own, own->idle_ns) - per_step(usual, usual->idle_ns);
+	double silence_ns = per_step(own, own->silence_ns) - per_step(usual, usual->silence_ns);
+	double growth_ns = judge->quiet_step_ns > 0 && judge->blocks > WARM_UP_BLOCKS
+				   ? (double)state->run.time_ns / (double)state->run.steps -
+					     judge->quiet_step_ns
+				   : 0;
+
+	return idle_ns >= PROVEN_SHARE * delay_ns ||
+	       (silence_ns >= PROVEN_SHARE * delay_ns && growth_ns >= PROVEN_SHARE * delay_ns);
+}
+
+bool judge_launches_prove(
+	const struct judge *judge, uint32_t rank, const struct classification *class)
+{
+	const struct excess_sums *run = &judge->ranks[rank].run;
+
+	if (!run->host_times)
+		return true;
+	if (class->verdict_class == VERDICT_COMPUTE_SLOW)
+		return !run->several_groups;
+	return held_up_by_host(judge, rank, (double)run->delay_ns / (double)run->steps);
+}
+
+static void push_evidence(struct verdict *verdict, const struct verdict_evidence *evidence)
+{
+	if (verdict->evidence_count == VERDICT_EVIDENCE_MAX)
+		return;
+	verdict->evidence[verdict->evidence_count++] = *evidence;
+}
+
+/* The host was ahead: it waited for its device before it could call. */
+static void tell_waits(const struct excess_sums *sums, struct verdict *verdict)
+{
+	double steps = (double)sums->steps * 1e6;
+	struct verdict_evidence evidence = {.kind = CAUSE_UNKNOWN,
+		.overlap_ms_per_step = (double)sums->own[EXCESS_COMPUTE] / steps,
+		.control_ms_per_step = (double)sums->control[EXCESS_COMPUTE] / steps};
+
+	for (uint32_t i = 0; i < verdict->evidence_count; i++) {
+		if (verdict->evidence[i].kind == CAUSE_UNKNOWN)
+			return; /* said already */
+	}
+	snprintf(evidence.detail, sizeof(evidence.detail),
+		"its host waited for its device before it could call");
+	push_evidence(verdict, &evidence);
+}
+
+void judge_launches_tell(
+	const struct judge *judge, const struct excess_sums *sums, struct verdict *verdict)
+{
+	const struct launch_sums *own, *usual;
+	struct verdict_evidence evidence = {.kind = CAUSE_LAUNCH_GAPS};
+	uint32_t control;
+
+	if (!sums->host_times || verdict->rank_count == 0 || sums->steps == 0)
+		return;
+	if (verdict->verdict_class == VERDICT_COMPUTE_SLOW)
+		tell_waits(sums, verdict);
+	own = &judge->ranks[verdict->ranks[0]].run_launches;
+	if (verdict->verdict_class != VERDICT_HOST_SLOW || own->steps < STEPS_MIN ||
+		!find_control(judge, verdict->ranks[0], &control))
+		return;
+	usual = &judge->ranks[control].launches;
+	evidence.overlap_ms_per_step = per_step(own, own->silence_ns) / 1e6;
+	evidence.control_ms_per_step = per_step(usual, usual->silence_ns) / 1e6;
+	snprintf(evidence.detail, sizeof(evidence.detail),
+		"no launch, and not waiting for the device; with nothing left to run %.1f ms, "
+		"others "
+		"%.1f; %.0f launches a step, others %.0f",
+		per_step(own, own->idle_ns) / 1e6, per_step(usual, usual->idle_ns) / 1e6,
+		per_step(own, own->launches), per_step(usual, usual->launches));
+	push_evidence(verdict, &evidence);
+	if (verdict->cause != CAUSE_UNKNOWN)
+		return;
+	verdict->cause = CAUSE_LAUNCH_GAPS;
+	verdict->share_explained =
+		fmin(1, fmax(0, (evidence.overlap_ms_per_step - evidence.control_ms_per_step) *
+					1e6 * (double)sums->steps / (double)sums->delay_ns));
+}

@@ -13,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "tests/bpf/told_device.h"
 #include "tests/bpf/told_mpi.h"
 
 static struct told_communicator communicators[TOLD_COMMUNICATORS];
@@ -151,6 +152,42 @@ static int64_t obey_call(const struct order *order)
 	return -1000000;
 }
 
+static void *synchronize(void *length)
+{
+	cuStreamSynchronize(*(int64_t *)length);
+	return NULL;
+}
+
+static int64_t obey_device(const struct order *order)
+{
+	static char communicator;
+	int64_t length_ms = order->a[0];
+	pthread_t thread;
+
+	if (!strcmp(order->word, "launch")) { /* so many */
+		for (int64_t i = 0; i < order->a[0]; i++)
+			cuLaunchKernel(NULL);
+		return 0;
+	}
+	if (!strcmp(order->word, "graph"))
+		return cuGraphLaunch(NULL, NULL);
+	if (!strcmp(order->word, "synchronize"))
+		return cuStreamSynchronize(length_ms);
+	if (!strcmp(order->word, "event"))
+		return cuEventSynchronize(length_ms);
+	if (!strcmp(order->word, "loader")) /* a thread that launches nothing waits for a copy */
+		return pthread_create(&thread, NULL, synchronize, &length_ms) ||
+		       pthread_join(thread, NULL);
+	if (!strcmp(order->word, "enqueue"))
+		return ncclAllReduce(NULL, NULL, 1, 0, 0, &communicator,
+			(void *)(uintptr_t)order->a[0]); /* on that stream */
+	if (!strcmp(order->word, "join"))
+		return cuStreamWaitEvent(order->a[0], NULL, 0);
+	if (!strcmp(order->word, "context"))
+		return cuCtxSynchronize();
+	return obey_call(order);
+}
+
 static int64_t obey(const struct order *order)
 {
 	const int64_t *a = order->a;
@@ -189,7 +226,7 @@ static int64_t obey(const struct order *order)
 		return fork_and_call(a[0]);
 	if (!strcmp(order->word, "helper"))
 		return pthread_create(&thread, NULL, helper, NULL) || pthread_join(thread, NULL);
-	return obey_call(order);
+	return obey_device(order);
 }
 
 static void *serve_next(void *unused);

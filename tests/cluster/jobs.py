@@ -69,7 +69,7 @@ class Truth:
 
 
 def workload_command(program, truth_path, injector=None, faults=(), split=False, profiler=False,
-                     **options):
+                     read_loss=False, **options):
     """The command line of one rank; options are those of the workload, with underscores."""
     command = [program, "--truth", truth_path]
     for name, value in options.items():
@@ -78,6 +78,8 @@ def workload_command(program, truth_path, injector=None, faults=(), split=False,
         command.append("--split")
     if profiler:
         command.append("--profiler")
+    if read_loss:
+        command.append("--read-loss")
     if injector:
         command += ["--injector", injector]
     for fault in faults:

@@ -165,6 +165,61 @@ def attach_deep(paths):
     check(named == {("compute-slow", 2)}, f"verdicts: {report['verdicts']}")
 
 
+def attach_by_host_times(paths, **options):
+    """Attaches to a running GPU job, from the outside only; returns the report."""
+    truth_path = jobs.fresh_directory(paths.directory)
+    (record,) = fresh(paths.directory, "record.slr")
+    job = subprocess.Popen(
+        [*jobs.mpirun(4), *jobs.workload_command(
+            paths.workload_nccl, truth_path,
+            **{"steps": 420, "step_ms": 40, "compute_ms": 1, "collectives": 3, **options})],
+        stdin=subprocess.DEVNULL)
+    time.sleep(2)
+    watcher = subprocess.Popen(
+        [paths.slowrank, "attach", "--record", record, "--pid", str(job.pid)],
+        stdin=subprocess.DEVNULL)
+    check(job.wait(timeout=150) == 0, "the job ends well")
+    check(watcher.wait(timeout=30) == 0, "attach ends with the job")
+    report = read_report(paths, record)
+    sources = {source["name"]: source for source in report["coverage"]["sources"]}
+    print(sources.get("bpf.launches"), sources.get("device.time"), report["verdicts"])
+    if "expensive" in sources["bpf.launches"]["why"]:
+        harness.skip("this compiler's functions begin with what is expensive to probe")
+    check(sources["bpf.launches"]["state"] == "on", "launches were counted")
+    check(sources["device.time"]["state"] == "not measurable", "device times were not")
+    check(report["job"]["ranks"] == 4, f"{report['job']['ranks']} ranks")
+    return report
+
+
+def attach_late_host(paths):
+    """Its device idles while it waits for input: host-slow, by launch silence."""
+    report = attach_by_host_times(paths, faults=["rank=2 kind=input first=150 last=419 size=60"])
+    named = [(verdict["class"], verdict["ranks"]) for verdict in report["verdicts"]]
+    check(named == [("host-slow", [2])], f"verdicts: {report['verdicts']}")
+    kinds = [evidence["kind"] for evidence in report["verdicts"][0]["evidence"]]
+    check("launch-gaps" in kinds, f"the silence is evidence: {kinds}")
+
+
+def attach_slow_device(paths):
+    """Its host waits for its device before it can call: compute-slow."""
+    report = attach_by_host_times(paths, read_loss=True,
+                                  faults=["rank=2 kind=compute first=150 last=419 size=80"])
+    named = [(verdict["class"], verdict["ranks"]) for verdict in report["verdicts"]]
+    check(named == [("compute-slow", [2])], f"verdicts: {report['verdicts']}")
+
+
+def attach_unseen_device(paths):
+    """No wait before the collectives: all hosts wait alike, and nobody is named."""
+    report = attach_by_host_times(paths, faults=["rank=2 kind=compute first=150 last=419 size=80"])
+    check(not report["verdicts"], f"verdicts: {report['verdicts']}")
+
+
+def attach_healthy_devices(paths):
+    """Healthy: silence."""
+    report = attach_by_host_times(paths)
+    check(not report["verdicts"], f"verdicts: {report['verdicts']}")
+
+
 def per_rank(paths):
     """One slowrank per rank: the same verdict."""
     need_throttle()
@@ -245,7 +300,10 @@ def garbage(paths):
 
 
 CASES = {"garbage": garbage, "kill9": kill9, "status": status, "throttled": run_throttled, "attach": attach,
-         "attach_deep": attach_deep, "per_rank": per_rank, "nccl": nccl, "unprivileged": unprivileged, "irregular": irregular}
+         "attach_deep": attach_deep, "attach_late_host": attach_late_host,
+         "attach_slow_device": attach_slow_device, "attach_unseen_device": attach_unseen_device,
+         "attach_healthy_devices": attach_healthy_devices, "per_rank": per_rank, "nccl": nccl,
+         "unprivileged": unprivileged, "irregular": irregular}
 
 if __name__ == "__main__":
     harness.main(CASES)

@@ -155,6 +155,14 @@ static void step_aside(struct fault_control *control, struct own_fault *own, boo
 	own->active = wanted;
 }
 
+/* What a fault adds to a step. */
+static int64_t fault_length_ns(const struct fault_control *control, const struct own_fault *own)
+{
+	double step_ms = control->options->step_ms + control->options->compute_ms;
+
+	return (int64_t)(own->fault->size_percent / 100 * step_ms * 1e6);
+}
+
 void fault_control_step(struct fault_control *control, uint64_t step)
 {
 	control->step = step;
@@ -174,6 +182,8 @@ void fault_control_step(struct fault_control *control, uint64_t step)
 			begin_fault(control, own);
 		else if (!wanted && own->active)
 			end_fault(control, own);
+		if (wanted && own->fault->kind == FAULT_INPUT)
+			work_sleep(fault_length_ns(control, own));
 	}
 }
 
@@ -183,11 +193,10 @@ struct fault_extra fault_control_segment(struct fault_control *control, double s
 
 	for (size_t i = 0; i < control->fault_count; i++) {
 		struct own_fault *own = &control->faults[i];
-		double step_ms = control->options->step_ms + control->options->compute_ms;
-		int64_t length_ns =
-			(int64_t)(own->fault->size_percent / 100 * step_ms * 1e6 * share);
+		int64_t length_ns = (int64_t)((double)fault_length_ns(control, own) * share);
 
-		if (own->fault->rank != control->rank || !own->active || !own->applied)
+		if (own->fault->rank != control->rank || !own->active || !own->applied ||
+			own->fault->kind == FAULT_INPUT)
 			continue;
 		if (own->fault->kind == FAULT_KERNELS)
 			extra.more_ns += length_ns;

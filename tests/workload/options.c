@@ -25,6 +25,7 @@ enum option_code {
 	OPTION_WORK_DIRECTORY,
 	OPTION_MARKERS,
 	OPTION_PROFILER,
+	OPTION_READ_LOSS,
 	OPTION_EXIT_STATUS,
 	OPTION_HELP,
 };
@@ -47,6 +48,7 @@ static const struct option long_options[] = {
 	{"work-directory", required_argument, NULL, OPTION_WORK_DIRECTORY},
 	{"markers", optional_argument, NULL, OPTION_MARKERS},
 	{"profiler", no_argument, NULL, OPTION_PROFILER},
+	{"read-loss", no_argument, NULL, OPTION_READ_LOSS},
 	{"exit-status", required_argument, NULL, OPTION_EXIT_STATUS},
 	{"help", no_argument, NULL, OPTION_HELP},
 	{NULL, 0, NULL, 0},
@@ -71,11 +73,13 @@ static void print_help(const char *program)
 	       "size=40\"\n"
 	       "                       kinds: compute throttle contention major minor comm "
 	       "kernels\n"
+	       "                       input\n"
 	       "  --truth FILE         append the truth to FILE, as JSON lines\n"
 	       "  --injector SOCKET    of fault_injector, for contention and comm\n"
 	       "  --work-directory DIR on a real disk, for major faults (/var/tmp)\n"
 	       "  --markers[=LIBRARY]  mark steps through libslowrank_marker.so\n"
 	       "  --profiler           hold CUPTI, as a profiler in the program does (nccl only)\n"
+	       "  --read-loss          wait for the device before each collective (nccl only)\n"
 	       "  --exit-status N      of every rank at the end (0)\n",
 		program);
 }
@@ -167,6 +171,9 @@ static int apply_option(struct workload_options *options, int code, const char *
 		return 0;
 	case OPTION_WORK_DIRECTORY:
 		options->work_directory = argument;
+		return 0;
+	case OPTION_READ_LOSS:
+		options->read_loss = true;
 		return 0;
 	case OPTION_PROFILER:
 		options->profiler = true;

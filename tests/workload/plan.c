@@ -19,6 +19,7 @@ static const char *const kind_names[FAULT_KIND_NR] = {
 	[FAULT_MINOR] = "minor",
 	[FAULT_COMM] = "comm",
 	[FAULT_KERNELS] = "kernels",
+	[FAULT_INPUT] = "input",
 };
 
 const char *fault_kind_name(enum fault_kind kind)
@@ -81,7 +82,7 @@ static int check_fault(const struct fault *fault, char *why, size_t why_size)
 	if (fault->kind == FAULT_NONE)
 		snprintf(why, why_size,
 			"a fault needs kind=compute|throttle|contention|major|"
-			"minor|comm|kernels");
+			"minor|comm|kernels|input");
 	else if (fault->last_step < fault->first_step)
 		snprintf(why, why_size, "last=%llu is before first=%llu",
 			(unsigned long long)fault->last_step,

@@ -7,6 +7,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <mpi.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,6 +26,7 @@ struct nccl_transport {
 	cudaStream_t communication;
 	cudaEvent_t gradients_ready;
 	cudaEvent_t reduced;
+	bool read_loss;
 	float *input;
 	float *output;
 };
@@ -96,6 +98,8 @@ static int nccl_collective(void *context, const struct schedule_item *item)
 	struct nccl_transport *nccl = context;
 	ncclResult_t result;
 
+	if (nccl->read_loss && cudaStreamSynchronize(nccl->compute) != cudaSuccess)
+		return -EIO;
 	if (cudaEventRecord(nccl->gradients_ready, nccl->compute) != cudaSuccess ||
 		cudaStreamWaitEvent(nccl->communication, nccl->gradients_ready, 0) != cudaSuccess)
 		return -EIO;
@@ -157,6 +161,7 @@ static int set_up(
 	size_t bytes = schedule_buffer_bytes(&options->schedule, (uint32_t)size);
 	ncclUniqueId unique_id = {{0}};
 
+	nccl->read_loss = options->read_loss;
 	if (options->profiler && hold_cupti())
 		return -EIO;
 	if (cudaSetDevice(0) != cudaSuccess ||

@@ -48,6 +48,10 @@ static void fill_steps(struct step_entry steps[STEPS], uint64_t seed)
 			.end.value = (int64_t)s * 1000 + 999,
 			.compute_ns = s,
 			.comm_ns = 2 * s,
+			.launches = s % 3 == 1 ? (struct step_launches){.window = 1,
+							 .launches = s,
+							 .silence_ns = (int64_t)seed}
+					       : (struct step_launches){0},
 			.part_count = count,
 			.parts = calloc(PARTS_MAX, sizeof(struct collective_part))};
 		for (size_t p = 0; p < count; p++) {
@@ -127,6 +131,10 @@ static void nothing_is_lost(void **state)
 			assert_int_equal(step->end.value, steps[s].end.value);
 			assert_int_equal(step->comm_ns, steps[s].comm_ns);
 			assert_int_equal(step->part_count, steps[s].part_count);
+			assert_true((step->launches != NULL) == (steps[s].launches.window != 0));
+			if (step->launches)
+				assert_memory_equal(step->launches, &steps[s].launches,
+					sizeof(*step->launches));
 			for (size_t p = 0; p < step->part_count; p++) {
 				assert_same_part(&steps[s].parts[p], step, &step->parts[p]);
 				flags |= steps[s].parts[p].flags;

@@ -391,6 +391,70 @@ static void test_other_threads(void **state)
 	step_builder_destroy(builder);
 }
 
+/* A step that lies in one window has its difference; one that a window begins or ends in has none. */
+static void test_launches(void **state)
+{
+	static const struct {
+		struct step_launches total;
+		uint32_t window, launches;
+		int64_t silence_ns, wait_ns;
+	} steps[] = {
+		{{0}, 0, 0, 0, 0},
+		{{.window = 3, .launches = 5, .silence_ns = 9, .wait_ns = 70}, 0, 0, 0, 0},
+		{{.window = 3, .launches = 12, .silence_ns = 10, .wait_ns = 90}, 3, 7, 1, 20},
+		{{.window = 3, .launches = 20, .silence_ns = 40, .wait_ns = 90}, 3, 8, 30, 0},
+		{{.window = 4, .launches = 25, .silence_ns = 50, .wait_ns = 95}, 0, 0, 0, 0},
+		{{.window = 0, .wait_ns = 99}, 0, 0, 0, 0},
+	};
+	struct step_builder *builder = create(0, 0);
+	struct step_entry entry;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
+		int64_t time = (int64_t)(10 * (i + 1)) * MS;
+
+		step_builder_mark(builder, true, i, (struct host_ns){time});
+		step_builder_launches(builder, &steps[i].total);
+		push(builder, part_at(time + 2 * MS, time + 4 * MS));
+		step_builder_mark(builder, false, i, (struct host_ns){time + 5 * MS});
+	}
+	step_builder_finish(builder);
+	for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]);) {
+		assert_true(step_builder_take(builder, &entry));
+		if (entry.part_count == 0)
+			continue; /* between two marked steps */
+		assert_int_equal(entry.launches.window, steps[i].window);
+		assert_int_equal(entry.launches.launches, steps[i].launches);
+		assert_int_equal(entry.launches.silence_ns, steps[i].silence_ns);
+		assert_int_equal(entry.launches.wait_ns, steps[i].wait_ns);
+		i++;
+	}
+	step_builder_destroy(builder);
+}
+
+/* By the host's times: its own part of the gap, and a stay that is mostly the device's work. */
+static void test_host_time_phases(void **state)
+{
+	struct step_builder *builder = create(0, 0);
+	struct collective_part part = part_at(30 * MS, 50 * MS);
+	struct step_entry entry;
+
+	(void)state;
+	part.flags = PART_HOST_TIME;
+	part.before.host_ns = 12 * MS;
+	part.before.preempted_ns = 4 * MS;
+	step_builder_mark(builder, true, 0, (struct host_ns){10 * MS});
+	push(builder, part);
+	step_builder_mark(builder, false, 0, (struct host_ns){50 * MS});
+	step_builder_finish(builder);
+	assert_true(step_builder_take(builder, &entry));
+	assert_sum(&entry);
+	assert_int_equal(entry.host_ns, 12 * MS);
+	assert_int_equal(entry.comm_ns, 0);
+	assert_int_equal(entry.compute_ns, 28 * MS);
+	step_builder_destroy(builder);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -404,6 +468,8 @@ int main(void)
 		cmocka_unit_test(test_bound),
 		cmocka_unit_test(test_not_taken),
 		cmocka_unit_test(test_signature),
+		cmocka_unit_test(test_launches),
+		cmocka_unit_test(test_host_time_phases),
 		cmocka_unit_test(test_other_threads),
 	};
 

@@ -114,7 +114,7 @@ static inline void random_step(
 		random_activity(random, &part->inside);
 		part->root = (int32_t)random_below(random, 3) - 1;
 		part->operation = (uint8_t)random_below(random, OPERATION_NR + 3);
-		part->flags = (uint8_t)random_below(random, 8);
+		part->flags = (uint8_t)random_below(random, 16);
 		if (random_below(random, 4) == 0) {
 			part->purpose = (uint8_t)random_below(random, PURPOSE_NR + 3);
 			part->stream = (uint8_t)random_below(random, 256);
@@ -134,6 +134,13 @@ static inline void random_step(
 	step->comm_ns = length - step->input_ns - step->compute_ns - step->host_ns;
 	random_activity(random, &step->tail);
 	random_activity(random, &step->other_threads);
+	if (random_below(random, 3) == 0)
+		step->launches = (struct step_launches){.window = 1,
+			.launches = (uint32_t)random_wide(random),
+			.graph_launches = (uint32_t)random_wide(random),
+			.silence_ns = random_length_ns(random),
+			.idle_ns = random_length_ns(random),
+			.wait_ns = random_length_ns(random)};
 }
 
 static inline void random_lists(struct random_source *random, struct message_batch *batch)

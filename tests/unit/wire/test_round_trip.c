@@ -76,6 +76,12 @@ static void check_step(const struct step_entry *in, const struct step_entry *out
 	assert_near(in->compute_ns, out->compute_ns, QUANTUM_NS);
 	assert_near(in->host_ns, out->host_ns, QUANTUM_NS);
 	assert_near(in->comm_ns, out->comm_ns, 2 * QUANTUM_NS);
+	assert_int_equal(out->launches.window, in->launches.window != 0);
+	assert_int_equal(in->launches.launches, out->launches.launches);
+	assert_int_equal(in->launches.graph_launches, out->launches.graph_launches);
+	assert_near(in->launches.silence_ns, out->launches.silence_ns, QUANTUM_NS / 2);
+	assert_near(in->launches.idle_ns, out->launches.idle_ns, QUANTUM_NS / 2);
+	assert_near(in->launches.wait_ns, out->launches.wait_ns, QUANTUM_NS / 2);
 	/* The sum rule survives exactly. */
 	assert_int_equal(out->input_ns + out->compute_ns + out->host_ns + out->comm_ns,
 		out->end.value - out->start.value);

@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Launches counted in windows: how many, how silent in between, and nothing outside of them. */
+#include "tests/bpf/harness.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define MS 1000000u
+#define SECOND INT64_C(1000000000)
+
+static const struct bpf_source_options options = {
+	.collectives = true, .sched = true, .launches = true};
+static struct harness harness;
+static int64_t clock_ns; /* what the source is told: windows open and close when a test says so */
+
+static void attach_device(void)
+{
+	struct library_file library = {0};
+	struct stat status;
+	size_t skipped;
+
+	assert_int_equal(stat(TOLD_DEVICE, &status), 0);
+	library.device = status.st_dev;
+	library.inode = status.st_ino;
+	snprintf(library.path, sizeof(library.path), "%s", TOLD_DEVICE);
+	snprintf(library.name, sizeof(library.name), "%s", TOLD_DEVICE);
+	/* Three waits and the collective; what launches comes in windows. */
+	assert_int_equal(bpf_source_attach_library(harness.source, &library, true, &skipped), 4);
+	assert_int_equal(skipped, 0);
+}
+
+static struct rank start(const struct bpf_source_options *wanted)
+{
+	struct rank rank;
+
+	harness_start(&harness, wanted);
+	attach_device();
+	rank = rank_start();
+	assert_int_equal(bpf_source_track(harness.source, (uint32_t)rank.pid), 0);
+	return rank;
+}
+
+static uint64_t windows_so_far(void)
+{
+	struct bpf_launch_cost cost;
+
+	bpf_source_launch_cost(harness.source, &cost);
+	return cost.windows;
+}
+
+static void open_window(void)
+{
+	uint64_t before = windows_so_far();
+
+	clock_ns += 100 * SECOND;
+	bpf_source_launches_tick(harness.source, (struct host_ns){clock_ns}, true, SECOND);
+	assert_int_equal(windows_so_far(), before);
+}
+
+static void close_window(void)
+{
+	uint64_t before = windows_so_far();
+
+	clock_ns += 7 * SECOND;
+	bpf_source_launches_tick(harness.source, (struct host_ns){clock_ns}, true, SECOND);
+	assert_int_equal(windows_so_far(), before + 1);
+}
+
+/* What the next collective says was launched. */
+static struct event_launches enqueue(const struct rank *rank)
+{
+	const struct event_collective *event;
+
+	harness_clear(&harness);
+	rank_do(rank, "enqueue 25");
+	harness_collect(&harness);
+	event = harness_find(&harness, EVENT_COLLECTIVE, rank->pid, 0);
+	assert_non_null(event);
+	assert_int_equal(event->row, row_of("ncclAllReduce"));
+	return event->launches;
+}
+
+static void counts_in_windows(void **state)
+{
+	struct rank rank = start(&options);
+	struct event_launches launches;
+
+	(void)state;
+	rank_do(&rank, "launch 5");
+	assert_int_equal(enqueue(&rank).window, 0); /* none is open */
+	open_window();
+	assert_int_equal(enqueue(&rank).window, 0); /* nothing was launched in it */
+	rank_do(&rank, "launch 40");
+	rank_do(&rank, "graph");
+	launches = enqueue(&rank);
+	assert_true(launches.window != 0);
+	assert_int_equal(launches.launches, 41);
+	assert_int_equal(launches.graph_launches, 1);
+	assert_int_equal(launches.idle_ns, 0);
+	close_window();
+	assert_int_equal(enqueue(&rank).window, 0);
+	rank_do(&rank, "launch 7");
+	open_window();
+	rank_do(&rank, "launch 3");
+	assert_int_equal(enqueue(&rank).launches, 3); /* this window's */
+	rank_end(&rank);
+	harness_end(&harness);
+}
+
+/* Silence is what lies between launches, less waits; idle, what follows a wait behind a collective. */
+static void silence_and_idle(void **state)
+{
+	struct rank rank = start(&options);
+	struct event_launches before, after;
+
+	(void)state;
+	open_window();
+	rank_do(&rank, "launch 1");
+	before = enqueue(&rank);
+	rank_do(&rank, "sleep 30");
+	rank_do(&rank, "launch 1");
+	after = enqueue(&rank);
+	assert_true(after.silence_ns - before.silence_ns >= 30 * MS);
+	assert_int_equal(after.idle_ns, before.idle_ns);
+	before = after;
+	rank_do(&rank, "join 60");
+	rank_do(&rank, "synchronize 60"); /* with the collective: then nothing is left */
+	rank_do(&rank, "sleep 20");
+	rank_do(&rank, "launch 1");
+	after = enqueue(&rank);
+	assert_true(after.device_wait_ns - before.device_wait_ns >= 60 * MS);
+	assert_true(after.idle_ns - before.idle_ns >= 20 * MS);
+	assert_true(after.idle_ns - before.idle_ns < 55 * MS); /* the wait is not in it */
+	assert_true(after.silence_ns - before.silence_ns >= 20 * MS);
+	before = after;
+	rank_do(&rank, "synchronize 1"); /* a stream that has nothing to do with it */
+	rank_do(&rank, "event 25");	 /* behind an event there may be more */
+	rank_do(&rank, "sleep 20");
+	rank_do(&rank, "launch 1");
+	after = enqueue(&rank);
+	assert_int_equal(after.idle_ns, before.idle_ns);
+	rank_end(&rank);
+	harness_end(&harness);
+}
+
+static size_t waits_told(const struct rank *rank)
+{
+	harness_collect(&harness);
+	return harness_count(&harness, EVENT_DEVICE_WAIT, rank->pid);
+}
+
+/* The first wait that includes the last collective makes a record; all others make none. */
+static void waits_that_include_the_collective(void **state)
+{
+	struct rank rank = start(&options);
+	const struct event_device_wait *wait;
+
+	(void)state;
+	open_window();
+	rank_do(&rank, "launch 1"); /* this thread launches */
+	(void)enqueue(&rank);
+	rank_do(&rank, "loader 25");
+	rank_do(&rank, "synchronize 5");
+	rank_do(&rank, "event 5");
+	assert_int_equal(waits_told(&rank), 0);
+	rank_do(&rank, "synchronize 25"); /* its own stream */
+	rank_do(&rank, "synchronize 25");
+	assert_int_equal(waits_told(&rank), 1);
+	wait = harness_find(&harness, EVENT_DEVICE_WAIT, rank.pid, 0);
+	assert_true(wait->end_ns - wait->start_ns >= 25 * MS);
+	assert_true(wait->launches.device_wait_ns >= 25 * MS);
+	rank_do(&rank, "join 7");
+	(void)enqueue(&rank);
+	rank_do(&rank, "synchronize 7"); /* was made to wait before */
+	assert_int_equal(waits_told(&rank), 0);
+	rank_do(&rank, "join 8");
+	rank_do(&rank, "join 7");
+	rank_do(&rank, "synchronize 7");
+	assert_int_equal(waits_told(&rank), 1);
+	(void)enqueue(&rank);
+	rank_do(&rank, "context");
+	assert_int_equal(waits_told(&rank), 1);
+	rank_end(&rank);
+	harness_end(&harness);
+}
+
+/* The cost of a hit is measured, and many hits put the next window off. */
+static void costs_are_kept(void **state)
+{
+	struct rank rank = start(&options);
+	struct bpf_launch_cost cost;
+
+	(void)state;
+	open_window();
+	rank_do(&rank, "launch 20000");
+	close_window();
+	bpf_source_launch_cost(harness.source, &cost);
+	assert_int_equal(cost.hits, 20000);
+	assert_true(cost.hit_cost_ns > 20 && cost.hit_cost_ns < 200000);
+	assert_true(cost.cost_ns >= 20000 * cost.hit_cost_ns);
+	/* Less than 0.3 % of the time until the next one. */
+	int64_t least_ns = cost.cost_ns / 3 * 1000 - 7 * SECOND;
+
+	if (least_ns > SECOND) {
+		bpf_source_launches_tick(
+			harness.source, (struct host_ns){clock_ns + least_ns - SECOND}, true, 0);
+		rank_do(&rank, "launch 1");
+		assert_int_equal(enqueue(&rank).window, 0);
+	}
+	rank_end(&rank);
+	harness_end(&harness);
+}
+
+static const struct message_source *state_of(struct message_source states[BPF_SOURCE_STATES_MAX])
+{
+	size_t count = bpf_source_states(harness.source, states, BPF_SOURCE_STATES_MAX);
+
+	for (size_t i = 0; i < count; i++) {
+		if (strcmp(states[i].name, "bpf.launches") == 0)
+			return &states[i];
+	}
+	fail_msg("bpf.launches has no state");
+	return NULL;
+}
+
+static void states_are_told(void **state)
+{
+	struct message_source states[BPF_SOURCE_STATES_MAX];
+	struct rank rank = start(&options);
+
+	(void)state;
+	bpf_source_launches_tick(harness.source, (struct host_ns){SECOND}, false, 0);
+	assert_int_equal(state_of(states)->state, SOURCE_OFF); /* devices tell their times */
+	open_window();
+	assert_int_equal(state_of(states)->state, SOURCE_ON);
+	/* A pause ends the window. */
+	assert_int_equal(bpf_source_pause(harness.source, true), 0);
+	assert_int_equal(bpf_source_pause(harness.source, false), 0);
+	rank_do(&rank, "launch 1");
+	assert_int_equal(enqueue(&rank).window, 0);
+	rank_end(&rank);
+	harness_end(&harness);
+	rank = start(&(struct bpf_source_options){.collectives = true});
+	bpf_source_launches_tick(harness.source, (struct host_ns){SECOND}, true, 0);
+	assert_int_equal(state_of(states)->state, SOURCE_OFF);
+	assert_string_equal(state_of(states)->why, "not asked for");
+	rank_end(&rank);
+	harness_end(&harness);
+}
+
+/* As on kernels without uprobe_multi. */
+static void single_uprobes(void **state)
+{
+	struct bpf_source_options single = options;
+
+	(void)state;
+	single.single_uprobes = true;
+	struct rank rank = start(&single);
+
+	open_window();
+	rank_do(&rank, "launch 9");
+	assert_int_equal(enqueue(&rank).launches, 9);
+	close_window();
+	rank_end(&rank);
+	harness_end(&harness);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(counts_in_windows),
+		cmocka_unit_test(silence_and_idle),
+		cmocka_unit_test(waits_that_include_the_collective),
+		cmocka_unit_test(costs_are_kept),
+		cmocka_unit_test(states_are_told),
+		cmocka_unit_test(single_uprobes),
+	};
+	int result = harness_check();
+
+	return result ? result : cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A driver and an NCCL that do nothing, but for as long as they are told. */
+#ifndef TESTS_BPF_TOLD_DEVICE_H
+#define TESTS_BPF_TOLD_DEVICE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+int cuLaunchKernel(void *function);
+int cuGraphLaunch(void *graph, void *stream);
+/* The stream and the event are how long the wait lasts, in ms. */
+int cuStreamSynchronize(int64_t stream);
+int cuStreamWaitEvent(int64_t stream, void *event, unsigned flags);
+int cuCtxSynchronize(void);
+int cuEventSynchronize(int64_t event);
+int ncclAllReduce(const void *send, void *receive, size_t count, int datatype, int op,
+	void *communicator, void *stream);
+
+#endif

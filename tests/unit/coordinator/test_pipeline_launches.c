@@ -1,0 +1,349 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Jobs on devices of which only the hosts' times are known: who is told, and who must not be. Each rank
+ * is a host that launches and a device that works off what was launched; both are simulated, the
+ * pipeline is given what slowrank sees of the host.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "coordinator/pipeline_internal.h"
+
+enum { RANKS = 4, STEPS = 400, FIRST = 150, CULPRIT = 2, LAUNCHES = 200, STEPS_PER_BATCH = 8 };
+enum { LOOK_EVERY = 40, LOOK_STEPS = 6 };
+#define MS 1e6
+#define COMMUNICATOR UINT64_C(77)
+
+struct program {
+	double host_ms;	      /* of launching */
+	double device_ms;     /* of what is launched */
+	bool reads_loss;      /* the host waits for its device before the collective */
+	bool groups;	      /* the halves meet, not all */
+	bool looked_at;	      /* launches are counted now and then */
+	unsigned first;	      /* step of the fault's begin, to the end */
+	double input_ms;      /* the culprit's host sleeps before it launches, */
+	double pause_ms;      /* or when half is launched, */
+	double device_longer; /* or its device takes that many times longer */
+};
+
+struct job {
+	struct program program;
+	uint64_t random;
+	double now[RANKS];
+	double wait_total[RANKS];
+};
+
+static double uniform(struct job *job) /* -1 to 1 */
+{
+	job->random ^= job->random << 13;
+	job->random ^= job->random >> 7;
+	job->random ^= job->random << 17;
+	return (double)(job->random >> 11) / 4503599627370496.0 - 1;
+}
+
+static unsigned group_of(const struct job *job, unsigned rank)
+{
+	return job->program.groups ? rank / (RANKS / 2) : 0;
+}
+
+struct passage {
+	double call, ready, wait, gap, pause;
+};
+
+/* One rank up to its collective. */
+static struct passage pass(struct job *job, unsigned rank, bool faulty)
+{
+	const struct program *program = &job->program;
+	double host = program->host_ms * MS * (1 + 0.02 * uniform(job));
+	double device = program->device_ms * MS * (1 + 0.01 * uniform(job));
+	double start = job->now[rank], launched, half, free_at;
+	struct passage passage = {.gap = 0.05 * MS * (1 + 0.3 * uniform(job))};
+
+	if (faulty) {
+		passage.gap += program->input_ms * MS;
+		passage.pause = program->pause_ms * MS;
+		device *= program->device_longer;
+	}
+	/* Two halves: each is launched, and worked off as soon as the one before is. */
+	half = start + passage.gap + host / 2;
+	launched = half + passage.pause + host / 2;
+	free_at = start + passage.gap + device / 2;
+	if (free_at < half)
+		free_at = half;
+	if (free_at < half + passage.pause)
+		free_at = half + passage.pause;
+	passage.ready = free_at + device / 2;
+	if (passage.ready < launched)
+		passage.ready = launched;
+	passage.call = launched;
+	if (program->reads_loss) {
+		passage.wait = passage.ready - launched;
+		passage.call = passage.ready;
+	}
+	return passage;
+}
+
+static void fill_entry(struct job *job, struct step_entry *entry, unsigned rank, unsigned step,
+	const struct passage *passage, double end)
+{
+	struct collective_part *part = calloc(1, sizeof(*part));
+	double start = job->now[rank];
+
+	*part = (struct collective_part){.communicator_id = COMMUNICATOR + group_of(job, rank),
+		.sequence = step,
+		.length_bytes = 4096,
+		.arrival = {(int64_t)passage->call},
+		.departure = {(int64_t)end},
+		.root = STEP_ROOT_NONE,
+		.operation = OPERATION_ALL_REDUCE,
+		.flags = PART_HOST_TIME};
+	part->before.host_ns = (int64_t)(passage->call - start - passage->wait);
+	*entry = (struct step_entry){.rank = rank,
+		.index = step,
+		.signature = 7,
+		.start = {(int64_t)start},
+		.end = {(int64_t)end},
+		.part_count = 1,
+		.parts = part};
+	entry->host_ns = part->before.host_ns;
+	entry->compute_ns = entry->end.value - entry->start.value - entry->host_ns;
+	if (job->program.looked_at && step % LOOK_EVERY < LOOK_STEPS)
+		entry->launches = (struct step_launches){.window = 1,
+			.launches = LAUNCHES,
+			.silence_ns = (int64_t)(passage->gap + passage->pause),
+			.idle_ns = (int64_t)passage->gap,
+			.wait_ns = (int64_t)(end - passage->call + passage->wait)};
+}
+
+static void simulate_step(struct job *job, struct step_entry *entries, unsigned step)
+{
+	struct passage passages[RANKS];
+
+	for (unsigned r = 0; r < RANKS; r++)
+		passages[r] = pass(job, r, r == CULPRIT && step >= job->program.first);
+	for (unsigned r = 0; r < RANKS; r++) {
+		double last = 0, end;
+
+		for (unsigned other = 0; other < RANKS; other++) {
+			if (group_of(job, other) == group_of(job, r) &&
+				passages[other].ready > last)
+				last = passages[other].ready;
+		}
+		end = last + 0.4 * MS * (1 + 0.1 * uniform(job));
+		fill_entry(job, &entries[r], r, step, &passages[r], end);
+		job->now[r] = end;
+	}
+}
+
+static void release(struct message_batch *batch)
+{
+	for (size_t i = 0; i < batch->step_count; i++)
+		free(batch->steps[i].parts);
+	free(batch->steps);
+	free(batch->ranks);
+	free(batch->communicators);
+	free(batch->sources);
+	free(batch);
+}
+
+static void announce(const struct job *job, struct message_batch *batch)
+{
+	static const char *const names[] = {"bpf.sched", "bpf.device_wait", "bpf.launches"};
+
+	batch->ranks = calloc(RANKS, sizeof(*batch->ranks));
+	batch->communicators = calloc(RANKS, sizeof(*batch->communicators));
+	batch->sources = calloc(3, sizeof(*batch->sources));
+	batch->rank_count = batch->communicator_count = RANKS;
+	batch->source_count = 3;
+	for (unsigned s = 0; s < 3; s++) {
+		snprintf(batch->sources[s].name, sizeof(batch->sources[s].name), "%s", names[s]);
+		batch->sources[s].state = SOURCE_ON;
+	}
+	for (unsigned r = 0; r < RANKS; r++) {
+		unsigned size = job->program.groups ? RANKS / 2 : RANKS;
+
+		batch->ranks[r] = (struct message_rank){
+			.rank = r, .world_size = RANKS, .pid = 100 + r, .host = "node0"};
+		batch->communicators[r] = (struct message_communicator){
+			r, {COMMUNICATOR + group_of(job, r), size, r % size}};
+	}
+}
+
+/* Runs a job; the verdicts are in the pipeline's report. */
+static struct pipeline *run(const struct program *program, uint64_t seed)
+{
+	struct pipeline_options options = {0};
+	struct job job = {.program = *program, .random = seed * UINT64_C(0x9e3779b97f4a7c15) | 1};
+	struct pipeline *pipeline;
+	struct message_reply reply;
+
+	assert_int_equal(pipeline_create(&options, &pipeline), 0);
+	for (unsigned r = 0; r < RANKS; r++)
+		job.now[r] = 1e9;
+	for (unsigned step = 0; step < STEPS; step += STEPS_PER_BATCH) {
+		struct message_batch *batch = calloc(1, sizeof(*batch));
+
+		batch->probe_id = 9;
+		batch->host_id = 5;
+		batch->number = step / STEPS_PER_BATCH;
+		if (step == 0)
+			announce(&job, batch);
+		batch->steps = calloc(RANKS * STEPS_PER_BATCH, sizeof(*batch->steps));
+		for (unsigned i = 0; i < STEPS_PER_BATCH; i++) {
+			simulate_step(&job, batch->steps + batch->step_count, step + i);
+			batch->step_count += RANKS;
+		}
+		batch->sent.value = (int64_t)job.now[0];
+		batch->final = step + STEPS_PER_BATCH >= STEPS;
+		assert_int_equal(pipeline_push_batch(pipeline, batch, release,
+					 (struct job_ns){(int64_t)job.now[0] + 1000}, &reply),
+			PIPELINE_ACCEPTED);
+	}
+	assert_int_equal(pipeline_finish(pipeline), 0);
+	return pipeline;
+}
+
+static void check(const struct program *program, enum verdict_class wanted, enum cause cause)
+{
+	for (uint64_t seed = 1; seed <= 8; seed++) {
+		struct pipeline *pipeline = run(program, seed);
+		const struct report_model *model = pipeline_report(pipeline);
+
+		if (!program->groups) /* else the halves drift apart, step by step */
+			assert_int_equal(model->totals.steps, STEPS);
+		if (wanted == VERDICT_UNKNOWN) {
+			assert_int_equal(model->verdict_count, 0);
+			assert_true(model->totals.slowdown < 1.001);
+		} else {
+			assert_int_equal(model->verdict_count, 1);
+			assert_int_equal(model->verdicts[0].verdict_class, wanted);
+			assert_int_equal(model->verdicts[0].cause, cause);
+			assert_int_equal(model->verdicts[0].rank_count, 1);
+			assert_int_equal(model->verdicts[0].ranks[0], CULPRIT);
+			assert_true(model->verdicts[0].on_device);
+			assert_true(model->verdicts[0].first_step + 3 >= program->first);
+		}
+		pipeline_destroy(pipeline);
+	}
+}
+
+static const struct program usual = {
+	.host_ms = 15, .device_ms = 30, .looked_at = true, .first = FIRST, .device_longer = 1};
+
+static void healthy(void **state)
+{
+	struct program program = usual;
+
+	(void)state;
+	check(&program, VERDICT_UNKNOWN, CAUSE_UNKNOWN);
+	program.reads_loss = true;
+	check(&program, VERDICT_UNKNOWN, CAUSE_UNKNOWN);
+	program.host_ms = 40; /* the hosts are what limits it */
+	check(&program, VERDICT_UNKNOWN, CAUSE_UNKNOWN);
+}
+
+/* Its device has nothing to do while the host waits for input: host-slow, from the first step too. */
+static void late_input(void **state)
+{
+	struct program program = usual;
+
+	(void)state;
+	program.input_ms = 12;
+	check(&program, VERDICT_HOST_SLOW, CAUSE_LAUNCH_GAPS);
+	program.first = 0;
+	check(&program, VERDICT_HOST_SLOW, CAUSE_LAUNCH_GAPS);
+}
+
+/* The host calls as late, but its device is still at work then: nobody waits for it. */
+static void hidden_pause(void **state)
+{
+	struct program program = usual;
+
+	(void)state;
+	program.device_ms = 60;
+	program.pause_ms = 15;
+	check(&program, VERDICT_UNKNOWN, CAUSE_UNKNOWN);
+	program.first = 0;
+	check(&program, VERDICT_UNKNOWN, CAUSE_UNKNOWN);
+}
+
+/* A pause amid the launches that the device feels: the steps are longer than they were. */
+static void felt_pause(void **state)
+{
+	struct program program = usual;
+
+	(void)state;
+	program.pause_ms = 25;
+	program.device_ms = 14;
+	check(&program, VERDICT_HOST_SLOW, CAUSE_LAUNCH_GAPS);
+}
+
+/* Nobody looked at what was launched: late by the host's times is not enough. */
+static void not_looked_at(void **state)
+{
+	struct program program = usual;
+
+	(void)state;
+	program.input_ms = 12;
+	program.looked_at = false;
+	check(&program, VERDICT_UNKNOWN, CAUSE_UNKNOWN);
+}
+
+/* The host is ahead, and waits for its device before it calls: the device is slow. */
+static void slow_device(void **state)
+{
+	struct program program = usual;
+
+	(void)state;
+	program.reads_loss = true;
+	program.device_longer = 1.4;
+	check(&program, VERDICT_COMPUTE_SLOW, CAUSE_UNKNOWN);
+	program.first = 0;
+	check(&program, VERDICT_COMPUTE_SLOW, CAUSE_UNKNOWN);
+}
+
+/* Without such a wait all hosts wait alike, for whichever device it is. */
+static void slow_device_unseen(void **state)
+{
+	struct program program = usual;
+
+	(void)state;
+	program.device_longer = 1.4;
+	check(&program, VERDICT_UNKNOWN, CAUSE_UNKNOWN);
+}
+
+/* With several groups, what a host waits for may be another rank: not told. */
+static void slow_device_in_a_group(void **state)
+{
+	struct program program = usual;
+
+	(void)state;
+	program.reads_loss = true;
+	program.groups = true;
+	program.device_longer = 1.4;
+	check(&program, VERDICT_UNKNOWN, CAUSE_UNKNOWN);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(healthy),
+		cmocka_unit_test(late_input),
+		cmocka_unit_test(hidden_pause),
+		cmocka_unit_test(felt_pause),
+		cmocka_unit_test(not_looked_at),
+		cmocka_unit_test(slow_device),
+		cmocka_unit_test(slow_device_unseen),
+		cmocka_unit_test(slow_device_in_a_group),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -202,6 +202,8 @@ static struct cost_level link_between(
 		if (host == low->host || host == high->host)
 			continue;
 		link.key ^= hash ^ (hash >> 31) ^ UINT64_C(1) << 63;
+		link.first = grid->rows[members[0].row].rank;
+		link.last = grid->rows[members[instance->member_count - 1].row].rank;
 		return link;
 	}
 	link.members = low->host != high->host ? 2 : 1;

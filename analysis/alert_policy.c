@@ -24,13 +24,13 @@ bool alert_update_due(
 	       fabs(cost - told_cost) > UPDATE_COST_CHANGE * fmax(told_cost, 0.01);
 }
 
-bool alert_recovered(struct alert_memory *memory, bool quiet)
+bool alert_recovered(struct alert_memory *memory, bool quiet, double gap)
 {
 	if (quiet)
 		memory->quiet++;
 	else
-		memory->quiet -= memory->quiet < RECOVERY_LOUD ? memory->quiet : RECOVERY_LOUD;
-	return memory->quiet >= RECOVERY_BLOCKS;
+		memory->quiet = fmax(0, memory->quiet - RECOVERY_LOUD * gap);
+	return memory->quiet >= RECOVERY_BLOCKS * gap;
 }
 
 double alert_confidence(

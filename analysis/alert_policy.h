@@ -21,7 +21,7 @@ struct alert_memory {
 	uint8_t verdict_class, cause;
 	uint32_t rank_count;
 	double slowdown;
-	uint32_t quiet;
+	double quiet; /* blocks, net of loud ones */
 };
 
 /* Notes that an event was sent. */
@@ -31,8 +31,11 @@ void alert_told(struct alert_memory *memory, const struct verdict *verdict, stru
 bool alert_update_due(
 	const struct alert_memory *memory, const struct verdict *verdict, struct job_ns now);
 
-/* Takes one block; true when the verdict has recovered. */
-bool alert_recovered(struct alert_memory *memory, bool quiet);
+/*
+ * Takes one block; true when the verdict has recovered. gap: blocks from one loud one to the next on
+ * average, 1 and more: so many times more quiet ones are needed.
+ */
+bool alert_recovered(struct alert_memory *memory, bool quiet, double gap);
 
 /*
  * How sure it is that a verdict's ranks and class are right, 0..1: grows with the evidence of the

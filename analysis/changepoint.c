@@ -6,13 +6,12 @@
 #include "analysis/robust_stats.h"
 
 static const double unit_max = 2.5;
-static const double unit_min = -1.5;
 
 struct change_noise change_noise_of(double *values, size_t count, double least)
 {
 	double high = quantile_double(values, count, 0.8);
 	double higher = quantile_double(values, count, 0.95);
-	struct change_noise noise;
+	struct change_noise noise = {0};
 
 	noise.reference = fmax(least, high);
 	noise.scale = fmax(fmax(0.5 * least, 0.5 * high), higher - high);
@@ -24,7 +23,7 @@ bool change_point_push(
 {
 	double units = (value - noise->reference) / noise->scale;
 
-	units = fmin(fmax(units, unit_min), unit_max);
+	units = fmin(fmax(units, -(noise->forget > 0 ? noise->forget : CHANGE_FORGET)), unit_max);
 	if (units > 0)
 		units *= weight;
 	if (change->sum + units <= 0) {
@@ -39,20 +38,28 @@ bool change_point_push(
 	return change->sum >= CHANGE_THRESHOLD;
 }
 
-double hit_surprise(uint64_t hits, uint64_t tries, double p)
+/* The Kullback-Leibler divergence of two coins; p is 0 or 1 only where share is. */
+static double divergence(double share, double p)
 {
-	double share, surprise;
+	double sum = 0;
 
-	if (tries == 0)
-		return 0;
-	share = (double)hits / (double)tries;
-	if (share <= p)
-		return 0;
-	/* tries times the Kullback-Leibler divergence (Chernoff, 1952; Hoeffding, 1963) */
-	surprise = share * log(share / p);
+	if (share > 0)
+		sum += share * log(share / p);
 	if (share < 1)
-		surprise += (1 - share) * log((1 - share) / (1 - p));
-	return (double)tries * surprise;
+		sum += (1 - share) * log((1 - share) / (1 - p));
+	return sum;
+}
+
+double hit_surprise(uint64_t hits, uint64_t tries, uint64_t peer_hits, uint64_t peer_tries)
+{
+	double own = (double)hits, own_tries = (double)tries;
+	double others = (double)peer_hits, other_tries = (double)peer_tries, together;
+
+	if (tries == 0 || peer_tries == 0 || own * other_tries <= others * own_tries)
+		return 0;
+	together = (own + others) / (own_tries + other_tries);
+	return own_tries * divergence(own / own_tries, together) +
+	       other_tries * divergence(others / other_tries, together);
 }
 
 size_t change_onset(const double *values, const double *lengths, size_t count, double usual_length,

@@ -15,6 +15,7 @@
 struct change_noise {
 	double reference; /* values above it speak for a change */
 	double scale;	  /* how far above counts as one unit */
+	double forget;	  /* units that a quiet value takes back at most; 0: CHANGE_FORGET */
 };
 
 struct change_point {
@@ -25,6 +26,7 @@ struct change_point {
 
 #define CHANGE_THRESHOLD 6.0 /* an alarm */
 #define CHANGE_SUSPECT 2.0   /* worth a closer look */
+#define CHANGE_FORGET 1.5
 
 /*
  * The noise of a quiet series: values is overwritten. least: what is never an alarm, as a
@@ -38,10 +40,11 @@ bool change_point_push(
 	struct change_point *change, const struct change_noise *noise, double value, double weight);
 
 /*
- * How surprising it is that something that happens with probability p happened in `hits` of
- * `tries`: the Chernoff bound on the binomial tail, as -ln P. 0 when hits <= p * tries.
+ * How surprising it is that something happened in so many more of a rank's tries than of its peers', if it
+ * is equally likely for all: the logarithm of the generalised likelihood ratio (Wilks, 1938). With many
+ * peers that is the Chernoff bound on the binomial tail, as -ln P. 0 when the rank has no greater share.
  */
-double hit_surprise(uint64_t hits, uint64_t tries, double p);
+double hit_surprise(uint64_t hits, uint64_t tries, uint64_t peer_hits, uint64_t peer_tries);
 
 /*
  * Where a change to a level (a share of a step's length) began: the index after which the sum of

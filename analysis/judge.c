@@ -47,7 +47,8 @@ void judge_destroy(struct judge *judge)
 	whatif_fini(&judge->whatif);
 	for (size_t t = 0; t < TRACKS_MAX; t++)
 		whatif_line_fini(&judge->lines[t]);
-	whatif_line_fini(&judge->suspect_line);
+	for (int kind = 0; kind < RUN_NR; kind++)
+		whatif_line_fini(&judge->suspect_lines[kind]);
 	whatif_line_fini(&judge->ideal_line);
 	whatif_line_fini(&judge->comm->line);
 	whatif_line_fini(&judge->imbalance->line);
@@ -261,29 +262,33 @@ static int replay(struct judge *judge, const struct step_grid *grid, struct what
 }
 
 /* Without the ranks that may be at fault; when these are others than before, from the start. */
-static int replay_suspects(struct judge *judge, const struct step_grid *grid)
+static int replay_suspects(
+	struct judge *judge, const struct step_grid *grid, int kind, int64_t *gain_ns)
 {
 	uint64_t who = 0;
-	int64_t gain_ns;
-	int error;
 
 	for (size_t r = 0; r < grid->row_count; r++) {
-		const struct rank_state *state = &judge->ranks[grid->rows[r].rank];
-
-		judge->healed[r] = state->change.sum >= CHANGE_SUSPECT && !state->track;
-		if (!judge->healed[r])
-			continue;
-		judge->block.suspect_delay_ns += judge->blame.rows[r].delay_ns;
-		who = (who + grid->rows[r].rank + 1) * UINT64_C(0x9e3779b97f4a7c15);
+		judge->healed[r] = judge_suspected(&judge->ranks[grid->rows[r].rank], kind);
+		if (judge->healed[r])
+			who = (who + grid->rows[r].rank + 1) * UINT64_C(0x9e3779b97f4a7c15);
 	}
-	if (who != judge->suspects)
-		whatif_line_reset(&judge->suspect_line);
-	judge->suspects = who;
-	if (!who)
-		return 0;
-	error = replay(judge, grid, &judge->suspect_line, &gain_ns);
-	if (error == 0)
-		judge->block.suspect_gain_ns += gain_ns;
+	if (kind == RUN_SLOW && who == judge->suspects[RUN_QUICK])
+		who = 0; /* the same ranks: the gain is known */
+	if (who != judge->suspects[kind])
+		whatif_line_reset(&judge->suspect_lines[kind]);
+	judge->suspects[kind] = who;
+	return who ? replay(judge, grid, &judge->suspect_lines[kind], gain_ns) : 0;
+}
+
+static int replay_runs(struct judge *judge, const struct step_grid *grid)
+{
+	int64_t gain_ns = 0;
+	int error = 0;
+
+	for (int kind = 0; kind < RUN_NR && error == 0; kind++) {
+		error = replay_suspects(judge, grid, kind, &gain_ns);
+		judge->block.suspect_gain_ns[kind] += gain_ns;
+	}
 	return error;
 }
 
@@ -299,7 +304,7 @@ static bool any_active(const struct judge *judge)
 /* What the step would have been without each verdict's ranks, without the suspects, at best. */
 static int replay_all(struct judge *judge, const struct step_grid *grid, int64_t *ideal_gain_ns)
 {
-	int error = replay_suspects(judge, grid);
+	int error = replay_runs(judge, grid);
 
 	if (error < 0)
 		return error;
@@ -406,7 +411,8 @@ static void resume(struct judge *judge)
 	judge->paused = false;
 	for (size_t t = 0; t < judge->track_count; t++)
 		whatif_line_reset(&judge->lines[t]);
-	whatif_line_reset(&judge->suspect_line);
+	for (int kind = 0; kind < RUN_NR; kind++)
+		whatif_line_reset(&judge->suspect_lines[kind]);
 	whatif_line_reset(&judge->ideal_line);
 	whatif_line_reset(&judge->comm->line);
 }
@@ -442,11 +448,10 @@ int judge_step(struct judge *judge, const struct step_grid *grid)
 		error = judge_imbalance_step(judge, grid, ideal_gain_ns);
 	if (error < 0)
 		return error;
-	if (judge->block.steps == 0)
-		judge->block = (struct block){.first_step = grid->number,
-			.start_ns = grid->start_ns,
-			.suspect_gain_ns = judge->block.suspect_gain_ns,
-			.suspect_delay_ns = judge->block.suspect_delay_ns};
+	if (judge->block.steps == 0) {
+		judge->block.first_step = grid->number;
+		judge->block.start_ns = grid->start_ns;
+	}
 	note_step(judge, grid, length_ns);
 	for (size_t r = 0; r < grid->row_count; r++) {
 		judge->several_hosts |= grid->rows[r].host != grid->rows[0].host;
@@ -461,7 +466,8 @@ int judge_step(struct judge *judge, const struct step_grid *grid)
 	judge->block.steps++;
 	judge->block.irregular += (grid->flags & (STEP_IRREGULAR | STEP_WINDOW)) != 0;
 	judge->block.time_ns += length_ns;
-	return judge->block.time_ns >= BLOCK_NS ? judge_close_block(judge) : 0;
+	/* At the step that ends nearest to a block's length. */
+	return judge->block.time_ns + length_ns / 2 >= BLOCK_NS ? judge_close_block(judge) : 0;
 }
 
 int judge_finish(struct judge *judge)

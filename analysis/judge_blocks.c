@@ -8,8 +8,17 @@
 #include "analysis/judge_internal.h"
 #include "analysis/robust_stats.h"
 
+/* Four blocks at least. */
+#define LASTING_EVIDENCE (1.5 * CHANGE_THRESHOLD)
+enum { SMALL_PEERS_MIN = 4, LASTING_BLOCKS = 4, CONTENTION_BLOCKS_MIN = 32 };
+/* What comes again and again and takes so much of its step is told from a smaller mean on. */
+#define RARE_SHARE_MIN 0.01
+#define SLOW_UNITS_MIN 5.0
+#define RARE_HEIGHT_MIN 0.06
 #define UNEVEN_TIMES_MIN 2.0 /* as much more than the usual difference */
-enum { LATEST_STEPS_MIN = 4, POWER_CAP_STEPS = 16, SPIKE_BLOCKS_MIN = 4 };
+enum { STEPS_BEFORE_MIN = 16 };
+#define GAIN_SHARE_MIN 0.3 /* of the delay must be gained without it */
+enum { LATEST_STEPS_MIN = 4, POWER_CAP_STEPS = 16, QUICK_BLOCKS_MIN = 3, SLOW_BLOCKS_MIN = 8 };
 /* ln of how many further looks there are at most, doubling from 4 to half of STEP_HISTORY. */
 #define FURTHER_LOOKS_SURPRISE 1.8
 /*
@@ -32,116 +41,6 @@ static int reserve_scratch(struct judge *judge)
 	return judge->scratch ? 0 : -ENOMEM;
 }
 
-/* Each rank's share of the block, less what is usual for all; a quiet job's noise cancels. */
-static size_t level_ranks(struct judge *judge)
-{
-	const struct block *block = &judge->block;
-	double usual[3];
-	size_t count = 0;
-
-	for (uint32_t r = 0; r < judge->rank_end; r++) {
-		struct rank_state *state = &judge->ranks[r];
-
-		state->in_block = state->block_steps * 2 > block->steps;
-		if (!state->in_block)
-			continue;
-		state->level = (double)state->block.delay_ns / (double)block->time_ns;
-		state->comm = (double)state->block_comm_ns / (double)block->time_ns;
-		state->wait = (double)state->block_wait_ns / (double)block->time_ns;
-		count++;
-	}
-	for (int series = 0; series < 2; series++) {
-		count = 0;
-		for (uint32_t r = 0; r < judge->rank_end; r++) {
-			const struct rank_state *state = &judge->ranks[r];
-
-			if (state->in_block)
-				judge->scratch[count++] = series ? state->comm : state->level;
-		}
-		usual[series] = lower_median_double(judge->scratch, count);
-	}
-	for (uint32_t r = 0; r < judge->rank_end; r++) {
-		struct rank_state *state = &judge->ranks[r];
-
-		if (!state->in_block)
-			continue;
-		state->long_run += (state->level - state->long_run) / 16;
-		state->level -= usual[0];
-		state->comm -= usual[1];
-	}
-	return count;
-}
-
-/*
- * The noise, from the past of the ranks that are usually the quieter half. The other half may
- * hold culprits that were slow from the first step on.
- */
-static struct change_noise noise_of_ranks(struct judge *judge, size_t rank_count)
-{
-	size_t count = 0, pool = 0, stride;
-	double usual;
-
-	for (uint32_t r = 0; r < judge->rank_end; r++) {
-		if (judge->ranks[r].in_block)
-			judge->scratch[count++] = judge->ranks[r].long_run;
-	}
-	usual = lower_median_double(judge->scratch, count);
-	stride = rank_count / 2 / POOL_RANKS_MAX + 1;
-	count = 0;
-	for (uint32_t r = 0; r < judge->rank_end && pool < POOL_RANKS_MAX; r++) {
-		const struct rank_state *state = &judge->ranks[r];
-
-		if (!state->in_block || state->track || state->long_run > usual || r % stride != 0)
-			continue;
-		pool++;
-		for (uint32_t i = 0; i < state->past_count && i < PAST_BLOCKS; i++)
-			judge->scratch[count++] = state->past[i];
-	}
-	return change_noise_of(judge->scratch, count, 0.85 * DELAY_SHARE_MIN);
-}
-
-/*
- * A stall (a checkpoint, a late start) outweighs many ordinary blocks, and would lend them its
- * level and its cause. A block that alone delayed more than all others of its run together is
- * taken out of it: one in a run, so that stalls that come again count.
- */
-static void drop_spike(struct rank_state *state)
-{
-	if (state->peak_dropped || state->run_blocks < SPIKE_BLOCKS_MIN ||
-		state->peak.delay_ns <= state->run.delay_ns - state->peak.delay_ns)
-		return;
-	excess_subtract(&state->run, &state->peak);
-	state->run_level -= state->peak_level;
-	state->run_comm_ns -= state->peak_comm_ns;
-	state->run_blocks--;
-	state->peak_dropped = true;
-}
-
-/* Takes the block into a rank's run. */
-static void extend_run(struct judge *judge, struct rank_state *state)
-{
-	if (state->change.run <= 1) {
-		state->run = (struct excess_sums){0};
-		state->run_blocks = 0;
-		state->run_level = 0;
-		state->run_comm_ns = 0;
-		state->run_launches = (struct launch_sums){0};
-		state->run_first_step = judge->block.first_step;
-		state->peak = (struct excess_sums){0};
-		state->peak_dropped = false;
-	}
-	excess_add(&state->run, &state->block);
-	state->run_comm_ns += state->block_comm_ns;
-	state->run_level += state->level;
-	state->run_blocks++;
-	if (state->block.delay_ns > state->peak.delay_ns) {
-		state->peak = state->block;
-		state->peak_level = state->level;
-		state->peak_comm_ns = state->block_comm_ns;
-	}
-	drop_spike(state);
-}
-
 /*
  * In how many of the latest steps a rank's delay was above a share of the step. Steps of a fault that
  * was told of are no tries.
@@ -154,8 +53,11 @@ static uint64_t count_hits(const struct judge *judge, const struct rank_state *s
 	for (uint64_t i = 1; i <= step_count; i++) {
 		size_t at = (judge->next_step - i) % STEP_HISTORY;
 
-		*tries += !signbit(state->delays[at]);
-		hits += (double)state->delays[at] > share * (double)judge->step_length_ns[at];
+		if (signbit(state->delays[at]))
+			continue;
+		++*tries;
+		hits += judge_step_delay(judge, state, judge->next_step - i) >
+			share * (double)judge->step_length_ns[at];
 	}
 	return hits;
 }
@@ -164,11 +66,11 @@ static uint64_t count_hits(const struct judge *judge, const struct rank_state *s
 static double level_of_latest(const struct judge *judge, const struct rank_state *state,
 	uint64_t step_count, bool without_most)
 {
-	double delay = 0, length = 0, most = -1, most_length = 0;
+	double delay = 0, length = 0, most = -INFINITY, most_length = 0;
 
 	for (uint64_t i = 1; i <= step_count; i++) {
 		size_t at = (judge->next_step - i) % STEP_HISTORY;
-		double value = fabs((double)state->delays[at]);
+		double value = judge_step_delay(judge, state, judge->next_step - i);
 
 		delay += value;
 		length += (double)judge->step_length_ns[at];
@@ -190,7 +92,7 @@ double judge_latest_level(
 	return level_of_latest(judge, state, step_count, false);
 }
 
-/* How improbable a rank's hits in its latest steps are, going by its peers' in all of theirs. */
+/* How improbable it is that a rank's latest steps and all of its peers' are hit equally often. */
 static double surprise_of_latest(
 	const struct judge *judge, uint32_t rank, uint64_t history, uint64_t tries, double level)
 {
@@ -202,7 +104,7 @@ static double surprise_of_latest(
 			const struct rank_state *peer = &judge->ranks[r];
 
 			if (r == rank || !peer->in_block || peer->track ||
-				(!any && peer->change.sum >= CHANGE_SUSPECT))
+				(!any && judge_suspected_any(peer)))
 				continue;
 			pool++;
 			peer_hits += count_hits(judge, peer, history, level / 2, &peer_tries);
@@ -210,31 +112,69 @@ static double surprise_of_latest(
 	}
 	uint64_t own_tries = 0, hits = count_hits(judge, state, tries, level / 2, &own_tries);
 
-	return hit_surprise(hits, tries, ((double)peer_hits + 0.5) / ((double)peer_tries + 1));
+	return hit_surprise(hits, tries, peer_hits, peer_tries);
+}
+
+double judge_level_min(const struct rank_state *state, const struct delay_run *run)
+{
+	return run == &state->runs[RUN_SLOW] ? SMALL_SHARE_MIN : DELAY_SHARE_MIN;
+}
+
+/*
+ * How large a rank's delay is in the steps that hold most of it (the mean over delayed time, not over
+ * steps): of a steady one its level, of a rare one the height of a single hit.
+ */
+static double height_of_hits(
+	const struct judge *judge, const struct rank_state *state, uint64_t step_count)
+{
+	double sum = 0, squares = 0;
+
+	for (uint64_t i = 1; i <= step_count; i++) {
+		double length =
+			(double)judge->step_length_ns[(judge->next_step - i) % STEP_HISTORY];
+		double delay = judge_step_delay(judge, state, judge->next_step - i);
+
+		if (delay <= 0 || length <= 0)
+			continue;
+		sum += delay / length;
+		squares += (delay / length) * (delay / length);
+	}
+	return sum > 0 ? squares / sum : 0;
+}
+
+static uint64_t steps_of_run(const struct judge *judge, const struct delay_run *run)
+{
+	uint64_t kept = judge->next_step < STEP_HISTORY ? judge->next_step : STEP_HISTORY;
+	uint64_t steps = judge->next_step - run->first_step;
+
+	return steps < kept ? steps : kept;
 }
 
 /*
  * Is the rank hit in more steps than its peers' hits can explain? Sums can be raised by a few
- * wild values, which come often when ranks share cores; counts cannot. Looked at over the whole run,
- * and over its last half, quarter and so on: what came before a fault must not hide it. Each further
- * look may be chance as well, so these need more.
+ * wild values, which come often when ranks share cores; counts cannot. Looked at over the whole run, for
+ * hits above half its mean and half their own height (what is rare must not drown in what is usual), and
+ * over its last half, quarter and so on: what came before a fault must not hide it. Each further look
+ * may be chance as well, so these need more.
  */
-static bool hit_more_than_peers(const struct judge *judge, uint32_t rank, double level)
+static bool hit_more_than_peers(
+	const struct judge *judge, uint32_t rank, const struct delay_run *run, double level)
 {
 	const struct rank_state *state = &judge->ranks[rank];
+	double least = judge_level_min(state, run);
 	uint64_t history = judge->next_step < STEP_HISTORY ? judge->next_step : STEP_HISTORY;
-	uint64_t tries = judge->next_step - state->run_first_step;
+	uint64_t tries = steps_of_run(judge, run);
 
-	if (tries > history)
-		tries = history;
-	if (surprise_of_latest(judge, rank, history, tries, level) >= HIT_SURPRISE)
+	if (surprise_of_latest(judge, rank, history, tries, level) >= HIT_SURPRISE ||
+		surprise_of_latest(
+			judge, rank, history, tries, height_of_hits(judge, state, tries)) >=
+			HIT_SURPRISE + FURTHER_LOOKS_SURPRISE)
 		return true;
 	for (tries /= 2; tries >= LATEST_STEPS_MIN; tries /= 2) {
 		double latest = judge_latest_level(judge, state, tries);
 
-		if (latest >= DELAY_SHARE_MIN &&
-			surprise_of_latest(judge, rank, history, tries, latest) >=
-				HIT_SURPRISE + FURTHER_LOOKS_SURPRISE)
+		if (latest >= least && surprise_of_latest(judge, rank, history, tries, latest) >=
+					       HIT_SURPRISE + FURTHER_LOOKS_SURPRISE)
 			return true;
 	}
 	return false;
@@ -242,34 +182,43 @@ static bool hit_more_than_peers(const struct judge *judge, uint32_t rank, double
 
 /*
  * How much evidence a change needs to be told. Without a period, uneven work is what many
- * programs do, and sleeping without a known reason is often the program's own. Ranks that share
- * cores preempt each other, unevenly for a while.
+ * programs do. Other programs take the CPU in bursts, and a program sleeps for reasons of its own: such a
+ * thing must last four blocks, or three where a step alone takes as long as a block. Ranks that
+ * share cores preempt each other, unevenly for a while.
  */
 static double evidence_needed(const struct judge *judge, const struct rank_state *state,
-	const struct classification *class, double level)
+	const struct delay_run *run, const struct classification *class, double level)
 {
+	const struct excess_sums *sums = &run->sums;
 	bool irregular = judge->block.irregular * 2 > judge->block.steps;
 	int64_t until_ns = judge->block.start_ns + judge->block.time_ns;
+	double lasting = sums->time_ns - sums->delay_ns >= (int64_t)sums->steps * BLOCK_NS
+				 ? CHANGE_THRESHOLD
+				 : LASTING_EVIDENCE;
 
 	if (class->cause == CAUSE_CPU_CONTENTION) {
 		int64_t seen_ns;
-		double own_rivals =
-			evidence_rivals_among(state->evidence, until_ns - state->run.time_ns,
-				until_ns, judge->pids, judge->pid_count, &seen_ns);
+		double own_rivals = evidence_rivals_among(state->evidence, until_ns - sums->time_ns,
+			until_ns, judge->pids, judge->pid_count, &seen_ns);
 
+		/* Bursts come in groups; a small or rare share must go on for longer than one. */
+		if (run == &state->runs[RUN_SLOW] && run->blocks < CONTENTION_BLOCKS_MIN)
+			return INFINITY;
 		/* Slices too short to be seen one by one are what ranks do to each other. */
 		if (own_rivals <= OWN_RIVALS_MAX &&
 			(double)seen_ns >=
-				RIVALS_SEEN_MIN * (double)(state->run.own[EXCESS_PREEMPTED] -
-							   state->run.control[EXCESS_PREEMPTED]))
-			return 1.4 * CHANGE_THRESHOLD;
+				RIVALS_SEEN_MIN * (double)(sums->own[EXCESS_PREEMPTED] -
+							   sums->control[EXCESS_PREEMPTED]))
+			return lasting;
 		return level < OWN_RIVALS_SHARE_MIN ? INFINITY : 4 * CHANGE_THRESHOLD;
 	}
 	/* Waits alone say that a device is slow, nothing besides does. */
-	if (((irregular || state->run.host_times) &&
-		    class->verdict_class == VERDICT_COMPUTE_SLOW) ||
-		(class->verdict_class == VERDICT_HOST_SLOW && class->cause == CAUSE_UNKNOWN))
+	if ((irregular || sums->host_times) && class->verdict_class == VERDICT_COMPUTE_SLOW)
 		return 2 * CHANGE_THRESHOLD;
+	if (class->verdict_class == VERDICT_HOST_SLOW && class->cause == CAUSE_UNKNOWN)
+		return sums->on_device || sums->host_times  ? 2 * CHANGE_THRESHOLD
+		       : run->loud_blocks >= LASTING_BLOCKS ? CHANGE_THRESHOLD
+							    : lasting;
 	return CHANGE_THRESHOLD;
 }
 
@@ -278,50 +227,107 @@ static double evidence_needed(const struct judge *judge, const struct rank_state
  * up much of the delay and the controls have next to none, it needs no statistics, which fail in
  * programs of thousands of tiny steps: a quota period stops one step in fifty.
  */
-static bool throttled_beyond_doubt(const struct rank_state *state)
+static bool throttled_beyond_doubt(const struct excess_sums *sums, double least)
 {
-	double own = (double)state->run.own[EXCESS_THROTTLED];
-	double control = (double)state->run.control[EXCESS_THROTTLED];
+	double own = (double)sums->own[EXCESS_THROTTLED];
+	double control = (double)sums->control[EXCESS_THROTTLED];
 
-	return control < 0.1 * own && own - control >= 0.25 * (double)state->run.delay_ns &&
-	       own - control >= DELAY_SHARE_MIN * (double)state->run.time_ns;
+	return control < 0.1 * own && own - control >= 0.25 * (double)sums->delay_ns &&
+	       own - control >= least * (double)sums->time_ns;
+}
+
+/* Others did not wait for another reason: by the replay, or because steps became longer with it. */
+static bool makes_steps_longer(const struct judge *judge, const struct delay_run *run)
+{
+	double before[STEP_HISTORY];
+	double delay = (double)run->sums.delay_ns / (double)run->sums.steps;
+	double length = (double)run->sums.time_ns / (double)run->sums.steps;
+	uint64_t kept = judge->next_step < STEP_HISTORY ? 0 : judge->next_step - STEP_HISTORY;
+	size_t count = 0;
+
+	if ((double)run->suspect_gain_ns >= GAIN_SHARE_MIN * (double)run->suspect_delay_ns)
+		return true;
+	for (uint64_t s = kept; s < run->first_step; s++)
+		before[count++] = (double)judge->step_length_ns[s % STEP_HISTORY];
+	return count >= STEPS_BEFORE_MIN &&
+	       length - median_double(before, count) >= GAIN_SHARE_MIN * delay;
+}
+
+/*
+ * Of two ranks, nothing says whether one became a little slower or the other a little faster; and the
+ * clocks of devices wander by a few percent.
+ */
+static bool small_is_certain(const struct judge *judge, const struct delay_run *run)
+{
+	return judge->ranks_in_block >= SMALL_PEERS_MIN && !run->sums.on_device &&
+	       !run->sums.host_times;
+}
+
+/* Means over n blocks, of which the one before the run is known from so many, are off by chance. */
+static double slow_level_min(
+	const struct judge *judge, const struct rank_state *state, const struct delay_run *run)
+{
+	return SLOW_UNITS_MIN * judge->noise_scale *
+	       sqrt(1 / (double)run->blocks + 1 / fmax((double)state->usual_blocks, 1));
 }
 
 /* A change is told when it is large enough to matter and really makes the step longer. */
-bool judge_worth_telling(const struct judge *judge, uint32_t rank)
+bool judge_worth_telling(const struct judge *judge, uint32_t rank, const struct delay_run *run)
 {
 	const struct rank_state *state = &judge->ranks[rank];
-	double level = state->run_level / (double)state->run_blocks;
-	double delay_per_step = (double)state->run.delay_ns / (double)state->run.steps;
-	struct classification class = classify_excess(&state->run);
+	double level = run->level / (double)run->blocks;
+	double delay_per_step = (double)run->sums.delay_ns / (double)run->sums.steps;
+	double least = judge_level_min(state, run);
+	struct classification class;
 
-	if (state->run_blocks < 3 || level < DELAY_SHARE_MIN ||
-		delay_per_step < DELAY_PER_STEP_MIN_NS || class.verdict_class == VERDICT_UNKNOWN)
+	if (run->blocks < (run == &state->runs[RUN_SLOW] ? SLOW_BLOCKS_MIN : QUICK_BLOCKS_MIN) ||
+		delay_per_step < DELAY_PER_STEP_MIN_NS)
 		return false;
-	if (class.verdict_class == VERDICT_COMPUTE_SLOW && state->run.on_device &&
+	if (level < DELAY_SHARE_MIN && !small_is_certain(judge, run))
+		return false;
+	if (level < least &&
+		(run == &state->runs[RUN_QUICK] || level < RARE_SHARE_MIN ||
+			height_of_hits(judge, state, steps_of_run(judge, run)) < RARE_HEIGHT_MIN))
+		return false;
+	if (run == &state->runs[RUN_SLOW] && level < slow_level_min(judge, state, run))
+		return false;
+	class = classify_excess(&run->sums);
+	if (class.verdict_class == VERDICT_UNKNOWN)
+		return false;
+	if (class.verdict_class == VERDICT_COMPUTE_SLOW && run->sums.on_device &&
 		level_of_latest(judge, state, POWER_CAP_STEPS, true) < POWER_CAP_LEVEL &&
-		judge_gpu_power_bound(judge, rank))
+		judge_gpu_power_bound(judge, rank, run))
 		return false;
 	/* Where all ranks' work differs from step to step, some rank has more of it for a while. */
 	if (class.verdict_class == VERDICT_COMPUTE_SLOW &&
 		level < UNEVEN_TIMES_MIN * judge_uneven_level(judge))
 		return false;
-	if (!throttled_beyond_doubt(state) &&
-		(judge->blocks < WARM_UP_BLOCKS ||
-			state->change.evidence < evidence_needed(judge, state, &class, level) ||
-			!hit_more_than_peers(judge, rank, level)))
+	if (!makes_steps_longer(judge, run) || !judge_launches_prove(judge, rank, run, &class))
 		return false;
-	if (!judge_launches_prove(judge, rank, &class))
-		return false;
-	return (double)judge->block.suspect_gain_ns >=
-	       0.3 * (double)state->block.delay_ns; /* others did not wait for another reason */
+	return throttled_beyond_doubt(&run->sums, least) ||
+	       (state->settled &&
+		       run->change.evidence >= evidence_needed(judge, state, run, &class, level) &&
+		       hit_more_than_peers(judge, rank, run, level));
 }
 
-static void push_past(struct rank_state *state)
+const struct delay_run *judge_run_to_tell(const struct judge *judge, uint32_t rank)
 {
-	state->past[state->past_count++ % PAST_BLOCKS] = (float)state->level;
-	if (state->past_count == 2 * PAST_BLOCKS)
-		state->past_count = PAST_BLOCKS; /* keeps the ring's phase */
+	const struct rank_state *state = &judge->ranks[rank];
+
+	for (int kind = 0; kind < RUN_NR && state->in_block && !state->track; kind++) {
+		const struct delay_run *run = &state->runs[kind];
+
+		/* What has ended is not told any more. */
+		if (kind == RUN_QUICK && state->level < QUIET_SHARE * DELAY_SHARE_MIN)
+			continue;
+		/* What began a moment ago is the quick run's to tell: it may be a stall. */
+		if (kind == RUN_SLOW && judge_suspected(state, RUN_QUICK) &&
+			state->runs[RUN_QUICK].blocks < SLOW_BLOCKS_MIN)
+			continue;
+		if (run->change.sum >= CHANGE_THRESHOLD && judge_worth_telling(judge, rank, run))
+			return run;
+	}
+	return NULL;
 }
 
 static void reset_block(struct judge *judge)
@@ -339,52 +345,48 @@ static void reset_block(struct judge *judge)
 	judge->blocks++;
 }
 
+/* The largest level of a rank that is late, or about to be called so. */
+static double level_of_late(const struct judge *judge)
+{
+	double level = 0;
+
+	for (uint32_t r = 0; r < judge->rank_end; r++) {
+		const struct rank_state *state = &judge->ranks[r];
+
+		if (state->in_block && !state->track &&
+			state->runs[RUN_QUICK].change.sum >= 0.67 * CHANGE_THRESHOLD)
+			level = fmax(level, state->level);
+	}
+	for (size_t t = 0; t < judge->track_count; t++) {
+		if (judge->tracks[t].active && !judge->tracks[t].comm)
+			level = fmax(level, judge->tracks[t].level);
+	}
+	return level;
+}
+
 int judge_close_block(struct judge *judge)
 {
-	double weight = judge->block.irregular * 2 > judge->block.steps ? 0.5 : 1;
 	int error = reserve_scratch(judge);
-	double rank_level = 0;
 	size_t rank_count;
 
 	if (error < 0)
 		return error;
-	rank_count = level_ranks(judge);
+	rank_count = judge_level_ranks(judge);
 	if (rank_count < 2 || judge->blocks == 0) { /* the first block is the program's start */
 		reset_block(judge);
 		return 0;
 	}
-	struct change_noise noise = noise_of_ranks(judge, rank_count);
-
-	for (uint32_t r = 0; r < judge->rank_end; r++) {
-		struct rank_state *state = &judge->ranks[r];
-
-		if (!state->in_block)
-			continue;
-		if (state->track)
-			continue;
-		if (state->change.sum < 0.67 * CHANGE_THRESHOLD)
-			push_past(state); /* what may be a fault is no noise */
-		(void)change_point_push(&state->change, &noise, state->level, weight);
-		if (state->change.sum > 0)
-			extend_run(judge, state);
-		if (state->change.sum >= 0.67 * CHANGE_THRESHOLD)
-			rank_level = fmax(rank_level, state->level);
-	}
+	judge_push_runs(judge, rank_count);
 	judge_launches_block(judge);
-	for (size_t t = 0; t < judge->track_count; t++) {
-		if (judge->tracks[t].active && !judge->tracks[t].comm)
-			rank_level = fmax(rank_level, judge->tracks[t].level);
-	}
-	bool slow_transfers = judge_comm_block(judge, rank_level);
+	bool slow_transfers = judge_comm_block(judge, level_of_late(judge));
 	enum imbalance uneven = judge_imbalance_block(judge);
 
 	judge_follow(judge);
 	for (uint32_t r = 0; r < judge->rank_end && error == 0; r++) {
-		struct rank_state *state = &judge->ranks[r];
+		const struct delay_run *run = judge_run_to_tell(judge, r);
 
-		if (state->in_block && !state->track && state->change.sum >= CHANGE_THRESHOLD &&
-			judge_worth_telling(judge, r))
-			error = judge_open(judge, r);
+		if (run)
+			error = judge_open(judge, r, run);
 	}
 	if (slow_transfers && error == 0)
 		error = judge_open_comm(judge);

@@ -304,8 +304,9 @@ static bool is_suspect(const struct judge *judge, uint32_t rank)
 	if (!(state->evidence_mask & EVIDENCE_KERNELS) || !state->in_block)
 		return false;
 	if (!state->track)
-		return state->change.sum >= CHANGE_THRESHOLD / 2 && state->run.on_device &&
-		       judge_worth_telling(judge, rank);
+		return state->runs[RUN_QUICK].change.sum >= CHANGE_THRESHOLD / 2 &&
+		       state->runs[RUN_QUICK].sums.on_device &&
+		       judge_worth_telling(judge, rank, &state->runs[RUN_QUICK]);
 	verdict = &judge->verdicts[judge->tracks[state->track - 1].verdict];
 	return looks_can_tell(&judge->tracks[state->track - 1].sums, verdict);
 }
@@ -330,8 +331,7 @@ static bool find_control(const struct judge *judge, uint32_t suspect,
 		const struct rank_state *state = &judge->ranks[r];
 
 		if (r == suspect || state->track || !state->in_block ||
-			!(state->evidence_mask & EVIDENCE_KERNELS) ||
-			state->change.sum >= CHANGE_SUSPECT ||
+			!(state->evidence_mask & EVIDENCE_KERNELS) || judge_suspected_any(state) ||
 			state->totals.role != judge->ranks[suspect].totals.role ||
 			(found && state->long_run >= judge->ranks[*control].long_run) ||
 			!may_look(context, r, true))

@@ -44,8 +44,9 @@ void judge_experts_step(struct judge *judge, const struct step_grid *grid)
 	for (size_t r = 0; r < grid->row_count; r++) {
 		struct rank_state *state = &judge->ranks[grid->rows[r].rank];
 
-		if ((state->track || state->change.sum > 0) && !grid->rows[r].hole &&
-			!grid->rows[r].works && judge->blame.rows[r].judged)
+		if ((state->track || state->runs[RUN_QUICK].change.sum > 0 ||
+			    state->runs[RUN_SLOW].change.sum > 0) &&
+			!grid->rows[r].hole && !grid->rows[r].works && judge->blame.rows[r].judged)
 			take_segments(judge, grid, r, state);
 	}
 }

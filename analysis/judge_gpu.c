@@ -55,22 +55,23 @@ static bool latest(struct judge *judge, const struct verdict *verdict, unsigned 
  * Another process began to use the rank's GPU not long before the rank became slow. One that was
  * there before may be idle.
  */
-static bool is_newly_shared(const struct judge *judge, uint32_t rank, int64_t now_ns)
+static bool is_newly_shared(
+	const struct judge *judge, uint32_t rank, const struct delay_run *run, int64_t now_ns)
 {
 	const struct rank_state *state = &judge->ranks[rank];
-	int64_t before_ns = now_ns - state->run.time_ns - NEW_PROCESS_NS, before, now;
+	int64_t before_ns = now_ns - run->sums.time_ns - NEW_PROCESS_NS, before, now;
 
 	return evidence_value(state->evidence, METRIC_GPU_OTHER_PROCESSES, before_ns, &before) &&
 	       evidence_value(state->evidence, METRIC_GPU_OTHER_PROCESSES, now_ns, &now) &&
 	       now > before;
 }
 
-bool judge_gpu_power_bound(const struct judge *judge, uint32_t rank)
+bool judge_gpu_power_bound(const struct judge *judge, uint32_t rank, const struct delay_run *run)
 {
 	int64_t now_ns = judge->block.start_ns + judge->block.time_ns, reasons;
 	size_t bound = 0, known = 0;
 
-	if (is_newly_shared(judge, rank, now_ns))
+	if (is_newly_shared(judge, rank, run, now_ns))
 		return false;
 	for (uint32_t r = 0; r < judge->rank_end; r++) {
 		if (!evidence_value(judge->ranks[r].evidence, METRIC_GPU_SLOWDOWN_REASONS, now_ns,

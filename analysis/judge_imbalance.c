@@ -370,7 +370,8 @@ static void close_roles(struct judge *judge)
 
 enum imbalance judge_imbalance_block(struct judge *judge)
 {
-	static const struct change_noise noise = {0.85 * DELAY_SHARE_MIN, 0.5 * DELAY_SHARE_MIN};
+	static const struct change_noise noise = {
+		.reference = 0.85 * DELAY_SHARE_MIN, .scale = 0.5 * DELAY_SHARE_MIN};
 	struct imbalance_state *state = judge->imbalance;
 	enum imbalance alarm = IMBALANCE_NONE;
 

@@ -25,11 +25,13 @@ enum {
 	TRACKS_MAX = 64,     /* verdicts that hold at one time */
 	VERDICTS_MAX = 4096, /* in one run */
 	SKETCH_BUCKETS = 4700,
+	USUAL_MEMORY = 64,    /* blocks; of what is usual for a rank */
 	BLOCK_NS = 200000000, /* shorter steps are judged together: two usual quota periods */
 };
 
 /* Slow-downs below this share of a step are not told: it is normal for a program to be uneven. */
 #define DELAY_SHARE_MIN 0.04
+#define SMALL_SHARE_MIN 0.018 /* where a rank is held against its own past, for long */
 #define COMM_SHARE_MIN 0.04
 #define DELAY_PER_STEP_MIN_NS 50000
 /* Ranks that share cores take them from each other; only more than this is told. */
@@ -44,32 +46,48 @@ struct launch_sums {
 	double steps, launches, silence_ns, idle_ns, wait_ns;
 };
 
+/* The blocks of a rank's delay since the sum left 0. */
+struct delay_run {
+	struct change_point change;
+	struct excess_sums sums;
+	struct excess_sums peak;  /* the block with the most delay */
+	double level, peak_level; /* summed over blocks */
+	uint64_t blocks, loud_blocks, first_step;
+	bool peak_dropped; /* one block was a spike and is no part of it any more */
+	/* Of the blocks in which it was suspected: its delay, and what a replay without the suspects gains. */
+	int64_t suspect_delay_ns, suspect_gain_ns;
+};
+
+/*
+ * What may be told at once, and what must come again and again: slow-downs that are small, rare
+ * or come slowly.
+ */
+enum { RUN_QUICK = 0, RUN_SLOW = 1, RUN_NR };
+
 struct rank_state {
 	bool seen;
 	uint32_t evidence_mask;
 	uint32_t block_steps;
 	struct excess_sums block;
 	int64_t block_comm_ns, block_wait_ns;
-	double level;	  /* delay as a share of the last block, less what is usual for all */
-	double wait;	  /* waiting, likewise */
-	double comm;	  /* late departures, likewise */
+	/* Delay as a share of the last block, less what is usual for all, less what is for it. */
+	double level;
+	double usual;	       /* what is usual for the rank; not below 0 */
+	double usual_least;    /* at best, so far */
+	bool settled;	       /* what is usual is known */
+	uint32_t usual_blocks; /* from so many, at most USUAL_MEMORY */
+	double wait;	       /* waiting, likewise */
+	double comm;	       /* late departures, likewise */
 	float link_least; /* of its transfers to other hosts, how many times longer the least slow is */
 	uint32_t link_count; /* so many of them were looked at; 0: none */
 	uint32_t host;
 	double long_run; /* slow mean of the delay's share: who is usually quiet */
 	bool in_block;
-	struct change_point change;
-	struct excess_sums run;				 /* since the sum left 0 */
-	struct launch_sums block_launches, run_launches; /* as the run; goes on in a verdict */
-	struct launch_sums launches;			 /* of the latest steps looked at */
-	uint64_t run_blocks, run_first_step;
-	int64_t run_comm_ns;
-	double run_level;	 /* summed */
-	struct excess_sums peak; /* the run's block with the most delay */
-	double peak_level;
-	int64_t peak_comm_ns;
-	bool peak_dropped; /* one block of the run was a spike and is no part of it any more */
-	float past[PAST_BLOCKS];
+	struct launch_sums block_launches,
+		run_launches;	     /* as the quick run; goes on in a verdict */
+	struct launch_sums launches; /* of the latest steps looked at */
+	struct delay_run runs[RUN_NR];
+	float past[PAST_BLOCKS]; /* levels of quiet blocks */
 	uint32_t past_count;
 	float delays[STEP_HISTORY]; /* ns, by step number; negative: of a fault told of */
 	uint32_t track;		    /* the verdict it is in, + 1 */
@@ -156,8 +174,12 @@ struct track {
 	struct excess_sums sums;
 	int64_t time_ns, gain_ns; /* of the blocks in which it was loud */
 	int64_t block_gain_ns;
-	double level; /* mean over its loud blocks */
-	uint64_t loud_blocks;
+	double level;		 /* mean over its loud blocks */
+	double least;		 /* below a part of it a block is quiet */
+	uint64_t run_first_step; /* of the runs that it came of */
+	uint64_t alert_step;
+	uint64_t loud_blocks; /* since the alert */
+	double gap;	      /* blocks from one loud one to the next, on average */
 	double evidence;
 	int64_t onset_ns, loud_until_ns;
 	uint64_t steps;	      /* of the blocks in time_ns */
@@ -168,7 +190,7 @@ struct track {
 struct block {
 	uint64_t first_step, steps, irregular;
 	int64_t start_ns, time_ns;
-	int64_t suspect_gain_ns, suspect_delay_ns;
+	int64_t suspect_gain_ns[RUN_NR]; /* with the suspects of a kind like their controls */
 };
 
 /* What a row's transfers were, until they go into its rank's state. */
@@ -241,9 +263,9 @@ struct judge {
 	struct blame blame;
 	struct whatif whatif;
 	struct whatif_line lines[TRACKS_MAX]; /* of tracks: without their ranks */
-	struct whatif_line suspect_line, ideal_line;
-	uint64_t suspects; /* hash of who they are; 0 = none */
-	uint8_t *healed;   /* per row */
+	struct whatif_line suspect_lines[RUN_NR], ideal_line;
+	uint64_t suspects[RUN_NR]; /* hash of who they are; 0 = none, or slow as quick */
+	uint8_t *healed;	   /* per row */
 	size_t healed_capacity;
 	struct rank_state *ranks;
 	size_t rank_capacity;
@@ -251,6 +273,8 @@ struct judge {
 	char missing[EVIDENCE_SOURCE_NR][VERDICT_DETAIL_LENGTH];
 	struct block block;
 	uint64_t blocks;
+	size_t ranks_in_block; /* the last one */
+	double noise_scale;    /* of their levels in it */
 	bool timed, paused; /* some step was; the last ones were not, of a job whose others are */
 	double *scratch;
 	size_t scratch_capacity;
@@ -285,7 +309,24 @@ int judge_close_block(struct judge *judge) __attribute__((warn_unused_result));
 /* What the open block holds is judged, when it is enough; what comes next is no part of it. */
 int judge_pause(struct judge *judge) __attribute__((warn_unused_result));
 /* The change on a rank is large enough, real enough and unlike what its peers have. */
-bool judge_worth_telling(const struct judge *judge, uint32_t rank);
+bool judge_worth_telling(const struct judge *judge, uint32_t rank, const struct delay_run *run);
+/* The run to tell of: over its threshold and worth telling, the quick one first; NULL: none. */
+const struct delay_run *judge_run_to_tell(const struct judge *judge, uint32_t rank);
+/* A run has come so far that it is looked at what the job would be like without the rank. */
+bool judge_suspected(const struct rank_state *state, int kind);
+bool judge_suspected_any(const struct rank_state *state);
+
+/* Of a run, or of a verdict that came of it: below this level it is not told. */
+double judge_level_min(const struct rank_state *state, const struct delay_run *run);
+/* A block below this share of that level says that nothing is wrong. */
+#define QUIET_SHARE 0.6
+
+/* judge_runs.c: levels, what is usual, and runs. */
+/* Ends the block for all ranks; returns how many were in it, below 2 nothing was judged. */
+size_t judge_level_ranks(struct judge *judge);
+void judge_push_runs(struct judge *judge, size_t rank_count);
+/* A rank's delay in a step beyond what is usual for it, in ns. */
+double judge_step_delay(const struct judge *judge, const struct rank_state *state, uint64_t step);
 
 /* A transfer is slow when its shape takes so many times what is expected. */
 #define TRANSFER_SLOW 1.15F
@@ -372,8 +413,8 @@ void judge_launches_block(struct judge *judge);
  * Whether a rank that only the host's times say to be late really held up the others: its device had
  * nothing to do meanwhile, or its host was waiting for it. True where there are device times.
  */
-bool judge_launches_prove(
-	const struct judge *judge, uint32_t rank, const struct classification *class);
+bool judge_launches_prove(const struct judge *judge, uint32_t rank, const struct delay_run *run,
+	const struct classification *class);
 /* Adds evidence to a verdict on host times; launch-gaps becomes its cause where none is known. */
 void judge_launches_tell(
 	const struct judge *judge, const struct excess_sums *sums, struct verdict *verdict);
@@ -384,7 +425,7 @@ double judge_latest_level(
 	const struct judge *judge, const struct rank_state *state, uint64_t step_count);
 
 /* Most ranks' GPUs run at their power cap, and no other process has come to the rank's. */
-bool judge_gpu_power_bound(const struct judge *judge, uint32_t rank);
+bool judge_gpu_power_bound(const struct judge *judge, uint32_t rank, const struct delay_run *run);
 
 /* judge_verdicts.c */
 int judge_open_imbalance(struct judge *judge, enum imbalance kind)
@@ -392,12 +433,15 @@ int judge_open_imbalance(struct judge *judge, enum imbalance kind)
 /* Room for one more; -ENOSPC when there are too many. */
 int judge_add_verdict(struct judge *judge, struct verdict **verdict)
 	__attribute__((warn_unused_result));
-int judge_open(struct judge *judge, uint32_t rank) __attribute__((warn_unused_result));
+int judge_open(struct judge *judge, uint32_t rank, const struct delay_run *run)
+	__attribute__((warn_unused_result));
 int judge_open_comm(struct judge *judge) __attribute__((warn_unused_result));
 void judge_follow(struct judge *judge); /* after a block: updates and recoveries */
-/* The first step of a change, by the history of a series; of_rank NULL: transfers. */
+/* judge_onset.c: the first step of a change, by the history of a series; of_rank NULL: transfers. */
 uint64_t judge_onset(const struct judge *judge, const struct rank_state *of_rank,
 	uint64_t run_first_step, double level);
+/* What came after the alert says better how large the change is, and so where it began. */
+void judge_refine_onset(struct judge *judge, struct track *track);
 /* The same of the run of slow transfers: its step and that step's start. */
 int64_t judge_comm_onset(const struct judge *judge, uint64_t *step);
 

@@ -55,8 +55,8 @@ void judge_launches_block(struct judge *judge)
 	for (uint32_t r = 0; r < judge->rank_end; r++) {
 		struct rank_state *state = &judge->ranks[r];
 
-		quiet &= !state->track && state->change.sum < CHANGE_SUSPECT;
-		if (!state->track && state->change.sum > 0)
+		quiet &= !state->track && !judge_suspected_any(state);
+		if (!state->track && state->runs[RUN_QUICK].change.sum > 0)
 			add(&state->run_launches, &state->block_launches);
 		state->block_launches = (struct launch_sums){0};
 	}
@@ -100,7 +100,8 @@ static bool find_control(const struct judge *judge, uint32_t rank, uint32_t *con
 }
 
 /* The device idled for that long more than a control's, or the host was silent, and steps became longer. */
-static bool held_up_by_host(const struct judge *judge, uint32_t rank, double delay_ns)
+static bool held_up_by_host(
+	const struct judge *judge, uint32_t rank, const struct excess_sums *run, double delay_ns)
 {
 	const struct rank_state *state = &judge->ranks[rank];
 	const struct launch_sums *own = &state->run_launches, *usual;
@@ -111,25 +112,25 @@ static bool held_up_by_host(const struct judge *judge, uint32_t rank, double del
 	usual = &judge->ranks[control].launches;
 	double idle_ns = per_step(own, own->idle_ns) - per_step(usual, usual->idle_ns);
 	double silence_ns = per_step(own, own->silence_ns) - per_step(usual, usual->silence_ns);
-	double growth_ns = judge->quiet_step_ns > 0 && judge->blocks > WARM_UP_BLOCKS
-				   ? (double)state->run.time_ns / (double)state->run.steps -
-					     judge->quiet_step_ns
-				   : 0;
+	double growth_ns =
+		judge->quiet_step_ns > 0 && judge->blocks > WARM_UP_BLOCKS
+			? (double)run->time_ns / (double)run->steps - judge->quiet_step_ns
+			: 0;
 
 	return idle_ns >= PROVEN_SHARE * delay_ns ||
 	       (silence_ns >= PROVEN_SHARE * delay_ns && growth_ns >= PROVEN_SHARE * delay_ns);
 }
 
-bool judge_launches_prove(
-	const struct judge *judge, uint32_t rank, const struct classification *class)
+bool judge_launches_prove(const struct judge *judge, uint32_t rank, const struct delay_run *of_run,
+	const struct classification *class)
 {
-	const struct excess_sums *run = &judge->ranks[rank].run;
+	const struct excess_sums *run = &of_run->sums;
 
 	if (!run->host_times)
 		return true;
 	if (class->verdict_class == VERDICT_COMPUTE_SLOW)
 		return !run->several_groups;
-	return held_up_by_host(judge, rank, (double)run->delay_ns / (double)run->steps);
+	return held_up_by_host(judge, rank, run, (double)run->delay_ns / (double)run->steps);
 }
 
 static void push_evidence(struct verdict *verdict, const struct verdict_evidence *evidence)

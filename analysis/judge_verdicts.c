@@ -14,38 +14,12 @@
 #define MINOR_FAULT_TYPICAL_NS 700
 /* Ranks that turn slow within this time, for the same reason, share a verdict. */
 #define JOIN_NS INT64_C(2000000000)
+#define WHOLE_SHARE 0.75    /* of a verdict's level */
+#define QUIET_OF_LEVEL 0.28 /* a block below it says that the fault is over */
 
 static int64_t now_ns(const struct judge *judge)
 {
 	return judge->block.start_ns + judge->block.time_ns;
-}
-
-uint64_t judge_onset(const struct judge *judge, const struct rank_state *of_rank,
-	uint64_t run_first_step, double level)
-{
-	const float *series = of_rank ? of_rank->delays : judge->comm->steps;
-	double values[STEP_HISTORY] = {0}, lengths[STEP_HISTORY] = {0};
-	uint64_t end = judge->next_step;
-	uint64_t first = end > STEP_HISTORY ? end - STEP_HISTORY : 0;
-	size_t count = 0;
-
-	/* The block before may hold the first steps, too few of them to show. */
-	uint64_t earliest =
-		run_first_step > judge->block.steps ? run_first_step - judge->block.steps : 0;
-	if (first < earliest)
-		first = earliest;
-	for (uint64_t s = first; s < end; s++) {
-		values[count] = fabs((double)series[s % STEP_HISTORY]);
-		lengths[count++] = (double)judge->step_length_ns[s % STEP_HISTORY];
-	}
-	double sorted[STEP_HISTORY];
-
-	memcpy(sorted, lengths, sizeof(sorted));
-	size_t onset =
-		change_onset(values, lengths, count, lower_median_double(sorted, count), level);
-
-	/* Loud through all of the history: it began with the run. */
-	return onset == 0 && first > run_first_step ? run_first_step : first + onset;
 }
 
 static const char *missing_text(void *context, uint32_t source)
@@ -202,42 +176,67 @@ static void tell_experts(const struct judge *judge, struct verdict *verdict)
 		"others");
 }
 
+static double loudness(const struct judge *judge, const struct track *track)
+{
+	const struct verdict *verdict = &judge->verdicts[track->verdict];
+	double level = 0;
+
+	if (track->comm)
+		return judge->comm->excess_share;
+	if (track->imbalance)
+		return judge->imbalance->series[track->imbalance].level;
+	for (uint32_t i = 0; i < verdict->rank_count; i++) {
+		const struct rank_state *state = &judge->ranks[verdict->ranks[i]];
+
+		if (state->in_block && state->level > level)
+			level = state->level;
+	}
+	return level;
+}
+
+static void refresh_ranks(struct judge *judge, struct track *track, struct verdict *verdict)
+{
+	struct excess_sums sums = track->sums;
+	struct classification class;
+
+	add_sampled(judge, verdict, track->onset_ns, &sums);
+	class = classify_excess(&sums);
+	if (class.verdict_class != VERDICT_UNKNOWN) {
+		verdict->verdict_class = (uint8_t) class.verdict_class;
+		verdict->cause = (uint8_t) class.cause;
+		verdict->share_explained = class.share_explained;
+		classify_evidence(&sums, &class, missing_text, judge, verdict);
+		tell_rival(judge, track, verdict);
+		tell_throttle(judge, track, verdict);
+		judge_gpu_cause(judge, &sums, class.shares[EXCESS_COMPUTE], now_ns(judge), verdict);
+	}
+	verdict->on_device = sums.on_device;
+	judge_deep_cause(judge, &sums, track->onset_ns, track->loud_until_ns, verdict);
+	judge_launches_tell(judge, &sums, verdict);
+	tell_experts(judge, verdict);
+}
+
 static void refresh(struct judge *judge, struct track *track)
 {
 	struct verdict *verdict = &judge->verdicts[track->verdict];
 	double time = (double)track->time_ns;
+	/* The block in which a fault ends shows less of it. */
+	bool whole =
+		track->loud_blocks == 0 || loudness(judge, track) >= WHOLE_SHARE * track->level;
 
-	if (track->imbalance) {
+	if (track->imbalance)
 		judge_imbalance_tell(judge, track->imbalance, verdict);
-	} else if (track->comm) {
+	else if (track->comm)
 		(void)judge_comm_locate(judge, track->onset_ns, now_ns(judge), verdict);
-	} else {
-		struct excess_sums sums = track->sums;
-		struct classification class;
-
-		add_sampled(judge, verdict, track->onset_ns, &sums);
-		class = classify_excess(&sums);
-		if (class.verdict_class != VERDICT_UNKNOWN) {
-			verdict->verdict_class = (uint8_t) class.verdict_class;
-			verdict->cause = (uint8_t) class.cause;
-			verdict->share_explained = class.share_explained;
-			classify_evidence(&sums, &class, missing_text, judge, verdict);
-			tell_rival(judge, track, verdict);
-			tell_throttle(judge, track, verdict);
-			judge_gpu_cause(
-				judge, &sums, class.shares[EXCESS_COMPUTE], now_ns(judge), verdict);
-		}
-		verdict->on_device = sums.on_device;
-		judge_deep_cause(judge, &sums, track->onset_ns, track->loud_until_ns, verdict);
-		judge_launches_tell(judge, &sums, verdict);
-		tell_experts(judge, verdict);
-	}
+	else
+		refresh_ranks(judge, track, verdict);
 	verdict->slowdown = time / fmax(time - judge_gpu_gain_ns(track), 0.01 * time);
 	verdict->confidence = alert_confidence(
 		track->evidence, CHANGE_THRESHOLD, verdict->share_explained, track->comm);
 	if (judge->clock_error_us > verdict->clock_error_us)
 		verdict->clock_error_us = judge->clock_error_us;
-	find_victims(judge, track->level, verdict);
+	if (whole)
+		find_victims(judge, track->level, verdict);
 }
 
 static void tell(struct judge *judge, struct track *track, enum verdict_event event)
@@ -290,7 +289,10 @@ static int add_track(struct judge *judge, struct track **result)
 	whatif_line_reset(&judge->lines[t]);
 	judge->tracks[t] = (struct track){.active = true,
 		.verdict = judge->verdict_count - 1,
-		.loud_until_ns = now_ns(judge)};
+		.loud_until_ns = now_ns(judge),
+		.least = DELAY_SHARE_MIN,
+		.alert_step = judge->next_step,
+		.gap = 1};
 	*result = &judge->tracks[t];
 	return 0;
 }
@@ -307,20 +309,20 @@ static void insert_rank(struct verdict *verdict, uint32_t rank)
 }
 
 /* Of a rank that is slow: the steps since its onset, and what it delayed them by. */
-static void take_past(
-	struct judge *judge, struct track *track, const struct rank_state *state, uint64_t onset)
+static void take_past(const struct judge *judge, struct track *track,
+	const struct rank_state *state, const struct delay_run *run, uint64_t onset)
 {
 	int64_t time_ns = 0, delay_ns = 0;
 	uint64_t steps = judge->next_step - onset;
 
 	if (steps == 0 || steps > STEP_HISTORY) {
-		steps = state->run.steps;
-		time_ns = state->run.time_ns;
-		delay_ns = state->run.delay_ns;
+		steps = run->sums.steps;
+		time_ns = run->sums.time_ns;
+		delay_ns = run->sums.delay_ns;
 	} else {
 		for (uint64_t s = onset; s < judge->next_step; s++) {
 			time_ns += judge->step_length_ns[s % STEP_HISTORY];
-			delay_ns += (int64_t)fabsf(state->delays[s % STEP_HISTORY]);
+			delay_ns += (int64_t)judge_step_delay(judge, state, s);
 		}
 	}
 	if (time_ns <= track->time_ns)
@@ -332,20 +334,23 @@ static void take_past(
 }
 
 /* Puts a rank that is slow into a verdict, with what its run has gathered. */
-static void join(struct judge *judge, struct track *track, uint32_t rank)
+static void join(
+	struct judge *judge, struct track *track, uint32_t rank, const struct delay_run *run)
 {
 	struct rank_state *state = &judge->ranks[rank];
 	struct verdict *verdict = &judge->verdicts[track->verdict];
 	/* Something small before it must not pass for its begin. */
-	double level = fmax(state->run_level / (double)state->run_blocks,
-		judge_latest_level(judge, state, LATEST_STEPS));
-	uint64_t onset = judge_onset(judge, state, state->run_first_step, level);
+	double level = fmax(
+		run->level / (double)run->blocks, judge_latest_level(judge, state, LATEST_STEPS));
+	uint64_t onset = judge_onset(judge, state, run->first_step, level);
 	int64_t onset_ns = judge->next_step - onset <= STEP_HISTORY
 				   ? judge->step_start_ns[onset % STEP_HISTORY]
-				   : verdict->alert.value - state->run.time_ns;
+				   : verdict->alert.value - run->sums.time_ns;
 
+	if (verdict->rank_count == 0 || run->first_step < track->run_first_step)
+		track->run_first_step = run->first_step;
 	insert_rank(verdict, rank);
-	excess_add(&track->sums, &state->run);
+	excess_add(&track->sums, &run->sums);
 	if (verdict->rank_count == 1 || onset < verdict->first_step) {
 		verdict->first_step = onset;
 		verdict->onset.value = onset_ns;
@@ -354,9 +359,12 @@ static void join(struct judge *judge, struct track *track, uint32_t rank)
 	}
 	/* Before there was a verdict to replay without, its largest delay is what it cost. */
 	if (verdict->last_step + 1 == judge->next_step && verdict->alert.value == now_ns(judge))
-		take_past(judge, track, state, onset);
+		take_past(judge, track, state, run, onset);
 	track->level = fmax(track->level, level);
-	track->evidence = fmax(track->evidence, state->change.evidence);
+	track->least = fmin(track->least, judge_level_min(state, run));
+	track->gap = fmax(track->gap,
+		(double)run->blocks / (double)(run->loud_blocks ? run->loud_blocks : 1));
+	track->evidence = fmax(track->evidence, run->change.evidence);
 	state->track = (uint32_t)(track - judge->tracks) + 1;
 	whatif_line_reset(&judge->lines[track - judge->tracks]);
 	/* Told of: no measure of what is usual. */
@@ -381,13 +389,13 @@ static struct track *find_kin(struct judge *judge, const struct classification *
 	return NULL;
 }
 
-static struct classification classify_rank(struct judge *judge, uint32_t rank)
+static struct classification classify_rank(
+	struct judge *judge, uint32_t rank, const struct delay_run *run)
 {
-	struct rank_state *state = &judge->ranks[rank];
 	struct verdict alone = {.rank_count = 1, .ranks = {rank}};
-	struct excess_sums sums = state->run;
+	struct excess_sums sums = run->sums;
 
-	add_sampled(judge, &alone, now_ns(judge) - state->run.time_ns, &sums);
+	add_sampled(judge, &alone, now_ns(judge) - run->sums.time_ns, &sums);
 	struct classification class = classify_excess(&sums);
 
 	if (class.verdict_class == VERDICT_COMPUTE_SLOW && judge_experts_only(judge, rank))
@@ -395,14 +403,14 @@ static struct classification classify_rank(struct judge *judge, uint32_t rank)
 	return class;
 }
 
-int judge_open(struct judge *judge, uint32_t rank)
+int judge_open(struct judge *judge, uint32_t rank, const struct delay_run *run)
 {
-	struct classification class = classify_rank(judge, rank);
+	struct classification class = classify_rank(judge, rank, run);
 	struct track *track = find_kin(judge, &class);
 	int error;
 
 	if (track) {
-		join(judge, track, rank);
+		join(judge, track, rank, run);
 		refresh(judge, track);
 		return 0; /* told as an update when one is due */
 	}
@@ -411,18 +419,19 @@ int judge_open(struct judge *judge, uint32_t rank)
 		return 0;
 	if (error < 0)
 		return error;
-	join(judge, track, rank);
+	join(judge, track, rank, run);
 	/* Others that are about to be told for the same reason come along. */
 	for (uint32_t r = 0; r < judge->rank_end; r++) {
 		struct rank_state *other = &judge->ranks[r];
+		const struct delay_run *own = &other->runs[RUN_QUICK];
 		struct classification alike;
 
-		if (other->track || !other->in_block || other->run_blocks < 3 ||
-			other->change.sum < CHANGE_THRESHOLD / 2 || !judge_worth_telling(judge, r))
+		if (other->track || !other->in_block || own->change.sum < CHANGE_THRESHOLD / 2 ||
+			!judge_worth_telling(judge, r, own))
 			continue;
-		alike = classify_rank(judge, r);
+		alike = classify_rank(judge, r, own);
 		if (alike.verdict_class == class.verdict_class && alike.cause == class.cause)
-			join(judge, track, r);
+			join(judge, track, r, own);
 	}
 	refresh(judge, track);
 	tell(judge, track, VERDICT_EVENT_ALERT);
@@ -504,29 +513,9 @@ static void end_track(struct judge *judge, struct track *track)
 
 		if (state->track == (uint32_t)(track - judge->tracks) + 1) {
 			state->track = 0;
-			state->change = (struct change_point){0};
-			state->run = (struct excess_sums){0};
-			state->run_blocks = 0;
+			memset(state->runs, 0, sizeof(state->runs));
 		}
 	}
-}
-
-static double loudness(const struct judge *judge, const struct track *track)
-{
-	const struct verdict *verdict = &judge->verdicts[track->verdict];
-	double level = 0;
-
-	if (track->comm)
-		return judge->comm->excess_share;
-	if (track->imbalance)
-		return judge->imbalance->series[track->imbalance].level;
-	for (uint32_t i = 0; i < verdict->rank_count; i++) {
-		const struct rank_state *state = &judge->ranks[verdict->ranks[i]];
-
-		if (state->in_block && state->level > level)
-			level = state->level;
-	}
-	return level;
 }
 
 static void take_loud_block(struct judge *judge, struct track *track, double level)
@@ -547,27 +536,29 @@ static void take_loud_block(struct judge *judge, struct track *track, double lev
 	track->level += (level - track->level) / 8;
 	track->evidence += 1;
 	track->loud_until_ns = now_ns(judge);
+	track->loud_blocks++;
 	verdict->last_step = judge->next_step - 1;
+	if (!track->comm && !track->imbalance)
+		judge_refine_onset(judge, track);
 }
 
 void judge_follow(struct judge *judge)
 {
 	for (size_t t = 0; t < judge->track_count; t++) {
 		struct track *track = &judge->tracks[t];
-		double least = track->comm ? COMM_SHARE_MIN : DELAY_SHARE_MIN;
 		double level;
 		bool quiet;
 
 		if (!track->active)
 			continue;
 		level = loudness(judge, track);
-		quiet = level < fmax(0.6 * least, 0.3 * track->level);
+		quiet = level < fmax(QUIET_SHARE * track->least, QUIET_OF_LEVEL * track->level);
 		if (!quiet)
 			take_loud_block(judge, track, level);
 		track->block_gain_ns = 0;
 		if (!quiet)
 			refresh(judge, track);
-		if (alert_recovered(&track->memory, quiet))
+		if (alert_recovered(&track->memory, quiet, track->gap))
 			end_track(judge, track);
 		else if (alert_update_due(&track->memory, &judge->verdicts[track->verdict],
 				 (struct job_ns){now_ns(judge)}))

@@ -24,6 +24,7 @@ struct run {
 	double budget_s;
 	uint32_t threads;
 	bool verbose, baselines;
+	FILE *each; /* NULL: not asked for */
 	uint32_t kind_count;
 	enum sim_fault_kind kinds[SIM_FAULT_NR + 1];
 	atomic_uint next;
@@ -51,6 +52,8 @@ static void keep(struct run *run, const struct outcome *outcome)
 		(!(outcome->rank_right && outcome->class_right) || outcome->slowdown_error > 0.2 ||
 			outcome->onset_error_steps > 10))
 		tables_print_failure(stderr, outcome);
+	if (run->each)
+		tables_print_job(run->each, outcome);
 	if (run->outcome_count % 50 == 0)
 		fprintf(stderr, "%zu of %u jobs, %.0f s\n", run->outcome_count,
 			run->seeds * run->kind_count, elapsed_s(run));
@@ -98,7 +101,7 @@ static void usage(void)
 {
 	fprintf(stderr, "usage: bench_accuracy [--seeds N] [--first-seed N] [--only KIND]...\n"
 			"  [--ranks-min N] [--ranks-max N] [--plain] [--time-budget SECONDS]\n"
-			"  [--jobs N] [--verbose] [--baselines]\nkinds: none");
+			"  [--jobs N] [--verbose] [--baselines] [--each FILE]\nkinds: none");
 	for (int kind = 0; kind < SIM_FAULT_NR; kind++)
 		fprintf(stderr, " %s", sim_fault_name((enum sim_fault_kind)kind));
 	fprintf(stderr, "\n");
@@ -117,6 +120,7 @@ static bool parse(int argc, char **argv, struct run *run)
 		{"plain", no_argument, NULL, 'p'},
 		{"verbose", no_argument, NULL, 'v'},
 		{"baselines", no_argument, NULL, 'b'},
+		{"each", required_argument, NULL, 'e'},
 		{0},
 	};
 	int choice;
@@ -151,6 +155,11 @@ static bool parse(int argc, char **argv, struct run *run)
 			break;
 		case 'b':
 			run->baselines = true;
+			break;
+		case 'e':
+			run->each = fopen(optarg, "w");
+			if (!run->each)
+				return false;
 			break;
 		case 'o':
 			if (!add_kind(run, optarg))
@@ -197,5 +206,7 @@ int main(int argc, char **argv)
 		pthread_join(threads[--started], NULL);
 	tables_print(stdout, run.outcomes, run.outcome_count, run.baselines);
 	free(run.outcomes);
+	if (run.each && fclose(run.each) != 0)
+		return 1;
 	return atomic_load(&run.failed);
 }

@@ -91,6 +91,15 @@ static double alert_step(const struct simulator *simulator, const struct verdict
 	return count;
 }
 
+/* From the start of the first faulty step to the alert. */
+static double alert_delay_s(const struct simulator *simulator, const struct sim_fault *fault,
+	const struct verdict *verdict)
+{
+	double start = fault->first ? simulator_step_end(simulator, fault->first - 1) : 0;
+
+	return 1e-9 * (double)(verdict->alert.value - sim_job_time(start).value);
+}
+
 static void score_fault(const struct simulator *simulator, uint32_t index, double slowdown,
 	const struct report_model *model, struct outcome *outcome)
 {
@@ -107,6 +116,7 @@ static void score_fault(const struct simulator *simulator, uint32_t index, doubl
 		if (!named && index == 0) {
 			outcome->delay_steps =
 				alert_step(simulator, verdict) - (double)fault->first + 1;
+			outcome->delay_s = alert_delay_s(simulator, fault, verdict);
 			outcome->onset_error_steps =
 				fabs((double)verdict->first_step - (double)fault->first);
 			if (fault->course == SIM_COURSE_CONSTANT && fault->kind < SIM_FAULT_HANG)
@@ -170,7 +180,8 @@ static void score(const struct simulator *simulator, const struct report_model *
 	outcome->steps_judged = (uint32_t)model->totals.steps;
 	outcome->slowdown = options->fault_count ? truth.slowdown[0] : 1;
 	outcome->rank_right = outcome->class_right = outcome->cause_right = true;
-	outcome->slowdown_error = outcome->delay_steps = outcome->onset_error_steps = NAN;
+	outcome->slowdown_error = outcome->delay_steps = outcome->delay_s =
+		outcome->onset_error_steps = NAN;
 	for (size_t v = 0; v < model->verdict_count; v++) {
 		const struct verdict *verdict = &model->verdicts[v];
 

@@ -284,3 +284,34 @@ void tables_print_failure(FILE *out, const struct outcome *outcome)
 		outcome->slowdown_error, outcome->onset_error_steps, outcome->steps_judged,
 		outcome->steps);
 }
+
+static void print_number(FILE *out, const char *name, double value)
+{
+	if (isnan(value))
+		fprintf(out, ", \"%s\": null", name);
+	else
+		fprintf(out, ", \"%s\": %.4f", name, value);
+}
+
+void tables_print_job(FILE *out, const struct outcome *outcome)
+{
+	const struct sim_scenario *scenario = &outcome->scenario;
+
+	fprintf(out,
+		"{\"kind\": \"%s\", \"seed\": %llu, \"layout\": \"%s\", \"course\": \"%s\", "
+		"\"noise\": %u, \"ranks\": %u, \"step_ms\": %.0f, \"steps\": %u, "
+		"\"first_step\": %u, \"detected\": %d, \"rank_right\": %d, \"class_right\": %d, "
+		"\"cause_right\": %d, \"alerts\": %u, \"blamed_healthy\": %u",
+		sim_fault_name(scenario->kind), (unsigned long long)outcome->seed,
+		sim_family_name(scenario->family), sim_plan_name(scenario->plan),
+		scenario->noise_level, outcome->ranks, scenario->options.program.step_ns / 1e6,
+		outcome->steps, scenario->options.faults[0].first, outcome->detected,
+		outcome->rank_right, outcome->class_right, outcome->cause_right, outcome->alerts,
+		outcome->blamed_healthy);
+	print_number(out, "slowdown", outcome->slowdown);
+	print_number(out, "slowdown_error", outcome->slowdown_error);
+	print_number(out, "delay_steps", outcome->delay_steps);
+	print_number(out, "delay_s", outcome->delay_s);
+	print_number(out, "onset_error_steps", outcome->onset_error_steps);
+	fprintf(out, "}\n");
+}

@@ -11,5 +11,7 @@
 void tables_print(FILE *out, const struct outcome *outcomes, size_t count, bool baselines);
 /* One line on a job that was judged wrongly, with what runs it again. */
 void tables_print_failure(FILE *out, const struct outcome *outcome);
+/* One job as one line of JSON. */
+void tables_print_job(FILE *out, const struct outcome *outcome);
 
 #endif

@@ -95,8 +95,8 @@ static double sequence_factor(const struct sim_active *active, const struct sim_
 }
 
 /* What a host fault adds, in lumps; the debt carries what is not a lump yet. */
-static void take_host_fault(double *debt_ns, enum sim_fault_kind kind, double owed_ns, bool first,
-	struct sim_worked *worked)
+static void take_host_fault(
+	double *debt_ns, enum sim_fault_kind kind, double owed_ns, struct sim_worked *worked)
 {
 	struct activity *activity = &worked->activity;
 	double lump_ns = kind == SIM_FAULT_THROTTLE	? THROTTLE_LUMP_NS
@@ -107,7 +107,7 @@ static void take_host_fault(double *debt_ns, enum sim_fault_kind kind, double ow
 	double taken_ns;
 
 	*debt_ns += owed_ns;
-	if (*debt_ns < lump_ns || (kind == SIM_FAULT_INPUT && !first))
+	if (*debt_ns <= 0 || *debt_ns < lump_ns)
 		return;
 	taken_ns = lump_ns > 0 ? lump_ns * floor(*debt_ns / lump_ns) : *debt_ns;
 	*debt_ns -= taken_ns;
@@ -170,9 +170,14 @@ static void take_faults(struct sim_active *active, const struct sim_world *world
 		case SIM_FAULT_MAJOR:
 		case SIM_FAULT_MINOR:
 		case SIM_FAULT_BLOCK_IO:
-		case SIM_FAULT_INPUT:
-			take_host_fault(&active->debt_ns[rank], fault->kind, base_ns * size,
-				op->section == SIM_SECTION_INPUT, worked);
+			take_host_fault(
+				&active->debt_ns[rank], fault->kind, base_ns * size, worked);
+			break;
+		case SIM_FAULT_INPUT: /* all of it before the step's work begins */
+			if (op->section == SIM_SECTION_INPUT)
+				take_host_fault(&active->debt_ns[rank], fault->kind,
+					size * world->usual[sim_stage(layout, rank)].work_ns,
+					worked);
 			break;
 		default:
 			break;

@@ -15,10 +15,23 @@ static void recovery_needs_quiet_blocks(void **state)
 
 	(void)state;
 	for (int i = 0; i < 30; i++) /* half quiet, half loud: never */
-		assert_false(alert_recovered(&memory, i % 2 == 0));
-	while (!alert_recovered(&memory, true))
+		assert_false(alert_recovered(&memory, i % 2 == 0, 1));
+	while (!alert_recovered(&memory, true, 1))
 		blocks++;
 	assert_in_range(blocks, RECOVERY_BLOCKS - 2, RECOVERY_BLOCKS);
+}
+
+static void what_comes_in_every_seventh_block_goes_on(void **state)
+{
+	struct alert_memory memory = {0};
+	int blocks = 0;
+
+	(void)state;
+	for (int i = 0; i < 700; i++)
+		assert_false(alert_recovered(&memory, i % 7 != 0, 7));
+	while (!alert_recovered(&memory, true, 7))
+		blocks++;
+	assert_in_range(blocks, 5 * RECOVERY_BLOCKS, 7 * RECOVERY_BLOCKS);
 }
 
 static void updates_are_rare_and_matter(void **state)
@@ -56,6 +69,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(recovery_needs_quiet_blocks),
+		cmocka_unit_test(what_comes_in_every_seventh_block_goes_on),
 		cmocka_unit_test(updates_are_rare_and_matter),
 		cmocka_unit_test(confidence_is_monotone),
 	};

@@ -42,6 +42,21 @@ static void spikes_are_forgotten(void **state)
 		assert_false(change_point_push(&change, &noise, i % 3 == 0 ? 5.0 : 0.0, 1));
 }
 
+/* One block in seven is enough where little is forgotten; one in fifteen is not. */
+static void rare_blocks_add_up_when_little_is_forgotten(void **state)
+{
+	const struct change_noise patient = {.reference = 0.01, .scale = 0.005, .forget = 0.3};
+	struct change_point rare = {0}, rarer = {0};
+	bool alarm = false;
+
+	(void)state;
+	for (int i = 0; i < 140; i++) {
+		alarm |= change_point_push(&rare, &patient, i % 7 == 0 ? 0.4 : 0.0, 1);
+		assert_false(change_point_push(&rarer, &patient, i % 15 == 0 ? 0.4 : 0.0, 1));
+	}
+	assert_true(alarm);
+}
+
 static void noise_raises_the_bar(void **state)
 {
 	double quiet[64] = {0}, loud[64];
@@ -77,14 +92,20 @@ static void onset_is_where_the_level_begins(void **state)
 	assert_int_equal(change_onset(values, lengths, 100, 20, 0.5), 60);
 }
 
-static void surprise_is_the_chernoff_bound(void **state)
+static void surprise_is_the_likelihood_ratio(void **state)
 {
 	(void)state;
-	assert_true(hit_surprise(0, 10, 0.1) == 0);
-	assert_true(hit_surprise(1, 10, 0.1) == 0);
-	assert_true(fabs(hit_surprise(10, 10, 0.1) + 10 * log(0.1)) < 1e-9);
-	assert_true(hit_surprise(5, 10, 0.1) > hit_surprise(4, 10, 0.1));
-	assert_true(hit_surprise(0, 0, 0.1) == 0);
+	assert_true(hit_surprise(0, 10, 10, 100) == 0);
+	assert_true(hit_surprise(1, 10, 10, 100) == 0);
+	assert_true(hit_surprise(0, 0, 10, 100) == 0);
+	assert_true(hit_surprise(5, 10, 0, 0) == 0);
+	assert_true(hit_surprise(5, 10, 10, 100) > hit_surprise(4, 10, 10, 100));
+	/* many peers: the Chernoff bound */
+	assert_true(fabs(hit_surprise(10, 10, 1000000, 10000000) + 10 * log(0.1)) < 1e-3);
+	/* all of 10 against none of 10: half is to be expected, 2^-20 */
+	assert_true(fabs(hit_surprise(10, 10, 0, 10) - 20 * log(2)) < 1e-9);
+	/* what few peers show is not certain either */
+	assert_true(hit_surprise(50, 250, 20, 250) < hit_surprise(50, 250, 2000, 25000));
 }
 
 int main(void)
@@ -92,9 +113,10 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(large_changes_need_three_blocks),
 		cmocka_unit_test(spikes_are_forgotten),
+		cmocka_unit_test(rare_blocks_add_up_when_little_is_forgotten),
 		cmocka_unit_test(noise_raises_the_bar),
 		cmocka_unit_test(onset_is_where_the_level_begins),
-		cmocka_unit_test(surprise_is_the_chernoff_bound),
+		cmocka_unit_test(surprise_is_the_likelihood_ratio),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -72,6 +72,76 @@ static void test_slow_rank_is_named(void **state)
 	}
 }
 
+/* A slow-down by a third is told within three steps or a second, whichever is later. */
+static void test_alerts_come_soon(void **state)
+{
+	static const enum sim_fault_kind kinds[] = {
+		SIM_FAULT_COMPUTE, SIM_FAULT_CONTENTION, SIM_FAULT_BLOCK_IO, SIM_FAULT_INPUT};
+	static const double steps_ms[] = {20, 60, 400, 6000};
+
+	(void)state;
+	for (size_t k = 0; k < 16; k++) {
+		struct sim_scenario scenario;
+		struct outcome outcome;
+
+		draw_plain(&scenario, kinds[k % 4], 11 + k);
+		scenario.options.program.step_ns = 1e6 * steps_ms[k / 4];
+		scenario.options.faults[0].size = 0.4;
+		scenario.options.faults[0].first += k / 4 == 0 ? 60 : 0;
+		scenario.options.steps = 220;
+		scenario.options.faults[0].last = 219;
+		score(&scenario, 11 + k, &outcome);
+		assert_true(outcome.rank_right && outcome.class_right);
+		assert_true(outcome.delay_steps <= 3 || outcome.delay_s <= 1);
+		assert_true(outcome.onset_error_steps <= 3);
+	}
+}
+
+/* 4 % of a rank's work, and every seventh step longer by half: told, once, as long as it goes on. */
+static void test_small_and_rare_faults_are_told(void **state)
+{
+	(void)state;
+	for (uint64_t seed = 1; seed <= 6; seed++) {
+		struct sim_scenario scenario;
+		struct outcome outcome;
+
+		draw_plain(&scenario, SIM_FAULT_COMPUTE, seed);
+		scenario.options.steps = 300;
+		scenario.options.program.step_ns = seed % 2 ? 60e6 : 400e6;
+		scenario.options.faults[0].last = 299;
+		scenario.options.faults[0].size = 0.045;
+		if (seed > 2) {
+			scenario.options.program.step_ns = 400e6;
+			scenario.options.faults[0].course = SIM_COURSE_EVERY;
+			scenario.options.faults[0].every = 7;
+			scenario.options.faults[0].size = 0.5;
+		}
+		score(&scenario, seed, &outcome);
+		assert_true(outcome.detected && outcome.rank_right && outcome.class_right);
+		assert_int_equal(outcome.alerts, 1);
+	}
+}
+
+/* Machines differ by a percent or two from the first step on, and one stalls once. */
+static void test_lasting_differences_and_stalls_are_no_alarm(void **state)
+{
+	(void)state;
+	for (uint64_t seed = 1; seed <= 6; seed++) {
+		struct sim_scenario scenario;
+		struct outcome outcome;
+
+		draw_plain(&scenario, SIM_FAULT_COMPUTE, seed);
+		scenario.plan = SIM_PLAN_SPIKE;
+		scenario.options.noise.rank = 0.015;
+		scenario.options.steps = 300;
+		scenario.options.program.step_ns = seed % 2 ? 60e6 : 400e6;
+		scenario.options.faults[0].course = SIM_COURSE_SPIKE;
+		scenario.options.faults[0].size = 4;
+		score(&scenario, seed, &outcome);
+		assert_int_equal(outcome.alerts, 0);
+	}
+}
+
 /*
  * In a pipeline most ranks wait for the slow one, and wait long: calls of seconds on clocks that
  * drift, with three of four tensor parallel calls not seen. Only the slow one is named.
@@ -199,6 +269,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_healthy_jobs_are_left_alone),
 		cmocka_unit_test(test_slow_rank_is_named),
+		cmocka_unit_test(test_alerts_come_soon),
+		cmocka_unit_test(test_small_and_rare_faults_are_told),
+		cmocka_unit_test(test_lasting_differences_and_stalls_are_no_alarm),
 		cmocka_unit_test(test_slow_rank_of_a_pipeline_is_named),
 		cmocka_unit_test(test_uneven_work_is_no_machine),
 		cmocka_unit_test(test_uneven_sequences_of_a_pipeline),

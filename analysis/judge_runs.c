@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Each rank's delay, block by block: what is usual for it, what its noise is, and the runs of blocks
+ * in which it was more; docs/analysis.md has the formulas.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "analysis/judge_internal.h"
+#include "analysis/robust_stats.h"
+
+enum { SPIKE_BLOCKS_MIN = 4, SLOW_RUN_BLOCKS_MAX = 128 };
+/*
+ * Machines differ. What a rank was slower by from its first block on is told only when it is more
+ * than machines of one kind differ by, or, among at least so many peers, when it is unlike them.
+ */
+#define FROM_START_MIN 0.1
+enum { FROM_START_PEERS = 8 };
+/* Rare slow blocks must outweigh the quiet ones between them: one in seven. */
+#define SLOW_FORGET 0.3
+#define SLOW_REFERENCE (0.55 * SMALL_SHARE_MIN)
+
+/* Its first blocks are what is usual for a rank, if they are near to those of its peers. */
+static void settle(struct rank_state *state, size_t rank_count)
+{
+	double values[PAST_BLOCKS], median;
+
+	for (uint32_t i = 0; i < WARM_UP_BLOCKS; i++)
+		values[i] = (double)state->past[i];
+	median = fmax(median_double(values, WARM_UP_BLOCKS), 0);
+	state->settled = true;
+	state->usual_blocks = WARM_UP_BLOCKS;
+	if (median >= (rank_count >= FROM_START_PEERS ? DELAY_SHARE_MIN : FROM_START_MIN))
+		return;
+	state->usual = state->usual_least = median;
+	for (uint32_t i = 0; i < WARM_UP_BLOCKS; i++)
+		state->past[i] -= (float)median;
+	memset(state->runs, 0, sizeof(state->runs));
+}
+
+static double usual_of_block(struct judge *judge, bool of_comm)
+{
+	size_t count = 0;
+
+	for (uint32_t r = 0; r < judge->rank_end; r++) {
+		const struct rank_state *state = &judge->ranks[r];
+
+		if (state->in_block)
+			judge->scratch[count++] = of_comm ? state->comm : state->level;
+	}
+	return lower_median_double(judge->scratch, count);
+}
+
+size_t judge_level_ranks(struct judge *judge)
+{
+	const struct block *block = &judge->block;
+	double usual, usual_comm;
+	size_t count = 0;
+
+	for (uint32_t r = 0; r < judge->rank_end; r++) {
+		struct rank_state *state = &judge->ranks[r];
+
+		state->in_block = state->block_steps * 2 > block->steps;
+		if (!state->in_block)
+			continue;
+		state->level = (double)state->block.delay_ns / (double)block->time_ns;
+		state->comm = (double)state->block_comm_ns / (double)block->time_ns;
+		state->wait = (double)state->block_wait_ns / (double)block->time_ns;
+		count++;
+	}
+	usual = usual_of_block(judge, false);
+	usual_comm = usual_of_block(judge, true);
+	for (uint32_t r = 0; r < judge->rank_end; r++) {
+		struct rank_state *state = &judge->ranks[r];
+
+		if (!state->in_block)
+			continue;
+		if (!state->settled && state->past_count >= WARM_UP_BLOCKS)
+			settle(state, count);
+		state->long_run += (state->level - state->long_run) / 16;
+		state->level -= usual + state->usual;
+		state->comm -= usual_comm;
+	}
+	return count;
+}
+
+/*
+ * The noise, from the past of the ranks that are usually the quieter half. The other half may
+ * hold culprits that were slow from the first step on.
+ */
+static size_t pool_past(struct judge *judge, size_t rank_count)
+{
+	size_t count = 0, pool = 0, stride;
+	double usual;
+
+	for (uint32_t r = 0; r < judge->rank_end; r++) {
+		if (judge->ranks[r].in_block)
+			judge->scratch[count++] = judge->ranks[r].long_run;
+	}
+	usual = lower_median_double(judge->scratch, count);
+	stride = rank_count / 2 / POOL_RANKS_MAX + 1;
+	count = 0;
+	for (uint32_t r = 0; r < judge->rank_end && pool < POOL_RANKS_MAX; r++) {
+		const struct rank_state *state = &judge->ranks[r];
+
+		if (!state->in_block || state->track || state->long_run > usual || r % stride != 0)
+			continue;
+		pool++;
+		for (uint32_t i = 0; i < state->past_count && i < PAST_BLOCKS; i++)
+			judge->scratch[count++] = (double)state->past[i];
+	}
+	return count;
+}
+
+/*
+ * A stall (a checkpoint, a late start) outweighs many ordinary blocks, and would lend them its
+ * level and its cause. A block that alone delayed more than all others of its run together is
+ * taken out of it: one in a run, so that stalls that come again count.
+ */
+static void drop_spike(struct delay_run *run)
+{
+	if (run->peak_dropped || run->blocks < SPIKE_BLOCKS_MIN ||
+		run->peak.delay_ns <= run->sums.delay_ns - run->peak.delay_ns)
+		return;
+	excess_subtract(&run->sums, &run->peak);
+	run->level -= run->peak_level;
+	run->blocks--;
+	run->peak_dropped = true;
+}
+
+/* Takes the block into a rank's run. */
+static void extend_run(
+	const struct judge *judge, const struct rank_state *state, struct delay_run *run)
+{
+	if (run->change.run <= 1)
+		*run = (struct delay_run){
+			.change = run->change, .first_step = judge->block.first_step};
+	excess_add(&run->sums, &state->block);
+	run->level += state->level;
+	run->blocks++;
+	run->loud_blocks += state->level >= QUIET_SHARE * judge_level_min(state, run);
+	if (state->block.delay_ns > run->peak.delay_ns) {
+		run->peak = state->block;
+		run->peak_level = state->level;
+	}
+	drop_spike(run);
+}
+
+bool judge_suspected(const struct rank_state *state, int kind)
+{
+	return !state->track && state->runs[kind].change.sum >=
+					(kind == RUN_QUICK ? CHANGE_SUSPECT : 2 * CHANGE_SUSPECT);
+}
+
+bool judge_suspected_any(const struct rank_state *state)
+{
+	return judge_suspected(state, RUN_QUICK) || judge_suspected(state, RUN_SLOW);
+}
+
+static void push_past(struct rank_state *state)
+{
+	state->past[state->past_count++ % PAST_BLOCKS] = (float)state->level;
+	if (state->past_count == 2 * PAST_BLOCKS)
+		state->past_count = PAST_BLOCKS; /* keeps the ring's phase */
+}
+
+/*
+ * What is usual for a rank follows slowly, and upwards only so far that a drift is told in the end: not
+ * above what was usual at best by more than what is worth telling.
+ */
+static void learn_usual(struct rank_state *state, double by)
+{
+	double most = state->usual_least + SMALL_SHARE_MIN;
+
+	state->usual = fmin(fmax(state->usual + by, 0), most);
+	state->usual_least = fmin(state->usual_least, state->usual);
+}
+
+static void push_rank(const struct judge *judge, struct rank_state *state,
+	const struct change_noise noises[RUN_NR], double weight)
+{
+	double scale = noises[RUN_QUICK].scale;
+
+	/* What may be a fault is no noise. */
+	if (!state->settled || state->runs[RUN_QUICK].change.sum < 0.67 * CHANGE_THRESHOLD)
+		push_past(state);
+	if (state->settled && !judge_suspected_any(state)) {
+		state->usual_blocks += state->usual_blocks < USUAL_MEMORY;
+		learn_usual(state, fmin(fmax(state->level, -2 * scale), 2 * scale) /
+					   (double)state->usual_blocks);
+	}
+	for (int kind = 0; kind < RUN_NR; kind++) {
+		struct delay_run *run = &state->runs[kind];
+		bool suspected = judge_suspected(state, kind);
+
+		(void)change_point_push(&run->change, &noises[kind], state->level, weight);
+		if (run->change.sum <= 0)
+			continue;
+		if (kind == RUN_QUICK && run->change.run <= 1)
+			state->run_launches = (struct launch_sums){0};
+		extend_run(judge, state, run);
+		if (suspected) {
+			run->suspect_gain_ns += judge->block.suspect_gain_ns[kind];
+			run->suspect_delay_ns += state->block.delay_ns;
+		}
+	}
+	/* What was not worth telling for so long is the rank's way. */
+	if (state->runs[RUN_SLOW].blocks >= SLOW_RUN_BLOCKS_MAX && state->settled) {
+		learn_usual(
+			state, state->runs[RUN_SLOW].level / (double)state->runs[RUN_SLOW].blocks);
+		state->runs[RUN_SLOW] = (struct delay_run){0};
+	}
+}
+
+void judge_push_runs(struct judge *judge, size_t rank_count)
+{
+	double weight = judge->block.irregular * 2 > judge->block.steps ? 0.5 : 1;
+	size_t count = pool_past(judge, rank_count);
+	struct change_noise noises[RUN_NR];
+
+	noises[RUN_QUICK] = change_noise_of(judge->scratch, count, 0.85 * DELAY_SHARE_MIN);
+	noises[RUN_SLOW] = change_noise_of(judge->scratch, count, SLOW_REFERENCE);
+	noises[RUN_SLOW].forget = SLOW_FORGET;
+	judge->ranks_in_block = rank_count;
+	judge->noise_scale = noises[RUN_SLOW].scale;
+	for (uint32_t r = 0; r < judge->rank_end; r++) {
+		struct rank_state *state = &judge->ranks[r];
+
+		if (state->in_block && !state->track)
+			push_rank(judge, state, noises, weight);
+	}
+}
+
+double judge_step_delay(const struct judge *judge, const struct rank_state *state, uint64_t step)
+{
+	return fabs((double)state->delays[step % STEP_HISTORY]) -
+	       state->usual * (double)judge->step_length_ns[step % STEP_HISTORY];
+}

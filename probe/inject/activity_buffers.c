@@ -35,8 +35,10 @@ static struct {
 	struct {
 		struct ring_kernel kernel;
 		uint32_t flushes; /* when it came */
-	} waiting[WAITING_MAX];	  /* for their launches, in the order in which they came */
+		bool collective;
+	} waiting[WAITING_MAX]; /* for their launches, in the order in which they came */
 	uint64_t records, dropped, invalid; /* atomic */
+	uint64_t launched, unlaunched; /* atomic; NCCL's kernels, with and without their launches */
 } pool = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 bool activity_buffers_begin(const struct cupti_abi *cupti, bool launches)
@@ -54,6 +56,7 @@ bool activity_buffers_begin(const struct cupti_abi *cupti, bool launches)
 	pool.has_launches = launches;
 	pool.look++;
 	pool.waiting_count = 0;
+	pool.launched = pool.unlaunched = 0;
 	pool.records = pool.dropped = pool.invalid = 0;
 	return true;
 }
@@ -74,6 +77,18 @@ bool activity_buffers_idle(void)
 	return true;
 }
 
+void activity_buffers_forget(void)
+{
+	for (size_t i = 0; i < BUFFERS; i++)
+		__atomic_store_n(&pool.busy[i], 0, __ATOMIC_RELEASE);
+}
+
+bool activity_buffers_launches_known(void)
+{
+	return __atomic_load_n(&pool.unlaunched, __ATOMIC_RELAXED) <=
+	       __atomic_load_n(&pool.launched, __ATOMIC_RELAXED);
+}
+
 void activity_buffer_requested(uint8_t **buffer, size_t *size, size_t *record_max)
 {
 	*record_max = 0;
@@ -90,6 +105,11 @@ void activity_buffer_requested(uint8_t **buffer, size_t *size, size_t *record_ma
 	*buffer = NULL;
 	*size = 0;
 	__atomic_fetch_add(&pool.dropped, 1, __ATOMIC_RELAXED);
+}
+
+static bool is_collective(const char *name)
+{
+	return name && strstr(name, "nccl");
 }
 
 static bool write_record(enum ring_record_kind kind, const void *record, size_t bytes)
@@ -174,8 +194,16 @@ static bool find_launch(struct ring_kernel *kernel)
 	return true;
 }
 
+static void write_kernel(const struct ring_kernel *kernel, bool collective, bool launched)
+{
+	if (collective)
+		__atomic_fetch_add(
+			launched ? &pool.launched : &pool.unlaunched, 1, __ATOMIC_RELAXED);
+	write_record(RING_RECORD_KERNEL, kernel, sizeof(*kernel));
+}
+
 /* False: it does not wait. */
-static bool wait_for_launch(const struct ring_kernel *kernel)
+static bool wait_for_launch(const struct ring_kernel *kernel, bool collective)
 {
 	bool waits;
 
@@ -183,6 +211,7 @@ static bool wait_for_launch(const struct ring_kernel *kernel)
 	waits = pool.has_launches && pool.waiting_count < WAITING_MAX;
 	if (waits) {
 		pool.waiting[pool.waiting_count].kernel = *kernel;
+		pool.waiting[pool.waiting_count].collective = collective;
 		pool.waiting[pool.waiting_count++].flushes = pool.flushes;
 	}
 	pthread_mutex_unlock(&pool.lock);
@@ -196,9 +225,10 @@ static void write_waiting(uint32_t before)
 
 	pthread_mutex_lock(&pool.lock);
 	for (size_t i = 0; i < pool.waiting_count; i++) {
-		if (find_launch(&pool.waiting[i].kernel) || pool.waiting[i].flushes < before)
-			write_record(RING_RECORD_KERNEL, &pool.waiting[i].kernel,
-				sizeof(pool.waiting[i].kernel));
+		bool found = find_launch(&pool.waiting[i].kernel);
+
+		if (found || pool.waiting[i].flushes < before)
+			write_kernel(&pool.waiting[i].kernel, pool.waiting[i].collective, found);
 		else
 			pool.waiting[kept++] = pool.waiting[i];
 	}
@@ -225,12 +255,15 @@ static void take_kernel(const struct cupti_abi_kernel *kernel)
 		.context = kernel->context,
 		.stream = kernel->stream,
 		.correlation = kernel->correlation};
+	bool collective, found;
 
 	if (!is_valid(kernel->start, kernel->end))
 		return;
 	record.name_id = write_name(kernel->name);
-	if (find_launch(&record) || !wait_for_launch(&record))
-		write_record(RING_RECORD_KERNEL, &record, sizeof(record));
+	collective = is_collective(kernel->name);
+	found = find_launch(&record);
+	if (found || !wait_for_launch(&record, collective))
+		write_kernel(&record, collective, found);
 }
 
 static void take_call(const struct cupti_abi_call *call)

@@ -23,6 +23,12 @@ bool activity_buffers_begin(const struct cupti_abi *cupti, bool launches);
 /* CUPTI holds no buffer. */
 bool activity_buffers_idle(void);
 
+/* After CUPTI was taken out of the process: what it held is free. */
+void activity_buffers_forget(void);
+
+/* Not the case: kernels of NCCL came, and most without their launches. */
+bool activity_buffers_launches_known(void);
+
 /* All was flushed: a kernel that has waited since the flush before goes without its launch; all: any. */
 void activity_buffers_flushed(bool all);
 void activity_buffers_counts(struct activity_counts *counts);

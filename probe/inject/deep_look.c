@@ -6,10 +6,12 @@
 #include <string.h>
 
 #include "probe/inject/activity_buffers.h"
+#include "probe/inject/cupti_detach.h"
 #include "probe/inject/process.h"
 
 enum { PATH_BYTES_MAX = 4096, CLOCK_SAMPLES = 100, KINDS = 5 };
-enum { STEADY_FLUSH_NS = 100000000, STEADY_CLOCK_NS = 1000000000, END_PATIENCE_NS = 500000000 };
+enum { STEADY_FLUSH_NS = 100000000, STEADY_CLOCK_NS = 1000000000 };
+enum { END_PATIENCE_NS = 500000000, DETACH_PATIENCE_NS = 2000000000 };
 
 static const char *const cupti_names[] = {"libcupti.so.13", "libcupti.so.12", "libcupti.so.11.8"};
 static const char *const runtime_names[] = {
@@ -27,7 +29,9 @@ static struct {
 	bool loaded;
 	struct cupti_abi cupti;
 	void *subscriber;
-	bool on, ending; /* ending: nothing new is recorded, what is under way is waited for */
+	bool on, ending;   /* ending: nothing new is recorded, what is under way is waited for */
+	bool detaching;	   /* the last part of ending */
+	bool with_runtime; /* a steady look records the runtime's calls, too */
 	enum ring_deep_state end_state;
 	int end_error;
 	int64_t end_ns;
@@ -107,6 +111,9 @@ static bool load(void)
 		find(library, "cuptiActivityGetNextRecord", &look.cupti.next_record) &&
 		find(library, "cuptiGetTimestamp", &look.cupti.timestamp);
 	(void)find(library, "cuptiActivityGetNumDroppedRecords", &look.cupti.dropped_records);
+	(void)find(library, "cuptiGetVersion", &look.cupti.version);
+	(void)find(library, "cuptiEnableDomain", &look.cupti.enable_domain);
+	(void)find(library, "cuptiFinalize", &look.cupti.finalize);
 	return look.loaded;
 }
 
@@ -152,15 +159,6 @@ static void write_clock(void)
 		process_write(RING_RECORD_CLOCK_PAIR, &pair, sizeof(pair));
 }
 
-/* Subscribing is only to hold the place: no callback is ever enabled. */
-static void ignore_callback(void *user, uint32_t domain, uint32_t id, const void *data)
-{
-	(void)user;
-	(void)domain;
-	(void)id;
-	(void)data;
-}
-
 /*
  * Never a forced flush: that hands out records of kernels which still run, and CUPTI may write into
  * them when these end, wherever the buffer is by then.
@@ -178,17 +176,48 @@ static void end_look(enum ring_deep_state state, int error)
 	look.end_ns = process_now_ns();
 }
 
+static void ended(void)
+{
+	look.subscriber = NULL;
+	look.ending = look.detaching = false;
+	report(look.end_state, look.end_error, look.end_ns);
+}
+
+static void go_on_detaching(void)
+{
+	if (cupti_detach_is_done()) {
+		activity_buffers_forget();
+		ended();
+	} else if (process_now_ns() - look.end_ns > DETACH_PATIENCE_NS && cupti_detach_cancel()) {
+		(void)look.cupti.unsubscribe(look.subscriber);
+		ended();
+	}
+}
+
 static void go_on_ending(void)
 {
+	if (look.detaching) {
+		go_on_detaching();
+		return;
+	}
 	(void)look.cupti.flush_all(0);
 	if (!activity_buffers_idle() && process_now_ns() - look.end_ns < END_PATIENCE_NS)
 		return;
 	activity_buffers_flushed(true);
 	write_clock();
+	look.detaching = cupti_detach_begin(&look.cupti, look.subscriber);
+	if (look.detaching)
+		return;
 	(void)look.cupti.unsubscribe(look.subscriber);
-	look.subscriber = NULL;
-	look.ending = false;
-	report(look.end_state, look.end_error, look.end_ns);
+	ended();
+}
+
+/* A steady look does without the runtime's calls, which are many, where the driver's show launches. */
+static bool is_wanted(size_t kind)
+{
+	return look.wanted & kinds[kind].wanted &&
+	       (kinds[kind].kind != CUPTI_ABI_KIND_RUNTIME || look.with_runtime ||
+		       !(look.wanted & RING_DEEP_STEADY));
 }
 
 static void begin_look(void)
@@ -203,7 +232,7 @@ static void begin_look(void)
 		report(RING_DEEP_FAILED, 0, process_now_ns());
 		return;
 	}
-	error = look.cupti.subscribe(&look.subscriber, ignore_callback, NULL);
+	error = look.cupti.subscribe(&look.subscriber, cupti_detach_callback, NULL);
 	if (error != CUPTI_ABI_SUCCESS) {
 		report(error == CUPTI_ABI_MULTIPLE_SUBSCRIBERS ? RING_DEEP_OTHER_SUBSCRIBER
 							       : RING_DEEP_FAILED,
@@ -213,7 +242,7 @@ static void begin_look(void)
 	write_clock();
 	error = look.cupti.register_callbacks(activity_buffer_requested, activity_buffer_completed);
 	for (size_t i = 0; i < KINDS && error == CUPTI_ABI_SUCCESS; i++) {
-		if (look.wanted & kinds[i].wanted)
+		if (is_wanted(i))
 			error = look.cupti.enable(kinds[i].kind);
 	}
 	look.on = true;
@@ -244,6 +273,11 @@ static void keep_steady(int64_t now_ns)
 		look.flushed_ns = now_ns;
 		(void)look.cupti.flush_all(0);
 		activity_buffers_flushed(false);
+		if (look.wanted & RING_DEEP_LAUNCHES && !look.with_runtime &&
+			!activity_buffers_launches_known()) {
+			look.with_runtime = true; /* for good */
+			(void)look.cupti.enable(CUPTI_ABI_KIND_RUNTIME);
+		}
 	}
 	if (now_ns - look.clock_ns >= STEADY_CLOCK_NS) {
 		look.clock_ns = now_ns;

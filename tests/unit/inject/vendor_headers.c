@@ -29,6 +29,7 @@ SAME(cupti_abi_memcpy, correlation, CUpti_ActivityMemcpy6, correlationId);
 SAME(cupti_abi_synchronization, start, CUpti_ActivitySynchronization, start);
 SAME(cupti_abi_synchronization, end, CUpti_ActivitySynchronization, end);
 SAME(cupti_abi_synchronization, context, CUpti_ActivitySynchronization, contextId);
+SAME(cupti_abi_callback_data, site, CUpti_CallbackData, callbackSite);
 SAME(cupti_abi_call, call, CUpti_ActivityAPI, cbid);
 SAME(cupti_abi_call, start, CUpti_ActivityAPI, start);
 SAME(cupti_abi_call, thread, CUpti_ActivityAPI, threadId);
@@ -43,4 +44,6 @@ EQUAL(CUPTI_ABI_KIND_DRIVER, CUPTI_ACTIVITY_KIND_DRIVER);
 EQUAL(CUPTI_ABI_KIND_RUNTIME, CUPTI_ACTIVITY_KIND_RUNTIME);
 EQUAL(CUPTI_ABI_KIND_CONCURRENT_KERNEL, CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL);
 EQUAL(CUPTI_ABI_KIND_SYNCHRONIZATION, CUPTI_ACTIVITY_KIND_SYNCHRONIZATION);
-
+EQUAL(CUPTI_ABI_DOMAIN_DRIVER, CUPTI_CB_DOMAIN_DRIVER_API);
+EQUAL(CUPTI_ABI_DOMAIN_RUNTIME, CUPTI_CB_DOMAIN_RUNTIME_API);
+EQUAL(CUPTI_ABI_SITE_EXIT, CUPTI_API_EXIT);

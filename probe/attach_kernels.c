@@ -2,23 +2,31 @@
 #include "probe/attach_kernels.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
-#include "probe/look_pace.h"
-
-/* When we end in a window, the library ends it by itself. */
-static const int64_t length_ns = 2 * LOOK_PACE_LENGTH_NS_MAX;
+/* Asked for again in time; when we end, the library ends it by itself. */
+static const int64_t length_ns = 120000000000, renew_ns = 60000000000;
 static const int64_t answer_ns = 3000000000, rest_ns = 15000000000;
+/* Launches are counted in windows: without a count until then, the steps' lengths alone decide. */
+static const int64_t count_patience_ns = 10000000000;
+
+/*
+ * Once started, CUPTI makes each call into CUDA dearer, recorded or not, until the process ends: with
+ * 60,000 launches a second a step took half as long again (two H200, CUDA 13.0), with 6,000 as before. So it
+ * is not started where the host launches that much.
+ */
+enum { LAUNCHES_A_SECOND_MAX = 25000 };
+enum { STEPS_BEFORE = 8, STEPS_AFTER = 16, STEPS_SKIPPED = 2 };
+static const double longer_max = 1.10; /* steps with kernels shown against those before */
 
 struct shown_process {
 	pid_t pid;
 	bool on;
-	int64_t next_ns;  /* when to ask (again) */
-	uint32_t request; /* the last one for a window */
-	uint32_t refused; /* enum ring_deep_state; RING_DEEP_ON: was not */
+	int64_t launches_a_second; /* the most in a step that was counted; 0: none was */
+	int64_t next_ns;	   /* when to ask (again) */
+	uint32_t request;	   /* the last one */
+	uint32_t refused;	   /* enum ring_deep_state; RING_DEEP_ON: was not */
 };
 
 struct attach_kernels {
@@ -26,12 +34,12 @@ struct attach_kernels {
 	struct job *job;
 	const struct device_looks *looks;
 	struct host_ns now;
-	struct look_pace pace;
 	bool any;	   /* ever */
-	bool was_on;	   /* at the last tick */
-	int64_t shown_ns;  /* of windows that have ended, and of all time since the first began */
-	int64_t turned_ns; /* when the last window began or ended */
-	int64_t all_ns;
+	char why_not[128]; /* given up, for all */
+	int64_t first_ns;  /* when the first process came */
+	/* Steps of the first process, before and with kernels shown; counts are of all ever. */
+	int64_t before_ns[STEPS_BEFORE], after_ns[STEPS_AFTER];
+	size_t before_count, after_count;
 	size_t count;
 	struct shown_process processes[RING_SOURCE_PROCESSES_MAX];
 };
@@ -46,7 +54,6 @@ struct attach_kernels *attach_kernels_create(
 	kernels->rings = rings;
 	kernels->job = job;
 	kernels->looks = looks;
-	look_pace_init(&kernels->pace);
 	return kernels;
 }
 
@@ -56,7 +63,7 @@ void attach_kernels_destroy(struct attach_kernels *kernels)
 	for (size_t i = 0; kernels && i < kernels->count; i++) {
 		if (kernels->processes[i].on)
 			(void)!ring_source_request_deep(kernels->rings, kernels->processes[i].pid,
-				0, kernels->now, 0, NULL);
+				RING_DEEP_STEADY, kernels->now, 0, NULL);
 	}
 	free(kernels);
 }
@@ -86,26 +93,76 @@ void attach_kernels_report(
 {
 	struct shown_process *process = find(kernels, pid);
 
-	if (!process)
-		return;
-	/* Kernels are shown by a deep look, too. */
-	job_kernels_shown(kernels->job, pid, report->state == RING_DEEP_ON);
-	if (report->request != process->request)
+	/* A deep look is served by the same kernels. */
+	if (!process || report->request != process->request)
 		return;
 	process->on = report->state == RING_DEEP_ON;
 	process->next_ns = kernels->now.value;
 	process->refused = RING_DEEP_ON;
-	if (report->state == RING_DEEP_ON || report->state == RING_DEEP_OFF)
-		return;
-	process->refused = report->state;
-	process->next_ns = kernels->now.value + rest_ns;
+	job_kernels_shown(kernels->job, pid, process->on);
+	if (process->on) {
+		process->next_ns += renew_ns;
+	} else if (report->state != RING_DEEP_OFF) {
+		process->refused = report->state;
+		process->next_ns += rest_ns;
+	}
+}
+
+static int compare(const void *left, const void *right)
+{
+	int64_t a = *(const int64_t *)left, b = *(const int64_t *)right;
+
+	return (a > b) - (a < b);
+}
+
+static int64_t median(const int64_t *values, size_t count)
+{
+	int64_t sorted[STEPS_AFTER];
+
+	for (size_t i = 0; i < count; i++)
+		sorted[i] = values[i];
+	qsort(sorted, count, sizeof(*sorted), compare);
+	return sorted[count / 2];
+}
+
+/* What being shown costs the job, once. */
+static void check_cost(struct attach_kernels *kernels)
+{
+	double before = (double)median(kernels->before_ns, STEPS_BEFORE);
+	double after =
+		(double)median(kernels->after_ns + STEPS_SKIPPED, STEPS_AFTER - STEPS_SKIPPED);
+
+	if (after > before * longer_max)
+		snprintf(kernels->why_not, sizeof(kernels->why_not),
+			"switched off: steps were %.0f %% longer with it",
+			(after / before - 1) * 100);
 }
 
 void attach_kernels_step(struct attach_kernels *kernels, pid_t pid, const struct step_entry *step)
 {
-	if (kernels && kernels->count && kernels->processes[0].pid == pid &&
-		!(step->flags & (STEP_WINDOW | STEP_IRREGULAR)))
-		look_pace_step(&kernels->pace, step->start, step->end);
+	struct shown_process *process = find(kernels, pid);
+	int64_t step_ns = step->end.value - step->start.value;
+
+	if (!process || step->flags & STEP_WINDOW || step_ns <= 0)
+		return;
+	if (step->launches.window) {
+		int64_t rate = (int64_t)((double)step->launches.launches * 1e9 / (double)step_ns);
+
+		if (rate > process->launches_a_second)
+			process->launches_a_second = rate > 0 ? rate : 1;
+		if (rate > LAUNCHES_A_SECOND_MAX && !process->on)
+			snprintf(kernels->why_not, sizeof(kernels->why_not),
+				"%" PRId64 " launches a second: CUPTI would slow them down", rate);
+	}
+	if (process != kernels->processes)
+		return;
+	if (!process->on) {
+		kernels->before_ns[kernels->before_count++ % STEPS_BEFORE] = step_ns;
+	} else if (kernels->after_count < STEPS_AFTER && kernels->before_count >= STEPS_BEFORE) {
+		kernels->after_ns[kernels->after_count++] = step_ns;
+		if (kernels->after_count == STEPS_AFTER)
+			check_cost(kernels);
+	}
 }
 
 void attach_kernels_kernel(struct attach_kernels *kernels, const struct ring_source_kernel *kernel)
@@ -128,29 +185,21 @@ void attach_kernels_ended(struct attach_kernels *kernels, pid_t pid)
 		*process = kernels->processes[--kernels->count];
 }
 
-static int64_t wall_clock_ns(void)
+/* Enough is known of what it will cost. */
+static bool is_time(const struct attach_kernels *kernels)
 {
-	struct timespec now;
-
-	clock_gettime(CLOCK_REALTIME, &now);
-	return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
-}
-
-static void note_share(struct attach_kernels *kernels, bool on)
-{
-	int64_t passed_ns = kernels->turned_ns ? kernels->now.value - kernels->turned_ns : 0;
-
-	if (kernels->turned_ns && on == kernels->was_on)
-		return;
-	kernels->shown_ns += kernels->was_on ? passed_ns : 0;
-	kernels->all_ns += passed_ns;
-	kernels->turned_ns = kernels->now.value;
-	kernels->was_on = on;
+	if (kernels->before_count < STEPS_BEFORE)
+		return false;
+	for (size_t i = 0; i < kernels->count; i++) {
+		if (!kernels->processes[i].launches_a_second)
+			return kernels->now.value - kernels->first_ns > count_patience_ns;
+	}
+	return true;
 }
 
 void attach_kernels_tick(struct attach_kernels *kernels, struct host_ns now)
 {
-	const uint32_t kinds = RING_DEEP_KERNELS | RING_DEEP_LAUNCHES | RING_DEEP_STEADY;
+	const uint32_t kinds = RING_DEEP_KERNELS | RING_DEEP_COPIES | RING_DEEP_LAUNCHES;
 	bool wanted;
 
 	if (!kernels)
@@ -158,16 +207,22 @@ void attach_kernels_tick(struct attach_kernels *kernels, struct host_ns now)
 	kernels->now = now;
 	if (!kernels->count)
 		return;
-	wanted = look_pace_want(&kernels->pace, now, wall_clock_ns());
-	note_share(kernels, wanted);
+	if (!kernels->first_ns)
+		kernels->first_ns = now.value;
+	wanted = !*kernels->why_not && is_time(kernels);
 	for (size_t i = 0; i < kernels->count; i++) {
 		struct shown_process *process = &kernels->processes[i];
 
-		if (process->on == wanted || now.value < process->next_ns ||
-			device_looks_is_busy(kernels->looks, process->pid))
+		if ((!wanted && !process->on) || (wanted && now.value < process->next_ns))
 			continue;
-		process->next_ns = now.value + answer_ns;
-		(void)!ring_source_request_deep(kernels->rings, process->pid, wanted ? kinds : 0,
+		/* While it is on, a look is part of it; before, it would have to end the look. */
+		if (!process->on && device_looks_is_busy(kernels->looks, process->pid))
+			continue;
+		process->next_ns = now.value + (process->on ? renew_ns : answer_ns);
+		if (!wanted)
+			process->on = false;
+		(void)!ring_source_request_deep(kernels->rings, process->pid,
+			(wanted ? kinds : 0) | RING_DEEP_STEADY,
 			(struct host_ns){now.value + length_ns}, 0,
 			wanted ? &process->request : NULL);
 	}
@@ -185,17 +240,6 @@ static const char *reason(uint32_t state)
 	}
 }
 
-/* In few steps, so that it is not told anew all the time. */
-static const char *share_words(const struct attach_kernels *kernels)
-{
-	int64_t shown_ns = kernels->shown_ns, all_ns = kernels->all_ns;
-
-	return shown_ns * 2 > all_ns	? "more than half"
-	       : shown_ns * 5 > all_ns	? "more than a fifth"
-	       : shown_ns * 20 > all_ns ? "more than a twentieth"
-					: "less than a twentieth";
-}
-
 bool attach_kernels_state(const struct attach_kernels *kernels, struct message_source *out)
 {
 	struct kernel_calls_counts counts;
@@ -208,6 +252,8 @@ bool attach_kernels_state(const struct attach_kernels *kernels, struct message_s
 		if (kernels->processes[i].refused != RING_DEEP_ON)
 			why = reason(kernels->processes[i].refused);
 	}
+	if (*kernels->why_not)
+		why = kernels->why_not;
 	job_kernel_counts(kernels->job, &counts);
 	all = counts.matched + counts.unmatched;
 	if (!all && !*why)
@@ -223,11 +269,5 @@ bool attach_kernels_state(const struct attach_kernels *kernels, struct message_s
 		snprintf(out->why, sizeof(out->why),
 			"about %" PRIu64 "0 %% of the collectives could be matched to a kernel",
 			counts.matched * 10 / all);
-	else if (counts.unshown) {
-		out->state = SOURCE_DEGRADED;
-		snprintf(out->why, sizeof(out->why),
-			"in windows, %s of the time: they cost about %.0f %% of a step",
-			share_words(kernels), ceil(look_pace_cost(&kernels->pace) * 20) * 5);
-	}
 	return true;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * attach --deep: has the kernels of the ranks shown (CUPTI, by the library that was loaded), for the
- * times of their collectives, in windows (look_pace.h) of all ranks at once. A deep look for the
- * coordinator goes first; another profiler in the process too. One thread.
+ * times of their collectives: all the time, and only where the host does not launch so much that it
+ * would slow the job down. Another profiler in the process goes first. One thread.
  */
 #ifndef SLOWRANK_PROBE_ATTACH_KERNELS_H
 #define SLOWRANK_PROBE_ATTACH_KERNELS_H

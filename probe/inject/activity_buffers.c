@@ -77,12 +77,6 @@ bool activity_buffers_idle(void)
 	return true;
 }
 
-void activity_buffers_forget(void)
-{
-	for (size_t i = 0; i < BUFFERS; i++)
-		__atomic_store_n(&pool.busy[i], 0, __ATOMIC_RELEASE);
-}
-
 bool activity_buffers_launches_known(void)
 {
 	return __atomic_load_n(&pool.unlaunched, __ATOMIC_RELAXED) <=

@@ -23,9 +23,6 @@ bool activity_buffers_begin(const struct cupti_abi *cupti, bool launches);
 /* CUPTI holds no buffer. */
 bool activity_buffers_idle(void);
 
-/* After CUPTI was taken out of the process: what it held is free. */
-void activity_buffers_forget(void);
-
 /* Not the case: kernels of NCCL came, and most without their launches. */
 bool activity_buffers_launches_known(void);
 

@@ -17,9 +17,6 @@ enum {
 	CUPTI_ABI_KIND_RUNTIME = 5,
 	CUPTI_ABI_KIND_CONCURRENT_KERNEL = 10,
 	CUPTI_ABI_KIND_SYNCHRONIZATION = 38,
-	CUPTI_ABI_DOMAIN_DRIVER = 1,
-	CUPTI_ABI_DOMAIN_RUNTIME = 2,
-	CUPTI_ABI_SITE_EXIT = 1,
 };
 
 struct cupti_abi_kernel { /* CUpti_ActivityKernel5 to 10 */
@@ -50,9 +47,6 @@ struct cupti_abi_synchronization { /* with version 2, too */
 	uint32_t kind, type;
 	uint64_t start, end;
 	uint32_t correlation, context, stream, event;
-};
-struct cupti_abi_callback_data { /* the head of CUpti_CallbackData */
-	uint32_t site;
 };
 struct cupti_abi_call { /* CUpti_ActivityAPI */
 	uint32_t kind, call;
@@ -87,10 +81,6 @@ struct cupti_abi {
 	int (*next_record)(uint8_t *buffer, size_t valid_size, void **record);
 	int (*dropped_records)(void *context, uint32_t stream, size_t *dropped);
 	int (*timestamp)(uint64_t *timestamp);
-	/* NULL where this CUPTI does not have them. */
-	int (*version)(uint32_t *version);
-	int (*enable_domain)(uint32_t on, void *subscriber, uint32_t domain);
-	int (*finalize)(void);
 };
 
 #endif

@@ -6,12 +6,11 @@
 #include <string.h>
 
 #include "probe/inject/activity_buffers.h"
-#include "probe/inject/cupti_detach.h"
 #include "probe/inject/process.h"
 
 enum { PATH_BYTES_MAX = 4096, CLOCK_SAMPLES = 100, KINDS = 5 };
 enum { STEADY_FLUSH_NS = 100000000, STEADY_CLOCK_NS = 1000000000 };
-enum { END_PATIENCE_NS = 500000000, DETACH_PATIENCE_NS = 2000000000 };
+enum { END_PATIENCE_NS = 500000000 };
 
 static const char *const cupti_names[] = {"libcupti.so.13", "libcupti.so.12", "libcupti.so.11.8"};
 static const char *const runtime_names[] = {
@@ -30,12 +29,14 @@ static struct {
 	struct cupti_abi cupti;
 	void *subscriber;
 	bool on, ending;   /* ending: nothing new is recorded, what is under way is waited for */
-	bool detaching;	   /* the last part of ending */
 	bool with_runtime; /* a steady look records the runtime's calls, too */
 	enum ring_deep_state end_state;
 	int end_error;
 	int64_t end_ns;
 	uint32_t request, wanted;
+	uint32_t taken; /* the last request that was looked at */
+	uint32_t guest; /* a look that a steady one serves; 0: none */
+	int64_t guest_stop_ns;
 	int64_t stop_ns;
 	uint64_t stop_collectives;    /* 0 = by time */
 	int64_t flushed_ns, clock_ns; /* of a steady look: when last */
@@ -111,16 +112,13 @@ static bool load(void)
 		find(library, "cuptiActivityGetNextRecord", &look.cupti.next_record) &&
 		find(library, "cuptiGetTimestamp", &look.cupti.timestamp);
 	(void)find(library, "cuptiActivityGetNumDroppedRecords", &look.cupti.dropped_records);
-	(void)find(library, "cuptiGetVersion", &look.cupti.version);
-	(void)find(library, "cuptiEnableDomain", &look.cupti.enable_domain);
-	(void)find(library, "cuptiFinalize", &look.cupti.finalize);
 	return look.loaded;
 }
 
-static void report(enum ring_deep_state state, int error, int64_t host_ns)
+static void report(uint32_t request, enum ring_deep_state state, int error, int64_t host_ns)
 {
 	struct activity_counts counts;
-	struct ring_deep_report record = {.request = look.request,
+	struct ring_deep_report record = {.request = request,
 		.state = (uint32_t)state,
 		.error = error,
 		.kinds = look.wanted,
@@ -159,6 +157,15 @@ static void write_clock(void)
 		process_write(RING_RECORD_CLOCK_PAIR, &pair, sizeof(pair));
 }
 
+/* Subscribing is only to hold the place: no callback is ever enabled. */
+static void ignore_callback(void *user, uint32_t domain, uint32_t id, const void *data)
+{
+	(void)user;
+	(void)domain;
+	(void)id;
+	(void)data;
+}
+
 /*
  * Never a forced flush: that hands out records of kernels which still run, and CUPTI may write into
  * them when these end, wherever the buffer is by then.
@@ -176,40 +183,17 @@ static void end_look(enum ring_deep_state state, int error)
 	look.end_ns = process_now_ns();
 }
 
-static void ended(void)
-{
-	look.subscriber = NULL;
-	look.ending = look.detaching = false;
-	report(look.end_state, look.end_error, look.end_ns);
-}
-
-static void go_on_detaching(void)
-{
-	if (cupti_detach_is_done()) {
-		activity_buffers_forget();
-		ended();
-	} else if (process_now_ns() - look.end_ns > DETACH_PATIENCE_NS && cupti_detach_cancel()) {
-		(void)look.cupti.unsubscribe(look.subscriber);
-		ended();
-	}
-}
-
 static void go_on_ending(void)
 {
-	if (look.detaching) {
-		go_on_detaching();
-		return;
-	}
 	(void)look.cupti.flush_all(0);
 	if (!activity_buffers_idle() && process_now_ns() - look.end_ns < END_PATIENCE_NS)
 		return;
 	activity_buffers_flushed(true);
 	write_clock();
-	look.detaching = cupti_detach_begin(&look.cupti, look.subscriber);
-	if (look.detaching)
-		return;
 	(void)look.cupti.unsubscribe(look.subscriber);
-	ended();
+	look.subscriber = NULL;
+	look.ending = false;
+	report(look.request, look.end_state, look.end_error, look.end_ns);
 }
 
 /* A steady look does without the runtime's calls, which are many, where the driver's show launches. */
@@ -225,17 +209,18 @@ static void begin_look(void)
 	int error;
 
 	if (!load()) {
-		report(RING_DEEP_NO_LIBRARY, 0, process_now_ns());
+		report(look.request, RING_DEEP_NO_LIBRARY, 0, process_now_ns());
 		return;
 	}
 	if (!activity_buffers_begin(&look.cupti, look.wanted & RING_DEEP_LAUNCHES)) {
-		report(RING_DEEP_FAILED, 0, process_now_ns());
+		report(look.request, RING_DEEP_FAILED, 0, process_now_ns());
 		return;
 	}
-	error = look.cupti.subscribe(&look.subscriber, cupti_detach_callback, NULL);
+	error = look.cupti.subscribe(&look.subscriber, ignore_callback, NULL);
 	if (error != CUPTI_ABI_SUCCESS) {
-		report(error == CUPTI_ABI_MULTIPLE_SUBSCRIBERS ? RING_DEEP_OTHER_SUBSCRIBER
-							       : RING_DEEP_FAILED,
+		report(look.request,
+			error == CUPTI_ABI_MULTIPLE_SUBSCRIBERS ? RING_DEEP_OTHER_SUBSCRIBER
+								: RING_DEEP_FAILED,
 			error, process_now_ns());
 		return;
 	}
@@ -247,9 +232,36 @@ static void begin_look(void)
 	}
 	look.on = true;
 	if (error == CUPTI_ABI_SUCCESS)
-		report(RING_DEEP_ON, 0, process_now_ns());
+		report(look.request, RING_DEEP_ON, 0, process_now_ns());
 	else
 		end_look(RING_DEEP_FAILED, error);
+}
+
+static void end_guest(void)
+{
+	if (look.guest)
+		report(look.guest, RING_DEEP_OFF, 0, process_now_ns());
+	look.guest = 0;
+}
+
+/*
+ * While kernels are shown steadily, another look is part of it, whatever it wants: switching CUPTI in a
+ * program that runs is what harms it.
+ */
+static void take_guest(const struct ring_control *control, uint32_t request, uint32_t wanted)
+{
+	end_guest();
+	if (wanted & RING_DEEP_STEADY) {
+		look.request = request;
+		look.stop_ns = __atomic_load_n(&control->deep_stop_host_ns, __ATOMIC_RELAXED);
+		report(request, RING_DEEP_ON, 0, process_now_ns());
+		return;
+	}
+	if (!wanted)
+		return;
+	look.guest = request;
+	look.guest_stop_ns = __atomic_load_n(&control->deep_stop_host_ns, __ATOMIC_RELAXED);
+	report(request, RING_DEEP_ON, 0, process_now_ns());
 }
 
 static void take_request(const struct ring_control *control, uint32_t request)
@@ -260,10 +272,10 @@ static void take_request(const struct ring_control *control, uint32_t request)
 	look.stop_collectives = __atomic_load_n(&control->deep_stop_collectives, __ATOMIC_RELAXED);
 	if (look.stop_collectives)
 		look.stop_collectives += process_collectives();
-	if (look.wanted && look.stop_ns > process_now_ns())
+	if (look.wanted & ~(uint32_t)RING_DEEP_STEADY && look.stop_ns > process_now_ns())
 		begin_look();
 	else
-		report(RING_DEEP_OFF, 0, process_now_ns());
+		report(request, RING_DEEP_OFF, 0, process_now_ns());
 }
 
 /* CUPTI hands out full buffers only, if it is not asked; its clock drifts over hours. */
@@ -285,19 +297,35 @@ static void keep_steady(int64_t now_ns)
 	}
 }
 
+static bool is_over(void)
+{
+	return process_now_ns() >= look.stop_ns ||
+	       (look.stop_collectives && process_collectives() >= look.stop_collectives);
+}
+
 void deep_look_poll(void)
 {
 	const struct ring_control *control = process_control();
 	uint32_t request = __atomic_load_n(&control->deep_request, __ATOMIC_ACQUIRE);
+	uint32_t wanted = __atomic_load_n(&control->deep_kinds, __ATOMIC_RELAXED);
 
-	if (look.on &&
-		(request != look.request || process_now_ns() >= look.stop_ns ||
-			(look.stop_collectives && process_collectives() >= look.stop_collectives)))
+	if (look.guest && process_now_ns() >= look.guest_stop_ns)
+		end_guest();
+	if (look.on && request != look.taken && look.wanted & RING_DEEP_STEADY &&
+		wanted != RING_DEEP_STEADY) {
+		look.taken = request;
+		take_guest(control, request, wanted);
+	}
+	if (look.on && (is_over() || request != look.taken)) {
+		end_guest();
 		end_look(RING_DEEP_OFF, 0);
+	}
 	if (look.ending)
 		go_on_ending();
-	if (!look.on && !look.ending && request != look.request)
+	if (!look.on && !look.ending && request != look.taken) {
+		look.taken = request;
 		take_request(control, request);
+	}
 	if (look.on && look.wanted & RING_DEEP_STEADY)
 		keep_steady(process_now_ns());
 }

@@ -88,8 +88,8 @@ enum {
 	RING_DEEP_COPIES = 1 << 1,
 	RING_DEEP_SYNCHRONISATION = 1 << 2,
 	RING_DEEP_LAUNCHES = 1 << 3, /* host time of the launch, by correlation */
-	RING_DEEP_STEADY =
-		1 << 4, /* for as long as it is renewed: records come a few times a second */
+	RING_DEEP_STEADY = 1 << 4, /* for as long as it is renewed: records come ten times a second,
+				      other looks are served by it; alone it ends it */
 };
 
 struct ring_hello {

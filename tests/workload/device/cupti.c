@@ -54,8 +54,6 @@ typedef void (*buffer_requested)(uint8_t **buffer, size_t *size, size_t *record_
 typedef void (*buffer_completed)(
 	void *context, uint32_t stream, uint8_t *buffer, size_t size, size_t valid_size);
 
-typedef void (*callback_function)(void *user, uint32_t domain, uint32_t id, const void *data);
-
 static long cost_us;
 
 static struct {
@@ -63,8 +61,6 @@ static struct {
 	bool subscribed, enabled[KIND_NR];
 	buffer_requested requested;
 	buffer_completed completed;
-	uint32_t domains; /* bits: calls of these are told */
-	callback_function callback;
 	uint8_t *buffer, *forced;
 	size_t size, used, dropped;
 	uint32_t correlation;
@@ -81,9 +77,6 @@ DEVICE_EXPORT int cuptiActivityGetNextRecord(uint8_t *buffer, size_t valid_size,
 DEVICE_EXPORT int cuptiActivityGetNumDroppedRecords(
 	void *context, uint32_t stream, size_t *dropped);
 DEVICE_EXPORT int cuptiGetTimestamp(uint64_t *timestamp);
-DEVICE_EXPORT int cuptiGetVersion(uint32_t *version);
-DEVICE_EXPORT int cuptiEnableDomain(uint32_t on, void *subscriber, uint32_t domain);
-DEVICE_EXPORT int cuptiFinalize(void);
 
 /* CUPTI's clock is the real-time one. Once for all times of a record: they stay in order. */
 static int64_t clock_offset_ns(void)
@@ -123,19 +116,6 @@ static void deliver(const void *record, size_t length)
 	cupti.used += length;
 }
 
-/* A call into CUDA returns, with a subscriber who wants to know. */
-static void on_exit_of_call(void)
-{
-	const uint32_t exit_site = 1, driver_domain = 1;
-	callback_function callback;
-
-	pthread_mutex_lock(&cupti.lock);
-	callback = cupti.domains ? cupti.callback : NULL;
-	pthread_mutex_unlock(&cupti.lock);
-	if (callback)
-		callback(NULL, driver_domain, CBID_LAUNCH_KERNEL, &exit_site);
-}
-
 static void on_activity(const struct device_activity *activity)
 {
 	uint32_t stream = (uint32_t)((uintptr_t)activity->stream >> 4);
@@ -168,19 +148,17 @@ static void on_activity(const struct device_activity *activity)
 	if (!activity->name && cupti.enabled[KIND_MEMCPY])
 		deliver(&copy, sizeof(copy));
 	pthread_mutex_unlock(&cupti.lock);
-	on_exit_of_call();
 }
 
 int cuptiSubscribe(void **subscriber, void *callback, void *user)
 {
 	bool taken;
 
+	(void)callback;
 	(void)user;
 	pthread_mutex_lock(&cupti.lock);
 	taken = cupti.subscribed;
 	cupti.subscribed = true;
-	if (!taken)
-		memcpy(&cupti.callback, &callback, sizeof(callback));
 	pthread_mutex_unlock(&cupti.lock);
 	if (taken)
 		return MULTIPLE_SUBSCRIBERS;
@@ -222,40 +200,7 @@ static int set_enabled(uint32_t kind, bool enabled)
 	cupti.enabled[kind] = enabled;
 	pthread_mutex_unlock(&cupti.lock);
 	if (kind == KIND_KERNEL)
-		device_set_activity_hook(enabled || cupti.domains ? on_activity : NULL);
-	return SUCCESS;
-}
-
-int cuptiGetVersion(uint32_t *version)
-{
-	*version = 130001;
-	return SUCCESS;
-}
-
-int cuptiEnableDomain(uint32_t on, void *subscriber, uint32_t domain)
-{
-	pthread_mutex_lock(&cupti.lock);
-	if (subscriber != &cupti || !cupti.subscribed || domain == 0 || domain > 8) {
-		pthread_mutex_unlock(&cupti.lock);
-		return INVALID_KIND;
-	}
-	cupti.domains = on ? cupti.domains | 1U << domain : cupti.domains & ~(1U << domain);
-	pthread_mutex_unlock(&cupti.lock);
-	device_set_activity_hook(cupti.domains || cupti.enabled[KIND_KERNEL] ? on_activity : NULL);
-	return SUCCESS;
-}
-
-/* Buffers that are not full yet are lost, and never given back. */
-int cuptiFinalize(void)
-{
-	pthread_mutex_lock(&cupti.lock);
-	memset(cupti.enabled, 0, sizeof(cupti.enabled));
-	cupti.domains = 0;
-	cupti.callback = NULL;
-	cupti.subscribed = false;
-	cupti.buffer = cupti.forced = NULL;
-	pthread_mutex_unlock(&cupti.lock);
-	device_set_activity_hook(NULL);
+		device_set_activity_hook(enabled ? on_activity : NULL);
 	return SUCCESS;
 }
 

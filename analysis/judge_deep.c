@@ -247,12 +247,14 @@ static const char *missing_text(const struct judge *judge)
 	return "kernels are not seen on this rank";
 }
 
-/* The device can tell more than is known of why these ranks are slow. */
+/*
+ * The device can tell more than is known of why these ranks are slow. A slow host is left alone: looks
+ * leave each of its calls into the device's library dearer than before.
+ */
 static bool looks_can_tell(const struct excess_sums *sums, const struct verdict *verdict)
 {
 	return sums->on_device && verdict->cause == CAUSE_UNKNOWN && verdict->rank_count > 0 &&
 	       (verdict->verdict_class == VERDICT_COMPUTE_SLOW ||
-		       verdict->verdict_class == VERDICT_HOST_SLOW ||
 		       verdict->verdict_class == VERDICT_UNKNOWN);
 }
 

@@ -22,6 +22,7 @@ const char *look_result_text(enum look_result result)
 		[LOOK_NO_STEPS] = "no whole step lay within the look",
 		[LOOK_NO_KERNELS] = "no kernel was seen in the look",
 		[LOOK_UNREACHABLE] = "the process has no slowrank library in it, or has ended",
+		[LOOK_ENOUGH] = "it was looked at often enough",
 	};
 
 	return (unsigned)result < LOOK_RESULT_NR ? texts[result] : "it failed";

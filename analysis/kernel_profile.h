@@ -30,6 +30,7 @@ enum look_result {
 	LOOK_NO_STEPS = 4,	 /* no whole step lay within the look */
 	LOOK_NO_KERNELS = 5,	 /* no kernel ran in its steps */
 	LOOK_UNREACHABLE = 6,	 /* the process does not have our library, or it ended */
+	LOOK_ENOUGH = 7,	 /* it was looked at so often that it is left alone */
 	LOOK_RESULT_NR
 };
 /* For people: "another profiler (PyTorch's, nsys) holds CUPTI", ...; "" for LOOK_DONE. */

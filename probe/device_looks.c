@@ -24,6 +24,7 @@ struct process_look {
 	enum look_phase phase;
 	uint32_t rank, request, steps_wanted;
 	uint32_t ring_request; /* as the process knows it */
+	uint32_t looks_begun;
 	struct host_ns asked, stop, on, off, newest_step_end;
 	int64_t newest_step_ns;
 	uint64_t invalid, lost;
@@ -196,6 +197,7 @@ static void begin(struct device_looks *looks, struct process_look *process, uint
 	process->invalid = process->lost = 0;
 	process->look = device_look_create();
 	process->phase = LOOK_ASKED;
+	process->looks_begun++;
 	if (!process->look)
 		fail(looks, process, LOOK_FAILED);
 	else if (ring_source_request_deep(looks->rings, process->pid, kinds, process->stop, 0,
@@ -245,6 +247,8 @@ void device_looks_ask(
 		refuse(looks, directive->rank, directive->request, LOOK_UNREACHABLE);
 	else if (is_resting(looks, process))
 		refuse(looks, directive->rank, directive->request, process->refused);
+	else if (process->looks_begun >= DEVICE_LOOKS_OF_PROCESS_MAX)
+		refuse(looks, directive->rank, directive->request, LOOK_ENOUGH);
 	else
 		begin(looks, process, directive->rank, directive);
 }

@@ -22,6 +22,7 @@ enum {
  * What a process may be looked at, whoever asks: so much of its time on average, and so long in a row.
  * A coordinator gone wild must not slow the job down.
  */
+enum { DEVICE_LOOKS_OF_PROCESS_MAX = 16 }; /* in all: CUPTI is not made for being switched often */
 #define DEVICE_LOOKS_SHARE 0.05
 #define DEVICE_LOOKS_SPENT_NS_MAX INT64_C(20000000000)
 /* After a process could not be looked at; another profiler may be gone by then. */

@@ -8,6 +8,8 @@
 #include "analysis/judge_internal.h"
 #include "analysis/robust_stats.h"
 
+#define HOST_WANDERS_MIN 0.1 /* of a step */
+#define HOST_WANDERS_MAX 0.25
 /* Four blocks at least. */
 #define LASTING_EVIDENCE (1.5 * CHANGE_THRESHOLD)
 enum { SMALL_PEERS_MIN = 4, LASTING_BLOCKS = 4, CONTENTION_BLOCKS_MIN = 32 };
@@ -236,21 +238,50 @@ static bool throttled_beyond_doubt(const struct excess_sums *sums, double least)
 	       own - control >= least * (double)sums->time_ns;
 }
 
-/* Others did not wait for another reason: by the replay, or because steps became longer with it. */
-static bool makes_steps_longer(const struct judge *judge, const struct delay_run *run)
+/* The usual length of steps; 0 of fewer than STEPS_BEFORE_MIN. */
+static double usual_length(const struct judge *judge, uint64_t from, uint64_t until)
 {
-	double before[STEP_HISTORY];
-	double delay = (double)run->sums.delay_ns / (double)run->sums.steps;
-	double length = (double)run->sums.time_ns / (double)run->sums.steps;
+	double lengths[STEP_HISTORY];
 	uint64_t kept = judge->next_step < STEP_HISTORY ? 0 : judge->next_step - STEP_HISTORY;
 	size_t count = 0;
 
+	for (uint64_t s = from > kept ? from : kept; s < until; s++)
+		lengths[count++] = (double)judge->step_length_ns[s % STEP_HISTORY];
+	return count < STEPS_BEFORE_MIN ? 0 : median_double(lengths, count);
+}
+
+/* Others did not wait for another reason: by the replay, or because steps became longer with it. */
+static bool makes_steps_longer(const struct judge *judge, const struct delay_run *run)
+{
+	double before = usual_length(judge, 0, run->first_step);
+	double delay = (double)run->sums.delay_ns / (double)run->sums.steps;
+	double length = (double)run->sums.time_ns / (double)run->sums.steps;
+
 	if ((double)run->suspect_gain_ns >= GAIN_SHARE_MIN * (double)run->suspect_delay_ns)
 		return true;
-	for (uint64_t s = kept; s < run->first_step; s++)
-		before[count++] = (double)judge->step_length_ns[s % STEP_HISTORY];
-	return count >= STEPS_BEFORE_MIN &&
-	       length - median_double(before, count) >= GAIN_SHARE_MIN * delay;
+	return before > 0 && length - before >= GAIN_SHARE_MIN * delay;
+}
+
+/*
+ * Hosts that launch work for devices differ by some percent, now one, now the other, and stall
+ * once in a while, without a reason that is seen (Python on two H200: 7 % for 15 s, 200 ms at once). So
+ * below the one share nothing is told, below the other the usual step must have become longer.
+ */
+static bool host_just_wanders(const struct judge *judge, const struct rank_state *state,
+	const struct delay_run *run, const struct classification *class)
+{
+	double level, before, length;
+
+	if (!run->sums.on_device || class->verdict_class != VERDICT_HOST_SLOW ||
+		class->cause != CAUSE_UNKNOWN)
+		return false;
+	level = level_of_latest(judge, state, steps_of_run(judge, run), true);
+	if (level >= HOST_WANDERS_MAX)
+		return false;
+	before = usual_length(judge, 0, run->first_step);
+	length = usual_length(judge, run->first_step, judge->next_step);
+	return level < HOST_WANDERS_MIN || before <= 0 ||
+	       length - before < GAIN_SHARE_MIN * level * length;
 }
 
 /*
@@ -302,7 +333,8 @@ bool judge_worth_telling(const struct judge *judge, uint32_t rank, const struct 
 	if (class.verdict_class == VERDICT_COMPUTE_SLOW &&
 		level < UNEVEN_TIMES_MIN * judge_uneven_level(judge))
 		return false;
-	if (!makes_steps_longer(judge, run) || !judge_launches_prove(judge, rank, run, &class))
+	if (!makes_steps_longer(judge, run) || !judge_launches_prove(judge, rank, run, &class) ||
+		host_just_wanders(judge, state, run, &class))
 		return false;
 	return throttled_beyond_doubt(&run->sums, least) ||
 	       (state->settled &&

@@ -114,7 +114,7 @@ static bool clock_is_low(struct judge *judge, const struct verdict *verdict, int
  * that one down as well. The power cap comes after: the other process is what uses up the power.
  */
 static enum cause find_cause(struct judge *judge, const struct verdict *verdict, int64_t now_ns,
-	char detail[VERDICT_DETAIL_LENGTH])
+	int64_t middle_ns, char detail[VERDICT_DETAIL_LENGTH])
 {
 	int64_t own, usual;
 
@@ -126,8 +126,13 @@ static enum cause find_cause(struct judge *judge, const struct verdict *verdict,
 	}
 	if (clock_is_low(judge, verdict, now_ns, SLOWDOWN_REASONS & ~POWER_CAP, detail))
 		return CAUSE_GPU_CLOCK;
-	if (latest(judge, verdict, METRIC_GPU_OTHER_PROCESSES, now_ns, &own, &usual) &&
-		own > usual) {
+	/* It may be gone by now, and what it did still be told. */
+	if (!latest(judge, verdict, METRIC_GPU_OTHER_PROCESSES, now_ns, &own, &usual) ||
+		own <= usual)
+		own = usual = 0;
+	if (own > usual ||
+		(latest(judge, verdict, METRIC_GPU_OTHER_PROCESSES, middle_ns, &own, &usual) &&
+			own > usual)) {
 		snprintf(detail, VERDICT_DETAIL_LENGTH,
 			"%lld other process%s computes on its GPU, on the others' %lld",
 			(long long)own, own == 1 ? "" : "es", (long long)usual);
@@ -146,7 +151,7 @@ void judge_gpu_cause(struct judge *judge, const struct excess_sums *sums, double
 	if (verdict->verdict_class != VERDICT_COMPUTE_SLOW || verdict->cause != CAUSE_UNKNOWN ||
 		verdict->rank_count == 0 || !sums->on_device)
 		return;
-	enum cause cause = find_cause(judge, verdict, now_ns, detail);
+	enum cause cause = find_cause(judge, verdict, now_ns, now_ns - sums->time_ns / 2, detail);
 
 	if (cause == CAUSE_UNKNOWN || verdict->evidence_count == VERDICT_EVIDENCE_MAX)
 		return;

@@ -5,7 +5,8 @@ A fault is found when a verdict whose onset lies in its window names its rank an
 and cause count only where the rank is right. A verdict that belongs to no window, or that names
 another rank, is a false alarm; so is an alert that the report knows nothing of. A fault that
 could not be made, or that slowed the job by less than 10 %, is listed and not counted; a verdict
-that names its rank all the same is no false alarm.
+that names its rank all the same is no false alarm. Nor is a hang before the first step of the
+truth: there, ranks truly stand still for one that prepares its fault for seconds.
 """
 GROWTH_LEAST = 1.10
 GRACE_STEPS = 4  # a verdict's onset may lie that many steps outside of the window
@@ -83,6 +84,10 @@ def score(truth, report, alerts):
     deaths = [note["realtime_ns"] for note in truth.notes if note.get("what") == "death"]
     for verdict in verdicts:  # what is said of a job whose rank has died is no false alarm
         if deaths and verdict["alert_unix_ns"] >= min(deaths):
+            verdict["fits"] = True
+    first = min((steps[0][2] for steps in truth.steps.values()), default=0)
+    for verdict in verdicts:  # before the first step ranks wait for those that prepare their faults
+        if verdict["class"] == "hang" and verdict["onset_unix_ns"] < first:
             verdict["fits"] = True
     false = [shown(v) for v in verdicts if "fits" not in v]
     known = {v.get("id") for v in verdicts}

@@ -145,6 +145,12 @@ class Scores(unittest.TestCase):
                          (1.6, 3, 0.032))
         self.assertEqual((result["false_alarms"], fault["slowdown_error_percent"]), (0, 0))
 
+    def test_standing_still_before_the_first_step_is_preparation(self):
+        before, inside = self.begin - 60 * 10**7, self.begin - 30 * 10**7
+        hang = {"class": "hang", "ranks": [1]}
+        self.assertEqual(self.score({}, dict(hang, onset_unix_ns=before))["false_alarms"], 0)
+        self.assertEqual(self.score({}, dict(hang, onset_unix_ns=inside))["false_alarms"], 1)
+
     def test_wrong_rank_class_cause(self):
         result = self.score({"ranks": [0]})
         self.assertFalse(result["faults"][0]["rank_right"])

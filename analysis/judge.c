@@ -390,13 +390,15 @@ static int prepare(struct judge *judge, const struct step_grid *grid)
 	return error;
 }
 
-/* A step between two windows in which the job is seen (attach --deep): it counts, and says nothing. */
-static int pass_over(struct judge *judge, const struct step_grid *grid)
+/* A step without times in a job whose others have them (attach --deep): it counts, and says nothing. */
+static int pass_over(struct judge *judge, const struct step_grid *grid, int64_t length_ns)
 {
 	if (judge->job.steps == 0)
 		judge->job.first_start.value = grid->start_ns;
 	judge->job.last_end.value = grid->end_ns;
 	judge->job.steps++;
+	judge->time_sum_ns += (double)length_ns;
+	judge->ideal_sum_ns += (double)length_ns;
 	for (uint32_t r = 0; r < judge->rank_end; r++)
 		judge->ranks[r].delays[grid->number % STEP_HISTORY] = 0;
 	if (judge->paused)
@@ -433,7 +435,7 @@ int judge_step(struct judge *judge, const struct step_grid *grid)
 		length_ns = 0; /* a clock was refitted across the cut */
 	if (grid->untimed && judge->timed) {
 		note_step(judge, grid, length_ns);
-		return pass_over(judge, grid);
+		return pass_over(judge, grid, length_ns);
 	}
 	judge->timed |= !grid->untimed;
 	if (judge->paused)

@@ -191,6 +191,8 @@ static void take_steps(struct job *job, struct rank_process *process)
 			memcpy(job->parts + job->part_count, entry.parts,
 				entry.part_count * sizeof(*entry.parts));
 		job->step_ns = entry.end.value - entry.start.value;
+		if (!(entry.flags & (STEP_WINDOW | STEP_IRREGULAR)))
+			job->is_urgent |= step_usual_is_long(&process->usual, job->step_ns);
 		entry.rank = process->rank;
 		entry.parts = NULL;
 		job->steps[job->step_count++] = entry;
@@ -578,4 +580,9 @@ bool job_wants_launches(const struct job *job)
 int64_t job_step_ns(const struct job *job)
 {
 	return job->step_ns;
+}
+
+bool job_is_urgent(const struct job *job)
+{
+	return job->is_urgent;
 }

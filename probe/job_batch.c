@@ -69,4 +69,5 @@ void job_batch_done(struct job *job)
 	job->step_count = 0;
 	job->part_count = 0;
 	job->interval_count = 0;
+	job->is_urgent = false;
 }

@@ -21,6 +21,7 @@ struct job {
 	bool enqueue_only;
 	bool finished;
 	int64_t step_ns; /* length of the last finished step */
+	bool is_urgent;	 /* one was longer than usual since the last batch */
 	uint64_t dropped;
 	uint64_t steps_incomplete;
 	job_step *on_step; /* NULL: nobody watches */

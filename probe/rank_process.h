@@ -14,6 +14,7 @@
 #include "probe/host_calls.h"
 #include "probe/kernel_calls.h"
 #include "probe/step/builder.h"
+#include "probe/step/usual.h"
 #include "probe/wire/message.h"
 
 enum {
@@ -45,6 +46,7 @@ struct rank_process {
 	struct launcher_environment launcher;
 	char program[STEP_NAME_LENGTH_MAX + 1];
 	struct step_builder *builder;	   /* NULL until it takes part */
+	struct step_usual usual;	   /* lengths of its steps */
 	struct device_calls *device_calls; /* NULL: no device times */
 	struct host_calls host_calls;	   /* while there are no device times */
 	struct kernel_calls *kernel_calls; /* NULL: device times, if any, come with the calls */

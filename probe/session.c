@@ -26,7 +26,7 @@
 
 enum {
 	POLL_MS = 50,	  /* how often the kernel's ring is emptied */
-	BATCH_MS = 250,	  /* how often finished steps are sent: an alert is due within 1 s */
+	BATCH_MS = 250,	  /* how often finished steps are sent, if none is longer than usual */
 	SCAN_MS = 500,	  /* a look through /proc, where the kernel tells of no processes */
 	SAMPLE_MS = 1000, /* counters of cgroup, PSI, sockets */
 	LIBRARIES_MAX = 64,
@@ -496,7 +496,7 @@ static void turn(struct session *session, int64_t tick)
 		if (session->queue_pairs)
 			queue_pairs_look(session->queue_pairs, session->job, host_now());
 	}
-	if (tick % (BATCH_MS / POLL_MS) == 0) {
+	if (tick % (BATCH_MS / POLL_MS) == 0 || job_is_urgent(session->job)) {
 		job_tick(session->job, host_now());
 		send_batch(session, false);
 		take_replies(session);

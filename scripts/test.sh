@@ -48,5 +48,6 @@ echo "== all tests"
 run_tests build -L unit -j"$jobs" "$@"
 # Whole jobs and the kernel side are measured against the machine's own counters: on a machine that
 # others load at that moment, a test gets a second chance.
-run_tests build -LE unit --repeat until-pass:2 "$@"
+run_tests build -L light -j"$jobs" --repeat until-pass:2 "$@"
+run_tests build -LE 'unit|light' --repeat until-pass:2 "$@"
 exit $status

@@ -329,7 +329,6 @@ void job_kernel_counts(const struct job *job, struct kernel_calls_counts *sum)
 		kernel_calls_get_counts(job->processes[i]->kernel_calls, &counts);
 		sum->matched += counts.matched;
 		sum->unmatched += counts.unmatched;
-		sum->unshown += counts.unshown;
 		sum->dropped += counts.dropped;
 	}
 }

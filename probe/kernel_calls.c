@@ -206,8 +206,6 @@ static void decide_turn(
 		calls->counts.matched += call_count;
 	} else if (calls->on) {
 		calls->counts.unmatched += call_count;
-	} else {
-		calls->counts.unshown += call_count;
 	}
 	calls->decided = end;
 	/* Kernels up to here belong to decided calls, or to none that is seen. */

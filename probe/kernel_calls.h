@@ -28,7 +28,6 @@ struct kernel_calls_kernel {
 
 struct kernel_calls_counts {
 	uint64_t matched, unmatched; /* calls, while kernels came */
-	uint64_t unshown;	     /* calls at other times */
 	uint64_t dropped;	     /* calls and kernels that did not fit */
 };
 

@@ -253,12 +253,12 @@ static double usual_length(const struct judge *judge, uint64_t from, uint64_t un
 /* Others did not wait for another reason: by the replay, or because steps became longer with it. */
 static bool makes_steps_longer(const struct judge *judge, const struct delay_run *run)
 {
-	double before = usual_length(judge, 0, run->first_step);
 	double delay = (double)run->sums.delay_ns / (double)run->sums.steps;
-	double length = (double)run->sums.time_ns / (double)run->sums.steps;
+	double length = (double)run->sums.time_ns / (double)run->sums.steps, before;
 
 	if ((double)run->suspect_gain_ns >= GAIN_SHARE_MIN * (double)run->suspect_delay_ns)
 		return true;
+	before = usual_length(judge, 0, run->first_step);
 	return before > 0 && length - before >= GAIN_SHARE_MIN * delay;
 }
 

@@ -51,6 +51,13 @@ static bool latest(struct judge *judge, const struct verdict *verdict, unsigned 
 	return true;
 }
 
+/* As latest(): the culprit's is larger than the others'. */
+static bool is_more(struct judge *judge, const struct verdict *verdict, unsigned metric,
+	int64_t now_ns, int64_t *own, int64_t *usual)
+{
+	return latest(judge, verdict, metric, now_ns, own, usual) && *own > *usual;
+}
+
 /*
  * Another process began to use the rank's GPU not long before the rank became slow. One that was
  * there before may be idle.
@@ -118,7 +125,7 @@ static enum cause find_cause(struct judge *judge, const struct verdict *verdict,
 {
 	int64_t own, usual;
 
-	if (latest(judge, verdict, METRIC_GPU_ECC_ERRORS, now_ns, &own, &usual) && own > usual) {
+	if (is_more(judge, verdict, METRIC_GPU_ECC_ERRORS, now_ns, &own, &usual)) {
 		snprintf(detail, VERDICT_DETAIL_LENGTH,
 			"%lld uncorrected memory errors on its GPU, others %lld", (long long)own,
 			(long long)usual);
@@ -127,12 +134,8 @@ static enum cause find_cause(struct judge *judge, const struct verdict *verdict,
 	if (clock_is_low(judge, verdict, now_ns, SLOWDOWN_REASONS & ~POWER_CAP, detail))
 		return CAUSE_GPU_CLOCK;
 	/* It may be gone by now, and what it did still be told. */
-	if (!latest(judge, verdict, METRIC_GPU_OTHER_PROCESSES, now_ns, &own, &usual) ||
-		own <= usual)
-		own = usual = 0;
-	if (own > usual ||
-		(latest(judge, verdict, METRIC_GPU_OTHER_PROCESSES, middle_ns, &own, &usual) &&
-			own > usual)) {
+	if (is_more(judge, verdict, METRIC_GPU_OTHER_PROCESSES, now_ns, &own, &usual) ||
+		is_more(judge, verdict, METRIC_GPU_OTHER_PROCESSES, middle_ns, &own, &usual)) {
 		snprintf(detail, VERDICT_DETAIL_LENGTH,
 			"%lld other process%s computes on its GPU, on the others' %lld",
 			(long long)own, own == 1 ? "" : "es", (long long)usual);

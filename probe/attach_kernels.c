@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "analysis/robust_stats.h"
+
 /* Asked for again in time; when we end, the library ends it by itself. */
 static const int64_t length_ns = 120000000000, renew_ns = 60000000000;
 static const int64_t answer_ns = 3000000000, rest_ns = 15000000000;
@@ -38,7 +40,7 @@ struct attach_kernels {
 	char why_not[128]; /* given up, for all */
 	int64_t first_ns;  /* when the first process came */
 	/* Steps of the first process, before and with kernels shown; counts are of all ever. */
-	int64_t before_ns[STEPS_BEFORE], after_ns[STEPS_AFTER];
+	double before_ns[STEPS_BEFORE], after_ns[STEPS_AFTER];
 	size_t before_count, after_count;
 	size_t count;
 	struct shown_process processes[RING_SOURCE_PROCESSES_MAX];
@@ -108,29 +110,12 @@ void attach_kernels_report(
 	}
 }
 
-static int compare(const void *left, const void *right)
-{
-	int64_t a = *(const int64_t *)left, b = *(const int64_t *)right;
-
-	return (a > b) - (a < b);
-}
-
-static int64_t median(const int64_t *values, size_t count)
-{
-	int64_t sorted[STEPS_AFTER];
-
-	for (size_t i = 0; i < count; i++)
-		sorted[i] = values[i];
-	qsort(sorted, count, sizeof(*sorted), compare);
-	return sorted[count / 2];
-}
-
 /* What being shown costs the job, once. */
 static void check_cost(struct attach_kernels *kernels)
 {
-	double before = (double)median(kernels->before_ns, STEPS_BEFORE);
+	double before = median_double(kernels->before_ns, STEPS_BEFORE);
 	double after =
-		(double)median(kernels->after_ns + STEPS_SKIPPED, STEPS_AFTER - STEPS_SKIPPED);
+		median_double(kernels->after_ns + STEPS_SKIPPED, STEPS_AFTER - STEPS_SKIPPED);
 
 	if (after > before * longer_max)
 		snprintf(kernels->why_not, sizeof(kernels->why_not),
@@ -157,9 +142,9 @@ void attach_kernels_step(struct attach_kernels *kernels, pid_t pid, const struct
 	if (process != kernels->processes)
 		return;
 	if (!process->on) {
-		kernels->before_ns[kernels->before_count++ % STEPS_BEFORE] = step_ns;
+		kernels->before_ns[kernels->before_count++ % STEPS_BEFORE] = (double)step_ns;
 	} else if (kernels->after_count < STEPS_AFTER && kernels->before_count >= STEPS_BEFORE) {
-		kernels->after_ns[kernels->after_count++] = step_ns;
+		kernels->after_ns[kernels->after_count++] = (double)step_ns;
 		if (kernels->after_count == STEPS_AFTER)
 			check_cost(kernels);
 	}

@@ -18,25 +18,12 @@
 
 #include "probe/inject/verbs_wrap.h"
 #include "probe/ring/verbs_table.h"
+#include "tests/unit/verbs/table_entry.h"
 #include "tests/unit/verbs/verbs_pair.h"
 
 enum { UNMEASURABLE = VERBS_EXTENDED_POSTS | VERBS_EXTENDED_POLL };
 
 static char directory[64];
-
-static const struct verbs_queue_pair *entry_of(uint32_t number)
-{
-	const struct verbs_table *table = verbs_wrap_table();
-
-	assert_non_null(table);
-	for (size_t i = VERBS_QUEUE_PAIRS_MAX; i-- > 0;) {
-		if (table->queue_pairs[i].state == VERBS_QUEUE_PAIR_LIVE &&
-			table->queue_pairs[i].number == number)
-			return &table->queue_pairs[i];
-	}
-	fail_msg("queue pair %u is not in the table", number);
-	return NULL;
-}
 
 static struct ibv_qp *make_qp(
 	struct verbs_pair *pair, struct ibv_cq *cq, uint64_t functions, uint32_t peer)

@@ -15,23 +15,10 @@
 
 #include "probe/inject/verbs_wrap.h"
 #include "probe/ring/verbs_table.h"
+#include "tests/unit/verbs/table_entry.h"
 #include "tests/unit/verbs/verbs_pair.h"
 
 static char directory[64];
-
-static const struct verbs_queue_pair *entry_of(uint32_t number)
-{
-	const struct verbs_table *table = verbs_wrap_table();
-
-	assert_non_null(table);
-	for (size_t i = VERBS_QUEUE_PAIRS_MAX; i-- > 0;) {
-		if (table->queue_pairs[i].state == VERBS_QUEUE_PAIR_LIVE &&
-			table->queue_pairs[i].number == number)
-			return &table->queue_pairs[i];
-	}
-	fail_msg("queue pair %u is not in the table", number);
-	return NULL;
-}
 
 static uint64_t bucket_sum(const struct verbs_queue_pair *entry, size_t from)
 {

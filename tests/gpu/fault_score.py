@@ -4,9 +4,10 @@
 A fault is found when a verdict whose onset lies in its window names its rank and no other. Class
 and cause count only where the rank is right. A verdict that belongs to no window, or that names
 another rank, is a false alarm; so is an alert that the report knows nothing of. A fault that
-could not be made, or that slowed the job by less than 10 %, is listed and not counted; a verdict
-that names its rank all the same is no false alarm. Nor is a hang before the first step of the
-truth: there, ranks truly stand still for one that prepares its fault for seconds.
+could not be made, that did not come to its end, or that slowed the job by less than 10 %, is
+listed and not counted; a verdict that names its rank all the same is no false alarm. Nor is a hang
+before the first step of the truth: there, ranks truly stand still for one that prepares its fault
+for seconds; nor what is said after a rank has died or the job was cut short.
 """
 GROWTH_LEAST = 1.10
 GRACE_STEPS = 4  # a verdict's onset may lie that many steps outside of the window
@@ -53,7 +54,8 @@ def score_fault(truth, fault, verdicts, alerts):
               "first_step": fault["first_step"], "last_step": fault["last_step"],
               "applied": fault["applied"], "why": fault["why"],
               "growth": round(growth, 3) if growth else None,
-              "counted": bool(fault["applied"] and growth and growth >= GROWTH_LEAST),
+              "counted": bool(fault["applied"] and fault["end_realtime_ns"] and growth
+                              and growth >= GROWTH_LEAST),
               "rank_right": False, "class_right": False, "cause_right": False, "alerted": False}
     if inside:
         main = min(right or inside, key=lambda v: v["alert_unix_ns"])
@@ -81,9 +83,11 @@ def score(truth, report, alerts):
     verdicts = [dict(v) for v in report["verdicts"]]
     begun = [a for a in alerts if a["event"] == "alert"]
     faults = [score_fault(truth, fault, verdicts, begun) for fault in truth.faults]
-    deaths = [note["realtime_ns"] for note in truth.notes if note.get("what") == "death"]
-    for verdict in verdicts:  # what is said of a job whose rank has died is no false alarm
-        if deaths and verdict["alert_unix_ns"] >= min(deaths):
+    ends = [note["realtime_ns"] for note in truth.notes if note.get("what") == "death"]
+    if not truth.ended:
+        ends.append(max((steps[-1][2] for steps in truth.steps.values()), default=0))
+    for verdict in verdicts:
+        if ends and verdict["alert_unix_ns"] >= min(ends):
             verdict["fits"] = True
     first = min((steps[0][2] for steps in truth.steps.values()), default=0)
     for verdict in verdicts:  # before the first step ranks wait for those that prepare their faults

@@ -48,6 +48,8 @@ HOST = {"options": ["--launch-bound", "--pin"], "step_ms": 22, "window": 100, "g
         "warm_up": 200, "kinds": fault_plan.HOST_KINDS}
 # FSDP gathers around every layer: fewer of them make a step of the same length.
 FSDP_HOST = dict(HOST, options=[*HOST["options"], "--layers", "10"], window=70, gap=50, warm_up=120)
+# Tensor parallelism adds four all-reduces to each.
+TP_DP_HOST = dict(FSDP_HOST, options=[*HOST["options"], "--layers", "14"])
 COMM = {"options": ["--dim", "512", "--layers", "4", "--step-ms", "30"], "step_ms": 60,
         "window": 60, "gap": 60, "warm_up": 120, "kinds": ("comm-slow", "comm-slow"), "net": True}
 
@@ -57,7 +59,8 @@ def table_of_jobs():
     jobs = {}
     for mode in ("ddp", "fsdp", "tp_dp"):
         jobs[f"{mode}.device"] = dict(DEVICE, mode=mode)
-        jobs[f"{mode}.host"] = dict(FSDP_HOST if mode == "fsdp" else HOST, mode=mode)
+        jobs[f"{mode}.host"] = dict({"ddp": HOST, "fsdp": FSDP_HOST, "tp_dp": TP_DP_HOST}[mode],
+                                    mode=mode)
     jobs["ddp.comm"] = dict(COMM, mode="ddp")
     jobs["attach.device"] = dict(DEVICE, mode="ddp", attach=True)
     jobs["attach.host"] = dict(HOST, mode="ddp", attach=True)
@@ -157,10 +160,14 @@ class Injector:
             self.process.wait()
 
 
+class TookTooLong(RuntimeError):
+    """A process that was ended for that."""
+
+
 def wait_or_end(process, seconds):
     """The exit status; a process that takes longer is ended with all of its group."""
     try:
-        return process.wait(timeout=seconds)
+        return process.wait(timeout=max(seconds, 0.1))
     except subprocess.TimeoutExpired:
         for number, patience in ((signal.SIGTERM, 15), (signal.SIGKILL, 15)):
             os.killpg(process.pid, number)
@@ -169,14 +176,15 @@ def wait_or_end(process, seconds):
                 break
             except subprocess.TimeoutExpired:
                 continue
-        raise RuntimeError(f"took longer than {seconds:.0f} s")
+        raise TookTooLong(f"took longer than {seconds:.0f} s")
 
 
 class Case:
     """One job: its files, its command, its end."""
 
-    def __init__(self, arguments, name, job, seed, lane):
+    def __init__(self, arguments, name, job, seed, lane, deadline):
         self.arguments, self.name, self.job, self.seed = arguments, name, job, seed
+        self.deadline = deadline
         self.environment = lane.environment
         self.directory = os.path.join(arguments.work, f"{name}-{seed}")
         shutil.rmtree(self.directory, ignore_errors=True)
@@ -250,7 +258,7 @@ class Case:
 
     def run(self, injector):
         """Runs the job to its end; returns its exit status."""
-        patience = 3 * self.seconds() + 120
+        patience = min(3 * self.seconds() + 120, self.deadline - time.monotonic())
         command = self.train_command(injector)
         slowrank = self.arguments.slowrank
         with open(self.path("log.txt"), "w", encoding="utf-8") as log:
@@ -294,7 +302,8 @@ class Case:
             return [json.loads(line) for line in file]
 
     def score(self, status):
-        if bool(status) != bool(self.job.get("dies")):
+        """status: None when the job was cut short."""
+        if status is not None and bool(status) != bool(self.job.get("dies")):
             raise RuntimeError(f"the job ended with status {status}:\n{self.tail()}")
         truth = fault_plan.Truth(self.path("truth.jsonl"))
         scored = fault_score.score(truth, self.report(), self.alerts())
@@ -312,7 +321,10 @@ def run_case(arguments, case):
     begun = time.monotonic()
     try:
         with Injector(arguments.python, case.directory, case.environment) as injector:
-            result["status"] = case.run(injector)
+            try:
+                result["status"] = case.run(injector)
+            except TookTooLong as error:
+                result["status"], result["cut_short"] = None, str(error)
         result["score"] = case.score(result["status"])
     except Exception as error:
         result["error"] = f"{error}"[-3000:] or repr(error)
@@ -336,7 +348,7 @@ def is_right(result):
     """Whether a result is as the issue wants it; skipped ones are."""
     if result.get("skipped"):
         return True
-    if "error" in result:
+    if "error" in result or "cut_short" in result:
         return False
     counted = [f for f in result["score"]["faults"] if f["counted"]]
     return result["score"]["false_alarms"] == 0 and all(
@@ -349,7 +361,8 @@ def describe(result):
         return f"{name}: skipped: {result['skipped']}"
     if "error" in result:
         return f"{name}: FAILED: {result['error']}"
-    lines = [f"{name}: {result['score']['false_alarms']} false alarms, {result['seconds']} s"]
+    lines = [f"{name}: {result['score']['false_alarms']} false alarms, {result['seconds']} s"
+             + (f", cut short: {result['cut_short']}" if "cut_short" in result else "")]
     for fault in result["score"]["faults"]:
         found = "".join("-+"[fault[k]] for k in ("rank_right", "class_right", "cause_right"))
         lines.append(f"  {fault['kind']} rank {fault['rank']} x{fault['growth']} {found} "
@@ -427,9 +440,9 @@ class Series:
         lane.enter()
         while (waiting := self.next()) is not None:
             name, job, seed = waiting
-            case = Case(self.arguments, name, job, seed, lane)
+            case = Case(self.arguments, name, job, seed, lane, self.deadline)
             why = case.why_not()
-            if not why and time.monotonic() + case.seconds() > self.deadline:
+            if not why and time.monotonic() + START_SECONDS > self.deadline:
                 print(f"tests/gpu: no time left for {name} seed {seed}; call again to go on",
                       file=sys.stderr)
                 continue
@@ -459,7 +472,8 @@ def parse_arguments(argv=None):
     parser.add_argument("--window", type=int, default=0, help="steps")
     parser.add_argument("--gap", type=int, default=0, help="steps")
     parser.add_argument("--healthy-steps", type=int, default=HEALTHY_STEPS)
-    parser.add_argument("--budget-seconds", type=float, default=1e9)
+    parser.add_argument("--budget-seconds", type=float, default=1e9,
+                        help="a job that has not ended by then is cut short; what it did is scored")
     parser.add_argument("--run-options", type=shlex.split, default=[], help="for slowrank")
     parser.add_argument("--attach-options", type=shlex.split, default=["--deep"])
     parser.add_argument("--train-options", type=shlex.split, default=[])

@@ -112,9 +112,9 @@ class Scores(unittest.TestCase):
     def tearDown(self):
         self.directory.cleanup()
 
-    def write_truth(self, extra_ns, applied=True):
+    def write_truth(self, extra_ns, applied=True, steps=200):
         lines, now = [{"event": "job", "ranks": 2}], 10**9
-        for step in range(200):
+        for step in range(steps):
             stamps = {"monotonic_ns": int(now), "realtime_ns": int(now + 10**18)}
             for edge, at in (("begin", WINDOW["first_step"]), ("end", WINDOW["last_step"] + 1)):
                 if step == at:
@@ -122,6 +122,8 @@ class Scores(unittest.TestCase):
                                   "applied": applied, "why": "" if applied else "no", **stamps})
             lines += [{"event": "step", "rank": r, "step": step, **stamps} for r in range(2)]
             now += 10e6 + (extra_ns if 50 <= step < 70 else 0)
+        if steps == 200:
+            lines += [{"event": "end", "rank": r, **stamps} for r in range(2)]
         with open(self.path, "w", encoding="utf-8") as file:
             file.writelines(json.dumps(line) + "\n" for line in lines)
         self.begin = 10**18 + 10**9 + 50 * 10**7
@@ -174,6 +176,19 @@ class Scores(unittest.TestCase):
         self.assertEqual((fault["counted"], fault["growth"]), (False, 1.05))
         self.write_truth(6e6, applied=False)
         self.assertFalse(self.score()["faults"][0]["counted"])
+
+    def test_a_job_cut_short_counts_as_far_as_it_went(self):
+        late = {"onset_unix_ns": self.begin + 10**9, "alert_unix_ns": self.begin + 2 * 10**9}
+        self.write_truth(6e6, steps=60)  # ends within the window
+        result = self.score({}, late)
+        self.assertFalse(result["faults"][0]["counted"])
+        self.assertEqual(result["false_alarms"], 0)
+        self.write_truth(6e6, steps=100)
+        result = self.score({}, late)
+        self.assertTrue(result["faults"][0]["counted"])
+        self.assertEqual(result["false_alarms"], 0)
+        result = self.score({}, dict(late, alert_unix_ns=self.begin + 2 * 10**8))
+        self.assertEqual(result["false_alarms"], 1)
 
     def test_table(self):
         results = [{"job": "ddp.host", "seed": 1, "score": self.score({})},
@@ -351,7 +366,7 @@ class Commands(unittest.TestCase):
                 lane = run.Lane(1, 2, 8, 4)
             self.assertEqual(lane.environment["CUDA_VISIBLE_DEVICES"], "4,5,6,7")
             for name, job in run.table_of_jobs().items():
-                case = run.Case(arguments, name, job, 1, lane)
+                case = run.Case(arguments, name, job, 1, lane, float("inf"))
                 case.net_helper = "net_helper"
                 command = case.train_command(None)
                 at = next(i for i, word in enumerate(command) if word.endswith("train.py"))

@@ -25,6 +25,12 @@ struct blame_tally {
 int blame_controls(struct blame *blame, const struct step_grid *grid)
 	__attribute__((warn_unused_result));
 
+/*
+ * Charges the members of an instance with what they are late by, and splits their time in it into
+ * waiting and transfer. The instances before it on each of its members' rows have met already.
+ */
+void blame_meet(struct blame *blame, const struct step_grid *grid, uint32_t index);
+
 /* Makes an array at least so long; its contents stay and the rest is not set. 0 or -ENOMEM. */
 int blame_reserve(void **array, size_t *capacity, size_t count, size_t size)
 	__attribute__((warn_unused_result));

@@ -9,7 +9,8 @@ static const double cause_share_min = 0.35;
 /* The class is host-slow when this much of the excess is off the CPU or in faults. */
 static const double host_share_min = 0.5;
 
-enum cause excess_cause(enum excess_kind kind, bool on_device)
+/* Which cause a kind of excess stands for; CAUSE_UNKNOWN for time computing and on the CPU. */
+static enum cause excess_cause(enum excess_kind kind, bool on_device)
 {
 	switch (kind) {
 	case EXCESS_ASLEEP:
@@ -32,7 +33,8 @@ enum cause excess_cause(enum excess_kind kind, bool on_device)
 	}
 }
 
-uint32_t excess_source(enum excess_kind kind)
+/* The source that a kind is measured by; 0 for time on the CPU or the device. */
+static uint32_t excess_source(enum excess_kind kind)
 {
 	switch (kind) {
 	case EXCESS_PREEMPTED:

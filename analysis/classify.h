@@ -32,11 +32,6 @@ struct classification {
 
 struct classification classify_excess(const struct excess_sums *sums);
 
-/* Which cause a kind of excess stands for; CAUSE_UNKNOWN for time computing, on the CPU and asleep. */
-enum cause excess_cause(enum excess_kind kind, bool on_device);
-/* The source that a kind is measured by; 0 for time on the CPU or the device. */
-uint32_t excess_source(enum excess_kind kind);
-
 /* Fills a verdict's evidence and rejections from the sums; texts of missing sources by bit. */
 void classify_evidence(const struct excess_sums *sums, const struct classification *classification,
 	const char *(*missing)(void *context, uint32_t source), void *context,

@@ -145,11 +145,6 @@ static void close_bucket(struct clock_fit *fit)
 	fit_line(fit);
 }
 
-void clock_fit_bound(struct clock_fit *fit, struct host_ns time, int64_t low_ns, int64_t high_ns)
-{
-	clock_fit_meet(fit, time, low_ns, high_ns, low_ns + (high_ns - low_ns) / 2);
-}
-
 void clock_fit_meet(struct clock_fit *fit, struct host_ns time, int64_t low_ns, int64_t high_ns,
 	int64_t together_ns)
 {

@@ -52,14 +52,10 @@ void clock_fit_reply(
 	struct clock_fit *fit, struct job_ns reply_sent, struct host_ns reply_received);
 
 /*
- * Near host time `time` the offset lies in [low_ns, high_ns]. From shared instances: every
- * departure is after every arrival, in true time.
- */
-void clock_fit_bound(struct clock_fit *fit, struct host_ns time, int64_t low_ns, int64_t high_ns);
-/*
- * The same with the offset at which all leave together. Where one host always comes last, only the
- * bound on its side is tight, and the middle of both would be off by half of what the others wait.
- * The bounds still hold, and the error is theirs.
+ * Near host time `time` the offset lies in [low_ns, high_ns]: from shared instances, where every
+ * departure is after every arrival, in true time. together_ns: the offset at which all leave together.
+ * Where one host always comes last, only the bound on its side is tight, and the middle of both would
+ * be off by half of what the others wait. The bounds still hold, and the error is theirs.
  */
 void clock_fit_meet(struct clock_fit *fit, struct host_ns time, int64_t low_ns, int64_t high_ns,
 	int64_t together_ns);

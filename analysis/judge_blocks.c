@@ -342,7 +342,8 @@ bool judge_worth_telling(const struct judge *judge, uint32_t rank, const struct 
 		       hit_more_than_peers(judge, rank, run, level));
 }
 
-const struct delay_run *judge_run_to_tell(const struct judge *judge, uint32_t rank)
+/* The run to tell of: over its threshold and worth telling, the quick one first; NULL: none. */
+static const struct delay_run *run_to_tell(const struct judge *judge, uint32_t rank)
 {
 	const struct rank_state *state = &judge->ranks[rank];
 
@@ -415,7 +416,7 @@ int judge_close_block(struct judge *judge)
 
 	judge_follow(judge);
 	for (uint32_t r = 0; r < judge->rank_end && error == 0; r++) {
-		const struct delay_run *run = judge_run_to_tell(judge, r);
+		const struct delay_run *run = run_to_tell(judge, r);
 
 		if (run)
 			error = judge_open(judge, r, run);

@@ -310,8 +310,6 @@ int judge_close_block(struct judge *judge) __attribute__((warn_unused_result));
 int judge_pause(struct judge *judge) __attribute__((warn_unused_result));
 /* The change on a rank is large enough, real enough and unlike what its peers have. */
 bool judge_worth_telling(const struct judge *judge, uint32_t rank, const struct delay_run *run);
-/* The run to tell of: over its threshold and worth telling, the quick one first; NULL: none. */
-const struct delay_run *judge_run_to_tell(const struct judge *judge, uint32_t rank);
 /* A run has come so far that it is looked at what the job would be like without the rank. */
 bool judge_suspected(const struct rank_state *state, int kind);
 bool judge_suspected_any(const struct rank_state *state);

@@ -168,7 +168,8 @@ void period_follow_from(struct period_detector *detector, uint64_t phase)
 	detector->phase = phase;
 }
 
-void period_forget(struct period_detector *detector)
+/* Gives the cycle up. */
+static void forget(struct period_detector *detector)
 {
 	if (!detector->released)
 		period_span_drop(detector);
@@ -217,13 +218,13 @@ void period_push(struct period_detector *detector, const struct period_token *to
 	}
 	period_consider(detector);
 	if (detector->unrest > UNREST_MAX)
-		period_forget(detector);
+		forget(detector);
 	if (detector->state == PERIOD_STRAYED) {
 		uint64_t length = detector->structure.count - detector->strayed_at;
 
 		if (length > STRAYED_TOKENS_MAX &&
 			length > STRAYED_CYCLES_MAX * detector->cycle.period)
-			period_forget(detector);
+			forget(detector);
 	}
 }
 

@@ -88,7 +88,4 @@ void period_followed(struct period_detector *detector);
 /* Takes back what was queued and not taken. */
 void period_span_drop(struct period_detector *detector);
 
-/* Gives the cycle up. */
-void period_forget(struct period_detector *detector);
-
 #endif

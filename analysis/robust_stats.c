@@ -2,7 +2,6 @@
 #include "analysis/robust_stats.h"
 
 #include <assert.h>
-#include <math.h>
 
 enum { SORTED_AT_ONCE = 12 };
 
@@ -146,60 +145,4 @@ double quantile_double(double *values, size_t count, double q)
 double median_double(double *values, size_t count)
 {
 	return quantile_double(values, count, 0.5);
-}
-
-double scaled_mad_double(double *values, size_t count)
-{
-	double middle = median_double(values, count);
-
-	for (size_t i = 0; i < count; i++)
-		values[i] = fabs(values[i] - middle);
-	return 1.4826 * median_double(values, count);
-}
-
-static void sift_down(double *values, double *weights, size_t root, size_t count)
-{
-	for (size_t child = 2 * root + 1; child < count; child = 2 * root + 1) {
-		if (child + 1 < count && values[child + 1] > values[child])
-			child++;
-		if (values[root] >= values[child])
-			return;
-		double value = values[root], weight = weights[root];
-		values[root] = values[child];
-		weights[root] = weights[child];
-		values[child] = value;
-		weights[child] = weight;
-		root = child;
-	}
-}
-
-static void sort_pairs(double *values, double *weights, size_t count)
-{
-	for (size_t i = count / 2; i-- > 0;)
-		sift_down(values, weights, i, count);
-	for (size_t end = count; end-- > 1;) {
-		double value = values[0], weight = weights[0];
-		values[0] = values[end];
-		weights[0] = weights[end];
-		values[end] = value;
-		weights[end] = weight;
-		sift_down(values, weights, 0, end);
-	}
-}
-
-double weighted_median_double(double *values, double *weights, size_t count)
-{
-	double total = 0, reached = 0;
-
-	for (size_t i = 0; i < count; i++)
-		total += weights[i];
-	if (count == 0 || total <= 0)
-		return 0;
-	sort_pairs(values, weights, count);
-	for (size_t i = 0; i < count; i++) {
-		reached += weights[i];
-		if (reached >= total / 2)
-			return values[i];
-	}
-	return values[count - 1];
 }

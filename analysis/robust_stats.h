@@ -32,16 +32,4 @@ double median_double(double *values, size_t count);
 /* Quantile with linear interpolation, q in 0..1; 0 when count is 0. Reorders values. */
 double quantile_double(double *values, size_t count, double q);
 
-/*
- * Median absolute deviation around the median, times 1.4826, which makes it the standard deviation
- * of a normal distribution (Rousseeuw and Croux, 1993). Overwrites values. 0 when count is 0.
- */
-double scaled_mad_double(double *values, size_t count);
-
-/*
- * Weighted median: the smallest value at which half of the weight is reached. Weights are not
- * negative. Sorts both arrays by value; 0 when count is 0 or all weights are 0.
- */
-double weighted_median_double(double *values, double *weights, size_t count);
-
 #endif

@@ -33,9 +33,10 @@ static int64_t fit_error(double ppm, int seconds, int64_t *claimed_ns)
 	for (int64_t t = 0; t < seconds * INT64_C(1000000000); t += 20000000) {
 		int64_t offset = true_offset(t, ppm);
 
-		clock_fit_bound(&fit, (struct host_ns){t},
-			offset - 20000 - (int64_t)(2e6 * uniform(&random)),
-			offset + 20000 + (int64_t)(2e6 * uniform(&random)));
+		int64_t low = offset - 20000 - (int64_t)(2e6 * uniform(&random));
+		int64_t high = offset + 20000 + (int64_t)(2e6 * uniform(&random));
+
+		clock_fit_meet(&fit, (struct host_ns){t}, low, high, low + (high - low) / 2);
 		end = t;
 	}
 	*claimed_ns = clock_fit_error_ns(&fit);
@@ -88,7 +89,7 @@ static void a_fixed_clock_stays(void **state)
 	(void)state;
 	clock_fit_init(&fit);
 	clock_fit_fix(&fit, 5, 0);
-	clock_fit_bound(&fit, (struct host_ns){0}, 100, 200);
+	clock_fit_meet(&fit, (struct host_ns){0}, 100, 200, 150);
 	clock_fit_request(&fit, (struct host_ns){0}, (struct job_ns){100});
 	assert_int_equal(clock_fit_to_job(&fit, (struct host_ns){1}).value, 6);
 	assert_int_equal(clock_fit_error_ns(&fit), 0);

@@ -101,26 +101,6 @@ static void quantiles_interpolate(void **state)
 	assert_true(fabs(quantile_double(values, 5, 0.8) - 42) < 1e-9);
 }
 
-static void mad_ignores_the_wild(void **state)
-{
-	double values[] = {10, 11, 9, 10, 12, 8, 10, 1e9};
-
-	(void)state;
-	assert_true(scaled_mad_double(values, 8) < 3);
-}
-
-static void weighted_median_follows_the_weight(void **state)
-{
-	double values[] = {3, 1, 2}, weights[] = {1, 1, 10};
-	double other[] = {3, 1, 2}, heavy[] = {10, 1, 1};
-	double none[] = {0, 0, 0};
-
-	(void)state;
-	assert_true(weighted_median_double(values, weights, 3) == 2);
-	assert_true(weighted_median_double(other, heavy, 3) == 3);
-	assert_true(weighted_median_double(other, none, 3) == 0);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -128,8 +108,6 @@ int main(void)
 		cmocka_unit_test(medians),
 		cmocka_unit_test(median_of_many_is_the_median),
 		cmocka_unit_test(quantiles_interpolate),
-		cmocka_unit_test(mad_ignores_the_wild),
-		cmocka_unit_test(weighted_median_follows_the_weight),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,482 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One instance after the other: who came late by what of its own, who waited, what was carried on. */
+#include <string.h>
+
+#include "analysis/blame_internal.h"
+#include "analysis/robust_stats.h"
+#include "analysis/segments.h"
+
+static int64_t clamp(int64_t value, int64_t low, int64_t high)
+{
+	if (high < low)
+		high = low;
+	return value < low ? low : value > high ? high : value;
+}
+
+/* One instance at work: its members, with what the arrivals say. */
+struct meeting {
+	struct blame *blame;
+	const struct step_grid *grid;
+	const struct grid_instance *instance;
+	const uint32_t *cells; /* of the members */
+	const struct grid_member *members;
+	const struct blame_lead *leads;
+	struct blame_share *shares;
+	uint32_t count;
+	uint32_t root_member; /* index into members, or count */
+	int64_t last_arrival_ns;
+	int64_t usual_arrival_ns; /* lower median */
+	int64_t usual_opaque_ns;
+	int64_t usual_call_ns; /* lower median of the time inside; shortest likewise */
+	int64_t shortest_call_ns;
+	bool by_duration; /* the clocks are too uncertain: shortest communication decides */
+};
+
+static struct blame_tally *tally_of(const struct meeting *meeting, uint32_t m)
+{
+	return &meeting->blame->tallies[meeting->members[m].row];
+}
+
+static struct blame_carry *carry_of(const struct meeting *meeting, uint32_t m)
+{
+	return &tally_of(meeting, m)->carry;
+}
+
+static struct blame_row *row_of(const struct meeting *meeting, uint32_t m)
+{
+	return &meeting->blame->rows[meeting->members[m].row];
+}
+
+static int64_t call_ns(const struct grid_member *member)
+{
+	return member->departure_ns - member->arrival_ns;
+}
+
+/* Adds what a row did since its last instance, this member's segment included. */
+static void take_segments(struct meeting *meeting, uint32_t m)
+{
+	const struct grid_member *member = &meeting->members[m];
+	struct blame *blame = meeting->blame;
+	struct blame_carry *carry = carry_of(meeting, m);
+
+	if (blame->in_order && !(member->flags & MEMBER_OVERLAPPED)) {
+		carry->own_ns += meeting->leads[m].own_ns - meeting->leads[m].control_ns;
+		carry->opaque_ns += blame_opaque_ns(blame, meeting->instance->first_member + m);
+	} else {
+		const struct step_grid *grid = meeting->grid;
+		const struct grid_row *row = &grid->rows[member->row];
+
+		while (blame->cursors[member->row] <= meeting->cells[m] - row->first_cell) {
+			uint32_t c = row->first_cell + blame->cursors[member->row]++;
+			const struct grid_cell *cell = &grid->cells[c];
+
+			carry->own_ns += cell->own_ns - blame_cell_of(blame, grid, c).control_ns;
+			carry->opaque_ns += cell->opaque_ns;
+			if (cell->instance == GRID_NONE && !row->overlapped)
+				carry->opaque_ns += cell->departure_ns - cell->arrival_ns;
+		}
+	}
+	if (member->flags & MEMBER_HOLE)
+		*carry = (struct blame_carry){0};
+}
+
+/* The lower median of each member's value; the values are in scratch. */
+static int64_t usual_of(const struct meeting *meeting)
+{
+	int64_t *values = meeting->blame->scratch;
+
+	return lower_median_of_int64(values, meeting->count, values + meeting->count);
+}
+
+static void find_root(struct meeting *meeting)
+{
+	for (uint32_t m = 0; m < meeting->count && meeting->instance->root >= 0; m++) {
+		if (meeting->grid->cells[meeting->cells[m]].own_index ==
+			(uint32_t)meeting->instance->root)
+			meeting->root_member = m;
+	}
+}
+
+static void gather(struct meeting *meeting)
+{
+	int64_t *scratch = meeting->blame->scratch;
+	bool opaque = false;
+
+	meeting->last_arrival_ns = INT64_MIN;
+	meeting->shortest_call_ns = INT64_MAX;
+	meeting->root_member = meeting->count;
+	find_root(meeting);
+	for (uint32_t m = 0; m < meeting->count; m++) {
+		const struct grid_member *member = &meeting->members[m];
+
+		scratch[m] = member->arrival_ns;
+		if (member->arrival_ns > meeting->last_arrival_ns)
+			meeting->last_arrival_ns = member->arrival_ns;
+		if (call_ns(member) < meeting->shortest_call_ns)
+			meeting->shortest_call_ns = call_ns(member);
+		opaque |= carry_of(meeting, m)->opaque_ns != 0;
+	}
+	meeting->usual_arrival_ns = usual_of(meeting);
+	for (uint32_t m = 0; m < meeting->count && opaque; m++)
+		scratch[m] = -carry_of(meeting, m)->opaque_ns;
+	/* Upper median: of two ranks, the one that waits in point-to-point calls is the usual one. */
+	meeting->usual_opaque_ns = opaque ? -usual_of(meeting) : 0;
+	meeting->by_duration = !meeting->instance->same_host &&
+			       meeting->instance->waits_for == WAITS_FOR_ALL &&
+			       2 * meeting->instance->clock_error_ns >
+				       meeting->last_arrival_ns - meeting->usual_arrival_ns;
+	/* Upper median of the calls mirrors the lower median of the arrivals. */
+	for (uint32_t m = 0; m < meeting->count && meeting->by_duration; m++)
+		scratch[m] = -call_ns(&meeting->members[m]);
+	meeting->usual_call_ns = meeting->by_duration ? -usual_of(meeting) : 0;
+}
+
+/* How much later than usual a member came. */
+static int64_t late_ns(const struct meeting *meeting, uint32_t m)
+{
+	const struct grid_member *member = &meeting->members[m];
+	int64_t late = meeting->by_duration ? meeting->usual_call_ns - call_ns(member)
+					    : member->arrival_ns - meeting->usual_arrival_ns;
+
+	return late > 0 ? late : 0;
+}
+
+/* Charges a late member with what is its own; what remains it inherited. Returns the comm part. */
+static int64_t charge_lateness(struct meeting *meeting, uint32_t m, int64_t late)
+{
+	struct blame_carry *carry = carry_of(meeting, m);
+	struct blame_tally *row = tally_of(meeting, m);
+	int64_t hidden = clamp(meeting->usual_opaque_ns - carry->opaque_ns, 0, INT64_MAX);
+	int64_t own = clamp(carry->own_ns, 0, late + hidden);
+	int64_t comm = clamp(carry->comm_ns, 0, late - own);
+
+	row->delay_ns += own;
+	row->comm_delay_ns += comm;
+	row->inherited_ns += clamp(late - own - comm, 0, INT64_MAX);
+	return comm;
+}
+
+/* Whose arrival a member had to wait for; its own when for nobody's. */
+static int64_t required_arrival_ns(const struct meeting *meeting, uint32_t m)
+{
+	int64_t own = meeting->members[m].arrival_ns;
+
+	switch (meeting->instance->waits_for) {
+	case WAITS_FOR_ALL:
+		return meeting->last_arrival_ns;
+	case WAITS_FOR_ROOT:
+		return meeting->root_member < meeting->count
+			       ? meeting->members[meeting->root_member].arrival_ns
+			       : own;
+	case WAITS_FOR_ALL_AT_ROOT:
+		return m == meeting->root_member ? meeting->last_arrival_ns : own;
+	case WAITS_FOR_PARTNER: /* the other one; a send that left before has waited for nobody */
+		return meeting->count == 2 && !(meeting->members[m].flags & CELL_ALONE)
+			       ? meeting->members[1 - m].arrival_ns
+			       : own;
+	case WAITS_FOR_PREFIX: /* members are by rank, mostly the order of the prefix: a chain */
+		return m > 0 ? meeting->members[m - 1].arrival_ns : own;
+	default:
+		return own;
+	}
+}
+
+static void split_call(struct meeting *meeting, uint32_t m)
+{
+	const struct grid_member *member = &meeting->members[m];
+	struct blame_share *result = &meeting->shares[m];
+	int64_t inside = call_ns(member);
+
+	if (meeting->by_duration)
+		result->wait_ns = inside - meeting->shortest_call_ns;
+	else
+		result->wait_ns =
+			clamp(required_arrival_ns(meeting, m) - member->arrival_ns, 0, inside);
+	result->transfer_ns = inside - result->wait_ns;
+	if (meeting->instance->waits_for == WAITS_FOR_PARTNER)
+		result->transfer_ns =
+			clamp(member->departure_ns -
+					segments_last_partner_ns(meeting->grid, meeting->cells[m]),
+				0, result->transfer_ns);
+	if (member->flags & MEMBER_OVERLAPPED) /* beside other work, waiting costs nothing */
+		result->wait_ns = clamp(segments_exposed_ns(meeting->grid, meeting->cells[m]) -
+						(inside - result->wait_ns),
+			0, result->wait_ns);
+	tally_of(meeting, m)->wait_ns += result->wait_ns;
+	tally_of(meeting, m)->transfer_ns += result->transfer_ns;
+}
+
+static int64_t off_cpu_ns(const struct activity *inside)
+{
+	return inside->preempted_ns + inside->throttled_ns + inside->block_io_ns +
+	       inside->major_fault_ns;
+}
+
+/* Off-CPU time inside, surely after the last arrival: what exceeds the wait. */
+static int64_t off_after_ns(const struct meeting *meeting, uint32_t m)
+{
+	const struct blame_share *share = &meeting->shares[m];
+
+	if (!(meeting->members[m].flags & MEMBER_INSIDE))
+		return 0;
+	return clamp(off_cpu_ns(meeting->grid->cells[meeting->cells[m]].inside) - share->wait_ns, 0,
+		share->transfer_ns);
+}
+
+static void add_hold(struct meeting *meeting, uint32_t m, int64_t hold)
+{
+	const struct activity *inside = meeting->grid->cells[meeting->cells[m]].inside;
+	struct blame_row *row = row_of(meeting, m);
+	double off = (double)off_cpu_ns(inside);
+	double share = off > 0 ? (double)hold / off : 0;
+
+	row->own[EXCESS_PREEMPTED] += (int64_t)(share * (double)inside->preempted_ns);
+	row->own[EXCESS_THROTTLED] += (int64_t)(share * (double)inside->throttled_ns);
+	row->own[EXCESS_BLOCK_IO] += (int64_t)(share * (double)inside->block_io_ns);
+	row->own[EXCESS_MAJOR_FAULT] += (int64_t)(share * (double)inside->major_fault_ns);
+	row->own_excess_ns += hold;
+}
+
+static void note_hold(struct meeting *meeting, uint32_t m, int64_t hold)
+{
+	int64_t *holds = &meeting->blame->holds[meeting->instance->first_member];
+	uint8_t *held = &meeting->blame->held[meeting->instance - meeting->grid->instances];
+
+	if (!*held) /* the first one */
+		memset(holds, 0, meeting->count * sizeof(*holds));
+	*held = 1;
+	holds[m] = hold;
+}
+
+/* What members that were off the CPU held the others up by; returns the worst. */
+static int64_t charge_holds(struct meeting *meeting, int64_t usual_transfer)
+{
+	int64_t *scratch = meeting->blame->scratch;
+	int64_t usual_off, worst_hold = 0;
+
+	for (uint32_t m = 0; m < meeting->count; m++)
+		scratch[m] = off_after_ns(meeting, m);
+	usual_off = usual_of(meeting);
+	for (uint32_t m = 0; m < meeting->count; m++) {
+		int64_t hold = clamp(off_after_ns(meeting, m) - usual_off, 0, INT64_MAX);
+		int64_t held_others = meeting->instance->waits_for == WAITS_FOR_ALL
+					      ? clamp(hold, 0, usual_transfer)
+					      : 0;
+
+		if (hold == 0)
+			continue;
+		note_hold(meeting, m, hold);
+		add_hold(meeting, m, hold);
+		tally_of(meeting, m)->delay_ns += held_others;
+		/* of its lag, what did not hold the others is its own */
+		int64_t lag = clamp(meeting->shares[m].transfer_ns - usual_transfer, 0, INT64_MAX);
+		int64_t own_lag = clamp(hold - held_others, 0, lag);
+
+		carry_of(meeting, m)->own_ns += own_lag;
+		carry_of(meeting, m)->comm_ns -= own_lag;
+		if (held_others > worst_hold)
+			worst_hold = held_others;
+	}
+	return worst_hold;
+}
+
+/*
+ * After the last arrival: members that were off the CPU held the others; members that left late
+ * carry that on. Returns the usual transfer without the holds.
+ */
+static int64_t charge_departures(struct meeting *meeting)
+{
+	int64_t *scratch = meeting->blame->scratch;
+	int64_t usual_transfer;
+	bool off = false;
+
+	for (uint32_t m = 0; m < meeting->count; m++) {
+		scratch[m] = meeting->shares[m].transfer_ns;
+		off |= (meeting->members[m].flags & MEMBER_INSIDE) != 0;
+	}
+	usual_transfer = usual_of(meeting);
+	for (uint32_t m = 0; m < meeting->count; m++)
+		carry_of(meeting, m)->comm_ns +=
+			clamp(meeting->shares[m].transfer_ns - usual_transfer, 0, INT64_MAX);
+	return usual_transfer - (off ? charge_holds(meeting, usual_transfer) : 0);
+}
+
+static uint64_t shape_of(const struct grid_instance *instance, uint64_t hash)
+{
+	hash = (hash ^ instance->operation) * UINT64_C(0x9e3779b97f4a7c15);
+	hash = (hash ^ (hash >> 29) ^ instance->length_bytes) * UINT64_C(0xbf58476d1ce4e5b9);
+	return (hash ^ (hash >> 32)) | 1;
+}
+
+/* With a member missing, its lateness would look like a long transfer. */
+static void tell_transfer(struct meeting *meeting, int64_t transfer_ns)
+{
+	const struct grid_instance *instance = meeting->instance;
+	struct blame *blame = meeting->blame;
+
+	if (!instance->complete)
+		return;
+	blame->transfers[blame->transfer_count++] = (struct blame_transfer){
+		.shape = shape_of(instance, instance->communicator_id),
+		.kind = shape_of(instance, instance->same_host ? ~instance->size : instance->size),
+		.transfer_ns = transfer_ns,
+		.instance = (uint32_t)(instance - meeting->grid->instances),
+	};
+}
+
+/* Then what lies after the last arrival is each device's own work as well: no transfer, no lag. */
+static bool by_host_times(const struct meeting *meeting)
+{
+	return meeting->count > 0 && (meeting->members[0].flags & MEMBER_HOST_TIME);
+}
+
+static void meet_all(struct meeting *meeting)
+{
+	int64_t worst_comm = 0;
+
+	for (uint32_t m = 0; m < meeting->count; m++) {
+		int64_t comm = charge_lateness(meeting, m, late_ns(meeting, m));
+
+		if (comm > worst_comm)
+			worst_comm = comm;
+		*carry_of(meeting, m) = (struct blame_carry){0}; /* they leave together */
+		split_call(meeting, m);
+	}
+	if (!by_host_times(meeting))
+		tell_transfer(meeting, charge_departures(meeting) + worst_comm);
+	else
+		meeting->blame->several_groups |= meeting->count != meeting->grid->row_count;
+}
+
+/* Rooted and prefix operations: some wait, and only they are in step with the rest after it. */
+static void meet_some(struct meeting *meeting)
+{
+	bool from_root = meeting->instance->waits_for == WAITS_FOR_ROOT;
+
+	for (uint32_t m = 0; m < meeting->count; m++) {
+		bool makes_wait = from_root ? m == meeting->root_member : m != meeting->root_member;
+		int64_t late = late_ns(meeting, m);
+
+		if (makes_wait && meeting->root_member < meeting->count && !from_root) {
+			/* only what the root had to wait for counts */
+			int64_t after_root = meeting->members[m].arrival_ns -
+					     meeting->members[meeting->root_member].arrival_ns;
+			late = clamp(late, 0, clamp(after_root, 0, INT64_MAX));
+		}
+		split_call(meeting, m);
+		if (makes_wait && late > 0) {
+			(void)charge_lateness(meeting, m, late);
+			*carry_of(meeting, m) = (struct blame_carry){0}; /* passed on: not twice */
+		} else if (meeting->shares[m].wait_ns > 0) {
+			*carry_of(meeting, m) = (struct blame_carry){0}; /* it was there in time */
+		}
+	}
+	if (!by_host_times(meeting))
+		(void)charge_departures(meeting);
+}
+
+/* The ranks' work goes on beside it: nobody is held up yet, so all keep what they are late by. */
+static void meet_beside(struct meeting *meeting)
+{
+	int64_t *scratch = meeting->blame->scratch;
+
+	for (uint32_t m = 0; m < meeting->count; m++) {
+		split_call(meeting, m);
+		scratch[m] = meeting->shares[m].transfer_ns;
+		/* What a member waited here it will not be seen to wait at the next one. */
+		carry_of(meeting, m)->opaque_ns += meeting->shares[m].wait_ns;
+	}
+	tell_transfer(meeting, usual_of(meeting));
+}
+
+/*
+ * How long a message was on its way. A send that leaves at once says nothing of it; its receiver
+ * does, when it was there before the message was, for a part of its way. Else the two end together,
+ * and what both of them took it was.
+ */
+static void tell_message(struct meeting *meeting)
+{
+	uint32_t receiver;
+
+	if (meeting->count != 2)
+		return;
+	receiver = meeting->grid->cells[meeting->cells[0]].part->operation == OPERATION_RECEIVE ? 0
+												: 1;
+	const struct grid_member *sent = &meeting->members[1 - receiver];
+	const struct grid_member *received = &meeting->members[receiver];
+	int64_t transfer_ns = meeting->shares[receiver].transfer_ns;
+	int64_t way_ns = received->departure_ns - sent->arrival_ns;
+
+	if (sent->departure_ns < received->departure_ns) {
+		if (transfer_ns > way_ns / MESSAGE_SEEN)
+			tell_transfer(meeting, way_ns);
+		return;
+	}
+	tell_transfer(meeting, meeting->shares[1 - receiver].transfer_ns < transfer_ns
+				       ? meeting->shares[1 - receiver].transfer_ns
+				       : transfer_ns);
+}
+
+/*
+ * A send and its receive. Who waited was in time; who made it wait is charged with what is its
+ * own of that, and the rest it has inherited.
+ */
+static void meet_partner(struct meeting *meeting)
+{
+	for (uint32_t m = 0; m < meeting->count; m++)
+		split_call(meeting, m);
+	for (uint32_t m = 0; m < meeting->count && meeting->count == 2; m++) {
+		struct blame_carry *carry = carry_of(meeting, m);
+		int64_t waited_ns = meeting->shares[1 - m].wait_ns;
+		int64_t own = clamp(carry->own_ns, 0, waited_ns);
+
+		if (waited_ns <= 0)
+			continue;
+		tally_of(meeting, m)->delay_ns += own;
+		tally_of(meeting, m)->inherited_ns += waited_ns - own;
+		carry->own_ns -= own;
+		*carry_of(meeting, 1 - m) = (struct blame_carry){0};
+	}
+	tell_message(meeting);
+}
+
+void blame_meet(struct blame *blame, const struct step_grid *grid, uint32_t index)
+{
+	const struct grid_instance *instance = &grid->instances[index];
+	struct meeting meeting = {
+		.blame = blame,
+		.grid = grid,
+		.instance = instance,
+		.cells = &grid->members[instance->first_member],
+		.members = &grid->member_parts[instance->first_member],
+		.leads = &blame->leads[instance->first_member],
+		.shares = &blame->shares[instance->first_member],
+		.count = instance->member_count,
+	};
+
+	for (uint32_t m = 0; m < meeting.count; m++)
+		take_segments(&meeting, m);
+	if (instance->member_count < 2 && instance->size <= 1) { /* alone in its communicator */
+		memset(meeting.shares, 0, meeting.count * sizeof(*meeting.shares));
+		return;
+	}
+	blame->incomplete |= !instance->complete;
+	if (!instance->usable) {
+		for (uint32_t m = 0; m < meeting.count; m++)
+			*carry_of(&meeting, m) = (struct blame_carry){0};
+		memset(meeting.shares, 0, meeting.count * sizeof(*meeting.shares));
+		return;
+	}
+	gather(&meeting);
+	if (instance->waits_for == WAITS_FOR_PARTNER)
+		meet_partner(&meeting);
+	else if (instance->waits_for == WAITS_FOR_ALL && (meeting.members[0].flags & CELL_ASYNC))
+		meet_beside(&meeting);
+	else if (instance->waits_for == WAITS_FOR_ALL)
+		meet_all(&meeting);
+	else if (instance->waits_for != WAITS_FOR_NOBODY)
+		meet_some(&meeting);
+	else
+		for (uint32_t m = 0; m < meeting.count; m++)
+			split_call(&meeting, m);
+}

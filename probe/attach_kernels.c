@@ -65,7 +65,7 @@ void attach_kernels_destroy(struct attach_kernels *kernels)
 	for (size_t i = 0; kernels && i < kernels->count; i++) {
 		if (kernels->processes[i].on)
 			(void)!ring_source_request_deep(kernels->rings, kernels->processes[i].pid,
-				RING_DEEP_STEADY, kernels->now, 0, NULL);
+				RING_DEEP_STEADY, kernels->now, NULL);
 	}
 	free(kernels);
 }
@@ -208,8 +208,7 @@ void attach_kernels_tick(struct attach_kernels *kernels, struct host_ns now)
 			process->on = false;
 		(void)!ring_source_request_deep(kernels->rings, process->pid,
 			(wanted ? kinds : 0) | RING_DEEP_STEADY,
-			(struct host_ns){now.value + length_ns}, 0,
-			wanted ? &process->request : NULL);
+			(struct host_ns){now.value + length_ns}, wanted ? &process->request : NULL);
 	}
 }
 

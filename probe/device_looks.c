@@ -200,7 +200,7 @@ static void begin(struct device_looks *looks, struct process_look *process, uint
 	process->looks_begun++;
 	if (!process->look)
 		fail(looks, process, LOOK_FAILED);
-	else if (ring_source_request_deep(looks->rings, process->pid, kinds, process->stop, 0,
+	else if (ring_source_request_deep(looks->rings, process->pid, kinds, process->stop,
 			 &process->ring_request) < 0)
 		fail(looks, process, LOOK_UNREACHABLE);
 }
@@ -367,7 +367,7 @@ static void tick_process(struct device_looks *looks, struct process_look *proces
 	case LOOK_ASKED:
 		if (now_ns - process->asked.value > answer_patience_ns) {
 			(void)!ring_source_request_deep(
-				looks->rings, process->pid, 0, looks->now, 0, NULL);
+				looks->rings, process->pid, 0, looks->now, NULL);
 			fail(looks, process, LOOK_FAILED);
 		}
 		break;
@@ -377,7 +377,7 @@ static void tick_process(struct device_looks *looks, struct process_look *proces
 			process->stop.value > now_ns) {
 			process->stop.value = now_ns;
 			(void)!ring_source_request_deep(
-				looks->rings, process->pid, 0, looks->now, 0, NULL);
+				looks->rings, process->pid, 0, looks->now, NULL);
 		}
 		if (now_ns - process->stop.value > answer_patience_ns)
 			fail(looks, process, LOOK_FAILED);

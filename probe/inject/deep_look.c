@@ -38,7 +38,6 @@ static struct {
 	uint32_t guest; /* a look that a steady one serves; 0: none */
 	int64_t guest_stop_ns;
 	int64_t stop_ns;
-	uint64_t stop_collectives;    /* 0 = by time */
 	int64_t flushed_ns, clock_ns; /* of a steady look: when last */
 } look;
 
@@ -269,9 +268,6 @@ static void take_request(const struct ring_control *control, uint32_t request)
 	look.request = request;
 	look.wanted = __atomic_load_n(&control->deep_kinds, __ATOMIC_RELAXED);
 	look.stop_ns = __atomic_load_n(&control->deep_stop_host_ns, __ATOMIC_RELAXED);
-	look.stop_collectives = __atomic_load_n(&control->deep_stop_collectives, __ATOMIC_RELAXED);
-	if (look.stop_collectives)
-		look.stop_collectives += process_collectives();
 	if (look.wanted & ~(uint32_t)RING_DEEP_STEADY && look.stop_ns > process_now_ns())
 		begin_look();
 	else
@@ -297,12 +293,6 @@ static void keep_steady(int64_t now_ns)
 	}
 }
 
-static bool is_over(void)
-{
-	return process_now_ns() >= look.stop_ns ||
-	       (look.stop_collectives && process_collectives() >= look.stop_collectives);
-}
-
 void deep_look_poll(void)
 {
 	const struct ring_control *control = process_control();
@@ -316,7 +306,7 @@ void deep_look_poll(void)
 		look.taken = request;
 		take_guest(control, request, wanted);
 	}
-	if (look.on && (is_over() || request != look.taken)) {
+	if (look.on && (process_now_ns() >= look.stop_ns || request != look.taken)) {
 		end_guest();
 		end_look(RING_DEEP_OFF, 0);
 	}

@@ -29,7 +29,6 @@ static struct {
 	pthread_t helper;
 	uint32_t key;
 	uint64_t drops[PROCESS_DROP_NR]; /* atomic */
-	uint64_t collectives;		 /* atomic */
 	int profiler_version;		 /* atomic; the highest that was told */
 } process = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -76,16 +75,6 @@ bool process_write(enum ring_record_kind kind, const void *payload, size_t paylo
 void process_count_drop(enum process_drop drop)
 {
 	__atomic_fetch_add(&process.drops[drop], 1, __ATOMIC_RELAXED);
-}
-
-void process_count_collective(void)
-{
-	__atomic_fetch_add(&process.collectives, 1, __ATOMIC_RELAXED);
-}
-
-uint64_t process_collectives(void)
-{
-	return __atomic_load_n(&process.collectives, __ATOMIC_RELAXED);
 }
 
 /* Only async-signal-safe things: a fork may come from a program with many threads. */

@@ -43,8 +43,4 @@ enum process_drop {
 };
 void process_count_drop(enum process_drop drop);
 
-/* Collectives so far: a deep look may end after so many. */
-void process_count_collective(void);
-uint64_t process_collectives(void);
-
 #endif

@@ -317,7 +317,6 @@ void *tracker_task_start(void *context, const struct tracker_task *task)
 
 	if (!communicator)
 		return NULL;
-	process_count_collective();
 	if (task->channels == 0) {
 		struct ring_collective collective;
 

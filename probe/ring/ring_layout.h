@@ -222,9 +222,9 @@ struct ring_control {
 	uint32_t deep_request; /* changes with each request; 0 = none yet */
 	uint32_t deep_kinds;   /* 0 = stop */
 	int64_t deep_stop_host_ns;
-	uint64_t deep_stop_collectives; /* after so many further collectives; 0 = by time only */
-	uint32_t paused;		/* 1: the library writes nothing (to measure its cost) */
-	uint32_t reader_count;		/* readers so far: a later one is told hello again */
+	uint64_t reserved; /* 0: a library of before would end a look after so many collectives */
+	uint32_t paused;   /* 1: the library writes nothing (to measure its cost) */
+	uint32_t reader_count; /* readers so far: a later one is told hello again */
 };
 
 struct ring_header {

@@ -208,8 +208,7 @@ void ring_reader_counts(const struct ring_reader *reader, struct ring_reader_cou
 	counts->dropped_late = __atomic_load_n(&reader->header->dropped_late, __ATOMIC_RELAXED);
 }
 
-uint32_t ring_reader_request(
-	struct ring_reader *reader, uint32_t kinds, int64_t stop_host_ns, uint64_t stop_collectives)
+uint32_t ring_reader_request(struct ring_reader *reader, uint32_t kinds, int64_t stop_host_ns)
 {
 	struct ring_control *control = &reader->header->control;
 	uint32_t request = __atomic_load_n(&control->deep_request, __ATOMIC_RELAXED) + 1;
@@ -218,7 +217,6 @@ uint32_t ring_reader_request(
 		request = 1;
 	__atomic_store_n(&control->deep_kinds, kinds, __ATOMIC_RELAXED);
 	__atomic_store_n(&control->deep_stop_host_ns, stop_host_ns, __ATOMIC_RELAXED);
-	__atomic_store_n(&control->deep_stop_collectives, stop_collectives, __ATOMIC_RELAXED);
 	__atomic_store_n(&control->deep_request, request, __ATOMIC_RELEASE);
 	return request;
 }

@@ -49,8 +49,7 @@ void ring_reader_identity(const struct ring_reader *reader, struct ring_identity
 void ring_reader_counts(const struct ring_reader *reader, struct ring_reader_counts *counts);
 
 /* Publishes a deep request; kinds 0 stops it. Times are CLOCK_MONOTONIC. Returns its number. */
-uint32_t ring_reader_request(struct ring_reader *reader, uint32_t kinds, int64_t stop_host_ns,
-	uint64_t stop_collectives);
+uint32_t ring_reader_request(struct ring_reader *reader, uint32_t kinds, int64_t stop_host_ns);
 void ring_reader_pause(struct ring_reader *reader, bool paused);
 
 #endif

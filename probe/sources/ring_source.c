@@ -176,14 +176,14 @@ size_t ring_source_poll(struct ring_source *source, struct host_ns now, size_t r
 }
 
 int ring_source_request_deep(struct ring_source *source, pid_t pid, uint32_t kinds,
-	struct host_ns stop, uint64_t stop_collectives, uint32_t *request)
+	struct host_ns stop, uint32_t *request)
 {
 	struct ring_process *process = find_process(source, pid);
 	uint32_t number;
 
 	if (!process || !process->reader)
 		return -ENOENT;
-	number = ring_reader_request(process->reader, kinds, stop.value, stop_collectives);
+	number = ring_reader_request(process->reader, kinds, stop.value);
 	if (request)
 		*request = number;
 	return 0;

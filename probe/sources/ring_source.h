@@ -116,13 +116,12 @@ int ring_source_add_process(struct ring_source *source, pid_t pid)
 size_t ring_source_poll(struct ring_source *source, struct host_ns now, size_t record_max);
 
 /*
- * Asks a process for a deep look (RING_DEEP_...; 0 ends it) until host time stop, or until so many
- * further collectives (0 = by time only). The answer is deep_state, with the request's number; the end of
- * a look bears the number of what began it. request may be NULL. -ENOENT: it has no ring.
+ * Asks a process for a deep look (RING_DEEP_...; 0 ends it) until host time stop.
+ * The answer is deep_state, with the request's number; the end of a look bears the number of what
+ * began it. request may be NULL. -ENOENT: it has no ring.
  */
 int ring_source_request_deep(struct ring_source *source, pid_t pid, uint32_t kinds,
-	struct host_ns stop, uint64_t stop_collectives, uint32_t *request)
-	__attribute__((warn_unused_result));
+	struct host_ns stop, uint32_t *request) __attribute__((warn_unused_result));
 /* While paused, the libraries of all processes write nothing: for measuring what they cost. */
 void ring_source_pause(struct ring_source *source, bool paused);
 

@@ -141,7 +141,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length)
 	require(write(fd, file, FILE_BYTES) == FILE_BYTES);
 	if (ring_reader_open(fd, &process->reader) == 0) { /* takes fd over, always */
 		read_ring(&source, process);
-		(void)ring_reader_request(process->reader, RING_DEEP_KERNELS, 1, 1);
+		(void)ring_reader_request(process->reader, RING_DEEP_KERNELS, 1);
 		ring_reader_close(process->reader);
 	}
 	sum_up(seen.look);

@@ -121,7 +121,8 @@ static void run(int with_other)
 		if (!asked)
 			asked = ring_source_request_deep(source, child,
 					RING_DEEP_KERNELS | RING_DEEP_COPIES | RING_DEEP_LAUNCHES,
-					(struct host_ns){now_ns() + INT64_C(1000000000)}, 0, NULL) == 0;
+					(struct host_ns){now_ns() + INT64_C(1000000000)},
+					NULL) == 0;
 		usleep(1000);
 		done = waitpid(child, &status, WNOHANG);
 	}

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "coordinator/pipeline_internal.h"
+#include "tests/unit/coordinator/made_batch.h"
 
 enum { RANKS = 6, CALLS = 4, STEPS = 600, FAULT_FIRST = 200, SLOW_RANK = 4, MS = 1000000 };
 enum { STEPS_PER_BATCH = 12, KERNELS_PER_STEP = 16 };
@@ -57,36 +57,14 @@ static int64_t jitter(struct job *job, int64_t most_ns)
 	return (int64_t)((job->random >> 33) % (uint64_t)most_ns);
 }
 
-static void release(struct message_batch *batch)
-{
-	for (size_t s = 0; s < batch->step_count; s++)
-		free(batch->steps[s].parts);
-	free(batch->steps);
-	free(batch->ranks);
-	free(batch->communicators);
-	free(batch->sources);
-	free(batch->kernel_profiles);
-	free(batch);
-}
-
 static void announce(const struct job *job, struct message_batch *batch)
 {
-	batch->ranks = calloc(RANKS, sizeof(*batch->ranks));
-	batch->communicators = calloc(RANKS, sizeof(*batch->communicators));
-	batch->sources = calloc(2, sizeof(*batch->sources));
-	batch->source_count = 2;
-	strcpy(batch->sources[1].name, "bpf.device_wait");
-	batch->sources[1].state = SOURCE_ON;
-	strcpy(batch->sources[0].name, "device.kernels");
-	batch->sources[0].state = job->silent_probe ? SOURCE_OFF : SOURCE_ON;
-	if (job->silent_probe)
-		strcpy(batch->sources[0].why, "--deep off");
-	for (uint32_t r = 0; r < RANKS; r++) {
-		batch->ranks[batch->rank_count++] = (struct message_rank){
-			.rank = r, .world_size = RANKS, .pid = 100 + r, .host = "node0"};
-		batch->communicators[batch->communicator_count++] =
-			(struct message_communicator){r, {77, RANKS, r}};
-	}
+	made_batch_announce(batch, RANKS, 1);
+	for (uint32_t r = 0; r < RANKS; r++)
+		made_batch_add_communicator(batch, r, 77, RANKS, r);
+	made_batch_add_source(batch, "device.kernels", job->silent_probe ? SOURCE_OFF : SOURCE_ON,
+		job->silent_probe ? "--deep off" : "");
+	made_batch_add_source(batch, "bpf.device_wait", SOURCE_ON, "");
 }
 
 /* One step of all ranks: four times 5 ms on the device, then they meet. */
@@ -207,12 +185,9 @@ static void run(struct job *job)
 	job->now_ns = INT64_C(1000000000);
 	assert_int_equal(pipeline_create(&options, &pipeline), 0);
 	for (unsigned step = 0, steps = job->steps ? job->steps : STEPS; step < steps;) {
-		struct message_batch *batch = calloc(1, sizeof(*batch));
+		struct message_batch *batch = made_batch(9, 3, job->number++);
 		struct message_reply reply;
 
-		batch->probe_id = 9;
-		batch->host_id = 3;
-		batch->number = job->number++;
 		batch->steps = calloc((size_t)STEPS_PER_BATCH * RANKS, sizeof(*batch->steps));
 		if (batch->number == 0)
 			announce(job, batch);
@@ -226,9 +201,7 @@ static void run(struct job *job)
 			batch->kernel_profile_count * sizeof(job->answers[0]));
 		if (step >= job->answered_from)
 			job->answer_count = 0;
-		assert_int_equal(pipeline_push_batch(pipeline, batch, release,
-					 (struct job_ns){job->now_ns + 2 * MS}, &reply),
-			PIPELINE_ACCEPTED);
+		made_batch_push(pipeline, batch, (struct job_ns){job->now_ns + 2 * MS}, &reply);
 		take_reply(job, &reply);
 	}
 	assert_int_equal(pipeline_finish(pipeline), 0);

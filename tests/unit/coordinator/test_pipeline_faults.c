@@ -7,6 +7,9 @@
 
 #include <cmocka.h>
 
+#include <math.h>
+#include <string.h>
+
 #include "tests/unit/coordinator/job_simulator.h"
 
 static struct sim sim;

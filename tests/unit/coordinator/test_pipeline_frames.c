@@ -7,8 +7,12 @@
 
 #include <cmocka.h>
 
+#include <stdlib.h>
+#include <string.h>
+
 #include "probe/wire/encode.h"
 #include "tests/unit/coordinator/job_simulator.h"
+#include "tests/unit/coordinator/made_batch.h"
 
 static struct sim sim;
 static struct verdict seen[SIM_VERDICTS_MAX];
@@ -61,7 +65,7 @@ static void push_all(struct pipeline *pipeline, int how)
 			/* entries stay in the simulator's hands here: it frees them */
 			assert_int_equal(wire_encode_batch(batch, &frame), 0);
 			batch->step_count = 0;
-			sim_release(batch);
+			made_batch_release(batch);
 			if ((how & SWAPPED) && r == 1 && !final) {
 				held = frame; /* rank 1's batch comes after the next rank's */
 				held_time = time;
@@ -207,7 +211,7 @@ static void enqueue_only_is_not_judged(void **state)
 	}
 	assert_int_equal(
 		pipeline_push_batch(pipeline, sim_batch(&sim, &feed, 0, 0, 3, sim.end + 1e9, true),
-			sim_release, (struct job_ns){5}, &reply),
+			made_batch_release, (struct job_ns){5}, &reply),
 		PIPELINE_ACCEPTED);
 	assert_int_equal(pipeline_finish(pipeline), 0);
 	assert_int_equal(pipeline_report(pipeline)->enqueue_only, 1);

@@ -7,11 +7,11 @@
 
 #include <cmocka.h>
 
-#include <stdlib.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-#include "coordinator/pipeline_internal.h"
+#include "tests/unit/coordinator/made_batch.h"
 
 enum { RANKS = 4, STEPS = 30, STEP_MS = 100, WORLD = 77, PAIR = 88 };
 #define MS INT64_C(1000000)
@@ -31,25 +31,10 @@ static void on_verdict(void *context, enum verdict_event event, const struct ver
 	told->last = *verdict;
 }
 
-static void release(struct message_batch *batch)
-{
-	for (size_t i = 0; i < batch->step_count; i++)
-		free(batch->steps[i].parts);
-	free(batch->steps);
-	free(batch->ranks);
-	free(batch->communicators);
-	free(batch->open_calls);
-	free(batch);
-}
-
 static struct message_batch *batch_new(uint64_t number, int64_t now_ns)
 {
-	struct message_batch *batch = calloc(1, sizeof(*batch));
+	struct message_batch *batch = made_batch(5, 6, number);
 
-	assert_non_null(batch);
-	batch->probe_id = 5;
-	batch->host_id = 6;
-	batch->number = number;
 	batch->sent.value = now_ns;
 	return batch;
 }
@@ -57,16 +42,11 @@ static struct message_batch *batch_new(uint64_t number, int64_t now_ns)
 /* Ranks 0 and 1 share a communicator besides the world's. */
 static void announce(struct message_batch *batch)
 {
-	batch->ranks = calloc(RANKS, sizeof(*batch->ranks));
-	batch->communicators = calloc(RANKS + 2, sizeof(*batch->communicators));
+	made_batch_announce(batch, RANKS, 2);
 	for (uint32_t r = 0; r < RANKS; r++) {
-		batch->ranks[batch->rank_count++] =
-			(struct message_rank){.rank = r, .world_size = RANKS, .pid = 100 + r};
-		batch->communicators[batch->communicator_count++] =
-			(struct message_communicator){r, {WORLD, RANKS, r}};
+		made_batch_add_communicator(batch, r, WORLD, RANKS, r);
 		if (r < 2)
-			batch->communicators[batch->communicator_count++] =
-				(struct message_communicator){r, {PAIR, 2, r}};
+			made_batch_add_communicator(batch, r, PAIR, 2, r);
 	}
 }
 
@@ -98,9 +78,7 @@ static void push(struct pipeline *pipeline, struct message_batch *batch)
 {
 	struct message_reply reply;
 
-	assert_int_equal(pipeline_push_batch(pipeline, batch, release,
-				 (struct job_ns){batch->sent.value}, &reply),
-		PIPELINE_ACCEPTED);
+	made_batch_push(pipeline, batch, (struct job_ns){batch->sent.value}, &reply);
 }
 
 /* A healthy job up to step STEPS; returns the time then, and the next batch's number. */

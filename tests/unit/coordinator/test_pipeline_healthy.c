@@ -7,6 +7,8 @@
 
 #include <cmocka.h>
 
+#include <math.h>
+
 #include "tests/unit/coordinator/job_simulator.h"
 
 static struct sim sim;

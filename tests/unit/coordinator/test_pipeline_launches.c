@@ -11,11 +11,10 @@
 
 #include <cmocka.h>
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "coordinator/pipeline_internal.h"
+#include "tests/unit/coordinator/made_batch.h"
 
 enum { RANKS = 4, STEPS = 400, FIRST = 150, CULPRIT = 2, LAUNCHES = 200, STEPS_PER_BATCH = 8 };
 enum { LOOK_EVERY = 40, LOOK_STEPS = 6 };
@@ -143,38 +142,17 @@ static void simulate_step(struct job *job, struct step_entry *entries, unsigned 
 	}
 }
 
-static void release(struct message_batch *batch)
-{
-	for (size_t i = 0; i < batch->step_count; i++)
-		free(batch->steps[i].parts);
-	free(batch->steps);
-	free(batch->ranks);
-	free(batch->communicators);
-	free(batch->sources);
-	free(batch);
-}
-
 static void announce(const struct job *job, struct message_batch *batch)
 {
-	static const char *const names[] = {"bpf.sched", "bpf.device_wait", "bpf.launches"};
+	uint32_t size = job->program.groups ? RANKS / 2 : RANKS;
 
-	batch->ranks = calloc(RANKS, sizeof(*batch->ranks));
-	batch->communicators = calloc(RANKS, sizeof(*batch->communicators));
-	batch->sources = calloc(3, sizeof(*batch->sources));
-	batch->rank_count = batch->communicator_count = RANKS;
-	batch->source_count = 3;
-	for (unsigned s = 0; s < 3; s++) {
-		snprintf(batch->sources[s].name, sizeof(batch->sources[s].name), "%s", names[s]);
-		batch->sources[s].state = SOURCE_ON;
-	}
-	for (unsigned r = 0; r < RANKS; r++) {
-		unsigned size = job->program.groups ? RANKS / 2 : RANKS;
-
-		batch->ranks[r] = (struct message_rank){
-			.rank = r, .world_size = RANKS, .pid = 100 + r, .host = "node0"};
-		batch->communicators[r] = (struct message_communicator){
-			r, {COMMUNICATOR + group_of(job, r), size, r % size}};
-	}
+	made_batch_announce(batch, RANKS, 1);
+	for (uint32_t r = 0; r < RANKS; r++)
+		made_batch_add_communicator(
+			batch, r, COMMUNICATOR + group_of(job, r), size, r % size);
+	made_batch_add_source(batch, "bpf.sched", SOURCE_ON, "");
+	made_batch_add_source(batch, "bpf.device_wait", SOURCE_ON, "");
+	made_batch_add_source(batch, "bpf.launches", SOURCE_ON, "");
 }
 
 /* Runs a job; the verdicts are in the pipeline's report. */
@@ -189,11 +167,8 @@ static struct pipeline *run(const struct program *program, uint64_t seed)
 	for (unsigned r = 0; r < RANKS; r++)
 		job.now[r] = 1e9;
 	for (unsigned step = 0; step < STEPS; step += STEPS_PER_BATCH) {
-		struct message_batch *batch = calloc(1, sizeof(*batch));
+		struct message_batch *batch = made_batch(9, 5, step / STEPS_PER_BATCH);
 
-		batch->probe_id = 9;
-		batch->host_id = 5;
-		batch->number = step / STEPS_PER_BATCH;
 		if (step == 0)
 			announce(&job, batch);
 		batch->steps = calloc(RANKS * STEPS_PER_BATCH, sizeof(*batch->steps));
@@ -203,9 +178,8 @@ static struct pipeline *run(const struct program *program, uint64_t seed)
 		}
 		batch->sent.value = (int64_t)job.now[0];
 		batch->final = step + STEPS_PER_BATCH >= STEPS;
-		assert_int_equal(pipeline_push_batch(pipeline, batch, release,
-					 (struct job_ns){(int64_t)job.now[0] + 1000}, &reply),
-			PIPELINE_ACCEPTED);
+		made_batch_push(
+			pipeline, batch, (struct job_ns){(int64_t)job.now[0] + 1000}, &reply);
 	}
 	assert_int_equal(pipeline_finish(pipeline), 0);
 	return pipeline;

@@ -10,6 +10,10 @@
 
 #include <cmocka.h>
 
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
 #include "coordinator/report/json.h"
 #include "coordinator/report/pairs.h"
 #include "coordinator/report/text.h"

@@ -302,6 +302,15 @@ static double slow_level_min(
 	       sqrt(1 / (double)run->blocks + 1 / fmax((double)state->usual_blocks, 1));
 }
 
+static bool within_power_cap(
+	const struct judge *judge, const struct rank_state *state, const struct delay_run *run)
+{
+	uint64_t steps = steps_of_run(judge, run);
+
+	return level_of_latest(judge, state, steps < POWER_CAP_STEPS ? steps : POWER_CAP_STEPS,
+		       true) < POWER_CAP_LEVEL;
+}
+
 /* A change is told when it is large enough to matter and really makes the step longer. */
 bool judge_worth_telling(const struct judge *judge, uint32_t rank, const struct delay_run *run)
 {
@@ -326,8 +335,7 @@ bool judge_worth_telling(const struct judge *judge, uint32_t rank, const struct 
 	if (class.verdict_class == VERDICT_UNKNOWN)
 		return false;
 	if (class.verdict_class == VERDICT_COMPUTE_SLOW && run->sums.on_device &&
-		level_of_latest(judge, state, POWER_CAP_STEPS, true) < POWER_CAP_LEVEL &&
-		judge_gpu_power_bound(judge, rank, run))
+		within_power_cap(judge, state, run) && judge_gpu_power_bound(judge, rank, run))
 		return false;
 	/* Where all ranks' work differs from step to step, some rank has more of it for a while. */
 	if (class.verdict_class == VERDICT_COMPUTE_SLOW &&

@@ -192,13 +192,26 @@ double judge_gpu_usual_step_ns(const struct judge *judge, uint64_t before_step)
 	return count >= USUAL_STEPS_MIN ? lower_median_double(lengths, count) : 0;
 }
 
-double judge_gpu_gain_ns(const struct track *track)
+static bool is_alone(const struct judge *judge, const struct track *track)
+{
+	for (size_t t = 0; t < judge->track_count; t++) {
+		if (judge->tracks[t].active && &judge->tracks[t] != track)
+			return false;
+	}
+	return judge->verdicts[track->verdict].rank_count == 1;
+}
+
+double judge_gpu_gain_ns(const struct judge *judge, const struct track *track)
 {
 	double usual_ns = (double)track->steps * track->usual_step_ns;
-	double ideal_ns = (double)(track->time_ns - track->gain_ns);
+	double time_ns = (double)track->time_ns, gain_ns = (double)track->gain_ns;
+	double grown_ns = time_ns - usual_ns;
 
-	if (!track->sums.on_device || usual_ns <= ideal_ns ||
-		usual_ns > WAITING_SPEED_MAX * ideal_ns || usual_ns > (double)track->time_ns)
-		return (double)track->gain_ns;
-	return (double)track->time_ns - usual_ns;
+	if (!track->sums.on_device || usual_ns <= 0 || grown_ns < 0)
+		return gain_ns;
+	if (grown_ns <= gain_ns)
+		return usual_ns > WAITING_SPEED_MAX * (time_ns - gain_ns) ? gain_ns : grown_ns;
+	/* What the replay finds hidden behind other work may not be: its own delay is the limit. */
+	return is_alone(judge, track) ? fmax(gain_ns, fmin(grown_ns, (double)track->sums.delay_ns))
+				      : gain_ns;
 }

@@ -389,10 +389,11 @@ void judge_gpu_cause(struct judge *judge, const struct excess_sums *sums, double
 
 /*
  * How long steps on devices were before a step, where no fault was told of; 0 when too few were. And
- * the gain of a track's loud blocks, less what its ideal steps would be shorter than these.
+ * the gain of a track's loud blocks, held against these: less what its ideal steps would be shorter, and
+ * more, as far as its own delay goes, where steps grew by more than the replay gains.
  */
 double judge_gpu_usual_step_ns(const struct judge *judge, uint64_t before_step);
-double judge_gpu_gain_ns(const struct track *track);
+double judge_gpu_gain_ns(const struct judge *judge, const struct track *track);
 
 /*
  * judge_deep.c: what deep looks from the onset on, and until the verdict's last loud block, say of

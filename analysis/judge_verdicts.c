@@ -230,7 +230,7 @@ static void refresh(struct judge *judge, struct track *track)
 		(void)judge_comm_locate(judge, track->onset_ns, now_ns(judge), verdict);
 	else
 		refresh_ranks(judge, track, verdict);
-	verdict->slowdown = time / fmax(time - judge_gpu_gain_ns(track), 0.01 * time);
+	verdict->slowdown = time / fmax(time - judge_gpu_gain_ns(judge, track), 0.01 * time);
 	verdict->confidence = alert_confidence(
 		track->evidence, CHANGE_THRESHOLD, verdict->share_explained, track->comm);
 	if (judge->clock_error_us > verdict->clock_error_us)

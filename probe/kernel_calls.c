@@ -9,7 +9,7 @@ enum { CALLS_MAX = 8192, KERNELS_MAX = 8192 };
 /* Calls of one group follow each other at once. */
 static const int64_t group_ns = 1000000;
 /* Kernels of other streams and threads come by other buffers: a few flushes of the library. */
-static const int64_t settle_ns = 250000000;
+static const int64_t settle_ns = 150000000;
 
 struct call {
 	struct collective_part part;

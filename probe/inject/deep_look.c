@@ -9,7 +9,7 @@
 #include "probe/inject/process.h"
 
 enum { PATH_BYTES_MAX = 4096, CLOCK_SAMPLES = 100, KINDS = 5 };
-enum { STEADY_FLUSH_NS = 100000000, STEADY_CLOCK_NS = 1000000000 };
+enum { STEADY_FLUSH_NS = 50000000, STEADY_CLOCK_NS = 1000000000 };
 enum { END_PATIENCE_NS = 500000000 };
 
 static const char *const cupti_names[] = {"libcupti.so.13", "libcupti.so.12", "libcupti.so.11.8"};

@@ -12,7 +12,7 @@
 
 static const char reduce_name[] = "_Z33ncclDevKernel_AllReduce_Sum_f32_RING_LL20ncclDevKernelArgs";
 
-#define SETTLED_NS INT64_C(250000000)
+#define SETTLED_NS INT64_C(150000000)
 
 static struct kernel_calls *begin(void)
 {

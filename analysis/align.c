@@ -11,13 +11,18 @@
 
 const struct activity activity_none;
 
-enum { ACTIVITY_BLOCK = 256 };
+enum { ACTIVITY_BLOCK = 256, KIND_BLOCK = 256 };
 enum { GAP_MEMBERS_MIN = 64, MEMBER_GAP = 8 };
 
 /* Sums of activities; blocks, so that pointers into them stay. */
 struct activity_block {
 	struct activity_block *next;
 	struct activity activities[ACTIVITY_BLOCK];
+};
+
+struct kind_block {
+	struct kind_block *next;
+	struct part_kind kinds[KIND_BLOCK];
 };
 
 void grid_init(struct step_grid *grid)
@@ -54,11 +59,13 @@ void grid_fini(struct step_grid *grid)
 {
 	free(grid->cells);
 	free(grid->joins);
-	free(grid->own_ns);
 	free(grid->rows);
 	free(grid->instances);
 	free(grid->members);
 	free(grid->member_parts);
+	free(grid->arrival_ns);
+	free(grid->departure_ns);
+	free(grid->own_ns);
 	free(grid->places);
 	free(grid->order);
 	free(grid->table);
@@ -73,6 +80,12 @@ void grid_fini(struct step_grid *grid)
 		free(grid->sums);
 		grid->sums = next;
 	}
+	while (grid->kinds) {
+		struct kind_block *next = grid->kinds->next;
+
+		free(grid->kinds);
+		grid->kinds = next;
+	}
 	grid_init(grid);
 }
 
@@ -83,8 +96,9 @@ void grid_clear(struct step_grid *grid)
 	grid->overlapped = grid->device_time = grid->untimed = grid->host_time = grid->linked =
 		false;
 	grid->repeats = 0;
-	grid->sum_count = 0;
+	grid->sum_count = grid->kind_count = 0;
 	grid->last_sums = NULL;
+	grid->last_kinds = NULL;
 	if (grid->table)
 		memset(grid->table, 0, grid->table_capacity * sizeof(*grid->table));
 }
@@ -223,6 +237,26 @@ static bool guess_instance(const struct step_grid *grid, const struct grid_row *
 	return true;
 }
 
+/* A copy of what a call is, which stays until the grid is cleared; NULL without memory. */
+static const struct part_kind *keep_kind(struct step_grid *grid, const struct part_kind *kind)
+{
+	size_t at = grid->kind_count % KIND_BLOCK;
+
+	if (at == 0) {
+		struct kind_block **block =
+			grid->last_kinds ? &grid->last_kinds->next : &grid->kinds;
+
+		if (!*block)
+			*block = calloc(1, sizeof(**block));
+		if (!*block)
+			return NULL;
+		grid->last_kinds = *block;
+	}
+	grid->kind_count++;
+	grid->last_kinds->kinds[at] = *kind;
+	return &grid->last_kinds->kinds[at];
+}
+
 /* Which instance a part belongs to: GRID_NONE when that is not known. */
 static int join(struct step_grid *grid, const struct grid_row *row, const struct grid_part *part,
 	bool pair, uint32_t *index)
@@ -240,6 +274,7 @@ static int join(struct step_grid *grid, const struct grid_row *row, const struct
 	if (instance->member_count++ == 0) {
 		instance->host = row->host;
 		instance->same_host = true;
+		instance->first_member = (uint32_t)grid->cell_count; /* until they are placed */
 	}
 	instance->same_host &= instance->host == row->host;
 	instance->mixed |= kind->operation != instance->operation;
@@ -264,21 +299,28 @@ int grid_add_part(struct step_grid *grid, const struct grid_part *part)
 	int64_t comm_ns = part->before->comm_call_ns;
 	int64_t opaque_ns = comm_ns < part->segment_ns ? comm_ns : part->segment_ns;
 	uint32_t instance = GRID_NONE;
+	bool overlapped = pair || local || kind->stream != 0 || (kind->flags & PART_DEVICE_TIME);
 	int error = reserve((void **)&grid->cells, &grid->cell_capacity, grid->cell_count,
 		sizeof(*grid->cells));
 
 	if (error == 0)
 		error = reserve((void **)&grid->joins, &grid->join_capacity, grid->cell_count,
 			sizeof(*grid->joins));
-	if (error == 0)
-		error = reserve((void **)&grid->own_ns, &grid->own_capacity, grid->cell_count,
-			sizeof(*grid->own_ns));
 	if (error == 0 && joined)
 		error = join(grid, row, part, pair, &instance);
 	if (error < 0)
 		return error;
+	if (instance != GRID_NONE && !overlapped) {
+		uint32_t first = grid->instances[instance].first_member;
+
+		if (first < grid->cell_count && part_kind_same(grid->cells[first].part, kind))
+			kind = grid->cells[first].part;
+		else
+			kind = keep_kind(grid, kind);
+		if (!kind)
+			return -ENOMEM;
+	}
 	grid->joins[grid->cell_count] = instance;
-	grid->own_ns[grid->cell_count] = part->segment_ns - opaque_ns;
 	grid->cells[grid->cell_count++] = (struct grid_cell){
 		.part = kind,
 		.arrival_ns = part->arrival_ns,
@@ -293,7 +335,8 @@ int grid_add_part(struct step_grid *grid, const struct grid_part *part)
 		.needs = row->cell_count,
 		.flags = local ? CELL_LOCAL : 0,
 	};
-	row->overlapped |= pair || local || kind->stream != 0 || (kind->flags & PART_DEVICE_TIME);
+	row->overlapped |= overlapped;
+	row->own_ns += part->segment_ns - opaque_ns;
 	row->works |= local;
 	row->plain &= !row->overlapped && joined && part->before == &activity_none &&
 		      !(kind->flags & PART_HOST_TIME);
@@ -311,13 +354,13 @@ void grid_refresh_members(struct step_grid *grid)
 	for (size_t c = 0; c < grid->cell_count; c++) {
 		const struct grid_cell *cell = &grid->cells[c];
 
-		if (cell->instance == GRID_NONE)
-			continue;
 		const struct grid_row *row = &grid->rows[cell->row];
+		uint32_t at = grid->places[c];
 
-		grid->member_parts[grid->places[c]] = (struct grid_member){
-			.arrival_ns = cell->arrival_ns,
-			.departure_ns = cell->departure_ns,
+		grid->arrival_ns[at] = cell->arrival_ns;
+		grid->departure_ns[at] = cell->departure_ns;
+		grid->own_ns[at] = cell->own_ns;
+		grid->member_parts[at] = (struct grid_member){
 			.row = cell->row,
 			.flags =
 				cell->flags |
@@ -348,13 +391,13 @@ static void place_members(struct step_grid *grid)
 		next += instance->member_count;
 		next += instance->member_count >= GAP_MEMBERS_MIN ? MEMBER_GAP : 0;
 	}
-	grid->member_end = next;
 	for (size_t c = 0; c < grid->cell_count; c++) {
-		if (grid->joins[c] == GRID_NONE)
-			continue;
-		grid->places[c] = cursors[grid->joins[c]]++;
+		uint32_t i = grid->joins[c];
+
+		grid->places[c] = i == GRID_NONE ? next++ : cursors[i]++;
 		grid->members[grid->places[c]] = (uint32_t)c;
 	}
+	grid->member_end = next;
 	grid_refresh_members(grid);
 }
 
@@ -475,32 +518,59 @@ static int reserve_links(struct step_grid *grid)
 
 	free(grid->members);
 	free(grid->member_parts);
+	free(grid->arrival_ns);
+	free(grid->departure_ns);
+	free(grid->own_ns);
 	free(grid->places);
 	free(grid->order);
 	free(grid->by_departure);
 	free(grid->by_stream);
 	grid->members = malloc(capacity * sizeof(*grid->members));
 	grid->member_parts = malloc(capacity * sizeof(*grid->member_parts));
+	grid->arrival_ns = malloc(capacity * sizeof(*grid->arrival_ns));
+	grid->departure_ns = malloc(capacity * sizeof(*grid->departure_ns));
+	grid->own_ns = malloc(capacity * sizeof(*grid->own_ns));
 	grid->places = malloc(capacity * sizeof(*grid->places));
 	grid->order = malloc(capacity * sizeof(*grid->order));
 	grid->by_departure = malloc(capacity * sizeof(*grid->by_departure));
 	grid->by_stream = malloc(capacity * sizeof(*grid->by_stream));
 	grid->link_capacity = capacity;
-	if (grid->members && grid->member_parts && grid->places && grid->order &&
-		grid->by_departure && grid->by_stream)
+	if (grid->members && grid->member_parts && grid->arrival_ns && grid->departure_ns &&
+		grid->own_ns && grid->places && grid->order && grid->by_departure &&
+		grid->by_stream)
 		return 0;
 	grid->link_capacity = 0;
 	return -ENOMEM;
 }
 
+/* All have it at the same place of the same layout: they are compared with the same controls. */
+static bool members_alike(const struct step_grid *grid, const struct grid_instance *instance)
+{
+	const struct grid_member *members = &grid->member_parts[instance->first_member];
+	const uint32_t *cells = &grid->members[instance->first_member];
+	const struct grid_row *first = &grid->rows[members[0].row];
+
+	for (uint32_t m = 1; m < instance->member_count; m++) {
+		const struct grid_row *row = &grid->rows[members[m].row];
+
+		if (row->layout != first->layout || row->cell_count != first->cell_count ||
+			cells[m] - row->first_cell != cells[0] - first->first_cell)
+			return false;
+	}
+	return true;
+}
+
 int grid_link(struct step_grid *grid)
 {
 	int error = reserve_links(grid);
+	bool joined = true;
 
 	if (error < 0)
 		return error;
 	for (size_t r = 0; r < grid->row_count; r++)
 		grid->overlapped |= grid->rows[r].overlapped;
+	for (size_t c = 0; c < grid->cell_count; c++)
+		joined &= grid->joins[c] != GRID_NONE;
 	if (grid->overlapped)
 		segments_settle(grid);
 	place_members(grid);
@@ -513,50 +583,12 @@ int grid_link(struct step_grid *grid)
 		grid_refresh_members(grid); /* flags */
 	}
 	order_instances(grid);
-	for (size_t i = 0; i < grid->instance_count; i++)
+	grid->alike = !grid->overlapped && joined;
+	for (size_t i = 0; i < grid->instance_count; i++) {
 		grid->rows[grid->member_parts[grid->instances[i].first_member].row].first = true;
+		grid->instances[i].alike = members_alike(grid, &grid->instances[i]);
+		grid->alike &= grid->instances[i].alike;
+	}
 	grid->linked = true;
 	return 0;
-}
-
-bool grid_repeatable(const struct step_grid *grid)
-{
-	return grid->linked && !grid->overlapped && grid->row_count > 0;
-}
-
-void grid_repeat(struct step_grid *grid)
-{
-	grid->clock_error_ns = 0;
-	grid->sum_count = 0;
-	grid->last_sums = NULL;
-	grid->errors_moved = false;
-	grid->repeats++;
-}
-
-void grid_repeat_row(struct step_grid *grid, struct grid_row *row, int64_t start_ns,
-	int64_t clock_error_ns, bool hole)
-{
-	grid->errors_moved |= row->clock_error_ns != clock_error_ns;
-	row->start_ns = row->end_ns = start_ns;
-	row->clock_error_ns = clock_error_ns;
-	row->hole = hole;
-	row->plain = true;
-	if (clock_error_ns > grid->clock_error_ns)
-		grid->clock_error_ns = clock_error_ns;
-}
-
-void grid_repeat_end(struct step_grid *grid)
-{
-	for (size_t i = 0; i < grid->instance_count && grid->errors_moved; i++) {
-		struct grid_instance *instance = &grid->instances[i];
-		const struct grid_member *members = &grid->member_parts[instance->first_member];
-
-		instance->clock_error_ns = 0;
-		for (uint32_t m = 0; m < instance->member_count; m++) {
-			int64_t error_ns = grid->rows[members[m].row].clock_error_ns;
-
-			if (error_ns > instance->clock_error_ns)
-				instance->clock_error_ns = error_ns;
-		}
-	}
 }

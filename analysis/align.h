@@ -23,9 +23,12 @@ enum grid_cell_flag {
 /* No activity at all: what the pointers of a grid point to where there is none. */
 extern const struct activity activity_none;
 
-/* One rank's part of one instance, with the segment before it. Times on the job's clock. */
+/*
+ * One rank's part of one instance, with the segment before it. Times on the job's clock, as the grid
+ * was made; once it is linked, what they are is in its columns (grid_own_ns() and its like).
+ */
 struct grid_cell {
-	const struct part_kind *part;
+	const struct part_kind *part; /* the grid's own where the cell may be filled again */
 	int64_t arrival_ns, departure_ns;
 	int64_t own_ns;		       /* the segment before it, without point-to-point waits */
 	int64_t opaque_ns;	       /* point-to-point and completion calls in that segment */
@@ -54,8 +57,10 @@ struct grid_row {
 	int64_t host_to_job_ns; /* job time - host time, at its start */
 	uint32_t host;
 	struct step_launches launches; /* of entries that end in this step */
+	int64_t own_ns;		       /* of all its cells; not of overlapped rows */
 	bool hole;		       /* its parts are not all here */
 	bool plain; /* not overlapped, each cell joins, and of their segments only own_ns is known */
+	bool bare;  /* plain, without a hole, and nothing is known of what was inside its calls */
 	bool first;	 /* of some instance's members */
 	bool overlapped; /* several streams, sends and receives, or work of its own: segments.c */
 	bool works;	 /* overlapped, and its work is among the cells */
@@ -74,6 +79,7 @@ struct grid_instance {
 	bool complete;	/* every member is here */
 	bool usable;	/* most are, and they agree on what it is: lateness among them counts */
 	bool same_host; /* all members: no clock error between them */
+	bool alike;	/* all members have it at the same place of the same layout */
 };
 
 enum grid_member_flag {		    /* beside those of its cell */
@@ -86,10 +92,9 @@ enum grid_member_flag {		    /* beside those of its cell */
 
 /*
  * What is looked at member by member, kept by instance: at 100,000 ranks each cell of an instance
- * lies on a page of its own.
+ * lies on a page of its own. So are times, in columns of their own.
  */
 struct grid_member {
-	int64_t arrival_ns, departure_ns; /* as its cell's */
 	uint32_t row;
 	uint32_t flags; /* enum grid_cell_flag, enum grid_member_flag */
 };
@@ -98,20 +103,22 @@ struct step_grid {
 	size_t cell_count, row_count, instance_count, order_count;
 	struct grid_cell *cells; /* row by row */
 	uint32_t *joins;       /* per cell: its instance once more, so that ordering reads little */
-	int64_t *own_ns;       /* likewise, of plain rows: what all rows are walked through for */
 	struct grid_row *rows; /* by rank */
 	struct grid_instance *instances;
-	size_t member_end;		  /* of members: there are gaps between instances */
-	uint32_t *members;		  /* cell indices, grouped by instance, by rank */
-	struct grid_member *member_parts; /* as members */
-	uint32_t *places; /* per cell: its index in members; not of cells that join nothing */
-	uint32_t *order;  /* instances, so that each comes after all that its members did before */
+	size_t member_end; /* of members: there are gaps between instances */
+	uint32_t *
+		members; /* cell indices, grouped by instance, by rank; then those that join nothing */
+	struct grid_member *member_parts;	     /* as members */
+	int64_t *arrival_ns, *departure_ns, *own_ns; /* as members: their cells' times */
+	uint32_t *places;			     /* per cell: its index in members */
+	uint32_t *order; /* instances, so that each comes after all that its members did before */
 	/* Of overlapped rows, by row: cells in order of departure, and by stream and then arrival,
 	 * which is the order in which peers are compared. Elsewhere both are the cells' own order. */
 	uint32_t *by_departure, *by_stream;
 	uint64_t repeats; /* how often it was filled again since it was cleared */
 	bool linked;
 	bool errors_moved; /* rows' clock errors are others than in the step that it repeats */
+	bool alike;	   /* all instances are, all cells join, no row is overlapped */
 	bool overlapped;   /* some row is */
 	bool device_time;  /* some part has */
 	bool host_time;	   /* some part has the host's times in place of its device's */
@@ -128,9 +135,11 @@ struct step_grid {
 	size_t asynchronous_count;
 	struct beside_places *beside; /* what gaps after waits say of places: segments_beside.h */
 	uint32_t *scratch;
-	size_t scratch_capacity, link_capacity, join_capacity, own_capacity;
+	size_t scratch_capacity, link_capacity, join_capacity;
 	struct activity_block *sums, *last_sums; /* of activities; blocks stay for later steps */
 	size_t sum_count;
+	struct kind_block *kinds, *last_kinds; /* of cells that may be filled again; likewise */
+	size_t kind_count;
 };
 
 void grid_init(struct step_grid *grid);
@@ -178,51 +187,54 @@ static inline uint32_t grid_cell_at(
 /* Joins the cells into instances and orders these. */
 int grid_link(struct step_grid *grid) __attribute__((warn_unused_result));
 
+static inline int64_t grid_own_ns(const struct step_grid *grid, uint32_t c)
+{
+	return grid->own_ns[grid->places[c]];
+}
+
+static inline int64_t grid_call_ns(const struct step_grid *grid, uint32_t c)
+{
+	return grid->departure_ns[grid->places[c]] - grid->arrival_ns[grid->places[c]];
+}
+
 /*
  * Where a step has the same rows, with the same calls that join each other in the same way, its grid
  * need not be made anew: grid_repeat(), then for each row grid_repeat_row() and for each of its cells
- * grid_repeat_part(), then grid_repeat_end(). The caller knows that it is so; repeatable: the
- * grid allows it.
+ * grid_repeat_cell(), then grid_repeat_end(). The caller knows that it is so; repeatable: the
+ * grid allows it. Of a row that is bare, and was, grid_repeat_activity() need not be called.
  */
 bool grid_repeatable(const struct step_grid *grid);
 void grid_repeat(struct step_grid *grid);
 void grid_repeat_row(struct step_grid *grid, struct grid_row *row, int64_t start_ns,
-	int64_t clock_error_ns, bool hole);
+	int64_t clock_error_ns, bool hole, bool bare);
 void grid_repeat_end(struct step_grid *grid);
 
-/* The cell at a position of a row. Of the part, size, own_index and joined are not looked at. */
-static inline void grid_repeat_part(struct step_grid *grid, struct grid_row *row, uint32_t position,
-	const struct grid_part *part)
+/*
+ * What the segment before the cell at a position of a row, and its call, were made of; must outlive the
+ * grid's use. Returns what of the segment is the rank's own.
+ */
+int64_t grid_repeat_activity(struct step_grid *grid, struct grid_row *row, uint32_t position,
+	const struct activity *before, const struct activity *inside, int64_t segment_ns);
+
+/* The times of the cell at a position of a row. */
+static inline void grid_repeat_cell(struct step_grid *grid, const struct grid_row *row,
+	uint32_t position, int64_t arrival_ns, int64_t departure_ns, int64_t own_ns)
+{
+	uint32_t at = grid->places[row->first_cell + position];
+
+	grid->arrival_ns[at] = arrival_ns;
+	grid->departure_ns[at] = departure_ns;
+	grid->own_ns[at] = own_ns;
+}
+
+/* To be called for the same cell: the sequence of its instance, which all members know. */
+static inline void grid_repeat_sequence(
+	struct step_grid *grid, const struct grid_row *row, uint32_t position, uint64_t sequence)
 {
 	uint32_t c = row->first_cell + position, i = grid->joins[c];
-	struct grid_cell *cell = &grid->cells[c];
-	int64_t comm_ns = part->before->comm_call_ns;
-	int64_t opaque_ns = comm_ns < part->segment_ns ? comm_ns : part->segment_ns;
-	int64_t departure_ns = part->arrival_ns + part->call_ns;
 
-	cell->part = part->kind;
-	cell->arrival_ns = part->arrival_ns;
-	cell->departure_ns = departure_ns;
-	cell->own_ns = grid->own_ns[c] = part->segment_ns - opaque_ns;
-	cell->opaque_ns = opaque_ns;
-	row->plain &= i != GRID_NONE && part->before == &activity_none;
-	cell->own = part->before;
-	cell->inside = part->inside;
-	if (departure_ns > row->end_ns)
-		row->end_ns = departure_ns;
-	if (i == GRID_NONE)
-		return;
-	uint32_t at = grid->places[c];
-
-	grid->member_parts[at] = (struct grid_member){
-		.arrival_ns = part->arrival_ns,
-		.departure_ns = departure_ns,
-		.row = cell->row,
-		.flags = (part->inside != &activity_none ? (uint32_t)MEMBER_INSIDE : 0) |
-			 (row->hole ? (uint32_t)MEMBER_HOLE : 0),
-	};
-	if (row->first && grid->instances[i].first_member == at)
-		grid->instances[i].sequence = part->sequence;
+	if (grid->instances[i].first_member == grid->places[c])
+		grid->instances[i].sequence = sequence;
 }
 
 /* To be called when cells' times or flags were changed since: takes them over into member_parts. */

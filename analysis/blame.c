@@ -16,6 +16,7 @@ void blame_fini(struct blame *blame)
 {
 	free(blame->rows);
 	free(blame->cells);
+	free(blame->meetings);
 	free(blame->leads);
 	free(blame->mixed);
 	free(blame->opaque_ns);
@@ -99,6 +100,9 @@ static int reserve_all(struct blame *blame, const struct step_grid *grid)
 		error = blame_reserve((void **)&blame->leads, &blame->lead_capacity,
 			grid->member_end, sizeof(*blame->leads));
 	if (error == 0)
+		error = blame_reserve((void **)&blame->meetings, &blame->meeting_capacity,
+			grid->instance_count, sizeof(*blame->meetings));
+	if (error == 0)
 		error = blame_reserve((void **)&blame->held, &blame->held_capacity,
 			grid->instance_count, sizeof(*blame->held));
 	if (error == 0)
@@ -130,14 +134,17 @@ int blame_step(struct blame *blame, const struct step_grid *grid)
 	blame->in_order = grid->order_count == grid->instance_count;
 	blame->incomplete = !blame->in_order;
 	blame->several_groups = false;
+	blame->opaque = grid->overlapped || !blame->in_order;
 	if (grid->instance_count)
 		memset(blame->held, 0, grid->instance_count);
 	error = blame_controls(blame, grid);
 	if (error < 0)
 		return error;
-	for (size_t r = 0; r < grid->row_count; r++)
+	for (size_t r = 0; r < grid->row_count; r++) {
 		blame->tallies[r] =
 			(struct blame_tally){.carry = blame->carries[grid->rows[r].rank]};
+		blame->opaque |= blame->tallies[r].carry.opaque_ns != 0;
+	}
 	for (size_t o = 0; o < grid->order_count; o++)
 		blame_meet(blame, grid, grid->order[o]);
 	for (size_t r = 0; r < grid->row_count; r++) {

@@ -90,15 +90,25 @@ struct blame_share {
 	int64_t wait_ns, transfer_ns;
 };
 
+/* Per instance: what its members' leads and shares are reckoned from, where they are not kept. */
+struct blame_meeting {
+	int64_t last_arrival_ns;
+	int64_t shortest_call_ns; /* by duration */
+	uint32_t control;	  /* of its members' segments; GRID_NONE: leads are kept */
+	bool by_duration;	  /* the clocks are too uncertain: shortest communication decides */
+	bool kept;		  /* shares are */
+};
+
 struct blame {
-	struct blame_row *rows;	  /* as grid rows */
-	struct blame_cell *cells; /* as grid cells, of overlapped rows; see blame_cell_of() */
-	struct blame_lead *leads; /* as grid members */
-	uint8_t *mixed;		  /* as grid members: enum blame_mixed, of leads */
+	struct blame_row *rows;		/* as grid rows */
+	struct blame_cell *cells;	/* as grid cells, of overlapped rows; see blame_cell_of() */
+	struct blame_meeting *meetings; /* as grid instances */
+	struct blame_lead *leads;	/* as grid members; see blame_lead_of() */
+	uint8_t *mixed;			/* as grid members: enum blame_mixed, of leads */
 	int64_t *
 		opaque_ns; /* likewise, where mixed says so: calls that are no cells, and cells that join
 	                       nothing */
-	struct blame_share *shares; /* as grid members */
+	struct blame_share *shares; /* as grid members; see blame_share_of() */
 	int64_t *
 		holds; /* likewise, where held: off-CPU inside after the last arrival, more than the
 	                   others */
@@ -112,13 +122,15 @@ struct blame {
 	struct blame_control *controls; /* by group of peers, and in it by position */
 	uint32_t *row_controls; /* as rows: the first control of its peers; GRID_NONE: no peers */
 	size_t control_count;
-	size_t share_capacity, lead_capacity, mixed_capacity, opaque_capacity, hold_capacity,
-		held_capacity, column_capacity, control_capacity;
+	size_t meeting_capacity, share_capacity, lead_capacity, mixed_capacity, opaque_capacity,
+		hold_capacity, held_capacity, column_capacity, control_capacity;
 	int64_t *scratch;    /* values to take medians of, and room to do so */
 	uint32_t *groups;    /* rows, grouped by layout */
 	uint32_t *cursors;   /* per row: cells taken so far */
 	bool incomplete;     /* some instance lacked members */
 	bool in_order;	     /* each row's cells are looked at one after the other, none left out */
+	bool alike;	     /* the grid is, all rows have peers: leads are not kept */
+	bool opaque;	     /* some time is, or may be */
 	uint8_t *held;	     /* as grid instances: some hold in it is not 0 */
 	bool several_groups; /* some instance by the hosts' times is not of all rows */
 };
@@ -135,6 +147,40 @@ static inline int64_t blame_opaque_ns(const struct blame *blame, uint32_t member
 	return blame->mixed[member] & MIXED_OPAQUE ? blame->opaque_ns[member] : 0;
 }
 
+/* What an instance's member of that number did before it. */
+static inline struct blame_lead blame_lead_of(const struct blame *blame,
+	const struct step_grid *grid, const struct blame_meeting *meeting, uint32_t member)
+{
+	if (meeting->control == GRID_NONE)
+		return blame->leads[member];
+	return (struct blame_lead){
+		grid->own_ns[member], blame->controls[meeting->control].control_ns};
+}
+
+/* How its time inside is split. */
+static inline struct blame_share blame_share_of(const struct blame *blame,
+	const struct step_grid *grid, const struct blame_meeting *meeting, uint32_t member)
+{
+	if (meeting->kept)
+		return blame->shares[member];
+	int64_t inside_ns = grid->departure_ns[member] - grid->arrival_ns[member];
+	int64_t after_ns = grid->departure_ns[member] - meeting->last_arrival_ns;
+	int64_t transfer_ns = meeting->by_duration ? meeting->shortest_call_ns
+			      : after_ns > 0	   ? after_ns
+						   : 0;
+
+	return (struct blame_share){inside_ns - transfer_ns, transfer_ns};
+}
+
+/* The control of a cell whose row has peers and is not overlapped. */
+static inline uint32_t blame_control_of(
+	const struct blame *blame, const struct step_grid *grid, uint32_t c)
+{
+	uint32_t row = grid->cells[c].row;
+
+	return blame->row_controls[row] + c - grid->rows[row].first_cell;
+}
+
 /* What a cell is compared with. */
 static inline struct blame_cell blame_cell_of(
 	const struct blame *blame, const struct step_grid *grid, uint32_t c)
@@ -145,9 +191,8 @@ static inline struct blame_cell blame_cell_of(
 	if (row->overlapped)
 		return blame->cells[c];
 	if (blame->row_controls[cell->row] == GRID_NONE)
-		return (struct blame_cell){cell->own_ns, GRID_NONE, INT64_MAX};
-	const struct blame_control *control =
-		&blame->controls[blame->row_controls[cell->row] + c - row->first_cell];
+		return (struct blame_cell){grid_own_ns(grid, c), GRID_NONE, INT64_MAX};
+	const struct blame_control *control = &blame->controls[blame_control_of(blame, grid, c)];
 
 	return (struct blame_cell){control->control_ns, control->cell, INT64_MAX};
 }

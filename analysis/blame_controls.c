@@ -30,18 +30,18 @@ enum { COLUMN_GAP = 8 }; /* columns of a power of two of rows would share the se
  * Where only the host's times are known (PART_HOST_TIME), own - host is what it waited for its device
  * before it could call.
  */
-void blame_components(const struct grid_cell *cell, int64_t kinds[EXCESS_NR])
+void blame_components(const struct grid_cell *cell, int64_t cell_own_ns, int64_t kinds[EXCESS_NR])
 {
 	const struct activity *activity = cell->own;
 	bool device = cell->part->flags & (PART_DEVICE_TIME | PART_HOST_TIME);
-	int64_t own_ns = device ? activity->host_ns : cell->own_ns;
+	int64_t own_ns = device ? activity->host_ns : cell_own_ns;
 	int64_t fault_ns =
 		activity->minor_fault_ns ? MINOR_FAULT_AROUND_NS : MINOR_FAULT_TYPICAL_NS;
 	int64_t minor_ns = activity->minor_fault_ns + (int64_t)activity->minor_faults * fault_ns;
 	int64_t rest_ns;
 
 	if (device)
-		kinds[EXCESS_COMPUTE] += cell->own_ns - own_ns;
+		kinds[EXCESS_COMPUTE] += cell_own_ns - own_ns;
 	rest_ns = own_ns - activity->preempted_ns - activity->throttled_ns - activity->block_io_ns -
 		  activity->asleep_ns - activity->major_fault_ns;
 	if (rest_ns < 0)
@@ -118,6 +118,9 @@ struct peers {
 	size_t stride; /* of columns: not a power of two, as counts mostly are */
 	uint32_t first_control;
 	uint32_t position_count;
+	bool in_columns;	/* their own times at each position lie in one piece in the grid */
+	bool plain_controls;	/* all of them are */
+	int64_t control_sum_ns; /* of these cells' own times */
 };
 
 /* The peers' own times at some positions, position by position, so that each lies in one piece. */
@@ -133,8 +136,7 @@ static void fill_columns(const struct peers *peers, uint32_t first, uint32_t end
 			continue;
 		for (uint32_t p = first; p < end; p++)
 			peers->blame->columns[p % COLUMNS_AT_ONCE * peers->stride + place] =
-				row->plain ? grid->own_ns[row->first_cell + p]
-					   : grid->cells[grid_cell_at(grid, row, p)].own_ns;
+				grid_own_ns(grid, grid_cell_at(grid, row, p));
 		place++;
 	}
 }
@@ -168,17 +170,47 @@ static int64_t measured_control(const struct peers *peers, uint32_t position)
 			continue;
 		cell = &grid->cells[grid_cell_at(grid, row, position)];
 		if (!(cell->flags & CELL_QUEUED))
-			peers->blame->scratch[count++] = cell->own_ns;
+			peers->blame->scratch[count++] =
+				grid_own_ns(grid, grid_cell_at(grid, row, position));
 	}
 	return count ? lower_median_int64(peers->blame->scratch, count)
 		     : peers->blame->controls[peers->first_control + position].control_ns;
 }
 
-/* The control of one position: the lower median of the peers' own times, and whose it is. */
-static void find_control(const struct peers *peers, uint32_t position)
+/* The peers are the members of one instance at each position. */
+static bool lie_in_columns(const struct peers *peers)
 {
 	const struct step_grid *grid = peers->grid;
-	const int64_t *column = &peers->blame->columns[position % COLUMNS_AT_ONCE * peers->stride];
+	const struct grid_row *row = &grid->rows[peers->rows[0]];
+
+	for (uint32_t p = 0; p < peers->position_count && peers->blame->alike; p++) {
+		if (grid->instances[grid->joins[row->first_cell + p]].member_count !=
+			peers->row_count)
+			return false;
+	}
+	return peers->blame->alike;
+}
+
+/* The peers' own times at a position. */
+static const int64_t *column_of(const struct peers *peers, uint32_t position)
+{
+	const struct step_grid *grid = peers->grid;
+	uint32_t left = peers->position_count - position;
+
+	if (peers->in_columns)
+		return &grid->own_ns[grid->places[grid->rows[peers->rows[0]].first_cell +
+						  position]];
+	if (position % COLUMNS_AT_ONCE == 0)
+		fill_columns(peers, position,
+			position + (left < COLUMNS_AT_ONCE ? left : COLUMNS_AT_ONCE));
+	return &peers->blame->columns[position % COLUMNS_AT_ONCE * peers->stride];
+}
+
+/* The control of one position: the lower median of the peers' own times, and whose it is. */
+static void find_control(struct peers *peers, uint32_t position)
+{
+	const struct step_grid *grid = peers->grid;
+	const int64_t *column = column_of(peers, position);
 	struct blame_control *control = &peers->blame->controls[peers->first_control + position];
 	size_t place = 0;
 
@@ -191,26 +223,31 @@ static void find_control(const struct peers *peers, uint32_t position)
 					     : row_at(peers, place);
 
 	control->cell = grid_cell_at(grid, row, position);
-	control->own_ns = grid->cells[control->cell].own_ns;
+	control->own_ns = control->control_ns;
 	control->plain = grid->cells[control->cell].own == &activity_none &&
 			 !(grid->cells[control->cell].part->flags & PART_DEVICE_TIME);
 	control->queued = grid->cells[control->cell].flags & CELL_QUEUED;
 	control->measured_ns =
 		control->queued ? measured_control(peers, position) : control->control_ns;
+	peers->plain_controls &= control->plain;
+	peers->control_sum_ns += control->own_ns;
 }
 
 /* Takes a cell and its control into the sums of its row. */
-static void add_components(
-	struct blame_row *row, const struct grid_cell *cell, const struct grid_cell *control)
+static void add_components(const struct step_grid *grid, struct blame_row *row, uint32_t c,
+	const struct blame_control *compared)
 {
+	const struct grid_cell *cell = &grid->cells[c], *control = &grid->cells[compared->cell];
+	int64_t own_ns = grid_own_ns(grid, c);
+
 	if (!((cell->part->flags | control->part->flags) & (PART_DEVICE_TIME | PART_HOST_TIME)) &&
 		cell->own == &activity_none && control->own == &activity_none) {
-		row->own[EXCESS_COMPUTE] += cell->own_ns > 0 ? cell->own_ns : 0;
-		row->control[EXCESS_COMPUTE] += control->own_ns > 0 ? control->own_ns : 0;
+		row->own[EXCESS_COMPUTE] += own_ns > 0 ? own_ns : 0;
+		row->control[EXCESS_COMPUTE] += compared->own_ns > 0 ? compared->own_ns : 0;
 		return;
 	}
-	blame_components(cell, row->own);
-	blame_components(control, row->control);
+	blame_components(cell, own_ns, row->own);
+	blame_components(control, compared->own_ns, row->control);
 	row->on_device |= (cell->part->flags & (PART_DEVICE_TIME | PART_HOST_TIME)) != 0;
 	if (cell->part->flags & PART_HOST_TIME) {
 		row->host_times = true;
@@ -232,11 +269,11 @@ static void add_lead(struct blame *blame, const struct step_grid *grid, uint32_t
 {
 	const struct grid_cell *cell = &grid->cells[c];
 
-	leading->lead.own_ns += cell->own_ns;
+	leading->lead.own_ns += grid_own_ns(grid, c);
 	leading->lead.control_ns += control_ns;
 	leading->opaque_ns += cell->opaque_ns;
 	if (cell->instance == GRID_NONE) {
-		leading->opaque_ns += cell->departure_ns - cell->arrival_ns;
+		leading->opaque_ns += grid_call_ns(grid, c);
 		return;
 	}
 	uint32_t at = grid->places[c];
@@ -244,86 +281,89 @@ static void add_lead(struct blame *blame, const struct step_grid *grid, uint32_t
 	if (leading->opaque_ns) {
 		leading->mixed |= MIXED_OPAQUE;
 		blame->opaque_ns[at] = leading->opaque_ns;
+		blame->opaque = true;
 	}
 	if (leading->mixed)
 		blame->mixed[at] = leading->mixed;
-	blame->leads[at] = leading->lead;
+	if (!blame->alike)
+		blame->leads[at] = leading->lead;
 	*leading = (struct leading){0};
 }
 
 /* Compares a plain row with the controls of its positions. */
-static void compare_plain(
-	struct blame *blame, const struct step_grid *grid, uint32_t r, uint32_t first_control)
+static void compare_plain(const struct peers *peers, uint32_t r)
 {
+	const struct step_grid *grid = peers->grid;
 	const struct grid_row *row = &grid->rows[r];
-	const struct blame_control *controls = &blame->controls[first_control];
-	const int64_t *owns_ns = &grid->own_ns[row->first_cell];
+	struct blame *blame = peers->blame;
+	const struct blame_control *controls = &blame->controls[peers->first_control];
 	const uint32_t *places = &grid->places[row->first_cell];
 	struct blame_row *result = &blame->rows[r];
-	int64_t excess_ns = 0, own_ns = 0, control_ns = 0; /* and what is COMPUTE of them */
+	int64_t own_ns = row->own_ns,
+		control_ns = peers->control_sum_ns; /* what is COMPUTE of them */
 
-	blame->row_controls[r] = first_control;
-	for (uint32_t p = 0; p < row->cell_count; p++) {
+	result->own_excess_ns += own_ns - control_ns;
+	for (uint32_t p = 0; p < row->cell_count && !(blame->alike && peers->plain_controls); p++) {
 		const struct blame_control *control = &controls[p];
 
-		blame->leads[places[p]] = (struct blame_lead){owns_ns[p], control->control_ns};
-		excess_ns += owns_ns[p] - control->own_ns;
-		if (control->plain) {
-			own_ns += owns_ns[p] > 0 ? owns_ns[p] : 0;
-			control_ns += control->own_ns > 0 ? control->own_ns : 0;
-		} else {
-			add_components(result, &grid->cells[row->first_cell + p],
-				&grid->cells[control->cell]);
-			blame->mixed[places[p]] = MIXED_ACTIVITY;
-		}
+		if (!blame->alike)
+			blame->leads[places[p]] =
+				(struct blame_lead){grid->own_ns[places[p]], control->control_ns};
+		if (control->plain)
+			continue;
+		own_ns -= grid->own_ns[places[p]];
+		control_ns -= control->own_ns;
+		add_components(grid, result, row->first_cell + p, control);
+		blame->mixed[places[p]] = MIXED_ACTIVITY;
 	}
-	result->own_excess_ns += excess_ns;
 	result->own[EXCESS_COMPUTE] += own_ns;
 	result->control[EXCESS_COMPUTE] += control_ns;
 }
 
 /* The same for one that is not plain, and not overlapped. */
-static void compare_row(
-	struct blame *blame, const struct step_grid *grid, uint32_t r, uint32_t first_control)
+static void compare_row(const struct peers *peers, uint32_t r)
 {
+	const struct step_grid *grid = peers->grid;
 	const struct grid_row *row = &grid->rows[r];
+	struct blame *blame = peers->blame;
 	struct leading leading = {0};
 
-	blame->row_controls[r] = first_control;
 	for (uint32_t p = 0; p < row->cell_count; p++) {
-		const struct blame_control *control = &blame->controls[first_control + p];
-		const struct grid_cell *cell = &grid->cells[row->first_cell + p];
+		const struct blame_control *control = &blame->controls[peers->first_control + p];
+		uint32_t c = row->first_cell + p;
 
-		blame->rows[r].own_excess_ns += cell->own_ns - control->own_ns;
-		add_components(&blame->rows[r], cell, &grid->cells[control->cell]);
-		if (!control->plain || cell->own != &activity_none)
+		blame->rows[r].own_excess_ns += grid_own_ns(grid, c) - control->own_ns;
+		add_components(grid, &blame->rows[r], c, control);
+		if (!control->plain || grid->cells[c].own != &activity_none)
 			leading.mixed |= MIXED_ACTIVITY;
-		add_lead(blame, grid, row->first_cell + p, control->control_ns, &leading);
+		add_lead(blame, grid, c, control->control_ns, &leading);
 	}
 }
 
 /* The same for an overlapped row. */
-static void compare_streams(
-	struct blame *blame, const struct step_grid *grid, uint32_t r, uint32_t first_control)
+static void compare_streams(const struct peers *peers, uint32_t r)
 {
+	const struct step_grid *grid = peers->grid;
 	const struct grid_row *row = &grid->rows[r];
+	struct blame *blame = peers->blame;
 
 	for (uint32_t p = 0; p < row->cell_count; p++) {
-		const struct blame_control *control = &blame->controls[first_control + p];
+		const struct blame_control *control = &blame->controls[peers->first_control + p];
 		uint32_t c = grid_cell_at(grid, row, p);
 		const struct grid_cell *cell = &grid->cells[c];
+		int64_t own_ns = grid_own_ns(grid, c);
 		/* Of queued cells only a bound is known: they neither exceed nor show others to be early. */
 		bool bound = cell->flags & CELL_QUEUED
-				     ? cell->own_ns > control->control_ns
-				     : control->queued && cell->own_ns < control->control_ns;
+				     ? own_ns > control->control_ns
+				     : control->queued && own_ns < control->control_ns;
 
-		blame->cells[c] = (struct blame_cell){bound ? cell->own_ns : control->control_ns,
-			control->cell,
-			(cell->flags & (CELL_QUEUED | CELL_RECKONED)) == CELL_QUEUED
-				? control->measured_ns
-				: INT64_MAX};
-		blame->rows[r].own_excess_ns += cell->own_ns - control->own_ns;
-		add_components(&blame->rows[r], cell, &grid->cells[control->cell]);
+		blame->cells[c] =
+			(struct blame_cell){bound ? own_ns : control->control_ns, control->cell,
+				(cell->flags & (CELL_QUEUED | CELL_RECKONED)) == CELL_QUEUED
+					? control->measured_ns
+					: INT64_MAX};
+		blame->rows[r].own_excess_ns += own_ns - control->own_ns;
+		add_components(grid, &blame->rows[r], c, control);
 	}
 }
 
@@ -335,7 +375,7 @@ static void keep_row(struct blame *blame, const struct step_grid *grid, uint32_t
 
 	blame->row_controls[r] = GRID_NONE;
 	for (uint32_t c = row->first_cell; c < row->first_cell + row->cell_count; c++) {
-		int64_t own_ns = grid->cells[c].own_ns;
+		int64_t own_ns = grid_own_ns(grid, c);
 
 		if (row->overlapped)
 			blame->cells[c] = (struct blame_cell){own_ns, GRID_NONE, INT64_MAX};
@@ -344,18 +384,14 @@ static void keep_row(struct blame *blame, const struct step_grid *grid, uint32_t
 	}
 }
 
-static void compare_peers(const struct peers *peers)
+static void compare_peers(struct peers *peers)
 {
 	struct blame *blame = peers->blame;
 
-	for (uint32_t p = 0; p < peers->position_count && peers->count >= 2; p++) {
-		uint32_t left = peers->position_count - p;
-
-		if (p % COLUMNS_AT_ONCE == 0)
-			fill_columns(
-				peers, p, p + (left < COLUMNS_AT_ONCE ? left : COLUMNS_AT_ONCE));
+	peers->in_columns = lie_in_columns(peers);
+	peers->plain_controls = true;
+	for (uint32_t p = 0; p < peers->position_count && peers->count >= 2; p++)
 		find_control(peers, p);
-	}
 	for (size_t i = 0; i < peers->row_count; i++) {
 		uint32_t r = peers->rows[i];
 
@@ -363,14 +399,35 @@ static void compare_peers(const struct peers *peers)
 			keep_row(blame, peers->grid, r);
 			continue;
 		}
+		blame->row_controls[r] = peers->first_control;
 		if (peers->grid->rows[r].overlapped)
-			compare_streams(blame, peers->grid, r, peers->first_control);
+			compare_streams(peers, r);
 		else if (peers->grid->rows[r].plain)
-			compare_plain(blame, peers->grid, r, peers->first_control);
+			compare_plain(peers, r);
 		else
-			compare_row(blame, peers->grid, r, peers->first_control);
+			compare_row(peers, r);
 		blame->rows[r].judged = peers->position_count > 0;
 	}
+}
+
+static bool same_layout(const struct step_grid *grid, uint32_t a, uint32_t b)
+{
+	return grid->rows[a].layout == grid->rows[b].layout &&
+	       grid->rows[a].cell_count == grid->rows[b].cell_count;
+}
+
+/* Each row has peers, and no hole; rows are sorted by layout. */
+static bool all_have_peers(const struct step_grid *grid, const uint32_t *rows)
+{
+	size_t count = grid->row_count;
+
+	for (size_t i = 0; i < count; i++) {
+		if (grid->rows[rows[i]].hole ||
+			!((i > 0 && same_layout(grid, rows[i - 1], rows[i])) ||
+				(i + 1 < count && same_layout(grid, rows[i], rows[i + 1]))))
+			return false;
+	}
+	return true;
 }
 
 int blame_controls(struct blame *blame, const struct step_grid *grid)
@@ -381,6 +438,7 @@ int blame_controls(struct blame *blame, const struct step_grid *grid)
 	if (grid->member_end)
 		memset(blame->mixed, 0, grid->member_end);
 	sort_rows(grid, blame->groups);
+	blame->alike = grid->alike && blame->in_order && all_have_peers(grid, blame->groups);
 	for (size_t first = 0, next; first < grid->row_count && error == 0; first = next) {
 		const struct grid_row *row = &grid->rows[blame->groups[first]];
 		struct peers peers = {.blame = blame,
@@ -390,8 +448,7 @@ int blame_controls(struct blame *blame, const struct step_grid *grid)
 			.first_control = (uint32_t)blame->control_count};
 
 		for (next = first; next < grid->row_count &&
-				   grid->rows[blame->groups[next]].layout == row->layout &&
-				   grid->rows[blame->groups[next]].cell_count == row->cell_count;
+				   same_layout(grid, blame->groups[first], blame->groups[next]);
 			next++)
 			peers.count += !grid->rows[blame->groups[next]].hole;
 		peers.row_count = next - first;

@@ -35,7 +35,7 @@ void blame_meet(struct blame *blame, const struct step_grid *grid, uint32_t inde
 int blame_reserve(void **array, size_t *capacity, size_t count, size_t size)
 	__attribute__((warn_unused_result));
 
-/* Splits an activity into kinds; own_ns is the length it happened in. */
-void blame_components(const struct grid_cell *cell, int64_t kinds[EXCESS_NR]);
+/* Splits a cell's activity into kinds; own_ns: the cell's, the length it happened in. */
+void blame_components(const struct grid_cell *cell, int64_t own_ns, int64_t kinds[EXCESS_NR]);
 
 #endif

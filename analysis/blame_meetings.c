@@ -20,16 +20,14 @@ struct meeting {
 	const struct grid_instance *instance;
 	const uint32_t *cells; /* of the members */
 	const struct grid_member *members;
-	const struct blame_lead *leads;
-	struct blame_share *shares;
+	const int64_t *arrival_ns, *departure_ns;
+	struct blame_meeting *found;
+	struct blame_share *shares; /* where they are kept */
 	uint32_t count;
-	uint32_t root_member; /* index into members, or count */
-	int64_t last_arrival_ns;
+	uint32_t root_member;	  /* index into members, or count */
 	int64_t usual_arrival_ns; /* lower median */
 	int64_t usual_opaque_ns;
-	int64_t usual_call_ns; /* lower median of the time inside; shortest likewise */
-	int64_t shortest_call_ns;
-	bool by_duration; /* the clocks are too uncertain: shortest communication decides */
+	int64_t usual_call_ns; /* by duration: lower median of the time inside */
 };
 
 static struct blame_tally *tally_of(const struct meeting *meeting, uint32_t m)
@@ -47,9 +45,15 @@ static struct blame_row *row_of(const struct meeting *meeting, uint32_t m)
 	return &meeting->blame->rows[meeting->members[m].row];
 }
 
-static int64_t call_ns(const struct grid_member *member)
+static int64_t call_ns(const struct meeting *meeting, uint32_t m)
 {
-	return member->departure_ns - member->arrival_ns;
+	return meeting->departure_ns[m] - meeting->arrival_ns[m];
+}
+
+static struct blame_share share_of(const struct meeting *meeting, uint32_t m)
+{
+	return blame_share_of(
+		meeting->blame, meeting->grid, meeting->found, meeting->instance->first_member + m);
 }
 
 /* Adds what a row did since its last instance, this member's segment included. */
@@ -60,8 +64,11 @@ static void take_segments(struct meeting *meeting, uint32_t m)
 	struct blame_carry *carry = carry_of(meeting, m);
 
 	if (blame->in_order && !(member->flags & MEMBER_OVERLAPPED)) {
-		carry->own_ns += meeting->leads[m].own_ns - meeting->leads[m].control_ns;
-		carry->opaque_ns += blame_opaque_ns(blame, meeting->instance->first_member + m);
+		uint32_t at = meeting->instance->first_member + m;
+		struct blame_lead lead = blame_lead_of(blame, meeting->grid, meeting->found, at);
+
+		carry->own_ns += lead.own_ns - lead.control_ns;
+		carry->opaque_ns += blame_opaque_ns(blame, at);
 	} else {
 		const struct step_grid *grid = meeting->grid;
 		const struct grid_row *row = &grid->rows[member->row];
@@ -70,10 +77,11 @@ static void take_segments(struct meeting *meeting, uint32_t m)
 			uint32_t c = row->first_cell + blame->cursors[member->row]++;
 			const struct grid_cell *cell = &grid->cells[c];
 
-			carry->own_ns += cell->own_ns - blame_cell_of(blame, grid, c).control_ns;
+			carry->own_ns +=
+				grid_own_ns(grid, c) - blame_cell_of(blame, grid, c).control_ns;
 			carry->opaque_ns += cell->opaque_ns;
 			if (cell->instance == GRID_NONE && !row->overlapped)
-				carry->opaque_ns += cell->departure_ns - cell->arrival_ns;
+				carry->opaque_ns += grid_call_ns(grid, c);
 		}
 	}
 	if (member->flags & MEMBER_HOLE)
@@ -97,46 +105,52 @@ static void find_root(struct meeting *meeting)
 	}
 }
 
+/* Upper medians of the calls mirror the lower median of the arrivals. */
+static void compare_calls(struct meeting *meeting)
+{
+	int64_t *scratch = meeting->blame->scratch, shortest_ns = INT64_MAX;
+
+	for (uint32_t m = 0; m < meeting->count; m++) {
+		scratch[m] = -call_ns(meeting, m);
+		if (call_ns(meeting, m) < shortest_ns)
+			shortest_ns = call_ns(meeting, m);
+	}
+	meeting->found->shortest_call_ns = shortest_ns;
+	meeting->usual_call_ns = -usual_of(meeting);
+}
+
 static void gather(struct meeting *meeting)
 {
-	int64_t *scratch = meeting->blame->scratch;
+	const struct grid_instance *instance = meeting->instance;
+	int64_t *scratch = meeting->blame->scratch, last_ns = INT64_MIN;
 	bool opaque = false;
 
-	meeting->last_arrival_ns = INT64_MIN;
-	meeting->shortest_call_ns = INT64_MAX;
-	meeting->root_member = meeting->count;
-	find_root(meeting);
-	for (uint32_t m = 0; m < meeting->count; m++) {
-		const struct grid_member *member = &meeting->members[m];
-
-		scratch[m] = member->arrival_ns;
-		if (member->arrival_ns > meeting->last_arrival_ns)
-			meeting->last_arrival_ns = member->arrival_ns;
-		if (call_ns(member) < meeting->shortest_call_ns)
-			meeting->shortest_call_ns = call_ns(member);
-		opaque |= carry_of(meeting, m)->opaque_ns != 0;
-	}
-	meeting->usual_arrival_ns = usual_of(meeting);
-	for (uint32_t m = 0; m < meeting->count && opaque; m++)
+	for (uint32_t m = 0; m < meeting->count; m++)
+		last_ns = meeting->arrival_ns[m] > last_ns ? meeting->arrival_ns[m] : last_ns;
+	for (uint32_t m = 0; m < meeting->count && meeting->blame->opaque; m++) {
 		scratch[m] = -carry_of(meeting, m)->opaque_ns;
+		opaque |= scratch[m] != 0;
+	}
 	/* Upper median: of two ranks, the one that waits in point-to-point calls is the usual one. */
 	meeting->usual_opaque_ns = opaque ? -usual_of(meeting) : 0;
-	meeting->by_duration = !meeting->instance->same_host &&
-			       meeting->instance->waits_for == WAITS_FOR_ALL &&
-			       2 * meeting->instance->clock_error_ns >
-				       meeting->last_arrival_ns - meeting->usual_arrival_ns;
-	/* Upper median of the calls mirrors the lower median of the arrivals. */
-	for (uint32_t m = 0; m < meeting->count && meeting->by_duration; m++)
-		scratch[m] = -call_ns(&meeting->members[m]);
-	meeting->usual_call_ns = meeting->by_duration ? -usual_of(meeting) : 0;
+	meeting->usual_arrival_ns =
+		lower_median_of_int64(meeting->arrival_ns, meeting->count, scratch);
+	meeting->found->last_arrival_ns = last_ns;
+	meeting->found->by_duration =
+		!instance->same_host && instance->waits_for == WAITS_FOR_ALL &&
+		2 * instance->clock_error_ns > last_ns - meeting->usual_arrival_ns;
+	if (meeting->found->by_duration)
+		compare_calls(meeting);
+	meeting->root_member = meeting->count;
+	find_root(meeting);
 }
 
 /* How much later than usual a member came. */
 static int64_t late_ns(const struct meeting *meeting, uint32_t m)
 {
-	const struct grid_member *member = &meeting->members[m];
-	int64_t late = meeting->by_duration ? meeting->usual_call_ns - call_ns(member)
-					    : member->arrival_ns - meeting->usual_arrival_ns;
+	int64_t late = meeting->found->by_duration
+			       ? meeting->usual_call_ns - call_ns(meeting, m)
+			       : meeting->arrival_ns[m] - meeting->usual_arrival_ns;
 
 	return late > 0 ? late : 0;
 }
@@ -159,51 +173,66 @@ static int64_t charge_lateness(struct meeting *meeting, uint32_t m, int64_t late
 /* Whose arrival a member had to wait for; its own when for nobody's. */
 static int64_t required_arrival_ns(const struct meeting *meeting, uint32_t m)
 {
-	int64_t own = meeting->members[m].arrival_ns;
+	int64_t own = meeting->arrival_ns[m];
 
 	switch (meeting->instance->waits_for) {
 	case WAITS_FOR_ALL:
-		return meeting->last_arrival_ns;
+		return meeting->found->last_arrival_ns;
 	case WAITS_FOR_ROOT:
 		return meeting->root_member < meeting->count
-			       ? meeting->members[meeting->root_member].arrival_ns
+			       ? meeting->arrival_ns[meeting->root_member]
 			       : own;
 	case WAITS_FOR_ALL_AT_ROOT:
-		return m == meeting->root_member ? meeting->last_arrival_ns : own;
+		return m == meeting->root_member ? meeting->found->last_arrival_ns : own;
 	case WAITS_FOR_PARTNER: /* the other one; a send that left before has waited for nobody */
 		return meeting->count == 2 && !(meeting->members[m].flags & CELL_ALONE)
-			       ? meeting->members[1 - m].arrival_ns
+			       ? meeting->arrival_ns[1 - m]
 			       : own;
 	case WAITS_FOR_PREFIX: /* members are by rank, mostly the order of the prefix: a chain */
-		return m > 0 ? meeting->members[m - 1].arrival_ns : own;
+		return m > 0 ? meeting->arrival_ns[m - 1] : own;
 	default:
 		return own;
 	}
 }
 
+/* Into the shares that are kept. */
 static void split_call(struct meeting *meeting, uint32_t m)
 {
 	const struct grid_member *member = &meeting->members[m];
 	struct blame_share *result = &meeting->shares[m];
-	int64_t inside = call_ns(member);
+	int64_t inside = call_ns(meeting, m);
 
-	if (meeting->by_duration)
-		result->wait_ns = inside - meeting->shortest_call_ns;
+	if (meeting->found->by_duration)
+		result->wait_ns = inside - meeting->found->shortest_call_ns;
 	else
 		result->wait_ns =
-			clamp(required_arrival_ns(meeting, m) - member->arrival_ns, 0, inside);
+			clamp(required_arrival_ns(meeting, m) - meeting->arrival_ns[m], 0, inside);
 	result->transfer_ns = inside - result->wait_ns;
 	if (meeting->instance->waits_for == WAITS_FOR_PARTNER)
 		result->transfer_ns =
-			clamp(member->departure_ns -
+			clamp(meeting->departure_ns[m] -
 					segments_last_partner_ns(meeting->grid, meeting->cells[m]),
 				0, result->transfer_ns);
 	if (member->flags & MEMBER_OVERLAPPED) /* beside other work, waiting costs nothing */
 		result->wait_ns = clamp(segments_exposed_ns(meeting->grid, meeting->cells[m]) -
 						(inside - result->wait_ns),
 			0, result->wait_ns);
-	tally_of(meeting, m)->wait_ns += result->wait_ns;
-	tally_of(meeting, m)->transfer_ns += result->transfer_ns;
+}
+
+static void add_share(struct meeting *meeting, uint32_t m)
+{
+	struct blame_share share = share_of(meeting, m);
+
+	tally_of(meeting, m)->wait_ns += share.wait_ns;
+	tally_of(meeting, m)->transfer_ns += share.transfer_ns;
+}
+
+static void split_calls(struct meeting *meeting)
+{
+	for (uint32_t m = 0; m < meeting->count; m++) {
+		split_call(meeting, m);
+		add_share(meeting, m);
+	}
 }
 
 static int64_t off_cpu_ns(const struct activity *inside)
@@ -215,12 +244,13 @@ static int64_t off_cpu_ns(const struct activity *inside)
 /* Off-CPU time inside, surely after the last arrival: what exceeds the wait. */
 static int64_t off_after_ns(const struct meeting *meeting, uint32_t m)
 {
-	const struct blame_share *share = &meeting->shares[m];
+	struct blame_share share;
 
 	if (!(meeting->members[m].flags & MEMBER_INSIDE))
 		return 0;
-	return clamp(off_cpu_ns(meeting->grid->cells[meeting->cells[m]].inside) - share->wait_ns, 0,
-		share->transfer_ns);
+	share = share_of(meeting, m);
+	return clamp(off_cpu_ns(meeting->grid->cells[meeting->cells[m]].inside) - share.wait_ns, 0,
+		share.transfer_ns);
 }
 
 static void add_hold(struct meeting *meeting, uint32_t m, int64_t hold)
@@ -269,7 +299,8 @@ static int64_t charge_holds(struct meeting *meeting, int64_t usual_transfer)
 		add_hold(meeting, m, hold);
 		tally_of(meeting, m)->delay_ns += held_others;
 		/* of its lag, what did not hold the others is its own */
-		int64_t lag = clamp(meeting->shares[m].transfer_ns - usual_transfer, 0, INT64_MAX);
+		int64_t lag =
+			clamp(share_of(meeting, m).transfer_ns - usual_transfer, 0, INT64_MAX);
 		int64_t own_lag = clamp(hold - held_others, 0, lag);
 
 		carry_of(meeting, m)->own_ns += own_lag;
@@ -280,24 +311,38 @@ static int64_t charge_holds(struct meeting *meeting, int64_t usual_transfer)
 	return worst_hold;
 }
 
+/* The lower median of the members' transfers. */
+static int64_t usual_transfer_ns(const struct meeting *meeting)
+{
+	const struct blame_meeting *found = meeting->found;
+	int64_t *scratch = meeting->blame->scratch;
+
+	for (uint32_t m = 0; m < meeting->count && found->kept; m++)
+		scratch[m] = meeting->shares[m].transfer_ns;
+	if (found->kept)
+		return usual_of(meeting);
+	if (found->by_duration)
+		return found->shortest_call_ns;
+	/* From the last arrival to the departure: who leaves when half have is the usual one in both. */
+	return clamp(lower_median_of_int64(meeting->departure_ns, meeting->count, scratch) -
+			     found->last_arrival_ns,
+		0, INT64_MAX);
+}
+
 /*
  * After the last arrival: members that were off the CPU held the others; members that left late
  * carry that on. Returns the usual transfer without the holds.
  */
 static int64_t charge_departures(struct meeting *meeting)
 {
-	int64_t *scratch = meeting->blame->scratch;
-	int64_t usual_transfer;
+	int64_t usual_transfer = usual_transfer_ns(meeting);
 	bool off = false;
 
 	for (uint32_t m = 0; m < meeting->count; m++) {
-		scratch[m] = meeting->shares[m].transfer_ns;
 		off |= (meeting->members[m].flags & MEMBER_INSIDE) != 0;
-	}
-	usual_transfer = usual_of(meeting);
-	for (uint32_t m = 0; m < meeting->count; m++)
 		carry_of(meeting, m)->comm_ns +=
-			clamp(meeting->shares[m].transfer_ns - usual_transfer, 0, INT64_MAX);
+			clamp(share_of(meeting, m).transfer_ns - usual_transfer, 0, INT64_MAX);
+	}
 	return usual_transfer - (off ? charge_holds(meeting, usual_transfer) : 0);
 }
 
@@ -334,13 +379,15 @@ static void meet_all(struct meeting *meeting)
 {
 	int64_t worst_comm = 0;
 
+	for (uint32_t m = 0; m < meeting->count && meeting->found->kept; m++)
+		split_call(meeting, m);
 	for (uint32_t m = 0; m < meeting->count; m++) {
 		int64_t comm = charge_lateness(meeting, m, late_ns(meeting, m));
 
 		if (comm > worst_comm)
 			worst_comm = comm;
 		*carry_of(meeting, m) = (struct blame_carry){0}; /* they leave together */
-		split_call(meeting, m);
+		add_share(meeting, m);
 	}
 	if (!by_host_times(meeting))
 		tell_transfer(meeting, charge_departures(meeting) + worst_comm);
@@ -359,11 +406,12 @@ static void meet_some(struct meeting *meeting)
 
 		if (makes_wait && meeting->root_member < meeting->count && !from_root) {
 			/* only what the root had to wait for counts */
-			int64_t after_root = meeting->members[m].arrival_ns -
-					     meeting->members[meeting->root_member].arrival_ns;
+			int64_t after_root =
+				meeting->arrival_ns[m] - meeting->arrival_ns[meeting->root_member];
 			late = clamp(late, 0, clamp(after_root, 0, INT64_MAX));
 		}
 		split_call(meeting, m);
+		add_share(meeting, m);
 		if (makes_wait && late > 0) {
 			(void)charge_lateness(meeting, m, late);
 			*carry_of(meeting, m) = (struct blame_carry){0}; /* passed on: not twice */
@@ -382,6 +430,7 @@ static void meet_beside(struct meeting *meeting)
 
 	for (uint32_t m = 0; m < meeting->count; m++) {
 		split_call(meeting, m);
+		add_share(meeting, m);
 		scratch[m] = meeting->shares[m].transfer_ns;
 		/* What a member waited here it will not be seen to wait at the next one. */
 		carry_of(meeting, m)->opaque_ns += meeting->shares[m].wait_ns;
@@ -402,12 +451,10 @@ static void tell_message(struct meeting *meeting)
 		return;
 	receiver = meeting->grid->cells[meeting->cells[0]].part->operation == OPERATION_RECEIVE ? 0
 												: 1;
-	const struct grid_member *sent = &meeting->members[1 - receiver];
-	const struct grid_member *received = &meeting->members[receiver];
 	int64_t transfer_ns = meeting->shares[receiver].transfer_ns;
-	int64_t way_ns = received->departure_ns - sent->arrival_ns;
+	int64_t way_ns = meeting->departure_ns[receiver] - meeting->arrival_ns[1 - receiver];
 
-	if (sent->departure_ns < received->departure_ns) {
+	if (meeting->departure_ns[1 - receiver] < meeting->departure_ns[receiver]) {
 		if (transfer_ns > way_ns / MESSAGE_SEEN)
 			tell_transfer(meeting, way_ns);
 		return;
@@ -423,8 +470,7 @@ static void tell_message(struct meeting *meeting)
  */
 static void meet_partner(struct meeting *meeting)
 {
-	for (uint32_t m = 0; m < meeting->count; m++)
-		split_call(meeting, m);
+	split_calls(meeting);
 	for (uint32_t m = 0; m < meeting->count && meeting->count == 2; m++) {
 		struct blame_carry *carry = carry_of(meeting, m);
 		int64_t waited_ns = meeting->shares[1 - m].wait_ns;
@@ -449,11 +495,19 @@ void blame_meet(struct blame *blame, const struct step_grid *grid, uint32_t inde
 		.instance = instance,
 		.cells = &grid->members[instance->first_member],
 		.members = &grid->member_parts[instance->first_member],
-		.leads = &blame->leads[instance->first_member],
+		.arrival_ns = &grid->arrival_ns[instance->first_member],
+		.departure_ns = &grid->departure_ns[instance->first_member],
+		.found = &blame->meetings[index],
 		.shares = &blame->shares[instance->first_member],
 		.count = instance->member_count,
 	};
 
+	*meeting.found = (struct blame_meeting){
+		.control =
+			blame->alike ? blame_control_of(blame, grid, meeting.cells[0]) : GRID_NONE,
+		.kept = grid->overlapped || instance->waits_for != WAITS_FOR_ALL ||
+			!instance->usable,
+	};
 	for (uint32_t m = 0; m < meeting.count; m++)
 		take_segments(&meeting, m);
 	if (instance->member_count < 2 && instance->size <= 1) { /* alone in its communicator */
@@ -477,6 +531,5 @@ void blame_meet(struct blame *blame, const struct step_grid *grid, uint32_t inde
 	else if (instance->waits_for != WAITS_FOR_NOBODY)
 		meet_some(&meeting);
 	else
-		for (uint32_t m = 0; m < meeting.count; m++)
-			split_call(&meeting, m);
+		split_calls(&meeting);
 }

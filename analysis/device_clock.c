@@ -69,6 +69,7 @@ static void take_instance(struct device_clocks *clocks, const struct step_grid *
 	const struct grid_instance *instance)
 {
 	const struct grid_member *members = &grid->member_parts[instance->first_member];
+	const int64_t *departure_ns = &grid->departure_ns[instance->first_member];
 	size_t count = 0;
 
 	if (!instance->usable || instance->waits_for != WAITS_FOR_ALL ||
@@ -80,7 +81,7 @@ static void take_instance(struct device_clocks *clocks, const struct step_grid *
 
 		if (!(members[m].flags & MEMBER_DEVICE_TIME))
 			return;
-		clocks->scratch[count++] = members[m].departure_ns - rank->value_ns;
+		clocks->scratch[count++] = departure_ns[m] - rank->value_ns;
 	}
 	if (count < 2)
 		return;
@@ -90,7 +91,7 @@ static void take_instance(struct device_clocks *clocks, const struct step_grid *
 		struct device_correction *rank = &clocks->ranks[grid->rows[members[m].row].rank];
 
 		if (rank->count < INSTANCES_MAX)
-			rank->excess_ns[rank->count++] = members[m].departure_ns - usual_ns;
+			rank->excess_ns[rank->count++] = departure_ns[m] - usual_ns;
 	}
 }
 

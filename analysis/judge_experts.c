@@ -28,7 +28,8 @@ static void take_segments(
 		bool exchange = cell->part->operation == OPERATION_ALL_TO_ALL;
 		bool expert = exchange && open && cell->part->communicator_id == dispatched;
 
-		sums[expert][0] += (double)(cell->own_ns - blamed.control_ns);
+		sums[expert][0] +=
+			(double)(grid_own_ns(grid, row->first_cell + i) - blamed.control_ns);
 		sums[expert][1] += (double)blamed.control_ns;
 		open = exchange && !expert;
 		dispatched = cell->part->communicator_id;

@@ -62,8 +62,10 @@ static int64_t work_of_row(const struct step_grid *grid, const struct grid_row *
 {
 	int64_t work_ns = 0;
 
+	if (!row->overlapped)
+		return row->own_ns;
 	for (uint32_t i = 0; i < row->cell_count; i++)
-		work_ns += grid->cells[row->first_cell + i].own_ns;
+		work_ns += grid_own_ns(grid, row->first_cell + i);
 	return work_ns;
 }
 
@@ -214,7 +216,7 @@ static void excess_by_direction(const struct judge *judge, const struct step_gri
 			continue;
 		if (row->works)
 			direction = part->purpose == PURPOSE_BACKWARD;
-		excess[direction] += (double)(grid->cells[c].own_ns -
+		excess[direction] += (double)(grid_own_ns(grid, c) -
 					      blame_cell_of(&judge->blame, grid, c).control_ns);
 	}
 }

@@ -53,7 +53,7 @@ static void find_work(struct judge *judge, const struct step_grid *grid, const s
 		bool send = cell->part->operation == OPERATION_SEND;
 		float over;
 
-		own_ns += (double)cell->own_ns;
+		own_ns += (double)grid_own_ns(grid, c);
 		control_ns += (double)judge->blame.cells[c].control_ns;
 		state->work[c] = NAN;
 		if (!send && cell->part->operation != OPERATION_RECEIVE)

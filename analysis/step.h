@@ -168,6 +168,15 @@ struct part_kind {
 	uint8_t stream;
 };
 
+static inline bool part_kind_same(const struct part_kind *one, const struct part_kind *other)
+{
+	return one->communicator_id == other->communicator_id &&
+	       one->length_bytes == other->length_bytes && one->root == other->root &&
+	       one->peer == other->peer && one->chunk == other->chunk &&
+	       one->operation == other->operation && one->flags == other->flags &&
+	       one->purpose == other->purpose && one->stream == other->stream;
+}
+
 /* A communicator as one member sees it. */
 struct communicator {
 	uint64_t id;

@@ -80,7 +80,7 @@ static void find_relief(
 			uint32_t c = row->first_cell + i;
 			uint32_t control = blame_cell_of(blame, grid, c).control_cell;
 			int64_t excess =
-				grid->cells[c].own_ns - whatif_healed_ns(whatif, grid, blame, c);
+				grid_own_ns(grid, c) - whatif_healed_ns(whatif, grid, blame, c);
 
 			if (control != GRID_NONE && excess > whatif->relief[control])
 				whatif->relief[control] = excess;
@@ -89,11 +89,11 @@ static void find_relief(
 }
 
 /* What of a cell's own time is not EXCESS_COMPUTE. */
-static int64_t host_part_ns(const struct grid_cell *cell)
+static int64_t host_part_ns(const struct step_grid *grid, uint32_t c)
 {
 	int64_t kinds[EXCESS_NR] = {0}, sum_ns = 0;
 
-	blame_components(cell, kinds);
+	blame_components(&grid->cells[c], grid_own_ns(grid, c), kinds);
 	for (int k = EXCESS_COMPUTE + 1; k < EXCESS_NR; k++)
 		sum_ns += kinds[k];
 	return sum_ns;
@@ -104,16 +104,16 @@ int64_t whatif_healed_ns(const struct whatif *whatif, const struct step_grid *gr
 {
 	const struct grid_cell *cell = &grid->cells[c];
 	const struct blame_cell compared = blame_cell_of(blame, grid, c);
-	int64_t host_ns = 0, healed_ns;
+	int64_t own_ns = grid_own_ns(grid, c), host_ns = 0, healed_ns;
 
 	if (whatif->change.part == WHATIF_ALL || compared.control_cell == GRID_NONE ||
-		compared.control_ns == cell->own_ns)
+		compared.control_ns == own_ns)
 		return compared.control_ns;
 	if (cell->own != &activity_none || (cell->part->flags & PART_DEVICE_TIME))
-		host_ns = host_part_ns(cell);
+		host_ns = host_part_ns(grid, c);
 	if (host_ns || grid->cells[compared.control_cell].own != &activity_none)
-		host_ns -= host_part_ns(&grid->cells[compared.control_cell]);
-	healed_ns = whatif->change.part == WHATIF_HOST ? cell->own_ns - host_ns
+		host_ns -= host_part_ns(grid, compared.control_cell);
+	healed_ns = whatif->change.part == WHATIF_HOST ? own_ns - host_ns
 						       : compared.control_ns + host_ns;
 	return healed_ns > 0 ? healed_ns : 0;
 }
@@ -138,7 +138,7 @@ static int64_t segment_ns(const struct whatif *whatif, const struct step_grid *g
 	const struct grid_cell *cell = &grid->cells[c];
 
 	return (whatif->change.healed[cell->row] ? whatif_healed_ns(whatif, grid, blame, c)
-						 : cell->own_ns) +
+						 : grid_own_ns(grid, c)) +
 	       whatif_opaque_ns(whatif, grid, blame, c);
 }
 
@@ -154,26 +154,26 @@ static int64_t walk_back_ns(const struct whatif *whatif, const struct step_grid 
 
 		sum_ns += segment_ns(whatif, grid, blame, c);
 		if (cell->instance == GRID_NONE) /* passed over as it was */
-			sum_ns += cell->departure_ns - cell->arrival_ns;
+			sum_ns += grid_call_ns(grid, c);
 	} while (c-- > row->first_cell && grid->cells[c].instance == GRID_NONE);
 	return sum_ns;
 }
 
 /* What row r does before its member m of an instance. */
 static inline int64_t lead_ns(const struct whatif *whatif, const struct step_grid *grid,
-	const struct blame *blame, uint32_t m, uint32_t r)
+	const struct blame *blame, const struct blame_meeting *meeting, uint32_t m, uint32_t r)
 {
-	const struct blame_lead *lead = &blame->leads[m];
 	bool healed = whatif->change.healed[r];
 	/* What has to be looked at cell by cell. */
 	unsigned slow = healed ? (whatif->change.part == WHATIF_ALL ? 0 : MIXED_ACTIVITY)
 			       : (whatif->relieved ? MIXED_OPAQUE : 0);
+	struct blame_lead lead;
 
-	if (!(blame->mixed[m] & slow))
-		return (healed && whatif->change.part != WHATIF_HOST ? lead->control_ns
-								     : lead->own_ns) +
-		       blame_opaque_ns(blame, m);
-	return walk_back_ns(whatif, grid, blame, grid->members[m]);
+	if (blame->mixed[m] & slow)
+		return walk_back_ns(whatif, grid, blame, grid->members[m]);
+	lead = blame_lead_of(blame, grid, meeting, m);
+	return (healed && whatif->change.part != WHATIF_HOST ? lead.control_ns : lead.own_ns) +
+	       blame_opaque_ns(blame, m);
 }
 
 /* Moves a row's time through its cells up to and including the segment of cell `until`. */
@@ -185,11 +185,10 @@ static void run_row(struct whatif *whatif, const struct step_grid *grid, const s
 	while (whatif->cursors[r] < row->cell_count &&
 		row->first_cell + whatif->cursors[r] <= until) {
 		uint32_t c = row->first_cell + whatif->cursors[r]++;
-		const struct grid_cell *cell = &grid->cells[c];
 
 		whatif->times[r] += segment_ns(whatif, grid, blame, c);
 		if (c != until) /* passed over: its communicator is not known */
-			whatif->times[r] += cell->departure_ns - cell->arrival_ns;
+			whatif->times[r] += grid_call_ns(grid, c);
 	}
 }
 
@@ -226,14 +225,16 @@ static void leave_together(struct whatif *whatif, const struct step_grid *grid,
 {
 	const struct grid_instance *instance = &grid->instances[index];
 	const struct grid_member *members = &grid->member_parts[instance->first_member];
-	const struct blame_share *shares = &blame->shares[instance->first_member];
+	const struct blame_meeting *meeting = &blame->meetings[index];
 
 	for (uint32_t m = 0; m < instance->member_count; m++) {
 		int64_t *time = &whatif->times[members[m].row];
+		struct blame_share share =
+			blame_share_of(blame, grid, meeting, instance->first_member + m);
 
 		if (*time < last_ns) /* a row may be there twice */
 			*time = last_ns;
-		*time += whatif_transfer_ns(whatif, index, shares[m].transfer_ns);
+		*time += whatif_transfer_ns(whatif, index, share.transfer_ns);
 	}
 }
 
@@ -242,7 +243,7 @@ static void replay_instance(struct whatif *whatif, const struct step_grid *grid,
 {
 	const struct grid_instance *instance = &grid->instances[index];
 	const struct grid_member *members = &grid->member_parts[instance->first_member];
-	const struct blame_share *shares = &blame->shares[instance->first_member];
+	const struct blame_meeting *meeting = &blame->meetings[index];
 	int64_t last = INT64_MIN, root = INT64_MIN;
 	int64_t released = released_ns(whatif, grid, blame, instance);
 	bool hold_stays = whatif->change.part == WHATIF_COMPUTE, rooted = instance->root >= 0;
@@ -251,8 +252,8 @@ static void replay_instance(struct whatif *whatif, const struct step_grid *grid,
 		int64_t *time = &whatif->times[members[m].row];
 
 		if (blame->in_order)
-			*time += lead_ns(
-				whatif, grid, blame, instance->first_member + m, members[m].row);
+			*time += lead_ns(whatif, grid, blame, meeting, instance->first_member + m,
+				members[m].row);
 		else
 			run_row(whatif, grid, blame, members[m].row,
 				grid->members[instance->first_member + m]);
@@ -267,11 +268,13 @@ static void replay_instance(struct whatif *whatif, const struct step_grid *grid,
 	}
 	for (uint32_t m = 0; m < instance->member_count; m++) {
 		int64_t *time = &whatif->times[members[m].row];
-		int64_t transfer = whatif_transfer_ns(whatif, index, shares[m].transfer_ns);
+		uint32_t at = instance->first_member + m;
+		struct blame_share share = blame_share_of(blame, grid, meeting, at);
+		int64_t transfer = whatif_transfer_ns(whatif, index, share.transfer_ns);
 		int64_t needed = INT64_MIN;
 
 		if (!instance->usable || instance->waits_for == WAITS_FOR_NOBODY) {
-			*time += members[m].departure_ns - members[m].arrival_ns;
+			*time += grid->departure_ns[at] - grid->arrival_ns[at];
 			continue;
 		}
 		if (instance->waits_for == WAITS_FOR_ALL)
@@ -281,10 +284,10 @@ static void replay_instance(struct whatif *whatif, const struct step_grid *grid,
 		else if (instance->waits_for == WAITS_FOR_ALL_AT_ROOT && is_root(grid, instance, m))
 			needed = last;
 		else if (instance->waits_for == WAITS_FOR_PREFIX)
-			needed = *time + shares[m].wait_ns;
+			needed = *time + share.wait_ns;
 		if (needed > *time)
 			*time = needed;
-		int64_t hold = blame->held[index] ? blame->holds[instance->first_member + m] : 0;
+		int64_t hold = blame->held[index] ? blame->holds[at] : 0;
 		int64_t shrink =
 			!hold_stays && hold > released && whatif->change.healed[members[m].row]
 				? hold
@@ -357,7 +360,7 @@ static void replay(struct whatif *whatif, const struct step_grid *grid, const st
 		whatif->change.healed = whatif->nobody;
 	rewind_rows(whatif, grid, line);
 	/* Only rows that are not healed have any, and only others that are give it. */
-	whatif->relieved = change->healed && grid->row_count > 1 &&
+	whatif->relieved = change->healed && blame->opaque && grid->row_count > 1 &&
 			   memcmp(change->healed, change->healed + 1, grid->row_count - 1) != 0;
 	if (whatif->relieved)
 		find_relief(whatif, grid, blame);

@@ -100,7 +100,7 @@ struct job_ns assembly_job_now(const struct assembly *assembly, struct job_ns re
 struct host_ends {
 	int64_t last_arrival_ns, first_departure_ns; /* job time, by the fit that the grid has */
 	struct host_ns time;
-	const struct grid_member *last; /* by rank */
+	uint32_t last; /* member, by rank */
 	bool present;
 };
 
@@ -133,11 +133,14 @@ static void gather_ends(struct clock_fitting *fitting, const struct grid_instanc
 {
 	const struct step_grid *grid = fitting->grid;
 
+	const struct grid_member *members = &grid->member_parts[instance->first_member];
+	const int64_t *arrival_ns = &grid->arrival_ns[instance->first_member];
+	const int64_t *departure_ns = &grid->departure_ns[instance->first_member];
+
 	fitting->present_count = 0;
 	for (uint32_t m = 0;
 		m < instance->member_count;) { /* those of one host follow each other */
-		const struct grid_member *member = &grid->member_parts[instance->first_member + m];
-		uint32_t h = fitting->hosts[member->row];
+		uint32_t h = fitting->hosts[members[m].row];
 		struct host_ends *host = &fitting->ends[h];
 
 		if (!host->present) {
@@ -147,12 +150,10 @@ static void gather_ends(struct clock_fitting *fitting, const struct grid_instanc
 		int64_t last_ns = host->last_arrival_ns, first_ns = host->first_departure_ns;
 
 		do {
-			last_ns = member->arrival_ns > last_ns ? member->arrival_ns : last_ns;
-			first_ns =
-				member->departure_ns < first_ns ? member->departure_ns : first_ns;
-			member++;
-		} while (++m < instance->member_count && fitting->hosts[member->row] == h);
-		host->last = member - 1;
+			last_ns = arrival_ns[m] > last_ns ? arrival_ns[m] : last_ns;
+			first_ns = departure_ns[m] < first_ns ? departure_ns[m] : first_ns;
+		} while (++m < instance->member_count && fitting->hosts[members[m].row] == h);
+		host->last = m - 1;
 		host->last_arrival_ns = last_ns;
 		host->first_departure_ns = first_ns;
 	}
@@ -160,8 +161,8 @@ static void gather_ends(struct clock_fitting *fitting, const struct grid_instanc
 		struct host_ends *host = &fitting->ends[fitting->present[i]];
 
 		host->time =
-			host_time(&fitting->lines[fitting->present[i]], host->last->arrival_ns);
-		host->time.value += host->last->departure_ns - host->last->arrival_ns;
+			host_time(&fitting->lines[fitting->present[i]], arrival_ns[host->last]);
+		host->time.value += departure_ns[host->last] - arrival_ns[host->last];
 		host->present = false; /* for the next instance */
 	}
 }

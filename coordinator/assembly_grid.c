@@ -220,33 +220,38 @@ static void fill_row(struct assembly *assembly, struct step_grid *grid, struct g
 	struct rank_scan *scan = &assembly->scans[row->rank];
 	const struct packed_step *head = rank_entry_at(rank, 0)->entry;
 	const struct clock_fit clock = assembly->table->hosts[rank->host].clock;
-	struct host_ns departed =
-		scan->departed_valid && !rank->hole ? scan->departed : head->start;
+	int64_t departed_ns =
+		(scan->departed_valid && !rank->hole ? scan->departed : head->start).value;
+	int64_t start_ns = clock_fit_to_job(&clock, head->start).value, end_ns = start_ns;
+	int64_t own_sum_ns = 0;
+	bool hole = rank->hole || scan->was_untimed || (head->flags & STEP_INCOMPLETE);
+	bool bare = !hole && head->activity_count == 0, was_bare = row->bare;
 
-	grid_repeat_row(grid, row, clock_fit_to_job(&clock, head->start).value,
-		clock_fit_error_ns(&clock),
-		rank->hole || scan->was_untimed || (head->flags & STEP_INCOMPLETE));
+	grid_repeat_row(grid, row, start_ns, clock_fit_error_ns(&clock), hole, bare);
 	scan->untimed = false;
-	row->host_to_job_ns = row->start_ns - head->start.value;
+	row->host_to_job_ns = start_ns - head->start.value;
 	row->launches = (struct step_launches){0};
 	add_launches(row, head);
 	for (uint32_t p = 0; p < row->cell_count; p++) {
 		const struct packed_part *part = &head->parts[p];
-		int64_t segment_ns = part->arrival.value - departed.value;
-		int64_t arrival_ns = clock_fit_to_job(&clock, part->arrival).value;
-		const struct grid_part again = {
-			.kind = packed_kind(head, part),
-			.before = packed_activity(head, part->before),
-			.inside = packed_activity(head, part->inside),
-			.sequence = part->sequence,
-			.arrival_ns = arrival_ns,
-			.call_ns = clock_fit_to_job(&clock, part->departure).value - arrival_ns,
-			.segment_ns = segment_ns > 0 ? segment_ns : 0,
-		};
+		int64_t gap_ns = part->arrival.value - departed_ns;
+		int64_t own_ns = gap_ns > 0 ? gap_ns : 0;
+		int64_t departure_ns = clock_fit_to_job(&clock, part->departure).value;
 
-		grid_repeat_part(grid, row, p, &again);
-		departed = part->departure;
+		if (!bare || !was_bare)
+			own_ns = grid_repeat_activity(grid, row, p,
+				packed_activity(head, part->before),
+				packed_activity(head, part->inside), own_ns);
+		grid_repeat_cell(grid, row, p, clock_fit_to_job(&clock, part->arrival).value,
+			departure_ns, own_ns);
+		own_sum_ns += own_ns;
+		end_ns = departure_ns > end_ns ? departure_ns : end_ns;
+		departed_ns = part->departure.value;
 	}
+	row->own_ns = own_sum_ns;
+	row->end_ns = end_ns;
+	for (uint32_t p = 0; row->first && p < row->cell_count; p++)
+		grid_repeat_sequence(grid, row, p, head->parts[p].sequence);
 }
 
 int assembly_build_grid(struct assembly *assembly, struct step_grid *grid)

@@ -61,15 +61,6 @@ static int prepare(struct step_packer *packer, size_t step_count, size_t part_co
 	return 0;
 }
 
-static bool same_kind(const struct part_kind *one, const struct part_kind *other)
-{
-	return one->communicator_id == other->communicator_id &&
-	       one->length_bytes == other->length_bytes && one->root == other->root &&
-	       one->peer == other->peer && one->chunk == other->chunk &&
-	       one->operation == other->operation && one->flags == other->flags &&
-	       one->purpose == other->purpose && one->stream == other->stream;
-}
-
 static uint64_t mix(uint64_t hash, uint64_t value) /* splitmix64's finaliser */
 {
 	hash += value * UINT64_C(0x9e3779b97f4a7c15);
@@ -90,7 +81,7 @@ static uint32_t find_kind(struct step_packer *packer, const struct part_kind *ki
 	if (packer->kind_count == 0)
 		memset(packer->table, 0, packer->table_capacity * sizeof(*packer->table));
 	for (; packer->table[at]; at = (at + 1) & mask) {
-		if (same_kind(&packer->kinds[packer->table[at] - 1], kind))
+		if (part_kind_same(&packer->kinds[packer->table[at] - 1], kind))
 			return packer->table[at] - 1;
 	}
 	packer->kinds[packer->kind_count++] = *kind;
@@ -138,7 +129,7 @@ static int pack_parts(struct step_packer *packer, const struct step_entry *step,
 			.purpose = part->purpose,
 			.stream = part->stream,
 		};
-		bool guessed = guess && same_kind(&packer->kinds[guess[p].kind], &kind);
+		bool guessed = guess && part_kind_same(&packer->kinds[guess[p].kind], &kind);
 
 		packed->part_flags |= part->flags;
 		packer->parts[packer->part_count++] = (struct packed_part){

@@ -105,10 +105,11 @@ static void assert_same_cells(const struct step_grid *a, const struct step_grid 
 	for (size_t c = 0; c < a->cell_count; c++) {
 		const struct grid_cell *x = &a->cells[c], *y = &b->cells[c];
 
-		assert_ptr_equal(x->part, y->part);
-		assert_int_equal(x->arrival_ns, y->arrival_ns);
-		assert_int_equal(x->departure_ns, y->departure_ns);
-		assert_int_equal(x->own_ns, y->own_ns);
+		assert_true(part_kind_same(x->part, y->part));
+		assert_int_equal(a->places[c], b->places[c]);
+		assert_int_equal(grid_own_ns(a, (uint32_t)c), grid_own_ns(b, (uint32_t)c));
+		assert_int_equal(grid_call_ns(a, (uint32_t)c), grid_call_ns(b, (uint32_t)c));
+		assert_int_equal(a->arrival_ns[a->places[c]], b->arrival_ns[b->places[c]]);
 		assert_int_equal(x->opaque_ns, y->opaque_ns);
 		assert_ptr_equal(x->own, y->own);
 		assert_ptr_equal(x->inside, y->inside);
@@ -139,9 +140,7 @@ static void assert_same_instances(const struct step_grid *a, const struct step_g
 
 			assert_int_equal(
 				a->members[x->first_member + m], b->members[y->first_member + m]);
-			assert_true(p->arrival_ns == q->arrival_ns &&
-				    p->departure_ns == q->departure_ns && p->row == q->row &&
-				    p->flags == q->flags);
+			assert_true(p->row == q->row && p->flags == q->flags);
 		}
 	}
 }
@@ -160,7 +159,8 @@ static void assert_same_grid(const struct step_grid *a, const struct step_grid *
 			    x->cell_count == y->cell_count && x->layout == y->layout &&
 			    x->start_ns == y->start_ns && x->end_ns == y->end_ns &&
 			    x->clock_error_ns == y->clock_error_ns && x->hole == y->hole &&
-			    x->host_to_job_ns == y->host_to_job_ns && x->host == y->host);
+			    x->host_to_job_ns == y->host_to_job_ns && x->host == y->host &&
+			    x->own_ns == y->own_ns && x->plain == y->plain);
 	}
 	assert_same_cells(a, b);
 	assert_same_instances(a, b);

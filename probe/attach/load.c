@@ -28,8 +28,9 @@ enum {
 	STOPS_MAX = 400,
 	STOPS_PER_ROUND = 8,
 	ROUND_PAUSE_NS = 5000000,
-	CALL_WAIT_NS = 2000000000, /* for pthread_create(): some tens of microseconds usually */
 };
+/* For pthread_create(): some tens of microseconds usually, more for a thread that gets no CPU. */
+static const int64_t call_wait_ns = INT64_C(30000000000);
 /* The loader's lock may be held for as long as the program opens a large library. */
 static const int64_t load_wait_ns = INT64_C(60000000000);
 
@@ -91,6 +92,12 @@ static int try_thread(struct load_trace *trace, const struct load_target *target
 		return -EAGAIN; /* so the kernel says of a thread that is a zombie */
 	if (error == -ESRCH || error == -EAGAIN)
 		return -EAGAIN; /* a thread that ended; or the whole process: seen at the next look */
+	if (error == -ETIMEDOUT)
+		snprintf(report->why, sizeof(report->why),
+			"thread %d of process %d did not come to a stop: it gets no CPU, or hangs "
+			"in "
+			"the kernel; nothing was changed, try again later",
+			(int)what->thread, (int)target->pid);
 	if (error)
 		return error;
 	*place = load_place_of(target, what, trace);
@@ -159,12 +166,17 @@ static int call_in_thread(struct load_trace *trace, const struct load_target *ta
 	int error = load_call_begin(&call, trace), ended;
 
 	if (!error)
-		error = load_call_wait(&call, load_trace_now_ns() + CALL_WAIT_NS);
+		error = load_call_wait(&call, load_trace_now_ns() + call_wait_ns);
 	ended = load_call_end(&call, trace);
 	report->thread = trace->thread;
 	report->stop_ns = load_trace_now_ns() - trace->stopped_ns;
 	note_stop(report, report->stop_ns);
 	*mapping = call.mapping;
+	if (error == -ETIMEDOUT)
+		snprintf(report->why, sizeof(report->why),
+			"thread %d of process %d did not come to an end of its call; it goes on by "
+			"itself",
+			(int)trace->thread, (int)target->pid);
 	if (!error)
 		error = ended;
 	if (!error && call.result) {

@@ -15,12 +15,19 @@
 #if defined(__x86_64__)
 
 enum {
-	WAIT_NS = 200000000,   /* for a stop */
 	FIRST_POLL_NS = 20000, /* between two looks; 20 us, then longer */
 	POLL_MAX_NS = 500000,
 	SYSCALL_STOP = SIGTRAP | 0x80,
 	RSEQ_CONFIGURATION = 0x420f, /* PTRACE_GET_RSEQ_CONFIGURATION, linux/ptrace.h */
 };
+
+/*
+ * For a stop. A thread that waits for a CPU (a throttled cgroup, a full machine) or for the kernel comes to
+ * it late, and loses nothing by our waiting. With our registers in it, it must not be let go: it would
+ * go on in the middle of our call.
+ */
+static const int64_t stop_wait_ns = INT64_C(10000000000);
+static const int64_t changed_stop_wait_ns = INT64_C(60000000000);
 
 /* What stop a status is. */
 enum stop_kind { STOP_INTERRUPT, STOP_GROUP, STOP_SYSCALL, STOP_SIGNAL };
@@ -47,7 +54,8 @@ static int trace_request(
 
 static int wait_stop(struct load_trace *trace, enum stop_kind *kind, int *signal_number)
 {
-	int64_t end_ns = load_trace_now_ns() + WAIT_NS;
+	int64_t end_ns =
+		load_trace_now_ns() + (trace->changed ? changed_stop_wait_ns : stop_wait_ns);
 	struct timespec pause = {.tv_nsec = FIRST_POLL_NS};
 	int status;
 	pid_t found;

@@ -136,84 +136,88 @@ struct command {
 	const char *path;
 };
 
+/* Where the number behind an option goes; NULL: it is not one of 32 bits. */
+static uint32_t *number_of(int choice, struct sim_options *options, struct command *command)
+{
+	switch (choice) {
+	case 'r':
+		return &command->ranks;
+	case 't':
+		return &options->shape.tensor;
+	case 'p':
+		return &options->shape.pipeline;
+	case 'e':
+		return &options->shape.expert;
+	case 'v':
+		return &options->program.virtual_stages;
+	case 'm':
+		return &options->program.microbatches;
+	case 'l':
+		return &options->program.layers;
+	case 'n':
+		return &options->steps;
+	case 'H':
+		return &options->shape.ranks_per_host;
+	case 'i':
+		return &options->irregular_every;
+	case 'S':
+		return &options->sample_every;
+	case 'b':
+		return &options->program.buckets;
+	case 'B':
+		return &command->batch_steps;
+	default:
+		return NULL;
+	}
+}
+
+static bool take_option(int choice, struct sim_options *options, struct command *command)
+{
+	uint32_t *number = number_of(choice, options, command);
+
+	if (number) {
+		*number = (uint32_t)strtoul(optarg, NULL, 10);
+		return true;
+	}
+	switch (choice) {
+	case 's':
+		options->seed = strtoull(optarg, NULL, 10);
+		return true;
+	case 'd':
+		options->program.step_ns = strtod(optarg, NULL) * 1e6;
+		return true;
+	case 'L':
+		options->lost_share = strtod(optarg, NULL);
+		return true;
+	case 'F':
+		options->program.sharded = true;
+		return true;
+	case 'O':
+		options->program.overlap = true;
+		return true;
+	case 'D':
+		options->device_time = true;
+		return true;
+	case 'M':
+		options->messages_hidden = true;
+		return true;
+	case 'o':
+		command->path = optarg;
+		return true;
+	case 'f':
+		return parse_fault(optarg, options);
+	default:
+		return false;
+	}
+}
+
 static bool parse(int argc, char **argv, struct sim_options *options, struct command *command)
 {
 	int choice;
 
 	while ((choice = getopt_long(argc, argv, "o:h", long_options, NULL)) != -1) {
-		uint32_t number = optarg ? (uint32_t)strtoul(optarg, NULL, 10) : 0;
-
-		switch (choice) {
-		case 's':
-			options->seed = number;
-			break;
-		case 'r':
-			command->ranks = number;
-			break;
-		case 't':
-			options->shape.tensor = number;
-			break;
-		case 'p':
-			options->shape.pipeline = number;
-			break;
-		case 'e':
-			options->shape.expert = number;
-			break;
-		case 'v':
-			options->program.virtual_stages = number;
-			break;
-		case 'm':
-			options->program.microbatches = number;
-			break;
-		case 'l':
-			options->program.layers = number;
-			break;
-		case 'n':
-			options->steps = number;
-			break;
-		case 'd':
-			options->program.step_ns = strtod(optarg, NULL) * 1e6;
-			break;
-		case 'H':
-			options->shape.ranks_per_host = number;
-			break;
-		case 'i':
-			options->irregular_every = number;
-			break;
-		case 'S':
-			options->sample_every = number;
-			break;
-		case 'L':
-			options->lost_share = strtod(optarg, NULL);
-			break;
-		case 'b':
-			options->program.buckets = number;
-			break;
-		case 'B':
-			command->batch_steps = number;
-			break;
-		case 'F':
-			options->program.sharded = true;
-			break;
-		case 'O':
-			options->program.overlap = true;
-			break;
-		case 'D':
-			options->device_time = true;
-			break;
-		case 'M':
-			options->messages_hidden = true;
-			break;
-		case 'o':
-			command->path = optarg;
-			break;
-		case 'f':
-			if (!parse_fault(optarg, options))
-				return false;
-			break;
-		default:
+		if (!take_option(choice, options, command))
 			return false;
-		}
 	}
 	return command->path && optind == argc && options->shape.tensor && options->shape.pipeline;
 }

@@ -552,7 +552,13 @@ size_t job_process_count(const struct job *job)
 
 uint64_t job_dropped(const struct job *job)
 {
-	return job->dropped;
+	uint64_t dropped = job->dropped;
+
+	for (size_t i = 0; i < job->process_count; i++) {
+		if (job->processes[i]->device_calls)
+			dropped += device_calls_dropped(job->processes[i]->device_calls);
+	}
+	return dropped;
 }
 
 uint64_t job_steps_incomplete(const struct job *job)

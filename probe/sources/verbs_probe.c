@@ -242,23 +242,28 @@ static void take_place(struct verbs_probe *probe, pid_t pid, uint64_t address, b
 		probe->error = attach_place(probe, hooked);
 }
 
+static struct verbs_probe_context *context_of(
+	struct verbs_probe *probe, uint64_t context, uint32_t pid)
+{
+	for (size_t i = 0; i < probe->context_count; i++) {
+		if (probe->contexts[i].context == context && probe->contexts[i].pid == pid)
+			return &probe->contexts[i];
+	}
+	return NULL;
+}
+
 static void take_context(struct verbs_probe *probe, const struct verbs_event *event)
 {
-	enum { CONTEXTS_MAX = sizeof(probe->contexts) / sizeof(probe->contexts[0]) };
-	size_t i = 0;
+	struct verbs_probe_context *known = context_of(probe, event->context, event->pid);
 
 	take_place(probe, (pid_t)event->pid, event->post_send, false);
 	take_place(probe, (pid_t)event->pid, event->poll, true);
-	while (i < probe->context_count && (probe->contexts[i].context != event->context ||
-						   probe->contexts[i].pid != event->pid))
-		i++;
-	if (i == CONTEXTS_MAX) /* the oldest goes; only its name is lost */
-		i = event->pid % CONTEXTS_MAX;
-	else if (i == probe->context_count)
-		probe->context_count++;
-	probe->contexts[i] =
-		(struct verbs_probe_context){.context = event->context, .pid = event->pid};
-	memcpy(probe->contexts[i].device, event->device, sizeof(event->device) - 1);
+	if (!known && probe->context_count < VERBS_PROBE_CONTEXTS_MAX)
+		known = &probe->contexts[probe->context_count++];
+	else if (!known) /* one has to go; only its device's name is lost */
+		known = &probe->contexts[event->pid % VERBS_PROBE_CONTEXTS_MAX];
+	*known = (struct verbs_probe_context){.context = event->context, .pid = event->pid};
+	memcpy(known->device, event->device, sizeof(event->device) - 1);
 }
 
 static struct verbs_peer *peer_of(
@@ -385,13 +390,22 @@ int verbs_probe_tick(struct verbs_probe *probe, struct host_ns now)
 	return error ? error : result;
 }
 
-int verbs_probe_follow(struct verbs_probe *probe, pid_t pid, uint32_t rank)
+static struct verbs_probe_rank *rank_of(struct verbs_probe *probe, pid_t pid)
 {
 	for (size_t i = 0; i < probe->rank_count; i++) {
-		if (probe->ranks[i].pid == pid) {
-			probe->ranks[i].rank = rank;
-			return 0;
-		}
+		if (probe->ranks[i].pid == pid)
+			return &probe->ranks[i];
+	}
+	return NULL;
+}
+
+int verbs_probe_follow(struct verbs_probe *probe, pid_t pid, uint32_t rank)
+{
+	struct verbs_probe_rank *known = rank_of(probe, pid);
+
+	if (known) {
+		known->rank = rank;
+		return 0;
 	}
 	if (probe->rank_count == VERBS_PROBE_RANKS_MAX)
 		return -ENOSPC;
@@ -419,12 +433,11 @@ static void fill_identity(struct verbs_probe *probe, const struct verbs_count_ke
 	uint32_t pid, struct message_queue_pair *out)
 {
 	const struct verbs_peer *peer = peer_of(probe, key->context, pid, key->number, false);
+	const struct verbs_probe_context *context = context_of(probe, key->context, pid);
 
 	out->number = key->number;
-	for (size_t i = 0; i < probe->context_count; i++) {
-		if (probe->contexts[i].context == key->context && probe->contexts[i].pid == pid)
-			snprintf(out->device, sizeof(out->device), "%s", probe->contexts[i].device);
-	}
+	if (context)
+		snprintf(out->device, sizeof(out->device), "%s", context->device);
 	if (!peer)
 		return;
 	out->peer_number = peer->event.peer_number;
@@ -454,16 +467,15 @@ size_t verbs_probe_read(struct verbs_probe *probe, struct host_ns now,
 		last = &key;
 		if (bpf_map_lookup_elem(map, &key, &count) < 0)
 			continue;
-		for (size_t i = 0; i < probe->rank_count; i++) {
-			if (probe->ranks[i].pid != (pid_t)count.visible_pid)
-				continue;
-			out[used] = (struct message_queue_pair){.rank = probe->ranks[i].rank,
-				.time = now,
-				.flags = probe->options.always ? 0 : QUEUE_PAIR_SAMPLED};
-			fill_identity(probe, &key, count.visible_pid, &out[used]);
-			fill_counts(&count, &out[used++]);
-			break;
-		}
+		const struct verbs_probe_rank *rank = rank_of(probe, (pid_t)count.visible_pid);
+
+		if (!rank)
+			continue;
+		out[used] = (struct message_queue_pair){.rank = rank->rank,
+			.time = now,
+			.flags = probe->options.always ? 0 : QUEUE_PAIR_SAMPLED};
+		fill_identity(probe, &key, count.visible_pid, &out[used]);
+		fill_counts(&count, &out[used++]);
 	}
 	return used;
 }

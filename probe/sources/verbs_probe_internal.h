@@ -14,6 +14,7 @@ enum {
 	VERBS_PROBE_LIBRARIES_MAX = 16,
 	VERBS_PROBE_PEERS_MAX = 4096,
 	VERBS_PROBE_RANKS_MAX = 1024,
+	VERBS_PROBE_CONTEXTS_MAX = 64,
 };
 
 struct verbs_hooked_place {
@@ -60,7 +61,7 @@ struct verbs_probe {
 	struct verbs_hooked_library libraries[VERBS_PROBE_LIBRARIES_MAX];
 	struct verbs_hooked_place places[VERBS_PROBE_PLACES_MAX];
 	struct verbs_probe_rank ranks[VERBS_PROBE_RANKS_MAX];
-	struct verbs_probe_context contexts[64];
+	struct verbs_probe_context contexts[VERBS_PROBE_CONTEXTS_MAX];
 	struct verbs_peer peers[VERBS_PROBE_PEERS_MAX];
 };
 

@@ -18,12 +18,11 @@
 
 #include "probe/inject/verbs_wrap.h"
 #include "probe/ring/verbs_table.h"
+#include "tests/unit/verbs/ring_folder.h"
 #include "tests/unit/verbs/table_entry.h"
 #include "tests/unit/verbs/verbs_pair.h"
 
 enum { UNMEASURABLE = VERBS_EXTENDED_POSTS | VERBS_EXTENDED_POLL };
-
-static char directory[64];
 
 static struct ibv_qp *make_qp(
 	struct verbs_pair *pair, struct ibv_cq *cq, uint64_t functions, uint32_t peer)
@@ -565,17 +564,14 @@ static void test_stop(void **state)
 static int start(void **state)
 {
 	(void)state;
-	snprintf(directory, sizeof(directory), "/tmp/verbs-test.XXXXXX");
-	if (!mkdtemp(directory) || setenv("SLOWRANK_RING_DIRECTORY", directory, 1) != 0)
-		return -1;
-	return verbs_wrap_start();
+	return ring_folder_make() < 0 ? -1 : verbs_wrap_start();
 }
 
 static int stop(void **state)
 {
 	(void)state;
 	verbs_wrap_stop();
-	return rmdir(directory);
+	return ring_folder_remove();
 }
 
 int main(void)

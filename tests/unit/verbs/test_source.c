@@ -14,11 +14,10 @@
 #include "probe/inject/verbs_wrap.h"
 #include "probe/ring/verbs_table.h"
 #include "probe/sources/verbs_source.h"
+#include "tests/unit/verbs/ring_folder.h"
 #include "tests/unit/verbs/verbs_pair.h"
 
 enum { RANK = 7, CAPACITY = 64 };
-
-static char directory[64];
 
 static const struct message_queue_pair *find(
 	const struct message_queue_pair *pairs, size_t count, uint32_t number)
@@ -37,7 +36,7 @@ static size_t file_count(void)
 	FILE *pipe;
 	size_t count = 0;
 
-	snprintf(command, sizeof(command), "ls %s | wc -l", directory);
+	snprintf(command, sizeof(command), "ls %s | wc -l", ring_folder);
 	pipe = popen(command, "r");
 	assert_non_null(pipe);
 	assert_int_equal(fscanf(pipe, "%zu", &count), 1);
@@ -54,7 +53,7 @@ static void test_own_process(void **state)
 
 	(void)state;
 	assert_int_equal(verbs_wrap_start(), 0);
-	assert_int_equal(verbs_source_create(directory, &source), 0);
+	assert_int_equal(verbs_source_create(ring_folder, &source), 0);
 	assert_int_equal(verbs_source_follow(source, getpid(), RANK), 0);
 	assert_int_equal(verbs_source_read(source, (struct host_ns){5}, pairs, CAPACITY), 0);
 	assert_int_equal(verbs_source_state(source)->state, SOURCE_MISSING);
@@ -121,7 +120,7 @@ static void test_preloaded_program(void **state)
 		waitpid(child, &status, 0);
 		fail_msg("the program ended with status %d", status);
 	}
-	assert_int_equal(verbs_source_create(directory, &source), 0);
+	assert_int_equal(verbs_source_create(ring_folder, &source), 0);
 	assert_int_equal(verbs_source_follow(source, child, RANK), 0);
 	assert_int_equal(file_count(), 1);
 	assert_int_equal(verbs_source_read(source, (struct host_ns){1}, pairs, CAPACITY), 2);
@@ -177,7 +176,7 @@ static void check_inject_library(bool own_first)
 
 	if (child == 0)
 		count_in_child(own_first);
-	assert_int_equal(verbs_source_create(directory, &source), 0);
+	assert_int_equal(verbs_source_create(ring_folder, &source), 0);
 	assert_int_equal(verbs_source_follow(source, child, RANK), 0);
 	assert_int_equal(waitpid(child, &status, 0), child);
 	assert_int_equal(status, 0);
@@ -219,7 +218,7 @@ static void test_damaged_files(void **state)
 
 	(void)state;
 	memset(bytes, 0xff, sizeof(bytes));
-	snprintf(path, sizeof(path), "%s/" VERBS_TABLE_PREFIX "0.%d.1", directory, (int)getpid());
+	snprintf(path, sizeof(path), "%s/" VERBS_TABLE_PREFIX "0.%d.1", ring_folder, (int)getpid());
 	for (int kind = 0; kind < 4; kind++) {
 		*table = (struct verbs_table){.magic = VERBS_TABLE_MAGIC,
 			.version = kind == 1 ? 99 : VERBS_TABLE_VERSION,
@@ -237,7 +236,7 @@ static void test_damaged_files(void **state)
 		file = fopen(path, "w");
 		assert_int_equal(fwrite(table, kind == 0 ? 1000 : sizeof(*table), 1, file), 1);
 		fclose(file);
-		assert_int_equal(verbs_source_create(directory, &source), 0);
+		assert_int_equal(verbs_source_create(ring_folder, &source), 0);
 		assert_int_equal(verbs_source_follow(source, getpid(), RANK), 0);
 		assert_int_equal(verbs_source_read(source, (struct host_ns){1}, pairs, CAPACITY),
 			kind == 3 ? CAPACITY : 0);
@@ -260,16 +259,13 @@ static void test_damaged_files(void **state)
 static int start(void **state)
 {
 	(void)state;
-	snprintf(directory, sizeof(directory), "/tmp/verbs-test.XXXXXX");
-	if (!mkdtemp(directory))
-		return -1;
-	return setenv("SLOWRANK_RING_DIRECTORY", directory, 1);
+	return ring_folder_make();
 }
 
 static int stop(void **state)
 {
 	(void)state;
-	return rmdir(directory);
+	return ring_folder_remove();
 }
 
 int main(void)

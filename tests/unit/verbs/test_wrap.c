@@ -15,10 +15,9 @@
 
 #include "probe/inject/verbs_wrap.h"
 #include "probe/ring/verbs_table.h"
+#include "tests/unit/verbs/ring_folder.h"
 #include "tests/unit/verbs/table_entry.h"
 #include "tests/unit/verbs/verbs_pair.h"
-
-static char directory[64];
 
 static uint64_t bucket_sum(const struct verbs_queue_pair *entry, size_t from)
 {
@@ -250,7 +249,7 @@ static void test_stop_gives_everything_back(void **state)
 	struct ibv_wc entry;
 	assert_int_equal(poll(pair.send_cq, 1, &entry), 1);
 	verbs_pair_close(&second);
-	snprintf(path, sizeof(path), "ls %s | grep -q .", directory);
+	snprintf(path, sizeof(path), "ls %s | grep -q .", ring_folder);
 	assert_int_not_equal(system(path), 0);
 
 	assert_int_equal(verbs_wrap_start(), 0);
@@ -413,18 +412,14 @@ static void test_fork(void **state)
 static int start(void **state)
 {
 	(void)state;
-	snprintf(directory, sizeof(directory), "/tmp/verbs-test.XXXXXX");
-	if (!mkdtemp(directory))
-		return -1;
-	setenv("SLOWRANK_RING_DIRECTORY", directory, 1);
-	return verbs_wrap_start();
+	return ring_folder_make() < 0 ? -1 : verbs_wrap_start();
 }
 
 static int stop(void **state)
 {
 	(void)state;
 	verbs_wrap_stop();
-	return rmdir(directory); /* fails when a file was left */
+	return ring_folder_remove();
 }
 
 int main(void)

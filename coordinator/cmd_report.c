@@ -138,8 +138,9 @@ static void explain_end(
 	else if (state.damaged || state.frames_missing)
 		fprintf(stderr,
 			"slowrank report: %s is damaged in %" PRIu64 " place%s (%" PRIu64
-			" frames are missing): this is what the rest says\n",
-			path, state.damaged, state.damaged == 1 ? "" : "s", state.frames_missing);
+			" frame%s missing): this is what the rest says\n",
+			path, state.damaged, state.damaged == 1 ? "" : "s", state.frames_missing,
+			state.frames_missing == 1 ? " is" : "s are");
 	else if (state.frames_lost)
 		fprintf(stderr,
 			"slowrank report: %" PRIu64

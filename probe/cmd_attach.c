@@ -102,7 +102,8 @@ static bool all_exist(const struct probe_options *options)
 }
 
 static const char by_host_times[] =
-	"the job was not started by slowrank: hosts that launch late are told, slow devices only where "
+	"the job was not started by slowrank: hosts that launch late are told, slow devices only "
+	"where "
 	"the host waits for its device before a collective (attach --deep sees more)";
 
 static int watch(const struct probe_options *options, const struct attach_process *tree,
@@ -118,8 +119,8 @@ static int watch(const struct probe_options *options, const struct attach_proces
 		session_track(session, tree[i].pid);
 	if (!options->quiet)
 		fprintf(stderr,
-			"slowrank: watching %zu processes; Ctrl-C ends the watch, not the job\n",
-			count);
+			"slowrank: watching %zu process%s; Ctrl-C ends the watch, not the job\n",
+			count, count == 1 ? "" : "es");
 	session_run(session, 0, &stop);
 	session_finish(session);
 	session_destroy(session);

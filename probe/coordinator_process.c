@@ -88,36 +88,30 @@ out:
 	return local;
 }
 
-/* Starts `slowrank coordinator` with the lock held through lock_fd; waits until it listens. */
-static int start(const struct probe_options *options, const struct job_place *place,
-	bool quiet_if_empty, const char *listen_url, int lock_fd, pid_t *started, char why[256])
-{
+/* What the coordinator is called with. */
+struct command_line {
 	char record[128], parent[16], ready[16];
 	const char *arguments[ARGUMENT_COUNT_MAX];
-	posix_spawnattr_t attributes;
-	sigset_t none;
-	size_t count = 0;
-	int pipe_fds[2], result;
-	char byte;
+};
 
-	/* The lock and the write end of the pipe are meant to be inherited. */
-	if (pipe(pipe_fds) < 0)
-		return -errno;
-	fcntl(pipe_fds[0], F_SETFD, FD_CLOEXEC);
-	fcntl(lock_fd, F_SETFD, 0);
-	snprintf(record, sizeof(record), "slowrank-%s.slr", place->job_id);
-	snprintf(parent, sizeof(parent), "%d", (int)getpid());
-	snprintf(ready, sizeof(ready), "%d", pipe_fds[1]);
+static void fill_command_line(struct command_line *line, const struct probe_options *options,
+	const struct job_place *place, const char *listen_url, bool quiet_if_empty)
+{
+	const char **arguments = line->arguments;
+	size_t count = 0;
+
+	snprintf(line->record, sizeof(line->record), "slowrank-%s.slr", place->job_id);
+	snprintf(line->parent, sizeof(line->parent), "%d", (int)getpid());
 	arguments[count++] = "slowrank";
 	arguments[count++] = "coordinator";
 	arguments[count++] = "--listen";
 	arguments[count++] = listen_url;
 	arguments[count++] = "--record";
-	arguments[count++] = options->record ? options->record : record;
+	arguments[count++] = options->record ? options->record : line->record;
 	arguments[count++] = "--parent";
-	arguments[count++] = parent;
+	arguments[count++] = line->parent;
 	arguments[count++] = "--ready-fd";
-	arguments[count++] = ready;
+	arguments[count++] = line->ready;
 	arguments[count++] = "--exit-when-done";
 	if (options->alerts) {
 		arguments[count++] = "--alerts";
@@ -132,28 +126,51 @@ static int start(const struct probe_options *options, const struct job_place *pl
 	if (quiet_if_empty)
 		arguments[count++] = "--quiet-if-empty";
 	arguments[count] = NULL;
+}
 
-	/* A group of its own: Ctrl-C in the terminal ends the job, and the report comes after. */
+/* A group of its own: Ctrl-C in the terminal ends the job, and the report comes after. */
+static int spawn(const struct command_line *line, pid_t *started)
+{
+	posix_spawnattr_t attributes;
+	sigset_t none;
+	int error;
+
 	posix_spawnattr_init(&attributes);
 	sigemptyset(&none);
 	posix_spawnattr_setsigmask(&attributes, &none);
 	posix_spawnattr_setpgroup(&attributes, 0);
 	posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETPGROUP);
-	result = posix_spawn(
-		started, "/proc/self/exe", NULL, &attributes, (char *const *)arguments, environ);
+	error = posix_spawn(started, "/proc/self/exe", NULL, &attributes,
+		(char *const *)line->arguments, environ);
 	posix_spawnattr_destroy(&attributes);
+	return -error;
+}
+
+/* Starts `slowrank coordinator` with the lock held through lock_fd; waits until it listens. */
+static int start(struct command_line *line, int lock_fd, pid_t *started, char why[256])
+{
+	int pipe_fds[2], error;
+	char byte;
+
+	/* The lock and the write end of the pipe are meant to be inherited. */
+	if (pipe(pipe_fds) < 0)
+		return -errno;
+	fcntl(pipe_fds[0], F_SETFD, FD_CLOEXEC);
+	fcntl(lock_fd, F_SETFD, 0);
+	snprintf(line->ready, sizeof(line->ready), "%d", pipe_fds[1]);
+	error = spawn(line, started);
 	close(pipe_fds[1]);
-	if (result != 0) {
+	if (error) {
 		close(pipe_fds[0]);
-		snprintf(why, 256, "cannot start the coordinator: %s", strerror(result));
-		return -result;
+		snprintf(why, 256, "cannot start the coordinator: %s", strerror(-error));
+		return error;
 	}
 	struct pollfd waiter = {.fd = pipe_fds[0], .events = POLLIN};
 	bool listening =
 		poll(&waiter, 1, READY_TIMEOUT_MS) == 1 && read(pipe_fds[0], &byte, 1) == 1;
 	close(pipe_fds[0]);
 	if (!listening) {
-		snprintf(why, 256, "the coordinator did not start to listen on %.200s", listen_url);
+		snprintf(why, 256, "the coordinator of this job did not start");
 		kill(*started, SIGTERM);
 		waitpid(*started, NULL, 0);
 		*started = 0;
@@ -202,9 +219,12 @@ int coordinator_process_ensure(const struct probe_options *options, const struct
 		return -errno;
 	}
 	/* Somebody else holds it: that coordinator is, or will be, there; the uplink retries. */
-	if (flock(lock_fd, LOCK_EX | LOCK_NB) == 0)
-		result = start(
-			options, place, quiet_if_empty, listen_url, lock_fd, &child->pid, why);
+	if (flock(lock_fd, LOCK_EX | LOCK_NB) == 0) {
+		struct command_line line;
+
+		fill_command_line(&line, options, place, listen_url, quiet_if_empty);
+		result = start(&line, lock_fd, &child->pid, why);
+	}
 	close(lock_fd);
 	return result;
 }

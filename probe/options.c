@@ -30,28 +30,10 @@ static const struct source_name source_names[] = {
 	{"none", 0},
 };
 
-/* The options that take a value, with their environment variables. */
-struct value_option {
-	const char *flag;
-	const char *variable;
-	size_t offset; /* of a const char * in struct probe_options */
-};
-
-static const char sources_flag[] = "--sources", deep_flag[] = "--deep", verbs_flag[] = "--verbs";
-
-static const struct value_option value_options[] = {
-	{"--coordinator", "SLOWRANK_COORDINATOR", offsetof(struct probe_options, coordinator)},
-	{"--record", "SLOWRANK_RECORD", offsetof(struct probe_options, record)},
-	{"--report", "SLOWRANK_REPORT", offsetof(struct probe_options, report)},
-	{"--alerts", "SLOWRANK_ALERTS", offsetof(struct probe_options, alerts)},
-	{"--pause-file", "SLOWRANK_PAUSE_FILE", offsetof(struct probe_options, pause_file)},
-};
-
 /* Variables that other subcommands read; known, so not reported as misspelt. */
-static const char *const other_variables[] = {"SLOWRANK_SOURCES", "SLOWRANK_DEEP", "SLOWRANK_VERBS",
-	"SLOWRANK_RING_DIRECTORY", "SLOWRANK_QUIET", "SLOWRANK_QUIET_IF_EMPTY", "SLOWRANK_LISTEN",
-	"SLOWRANK_EXIT_WHEN_DONE", "SLOWRANK_PARENT", "SLOWRANK_READY_FD", "SLOWRANK_FORMAT",
-	"SLOWRANK_OUTPUT", "SLOWRANK_JSON", "SLOWRANK_PID", "SLOWRANK_YES"};
+static const char *const other_variables[] = {"SLOWRANK_RING_DIRECTORY", "SLOWRANK_QUIET_IF_EMPTY",
+	"SLOWRANK_LISTEN", "SLOWRANK_EXIT_WHEN_DONE", "SLOWRANK_PARENT", "SLOWRANK_READY_FD",
+	"SLOWRANK_FORMAT", "SLOWRANK_OUTPUT", "SLOWRANK_FROM", "SLOWRANK_JSON"};
 
 static const char common_help[] =
 	"  --coordinator URL   tcp://host:port or ipc:///path; default: found from the launcher,\n"
@@ -59,27 +41,38 @@ static const char common_help[] =
 	"  --record FILE       the record of the run (default: slowrank-JOB.slr here)\n"
 	"  --report FILE       also write the report as JSON when the job ends\n"
 	"  --alerts FILE       append each alert as one JSON line\n"
-	"  --sources LIST      what to look at: "
-	"collectives,sched,faults,cgroup,psi,procfs,tcp,nic,\n"
-	"                      device, launches, rdma, nvml, all (default) or none\n"
-	"  --deep off|auto|on  timing of all kernels of a suspect rank for some steps; auto\n"
-	"                      (default): where the job was started by slowrank\n"
-	"  --verbs auto|off    run: counting of RDMA requests within the job, by a library that "
-	"is\n"
-	"                      preloaded where the host has an RDMA device; off: by uprobes only\n"
+	"  --sources LIST      what to look at: collectives,sched,faults,cgroup,psi,procfs,tcp,\n"
+	"                      nic,device,launches,rdma,nvml, or all (default), or none\n"
 	"  --pause-file FILE   while FILE exists, sources rest (to measure their cost)\n"
 	"  --quiet             no alerts and no report on stderr\n"
 	"  --help              this text\n\n"
 	"Each option has an environment variable: SLOWRANK_RECORD for --record, and so on.\n";
 
-static void **option_slot(struct probe_options *options, size_t offset)
-{
-	return (void **)((char *)options + offset);
-}
+static const char run_help[] =
+	"usage: slowrank run [OPTION...] -- COMMAND [ARG...]\n\n"
+	"Starts COMMAND and watches every rank below it. The exit status is COMMAND's.\n\n"
+	"  slowrank run -- mpirun -n 4 ./app     one probe for all ranks of this host\n"
+	"  mpirun -n 4 slowrank run -- ./app     one probe per rank\n\n"
+	"  --deep off|auto|on  timing of single kernels of GPUs for some steps: never, of a "
+	"suspect\n"
+	"                      rank and a healthy one (default), or also once early of each rank\n"
+	"  --verbs auto|off    counting of RDMA requests within the job, by a library that is\n"
+	"                      preloaded where the host has an RDMA device (default); off: by\n"
+	"                      uprobes only\n";
 
-static bool parse_sources(const char *list, unsigned *sources)
+static const char attach_help[] =
+	"usage: slowrank attach --pid PID... [OPTION...]\n\n"
+	"Watches a job that already runs: the given processes and all below them,\n"
+	"until they end or Ctrl-C. The job goes on undisturbed.\n\n"
+	"  --pid PID...        processes, e.g. that of mpirun or of each rank\n"
+	"  --deep              loads libslowrank_inject.so into the running ranks, for device "
+	"times;\n"
+	"                      asks first on a terminal\n"
+	"  --yes               with --deep: does not ask\n";
+
+static bool take_sources(struct probe_options *options, const char *list)
 {
-	unsigned result = 0;
+	unsigned sources = 0;
 
 	while (*list) {
 		size_t length = strcspn(list, ",");
@@ -93,25 +86,26 @@ static bool parse_sources(const char *list, unsigned *sources)
 		if (i == sizeof(source_names) / sizeof(source_names[0])) {
 			fprintf(stderr,
 				"slowrank: no source '%.*s'; use some of collectives,sched,faults,"
-				"cgroup,psi,procfs,tcp,nic,device,launches,rdma,nvml, or all, or none\n",
+				"cgroup,psi,procfs,tcp,nic,device,launches,rdma,nvml, or all, or "
+				"none\n",
 				(int)length, list);
 			return false;
 		}
-		result |= source_names[i].source;
+		sources |= source_names[i].source;
 		list += length;
 		list += *list == ',';
 	}
-	*sources = result;
+	options->sources = sources;
 	return true;
 }
 
-static bool parse_deep(const char *word, enum probe_deep *deep)
+static bool take_deep(struct probe_options *options, const char *word)
 {
 	static const char *const words[] = {"auto", "off", "on"};
 
 	for (int i = 0; i < 3; i++) {
 		if (strcmp(word, words[i]) == 0) {
-			*deep = (enum probe_deep)i;
+			options->deep = (enum probe_deep)i;
 			return true;
 		}
 	}
@@ -119,33 +113,93 @@ static bool parse_deep(const char *word, enum probe_deep *deep)
 	return false;
 }
 
-static bool parse_verbs(const char *word, enum probe_verbs *verbs)
+static bool take_verbs(struct probe_options *options, const char *word)
 {
 	if (strcmp(word, "auto") != 0 && strcmp(word, "off") != 0) {
 		fprintf(stderr, "slowrank: --verbs is auto or off, not '%s'\n", word);
 		return false;
 	}
-	*verbs = strcmp(word, "off") == 0 ? PROBE_VERBS_OFF : PROBE_VERBS_AUTO;
+	options->verbs = strcmp(word, "off") == 0 ? PROBE_VERBS_OFF : PROBE_VERBS_AUTO;
 	return true;
+}
+
+/* The options that take a value, with their environment variables. */
+struct value_option {
+	const char *flag;
+	const char *variable;
+	/* NULL: the value is kept as it is. False after saying what is wrong with it. */
+	bool (*take)(struct probe_options *options, const char *value);
+	size_t offset; /* of a const char * in struct probe_options */
+};
+
+static const struct value_option value_options[] = {
+	{"--coordinator", "SLOWRANK_COORDINATOR", NULL,
+		offsetof(struct probe_options, coordinator)},
+	{"--record", "SLOWRANK_RECORD", NULL, offsetof(struct probe_options, record)},
+	{"--report", "SLOWRANK_REPORT", NULL, offsetof(struct probe_options, report)},
+	{"--alerts", "SLOWRANK_ALERTS", NULL, offsetof(struct probe_options, alerts)},
+	{"--pause-file", "SLOWRANK_PAUSE_FILE", NULL, offsetof(struct probe_options, pause_file)},
+	{"--sources", "SLOWRANK_SOURCES", take_sources, 0},
+	{"--deep", "SLOWRANK_DEEP", take_deep, 0},
+	{"--verbs", "SLOWRANK_VERBS", take_verbs, 0},
+};
+
+/* The options without one. */
+struct switch_option {
+	const char *flag;
+	const char *variable; /* not empty and not 0: on */
+	size_t offset;	      /* of a bool in struct probe_options */
+};
+
+static const struct switch_option switch_options[] = {
+	{"--quiet", "SLOWRANK_QUIET", offsetof(struct probe_options, quiet)},
+	{"--yes", "SLOWRANK_YES", offsetof(struct probe_options, yes)},
+};
+
+enum {
+	VALUE_OPTION_COUNT = sizeof(value_options) / sizeof(value_options[0]),
+	SWITCH_OPTION_COUNT = sizeof(switch_options) / sizeof(switch_options[0]),
+};
+
+static bool take_value(
+	struct probe_options *options, const struct value_option *option, const char *value)
+{
+	if (option->take)
+		return option->take(options, value);
+	*(const char **)(void *)((char *)options + option->offset) = value;
+	return true;
+}
+
+static void switch_on(struct probe_options *options, const struct switch_option *option)
+{
+	*(bool *)((char *)options + option->offset) = true;
+}
+
+static bool is_name(const char *entry, const char *name)
+{
+	size_t length = strcspn(entry, "=");
+
+	return strlen(name) == length && strncmp(entry, name, length) == 0;
 }
 
 static bool variable_known(const char *entry)
 {
-	size_t length = strcspn(entry, "=");
-
-	for (size_t i = 0; i < sizeof(value_options) / sizeof(value_options[0]); i++) {
-		if (strlen(value_options[i].variable) == length &&
-			strncmp(entry, value_options[i].variable, length) == 0)
+	for (size_t i = 0; i < VALUE_OPTION_COUNT; i++) {
+		if (is_name(entry, value_options[i].variable))
+			return true;
+	}
+	for (size_t i = 0; i < SWITCH_OPTION_COUNT; i++) {
+		if (is_name(entry, switch_options[i].variable))
 			return true;
 	}
 	for (size_t i = 0; i < sizeof(other_variables) / sizeof(other_variables[0]); i++) {
-		if (strlen(other_variables[i]) == length &&
-			strncmp(entry, other_variables[i], length) == 0)
+		if (is_name(entry, other_variables[i]))
 			return true;
 	}
 	return false;
 }
 
+/* A variable that is empty counts as not set. */
 static bool read_environment(struct probe_options *options)
 {
 	const char *text;
@@ -156,23 +210,17 @@ static bool read_environment(struct probe_options *options)
 				"slowrank: the variable %.*s is not one of slowrank's; ignored\n",
 				(int)strcspn(*entry, "="), *entry);
 	}
-	for (size_t i = 0; i < sizeof(value_options) / sizeof(value_options[0]); i++) {
-		text = getenv(value_options[i].variable);
-		if (text && *text)
-			*option_slot(options, value_options[i].offset) = (void *)text;
+	for (size_t i = 0; i < SWITCH_OPTION_COUNT; i++) {
+		text = getenv(switch_options[i].variable);
+		if (text && *text && strcmp(text, "0") != 0)
+			switch_on(options, &switch_options[i]);
 	}
-	text = getenv("SLOWRANK_QUIET");
-	options->quiet = text && *text && strcmp(text, "0") != 0;
-	text = getenv("SLOWRANK_YES");
-	options->yes = text && *text && strcmp(text, "0") != 0;
-	text = getenv("SLOWRANK_DEEP");
-	if (text && *text && !parse_deep(text, &options->deep))
-		return false;
-	text = getenv("SLOWRANK_VERBS");
-	if (text && *text && !parse_verbs(text, &options->verbs))
-		return false;
-	text = getenv("SLOWRANK_SOURCES");
-	return !text || parse_sources(text, &options->sources);
+	for (size_t i = 0; i < VALUE_OPTION_COUNT; i++) {
+		text = getenv(value_options[i].variable);
+		if (text && *text && !take_value(options, &value_options[i], text))
+			return false;
+	}
+	return true;
 }
 
 static enum options_result bad(const char *command, const char *problem, const char *word)
@@ -189,39 +237,26 @@ static enum options_result bad(const char *command, const char *problem, const c
 static enum options_result take_common(
 	struct probe_options *options, const char *command, int argc, char **argv, int *index)
 {
-	const char *word = argv[*index];
-	size_t length = strcspn(word, "=");
-	const char *value = word[length] ? word + length + 1 : NULL;
-	size_t i;
+	const char *word = argv[*index], *value = strchr(word, '=');
 
-	if (strcmp(word, "--quiet") == 0) {
-		options->quiet = true;
-		return OPTIONS_OK;
+	for (size_t i = 0; i < SWITCH_OPTION_COUNT; i++) {
+		if (strcmp(word, switch_options[i].flag) == 0) {
+			switch_on(options, &switch_options[i]);
+			return OPTIONS_OK;
+		}
 	}
-	for (i = 0; i < sizeof(value_options) / sizeof(value_options[0]); i++) {
-		if (strlen(value_options[i].flag) == length &&
-			strncmp(word, value_options[i].flag, length) == 0)
-			break;
+	for (size_t i = 0; i < VALUE_OPTION_COUNT; i++) {
+		if (!is_name(word, value_options[i].flag))
+			continue;
+		if (value)
+			value++;
+		else if (*index + 1 < argc)
+			value = argv[++*index];
+		if (!value || !*value)
+			return bad(command, "a value is missing after", value_options[i].flag);
+		return take_value(options, &value_options[i], value) ? OPTIONS_OK : OPTIONS_BAD;
 	}
-	bool is_sources =
-		length == sizeof(sources_flag) - 1 && !strncmp(word, sources_flag, length);
-	bool is_deep = length == sizeof(deep_flag) - 1 && !strncmp(word, deep_flag, length);
-	bool is_verbs = length == sizeof(verbs_flag) - 1 && !strncmp(word, verbs_flag, length);
-	if (i == sizeof(value_options) / sizeof(value_options[0]) && !is_sources && !is_deep &&
-		!is_verbs)
-		return bad(command, "no option", word);
-	if (!value && *index + 1 < argc)
-		value = argv[++*index];
-	if (!value || !*value)
-		return bad(command, "a value is missing after", word);
-	if (is_deep)
-		return parse_deep(value, &options->deep) ? OPTIONS_OK : OPTIONS_BAD;
-	if (is_verbs)
-		return parse_verbs(value, &options->verbs) ? OPTIONS_OK : OPTIONS_BAD;
-	if (is_sources)
-		return parse_sources(value, &options->sources) ? OPTIONS_OK : OPTIONS_BAD;
-	*option_slot(options, value_options[i].offset) = (void *)value;
-	return OPTIONS_OK;
+	return bad(command, "no option", word);
 }
 
 enum options_result probe_options_parse_run(struct probe_options *options, int argc, char **argv)
@@ -231,13 +266,7 @@ enum options_result probe_options_parse_run(struct probe_options *options, int a
 		return OPTIONS_BAD;
 	for (int i = 1; i < argc; i++) {
 		if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
-			printf("usage: slowrank run [OPTION...] -- COMMAND [ARG...]\n\n"
-			       "Starts COMMAND and watches every rank below it. The exit status is "
-			       "COMMAND's.\n\n"
-			       "  slowrank run -- mpirun -n 4 ./app     one probe for all ranks of "
-			       "this host\n"
-			       "  mpirun -n 4 slowrank run -- ./app     one probe per rank\n\n%s",
-				common_help);
+			printf("%s%s", run_help, common_help);
 			return OPTIONS_HELP;
 		}
 		if (strcmp(argv[i], "--") == 0) {
@@ -281,25 +310,11 @@ enum options_result probe_options_parse_attach(struct probe_options *options, in
 		return OPTIONS_BAD;
 	for (int i = 1; i < argc; i++) {
 		if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
-			printf("usage: slowrank attach --pid PID... [OPTION...]\n\n"
-			       "Watches a job that already runs: the given processes and all below "
-			       "them,\n"
-			       "until they end or Ctrl-C. The job goes on undisturbed.\n\n"
-			       "  --pid PID...        processes, e.g. that of mpirun or of each "
-			       "rank\n"
-			       "  --deep              loads libslowrank_inject.so into the running "
-			       "ranks, for device times;\n"
-			       "                      asks first on a terminal\n"
-			       "  --yes               with --deep: does not ask\n%s",
-				common_help);
+			printf("%s%s", attach_help, common_help);
 			return OPTIONS_HELP;
 		}
 		if (strcmp(argv[i], "--deep") == 0) { /* no value: asked for in one word */
 			options->deep = PROBE_DEEP_ON;
-			continue;
-		}
-		if (strcmp(argv[i], "--yes") == 0) {
-			options->yes = true;
 			continue;
 		}
 		if (strcmp(argv[i], "--pid") == 0) {

@@ -172,14 +172,14 @@ int session_create(const struct probe_options *options, const struct job_place *
 	error = coordinator_process_ensure(
 		options, place, !session->bpf, url, &session->coordinator, why);
 	if (error < 0) {
-		fprintf(stderr, "slowrank: %s\n", why);
+		fprintf(stderr, "slowrank: %s; the job is not watched\n", why);
 		goto fail;
 	}
 	error = uplink_create(&uplink_options, &session->uplink);
 	if (error < 0) {
 		fprintf(stderr,
-			"slowrank: cannot use the coordinator URL %s (%s); use tcp://HOST:PORT or "
-			"ipc:///PATH\n",
+			"slowrank: cannot use the coordinator URL %s (%s), so the job is not "
+			"watched; use tcp://HOST:PORT or ipc:///PATH\n",
 			url, strerror(-error));
 		goto fail;
 	}

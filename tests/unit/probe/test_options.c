@@ -76,6 +76,17 @@ static void test_command_line_wins_over_environment(void **state)
 	assert_string_equal(options.record, "a.slr");
 	assert_int_equal(parse_run(from_both), OPTIONS_OK);
 	assert_string_equal(options.record, "b.slr");
+	setenv("SLOWRANK_RECORD", "", 1); /* as if not set */
+	setenv("SLOWRANK_SOURCES", "", 1);
+	assert_int_equal(parse_run(from_environment), OPTIONS_OK);
+	assert_null(options.record);
+	assert_int_equal(options.sources, PROBE_SOURCE_ALL);
+	setenv("SLOWRANK_SOURCES", "tcp", 1);
+	assert_int_equal(parse_run(from_environment), OPTIONS_OK);
+	assert_int_equal(options.sources, PROBE_SOURCE_TCP);
+	setenv("SLOWRANK_SOURCES", "nonsense", 1);
+	assert_int_equal(parse_run(from_environment), OPTIONS_BAD);
+	unsetenv("SLOWRANK_SOURCES");
 	unsetenv("SLOWRANK_RECORD");
 }
 

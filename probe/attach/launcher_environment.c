@@ -2,13 +2,12 @@
 #include "probe/attach/launcher_environment.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-enum { ENVIRONMENT_BYTES_MAX = 2 << 20 };
+#include "probe/attach/environment_text.h"
+#include "probe/attach/launcher_daemon.h"
 
 /* One launcher's names. The first launcher whose rank variable is set speaks. */
 struct launcher {
@@ -25,35 +24,17 @@ static const struct launcher launchers[] = {
 	/* Open MPI 4 and 5 */
 	{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
 		"OMPI_COMM_WORLD_LOCAL_SIZE", "PMIX_NAMESPACE", NULL, "OMPI_MCA_orte_hnp_uri"},
-	/* MPICH's Hydra, Intel MPI */
-	{"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", "PMI_JOBID", "PMI_PORT",
-		NULL},
+	/* MPICH's Hydra, Intel MPI, srun --mpi=pmi2; PMI_PORT is each proxy's own */
+	{"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", "PMI_JOBID", NULL, NULL},
 	{"PMIX_RANK", NULL, NULL, NULL, "PMIX_NAMESPACE", NULL, NULL},
 	/* Slurm */
 	{"SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", NULL, "SLURM_JOB_ID", "SLURM_STEP_ID",
 		"SLURM_LAUNCH_NODE_IPADDR"},
 };
 
-static const char *find(const char *text, size_t length, const char *name)
-{
-	size_t name_length = name ? strlen(name) : 0;
-
-	while (name && length > 0) {
-		const char *end = memchr(text, '\0', length);
-
-		if (!end) /* cut short: what it would have said is not known */
-			return NULL;
-		if (strncmp(text, name, name_length) == 0 && text[name_length] == '=')
-			return text + name_length + 1;
-		length -= (size_t)(end - text) + 1;
-		text = end + 1;
-	}
-	return NULL;
-}
-
 static uint32_t find_number(const char *text, size_t length, const char *name, uint32_t otherwise)
 {
-	const char *value = find(text, length, name);
+	const char *value = environment_text_find(text, length, name);
 	char *end;
 
 	if (!value || *value < '0' || *value > '9') /* strtoul takes blanks and signs */
@@ -81,15 +62,16 @@ void launcher_environment_parse(
 	for (size_t i = 0; i < sizeof(launchers) / sizeof(launchers[0]); i++) {
 		const struct launcher *launcher = &launchers[i];
 		uint32_t rank = find_number(text, length, launcher->rank, STEP_RANK_UNKNOWN);
-		const char *job_id = find(text, length, launcher->job_id);
-		const char *more = find(text, length, launcher->job_id_more);
-		const char *leader = find(text, length, launcher->leader);
+		const char *job_id = environment_text_find(text, length, launcher->job_id);
+		const char *more = environment_text_find(text, length, launcher->job_id_more);
+		const char *leader = environment_text_find(text, length, launcher->leader);
 
 		uint32_t world_size = find_number(text, length, launcher->world_size, 0);
 
 		if (rank == STEP_RANK_UNKNOWN || (world_size && rank >= world_size))
 			continue;
 		environment->rank = rank;
+		environment->rank_variable = launcher->rank;
 		environment->world_size = world_size;
 		environment->local_rank =
 			find_number(text, length, launcher->local_rank, STEP_RANK_UNKNOWN);
@@ -104,33 +86,37 @@ void launcher_environment_parse(
 	}
 }
 
+/*
+ * Hydra does not name the job in the environment (seen: MPICH 4.0.2). What its proxies were told is
+ * the same on all nodes: where mpiexec listens, on a host that all can reach.
+ */
+static void ask_hydra(pid_t pid, struct launcher_environment *environment)
+{
+	struct launcher_daemon daemon;
+	char port[sizeof(environment->job_id)];
+
+	if (launcher_daemon_find(pid, environment->rank_variable, &daemon) < 0 ||
+		launcher_daemon_control_port(daemon.pid, port, sizeof(port)) < 0)
+		return;
+	snprintf(environment->leader_address, sizeof(environment->leader_address), "%.*s",
+		(int)(strrchr(port, ':') - port), port);
+	*strrchr(port, ':') = '.';
+	snprintf(environment->job_id, sizeof(environment->job_id), "%s", port);
+}
+
 int launcher_environment_read(pid_t pid, struct launcher_environment *environment)
 {
-	char path[64], *text;
-	size_t length = 0;
-	int fd;
+	size_t length;
+	char *text;
+	int error;
 
 	launcher_environment_parse("", 0, environment);
-	snprintf(path, sizeof(path), "/proc/%d/environ", (int)pid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return errno == ENOENT ? -ESRCH : -errno;
-	text = malloc(ENVIRONMENT_BYTES_MAX + 1);
-	if (!text) {
-		close(fd);
-		return -ENOMEM;
-	}
-	for (;;) {
-		ssize_t got = read(fd, text + length, ENVIRONMENT_BYTES_MAX - length);
-
-		if (got <= 0)
-			break;
-		length += (size_t)got;
-	}
-	close(fd);
-	/* The last string may lack its NUL; but one that was cut here is left out. */
-	text[length] = '\0';
-	launcher_environment_parse(text, length + (length < ENVIRONMENT_BYTES_MAX), environment);
+	error = environment_text_read(pid, &text, &length);
+	if (error)
+		return error;
+	launcher_environment_parse(text, length, environment);
 	free(text);
+	if (environment->rank_variable && !environment->job_id[0])
+		ask_hydra(pid, environment);
 	return 0;
 }

@@ -16,10 +16,15 @@ struct launcher_environment {
 	uint32_t local_rank;		       /* STEP_RANK_UNKNOWN = not said */
 	uint32_t local_size;		       /* ranks on this host; 0 = not said */
 	char job_id[STEP_NAME_LENGTH_MAX + 1]; /* the same in all ranks of a job; "" = not said */
-	char leader_address[128];	       /* a host that all ranks can reach; "" = not said */
+	const char *rank_variable; /* which one told the rank; constant text, NULL = none */
+	char leader_address[128];  /* a host that all ranks can reach; "" = not said */
 };
 
-/* Returns 0; -ESRCH when the process is gone, -EACCES without rights: then nothing is known. */
+/*
+ * What the environment does not say is taken from the launcher's command line where it stands there
+ * (launcher_daemon.h). Returns 0; -ESRCH when the process is gone, -EACCES without rights: then nothing is
+ * known.
+ */
 int launcher_environment_read(pid_t pid, struct launcher_environment *environment);
 
 /* The same from NUL-separated NAME=VALUE strings, for tests. */

@@ -284,9 +284,11 @@ static bool has_int_handles(const char *path)
 	return symbols_find_object(path, "MPI_UNWEIGHTED", &address, &position_independent) == 0;
 }
 
-/* Once per communicator, ten microseconds do no harm; per call they do. */
+/* Once per communicator or beside a file's I/O, ten microseconds do no harm; per call they do. */
 static bool is_frequent(const struct collective_row *row)
 {
+	if (strncmp(row->symbol, "MPI_File_", strlen("MPI_File_")) == 0)
+		return false;
 	return row->kind == ROW_COLLECTIVE || row->kind == ROW_COMM_CALL ||
 	       row->kind == ROW_DEVICE_WAIT || row->kind == ROW_LAUNCH ||
 	       row->kind == ROW_STREAM_WAIT;

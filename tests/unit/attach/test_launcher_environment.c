@@ -4,6 +4,7 @@
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -69,7 +70,64 @@ static void mpich_and_relatives(void **state)
 	assert_int_equal(seen.world_size, 4);
 	assert_int_equal(seen.local_rank, 0);
 	assert_int_equal(seen.local_size, 2);
-	assert_string_equal(seen.job_id, "kvs_77.h1:4000");
+	assert_string_equal(seen.job_id, "kvs_77");
+	assert_string_equal(seen.leader_address, "");
+}
+
+/* Becomes what /proc shows of a proxy of Hydra's, whose child has a shell between it and its rank. */
+static void be_proxy(int tell, bool with_port)
+{
+	static char rank_program[] = "PMI_RANK=1 PMI_SIZE=2 MPI_LOCALNRANKS=1 sh -c "
+				     "'sh -c \"echo \\$\\$; read word\"; true'; true";
+	char *port[] = {"/usr/bin/hydra_pmi_proxy", "-c", rank_program, "--control-port",
+		"node-1.example:40319", "--proxy-id", "0", NULL};
+	char *no_port[] = {"/usr/bin/hydra_pmi_proxy", "-c", rank_program, NULL};
+	char *environment[] = {"PATH=/usr/bin:/bin", NULL};
+
+	dup2(tell, STDOUT_FILENO);
+	execve("/bin/sh", with_port ? port : no_port, environment);
+	_exit(1);
+}
+
+static void read_below_proxy(bool with_port, struct launcher_environment *seen)
+{
+	int tell[2], hold[2], rank = 0;
+	char line[32] = "";
+	pid_t proxy;
+
+	assert_int_equal(pipe(tell), 0);
+	assert_int_equal(pipe(hold), 0);
+	proxy = fork();
+	assert_true(proxy >= 0);
+	if (proxy == 0) {
+		dup2(hold[0], STDIN_FILENO);
+		close(hold[1]);
+		be_proxy(tell[1], with_port);
+	}
+	close(tell[1]);
+	close(hold[0]);
+	assert_true(read(tell[0], line, sizeof(line) - 1) > 0);
+	rank = atoi(line);
+	assert_true(rank > 0);
+	assert_int_equal(launcher_environment_read(rank, seen), 0);
+	close(hold[1]);
+	close(tell[0]);
+	assert_int_equal(waitpid(proxy, NULL, 0), proxy);
+}
+
+static void hydra_names_the_job_by_its_proxies(void **state)
+{
+	struct launcher_environment seen;
+
+	(void)state;
+	read_below_proxy(true, &seen);
+	assert_int_equal(seen.rank, 1);
+	assert_int_equal(seen.world_size, 2);
+	assert_string_equal(seen.job_id, "node-1.example.40319");
+	assert_string_equal(seen.leader_address, "node-1.example");
+	read_below_proxy(false, &seen);
+	assert_int_equal(seen.rank, 1);
+	assert_string_equal(seen.job_id, "");
 	assert_string_equal(seen.leader_address, "");
 }
 
@@ -215,6 +273,7 @@ int main(void)
 		cmocka_unit_test(torchrun),
 		cmocka_unit_test(open_mpi),
 		cmocka_unit_test(mpich_and_relatives),
+		cmocka_unit_test(hydra_names_the_job_by_its_proxies),
 		cmocka_unit_test(slurm),
 		cmocka_unit_test(nonsense_is_not_a_rank),
 		cmocka_unit_test(text_without_end),

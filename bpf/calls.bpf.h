@@ -39,6 +39,16 @@ static __always_inline void forget_handle(__u64 handle, __u32 incarnation)
 	}
 }
 
+/* How many communicators all members of the parent had made from it before. */
+static __always_inline __u64 creation_number(const struct thread_state *thread,
+	const struct rank_process_state *process, const volatile struct rank_row *row)
+{
+	if (row->by_group && row->action != RANK_ACTION_CREATE_BY_GROUP)
+		return 0; /* some members alone call it */
+	return next_sequence(thread->arguments[RANK_ARGUMENT_COMMUNICATOR], process->incarnation,
+		HANDLE_CREATIONS);
+}
+
 static __always_inline __u64 less(__u64 a, __u64 b)
 {
 	return a > b ? a - b : 0;
@@ -97,6 +107,11 @@ static __always_inline void emit_collective(struct thread_state *thread,
 	event_submit(event, sizeof(*event));
 }
 
+static __always_inline bool is_free(const volatile struct rank_row *row)
+{
+	return row->action == RANK_ACTION_FREE || row->action == RANK_ACTION_GROUP_FREE;
+}
+
 static __always_inline void take_arguments(
 	struct pt_regs *ctx, struct thread_state *thread, const volatile struct rank_row *row)
 {
@@ -115,7 +130,7 @@ static __always_inline void take_arguments(
 		thread->arguments[RANK_ARGUMENT_COMMUNICATOR] =
 			(__u32)thread->arguments[RANK_ARGUMENT_COMMUNICATOR];
 	/* What is freed must be read now: MPI_Comm_free clears it. */
-	if (row->action == RANK_ACTION_FREE && row->by_pointer)
+	if (row->by_pointer && is_free(row))
 		bpf_probe_read_user(&thread->arguments[RANK_ARGUMENT_COMMUNICATOR],
 			thread->handle_bytes == 4 ? 4 : 8,
 			(void *)thread->arguments[RANK_ARGUMENT_RESULT]);
@@ -173,8 +188,7 @@ static __always_inline void enter_nested(struct pt_regs *ctx, __u64 stack,
 	open_nested(thread, stack, cookie & RANK_COOKIE_ROW_MASK,
 		cookie & RANK_COOKIE_INT_HANDLES ? 4 : 8);
 	take_arguments(ctx, thread, row);
-	thread->sequence = next_sequence(thread->arguments[RANK_ARGUMENT_COMMUNICATOR],
-		process->incarnation, HANDLE_CREATIONS);
+	thread->sequence = creation_number(thread, process, row);
 }
 
 /* Read once: the verifier takes no address of a register that was computed. */
@@ -253,16 +267,17 @@ int on_call(struct pt_regs *ctx)
 	thread->entry_ns = bpf_ktime_get_ns();
 	thread->entry_stack = stack;
 	take_arguments(ctx, thread, row);
-	if (row->kind == RANK_ROW_COLLECTIVE || row->kind == RANK_ROW_COMMUNICATOR)
+	if (row->kind == RANK_ROW_COLLECTIVE)
 		thread->sequence = next_sequence(thread->arguments[RANK_ARGUMENT_COMMUNICATOR],
-			process->incarnation,
-			row->kind == RANK_ROW_COLLECTIVE ? HANDLE_CALLS : HANDLE_CREATIONS);
+			process->incarnation, HANDLE_CALLS);
+	else if (row->kind == RANK_ROW_COMMUNICATOR)
+		thread->sequence = creation_number(thread, process, row);
 	if (row->device || row->kind == RANK_ROW_DEVICE_WAIT)
 		mark_launcher(thread, process);
 	if (!row->blocking) {
 		if (row->device) {
-			note_enqueue(process, thread->entry_ns,
-				thread->arguments[RANK_ARGUMENT_STREAM]);
+			note_enqueue(
+				process, thread->entry_ns, thread->arguments[RANK_ARGUMENT_STREAM]);
 			take_host(&thread->now, process);
 		}
 		emit_collective(thread, process, &thread->now, 0, thread->entry_ns, 0);
@@ -273,6 +288,53 @@ int on_call(struct pt_regs *ctx)
 	thread->saved = thread->now;
 	thread->now = nothing;
 	return 0;
+}
+
+/*
+ * FNV-1a over ints of the program's memory; 0 when they are too many or cannot be read. A function
+ * of its own, so that the verifier looks at its loop once.
+ */
+__noinline __u64 list_digest(__u64 from, __u32 count)
+{
+	__u64 digest = 14695981039346656037ull;
+
+	if (count > EVENT_LIST_MAX)
+		return 0;
+	for (__u32 i = 0; i < EVENT_LIST_MAX; i++) {
+		__u32 number = 0;
+
+		if (i >= count)
+			break;
+		if (bpf_probe_read_user(&number, sizeof(number), (void *)(from + 4 * (__u64)i)))
+			return 0;
+		digest = (digest ^ number) * 1099511628211ull;
+	}
+	return digest ? digest : 1;
+}
+
+static __always_inline void read_list(struct event_communicator *event,
+	const struct thread_state *thread, const volatile struct rank_row *row)
+{
+	struct event_list *list = &event->list;
+	__u64 from = thread->arguments[RANK_ARGUMENT_KEY];
+	__u32 count = (__u32)thread->arguments[RANK_ARGUMENT_COUNT];
+
+	list->count = count;
+	list->digest = count > EVENT_LIST_MAX ? 0 : list_digest(from, count * row->list_ints);
+#pragma unroll
+	for (__u32 i = 0; i < EVENT_LIST_NUMBERS; i++) {
+		if (list->number_count == i &&
+			!bpf_probe_read_user(&list->numbers[i], sizeof(list->numbers[i]),
+				(void *)(from + sizeof(list->numbers[i]) * i)))
+			list->number_count = i + 1;
+	}
+}
+
+static __always_inline __u64 group_argument(const struct thread_state *thread, int argument)
+{
+	__u64 handle = thread->arguments[argument];
+
+	return thread->handle_bytes == 4 ? (__u32)handle : handle;
 }
 
 static __always_inline void read_unique_id(struct event_communicator *event,
@@ -295,14 +357,16 @@ static __always_inline void emit_communicator(struct thread_state *thread,
 	const struct rank_process_state *process, const volatile struct rank_row *row)
 {
 	struct event_communicator *event;
-	__u64 result = thread->arguments[RANK_ARGUMENT_RESULT], handle = 0;
+	__u64 result = thread->arguments[RANK_ARGUMENT_RESULT], handle = 0, group_call = 0;
 
-	if (row->action == RANK_ACTION_FREE)
+	if (is_free(row))
 		handle = thread->arguments[RANK_ARGUMENT_COMMUNICATOR];
 	else if (result)
 		bpf_probe_read_user(&handle, thread->handle_bytes == 4 ? 4 : 8, (void *)result);
 	/* A new communicator at an old address counts from 0 again. */
 	forget_handle(handle, process->incarnation);
+	if (row->by_group)
+		group_call = next_sequence(HANDLE_NONE, process->incarnation, HANDLE_GROUP_CALLS);
 	event = event_reserve(sizeof(*event));
 	if (!event)
 		return;
@@ -315,10 +379,14 @@ static __always_inline void emit_communicator(struct thread_state *thread,
 	event->rank = -1;
 	event->rank_count = -1;
 	event->row = thread->row;
-	event->destroyed = row->action == RANK_ACTION_FREE;
+	event->destroyed = is_free(row);
 	event->unique_id_valid = 0;
-	event->group = 0;
+	event->group = group_argument(thread, RANK_ARGUMENT_COLOR);
+	event->other_group = group_argument(thread, RANK_ARGUMENT_KEY);
+	event->group_call = group_call;
 	__builtin_memset(event->unique_id, 0, sizeof(event->unique_id));
+	if (row->list_ints)
+		read_list(event, thread, row);
 	if (row->action == RANK_ACTION_CREATE_UNIQUE_ID)
 		read_unique_id(event, thread, row);
 	event_submit(event, sizeof(*event));

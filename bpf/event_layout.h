@@ -109,13 +109,25 @@ _Static_assert(sizeof(struct event_device_wait) == 80, "event_device_wait layout
 
 enum {
 	EVENT_UNIQUE_ID_BYTES = 128, /* NCCL_UNIQUE_ID_BYTES, nccl.h */
+	EVENT_LIST_NUMBERS = 8,
+	EVENT_LIST_MAX = 4096, /* longer lists have no digest */
 };
 
+/* A list of ints that was passed. */
+struct event_list {
+	event_u64 digest;		       /* of all of it; 0 = could not be read */
+	event_s32 numbers[EVENT_LIST_NUMBERS]; /* its start */
+	event_u32 number_count;		       /* of these, what could be read */
+	event_u32 count;		       /* entries, as passed; 0 where it is not passed */
+};
+_Static_assert(sizeof(struct event_list) == 48, "event_list layout");
+
+/* A communicator or a group of ranks was made or freed. */
 struct event_communicator {
 	struct event_header header;
 	event_u64 parent;   /* handle split, or 0 for a creation from scratch */
 	event_u64 handle;   /* the new handle, read at return; 0 = caller is not a member */
-	event_u64 sequence; /* creations on this parent by this process so far */
+	event_u64 sequence; /* creations on this parent by all its members so far */
 	event_s32 color;
 	event_s32 key;
 	event_s32 rank;	      /* own rank in it where an argument says so, else -1 */
@@ -123,10 +135,14 @@ struct event_communicator {
 	event_u16 row;
 	event_u16 destroyed; /* 1: handle was freed */
 	event_u32 unique_id_valid;
-	event_u64 group; /* library group object or info handle, 0 where there is none */
-	event_u8 unique_id[EVENT_UNIQUE_ID_BYTES];
+	event_u64 group, other_group; /* handles of groups passed, where the row has any */
+	event_u64 group_call;	      /* numbers the calls with groups of this process, from 0 */
+	union {
+		event_u8 unique_id[EVENT_UNIQUE_ID_BYTES];
+		struct event_list list; /* where the row has one */
+	};
 };
-_Static_assert(sizeof(struct event_communicator) == 208, "event_communicator layout");
+_Static_assert(sizeof(struct event_communicator) == 224, "event_communicator layout");
 
 struct event_rank {
 	struct event_header header;

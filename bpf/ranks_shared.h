@@ -56,6 +56,7 @@ enum rank_row_kind {
 };
 enum rank_row_action {
 	RANK_ACTION_CREATE_UNIQUE_ID = 1,
+	RANK_ACTION_CREATE_BY_GROUP = 5,
 	RANK_ACTION_FREE = 6,
 	RANK_ACTION_SIZE = 8,
 	RANK_ACTION_MARK_BEGIN = 9,
@@ -65,6 +66,7 @@ enum rank_row_action {
 	RANK_ACTION_WAIT_ALL = 13,
 	RANK_ACTION_WAIT_STREAM = 14,
 	RANK_ACTION_GRAPH = 15,
+	RANK_ACTION_GROUP_FREE = 27,
 };
 
 enum rank_argument {
@@ -100,7 +102,8 @@ struct rank_row {
 	signed char position[RANK_ARGUMENT_NR]; /* argument positions from 0; -1 = none */
 	event_u8 int_count;			/* the count is an int, not a size_t */
 	event_u8 device;			/* enqueues work for a device */
-	event_u8 reserved[2];
+	event_u8 by_group;			/* numbered among the calls with groups */
+	event_u8 list_ints; /* ints in an entry of the list that the key points to; 0 = no list */
 };
 _Static_assert(sizeof(struct rank_row) == 16, "rank_row layout");
 

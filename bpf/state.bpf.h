@@ -60,8 +60,11 @@ enum handle_use {
 	HANDLE_CREATIONS = 1, /* communicators made from it so far */
 	HANDLE_TOLD_RANK = 2, /* 1 + the rank last told */
 	HANDLE_TOLD_SIZE = 3,
-	HANDLE_USE_NR = 4,
+	HANDLE_USE_NR = 4,	/* these end with the handle */
+	HANDLE_GROUP_CALLS = 4, /* calls with groups so far, under HANDLE_NONE */
 };
+
+#define HANDLE_NONE (~0ull) /* no library's */
 
 /* The incarnation sets apart programs that get the same pid and address one after the other. */
 struct handle_key {

@@ -591,3 +591,24 @@ bool job_is_urgent(const struct job *job)
 {
 	return job->is_urgent;
 }
+
+void job_say_not_joined(const struct job *job, char *text, size_t capacity)
+{
+	*text = '\0';
+	for (size_t i = 0; i < job->process_count; i++) {
+		const struct rank_process *process = job->processes[i];
+
+		if (!process->not_joined)
+			continue;
+		if (process->not_joined_made_by)
+			snprintf(text, capacity,
+				"calls on communicators made by %s are not joined: who is in them "
+				"cannot be seen",
+				process->not_joined_made_by);
+		else
+			snprintf(text, capacity,
+				"calls on communicators that were not seen being made are not "
+				"joined");
+		return;
+	}
+}

@@ -111,6 +111,9 @@ uint64_t job_steps_incomplete(const struct job *job);
 /* Collectives seen by the host's times only (non-blocking MPI, NCCL without device time). */
 bool job_enqueue_only(const struct job *job);
 
+/* Says which calls are not joined because who takes part in them is not known; "" = none. */
+void job_say_not_joined(const struct job *job, char *text, size_t capacity_bytes);
+
 /* Some living process enqueues collectives without device times: what it launches tells more. */
 bool job_wants_launches(const struct job *job);
 /* Length of the last finished step, of any rank; 0 = none yet. */

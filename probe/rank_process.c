@@ -10,9 +10,6 @@
 #include "probe/attach/communicator_identity.h"
 #include "probe/attach/communicator_memory.h"
 
-/* Sets a duplicate apart from a split of the same parent with the same number. */
-#define DUPLICATE_COLOR INT32_MIN
-
 struct rank_process *rank_process_create(pid_t pid, bool attached)
 {
 	struct rank_process *process = calloc(1, sizeof(*process));
@@ -32,6 +29,7 @@ void rank_process_destroy(struct rank_process *process)
 	step_builder_destroy(process->builder);
 	device_calls_destroy(process->device_calls);
 	kernel_calls_destroy(process->kernel_calls);
+	rank_groups_fini(&process->groups);
 	free(process->communicators);
 	free(process);
 }
@@ -98,20 +96,47 @@ void rank_process_examine(struct rank_process *process)
 		fclose(file);
 	}
 	process->world_id = communicator_world_id(process->launcher.job_id);
-	if (communicator_world_handles(
-		    process->pid, &process->world_handle, &process->self_handle) < 0)
+}
+
+/*
+ * Programs load MPI when they like: looked for when it is called, and, where the library that calls is
+ * not known, as long as it is not found.
+ */
+static void examine_mpi(struct rank_process *process, bool called)
+{
+	struct known_communicator *world, *self;
+
+	if (process->mpi_examined)
 		return;
-	struct known_communicator *world = add_communicator(
-		process, process->world_handle, process->world_id, !process->attached);
+	bool found = mpi_objects_read(process->pid, &process->mpi) == 0;
+
+	process->mpi_examined = found || called;
+	if (!found)
+		return;
+	world = add_communicator(
+		process, process->mpi.world, process->world_id, !process->attached);
 	if (world) {
 		world->communicator.size = process->world_size;
 		world->communicator.own_index = process->rank;
 	}
+	self = add_communicator(process, process->mpi.self, 0, !process->attached);
+	if (self) {
+		self->communicator.size = 1;
+		self->communicator.own_index = 0;
+	}
+}
+
+static void examine_for(struct rank_process *process, const struct collective_row *row)
+{
+	rank_process_examine(process);
+	if (row->library == ROW_LIBRARY_MPI)
+		examine_mpi(process, true);
 }
 
 void rank_process_told(struct rank_process *process, const struct event_rank *event)
 {
 	rank_process_examine(process);
+	examine_mpi(process, false);
 	struct known_communicator *known = find_communicator(process, event->handle);
 
 	if (!known || event->value < 0)
@@ -153,46 +178,136 @@ static void take_world(struct rank_process *process, uint32_t rank, uint32_t ran
 	process->announced = false;
 }
 
+/*
+ * The creation_number-th communicator made from a parent, the members that gave this colour. 0 for
+ * a parent from before an attach: how often it was split is not known alike on all.
+ */
+static uint64_t split_id(const struct known_communicator *parent, const struct collective_row *row,
+	const struct event_communicator *event, uint64_t color)
+{
+	if (!parent || !parent->communicator.id || !parent->from_start)
+		return 0;
+	return communicator_identity(
+		row->symbol, (uint64_t[]){parent->communicator.id, event->sequence, color}, 3);
+}
+
+static void make_grid(struct known_communicator *made, const struct known_communicator *parent,
+	const struct collective_row *row, const struct event_communicator *event)
+{
+	const struct event_list *list = &event->list;
+
+	made->communicator.id = split_id(parent, row, event, 0);
+	if (list->number_count < list->count ||
+		!rank_grid_make(&made->grid, list->numbers, list->count))
+		return;
+	made->communicator.size = rank_grid_size(&made->grid);
+	/* Ranks keep their order unless the program allows another. */
+	if (parent && event->color == 0 && parent->communicator.own_index < made->communicator.size)
+		made->communicator.own_index = parent->communicator.own_index;
+}
+
+static void make_subgrid(struct known_communicator *made, const struct known_communicator *parent,
+	const struct collective_row *row, const struct event_communicator *event)
+{
+	uint32_t number;
+
+	if (!parent || event->list.number_count < parent->grid.dimension_count ||
+		parent->grid.dimension_count == 0 ||
+		parent->communicator.own_index >= rank_grid_size(&parent->grid))
+		return;
+	rank_grid_part(&parent->grid, event->list.numbers, parent->communicator.own_index, &number,
+		&made->grid, &made->communicator.own_index);
+	made->communicator.size = rank_grid_size(&made->grid);
+	made->communicator.id = split_id(parent, row, event, number);
+}
+
+/* The identity of a communicator and what is known of it; id stays 0 where it has none. */
+static void describe(struct rank_process *process, struct known_communicator *made,
+	const struct known_communicator *parent, const struct event_communicator *event)
+{
+	const struct collective_row *row = &collective_rows[event->row];
+	struct communicator *communicator = &made->communicator;
+	uint64_t node;
+
+	switch (row->action) {
+	case ROW_ACTION_CREATE_UNIQUE_ID:
+		if (event->unique_id_valid)
+			communicator->id = communicator_id_from_unique(
+				event->unique_id, sizeof(event->unique_id));
+		if (event->rank_count > 0)
+			communicator->size = (uint32_t)event->rank_count;
+		if (event->rank >= 0)
+			communicator->own_index = (uint32_t)event->rank;
+		break;
+	case ROW_ACTION_SPLIT:
+		communicator->id = split_id(parent, row, event, (uint32_t)event->color);
+		break;
+	case ROW_ACTION_SPLIT_TYPE:
+		if (event->color == process->mpi.type_shared &&
+			communicator_node(process->pid, process->launcher.rank_variable, &node) ==
+				0)
+			communicator->id = split_id(parent, row, event, node);
+		break;
+	case ROW_ACTION_DUPLICATE:
+		if (parent) {
+			*communicator = parent->communicator;
+			made->grid = parent->grid;
+		}
+		communicator->id = split_id(parent, row, event, 0);
+		break;
+	case ROW_ACTION_TOPOLOGY:
+		communicator->id = split_id(parent, row, event, 0);
+		break;
+	case ROW_ACTION_GRID:
+		make_grid(made, parent, row, event);
+		break;
+	case ROW_ACTION_SUBGRID:
+		make_subgrid(made, parent, row, event);
+		break;
+	case ROW_ACTION_CREATE_BY_GROUP:
+	case ROW_ACTION_CREATE_IN_GROUP:
+		communicator->id = rank_groups_communicator(&process->groups, row, event,
+			parent && parent->from_start ? parent->communicator.id : 0,
+			&communicator->size);
+		break;
+	default: /* seen, but not joined: better than joined wrongly */
+		break;
+	}
+	if (parent && parent->communicator.size == 1) { /* of MPI_COMM_SELF and its kin: alone */
+		communicator->size = 1;
+		communicator->own_index = 0;
+	}
+	if (!communicator->id && parent && !parent->communicator.id && parent->made_by)
+		made->made_by = parent->made_by;
+}
+
 void rank_process_communicator(struct rank_process *process, const struct event_communicator *event)
 {
 	const struct collective_row *row = &collective_rows[event->row];
-	struct known_communicator *parent, *made;
-	uint64_t id = 0;
-	bool from_start = true;
+	struct known_communicator *parent, *known;
+	struct known_communicator made = {.handle = event->handle,
+		.communicator = {.own_index = STEP_RANK_UNKNOWN},
+		.from_start = true,
+		.made_by = row->symbol};
 
-	rank_process_examine(process);
+	examine_for(process, row);
+	parent = event->parent ? find_communicator(process, event->parent) : NULL;
+	if (collective_makes_group(row)) {
+		rank_groups_take(&process->groups, row, event, parent ? parent->communicator.id : 0,
+			parent ? parent->communicator.size : 0);
+		return;
+	}
 	if (event->destroyed) {
 		forget_communicator(process, event->handle);
 		return;
 	}
-	if (event->handle == 0)
+	describe(process, &made, parent, event);
+	if (event->handle == 0 || event->handle == process->mpi.null)
 		return; /* the caller is no member of what was made */
-	parent = event->parent ? find_communicator(process, event->parent) : NULL;
-	switch (row->action) {
-	case ROW_ACTION_CREATE_UNIQUE_ID:
-		if (event->unique_id_valid)
-			id = communicator_id_from_unique(
-				event->unique_id, sizeof(event->unique_id));
-		break;
-	case ROW_ACTION_SPLIT:
-	case ROW_ACTION_DUPLICATE:
-		/* A parent from before an attach: how often it was split is not known alike on all. */
-		if (parent && parent->communicator.id && parent->from_start)
-			id = communicator_id_from_parent(parent->communicator.id, event->sequence,
-				row->action == ROW_ACTION_SPLIT ? event->color : DUPLICATE_COLOR);
-		break;
-	default:
-		/* By group: disjoint groups may make several at once, which cannot be told apart
-		 * from here. Seen, but not joined: better than joined wrongly. */
-		break;
-	}
-	made = add_communicator(process, event->handle, id, from_start);
-	if (!made)
+	known = add_communicator(process, event->handle, made.communicator.id, true);
+	if (!known)
 		return;
-	if (event->rank_count > 0)
-		made->communicator.size = (uint32_t)event->rank_count;
-	if (event->rank >= 0)
-		made->communicator.own_index = (uint32_t)event->rank;
+	*known = made;
 	if (event->rank >= 0 && event->rank_count > 0)
 		take_world(process, (uint32_t)event->rank, (uint32_t)event->rank_count);
 }
@@ -266,11 +381,14 @@ bool rank_process_part(struct rank_process *process, const struct event_collecti
 	row = &collective_rows[event->row];
 	if (row->kind != ROW_COLLECTIVE)
 		return false;
-	rank_process_examine(process);
+	examine_for(process, row);
 	struct known_communicator *known = find_communicator(process, event->handle);
 	if (!known && process->attached && row->library == ROW_LIBRARY_NCCL)
 		known = identify(process, event->handle);
 	size_t element_bytes = collective_datatype_bytes(row, event->datatype);
+
+	if (!element_bytes && row->library == ROW_LIBRARY_MPI)
+		element_bytes = mpi_objects_datatype_bytes(&process->mpi, event->datatype);
 
 	*part = (struct collective_part){
 		.communicator_id = known ? known->communicator.id : 0,
@@ -285,8 +403,11 @@ bool rank_process_part(struct rank_process *process, const struct event_collecti
 		part->flags |= PART_ENQUEUE_ONLY;
 	if (process->attached && !(known && known->from_start))
 		part->flags |= PART_SEQUENCE_RELATIVE;
-	if (process->self_handle && event->handle == process->self_handle)
-		part->communicator_id = 0;
+	if (!part->communicator_id && !(known && known->communicator.size == 1) &&
+		!(row->library == ROW_LIBRARY_NCCL && process->device_calls)) {
+		process->not_joined++;
+		process->not_joined_made_by = known ? known->made_by : NULL;
+	}
 	activity_from_event(&part->before, &event->before);
 	activity_from_event(&part->inside, &event->inside);
 	return true;

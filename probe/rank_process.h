@@ -10,9 +10,12 @@
 
 #include "bpf/event_layout.h"
 #include "probe/attach/launcher_environment.h"
+#include "probe/attach/mpi_objects.h"
 #include "probe/device_calls.h"
 #include "probe/host_calls.h"
 #include "probe/kernel_calls.h"
+#include "probe/rank_grid.h"
+#include "probe/rank_groups.h"
 #include "probe/step/builder.h"
 #include "probe/step/usual.h"
 #include "probe/wire/message.h"
@@ -27,6 +30,8 @@ struct known_communicator {
 	struct communicator communicator;
 	bool from_start; /* its creation was seen, so its sequence numbers are absolute */
 	bool announced;	 /* was put into a batch */
+	struct rank_grid grid;
+	const char *made_by; /* the function; NULL = not seen */
 };
 
 struct rank_process {
@@ -39,7 +44,8 @@ struct rank_process {
 	bool rank_known;
 	uint32_t rank;
 	uint32_t world_size;
-	uint64_t world_handle, self_handle;
+	bool mpi_examined; /* its library's objects were looked for */
+	struct mpi_objects mpi;
 	uint64_t world_id;
 	int64_t last_call_ns;  /* when it last left, or enqueued, a collective; 0 = not yet */
 	int64_t first_part_ns; /* when it first took part in a collective; 0 = not yet */
@@ -53,19 +59,23 @@ struct rank_process {
 	size_t communicator_count;
 	struct known_communicator *communicators;
 	size_t last_communicator; /* where the last look-up ended */
+	struct rank_groups groups;
+	/* Calls on communicators of several ranks that have no identity; what made the last of them. */
+	uint64_t not_joined;
+	const char *not_joined_made_by;
 };
 
 /* Returns NULL without memory. */
 struct rank_process *rank_process_create(pid_t pid, bool attached);
 void rank_process_destroy(struct rank_process *process); /* NULL is fine */
 
-/* Reads rank, world size and the world's handle from the live process, once. */
+/* Reads rank and world size from the live process, once. */
 void rank_process_examine(struct rank_process *process);
 
 /* A library told the process a rank or a size. */
 void rank_process_told(struct rank_process *process, const struct event_rank *event);
 
-/* A communicator was made, split or freed. */
+/* A communicator or a group was made or freed. */
 void rank_process_communicator(
 	struct rank_process *process, const struct event_communicator *event);
 

@@ -394,6 +394,16 @@ static void put_source(
 	snprintf(source->why, sizeof(source->why), "%s", why);
 }
 
+/* Calls that are seen but cannot be joined are seen in part. */
+static void add_not_joined(const struct session *session, struct message_source *collectives)
+{
+	char text[sizeof(collectives->why)];
+
+	job_say_not_joined(session->job, text, sizeof(text));
+	if (*text && collectives->state == SOURCE_ON)
+		put_source(collectives, "bpf.collectives", SOURCE_DEGRADED, text);
+}
+
 /* What every source sees now; compared with what was sent last. */
 static size_t gather_sources(struct session *session, struct message_source *sources)
 {
@@ -403,6 +413,7 @@ static size_t gather_sources(struct session *session, struct message_source *sou
 
 	if (session->bpf) {
 		count = bpf_source_states(session->bpf, sources, WIRE_SOURCES_MAX);
+		add_not_joined(session, &sources[0]);
 	} else {
 		for (; count < sizeof(bpf_names) / sizeof(bpf_names[0]); count++)
 			put_source(&sources[count], bpf_names[count], SOURCE_MISSING,

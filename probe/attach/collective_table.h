@@ -7,13 +7,15 @@
 #ifndef SLOWRANK_PROBE_ATTACH_COLLECTIVE_TABLE_H
 #define SLOWRANK_PROBE_ATTACH_COLLECTIVE_TABLE_H
 
+#include <stdbool.h>
+
 #include "analysis/step.h"
 
 enum row_kind {
 	ROW_COLLECTIVE = 1, /* joins an instance on its communicator */
 	ROW_COMM_CALL =
 		2, /* point-to-point or completion: its time is communication, not own work */
-	ROW_COMMUNICATOR = 3, /* makes, splits or frees a communicator */
+	ROW_COMMUNICATOR = 3, /* makes, splits or frees a communicator, or a group of ranks */
 	ROW_RANK = 4,	      /* tells a rank or a size */
 	ROW_MARKER = 5,	      /* step marker */
 	ROW_COLLECTOR = 7,    /* garbage collection of the program's runtime begins or ends */
@@ -43,7 +45,11 @@ struct collective_row {
 	uint8_t blocking;  /* 1: entry and return are hooked; 0: entry only, enqueue time */
 	/* Argument positions from 0, or ROW_ARGUMENT_NONE. */
 	int8_t count, datatype, root, communicator, stream;
-	/* For ROW_COMMUNICATOR and ROW_RANK: where the result pointer, colour, key are. */
+	/*
+	 * For ROW_COMMUNICATOR and ROW_RANK: where the result pointer, colour, key are. Where groups
+	 * or grids make it: colour is the group, key the tag, the second group or the list of ints,
+	 * count the list's length.
+	 */
 	int8_t result, color, key;
 	uint8_t action; /* enum row_action */
 };
@@ -53,10 +59,11 @@ enum row_action {
 	/* ncclCommInitRank: unique id by value on the stack, or, where color has a position, at the
 	 * address in that argument; count is the number of ranks, key the own rank */
 	ROW_ACTION_CREATE_UNIQUE_ID = 1,
-	ROW_ACTION_CREATE_ALL = 2,   /* ncclCommInitAll */
-	ROW_ACTION_SPLIT = 3,	     /* colour and key */
-	ROW_ACTION_DUPLICATE = 4,    /* MPI_Comm_dup and kin: every member, no colour */
-	ROW_ACTION_CREATE_GROUP = 5, /* MPI_Comm_create and kin: by group; members agree by order */
+	ROW_ACTION_CREATE_ALL = 2, /* ncclCommInitAll */
+	ROW_ACTION_SPLIT = 3,	   /* colour and key */
+	ROW_ACTION_DUPLICATE = 4,  /* MPI_Comm_dup and kin: every member, with its rank */
+	/* MPI_Comm_create: all members of the parent call, each with the group that it is in */
+	ROW_ACTION_CREATE_BY_GROUP = 5,
 	ROW_ACTION_FREE = 6,
 	ROW_ACTION_RANK = 7,
 	ROW_ACTION_SIZE = 8,
@@ -64,10 +71,32 @@ enum row_action {
 	ROW_ACTION_MARK_END = 10,
 	ROW_ACTION_NVTX_PUSH = 11,
 	ROW_ACTION_NVTX_POP = 12,
-	ROW_ACTION_WAIT_ALL = 13,    /* for all that was launched */
-	ROW_ACTION_WAIT_STREAM = 14, /* for all that was launched on a stream (0: the default one) */
-	ROW_ACTION_GRAPH = 15,	    /* launches many kernels at once */
+	ROW_ACTION_WAIT_ALL = 13, /* for all that was launched */
+	/* for all that was launched on a stream (0: the default one) */
+	ROW_ACTION_WAIT_STREAM = 14,
+	ROW_ACTION_GRAPH = 15, /* launches many kernels at once */
+	/* Its members alone call it: with their group and a tag, or with a list of who is left out */
+	ROW_ACTION_CREATE_IN_GROUP = 16,
+	ROW_ACTION_CREATE_OTHER = 17, /* who its members are cannot be known from here */
+	ROW_ACTION_SPLIT_TYPE = 18,
+	ROW_ACTION_TOPOLOGY = 19, /* MPI_Graph_create and kin: every member that gets one */
+	ROW_ACTION_GRID = 20,	  /* MPI_Cart_create; colour: may ranks be reordered */
+	ROW_ACTION_SUBGRID = 21,  /* MPI_Cart_sub */
+	ROW_ACTION_GROUP_OF = 22, /* MPI_Comm_group */
+	ROW_ACTION_GROUP_INCLUDE = 23,
+	ROW_ACTION_GROUP_EXCLUDE = 24,
+	ROW_ACTION_GROUP_RANGES = 25,
+	ROW_ACTION_GROUP_COMBINE = 26, /* of two groups */
+	ROW_ACTION_GROUP_FREE = 27,
 };
+
+/* The list that a row's key points to: ints in one of its entries; 0 = there is no list. */
+size_t collective_list_ints(const struct collective_row *row);
+
+/* Makes or frees a group of ranks. */
+bool collective_makes_group(const struct collective_row *row);
+/* That, or makes a communicator from one. */
+bool collective_is_by_group(const struct collective_row *row);
 
 extern const struct collective_row collective_rows[];
 extern const size_t collective_row_count;

@@ -2,16 +2,11 @@
 #include "probe/attach/communicator_identity.h"
 
 #include <errno.h>
-#include <limits.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "probe/attach/symbols.h"
-
-/* MPICH's mpi.h, and that of its relatives (Intel MPI, MVAPICH, Cray MPICH). */
-enum { MPICH_COMM_WORLD = 0x44000000, MPICH_COMM_SELF = 0x44000001 };
+#include "probe/attach/launcher_daemon.h"
 
 static uint64_t mix(uint64_t hash, const void *bytes, size_t length)
 {
@@ -40,104 +35,34 @@ uint64_t communicator_id_from_unique(const void *unique_id, size_t length_bytes)
 	return finish(mix(mix(14695981039346656037u, "unique", 6), unique_id, length_bytes));
 }
 
-uint64_t communicator_id_from_parent(uint64_t parent_id, uint64_t creation_number, int32_t color)
+uint64_t communicator_identity(const char *way, const uint64_t *numbers, size_t number_count)
 {
-	uint64_t hash = mix(14695981039346656037u, "split", 5);
+	uint64_t hash = mix(14695981039346656037u, way, strlen(way));
 
-	hash = mix(hash, &parent_id, sizeof(parent_id));
-	hash = mix(hash, &creation_number, sizeof(creation_number));
-	return finish(mix(hash, &color, sizeof(color)));
+	return finish(mix(hash, numbers, number_count * sizeof(*numbers)));
 }
 
-/* What a process maps, as far as it matters here. */
-struct mpi_files {
-	char executable[PATH_MAX], library[PATH_MAX];
-	uint64_t executable_base, library_base;
-	bool mpich;
-};
-
-static void note_mapping(struct mpi_files *files, uint64_t start, const char *name)
+int communicator_node(pid_t pid, const char *rank_variable, uint64_t *node)
 {
-	const char *slash = strrchr(name, '/');
-	const char *base = slash ? slash + 1 : name;
+	char boot[64] = "", host[256] = "";
+	struct launcher_daemon daemon;
+	int error = launcher_daemon_find(pid, rank_variable, &daemon);
+	FILE *file;
 
-	if (strcmp(name, files->executable) == 0 && files->executable_base == 0)
-		files->executable_base = start;
-	if (strncmp(base, "libmpich.so", 11) == 0 || strncmp(base, "libmpi_cray.so", 14) == 0 ||
-		strcmp(base, "libmpi.so.12") == 0)
-		files->mpich = true;
-	if (strncmp(base, "libmpi.so", 9) == 0 && files->library_base == 0) {
-		files->library_base = start;
-		snprintf(files->library, sizeof(files->library), "%s", name);
-	}
-}
-
-static bool read_files(pid_t pid, struct mpi_files *files)
-{
-	char path[64], line[PATH_MAX + 128];
-	unsigned long long start, offset;
-	ssize_t length;
-	int name_at;
-
-	memset(files, 0, sizeof(*files));
-	snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
-	length = readlink(path, files->executable, sizeof(files->executable) - 1);
-	if (length <= 0)
-		return false;
-	snprintf(path, sizeof(path), "/proc/%d/maps", (int)pid);
-	FILE *maps = fopen(path, "re");
-	if (!maps)
-		return false;
-	while (fgets(line, sizeof(line), maps)) {
-		line[strcspn(line, "\n")] = '\0';
-		name_at = 0;
-		if (sscanf(line, "%llx-%*x %*s %llx %*s %*s %n", &start, &offset, &name_at) < 2 ||
-			name_at == 0 || line[name_at] != '/' || offset != 0)
-			continue;
-		note_mapping(files, start, line + name_at);
-	}
-	fclose(maps);
-	return true;
-}
-
-/* The address of a data symbol in a process: the executable's copy wins over the library's. */
-static int find_address(
-	pid_t pid, const struct mpi_files *files, const char *name, uint64_t *address)
-{
-	char path[PATH_MAX + 64];
-	bool position_independent;
-	uint64_t offset;
-
-	snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
-	if (symbols_find_object(path, name, &offset, &position_independent) == 0) {
-		*address = offset + (position_independent ? files->executable_base : 0);
-		return 0;
-	}
-	if (!files->library_base)
+	if (error)
+		return error;
+	file = fopen("/proc/sys/kernel/random/boot_id", "re");
+	if (!file)
 		return -ENOENT;
-	snprintf(path, sizeof(path), "/proc/%d/root%s", (int)pid, files->library);
-	if (symbols_find_object(path, name, &offset, &position_independent) != 0)
+	if (!fgets(boot, sizeof(boot), file))
+		boot[0] = '\0';
+	fclose(file);
+	if (!boot[0] || gethostname(host, sizeof(host) - 1) < 0)
 		return -ENOENT;
-	*address = offset + (position_independent ? files->library_base : 0);
-	return 0;
-}
-
-int communicator_world_handles(pid_t pid, uint64_t *world, uint64_t *self)
-{
-	struct mpi_files files;
-	uint64_t found_world, found_self;
-
-	if (!read_files(pid, &files))
-		return -ENOENT;
-	if (find_address(pid, &files, "ompi_mpi_comm_world", &found_world) == 0 &&
-		find_address(pid, &files, "ompi_mpi_comm_self", &found_self) == 0) {
-		*world = found_world;
-		*self = found_self;
-		return 0;
-	}
-	if (!files.mpich)
-		return -ENOENT;
-	*world = MPICH_COMM_WORLD;
-	*self = MPICH_COMM_SELF;
+	/* Machines started from one snapshot may have one boot id. */
+	*node = communicator_identity("node",
+		(uint64_t[]){mix(0, boot, strlen(boot)), mix(0, host, strlen(host)),
+			(uint64_t)daemon.pid, daemon.start_ticks},
+		4);
 	return 0;
 }

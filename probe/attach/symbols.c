@@ -218,37 +218,64 @@ bool symbols_has_rows(const char *path)
 }
 
 struct object_search {
-	const char *name;
-	uint64_t address;
-	bool found;
+	struct symbol_object *objects;
+	size_t count, found;
 };
+
+static int compare_objects(const void *a, const void *b)
+{
+	return strcmp(
+		((const struct symbol_object *)a)->name, ((const struct symbol_object *)b)->name);
+}
 
 static bool visit_object(void *context, const char *name, const GElf_Sym *symbol)
 {
 	struct object_search *search = context;
+	struct symbol_object *object;
 
-	if (GELF_ST_TYPE(symbol->st_info) == STT_OBJECT && strcmp(name, search->name) == 0) {
-		search->address = symbol->st_value;
-		search->found = true;
+	if (GELF_ST_TYPE(symbol->st_info) != STT_OBJECT)
+		return true;
+	object = bsearch(&(struct symbol_object){.name = name}, search->objects, search->count,
+		sizeof(*search->objects), compare_objects);
+	if (object && !object->address) {
+		object->address = symbol->st_value;
+		search->found++;
 	}
-	return !search->found;
+	return search->found < search->count;
 }
 
-int symbols_find_object(
-	const char *path, const char *name, uint64_t *address, bool *position_independent)
+int symbols_find_objects(
+	const char *path, struct symbol_object *objects, size_t count, bool *position_independent)
 {
-	struct object_search search = {.name = name};
+	struct object_search search = {.objects = objects, .count = count};
 	struct elf_file file;
 	GElf_Ehdr header;
 	int error = elf_file_open(path, &file);
 
 	if (error)
 		return error;
-	visit_symbols(file.elf, visit_object, &search);
-	if (search.found && gelf_getehdr(file.elf, &header)) {
-		*address = search.address;
-		*position_independent = header.e_type == ET_DYN;
+	for (size_t i = 0; i < count; i++)
+		search.found += objects[i].address != 0;
+	if (!gelf_getehdr(file.elf, &header)) {
+		elf_file_close(&file);
+		return -ENOEXEC;
 	}
+	visit_symbols(file.elf, visit_object, &search);
+	*position_independent = header.e_type == ET_DYN;
 	elf_file_close(&file);
-	return search.found ? 0 : -ENOENT;
+	return (int)search.found;
+}
+
+int symbols_find_object(
+	const char *path, const char *name, uint64_t *address, bool *position_independent)
+{
+	struct symbol_object object = {.name = name};
+	bool independent;
+	int found = symbols_find_objects(path, &object, 1, &independent);
+
+	if (found <= 0)
+		return found ? found : -ENOENT;
+	*address = object.address;
+	*position_independent = independent;
+	return 0;
 }

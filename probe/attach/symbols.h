@@ -28,7 +28,20 @@ int symbols_find_rows(const char *path, struct symbol_offset *offsets)
 /* True when a defined function of the table is in the file. */
 bool symbols_has_rows(const char *path);
 
-/* The virtual address of a defined data symbol. Returns 0, -ENOENT, -ENOEXEC. */
+/* A data symbol to look for. */
+struct symbol_object {
+	const char *name;
+	uint64_t address; /* virtual, as the file has it; 0 = not found */
+};
+
+/*
+ * Finds the virtual addresses of defined data symbols in one pass; objects are sorted by name. Returns
+ * how many have an address now, those that had one before included; -ENOENT, -ENOEXEC.
+ */
+int symbols_find_objects(const char *path, struct symbol_object *objects, size_t count,
+	bool *position_independent) __attribute__((warn_unused_result));
+
+/* The same for one. Returns 0, -ENOENT, -ENOEXEC. */
 int symbols_find_object(const char *path, const char *name, uint64_t *address,
 	bool *position_independent) __attribute__((warn_unused_result));
 

@@ -33,7 +33,7 @@ static int keep_complaint(enum libbpf_print_level level, const char *format, va_
 /* A handle to free is passed by its address, or a unique id is (collective_table.h). */
 static bool passes_pointer(const struct collective_row *row)
 {
-	if (row->action == ROW_ACTION_FREE)
+	if (row->action == ROW_ACTION_FREE || row->action == ROW_ACTION_GROUP_FREE)
 		return row->result != ROW_ARGUMENT_NONE;
 	return row->action == ROW_ACTION_CREATE_UNIQUE_ID && row->color != ROW_ARGUMENT_NONE;
 }
@@ -50,6 +50,8 @@ static void write_rows(struct ranks_bpf *skeleton)
 			.blocking = row->blocking,
 			.by_pointer = passes_pointer(row),
 			.int_count = row->library == ROW_LIBRARY_MPI,
+			.by_group = collective_is_by_group(row),
+			.list_ints = (uint8_t)collective_list_ints(row),
 			.device = row->library == ROW_LIBRARY_NCCL && row->kind == ROW_COLLECTIVE,
 			.position = {row->count, row->datatype, row->root, row->communicator,
 				row->stream, row->result, row->color, row->key},

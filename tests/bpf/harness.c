@@ -158,7 +158,7 @@ static void on_event(void *context, const struct event_header *event)
 
 void harness_start(struct harness *harness, const struct bpf_source_options *options)
 {
-	enum { TOLD_ROWS = 10 };
+	enum { TOLD_ROWS = 19 };
 	char why[WIRE_DETAIL_LENGTH_MAX + 1] = "";
 	struct library_file library = {0};
 	struct stat status;

@@ -236,6 +236,79 @@ static void communicators(void **state)
 	end(&f);
 }
 
+/* FNV-1a over ints, as the kernel side does it. */
+static uint64_t digest(const int32_t *numbers, size_t count)
+{
+	uint64_t hash = 14695981039346656037u;
+
+	for (size_t i = 0; i < count; i++)
+		hash = (hash ^ (uint32_t)numbers[i]) * 1099511628211u;
+	return hash;
+}
+
+/* Which lists and groups are passed; who counts as a creation of the parent. */
+static void groups_and_grids(void **state)
+{
+	static const struct {
+		const char *symbol;
+		uint64_t group, handle, call;
+		uint64_t sequence; /* creations of the parent, by all of its members */
+	} expected[] = {
+		{"MPI_Comm_group", 0, 0x700, 0, 0},
+		{"MPI_Group_incl", 0x700, 0x701, 1, 0},
+		{"MPI_Group_range_excl", 0x701, 0x702, 2, 0},
+		{"MPI_Group_union", 0x700, 0x701, 3, 0},
+		{"MPI_Comm_create_group", 0x701, 0, 4, 0},
+		{"MPI_Comm_create", 0x701, 0, 5, 0},
+		{"MPI_Group_free", 0, 0x701, 6, 0},
+		{"MPI_Cart_create", 1, 0, 0, 1},
+		{"MPI_Cart_sub", 0, 0, 0, 2},
+	};
+	static const int32_t ranges[] = {0, 2, 1, 5, 7, 2};
+	struct fixture f = start(&whole);
+	int32_t ranks[100];
+
+	(void)state;
+	for (int32_t i = 0; i < 100; i++)
+		ranks[i] = 3 * i + 1;
+	rank_do(&f.rank, "behave 0");
+	rank_do(&f.rank, "groups 0 100");
+	rank_do(&f.rank, "groups 0 %d", EVENT_LIST_MAX + 1);
+	harness_collect(&f.harness);
+	for (size_t i = 0; i < 9; i++) {
+		const struct event_communicator *event = communicator(&f, i);
+		bool makes_communicator = expected[i].handle == 0;
+
+		assert_int_equal(event->row, row_of(expected[i].symbol));
+		assert_int_equal(
+			event->handle, makes_communicator ? f.handles[1] : expected[i].handle);
+		assert_int_equal(event->group_call, expected[i].call);
+		assert_int_equal(event->sequence, expected[i].sequence);
+		assert_int_equal(event->destroyed, i == 6);
+		if (i != 0 && i != 6)
+			assert_int_equal(event->group, expected[i].group);
+	}
+	assert_int_equal(communicator(&f, 1)->list.count, 100);
+	assert_int_equal(communicator(&f, 1)->list.digest, digest(ranks, 100));
+	assert_int_equal(communicator(&f, 2)->list.count, 2);
+	assert_int_equal(communicator(&f, 2)->list.digest, digest(ranges, 6));
+	assert_int_equal(communicator(&f, 3)->other_group, 0x702);
+	assert_int_equal(communicator(&f, 4)->key, 17);
+	const struct event_list *lengths = &communicator(&f, 7)->list;
+	const struct event_list *keep = &communicator(&f, 8)->list;
+	assert_int_equal(communicator(&f, 7)->color, 1);
+	assert_int_equal(lengths->count, 3);
+	assert_in_range(lengths->number_count, 3, EVENT_LIST_NUMBERS);
+	assert_memory_equal(lengths->numbers, ((int32_t[]){2, 3, 4}), 12);
+	assert_in_range(keep->number_count, 3, EVENT_LIST_NUMBERS);
+	assert_memory_equal(keep->numbers, ((int32_t[]){1, 0, 1}), 12);
+	/* A list that is too long has no digest; what follows is numbered on. */
+	assert_int_equal(communicator(&f, 10)->list.digest, 0);
+	assert_int_equal(communicator(&f, 10)->group_call, 8);
+	assert_int_equal(communicator(&f, 14)->sequence, 3);
+	end(&f);
+}
+
 /* Attribute callbacks of libraries free and make communicators inside other calls. */
 static void communicators_made_inside_other_calls(void **state)
 {
@@ -408,6 +481,7 @@ int main(void)
 		cmocka_unit_test(time_inside_is_not_own_time),
 		cmocka_unit_test(other_threads_are_told_apart),
 		cmocka_unit_test(communicators),
+		cmocka_unit_test(groups_and_grids),
 		cmocka_unit_test(communicators_made_inside_other_calls),
 		cmocka_unit_test(a_full_ring_drops_and_counts),
 		cmocka_unit_test(pause_and_resume_one_link),

@@ -110,6 +110,33 @@ static void *helper(void *unused)
 	return unused;
 }
 
+/* "groups COUNT": makes groups of lists of that length, and communicators from them. */
+static int64_t make_groups(MPI_Comm communicator, int count)
+{
+	int *ranks = calloc((size_t)count + 1, sizeof(*ranks));
+	int ranges[][3] = {{0, 2, 1}, {5, 7, 2}}, lengths[] = {2, 3, 4}, keep[] = {1, 0, 1};
+	MPI_Group world, some, freed;
+	MPI_Comm made = NULL;
+
+	if (!ranks)
+		return -1;
+	for (int i = 0; i < count; i++)
+		ranks[i] = 3 * i + 1;
+	communicator->next = &communicators[1];
+	MPI_Comm_group(communicator, &world);
+	MPI_Group_incl(world, count, ranks, &some);
+	MPI_Group_range_excl(some, 2, ranges, &some);
+	MPI_Group_union(world, some, &some);
+	MPI_Comm_create_group(communicator, some, 17, &made);
+	MPI_Comm_create(communicator, some, &made);
+	freed = some;
+	MPI_Group_free(&freed);
+	MPI_Cart_create(communicator, 3, lengths, ranks, 1, &made);
+	MPI_Cart_sub(communicator, keep, &made);
+	free(ranks);
+	return (int64_t)(uintptr_t)some;
+}
+
 static int64_t obey_call(const struct order *order)
 {
 	static char datatype;
@@ -137,6 +164,8 @@ static int64_t obey_call(const struct order *order)
 		MPI_Comm_split(communicator, (int)a[1], (int)a[2], &made);
 		return (int64_t)(uintptr_t)made;
 	}
+	if (!strcmp(order->word, "groups"))
+		return make_groups(communicator, (int)a[1]);
 	if (!strcmp(order->word, "free"))
 		return MPI_Comm_free(&communicator);
 	if (!strcmp(order->word, "rank")) {

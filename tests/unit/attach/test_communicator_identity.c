@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Identities that every member computes alike, and the world's handles of a live process. */
-#include <dlfcn.h>
+/* Identities that every member computes alike, and the node of a live process. */
 #include <errno.h>
 #include <setjmp.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -41,9 +39,10 @@ static void identities_differ_where_inputs_do(void **state)
 		ids[count++] = parent;
 		for (uint64_t n = 0; n < CREATIONS; n++) {
 			for (int32_t color = -1; color < COLORS - 1; color++) {
-				uint64_t id = communicator_id_from_parent(parent, n, color);
+				uint64_t how[] = {parent, n, (uint64_t)color};
+				uint64_t id = communicator_identity("split", how, 3);
 
-				assert_int_equal(id, communicator_id_from_parent(parent, n, color));
+				assert_int_equal(id, communicator_identity("split", how, 3));
 				ids[count++] = id;
 			}
 		}
@@ -76,54 +75,43 @@ static void unique_ids(void **state)
 	assert_int_not_equal(communicator_world_id("abc"), communicator_id_from_unique("abc", 3));
 }
 
-/* The child loads the real library and tells where its world is. */
-static void handles_of_a_live_process(void **state)
+/* Ranks of one daemon are on one node, whatever stands between; others are not. */
+static void nodes_of_live_processes(void **state)
 {
-	uint64_t expected[2] = {0}, world = 1, self = 2;
-	int ready[2];
+	uint64_t of_child, again, without;
+	int hold[2];
 	pid_t child;
 
 	(void)state;
-	assert_int_equal(pipe(ready), 0);
+	assert_int_equal(pipe(hold), 0);
 	child = fork();
 	assert_true(child >= 0);
 	if (child == 0) {
-		void *library = dlopen("libmpi.so.40", RTLD_NOW);
+		char *words[] = {"sh", "-c", "read word", NULL};
+		char *environment[] = {"SLOWRANK_TEST_RANK=1", NULL};
 
-		if (library) {
-			expected[0] = (uintptr_t)dlsym(library, "ompi_mpi_comm_world");
-			expected[1] = (uintptr_t)dlsym(library, "ompi_mpi_comm_self");
-		}
-		if (write(ready[1], expected, sizeof(expected)) != sizeof(expected))
-			_exit(1);
-		pause();
-		_exit(0);
+		dup2(hold[0], STDIN_FILENO);
+		close(hold[1]);
+		execve("/bin/sh", words, environment);
+		_exit(1);
 	}
-	close(ready[1]);
-	assert_int_equal(read(ready[0], expected, sizeof(expected)), sizeof(expected));
-	close(ready[0]);
-	int result = communicator_world_handles(child, &world, &self);
-	kill(child, SIGKILL);
+	close(hold[0]);
+	while (communicator_node(child, "SLOWRANK_TEST_RANK", &of_child) != 0)
+		;
+	assert_int_equal(communicator_node(child, "SLOWRANK_TEST_RANK", &again), 0);
+	assert_int_equal(of_child, again);
+	/* Another daemon: the parent's parent, by a variable that the parent has. */
+	assert_int_equal(
+		setenv("SLOWRANK_TEST_RANK", "1", 1), 0); /* not in /proc: it still is one */
+	assert_int_equal(communicator_node(child, "SLOWRANK_TEST_RANK", &again), 0);
+	assert_int_equal(of_child, again);
+	if (communicator_node(getpid(), "SLOWRANK_TEST_RANK", &without) == 0)
+		assert_int_not_equal(without, of_child);
+	close(hold[1]);
 	waitpid(child, NULL, 0);
-	if (!expected[0]) {
-		assert_int_equal(result, -ENOENT);
-		print_message("skipped: libmpi.so.40 is not installed\n");
-		skip();
-	}
-	assert_int_equal(result, 0);
-	assert_int_equal(world, expected[0]);
-	assert_int_equal(self, expected[1]);
-}
-
-static void no_library_no_handles(void **state)
-{
-	uint64_t world = 1, self = 2;
-
-	(void)state;
-	assert_int_equal(communicator_world_handles(getpid(), &world, &self), -ENOENT);
-	assert_int_equal(communicator_world_handles(0x7fffffff, &world, &self), -ENOENT);
-	assert_int_equal(world, 1);
-	assert_int_equal(self, 2);
+	again = 5;
+	assert_int_equal(communicator_node(0x7fffffff, "X", &again), -ENOENT);
+	assert_int_equal(again, 5);
 }
 
 int main(void)
@@ -131,8 +119,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(identities_differ_where_inputs_do),
 		cmocka_unit_test(unique_ids),
-		cmocka_unit_test(handles_of_a_live_process),
-		cmocka_unit_test(no_library_no_handles),
+		cmocka_unit_test(nodes_of_live_processes),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

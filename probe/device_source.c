@@ -2,6 +2,7 @@
 #include "probe/device_source.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -307,10 +308,29 @@ static void put_state(struct message_source *out, enum source_state state, const
 	snprintf(out->why, sizeof(out->why), "%s", why);
 }
 
+/* False: no collective was lost on its way. */
+static bool put_lost(const struct device_source *source, struct message_source *out)
+{
+	char why[WIRE_DETAIL_LENGTH_MAX + 1];
+	struct ring_source_state state;
+
+	ring_source_get_state(source->rings, &state);
+	if (!state.dropped)
+		return false;
+	snprintf(why, sizeof(why),
+		"%" PRIu64 " records were lost (%" PRIu64 " for a full ring, %" PRIu64
+		" for too many in flight)",
+		state.dropped, state.dropped_full, state.dropped_by_writer);
+	put_state(out, SOURCE_DEGRADED, why);
+	return true;
+}
+
 bool device_source_state(const struct device_source *source, const char *why_not, bool enqueue_only,
 	struct message_source *out)
 {
 	if (source && !source->with_device_time && attach_kernels_state(source->shown, out))
+		return true;
+	if (source && put_lost(source, out))
 		return true;
 	if (source && source->copy_engine)
 		put_state(out, SOURCE_DEGRADED,

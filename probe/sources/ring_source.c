@@ -226,6 +226,8 @@ void ring_source_get_state(const struct ring_source *source, struct ring_source_
 	}
 	result.records = sum.records;
 	result.dropped = sum.dropped_full + sum.dropped_late + sum.abandoned + library_drops;
+	result.dropped_full = sum.dropped_full;
+	result.dropped_by_writer = library_drops;
 	result.damaged = sum.damaged + sum.resynchronised;
 	*state = result;
 }

@@ -88,6 +88,9 @@ struct ring_source_state {
 	uint32_t process_count; /* added and alive */
 	uint32_t ring_count;	/* of these, with a ring */
 	uint64_t records, dropped, damaged, unknown;
+	uint64_t dropped_full; /* of dropped: the ring was full */
+	uint64_t
+		dropped_by_writer; /* of dropped: too many collectives in flight there, or communicators */
 	int64_t clock_error_ns; /* the worst of all devices that have a clock; 0 = none has */
 	int last_error;		/* the last negative errno other than "no ring yet"; 0 = none */
 };

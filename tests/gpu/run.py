@@ -339,7 +339,7 @@ def keep_files(arguments, case):
     os.makedirs(kept, exist_ok=True)
     for name in ("truth.jsonl", "alerts.jsonl", "report.json", "plan.json", "log.txt",
                  "record.slr"):
-        if os.path.exists(case.path(name)) and os.path.getsize(case.path(name)) < 8 << 20:
+        if os.path.exists(case.path(name)) and os.path.getsize(case.path(name)) < 64 << 20:
             shutil.copyfile(case.path(name), os.path.join(kept, name))
     shutil.rmtree(case.directory, ignore_errors=True)
 

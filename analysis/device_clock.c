@@ -12,6 +12,9 @@
 #define DRIFT_PER_STEP (5e-3)
 /* But at least so much, so that short steps can follow. */
 #define MOVE_MIN_NS 2000
+/* Where departures of a step differ by this much more in one instance than in another (quartiles), they
+ * are no clock's doing: a slow link's, or times of other calls (judge.c). */
+#define SPREAD_MAX_NS 1000000
 /* Instances of one step that are looked at, per rank. */
 enum { INSTANCES_MAX = 64 };
 
@@ -102,16 +105,22 @@ static int64_t clamp(int64_t value, int64_t low, int64_t high)
 
 static void update(struct device_correction *rank, int64_t move_max_ns, int64_t *error_ns)
 {
-	if (rank->count == 0)
+	uint32_t count = rank->count;
+
+	rank->count = 0;
+	if (count == 0)
 		return;
-	int64_t shown_ns = lower_median_int64(rank->excess_ns, rank->count);
+	if (select_int64(rank->excess_ns, count, 3 * count / 4) -
+			select_int64(rank->excess_ns, count, count / 4) >
+		SPREAD_MAX_NS)
+		return;
+	int64_t shown_ns = lower_median_int64(rank->excess_ns, count);
 
 	if (!rank->known)
 		rank->value_ns = shown_ns;
 	else
 		rank->value_ns += clamp(shown_ns - rank->value_ns, -move_max_ns, move_max_ns);
 	rank->known = true;
-	rank->count = 0;
 	int64_t left_ns = llabs(shown_ns - rank->value_ns);
 
 	if (left_ns > *error_ns)

@@ -9,6 +9,9 @@
 
 #include "analysis/judge_internal.h"
 
+/* Ends of one call lie within 0.1 ms on healthy GPUs; those of another call, milliseconds away. */
+#define CONTRADICTION_NS 1000000
+
 int judge_create(const struct judge_options *options, struct judge **result)
 {
 	struct judge *judge = calloc(1, sizeof(*judge));
@@ -390,7 +393,42 @@ static int prepare(struct judge *judge, const struct step_grid *grid)
 	return error;
 }
 
-/* A step without times in a job whose others have them (attach --deep): it counts, and says nothing. */
+/*
+ * Nobody leaves a call that waits for all before the last one has entered. Device times that say
+ * otherwise are another call's: NCCL keeps 64 a channel, and a progress thread that gets no CPU time
+ * reads what came later in their place.
+ */
+static bool times_contradict(const struct step_grid *grid)
+{
+	if (!grid->device_time)
+		return false;
+	for (size_t i = 0; i < grid->instance_count; i++) {
+		const struct grid_instance *instance = &grid->instances[i];
+		int64_t entered_ns = INT64_MIN, left_ns = INT64_MAX;
+
+		if (!instance->usable || instance->waits_for != WAITS_FOR_ALL)
+			continue;
+		for (uint32_t m = 0; m < instance->member_count; m++) {
+			size_t at = instance->first_member + m;
+
+			if (!(grid->member_parts[at].flags & MEMBER_DEVICE_TIME))
+				continue;
+			if (grid->arrival_ns[at] > entered_ns)
+				entered_ns = grid->arrival_ns[at];
+			if (grid->departure_ns[at] < left_ns)
+				left_ns = grid->departure_ns[at];
+		}
+		if (entered_ns - CONTRADICTION_NS > left_ns &&
+			entered_ns - left_ns > 4 * instance->clock_error_ns)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * A step that says nothing counts all the same: one without times in a job whose others have them
+ * (attach --deep), or whose times contradict each other.
+ */
 static int pass_over(struct judge *judge, const struct step_grid *grid, int64_t length_ns)
 {
 	if (judge->job.steps == 0)
@@ -433,7 +471,10 @@ int judge_step(struct judge *judge, const struct step_grid *grid)
 
 	if (length_ns < 0)
 		length_ns = 0; /* a clock was refitted across the cut */
-	if (grid->untimed && judge->timed) {
+	bool contradict = times_contradict(grid);
+
+	judge->job.steps_contradictory += contradict;
+	if (contradict || (grid->untimed && judge->timed)) {
 		note_step(judge, grid, length_ns);
 		return pass_over(judge, grid, length_ns);
 	}

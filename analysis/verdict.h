@@ -51,7 +51,7 @@ enum {
 	VERDICT_RANKS_MAX = 64,	  /* culprits listed in one verdict */
 	VERDICT_VICTIMS_MAX = 64, /* victims listed; victim_count says how many there are */
 	VERDICT_EVIDENCE_MAX = 8,
-	VERDICT_PAIRS_MAX = 8, /* slow pairs of ranks listed, the slowest first */
+	VERDICT_PAIRS_MAX = 8,	     /* slow pairs of ranks listed, the slowest first */
 	VERDICT_DETAIL_LENGTH = 160, /* with the NUL */
 };
 
@@ -130,9 +130,9 @@ enum { COSTS_PER_KIND = 8, COSTS_MAX = COSTS_PER_KIND * COST_NR };
 
 /* What one part of the job costs: the step if it behaved like its controls, all else kept. */
 struct job_cost {
-	uint8_t of;	     /* enum cost_of */
-	uint32_t number;     /* rank, role, enum phase; of nodes and links a rank on the first one */
-	uint32_t other;	     /* of links: a rank on the last node */
+	uint8_t of;	 /* enum cost_of */
+	uint32_t number; /* rank, role, enum phase; of nodes and links a rank on the first one */
+	uint32_t other;	 /* of links: a rank on the last node */
 	uint32_t node_count; /* of links */
 	double step_ms;	     /* mean without it */
 	double slowdown;     /* step now / step without it */
@@ -143,6 +143,8 @@ struct job_cost {
 struct job_totals {
 	uint64_t steps;		   /* job steps analysed */
 	uint64_t steps_incomplete; /* job steps in which parts of some rank were missing */
+	uint64_t
+		steps_contradictory; /* not judged: by their times, calls ended before they began */
 	double step_ms_median;
 	double step_ms_ideal; /* median of the what-if step with every rank like its controls */
 	double slowdown;      /* mean step / mean ideal step */

@@ -110,6 +110,14 @@ static void write_losses(const struct report_model *model, FILE *out)
 	if (counters->steps_incomplete)
 		fprintf(out, "  %" PRIu64 " steps of single ranks lost events inside\n",
 			counters->steps_incomplete);
+	if (model->totals.steps_contradictory)
+		fprintf(out,
+			"  %" PRIu64
+			" steps were not judged: by their device times, calls ended before "
+			"all had begun.\n  Where these are many, NCCL's progress threads get too "
+			"little "
+			"CPU time: give each rank another core\n",
+			model->totals.steps_contradictory);
 }
 
 void coverage_text_write(const struct report_model *model, FILE *out)

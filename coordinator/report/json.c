@@ -166,6 +166,7 @@ static void write_coverage(struct json_writer *writer, const struct report_model
 	json_decimal(writer, "clock_error_us", model->totals.clock_error_us, DECIMALS_US);
 	json_decimal(writer, "probe_cpu_percent", model->probe_cpu_percent, DECIMALS_RATIO);
 	json_unsigned(writer, "rank_steps_incomplete", counters->steps_incomplete);
+	json_unsigned(writer, "steps_contradictory", model->totals.steps_contradictory);
 	json_unsigned(writer, "probe_resident_bytes", counters->resident_bytes);
 	json_unsigned(writer, "batches_spooled", counters->batches_spooled);
 	json_unsigned(writer, "batches_lost", counters->batches_lost);

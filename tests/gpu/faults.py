@@ -222,17 +222,19 @@ class CgroupThrottle(Fault):
 
 
 class CpuHog(Fault):
-    """Others compute on the core that the rank is pinned to."""
+    """Others compute on the cores that the rank is pinned to."""
+
+    CORES_MAX = 4
 
     def start(self, step_ms):
         self.client = Client(self.context["injector"])
         cores = sorted(os.sched_getaffinity(0))
-        if len(cores) != 1:
-            return f"the rank may run on {len(cores)} cores: it must be pinned to one (--pin)"
-        return self.client.ask(do="cpu-hog", core=cores[0], count=1 + self.size // 100)
+        if len(cores) > self.CORES_MAX:
+            return f"the rank may run on {len(cores)} cores: it must be pinned (--pin-cores)"
+        return self.client.ask(do="cpu-hog", cores=cores, count=1 + self.size // 100)
 
     def end(self):
-        return self.client.ask(do="cpu-hog", core=0, count=0)
+        return self.client.ask(do="cpu-hog", cores=[], count=0)
 
 
 class GpuShared(Fault):

@@ -9,7 +9,7 @@ Requests and answers are one JSON object a line over a Unix socket; an answer is
 the reason why it cannot be done. Requests:
     {"do": "prepare", "gpu": N}                     start a process with a context on GPU N
     {"do": "gpu-shared", "gpu": N, "duty": 0.5}     let it compute that part of the time; 0 = stop
-    {"do": "cpu-hog", "core": N, "count": 2}        spin on a core; count 0 = stop
+    {"do": "cpu-hog", "cores": [N], "count": 2}     spin on each core; count 0 = stop
     {"do": "cgroup-throttle", "pid": N, "quota_us": N, "period_us": N}      quota_us 0 = stop
 """
 import argparse
@@ -218,12 +218,12 @@ class Injector:
     def do_gpu_shared(self, gpu, duty):
         self.gpu_hogs[gpu].set_duty(duty)
 
-    def do_cpu_hog(self, core, count):
+    def do_cpu_hog(self, cores, count):
         for hog in self.cpu_hogs:
             hog.kill()
             hog.wait()
         self.cpu_hogs = []
-        for _ in range(min(count, HOGS_MAX)):
+        for core in cores[:HOGS_MAX] * min(count, HOGS_MAX):
             self.cpu_hogs.append(subprocess.Popen(
                 [sys.executable, os.path.abspath(__file__), "--spin", str(core)],
                 start_new_session=True))
@@ -236,7 +236,7 @@ class Injector:
             self.throttle.begin(pid, quota_us, period_us)
 
     def close(self):
-        self.do_cpu_hog(0, 0)
+        self.do_cpu_hog([], 0)
         for hog in self.gpu_hogs.values():
             hog.close()
         if self.throttle:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a rank's GPU truly did: CUPTI's full kernel timeline, by PyTorch's profiler, as the truth for
-"compute or host?". It is recorded for a few steps before the first fault, and at the end of each
-window; slowrank gives way meanwhile (one subscriber), so that its verdict does not know of it.
+"""What a rank's GPU truly did: CUPTI's full kernel timeline, by PyTorch's profiler, as the truth
+for "compute or host?". It is recorded for a few steps before the first fault, and at the end of
+each window; slowrank gives way meanwhile (one subscriber), so that its verdict does not know of it.
 
     tests/gpu/run.py --train-options=--timeline --only 'ddp.*'      records it
     tests/gpu/timeline.py OUT/jobs/*                                prints the confusion table
@@ -74,7 +74,7 @@ class Timeline:
 
 
 def truth_class(reference, window):
-    """compute-slow when more own work explains most of what the rank took longer, else host-slow."""
+    """compute-slow when more own work explains most of what it took longer, else host-slow."""
     work = window["work_ms"] - reference["work_ms"]
     idle = window["idle_ms"] - reference["idle_ms"]
     return "compute-slow" if work > idle else "host-slow"

@@ -44,7 +44,8 @@ def parse_arguments(argv=None):
     parser.add_argument("--injector", help="socket of injector.py")
     parser.add_argument("--work", default="/var/tmp", help="on a disk, for major page faults")
     parser.add_argument("--net-helper", help="ranks go into network namespaces made by it")
-    parser.add_argument("--pin", action="store_true", help="each rank onto one core")
+    parser.add_argument("--pin-cores", type=int, default=0,
+                        help="each rank onto so many cores of its own")
     parser.add_argument("--sync-every", type=int, default=1, help="read the loss; 0 = never")
     parser.add_argument("--graph", action="store_true", help="forward and backward as CUDA graph")
     parser.add_argument("--graph-comm", action="store_true", help="the all-reduce in it too")
@@ -102,10 +103,10 @@ def sent_bytes(device):
     return 0
 
 
-def pin(local_rank):
+def pin(local_rank, count):
     cores = sorted(os.sched_getaffinity(0))
-    core = cores[(1 + local_rank) % len(cores)]
-    os.sched_setaffinity(0, {core})
+    first = 1 + local_rank * count
+    os.sched_setaffinity(0, {cores[(first + i) % len(cores)] for i in range(count)})
 
 
 class RandomBatches:
@@ -458,8 +459,8 @@ def main():
     arguments = parse_arguments()
     rank, local_rank = int(os.environ["RANK"]), int(os.environ["LOCAL_RANK"])
     device = enter_namespace(rank) if arguments.net_helper else None
-    if arguments.pin:
-        pin(local_rank)
+    if arguments.pin_cores:
+        pin(local_rank, arguments.pin_cores)
     import torch
     import torch.distributed as dist
     import gpt

@@ -445,6 +445,8 @@ void sim_simulate(struct sim *sim, const struct sim_options *options)
 		simulate_step(sim, s);
 	}
 	sim->end = sim->rank[0].now + 1e9;
+	if (options->tamper)
+		options->tamper(sim);
 }
 
 void sim_free(struct sim *sim, bool fed)

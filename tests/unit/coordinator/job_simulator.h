@@ -49,6 +49,8 @@ struct sim_call {
 	unsigned root;
 };
 
+struct sim;
+
 struct sim_options {
 	unsigned ranks, hosts, steps, calls;
 	struct sim_call call[SIM_CALLS_MAX];
@@ -76,6 +78,7 @@ struct sim_options {
 	bool no_sched; /* the kernel side is missing: no activities, samples only */
 	unsigned irregular_every;
 	unsigned rank_exits; /* 0 = none; else this rank stops being heard of half way */
+	void (*tamper)(struct sim *sim); /* with what the probes saw; NULL: nothing */
 };
 
 struct sim_rank {

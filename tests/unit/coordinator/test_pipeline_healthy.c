@@ -77,6 +77,56 @@ static void wild_transfers(void **state)
 	}
 }
 
+enum { MISREAD_FROM = 100, MISREAD_UNTIL = 250, MISREAD_CALLS = 16, MISREAD_BY = 4 };
+
+/*
+ * All times are a device's; for some steps rank 2 is told the times of later calls for its own, in the first half of
+ * each step: a thread that gets no CPU time reads a ring that went on.
+ */
+static void misread(struct sim *sim_now)
+{
+	for (unsigned r = 0; r < sim_now->options.ranks; r++) {
+		for (size_t e = 0; e < sim_now->rank[r].entry_count; e++) {
+			struct step_entry *entry = &sim_now->rank[r].entries[e];
+
+			for (size_t i = 0; i < entry->part_count; i++) {
+				struct collective_part *part = &entry->parts[i];
+
+				part->flags |= PART_DEVICE_TIME;
+				if (r != 2 || e < MISREAD_FROM || e >= MISREAD_UNTIL ||
+					i + MISREAD_BY >= entry->part_count ||
+					i >= MISREAD_CALLS / 2)
+					continue;
+				part->arrival = part[MISREAD_BY].arrival;
+				part->departure = part[MISREAD_BY].departure;
+			}
+		}
+	}
+}
+
+static void times_of_other_calls(void **state)
+{
+	(void)state;
+	for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+		struct sim_options options = sim_defaults(4, seed);
+
+		options.calls = MISREAD_CALLS;
+		for (unsigned c = 0; c < MISREAD_CALLS; c++) {
+			options.call[c] = options.call[0];
+			options.call[c].share = 1.0 / MISREAD_CALLS;
+		}
+		options.steps = 400;
+		options.jitter = 0.01;
+		options.tamper = misread;
+		sim_job(&sim, &options, &result);
+		assert_int_equal(result.error, 0);
+		assert_int_equal(sim.alert_count, 0);
+		assert_in_range(result.totals.steps_contradictory, MISREAD_UNTIL - MISREAD_FROM - 2,
+			MISREAD_UNTIL - MISREAD_FROM + 2);
+		sim_free(&sim, true);
+	}
+}
+
 /* Phases of a rank sum to its time; and the totals are those of the simulated job. */
 static void totals_are_right(void **state)
 {
@@ -100,6 +150,7 @@ int main(void)
 		cmocka_unit_test(preempted_now_and_then),
 		cmocka_unit_test(preempted_often),
 		cmocka_unit_test(wild_transfers),
+		cmocka_unit_test(times_of_other_calls),
 		cmocka_unit_test(totals_are_right),
 	};
 

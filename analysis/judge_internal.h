@@ -17,6 +17,7 @@
 enum {
 	WARM_UP_BLOCKS = 10, /* before the first alarm: the noise must be known */
 	PAST_BLOCKS = 32,    /* kept per series, to know its noise */
+	DOUBTFUL_BLOCKS = 8, /* that may be a fault's */
 	STEP_HISTORY = 256,  /* steps in which an onset is looked for */
 	POOL_RANKS_MAX = 64, /* whose past tells the noise */
 	SHAPES_MAX = 32768,  /* kinds of transfers followed, at most half of it; a power of two */
@@ -88,6 +89,8 @@ struct rank_state {
 	struct launch_sums launches; /* of the latest steps looked at */
 	struct delay_run runs[RUN_NR];
 	float past[PAST_BLOCKS]; /* levels of quiet blocks */
+	float doubtful[DOUBTFUL_BLOCKS]; /* of those of a run that is open: past, unless it is told */
+	uint32_t doubtful_count;
 	uint32_t past_count;
 	float delays[STEP_HISTORY]; /* ns, by step number; negative: of a fault told of */
 	uint32_t track;		    /* the verdict it is in, + 1 */

@@ -157,11 +157,22 @@ bool judge_suspected_any(const struct rank_state *state)
 	return judge_suspected(state, RUN_QUICK) || judge_suspected(state, RUN_SLOW);
 }
 
-static void push_past(struct rank_state *state)
+static void push_past(struct rank_state *state, float level)
 {
-	state->past[state->past_count++ % PAST_BLOCKS] = (float)state->level;
+	state->past[state->past_count++ % PAST_BLOCKS] = level;
 	if (state->past_count == 2 * PAST_BLOCKS)
 		state->past_count = PAST_BLOCKS; /* keeps the ring's phase */
+}
+
+/*
+ * The first blocks of a run may be a fault's, and are no noise then: they would hide the next one. Known
+ * when the run has come to nothing, or was told (then the verdict forgets them).
+ */
+static void push_doubtful(struct rank_state *state)
+{
+	for (uint32_t i = 0; i < state->doubtful_count; i++)
+		push_past(state, state->doubtful[i]);
+	state->doubtful_count = 0;
 }
 
 /*
@@ -182,8 +193,11 @@ static void push_rank(const struct judge *judge, struct rank_state *state,
 	double scale = noises[RUN_QUICK].scale;
 
 	/* What may be a fault is no noise. */
-	if (!state->settled || state->runs[RUN_QUICK].change.sum < 0.67 * CHANGE_THRESHOLD)
-		push_past(state);
+	if (!state->settled || state->runs[RUN_QUICK].change.sum < 0.67 * CHANGE_THRESHOLD) {
+		if (state->doubtful_count == DOUBTFUL_BLOCKS)
+			push_doubtful(state);
+		state->doubtful[state->doubtful_count++] = (float)state->level;
+	}
 	if (state->settled && !judge_suspected_any(state)) {
 		state->usual_blocks += state->usual_blocks < USUAL_MEMORY;
 		learn_usual(state, fmin(fmax(state->level, -2 * scale), 2 * scale) /
@@ -204,6 +218,8 @@ static void push_rank(const struct judge *judge, struct rank_state *state,
 			run->suspect_delay_ns += state->block.delay_ns;
 		}
 	}
+	if (state->runs[RUN_QUICK].change.sum <= 0)
+		push_doubtful(state);
 	/* What was not worth telling for so long is the rank's way. */
 	if (state->runs[RUN_SLOW].blocks >= SLOW_RUN_BLOCKS_MAX && state->settled) {
 		learn_usual(

@@ -366,6 +366,7 @@ static void join(
 		(double)run->blocks / (double)(run->loud_blocks ? run->loud_blocks : 1));
 	track->evidence = fmax(track->evidence, run->change.evidence);
 	state->track = (uint32_t)(track - judge->tracks) + 1;
+	state->doubtful_count = 0; /* no noise */
 	whatif_line_reset(&judge->lines[track - judge->tracks]);
 	/* Told of: no measure of what is usual. */
 	for (uint64_t s = onset; s < judge->next_step && judge->next_step - s <= STEP_HISTORY; s++)

@@ -113,7 +113,7 @@ static double ms_per_step(const struct excess_sums *sums, int64_t ns)
 	return sums->steps ? (double)ns / 1e6 / (double)sums->steps : 0;
 }
 
-static void add_rejection(struct verdict *verdict, enum cause cause, const char *why)
+void verdict_reject(struct verdict *verdict, enum cause cause, const char *why)
 {
 	struct verdict_rejection *rejection;
 
@@ -153,7 +153,7 @@ static void judge_kind(const struct excess_sums *sums, const struct classificati
 		if (cause != (enum cause)verdict->cause) {
 			snprintf(why, sizeof(why), "explains only %.0f %% of the excess",
 				100 * share);
-			add_rejection(verdict, cause, why);
+			verdict_reject(verdict, cause, why);
 		}
 		return;
 	}
@@ -163,14 +163,14 @@ static void judge_kind(const struct excess_sums *sums, const struct classificati
 		if (kind == EXCESS_COLLECTOR && !reason[0])
 			return; /* no program here has one */
 		snprintf(why, sizeof(why), "not measurable%s%.130s", reason[0] ? ": " : "", reason);
-		add_rejection(verdict, cause, why);
+		verdict_reject(verdict, cause, why);
 	} else if (own < 0.001) {
-		add_rejection(verdict, cause, "none seen");
+		verdict_reject(verdict, cause, "none seen");
 	} else if (control > 0.5 * own) {
-		add_rejection(verdict, cause, "same as control");
+		verdict_reject(verdict, cause, "same as control");
 	} else {
 		snprintf(why, sizeof(why), "explains only %.0f %% of the excess", 100 * share);
-		add_rejection(verdict, cause, why);
+		verdict_reject(verdict, cause, why);
 	}
 }
 

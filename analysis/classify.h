@@ -32,6 +32,9 @@ struct classification {
 
 struct classification classify_excess(const struct excess_sums *sums);
 
+/* Adds a cause that was looked at, with why it is not the one; more than fit are left out. */
+void verdict_reject(struct verdict *verdict, enum cause cause, const char *why);
+
 /* Fills a verdict's evidence and rejections from the sums; texts of missing sources by bit. */
 void classify_evidence(const struct excess_sums *sums, const struct classification *classification,
 	const char *(*missing)(void *context, uint32_t source), void *context,

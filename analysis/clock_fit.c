@@ -130,6 +130,7 @@ static void fit_line(struct clock_fit *fit)
 	fit->time_ns = base->time_ns;
 	fit->offset_ns = base->low_ns + (int64_t)llround(offset);
 	fit->drift = drift;
+	/* 1.4826 x the median distance is a normal one's deviation (Rousseeuw and Croux, 1993). */
 	fit->error_ns = (int64_t)(median_double(width, fit->bucket_count) +
 				  1.4826 * median_double(rest, fit->bucket_count)) +
 			1;

@@ -124,15 +124,6 @@ const struct kernel_profile *judge_look(const struct judge *judge, size_t index)
 							   : NULL;
 }
 
-static bool is_culprit(const struct verdict *verdict, uint32_t rank)
-{
-	for (uint32_t i = 0; i < verdict->rank_count; i++) {
-		if (verdict->ranks[i] == rank)
-			return true;
-	}
-	return false;
-}
-
 /* The look at a healthy rank of the same role that is nearest in time. */
 static const struct kept_look *control_look(
 	const struct judge *judge, const struct verdict *verdict, const struct kept_look *own)
@@ -143,7 +134,7 @@ static const struct kept_look *control_look(
 		const struct kept_look *look = judge->looks->kept[i];
 		uint32_t rank = look->profile.rank;
 
-		if (!is_done(look) || rank >= judge->rank_end || is_culprit(verdict, rank) ||
+		if (!is_done(look) || rank >= judge->rank_end || verdict_names(verdict, rank) ||
 			judge->ranks[rank].track ||
 			llabs(look->start_ns - own->start_ns) > PAIR_NS ||
 			judge->ranks[rank].totals.role !=

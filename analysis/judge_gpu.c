@@ -21,15 +21,6 @@
 #define WAITING_SPEED_MAX 1.25
 enum { USUAL_STEPS_MIN = 32, USUAL_RANKS_MAX = 1024 };
 
-static bool is_culprit(const struct verdict *verdict, uint32_t rank)
-{
-	for (uint32_t i = 0; i < verdict->rank_count; i++) {
-		if (verdict->ranks[i] == rank)
-			return true;
-	}
-	return false;
-}
-
 /* The latest value of the first culprit, and the lower median of the others'. */
 static bool latest(struct judge *judge, const struct verdict *verdict, unsigned metric,
 	int64_t now_ns, int64_t *own, int64_t *usual)
@@ -41,7 +32,7 @@ static bool latest(struct judge *judge, const struct verdict *verdict, unsigned 
 	for (uint32_t r = 0; r < judge->rank_end; r++) {
 		int64_t value;
 
-		if (!is_culprit(verdict, r) &&
+		if (!verdict_names(verdict, r) &&
 			evidence_value(judge->ranks[r].evidence, metric, now_ns, &value))
 			judge->scratch[count++] = (double)value;
 	}

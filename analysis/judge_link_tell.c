@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "analysis/classify.h"
 #include "analysis/judge_internal.h"
 
 /* A slow flow is late for at least this share of the excess of the transfers. */
@@ -49,17 +50,6 @@ static bool pair_grows(const struct judge *judge, const struct link_pair *pair, 
 	       grows(judge, pair->to, metric, from_ns, until_ns, least_per_s, per_s);
 }
 
-static void reject(struct verdict *verdict, enum cause cause, const char *why)
-{
-	struct verdict_rejection *rejection;
-
-	if (verdict->rejected_count == VERDICT_EVIDENCE_MAX)
-		return;
-	rejection = &verdict->rejected[verdict->rejected_count++];
-	rejection->kind = (uint8_t)cause;
-	snprintf(rejection->why, sizeof(rejection->why), "%s", why);
-}
-
 /* What the ports count decides between loss, a bad link and a full path. */
 static enum cause find_cause(const struct judge *judge, const struct link_finding *finding,
 	int64_t from_ns, int64_t until_ns, struct verdict *verdict, char *detail, size_t capacity)
@@ -77,7 +67,8 @@ static enum cause find_cause(const struct judge *judge, const struct link_findin
 		snprintf(detail, capacity, "; %.1f retransmits/s on the ports", per_s);
 		return CAUSE_NIC_RETRANSMIT;
 	}
-	reject(verdict, CAUSE_NIC_RETRANSMIT, "no more retransmits on the ports than before");
+	verdict_reject(
+		verdict, CAUSE_NIC_RETRANSMIT, "no more retransmits on the ports than before");
 	if (pair_grows(judge, worst, METRIC_RDMA_LINK_ERRORS, from_ns, until_ns,
 		    link_errors_per_s_min, &per_s)) {
 		snprintf(detail, capacity, "; %.1f link errors/s on the ports", per_s);
@@ -89,10 +80,10 @@ static enum cause find_cause(const struct judge *judge, const struct link_findin
 		return CAUSE_PATH_CONGESTION;
 	}
 	if (finding->named && finding->all_of_rank) {
-		reject(verdict, CAUSE_PATH_CONGESTION, "all of the rank's traffic is slow");
+		verdict_reject(verdict, CAUSE_PATH_CONGESTION, "all of the rank's traffic is slow");
 		return CAUSE_NIC_LINK;
 	}
-	reject(verdict, CAUSE_NIC_LINK,
+	verdict_reject(verdict, CAUSE_NIC_LINK,
 		finding->named ? "the rank's other pairs are as fast as before"
 			       : "no one rank is an end of the slow pairs");
 	return CAUSE_PATH_CONGESTION;

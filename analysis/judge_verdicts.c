@@ -133,15 +133,6 @@ static void tell_throttle(struct judge *judge, const struct track *track, struct
 			"quota %.2f CPU", (double)quota / 1e3);
 }
 
-static bool is_culprit(const struct verdict *verdict, uint32_t rank)
-{
-	for (uint32_t i = 0; i < verdict->rank_count; i++) {
-		if (verdict->ranks[i] == rank)
-			return true;
-	}
-	return false;
-}
-
 /* Those that waited, for at least a quarter of what was lost. */
 static void find_victims(const struct judge *judge, double level, struct verdict *verdict)
 {
@@ -149,7 +140,7 @@ static void find_victims(const struct judge *judge, double level, struct verdict
 	for (uint32_t r = 0; r < judge->rank_end; r++) {
 		const struct rank_state *state = &judge->ranks[r];
 
-		if (!state->in_block || is_culprit(verdict, r) ||
+		if (!state->in_block || verdict_names(verdict, r) ||
 			(verdict->verdict_class != VERDICT_COMM_SLOW && state->wait < level / 4))
 			continue;
 		if (verdict->victim_count < VERDICT_VICTIMS_MAX)

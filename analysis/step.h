@@ -99,6 +99,13 @@ struct activity {
 	uint32_t minor_faults;
 };
 void activity_add(struct activity *sum, const struct activity *other);
+static inline bool activity_is_none(const struct activity *activity)
+{
+	return (activity->preempted_ns | activity->throttled_ns | activity->block_io_ns |
+		       activity->asleep_ns | activity->major_fault_ns | activity->minor_fault_ns |
+		       activity->comm_call_ns | activity->host_ns | activity->collector_ns) == 0 &&
+	       (activity->major_faults | activity->minor_faults) == 0;
+}
 
 enum part_flag {
 	PART_ENQUEUE_ONLY =

@@ -100,6 +100,16 @@ struct verdict {
 	struct verdict_pair pairs[VERDICT_PAIRS_MAX];
 };
 
+/* The rank is one of those that are blamed. */
+static inline bool verdict_names(const struct verdict *verdict, uint32_t rank)
+{
+	for (uint32_t i = 0; i < verdict->rank_count && i < VERDICT_RANKS_MAX; i++) {
+		if (verdict->ranks[i] == rank)
+			return true;
+	}
+	return false;
+}
+
 enum verdict_event {
 	VERDICT_EVENT_ALERT = 1,
 	VERDICT_EVENT_UPDATE = 2,

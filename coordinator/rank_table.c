@@ -29,7 +29,8 @@ void rank_table_fini(struct rank_table *table)
 	memset(table, 0, sizeof(*table));
 }
 
-int rank_table_get(struct rank_table *table, uint32_t number, struct rank_entry **entry)
+/* The entry of a rank, made when it is new. Pointers to entries move when ranks are added. */
+static int get_rank(struct rank_table *table, uint32_t number, struct rank_entry **entry)
 {
 	if (number >= STEP_RANK_COUNT_MAX)
 		return -EINVAL;
@@ -130,7 +131,7 @@ static void place_on_host(struct rank_table *table, struct rank_entry *rank, uin
 int rank_table_announce(struct rank_table *table, const struct message_rank *message, uint32_t host)
 {
 	struct rank_entry *rank;
-	int error = rank_table_get(table, message->rank, &rank);
+	int error = get_rank(table, message->rank, &rank);
 
 	if (error < 0)
 		return error;
@@ -159,7 +160,7 @@ int rank_table_communicator(
 {
 	struct rank_communicator *known;
 	struct rank_entry *rank;
-	int error = rank_table_get(table, number, &rank);
+	int error = get_rank(table, number, &rank);
 
 	if (error < 0)
 		return error;
@@ -169,11 +170,6 @@ int rank_table_communicator(
 		known->own_index = communicator->own_index;
 	}
 	return 0;
-}
-
-static struct queued_entry *slot(const struct rank_entry *rank, size_t index)
-{
-	return &rank->entries[(rank->entry_head + index) & (rank->entry_capacity - 1)];
 }
 
 static int grow_queue(struct rank_entry *rank)
@@ -208,7 +204,7 @@ int rank_table_queue(struct rank_table *table, struct held_steps *held,
 	const struct packed_step *step, uint32_t host)
 {
 	struct rank_entry *rank;
-	int error = rank_table_get(table, step->rank, &rank);
+	int error = get_rank(table, step->rank, &rank);
 	size_t at;
 
 	if (error < 0)
@@ -244,8 +240,8 @@ int rank_table_queue(struct rank_table *table, struct held_steps *held,
 	}
 	rank->entry_count++;
 	for (size_t i = rank->entry_count - 1; i > at; i--)
-		*slot(rank, i) = *slot(rank, i - 1);
-	*slot(rank, at) = (struct queued_entry){held, step};
+		*rank_entry_at(rank, i) = *rank_entry_at(rank, i - 1);
+	*rank_entry_at(rank, at) = (struct queued_entry){held, step};
 	held->references++;
 	rank->input_ns += step->input_ns;
 	rank->compute_ns += step->compute_ns;

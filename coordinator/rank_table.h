@@ -98,9 +98,6 @@ struct rank_table {
 void rank_table_init(struct rank_table *table);
 void rank_table_fini(struct rank_table *table);
 
-/* The entry of a rank, made when it is new. Pointers to entries move when ranks are added. */
-int rank_table_get(struct rank_table *table, uint32_t rank, struct rank_entry **entry)
-	__attribute__((warn_unused_result));
 int rank_table_host(struct rank_table *table, uint64_t host_id, uint32_t *index)
 	__attribute__((warn_unused_result));
 
@@ -119,7 +116,7 @@ int rank_table_communicator(struct rank_table *table, uint32_t rank,
 int rank_table_queue(struct rank_table *table, struct held_steps *held,
 	const struct packed_step *step, uint32_t host) __attribute__((warn_unused_result));
 
-static inline const struct queued_entry *rank_entry_at(const struct rank_entry *rank, size_t index)
+static inline struct queued_entry *rank_entry_at(const struct rank_entry *rank, size_t index)
 {
 	return &rank->entries[(rank->entry_head + index) & (rank->entry_capacity - 1)];
 }

@@ -89,19 +89,11 @@ static uint32_t find_kind(struct step_packer *packer, const struct part_kind *ki
 	return packer->table[at] - 1;
 }
 
-static bool is_none(const struct activity *activity)
-{
-	return (activity->preempted_ns | activity->throttled_ns | activity->block_io_ns |
-		       activity->asleep_ns | activity->major_fault_ns | activity->minor_fault_ns |
-		       activity->comm_call_ns | activity->host_ns | activity->collector_ns) == 0 &&
-	       (activity->major_faults | activity->minor_faults) == 0;
-}
-
 /* Returns where it is kept, counted from the step's first, + 1, or 0 for none. */
 static uint16_t pack_activity(
 	struct step_packer *packer, const struct activity *activity, struct packed_step *step)
 {
-	if (is_none(activity))
+	if (activity_is_none(activity))
 		return 0;
 	packer->activities[packer->activity_count++] = *activity;
 	return (uint16_t)++step->activity_count;

@@ -36,14 +36,16 @@ build/slowrank report "$out/record.slr" --format json -o "$out/report.json"
 python3 - "$out/report.json" "$out/alerts.jsonl" <<'PYTHON'
 import json, sys
 report = json.load(open(sys.argv[1]))
-alerts = [json.loads(line) for line in open(sys.argv[2])]
-live = [a["verdict"] for a in alerts if a["event"] == "alert"]
-found = [v for v in report["verdicts"] if v["ranks"] == [2]]
-assert live, "no alert was seen live"
-assert found, "rank 2 was not named"
-v = found[0]
-assert (v["class"], v["cause"]) == ("host-slow", "cgroup-throttle"), (v["class"], v["cause"])
-print(f"\nslowrank named rank {v['ranks'][0]}: {v['class']}, {v['cause']}, {v['slowdown']:.2f} x slower; "
-      f"the injected fault was a cgroup throttle of rank 2.")
+alerts = [json.loads(line)["verdict"] for line in open(sys.argv[2])]
+
+def names_the_fault(verdict):
+    return (verdict["ranks"], verdict["class"], verdict["cause"]) == ([2], "host-slow", "cgroup-throttle")
+
+named = [v for v in report["verdicts"] if names_the_fault(v)]
+if not named or not any(names_the_fault(v) for v in alerts):
+    sys.exit("\nquickstart: rank 2 was not named for its quota, live and in the report. If other work keeps this "
+             "machine's CPUs busy (the report then says cpu-contention), try again when it is idle.")
+print(f"\nslowrank named rank 2: host-slow, cgroup-throttle, {named[0]['slowdown']:.2f} x slower; "
+      "the injected fault was a cgroup throttle of rank 2.")
 PYTHON
 echo "files: $out/record.slr $out/report.json $out/report.txt $out/alerts.jsonl"

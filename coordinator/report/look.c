@@ -35,6 +35,15 @@ const struct report_rank *look_rank(const struct report_model *model, uint32_t r
 	return NULL;
 }
 
+bool look_is_named(const struct report_model *model, uint32_t rank)
+{
+	for (size_t i = 0; i < model->verdict_count; i++) {
+		if (verdict_names(&model->verdicts[i], rank))
+			return true;
+	}
+	return false;
+}
+
 const char *look_host(const struct report_model *model, uint32_t rank)
 {
 	const struct report_rank *row = look_rank(model, rank);

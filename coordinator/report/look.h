@@ -27,6 +27,9 @@ double look_ms_per_step(int64_t sum_ns, uint64_t steps);
 /* The rank's row, or NULL when no probe reported it. */
 const struct report_rank *look_rank(const struct report_model *model, uint32_t rank);
 
+/* A verdict names the rank. */
+bool look_is_named(const struct report_model *model, uint32_t rank);
+
 /* Its host's name, or "" when unknown. */
 const char *look_host(const struct report_model *model, uint32_t rank);
 

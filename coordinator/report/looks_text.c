@@ -8,19 +8,6 @@
 
 enum { LOOKS_SHOWN = 12, TEXT_LENGTH = 512 };
 
-static bool is_named(const struct report_model *model, uint32_t rank)
-{
-	for (size_t i = 0; i < model->verdict_count; i++) {
-		const struct verdict *verdict = &model->verdicts[i];
-
-		for (size_t j = 0; j < look_at_most(verdict->rank_count, VERDICT_RANKS_MAX); j++) {
-			if (verdict->ranks[j] == rank)
-				return true;
-		}
-	}
-	return false;
-}
-
 bool looks_text_wanted(const struct report_model *model)
 {
 	for (uint32_t i = 0; i < model->rank_count; i++) {
@@ -70,7 +57,7 @@ void looks_text_write(const struct report_model *model, FILE *out)
 
 			if (!rank->look)
 				continue;
-			named = is_named(model, rank->totals.rank);
+			named = look_is_named(model, rank->totals.rank);
 			if (named != (pass == 0))
 				continue;
 			count++;

@@ -9,7 +9,11 @@
 
 enum { PAIRS_SHOWN = 16, ROW_LENGTH = 256, DECIMALS_US = 3, DECIMALS_LOSS = 6 };
 
-double report_pair_quantile_ns(const struct report_pair *pair, double share)
+/*
+ * The time that this share of the requests stayed below, by the histogram (within a factor of two,
+ * from above, and at most the longest); negative when there are no times.
+ */
+static double quantile_ns(const struct report_pair *pair, double share)
 {
 	uint64_t total = 0, sum = 0;
 
@@ -25,8 +29,8 @@ double report_pair_quantile_ns(const struct report_pair *pair, double share)
 	return (double)pair->latency_max_ns;
 }
 
-/* enum ibv_wc_status, infiniband/verbs.h. */
-const char *report_status_name(size_t status)
+/* In words with hyphens: enum ibv_wc_status, infiniband/verbs.h. */
+static const char *status_name(size_t status)
 {
 	static const char *const names[WIRE_QUEUE_PAIR_STATUS_NR] = {"success", "local-length",
 		"local-operation", "local-eec", "local-protection", "flushed", "window-bind",
@@ -38,7 +42,8 @@ const char *report_status_name(size_t status)
 	return status < WIRE_QUEUE_PAIR_STATUS_NR ? names[status] : "other";
 }
 
-const char *report_pair_unmeasurable(const struct report_pair *pair)
+/* Why posts or times are not measurable; NULL when they are. */
+static const char *unmeasurable(const struct report_pair *pair)
 {
 	if (pair->flags & QUEUE_PAIR_EXTENDED_POSTS)
 		return "posts go by ibv_wr_...: not measurable";
@@ -63,7 +68,7 @@ static void put_statuses(struct json_writer *writer, const struct report_pair *p
 	json_object_begin(writer, "errors");
 	for (size_t i = 1; i < WIRE_QUEUE_PAIR_STATUS_NR; i++) {
 		if (pair->statuses[i])
-			json_unsigned(writer, report_status_name(i), pair->statuses[i]);
+			json_unsigned(writer, status_name(i), pair->statuses[i]);
 	}
 	json_object_end(writer);
 }
@@ -98,7 +103,7 @@ static uint64_t outstanding(const struct report_pair *pair)
 
 static void put_pair(struct json_writer *writer, const struct report_pair *pair)
 {
-	const char *why = report_pair_unmeasurable(pair);
+	const char *why = unmeasurable(pair);
 
 	json_object_begin(writer, NULL);
 	json_unsigned(writer, "rank", pair->rank);
@@ -120,10 +125,8 @@ static void put_pair(struct json_writer *writer, const struct report_pair *pair)
 	json_unsigned(writer, "outstanding_requests", outstanding(pair));
 	put_measured(writer, "bytes_per_s", pair->bytes_per_s, 1, 1);
 	put_measured(writer, "latency_us_mean", mean_ns(pair), 1e-3, DECIMALS_US);
-	put_measured(
-		writer, "latency_us_p50", report_pair_quantile_ns(pair, 0.5), 1e-3, DECIMALS_US);
-	put_measured(
-		writer, "latency_us_p99", report_pair_quantile_ns(pair, 0.99), 1e-3, DECIMALS_US);
+	put_measured(writer, "latency_us_p50", quantile_ns(pair, 0.5), 1e-3, DECIMALS_US);
+	put_measured(writer, "latency_us_p99", quantile_ns(pair, 0.99), 1e-3, DECIMALS_US);
 	put_measured(writer, "latency_us_max",
 		pair->latency_count ? (double)pair->latency_max_ns : -1, 1e-3, DECIMALS_US);
 	json_unsigned(writer, "latency_unmeasured", pair->latency_unmeasured);
@@ -201,7 +204,7 @@ static uint64_t error_count(const struct report_pair *pair)
 
 static void write_row(const struct report_pair *pair, FILE *out)
 {
-	const char *why = report_pair_unmeasurable(pair);
+	const char *why = unmeasurable(pair);
 	char text[ROW_LENGTH], peer[16] = "?";
 	struct line line;
 
@@ -212,7 +215,7 @@ static void write_row(const struct report_pair *pair, FILE *out)
 	add_measured(&line, (double)pair->completed_bytes, 1e-6, 1);
 	add_measured(&line, pair->bytes_per_s, 1e-6, 2);
 	add_measured(&line, mean_ns(pair), 1e-6, 3);
-	add_measured(&line, report_pair_quantile_ns(pair, 0.99), 1e-6, 3);
+	add_measured(&line, quantile_ns(pair, 0.99), 1e-6, 3);
 	add_measured(&line, pair->port_loss, 100, 3);
 	add_measured(&line, (double)error_count(pair), 1, 0);
 	line_add(&line, "%s%s", why ? "  " : "", why ? why : "");

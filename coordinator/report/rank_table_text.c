@@ -24,19 +24,6 @@ static double own_excess(const struct report_rank *rank)
 	return look_ms_per_step(rank->totals.own_excess_ns, rank->totals.steps);
 }
 
-static bool is_named(const struct report_model *model, uint32_t rank)
-{
-	for (size_t i = 0; i < model->verdict_count; i++) {
-		const struct verdict *verdict = &model->verdicts[i];
-
-		for (size_t j = 0; j < look_at_most(verdict->rank_count, VERDICT_RANKS_MAX); j++) {
-			if (verdict->ranks[j] == rank)
-				return true;
-		}
-	}
-	return false;
-}
-
 /* Insertion into a short sorted list: the model may hold 131,072 ranks, the list 16. */
 static void select_worst(const struct report_model *model, size_t limit, struct rows *rows)
 {
@@ -86,7 +73,7 @@ static void write_row(
 	host_name(rank, host);
 	line_init(&line, text, sizeof(text));
 	line_add(&line, "%c %6" PRIu32 " %-*s %8" PRIu32 " %5" PRIu32 " %7" PRIu64,
-		is_named(model, totals->rank) ? '*' : ' ', totals->rank, host_width, host,
+		look_is_named(model, totals->rank) ? '*' : ' ', totals->rank, host_width, host,
 		rank->pid, totals->role, totals->steps);
 	if (totals->steps) {
 		for (int phase = 0; phase < PHASE_NR; phase++)

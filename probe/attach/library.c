@@ -52,16 +52,9 @@ struct file_list {
 	size_t capacity, count;
 };
 
-static const char *base_name(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash ? slash + 1 : path;
-}
-
 static bool name_matches(const char *path)
 {
-	const char *name = base_name(path);
+	const char *name = basename(path);
 
 	for (size_t i = 0; i < sizeof(patterns) / sizeof(patterns[0]); i++) {
 		if (fnmatch(patterns[i], name, 0) == 0)
@@ -240,7 +233,7 @@ static void add_program(struct file_list *list, const char *path, int depth)
 {
 	char line[SCRIPT_LINE_MAX] = "", interpreter[PATH_MAX], word[SCRIPT_LINE_MAX];
 	char real[PATH_MAX];
-	const char *name = base_name(path);
+	const char *name = basename(path);
 	int fd, used = 0;
 
 	if (strncmp(name, "python", 6) == 0 || strncmp(name, "torchrun", 8) == 0) {

@@ -270,7 +270,8 @@ static int load_beside(pid_t pid, uint64_t mapping, const char *path, const char
 	return judge(pid, &block, start, report);
 }
 
-int load_library_here(pid_t pid, const char *path, const char *library_name, const char *start,
+/* In this process, which becomes the tracer for a moment. */
+static int load_here(pid_t pid, const char *path, const char *library_name, const char *start,
 	struct load_report *report)
 {
 	static struct load_trace trace;
@@ -297,7 +298,7 @@ int load_library_here(pid_t pid, const char *path, const char *library_name, con
 
 #else
 
-int load_library_here(pid_t pid, const char *path, const char *library_name, const char *start,
+static int load_here(pid_t pid, const char *path, const char *library_name, const char *start,
 	struct load_report *report)
 {
 	(void)pid;
@@ -328,7 +329,7 @@ static void work(int fd, pid_t pid, const char *path, const char *library_name, 
 	sigfillset(&all);
 	sigprocmask(SIG_SETMASK, &all, NULL);
 	memset(&answer, 0, sizeof(answer));
-	answer.error = load_library_here(pid, path, library_name, start, &answer.report);
+	answer.error = load_here(pid, path, library_name, start, &answer.report);
 	_exit(write(fd, &answer, sizeof(answer)) == (ssize_t)sizeof(answer) ? 0 : 1);
 }
 

@@ -41,8 +41,4 @@ struct load_report {
 int load_library(pid_t pid, const char *path, const char *library_name, const char *start,
 	struct load_report *report) __attribute__((warn_unused_result));
 
-/* The same in this process, which becomes the tracer for a moment. For load_library() and tests. */
-int load_library_here(pid_t pid, const char *path, const char *library_name, const char *start,
-	struct load_report *report) __attribute__((warn_unused_result));
-
 #endif

@@ -36,13 +36,6 @@ struct modules {
 	bool musl, there;
 };
 
-static const char *base_name(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash ? slash + 1 : path;
-}
-
 static bool starts_with(const char *text, const char *start)
 {
 	return strncmp(text, start, strlen(start)) == 0;
@@ -53,7 +46,7 @@ static enum module_kind kind_of(const char *path)
 {
 	static const char *const allocators[] = {"jemalloc", "tcmalloc", "mimalloc", "tbbmalloc",
 		"libhoard", "scalloc", "libasan", "libtsan", "liblsan"};
-	const char *name = base_name(path);
+	const char *name = basename(path);
 
 	if (starts_with(name, "libc.so.6") || starts_with(name, "libc-2."))
 		return MODULE_LIBC;

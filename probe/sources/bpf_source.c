@@ -361,13 +361,6 @@ out:
 	return error;
 }
 
-static const char *base_name(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash ? slash + 1 : path;
-}
-
 int bpf_source_attach_library(
 	struct bpf_source *source, const struct library_file *library, bool in_use, size_t *skipped)
 {
@@ -390,7 +383,7 @@ int bpf_source_attach_library(
 	*file = (struct attached_file){
 		.device = library->device, .inode = library->inode, .in_use = in_use};
 	snprintf(file->path, sizeof(file->path), "%s", library->path);
-	file->is_python = strstr(base_name(library->name), "python3") != NULL;
+	file->is_python = strstr(basename(library->name), "python3") != NULL;
 	error = find_places(file, library->name);
 	if (!error && !source->paused)
 		error = attach_file(source, file);
@@ -416,11 +409,6 @@ int bpf_source_poll(struct bpf_source *source,
 	source->delivered = 0;
 	result = ring_buffer__consume(source->ring);
 	return result < 0 && result != -ECANCELED ? result : source->delivered;
-}
-
-int bpf_source_fd(const struct bpf_source *source)
-{
-	return ring_buffer__epoll_fd(source->ring);
 }
 
 int bpf_source_processes_fd(const struct bpf_source *source)

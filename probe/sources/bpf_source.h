@@ -50,11 +50,10 @@ int bpf_source_attach_library(struct bpf_source *source, const struct library_fi
 /*
  * Delivers pending records, at most about 100,000 of them, in the order of the ring. on_event gets
  * a validated record: header->length_bytes matches its kind. Returns records delivered or a
- * negative errno. Does not block: wait on bpf_source_fd() or on time.
+ * negative errno. Does not block.
  */
 int bpf_source_poll(struct bpf_source *source,
 	void (*on_event)(void *context, const struct event_header *event), void *context);
-int bpf_source_fd(const struct bpf_source *source); /* epoll-able; readable when records wait */
 
 /* The map of followed processes, by the kernel's numbers: for other programs (verbs_probe.h). */
 int bpf_source_processes_fd(const struct bpf_source *source);

@@ -213,14 +213,6 @@ struct step_reading {
 	size_t activity_count;
 };
 
-static bool is_none(const struct activity *activity)
-{
-	return (activity->preempted_ns | activity->throttled_ns | activity->block_io_ns |
-		       activity->asleep_ns | activity->major_fault_ns | activity->minor_fault_ns |
-		       activity->comm_call_ns | activity->host_ns | activity->collector_ns) == 0 &&
-	       (activity->major_faults | activity->minor_faults) == 0;
-}
-
 /* An activity takes two numbers at least. */
 static int read_part_activities(
 	struct wire_reader *reader, struct wire_arena *arena, struct step_reading *step)
@@ -258,7 +250,8 @@ static int read_part_activities(
 		}
 		read_activity_values(reader, mask, &step->activities[*place - 1]);
 		number_count -= 2 + value_count;
-		if (*place == step->activity_count && is_none(&step->activities[*place - 1])) {
+		if (*place == step->activity_count &&
+			activity_is_none(&step->activities[*place - 1])) {
 			step->activity_count--;
 			*place = 0;
 		}

@@ -296,7 +296,6 @@ static void compare_plain(const struct peers *peers, uint32_t r)
 	const struct step_grid *grid = peers->grid;
 	const struct grid_row *row = &grid->rows[r];
 	struct blame *blame = peers->blame;
-	const struct blame_control *controls = &blame->controls[peers->first_control];
 	const uint32_t *places = &grid->places[row->first_cell];
 	struct blame_row *result = &blame->rows[r];
 	int64_t own_ns = row->own_ns,
@@ -304,7 +303,7 @@ static void compare_plain(const struct peers *peers, uint32_t r)
 
 	result->own_excess_ns += own_ns - control_ns;
 	for (uint32_t p = 0; p < row->cell_count && !(blame->alike && peers->plain_controls); p++) {
-		const struct blame_control *control = &controls[p];
+		const struct blame_control *control = &blame->controls[peers->first_control + p];
 
 		if (!blame->alike)
 			blame->leads[places[p]] =

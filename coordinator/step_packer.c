@@ -18,9 +18,9 @@ void step_packer_fini(struct step_packer *packer)
 
 static int reserve(void **array, size_t *capacity, size_t needed, size_t size)
 {
-	if (needed <= *capacity)
+	if (needed < *capacity)
 		return 0;
-	size_t grown_capacity = 2 * needed;
+	size_t grown_capacity = 2 * needed + 1; /* never NULL: places are counted on from it */
 	void *grown = realloc(*array, grown_capacity * size);
 
 	if (!grown)

@@ -65,7 +65,7 @@ static void skip_old(struct assembly *assembly, uint32_t number)
 		const struct packed_step *entry = rank_entry_at(rank, 0)->entry;
 
 		while (rank->part_head < entry->part_count &&
-			assembly_job_ns(assembly, rank, entry->parts[rank->part_head].departure) <
+			assembly_job_ns(assembly, rank, entry->times[rank->part_head].departure) <
 				assembly->last_cut_ns) {
 			rank->part_head++;
 			rank->hole = true;
@@ -124,19 +124,20 @@ static void take_parts(struct assembly *assembly, uint32_t number, size_t end)
 
 	if (!(head->part_flags & (PART_ENQUEUE_ONLY | PART_SEQUENCE_RELATIVE))) {
 		if (end > rank->part_head) { /* nothing to remember but the last one's end */
-			scan->departed = head->parts[end - 1].departure;
+			scan->departed = head->times[end - 1].departure;
 			scan->departed_valid = true;
 		}
 		return;
 	}
 	for (size_t p = rank->part_head; p < end; p++) {
-		const struct part_kind *kind = packed_kind(head, &head->parts[p]);
+		const struct part_kind *kind = packed_kind(head, p);
 
 		if (kind->flags & PART_ENQUEUE_ONLY)
 			continue;
-		scan->departed = head->parts[p].departure;
+		scan->departed = head->times[p].departure;
 		scan->departed_valid = true;
-		assembly_remember(assembly, number, kind, &head->parts[p]);
+		assembly_remember(
+			assembly, number, kind, &head->times[p], packed_sequence(head, p));
 	}
 }
 

@@ -135,9 +135,10 @@ static bool choose_leader(struct assembly *assembly, bool finish, uint32_t *lead
 }
 
 /* How good a part is to cut at: synchronising before rooted, then the widest communicator. */
-static uint64_t cut_merit(struct assembly *assembly, uint32_t number, const struct part_kind *kind,
-	const struct packed_part *part)
+static uint64_t cut_merit(
+	struct assembly *assembly, uint32_t number, const struct packed_step *entry, size_t part)
 {
+	const struct part_kind *kind = packed_kind(entry, part);
 	struct rank_entry *rank = &assembly->table->ranks[number];
 	struct communicator_entry *shared = assembly_communicator(assembly, kind->communicator_id);
 	struct rank_communicator *own;
@@ -145,7 +146,7 @@ static uint64_t cut_merit(struct assembly *assembly, uint32_t number, const stru
 
 	if (kind->flags & PART_ENQUEUE_ONLY || !kind->communicator_id ||
 		operation_waits_for(kind->operation) == WAITS_FOR_NOBODY ||
-		!assembly_sequence(assembly, number, kind, part, &sequence))
+		!assembly_sequence(assembly, number, entry, part, &sequence))
 		return 0;
 	own = rank_entry_communicator(rank, kind->communicator_id);
 	size = own && own->size ? own->size : shared ? shared->member_count : 0;
@@ -172,10 +173,9 @@ bool assembly_best_part(struct assembly *assembly, uint32_t number, const struct
 	uint64_t best_merit = 0;
 
 	for (size_t p = from; p < entry->part_count; p++) {
-		const struct part_kind *kind = packed_kind(entry, &entry->parts[p]);
-		uint64_t merit = cut_merit(assembly, number, kind, &entry->parts[p]);
+		uint64_t merit = cut_merit(assembly, number, entry, p);
 
-		*blocking |= !(kind->flags & PART_ENQUEUE_ONLY);
+		*blocking |= !(packed_kind(entry, p)->flags & PART_ENQUEUE_ONLY);
 		if (merit && merit >= best_merit) {
 			best_merit = merit;
 			*best = p;
@@ -193,14 +193,11 @@ static bool cut_in_entry(struct assembly *assembly, uint32_t number, size_t e, b
 	if (!assembly_best_part(
 		    assembly, number, entry, e == 0 ? rank->part_head : 0, blocking, &best))
 		return false;
-	const struct packed_part *part = &entry->parts[best];
-	const struct part_kind *kind = packed_kind(entry, part);
-
 	assembly->cut.by_time = false;
 	assembly->cut.entry = e;
-	assembly->cut.communicator_id = kind->communicator_id;
-	(void)assembly_sequence(assembly, number, kind, part, &assembly->cut.sequence);
-	assembly->cut.time_ns = assembly_job_ns(assembly, rank, part->departure);
+	assembly->cut.communicator_id = packed_kind(entry, best)->communicator_id;
+	(void)assembly_sequence(assembly, number, entry, best, &assembly->cut.sequence);
+	assembly->cut.time_ns = assembly_job_ns(assembly, rank, entry->times[best].departure);
 	assembly->scans[number].at = (struct stream_position){e, best + 1};
 	return true;
 }

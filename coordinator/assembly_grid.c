@@ -20,14 +20,14 @@ struct row_builder {
 };
 
 /* What is known of a part's communicator. */
-static void find_communicator(
-	struct row_builder *builder, const struct packed_part *part, struct grid_part *added)
+static void find_communicator(struct row_builder *builder, const struct packed_step *entry,
+	size_t part, struct grid_part *added)
 {
 	uint64_t id = added->kind->communicator_id;
 	struct rank_communicator *communicator;
 
 	if (!id || !assembly_sequence(
-			   builder->assembly, builder->number, added->kind, part, &added->sequence))
+			   builder->assembly, builder->number, entry, part, &added->sequence))
 		return;
 	communicator = rank_entry_communicator(builder->rank, id);
 	if (!communicator)
@@ -43,23 +43,23 @@ static void find_communicator(
 	}
 }
 
-static int add_part(struct row_builder *builder, const struct packed_step *entry,
-	const struct packed_part *part)
+static int add_part(struct row_builder *builder, const struct packed_step *entry, size_t part)
 {
-	int64_t segment_ns = part->arrival.value - builder->departed.value;
-	int64_t arrival_ns = clock_fit_to_job(builder->clock, part->arrival).value;
+	const struct packed_times *times = &entry->times[part];
+	int64_t segment_ns = times->arrival.value - builder->departed.value;
+	int64_t arrival_ns = clock_fit_to_job(builder->clock, times->arrival).value;
 	/* By the same clock as the next arrival: a long call drifts by more than the gap after it. */
 	struct grid_part added = {
 		.kind = packed_kind(entry, part),
-		.inside = packed_activity(entry, part->inside),
+		.inside = packed_inside(entry, part),
 		.arrival_ns = arrival_ns,
-		.call_ns = clock_fit_to_job(builder->clock, part->departure).value - arrival_ns,
+		.call_ns = clock_fit_to_job(builder->clock, times->departure).value - arrival_ns,
 		.segment_ns = segment_ns > 0 ? segment_ns : 0,
 		.own_index = STEP_RANK_UNKNOWN,
 	};
 
-	builder->before = grid_sum_activities(
-		builder->grid, builder->before, packed_activity(entry, part->before));
+	builder->before =
+		grid_sum_activities(builder->grid, builder->before, packed_before(entry, part));
 	if (!builder->before)
 		return -ENOMEM;
 	if (added.kind->flags & PART_ENQUEUE_ONLY) {
@@ -68,8 +68,8 @@ static int add_part(struct row_builder *builder, const struct packed_step *entry
 	}
 	builder->timed++;
 	added.before = builder->before;
-	find_communicator(builder, part, &added);
-	builder->departed = part->departure;
+	find_communicator(builder, entry, part, &added);
+	builder->departed = times->departure;
 	builder->before = &activity_none;
 	return grid_add_part(builder->grid, &added);
 }
@@ -107,7 +107,7 @@ static int add_parts(struct assembly *assembly, uint32_t number, struct step_gri
 			departed_valid = true;
 		}
 		for (size_t p = at; p < end; p++) {
-			int error = add_part(&builder, entry, &entry->parts[p]);
+			int error = add_part(&builder, entry, p);
 
 			if (error < 0)
 				return error;
@@ -147,7 +147,7 @@ static int add_row(struct assembly *assembly, uint32_t r, struct step_grid *grid
 	const struct packed_step *head = rank_entry_at(rank, 0)->entry;
 	const struct clock_fit *clock = &assembly->table->hosts[rank->host].clock;
 	struct host_ns start =
-		rank->part_head ? head->parts[rank->part_head - 1].departure : head->start;
+		rank->part_head ? head->times[rank->part_head - 1].departure : head->start;
 	int error = grid_add_row(grid, r, rank->host, clock_fit_to_job(clock, start).value,
 		clock_fit_error_ns(clock));
 
@@ -233,15 +233,14 @@ static void fill_row(struct assembly *assembly, struct step_grid *grid, struct g
 	row->launches = (struct step_launches){0};
 	add_launches(row, head);
 	for (uint32_t p = 0; p < row->cell_count; p++) {
-		const struct packed_part *part = &head->parts[p];
+		const struct packed_times *part = &head->times[p];
 		int64_t gap_ns = part->arrival.value - departed_ns;
 		int64_t own_ns = gap_ns > 0 ? gap_ns : 0;
 		int64_t departure_ns = clock_fit_to_job(&clock, part->departure).value;
 
 		if (!bare || !was_bare)
-			own_ns = grid_repeat_activity(grid, row, p,
-				packed_activity(head, part->before),
-				packed_activity(head, part->inside), own_ns);
+			own_ns = grid_repeat_activity(grid, row, p, packed_before(head, p),
+				packed_inside(head, p), own_ns);
 		grid_repeat_cell(grid, row, p, clock_fit_to_job(&clock, part->arrival).value,
 			departure_ns, own_ns);
 		own_sum_ns += own_ns;
@@ -251,7 +250,7 @@ static void fill_row(struct assembly *assembly, struct step_grid *grid, struct g
 	row->own_ns = own_sum_ns;
 	row->end_ns = end_ns;
 	for (uint32_t p = 0; row->first && p < row->cell_count; p++)
-		grid_repeat_sequence(grid, row, p, head->parts[p].sequence);
+		grid_repeat_sequence(grid, row, p, packed_sequence(head, p));
 }
 
 int assembly_build_grid(struct assembly *assembly, struct step_grid *grid)

@@ -17,19 +17,20 @@ int64_t assembly_job_ns(
 struct communicator_entry *assembly_communicator(const struct assembly *assembly, uint64_t id);
 
 /* The sequence number of a part, shifted; false while the shift of an attached rank is unknown. */
-bool assembly_shifted_sequence(struct assembly *assembly, uint32_t rank,
-	const struct part_kind *kind, const struct packed_part *part, uint64_t *sequence);
+bool assembly_shifted_sequence(
+	struct assembly *assembly, uint32_t rank, const struct part_kind *kind, uint64_t *sequence);
 static inline bool assembly_sequence(struct assembly *assembly, uint32_t rank,
-	const struct part_kind *kind, const struct packed_part *part, uint64_t *sequence)
+	const struct packed_step *step, size_t part, uint64_t *sequence)
 {
-	if (kind->flags & PART_SEQUENCE_RELATIVE)
-		return assembly_shifted_sequence(assembly, rank, kind, part, sequence);
-	*sequence = part->sequence;
-	return true;
+	const struct part_kind *kind = packed_kind(step, part);
+
+	*sequence = packed_sequence(step, part);
+	return !(kind->flags & PART_SEQUENCE_RELATIVE) ||
+	       assembly_shifted_sequence(assembly, rank, kind, sequence);
 }
 /* Remembers a part that was handed out; when all of a step are, the shifts are looked for. */
 void assembly_remember(struct assembly *assembly, uint32_t rank, const struct part_kind *kind,
-	const struct packed_part *part);
+	const struct packed_times *times, uint64_t sequence);
 void assembly_find_shifts(struct assembly *assembly, uint32_t rank);
 
 /* Chooses the next cut from the leading rank's entries. False: not yet. */

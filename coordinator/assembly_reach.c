@@ -79,7 +79,7 @@ static struct rank_communicator *channel_of(
 
 /* The communicator of a part that must lie on one side, and its sequence; NULL: none. */
 static struct rank_communicator *joined_by(struct assembly *assembly, uint32_t number,
-	const struct packed_step *entry, const struct packed_part *part, uint64_t *sequence)
+	const struct packed_step *entry, size_t part, uint64_t *sequence)
 {
 	const struct part_kind *kind = packed_kind(entry, part);
 	struct rank_communicator *communicator;
@@ -87,7 +87,7 @@ static struct rank_communicator *joined_by(struct assembly *assembly, uint32_t n
 	if ((kind->flags & PART_ENQUEUE_ONLY) || !kind->communicator_id)
 		return NULL;
 	if (kind->operation == OPERATION_SEND || kind->operation == OPERATION_RECEIVE) {
-		*sequence = part->sequence;
+		*sequence = packed_sequence(entry, part);
 		return channel_of(assembly, number, kind);
 	}
 	if (operation_waits_for(kind->operation) == WAITS_FOR_NOBODY)
@@ -96,7 +96,7 @@ static struct rank_communicator *joined_by(struct assembly *assembly, uint32_t n
 		rank_entry_communicator(&assembly->table->ranks[number], kind->communicator_id);
 	if (communicator)
 		communicator->uncounted =
-			!assembly_sequence(assembly, number, kind, part, sequence);
+			!assembly_sequence(assembly, number, entry, part, sequence);
 	return communicator;
 }
 
@@ -138,7 +138,7 @@ static void note_parts(struct assembly *assembly, uint32_t number, struct stream
 		}
 		for (size_t p = from.part; p < end; p++) {
 			struct rank_communicator *communicator =
-				joined_by(assembly, number, entry, &entry->parts[p], &sequence);
+				joined_by(assembly, number, entry, p, &sequence);
 
 			if (!communicator || communicator->uncounted)
 				continue;
@@ -264,8 +264,8 @@ static bool follow(struct assembly *assembly, uint32_t number, size_t wanted)
 			follow_slots(assembly, number, at.entry, &wanted, &due))
 			at.part = entry->part_count;
 		for (; at.part < entry->part_count && wanted; at.part++) {
-			struct rank_communicator *communicator = joined_by(
-				assembly, number, entry, &entry->parts[at.part], &sequence);
+			struct rank_communicator *communicator =
+				joined_by(assembly, number, entry, at.part, &sequence);
 
 			if (!communicator || !communicator->wanted)
 				continue;
@@ -293,7 +293,7 @@ static struct stream_position place_by_time(
 		const struct packed_step *entry = rank_entry_at(rank, at.entry)->entry;
 
 		for (; at.part < entry->part_count; at.part++) {
-			if (assembly_job_ns(assembly, rank, entry->parts[at.part].arrival) >
+			if (assembly_job_ns(assembly, rank, entry->times[at.part].arrival) >
 				assembly->cut.time_ns)
 				return at;
 		}
@@ -325,7 +325,7 @@ static bool place(struct assembly *assembly, uint32_t number, bool finish)
 		if (!assembly_best_part(assembly, number, entry, e == 0 ? rank->part_head : 0,
 			    &blocking, &best))
 			continue;
-		int64_t best_ns = assembly_job_ns(assembly, rank, entry->parts[best].departure);
+		int64_t best_ns = assembly_job_ns(assembly, rank, entry->times[best].departure);
 
 		if (best_ns < time_ns - half_ns)
 			continue;

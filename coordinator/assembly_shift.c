@@ -34,7 +34,7 @@ static struct shift_history *history_of(
 }
 
 void assembly_remember(struct assembly *assembly, uint32_t number, const struct part_kind *kind,
-	const struct packed_part *part)
+	const struct packed_times *times, uint64_t sequence)
 {
 	struct rank_entry *rank = &assembly->table->ranks[number];
 
@@ -54,9 +54,9 @@ void assembly_remember(struct assembly *assembly, uint32_t number, const struct 
 	if (!history)
 		return;
 	history->parts[history->next] = (struct shift_part){
-		.sequence = part->sequence,
-		.arrival_ns = part->arrival.value,
-		.departure_ns = part->departure.value,
+		.sequence = sequence,
+		.arrival_ns = times->arrival.value,
+		.departure_ns = times->departure.value,
 		.token = kind->operation, /* lengths may differ between members */
 	};
 	history->next = (history->next + 1) % SEQUENCE_SHIFT_PARTS_MAX;
@@ -127,7 +127,7 @@ void assembly_find_shifts(struct assembly *assembly, uint32_t number)
 }
 
 bool assembly_shifted_sequence(struct assembly *assembly, uint32_t number,
-	const struct part_kind *kind, const struct packed_part *part, uint64_t *sequence)
+	const struct part_kind *kind, uint64_t *sequence)
 {
 	struct rank_communicator *communicator =
 		rank_entry_communicator(&assembly->table->ranks[number], kind->communicator_id);
@@ -143,6 +143,6 @@ bool assembly_shifted_sequence(struct assembly *assembly, uint32_t number,
 	}
 	communicator->shift.known = true;
 	/* A part before the reference's first call wraps: it joins nothing, as it should. */
-	*sequence = part->sequence + (uint64_t)communicator->shift.value;
+	*sequence += (uint64_t)communicator->shift.value;
 	return true;
 }

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <stdalign.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,6 +23,12 @@ static void *place(char **at, const void *elements, size_t count, size_t size)
 	return placed;
 }
 
+/* Of the same schedule as the step before it. */
+static bool shares_calls(const struct packed_step *steps, size_t i)
+{
+	return i > 0 && steps[i].calls == steps[i - 1].calls;
+}
+
 int held_steps_create(
 	const struct packed_step *steps, size_t step_count, struct held_steps **result)
 {
@@ -33,7 +40,13 @@ int held_steps_create(
 	char *at;
 
 	for (size_t i = 0; i < step_count; i++)
-		length += aligned(steps[i].part_count * sizeof(struct packed_part)) +
+		length += aligned(steps[i].part_count * sizeof(struct packed_times)) +
+			  aligned(shares_calls(steps, i)
+					  ? 0
+					  : steps[i].part_count * sizeof(struct packed_call)) +
+			  aligned(steps[i].sequences ? steps[i].part_count * sizeof(uint64_t) : 0) +
+			  aligned(steps[i].marks ? steps[i].part_count * sizeof(struct packed_marks)
+						 : 0) +
 			  aligned(steps[i].activity_count * sizeof(struct activity)) +
 			  aligned(steps[i].slot_count * sizeof(struct packed_slot)) +
 			  aligned(steps[i].launches ? sizeof(struct step_launches) : 0);
@@ -48,7 +61,16 @@ int held_steps_create(
 		struct packed_step *step = &held->steps[i];
 
 		step->kinds = kinds;
-		step->parts = place(&at, step->parts, step->part_count, sizeof(*step->parts));
+		step->times = place(&at, step->times, step->part_count, sizeof(*step->times));
+		step->calls = shares_calls(steps, i) ? step[-1].calls
+						     : place(&at, step->calls, step->part_count,
+							       sizeof(*step->calls));
+		if (step->sequences)
+			step->sequences = place(
+				&at, step->sequences, step->part_count, sizeof(*step->sequences));
+		if (step->marks)
+			step->marks =
+				place(&at, step->marks, step->part_count, sizeof(*step->marks));
 		step->activities = place(
 			&at, step->activities, step->activity_count, sizeof(*step->activities));
 		step->slots = place(&at, step->slots, step->slot_count, sizeof(*step->slots));

@@ -262,7 +262,7 @@ static bool step_plausible(const struct packed_step *step)
 	if ((uint64_t)step->start.value >= PLAUSIBLE_TIME_NS || lengths >= PLAUSIBLE_LENGTH_NS)
 		return false;
 	for (size_t p = 0; p < step->part_count; p++) {
-		const struct packed_part *part = &step->parts[p];
+		const struct packed_times *part = &step->times[p];
 		uint64_t from_start =
 			(uint64_t)(part->arrival.value - step->start.value) + PLAUSIBLE_LENGTH_NS;
 

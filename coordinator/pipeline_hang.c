@@ -73,13 +73,13 @@ int pipeline_hang_take(struct pipeline_hang *hang, const struct message_batch *b
 		error = reserve(hang, step->rank);
 		if (error < 0)
 			return error;
-		const struct packed_part *part = &step->parts[step->part_count - 1];
+		size_t last = step->part_count - 1;
 		struct hang_rank *rank = &hang->ranks[step->rank];
 
 		rank->last_known = true;
-		rank->last_operation = packed_kind(step, part)->operation;
-		rank->last_sequence = part->sequence;
-		rank->last_departure = clock_fit_to_job(clock, part->departure);
+		rank->last_operation = packed_kind(step, last)->operation;
+		rank->last_sequence = packed_sequence(step, last);
+		rank->last_departure = clock_fit_to_job(clock, step->times[last].departure);
 		rank->listed = false;
 	}
 	for (size_t r = 0; hang->any_listed && r < hang->capacity; r++) {

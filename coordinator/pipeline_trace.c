@@ -43,8 +43,8 @@ static void take_parts(
 		.first = out->operation_count};
 	*data_id = 0;
 	for (size_t p = 0; p < step->part_count; p++) {
-		const struct packed_part *part = &step->parts[p];
-		const struct part_kind *call = packed_kind(step, part);
+		const struct packed_times *part = &step->times[p];
+		const struct part_kind *call = packed_kind(step, p);
 		enum trace_kind kind = trace_kind_of(call);
 
 		if (kind == TRACE_KIND_NONE)
@@ -70,8 +70,7 @@ int pipeline_trace_take(struct pipeline_trace *trace, const struct packed_step *
 	size_t operations = out->operation_count + step->part_count;
 	int error;
 
-	if (step->part_count == 0 ||
-		trace_kind_of(packed_kind(step, &step->parts[0])) == TRACE_KIND_NONE)
+	if (step->part_count == 0 || trace_kind_of(packed_kind(step, 0)) == TRACE_KIND_NONE)
 		return 0;
 	if (operations > TRACE_OPERATIONS_MAX) {
 		trace->left_out++;

@@ -10,7 +10,10 @@ void step_packer_fini(struct step_packer *packer)
 	free(packer->steps);
 	free(packer->kinds);
 	free(packer->activities);
-	free(packer->parts);
+	free(packer->times);
+	free(packer->calls);
+	free(packer->sequences);
+	free(packer->marks);
 	free(packer->slots);
 	free(packer->table);
 	*packer = (struct step_packer){0};
@@ -33,9 +36,19 @@ static int reserve(void **array, size_t *capacity, size_t needed, size_t size)
 /* Room for the parts of all steps, and so for their kinds; the table is at most half full. */
 static int prepare(struct step_packer *packer, size_t step_count, size_t part_count)
 {
-	size_t table_capacity = 64;
-	int error = reserve((void **)&packer->parts, &packer->part_capacity, part_count,
-		sizeof(*packer->parts));
+	size_t table_capacity = 64, calls = packer->part_capacity;
+	size_t sequences = packer->part_capacity, marks = packer->part_capacity;
+	int error = reserve((void **)&packer->calls, &calls, part_count, sizeof(*packer->calls));
+
+	if (error == 0)
+		error = reserve((void **)&packer->sequences, &sequences, part_count,
+			sizeof(*packer->sequences));
+	if (error == 0)
+		error = reserve(
+			(void **)&packer->marks, &marks, part_count, sizeof(*packer->marks));
+	if (error == 0)
+		error = reserve((void **)&packer->times, &packer->part_capacity, part_count,
+			sizeof(*packer->times));
 
 	if (error == 0)
 		error = reserve((void **)&packer->steps, &packer->step_capacity, step_count,
@@ -101,7 +114,7 @@ static uint16_t pack_activity(
 
 /* Steps repeat: the kind of a place is mostly that of the same place in the step before. */
 static int pack_parts(struct step_packer *packer, const struct step_entry *step,
-	const struct packed_part *guess, struct packed_step *packed)
+	const struct packed_call *guess, struct packed_step *packed)
 {
 	int error = reserve((void **)&packer->activities, &packer->activity_capacity,
 		packer->activity_count + 2 * step->part_count, sizeof(*packer->activities));
@@ -124,11 +137,13 @@ static int pack_parts(struct step_packer *packer, const struct step_entry *step,
 		bool guessed = guess && part_kind_same(&packer->kinds[guess[p].kind], &kind);
 
 		packed->part_flags |= part->flags;
-		packer->parts[packer->part_count++] = (struct packed_part){
-			.arrival = part->arrival,
-			.departure = part->departure,
-			.sequence = part->sequence,
-			.kind = guessed ? guess[p].kind : find_kind(packer, &kind),
+		size_t at = packer->part_count++;
+
+		packer->times[at] = (struct packed_times){part->arrival, part->departure};
+		packer->sequences[at] = part->sequence;
+		packer->calls[at] = (struct packed_call){
+			.kind = guessed ? guess[p].kind : find_kind(packer, &kind)};
+		packer->marks[at] = (struct packed_marks){
 			.before = pack_activity(packer, &part->before, packed),
 			.inside = pack_activity(packer, &part->inside, packed),
 		};
@@ -157,9 +172,8 @@ static struct packed_step without_parts(const struct step_entry *step)
 int step_packer_pack(struct step_packer *packer, const struct step_entry *steps, size_t step_count,
 	const struct packed_step **packed)
 {
-	size_t part_count = 0, guess_at = 0;
+	size_t part_count = 0, guess_at = 0, part_at = 0;
 	const struct activity *activities;
-	const struct packed_part *parts;
 	int error;
 
 	for (size_t i = 0; i < step_count; i++)
@@ -170,24 +184,29 @@ int step_packer_pack(struct step_packer *packer, const struct step_entry *steps,
 		size_t first = packer->part_count;
 
 		packer->steps[i] = without_parts(&steps[i]);
-		error = pack_parts(packer, &steps[i], alike ? &packer->parts[guess_at] : NULL,
+		error = pack_parts(packer, &steps[i], alike ? &packer->calls[guess_at] : NULL,
 			&packer->steps[i]);
 		guess_at = first;
 	}
 	if (error < 0)
 		return error;
 	/* Only now do they lie where they stay. */
-	parts = packer->parts;
 	activities = packer->activities;
 	for (size_t i = 0; i < step_count; i++) {
 		struct packed_step *step = &packer->steps[i];
 
-		step->parts = parts;
+		step->times = &packer->times[part_at];
+		step->calls = &packer->calls[part_at];
+		step->sequences = &packer->sequences[part_at];
+		step->marks = step->activity_count ? &packer->marks[part_at] : NULL;
 		step->activities = activities;
 		step->kinds = packer->kinds;
 		step->kind_count = packer->kind_count;
-		packed_step_lay_out(step, &packer->slots[i * PACKED_SLOTS_MAX]);
-		parts += step->part_count;
+		packed_step_lay_out(
+			step, &packer->calls[part_at], &packer->slots[i * PACKED_SLOTS_MAX]);
+		if (step->layout)
+			step->sequences = NULL;
+		part_at += step->part_count;
 		activities += step->activity_count;
 	}
 	*packed = packer->steps;

@@ -10,7 +10,10 @@ struct step_packer {
 	struct packed_step *steps;
 	struct part_kind *kinds;
 	struct activity *activities;
-	struct packed_part *parts;
+	struct packed_times *times; /* these four by part */
+	struct packed_call *calls;
+	uint64_t *sequences;
+	struct packed_marks *marks;
 	struct packed_slot *slots; /* PACKED_SLOTS_MAX a step */
 	uint32_t *table;	   /* hash: kind + 1, 0 = free */
 	size_t step_capacity, kind_capacity, activity_capacity, part_capacity, slot_capacity;

@@ -5,19 +5,14 @@
 #include "probe/wire/format.h"
 #include "probe/wire/packed_steps.h"
 
-/* One place of a schedule: all of a part but its times, and which communicator of the step's. */
-struct position {
-	uint32_t token;
-	uint32_t slot;
-};
-
 struct schedule {
 	uint64_t signature;
 	size_t position_count;
-	size_t slot_count;   /* distinct communicators */
-	uint32_t part_flags; /* of any position */
-	struct position *positions;
-	bool laid_out; /* the rest is known, by the first step without jumps */
+	size_t slot_count;	   /* distinct communicators */
+	uint32_t part_flags;	   /* of any position */
+	struct packed_call *calls; /* a kind is a token */
+	uint32_t *slots;	   /* of positions: which communicator of the step's */
+	bool laid_out;		   /* the rest is known, by the first step without jumps */
 	uint64_t layout;
 	size_t packed_slot_count;
 	const struct packed_slot *packed_slots;
@@ -101,21 +96,21 @@ static void read_positions(struct wire_reader *reader, const struct tables *tabl
 	struct schedule *schedule, uint32_t *slot_of, size_t *used_in, size_t mark)
 {
 	for (size_t i = 0; i < schedule->position_count; i++) {
-		struct position *position = &schedule->positions[i];
+		uint32_t token = (uint32_t)wire_read_unsigned(reader, UINT32_MAX);
 		uint32_t communicator;
 
-		position->token = (uint32_t)wire_read_unsigned(reader, UINT32_MAX);
-		if (position->token >= tables->token_count) {
+		if (token >= tables->token_count) {
 			wire_reader_fail(reader, "a schedule names no token");
 			return;
 		}
-		communicator = tables->token_communicators[position->token];
-		schedule->part_flags |= tables->kinds[position->token].flags;
+		schedule->calls[i] = (struct packed_call){.kind = token};
+		communicator = tables->token_communicators[token];
+		schedule->part_flags |= tables->kinds[token].flags;
 		if (used_in[communicator] != mark) {
 			used_in[communicator] = mark;
 			slot_of[communicator] = (uint32_t)schedule->slot_count++;
 		}
-		position->slot = slot_of[communicator];
+		schedule->slots[i] = slot_of[communicator];
 	}
 }
 
@@ -144,9 +139,11 @@ static int read_schedules(
 			return 0;
 		}
 		position_budget -= schedule->position_count;
-		schedule->positions = wire_arena_take(
-			arena, schedule->position_count, sizeof(*schedule->positions));
-		if (!schedule->positions)
+		schedule->calls =
+			wire_arena_take(arena, schedule->position_count, sizeof(*schedule->calls));
+		schedule->slots =
+			wire_arena_take(arena, schedule->position_count, sizeof(*schedule->slots));
+		if (!schedule->calls || !schedule->slots)
 			return arena->error;
 		read_positions(reader, tables, schedule, slot_of, used_in, i + 1);
 		wire_skip(reader, later_fields);
@@ -208,7 +205,9 @@ static void read_activity(struct wire_reader *reader, struct activity *activity)
 /* A step on its way out of the message: what it owns is still written to. */
 struct step_reading {
 	struct schedule *schedule;
-	struct packed_part *parts;
+	struct packed_times *times;
+	uint64_t *sequences; /* NULL: the schedule's slots tell */
+	struct packed_marks *marks;
 	struct activity *activities;
 	size_t activity_count;
 };
@@ -223,8 +222,10 @@ static int read_part_activities(
 	if (!number_count)
 		return 0;
 	step->activities = wire_arena_take(arena, number_count / 2, sizeof(*step->activities));
-	if (!step->activities)
+	step->marks = wire_arena_take(arena, step->schedule->position_count, sizeof(*step->marks));
+	if (!step->activities || !step->marks)
 		return arena->error;
+	memset(step->marks, 0, step->schedule->position_count * sizeof(*step->marks));
 	while (number_count && !reader->problem) {
 		uint16_t *place;
 		uint32_t mask;
@@ -242,8 +243,8 @@ static int read_part_activities(
 				reader, "the activities have another length than they say");
 			return 0;
 		}
-		place = mask & WIRE_ACTIVITY_INSIDE ? &step->parts[position].inside
-						    : &step->parts[position].before;
+		place = mask & WIRE_ACTIVITY_INSIDE ? &step->marks[position].inside
+						    : &step->marks[position].before;
 		if (!*place) {
 			step->activities[step->activity_count++] = (struct activity){0};
 			*place = (uint16_t)step->activity_count;
@@ -281,12 +282,11 @@ static void read_jumps(
 			return;
 		}
 		for (; position < jump_position; position++)
-			step->parts[position].sequence +=
-				moved_by[schedule->positions[position].slot];
-		moved_by[schedule->positions[position].slot] += jump;
+			step->sequences[position] += moved_by[schedule->slots[position]];
+		moved_by[schedule->slots[position]] += jump;
 	}
 	for (; position < schedule->position_count; position++)
-		step->parts[position].sequence += moved_by[schedule->positions[position].slot];
+		step->sequences[position] += moved_by[schedule->slots[position]];
 }
 
 static void read_phases(struct wire_reader *reader, struct step_entry *step, int64_t length)
@@ -306,19 +306,18 @@ static void read_phases(struct wire_reader *reader, struct step_entry *step, int
 	step->comm_ns = (total - host) * WIRE_TIME_QUANTUM_NS;
 }
 
-static void read_part_times(struct wire_reader *reader, const struct tables *tables,
-	const struct step_reading *step, int64_t start)
+static void read_part_times(
+	struct wire_reader *reader, const struct step_reading *step, int64_t start)
 {
 	size_t number_count = wire_read_array(reader, 2 * STEP_PART_COUNT_MAX);
-	const struct schedule *schedule = step->schedule;
+	size_t part_count = step->schedule->position_count;
 	int64_t last_arrival = 0, cursor = start;
 
-	if (number_count != 2 * schedule->position_count) {
+	if (number_count != 2 * part_count) {
 		wire_reader_fail(reader, "a step has other parts than its schedule");
 		return;
 	}
-	for (size_t i = 0; i < schedule->position_count; i++) {
-		const struct position *position = &schedule->positions[i];
+	for (size_t i = 0; i < part_count; i++) {
 		int64_t arrival = wire_read_quanta_after(reader, cursor);
 
 		cursor = wire_read_quanta_length(reader, arrival);
@@ -327,23 +326,29 @@ static void read_part_times(struct wire_reader *reader, const struct tables *tab
 			return;
 		}
 		last_arrival = arrival;
-		step->parts[i] = (struct packed_part){
+		step->times[i] = (struct packed_times){
 			.arrival.value = arrival * WIRE_TIME_QUANTUM_NS,
 			.departure.value = cursor * WIRE_TIME_QUANTUM_NS,
-			.sequence = tables->sequences[position->slot]++,
-			.kind = position->token,
 		};
 	}
 }
 
+/* Each communicator's parts count on from where the step says. */
+static void count_on(const struct tables *tables, const struct step_reading *step)
+{
+	for (size_t i = 0; i < step->schedule->position_count; i++)
+		step->sequences[i] = tables->sequences[step->schedule->slots[i]]++;
+}
+
 /* Steps of one schedule have one layout, unless their sequences jump. */
-static int lay_out(
-	struct wire_arena *arena, struct schedule *schedule, bool jumps, struct packed_step *packed)
+static int lay_out(struct wire_arena *arena, const struct tables *tables, bool jumps,
+	const struct step_reading *step, struct packed_step *packed)
 {
 	struct packed_slot found[PACKED_SLOTS_MAX], *slots;
+	struct schedule *schedule = step->schedule;
 
-	if (jumps || !schedule->laid_out) {
-		packed_step_lay_out(packed, found);
+	if (step->sequences) {
+		packed_step_lay_out(packed, schedule->calls, found);
 	} else {
 		packed->layout = schedule->layout;
 		packed->slot_count = schedule->packed_slot_count;
@@ -354,9 +359,13 @@ static int lay_out(
 		return arena->error;
 	for (size_t i = 0; i < packed->slot_count; i++) {
 		slots[i] = packed->slots[i];
-		slots[i].sequence = packed->parts[slots[i].first_part].sequence;
+		slots[i].sequence =
+			step->sequences ? step->sequences[slots[i].first_part]
+					: tables->sequences[schedule->slots[slots[i].first_part]];
 	}
 	packed->slots = slots;
+	if (packed->layout)
+		packed->sequences = NULL;
 	if (!jumps && !schedule->laid_out) {
 		schedule->laid_out = true;
 		schedule->layout = packed->layout;
@@ -418,10 +427,17 @@ static int read_step(struct wire_reader *reader, struct wire_arena *arena, struc
 	if (reader->problem)
 		return 0;
 	tables->part_budget -= schedule->position_count;
-	step.parts = wire_arena_take(arena, schedule->position_count, sizeof(*step.parts));
-	if (!step.parts)
+	step.times = wire_arena_take(arena, schedule->position_count, sizeof(*step.times));
+	if (!step.times)
 		return arena->error;
-	read_part_times(reader, tables, &step, start);
+	if (later_fields || !schedule->laid_out || !schedule->layout) {
+		step.sequences =
+			wire_arena_take(arena, schedule->position_count, sizeof(*step.sequences));
+		if (!step.sequences)
+			return arena->error;
+		count_on(tables, &step);
+	}
+	read_part_times(reader, &step, start);
 	error = reader->problem ? 0 : read_part_activities(reader, arena, &step);
 	if (error || reader->problem)
 		return error;
@@ -446,12 +462,15 @@ static int read_step(struct wire_reader *reader, struct wire_arena *arena, struc
 		.part_count = schedule->position_count,
 		.kind_count = tables->token_count,
 		.activity_count = step.activity_count,
-		.parts = step.parts,
+		.times = step.times,
+		.calls = schedule->calls,
+		.sequences = step.sequences,
+		.marks = step.marks,
 		.kinds = tables->kinds,
 		.activities = step.activities,
 		.launches = entry->launches.window ? &entry->launches : NULL,
 	};
-	return lay_out(arena, schedule, later_fields > 0, packed);
+	return lay_out(arena, tables, later_fields > 0, &step, packed);
 }
 
 static int unpack_parts(
@@ -462,17 +481,16 @@ static int unpack_parts(
 		return arena->error;
 	entry->part_count = packed->part_count;
 	for (size_t i = 0; i < packed->part_count; i++) {
-		const struct packed_part *part = &packed->parts[i];
-		const struct part_kind *kind = packed_kind(packed, part);
+		const struct part_kind *kind = packed_kind(packed, i);
 
 		entry->parts[i] = (struct collective_part){
 			.communicator_id = kind->communicator_id,
-			.sequence = part->sequence,
+			.sequence = packed_sequence(packed, i),
 			.length_bytes = kind->length_bytes,
-			.arrival = part->arrival,
-			.departure = part->departure,
-			.before = *packed_activity(packed, part->before),
-			.inside = *packed_activity(packed, part->inside),
+			.arrival = packed->times[i].arrival,
+			.departure = packed->times[i].departure,
+			.before = *packed_before(packed, i),
+			.inside = *packed_inside(packed, i),
 			.root = kind->root,
 			.operation = kind->operation,
 			.flags = kind->flags,

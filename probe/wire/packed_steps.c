@@ -42,7 +42,8 @@ static struct packed_slot *find_slot(
 	return &slots[(*slot_count)++];
 }
 
-void packed_step_lay_out(struct packed_step *step, struct packed_slot slots[PACKED_SLOTS_MAX])
+void packed_step_lay_out(struct packed_step *step, struct packed_call *calls,
+	struct packed_slot slots[PACKED_SLOTS_MAX])
 {
 	uint64_t layout = step->part_count;
 	size_t slot_count = 0;
@@ -51,15 +52,16 @@ void packed_step_lay_out(struct packed_step *step, struct packed_slot slots[PACK
 	step->slot_count = 0;
 	step->slots = slots;
 	for (size_t p = 0; p < step->part_count; p++) {
-		const struct packed_part *part = &step->parts[p];
-		const struct part_kind *kind = packed_kind(step, part);
-		struct packed_slot *slot = is_plain(kind)
-						   ? find_slot(slots, &slot_count,
-							     kind->communicator_id, part->sequence)
-						   : NULL;
+		const struct part_kind *kind = packed_kind(step, p);
+		struct packed_slot *slot =
+			is_plain(kind) ? find_slot(slots, &slot_count, kind->communicator_id,
+						 step->sequences[p])
+				       : NULL;
 
 		if (!slot)
 			return;
+		calls[p].slot = (uint16_t)(slot - slots);
+		calls[p].ordinal = (uint16_t)slot->part_count;
 		if (slot->part_count++ == 0)
 			slot->first_part = (uint32_t)p;
 		slot->last_part = (uint32_t)p;

@@ -1,19 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Steps as they come off the wire and wait to be analysed: a sixth of the size of a step_entry's
- * parts. What repeats from step to step (whom a call goes to, how long it is) is kept once per batch,
- * activities only where there are any. Plain values; any thread.
+ * Steps as they come off the wire and wait to be analysed: 16 bytes a part. What repeats from step to
+ * step (what a call is, where it lies on its communicator) is kept once per batch, activities only
+ * where there are any. Plain values; any thread.
  */
 #ifndef SLOWRANK_PROBE_WIRE_PACKED_STEPS_H
 #define SLOWRANK_PROBE_WIRE_PACKED_STEPS_H
 
 #include "analysis/align.h"
 
-struct packed_part {
+struct packed_times {
 	struct host_ns arrival, departure;
-	uint64_t sequence;
-	uint32_t kind;		 /* into the batch's kinds */
-	uint16_t before, inside; /* into the step's activities + 1; 0 = none */
+};
+
+/* What a part is but for its times. */
+struct packed_call {
+	uint32_t kind;	  /* into the batch's kinds */
+	uint16_t slot;	  /* of a step that has them */
+	uint16_t ordinal; /* among the parts of that slot */
+};
+
+/* What its segment, and its call, were made of: into the step's activities + 1; 0 = none. */
+struct packed_marks {
+	uint16_t before, inside;
 };
 
 enum { PACKED_SLOTS_MAX = 32 };
@@ -25,8 +34,7 @@ struct packed_slot {
 	uint32_t first_part, last_part, part_count;
 };
 
-_Static_assert(2 * STEP_PART_COUNT_MAX <= UINT16_MAX, "activities of a step");
-_Static_assert(sizeof(struct packed_part) == 32, "two of them in a line of a cache");
+_Static_assert(2 * STEP_PART_COUNT_MAX <= UINT16_MAX, "activities of a step, parts of a slot");
 
 struct packed_step {
 	uint32_t rank;
@@ -42,24 +50,47 @@ struct packed_step {
 	 */
 	uint64_t layout;
 	size_t part_count, kind_count, activity_count, slot_count;
-	const struct packed_part *parts;
-	const struct part_kind *kinds; /* of the whole batch */
+	const struct packed_times *times;
+	const struct packed_call *calls;  /* steps may share them */
+	const uint64_t *sequences;	  /* of parts; without a layout only: else slots tell */
+	const struct packed_marks *marks; /* NULL: there are no activities */
+	const struct part_kind *kinds;	  /* of the whole batch */
 	const struct activity *activities;
 	const struct packed_slot *slots;
 	const struct step_launches *launches; /* NULL: not looked at */
 };
 
-/* Finds the layout and the slots, into `slots`, of a step that is complete but for these. */
-void packed_step_lay_out(struct packed_step *step, struct packed_slot slots[PACKED_SLOTS_MAX]);
+/*
+ * Finds the layout and the slots, into `slots`, of a step that is complete but for these, its
+ * sequences included; where its calls lie on slots goes into `calls`, which are the step's.
+ */
+void packed_step_lay_out(struct packed_step *step, struct packed_call *calls,
+	struct packed_slot slots[PACKED_SLOTS_MAX]);
 
-static inline const struct part_kind *packed_kind(
-	const struct packed_step *step, const struct packed_part *part)
+static inline const struct part_kind *packed_kind(const struct packed_step *step, size_t part)
 {
-	return &step->kinds[part->kind];
+	return &step->kinds[step->calls[part].kind];
 }
 
-static inline const struct activity *packed_activity(const struct packed_step *step, uint32_t at)
+static inline uint64_t packed_sequence(const struct packed_step *step, size_t part)
 {
+	const struct packed_call *call = &step->calls[part];
+
+	return step->layout ? step->slots[call->slot].sequence + call->ordinal
+			    : step->sequences[part];
+}
+
+static inline const struct activity *packed_before(const struct packed_step *step, size_t part)
+{
+	uint32_t at = step->marks ? step->marks[part].before : 0;
+
+	return at ? &step->activities[at - 1] : &activity_none;
+}
+
+static inline const struct activity *packed_inside(const struct packed_step *step, size_t part)
+{
+	uint32_t at = step->marks ? step->marks[part].inside : 0;
+
 	return at ? &step->activities[at - 1] : &activity_none;
 }
 

@@ -16,13 +16,24 @@
 
 enum { PARTS = 6 };
 
-static void check_slots(const struct packed_step *step)
+static void check_slots(const struct step_entry *entry, const struct packed_step *step)
 {
+	struct packed_call *calls = calloc(step->part_count + 1, sizeof(*calls));
+	uint64_t *sequences = calloc(step->part_count + 1, sizeof(*sequences));
 	struct packed_slot slots[PACKED_SLOTS_MAX];
 	struct packed_step again = *step;
 	size_t parts = 0;
 
-	packed_step_lay_out(&again, slots);
+	assert_int_equal(entry->part_count, step->part_count);
+	for (size_t p = 0; p < step->part_count; p++) {
+		calls[p].kind = step->calls[p].kind;
+		sequences[p] = entry->parts[p].sequence;
+		assert_true(packed_sequence(step, p) == sequences[p]);
+	}
+	again.calls = calls;
+	again.sequences = sequences;
+	packed_step_lay_out(&again, calls, slots);
+	assert_true(step->layout ? !step->sequences : !step->part_count || step->sequences);
 	assert_true(step->layout == again.layout);
 	assert_int_equal(step->slot_count, again.slot_count);
 	for (size_t i = 0; i < step->slot_count; i++) {
@@ -34,6 +45,8 @@ static void check_slots(const struct packed_step *step)
 		parts += slots[i].part_count;
 	}
 	assert_true(step->layout == 0 ? step->slot_count == 0 : parts == step->part_count);
+	free(calls);
+	free(sequences);
 }
 
 static struct message_batch *pass(const struct message_batch *batch)
@@ -45,7 +58,7 @@ static struct message_batch *pass(const struct message_batch *batch)
 	assert_int_equal(wire_decode_packed_batch(buffer.bytes, buffer.length, &decoded, NULL), 0);
 	assert_null(decoded->steps);
 	for (size_t i = 0; i < decoded->step_count; i++)
-		check_slots(&decoded->packed_steps[i]);
+		check_slots(&batch->steps[i], &decoded->packed_steps[i]);
 	wire_buffer_fini(&buffer);
 	return decoded;
 }

@@ -560,6 +560,20 @@ static bool members_alike(const struct step_grid *grid, const struct grid_instan
 	return true;
 }
 
+static bool same_rows(const struct step_grid *grid, const struct grid_instance *one,
+	const struct grid_instance *other)
+{
+	const struct grid_member *a = &grid->member_parts[one->first_member];
+	const struct grid_member *b = &grid->member_parts[other->first_member];
+
+	for (uint32_t m = 0; m < one->member_count && one->member_count == other->member_count;
+		m++) {
+		if (a[m].row != b[m].row)
+			return false;
+	}
+	return one->member_count == other->member_count;
+}
+
 int grid_link(struct step_grid *grid)
 {
 	int error = reserve_links(grid);
@@ -588,6 +602,11 @@ int grid_link(struct step_grid *grid)
 		grid->rows[grid->member_parts[grid->instances[i].first_member].row].first = true;
 		grid->instances[i].alike = members_alike(grid, &grid->instances[i]);
 		grid->alike &= grid->instances[i].alike;
+	}
+	for (size_t o = 1; o < grid->order_count; o++) {
+		struct grid_instance *instance = &grid->instances[grid->order[o]];
+
+		instance->again = same_rows(grid, &grid->instances[grid->order[o - 1]], instance);
 	}
 	grid->linked = true;
 	return 0;

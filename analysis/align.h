@@ -80,6 +80,7 @@ struct grid_instance {
 	bool usable;	/* most are, and they agree on what it is: lateness among them counts */
 	bool same_host; /* all members: no clock error between them */
 	bool alike;	/* all members have it at the same place of the same layout */
+	bool again;	/* it has the members of the instance before it in order */
 };
 
 enum grid_member_flag {		    /* beside those of its cell */

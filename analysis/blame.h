@@ -92,7 +92,7 @@ struct blame_share {
 
 /* Per instance: what its members' leads and shares are reckoned from, where they are not kept. */
 struct blame_meeting {
-	int64_t last_arrival_ns;
+	int64_t last_arrival_ns, last_departure_ns;
 	int64_t shortest_call_ns; /* by duration */
 	uint32_t control;	  /* of its members' segments; GRID_NONE: leads are kept */
 	bool by_duration;	  /* the clocks are too uncertain: shortest communication decides */
@@ -103,12 +103,12 @@ struct blame {
 	struct blame_row *rows;		/* as grid rows */
 	struct blame_cell *cells;	/* as grid cells, of overlapped rows; see blame_cell_of() */
 	struct blame_meeting *meetings; /* as grid instances */
-	struct blame_lead *leads;	/* as grid members; see blame_lead_of() */
+	struct blame_lead *leads;	/* as grid members; see blame_lead_own_ns() */
 	uint8_t *mixed;			/* as grid members: enum blame_mixed, of leads */
 	int64_t *
 		opaque_ns; /* likewise, where mixed says so: calls that are no cells, and cells that join
 	                       nothing */
-	struct blame_share *shares; /* as grid members; see blame_share_of() */
+	struct blame_share *shares; /* as grid members; see blame_transfer_ns() */
 	int64_t *
 		holds; /* likewise, where held: off-CPU inside after the last arrival, more than the
 	                   others */
@@ -147,29 +147,41 @@ static inline int64_t blame_opaque_ns(const struct blame *blame, uint32_t member
 	return blame->mixed[member] & MIXED_OPAQUE ? blame->opaque_ns[member] : 0;
 }
 
-/* What an instance's member of that number did before it. */
-static inline struct blame_lead blame_lead_of(const struct blame *blame,
-	const struct step_grid *grid, const struct blame_meeting *meeting, uint32_t member)
+/* What an instance's member of that number did before it: own_ns, and control_ns, of its lead. */
+static inline int64_t blame_lead_own_ns(const struct blame *blame, const struct step_grid *grid,
+	const struct blame_meeting *meeting, uint32_t member)
 {
-	if (meeting->control == GRID_NONE)
-		return blame->leads[member];
-	return (struct blame_lead){
-		grid->own_ns[member], blame->controls[meeting->control].control_ns};
+	return meeting->control == GRID_NONE ? blame->leads[member].own_ns : grid->own_ns[member];
 }
 
-/* How its time inside is split. */
-static inline struct blame_share blame_share_of(const struct blame *blame,
-	const struct step_grid *grid, const struct blame_meeting *meeting, uint32_t member)
+static inline int64_t blame_lead_control_ns(
+	const struct blame *blame, const struct blame_meeting *meeting, uint32_t member)
 {
-	if (meeting->kept)
-		return blame->shares[member];
-	int64_t inside_ns = grid->departure_ns[member] - grid->arrival_ns[member];
-	int64_t after_ns = grid->departure_ns[member] - meeting->last_arrival_ns;
-	int64_t transfer_ns = meeting->by_duration ? meeting->shortest_call_ns
-			      : after_ns > 0	   ? after_ns
-						   : 0;
+	return meeting->control == GRID_NONE ? blame->leads[member].control_ns
+					     : blame->controls[meeting->control].control_ns;
+}
 
-	return (struct blame_share){inside_ns - transfer_ns, transfer_ns};
+/* The longest transfer, where they are not kept. */
+static inline int64_t blame_longest_transfer_ns(const struct blame_meeting *meeting)
+{
+	int64_t after_ns = meeting->last_departure_ns - meeting->last_arrival_ns;
+
+	if (meeting->by_duration)
+		return meeting->shortest_call_ns;
+	return after_ns > 0 ? after_ns : 0;
+}
+
+/* The part of its time inside that was not waiting. */
+static inline int64_t blame_transfer_ns(const struct blame *blame, const struct step_grid *grid,
+	const struct blame_meeting *meeting, uint32_t member)
+{
+	int64_t after_ns = grid->departure_ns[member] - meeting->last_arrival_ns;
+
+	if (meeting->kept)
+		return blame->shares[member].transfer_ns;
+	if (meeting->by_duration)
+		return meeting->shortest_call_ns;
+	return after_ns > 0 ? after_ns : 0;
 }
 
 /* The control of a cell whose row has peers and is not overlapped. */

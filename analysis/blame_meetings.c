@@ -28,6 +28,7 @@ struct meeting {
 	int64_t usual_arrival_ns; /* lower median */
 	int64_t usual_opaque_ns;
 	int64_t usual_call_ns; /* by duration: lower median of the time inside */
+	bool taken;	       /* the carries have the members' segments */
 };
 
 static struct blame_tally *tally_of(const struct meeting *meeting, uint32_t m)
@@ -50,14 +51,21 @@ static int64_t call_ns(const struct meeting *meeting, uint32_t m)
 	return meeting->departure_ns[m] - meeting->arrival_ns[m];
 }
 
-static struct blame_share share_of(const struct meeting *meeting, uint32_t m)
+static int64_t transfer_ns_of(const struct meeting *meeting, uint32_t m)
 {
-	return blame_share_of(
+	return blame_transfer_ns(
 		meeting->blame, meeting->grid, meeting->found, meeting->instance->first_member + m);
 }
 
+/* The other part of the time inside; less than that where it went on beside other work. */
+static int64_t wait_ns_of(const struct meeting *meeting, uint32_t m)
+{
+	return meeting->found->kept ? meeting->shares[m].wait_ns
+				    : call_ns(meeting, m) - transfer_ns_of(meeting, m);
+}
+
 /* Adds what a row did since its last instance, this member's segment included. */
-static void take_segments(struct meeting *meeting, uint32_t m)
+static inline void take_segments(struct meeting *meeting, uint32_t m)
 {
 	const struct grid_member *member = &meeting->members[m];
 	struct blame *blame = meeting->blame;
@@ -65,10 +73,10 @@ static void take_segments(struct meeting *meeting, uint32_t m)
 
 	if (blame->in_order && !(member->flags & MEMBER_OVERLAPPED)) {
 		uint32_t at = meeting->instance->first_member + m;
-		struct blame_lead lead = blame_lead_of(blame, meeting->grid, meeting->found, at);
 
-		carry->own_ns += lead.own_ns - lead.control_ns;
-		carry->opaque_ns += blame_opaque_ns(blame, at);
+		carry->own_ns += blame_lead_own_ns(blame, meeting->grid, meeting->found, at) -
+				 blame_lead_control_ns(blame, meeting->found, at);
+		carry->opaque_ns += blame->opaque ? blame_opaque_ns(blame, at) : 0;
 	} else {
 		const struct step_grid *grid = meeting->grid;
 		const struct grid_row *row = &grid->rows[member->row];
@@ -156,13 +164,12 @@ static int64_t late_ns(const struct meeting *meeting, uint32_t m)
 }
 
 /* Charges a late member with what is its own; what remains it inherited. Returns the comm part. */
-static int64_t charge_lateness(struct meeting *meeting, uint32_t m, int64_t late)
+static inline int64_t charge_lateness(struct meeting *meeting, uint32_t m, int64_t late)
 {
-	struct blame_carry *carry = carry_of(meeting, m);
 	struct blame_tally *row = tally_of(meeting, m);
-	int64_t hidden = clamp(meeting->usual_opaque_ns - carry->opaque_ns, 0, INT64_MAX);
-	int64_t own = clamp(carry->own_ns, 0, late + hidden);
-	int64_t comm = clamp(carry->comm_ns, 0, late - own);
+	int64_t hidden = clamp(meeting->usual_opaque_ns - row->carry.opaque_ns, 0, INT64_MAX);
+	int64_t own = clamp(row->carry.own_ns, 0, late + hidden);
+	int64_t comm = clamp(row->carry.comm_ns, 0, late - own);
 
 	row->delay_ns += own;
 	row->comm_delay_ns += comm;
@@ -219,19 +226,21 @@ static void split_call(struct meeting *meeting, uint32_t m)
 			0, result->wait_ns);
 }
 
-static void add_share(struct meeting *meeting, uint32_t m)
+/* Returns the transfer. */
+static inline int64_t add_share(struct meeting *meeting, uint32_t m)
 {
-	struct blame_share share = share_of(meeting, m);
+	int64_t transfer_ns = transfer_ns_of(meeting, m);
 
-	tally_of(meeting, m)->wait_ns += share.wait_ns;
-	tally_of(meeting, m)->transfer_ns += share.transfer_ns;
+	tally_of(meeting, m)->wait_ns += wait_ns_of(meeting, m);
+	tally_of(meeting, m)->transfer_ns += transfer_ns;
+	return transfer_ns;
 }
 
 static void split_calls(struct meeting *meeting)
 {
 	for (uint32_t m = 0; m < meeting->count; m++) {
 		split_call(meeting, m);
-		add_share(meeting, m);
+		(void)add_share(meeting, m);
 	}
 }
 
@@ -244,13 +253,11 @@ static int64_t off_cpu_ns(const struct activity *inside)
 /* Off-CPU time inside, surely after the last arrival: what exceeds the wait. */
 static int64_t off_after_ns(const struct meeting *meeting, uint32_t m)
 {
-	struct blame_share share;
-
 	if (!(meeting->members[m].flags & MEMBER_INSIDE))
 		return 0;
-	share = share_of(meeting, m);
-	return clamp(off_cpu_ns(meeting->grid->cells[meeting->cells[m]].inside) - share.wait_ns, 0,
-		share.transfer_ns);
+	return clamp(
+		off_cpu_ns(meeting->grid->cells[meeting->cells[m]].inside) - wait_ns_of(meeting, m),
+		0, transfer_ns_of(meeting, m));
 }
 
 static void add_hold(struct meeting *meeting, uint32_t m, int64_t hold)
@@ -299,8 +306,7 @@ static int64_t charge_holds(struct meeting *meeting, int64_t usual_transfer)
 		add_hold(meeting, m, hold);
 		tally_of(meeting, m)->delay_ns += held_others;
 		/* of its lag, what did not hold the others is its own */
-		int64_t lag =
-			clamp(share_of(meeting, m).transfer_ns - usual_transfer, 0, INT64_MAX);
+		int64_t lag = clamp(transfer_ns_of(meeting, m) - usual_transfer, 0, INT64_MAX);
 		int64_t own_lag = clamp(hold - held_others, 0, lag);
 
 		carry_of(meeting, m)->own_ns += own_lag;
@@ -341,7 +347,7 @@ static int64_t charge_departures(struct meeting *meeting)
 	for (uint32_t m = 0; m < meeting->count; m++) {
 		off |= (meeting->members[m].flags & MEMBER_INSIDE) != 0;
 		carry_of(meeting, m)->comm_ns +=
-			clamp(share_of(meeting, m).transfer_ns - usual_transfer, 0, INT64_MAX);
+			clamp(transfer_ns_of(meeting, m) - usual_transfer, 0, INT64_MAX);
 	}
 	return usual_transfer - (off ? charge_holds(meeting, usual_transfer) : 0);
 }
@@ -377,22 +383,31 @@ static bool by_host_times(const struct meeting *meeting)
 
 static void meet_all(struct meeting *meeting)
 {
-	int64_t worst_comm = 0;
+	int64_t worst_comm = 0, last_ns = INT64_MIN, usual_transfer;
+	bool off = false;
 
 	for (uint32_t m = 0; m < meeting->count && meeting->found->kept; m++)
 		split_call(meeting, m);
+	usual_transfer = by_host_times(meeting) ? INT64_MAX : usual_transfer_ns(meeting);
 	for (uint32_t m = 0; m < meeting->count; m++) {
+		if (!meeting->taken)
+			take_segments(meeting, m);
 		int64_t comm = charge_lateness(meeting, m, late_ns(meeting, m));
+		int64_t lag = add_share(meeting, m) - usual_transfer;
 
-		if (comm > worst_comm)
-			worst_comm = comm;
-		*carry_of(meeting, m) = (struct blame_carry){0}; /* they leave together */
-		add_share(meeting, m);
+		worst_comm = comm > worst_comm ? comm : worst_comm;
+		last_ns = meeting->departure_ns[m] > last_ns ? meeting->departure_ns[m] : last_ns;
+		off |= (meeting->members[m].flags & MEMBER_INSIDE) != 0;
+		/* They leave together; who leaves later than usual carries that on. */
+		*carry_of(meeting, m) = (struct blame_carry){.comm_ns = lag > 0 ? lag : 0};
 	}
-	if (!by_host_times(meeting))
-		tell_transfer(meeting, charge_departures(meeting) + worst_comm);
-	else
+	meeting->found->last_departure_ns = last_ns;
+	if (by_host_times(meeting))
 		meeting->blame->several_groups |= meeting->count != meeting->grid->row_count;
+	else
+		tell_transfer(meeting, usual_transfer -
+					       (off ? charge_holds(meeting, usual_transfer) : 0) +
+					       worst_comm);
 }
 
 /* Rooted and prefix operations: some wait, and only they are in step with the rest after it. */
@@ -411,7 +426,7 @@ static void meet_some(struct meeting *meeting)
 			late = clamp(late, 0, clamp(after_root, 0, INT64_MAX));
 		}
 		split_call(meeting, m);
-		add_share(meeting, m);
+		(void)add_share(meeting, m);
 		if (makes_wait && late > 0) {
 			(void)charge_lateness(meeting, m, late);
 			*carry_of(meeting, m) = (struct blame_carry){0}; /* passed on: not twice */
@@ -430,7 +445,7 @@ static void meet_beside(struct meeting *meeting)
 
 	for (uint32_t m = 0; m < meeting->count; m++) {
 		split_call(meeting, m);
-		add_share(meeting, m);
+		(void)add_share(meeting, m);
 		scratch[m] = meeting->shares[m].transfer_ns;
 		/* What a member waited here it will not be seen to wait at the next one. */
 		carry_of(meeting, m)->opaque_ns += meeting->shares[m].wait_ns;
@@ -508,7 +523,8 @@ void blame_meet(struct blame *blame, const struct step_grid *grid, uint32_t inde
 		.kept = grid->overlapped || instance->waits_for != WAITS_FOR_ALL ||
 			!instance->usable,
 	};
-	for (uint32_t m = 0; m < meeting.count; m++)
+	meeting.taken = blame->opaque || meeting.found->kept;
+	for (uint32_t m = 0; m < meeting.count && meeting.taken; m++)
 		take_segments(&meeting, m);
 	if (instance->member_count < 2 && instance->size <= 1) { /* alone in its communicator */
 		memset(meeting.shares, 0, meeting.count * sizeof(*meeting.shares));

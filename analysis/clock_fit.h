@@ -60,12 +60,30 @@ void clock_fit_reply(
 void clock_fit_meet(struct clock_fit *fit, struct host_ns time, int64_t low_ns, int64_t high_ns,
 	int64_t together_ns);
 
+/* The line alone, for who turns many times. */
+struct clock_line {
+	int64_t time_ns, offset_ns;
+	double drift;
+};
+
+static inline struct clock_line clock_fit_line(const struct clock_fit *fit)
+{
+	return (struct clock_line){fit->time_ns, fit->offset_ns, fit->drift};
+}
+
 /* Called for every part: in line. */
+static inline struct job_ns clock_line_to_job(const struct clock_line *line, struct host_ns time)
+{
+	double moved = line->drift * (double)(time.value - line->time_ns);
+
+	return (struct job_ns){time.value + line->offset_ns + (int64_t)moved};
+}
+
 static inline struct job_ns clock_fit_to_job(const struct clock_fit *fit, struct host_ns time)
 {
-	double moved = fit->drift * (double)(time.value - fit->time_ns);
+	const struct clock_line line = clock_fit_line(fit);
 
-	return (struct job_ns){time.value + fit->offset_ns + (int64_t)moved};
+	return clock_line_to_job(&line, time);
 }
 int64_t clock_fit_error_ns(const struct clock_fit *fit);
 

@@ -167,13 +167,13 @@ static inline int64_t lead_ns(const struct whatif *whatif, const struct step_gri
 	/* What has to be looked at cell by cell. */
 	unsigned slow = healed ? (whatif->change.part == WHATIF_ALL ? 0 : MIXED_ACTIVITY)
 			       : (whatif->relieved ? MIXED_OPAQUE : 0);
-	struct blame_lead lead;
+	int64_t own_ns = healed && whatif->change.part != WHATIF_HOST
+				 ? blame_lead_control_ns(blame, meeting, m)
+				 : blame_lead_own_ns(blame, grid, meeting, m);
 
 	if (blame->mixed[m] & slow)
 		return walk_back_ns(whatif, grid, blame, grid->members[m]);
-	lead = blame_lead_of(blame, grid, meeting, m);
-	return (healed && whatif->change.part != WHATIF_HOST ? lead.control_ns : lead.own_ns) +
-	       blame_opaque_ns(blame, m);
+	return own_ns + blame_opaque_ns(blame, m);
 }
 
 /* Moves a row's time through its cells up to and including the segment of cell `until`. */
@@ -225,17 +225,154 @@ static void leave_together(struct whatif *whatif, const struct step_grid *grid,
 {
 	const struct grid_instance *instance = &grid->instances[index];
 	const struct grid_member *members = &grid->member_parts[instance->first_member];
+	const struct blame_meeting meeting = blame->meetings[index];
+	int64_t *times = whatif->times;
+
+	for (uint32_t m = 0; m < instance->member_count; m++) {
+		int64_t transfer_ns = whatif_transfer_ns(whatif, index,
+			blame_transfer_ns(blame, grid, &meeting, instance->first_member + m));
+		int64_t time_ns = times[members[m].row];
+
+		if (time_ns < last_ns) /* a row may be there twice */
+			time_ns = last_ns;
+		times[members[m].row] = time_ns + transfer_ns;
+	}
+}
+
+/* All members' leads and transfers are known by columns, and nobody holds the others. */
+static bool in_columns(const struct step_grid *grid, const struct blame *blame, uint32_t index)
+{
 	const struct blame_meeting *meeting = &blame->meetings[index];
+
+	return meeting->control != GRID_NONE && !meeting->kept && !blame->opaque &&
+	       !blame->held[index] && grid->instances[index].root < 0;
+}
+
+/* What the members of an instance in columns bring. */
+struct bringing {
+	const uint8_t *healed, *mixed; /* by row; by member */
+	const struct grid_member *members;
+	const int64_t *own_ns;
+	int64_t control_ns;
+	uint8_t slow; /* of mixed: has to be looked at cell by cell, where healed */
+	bool as_control;
+	uint32_t first_member;
+};
+
+static struct bringing bringing_of(const struct whatif *whatif, const struct step_grid *grid,
+	const struct blame *blame, uint32_t index)
+{
+	uint32_t first = grid->instances[index].first_member;
+
+	return (struct bringing){
+		.healed = whatif->change.healed,
+		.mixed = &blame->mixed[first],
+		.members = &grid->member_parts[first],
+		.own_ns = &grid->own_ns[first],
+		.control_ns = blame->controls[blame->meetings[index].control].control_ns,
+		.slow = whatif->change.part == WHATIF_ALL ? 0 : MIXED_ACTIVITY,
+		.as_control = whatif->change.part != WHATIF_HOST,
+		.first_member = first,
+	};
+}
+
+static inline int64_t brought_ns(const struct whatif *whatif, const struct step_grid *grid,
+	const struct blame *blame, const struct bringing *bringing, uint32_t m)
+{
+	if (!bringing->healed[bringing->members[m].row])
+		return bringing->own_ns[m];
+	if (bringing->mixed[m] & bringing->slow)
+		return walk_back_ns(whatif, grid, blame, grid->members[bringing->first_member + m]);
+	return bringing->as_control ? bringing->control_ns : bringing->own_ns[m];
+}
+
+/* When the last member comes. */
+static int64_t come_from_rows(struct whatif *whatif, const struct step_grid *grid,
+	const struct blame *blame, uint32_t index)
+{
+	const struct bringing bringing = bringing_of(whatif, grid, blame, index);
+	int64_t *times = whatif->times, last_ns = INT64_MIN;
+
+	for (uint32_t m = 0; m < grid->instances[index].member_count; m++) {
+		uint32_t r = bringing.members[m].row;
+
+		times[r] += brought_ns(whatif, grid, blame, &bringing, m);
+		last_ns = times[r] > last_ns ? times[r] : last_ns;
+	}
+	return last_ns;
+}
+
+/*
+ * The same where all of them, and nobody else, are still to leave another instance: their times are not
+ * written in between. Where all bring as much, the last to leave is the last to come.
+ */
+static int64_t come_from_instance(struct whatif *whatif, const struct step_grid *grid,
+	const struct blame *blame, uint32_t index)
+{
+	const struct bringing bringing = bringing_of(whatif, grid, blame, index);
+	const struct blame_meeting left = blame->meetings[whatif->leaving];
+	uint32_t left_first = grid->instances[whatif->leaving].first_member;
+	int64_t last_ns = INT64_MIN;
+
+	if (whatif->all_healed && whatif->change.part == WHATIF_ALL)
+		return whatif->leave_ns + bringing.control_ns +
+		       whatif_transfer_ns(
+			       whatif, whatif->leaving, blame_longest_transfer_ns(&left));
+	for (uint32_t m = 0; m < grid->instances[index].member_count; m++) {
+		int64_t time_ns = brought_ns(whatif, grid, blame, &bringing, m) +
+				  whatif_transfer_ns(whatif, whatif->leaving,
+					  blame_transfer_ns(blame, grid, &left, left_first + m));
+
+		last_ns = time_ns > last_ns ? time_ns : last_ns;
+	}
+	return whatif->leave_ns + last_ns;
+}
+
+/* Writes the times of those that are still to leave. */
+static void leave_last(
+	struct whatif *whatif, const struct step_grid *grid, const struct blame *blame)
+{
+	if (whatif->leaving != GRID_NONE)
+		leave_together(whatif, grid, blame, whatif->leaving, whatif->leave_ns);
+	whatif->leaving = GRID_NONE;
+}
+
+/* An instance in columns. Its members leave it when the next instance is looked at. */
+static void replay_columns(struct whatif *whatif, const struct step_grid *grid,
+	const struct blame *blame, uint32_t index)
+{
+	if (whatif->leaving == GRID_NONE || !grid->instances[index].again) {
+		leave_last(whatif, grid, blame);
+		whatif->leave_ns = come_from_rows(whatif, grid, blame, index);
+	} else {
+		whatif->leave_ns = come_from_instance(whatif, grid, blame, index);
+	}
+	whatif->leaving = index;
+}
+
+/* What members bring, member by member; *root_ns: the root's time. Returns the last one's. */
+static int64_t bring_each(struct whatif *whatif, const struct step_grid *grid,
+	const struct blame *blame, uint32_t index, int64_t *root_ns)
+{
+	const struct grid_instance *instance = &grid->instances[index];
+	const struct grid_member *members = &grid->member_parts[instance->first_member];
+	int64_t last_ns = INT64_MIN;
 
 	for (uint32_t m = 0; m < instance->member_count; m++) {
 		int64_t *time = &whatif->times[members[m].row];
-		struct blame_share share =
-			blame_share_of(blame, grid, meeting, instance->first_member + m);
+		uint32_t at = instance->first_member + m;
 
-		if (*time < last_ns) /* a row may be there twice */
-			*time = last_ns;
-		*time += whatif_transfer_ns(whatif, index, share.transfer_ns);
+		if (blame->in_order)
+			*time += lead_ns(
+				whatif, grid, blame, &blame->meetings[index], at, members[m].row);
+		else
+			run_row(whatif, grid, blame, members[m].row, grid->members[at]);
+		if (*time > last_ns)
+			last_ns = *time;
+		if (is_root(grid, instance, m))
+			*root_ns = *time;
 	}
+	return last_ns;
 }
 
 static void replay_instance(struct whatif *whatif, const struct step_grid *grid,
@@ -244,24 +381,11 @@ static void replay_instance(struct whatif *whatif, const struct step_grid *grid,
 	const struct grid_instance *instance = &grid->instances[index];
 	const struct grid_member *members = &grid->member_parts[instance->first_member];
 	const struct blame_meeting *meeting = &blame->meetings[index];
-	int64_t last = INT64_MIN, root = INT64_MIN;
+	int64_t root = INT64_MIN, last = INT64_MIN;
 	int64_t released = released_ns(whatif, grid, blame, instance);
-	bool hold_stays = whatif->change.part == WHATIF_COMPUTE, rooted = instance->root >= 0;
+	bool hold_stays = whatif->change.part == WHATIF_COMPUTE;
 
-	for (uint32_t m = 0; m < instance->member_count; m++) {
-		int64_t *time = &whatif->times[members[m].row];
-
-		if (blame->in_order)
-			*time += lead_ns(whatif, grid, blame, meeting, instance->first_member + m,
-				members[m].row);
-		else
-			run_row(whatif, grid, blame, members[m].row,
-				grid->members[instance->first_member + m]);
-		if (*time > last)
-			last = *time;
-		if (rooted && is_root(grid, instance, m))
-			root = *time;
-	}
+	last = bring_each(whatif, grid, blame, index, &root);
 	if (!blame->held[index] && instance->usable && instance->waits_for == WAITS_FOR_ALL) {
 		leave_together(whatif, grid, blame, index, last);
 		return;
@@ -269,8 +393,8 @@ static void replay_instance(struct whatif *whatif, const struct step_grid *grid,
 	for (uint32_t m = 0; m < instance->member_count; m++) {
 		int64_t *time = &whatif->times[members[m].row];
 		uint32_t at = instance->first_member + m;
-		struct blame_share share = blame_share_of(blame, grid, meeting, at);
-		int64_t transfer = whatif_transfer_ns(whatif, index, share.transfer_ns);
+		int64_t transfer = whatif_transfer_ns(
+			whatif, index, blame_transfer_ns(blame, grid, meeting, at));
 		int64_t needed = INT64_MIN;
 
 		if (!instance->usable || instance->waits_for == WAITS_FOR_NOBODY) {
@@ -284,7 +408,7 @@ static void replay_instance(struct whatif *whatif, const struct step_grid *grid,
 		else if (instance->waits_for == WAITS_FOR_ALL_AT_ROOT && is_root(grid, instance, m))
 			needed = last;
 		else if (instance->waits_for == WAITS_FOR_PREFIX)
-			needed = *time + share.wait_ns;
+			needed = *time + blame->shares[at].wait_ns;
 		if (needed > *time)
 			*time = needed;
 		int64_t hold = blame->held[index] ? blame->holds[at] : 0;
@@ -299,8 +423,16 @@ static void replay_instance(struct whatif *whatif, const struct step_grid *grid,
 static void replay_rows(
 	struct whatif *whatif, const struct step_grid *grid, const struct blame *blame)
 {
-	for (size_t o = 0; o < grid->order_count; o++)
+	whatif->leaving = GRID_NONE;
+	for (size_t o = 0; o < grid->order_count; o++) {
+		if (in_columns(grid, blame, grid->order[o])) {
+			replay_columns(whatif, grid, blame, grid->order[o]);
+			continue;
+		}
+		leave_last(whatif, grid, blame);
 		replay_instance(whatif, grid, blame, grid->order[o]);
+	}
+	leave_last(whatif, grid, blame);
 	for (uint32_t r = 0; r < grid->row_count; r++) {
 		const struct grid_row *row = &grid->rows[r];
 
@@ -359,9 +491,12 @@ static void replay(struct whatif *whatif, const struct step_grid *grid, const st
 	if (!change->healed)
 		whatif->change.healed = whatif->nobody;
 	rewind_rows(whatif, grid, line);
+	bool same = grid->row_count < 2 || memcmp(whatif->change.healed, whatif->change.healed + 1,
+						   grid->row_count - 1) == 0;
+
+	whatif->all_healed = same && grid->row_count && whatif->change.healed[0];
 	/* Only rows that are not healed have any, and only others that are give it. */
-	whatif->relieved = change->healed && blame->opaque && grid->row_count > 1 &&
-			   memcmp(change->healed, change->healed + 1, grid->row_count - 1) != 0;
+	whatif->relieved = blame->opaque && !same;
 	if (whatif->relieved)
 		find_relief(whatif, grid, blame);
 	if (grid->overlapped)

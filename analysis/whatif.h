@@ -48,7 +48,10 @@ struct whatif {
 	int64_t *ends;		     /* per cell, of overlapped grids */
 	struct whatif_change change; /* what is replayed; healed is never NULL */
 	size_t row_capacity, cell_capacity;
-	bool relieved;	    /* some of this replay's rows are healed, and some are not */
+	bool relieved;	  /* some of this replay's rows are healed, and some are not */
+	bool all_healed;  /* all of them are */
+	uint32_t leaving; /* instance whose members leave it at leave_ns; GRID_NONE */
+	int64_t leave_ns;
 	bool ends_known;    /* ends_before are this step's */
 	bool ends_replayed; /* and were replayed */
 };

@@ -108,10 +108,7 @@ struct host_ends {
 struct clock_fitting {
 	struct rank_table *table;
 	const struct step_grid *grid;
-	struct clock_line {
-		int64_t time_ns, offset_ns;
-		double drift;
-	} * lines;
+	struct clock_line *lines;
 	struct host_ends *ends;
 	uint32_t *hosts;   /* by row: its host, closer together than in the rows */
 	uint32_t *present; /* hosts */
@@ -257,12 +254,8 @@ bool assembly_fit_clocks(struct assembly *assembly, const struct step_grid *grid
 	fitting.hosts = malloc((grid->row_count + 1) * sizeof(*fitting.hosts));
 	if (!fitting.lines || !fitting.ends || !fitting.present || !fitting.hosts)
 		goto done; /* the clocks keep their fit; the next step tries again */
-	for (size_t h = 0; h < count; h++) {
-		const struct clock_fit *clock = &table->hosts[h].clock;
-
-		fitting.lines[h] =
-			(struct clock_line){clock->time_ns, clock->offset_ns, clock->drift};
-	}
+	for (size_t h = 0; h < count; h++)
+		fitting.lines[h] = clock_fit_line(&table->hosts[h].clock);
 	for (size_t r = 0; r < grid->row_count; r++)
 		fitting.hosts[r] = grid->rows[r].host;
 	for (size_t o = 0; o < grid->order_count; o++) {

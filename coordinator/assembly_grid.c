@@ -219,15 +219,16 @@ static void fill_row(struct assembly *assembly, struct step_grid *grid, struct g
 	struct rank_entry *rank = &assembly->table->ranks[row->rank];
 	struct rank_scan *scan = &assembly->scans[row->rank];
 	const struct packed_step *head = rank_entry_at(rank, 0)->entry;
-	const struct clock_fit clock = assembly->table->hosts[rank->host].clock;
+	const struct clock_fit *fit = &assembly->table->hosts[rank->host].clock;
+	const struct clock_line clock = clock_fit_line(fit);
 	int64_t departed_ns =
 		(scan->departed_valid && !rank->hole ? scan->departed : head->start).value;
-	int64_t start_ns = clock_fit_to_job(&clock, head->start).value, end_ns = start_ns;
+	int64_t start_ns = clock_line_to_job(&clock, head->start).value, end_ns = start_ns;
 	int64_t own_sum_ns = 0;
 	bool hole = rank->hole || scan->was_untimed || (head->flags & STEP_INCOMPLETE);
 	bool bare = !hole && head->activity_count == 0, was_bare = row->bare;
 
-	grid_repeat_row(grid, row, start_ns, clock_fit_error_ns(&clock), hole, bare);
+	grid_repeat_row(grid, row, start_ns, clock_fit_error_ns(fit), hole, bare);
 	scan->untimed = false;
 	row->host_to_job_ns = start_ns - head->start.value;
 	row->launches = (struct step_launches){0};
@@ -236,12 +237,12 @@ static void fill_row(struct assembly *assembly, struct step_grid *grid, struct g
 		const struct packed_times *part = &head->times[p];
 		int64_t gap_ns = part->arrival.value - departed_ns;
 		int64_t own_ns = gap_ns > 0 ? gap_ns : 0;
-		int64_t departure_ns = clock_fit_to_job(&clock, part->departure).value;
+		int64_t departure_ns = clock_line_to_job(&clock, part->departure).value;
 
 		if (!bare || !was_bare)
 			own_ns = grid_repeat_activity(grid, row, p, packed_before(head, p),
 				packed_inside(head, p), own_ns);
-		grid_repeat_cell(grid, row, p, clock_fit_to_job(&clock, part->arrival).value,
+		grid_repeat_cell(grid, row, p, clock_line_to_job(&clock, part->arrival).value,
 			departure_ns, own_ns);
 		own_sum_ns += own_ns;
 		end_ns = departure_ns > end_ns ? departure_ns : end_ns;

@@ -404,9 +404,10 @@ static void place_members(struct step_grid *grid)
 static void judge_completeness(struct grid_instance *instance)
 {
 	instance->complete = instance->member_count > 1 && instance->member_count >= instance->size;
-	/* Joined wrongly: judge nothing by it. */
+	/* Joined wrongly (other operations, more members than there are): judge nothing by it. */
 	instance->usable = instance->member_count > 1 &&
 			   2 * (uint64_t)instance->member_count > instance->size &&
+			   (instance->size == 0 || instance->member_count <= instance->size) &&
 			   (!instance->mixed || instance->waits_for == WAITS_FOR_PARTNER);
 	instance->complete &= instance->usable;
 }

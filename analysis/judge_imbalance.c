@@ -26,6 +26,8 @@ static const double correlation_steps_min = 16, correlation_memory = 64;
  */
 static const double deviation_min = 0.08, spread_min = 0.45;
 static const double direction_share_min = 0.01;
+/* Where ranks were kept off their CPUs for more than this of their deviations, these tell nothing of work. */
+static const double taken_share_max = 0.5;
 /* One rank with more of all unevenness than this is uneven by itself. */
 static const double unevenness_share_max = 0.5;
 
@@ -221,6 +223,21 @@ static void excess_by_direction(const struct judge *judge, const struct step_gri
 	}
 }
 
+/* Time that others took from a row's own: a machine that is too full, no uneven batches. */
+static int64_t taken_ns(const struct step_grid *grid, const struct grid_row *row)
+{
+	int64_t taken = 0;
+
+	for (uint32_t i = 0; i < row->cell_count; i++) {
+		const struct grid_cell *cell = &grid->cells[row->first_cell + i];
+
+		if (!(cell->part->flags & PART_DEVICE_TIME))
+			taken += cell->own->preempted_ns + cell->own->throttled_ns +
+				 cell->own->block_io_ns;
+	}
+	return taken;
+}
+
 static void correlate_step(struct judge *judge, const struct step_grid *grid)
 {
 	struct imbalance_state *state = judge->imbalance;
@@ -230,6 +247,7 @@ static void correlate_step(struct judge *judge, const struct step_grid *grid)
 	for (int i = 0; i < 3; i++)
 		state->products[i] *= forget;
 	state->absolute *= forget;
+	state->taken *= forget;
 	state->work *= forget;
 	state->rows *= forget;
 	for (size_t r = 0; r < grid->row_count; r++) {
@@ -249,6 +267,7 @@ static void correlate_step(struct judge *judge, const struct step_grid *grid)
 		state->products[1] += excess[1] * excess[1];
 		state->products[2] += excess[0] * excess[1];
 		state->absolute += fabs(excess[0] + excess[1]);
+		state->taken += (double)taken_ns(grid, &grid->rows[r]);
 		state->work += (double)work_of_row(grid, &grid->rows[r]);
 		state->rows++;
 		/* With the memory of the sums: a share in what they have forgotten is no share. */
@@ -264,6 +283,8 @@ static bool deviations_alike(const struct imbalance_state *state)
 	double forward = state->products[0], backward = state->products[1];
 	double square = forward + backward + 2 * state->products[2];
 
+	if (state->taken > taken_share_max * state->absolute)
+		return false;
 	if (fmin(forward, backward) >= direction_share_min * fmax(forward, backward))
 		return state->products[2] > 0 &&
 		       state->products[2] >= correlation_min * sqrt(forward * backward);

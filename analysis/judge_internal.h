@@ -140,6 +140,7 @@ struct imbalance_state {
 	struct imbalance_series series[IMBALANCE_NR];
 	double products[3];    /* of deviations of both directions: xx, yy, xy; slow sums */
 	double absolute, work; /* of deviations of both together, of rows' work; slow sums */
+	double taken;	       /* of the work, while the rank was kept off its CPU; likewise */
 	double rows;	       /* in them */
 	double steps;	       /* in them */
 	struct message_state messages;

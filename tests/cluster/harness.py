@@ -15,6 +15,10 @@ class Paths:
         self.workload = os.path.join(build, "workload_mpi")
         self.workload_nccl = os.path.join(build, "workload_nccl")
         self.injector = os.path.join(build, "fault_injector")
+        self.workload_mpich = os.path.join(build, "workload_mpich")
+        self.communicators = os.path.join(build, "communicators")
+        self.communicators_mpich = os.path.join(build, "communicators_mpich")
+        self.record_calls = os.path.join(build, "tests", "record_calls")
         self.directory = directory
 
 

@@ -19,6 +19,11 @@ def mpirun(rank_count, *options):
             "-n", str(rank_count), *options]
 
 
+def mpich(rank_count):
+    """The mpirun of MPICH, under the name that it has beside Open MPI's."""
+    return ["mpirun.mpich", "-n", str(rank_count)]
+
+
 class Truth:
     """The truth log of one job."""
 

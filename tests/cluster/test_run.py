@@ -15,8 +15,8 @@ import harness  # noqa: E402
 import jobs  # noqa: E402
 from harness import check  # noqa: E402
 
-# A throttled rank, long enough for an alert, in about 6 s.
-THROTTLED = {"steps": 220, "step_ms": 20, "compute_ms": 1.5,
+# A throttled rank, long enough for an alert, in about 5 s.
+THROTTLED = {"steps": 200, "step_ms": 20, "compute_ms": 1.5,
              "faults": ["rank=2 kind=throttle first=80 last=179 size=60"]}
 
 

@@ -1,0 +1,97 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""MPICH beside Open MPI, and communicators made in every way that MPI has."""
+import os
+import shutil
+import subprocess
+import sys
+import time
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import communicators  # noqa: E402
+import harness  # noqa: E402
+import jobs  # noqa: E402
+from harness import check  # noqa: E402
+from test_run import check_throttled, fresh, need_throttle, read_report  # noqa: E402
+
+# A throttled rank, long enough for a verdict, in about 4 s.
+THROTTLED = {"steps": 130, "step_ms": 20, "compute_ms": 1.5,
+             "faults": ["rank=2 kind=throttle first=50 last=109 size=60"]}
+
+
+def need_mpich(program):
+    if not shutil.which("mpirun.mpich") or not os.path.exists(program):
+        harness.skip("MPICH is not installed (mpich, libmpich-dev)")
+
+
+def throttled(paths):
+    """The workload's command, for MPICH."""
+    need_mpich(paths.workload_mpich)
+    need_throttle()
+    return jobs.workload_command(paths.workload_mpich, jobs.fresh_directory(paths.directory),
+                                 **THROTTLED)
+
+
+def mpich(paths):
+    """One slowrank for all ranks."""
+    run = jobs.run_watched(paths.slowrank, paths.directory, [*jobs.mpich(4), *throttled(paths)],
+                           timeout=60)
+    check(run.status == 0, f"exit {run.status}: {run.tail()}")
+    check_throttled(run.report(paths.slowrank))
+
+
+def mpich_per_rank(paths):
+    """One slowrank per rank: they find each other, though Hydra names no job."""
+    command = throttled(paths)
+    record, = fresh(paths.directory, "record.slr")
+    done = subprocess.run([*jobs.mpich(4), paths.slowrank, "run", "--record", record, "--",
+                           *command], stdin=subprocess.DEVNULL, timeout=60, check=False)
+    check(done.returncode == 0, f"exit {done.returncode}")
+    check_throttled(read_report(paths, record))
+
+
+def mpich_attach(paths):
+    """A job that runs already."""
+    command = throttled(paths)
+    record, = fresh(paths.directory, "record.slr")
+    job = subprocess.Popen([*jobs.mpich(4), *command], stdin=subprocess.DEVNULL)
+    time.sleep(0.5)
+    watcher = subprocess.Popen([paths.slowrank, "attach", "--record", record, "--pid",
+                                str(job.pid)], stdin=subprocess.DEVNULL)
+    check(job.wait(timeout=60) == 0, "the job ends well")
+    check(watcher.wait(timeout=20) == 0, "attach ends with the job")
+    check_throttled(read_report(paths, record))
+
+
+def check_communicators(paths, launcher, program):
+    """A healthy job: its communicators are joined as they were made, or said not to be."""
+    record, = fresh(paths.directory, "record.slr")
+    done = subprocess.run([paths.slowrank, "run", "--record", record, "--", *launcher, program,
+                           "40", "10"], capture_output=True, text=True,
+                          stdin=subprocess.DEVNULL, timeout=100, check=False)
+    check(done.returncode == 0, f"exit {done.returncode}: {done.stderr}")
+    wrong = communicators.differences(done.stdout, paths.record_calls, record)
+    check(not wrong, "; ".join(wrong[:10]))
+    report = read_report(paths, record)
+    check(not report["verdicts"], f"verdicts on a healthy job: {report['verdicts']}")
+    calls, = [source for source in report["coverage"]["sources"]
+              if source["name"] == "bpf.collectives"]
+    check(calls["state"] == "degraded" and "MPI_Intercomm_create" in calls["why"],
+          f"the coverage says what is not joined: {calls}")
+
+
+def made_open_mpi(paths):
+    check_communicators(paths, jobs.mpirun(4), paths.communicators)
+
+
+def made_mpich(paths):
+    need_mpich(paths.communicators_mpich)
+    check_communicators(paths, jobs.mpich(4), paths.communicators_mpich)
+
+
+CASES = {case.__name__: case for case in (mpich, mpich_per_rank, mpich_attach, made_open_mpi,
+                                          made_mpich)}
+
+if __name__ == "__main__":
+    harness.main(CASES)

@@ -70,7 +70,7 @@ int main(int argc, char **argv)
 			const struct packed_step *step = &batch->packed_steps[s];
 
 			for (size_t p = 0; p < step->part_count; p++)
-				count_call(step->rank, packed_kind(step, &step->parts[p]));
+				count_call(step->rank, packed_kind(step, p));
 		}
 		message_batch_destroy(batch);
 	}

@@ -145,7 +145,7 @@ static bool contains(const uint32_t *pids, size_t count, uint32_t pid)
 }
 
 double evidence_rivals_among(const struct evidence *evidence, int64_t from_ns, int64_t until_ns,
-	const uint32_t *pids, size_t pid_count, int64_t *seen_ns)
+	uint32_t own_pid, const uint32_t *pids, size_t pid_count, int64_t *seen_ns)
 {
 	int64_t all_ns = 0, among_ns = 0, shift_ns = evidence ? evidence->host_to_job_ns : 0;
 
@@ -158,50 +158,69 @@ double evidence_rivals_among(const struct evidence *evidence, int64_t from_ns, i
 			one->end_ns > until_ns)
 			continue;
 		all_ns += one->end_ns - one->start_ns;
-		if (contains(pids, pid_count, one->other_pid))
+		if (one->other_pid != own_pid && contains(pids, pid_count, one->other_pid))
 			among_ns += one->end_ns - one->start_ns;
 	}
 	*seen_ns = all_ns;
 	return all_ns > 0 ? (double)among_ns / (double)all_ns : 0;
 }
 
-bool evidence_worst_rival(const struct evidence *evidence, int64_t from_ns, int64_t until_ns,
-	struct evidence_rival *rival)
+/* Preempted between two times, by another process or by a thread of the same one. */
+static bool is_rival(const struct evidence_interval *interval, int64_t from_ns, int64_t until_ns,
+	uint32_t own_pid, bool of_own)
 {
-	uint32_t count;
+	return interval->reason == OFF_CPU_PREEMPTED && interval->end_ns > from_ns &&
+	       interval->end_ns <= until_ns && (interval->other_pid == own_pid) == of_own;
+}
+
+static const struct evidence_interval *worst_rival(const struct evidence *evidence, int64_t from_ns,
+	int64_t until_ns, uint32_t own_pid, bool of_own, int64_t *worst_ns)
+{
 	const struct evidence_interval *worst = NULL;
+
+	for (uint32_t i = 0; i < evidence->interval_count; i++) {
+		const struct evidence_interval *one = &evidence->intervals[i];
+		int64_t sum_ns = 0;
+
+		if (!is_rival(one, from_ns, until_ns, own_pid, of_own) || !one->other_name[0])
+			continue;
+		for (uint32_t k = 0; k < evidence->interval_count; k++) {
+			const struct evidence_interval *other = &evidence->intervals[k];
+
+			if (is_rival(other, from_ns, until_ns, own_pid, of_own) &&
+				other->other_pid == one->other_pid &&
+				strcmp(other->other_name, one->other_name) == 0)
+				sum_ns += other->end_ns - other->start_ns;
+		}
+		if (sum_ns > *worst_ns) {
+			*worst_ns = sum_ns;
+			worst = one;
+		}
+	}
+	return worst;
+}
+
+bool evidence_worst_rival(const struct evidence *evidence, int64_t from_ns, int64_t until_ns,
+	uint32_t own_pid, struct evidence_rival *rival)
+{
+	const struct evidence_interval *worst;
 	int64_t worst_ns = 0, all_ns = 0;
 
 	if (!evidence)
 		return false;
 	from_ns -= evidence->host_to_job_ns;
 	until_ns -= evidence->host_to_job_ns;
-	count = evidence->interval_count;
-	for (uint32_t i = 0; i < count; i++) {
-		const struct evidence_interval *one = &evidence->intervals[i];
-		int64_t sum_ns = 0;
-
-		if (one->reason != OFF_CPU_PREEMPTED || one->end_ns <= from_ns ||
-			one->end_ns > until_ns)
-			continue;
-		all_ns += one->end_ns - one->start_ns;
-		if (!one->other_name[0])
-			continue;
-		for (uint32_t k = 0; k < count; k++) {
-			const struct evidence_interval *other = &evidence->intervals[k];
-
-			if (other->reason == OFF_CPU_PREEMPTED && other->end_ns > from_ns &&
-				other->end_ns <= until_ns && other->other_pid == one->other_pid &&
-				strcmp(other->other_name, one->other_name) == 0)
-				sum_ns += other->end_ns - other->start_ns;
-		}
-		if (sum_ns > worst_ns) {
-			worst_ns = sum_ns;
-			worst = one;
-		}
-	}
+	worst = worst_rival(evidence, from_ns, until_ns, own_pid, false, &worst_ns);
+	if (!worst)
+		worst = worst_rival(evidence, from_ns, until_ns, own_pid, true, &worst_ns);
 	if (!worst)
 		return false;
+	for (uint32_t i = 0; i < evidence->interval_count; i++) {
+		const struct evidence_interval *one = &evidence->intervals[i];
+
+		if (is_rival(one, from_ns, until_ns, own_pid, worst->other_pid == own_pid))
+			all_ns += one->end_ns - one->start_ns;
+	}
 	memcpy(rival->name, worst->other_name, sizeof(rival->name));
 	rival->pid = worst->other_pid;
 	rival->share = (double)worst_ns / (double)all_ns;

@@ -63,18 +63,19 @@ bool evidence_rate(const struct evidence *evidence, unsigned metric, int64_t fro
 struct evidence_rival {
 	char name[STEP_TASK_NAME_LENGTH];
 	uint32_t pid;
-	double share; /* of the preempted time that long intervals show */
+	double share; /* of what all processes (or all own threads) took */
 };
 
 /*
  * The share of preempted time, by the long intervals between two times, in which one of the
- * given processes ran instead; pids ascend. 0 when there are no such intervals. *seen_ns: how much
- * preempted time those intervals show.
+ * given processes ran instead; pids ascend; own_pid, whose threads these are, does not count as one of
+ * them. 0 when there are no such intervals. *seen_ns: how much preempted time those intervals show.
  */
 double evidence_rivals_among(const struct evidence *evidence, int64_t from_ns, int64_t until_ns,
-	const uint32_t *pids, size_t pid_count, int64_t *seen_ns);
+	uint32_t own_pid, const uint32_t *pids, size_t pid_count, int64_t *seen_ns);
 
+/* The worst of other processes; where there are none, of own_pid's own threads. False: nobody. */
 bool evidence_worst_rival(const struct evidence *evidence, int64_t from_ns, int64_t until_ns,
-	struct evidence_rival *rival);
+	uint32_t own_pid, struct evidence_rival *rival);
 
 #endif

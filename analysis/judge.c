@@ -105,9 +105,15 @@ int judge_measurable(struct judge *judge, uint32_t rank, uint32_t evidence_mask)
 	return error;
 }
 
-int judge_process(struct judge *judge, uint32_t pid)
+int judge_process(struct judge *judge, uint32_t rank, uint32_t pid)
 {
 	size_t at = judge->pid_count;
+	struct rank_state *state;
+	int error = get_rank(judge, rank, &state);
+
+	if (error < 0)
+		return error;
+	state->pid = pid;
 
 	while (at > 0 && judge->pids[at - 1] > pid)
 		at--;

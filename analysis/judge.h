@@ -29,7 +29,8 @@ void judge_destroy(struct judge *judge); /* NULL is fine */
 int judge_measurable(struct judge *judge, uint32_t rank, uint32_t evidence_mask)
 	__attribute__((warn_unused_result));
 /* A process of the job: when its ranks take the CPU from each other, that is no fault yet. */
-int judge_process(struct judge *judge, uint32_t pid) __attribute__((warn_unused_result));
+int judge_process(struct judge *judge, uint32_t rank, uint32_t pid)
+	__attribute__((warn_unused_result));
 /* Why a source is missing, for the texts; kept as text, cut to VERDICT_DETAIL_LENGTH. */
 void judge_missing(struct judge *judge, enum evidence_source source, const char *why);
 

@@ -199,15 +199,19 @@ static double evidence_needed(const struct judge *judge, const struct rank_state
 				 : LASTING_EVIDENCE;
 
 	if (class->cause == CAUSE_CPU_CONTENTION) {
-		int64_t seen_ns;
-		double own_rivals = evidence_rivals_among(state->evidence, until_ns - sums->time_ns,
-			until_ns, judge->pids, judge->pid_count, &seen_ns);
+		int64_t from_ns = until_ns - sums->time_ns, seen_ns;
+		double own_rivals = evidence_rivals_among(state->evidence, from_ns, until_ns,
+			state->pid, judge->pids, judge->pid_count, &seen_ns);
+		double own_threads = evidence_rivals_among(
+			state->evidence, from_ns, until_ns, 0, &state->pid, 1, &seen_ns);
 
 		/* Bursts come in groups; a small or rare share must go on for longer than one. */
 		if (run == &state->runs[RUN_SLOW] && run->blocks < CONTENTION_BLOCKS_MIN)
 			return INFINITY;
 		/* Slices too short to be seen one by one are what ranks do to each other. */
 		if (own_rivals <= OWN_RIVALS_MAX &&
+			(own_rivals + own_threads <= OWN_RIVALS_MAX ||
+				level >= OWN_RIVALS_SHARE_MIN) &&
 			(double)seen_ns >=
 				RIVALS_SEEN_MIN * (double)(sums->own[EXCESS_PREEMPTED] -
 							   sums->control[EXCESS_PREEMPTED]))

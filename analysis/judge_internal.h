@@ -89,11 +89,13 @@ struct rank_state {
 	struct launch_sums launches; /* of the latest steps looked at */
 	struct delay_run runs[RUN_NR];
 	float past[PAST_BLOCKS]; /* levels of quiet blocks */
-	float doubtful[DOUBTFUL_BLOCKS]; /* of those of a run that is open: past, unless it is told */
+	float doubtful
+		[DOUBTFUL_BLOCKS]; /* of those of a run that is open: past, unless it is told */
 	uint32_t doubtful_count;
 	uint32_t past_count;
 	float delays[STEP_HISTORY]; /* ns, by step number; negative: of a fault told of */
 	uint32_t track;		    /* the verdict it is in, + 1 */
+	uint32_t pid;		    /* 0: not known */
 	struct evidence *evidence;
 	struct judge_rank_totals totals;
 	float usual_excess

@@ -102,9 +102,12 @@ static void tell_rival(struct judge *judge, const struct track *track, struct ve
 {
 	struct evidence_rival rival;
 
-	if (verdict->cause != CAUSE_CPU_CONTENTION || verdict->evidence_count == 0 ||
-		!evidence_worst_rival(judge->ranks[verdict->ranks[0]].evidence, track->onset_ns,
-			now_ns(judge), &rival))
+	if (verdict->cause != CAUSE_CPU_CONTENTION || verdict->evidence_count == 0)
+		return;
+	const struct rank_state *state = &judge->ranks[verdict->ranks[0]];
+
+	if (!evidence_worst_rival(
+		    state->evidence, track->onset_ns, now_ns(judge), state->pid, &rival))
 		return;
 	snprintf(verdict->evidence[0].detail, sizeof(verdict->evidence[0].detail),
 		"ran instead: %s (pid %u), %.0f %% of it", rival.name, rival.pid,

@@ -139,7 +139,8 @@ static int take_ranks(struct pipeline *pipeline, const struct message_batch *bat
 		error = rank_table_announce(&pipeline->ranks, &batch->ranks[i], host);
 		if (error == 0) {
 			pipeline->ranks.ranks[batch->ranks[i].rank].probe_id = batch->probe_id;
-			error = judge_process(pipeline->judge, batch->ranks[i].pid);
+			error = judge_process(
+				pipeline->judge, batch->ranks[i].rank, batch->ranks[i].pid);
 		}
 	}
 	for (size_t i = 0; i < batch->communicator_count && error == 0; i++) {

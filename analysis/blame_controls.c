@@ -296,7 +296,6 @@ static void compare_plain(const struct peers *peers, uint32_t r)
 	const struct step_grid *grid = peers->grid;
 	const struct grid_row *row = &grid->rows[r];
 	struct blame *blame = peers->blame;
-	const uint32_t *places = &grid->places[row->first_cell];
 	struct blame_row *result = &blame->rows[r];
 	int64_t own_ns = row->own_ns,
 		control_ns = peers->control_sum_ns; /* what is COMPUTE of them */
@@ -304,16 +303,17 @@ static void compare_plain(const struct peers *peers, uint32_t r)
 	result->own_excess_ns += own_ns - control_ns;
 	for (uint32_t p = 0; p < row->cell_count && !(blame->alike && peers->plain_controls); p++) {
 		const struct blame_control *control = &blame->controls[peers->first_control + p];
+		uint32_t place = grid->places[row->first_cell + p];
 
 		if (!blame->alike)
-			blame->leads[places[p]] =
-				(struct blame_lead){grid->own_ns[places[p]], control->control_ns};
+			blame->leads[place] =
+				(struct blame_lead){grid->own_ns[place], control->control_ns};
 		if (control->plain)
 			continue;
-		own_ns -= grid->own_ns[places[p]];
+		own_ns -= grid->own_ns[place];
 		control_ns -= control->own_ns;
 		add_components(grid, result, row->first_cell + p, control);
-		blame->mixed[places[p]] = MIXED_ACTIVITY;
+		blame->mixed[place] = MIXED_ACTIVITY;
 	}
 	result->own[EXCESS_COMPUTE] += own_ns;
 	result->control[EXCESS_COMPUTE] += control_ns;

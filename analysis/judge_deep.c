@@ -255,6 +255,7 @@ void judge_deep_cause(struct judge *judge, const struct excess_sums *sums, int64
 	const struct kept_look *own = NULL, *other, *failed = NULL;
 	struct kernel_difference difference;
 	const char *other_name = "control";
+	char text[LOOK_TEXT_LENGTH];
 
 	forget(verdict);
 	if (!looks_can_tell(sums, verdict))
@@ -266,7 +267,8 @@ void judge_deep_cause(struct judge *judge, const struct excess_sums *sums, int64
 	}
 	if (!own && failed) {
 		reject(verdict, "not measurable: ",
-			look_result_text((enum look_result)failed->profile.result));
+			look_result_tell((enum look_result)failed->profile.result,
+				failed->profile.launches_a_second, text));
 		return;
 	}
 	if (!own) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "analysis/kernel_profile.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -12,7 +13,8 @@ static const double lost_share_max = 0.005;
 
 enum { TOLD_MAX = 3 };
 
-const char *look_result_text(enum look_result result)
+const char *look_result_tell(
+	enum look_result result, uint32_t launches_a_second, char text[LOOK_TEXT_LENGTH])
 {
 	static const char *const texts[LOOK_RESULT_NR] = {
 		[LOOK_DONE] = "",
@@ -23,9 +25,18 @@ const char *look_result_text(enum look_result result)
 		[LOOK_NO_KERNELS] = "no kernel was seen in the look",
 		[LOOK_UNREACHABLE] = "the process has no slowrank library in it, or has ended",
 		[LOOK_ENOUGH] = "it was looked at often enough",
+		[LOOK_NOT_COUNTED] = "launches are not counted here (needs BPF): run --deep on "
+				     "asks for looks all the same",
 	};
 
-	return (unsigned)result < LOOK_RESULT_NR ? texts[result] : "it failed";
+	if (result == LOOK_MANY_LAUNCHES)
+		snprintf(text, LOOK_TEXT_LENGTH,
+			"%" PRIu32 " launches a second: CUPTI would slow them down",
+			launches_a_second);
+	else
+		snprintf(text, LOOK_TEXT_LENGTH, "%s",
+			(unsigned)result < LOOK_RESULT_NR ? texts[result] : "it failed");
+	return text;
 }
 
 size_t kernel_launch_bucket(int64_t latency_ns)

@@ -31,15 +31,23 @@ enum look_result {
 	LOOK_NO_KERNELS = 5,	 /* no kernel ran in its steps */
 	LOOK_UNREACHABLE = 6,	 /* the process does not have our library, or it ended */
 	LOOK_ENOUGH = 7,	 /* it was looked at so often that it is left alone */
+	LOOK_MANY_LAUNCHES =
+		8, /* it launches so much that the interface would slow it down for good */
+	LOOK_NOT_COUNTED = 9, /* what it launches could not be counted before the look */
 	LOOK_RESULT_NR
 };
-/* For people: "another profiler (PyTorch's, nsys) holds CUPTI", ...; "" for LOOK_DONE. */
-const char *look_result_text(enum look_result result);
+/*
+ * For people, into text: "another profiler (PyTorch's, nsys) holds CUPTI", ...; "" for LOOK_DONE.
+ * launches_a_second: of LOOK_MANY_LAUNCHES. Returns text.
+ */
+enum { LOOK_TEXT_LENGTH = 96 };
+const char *look_result_tell(
+	enum look_result result, uint32_t launches_a_second, char text[LOOK_TEXT_LENGTH]);
 
 /* One rank's deep look: all that began within whole steps, from start to stop. */
 struct kernel_profile {
 	uint32_t rank;
-	uint8_t result;	  /* enum look_result; other than LOOK_DONE: no more is filled */
+	uint8_t result; /* enum look_result; other than LOOK_DONE: only times, and launches_a_second */
 	uint32_t request; /* the directive it answers; 0: the probe looked by itself */
 	uint32_t steps;	  /* from start to stop */
 	struct host_ns start, stop;
@@ -50,6 +58,7 @@ struct kernel_profile {
 	int64_t copy_ns;   /* of copies, summed */
 	uint64_t copy_count, copy_bytes;
 	int64_t synchronise_ns;			    /* the host waited for the device, summed */
+	uint32_t launches_a_second;		    /* why there was none: LOOK_MANY_LAUNCHES */
 	uint64_t invalid;			    /* records with impossible times, left out */
 	uint64_t dropped;			    /* records lost: the sums are too small */
 	uint64_t launches[KERNEL_LAUNCH_BUCKET_NR]; /* launch to device start */

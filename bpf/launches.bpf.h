@@ -43,6 +43,7 @@ static __always_inline void take_launch(struct rank_process_state *process, bool
 		launches->silence_ns = 0;
 		launches->idle_ns = 0;
 		last = now;
+		process->launcher_pid = visible_pid(bpf_get_current_task_btf());
 	}
 	__sync_fetch_and_add(&launches->launches, 1);
 	if (graph)

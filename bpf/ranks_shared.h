@@ -27,8 +27,10 @@ struct rank_process_state {
 	event_u32 launchers_awake; /* not asleep, or asleep in a call that waits for the device */
 	event_u32 launchers_generation; /* which the counts are of */
 	event_u32 drained;		/* nothing was launched since a wait for all that was */
+	event_u32 launcher_pid; /* its number as slowrank sees it, set by a window's first launch */
+	event_u32 reserved;
 };
-_Static_assert(sizeof(struct rank_process_state) == 368, "rank_process_state layout");
+_Static_assert(sizeof(struct rank_process_state) == 376, "rank_process_state layout");
 
 /* Incarnations that the probe gives start here; those that the kernel side gives, at 0. */
 #define RANK_INCARNATION_FIRST (1u << 31)

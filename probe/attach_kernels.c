@@ -13,32 +13,26 @@ static const int64_t answer_ns = 3000000000, rest_ns = 15000000000;
 /* Launches are counted in windows: without a count until then, the steps' lengths alone decide. */
 static const int64_t count_patience_ns = 10000000000;
 
-/*
- * Once started, CUPTI makes each call into CUDA dearer, recorded or not, until the process ends: with
- * 60,000 launches a second a step took half as long again (two H200, CUDA 13.0), with 6,000 as before. So it
- * is not started where the host launches that much.
- */
-enum { LAUNCHES_A_SECOND_MAX = 25000 };
 enum { STEPS_BEFORE = 8, STEPS_AFTER = 16, STEPS_SKIPPED = 2 };
 static const double longer_max = 1.10; /* steps with kernels shown against those before */
 
 struct shown_process {
 	pid_t pid;
 	bool on;
-	int64_t launches_a_second; /* the most in a step that was counted; 0: none was */
-	int64_t next_ns;	   /* when to ask (again) */
-	uint32_t request;	   /* the last one */
-	uint32_t refused;	   /* enum ring_deep_state; RING_DEEP_ON: was not */
+	int64_t next_ns;  /* when to ask (again) */
+	uint32_t request; /* the last one */
+	uint32_t refused; /* enum ring_deep_state; RING_DEEP_ON: was not */
 };
 
 struct attach_kernels {
 	struct ring_source *rings;
 	struct job *job;
 	const struct device_looks *looks;
+	const struct launch_rates *rates;
 	struct host_ns now;
-	bool any;	   /* ever */
-	char why_not[128]; /* given up, for all */
-	int64_t first_ns;  /* when the first process came */
+	bool any;			/* ever */
+	char why_not[LOOK_TEXT_LENGTH]; /* given up, for all */
+	int64_t first_ns;		/* when the first process came */
 	/* Steps of the first process, before and with kernels shown; counts are of all ever. */
 	double before_ns[STEPS_BEFORE], after_ns[STEPS_AFTER];
 	size_t before_count, after_count;
@@ -46,8 +40,8 @@ struct attach_kernels {
 	struct shown_process processes[RING_SOURCE_PROCESSES_MAX];
 };
 
-struct attach_kernels *attach_kernels_create(
-	struct ring_source *rings, struct job *job, const struct device_looks *looks)
+struct attach_kernels *attach_kernels_create(struct ring_source *rings, struct job *job,
+	const struct device_looks *looks, const struct launch_rates *rates)
 {
 	struct attach_kernels *kernels = calloc(1, sizeof(*kernels));
 
@@ -56,6 +50,7 @@ struct attach_kernels *attach_kernels_create(
 	kernels->rings = rings;
 	kernels->job = job;
 	kernels->looks = looks;
+	kernels->rates = rates;
 	return kernels;
 }
 
@@ -130,15 +125,6 @@ void attach_kernels_step(struct attach_kernels *kernels, pid_t pid, const struct
 
 	if (!process || step->flags & STEP_WINDOW || step_ns <= 0)
 		return;
-	if (step->launches.window) {
-		int64_t rate = (int64_t)((double)step->launches.launches * 1e9 / (double)step_ns);
-
-		if (rate > process->launches_a_second)
-			process->launches_a_second = rate > 0 ? rate : 1;
-		if (rate > LAUNCHES_A_SECOND_MAX && !process->on)
-			snprintf(kernels->why_not, sizeof(kernels->why_not),
-				"%" PRId64 " launches a second: CUPTI would slow them down", rate);
-	}
 	if (process != kernels->processes)
 		return;
 	if (!process->on) {
@@ -171,15 +157,22 @@ void attach_kernels_ended(struct attach_kernels *kernels, pid_t pid)
 }
 
 /* Enough is known of what it will cost. */
-static bool is_time(const struct attach_kernels *kernels)
+static bool is_time(struct attach_kernels *kernels)
 {
-	if (kernels->before_count < STEPS_BEFORE)
-		return false;
+	bool counted = true;
+	uint32_t a_second;
+
 	for (size_t i = 0; i < kernels->count; i++) {
-		if (!kernels->processes[i].launches_a_second)
-			return kernels->now.value - kernels->first_ns > count_patience_ns;
+		const struct shown_process *process = &kernels->processes[i];
+		enum launch_rate rate =
+			launch_rates_get(kernels->rates, process->pid, kernels->now, &a_second);
+
+		counted &= rate != LAUNCH_RATE_UNKNOWN;
+		if (rate == LAUNCH_RATE_HIGH && !process->on)
+			look_result_tell(LOOK_MANY_LAUNCHES, a_second, kernels->why_not);
 	}
-	return true;
+	return kernels->before_count >= STEPS_BEFORE && !*kernels->why_not &&
+	       (counted || kernels->now.value - kernels->first_ns > count_patience_ns);
 }
 
 void attach_kernels_tick(struct attach_kernels *kernels, struct host_ns now)
@@ -194,7 +187,7 @@ void attach_kernels_tick(struct attach_kernels *kernels, struct host_ns now)
 		return;
 	if (!kernels->first_ns)
 		kernels->first_ns = now.value;
-	wanted = !*kernels->why_not && is_time(kernels);
+	wanted = is_time(kernels);
 	for (size_t i = 0; i < kernels->count; i++) {
 		struct shown_process *process = &kernels->processes[i];
 

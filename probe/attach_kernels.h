@@ -9,13 +9,14 @@
 
 #include "probe/device_looks.h"
 #include "probe/job.h"
+#include "probe/launch_rates.h"
 #include "probe/sources/ring_source.h"
 
 struct attach_kernels;
 
 /* All outlive it. Returns NULL without memory. */
-struct attach_kernels *attach_kernels_create(
-	struct ring_source *rings, struct job *job, const struct device_looks *looks);
+struct attach_kernels *attach_kernels_create(struct ring_source *rings, struct job *job,
+	const struct device_looks *looks, const struct launch_rates *rates);
 void attach_kernels_destroy(struct attach_kernels *kernels); /* NULL is fine */
 
 /* Each may be called with NULL: then nothing is wanted. */
@@ -23,8 +24,7 @@ void attach_kernels_hello(
 	struct attach_kernels *kernels, pid_t pid, const struct ring_hello *hello);
 void attach_kernels_report(
 	struct attach_kernels *kernels, pid_t pid, const struct ring_deep_report *report);
-void attach_kernels_step(
-	struct attach_kernels *kernels, pid_t pid, const struct step_entry *step);
+void attach_kernels_step(struct attach_kernels *kernels, pid_t pid, const struct step_entry *step);
 void attach_kernels_kernel(struct attach_kernels *kernels, const struct ring_source_kernel *kernel);
 void attach_kernels_ended(struct attach_kernels *kernels, pid_t pid);
 void attach_kernels_tick(struct attach_kernels *kernels, struct host_ns now);

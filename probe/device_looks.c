@@ -17,12 +17,12 @@ static const int64_t answer_patience_ns = 10000000000;
 /* After the end: what CUPTI still holds, and the last step before it. */
 static const int64_t drain_patience_ns = 3000000000;
 
-enum look_phase { LOOK_IDLE = 0, LOOK_ASKED, LOOK_ON, LOOK_DRAINING };
+enum look_phase { LOOK_IDLE = 0, LOOK_COUNTING, LOOK_ASKED, LOOK_ON, LOOK_DRAINING };
 
 struct process_look {
 	pid_t pid;
 	enum look_phase phase;
-	uint32_t rank, request, steps_wanted;
+	uint32_t rank, request, steps_wanted, limit_ms;
 	uint32_t ring_request; /* as the process knows it */
 	uint32_t looks_begun;
 	struct host_ns asked, stop, on, off, newest_step_end;
@@ -32,6 +32,7 @@ struct process_look {
 	uint64_t steps_seen;	  /* of the process, ever */
 	bool baseline_tried;
 	enum look_result refused;	     /* LOOK_DONE: it was not */
+	uint32_t launches_a_second;	     /* of LOOK_MANY_LAUNCHES */
 	struct host_ns refused_at, ended_at; /* ended_at 0: no look yet */
 	int64_t spent_ns;		     /* looked at for so long, when the last one ended */
 };
@@ -40,6 +41,7 @@ struct device_looks {
 	struct device_looks_options options;
 	struct ring_source *rings;
 	struct job *job;
+	const struct launch_rates *rates;
 	struct host_ns now;
 	size_t process_count;
 	struct process_look *processes[RING_SOURCE_PROCESSES_MAX];
@@ -97,8 +99,8 @@ void device_looks_step(struct device_looks *looks, pid_t pid, const struct step_
 		device_look_step(process->look, step->start, step->end);
 }
 
-struct device_looks *device_looks_create(
-	const struct device_looks_options *options, struct ring_source *rings, struct job *job)
+struct device_looks *device_looks_create(const struct device_looks_options *options,
+	struct ring_source *rings, struct job *job, const struct launch_rates *rates)
 {
 	struct device_looks *looks = calloc(1, sizeof(*looks));
 
@@ -107,6 +109,7 @@ struct device_looks *device_looks_create(
 	looks->options = *options;
 	looks->rings = rings;
 	looks->job = job;
+	looks->rates = rates;
 	return looks;
 }
 
@@ -127,6 +130,12 @@ static bool is_allowed(const struct device_looks *looks)
 	       (looks->options.deep == PROBE_DEEP_ON || !looks->options.attached);
 }
 
+/* Who asks for looks in words has them whatever they cost; else the job comes first. */
+static bool needs_rate(const struct device_looks *looks)
+{
+	return looks->options.deep != PROBE_DEEP_ON || looks->options.attached;
+}
+
 static void put_result(struct device_looks *looks, const struct kernel_profile *profile)
 {
 	if (looks->taken_count) { /* what was handed out is sent by now */
@@ -139,20 +148,24 @@ static void put_result(struct device_looks *looks, const struct kernel_profile *
 		looks->done[looks->done_count++] = *profile;
 }
 
-static void refuse(
-	struct device_looks *looks, uint32_t rank, uint32_t request, enum look_result result)
+/* process: of LOOK_MANY_LAUNCHES; else it may be NULL. */
+static void refuse(struct device_looks *looks, const struct process_look *process, uint32_t rank,
+	uint32_t request, enum look_result result)
 {
-	put_result(looks, &(struct kernel_profile){.rank = rank,
-				  .request = request,
-				  .result = (uint8_t)result,
-				  .start = looks->now,
-				  .stop = looks->now});
+	put_result(looks,
+		&(struct kernel_profile){.rank = rank,
+			.request = request,
+			.result = (uint8_t)result,
+			.launches_a_second =
+				result == LOOK_MANY_LAUNCHES ? process->launches_a_second : 0,
+			.start = looks->now,
+			.stop = looks->now});
 }
 
 /* Ends a look that came to nothing. */
 static void fail(struct device_looks *looks, struct process_look *process, enum look_result result)
 {
-	refuse(looks, process->rank, process->request, result);
+	refuse(looks, process, process->rank, process->request, result);
 	device_look_destroy(process->look);
 	process->look = NULL;
 	process->phase = LOOK_IDLE;
@@ -177,22 +190,13 @@ static void finish(struct device_looks *looks, struct process_look *process)
 	process->ended_at = looks->now;
 }
 
-static void begin(struct device_looks *looks, struct process_look *process, uint32_t rank,
-	const struct message_directive *directive)
+static void begin(struct device_looks *looks, struct process_look *process)
 {
 	const uint32_t kinds = RING_DEEP_KERNELS | RING_DEEP_COPIES | RING_DEEP_SYNCHRONISATION |
 			       RING_DEEP_LAUNCHES;
-	uint32_t limit_ms = directive->limit_ms < DEVICE_LOOKS_LIMIT_MS_MAX
-				    ? directive->limit_ms
-				    : DEVICE_LOOKS_LIMIT_MS_MAX;
-	uint32_t steps = directive->steps < DEVICE_LOOKS_STEPS_MAX ? directive->steps
-								   : DEVICE_LOOKS_STEPS_MAX;
 
-	process->rank = rank;
-	process->request = directive->request;
-	process->steps_wanted = steps ? steps : 1;
 	process->asked = looks->now;
-	process->stop.value = looks->now.value + (int64_t)limit_ms * 1000000;
+	process->stop.value = looks->now.value + (int64_t)process->limit_ms * 1000000;
 	process->on = process->off = (struct host_ns){0};
 	process->invalid = process->lost = 0;
 	process->look = device_look_create();
@@ -203,6 +207,46 @@ static void begin(struct device_looks *looks, struct process_look *process, uint
 	else if (ring_source_request_deep(looks->rings, process->pid, kinds, process->stop,
 			 &process->ring_request) < 0)
 		fail(looks, process, LOOK_UNREACHABLE);
+}
+
+/* Begins if what the process launches allows it; not known is no. */
+static void begin_if_cheap(struct device_looks *looks, struct process_look *process)
+{
+	switch (launch_rates_get(
+		looks->rates, process->pid, looks->now, &process->launches_a_second)) {
+	case LAUNCH_RATE_LOW:
+		begin(looks, process);
+		break;
+	case LAUNCH_RATE_HIGH:
+		fail(looks, process, LOOK_MANY_LAUNCHES);
+		break;
+	case LAUNCH_RATE_UNKNOWN:
+		if (!looks->options.can_count ||
+			looks->now.value - process->asked.value > DEVICE_LOOKS_COUNT_NS)
+			fail(looks, process, LOOK_NOT_COUNTED);
+		break;
+	}
+}
+
+static void take_directive(struct device_looks *looks, struct process_look *process, uint32_t rank,
+	const struct message_directive *directive)
+{
+	uint32_t steps = directive->steps < DEVICE_LOOKS_STEPS_MAX ? directive->steps
+								   : DEVICE_LOOKS_STEPS_MAX;
+
+	process->rank = rank;
+	process->request = directive->request;
+	process->steps_wanted = steps ? steps : 1;
+	process->limit_ms = directive->limit_ms < DEVICE_LOOKS_LIMIT_MS_MAX
+				    ? directive->limit_ms
+				    : DEVICE_LOOKS_LIMIT_MS_MAX;
+	if (!needs_rate(looks)) {
+		begin(looks, process);
+		return;
+	}
+	process->asked = looks->now;
+	process->phase = LOOK_COUNTING;
+	begin_if_cheap(looks, process);
 }
 
 static bool is_known(const struct device_looks *looks, uint32_t request)
@@ -244,13 +288,13 @@ void device_looks_ask(
 		return;
 	looks->requests[looks->request_count++ % REQUESTS_KEPT] = directive->request;
 	if (!is_allowed(looks) || !process)
-		refuse(looks, directive->rank, directive->request, LOOK_UNREACHABLE);
+		refuse(looks, NULL, directive->rank, directive->request, LOOK_UNREACHABLE);
 	else if (is_resting(looks, process))
-		refuse(looks, directive->rank, directive->request, process->refused);
+		refuse(looks, process, directive->rank, directive->request, process->refused);
 	else if (process->looks_begun >= DEVICE_LOOKS_OF_PROCESS_MAX)
-		refuse(looks, directive->rank, directive->request, LOOK_ENOUGH);
+		refuse(looks, NULL, directive->rank, directive->request, LOOK_ENOUGH);
 	else
-		begin(looks, process, directive->rank, directive);
+		take_directive(looks, process, directive->rank, directive);
 }
 
 void device_looks_hello(struct device_looks *looks, pid_t pid)
@@ -364,6 +408,9 @@ static void tick_process(struct device_looks *looks, struct process_look *proces
 	switch (process->phase) {
 	case LOOK_IDLE:
 		break;
+	case LOOK_COUNTING:
+		begin_if_cheap(looks, process);
+		break;
 	case LOOK_ASKED:
 		if (now_ns - process->asked.value > answer_patience_ns) {
 			(void)!ring_source_request_deep(
@@ -412,9 +459,21 @@ static void begin_baseline(struct device_looks *looks, struct process_look *proc
 		if (ranks[i].pid != process->pid)
 			continue;
 		process->baseline_tried = true;
-		begin(looks, process, ranks[i].rank, &own);
+		take_directive(looks, process, ranks[i].rank, &own);
 		return;
 	}
+}
+
+bool device_looks_wants_launches(const struct device_looks *looks)
+{
+	for (size_t i = 0; i < looks->process_count; i++) {
+		const struct process_look *process = looks->processes[i];
+
+		if (process->phase == LOOK_COUNTING &&
+			launch_rates_needs_count(looks->rates, process->pid, looks->now))
+			return true;
+	}
+	return false;
 }
 
 void device_looks_tick(struct device_looks *looks, struct host_ns now)
@@ -451,6 +510,7 @@ static void put_state(struct message_source *out, enum source_state state, const
 /* Processes that refused lately, and the first one's reason. */
 static size_t count_refused(const struct device_looks *looks, char *why, size_t capacity)
 {
+	char text[LOOK_TEXT_LENGTH];
 	size_t count = 0;
 
 	for (size_t i = 0; i < looks->process_count; i++) {
@@ -460,14 +520,15 @@ static size_t count_refused(const struct device_looks *looks, char *why, size_t 
 			continue;
 		if (count++ == 0)
 			snprintf(why, capacity, "rank %u: %s", process->rank,
-				look_result_text(process->refused));
+				look_result_tell(
+					process->refused, process->launches_a_second, text));
 	}
 	return count;
 }
 
 bool device_looks_state(const struct device_looks *looks, struct message_source *out)
 {
-	char why[WIRE_DETAIL_LENGTH_MAX + 1] = "";
+	char why[WIRE_DETAIL_LENGTH_MAX + 1] = "", text[LOOK_TEXT_LENGTH];
 	size_t refused;
 
 	if (!looks->process_count)
@@ -477,6 +538,8 @@ bool device_looks_state(const struct device_looks *looks, struct message_source 
 		put_state(out, SOURCE_OFF, "--deep off");
 	else if (!is_allowed(looks))
 		put_state(out, SOURCE_OFF, "attach looks at kernels only with --deep");
+	else if (needs_rate(looks) && !looks->options.can_count)
+		put_state(out, SOURCE_MISSING, look_result_tell(LOOK_NOT_COUNTED, 0, text));
 	else if (refused == looks->process_count)
 		put_state(out, SOURCE_MISSING, why);
 	else

@@ -2,12 +2,14 @@
 /*
  * The deep looks of a probe: asks processes for them when the coordinator wants it, and turns what
  * comes into profiles. Each process has one look at a time; a process in which it cannot work is
- * left alone for a while. One thread.
+ * left alone for a while, as is one that launches so much that a look would slow it down
+ * (launch_rates.h), which is counted first. One thread.
  */
 #ifndef SLOWRANK_PROBE_DEVICE_LOOKS_H
 #define SLOWRANK_PROBE_DEVICE_LOOKS_H
 
 #include "probe/job.h"
+#include "probe/launch_rates.h"
 #include "probe/options.h"
 #include "probe/sources/ring_source.h"
 
@@ -27,17 +29,20 @@ enum { DEVICE_LOOKS_OF_PROCESS_MAX = 16 }; /* in all: CUPTI is not made for bein
 #define DEVICE_LOOKS_SPENT_NS_MAX INT64_C(20000000000)
 /* After a process could not be looked at; another profiler may be gone by then. */
 #define DEVICE_LOOKS_REST_NS INT64_C(600000000000)
+/* For a count of launches: windows have a length of whole steps, and some seconds in between. */
+#define DEVICE_LOOKS_COUNT_NS INT64_C(30000000000)
 
 struct device_looks;
 
 struct device_looks_options {
 	enum probe_deep deep;
 	bool attached; /* then looks are only made when asked for in words: deep is on */
+	bool can_count; /* launches can be counted; if not, looks of `run` are made with deep on alone */
 };
 
-/* rings and job outlive it. Returns NULL without memory. */
-struct device_looks *device_looks_create(
-	const struct device_looks_options *options, struct ring_source *rings, struct job *job);
+/* rings, job and rates outlive it. Returns NULL without memory. */
+struct device_looks *device_looks_create(const struct device_looks_options *options,
+	struct ring_source *rings, struct job *job, const struct launch_rates *rates);
 void device_looks_destroy(struct device_looks *looks); /* NULL is fine */
 
 /* Does what a directive says: once for each request number. */
@@ -59,7 +64,10 @@ void device_looks_report(
 	struct device_looks *looks, pid_t pid, const struct ring_deep_report *report);
 void device_looks_ended(struct device_looks *looks, pid_t pid);
 
-/* Starts baselines, ends looks. To be called after the rings were emptied. */
+/* Some look waits until what its process launches is counted. */
+bool device_looks_wants_launches(const struct device_looks *looks);
+
+/* Starts baselines and what waited for a count, ends looks. To be called after the rings were emptied. */
 void device_looks_tick(struct device_looks *looks, struct host_ns now);
 
 /* What is done since the last call: stays valid until the next tick. Returns the count. */

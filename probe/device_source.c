@@ -27,6 +27,7 @@ struct device_communicator {
 struct device_source {
 	struct job *job;
 	struct ring_source *rings;
+	struct launch_rates *rates;
 	struct device_looks *looks;
 	struct attach_kernels *shown; /* attach --deep; else NULL */
 	size_t communicator_count, communicator_capacity, last;
@@ -185,6 +186,7 @@ static void on_ended(void *context, pid_t pid)
 	}
 	source->communicator_count = kept;
 	device_looks_ended(source->looks, pid);
+	launch_rates_ended(source->rates, pid);
 	attach_kernels_ended(source->shown, pid);
 }
 
@@ -192,6 +194,7 @@ static void on_hello(void *context, pid_t pid, const struct ring_hello *hello)
 {
 	struct device_source *source = context;
 
+	launch_rates_add(source->rates, pid);
 	device_looks_hello(source->looks, pid);
 	attach_kernels_hello(source->shown, pid, hello);
 }
@@ -200,6 +203,7 @@ static void on_step(void *context, pid_t pid, const struct step_entry *step)
 {
 	struct device_source *source = context;
 
+	launch_rates_step(source->rates, pid, step);
 	device_looks_step(source->looks, pid, step);
 	attach_kernels_step(source->shown, pid, step);
 }
@@ -255,13 +259,16 @@ int device_source_create(
 		free(source);
 		return error;
 	}
-	source->looks = device_looks_create(looks, source->rings, job);
+	source->rates = launch_rates_create();
+	if (source->rates)
+		source->looks = device_looks_create(looks, source->rings, job, source->rates);
 	if (!source->looks) {
 		device_source_destroy(source);
 		return -ENOMEM;
 	}
 	if (looks->attached && looks->deep == PROBE_DEEP_ON)
-		source->shown = attach_kernels_create(source->rings, job, source->looks);
+		source->shown =
+			attach_kernels_create(source->rings, job, source->looks, source->rates);
 	job_watch_steps(job, on_step, source);
 	*result = source;
 	return 0;
@@ -274,6 +281,7 @@ void device_source_destroy(struct device_source *source)
 	job_watch_steps(source->job, NULL, NULL);
 	attach_kernels_destroy(source->shown);
 	device_looks_destroy(source->looks);
+	launch_rates_destroy(source->rates);
 	ring_source_destroy(source->rings);
 	free(source->communicators);
 	free(source);
@@ -289,6 +297,17 @@ size_t device_source_poll(struct device_source *source, struct host_ns now)
 {
 	attach_kernels_tick(source->shown, now);
 	return ring_source_poll(source->rings, now, RECORDS_PER_POLL_MAX);
+}
+
+void device_source_launches(
+	struct device_source *source, pid_t pid, const struct launch_count *count)
+{
+	launch_rates_counted(source->rates, pid, count);
+}
+
+bool device_source_wants_launches(const struct device_source *source)
+{
+	return device_looks_wants_launches(source->looks);
 }
 
 struct device_looks *device_source_looks(struct device_source *source)

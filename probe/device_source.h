@@ -21,6 +21,11 @@ void device_source_add_process(struct device_source *source, pid_t pid);
 /* Takes what the rings hold. Returns the number of records. */
 size_t device_source_poll(struct device_source *source, struct host_ns now);
 
+/* Launches of a process that were counted; and that some should be. */
+void device_source_launches(
+	struct device_source *source, pid_t pid, const struct launch_count *count);
+bool device_source_wants_launches(const struct device_source *source);
+
 /* Its deep looks: to be asked, and to take profiles and their state from. */
 struct device_looks *device_source_looks(struct device_source *source);
 

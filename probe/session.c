@@ -163,8 +163,10 @@ int session_create(const struct probe_options *options, const struct job_place *
 		error = queue_pairs_create(session->bpf, &session->queue_pairs);
 	if (error == 0 && options->sources & PROBE_SOURCE_DEVICE)
 		error = device_source_create(session->job,
-			&(struct device_looks_options){
-				.deep = options->deep, .attached = session_job->attached},
+			&(struct device_looks_options){.deep = options->deep,
+				.attached = session_job->attached,
+				.can_count = session->bpf != NULL &&
+					     options->sources & PROBE_SOURCE_LAUNCHES},
 			&session->device);
 	if (error < 0)
 		goto fail;
@@ -491,14 +493,34 @@ static void take_replies(struct session *session)
 	}
 }
 
+static void on_launches(
+	void *context, pid_t pid, uint64_t launches, struct host_ns from, struct host_ns until)
+{
+	struct session *session = context;
+
+	if (session->device)
+		device_source_launches(
+			session->device, pid, &(struct launch_count){launches, from, until});
+}
+
+static void count_launches(struct session *session)
+{
+	const struct bpf_launch_wish wish = {.steps = job_wants_launches(session->job),
+		.rates = session->device && device_source_wants_launches(session->device),
+		.step_ns = job_step_ns(session->job),
+		.on_count = on_launches,
+		.context = session};
+
+	if (session->bpf)
+		bpf_source_launches_tick(session->bpf, host_now(), &wish);
+}
+
 /* One turn of the loop, POLL_MS after the last. */
 static void turn(struct session *session, int64_t tick)
 {
 	follow_pause_file(session);
 	empty_rings(session);
-	if (session->bpf)
-		bpf_source_launches_tick(session->bpf, host_now(), job_wants_launches(session->job),
-			job_step_ns(session->job));
+	count_launches(session);
 	look_again(session, tick);
 	if (tick % (SCAN_MS / POLL_MS) == 0)
 		look_for_processes(session);

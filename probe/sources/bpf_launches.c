@@ -27,7 +27,8 @@ enum {
 };
 
 static const int64_t window_min_ns = 300000000, window_max_ns = 20000000000;
-static const int64_t window_usual_ns = 1000000000; /* while steps are not known */
+static const int64_t window_usual_ns = 1000000000;   /* while steps are not known */
+static const int64_t window_of_rates_ns = 200000000; /* at least, in whole steps */
 static const int64_t interval_ns = 1000000000;
 static const int64_t cheap_enough_ns = 20000000000; /* a window pays for this much time at most */
 /*
@@ -140,9 +141,14 @@ static bool has_places(const struct bpf_source *source)
 	return false;
 }
 
-/* Launches so far in the window that is open, of the process with the most. */
-static uint64_t most_launches(const struct bpf_source *source)
+/*
+ * Launches so far in the window that is open, or has just ended, of the process with the most. wish, if not
+ * NULL, is told of each.
+ */
+static uint64_t most_launches(
+	const struct bpf_source *source, const struct bpf_launch_wish *wish, struct host_ns now)
 {
+	const struct host_ns from = {source->windows.counted_from_ns};
 	int map = bpf_map__fd(source->skeleton->maps.processes);
 	struct rank_process_state state;
 	uint32_t pid, *last = NULL;
@@ -151,18 +157,27 @@ static uint64_t most_launches(const struct bpf_source *source)
 	for (size_t n = 0; n < RANK_PROCESSES_MAX && bpf_map_get_next_key(map, last, &pid) == 0;
 		n++) {
 		last = &pid;
-		if (bpf_map_lookup_elem(map, &pid, &state) == 0 &&
-			state.launches.window == source->windows.number &&
-			state.launches.launches > most)
+		if (bpf_map_lookup_elem(map, &pid, &state) < 0 ||
+			state.launches.window != source->windows.number)
+			continue;
+		if (state.launches.launches > most)
 			most = state.launches.launches;
+		if (wish && wish->on_count)
+			wish->on_count(wish->context, (pid_t)state.launcher_pid,
+				state.launches.launches, from, now);
 	}
 	return most;
 }
 
-static int64_t window_length_ns(int64_t step_ns)
+static int64_t window_length_ns(const struct bpf_launch_wish *wish)
 {
+	int64_t step_ns = wish->step_ns;
 	int64_t length_ns = step_ns ? WINDOW_STEPS * step_ns : window_usual_ns;
 
+	if (!wish->steps && step_ns)
+		return step_ns < window_max_ns
+			       ? (window_of_rates_ns + step_ns - 1) / step_ns * step_ns
+			       : window_max_ns;
 	return length_ns < window_min_ns   ? window_min_ns
 	       : length_ns > window_max_ns ? window_max_ns
 					   : length_ns;
@@ -176,13 +191,13 @@ static void detach(struct bpf_source *source)
 
 /*
  * Which streams wait for a collective is seen all the time from then on: a few calls for each, and the
- * stay of every one of them hangs on it.
+ * stay of every one of them hangs on it. Where devices tell their times nothing does.
  */
-static int attach(struct bpf_source *source, struct attached_file *file)
+static int attach(struct bpf_source *source, struct attached_file *file, bool steps)
 {
 	int error = 0;
 
-	if (file->at_stream_wait.fd_count == 0)
+	if (steps && file->at_stream_wait.fd_count == 0)
 		error = uprobe_link_attach(&file->at_stream_wait,
 			source->skeleton->progs.on_stream_wait, source->multi, false, file->path,
 			file->stream_waits, file->stream_wait_count);
@@ -192,8 +207,18 @@ static int attach(struct bpf_source *source, struct attached_file *file)
 	return error;
 }
 
-static void open_window(struct bpf_source *source, struct host_ns now, int64_t step_ns)
+static int64_t clock_now_ns(void)
 {
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+static void open_window(
+	struct bpf_source *source, struct host_ns now, const struct bpf_launch_wish *wish)
+{
+	int64_t began_ns = clock_now_ns();
 	struct launch_windows *windows = &source->windows;
 	int error = 0;
 
@@ -208,7 +233,7 @@ static void open_window(struct bpf_source *source, struct host_ns now, int64_t s
 		struct attached_file *file = &source->files[i];
 
 		if (file->in_use)
-			error = attach(source, file);
+			error = attach(source, file, wish->steps);
 	}
 	windows->error = error;
 	windows->open = !error;
@@ -217,12 +242,14 @@ static void open_window(struct bpf_source *source, struct host_ns now, int64_t s
 		duty_cycle_close(&windows->duty, now, 0, 0, 0); /* tried again later */
 		return;
 	}
-	windows->until_ns = now.value + window_length_ns(step_ns);
+	windows->counted_from_ns = now.value + clock_now_ns() - began_ns;
+	windows->until_ns = windows->counted_from_ns + window_length_ns(wish);
 	windows->number = windows->number % INT32_MAX + 1;
 	open_in_kernel(source, windows->number);
 }
 
-void bpf_launches_close(struct bpf_source *source, struct host_ns now)
+void bpf_launches_close(
+	struct bpf_source *source, struct host_ns now, const struct bpf_launch_wish *wish)
 {
 	struct launch_windows *windows = &source->windows;
 	uint64_t hits;
@@ -232,31 +259,32 @@ void bpf_launches_close(struct bpf_source *source, struct host_ns now)
 	windows->open = false;
 	open_in_kernel(source, 0);
 	detach(source);
-	hits = most_launches(source);
+	hits = most_launches(source, wish, now);
 	duty_cycle_close(&windows->duty, (struct host_ns){windows->opened_ns},
 		now.value - windows->opened_ns, hits,
 		switch_cost_ns + (int64_t)hits * windows->hit_cost_ns);
 }
 
 void bpf_source_launches_tick(
-	struct bpf_source *source, struct host_ns now, bool wanted, int64_t step_ns)
+	struct bpf_source *source, struct host_ns now, const struct bpf_launch_wish *wish)
 {
 	struct launch_windows *windows = &source->windows;
+	bool wanted = wish->steps || wish->rates;
 
 	windows->needed |= wanted;
 	if (!windows->allowed || source->paused)
 		return;
 	if (!windows->open) {
 		if (wanted && has_places(source) && duty_cycle_is_due(&windows->duty, now))
-			open_window(source, now, step_ns);
+			open_window(source, now, wish);
 		return;
 	}
 	int64_t cost_max_ns = (int64_t)(LAUNCHES_SHARE * (double)cheap_enough_ns);
-	bool dear = now.value - windows->opened_ns >= LEAST_STEPS * step_ns &&
-		    (int64_t)most_launches(source) * windows->hit_cost_ns >= cost_max_ns;
+	bool dear = now.value - windows->opened_ns >= LEAST_STEPS * wish->step_ns &&
+		    (int64_t)most_launches(source, NULL, now) * windows->hit_cost_ns >= cost_max_ns;
 
 	if (!wanted || dear || now.value >= windows->until_ns)
-		bpf_launches_close(source, now);
+		bpf_launches_close(source, now, wish);
 }
 
 void bpf_source_launch_cost(const struct bpf_source *source, struct bpf_launch_cost *cost)

@@ -499,7 +499,7 @@ int bpf_source_pause(struct bpf_source *source, bool paused)
 	if (paused == source->paused)
 		return 0;
 	if (paused)
-		bpf_launches_close(source, host_now());
+		bpf_launches_close(source, host_now(), NULL);
 	source->paused = paused;
 	if (!paused) /* what threads had open is old by now */
 		__atomic_add_fetch(&source->skeleton->data->generation, 1, __ATOMIC_RELAXED);

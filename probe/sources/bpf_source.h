@@ -61,14 +61,24 @@ int bpf_source_processes_fd(const struct bpf_source *source);
 /* Records lost in the kernel so far (ring full, map full). */
 uint64_t bpf_source_dropped(const struct bpf_source *source);
 
+/* What launches are counted for; all 0: for nothing. */
+struct bpf_launch_wish {
+	bool steps;	 /* there are steps that nothing else tells device times of */
+	bool rates;	 /* what a process launches a second: a short window will do */
+	int64_t step_ns; /* how long a step is; 0 = not known */
+	/* For each process that launched in a window, when that ends. NULL: nobody. */
+	void (*on_count)(void *context, pid_t pid, uint64_t launches, struct host_ns from,
+		struct host_ns until);
+	void *context;
+};
+
 /*
  * Opens and closes the windows in which launches are counted. To be called often (every 50 ms); it takes
- * some ms when a window opens and some tens when one closes. wanted: there are steps that nothing else
- * tells device times of. step_ns: how long they are, 0 = not known. What the traps cost is measured, and
- * the windows are as far apart as their share of a process's time demands.
+ * some ms when a window opens and some tens when one closes. What the traps cost is measured, and the
+ * windows are as far apart as their share of a process's time demands.
  */
 void bpf_source_launches_tick(
-	struct bpf_source *source, struct host_ns now, bool wanted, int64_t step_ns);
+	struct bpf_source *source, struct host_ns now, const struct bpf_launch_wish *wish);
 
 /*
  * What counting one launch costs here: measured on a function of this program, within some ms. Returns 0;

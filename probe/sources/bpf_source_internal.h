@@ -47,6 +47,7 @@ struct launch_windows {
 	uint32_t number;
 	int64_t hit_cost_ns;
 	int64_t opened_ns, until_ns;
+	int64_t counted_from_ns; /* what opening it took is not in it */
 	struct duty_cycle duty;
 };
 
@@ -78,8 +79,9 @@ struct bpf_source {
 int bpf_source_load(struct bpf_source *source, const struct bpf_source_options *options)
 	__attribute__((warn_unused_result));
 
-/* Ends the window that is open, if one is, and accounts for what it cost. */
-void bpf_launches_close(struct bpf_source *source, struct host_ns now);
+/* Ends the window that is open, if one is, and accounts for what it cost. wish, or NULL, is told the counts. */
+void bpf_launches_close(
+	struct bpf_source *source, struct host_ns now, const struct bpf_launch_wish *wish);
 /* "bpf.launches", where the job has a driver; returns how many states that are. */
 size_t bpf_launches_state(const struct bpf_source *source, struct message_source *out);
 

@@ -39,7 +39,7 @@ enum {
 	WIRE_OPEN_CALL_LATER_FIELDS = 4, /* only where one of them is not 0 */
 	WIRE_QUEUE_PAIR_FIELDS = 25,
 	WIRE_QUEUE_PAIR_FIELDS_FIRST = 24, /* of the first version */
-	WIRE_KERNEL_PROFILE_FIELDS = 18,
+	WIRE_KERNEL_PROFILE_FIELDS = 18,   /* a 19th, launches a second, only where it is not 0 */
 };
 
 /* Absolute times, in ns: below 2^61, which is 73 years after the clock's zero. */

@@ -25,7 +25,8 @@ int wire_pack_kernel_profiles(
 		if (profile->rank >= STEP_RANK_COUNT_MAX ||
 			profile->sum_count > KERNEL_PROFILE_KERNELS_MAX)
 			return -EINVAL;
-		wire_pack_array(packer, WIRE_KERNEL_PROFILE_FIELDS);
+		wire_pack_array(
+			packer, WIRE_KERNEL_PROFILE_FIELDS + (profile->launches_a_second != 0));
 		wire_pack_unsigned(packer, profile->rank);
 		wire_pack_signed(packer, start - cursor);
 		wire_pack_unsigned(packer, not_negative(stop - start));
@@ -53,6 +54,8 @@ int wire_pack_kernel_profiles(
 		wire_pack_unsigned(packer, profile->copy_count);
 		wire_pack_unsigned(packer, not_negative(profile->synchronise_ns));
 		wire_pack_unsigned(packer, profile->dropped);
+		if (profile->launches_a_second)
+			wire_pack_unsigned(packer, profile->launches_a_second);
 		cursor = start;
 	}
 	return 0;
@@ -122,6 +125,11 @@ int wire_read_kernel_profiles(struct wire_reader *reader, struct wire_arena *are
 		profile->copy_count = wire_read_unsigned(reader, UINT32_MAX);
 		profile->synchronise_ns = read_length_ns(reader);
 		profile->dropped = wire_read_unsigned(reader, UINT64_MAX);
+		if (later_fields) {
+			profile->launches_a_second =
+				(uint32_t)wire_read_unsigned(reader, UINT32_MAX);
+			later_fields--;
+		}
 		wire_skip(reader, later_fields);
 	}
 	return 0;

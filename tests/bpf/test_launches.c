@@ -50,12 +50,19 @@ static uint64_t windows_so_far(void)
 	return cost.windows;
 }
 
+static void tick(const struct bpf_launch_wish *wish)
+{
+	bpf_source_launches_tick(harness.source, (struct host_ns){clock_ns}, wish);
+}
+
+static const struct bpf_launch_wish of_steps = {.steps = true, .step_ns = SECOND};
+
 static void open_window(void)
 {
 	uint64_t before = windows_so_far();
 
 	clock_ns += 100 * SECOND;
-	bpf_source_launches_tick(harness.source, (struct host_ns){clock_ns}, true, SECOND);
+	tick(&of_steps);
 	assert_int_equal(windows_so_far(), before);
 }
 
@@ -64,7 +71,7 @@ static void close_window(void)
 	uint64_t before = windows_so_far();
 
 	clock_ns += 7 * SECOND;
-	bpf_source_launches_tick(harness.source, (struct host_ns){clock_ns}, true, SECOND);
+	tick(&of_steps);
 	assert_int_equal(windows_so_far(), before + 1);
 }
 
@@ -204,8 +211,8 @@ static void costs_are_kept(void **state)
 	int64_t least_ns = cost.cost_ns / 3 * 1000 - 7 * SECOND;
 
 	if (least_ns > SECOND) {
-		bpf_source_launches_tick(
-			harness.source, (struct host_ns){clock_ns + least_ns - SECOND}, true, 0);
+		clock_ns += least_ns - SECOND;
+		tick(&(struct bpf_launch_wish){.steps = true});
 		rank_do(&rank, "launch 1");
 		assert_int_equal(enqueue(&rank).window, 0);
 	}
@@ -231,7 +238,7 @@ static void states_are_told(void **state)
 	struct rank rank = start(&options);
 
 	(void)state;
-	bpf_source_launches_tick(harness.source, (struct host_ns){SECOND}, false, 0);
+	tick(&(struct bpf_launch_wish){0});
 	assert_int_equal(state_of(states)->state, SOURCE_OFF); /* devices tell their times */
 	open_window();
 	assert_int_equal(state_of(states)->state, SOURCE_ON);
@@ -243,9 +250,56 @@ static void states_are_told(void **state)
 	rank_end(&rank);
 	harness_end(&harness);
 	rank = start(&(struct bpf_source_options){.collectives = true});
-	bpf_source_launches_tick(harness.source, (struct host_ns){SECOND}, true, 0);
+	tick(&of_steps);
 	assert_int_equal(state_of(states)->state, SOURCE_OFF);
 	assert_string_equal(state_of(states)->why, "not asked for");
+	rank_end(&rank);
+	harness_end(&harness);
+}
+
+static struct told_count {
+	unsigned count;
+	pid_t pid;
+	uint64_t launches;
+	int64_t length_ns;
+} told;
+
+static void on_count(
+	void *context, pid_t pid, uint64_t launches, struct host_ns from, struct host_ns until)
+{
+	struct told_count *counts = context;
+
+	*counts = (struct told_count){counts->count + 1, pid, launches, until.value - from.value};
+}
+
+/* A short window of whole steps tells each process that launched in it. */
+static void rates_are_told(void **state)
+{
+	const struct bpf_launch_wish of_rates = {
+		.rates = true, .step_ns = 70 * MS, .on_count = on_count, .context = &told};
+	struct rank rank = start(&options), idle = rank_start();
+
+	(void)state;
+	assert_int_equal(bpf_source_track(harness.source, (uint32_t)idle.pid), 0);
+	told = (struct told_count){0};
+	clock_ns += 100 * SECOND;
+	tick(&of_rates);
+	rank_do(&rank, "launch 50");
+	clock_ns += 200 * MS; /* 210 is the next whole number of steps */
+	tick(&of_rates);
+	assert_int_equal(told.count, 0);
+	clock_ns += SECOND;
+	tick(&of_rates);
+	assert_int_equal(told.count, 1); /* nothing is said of the other */
+	assert_int_equal(told.pid, rank.pid);
+	assert_int_equal(told.launches, 50);
+	/* What opening the window took is not in it. */
+	assert_true(told.length_ns > 200 * MS && told.length_ns < SECOND + 200 * MS);
+	clock_ns += 100 * SECOND;
+	tick(&(struct bpf_launch_wish){.on_count = on_count, .context = &told});
+	rank_do(&rank, "launch 1");
+	assert_int_equal(enqueue(&rank).window, 0); /* not wanted: no window */
+	rank_end(&idle);
 	rank_end(&rank);
 	harness_end(&harness);
 }
@@ -275,6 +329,7 @@ int main(void)
 		cmocka_unit_test(waits_that_include_the_collective),
 		cmocka_unit_test(costs_are_kept),
 		cmocka_unit_test(states_are_told),
+		cmocka_unit_test(rates_are_told),
 		cmocka_unit_test(single_uprobes),
 	};
 	int result = harness_check();

@@ -14,6 +14,7 @@ from harness import check  # noqa: E402
 RANKS, SLOW = 4, 2
 # Kernels fill most of a step; the fault lasts long enough for an alert, a look and its answer.
 JOB = {"steps": 310, "step_ms": 30, "compute_ms": 0.4, "collectives": 3}
+LAUNCHES = 8000  # of a launch-bound job, a step; also steps of a loaded machine are short enough
 FAULT = "rank=%d kind=%s first=160 last=309 size=60"
 
 
@@ -112,6 +113,21 @@ def refused(paths):
           "another profiler" in kernels["why"], f"the coverage: {kernels}")
 
 
+def launch_bound(paths):
+    """The host launches so much that CUPTI would slow it down for good: no look, and why not."""
+    _, report = watch(paths, faults=[FAULT % (SLOW, "compute")], launches=LAUNCHES)
+    verdict = check_verdict(report, "unknown")
+    why = [r["why"] for r in verdict["rejected"] if r["kind"] == "longer-kernels"]
+    check(len(why) == 1 and "launches a second: CUPTI would" in why[0],
+          f"rejected: {verdict['rejected']}")
+    kernels = source(report, "device.kernels")
+    check(kernels["state"] == "degraded" and "launches a second" in kernels["why"],
+          f"the coverage: {kernels}")
+    check(not [r for r in report["ranks"] if "look" in r], "nobody was looked at")
+    rate = int(why[0].split(" launches a second")[0].split()[-1])
+    check(25000 < rate < 1.1 * LAUNCHES / (JOB["step_ms"] / 1e3), f"{rate} launches a second")
+
+
 def switched_off(paths):
     """--deep off: no look, and the coverage says why."""
     _, report = watch(paths, run_options=["--deep", "off"], faults=[FAULT % (SLOW, "compute")],
@@ -121,7 +137,8 @@ def switched_off(paths):
 
 
 CASES = {"longer": longer, "more": more, "healthy": healthy, "baseline": baseline,
-         "refused": refused, "switched_off": switched_off}
+         "refused": refused, "launch_bound": launch_bound,
+         "switched_off": switched_off}
 
 if __name__ == "__main__":
     harness.main(CASES)

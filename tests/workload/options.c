@@ -26,6 +26,7 @@ enum option_code {
 	OPTION_MARKERS,
 	OPTION_PROFILER,
 	OPTION_READ_LOSS,
+	OPTION_LAUNCHES,
 	OPTION_EXIT_STATUS,
 	OPTION_HELP,
 };
@@ -49,6 +50,7 @@ static const struct option long_options[] = {
 	{"markers", optional_argument, NULL, OPTION_MARKERS},
 	{"profiler", no_argument, NULL, OPTION_PROFILER},
 	{"read-loss", no_argument, NULL, OPTION_READ_LOSS},
+	{"launches", required_argument, NULL, OPTION_LAUNCHES},
 	{"exit-status", required_argument, NULL, OPTION_EXIT_STATUS},
 	{"help", no_argument, NULL, OPTION_HELP},
 	{NULL, 0, NULL, 0},
@@ -80,6 +82,8 @@ static void print_help(const char *program)
 	       "  --markers[=LIBRARY]  mark steps through libslowrank_marker.so\n"
 	       "  --profiler           hold CUPTI, as a profiler in the program does (nccl only)\n"
 	       "  --read-loss          wait for the device before each collective (nccl only)\n"
+	       "  --launches N         more of them a step, which the driver refuses at once (nccl "
+	       "only)\n"
 	       "  --exit-status N      of every rank at the end (0)\n",
 		program);
 }
@@ -101,6 +105,7 @@ static bool apply_number(struct workload_options *options, int code, const char 
 	double number = 0;
 	double most = code == OPTION_COLLECTIVES   ? SCHEDULE_COLLECTIVES_MAX
 		      : code == OPTION_BYTES	   ? 1 << 30
+		      : code == OPTION_LAUNCHES	   ? 1 << 20
 		      : code == OPTION_EXIT_STATUS ? 255
 		      : code == OPTION_JITTER	   ? 50
 						   : 1e9;
@@ -129,6 +134,9 @@ static bool apply_number(struct workload_options *options, int code, const char 
 		break;
 	case OPTION_SEED:
 		options->schedule.seed = (uint64_t)number;
+		break;
+	case OPTION_LAUNCHES:
+		options->launches = (uint32_t)number;
 		break;
 	case OPTION_JITTER:
 		options->jitter_percent = number;

@@ -20,6 +20,7 @@ struct workload_options {
 	const char *injector_path;  /* socket of fault_injector, or NULL */
 	const char *work_directory; /* for the file of major faults */
 	bool profiler;		    /* the program profiles itself */
+	uint32_t launches;	    /* more of them a step, which the driver refuses at once */
 	bool read_loss;		    /* the host waits for its device before each collective */
 	const char *marker_library; /* NULL = no markers */
 	int exit_status;	    /* of every rank, at the end */

@@ -72,9 +72,9 @@ static void poll_rings(void)
 	job_batch_done(bench.job);
 }
 
-static void set_up(enum probe_deep deep)
+static void set_up_where(enum probe_deep deep, bool can_count)
 {
-	struct device_looks_options options = {.deep = deep};
+	struct device_looks_options options = {.deep = deep, .can_count = can_count};
 	struct ring_hello hello = {.pid = getpid(), .nccl_profiler_version = 5};
 	struct ring_communicator communicator = {
 		.hash = HASH, .rank = RANK, .rank_count = 2, .node_count = 1};
@@ -92,6 +92,11 @@ static void set_up(enum probe_deep deep)
 	put_clock(RING_CLOCK_GLOBALTIMER);
 	put(RING_RECORD_COMMUNICATOR, &communicator, sizeof(communicator));
 	poll_rings();
+}
+
+static void set_up(enum probe_deep deep)
+{
+	set_up_where(deep, true);
 }
 
 static void tear_down(void)
@@ -152,6 +157,25 @@ static void run_steps(unsigned count)
 		step(false);
 }
 
+/* What this process launched in its last steps, as a window would tell it. */
+static void count(int64_t launches_a_second)
+{
+	const int64_t steps = 10;
+	const struct launch_count counted = {
+		.launches = (uint64_t)(launches_a_second * steps * STEP_MS / 1000),
+		.from = {bench.now_ns - steps * STEP_MS * MS},
+		.until = now()};
+
+	device_source_launches(bench.source, getpid(), &counted);
+	run_steps(2);
+}
+
+static void run_counted_steps(unsigned steps)
+{
+	run_steps(steps);
+	count(6000);
+}
+
 static void ask(uint32_t request, uint32_t steps, uint32_t limit_ms)
 {
 	struct message_directive directive = {.kind = DIRECTIVE_DEEP,
@@ -200,7 +224,7 @@ static void a_look_from_asking_to_profile(void **unused)
 
 	(void)unused;
 	set_up(PROBE_DEEP_AUTO);
-	run_steps(90);
+	run_counted_steps(90);
 	assert_false(was_asked(&kinds)); /* not without a directive */
 	assert_int_equal(state().state, SOURCE_ON);
 	ask(1, 10, 20000);
@@ -240,7 +264,7 @@ static void looks_without_end_are_refused(void **unused)
 
 	(void)unused;
 	set_up(PROBE_DEEP_AUTO);
-	run_steps(90);
+	run_counted_steps(90);
 	begun_ns = bench.now_ns;
 	for (; request < 100; request++) {
 		ask(request, 50, 20000);
@@ -275,7 +299,7 @@ static void another_profiler_is_left_alone(void **unused)
 
 	(void)unused;
 	set_up(PROBE_DEEP_AUTO);
-	run_steps(90);
+	run_counted_steps(90);
 	ask(1, 10, 20000);
 	assert_true(was_asked(&kinds));
 	report(RING_DEEP_OTHER_SUBSCRIBER);
@@ -294,6 +318,7 @@ static void another_profiler_is_left_alone(void **unused)
 	bench.now_ns += DEVICE_LOOKS_REST_NS;
 	poll_rings();
 	assert_int_equal(state().state, SOURCE_ON);
+	run_counted_steps(12);
 	ask(3, 10, 20000);
 	assert_true(was_asked(&kinds));
 	tear_down();
@@ -305,7 +330,7 @@ static void no_answer_is_not_waited_for(void **unused)
 
 	(void)unused;
 	set_up(PROBE_DEEP_AUTO);
-	run_steps(90);
+	run_counted_steps(90);
 	ask(1, 10, 3000);
 	assert_true(was_asked(&kinds));
 	ask(2, 10, 3000); /* busy: later */
@@ -360,6 +385,128 @@ static void a_baseline_when_it_is_on(void **unused)
 	tear_down();
 }
 
+/* Nothing is known of what it launches: that is counted first. */
+static void launches_are_counted_before_a_look(void **unused)
+{
+	uint32_t kinds;
+
+	(void)unused;
+	set_up(PROBE_DEEP_AUTO);
+	run_steps(90);
+	assert_false(device_source_wants_launches(bench.source)); /* nobody asked for a look */
+	ask(1, 10, 20000);
+	ask(1, 10, 20000); /* repeated until it is answered */
+	assert_true(device_source_wants_launches(bench.source));
+	run_steps(20);
+	assert_false(was_asked(&kinds));
+	assert_int_equal(bench.profile_count, 0);
+	count(LAUNCHES_A_SECOND_MAX - 100);
+	assert_true(was_asked(&kinds));
+	assert_true(kinds & RING_DEEP_KERNELS);
+	assert_false(device_source_wants_launches(bench.source));
+	tear_down();
+}
+
+static void many_launches_are_not_made_dearer(void **unused)
+{
+	uint32_t kinds;
+
+	(void)unused;
+	set_up(PROBE_DEEP_AUTO);
+	run_steps(90);
+	ask(1, 10, 20000);
+	count(38000);
+	assert_false(was_asked(&kinds));
+	assert_int_equal(bench.profile_count, 1);
+	assert_int_equal(bench.profiles[0].result, LOOK_MANY_LAUNCHES);
+	assert_int_equal(bench.profiles[0].launches_a_second, 38000);
+	assert_int_equal(bench.profiles[0].request, 1);
+	assert_int_equal(state().state, SOURCE_MISSING);
+	assert_string_equal(
+		state().why, "rank 0: 38000 launches a second: CUPTI would slow them down");
+	assert_false(device_source_wants_launches(bench.source));
+	ask(2, 10, 20000); /* answered with the same reason for a while, without counting again */
+	poll_rings();
+	assert_int_equal(bench.profile_count, 2);
+	assert_int_equal(bench.profiles[1].launches_a_second, 38000);
+	bench.now_ns += DEVICE_LOOKS_REST_NS;
+	ask(3, 10, 20000);
+	run_steps(12);
+	count(6000); /* it launches less by now */
+	assert_true(was_asked(&kinds));
+	tear_down();
+}
+
+static void a_later_count_stops_further_looks(void **unused)
+{
+	uint32_t kinds;
+
+	(void)unused;
+	set_up(PROBE_DEEP_AUTO);
+	run_counted_steps(90);
+	ask(1, 10, 20000);
+	assert_true(was_asked(&kinds));
+	begin_look();
+	for (int steps = 0; steps < 60 && !was_asked(&kinds); steps++)
+		step(true);
+	report(RING_DEEP_OFF);
+	run_steps(10);
+	assert_int_equal(bench.profile_count, 1);
+	assert_int_equal(bench.profiles[0].result, LOOK_DONE);
+	count(50000);
+	ask(2, 10, 20000);
+	poll_rings();
+	assert_false(was_asked(&kinds));
+	assert_int_equal(bench.profile_count, 2);
+	assert_int_equal(bench.profiles[1].result, LOOK_MANY_LAUNCHES);
+	tear_down();
+}
+
+static void a_count_that_never_comes(void **unused)
+{
+	uint32_t kinds;
+
+	(void)unused;
+	set_up(PROBE_DEEP_AUTO);
+	run_steps(90);
+	ask(1, 10, 20000);
+	run_steps((unsigned)(DEVICE_LOOKS_COUNT_NS / (STEP_MS * MS)) + 2);
+	assert_false(was_asked(&kinds));
+	assert_int_equal(bench.profile_count, 1);
+	assert_int_equal(bench.profiles[0].result, LOOK_NOT_COUNTED);
+	tear_down();
+}
+
+/* No BPF: no look on suspicion, but those that were asked for in words. */
+static void where_launches_cannot_be_counted(void **unused)
+{
+	uint32_t kinds;
+
+	(void)unused;
+	set_up_where(PROBE_DEEP_AUTO, false);
+	run_steps(90);
+	assert_int_equal(state().state, SOURCE_MISSING);
+	assert_non_null(strstr(state().why, "launches are not counted here"));
+	ask(1, 10, 20000);
+	poll_rings();
+	assert_false(was_asked(&kinds));
+	assert_int_equal(bench.profile_count, 1);
+	assert_int_equal(bench.profiles[0].result, LOOK_NOT_COUNTED);
+	tear_down();
+	set_up_where(PROBE_DEEP_ON, false);
+	for (int steps = 0; steps < 200 && !was_asked(&kinds); steps++)
+		step(false); /* the baseline */
+	begin_look();
+	for (int steps = 0; steps < 60 && !was_asked(&kinds); steps++)
+		step(true);
+	report(RING_DEEP_OFF);
+	run_steps(10);
+	assert_int_equal(state().state, SOURCE_ON);
+	ask(1, 10, 20000);
+	assert_true(was_asked(&kinds));
+	tear_down();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -369,6 +516,11 @@ int main(void)
 		cmocka_unit_test(no_answer_is_not_waited_for),
 		cmocka_unit_test(not_allowed),
 		cmocka_unit_test(a_baseline_when_it_is_on),
+		cmocka_unit_test(launches_are_counted_before_a_look),
+		cmocka_unit_test(many_launches_are_not_made_dearer),
+		cmocka_unit_test(a_later_count_stops_further_looks),
+		cmocka_unit_test(a_count_that_never_comes),
+		cmocka_unit_test(where_launches_cannot_be_counted),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

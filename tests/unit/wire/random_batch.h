@@ -230,6 +230,7 @@ static inline void random_kernel_profiles(struct random_source *random, struct m
 		profile->copy_count = random_below(random, 1u << 20);
 		profile->synchronise_ns = random_length_ns(random);
 		profile->dropped = random_wide(random);
+		profile->launches_a_second = (uint32_t)random_below(random, 2) * 38000;
 		for (size_t b = 0; b < KERNEL_LAUNCH_BUCKET_NR; b++)
 			profile->launches[b] = random_below(random, 1000);
 		profile->sum_count = random_below(random, KERNEL_PROFILE_KERNELS_MAX + 1);

@@ -113,6 +113,26 @@ static void a_victim_is_not_blamed(void **state)
 	made_free(made);
 }
 
+/* Two communicators of two, taken for one: more members than it has. Nobody is late in it. */
+static void too_many_members_are_not_judged(void **state)
+{
+	(void)state;
+	for (uint32_t size = 0; size <= 4; size += 2) {
+		struct made *made = made_new();
+
+		for (uint32_t r = 0; r < 4; r++) {
+			add_row(made, r);
+			add_call(made, 1, size, 0, OPERATION_ALL_REDUCE, r == 0 ? 30 : 10,
+				r == 0 ? 30 : 10, r == 0 ? 1 : 21, 0);
+		}
+		assert_int_equal(grid_link(&made->grid), 0);
+		assert_int_equal(made->grid.instances[0].usable, size != 2);
+		assert_int_equal(blame_step(&made->blame, &made->grid), 0);
+		assert_int_equal(made->blame.rows[0].delay_ns, size == 2 ? 0 : 20000000);
+		made_free(made);
+	}
+}
+
 /* Everyone arrives together; rank 2 is out of quota inside, and all leave late. */
 static void throttled_inside_holds_all(void **state)
 {
@@ -198,6 +218,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_victim_is_not_blamed),
+		cmocka_unit_test(too_many_members_are_not_judged),
 		cmocka_unit_test(throttled_inside_holds_all),
 		cmocka_unit_test(throttled_while_waiting_is_harmless),
 		cmocka_unit_test(roots_delay_and_leaves_do_not),

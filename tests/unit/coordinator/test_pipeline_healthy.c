@@ -59,6 +59,30 @@ static void preempted_often(void **state)
 	assert_all_silent(0.05, 3, 10);
 }
 
+/* More ranks that spin than cores: each is off its CPU in every step, and none has more work. */
+static void a_machine_too_full(void **state)
+{
+	(void)state;
+	for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+		struct sim_options options = sim_defaults(4, seed);
+
+		options.step_ms = 10;
+		options.steps = 400;
+		options.calls = 2;
+		options.call[0].share = 1;
+		options.call[1] = options.call[0];
+		options.call[1].share = 0.0001; /* all work is before the first */
+		options.preempt_rate = 300;
+		options.preempt_ms = 3;
+		sim_job(&sim, &options, &result);
+		assert_int_equal(result.error, 0);
+		for (unsigned i = 0; i < sim.alert_count; i++)
+			assert_int_not_equal(
+				sim.alerts[i].verdict_class, VERDICT_WORKLOAD_IMBALANCE);
+		sim_free(&sim, true);
+	}
+}
+
 static void wild_transfers(void **state)
 {
 	(void)state;
@@ -149,6 +173,7 @@ int main(void)
 		cmocka_unit_test(quiet),
 		cmocka_unit_test(preempted_now_and_then),
 		cmocka_unit_test(preempted_often),
+		cmocka_unit_test(a_machine_too_full),
 		cmocka_unit_test(wild_transfers),
 		cmocka_unit_test(times_of_other_calls),
 		cmocka_unit_test(totals_are_right),

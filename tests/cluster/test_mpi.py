@@ -15,9 +15,9 @@ import jobs  # noqa: E402
 from harness import check  # noqa: E402
 from test_run import check_throttled, fresh, need_throttle, read_report  # noqa: E402
 
-# A throttled rank, long enough for a verdict, in about 4 s.
-THROTTLED = {"steps": 130, "step_ms": 20, "compute_ms": 1.5,
-             "faults": ["rank=2 kind=throttle first=50 last=109 size=60"]}
+# A throttled rank, long enough for a verdict, in about 3 s.
+THROTTLED = {"steps": 100, "step_ms": 20, "compute_ms": 1.5,
+             "faults": ["rank=2 kind=throttle first=40 last=89 size=60"]}
 
 
 def need_mpich(program):

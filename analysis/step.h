@@ -298,7 +298,7 @@ enum metric {
 	METRIC_RDMA_BYTES_SENT =
 		22, /* ports of the host's RDMA devices, all ranks there together */
 	METRIC_RDMA_BYTES_RECEIVED = 23,
-	METRIC_RDMA_RETRANSMITS = 24, /* timeouts, sequence errors, retries */
+	METRIC_RDMA_RETRANSMITS = 24, /* what was sent had to be sent again: timeouts, refusals */
 	METRIC_RDMA_CONGESTION = 25,  /* congestion notifications, waits to transmit */
 	METRIC_RDMA_LINK_ERRORS = 26,
 	/* The GPU that the rank computes on. */
@@ -309,6 +309,7 @@ enum metric {
 	METRIC_GPU_PCIE_REPLAYS = 31,
 	METRIC_GPU_TEMPERATURE = 32,   /* a gauge, in degrees Celsius */
 	METRIC_RDMA_PACKETS_SENT = 33, /* ports of the host's RDMA devices, all ranks together */
+	METRIC_RDMA_OUT_OF_ORDER = 34, /* something before what was received is missing */
 	METRIC_NR
 };
 

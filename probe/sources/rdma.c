@@ -48,14 +48,13 @@ static const struct counter_name {
 	{"hw_counters/rp_cnp_handled", RDMA_CONGESTION, 1},
 	{"hw_counters/np_ecn_marked_roce_packets", RDMA_CONGESTION, 1},
 	{"hw_counters/rx_ecn_marked_pkts", RDMA_CONGESTION, 1},
-	{"hw_counters/out_of_sequence", RDMA_RETRANSMITS, 1},
+	{"hw_counters/out_of_sequence", RDMA_OUT_OF_ORDER, 1},
 	{"hw_counters/packet_seq_err", RDMA_RETRANSMITS, 1},
 	{"hw_counters/local_ack_timeout_err", RDMA_RETRANSMITS, 1},
 	{"hw_counters/rnr_nak_retry_err", RDMA_RETRANSMITS, 1},
 	{"hw_counters/roce_adp_retrans", RDMA_RETRANSMITS, 1},
-	{"hw_counters/completer_retry_err", RDMA_RETRANSMITS, 1},
-	{"hw_counters/rcvd_seq_err", RDMA_RETRANSMITS, 1},
-	{"hw_counters/out_of_seq_request", RDMA_RETRANSMITS, 1},
+	{"hw_counters/completer_retry_err", RDMA_RETRANSMITS, 1}, /* rcvd_seq_err is in it */
+	{"hw_counters/out_of_seq_request", RDMA_OUT_OF_ORDER, 1},
 	{"hw_counters/to_retransmits", RDMA_RETRANSMITS, 1},
 	{"hw_counters/seq_err_naks_rcvd", RDMA_RETRANSMITS, 1},
 	{"hw_counters/retrans_pkts", RDMA_RETRANSMITS, 1},
@@ -251,7 +250,7 @@ static size_t rdma_sample(
 {
 	static const enum metric metrics[RDMA_FIGURE_NR] = {METRIC_RDMA_BYTES_SENT,
 		METRIC_RDMA_BYTES_RECEIVED, METRIC_RDMA_RETRANSMITS, METRIC_RDMA_CONGESTION,
-		METRIC_RDMA_LINK_ERRORS, METRIC_RDMA_PACKETS_SENT};
+		METRIC_RDMA_LINK_ERRORS, METRIC_RDMA_PACKETS_SENT, METRIC_RDMA_OUT_OF_ORDER};
 	struct rdma_sampler *sampler = (struct rdma_sampler *)base;
 	struct sample_list list = {
 		.out = out, .capacity = capacity, .rank = base->rank, .now = now};

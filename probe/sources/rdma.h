@@ -16,11 +16,12 @@
 enum rdma_figure {
 	RDMA_BYTES_SENT = 0,
 	RDMA_BYTES_RECEIVED = 1,
-	RDMA_RETRANSMITS = 2, /* timeouts, sequence errors, retries: packets were lost or late */
+	RDMA_RETRANSMITS = 2, /* the sender's: timeouts, sequence errors told by the receiver */
 	RDMA_CONGESTION = 3,  /* congestion notifications sent or handled, waits to transmit */
 	RDMA_LINK_ERRORS = 4, /* link down, link recovery, symbol errors */
 	RDMA_PACKETS_SENT = 5,
-	RDMA_FIGURE_NR = 6,
+	RDMA_OUT_OF_ORDER = 6, /* the receiver's: something sent to it was lost, or came late */
+	RDMA_FIGURE_NR = 7,
 };
 
 /* One look at all ports below a folder (/sys/class/infiniband). */

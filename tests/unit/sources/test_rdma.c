@@ -53,12 +53,15 @@ static void test_totals(void **state)
 	put("mlx5_0/ports/2/hw_counters/out_of_sequence", "1000000\n");
 	put("rxe0/ports/1/state", "4: ACTIVE\n");
 	put("rxe0/ports/1/hw_counters/completer_retry_err", "13\n");
-	put("rxe0/ports/1/hw_counters/rcvd_seq_err", "nonsense\n");
+	put("rxe0/ports/1/hw_counters/rcvd_seq_err", "12\n"); /* retries for another reason */
+	put("rxe0/ports/1/hw_counters/out_of_seq_request", "3\n");
+	put("rxe0/ports/1/hw_counters/to_retransmits", "nonsense\n");
 	assert_int_equal(rdma_read_totals(folder, NULL, &totals), 0);
 	assert_int_equal(totals.port_count, 2);
 	assert_int_equal(totals.value[RDMA_BYTES_SENT], 4000);
 	assert_int_equal(totals.value[RDMA_BYTES_RECEIVED], 1000);
-	assert_int_equal(totals.value[RDMA_RETRANSMITS], 5 + 7 + 13);
+	assert_int_equal(totals.value[RDMA_RETRANSMITS], 7 + 13);
+	assert_int_equal(totals.value[RDMA_OUT_OF_ORDER], 5 + 3);
 	assert_int_equal(totals.value[RDMA_CONGESTION], 11);
 	assert_int_equal(totals.value[RDMA_LINK_ERRORS], 1);
 	assert_int_equal(totals.value[RDMA_PACKETS_SENT], 17 + 19);

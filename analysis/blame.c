@@ -22,6 +22,7 @@ void blame_fini(struct blame *blame)
 	free(blame->opaque_ns);
 	free(blame->shares);
 	free(blame->holds);
+	free(blame->lags);
 	free(blame->held);
 	free(blame->transfers);
 	free(blame->carries);
@@ -108,6 +109,9 @@ static int reserve_all(struct blame *blame, const struct step_grid *grid)
 	if (error == 0)
 		error = blame_reserve((void **)&blame->holds, &blame->hold_capacity,
 			grid->member_end, sizeof(*blame->holds));
+	if (error == 0)
+		error = blame_reserve((void **)&blame->lags, &blame->lag_capacity, grid->member_end,
+			sizeof(*blame->lags));
 	if (error == 0)
 		error = blame_reserve((void **)&blame->opaque_ns, &blame->opaque_capacity,
 			grid->member_end, sizeof(*blame->opaque_ns));

@@ -97,6 +97,7 @@ struct blame_meeting {
 	uint32_t control;	  /* of its members' segments; GRID_NONE: leads are kept */
 	bool by_duration;	  /* the clocks are too uncertain: shortest communication decides */
 	bool kept;		  /* shares are */
+	bool lagged;		  /* some of lags is not 0 */
 };
 
 struct blame {
@@ -112,6 +113,7 @@ struct blame {
 	int64_t *
 		holds; /* likewise, where held: off-CPU inside after the last arrival, more than the
 	                   others */
+	int64_t *lags; /* likewise, where lagged: so late for having left their last one late */
 	struct blame_transfer *transfers;
 	size_t transfer_count;
 	size_t row_capacity, cell_capacity, transfer_capacity, scratch_capacity;
@@ -123,7 +125,7 @@ struct blame {
 	uint32_t *row_controls; /* as rows: the first control of its peers; GRID_NONE: no peers */
 	size_t control_count;
 	size_t meeting_capacity, share_capacity, lead_capacity, mixed_capacity, opaque_capacity,
-		hold_capacity, held_capacity, column_capacity, control_capacity;
+		hold_capacity, lag_capacity, held_capacity, column_capacity, control_capacity;
 	int64_t *scratch;    /* values to take medians of, and room to do so */
 	uint32_t *groups;    /* rows, grouped by layout */
 	uint32_t *cursors;   /* per row: cells taken so far */

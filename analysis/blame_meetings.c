@@ -381,6 +381,16 @@ static bool by_host_times(const struct meeting *meeting)
 	return meeting->count > 0 && (meeting->members[0].flags & MEMBER_HOST_TIME);
 }
 
+static void note_lag(struct meeting *meeting, uint32_t m, int64_t lag)
+{
+	int64_t *lags = &meeting->blame->lags[meeting->instance->first_member];
+
+	if (!meeting->found->lagged) /* the first one */
+		memset(lags, 0, meeting->count * sizeof(*lags));
+	meeting->found->lagged = true;
+	lags[m] = lag;
+}
+
 static void meet_all(struct meeting *meeting)
 {
 	int64_t worst_comm = 0, last_ns = INT64_MIN, usual_transfer;
@@ -395,6 +405,8 @@ static void meet_all(struct meeting *meeting)
 		int64_t comm = charge_lateness(meeting, m, late_ns(meeting, m));
 		int64_t lag = add_share(meeting, m) - usual_transfer;
 
+		if (comm > 0)
+			note_lag(meeting, m, comm);
 		worst_comm = comm > worst_comm ? comm : worst_comm;
 		last_ns = meeting->departure_ns[m] > last_ns ? meeting->departure_ns[m] : last_ns;
 		off |= (meeting->members[m].flags & MEMBER_INSIDE) != 0;

@@ -239,13 +239,15 @@ static void leave_together(struct whatif *whatif, const struct step_grid *grid,
 	}
 }
 
-/* All members' leads and transfers are known by columns, and nobody holds the others. */
-static bool in_columns(const struct step_grid *grid, const struct blame *blame, uint32_t index)
+/* All members' leads and transfers are known by columns, and nobody holds the others, nor comes sooner. */
+static bool in_columns(const struct whatif *whatif, const struct step_grid *grid,
+	const struct blame *blame, uint32_t index)
 {
 	const struct blame_meeting *meeting = &blame->meetings[index];
 
 	return meeting->control != GRID_NONE && !meeting->kept && !blame->opaque &&
-	       !blame->held[index] && grid->instances[index].root < 0;
+	       !blame->held[index] && grid->instances[index].root < 0 &&
+	       !(whatif->change.faster && meeting->lagged);
 }
 
 /* What the members of an instance in columns bring. */
@@ -367,6 +369,7 @@ static int64_t bring_each(struct whatif *whatif, const struct step_grid *grid,
 				whatif, grid, blame, &blame->meetings[index], at, members[m].row);
 		else
 			run_row(whatif, grid, blame, members[m].row, grid->members[at]);
+		*time -= whatif_sooner_ns(whatif, grid, blame, index, at);
 		if (*time > last_ns)
 			last_ns = *time;
 		if (is_root(grid, instance, m))
@@ -425,7 +428,7 @@ static void replay_rows(
 {
 	whatif->leaving = GRID_NONE;
 	for (size_t o = 0; o < grid->order_count; o++) {
-		if (in_columns(grid, blame, grid->order[o])) {
+		if (in_columns(whatif, grid, blame, grid->order[o])) {
 			replay_columns(whatif, grid, blame, grid->order[o]);
 			continue;
 		}

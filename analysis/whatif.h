@@ -84,6 +84,25 @@ static inline int64_t whatif_transfer_ns(
 	return transfer_ns > 0 ? transfer_ns : 0;
 }
 
+/*
+ * How much earlier a member comes: an instance's transfer counts from where its members left their last
+ * one late, so what its own cannot be shorter by, that can.
+ */
+static inline int64_t whatif_sooner_ns(const struct whatif *whatif, const struct step_grid *grid,
+	const struct blame *blame, uint32_t instance, uint32_t member)
+{
+	const struct blame_meeting *meeting = &blame->meetings[instance];
+	int64_t sooner_ns;
+
+	if (!whatif->change.faster || !meeting->lagged)
+		return 0;
+	sooner_ns =
+		whatif->change.faster[instance] - blame_transfer_ns(blame, grid, meeting, member);
+	if (sooner_ns > blame->lags[member])
+		sooner_ns = blame->lags[member];
+	return sooner_ns > 0 ? sooner_ns : 0;
+}
+
 /* What a cell's calls that are no cells take; less where peers at its place are healed. */
 int64_t whatif_opaque_ns(const struct whatif *whatif, const struct step_grid *grid,
 	const struct blame *blame, uint32_t c);

@@ -152,6 +152,8 @@ static void end_instance(struct stream_replay *replay, uint32_t index)
 		int64_t start_ns = ends[members[m]];
 
 		start_cells(replay, cell->row, members[m]);
+		ends[members[m]] -= whatif_sooner_ns(
+			replay->whatif, grid, replay->blame, index, instance->first_member + m);
 		start_ns = ends[members[m]];
 		if (cell->flags & CELL_ALONE) { /* it has ended: back to its start */
 			start_ns -= cell->departure_ns - cell->arrival_ns;

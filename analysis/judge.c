@@ -189,6 +189,8 @@ int judge_sample(struct judge *judge, const struct metric_sample *sample, struct
 	struct evidence *evidence;
 	int error = get_evidence(judge, sample->rank, time.value - sample->time.value, &evidence);
 
+	if (sample->metric == METRIC_RDMA_RETRANSMITS && sample->value > 0)
+		judge->ports_lose = true;
 	return error < 0 ? error
 			 : evidence_add_sample(
 				   evidence, sample->metric, sample->time.value, sample->value);

@@ -252,20 +252,23 @@ static bool comm_track_active(const struct judge *judge)
 	return false;
 }
 
-static void extend_run(struct judge *judge)
+void judge_comm_extend(const struct judge *judge, struct comm_run *run)
 {
-	struct comm_state *comm = judge->comm;
+	double mean;
+	bool loud;
 
-	if (comm->change.run <= 1) {
-		comm->run_first_step = judge->block.first_step;
-		comm->run_start_ns = judge->block.start_ns;
-		comm->run_time_ns = comm->run_excess_ns = 0;
-		comm->run_steps = comm->run_blocks = 0;
-	}
-	comm->run_time_ns += judge->block.time_ns;
-	comm->run_excess_ns += (int64_t)(comm->excess_share * (double)judge->block.time_ns);
-	comm->run_steps += judge->block.steps;
-	comm->run_blocks++;
+	if (run->blocks == 0)
+		*run = (struct comm_run){
+			.first_step = judge->block.first_step, .start_ns = judge->block.start_ns};
+	run->time_ns += judge->block.time_ns;
+	run->excess_ns += judge->comm->excess_ns;
+	run->steps += judge->block.steps;
+	run->blocks++;
+	mean = (double)run->excess_ns / (double)run->time_ns;
+	loud = judge->comm->excess_share >=
+	       fmax(QUIET_SHARE * COMM_SHARE_MIN, QUIET_OF_LEVEL * mean);
+	run->loud_blocks += loud;
+	run->loud_ns += loud ? judge->block.time_ns : 0;
 }
 
 static struct change_noise comm_noise(const struct comm_state *comm)
@@ -279,13 +282,28 @@ static struct change_noise comm_noise(const struct comm_state *comm)
 }
 
 /* Pairs of ranks that are slow, but of no one rank, are no location. */
-static bool can_locate(struct judge *judge, int64_t until_ns)
+static bool can_locate(struct judge *judge, struct verdict *probe)
 {
-	struct verdict probe = {0};
+	int64_t until_ns = judge->block.start_ns + judge->block.time_ns;
 	uint64_t step;
 
-	return judge_comm_locate(judge, judge_comm_onset(judge, &step), until_ns, &probe) &&
-	       (probe.rank_count || !probe.pair_count);
+	*probe = (struct verdict){0};
+	return judge_comm_locate(judge, judge_comm_onset(judge, &step), until_ns, probe) &&
+	       (probe->rank_count || !probe->pair_count);
+}
+
+/* The rank whose packets are lost is found to be the one whose link it is. */
+static bool loser_is_named(struct judge *judge, const struct comm_run *lossy)
+{
+	struct comm_state *comm = judge->comm;
+	struct comm_run kept = comm->run;
+	struct verdict probe;
+
+	comm->run = *lossy;
+	if (can_locate(judge, &probe) && probe.rank_count && probe.ranks[0] == comm->loss.rank)
+		return true;
+	comm->run = kept;
+	return false;
 }
 
 bool judge_comm_block(struct judge *judge, double rank_level)
@@ -294,9 +312,12 @@ bool judge_comm_block(struct judge *judge, double rank_level)
 	bool active = comm_track_active(judge);
 	bool learn = !active && comm->change.sum < CHANGE_SUSPECT;
 	struct change_noise noise;
-	bool explained, quiet;
+	struct comm_run lossy;
+	struct verdict probe;
+	bool explained, quiet, lost;
 
-	comm->excess_share = (double)comm->block_gain_ns / (double)judge->block.time_ns;
+	comm->excess_ns = comm->block_gain_ns;
+	comm->excess_share = fmin((double)comm->excess_ns / (double)judge->block.time_ns, 1);
 	comm->block_gain_ns = 0;
 	/* a rank that is late, or held off the CPU, disturbs transfers too */
 	explained = comm->excess_share < 1.5 * rank_level;
@@ -305,6 +326,8 @@ bool judge_comm_block(struct judge *judge, double rank_level)
 	close_shapes(judge, quiet);
 	noise = comm_noise(comm);
 	link_flows_set_state(&judge->links, learn && comm->excess_share <= noise.reference, active);
+	lost = judge_loss_block(
+		judge, !active && !explained && comm->past_count >= WARM_UP_BLOCKS, &lossy);
 	if (active)
 		return false;
 	/* What counts as evidence is noise, too, as long as nothing is suspected. */
@@ -319,17 +342,22 @@ bool judge_comm_block(struct judge *judge, double rank_level)
 			comm->change = (struct change_point){0};
 		return false;
 	}
+	if (lost && loser_is_named(judge, &lossy))
+		return true;
 	noise = comm_noise(comm);
 	(void)change_point_push(&comm->change, &noise, comm->excess_share, 1);
+	if (comm->change.run <= 1)
+		comm->run = (struct comm_run){0};
 	if (comm->change.sum <= 0)
 		return false;
-	extend_run(judge);
-	double share = (double)comm->run_excess_ns / (double)comm->run_time_ns;
+	judge_comm_extend(judge, &comm->run);
+	comm->run.evidence = comm->change.evidence;
+	double share = (double)comm->run.excess_ns / (double)comm->run.time_ns;
 
-	if (comm->change.sum < CHANGE_THRESHOLD || comm->run_blocks < 3 || share < COMM_SHARE_MIN ||
-		(double)comm->run_excess_ns < DELAY_PER_STEP_MIN_NS * (double)comm->run_steps)
+	if (comm->change.sum < CHANGE_THRESHOLD || comm->run.blocks < 3 || share < COMM_SHARE_MIN ||
+		(double)comm->run.excess_ns < DELAY_PER_STEP_MIN_NS * (double)comm->run.steps)
 		return false;
-	if (can_locate(judge, judge->block.start_ns + judge->block.time_ns))
+	if (can_locate(judge, &probe))
 		return true;
 	/* On one host there is no link to be slow, and what looks like one is a busy CPU. */
 	return judge->several_hosts && share >= unlocated_share_min &&

@@ -172,6 +172,14 @@ struct transfer_shape {
 	uint32_t past_count;
 };
 
+/* Blocks in which transfers are long, on the whole. */
+struct comm_run {
+	uint64_t first_step, steps, blocks, loud_blocks;
+	bool dated; /* the first step is the onset, and not to be looked for */
+	int64_t start_ns, time_ns, loud_ns, excess_ns;
+	double evidence;
+};
+
 struct track {
 	bool active, comm;
 	uint8_t imbalance; /* enum imbalance */
@@ -184,8 +192,9 @@ struct track {
 	double least;		 /* below a part of it a block is quiet */
 	uint64_t run_first_step; /* of the runs that it came of */
 	uint64_t alert_step;
-	uint64_t loud_blocks; /* since the alert */
-	double gap;	      /* blocks from one loud one to the next, on average */
+	uint64_t loud_blocks;	 /* since the alert */
+	double gap;		 /* blocks from one loud one to the next, on average */
+	struct comm_run between; /* of transfers: quiet blocks since the last loud one */
 	double evidence;
 	int64_t onset_ns, loud_until_ns;
 	uint64_t steps;	      /* of the blocks in time_ns */
@@ -206,6 +215,26 @@ struct comm_row {
 	uint32_t link_count;
 };
 
+/* Steps by how much longer their transfers were than expected, in powers of two of ns. */
+enum { LOSS_HEIGHTS = 48 };
+
+struct loss_steps {
+	uint64_t counts[LOSS_HEIGHTS];
+	double excess_ns[LOSS_HEIGHTS], time_ns;
+};
+
+/* Of one rank, and of no other, packets are lost: are transfers long since then? judge_loss.c */
+struct loss_watch {
+	bool active;
+	bool proven;  /* they are: no chance explains it */
+	bool doubted; /* when its losses began, another rank's requests became slow */
+	uint32_t rank;
+	int64_t looked_ns, start_ns;
+	uint64_t first_step, next_step; /* of those in since; to be taken */
+	struct loss_steps since;	/* steps since then */
+	struct loss_steps other;	/* in which no one rank's were */
+};
+
 struct comm_state {
 	struct transfer_shape shapes[SHAPES_MAX];
 	uint32_t used[SHAPES_MAX / 2]; /* indices into shapes, in order of appearance */
@@ -220,11 +249,11 @@ struct comm_state {
 	struct change_point change;
 	float past[2 * PAST_BLOCKS];
 	uint32_t past_count;
-	uint64_t run_first_step;
-	int64_t run_start_ns, run_time_ns, run_excess_ns;
-	uint64_t run_steps, run_blocks;
-	double excess_share;	   /* of the last block */
-	float steps[STEP_HISTORY]; /* ns of excess, by step number */
+	struct comm_run run;
+	struct loss_watch loss;
+	double excess_share; /* of the last block, at most 1: a late departure shows in the next */
+	int64_t excess_ns;   /* of it, all */
+	float steps[STEP_HISTORY]; /* ns of excess, by step number; negative: set aside */
 };
 
 /* A part of the job whose cost is followed; judge_costs.c. */
@@ -286,6 +315,7 @@ struct judge {
 	size_t scratch_capacity;
 	struct comm_state *comm;
 	struct link_flows links;
+	bool ports_lose; /* some rank's ports counted lost packets */
 	struct imbalance_state *imbalance;
 	struct cost_state *costs;
 	int64_t step_start_ns[STEP_HISTORY];
@@ -322,8 +352,9 @@ bool judge_suspected_any(const struct rank_state *state);
 
 /* Of a run, or of a verdict that came of it: below this level it is not told. */
 double judge_level_min(const struct rank_state *state, const struct delay_run *run);
-/* A block below this share of that level says that nothing is wrong. */
+/* A block below this share of that level says that nothing is wrong; or below this one of a verdict's. */
 #define QUIET_SHARE 0.6
+#define QUIET_OF_LEVEL 0.28
 
 /* judge_runs.c: levels, what is usual, and runs. */
 /* Ends the block for all ranks; returns how many were in it, below 2 nothing was judged. */
@@ -343,6 +374,8 @@ int judge_comm_step(struct judge *judge, const struct step_grid *grid)
  * explains as much of the transfers. Returns true at an alarm.
  */
 bool judge_comm_block(struct judge *judge, double rank_level);
+/* Takes the last block into a run; blocks 0: the run begins with it. */
+void judge_comm_extend(const struct judge *judge, struct comm_run *run);
 /* judge_sockets.c: names the ranks whose link it is, into the verdict; false when that cannot be told. */
 bool judge_comm_locate(
 	struct judge *judge, int64_t from_ns, int64_t until_ns, struct verdict *verdict);
@@ -353,6 +386,25 @@ bool judge_comm_locate(
  */
 bool judge_link_locate(struct judge *judge, double share, int64_t from_ns, int64_t until_ns,
 	struct verdict *verdict);
+
+/* judge_loss.c: of whom packets are lost. */
+struct loss_finding {
+	uint32_t rank;
+	bool received; /* what is sent to it is lost, by several ranks; else what it sends */
+	bool fresh;    /* and was not, or hardly, at some time before */
+	double per_s, others_per_s; /* so many; of the rank that is next */
+};
+/* The one rank whose packets are lost between two times; false: none, or not one. */
+bool judge_loss_find(
+	const struct judge *judge, int64_t from_ns, int64_t until_ns, struct loss_finding *finding);
+/*
+ * Takes a block; counts: what is usual is known, and its transfers are long for no other reason. True when
+ * they are so much longer while packets of one rank are lost that no chance explains it: fills in since
+ * when, as a run.
+ */
+bool judge_loss_block(struct judge *judge, bool counts, struct comm_run *run);
+/* A verdict on transfers begins: what was seen until now is in it. */
+void judge_loss_told(struct judge *judge);
 
 /* judge_experts.c: of suspected ranks, where in the step their excess is. */
 void judge_experts_step(struct judge *judge, const struct step_grid *grid);

@@ -13,7 +13,7 @@ enum { POINT_LENGTH_NS = 900000000, PAST_MIN = 6, COUNT_MIN = 3 };
 /* Times vary with what else the hosts do; a link that is twice as slow is told of by transfers. */
 static const double slow_factor = 2;
 /* Some flows' times vary wildly: a mean must differ by so many of its standard deviations. */
-static const double chance_deviations = 2;
+static const double chance_deviations = 3;
 /* A rank that this much of all lateness touches is what the slow flows have in common. */
 static const double common_share = 0.75;
 /* Of so many flows it must be known what is usual: the slowest may be among the others. */
@@ -208,10 +208,28 @@ static void compare_with_past(
 struct stretch {
 	double mean_ns, usual_ns, late_ns; /* late: summed over requests */
 	double recent_ns;		   /* mean of the later half */
-	double chance_ns;		   /* means up to it may be chance */
+	double rest_ns;	  /* mean without the slowest second; 0: there is no other */
+	double chance_ns; /* means up to it may be chance */
 	int64_t length_ns;
 	bool retries_exceeded;
 };
+
+/* One stall, of a rank that polls late or of a packet, is no slow link. */
+static double mean_without_slowest(const struct link_flow *flow, uint32_t first, uint32_t last)
+{
+	uint64_t count = point_at(flow, last)->count - point_at(flow, first)->count, slowest = 0;
+	uint64_t sum_ns = point_at(flow, last)->sum_ns - point_at(flow, first)->sum_ns, most_ns = 0;
+
+	for (uint32_t i = first + 1; i <= last; i++) {
+		const struct link_point *point = point_at(flow, i), *before = point_at(flow, i - 1);
+
+		if (point->sum_ns - before->sum_ns > most_ns) {
+			most_ns = point->sum_ns - before->sum_ns;
+			slowest = point->count - before->count;
+		}
+	}
+	return count > slowest ? (double)(sum_ns - most_ns) / (double)(count - slowest) : 0;
+}
 
 static bool measure(
 	const struct link_flow *flow, int64_t from_ns, int64_t until_ns, struct stretch *stretch)
@@ -248,6 +266,7 @@ static bool measure(
 	if (end->count > middle->count)
 		stretch->recent_ns = (double)(end->sum_ns - middle->sum_ns) /
 				     (double)(end->count - middle->count);
+	stretch->rest_ns = mean_without_slowest(flow, last - values, last);
 	compare_with_past(flow, fmin(values, (double)count / COUNT_MIN), &stretch->usual_ns,
 		&stretch->chance_ns);
 	stretch->late_ns = 0;
@@ -276,6 +295,7 @@ static bool is_slow(const struct link_flow *flow, const struct stretch *stretch,
 {
 	return stretch->usual_ns > 0 && stretch->mean_ns >= slow_factor * stretch->usual_ns &&
 	       stretch->recent_ns >= slow_factor * stretch->usual_ns && /* it still is */
+	       stretch->rest_ns >= slow_factor * stretch->usual_ns &&
 	       stretch->mean_ns > stretch->chance_ns && late_share(flow, stretch) >= share_min;
 }
 
@@ -385,6 +405,20 @@ static bool is_clear(const struct link_flows *flows, uint32_t rank, int64_t from
 		       slow_factor * pow(others, 1.5) * fmax(stretch.usual_ns, all_ns);
 }
 
+/* Of what the rank sends it is known what is usual, but of some not what it does now. */
+static bool is_unheard(
+	const struct link_flows *flows, uint32_t rank, int64_t from_ns, int64_t until_ns)
+{
+	for (size_t i = 0; i < flows->count; i++) {
+		struct stretch stretch;
+
+		if (flows->flows[i].from == rank && flows->flows[i].past_count >= PAST_MIN &&
+			!measure(&flows->flows[i], from_ns, until_ns, &stretch))
+			return true;
+	}
+	return false;
+}
+
 /*
  * The rank that slow flows have in common is an end of the slowest one, or there is none. With the
  * other end as far in, the one whose own sends complete late is named, if they clearly do.
@@ -401,7 +435,8 @@ static void name_rank(const struct link_flows *flows, int64_t from_ns, int64_t u
 
 	finding->share = fmin(best.share, 1);
 	if (best.all < common_share * total_ns ||
-		(alike && best.sent < direction_factor * second.sent) ||
+		(alike && (best.sent < direction_factor * second.sent ||
+				  is_unheard(flows, second.rank, from_ns, until_ns))) ||
 		!is_clear(flows, best.rank, from_ns, until_ns, worst))
 		return;
 	finding->named = true;
@@ -445,4 +480,30 @@ bool link_flows_find(const struct link_flows *flows, int64_t from_ns, int64_t un
 	name_rank(flows, from_ns, until_ns, share_min, total_ns, &finding);
 	*result = finding;
 	return true;
+}
+
+bool link_flows_worst_of(const struct link_flows *flows, uint32_t rank, bool received,
+	int64_t from_ns, int64_t until_ns, struct link_pair *pair, double *share)
+{
+	double most_late_ns = -1;
+	uint64_t most_count = 0;
+
+	for (size_t i = 0; i < flows->count; i++) {
+		const struct link_flow *flow = &flows->flows[i];
+		uint64_t count = point_at(flow, flow->point_count - 1)->count;
+		struct stretch stretch = {0};
+
+		if ((received ? flow->to : flow->from) != rank)
+			continue;
+		if (!measure(flow, from_ns, until_ns, &stretch) || stretch.usual_ns <= 0)
+			stretch = (struct stretch){.length_ns = 1};
+		if (stretch.late_ns < most_late_ns ||
+			(stretch.late_ns <= most_late_ns && count <= most_count))
+			continue;
+		most_late_ns = stretch.late_ns;
+		most_count = count;
+		*pair = (struct link_pair){flow->from, flow->to, stretch.mean_ns, stretch.usual_ns};
+		*share = late_share(flow, &stretch);
+	}
+	return most_late_ns >= 0;
 }

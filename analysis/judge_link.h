@@ -90,4 +90,11 @@ struct link_finding {
 bool link_flows_find(const struct link_flows *flows, int64_t from_ns, int64_t until_ns,
 	double share_min, struct link_finding *finding);
 
+/*
+ * Of the flows that a rank sends (received: that it gets), the one that was late for longest between two
+ * times, else the busiest. share: of that time, it was late. False when it has none.
+ */
+bool link_flows_worst_of(const struct link_flows *flows, uint32_t rank, bool received,
+	int64_t from_ns, int64_t until_ns, struct link_pair *pair, double *share);
+
 #endif

@@ -23,7 +23,7 @@ uint64_t judge_onset(const struct judge *judge, const struct rank_state *of_rank
 		first = earliest;
 	for (uint64_t s = first; s < end; s++) {
 		values[count] = of_rank ? judge_step_delay(judge, of_rank, s)
-					: (double)judge->comm->steps[s % STEP_HISTORY];
+					: fabs((double)judge->comm->steps[s % STEP_HISTORY]);
 		lengths[count++] = (double)judge->step_length_ns[s % STEP_HISTORY];
 	}
 	double sorted[STEP_HISTORY];

@@ -91,7 +91,7 @@ static void tell_link(struct judge *judge, const struct busy *busy, int64_t from
 	int64_t until_ns, struct verdict *verdict)
 {
 	const struct comm_state *comm = judge->comm;
-	double step_ns = comm->run_steps ? (double)comm->run_time_ns / (double)comm->run_steps : 0;
+	double step_ns = comm->run.steps ? (double)comm->run.time_ns / (double)comm->run.steps : 0;
 	uint32_t worst = busy->busiest;
 	double sent = rate_of(judge, worst, METRIC_TCP_BYTES_SENT, from_ns, until_ns);
 	double again = rate_of(judge, worst, METRIC_TCP_BYTES_RETRANSMITTED, from_ns, until_ns);
@@ -169,7 +169,7 @@ static bool is_suspect(const struct rank_state *state)
 static bool locate_by_members(struct judge *judge, double share, struct verdict *verdict)
 {
 	const struct comm_state *comm = judge->comm;
-	double step_ns = comm->run_steps ? (double)comm->run_time_ns / (double)comm->run_steps : 0;
+	double step_ns = comm->run.steps ? (double)comm->run.time_ns / (double)comm->run.steps : 0;
 	double least = INFINITY;
 	uint32_t known = 0, suspects = 0, host = UINT32_MAX;
 
@@ -372,7 +372,7 @@ bool judge_comm_locate(
 {
 	const struct comm_state *comm = judge->comm;
 	double share =
-		comm->run_time_ns > 0 ? (double)comm->run_excess_ns / (double)comm->run_time_ns : 0;
+		comm->run.time_ns > 0 ? (double)comm->run.excess_ns / (double)comm->run.time_ns : 0;
 	struct busy busy;
 
 	if (judge_link_locate(judge, share, from_ns, until_ns, verdict))

@@ -14,8 +14,7 @@
 #define MINOR_FAULT_TYPICAL_NS 700
 /* Ranks that turn slow within this time, for the same reason, share a verdict. */
 #define JOIN_NS INT64_C(2000000000)
-#define WHOLE_SHARE 0.75    /* of a verdict's level */
-#define QUIET_OF_LEVEL 0.28 /* a block below it says that the fault is over */
+#define WHOLE_SHARE 0.75 /* of a verdict's level */
 
 static int64_t now_ns(const struct judge *judge)
 {
@@ -436,11 +435,29 @@ int judge_open(struct judge *judge, uint32_t rank, const struct delay_run *run)
 int64_t judge_comm_onset(const struct judge *judge, uint64_t *step)
 {
 	const struct comm_state *comm = judge->comm;
-	double level = (double)comm->run_excess_ns / (double)comm->run_time_ns;
+	double level = (double)comm->run.excess_ns / (double)comm->run.time_ns;
 
-	*step = judge_onset(judge, NULL, comm->run_first_step, level);
+	*step = comm->run.first_step;
+	if (comm->run.dated)
+		return comm->run.start_ns;
+	*step = judge_onset(judge, NULL, comm->run.first_step, level);
 	return judge->next_step - *step <= STEP_HISTORY ? judge->step_start_ns[*step % STEP_HISTORY]
-							: comm->run_start_ns;
+							: comm->run.start_ns;
+}
+
+/*
+ * What is over must be quiet for several times as long as it was loud, and as it was quiet between.
+ * Stalls of transfers are long, and how rare they are is learnt while they go on.
+ */
+static double gap_of_run(const struct judge *judge, const struct comm_run *run)
+{
+	double usual_ns = fmax(judge->quiet_step_ns, BLOCK_NS);
+
+	if (!run->loud_blocks)
+		return 1;
+	return fmax(fmax((double)run->blocks, (double)run->loud_ns / usual_ns) /
+			    (double)run->loud_blocks,
+		1);
 }
 
 int judge_open_comm(struct judge *judge)
@@ -459,10 +476,12 @@ int judge_open_comm(struct judge *judge)
 	verdict->onset.value = judge_comm_onset(judge, &verdict->first_step);
 	track->comm = true;
 	track->onset_ns = verdict->onset.value;
-	track->level = (double)comm->run_excess_ns / (double)comm->run_time_ns;
-	track->time_ns = comm->run_time_ns;
-	track->gain_ns = comm->run_excess_ns;
-	track->evidence = comm->change.evidence;
+	track->level = (double)comm->run.excess_ns / (double)comm->run.time_ns;
+	track->time_ns = comm->run.time_ns;
+	track->gain_ns = comm->run.excess_ns;
+	track->evidence = comm->run.evidence;
+	judge_loss_told(judge);
+	track->gap = gap_of_run(judge, &comm->run);
 	refresh(judge, track);
 	tell(judge, track, VERDICT_EVENT_ALERT);
 	return 0;
@@ -513,6 +532,19 @@ static void end_track(struct judge *judge, struct track *track)
 	}
 }
 
+/* The same from one loud block to the next, on average. */
+static void follow_gap(const struct judge *judge, struct track *track)
+{
+	const struct comm_run *quiet = &track->between;
+	double distance = (double)quiet->blocks + 1;
+
+	if (quiet->blocks)
+		distance = fmax(distance, (double)judge->block.time_ns * (double)quiet->blocks /
+						  (double)quiet->time_ns);
+	track->gap += (distance - track->gap) / 4;
+	track->gap = fmax(track->gap, 1);
+}
+
 static void take_loud_block(struct judge *judge, struct track *track, double level)
 {
 	struct verdict *verdict = &judge->verdicts[track->verdict];
@@ -523,11 +555,16 @@ static void take_loud_block(struct judge *judge, struct track *track, double lev
 		if (state->in_block)
 			excess_add(&track->sums, &state->block);
 	}
-	track->time_ns += judge->block.time_ns;
-	track->steps += judge->block.steps;
-	track->gain_ns += track->comm || track->imbalance
-				  ? (int64_t)(level * (double)judge->block.time_ns)
-				  : track->block_gain_ns;
+	track->time_ns += judge->block.time_ns + track->between.time_ns;
+	track->steps += judge->block.steps + track->between.steps;
+	track->gain_ns +=
+		(track->comm		   ? judge->comm->excess_ns
+			: track->imbalance ? (int64_t)(level * (double)judge->block.time_ns)
+					   : track->block_gain_ns) +
+		track->between.excess_ns;
+	if (track->comm)
+		follow_gap(judge, track);
+	track->between = (struct comm_run){0};
 	track->level += (level - track->level) / 8;
 	track->evidence += 1;
 	track->loud_until_ns = now_ns(judge);
@@ -550,6 +587,8 @@ void judge_follow(struct judge *judge)
 		quiet = level < fmax(QUIET_SHARE * track->least, QUIET_OF_LEVEL * track->level);
 		if (!quiet)
 			take_loud_block(judge, track, level);
+		else if (track->comm)
+			judge_comm_extend(judge, &track->between);
 		track->block_gain_ns = 0;
 		if (!quiet)
 			refresh(judge, track);

@@ -182,6 +182,8 @@ mpi_verdict() { # NAME REPORT
 	check "$name: alerts before it" "$(wc -l </tmp/$name.healthy)" 0
 	check "$name: class" "$(jq -r '.verdicts[0].class' "$report")" comm-slow
 	check "$name: rank" "$(jq -c '.verdicts[0].ranks' "$report")" "[$faulty_rank]"
+	check "$name: named at any time" \
+		"$(jq '.verdict.ranks[]' "/tmp/$name.alerts" | sort -u | xargs)" "$faulty_rank"
 	check "$name: pair has the rank" \
 		"$(jq -r --argjson r "$faulty_rank" '.verdicts[0].pairs[0] | .from == $r or .to == $r' "$report")" true
 }

@@ -231,16 +231,24 @@ static void post_message(struct sim *sim, unsigned number, uint64_t length_bytes
 	pair->completed_requests++;
 	pair->completed_bytes += length_bytes;
 	pair->statuses[0]++;
-	pair->latency_count++;
-	pair->latency_sum_ns += (uint64_t)ns;
-	if ((uint64_t)ns > pair->latency_max_ns)
-		pair->latency_max_ns = (uint64_t)ns;
-	pair->latency[bucket]++;
+	if (sim->options.timed_every <= 1 ||
+		pair->posted_requests % sim->options.timed_every == 0) {
+		pair->latency_count++;
+		pair->latency_sum_ns += (uint64_t)ns;
+		if ((uint64_t)ns > pair->latency_max_ns)
+			pair->latency_max_ns = (uint64_t)ns;
+		pair->latency[bucket]++;
+	}
 	rank->packets += 1 + (double)length_bytes / 4096;
-	rank->retransmits += extra_ns > 0 && sim->options.lossy;
 	pair = &sim->rank[(number + 1) % sim->options.ranks].queue_pairs[1];
 	pair->received_requests++;
 	pair->received_bytes += length_bytes;
+}
+
+static void lose(struct sim *sim, unsigned number, double packets)
+{
+	sim->rank[number].retransmits += packets;
+	sim->rank[(number + 1) % sim->options.ranks].out_of_order += packets;
 }
 
 /* Data of a rank goes out late; what it gets is only acknowledged late. */
@@ -251,8 +259,37 @@ static void send_round(struct sim *sim, unsigned number, unsigned step, const st
 	const struct sim_fault *next = fault_of(sim, (number + 1) % options->ranks, step, SIM_COMM);
 	double size = own ? own->size : next ? next->size / 3 : 0;
 
-	post_message(
-		sim, number, call->length_bytes, size * options->step_ms * SIM_MS / options->calls);
+	post_message(sim, number, call->length_bytes,
+		size * options->step_ms * SIM_MS / options->calls + sim->rank[number].stalled);
+	if (own && options->lossy)
+		lose(sim, number, 1);
+	if (next && options->timeouts)
+		sim->rank[number].retransmits++;
+}
+
+/*
+ * A packet of the rank's sends is missed until it is sent again: somewhere in the middle, so that all wait
+ * for it, or the last one, so that only who gets it does. Returns how much later all leave.
+ */
+static double stall(struct sim *sim, unsigned number, unsigned step)
+{
+	const struct sim_options *options = &sim->options;
+	const struct sim_fault *fault = fault_of(sim, number, step, SIM_LOSE);
+	struct sim_rank *rank = &sim->rank[number];
+
+	rank->stalled = 0;
+	if (fault)
+		lose(sim, number, fault->size);
+	fault = fault_of(sim, number, step, SIM_STALL);
+	if (!fault || uniform(&rank->random) >= fault->size)
+		return 0;
+	if (options->lossy)
+		lose(sim, number, 1);
+	rank->stalled = options->stall_ms * SIM_MS * (0.9 + 0.2 * uniform(&rank->random));
+	if (uniform(&rank->random) < 0.5)
+		return rank->stalled;
+	sim->rank[(number + 1) % options->ranks].kept = rank->stalled;
+	return 0;
 }
 
 /* What a call of one group does: arrivals, waits, departures. */
@@ -283,6 +320,7 @@ static void meet(struct sim *sim, const struct sim_call *call, unsigned group, u
 			for (unsigned o = 0; o < options->ranks; o++)
 				sim->rank[o].busy_ns += o == r ? 0 : options->echo * extra;
 		}
+		transfer += stall(sim, r, step);
 		if (options->rdma)
 			send_round(sim, r, step, call);
 		sim->rank[r].busy_ns += 20000;
@@ -317,6 +355,8 @@ static void meet(struct sim *sim, const struct sim_call *call, unsigned group, u
 		late = fault_of(sim, r, step, SIM_LEAVE);
 		if (late)
 			rank->now += late->size * options->step_ms * SIM_MS / options->calls;
+		rank->now += rank->kept;
+		rank->kept = 0;
 		parts[r] = (struct collective_part){
 			.communicator_id = sim_communicator(call->group, group),
 			.sequence = rank->sequence[call->group]++,
@@ -353,14 +393,15 @@ static void take_samples(struct sim *sim, unsigned number)
 		{METRIC_CGROUP_THROTTLED_NS, rank->throttled_ns},
 		{METRIC_PROCESS_CPU_NS, rank->cpu_ns},
 		{METRIC_RDMA_RETRANSMITS, rank->retransmits},
+		{METRIC_RDMA_OUT_OF_ORDER, rank->out_of_order},
 		{METRIC_RDMA_PACKETS_SENT, rank->packets},
 	};
-	unsigned count = sim->options.rdma ? 7 : 5;
+	unsigned count = sim->options.rdma ? 8 : 5;
 
 	if (rank->now < rank->next_sample)
 		return;
 	rank->next_sample = rank->now + 1e9;
-	rank->samples = realloc(rank->samples, (rank->sample_count + 7) * sizeof(*rank->samples));
+	rank->samples = realloc(rank->samples, (rank->sample_count + 8) * sizeof(*rank->samples));
 	for (unsigned i = sim->options.tcp ? 0 : 3; i < count; i++)
 		rank->samples[rank->sample_count++] = (struct metric_sample){.rank = number,
 			.metric = (uint16_t)all[i].metric,

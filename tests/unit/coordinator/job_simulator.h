@@ -29,6 +29,8 @@ enum sim_fault_kind {
 	SIM_BLOCK_IO,
 	SIM_COMM,  /* the rank's link */
 	SIM_LEAVE, /* it leaves collectives late, though its link is as ever */
+	SIM_LOSE,  /* packets of it are sent again, size of them a call, in no time */
+	SIM_STALL, /* in that share of its calls (size) a packet is missed for stall_ms */
 };
 
 struct sim_fault {
@@ -74,8 +76,11 @@ struct sim_options {
 	bool tcp;      /* metrics of sockets */
 	double echo;   /* with tcp: what others' sockets show of a slow link's data that waits */
 	bool rdma;     /* a ring of queue pairs: from each rank to the next one */
-	bool lossy;    /* with rdma: a slow link is one that loses packets */
-	bool no_sched; /* the kernel side is missing: no activities, samples only */
+	bool lossy;    /* with rdma: a slow link, or one that stalls, is one that loses packets */
+	bool timeouts; /* with rdma: what is sent to a slow link's rank is sent again, unmissed */
+	double stall_ms;
+	unsigned timed_every; /* with rdma: one request of so many has a time; 0: all */
+	bool no_sched;	      /* the kernel side is missing: no activities, samples only */
 	unsigned irregular_every;
 	unsigned rank_exits; /* 0 = none; else this rank stops being heard of half way */
 	void (*tamper)(struct sim *sim); /* with what the probes saw; NULL: nothing */
@@ -96,7 +101,8 @@ struct sim_rank {
 	size_t sample_count;
 	double next_sample;
 	struct message_queue_pair queue_pairs[2]; /* to the next rank, to the one before */
-	double retransmits, packets;
+	double retransmits, out_of_order, packets;
+	double stalled, kept; /* ns: what it sends now waits; it leaves so much later */
 	struct message_queue_pair *told;
 	size_t told_count;
 	struct off_cpu_interval *intervals;

@@ -99,26 +99,64 @@ static bool find_control(const struct judge *judge, uint32_t rank, uint32_t *con
 	return true;
 }
 
-/* The device idled for that long more than a control's, or the host was silent, and steps became longer. */
-static bool held_up_by_host(
-	const struct judge *judge, uint32_t rank, const struct excess_sums *run, double delay_ns)
+/* How much longer the steps of a run are than while nobody was suspected; 0: not known. */
+static double growth_of(const struct judge *judge, const struct excess_sums *run)
+{
+	return judge->quiet_step_ns > 0 && judge->blocks > WARM_UP_BLOCKS
+		       ? (double)run->time_ns / (double)run->steps - judge->quiet_step_ns
+		       : 0;
+}
+
+/*
+ * How long the host was kept from launching, as the kernel saw it, in ns more than the control was. A host
+ * that spins until there is room for one more launch is busy for longer, and on a shared core preempted for
+ * longer too, in the same proportion: that much does not count.
+ */
+static double kept_from_launching(const struct excess_sums *run)
+{
+	double own = (double)run->own[EXCESS_HOST_CPU],
+	       usual = (double)run->control[EXCESS_HOST_CPU];
+	double busier = usual > 0 ? fmax(1, own / usual) : 1, kept_ns = 0;
+
+	for (int k = EXCESS_COMPUTE + 1; k < EXCESS_NR; k++) {
+		double times = k == EXCESS_PREEMPTED ? busier : 1;
+
+		if (k != EXCESS_HOST_CPU)
+			kept_ns += (double)run->own[k] - times * (double)run->control[k];
+	}
+	return kept_ns;
+}
+
+/* The kernel names a cause, other than one that a host which spins may have too, or saw enough in all. */
+static bool seen_by_kernel(
+	const struct excess_sums *run, const struct classification *class, double proof_ns)
+{
+	return (class->cause != CAUSE_UNKNOWN && class->cause != CAUSE_CPU_CONTENTION) ||
+	       kept_from_launching(run) >= proof_ns * (double)run->steps;
+}
+
+/*
+ * The device idled for that long more than a control's, or the host launched nothing, and steps became
+ * longer. That it launched nothing is seen in windows, or all the time by the kernel.
+ */
+static bool held_up_by_host(const struct judge *judge, uint32_t rank, const struct excess_sums *run,
+	const struct classification *class)
 {
 	const struct rank_state *state = &judge->ranks[rank];
 	const struct launch_sums *own = &state->run_launches, *usual;
+	double proof_ns = PROVEN_SHARE * (double)run->delay_ns / (double)run->steps;
+	bool longer = growth_of(judge, run) >= proof_ns;
 	uint32_t control;
 
+	if (longer && seen_by_kernel(run, class, proof_ns))
+		return true;
 	if (own->steps < STEPS_MIN || !find_control(judge, rank, &control))
 		return false;
 	usual = &judge->ranks[control].launches;
 	double idle_ns = per_step(own, own->idle_ns) - per_step(usual, usual->idle_ns);
 	double silence_ns = per_step(own, own->silence_ns) - per_step(usual, usual->silence_ns);
-	double growth_ns =
-		judge->quiet_step_ns > 0 && judge->blocks > WARM_UP_BLOCKS
-			? (double)run->time_ns / (double)run->steps - judge->quiet_step_ns
-			: 0;
 
-	return idle_ns >= PROVEN_SHARE * delay_ns ||
-	       (silence_ns >= PROVEN_SHARE * delay_ns && growth_ns >= PROVEN_SHARE * delay_ns);
+	return idle_ns >= proof_ns || (longer && silence_ns >= proof_ns);
 }
 
 bool judge_launches_prove(const struct judge *judge, uint32_t rank, const struct delay_run *of_run,
@@ -130,7 +168,7 @@ bool judge_launches_prove(const struct judge *judge, uint32_t rank, const struct
 		return true;
 	if (class->verdict_class == VERDICT_COMPUTE_SLOW)
 		return !run->several_groups;
-	return held_up_by_host(judge, rank, run, (double)run->delay_ns / (double)run->steps);
+	return held_up_by_host(judge, rank, run, class);
 }
 
 static void push_evidence(struct verdict *verdict, const struct verdict_evidence *evidence)

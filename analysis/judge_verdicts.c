@@ -109,8 +109,8 @@ static void tell_rival(struct judge *judge, const struct track *track, struct ve
 		    state->evidence, track->onset_ns, now_ns(judge), state->pid, &rival))
 		return;
 	snprintf(verdict->evidence[0].detail, sizeof(verdict->evidence[0].detail),
-		"ran instead: %s (pid %u), %.0f %% of it", rival.name, rival.pid,
-		100 * rival.share);
+		"ran instead: %s (pid %u%s), %.0f %% of it", rival.name, rival.pid,
+		rival.pid == state->pid ? ", threads of its own" : "", 100 * rival.share);
 }
 
 static void tell_throttle(struct judge *judge, const struct track *track, struct verdict *verdict)

@@ -22,15 +22,21 @@ enum { LOOK_EVERY = 40, LOOK_STEPS = 6 };
 #define COMMUNICATOR UINT64_C(77)
 
 struct program {
-	double host_ms;	      /* of launching */
-	double device_ms;     /* of what is launched */
-	bool reads_loss;      /* the host waits for its device before the collective */
-	bool groups;	      /* the halves meet, not all */
-	bool looked_at;	      /* launches are counted now and then */
-	unsigned first;	      /* step of the fault's begin, to the end */
-	double input_ms;      /* the culprit's host sleeps before it launches, */
-	double pause_ms;      /* or when half is launched, */
-	double device_longer; /* or its device takes that many times longer */
+	double host_ms;		    /* of launching */
+	double device_ms;	    /* of what is launched */
+	bool reads_loss;	    /* the host waits for its device before the collective */
+	bool groups;		    /* the halves meet, not all */
+	bool looked_at;		    /* launches are counted now and then */
+	unsigned first;		    /* step of the fault's begin, to the end */
+	double input_ms;	    /* the culprit's host sleeps before it launches, */
+	double pause_ms;	    /* or when half is launched, */
+	double device_longer;	    /* or its device takes that many times longer */
+	unsigned bout, every;	    /* so many steps of so many; 0: all */
+	bool two;		    /* ranks, which are at fault by turns */
+	double preempted;	    /* share of the hosts' time on the CPU that others take of it */
+	bool preempts;		    /* of the pause, too */
+	enum off_cpu_reason reason; /* of the pause, by the kernel; OFF_CPU_UNKNOWN: not seen */
+	uint32_t rival;		    /* long intervals name this process; 0: there are none */
 };
 
 struct job {
@@ -54,8 +60,26 @@ static unsigned group_of(const struct job *job, unsigned rank)
 }
 
 struct passage {
-	double call, ready, wait, gap, pause;
+	double call, ready, wait, gap, pause, fault;
 };
+
+static unsigned rank_count(const struct program *program)
+{
+	return program->two ? 2 : RANKS;
+}
+
+static bool at_fault(const struct program *program, unsigned rank, unsigned step)
+{
+	unsigned since = step - program->first, bout = 0;
+
+	if (step < program->first)
+		return false;
+	if (program->every) {
+		bout = since / program->every;
+		since %= program->every;
+	}
+	return rank == (program->two ? bout % 2 : CULPRIT) && since <= program->bout - 1;
+}
 
 /* One rank up to its collective. */
 static struct passage pass(struct job *job, unsigned rank, bool faulty)
@@ -69,6 +93,7 @@ static struct passage pass(struct job *job, unsigned rank, bool faulty)
 	if (faulty) {
 		passage.gap += program->input_ms * MS;
 		passage.pause = program->pause_ms * MS;
+		passage.fault = (program->input_ms + program->pause_ms) * MS;
 		device *= program->device_longer;
 	}
 	/* Two halves: each is launched, and worked off as soon as the one before is. */
@@ -90,6 +115,21 @@ static struct passage pass(struct job *job, unsigned rank, bool faulty)
 	return passage;
 }
 
+/* What the kernel tells of the host's time before its call. */
+static void fill_activity(
+	const struct program *program, const struct passage *passage, struct activity *before)
+{
+	double busy = (double)before->host_ns - (program->preempts ? 0 : passage->fault);
+
+	before->preempted_ns = (int64_t)(program->preempted * busy);
+	if (program->reason == OFF_CPU_PREEMPTED)
+		before->preempted_ns += (int64_t)passage->fault;
+	if (program->reason == OFF_CPU_MAJOR_FAULT)
+		before->major_fault_ns = (int64_t)passage->fault;
+	if (program->reason == OFF_CPU_ASLEEP)
+		before->asleep_ns = (int64_t)passage->fault;
+}
+
 static void fill_entry(struct job *job, struct step_entry *entry, unsigned rank, unsigned step,
 	const struct passage *passage, double end)
 {
@@ -105,6 +145,7 @@ static void fill_entry(struct job *job, struct step_entry *entry, unsigned rank,
 		.operation = OPERATION_ALL_REDUCE,
 		.flags = PART_HOST_TIME};
 	part->before.host_ns = (int64_t)(passage->call - start - passage->wait);
+	fill_activity(&job->program, passage, &part->before);
 	*entry = (struct step_entry){.rank = rank,
 		.index = step,
 		.signature = 7,
@@ -126,12 +167,12 @@ static void simulate_step(struct job *job, struct step_entry *entries, unsigned 
 {
 	struct passage passages[RANKS];
 
-	for (unsigned r = 0; r < RANKS; r++)
-		passages[r] = pass(job, r, r == CULPRIT && step >= job->program.first);
-	for (unsigned r = 0; r < RANKS; r++) {
+	for (unsigned r = 0; r < rank_count(&job->program); r++)
+		passages[r] = pass(job, r, at_fault(&job->program, r, step));
+	for (unsigned r = 0; r < rank_count(&job->program); r++) {
 		double last = 0, end;
 
-		for (unsigned other = 0; other < RANKS; other++) {
+		for (unsigned other = 0; other < rank_count(&job->program); other++) {
 			if (group_of(job, other) == group_of(job, r) &&
 				passages[other].ready > last)
 				last = passages[other].ready;
@@ -142,12 +183,30 @@ static void simulate_step(struct job *job, struct step_entry *entries, unsigned 
 	}
 }
 
+/* A long interval of the culprit for each of its steps at fault, from its begin. */
+static void add_interval(const struct job *job, struct message_batch *batch, unsigned step)
+{
+	const struct program *program = &job->program;
+	struct off_cpu_interval *interval = &batch->intervals[batch->interval_count];
+
+	if (!program->rival || !at_fault(program, CULPRIT, step))
+		return;
+	*interval = (struct off_cpu_interval){.rank = CULPRIT,
+		.thread_id = 100 + CULPRIT,
+		.start = {(int64_t)job->now[CULPRIT]},
+		.end = {(int64_t)(job->now[CULPRIT] + program->input_ms * MS)},
+		.other_pid = program->rival,
+		.reason = OFF_CPU_PREEMPTED,
+		.other_name = "hog"};
+	batch->interval_count++;
+}
+
 static void announce(const struct job *job, struct message_batch *batch)
 {
-	uint32_t size = job->program.groups ? RANKS / 2 : RANKS;
+	uint32_t size = job->program.groups ? RANKS / 2 : rank_count(&job->program);
 
-	made_batch_announce(batch, RANKS, 1);
-	for (uint32_t r = 0; r < RANKS; r++)
+	made_batch_announce(batch, rank_count(&job->program), 1);
+	for (uint32_t r = 0; r < rank_count(&job->program); r++)
 		made_batch_add_communicator(
 			batch, r, COMMUNICATOR + group_of(job, r), size, r % size);
 	made_batch_add_source(batch, "bpf.sched", SOURCE_ON, "");
@@ -172,9 +231,11 @@ static struct pipeline *run(const struct program *program, uint64_t seed)
 		if (step == 0)
 			announce(&job, batch);
 		batch->steps = calloc(RANKS * STEPS_PER_BATCH, sizeof(*batch->steps));
+		batch->intervals = calloc(STEPS_PER_BATCH, sizeof(*batch->intervals));
 		for (unsigned i = 0; i < STEPS_PER_BATCH; i++) {
+			add_interval(&job, batch, step + i);
 			simulate_step(&job, batch->steps + batch->step_count, step + i);
-			batch->step_count += RANKS;
+			batch->step_count += rank_count(program);
 		}
 		batch->sent.value = (int64_t)job.now[0];
 		batch->final = step + STEPS_PER_BATCH >= STEPS;
@@ -306,6 +367,119 @@ static void slow_device_in_a_group(void **state)
 	check(&program, VERDICT_UNKNOWN, CAUSE_UNKNOWN);
 }
 
+/* Nobody looked, but the kernel tells what kept the host from running, and the steps are longer for it. */
+static void told_by_the_kernel(void **state)
+{
+	struct program program = usual;
+
+	(void)state;
+	program.looked_at = false;
+	program.input_ms = 12;
+	program.reason = OFF_CPU_MAJOR_FAULT;
+	check(&program, VERDICT_HOST_SLOW, CAUSE_MAJOR_PAGE_FAULT);
+	program.reason = OFF_CPU_ASLEEP;
+	check(&program, VERDICT_HOST_SLOW, CAUSE_INPUT_PIPELINE);
+	program.first = 0; /* how long steps are without it is not known */
+	check(&program, VERDICT_UNKNOWN, CAUSE_UNKNOWN);
+}
+
+/* The same, while the device is still at work: it costs nothing. */
+static void hidden_from_the_job(void **state)
+{
+	struct program program = usual;
+
+	(void)state;
+	program.looked_at = false;
+	program.device_ms = 60;
+	program.pause_ms = 15;
+	program.reason = OFF_CPU_MAJOR_FAULT;
+	check(&program, VERDICT_UNKNOWN, CAUSE_UNKNOWN);
+}
+
+/* A host that waits for room to launch is busy: half of it on the CPU and half preempted, as ever. */
+static void busy_on_a_shared_core(void **state)
+{
+	struct program program = usual;
+
+	(void)state;
+	program.looked_at = false;
+	program.input_ms = 12;
+	program.preempted = 0.5;
+	program.preempts = true;
+	check(&program, VERDICT_UNKNOWN, CAUSE_UNKNOWN);
+}
+
+/* How long the verdicts of a job took, from onset to alert; returns how many there are. */
+static size_t slowest_alert(const struct program *program, uint64_t seed, int64_t *slowest_ns)
+{
+	struct pipeline *pipeline = run(program, seed);
+	const struct report_model *model = pipeline_report(pipeline);
+	size_t count = model->verdict_count;
+
+	*slowest_ns = 0;
+	for (size_t v = 0; v < count; v++) {
+		const struct verdict *verdict = &model->verdicts[v];
+		int64_t delay_ns = verdict->alert.value - verdict->onset.value;
+
+		assert_int_equal(verdict->rank_count, 1);
+		assert_int_equal(verdict->ranks[0], program->two ? v % 2 : CULPRIT);
+		assert_int_equal(verdict->verdict_class, VERDICT_HOST_SLOW);
+		if (delay_ns > *slowest_ns)
+			*slowest_ns = delay_ns;
+	}
+	if (program->rival) {
+		const char *detail = model->verdicts[0].evidence[0].detail;
+
+		assert_ptr_equal(strstr(detail, "ran instead: hog (pid "), detail);
+		assert_int_equal(strstr(detail, "threads of its own") != NULL,
+			program->rival == 100 + CULPRIT);
+	}
+	pipeline_destroy(pipeline);
+	return count;
+}
+
+/* What was told of is no noise: a fault that comes again is told as soon as the first one was. */
+static void again_and_again(void **state)
+{
+	struct program program = usual;
+	int64_t slowest_ns;
+
+	(void)state;
+	program.looked_at = false;
+	program.input_ms = 12;
+	program.reason = OFF_CPU_MAJOR_FAULT;
+	program.two = true;
+	program.first = 80;
+	program.bout = 24;
+	program.every = 80;
+	for (uint64_t seed = 1; seed <= 8; seed++) {
+		assert_int_equal(slowest_alert(&program, seed, &slowest_ns), 4);
+		assert_in_range(slowest_ns, 1, 1000000000);
+	}
+}
+
+/* Its core is taken by another thread of its own, or by a stranger: that is no quarrel of ranks. */
+static void who_took_the_core(void **state)
+{
+	static const uint32_t rivals[] = {100 + CULPRIT, 5000, 100};
+	struct program program = usual;
+	int64_t slowest_ns;
+
+	(void)state;
+	program.looked_at = false;
+	program.input_ms = 12;
+	program.preempted = 0.3;
+	program.reason = OFF_CPU_PREEMPTED;
+	for (size_t i = 0; i < sizeof(rivals) / sizeof(rivals[0]); i++) {
+		program.rival = rivals[i];
+		assert_int_equal(slowest_alert(&program, 1, &slowest_ns), 1);
+		if (rivals[i] == 100)
+			assert_true(slowest_ns > 1500000000);
+		else
+			assert_in_range(slowest_ns, 1, 1200000000);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -317,6 +491,11 @@ int main(void)
 		cmocka_unit_test(slow_device),
 		cmocka_unit_test(slow_device_unseen),
 		cmocka_unit_test(slow_device_in_a_group),
+		cmocka_unit_test(told_by_the_kernel),
+		cmocka_unit_test(hidden_from_the_job),
+		cmocka_unit_test(busy_on_a_shared_core),
+		cmocka_unit_test(again_and_again),
+		cmocka_unit_test(who_took_the_core),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -587,6 +587,17 @@ int64_t job_step_ns(const struct job *job)
 	return job->step_ns;
 }
 
+bool job_is_suspected(const struct job *job)
+{
+	for (size_t i = 0; i < job->process_count; i++) {
+		const struct rank_process *process = job->processes[i];
+
+		if (!process->exited && process->usual.long_run >= SUSPECT_STEPS)
+			return true;
+	}
+	return false;
+}
+
 bool job_is_urgent(const struct job *job)
 {
 	return job->is_urgent;

@@ -119,6 +119,9 @@ bool job_wants_launches(const struct job *job);
 /* Length of the last finished step, of any rank; 0 = none yet. */
 int64_t job_step_ns(const struct job *job);
 
+/* Several steps of a rank in a row, the latest ones, were longer than usual. */
+bool job_is_suspected(const struct job *job);
+
 /* A step that is finished was longer than usual: what is slow has perhaps begun, and the batch does not wait. */
 bool job_is_urgent(const struct job *job);
 

@@ -7,6 +7,7 @@
 #include "probe/rank_process.h"
 
 enum {
+	SUSPECT_STEPS = 2, /* long ones in a row: one may be a stall */
 	PROCESS_COUNT_MAX = 65536,
 	/* Finished steps wait here for the next batch, some tenths of a second. */
 	PENDING_STEPS_MAX = 65536,

@@ -506,6 +506,7 @@ static void on_launches(
 static void count_launches(struct session *session)
 {
 	const struct bpf_launch_wish wish = {.steps = job_wants_launches(session->job),
+		.suspected = job_is_suspected(session->job),
 		.rates = session->device && device_source_wants_launches(session->device),
 		.step_ns = job_step_ns(session->job),
 		.on_count = on_launches,

@@ -275,7 +275,10 @@ void bpf_source_launches_tick(
 	if (!windows->allowed || source->paused)
 		return;
 	if (!windows->open) {
-		if (wanted && has_places(source) && duty_cycle_is_due(&windows->duty, now))
+		if (wanted && has_places(source) &&
+			(duty_cycle_is_due(&windows->duty, now) ||
+				(wish->steps && wish->suspected &&
+					duty_cycle_may_hurry(&windows->duty, now))))
 			open_window(source, now, wish);
 		return;
 	}

@@ -64,6 +64,7 @@ uint64_t bpf_source_dropped(const struct bpf_source *source);
 /* What launches are counted for; all 0: for nothing. */
 struct bpf_launch_wish {
 	bool steps;	 /* there are steps that nothing else tells device times of */
+	bool suspected;	 /* these have become longer: one window may come in advance */
 	bool rates;	 /* what a process launches a second: a short window will do */
 	int64_t step_ns; /* how long a step is; 0 = not known */
 	/* For each process that launched in a window, when that ends. NULL: nobody. */

@@ -11,10 +11,15 @@ bool duty_cycle_is_due(const struct duty_cycle *duty, struct host_ns now)
 	return now.value >= duty->next_ns;
 }
 
+bool duty_cycle_may_hurry(const struct duty_cycle *duty, struct host_ns now)
+{
+	return now.value >= duty->next_ns - duty->rest_ns;
+}
+
 void duty_cycle_close(struct duty_cycle *duty, struct host_ns start, int64_t open_ns, uint64_t hits,
 	int64_t cost_ns)
 {
-	int64_t rest_ns;
+	int64_t rest_ns, from_ns = start.value < duty->next_ns ? duty->next_ns : start.value;
 
 	if (cost_ns > open_ns)
 		cost_ns = open_ns;
@@ -23,5 +28,6 @@ void duty_cycle_close(struct duty_cycle *duty, struct host_ns start, int64_t ope
 	duty->open_ns += open_ns;
 	duty->cost_ns += cost_ns;
 	rest_ns = (int64_t)((double)cost_ns / duty->share);
-	duty->next_ns = start.value + (rest_ns > duty->interval_ns ? rest_ns : duty->interval_ns);
+	duty->rest_ns = rest_ns > duty->interval_ns ? rest_ns : duty->interval_ns;
+	duty->next_ns = from_ns + duty->rest_ns;
 }

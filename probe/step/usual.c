@@ -23,5 +23,6 @@ bool step_usual_is_long(struct step_usual *usual, int64_t length_ns)
 	}
 	usual->deviation_ns += (fabs(away) - usual->deviation_ns) / usual->count;
 	usual->mean_ns += away / usual->count;
+	usual->long_run = is_long ? usual->long_run + 1 : 0;
 	return is_long;
 }

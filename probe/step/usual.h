@@ -11,7 +11,8 @@
 
 struct step_usual {
 	double mean_ns, deviation_ns;
-	uint32_t count; /* of steps, up to where the mean has its full length */
+	uint32_t count;	   /* of steps, up to where the mean has its full length */
+	uint32_t long_run; /* how many of the latest steps were long, in a row */
 };
 
 /* Takes the next step's length. False while little is known. */

@@ -220,6 +220,30 @@ static void costs_are_kept(void **state)
 	harness_end(&harness);
 }
 
+/* Where steps have become longer, one window comes before its time; the next are as much later. */
+static void one_in_advance(void **state)
+{
+	static const struct bpf_launch_wish hurried = {
+		.steps = true, .suspected = true, .step_ns = SECOND};
+	struct rank rank = start(&options);
+	uint64_t before = windows_so_far();
+
+	(void)state;
+	open_window();
+	rank_do(&rank, "launch 5");
+	close_window();
+	for (int i = 0; i < 3; i++) { /* when due, in advance, and not once more */
+		tick(&hurried);
+		rank_do(&rank, "launch 3");
+		assert_int_equal(enqueue(&rank).launches, i < 2 ? 3 : 0);
+		clock_ns += 300 * (int64_t)MS;
+		tick(&(struct bpf_launch_wish){0});
+	}
+	assert_int_equal(windows_so_far(), before + 3);
+	rank_end(&rank);
+	harness_end(&harness);
+}
+
 static const struct message_source *state_of(struct message_source states[BPF_SOURCE_STATES_MAX])
 {
 	size_t count = bpf_source_states(harness.source, states, BPF_SOURCE_STATES_MAX);
@@ -328,6 +352,7 @@ int main(void)
 		cmocka_unit_test(silence_and_idle),
 		cmocka_unit_test(waits_that_include_the_collective),
 		cmocka_unit_test(costs_are_kept),
+		cmocka_unit_test(one_in_advance),
 		cmocka_unit_test(states_are_told),
 		cmocka_unit_test(rates_are_told),
 		cmocka_unit_test(single_uprobes),

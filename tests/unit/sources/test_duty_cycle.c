@@ -49,10 +49,34 @@ static void dear_windows(void **state)
 		/* What the last one cost is paid for by the time until the next. */
 		assert_true((double)duty.cost_ns <= SHARE * (double)duty.next_ns);
 	}
+	now = duty.next_ns;
 	duty_cycle_close(&duty, (struct host_ns){now}, 400 * MS, 1, 3 * MS);
 	assert_int_equal(duty.next_ns, now + SECOND);
+	now = duty.next_ns;
 	duty_cycle_close(&duty, (struct host_ns){now}, 400 * MS, 1, 30 * MS);
 	assert_int_equal(duty.next_ns, now + 10 * SECOND);
+}
+
+/* One may come before its time. However often one is asked for, no more than that is unpaid. */
+static void one_in_advance(void **state)
+{
+	struct duty_cycle duty;
+
+	(void)state;
+	duty_cycle_init(&duty, SHARE, SECOND);
+	duty_cycle_close(&duty, (struct host_ns){5 * SECOND}, 300 * MS, 1, 12 * MS);
+	assert_int_equal(duty.next_ns, 9 * SECOND);
+	assert_true(duty_cycle_may_hurry(&duty, (struct host_ns){6 * SECOND}));
+	duty_cycle_close(&duty, (struct host_ns){6 * SECOND}, 300 * MS, 1, 12 * MS);
+	assert_int_equal(duty.next_ns, 13 * SECOND);
+	assert_false(duty_cycle_may_hurry(&duty, (struct host_ns){9 * SECOND - 1}));
+	assert_true(duty_cycle_may_hurry(&duty, (struct host_ns){9 * SECOND}));
+	for (int64_t now = 9 * SECOND; now < 100 * SECOND; now += 50 * MS) {
+		if (!duty_cycle_may_hurry(&duty, (struct host_ns){now}))
+			continue;
+		duty_cycle_close(&duty, (struct host_ns){now}, 300 * MS, 1, 12 * MS);
+		assert_true(duty.cost_ns <= (now - 5 * SECOND) / 1000 * 3 + 2 * 12 * MS);
+	}
 }
 
 /* No thread can lose more than the time in which it could be hit. */
@@ -72,6 +96,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(cheap_windows),
 		cmocka_unit_test(dear_windows),
+		cmocka_unit_test(one_in_advance),
 		cmocka_unit_test(at_most_the_window),
 	};
 

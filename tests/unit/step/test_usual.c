@@ -41,6 +41,9 @@ static void first_long_step_is_seen(void **state)
 	play(&usual, 100, 60 * MS, 2 * MS);
 	assert_true(step_usual_is_long(&usual, 68 * MS));
 	assert_true(step_usual_is_long(&usual, 68 * MS));
+	assert_int_equal(usual.long_run, 2);
+	assert_false(step_usual_is_long(&usual, 60 * MS));
+	assert_int_equal(usual.long_run, 0);
 }
 
 static void what_lasts_becomes_usual(void **state)

@@ -10,6 +10,7 @@
 
 #define HOST_WANDERS_MIN 0.1 /* of a step */
 #define HOST_WANDERS_MAX 0.25
+#define HOST_WANDERS_NS INT64_C(60000000000)
 /* Four blocks at least. */
 #define LASTING_EVIDENCE (1.5 * CHANGE_THRESHOLD)
 enum { SMALL_PEERS_MIN = 4, LASTING_BLOCKS = 4, CONTENTION_BLOCKS_MIN = 32 };
@@ -267,9 +268,10 @@ static bool makes_steps_longer(const struct judge *judge, const struct delay_run
 }
 
 /*
- * Hosts that launch work for devices differ by some percent, now one, now the other, and stall
- * once in a while, without a reason that is seen (Python on two H200: 7 % for 15 s, 200 ms at once). So
- * below the one share nothing is told, below the other the usual step must have become longer.
+ * Hosts that launch work for devices differ, now one, now the other, and stall once in a while, without
+ * a reason that is seen (Python on H200s: by 7 % for 15 s; by 15 % for 3 to 13 s where the host is what
+ * takes the time; 200 ms at once). So below the one share nothing is told; below the other it must have
+ * gone on for longer than that, and the usual step must have become longer.
  */
 static bool host_just_wanders(const struct judge *judge, const struct rank_state *state,
 	const struct delay_run *run, const struct classification *class)
@@ -284,7 +286,7 @@ static bool host_just_wanders(const struct judge *judge, const struct rank_state
 		return false;
 	before = usual_length(judge, 0, run->first_step);
 	length = usual_length(judge, run->first_step, judge->next_step);
-	return level < HOST_WANDERS_MIN || before <= 0 ||
+	return level < HOST_WANDERS_MIN || run->sums.time_ns < HOST_WANDERS_NS || before <= 0 ||
 	       length - before < GAIN_SHARE_MIN * level * length;
 }
 

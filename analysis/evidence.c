@@ -2,6 +2,7 @@
 #include "analysis/evidence.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -124,6 +125,75 @@ bool evidence_rate(const struct evidence *evidence, unsigned metric, int64_t fro
 	if (!first || !last || last->time_ns <= first->time_ns || last->time_ns <= from_ns)
 		return false;
 	*rate = (double)(last->value - first->value) / (double)(last->time_ns - first->time_ns);
+	return true;
+}
+
+bool evidence_rate_before(
+	const struct evidence *evidence, unsigned metric, int64_t until_ns, double *rate)
+{
+	const struct evidence_sample *first, *last;
+	int64_t from_ns;
+
+	if (!evidence)
+		return false;
+	until_ns -= evidence->host_to_job_ns;
+	from_ns = until_ns - EVIDENCE_BEFORE_NS;
+	last = latest(evidence, metric, until_ns);
+	if (!last)
+		return false;
+	first = latest(evidence, metric, from_ns < last->time_ns ? from_ns : last->time_ns - 1);
+	if (!first)
+		first = earliest_after(evidence, metric, from_ns);
+	if (!first || first->time_ns >= last->time_ns)
+		return false;
+	*rate = (double)(last->value - first->value) / (double)(last->time_ns - first->time_ns);
+	return true;
+}
+
+bool evidence_rate_since(const struct evidence *evidence, unsigned metric, int64_t from_ns,
+	int64_t until_ns, double *rate)
+{
+	const struct evidence_sample *first, *last;
+	double before, known_ns;
+
+	if (!evidence_rate_before(evidence, metric, from_ns, &before))
+		return evidence_rate(evidence, metric, from_ns, until_ns, rate);
+	from_ns -= evidence->host_to_job_ns;
+	first = latest(evidence, metric, from_ns);
+	last = latest(evidence, metric, until_ns - evidence->host_to_job_ns);
+	known_ns = last ? (double)(last->time_ns - from_ns) : 0;
+	if (known_ns < (double)EVIDENCE_SINCE_NS)
+		return false;
+	*rate = ((double)(last->value - first->value) -
+			before * (double)(from_ns - first->time_ns)) /
+		known_ns;
+	return true;
+}
+
+bool evidence_usual_rate(const struct evidence *evidence, unsigned metric, int64_t until_ns,
+	double *mean, double *deviation)
+{
+	double sum = 0, squares = 0, count = 0;
+	const struct evidence_sample *later =
+		evidence ? latest(evidence, metric, until_ns - evidence->host_to_job_ns) : NULL;
+
+	while (later) {
+		const struct evidence_sample *sample = latest(evidence, metric, later->time_ns - 1);
+
+		if (sample) {
+			double rate = (double)(later->value - sample->value) /
+				      (double)(later->time_ns - sample->time_ns);
+
+			sum += rate;
+			squares += rate * rate;
+			count++;
+		}
+		later = sample;
+	}
+	if (count < EVIDENCE_RATES_MIN)
+		return false;
+	*mean = sum / count;
+	*deviation = sqrt(fmax(squares - sum * sum / count, 0) / (count - 1));
 	return true;
 }
 

@@ -11,9 +11,13 @@
 #include "analysis/step.h"
 
 enum {
-	EVIDENCE_SAMPLES = 32,	  /* per metric: half a minute at 1 Hz */
+	EVIDENCE_SAMPLES = 32, /* per metric: half a minute at 1 Hz */
+	EVIDENCE_RATES_MIN = 4,
 	EVIDENCE_INTERVALS = 256, /* per rank */
 };
+
+#define EVIDENCE_BEFORE_NS INT64_C(8000000000) /* so long before tells what was usual */
+#define EVIDENCE_SINCE_NS INT64_C(100000000)
 
 struct evidence_sample {
 	int64_t time_ns, value; /* the host's clock */
@@ -58,6 +62,28 @@ bool evidence_value(
  */
 bool evidence_rate(const struct evidence *evidence, unsigned metric, int64_t from_ns,
 	int64_t until_ns, double *rate);
+
+/*
+ * The same since from_ns, which lies between two samples: what the counter grew by from the first of them is
+ * taken to have gone on as before, until then; where nothing is known of before, as evidence_rate(). False also
+ * where less than EVIDENCE_SINCE_NS is known.
+ */
+bool evidence_rate_since(const struct evidence *evidence, unsigned metric, int64_t from_ns,
+	int64_t until_ns, double *rate);
+
+/*
+ * How fast it grew before a time: over EVIDENCE_BEFORE_NS, or between two samples where they are rarer. False
+ * when there are not two.
+ */
+bool evidence_rate_before(
+	const struct evidence *evidence, unsigned metric, int64_t until_ns, double *rate);
+
+/*
+ * The rates from one sample to the next before a time: their mean and standard deviation. False of fewer
+ * than EVIDENCE_RATES_MIN.
+ */
+bool evidence_usual_rate(const struct evidence *evidence, unsigned metric, int64_t until_ns,
+	double *mean, double *deviation);
 
 /* Who took the CPU most, by the long intervals between two times. */
 struct evidence_rival {

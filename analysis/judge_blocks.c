@@ -16,12 +16,12 @@
 enum { SMALL_PEERS_MIN = 4, LASTING_BLOCKS = 4, CONTENTION_BLOCKS_MIN = 32 };
 /* What comes again and again and takes so much of its step is told from a smaller mean on. */
 #define RARE_SHARE_MIN 0.01
-#define SLOW_UNITS_MIN 5.0
 #define RARE_HEIGHT_MIN 0.06
+#define CHANCE_UNITS 5.0
 #define UNEVEN_TIMES_MIN 2.0 /* as much more than the usual difference */
 enum { STEPS_BEFORE_MIN = 16 };
 #define GAIN_SHARE_MIN 0.3 /* of the delay must be gained without it */
-enum { LATEST_STEPS_MIN = 4, POWER_CAP_STEPS = 16, QUICK_BLOCKS_MIN = 3, SLOW_BLOCKS_MIN = 8 };
+enum { LATEST_STEPS_MIN = 4, POWER_CAP_STEPS = 16 };
 /* ln of how many further looks there are at most, doubling from 4 to half of STEP_HISTORY. */
 #define FURTHER_LOOKS_SURPRISE 1.8
 /*
@@ -300,12 +300,9 @@ static bool small_is_certain(const struct judge *judge, const struct delay_run *
 	       !run->sums.host_times;
 }
 
-/* Means over n blocks, of which the one before the run is known from so many, are off by chance. */
-static double slow_level_min(
-	const struct judge *judge, const struct rank_state *state, const struct delay_run *run)
+double judge_chance_level(double scale, uint64_t blocks, uint64_t usual_blocks)
 {
-	return SLOW_UNITS_MIN * judge->noise_scale *
-	       sqrt(1 / (double)run->blocks + 1 / fmax((double)state->usual_blocks, 1));
+	return CHANCE_UNITS * scale * sqrt(1 / (double)blocks + 1 / fmax((double)usual_blocks, 1));
 }
 
 static bool within_power_cap(
@@ -335,7 +332,8 @@ bool judge_worth_telling(const struct judge *judge, uint32_t rank, const struct 
 		(run == &state->runs[RUN_QUICK] || level < RARE_SHARE_MIN ||
 			height_of_hits(judge, state, steps_of_run(judge, run)) < RARE_HEIGHT_MIN))
 		return false;
-	if (run == &state->runs[RUN_SLOW] && level < slow_level_min(judge, state, run))
+	if (run == &state->runs[RUN_SLOW] &&
+		level < judge_chance_level(judge->noise_scale, run->blocks, state->usual_blocks))
 		return false;
 	class = classify_excess(&run->sums);
 	if (class.verdict_class == VERDICT_UNKNOWN)

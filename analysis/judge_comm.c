@@ -8,7 +8,14 @@
 #include "analysis/judge_internal.h"
 #include "analysis/robust_stats.h"
 
-enum { SHAPE_PAST_MIN = 5, KIND_MEMBERS_MIN = 4 };
+enum {
+	SHAPE_PAST_MIN = 5,
+	KIND_MEMBERS_MIN = 4,
+	/* Of slow runs, in blocks. */
+	LOUD_BLOCKS_MIN = 6,
+	TRIES_MAX = 24,
+	RARE_TRIES_MAX = 64,
+};
 
 /* Without a rank to name, only a large and lasting excess is told. */
 static const double unlocated_share_min = 0.15;
@@ -252,33 +259,77 @@ static bool comm_track_active(const struct judge *judge)
 	return false;
 }
 
+/* Shares below it are not told. */
+static double least_share(const struct comm_run *run)
+{
+	return run->small ? SMALL_SHARE_MIN : COMM_SHARE_MIN;
+}
+
 void judge_comm_extend(const struct judge *judge, struct comm_run *run)
 {
 	double mean;
 	bool loud;
 
 	if (run->blocks == 0)
-		*run = (struct comm_run){
-			.first_step = judge->block.first_step, .start_ns = judge->block.start_ns};
+		*run = (struct comm_run){.first_step = judge->block.first_step,
+			.start_ns = judge->block.start_ns,
+			.small = run->small};
 	run->time_ns += judge->block.time_ns;
 	run->excess_ns += judge->comm->excess_ns;
 	run->steps += judge->block.steps;
 	run->blocks++;
 	mean = (double)run->excess_ns / (double)run->time_ns;
 	loud = judge->comm->excess_share >=
-	       fmax(QUIET_SHARE * COMM_SHARE_MIN, QUIET_OF_LEVEL * mean);
+	       fmax(QUIET_SHARE * least_share(run), QUIET_OF_LEVEL * mean);
 	run->loud_blocks += loud;
 	run->loud_ns += loud ? judge->block.time_ns : 0;
 }
 
-static struct change_noise comm_noise(const struct comm_state *comm)
+double judge_comm_share(const struct comm_state *comm)
+{
+	const struct comm_run *run = &comm->run;
+
+	return run->time_ns > 0 ? (double)run->excess_ns / (double)run->time_ns : 0;
+}
+
+double judge_comm_step_ns(const struct comm_state *comm)
+{
+	const struct comm_run *run = &comm->run;
+
+	return run->steps ? (double)run->time_ns / (double)run->steps : 0;
+}
+
+/*
+ * A block that alone is longer than all others of its run together is a stall: it lends them no level. One
+ * in a run, so that stalls that come again count.
+ */
+static void drop_stall(struct comm_run *run, int64_t excess_ns)
+{
+	if (run->peak_ns < 0)
+		return;
+	if (excess_ns > run->peak_ns)
+		run->peak_ns = excess_ns;
+	if (run->blocks <= QUICK_BLOCKS_MIN || 2 * run->peak_ns <= run->excess_ns)
+		return;
+	run->excess_ns -= run->peak_ns;
+	run->peak_ns = -1;
+	run->loud_blocks -= run->loud_blocks > 0;
+}
+
+/* The noise of before a run that has just begun. */
+static struct change_noise comm_noise(const struct comm_state *comm, enum run_kind kind)
 {
 	double past[2 * PAST_BLOCKS];
-	uint32_t count = comm->past_count < 2 * PAST_BLOCKS ? comm->past_count : 2 * PAST_BLOCKS;
+	uint32_t kept = comm->past_count < 2 * PAST_BLOCKS ? comm->past_count : 2 * PAST_BLOCKS;
+	struct change_noise noise;
+	uint32_t count = 0;
 
-	for (uint32_t i = 0; i < count; i++)
-		past[i] = (double)comm->past[i];
-	return change_noise_of(past, count, 0.85 * COMM_SHARE_MIN);
+	for (uint32_t i = comm->series[kind].past_in_run + 1; i <= kept; i++)
+		past[count++] = (double)comm->past[(comm->past_count - i) % (2 * PAST_BLOCKS)];
+	noise = change_noise_of(
+		past, count, kind == RUN_QUICK ? 0.85 * COMM_SHARE_MIN : SLOW_REFERENCE);
+	noise.forget = kind == RUN_QUICK ? 0 : SLOW_FORGET;
+	return noise;
 }
 
 /* Pairs of ranks that are slow, but of no one rank, are no location. */
@@ -306,14 +357,99 @@ static bool loser_is_named(struct judge *judge, const struct comm_run *lossy)
 	return false;
 }
 
+/* Large enough, for long enough, and somebody's. */
+static bool worth_telling(struct judge *judge, enum run_kind kind)
+{
+	struct comm_state *comm = judge->comm;
+	const struct comm_series *series = &comm->series[kind], *quick = &comm->series[RUN_QUICK];
+	const struct comm_run *run = &comm->run;
+	double share, least;
+	struct verdict probe;
+
+	comm->run = series->run;
+	share = judge_comm_share(comm);
+	least = least_share(run);
+	/* What has ended is not told any more. */
+	if (series->change.sum < CHANGE_THRESHOLD || comm->excess_share < QUIET_SHARE * least ||
+		share < least || run->blocks < QUICK_BLOCKS_MIN ||
+		(double)run->excess_ns < DELAY_PER_STEP_MIN_NS * (double)run->steps)
+		return false;
+	if (kind == RUN_SLOW)
+		/* What began a moment ago is the quick run's to tell. */
+		return (quick->change.sum < CHANGE_SUSPECT ||
+			       quick->run.blocks >= SLOW_BLOCKS_MIN) &&
+		       run->blocks >= SLOW_BLOCKS_MIN && run->loud_blocks >= LOUD_BLOCKS_MIN &&
+		       share >= judge_chance_level(comm_noise(comm, kind).scale, run->blocks,
+					comm->past_count) &&
+		       can_locate(judge, &probe);
+	if (can_locate(judge, &probe))
+		return true;
+	/* On one host there is no link to be slow, and what looks like one is a busy CPU. */
+	return judge->several_hosts && share >= unlocated_share_min &&
+	       series->change.evidence >= 4 * CHANGE_THRESHOLD;
+}
+
+/* A block that says nothing, for late ranks explain it: some of what was seen is forgotten. */
+static void forget_some(struct comm_state *comm)
+{
+	for (int kind = 0; kind < RUN_NR; kind++) {
+		struct comm_series *series = &comm->series[kind];
+
+		series->change.sum = fmax(0, series->change.sum - 0.5);
+		if (series->change.sum <= 0)
+			*series = (struct comm_series){0};
+	}
+}
+
+/* Most blocks are quiet. What is usual is a median: it may be learnt from all. */
+static bool is_rare(const struct comm_run *run)
+{
+	return 2 * run->loud_blocks < run->blocks;
+}
+
+static void push_one(struct judge *judge, enum run_kind kind)
+{
+	struct comm_state *comm = judge->comm;
+	struct comm_series *series = &comm->series[kind];
+	struct change_noise noise = comm_noise(comm, kind);
+
+	(void)change_point_push(&series->change, &noise, comm->excess_share, 1);
+	if (series->change.run <= 1)
+		series->run = (struct comm_run){.small = kind == RUN_SLOW};
+	if (series->change.sum <= 0) {
+		series->past_in_run = 0;
+		return;
+	}
+	judge_comm_extend(judge, &series->run);
+	series->run.evidence = series->change.evidence;
+	drop_stall(&series->run, comm->excess_ns);
+}
+
+/* A slow run that was nobody's for so long is what transfers take now, until they rest. */
+static void push_series(struct judge *judge)
+{
+	struct comm_state *comm = judge->comm;
+	struct comm_series *slow = &comm->series[RUN_SLOW];
+
+	push_one(judge, RUN_QUICK);
+	comm->given_up &= comm->excess_share > SLOW_REFERENCE;
+	if (comm->given_up)
+		return;
+	push_one(judge, RUN_SLOW);
+	if (slow->run.blocks >= (is_rare(&slow->run) ? RARE_TRIES_MAX : TRIES_MAX)) {
+		*slow = (struct comm_series){0};
+		comm->given_up = true;
+	}
+}
+
 bool judge_comm_block(struct judge *judge, double rank_level)
 {
 	struct comm_state *comm = judge->comm;
 	bool active = comm_track_active(judge);
-	bool learn = !active && comm->change.sum < CHANGE_SUSPECT;
-	struct change_noise noise;
+	bool learn = !active && comm->series[RUN_QUICK].change.sum < CHANGE_SUSPECT;
+	bool alike = comm->series[RUN_SLOW].change.sum < 2 * CHANGE_SUSPECT ||
+		     is_rare(&comm->series[RUN_SLOW].run);
 	struct comm_run lossy;
-	struct verdict probe;
 	bool explained, quiet, lost;
 
 	comm->excess_ns = comm->block_gain_ns;
@@ -323,9 +459,10 @@ bool judge_comm_block(struct judge *judge, double rank_level)
 	explained = comm->excess_share < 1.5 * rank_level;
 	/* What a late rank, or one off the CPU, adds to transfers must not become usual. */
 	quiet = learn && (rank_level <= 0 || comm->excess_share < COMM_SHARE_MIN / 2);
-	close_shapes(judge, quiet);
-	noise = comm_noise(comm);
-	link_flows_set_state(&judge->links, learn && comm->excess_share <= noise.reference, active);
+	close_shapes(judge, quiet && alike);
+	link_flows_set_state(&judge->links,
+		learn && alike && comm->excess_share <= comm_noise(comm, RUN_QUICK).reference,
+		active);
 	lost = judge_loss_block(
 		judge, !active && !explained && comm->past_count >= WARM_UP_BLOCKS, &lossy);
 	if (active)
@@ -335,31 +472,17 @@ bool judge_comm_block(struct judge *judge, double rank_level)
 		comm->past[comm->past_count++ % (2 * PAST_BLOCKS)] = (float)comm->excess_share;
 		if (comm->past_count == 4 * PAST_BLOCKS)
 			comm->past_count = 2 * PAST_BLOCKS;
+		comm->series[RUN_QUICK].past_in_run +=
+			comm->series[RUN_QUICK].past_in_run < QUICK_BLOCKS_MIN;
+		comm->series[RUN_SLOW].past_in_run +=
+			comm->series[RUN_SLOW].past_in_run < 2 * PAST_BLOCKS - WARM_UP_BLOCKS;
 	}
 	if (explained || comm->past_count < WARM_UP_BLOCKS) {
-		comm->change.sum = fmax(0, comm->change.sum - 0.5);
-		if (comm->change.sum <= 0)
-			comm->change = (struct change_point){0};
+		forget_some(comm);
 		return false;
 	}
 	if (lost && loser_is_named(judge, &lossy))
 		return true;
-	noise = comm_noise(comm);
-	(void)change_point_push(&comm->change, &noise, comm->excess_share, 1);
-	if (comm->change.run <= 1)
-		comm->run = (struct comm_run){0};
-	if (comm->change.sum <= 0)
-		return false;
-	judge_comm_extend(judge, &comm->run);
-	comm->run.evidence = comm->change.evidence;
-	double share = (double)comm->run.excess_ns / (double)comm->run.time_ns;
-
-	if (comm->change.sum < CHANGE_THRESHOLD || comm->run.blocks < 3 || share < COMM_SHARE_MIN ||
-		(double)comm->run.excess_ns < DELAY_PER_STEP_MIN_NS * (double)comm->run.steps)
-		return false;
-	if (can_locate(judge, &probe))
-		return true;
-	/* On one host there is no link to be slow, and what looks like one is a busy CPU. */
-	return judge->several_hosts && share >= unlocated_share_min &&
-	       comm->change.evidence >= 4 * CHANGE_THRESHOLD;
+	push_series(judge);
+	return worth_telling(judge, RUN_QUICK) || worth_telling(judge, RUN_SLOW);
 }

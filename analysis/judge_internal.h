@@ -26,7 +26,9 @@ enum {
 	TRACKS_MAX = 64,     /* verdicts that hold at one time */
 	VERDICTS_MAX = 4096, /* in one run */
 	SKETCH_BUCKETS = 4700,
-	USUAL_MEMORY = 64,    /* blocks; of what is usual for a rank */
+	USUAL_MEMORY = 64, /* blocks; of what is usual for a rank */
+	QUICK_BLOCKS_MIN = 3,
+	SLOW_BLOCKS_MIN = 8,
 	BLOCK_NS = 200000000, /* shorter steps are judged together: two usual quota periods */
 };
 
@@ -34,6 +36,9 @@ enum {
 #define DELAY_SHARE_MIN 0.04
 #define SMALL_SHARE_MIN 0.018 /* where a rank is held against its own past, for long */
 #define COMM_SHARE_MIN 0.04
+/* Of slow runs: rare slow blocks must outweigh the quiet ones between them, one in seven. */
+#define SLOW_FORGET 0.3
+#define SLOW_REFERENCE (0.55 * SMALL_SHARE_MIN)
 #define DELAY_PER_STEP_MIN_NS 50000
 /* Ranks that share cores take them from each other; only more than this is told. */
 #define RIVALS_SEEN_MIN 0.1 /* share of the preempted excess that long intervals must show */
@@ -63,7 +68,7 @@ struct delay_run {
  * What may be told at once, and what must come again and again: slow-downs that are small, rare
  * or come slowly.
  */
-enum { RUN_QUICK = 0, RUN_SLOW = 1, RUN_NR };
+enum run_kind { RUN_QUICK = 0, RUN_SLOW = 1, RUN_NR };
 
 struct rank_state {
 	bool seen;
@@ -176,8 +181,17 @@ struct transfer_shape {
 struct comm_run {
 	uint64_t first_step, steps, blocks, loud_blocks;
 	bool dated; /* the first step is the onset, and not to be looked for */
+	bool small; /* of the slow series */
 	int64_t start_ns, time_ns, loud_ns, excess_ns;
+	int64_t peak_ns; /* the excess of the block with the most; negative: it is no part of the run */
 	double evidence;
+};
+
+/* Transfers' excess block by block: what must be told at once, and what is small or rare. */
+struct comm_series {
+	struct change_point change;
+	struct comm_run run;
+	uint32_t past_in_run; /* of the past, the latest: of the run, but for some of its first */
 };
 
 struct track {
@@ -246,10 +260,11 @@ struct comm_state {
 	struct whatif_line line;
 	size_t instance_capacity, row_capacity;
 	int64_t step_gain_ns, block_gain_ns;
-	struct change_point change;
 	float past[2 * PAST_BLOCKS];
 	uint32_t past_count;
-	struct comm_run run;
+	struct comm_series series[RUN_NR];
+	bool given_up;	     /* the slow series: what it had was nobody's */
+	struct comm_run run; /* that is told of, or looked at */
 	struct loss_watch loss;
 	double excess_share; /* of the last block, at most 1: a late departure shows in the next */
 	int64_t excess_ns;   /* of it, all */
@@ -346,6 +361,11 @@ int judge_close_block(struct judge *judge) __attribute__((warn_unused_result));
 int judge_pause(struct judge *judge) __attribute__((warn_unused_result));
 /* The change on a rank is large enough, real enough and unlike what its peers have. */
 bool judge_worth_telling(const struct judge *judge, uint32_t rank, const struct delay_run *run);
+/*
+ * Means over so many blocks, of which the one of what is usual, differ by less than this by chance. scale: of
+ * the noise of one block.
+ */
+double judge_chance_level(double scale, uint64_t blocks, uint64_t usual_blocks);
 /* A run has come so far that it is looked at what the job would be like without the rank. */
 bool judge_suspected(const struct rank_state *state, int kind);
 bool judge_suspected_any(const struct rank_state *state);
@@ -376,6 +396,9 @@ int judge_comm_step(struct judge *judge, const struct step_grid *grid)
 bool judge_comm_block(struct judge *judge, double rank_level);
 /* Takes the last block into a run; blocks 0: the run begins with it. */
 void judge_comm_extend(const struct judge *judge, struct comm_run *run);
+/* Of the run that is looked at. */
+double judge_comm_share(const struct comm_state *comm);
+double judge_comm_step_ns(const struct comm_state *comm);
 /* judge_sockets.c: names the ranks whose link it is, into the verdict; false when that cannot be told. */
 bool judge_comm_locate(
 	struct judge *judge, int64_t from_ns, int64_t until_ns, struct verdict *verdict);

@@ -163,8 +163,7 @@ static void tell_slow(const struct judge *judge, const struct link_finding *find
 bool judge_link_locate(struct judge *judge, double share, int64_t from_ns, int64_t until_ns,
 	struct verdict *verdict)
 {
-	const struct comm_run *run = &judge->comm->run;
-	double step_ns = run->steps ? (double)run->time_ns / (double)run->steps : 0;
+	double step_ns = judge_comm_step_ns(judge->comm);
 	struct link_finding finding = {0};
 	struct loss_finding loss;
 	bool slow =

@@ -16,9 +16,6 @@ enum { SPIKE_BLOCKS_MIN = 4, SLOW_RUN_BLOCKS_MAX = 128 };
  */
 #define FROM_START_MIN 0.1
 enum { FROM_START_PEERS = 8 };
-/* Rare slow blocks must outweigh the quiet ones between them: one in seven. */
-#define SLOW_FORGET 0.3
-#define SLOW_REFERENCE (0.55 * SMALL_SHARE_MIN)
 
 /* Its first blocks are what is usual for a rank, if they are near to those of its peers. */
 static void settle(struct rank_state *state, size_t rank_count)

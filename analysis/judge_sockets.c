@@ -15,6 +15,10 @@ static const double grown_factor = 1.25;
 static const double grown_alike = 0.15;
 /* Retransmitted bytes per byte sent that a healthy link does not reach. */
 static const double retransmit_share_min = 0.005;
+/* A small change must be so many standard deviations of what sockets did before. */
+static const double busier_deviations = 4;
+enum { SURE_OF_MAX = 64 };
+#define SAMPLED_WITHIN_NS INT64_C(2000000000) /* twice the time between two samples */
 
 /* How busy each rank's sockets were, more than before and more than the others'. */
 struct busy {
@@ -28,33 +32,36 @@ static double busy_over(const struct judge *judge, uint32_t rank, int64_t from_n
 	const struct evidence *evidence = judge->ranks[rank].evidence;
 	double now, before;
 
-	*known = evidence_rate(evidence, METRIC_TCP_BUSY_NS, from_ns, until_ns, &now);
+	*known = evidence_rate_since(evidence, METRIC_TCP_BUSY_NS, from_ns, until_ns, &now);
 	if (!*known)
 		return 0;
-	if (evidence_rate(evidence, METRIC_TCP_BUSY_NS, from_ns - 8 * INT64_C(1000000000), from_ns,
-		    &before) &&
-		before > usual)
+	if (evidence_rate_before(evidence, METRIC_TCP_BUSY_NS, from_ns, &before) && before > usual)
 		usual = before;
 	return now > usual ? now - usual : 0;
 }
 
 static bool measure_busy(struct judge *judge, int64_t from_ns, int64_t until_ns, struct busy *busy)
 {
+	uint32_t sampled = 0;
+
 	*busy = (struct busy){0};
 	for (uint32_t r = 0; r < judge->rank_end; r++) {
 		double rate;
+		int64_t value;
 
-		if (judge->ranks[r].in_block &&
-			evidence_rate(judge->ranks[r].evidence, METRIC_TCP_BUSY_NS, from_ns,
-				until_ns, &rate))
+		sampled += evidence_value(
+			judge->ranks[r].evidence, METRIC_TCP_BUSY_NS, until_ns, &value);
+		if (evidence_rate_since(
+			    judge->ranks[r].evidence, METRIC_TCP_BUSY_NS, from_ns, until_ns, &rate))
 			judge->scratch[busy->rank_count++] = rate;
 	}
+	/* Hosts are sampled one after the other. */
+	if (busy->rank_count * 2 < sampled && until_ns - from_ns < SAMPLED_WITHIN_NS)
+		return false;
 	busy->usual = lower_median_double(judge->scratch, busy->rank_count);
 	for (uint32_t r = 0; r < judge->rank_end; r++) {
 		bool known = false;
-		double over = judge->ranks[r].in_block
-				      ? busy_over(judge, r, from_ns, until_ns, busy->usual, &known)
-				      : 0;
+		double over = busy_over(judge, r, from_ns, until_ns, busy->usual, &known);
 
 		if (known && over > busy->most) {
 			busy->most = over;
@@ -79,7 +86,6 @@ static double usual_rate(struct judge *judge, unsigned metric, int64_t from_ns, 
 
 	for (uint32_t r = 0; r < judge->rank_end; r++) {
 		double rate;
-
 		if (judge->ranks[r].in_block &&
 			evidence_rate(judge->ranks[r].evidence, metric, from_ns, until_ns, &rate))
 			judge->scratch[count++] = rate;
@@ -90,8 +96,7 @@ static double usual_rate(struct judge *judge, unsigned metric, int64_t from_ns, 
 static void tell_link(struct judge *judge, const struct busy *busy, int64_t from_ns,
 	int64_t until_ns, struct verdict *verdict)
 {
-	const struct comm_state *comm = judge->comm;
-	double step_ns = comm->run.steps ? (double)comm->run.time_ns / (double)comm->run.steps : 0;
+	double step_ns = judge_comm_step_ns(judge->comm);
 	uint32_t worst = busy->busiest;
 	double sent = rate_of(judge, worst, METRIC_TCP_BYTES_SENT, from_ns, until_ns);
 	double again = rate_of(judge, worst, METRIC_TCP_BYTES_RETRANSMITTED, from_ns, until_ns);
@@ -168,8 +173,7 @@ static bool is_suspect(const struct rank_state *state)
  */
 static bool locate_by_members(struct judge *judge, double share, struct verdict *verdict)
 {
-	const struct comm_state *comm = judge->comm;
-	double step_ns = comm->run.steps ? (double)comm->run.time_ns / (double)comm->run.steps : 0;
+	double step_ns = judge_comm_step_ns(judge->comm);
 	double least = INFINITY;
 	uint32_t known = 0, suspects = 0, host = UINT32_MAX;
 
@@ -210,10 +214,9 @@ static double grown_by(const struct judge *judge, uint32_t rank, int64_t from_ns
 	const struct evidence *evidence = judge->ranks[rank].evidence;
 	double now = 0, before = 0;
 
-	*known = judge->ranks[rank].in_block &&
-		 evidence_rate(evidence, METRIC_TCP_BUSY_NS, from_ns, until_ns, &now);
-	*remembered = *known && evidence_rate(evidence, METRIC_TCP_BUSY_NS,
-					from_ns - 8 * INT64_C(1000000000), from_ns, &before);
+	*known = evidence_rate_since(evidence, METRIC_TCP_BUSY_NS, from_ns, until_ns, &now);
+	*remembered =
+		*known && evidence_rate_before(evidence, METRIC_TCP_BUSY_NS, from_ns, &before);
 	return *remembered && now >= grown_factor * before ? now - before : 0;
 }
 
@@ -295,8 +298,7 @@ static void name_busiest(struct judge *judge, const struct busy *busy, int64_t f
 	for (uint32_t r = 0; r < judge->rank_end; r++) {
 		bool known = false;
 
-		if (judge->ranks[r].in_block &&
-			busy_over(judge, r, from_ns, until_ns, busy->usual, &known) >=
+		if (busy_over(judge, r, from_ns, until_ns, busy->usual, &known) >=
 				busy_alike * busy->most &&
 			known && verdict->rank_count < VERDICT_RANKS_MAX)
 			verdict->ranks[verdict->rank_count++] = r;
@@ -367,12 +369,40 @@ static void tell_pair(const uint32_t ends[2], struct verdict *verdict)
 		"two nodes are slow, so not one port");
 }
 
+/* More than chance makes of what a rank's sockets did before. */
+static bool surely_busier(
+	const struct judge *judge, uint32_t rank, int64_t from_ns, int64_t until_ns)
+{
+	const struct evidence *evidence = judge->ranks[rank].evidence;
+	double now, mean, deviation;
+
+	return evidence_rate_since(evidence, METRIC_TCP_BUSY_NS, from_ns, until_ns, &now) &&
+	       evidence_usual_rate(evidence, METRIC_TCP_BUSY_NS, from_ns, &mean, &deviation) &&
+	       now > mean + busier_deviations * deviation;
+}
+
+/* All that are named are surely busier; where nobody is, most ranks of some. */
+static bool is_sure(
+	const struct judge *judge, int64_t from_ns, int64_t until_ns, const struct verdict *verdict)
+{
+	uint32_t stride = judge->rank_end / SURE_OF_MAX + 1, looked_at = 0, sure = 0;
+
+	for (uint32_t i = 0; i < verdict->rank_count; i++) {
+		if (!surely_busier(judge, verdict->ranks[i], from_ns, until_ns))
+			return false;
+	}
+	for (uint32_t r = 0; r < judge->rank_end && !verdict->rank_count; r += stride) {
+		looked_at += judge->ranks[r].in_block;
+		sure += judge->ranks[r].in_block && surely_busier(judge, r, from_ns, until_ns);
+	}
+	return verdict->rank_count || sure * 2 > looked_at;
+}
+
 bool judge_comm_locate(
 	struct judge *judge, int64_t from_ns, int64_t until_ns, struct verdict *verdict)
 {
-	const struct comm_state *comm = judge->comm;
-	double share =
-		comm->run.time_ns > 0 ? (double)comm->run.excess_ns / (double)comm->run.time_ns : 0;
+	double share = judge_comm_share(judge->comm);
+	bool small = judge->comm->run.small && share < COMM_SHARE_MIN;
 	struct busy busy;
 
 	if (judge_link_locate(judge, share, from_ns, until_ns, verdict))
@@ -380,7 +410,7 @@ bool judge_comm_locate(
 	if (!measure_busy(judge, from_ns, until_ns, &busy))
 		/* Where queue pairs are seen and none is slow, leaving late is no link's doing: seen with
 		 * ranks that take the CPU from each other. */
-		return !has_sockets(judge, until_ns) && judge->links.count == 0 &&
+		return !has_sockets(judge, until_ns) && judge->links.count == 0 && !small &&
 		       (locate_by_lag(judge, verdict) || locate_by_members(judge, share, verdict));
 	bool remembered;
 	bool everywhere = grown_everywhere(judge, from_ns, until_ns, share, &remembered);
@@ -402,5 +432,5 @@ bool judge_comm_locate(
 		tell_pair(ends, verdict);
 	else if (!alone && (everywhere || verdict->rank_count * 2 > busy.rank_count))
 		tell_congestion(judge, &busy, share, from_ns, until_ns, verdict);
-	return true;
+	return !small || is_sure(judge, from_ns, until_ns, verdict);
 }

@@ -434,15 +434,23 @@ int judge_open(struct judge *judge, uint32_t rank, const struct delay_run *run)
 
 int64_t judge_comm_onset(const struct judge *judge, uint64_t *step)
 {
-	const struct comm_state *comm = judge->comm;
-	double level = (double)comm->run.excess_ns / (double)comm->run.time_ns;
+	const struct comm_run *run = &judge->comm->run;
+	double excess = 0, time = 0;
 
-	*step = comm->run.first_step;
-	if (comm->run.dated)
-		return comm->run.start_ns;
-	*step = judge_onset(judge, NULL, comm->run.first_step, level);
+	*step = run->first_step;
+	if (run->dated)
+		return run->start_ns;
+	for (uint64_t i = 1; i <= LATEST_STEPS && i <= judge->next_step; i++) {
+		size_t at = (judge->next_step - i) % STEP_HISTORY;
+
+		excess += fmax((double)judge->comm->steps[at], 0);
+		time += (double)judge->step_length_ns[at];
+	}
+	/* Something small before it must not pass for its begin. */
+	*step = judge_onset(judge, NULL, run->first_step,
+		fmax(judge_comm_share(judge->comm), time > 0 ? excess / time : 0));
 	return judge->next_step - *step <= STEP_HISTORY ? judge->step_start_ns[*step % STEP_HISTORY]
-							: comm->run.start_ns;
+							: run->start_ns;
 }
 
 /*
@@ -462,7 +470,7 @@ static double gap_of_run(const struct judge *judge, const struct comm_run *run)
 
 int judge_open_comm(struct judge *judge)
 {
-	struct comm_state *comm = judge->comm;
+	const struct comm_run *run = &judge->comm->run;
 	struct track *track;
 	struct verdict *verdict;
 	int error = add_track(judge, &track);
@@ -476,12 +484,13 @@ int judge_open_comm(struct judge *judge)
 	verdict->onset.value = judge_comm_onset(judge, &verdict->first_step);
 	track->comm = true;
 	track->onset_ns = verdict->onset.value;
-	track->level = (double)comm->run.excess_ns / (double)comm->run.time_ns;
-	track->time_ns = comm->run.time_ns;
-	track->gain_ns = comm->run.excess_ns;
-	track->evidence = comm->run.evidence;
+	track->level = judge_comm_share(judge->comm);
+	track->least = run->small ? SMALL_SHARE_MIN : COMM_SHARE_MIN;
+	track->time_ns = run->time_ns;
+	track->gain_ns = run->excess_ns;
+	track->evidence = run->evidence;
 	judge_loss_told(judge);
-	track->gap = gap_of_run(judge, &comm->run);
+	track->gap = gap_of_run(judge, run);
 	refresh(judge, track);
 	tell(judge, track, VERDICT_EVENT_ALERT);
 	return 0;
@@ -519,7 +528,7 @@ static void end_track(struct judge *judge, struct track *track)
 	tell(judge, track, VERDICT_EVENT_RECOVERED);
 	track->active = false;
 	if (track->comm)
-		judge->comm->change = (struct change_point){0};
+		memset(judge->comm->series, 0, sizeof(judge->comm->series));
 	if (track->imbalance)
 		judge->imbalance->series[track->imbalance].change = (struct change_point){0};
 	for (uint32_t r = 0; r < judge->rank_end && !track->comm && !track->imbalance; r++) {

@@ -378,6 +378,60 @@ static int64_t bring_each(struct whatif *whatif, const struct step_grid *grid,
 	return last_ns;
 }
 
+static int64_t larger(int64_t a, int64_t b)
+{
+	return a > b ? a : b;
+}
+
+static int64_t smaller(int64_t a, int64_t b)
+{
+	return a < b ? a : b;
+}
+
+/* How long a member stayed before the last one came. */
+static int64_t wait_ns(
+	const struct step_grid *grid, const struct blame *blame, uint32_t index, uint32_t member)
+{
+	return grid->departure_ns[member] - grid->arrival_ns[member] -
+	       blame_transfer_ns(blame, grid, &blame->meetings[index], member);
+}
+
+int64_t whatif_catch_up(struct whatif *whatif, const struct step_grid *grid,
+	const struct blame *blame, uint32_t index, whatif_time *time_of, int64_t last_ns)
+{
+	const struct grid_instance *instance = &grid->instances[index];
+	const struct grid_member *members = &grid->member_parts[instance->first_member];
+	int64_t whole_ns = INT64_MIN, least_wait_ns = INT64_MAX;
+
+	for (uint32_t m = 0; m < instance->member_count; m++) {
+		uint32_t at = instance->first_member + m;
+
+		if (members[m].flags & MEMBER_HOLE)
+			continue;
+		whole_ns = larger(whole_ns, *time_of(whatif, grid, at));
+		least_wait_ns = smaller(least_wait_ns, wait_ns(grid, blame, index, at));
+	}
+	if (whole_ns == INT64_MIN)
+		return last_ns;
+	last_ns = whole_ns;
+	for (uint32_t m = 0; m < instance->member_count; m++) {
+		uint32_t at = instance->first_member + m;
+		int64_t *time_ns = time_of(whatif, grid, at), late_ns;
+
+		if (!(members[m].flags & MEMBER_HOLE))
+			continue;
+		late_ns = larger(least_wait_ns - wait_ns(grid, blame, index, at), 0);
+		*time_ns = smaller(*time_ns, whole_ns + late_ns);
+		last_ns = larger(last_ns, *time_ns);
+	}
+	return last_ns;
+}
+
+static int64_t *row_time(struct whatif *whatif, const struct step_grid *grid, uint32_t member)
+{
+	return &whatif->times[grid->member_parts[member].row];
+}
+
 static void replay_instance(struct whatif *whatif, const struct step_grid *grid,
 	const struct blame *blame, uint32_t index)
 {
@@ -389,6 +443,8 @@ static void replay_instance(struct whatif *whatif, const struct step_grid *grid,
 	bool hold_stays = whatif->change.part == WHATIF_COMPUTE;
 
 	last = bring_each(whatif, grid, blame, index, &root);
+	if (whatif->holes && instance->usable && instance->waits_for == WAITS_FOR_ALL)
+		last = whatif_catch_up(whatif, grid, blame, index, row_time, last);
 	if (!blame->held[index] && instance->usable && instance->waits_for == WAITS_FOR_ALL) {
 		leave_together(whatif, grid, blame, index, last);
 		return;
@@ -479,7 +535,9 @@ static int reserve_line(struct whatif_line *line, const struct step_grid *grid)
 static void rewind_rows(
 	struct whatif *whatif, const struct step_grid *grid, const struct whatif_line *line)
 {
+	whatif->holes = false;
 	for (size_t r = 0; r < grid->row_count; r++) {
+		whatif->holes |= grid->rows[r].hole;
 		whatif->times[r] = grid->rows[r].start_ns;
 		if (line)
 			whatif->times[r] -= line->ahead_ns[grid->rows[r].rank];

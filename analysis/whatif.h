@@ -50,6 +50,7 @@ struct whatif {
 	size_t row_capacity, cell_capacity;
 	bool relieved;	  /* some of this replay's rows are healed, and some are not */
 	bool all_healed;  /* all of them are */
+	bool holes;	  /* some row has one */
 	uint32_t leaving; /* instance whose members leave it at leave_ns; GRID_NONE */
 	int64_t leave_ns;
 	bool ends_known;    /* ends_before are this step's */
@@ -107,7 +108,17 @@ static inline int64_t whatif_sooner_ns(const struct whatif *whatif, const struct
 int64_t whatif_opaque_ns(const struct whatif *whatif, const struct step_grid *grid,
 	const struct blame *blame, uint32_t c);
 
-/* The same for grids with overlapped rows; called by whatif_replay(), relief filled where relieved. */
+/*
+ * Of rows with a hole it is not known what lies in it: others' lateness, mostly, that may be healed.
+ * Such a member comes with the last of the whole ones at the latest, or as much after it as it did in
+ * truth. time_of(): when a member comes in the replay, and may be told otherwise. Returns when the last comes;
+ * last_ns where all have holes.
+ */
+typedef int64_t *whatif_time(struct whatif *whatif, const struct step_grid *grid, uint32_t member);
+int64_t whatif_catch_up(struct whatif *whatif, const struct step_grid *grid,
+	const struct blame *blame, uint32_t index, whatif_time *time_of, int64_t last_ns);
+
+/* The replay of grids with overlapped rows; called by whatif_replay(), relief filled where relieved. */
 void whatif_replay_streams(
 	struct whatif *whatif, const struct step_grid *grid, const struct blame *blame);
 

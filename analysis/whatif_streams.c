@@ -139,6 +139,11 @@ static void end_message(
 	}
 }
 
+static int64_t *cell_time(struct whatif *whatif, const struct step_grid *grid, uint32_t member)
+{
+	return &whatif->ends[grid->members[member]];
+}
+
 static void end_instance(struct stream_replay *replay, uint32_t index)
 {
 	const struct step_grid *grid = replay->grid;
@@ -164,6 +169,9 @@ static void end_instance(struct stream_replay *replay, uint32_t index)
 		if (instance->root >= 0 && cell->own_index == (uint32_t)instance->root)
 			root_ns = start_ns;
 	}
+	if (replay->whatif->holes && instance->usable && instance->waits_for == WAITS_FOR_ALL)
+		last_ns = whatif_catch_up(
+			replay->whatif, grid, replay->blame, index, cell_time, last_ns);
 	for (uint32_t m = 0; m < instance->member_count; m++) {
 		const struct grid_cell *cell = &grid->cells[members[m]];
 		int64_t transfer_ns = replay->blame->shares[instance->first_member + m].transfer_ns;

@@ -77,6 +77,18 @@ static bool about(const struct simulator *simulator, const struct sim_fault *fau
 	       (fault->kind == SIM_FAULT_NODE_PAIR && named);
 }
 
+/* Whether a verdict is about this fault alone: what others cost is part of what it tells. */
+static bool alone(const struct simulator *simulator, const struct sim_fault *fault,
+	const struct verdict *verdict)
+{
+	for (uint32_t i = 0; i < verdict->rank_count && i < VERDICT_RANKS_MAX; i++) {
+		if (culprit(simulator, verdict->ranks[i]) &&
+			!sim_fault_names(fault, simulator_layout(simulator), verdict->ranks[i]))
+			return false;
+	}
+	return true;
+}
+
 static double alert_step(const struct simulator *simulator, const struct verdict *verdict)
 {
 	uint32_t count = simulator_step_count(simulator);
@@ -119,7 +131,8 @@ static void score_fault(const struct simulator *simulator, uint32_t index, doubl
 			outcome->delay_s = alert_delay_s(simulator, fault, verdict);
 			outcome->onset_error_steps =
 				fabs((double)verdict->first_step - (double)fault->first);
-			if (fault->course == SIM_COURSE_CONSTANT && fault->kind < SIM_FAULT_HANG)
+			if (fault->course == SIM_COURSE_CONSTANT && fault->kind < SIM_FAULT_HANG &&
+				alone(simulator, fault, verdict))
 				outcome->slowdown_error =
 					fabs(verdict->slowdown - slowdown) / slowdown;
 		}

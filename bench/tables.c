@@ -21,7 +21,7 @@ static int bucket_of(const struct outcome *outcome)
 }
 
 struct tally {
-	unsigned jobs, detected, rank_right, class_right, cause_right, blamed_jobs;
+	unsigned jobs, detected, rank_right, class_right, cause_right, timed, in_time;
 	double blamed, ranks;
 	double *errors, *delays, *onsets;
 	size_t error_count, delay_count, onset_count;
@@ -42,6 +42,20 @@ static double quantile(double *values, size_t count, double share)
 	return values[(size_t)(share * (double)(count - 1) + 0.5)];
 }
 
+/* Faults that go on from their first step can be told soon. */
+static bool is_timed(const struct outcome *outcome)
+{
+	return outcome->scenario.kind < SIM_FAULT_HANG &&
+	       sim_fault_class(outcome->scenario.kind) != VERDICT_WORKLOAD_IMBALANCE &&
+	       outcome->scenario.options.faults[0].course == SIM_COURSE_CONSTANT;
+}
+
+/* Within three steps or a second, whichever is later; the second to the end of a step. */
+static bool is_in_time(const struct outcome *outcome)
+{
+	return outcome->delay_steps <= 3 || outcome->delay_s <= 1;
+}
+
 static void add(struct tally *tally, const struct outcome *outcome)
 {
 	tally->jobs++;
@@ -49,9 +63,12 @@ static void add(struct tally *tally, const struct outcome *outcome)
 	tally->rank_right += outcome->rank_right;
 	tally->class_right += outcome->class_right;
 	tally->cause_right += outcome->cause_right;
-	tally->blamed_jobs += outcome->blamed_healthy > 0;
 	tally->blamed += outcome->blamed_healthy;
 	tally->ranks += outcome->ranks;
+	if (is_timed(outcome)) {
+		tally->timed++;
+		tally->in_time += is_in_time(outcome);
+	}
 	if (!isnan(outcome->slowdown_error))
 		tally->errors[tally->error_count++] = outcome->slowdown_error;
 	if (!isnan(outcome->delay_steps) &&
@@ -69,18 +86,21 @@ static double percent(double part, double whole)
 
 static void print_row(FILE *out, const char *name, struct tally *tally)
 {
+	char in_time[16] = "";
+
+	if (tally->timed)
+		snprintf(in_time, sizeof(in_time), "%.1f", percent(tally->in_time, tally->timed));
 	if (tally->jobs)
 		fprintf(out,
-			"| %s | %u | %.1f | %.1f | %.1f | %.1f | %.3f | %.2f / %.2f | %.0f / %.0f "
-			"| "
-			"%.0f / %.0f |\n",
+			"| %s | %u | %.1f | %.1f | %.1f | %.1f | %.3f | %.2f / %.2f | %s | %.0f / "
+			"%.0f | %.0f / %.0f |\n",
 			name, tally->jobs, percent(tally->detected, tally->jobs),
 			percent(tally->rank_right, tally->jobs),
 			percent(tally->class_right, tally->jobs),
 			percent(tally->cause_right, tally->jobs),
 			percent(tally->blamed, tally->ranks),
 			100 * quantile(tally->errors, tally->error_count, 0.5),
-			100 * quantile(tally->errors, tally->error_count, 0.9),
+			100 * quantile(tally->errors, tally->error_count, 0.9), in_time,
 			quantile(tally->delays, tally->delay_count, 0.5),
 			quantile(tally->delays, tally->delay_count, 0.95),
 			quantile(tally->onsets, tally->onset_count, 0.5),
@@ -129,8 +149,9 @@ static void print_head(FILE *out, const char *what)
 {
 	fprintf(out,
 		"\n| %s | jobs | detected %% | rank right %% | class right %% | cause right %% | "
-		"healthy ranks blamed %% | slow-down error %% p50 / p90 | alert, steps p50 / p95 | "
-		"onset error, steps p50 / p95 |\n|---|---|---|---|---|---|---|---|---|---|\n",
+		"healthy ranks blamed %% | slow-down error %% p50 / p90 | in time %% | alert, "
+		"steps p50 / p95 | onset error, steps p50 / p95 |\n"
+		"|---|---|---|---|---|---|---|---|---|---|---|\n",
 		what);
 }
 

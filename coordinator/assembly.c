@@ -141,6 +141,16 @@ static void take_parts(struct assembly *assembly, uint32_t number, size_t end)
 	}
 }
 
+/* All of the head entry is done. */
+static void end_entry(struct assembly *assembly, uint32_t number)
+{
+	struct rank_entry *rank = &assembly->table->ranks[number];
+
+	if (rank_entry_at(rank, 0)->entry->flags & STEP_INCOMPLETE)
+		assembly->scans[number].departed_valid = false; /* its last part may be lost */
+	assembly_pop(assembly, rank);
+}
+
 /* Moves one rank's stream past the cut. */
 static void advance_rank(struct assembly *assembly, uint32_t number)
 {
@@ -150,13 +160,13 @@ static void advance_rank(struct assembly *assembly, uint32_t number)
 	if (scan->found) {
 		for (; scan->at.entry > 0 && rank->entry_count; scan->at.entry--) {
 			take_parts(assembly, number, rank_entry_at(rank, 0)->entry->part_count);
-			assembly_pop(assembly, rank);
+			end_entry(assembly, number);
 		}
 		if (rank->entry_count) {
 			take_parts(assembly, number, scan->at.part);
 			rank->part_head = scan->at.part;
 			if (rank->part_head == rank_entry_at(rank, 0)->entry->part_count)
-				assembly_pop(assembly, rank);
+				end_entry(assembly, number);
 		}
 		rank->hole = false;
 	}

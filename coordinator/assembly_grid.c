@@ -141,13 +141,27 @@ static uint64_t layout_of(const struct assembly *assembly, uint32_t r)
 	return whole && rank->part_head == 0 ? head->layout : 0;
 }
 
+/*
+ * Where a rank's first segment begins: after its last part before the cut, for what it did from there to
+ * the entry's start is its own, too. Of devices, it is not known whose time that is.
+ */
+static struct host_ns row_start(const struct rank_entry *rank, const struct rank_scan *scan)
+{
+	const struct packed_step *head = rank_entry_at(rank, 0)->entry;
+	struct host_ns start =
+		rank->part_head ? head->times[rank->part_head - 1].departure : head->start;
+
+	if (!scan->departed_valid || rank->hole || scan->departed.value > start.value ||
+		(head->part_flags & (PART_DEVICE_TIME | PART_HOST_TIME | PART_ENQUEUE_ONLY)))
+		return start;
+	return scan->departed;
+}
+
 static int add_row(struct assembly *assembly, uint32_t r, struct step_grid *grid)
 {
 	const struct rank_entry *rank = &assembly->table->ranks[r];
-	const struct packed_step *head = rank_entry_at(rank, 0)->entry;
 	const struct clock_fit *clock = &assembly->table->hosts[rank->host].clock;
-	struct host_ns start =
-		rank->part_head ? head->times[rank->part_head - 1].departure : head->start;
+	struct host_ns start = row_start(rank, &assembly->scans[r]);
 	int error = grid_add_row(grid, r, rank->host, clock_fit_to_job(clock, start).value,
 		clock_fit_error_ns(clock));
 
@@ -223,14 +237,15 @@ static void fill_row(struct assembly *assembly, struct step_grid *grid, struct g
 	const struct clock_line clock = clock_fit_line(fit);
 	int64_t departed_ns =
 		(scan->departed_valid && !rank->hole ? scan->departed : head->start).value;
-	int64_t start_ns = clock_line_to_job(&clock, head->start).value, end_ns = start_ns;
+	struct host_ns start = row_start(rank, scan);
+	int64_t start_ns = clock_line_to_job(&clock, start).value, end_ns = start_ns;
 	int64_t own_sum_ns = 0;
 	bool hole = rank->hole || scan->was_untimed || (head->flags & STEP_INCOMPLETE);
 	bool bare = !hole && head->activity_count == 0, was_bare = row->bare;
 
 	grid_repeat_row(grid, row, start_ns, clock_fit_error_ns(fit), hole, bare);
 	scan->untimed = false;
-	row->host_to_job_ns = start_ns - head->start.value;
+	row->host_to_job_ns = start_ns - start.value;
 	row->launches = (struct step_launches){0};
 	add_launches(row, head);
 	for (uint32_t p = 0; p < row->cell_count; p++) {

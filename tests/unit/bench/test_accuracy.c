@@ -122,6 +122,70 @@ static void test_small_and_rare_faults_are_told(void **state)
 	}
 }
 
+/* What a rank does after its last collective is its own, and no part of what a step costs without it. */
+static void test_cost_of_work_after_the_last_collective(void **state)
+{
+	(void)state;
+	for (uint64_t seed = 1; seed <= 2; seed++) {
+		struct sim_scenario scenario;
+		struct outcome outcome;
+
+		draw_plain(&scenario, SIM_FAULT_COMPUTE, seed);
+		scenario.family = SIM_FAMILY_SHARDED;
+		scenario.options.program.sharded = true;
+		scenario.options.program.layers = 4;
+		scenario.options.faults[0].size = 4;
+		scenario.options.lost_share = seed == 2 ? 0.0005 : 0;
+		score(&scenario, seed, &outcome);
+		assert_true(outcome.slowdown > 3);
+		assert_true(outcome.rank_right && outcome.class_right);
+		assert_true(outcome.slowdown_error < 0.03);
+	}
+}
+
+/* Transfers that take 3 % of the step longer, on the links of one rank, of one node, everywhere. */
+static void test_small_slow_transfers_are_told(void **state)
+{
+	static const enum sim_fault_kind kinds[] = {
+		SIM_FAULT_LINK, SIM_FAULT_NIC, SIM_FAULT_CONGESTION};
+
+	(void)state;
+	for (size_t k = 0; k < sizeof(kinds) / sizeof(kinds[0]); k++) {
+		struct sim_scenario scenario;
+		struct outcome outcome;
+
+		draw_plain(&scenario, kinds[k], 21 + k);
+		scenario.options.steps = 300;
+		scenario.options.faults[0].last = 299;
+		scenario.options.faults[0].size = 0.03;
+		score(&scenario, 21 + k, &outcome);
+		assert_true(outcome.slowdown > 1.02 && outcome.slowdown < 1.04);
+		assert_true(outcome.detected && outcome.rank_right && outcome.class_right);
+		assert_int_equal(outcome.alerts, 1);
+	}
+}
+
+/* Of a thousand members some part is always lost; a slow node is told of, and what it costs. */
+static void test_slow_node_among_many_ranks(void **state)
+{
+	struct sim_scenario scenario;
+	struct outcome outcome;
+
+	(void)state;
+	draw_plain(&scenario, SIM_FAULT_NIC, 31);
+	sim_options_default(&scenario.options, 1024, 31);
+	scenario.options.shape.ranks_per_host = 8;
+	scenario.options.steps = 90;
+	scenario.options.program.step_ns = 150e6;
+	scenario.options.lost_share = 0.001;
+	scenario.options.fault_count = 1;
+	scenario.options.faults[0] = (struct sim_fault){
+		.kind = SIM_FAULT_NIC, .rank = 77, .first = 40, .last = 89, .size = 0.2};
+	score(&scenario, 31, &outcome);
+	assert_true(outcome.detected && outcome.rank_right && outcome.class_right);
+	assert_true(outcome.slowdown_error < 0.05);
+}
+
 /* Machines differ by a percent or two from the first step on, and one stalls once. */
 static void test_lasting_differences_and_stalls_are_no_alarm(void **state)
 {
@@ -271,6 +335,9 @@ int main(void)
 		cmocka_unit_test(test_slow_rank_is_named),
 		cmocka_unit_test(test_alerts_come_soon),
 		cmocka_unit_test(test_small_and_rare_faults_are_told),
+		cmocka_unit_test(test_cost_of_work_after_the_last_collective),
+		cmocka_unit_test(test_small_slow_transfers_are_told),
+		cmocka_unit_test(test_slow_node_among_many_ranks),
 		cmocka_unit_test(test_lasting_differences_and_stalls_are_no_alarm),
 		cmocka_unit_test(test_slow_rank_of_a_pipeline_is_named),
 		cmocka_unit_test(test_uneven_work_is_no_machine),

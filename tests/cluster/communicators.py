@@ -7,14 +7,14 @@ ALL_REDUCE = 1  # OPERATION_ALL_REDUCE of analysis/step.h
 INT_BYTES = 4
 
 
-def truth(text):
-    """What tests/workload/communicators.c printed: the ranks that share the n-th, by rank."""
+def truth(paths):
+    """What tests/workload/communicators.c wrote: the ranks that share the n-th, by rank."""
     members, ways = {}, {}
-    for line in text.splitlines():
-        if line.startswith("{"):
-            said = json.loads(line)
-            members.setdefault(said["elements"], {})[said["rank"]] = set(said["members"])
-            ways[said["elements"]] = said["way"]
+    for path in paths:
+        with open(path, encoding="utf-8") as file:
+            for said in map(json.loads, file):
+                members.setdefault(said["elements"], {})[said["rank"]] = set(said["members"])
+                ways[said["elements"]] = said["way"]
     return members, ways
 
 
@@ -31,9 +31,9 @@ def joined(record_calls, record):
     return ids
 
 
-def differences(said, record_calls, record):
+def differences(paths, record_calls, record):
     """What is joined otherwise than it was, in words; nothing when all is right."""
-    members, ways = truth(said)
+    members, ways = truth(paths)
     ids, found = joined(record_calls, record), []
     used = {}
     for elements, by_rank in sorted(members.items()):

@@ -66,12 +66,13 @@ def mpich_attach(paths):
 
 def check_communicators(paths, launcher, program):
     """A healthy job: its communicators are joined as they were made, or said not to be."""
-    record, = fresh(paths.directory, "record.slr")
+    record, *members = fresh(paths.directory, "record.slr", *(f"members.{r}" for r in range(4)))
     done = subprocess.run([paths.slowrank, "run", "--record", record, "--", *launcher, program,
-                           "40", "10"], capture_output=True, text=True,
-                          stdin=subprocess.DEVNULL, timeout=100, check=False)
+                           os.path.join(paths.directory, "members"), "40", "10"],
+                          capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=100,
+                          check=False)
     check(done.returncode == 0, f"exit {done.returncode}: {done.stderr}")
-    wrong = communicators.differences(done.stdout, paths.record_calls, record)
+    wrong = communicators.differences(members, paths.record_calls, record)
     check(not wrong, "; ".join(wrong[:10]))
     report = read_report(paths, record)
     check(not report["verdicts"], f"verdicts on a healthy job: {report['verdicts']}")

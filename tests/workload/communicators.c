@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Makes communicators in all the ways that MPI has, and has all of them reduce in each step. The
- * reduction of the n-th has n elements, so that a record tells which is which; standard output says
- * who is in it. usage: communicators STEPS STEP_MS [SLOW_RANK SLOW_MS FIRST_STEP]
+ * reduction of the n-th has n elements, so that a record tells which is which; MEMBERS.RANK says who is
+ * in it (launchers mix ranks' lines). usage: communicators MEMBERS STEPS STEP_MS
  */
 #include <mpi.h>
 #include <stdio.h>
@@ -171,8 +171,15 @@ static void not_joined(struct program *program, MPI_Comm half)
 	keep(program, "not joined", made);
 }
 
-static void say_members(const struct program *program)
+static void say_members(const struct program *program, const char *path)
 {
+	char name[4096];
+	FILE *file;
+
+	snprintf(name, sizeof(name), "%s.%d", path, program->rank);
+	file = fopen(name, "w");
+	if (!file)
+		MPI_Abort(MPI_COMM_WORLD, 6);
 	for (int i = 0; i < program->count; i++) {
 		MPI_Group world, group;
 		int own[RANKS] = {0, 1, 2, 3}, ranks[RANKS], size;
@@ -183,15 +190,16 @@ static void say_members(const struct program *program)
 		MPI_Comm_group(program->made[i].communicator, &group);
 		MPI_Group_size(group, &size);
 		MPI_Group_translate_ranks(group, size, own, world, ranks);
-		printf("{\"rank\": %d, \"elements\": %d, \"way\": \"%s\", \"members\": [",
+		fprintf(file, "{\"rank\": %d, \"elements\": %d, \"way\": \"%s\", \"members\": [",
 			program->rank, i + 1, program->made[i].way);
 		for (int j = 0; j < size; j++)
-			printf("%s%d", j ? ", " : "", ranks[j]);
-		printf("]}\n");
+			fprintf(file, "%s%d", j ? ", " : "", ranks[j]);
+		fprintf(file, "]}\n");
 		MPI_Group_free(&world);
 		MPI_Group_free(&group);
 	}
-	fflush(stdout);
+	if (fclose(file))
+		MPI_Abort(MPI_COMM_WORLD, 6);
 }
 
 static void step(const struct program *program, double ms)
@@ -212,11 +220,10 @@ int main(int argc, char **argv)
 	MPI_Group world;
 	int size;
 
-	if (argc != 3 && argc != 6)
+	if (argc != 4)
 		return 2;
-	int steps = atoi(argv[1]), slow_rank = argc > 3 ? atoi(argv[3]) : -1;
-	double step_ms = atof(argv[2]), slow_ms = argc > 3 ? atof(argv[4]) : 0;
-	int first = argc > 3 ? atoi(argv[5]) : 0;
+	int steps = atoi(argv[2]);
+	double step_ms = atof(argv[3]);
 
 	MPI_Init(&argc, &argv);
 	MPI_Comm_rank(MPI_COMM_WORLD, &program.rank);
@@ -231,9 +238,9 @@ int main(int argc, char **argv)
 	topologies(&program);
 	not_joined(&program, half);
 	MPI_Group_free(&world);
-	say_members(&program);
+	say_members(&program, argv[1]);
 	for (int i = 0; i < steps; i++)
-		step(&program, step_ms + (program.rank == slow_rank && i >= first ? slow_ms : 0));
+		step(&program, step_ms);
 	MPI_Finalize();
 	return 0;
 }

@@ -133,6 +133,43 @@ static void too_many_members_are_not_judged(void **state)
 	}
 }
 
+/*
+ * Three meetings of all: rank 2 leaves the first one late, rank 1 comes late to the second. Without
+ * that, rank 2 is the last one there.
+ */
+static void meetings_of_all_are_replayed(void **state)
+{
+	static const uint8_t all[4] = {1, 1, 1, 1};
+	struct made *made = made_new();
+	int64_t gain_ns;
+
+	(void)state;
+	for (uint32_t r = 0; r < 4; r++) {
+		int64_t left = r == 2 ? 15 : 12, segment = r == 1 ? 30 : 10;
+
+		add_row(made, r);
+		add_call(made, 1, 4, 0, OPERATION_ALL_REDUCE, 10, 10, left - 10, 0);
+		add_call(made, 1, 4, 1, OPERATION_ALL_REDUCE, left + segment, segment,
+			44 - left - segment, 0);
+		add_call(made, 1, 4, 2, OPERATION_ALL_REDUCE, 54, 10, 2, 0);
+	}
+	assert_int_equal(grid_link(&made->grid), 0);
+	assert_int_equal(blame_step(&made->blame, &made->grid), 0);
+	assert_int_equal(made->blame.rows[1].delay_ns, 20000000);
+	assert_int_equal(gain_ms(made, 1), 17);
+	assert_int_equal(gain_ms(made, 0), 0);
+	assert_int_equal(gain_ms(made, 2), 0);
+	for (int part = WHATIF_ALL; part <= WHATIF_HOST; part++) {
+		assert_int_equal(whatif_replay(&made->whatif, &made->grid, &made->blame,
+					 &(struct whatif_change){
+						 .healed = all, .part = (enum whatif_part)part},
+					 NULL, &gain_ns),
+			0);
+		assert_int_equal(gain_ns, part == WHATIF_HOST ? 0 : 17000000);
+	}
+	made_free(made);
+}
+
 /* Everyone arrives together; rank 2 is out of quota inside, and all leave late. */
 static void throttled_inside_holds_all(void **state)
 {
@@ -219,6 +256,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_victim_is_not_blamed),
 		cmocka_unit_test(too_many_members_are_not_judged),
+		cmocka_unit_test(meetings_of_all_are_replayed),
 		cmocka_unit_test(throttled_inside_holds_all),
 		cmocka_unit_test(throttled_while_waiting_is_harmless),
 		cmocka_unit_test(roots_delay_and_leaves_do_not),

@@ -484,6 +484,7 @@ static void learn_beside(struct step_grid *grid, const struct grid_row *row)
 		gap.least_next = grid->cells[shortest + 1].before == shortest;
 		gap.least_way_ns = way_to(grid, &grid->cells[shortest]);
 		gap.wait_ns = length_ns(cell) - gap.least_stay_ns;
+		gap.others = instance->member_count - 1;
 		beside_learn(grid->beside, mix(row->layout, i), &gap);
 	}
 }

@@ -27,7 +27,7 @@ enum { PLACES_MAX = 4096, PLACES_TRIED = 8, VISITS_MAX = 4 * BESIDE_CELLS_MAX };
 /*
  * What is usual is a running median: it follows by a part in so many of where all waited little, and
  * hardly at all where somebody waited for long: a rank that is slow, which is then the one that waits
- * least, must not become the measure.
+ * least, must not become the measure; nor sooner where more ranks wait for it.
  */
 enum { USUAL_SEEN_MIN = 8, USUAL_SEEN_MAX = 256, LONG_WAIT_FACTOR = 16 };
 
@@ -96,8 +96,8 @@ static void learn_usual(struct place *place, const struct beside_gap *gap)
 		place->work = work;
 		place->seen = 1;
 	}
-	part = 1.0 / (place->seen + 1);
-	if ((double)gap->wait_ns > place->work / 2)
+	part = 1.0 / (place->seen + 1) / (gap->others ? gap->others : 1);
+	if ((double)gap->wait_ns > place->work / 4)
 		part /= LONG_WAIT_FACTOR;
 	else if (place->seen < USUAL_SEEN_MAX)
 		place->seen++;

@@ -35,6 +35,7 @@ struct beside_gap {
 	bool least_next;      /* its next one was the next of all its streams: one piece of work */
 	int64_t least_way_ns; /* and what it took since its call before of the stream */
 	uint32_t rank;	      /* whose gap it is */
+	uint32_t others;      /* members beside the one that waited least */
 };
 
 void beside_learn(struct beside_places *places, uint64_t place, const struct beside_gap *gap);

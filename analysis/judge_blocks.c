@@ -10,6 +10,7 @@
 
 #define HOST_WANDERS_MIN 0.1 /* of a step */
 #define HOST_WANDERS_MAX 0.25
+#define COLLECTOR_SHARE_MIN 0.3
 #define HOST_WANDERS_NS INT64_C(60000000000)
 /* Four blocks at least. */
 #define LASTING_EVIDENCE (1.5 * CHANGE_THRESHOLD)
@@ -219,6 +220,9 @@ static double evidence_needed(const struct judge *judge, const struct rank_state
 			return lasting;
 		return level < OWN_RIVALS_SHARE_MIN ? INFINITY : 4 * CHANGE_THRESHOLD;
 	}
+	/* Any rank's runtime collects now and then, in three steps in a row by chance. */
+	if (class->cause == CAUSE_GARBAGE_COLLECTION && level < COLLECTOR_SHARE_MIN)
+		return lasting;
 	/* Waits alone say that a device is slow, nothing besides does. */
 	if ((irregular || sums->host_times) && class->verdict_class == VERDICT_COMPUTE_SLOW)
 		return 2 * CHANGE_THRESHOLD;

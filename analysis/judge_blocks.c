@@ -288,10 +288,11 @@ static bool host_just_wanders(const struct judge *judge, const struct rank_state
 	level = level_of_latest(judge, state, steps_of_run(judge, run), true);
 	if (level >= HOST_WANDERS_MAX)
 		return false;
+	if (level < HOST_WANDERS_MIN || run->sums.time_ns < HOST_WANDERS_NS)
+		return true;
 	before = usual_length(judge, 0, run->first_step);
 	length = usual_length(judge, run->first_step, judge->next_step);
-	return level < HOST_WANDERS_MIN || run->sums.time_ns < HOST_WANDERS_NS || before <= 0 ||
-	       length - before < GAIN_SHARE_MIN * level * length;
+	return before <= 0 || length - before < GAIN_SHARE_MIN * level * length;
 }
 
 /*

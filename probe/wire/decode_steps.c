@@ -388,6 +388,36 @@ static void read_launches(struct wire_reader *reader, struct step_launches *laun
 	wire_skip(reader, later_fields);
 }
 
+static void fill_packed(const struct tables *tables, const struct step_entry *entry,
+	const struct step_reading *step, struct packed_step *packed)
+{
+	const struct schedule *schedule = step->schedule;
+
+	*packed = (struct packed_step){
+		.rank = entry->rank,
+		.flags = entry->flags,
+		.part_flags = schedule->part_flags,
+		.index = entry->index,
+		.signature = entry->signature,
+		.start = entry->start,
+		.end = entry->end,
+		.input_ns = entry->input_ns,
+		.compute_ns = entry->compute_ns,
+		.host_ns = entry->host_ns,
+		.comm_ns = entry->comm_ns,
+		.part_count = schedule->position_count,
+		.kind_count = tables->token_count,
+		.activity_count = step->activity_count,
+		.times = step->times,
+		.calls = schedule->calls,
+		.sequences = step->sequences,
+		.marks = step->marks,
+		.kinds = tables->kinds,
+		.activities = step->activities,
+		.launches = entry->launches.window ? &entry->launches : NULL,
+	};
+}
+
 /* Of entry, everything but the parts; they go into packed. */
 static int read_step(struct wire_reader *reader, struct wire_arena *arena, struct tables *tables,
 	int64_t *cursor, struct step_entry *entry, struct packed_step *packed)
@@ -447,29 +477,7 @@ static int read_step(struct wire_reader *reader, struct wire_arena *arena, struc
 		read_launches(reader, &entry->launches);
 	if (later_fields > 2)
 		wire_skip(reader, later_fields - 2);
-	*packed = (struct packed_step){
-		.rank = entry->rank,
-		.flags = entry->flags,
-		.part_flags = schedule->part_flags,
-		.index = entry->index,
-		.signature = entry->signature,
-		.start = entry->start,
-		.end = entry->end,
-		.input_ns = entry->input_ns,
-		.compute_ns = entry->compute_ns,
-		.host_ns = entry->host_ns,
-		.comm_ns = entry->comm_ns,
-		.part_count = schedule->position_count,
-		.kind_count = tables->token_count,
-		.activity_count = step.activity_count,
-		.times = step.times,
-		.calls = schedule->calls,
-		.sequences = step.sequences,
-		.marks = step.marks,
-		.kinds = tables->kinds,
-		.activities = step.activities,
-		.launches = entry->launches.window ? &entry->launches : NULL,
-	};
+	fill_packed(tables, entry, &step, packed);
 	return lay_out(arena, tables, later_fields > 0, &step, packed);
 }
 

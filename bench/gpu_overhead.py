@@ -2,19 +2,27 @@
 # SPDX-License-Identifier: Apache-2.0
 """What slowrank costs a training job on GPUs, everything on by default, and what others cost.
 
-    bench/gpu_overhead.py --slowrank build/slowrank [--ranks 2] [--blocks 50] [--only slowrank]
+    bench/gpu_overhead.py --slowrank build/slowrank [--ranks 2] [--blocks 200] [--only slowrank]
 
 Two jobs (tests/gpu/train.py): a realistic step of about 60 ms, and a launch-bound one of about
 22 ms. Within one torchrun process group, what is measured works and rests in turn in blocks of
-steps, in pairs of random order; the job itself switches, on its own step. Ratios of medians of
-step times over pairs of blocks, with a 95 % bootstrap interval.
+steps, in pairs of random order; the job itself switches, on its own step. What it costs is the mean
+of the differences within pairs, over the mean of the steps without, with a 95 % interval (Student).
 
- - slowrank: `slowrank run`; rests while --pause-file exists. The first steps of a block, in which
-   the probe notices the file, do not count. A trap or a plug-in that rests is still there, so
+ - Blocks are short (BLOCK_SECONDS) because a step of Python wanders over seconds: within a pair it
+   has not gone far. What slowrank does at intervals (emptying rings, batches, samples once a
+   second) goes by a clock of its own, so a block gets its share of it.
+ - Means, not medians: what hits one step in fifty counts. A step longer than LONG_STEP times the
+   usual one counts as so long; how many there are is told for both kinds.
+ - slowrank: `slowrank run`; rests while --pause-file exists: no traps, no events asked of NCCL,
+   no samples. The first steps of a block (SETTLE_SECONDS) do not count; `after_switch` shows them.
+   The kernel's programs and the plug-in are still loaded while they rest, so
  - whole runs are compared too (`runs`): nothing, slowrank, and the baselines, interleaved: NCCL
    Inspector (where its library is found or named), PyTorch's profiler always on, CUPTI kernel
    activity always on (through --deep on). As noisy as the machine: ratios of medians, with the
    range over repeats.
+ - The ranks keep to a few cores each (--pin-cores), slowrank's own processes do not; what is alive
+   after the warm-up is no work for Python's garbage collector.
  - profiler: PyTorch's profiler in blocks, as the first.
 
 Prints one JSON object; exit 77 without two GPUs. Root for everything that is on by default.
@@ -40,51 +48,85 @@ import run as gpu_run  # noqa: E402
 BUDGETS = {"realistic": 0.3, "launch-bound": 1.0}  # percent, upper end of the interval
 JOBS = {"realistic": {"options": [], "step_ms": 62},
         "launch-bound": {"options": ["--launch-bound"], "step_ms": 24}}
-SETTLE_SECONDS = 0.6  # after a switch: the probe looks at the pause file a few times a second
-RESAMPLES = 4000
+BLOCK_SECONDS = 1.0
+# After a switch: the probe sees the pause file within 50 ms, the library the probe's word within 50
+# more; what was seen before leaves with the next batch, up to 250 ms later.
+SETTLE_SECONDS = 0.4
+LONG_STEP = 1.5
+LEAST_STEPS = 5  # of a block, to count
+BIN_SECONDS = 0.1  # of after_switch
 WARM_UP_STEPS = 40
+WARM_UP_PAIRS = 2
 
 
 def read_blocks(truth):
-    """[(on, [step lengths of rank 0])] in order, less what lies too near to a switch."""
+    """[(on, [(seconds since the switch, length of the step on rank 0)])] in order."""
     switches = sorted((n["step"], n["monotonic_ns"], n["on"]) for n in truth.notes
                       if n["event"] == "block")
     starts = {step: monotonic for step, monotonic, _ in truth.steps[0]}
     lengths = truth.lengths_ms(0)
-    blocks = []
-    for (first, begun_ns, on), (end, _, _) in zip(switches, switches[1:]):
-        inside = [lengths[step] for step in range(first, end)
-                  if step in lengths and starts[step] >= begun_ns + SETTLE_SECONDS * 1e9]
-        blocks.append((on, inside))
-    return blocks
+    return [(on, [((starts[step] - begun_ns) / 1e9, lengths[step])
+                  for step in range(first, end) if step in lengths])
+            for (first, begun_ns, on), (end, _, _) in zip(switches, switches[1:])]
 
 
-def pair_up(blocks, least=5):
-    """(median with, median without, ...) of each pair of neighbours, where both are long enough."""
+def pair_up(blocks):
+    """[(steps with, steps without)] of neighbours; each step (seconds since the switch, ms)."""
     pairs = []
     for first, second in zip(blocks[::2], blocks[1::2]):
         if first[0] == second[0]:
             raise RuntimeError("a pair of blocks is not one with and one without")
         with_it, without = (first, second) if first[0] else (second, first)
-        if len(with_it[1]) >= least and len(without[1]) >= least:
-            pairs.append((statistics.median(with_it[1]), statistics.median(without[1])))
+        pairs.append((with_it[1], without[1]))
     return pairs
 
 
+def student_975(freedom):
+    """Quantile of Student's distribution (Abramowitz and Stegun 26.7.5); within 0.1 % from 5 on."""
+    z = statistics.NormalDist().inv_cdf(0.975)
+    return (z + (z**3 + z) / (4 * freedom) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * freedom**2) +
+            (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / (384 * freedom**3))
+
+
+def after_switch(pairs, most_ms):
+    """Percent that steps with it are longer, by time since the switch: what settling hides."""
+    bins = {}
+    for pair in pairs:
+        for side, steps in enumerate(pair):
+            for after, length in steps:
+                bins.setdefault(int(after / BIN_SECONDS), ([], []))[side].append(
+                    min(length, most_ms))
+    return {f"{number * BIN_SECONDS:.1f}": round(
+        100 * (statistics.fmean(with_it) / statistics.fmean(without) - 1), 2)
+        for number, (with_it, without) in sorted(bins.items())
+        if min(len(with_it), len(without)) >= LEAST_STEPS}
+
+
 def interval(pairs):
-    """The median over pairs of with / without, and its 95 % bootstrap interval; and the mean's."""
-    ratios = [with_it / without for with_it, without in pairs]
-    dice = random.Random(1)
-    samples = [dice.choices(ratios, k=len(ratios)) for _ in range(RESAMPLES)]
-    result = {}
-    for prefix, middle in (("", statistics.median), ("mean_", statistics.fmean)):
-        resampled = sorted(map(middle, samples))
-        ends = resampled[int(0.025 * RESAMPLES)], resampled[int(0.975 * RESAMPLES)]
-        result[prefix + "slowdown_percent"] = round(100 * (middle(ratios) - 1), 3)
-        result[prefix + "interval_95_percent"] = [round(100 * (end - 1), 3) for end in ends]
-    return {**result, "pairs": len(pairs),
-            "step_ms_with": round(statistics.median(p[0] for p in pairs), 3),
-            "step_ms_without": round(statistics.median(p[1] for p in pairs), 3)}
+    """What it costs: mean difference within pairs over the mean without, and its 95 % interval."""
+    settled = [[[length for after, length in steps if after >= SETTLE_SECONDS] for steps in pair]
+               for pair in pairs]
+    settled = [pair for pair in settled if min(map(len, pair)) >= LEAST_STEPS]
+    if len(settled) < 6:
+        raise RuntimeError("too few blocks")
+    sides = [[length for pair in settled for length in pair[side]] for side in range(2)]
+    most_ms = LONG_STEP * statistics.median(sides[0] + sides[1])
+    means = [[statistics.fmean(min(length, most_ms) for length in steps) for steps in pair]
+             for pair in settled]
+    base = statistics.fmean(without for _, without in means)
+    differences = [100 * (with_it - without) / base for with_it, without in means]
+    middle, count = statistics.fmean(differences), len(differences)
+    half = student_975(count - 1) * statistics.stdev(differences) / count**0.5
+    return {"slowdown_percent": round(middle, 3),
+            "interval_95_percent": [round(middle - half, 3), round(middle + half, 3)],
+            "pairs": count, "pair_deviation_percent": round(statistics.stdev(differences), 3),
+            "median_of_pairs_percent": round(statistics.median(differences), 3),
+            "step_ms_with": round(statistics.median(sides[0]), 3),
+            "step_ms_without": round(statistics.median(sides[1]), 3),
+            "long_steps_percent": [
+                round(100 * statistics.fmean(length > most_ms for length in side), 3)
+                for side in sides],
+            "after_switch": after_switch(pairs, most_ms)}
 
 
 class Bench:
@@ -105,6 +147,7 @@ class Bench:
                    "--nproc-per-node", str(self.arguments.ranks),
                    os.path.join(ROOT, "tests", "gpu", "train.py"), "--mode",
                    self.arguments.mode, "--steps", str(steps), "--truth", truth_path,
+                   "--pin-cores", str(self.arguments.pin_cores), "--freeze",
                    *JOBS[job]["options"], *self.size.get(job, ()), *options]
         log_path = os.path.join(directory, "log.txt")
         with open(log_path, "w", encoding="utf-8") as log:
@@ -127,9 +170,7 @@ class Bench:
                 *self.arguments.run_options, *extra, "--"]
 
     def block_steps(self, job):
-        """Long enough that what is left after settling is worth a median."""
-        settle = SETTLE_SECONDS * 1e3 / JOBS[job]["step_ms"]
-        return self.arguments.block_steps or int(settle + 25)
+        return self.arguments.block_steps or round(BLOCK_SECONDS * 1e3 / JOBS[job]["step_ms"])
 
     def blocks(self, job, what):
         """What is measured works and rests within one job."""
@@ -144,11 +185,8 @@ class Bench:
             options += ["--switch", "profiler"]
         # One more block at the end, so that the last pair is closed by a switch.
         truth = self.start(job, (self.arguments.blocks + 1) * length, prefix, (), options)
-        # The first pair is warm-up: attaching, finding the period.
-        pairs = pair_up(read_blocks(truth)[2:])
-        if len(pairs) < 3:
-            raise RuntimeError("too few blocks")
-        return dict(interval(pairs), block_steps=length)
+        # The first pairs are warm-up: attaching, finding the period.
+        return dict(interval(pair_up(read_blocks(truth)[2 * WARM_UP_PAIRS:])), block_steps=length)
 
     def inspector(self):
         """NCCL Inspector's library: named, or where it may be."""
@@ -251,8 +289,9 @@ def parse_arguments(argv=None):
     parser.add_argument("--jobs", type=words, default=list(JOBS))
     parser.add_argument("--only", type=words,
                         default=["launches", "slowrank", "profiler", "runs"])
-    parser.add_argument("--blocks", type=int, default=50)
+    parser.add_argument("--blocks", type=int, default=200)
     parser.add_argument("--block-steps", type=int, default=0)
+    parser.add_argument("--pin-cores", type=int, default=2, help="of each rank; 0 = any")
     parser.add_argument("--repeats", type=int, default=3, help="of whole runs")
     parser.add_argument("--run-steps", type=int, default=300)
     parser.add_argument("--seed", type=int, default=1)

@@ -525,7 +525,7 @@ static void turn(struct session *session, int64_t tick)
 	look_again(session, tick);
 	if (tick % (SCAN_MS / POLL_MS) == 0)
 		look_for_processes(session);
-	if (tick % (SAMPLE_MS / POLL_MS) == 0) {
+	if (tick % (SAMPLE_MS / POLL_MS) == 0 && !session->paused) {
 		samplers_sample(session->samplers, session->job, host_now());
 		if (session->queue_pairs)
 			queue_pairs_look(session->queue_pairs, session->job, host_now());

@@ -4,7 +4,10 @@
  * Only init() could fail, and does not: without a ring it asks for no events. Versions 2 and 3
  * know no device times, and tell the communicator with its first event.
  */
+#include "probe/inject/nccl_plugin.h"
+
 #include <errno.h>
+#include <pthread.h>
 
 #include "probe/inject/gpu_clock.h"
 #include "probe/inject/nccl_abi.h"
@@ -18,6 +21,49 @@ enum {
 	DEVICE_EVENTS = HOST_EVENTS | NCCL_EVENT_KERNEL_CHANNEL,
 };
 
+/*
+ * NCCL has one mask for all communicators, which may be changed at any time; each task keeps what it began
+ * with. It is touched only while a communicator lives, and only where NCCL goes on numbering what it was not
+ * asked for: with version 4 and later.
+ */
+static struct {
+	pthread_mutex_t lock;
+	int *mask; /* NULL: nobody's, or not one for all */
+	int events;
+	uint32_t communicators;
+	bool paused;
+} activation = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+/* A communicator without a place does not clear the mask of the others. */
+static void ask_for(int *mask, int events)
+{
+	pthread_mutex_lock(&activation.lock);
+	if (activation.communicators++ == 0)
+		activation.mask = events & NCCL_EVENT_KERNEL_CHANNEL ? mask : NULL;
+	else if (activation.mask != mask)
+		activation.mask = NULL;
+	activation.events = events;
+	__atomic_store_n(mask, activation.mask && activation.paused ? 0 : events, __ATOMIC_RELAXED);
+	pthread_mutex_unlock(&activation.lock);
+}
+
+static void ask_no_more(void)
+{
+	pthread_mutex_lock(&activation.lock);
+	if (activation.communicators > 0 && --activation.communicators == 0)
+		activation.mask = NULL;
+	pthread_mutex_unlock(&activation.lock);
+}
+
+void nccl_plugin_pause(bool paused)
+{
+	pthread_mutex_lock(&activation.lock);
+	if (activation.paused != paused && activation.mask)
+		__atomic_store_n(activation.mask, paused ? 0 : activation.events, __ATOMIC_RELAXED);
+	activation.paused = paused;
+	pthread_mutex_unlock(&activation.lock);
+}
+
 static int start(int version, int events, void **context, int *activation_mask, uint64_t hash,
 	int rank, int rank_count, int node_count)
 {
@@ -28,8 +74,7 @@ static int start(int version, int events, void **context, int *activation_mask, 
 	if (process_start(version)) {
 		gpu_clock_measure();
 		*context = tracker_begin(hash, rank, rank_count, node_count);
-		/* NCCL has one mask for all: a communicator without a place must not clear it. */
-		*activation_mask = events;
+		ask_for(activation_mask, events);
 	}
 	errno = kept;
 	return NCCL_ABI_SUCCESS;
@@ -40,6 +85,8 @@ static int finalize(void *context)
 	int kept = errno;
 
 	tracker_end(context);
+	if (process_is_live()) /* a forked child may find the lock taken for good */
+		ask_no_more();
 	errno = kept;
 	return NCCL_ABI_SUCCESS;
 }

@@ -12,11 +12,12 @@
 #include "probe/inject/clock_bounds.h"
 #include "probe/inject/deep_look.h"
 #include "probe/inject/gpu_clock.h"
+#include "probe/inject/nccl_plugin.h"
 #include "probe/inject/verbs_wrap.h"
 #include "probe/ring/ring_writer.h"
 
 enum {
-	HELPER_PERIOD_NS = 20000000,
+	HELPER_PERIOD_NS = 50000000, /* each turn may take the core from the program */
 	HELPER_REPORT_NS = 1000000000,
 	HELPER_STACK_BYTES = 256 * 1024
 };
@@ -64,10 +65,14 @@ const struct ring_control *process_control(void)
 	return &process.ring.header->control;
 }
 
+static bool is_paused(void)
+{
+	return __atomic_load_n(&process.ring.header->control.paused, __ATOMIC_RELAXED) != 0;
+}
+
 bool process_write(enum ring_record_kind kind, const void *payload, size_t payload_bytes)
 {
-	if (!process_is_live() ||
-		__atomic_load_n(&process.ring.header->control.paused, __ATOMIC_RELAXED))
+	if (!process_is_live() || is_paused())
 		return false;
 	return ring_write(&process.ring, kind, payload, payload_bytes);
 }
@@ -139,6 +144,7 @@ static void *helper_main(void *unused)
 	(void)unused;
 	(void)pthread_setname_np(pthread_self(), "slowrank");
 	while (process_is_live()) {
+		nccl_plugin_pause(is_paused());
 		greet_reader(&greeted);
 		deep_look_poll();
 		if (process_now_ns() - reported_ns >= HELPER_REPORT_NS) {

@@ -46,6 +46,8 @@ def parse_arguments(argv=None):
     parser.add_argument("--net-helper", help="ranks go into network namespaces made by it")
     parser.add_argument("--pin-cores", type=int, default=0,
                         help="each rank onto so many cores of its own")
+    parser.add_argument("--freeze", action="store_true",
+                        help="what lives after the warm-up is no work for the garbage collector")
     parser.add_argument("--sync-every", type=int, default=1, help="read the loss; 0 = never")
     parser.add_argument("--graph", action="store_true", help="forward and backward as CUDA graph")
     parser.add_argument("--graph-comm", action="store_true", help="the all-reduce in it too")
@@ -437,6 +439,9 @@ def train(arguments, rank, local_rank, device):
     batches = RandomBatches(arguments, batch, rank)
     batches.in_loader = runner.each_step
     step_ms = warm_up_ms(trainer, batches)
+    if arguments.freeze:
+        gc.collect()
+        gc.freeze()
     runner.prepare(step_ms)
     parameters = sum(p.numel() for p in trainer.module.parameters())
     if rank == 0:

@@ -123,8 +123,9 @@ static void end_kernel(const struct profiler_task *task, int missing)
 	}
 }
 
-/* Runs body in a process of its own and reads its ring until it has ended. */
-static int run_job(const char *version, int (*body)(void))
+/* Runs body in a process of its own and reads its ring until it has ended; tend, if not NULL, each time. */
+static int run_tended(
+	const char *version, int (*body)(void), void (*tend)(struct ring_source *source))
 {
 	struct ring_source *source;
 	int64_t deadline = now_ns() + INT64_C(20000000000);
@@ -149,6 +150,8 @@ static int run_job(const char *version, int (*body)(void))
 	close(pipe_ends[1]);
 	while (!seen.ended && now_ns() < deadline) {
 		ring_source_poll(source, (struct host_ns){now_ns()}, SIZE_MAX);
+		if (tend)
+			tend(source);
 		usleep(200);
 	}
 	assert_int_equal(waitpid(child, &status, 0), child);
@@ -158,6 +161,11 @@ static int run_job(const char *version, int (*body)(void))
 	assert_int_equal(mkdir(directory, 0700), 0);
 	assert_true(WIFEXITED(status));
 	return WEXITSTATUS(status);
+}
+
+static int run_job(const char *version, int (*body)(void))
+{
+	return run_tended(version, body, NULL);
 }
 
 static int body_three(void)
@@ -408,6 +416,58 @@ static void zero_stamps_are_not_used(void **state)
 	assert_int_equal(seen.collectives[1].flags, RING_COLLECTIVE_SEQUENCE_COUNTED);
 }
 
+/* Calls until one is watched, or is not; false after 5 s. sequence: of that call. */
+static bool call_until(struct profiler_communicator *communicator, bool watched, uint64_t *sequence)
+{
+	for (int i = 0; i < 1000; i++) {
+		struct profiler_task task;
+
+		*sequence = communicator->sequences[1];
+		run_collective(communicator, &all_reduce, &task);
+		if (task.event)
+			end_kernel(&task, -1);
+		if (watched == (task.event != NULL))
+			return true;
+		usleep(5000);
+	}
+	return false;
+}
+
+static int body_paused(void)
+{
+	struct profiler_communicator communicator;
+	uint64_t sequence;
+	int result = 1;
+
+	profiler_begin(&communicator, HASH, 0, 2);
+	if (call_until(&communicator, true, &sequence) &&
+		call_until(&communicator, false, &sequence) &&
+		call_until(&communicator, true, &sequence))
+		result = sequence >= 4 ? 0 : 2;
+	profiler_end(&communicator);
+	return result;
+}
+
+/* After three calls a pause of half a second. */
+static void pause_once(struct ring_source *source)
+{
+	static int64_t since_ns;
+
+	if (seen.collective_count < 3)
+		since_ns = now_ns();
+	ring_source_pause(
+		source, seen.collective_count >= 3 && now_ns() - since_ns < INT64_C(500000000));
+}
+
+/* NCCL does nothing for a library that rests, and goes on numbering. */
+static void a_pause_asks_nccl_for_nothing(void **state)
+{
+	(void)state;
+	assert_int_equal(run_tended("6", body_paused, pause_once), 0);
+	assert_in_range(seen.collective_count, 3, COLLECTIVES_MAX - 1);
+	assert_true(seen.collectives[seen.collective_count - 1].sequence >= seen.collective_count);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -422,6 +482,7 @@ int main(void)
 		cmocka_unit_test(without_shared_memory_nothing_is_asked_for),
 		cmocka_unit_test(more_than_fits_is_counted),
 		cmocka_unit_test(zero_stamps_are_not_used),
+		cmocka_unit_test(a_pause_asks_nccl_for_nothing),
 	};
 	int result;
 

@@ -8,164 +8,120 @@
 
 void evidence_fini(struct evidence *evidence)
 {
-	for (int m = 0; m < METRIC_NR; m++)
-		free(evidence->metrics[m].samples);
+	sample_rings_fini(&evidence->samples);
 	free(evidence->intervals);
 	*evidence = (struct evidence){0};
 }
 
-/*
- * Where the next one goes in a ring that doubles up to max before it overwrites its oldest.
- * Returns 0 or -ENOMEM.
- */
-static int take_place(void **ring, size_t size, uint32_t max, uint32_t *count, uint32_t *capacity,
-	uint32_t *next, uint32_t *place)
-{
-	if (*count == *capacity && *capacity < max) {
-		uint32_t grown_capacity = *capacity ? 2 * *capacity : 4;
-		void *grown = realloc(*ring, grown_capacity * size);
-
-		if (!grown)
-			return -ENOMEM;
-		*ring = grown;
-		*capacity = grown_capacity;
-		*next = *count;
-	}
-	*place = *next;
-	*next = (*next + 1) % *capacity;
-	*count += *count < *capacity;
-	return 0;
-}
-
 int evidence_add_sample(struct evidence *evidence, unsigned metric, int64_t time_ns, int64_t value)
 {
-	struct evidence_ring *ring;
-	uint32_t at;
-	int error;
-
 	if (metric >= METRIC_NR)
 		return 0;
-	ring = &evidence->metrics[metric];
-	error = take_place((void **)&ring->samples, sizeof(*ring->samples), EVIDENCE_SAMPLES,
-		&ring->count, &ring->capacity, &ring->next, &at);
-	if (error < 0)
-		return error;
-	ring->samples[at] = (struct evidence_sample){time_ns, value};
-	return 0;
+	return sample_rings_add(&evidence->samples, metric, (struct sample){time_ns, value});
 }
 
 int evidence_add_interval(struct evidence *evidence, const struct evidence_interval *interval)
 {
-	uint32_t at;
-	int error = take_place((void **)&evidence->intervals, sizeof(*evidence->intervals),
-		EVIDENCE_INTERVALS, &evidence->interval_count, &evidence->interval_capacity,
-		&evidence->interval_next, &at);
+	uint32_t count = evidence->interval_count;
 
-	if (error < 0)
-		return error;
-	evidence->intervals[at] = *interval;
+	if (count == evidence->interval_capacity && count < EVIDENCE_INTERVALS) {
+		uint32_t capacity = count ? 2 * count : 4;
+		struct evidence_interval *grown =
+			realloc(evidence->intervals, capacity * sizeof(*grown));
+
+		if (!grown)
+			return -ENOMEM;
+		evidence->intervals = grown;
+		evidence->interval_capacity = capacity;
+		evidence->interval_next = count;
+	}
+	evidence->intervals[evidence->interval_next] = *interval;
+	evidence->interval_next = (evidence->interval_next + 1) % evidence->interval_capacity;
+	evidence->interval_count += count < evidence->interval_capacity;
 	return 0;
-}
-
-/* The latest sample not after a time, and the first one after another time. */
-static const struct evidence_sample *latest(
-	const struct evidence *evidence, unsigned metric, int64_t time_ns)
-{
-	const struct evidence_sample *found = NULL;
-	const struct evidence_ring *ring = &evidence->metrics[metric];
-
-	for (uint32_t i = 0; i < ring->count; i++) {
-		const struct evidence_sample *sample = &ring->samples[i];
-
-		if (sample->time_ns <= time_ns && (!found || sample->time_ns > found->time_ns))
-			found = sample;
-	}
-	return found;
-}
-
-static const struct evidence_sample *earliest_after(
-	const struct evidence *evidence, unsigned metric, int64_t time_ns)
-{
-	const struct evidence_sample *found = NULL;
-	const struct evidence_ring *ring = &evidence->metrics[metric];
-
-	for (uint32_t i = 0; i < ring->count; i++) {
-		const struct evidence_sample *sample = &ring->samples[i];
-
-		if (sample->time_ns > time_ns && (!found || sample->time_ns < found->time_ns))
-			found = sample;
-	}
-	return found;
 }
 
 bool evidence_value(
 	const struct evidence *evidence, unsigned metric, int64_t time_ns, int64_t *value)
 {
-	const struct evidence_sample *sample =
-		evidence ? latest(evidence, metric, time_ns - evidence->host_to_job_ns) : NULL;
+	struct sample sample;
 
-	if (sample)
-		*value = sample->value;
-	return sample;
+	if (!evidence || !sample_rings_latest(&evidence->samples, metric,
+				 time_ns - evidence->host_to_job_ns, &sample))
+		return false;
+	*value = sample.value;
+	return true;
+}
+
+/* The latest sample not after a time, or else the first one. */
+static bool sample_near(
+	const struct evidence *evidence, unsigned metric, int64_t time_ns, struct sample *sample)
+{
+	return sample_rings_latest(&evidence->samples, metric, time_ns, sample) ||
+	       sample_rings_first_after(&evidence->samples, metric, time_ns, sample);
+}
+
+static double rate_between(const struct sample *first, const struct sample *last)
+{
+	return (double)(last->value - first->value) / (double)(last->time_ns - first->time_ns);
 }
 
 bool evidence_rate(const struct evidence *evidence, unsigned metric, int64_t from_ns,
 	int64_t until_ns, double *rate)
 {
-	const struct evidence_sample *first, *last;
+	struct sample first, last;
 
 	if (!evidence)
 		return false;
 	from_ns -= evidence->host_to_job_ns;
 	until_ns -= evidence->host_to_job_ns;
-	last = latest(evidence, metric, until_ns);
-	first = latest(evidence, metric, from_ns);
-	if (!first)
-		first = earliest_after(evidence, metric, from_ns);
-	if (!first || !last || last->time_ns <= first->time_ns || last->time_ns <= from_ns)
+	if (!sample_rings_latest(&evidence->samples, metric, until_ns, &last) ||
+		!sample_near(evidence, metric, from_ns, &first) || last.time_ns <= first.time_ns ||
+		last.time_ns <= from_ns)
 		return false;
-	*rate = (double)(last->value - first->value) / (double)(last->time_ns - first->time_ns);
+	*rate = rate_between(&first, &last);
 	return true;
 }
 
 bool evidence_rate_before(
 	const struct evidence *evidence, unsigned metric, int64_t until_ns, double *rate)
 {
-	const struct evidence_sample *first, *last;
+	struct sample first, last;
 	int64_t from_ns;
 
 	if (!evidence)
 		return false;
 	until_ns -= evidence->host_to_job_ns;
 	from_ns = until_ns - EVIDENCE_BEFORE_NS;
-	last = latest(evidence, metric, until_ns);
-	if (!last)
+	if (!sample_rings_latest(&evidence->samples, metric, until_ns, &last))
 		return false;
-	first = latest(evidence, metric, from_ns < last->time_ns ? from_ns : last->time_ns - 1);
-	if (!first)
-		first = earliest_after(evidence, metric, from_ns);
-	if (!first || first->time_ns >= last->time_ns)
+	if (!sample_rings_latest(&evidence->samples, metric,
+		    from_ns < last.time_ns ? from_ns : last.time_ns - 1, &first) &&
+		!sample_rings_first_after(&evidence->samples, metric, from_ns, &first))
 		return false;
-	*rate = (double)(last->value - first->value) / (double)(last->time_ns - first->time_ns);
+	if (first.time_ns >= last.time_ns)
+		return false;
+	*rate = rate_between(&first, &last);
 	return true;
 }
 
 bool evidence_rate_since(const struct evidence *evidence, unsigned metric, int64_t from_ns,
 	int64_t until_ns, double *rate)
 {
-	const struct evidence_sample *first, *last;
+	struct sample first, last;
 	double before, known_ns;
 
 	if (!evidence_rate_before(evidence, metric, from_ns, &before))
 		return evidence_rate(evidence, metric, from_ns, until_ns, rate);
 	from_ns -= evidence->host_to_job_ns;
-	first = latest(evidence, metric, from_ns);
-	last = latest(evidence, metric, until_ns - evidence->host_to_job_ns);
-	known_ns = last ? (double)(last->time_ns - from_ns) : 0;
+	until_ns -= evidence->host_to_job_ns;
+	if (!sample_rings_latest(&evidence->samples, metric, from_ns, &first) ||
+		!sample_rings_latest(&evidence->samples, metric, until_ns, &last))
+		return false;
+	known_ns = (double)(last.time_ns - from_ns);
 	if (known_ns < (double)EVIDENCE_SINCE_NS)
 		return false;
-	*rate = ((double)(last->value - first->value) -
-			before * (double)(from_ns - first->time_ns)) /
+	*rate = ((double)(last.value - first.value) - before * (double)(from_ns - first.time_ns)) /
 		known_ns;
 	return true;
 }
@@ -174,21 +130,17 @@ bool evidence_usual_rate(const struct evidence *evidence, unsigned metric, int64
 	double *mean, double *deviation)
 {
 	double sum = 0, squares = 0, count = 0;
-	const struct evidence_sample *later =
-		evidence ? latest(evidence, metric, until_ns - evidence->host_to_job_ns) : NULL;
+	struct sample later, sample;
+	bool more = evidence && sample_rings_latest(&evidence->samples, metric,
+					until_ns - evidence->host_to_job_ns, &later);
 
-	while (later) {
-		const struct evidence_sample *sample = latest(evidence, metric, later->time_ns - 1);
+	for (; more && sample_rings_latest(&evidence->samples, metric, later.time_ns - 1, &sample);
+		later = sample) {
+		double rate = rate_between(&sample, &later);
 
-		if (sample) {
-			double rate = (double)(later->value - sample->value) /
-				      (double)(later->time_ns - sample->time_ns);
-
-			sum += rate;
-			squares += rate * rate;
-			count++;
-		}
-		later = sample;
+		sum += rate;
+		squares += rate * rate;
+		count++;
 	}
 	if (count < EVIDENCE_RATES_MIN)
 		return false;

@@ -8,20 +8,16 @@
 #ifndef SLOWRANK_ANALYSIS_EVIDENCE_H
 #define SLOWRANK_ANALYSIS_EVIDENCE_H
 
+#include "analysis/sample_rings.h"
 #include "analysis/step.h"
 
 enum {
-	EVIDENCE_SAMPLES = 32, /* per metric: half a minute at 1 Hz */
 	EVIDENCE_RATES_MIN = 4,
 	EVIDENCE_INTERVALS = 256, /* per rank */
 };
 
 #define EVIDENCE_BEFORE_NS INT64_C(8000000000) /* so long before tells what was usual */
 #define EVIDENCE_SINCE_NS INT64_C(100000000)
-
-struct evidence_sample {
-	int64_t time_ns, value; /* the host's clock */
-};
 
 struct evidence_interval {
 	int64_t start_ns, end_ns; /* the host's clock */
@@ -30,15 +26,9 @@ struct evidence_interval {
 	char other_name[STEP_TASK_NAME_LENGTH];
 };
 
-struct evidence_ring {
-	struct evidence_sample *samples;
-	uint32_t count, capacity; /* count: of samples held */
-	uint32_t next;		  /* where the next one goes */
-};
-
 /* Zero-initialised is empty. */
 struct evidence {
-	struct evidence_ring metrics[METRIC_NR];
+	struct sample_rings samples;
 	struct evidence_interval *intervals;
 	uint32_t interval_count, interval_capacity, interval_next; /* a ring too */
 	int64_t host_to_job_ns; /* job time - host time; set by the owner */

@@ -352,6 +352,12 @@ struct judge {
 	uint32_t sketch[SKETCH_BUCKETS], ideal_sketch[SKETCH_BUCKETS];
 };
 
+/* The end of the block. */
+static inline int64_t judge_now_ns(const struct judge *judge)
+{
+	return judge->block.start_ns + judge->block.time_ns;
+}
+
 void excess_add(struct excess_sums *sums, const struct excess_sums *other);
 void excess_subtract(struct excess_sums *sums, const struct excess_sums *other);
 
@@ -506,6 +512,12 @@ double judge_latest_level(
 
 /* Most ranks' GPUs run at their power cap, and no other process has come to the rank's. */
 bool judge_gpu_power_bound(const struct judge *judge, uint32_t rank, const struct delay_run *run);
+
+/* judge_cause.c: what a run's excess is made of, */
+struct classification judge_classify_rank(
+	struct judge *judge, uint32_t rank, const struct delay_run *run);
+/* and that of a track's ranks: class, cause and evidence into its verdict. */
+void judge_tell_cause(struct judge *judge, const struct track *track, struct verdict *verdict);
 
 /* judge_verdicts.c */
 int judge_open_imbalance(struct judge *judge, enum imbalance kind)

@@ -7,133 +7,10 @@
 #include <string.h>
 
 #include "analysis/judge_internal.h"
-#include "analysis/robust_stats.h"
 
-/* A major fault, when only counted: a read of one page from a local disk. */
-#define MAJOR_FAULT_TYPICAL_NS 200000
-#define MINOR_FAULT_TYPICAL_NS 700
 /* Ranks that turn slow within this time, for the same reason, share a verdict. */
 #define JOIN_NS INT64_C(2000000000)
 #define WHOLE_SHARE 0.75 /* of a verdict's level */
-
-static int64_t now_ns(const struct judge *judge)
-{
-	return judge->block.start_ns + judge->block.time_ns;
-}
-
-static const char *missing_text(void *context, uint32_t source)
-{
-	const struct judge *judge = context;
-
-	for (unsigned i = 0; i < sizeof(judge->missing) / sizeof(judge->missing[0]); i++) {
-		if (source == 1u << i)
-			return judge->missing[i];
-	}
-	return "";
-}
-
-/* A counter's growth on the verdict's ranks beyond the usual of the others, per ns. */
-static bool counter_excess(struct judge *judge, const struct verdict *verdict, unsigned metric,
-	int64_t from_ns, double *over, double *usual)
-{
-	double most = 0;
-	size_t count = 0;
-	bool known = false;
-
-	for (uint32_t r = 0, v = 0; r < judge->rank_end; r++) {
-		bool culprit = v < verdict->rank_count && verdict->ranks[v] == r;
-		double rate;
-
-		v += culprit;
-		if (!evidence_rate(judge->ranks[r].evidence, metric, from_ns, now_ns(judge), &rate))
-			continue;
-		if (!culprit) {
-			judge->scratch[count++] = rate;
-			continue;
-		}
-		most = known ? fmax(most, rate) : rate;
-		known = true;
-	}
-	*usual = lower_median_double(judge->scratch, count);
-	*over = most - *usual;
-	return known && count > 0;
-}
-
-/* Where the kernel could not be asked, counters of samplers stand in. */
-static void add_sampled(struct judge *judge, const struct verdict *verdict, int64_t from_ns,
-	struct excess_sums *sums)
-{
-	static const struct {
-		uint32_t source;
-		unsigned metric;
-		enum excess_kind kind;
-		double ns_each, sign;
-	} counters[] = {
-		{EVIDENCE_THROTTLE, METRIC_CGROUP_THROTTLED_NS, EXCESS_THROTTLED, 1, 1},
-		{EVIDENCE_FAULTS, METRIC_PROCESS_MAJOR_FAULTS, EXCESS_MAJOR_FAULT,
-			MAJOR_FAULT_TYPICAL_NS, 1},
-		{EVIDENCE_FAULTS, METRIC_PROCESS_MINOR_FAULTS, EXCESS_MINOR_FAULT,
-			MINOR_FAULT_TYPICAL_NS, 1},
-		/* Ranks poll while they wait, so less CPU time than the others' was time off it. */
-		{EVIDENCE_SCHED, METRIC_PROCESS_CPU_NS, EXCESS_ASLEEP, 1, -1},
-	};
-	uint32_t mask = sums->evidence_mask;
-
-	for (size_t i = 0; i < sizeof(counters) / sizeof(counters[0]); i++) {
-		double over, usual;
-		int64_t moved, left = sums->own[EXCESS_COMPUTE] - sums->control[EXCESS_COMPUTE];
-
-		/* Ranks on devices do not poll. */
-		if (counters[i].kind == EXCESS_ASLEEP && sums->on_device)
-			continue;
-		if ((mask & counters[i].source) || left <= 0 ||
-			!counter_excess(judge, verdict, counters[i].metric, from_ns, &over, &usual))
-			continue;
-		sums->evidence_mask |= counters[i].source;
-		over *= counters[i].sign * counters[i].ns_each;
-		moved = (int64_t)fmin(fmax(over, 0) * (double)sums->time_ns, (double)left);
-		sums->own[counters[i].kind] += moved;
-		sums->own[EXCESS_COMPUTE] -= moved;
-	}
-}
-
-static void tell_rival(struct judge *judge, const struct track *track, struct verdict *verdict)
-{
-	struct evidence_rival rival;
-
-	if (verdict->cause != CAUSE_CPU_CONTENTION || verdict->evidence_count == 0)
-		return;
-	const struct rank_state *state = &judge->ranks[verdict->ranks[0]];
-
-	if (!evidence_worst_rival(
-		    state->evidence, track->onset_ns, now_ns(judge), state->pid, &rival))
-		return;
-	snprintf(verdict->evidence[0].detail, sizeof(verdict->evidence[0].detail),
-		"ran instead: %s (pid %u%s), %.0f %% of it", rival.name, rival.pid,
-		rival.pid == state->pid ? ", threads of its own" : "", 100 * rival.share);
-}
-
-static void tell_throttle(struct judge *judge, const struct track *track, struct verdict *verdict)
-{
-	const struct evidence *evidence = judge->ranks[verdict->ranks[0]].evidence;
-	double periods, throttled;
-	int64_t quota;
-
-	if (verdict->cause != CAUSE_CGROUP_THROTTLE || verdict->evidence_count == 0 ||
-		!evidence_value(evidence, METRIC_CGROUP_QUOTA_MILLICPU, now_ns(judge), &quota))
-		return;
-	if (evidence_rate(
-		    evidence, METRIC_CGROUP_PERIODS, track->onset_ns, now_ns(judge), &periods) &&
-		evidence_rate(evidence, METRIC_CGROUP_THROTTLED_PERIODS, track->onset_ns,
-			now_ns(judge), &throttled) &&
-		periods > 0)
-		snprintf(verdict->evidence[0].detail, sizeof(verdict->evidence[0].detail),
-			"quota %.2f CPU, out of it in %.0f %% of periods", (double)quota / 1e3,
-			100 * throttled / periods);
-	else
-		snprintf(verdict->evidence[0].detail, sizeof(verdict->evidence[0].detail),
-			"quota %.2f CPU", (double)quota / 1e3);
-}
 
 /* Those that waited, for at least a quarter of what was lost. */
 static void find_victims(const struct judge *judge, double level, struct verdict *verdict)
@@ -149,24 +26,6 @@ static void find_victims(const struct judge *judge, double level, struct verdict
 			verdict->victims[verdict->victim_count] = r;
 		verdict->victim_count++;
 	}
-}
-
-/* Compute that is long in the experts alone, on all of these ranks, is the router's doing. */
-static void tell_experts(const struct judge *judge, struct verdict *verdict)
-{
-	bool experts = verdict->verdict_class == VERDICT_COMPUTE_SLOW && verdict->rank_count > 0;
-
-	for (uint32_t i = 0; i < verdict->rank_count && experts; i++)
-		experts = judge_experts_only(judge, verdict->ranks[i]);
-	if (!experts)
-		return;
-	verdict->verdict_class = VERDICT_WORKLOAD_IMBALANCE;
-	if (verdict->evidence_count == 0)
-		verdict->evidence[verdict->evidence_count++] =
-			(struct verdict_evidence){.kind = verdict->cause};
-	snprintf(verdict->evidence[0].detail, sizeof(verdict->evidence[0].detail),
-		"long only between dispatch and combination of experts: they get more tokens than "
-		"others");
 }
 
 static double loudness(const struct judge *judge, const struct track *track)
@@ -187,28 +46,6 @@ static double loudness(const struct judge *judge, const struct track *track)
 	return level;
 }
 
-static void refresh_ranks(struct judge *judge, struct track *track, struct verdict *verdict)
-{
-	struct excess_sums sums = track->sums;
-	struct classification class;
-
-	add_sampled(judge, verdict, track->onset_ns, &sums);
-	class = classify_excess(&sums);
-	if (class.verdict_class != VERDICT_UNKNOWN) {
-		verdict->verdict_class = (uint8_t) class.verdict_class;
-		verdict->cause = (uint8_t) class.cause;
-		verdict->share_explained = class.share_explained;
-		classify_evidence(&sums, &class, missing_text, judge, verdict);
-		tell_rival(judge, track, verdict);
-		tell_throttle(judge, track, verdict);
-		judge_gpu_cause(judge, &sums, class.shares[EXCESS_COMPUTE], now_ns(judge), verdict);
-	}
-	verdict->on_device = sums.on_device;
-	judge_deep_cause(judge, &sums, track->onset_ns, track->loud_until_ns, verdict);
-	judge_launches_tell(judge, &sums, verdict);
-	tell_experts(judge, verdict);
-}
-
 static void refresh(struct judge *judge, struct track *track)
 {
 	struct verdict *verdict = &judge->verdicts[track->verdict];
@@ -220,9 +57,9 @@ static void refresh(struct judge *judge, struct track *track)
 	if (track->imbalance)
 		judge_imbalance_tell(judge, track->imbalance, verdict);
 	else if (track->comm)
-		(void)judge_comm_locate(judge, track->onset_ns, now_ns(judge), verdict);
+		(void)judge_comm_locate(judge, track->onset_ns, judge_now_ns(judge), verdict);
 	else
-		refresh_ranks(judge, track, verdict);
+		judge_tell_cause(judge, track, verdict);
 	verdict->slowdown = time / fmax(time - judge_gpu_gain_ns(judge, track), 0.01 * time);
 	verdict->confidence = alert_confidence(
 		track->evidence, CHANGE_THRESHOLD, verdict->share_explained, track->comm);
@@ -236,7 +73,7 @@ static void tell(struct judge *judge, struct track *track, enum verdict_event ev
 {
 	const struct verdict *verdict = &judge->verdicts[track->verdict];
 
-	alert_told(&track->memory, verdict, (struct job_ns){now_ns(judge)});
+	alert_told(&track->memory, verdict, (struct job_ns){judge_now_ns(judge)});
 	if (judge->options.on_verdict)
 		judge->options.on_verdict(judge->options.context, event, verdict);
 }
@@ -275,14 +112,14 @@ static int add_track(struct judge *judge, struct track **result)
 	error = judge_add_verdict(judge, &verdict);
 	if (error < 0)
 		return error;
-	verdict->alert.value = now_ns(judge);
+	verdict->alert.value = judge_now_ns(judge);
 	verdict->last_step = judge->next_step - 1;
 	if (t == judge->track_count)
 		judge->track_count++;
 	whatif_line_reset(&judge->lines[t]);
 	judge->tracks[t] = (struct track){.active = true,
 		.verdict = judge->verdict_count - 1,
-		.loud_until_ns = now_ns(judge),
+		.loud_until_ns = judge_now_ns(judge),
 		.least = DELAY_SHARE_MIN,
 		.alert_step = judge->next_step,
 		.gap = 1};
@@ -351,7 +188,8 @@ static void join(
 		track->usual_step_ns = judge_gpu_usual_step_ns(judge, onset);
 	}
 	/* Before there was a verdict to replay without, its largest delay is what it cost. */
-	if (verdict->last_step + 1 == judge->next_step && verdict->alert.value == now_ns(judge))
+	if (verdict->last_step + 1 == judge->next_step &&
+		verdict->alert.value == judge_now_ns(judge))
 		take_past(judge, track, state, run, onset);
 	track->level = fmax(track->level, level);
 	track->least = fmin(track->least, judge_level_min(state, run));
@@ -376,30 +214,16 @@ static struct track *find_kin(struct judge *judge, const struct classification *
 		if (track->active && !track->comm && !track->imbalance &&
 			verdict->verdict_class == class->verdict_class &&
 			verdict->cause == class->cause &&
-			now_ns(judge) - verdict->alert.value <= JOIN_NS &&
+			judge_now_ns(judge) - verdict->alert.value <= JOIN_NS &&
 			verdict->rank_count < VERDICT_RANKS_MAX)
 			return track;
 	}
 	return NULL;
 }
 
-static struct classification classify_rank(
-	struct judge *judge, uint32_t rank, const struct delay_run *run)
-{
-	struct verdict alone = {.rank_count = 1, .ranks = {rank}};
-	struct excess_sums sums = run->sums;
-
-	add_sampled(judge, &alone, now_ns(judge) - run->sums.time_ns, &sums);
-	struct classification class = classify_excess(&sums);
-
-	if (class.verdict_class == VERDICT_COMPUTE_SLOW && judge_experts_only(judge, rank))
-		class.verdict_class = VERDICT_WORKLOAD_IMBALANCE;
-	return class;
-}
-
 int judge_open(struct judge *judge, uint32_t rank, const struct delay_run *run)
 {
-	struct classification class = classify_rank(judge, rank, run);
+	struct classification class = judge_classify_rank(judge, rank, run);
 	struct track *track = find_kin(judge, &class);
 	int error;
 
@@ -423,7 +247,7 @@ int judge_open(struct judge *judge, uint32_t rank, const struct delay_run *run)
 		if (other->track || !other->in_block || own->change.sum < CHANGE_THRESHOLD / 2 ||
 			!judge_worth_telling(judge, r, own))
 			continue;
-		alike = classify_rank(judge, r, own);
+		alike = judge_classify_rank(judge, r, own);
 		if (alike.verdict_class == class.verdict_class && alike.cause == class.cause)
 			join(judge, track, r, own);
 	}
@@ -576,7 +400,7 @@ static void take_loud_block(struct judge *judge, struct track *track, double lev
 	track->between = (struct comm_run){0};
 	track->level += (level - track->level) / 8;
 	track->evidence += 1;
-	track->loud_until_ns = now_ns(judge);
+	track->loud_until_ns = judge_now_ns(judge);
 	track->loud_blocks++;
 	verdict->last_step = judge->next_step - 1;
 	if (!track->comm && !track->imbalance)
@@ -604,7 +428,7 @@ void judge_follow(struct judge *judge)
 		if (alert_recovered(&track->memory, quiet, track->gap))
 			end_track(judge, track);
 		else if (alert_update_due(&track->memory, &judge->verdicts[track->verdict],
-				 (struct job_ns){now_ns(judge)}))
+				 (struct job_ns){judge_now_ns(judge)}))
 			tell(judge, track, VERDICT_EVENT_UPDATE);
 	}
 }

@@ -100,7 +100,7 @@ static bool add_kind(struct run *run, const char *name)
 static void usage(void)
 {
 	fprintf(stderr, "usage: bench_accuracy [--seeds N] [--first-seed N] [--only KIND]...\n"
-			"  [--ranks-min N] [--ranks-max N] [--plain] [--time-budget SECONDS]\n"
+			"  [--ranks-min N] [--ranks-max N] [--plain] [--every N] [--time-budget SECONDS]\n"
 			"  [--jobs N] [--verbose] [--baselines] [--each FILE]\nkinds: none");
 	for (int kind = 0; kind < SIM_FAULT_NR; kind++)
 		fprintf(stderr, " %s", sim_fault_name((enum sim_fault_kind)kind));
@@ -117,6 +117,7 @@ static bool parse(int argc, char **argv, struct run *run)
 		{"ranks-max", required_argument, NULL, 'M'},
 		{"time-budget", required_argument, NULL, 't'},
 		{"jobs", required_argument, NULL, 'j'},
+		{"every", required_argument, NULL, 'n'},
 		{"plain", no_argument, NULL, 'p'},
 		{"verbose", no_argument, NULL, 'v'},
 		{"baselines", no_argument, NULL, 'b'},
@@ -147,6 +148,9 @@ static bool parse(int argc, char **argv, struct run *run)
 		case 'j':
 			run->threads = number;
 			break;
+		case 'n':
+			run->limits.every = number;
+			break;
 		case 'p':
 			run->limits.plain = true;
 			break;
@@ -176,7 +180,7 @@ static bool parse(int argc, char **argv, struct run *run)
 
 int main(int argc, char **argv)
 {
-	struct run run = {.limits = {8, 8192, false},
+	struct run run = {.limits = {.ranks_min = 8, .ranks_max = 8192},
 		.seeds = 20,
 		.first_seed = 1,
 		.threads = 1,

@@ -30,7 +30,7 @@ const char *sim_family_name(enum sim_family family)
 const char *sim_plan_name(enum sim_plan plan)
 {
 	static const char *const names[SIM_PLAN_NR] = {
-		"constant", "recovery", "every 7th", "drift", "spike", "several", "moving"};
+		"constant", "recovery", "every n-th", "drift", "spike", "several", "moving"};
 
 	return plan < SIM_PLAN_NR ? names[plan] : "unknown";
 }
@@ -143,7 +143,8 @@ static double draw_size(struct draw *draw, const struct sim_scenario *scenario)
 	}
 }
 
-static void place_faults(struct draw *draw, struct sim_scenario *scenario, uint32_t ranks)
+static void place_faults(struct draw *draw, struct sim_scenario *scenario, uint32_t ranks,
+	const struct sim_scenario_limits *limits)
 {
 	struct sim_options *options = &scenario->options;
 	struct sim_fault *fault = &options->faults[0];
@@ -153,7 +154,7 @@ static void place_faults(struct draw *draw, struct sim_scenario *scenario, uint3
 		.rank = pick(draw, ranks),
 		.first = steps * 2 / 5 + pick(draw, steps / 10),
 		.last = steps - 1,
-		.every = 7};
+		.every = limits->every ? limits->every : 7};
 	fault->size = draw_size(draw, scenario);
 	fault->other = (fault->rank + options->shape.ranks_per_host) % ranks;
 	options->fault_count = 1;
@@ -195,6 +196,8 @@ static enum sim_plan draw_plan(
 {
 	uint32_t number = pick(draw, 2 * SIM_PLAN_NR);
 
+	if (limits->every && kind <= SIM_FAULT_CONGESTION)
+		return SIM_PLAN_EVERY;
 	if (limits->plain || kind > SIM_FAULT_LINK || number >= SIM_PLAN_NR)
 		return SIM_PLAN_CONSTANT;
 	return (enum sim_plan)number;
@@ -222,5 +225,5 @@ void sim_scenario_draw(struct sim_scenario *scenario, enum sim_fault_kind kind, 
 	options->steps = wanted < 120 ? 120 : wanted > 1500 ? 1500 : (uint32_t)wanted;
 	scenario->plan = draw_plan(&draw, kind, limits);
 	if (kind < SIM_FAULT_NR)
-		place_faults(&draw, scenario, ranks);
+		place_faults(&draw, scenario, ranks, limits);
 }

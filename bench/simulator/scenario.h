@@ -41,7 +41,8 @@ struct sim_scenario {
 
 struct sim_scenario_limits {
 	uint32_t ranks_min, ranks_max;
-	bool plain; /* constant faults only */
+	bool plain;	/* constant faults only */
+	uint32_t every; /* machine faults only in every so-many-th step; 0: as drawn */
 };
 
 void sim_scenario_draw(struct sim_scenario *scenario, enum sim_fault_kind kind, uint64_t seed,

@@ -12,7 +12,7 @@
 
 #include "bench/score.h"
 
-static const struct sim_scenario_limits limits = {8, 16, true};
+static const struct sim_scenario_limits limits = {.ranks_min = 8, .ranks_max = 16, .plain = true};
 
 static void score(struct sim_scenario *scenario, uint64_t seed, struct outcome *outcome)
 {

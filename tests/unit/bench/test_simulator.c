@@ -117,7 +117,7 @@ static void check_entries(struct simulator *simulator, struct collective_part *p
 /* Every layout runs without a deadlock, and its entries keep what step.h promises. */
 static void test_scenarios_run(void **state)
 {
-	const struct sim_scenario_limits limits = {8, 64, false};
+	const struct sim_scenario_limits limits = {.ranks_min = 8, .ranks_max = 64};
 
 	(void)state;
 	for (int kind = 0; kind < SIM_FAULT_HANG; kind++) {
@@ -144,7 +144,7 @@ static void test_scenarios_run(void **state)
 
 static void test_same_seed_same_job(void **state)
 {
-	const struct sim_scenario_limits limits = {16, 16, true};
+	const struct sim_scenario_limits limits = {.ranks_min = 16, .ranks_max = 16, .plain = true};
 	struct sim_scenario scenario;
 	struct sim_truth one, other;
 

@@ -152,9 +152,10 @@ void profiler_call_start(struct profiler_communicator *communicator,
 
 	*task = (struct profiler_task){.context = communicator->context,
 		.rank = communicator->rank,
+		.mask = __atomic_load_n(&plugin.mask, __ATOMIC_RELAXED),
 		.channels = call->channels};
 	/* A parent's event comes when any of its children is wanted. */
-	if (!communicator->loaded || plugin.version < 5 || !plugin.mask)
+	if (!communicator->loaded || plugin.version < 5 || !task->mask)
 		return;
 	if (call->point_to_point) {
 		event.type = ncclProfileP2pApi;
@@ -191,7 +192,7 @@ static void launch_v5(struct profiler_communicator *communicator, const struct p
 		event.p2p.nChannels = call->channels;
 	} else {
 		event.type = ncclProfileColl;
-		event.coll.seqNumber = communicator->sequences[call->function_index]++;
+		event.coll.seqNumber = communicator->sequences[call->function_index];
 		event.coll.func = call->function;
 		event.coll.count = call->count;
 		event.coll.root = call->root;
@@ -215,7 +216,7 @@ static void launch_v4(struct profiler_communicator *communicator, const struct p
 		event.p2p.nChannels = call->channels;
 	} else {
 		event.type = ncclProfileColl;
-		event.coll.seqNumber = communicator->sequences[call->function_index]++;
+		event.coll.seqNumber = communicator->sequences[call->function_index];
 		event.coll.func = call->function;
 		event.coll.count = call->count;
 		event.coll.root = call->root;
@@ -237,7 +238,7 @@ static void launch_v4(struct profiler_communicator *communicator, const struct p
 		} else {                                                                           \
 			(event).type = ncclProfileColl;                                            \
 			(event).coll.commHash = communicator->hash;                                \
-			(event).coll.seqNumber = communicator->sequences[call->function_index]++;  \
+			(event).coll.seqNumber = communicator->sequences[call->function_index];    \
 			(event).coll.func = call->function;                                        \
 			(event).coll.count = call->count;                                          \
 			(event).coll.root = call->root;                                            \
@@ -246,15 +247,12 @@ static void launch_v4(struct profiler_communicator *communicator, const struct p
 		}                                                                                  \
 	} while (0)
 
-void profiler_launch(struct profiler_communicator *communicator, const struct profiler_call *call,
+static void tell(struct profiler_communicator *communicator, const struct profiler_call *call,
 	struct profiler_task *task)
 {
 	ncclProfilerEventDescr_v2_t v2 = {.rank = communicator->rank};
 	ncclProfilerEventDescr_v3_t v3 = {.rank = communicator->rank};
 
-	if (!communicator->loaded ||
-		!(plugin.mask & (ncclProfileColl | ncclProfileP2p | ncclProfileKernelCh)))
-		return;
 	if (plugin.version >= 5) {
 		launch_v5(communicator, call, task);
 	} else if (plugin.version == 4) {
@@ -266,6 +264,19 @@ void profiler_launch(struct profiler_communicator *communicator, const struct pr
 		FILL_OLD(v2);
 		plugin.start_event(communicator->context, &task->event, &v2);
 	}
+}
+
+void profiler_launch(struct profiler_communicator *communicator, const struct profiler_call *call,
+	struct profiler_task *task)
+{
+	bool asked = communicator->loaded &&
+		     task->mask & (ncclProfileColl | ncclProfileP2p | ncclProfileKernelCh);
+
+	if (asked)
+		tell(communicator, call, task);
+	/* Before version 4 NCCL numbers only what it is asked for. */
+	if (!call->point_to_point && (asked || plugin.version >= 4))
+		communicator->sequences[call->function_index]++;
 }
 
 void profiler_launched(struct profiler_task *task)
@@ -282,7 +293,7 @@ void *profiler_channel_start(const struct profiler_task *task, uint8_t channel, 
 		.type = ncclProfileKernelCh, .parentObj = task->event, .rank = task->rank};
 	void *handle = NULL;
 
-	if (!(plugin.mask & ncclProfileKernelCh) || plugin.version < 4)
+	if (!(task->mask & ncclProfileKernelCh) || plugin.version < 4)
 		return NULL;
 	v4.kernelCh.channelId = v5.kernelCh.channelId = channel;
 	v4.kernelCh.pTimer = v5.kernelCh.pTimer = timer;

@@ -38,6 +38,7 @@ struct profiler_task {
 	void *context;
 	void *api, *event;
 	int rank;
+	int mask; /* what the plug-in asked for when it began */
 	uint8_t channels;
 };
 

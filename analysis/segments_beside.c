@@ -40,7 +40,9 @@ struct place {
 	uint64_t key; /* 0 = free */
 	struct slope members, explained;
 	double work;   /* usual, from here to the next call */
+	double bound;  /* usual, of what it took at most where the next one was queued */
 	uint32_t seen; /* so many of short waits, at most USUAL_SEEN_MAX */
+	uint32_t bound_seen;
 };
 
 /* A rank that waited, the last time it was at a place. */
@@ -104,6 +106,21 @@ static void learn_usual(struct place *place, const struct beside_gap *gap)
 	follow_median(&place->work, work, part);
 }
 
+/* Whose next one was queued was at work for no longer than from its arrival to that. */
+static void learn_bound(struct place *place, const struct beside_gap *gap)
+{
+	double bound = (double)gap->least_gap_ns + (double)gap->least_stay_ns;
+
+	if (!gap->least_next)
+		return;
+	if (place->bound_seen == 0)
+		place->bound = bound;
+	if (place->bound_seen < USUAL_SEEN_MAX)
+		place->bound_seen++;
+	follow_median(&place->bound, bound,
+		1.0 / (place->bound_seen + 1) / (gap->others ? gap->others : 1));
+}
+
 static void add(struct slope *slope, double wait, double change)
 {
 	/* A gap that shrank or grew by more than the wait has another reason: it counts as much. */
@@ -162,8 +179,10 @@ void beside_learn(struct beside_places *places, uint64_t place, const struct bes
 	known->key = place | 1;
 	learn_explained(places, known, gap);
 	/* Whose next one was queued as well does not show how long the work takes. */
-	if (gap->least_gap_ns < gap->least_stay_ns / STAYS_PER_GAP)
+	if (gap->least_gap_ns < gap->least_stay_ns / STAYS_PER_GAP) {
+		learn_bound(known, gap);
 		return;
+	}
 	learn_usual(known, gap);
 	/* While one rank is slow, it waits least, and its gaps are longer for that reason. */
 	if (known->seen)
@@ -199,7 +218,11 @@ int64_t beside_work_ns(const struct beside_places *places, uint64_t place)
 {
 	size_t at = find(places, place | 1);
 
-	if (at == PLACES_MAX || places->places[at].seen < USUAL_SEEN_MIN)
+	if (at == PLACES_MAX)
 		return -1;
-	return (int64_t)places->places[at].work;
+	const struct place *found = &places->places[at];
+
+	return found->seen >= USUAL_SEEN_MIN	     ? (int64_t)found->work
+	       : found->bound_seen >= USUAL_SEEN_MIN ? (int64_t)found->bound
+						     : -1;
 }

@@ -49,7 +49,8 @@ enum beside beside_known(const struct beside_places *places, uint64_t place, boo
 
 /*
  * How long the work from this place's arrival to the next one usually takes, by members whose next one
- * was not held up; negative when too few were seen.
+ * was not held up; where too few were seen, by all: then it takes that long at most. Negative when
+ * nothing is known.
  */
 int64_t beside_work_ns(const struct beside_places *places, uint64_t place);
 

@@ -120,7 +120,9 @@ struct made_rank {
 	int64_t ready_us[BUCKETS];
 };
 
-static void add_step(struct step_grid *grid, struct made_rank ranks[2], uint64_t step)
+/* closing_us: work between the last gradients, which it needs, and the loss. */
+static void add_step(
+	struct step_grid *grid, struct made_rank ranks[2], uint64_t step, int64_t closing_us)
 {
 	static const struct part_kind kind = {
 		.communicator_id = 1, .operation = OPERATION_ALL_REDUCE, .flags = PART_DEVICE_TIME};
@@ -141,7 +143,7 @@ static void add_step(struct step_grid *grid, struct made_rank ranks[2], uint64_t
 		departures[k] =
 			(arrivals[0][k] > arrivals[1][k] ? arrivals[0][k] : arrivals[1][k]) + 150;
 	}
-	end_us = departures[BUCKETS - 1] + 1000;
+	end_us = departures[BUCKETS - 1] + closing_us;
 	for (uint32_t r = 0; r < 2; r++) {
 		int64_t before_us = 0;
 
@@ -189,7 +191,7 @@ static void hidden_work_stays_what_it_was(void **state)
 		if (step >= STEPS - 10)
 			ranks[0].forward_us += 30000;
 		grid_clear(&grid);
-		add_step(&grid, ranks, step);
+		add_step(&grid, ranks, step, 1000);
 		for (uint32_t i = 1; i < BUCKETS && step >= STEPS - 5; i++) {
 			const struct grid_cell *cell = &grid.cells[grid.rows[1].first_cell + i];
 
@@ -204,6 +206,47 @@ static void hidden_work_stays_what_it_was(void **state)
 	grid_fini(&grid);
 }
 
+/*
+ * The loss follows its gradients at once on every rank: how long the work in between takes is only
+ * known to be no more than that. What a rank waited for another before is not its own there either.
+ */
+static void what_needs_the_last_one_is_short(void **state)
+{
+	struct step_grid grid;
+
+	(void)state;
+	grid_init(&grid);
+	for (uint64_t step = 0; step < STEPS; step++) {
+		struct made_rank ranks[2] = {{.forward_us = 20000, .bucket_us = 2000},
+			{.forward_us = 20000, .bucket_us = 2000}};
+
+		ranks[step % 2].forward_us += 40 + 30 * (int64_t)(step % 7);
+		if (step >= STEPS - 10)
+			ranks[0].forward_us += 30000;
+		grid_clear(&grid);
+		add_step(&grid, ranks, step, 2);
+		for (uint32_t r = 0; r < 2 && step >= STEPS - 10; r++)
+			assert_in_range(grid.cells[grid.rows[r].first_cell + BUCKETS].own_ns,
+				2 * US, 400 * US);
+	}
+	grid_fini(&grid);
+}
+
+/* Bounds are learnt beside a slow rank too, and give way to what was seen. */
+static void what_was_queued_gives_a_bound(void **state)
+{
+	struct beside_places *places = beside_places_create();
+
+	(void)state;
+	assert_non_null(places);
+	for (int i = 0; i < 20; i++)
+		learn(places, 30000, 2, 103);
+	assert_in_range(beside_work_ns(places, PLACE), 80 * US, 120 * US);
+	learn_healthy(places, 40, true);
+	assert_in_range(beside_work_ns(places, PLACE), 950 * US, 1070 * US);
+	beside_places_destroy(places);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -213,6 +256,8 @@ int main(void)
 		cmocka_unit_test(usual_work_is_that_of_the_healthy),
 		cmocka_unit_test(slow_from_the_start_is_not_usual),
 		cmocka_unit_test(hidden_work_stays_what_it_was),
+		cmocka_unit_test(what_needs_the_last_one_is_short),
+		cmocka_unit_test(what_was_queued_gives_a_bound),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

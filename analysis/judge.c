@@ -62,6 +62,7 @@ void judge_destroy(struct judge *judge)
 	free(judge->comm);
 	free(judge->imbalance->scales);
 	free(judge->imbalance->messages.work);
+	judge_even_fini(&judge->imbalance->even);
 	judge_roles_fini(judge->imbalance);
 	free(judge->imbalance);
 	free(judge->healed);
@@ -496,7 +497,7 @@ int judge_step(struct judge *judge, const struct step_grid *grid)
 	if (error == 0)
 		error = replay_all(judge, grid, &ideal_gain_ns);
 	if (error == 0)
-		error = judge_imbalance_step(judge, grid, ideal_gain_ns);
+		error = judge_imbalance_step(judge, grid);
 	if (error < 0)
 		return error;
 	if (judge->block.steps == 0) {

@@ -186,21 +186,6 @@ static int replay_even(struct judge *judge, const struct step_grid *grid, int64_
 	return error;
 }
 
-/*
- * The same where only communication is shown. A pipeline of p stages and m microbatches takes
- * W_worst + (sum of the others) / m (1F1B, Narayanan et al., SC 2021), with even stages
- * W_mean (1 + (p - 1) / m): shorter by (W_worst - W_mean) (1 - 1 / m). With m of 2 p, as usual.
- */
-static int64_t bottleneck_gain_ns(
-	const struct imbalance_state *state, const struct role *worst, double mean_ns)
-{
-	uint32_t stages = 0;
-
-	for (uint32_t i = 0; i < state->role_count; i++)
-		stages += state->roles[i].step_rows && state->roles[i].pipeline;
-	return (int64_t)(((double)worst->step_work_ns - mean_ns) * (1 - 0.5 / stages));
-}
-
 /* A row's excess over its controls, forward and backward: by purpose, or by halves of the step. */
 static void excess_by_direction(const struct judge *judge, const struct step_grid *grid,
 	const struct grid_row *row, double excess[2])
@@ -319,12 +304,13 @@ double judge_uneven_level(const struct judge *judge)
 	       (double)judge->block.time_ns;
 }
 
-int judge_imbalance_step(struct judge *judge, const struct step_grid *grid, int64_t ideal_gain_ns)
+int judge_imbalance_step(struct judge *judge, const struct step_grid *grid)
 {
 	struct imbalance_state *state = judge->imbalance;
 	const struct role *worst;
 	double mean_ns;
 	int64_t gain_ns = 0;
+	bool sampled;
 	int error = judge_roles_key(judge, grid);
 
 	if (error < 0)
@@ -334,22 +320,24 @@ int judge_imbalance_step(struct judge *judge, const struct step_grid *grid, int6
 	if (grid->host_time)
 		return 0; /* hosts show how long they work, not their devices */
 	/* A sample is enough for a correlation; the cells of all ranks are many. */
-	if (grid->overlapped || grid->row_count <= ROWS_ALWAYS_MAX || grid->number % 4 == 0)
+	sampled = grid->row_count <= ROWS_ALWAYS_MAX || grid->number % 4 == 0;
+	if (grid->overlapped || sampled)
 		correlate_step(judge, grid);
-	if (grid->overlapped && (grid->row_count <= ROWS_ALWAYS_MAX || grid->number % 4 == 0))
+	if (grid->overlapped && sampled)
 		error = judge_messages_step(judge, grid);
+	if (error == 0 && state->sequences)
+		error = judge_even_step(judge, grid, sampled, &gain_ns);
 	if (error < 0)
 		return error;
-	state->series[IMBALANCE_SEQUENCE].block_gain_ns += ideal_gain_ns;
+	state->series[IMBALANCE_SEQUENCE].block_gain_ns += gain_ns;
+	gain_ns = 0;
 	state->uneven = grid->overlapped && mean_ns > 0 &&
 			(double)worst->step_work_ns > uneven_work_min * mean_ns;
 	state->step_gain_ns = 0;
 	if (!state->uneven)
 		return 0;
 	error = find_scales(judge, grid, mean_ns);
-	if (error == 0 && state->by_stage)
-		gain_ns = bottleneck_gain_ns(state, worst, mean_ns);
-	else if (error == 0)
+	if (error == 0)
 		error = replay_even(judge, grid, &gain_ns);
 	state->step_gain_ns = gain_ns;
 	state->series[IMBALANCE_STAGE].block_gain_ns += gain_ns;
@@ -399,11 +387,12 @@ enum imbalance judge_imbalance_block(struct judge *judge)
 	enum imbalance alarm = IMBALANCE_NONE;
 
 	close_roles(judge);
+	state->sequences = sequences_uneven(judge);
 	for (int kind = IMBALANCE_STAGE; kind < IMBALANCE_NR; kind++) {
 		struct imbalance_series *series = &state->series[kind];
 
 		series->level = (double)series->block_gain_ns / (double)judge->block.time_ns;
-		if (kind == IMBALANCE_SEQUENCE && !sequences_uneven(judge))
+		if (kind == IMBALANCE_SEQUENCE && !state->sequences)
 			series->level = 0;
 		series->block_gain_ns = 0;
 		if (track_active(judge, (enum imbalance)kind))

@@ -101,6 +101,7 @@ struct rank_state {
 	float delays[STEP_HISTORY]; /* ns, by step number; negative: of a fault told of */
 	uint32_t track;		    /* the verdict it is in, + 1 */
 	uint32_t pid;		    /* 0: not known */
+	uint64_t layout;	    /* of its last row without a hole; 0: none yet */
 	struct evidence *evidence;
 	struct judge_rank_totals totals;
 	float usual_excess
@@ -139,6 +140,26 @@ struct message_state {
 	double steps, count, xx, yy, xy;
 };
 
+/* What peers do at each place of a layout, on average over steps. */
+struct even_layout {
+	uint64_t key, seen; /* seen: the last step */
+	uint32_t cell_count;
+	float samples;
+	float *work_ns; /* by place */
+};
+
+enum { EVEN_LAYOUTS_MAX = 64 };
+
+/* The step with even sequences; judge_even.c. */
+struct even_state {
+	struct even_layout layouts[EVEN_LAYOUTS_MAX];
+	uint32_t layout_count;
+	int64_t *own_ns; /* per cell of a step */
+	size_t cell_capacity;
+	struct whatif_line line;
+	double gain_ns, time_ns; /* of steps looked at: slow sums */
+};
+
 struct imbalance_state {
 	struct role roles[ROLES_MAX];
 	uint32_t role_count;
@@ -151,8 +172,10 @@ struct imbalance_state {
 	double rows;	       /* in them */
 	double steps;	       /* in them */
 	struct message_state messages;
+	struct even_state even;
 	double *scales;	      /* per row: its role has the mean work; where uneven is set */
 	bool uneven;	      /* roles differ in this step */
+	bool sequences;	      /* they were uneven in the last block */
 	int64_t step_gain_ns; /* with even roles */
 	struct whatif_line line;
 	size_t scale_capacity;
@@ -453,13 +476,18 @@ int judge_roles_key(struct judge *judge, const struct step_grid *grid)
 void judge_roles_fini(struct imbalance_state *state);
 
 /* judge_imbalance.c: after blame; ideal_gain_ns: with every rank like its controls */
-int judge_imbalance_step(struct judge *judge, const struct step_grid *grid, int64_t ideal_gain_ns)
+int judge_imbalance_step(struct judge *judge, const struct step_grid *grid)
 	__attribute__((warn_unused_result));
 /*
  * By how much the work of ranks differs from step to step, a root mean square as a share of the
  * block's steps; 0 when sequences are not uneven.
  */
 double judge_uneven_level(const struct judge *judge);
+
+/* judge_even.c: by how much the step is longer than with even sequences. sampled: to be looked at. */
+int judge_even_step(struct judge *judge, const struct step_grid *grid, bool sampled,
+	int64_t *gain_ns) __attribute__((warn_unused_result));
+void judge_even_fini(struct even_state *state);
 /* Ends the block; returns the kind that alarms, or IMBALANCE_NONE. */
 enum imbalance judge_imbalance_block(struct judge *judge);
 /* Fills ranks, cause and evidence. */

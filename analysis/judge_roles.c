@@ -63,23 +63,34 @@ static void join(uint32_t *parents, uint32_t a, uint32_t b)
 		parents[a] = b;
 }
 
+/* A row that lacks parts does what its rank did before. */
+static uint64_t layout_of(const struct judge *judge, const struct grid_row *row)
+{
+	uint64_t before = judge->ranks[row->rank].layout;
+
+	return row->hole && before ? before : row->layout;
+}
+
 /* A collective that waits for all, of members of one layout. */
-static bool joins(const struct step_grid *grid, const struct grid_instance *instance)
+static bool joins(const struct judge *judge, const struct step_grid *grid,
+	const struct grid_instance *instance)
 {
 	const struct grid_member *members = &grid->member_parts[instance->first_member];
 
 	if (!instance->usable || instance->waits_for != WAITS_FOR_ALL || instance->member_count < 2)
 		return false;
 	for (uint32_t m = 1; m < instance->member_count; m++) {
-		if (grid->rows[members[m].row].layout != grid->rows[members[0].row].layout)
+		if (layout_of(judge, &grid->rows[members[m].row]) !=
+			layout_of(judge, &grid->rows[members[0].row]))
 			return false;
 	}
 	return true;
 }
 
 /* True when stages could be told apart. */
-static bool group_rows(struct imbalance_state *state, const struct step_grid *grid)
+static bool group_rows(const struct judge *judge, const struct step_grid *grid)
 {
+	struct imbalance_state *state = judge->imbalance;
 	uint32_t roots = 0, joined = 0;
 
 	for (uint32_t r = 0; r < grid->row_count; r++)
@@ -88,7 +99,7 @@ static bool group_rows(struct imbalance_state *state, const struct step_grid *gr
 		const struct grid_instance *instance = &grid->instances[i];
 		const struct grid_member *members = &grid->member_parts[instance->first_member];
 
-		if (!joins(grid, instance))
+		if (!joins(judge, grid, instance))
 			continue;
 		for (uint32_t m = 1; m < instance->member_count; m++)
 			join(state->parents, members[0].row, members[m].row);
@@ -113,21 +124,25 @@ int judge_roles_key(struct judge *judge, const struct step_grid *grid)
 	if (error < 0)
 		return error;
 	for (size_t r = 0; r < grid->row_count; r++) {
-		hash = mix(mix(hash, grid->rows[r].layout), grid->rows[r].rank);
-		works |= grid->rows[r].works;
+		const struct grid_row *row = &grid->rows[r];
+
+		if (!row->hole)
+			judge->ranks[row->rank].layout = row->layout;
+		hash = mix(mix(hash, layout_of(judge, row)), row->rank);
+		works |= row->works;
 	}
 	if (hash == state->grouped)
 		return 0;
 	state->grouped = hash;
 	/* Where the work is shown, controls are exact, and layouts tell enough. */
-	state->by_stage = grid->overlapped && !works && group_rows(state, grid);
+	state->by_stage = grid->overlapped && !works && group_rows(judge, grid);
 	for (uint32_t r = 0; r < grid->row_count; r++) {
 		const struct grid_row *row = &grid->rows[r];
 
-		state->keys[r] = row->layout;
+		state->keys[r] = layout_of(judge, row);
 		if (state->by_stage)
-			state->keys[r] =
-				mix(row->layout, grid->rows[root_of(state->parents, r)].rank + 1u);
+			state->keys[r] = mix(
+				state->keys[r], grid->rows[root_of(state->parents, r)].rank + 1u);
 	}
 	return 0;
 }

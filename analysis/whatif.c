@@ -135,11 +135,15 @@ int64_t whatif_opaque_ns(const struct whatif *whatif, const struct step_grid *gr
 static int64_t segment_ns(const struct whatif *whatif, const struct step_grid *grid,
 	const struct blame *blame, uint32_t c)
 {
-	const struct grid_cell *cell = &grid->cells[c];
+	int64_t own_ns;
 
-	return (whatif->change.healed[cell->row] ? whatif_healed_ns(whatif, grid, blame, c)
-						 : grid_own_ns(grid, c)) +
-	       whatif_opaque_ns(whatif, grid, blame, c);
+	if (whatif->change.own_ns)
+		own_ns = whatif->change.own_ns[c];
+	else if (whatif->change.healed[grid->cells[c].row])
+		own_ns = whatif_healed_ns(whatif, grid, blame, c);
+	else
+		own_ns = grid_own_ns(grid, c);
+	return own_ns + whatif_opaque_ns(whatif, grid, blame, c);
 }
 
 /* A row's cells up to and including c, since its last instance, one by one. */
@@ -171,7 +175,7 @@ static inline int64_t lead_ns(const struct whatif *whatif, const struct step_gri
 				 ? blame_lead_control_ns(blame, meeting, m)
 				 : blame_lead_own_ns(blame, grid, meeting, m);
 
-	if (blame->mixed[m] & slow)
+	if (whatif->change.own_ns || (blame->mixed[m] & slow))
 		return walk_back_ns(whatif, grid, blame, grid->members[m]);
 	return own_ns + blame_opaque_ns(blame, m);
 }
@@ -245,8 +249,8 @@ static bool in_columns(const struct whatif *whatif, const struct step_grid *grid
 {
 	const struct blame_meeting *meeting = &blame->meetings[index];
 
-	return meeting->control != GRID_NONE && !meeting->kept && !blame->opaque &&
-	       !blame->held[index] && grid->instances[index].root < 0 &&
+	return !whatif->change.own_ns && meeting->control != GRID_NONE && !meeting->kept &&
+	       !blame->opaque && !blame->held[index] && grid->instances[index].root < 0 &&
 	       !(whatif->change.faster && meeting->lagged);
 }
 
@@ -621,7 +625,7 @@ int whatif_replay(struct whatif *whatif, const struct step_grid *grid, const str
 		error = reserve_line(line, grid);
 	if (error < 0)
 		return error;
-	find_ends(whatif, grid, blame, change->scales || change->faster);
+	find_ends(whatif, grid, blame, change->scales || change->own_ns || change->faster);
 	replay(whatif, grid, blame, change, line);
 	*gain_ns = find_gain(whatif, grid, line);
 	return 0;

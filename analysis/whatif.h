@@ -34,6 +34,7 @@ struct whatif_change {
 	                          vanish; NULL: nowhere */
 	enum whatif_part part;
 	const double *scales;  /* per row: work times this, of overlapped grids only; or NULL */
+	const int64_t *own_ns; /* per cell: its own time; or NULL */
 	const int64_t *faster; /* per instance: its transfer is shorter by this; or NULL */
 };
 

@@ -34,7 +34,9 @@ static void start_cells(struct stream_replay *replay, uint32_t r, uint32_t until
 		const struct blame_cell compared = blame_cell_of(replay->blame, replay->grid, c);
 		int64_t own_ns = cell->own_ns, start_ns;
 
-		if (whatif->change.healed[r])
+		if (whatif->change.own_ns)
+			own_ns = whatif->change.own_ns[c];
+		else if (whatif->change.healed[r])
 			own_ns = whatif_healed_ns(whatif, grid, replay->blame, c);
 		else if ((cell->flags & CELL_QUEUED) && compared.control_ns < own_ns)
 			own_ns = compared.control_ns;

@@ -132,9 +132,11 @@ static void score_fault(const struct simulator *simulator, uint32_t index, doubl
 			outcome->onset_error_steps =
 				fabs((double)verdict->first_step - (double)fault->first);
 			if (fault->course == SIM_COURSE_CONSTANT && fault->kind < SIM_FAULT_HANG &&
-				alone(simulator, fault, verdict))
+				alone(simulator, fault, verdict)) {
+				outcome->slowdown_told = verdict->slowdown;
 				outcome->slowdown_error =
 					fabs(verdict->slowdown - slowdown) / slowdown;
+			}
 		}
 		named = true;
 	}
@@ -193,7 +195,7 @@ static void score(const struct simulator *simulator, const struct report_model *
 	outcome->steps_judged = (uint32_t)model->totals.steps;
 	outcome->slowdown = options->fault_count ? truth.slowdown[0] : 1;
 	outcome->rank_right = outcome->class_right = outcome->cause_right = true;
-	outcome->slowdown_error = outcome->delay_steps = outcome->delay_s =
+	outcome->slowdown_told = outcome->slowdown_error = outcome->delay_steps = outcome->delay_s =
 		outcome->onset_error_steps = NAN;
 	for (size_t v = 0; v < model->verdict_count; v++) {
 		const struct verdict *verdict = &model->verdicts[v];

@@ -22,10 +22,11 @@ struct outcome {
 	bool rank_right;  /* every fault is named, and nobody else */
 	bool class_right; /* of the verdicts that name a culprit (or, for imbalance, of all) */
 	bool cause_right;
-	uint32_t blamed_healthy;  /* ranks that machine verdicts name though nothing ails them */
-	double slowdown_error;	  /* relative; NAN: not comparable */
-	double delay_steps;	  /* from the first faulty step to the end of that of the alert */
-	double delay_s;		  /* the same, in simulated seconds */
+	uint32_t blamed_healthy; /* ranks that machine verdicts name though nothing ails them */
+	double slowdown_told;  /* by the first verdict about the first fault; NAN: not comparable */
+	double slowdown_error; /* relative; NAN: not comparable */
+	double delay_steps;    /* from the first faulty step to the end of that of the alert */
+	double delay_s;	       /* the same, in simulated seconds */
 	double onset_error_steps; /* |first step named - true|; NAN: none */
 	/* Each verdict (the first ones): what it says of itself, and whether it is about a fault, of
 	 * the right class, and names no healthy rank. */

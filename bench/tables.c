@@ -330,6 +330,7 @@ void tables_print_job(FILE *out, const struct outcome *outcome)
 		outcome->rank_right, outcome->class_right, outcome->cause_right, outcome->alerts,
 		outcome->blamed_healthy);
 	print_number(out, "slowdown", outcome->slowdown);
+	print_number(out, "slowdown_told", outcome->slowdown_told);
 	print_number(out, "slowdown_error", outcome->slowdown_error);
 	print_number(out, "delay_steps", outcome->delay_steps);
 	print_number(out, "delay_s", outcome->delay_s);

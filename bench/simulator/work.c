@@ -28,6 +28,10 @@ int sim_active_init(struct sim_active *active, const struct sim_world *world)
 	uint32_t ranks = world->layout->rank_count;
 
 	memset(active, 0, sizeof(*active));
+	for (uint32_t i = 0; i < world->usual[0].op_count; i++) {
+		if (world->usual[0].ops[i].microbatch >= active->microbatch_count)
+			active->microbatch_count = world->usual[0].ops[i].microbatch + 1u;
+	}
 	active->touched = calloc(ranks, sizeof(bool));
 	active->streams = calloc(ranks, sizeof(uint64_t));
 	active->debt_ns = calloc(ranks, sizeof(double));
@@ -54,11 +58,39 @@ static double link_factor(const struct sim_world *world, const struct sim_fault 
 	return transfers_ns > 0 ? size * world->step_ns / transfers_ns : 0;
 }
 
+static double sequence_length(const struct sim_world *world, double deviation, uint32_t data_index,
+	uint32_t step, uint32_t microbatch)
+{
+	uint64_t place = (uint64_t)step << 16 | microbatch;
+
+	return exp(deviation * sim_normal(sim_random(world->seed, 2, data_index, place)));
+}
+
+/* What the imbalance's work comes to for each, when all have as much. */
+static void spread_evenly(struct sim_active *active, const struct sim_world *world,
+	const struct sim_fault *fault, double size, uint32_t step)
+{
+	const struct sim_layout *layout = world->layout;
+	double sum = 0;
+
+	if (fault->kind == SIM_FAULT_STAGE)
+		active->evened_work +=
+			size * sim_fault_rank_count(fault, layout) / layout->rank_count;
+	if (fault->kind != SIM_FAULT_SEQUENCE)
+		return;
+	for (uint32_t d = 0; d < layout->shape.data; d++) {
+		for (uint32_t m = 0; m < active->microbatch_count; m++)
+			sum += sequence_length(world, size, d, step, m);
+	}
+	active->evened_passes *= sum / layout->shape.data / active->microbatch_count;
+}
+
 void sim_active_step(struct sim_active *active, const struct sim_world *world, uint32_t step)
 {
 	const struct sim_layout *layout = world->layout;
 
 	active->count = 0;
+	active->evened_work = active->evened_passes = 1;
 	memset(active->touched, 0, layout->rank_count * sizeof(bool));
 	for (uint32_t rank = 0; rank < layout->rank_count; rank++)
 		active->streams[rank] = sim_random(world->seed, 1, rank, step);
@@ -66,6 +98,8 @@ void sim_active_step(struct sim_active *active, const struct sim_world *world, u
 		const struct sim_fault *fault = &world->faults[f];
 		double size = sim_fault_size(fault, step);
 
+		if (world->masked >> f & 1)
+			spread_evenly(active, world, fault, size, step);
 		if (world->masked >> f & 1 || size <= 0)
 			continue;
 		active->faults[active->count].fault = fault;
@@ -82,7 +116,6 @@ static double sequence_factor(const struct sim_active *active, const struct sim_
 	uint32_t rank, uint32_t step, const struct sim_op *op)
 {
 	double deviation = world->noise->sequence;
-	uint64_t place = (uint64_t)step << 16 | op->microbatch;
 
 	for (uint32_t i = 0; i < active->count; i++) {
 		if (active->faults[i].fault->kind == SIM_FAULT_SEQUENCE)
@@ -90,8 +123,8 @@ static double sequence_factor(const struct sim_active *active, const struct sim_
 	}
 	if (deviation <= 0)
 		return 1;
-	return exp(deviation * sim_normal(sim_random(world->seed, 2,
-				       sim_data_index(world->layout, rank), place)));
+	return sequence_length(
+		world, deviation, sim_data_index(world->layout, rank), step, op->microbatch);
 }
 
 /* What a host fault adds, in lumps; the debt carries what is not a lump yet. */
@@ -212,10 +245,11 @@ void sim_work(struct sim_active *active, const struct sim_world *world, uint32_t
 	uint32_t step, uint32_t op_index, const struct sim_op *op, struct sim_worked *worked)
 {
 	memset(worked, 0, sizeof(*worked));
-	worked->length_ns = op->work_ns;
+	worked->length_ns = op->work_ns * active->evened_work;
 	if (op->section >= SIM_SECTION_FORWARD && op->section != SIM_SECTION_OPTIMIZER &&
 		op->section != SIM_SECTION_IRREGULAR)
-		worked->length_ns *= sequence_factor(active, world, rank, step, op);
+		worked->length_ns *=
+			active->evened_passes * sequence_factor(active, world, rank, step, op);
 	if (world->noise->rank > 0)
 		worked->length_ns *=
 			exp(world->noise->rank * sim_normal(sim_random(world->seed, 3, rank, 0)));

@@ -16,6 +16,12 @@ struct sim_active {
 		double size;
 		double link_factor; /* of transfers, of link faults */
 	} faults[SIM_FAULTS_MAX];
+	/*
+	 * What all work, and all passes, take times as long in a world free of an imbalance: the same
+	 * work, spread evenly.
+	 */
+	double evened_work, evened_passes;
+	uint32_t microbatch_count;
 	bool *touched;	   /* by rank: some fault changes its work */
 	uint64_t *streams; /* by rank: start of its random numbers in this step */
 	double *debt_ns;   /* by rank: time that a fault owes and did not take yet */

@@ -28,12 +28,12 @@ static int take(void *context, struct message_batch *batch,
 	return result < 0 ? result : 0;
 }
 
-/* Feeds the job; its mean step in ms goes to *step_ms. pipeline NULL: only simulated. */
-static void run_job(const struct sim_options *options, struct pipeline *pipeline, double *step_ms)
+/* Feeds the job. pipeline NULL: only simulated. */
+static void run_job(
+	const struct sim_options *options, struct pipeline *pipeline, struct sim_truth *truth)
 {
 	const struct sim_feed_options feed = {1, 4};
 	struct simulator *simulator;
-	struct sim_truth truth;
 
 	assert_int_equal(simulator_create(options, &simulator), 0);
 	if (pipeline) {
@@ -43,8 +43,7 @@ static void run_job(const struct sim_options *options, struct pipeline *pipeline
 		while (simulator_step(simulator) == 1)
 			;
 	}
-	simulator_truth(simulator, &truth);
-	*step_ms = truth.step_ns / 1e6;
+	simulator_truth(simulator, truth);
 	simulator_destroy(simulator);
 }
 
@@ -57,14 +56,14 @@ struct job {
 static struct job judge(struct sim_options options)
 {
 	struct job job;
-	double with_ms, without_ms;
+	struct sim_truth with, without;
 
 	assert_int_equal(pipeline_create(&(struct pipeline_options){0}, &job.pipeline), 0);
-	run_job(&options, job.pipeline, &with_ms);
+	run_job(&options, job.pipeline, &with);
 	options.fault_count = 0;
-	run_job(&options, NULL, &without_ms);
+	run_job(&options, NULL, &without);
 	job.model = pipeline_report(job.pipeline);
-	job.slowdown = with_ms / without_ms;
+	job.slowdown = with.step_ns / without.step_ns;
 	return job;
 }
 
@@ -209,6 +208,43 @@ static void test_uneven_stage(void **state)
 	pipeline_destroy(job.pipeline);
 }
 
+/* One imbalance, in a job of this shape: what its verdict says against the same work, evenly spread. */
+static void check_imbalance(struct sim_options options, enum sim_fault_kind kind, double size)
+{
+	const struct report_model *model;
+	struct pipeline *pipeline;
+	struct sim_truth truth;
+
+	add_fault(&options, kind, 16, 0, 0, size);
+	assert_int_equal(pipeline_create(&(struct pipeline_options){0}, &pipeline), 0);
+	run_job(&options, pipeline, &truth);
+	model = pipeline_report(pipeline);
+	assert_int_equal(model->verdict_count, 1);
+	assert_int_equal(model->verdicts[0].verdict_class, VERDICT_WORKLOAD_IMBALANCE);
+	assert_int_equal(model->verdicts[0].cause, sim_fault_cause(kind));
+	assert_true(truth.slowdown[0] > 1.05);
+	assert_near(model->verdicts[0].slowdown / truth.slowdown[0], 1, 0.02);
+	pipeline_destroy(pipeline);
+}
+
+static void test_imbalance(void **state)
+{
+	struct sim_options data = options_of(false), pipeline = options_of(true), sharded = data,
+			   interleaved = pipeline;
+
+	(void)state;
+	sharded.program.sharded = true;
+	interleaved.program.virtual_stages = 2;
+	check_imbalance(data, SIM_FAULT_SEQUENCE, 0.3);
+	check_imbalance(sharded, SIM_FAULT_SEQUENCE, 0.3);
+	check_imbalance(pipeline, SIM_FAULT_SEQUENCE, 0.4);
+	check_imbalance(interleaved, SIM_FAULT_SEQUENCE, 0.4);
+	check_imbalance(pipeline, SIM_FAULT_STAGE, 0.4);
+	check_imbalance(interleaved, SIM_FAULT_STAGE, 0.4);
+	pipeline.lost_share = 0.0005;
+	check_imbalance(pipeline, SIM_FAULT_STAGE, 0.4);
+}
+
 static void test_healthy(void **state)
 {
 	(void)state;
@@ -246,6 +282,7 @@ int main(void)
 		cmocka_unit_test(test_slow_node),
 		cmocka_unit_test(test_slow_link),
 		cmocka_unit_test(test_uneven_stage),
+		cmocka_unit_test(test_imbalance),
 		cmocka_unit_test(test_healthy),
 		cmocka_unit_test(test_many_ranks),
 	};

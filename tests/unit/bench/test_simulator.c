@@ -59,6 +59,40 @@ static void test_compute_fault_in_data_parallel_job(void **state)
 	assert_near(truth.slowdown[0], 1 + 0.5 * work / healthy, 1e-3);
 }
 
+/*
+ * Without an imbalance the job has the same work, evenly spread: of 1F1B with a long last stage, a step is
+ * m (1 + size) + p - 1 pieces long, and (m + p - 1) (1 + size / p) with even ones.
+ */
+static void test_imbalance_is_held_against_even_work(void **state)
+{
+	struct sim_options options;
+	struct sim_truth truth;
+
+	(void)state;
+	sim_options_default(&options, 4, 1);
+	silence(&options);
+	options.shape = (struct sim_shape){1, 1, 4, 1, 8};
+	options.program.microbatches = 32;
+	options.program.transfer_share = 1e-6;
+	options.program.step_ns = 10e9; /* what sends take is nothing */
+	options.steps = 3;
+	options.fault_count = 1;
+	options.faults[0] = (struct sim_fault){
+		.kind = SIM_FAULT_STAGE, .rank = 3, .last = UINT32_MAX, .size = 0.4};
+	run(&options, &truth);
+	/* input and optimizer, 6 % of the step, are another stage's: that of the longest way */
+	assert_near(truth.slowdown[0], (0.94 * (32 * 1.4 + 3) / 35 + 0.06) / 1.1, 0.003);
+	/* one replica with one microbatch: nobody to share a long one with */
+	options.shape = (struct sim_shape){1, 4, 1, 1, 8};
+	options.program.microbatches = 1;
+	options.faults[0].kind = SIM_FAULT_SEQUENCE;
+	run(&options, &truth);
+	assert_near(truth.slowdown[0], 1, 1e-6);
+	options.shape = (struct sim_shape){4, 1, 1, 1, 8};
+	run(&options, &truth);
+	assert_true(truth.slowdown[0] > 1.2);
+}
+
 /* The bubble of 1F1B is (p - 1) / m of the work (Narayanan et al.); chunks divide it. */
 static void test_pipeline_bubble(void **state)
 {
@@ -189,6 +223,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_compute_fault_in_data_parallel_job),
+		cmocka_unit_test(test_imbalance_is_held_against_even_work),
 		cmocka_unit_test(test_pipeline_bubble),
 		cmocka_unit_test(test_scenarios_run),
 		cmocka_unit_test(test_same_seed_same_job),

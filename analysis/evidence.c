@@ -166,25 +166,27 @@ static bool contains(const uint32_t *pids, size_t count, uint32_t pid)
 	return false;
 }
 
-double evidence_rivals_among(const struct evidence *evidence, int64_t from_ns, int64_t until_ns,
-	uint32_t own_pid, const uint32_t *pids, size_t pid_count, int64_t *seen_ns)
+void evidence_preempted(const struct evidence *evidence, int64_t from_ns, int64_t until_ns,
+	uint32_t own_pid, const uint32_t *pids, size_t pid_count, struct evidence_preempted *by)
 {
-	int64_t all_ns = 0, among_ns = 0, shift_ns = evidence ? evidence->host_to_job_ns : 0;
+	int64_t shift_ns = evidence ? evidence->host_to_job_ns : 0;
 
+	*by = (struct evidence_preempted){0};
 	from_ns -= shift_ns;
 	until_ns -= shift_ns;
 	for (uint32_t i = 0; evidence && i < evidence->interval_count; i++) {
 		const struct evidence_interval *one = &evidence->intervals[i];
+		int64_t length_ns = one->end_ns - one->start_ns;
 
 		if (one->reason != OFF_CPU_PREEMPTED || one->end_ns <= from_ns ||
 			one->end_ns > until_ns)
 			continue;
-		all_ns += one->end_ns - one->start_ns;
-		if (one->other_pid != own_pid && contains(pids, pid_count, one->other_pid))
-			among_ns += one->end_ns - one->start_ns;
+		by->all_ns += length_ns;
+		if (own_pid && one->other_pid == own_pid)
+			by->own_threads_ns += length_ns;
+		else if (contains(pids, pid_count, one->other_pid))
+			by->ranks_ns += length_ns;
 	}
-	*seen_ns = all_ns;
-	return all_ns > 0 ? (double)among_ns / (double)all_ns : 0;
 }
 
 /* Preempted between two times, by another process or by a thread of the same one. */

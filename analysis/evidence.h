@@ -82,13 +82,16 @@ struct evidence_rival {
 	double share; /* of what all processes (or all own threads) took */
 };
 
-/*
- * The share of preempted time, by the long intervals between two times, in which one of the
- * given processes ran instead; pids ascend; own_pid, whose threads these are, does not count as one of
- * them. 0 when there are no such intervals. *seen_ns: how much preempted time those intervals show.
- */
-double evidence_rivals_among(const struct evidence *evidence, int64_t from_ns, int64_t until_ns,
-	uint32_t own_pid, const uint32_t *pids, size_t pid_count, int64_t *seen_ns);
+/* How long it was preempted, by the long intervals between two times, and what ran instead. */
+struct evidence_preempted {
+	int64_t all_ns;
+	int64_t own_threads_ns; /* other threads of the process */
+	int64_t ranks_ns;	/* other ranks of the job */
+};
+
+/* pids: of the job's ranks, ascending; own_pid may be one of them, 0 = unknown. evidence: NULL = none. */
+void evidence_preempted(const struct evidence *evidence, int64_t from_ns, int64_t until_ns,
+	uint32_t own_pid, const uint32_t *pids, size_t pid_count, struct evidence_preempted *by);
 
 /* The worst of other processes; where there are none, of own_pid's own threads. False: nobody. */
 bool evidence_worst_rival(const struct evidence *evidence, int64_t from_ns, int64_t until_ns,

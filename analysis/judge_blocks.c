@@ -185,41 +185,49 @@ static bool hit_more_than_peers(
 }
 
 /*
+ * Other programs take the CPU in bursts, which come in groups: a small or rare share must go on for longer
+ * than one. Ranks that share cores preempt each other, unevenly for a while, and so do a rank's own threads;
+ * slices too short to be seen one by one are what ranks do to each other.
+ */
+static double contention_evidence_needed(const struct judge *judge, const struct rank_state *state,
+	const struct delay_run *run, double level, double lasting)
+{
+	const struct excess_sums *sums = &run->sums;
+	int64_t until_ns = judge->block.start_ns + judge->block.time_ns;
+	int64_t excess_ns = sums->own[EXCESS_PREEMPTED] - sums->control[EXCESS_PREEMPTED];
+	struct evidence_preempted by;
+
+	if (run == &state->runs[RUN_SLOW] && run->blocks < CONTENTION_BLOCKS_MIN)
+		return INFINITY;
+	evidence_preempted(state->evidence, until_ns - sums->time_ns, until_ns, state->pid,
+		judge->pids, judge->pid_count, &by);
+
+	double most = OWN_RIVALS_MAX * (double)by.all_ns;
+
+	if ((double)by.ranks_ns <= most &&
+		((double)(by.ranks_ns + by.own_threads_ns) <= most ||
+			level >= OWN_RIVALS_SHARE_MIN) &&
+		(double)by.all_ns >= RIVALS_SEEN_MIN * (double)excess_ns)
+		return lasting;
+	return level < OWN_RIVALS_SHARE_MIN ? INFINITY : 4 * CHANGE_THRESHOLD;
+}
+
+/*
  * How much evidence a change needs to be told. Without a period, uneven work is what many
  * programs do. Other programs take the CPU in bursts, and a program sleeps for reasons of its own: such a
- * thing must last four blocks, or three where a step alone takes as long as a block. Ranks that
- * share cores preempt each other, unevenly for a while.
+ * thing must last four blocks, or three where a step alone takes as long as a block.
  */
 static double evidence_needed(const struct judge *judge, const struct rank_state *state,
 	const struct delay_run *run, const struct classification *class, double level)
 {
 	const struct excess_sums *sums = &run->sums;
 	bool irregular = judge->block.irregular * 2 > judge->block.steps;
-	int64_t until_ns = judge->block.start_ns + judge->block.time_ns;
 	double lasting = sums->time_ns - sums->delay_ns >= (int64_t)sums->steps * BLOCK_NS
 				 ? CHANGE_THRESHOLD
 				 : LASTING_EVIDENCE;
 
-	if (class->cause == CAUSE_CPU_CONTENTION) {
-		int64_t from_ns = until_ns - sums->time_ns, seen_ns;
-		double own_rivals = evidence_rivals_among(state->evidence, from_ns, until_ns,
-			state->pid, judge->pids, judge->pid_count, &seen_ns);
-		double own_threads = evidence_rivals_among(
-			state->evidence, from_ns, until_ns, 0, &state->pid, 1, &seen_ns);
-
-		/* Bursts come in groups; a small or rare share must go on for longer than one. */
-		if (run == &state->runs[RUN_SLOW] && run->blocks < CONTENTION_BLOCKS_MIN)
-			return INFINITY;
-		/* Slices too short to be seen one by one are what ranks do to each other. */
-		if (own_rivals <= OWN_RIVALS_MAX &&
-			(own_rivals + own_threads <= OWN_RIVALS_MAX ||
-				level >= OWN_RIVALS_SHARE_MIN) &&
-			(double)seen_ns >=
-				RIVALS_SEEN_MIN * (double)(sums->own[EXCESS_PREEMPTED] -
-							   sums->control[EXCESS_PREEMPTED]))
-			return lasting;
-		return level < OWN_RIVALS_SHARE_MIN ? INFINITY : 4 * CHANGE_THRESHOLD;
-	}
+	if (class->cause == CAUSE_CPU_CONTENTION)
+		return contention_evidence_needed(judge, state, run, level, lasting);
 	/* Any rank's runtime collects now and then, in three steps in a row by chance. */
 	if (class->cause == CAUSE_GARBAGE_COLLECTION && level < COLLECTOR_SHARE_MIN)
 		return lasting;

@@ -28,19 +28,22 @@ static void add(struct evidence *evidence, int64_t start_ns, int64_t length_ns, 
 static void own_threads_are_no_other_rank(void **state)
 {
 	struct evidence evidence = {0};
-	int64_t seen_ns;
+	struct evidence_preempted by;
 
 	(void)state;
 	add(&evidence, 0, 50, OWN, "autograd");
 	add(&evidence, 100, 30, STRANGER, "stress");
 	add(&evidence, 200, 20, OTHER_RANK, "python");
 	add(&evidence, 1000, 500, OTHER_RANK, "python"); /* later than asked for */
-	assert_true(evidence_rivals_among(&evidence, 0, 1000, OWN, ranks, 2, &seen_ns) == 0.2);
-	assert_int_equal(seen_ns, 100);
-	assert_true(evidence_rivals_among(&evidence, 0, 1000, 0, ranks, 2, &seen_ns) == 0.7);
-	assert_true(evidence_rivals_among(&evidence, 0, 1000, 0, ranks, 1, &seen_ns) == 0.5);
-	assert_true(evidence_rivals_among(NULL, 0, 1000, OWN, ranks, 2, &seen_ns) == 0);
-	assert_int_equal(seen_ns, 0);
+	evidence_preempted(&evidence, 0, 1000, OWN, ranks, 2, &by);
+	assert_int_equal(by.all_ns, 100);
+	assert_int_equal(by.own_threads_ns, 50);
+	assert_int_equal(by.ranks_ns, 20);
+	evidence_preempted(&evidence, 0, 1000, 0, ranks, 2, &by);
+	assert_int_equal(by.own_threads_ns, 0);
+	assert_int_equal(by.ranks_ns, 70);
+	evidence_preempted(NULL, 0, 1000, OWN, ranks, 2, &by);
+	assert_int_equal(by.all_ns, 0);
 	evidence_fini(&evidence);
 }
 

@@ -361,6 +361,8 @@ static void compare_streams(const struct peers *peers, uint32_t r)
 				(cell->flags & (CELL_QUEUED | CELL_RECKONED)) == CELL_QUEUED
 					? control->measured_ns
 					: INT64_MAX};
+		if (bound)
+			continue;
 		blame->rows[r].own_excess_ns += own_ns - control->own_ns;
 		add_components(grid, &blame->rows[r], c, control);
 	}

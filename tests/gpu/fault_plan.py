@@ -107,6 +107,7 @@ class Truth:
     def __init__(self, path):
         self.job, self.ranks, self.notes, self.faults, self.ended = None, [], [], [], []
         self.steps = {}  # rank -> [(step, monotonic_ns, realtime_ns)]
+        self.host_ms = {}  # rank -> {step: from asking for the batch until all was launched}
         begun = {}
         with open(path, encoding="utf-8") as file:
             for line in file:
@@ -119,6 +120,9 @@ class Truth:
                 elif event == "step":
                     self.steps.setdefault(entry["rank"], []).append(
                         (entry["step"], entry["monotonic_ns"], entry["realtime_ns"]))
+                    if entry.get("host_ms_before") is not None:
+                        self.host_ms.setdefault(entry["rank"], {})[entry["step"] - 1] = \
+                            entry["host_ms_before"]
                 elif event == "fault_begin":
                     fault = dict(entry, end_realtime_ns=None)
                     begun[entry["rank"], entry["first_step"]] = fault
@@ -151,6 +155,30 @@ class Truth:
         lengths = [length for step, length in self.lengths_ms(rank).items()
                    if step >= skip and not self.is_disturbed(step)]
         return statistics.median(lengths) if lengths else None
+
+    def host_growth(self, rank, first_step, last_step):
+        """How much longer than usual a rank's own host took for these steps (median), over the same
+        of the other rank that grew most; None where the log does not tell. Hosts are disturbed
+        from outside too: by other guests of the machine, by a thread of the same physical core."""
+        grown = {}
+        for other, values in self.host_ms.items():
+            usual = [value for step, value in values.items()
+                     if step >= 10 and not self.is_disturbed(step)]
+            during = [value for step, value in values.items() if first_step <= step <= last_step]
+            if not usual or not during:
+                return None
+            grown[other] = statistics.median(during) / statistics.median(usual)
+        others = [value for other, value in grown.items() if other != rank]
+        return grown[rank] / max(1.0, *others) if rank in grown and others else None
+
+    def slow_since(self, fault, least, stretch=5):
+        """The first step of the time right before a fault in which its rank's host was that much
+        slower already, by stretches of so many steps; the fault's first step when there is none."""
+        step = fault["first_step"]
+        while step >= stretch and (
+                self.host_growth(fault["rank"], step - stretch, step - 1) or 1) >= least:
+            step -= stretch
+        return step
 
     def growth(self, fault):
         """How much longer steps truly were in the window, over the healthy median, or None.

@@ -10,6 +10,7 @@ before the first step of the truth: there, ranks truly stand still for one that 
 for seconds; nor what is said after a rank has died or the job was cut short.
 """
 GROWTH_LEAST = 1.10
+DISTURBED_LEAST = 1.10  # by the job's own clock: Truth.host_growth()
 GRACE_STEPS = 4  # a verdict's onset may lie that many steps outside of the window
 
 # kind of fault -> class, causes that are right. There is no word for a held GIL in the first set
@@ -39,10 +40,23 @@ def window_ns(truth, fault):
     healthy = truth.healthy_ms(fault["rank"]) or 100.0
     growth = truth.growth(fault) or 1.0
     grace = GRACE_STEPS * healthy * max(growth, 1.0) * 1e6
+    since = truth.slow_since(fault, DISTURBED_LEAST)
+    begin = min([fault["realtime_ns"]] + [step[2] for step in truth.steps[fault["rank"]]
+                                          if step[0] == since])
     end = fault["end_realtime_ns"]
     if end is None:  # the rank died in its window
         end = max(steps[-1][2] for steps in truth.steps.values())
-    return fault["realtime_ns"] - grace, end + grace
+    return begin - grace, end + grace
+
+
+def is_disturbed(truth, verdict):
+    """A host that was slow in truth, though nobody made it so."""
+    if verdict["class"] != "host-slow" or len(verdict["ranks"]) != 1:
+        return False
+    steps = [step[0] for step in truth.steps.get(verdict["ranks"][0], [])
+             if verdict["onset_unix_ns"] <= step[2] <= verdict["alert_unix_ns"]]
+    return bool(steps) and (truth.host_growth(
+        verdict["ranks"][0], steps[0], steps[-1]) or 1) >= DISTURBED_LEAST
 
 
 def score_fault(truth, fault, verdicts, alerts):
@@ -93,6 +107,10 @@ def score(truth, report, alerts):
     for verdict in verdicts:  # before the first step ranks wait for those that prepare their faults
         if verdict["class"] == "hang" and verdict["onset_unix_ns"] < first:
             verdict["fits"] = True
+    disturbed = [shown(v) for v in verdicts if "fits" not in v and is_disturbed(truth, v)]
+    for verdict in verdicts:
+        if is_disturbed(truth, verdict):
+            verdict["fits"] = True
     false = [shown(v) for v in verdicts if "fits" not in v]
     known = {v.get("id") for v in verdicts}
     false += [dict(shown(a["verdict"]), only_alerted=True) for a in begun
@@ -105,6 +123,7 @@ def score(truth, report, alerts):
         "true_steps": true_steps, "report_steps": report["job"]["steps"],
         "step_ms_healthy": round(healthy, 3) if healthy else None,
         "faults": faults, "false_alarms": len(false), "false_verdicts": false,
+        "disturbed": disturbed,
         "dropped": coverage.get("dropped"), "clock_error_us": coverage.get("clock_error_us"),
         "probe_cpu_percent": coverage.get("probe_cpu_percent"),
         "sources": [f"{s['name']}: {s['state']}" + (f" ({s['why']})" if s.get("why") else "")
@@ -124,8 +143,9 @@ def middle(values, digits=2):
 def table(results):
     """Markdown: one row per mode and kind, then the healthy jobs, then what was not run."""
     lines = ["| job | fault | windows | counted | rank | class | cause | delay, steps: middle, "
-             "worst | delay, s: middle, worst | growth, middle | false alarms of these jobs |",
-             "| --- | --- |" + " ---: |" * 9]
+             "worst | delay, s: middle, worst | growth, middle | false alarms of these jobs | "
+             "hosts slow by themselves |",
+             "| --- | --- |" + " ---: |" * 10]
     scored = [r for r in results if "score" in r]
     keys = sorted({(r["job"], f["kind"]) for r in scored for f in r["score"]["faults"]})
     for job, kind in keys:
@@ -141,6 +161,7 @@ def table(results):
             cells.append(f"{middle(values)}, {max(values)}" if values else "")
         cells.append(middle([f["growth"] for f in counted]))
         cells.append(sum(r["score"]["false_alarms"] for r in own))
+        cells.append(sum(len(r["score"].get("disturbed", ())) for r in own))
         lines.append("| " + " | ".join(map(str, cells)) + " |")
     lines += ["", "| healthy job | runs | steps | report's steps | step, ms | false alarms |",
               "| --- |" + " ---: |" * 5]

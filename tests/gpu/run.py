@@ -370,6 +370,7 @@ def describe(result):
                      f"{fault.get('delay_steps', '')} steps "
                      f"{'' if fault['counted'] else '(not counted) '}{fault['why']} "
                      f"{fault.get('verdict', '')}")
+    lines += [f"  disturbed: {verdict}" for verdict in result["score"]["disturbed"]]
     lines += [f"  false: {verdict}" for verdict in result["score"]["false_verdicts"]]
     return "\n".join(lines)
 

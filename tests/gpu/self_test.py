@@ -112,7 +112,8 @@ class Scores(unittest.TestCase):
     def tearDown(self):
         self.directory.cleanup()
 
-    def write_truth(self, extra_ns, applied=True, steps=200):
+    def write_truth(self, extra_ns, applied=True, steps=200, slow=()):
+        """slow: steps in which the host of rank 1 takes longer by itself."""
         lines, now = [{"event": "job", "ranks": 2}], 10**9
         for step in range(steps):
             stamps = {"monotonic_ns": int(now), "realtime_ns": int(now + 10**18)}
@@ -120,7 +121,9 @@ class Scores(unittest.TestCase):
                 if step == at:
                     lines.append({"event": "fault_" + edge, **WINDOW, "step": step,
                                   "applied": applied, "why": "" if applied else "no", **stamps})
-            lines += [{"event": "step", "rank": r, "step": step, **stamps} for r in range(2)]
+            lines += [{"event": "step", "rank": r, "step": step, **stamps, "host_ms_before":
+                       (12.0 if r == 1 and step - 1 in slow else 8.0) if step and slow else None}
+                      for r in range(2)]
             now += 10e6 + (extra_ns if 50 <= step < 70 else 0)
         if steps == 200:
             lines += [{"event": "end", "rank": r, **stamps} for r in range(2)]
@@ -169,6 +172,25 @@ class Scores(unittest.TestCase):
         only_alerted = self.score(alerts=[{"event": "alert", "verdict": {"id": 9}}])
         self.assertEqual(only_alerted["false_alarms"], 1)
         self.assertFalse(self.score({}, alerts=[])["faults"][0]["alerted"])
+
+    def test_hosts_that_are_slow_in_truth_are_disturbed(self):
+        at = {"onset_unix_ns": self.begin + 61 * 10**7, "alert_unix_ns": self.begin + 64 * 10**7}
+        self.write_truth(6e6, slow=range(100, 130))  # 50 steps of 10 ms and 20 of 6 behind begin
+        result = self.score({}, at)
+        self.assertEqual((result["false_alarms"], len(result["disturbed"])), (0, 1))
+        for wrong in ({"ranks": [0]}, {"class": "compute-slow"}):
+            result = self.score({}, dict(at, **wrong))
+            self.assertEqual((result["false_alarms"], len(result["disturbed"])), (1, 0))
+        later = {"onset_unix_ns": self.begin + 10**9, "alert_unix_ns": self.begin + 103 * 10**7}
+        self.assertEqual(self.score({}, later)["false_alarms"], 1)
+
+    def test_a_window_begins_where_its_host_was_slow_before(self):
+        early = {"onset_unix_ns": self.begin - 8 * 10**7}
+        self.assertFalse(self.score(early)["faults"][0]["rank_right"])
+        self.write_truth(6e6, slow=range(40, 50))
+        self.assertTrue(self.score(early)["faults"][0]["rank_right"])
+        self.assertFalse(self.score({"onset_unix_ns": self.begin - 20 * 10**7})[
+            "faults"][0]["rank_right"])
 
     def test_weak_or_unmade_faults_are_listed_not_counted(self):
         self.write_truth(0.5e6)

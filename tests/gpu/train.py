@@ -106,9 +106,12 @@ def sent_bytes(device):
 
 
 def pin(local_rank, count):
+    """Every other core, where there are enough: neighbours may be threads of one physical core."""
     cores = sorted(os.sched_getaffinity(0))
+    ranks = int(os.environ.get("LOCAL_WORLD_SIZE", local_rank + 1))
+    stride = 2 if len(cores) >= 2 * (1 + ranks * count) else 1
     first = 1 + local_rank * count
-    os.sched_setaffinity(0, {cores[(first + i) % len(cores)] for i in range(count)})
+    os.sched_setaffinity(0, {cores[(first + i) * stride % len(cores)] for i in range(count)})
 
 
 class RandomBatches:
@@ -359,6 +362,7 @@ def run_steps(arguments, trainer, batches, runner, truth, rank, recent, plan):
         for step in range(max(0, window["first_step"]), window["last_step"] + 6):
             if step < len(is_quiet):
                 is_quiet[step] = False
+    host_ms = None
     for step in range(arguments.steps):
         switch.at_step(step)
         if is_quiet[step]:
@@ -366,7 +370,7 @@ def run_steps(arguments, trainer, batches, runner, truth, rank, recent, plan):
             if step + 1 == len(is_quiet) or not is_quiet[step + 1]:
                 recent.keep()
                 recent.marks.clear()
-        truth.add("step", at_once=False, rank=rank, step=step)
+        truth.add("step", at_once=False, rank=rank, step=step, host_ms_before=host_ms)
         runner.at_step(step, recent.mean(0, arguments.step_ms))
         if kernels:
             kernels.at_step(step)
@@ -384,7 +388,9 @@ def run_steps(arguments, trainer, batches, runner, truth, rank, recent, plan):
         if step == arguments.die_at and rank == arguments.die_rank:
             truth.add("note", rank=rank, step=step, what="death")
             os.kill(os.getpid(), signal.SIGKILL)
+        begun = time.perf_counter()
         loss = trainer.step(next(batches).to("cuda", non_blocking=True))
+        host_ms = round((time.perf_counter() - begun) * 1e3, 3)
         if arguments.sync_every and step % arguments.sync_every == 0:
             loss.item()
     runner.close(arguments.steps)

@@ -18,8 +18,8 @@ of the differences within pairs, over the mean of the steps without, with a 95 %
    no samples. The first steps of a block (SETTLE_SECONDS) do not count; `after_switch` shows them.
    The kernel's programs and the plug-in are still loaded while they rest, so
  - whole runs are compared too (`runs`): nothing, slowrank, and the baselines, interleaved: NCCL
-   Inspector (where its library is found or named), PyTorch's profiler always on, CUPTI kernel
-   activity always on (through --deep on). As noisy as the machine: ratios of medians, with the
+   Inspector (where its library is found or named), PyTorch's profiler always on, CUPTI's records of
+   all kernels always on (cupti_always.c). As noisy as the machine: ratios of medians, with the
    range over repeats.
  - The ranks keep to a few cores each (--pin-cores), slowrank's own processes do not; what is alive
    after the warm-up is no work for Python's garbage collector.
@@ -57,6 +57,7 @@ LEAST_STEPS = 5  # of a block, to count
 BIN_SECONDS = 0.1  # of after_switch
 WARM_UP_STEPS = 40
 WARM_UP_PAIRS = 2
+CUPTI_ALWAYS = "libslowrank_cupti_always.so"
 
 
 def read_blocks(truth):
@@ -164,6 +165,11 @@ class Bench:
                           str(truth.job["batch"])]
         return truth
 
+    def log(self):
+        path = os.path.join(self.arguments.work, "log.txt")
+        with open(path, encoding="utf-8", errors="replace") as log:
+            return log.read()
+
     def slowrank(self, *extra):
         return [self.arguments.slowrank, "run", "--record",
                 os.path.join(self.arguments.work, "record.slr"), "--quiet",
@@ -198,12 +204,22 @@ class Bench:
                 return found[0]
         return None
 
+    def cupti_always(self):
+        """The library that is built with slowrank, beside it or in the build's bench folder."""
+        beside = os.path.dirname(self.arguments.slowrank)
+        for place in (self.arguments.cupti_always, os.path.join(beside, CUPTI_ALWAYS),
+                      os.path.join(beside, "bench", CUPTI_ALWAYS)):
+            if place and os.path.exists(place):
+                return os.path.abspath(place)
+        return None
+
     def variants(self):
         """name -> keyword arguments of start()."""
         found = {"nothing": {}, "slowrank": {"prefix": self.slowrank()},
                  "profiler": {"options": ["--profile-steps", f"{WARM_UP_STEPS - 20}:1000000"]}}
-        if self.arguments.cupti_options:
-            found["cupti-always"] = {"prefix": self.slowrank(*self.arguments.cupti_options)}
+        if self.cupti_always():
+            found["cupti-always"] = {
+                "environment": {"CUDA_INJECTION64_PATH": self.cupti_always()}.items()}
         inspector = self.inspector()
         if inspector:
             dump = os.path.join(self.arguments.work, "inspector")
@@ -224,6 +240,8 @@ class Bench:
                     continue
                 try:
                     lengths = self.start(job, steps, **variants[name]).lengths_ms(0)
+                    if name == "cupti-always" and "bytes of records" not in self.log():
+                        raise RuntimeError("no kernel was recorded: " + self.log()[-300:])
                 except RuntimeError as error:
                     errors[name] = str(error)[-600:]
                     continue
@@ -232,6 +250,8 @@ class Bench:
         result = {"errors": errors, "variants": {}}
         if not self.inspector():
             result["errors"]["nccl-inspector"] = "its library was not found (--inspector)"
+        if not self.cupti_always():
+            result["errors"]["cupti-always"] = f"{CUPTI_ALWAYS} was not found (--cupti-always)"
         base = statistics.median(medians["nothing"]) if "nothing" in medians else None
         for name, values in medians.items():
             result["variants"][name] = {
@@ -297,8 +317,7 @@ def parse_arguments(argv=None):
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--budget-seconds", type=float, default=1e9)
     parser.add_argument("--run-options", type=shlex.split, default=[], help="for slowrank run")
-    parser.add_argument("--cupti-options", type=shlex.split, default=["--deep", "on"],
-                        help="those that keep CUPTI's kernel activity on; '' = leave it out")
+    parser.add_argument("--cupti-always", help=CUPTI_ALWAYS + ", where it is elsewhere")
     parser.add_argument("--inspector", help="libnccl-profiler-inspector.so")
     arguments = parser.parse_args(argv)
     if set(arguments.jobs) - set(JOBS):

@@ -447,15 +447,23 @@ static int64_t way_to(const struct step_grid *grid, const struct grid_cell *cell
 						  : grid->cells[cell->before].departure_ns);
 }
 
-/* The member that waited least: the last to come. Of many, some will do: it is late enough. */
-static uint32_t shortest_member(const struct step_grid *grid, const struct grid_instance *instance)
+/*
+ * The member that waited least: the last to come. Of many, some will do: it is late enough. *longest_ns: how
+ * long the one of these stayed that waited most.
+ */
+static uint32_t shortest_member(
+	const struct step_grid *grid, const struct grid_instance *instance, int64_t *longest_ns)
 {
 	const uint32_t *members = &grid->members[instance->first_member];
 	uint32_t shortest = members[0];
 
-	for (uint32_t m = 1; m < instance->member_count && m < BESIDE_MEMBERS_MAX; m++) {
-		if (length_ns(&grid->cells[members[m]]) < length_ns(&grid->cells[shortest]))
+	*longest_ns = 0;
+	for (uint32_t m = 0; m < instance->member_count && m < BESIDE_MEMBERS_MAX; m++) {
+		int64_t stay_ns = length_ns(&grid->cells[members[m]]);
+
+		if (stay_ns < length_ns(&grid->cells[shortest]))
 			shortest = members[m];
+		*longest_ns = later_ns(*longest_ns, stay_ns);
 	}
 	return shortest;
 }
@@ -475,15 +483,18 @@ static void learn_beside(struct step_grid *grid, const struct grid_row *row)
 
 		if (!instance->usable || instance->waits_for != WAITS_FOR_ALL)
 			continue;
-		uint32_t shortest = shortest_member(grid, instance);
+		int64_t longest_ns;
+		uint32_t shortest = shortest_member(grid, instance, &longest_ns);
 
 		if (shortest == list[i] || !gap_after(grid, list[i], &gap.gap_ns) ||
 			!gap_after(grid, shortest, &gap.least_gap_ns))
 			continue;
+		gap.least_rank = grid->rows[grid->cells[shortest].row].rank;
 		gap.least_stay_ns = length_ns(&grid->cells[shortest]);
 		gap.least_next = grid->cells[shortest + 1].before == shortest;
 		gap.least_way_ns = way_to(grid, &grid->cells[shortest]);
 		gap.wait_ns = length_ns(cell) - gap.least_stay_ns;
+		gap.most_wait_ns = longest_ns - gap.least_stay_ns;
 		gap.others = instance->member_count - 1;
 		beside_learn(grid->beside, mix(row->layout, i), &gap);
 	}

@@ -25,11 +25,16 @@ enum { PLACES_MAX = 4096, PLACES_TRIED = 8, VISITS_MAX = 4 * BESIDE_CELLS_MAX };
 /* What was learnt fades, by a part in so many. */
 #define FADE (1.0 / 4096)
 /*
- * What is usual is a running median: it follows by a part in so many of where all waited little, and
- * hardly at all where somebody waited for long: a rank that is slow, which is then the one that waits
- * least, must not become the measure; nor sooner where more ranks wait for it.
+ * What is usual is a running median: it follows by a part in so many of, and hardly at all where all waited for
+ * one rank, and for longer than is usual: a rank that is slow, which is then the one that waits least, must not
+ * become the measure; nor sooner where more ranks wait for it. When all have more to do, they wait as before;
+ * when a machine is slow now and then, they wait for one another in turn. Longer is more than a quarter of the
+ * work, or so many times what three of four instances do not exceed.
  */
-enum { USUAL_SEEN_MIN = 8, USUAL_SEEN_MAX = 256, LONG_WAIT_FACTOR = 16 };
+enum { USUAL_SEEN_MIN = 8, USUAL_SEEN_MAX = 256, LONG_WAIT_FACTOR = 256 };
+enum { WAITS_SEEN_MIN = 32, WAITS_LONGER = 2 };
+/* One rank: the last in two of three such instances, and in so many more of late. */
+enum { ONE_RANK_MIN = 2, ONE_RANK_MAX = 16, OTHER_RANK = 2 };
 
 /* A regression through the origin, of changes of gaps over waits. */
 struct slope {
@@ -39,9 +44,12 @@ struct slope {
 struct place {
 	uint64_t key; /* 0 = free */
 	struct slope members, explained;
-	double work;   /* usual, from here to the next call */
-	double bound;  /* usual, of what it took at most where the next one was queued */
-	uint32_t seen; /* so many of short waits, at most USUAL_SEEN_MAX */
+	double work;	 /* usual, from here to the next call */
+	double wait;	 /* usual, of the one that waited most */
+	double one_rank; /* how much oftener than others last_rank is waited for */
+	double bound;	 /* usual, of what it took at most where the next one was queued */
+	uint32_t seen;	 /* so many of short waits, at most USUAL_SEEN_MAX */
+	uint32_t waits_seen, last_rank;
 	uint32_t bound_seen;
 };
 
@@ -88,9 +96,45 @@ static void follow_median(double *median, double value, double part)
 	*median *= value > *median ? 1 + part : 1 - part;
 }
 
+/* Is it mostly one rank that the others wait for, in instances with long waits? */
+static bool is_one_rank(struct place *place, uint32_t rank, double share)
+{
+	if (place->last_rank == rank)
+		place->one_rank = fmin(place->one_rank + share, ONE_RANK_MAX);
+	else
+		place->one_rank -= OTHER_RANK * share;
+	if (place->one_rank <= 0) {
+		place->last_rank = rank;
+		place->one_rank = 0;
+	}
+	return place->one_rank >= ONE_RANK_MIN;
+}
+
+/*
+ * How much an instance says of what is usual, of `others` that all say the same: whole, or next to nothing
+ * where all waited for one rank, and for long.
+ */
+static double share_of(struct place *place, const struct beside_gap *gap)
+{
+	double wait = (double)gap->most_wait_ns, share = 1.0 / (gap->others ? gap->others : 1);
+	double part, reduced = share;
+
+	if (place->waits_seen == 0)
+		place->wait = wait > WAIT_MIN_NS ? wait : WAIT_MIN_NS;
+	if ((wait > place->work / 4 || (place->waits_seen >= WAITS_SEEN_MIN &&
+					       wait > WAITS_LONGER * place->wait + WAIT_MIN_NS)) &&
+		is_one_rank(place, gap->least_rank, share))
+		reduced /= LONG_WAIT_FACTOR;
+	if (place->waits_seen < USUAL_SEEN_MAX)
+		place->waits_seen++;
+	part = 1.0 / (place->waits_seen + 1);
+	place->wait *= wait <= place->wait ? 1 - share * part / 4 : 1 + reduced * part * 3 / 4;
+	return reduced;
+}
+
 static void learn_usual(struct place *place, const struct beside_gap *gap)
 {
-	double work = (double)gap->least_gap_ns + (double)gap->least_stay_ns, part;
+	double work = (double)gap->least_gap_ns + (double)gap->least_stay_ns, share;
 
 	if (!gap->least_next)
 		return;
@@ -98,12 +142,10 @@ static void learn_usual(struct place *place, const struct beside_gap *gap)
 		place->work = work;
 		place->seen = 1;
 	}
-	part = 1.0 / (place->seen + 1) / (gap->others ? gap->others : 1);
-	if ((double)gap->wait_ns > place->work / 4)
-		part /= LONG_WAIT_FACTOR;
-	else if (place->seen < USUAL_SEEN_MAX)
+	share = share_of(place, gap);
+	follow_median(&place->work, work, share / (place->seen + 1));
+	if ((double)gap->most_wait_ns <= place->work / 4 && place->seen < USUAL_SEEN_MAX)
 		place->seen++;
-	follow_median(&place->work, work, part);
 }
 
 /* Whose next one was queued was at work for no longer than from its arrival to that. */

@@ -30,12 +30,14 @@ enum { STAYS_PER_GAP = 4 };
 /* One member of an instance beside the one that waited least. */
 struct beside_gap {
 	int64_t wait_ns;		     /* so much longer it stayed */
+	int64_t most_wait_ns;		     /* so much longer the one did that stayed longest */
 	int64_t gap_ns;			     /* from its departure to its next arrival */
 	int64_t least_stay_ns, least_gap_ns; /* of the one that waited least */
 	bool least_next;      /* its next one was the next of all its streams: one piece of work */
 	int64_t least_way_ns; /* and what it took since its call before of the stream */
-	uint32_t rank;	      /* whose gap it is */
-	uint32_t others;      /* members beside the one that waited least */
+	uint32_t least_rank;
+	uint32_t rank;	 /* whose gap it is */
+	uint32_t others; /* members beside the one that waited least */
 };
 
 void beside_learn(struct beside_places *places, uint64_t place, const struct beside_gap *gap);

@@ -19,6 +19,7 @@ static void learn(struct beside_places *places, int64_t wait_us, int64_t gap_us,
 {
 	beside_learn(places, PLACE,
 		&(struct beside_gap){.wait_ns = wait_us * US,
+			.most_wait_ns = wait_us * US,
 			.gap_ns = gap_us * US,
 			.least_next = true,
 			.least_stay_ns = 100 * US,
@@ -26,12 +27,13 @@ static void learn(struct beside_places *places, int64_t wait_us, int64_t gap_us,
 }
 
 /* Small waits, both ways round: the gap shrinks by the wait where the work goes on. */
-static void learn_healthy(struct beside_places *places, int steps, bool beside)
+static void learn_healthy(struct beside_places *places, int steps, int64_t work_us, bool beside)
 {
 	for (int i = 0; i < steps; i++) {
 		int64_t wait_us = 20 + 13 * (i % 5), jitter_us = 7 * (i % 4);
 
-		learn(places, wait_us, 900 - (beside ? wait_us : 0) + jitter_us, 1000 + jitter_us);
+		learn(places, wait_us, work_us - 100 - (beside ? wait_us : 0) + jitter_us,
+			work_us + jitter_us);
 	}
 }
 
@@ -42,7 +44,7 @@ static void long_waits_show_work_beside(void **state)
 
 	(void)state;
 	assert_non_null(places);
-	learn_healthy(places, 40, true);
+	learn_healthy(places, 40, 1000, true);
 	assert_int_not_equal(beside_known(places, PLACE, false),
 		BESIDE_WORK); /* waits of 50 us and more are few so far */
 	for (int i = 0; i < 10; i++)
@@ -58,7 +60,7 @@ static void waits_alone_are_no_work_beside(void **state)
 
 	(void)state;
 	assert_non_null(places);
-	learn_healthy(places, 40, false);
+	learn_healthy(places, 40, 1000, false);
 	for (int i = 0; i < 500; i++)
 		learn(places, 30000, 900, 1000);
 	assert_int_not_equal(beside_known(places, PLACE, false), BESIDE_WORK);
@@ -75,7 +77,7 @@ static void a_slow_rank_is_no_work_beside(void **state)
 
 	(void)state;
 	assert_non_null(places);
-	learn_healthy(places, 40, false);
+	learn_healthy(places, 40, 1000, false);
 	for (int i = 0; i < 500; i++)
 		learn(places, 1000, 900, 2000);
 	assert_int_not_equal(beside_known(places, PLACE, false), BESIDE_WORK);
@@ -90,7 +92,7 @@ static void usual_work_is_that_of_the_healthy(void **state)
 	assert_non_null(places);
 	assert_true(beside_work_ns(places, PLACE) < 0);
 	learn(places, 20, 900, 9000); /* a start that takes longer is forgotten */
-	learn_healthy(places, 40, true);
+	learn_healthy(places, 40, 1000, true);
 	assert_in_range(beside_work_ns(places, PLACE), 950 * US, 1070 * US);
 	for (int i = 0; i < 50; i++)
 		learn(places, 2000, 8, 3000);
@@ -206,6 +208,71 @@ static void hidden_work_stays_what_it_was(void **state)
 	grid_fini(&grid);
 }
 
+enum { SLOW_STEPS = 400 };
+
+/* Sum of a rank's own times between its first and its last reduction, as they are reckoned. */
+static int64_t hidden_own_ns(const struct step_grid *grid, uint32_t rank, uint32_t *queued)
+{
+	int64_t own_ns = 0;
+
+	for (uint32_t i = 1; i < BUCKETS; i++) {
+		const struct grid_cell *cell = &grid->cells[grid->rows[rank].first_cell + i];
+
+		own_ns += cell->own_ns;
+		*queued += (cell->flags & CELL_QUEUED) != 0;
+	}
+	return own_ns;
+}
+
+/*
+ * All of one rank's work takes a little longer, for hundreds of steps: by less than a quarter, so that no
+ * wait is long beside the work. What the other hides stays what it was.
+ */
+static void a_little_slower_for_long_is_not_usual(void **state)
+{
+	(void)state;
+	for (int64_t percent = 10; percent <= 20; percent += 5) {
+		struct step_grid grid;
+
+		grid_init(&grid);
+		for (uint64_t step = 0; step < STEPS + SLOW_STEPS; step++) {
+			struct made_rank ranks[2] = {{.forward_us = 20000, .bucket_us = 2000},
+				{.forward_us = 20000, .bucket_us = 2000}};
+			uint32_t queued = 0;
+
+			ranks[step % 2].forward_us += 40 + 30 * (int64_t)(step % 7);
+			if (step >= STEPS) {
+				ranks[0].forward_us += 200 * percent;
+				ranks[0].bucket_us += 20 * percent;
+			}
+			grid_clear(&grid);
+			add_step(&grid, ranks, step, 1000);
+			if (step < STEPS + SLOW_STEPS - 5)
+				continue;
+			assert_in_range(hidden_own_ns(&grid, 1, &queued), 1920 * US * (BUCKETS - 1),
+				2080 * US * (BUCKETS - 1));
+			assert_int_equal(queued, BUCKETS - 1);
+			assert_in_range(hidden_own_ns(&grid, 0, &queued),
+				(2000 + 20 * percent) * US * (BUCKETS - 1) * 95 / 100,
+				(2000 + 20 * percent) * US * (BUCKETS - 1) * 105 / 100);
+		}
+		grid_fini(&grid);
+	}
+}
+
+/* All ranks have more to do from some step on, and wait as before: that is usual soon. */
+static void more_work_for_all_becomes_usual(void **state)
+{
+	struct beside_places *places = beside_places_create();
+
+	(void)state;
+	assert_non_null(places);
+	learn_healthy(places, 60, 1000, true);
+	learn_healthy(places, 150, 1300, true);
+	assert_in_range(beside_work_ns(places, PLACE), 1250 * US, 1370 * US);
+	beside_places_destroy(places);
+}
+
 /*
  * The loss follows its gradients at once on every rank: how long the work in between takes is only
  * known to be no more than that. What a rank waited for another before is not its own there either.
@@ -242,7 +309,7 @@ static void what_was_queued_gives_a_bound(void **state)
 	for (int i = 0; i < 20; i++)
 		learn(places, 30000, 2, 103);
 	assert_in_range(beside_work_ns(places, PLACE), 80 * US, 120 * US);
-	learn_healthy(places, 40, true);
+	learn_healthy(places, 40, 1000, true);
 	assert_in_range(beside_work_ns(places, PLACE), 950 * US, 1070 * US);
 	beside_places_destroy(places);
 }
@@ -256,6 +323,8 @@ int main(void)
 		cmocka_unit_test(usual_work_is_that_of_the_healthy),
 		cmocka_unit_test(slow_from_the_start_is_not_usual),
 		cmocka_unit_test(hidden_work_stays_what_it_was),
+		cmocka_unit_test(a_little_slower_for_long_is_not_usual),
+		cmocka_unit_test(more_work_for_all_becomes_usual),
 		cmocka_unit_test(what_needs_the_last_one_is_short),
 		cmocka_unit_test(what_was_queued_gives_a_bound),
 	};

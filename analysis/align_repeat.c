@@ -2,6 +2,8 @@
 /* A grid whose next step repeats it: only times are filled in, and activities where there are any. */
 #include "analysis/align.h"
 
+#include <stdlib.h>
+
 bool grid_repeatable(const struct step_grid *grid)
 {
 	return grid->linked && !grid->overlapped && grid->row_count > 0 &&
@@ -10,6 +12,9 @@ bool grid_repeatable(const struct step_grid *grid)
 
 void grid_repeat(struct step_grid *grid)
 {
+	free(grid->scratch); /* of ordering */
+	grid->scratch = NULL;
+	grid->scratch_capacity = 0;
 	grid->clock_error_ns = 0;
 	grid->sum_count = 0;
 	grid->last_sums = NULL;

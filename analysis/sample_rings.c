@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <stdlib.h>
 
-enum { ROWS_AT_FIRST = 4 };
 static_assert(METRIC_NR <= 64, "a bit for each");
 
 /*
@@ -17,7 +16,7 @@ struct sample_group {
 	int64_t replaced_ns;
 	uint64_t in_newest; /* a bit for each column that has a sample in the newest row */
 	uint8_t width;	    /* metrics */
-	uint8_t count, capacity;
+	uint8_t count;
 	uint8_t next;  /* where the next row goes */
 	bool replaced; /* the newest row took an older one's place */
 };
@@ -37,7 +36,7 @@ static int64_t *row_at(const struct sample_group *group, size_t place)
 
 static size_t newest_of(const struct sample_group *group)
 {
-	return (group->next + (size_t)group->capacity - 1) % group->capacity;
+	return (group->next + (size_t)SAMPLE_RING_MAX - 1) % SAMPLE_RING_MAX;
 }
 
 static bool in_newest(const struct sample_group *group, size_t column)
@@ -50,8 +49,14 @@ static uint64_t all_columns(const struct sample_group *group)
 	return UINT64_MAX >> (64 - group->width);
 }
 
+/* All at once: rings that grew would leave holes as large as themselves in the memory of many ranks. */
+static size_t ring_length_bytes(size_t width)
+{
+	return SAMPLE_RING_MAX * (width + 1) * sizeof(int64_t);
+}
+
 /* One more group of so many metrics, none of which lies in it yet. */
-static int add_group(struct sample_rings *rings, uint8_t width, uint8_t capacity)
+static int add_group(struct sample_rings *rings, uint8_t width)
 {
 	size_t count = rings->group_count;
 	struct sample_group *grown = realloc(rings->groups, (count + 1) * sizeof(*grown));
@@ -59,8 +64,8 @@ static int add_group(struct sample_rings *rings, uint8_t width, uint8_t capacity
 	if (!grown)
 		return -ENOMEM;
 	rings->groups = grown;
-	grown[count] = (struct sample_group){.width = width, .capacity = capacity};
-	grown[count].rows = malloc(capacity * (width + (size_t)1) * sizeof(int64_t));
+	grown[count] =
+		(struct sample_group){.width = width, .rows = malloc(ring_length_bytes(width))};
 	if (!grown[count].rows)
 		return -ENOMEM;
 	rings->group_count++;
@@ -77,8 +82,7 @@ static int find_place(struct sample_rings *rings, unsigned metric, int64_t time_
 
 		if (group->count != 1 || group->rows[0] != time_ns)
 			continue;
-		size_t width = group->width + (size_t)2;
-		int64_t *rows = realloc(group->rows, group->capacity * width * sizeof(*rows));
+		int64_t *rows = realloc(group->rows, ring_length_bytes(group->width + (size_t)1));
 
 		if (!rows)
 			return -ENOMEM;
@@ -86,7 +90,7 @@ static int find_place(struct sample_rings *rings, unsigned metric, int64_t time_
 		*place = (struct sample_place){(uint8_t)(g + 1), group->width++};
 		return 0;
 	}
-	int error = add_group(rings, 1, ROWS_AT_FIRST);
+	int error = add_group(rings, 1);
 
 	if (error == 0)
 		*place = (struct sample_place){rings->group_count, 0};
@@ -99,7 +103,7 @@ static int part(struct sample_rings *rings, size_t index)
 	struct sample_group *group = &rings->groups[index], *other;
 	uint8_t kept = (uint8_t)__builtin_popcountll(group->in_newest);
 	size_t newest = newest_of(group), stride = group->width + (size_t)1;
-	int error = add_group(rings, (uint8_t)(group->width - kept), group->capacity);
+	int error = add_group(rings, (uint8_t)(group->width - kept));
 
 	if (error < 0)
 		return error;
@@ -136,26 +140,16 @@ static int part(struct sample_rings *rings, size_t index)
 }
 
 /* A row that has a time, and no value yet. */
-static int add_row(struct sample_group *group, int64_t time_ns)
+static void add_row(struct sample_group *group, int64_t time_ns)
 {
-	if (group->count == group->capacity && group->capacity < SAMPLE_RING_MAX) {
-		size_t capacity = 2 * (size_t)group->capacity;
-		int64_t *rows =
-			realloc(group->rows, capacity * (group->width + (size_t)1) * sizeof(*rows));
+	int64_t *row = row_at(group, group->next);
 
-		if (!rows)
-			return -ENOMEM;
-		group->rows = rows;
-		group->capacity = (uint8_t)capacity;
-		group->next = group->count;
-	}
-	group->replaced = group->count == group->capacity;
-	group->replaced_ns = group->replaced ? row_at(group, group->next)[0] : 0;
+	group->replaced = group->count == SAMPLE_RING_MAX;
+	group->replaced_ns = group->replaced ? row[0] : 0;
 	group->in_newest = 0;
-	row_at(group, group->next)[0] = time_ns;
-	group->next = (uint8_t)((group->next + 1) % group->capacity);
+	row[0] = time_ns;
+	group->next = (uint8_t)((group->next + 1) % SAMPLE_RING_MAX);
 	group->count += !group->replaced;
-	return 0;
 }
 
 int sample_rings_add(struct sample_rings *rings, unsigned metric, struct sample sample)
@@ -171,11 +165,10 @@ int sample_rings_add(struct sample_rings *rings, unsigned metric, struct sample 
 		row_at(group, newest_of(group))[0] != sample.time_ns) {
 		if (group->count && group->in_newest != all_columns(group))
 			error = part(rings, place->group - (size_t)1);
-		group = &rings->groups[place->group - 1];
-		if (error == 0)
-			error = add_row(group, sample.time_ns);
 		if (error < 0)
 			return error;
+		group = &rings->groups[place->group - 1];
+		add_row(group, sample.time_ns);
 	}
 	row_at(group, newest_of(group))[1 + place->column] = sample.value;
 	group->in_newest |= UINT64_C(1) << place->column;

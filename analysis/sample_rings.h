@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The latest samples of each metric of one rank, by the host's clock. Metrics that are sampled together
- * share their times: a group's samples lie in rows, a time and then a value of each. A ring of each group,
- * which takes memory as it fills: the oldest row makes room. One thread.
+ * share their times: a group's samples lie in rows, a time and then a value of each. Of each group the
+ * latest are kept, in a ring. One thread.
  */
 #ifndef SLOWRANK_ANALYSIS_SAMPLE_RINGS_H
 #define SLOWRANK_ANALYSIS_SAMPLE_RINGS_H

@@ -351,6 +351,8 @@ int grid_add_part(struct step_grid *grid, const struct grid_part *part)
 
 void grid_refresh_members(struct step_grid *grid)
 {
+	for (size_t i = 0; i < grid->instance_count; i++)
+		grid->instances[i].inside = false;
 	for (size_t c = 0; c < grid->cell_count; c++) {
 		const struct grid_cell *cell = &grid->cells[c];
 
@@ -360,6 +362,8 @@ void grid_refresh_members(struct step_grid *grid)
 		grid->arrival_ns[at] = cell->arrival_ns;
 		grid->departure_ns[at] = cell->departure_ns;
 		grid->own_ns[at] = cell->own_ns;
+		if (cell->instance != GRID_NONE)
+			grid->instances[cell->instance].inside |= cell->inside != &activity_none;
 		grid->member_parts[at] = (struct grid_member){
 			.row = cell->row,
 			.flags =

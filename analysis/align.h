@@ -81,6 +81,7 @@ struct grid_instance {
 	bool same_host; /* all members: no clock error between them */
 	bool alike;	/* all members have it at the same place of the same layout */
 	bool again;	/* it has the members of the instance before it in order */
+	bool inside;	/* there was activity inside some member's call */
 };
 
 enum grid_member_flag {		    /* beside those of its cell */

@@ -20,6 +20,8 @@ void grid_repeat(struct step_grid *grid)
 	grid->last_sums = NULL;
 	grid->errors_moved = false;
 	grid->repeats++;
+	for (size_t i = 0; i < grid->instance_count; i++)
+		grid->instances[i].inside = false;
 }
 
 void grid_repeat_row(struct step_grid *grid, struct grid_row *row, int64_t start_ns,
@@ -46,6 +48,8 @@ int64_t grid_repeat_activity(struct step_grid *grid, struct grid_row *row, uint3
 	cell->inside = inside;
 	cell->opaque_ns = comm_ns < segment_ns ? comm_ns : segment_ns;
 	row->plain &= before == &activity_none;
+	if (grid->joins[c] != GRID_NONE)
+		grid->instances[grid->joins[c]].inside |= inside != &activity_none;
 	grid->member_parts[grid->places[c]].flags =
 		(inside != &activity_none ? (uint32_t)MEMBER_INSIDE : 0) |
 		(row->hole ? (uint32_t)MEMBER_HOLE : 0);

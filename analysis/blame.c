@@ -27,6 +27,7 @@ void blame_fini(struct blame *blame)
 	free(blame->transfers);
 	free(blame->carries);
 	free(blame->tallies);
+	free(blame->column_meetings);
 	free(blame->columns);
 	free(blame->controls);
 	free(blame->row_controls);
@@ -104,6 +105,10 @@ static int reserve_all(struct blame *blame, const struct step_grid *grid)
 		error = blame_reserve((void **)&blame->meetings, &blame->meeting_capacity,
 			grid->instance_count, sizeof(*blame->meetings));
 	if (error == 0)
+		error = blame_reserve((void **)&blame->column_meetings,
+			&blame->column_meeting_capacity, grid->alike ? grid->instance_count : 0,
+			sizeof(*blame->column_meetings));
+	if (error == 0)
 		error = blame_reserve((void **)&blame->held, &blame->held_capacity,
 			grid->instance_count, sizeof(*blame->held));
 	if (error == 0)
@@ -149,8 +154,12 @@ int blame_step(struct blame *blame, const struct step_grid *grid)
 			(struct blame_tally){.carry = blame->carries[grid->rows[r].rank]};
 		blame->opaque |= blame->tallies[r].carry.opaque_ns != 0;
 	}
-	for (size_t o = 0; o < grid->order_count; o++)
-		blame_meet(blame, grid, grid->order[o]);
+	for (size_t o = 0; o < grid->order_count;) {
+		if (blame_in_columns(blame, &grid->instances[grid->order[o]]))
+			o = blame_meet_columns(blame, grid, o);
+		else
+			blame_meet(blame, grid, grid->order[o++]);
+	}
 	for (size_t r = 0; r < grid->row_count; r++) {
 		const struct blame_tally *tally = &blame->tallies[r];
 		struct blame_row *row = &blame->rows[r];

@@ -100,6 +100,8 @@ struct blame_meeting {
 	bool lagged;		  /* some of lags is not 0 */
 };
 
+struct blame_column_meeting;
+
 struct blame {
 	struct blame_row *rows;		/* as grid rows */
 	struct blame_cell *cells;	/* as grid cells, of overlapped rows; see blame_cell_of() */
@@ -120,11 +122,12 @@ struct blame {
 	struct blame_carry *carries; /* by rank, from step to step */
 	size_t carry_capacity;
 	struct blame_tally *tallies; /* as rows */
+	struct blame_column_meeting *column_meetings; /* room for all of a grid that is alike */
 	int64_t *columns; /* own times of peers at some positions, position by position */
 	struct blame_control *controls; /* by group of peers, and in it by position */
 	uint32_t *row_controls; /* as rows: the first control of its peers; GRID_NONE: no peers */
 	size_t control_count;
-	size_t meeting_capacity, share_capacity, lead_capacity, mixed_capacity, opaque_capacity,
+	size_t meeting_capacity, column_meeting_capacity, share_capacity, lead_capacity, mixed_capacity, opaque_capacity,
 		hold_capacity, lag_capacity, held_capacity, column_capacity, control_capacity;
 	int64_t *scratch;    /* values to take medians of, and room to do so */
 	uint32_t *groups;    /* rows, grouped by layout */

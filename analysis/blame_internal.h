@@ -31,6 +31,32 @@ int blame_controls(struct blame *blame, const struct step_grid *grid)
  */
 void blame_meet(struct blame *blame, const struct step_grid *grid, uint32_t index);
 
+/* What an instance's columns tell, and what came of it. */
+struct blame_column_meeting {
+	int64_t usual_ns; /* arrival; by duration: what a call takes */
+	int64_t usual_transfer_ns;
+	int64_t worst_comm_ns; /* by which a member was late for having left its last one late */
+};
+
+/* All that an instance's members bring lies in columns, and nothing of it is opaque. */
+static inline bool blame_in_columns(const struct blame *blame, const struct grid_instance *instance)
+{
+	return blame->alike && !blame->opaque && instance->usable &&
+	       instance->waits_for == WAITS_FOR_ALL;
+}
+
+/*
+ * blame_meet() for instances in columns: nothing hangs on what their members carry but what these are
+ * charged with. Takes that one of order, and those after it that have the same members; returns the place
+ * after them.
+ */
+size_t blame_meet_columns(struct blame *blame, const struct step_grid *grid, size_t first);
+/* Its two ends, for each instance: what its columns tell, and what transfers and holds come of it. */
+void blame_look(struct blame *blame, const struct step_grid *grid, uint32_t index,
+	struct blame_column_meeting *seen);
+void blame_tell(struct blame *blame, const struct step_grid *grid, uint32_t index,
+	const struct blame_column_meeting *seen);
+
 /* Makes an array at least so long; its contents stay and the rest is not set. 0 or -ENOMEM. */
 int blame_reserve(void **array, size_t *capacity, size_t count, size_t size)
 	__attribute__((warn_unused_result));

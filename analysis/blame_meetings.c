@@ -344,14 +344,12 @@ static int64_t usual_transfer_ns(const struct meeting *meeting)
 static int64_t charge_departures(struct meeting *meeting)
 {
 	int64_t usual_transfer = usual_transfer_ns(meeting);
-	bool off = false;
 
-	for (uint32_t m = 0; m < meeting->count; m++) {
-		off |= (meeting->members[m].flags & MEMBER_INSIDE) != 0;
+	for (uint32_t m = 0; m < meeting->count; m++)
 		carry_of(meeting, m)->comm_ns +=
 			clamp(transfer_ns_of(meeting, m) - usual_transfer, 0, INT64_MAX);
-	}
-	return usual_transfer - (off ? charge_holds(meeting, usual_transfer) : 0);
+	return usual_transfer -
+	       (meeting->instance->inside ? charge_holds(meeting, usual_transfer) : 0);
 }
 
 static uint64_t shape_of(const struct grid_instance *instance, uint64_t hash)
@@ -403,10 +401,22 @@ static void note_lag(struct meeting *meeting, uint32_t m, int64_t lag)
 	lags[m] = lag;
 }
 
+/* After all members of one that waits for all were charged. */
+static void tell_meeting(struct meeting *meeting, int64_t usual_transfer, int64_t worst_comm)
+{
+	if (by_host_times(meeting))
+		meeting->blame->several_groups |= meeting->count != meeting->grid->row_count;
+	else
+		tell_transfer(meeting,
+			usual_transfer -
+				(meeting->instance->inside ? charge_holds(meeting, usual_transfer)
+							   : 0) +
+				worst_comm);
+}
+
 static void meet_all(struct meeting *meeting)
 {
 	int64_t worst_comm = 0, last_ns = INT64_MIN, usual_transfer;
-	bool off = false;
 
 	for (uint32_t m = 0; m < meeting->count && meeting->found->kept; m++)
 		split_call(meeting, m);
@@ -421,17 +431,11 @@ static void meet_all(struct meeting *meeting)
 			note_lag(meeting, m, comm);
 		worst_comm = comm > worst_comm ? comm : worst_comm;
 		last_ns = meeting->departure_ns[m] > last_ns ? meeting->departure_ns[m] : last_ns;
-		off |= (meeting->members[m].flags & MEMBER_INSIDE) != 0;
 		/* They leave together; who leaves later than usual carries that on. */
 		*carry_of(meeting, m) = (struct blame_carry){.comm_ns = lag > 0 ? lag : 0};
 	}
 	meeting->found->last_departure_ns = last_ns;
-	if (by_host_times(meeting))
-		meeting->blame->several_groups |= meeting->count != meeting->grid->row_count;
-	else
-		tell_transfer(meeting, usual_transfer -
-					       (off ? charge_holds(meeting, usual_transfer) : 0) +
-					       worst_comm);
+	tell_meeting(meeting, usual_transfer, worst_comm);
 }
 
 /* Rooted and prefix operations: some wait, and only they are in step with the rest after it. */
@@ -525,10 +529,11 @@ static void meet_partner(struct meeting *meeting)
 	tell_message(meeting);
 }
 
-void blame_meet(struct blame *blame, const struct step_grid *grid, uint32_t index)
+static struct meeting meeting_of(struct blame *blame, const struct step_grid *grid, uint32_t index)
 {
 	const struct grid_instance *instance = &grid->instances[index];
-	struct meeting meeting = {
+
+	return (struct meeting){
 		.blame = blame,
 		.grid = grid,
 		.instance = instance,
@@ -540,6 +545,37 @@ void blame_meet(struct blame *blame, const struct step_grid *grid, uint32_t inde
 		.shares = &blame->shares[instance->first_member],
 		.count = instance->member_count,
 	};
+}
+
+void blame_look(struct blame *blame, const struct step_grid *grid, uint32_t index,
+	struct blame_column_meeting *seen)
+{
+	struct meeting meeting = meeting_of(blame, grid, index);
+
+	*meeting.found =
+		(struct blame_meeting){.control = blame_control_of(blame, grid, meeting.cells[0])};
+	blame->incomplete |= !meeting.instance->complete;
+	gather(&meeting);
+	*seen = (struct blame_column_meeting){
+		.usual_ns = meeting.found->by_duration ? meeting.usual_call_ns
+						       : meeting.usual_arrival_ns,
+		.usual_transfer_ns =
+			by_host_times(&meeting) ? INT64_MAX : usual_transfer_ns(&meeting),
+	};
+}
+
+void blame_tell(struct blame *blame, const struct step_grid *grid, uint32_t index,
+	const struct blame_column_meeting *seen)
+{
+	struct meeting meeting = meeting_of(blame, grid, index);
+
+	tell_meeting(&meeting, seen->usual_transfer_ns, seen->worst_comm_ns);
+}
+
+void blame_meet(struct blame *blame, const struct step_grid *grid, uint32_t index)
+{
+	const struct grid_instance *instance = &grid->instances[index];
+	struct meeting meeting = meeting_of(blame, grid, index);
 
 	*meeting.found = (struct blame_meeting){
 		.control =

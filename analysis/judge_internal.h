@@ -475,7 +475,7 @@ int judge_roles_key(struct judge *judge, const struct step_grid *grid)
 	__attribute__((warn_unused_result));
 void judge_roles_fini(struct imbalance_state *state);
 
-/* judge_imbalance.c: after blame; ideal_gain_ns: with every rank like its controls */
+/* judge_imbalance.c: after blame */
 int judge_imbalance_step(struct judge *judge, const struct step_grid *grid)
 	__attribute__((warn_unused_result));
 /*

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The table of subcommands; each lives in the room that does its work. */
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "analysis/version.h"
 #include "coordinator/commands.h"
@@ -33,8 +35,24 @@ static void print_usage(FILE *out)
 	fprintf(out, "\n'slowrank COMMAND --help' lists the options of a command.\n");
 }
 
+/*
+ * Where the caller closed standard input, output or error, no file of ours may get its number: what
+ * is printed would go into a record or a socket. Closed again for the command of `run`.
+ */
+static void occupy_standard_files(void)
+{
+	int fd;
+
+	do
+		fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+	while (fd >= 0 && fd <= STDERR_FILENO);
+	if (fd >= 0)
+		close(fd);
+}
+
 int main(int argc, char **argv)
 {
+	occupy_standard_files();
 	if (argc < 2) {
 		print_usage(stderr);
 		return 2;

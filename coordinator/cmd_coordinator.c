@@ -21,7 +21,7 @@
 #include "coordinator/listener.h"
 #include "coordinator/pipeline.h"
 #include "coordinator/record/writer.h"
-#include "coordinator/report/json.h"
+#include "coordinator/report/file.h"
 #include "coordinator/report/text.h"
 
 enum {
@@ -143,16 +143,30 @@ static int open_outputs(struct coordinator *coordinator)
 		.created = {clock_ns(CLOCK_MONOTONIC)},
 		.created_unix_ns = clock_ns(CLOCK_REALTIME),
 	};
+	struct record_writer_state state;
 	char why[WIRE_DETAIL_LENGTH_MAX + 1];
-	int error = alert_sink_create(&sink_options, &coordinator->sink);
+	int error = options->report ? report_file_check(options->report) : 0;
 
+	if (error) {
+		fprintf(stderr, "slowrank coordinator: cannot write the report %s: %s\n",
+			options->report, strerror(-error));
+		return error;
+	}
+	error = alert_sink_create(&sink_options, &coordinator->sink);
 	if (error) {
 		fprintf(stderr, "slowrank coordinator: cannot write alerts to %s: %s\n",
 			options->alerts ? options->alerts : "stderr", strerror(-error));
 		return error;
 	}
 	error = record_writer_create(options->record, &record_options, &coordinator->record, why);
-	return error ? tell(why) : 0;
+	if (error)
+		return tell(why);
+	record_writer_get_state(coordinator->record, &state);
+	if (state.kept_number)
+		fprintf(stderr,
+			"slowrank coordinator: %s had the start of a run; it is %s.%u now\n",
+			options->record, options->record, state.kept_number);
+	return 0;
 }
 
 static int start(struct coordinator *coordinator)
@@ -256,29 +270,6 @@ static void wait_for_end(struct coordinator *coordinator)
 	}
 }
 
-/* Written beside its place and then renamed, so that a reader sees all of it or none. */
-static int write_json_report(const struct report_model *model, const char *path)
-{
-	char temporary[4096];
-	FILE *file;
-	int error;
-	int length = snprintf(temporary, sizeof(temporary), "%s.%d.tmp", path, (int)getpid());
-
-	if (length < 0 || (size_t)length >= sizeof(temporary))
-		return -ENAMETOOLONG;
-	file = fopen(temporary, "we");
-	if (!file)
-		return -errno;
-	error = report_json_write(model, file);
-	if (fclose(file) && !error)
-		error = -errno;
-	if (!error && rename(temporary, path) < 0)
-		error = -errno;
-	if (error)
-		unlink(temporary);
-	return error;
-}
-
 static void finish_record(struct coordinator *coordinator)
 {
 	struct record_writer_state state;
@@ -317,7 +308,7 @@ static void finish(struct coordinator *coordinator)
 
 		(void)!report_text_write(model, &text_options, stderr);
 	}
-	error = options->report ? write_json_report(model, options->report) : 0;
+	error = options->report ? report_file_write(model, options->report, true) : 0;
 	if (error)
 		fprintf(stderr, "slowrank: cannot write the report %s: %s\n", options->report,
 			strerror(-error));

@@ -1,18 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* slowrank report: replays a record through the pipeline and writes what it says. */
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "coordinator/commands.h"
 #include "coordinator/pipeline.h"
 #include "coordinator/record/reader.h"
+#include "coordinator/report/file.h"
 #include "coordinator/report/json.h"
 #include "coordinator/report/text.h"
 
@@ -186,63 +183,16 @@ static void replay_record(const char *path, struct record_reader *reader, struct
 	}
 }
 
-static int write_report(const struct report_options *options, const struct report_model *model,
-	FILE *out, bool to_file)
-{
-	struct report_text_options text = {.colour = !to_file && report_text_colour_wanted(out)};
-
-	return options->json ? report_json_write(model, out) : report_text_write(model, &text, out);
-}
-
-/* Devices and pipes cannot be replaced by a new file. */
-static bool must_write_in_place(const char *path)
-{
-	struct stat status;
-
-	return stat(path, &status) == 0 && !S_ISREG(status.st_mode);
-}
-
-/* Writes beside the file and renames, so that a reader sees the old report or the whole new one. */
-static int write_file(const struct report_options *options, const struct report_model *model)
-{
-	char temporary[PATH_MAX], *target = realpath(options->output, NULL);
-	const char *path = target ? target : options->output; /* through a link, not over it */
-	mode_t mask = umask(0);
-	int length = snprintf(temporary, sizeof(temporary), "%s.XXXXXX", path);
-	int fd = -1, error = -ENAMETOOLONG;
-	FILE *out = NULL;
-
-	umask(mask);
-	if (length < 0 || (size_t)length >= sizeof(temporary))
-		goto out;
-	fd = must_write_in_place(path) ? open(path, O_WRONLY | O_CLOEXEC)
-				       : mkostemp(temporary, O_CLOEXEC);
-	if (fd < 0 || !(out = fdopen(fd, "w"))) {
-		error = -errno;
-		if (fd >= 0)
-			close(fd);
-		goto out;
-	}
-	error = write_report(options, model, out, true);
-	if (error == 0 && !must_write_in_place(path) && fchmod(fd, 0666 & ~mask) < 0)
-		error = -errno;
-	if (fclose(out) != 0 && error == 0)
-		error = -errno;
-	if (must_write_in_place(path))
-		goto out;
-	if (error == 0 && rename(temporary, path) < 0)
-		error = -errno;
-	if (error < 0)
-		unlink(temporary);
-out:
-	free(target);
-	return error;
-}
-
 static int write_output(const struct report_options *options, const struct report_model *model)
 {
-	int error = options->output ? write_file(options, model)
-				    : write_report(options, model, stdout, false);
+	struct report_text_options text = {.colour = report_text_colour_wanted(stdout)};
+	int error;
+
+	if (options->output)
+		error = report_file_write(model, options->output, options->json);
+	else
+		error = options->json ? report_json_write(model, stdout)
+				      : report_text_write(model, &text, stdout);
 
 	if (error < 0)
 		fprintf(stderr, "slowrank report: cannot write %s: %s\n",

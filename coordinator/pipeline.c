@@ -145,10 +145,11 @@ static int take_ranks(struct pipeline *pipeline, const struct message_batch *bat
 	}
 	for (size_t i = 0; i < batch->communicator_count && error == 0; i++) {
 		const struct message_communicator *message = &batch->communicators[i];
+		bool first;
 
 		error = rank_table_communicator(
-			&pipeline->ranks, message->rank, &message->communicator);
-		if (error == 0)
+			&pipeline->ranks, message->rank, &message->communicator, &first);
+		if (error == 0 && first)
 			error = assembly_note_communicator(
 				&pipeline->assembly, message->communicator.id, message->rank);
 	}
@@ -382,6 +383,16 @@ static int take_batch(struct pipeline *pipeline, const struct message_batch *bat
 	return error;
 }
 
+/* What the reply asks of the probe; a double's too: the first reply was lost. */
+static void ask(const struct pipeline *pipeline, const struct probe_entry *probe,
+	struct message_reply *reply)
+{
+	if (probe->gap_number && probe->gap_number == reply->number)
+		reply->directives[reply->directive_count++] =
+			(struct message_directive){.kind = DIRECTIVE_INTRODUCE};
+	deep_looks_fill(&pipeline->deep_looks, reply);
+}
+
 int pipeline_push_batch(struct pipeline *pipeline, struct message_batch *batch,
 	void (*release)(struct message_batch *batch), struct job_ns received,
 	struct message_reply *reply)
@@ -399,7 +410,7 @@ int pipeline_push_batch(struct pipeline *pipeline, struct message_batch *batch,
 	if (error < 0)
 		goto done;
 	if (!probe_entry_take(probe, batch->number)) {
-		deep_looks_fill(&pipeline->deep_looks, reply); /* the first reply was lost */
+		ask(pipeline, probe, reply);
 		error = PIPELINE_DUPLICATE;
 		goto done;
 	}
@@ -414,7 +425,7 @@ int pipeline_push_batch(struct pipeline *pipeline, struct message_batch *batch,
 			assembly_job_now(&pipeline->assembly, received));
 	if (error == 0) {
 		deep_looks_plan(&pipeline->deep_looks, pipeline->judge, &pipeline->ranks, received);
-		deep_looks_fill(&pipeline->deep_looks, reply);
+		ask(pipeline, probe, reply);
 	}
 done:
 	release(batch);

@@ -66,6 +66,8 @@ bool probe_entry_take(struct probe_entry *probe, uint64_t number)
 	if (number >= probe->next_number) {
 		uint64_t moved = number - probe->next_number + 1;
 
+		if (moved > 1)
+			probe->gap_number = number;
 		probe->window = moved >= PROBE_WINDOW ? 1 : probe->window << moved | 1;
 		probe->next_number = number + 1;
 		return true;

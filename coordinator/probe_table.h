@@ -16,6 +16,7 @@ struct probe_entry {
 	bool used, final;
 	uint64_t next_number;	/* newest seen + 1 */
 	uint64_t window;	/* bit i: number next_number - 1 - i was seen */
+	uint64_t gap_number;	/* the latest batch that came without the one before it; 0: none */
 	uint32_t evidence_mask; /* enum evidence_source bits that are on; see analysis/evidence.h */
 	struct host_ns first_sent, last_sent;
 	uint64_t first_cpu_ns;

@@ -155,8 +155,8 @@ void rank_table_stamp(struct rank_table *table, uint32_t number, const struct ra
 		*known = *stamp;
 }
 
-int rank_table_communicator(
-	struct rank_table *table, uint32_t number, const struct communicator *communicator)
+int rank_table_communicator(struct rank_table *table, uint32_t number,
+	const struct communicator *communicator, bool *first)
 {
 	struct rank_communicator *known;
 	struct rank_entry *rank;
@@ -165,7 +165,9 @@ int rank_table_communicator(
 	if (error < 0)
 		return error;
 	known = rank_entry_communicator(rank, communicator->id);
+	*first = !known || !known->announced;
 	if (known) {
+		known->announced = true;
 		known->size = communicator->size;
 		known->own_index = communicator->own_index;
 	}

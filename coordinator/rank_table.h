@@ -34,6 +34,7 @@ struct rank_communicator {
 	uint64_t reached;     /* the latest sequence before it */
 	uint64_t wanted;      /* up to here the rank must be followed */
 	bool uncounted;	      /* its parts' shift is not known yet: they join nothing */
+	bool announced;	      /* its probe told of it */
 	size_t slot;	      /* where the communicator was found, in a table of that capacity */
 	size_t slot_capacity;
 };
@@ -106,8 +107,9 @@ int rank_table_announce(struct rank_table *table, const struct message_rank *mes
 	__attribute__((warn_unused_result));
 /* Takes the stamp of a batch that names the rank. */
 void rank_table_stamp(struct rank_table *table, uint32_t rank, const struct rank_stamp *stamp);
+/* Takes what a probe says of one of the rank's communicators; *first: it had not said so before. */
 int rank_table_communicator(struct rank_table *table, uint32_t rank,
-	const struct communicator *communicator) __attribute__((warn_unused_result));
+	const struct communicator *communicator, bool *first) __attribute__((warn_unused_result));
 
 /*
  * Queues one of the held steps, by start time. Takes one reference. Entries that start

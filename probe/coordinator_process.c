@@ -188,6 +188,11 @@ int coordinator_process_ensure(const struct probe_options *options, const struct
 
 	*child = (struct coordinator_child){0};
 	if (options->coordinator) {
+		if (options->record || options->report || options->alerts)
+			fprintf(stderr,
+				"slowrank: the coordinator at %s writes record, report and alerts; "
+				"--record, --report and --alerts do nothing here\n",
+				options->coordinator);
 		snprintf(url, COORDINATOR_URL_LENGTH, "%s", options->coordinator);
 		return 0;
 	}
@@ -208,6 +213,8 @@ int coordinator_process_ensure(const struct probe_options *options, const struct
 		if (!address_is_local(place->leader_address))
 			return 0;
 	} else {
+		snprintf(child->socket_path, sizeof(child->socket_path), "%s/%s.sock", directory,
+			place->job_id);
 		snprintf(url, COORDINATOR_URL_LENGTH, "ipc://%s/%s.sock", directory, place->job_id);
 		snprintf(listen_url, sizeof(listen_url), "%s", url);
 	}
@@ -224,27 +231,50 @@ int coordinator_process_ensure(const struct probe_options *options, const struct
 
 		fill_command_line(&line, options, place, listen_url, quiet_if_empty);
 		result = start(&line, lock_fd, &child->pid, why);
+		child->is_ours = result == 0;
+		if (result < 0)
+			unlink(child->lock_path);
 	}
 	close(lock_fd);
 	return result;
 }
 
-void coordinator_process_wait(const struct coordinator_child *child, int timeout_ms)
+bool coordinator_process_ended(struct coordinator_child *child)
+{
+	siginfo_t info = {0};
+
+	if (!child->is_ours)
+		return false;
+	if (!child->pid)
+		return true;
+	if (waitid(P_PID, (id_t)child->pid, &info, WEXITED | WNOHANG) < 0 || !info.si_pid)
+		return false;
+	child->pid = 0;
+	fprintf(stderr,
+		"slowrank: the coordinator of this job ended early (%s %d); the job goes on, but "
+		"without alerts, and its record ends here\n",
+		info.si_code == CLD_EXITED ? "exit status" : "signal", info.si_status);
+	return true;
+}
+
+void coordinator_process_wait(struct coordinator_child *child, int timeout_ms)
 {
 	struct timespec pause = {.tv_nsec = 10 * 1000 * 1000};
 	int waited_ms;
 
-	if (child->pid <= 0)
-		return;
-	for (waited_ms = 0; waited_ms < timeout_ms; waited_ms += 10) {
+	for (waited_ms = 0; child->pid > 0 && waited_ms < timeout_ms; waited_ms += 10) {
 		if (waitpid(child->pid, NULL, WNOHANG) != 0)
-			break;
-		nanosleep(&pause, NULL);
+			child->pid = 0;
+		else
+			nanosleep(&pause, NULL);
 	}
-	if (waited_ms >= timeout_ms) {
+	if (child->pid > 0) {
 		kill(child->pid, SIGTERM);
 		nanosleep(&(struct timespec){.tv_sec = 1}, NULL);
 		waitpid(child->pid, NULL, WNOHANG);
 	}
-	unlink(child->lock_path);
+	if (child->is_ours) {
+		unlink(child->lock_path);
+		unlink(child->socket_path);
+	}
 }

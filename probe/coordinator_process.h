@@ -15,8 +15,10 @@ enum { COORDINATOR_URL_LENGTH = 256 };
 
 /* A coordinator that this probe started. */
 struct coordinator_child {
-	pid_t pid; /* 0 = none was started here */
+	bool is_ours; /* it was started here */
+	pid_t pid;    /* 0 = none, or it was seen to end */
 	char lock_path[160];
+	char socket_path[COORDINATOR_URL_LENGTH]; /* of ipc, else "" */
 };
 
 /* What is known of the job before its first rank is seen. */
@@ -39,7 +41,16 @@ int coordinator_process_ensure(const struct probe_options *options, const struct
 	bool quiet_if_empty, char url[COORDINATOR_URL_LENGTH], struct coordinator_child *child,
 	char why[256]) __attribute__((warn_unused_result));
 
-/* Waits for a coordinator started here to write its files and end, at most timeout_ms. */
-void coordinator_process_wait(const struct coordinator_child *child, int timeout_ms);
+/*
+ * True when a coordinator started here has ended. Says so on stderr the first time, as alerts stop
+ * with it; for a job that still runs. Does not wait.
+ */
+bool coordinator_process_ended(struct coordinator_child *child);
+
+/*
+ * Waits for a coordinator started here to write its files and end, at most timeout_ms; removes its
+ * lock and socket.
+ */
+void coordinator_process_wait(struct coordinator_child *child, int timeout_ms);
 
 #endif

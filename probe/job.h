@@ -71,6 +71,9 @@ void job_finish(struct job *job, struct host_ns now);
 bool job_fill_batch(struct job *job, struct message_batch *batch);
 void job_batch_done(struct job *job);
 
+/* The next batch tells all ranks and communicators again. */
+void job_introduce(struct job *job);
+
 /* The ranks found so far, for samplers: fills at most capacity, returns how many. */
 struct job_rank {
 	uint32_t rank;

@@ -71,3 +71,14 @@ void job_batch_done(struct job *job)
 	job->interval_count = 0;
 	job->is_urgent = false;
 }
+
+void job_introduce(struct job *job)
+{
+	for (size_t i = 0; i < job->process_count; i++) {
+		struct rank_process *process = job->processes[i];
+
+		process->announced = false;
+		for (size_t c = 0; c < process->communicator_count; c++)
+			process->communicators[c].announced = false;
+	}
+}

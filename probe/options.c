@@ -127,33 +127,36 @@ static bool take_verbs(struct probe_options *options, const char *word)
 struct value_option {
 	const char *flag;
 	const char *variable;
+	const char *only; /* the command that has it; NULL: both */
 	/* NULL: the value is kept as it is. False after saying what is wrong with it. */
 	bool (*take)(struct probe_options *options, const char *value);
 	size_t offset; /* of a const char * in struct probe_options */
 };
 
 static const struct value_option value_options[] = {
-	{"--coordinator", "SLOWRANK_COORDINATOR", NULL,
+	{"--coordinator", "SLOWRANK_COORDINATOR", NULL, NULL,
 		offsetof(struct probe_options, coordinator)},
-	{"--record", "SLOWRANK_RECORD", NULL, offsetof(struct probe_options, record)},
-	{"--report", "SLOWRANK_REPORT", NULL, offsetof(struct probe_options, report)},
-	{"--alerts", "SLOWRANK_ALERTS", NULL, offsetof(struct probe_options, alerts)},
-	{"--pause-file", "SLOWRANK_PAUSE_FILE", NULL, offsetof(struct probe_options, pause_file)},
-	{"--sources", "SLOWRANK_SOURCES", take_sources, 0},
-	{"--deep", "SLOWRANK_DEEP", take_deep, 0},
-	{"--verbs", "SLOWRANK_VERBS", take_verbs, 0},
+	{"--record", "SLOWRANK_RECORD", NULL, NULL, offsetof(struct probe_options, record)},
+	{"--report", "SLOWRANK_REPORT", NULL, NULL, offsetof(struct probe_options, report)},
+	{"--alerts", "SLOWRANK_ALERTS", NULL, NULL, offsetof(struct probe_options, alerts)},
+	{"--pause-file", "SLOWRANK_PAUSE_FILE", NULL, NULL,
+		offsetof(struct probe_options, pause_file)},
+	{"--sources", "SLOWRANK_SOURCES", NULL, take_sources, 0},
+	{"--deep", "SLOWRANK_DEEP", NULL, take_deep, 0},
+	{"--verbs", "SLOWRANK_VERBS", "run", take_verbs, 0},
 };
 
 /* The options without one. */
 struct switch_option {
 	const char *flag;
 	const char *variable; /* not empty and not 0: on */
+	const char *only;     /* as above */
 	size_t offset;	      /* of a bool in struct probe_options */
 };
 
 static const struct switch_option switch_options[] = {
-	{"--quiet", "SLOWRANK_QUIET", offsetof(struct probe_options, quiet)},
-	{"--yes", "SLOWRANK_YES", offsetof(struct probe_options, yes)},
+	{"--quiet", "SLOWRANK_QUIET", NULL, offsetof(struct probe_options, quiet)},
+	{"--yes", "SLOWRANK_YES", "attach", offsetof(struct probe_options, yes)},
 };
 
 enum {
@@ -230,6 +233,16 @@ static enum options_result bad(const char *command, const char *problem, const c
 	return OPTIONS_BAD;
 }
 
+/* False after saying that the command does not have the option. */
+static bool has_option(const char *command, const char *flag, const char *only)
+{
+	if (!only || strcmp(only, command) == 0)
+		return true;
+	fprintf(stderr, "slowrank %s: %s is an option of '%s' only; see 'slowrank %s --help'\n",
+		command, flag, only, command);
+	return false;
+}
+
 /*
  * Takes the option at argv[*index], and its value (either "--flag value" or "--flag=value").
  * Returns OPTIONS_OK when it was one of the common options, OPTIONS_BAD after saying why not.
@@ -240,14 +253,18 @@ static enum options_result take_common(
 	const char *word = argv[*index], *value = strchr(word, '=');
 
 	for (size_t i = 0; i < SWITCH_OPTION_COUNT; i++) {
-		if (strcmp(word, switch_options[i].flag) == 0) {
-			switch_on(options, &switch_options[i]);
-			return OPTIONS_OK;
-		}
+		if (strcmp(word, switch_options[i].flag) != 0)
+			continue;
+		if (!has_option(command, word, switch_options[i].only))
+			return OPTIONS_BAD;
+		switch_on(options, &switch_options[i]);
+		return OPTIONS_OK;
 	}
 	for (size_t i = 0; i < VALUE_OPTION_COUNT; i++) {
 		if (!is_name(word, value_options[i].flag))
 			continue;
+		if (!has_option(command, value_options[i].flag, value_options[i].only))
+			return OPTIONS_BAD;
 		if (value)
 			value++;
 		else if (*index + 1 < argc)
@@ -303,6 +320,23 @@ static bool add_pid(struct probe_options *options, const char *word)
 	return true;
 }
 
+/* --pid A B, --pid A,B or --pid=A,B, at argv[*index]. */
+static enum options_result take_pids(
+	struct probe_options *options, int argc, char **argv, int *index)
+{
+	const char *value = strchr(argv[*index], '=');
+	size_t before = options->pid_count;
+
+	if (value && !add_pid(options, value + 1))
+		return bad("attach", "not a process id:", value + 1);
+	while (!value && *index + 1 < argc && argv[*index + 1][0] != '-') {
+		if (!add_pid(options, argv[++*index]))
+			return bad("attach", "not a process id:", argv[*index]);
+	}
+	return options->pid_count > before ? OPTIONS_OK
+					   : bad("attach", "a value is missing after --pid", NULL);
+}
+
 enum options_result probe_options_parse_attach(struct probe_options *options, int argc, char **argv)
 {
 	*options = (struct probe_options){.sources = PROBE_SOURCE_ALL};
@@ -317,13 +351,11 @@ enum options_result probe_options_parse_attach(struct probe_options *options, in
 			options->deep = PROBE_DEEP_ON;
 			continue;
 		}
-		if (strcmp(argv[i], "--pid") == 0) {
-			if (i + 1 >= argc)
-				return bad("attach", "a value is missing after --pid", NULL);
-			while (i + 1 < argc && argv[i + 1][0] != '-') {
-				if (!add_pid(options, argv[++i]))
-					return bad("attach", "not a process id:", argv[i]);
-			}
+		if (is_name(argv[i], "--pid")) {
+			enum options_result result = take_pids(options, argc, argv, &i);
+
+			if (result != OPTIONS_OK)
+				return result;
 			continue;
 		}
 		enum options_result result = take_common(options, "attach", argc, argv, &i);

@@ -477,6 +477,16 @@ static void send_batch(struct session *session, bool final)
 	job_batch_done(session->job);
 }
 
+static void follow_directive(struct session *session, const struct message_directive *directive)
+{
+	if (directive->kind == DIRECTIVE_INTRODUCE) {
+		job_introduce(session->job);
+		session->source_count = 0; /* nothing counts as sent */
+	} else if (session->device) {
+		device_looks_ask(device_source_looks(session->device), directive, host_now());
+	}
+}
+
 static void take_replies(struct session *session)
 {
 	struct message_reply reply;
@@ -487,9 +497,8 @@ static void take_replies(struct session *session)
 				reply.why);
 			session->refusal_told = true;
 		}
-		for (size_t i = 0; session->device && i < reply.directive_count; i++)
-			device_looks_ask(device_source_looks(session->device), &reply.directives[i],
-				host_now());
+		for (size_t i = 0; i < reply.directive_count; i++)
+			follow_directive(session, &reply.directives[i]);
 	}
 }
 
@@ -566,6 +575,7 @@ void session_run(struct session *session, pid_t leader, const volatile int *stop
 
 void session_finish(struct session *session)
 {
+	bool alone = coordinator_process_ended(&session->coordinator);
 	struct uplink_state state;
 
 	empty_rings(session);
@@ -575,8 +585,9 @@ void session_finish(struct session *session)
 	job_finish(session->job, host_now());
 	send_batch(session, true);
 	uplink_get_state(session->uplink, &state);
-	if (uplink_flush(session->uplink,
-		    state.batches_acknowledged ? FLUSH_TIMEOUT_MS : FIRST_ANSWER_TIMEOUT_MS) < 0)
+	if (!alone && uplink_flush(session->uplink, state.batches_acknowledged
+							    ? FLUSH_TIMEOUT_MS
+							    : FIRST_ANSWER_TIMEOUT_MS) < 0)
 		fprintf(stderr,
 			"slowrank: the coordinator does not answer; %s of the record is missing\n",
 			state.batches_acknowledged ? "the end" : "all");

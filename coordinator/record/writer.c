@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/file.h>
@@ -10,6 +11,8 @@
 
 #include "coordinator/record/format.h"
 #include "coordinator/record/writer.h"
+
+enum { KEPT_MAX = 99 };
 
 struct record_writer {
 	int fd;
@@ -82,21 +85,87 @@ static int write_header(struct record_writer *writer, const struct record_writer
 	return append(writer, header, sizeof(header), NULL, 0);
 }
 
-/* Takes the file for this process alone and empties it. */
-static int claim(
+/* A record with frames whose writer did not come to its end: all that is left of a run. */
+static bool is_unfinished(const char *path, off_t length)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	uint8_t start[8], end[RECORD_MAGIC_BYTES];
+	bool unfinished;
+
+	if (fd < 0)
+		return false;
+	unfinished =
+		length > RECORD_HEADER_BYTES &&
+		pread(fd, start, sizeof(start), 0) == (ssize_t)sizeof(start) &&
+		memcmp(start, RECORD_MAGIC, sizeof(start)) == 0 &&
+		(pread(fd, end, sizeof(end), length - RECORD_FRAME_HEAD_BYTES - RECORD_END_BYTES) !=
+				(ssize_t)sizeof(end) ||
+			record_get_u32(end) != RECORD_END_MAGIC);
+	close(fd);
+	return unfinished;
+}
+
+/* Gives the file at path the first free name path.1, path.2, ... */
+static int move_away(
 	struct record_writer *writer, const char *path, char why[WIRE_DETAIL_LENGTH_MAX + 1])
 {
-	struct stat status;
+	char kept[PATH_MAX];
 
-	if (fstat(writer->fd, &status) < 0)
+	for (unsigned number = 1; number <= KEPT_MAX; number++) {
+		int length = snprintf(kept, sizeof(kept), "%s.%u", path, number);
+
+		if (length < 0 || (size_t)length >= sizeof(kept))
+			return -ENAMETOOLONG;
+		if (access(kept, F_OK) == 0)
+			continue;
+		writer->state.kept_number = number;
+		return rename(path, kept) < 0 ? -errno : 0;
+	}
+	snprintf(why, WIRE_DETAIL_LENGTH_MAX + 1,
+		"%.150s and %d files beside it are records of runs that did not end: remove some",
+		path, KEPT_MAX);
+	return -EEXIST;
+}
+
+/* Opens the file and takes it for this process alone. */
+static int claim(struct record_writer *writer, const char *path, struct stat *status,
+	char why[WIRE_DETAIL_LENGTH_MAX + 1])
+{
+	struct stat now;
+
+	writer->fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+	if (writer->fd < 0 || fstat(writer->fd, status) < 0)
 		return -errno;
-	writer->can_cut = S_ISREG(status.st_mode);
+	writer->can_cut = S_ISREG(status->st_mode);
 	if (!writer->can_cut)
 		return 0; /* a pipe or /dev/null: nothing to empty, nobody to race with */
-	if (flock(writer->fd, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK) {
+	/* Or somebody has it, and has moved it away since it was opened. */
+	if ((flock(writer->fd, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK) ||
+		stat(path, &now) < 0 || now.st_ino != status->st_ino) {
 		snprintf(why, WIRE_DETAIL_LENGTH_MAX + 1,
 			"another process is recording to %.150s: name another file", path);
 		return -EBUSY;
+	}
+	return 0;
+}
+
+/* An empty file that is this process's alone; what a killed writer left there gets another name. */
+static int open_empty(
+	struct record_writer *writer, const char *path, char why[WIRE_DETAIL_LENGTH_MAX + 1])
+{
+	struct stat status;
+	int error = claim(writer, path, &status, why);
+
+	if (error < 0 || !writer->can_cut)
+		return error;
+	if (is_unfinished(path, status.st_size)) {
+		error = move_away(writer, path, why);
+		close(writer->fd);
+		writer->fd = -1;
+		if (error == 0)
+			error = claim(writer, path, &status, why);
+		if (error < 0)
+			return error;
 	}
 	return ftruncate(writer->fd, 0) < 0 ? -errno : 0;
 }
@@ -116,8 +185,7 @@ int record_writer_create(const char *path, const struct record_writer_options *o
 		return -ENOMEM;
 	}
 	made->sync_at_end = options->sync_at_end;
-	made->fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-	error = made->fd < 0 ? -errno : claim(made, path, why);
+	error = open_empty(made, path, why);
 	if (!error)
 		error = write_header(made, options);
 	if (error) {

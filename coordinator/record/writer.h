@@ -21,7 +21,8 @@ struct record_writer_options {
 
 /*
  * Makes the file, or empties the one that is there, and writes its header. A file that another
- * process is recording to is refused: -EBUSY. Returns 0 or the negative errno of opening or
+ * process is recording to is refused: -EBUSY. A record of a writer that was killed is not emptied
+ * but renamed: FILE.1, FILE.2 and so on (see kept_number). Returns 0 or the negative errno of opening or
  * writing; why (when not NULL) gets one line. The caller owns the writer.
  */
 int record_writer_create(const char *path, const struct record_writer_options *options,
@@ -49,7 +50,8 @@ struct record_writer_state {
 	uint64_t frames; /* written */
 	uint64_t bytes;	 /* of the file */
 	uint64_t frames_lost;
-	int last_error; /* negative errno of the newest loss; 0 = none */
+	int last_error;	      /* negative errno of the newest loss; 0 = none */
+	unsigned kept_number; /* what was there was renamed to FILE.number; 0 = nothing was */
 };
 void record_writer_get_state(const struct record_writer *writer, struct record_writer_state *state);
 

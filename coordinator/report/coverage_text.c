@@ -35,7 +35,7 @@ void coverage_text_add_unseen(struct line *line, const struct report_model *mode
 	} kinds[] = {
 		{SOURCE_MISSING, "; not measurable:"},
 		{SOURCE_DEGRADED, "; seen in part:"},
-		{SOURCE_OFF, "; not asked for:"},
+		{SOURCE_OFF, "; off:"},
 	};
 
 	if (model->world_size > model->rank_count)

@@ -4,6 +4,7 @@
 #include <errno.h>
 
 #include "coordinator/report/costs.h"
+#include "coordinator/report/flush.h"
 #include "coordinator/report/look.h"
 #include "coordinator/report/looks_json.h"
 #include "coordinator/report/pairs.h"
@@ -181,6 +182,7 @@ int report_json_write(const struct report_model *model, FILE *out)
 {
 	struct json_writer writer;
 
+	errno = 0; /* for report_flush() */
 	json_writer_init(&writer, out, LINES_TO_DEPTH);
 	json_object_begin(&writer, NULL);
 	json_string(&writer, "schema", "slowrank.report/1");
@@ -200,5 +202,5 @@ int report_json_write(const struct report_model *model, FILE *out)
 		report_json_whatif(&writer, model->whatif);
 	json_object_end(&writer);
 	fputc('\n', out);
-	return fflush(out) != 0 || ferror(out) ? -EIO : 0;
+	return report_flush(out);
 }

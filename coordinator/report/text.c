@@ -11,6 +11,7 @@
 #include "coordinator/report/cause_text.h"
 #include "coordinator/report/costs.h"
 #include "coordinator/report/coverage_text.h"
+#include "coordinator/report/flush.h"
 #include "coordinator/report/line.h"
 #include "coordinator/report/look.h"
 #include "coordinator/report/looks_text.h"
@@ -227,6 +228,7 @@ int report_text_write(
 	size_t ranks_shown = options && options->ranks_shown ? options->ranks_shown : RANKS_SHOWN;
 	struct selection selection;
 
+	errno = 0; /* for report_flush() */
 	select_verdicts(model, &selection);
 	if (selection.count == 0) {
 		write_no_verdict(model, out);
@@ -258,5 +260,5 @@ int report_text_write(
 	}
 	write_head("Coverage (what could not be seen)", colour, out);
 	coverage_text_write(model, out);
-	return fflush(out) != 0 || ferror(out) ? -EIO : 0;
+	return report_flush(out);
 }

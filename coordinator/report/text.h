@@ -17,7 +17,7 @@ struct report_text_options {
 	size_t ranks_shown; /* rows of the table of ranks, the worst first; 0 = 16 */
 };
 
-/* Writes the whole report and flushes. Returns 0 or -EIO. options may be NULL. */
+/* Writes the whole report and flushes. Returns 0, or why a write failed (-ENOSPC, ...). options may be NULL. */
 int report_text_write(const struct report_model *model, const struct report_text_options *options,
 	FILE *out) __attribute__((warn_unused_result));
 

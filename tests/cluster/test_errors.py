@@ -1,9 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Bad input: one clear line and exit 2, or the job's own status for run."""
+"""Bad input: one clear line and exit 2, or the job's own status for run. Parts that go away."""
+import json
 import os
+import signal
 import subprocess
 import sys
+import time
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
@@ -62,7 +65,11 @@ def records(paths):
 def usage(paths):
     for arguments in (["report"], ["report", "--format", "papyrus", "x.slr"], ["run"],
                       ["run", "--sources", "crystal-ball", "--", "true"], ["run", "--nonsense"],
-                      ["attach"], ["attach", "--pid", "x"], ["frobnicate"]):
+                      ["attach"], ["attach", "--pid", "x"], ["frobnicate"],
+                      ["attach", "--pid", "1", "--verbs", "off"], ["run", "--yes", "--", "true"],
+                      ["coordinator", "--listen", "ipc:///tmp/none", "--record", "/nonexistent/x"],
+                      ["coordinator", "--listen", "ipc:///tmp/none", "--record", "/dev/null",
+                       "--report", "/nonexistent/x"]):
         done = slowrank(paths, *arguments)
         check(done.returncode == 2, f"{arguments}: exit {done.returncode}: {done.stderr}")
         check_one_line(done.stderr, str(arguments))
@@ -79,7 +86,85 @@ def coordinator(paths):
         check("coordinator" in done.stderr, f"{url}: says what is wrong: {done.stderr!r}")
 
 
-CASES = {"records": records, "usage": usage, "coordinator": coordinator}
+def start(*command, **options):
+    return subprocess.Popen(command, stdin=subprocess.DEVNULL, text=True, **options)
+
+
+def children(pid):
+    with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:
+        return [int(word) for word in file.read().split()]
+
+
+def is_coordinator(pid):
+    with open(f"/proc/{pid}/cmdline", "rb") as file:
+        return b"coordinator" in file.read().split(b"\0")[:2]
+
+
+def coordinator_killed(paths):
+    """Of a job that runs: told at once, nothing is left of it, the job's own status."""
+    job = start(paths.slowrank, "run", "--record", os.path.join(paths.directory, "record.slr"),
+                "--", "sh", "-c", "sleep 6; exit 5", stderr=subprocess.PIPE)
+    victims, deadline = [], time.monotonic() + 20
+    while not victims and time.monotonic() < deadline:
+        time.sleep(0.1)
+        victims = [pid for pid in children(job.pid) if is_coordinator(pid)]
+    check(len(victims) == 1, f"one coordinator: {victims}")
+    time.sleep(1)
+    with open(f"/proc/{victims[0]}/cmdline", "rb") as file:
+        url = file.read().split(b"\0")[3].decode()
+    socket = url[len("ipc://"):]
+    check(os.path.exists(socket), f"{url} is there")
+    os.kill(victims[0], signal.SIGKILL)
+    line = job.stderr.readline()
+    check("signal 9" in line and job.poll() is None, f"told at once: {line!r}")
+    rest = job.communicate(timeout=60)[1]
+    check(job.returncode == 5 and rest == "", f"exit {job.returncode}: {rest!r}")
+    check(not os.path.exists(socket) and not os.path.exists(socket[:-5] + ".lock"),
+          "its socket and its lock are removed")
+
+
+def coordinator_restarted(paths):
+    """By the same command: what it had is kept, and it learns again who is who."""
+    record = os.path.join(paths.directory, "record.slr")
+    for name in os.listdir(paths.directory):
+        if name.startswith("record.slr"):
+            os.unlink(os.path.join(paths.directory, name))
+    url = "ipc://" + os.path.join(paths.directory, "socket")
+    command = [paths.slowrank, "coordinator", "--listen", url, "--record", record,
+               "--exit-when-done", "--quiet"]
+    first = start(*command)
+    job = start(paths.slowrank, "run", "--coordinator", url, "--", *jobs.mpirun(2), paths.workload,
+                "--steps", "400", "--step-ms", "20")
+    time.sleep(5)
+    first.kill()
+    first.wait()
+    second = start(*command, stderr=subprocess.PIPE)
+    check(job.wait(timeout=120) == 0, f"the job: exit {job.returncode}")
+    said = second.communicate(timeout=60)[1]
+    check(second.returncode == 0, f"exit {second.returncode}")
+    check("record.slr.1" in said, f"the first record is kept, and that is said: {said!r}")
+    kept = slowrank(paths, "report", record + ".1")
+    check(kept.returncode == 2 and "cut short" in kept.stderr, f"the first record: {kept.stderr}")
+    report = json.loads(slowrank(paths, "report", record, "--format", "json").stdout)
+    check(report["job"]["ranks"] == 2 and report["job"]["steps"] > 50, f"{report['job']}")
+    states = {entry["name"]: entry["state"] for entry in report["coverage"]["sources"]}
+    check(states.get("bpf.collectives") == "on" and "cgroup" in states, f"sources: {states}")
+    check(report["summary"]["step_ms_median"] > 0, "steps have lengths")
+
+
+def closed_files(paths):
+    """Without standard files of its own, slowrank writes its words into none of its others."""
+    record = os.path.join(paths.directory, "closed.slr")
+    status = subprocess.call(["sh", "-c", 'exec 0<&- 1>&- 2>&-; "$0" run --record "$1" -- '
+                              'sh -c "test ! -e /proc/self/fd/1 && exit 7"', paths.slowrank,
+                              record])
+    check(status == 7, f"the command's files are closed, too: exit {status}")
+    check(slowrank(paths, "report", record).returncode == 0, "the record is whole")
+
+
+CASES = {"records": records, "usage": usage, "coordinator": coordinator,
+         "coordinator_killed": coordinator_killed, "coordinator_restarted": coordinator_restarted,
+         "closed_files": closed_files}
 
 if __name__ == "__main__":
     harness.main(CASES)

@@ -36,8 +36,11 @@ static uint64_t draw(struct job *job, uint64_t below)
 static void announce(struct job *job, uint32_t rank, uint64_t id, uint32_t size, uint32_t own)
 {
 	const struct communicator communicator = {id, size, own};
+	bool first;
 
-	assert_int_equal(rank_table_communicator(&job->table, rank, &communicator), 0);
+	assert_int_equal(rank_table_communicator(&job->table, rank, &communicator, &first), 0);
+	assert_int_equal(rank_table_communicator(&job->table, rank, &communicator, &first), 0);
+	assert_false(first); /* told again */
 	assert_int_equal(assembly_note_communicator(&job->assembly, id, rank), 0);
 }
 

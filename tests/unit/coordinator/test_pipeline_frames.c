@@ -191,6 +191,36 @@ static void impossible_times_are_counted(void **state)
 }
 
 /* A job seen by enqueue times only has steps and no verdicts, and says so. */
+static bool push_number(struct pipeline *pipeline, uint64_t number, int result)
+{
+	struct message_reply reply;
+
+	assert_int_equal(pipeline_push_batch(pipeline, made_batch(3, 1, number), made_batch_release,
+				 (struct job_ns){(int64_t)number * 1000000}, &reply),
+		result);
+	if (!reply.directive_count)
+		return false;
+	assert_int_equal(reply.directive_count, 1);
+	assert_int_equal(reply.directives[0].kind, DIRECTIVE_INTRODUCE);
+	return true;
+}
+
+static void lost_batches_ask_for_an_introduction(void **state)
+{
+	struct pipeline *from_the_start = new_pipeline(), *started_late = new_pipeline();
+
+	(void)state;
+	assert_false(push_number(from_the_start, 0, PIPELINE_ACCEPTED));
+	assert_false(push_number(from_the_start, 1, PIPELINE_ACCEPTED));
+	assert_true(push_number(from_the_start, 4, PIPELINE_ACCEPTED));	 /* 2 and 3: lost */
+	assert_true(push_number(from_the_start, 4, PIPELINE_DUPLICATE)); /* the reply was lost */
+	assert_false(push_number(from_the_start, 5, PIPELINE_ACCEPTED));
+	assert_true(push_number(started_late, 900, PIPELINE_ACCEPTED));
+	assert_false(push_number(started_late, 901, PIPELINE_ACCEPTED));
+	pipeline_destroy(from_the_start);
+	pipeline_destroy(started_late);
+}
+
 static void enqueue_only_is_not_judged(void **state)
 {
 	struct pipeline *pipeline = new_pipeline();
@@ -228,6 +258,7 @@ int main(void)
 		cmocka_unit_test(doubles_and_order_change_nothing),
 		cmocka_unit_test(garbage_is_refused_with_a_reason),
 		cmocka_unit_test(impossible_times_are_counted),
+		cmocka_unit_test(lost_batches_ask_for_an_introduction),
 		cmocka_unit_test(enqueue_only_is_not_judged),
 	};
 

@@ -111,6 +111,14 @@ static void test_rank_and_identity_from_communicator(void **state)
 	assert_int_equal(parts, 800); /* nothing is lost on the way */
 	job_batch_done(job);
 	assert_false(job_fill_batch(job, &batch));
+
+	job_introduce(job); /* ranks and communicators again, steps not */
+	assert_true(job_fill_batch(job, &batch));
+	assert_int_equal(batch.rank_count, 2);
+	assert_int_equal(batch.communicator_count, 2);
+	assert_int_equal(batch.step_count, 0);
+	job_batch_done(job);
+	assert_false(job_fill_batch(job, &batch));
 	job_destroy(job);
 }
 

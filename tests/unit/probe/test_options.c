@@ -65,6 +65,41 @@ static void test_deep_attach(void **state)
 	unsetenv("SLOWRANK_YES");
 }
 
+/* What would do nothing is refused, not taken in silence; a variable for all commands is not. */
+static void test_options_of_the_other_command(void **state)
+{
+	char *attach[] = {"attach", "--pid", "12", "--verbs", "off", NULL};
+	char *run[] = {"run", "--yes", "--", "app", NULL};
+	char *verbs[] = {"run", "--verbs", "off", "--", "app", NULL};
+	char *plain[] = {"attach", "--pid", "12", NULL};
+
+	(void)state;
+	assert_int_equal(probe_options_parse_attach(&options, 5, attach), OPTIONS_BAD);
+	attach[3] = "--verbs=off";
+	assert_int_equal(probe_options_parse_attach(&options, 4, attach), OPTIONS_BAD);
+	assert_int_equal(parse_run(run), OPTIONS_BAD);
+	assert_int_equal(parse_run(verbs), OPTIONS_OK);
+	assert_int_equal(options.verbs, PROBE_VERBS_OFF);
+	setenv("SLOWRANK_VERBS", "off", 1);
+	assert_int_equal(probe_options_parse_attach(&options, 3, plain), OPTIONS_OK);
+	unsetenv("SLOWRANK_VERBS");
+}
+
+static void test_pids(void **state)
+{
+	char *list[] = {"attach", "--pid=12,13", "--pid", "14", "15", "--quiet", NULL};
+	char *none[] = {"attach", "--pid", "--quiet", NULL};
+	char *empty[] = {"attach", "--pid=", NULL};
+
+	(void)state;
+	assert_int_equal(probe_options_parse_attach(&options, 6, list), OPTIONS_OK);
+	assert_int_equal(options.pid_count, 4);
+	assert_int_equal(options.pids[1], 13);
+	assert_int_equal(options.pids[3], 15);
+	assert_int_equal(probe_options_parse_attach(&options, 3, none), OPTIONS_BAD);
+	assert_int_equal(probe_options_parse_attach(&options, 2, empty), OPTIONS_BAD);
+}
+
 static void test_command_line_wins_over_environment(void **state)
 {
 	char *from_environment[] = {"run", "app", NULL};
@@ -142,6 +177,8 @@ int main(void)
 		cmocka_unit_test(test_command_after_dashes),
 		cmocka_unit_test(test_command_without_dashes),
 		cmocka_unit_test(test_deep_attach),
+		cmocka_unit_test(test_options_of_the_other_command),
+		cmocka_unit_test(test_pids),
 		cmocka_unit_test(test_command_line_wins_over_environment),
 		cmocka_unit_test(test_sources),
 		cmocka_unit_test(test_bad_words),

@@ -344,6 +344,48 @@ static void test_killed_writer(void **state)
 	record_writer_destroy(writer);
 }
 
+static unsigned kept_by(struct record_writer *writer)
+{
+	struct record_writer_state state;
+
+	record_writer_get_state(writer, &state);
+	return state.kept_number;
+}
+
+/* What a killed coordinator left is not overwritten by the one that is started after it. */
+static void test_unfinished_record_is_kept(void **state)
+{
+	struct file *file = *state;
+	struct record_reader_state found;
+	struct record_writer *writer = create(file->path); /* over a whole record */
+	char kept[2][sizeof(file->path) + 4];
+	uint8_t bytes[500];
+
+	for (int i = 0; i < 2; i++)
+		snprintf(kept[i], sizeof(kept[i]), "%s.%d", file->path, i + 1);
+	frame_bytes(0, bytes);
+	assert_int_equal(kept_by(writer), 0);
+	record_writer_destroy(writer);
+	writer = create(file->path); /* over one without a frame */
+	assert_int_equal(kept_by(writer), 0);
+	for (unsigned i = 1; i <= 2; i++) {
+		assert_int_equal(
+			record_writer_append(writer, bytes, frame_length(0), (struct job_ns){-5}),
+			0);
+		record_writer_destroy(writer);
+		writer = create(file->path);
+		assert_int_equal(kept_by(writer), i);
+	}
+	assert_int_equal(record_writer_finish(writer), 0);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(read_all(kept[i], &found), -EBADMSG);
+		assert_int_equal(found.frames, 1);
+		unlink(kept[i]);
+	}
+	assert_int_equal(read_all(file->path, &found), -ENODATA);
+	assert_int_equal(found.frames, 0);
+}
+
 static void test_large_frames(void **state)
 {
 	struct file *file = *state;
@@ -392,6 +434,7 @@ int main(void)
 		RECORD_TEST(test_two_writers),
 		RECORD_TEST(test_full_disk),
 		RECORD_TEST(test_killed_writer),
+		RECORD_TEST(test_unfinished_record_is_kept),
 		RECORD_TEST(test_large_frames),
 	};
 

@@ -155,10 +155,18 @@ def coordinator_restarted(paths):
 def closed_files(paths):
     """Without standard files of its own, slowrank writes its words into none of its others."""
     record = os.path.join(paths.directory, "closed.slr")
-    status = subprocess.call(["sh", "-c", 'exec 0<&- 1>&- 2>&-; "$0" run --record "$1" -- '
-                              'sh -c "test ! -e /proc/self/fd/1 && exit 7"', paths.slowrank,
-                              record])
-    check(status == 7, f"the command's files are closed, too: exit {status}")
+    job = start("sh", "-c", 'exec 0<&- 1>&- 2>&-; exec "$0" run --record "$1" -- '
+                'sh -c "sleep 4; test ! -e /proc/self/fd/1 && exit 7"', paths.slowrank, record)
+    found = []
+    while not found and job.poll() is None:
+        time.sleep(0.1)
+        found = [pid for pid in children(job.pid) if is_coordinator(pid)]
+    for pid in (job.pid, *found):
+        while not os.path.islink(f"/proc/{pid}/fd/2") and job.poll() is None:
+            time.sleep(0.1)
+        check(os.readlink(f"/proc/{pid}/fd/2") == "/dev/null", f"standard error of {pid}")
+    status = job.wait(timeout=60)
+    check(found and status == 7, f"the command's own files stay closed: exit {status}")
     check(slowrank(paths, "report", record).returncode == 0, "the record is whole")
 
 

@@ -84,7 +84,7 @@ static size_t process_position(const struct job *job, pid_t pid)
 	return low;
 }
 
-static struct rank_process *find_process(struct job *job, pid_t pid)
+struct rank_process *job_find_process(struct job *job, pid_t pid)
 {
 	size_t position = process_position(job, pid);
 
@@ -94,9 +94,9 @@ static struct rank_process *find_process(struct job *job, pid_t pid)
 	return job->processes[position];
 }
 
-static struct rank_process *find_or_add_process(struct job *job, pid_t pid)
+struct rank_process *job_find_or_add_process(struct job *job, pid_t pid)
 {
-	struct rank_process *process = find_process(job, pid);
+	struct rank_process *process = job_find_process(job, pid);
 	size_t position = process_position(job, pid);
 
 	if (process)
@@ -114,7 +114,7 @@ static struct rank_process *find_or_add_process(struct job *job, pid_t pid)
 	return process;
 }
 
-static bool ensure_builder(struct rank_process *process, int64_t now_ns)
+bool job_ensure_builder(struct rank_process *process, int64_t now_ns)
 {
 	struct step_builder_options options = {.rank = process->rank};
 
@@ -131,8 +131,7 @@ static void push_host_call(struct rank_process *process, const struct host_call 
 	step_builder_push(process->builder, &call->part, &call->others);
 }
 
-/* What follows must not come before the call that is held. */
-static void flush_host_call(struct rank_process *process)
+void job_flush_host_call(struct rank_process *process)
 {
 	struct host_call done;
 
@@ -143,7 +142,7 @@ static void flush_host_call(struct rank_process *process)
 /* A process that was no rank leaves no trace; a rank stays, for its last steps and the report. */
 static void process_exited(struct job *job, pid_t pid, int32_t exit_code)
 {
-	struct rank_process *process = find_process(job, pid);
+	struct rank_process *process = job_find_process(job, pid);
 
 	if (!process)
 		return;
@@ -151,7 +150,7 @@ static void process_exited(struct job *job, pid_t pid, int32_t exit_code)
 		process->exited = true;
 		process->exit_code = exit_code;
 		process->announced = false;
-		flush_host_call(process);
+		job_flush_host_call(process);
 		if (!process->device_calls) /* else the last of them are still to be joined */
 			step_builder_finish(process->builder);
 		return;
@@ -169,8 +168,7 @@ void job_watch_steps(struct job *job, job_step *on_step, void *context)
 	job->step_context = context;
 }
 
-/* Moves the builder's finished steps to the next batch. */
-static void take_steps(struct job *job, struct rank_process *process)
+void job_take_steps(struct job *job, struct rank_process *process)
 {
 	struct step_entry entry;
 
@@ -203,7 +201,7 @@ static void take_steps(struct job *job, struct rank_process *process)
 
 static void take_device_wait(struct job *job, const struct event_device_wait *event)
 {
-	struct rank_process *process = find_process(job, (pid_t)event->header.pid);
+	struct rank_process *process = job_find_process(job, (pid_t)event->header.pid);
 	struct step_launches launches;
 	struct host_call done;
 
@@ -212,12 +210,12 @@ static void take_device_wait(struct job *job, const struct event_device_wait *ev
 				(struct host_ns){(int64_t)event->end_ns}, &launches, &done))
 		return;
 	push_host_call(process, &done);
-	take_steps(job, process);
+	job_take_steps(job, process);
 }
 
 static void take_collective(struct job *job, const struct event_collective *event)
 {
-	struct rank_process *process = find_or_add_process(job, (pid_t)event->header.pid);
+	struct rank_process *process = job_find_or_add_process(job, (pid_t)event->header.pid);
 	struct collective_part part;
 	struct activity others;
 
@@ -234,7 +232,7 @@ static void take_collective(struct job *job, const struct event_collective *even
 			(int64_t)event->before.device_wait_ns, &others);
 		return;
 	}
-	if (!ensure_builder(process, part.arrival.value)) {
+	if (!job_ensure_builder(process, part.arrival.value)) {
 		job->dropped++;
 		return;
 	}
@@ -246,125 +244,15 @@ static void take_collective(struct job *job, const struct event_collective *even
 		if (host_calls_enqueue(&process->host_calls, &call, &done))
 			push_host_call(process, &done);
 	} else {
-		flush_host_call(process);
+		job_flush_host_call(process);
 		step_builder_push(process->builder, &part, &others);
 	}
-	take_steps(job, process);
-}
-
-void job_device_process(struct job *job, pid_t pid)
-{
-	struct rank_process *process = find_or_add_process(job, pid);
-
-	if (!process || process->device_calls)
-		return;
-	flush_host_call(process);
-	process->device_calls = device_calls_create();
-}
-
-void job_device_communicator(struct job *job, pid_t pid, const struct communicator *communicator)
-{
-	struct rank_process *process = find_process(job, pid);
-
-	if (process)
-		rank_process_device_communicator(process, communicator);
-}
-
-void job_device_call(
-	struct job *job, pid_t pid, const struct collective_part *part, uint64_t number)
-{
-	struct rank_process *process = find_process(job, pid);
-
-	if (process && process->device_calls)
-		device_calls_done(process->device_calls, part, number);
-	else
-		job->dropped++;
-}
-
-void job_kernels_shown(struct job *job, pid_t pid, bool shown)
-{
-	struct rank_process *process = find_process(job, pid);
-
-	if (!process || (!process->kernel_calls && (!shown || process->device_calls)))
-		return;
-	if (!process->kernel_calls)
-		process->kernel_calls = kernel_calls_create();
-	if (process->kernel_calls)
-		job_device_process(job, pid);
-	if (process->kernel_calls)
-		kernel_calls_switch(process->kernel_calls, shown);
-}
-
-void job_kernel(struct job *job, pid_t pid, const struct kernel_calls_kernel *kernel)
-{
-	struct rank_process *process = find_process(job, pid);
-
-	if (process && process->kernel_calls)
-		kernel_calls_kernel(process->kernel_calls, kernel);
-}
-
-void job_match_kernels(struct job *job, struct host_ns now)
-{
-	struct collective_part part;
-
-	for (size_t i = 0; i < job->process_count; i++) {
-		struct rank_process *process = job->processes[i];
-
-		while (process->kernel_calls && kernel_calls_take(process->kernel_calls, now,
-							process->exited || job->finished, &part)) {
-			job->enqueue_only |= (part.flags & PART_ENQUEUE_ONLY) != 0;
-			device_calls_done(process->device_calls, &part, 0);
-		}
-	}
-}
-
-void job_kernel_counts(const struct job *job, struct kernel_calls_counts *sum)
-{
-	*sum = (struct kernel_calls_counts){0};
-	for (size_t i = 0; i < job->process_count; i++) {
-		struct kernel_calls_counts counts;
-
-		if (!job->processes[i]->kernel_calls)
-			continue;
-		kernel_calls_get_counts(job->processes[i]->kernel_calls, &counts);
-		sum->matched += counts.matched;
-		sum->unmatched += counts.unmatched;
-		sum->dropped += counts.dropped;
-	}
-}
-
-static void join_device_calls(struct job *job, struct rank_process *process)
-{
-	struct collective_part part;
-	struct activity others;
-	bool any = false;
-
-	while (device_calls_take(
-		process->device_calls, process->exited || job->finished, &part, &others)) {
-		if (!ensure_builder(process, part.arrival.value)) {
-			job->dropped++;
-			continue;
-		}
-		step_builder_push(process->builder, &part, &others);
-		any = true;
-	}
-	if (process->exited && process->builder)
-		step_builder_finish(process->builder);
-	if (any || process->exited)
-		take_steps(job, process);
-}
-
-void job_join_device_calls(struct job *job)
-{
-	for (size_t i = 0; i < job->process_count; i++) {
-		if (job->processes[i]->device_calls)
-			join_device_calls(job, job->processes[i]);
-	}
+	job_take_steps(job, process);
 }
 
 static void take_off_cpu(struct job *job, const struct event_off_cpu *event)
 {
-	struct rank_process *process = find_process(job, (pid_t)event->header.pid);
+	struct rank_process *process = job_find_process(job, (pid_t)event->header.pid);
 
 	if (!process || !process->rank_known || !process->builder)
 		return;
@@ -387,17 +275,17 @@ static void take_off_cpu(struct job *job, const struct event_off_cpu *event)
 
 static void take_marker(struct job *job, const struct event_marker *event)
 {
-	struct rank_process *process = find_or_add_process(job, (pid_t)event->header.pid);
+	struct rank_process *process = job_find_or_add_process(job, (pid_t)event->header.pid);
 
 	if (!process)
 		return;
 	rank_process_examine(process);
-	if (!ensure_builder(process, (int64_t)event->header.time_ns))
+	if (!job_ensure_builder(process, (int64_t)event->header.time_ns))
 		return;
-	flush_host_call(process);
+	job_flush_host_call(process);
 	step_builder_mark(process->builder, event->action == EVENT_MARKER_STEP_BEGIN, event->step,
 		(struct host_ns){(int64_t)event->header.time_ns});
-	take_steps(job, process);
+	job_take_steps(job, process);
 }
 
 void job_event(struct job *job, const struct event_header *header, job_new_program *on_new_program,
@@ -411,12 +299,12 @@ void job_event(struct job *job, const struct event_header *header, job_new_progr
 		take_collective(job, (const void *)header);
 		break;
 	case EVENT_COMMUNICATOR:
-		process = find_or_add_process(job, (pid_t)header->pid);
+		process = job_find_or_add_process(job, (pid_t)header->pid);
 		if (process)
 			rank_process_communicator(process, (const void *)header);
 		break;
 	case EVENT_RANK:
-		process = find_or_add_process(job, (pid_t)header->pid);
+		process = job_find_or_add_process(job, (pid_t)header->pid);
 		if (process)
 			rank_process_told(process, (const void *)header);
 		break;
@@ -459,7 +347,7 @@ bool job_next_stalled(
 bool job_open_part(struct job *job, pid_t pid, const struct event_collective *call,
 	struct collective_part *part)
 {
-	struct rank_process *process = find_process(job, pid);
+	struct rank_process *process = job_find_process(job, pid);
 
 	return process && rank_process_part(process, call, part);
 }
@@ -471,7 +359,7 @@ void job_process_ended(struct job *job, pid_t pid)
 
 void job_add_process(struct job *job, pid_t pid)
 {
-	(void)find_or_add_process(job, pid);
+	(void)job_find_or_add_process(job, pid);
 }
 
 void job_lost(struct job *job, uint64_t event_count)
@@ -512,7 +400,7 @@ void job_tick(struct job *job, struct host_ns now)
 		}
 		if (!process->exited)
 			step_builder_tick(process->builder, now);
-		take_steps(job, process);
+		job_take_steps(job, process);
 	}
 }
 
@@ -520,7 +408,7 @@ void job_finish(struct job *job, struct host_ns now)
 {
 	job->finished = true;
 	for (size_t i = 0; i < job->process_count; i++) {
-		flush_host_call(job->processes[i]);
+		job_flush_host_call(job->processes[i]);
 		if (job->processes[i]->builder)
 			step_builder_finish(job->processes[i]->builder);
 	}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The inside of a job: shared by job.c and job_batch.c alone. One thread. */
+/* The inside of a job: shared by job.c, job_batch.c and job_device.c alone. One thread. */
 #ifndef SLOWRANK_PROBE_JOB_INTERNAL_H
 #define SLOWRANK_PROBE_JOB_INTERNAL_H
 
@@ -45,5 +45,19 @@ struct job {
 	size_t communicator_count;
 	struct message_communicator *communicators;
 };
+
+struct rank_process *job_find_process(struct job *job, pid_t pid); /* NULL: not known */
+
+/* NULL: no memory, or too many. */
+struct rank_process *job_find_or_add_process(struct job *job, pid_t pid);
+
+/* A step builder from the process's first part on. False: no memory. */
+bool job_ensure_builder(struct rank_process *process, int64_t now_ns);
+
+/* What follows must not come before the call that is held. */
+void job_flush_host_call(struct rank_process *process);
+
+/* Moves the builder's finished steps to the next batch. */
+void job_take_steps(struct job *job, struct rank_process *process);
 
 #endif

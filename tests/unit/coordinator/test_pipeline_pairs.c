@@ -45,6 +45,41 @@ static void end(struct outcome *outcome)
 	free(outcome->sim);
 }
 
+static void add_fault(struct sim_options *options, struct sim_fault fault)
+{
+	options->faults[options->fault_count++] = fault;
+}
+
+/* Runs a job in which one verdict is told, on one rank; for further checks, then end(). */
+static struct outcome run_named(
+	const struct sim_options *options, unsigned culprit, enum verdict_class class)
+{
+	struct outcome outcome = run(options);
+	const struct verdict *verdict = &outcome.model->verdicts[0];
+
+	assert_int_equal(outcome.sim->alert_count, 1);
+	assert_int_equal(verdict->verdict_class, class);
+	assert_int_equal(verdict->rank_count, 1);
+	assert_int_equal(verdict->ranks[0], culprit);
+	return outcome;
+}
+
+static void check_named(
+	const struct sim_options *options, unsigned culprit, enum verdict_class class)
+{
+	struct outcome outcome = run_named(options, culprit, class);
+
+	end(&outcome);
+}
+
+static void check_nobody_is_named(const struct sim_options *options)
+{
+	struct outcome outcome = run(options);
+
+	assert_int_equal(outcome.sim->alert_count, 0);
+	end(&outcome);
+}
+
 static struct sim_options rdma_options(unsigned ranks, uint64_t seed)
 {
 	struct sim_options options = sim_defaults(ranks, seed);
@@ -61,14 +96,9 @@ static void check_slow_link(unsigned ranks, unsigned culprit, bool lossy, uint64
 	const struct verdict *alert;
 
 	options.lossy = lossy;
-	options.fault_count = 1;
-	options.faults[0] = (struct sim_fault){SIM_COMM, culprit, 600, 1400, 0.4};
-	outcome = run(&options);
-	assert_int_equal(outcome.sim->alert_count, 1);
+	add_fault(&options, (struct sim_fault){SIM_COMM, culprit, 600, 1400, 0.4});
+	outcome = run_named(&options, culprit, VERDICT_COMM_SLOW);
 	alert = &outcome.model->verdicts[0];
-	assert_int_equal(alert->verdict_class, VERDICT_COMM_SLOW);
-	assert_int_equal(alert->rank_count, 1);
-	assert_int_equal(alert->ranks[0], culprit);
 	assert_true(alert->pair_count >= 1);
 	assert_int_equal(alert->pairs[0].from, culprit);
 	assert_int_equal(alert->pairs[0].to, (culprit + 1) % ranks);
@@ -114,8 +144,7 @@ static void slow_rank_is_no_link(void **state)
 	struct outcome outcome;
 
 	(void)state;
-	options.fault_count = 1;
-	options.faults[0] = (struct sim_fault){SIM_COMPUTE, 3, 600, 1400, 0.3};
+	add_fault(&options, (struct sim_fault){SIM_COMPUTE, 3, 600, 1400, 0.3});
 	outcome = run(&options);
 	assert_int_equal(outcome.sim->alert_count, 1);
 	assert_int_not_equal(outcome.model->verdicts[0].verdict_class, VERDICT_COMM_SLOW);
@@ -134,15 +163,9 @@ static void late_leaving_is_no_slow_link(void **state)
 	struct outcome outcome;
 
 	(void)state;
-	options.fault_count = 1;
-	options.faults[0] = (struct sim_fault){SIM_LEAVE, 3, 600, 1400, 0.4};
+	add_fault(&options, (struct sim_fault){SIM_LEAVE, 3, 600, 1400, 0.4});
 	options.rdma = false;
-	outcome = run(&options);
-	assert_int_equal(outcome.sim->alert_count, 1);
-	assert_int_equal(outcome.model->verdicts[0].verdict_class, VERDICT_COMM_SLOW);
-	assert_int_equal(outcome.model->verdicts[0].rank_count, 1);
-	assert_int_equal(outcome.model->verdicts[0].ranks[0], 3);
-	end(&outcome);
+	check_named(&options, 3, VERDICT_COMM_SLOW);
 	options.rdma = true;
 	outcome = run(&options);
 	assert_int_equal(outcome.model->pair_count, 16);
@@ -185,14 +208,9 @@ static void check_stalls(unsigned ranks, unsigned culprit, double share, uint64_
 	struct outcome outcome;
 	const struct verdict *alert;
 
-	options.fault_count = 1;
-	options.faults[0] = (struct sim_fault){SIM_STALL, culprit, 400, 899, share};
-	outcome = run(&options);
-	assert_int_equal(outcome.sim->alert_count, 1);
+	add_fault(&options, (struct sim_fault){SIM_STALL, culprit, 400, 899, share});
+	outcome = run_named(&options, culprit, VERDICT_COMM_SLOW);
 	alert = &outcome.model->verdicts[0];
-	assert_int_equal(alert->verdict_class, VERDICT_COMM_SLOW);
-	assert_int_equal(alert->rank_count, 1);
-	assert_int_equal(alert->ranks[0], culprit);
 	assert_int_equal(alert->cause, CAUSE_NIC_RETRANSMIT);
 	assert_true(alert->pair_count >= 1);
 	assert_int_equal(alert->pairs[0].from, culprit);
@@ -218,39 +236,28 @@ static void rare_stalls(void **state)
 static void stalls_of_nobody(void **state)
 {
 	struct sim_options options = stall_options(8, 80);
-	struct outcome outcome;
 
 	(void)state;
 	options.lossy = false;
-	options.fault_count = 1;
-	options.faults[0] = (struct sim_fault){SIM_STALL, 3, 400, 899, 0.02};
-	outcome = run(&options);
-	assert_int_equal(outcome.sim->alert_count, 0);
-	end(&outcome);
+	add_fault(&options, (struct sim_fault){SIM_STALL, 3, 400, 899, 0.02});
+	check_nobody_is_named(&options);
 	options.lossy = true;
-	options.fault_count = 8;
+	options.fault_count = 0;
 	for (unsigned r = 0; r < 8; r++)
-		options.faults[r] = (struct sim_fault){SIM_STALL, r, 400, 899, 0.003};
-	outcome = run(&options);
-	assert_int_equal(outcome.sim->alert_count, 0);
-	end(&outcome);
+		add_fault(&options, (struct sim_fault){SIM_STALL, r, 400, 899, 0.003});
+	check_nobody_is_named(&options);
 }
 
 /* Packets that are sent again in no time, and a stall that comes once a minute, are no news. */
 static void losses_that_cost_nothing(void **state)
 {
 	struct sim_options options = stall_options(8, 90);
-	struct outcome outcome;
 
 	(void)state;
-	options.fault_count = 2;
-	options.faults[0] = (struct sim_fault){SIM_LOSE, 5, 300, 899, 0.5};
-	options.faults[1] = (struct sim_fault){SIM_STALL, 5, 300, 899, 0.001};
-	for (options.seed = 90; options.seed < 94; options.seed++) {
-		outcome = run(&options);
-		assert_int_equal(outcome.sim->alert_count, 0);
-		end(&outcome);
-	}
+	add_fault(&options, (struct sim_fault){SIM_LOSE, 5, 300, 899, 0.5});
+	add_fault(&options, (struct sim_fault){SIM_STALL, 5, 300, 899, 0.001});
+	for (options.seed = 90; options.seed < 94; options.seed++)
+		check_nobody_is_named(&options);
 }
 
 /* A rank's ports that have always lost packets are not the reason why another's link is slow now. */
@@ -260,14 +267,9 @@ static void loser_is_not_blamed(void **state)
 	struct outcome outcome;
 
 	(void)state;
-	options.fault_count = 2;
-	options.faults[0] = (struct sim_fault){SIM_LOSE, 1, 0, 1499, 0.2};
-	options.faults[1] = (struct sim_fault){SIM_COMM, 5, 600, 1400, 0.4};
-	outcome = run(&options);
-	assert_int_equal(outcome.sim->alert_count, 1);
-	assert_int_equal(outcome.model->verdicts[0].rank_count, 1);
-	assert_int_equal(outcome.model->verdicts[0].ranks[0], 5);
-	end(&outcome);
+	add_fault(&options, (struct sim_fault){SIM_LOSE, 1, 0, 1499, 0.2});
+	add_fault(&options, (struct sim_fault){SIM_COMM, 5, 600, 1400, 0.4});
+	check_named(&options, 5, VERDICT_COMM_SLOW);
 	/* With both at once it is not known which it is. */
 	options.faults[0].first = 600;
 	outcome = run(&options);
@@ -280,17 +282,11 @@ static void loser_is_not_blamed(void **state)
 static void late_acknowledgements(void **state)
 {
 	struct sim_options options = rdma_options(8, 97);
-	struct outcome outcome;
 
 	(void)state;
 	options.timeouts = true;
-	options.fault_count = 1;
-	options.faults[0] = (struct sim_fault){SIM_COMM, 5, 600, 1400, 0.4};
-	outcome = run(&options);
-	assert_int_equal(outcome.sim->alert_count, 1);
-	assert_int_equal(outcome.model->verdicts[0].rank_count, 1);
-	assert_int_equal(outcome.model->verdicts[0].ranks[0], 5);
-	end(&outcome);
+	add_fault(&options, (struct sim_fault){SIM_COMM, 5, 600, 1400, 0.4});
+	check_named(&options, 5, VERDICT_COMM_SLOW);
 }
 
 static double number_after(const char *text, const char *name)
@@ -314,8 +310,7 @@ static void report_has_every_pair(void **state)
 	options.lossy = true;
 	options.hosts = 2;
 	options.offset_ms[1] = 5000;
-	options.fault_count = 1;
-	options.faults[0] = (struct sim_fault){SIM_COMM, 1, 600, 1400, 0.4};
+	add_fault(&options, (struct sim_fault){SIM_COMM, 1, 600, 1400, 0.4});
 	outcome = run(&options);
 	assert_int_equal(outcome.model->pair_count, 8);
 	for (size_t i = 0; i < outcome.model->pair_count; i++) {

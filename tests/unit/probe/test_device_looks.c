@@ -99,15 +99,17 @@ static void set_up(enum probe_deep deep)
 	set_up_where(deep, true);
 }
 
-static void tear_down(void)
+/* After each test, also one that failed. */
+static int tear_down(void **unused)
 {
 	char command[256];
 
+	(void)unused;
 	device_source_destroy(bench.source);
 	job_destroy(bench.job);
 	ring_writer_destroy(&bench.ring);
 	snprintf(command, sizeof(command), "rm -r %s", bench.directory);
-	assert_int_equal(system(command), 0);
+	return system(command);
 }
 
 static void report(enum ring_deep_state state)
@@ -176,6 +178,13 @@ static void run_counted_steps(unsigned steps)
 	count(6000);
 }
 
+/* A job that has run for a while, and is known to launch little. */
+static void set_up_counted(void)
+{
+	set_up(PROBE_DEEP_AUTO);
+	run_counted_steps(90);
+}
+
 static void ask(uint32_t request, uint32_t steps, uint32_t limit_ms)
 {
 	struct message_directive directive = {.kind = DIRECTIVE_DEEP,
@@ -208,6 +217,20 @@ static void begin_look(void)
 	report(RING_DEEP_ON);
 }
 
+/* The process shows its kernels until it is asked no more. Returns the steps of that. */
+static int look(void)
+{
+	uint32_t kinds;
+	int steps = 0;
+
+	begin_look();
+	for (; steps < 100 && !was_asked(&kinds); steps++)
+		step(true);
+	assert_int_equal(kinds, 0);
+	report(RING_DEEP_OFF);
+	return steps;
+}
+
 static struct message_source state(void)
 {
 	struct message_source source = {0};
@@ -220,11 +243,9 @@ static void a_look_from_asking_to_profile(void **unused)
 {
 	const struct kernel_profile *profile = &bench.profiles[0];
 	uint32_t kinds;
-	int steps = 0;
 
 	(void)unused;
-	set_up(PROBE_DEEP_AUTO);
-	run_counted_steps(90);
+	set_up_counted();
 	assert_false(was_asked(&kinds)); /* not without a directive */
 	assert_int_equal(state().state, SOURCE_ON);
 	ask(1, 10, 20000);
@@ -232,13 +253,8 @@ static void a_look_from_asking_to_profile(void **unused)
 	assert_true(kinds & RING_DEEP_KERNELS);
 	ask(1, 10, 20000); /* repeated until it is answered */
 	assert_false(was_asked(&kinds));
-	begin_look();
-	for (; steps < 60 && !was_asked(&kinds); steps++)
-		step(true);
-	assert_in_range(steps, 11, 16); /* one is left out; steps are known a little later */
-	assert_int_equal(kinds, 0);
-	report(RING_DEEP_OFF);
-	for (steps = 0; steps < 10 && !bench.profile_count; steps++)
+	assert_in_range(look(), 11, 16); /* one is left out; steps are known a little later */
+	for (int steps = 0; steps < 10 && !bench.profile_count; steps++)
 		step(false);
 	assert_int_equal(bench.profile_count, 1);
 	assert_int_equal(profile->result, LOOK_DONE);
@@ -253,7 +269,6 @@ static void a_look_from_asking_to_profile(void **unused)
 	assert_int_equal(profile->launches[kernel_launch_bucket(1 * MS)], profile->steps * CALLS);
 	ask(1, 10, 20000); /* an old reply */
 	assert_false(was_asked(&kinds));
-	tear_down();
 }
 
 /* Asked for one look after the other: what a process may be looked at is limited, whoever asks. */
@@ -263,19 +278,15 @@ static void looks_without_end_are_refused(void **unused)
 	int64_t looked_at_ns = 0, begun_ns;
 
 	(void)unused;
-	set_up(PROBE_DEEP_AUTO);
-	run_counted_steps(90);
+	set_up_counted();
 	begun_ns = bench.now_ns;
 	for (; request < 100; request++) {
 		ask(request, 50, 20000);
 		if (!was_asked(&kinds))
 			break;
-		begin_look();
 		int64_t on_ns = bench.now_ns;
 
-		for (int steps = 0; steps < 100 && !was_asked(&kinds); steps++)
-			step(true);
-		report(RING_DEEP_OFF);
+		look();
 		looked_at_ns += bench.now_ns - on_ns;
 		for (int steps = 0;
 			steps < 10 &&
@@ -290,7 +301,6 @@ static void looks_without_end_are_refused(void **unused)
 	bench.now_ns += DEVICE_LOOKS_SPENT_NS_MAX; /* a part of it comes back */
 	ask(request, 50, 20000);
 	assert_true(was_asked(&kinds));
-	tear_down();
 }
 
 static void another_profiler_is_left_alone(void **unused)
@@ -298,8 +308,7 @@ static void another_profiler_is_left_alone(void **unused)
 	uint32_t kinds;
 
 	(void)unused;
-	set_up(PROBE_DEEP_AUTO);
-	run_counted_steps(90);
+	set_up_counted();
 	ask(1, 10, 20000);
 	assert_true(was_asked(&kinds));
 	report(RING_DEEP_OTHER_SUBSCRIBER);
@@ -321,7 +330,6 @@ static void another_profiler_is_left_alone(void **unused)
 	run_counted_steps(12);
 	ask(3, 10, 20000);
 	assert_true(was_asked(&kinds));
-	tear_down();
 }
 
 static void no_answer_is_not_waited_for(void **unused)
@@ -329,8 +337,7 @@ static void no_answer_is_not_waited_for(void **unused)
 	uint32_t kinds;
 
 	(void)unused;
-	set_up(PROBE_DEEP_AUTO);
-	run_counted_steps(90);
+	set_up_counted();
 	ask(1, 10, 3000);
 	assert_true(was_asked(&kinds));
 	ask(2, 10, 3000); /* busy: later */
@@ -341,7 +348,6 @@ static void no_answer_is_not_waited_for(void **unused)
 	assert_int_equal(bench.profiles[0].result, LOOK_FAILED);
 	assert_true(was_asked(&kinds));
 	assert_int_equal(kinds, 0); /* taken back */
-	tear_down();
 }
 
 static void not_allowed(void **unused)
@@ -357,7 +363,6 @@ static void not_allowed(void **unused)
 	assert_false(was_asked(&kinds));
 	assert_int_equal(bench.profile_count, 1);
 	assert_int_equal(bench.profiles[0].result, LOOK_UNREACHABLE);
-	tear_down();
 }
 
 static void a_baseline_when_it_is_on(void **unused)
@@ -372,17 +377,13 @@ static void a_baseline_when_it_is_on(void **unused)
 	for (; steps < 200 && !was_asked(&kinds); steps++)
 		step(false);
 	assert_true(steps < 200);
-	begin_look();
-	for (steps = 0; steps < 60 && !was_asked(&kinds); steps++)
-		step(true);
-	report(RING_DEEP_OFF);
+	look();
 	run_steps(10);
 	assert_int_equal(bench.profile_count, 1);
 	assert_int_equal(bench.profiles[0].result, LOOK_DONE);
 	assert_int_equal(bench.profiles[0].request, 0);
 	run_steps(200);
 	assert_false(was_asked(&kinds)); /* once */
-	tear_down();
 }
 
 /* Nothing is known of what it launches: that is counted first. */
@@ -404,7 +405,6 @@ static void launches_are_counted_before_a_look(void **unused)
 	assert_true(was_asked(&kinds));
 	assert_true(kinds & RING_DEEP_KERNELS);
 	assert_false(device_source_wants_launches(bench.source));
-	tear_down();
 }
 
 static void many_launches_are_not_made_dearer(void **unused)
@@ -434,7 +434,6 @@ static void many_launches_are_not_made_dearer(void **unused)
 	run_steps(12);
 	count(6000); /* it launches less by now */
 	assert_true(was_asked(&kinds));
-	tear_down();
 }
 
 static void a_later_count_stops_further_looks(void **unused)
@@ -442,14 +441,10 @@ static void a_later_count_stops_further_looks(void **unused)
 	uint32_t kinds;
 
 	(void)unused;
-	set_up(PROBE_DEEP_AUTO);
-	run_counted_steps(90);
+	set_up_counted();
 	ask(1, 10, 20000);
 	assert_true(was_asked(&kinds));
-	begin_look();
-	for (int steps = 0; steps < 60 && !was_asked(&kinds); steps++)
-		step(true);
-	report(RING_DEEP_OFF);
+	look();
 	run_steps(10);
 	assert_int_equal(bench.profile_count, 1);
 	assert_int_equal(bench.profiles[0].result, LOOK_DONE);
@@ -459,7 +454,6 @@ static void a_later_count_stops_further_looks(void **unused)
 	assert_false(was_asked(&kinds));
 	assert_int_equal(bench.profile_count, 2);
 	assert_int_equal(bench.profiles[1].result, LOOK_MANY_LAUNCHES);
-	tear_down();
 }
 
 static void a_count_that_never_comes(void **unused)
@@ -474,10 +468,9 @@ static void a_count_that_never_comes(void **unused)
 	assert_false(was_asked(&kinds));
 	assert_int_equal(bench.profile_count, 1);
 	assert_int_equal(bench.profiles[0].result, LOOK_NOT_COUNTED);
-	tear_down();
 }
 
-/* No BPF: no look on suspicion, but those that were asked for in words. */
+/* No BPF: no look on suspicion, */
 static void where_launches_cannot_be_counted(void **unused)
 {
 	uint32_t kinds;
@@ -492,35 +485,41 @@ static void where_launches_cannot_be_counted(void **unused)
 	assert_false(was_asked(&kinds));
 	assert_int_equal(bench.profile_count, 1);
 	assert_int_equal(bench.profiles[0].result, LOOK_NOT_COUNTED);
-	tear_down();
+}
+
+/* but those that were asked for in words. */
+static void asked_for_where_launches_cannot_be_counted(void **unused)
+{
+	uint32_t kinds;
+
+	(void)unused;
 	set_up_where(PROBE_DEEP_ON, false);
 	for (int steps = 0; steps < 200 && !was_asked(&kinds); steps++)
 		step(false); /* the baseline */
-	begin_look();
-	for (int steps = 0; steps < 60 && !was_asked(&kinds); steps++)
-		step(true);
-	report(RING_DEEP_OFF);
+	look();
 	run_steps(10);
 	assert_int_equal(state().state, SOURCE_ON);
 	ask(1, 10, 20000);
 	assert_true(was_asked(&kinds));
-	tear_down();
 }
+
+#define LOOK_TEST(name) cmocka_unit_test_teardown(name, tear_down)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_look_from_asking_to_profile),
-		cmocka_unit_test(looks_without_end_are_refused),
-		cmocka_unit_test(another_profiler_is_left_alone),
-		cmocka_unit_test(no_answer_is_not_waited_for),
-		cmocka_unit_test(not_allowed),
-		cmocka_unit_test(a_baseline_when_it_is_on),
-		cmocka_unit_test(launches_are_counted_before_a_look),
-		cmocka_unit_test(many_launches_are_not_made_dearer),
-		cmocka_unit_test(a_later_count_stops_further_looks),
-		cmocka_unit_test(a_count_that_never_comes),
-		cmocka_unit_test(where_launches_cannot_be_counted),
+		LOOK_TEST(a_look_from_asking_to_profile),
+		LOOK_TEST(looks_without_end_are_refused),
+		LOOK_TEST(another_profiler_is_left_alone),
+		LOOK_TEST(no_answer_is_not_waited_for),
+		LOOK_TEST(not_allowed),
+		LOOK_TEST(a_baseline_when_it_is_on),
+		LOOK_TEST(launches_are_counted_before_a_look),
+		LOOK_TEST(many_launches_are_not_made_dearer),
+		LOOK_TEST(a_later_count_stops_further_looks),
+		LOOK_TEST(a_count_that_never_comes),
+		LOOK_TEST(where_launches_cannot_be_counted),
+		LOOK_TEST(asked_for_where_launches_cannot_be_counted),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,6 +9,7 @@ void alert_told(struct alert_memory *memory, const struct verdict *verdict, stru
 	memory->verdict_class = verdict->verdict_class;
 	memory->cause = verdict->cause;
 	memory->rank_count = verdict->rank_count;
+	memory->every_steps = verdict->every_steps;
 	memory->slowdown = verdict->slowdown;
 }
 
@@ -21,6 +22,7 @@ bool alert_update_due(
 		return false;
 	return memory->verdict_class != verdict->verdict_class || memory->cause != verdict->cause ||
 	       memory->rank_count != verdict->rank_count ||
+	       memory->every_steps != verdict->every_steps ||
 	       fabs(cost - told_cost) > UPDATE_COST_CHANGE * fmax(told_cost, 0.01);
 }
 

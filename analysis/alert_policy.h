@@ -20,6 +20,7 @@ struct alert_memory {
 	struct job_ns told; /* the last event */
 	uint8_t verdict_class, cause;
 	uint32_t rank_count;
+	uint32_t every_steps;
 	double slowdown;
 	double quiet; /* blocks, net of loud ones */
 };

@@ -260,6 +260,8 @@ static void take_row(struct judge *judge, const struct step_grid *grid, size_t r
 	memcpy(step.own, row->own, sizeof(step.own));
 	memcpy(step.control, row->control, sizeof(step.control));
 	excess_add(&state->block, &step);
+	if (state->periodic)
+		judge_periodic_take(judge, state, grid->number, &step);
 	state->block_steps++;
 	state->block_comm_ns += row->comm_delay_ns;
 	state->block_wait_ns += row->wait_ns;
@@ -331,7 +333,8 @@ static int replay_all(struct judge *judge, const struct step_grid *grid, int64_t
 		error = replay(judge, grid, &judge->lines[t], &gain_ns);
 		if (error < 0)
 			return error;
-		track->block_gain_ns += gain_ns;
+		if (!track->every || grid->number % track->every == track->phase)
+			track->block_gain_ns += gain_ns;
 	}
 	memset(judge->healed, 1, grid->row_count);
 	error = replay(judge, grid, &judge->ideal_line, ideal_gain_ns);

@@ -199,7 +199,7 @@ static double contention_evidence_needed(const struct judge *judge, const struct
 
 	if (run == &state->runs[RUN_SLOW] && run->blocks < CONTENTION_BLOCKS_MIN)
 		return INFINITY;
-	evidence_preempted(state->evidence, until_ns - sums->time_ns, until_ns, state->pid,
+	evidence_preempted(state->evidence, until_ns - judge_run_span_ns(run), until_ns, state->pid,
 		judge->pids, judge->pid_count, &by);
 
 	double most = OWN_RIVALS_MAX * (double)by.all_ns;
@@ -367,6 +367,15 @@ bool judge_worth_telling(const struct judge *judge, uint32_t rank, const struct 
 		       hit_more_than_peers(judge, rank, run, level));
 }
 
+bool judge_evidence_suffices(const struct judge *judge, uint32_t rank, const struct delay_run *run)
+{
+	struct classification class = classify_excess(&run->sums);
+
+	return class.verdict_class != VERDICT_UNKNOWN &&
+	       run->change.evidence >= evidence_needed(judge, &judge->ranks[rank], run, &class,
+					       run->level / (double)run->blocks);
+}
+
 /* The run to tell of: over its threshold and worth telling, the quick one first; NULL: none. */
 static const struct delay_run *run_to_tell(const struct judge *judge, uint32_t rank)
 {
@@ -416,8 +425,15 @@ static double level_of_late(const struct judge *judge)
 			level = fmax(level, state->level);
 	}
 	for (size_t t = 0; t < judge->track_count; t++) {
-		if (judge->tracks[t].active && !judge->tracks[t].comm)
-			level = fmax(level, judge->tracks[t].level);
+		const struct track *track = &judge->tracks[t];
+		double share_of_block = 1;
+
+		if (!track->active || track->comm)
+			continue;
+		if (track->every)
+			(void)judge_periodic_level(
+				judge, NULL, track->every, track->phase, &share_of_block);
+		level = fmax(level, share_of_block * track->level);
 	}
 	return level;
 }
@@ -436,6 +452,7 @@ int judge_close_block(struct judge *judge)
 	}
 	judge_push_runs(judge, rank_count);
 	judge_launches_block(judge);
+	judge_periodic_look(judge);
 	bool slow_transfers = judge_comm_block(judge, level_of_late(judge));
 	enum imbalance uneven = judge_imbalance_block(judge);
 
@@ -450,6 +467,8 @@ int judge_close_block(struct judge *judge)
 		error = judge_open_comm(judge);
 	if (uneven != IMBALANCE_NONE && error == 0)
 		error = judge_open_imbalance(judge, uneven);
+	if (error == 0)
+		error = judge_periodic_block(judge);
 	reset_block(judge);
 	return error;
 }

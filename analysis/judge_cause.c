@@ -68,6 +68,8 @@ static void add_sampled(struct judge *judge, const struct verdict *verdict, int6
 		{EVIDENCE_SCHED, METRIC_PROCESS_CPU_NS, EXCESS_ASLEEP, 1, -1},
 	};
 	uint32_t mask = sums->evidence_mask;
+	/* Counters do not say in which steps they grew. */
+	double span_ns = (double)sums->time_ns * (verdict->every_steps ? verdict->every_steps : 1);
 
 	for (size_t i = 0; i < sizeof(counters) / sizeof(counters[0]); i++) {
 		double over, usual;
@@ -81,7 +83,7 @@ static void add_sampled(struct judge *judge, const struct verdict *verdict, int6
 			continue;
 		sums->evidence_mask |= counters[i].source;
 		over *= counters[i].sign * counters[i].ns_each;
-		moved = (int64_t)fmin(fmax(over, 0) * (double)sums->time_ns, (double)left);
+		moved = (int64_t)fmin(fmax(over, 0) * span_ns, (double)left);
 		sums->own[counters[i].kind] += moved;
 		sums->own[EXCESS_COMPUTE] -= moved;
 	}
@@ -170,10 +172,10 @@ void judge_tell_cause(struct judge *judge, const struct track *track, struct ver
 struct classification judge_classify_rank(
 	struct judge *judge, uint32_t rank, const struct delay_run *run)
 {
-	struct verdict alone = {.rank_count = 1, .ranks = {rank}};
+	struct verdict alone = {.rank_count = 1, .ranks = {rank}, .every_steps = run->every};
 	struct excess_sums sums = run->sums;
 
-	add_sampled(judge, &alone, judge_now_ns(judge) - run->sums.time_ns, &sums);
+	add_sampled(judge, &alone, judge_now_ns(judge) - judge_run_span_ns(run), &sums);
 	struct classification class = classify_excess(&sums);
 
 	if (class.verdict_class == VERDICT_COMPUTE_SLOW && judge_experts_only(judge, rank))

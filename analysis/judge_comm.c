@@ -389,6 +389,14 @@ static bool worth_telling(struct judge *judge, enum run_kind kind)
 	       series->change.evidence >= 4 * CHANGE_THRESHOLD;
 }
 
+/* The same of transfers that are long in every so-many-th step. */
+static bool periodic_worth_telling(struct judge *judge)
+{
+	struct verdict probe;
+
+	return judge_periodic_transfers(judge, &judge->comm->run) && can_locate(judge, &probe);
+}
+
 /* A block that says nothing, for late ranks explain it: some of what was seen is forgotten. */
 static void forget_some(struct comm_state *comm)
 {
@@ -484,5 +492,6 @@ bool judge_comm_block(struct judge *judge, double rank_level)
 	if (lost && loser_is_named(judge, &lossy))
 		return true;
 	push_series(judge);
-	return worth_telling(judge, RUN_QUICK) || worth_telling(judge, RUN_SLOW);
+	return worth_telling(judge, RUN_QUICK) || worth_telling(judge, RUN_SLOW) ||
+	       periodic_worth_telling(judge);
 }

@@ -12,6 +12,7 @@
 #include "analysis/classify.h"
 #include "analysis/evidence.h"
 #include "analysis/judge.h"
+#include "analysis/judge_periodic.h"
 #include "analysis/whatif.h"
 
 enum {
@@ -60,6 +61,8 @@ struct delay_run {
 	double level, peak_level; /* summed over blocks */
 	uint64_t blocks, loud_blocks, first_step;
 	bool peak_dropped; /* one block was a spike and is no part of it any more */
+	uint32_t every;	   /* not 0: of every so-many-th step alone, blocks are such steps; */
+	uint64_t phase;	   /* step number mod every */
 	/* Of the blocks in which it was suspected: its delay, and what a replay without the suspects gains. */
 	int64_t suspect_delay_ns, suspect_gain_ns;
 };
@@ -100,6 +103,7 @@ struct rank_state {
 	uint32_t past_count;
 	float delays[STEP_HISTORY]; /* ns, by step number; negative: of a fault told of */
 	uint32_t track;		    /* the verdict it is in, + 1 */
+	uint8_t periodic;	    /* what it may do every so many steps, + 1 */
 	uint32_t pid;		    /* 0: not known */
 	uint64_t layout;	    /* of its last row without a hole; 0: none yet */
 	struct evidence *evidence;
@@ -203,8 +207,10 @@ struct transfer_shape {
 /* Blocks in which transfers are long, on the whole. */
 struct comm_run {
 	uint64_t first_step, steps, blocks, loud_blocks;
-	bool dated; /* the first step is the onset, and not to be looked for */
-	bool small; /* of the slow series */
+	bool dated;	/* the first step is the onset, and not to be looked for */
+	bool small;	/* of the slow series */
+	uint32_t every; /* as of a delay_run */
+	uint64_t phase;
 	int64_t start_ns, time_ns, loud_ns, excess_ns;
 	int64_t peak_ns; /* the excess of the block with the most; negative: it is no part of the run */
 	double evidence;
@@ -220,10 +226,13 @@ struct comm_series {
 struct track {
 	bool active, comm;
 	uint8_t imbalance; /* enum imbalance */
+	uint32_t every;	   /* not 0: level, sums and loud blocks are of every so-many-th step; */
+	uint64_t phase;	   /* step number mod every. A block without one says nothing */
 	size_t verdict;
 	struct alert_memory memory;
 	struct excess_sums sums;
 	int64_t time_ns, gain_ns; /* of the blocks in which it was loud */
+	int64_t affected_ns;	  /* of time_ns, in every so-many-th step: these */
 	int64_t block_gain_ns;
 	double level;		 /* mean over its loud blocks */
 	double least;		 /* below a part of it a block is quiet */
@@ -231,7 +240,7 @@ struct track {
 	uint64_t alert_step;
 	uint64_t loud_blocks;	 /* since the alert */
 	double gap;		 /* blocks from one loud one to the next, on average */
-	struct comm_run between; /* of transfers: quiet blocks since the last loud one */
+	struct comm_run between; /* of transfers, and of every: blocks since the last loud one */
 	double evidence;
 	int64_t onset_ns, loud_until_ns;
 	uint64_t steps;	      /* of the blocks in time_ns */
@@ -289,6 +298,7 @@ struct comm_state {
 	bool given_up;	     /* the slow series: what it had was nobody's */
 	struct comm_run run; /* that is told of, or looked at */
 	struct loss_watch loss;
+	struct periodic periodic;
 	double excess_share; /* of the last block, at most 1: a late departure shows in the next */
 	int64_t excess_ns;   /* of it, all */
 	float steps[STEP_HISTORY]; /* ns of excess, by step number; negative: set aside */
@@ -364,6 +374,9 @@ struct judge {
 	bool several_hosts;
 	uint32_t *pids; /* of the job's ranks, ascending */
 	size_t pid_count, pid_capacity;
+	struct periodic periodics[PERIODICS_MAX]; /* of ranks */
+	uint32_t periodic_turn;			  /* the rank to be looked at next */
+	int64_t periodic_ns;			  /* of the latest look */
 	size_t track_count;
 	struct track tracks[TRACKS_MAX];
 	struct verdict *verdicts;
@@ -379,6 +392,12 @@ struct judge {
 static inline int64_t judge_now_ns(const struct judge *judge)
 {
 	return judge->block.start_ns + judge->block.time_ns;
+}
+
+/* What a run's sums are taken from: of every so-many-th step, the others too. */
+static inline int64_t judge_run_span_ns(const struct delay_run *run)
+{
+	return run->sums.time_ns * (run->every ? run->every : 1);
 }
 
 void excess_add(struct excess_sums *sums, const struct excess_sums *other);
@@ -404,6 +423,12 @@ double judge_level_min(const struct rank_state *state, const struct delay_run *r
 /* A block below this share of that level says that nothing is wrong; or below this one of a verdict's. */
 #define QUIET_SHARE 0.6
 #define QUIET_OF_LEVEL 0.28
+
+/*
+ * What a run is made of is told of its rank: of a known class, for as long as its cause needs, and nothing
+ * that hosts, devices or several ranks do now and then.
+ */
+bool judge_evidence_suffices(const struct judge *judge, uint32_t rank, const struct delay_run *run);
 
 /* judge_runs.c: levels, what is usual, and runs. */
 /* Ends the block for all ranks; returns how many were in it, below 2 nothing was judged. */
@@ -556,6 +581,9 @@ int judge_add_verdict(struct judge *judge, struct verdict **verdict)
 int judge_open(struct judge *judge, uint32_t rank, const struct delay_run *run)
 	__attribute__((warn_unused_result));
 int judge_open_comm(struct judge *judge) __attribute__((warn_unused_result));
+/* A verdict turns out to be of every so-many-th step; every 0: of all of them again. */
+void judge_track_periodic(
+	struct judge *judge, struct track *track, uint32_t every, uint64_t phase, double level);
 void judge_follow(struct judge *judge); /* after a block: updates and recoveries */
 /* judge_onset.c: the first step of a change, by the history of a series; of_rank NULL: transfers. */
 uint64_t judge_onset(const struct judge *judge, const struct rank_state *of_rank,

@@ -28,31 +28,54 @@ static void find_victims(const struct judge *judge, double level, struct verdict
 	}
 }
 
-static double loudness(const struct judge *judge, const struct track *track)
+/* share_of_block: 1; of every so-many-th step what these are of it, 0: it has none, and says nothing. */
+static double loudness(const struct judge *judge, const struct track *track, double *share_of_block)
 {
 	const struct verdict *verdict = &judge->verdicts[track->verdict];
 	double level = 0;
 
+	*share_of_block = 1;
 	if (track->comm)
-		return judge->comm->excess_share;
+		return track->every ? judge_periodic_level(judge, NULL, track->every, track->phase,
+					      share_of_block)
+				    : judge->comm->excess_share;
 	if (track->imbalance)
 		return judge->imbalance->series[track->imbalance].level;
 	for (uint32_t i = 0; i < verdict->rank_count; i++) {
 		const struct rank_state *state = &judge->ranks[verdict->ranks[i]];
 
-		if (state->in_block && state->level > level)
-			level = state->level;
+		if (state->in_block)
+			level = fmax(level,
+				track->every ? judge_periodic_level(judge, state, track->every,
+						       track->phase, share_of_block)
+					     : state->level);
 	}
 	return level;
+}
+
+static double slowdown_of(double time_ns, double gain_ns)
+{
+	return time_ns / fmax(time_ns - gain_ns, 0.01 * time_ns);
+}
+
+/* Of every so-many-th step, on average and of these alone: all of the gain is in them. */
+static void tell_period(const struct track *track, struct verdict *verdict)
+{
+	verdict->every_steps = track->every;
+	verdict->slowdown_in_these = 0;
+	if (!track->every)
+		return;
+	verdict->slowdown = slowdown_of((double)track->time_ns, (double)track->gain_ns);
+	verdict->slowdown_in_these =
+		slowdown_of((double)track->affected_ns, (double)track->gain_ns);
 }
 
 static void refresh(struct judge *judge, struct track *track)
 {
 	struct verdict *verdict = &judge->verdicts[track->verdict];
-	double time = (double)track->time_ns;
+	double share_of_block, level = loudness(judge, track, &share_of_block);
 	/* The block in which a fault ends shows less of it. */
-	bool whole =
-		track->loud_blocks == 0 || loudness(judge, track) >= WHOLE_SHARE * track->level;
+	bool whole = track->loud_blocks == 0 || level >= WHOLE_SHARE * track->level;
 
 	if (track->imbalance)
 		judge_imbalance_tell(judge, track->imbalance, verdict);
@@ -60,13 +83,14 @@ static void refresh(struct judge *judge, struct track *track)
 		(void)judge_comm_locate(judge, track->onset_ns, judge_now_ns(judge), verdict);
 	else
 		judge_tell_cause(judge, track, verdict);
-	verdict->slowdown = time / fmax(time - judge_gpu_gain_ns(judge, track), 0.01 * time);
+	verdict->slowdown = slowdown_of((double)track->time_ns, judge_gpu_gain_ns(judge, track));
+	tell_period(track, verdict);
 	verdict->confidence = alert_confidence(
 		track->evidence, CHANGE_THRESHOLD, verdict->share_explained, track->comm);
 	if (judge->clock_error_us > verdict->clock_error_us)
 		verdict->clock_error_us = judge->clock_error_us;
 	if (whole)
-		find_victims(judge, track->level, verdict);
+		find_victims(judge, share_of_block * track->level, verdict);
 }
 
 static void tell(struct judge *judge, struct track *track, enum verdict_event event)
@@ -142,9 +166,13 @@ static void insert_rank(struct verdict *verdict, uint32_t rank)
 static void take_past(const struct judge *judge, struct track *track,
 	const struct rank_state *state, const struct delay_run *run, uint64_t onset)
 {
-	int64_t time_ns = 0, delay_ns = 0;
+	int64_t time_ns = 0, delay_ns = 0, affected_ns = 0;
 	uint64_t steps = judge->next_step - onset;
 
+	if (run->every && steps > STEP_HISTORY) {
+		steps = STEP_HISTORY;
+		onset = judge->next_step - steps;
+	}
 	if (steps == 0 || steps > STEP_HISTORY) {
 		steps = run->sums.steps;
 		time_ns = run->sums.time_ns;
@@ -152,12 +180,16 @@ static void take_past(const struct judge *judge, struct track *track,
 	} else {
 		for (uint64_t s = onset; s < judge->next_step; s++) {
 			time_ns += judge->step_length_ns[s % STEP_HISTORY];
+			if (run->every && s % run->every != run->phase)
+				continue;
+			affected_ns += judge->step_length_ns[s % STEP_HISTORY];
 			delay_ns += (int64_t)judge_step_delay(judge, state, s);
 		}
 	}
 	if (time_ns <= track->time_ns)
 		return;
 	track->time_ns = time_ns;
+	track->affected_ns = affected_ns;
 	track->steps = steps;
 	if (delay_ns > track->gain_ns)
 		track->gain_ns = delay_ns;
@@ -170,9 +202,13 @@ static void join(
 	struct rank_state *state = &judge->ranks[rank];
 	struct verdict *verdict = &judge->verdicts[track->verdict];
 	/* Something small before it must not pass for its begin. */
-	double level = fmax(
-		run->level / (double)run->blocks, judge_latest_level(judge, state, LATEST_STEPS));
-	uint64_t onset = judge_onset(judge, state, run->first_step, level);
+	double level = run->level / (double)run->blocks;
+	uint64_t onset = run->first_step;
+
+	if (!run->every) {
+		level = fmax(level, judge_latest_level(judge, state, LATEST_STEPS));
+		onset = judge_onset(judge, state, run->first_step, level);
+	}
 	int64_t onset_ns = judge->next_step - onset <= STEP_HISTORY
 				   ? judge->step_start_ns[onset % STEP_HISTORY]
 				   : verdict->alert.value - run->sums.time_ns;
@@ -192,7 +228,10 @@ static void join(
 		verdict->alert.value == judge_now_ns(judge))
 		take_past(judge, track, state, run, onset);
 	track->level = fmax(track->level, level);
-	track->least = fmin(track->least, judge_level_min(state, run));
+	track->least =
+		fmin(track->least, run->every ? PERIODIC_HEIGHT_MIN : judge_level_min(state, run));
+	track->every = run->every;
+	track->phase = run->phase;
 	track->gap = fmax(track->gap,
 		(double)run->blocks / (double)(run->loud_blocks ? run->loud_blocks : 1));
 	track->evidence = fmax(track->evidence, run->change.evidence);
@@ -205,7 +244,8 @@ static void join(
 }
 
 /* A verdict, just begun, of the same kind. */
-static struct track *find_kin(struct judge *judge, const struct classification *class)
+static struct track *find_kin(
+	struct judge *judge, const struct classification *class, const struct delay_run *run)
 {
 	for (size_t t = 0; t < judge->track_count; t++) {
 		struct track *track = &judge->tracks[t];
@@ -213,7 +253,8 @@ static struct track *find_kin(struct judge *judge, const struct classification *
 
 		if (track->active && !track->comm && !track->imbalance &&
 			verdict->verdict_class == class->verdict_class &&
-			verdict->cause == class->cause &&
+			verdict->cause == class->cause && track->every == run->every &&
+			track->phase == run->phase &&
 			judge_now_ns(judge) - verdict->alert.value <= JOIN_NS &&
 			verdict->rank_count < VERDICT_RANKS_MAX)
 			return track;
@@ -224,7 +265,7 @@ static struct track *find_kin(struct judge *judge, const struct classification *
 int judge_open(struct judge *judge, uint32_t rank, const struct delay_run *run)
 {
 	struct classification class = judge_classify_rank(judge, rank, run);
-	struct track *track = find_kin(judge, &class);
+	struct track *track = find_kin(judge, &class, run);
 	int error;
 
 	if (track) {
@@ -239,7 +280,7 @@ int judge_open(struct judge *judge, uint32_t rank, const struct delay_run *run)
 		return error;
 	join(judge, track, rank, run);
 	/* Others that are about to be told for the same reason come along. */
-	for (uint32_t r = 0; r < judge->rank_end; r++) {
+	for (uint32_t r = 0; r < judge->rank_end && !run->every; r++) {
 		struct rank_state *other = &judge->ranks[r];
 		const struct delay_run *own = &other->runs[RUN_QUICK];
 		struct classification alike;
@@ -308,13 +349,19 @@ int judge_open_comm(struct judge *judge)
 	verdict->onset.value = judge_comm_onset(judge, &verdict->first_step);
 	track->comm = true;
 	track->onset_ns = verdict->onset.value;
-	track->level = judge_comm_share(judge->comm);
-	track->least = run->small ? SMALL_SHARE_MIN : COMM_SHARE_MIN;
+	track->level = judge_comm_share(judge->comm) * (run->every ? run->every : 1);
+	track->least = run->every   ? PERIODIC_HEIGHT_MIN
+		       : run->small ? SMALL_SHARE_MIN
+				    : COMM_SHARE_MIN;
+	track->every = run->every;
+	track->phase = run->phase;
+	track->steps = run->steps;
 	track->time_ns = run->time_ns;
+	track->affected_ns = run->loud_ns;
 	track->gain_ns = run->excess_ns;
 	track->evidence = run->evidence;
 	judge_loss_told(judge);
-	track->gap = gap_of_run(judge, run);
+	track->gap = run->every ? 1 : gap_of_run(judge, run);
 	refresh(judge, track);
 	tell(judge, track, VERDICT_EVENT_ALERT);
 	return 0;
@@ -346,13 +393,54 @@ int judge_open_imbalance(struct judge *judge, enum imbalance kind)
 	return 0;
 }
 
+/*
+ * It is found to be slow in every so-many-th step only (every 0: it is not so any more). The level, and what
+ * it is made of, are those of these steps from now on; the costs, those of all steps since its onset.
+ */
+void judge_track_periodic(
+	struct judge *judge, struct track *track, uint32_t every, uint64_t phase, double level)
+{
+	struct verdict *verdict = &judge->verdicts[track->verdict];
+
+	track->every = every;
+	track->phase = phase;
+	track->level = level;
+	track->least = every ? PERIODIC_HEIGHT_MIN : track->comm ? COMM_SHARE_MIN : DELAY_SHARE_MIN;
+	track->gap = 1;
+	track->memory.quiet = 0;
+	track->between = (struct comm_run){0};
+	if (!every)
+		return;
+	track->time_ns = track->gain_ns = 0;
+	if (track->comm) {
+		track->time_ns = judge->comm->run.time_ns;
+		track->affected_ns = judge->comm->run.loud_ns;
+		track->gain_ns = judge->comm->run.excess_ns;
+		track->steps = judge->comm->run.steps;
+	}
+	track->sums = (struct excess_sums){0};
+	for (uint32_t i = 0; i < verdict->rank_count && !track->comm; i++) {
+		struct rank_state *state = &judge->ranks[verdict->ranks[i]];
+		const struct periodic *periodic = &judge->periodics[state->periodic - 1];
+		const struct delay_run run = {.every = every, .phase = phase};
+
+		excess_add(&track->sums, &periodic->sums);
+		take_past(judge, track, state, &run, verdict->first_step);
+	}
+	refresh(judge, track);
+}
+
 static void end_track(struct judge *judge, struct track *track)
 {
 	judge->verdicts[track->verdict].ended = 1;
 	tell(judge, track, VERDICT_EVENT_RECOVERED);
 	track->active = false;
-	if (track->comm)
+	if (track->comm) {
 		memset(judge->comm->series, 0, sizeof(judge->comm->series));
+		judge->comm->periodic = (struct periodic){0};
+		for (int s = 0; s < STEP_HISTORY; s++) /* told of */
+			judge->comm->steps[s] = -fabsf(judge->comm->steps[s]);
+	}
 	if (track->imbalance)
 		judge->imbalance->series[track->imbalance].change = (struct change_point){0};
 	for (uint32_t r = 0; r < judge->rank_end && !track->comm && !track->imbalance; r++) {
@@ -360,6 +448,7 @@ static void end_track(struct judge *judge, struct track *track)
 
 		if (state->track == (uint32_t)(track - judge->tracks) + 1) {
 			state->track = 0;
+			judge_periodic_forget(judge, state);
 			memset(state->runs, 0, sizeof(state->runs));
 		}
 	}
@@ -378,24 +467,49 @@ static void follow_gap(const struct judge *judge, struct track *track)
 	track->gap = fmax(track->gap, 1);
 }
 
-static void take_loud_block(struct judge *judge, struct track *track, double level)
+static int64_t gain_of_block(
+	const struct judge *judge, const struct track *track, double level, double share_of_block)
+{
+	if (track->imbalance || (track->comm && track->every))
+		return (int64_t)(level * share_of_block * (double)judge->block.time_ns);
+	return track->comm ? judge->comm->excess_ns : track->block_gain_ns;
+}
+
+/* A quiet block, of a verdict whose loud ones are not alone: it is taken when there is a loud one again. */
+static void take_quiet_block(
+	const struct judge *judge, struct track *track, double level, double share_of_block)
+{
+	if (!track->every) {
+		if (track->comm)
+			judge_comm_extend(judge, &track->between);
+		return;
+	}
+	track->between.time_ns += judge->block.time_ns;
+	track->between.steps += judge->block.steps;
+	track->between.excess_ns += gain_of_block(judge, track, level, share_of_block);
+	track->between.loud_ns += (int64_t)(share_of_block * (double)judge->block.time_ns);
+}
+
+static void take_loud_block(
+	struct judge *judge, struct track *track, double level, double share_of_block)
 {
 	struct verdict *verdict = &judge->verdicts[track->verdict];
 
 	for (uint32_t i = 0; i < verdict->rank_count && !track->comm && !track->imbalance; i++) {
 		const struct rank_state *state = &judge->ranks[verdict->ranks[i]];
 
-		if (state->in_block)
+		if (state->in_block && !track->every)
 			excess_add(&track->sums, &state->block);
+		else if (state->in_block)
+			judge_periodic_add(judge, state, track);
 	}
 	track->time_ns += judge->block.time_ns + track->between.time_ns;
+	track->affected_ns += (int64_t)(share_of_block * (double)judge->block.time_ns) +
+			      (track->every ? track->between.loud_ns : 0);
 	track->steps += judge->block.steps + track->between.steps;
 	track->gain_ns +=
-		(track->comm		   ? judge->comm->excess_ns
-			: track->imbalance ? (int64_t)(level * (double)judge->block.time_ns)
-					   : track->block_gain_ns) +
-		track->between.excess_ns;
-	if (track->comm)
+		gain_of_block(judge, track, level, share_of_block) + track->between.excess_ns;
+	if (track->comm && !track->every)
 		follow_gap(judge, track);
 	track->between = (struct comm_run){0};
 	track->level += (level - track->level) / 8;
@@ -403,7 +517,7 @@ static void take_loud_block(struct judge *judge, struct track *track, double lev
 	track->loud_until_ns = judge_now_ns(judge);
 	track->loud_blocks++;
 	verdict->last_step = judge->next_step - 1;
-	if (!track->comm && !track->imbalance)
+	if (!track->comm && !track->imbalance && !track->every)
 		judge_refine_onset(judge, track);
 }
 
@@ -411,21 +525,21 @@ void judge_follow(struct judge *judge)
 {
 	for (size_t t = 0; t < judge->track_count; t++) {
 		struct track *track = &judge->tracks[t];
-		double level;
+		double level, share_of_block;
 		bool quiet;
 
 		if (!track->active)
 			continue;
-		level = loudness(judge, track);
+		level = loudness(judge, track, &share_of_block);
 		quiet = level < fmax(QUIET_SHARE * track->least, QUIET_OF_LEVEL * track->level);
-		if (!quiet)
-			take_loud_block(judge, track, level);
-		else if (track->comm)
-			judge_comm_extend(judge, &track->between);
+		if (quiet)
+			take_quiet_block(judge, track, level, share_of_block);
+		else
+			take_loud_block(judge, track, level, share_of_block);
 		track->block_gain_ns = 0;
 		if (!quiet)
 			refresh(judge, track);
-		if (alert_recovered(&track->memory, quiet, track->gap))
+		if (share_of_block > 0 && alert_recovered(&track->memory, quiet, track->gap))
 			end_track(judge, track);
 		else if (alert_update_due(&track->memory, &judge->verdicts[track->verdict],
 				 (struct job_ns){judge_now_ns(judge)}))

@@ -84,10 +84,12 @@ struct verdict {
 	uint32_t ranks[VERDICT_RANKS_MAX]; /* ascending */
 	uint32_t victim_count;		   /* all victims, also those not listed */
 	uint32_t victims[VERDICT_VICTIMS_MAX];
-	double slowdown;	/* step time now / step time if these ranks behaved like controls */
-	double confidence;	/* 0..1 */
-	double share_explained; /* of the excess, by the cause's evidence: 0..1 */
-	uint64_t first_step;	/* job steps */
+	double slowdown;      /* step time now / step time if these ranks behaved like controls */
+	uint32_t every_steps; /* not 0: only in every so-many-th step, from first_step on; */
+	double slowdown_in_these; /* then: the same of these steps alone */
+	double confidence;	  /* 0..1 */
+	double share_explained;	  /* of the excess, by the cause's evidence: 0..1 */
+	uint64_t first_step;	  /* job steps */
 	uint64_t last_step;
 	struct job_ns onset; /* start of first_step */
 	struct job_ns alert; /* end of the step whose analysis raised it */

@@ -131,12 +131,15 @@ static void score_fault(const struct simulator *simulator, uint32_t index, doubl
 			outcome->delay_s = alert_delay_s(simulator, fault, verdict);
 			outcome->onset_error_steps =
 				fabs((double)verdict->first_step - (double)fault->first);
+			outcome->every_steps = verdict->every_steps;
 			if (fault->course == SIM_COURSE_CONSTANT && fault->kind < SIM_FAULT_HANG &&
-				alone(simulator, fault, verdict)) {
+				alone(simulator, fault, verdict))
 				outcome->slowdown_told = verdict->slowdown;
-				outcome->slowdown_error =
-					fabs(verdict->slowdown - slowdown) / slowdown;
-			}
+			if (fault->course == SIM_COURSE_EVERY &&
+				fault->every == verdict->every_steps)
+				outcome->slowdown_told = verdict->slowdown_in_these;
+			outcome->slowdown_error =
+				fabs(outcome->slowdown_told - slowdown) / slowdown;
 		}
 		named = true;
 	}

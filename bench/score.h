@@ -25,6 +25,7 @@ struct outcome {
 	uint32_t blamed_healthy; /* ranks that machine verdicts name though nothing ails them */
 	double slowdown_told;  /* by the first verdict about the first fault; NAN: not comparable */
 	double slowdown_error; /* relative; NAN: not comparable */
+	uint32_t every_steps;  /* said of the first fault */
 	double delay_steps;    /* from the first faulty step to the end of that of the alert */
 	double delay_s;	       /* the same, in simulated seconds */
 	double onset_error_steps; /* |first step named - true|; NAN: none */

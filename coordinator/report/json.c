@@ -86,6 +86,11 @@ void report_json_verdict(struct json_writer *writer, const char *key, const stru
 	write_ranks_of(writer, "victims", verdict->victims,
 		look_at_most(verdict->victim_count, VERDICT_VICTIMS_MAX));
 	json_unsigned(writer, "victim_count", verdict->victim_count);
+	if (verdict->every_steps) {
+		json_unsigned(writer, "every_steps", verdict->every_steps);
+		json_decimal(
+			writer, "slowdown_in_these", verdict->slowdown_in_these, DECIMALS_RATIO);
+	}
 	if (verdict->pair_count)
 		write_pairs_of(writer, verdict);
 	json_object_end(writer);

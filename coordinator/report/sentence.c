@@ -31,6 +31,29 @@ static void add_culprits(struct line *line, const struct report_model *model,
 	}
 }
 
+/* " in every 7th step" */
+static void add_period(struct line *line, const struct verdict *verdict)
+{
+	static const char *const endings[] = {"th", "st", "nd", "rd"};
+	uint32_t every = verdict->every_steps, last = every % 10;
+
+	if (every)
+		line_add(line, " in every %" PRIu32 "%s step", every,
+			endings[last <= 3 && every % 100 / 10 != 1 ? last : 0]);
+}
+
+/* "1.01x slower"; what follows it is said of the job on average, and then of these steps alone. */
+static void add_slowdown(struct line *line, const struct verdict *verdict, const char *after)
+{
+	line_add_decimal(line, verdict->slowdown, 2);
+	line_add(line, "x slower%s", after);
+	if (!verdict->every_steps)
+		return;
+	line_add(line, ", ");
+	line_add_decimal(line, verdict->slowdown_in_these, 2);
+	line_add(line, "x in these steps");
+}
+
 static void add_class(struct line *line, const struct verdict *verdict)
 {
 	bool many = verdict->rank_count > 1, ended = verdict->ended;
@@ -55,6 +78,7 @@ static void add_class(struct line *line, const struct verdict *verdict)
 	default:
 		line_add(line, "%s slow, class unknown", be);
 	}
+	add_period(line, verdict);
 	if (!look_cause_known(verdict->cause))
 		line_add(line, ", cause unknown");
 	else
@@ -69,9 +93,10 @@ static void add_main_evidence(
 
 	if (!evidence)
 		return;
-	line_add(line, "%s", separator);
+	line_add(line, "%s%s", separator, verdict->every_steps ? "each of them " : "");
 	line_add_ms(line, evidence->overlap_ms_per_step);
-	line_add(line, " ms/step %s, healthy ranks ", cause_phrase(evidence->kind));
+	line_add(line, " %s %s, healthy ranks ", verdict->every_steps ? "ms" : "ms/step",
+		cause_phrase(evidence->kind));
 	line_add_ms(line, evidence->control_ms_per_step);
 }
 
@@ -92,8 +117,7 @@ void report_verdict_sentence(const struct report_model *model, const struct verd
 		line_add(&line, "; the job stood still");
 	} else {
 		line_add(&line, "; the job %s ", verdict->ended ? "ran" : "runs");
-		line_add_decimal(&line, verdict->slowdown, 2);
-		line_add(&line, "x slower because of it");
+		add_slowdown(&line, verdict, " because of it");
 	}
 	line_add(&line, " (steps %" PRIu64 "-%" PRIu64, verdict->first_step, verdict->last_step);
 	add_main_evidence(&line, verdict, ", ");
@@ -113,19 +137,21 @@ void report_alert_line(const struct report_model *model, enum verdict_event even
 	line_add(&line, "%s ", word);
 	add_culprits(&line, model, verdict, " (", ")");
 	line_add(&line, " %s", verdict_class_name(verdict->verdict_class));
+	add_period(&line, verdict);
 	line_add(&line, ": %s",
 		look_cause_known(verdict->cause) ? cause_name(verdict->cause) : "cause unknown");
 	if (verdict->verdict_class == VERDICT_HANG) {
 		line_add(&line, ", job stands still since step %" PRIu64, verdict->first_step);
 	} else if (event == VERDICT_EVENT_RECOVERED) {
 		line_add(&line, ", job was ");
-		line_add_decimal(&line, verdict->slowdown, 2);
-		line_add(&line, "x slower from step %" PRIu64 " to %" PRIu64, verdict->first_step,
-			verdict->last_step);
+		add_slowdown(&line, verdict, "");
+		line_add(&line, "%s from step %" PRIu64 " to %" PRIu64,
+			verdict->every_steps ? "," : "", verdict->first_step, verdict->last_step);
 	} else {
 		line_add(&line, ", job ");
-		line_add_decimal(&line, verdict->slowdown, 2);
-		line_add(&line, "x slower since step %" PRIu64, verdict->first_step);
+		add_slowdown(&line, verdict, "");
+		line_add(&line, "%s since step %" PRIu64, verdict->every_steps ? "," : "",
+			verdict->first_step);
 	}
 	add_main_evidence(&line, verdict, " (");
 	if (look_main_evidence(verdict))

@@ -172,7 +172,8 @@ static void write_one_evidence(
 		line_init(&line, text, sizeof(text));
 		line_add(&line, "     for:     %-18s ", cause_name(evidence->kind));
 		line_add_ms(&line, evidence->overlap_ms_per_step);
-		line_add(&line, " ms/step, control ");
+		line_add(&line, verdict->every_steps ? " ms in each of these steps, control "
+						     : " ms/step, control ");
 		line_add_ms(&line, evidence->control_ms_per_step);
 		line_add(&line, "%s", evidence->detail[0] ? "; " : "");
 		line_add_outside(&line, evidence->detail);

@@ -39,6 +39,26 @@ static size_t read_all(const char *path, char *bytes, size_t capacity)
 	return length;
 }
 
+static void a_period_is_told(void **state)
+{
+	char path[] = "/tmp/slowrank-alerts-XXXXXX", bytes[4096];
+	struct verdict periodic = verdict;
+	struct alert_sink *sink;
+
+	(void)state;
+	periodic.every_steps = 7;
+	periodic.slowdown_in_these = 1.5;
+	close(mkstemp(path));
+	assert_int_equal(
+		alert_sink_create(&(struct alert_sink_options){.json_path = path}, &sink), 0);
+	alert_sink_verdict(sink, VERDICT_EVENT_ALERT, &periodic, &model);
+	read_all(path, bytes, sizeof(bytes));
+	assert_non_null(strstr(bytes, "\"victim_count\": 0, \"every_steps\": 7, "
+				      "\"slowdown_in_these\": 1.5}}\n"));
+	alert_sink_destroy(sink);
+	unlink(path);
+}
+
 static void lines_are_there_at_once_and_appended(void **state)
 {
 	char path[] = "/tmp/slowrank-alerts-XXXXXX", bytes[4096], text[1024] = "";
@@ -134,6 +154,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(lines_are_there_at_once_and_appended),
+		cmocka_unit_test(a_period_is_told),
 		cmocka_unit_test(colour_is_only_in_the_text),
 		cmocka_unit_test(what_cannot_be_written_is_counted),
 		cmocka_unit_test(a_bad_path_is_refused),

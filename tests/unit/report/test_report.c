@@ -269,6 +269,46 @@ static void the_sentence_says_it_all(void **state)
 		"step 120 to 480 (18.2 ms/step throttled, healthy ranks 0.0)");
 }
 
+/* Of every so-many-th step: what it costs on average, and in these. */
+static void the_sentence_tells_of_a_period(void **state)
+{
+	static const char *const words[] = {
+		"2nd", "3rd", "4th", "11th", "12th", "13th", "21st", "52nd", "64th"};
+	static const uint32_t periods[] = {2, 3, 4, 11, 12, 13, 21, 52, 64};
+	struct report_rank rows[] = {{.totals.rank = 2, .host = "node-a"}};
+	struct report_model model = {.rank_count = 1, .ranks = rows};
+	struct verdict verdict = {.verdict_class = VERDICT_HOST_SLOW,
+		.cause = CAUSE_BLOCK_IO,
+		.rank_count = 1,
+		.ranks = {2},
+		.slowdown = 1.014,
+		.every_steps = 7,
+		.slowdown_in_these = 1.1,
+		.first_step = 120,
+		.last_step = 480,
+		.evidence_count = 1,
+		.evidence = {{.kind = CAUSE_BLOCK_IO, .overlap_ms_per_step = 18.2}}};
+	char text[REPORT_SENTENCE_LENGTH], phrase[64];
+
+	(void)state;
+	report_verdict_sentence(&model, &verdict, text);
+	assert_string_equal(text,
+		"rank 2 on node-a is host-slow in every 7th step: block-io; the job runs 1.01x "
+		"slower because of it, 1.10x in these steps (steps 120-480, each of them 18.2 ms "
+		"blocked on storage, healthy ranks 0.0)");
+	report_alert_line(&model, VERDICT_EVENT_ALERT, &verdict, text);
+	assert_string_equal(text,
+		"ALERT rank 2 (node-a) host-slow in every 7th step: block-io, job 1.01x slower, "
+		"1.10x in these steps, since step 120 (each of them 18.2 ms blocked on storage, "
+		"healthy ranks 0.0)");
+	for (size_t i = 0; i < sizeof(periods) / sizeof(periods[0]); i++) {
+		verdict.every_steps = periods[i];
+		snprintf(phrase, sizeof(phrase), "host-slow in every %s step: ", words[i]);
+		report_verdict_sentence(&model, &verdict, text);
+		assert_non_null(strstr(text, phrase));
+	}
+}
+
 static void a_full_disk_is_an_error(void **state)
 {
 	struct report_model model = {.job_id = "x"};
@@ -318,6 +358,7 @@ int main(void)
 		cmocka_unit_test(hosts_are_found_by_rank),
 		cmocka_unit_test(looks_are_told),
 		cmocka_unit_test(the_sentence_says_it_all),
+		cmocka_unit_test(the_sentence_tells_of_a_period),
 		cmocka_unit_test(a_full_disk_is_an_error),
 		cmocka_unit_test(colour_only_where_it_is_wanted),
 	};

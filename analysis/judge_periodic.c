@@ -1,0 +1,484 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What comes back every so many steps, on a rank or in transfers: too small or too rare for sums over
+ * blocks, but the steps that it hits are the same ones of each round. A rank's other steps are what it
+ * is held against, so neither its peers' noise nor its own usual delay matters. docs/analysis.md.
+ */
+#include <math.h>
+
+#include "analysis/fold.h"
+#include "analysis/judge_internal.h"
+#include "analysis/robust_stats.h"
+
+_Static_assert(FOLD_VALUES_MAX == (int)STEP_HISTORY, "a fold takes all steps that are kept");
+_Static_assert(PERIODICS_MAX <= UINT8_MAX, "places are numbered in a byte");
+
+#define LOOK_GAP_NS INT64_C(1000000000)
+enum {
+	LOOK_RANKS = 64, /* in a look; of more, one of LOOK_TURNS beside these */
+	LOOK_TURNS = 128,
+	GATHERED_MIN = 3,  /* slow steps, to tell what they are made of */
+	PEERS_MAX = 64,	   /* looked at */
+	OTHERS_ROUNDS = 8, /* whose other steps say whether it became constant */
+};
+/* -ln of the chance to find as much anywhere in a healthy job in one look. */
+static const double noticed_surprise = 3, told_surprise = 10;
+/* Of the time, on average; and of what was so as long as is known: rank 0 prints or saves something. */
+static const double share_min = 0.003, always_share_min = SMALL_SHARE_MIN;
+/* Of the slow steps' longer time, so much must show in their lengths. */
+static const double longer_share_min = 0.3;
+/* A verdict is of these steps when they hold so much of what delays. */
+static const double class_share_min = 0.6;
+/* Transfers that are longer by less than so many times what a rank is late by are its doing. */
+static const double late_factor = 1.5;
+/* Units of a CUSUM that a slow step is worth at most: what lasting causes are asked for. */
+static const double evidence_per_step = 2.5;
+
+static bool in_class(const struct periodic *periodic, uint64_t step)
+{
+	return step % periodic->every == periodic->phase;
+}
+
+static uint64_t oldest_step(const struct judge *judge)
+{
+	return judge->next_step > STEP_HISTORY ? judge->next_step - STEP_HISTORY : 0;
+}
+
+static bool comm_is_told(const struct judge *judge)
+{
+	for (size_t t = 0; t < judge->track_count; t++) {
+		if (judge->tracks[t].active && judge->tracks[t].comm)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Delays as shares of their steps, the oldest first; state NULL: of transfers. What a verdict told of
+ * that has ended counts no more (it is negative). Returns how many.
+ */
+static size_t take_series(
+	const struct judge *judge, const struct rank_state *state, double values[STEP_HISTORY])
+{
+	const float *delays = state ? state->delays : judge->comm->steps;
+	bool told = state ? state->track != 0 : comm_is_told(judge);
+	size_t count = 0;
+
+	for (uint64_t s = oldest_step(judge); s < judge->next_step; s++) {
+		double length = (double)judge->step_length_ns[s % STEP_HISTORY];
+		double delay = (double)delays[s % STEP_HISTORY];
+
+		delay = told ? fabs(delay) : fmax(delay, 0);
+		values[count++] = length > 0 ? delay / length : 0;
+	}
+	return count;
+}
+
+/* Healthy ranks end here: too few of their steps are hit at all. */
+static bool find(const struct judge *judge, const struct rank_state *state,
+	double values[STEP_HISTORY], struct fold_finding *finding)
+{
+	size_t count = take_series(judge, state, values), hits = 0;
+
+	for (size_t i = 0; i < count; i++)
+		hits += values[i] >= PERIODIC_HEIGHT_MIN;
+	return hits >= FOLD_HITS_MIN && fold_find(values, count, finding) &&
+	       finding->surprise >= noticed_surprise && finding->height >= PERIODIC_HEIGHT_MIN;
+}
+
+/* The first of the slow steps, as far as is known. */
+static uint64_t find_onset(
+	const struct judge *judge, const double *values, const struct fold_finding *finding)
+{
+	size_t steps = (size_t)(judge->next_step - oldest_step(judge)), count = 0;
+	double own[STEP_HISTORY], lengths[STEP_HISTORY];
+
+	for (size_t i = finding->phase; i < steps; i += finding->every) {
+		own[count] = values[i] - finding->base;
+		lengths[count++] = 1;
+	}
+	return oldest_step(judge) + finding->phase +
+	       finding->every * change_onset(own, lengths, count, 1, finding->height);
+}
+
+/* Takes a finding over; what was gathered of the same steps stays. */
+static void note(const struct judge *judge, const double *values,
+	const struct fold_finding *finding, struct periodic *periodic)
+{
+	uint64_t phase = (oldest_step(judge) + finding->phase) % finding->every;
+	uint64_t onset = find_onset(judge, values, finding);
+
+	if (periodic->every != finding->every || periodic->phase != phase)
+		*periodic = (struct periodic){.rank = periodic->rank,
+			.every = finding->every,
+			.phase = phase,
+			.first_step = onset,
+			.always = onset < oldest_step(judge) + 2 * finding->every};
+	if (onset < periodic->first_step)
+		periodic->first_step = onset;
+	periodic->surprise = finding->surprise;
+	periodic->height = finding->height;
+	periodic->base = finding->base;
+	periodic->share = finding->share;
+}
+
+void judge_periodic_forget(struct judge *judge, struct rank_state *state)
+{
+	if (state->periodic)
+		judge->periodics[state->periodic - 1] = (struct periodic){0};
+	state->periodic = 0;
+}
+
+/* A place: a free one, or that of what is less certain and in no verdict; NULL: none. */
+static struct periodic *find_place(struct judge *judge, double surprise)
+{
+	struct periodic *weakest = NULL;
+
+	for (size_t p = 0; p < PERIODICS_MAX; p++) {
+		struct periodic *periodic = &judge->periodics[p];
+
+		if (!periodic->every)
+			return periodic;
+		if (!judge->ranks[periodic->rank].track && periodic->surprise < surprise &&
+			(!weakest || periodic->surprise < weakest->surprise))
+			weakest = periodic;
+	}
+	if (weakest)
+		judge_periodic_forget(judge, &judge->ranks[weakest->rank]);
+	return weakest;
+}
+
+static void look_at_rank(struct judge *judge, uint32_t rank)
+{
+	struct rank_state *state = &judge->ranks[rank];
+	struct periodic *periodic = state->periodic ? &judge->periodics[state->periodic - 1] : NULL;
+	double values[STEP_HISTORY];
+	struct fold_finding finding;
+
+	if (!find(judge, state, values, &finding)) {
+		judge_periodic_forget(judge, state);
+		return;
+	}
+	if (!periodic)
+		periodic = find_place(judge, finding.surprise);
+	if (!periodic)
+		return;
+	periodic->rank = rank;
+	note(judge, values, &finding, periodic);
+	state->periodic = (uint8_t)(periodic - judge->periodics + 1);
+}
+
+static void look_at_transfers(struct judge *judge)
+{
+	struct periodic *periodic = &judge->comm->periodic;
+	double values[STEP_HISTORY];
+	struct fold_finding finding;
+
+	if (find(judge, NULL, values, &finding))
+		note(judge, values, &finding, periodic);
+	else
+		*periodic = (struct periodic){0};
+}
+
+/* Those that are noticed each time, all others in turn. */
+static void look(struct judge *judge)
+{
+	uint32_t count = LOOK_RANKS + judge->rank_end / LOOK_TURNS;
+
+	if (count > judge->rank_end)
+		count = judge->rank_end;
+	for (size_t p = 0; p < PERIODICS_MAX; p++) {
+		if (judge->periodics[p].every)
+			look_at_rank(judge, judge->periodics[p].rank);
+	}
+	for (uint32_t i = 0; i < count; i++) {
+		uint32_t rank = judge->periodic_turn++ % judge->rank_end;
+
+		if (judge->ranks[rank].in_block && !judge->ranks[rank].periodic)
+			look_at_rank(judge, rank);
+	}
+	judge->periodic_turn %= judge->rank_end;
+	look_at_transfers(judge);
+	judge->periodic_ns = judge_now_ns(judge);
+}
+
+void judge_periodic_take(struct judge *judge, const struct rank_state *state, uint64_t step,
+	const struct excess_sums *sums)
+{
+	struct periodic *periodic = &judge->periodics[state->periodic - 1];
+
+	if (in_class(periodic, step))
+		excess_add(&periodic->block, sums);
+}
+
+/* The usual length of steps since its onset, of its class or of all others; 0: none are known. */
+static double usual_length(
+	const struct judge *judge, const struct periodic *periodic, bool of_class)
+{
+	double lengths[STEP_HISTORY];
+	uint64_t first = oldest_step(judge);
+	size_t count = 0;
+
+	if (periodic->first_step > first)
+		first = periodic->first_step;
+	for (uint64_t s = first; s < judge->next_step; s++) {
+		if (in_class(periodic, s) == of_class)
+			lengths[count++] = (double)judge->step_length_ns[s % STEP_HISTORY];
+	}
+	return median_double(lengths, count);
+}
+
+static bool makes_steps_longer(const struct judge *judge, const struct periodic *periodic)
+{
+	double own = usual_length(judge, periodic, true);
+
+	return own - usual_length(judge, periodic, false) >=
+	       longer_share_min * periodic->height * own;
+}
+
+static bool is_proven(const struct judge *judge, const struct periodic *periodic, size_t series)
+{
+	return periodic->surprise >= told_surprise + log((double)series) &&
+	       periodic->height / periodic->every >=
+		       (periodic->always ? always_share_min : share_min) &&
+	       makes_steps_longer(judge, periodic);
+}
+
+/* Where most ranks have it, each in steps of its own, it is what the program does (collections of garbage). */
+static bool peers_do_likewise(const struct judge *judge, const struct periodic *periodic)
+{
+	uint32_t alike = 0, peers = 0;
+
+	for (uint32_t r = 0; r < judge->rank_end && peers < PEERS_MAX; r++) {
+		double values[STEP_HISTORY];
+		struct fold_finding finding;
+
+		if (r == periodic->rank || !judge->ranks[r].in_block)
+			continue;
+		peers++;
+		alike += find(judge, &judge->ranks[r], values, &finding) &&
+			 finding.height >= periodic->height / 2;
+	}
+	return alike * 2 > peers;
+}
+
+double judge_periodic_level(const struct judge *judge, const struct rank_state *state,
+	uint32_t every, uint64_t phase, double *share_of_block)
+{
+	uint64_t first = judge->block.first_step;
+	double delay = 0, length = 0;
+
+	if (judge->next_step - first > STEP_HISTORY)
+		first = judge->next_step - STEP_HISTORY;
+	for (uint64_t s = first; s < judge->next_step; s++) {
+		if (s % every != phase)
+			continue;
+		delay += state ? judge_step_delay(judge, state, s)
+			       : fabs((double)judge->comm->steps[s % STEP_HISTORY]);
+		length += (double)judge->step_length_ns[s % STEP_HISTORY];
+	}
+	*share_of_block = length / fmax((double)judge->block.time_ns, 1);
+	return length > 0 ? delay / length : 0;
+}
+
+static bool is_loud(
+	const struct judge *judge, const struct periodic *periodic, const struct rank_state *state)
+{
+	double share_of_block;
+
+	return judge_periodic_level(judge, state, periodic->every, periodic->phase,
+		       &share_of_block) >= periodic->base + periodic->height / 2;
+}
+
+/* As a run of those steps alone. */
+static struct delay_run run_of(const struct periodic *periodic)
+{
+	uint64_t steps = periodic->sums.steps;
+
+	return (struct delay_run){.change = {.evidence = evidence_per_step * (double)steps},
+		.sums = periodic->sums,
+		.level = periodic->height * (double)steps,
+		.blocks = steps,
+		.loud_blocks = steps,
+		.first_step = periodic->first_step,
+		.every = periodic->every,
+		.phase = periodic->phase};
+}
+
+static int tell_rank(struct judge *judge, struct periodic *periodic)
+{
+	const struct rank_state *state = &judge->ranks[periodic->rank];
+	struct delay_run run = run_of(periodic);
+
+	if (state->track || !state->settled || periodic->sums.steps < GATHERED_MIN ||
+		periodic->sums.host_times || !is_loud(judge, periodic, state) ||
+		!is_proven(judge, periodic, judge->ranks_in_block) ||
+		!judge_evidence_suffices(judge, periodic->rank, &run) ||
+		peers_do_likewise(judge, periodic))
+		return 0;
+	return judge_open(judge, periodic->rank, &run);
+}
+
+void judge_periodic_add(
+	const struct judge *judge, const struct rank_state *state, struct track *track)
+{
+	const struct periodic *periodic =
+		state->periodic ? &judge->periodics[state->periodic - 1] : NULL;
+
+	if (periodic && periodic->every == track->every && periodic->phase == track->phase)
+		excess_add(&track->sums, &periodic->block);
+}
+
+/* A rank that is late in these steps disturbs their transfers as well. */
+static bool rank_is_late(const struct judge *judge, const struct periodic *transfers)
+{
+	for (size_t p = 0; p < PERIODICS_MAX; p++) {
+		const struct periodic *periodic = &judge->periodics[p];
+
+		if (periodic->every == transfers->every && periodic->phase == transfers->phase &&
+			transfers->height < late_factor * periodic->height)
+			return true;
+	}
+	return false;
+}
+
+/* Of transfers, since their onset or as long as is known. */
+static void fill_run(
+	const struct judge *judge, const struct periodic *periodic, struct comm_run *run)
+{
+	uint64_t first = oldest_step(judge);
+
+	if (periodic->first_step > first)
+		first = periodic->first_step;
+	*run = (struct comm_run){.first_step = first,
+		.start_ns = judge->step_start_ns[first % STEP_HISTORY],
+		.steps = judge->next_step - first,
+		.dated = true,
+		.small = true,
+		.evidence = periodic->surprise,
+		.every = periodic->every,
+		.phase = periodic->phase};
+	for (uint64_t s = first; s < judge->next_step; s++) {
+		run->time_ns += judge->step_length_ns[s % STEP_HISTORY];
+		if (!in_class(periodic, s))
+			continue;
+		run->excess_ns += (int64_t)fabsf(judge->comm->steps[s % STEP_HISTORY]);
+		run->loud_ns += judge->step_length_ns[s % STEP_HISTORY];
+		run->loud_blocks++;
+	}
+	run->blocks = run->loud_blocks;
+}
+
+bool judge_periodic_transfers(const struct judge *judge, struct comm_run *run)
+{
+	const struct periodic *periodic = &judge->comm->periodic;
+
+	if (!periodic->every || !is_loud(judge, periodic, NULL) || rank_is_late(judge, periodic) ||
+		!is_proven(judge, periodic, 1))
+		return false;
+	fill_run(judge, periodic, run);
+	return true;
+}
+
+/* Ranks, or transfers (state NULL), are slow in these steps and not, half as much, in the others of late. */
+static bool rests_between(
+	const struct judge *judge, const struct rank_state *state, const struct periodic *periodic)
+{
+	uint64_t span = (uint64_t)OTHERS_ROUNDS * periodic->every, first = oldest_step(judge);
+	double delay = 0, length = 0;
+
+	if (judge->next_step - first > span)
+		first = judge->next_step - span;
+	for (uint64_t s = first; s < judge->next_step; s++) {
+		if (in_class(periodic, s))
+			continue;
+		delay += state ? judge_step_delay(judge, state, s)
+			       : fabs((double)judge->comm->steps[s % STEP_HISTORY]);
+		length += (double)judge->step_length_ns[s % STEP_HISTORY];
+	}
+	return delay < periodic->height / 2 * length;
+}
+
+/* The track is of something that comes back every so many steps, and of little else. */
+static bool explains(const struct judge *judge, const struct rank_state *state,
+	const struct periodic *periodic, size_t series)
+{
+	return periodic->every && periodic->share >= class_share_min &&
+	       is_proven(judge, periodic, series) && rests_between(judge, state, periodic);
+}
+
+/* What all ranks of a track do in the same steps, or its transfers; NULL: they do not. */
+static const struct periodic *period_of_track(const struct judge *judge, const struct track *track)
+{
+	const struct verdict *verdict = &judge->verdicts[track->verdict];
+	const struct periodic *found = NULL;
+
+	if (track->comm)
+		return explains(judge, NULL, &judge->comm->periodic, 1) ? &judge->comm->periodic
+									: NULL;
+	for (uint32_t i = 0; i < verdict->rank_count; i++) {
+		const struct rank_state *state = &judge->ranks[verdict->ranks[i]];
+		const struct periodic *own;
+
+		if (!state->periodic)
+			return NULL;
+		own = &judge->periodics[state->periodic - 1];
+		if (!explains(judge, state, own, judge->ranks_in_block) ||
+			(found && (found->every != own->every || found->phase != own->phase)))
+			return NULL;
+		if (!found || own->height > found->height)
+			found = own;
+	}
+	return found;
+}
+
+/* Verdicts that turn out to be of every so-many-th step, or not to be any more. */
+static void revise_tracks(struct judge *judge)
+{
+	for (size_t t = 0; t < judge->track_count; t++) {
+		struct track *track = &judge->tracks[t];
+		const struct verdict *verdict = &judge->verdicts[track->verdict];
+		const struct periodic now = {
+			.every = track->every, .phase = track->phase, .height = track->level};
+		const struct periodic *found;
+
+		if (!track->active || track->imbalance)
+			continue;
+		if (!track->every) {
+			found = period_of_track(judge, track);
+			if (found && track->comm)
+				fill_run(judge, found, &judge->comm->run);
+			if (found)
+				judge_track_periodic(
+					judge, track, found->every, found->phase, found->height);
+		} else if (!rests_between(judge,
+				   track->comm ? NULL : &judge->ranks[verdict->ranks[0]], &now)) {
+			judge_track_periodic(judge, track, 0, 0, track->level);
+		}
+	}
+}
+
+void judge_periodic_look(struct judge *judge)
+{
+	if (judge_now_ns(judge) - judge->periodic_ns < LOOK_GAP_NS)
+		return;
+	look(judge);
+	revise_tracks(judge);
+}
+
+int judge_periodic_block(struct judge *judge)
+{
+	int error = 0;
+
+	for (size_t p = 0; p < PERIODICS_MAX && error == 0; p++) {
+		struct periodic *periodic = &judge->periodics[p];
+
+		if (!periodic->every || !judge->ranks[periodic->rank].in_block)
+			continue;
+		excess_add(&periodic->sums, &periodic->block);
+		if (periodic->block.steps)
+			error = tell_rank(judge, periodic);
+		periodic->block = (struct excess_sums){0};
+	}
+	return error;
+}

@@ -581,7 +581,7 @@ int judge_add_verdict(struct judge *judge, struct verdict **verdict)
 int judge_open(struct judge *judge, uint32_t rank, const struct delay_run *run)
 	__attribute__((warn_unused_result));
 int judge_open_comm(struct judge *judge) __attribute__((warn_unused_result));
-/* A verdict turns out to be of every so-many-th step; every 0: of all of them again. */
+/* A verdict turns out to be of every so-many-th step. */
 void judge_track_periodic(
 	struct judge *judge, struct track *track, uint32_t every, uint64_t phase, double level);
 void judge_follow(struct judge *judge); /* after a block: updates and recoveries */

@@ -19,10 +19,10 @@ enum {
 	LOOK_TURNS = 128,
 	GATHERED_MIN = 3,  /* slow steps, to tell what they are made of */
 	PEERS_MAX = 64,	   /* looked at */
-	OTHERS_ROUNDS = 8, /* whose other steps say whether it became constant */
+	LATEST_ROUNDS = 8, /* that say whether the period still holds */
 };
 /* -ln of the chance to find as much anywhere in a healthy job in one look. */
-static const double noticed_surprise = 3, told_surprise = 10;
+static const double noticed_surprise = 3, told_surprise = 8;
 /* Of the time, on average; and of what was so as long as is known: rank 0 prints or saves something. */
 static const double share_min = 0.003, always_share_min = SMALL_SHARE_MIN;
 /* Of the slow steps' longer time, so much must show in their lengths. */
@@ -228,20 +228,16 @@ static double usual_length(
 	return median_double(lengths, count);
 }
 
-static bool makes_steps_longer(const struct judge *judge, const struct periodic *periodic)
-{
-	double own = usual_length(judge, periodic, true);
-
-	return own - usual_length(judge, periodic, false) >=
-	       longer_share_min * periodic->height * own;
-}
-
+/* It is no chance, it costs enough of the time on average, and the steps are longer for it. */
 static bool is_proven(const struct judge *judge, const struct periodic *periodic, size_t series)
 {
+	double own = usual_length(judge, periodic, true);
+	double other = usual_length(judge, periodic, false);
+	double share = periodic->height * own / (own + (periodic->every - 1) * other);
+
 	return periodic->surprise >= told_surprise + log((double)series) &&
-	       periodic->height / periodic->every >=
-		       (periodic->always ? always_share_min : share_min) &&
-	       makes_steps_longer(judge, periodic);
+	       share >= (periodic->always ? always_share_min : share_min) &&
+	       own - other >= longer_share_min * periodic->height * own;
 }
 
 /* Where most ranks have it, each in steps of its own, it is what the program does (collections of garbage). */
@@ -380,23 +376,30 @@ bool judge_periodic_transfers(const struct judge *judge, struct comm_run *run)
 	return true;
 }
 
-/* Ranks, or transfers (state NULL), are slow in these steps and not, half as much, in the others of late. */
-static bool rests_between(
+/*
+ * Of late, are ranks, or transfers (state NULL), slow in these steps and hardly ever in others? What is slow as
+ * often as before, but in other steps, or in most of them, has no such period (any more).
+ */
+static bool holds(
 	const struct judge *judge, const struct rank_state *state, const struct periodic *periodic)
 {
-	uint64_t span = (uint64_t)OTHERS_ROUNDS * periodic->every, first = oldest_step(judge);
-	double delay = 0, length = 0;
+	uint64_t span = (uint64_t)LATEST_ROUNDS * periodic->every, first = oldest_step(judge);
+	uint64_t hits = 0, other_hits = 0, rounds;
 
 	if (judge->next_step - first > span)
 		first = judge->next_step - span;
+	rounds = (judge->next_step - first) / periodic->every;
 	for (uint64_t s = first; s < judge->next_step; s++) {
-		if (in_class(periodic, s))
+		double delay = state ? judge_step_delay(judge, state, s)
+				     : fabs((double)judge->comm->steps[s % STEP_HISTORY]);
+
+		if (delay < periodic->height / 2 * (double)judge->step_length_ns[s % STEP_HISTORY])
 			continue;
-		delay += state ? judge_step_delay(judge, state, s)
-			       : fabs((double)judge->comm->steps[s % STEP_HISTORY]);
-		length += (double)judge->step_length_ns[s % STEP_HISTORY];
+		hits += in_class(periodic, s);
+		other_hits += !in_class(periodic, s);
 	}
-	return delay < periodic->height / 2 * length;
+	return (2 * hits >= rounds || 2 * (hits + other_hits) < rounds) &&
+	       2 * other_hits < rounds * (periodic->every - 1);
 }
 
 /* The track is of something that comes back every so many steps, and of little else. */
@@ -404,7 +407,7 @@ static bool explains(const struct judge *judge, const struct rank_state *state,
 	const struct periodic *periodic, size_t series)
 {
 	return periodic->every && periodic->share >= class_share_min &&
-	       is_proven(judge, periodic, series) && rests_between(judge, state, periodic);
+	       is_proven(judge, periodic, series) && holds(judge, state, periodic);
 }
 
 /* What all ranks of a track do in the same steps, or its transfers; NULL: they do not. */
@@ -416,6 +419,9 @@ static const struct periodic *period_of_track(const struct judge *judge, const s
 	if (track->comm)
 		return explains(judge, NULL, &judge->comm->periodic, 1) ? &judge->comm->periodic
 									: NULL;
+	/* A quota's periods are of time. */
+	if (verdict->cause == CAUSE_CGROUP_THROTTLE)
+		return NULL;
 	for (uint32_t i = 0; i < verdict->rank_count; i++) {
 		const struct rank_state *state = &judge->ranks[verdict->ranks[i]];
 		const struct periodic *own;
@@ -432,30 +438,31 @@ static const struct periodic *period_of_track(const struct judge *judge, const s
 	return found;
 }
 
-/* Verdicts that turn out to be of every so-many-th step, or not to be any more. */
+/* Verdicts that turn out to be of every so-many-th step. */
 static void revise_tracks(struct judge *judge)
 {
 	for (size_t t = 0; t < judge->track_count; t++) {
 		struct track *track = &judge->tracks[t];
-		const struct verdict *verdict = &judge->verdicts[track->verdict];
-		const struct periodic now = {
-			.every = track->every, .phase = track->phase, .height = track->level};
 		const struct periodic *found;
 
-		if (!track->active || track->imbalance)
+		if (!track->active || track->imbalance || track->every)
 			continue;
-		if (!track->every) {
-			found = period_of_track(judge, track);
-			if (found && track->comm)
-				fill_run(judge, found, &judge->comm->run);
-			if (found)
-				judge_track_periodic(
-					judge, track, found->every, found->phase, found->height);
-		} else if (!rests_between(judge,
-				   track->comm ? NULL : &judge->ranks[verdict->ranks[0]], &now)) {
-			judge_track_periodic(judge, track, 0, 0, track->level);
-		}
+		found = period_of_track(judge, track);
+		if (found && track->comm)
+			fill_run(judge, found, &judge->comm->run);
+		if (found)
+			judge_track_periodic(
+				judge, track, found->every, found->phase, found->height);
 	}
+}
+
+bool judge_periodic_holds(const struct judge *judge, const struct track *track)
+{
+	const struct verdict *verdict = &judge->verdicts[track->verdict];
+	const struct periodic now = {
+		.every = track->every, .phase = track->phase, .height = track->level};
+
+	return holds(judge, track->comm ? NULL : &judge->ranks[verdict->ranks[0]], &now);
 }
 
 void judge_periodic_look(struct judge *judge)

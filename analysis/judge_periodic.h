@@ -37,7 +37,7 @@ void judge_periodic_take(struct judge *judge, const struct rank_state *state, ui
 
 /*
  * After a block: looks at ranks and transfers, once a second at most, and at verdicts, which may turn out
- * to be of every so-many-th step or not to be any more.
+ * to be of every so-many-th step.
  */
 void judge_periodic_look(struct judge *judge);
 /* Then: tells of ranks for which it is certain. Returns 0 or a negative errno of judge_open(). */
@@ -51,6 +51,8 @@ bool judge_periodic_transfers(const struct judge *judge, struct comm_run *run);
  */
 double judge_periodic_level(const struct judge *judge, const struct rank_state *state,
 	uint32_t every, uint64_t phase, double *share_of_block);
+/* What a track is of still comes in such steps, and not in others; or it does not come any more. */
+bool judge_periodic_holds(const struct judge *judge, const struct track *track);
 /* The open block's slow steps of a rank into the sums of its track. */
 void judge_periodic_add(
 	const struct judge *judge, const struct rank_state *state, struct track *track);

@@ -394,8 +394,8 @@ int judge_open_imbalance(struct judge *judge, enum imbalance kind)
 }
 
 /*
- * It is found to be slow in every so-many-th step only (every 0: it is not so any more). The level, and what
- * it is made of, are those of these steps from now on; the costs, those of all steps since its onset.
+ * It is found to be slow in every so-many-th step only: the level, and what it is made of, are those of these
+ * steps from now on; the costs, those of all steps since its onset.
  */
 void judge_track_periodic(
 	struct judge *judge, struct track *track, uint32_t every, uint64_t phase, double level)
@@ -405,12 +405,10 @@ void judge_track_periodic(
 	track->every = every;
 	track->phase = phase;
 	track->level = level;
-	track->least = every ? PERIODIC_HEIGHT_MIN : track->comm ? COMM_SHARE_MIN : DELAY_SHARE_MIN;
+	track->least = PERIODIC_HEIGHT_MIN;
 	track->gap = 1;
 	track->memory.quiet = 0;
 	track->between = (struct comm_run){0};
-	if (!every)
-		return;
 	track->time_ns = track->gain_ns = 0;
 	if (track->comm) {
 		track->time_ns = judge->comm->run.time_ns;
@@ -428,6 +426,19 @@ void judge_track_periodic(
 		take_past(judge, track, state, &run, verdict->first_step);
 	}
 	refresh(judge, track);
+}
+
+/* It is slow in other steps as well: it goes on as what it costs on average. */
+static void drop_period(struct track *track)
+{
+	track->level /= track->every;
+	track->least = fmin(track->level, track->comm ? COMM_SHARE_MIN : DELAY_SHARE_MIN);
+	track->every = 0;
+	track->time_ns += track->between.time_ns;
+	track->gain_ns += track->between.excess_ns;
+	track->steps += track->between.steps;
+	track->between = (struct comm_run){0};
+	track->memory.quiet = 0;
 }
 
 static void end_track(struct judge *judge, struct track *track)
@@ -530,6 +541,8 @@ void judge_follow(struct judge *judge)
 
 		if (!track->active)
 			continue;
+		if (track->every && !judge_periodic_holds(judge, track))
+			drop_period(track);
 		level = loudness(judge, track, &share_of_block);
 		quiet = level < fmax(QUIET_SHARE * track->least, QUIET_OF_LEVEL * track->level);
 		if (quiet)

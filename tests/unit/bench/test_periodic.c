@@ -198,6 +198,20 @@ static void test_from_the_start(void **state)
 	job = judge(&options);
 	assert_one(&job, 0, 10, VERDICT_HOST_SLOW);
 	pipeline_destroy(job.pipeline);
+
+	/* A checkpoint of 5 s, or of a second, every 50 steps of a second. */
+	options = options_of(400, 1000, 52);
+	add_fault(&options, SIM_FAULT_BLOCK_IO, 0, 50, 0, 5);
+	job = judge(&options);
+	assert_one(&job, 0, 50, VERDICT_HOST_SLOW);
+	assert_near(job.model->verdicts[0].slowdown, 1.09, 0.02);
+	assert_near(job.model->verdicts[0].slowdown_in_these, job.truth.slowdown[0], 0.3);
+	pipeline_destroy(job.pipeline);
+
+	options.faults[0].size = 0.9;
+	job = judge(&options);
+	assert_int_equal(job.model->verdict_count, 0);
+	pipeline_destroy(job.pipeline);
 }
 
 /* Of one rank it is told; where each has it, in steps of its own, that is how the program is. */

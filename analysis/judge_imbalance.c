@@ -298,7 +298,7 @@ double judge_uneven_level(const struct judge *judge)
 	const struct imbalance_state *state = judge->imbalance;
 	double square = state->products[0] + state->products[1] + 2 * state->products[2];
 
-	if (!sequences_uneven(judge) || judge->block.time_ns <= 0 || state->rows < 1)
+	if (!state->sequences || judge->block.time_ns <= 0 || state->rows < 1)
 		return 0;
 	return sqrt(fmax(square, 0) / state->rows) * (double)judge->block.steps /
 	       (double)judge->block.time_ns;
@@ -325,6 +325,7 @@ int judge_imbalance_step(struct judge *judge, const struct step_grid *grid)
 		correlate_step(judge, grid);
 	if (grid->overlapped && sampled)
 		error = judge_messages_step(judge, grid);
+	state->sequences = sequences_uneven(judge);
 	if (error == 0 && state->sequences)
 		error = judge_even_step(judge, grid, sampled, &gain_ns);
 	if (error < 0)
@@ -387,7 +388,6 @@ enum imbalance judge_imbalance_block(struct judge *judge)
 	enum imbalance alarm = IMBALANCE_NONE;
 
 	close_roles(judge);
-	state->sequences = sequences_uneven(judge);
 	for (int kind = IMBALANCE_STAGE; kind < IMBALANCE_NR; kind++) {
 		struct imbalance_series *series = &state->series[kind];
 

@@ -179,7 +179,7 @@ struct imbalance_state {
 	struct even_state even;
 	double *scales;	      /* per row: its role has the mean work; where uneven is set */
 	bool uneven;	      /* roles differ in this step */
-	bool sequences;	      /* they were uneven in the last block */
+	bool sequences;	      /* they are uneven, as of this step */
 	int64_t step_gain_ns; /* with even roles */
 	struct whatif_line line;
 	size_t scale_capacity;

@@ -559,6 +559,16 @@ int64_t segments_exposed_ns(const struct step_grid *grid, uint32_t c)
 		at++;
 	while (at > 0 && list[at] != c)
 		at--;
+	/* Its work was going on when it ended: nothing waited for it yet. */
+	for (uint32_t i = at + 1; row->works && i < row->cell_count; i++) {
+		const struct grid_cell *after = &grid->cells[list[i]];
+
+		if (!(after->flags & CELL_LOCAL))
+			continue;
+		if (after->arrival_ns < cell->departure_ns)
+			return 0;
+		break;
+	}
 	for (uint32_t i = at; i-- > 0;) {
 		const struct grid_cell *before = &grid->cells[list[i]];
 

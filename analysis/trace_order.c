@@ -134,10 +134,12 @@ static int link_transfers(const struct trace_order *order, uint32_t stage, unsig
 					      TRACE_NONE
 				      ? 0
 				      : trace_order_find(order, stage, trace_compute_of(kind), 0)];
-	struct trace_operation *copies = calloc((size_t)count + 1, sizeof(*copies));
-	const struct trace_operation **list = calloc((size_t)count + 1, sizeof(*list));
+	size_t all = (size_t)compute_count + count;
+	struct trace_operation *copies = calloc(all + 1, sizeof(*copies));
+	const struct trace_operation **list = calloc(all + 1, sizeof(*list));
 	uint32_t *matches = calloc((size_t)count + 1, sizeof(*matches));
-	struct trace_direction direction = {.compute_count = compute_count,
+	struct trace_direction direction = {.computes = list,
+		.compute_count = compute_count,
 		.last_start_ns = INT64_MIN,
 		.first_end_ns = INT64_MAX};
 	int error = copies && list && matches ? 0 : -ENOMEM;
@@ -152,16 +154,20 @@ static int link_transfers(const struct trace_order *order, uint32_t stage, unsig
 			chunks = (uint32_t)computes[i].chunk + 1;
 	}
 	chunks = (chunks + order->stage_count - 1) / order->stage_count * order->stage_count;
-	for (uint32_t i = 0; i < count && error == 0; i++) {
-		const struct trace_node *node =
-			&order->nodes[trace_order_find(order, stage, kind, i)];
+	direction.chunk_count = (int32_t)chunks;
+	for (uint32_t i = 0; i < all && error == 0; i++) {
+		const struct trace_node *node = i < compute_count
+							? &computes[i]
+							: &order->nodes[trace_order_find(order,
+								  stage, kind, i - compute_count)];
 
 		copies[i] = (struct trace_operation){
 			node->start_ns, node->end_ns, node->sequence, node->chunk, node->kind};
 		list[i] = &copies[i];
 	}
 	if (error == 0)
-		error = trace_match_transfers(kind, &direction, list, count, matches);
+		error = trace_match_transfers(
+			kind, &direction, list + compute_count, count, matches);
 	for (uint32_t i = 0; i < count && error == 0; i++) {
 		uint32_t node = trace_order_find(order, stage, kind, i), match = matches[i];
 

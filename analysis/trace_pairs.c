@@ -37,7 +37,7 @@ bool trace_neighbour_exists(unsigned kind, int32_t chunk, int32_t chunk_count)
 int trace_match_transfers(unsigned kind, const struct trace_direction *direction,
 	const struct trace_operation *const *operations, uint32_t count, uint32_t *matches)
 {
-	uint32_t with = 0, compute = 0;
+	uint32_t with = 0, there = 0, compute = 0;
 
 	for (uint32_t i = 0; i < count; i++) {
 		bool counts = trace_is_send(kind)
@@ -49,14 +49,23 @@ int trace_match_transfers(unsigned kind, const struct trace_direction *direction
 		matches[i] = counts ? 0 : UINT32_MAX;
 		with += counts;
 	}
-	/* The first receive on the first chunk may be missing when there are several chunks. */
-	if (with != direction->compute_count && with + 1 != direction->compute_count && with != 0)
+	for (uint32_t i = 0; i < direction->compute_count; i++)
+		there += trace_neighbour_exists(
+			kind, direction->computes[i]->chunk, direction->chunk_count);
+	/* All are recorded, but for the first receive on the first of several chunks; or those with an effect. */
+	if (with != direction->compute_count && with + 1 != direction->compute_count &&
+		with != there)
 		return -EINVAL;
-	if (!trace_is_send(kind) && with + 1 == direction->compute_count)
+	if (with != there && !trace_is_send(kind) && with + 1 == direction->compute_count)
 		compute = 1;
 	for (uint32_t i = 0; i < count; i++) {
-		if (matches[i] != UINT32_MAX)
-			matches[i] = compute++;
+		if (matches[i] == UINT32_MAX)
+			continue;
+		while (with == there &&
+			!trace_neighbour_exists(
+				kind, direction->computes[compute]->chunk, direction->chunk_count))
+			compute++;
+		matches[i] = compute++;
 	}
 	return 0;
 }

@@ -48,6 +48,20 @@ static const char *const type_names[TRACE_KIND_NR] = {
 /* A day: nothing lasts longer within one step. */
 static const double seconds_max = 86400;
 
+/* Takes the quotes off a field, in place (RFC 4180). Returns what follows the last of them. */
+static char *unquote(char *field)
+{
+	char *to = field, *from = field + 1;
+
+	for (; *from && (*from != '"' || from[1] == '"'); from++) {
+		from += *from == '"';
+		*to++ = *from;
+	}
+	from += *from == '"';
+	*to = '\0';
+	return from;
+}
+
 static size_t split(char *line, char **fields)
 {
 	size_t count = 0;
@@ -55,7 +69,7 @@ static size_t split(char *line, char **fields)
 	line[strcspn(line, "\r\n")] = '\0';
 	for (char *next = line; next && count < FIELDS_MAX; count++) {
 		fields[count] = next;
-		next = strchr(next, ',');
+		next = strchr(*next == '"' ? unquote(next) : next, ',');
 		if (next)
 			*next++ = '\0';
 	}
@@ -65,7 +79,8 @@ static size_t split(char *line, char **fields)
 static bool find_columns(char *line, size_t places[COLUMN_NR])
 {
 	char *fields[FIELDS_MAX];
-	size_t count = split(line, fields);
+	/* Some programs begin a file with the mark of UTF-8. */
+	size_t count = split(line + (strncmp(line, "\xef\xbb\xbf", 3) == 0 ? 3 : 0), fields);
 
 	for (size_t column = 0; column < COLUMN_NR; column++) {
 		size_t at = 0;
@@ -90,7 +105,7 @@ static bool read_number(const char *text, double least, double most, double *num
 static bool read_chunk(char **fields, size_t place, double *chunk)
 {
 	*chunk = -1;
-	return place == COLUMN_MISSING ||
+	return place == COLUMN_MISSING || !*fields[place] ||
 	       read_number(fields[place], -1, STEP_PART_COUNT_MAX, chunk);
 }
 

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "analysis/segments.h"
 #include "analysis/segments_beside.h"
+#include "analysis/segments_internal.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { ASYNCHRONOUS_MAX = 4096 }; /* places remembered; a power of two */
-enum { BESIDE_MEMBERS_MAX = 16, SLACKS_IN_WORK = 256 };
+enum { SLACKS_IN_WORK = 256 };
 /* A device's next kernel starts this soon when it was queued behind the one before. */
 #define QUEUED_NS 3000
 /*
@@ -19,14 +20,6 @@ enum { BESIDE_MEMBERS_MAX = 16, SLACKS_IN_WORK = 256 };
 #define SLACK_OF_WORK_NS 100000
 /* Two streams that wait for the same work go on within this time (seen: 97 % within 10 us). */
 #define TOGETHER_NS 20000
-
-static uint64_t mix(uint64_t hash, uint64_t value) /* splitmix64's finaliser */
-{
-	hash += value * UINT64_C(0x9e3779b97f4a7c15);
-	hash = (hash ^ (hash >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-	hash = (hash ^ (hash >> 27)) * UINT64_C(0x94d049bb133111eb);
-	return hash ^ (hash >> 31);
-}
 
 /* A place that is known to be asynchronous, or becomes known now. */
 static bool asynchronous(struct step_grid *grid, uint64_t place, bool seen)
@@ -135,7 +128,8 @@ static void find_lanes(struct step_grid *grid, const struct grid_row *row)
 		present[stream / 64] |= UINT64_C(1) << stream % 64;
 		lanes[stream].count++;
 		lanes[stream].bytes += cell->part->length_bytes;
-		lanes[stream].operations = mix(lanes[stream].operations, cell->part->operation);
+		lanes[stream].operations =
+			segments_mix(lanes[stream].operations, cell->part->operation);
 	}
 	for (unsigned stream = 0; stream < 256; stream++) {
 		uint32_t at = count;
@@ -209,10 +203,10 @@ static void sort_by_lane(struct step_grid *grid, struct grid_row *row)
 			cell->before = before;
 			before = row->first_cell + i;
 			list[count++] = before;
-			layout = mix(layout, (uint64_t)lane << 32 |
-						     (uint64_t)cell->part->purpose << 16 |
-						     (uint64_t)(cell->instance == GRID_NONE) << 8 |
-						     cell->part->operation);
+			layout = segments_mix(
+				layout, (uint64_t)lane << 32 | (uint64_t)cell->part->purpose << 16 |
+						(uint64_t)(cell->instance == GRID_NONE) << 8 |
+						cell->part->operation);
 		}
 	}
 	row->layout = layout;
@@ -276,11 +270,6 @@ static void find_alone(struct step_grid *grid, const struct grid_row *row)
 	}
 }
 
-static int64_t length_ns(const struct grid_cell *cell)
-{
-	return cell->departure_ns - cell->arrival_ns;
-}
-
 /* It may have been ready long before: it only waited for its stream. */
 static bool was_queued(const struct step_grid *grid, const struct grid_cell *cell)
 {
@@ -303,7 +292,8 @@ static void find_asynchronous(struct step_grid *grid, const struct grid_row *row
 			i + 1 < row->cell_count ? &grid->cells[list[i + 1]] : NULL;
 		const struct grid_cell *later =
 			list[i] + 1 < row->first_cell + row->cell_count ? cell + 1 : NULL;
-		enum beside known = beside_known(grid->beside, mix(row->layout, i), several);
+		enum beside known =
+			beside_known(grid->beside, segments_mix(row->layout, i), several);
 		bool seen;
 
 		if (cell->flags & CELL_LOCAL || cell->part->operation == OPERATION_RECEIVE ||
@@ -321,19 +311,15 @@ static void find_asynchronous(struct step_grid *grid, const struct grid_row *row
 			grid->cells[list[i + 1]].flags |= CELL_QUEUED;
 		}
 		if (cell->part->operation != OPERATION_SEND && known != BESIDE_WORK &&
-			!asynchronous(grid, mix(row->layout, i), seen))
+			!asynchronous(grid, segments_mix(row->layout, i), seen))
 			continue;
 		cell->flags |= CELL_ASYNC;
 		/* After a long stay, the next one was most likely ready before it could begin. */
 		if (next && !row->works &&
-			next->arrival_ns - cell->departure_ns < length_ns(cell) / STAYS_PER_GAP)
+			next->arrival_ns - cell->departure_ns <
+				segments_length_ns(cell) / STAYS_PER_GAP)
 			grid->cells[list[i + 1]].flags |= CELL_QUEUED;
 	}
-}
-
-static int64_t later_ns(int64_t a, int64_t b)
-{
-	return a > b ? a : b;
 }
 
 /*
@@ -350,7 +336,8 @@ static void find_usual(struct step_grid *grid, const struct grid_row *row)
 		cell->own_ns = -1;
 		if (!row->works && cell->before != GRID_NONE && cell->before + 1 == list[i] &&
 			(grid->cells[cell->before].flags & CELL_ASYNC))
-			cell->own_ns = beside_work_ns(grid->beside, mix(row->layout, i - 1));
+			cell->own_ns =
+				beside_work_ns(grid->beside, segments_mix(row->layout, i - 1));
 	}
 }
 
@@ -372,7 +359,7 @@ static int64_t find_ready(const struct step_grid *grid, struct grid_cell *cell, 
 		cell->arrival_ns - before->departure_ns < usual_ns / STAYS_PER_GAP)
 		cell->flags |= CELL_QUEUED;
 	if (!(cell->flags & CELL_QUEUED))
-		usual_ns = later_ns(usual_ns, cell->arrival_ns - before->arrival_ns);
+		usual_ns = segments_later_ns(usual_ns, cell->arrival_ns - before->arrival_ns);
 	if (free_ns + usual_ns > cell->arrival_ns)
 		return cell->arrival_ns;
 	if (cell->flags & CELL_QUEUED)
@@ -420,83 +407,8 @@ static void find_own(struct step_grid *grid, const struct grid_row *row)
 		if (cell->flags & CELL_LOCAL)
 			cell->own_ns += cell->departure_ns - cell->arrival_ns;
 		else if (!row->works)
-			free_ns = later_ns(
+			free_ns = segments_later_ns(
 				free_ns, cell->flags & CELL_RECKONED ? ready_ns : cell->arrival_ns);
-	}
-}
-
-/* From a cell's end to the next one on its stream; false when that is not in this step. */
-static bool gap_after(const struct step_grid *grid, uint32_t c, int64_t *gap_ns)
-{
-	const struct grid_row *row = &grid->rows[grid->cells[c].row];
-
-	for (uint32_t next = c + 1; next < row->first_cell + row->cell_count; next++) {
-		if (grid->cells[next].lane != grid->cells[c].lane)
-			continue;
-		*gap_ns = grid->cells[next].arrival_ns - grid->cells[c].departure_ns;
-		return true;
-	}
-	return false;
-}
-
-/* From the cell before on its stream, or the row's start. */
-static int64_t way_to(const struct step_grid *grid, const struct grid_cell *cell)
-{
-	return cell->arrival_ns - (cell->before == GRID_NONE
-						  ? grid->rows[cell->row].start_ns
-						  : grid->cells[cell->before].departure_ns);
-}
-
-/*
- * The member that waited least: the last to come. Of many, some will do: it is late enough. *longest_ns: how
- * long the one of these stayed that waited most.
- */
-static uint32_t shortest_member(
-	const struct step_grid *grid, const struct grid_instance *instance, int64_t *longest_ns)
-{
-	const uint32_t *members = &grid->members[instance->first_member];
-	uint32_t shortest = members[0];
-
-	*longest_ns = 0;
-	for (uint32_t m = 0; m < instance->member_count && m < BESIDE_MEMBERS_MAX; m++) {
-		int64_t stay_ns = length_ns(&grid->cells[members[m]]);
-
-		if (stay_ns < length_ns(&grid->cells[shortest]))
-			shortest = members[m];
-		*longest_ns = later_ns(*longest_ns, stay_ns);
-	}
-	return shortest;
-}
-
-/* Each cell of a row beside the member of its instance that waited least. */
-static void learn_beside(struct step_grid *grid, const struct grid_row *row)
-{
-	const uint32_t *list = &grid->by_stream[row->first_cell];
-
-	for (uint32_t i = 0; i < row->cell_count; i++) {
-		const struct grid_cell *cell = &grid->cells[list[i]];
-		struct beside_gap gap = {.rank = row->rank};
-
-		if (cell->instance == GRID_NONE || !(cell->part->flags & PART_DEVICE_TIME))
-			continue;
-		const struct grid_instance *instance = &grid->instances[cell->instance];
-
-		if (!instance->usable || instance->waits_for != WAITS_FOR_ALL)
-			continue;
-		int64_t longest_ns;
-		uint32_t shortest = shortest_member(grid, instance, &longest_ns);
-
-		if (shortest == list[i] || !gap_after(grid, list[i], &gap.gap_ns) ||
-			!gap_after(grid, shortest, &gap.least_gap_ns))
-			continue;
-		gap.least_rank = grid->rows[grid->cells[shortest].row].rank;
-		gap.least_stay_ns = length_ns(&grid->cells[shortest]);
-		gap.least_next = grid->cells[shortest + 1].before == shortest;
-		gap.least_way_ns = way_to(grid, &grid->cells[shortest]);
-		gap.wait_ns = length_ns(cell) - gap.least_stay_ns;
-		gap.most_wait_ns = longest_ns - gap.least_stay_ns;
-		gap.others = instance->member_count - 1;
-		beside_learn(grid->beside, mix(row->layout, i), &gap);
 	}
 }
 
@@ -525,8 +437,8 @@ int segments_find(struct step_grid *grid)
 	for (size_t r = 0; r < grid->row_count; r++) {
 		const struct grid_row *row = &grid->rows[r];
 
-		if (row->overlapped && !row->works && mix(0, row->rank) % learnt_of == 0)
-			learn_beside(grid, row);
+		if (row->overlapped && !row->works && segments_mix(0, row->rank) % learnt_of == 0)
+			segments_learn(grid, row);
 	}
 	/* Only now is every peer's evidence known. */
 	for (size_t r = 0; r < grid->row_count; r++) {

@@ -227,7 +227,7 @@ void beside_learn(struct beside_places *places, uint64_t place, const struct bes
 	}
 	learn_usual(known, gap);
 	/* While one rank is slow, it waits least, and its gaps are longer for that reason. */
-	if (known->seen)
+	if (known->seen >= USUAL_SEEN_MIN)
 		least_gap = fmin(least_gap, known->work - (double)gap->least_stay_ns);
 	/* No more than there is to do in the gap can have been done beside the wait. */
 	wait = wait < least_gap ? wait : least_gap;

@@ -116,10 +116,10 @@ static void slow_from_the_start_is_not_usual(void **state)
 
 enum { BUCKETS = 8, STEPS = 60 };
 
-/* One rank's step of data-parallel training: its own times, and when the other was ready as well. */
+/* One rank's step of data-parallel training: its own times. */
 struct made_rank {
 	int64_t forward_us, bucket_us; /* work before the first reduction, between two */
-	int64_t ready_us[BUCKETS];
+	bool in_pairs;		       /* every second one follows with no work before it */
 };
 
 /* closing_us: work between the last gradients, which it needs, and the loss. */
@@ -136,10 +136,11 @@ static void add_step(
 
 	for (int k = 0; k < BUCKETS; k++) {
 		for (int r = 0; r < 2; r++) {
+			bool second = ranks[r].in_pairs && k % 2;
 			/* seven for the launch: what was queued begins a little later */
-			int64_t queued_us = k ? departures[k - 1] + 7 : 0;
+			int64_t queued_us = k ? departures[k - 1] + (second ? 2 : 7) : 0;
 
-			free_us[r] += k ? ranks[r].bucket_us : ranks[r].forward_us;
+			free_us[r] += second ? 0 : k ? ranks[r].bucket_us : ranks[r].forward_us;
 			arrivals[r][k] = free_us[r] > queued_us ? free_us[r] : queued_us;
 		}
 		departures[k] =
@@ -274,6 +275,35 @@ static void more_work_for_all_becomes_usual(void **state)
 }
 
 /*
+ * Gradients come two by two, and one rank is always a little ahead. What it waits before the first of two, its
+ * work behind the second one makes up for: no rank has more to do than the other.
+ */
+static void work_goes_on_beside_a_queue(void **state)
+{
+	struct step_grid grid;
+
+	(void)state;
+	grid_init(&grid);
+	for (uint64_t step = 0; step < STEPS; step++) {
+		struct made_rank ranks[2] = {
+			{.forward_us = 20600, .bucket_us = 2000, .in_pairs = true},
+			{.forward_us = 20000, .bucket_us = 2000, .in_pairs = true}};
+		int64_t own_ns[2] = {0, 0};
+
+		ranks[0].forward_us += 30 * (int64_t)(step % 7);
+		grid_clear(&grid);
+		add_step(&grid, ranks, step, 1000);
+		for (uint32_t r = 0; r < 2 && step >= STEPS / 2; r++) {
+			for (uint32_t i = 1; i < BUCKETS; i++)
+				own_ns[r] += grid.cells[grid.rows[r].first_cell + i].own_ns;
+			assert_in_range(own_ns[r], 2000 * US * (BUCKETS / 2 - 1) - 400 * US,
+				2000 * US * (BUCKETS / 2 - 1) + 400 * US);
+		}
+	}
+	grid_fini(&grid);
+}
+
+/*
  * The loss follows its gradients at once on every rank: how long the work in between takes is only
  * known to be no more than that. What a rank waited for another before is not its own there either.
  */
@@ -325,6 +355,7 @@ int main(void)
 		cmocka_unit_test(hidden_work_stays_what_it_was),
 		cmocka_unit_test(a_little_slower_for_long_is_not_usual),
 		cmocka_unit_test(more_work_for_all_becomes_usual),
+		cmocka_unit_test(work_goes_on_beside_a_queue),
 		cmocka_unit_test(what_needs_the_last_one_is_short),
 		cmocka_unit_test(what_was_queued_gives_a_bound),
 	};

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What segments.c and segments_learn.c share. A grid is one thread's at a time. */
+#ifndef SLOWRANK_ANALYSIS_SEGMENTS_INTERNAL_H
+#define SLOWRANK_ANALYSIS_SEGMENTS_INTERNAL_H
+
+#include "analysis/align.h"
+
+static inline uint64_t segments_mix(uint64_t hash, uint64_t value) /* splitmix64's finaliser */
+{
+	hash += value * UINT64_C(0x9e3779b97f4a7c15);
+	hash = (hash ^ (hash >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+	hash = (hash ^ (hash >> 27)) * UINT64_C(0x94d049bb133111eb);
+	return hash ^ (hash >> 31);
+}
+
+static inline int64_t segments_length_ns(const struct grid_cell *cell)
+{
+	return cell->departure_ns - cell->arrival_ns;
+}
+
+static inline int64_t segments_later_ns(int64_t a, int64_t b)
+{
+	return a > b ? a : b;
+}
+
+/*
+ * Each cell of an overlapped row beside the member of its instance that waited least, into grid->beside. Flags
+ * of the row's cells are set.
+ */
+void segments_learn(struct step_grid *grid, const struct grid_row *row);
+
+#endif

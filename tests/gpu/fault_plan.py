@@ -180,12 +180,24 @@ class Truth:
             step -= stretch
         return step
 
+    def healthy_near_ms(self, fault, near=70, least=20, skip=10):
+        """Mean length of the undisturbed steps up to so many before and after a fault, or of all
+        healthy ones (median) where these are few: launch-bound steps wander by 10 % in a job. One
+        that is twice as long as usual counts as that; None where nothing is known."""
+        lengths = [length for step, length in self.lengths_ms(fault["rank"]).items()
+                   if fault["first_step"] - near <= step <= fault["last_step"] + near
+                   and step >= skip and not self.is_disturbed(step)]
+        if len(lengths) < least:
+            return self.healthy_ms(fault["rank"])
+        most = 2 * statistics.median(lengths)
+        return statistics.mean(min(length, most) for length in lengths)
+
     def growth(self, fault):
-        """How much longer steps truly were in the window, over the healthy median, or None.
+        """How much longer steps truly were in the window than near it, or None.
 
         Mean, without the first step: setting a fault up may itself take time.
         """
-        healthy = self.healthy_ms(fault["rank"])
+        healthy = self.healthy_near_ms(fault)
         during = [length for step, length in self.lengths_ms(fault["rank"]).items()
                   if fault["first_step"] < step <= fault["last_step"]]
         return statistics.mean(during) / healthy if healthy and during else None

@@ -37,7 +37,7 @@ def shown(verdict):
 
 def window_ns(truth, fault):
     """From when to when a verdict's onset belongs to the fault."""
-    healthy = truth.healthy_ms(fault["rank"]) or 100.0
+    healthy = truth.healthy_near_ms(fault) or 100.0
     growth = truth.growth(fault) or 1.0
     grace = GRACE_STEPS * healthy * max(growth, 1.0) * 1e6
     since = truth.slow_since(fault, DISTURBED_LEAST)

@@ -112,8 +112,9 @@ class Scores(unittest.TestCase):
     def tearDown(self):
         self.directory.cleanup()
 
-    def write_truth(self, extra_ns, applied=True, steps=200, slow=()):
-        """slow: steps in which the host of rank 1 takes longer by itself."""
+    def write_truth(self, extra_ns, applied=True, steps=200, slow=(), later_ns=0):
+        """slow: steps in which the host of rank 1 takes longer by itself. later_ns: by which all
+        steps are longer from step 145 on."""
         lines, now = [{"event": "job", "ranks": 2}], 10**9
         for step in range(steps):
             stamps = {"monotonic_ns": int(now), "realtime_ns": int(now + 10**18)}
@@ -124,7 +125,7 @@ class Scores(unittest.TestCase):
             lines += [{"event": "step", "rank": r, "step": step, **stamps, "host_ms_before":
                        (12.0 if r == 1 and step - 1 in slow else 8.0) if step and slow else None}
                       for r in range(2)]
-            now += 10e6 + (extra_ns if 50 <= step < 70 else 0)
+            now += 10e6 + (extra_ns if 50 <= step < 70 else 0) + (later_ns if step >= 145 else 0)
         if steps == 200:
             lines += [{"event": "end", "rank": r, **stamps} for r in range(2)]
         with open(self.path, "w", encoding="utf-8") as file:
@@ -191,6 +192,10 @@ class Scores(unittest.TestCase):
         self.assertTrue(self.score(early)["faults"][0]["rank_right"])
         self.assertFalse(self.score({"onset_unix_ns": self.begin - 20 * 10**7})[
             "faults"][0]["rank_right"])
+
+    def test_growth_is_over_steps_nearby(self):
+        self.write_truth(6e6, steps=500, later_ns=5e6)  # the median of all is 15 ms
+        self.assertEqual(self.score({})["faults"][0]["growth"], 1.6)
 
     def test_weak_or_unmade_faults_are_listed_not_counted(self):
         self.write_truth(0.5e6)

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "analysis/blame_internal.h"
+#include "analysis/robust_stats.h"
 #include "analysis/vectorised.h"
 
 enum { BLOCK_MEMBERS = 256 };
@@ -103,16 +104,6 @@ static int64_t meet_block(struct tally_block *restrict block, const struct colum
 	return last_departure_ns;
 }
 
-VECTORISED
-static int64_t largest(const int64_t *values, size_t count)
-{
-	int64_t result = INT64_MIN;
-
-	for (size_t i = 0; i < count; i++)
-		result = larger(result, values[i]);
-	return result;
-}
-
 /* lags: of all members; comm_ns: of those from first on. */
 static void note_lags(struct blame_meeting *found, int64_t *lags, size_t member_count, size_t first,
 	const int64_t *comm_ns, size_t count)
@@ -145,7 +136,7 @@ static void meet_slice(struct blame *blame, const struct step_grid *grid, uint32
 	};
 
 	last_departure_ns = meet_block(block, &slice, comm_ns);
-	worst_ns = largest(comm_ns, count);
+	worst_ns = largest_int64(comm_ns, count);
 	if (worst_ns > 0)
 		note_lags(found, &blame->lags[instance->first_member], instance->member_count,
 			first, comm_ns, count);

@@ -132,11 +132,10 @@ static void compare_calls(struct meeting *meeting)
 static void gather(struct meeting *meeting)
 {
 	const struct grid_instance *instance = meeting->instance;
-	int64_t *scratch = meeting->blame->scratch, last_ns = INT64_MIN;
+	int64_t *scratch = meeting->blame->scratch;
+	int64_t last_ns = largest_int64(meeting->arrival_ns, meeting->count);
 	bool opaque = false;
 
-	for (uint32_t m = 0; m < meeting->count; m++)
-		last_ns = meeting->arrival_ns[m] > last_ns ? meeting->arrival_ns[m] : last_ns;
 	for (uint32_t m = 0; m < meeting->count && meeting->blame->opaque; m++) {
 		scratch[m] = -carry_of(meeting, m)->opaque_ns;
 		opaque |= scratch[m] != 0;

@@ -3,6 +3,8 @@
 
 #include <assert.h>
 
+#include "analysis/vectorised.h"
+
 enum { SORTED_AT_ONCE = 12 };
 
 /*
@@ -97,7 +99,9 @@ static void bracket(const int64_t *values, size_t count, size_t k, int64_t *low,
 	for (size_t i = 0; i < size; i++)
 		sample[i] = values[i * count / size];
 	*low = select_int64(sample, size, middle - deviations);
-	*high = select_int64(sample, size, middle + deviations);
+	/* What comes before it is not larger. */
+	*high = select_int64(
+		&sample[middle - deviations], size - (middle - deviations), 2 * deviations);
 }
 
 int64_t lower_median_of_int64(const int64_t *values, size_t count, int64_t *scratch)
@@ -118,6 +122,16 @@ int64_t lower_median_of_int64(const int64_t *values, size_t count, int64_t *scra
 	for (size_t i = 0; i < count; i++)
 		scratch[i] = values[i];
 	return lower_median_int64(scratch, count);
+}
+
+VECTORISED
+int64_t largest_int64(const int64_t *values, size_t count)
+{
+	int64_t largest = INT64_MIN;
+
+	for (size_t i = 0; i < count; i++)
+		largest = values[i] > largest ? values[i] : largest;
+	return largest;
 }
 
 double lower_median_double(double *values, size_t count)

@@ -26,6 +26,9 @@ double lower_median_double(double *values, size_t count);
  */
 int64_t lower_median_of_int64(const int64_t *values, size_t count, int64_t *scratch);
 
+/* INT64_MIN when count is 0. */
+int64_t largest_int64(const int64_t *values, size_t count);
+
 /* Median, the mean of the middle two when count is even; 0 when count is 0. Reorders values. */
 double median_double(double *values, size_t count);
 

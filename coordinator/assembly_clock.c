@@ -110,7 +110,9 @@ struct clock_fitting {
 	const struct step_grid *grid;
 	struct clock_line *lines;
 	struct host_ends *ends;
-	uint32_t *hosts;   /* by row: its host, closer together than in the rows */
+	uint32_t *hosts; /* by row: its host, closer together than in the rows */
+	const struct grid_member
+		*members;  /* of the instance; where it has those of the one before, of that */
 	uint32_t *present; /* hosts */
 	size_t present_count;
 };
@@ -130,7 +132,7 @@ static void gather_ends(struct clock_fitting *fitting, const struct grid_instanc
 {
 	const struct step_grid *grid = fitting->grid;
 
-	const struct grid_member *members = &grid->member_parts[instance->first_member];
+	const struct grid_member *members = fitting->members;
 	const int64_t *arrival_ns = &grid->arrival_ns[instance->first_member];
 	const int64_t *departure_ns = &grid->departure_ns[instance->first_member];
 
@@ -261,6 +263,8 @@ bool assembly_fit_clocks(struct assembly *assembly, const struct step_grid *grid
 	for (size_t o = 0; o < grid->order_count; o++) {
 		const struct grid_instance *instance = &grid->instances[grid->order[o]];
 
+		if (!instance->again)
+			fitting.members = &grid->member_parts[instance->first_member];
 		/* Hosts that wait for their devices leave when these are done, not together. */
 		if (!instance->complete || instance->same_host ||
 			instance->waits_for != WAITS_FOR_ALL ||

@@ -132,11 +132,15 @@ int judge_comm_step(struct judge *judge, const struct step_grid *grid)
 			(double)comm->faster[transfer->instance], shape);
 	}
 	most = take_rows(judge, grid);
-	if (most > replayed_share_min * (double)(grid->end_ns - grid->start_ns))
+	bool slow = most > replayed_share_min * (double)(grid->end_ns - grid->start_ns);
+
+	/* What is late at a step's end makes the next one longer. */
+	if (slow || comm->slow_before)
 		error = whatif_replay(&judge->whatif, grid, &judge->blame,
 			&(struct whatif_change){.faster = comm->faster}, &comm->line, &gain_ns);
 	else
 		whatif_line_reset(&comm->line);
+	comm->slow_before = slow;
 	comm->step_gain_ns = gain_ns;
 	comm->block_gain_ns += gain_ns;
 	comm->steps[grid->number % STEP_HISTORY] = gain_ns > 0 ? (float)gain_ns : 0;

@@ -291,6 +291,7 @@ struct comm_state {
 	struct comm_row *rows; /* of a step */
 	struct whatif_line line;
 	size_t instance_capacity, row_capacity;
+	bool slow_before; /* some rank's transfers were long in the last step */
 	int64_t step_gain_ns, block_gain_ns;
 	float past[2 * PAST_BLOCKS];
 	uint32_t past_count;

@@ -188,8 +188,12 @@ static void look(struct judge *judge)
 	if (count > judge->rank_end)
 		count = judge->rank_end;
 	for (size_t p = 0; p < PERIODICS_MAX; p++) {
-		if (judge->periodics[p].every)
-			look_at_rank(judge, judge->periodics[p].rank);
+		uint32_t rank = judge->periodics[p].rank;
+
+		if (judge->periodics[p].every && judge->ranks[rank].in_block)
+			look_at_rank(judge, rank);
+		else if (judge->periodics[p].every)
+			judge_periodic_forget(judge, &judge->ranks[rank]);
 	}
 	for (uint32_t i = 0; i < count; i++) {
 		uint32_t rank = judge->periodic_turn++ % judge->rank_end;
@@ -377,8 +381,8 @@ bool judge_periodic_transfers(const struct judge *judge, struct comm_run *run)
 }
 
 /*
- * Of late, are ranks, or transfers (state NULL), slow in these steps and hardly ever in others? What is slow as
- * often as before, but in other steps, or in most of them, has no such period (any more).
+ * False: of late, a rank, or transfers (state NULL), were slow as often as before, but in other steps, or
+ * they were in most steps.
  */
 static bool holds(
 	const struct judge *judge, const struct rank_state *state, const struct periodic *periodic)

@@ -55,7 +55,7 @@ static double loudness(const struct judge *judge, const struct track *track, dou
 
 static double slowdown_of(double time_ns, double gain_ns)
 {
-	return time_ns / fmax(time_ns - gain_ns, 0.01 * time_ns);
+	return time_ns > 0 ? time_ns / fmax(time_ns - gain_ns, 0.01 * time_ns) : 1;
 }
 
 /* Of every so-many-th step, on average and of these alone: all of the gain is in them. */

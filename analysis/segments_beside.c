@@ -25,9 +25,9 @@ enum { PLACES_MAX = 4096, PLACES_TRIED = 8, VISITS_MAX = 4 * BESIDE_CELLS_MAX };
 /* What was learnt fades, by a part in so many. */
 #define FADE (1.0 / 4096)
 /*
- * What is usual is a running median: it follows by a part in so many of, and hardly at all where all waited for
- * one rank, and for longer than is usual: a rank that is slow, which is then the one that waits least, must not
- * become the measure; nor sooner where more ranks wait for it. When all have more to do, they wait as before;
+ * What is usual is a running median, over so many at most. It hardly follows where all waited for one rank, and
+ * for longer than is usual: a rank that is slow, which is then the one that waits least, must not become the
+ * measure; nor sooner where more ranks wait for it. When all have more to do, they wait as before;
  * when a machine is slow now and then, they wait for one another in turn. Longer is more than a quarter of the
  * work, or so many times what three of four instances do not exceed.
  */

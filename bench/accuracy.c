@@ -24,7 +24,8 @@ struct run {
 	double budget_s;
 	uint32_t threads;
 	bool verbose, baselines;
-	FILE *each; /* NULL: not asked for */
+	FILE *each;	    /* NULL: not asked for */
+	const char *record; /* the first job's, instead of judging; NULL: not asked for */
 	uint32_t kind_count;
 	enum sim_fault_kind kinds[SIM_FAULT_NR + 1];
 	atomic_uint next;
@@ -52,8 +53,10 @@ static void keep(struct run *run, const struct outcome *outcome)
 		(!(outcome->rank_right && outcome->class_right) || outcome->slowdown_error > 0.2 ||
 			outcome->onset_error_steps > 10))
 		tables_print_failure(stderr, outcome);
-	if (run->each)
+	if (run->each) {
 		tables_print_job(run->each, outcome);
+		fflush(run->each); /* a long run can be followed, and cut short */
+	}
 	if (run->outcome_count % 50 == 0)
 		fprintf(stderr, "%zu of %u jobs, %.0f s\n", run->outcome_count,
 			run->seeds * run->kind_count, elapsed_s(run));
@@ -76,7 +79,10 @@ static void *work(void *context)
 			return NULL;
 		sim_scenario_draw(
 			&scenario, run->kinds[number % run->kind_count], seed, &run->limits);
-		error = score_job(&scenario, seed, run->baselines, &outcome);
+		error = run->record ? score_record(&scenario, seed, run->record)
+				    : score_job(&scenario, seed, run->baselines, &outcome);
+		if (error == 0 && run->record)
+			return NULL;
 		if (error == 0) {
 			keep(run, &outcome);
 			continue;
@@ -97,13 +103,31 @@ static bool add_kind(struct run *run, const char *name)
 	return true;
 }
 
+static bool add_layout(struct run *run, const char *name)
+{
+	for (int family = 0; family < SIM_FAMILY_NR; family++) {
+		if (strcmp(sim_family_name((enum sim_family)family), name) != 0)
+			continue;
+		run->limits.families |= 1u << family;
+		return true;
+	}
+	return false;
+}
+
 static void usage(void)
 {
-	fprintf(stderr, "usage: bench_accuracy [--seeds N] [--first-seed N] [--only KIND]...\n"
-			"  [--ranks-min N] [--ranks-max N] [--plain] [--every N] [--time-budget SECONDS]\n"
-			"  [--jobs N] [--verbose] [--baselines] [--each FILE]\nkinds: none");
+	fprintf(stderr,
+		"usage: bench_accuracy [--seeds N] [--first-seed N] [--only KIND]...\n"
+		"  [--layout NAME]... [--ranks-min N] [--ranks-max N] [--sizes-even]\n"
+		"  [--rank-steps-max N] [--plain] [--every N]\n"
+		"  [--minutes N] [--jobs N] [--verbose] [--baselines] [--each FILE] [--record "
+		"FILE]\nkinds: none");
 	for (int kind = 0; kind < SIM_FAULT_NR; kind++)
 		fprintf(stderr, " %s", sim_fault_name((enum sim_fault_kind)kind));
+	fprintf(stderr, "\nlayouts:");
+	for (int family = 0; family < SIM_FAMILY_NR; family++)
+		fprintf(stderr, "%s %s", family ? "," : "",
+			sim_family_name((enum sim_family)family));
 	fprintf(stderr, "\n");
 }
 
@@ -115,9 +139,13 @@ static bool parse(int argc, char **argv, struct run *run)
 		{"only", required_argument, NULL, 'o'},
 		{"ranks-min", required_argument, NULL, 'm'},
 		{"ranks-max", required_argument, NULL, 'M'},
-		{"time-budget", required_argument, NULL, 't'},
+		{"layout", required_argument, NULL, 'l'},
+		{"sizes-even", no_argument, NULL, 'E'},
+		{"rank-steps-max", required_argument, NULL, 'r'},
+		{"minutes", required_argument, NULL, 't'},
 		{"jobs", required_argument, NULL, 'j'},
 		{"every", required_argument, NULL, 'n'},
+		{"record", required_argument, NULL, 'R'},
 		{"plain", no_argument, NULL, 'p'},
 		{"verbose", no_argument, NULL, 'v'},
 		{"baselines", no_argument, NULL, 'b'},
@@ -143,13 +171,27 @@ static bool parse(int argc, char **argv, struct run *run)
 			run->limits.ranks_max = number;
 			break;
 		case 't':
-			run->budget_s = number;
+			run->budget_s = 60.0 * number;
 			break;
 		case 'j':
 			run->threads = number;
 			break;
 		case 'n':
 			run->limits.every = number;
+			break;
+		case 'l':
+			if (!add_layout(run, optarg))
+				return false;
+			break;
+		case 'E':
+			run->limits.even = true;
+			break;
+		case 'r':
+			run->limits.rank_steps_max = number;
+			break;
+		case 'R':
+			run->record = optarg;
+			run->threads = 1;
 			break;
 		case 'p':
 			run->limits.plain = true;
@@ -208,7 +250,8 @@ int main(int argc, char **argv)
 		work(&run);
 	while (started > 0)
 		pthread_join(threads[--started], NULL);
-	tables_print(stdout, run.outcomes, run.outcome_count, run.baselines);
+	if (!run.record)
+		tables_print(stdout, run.outcomes, run.outcome_count, run.baselines);
 	free(run.outcomes);
 	if (run.each && fclose(run.each) != 0)
 		return 1;

@@ -9,47 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench/simulator/feed.h"
-#include "coordinator/record/writer.h"
-#include "probe/wire/encode.h"
-
-struct output {
-	struct record_writer *writer;
-	struct wire_buffer buffer;
-};
-
-static int take(void *context, struct message_batch *batch,
-	void (*release)(struct message_batch *batch), struct job_ns received)
-{
-	struct output *output = context;
-	int error = wire_encode_batch(batch, &output->buffer);
-
-	release(batch);
-	return error < 0 ? error
-			 : record_writer_append(output->writer, output->buffer.bytes,
-				   output->buffer.length, received);
-}
-
-static int write_record(struct simulator *simulator, const char *path, uint32_t batch_steps)
-{
-	const struct record_writer_options options = {"bench_simulator", sim_job_time(0), 0, false};
-	const struct sim_feed_options feed = {1, batch_steps};
-	char why[WIRE_DETAIL_LENGTH_MAX + 1] = "";
-	struct output output = {0};
-	int error = record_writer_create(path, &options, &output.writer, why);
-
-	if (error < 0) {
-		fprintf(stderr, "bench_simulator: %s\n", why);
-		return error;
-	}
-	error = sim_feed(simulator, &feed, take, NULL, &output);
-	wire_buffer_fini(&output.buffer);
-	if (error < 0)
-		record_writer_destroy(output.writer);
-	else
-		error = record_writer_finish(output.writer);
-	return error;
-}
+#include "bench/simulator/write.h"
 
 /* KIND:RANK:SIZE[:FIRST[:LAST[:EVERY]]] */
 static bool parse_fault(const char *text, struct sim_options *options)
@@ -240,7 +200,8 @@ int main(int argc, char **argv)
 		fprintf(stderr, "bench_simulator: such a job cannot be: %s\n", strerror(-error));
 		return 2;
 	}
-	error = write_record(simulator, command.path, command.batch_steps);
+	error = sim_write_record(
+		simulator, &(struct sim_feed_options){1, command.batch_steps}, command.path);
 	if (error == 0)
 		print_truth(simulator);
 	else

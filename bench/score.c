@@ -6,6 +6,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "bench/simulator/write.h"
 #include "coordinator/pipeline.h"
 #include "coordinator/pipeline_internal.h"
 
@@ -264,11 +265,28 @@ static void finish_baselines(
 			(enum baseline_method)method, outcome);
 }
 
+static struct sim_feed_options feed_options(const struct sim_scenario *scenario, uint64_t seed)
+{
+	return (struct sim_feed_options){seed, scenario->options.program.step_ns < 100e6 ? 8 : 1};
+}
+
+int score_record(const struct sim_scenario *scenario, uint64_t seed, const char *path)
+{
+	const struct sim_feed_options feed = feed_options(scenario, seed);
+	struct simulator *simulator;
+	int error = simulator_create(&scenario->options, &simulator);
+
+	if (error < 0)
+		return error;
+	error = sim_write_record(simulator, &feed, path);
+	simulator_destroy(simulator);
+	return error;
+}
+
 int score_job(
 	const struct sim_scenario *scenario, uint64_t seed, bool baselines, struct outcome *outcome)
 {
-	const struct sim_feed_options feed = {
-		seed, scenario->options.program.step_ns < 100e6 ? 8 : 1};
+	const struct sim_feed_options feed = feed_options(scenario, seed);
 	struct job job = {NULL, NULL, 0};
 	const struct pipeline_options options = {on_verdict, &job};
 	struct simulator *simulator;

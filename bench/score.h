@@ -49,4 +49,8 @@ struct outcome {
 int score_job(const struct sim_scenario *scenario, uint64_t seed, bool baselines,
 	struct outcome *outcome) __attribute__((warn_unused_result));
 
+/* Writes the job's record instead: what score_job() would judge. The same errors. */
+int score_record(const struct sim_scenario *scenario, uint64_t seed, const char *path)
+	__attribute__((warn_unused_result));
+
 #endif

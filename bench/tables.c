@@ -132,6 +132,11 @@ static bool of_noise(const struct outcome *outcome, int value)
 	return outcome->scenario.kind < SIM_FAULT_NR && (int)outcome->scenario.noise_level == value;
 }
 
+static bool of_size(const struct outcome *outcome, int value)
+{
+	return outcome->ranks >> value == 1;
+}
+
 static void print_rows(FILE *out, const struct outcome *outcomes, size_t count, double *space,
 	belongs in, int value, const char *name)
 {
@@ -273,6 +278,13 @@ void tables_print(FILE *out, const struct outcome *outcomes, size_t count, bool 
 	for (int family = 0; family < SIM_FAMILY_NR; family++)
 		print_rows(out, outcomes, count, space, of_family, family,
 			sim_family_name((enum sim_family)family));
+	print_head(out, "ranks");
+	for (int power = 0; power < 32; power++) {
+		char name[16];
+
+		snprintf(name, sizeof(name), "%u", 1u << power);
+		print_rows(out, outcomes, count, space, of_size, power, name);
+	}
 	print_head(out, "course");
 	for (int plan = 0; plan < SIM_PLAN_NR; plan++)
 		print_rows(out, outcomes, count, space, of_plan, plan,
@@ -336,5 +348,6 @@ void tables_print_job(FILE *out, const struct outcome *outcome)
 	print_number(out, "delay_steps", outcome->delay_steps);
 	print_number(out, "delay_s", outcome->delay_s);
 	print_number(out, "onset_error_steps", outcome->onset_error_steps);
+	print_number(out, "cpu_s", outcome->analyse_s);
 	fprintf(out, "}\n");
 }

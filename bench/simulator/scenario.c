@@ -40,20 +40,48 @@ static uint32_t draw_ranks(struct draw *draw, const struct sim_scenario_limits *
 {
 	uint32_t ranks = limits->ranks_min;
 
+	if (limits->even) {
+		uint32_t sizes = 1;
+
+		while (ranks << sizes <= limits->ranks_max)
+			sizes++;
+		return ranks << pick(draw, sizes);
+	}
 	while (ranks * 2 <= limits->ranks_max && pick(draw, 16) < (ranks < 64 ? 11u : 8u))
 		ranks *= 2;
 	return ranks;
 }
 
-static void draw_shape(struct draw *draw, struct sim_scenario *scenario, uint32_t ranks)
+/* Blocks of 200 ms want some seconds. */
+static uint32_t steps_of(double step_ns)
+{
+	double wanted = 12e9 / step_ns;
+
+	return wanted < 120 ? 120 : wanted > 1500 ? 1500 : (uint32_t)wanted;
+}
+
+static double draw_step_ns(
+	struct draw *draw, uint32_t ranks, const struct sim_scenario_limits *limits)
+{
+	static const double steps_ms[] = {8, 20, 40, 60, 150, 400, 1500, 6000, 30000};
+	uint32_t count = sizeof(steps_ms) / sizeof(*steps_ms), shortest = 0;
+
+	while (limits->rank_steps_max && shortest + 1 < count &&
+		(uint64_t)ranks * steps_of(1e6 * steps_ms[shortest]) > limits->rank_steps_max &&
+		steps_of(1e6 * steps_ms[shortest]) > 120)
+		shortest++;
+	return 1e6 * steps_ms[shortest + pick(draw, count - shortest)];
+}
+
+static void draw_shape(struct draw *draw, struct sim_scenario *scenario, uint32_t ranks,
+	const struct sim_scenario_limits *limits)
 {
 	struct sim_options *options = &scenario->options;
 	struct sim_shape *shape = &options->shape;
-	static const double steps_ms[] = {8, 20, 40, 60, 150, 400, 1500, 6000, 30000};
 	uint32_t tensor = 1u << pick(draw, ranks >= 64 ? 4 : 2);
 	uint32_t pipeline = ranks >= 64 ? 4u << pick(draw, 2) : ranks >= 16 ? 4 : 2;
 
-	options->program.step_ns = 1e6 * steps_ms[pick(draw, 9)];
+	options->program.step_ns = draw_step_ns(draw, ranks, limits);
 	options->program.transfer_share = pick_between(draw, 0.08, 0.25);
 	options->program.layers = 1 + pick(draw, 2);
 	shape->ranks_per_host = ranks >= 32 ? 8 : ranks / 4;
@@ -209,20 +237,20 @@ void sim_scenario_draw(struct sim_scenario *scenario, enum sim_fault_kind kind, 
 	struct draw draw = {sim_random(seed, 99, kind, 0), 0};
 	struct sim_options *options = &scenario->options;
 	uint32_t ranks = draw_ranks(&draw, limits);
-	double wanted;
 
 	memset(scenario, 0, sizeof(*scenario));
 	sim_options_default(options, ranks, seed);
 	scenario->kind = kind;
-	scenario->family = (enum sim_family)pick(&draw, SIM_FAMILY_NR);
+	do {
+		scenario->family = (enum sim_family)pick(&draw, SIM_FAMILY_NR);
+	} while (limits->families && !(limits->families >> scenario->family & 1));
 	if (kind == SIM_FAULT_EXPERTS)
 		scenario->family = SIM_FAMILY_EXPERT;
 	if (kind == SIM_FAULT_STAGE && scenario->family != SIM_FAMILY_INTERLEAVED)
 		scenario->family = SIM_FAMILY_PIPELINE;
-	draw_shape(&draw, scenario, ranks);
+	draw_shape(&draw, scenario, ranks, limits);
 	draw_noise(&draw, scenario);
-	wanted = 12e9 / options->program.step_ns; /* blocks of 200 ms want some seconds */
-	options->steps = wanted < 120 ? 120 : wanted > 1500 ? 1500 : (uint32_t)wanted;
+	options->steps = steps_of(options->program.step_ns);
 	scenario->plan = draw_plan(&draw, kind, limits);
 	if (kind < SIM_FAULT_NR)
 		place_faults(&draw, scenario, ranks, limits);

@@ -374,7 +374,7 @@ void grid_refresh_members(struct step_grid *grid)
 				(cell->part->flags & PART_HOST_TIME ? (uint32_t)MEMBER_HOST_TIME
 								    : 0) |
 				(row->overlapped ? (uint32_t)MEMBER_OVERLAPPED : 0) |
-				(row->hole ? (uint32_t)MEMBER_HOLE : 0),
+				grid_row_flags(row),
 		};
 	}
 }

@@ -59,6 +59,8 @@ struct grid_row {
 	struct step_launches launches; /* of entries that end in this step */
 	int64_t own_ns;		       /* of all its cells; not of overlapped rows */
 	bool hole;		       /* its parts are not all here */
+	bool adrift; /* it is not known when its last part before this step ended: the wait in a part
+	                that was lost may lie before its start */
 	bool plain; /* not overlapped, each cell joins, and of their segments only own_ns is known */
 	bool bare;  /* plain, without a hole, and nothing is known of what was inside its calls */
 	bool first;	 /* of some instance's members */
@@ -88,6 +90,7 @@ enum grid_member_flag {		    /* beside those of its cell */
 	MEMBER_INSIDE = 1 << 8,	    /* there was activity inside the call */
 	MEMBER_OVERLAPPED = 1 << 9, /* of an overlapped row */
 	MEMBER_HOLE = 1 << 10,	    /* of a row with a hole */
+	MEMBER_ADRIFT = 1 << 13,    /* of a row that is adrift */
 	MEMBER_DEVICE_TIME = 1 << 11,
 	MEMBER_HOST_TIME = 1 << 12,
 };
@@ -192,6 +195,13 @@ int grid_link(struct step_grid *grid) __attribute__((warn_unused_result));
 static inline int64_t grid_own_ns(const struct step_grid *grid, uint32_t c)
 {
 	return grid->own_ns[grid->places[c]];
+}
+
+/* What members have of their row's flags in any grid. */
+static inline uint32_t grid_row_flags(const struct grid_row *row)
+{
+	return (row->hole ? (uint32_t)MEMBER_HOLE : 0) |
+	       (row->adrift ? (uint32_t)MEMBER_ADRIFT : 0);
 }
 
 static inline int64_t grid_call_ns(const struct step_grid *grid, uint32_t c)

@@ -51,8 +51,7 @@ int64_t grid_repeat_activity(struct step_grid *grid, struct grid_row *row, uint3
 	if (grid->joins[c] != GRID_NONE)
 		grid->instances[grid->joins[c]].inside |= inside != &activity_none;
 	grid->member_parts[grid->places[c]].flags =
-		(inside != &activity_none ? (uint32_t)MEMBER_INSIDE : 0) |
-		(row->hole ? (uint32_t)MEMBER_HOLE : 0);
+		(inside != &activity_none ? (uint32_t)MEMBER_INSIDE : 0) | grid_row_flags(row);
 	return segment_ns - cell->opaque_ns;
 }
 

@@ -406,11 +406,12 @@ int64_t whatif_catch_up(struct whatif *whatif, const struct step_grid *grid,
 	const struct grid_instance *instance = &grid->instances[index];
 	const struct grid_member *members = &grid->member_parts[instance->first_member];
 	int64_t whole_ns = INT64_MIN, least_wait_ns = INT64_MAX;
+	const uint32_t doubtful = MEMBER_HOLE | MEMBER_ADRIFT;
 
 	for (uint32_t m = 0; m < instance->member_count; m++) {
 		uint32_t at = instance->first_member + m;
 
-		if (members[m].flags & MEMBER_HOLE)
+		if (members[m].flags & doubtful)
 			continue;
 		whole_ns = larger(whole_ns, *time_of(whatif, grid, at));
 		least_wait_ns = smaller(least_wait_ns, wait_ns(grid, blame, index, at));
@@ -422,7 +423,7 @@ int64_t whatif_catch_up(struct whatif *whatif, const struct step_grid *grid,
 		uint32_t at = instance->first_member + m;
 		int64_t *time_ns = time_of(whatif, grid, at), late_ns;
 
-		if (!(members[m].flags & MEMBER_HOLE))
+		if (!(members[m].flags & doubtful))
 			continue;
 		late_ns = larger(least_wait_ns - wait_ns(grid, blame, index, at), 0);
 		*time_ns = smaller(*time_ns, whole_ns + late_ns);
@@ -541,7 +542,7 @@ static void rewind_rows(
 {
 	whatif->holes = false;
 	for (size_t r = 0; r < grid->row_count; r++) {
-		whatif->holes |= grid->rows[r].hole;
+		whatif->holes |= grid->rows[r].hole || grid->rows[r].adrift;
 		whatif->times[r] = grid->rows[r].start_ns;
 		if (line)
 			whatif->times[r] -= line->ahead_ns[grid->rows[r].rank];

@@ -199,6 +199,36 @@ static void end_instance(struct stream_replay *replay, uint32_t index)
 	}
 }
 
+/*
+ * Cells of an instance lie far apart, those of the next one elsewhere: without a look ahead, a replay
+ * of a large pipeline waits for memory most of the time. Inlined by force: compilers leave out calls of
+ * functions that return nothing and only prefetch.
+ */
+static inline __attribute__((always_inline)) void fetch_ahead(
+	const struct stream_replay *replay, size_t o)
+{
+	enum { CELLS_AHEAD = 8, INSTANCES_AHEAD = 24, MEMBERS_MAX = 8 };
+	const struct step_grid *grid = replay->grid;
+	const struct grid_instance *instance;
+
+	if (o + INSTANCES_AHEAD >= grid->order_count)
+		return;
+	instance = &grid->instances[grid->order[o + INSTANCES_AHEAD]];
+	__builtin_prefetch(instance);
+	instance = &grid->instances[grid->order[o + 2 * CELLS_AHEAD]];
+	__builtin_prefetch(&grid->members[instance->first_member]);
+	__builtin_prefetch(&replay->blame->shares[instance->first_member]);
+	instance = &grid->instances[grid->order[o + CELLS_AHEAD]];
+	for (uint32_t m = 0; m < instance->member_count && m < MEMBERS_MAX; m++) {
+		uint32_t c = grid->members[instance->first_member + m];
+
+		__builtin_prefetch(&grid->cells[c]);
+		__builtin_prefetch(&grid->cells[c].row);
+		__builtin_prefetch(&replay->blame->cells[c]);
+		__builtin_prefetch(&replay->whatif->ends[c]);
+	}
+}
+
 void whatif_replay_streams(
 	struct whatif *whatif, const struct step_grid *grid, const struct blame *blame)
 {
@@ -208,8 +238,10 @@ void whatif_replay_streams(
 		whatif->ends[c] = INT64_MIN / 2;
 	for (size_t r = 0; r < grid->row_count; r++)
 		whatif->ended[r] = 0;
-	for (size_t o = 0; o < grid->order_count; o++)
+	for (size_t o = 0; o < grid->order_count; o++) {
+		fetch_ahead(&replay, o);
 		end_instance(&replay, grid->order[o]);
+	}
 	for (size_t r = 0; r < grid->row_count; r++) {
 		const struct grid_row *row = &grid->rows[r];
 

@@ -119,6 +119,7 @@ static int add_parts(struct assembly *assembly, uint32_t number, struct step_gri
 	grid->untimed |= scan->untimed;
 	/* When the last part before a stretch without times ended says nothing of what comes after. */
 	grid->rows[grid->row_count - 1].hole = hole || (scan->was_untimed && builder.timed);
+	grid->rows[grid->row_count - 1].adrift = !scan->departed_valid;
 	return 0;
 }
 
@@ -241,8 +242,10 @@ static void fill_row(struct assembly *assembly, struct step_grid *grid, struct g
 	int64_t start_ns = clock_line_to_job(&clock, start).value, end_ns = start_ns;
 	int64_t own_sum_ns = 0;
 	bool hole = rank->hole || scan->was_untimed || (head->flags & STEP_INCOMPLETE);
-	bool bare = !hole && head->activity_count == 0, was_bare = row->bare;
+	bool bare, was_bare = row->bare;
 
+	row->adrift = !scan->departed_valid;
+	bare = !hole && !row->adrift && head->activity_count == 0;
 	grid_repeat_row(grid, row, start_ns, clock_fit_error_ns(fit), hole, bare);
 	scan->untimed = false;
 	row->host_to_job_ns = start_ns - start.value;

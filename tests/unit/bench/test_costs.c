@@ -191,6 +191,25 @@ static void test_slow_link(void **state)
 	pipeline_destroy(job.pipeline);
 }
 
+/* Of many ranks some have always lost a part, often the one in which they waited for the slow link. */
+static void test_slow_link_parts_lost(void **state)
+{
+	struct sim_options options = options_of(false);
+	struct job job;
+
+	(void)state;
+	sim_options_default(&options, 128, 4711);
+	options.steps = 150;
+	options.shape.tensor = 4;
+	options.shape.data = 32;
+	options.lost_share = 0.002;
+	add_fault(&options, SIM_FAULT_LINK, 41, 0, 60, 2);
+	job = judge(options);
+	assert_near(slowdown_of(job.model, COST_PHASE, PHASE_COMM_TRANSFER), job.slowdown,
+		0.05 * job.slowdown);
+	pipeline_destroy(job.pipeline);
+}
+
 static void test_uneven_stage(void **state)
 {
 	struct sim_options options = options_of(true);
@@ -281,6 +300,7 @@ int main(void)
 		cmocka_unit_test(test_slow_rank),
 		cmocka_unit_test(test_slow_node),
 		cmocka_unit_test(test_slow_link),
+		cmocka_unit_test(test_slow_link_parts_lost),
 		cmocka_unit_test(test_uneven_stage),
 		cmocka_unit_test(test_imbalance),
 		cmocka_unit_test(test_healthy),

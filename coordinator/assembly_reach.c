@@ -248,8 +248,47 @@ static bool follow_slots(struct assembly *assembly, uint32_t number, size_t e, s
 }
 
 /*
+ * What is still wanted was lost: some entry up to the cut says that it lacks parts, and one that
+ * begins well after the cut is here. The next part of the communicator would show it too, but one
+ * that only checkpoints use may not call for hours.
+ */
+static bool is_lost(
+	const struct assembly *assembly, const struct rank_entry *rank, struct stream_position at)
+{
+	bool incomplete = false;
+
+	for (; at.entry < rank->entry_count; at.entry++) {
+		const struct packed_step *entry = rank_entry_at(rank, at.entry)->entry;
+		int64_t start_ns = assembly_job_ns(assembly, rank, entry->start);
+		int64_t end_ns = assembly_job_ns(assembly, rank, entry->end);
+
+		if (start_ns - assembly->cut.time_ns > (end_ns - start_ns) / 2)
+			return incomplete;
+		incomplete |= (entry->flags & STEP_INCOMPLETE) != 0;
+	}
+	return false;
+}
+
+/* The rank is as far as it can be: what was lost is wanted no more. */
+static void forget_wanted(struct assembly *assembly, uint32_t number)
+{
+	struct rank_entry *rank = &assembly->table->ranks[number];
+
+	for (size_t i = 0; i < rank->communicator_count + rank->channel_count; i++) {
+		struct rank_communicator *communicator = joined_at(rank, i);
+
+		if (!communicator->wanted)
+			continue;
+		communicator->reached_cut = cut_number(assembly);
+		communicator->reached = communicator->wanted - 1;
+		communicator->wanted = 0;
+	}
+}
+
+/*
  * Follows a rank to what is wanted of it. Where a part was lost, the next one of its communicator
- * shows that, and the cut stays behind the last that was due. Returns false: not delivered yet.
+ * shows that, or the entry that lacks it; the cut stays behind the last that was due. Returns
+ * false: not delivered yet.
  */
 static bool follow(struct assembly *assembly, uint32_t number, size_t wanted)
 {
@@ -283,7 +322,11 @@ static bool follow(struct assembly *assembly, uint32_t number, size_t wanted)
 			return true;
 		}
 	}
-	return false;
+	if (!is_lost(assembly, rank, assembly->scans[number].at))
+		return false;
+	forget_wanted(assembly, number);
+	move_to(assembly, number, due);
+	return true;
 }
 
 static struct stream_position place_by_time(

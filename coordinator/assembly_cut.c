@@ -230,6 +230,10 @@ bool assembly_choose_cut(struct assembly *assembly, bool finish)
 
 	if (leader != assembly->leader)
 		drop_begun(assembly, leader);
+	/* Where there is nobody to meet, each entry is a step. */
+	size_t merged_max = assembly->table->world_size == 1 && assembly->table->known_count == 1
+				    ? 1
+				    : MERGED_ENTRIES_MAX;
 	/* An entry gives one cut: what follows it there belongs to the next step. */
 	size_t first = leader == assembly->leader && rank->part_head ? 1 : 0;
 
@@ -239,8 +243,7 @@ bool assembly_choose_cut(struct assembly *assembly, bool finish)
 		bool blocking = false;
 		bool found = cut_in_entry(assembly, leader, e, &blocking);
 
-		if (!found &&
-			((entry->part_count && !blocking) || e + 1 >= first + MERGED_ENTRIES_MAX)) {
+		if (!found && ((entry->part_count && !blocking) || e + 1 >= first + merged_max)) {
 			cut_at_end_of(assembly, leader, e);
 			found = true;
 		}

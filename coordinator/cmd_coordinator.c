@@ -113,6 +113,7 @@ static int catch_signals(struct coordinator *coordinator)
 	sigset_t signals;
 
 	signal(SIGPIPE, SIG_IGN);
+	signal(SIGXFSZ, SIG_IGN); /* a record at its limit (ulimit -f) is as on a full disk */
 	sigemptyset(&signals);
 	sigaddset(&signals, SIGTERM);
 	sigaddset(&signals, SIGINT);

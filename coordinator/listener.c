@@ -255,7 +255,10 @@ static int listen_at(struct listener *listener, size_t index, const char *url, c
 	if (error) {
 		snprintf(why, why_length, "cannot listen at '%.150s': %s%s", url,
 			nng_strerror(error),
-			error == NNG_EADDRINUSE ? "; another coordinator runs there" : "");
+			error == NNG_EADDRINUSE	  ? "; another coordinator runs there"
+			: error == NNG_EADDRINVAL ? "; this host has no such address or port"
+			: error == NNG_ENOENT	  ? "; there is no such folder"
+						  : "");
 		return errno_of(error);
 	}
 	keep_url(listener, index, url, bound);

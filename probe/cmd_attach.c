@@ -161,7 +161,6 @@ int cmd_attach(int argc, char **argv)
 				"host times\n");
 	signal(SIGINT, on_signal);
 	signal(SIGTERM, on_signal);
-	signal(SIGPIPE, SIG_IGN);
 	result = wanted ? watch(&options, tree, count, &job) : 2;
 	free(tree);
 	return result;

@@ -50,7 +50,6 @@ static void detached_probe(const struct probe_options *options, const struct job
 
 	signal(SIGINT, SIG_IGN);
 	signal(SIGHUP, SIG_IGN);
-	signal(SIGPIPE, SIG_IGN); /* of stderr, when its reader went away */
 	if (session_create(options, place, &(struct session_job){.why_no_device = why_no_device},
 		    &session) == 0) {
 		session_prepare_command(session, options->command);
@@ -182,7 +181,6 @@ static int run_by_hand(const struct probe_options *options, const struct job_pla
 		return 1;
 	}
 	close(go[0]);
-	signal(SIGPIPE, SIG_IGN); /* the command's status is passed on, whoever reads stderr */
 	forwarder.signal_fd = signalfd(-1, &mask, SFD_CLOEXEC);
 	bool forwarding = forwarder.signal_fd >= 0 &&
 			  pthread_create(&thread, NULL, forward_signals, &forwarder) == 0;

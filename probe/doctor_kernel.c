@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "probe/doctor.h"
+#include "probe/sources/bpf_source.h"
 #include "probe/sources/text_file.h"
 
 enum { TEXT_LENGTH = 4096 };
@@ -35,7 +36,7 @@ static void check_btf(struct doctor *doctor)
 {
 	struct doctor_line *line;
 
-	if (access("/sys/kernel/btf/vmlinux", R_OK) == 0) {
+	if (bpf_source_has_btf()) {
 		doctor_add(doctor, DOCTOR_FINE, "btf", "/sys/kernel/btf/vmlinux");
 		return;
 	}

@@ -16,6 +16,7 @@
 
 #include "probe/attach/library.h"
 #include "probe/device_source.h"
+#include "probe/host_id.h"
 #include "probe/job.h"
 #include "probe/open_calls.h"
 #include "probe/process_scan.h"
@@ -23,6 +24,7 @@
 #include "probe/samplers.h"
 #include "probe/sources/bpf_source.h"
 #include "probe/uplink.h"
+#include "probe/uplink_watch.h"
 
 enum {
 	POLL_MS = 50,	  /* how often the kernel's ring is emptied */
@@ -57,6 +59,8 @@ struct session {
 	struct queue_pairs *queue_pairs; /* NULL: not asked for */
 	struct open_calls open_calls;
 	struct uplink *uplink;
+	struct uplink_watch uplink_watch;
+	char url[COORDINATOR_URL_LENGTH]; /* the coordinator's */
 	struct coordinator_child coordinator;
 	char job_id[STEP_NAME_LENGTH_MAX + 1];
 	uint64_t probe_id, host_id, next_number;
@@ -87,25 +91,6 @@ static int64_t unix_offset_ns(void)
 	       (real.tv_nsec - monotonic.tv_nsec);
 }
 
-/* Two probes with one boot id share CLOCK_MONOTONIC, whatever network namespace they are in. */
-static uint64_t boot_hash(void)
-{
-	uint64_t hash = 14695981039346656037u; /* FNV-1a, 64 bits */
-	char text[64] = "";
-	FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
-
-	if (file) {
-		if (!fgets(text, sizeof(text), file))
-			text[0] = '\0';
-		fclose(file);
-	}
-	if (!text[0])
-		gethostname(text, sizeof(text) - 1);
-	for (const char *c = text; *c; c++)
-		hash = (hash ^ (uint8_t)*c) * 1099511628211u;
-	return hash;
-}
-
 static void open_bpf(struct session *session)
 {
 	unsigned wanted = session->options->sources;
@@ -131,19 +116,22 @@ static void open_bpf(struct session *session)
 int session_create(const struct probe_options *options, const struct job_place *place,
 	const struct session_job *session_job, struct session **result)
 {
-	char host[STEP_NAME_LENGTH_MAX + 1] = "", url[COORDINATOR_URL_LENGTH], why[256];
+	char host[STEP_NAME_LENGTH_MAX + 1] = "", why[256];
 	struct session *session = calloc(1, sizeof(*session));
-	struct uplink_options uplink_options = {.url = url, .spool_path = "/tmp"};
+	struct uplink_options uplink_options = {.spool_path = "/tmp"};
 	int error;
 
 	if (!session)
 		return -ENOMEM;
+	uplink_options.url = session->url;
+	signal(SIGPIPE, SIG_IGN); /* stderr's reader may go away; */
+	signal(SIGXFSZ, SIG_IGN); /* a spool at its limit (ulimit -f) is a full one */
 	session->options = options;
 	gethostname(host, sizeof(host) - 1);
 	snprintf(session->job_id, sizeof(session->job_id), "%s", place->job_id);
 	if (getrandom(&session->probe_id, sizeof(session->probe_id), 0) < 0)
 		session->probe_id = (uint64_t)host_now().value ^ (uint64_t)getpid();
-	session->host_id = boot_hash();
+	session->host_id = host_id();
 	snprintf(session->why_no_device, sizeof(session->why_no_device), "%s",
 		session_job->why_no_device);
 	session->loaded_asked = session_job->loaded != NULL;
@@ -172,7 +160,7 @@ int session_create(const struct probe_options *options, const struct job_place *
 		goto fail;
 	/* Without a look into ranks there is one line to say, and it was said. */
 	error = coordinator_process_ensure(
-		options, place, !session->bpf, url, &session->coordinator, why);
+		options, place, !session->bpf, session->url, &session->coordinator, why);
 	if (error < 0) {
 		fprintf(stderr, "slowrank: %s; the job is not watched\n", why);
 		goto fail;
@@ -182,7 +170,7 @@ int session_create(const struct probe_options *options, const struct job_place *
 		fprintf(stderr,
 			"slowrank: cannot use the coordinator URL %s (%s), so the job is not "
 			"watched; use tcp://HOST:PORT or ipc:///PATH\n",
-			url, strerror(-error));
+			session->url, strerror(-error));
 		goto fail;
 	}
 	*result = session;
@@ -525,6 +513,15 @@ static void count_launches(struct session *session)
 		bpf_source_launches_tick(session->bpf, host_now(), &wish);
 }
 
+static void look_at_coordinator(struct session *session)
+{
+	struct uplink_state state;
+
+	uplink_get_state(session->uplink, &state);
+	if (!coordinator_process_ended(&session->coordinator)) /* which says so itself */
+		uplink_watch_tell(&session->uplink_watch, &state, host_now(), session->url);
+}
+
 /* One turn of the loop, POLL_MS after the last. */
 static void turn(struct session *session, int64_t tick)
 {
@@ -534,6 +531,8 @@ static void turn(struct session *session, int64_t tick)
 	look_again(session, tick);
 	if (tick % (SCAN_MS / POLL_MS) == 0)
 		look_for_processes(session);
+	if (tick % (SAMPLE_MS / POLL_MS) == 0)
+		look_at_coordinator(session);
 	if (tick % (SAMPLE_MS / POLL_MS) == 0 && !session->paused) {
 		samplers_sample(session->samplers, session->job, host_now());
 		if (session->queue_pairs)

@@ -26,7 +26,8 @@ struct session_job {
 /*
  * Loads the sources, finds or starts the coordinator. What cannot work is told in one line on
  * stderr and in the coverage; only memory errors and an unusable URL fail. Returns 0 or a
- * negative errno after one line on stderr. The caller owns it.
+ * negative errno after one line on stderr. The caller owns it. From here on this process ignores
+ * SIGPIPE and SIGXFSZ: start the command before.
  */
 int session_create(const struct probe_options *options, const struct job_place *place,
 	const struct session_job *job, struct session **session)

@@ -150,6 +150,14 @@ int bpf_source_load(struct bpf_source *source, const struct bpf_source_options *
 	return error;
 }
 
+bool bpf_source_has_btf(void)
+{
+	struct stat status;
+
+	return access("/sys/kernel/btf/vmlinux", R_OK) == 0 &&
+	       stat("/sys/kernel/btf/vmlinux", &status) == 0 && status.st_size > 0;
+}
+
 int bpf_source_explain(int error, char why[WIRE_DETAIL_LENGTH_MAX + 1])
 {
 	if (!why)
@@ -160,11 +168,17 @@ int bpf_source_explain(int error, char why[WIRE_DETAIL_LENGTH_MAX + 1])
 			"CAP_BPF, CAP_PERFMON, CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH (setcap)");
 		return -EPERM;
 	}
-	if (access("/sys/kernel/btf/vmlinux", R_OK) < 0) {
+	if (!bpf_source_has_btf()) {
 		snprintf(why, WIRE_DETAIL_LENGTH_MAX + 1,
 			"this kernel has no BTF (/sys/kernel/btf/vmlinux): use one built with "
 			"CONFIG_DEBUG_INFO_BTF");
 		return -ENOTSUP;
+	}
+	if (error == -EMFILE) {
+		snprintf(why, WIRE_DETAIL_LENGTH_MAX + 1,
+			"BPF programs need more open files than this process may have: raise the "
+			"limit (ulimit -n, LimitNOFILE) to 1024 or more");
+		return error;
 	}
 	snprintf(why, WIRE_DETAIL_LENGTH_MAX + 1, "cannot load BPF programs: %.100s (%.100s)",
 		strerror(-error), last_complaint);

@@ -32,6 +32,9 @@ int bpf_source_create(const struct bpf_source_options *options, struct bpf_sourc
 	char why[WIRE_DETAIL_LENGTH_MAX + 1]) __attribute__((warn_unused_result));
 void bpf_source_destroy(struct bpf_source *source); /* NULL is fine; detaches everything */
 
+/* The kernel describes its types, where this process can read it. */
+bool bpf_source_has_btf(void);
+
 /*
  * Follows this process and all its later descendants. Existing descendants: call once for each. A
  * process that is followed already stays as it is. -ESRCH when there is no such process.

@@ -20,11 +20,17 @@ def slowrank(paths, *arguments):
                           stdin=subprocess.DEVNULL, timeout=60, check=False)
 
 
+def fresh_record(paths):
+    """The place of a record; what an earlier run of the test left there is removed."""
+    for name in os.listdir(paths.directory):
+        if name.startswith("record.slr"):
+            os.unlink(os.path.join(paths.directory, name))
+    return os.path.join(paths.directory, "record.slr")
+
+
 def make_record(paths):
     """A small real record; without rights it has no steps, but it is a record all the same."""
-    record = os.path.join(paths.directory, "record.slr")
-    if os.path.exists(record):
-        os.unlink(record)
+    record = fresh_record(paths)
     done = slowrank(paths, "run", "--record", record, "--quiet", "--", *jobs.mpirun(2),
                     paths.workload, "--steps", "60", "--step-ms", "10")
     check(done.returncode == 0, f"run: exit {done.returncode}: {done.stderr}")
@@ -86,6 +92,16 @@ def coordinator(paths):
         check("coordinator" in done.stderr, f"{url}: says what is wrong: {done.stderr!r}")
 
 
+def coordinator_silent(paths):
+    """Nobody answers a job that runs on: told while it runs, and at the end."""
+    done = slowrank(paths, "run", "--quiet", "--coordinator", "tcp://127.0.0.1:9", "--", "sh", "-c",
+                    "sleep 14; exit 6")
+    lines = done.stderr.splitlines()
+    check(done.returncode == 6 and len(lines) == 2, f"exit {done.returncode}: {done.stderr!r}")
+    check("no answer" in lines[0] and "tcp://127.0.0.1:9" in lines[0], lines[0])
+    check("missing" in lines[1], lines[1])
+
+
 def start(*command, **options):
     return subprocess.Popen(command, stdin=subprocess.DEVNULL, text=True, **options)
 
@@ -102,8 +118,7 @@ def is_coordinator(pid):
 
 def coordinator_killed(paths):
     """Of a job that runs: told at once, nothing is left of it, the job's own status."""
-    job = start(paths.slowrank, "run", "--record", os.path.join(paths.directory, "record.slr"),
-                "--", "sh", "-c", "sleep 6; exit 5", stderr=subprocess.PIPE)
+    job = start(paths.slowrank, "run", "--record", fresh_record(paths), "--", "sh", "-c", "sleep 6; exit 5", stderr=subprocess.PIPE)
     victims, deadline = [], time.monotonic() + 20
     while not victims and time.monotonic() < deadline:
         time.sleep(0.1)
@@ -125,10 +140,7 @@ def coordinator_killed(paths):
 
 def coordinator_restarted(paths):
     """By the same command: what it had is kept, and it learns again who is who."""
-    record = os.path.join(paths.directory, "record.slr")
-    for name in os.listdir(paths.directory):
-        if name.startswith("record.slr"):
-            os.unlink(os.path.join(paths.directory, name))
+    record = fresh_record(paths)
     url = "ipc://" + os.path.join(paths.directory, "socket")
     command = [paths.slowrank, "coordinator", "--listen", url, "--record", record,
                "--exit-when-done", "--quiet"]
@@ -171,6 +183,7 @@ def closed_files(paths):
 
 
 CASES = {"records": records, "usage": usage, "coordinator": coordinator,
+         "coordinator_silent": coordinator_silent,
          "coordinator_killed": coordinator_killed, "coordinator_restarted": coordinator_restarted,
          "closed_files": closed_files}
 

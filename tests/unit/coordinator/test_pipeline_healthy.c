@@ -47,6 +47,20 @@ static void quiet(void **state)
 	assert_all_silent(0.005, 0, 0);
 }
 
+/* Nobody to meet, and so nothing to cut at: each step is one all the same. */
+static void a_job_of_one_rank(void **state)
+{
+	struct sim_options options = sim_defaults(1, 3);
+
+	(void)state;
+	options.steps = 300;
+	sim_job(&sim, &options, &result);
+	assert_int_equal(result.error, 0);
+	assert_int_equal(result.totals.steps, 300);
+	assert_int_equal(sim.alert_count, 0);
+	sim_free(&sim, true);
+}
+
 static void preempted_now_and_then(void **state)
 {
 	(void)state;
@@ -171,6 +185,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(quiet),
+		cmocka_unit_test(a_job_of_one_rank),
 		cmocka_unit_test(preempted_now_and_then),
 		cmocka_unit_test(preempted_often),
 		cmocka_unit_test(a_machine_too_full),

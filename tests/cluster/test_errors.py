@@ -118,7 +118,8 @@ def is_coordinator(pid):
 
 def coordinator_killed(paths):
     """Of a job that runs: told at once, nothing is left of it, the job's own status."""
-    job = start(paths.slowrank, "run", "--record", fresh_record(paths), "--", "sh", "-c", "sleep 6; exit 5", stderr=subprocess.PIPE)
+    job = start(paths.slowrank, "run", "--record", fresh_record(paths), "--", "sh", "-c",
+                "sleep 6; exit 5", stderr=subprocess.PIPE)
     victims, deadline = [], time.monotonic() + 20
     while not victims and time.monotonic() < deadline:
         time.sleep(0.1)
@@ -183,9 +184,8 @@ def closed_files(paths):
 
 
 CASES = {"records": records, "usage": usage, "coordinator": coordinator,
-         "coordinator_silent": coordinator_silent,
-         "coordinator_killed": coordinator_killed, "coordinator_restarted": coordinator_restarted,
-         "closed_files": closed_files}
+         "coordinator_silent": coordinator_silent, "coordinator_killed": coordinator_killed,
+         "coordinator_restarted": coordinator_restarted, "closed_files": closed_files}
 
 if __name__ == "__main__":
     harness.main(CASES)

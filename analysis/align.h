@@ -191,6 +191,8 @@ static inline uint32_t grid_cell_at(
 
 /* Joins the cells into instances and orders these. */
 int grid_link(struct step_grid *grid) __attribute__((warn_unused_result));
+/* Its last part, of align_order.c: fills in the order; scratch has room. */
+void grid_order_instances(struct step_grid *grid);
 
 static inline int64_t grid_own_ns(const struct step_grid *grid, uint32_t c)
 {

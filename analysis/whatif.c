@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "analysis/blame_internal.h"
-#include "analysis/robust_stats.h"
 
 void whatif_init(struct whatif *whatif)
 {
@@ -509,34 +508,6 @@ static void replay_rows(
 	}
 }
 
-void whatif_line_fini(struct whatif_line *line)
-{
-	free(line->ahead_ns);
-	*line = (struct whatif_line){0};
-}
-
-void whatif_line_reset(struct whatif_line *line)
-{
-	if (line->capacity)
-		memset(line->ahead_ns, 0, line->capacity * sizeof(*line->ahead_ns));
-}
-
-static int reserve_line(struct whatif_line *line, const struct step_grid *grid)
-{
-	size_t count = grid->row_count ? grid->rows[grid->row_count - 1].rank + (size_t)1 : 0;
-
-	if (count <= line->capacity)
-		return 0;
-	int64_t *grown = realloc(line->ahead_ns, 2 * count * sizeof(*grown));
-
-	if (!grown)
-		return -ENOMEM;
-	memset(grown + line->capacity, 0, (2 * count - line->capacity) * sizeof(*grown));
-	line->ahead_ns = grown;
-	line->capacity = 2 * count;
-	return 0;
-}
-
 static void rewind_rows(
 	struct whatif *whatif, const struct step_grid *grid, const struct whatif_line *line)
 {
@@ -595,39 +566,17 @@ void whatif_next_step(struct whatif *whatif)
 	whatif->ends_known = false;
 }
 
-/* What the usual row gained; what others gained beyond that they bring into the next step. */
-static int64_t find_gain(
-	struct whatif *whatif, const struct step_grid *grid, struct whatif_line *line)
-{
-	int64_t limit_ns = grid->end_ns - grid->start_ns, usual_ns;
-
-	for (size_t r = 0; r < grid->row_count; r++)
-		whatif->scratch[r] = whatif->ends_before[r] - whatif->times[r];
-	usual_ns = lower_median_int64(whatif->scratch, grid->row_count);
-	if (!line)
-		return usual_ns;
-	whatif_line_reset(line); /* ranks that are not here have nothing to bring */
-	for (size_t r = 0; r < grid->row_count; r++) {
-		int64_t ahead_ns = whatif->ends_before[r] - whatif->times[r] - usual_ns;
-
-		line->ahead_ns[grid->rows[r].rank] = ahead_ns > limit_ns    ? limit_ns
-						     : ahead_ns < -limit_ns ? -limit_ns
-									    : ahead_ns;
-	}
-	return usual_ns;
-}
-
 int whatif_replay(struct whatif *whatif, const struct step_grid *grid, const struct blame *blame,
 	const struct whatif_change *change, struct whatif_line *line, int64_t *gain_ns)
 {
 	int error = reserve(whatif, grid);
 
 	if (error == 0 && line)
-		error = reserve_line(line, grid);
+		error = whatif_line_reserve(line, grid);
 	if (error < 0)
 		return error;
 	find_ends(whatif, grid, blame, change->scales || change->own_ns || change->faster);
 	replay(whatif, grid, blame, change, line);
-	*gain_ns = find_gain(whatif, grid, line);
+	*gain_ns = whatif_line_gain(whatif, grid, line);
 	return 0;
 }

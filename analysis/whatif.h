@@ -119,6 +119,16 @@ typedef int64_t *whatif_time(struct whatif *whatif, const struct step_grid *grid
 int64_t whatif_catch_up(struct whatif *whatif, const struct step_grid *grid,
 	const struct blame *blame, uint32_t index, whatif_time *time_of, int64_t last_ns);
 
+/* Room for all rows of a grid. Returns 0 or -ENOMEM. */
+int whatif_line_reserve(struct whatif_line *line, const struct step_grid *grid)
+	__attribute__((warn_unused_result));
+/*
+ * By how much the usual row ends earlier than it did, after a replay; what others gained beyond that they
+ * bring into the next step. line may be NULL.
+ */
+int64_t whatif_line_gain(
+	struct whatif *whatif, const struct step_grid *grid, struct whatif_line *line);
+
 /* The replay of grids with overlapped rows; called by whatif_replay(), relief filled where relieved. */
 void whatif_replay_streams(
 	struct whatif *whatif, const struct step_grid *grid, const struct blame *blame);

@@ -20,11 +20,15 @@ struct stream_position {
 
 struct rank_scan {
 	struct stream_position at;
-	bool found;	     /* at is the cut, or what other ranks' cuts need of this one */
-	bool closed;	     /* it is too far behind: the cut goes on without it */
-	bool placed;	     /* a place of its own was looked for */
-	uint64_t raises;     /* of the assembly, when it was looked at last */
-	bool departed_valid; /* departed: when its last blocking part ended */
+	bool found;  /* at is the cut, or what other ranks' cuts need of this one */
+	bool closed; /* it is too far behind: the cut goes on without it */
+	bool placed; /* a place of its own was looked for */
+	/* In so many cuts in a row, its place lay as many entries ahead (modulo 2^64) of a leader's. */
+	uint32_t counted, counted_from;
+	uint64_t ahead;
+	int64_t placed_ns, own_step_ns; /* when its last place was; since the one before */
+	uint64_t raises;		/* of the assembly, when it was looked at last */
+	bool departed_valid;		/* departed: when its last blocking part ended */
 	struct host_ns departed;
 	bool untimed, was_untimed; /* no part of this step, of the one before, has times */
 };

@@ -11,6 +11,8 @@
 
 #include "coordinator/assembly_internal.h"
 
+enum { COUNTED_CUTS_MIN = 16 }; /* so many alike before they are trusted */
+
 static uint64_t cut_number(const struct assembly *assembly)
 {
 	return assembly->next_number + 1;
@@ -344,6 +346,91 @@ static struct stream_position place_by_time(
 	return at;
 }
 
+/* The entry that the leader's cut lies in. */
+static const struct packed_step *cut_entry(const struct assembly *assembly)
+{
+	const struct rank_entry *leader = &assembly->table->ranks[assembly->cut.rank];
+
+	return rank_entry_at(leader, assembly->cut.entry)->entry;
+}
+
+/* Entries are steps, not windows, so they can be counted. */
+static bool is_counted(const struct packed_step *entry)
+{
+	return !(entry->flags & STEP_WINDOW);
+}
+
+/* The place in an entry, and when that was. */
+static bool place_in(struct assembly *assembly, uint32_t number, size_t e,
+	struct stream_position *at, int64_t *time_ns)
+{
+	const struct rank_entry *rank = &assembly->table->ranks[number];
+	const struct packed_step *entry = rank_entry_at(rank, e)->entry;
+	bool blocking = false;
+	size_t best;
+
+	if (!assembly_best_part(
+		    assembly, number, entry, e == 0 ? rank->part_head : 0, &blocking, &best))
+		return false;
+	*at = (struct stream_position){e, best + 1};
+	*time_ns = assembly_job_ns(assembly, rank, entry->times[best].departure);
+	return true;
+}
+
+/*
+ * As many entries on as the leader, since the last cut, and a step of its own on: where transfers of the
+ * leader's groups became much slower, ranks that do not take part in them may be nearer to its cut with the
+ * entry after. Only earlier than the leader's cut: what is as late as that lacks entries.
+ */
+static bool place_by_count(struct assembly *assembly, uint32_t number, int64_t step_ns,
+	struct stream_position *at, int64_t *place_ns)
+{
+	const struct rank_entry *rank = &assembly->table->ranks[number];
+	const struct rank_scan *scan = &assembly->scans[number];
+	uint64_t wanted = cut_entry(assembly)->index + scan->ahead;
+	int64_t longest_ns = (scan->own_step_ns > step_ns ? scan->own_step_ns : step_ns) * 5 / 4;
+
+	if (scan->counted < COUNTED_CUTS_MIN || scan->counted_from != assembly->cut.rank)
+		return false;
+	for (size_t e = scan->at.entry; e < rank->entry_count; e++) {
+		const struct packed_step *entry = rank_entry_at(rank, e)->entry;
+
+		if (entry->index < wanted)
+			continue;
+		return entry->index == wanted && is_counted(entry) &&
+		       place_in(assembly, number, e, at, place_ns) &&
+		       *place_ns <= assembly->cut.time_ns &&
+		       *place_ns > assembly->cut.time_ns - step_ns &&
+		       *place_ns - scan->placed_ns >= scan->own_step_ns * 3 / 4 &&
+		       *place_ns - scan->placed_ns <= longest_ns;
+	}
+	return false;
+}
+
+/* at: the place by the rule, NULL: by time. */
+static void note_place(struct assembly *assembly, uint32_t number, const struct stream_position *at,
+	int64_t place_ns)
+{
+	const struct rank_entry *rank = &assembly->table->ranks[number];
+	const struct packed_step *leader = cut_entry(assembly);
+	struct rank_scan *scan = &assembly->scans[number];
+	uint64_t ahead = scan->ahead;
+	bool counted = false;
+
+	if (at) {
+		const struct packed_step *own = rank_entry_at(rank, at->entry)->entry;
+
+		counted = !assembly->cut.by_time && is_counted(own) && is_counted(leader);
+		scan->ahead = own->index - leader->index;
+	}
+	if (!counted || scan->counted_from != assembly->cut.rank || scan->ahead != ahead)
+		scan->counted = 0;
+	scan->own_step_ns = place_ns - scan->placed_ns;
+	scan->placed_ns = place_ns;
+	scan->counted_from = assembly->cut.rank;
+	scan->counted += counted && scan->counted < COUNTED_CUTS_MIN;
+}
+
 /*
  * Where the leader's rule would cut this rank's own entries, within half a step of the leader's
  * cut. Returns false when that is still to come.
@@ -358,26 +445,21 @@ static bool place(struct assembly *assembly, uint32_t number, bool finish)
 			? assembly->last_cut_ns
 			: assembly_job_ns(assembly, leader, rank_entry_at(leader, 0)->entry->start);
 	int64_t time_ns = assembly->cut.time_ns, half_ns = (time_ns - start_ns) / 2;
-	struct stream_position at = scan->at;
-	bool blocking = false, near = false;
+	struct stream_position at = scan->at, place;
+	int64_t place_ns = 0;
+	bool near = place_by_count(assembly, number, 2 * half_ns, &place, &place_ns);
 
-	for (size_t e = scan->at.entry; e < rank->entry_count; e++) {
-		const struct packed_step *entry = rank_entry_at(rank, e)->entry;
-		size_t best;
-
-		if (!assembly_best_part(assembly, number, entry, e == 0 ? rank->part_head : 0,
-			    &blocking, &best))
+	if (near)
+		at = place;
+	/* The first one that is not too early. */
+	for (size_t e = scan->at.entry; e < rank->entry_count && !near; e++) {
+		if (!place_in(assembly, number, e, &place, &place_ns) ||
+			place_ns < time_ns - half_ns)
 			continue;
-		int64_t best_ns = assembly_job_ns(assembly, rank, entry->times[best].departure);
-
-		if (best_ns < time_ns - half_ns)
-			continue;
-		if (best_ns <= time_ns + half_ns && (!near || best_ns - time_ns < half_ns / 2)) {
-			at = (struct stream_position){e, best + 1};
-			near = true;
-		}
-		if (best_ns >= time_ns || near)
+		if (place_ns > time_ns + half_ns)
 			break;
+		at = place;
+		near = true;
 	}
 	if (!near && !finish &&
 		(!rank->entry_count || assembly_job_ns(assembly, rank, rank->newest) <=
@@ -385,6 +467,7 @@ static bool place(struct assembly *assembly, uint32_t number, bool finish)
 		return false;
 	if (!near)
 		at = place_by_time(assembly, rank, scan->at);
+	note_place(assembly, number, near ? &at : NULL, place_ns);
 	scan->placed = true;
 	if (at.entry > scan->at.entry || (at.entry == scan->at.entry && at.part > scan->at.part))
 		move_to(assembly, number, at);

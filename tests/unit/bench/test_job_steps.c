@@ -85,11 +85,34 @@ static void rare_collectives_lost(void **state)
 	}
 }
 
+/* Its data parallel group leaves so much later that the others' own places are nearer to its cut a step on. */
+static void whole_steps_when_a_link_became_slow(void **state)
+{
+	(void)state;
+	for (unsigned rank = 0; rank < 4; rank++) {
+		struct sim_options options;
+
+		sim_options_default(&options, 8, 3);
+		options.shape = (struct sim_shape){4, 2, 1, 1, 2};
+		options.program.step_ns = 1e9;
+		options.sample_every = rank % 2 ? 4 : 1;
+		options.steps = STEPS;
+		options.fault_count = 1;
+		options.faults[0] = (struct sim_fault){.kind = SIM_FAULT_LINK,
+			.rank = rank,
+			.first = 25,
+			.last = STEPS - 1,
+			.size = rank < 2 ? 1.3 : 3};
+		assert_steps(&options, rank);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(whole_steps_in_every_layout),
 		cmocka_unit_test(rare_collectives_lost),
+		cmocka_unit_test(whole_steps_when_a_link_became_slow),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

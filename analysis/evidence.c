@@ -61,6 +61,18 @@ static bool sample_near(
 	       sample_rings_first_after(&evidence->samples, metric, time_ns, sample);
 }
 
+/*
+ * What a counter was when a step ended: of long steps the first sample after it, which the probe takes for that;
+ * else the latest one before.
+ */
+static bool sample_at_end(const struct evidence *evidence, unsigned metric, int64_t time_ns,
+	int64_t within_ns, struct sample *sample)
+{
+	return (sample_rings_first_after(&evidence->samples, metric, time_ns, sample) &&
+		       sample->time_ns <= time_ns + within_ns) ||
+	       sample_rings_latest(&evidence->samples, metric, time_ns, sample);
+}
+
 static double rate_between(const struct sample *first, const struct sample *last)
 {
 	return (double)(last->value - first->value) / (double)(last->time_ns - first->time_ns);
@@ -83,8 +95,8 @@ bool evidence_rate(const struct evidence *evidence, unsigned metric, int64_t fro
 	return true;
 }
 
-bool evidence_rate_before(
-	const struct evidence *evidence, unsigned metric, int64_t until_ns, double *rate)
+bool evidence_rate_before(const struct evidence *evidence, unsigned metric, int64_t until_ns,
+	int64_t within_ns, double *rate)
 {
 	struct sample first, last;
 	int64_t from_ns;
@@ -93,7 +105,7 @@ bool evidence_rate_before(
 		return false;
 	until_ns -= evidence->host_to_job_ns;
 	from_ns = until_ns - EVIDENCE_BEFORE_NS;
-	if (!sample_rings_latest(&evidence->samples, metric, until_ns, &last))
+	if (!sample_at_end(evidence, metric, until_ns, within_ns, &last))
 		return false;
 	if (!sample_rings_latest(&evidence->samples, metric,
 		    from_ns < last.time_ns ? from_ns : last.time_ns - 1, &first) &&
@@ -106,17 +118,17 @@ bool evidence_rate_before(
 }
 
 bool evidence_rate_since(const struct evidence *evidence, unsigned metric, int64_t from_ns,
-	int64_t until_ns, double *rate)
+	int64_t until_ns, int64_t within_ns, double *rate)
 {
 	struct sample first, last;
 	double before, known_ns;
 
-	if (!evidence_rate_before(evidence, metric, from_ns, &before))
+	if (!evidence_rate_before(evidence, metric, from_ns, within_ns, &before))
 		return evidence_rate(evidence, metric, from_ns, until_ns, rate);
 	from_ns -= evidence->host_to_job_ns;
 	until_ns -= evidence->host_to_job_ns;
-	if (!sample_rings_latest(&evidence->samples, metric, from_ns, &first) ||
-		!sample_rings_latest(&evidence->samples, metric, until_ns, &last))
+	if (!sample_at_end(evidence, metric, from_ns, within_ns, &first) ||
+		!sample_at_end(evidence, metric, until_ns, within_ns, &last))
 		return false;
 	known_ns = (double)(last.time_ns - from_ns);
 	if (known_ns < (double)EVIDENCE_SINCE_NS)
@@ -134,7 +146,8 @@ bool evidence_usual_rate(const struct evidence *evidence, unsigned metric, int64
 	bool more = evidence && sample_rings_latest(&evidence->samples, metric,
 					until_ns - evidence->host_to_job_ns, &later);
 
-	for (; more && sample_rings_latest(&evidence->samples, metric, later.time_ns - 1, &sample);
+	for (; more && sample_rings_latest(&evidence->samples, metric,
+			       later.time_ns - EVIDENCE_RATE_NS, &sample);
 		later = sample) {
 		double rate = rate_between(&sample, &later);
 

@@ -18,6 +18,9 @@ enum {
 
 #define EVIDENCE_BEFORE_NS INT64_C(8000000000) /* so long before tells what was usual */
 #define EVIDENCE_SINCE_NS INT64_C(100000000)
+#define EVIDENCE_RATE_NS INT64_C(500000000) /* rates over less differ more */
+/* A sample so soon after the end of a long step was taken because it ended. */
+#define EVIDENCE_END_NS INT64_C(250000000)
 
 struct evidence_interval {
 	int64_t start_ns, end_ns; /* the host's clock */
@@ -55,21 +58,21 @@ bool evidence_rate(const struct evidence *evidence, unsigned metric, int64_t fro
 
 /*
  * The same since from_ns, which lies between two samples: what the counter grew by from the first of them is
- * taken to have gone on as before, until then; where nothing is known of before, as evidence_rate(). False also
- * where less than EVIDENCE_SINCE_NS is known.
+ * taken to have gone on as before, until then; where nothing is known of before, as evidence_rate(). At either time, the
+ * first sample after it counts if it is there within within_ns. False also where less than EVIDENCE_SINCE_NS is known.
  */
 bool evidence_rate_since(const struct evidence *evidence, unsigned metric, int64_t from_ns,
-	int64_t until_ns, double *rate);
+	int64_t until_ns, int64_t within_ns, double *rate);
 
 /*
  * How fast it grew before a time: over EVIDENCE_BEFORE_NS, or between two samples where they are rarer. False
  * when there are not two.
  */
-bool evidence_rate_before(
-	const struct evidence *evidence, unsigned metric, int64_t until_ns, double *rate);
+bool evidence_rate_before(const struct evidence *evidence, unsigned metric, int64_t until_ns,
+	int64_t within_ns, double *rate);
 
 /*
- * The rates from one sample to the next before a time: their mean and standard deviation. False of fewer
+ * The rates from one sample to one EVIDENCE_RATE_NS and more later, before a time: their mean and standard deviation. False of fewer
  * than EVIDENCE_RATES_MIN.
  */
 bool evidence_usual_rate(const struct evidence *evidence, unsigned metric, int64_t until_ns,

@@ -293,6 +293,8 @@ struct comm_state {
 	size_t instance_capacity, row_capacity;
 	bool slow_before; /* some rank's transfers were long in the last step */
 	int64_t step_gain_ns, block_gain_ns;
+	/* Of the line, after the last step: what rows gained beyond the usual one, mean and most. */
+	int64_t ahead_mean_ns, ahead_most_ns;
 	float past[2 * PAST_BLOCKS];
 	uint32_t past_count;
 	struct comm_series series[RUN_NR];

@@ -18,7 +18,29 @@ static const double retransmit_share_min = 0.005;
 /* A small change must be so many standard deviations of what sockets did before. */
 static const double busier_deviations = 4;
 enum { SURE_OF_MAX = 64 };
-#define SAMPLED_WITHIN_NS INT64_C(2000000000) /* twice the time between two samples */
+/* Blocks that are one long step: what sockets did in its parts is no rate of steps. */
+#define LONG_BLOCK_NS INT64_C(1000000000)
+#define SAMPLE_NS INT64_C(1000000000) /* the time between two samples that nobody asked for */
+
+/* Counters at the ends of long steps are sampled then. */
+static int64_t end_within_ns(const struct judge *judge)
+{
+	return judge->block.time_ns >= LONG_BLOCK_NS ? EVIDENCE_END_NS : 0;
+}
+
+/* How busy a rank's sockets were since a step began, and before that. */
+static bool busy_since(
+	const struct judge *judge, uint32_t rank, int64_t from_ns, int64_t until_ns, double *rate)
+{
+	return evidence_rate_since(judge->ranks[rank].evidence, METRIC_TCP_BUSY_NS, from_ns,
+		until_ns, end_within_ns(judge), rate);
+}
+
+static bool busy_before(const struct judge *judge, uint32_t rank, int64_t until_ns, double *rate)
+{
+	return evidence_rate_before(judge->ranks[rank].evidence, METRIC_TCP_BUSY_NS, until_ns,
+		end_within_ns(judge), rate);
+}
 
 /* How busy each rank's sockets were, more than before and more than the others'. */
 struct busy {
@@ -29,13 +51,12 @@ struct busy {
 static double busy_over(const struct judge *judge, uint32_t rank, int64_t from_ns, int64_t until_ns,
 	double usual, bool *known)
 {
-	const struct evidence *evidence = judge->ranks[rank].evidence;
 	double now, before;
 
-	*known = evidence_rate_since(evidence, METRIC_TCP_BUSY_NS, from_ns, until_ns, &now);
+	*known = busy_since(judge, rank, from_ns, until_ns, &now);
 	if (!*known)
 		return 0;
-	if (evidence_rate_before(evidence, METRIC_TCP_BUSY_NS, from_ns, &before) && before > usual)
+	if (busy_before(judge, rank, from_ns, &before) && before > usual)
 		usual = before;
 	return now > usual ? now - usual : 0;
 }
@@ -51,12 +72,13 @@ static bool measure_busy(struct judge *judge, int64_t from_ns, int64_t until_ns,
 
 		sampled += evidence_value(
 			judge->ranks[r].evidence, METRIC_TCP_BUSY_NS, until_ns, &value);
-		if (evidence_rate_since(
-			    judge->ranks[r].evidence, METRIC_TCP_BUSY_NS, from_ns, until_ns, &rate))
+		if (busy_since(judge, r, from_ns, until_ns, &rate))
 			judge->scratch[busy->rank_count++] = rate;
 	}
-	/* Hosts are sampled one after the other. */
-	if (busy->rank_count * 2 < sampled && until_ns - from_ns < SAMPLED_WITHIN_NS)
+	/* Hosts are sampled one after the other; one that was not yet may be the one. */
+	if (busy->rank_count * 4 < sampled * 3 && until_ns - from_ns < SAMPLE_NS)
+		return false;
+	if (busy->rank_count * 2 < sampled && until_ns - from_ns < 2 * SAMPLE_NS)
 		return false;
 	busy->usual = lower_median_double(judge->scratch, busy->rank_count);
 	for (uint32_t r = 0; r < judge->rank_end; r++) {
@@ -211,12 +233,10 @@ static bool locate_by_members(struct judge *judge, double share, struct verdict 
 static double grown_by(const struct judge *judge, uint32_t rank, int64_t from_ns, int64_t until_ns,
 	bool *known, bool *remembered)
 {
-	const struct evidence *evidence = judge->ranks[rank].evidence;
 	double now = 0, before = 0;
 
-	*known = evidence_rate_since(evidence, METRIC_TCP_BUSY_NS, from_ns, until_ns, &now);
-	*remembered =
-		*known && evidence_rate_before(evidence, METRIC_TCP_BUSY_NS, from_ns, &before);
+	*known = busy_since(judge, rank, from_ns, until_ns, &now);
+	*remembered = *known && busy_before(judge, rank, from_ns, &before);
 	return *remembered && now >= grown_factor * before ? now - before : 0;
 }
 
@@ -376,7 +396,7 @@ static bool surely_busier(
 	const struct evidence *evidence = judge->ranks[rank].evidence;
 	double now, mean, deviation;
 
-	return evidence_rate_since(evidence, METRIC_TCP_BUSY_NS, from_ns, until_ns, &now) &&
+	return busy_since(judge, rank, from_ns, until_ns, &now) &&
 	       evidence_usual_rate(evidence, METRIC_TCP_BUSY_NS, from_ns, &mean, &deviation) &&
 	       now > mean + busier_deviations * deviation;
 }

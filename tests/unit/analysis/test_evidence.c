@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who had the CPU instead: other programs, other ranks of the job, or threads of the same process. */
+/*
+ * Who had the CPU instead: other programs, other ranks of the job, or threads of the same process. And what counters
+ * grew by since a step began.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -7,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -69,11 +73,69 @@ static void other_programs_are_named_first(void **state)
 	evidence_fini(&evidence);
 }
 
+static void sample(struct evidence *evidence, int64_t time_ns, int64_t value)
+{
+	assert_int_equal(evidence_add_sample(evidence, METRIC_TCP_BUSY_NS, time_ns, value), 0);
+}
+
+#define SECOND INT64_C(1000000000)
+
+/* What lies between the sample before and the onset has gone on as before. */
+static void since_an_onset_between_two_samples(void **state)
+{
+	struct evidence evidence = {0};
+	double rate;
+
+	(void)state;
+	for (int64_t second = 0; second <= 10; second++)
+		sample(&evidence, second * SECOND, second * SECOND / 10);
+	/* From 10.5 s on it is busy all the time; seen after 0.3 s. */
+	sample(&evidence, 10 * SECOND + 800000000, SECOND + 50000000 + 300000000);
+	assert_true(evidence_rate_since(&evidence, METRIC_TCP_BUSY_NS, 10 * SECOND + 500000000,
+		10 * SECOND + 900000000, 0, &rate));
+	assert_true(fabs(rate - 1) < 1e-9);
+	/* Too soon after it. */
+	assert_false(evidence_rate_since(&evidence, METRIC_TCP_BUSY_NS, 10 * SECOND + 750000000,
+		10 * SECOND + 900000000, 0, &rate));
+	evidence_fini(&evidence);
+}
+
+/*
+ * Steps of 6 s, whose last second is busy: samples within them say now more, now less; those taken at their
+ * ends, a little late, say the same of each. From 18 s on, two seconds are.
+ */
+static void long_steps_by_samples_at_their_ends(void **state)
+{
+	struct evidence evidence = {0};
+	double rate, before;
+
+	(void)state;
+	for (int64_t step = 0; step <= 5; step++) {
+		int64_t busy_s = step <= 3 ? step : 3 + 2 * (step - 3);
+
+		sample(&evidence, step * 6 * SECOND + 40000000, busy_s * SECOND);
+		sample(&evidence, (step * 6 + 5) * SECOND, busy_s * SECOND); /* within */
+	}
+	assert_true(evidence_rate_since(
+		&evidence, METRIC_TCP_BUSY_NS, 18 * SECOND, 30 * SECOND, EVIDENCE_END_NS, &rate));
+	assert_true(evidence_rate_before(
+		&evidence, METRIC_TCP_BUSY_NS, 18 * SECOND, EVIDENCE_END_NS, &before));
+	assert_true(fabs(rate - 2 / 6.) < 0.01);
+	assert_true(fabs(before - 1 / 6.) < 0.01);
+	/* By those before the ends alone, the last step's second would be missing. */
+	assert_true(evidence_rate_since(
+		&evidence, METRIC_TCP_BUSY_NS, 18 * SECOND, 30 * SECOND, 0, &rate));
+	assert_true(rate < 0.3);
+	evidence_fini(&evidence);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(own_threads_are_no_other_rank),
 		cmocka_unit_test(other_programs_are_named_first),
+		cmocka_unit_test(since_an_onset_between_two_samples),
+		cmocka_unit_test(long_steps_by_samples_at_their_ends),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -189,8 +189,11 @@ void job_take_steps(struct job *job, struct rank_process *process)
 			memcpy(job->parts + job->part_count, entry.parts,
 				entry.part_count * sizeof(*entry.parts));
 		job->step_ns = entry.end.value - entry.start.value;
-		if (!(entry.flags & (STEP_WINDOW | STEP_IRREGULAR)))
+		if (!(entry.flags & (STEP_WINDOW | STEP_IRREGULAR))) {
 			job->is_urgent |= step_usual_is_long(&process->usual, job->step_ns);
+			job->news.slower |= step_pace_is_slower(&process->pace, job->step_ns);
+			job->news.long_step_ended |= job->step_ns >= LONG_STEP_NS;
+		}
 		entry.rank = process->rank;
 		entry.parts = NULL;
 		job->steps[job->step_count++] = entry;
@@ -484,6 +487,15 @@ bool job_is_suspected(const struct job *job)
 			return true;
 	}
 	return false;
+}
+
+struct job_news job_take_news(struct job *job)
+{
+	struct job_news news = job->news;
+
+	news.step_ns = job->step_ns;
+	job->news = (struct job_news){0};
+	return news;
 }
 
 bool job_is_urgent(const struct job *job)

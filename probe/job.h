@@ -125,6 +125,14 @@ int64_t job_step_ns(const struct job *job);
 /* Several steps of a rank in a row, the latest ones, were longer than usual. */
 bool job_is_suspected(const struct job *job);
 
+/* What its steps have shown since it was asked last. Windows and irregular steps show nothing. */
+struct job_news {
+	bool slower;	      /* of some rank, they have become longer in the mean */
+	bool long_step_ended; /* one of a second and more */
+	int64_t step_ns;      /* as job_step_ns() */
+};
+struct job_news job_take_news(struct job *job);
+
 /* A step that is finished was longer than usual: what is slow has perhaps begun, and the batch does not wait. */
 bool job_is_urgent(const struct job *job);
 

@@ -6,6 +6,7 @@
 #include "probe/job.h"
 #include "probe/rank_process.h"
 
+#define LONG_STEP_NS INT64_C(1000000000) /* its end is worth a look at sockets */
 enum {
 	SUSPECT_STEPS = 2, /* long ones in a row: one may be a stall */
 	PROCESS_COUNT_MAX = 65536,
@@ -22,7 +23,8 @@ struct job {
 	bool enqueue_only;
 	bool finished;
 	int64_t step_ns; /* length of the last finished step */
-	bool is_urgent;	 /* one was longer than usual since the last batch */
+	struct job_news news;
+	bool is_urgent; /* one was longer than usual since the last batch */
 	uint64_t dropped;
 	uint64_t steps_incomplete;
 	job_step *on_step; /* NULL: nobody watches */

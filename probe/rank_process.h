@@ -17,7 +17,7 @@
 #include "probe/rank_grid.h"
 #include "probe/rank_groups.h"
 #include "probe/step/builder.h"
-#include "probe/step/usual.h"
+#include "probe/step/pace.h"
 #include "probe/wire/message.h"
 
 enum {
@@ -53,6 +53,7 @@ struct rank_process {
 	char program[STEP_NAME_LENGTH_MAX + 1];
 	struct step_builder *builder;	   /* NULL until it takes part */
 	struct step_usual usual;	   /* lengths of its steps */
+	struct step_pace pace;		   /* likewise, in the mean */
 	struct device_calls *device_calls; /* NULL: no device times */
 	struct host_calls host_calls;	   /* while there are no device times */
 	struct kernel_calls *kernel_calls; /* NULL: device times, if any, come with the calls */

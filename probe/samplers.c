@@ -122,7 +122,8 @@ static struct rank_samplers *find_or_add(struct samplers *samplers, const struct
 	return rank;
 }
 
-void samplers_sample(struct samplers *samplers, const struct job *job, struct host_ns now)
+void samplers_sample(
+	struct samplers *samplers, const struct job *job, unsigned sources, struct host_ns now)
 {
 	size_t count = job_ranks(job, samplers->found, RANKS_MAX);
 
@@ -137,7 +138,7 @@ void samplers_sample(struct samplers *samplers, const struct job *job, struct ho
 			continue;
 		rank = find_or_add(samplers, &samplers->found[i]);
 		for (size_t k = 0; rank && k < KIND_COUNT; k++) {
-			if (!rank->samplers[k])
+			if (!rank->samplers[k] || !(sources & kinds[k].source))
 				continue;
 			samplers->sample_count += sampler_sample(rank->samplers[k], now,
 				samplers->samples + samplers->sample_count,

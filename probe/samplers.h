@@ -14,8 +14,9 @@ int samplers_create(unsigned sources, struct samplers **samplers)
 	__attribute__((warn_unused_result));
 void samplers_destroy(struct samplers *samplers); /* NULL is fine */
 
-/* Takes one sample of every rank that lives. */
-void samplers_sample(struct samplers *samplers, const struct job *job, struct host_ns now);
+/* Takes one sample of every rank that lives. sources: of these, if asked for at all. */
+void samplers_sample(
+	struct samplers *samplers, const struct job *job, unsigned sources, struct host_ns now);
 
 /* Hands over the samples since the last call; they stay valid until the next samplers_sample(). */
 size_t samplers_take(struct samplers *samplers, struct metric_sample **samples);

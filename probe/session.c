@@ -22,6 +22,7 @@
 #include "probe/process_scan.h"
 #include "probe/queue_pairs.h"
 #include "probe/samplers.h"
+#include "probe/socket_looks.h"
 #include "probe/sources/bpf_source.h"
 #include "probe/uplink.h"
 #include "probe/uplink_watch.h"
@@ -30,7 +31,7 @@ enum {
 	POLL_MS = 50,	  /* how often the kernel's ring is emptied */
 	BATCH_MS = 250,	  /* how often finished steps are sent, if none is longer than usual */
 	SCAN_MS = 500,	  /* a look through /proc, where the kernel tells of no processes */
-	SAMPLE_MS = 1000, /* counters of cgroup, PSI, sockets */
+	SAMPLE_MS = 1000, /* counters of cgroup, PSI; sockets: socket_looks.h */
 	LIBRARIES_MAX = 64,
 	WATCHED_MAX = 4096, /* processes whose mappings are looked at again */
 	LOOK_INTERVAL_MAX_MS = 10000,
@@ -56,6 +57,7 @@ struct session {
 	char loaded[WIRE_DETAIL_LENGTH_MAX + 1];
 	struct job *job;
 	struct samplers *samplers;
+	struct socket_looks socket_looks;
 	struct queue_pairs *queue_pairs; /* NULL: not asked for */
 	struct open_calls open_calls;
 	struct uplink *uplink;
@@ -145,6 +147,7 @@ int session_create(const struct probe_options *options, const struct job_place *
 		&session->job);
 	if (error == 0)
 		error = samplers_create(options->sources, &session->samplers);
+	socket_looks_init(&session->socket_looks);
 	if (error == 0)
 		error = open_calls_init(&session->open_calls);
 	if (error == 0 && options->sources & PROBE_SOURCE_RDMA)
@@ -522,6 +525,26 @@ static void look_at_coordinator(struct session *session)
 		uplink_watch_tell(&session->uplink_watch, &state, host_now(), session->url);
 }
 
+static int64_t cpu_now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+	return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+static void look_at_sockets(struct session *session)
+{
+	struct job_news news = job_take_news(session->job);
+	int64_t start_ns;
+
+	if (!socket_looks_due(&session->socket_looks, &news, host_now()))
+		return;
+	start_ns = cpu_now_ns();
+	samplers_sample(session->samplers, session->job, PROBE_SOURCE_TCP, host_now());
+	socket_looks_done(&session->socket_looks, cpu_now_ns() - start_ns);
+}
+
 /* One turn of the loop, POLL_MS after the last. */
 static void turn(struct session *session, int64_t tick)
 {
@@ -533,8 +556,11 @@ static void turn(struct session *session, int64_t tick)
 		look_for_processes(session);
 	if (tick % (SAMPLE_MS / POLL_MS) == 0)
 		look_at_coordinator(session);
+	if (!session->paused)
+		look_at_sockets(session);
 	if (tick % (SAMPLE_MS / POLL_MS) == 0 && !session->paused) {
-		samplers_sample(session->samplers, session->job, host_now());
+		samplers_sample(
+			session->samplers, session->job, ~(unsigned)PROBE_SOURCE_TCP, host_now());
 		if (session->queue_pairs)
 			queue_pairs_look(session->queue_pairs, session->job, host_now());
 	}
@@ -578,7 +604,7 @@ void session_finish(struct session *session)
 	struct uplink_state state;
 
 	empty_rings(session);
-	samplers_sample(session->samplers, session->job, host_now());
+	samplers_sample(session->samplers, session->job, ~0u, host_now());
 	if (session->queue_pairs)
 		queue_pairs_look(session->queue_pairs, session->job, host_now());
 	job_finish(session->job, host_now());

@@ -9,12 +9,13 @@
 
 enum {
 	SOCKETS_MAX = SOCKET_INODES_MAX,
-	INODES_REFRESH_SAMPLES = 5, /* new sockets are found this many samples late at most */
-	/* A rank that sent nothing in this many samples is looked at in every fifth only: the
-	 * kernel's answer is dear. */
-	QUIET_SAMPLES = 10,
-	QUIET_INTERVAL_SAMPLES = 5,
 };
+
+/* New sockets are found this late at most. */
+#define INODES_REFRESH_NS INT64_C(4500000000)
+/* A rank that sent nothing for so long is looked at every five seconds only: the kernel's answer is dear. */
+#define QUIET_NS INT64_C(10000000000)
+#define QUIET_INTERVAL_NS INT64_C(4500000000)
 
 struct tracked {
 	struct tcp_socket socket; /* as of the last sample that saw it */
@@ -24,10 +25,8 @@ struct tracked {
 
 struct tcp_sampler {
 	struct sampler base;
-	struct tcp_tables *tables, *own_tables; /* the latter NULL: shared */
-	unsigned samples;			/* since the inodes were read */
-	unsigned quiet;				/* samples in a row in which nothing was sent */
-	unsigned skipped;			/* samples in a row that were not taken */
+	struct tcp_tables *tables, *own_tables;	  /* the latter NULL: shared */
+	struct host_ns inodes_read, sent, looked; /* when they were, something was, it was last */
 	bool has_inodes;
 	struct socket_inodes inodes;
 	uint64_t not_tracked; /* sockets that did not fit, in the last sample */
@@ -152,12 +151,12 @@ static int read_sockets(struct tcp_sampler *sampler, struct host_ns now)
 {
 	int error;
 
-	if (!sampler->has_inodes || ++sampler->samples >= INODES_REFRESH_SAMPLES) {
+	if (!sampler->has_inodes || now.value - sampler->inodes_read.value >= INODES_REFRESH_NS) {
 		error = socket_inodes_read(sampler->base.pid, &sampler->inodes);
 		if (error < 0)
 			return error;
 		sampler->has_inodes = true;
-		sampler->samples = 0;
+		sampler->inodes_read = now;
 	}
 	for (size_t i = 0; i < sampler->socket_count; i++)
 		sampler->sockets[i].seen = sampler->sockets[i].active = false;
@@ -169,13 +168,15 @@ static int read_sockets(struct tcp_sampler *sampler, struct host_ns now)
 	return 0;
 }
 
-static void count_quiet(struct tcp_sampler *sampler)
+static void note_sent(struct tcp_sampler *sampler, struct host_ns now)
 {
-	sampler->quiet++;
-	for (size_t i = 0; i < sampler->socket_count; i++) {
-		if (sampler->sockets[i].active)
-			sampler->quiet = 0;
-	}
+	bool sent = sampler->looked.value == 0; /* what was before the first look is not known */
+
+	for (size_t i = 0; i < sampler->socket_count && !sent; i++)
+		sent = sampler->sockets[i].active;
+	if (sent)
+		sampler->sent = now;
+	sampler->looked = now;
 }
 
 static void sum_up(struct tcp_sampler *sampler, struct sample_list *list)
@@ -205,9 +206,9 @@ static size_t tcp_sample(
 		.out = out, .capacity = capacity, .rank = base->rank, .now = now};
 	int error;
 
-	if (sampler->quiet >= QUIET_SAMPLES && ++sampler->skipped < QUIET_INTERVAL_SAMPLES)
+	if (now.value - sampler->sent.value >= QUIET_NS &&
+		now.value - sampler->looked.value < QUIET_INTERVAL_NS)
 		return 0;
-	sampler->skipped = 0;
 	error = read_sockets(sampler, now);
 	if (error == -ESRCH)
 		return 0; /* gone: keeps the state it had */
@@ -224,7 +225,7 @@ static size_t tcp_sample(
 			"the rank has more than %d sockets: the rest is not seen", SOCKETS_MAX);
 	else
 		sampler_set_state(base, SOURCE_ON, "%s", "");
-	count_quiet(sampler);
+	note_sent(sampler, now);
 	sum_up(sampler, &list);
 	return list.count;
 }

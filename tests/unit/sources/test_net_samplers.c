@@ -134,8 +134,7 @@ static void check_sums(struct child *child)
 	assert_int_equal(sample_of(sampler, METRIC_TCP_BYTES_SENT), sent);
 	child_do(child, 'c');
 	child_do(child, 's');
-	for (int i = 0; i < 5; i++)
-		(void)sample_of(sampler, METRIC_TCP_BYTES_SENT);
+	clock_ahead_ns += INT64_C(5000000000); /* new sockets are looked for seldom */
 	assert_in_range(
 		sample_of(sampler, METRIC_TCP_BYTES_SENT), 2 * SEND_BYTES, 2 * SEND_BYTES + 2000);
 	child_do(child, 'm');

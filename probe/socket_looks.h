@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * When the probe looks at the ranks' sockets: once a second, so that it costs next to nothing; ten times a
+ * second, for one second, where steps became longer, so that a slow link is named within a second and not
+ * when the next sample happens to come; where steps last a second and more, when each ends: in parts of them
+ * sockets do now more, now less. Hurries keep within a share of a core. No I/O, no clock. One thread.
+ */
+#ifndef SLOWRANK_PROBE_SOCKET_LOOKS_H
+#define SLOWRANK_PROBE_SOCKET_LOOKS_H
+
+#include "probe/job.h"
+#include "probe/sources/duty_cycle.h"
+
+struct socket_looks {
+	struct host_ns looked; /* last; 0: never */
+	bool hurried;
+	struct host_ns hurry_start;
+	uint64_t looks;	 /* in this hurry */
+	int64_t cost_ns; /* likewise */
+	struct duty_cycle duty;
+};
+
+void socket_looks_init(struct socket_looks *looks);
+
+/* Whether to look now; news: of the job since the last call. */
+bool socket_looks_due(struct socket_looks *looks, const struct job_news *news, struct host_ns now);
+
+/* What the look cost, CPU time. */
+void socket_looks_done(struct socket_looks *looks, int64_t cost_ns);
+
+#endif

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bench/simulator/looks.h"
 #include "bench/simulator/random.h"
 
 #define JOB_CLOCK_NS 5e11 /* the coordinator's host started later than the others */
@@ -22,9 +23,10 @@ struct pending_host {
 	uint32_t first_rank, rank_count;
 	uint32_t steps;
 	uint64_t number;
-	double next_sample;
+	double next_sample; /* of what is not sockets */
+	struct sim_looks looks;
 	double first_end; /* of the first step that waits to be told */
-	size_t interval_capacity;
+	size_t interval_capacity, sample_capacity;
 	double sent, received; /* of its last batch: true times; 0 = none */
 };
 
@@ -113,10 +115,8 @@ static int open_batch(struct feeder *feeder, uint32_t index)
 	batch->host_id = 0x9000u + index;
 	snprintf(batch->job_id, sizeof(batch->job_id), "simulated");
 	batch->steps = calloc(entries, sizeof(*batch->steps));
-	batch->samples = calloc((size_t)host->rank_count * SIM_SAMPLES_MAX * PENDING_STEPS_MAX,
-		sizeof(*batch->samples));
 	batch->number = host->number++;
-	if (!batch->steps || !batch->samples)
+	if (!batch->steps)
 		error = -ENOMEM;
 	if (error == 0 && batch->number == 0)
 		error = announce(feeder, host, batch);
@@ -124,7 +124,7 @@ static int open_batch(struct feeder *feeder, uint32_t index)
 		release(batch);
 		return error;
 	}
-	host->interval_capacity = 0;
+	host->interval_capacity = host->sample_capacity = 0;
 	host->batch = batch;
 	host->steps = 0;
 	return 0;
@@ -209,6 +209,55 @@ static int add_stretch(struct feeder *feeder, const struct sim_stretch *stretch)
 	return 0;
 }
 
+/* Room for the samples of all ranks of a host. */
+static int reserve_samples(struct pending_host *host)
+{
+	struct message_batch *batch = host->batch;
+	size_t needed = batch->sample_count + (size_t)host->rank_count * SIM_SAMPLES_MAX;
+	struct metric_sample *grown;
+
+	if (needed <= host->sample_capacity)
+		return 0;
+	grown = realloc(batch->samples, 2 * needed * sizeof(*grown));
+	if (!grown)
+		return -ENOMEM;
+	batch->samples = grown;
+	host->sample_capacity = 2 * needed;
+	return 0;
+}
+
+static int look_at_sockets(struct feeder *feeder, struct pending_host *host, double time)
+{
+	struct message_batch *batch = host->batch;
+	int error;
+
+	if (batch->sample_count + (size_t)host->rank_count * SIM_SAMPLES_MAX >
+		WIRE_SAMPLES_PER_BATCH_MAX)
+		return 0;
+	error = reserve_samples(host);
+	for (uint32_t i = 0; i < host->rank_count && error == 0; i++)
+		batch->sample_count += simulator_socket_samples(feeder->simulator,
+			host->first_rank + i, time, &batch->samples[batch->sample_count]);
+	return error;
+}
+
+/* What a host's probe saw of sockets during the last step, and after it. */
+static int look_through_step(struct feeder *feeder, struct pending_host *host)
+{
+	const struct sim_timeline *timeline = simulator_timeline(feeder->simulator);
+	double time;
+	int error = 0;
+
+	while (error == 0 && sim_looks_next(&host->looks, timeline->end, &time))
+		error = look_at_sockets(feeder, host, time);
+	for (uint32_t i = 0; i < host->rank_count; i++)
+		sim_looks_step(&host->looks, i, timeline->started[host->first_rank + i],
+			timeline->now[host->first_rank + i]);
+	if (error == 0 && sim_looks_after(&host->looks, &time))
+		error = look_at_sockets(feeder, host, time);
+	return error;
+}
+
 /* Adds the step to what a host has to tell. */
 static int fill_host(struct feeder *feeder, uint32_t h)
 {
@@ -218,6 +267,10 @@ static int fill_host(struct feeder *feeder, uint32_t h)
 	bool sample = timeline->end >= host->next_sample;
 	int error = host->batch ? 0 : open_batch(feeder, h);
 
+	if (error == 0)
+		error = look_through_step(feeder, host);
+	if (error == 0)
+		error = reserve_samples(host);
 	for (uint32_t i = 0; i < host->rank_count && error == 0; i++) {
 		struct message_batch *batch = host->batch;
 		uint32_t rank = host->first_rank + i;
@@ -392,7 +445,8 @@ int sim_feed(struct simulator *simulator, const struct sim_feed_options *options
 	feeder.order = calloc(feeder.host_count, sizeof(*feeder.order));
 	if (!feeder.hosts || !feeder.order)
 		goto done;
-	for (uint32_t h = 0; h < feeder.host_count; h++) {
+	error = 0;
+	for (uint32_t h = 0; h < feeder.host_count && error == 0; h++) {
 		uint32_t first = h * layout->shape.ranks_per_host;
 		uint32_t left = layout->rank_count - first;
 
@@ -400,9 +454,13 @@ int sim_feed(struct simulator *simulator, const struct sim_feed_options *options
 		feeder.hosts[h].first_rank = first;
 		feeder.hosts[h].rank_count =
 			left < layout->shape.ranks_per_host ? left : layout->shape.ranks_per_host;
+		error = sim_looks_init(&feeder.hosts[h].looks, feeder.hosts[h].rank_count,
+			sim_uniform(sim_random(options->seed, 23, h, 0)));
 	}
-	error = feed_all(&feeder);
+	if (error == 0)
+		error = feed_all(&feeder);
 	for (uint32_t h = 0; h < feeder.host_count; h++) {
+		sim_looks_fini(&feeder.hosts[h].looks);
 		if (feeder.hosts[h].batch)
 			release(feeder.hosts[h].batch);
 	}

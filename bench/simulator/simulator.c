@@ -417,28 +417,47 @@ bool simulator_open_part(
 	return true;
 }
 
+struct counted {
+	enum metric metric;
+	double value;
+};
+
+/* Returns how many there are. */
+static uint32_t sample_all(const struct simulator *simulator, uint32_t rank, double time,
+	const struct counted *counted, uint32_t count, struct metric_sample *samples)
+{
+	if (!simulator->options.counters)
+		return 0;
+	for (uint32_t i = 0; i < count; i++)
+		samples[i] = (struct metric_sample){rank, (uint16_t)counted[i].metric,
+			simulator_host_time(simulator, rank, time), (int64_t)counted[i].value};
+	return count;
+}
+
 uint32_t simulator_samples(const struct simulator *simulator, uint32_t rank,
 	struct metric_sample samples[SIM_SAMPLES_MAX])
 {
 	const struct sim_counters *counters = &simulator->timeline->counters[rank];
-	const struct {
-		enum metric metric;
-		double value;
-	} all[SIM_SAMPLES_MAX] = {
-		{METRIC_TCP_BUSY_NS, counters->busy_ns},
-		{METRIC_TCP_BYTES_SENT, counters->sent_bytes},
-		{METRIC_TCP_BYTES_RETRANSMITTED, counters->retransmitted_bytes},
+	const struct counted counted[SIM_SAMPLES_MAX] = {
 		{METRIC_CGROUP_THROTTLED_NS, counters->throttled_ns},
 		{METRIC_PROCESS_CPU_NS, counters->cpu_ns},
 		{METRIC_PROCESS_MAJOR_FAULTS, counters->major_faults},
 		{METRIC_PROCESS_MINOR_FAULTS, counters->minor_faults},
 	};
 
-	if (!simulator->options.counters)
-		return 0;
-	for (uint32_t i = 0; i < SIM_SAMPLES_MAX; i++)
-		samples[i] = (struct metric_sample){rank, (uint16_t)all[i].metric,
-			simulator_host_time(simulator, rank, simulator->timeline->now[rank]),
-			(int64_t)all[i].value};
-	return SIM_SAMPLES_MAX;
+	return sample_all(
+		simulator, rank, simulator->timeline->now[rank], counted, SIM_SAMPLES_MAX, samples);
+}
+
+uint32_t simulator_socket_samples(const struct simulator *simulator, uint32_t rank, double time,
+	struct metric_sample samples[SIM_SAMPLES_MAX])
+{
+	struct sim_sockets sockets = sim_timeline_sockets(simulator->timeline, rank, time);
+	const struct counted counted[] = {
+		{METRIC_TCP_BUSY_NS, sockets.busy_ns},
+		{METRIC_TCP_BYTES_SENT, sockets.sent_bytes},
+		{METRIC_TCP_BYTES_RETRANSMITTED, 0},
+	};
+
+	return sample_all(simulator, rank, time, counted, 3, samples);
 }

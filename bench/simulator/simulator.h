@@ -21,7 +21,7 @@ struct sim_options {
 	bool messages_hidden;	  /* sends and receives are no parts, but time in calls */
 	uint32_t sample_every;	  /* one of so many instances is seen; 1 = all */
 	double lost_share;	  /* of parts that the probes never saw */
-	bool counters;		  /* samples once a second */
+	bool counters;		  /* samples, of sockets and of the rest */
 	double clock_offset_ns;	  /* hosts differ by up to so much */
 	double clock_drift;	  /* and so much, relative */
 	uint32_t fault_count;
@@ -80,9 +80,12 @@ enum { SIM_COMMUNICATORS_MAX = SIM_GROUP_NR };
 uint32_t simulator_communicators(const struct simulator *simulator, uint32_t rank,
 	struct communicator communicators[SIM_COMMUNICATORS_MAX]);
 
-enum { SIM_SAMPLES_MAX = 7 };
+enum { SIM_SAMPLES_MAX = 4 };
 /* The rank's counters at the end of its last step; returns how many there are. */
 uint32_t simulator_samples(const struct simulator *simulator, uint32_t rank,
+	struct metric_sample samples[SIM_SAMPLES_MAX]);
+/* Those of its sockets at a time within the last step. */
+uint32_t simulator_socket_samples(const struct simulator *simulator, uint32_t rank, double time,
 	struct metric_sample samples[SIM_SAMPLES_MAX]);
 
 #endif

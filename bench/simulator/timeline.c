@@ -2,6 +2,7 @@
 #include "bench/simulator/timeline.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -98,16 +99,44 @@ static void record_departure(struct sim_timeline *timeline, uint32_t rank, const
 	double departure, double extra_ns)
 {
 	struct sim_counters *counters = &timeline->counters[rank];
+	struct sim_part *part;
 
 	if (!timeline->recording)
 		return;
-	part_of(timeline, rank, op)->departure = departure;
+	part = part_of(timeline, rank, op);
+	part->departure = departure;
 	if (op->group == SIM_TENSOR)
 		return;
+	part->busy_ns = op->transfer_ns * 0.2;
 	if (extra_ns > 0 && sim_link_slow(&timeline->engine->active, &timeline->world, rank))
-		counters->busy_ns += extra_ns;
-	counters->busy_ns += op->transfer_ns * 0.2;
-	counters->sent_bytes += (double)op->length_bytes;
+		part->busy_ns += extra_ns;
+	part->sent_bytes = op->length_bytes;
+	counters->busy_ns += part->busy_ns;
+	counters->sent_bytes += (double)part->sent_bytes;
+}
+
+struct sim_sockets sim_timeline_sockets(
+	const struct sim_timeline *timeline, uint32_t rank, double time)
+{
+	const struct sim_program *program = sim_timeline_program(timeline, rank);
+	const struct sim_part *parts = &timeline->parts[(size_t)rank * timeline->part_stride];
+	struct sim_sockets sockets = {.busy_ns = timeline->counters[rank].busy_ns,
+		.sent_bytes = timeline->counters[rank].sent_bytes};
+
+	for (uint32_t i = 0; i < program->op_count; i++) {
+		const struct sim_op *op = &program->ops[i];
+		const struct sim_part *part = &parts[op->part];
+		double end;
+
+		if (op->kind == SIM_OP_WORK || op->kind == SIM_OP_JOIN || op->group == SIM_TENSOR)
+			continue;
+		end = part->departure + (op->kind == SIM_OP_SEND ? part->busy_ns : 0);
+		if (end > time) /* not all of it yet */
+			sockets.busy_ns -= fmin(end - time, part->busy_ns);
+		if (part->departure > time)
+			sockets.sent_bytes -= (double)part->sent_bytes;
+	}
+	return sockets;
 }
 
 static void record_stretch(

@@ -46,12 +46,14 @@ struct sim_world {
 /* One part as it came about; times true, in ns. */
 struct sim_part {
 	double arrival, departure;
-	uint32_t before; /* index into activities + 1; 0 = none */
+	double busy_ns; /* how long its data keeps a socket busy: until a collective's end, from a send on */
+	uint64_t sent_bytes; /* with its end */
+	uint32_t before;     /* index into activities + 1; 0 = none */
 };
 
 /* What one rank's counters would show. */
 struct sim_counters {
-	double busy_ns, sent_bytes, retransmitted_bytes;
+	double busy_ns, sent_bytes; /* of sockets */
 	double throttled_ns, cpu_ns;
 	double major_faults, minor_faults;
 };
@@ -96,6 +98,13 @@ int sim_timeline_step(struct sim_timeline *timeline, uint32_t step)
 
 /* The program that a rank ran in the last step. */
 const struct sim_program *sim_timeline_program(const struct sim_timeline *timeline, uint32_t rank);
+
+/* What the rank's sockets would show at a time within the last step; it only grows. */
+struct sim_sockets {
+	double busy_ns, sent_bytes;
+};
+struct sim_sockets sim_timeline_sockets(
+	const struct sim_timeline *timeline, uint32_t rank, double time);
 
 /*
  * The call that a stuck rank is inside of, and since when; NULL when it is in none: then it is

@@ -75,19 +75,20 @@ static void test_slow_rank_is_named(void **state)
 /* A slow-down by a third is told within three steps or a second, whichever is later. */
 static void test_alerts_come_soon(void **state)
 {
-	static const enum sim_fault_kind kinds[] = {
-		SIM_FAULT_COMPUTE, SIM_FAULT_CONTENTION, SIM_FAULT_BLOCK_IO, SIM_FAULT_INPUT};
+	enum { KINDS = 6 };
+	static const enum sim_fault_kind kinds[KINDS] = {SIM_FAULT_COMPUTE, SIM_FAULT_CONTENTION,
+		SIM_FAULT_BLOCK_IO, SIM_FAULT_INPUT, SIM_FAULT_LINK, SIM_FAULT_CONGESTION};
 	static const double steps_ms[] = {20, 60, 400, 6000};
 
 	(void)state;
-	for (size_t k = 0; k < 16; k++) {
+	for (size_t k = 0; k < 4 * KINDS; k++) {
 		struct sim_scenario scenario;
 		struct outcome outcome;
 
-		draw_plain(&scenario, kinds[k % 4], 11 + k);
-		scenario.options.program.step_ns = 1e6 * steps_ms[k / 4];
+		draw_plain(&scenario, kinds[k % KINDS], 11 + k);
+		scenario.options.program.step_ns = 1e6 * steps_ms[k / KINDS];
 		scenario.options.faults[0].size = 0.4;
-		scenario.options.faults[0].first += k / 4 == 0 ? 60 : 0;
+		scenario.options.faults[0].first += k / KINDS == 0 ? 60 : 0;
 		scenario.options.steps = 220;
 		scenario.options.faults[0].last = 219;
 		score(&scenario, 11 + k, &outcome);
@@ -155,8 +156,9 @@ static void test_small_slow_transfers_are_told(void **state)
 		struct outcome outcome;
 
 		draw_plain(&scenario, kinds[k], 21 + k);
-		scenario.options.steps = 300;
-		scenario.options.faults[0].last = 299;
+		scenario.options.steps = 340;
+		scenario.options.faults[0].first = 110; /* after some samples a second apart */
+		scenario.options.faults[0].last = 339;
 		scenario.options.faults[0].size = 0.03;
 		score(&scenario, 21 + k, &outcome);
 		assert_true(outcome.slowdown > 1.02 && outcome.slowdown < 1.04);

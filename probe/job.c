@@ -168,6 +168,18 @@ void job_watch_steps(struct job *job, job_step *on_step, void *context)
 	job->step_context = context;
 }
 
+/* Of a step that has ended, job->step_ns long. Long ones are looked at where they end, slower or not. */
+static void note_length(struct job *job, struct rank_process *process)
+{
+	bool slower = step_pace_is_slower(&process->pace, job->step_ns);
+
+	job->is_urgent |= step_usual_is_long(&process->usual, job->step_ns);
+	if (job->step_ns >= LONG_STEP_NS)
+		job->news.long_step_ended = true;
+	else
+		job->news.slower |= slower;
+}
+
 void job_take_steps(struct job *job, struct rank_process *process)
 {
 	struct step_entry entry;
@@ -189,11 +201,8 @@ void job_take_steps(struct job *job, struct rank_process *process)
 			memcpy(job->parts + job->part_count, entry.parts,
 				entry.part_count * sizeof(*entry.parts));
 		job->step_ns = entry.end.value - entry.start.value;
-		if (!(entry.flags & (STEP_WINDOW | STEP_IRREGULAR))) {
-			job->is_urgent |= step_usual_is_long(&process->usual, job->step_ns);
-			job->news.slower |= step_pace_is_slower(&process->pace, job->step_ns);
-			job->news.long_step_ended |= job->step_ns >= LONG_STEP_NS;
-		}
+		if (!(entry.flags & (STEP_WINDOW | STEP_IRREGULAR)))
+			note_length(job, process);
 		entry.rank = process->rank;
 		entry.parts = NULL;
 		job->steps[job->step_count++] = entry;

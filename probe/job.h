@@ -127,7 +127,7 @@ bool job_is_suspected(const struct job *job);
 
 /* What its steps have shown since it was asked last. Windows and irregular steps show nothing. */
 struct job_news {
-	bool slower;	      /* of some rank, they have become longer in the mean */
+	bool slower; /* of some rank, they have become longer in the mean, and are no long ones */
 	bool long_step_ended; /* one of a second and more */
 	int64_t step_ns;      /* as job_step_ns() */
 };

@@ -35,7 +35,10 @@ static int reserve(struct even_state *state, const struct step_grid *grid)
 	return -ENOMEM;
 }
 
-/* The layout of a row; a new one takes the place of the one that was not seen for longest. */
+/*
+ * The layout of a row; a new one takes the place of the one that was not seen for longest. NULL when there are
+ * too many in one step, or no memory: such rows stay as they are.
+ */
 static struct even_layout *find_layout(
 	struct even_state *state, const struct step_grid *grid, const struct grid_row *row)
 {
@@ -53,6 +56,8 @@ static struct even_layout *find_layout(
 	}
 	if (state->layout_count < EVEN_LAYOUTS_MAX)
 		oldest = &state->layouts[state->layout_count++];
+	else if (oldest->seen == grid->number)
+		return NULL;
 	free(oldest->work_ns);
 	*oldest = (struct even_layout){.key = row->layout,
 		.cell_count = row->cell_count,
@@ -90,7 +95,7 @@ static int64_t work_ns(const struct step_grid *grid, uint32_t c)
 }
 
 /* Means of what is done at each place, over peers and steps: no microbatch is longer than others there. */
-static int learn(struct judge *judge, const struct step_grid *grid)
+static void learn(struct judge *judge, const struct step_grid *grid)
 {
 	struct even_state *state = &judge->imbalance->even;
 
@@ -102,7 +107,7 @@ static int learn(struct judge *judge, const struct step_grid *grid)
 			continue;
 		layout = find_layout(state, grid, row);
 		if (!layout)
-			return -ENOMEM;
+			continue;
 		layout->samples = fminf(layout->samples + 1, samples_max);
 		for (uint32_t i = 0; i < row->cell_count; i++) {
 			float work = (float)work_ns(grid, grid_cell_at(grid, row, i));
@@ -110,7 +115,6 @@ static int learn(struct judge *judge, const struct step_grid *grid)
 			layout->work_ns[i] += (work - layout->work_ns[i]) / layout->samples;
 		}
 	}
-	return 0;
 }
 
 /* Each cell's own time with even sequences: the mean of its place, and in all what the step had to do. */
@@ -158,10 +162,9 @@ static int replay(struct judge *judge, const struct step_grid *grid, int64_t *ga
 	struct even_state *state = &judge->imbalance->even;
 	int error = reserve(state, grid);
 
-	if (error == 0)
-		error = learn(judge, grid);
 	if (error < 0)
 		return error;
+	learn(judge, grid);
 	spread(judge, grid);
 	return whatif_replay(&judge->whatif, grid, &judge->blame,
 		&(struct whatif_change){.own_ns = state->own_ns}, &state->line, gain_ns);

@@ -18,6 +18,7 @@ enum grid_cell_flag {
 		1 << 2,	     /* it began when its stream was free: when it was ready is not known */
 	CELL_ALONE = 1 << 3, /* a send that left before the receiver came */
 	CELL_RECKONED = 1 << 4, /* queued, and its own time is what is usual there */
+	CELL_LAST = 1 << 5,	/* of its stream in the step */
 };
 
 /* No activity at all: what the pointers of a grid point to where there is none. */

@@ -18,8 +18,6 @@ enum { SLACKS_IN_WORK = 256 };
  */
 #define SLACK_NS 5000
 #define SLACK_OF_WORK_NS 100000
-/* Two streams that wait for the same work go on within this time (seen: 97 % within 10 us). */
-#define TOGETHER_NS 20000
 
 /* A place that is known to be asynchronous, or becomes known now. */
 static bool asynchronous(struct step_grid *grid, uint64_t place, bool seen)
@@ -296,6 +294,8 @@ static void find_asynchronous(struct step_grid *grid, const struct grid_row *row
 			beside_known(grid->beside, segments_mix(row->layout, i), several);
 		bool seen;
 
+		if (!next || next->lane != cell->lane)
+			cell->flags |= CELL_LAST;
 		if (cell->flags & CELL_LOCAL || cell->part->operation == OPERATION_RECEIVE ||
 			(!row->works && blocks_its_thread(cell->part)) || known == BESIDE_BLOCKS)
 			continue;
@@ -381,7 +381,7 @@ static void find_own(struct step_grid *grid, const struct grid_row *row)
 		for (; ended < cell->needs; ended++) {
 			const struct grid_cell *before = &grid->cells[list[ended]];
 
-			if (segments_holds(row, before) && before->departure_ns > free_ns)
+			if (segments_holds(row, before, cell) && before->departure_ns > free_ns)
 				free_ns = before->departure_ns;
 		}
 		if (row->works && (cell->flags & CELL_LOCAL) && cell->before != GRID_NONE &&

@@ -51,7 +51,7 @@ static void start_cells(struct stream_replay *replay, uint32_t r, uint32_t until
 					? grid->by_departure[row->first_cell + whatif->ended[r]]
 					: row->first_cell + whatif->ended[r];
 
-			if (segments_holds(row, &grid->cells[before]))
+			if (segments_holds(row, &grid->cells[before], cell))
 				raise(&whatif->times[r], whatif->ends[before]);
 		}
 		if (row->works && (cell->flags & CELL_LOCAL) && cell->before != GRID_NONE)

@@ -119,7 +119,7 @@ static void usage(void)
 	fprintf(stderr,
 		"usage: bench_accuracy [--seeds N] [--first-seed N] [--only KIND]...\n"
 		"  [--layout NAME]... [--ranks-min N] [--ranks-max N] [--sizes-even]\n"
-		"  [--rank-steps-max N] [--plain] [--every N]\n"
+		"  [--rank-steps-max N] [--plain] [--every N] [--device-time]\n"
 		"  [--minutes N] [--jobs N] [--verbose] [--baselines] [--each FILE] [--record "
 		"FILE]\nkinds: none");
 	for (int kind = 0; kind < SIM_FAULT_NR; kind++)
@@ -147,6 +147,7 @@ static bool parse(int argc, char **argv, struct run *run)
 		{"every", required_argument, NULL, 'n'},
 		{"record", required_argument, NULL, 'R'},
 		{"plain", no_argument, NULL, 'p'},
+		{"device-time", no_argument, NULL, 'd'},
 		{"verbose", no_argument, NULL, 'v'},
 		{"baselines", no_argument, NULL, 'b'},
 		{"each", required_argument, NULL, 'e'},
@@ -195,6 +196,9 @@ static bool parse(int argc, char **argv, struct run *run)
 			break;
 		case 'p':
 			run->limits.plain = true;
+			break;
+		case 'd':
+			run->limits.device_time = true;
 			break;
 		case 'v':
 			run->verbose = true;

@@ -109,6 +109,11 @@ static void draw_shape(struct draw *draw, struct sim_scenario *scenario, uint32_
 		break;
 	}
 	shape->data = ranks / (shape->tensor * shape->pipeline);
+	options->device_time = limits->device_time;
+	if (limits->device_time && shape->pipeline == 1 && scenario->family != SIM_FAMILY_EXPERT)
+		options->program.overlap = pick(draw, 2) == 0;
+	if (limits->device_time)
+		options->program.buckets = 2u << pick(draw, 4);
 }
 
 static void draw_noise(struct draw *draw, struct sim_scenario *scenario)

@@ -41,10 +41,11 @@ struct sim_scenario {
 
 struct sim_scenario_limits {
 	uint32_t ranks_min, ranks_max;
-	bool plain;		 /* constant faults only */
-	uint32_t every;		 /* machine faults only in every so-many-th step; 0: as drawn */
-	uint32_t families;	 /* bits by enum sim_family that are drawn; 0 = all */
-	bool even;		 /* all sizes equally often; else larger ones more rarely */
+	bool plain;	   /* constant faults only */
+	uint32_t every;	   /* machine faults only in every so-many-th step; 0: as drawn */
+	uint32_t families; /* bits by enum sim_family that are drawn; 0 = all */
+	bool device_time; /* parts carry device times; half of the gradients are reduced beside the work */
+	bool even;	  /* all sizes equally often; else larger ones more rarely */
 	uint64_t rank_steps_max; /* steps are as long as that takes; 0 = whatever there is */
 };
 

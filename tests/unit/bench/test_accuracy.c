@@ -188,6 +188,30 @@ static void test_slow_node_among_many_ranks(void **state)
 	assert_true(outcome.slowdown_error < 0.05);
 }
 
+/*
+ * Gradients are reduced beside the work, on a link that takes several steps for it: what comes once they
+ * are done, on another stream, has waited for them. Nobody computes for longer.
+ */
+static void test_slow_link_beside_the_work(void **state)
+{
+	static const struct sim_scenario_limits device = {
+		.ranks_min = 8, .ranks_max = 32, .plain = true, .device_time = true};
+
+	(void)state;
+	for (uint64_t seed = 8; seed <= 17; seed += 9) {
+		struct sim_scenario scenario;
+		struct outcome outcome;
+
+		sim_scenario_draw(&scenario, SIM_FAULT_LINK, seed, &device);
+		assert_true(scenario.options.device_time && scenario.options.program.overlap);
+		score(&scenario, seed, &outcome);
+		assert_true(outcome.slowdown > 4);
+		assert_true(outcome.rank_right && outcome.class_right);
+		assert_int_equal(outcome.blamed_healthy, 0);
+		assert_true(outcome.slowdown_error < 0.15);
+	}
+}
+
 /* Machines differ by a percent or two from the first step on, and one stalls once. */
 static void test_lasting_differences_and_stalls_are_no_alarm(void **state)
 {
@@ -340,6 +364,7 @@ int main(void)
 		cmocka_unit_test(test_cost_of_work_after_the_last_collective),
 		cmocka_unit_test(test_small_slow_transfers_are_told),
 		cmocka_unit_test(test_slow_node_among_many_ranks),
+		cmocka_unit_test(test_slow_link_beside_the_work),
 		cmocka_unit_test(test_lasting_differences_and_stalls_are_no_alarm),
 		cmocka_unit_test(test_slow_rank_of_a_pipeline_is_named),
 		cmocka_unit_test(test_uneven_work_is_no_machine),

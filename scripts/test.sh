@@ -13,6 +13,7 @@ if [[ $EUID -ne 0 ]] && command -v sudo >/dev/null; then
 	as_root=(sudo -E)
 fi
 jobs=$(nproc)
+at_once=$((jobs + 1)) # tests: many wait more than they compute
 
 build() { # directory option...
 	local directory=$1
@@ -39,15 +40,15 @@ run_tests() { # directory ctest-option...
 	"${as_root[@]}" ctest --test-dir "$directory" --output-on-failure "$@" || status=1
 }
 echo "== address and undefined behaviour sanitizers: unit tests"
-run_tests build-address -L unit -j"$jobs"
+run_tests build-address -L unit -j"$at_once"
 echo "== thread sanitizer: the tests of what has threads"
-run_tests build-thread -L unit -j"$jobs" -R 'unit\.(probe|sources|coordinator\.test_(listener|cmd_coordinator|alert_sink))'
+run_tests build-thread -L unit -j"$at_once" -R 'unit\.(probe|sources|coordinator\.test_(listener|cmd_coordinator|alert_sink))'
 echo "== fuzz targets (bounded)"
 run_tests build-fuzz -L fuzz -j"$jobs"
 echo "== all tests"
-run_tests build -L unit -j"$jobs" "$@"
+run_tests build -L 'unit|golden' -j"$at_once" "$@"
 # Whole jobs and the kernel side are measured against the machine's own counters: on a machine that
 # others load at that moment, a test gets a second chance.
-run_tests build -L light -j"$jobs" --repeat until-pass:2 "$@"
-run_tests build -LE 'unit|light' --repeat until-pass:2 "$@"
+run_tests build -L light -j"$at_once" --repeat until-pass:2 "$@"
+run_tests build -LE 'unit|golden|light' --repeat until-pass:2 "$@"
 exit $status

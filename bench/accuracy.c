@@ -131,6 +131,39 @@ static void usage(void)
 	fprintf(stderr, "\n");
 }
 
+/* Options that are numbers; false for others. */
+static bool take_number(struct run *run, int choice, uint32_t number)
+{
+	switch (choice) {
+	case 's':
+		run->seeds = number;
+		return true;
+	case 'f':
+		run->first_seed = number;
+		return true;
+	case 'm':
+		run->limits.ranks_min = number;
+		return true;
+	case 'M':
+		run->limits.ranks_max = number;
+		return true;
+	case 't':
+		run->budget_s = 60.0 * number;
+		return true;
+	case 'j':
+		run->threads = number;
+		return true;
+	case 'n':
+		run->limits.every = number;
+		return true;
+	case 'r':
+		run->limits.rank_steps_max = number;
+		return true;
+	default:
+		return false;
+	}
+}
+
 static bool parse(int argc, char **argv, struct run *run)
 {
 	static const struct option options[] = {
@@ -158,37 +191,15 @@ static bool parse(int argc, char **argv, struct run *run)
 	while ((choice = getopt_long(argc, argv, "", options, NULL)) != -1) {
 		uint32_t number = optarg ? (uint32_t)strtoul(optarg, NULL, 10) : 0;
 
+		if (take_number(run, choice, number))
+			continue;
 		switch (choice) {
-		case 's':
-			run->seeds = number;
-			break;
-		case 'f':
-			run->first_seed = number;
-			break;
-		case 'm':
-			run->limits.ranks_min = number;
-			break;
-		case 'M':
-			run->limits.ranks_max = number;
-			break;
-		case 't':
-			run->budget_s = 60.0 * number;
-			break;
-		case 'j':
-			run->threads = number;
-			break;
-		case 'n':
-			run->limits.every = number;
-			break;
 		case 'l':
 			if (!add_layout(run, optarg))
 				return false;
 			break;
 		case 'E':
 			run->limits.even = true;
-			break;
-		case 'r':
-			run->limits.rank_steps_max = number;
 			break;
 		case 'R':
 			run->record = optarg;

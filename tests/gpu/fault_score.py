@@ -107,11 +107,9 @@ def score(truth, report, alerts):
     for verdict in verdicts:  # before the first step ranks wait for those that prepare their faults
         if verdict["class"] == "hang" and verdict["onset_unix_ns"] < first:
             verdict["fits"] = True
-    disturbed = [shown(v) for v in verdicts if "fits" not in v and is_disturbed(truth, v)]
-    for verdict in verdicts:
-        if is_disturbed(truth, verdict):
-            verdict["fits"] = True
-    false = [shown(v) for v in verdicts if "fits" not in v]
+    unfitting = [v for v in verdicts if "fits" not in v]
+    disturbed = [v for v in unfitting if is_disturbed(truth, v)]
+    false = [shown(v) for v in unfitting if v not in disturbed]
     known = {v.get("id") for v in verdicts}
     false += [dict(shown(a["verdict"]), only_alerted=True) for a in begun
               if a["verdict"].get("id") not in known]
@@ -123,7 +121,7 @@ def score(truth, report, alerts):
         "true_steps": true_steps, "report_steps": report["job"]["steps"],
         "step_ms_healthy": round(healthy, 3) if healthy else None,
         "faults": faults, "false_alarms": len(false), "false_verdicts": false,
-        "disturbed": disturbed,
+        "disturbed": [shown(v) for v in disturbed],
         "dropped": coverage.get("dropped"), "clock_error_us": coverage.get("clock_error_us"),
         "probe_cpu_percent": coverage.get("probe_cpu_percent"),
         "sources": [f"{s['name']}: {s['state']}" + (f" ({s['why']})" if s.get("why") else "")

@@ -122,6 +122,14 @@ struct made_rank {
 	bool in_pairs;		       /* every second one follows with no work before it */
 };
 
+/* Two ranks that do the same; now the one, now the other is a little late. */
+static void make_alike(struct made_rank ranks[2], uint64_t step)
+{
+	for (int r = 0; r < 2; r++)
+		ranks[r] = (struct made_rank){.forward_us = 20000, .bucket_us = 2000};
+	ranks[step % 2].forward_us += 40 + 30 * (int64_t)(step % 7);
+}
+
 /* closing_us: work between the last gradients, which it needs, and the loss. */
 static void add_step(
 	struct step_grid *grid, struct made_rank ranks[2], uint64_t step, int64_t closing_us)
@@ -186,11 +194,10 @@ static void hidden_work_stays_what_it_was(void **state)
 	(void)state;
 	grid_init(&grid);
 	for (uint64_t step = 0; step < STEPS; step++) {
-		struct made_rank ranks[2] = {{.forward_us = 20000, .bucket_us = 2000},
-			{.forward_us = 20000, .bucket_us = 2000}};
+		struct made_rank ranks[2];
 		int64_t own_ns = 0;
 
-		ranks[step % 2].forward_us += 40 + 30 * (int64_t)(step % 7);
+		make_alike(ranks, step);
 		if (step >= STEPS - 10)
 			ranks[0].forward_us += 30000;
 		grid_clear(&grid);
@@ -237,11 +244,10 @@ static void a_little_slower_for_long_is_not_usual(void **state)
 
 		grid_init(&grid);
 		for (uint64_t step = 0; step < STEPS + SLOW_STEPS; step++) {
-			struct made_rank ranks[2] = {{.forward_us = 20000, .bucket_us = 2000},
-				{.forward_us = 20000, .bucket_us = 2000}};
+			struct made_rank ranks[2];
 			uint32_t queued = 0;
 
-			ranks[step % 2].forward_us += 40 + 30 * (int64_t)(step % 7);
+			make_alike(ranks, step);
 			if (step >= STEPS) {
 				ranks[0].forward_us += 200 * percent;
 				ranks[0].bucket_us += 20 * percent;
@@ -314,10 +320,9 @@ static void what_needs_the_last_one_is_short(void **state)
 	(void)state;
 	grid_init(&grid);
 	for (uint64_t step = 0; step < STEPS; step++) {
-		struct made_rank ranks[2] = {{.forward_us = 20000, .bucket_us = 2000},
-			{.forward_us = 20000, .bucket_us = 2000}};
+		struct made_rank ranks[2];
 
-		ranks[step % 2].forward_us += 40 + 30 * (int64_t)(step % 7);
+		make_alike(ranks, step);
 		if (step >= STEPS - 10)
 			ranks[0].forward_us += 30000;
 		grid_clear(&grid);

@@ -2,7 +2,6 @@
 #include "probe/session.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -14,10 +13,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "probe/attach/library.h"
 #include "probe/device_source.h"
 #include "probe/host_id.h"
 #include "probe/job.h"
+#include "probe/library_watch.h"
 #include "probe/open_calls.h"
 #include "probe/process_scan.h"
 #include "probe/queue_pairs.h"
@@ -32,18 +31,9 @@ enum {
 	BATCH_MS = 250,	  /* how often finished steps are sent, if none is longer than usual */
 	SCAN_MS = 500,	  /* a look through /proc, where the kernel tells of no processes */
 	SAMPLE_MS = 1000, /* counters of cgroup, PSI; sockets: socket_looks.h */
-	LIBRARIES_MAX = 64,
-	WATCHED_MAX = 4096, /* processes whose mappings are looked at again */
-	LOOK_INTERVAL_MAX_MS = 10000,
 	FLUSH_TIMEOUT_MS = 5000,
 	FIRST_ANSWER_TIMEOUT_MS = 1000, /* of a coordinator that never answered yet */
 	REPORT_TIMEOUT_MS = 20000,
-};
-
-/* A process whose libraries may still come (dlopen). */
-struct watched {
-	pid_t pid;
-	int64_t next_tick, interval_ticks;
 };
 
 struct session {
@@ -69,8 +59,7 @@ struct session {
 	uint64_t events, dropped_seen;
 	bool paused;
 	bool refusal_told;
-	size_t watched_count;
-	struct watched watched[WATCHED_MAX];
+	struct library_watch libraries;
 	size_t source_count; /* as last sent */
 	struct message_source sources[WIRE_SOURCES_MAX];
 };
@@ -141,6 +130,7 @@ int session_create(const struct probe_options *options, const struct job_place *
 	snprintf(session->loaded, sizeof(session->loaded), "%s",
 		session_job->loaded ? session_job->loaded : "");
 	open_bpf(session);
+	library_watch_init(&session->libraries, session->bpf);
 	if (!session->bpf)
 		session->scan = process_scan_create();
 	error = job_create(&(struct job_options){.host = host, .attached = session_job->attached},
@@ -198,76 +188,18 @@ void session_destroy(struct session *session)
 	free(session);
 }
 
-static void attach_files(
-	struct session *session, const struct library_file *files, size_t count, bool in_use)
-{
-	size_t skipped;
-
-	/* What could not be attached is kept by the source, and told in the coverage. */
-	for (size_t i = 0; session->bpf && i < count; i++)
-		bpf_source_attach_library(session->bpf, &files[i], in_use, &skipped);
-}
-
 void session_prepare_command(struct session *session, char *const argv[])
 {
-	static struct library_file files[LIBRARIES_MAX];
-	size_t count = 0;
-
-	if (session->bpf && library_find_for_command(argv, files, LIBRARIES_MAX, &count) == 0)
-		attach_files(session, files, count, false);
-}
-
-/* Looks at what a process has mapped; false when it is gone. */
-static bool look_at(struct session *session, pid_t pid)
-{
-	static struct library_file files[LIBRARIES_MAX];
-	size_t count = 0;
-	int result = library_find_in_process(pid, files, LIBRARIES_MAX, &count);
-
-	if (result == 0)
-		attach_files(session, files, count, true);
-	return result != -ESRCH;
+	library_watch_command(&session->libraries, argv);
 }
 
 static void on_new_program(void *context, pid_t pid)
 {
 	struct session *session = context;
-	size_t i;
 
 	if (session->device)
 		device_source_add_process(session->device, pid);
-	for (i = 0; i < session->watched_count && session->watched[i].pid != pid; i++)
-		;
-	if (i == WATCHED_MAX)
-		return; /* its libraries were most likely found already, through another process */
-	session->watched[i] = (struct watched){.pid = pid, .interval_ticks = 1};
-	if (i == session->watched_count)
-		session->watched_count++;
-	look_at(session, pid);
-}
-
-/*
- * Libraries that come later (dlopen). Reading a process's mappings is the dearest thing that the
- * probe does, so it looks seldom and more seldom: after 50 ms, 100 ms, 200 ms ... 10 s, and
- * every 10 s from then on.
- */
-static void look_again(struct session *session, int64_t tick)
-{
-	for (size_t i = 0; i < session->watched_count;) {
-		struct watched *watched = &session->watched[i];
-
-		if (tick < watched->next_tick) {
-			i++;
-		} else if (look_at(session, watched->pid)) {
-			watched->next_tick = tick + watched->interval_ticks;
-			watched->interval_ticks *= 2;
-			if (watched->interval_ticks > LOOK_INTERVAL_MAX_MS / POLL_MS)
-				watched->interval_ticks = LOOK_INTERVAL_MAX_MS / POLL_MS;
-			i++;
-		} else {
-			*watched = session->watched[--session->watched_count];
-		}
-	}
+	library_watch_process(&session->libraries, pid);
 }
 
 void session_track(struct session *session, pid_t pid)
@@ -551,7 +483,7 @@ static void turn(struct session *session, int64_t tick)
 	follow_pause_file(session);
 	empty_rings(session);
 	count_launches(session);
-	look_again(session, tick);
+	library_watch_look(&session->libraries, host_now());
 	if (tick % (SCAN_MS / POLL_MS) == 0)
 		look_for_processes(session);
 	if (tick % (SAMPLE_MS / POLL_MS) == 0)

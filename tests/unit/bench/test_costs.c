@@ -13,36 +13,18 @@
 
 #include <cmocka.h>
 
-#include "bench/simulator/feed.h"
-#include "coordinator/pipeline.h"
-#include "coordinator/pipeline_internal.h"
+#include "tests/unit/bench/simulated_job.h"
 
 #define assert_near(value, expected, error) assert_true(fabs((value) - (expected)) <= (error))
 
-static int take(void *context, struct message_batch *batch,
-	void (*release)(struct message_batch *batch), struct job_ns received)
+/* What the job does when nobody looks. */
+static void simulate_only(const struct sim_options *options, struct sim_truth *truth)
 {
-	struct message_reply reply;
-	int result = pipeline_push_batch(context, batch, release, received, &reply);
-
-	return result < 0 ? result : 0;
-}
-
-/* Feeds the job. pipeline NULL: only simulated. */
-static void run_job(
-	const struct sim_options *options, struct pipeline *pipeline, struct sim_truth *truth)
-{
-	const struct sim_feed_options feed = {1, 4};
 	struct simulator *simulator;
 
 	assert_int_equal(simulator_create(options, &simulator), 0);
-	if (pipeline) {
-		assert_int_equal(sim_feed(simulator, &feed, take, NULL, pipeline), 0);
-		assert_int_equal(pipeline_finish(pipeline), 0);
-	} else {
-		while (simulator_step(simulator) == 1)
-			;
-	}
+	while (simulator_step(simulator) == 1)
+		;
 	simulator_truth(simulator, truth);
 	simulator_destroy(simulator);
 }
@@ -59,9 +41,9 @@ static struct job judge(struct sim_options options)
 	struct sim_truth with, without;
 
 	assert_int_equal(pipeline_create(&(struct pipeline_options){0}, &job.pipeline), 0);
-	run_job(&options, job.pipeline, &with);
+	simulate_into(job.pipeline, &options, 1, &with);
 	options.fault_count = 0;
-	run_job(&options, NULL, &without);
+	simulate_only(&options, &without);
 	job.model = pipeline_report(job.pipeline);
 	job.slowdown = with.step_ns / without.step_ns;
 	return job;
@@ -236,7 +218,7 @@ static void check_imbalance(struct sim_options options, enum sim_fault_kind kind
 
 	add_fault(&options, kind, 16, 0, 0, size);
 	assert_int_equal(pipeline_create(&(struct pipeline_options){0}, &pipeline), 0);
-	run_job(&options, pipeline, &truth);
+	simulate_into(pipeline, &options, 1, &truth);
 	model = pipeline_report(pipeline);
 	assert_int_equal(model->verdict_count, 1);
 	assert_int_equal(model->verdicts[0].verdict_class, VERDICT_WORKLOAD_IMBALANCE);

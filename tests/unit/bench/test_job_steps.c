@@ -10,40 +10,23 @@
 
 #include <cmocka.h>
 
-#include "bench/simulator/feed.h"
-#include "coordinator/pipeline.h"
-#include "coordinator/pipeline_internal.h"
+#include "tests/unit/bench/simulated_job.h"
 
 enum { STEPS = 60 };
 
-static int take(void *context, struct message_batch *batch,
-	void (*release)(struct message_batch *batch), struct job_ns received)
-{
-	struct message_reply reply;
-	int result = pipeline_push_batch(context, batch, release, received, &reply);
-
-	return result < 0 ? result : 0;
-}
-
 static void assert_steps(const struct sim_options *options, uint64_t seed)
 {
-	const struct sim_feed_options feed = {seed, 4};
-	const struct pipeline_options none = {0};
-	struct simulator *simulator;
 	struct pipeline *pipeline;
 	const struct report_model *model;
 
-	assert_int_equal(simulator_create(options, &simulator), 0);
-	assert_int_equal(pipeline_create(&none, &pipeline), 0);
-	assert_int_equal(sim_feed(simulator, &feed, take, NULL, pipeline), 0);
-	assert_int_equal(pipeline_finish(pipeline), 0);
+	assert_int_equal(pipeline_create(&(struct pipeline_options){0}, &pipeline), 0);
+	simulate_into(pipeline, options, seed, NULL);
 	model = pipeline_report(pipeline);
 	assert_in_range(model->totals.steps, STEPS - 1, STEPS + 1);
 	/* What is left after the last cut may be a piece of a step; before the clocks fit, so may the first. */
 	if (options->lost_share <= 0)
 		assert_in_range(model->totals.steps_incomplete, 0, 2);
 	pipeline_destroy(pipeline);
-	simulator_destroy(simulator);
 }
 
 static void whole_steps_in_every_layout(void **state)

@@ -10,20 +10,9 @@
 
 #include <cmocka.h>
 
-#include "bench/simulator/feed.h"
-#include "coordinator/pipeline.h"
-#include "coordinator/pipeline_internal.h"
+#include "tests/unit/bench/simulated_job.h"
 
 #define assert_near(value, expected, error) assert_true(fabs((value) - (expected)) <= (error))
-
-static int take(void *context, struct message_batch *batch,
-	void (*release)(struct message_batch *batch), struct job_ns received)
-{
-	struct message_reply reply;
-	int result = pipeline_push_batch(context, batch, release, received, &reply);
-
-	return result < 0 ? result : 0;
-}
 
 struct job {
 	struct pipeline *pipeline;
@@ -33,16 +22,10 @@ struct job {
 
 static struct job judge(const struct sim_options *options)
 {
-	const struct sim_feed_options feed = {1, 4};
-	struct simulator *simulator;
 	struct job job;
 
 	assert_int_equal(pipeline_create(&(struct pipeline_options){0}, &job.pipeline), 0);
-	assert_int_equal(simulator_create(options, &simulator), 0);
-	assert_int_equal(sim_feed(simulator, &feed, take, NULL, job.pipeline), 0);
-	assert_int_equal(pipeline_finish(job.pipeline), 0);
-	simulator_truth(simulator, &job.truth);
-	simulator_destroy(simulator);
+	simulate_into(job.pipeline, options, 1, &job.truth);
 	job.model = pipeline_report(job.pipeline);
 	return job;
 }

@@ -310,6 +310,14 @@ enum metric {
 	METRIC_GPU_TEMPERATURE = 32,   /* a gauge, in degrees Celsius */
 	METRIC_RDMA_PACKETS_SENT = 33, /* ports of the host's RDMA devices, all ranks together */
 	METRIC_RDMA_OUT_OF_ORDER = 34, /* something before what was received is missing */
+	/* The CPUs that the rank may run on: what a hypervisor gave to others, of what was wanted. */
+	METRIC_CPU_STOLEN_NS = 35,
+	METRIC_CPU_WANTED_NS = 36,
+	/* The rank's busiest threads, while their cycles were counted: */
+	METRIC_CPU_CYCLES = 37,
+	METRIC_CPU_COUNTED_NS = 38, /* so long on a CPU (with what was stolen meanwhile) */
+	METRIC_CPU_INSTRUCTIONS = 39,
+	METRIC_CPU_THROTTLES = 40, /* times that its CPUs were slowed down for heat */
 	METRIC_NR
 };
 

@@ -7,9 +7,11 @@
 #include "probe/doctor.h"
 #include "probe/sources/cgroup.h"
 #include "probe/sources/cgroup_place.h"
+#include "probe/sources/cycles.h"
 #include "probe/sources/nic.h"
 #include "probe/sources/procfs.h"
 #include "probe/sources/psi.h"
+#include "probe/sources/steal.h"
 #include "probe/sources/tcp.h"
 #include "probe/sources/text_file.h"
 
@@ -40,6 +42,11 @@ static const char *cgroup_versions(char text[64])
 static int create_tcp(pid_t pid, uint32_t rank, struct sampler **sampler)
 {
 	return tcp_sampler_create(pid, rank, NULL, sampler);
+}
+
+static int create_steal(pid_t pid, uint32_t rank, struct sampler **sampler)
+{
+	return steal_sampler_create(pid, rank, NULL, sampler);
 }
 
 /* Tries a sampler on this process; fine is what it is good for. */
@@ -78,5 +85,7 @@ void doctor_check_host(struct doctor *doctor)
 	check_sampler(doctor, "psi", psi_sampler_create, "pressure of CPU, memory, I/O");
 	check_sampler(doctor, "procfs", procfs_sampler_create, "CPU time and faults of processes");
 	check_sampler(doctor, "tcp", create_tcp, "busy time, retransmissions, round trips");
+	check_sampler(doctor, "steal", create_steal, "CPU time that a hypervisor gave to others");
+	check_sampler(doctor, "cycles", cycles_sampler_create, "clock and instructions of CPUs");
 	check_sampler(doctor, "nic", nic_sampler_create, "drops and speed of interfaces");
 }

@@ -26,6 +26,8 @@ static const struct source_name source_names[] = {
 	{"nvml", PROBE_SOURCE_NVML},
 	{"rdma", PROBE_SOURCE_RDMA},
 	{"launches", PROBE_SOURCE_LAUNCHES},
+	{"steal", PROBE_SOURCE_STEAL},
+	{"cycles", PROBE_SOURCE_CYCLES},
 	{"all", PROBE_SOURCE_ALL},
 	{"none", 0},
 };
@@ -42,7 +44,8 @@ static const char common_help[] =
 	"  --report FILE       also write the report as JSON when the job ends\n"
 	"  --alerts FILE       append each alert as one JSON line\n"
 	"  --sources LIST      what to look at: collectives,sched,faults,cgroup,psi,procfs,tcp,\n"
-	"                      nic,device,launches,rdma,nvml, or all (default), or none\n"
+	"                      nic,device,launches,rdma,nvml,steal,cycles, or all (default),\n"
+	"                      or none\n"
 	"  --pause-file FILE   while FILE exists, sources rest (to measure their cost)\n"
 	"  --quiet             no alerts and no report on stderr\n"
 	"  --help              this text\n\n"
@@ -86,8 +89,8 @@ static bool take_sources(struct probe_options *options, const char *list)
 		if (i == sizeof(source_names) / sizeof(source_names[0])) {
 			fprintf(stderr,
 				"slowrank: no source '%.*s'; use some of collectives,sched,faults,"
-				"cgroup,psi,procfs,tcp,nic,device,launches,rdma,nvml, or all, or "
-				"none\n",
+				"cgroup,psi,procfs,tcp,nic,device,launches,rdma,nvml,steal,"
+				"cycles, or all, or none\n",
 				(int)length, list);
 			return false;
 		}

@@ -24,7 +24,9 @@ enum probe_source {
 	PROBE_SOURCE_RDMA = 1 << 9,	 /* counters of RDMA devices, queue pairs */
 	PROBE_SOURCE_NVML = 1 << 10,	 /* clocks, errors, neighbours of NVIDIA GPUs */
 	PROBE_SOURCE_LAUNCHES = 1 << 11, /* of work for devices, in short windows */
-	PROBE_SOURCE_ALL = (1 << 12) - 1,
+	PROBE_SOURCE_STEAL = 1 << 12,	 /* CPU time that a hypervisor gave to others */
+	PROBE_SOURCE_CYCLES = 1 << 13,	 /* clock and instructions of the ranks' CPUs */
+	PROBE_SOURCE_ALL = (1 << 14) - 1,
 };
 
 /* Timing of every kernel of a suspect, for some steps. */

@@ -8,11 +8,14 @@
 
 #include "probe/options.h"
 #include "probe/sources/cgroup.h"
+#include "probe/sources/cpu_times.h"
+#include "probe/sources/cycles.h"
 #include "probe/sources/nic.h"
 #include "probe/sources/nvml.h"
 #include "probe/sources/procfs.h"
 #include "probe/sources/psi.h"
 #include "probe/sources/rdma.h"
+#include "probe/sources/steal.h"
 #include "probe/sources/tcp.h"
 
 struct kind {
@@ -25,7 +28,9 @@ static const struct kind kinds[] = {
 	{"cgroup", PROBE_SOURCE_CGROUP, cgroup_sampler_create},
 	{"psi", PROBE_SOURCE_PSI, psi_sampler_create},
 	{"procfs", PROBE_SOURCE_PROCFS, procfs_sampler_create},
-	{"tcp", PROBE_SOURCE_TCP, NULL}, /* shares the tables */
+	{"tcp", PROBE_SOURCE_TCP, NULL},     /* shares the tables of sockets, */
+	{"steal", PROBE_SOURCE_STEAL, NULL}, /* and this one the times of CPUs */
+	{"cycles", PROBE_SOURCE_CYCLES, cycles_sampler_create},
 	{"nic", PROBE_SOURCE_NIC, nic_sampler_create},
 	{"rdma", PROBE_SOURCE_RDMA, rdma_sampler_create},
 	{"nvml", PROBE_SOURCE_NVML, nvml_sampler_create},
@@ -45,6 +50,7 @@ struct rank_samplers {
 struct samplers {
 	unsigned sources;
 	struct tcp_tables *tcp_tables;
+	struct cpu_times *cpu_times;
 	struct job_rank *found; /* RANKS_MAX of them, scratch */
 	size_t rank_count;
 	struct rank_samplers *ranks;
@@ -64,7 +70,8 @@ int samplers_create(unsigned sources, struct samplers **result)
 	samplers->ranks = calloc(RANKS_MAX, sizeof(*samplers->ranks));
 	samplers->samples = calloc(SAMPLES_MAX, sizeof(*samplers->samples));
 	if (!samplers->found || !samplers->ranks || !samplers->samples ||
-		tcp_tables_create(&samplers->tcp_tables) < 0) {
+		tcp_tables_create(&samplers->tcp_tables) < 0 ||
+		cpu_times_create(&samplers->cpu_times) < 0) {
 		samplers_destroy(samplers);
 		return -ENOMEM;
 	}
@@ -85,6 +92,7 @@ void samplers_destroy(struct samplers *samplers)
 	for (size_t i = 0; i < samplers->rank_count; i++)
 		rank_fini(&samplers->ranks[i]);
 	tcp_tables_destroy(samplers->tcp_tables);
+	cpu_times_destroy(samplers->cpu_times);
 	free(samplers->found);
 	free(samplers->ranks);
 	free(samplers->samples);
@@ -99,9 +107,12 @@ static struct sampler *create_sampler(
 
 	if (!(samplers->sources & kind->source))
 		return NULL;
-	error = kind->create
-			? kind->create(rank->pid, rank->rank, &sampler)
-			: tcp_sampler_create(rank->pid, rank->rank, samplers->tcp_tables, &sampler);
+	if (kind->source == PROBE_SOURCE_TCP)
+		error = tcp_sampler_create(rank->pid, rank->rank, samplers->tcp_tables, &sampler);
+	else if (kind->source == PROBE_SOURCE_STEAL)
+		error = steal_sampler_create(rank->pid, rank->rank, samplers->cpu_times, &sampler);
+	else
+		error = kind->create(rank->pid, rank->rank, &sampler);
 	return error < 0 ? NULL : sampler;
 }
 

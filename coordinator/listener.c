@@ -47,6 +47,7 @@ struct listener {
 	pthread_cond_t filled;
 	bool closing;
 	bool socket_closed;
+	bool released; /* who closes the socket frees it all */
 	pthread_cond_t closed;
 	struct exchange *queue[CONTEXT_COUNT]; /* a ring: each exchange is in it at most once */
 	size_t queue_first, queue_count;
@@ -336,21 +337,34 @@ int listener_create(const struct listener_options *options, struct listener **li
 	return 0;
 }
 
+static void free_listener(struct listener *listener)
+{
+	pthread_cond_destroy(&listener->closed);
+	pthread_cond_destroy(&listener->filled);
+	pthread_mutex_destroy(&listener->mutex);
+	free(listener);
+}
+
 static void *close_socket(void *context)
 {
 	struct listener *listener = context;
+	bool released;
 
 	nng_close(listener->socket);
 	pthread_mutex_lock(&listener->mutex);
 	listener->socket_closed = true;
+	released = listener->released;
 	pthread_cond_signal(&listener->closed);
 	pthread_mutex_unlock(&listener->mutex);
+	if (released)
+		free_listener(listener);
 	return NULL;
 }
 
 /*
- * Closes the socket, but waits only so long: in nng 1.5.2 the thread that removes connections can
- * wait forever when one breaks in the middle of a message (like nng#1636). Returns false then.
+ * Closes the socket, but waits only so long: in nng 1.5.2 the thread that removes connections
+ * waits forever for one that is closed between two parts of a message (docs/wire.md, Transport).
+ * Returns false then: the listener is freed when nng is done with it, if ever.
  */
 static bool close_in_time(struct listener *listener)
 {
@@ -368,6 +382,7 @@ static bool close_in_time(struct listener *listener)
 	while (!listener->socket_closed && !error)
 		error = pthread_cond_timedwait(&listener->closed, &listener->mutex, &deadline);
 	closed = listener->socket_closed;
+	listener->released = !closed;
 	pthread_mutex_unlock(&listener->mutex);
 	return closed;
 }
@@ -402,12 +417,8 @@ void listener_destroy(struct listener *listener)
 	for (size_t i = 0; i < CONTEXT_COUNT; i++)
 		free_exchange(&listener->exchanges[i]);
 	wire_buffer_fini(&listener->encoded);
-	if (listener->socket_open && !close_in_time(listener))
-		return; /* nng may still look at it: better a leak than a hang */
-	pthread_cond_destroy(&listener->closed);
-	pthread_cond_destroy(&listener->filled);
-	pthread_mutex_destroy(&listener->mutex);
-	free(listener);
+	if (!listener->socket_open || close_in_time(listener))
+		free_listener(listener);
 }
 
 const char *listener_url(const struct listener *listener, size_t index)

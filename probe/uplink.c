@@ -126,11 +126,13 @@ static void drop_current(struct uplink *uplink)
 
 /*
  * Puts a fresh connection in place of one that has not answered for too long. The old one closes
- * by itself, at most OLD_MAX at a time: then this one is kept.
+ * by itself, at most OLD_MAX at a time: then this one is kept. When nng closes nothing any more,
+ * only a connection that broke is worth one of these.
  */
 static void replace_connection(struct uplink *uplink)
 {
 	struct uplink_connection *fresh = NULL, **slot = NULL;
+	bool hangs = false;
 
 	for (size_t i = 0; i < OLD_MAX; i++) {
 		if (uplink->old[i] && uplink_connection_closed(uplink->old[i], 0)) {
@@ -139,7 +141,11 @@ static void replace_connection(struct uplink *uplink)
 		}
 		if (!uplink->old[i])
 			slot = &uplink->old[i];
+		else
+			hangs = true;
 	}
+	if (hangs && !uplink_connection_was_up(uplink->connection))
+		return;
 	if (!slot || uplink_connection_open(uplink->url, &fresh))
 		return;
 	if (uplink_connection_start_close(uplink->connection)) {

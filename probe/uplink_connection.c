@@ -23,6 +23,7 @@ struct uplink_connection {
 	pthread_mutex_t mutex; /* for all below */
 	pthread_cond_t changed;
 	uint64_t pipe_count;
+	bool was_up;
 	bool closed;
 	bool released;
 };
@@ -53,10 +54,12 @@ static void on_pipe(nng_pipe pipe, nng_pipe_ev event, void *context)
 
 	(void)pipe;
 	pthread_mutex_lock(&connection->mutex);
-	if (event == NNG_PIPE_EV_ADD_POST)
+	if (event == NNG_PIPE_EV_ADD_POST) {
 		connection->pipe_count++;
-	else if (event == NNG_PIPE_EV_REM_POST && connection->pipe_count)
+		connection->was_up = true;
+	} else if (event == NNG_PIPE_EV_REM_POST && connection->pipe_count) {
 		connection->pipe_count--;
+	}
 	pthread_mutex_unlock(&connection->mutex);
 }
 
@@ -133,6 +136,16 @@ bool uplink_connection_up(struct uplink_connection *connection)
 	up = connection->pipe_count > 0;
 	pthread_mutex_unlock(&connection->mutex);
 	return up;
+}
+
+bool uplink_connection_was_up(struct uplink_connection *connection)
+{
+	bool was_up;
+
+	pthread_mutex_lock(&connection->mutex);
+	was_up = connection->was_up;
+	pthread_mutex_unlock(&connection->mutex);
+	return was_up;
 }
 
 static void *close_socket(void *context)

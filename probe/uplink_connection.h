@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One nng REQ socket of the uplink, with its dialer, and a way to be rid of it that never waits
- * for nng. In nng 1.5.2, when a connection breaks in the middle of a large message, the thread
- * that removes connections can wait forever (like nng#1636): the socket then neither connects
- * again nor closes. Any thread.
+ * for nng. In nng 1.5.2, when a connection is closed between two parts of a message, the process's
+ * one thread that removes connections waits forever (like nng#1636): no socket of the process then
+ * connects for a second time, nor closes. Any thread.
  */
 #ifndef SLOWRANK_PROBE_UPLINK_CONNECTION_H
 #define SLOWRANK_PROBE_UPLINK_CONNECTION_H
@@ -20,6 +20,8 @@ int uplink_connection_open(const char *url, struct uplink_connection **connectio
 
 nng_socket uplink_connection_socket(const struct uplink_connection *connection);
 bool uplink_connection_up(struct uplink_connection *connection);
+/* Ever: one that never was goes on dialling by itself, whatever hangs. */
+bool uplink_connection_was_up(struct uplink_connection *connection);
 
 /* Begins to close the socket, in a thread of its own. Returns 0 or a negative errno: still open. */
 int uplink_connection_start_close(struct uplink_connection *connection)

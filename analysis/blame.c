@@ -155,6 +155,7 @@ int blame_step(struct blame *blame, const struct step_grid *grid)
 		blame->opaque |= blame->tallies[r].carry.opaque_ns != 0;
 	}
 	for (size_t o = 0; o < grid->order_count;) {
+		blame_fetch_ahead(blame, grid, o);
 		if (blame_in_columns(blame, &grid->instances[grid->order[o]]))
 			o = blame_meet_columns(blame, grid, o);
 		else

@@ -121,14 +121,15 @@ struct blame {
 	size_t row_capacity, cell_capacity, transfer_capacity, scratch_capacity;
 	struct blame_carry *carries; /* by rank, from step to step */
 	size_t carry_capacity;
-	struct blame_tally *tallies; /* as rows */
+	struct blame_tally *tallies;		      /* as rows */
 	struct blame_column_meeting *column_meetings; /* room for all of a grid that is alike */
 	int64_t *columns; /* own times of peers at some positions, position by position */
 	struct blame_control *controls; /* by group of peers, and in it by position */
 	uint32_t *row_controls; /* as rows: the first control of its peers; GRID_NONE: no peers */
 	size_t control_count;
-	size_t meeting_capacity, column_meeting_capacity, share_capacity, lead_capacity, mixed_capacity, opaque_capacity,
-		hold_capacity, lag_capacity, held_capacity, column_capacity, control_capacity;
+	size_t meeting_capacity, column_meeting_capacity, share_capacity, lead_capacity,
+		mixed_capacity, opaque_capacity, hold_capacity, lag_capacity, held_capacity,
+		column_capacity, control_capacity;
 	int64_t *scratch;    /* values to take medians of, and room to do so */
 	uint32_t *groups;    /* rows, grouped by layout */
 	uint32_t *cursors;   /* per row: cells taken so far */
@@ -196,6 +197,37 @@ static inline uint32_t blame_control_of(
 	uint32_t row = grid->cells[c].row;
 
 	return blame->row_controls[row] + c - grid->rows[row].first_cell;
+}
+
+/*
+ * Asks for what the instances after a place of the order need. Their cells lie far apart: without a look ahead,
+ * a pass over a large pipeline waits for memory most of the time. Inlined by force: compilers leave out
+ * calls of functions that return nothing and only prefetch.
+ */
+static inline __attribute__((always_inline)) void blame_fetch_ahead(
+	const struct blame *blame, const struct step_grid *grid, size_t o)
+{
+	enum { CELLS_AHEAD = 8, INSTANCES_AHEAD = 24, MEMBERS_MAX = 8 };
+	const struct grid_instance *instance;
+
+	if (!grid->overlapped || o + INSTANCES_AHEAD >= grid->order_count)
+		return;
+	instance = &grid->instances[grid->order[o + INSTANCES_AHEAD]];
+	__builtin_prefetch(instance);
+	instance = &grid->instances[grid->order[o + 2 * CELLS_AHEAD]];
+	__builtin_prefetch(&grid->members[instance->first_member]);
+	__builtin_prefetch(&grid->member_parts[instance->first_member]);
+	__builtin_prefetch(&blame->shares[instance->first_member]);
+	instance = &grid->instances[grid->order[o + CELLS_AHEAD]];
+	for (uint32_t m = 0; m < instance->member_count && m < MEMBERS_MAX; m++) {
+		uint32_t c = grid->members[instance->first_member + m];
+
+		__builtin_prefetch(&grid->cells[c]);
+		__builtin_prefetch(&grid->cells[c].row);
+		__builtin_prefetch(&grid->places[c]);
+		__builtin_prefetch(&grid->by_departure[c]);
+		__builtin_prefetch(&blame->cells[c]);
+	}
 }
 
 /* What a cell is compared with. */

@@ -18,8 +18,7 @@ void whatif_fini(struct whatif *whatif)
 	free(whatif->scratch);
 	free(whatif->relief);
 	free(whatif->cursors);
-	free(whatif->ended);
-	free(whatif->ends);
+	whatif_streams_destroy(whatif->streams);
 	free(whatif->nobody);
 	free(whatif->ends_before);
 	whatif_init(whatif);
@@ -33,7 +32,6 @@ static int reserve(struct whatif *whatif, const struct step_grid *grid)
 		free(whatif->times);
 		free(whatif->scratch);
 		free(whatif->cursors);
-		free(whatif->ended);
 		free(whatif->nobody);
 		free(whatif->ends_before);
 		whatif->nobody = calloc(capacity, 1);
@@ -41,21 +39,17 @@ static int reserve(struct whatif *whatif, const struct step_grid *grid)
 		whatif->times = malloc(capacity * sizeof(int64_t));
 		whatif->scratch = malloc(capacity * sizeof(int64_t));
 		whatif->cursors = malloc(capacity * sizeof(uint32_t));
-		whatif->ended = malloc(capacity * sizeof(uint32_t));
 		whatif->row_capacity = capacity;
 	}
 	if (grid->cell_count > whatif->cell_capacity) {
 		size_t capacity = grid->cell_count + grid->cell_count / 4;
 
 		free(whatif->relief);
-		free(whatif->ends);
 		whatif->relief = malloc(capacity * sizeof(int64_t));
-		whatif->ends = malloc(capacity * sizeof(int64_t));
 		whatif->cell_capacity = capacity;
 	}
-	if (whatif->times && whatif->scratch && whatif->cursors && whatif->ended &&
-		whatif->nobody && whatif->ends_before &&
-		((whatif->relief && whatif->ends) || grid->cell_count == 0))
+	if (whatif->times && whatif->scratch && whatif->cursors && whatif->nobody &&
+		whatif->ends_before && (whatif->relief || grid->cell_count == 0))
 		return 0;
 	whatif_fini(whatif); /* capacities too: the next call tries again */
 	return -ENOMEM;
@@ -117,7 +111,8 @@ int64_t whatif_healed_ns(const struct whatif *whatif, const struct step_grid *gr
 	return healed_ns > 0 ? healed_ns : 0;
 }
 
-int64_t whatif_opaque_ns(const struct whatif *whatif, const struct step_grid *grid,
+/* What a cell's calls that are no cells take; less where peers at its place are healed. */
+static int64_t opaque_ns(const struct whatif *whatif, const struct step_grid *grid,
 	const struct blame *blame, uint32_t c)
 {
 	const struct grid_cell *cell = &grid->cells[c];
@@ -126,9 +121,7 @@ int64_t whatif_opaque_ns(const struct whatif *whatif, const struct step_grid *gr
 	if (cell->opaque_ns == 0 || !whatif->relieved || control == GRID_NONE ||
 		whatif->change.healed[cell->row])
 		return cell->opaque_ns;
-	int64_t relief = whatif->relief[control];
-
-	return relief < cell->opaque_ns ? cell->opaque_ns - relief : 0;
+	return whatif_relieved_ns(whatif, control, cell->opaque_ns);
 }
 
 static int64_t segment_ns(const struct whatif *whatif, const struct step_grid *grid,
@@ -142,7 +135,7 @@ static int64_t segment_ns(const struct whatif *whatif, const struct step_grid *g
 		own_ns = whatif_healed_ns(whatif, grid, blame, c);
 	else
 		own_ns = grid_own_ns(grid, c);
-	return own_ns + whatif_opaque_ns(whatif, grid, blame, c);
+	return own_ns + opaque_ns(whatif, grid, blame, c);
 }
 
 /* A row's cells up to and including c, since its last instance, one by one. */
@@ -391,49 +384,55 @@ static int64_t smaller(int64_t a, int64_t b)
 	return a < b ? a : b;
 }
 
-/* How long a member stayed before the last one came. */
-static int64_t wait_ns(
+int64_t whatif_wait_ns(
 	const struct step_grid *grid, const struct blame *blame, uint32_t index, uint32_t member)
 {
 	return grid->departure_ns[member] - grid->arrival_ns[member] -
 	       blame_transfer_ns(blame, grid, &blame->meetings[index], member);
 }
 
-int64_t whatif_catch_up(struct whatif *whatif, const struct step_grid *grid,
-	const struct blame *blame, uint32_t index, whatif_time *time_of, int64_t last_ns)
+int64_t whatif_least_wait_ns(
+	const struct step_grid *grid, const struct blame *blame, uint32_t index)
+{
+	const struct grid_instance *instance = &grid->instances[index];
+	int64_t least_ns = INT64_MAX;
+
+	for (uint32_t m = 0; m < instance->member_count; m++) {
+		uint32_t at = instance->first_member + m;
+
+		if (!(grid->member_parts[at].flags & MEMBER_DOUBTFUL))
+			least_ns = smaller(least_ns, whatif_wait_ns(grid, blame, index, at));
+	}
+	return least_ns;
+}
+
+/* Lets members of rows with a hole come with the others. Returns when the last one comes. */
+static int64_t catch_up(struct whatif *whatif, const struct step_grid *grid,
+	const struct blame *blame, uint32_t index, int64_t last_ns)
 {
 	const struct grid_instance *instance = &grid->instances[index];
 	const struct grid_member *members = &grid->member_parts[instance->first_member];
-	int64_t whole_ns = INT64_MIN, least_wait_ns = INT64_MAX;
-	const uint32_t doubtful = MEMBER_HOLE | MEMBER_ADRIFT;
+	int64_t least_ns = whatif_least_wait_ns(grid, blame, index), whole_ns = INT64_MIN;
 
-	for (uint32_t m = 0; m < instance->member_count; m++) {
-		uint32_t at = instance->first_member + m;
-
-		if (members[m].flags & doubtful)
-			continue;
-		whole_ns = larger(whole_ns, *time_of(whatif, grid, at));
-		least_wait_ns = smaller(least_wait_ns, wait_ns(grid, blame, index, at));
-	}
-	if (whole_ns == INT64_MIN)
+	if (least_ns == INT64_MAX)
 		return last_ns;
+	for (uint32_t m = 0; m < instance->member_count; m++) {
+		if (!(members[m].flags & MEMBER_DOUBTFUL))
+			whole_ns = larger(whole_ns, whatif->times[members[m].row]);
+	}
 	last_ns = whole_ns;
 	for (uint32_t m = 0; m < instance->member_count; m++) {
-		uint32_t at = instance->first_member + m;
-		int64_t *time_ns = time_of(whatif, grid, at), late_ns;
+		int64_t *time_ns = &whatif->times[members[m].row], late_ns;
 
-		if (!(members[m].flags & doubtful))
+		if (!(members[m].flags & MEMBER_DOUBTFUL))
 			continue;
-		late_ns = larger(least_wait_ns - wait_ns(grid, blame, index, at), 0);
+		late_ns = larger(
+			least_ns - whatif_wait_ns(grid, blame, index, instance->first_member + m),
+			0);
 		*time_ns = smaller(*time_ns, whole_ns + late_ns);
 		last_ns = larger(last_ns, *time_ns);
 	}
 	return last_ns;
-}
-
-static int64_t *row_time(struct whatif *whatif, const struct step_grid *grid, uint32_t member)
-{
-	return &whatif->times[grid->member_parts[member].row];
 }
 
 static void replay_instance(struct whatif *whatif, const struct step_grid *grid,
@@ -448,7 +447,7 @@ static void replay_instance(struct whatif *whatif, const struct step_grid *grid,
 
 	last = bring_each(whatif, grid, blame, index, &root);
 	if (whatif->holes && instance->usable && instance->waits_for == WAITS_FOR_ALL)
-		last = whatif_catch_up(whatif, grid, blame, index, row_time, last);
+		last = catch_up(whatif, grid, blame, index, last);
 	if (!blame->held[index] && instance->usable && instance->waits_for == WAITS_FOR_ALL) {
 		leave_together(whatif, grid, blame, index, last);
 		return;
@@ -563,7 +562,7 @@ static void find_ends(struct whatif *whatif, const struct step_grid *grid,
 
 void whatif_next_step(struct whatif *whatif)
 {
-	whatif->ends_known = false;
+	whatif->ends_known = whatif->laid_out = false;
 }
 
 int whatif_replay(struct whatif *whatif, const struct step_grid *grid, const struct blame *blame,
@@ -573,8 +572,11 @@ int whatif_replay(struct whatif *whatif, const struct step_grid *grid, const str
 
 	if (error == 0 && line)
 		error = whatif_line_reserve(line, grid);
+	if (error == 0 && grid->overlapped && !whatif->laid_out)
+		error = whatif_streams_lay_out(&whatif->streams, grid, blame);
 	if (error < 0)
 		return error;
+	whatif->laid_out = true;
 	find_ends(whatif, grid, blame, change->scales || change->own_ns || change->faster);
 	replay(whatif, grid, blame, change, line);
 	*gain_ns = whatif_line_gain(whatif, grid, line);

@@ -38,6 +38,8 @@ struct whatif_change {
 	const int64_t *faster; /* per instance: its transfer is shorter by this; or NULL */
 };
 
+struct stream_layout;
+
 struct whatif {
 	int64_t *times;	      /* per row */
 	int64_t *ends_before; /* per row: when it ended, as it was */
@@ -45,15 +47,15 @@ struct whatif {
 	uint8_t *nobody; /* per row: 0 */
 	int64_t *relief; /* per cell: what its peers at this position gain from the healed rows */
 	uint32_t *cursors;
-	uint32_t *ended;	     /* per row: cells that ended, in order of departure */
-	int64_t *ends;		     /* per cell, of overlapped grids */
-	struct whatif_change change; /* what is replayed; healed is never NULL */
+	struct stream_layout *streams; /* of overlapped grids */
+	struct whatif_change change;   /* what is replayed; healed is never NULL */
 	size_t row_capacity, cell_capacity;
 	bool relieved;	  /* some of this replay's rows are healed, and some are not */
 	bool all_healed;  /* all of them are */
 	bool holes;	  /* some row has one */
 	uint32_t leaving; /* instance whose members leave it at leave_ns; GRID_NONE */
 	int64_t leave_ns;
+	bool laid_out;	    /* streams are this step's */
 	bool ends_known;    /* ends_before are this step's */
 	bool ends_replayed; /* and were replayed */
 };
@@ -105,19 +107,23 @@ static inline int64_t whatif_sooner_ns(const struct whatif *whatif, const struct
 	return sooner_ns > 0 ? sooner_ns : 0;
 }
 
-/* What a cell's calls that are no cells take; less where peers at its place are healed. */
-int64_t whatif_opaque_ns(const struct whatif *whatif, const struct step_grid *grid,
-	const struct blame *blame, uint32_t c);
+/* What is left of opaque time at a control's position, where peers are healed. */
+static inline int64_t whatif_relieved_ns(
+	const struct whatif *whatif, uint32_t control, int64_t opaque_ns)
+{
+	return whatif->relief[control] < opaque_ns ? opaque_ns - whatif->relief[control] : 0;
+}
 
 /*
  * Of rows with a hole it is not known what lies in it: others' lateness, mostly, that may be healed.
  * Such a member comes with the last of the whole ones at the latest, or as much after it as it did in
- * truth. time_of(): when a member comes in the replay, and may be told otherwise. Returns when the last comes;
- * last_ns where all have holes.
+ * truth: by how much it waited less than the least of the whole ones. INT64_MAX: none is whole.
  */
-typedef int64_t *whatif_time(struct whatif *whatif, const struct step_grid *grid, uint32_t member);
-int64_t whatif_catch_up(struct whatif *whatif, const struct step_grid *grid,
-	const struct blame *blame, uint32_t index, whatif_time *time_of, int64_t last_ns);
+#define MEMBER_DOUBTFUL ((uint32_t)MEMBER_HOLE | (uint32_t)MEMBER_ADRIFT)
+int64_t whatif_least_wait_ns(
+	const struct step_grid *grid, const struct blame *blame, uint32_t index);
+int64_t whatif_wait_ns(
+	const struct step_grid *grid, const struct blame *blame, uint32_t index, uint32_t member);
 
 /* Room for all rows of a grid. Returns 0 or -ENOMEM. */
 int whatif_line_reserve(struct whatif_line *line, const struct step_grid *grid)
@@ -129,8 +135,14 @@ int whatif_line_reserve(struct whatif_line *line, const struct step_grid *grid)
 int64_t whatif_line_gain(
 	struct whatif *whatif, const struct step_grid *grid, struct whatif_line *line);
 
-/* The replay of grids with overlapped rows; called by whatif_replay(), relief filled where relieved. */
+/*
+ * Grids with overlapped rows: laid out once a step, before it is replayed by whatif_replay(), relief filled
+ * where relieved. Returns 0 or -ENOMEM. NULL is fine to destroy.
+ */
+int whatif_streams_lay_out(struct stream_layout **layout, const struct step_grid *grid,
+	const struct blame *blame) __attribute__((warn_unused_result));
 void whatif_replay_streams(
 	struct whatif *whatif, const struct step_grid *grid, const struct blame *blame);
+void whatif_streams_destroy(struct stream_layout *layout);
 
 #endif

@@ -2,15 +2,66 @@
 /*
  * The replay of grids whose rows have several streams. A cell starts when its stream is free and
  * the rank's work has come to it; the work goes on from the ends of what it waited for.
+ *
+ * A step is replayed up to 30 times, and what is looked at lies all over memory. So it is laid out once, in
+ * the order of the replay: what does not depend on what is healed is known then, and a replay reads
+ * what it needs from one end to the other.
  */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
 #include "analysis/segments.h"
 #include "analysis/whatif.h"
 
-/* times: where the work of each row may go on from; the last end in the end. */
-struct stream_replay {
-	struct whatif *whatif;
-	const struct step_grid *grid;
-	const struct blame *blame;
+/* What of a cell a replay needs; in the order in which they start. */
+struct stream_cell {
+	int64_t own_ns, healed_ns; /* its own time, as it was and like its control */
+	int64_t opaque_ns;
+	int64_t alone_ns; /* it ends so long after its start, whatever others do */
+	uint32_t row;
+	uint32_t first_need; /* the row's work waits for these before; up to the next one's */
+	uint32_t behind;     /* the one before it in its stream, which was over; GRID_NONE */
+	uint32_t control;    /* cell of the grid; GRID_NONE */
+	bool works;	     /* the row's work is among the cells */
+};
+
+/* What a member waits for; it stays for fixed_ns after that, and for what its transfer is now. */
+enum stream_wait {
+	STREAM_NOBODY = 0,
+	STREAM_LAST = 1,
+	STREAM_ROOT = 2,
+	STREAM_MESSAGE = 3, /* it is there so long after it was sent */
+	STREAM_GONE = 4,    /* it has ended: a send that was copied away */
+};
+
+struct stream_member {
+	int64_t fixed_ns, transfer_ns;
+	int64_t late_ns; /* of one that is doubtful: after the last that is not */
+	uint32_t cell;	 /* of stream cells */
+	uint8_t waits_for;
+	bool root, doubtful;
+};
+
+struct stream_instance {
+	uint32_t instance;
+	uint32_t started; /* so many cells have, before it ends */
+	uint32_t first_member, member_count;
+	bool doubtful; /* some members are, some are not */
+};
+
+struct stream_layout {
+	struct stream_cell *cells; /* and one more, that ends the last one's needs */
+	uint32_t *grid_cells;	   /* as cells: which of the grid they are */
+	uint32_t *places;	   /* by cell of the grid: which of these it is */
+	uint32_t *needs, *last;	   /* stream cells; last: those that no other one needs */
+	uint8_t *needed;	   /* as cells */
+	int64_t *ends;		   /* likewise */
+	struct stream_member *members;
+	struct stream_instance *instances;
+	uint32_t *started, *ended; /* by row */
+	size_t cell_count, need_count, last_count, member_count, instance_count;
+	size_t cell_capacity, row_capacity, instance_capacity;
 };
 
 static void raise(int64_t *value, int64_t least)
@@ -19,234 +70,434 @@ static void raise(int64_t *value, int64_t least)
 		*value = least;
 }
 
-/* Starts the row's cells up to and including `until`; ends[] holds starts until they end. */
-static void start_cells(struct stream_replay *replay, uint32_t r, uint32_t until)
+void whatif_streams_destroy(struct stream_layout *layout)
 {
-	struct whatif *whatif = replay->whatif;
-	const struct step_grid *grid = replay->grid;
-	const struct grid_row *row = &grid->rows[r];
-
-	while (whatif->cursors[r] < row->cell_count &&
-		row->first_cell + whatif->cursors[r] <= until) {
-		uint32_t c = row->first_cell + whatif->cursors[r]++;
-		const struct grid_cell *cell = &grid->cells[c];
-		int64_t inside_ns = cell->departure_ns - cell->arrival_ns;
-		const struct blame_cell compared = blame_cell_of(replay->blame, replay->grid, c);
-		int64_t own_ns = cell->own_ns, start_ns;
-
-		if (whatif->change.own_ns)
-			own_ns = whatif->change.own_ns[c];
-		else if (whatif->change.healed[r])
-			own_ns = whatif_healed_ns(whatif, grid, replay->blame, c);
-		else if ((cell->flags & CELL_QUEUED) && compared.control_ns < own_ns)
-			own_ns = compared.control_ns;
-
-		if (compared.most_ns < own_ns)
-			own_ns = compared.most_ns;
-		if (whatif->change.scales)
-			own_ns = (int64_t)((double)own_ns * whatif->change.scales[r]);
-		for (; whatif->ended[r] < cell->needs; whatif->ended[r]++) {
-			uint32_t before =
-				row->overlapped
-					? grid->by_departure[row->first_cell + whatif->ended[r]]
-					: row->first_cell + whatif->ended[r];
-
-			if (segments_holds(row, &grid->cells[before], cell))
-				raise(&whatif->times[r], whatif->ends[before]);
-		}
-		if (row->works && (cell->flags & CELL_LOCAL) && cell->before != GRID_NONE)
-			raise(&whatif->times[r], whatif->ends[cell->before]);
-		start_ns = whatif->times[r] + own_ns +
-			   whatif_opaque_ns(whatif, grid, replay->blame, c);
-		if (cell->flags & CELL_LOCAL) {
-			whatif->ends[c] = start_ns;
-			continue;
-		}
-		if (row->overlapped && cell->before != GRID_NONE &&
-			whatif->ends[cell->before] > start_ns &&
-			grid->cells[cell->before].departure_ns <= cell->arrival_ns)
-			start_ns = whatif->ends[cell->before];
-		if (!row->works)
-			raise(&whatif->times[r], whatif->times[r] + own_ns);
-		whatif->ends[c] = start_ns;
-		if (cell->instance == GRID_NONE || (cell->flags & CELL_ALONE))
-			whatif->ends[c] += inside_ns;
-	}
+	if (!layout)
+		return;
+	free(layout->cells);
+	free(layout->grid_cells);
+	free(layout->places);
+	free(layout->needs);
+	free(layout->last);
+	free(layout->needed);
+	free(layout->ends);
+	free(layout->members);
+	free(layout->instances);
+	free(layout->started);
+	free(layout->ended);
+	free(layout);
 }
 
-/* Whose start a member waits for; its own when for nobody's. */
-static int64_t needed_start(const struct stream_replay *replay,
-	const struct grid_instance *instance, uint32_t m, int64_t last_ns, int64_t root_ns)
+/* Room for count elements, whose old ones are not kept; false without memory. */
+static bool renew(void *array, size_t count, size_t size)
 {
-	uint32_t c = replay->grid->members[instance->first_member + m];
-	const struct grid_cell *cell = &replay->grid->cells[c];
-	bool is_root = instance->root >= 0 && cell->own_index == (uint32_t)instance->root;
-	int64_t own_ns = replay->whatif->ends[c];
+	void **at = array;
 
-	switch (instance->waits_for) {
-	case WAITS_FOR_ALL:
-	case WAITS_FOR_PARTNER:
-		return last_ns;
-	case WAITS_FOR_ROOT:
-		return root_ns;
-	case WAITS_FOR_ALL_AT_ROOT:
-		return is_root ? last_ns : own_ns;
-	case WAITS_FOR_PREFIX:
-		return own_ns + replay->blame->shares[instance->first_member + m].wait_ns;
-	default:
-		return own_ns;
+	free(*at);
+	*at = malloc(count * size);
+	return *at;
+}
+
+static int reserve(struct stream_layout *layout, const struct step_grid *grid)
+{
+	bool done = true;
+
+	if (grid->cell_count >= layout->cell_capacity) {
+		size_t count = grid->cell_count + grid->cell_count / 4 + 1;
+
+		layout->cell_capacity = 0;
+		done = renew(&layout->cells, count, sizeof(*layout->cells)) &&
+		       renew(&layout->grid_cells, count, sizeof(*layout->grid_cells)) &&
+		       renew(&layout->places, count, sizeof(*layout->places)) &&
+		       renew(&layout->needs, 2 * count, sizeof(*layout->needs)) &&
+		       renew(&layout->last, count, sizeof(*layout->last)) &&
+		       renew(&layout->needed, count, sizeof(*layout->needed)) &&
+		       renew(&layout->ends, count, sizeof(*layout->ends)) &&
+		       renew(&layout->members, count, sizeof(*layout->members));
+		layout->cell_capacity = done ? count : 0;
 	}
+	if (done && grid->row_count > layout->row_capacity) {
+		size_t count = grid->row_count + grid->row_count / 4;
+
+		done = renew(&layout->started, count, sizeof(*layout->started)) &&
+		       renew(&layout->ended, count, sizeof(*layout->ended));
+		layout->row_capacity = done ? count : 0;
+	}
+	if (done && grid->order_count > layout->instance_capacity) {
+		size_t count = grid->order_count + grid->order_count / 4;
+
+		done = renew(&layout->instances, count, sizeof(*layout->instances));
+		layout->instance_capacity = done ? count : 0;
+	}
+	return done ? 0 : -ENOMEM;
+}
+
+static void add_need(struct stream_layout *layout, uint32_t c)
+{
+	layout->needs[layout->need_count++] = layout->places[c];
+	layout->needed[layout->places[c]] = 1;
+}
+
+/* The cell of a row that starts next. */
+static void lay_cell(struct stream_layout *layout, const struct step_grid *grid,
+	const struct blame *blame, const struct grid_row *row, uint32_t c)
+{
+	const struct grid_cell *cell = &grid->cells[c];
+	const struct blame_cell compared = blame_cell_of(blame, grid, c);
+	uint32_t *ended = &layout->ended[cell->row];
+	int64_t own_ns = cell->own_ns, healed_ns = compared.control_ns;
+	bool local = cell->flags & CELL_LOCAL;
+	bool alone = !local && (cell->instance == GRID_NONE || (cell->flags & CELL_ALONE));
+	uint32_t behind = GRID_NONE, first_need = (uint32_t)layout->need_count;
+
+	if ((cell->flags & CELL_QUEUED) && healed_ns < own_ns)
+		own_ns = healed_ns;
+	for (; *ended < cell->needs; ++*ended) {
+		uint32_t before = row->overlapped ? grid->by_departure[row->first_cell + *ended]
+						  : row->first_cell + *ended;
+
+		if (segments_holds(row, &grid->cells[before], cell))
+			add_need(layout, before);
+	}
+	if (row->works && local && cell->before != GRID_NONE)
+		add_need(layout, cell->before);
+	if (row->overlapped && !local && cell->before != GRID_NONE &&
+		grid->cells[cell->before].departure_ns <= cell->arrival_ns)
+		behind = layout->places[cell->before];
+	layout->needed[layout->cell_count] = 0;
+	layout->places[c] = (uint32_t)layout->cell_count;
+	layout->grid_cells[layout->cell_count] = c;
+	layout->cells[layout->cell_count++] = (struct stream_cell){
+		.own_ns = own_ns < compared.most_ns ? own_ns : compared.most_ns,
+		.healed_ns = healed_ns < compared.most_ns ? healed_ns : compared.most_ns,
+		.opaque_ns = cell->opaque_ns,
+		.alone_ns = alone ? cell->departure_ns - cell->arrival_ns : 0,
+		.row = cell->row,
+		.first_need = first_need,
+		.behind = behind,
+		.control = compared.control_cell,
+		.works = row->works,
+	};
+}
+
+/* A row's cells up to and including `until`. */
+static void lay_cells(struct stream_layout *layout, const struct step_grid *grid,
+	const struct blame *blame, uint32_t r, uint32_t until)
+{
+	const struct grid_row *row = &grid->rows[r];
+
+	while (layout->started[r] < row->cell_count &&
+		row->first_cell + layout->started[r] <= until)
+		lay_cell(layout, grid, blame, row, row->first_cell + layout->started[r]++);
 }
 
 /* The receiver's side of a message whose sender did not wait for it. */
 static bool is_message(
 	const struct step_grid *grid, const struct grid_instance *instance, uint32_t c)
 {
-	if (instance->waits_for != WAITS_FOR_PARTNER || instance->member_count != 2 ||
-		grid->cells[c].part->operation != OPERATION_RECEIVE ||
-		grid->rows[grid->cells[c].row].works)
-		return false;
-	for (uint32_t m = 0; m < 2; m++) {
-		if (grid->cells[grid->members[instance->first_member + m]].flags & CELL_ALONE)
-			return true;
-	}
-	return false;
+	const struct grid_member *members = &grid->member_parts[instance->first_member];
+
+	return instance->waits_for == WAITS_FOR_PARTNER && instance->member_count == 2 &&
+	       grid->cells[c].part->operation == OPERATION_RECEIVE &&
+	       !grid->rows[grid->cells[c].row].works &&
+	       ((members[0].flags | members[1].flags) & CELL_ALONE);
 }
 
 /*
  * A message is there so long after it was sent, whether its receiver is or not. Where the receiver
  * came so late that it did not wait, that is not known: it was there by then.
  */
-static void end_message(
-	struct stream_replay *replay, uint32_t index, uint32_t c, int64_t last_ns, int64_t sent_ns)
+static void lay_message(struct stream_member *member, const struct step_grid *grid,
+	const struct grid_instance *instance, uint32_t c)
 {
-	const struct step_grid *grid = replay->grid;
-	const struct grid_instance *instance = &grid->instances[index];
 	const struct grid_cell *cell = &grid->cells[c];
-	int64_t *end_ns = &replay->whatif->ends[c];
 	int64_t call_ns = cell->departure_ns - cell->arrival_ns, way_ns = 0;
 
 	for (uint32_t m = 0; m < 2; m++) {
-		const struct grid_cell *other =
-			&grid->cells[grid->members[instance->first_member + m]];
+		uint32_t other = grid->members[instance->first_member + m];
 
-		if (other != cell)
-			way_ns = cell->departure_ns - other->arrival_ns;
+		if (other != c)
+			way_ns = cell->departure_ns - grid->cells[other].arrival_ns;
 	}
 	if (call_ns > way_ns / MESSAGE_SEEN) {
-		raise(end_ns, sent_ns + whatif_transfer_ns(replay->whatif, index, way_ns));
+		member->waits_for = STREAM_MESSAGE;
+		member->transfer_ns = way_ns;
 	} else {
-		raise(end_ns, last_ns);
-		*end_ns += call_ns;
+		member->waits_for = STREAM_LAST;
+		member->fixed_ns = call_ns;
 	}
 }
 
-static int64_t *cell_time(struct whatif *whatif, const struct step_grid *grid, uint32_t member)
+static uint8_t wait_of(const struct grid_instance *instance, bool root)
 {
-	return &whatif->ends[grid->members[member]];
+	switch (instance->waits_for) {
+	case WAITS_FOR_ALL:
+	case WAITS_FOR_PARTNER:
+		return STREAM_LAST;
+	case WAITS_FOR_ROOT:
+		return STREAM_ROOT;
+	case WAITS_FOR_ALL_AT_ROOT:
+		return root ? STREAM_LAST : STREAM_NOBODY;
+	default:
+		return STREAM_NOBODY;
+	}
 }
 
-static void end_instance(struct stream_replay *replay, uint32_t index)
+/* seen_ns: when the last member came. */
+static struct stream_member lay_member(const struct stream_layout *layout,
+	const struct step_grid *grid, const struct blame *blame,
+	const struct grid_instance *instance, uint32_t at, int64_t seen_ns)
 {
-	const struct step_grid *grid = replay->grid;
+	uint32_t c = grid->members[at];
+	const struct grid_cell *cell = &grid->cells[c];
+	const struct blame_share share = blame->shares[at];
+	struct stream_member member = {.cell = layout->places[c],
+		.root = instance->root >= 0 && cell->own_index == (uint32_t)instance->root};
+
+	if (cell->flags & CELL_ALONE) {
+		member.waits_for = STREAM_GONE;
+		member.fixed_ns = cell->departure_ns - cell->arrival_ns;
+		return member;
+	}
+	if (!instance->usable || instance->waits_for == WAITS_FOR_NOBODY) {
+		member.fixed_ns = cell->departure_ns - cell->arrival_ns;
+		return member;
+	}
+	if (is_message(grid, instance, c)) {
+		lay_message(&member, grid, instance, c);
+		return member;
+	}
+	member.waits_for = wait_of(instance, member.root);
+	member.transfer_ns = share.transfer_ns;
+	if (instance->waits_for == WAITS_FOR_PREFIX && share.wait_ns > 0)
+		member.fixed_ns = share.wait_ns;
+	/* What the member's own transfer was: it may have been shorter than its exposed stay. */
+	if (instance->waits_for == WAITS_FOR_ALL || instance->waits_for == WAITS_FOR_PARTNER)
+		member.transfer_ns =
+			cell->departure_ns > seen_ns ? cell->departure_ns - seen_ns : 0;
+	return member;
+}
+
+/* Which members are doubtful, and by how much these may be late: whatif_least_wait_ns(). */
+static void lay_doubts(struct stream_layout *layout, struct stream_instance *laid,
+	const struct step_grid *grid, const struct blame *blame)
+{
+	const struct grid_instance *instance = &grid->instances[laid->instance];
+	int64_t least_ns = whatif_least_wait_ns(grid, blame, laid->instance);
+
+	for (uint32_t m = 0; m < instance->member_count && least_ns < INT64_MAX; m++) {
+		uint32_t at = instance->first_member + m;
+		struct stream_member *member = &layout->members[laid->first_member + m];
+
+		if (!(grid->member_parts[at].flags & MEMBER_DOUBTFUL))
+			continue;
+		laid->doubtful = member->doubtful = true;
+		raise(&member->late_ns, least_ns - whatif_wait_ns(grid, blame, laid->instance, at));
+	}
+}
+
+static void lay_instance(struct stream_layout *layout, const struct step_grid *grid,
+	const struct blame *blame, uint32_t index)
+{
 	const struct grid_instance *instance = &grid->instances[index];
-	const uint32_t *members = &grid->members[instance->first_member];
-	int64_t *ends = replay->whatif->ends;
-	int64_t last_ns = INT64_MIN, root_ns = INT64_MIN, seen_ns = INT64_MIN, sent_ns = 0;
+	struct stream_instance laid = {.instance = index,
+		.first_member = (uint32_t)layout->member_count,
+		.member_count = instance->member_count};
+	int64_t seen_ns = INT64_MIN;
+	uint32_t flags = 0;
 
 	for (uint32_t m = 0; m < instance->member_count; m++) {
-		const struct grid_cell *cell = &grid->cells[members[m]];
-		int64_t start_ns = ends[members[m]];
+		uint32_t at = instance->first_member + m;
 
-		start_cells(replay, cell->row, members[m]);
-		ends[members[m]] -= whatif_sooner_ns(
-			replay->whatif, grid, replay->blame, index, instance->first_member + m);
-		start_ns = ends[members[m]];
-		if (cell->flags & CELL_ALONE) { /* it has ended: back to its start */
-			start_ns -= cell->departure_ns - cell->arrival_ns;
-			sent_ns = start_ns;
-		}
-		raise(&last_ns, start_ns);
-		raise(&seen_ns, cell->arrival_ns);
-		if (instance->root >= 0 && cell->own_index == (uint32_t)instance->root)
-			root_ns = start_ns;
+		flags |= grid->member_parts[at].flags;
+		lay_cells(layout, grid, blame, grid->member_parts[at].row, grid->members[at]);
+		raise(&seen_ns, grid->cells[grid->members[at]].arrival_ns);
 	}
-	if (replay->whatif->holes && instance->usable && instance->waits_for == WAITS_FOR_ALL)
-		last_ns = whatif_catch_up(
-			replay->whatif, grid, replay->blame, index, cell_time, last_ns);
-	for (uint32_t m = 0; m < instance->member_count; m++) {
-		const struct grid_cell *cell = &grid->cells[members[m]];
-		int64_t transfer_ns = replay->blame->shares[instance->first_member + m].transfer_ns;
-		int64_t inside_ns = cell->departure_ns - cell->arrival_ns;
+	laid.started = (uint32_t)layout->cell_count;
+	for (uint32_t m = 0; m < instance->member_count; m++)
+		layout->members[layout->member_count++] = lay_member(
+			layout, grid, blame, instance, instance->first_member + m, seen_ns);
+	if ((flags & MEMBER_DOUBTFUL) && instance->usable && instance->waits_for == WAITS_FOR_ALL)
+		lay_doubts(layout, &laid, grid, blame);
+	layout->instances[layout->instance_count++] = laid;
+}
 
-		if (cell->flags & CELL_ALONE)
-			continue;
-		if (!instance->usable || instance->waits_for == WAITS_FOR_NOBODY) {
-			ends[members[m]] += inside_ns;
-			continue;
-		}
-		if (is_message(grid, instance, members[m])) {
-			end_message(replay, index, members[m], last_ns, sent_ns);
-			continue;
-		}
-		raise(&ends[members[m]], needed_start(replay, instance, m, last_ns, root_ns));
-		/* What the member's own transfer was: it may have been shorter than its exposed stay. */
-		if (instance->waits_for == WAITS_FOR_ALL ||
-			instance->waits_for == WAITS_FOR_PARTNER)
-			transfer_ns =
-				cell->departure_ns > seen_ns ? cell->departure_ns - seen_ns : 0;
-		ends[members[m]] += whatif_transfer_ns(replay->whatif, index, transfer_ns);
+int whatif_streams_lay_out(
+	struct stream_layout **layout_of, const struct step_grid *grid, const struct blame *blame)
+{
+	struct stream_layout *layout = *layout_of;
+	int error;
+
+	if (!layout)
+		layout = *layout_of = calloc(1, sizeof(*layout));
+	error = layout ? reserve(layout, grid) : -ENOMEM;
+	if (error < 0)
+		return error;
+	layout->cell_count = layout->need_count = layout->last_count = 0;
+	layout->member_count = layout->instance_count = 0;
+	memset(layout->started, 0, grid->row_count * sizeof(*layout->started));
+	memset(layout->ended, 0, grid->row_count * sizeof(*layout->ended));
+	for (size_t o = 0; o < grid->order_count; o++) {
+		blame_fetch_ahead(blame, grid, o);
+		lay_instance(layout, grid, blame, grid->order[o]);
+	}
+	for (size_t r = 0; r < grid->row_count; r++)
+		lay_cells(layout, grid, blame, (uint32_t)r, UINT32_MAX - 1);
+	layout->cells[layout->cell_count].first_need = (uint32_t)layout->need_count;
+	for (size_t k = 0; k < layout->cell_count; k++) {
+		if (!layout->needed[k])
+			layout->last[layout->last_count++] = (uint32_t)k;
+	}
+	return 0;
+}
+
+/* A cell's own time as it is replayed. */
+static inline int64_t own_ns(const struct whatif *whatif, const struct step_grid *grid,
+	const struct blame *blame, size_t k)
+{
+	const struct whatif_change *change = &whatif->change;
+	const struct stream_cell *cell = &whatif->streams->cells[k];
+	bool healed = change->healed[cell->row];
+	int64_t own_ns = healed ? cell->healed_ns : cell->own_ns;
+
+	if (change->own_ns || (healed && change->part != WHATIF_ALL)) {
+		uint32_t c = whatif->streams->grid_cells[k];
+		int64_t most_ns = blame_cell_of(blame, grid, c).most_ns;
+
+		own_ns = change->own_ns ? change->own_ns[c]
+					: whatif_healed_ns(whatif, grid, blame, c);
+		own_ns = own_ns < most_ns ? own_ns : most_ns;
+	}
+	if (change->scales)
+		own_ns = (int64_t)((double)own_ns * change->scales[cell->row]);
+	return own_ns;
+}
+
+/* What its calls that are no cells take; less where peers at its place are healed. */
+static inline int64_t opaque_ns(const struct whatif *whatif, const struct stream_cell *cell)
+{
+	if (cell->opaque_ns == 0 || !whatif->relieved || cell->control == GRID_NONE ||
+		whatif->change.healed[cell->row])
+		return cell->opaque_ns;
+	return whatif_relieved_ns(whatif, cell->control, cell->opaque_ns);
+}
+
+static void start_cells(struct whatif *whatif, const struct step_grid *grid,
+	const struct blame *blame, size_t from, size_t until)
+{
+	const struct stream_layout *layout = whatif->streams;
+	int64_t *ends = layout->ends;
+
+	for (size_t k = from; k < until; k++) {
+		const struct stream_cell *cell = &layout->cells[k];
+		int64_t own = own_ns(whatif, grid, blame, k);
+		int64_t time_ns = whatif->times[cell->row], start_ns;
+
+		for (uint32_t n = cell->first_need; n < cell[1].first_need; n++)
+			raise(&time_ns, ends[layout->needs[n]]);
+		start_ns = time_ns + own + opaque_ns(whatif, cell);
+		if (cell->behind != GRID_NONE)
+			raise(&start_ns, ends[cell->behind]);
+		ends[k] = start_ns + cell->alone_ns;
+		whatif->times[cell->row] = !cell->works && own > 0 ? time_ns + own : time_ns;
 	}
 }
 
 /*
- * Cells of an instance lie far apart, those of the next one elsewhere: without a look ahead, a replay
- * of a large pipeline waits for memory most of the time. Inlined by force: compilers leave out calls of
- * functions that return nothing and only prefetch.
+ * Of rows with a hole it is not known what lies in it: whatif_catch_up() for streams. Returns when the last
+ * one comes.
  */
-static inline __attribute__((always_inline)) void fetch_ahead(
-	const struct stream_replay *replay, size_t o)
+static int64_t catch_up(const struct stream_layout *layout, const struct stream_instance *instance)
 {
-	enum { CELLS_AHEAD = 8, INSTANCES_AHEAD = 24, MEMBERS_MAX = 8 };
-	const struct step_grid *grid = replay->grid;
-	const struct grid_instance *instance;
+	const struct stream_member *members = &layout->members[instance->first_member];
+	int64_t *ends = layout->ends, whole_ns = INT64_MIN, last_ns;
 
-	if (o + INSTANCES_AHEAD >= grid->order_count)
-		return;
-	instance = &grid->instances[grid->order[o + INSTANCES_AHEAD]];
-	__builtin_prefetch(instance);
-	instance = &grid->instances[grid->order[o + 2 * CELLS_AHEAD]];
-	__builtin_prefetch(&grid->members[instance->first_member]);
-	__builtin_prefetch(&replay->blame->shares[instance->first_member]);
-	instance = &grid->instances[grid->order[o + CELLS_AHEAD]];
-	for (uint32_t m = 0; m < instance->member_count && m < MEMBERS_MAX; m++) {
-		uint32_t c = grid->members[instance->first_member + m];
+	for (uint32_t m = 0; m < instance->member_count; m++) {
+		if (!members[m].doubtful)
+			raise(&whole_ns, ends[members[m].cell]);
+	}
+	last_ns = whole_ns;
+	for (uint32_t m = 0; m < instance->member_count; m++) {
+		if (!members[m].doubtful)
+			continue;
+		if (ends[members[m].cell] > whole_ns + members[m].late_ns)
+			ends[members[m].cell] = whole_ns + members[m].late_ns;
+		raise(&last_ns, ends[members[m].cell]);
+	}
+	return last_ns;
+}
 
-		__builtin_prefetch(&grid->cells[c]);
-		__builtin_prefetch(&grid->cells[c].row);
-		__builtin_prefetch(&replay->blame->cells[c]);
-		__builtin_prefetch(&replay->whatif->ends[c]);
+/* When the members come, where some may come sooner. */
+static void come_sooner(const struct whatif *whatif, const struct step_grid *grid,
+	const struct blame *blame, const struct stream_instance *instance)
+{
+	uint32_t first_member = grid->instances[instance->instance].first_member;
+
+	for (uint32_t m = 0; m < instance->member_count; m++)
+		whatif->streams->ends[whatif->streams->members[instance->first_member + m].cell] -=
+			whatif_sooner_ns(whatif, grid, blame, instance->instance, first_member + m);
+}
+
+static void end_instance(const struct whatif *whatif, const struct stream_instance *instance)
+{
+	const struct stream_layout *layout = whatif->streams;
+	const struct stream_member *members = &layout->members[instance->first_member];
+	int64_t *ends = layout->ends, last_ns = INT64_MIN, root_ns = INT64_MIN, sent_ns = 0;
+
+	for (uint32_t m = 0; m < instance->member_count; m++) {
+		int64_t start_ns = ends[members[m].cell];
+
+		if (members[m].waits_for == STREAM_GONE) { /* it has ended: back to its start */
+			start_ns -= members[m].fixed_ns;
+			sent_ns = start_ns;
+		}
+		raise(&last_ns, start_ns);
+		if (members[m].root)
+			root_ns = start_ns;
+	}
+	if (instance->doubtful)
+		last_ns = catch_up(layout, instance);
+	for (uint32_t m = 0; m < instance->member_count; m++) {
+		int64_t *end_ns = &ends[members[m].cell];
+		int64_t transfer_ns =
+			whatif_transfer_ns(whatif, instance->instance, members[m].transfer_ns);
+
+		switch ((enum stream_wait)members[m].waits_for) {
+		case STREAM_GONE:
+			continue;
+		case STREAM_MESSAGE:
+			raise(end_ns, sent_ns + transfer_ns);
+			continue;
+		case STREAM_LAST:
+			raise(end_ns, last_ns);
+			break;
+		case STREAM_ROOT:
+			raise(end_ns, root_ns);
+			break;
+		case STREAM_NOBODY:
+			break;
+		}
+		*end_ns += members[m].fixed_ns + transfer_ns;
 	}
 }
 
 void whatif_replay_streams(
 	struct whatif *whatif, const struct step_grid *grid, const struct blame *blame)
 {
-	struct stream_replay replay = {whatif, grid, blame};
+	const struct stream_layout *layout = whatif->streams;
+	size_t started = 0;
 
-	for (size_t c = 0; c < grid->cell_count; c++)
-		whatif->ends[c] = INT64_MIN / 2;
-	for (size_t r = 0; r < grid->row_count; r++)
-		whatif->ended[r] = 0;
-	for (size_t o = 0; o < grid->order_count; o++) {
-		fetch_ahead(&replay, o);
-		end_instance(&replay, grid->order[o]);
-	}
-	for (size_t r = 0; r < grid->row_count; r++) {
-		const struct grid_row *row = &grid->rows[r];
+	for (size_t i = 0; i < layout->instance_count; i++) {
+		const struct stream_instance *instance = &layout->instances[i];
 
-		start_cells(&replay, (uint32_t)r, UINT32_MAX - 1);
-		for (uint32_t i = 0; i < row->cell_count; i++)
-			raise(&whatif->times[r], whatif->ends[row->first_cell + i]);
+		start_cells(whatif, grid, blame, started, instance->started);
+		started = instance->started;
+		if (whatif->change.faster && blame->meetings[instance->instance].lagged)
+			come_sooner(whatif, grid, blame, instance);
+		end_instance(whatif, instance);
 	}
+	start_cells(whatif, grid, blame, started, layout->cell_count);
+	for (size_t i = 0; i < layout->last_count; i++)
+		raise(&whatif->times[layout->cells[layout->last[i]].row],
+			layout->ends[layout->last[i]]);
 }

@@ -109,6 +109,50 @@ def run_workload(program, directory, rank_count, prefix=(), timeout=120, **optio
     return Truth(truth_path)
 
 
+def wait_until(true, what, process=None, seconds=60):
+    """Waits for the thing itself; raises when it does not come, or when the process ends."""
+    deadline = time.monotonic() + seconds
+    while not true():
+        if time.monotonic() > deadline or (process and process.poll() is not None):
+            raise RuntimeError("not in time: " + what)
+        time.sleep(0.01)
+
+
+class Hold:
+    """A job of the workload whose ranks stop before step 20: what a test prepares meanwhile is in
+    time, however long that takes. Its options go behind the workload's command."""
+
+    def __init__(self, directory):
+        self.path = os.path.join(directory, "hold")
+        self.options = ["--hold", self.path]
+        for path in (self.path, self.path + ".go"):
+            if os.path.exists(path):
+                os.unlink(path)
+
+    def wait(self, rank_count, job):
+        wait_until(lambda: os.path.exists(self.path) and
+                   os.path.getsize(self.path) == rank_count, "all ranks reach step 20", job)
+
+    def end(self):
+        with open(self.path + ".go", "w", encoding="utf-8"):
+            pass
+
+
+def attach_to_running(slowrank, directory, launcher, command, rank_count, options=()):
+    """Attaches to a job that runs already, and waits for the end of both. command is the
+    workload's. Returns the exit statuses of the job and of slowrank."""
+    hold, log = Hold(directory), os.path.join(directory, "attach.log")
+    with open(log, "w+", encoding="utf-8") as said:
+        job = subprocess.Popen([*launcher, *command, *hold.options], stdin=subprocess.DEVNULL)
+        hold.wait(rank_count, job)
+        watcher = subprocess.Popen([slowrank, "attach", *options, "--pid", str(job.pid)],
+                                   stdin=subprocess.DEVNULL, stderr=said)
+        wait_until(lambda: "slowrank: watching" in os.pread(said.fileno(), 65536, 0).decode(),
+                   "attach watches", watcher)
+        hold.end()
+        return job.wait(timeout=150), watcher.wait(timeout=60)
+
+
 def cgroup_cpu_root():
     """Where the cpu controller is mounted: v1 before v2. None without one."""
     unified = None

@@ -102,6 +102,21 @@ def coordinator_silent(paths):
     check("missing" in lines[1], lines[1])
 
 
+UNTIL_GO = 'until test -e "$0"; do sleep 0.1; done; '  # of sh -c, with the file's name
+
+
+def fresh_go(paths):
+    go = os.path.join(paths.directory, "go")
+    if os.path.exists(go):
+        os.unlink(go)
+    return go
+
+
+def touch(path):
+    with open(path, "w", encoding="utf-8"):
+        pass
+
+
 def start(*command, **options):
     return subprocess.Popen(command, stdin=subprocess.DEVNULL, text=True, **options)
 
@@ -118,21 +133,22 @@ def is_coordinator(pid):
 
 def coordinator_killed(paths):
     """Of a job that runs: told at once, nothing is left of it, the job's own status."""
+    go = fresh_go(paths)
     job = start(paths.slowrank, "run", "--record", fresh_record(paths), "--", "sh", "-c",
-                "sleep 6; exit 5", stderr=subprocess.PIPE)
+                UNTIL_GO + "exit 5", go, stderr=subprocess.PIPE)
     victims, deadline = [], time.monotonic() + 20
     while not victims and time.monotonic() < deadline:
         time.sleep(0.1)
         victims = [pid for pid in children(job.pid) if is_coordinator(pid)]
     check(len(victims) == 1, f"one coordinator: {victims}")
-    time.sleep(1)
     with open(f"/proc/{victims[0]}/cmdline", "rb") as file:
         url = file.read().split(b"\0")[3].decode()
     socket = url[len("ipc://"):]
-    check(os.path.exists(socket), f"{url} is there")
+    jobs.wait_until(lambda: os.path.exists(socket), f"{url} is there", job)
     os.kill(victims[0], signal.SIGKILL)
     line = job.stderr.readline()
     check("signal 9" in line and job.poll() is None, f"told at once: {line!r}")
+    touch(go)
     rest = job.communicate(timeout=60)[1]
     check(job.returncode == 5 and rest == "", f"exit {job.returncode}: {rest!r}")
     check(not os.path.exists(socket) and not os.path.exists(socket[:-5] + ".lock"),
@@ -148,7 +164,9 @@ def coordinator_restarted(paths):
     first = start(*command)
     job = start(paths.slowrank, "run", "--coordinator", url, "--", *jobs.mpirun(2), paths.workload,
                 "--steps", "400", "--step-ms", "20")
-    time.sleep(5)
+    jobs.wait_until(lambda: os.path.exists(record) and os.path.getsize(record) > 0,
+                    "something is recorded", job)
+    time.sleep(2)
     first.kill()
     first.wait()
     second = start(*command, stderr=subprocess.PIPE)
@@ -168,8 +186,9 @@ def coordinator_restarted(paths):
 def closed_files(paths):
     """Without standard files of its own, slowrank writes its words into none of its others."""
     record = os.path.join(paths.directory, "closed.slr")
-    job = start("sh", "-c", 'exec 0<&- 1>&- 2>&-; exec "$0" run --record "$1" -- '
-                'sh -c "sleep 4; test ! -e /proc/self/fd/1 && exit 7"', paths.slowrank, record)
+    go = fresh_go(paths)
+    job = start("sh", "-c", 'exec 0<&- 1>&- 2>&-; exec "$0" run --record "$1" -- sh -c "$3" "$2"',
+                paths.slowrank, record, go, UNTIL_GO + "test ! -e /proc/self/fd/1 && exit 7")
     found = []
     while not found and job.poll() is None:
         time.sleep(0.1)
@@ -178,6 +197,7 @@ def closed_files(paths):
         while not os.path.islink(f"/proc/{pid}/fd/2") and job.poll() is None:
             time.sleep(0.1)
         check(os.readlink(f"/proc/{pid}/fd/2") == "/dev/null", f"standard error of {pid}")
+    touch(go)
     status = job.wait(timeout=60)
     check(found and status == 7, f"the command's own files stay closed: exit {status}")
     check(slowrank(paths, "report", record).returncode == 0, "the record is whole")

@@ -85,10 +85,14 @@ def start(paths, *options, **workload):
     record = os.path.join(paths.directory, "record.slr")
     if os.path.exists(record):
         os.unlink(record)
-    return record, subprocess.Popen(
+    hold = jobs.Hold(paths.directory)
+    process = subprocess.Popen(
         [paths.slowrank, "run", "--record", record, "--", *jobs.mpirun(4),
-         *jobs.workload_command(paths.workload, truth, **workload), *options],
+         *jobs.workload_command(paths.workload, truth, **workload), *options, *hold.options],
         stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    hold.wait(4, process)
+    hold.end()
+    return record, process
 
 
 def wait_for_hang(paths, record, deadline_s):
@@ -104,7 +108,7 @@ def wait_for_hang(paths, record, deadline_s):
 def stopped(paths):
     """One rank is stopped before a collective; afterwards it goes on, and the job ends well."""
     record, process = start(paths, steps=300, step_ms=20)
-    time.sleep(5)
+    time.sleep(3)
     pid = find_rank(process.pid, 2)
     check(pid is not None, "no rank 2 below mpirun")
     stopped_at = time.time()
@@ -141,7 +145,7 @@ def busy(paths):
 def none(paths):
     """A healthy job with pauses below the limit says nothing."""
     record, process = start(paths, steps=200, step_ms=20)
-    time.sleep(4)
+    time.sleep(2)
     pid = find_rank(process.pid, 3)
     check(pid is not None, "no rank 3 below mpirun")
     with Held(pid):

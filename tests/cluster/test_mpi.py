@@ -5,7 +5,6 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
@@ -13,7 +12,7 @@ import communicators  # noqa: E402
 import harness  # noqa: E402
 import jobs  # noqa: E402
 from harness import check  # noqa: E402
-from test_run import check_throttled, fresh, need_throttle, read_report  # noqa: E402
+from test_run import attach_and_end, check_throttled, fresh, need_throttle, read_report  # noqa: E402
 
 # A throttled rank, long enough for a verdict, in about 3 s.
 THROTTLED = {"steps": 100, "step_ms": 20, "compute_ms": 1.5,
@@ -55,12 +54,7 @@ def mpich_attach(paths):
     """A job that runs already."""
     command = throttled(paths)
     record, = fresh(paths.directory, "record.slr")
-    job = subprocess.Popen([*jobs.mpich(4), *command], stdin=subprocess.DEVNULL)
-    time.sleep(0.5)
-    watcher = subprocess.Popen([paths.slowrank, "attach", "--record", record, "--pid",
-                                str(job.pid)], stdin=subprocess.DEVNULL)
-    check(job.wait(timeout=60) == 0, "the job ends well")
-    check(watcher.wait(timeout=20) == 0, "attach ends with the job")
+    attach_and_end(paths, jobs.mpich(4), command, "--record", record)
     check_throttled(read_report(paths, record))
 
 

@@ -47,18 +47,27 @@ def need_throttle():
         harness.skip("no cgroup with the cpu controller")
 
 
+def recorded_ranks(paths, record):
+    """How many ranks a record holds that is still being written."""
+    done = subprocess.run([paths.slowrank, "report", record, "--format", "json"],
+                          capture_output=True, text=True, timeout=60, check=False)
+    return json.loads(done.stdout)["job"]["ranks"] if done.stdout else 0
+
+
 def kill9(paths):
     """kill -9 of slowrank leaves the job running to its end."""
     truth_path = jobs.fresh_directory(paths.directory)
     record, = fresh(paths.directory, "record.slr")
+    hold = jobs.Hold(paths.directory)
     command = [*jobs.mpirun(4), *jobs.workload_command(paths.workload, truth_path, steps=250,
-                                                       step_ms=20)]
+                                                       step_ms=20), *hold.options]
     process = subprocess.Popen([paths.slowrank, "run", "--record", record, "--", *command],
                                stdin=subprocess.DEVNULL, start_new_session=True)
-    time.sleep(2.5)
-    check(process.poll() is None, "slowrank ended early")
+    hold.wait(4, process)
+    jobs.wait_until(lambda: recorded_ranks(paths, record) == 4, "the ranks are recorded", process)
     process.kill()
     process.wait()
+    hold.end()
     # The job is nobody's child now: the truth log says when it is at its end.
     deadline = time.monotonic() + 40
     ends = []
@@ -118,20 +127,21 @@ def run_throttled(paths):
         check(live[0]["verdict"][key] == replayed["verdicts"][0][key], f"{key} differs live")
 
 
+def attach_and_end(paths, launcher, command, *options):
+    """Attaches to four ranks that run; both end well."""
+    ends = jobs.attach_to_running(paths.slowrank, paths.directory, launcher, command, 4, options)
+    check(ends[0] == 0, f"the job ends well: {ends[0]}")
+    check(ends[1] == 0, f"attach ends with the job: {ends[1]}")
+
+
 def attach(paths):
     """A job that runs already: the same verdict."""
     need_throttle()
     truth_path = jobs.fresh_directory(paths.directory)
     record, alerts = fresh(paths.directory, "record.slr", "alerts.jsonl")
-    job = subprocess.Popen(
-        [*jobs.mpirun(4), *jobs.workload_command(paths.workload, truth_path, **THROTTLED)],
-        stdin=subprocess.DEVNULL)
-    time.sleep(1)
-    watcher = subprocess.Popen(
-        [paths.slowrank, "attach", "--record", record, "--alerts", alerts, "--pid", str(job.pid)],
-        stdin=subprocess.DEVNULL)
-    check(job.wait(timeout=60) == 0, "the job ends well")
-    check(watcher.wait(timeout=20) == 0, "attach ends with the job")
+    attach_and_end(paths, jobs.mpirun(4),
+                   jobs.workload_command(paths.workload, truth_path, **THROTTLED),
+                   "--record", record, "--alerts", alerts)
     check_throttled(read_report(paths, record))
 
 
@@ -140,16 +150,10 @@ def attach_deep(paths):
     truth_path = jobs.fresh_directory(paths.directory)
     (record,) = fresh(paths.directory, "record.slr")
     fault = "rank=2 kind=compute first=90 last=160 size=80"
-    job = subprocess.Popen(
-        [*jobs.mpirun(4), *jobs.workload_command(paths.workload_nccl, truth_path, steps=190,
-                                                 step_ms=100, faults=[fault])],
-        stdin=subprocess.DEVNULL)
-    time.sleep(3)
-    watcher = subprocess.Popen(
-        [paths.slowrank, "attach", "--deep", "--yes", "--record", record, "--pid", str(job.pid)],
-        stdin=subprocess.DEVNULL)
-    check(job.wait(timeout=150) == 0, "the job ends well")
-    check(watcher.wait(timeout=30) == 0, "attach ends with the job")
+    attach_and_end(paths, jobs.mpirun(4),
+                   jobs.workload_command(paths.workload_nccl, truth_path, steps=190, step_ms=100,
+                                         faults=[fault]),
+                   "--deep", "--yes", "--record", record)
     check(len(jobs.Truth(truth_path).ends) == 4, "every rank ran to its end")
     report = read_report(paths, record)
     sources = {source["name"]: source for source in report["coverage"]["sources"]}
@@ -165,17 +169,10 @@ def attach_by_host_times(paths, **options):
     """Attaches to a running GPU job, from the outside only; returns the report."""
     truth_path = jobs.fresh_directory(paths.directory)
     (record,) = fresh(paths.directory, "record.slr")
-    job = subprocess.Popen(
-        [*jobs.mpirun(4), *jobs.workload_command(
-            paths.workload_nccl, truth_path,
-            **{"steps": 420, "step_ms": 40, "compute_ms": 1, "collectives": 3, **options})],
-        stdin=subprocess.DEVNULL)
-    time.sleep(2)
-    watcher = subprocess.Popen(
-        [paths.slowrank, "attach", "--record", record, "--pid", str(job.pid)],
-        stdin=subprocess.DEVNULL)
-    check(job.wait(timeout=150) == 0, "the job ends well")
-    check(watcher.wait(timeout=30) == 0, "attach ends with the job")
+    attach_and_end(paths, jobs.mpirun(4), jobs.workload_command(
+        paths.workload_nccl, truth_path,
+        **{"steps": 420, "step_ms": 40, "compute_ms": 1, "collectives": 3, **options}),
+                   "--record", record)
     report = read_report(paths, record)
     sources = {source["name"]: source for source in report["coverage"]["sources"]}
     print(sources.get("bpf.launches"), sources.get("device.time"), report["verdicts"])

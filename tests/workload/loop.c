@@ -3,6 +3,7 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -12,6 +13,8 @@
 
 #include "tests/workload/fault.h"
 #include "tests/workload/work.h"
+
+enum { HOLD_STEP = 20, HOLD_S = 120 };
 
 struct loop {
 	const struct workload_options *options;
@@ -80,8 +83,25 @@ static void write_job(const struct loop *loop)
 		work_realtime_ns());
 }
 
+/* Says that this rank is here, and waits until whoever started the job lets it go on. */
+static void hold(const char *path)
+{
+	char go[4096];
+	int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644);
+
+	if (fd < 0 || write(fd, "h", 1) != 1)
+		fprintf(stderr, "workload: --hold %s: %s\n", path, strerror(errno));
+	if (fd >= 0)
+		close(fd);
+	(void)snprintf(go, sizeof(go), "%s.go", path);
+	for (int i = 0; i < HOLD_S * 500 && access(go, F_OK); i++)
+		work_sleep(2000000);
+}
+
 static void begin_pass(struct loop *loop, enum pass_kind kind, uint64_t step)
 {
+	if (kind == PASS_TRAIN && step == HOLD_STEP && loop->options->hold_path)
+		hold(loop->options->hold_path);
 	if (kind == PASS_TRAIN)
 		fault_control_step(loop->faults, step);
 	if (loop->transport->rank == 0) {

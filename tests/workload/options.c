@@ -27,6 +27,7 @@ enum option_code {
 	OPTION_PROFILER,
 	OPTION_READ_LOSS,
 	OPTION_LAUNCHES,
+	OPTION_HOLD,
 	OPTION_EXIT_STATUS,
 	OPTION_HELP,
 };
@@ -51,6 +52,7 @@ static const struct option long_options[] = {
 	{"profiler", no_argument, NULL, OPTION_PROFILER},
 	{"read-loss", no_argument, NULL, OPTION_READ_LOSS},
 	{"launches", required_argument, NULL, OPTION_LAUNCHES},
+	{"hold", required_argument, NULL, OPTION_HOLD},
 	{"exit-status", required_argument, NULL, OPTION_EXIT_STATUS},
 	{"help", no_argument, NULL, OPTION_HELP},
 	{NULL, 0, NULL, 0},
@@ -84,6 +86,9 @@ static void print_help(const char *program)
 	       "  --read-loss          wait for the device before each collective (nccl only)\n"
 	       "  --launches N         more of them a step, which the driver refuses at once (nccl "
 	       "only)\n"
+	       "  --hold FILE          before step 20, every rank adds a byte to FILE and waits "
+	       "for "
+	       "FILE.go\n"
 	       "  --exit-status N      of every rank at the end (0)\n",
 		program);
 }
@@ -179,6 +184,9 @@ static int apply_option(struct workload_options *options, int code, const char *
 		return 0;
 	case OPTION_WORK_DIRECTORY:
 		options->work_directory = argument;
+		return 0;
+	case OPTION_HOLD:
+		options->hold_path = argument;
 		return 0;
 	case OPTION_READ_LOSS:
 		options->read_loss = true;

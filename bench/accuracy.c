@@ -114,20 +114,34 @@ static bool add_layout(struct run *run, const char *name)
 	return false;
 }
 
+static bool set_course(struct run *run, const char *name)
+{
+	int plan = 0;
+
+	while (plan < SIM_PLAN_NR && strcmp(sim_plan_name((enum sim_plan)plan), name) != 0)
+		plan++;
+	run->limits.one_course = true;
+	run->limits.course = (enum sim_plan)plan;
+	return plan < SIM_PLAN_NR;
+}
+
 static void usage(void)
 {
-	fprintf(stderr,
-		"usage: bench_accuracy [--seeds N] [--first-seed N] [--only KIND]...\n"
-		"  [--layout NAME]... [--ranks-min N] [--ranks-max N] [--sizes-even]\n"
-		"  [--rank-steps-max N] [--plain] [--every N] [--device-time]\n"
-		"  [--minutes N] [--jobs N] [--verbose] [--baselines] [--each FILE] [--record "
-		"FILE]\nkinds: none");
+	fprintf(stderr, "usage: bench_accuracy [--seeds N] [--first-seed N] [--only KIND]...\n"
+			"  [--layout NAME]... [--ranks-min N] [--ranks-max N] [--sizes-even]\n"
+			"  [--rank-steps-max N] [--plain] [--course NAME] [--every N]\n"
+			"  [--device-time] [--minutes N] [--jobs N] [--verbose] [--baselines] "
+			"[--each FILE] [--record "
+			"FILE]\nkinds: none");
 	for (int kind = 0; kind < SIM_FAULT_NR; kind++)
 		fprintf(stderr, " %s", sim_fault_name((enum sim_fault_kind)kind));
 	fprintf(stderr, "\nlayouts:");
 	for (int family = 0; family < SIM_FAMILY_NR; family++)
 		fprintf(stderr, "%s %s", family ? "," : "",
 			sim_family_name((enum sim_family)family));
+	fprintf(stderr, "\ncourses:");
+	for (int plan = 0; plan < SIM_PLAN_NR; plan++)
+		fprintf(stderr, "%s %s", plan ? "," : "", sim_plan_name((enum sim_plan)plan));
 	fprintf(stderr, "\n");
 }
 
@@ -180,6 +194,7 @@ static bool parse(int argc, char **argv, struct run *run)
 		{"every", required_argument, NULL, 'n'},
 		{"record", required_argument, NULL, 'R'},
 		{"plain", no_argument, NULL, 'p'},
+		{"course", required_argument, NULL, 'c'},
 		{"device-time", no_argument, NULL, 'd'},
 		{"verbose", no_argument, NULL, 'v'},
 		{"baselines", no_argument, NULL, 'b'},
@@ -196,6 +211,10 @@ static bool parse(int argc, char **argv, struct run *run)
 		switch (choice) {
 		case 'l':
 			if (!add_layout(run, optarg))
+				return false;
+			break;
+		case 'c':
+			if (!set_course(run, optarg))
 				return false;
 			break;
 		case 'E':

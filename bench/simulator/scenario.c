@@ -213,6 +213,8 @@ static void place_faults(struct draw *draw, struct sim_scenario *scenario, uint3
 	case SIM_PLAN_MOVING:
 		options->faults[1] = *fault;
 		options->faults[1].rank = (fault->rank + 1 + pick(draw, ranks - 1)) % ranks;
+		options->faults[1].other =
+			(options->faults[1].rank + options->shape.ranks_per_host) % ranks;
 		options->fault_count = 2;
 		if (scenario->plan == SIM_PLAN_MOVING) {
 			fault->last = fault->first + steps / 4;
@@ -231,6 +233,11 @@ static enum sim_plan draw_plan(
 
 	if (limits->every && kind <= SIM_FAULT_CONGESTION)
 		return SIM_PLAN_EVERY;
+	/* Congestion has no place, so there are not several, and it does not move. */
+	if (limits->one_course &&
+		(kind < SIM_FAULT_CONGESTION ||
+			(kind == SIM_FAULT_CONGESTION && limits->course < SIM_PLAN_SEVERAL)))
+		return limits->course;
 	if (limits->plain || kind > SIM_FAULT_LINK || number >= SIM_PLAN_NR)
 		return SIM_PLAN_CONSTANT;
 	return (enum sim_plan)number;

@@ -41,7 +41,9 @@ struct sim_scenario {
 
 struct sim_scenario_limits {
 	uint32_t ranks_min, ranks_max;
-	bool plain;	   /* constant faults only */
+	bool plain;	 /* constant faults only */
+	bool one_course; /* machine faults of this course only, where the kind can have it */
+	enum sim_plan course;
 	uint32_t every;	   /* machine faults only in every so-many-th step; 0: as drawn */
 	uint32_t families; /* bits by enum sim_family that are drawn; 0 = all */
 	bool device_time; /* parts carry device times; half of the gradients are reduced beside the work */

@@ -138,6 +138,25 @@ bool evidence_rate_since(const struct evidence *evidence, unsigned metric, int64
 	return true;
 }
 
+bool evidence_began(const struct evidence *evidence, unsigned metric, int64_t from_ns,
+	int64_t until_ns, double usual, double now, int64_t *began_ns)
+{
+	struct sample first, last;
+	double span_ns, since_ns;
+
+	if (!evidence || now <= usual ||
+		!sample_rings_latest(
+			&evidence->samples, metric, until_ns - evidence->host_to_job_ns, &last) ||
+		!sample_near(evidence, metric, from_ns - evidence->host_to_job_ns, &first) ||
+		last.time_ns <= first.time_ns)
+		return false;
+	span_ns = (double)(last.time_ns - first.time_ns);
+	since_ns = ((double)(last.value - first.value) - usual * span_ns) / (now - usual);
+	*began_ns =
+		last.time_ns - (int64_t)fmin(fmax(since_ns, 0), span_ns) + evidence->host_to_job_ns;
+	return true;
+}
+
 bool evidence_usual_rate(const struct evidence *evidence, unsigned metric, int64_t until_ns,
 	double *mean, double *deviation)
 {

@@ -72,6 +72,13 @@ bool evidence_rate_before(const struct evidence *evidence, unsigned metric, int6
 	int64_t within_ns, double *rate);
 
 /*
+ * When it began to grow by now instead of by usual (per ns), both known, if that was once between the samples
+ * nearest to two times. False when there are not two, or now is not more.
+ */
+bool evidence_began(const struct evidence *evidence, unsigned metric, int64_t from_ns,
+	int64_t until_ns, double usual, double now, int64_t *began_ns);
+
+/*
  * The rates from one sample to one EVIDENCE_RATE_NS and more later, before a time: their mean and standard deviation. False of fewer
  * than EVIDENCE_RATES_MIN.
  */

@@ -456,6 +456,7 @@ int judge_close_block(struct judge *judge)
 	bool slow_transfers = judge_comm_block(judge, level_of_late(judge));
 	enum imbalance uneven = judge_imbalance_block(judge);
 
+	error = judge_comm_move(judge);
 	judge_follow(judge);
 	for (uint32_t r = 0; r < judge->rank_end && error == 0; r++) {
 		const struct delay_run *run = run_to_tell(judge, r);

@@ -331,14 +331,18 @@ double judge_comm_step_ns(const struct comm_state *comm)
  */
 static void drop_stall(struct comm_run *run, int64_t excess_ns)
 {
-	if (run->peak_ns < 0)
+	if (run->peak_ns < 0 && excess_ns <= -run->peak_ns)
 		return;
+	if (run->peak_ns < 0) { /* what was taken for it was none beside this */
+		run->excess_ns -= run->peak_ns;
+		run->loud_blocks++;
+	}
 	if (excess_ns > run->peak_ns)
 		run->peak_ns = excess_ns;
 	if (run->blocks <= QUICK_BLOCKS_MIN || 2 * run->peak_ns <= run->excess_ns)
 		return;
 	run->excess_ns -= run->peak_ns;
-	run->peak_ns = -1;
+	run->peak_ns = -run->peak_ns;
 	run->loud_blocks -= run->loud_blocks > 0;
 }
 

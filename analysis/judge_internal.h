@@ -89,6 +89,7 @@ struct rank_state {
 	double comm;	       /* late departures, likewise */
 	float link_least; /* of its transfers to other hosts, how many times longer the least slow is */
 	uint32_t link_count; /* so many of them were looked at; 0: none */
+	float busy_before;   /* its sockets, while comm->remembers; negative: not known */
 	uint32_t host;
 	double long_run; /* slow mean of the delay's share: who is usually quiet */
 	bool in_block;
@@ -212,7 +213,7 @@ struct comm_run {
 	uint32_t every; /* as of a delay_run */
 	uint64_t phase;
 	int64_t start_ns, time_ns, loud_ns, excess_ns;
-	int64_t peak_ns; /* the excess of the block with the most; negative: it is no part of the run */
+	int64_t peak_ns; /* the excess of the block with the most; negative: which is no part of the run */
 	double evidence;
 };
 
@@ -300,6 +301,8 @@ struct comm_state {
 	struct comm_series series[RUN_NR];
 	bool given_up;	     /* the slow series: what it had was nobody's */
 	struct comm_run run; /* that is told of, or looked at */
+	bool remembers;	     /* what sockets did before the verdict that holds */
+	int64_t unlike_ns;   /* since when not all are slow that it names; 0: they are */
 	struct loss_watch loss;
 	struct periodic periodic;
 	double excess_share; /* of the last block, at most 1: a late departure shows in the next */
@@ -459,6 +462,21 @@ double judge_comm_step_ns(const struct comm_state *comm);
 /* judge_sockets.c: names the ranks whose link it is, into the verdict; false when that cannot be told. */
 bool judge_comm_locate(
 	struct judge *judge, int64_t from_ns, int64_t until_ns, struct verdict *verdict);
+/* A verdict begins: what sockets did before its onset is kept until it ends. */
+void judge_comm_remember(struct judge *judge, int64_t onset_ns);
+/*
+ * Since when a rank's sockets are as busy as they are since slow_ns, when they were as before the verdict
+ * at quiet_ns. False where that is not known.
+ */
+bool judge_comm_began(const struct judge *judge, uint32_t rank, int64_t quiet_ns, int64_t slow_ns,
+	int64_t *began_ns);
+/*
+ * judge_move.c: before judge_follow(). Transfers are still slow, but of others than the verdict names: it
+ * ends, and one of these begins.
+ */
+int judge_comm_move(struct judge *judge) __attribute__((warn_unused_result));
+/* They may be about to. */
+bool judge_comm_moves(const struct judge *judge);
 
 /*
  * judge_link_tell.c: the same, by what queue pairs tell. share: of the time, transfers are so much
@@ -584,6 +602,7 @@ int judge_add_verdict(struct judge *judge, struct verdict **verdict)
 int judge_open(struct judge *judge, uint32_t rank, const struct delay_run *run)
 	__attribute__((warn_unused_result));
 int judge_open_comm(struct judge *judge) __attribute__((warn_unused_result));
+void judge_end_track(struct judge *judge, struct track *track);
 /* A verdict turns out to be of every so-many-th step. */
 void judge_track_periodic(
 	struct judge *judge, struct track *track, uint32_t every, uint64_t phase, double level);

@@ -36,10 +36,26 @@ static bool busy_since(
 		until_ns, end_within_ns(judge), rate);
 }
 
+/* While a verdict holds: before its onset, of which samples are kept for half a minute only. */
 static bool busy_before(const struct judge *judge, uint32_t rank, int64_t until_ns, double *rate)
 {
+	if (judge->comm->remembers) {
+		*rate = (double)judge->ranks[rank].busy_before;
+		return *rate >= 0;
+	}
 	return evidence_rate_before(judge->ranks[rank].evidence, METRIC_TCP_BUSY_NS, until_ns,
 		end_within_ns(judge), rate);
+}
+
+void judge_comm_remember(struct judge *judge, int64_t onset_ns)
+{
+	for (uint32_t r = 0; r < judge->rank_end; r++) {
+		double rate;
+
+		judge->ranks[r].busy_before =
+			busy_before(judge, r, onset_ns, &rate) ? (float)rate : -1.0F;
+	}
+	judge->comm->remembers = true;
 }
 
 /* How busy each rank's sockets were, more than before and more than the others'. */
@@ -91,6 +107,19 @@ static bool measure_busy(struct judge *judge, int64_t from_ns, int64_t until_ns,
 		}
 	}
 	return busy->rank_count >= 2;
+}
+
+bool judge_comm_began(const struct judge *judge, uint32_t rank, int64_t quiet_ns, int64_t slow_ns,
+	int64_t *began_ns)
+{
+	const struct evidence *evidence = judge->ranks[rank].evidence;
+	int64_t until_ns = judge_now_ns(judge);
+	double usual, now;
+
+	return busy_before(judge, rank, quiet_ns, &usual) &&
+	       evidence_rate(evidence, METRIC_TCP_BUSY_NS, slow_ns, until_ns, &now) &&
+	       evidence_began(
+		       evidence, METRIC_TCP_BUSY_NS, quiet_ns, until_ns, usual, now, began_ns);
 }
 
 static double rate_of(const struct judge *judge, uint32_t rank, unsigned metric, int64_t from_ns,
@@ -435,9 +464,6 @@ bool judge_comm_locate(
 	bool remembered;
 	bool everywhere = grown_everywhere(judge, from_ns, until_ns, share, &remembered);
 
-	/* Told when it was still known what sockets did before the onset: that knew more. */
-	if (!remembered && verdict->cause != CAUSE_UNKNOWN && verdict->evidence_count)
-		return true;
 	if (!everywhere && busy.most < busy_share_min * share)
 		return false;
 	bool alone = everywhere && one_stands_out(judge, &busy, from_ns, until_ns, verdict);

@@ -79,9 +79,9 @@ static void refresh(struct judge *judge, struct track *track)
 
 	if (track->imbalance)
 		judge_imbalance_tell(judge, track->imbalance, verdict);
-	else if (track->comm)
+	else if (track->comm && !judge_comm_moves(judge))
 		(void)judge_comm_locate(judge, track->onset_ns, judge_now_ns(judge), verdict);
-	else
+	else if (!track->comm)
 		judge_tell_cause(judge, track, verdict);
 	verdict->slowdown = slowdown_of((double)track->time_ns, judge_gpu_gain_ns(judge, track));
 	tell_period(track, verdict);
@@ -361,6 +361,8 @@ int judge_open_comm(struct judge *judge)
 	track->gain_ns = run->excess_ns;
 	track->evidence = run->evidence;
 	judge_loss_told(judge);
+	if (!judge->comm->remembers)
+		judge_comm_remember(judge, track->onset_ns);
 	track->gap = run->every ? 1 : gap_of_run(judge, run);
 	refresh(judge, track);
 	tell(judge, track, VERDICT_EVENT_ALERT);
@@ -441,7 +443,7 @@ static void drop_period(struct track *track)
 	track->memory.quiet = 0;
 }
 
-static void end_track(struct judge *judge, struct track *track)
+void judge_end_track(struct judge *judge, struct track *track)
 {
 	judge->verdicts[track->verdict].ended = 1;
 	tell(judge, track, VERDICT_EVENT_RECOVERED);
@@ -449,6 +451,8 @@ static void end_track(struct judge *judge, struct track *track)
 	if (track->comm) {
 		memset(judge->comm->series, 0, sizeof(judge->comm->series));
 		judge->comm->periodic = (struct periodic){0};
+		judge->comm->remembers = false;
+		judge->comm->unlike_ns = 0;
 		for (int s = 0; s < STEP_HISTORY; s++) /* told of */
 			judge->comm->steps[s] = -fabsf(judge->comm->steps[s]);
 	}
@@ -553,7 +557,7 @@ void judge_follow(struct judge *judge)
 		if (!quiet)
 			refresh(judge, track);
 		if (share_of_block > 0 && alert_recovered(&track->memory, quiet, track->gap))
-			end_track(judge, track);
+			judge_end_track(judge, track);
 		else if (alert_update_due(&track->memory, &judge->verdicts[track->verdict],
 				 (struct job_ns){judge_now_ns(judge)}))
 			tell(judge, track, VERDICT_EVENT_UPDATE);

@@ -7,6 +7,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 
 #include <cmocka.h>
 
@@ -129,6 +130,31 @@ static void long_steps_by_samples_at_their_ends(void **state)
 	evidence_fini(&evidence);
 }
 
+/* A tenth of the time until 14.3 s, half of it from then on. */
+static void since_when_it_grows_faster(void **state)
+{
+	struct evidence evidence = {.host_to_job_ns = 5 * SECOND};
+	int64_t began_ns;
+
+	(void)state;
+	for (int64_t second = 0; second <= 18; second++) {
+		int64_t busy_ns = second * SECOND / 10;
+
+		if (second > 14)
+			busy_ns += 4 * (second * SECOND - 14300000000) / 10;
+		sample(&evidence, second * SECOND, busy_ns);
+	}
+	assert_true(evidence_began(
+		&evidence, METRIC_TCP_BUSY_NS, 15 * SECOND, 23 * SECOND, 0.1, 0.5, &began_ns));
+	assert_int_equal(llabs(began_ns - (5 * SECOND + 14300000000)) / 1000, 0);
+	/* It grows no faster now, or nothing is known. */
+	assert_false(evidence_began(
+		&evidence, METRIC_TCP_BUSY_NS, 15 * SECOND, 23 * SECOND, 0.5, 0.5, &began_ns));
+	assert_false(evidence_began(
+		&evidence, METRIC_TCP_BYTES_SENT, 15 * SECOND, 23 * SECOND, 0.1, 0.5, &began_ns));
+	evidence_fini(&evidence);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -136,6 +162,7 @@ int main(void)
 		cmocka_unit_test(other_programs_are_named_first),
 		cmocka_unit_test(since_an_onset_between_two_samples),
 		cmocka_unit_test(long_steps_by_samples_at_their_ends),
+		cmocka_unit_test(since_when_it_grows_faster),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -3,9 +3,7 @@
 
 #include <stdio.h>
 
-/* A cause is named when it explains this much of the excess; else it is unknown. */
 static const double throttle_share_min = 0.3;
-static const double cause_share_min = 0.35;
 /* The class is host-slow when this much of the excess is off the CPU or in faults. */
 static const double host_share_min = 0.5;
 
@@ -71,6 +69,7 @@ struct classification classify_excess(const struct excess_sums *sums)
 		excess = 0.5 * positive;
 	if (excess <= 0)
 		return (struct classification){.verdict_class = VERDICT_UNKNOWN};
+	result.excess_ns = excess;
 	for (enum excess_kind k = EXCESS_COMPUTE; k < EXCESS_NR; k++) {
 		double share = (double)(sums->own[k] - sums->control[k]) / excess;
 
@@ -82,7 +81,7 @@ struct classification classify_excess(const struct excess_sums *sums)
 			(best == EXCESS_COMPUTE || result.shares[k] > result.shares[best]))
 			best = k;
 	}
-	bool caused = best != EXCESS_COMPUTE && result.shares[best] >= cause_share_min;
+	bool caused = best != EXCESS_COMPUTE && result.shares[best] >= CAUSE_SHARE_MIN;
 
 	/* A throttled rank also waits longer for a CPU, since it comes back at the end of the queue:
 	 * where there was clear throttling and none on the control, that is the cause. */

@@ -27,8 +27,12 @@ struct classification {
 	enum verdict_class verdict_class;
 	enum cause cause;
 	double share_explained;
+	double excess_ns;
 	double shares[EXCESS_NR]; /* of the excess, by kind; 0..1 */
 };
+
+/* A cause is named when it explains this much of the excess; else it is unknown. */
+#define CAUSE_SHARE_MIN 0.35
 
 struct classification classify_excess(const struct excess_sums *sums);
 

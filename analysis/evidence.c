@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analysis/robust_stats.h"
+
 void evidence_fini(struct evidence *evidence)
 {
 	sample_rings_fini(&evidence->samples);
@@ -178,6 +180,49 @@ bool evidence_usual_rate(const struct evidence *evidence, unsigned metric, int64
 		return false;
 	*mean = sum / count;
 	*deviation = sqrt(fmax(squares - sum * sum / count, 0) / (count - 1));
+	return true;
+}
+
+bool evidence_ratio(const struct evidence *evidence, unsigned part, unsigned whole, int64_t from_ns,
+	int64_t until_ns, double *ratio)
+{
+	double part_rate, whole_rate;
+
+	if (!evidence_rate(evidence, part, from_ns, until_ns, &part_rate) ||
+		!evidence_rate(evidence, whole, from_ns, until_ns, &whole_rate) || whole_rate <= 0)
+		return false;
+	*ratio = part_rate / whole_rate;
+	return true;
+}
+
+bool evidence_usual_ratio(const struct evidence *evidence, unsigned part, unsigned whole,
+	int64_t until_ns, double *median, double *spread)
+{
+	double ratios[SAMPLE_RING_MAX], middle;
+	struct sample later, sample;
+	size_t count = 0;
+	bool more = evidence && sample_rings_latest(&evidence->samples, whole,
+					until_ns - evidence->host_to_job_ns, &later);
+
+	for (; more && count < SAMPLE_RING_MAX &&
+		sample_rings_latest(
+			&evidence->samples, whole, later.time_ns - EVIDENCE_RATE_NS, &sample);
+		later = sample) {
+		struct sample part_later, part_sample;
+
+		if (later.value > sample.value &&
+			sample_rings_latest(&evidence->samples, part, later.time_ns, &part_later) &&
+			sample_rings_latest(&evidence->samples, part, sample.time_ns, &part_sample))
+			ratios[count++] = (double)(part_later.value - part_sample.value) /
+					  (double)(later.value - sample.value);
+	}
+	if (count < EVIDENCE_RATES_MIN)
+		return false;
+	middle = median_double(ratios, count);
+	for (size_t i = 0; i < count; i++)
+		ratios[i] = fabs(ratios[i] - middle);
+	*spread = 1.4826 * median_double(ratios, count);
+	*median = middle;
 	return true;
 }
 

@@ -85,6 +85,17 @@ bool evidence_began(const struct evidence *evidence, unsigned metric, int64_t fr
 bool evidence_usual_rate(const struct evidence *evidence, unsigned metric, int64_t until_ns,
 	double *mean, double *deviation);
 
+/* What one counter grew by for each that another one grew by, between two times as evidence_rate(). False: the other did not grow. */
+bool evidence_ratio(const struct evidence *evidence, unsigned part, unsigned whole, int64_t from_ns,
+	int64_t until_ns, double *ratio);
+
+/*
+ * The same from one sample to one EVIDENCE_RATE_NS and more later, before a time: the median, and the spread as the median
+ * absolute deviation times 1.4826 (a standard deviation, of normal noise). False of fewer than EVIDENCE_RATES_MIN.
+ */
+bool evidence_usual_ratio(const struct evidence *evidence, unsigned part, unsigned whole,
+	int64_t until_ns, double *median, double *spread);
+
 /* Who took the CPU most, by the long intervals between two times. */
 struct evidence_rival {
 	char name[STEP_TASK_NAME_LENGTH];

@@ -10,7 +10,9 @@ enum evidence_source {
 	EVIDENCE_COLLECTOR = 1 << 3,   /* garbage collections: "bpf.collector" */
 	EVIDENCE_DEVICE_WAIT = 1 << 4, /* waits for the device: "bpf.device_wait" */
 	EVIDENCE_KERNELS = 1 << 5,     /* each kernel, when asked for: "device.kernels" */
+	EVIDENCE_STEAL = 1 << 6,       /* stolen CPU time: "steal" */
+	EVIDENCE_CYCLES = 1 << 7,      /* clock and instructions of CPUs: "cycles" */
 };
-enum { EVIDENCE_SOURCE_NR = 6 };
+enum { EVIDENCE_SOURCE_NR = 8 };
 
 #endif

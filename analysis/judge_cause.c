@@ -10,15 +10,18 @@
 #define MAJOR_FAULT_TYPICAL_NS 200000
 #define MINOR_FAULT_TYPICAL_NS 700
 
-static const char *missing_text(void *context, uint32_t source)
+const char *judge_missing_text(const struct judge *judge, uint32_t source)
 {
-	const struct judge *judge = context;
-
 	for (unsigned i = 0; i < sizeof(judge->missing) / sizeof(judge->missing[0]); i++) {
 		if (source == 1u << i)
 			return judge->missing[i];
 	}
 	return "";
+}
+
+static const char *missing_text(void *context, uint32_t source)
+{
+	return judge_missing_text(context, source);
 }
 
 /* A counter's growth on the verdict's ranks beyond the usual of the others, per ns. */
@@ -149,15 +152,19 @@ static void tell_experts(const struct judge *judge, struct verdict *verdict)
 void judge_tell_cause(struct judge *judge, const struct track *track, struct verdict *verdict)
 {
 	struct excess_sums sums = track->sums;
+	struct speed_losses losses;
 	struct classification class;
 
+	judge_speed_measure(judge, &track->usual_speed, &sums, &losses);
 	add_sampled(judge, verdict, track->onset_ns, &sums);
 	class = classify_excess(&sums);
+	judge_speed_classify(&losses, &class);
 	if (class.verdict_class != VERDICT_UNKNOWN) {
 		verdict->verdict_class = (uint8_t) class.verdict_class;
 		verdict->cause = (uint8_t) class.cause;
 		verdict->share_explained = class.share_explained;
 		classify_evidence(&sums, &class, missing_text, judge, verdict);
+		judge_speed_tell(judge, &sums, &losses, &class, verdict);
 		tell_rival(judge, track, verdict);
 		tell_throttle(judge, track, verdict);
 		judge_gpu_cause(
@@ -173,10 +180,17 @@ struct classification judge_classify_rank(
 	struct judge *judge, uint32_t rank, const struct delay_run *run)
 {
 	struct verdict alone = {.rank_count = 1, .ranks = {rank}, .every_steps = run->every};
+	int64_t from_ns = judge_now_ns(judge) - judge_run_span_ns(run);
 	struct excess_sums sums = run->sums;
+	struct speed_usual usual;
+	struct speed_losses losses;
 
-	add_sampled(judge, &alone, judge_now_ns(judge) - judge_run_span_ns(run), &sums);
+	judge_speed_usual(judge, rank, from_ns, &usual);
+	judge_speed_measure(judge, &usual, &sums, &losses);
+	add_sampled(judge, &alone, from_ns, &sums);
 	struct classification class = classify_excess(&sums);
+
+	judge_speed_classify(&losses, &class);
 
 	if (class.verdict_class == VERDICT_COMPUTE_SLOW && judge_experts_only(judge, rank))
 		class.verdict_class = VERDICT_WORKLOAD_IMBALANCE;

@@ -13,6 +13,7 @@
 #include "analysis/evidence.h"
 #include "analysis/judge.h"
 #include "analysis/judge_periodic.h"
+#include "analysis/judge_speed.h"
 #include "analysis/whatif.h"
 
 enum {
@@ -86,7 +87,8 @@ struct rank_state {
 	bool settled;	       /* what is usual is known */
 	uint32_t usual_blocks; /* from so many, at most USUAL_MEMORY */
 	double wait;	       /* waiting, likewise */
-	double comm;	       /* late departures, likewise */
+	float usual_waits; /* judge_speed_waits() while nothing was suspected, a slow mean; 0 = not known */
+	double comm;	  /* late departures, likewise */
 	float link_least; /* of its transfers to other hosts, how many times longer the least slow is */
 	uint32_t link_count; /* so many of them were looked at; 0: none */
 	float busy_before;   /* its sockets, while comm->remembers; negative: not known */
@@ -244,8 +246,9 @@ struct track {
 	struct comm_run between; /* of transfers, and of every: blocks since the last loud one */
 	double evidence;
 	int64_t onset_ns, loud_until_ns;
-	uint64_t steps;	      /* of the blocks in time_ns */
-	double usual_step_ns; /* of a rank on a device, before its onset; 0: not known */
+	uint64_t steps;			/* of the blocks in time_ns */
+	double usual_step_ns;		/* of a rank on a device, before its onset; 0: not known */
+	struct speed_usual usual_speed; /* of the rank that it began with */
 	double clock_error_us;
 };
 
@@ -592,6 +595,8 @@ struct classification judge_classify_rank(
 	struct judge *judge, uint32_t rank, const struct delay_run *run);
 /* and that of a track's ranks: class, cause and evidence into its verdict. */
 void judge_tell_cause(struct judge *judge, const struct track *track, struct verdict *verdict);
+/* Why a source cannot be measured, by its bit; "" where nothing is known to be wrong. */
+const char *judge_missing_text(const struct judge *judge, uint32_t source);
 
 /* judge_verdicts.c */
 int judge_open_imbalance(struct judge *judge, enum imbalance kind)

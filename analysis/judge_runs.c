@@ -48,6 +48,17 @@ static double usual_of_block(struct judge *judge, bool of_comm)
 	return lower_median_double(judge->scratch, count);
 }
 
+/* Blocks of a run, which may be a fault's, are left out but for its first one. */
+static void learn_waits(struct rank_state *state)
+{
+	double waits = judge_speed_waits(&state->block);
+
+	if (state->track || state->runs[RUN_QUICK].change.sum > 0)
+		return;
+	state->usual_waits +=
+		(float)(waits - (double)state->usual_waits) / (state->usual_waits > 0 ? 16 : 1);
+}
+
 size_t judge_level_ranks(struct judge *judge)
 {
 	const struct block *block = &judge->block;
@@ -63,6 +74,7 @@ size_t judge_level_ranks(struct judge *judge)
 		state->level = (double)state->block.delay_ns / (double)block->time_ns;
 		state->comm = (double)state->block_comm_ns / (double)block->time_ns;
 		state->wait = (double)state->block_wait_ns / (double)block->time_ns;
+		learn_waits(state);
 		count++;
 	}
 	usual = usual_of_block(judge, false);

@@ -222,6 +222,7 @@ static void join(
 		verdict->onset.value = onset_ns;
 		track->onset_ns = onset_ns;
 		track->usual_step_ns = judge_gpu_usual_step_ns(judge, onset);
+		judge_speed_usual(judge, rank, onset_ns, &track->usual_speed);
 	}
 	/* Before there was a verdict to replay without, its largest delay is what it cost. */
 	if (verdict->last_step + 1 == judge->next_step &&

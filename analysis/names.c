@@ -117,6 +117,9 @@ const char *cause_name(enum cause cause)
 		[CAUSE_SEQUENCE_IMBALANCE] = "sequence-imbalance",
 		[CAUSE_MORE_COPIES] = "more-copies",
 		[CAUSE_LAUNCH_GAPS] = "launch-gaps",
+		[CAUSE_CPU_STEAL] = "cpu-steal",
+		[CAUSE_CPU_CLOCK] = "cpu-clock",
+		[CAUSE_SMT_OR_MEMORY] = "smt-or-memory-contention",
 	};
 
 	return NAME_OR_UNKNOWN(names, cause);

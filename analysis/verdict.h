@@ -43,6 +43,10 @@ enum cause {
 	CAUSE_SEQUENCE_IMBALANCE = 19,
 	CAUSE_MORE_COPIES = 20, /* the device copies more, or slower, than its peers' */
 	CAUSE_LAUNCH_GAPS = 21, /* the device idles: its host launches late */
+	CAUSE_CPU_STEAL = 22,	/* a hypervisor gave its CPUs to others */
+	CAUSE_CPU_CLOCK = 23,	/* its CPUs ran at a lower clock */
+	/* The same instructions took more cycles: another thread of the core, caches, memory. */
+	CAUSE_SMT_OR_MEMORY = 24,
 	CAUSE_NR
 };
 const char *cause_name(enum cause cause); /* "cgroup-throttle", ... */
@@ -50,7 +54,7 @@ const char *cause_name(enum cause cause); /* "cgroup-throttle", ... */
 enum {
 	VERDICT_RANKS_MAX = 64,	  /* culprits listed in one verdict */
 	VERDICT_VICTIMS_MAX = 64, /* victims listed; victim_count says how many there are */
-	VERDICT_EVIDENCE_MAX = 8,
+	VERDICT_EVIDENCE_MAX = 12,
 	VERDICT_PAIRS_MAX = 8,	     /* slow pairs of ranks listed, the slowest first */
 	VERDICT_DETAIL_LENGTH = 160, /* with the NUL */
 };

@@ -63,6 +63,16 @@ static const struct cause_text texts[CAUSE_NR] = {
 	[CAUSE_LAUNCH_GAPS] = {"with its GPU idle between kernels",
 		"the rank's host launches too late: look at its Python threads, data loading and "
 		"logging (py-spy dump --pid PID), and at who shares its cores"},
+	[CAUSE_CPU_STEAL] = {"stolen from its CPUs by the hypervisor",
+		"other guests of the same machine use its CPUs: move this guest, or ask for CPUs "
+		"that are not shared (dedicated, pinned vCPUs)"},
+	[CAUSE_CPU_CLOCK] = {"lost to a lower CPU clock",
+		"look for heat, power caps and the frequency governor on this host (dmesg, "
+		"turbostat, cpupower frequency-info, ipmitool sdr); drain it until it is repaired"},
+	[CAUSE_SMT_OR_MEMORY] = {"lost to fewer instructions a cycle",
+		"something shares the core, the cache or the memory with this rank: look at what "
+		"else runs on the host (also on the other thread of its cores: lscpu -e) and at "
+		"NUMA placement (numastat -p PID); of a guest, at its neighbours"},
 };
 
 static const char *unknown_advice(enum verdict_class verdict_class, bool on_device)

@@ -155,6 +155,42 @@ static void since_when_it_grows_faster(void **state)
 	evidence_fini(&evidence);
 }
 
+static void count_cycles(struct evidence *evidence, int64_t time_ns, int64_t ns, int64_t cycles)
+{
+	assert_int_equal(evidence_add_sample(evidence, METRIC_CPU_COUNTED_NS, time_ns, ns), 0);
+	assert_int_equal(evidence_add_sample(evidence, METRIC_CPU_CYCLES, time_ns, cycles), 0);
+}
+
+/* One wild sample moves neither; what comes later is no part of the usual, but of the ratio since. */
+static void usual_ratios_are_robust(void **state)
+{
+	struct evidence evidence = {0};
+	double ratio, median, spread;
+	int64_t cycles = 0;
+
+	(void)state;
+	for (int64_t second = 0; second <= 20; second++) {
+		count_cycles(&evidence, second * SECOND, second * SECOND / 2, cycles);
+		if (second == 3)
+			assert_false(evidence_usual_ratio(&evidence, METRIC_CPU_CYCLES,
+				METRIC_CPU_COUNTED_NS, 100 * SECOND, &median, &spread));
+		cycles += second >= 12 ? SECOND : second == 5 ? SECOND / 4 : 3 * SECOND / 2;
+	}
+	assert_true(evidence_usual_ratio(&evidence, METRIC_CPU_CYCLES, METRIC_CPU_COUNTED_NS,
+		12 * SECOND, &median, &spread));
+	assert_true(fabs(median - 3) < 1e-9 && spread < 1e-9);
+	assert_true(evidence_ratio(&evidence, METRIC_CPU_CYCLES, METRIC_CPU_COUNTED_NS, 12 * SECOND,
+		20 * SECOND, &ratio));
+	assert_true(fabs(ratio - 2) < 1e-9);
+	/* It did not run: nothing can be said. */
+	count_cycles(&evidence, 21 * SECOND, 10 * SECOND, cycles);
+	assert_false(evidence_ratio(&evidence, METRIC_CPU_CYCLES, METRIC_CPU_COUNTED_NS,
+		20 * SECOND, 21 * SECOND, &ratio));
+	assert_false(evidence_usual_ratio(
+		NULL, METRIC_CPU_CYCLES, METRIC_CPU_COUNTED_NS, SECOND, &median, &spread));
+	evidence_fini(&evidence);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -163,6 +199,7 @@ int main(void)
 		cmocka_unit_test(since_an_onset_between_two_samples),
 		cmocka_unit_test(long_steps_by_samples_at_their_ends),
 		cmocka_unit_test(since_when_it_grows_faster),
+		cmocka_unit_test(usual_ratios_are_robust),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

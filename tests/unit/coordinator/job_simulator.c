@@ -80,6 +80,39 @@ static const struct sim_fault *fault_of(
 	return NULL;
 }
 
+/* What counters show of a stretch on the CPU: 3 GHz, give or take. */
+static void count_run(struct sim *sim, unsigned number, unsigned step, double ns, bool works)
+{
+	const struct sim_options *options = &sim->options;
+	const struct sim_fault *steal = fault_of(sim, number, step, SIM_STEAL);
+	const struct sim_fault *clock = fault_of(sim, number, step, SIM_CLOCK);
+	const struct sim_fault *smt = fault_of(sim, number, step, SIM_SMT);
+	struct sim_rank *rank = &sim->rank[number];
+	bool falls = options->fault_count && step >= options->faults[0].first;
+	double stolen = options->stolen_always + (steal ? steal->size / (1 + steal->size) : 0);
+	double cycles = (1 - stolen) * ns * 3 * (1 + 0.02 * normal(&rank->random)) /
+			(1 + (clock ? clock->size : 0)) * (falls ? 1 - options->clock_falls : 1);
+
+	rank->stolen_ns += stolen * ns;
+	rank->cycles += cycles;
+	rank->instructions += cycles * (!works	     ? options->poll_per_cycle
+					       : smt ? 1 / (1 + smt->size)
+						     : 1);
+}
+
+/* How much longer it is on the CPU for the same work. */
+static double slower(const struct sim *sim, unsigned number, unsigned step)
+{
+	double times = 1;
+
+	for (enum sim_fault_kind kind = SIM_STEAL; kind <= SIM_SMT; kind++) {
+		const struct sim_fault *fault = fault_of(sim, number, step, kind);
+
+		times *= 1 + (fault ? fault->size : 0);
+	}
+	return times;
+}
+
 /* Runs for cpu_ns of CPU time (or, spinning, until a time), under the quota if there is one. */
 static void run_on(struct sim *sim, unsigned number, unsigned step, double cpu_ns, double until,
 	struct activity *activity)
@@ -112,6 +145,8 @@ static void run_on(struct sim *sim, unsigned number, unsigned step, double cpu_n
 		rank->now += want;
 		rank->period_used += want;
 		rank->cpu_ns += want;
+		if (sim->options.speed)
+			count_run(sim, number, step, want, cpu_ns > 0);
 		if (cpu_ns > 0)
 			cpu_ns = cpu_ns - want < 1 ? 0 : cpu_ns - want;
 	}
@@ -141,7 +176,8 @@ static void work_until_call(struct sim *sim, unsigned number, unsigned step, dou
 	if (options->compute_share < 1)
 		go_off(rank, number, work * (1 - options->compute_share), &before->asleep_ns,
 			OFF_CPU_ASLEEP);
-	run_on(sim, number, step, work * options->compute_share, 0, before);
+	run_on(sim, number, step, work * options->compute_share * slower(sim, number, step), 0,
+		before);
 	if (uniform(&rank->random) < options->preempt_rate * seconds)
 		go_off(rank, number, -options->preempt_ms * SIM_MS * log(uniform(&rank->random)),
 			&before->preempted_ns, OFF_CPU_PREEMPTED);
@@ -380,6 +416,30 @@ static void meet(struct sim *sim, const struct sim_call *call, unsigned group, u
 	}
 }
 
+static void take_speed_samples(struct sim *sim, unsigned number)
+{
+	struct sim_rank *rank = &sim->rank[number];
+	const struct {
+		enum metric metric;
+		double value;
+	} all[] = {
+		{METRIC_CPU_STOLEN_NS, 1e7 * floor(rank->stolen_ns / 1e7)},
+		{METRIC_CPU_WANTED_NS, 1e7 * floor(rank->cpu_ns / 1e7)},
+		{METRIC_CPU_CYCLES, rank->cycles},
+		{METRIC_CPU_COUNTED_NS, rank->cpu_ns},
+		{METRIC_CPU_INSTRUCTIONS, rank->instructions},
+	};
+
+	if (!sim->options.speed)
+		return;
+	rank->samples = realloc(rank->samples, (rank->sample_count + 5) * sizeof(*rank->samples));
+	for (unsigned i = 0; i < 5; i++)
+		rank->samples[rank->sample_count++] = (struct metric_sample){.rank = number,
+			.metric = (uint16_t)all[i].metric,
+			.time.value = sim_host_ns(sim, number, rank->now),
+			.value = (int64_t)all[i].value};
+}
+
 static void take_samples(struct sim *sim, unsigned number)
 {
 	struct sim_rank *rank = &sim->rank[number];
@@ -407,6 +467,7 @@ static void take_samples(struct sim *sim, unsigned number)
 			.metric = (uint16_t)all[i].metric,
 			.time.value = sim_host_ns(sim, number, rank->now),
 			.value = (int64_t)all[i].value};
+	take_speed_samples(sim, number);
 	if (!sim->options.rdma)
 		return;
 	rank->told = realloc(rank->told, (rank->told_count + 2) * sizeof(*rank->told));

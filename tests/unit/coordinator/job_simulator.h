@@ -31,6 +31,10 @@ enum sim_fault_kind {
 	SIM_LEAVE, /* it leaves collectives late, though its link is as ever */
 	SIM_LOSE,  /* packets of it are sent again, size of them a call, in no time */
 	SIM_STALL, /* in that share of its calls (size) a packet is missed for stall_ms */
+	/* With speed: its time on the CPU is longer by size, since its CPUs are stolen from it, */
+	SIM_STEAL,
+	SIM_CLOCK, /* have a lower clock, */
+	SIM_SMT,   /* or need more cycles for the same instructions */
 };
 
 struct sim_fault {
@@ -79,8 +83,12 @@ struct sim_options {
 	bool lossy;    /* with rdma: a slow link, or one that stalls, is one that loses packets */
 	bool timeouts; /* with rdma: what is sent to a slow link's rank is sent again, unmissed */
 	double stall_ms;
-	unsigned timed_every; /* with rdma: one request of so many has a time; 0: all */
-	bool no_sched;	      /* the kernel side is missing: no activities, samples only */
+	unsigned timed_every;  /* with rdma: one request of so many has a time; 0: all */
+	bool speed;	       /* steal, cycles and instructions are counted */
+	double poll_per_cycle; /* with speed: instructions of a wait; of work it is one */
+	double stolen_always,
+		clock_falls; /* with speed: of all ranks; the clock from the faults' first step on */
+	bool no_sched;	     /* the kernel side is missing: no activities, samples only */
 	unsigned irregular_every;
 	unsigned rank_exits; /* 0 = none; else this rank stops being heard of half way */
 	void (*tamper)(struct sim *sim); /* with what the probes saw; NULL: nothing */
@@ -95,6 +103,7 @@ struct sim_rank {
 	struct activity before, inside;
 	uint64_t sequence[3];
 	double busy_ns, sent, throttled_ns, cpu_ns;
+	double stolen_ns, cycles, instructions; /* of cpu_ns */
 	struct step_entry *entries;
 	size_t entry_count, handed_count;
 	struct metric_sample *samples;

@@ -2,6 +2,7 @@
 #include "analysis/robust_stats.h"
 
 #include <assert.h>
+#include <stdbool.h>
 
 #include "analysis/vectorised.h"
 
@@ -83,42 +84,102 @@ int64_t lower_median_int64(int64_t *values, size_t count)
 	return count ? select_int64(values, count, (count - 1) / 2) : 0;
 }
 
-enum { SAMPLE_MAX = 1024, SAMPLED_MIN = 512 };
-
 /*
- * The kth of values lies from *low to *high, most likely: 2.5 standard deviations of where it falls
- * among a sample of so many.
+ * Buckets of equal width lie around the middle of a sample; more lanes than one, since counting in the same
+ * place twice in a row waits for the first.
  */
-static void bracket(const int64_t *values, size_t count, size_t k, int64_t *low, int64_t *high)
-{
-	int64_t sample[SAMPLE_MAX];
-	size_t size = count < 8 * SAMPLED_MIN ? 64 : count < 32 * SAMPLED_MIN ? 256 : SAMPLE_MAX;
-	size_t deviations = size == 64 ? 10 : size == 256 ? 20 : 40;
-	size_t middle = k * size / count;
+enum { BUCKETED_MIN = 256, SAMPLE_COUNT = 16, SAMPLE_ENDS = 2 };
+enum { BUCKET_COUNT = 256, LANE_COUNT = 4, BUCKETED_AT_ONCE = 256, KEPT_AT_ONCE = 32 };
 
-	for (size_t i = 0; i < size; i++)
-		sample[i] = values[i * count / size];
-	*low = select_int64(sample, size, middle - deviations);
-	/* What comes before it is not larger. */
-	*high = select_int64(
-		&sample[middle - deviations], size - (middle - deviations), 2 * deviations);
+/* Each value's bucket, BUCKET_COUNT where it lies in none. Returns how many values are less than low. */
+VECTORISED
+static size_t find_buckets(const int64_t *restrict values, size_t count, int64_t low, int shift,
+	uint32_t *restrict buckets)
+{
+	int64_t less = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		uint64_t bucket = ((uint64_t)values[i] - (uint64_t)low) >> shift;
+
+		less += values[i] < low;
+		buckets[i] = (uint32_t)(bucket < BUCKET_COUNT ? bucket : BUCKET_COUNT);
+	}
+	return (size_t)less;
+}
+
+/* Those from low on, and less than low + width; kept: room for all values. */
+VECTORISED
+static void keep_between(
+	const int64_t *values, size_t count, int64_t low, uint64_t width, int64_t *kept)
+{
+	size_t at = 0;
+
+	for (; at + KEPT_AT_ONCE <= count; at += KEPT_AT_ONCE) { /* most have none */
+		int64_t any = 0;
+
+		for (size_t i = 0; i < KEPT_AT_ONCE; i++)
+			any |= (uint64_t)values[at + i] - (uint64_t)low < width;
+		for (size_t i = 0; any && i < KEPT_AT_ONCE; i++) {
+			*kept = values[at + i];
+			kept += (uint64_t)values[at + i] - (uint64_t)low < width;
+		}
+	}
+	for (; at < count; at++) {
+		*kept = values[at];
+		kept += (uint64_t)values[at] - (uint64_t)low < width;
+	}
+}
+
+/* The median, where it is in a bucket. */
+static bool median_of_buckets(
+	const int64_t *values, size_t count, int64_t *scratch, int64_t *median)
+{
+	uint32_t counts[LANE_COUNT][BUCKET_COUNT + 1] = {0}, buckets[BUCKETED_AT_ONCE];
+	int64_t sample[SAMPLE_COUNT];
+	size_t k = (count - 1) / 2, below = 0;
+
+	for (size_t i = 0; i < SAMPLE_COUNT; i++)
+		sample[i] = values[i * count / SAMPLE_COUNT];
+	select_int64_sort(sample, 0, SAMPLE_COUNT);
+	int64_t low = sample[SAMPLE_ENDS];
+	uint64_t range = (uint64_t)sample[SAMPLE_COUNT - 1 - SAMPLE_ENDS] - (uint64_t)low;
+	int shift = range < BUCKET_COUNT ? 0 : 56 - __builtin_clzll(range);
+
+	for (size_t at = 0; at < count; at += BUCKETED_AT_ONCE) {
+		size_t left = count - at, end = left < BUCKETED_AT_ONCE ? left : BUCKETED_AT_ONCE;
+
+		below += find_buckets(&values[at], end, low, shift, buckets);
+		for (size_t i = end; i < BUCKETED_AT_ONCE; i++)
+			buckets[i] = BUCKET_COUNT;
+		for (size_t i = 0; i < BUCKETED_AT_ONCE; i += LANE_COUNT) {
+			counts[0][buckets[i]]++;
+			counts[1][buckets[i + 1]]++;
+			counts[2][buckets[i + 2]]++;
+			counts[3][buckets[i + 3]]++;
+		}
+	}
+	for (size_t b = 0; b < BUCKET_COUNT && below <= k; b++) {
+		size_t within = (size_t)counts[0][b] + counts[1][b] + counts[2][b] + counts[3][b];
+
+		if (k < below + within) {
+			int64_t from = low + (int64_t)((uint64_t)b << shift);
+
+			if (shift > 0)
+				keep_between(values, count, from, UINT64_C(1) << shift, scratch);
+			*median = shift > 0 ? select_int64(scratch, within, k - below) : from;
+			return true;
+		}
+		below += within;
+	}
+	return false;
 }
 
 int64_t lower_median_of_int64(const int64_t *values, size_t count, int64_t *scratch)
 {
-	size_t k = count ? (count - 1) / 2 : 0, below = 0, kept = 0;
-	int64_t low, high;
+	int64_t median;
 
-	if (count >= SAMPLED_MIN) {
-		bracket(values, count, k, &low, &high);
-		for (size_t i = 0; i < count; i++) {
-			scratch[kept] = values[i];
-			kept += (values[i] >= low) & (values[i] <= high);
-			below += values[i] < low;
-		}
-		if (below <= k && k < below + kept)
-			return select_int64(scratch, kept, k - below);
-	}
+	if (count >= BUCKETED_MIN && median_of_buckets(values, count, scratch, &median))
+		return median;
 	for (size_t i = 0; i < count; i++)
 		scratch[i] = values[i];
 	return lower_median_int64(scratch, count);

@@ -20,9 +20,8 @@ double select_double(double *values, size_t count, size_t k);
 int64_t lower_median_int64(int64_t *values, size_t count);
 double lower_median_double(double *values, size_t count);
 /*
- * The same, values left as they are, for many of them: a sample brackets the median, one pass without
- * branches keeps what lies in the bracket (after Floyd and Rivest, Expected time bounds for
- * selection, 1975). scratch: count of them.
+ * The same, values left as they are, for many of them: values are counted in buckets around the middle of
+ * a sample, and what lies in the median's own is looked at. scratch: count of them.
  */
 int64_t lower_median_of_int64(const int64_t *values, size_t count, int64_t *scratch);
 

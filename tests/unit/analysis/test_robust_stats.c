@@ -45,28 +45,32 @@ static void select_is_the_kth_of_the_sorted(void **state)
 	}
 }
 
-/* Against selecting from a copy: random, few values, sorted, all at one end; of every size class. */
+/*
+ * Against selecting from a copy: random, few values, sorted, all at one end, most close together; of every
+ * size class.
+ */
 static void median_of_many_is_the_median(void **state)
 {
 	static int64_t values[40000], copy[40000], scratch[40000];
-	static const size_t counts[] = {1, 2, 511, 512, 513, 1024, 4095, 4096, 16384, 40000};
+	static const size_t counts[] = {1, 2, 255, 256, 257, 512, 1024, 4095, 16384, 40000};
 	uint64_t random = 1;
 
 	(void)state;
-	for (size_t round = 0; round < 7 * sizeof(counts) / sizeof(counts[0]); round++) {
-		size_t count = counts[round / 7];
+	for (size_t round = 0; round < 8 * sizeof(counts) / sizeof(counts[0]); round++) {
+		size_t count = counts[round / 8];
 
 		for (size_t i = 0; i < count; i++) {
 			random = random * 6364136223846793005u + 1442695040888963407u;
 			int64_t value = (int64_t)(random >> 20);
 
-			values[i] = round % 7 == 0   ? value
-				    : round % 7 == 1 ? value % 3
-				    : round % 7 == 2 ? (int64_t)i
-				    : round % 7 == 3 ? -(int64_t)i
-				    : round % 7 == 4
+			values[i] = round % 8 == 0   ? value
+				    : round % 8 == 1 ? value % 3
+				    : round % 8 == 2 ? (int64_t)i
+				    : round % 8 == 3 ? -(int64_t)i
+				    : round % 8 == 4
 					    ? (i % (count / 64 + 1) == 0 ? INT64_MAX : value)
-				    : round % 7 == 5 ? (i < count / 2 ? INT64_MIN : value)
+				    : round % 8 == 5 ? (i < count / 2 ? INT64_MIN : value)
+				    : round % 8 == 6 ? (i % 9 ? value % 300 : value)
 						     : value - (INT64_C(1) << 43);
 			copy[i] = values[i];
 		}

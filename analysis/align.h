@@ -214,8 +214,8 @@ static inline int64_t grid_call_ns(const struct step_grid *grid, uint32_t c)
 
 /*
  * Where a step has the same rows, with the same calls that join each other in the same way, its grid
- * need not be made anew: grid_repeat(), then for each row grid_repeat_row() and for each of its cells
- * grid_repeat_cell(), then grid_repeat_end(). The caller knows that it is so; repeatable: the
+ * need not be made anew: grid_repeat(), then for each row grid_repeat_row() and for all of its cells
+ * grid_repeat_cells(), then grid_repeat_end(). The caller knows that it is so; repeatable: the
  * grid allows it. Of a row that is bare, and was, grid_repeat_activity() need not be called.
  */
 bool grid_repeatable(const struct step_grid *grid);
@@ -231,18 +231,15 @@ void grid_repeat_end(struct step_grid *grid);
 int64_t grid_repeat_activity(struct step_grid *grid, struct grid_row *row, uint32_t position,
 	const struct activity *before, const struct activity *inside, int64_t segment_ns);
 
-/* The times of the cell at a position of a row. */
-static inline void grid_repeat_cell(struct step_grid *grid, const struct grid_row *row,
-	uint32_t position, int64_t arrival_ns, int64_t departure_ns, int64_t own_ns)
-{
-	uint32_t at = grid->places[row->first_cell + position];
+/* The times of so many cells of a row, from a position on. */
+enum { GRID_TIMES_MAX = 64 };
+struct grid_times {
+	int64_t arrival_ns[GRID_TIMES_MAX], departure_ns[GRID_TIMES_MAX], own_ns[GRID_TIMES_MAX];
+};
+void grid_repeat_cells(struct step_grid *grid, const struct grid_row *row, uint32_t first,
+	uint32_t count, const struct grid_times *times);
 
-	grid->arrival_ns[at] = arrival_ns;
-	grid->departure_ns[at] = departure_ns;
-	grid->own_ns[at] = own_ns;
-}
-
-/* To be called for the same cell: the sequence of its instance, which all members know. */
+/* To be called for each cell of a row that is first: the sequence of its instance. */
 static inline void grid_repeat_sequence(
 	struct step_grid *grid, const struct grid_row *row, uint32_t position, uint64_t sequence)
 {

@@ -55,6 +55,23 @@ int64_t grid_repeat_activity(struct step_grid *grid, struct grid_row *row, uint3
 	return segment_ns - cell->opaque_ns;
 }
 
+void grid_repeat_cells(struct step_grid *grid, const struct grid_row *row, uint32_t first,
+	uint32_t count, const struct grid_times *times)
+{
+	int64_t *restrict arrival_ns = grid->arrival_ns, *restrict departure_ns =
+								 grid->departure_ns;
+	int64_t *restrict own_ns = grid->own_ns;
+	const uint32_t *places = &grid->places[row->first_cell + first];
+
+	for (uint32_t p = 0; p < count; p++) {
+		uint32_t at = places[p];
+
+		arrival_ns[at] = times->arrival_ns[p];
+		departure_ns[at] = times->departure_ns[p];
+		own_ns[at] = times->own_ns[p];
+	}
+}
+
 void grid_repeat_end(struct step_grid *grid)
 {
 	for (size_t i = 0; i < grid->instance_count && grid->errors_moved; i++) {

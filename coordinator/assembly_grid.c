@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The ranks' streams up to the cut as the rows of a grid. Steps mostly repeat: where each rank has the
- * same calls as in the step before, what joins what stays, and only times are filled in.
+ * The ranks' streams up to the cut as the rows of a grid. Steps mostly repeat: assembly_repeat.c.
  */
 #include <errno.h>
 
@@ -74,12 +73,6 @@ static int add_part(struct row_builder *builder, const struct packed_step *entry
 	return grid_add_part(builder->grid, &added);
 }
 
-static void add_launches(struct grid_row *row, const struct packed_step *entry)
-{
-	if (entry->launches)
-		step_launches_add(&row->launches, entry->launches);
-}
-
 static int add_parts(struct assembly *assembly, uint32_t number, struct step_grid *grid)
 {
 	struct rank_entry *rank = &assembly->table->ranks[number];
@@ -113,7 +106,7 @@ static int add_parts(struct assembly *assembly, uint32_t number, struct step_gri
 				return error;
 		}
 		if (end == entry->part_count)
-			add_launches(&grid->rows[grid->row_count - 1], entry);
+			assembly_add_launches(&grid->rows[grid->row_count - 1], entry);
 	}
 	scan->untimed = builder.untimed && !builder.timed;
 	grid->untimed |= scan->untimed;
@@ -123,16 +116,14 @@ static int add_parts(struct assembly *assembly, uint32_t number, struct step_gri
 	return 0;
 }
 
-/* A rank that has something before the cut. */
-static bool has_row(const struct assembly *assembly, uint32_t r)
+bool assembly_has_row(const struct assembly *assembly, uint32_t r)
 {
 	const struct rank_entry *rank = &assembly->table->ranks[r];
 
 	return rank->known && assembly->scans[r].found && rank->entry_count > 0;
 }
 
-/* The layout of what a rank has before the cut; 0: it is not one whole entry. */
-static uint64_t layout_of(const struct assembly *assembly, uint32_t r)
+uint64_t assembly_layout_of(const struct assembly *assembly, uint32_t r)
 {
 	const struct rank_entry *rank = &assembly->table->ranks[r];
 	const struct packed_step *head = rank_entry_at(rank, 0)->entry;
@@ -142,11 +133,7 @@ static uint64_t layout_of(const struct assembly *assembly, uint32_t r)
 	return whole && rank->part_head == 0 ? head->layout : 0;
 }
 
-/*
- * Where a rank's first segment begins: after its last part before the cut, for what it did from there to
- * the entry's start is its own, too. Of devices, it is not known whose time that is.
- */
-static struct host_ns row_start(const struct rank_entry *rank, const struct rank_scan *scan)
+struct host_ns assembly_row_start(const struct rank_entry *rank, const struct rank_scan *scan)
 {
 	const struct packed_step *head = rank_entry_at(rank, 0)->entry;
 	struct host_ns start =
@@ -162,7 +149,7 @@ static int add_row(struct assembly *assembly, uint32_t r, struct step_grid *grid
 {
 	const struct rank_entry *rank = &assembly->table->ranks[r];
 	const struct clock_fit *clock = &assembly->table->hosts[rank->host].clock;
-	struct host_ns start = row_start(rank, &assembly->scans[r]);
+	struct host_ns start = assembly_row_start(rank, &assembly->scans[r]);
 	int error = grid_add_row(grid, r, rank->host, clock_fit_to_job(clock, start).value,
 		clock_fit_error_ns(clock));
 
@@ -171,105 +158,8 @@ static int add_row(struct assembly *assembly, uint32_t r, struct step_grid *grid
 	struct grid_row *row = &grid->rows[grid->row_count - 1];
 
 	row->host_to_job_ns = row->start_ns - start.value;
-	row->calls = layout_of(assembly, r);
+	row->calls = assembly_layout_of(assembly, r);
 	return add_parts(assembly, r, grid);
-}
-
-/*
- * Each of the rank's communicators went on by as much as for the other ranks: so its parts join
- * those that they joined in the step before.
- */
-static bool joins_repeat(struct assembly *assembly, uint32_t r, const struct step_grid *grid,
-	const struct grid_row *row)
-{
-	struct rank_entry *rank = &assembly->table->ranks[r];
-	const struct packed_step *head = rank_entry_at(rank, 0)->entry;
-
-	for (size_t i = 0; i < head->slot_count; i++) {
-		const struct packed_slot *slot = &head->slots[i];
-		struct rank_communicator *own =
-			rank_entry_communicator(rank, slot->communicator_id);
-		struct communicator_entry *shared = own ? assembly_shared(assembly, own) : NULL;
-		uint32_t instance = grid->joins[row->first_cell + slot->first_part];
-
-		if (!shared || instance == GRID_NONE)
-			return false;
-		uint64_t advance = slot->sequence - grid->instances[instance].sequence;
-
-		if (shared->repeat != assembly->repeats)
-			shared->advance = advance;
-		shared->repeat = assembly->repeats;
-		if (shared->advance != advance)
-			return false;
-	}
-	return true;
-}
-
-/* The grid is of the step before, and this one has the same ranks with the same calls. */
-static bool grid_repeats(struct assembly *assembly, const struct step_grid *grid)
-{
-	const struct rank_table *table = assembly->table;
-	size_t index = 0;
-
-	if (!grid_repeatable(grid) || assembly->grid_announcements != assembly->announcements)
-		return false;
-	assembly->repeats++;
-	for (uint32_t r = 0; r < table->end; r++) {
-		if (!has_row(assembly, r))
-			continue;
-		const struct grid_row *row = &grid->rows[index];
-
-		if (index++ == grid->row_count || row->rank != r ||
-			row->host != table->ranks[r].host || !row->calls ||
-			row->calls != layout_of(assembly, r) ||
-			!joins_repeat(assembly, r, grid, row))
-			return false;
-	}
-	return index == grid->row_count;
-}
-
-/* The same row with the times of this step. */
-static void fill_row(struct assembly *assembly, struct step_grid *grid, struct grid_row *row)
-{
-	struct rank_entry *rank = &assembly->table->ranks[row->rank];
-	struct rank_scan *scan = &assembly->scans[row->rank];
-	const struct packed_step *head = rank_entry_at(rank, 0)->entry;
-	const struct clock_fit *fit = &assembly->table->hosts[rank->host].clock;
-	const struct clock_line clock = clock_fit_line(fit);
-	int64_t departed_ns =
-		(scan->departed_valid && !rank->hole ? scan->departed : head->start).value;
-	struct host_ns start = row_start(rank, scan);
-	int64_t start_ns = clock_line_to_job(&clock, start).value, end_ns = start_ns;
-	int64_t own_sum_ns = 0;
-	bool hole = rank->hole || scan->was_untimed || (head->flags & STEP_INCOMPLETE);
-	bool bare, was_bare = row->bare;
-
-	row->adrift = !scan->departed_valid;
-	bare = !hole && !row->adrift && head->activity_count == 0;
-	grid_repeat_row(grid, row, start_ns, clock_fit_error_ns(fit), hole, bare);
-	scan->untimed = false;
-	row->host_to_job_ns = start_ns - start.value;
-	row->launches = (struct step_launches){0};
-	add_launches(row, head);
-	for (uint32_t p = 0; p < row->cell_count; p++) {
-		const struct packed_times *part = &head->times[p];
-		int64_t gap_ns = part->arrival.value - departed_ns;
-		int64_t own_ns = gap_ns > 0 ? gap_ns : 0;
-		int64_t departure_ns = clock_line_to_job(&clock, part->departure).value;
-
-		if (!bare || !was_bare)
-			own_ns = grid_repeat_activity(grid, row, p, packed_before(head, p),
-				packed_inside(head, p), own_ns);
-		grid_repeat_cell(grid, row, p, clock_line_to_job(&clock, part->arrival).value,
-			departure_ns, own_ns);
-		own_sum_ns += own_ns;
-		end_ns = departure_ns > end_ns ? departure_ns : end_ns;
-		departed_ns = part->departure.value;
-	}
-	row->own_ns = own_sum_ns;
-	row->end_ns = end_ns;
-	for (uint32_t p = 0; row->first && p < row->cell_count; p++)
-		grid_repeat_sequence(grid, row, p, packed_sequence(head, p));
 }
 
 int assembly_build_grid(struct assembly *assembly, struct step_grid *grid)
@@ -277,16 +167,13 @@ int assembly_build_grid(struct assembly *assembly, struct step_grid *grid)
 	const struct rank_table *table = assembly->table;
 	int error = 0;
 
-	if (grid_repeats(assembly, grid)) {
-		grid_repeat(grid);
-		for (size_t r = 0; r < grid->row_count; r++)
-			fill_row(assembly, grid, &grid->rows[r]);
-		grid_repeat_end(grid);
+	if (assembly_grid_repeats(assembly, grid)) {
+		assembly_repeat_grid(assembly, grid);
 		return 0;
 	}
 	grid_clear(grid);
 	for (uint32_t r = 0; r < table->end && error == 0; r++) {
-		if (has_row(assembly, r))
+		if (assembly_has_row(assembly, r))
 			error = add_row(assembly, r, grid);
 	}
 	assembly->grid_announcements = assembly->announcements;

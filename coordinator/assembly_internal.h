@@ -53,6 +53,26 @@ struct communicator_entry *assembly_shared(
 int assembly_build_grid(struct assembly *assembly, struct step_grid *grid)
 	__attribute__((warn_unused_result));
 
+/* Does the rank have something before the cut? */
+bool assembly_has_row(const struct assembly *assembly, uint32_t rank);
+/* The layout of what a rank has before the cut; 0: it is not one whole entry. */
+uint64_t assembly_layout_of(const struct assembly *assembly, uint32_t rank);
+/*
+ * Where a rank's first segment begins: after its last part before the cut, for what it did from there to
+ * the entry's start is its own, too. Of devices, it is not known whose time that is.
+ */
+struct host_ns assembly_row_start(const struct rank_entry *rank, const struct rank_scan *scan);
+static inline void assembly_add_launches(struct grid_row *row, const struct packed_step *entry)
+{
+	if (entry->launches)
+		step_launches_add(&row->launches, entry->launches);
+}
+
+/* The grid is of the step before, and this one has the same ranks with the same calls. */
+bool assembly_grid_repeats(struct assembly *assembly, const struct step_grid *grid);
+/* Fills in its times. */
+void assembly_repeat_grid(struct assembly *assembly, struct step_grid *grid);
+
 /* Cuts every rank; false: some have not delivered enough yet. */
 bool assembly_reach_cut(struct assembly *assembly, bool finish);
 

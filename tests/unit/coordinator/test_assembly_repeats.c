@@ -16,7 +16,8 @@
 #include "coordinator/assembly_internal.h"
 #include "coordinator/step_packer.h"
 
-enum { RANKS = 12, GROUP = 4, PARTS = 9, STEPS = 60, WORLD = 1000, GROUPS = 2000 };
+enum { RANKS = 12, GROUP = 4, STEPS = 60, WORLD = 1000, GROUPS = 2000 };
+enum { PARTS = GRID_TIMES_MAX + 6, STEP_NS = 200000 };
 
 struct job {
 	struct rank_table table;
@@ -93,7 +94,7 @@ static void queue(struct job *job, uint32_t rank, size_t count, uint64_t odd, bo
 			parts[p].inside.preempted_ns = 50;
 		at_ns = parts[p].departure.value;
 	}
-	step.end.value = job->now_ns + 100000;
+	step.end.value = job->now_ns + STEP_NS;
 	step.index = job->world_sequence[rank];
 	assert_int_equal(step_packer_pack(&job->packer, &step, 1, &packed), 0);
 	assert_int_equal(held_steps_create(packed, 1, &held), 0);
@@ -194,7 +195,7 @@ static void queue_step(struct job *job)
 		if (event == 6 && r == rank)
 			job->group_sequence[r]--;
 	}
-	job->now_ns += 100000;
+	job->now_ns += STEP_NS;
 }
 
 static void repeated_is_as_made_anew(void **state)

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A step that repeats: where each rank has the same calls as in the step before, what joins what stays,
+ * and only times are filled in.
+ */
+#include "analysis/vectorised.h"
+#include "coordinator/assembly_internal.h"
+
+/*
+ * Each of the rank's communicators went on by as much as for the other ranks: so its parts join
+ * those that they joined in the step before.
+ */
+static bool joins_repeat(struct assembly *assembly, uint32_t r, const struct step_grid *grid,
+	const struct grid_row *row)
+{
+	struct rank_entry *rank = &assembly->table->ranks[r];
+	const struct packed_step *head = rank_entry_at(rank, 0)->entry;
+
+	for (size_t i = 0; i < head->slot_count; i++) {
+		const struct packed_slot *slot = &head->slots[i];
+		struct rank_communicator *own =
+			rank_entry_communicator(rank, slot->communicator_id);
+		struct communicator_entry *shared = own ? assembly_shared(assembly, own) : NULL;
+		uint32_t instance = grid->joins[row->first_cell + slot->first_part];
+
+		if (!shared || instance == GRID_NONE)
+			return false;
+		uint64_t advance = slot->sequence - grid->instances[instance].sequence;
+
+		if (shared->repeat != assembly->repeats)
+			shared->advance = advance;
+		shared->repeat = assembly->repeats;
+		if (shared->advance != advance)
+			return false;
+	}
+	return true;
+}
+
+bool assembly_grid_repeats(struct assembly *assembly, const struct step_grid *grid)
+{
+	const struct rank_table *table = assembly->table;
+	size_t index = 0;
+
+	if (!grid_repeatable(grid) || assembly->grid_announcements != assembly->announcements)
+		return false;
+	assembly->repeats++;
+	for (uint32_t r = 0; r < table->end; r++) {
+		if (!assembly_has_row(assembly, r))
+			continue;
+		const struct grid_row *row = &grid->rows[index];
+
+		if (index++ == grid->row_count || row->rank != r ||
+			row->host != table->ranks[r].host || !row->calls ||
+			row->calls != assembly_layout_of(assembly, r) ||
+			!joins_repeat(assembly, r, grid, row))
+			return false;
+	}
+	return index == grid->row_count;
+}
+
+/* Some parts of a row on their way into the grid. */
+struct row_filling {
+	const struct packed_times *parts;
+	uint32_t count;
+	struct clock_line clock;
+	int64_t departed_ns; /* from the part before them, by the host's clock */
+	struct grid_times times;
+};
+
+/* Fills in the times. Returns the sum of own times; *end_ns becomes the last departure if that is later. */
+VECTORISED
+static int64_t reckon_times(struct row_filling *filling, int64_t *end_ns)
+{
+	const struct packed_times *restrict parts = filling->parts;
+	struct grid_times *restrict times = &filling->times;
+	const struct clock_line clock = filling->clock;
+	int64_t sum_ns = 0, last_ns = *end_ns;
+
+	times->own_ns[0] = parts[0].arrival.value - filling->departed_ns;
+	for (uint32_t p = 1; p < filling->count; p++)
+		times->own_ns[p] = parts[p].arrival.value - parts[p - 1].departure.value;
+	for (uint32_t p = 0; p < filling->count; p++) {
+		int64_t own_ns = times->own_ns[p] > 0 ? times->own_ns[p] : 0;
+		int64_t departure_ns = clock_line_to_job(&clock, parts[p].departure).value;
+
+		times->arrival_ns[p] = clock_line_to_job(&clock, parts[p].arrival).value;
+		times->departure_ns[p] = departure_ns;
+		times->own_ns[p] = own_ns;
+		sum_ns += own_ns;
+		last_ns = departure_ns > last_ns ? departure_ns : last_ns;
+	}
+	*end_ns = last_ns;
+	return sum_ns;
+}
+
+/* Leaves of the segments what is the rank's own. Returns how much was not. */
+static int64_t take_activities(struct step_grid *grid, struct grid_row *row, uint32_t first,
+	const struct packed_step *head, struct row_filling *filling)
+{
+	int64_t others_ns = 0;
+
+	for (uint32_t p = 0; p < filling->count; p++) {
+		int64_t segment_ns = filling->times.own_ns[p];
+		int64_t own_ns = grid_repeat_activity(grid, row, first + p,
+			packed_before(head, first + p), packed_inside(head, first + p), segment_ns);
+
+		filling->times.own_ns[p] = own_ns;
+		others_ns += segment_ns - own_ns;
+	}
+	return others_ns;
+}
+
+static void fill_cells(struct step_grid *grid, struct grid_row *row, const struct packed_step *head,
+	bool activities, struct row_filling *filling)
+{
+	uint32_t left = row->cell_count;
+
+	for (uint32_t p = 0; left > 0; p += filling->count, left -= filling->count) {
+		filling->parts = &head->times[p];
+		filling->count = left < GRID_TIMES_MAX ? left : GRID_TIMES_MAX;
+		row->own_ns += reckon_times(filling, &row->end_ns);
+		filling->departed_ns = filling->parts[filling->count - 1].departure.value;
+		if (activities)
+			row->own_ns -= take_activities(grid, row, p, head, filling);
+		grid_repeat_cells(grid, row, p, filling->count, &filling->times);
+	}
+}
+
+/* The same row with the times of this step. */
+static void fill_row(struct assembly *assembly, struct step_grid *grid, struct grid_row *row)
+{
+	const struct rank_entry *rank = &assembly->table->ranks[row->rank];
+	struct rank_scan *scan = &assembly->scans[row->rank];
+	const struct packed_step *head = rank_entry_at(rank, 0)->entry;
+	const struct clock_fit *fit = &assembly->table->hosts[rank->host].clock;
+	struct row_filling filling;
+	struct host_ns start = assembly_row_start(rank, scan);
+	bool hole = rank->hole || scan->was_untimed || (head->flags & STEP_INCOMPLETE);
+	bool bare, was_bare = row->bare;
+
+	filling.clock = clock_fit_line(fit);
+	filling.departed_ns =
+		(scan->departed_valid && !rank->hole ? scan->departed : head->start).value;
+	row->adrift = !scan->departed_valid;
+	bare = !hole && !row->adrift && head->activity_count == 0;
+	grid_repeat_row(grid, row, clock_line_to_job(&filling.clock, start).value,
+		clock_fit_error_ns(fit), hole, bare);
+	scan->untimed = false;
+	row->host_to_job_ns = row->start_ns - start.value;
+	row->launches = (struct step_launches){0};
+	assembly_add_launches(row, head);
+	row->own_ns = 0;
+	row->end_ns = row->start_ns;
+	fill_cells(grid, row, head, !bare || !was_bare, &filling);
+	for (uint32_t p = 0; row->first && p < row->cell_count; p++)
+		grid_repeat_sequence(grid, row, p, packed_sequence(head, p));
+}
+
+void assembly_repeat_grid(struct assembly *assembly, struct step_grid *grid)
+{
+	grid_repeat(grid);
+	for (size_t r = 0; r < grid->row_count; r++)
+		fill_row(assembly, grid, &grid->rows[r]);
+	grid_repeat_end(grid);
+}

@@ -186,8 +186,26 @@ static int replay_even(struct judge *judge, const struct step_grid *grid, int64_
 	return error;
 }
 
-/* A row's excess over its controls, forward and backward: by purpose, or by halves of the step. */
-static void excess_by_direction(const struct judge *judge, const struct step_grid *grid,
+/* A row's excess over its controls in either half of the step; not of overlapped rows. */
+static void excess_by_half(const struct blame *blame, const struct step_grid *grid,
+	const struct grid_row *row, double excess[2])
+{
+	const struct blame_control *controls =
+		&blame->controls[blame->row_controls[row - grid->rows]];
+	const uint32_t *places = &grid->places[row->first_cell];
+	uint32_t middle = (row->cell_count + 1) / 2;
+	int64_t sums_ns[2] = {0, 0};
+
+	for (uint32_t i = 0; i < middle; i++)
+		sums_ns[0] += grid->own_ns[places[i]] - controls[i].control_ns;
+	for (uint32_t i = middle; i < row->cell_count; i++)
+		sums_ns[1] += grid->own_ns[places[i]] - controls[i].control_ns;
+	excess[0] = (double)sums_ns[0];
+	excess[1] = (double)sums_ns[1];
+}
+
+/* The same, forward and backward, by purpose where work is shown. */
+static void excess_by_direction(const struct blame *blame, const struct step_grid *grid,
 	const struct grid_row *row, double excess[2])
 {
 	excess[0] = excess[1] = 0;
@@ -203,8 +221,8 @@ static void excess_by_direction(const struct judge *judge, const struct step_gri
 			continue;
 		if (row->works)
 			direction = part->purpose == PURPOSE_BACKWARD;
-		excess[direction] += (double)(grid_own_ns(grid, c) -
-					      blame_cell_of(&judge->blame, grid, c).control_ns);
+		excess[direction] +=
+			(double)(grid_own_ns(grid, c) - blame_cell_of(blame, grid, c).control_ns);
 	}
 }
 
@@ -213,6 +231,8 @@ static int64_t taken_ns(const struct step_grid *grid, const struct grid_row *row
 {
 	int64_t taken = 0;
 
+	if (row->plain)
+		return 0;
 	for (uint32_t i = 0; i < row->cell_count; i++) {
 		const struct grid_cell *cell = &grid->cells[row->first_cell + i];
 
@@ -241,7 +261,8 @@ static void correlate_step(struct judge *judge, const struct step_grid *grid)
 
 		if (grid->rows[r].hole || !judge->blame.rows[r].judged)
 			continue;
-		excess_by_direction(judge, grid, &grid->rows[r], excess);
+		(grid->rows[r].overlapped ? excess_by_direction : excess_by_half)(
+			&judge->blame, grid, &grid->rows[r], excess);
 		for (int d = 0; d < 2; d++) {
 			double usual = (double)rank->usual_excess[d];
 

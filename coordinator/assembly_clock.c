@@ -104,15 +104,20 @@ struct host_ends {
 	bool present;
 };
 
+/* Members of one host that follow each other. */
+struct host_run {
+	uint32_t host, end; /* behind the last one */
+};
+
 /* The fits of a grid's times, by host, and the hosts of one instance. */
 struct clock_fitting {
 	struct rank_table *table;
 	const struct step_grid *grid;
 	struct clock_line *lines;
 	struct host_ends *ends;
-	uint32_t *hosts; /* by row: its host, closer together than in the rows */
-	const struct grid_member
-		*members;  /* of the instance; where it has those of the one before, of that */
+	struct host_run
+		*runs; /* of the instance's members, and of those after it that have the same */
+	size_t run_count;
 	uint32_t *present; /* hosts */
 	size_t present_count;
 };
@@ -128,18 +133,31 @@ static struct host_ns host_time(const struct clock_line *line, int64_t job_time_
 	return (struct host_ns){time_ns};
 }
 
+static void find_runs(struct clock_fitting *fitting, const struct grid_instance *instance)
+{
+	const struct grid_row *rows = fitting->grid->rows;
+	const struct grid_member *members = &fitting->grid->member_parts[instance->first_member];
+
+	fitting->run_count = 0;
+	for (uint32_t m = 0; m < instance->member_count; m++) {
+		uint32_t host = rows[members[m].row].host;
+
+		if (m == 0 || fitting->runs[fitting->run_count - 1].host != host)
+			fitting->runs[fitting->run_count++].host = host;
+		fitting->runs[fitting->run_count - 1].end = m + 1;
+	}
+}
+
 static void gather_ends(struct clock_fitting *fitting, const struct grid_instance *instance)
 {
 	const struct step_grid *grid = fitting->grid;
-
-	const struct grid_member *members = fitting->members;
 	const int64_t *arrival_ns = &grid->arrival_ns[instance->first_member];
 	const int64_t *departure_ns = &grid->departure_ns[instance->first_member];
+	uint32_t m = 0;
 
 	fitting->present_count = 0;
-	for (uint32_t m = 0;
-		m < instance->member_count;) { /* those of one host follow each other */
-		uint32_t h = fitting->hosts[members[m].row];
+	for (size_t run = 0; run < fitting->run_count; run++) {
+		uint32_t h = fitting->runs[run].host, end = fitting->runs[run].end;
 		struct host_ends *host = &fitting->ends[h];
 
 		if (!host->present) {
@@ -148,11 +166,11 @@ static void gather_ends(struct clock_fitting *fitting, const struct grid_instanc
 		}
 		int64_t last_ns = host->last_arrival_ns, first_ns = host->first_departure_ns;
 
-		do {
+		for (; m < end; m++) {
 			last_ns = arrival_ns[m] > last_ns ? arrival_ns[m] : last_ns;
 			first_ns = departure_ns[m] < first_ns ? departure_ns[m] : first_ns;
-		} while (++m < instance->member_count && fitting->hosts[members[m].row] == h);
-		host->last = m - 1;
+		}
+		host->last = end - 1;
 		host->last_arrival_ns = last_ns;
 		host->first_departure_ns = first_ns;
 	}
@@ -253,18 +271,16 @@ bool assembly_fit_clocks(struct assembly *assembly, const struct step_grid *grid
 	fitting.lines = calloc(count, sizeof(*fitting.lines));
 	fitting.ends = calloc(count, sizeof(*fitting.ends));
 	fitting.present = calloc(count, sizeof(*fitting.present));
-	fitting.hosts = malloc((grid->row_count + 1) * sizeof(*fitting.hosts));
-	if (!fitting.lines || !fitting.ends || !fitting.present || !fitting.hosts)
+	fitting.runs = malloc((grid->row_count + 1) * sizeof(*fitting.runs));
+	if (!fitting.lines || !fitting.ends || !fitting.present || !fitting.runs)
 		goto done; /* the clocks keep their fit; the next step tries again */
 	for (size_t h = 0; h < count; h++)
 		fitting.lines[h] = clock_fit_line(&table->hosts[h].clock);
-	for (size_t r = 0; r < grid->row_count; r++)
-		fitting.hosts[r] = grid->rows[r].host;
 	for (size_t o = 0; o < grid->order_count; o++) {
 		const struct grid_instance *instance = &grid->instances[grid->order[o]];
 
 		if (!instance->again)
-			fitting.members = &grid->member_parts[instance->first_member];
+			find_runs(&fitting, instance);
 		/* Hosts that wait for their devices leave when these are done, not together. */
 		if (!instance->complete || instance->same_host ||
 			instance->waits_for != WAITS_FOR_ALL ||
@@ -276,6 +292,6 @@ done:
 	free(fitting.lines);
 	free(fitting.ends);
 	free(fitting.present);
-	free(fitting.hosts);
+	free(fitting.runs);
 	return first;
 }

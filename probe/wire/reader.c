@@ -69,6 +69,11 @@ static uint64_t read_big_endian(struct wire_reader *reader, size_t length)
 		reader->next += sizeof(word);
 		return be32toh(word);
 	}
+	if (length == 8) {
+		memcpy(&value, reader->next, sizeof(value));
+		reader->next += sizeof(value);
+		return be64toh(value);
+	}
 	for (size_t i = 0; i < length; i++)
 		value = value << 8 | *reader->next++;
 	return value;
@@ -138,7 +143,7 @@ int64_t wire_read_signed_slow(struct wire_reader *reader, int64_t min, int64_t m
 	return (int64_t)value;
 }
 
-size_t wire_read_array(struct wire_reader *reader, size_t max)
+size_t wire_read_array_slow(struct wire_reader *reader, size_t max)
 {
 	const uint8_t *start = reader->next;
 	uint8_t first = read_first_byte(reader);

@@ -74,8 +74,19 @@ static inline int64_t wire_read_signed(struct wire_reader *reader, int64_t min, 
 	return (int64_t)number;
 }
 
+size_t wire_read_array_slow(struct wire_reader *reader, size_t max);
+
 /* An array's header: its count, at most max; 0 after a problem. The items follow. */
-size_t wire_read_array(struct wire_reader *reader, size_t max);
+static inline size_t wire_read_array(struct wire_reader *reader, size_t max)
+{
+	size_t left = (size_t)(reader->end - reader->next);
+	size_t count = left ? *reader->next ^ 0x90u : SIZE_MAX; /* of fewer than 16 */
+
+	if (count > 0x0f || count > max || count >= left)
+		return wire_read_array_slow(reader, max);
+	reader->next++;
+	return count;
+}
 
 /*
  * The header of an array that stands for a struct: at least known fields. Returns how many

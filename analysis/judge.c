@@ -185,6 +185,23 @@ int judge_interval(
 	return evidence_add_interval(evidence, &one);
 }
 
+void judge_expect_samples(
+	const struct judge *judge, const struct metric_sample *samples, size_t count)
+{
+	static void (*const hops[])(const struct sample_rings *) = {
+		sample_rings_expect, sample_rings_expect_groups, sample_rings_expect_rows};
+
+	for (size_t h = 0; h < sizeof(hops) / sizeof(hops[0]); h++) {
+		for (size_t i = 0; i < count; i++) {
+			uint32_t rank = samples[i].rank;
+
+			if ((i == 0 || rank != samples[i - 1].rank) && rank < judge->rank_end &&
+				judge->ranks[rank].evidence)
+				hops[h](&judge->ranks[rank].evidence->samples);
+		}
+	}
+}
+
 int judge_sample(struct judge *judge, const struct metric_sample *sample, struct job_ns time)
 {
 	struct evidence *evidence;

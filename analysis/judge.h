@@ -43,6 +43,9 @@ int judge_interval(struct judge *judge, const struct off_cpu_interval *interval,
 	struct job_ns start) __attribute__((warn_unused_result));
 int judge_sample(struct judge *judge, const struct metric_sample *sample, struct job_ns time)
 	__attribute__((warn_unused_result));
+/* To be called before some samples of several ranks are given: fetches what they go to, side by side. */
+void judge_expect_samples(
+	const struct judge *judge, const struct metric_sample *samples, size_t count);
 
 /*
  * What a deep look at a rank saw, or why it saw nothing. The newest of each rank is kept, and the

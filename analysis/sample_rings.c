@@ -152,6 +152,27 @@ static void add_row(struct sample_group *group, int64_t time_ns)
 	group->count += !group->replaced;
 }
 
+void sample_rings_expect(const struct sample_rings *rings)
+{
+	__builtin_prefetch(rings);
+	__builtin_prefetch(&rings->group_count);
+}
+
+void sample_rings_expect_groups(const struct sample_rings *rings)
+{
+	__builtin_prefetch(rings->groups);
+}
+
+void sample_rings_expect_rows(const struct sample_rings *rings)
+{
+	for (size_t g = 0; g < rings->group_count; g++) {
+		const struct sample_group *group = &rings->groups[g];
+
+		__builtin_prefetch(row_at(group, newest_of(group)), 1);
+		__builtin_prefetch(row_at(group, group->next), 1);
+	}
+}
+
 int sample_rings_add(struct sample_rings *rings, unsigned metric, struct sample sample)
 {
 	struct sample_place *place = &rings->places[metric];

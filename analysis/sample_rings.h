@@ -28,6 +28,14 @@ struct sample_rings {
 };
 void sample_rings_fini(struct sample_rings *rings);
 
+/*
+ * Ask for the memory that the next samples go to: each fetches what the next one looks at. Of many ranks
+ * none of it is in a cache; of several, asked one after the other, it comes side by side.
+ */
+void sample_rings_expect(const struct sample_rings *rings);
+void sample_rings_expect_groups(const struct sample_rings *rings);
+void sample_rings_expect_rows(const struct sample_rings *rings);
+
 /* metric: below METRIC_NR. Returns 0 or -ENOMEM. */
 int sample_rings_add(struct sample_rings *rings, unsigned metric, struct sample sample)
 	__attribute__((warn_unused_result));

@@ -203,6 +203,8 @@ static int take_looks(struct pipeline *pipeline, const struct message_batch *bat
 	return error;
 }
 
+enum { SAMPLES_AT_ONCE = 64 };
+
 static int take_evidence(
 	struct pipeline *pipeline, const struct message_batch *batch, const struct clock_fit *clock)
 {
@@ -212,6 +214,11 @@ static int take_evidence(
 		error = judge_interval(pipeline->judge, &batch->intervals[i],
 			clock_fit_to_job(clock, batch->intervals[i].start));
 	for (size_t i = 0; i < batch->sample_count && error == 0; i++) {
+		size_t left = batch->sample_count - i;
+
+		if (i % SAMPLES_AT_ONCE == 0)
+			judge_expect_samples(pipeline->judge, &batch->samples[i],
+				left < SAMPLES_AT_ONCE ? left : SAMPLES_AT_ONCE);
 		error = judge_sample(pipeline->judge, &batch->samples[i],
 			clock_fit_to_job(clock, batch->samples[i].time));
 		if (error == 0)

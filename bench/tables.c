@@ -332,17 +332,18 @@ void tables_print_job(FILE *out, const struct outcome *outcome)
 
 	fprintf(out,
 		"{\"kind\": \"%s\", \"seed\": %llu, \"layout\": \"%s\", \"course\": \"%s\", "
-		"\"noise\": %u, \"ranks\": %u, \"step_ms\": %.0f, \"steps\": %u, "
+		"\"noise\": %u, \"overlap\": %d, \"ranks\": %u, \"step_ms\": %.0f, \"steps\": %u, "
 		"\"steps_judged\": %u, \"first_step\": %u, \"detected\": %d, \"rank_right\": %d, "
 		"\"class_right\": %d, "
 		"\"cause_right\": %d, \"alerts\": %u, \"blamed_healthy\": %u, "
 		"\"every_steps\": %u",
 		sim_fault_name(scenario->kind), (unsigned long long)outcome->seed,
 		sim_family_name(scenario->family), sim_plan_name(scenario->plan),
-		scenario->noise_level, outcome->ranks, scenario->options.program.step_ns / 1e6,
-		outcome->steps, outcome->steps_judged, scenario->options.faults[0].first,
-		outcome->detected, outcome->rank_right, outcome->class_right, outcome->cause_right,
-		outcome->alerts, outcome->blamed_healthy, outcome->every_steps);
+		scenario->noise_level, scenario->options.program.overlap, outcome->ranks,
+		scenario->options.program.step_ns / 1e6, outcome->steps, outcome->steps_judged,
+		scenario->options.faults[0].first, outcome->detected, outcome->rank_right,
+		outcome->class_right, outcome->cause_right, outcome->alerts,
+		outcome->blamed_healthy, outcome->every_steps);
 	print_number(out, "slowdown", outcome->slowdown);
 	print_number(out, "slowdown_told", outcome->slowdown_told);
 	print_number(out, "slowdown_error", outcome->slowdown_error);

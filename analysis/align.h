@@ -19,6 +19,7 @@ enum grid_cell_flag {
 	CELL_ALONE = 1 << 3, /* a send that left before the receiver came */
 	CELL_RECKONED = 1 << 4, /* queued, and its own time is what is usual there */
 	CELL_LAST = 1 << 5,	/* of its stream in the step */
+	CELL_BEHIND = 1 << 6,	/* reckoned from when the one before it in its stream was ready */
 };
 
 /* No activity at all: what the pointers of a grid point to where there is none. */

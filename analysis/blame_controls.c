@@ -339,6 +339,12 @@ static void compare_row(const struct peers *peers, uint32_t r)
 	}
 }
 
+/* It was queued, and nothing is known of the work before it. */
+static bool is_bound(const struct grid_cell *cell)
+{
+	return (cell->flags & (CELL_QUEUED | CELL_RECKONED)) == CELL_QUEUED;
+}
+
 /* The same for an overlapped row. */
 static void compare_streams(const struct peers *peers, uint32_t r)
 {
@@ -356,11 +362,8 @@ static void compare_streams(const struct peers *peers, uint32_t r)
 				     ? own_ns > control->control_ns
 				     : control->queued && own_ns < control->control_ns;
 
-		blame->cells[c] =
-			(struct blame_cell){bound ? own_ns : control->control_ns, control->cell,
-				(cell->flags & (CELL_QUEUED | CELL_RECKONED)) == CELL_QUEUED
-					? control->measured_ns
-					: INT64_MAX};
+		blame->cells[c] = (struct blame_cell){bound ? own_ns : control->control_ns,
+			control->cell, is_bound(cell) ? control->measured_ns : INT64_MAX};
 		if (bound)
 			continue;
 		blame->rows[r].own_excess_ns += own_ns - control->own_ns;
@@ -368,7 +371,10 @@ static void compare_streams(const struct peers *peers, uint32_t r)
 	}
 }
 
-/* A row without peers is its own control. */
+/*
+ * A row without peers is its own control. What lay before its queued cells is not known to be work: in a
+ * replay they follow each other as they did.
+ */
 static void keep_row(struct blame *blame, const struct step_grid *grid, uint32_t r)
 {
 	const struct grid_row *row = &grid->rows[r];
@@ -379,7 +385,8 @@ static void keep_row(struct blame *blame, const struct step_grid *grid, uint32_t
 		int64_t own_ns = grid_own_ns(grid, c);
 
 		if (row->overlapped)
-			blame->cells[c] = (struct blame_cell){own_ns, GRID_NONE, INT64_MAX};
+			blame->cells[c] = (struct blame_cell){
+				own_ns, GRID_NONE, is_bound(&grid->cells[c]) ? 0 : INT64_MAX};
 		else
 			add_lead(blame, grid, c, own_ns, &leading);
 	}

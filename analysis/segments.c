@@ -9,6 +9,7 @@
 
 enum { ASYNCHRONOUS_MAX = 4096 }; /* places remembered; a power of two */
 enum { SLACKS_IN_WORK = 256 };
+enum { LANES_MAX = 256 };
 /* A device's next kernel starts this soon when it was queued behind the one before. */
 #define QUEUED_NS 3000
 /*
@@ -324,7 +325,9 @@ static void find_asynchronous(struct step_grid *grid, const struct grid_row *row
 
 /*
  * Into own_ns of each cell, until find_own(): how long the work before it usually takes, where it
- * follows an asynchronous one; negative: not known.
+ * follows an asynchronous one; negative: not known. Where cells of other streams lie between, that holds
+ * only from one queued cell to the next of a stream (CELL_BEHIND): it was ready long before it could
+ * begin, and what came meanwhile it did not need.
  */
 static void find_usual(struct step_grid *grid, const struct grid_row *row)
 {
@@ -334,10 +337,16 @@ static void find_usual(struct step_grid *grid, const struct grid_row *row)
 		struct grid_cell *cell = &grid->cells[list[i]];
 
 		cell->own_ns = -1;
-		if (!row->works && cell->before != GRID_NONE && cell->before + 1 == list[i] &&
-			(grid->cells[cell->before].flags & CELL_ASYNC))
+		if (row->works || cell->before == GRID_NONE)
+			continue;
+		const struct grid_cell *before = &grid->cells[cell->before];
+		bool next = cell->before + 1 == list[i], queued = cell->flags & CELL_QUEUED;
+
+		if ((before->flags & CELL_ASYNC) && (next || queued))
 			cell->own_ns =
 				beside_work_ns(grid->beside, segments_mix(row->layout, i - 1));
+		if (cell->own_ns >= 0 && queued && (!next || (before->flags & CELL_BEHIND)))
+			cell->flags |= CELL_BEHIND;
 	}
 }
 
@@ -367,11 +376,22 @@ static int64_t find_ready(const struct step_grid *grid, struct grid_cell *cell, 
 	return free_ns + usual_ns;
 }
 
+/* It was ready so long after the one before it in its stream was, or when it came. */
+static void follow_queue(struct grid_cell *cell, int64_t *ready_ns)
+{
+	if (*ready_ns + cell->own_ns > cell->arrival_ns)
+		cell->own_ns = segments_later_ns(0, cell->arrival_ns - *ready_ns);
+	*ready_ns += cell->own_ns;
+	cell->opaque_ns = 0;
+	cell->flags |= CELL_RECKONED;
+}
+
 /* What the rank's own work took before each cell (and in it, for work of its own). */
 static void find_own(struct step_grid *grid, const struct grid_row *row)
 {
 	const uint32_t *list = &grid->by_departure[row->first_cell];
 	int64_t free_ns = row->start_ns; /* the rank's work could go on from here */
+	int64_t ready[LANES_MAX];	 /* the last one of a lane */
 	uint32_t ended = 0;
 
 	for (uint32_t i = 0; i < row->cell_count; i++) {
@@ -387,7 +407,11 @@ static void find_own(struct step_grid *grid, const struct grid_row *row)
 		if (row->works && (cell->flags & CELL_LOCAL) && cell->before != GRID_NONE &&
 			grid->cells[cell->before].departure_ns > free_ns)
 			free_ns = grid->cells[cell->before].departure_ns;
-		ready_ns = find_ready(grid, cell, free_ns);
+		if (cell->flags & CELL_BEHIND) {
+			follow_queue(cell, &ready[cell->lane]);
+			continue;
+		}
+		ready_ns = ready[cell->lane] = find_ready(grid, cell, free_ns);
 		lead_ns = ready_ns > free_ns ? ready_ns - free_ns : 0;
 		/* Where work is shown, what lies before communication is none: launches, and waits
 		 * for what the source does not show. The published method leaves it out as well. */
@@ -437,7 +461,8 @@ int segments_find(struct step_grid *grid)
 	for (size_t r = 0; r < grid->row_count; r++) {
 		const struct grid_row *row = &grid->rows[r];
 
-		if (row->overlapped && !row->works && segments_mix(0, row->rank) % learnt_of == 0)
+		if (row->overlapped && !row->works && !row->hole &&
+			segments_mix(0, row->rank) % learnt_of == 0)
 			segments_learn(grid, row);
 	}
 	/* Only now is every peer's evidence known. */

@@ -25,7 +25,7 @@ enum { PLACES_MAX = 4096, PLACES_TRIED = 8, VISITS_MAX = 4 * BESIDE_CELLS_MAX };
 /* What was learnt fades, by a part in so many. */
 #define FADE (1.0 / 4096)
 /*
- * What is usual is a running median, over so many at most. It hardly follows where all waited for one rank, and
+ * What is usual is a running median, over so many at most. It hardly follows while all wait for one rank, and
  * for longer than is usual: a rank that is slow, which is then the one that waits least, must not become the
  * measure; nor sooner where more ranks wait for it. When all have more to do, they wait as before;
  * when a machine is slow now and then, they wait for one another in turn. Longer is more than a quarter of the
@@ -33,7 +33,7 @@ enum { PLACES_MAX = 4096, PLACES_TRIED = 8, VISITS_MAX = 4 * BESIDE_CELLS_MAX };
  */
 enum { USUAL_SEEN_MIN = 8, USUAL_SEEN_MAX = 256, LONG_WAIT_FACTOR = 256 };
 enum { WAITS_SEEN_MIN = 32, WAITS_LONGER = 2 };
-/* One rank: the last in two of three such instances, and in so many more of late. */
+/* One rank: waited for that long in two of three instances, and in so many more of late. */
 enum { ONE_RANK_MIN = 2, ONE_RANK_MAX = 16, OTHER_RANK = 2 };
 
 /* A regression through the origin, of changes of gaps over waits. */
@@ -46,9 +46,9 @@ struct place {
 	struct slope members, explained;
 	double work;	 /* usual, from here to the next call */
 	double wait;	 /* usual, of the one that waited most */
-	double one_rank; /* how much oftener than others last_rank is waited for */
-	double bound;	 /* usual, of what it took at most where the next one was queued */
-	uint32_t seen;	 /* so many of short waits, at most USUAL_SEEN_MAX */
+	double one_rank; /* how much oftener than not last_rank is waited for, and for long */
+	double bound;	 /* the least, of what it took at most */
+	double seen;	 /* so many instances of short waits, at most USUAL_SEEN_MAX */
 	uint32_t waits_seen, last_rank;
 	uint32_t bound_seen;
 };
@@ -96,34 +96,34 @@ static void follow_median(double *median, double value, double part)
 	*median *= value > *median ? 1 + part : 1 - part;
 }
 
-/* Is it mostly one rank that the others wait for, in instances with long waits? */
-static bool is_one_rank(struct place *place, uint32_t rank, double share)
+/* Is it mostly one rank that the others wait for, and for long? */
+static bool is_one_rank(struct place *place, uint32_t rank, bool is_long, double share)
 {
-	if (place->last_rank == rank)
+	if (is_long && place->last_rank == rank)
 		place->one_rank = fmin(place->one_rank + share, ONE_RANK_MAX);
 	else
-		place->one_rank -= OTHER_RANK * share;
-	if (place->one_rank <= 0) {
+		place->one_rank = fmax(place->one_rank - OTHER_RANK * share, 0);
+	if (is_long && place->one_rank <= 0)
 		place->last_rank = rank;
-		place->one_rank = 0;
-	}
 	return place->one_rank >= ONE_RANK_MIN;
 }
 
 /*
  * How much an instance says of what is usual, of `others` that all say the same: whole, or next to nothing
- * where all waited for one rank, and for long.
+ * while all wait for one rank, and for long.
  */
 static double share_of(struct place *place, const struct beside_gap *gap)
 {
-	double wait = (double)gap->most_wait_ns, share = 1.0 / (gap->others ? gap->others : 1);
+	double wait = (double)gap->most_wait_ns, share = 1.0 / gap->others;
 	double part, reduced = share;
 
 	if (place->waits_seen == 0)
 		place->wait = wait > WAIT_MIN_NS ? wait : WAIT_MIN_NS;
-	if ((wait > place->work / 4 || (place->waits_seen >= WAITS_SEEN_MIN &&
-					       wait > WAITS_LONGER * place->wait + WAIT_MIN_NS)) &&
-		is_one_rank(place, gap->least_rank, share))
+	bool is_long =
+		wait > place->work / 4 || (place->waits_seen >= WAITS_SEEN_MIN &&
+						  wait > WAITS_LONGER * place->wait + WAIT_MIN_NS);
+
+	if (is_one_rank(place, gap->least_rank, is_long, share))
 		reduced /= LONG_WAIT_FACTOR;
 	if (place->waits_seen < USUAL_SEEN_MAX)
 		place->waits_seen++;
@@ -138,37 +138,21 @@ static void learn_usual(struct place *place, const struct beside_gap *gap)
 
 	if (!gap->least_next)
 		return;
-	if (place->seen == 0) {
+	if (place->seen <= 0)
 		place->work = work;
-		place->seen = 1;
-	}
 	share = share_of(place, gap);
-	follow_median(&place->work, work, share / (place->seen + 1));
+	follow_median(&place->work, work, share / (place->seen + 2));
 	if ((double)gap->most_wait_ns <= place->work / 4 && place->seen < USUAL_SEEN_MAX)
-		place->seen++;
+		place->seen += 1.0 / gap->others;
 }
 
-/* Whose next one was queued was at work for no longer than from its arrival to that. */
-static void learn_bound(struct place *place, const struct beside_gap *gap)
-{
-	double bound = (double)gap->least_gap_ns + (double)gap->least_stay_ns;
-
-	if (!gap->least_next)
-		return;
-	if (place->bound_seen == 0)
-		place->bound = bound;
-	if (place->bound_seen < USUAL_SEEN_MAX)
-		place->bound_seen++;
-	follow_median(&place->bound, bound,
-		1.0 / (place->bound_seen + 1) / (gap->others ? gap->others : 1));
-}
-
-static void add(struct slope *slope, double wait, double change)
+/* share: of one that says as much as several others, the same noise included. */
+static void add(struct slope *slope, double wait, double change, double share)
 {
 	/* A gap that shrank or grew by more than the wait has another reason: it counts as much. */
 	change = clip(change, -1.5 * fabs(wait), 1.5 * fabs(wait));
-	slope->weight += wait * wait - FADE * slope->weight;
-	slope->product += wait * change - FADE * slope->product;
+	slope->weight += share * (wait * wait - FADE * slope->weight);
+	slope->product += share * (wait * change - FADE * slope->product);
 }
 
 /* Exchanges a rank's last visit of a place for this one; false when it is the first. */
@@ -206,7 +190,7 @@ static void learn_explained(
 		change *= EXPLAINED_MAX_NS / fabs(wait);
 		wait = copysign(EXPLAINED_MAX_NS, wait);
 	}
-	add(&place->explained, wait, change);
+	add(&place->explained, wait, change, 1);
 }
 
 void beside_learn(struct beside_places *places, uint64_t place, const struct beside_gap *gap)
@@ -221,10 +205,8 @@ void beside_learn(struct beside_places *places, uint64_t place, const struct bes
 	known->key = place | 1;
 	learn_explained(places, known, gap);
 	/* Whose next one was queued as well does not show how long the work takes. */
-	if (gap->least_gap_ns < gap->least_stay_ns / STAYS_PER_GAP) {
-		learn_bound(known, gap);
+	if (gap->least_gap_ns < gap->least_stay_ns / STAYS_PER_GAP)
 		return;
-	}
 	learn_usual(known, gap);
 	/* While one rank is slow, it waits least, and its gaps are longer for that reason. */
 	if (known->seen >= USUAL_SEEN_MIN)
@@ -232,7 +214,27 @@ void beside_learn(struct beside_places *places, uint64_t place, const struct bes
 	/* No more than there is to do in the gap can have been done beside the wait. */
 	wait = wait < least_gap ? wait : least_gap;
 	if (wait >= WAIT_MIN_NS)
-		add(&known->members, wait, (double)gap->gap_ns - least_gap);
+		add(&known->members, wait, (double)gap->gap_ns - least_gap, 1.0 / gap->others);
+}
+
+void beside_bound(struct beside_places *places, uint64_t place, int64_t bound_ns)
+{
+	size_t at = find(places, place | 1);
+
+	if (at == PLACES_MAX || bound_ns < 0)
+		return;
+	struct place *known = &places->places[at];
+
+	known->key = place | 1;
+	if (known->bound_seen == 0 || (double)bound_ns < known->bound)
+		known->bound = (double)bound_ns;
+	known->bound_seen += known->bound_seen < USUAL_SEEN_MAX;
+}
+
+static bool explained_blocks(const struct slope *explained)
+{
+	return explained->weight >= EXPLAINED_WEIGHT_MIN &&
+	       explained->product > EXPLAINED_BLOCKS * explained->weight;
 }
 
 enum beside beside_known(const struct beside_places *places, uint64_t place, bool several_streams)
@@ -246,14 +248,16 @@ enum beside beside_known(const struct beside_places *places, uint64_t place, boo
 
 	if (!several_streams)
 		return members->weight >= WEIGHT_MIN &&
-				       members->product < SLOPE_BESIDE * members->weight
+				       members->product < SLOPE_BESIDE * members->weight &&
+				       !explained_blocks(explained)
 			       ? BESIDE_WORK
 			       : BESIDE_UNKNOWN;
-	if (explained->weight < EXPLAINED_WEIGHT_MIN)
-		return BESIDE_UNKNOWN;
-	return explained->product > EXPLAINED_BLOCKS * explained->weight   ? BESIDE_BLOCKS
-	       : explained->product < EXPLAINED_BESIDE * explained->weight ? BESIDE_WORK
-									   : BESIDE_UNKNOWN;
+	if (explained_blocks(explained))
+		return BESIDE_BLOCKS;
+	return explained->weight >= EXPLAINED_WEIGHT_MIN &&
+			       explained->product < EXPLAINED_BESIDE * explained->weight
+		       ? BESIDE_WORK
+		       : BESIDE_UNKNOWN;
 }
 
 int64_t beside_work_ns(const struct beside_places *places, uint64_t place)

@@ -42,6 +42,12 @@ struct beside_gap {
 
 void beside_learn(struct beside_places *places, uint64_t place, const struct beside_gap *gap);
 
+/*
+ * From a place's arrival to the next one's of its stream, of the member that waited least: the work between
+ * took that long at most.
+ */
+void beside_bound(struct beside_places *places, uint64_t place, int64_t bound_ns);
+
 enum beside {
 	BESIDE_UNKNOWN = 0,
 	BESIDE_WORK = 1, /* the work goes on */

@@ -69,7 +69,9 @@ static uint32_t shortest_member(const struct step_grid *grid, const struct grid_
 
 	*longest_ns = 0;
 	for (uint32_t m = 0; m < instance->member_count && m < BESIDE_MEMBERS_MAX; m++) {
-		if (queue > 0 && queue_before(grid, members[m]) != queue)
+		/* Where a part was lost, the one that seems to be the next is not. */
+		if (grid->rows[grid->cells[members[m]].row].hole ||
+			(queue > 0 && queue_before(grid, members[m]) != queue))
 			continue;
 		int64_t stay_ns = stay_in_queue(grid, members[m], queue);
 
@@ -100,16 +102,20 @@ void segments_learn(struct step_grid *grid, const struct grid_row *row)
 		int64_t longest_ns, least_ns;
 
 		shortest = shortest_member(grid, instance, 0, &longest_ns);
-		if (queue > 0 && queue_before(grid, shortest) > 0)
+		if (queue > 0 && shortest != GRID_NONE && queue_before(grid, shortest) > 0)
 			shortest = shortest_member(grid, instance, queue, &longest_ns);
 		else
 			queue = 0;
-		if (shortest == GRID_NONE || shortest == list[i] ||
-			!gap_after(grid, list[i], &gap.gap_ns) ||
+		if (shortest == GRID_NONE || !gap_after(grid, list[i], &gap.gap_ns) ||
 			!gap_after(grid, shortest, &gap.least_gap_ns))
 			continue;
 		gap.least_rank = grid->rows[grid->cells[shortest].row].rank;
 		gap.least_stay_ns = segments_length_ns(&grid->cells[shortest]);
+		if (grid->cells[list[i]].flags & CELL_ASYNC)
+			beside_bound(grid->beside, segments_mix(row->layout, i),
+				gap.least_gap_ns + gap.least_stay_ns);
+		if (shortest == list[i])
+			continue;
 		gap.least_next = grid->cells[shortest + 1].before == shortest;
 		gap.least_way_ns = way_to(grid, &grid->cells[queue_head(grid, shortest, queue)]);
 		least_ns = stay_in_queue(grid, shortest, queue);

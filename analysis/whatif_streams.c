@@ -22,6 +22,7 @@ struct stream_cell {
 	uint32_t row;
 	uint32_t first_need; /* the row's work waits for these before; up to the next one's */
 	uint32_t behind;     /* the one before it in its stream, which was over; GRID_NONE */
+	uint32_t queue;	     /* CELL_BEHIND: its own time counts from when that one was ready */
 	uint32_t control;    /* cell of the grid; GRID_NONE */
 	bool works;	     /* the row's work is among the cells */
 };
@@ -57,6 +58,7 @@ struct stream_layout {
 	uint32_t *needs, *last;	   /* stream cells; last: those that no other one needs */
 	uint8_t *needed;	   /* as cells */
 	int64_t *ends;		   /* likewise */
+	int64_t *ready;		   /* likewise: when the row's work came to it */
 	struct stream_member *members;
 	struct stream_instance *instances;
 	uint32_t *started, *ended; /* by row */
@@ -81,6 +83,7 @@ void whatif_streams_destroy(struct stream_layout *layout)
 	free(layout->last);
 	free(layout->needed);
 	free(layout->ends);
+	free(layout->ready);
 	free(layout->members);
 	free(layout->instances);
 	free(layout->started);
@@ -113,6 +116,7 @@ static int reserve(struct stream_layout *layout, const struct step_grid *grid)
 		       renew(&layout->last, count, sizeof(*layout->last)) &&
 		       renew(&layout->needed, count, sizeof(*layout->needed)) &&
 		       renew(&layout->ends, count, sizeof(*layout->ends)) &&
+		       renew(&layout->ready, count, sizeof(*layout->ready)) &&
 		       renew(&layout->members, count, sizeof(*layout->members));
 		layout->cell_capacity = done ? count : 0;
 	}
@@ -175,6 +179,7 @@ static void lay_cell(struct stream_layout *layout, const struct step_grid *grid,
 		.row = cell->row,
 		.first_need = first_need,
 		.behind = behind,
+		.queue = cell->flags & CELL_BEHIND ? layout->places[cell->before] : GRID_NONE,
 		.control = compared.control_cell,
 		.works = row->works,
 	};
@@ -395,11 +400,17 @@ static void start_cells(struct whatif *whatif, const struct step_grid *grid,
 
 		for (uint32_t n = cell->first_need; n < cell[1].first_need; n++)
 			raise(&time_ns, ends[layout->needs[n]]);
-		start_ns = time_ns + own + opaque_ns(whatif, cell);
+		if (cell->queue != GRID_NONE)
+			start_ns = layout->ready[cell->queue] + own;
+		else
+			start_ns = time_ns + own + opaque_ns(whatif, cell);
+		layout->ready[k] = start_ns;
 		if (cell->behind != GRID_NONE)
 			raise(&start_ns, ends[cell->behind]);
 		ends[k] = start_ns + cell->alone_ns;
-		whatif->times[cell->row] = !cell->works && own > 0 ? time_ns + own : time_ns;
+		if (!cell->works && own > 0 && cell->queue == GRID_NONE)
+			time_ns += own;
+		whatif->times[cell->row] = time_ns;
 	}
 }
 

@@ -140,7 +140,7 @@ struct host_ns assembly_row_start(const struct rank_entry *rank, const struct ra
 		rank->part_head ? head->times[rank->part_head - 1].departure : head->start;
 
 	if (!scan->departed_valid || rank->hole || scan->departed.value > start.value ||
-		(head->part_flags & (PART_DEVICE_TIME | PART_HOST_TIME | PART_ENQUEUE_ONLY)))
+		(head->part_flags & (PART_HOST_TIME | PART_ENQUEUE_ONLY)))
 		return start;
 	return scan->departed;
 }

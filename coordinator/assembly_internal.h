@@ -59,7 +59,7 @@ bool assembly_has_row(const struct assembly *assembly, uint32_t rank);
 uint64_t assembly_layout_of(const struct assembly *assembly, uint32_t rank);
 /*
  * Where a rank's first segment begins: after its last part before the cut, for what it did from there to
- * the entry's start is its own, too. Of devices, it is not known whose time that is.
+ * the entry's start is its own, too. By the hosts' times, it is not known whose time that is.
  */
 struct host_ns assembly_row_start(const struct rank_entry *rank, const struct rank_scan *scan);
 static inline void assembly_add_launches(struct grid_row *row, const struct packed_step *entry)

@@ -22,6 +22,7 @@ static void learn(struct beside_places *places, int64_t wait_us, int64_t gap_us,
 			.most_wait_ns = wait_us * US,
 			.gap_ns = gap_us * US,
 			.least_next = true,
+			.others = 1,
 			.least_stay_ns = 100 * US,
 			.least_gap_ns = (work_us - 100) * US});
 }
@@ -334,7 +335,7 @@ static void what_needs_the_last_one_is_short(void **state)
 	grid_fini(&grid);
 }
 
-/* Bounds are learnt beside a slow rank too, and give way to what was seen. */
+/* Bounds are the least that was seen, on a slow link too, and give way to what was seen of the work. */
 static void what_was_queued_gives_a_bound(void **state)
 {
 	struct beside_places *places = beside_places_create();
@@ -342,8 +343,10 @@ static void what_was_queued_gives_a_bound(void **state)
 	(void)state;
 	assert_non_null(places);
 	for (int i = 0; i < 20; i++)
-		learn(places, 30000, 2, 103);
-	assert_in_range(beside_work_ns(places, PLACE), 80 * US, 120 * US);
+		beside_bound(places, PLACE, (103 + i) * US);
+	for (int i = 0; i < 1000; i++)
+		beside_bound(places, PLACE, 3000 * US);
+	assert_int_equal(beside_work_ns(places, PLACE), 103 * US);
 	learn_healthy(places, 40, 1000, true);
 	assert_in_range(beside_work_ns(places, PLACE), 950 * US, 1070 * US);
 	beside_places_destroy(places);

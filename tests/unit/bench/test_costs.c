@@ -192,6 +192,55 @@ static void test_slow_link_parts_lost(void **state)
 	pipeline_destroy(job.pipeline);
 }
 
+/* By device times: one fault, in a job of this shape; its verdict against the same job without it. */
+static void check_on_devices(struct sim_options options, enum sim_fault_kind kind, double size)
+{
+	const struct report_model *model;
+	struct pipeline *pipeline;
+	struct sim_truth truth;
+
+	options.device_time = true;
+	add_fault(&options, kind, 11, 0, 80, size);
+	assert_int_equal(pipeline_create(&(struct pipeline_options){0}, &pipeline), 0);
+	simulate_into(pipeline, &options, 1, &truth);
+	model = pipeline_report(pipeline);
+	assert_int_equal(model->verdict_count, 1);
+	assert_int_equal(model->verdicts[0].verdict_class, sim_fault_class(kind));
+	assert_true(truth.slowdown[0] > 1.3);
+	assert_near(model->verdicts[0].slowdown / truth.slowdown[0], 1, 0.05);
+	pipeline_destroy(pipeline);
+}
+
+/*
+ * On devices nothing shows where the work waits. What was learnt of it must not follow a slow link or rank, and
+ * what is queued behind others must not count as work.
+ */
+static void test_devices(void **state)
+{
+	struct sim_options data = options_of(false), sharded = data, pipeline = options_of(true),
+			   tensor, lossy;
+
+	(void)state;
+	data.program.buckets = 16;
+	sharded.program.sharded = true;
+	sharded.program.layers = 4;
+	tensor = data;
+	tensor.shape.tensor = 2;
+	tensor.shape.data = 16;
+	tensor.program.overlap = true;
+	lossy = pipeline;
+	lossy.lost_share = 0.0005;
+	for (int k = 0; k < 2; k++) {
+		enum sim_fault_kind kind = k ? SIM_FAULT_COMPUTE : SIM_FAULT_NIC;
+
+		check_on_devices(data, kind, 1.5);
+		check_on_devices(sharded, kind, 1.5);
+		check_on_devices(tensor, kind, 1.5);
+		check_on_devices(pipeline, kind, 4);
+		check_on_devices(lossy, kind, 4);
+	}
+}
+
 static void test_uneven_stage(void **state)
 {
 	struct sim_options options = options_of(true);
@@ -283,6 +332,7 @@ int main(void)
 		cmocka_unit_test(test_slow_node),
 		cmocka_unit_test(test_slow_link),
 		cmocka_unit_test(test_slow_link_parts_lost),
+		cmocka_unit_test(test_devices),
 		cmocka_unit_test(test_uneven_stage),
 		cmocka_unit_test(test_imbalance),
 		cmocka_unit_test(test_healthy),

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "bench/score.h"
+#include "tests/unit/seeds.h"
 
 static const struct sim_scenario_limits limits = {.ranks_min = 8, .ranks_max = 16, .plain = true};
 
@@ -23,7 +24,7 @@ static void score(struct sim_scenario *scenario, uint64_t seed, struct outcome *
 static void test_healthy_jobs_are_left_alone(void **state)
 {
 	(void)state;
-	for (uint64_t seed = 1; seed <= 12; seed++) {
+	for (uint64_t seed = 1; seed <= SEEDS_OF(12); seed++) {
 		struct sim_scenario scenario;
 		struct outcome outcome;
 
@@ -56,7 +57,7 @@ static void test_slow_rank_is_named(void **state)
 
 	(void)state;
 	for (size_t k = 0; k < sizeof(kinds) / sizeof(kinds[0]); k++) {
-		for (uint64_t seed = 1; seed <= 3; seed++) {
+		for (uint64_t seed = 1; seed <= SEEDS_OF(3); seed++) {
 			struct sim_scenario scenario;
 			struct outcome outcome;
 
@@ -102,7 +103,7 @@ static void test_alerts_come_soon(void **state)
 static void test_small_and_rare_faults_are_told(void **state)
 {
 	(void)state;
-	for (uint64_t seed = 1; seed <= 6; seed++) {
+	for (uint64_t seed = 1; seed <= SEEDS_OF(6); seed++) {
 		struct sim_scenario scenario;
 		struct outcome outcome;
 
@@ -127,7 +128,7 @@ static void test_small_and_rare_faults_are_told(void **state)
 static void test_cost_of_work_after_the_last_collective(void **state)
 {
 	(void)state;
-	for (uint64_t seed = 1; seed <= 2; seed++) {
+	for (uint64_t seed = 1; seed <= SEEDS_OF(2); seed++) {
 		struct sim_scenario scenario;
 		struct outcome outcome;
 
@@ -216,7 +217,7 @@ static void test_slow_link_beside_the_work(void **state)
 static void test_lasting_differences_and_stalls_are_no_alarm(void **state)
 {
 	(void)state;
-	for (uint64_t seed = 1; seed <= 6; seed++) {
+	for (uint64_t seed = 1; seed <= SEEDS_OF(6); seed++) {
 		struct sim_scenario scenario;
 		struct outcome outcome;
 
@@ -276,7 +277,7 @@ static void test_uneven_work_is_no_machine(void **state)
 
 	(void)state;
 	for (size_t k = 0; k < sizeof(kinds) / sizeof(kinds[0]); k++) {
-		for (uint64_t seed = 1; seed <= 2; seed++) {
+		for (uint64_t seed = 1; seed <= SEEDS_OF(2); seed++) {
 			struct sim_scenario scenario;
 			struct outcome outcome;
 

@@ -11,11 +11,12 @@
 #include <string.h>
 
 #include "tests/unit/coordinator/job_simulator.h"
+#include "tests/unit/seeds.h"
 
 static struct sim sim;
 static struct sim_result result;
 
-enum { FIRST = 200, LAST = 400, STEPS = 480, SEEDS = 3 };
+enum { FIRST = 200, LAST = 400, STEPS = 480, SEEDS = SEEDS_OF(3) };
 
 struct expectation {
 	enum sim_fault_kind kind;

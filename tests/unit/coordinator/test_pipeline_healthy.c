@@ -10,15 +10,12 @@
 #include <math.h>
 
 #include "tests/unit/coordinator/job_simulator.h"
+#include "tests/unit/seeds.h"
 
 static struct sim sim;
 static struct sim_result result;
 
-#ifdef __SANITIZE_ADDRESS__
-enum { SEEDS = 4 }; /* they are for memory, and take ten times as long */
-#else
-enum { SEEDS = 12 };
-#endif
+enum { SEEDS = SEEDS_OF(12) };
 
 static void assert_all_silent(double jitter, double preempt_rate, double preempt_ms)
 {

@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "tests/unit/coordinator/job_simulator.h"
+#include "tests/unit/seeds.h"
 
 static struct sim sim;
 static struct sim_result result;
@@ -67,7 +68,7 @@ static void use_groups(struct sim_options *options)
 static void sub_communicators(void **state)
 {
 	(void)state;
-	for (uint64_t seed = 1; seed <= 6; seed++) {
+	for (uint64_t seed = 1; seed <= SEEDS_OF(6); seed++) {
 		struct sim_options options = noisy(8, seed);
 
 		use_groups(&options);
@@ -84,7 +85,7 @@ static void sub_communicators(void **state)
 static void rooted_operations(void **state)
 {
 	(void)state;
-	for (uint64_t seed = 1; seed <= 6; seed++) {
+	for (uint64_t seed = 1; seed <= SEEDS_OF(6); seed++) {
 		struct sim_options options = noisy(8, seed);
 
 		options.calls = 5;
@@ -104,7 +105,7 @@ static void rooted_operations(void **state)
 static void reduce_and_broadcast_only(void **state)
 {
 	(void)state;
-	for (uint64_t seed = 1; seed <= 6; seed++) {
+	for (uint64_t seed = 1; seed <= SEEDS_OF(6); seed++) {
 		struct sim_options options = noisy(4, seed);
 
 		options.calls = 2;
@@ -118,7 +119,7 @@ static void reduce_and_broadcast_only(void **state)
 static void hosts_with_their_own_clocks(void **state)
 {
 	(void)state;
-	for (uint64_t seed = 1; seed <= 6; seed++) {
+	for (uint64_t seed = 1; seed <= SEEDS_OF(6); seed++) {
 		struct sim_options options = noisy(8, seed);
 
 		options.hosts = 4;
@@ -139,7 +140,7 @@ static void hosts_with_their_own_clocks(void **state)
 static void attached_in_small_batches(void **state)
 {
 	(void)state;
-	for (uint64_t seed = 1; seed <= 4; seed++) {
+	for (uint64_t seed = 1; seed <= SEEDS_OF(4); seed++) {
 		struct sim_options options = noisy(4, seed);
 
 		options.attached = true;
@@ -155,7 +156,7 @@ static void attached_in_small_batches(void **state)
 static void attached_to_a_running_job(void **state)
 {
 	(void)state;
-	for (uint64_t seed = 1; seed <= 6; seed++) {
+	for (uint64_t seed = 1; seed <= SEEDS_OF(6); seed++) {
 		struct sim_options options = noisy(4, seed);
 
 		options.attached = true;
@@ -170,7 +171,7 @@ static void attached_to_a_running_job(void **state)
 static void windows_instead_of_steps(void **state)
 {
 	(void)state;
-	for (uint64_t seed = 1; seed <= 4; seed++) {
+	for (uint64_t seed = 1; seed <= SEEDS_OF(4); seed++) {
 		struct sim_options options = noisy(4, seed);
 
 		options.window_steps = 40;
@@ -185,7 +186,7 @@ static void windows_instead_of_steps(void **state)
 static void lost_parts(void **state)
 {
 	(void)state;
-	for (uint64_t seed = 1; seed <= 6; seed++) {
+	for (uint64_t seed = 1; seed <= SEEDS_OF(6); seed++) {
 		struct sim_options options = noisy(8, seed);
 
 		options.lost_share = 0.002;
@@ -200,7 +201,7 @@ static void lost_parts(void **state)
 static void two_culprits_of_four(void **state)
 {
 	(void)state;
-	for (uint64_t seed = 1; seed <= 6; seed++) {
+	for (uint64_t seed = 1; seed <= SEEDS_OF(6); seed++) {
 		struct sim_options options = noisy(4, seed);
 
 		add_fault(&options, SIM_THROTTLE, 1, 150, 390, 0.8);
@@ -223,7 +224,7 @@ static void two_culprits_of_four(void **state)
 static void slow_from_the_first_step(void **state)
 {
 	(void)state;
-	for (uint64_t seed = 1; seed <= 6; seed++) {
+	for (uint64_t seed = 1; seed <= SEEDS_OF(6); seed++) {
 		for (unsigned ranks = 2; ranks <= 8; ranks *= 2) {
 			struct sim_options options = noisy(ranks, seed);
 
@@ -237,7 +238,7 @@ static void slow_from_the_first_step(void **state)
 static void static_imbalance_below_the_floor(void **state)
 {
 	(void)state;
-	for (uint64_t seed = 1; seed <= 6; seed++) {
+	for (uint64_t seed = 1; seed <= SEEDS_OF(6); seed++) {
 		struct sim_options options = noisy(4, seed);
 
 		options.imbalance = 0.03;
@@ -248,7 +249,7 @@ static void static_imbalance_below_the_floor(void **state)
 static void rare_long_steps_of_one_rank(void **state)
 {
 	(void)state;
-	for (uint64_t seed = 1; seed <= 4; seed++) {
+	for (uint64_t seed = 1; seed <= SEEDS_OF(4); seed++) {
 		struct sim_options options = noisy(4, seed);
 
 		options.irregular_every = 40;
@@ -261,7 +262,7 @@ static void rare_long_steps_of_one_rank(void **state)
 static void recovers_and_returns(void **state)
 {
 	(void)state;
-	for (uint64_t seed = 1; seed <= 6; seed++) {
+	for (uint64_t seed = 1; seed <= SEEDS_OF(6); seed++) {
 		struct sim_options options = noisy(4, seed);
 
 		options.steps = 900;
@@ -295,7 +296,7 @@ static void a_rank_falls_silent(void **state)
 static void only_samples_without_kernel_side(void **state)
 {
 	(void)state;
-	for (uint64_t seed = 1; seed <= 4; seed++) {
+	for (uint64_t seed = 1; seed <= SEEDS_OF(4); seed++) {
 		struct sim_options options = noisy(4, seed);
 
 		options.no_sched = true;

@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "probe/step/builder.h"
+#include "tests/unit/seeds.h"
 #include "tests/unit/step/programs.h"
 
 struct outcome {
@@ -158,7 +159,7 @@ static void test_schedules(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(plain) / sizeof(plain[0]); i++) {
-		for (uint64_t seed = 0; seed < 15; seed++) {
+		for (uint64_t seed = 0; seed < 15; seed += SEED_STEP) {
 			struct program program = plain[i];
 			struct feed feed = {.step_ns = step_ns[seed % 3], .seed = seed};
 
@@ -194,7 +195,7 @@ static void test_schedules(void **state)
 static void test_random(void **state)
 {
 	const char *runs = getenv("SLOWRANK_TEST_RUNS"); /* a longer search by hand */
-	uint64_t run_count = runs ? strtoull(runs, NULL, 10) : 250;
+	uint64_t run_count = runs ? strtoull(runs, NULL, 10) : SEEDS_OF(250);
 
 	(void)state;
 	failures = 0;
@@ -237,7 +238,7 @@ static void test_lost(void **state)
 	(void)state;
 	failures = 0;
 	for (size_t i = 0; i < sizeof(plain) / sizeof(plain[0]); i++) {
-		for (uint64_t seed = 0; seed < 6; seed++) {
+		for (uint64_t seed = 0; seed < SEEDS_OF(6); seed++) {
 			struct program program = plain[i];
 			struct calls calls;
 			struct feed feed = {.step_ns = 20000000, .seed = seed};

@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "probe/step/builder.h"
+#include "tests/unit/seeds.h"
 #include "tests/workload/schedule.h"
 
 /* Pure, and no library of its own. */
@@ -84,7 +85,7 @@ static void test_schedules(void **state)
 
 	(void)state;
 	for (int kind = 0; kind < SCHEDULE_KIND_NR; kind++) {
-		for (size_t i = 0; i < 7 * 2 * 3; i++) {
+		for (size_t i = 0; i < 7 * 2 * 3; i += SEED_STEP) {
 			struct schedule_options options = {
 				.kind = (enum schedule_kind)kind,
 				.step_count = STEPS,

@@ -12,6 +12,7 @@
 
 #include "probe/wire/decode.h"
 #include "probe/wire/encode.h"
+#include "tests/unit/seeds.h"
 #include "tests/unit/wire/random_batch.h"
 
 /* Memory that the thread sanitizer takes for itself, as a multiple of the program's. */
@@ -77,7 +78,7 @@ static void test_cut_at_every_byte(void **state)
 	struct wire_buffer buffer = {0};
 
 	(void)state;
-	for (uint64_t seed = 1; seed <= 10; seed++) {
+	for (uint64_t seed = 1; seed <= SEEDS_OF(10); seed++) {
 		struct message_batch batch;
 
 		random_batch_init(&batch, seed);
@@ -97,7 +98,7 @@ static void test_flipped_bits(void **state)
 	size_t refused = 0;
 
 	(void)state;
-	for (uint64_t seed = 1; seed <= 40; seed++) {
+	for (uint64_t seed = 1; seed <= SEEDS_OF(40); seed++) {
 		struct message_batch batch;
 
 		random_batch_init(&batch, seed);

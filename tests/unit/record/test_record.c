@@ -358,7 +358,7 @@ static void test_unfinished_record_is_kept(void **state)
 	struct file *file = *state;
 	struct record_reader_state found;
 	struct record_writer *writer = create(file->path); /* over a whole record */
-	char kept[2][sizeof(file->path) + 4];
+	char kept[2][sizeof(file->path) + 12];
 	uint8_t bytes[500];
 
 	for (int i = 0; i < 2; i++)

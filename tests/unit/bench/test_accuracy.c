@@ -103,7 +103,7 @@ static void test_alerts_come_soon(void **state)
 static void test_small_and_rare_faults_are_told(void **state)
 {
 	(void)state;
-	for (uint64_t seed = 1; seed <= SEEDS_OF(6); seed++) {
+	for (uint64_t seed = 1; seed <= 2 + SEEDS_OF(4); seed++) {
 		struct sim_scenario scenario;
 		struct outcome outcome;
 

@@ -421,9 +421,10 @@ static void find_own(struct step_grid *grid, const struct grid_row *row)
 		if ((cell->part->flags & PART_DEVICE_TIME) && !row->works &&
 			cell->own->host_ns > lead_ns)
 			lead_ns = cell->own->host_ns;
-		/* What the thread waited for in calls that are no cells is not its own. */
+		/* What the thread waited for in calls that are no cells is not its own: its device may have
+		 * waited with it. */
 		cell->opaque_ns = 0;
-		if (!row->works && blocks_its_thread(cell->part))
+		if (!row->works)
 			cell->opaque_ns = cell->own->comm_call_ns < lead_ns
 						  ? cell->own->comm_call_ns
 						  : lead_ns;

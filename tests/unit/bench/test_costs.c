@@ -208,6 +208,10 @@ static void check_on_devices(struct sim_options options, enum sim_fault_kind kin
 	assert_int_equal(model->verdicts[0].verdict_class, sim_fault_class(kind));
 	assert_true(truth.slowdown[0] > 1.3);
 	assert_near(model->verdicts[0].slowdown / truth.slowdown[0], 1, 0.05);
+	if (kind == SIM_FAULT_COMPUTE) {
+		assert_int_equal(model->verdicts[0].rank_count, 1);
+		assert_int_equal(model->verdicts[0].ranks[0], 11);
+	}
 	pipeline_destroy(pipeline);
 }
 
@@ -218,7 +222,7 @@ static void check_on_devices(struct sim_options options, enum sim_fault_kind kin
 static void test_devices(void **state)
 {
 	struct sim_options data = options_of(false), sharded = data, pipeline = options_of(true),
-			   tensor, lossy;
+			   tensor, sampled, lossy;
 
 	(void)state;
 	data.program.buckets = 16;
@@ -227,7 +231,10 @@ static void test_devices(void **state)
 	tensor = data;
 	tensor.shape.tensor = 2;
 	tensor.shape.data = 16;
+	sampled = tensor;
 	tensor.program.overlap = true;
+	/* what a rank waits for its peer in calls that are not seen is not its own */
+	sampled.sample_every = 4;
 	lossy = pipeline;
 	lossy.lost_share = 0.0005;
 	for (int k = 0; k < 2; k++) {
@@ -239,6 +246,7 @@ static void test_devices(void **state)
 		check_on_devices(pipeline, kind, 4);
 		check_on_devices(lossy, kind, 4);
 	}
+	check_on_devices(sampled, SIM_FAULT_COMPUTE, 0.4);
 }
 
 static void test_uneven_stage(void **state)

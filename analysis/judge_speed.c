@@ -306,8 +306,9 @@ static void reject(const struct judge *judge, const struct speed_loss *loss, int
 	if (!loss->known) {
 		const char *missing = judge_missing_text(judge, kinds[kind].source);
 
-		if (!missing[0])
-			return; /* a record of before there was such a source, or too early to tell */
+		/* Of a record of before there was such a source, or too early to tell; or no matter any more. */
+		if (!missing[0] || verdict->cause != CAUSE_UNKNOWN)
+			return;
 		snprintf(why, sizeof(why), "not measurable: %.130s", missing);
 	} else if (loss->explains_ns > 0) {
 		snprintf(why, sizeof(why), "explains only %.0f %% of the excess", 100 * share);

@@ -226,6 +226,66 @@ bool evidence_usual_ratio(const struct evidence *evidence, unsigned part, unsign
 	return true;
 }
 
+/* How much of a time lies within spans, 0..1. */
+static double share_within(
+	const struct evidence_span *spans, size_t count, int64_t start_ns, int64_t end_ns)
+{
+	int64_t within_ns = 0;
+
+	for (size_t i = 0; i < count && spans[i].start_ns < end_ns; i++) {
+		int64_t from_ns = spans[i].start_ns > start_ns ? spans[i].start_ns : start_ns;
+		int64_t to_ns = spans[i].end_ns < end_ns ? spans[i].end_ns : end_ns;
+
+		within_ns += to_ns > from_ns ? to_ns - from_ns : 0;
+	}
+	return (double)within_ns / (double)(end_ns - start_ns);
+}
+
+bool evidence_split_rate(const struct evidence *evidence, unsigned metric,
+	const struct evidence_span *spans, size_t span_count, int64_t until_ns,
+	struct evidence_split *split)
+{
+	double time = 0, x = 0, y = 0, xx = 0, xy = 0, yy = 0;
+	size_t count = 0;
+	struct sample later, sample;
+	int64_t shift_ns = evidence ? evidence->host_to_job_ns : 0;
+	bool more = span_count && evidence &&
+		    sample_rings_latest(&evidence->samples, metric, until_ns - shift_ns, &later);
+
+	for (; more &&
+		sample_rings_latest(
+			&evidence->samples, metric, later.time_ns - EVIDENCE_RATE_NS, &sample) &&
+		sample.time_ns + shift_ns >= spans[0].start_ns;
+		later = sample) {
+		double length = (double)(later.time_ns - sample.time_ns);
+		double rate = rate_between(&sample, &later);
+		double share = share_within(
+			spans, span_count, sample.time_ns + shift_ns, later.time_ns + shift_ns);
+
+		time += length;
+		x += length * share;
+		y += length * rate;
+		xx += length * share * share;
+		xy += length * share * rate;
+		yy += length * rate * rate;
+		count++;
+	}
+	if (count < EVIDENCE_SPLIT_MIN)
+		return false;
+	xx = xx / time - (x / time) * (x / time);
+	xy = xy / time - (x / time) * (y / time);
+	yy = yy / time - (y / time) * (y / time);
+	if (xx < EVIDENCE_SPLIT_SHARE * EVIDENCE_SPLIT_SHARE)
+		return false;
+
+	double slope = xy / xx, rest = fmax(yy - slope * xy, 0);
+
+	split->outside = fmax((y - slope * x) / time, 0);
+	split->inside = split->outside + slope;
+	split->error = sqrt(rest / xx / (double)(count - 2));
+	return true;
+}
+
 static bool contains(const uint32_t *pids, size_t count, uint32_t pid)
 {
 	size_t low = 0, high = count;

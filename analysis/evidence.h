@@ -13,11 +13,13 @@
 
 enum {
 	EVIDENCE_RATES_MIN = 4,
+	EVIDENCE_SPLIT_MIN = 8,
 	EVIDENCE_INTERVALS = 256, /* per rank */
 };
 
 #define EVIDENCE_BEFORE_NS INT64_C(8000000000) /* so long before tells what was usual */
 #define EVIDENCE_SINCE_NS INT64_C(100000000)
+#define EVIDENCE_SPLIT_SHARE 0.1
 #define EVIDENCE_RATE_NS INT64_C(500000000) /* rates over less differ more */
 /* A sample so soon after the end of a long step was taken because it ended. */
 #define EVIDENCE_END_NS INT64_C(250000000)
@@ -77,6 +79,22 @@ bool evidence_rate_before(const struct evidence *evidence, unsigned metric, int6
  */
 bool evidence_began(const struct evidence *evidence, unsigned metric, int64_t from_ns,
 	int64_t until_ns, double usual, double now, int64_t *began_ns);
+
+struct evidence_span {
+	int64_t start_ns, end_ns;
+};
+/* How fast a counter grows within some times and outside of them, and the standard error of the difference. */
+struct evidence_split {
+	double inside, outside, error;
+};
+/*
+ * By least squares: what it grew by from one sample to one EVIDENCE_RATE_NS and more later, against how much of that time lies
+ * within spans (ascending, apart from each other); from the first span's begin on, until a time. False of fewer
+ * than EVIDENCE_SPLIT_MIN, or where these shares differ by less than EVIDENCE_SPLIT_SHARE (standard deviation).
+ */
+bool evidence_split_rate(const struct evidence *evidence, unsigned metric,
+	const struct evidence_span *spans, size_t count, int64_t until_ns,
+	struct evidence_split *split);
 
 /*
  * The rates from one sample to one EVIDENCE_RATE_NS and more later, before a time: their mean and standard deviation. False of fewer

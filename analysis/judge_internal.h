@@ -6,6 +6,8 @@
 #ifndef SLOWRANK_ANALYSIS_JUDGE_INTERNAL_H
 #define SLOWRANK_ANALYSIS_JUDGE_INTERNAL_H
 
+#include <math.h>
+
 #include "analysis/alert_policy.h"
 #include "analysis/blame.h"
 #include "analysis/changepoint.h"
@@ -92,6 +94,8 @@ struct rank_state {
 	float link_least; /* of its transfers to other hosts, how many times longer the least slow is */
 	uint32_t link_count; /* so many of them were looked at; 0: none */
 	float busy_before;   /* its sockets, while comm->remembers; negative: not known */
+	/* In steps of the class that is located, in others, the error of the difference; error < 0: not known. */
+	float busy_inside, busy_outside, busy_error;
 	uint32_t host;
 	double long_run; /* slow mean of the delay's share: who is usually quiet */
 	bool in_block;
@@ -305,7 +309,8 @@ struct comm_state {
 	bool given_up;	     /* the slow series: what it had was nobody's */
 	struct comm_run run; /* that is told of, or looked at */
 	bool remembers;	     /* what sockets did before the verdict that holds */
-	int64_t unlike_ns;   /* since when not all are slow that it names; 0: they are */
+	bool by_class;	   /* who is located is busier in steps of the run's class than in others */
+	int64_t unlike_ns; /* since when not all are slow that it names; 0: they are */
 	struct loss_watch loss;
 	struct periodic periodic;
 	double excess_share; /* of the last block, at most 1: a late departure shows in the next */
@@ -432,6 +437,10 @@ double judge_level_min(const struct rank_state *state, const struct delay_run *r
 /* A block below this share of that level says that nothing is wrong; or below this one of a verdict's. */
 #define QUIET_SHARE 0.6
 #define QUIET_OF_LEVEL 0.28
+static inline double judge_quiet_level(const struct track *track)
+{
+	return fmax(QUIET_SHARE * track->least, QUIET_OF_LEVEL * track->level);
+}
 
 /*
  * What a run is made of is told of its rank: of a known class, for as long as its cause needs, and nothing

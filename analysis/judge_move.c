@@ -143,7 +143,12 @@ int judge_comm_move(struct judge *judge)
 	int64_t latest_ns = before_now(judge, LATEST_NS, LATEST_LONG_STEPS);
 	struct verdict latest = {0};
 
-	if (!track || latest_ns < track->onset_ns ||
+	if (!track || comm->excess_share < judge_quiet_level(track)) {
+		comm->unlike_ns = 0; /* what is over does not move */
+		return 0;
+	}
+	/* Queue pairs have their own memory of what is usual, and of who was told of. */
+	if (judge->links.count || latest_ns < track->onset_ns ||
 		!judge_comm_locate(judge, latest_ns, judge_now_ns(judge), &latest))
 		return 0;
 	const struct verdict *told = &judge->verdicts[track->verdict];

@@ -32,19 +32,31 @@ static int64_t end_within_ns(const struct judge *judge)
 static bool busy_since(
 	const struct judge *judge, uint32_t rank, int64_t from_ns, int64_t until_ns, double *rate)
 {
-	return evidence_rate_since(judge->ranks[rank].evidence, METRIC_TCP_BUSY_NS, from_ns,
-		until_ns, end_within_ns(judge), rate);
+	const struct rank_state *state = &judge->ranks[rank];
+
+	if (judge->comm->by_class) {
+		*rate = (double)state->busy_inside;
+		return state->busy_error >= 0;
+	}
+	return evidence_rate_since(
+		state->evidence, METRIC_TCP_BUSY_NS, from_ns, until_ns, end_within_ns(judge), rate);
 }
 
 /* While a verdict holds: before its onset, of which samples are kept for half a minute only. */
 static bool busy_before(const struct judge *judge, uint32_t rank, int64_t until_ns, double *rate)
 {
+	const struct rank_state *state = &judge->ranks[rank];
+
+	if (judge->comm->by_class) {
+		*rate = (double)state->busy_outside;
+		return state->busy_error >= 0;
+	}
 	if (judge->comm->remembers) {
-		*rate = (double)judge->ranks[rank].busy_before;
+		*rate = (double)state->busy_before;
 		return *rate >= 0;
 	}
-	return evidence_rate_before(judge->ranks[rank].evidence, METRIC_TCP_BUSY_NS, until_ns,
-		end_within_ns(judge), rate);
+	return evidence_rate_before(
+		state->evidence, METRIC_TCP_BUSY_NS, until_ns, end_within_ns(judge), rate);
 }
 
 void judge_comm_remember(struct judge *judge, int64_t onset_ns)
@@ -147,20 +159,22 @@ static double usual_rate(struct judge *judge, unsigned metric, int64_t from_ns, 
 static void tell_link(struct judge *judge, const struct busy *busy, int64_t from_ns,
 	int64_t until_ns, struct verdict *verdict)
 {
-	double step_ns = judge_comm_step_ns(judge->comm);
+	const struct comm_state *comm = judge->comm;
+	double step_ns = comm->by_class ? (double)comm->run.loud_ns / (double)comm->run.loud_blocks
+					: judge_comm_step_ns(comm);
 	uint32_t worst = busy->busiest;
+	double busy_now = 0;
 	double sent = rate_of(judge, worst, METRIC_TCP_BYTES_SENT, from_ns, until_ns);
 	double again = rate_of(judge, worst, METRIC_TCP_BYTES_RETRANSMITTED, from_ns, until_ns);
 	double usual_again = usual_rate(judge, METRIC_TCP_BYTES_RETRANSMITTED, from_ns, until_ns);
 	struct verdict_evidence *evidence = &verdict->evidence[0];
+	(void)busy_since(judge, worst, from_ns, until_ns, &busy_now);
 	bool lossy = sent > 0 && again > retransmit_share_min * sent && again > 4 * usual_again;
 
 	verdict->cause = lossy ? CAUSE_NIC_RETRANSMIT : CAUSE_NIC_LINK;
 	verdict->evidence_count = 1;
 	*evidence = (struct verdict_evidence){.kind = verdict->cause,
-		.overlap_ms_per_step =
-			rate_of(judge, worst, METRIC_TCP_BUSY_NS, from_ns, until_ns) * step_ns /
-			1e6,
+		.overlap_ms_per_step = busy_now * step_ns / 1e6,
 		.control_ms_per_step = busy->usual * step_ns / 1e6};
 	snprintf(evidence->detail, sizeof(evidence->detail),
 		"sockets of rank %u with data to send; %.1f KiB sent, %.1f KiB sent again a step",
@@ -425,6 +439,10 @@ static bool surely_busier(
 	const struct evidence *evidence = judge->ranks[rank].evidence;
 	double now, mean, deviation;
 
+	if (judge->comm->by_class)
+		return judge->ranks[rank].busy_error >= 0 &&
+		       judge->ranks[rank].busy_inside - judge->ranks[rank].busy_outside >
+			       (float)busier_deviations * judge->ranks[rank].busy_error;
 	return busy_since(judge, rank, from_ns, until_ns, &now) &&
 	       evidence_usual_rate(evidence, METRIC_TCP_BUSY_NS, from_ns, &mean, &deviation) &&
 	       now > mean + busier_deviations * deviation;
@@ -447,19 +465,26 @@ static bool is_sure(
 	return verdict->rank_count || sure * 2 > looked_at;
 }
 
-bool judge_comm_locate(
+/* By how much transfers are longer, in the steps that are looked at. */
+static double share_located(const struct comm_state *comm)
+{
+	return comm->by_class ? (double)comm->run.excess_ns / fmax((double)comm->run.loud_ns, 1)
+			      : judge_comm_share(comm);
+}
+
+static bool locate_by_sockets(
 	struct judge *judge, int64_t from_ns, int64_t until_ns, struct verdict *verdict)
 {
-	double share = judge_comm_share(judge->comm);
-	bool small = judge->comm->run.small && share < COMM_SHARE_MIN;
+	bool by_class = judge->comm->by_class;
+	double share = share_located(judge->comm);
+	bool small = by_class || (judge->comm->run.small && share < COMM_SHARE_MIN);
 	struct busy busy;
 
-	if (judge_link_locate(judge, share, from_ns, until_ns, verdict))
-		return true;
 	if (!measure_busy(judge, from_ns, until_ns, &busy))
 		/* Where queue pairs are seen and none is slow, leaving late is no link's doing: seen with
 		 * ranks that take the CPU from each other. */
-		return !has_sockets(judge, until_ns) && judge->links.count == 0 && !small &&
+		return !by_class && !has_sockets(judge, until_ns) && judge->links.count == 0 &&
+		       !small &&
 		       (locate_by_lag(judge, verdict) || locate_by_members(judge, share, verdict));
 	bool remembered;
 	bool everywhere = grown_everywhere(judge, from_ns, until_ns, share, &remembered);
@@ -479,4 +504,56 @@ bool judge_comm_locate(
 	else if (!alone && (everywhere || verdict->rank_count * 2 > busy.rank_count))
 		tell_congestion(judge, &busy, share, from_ns, until_ns, verdict);
 	return !small || is_sure(judge, from_ns, until_ns, verdict);
+}
+
+/* What sockets do in the steps of a run's class, and in others. False when few of them tell. */
+static bool split_by_class(struct judge *judge, int64_t until_ns)
+{
+	const struct comm_run *run = &judge->comm->run;
+	struct evidence_span spans[STEP_HISTORY];
+	uint32_t known = 0, sampled = 0;
+	size_t count = 0;
+	uint64_t first = judge->next_step > STEP_HISTORY ? judge->next_step - STEP_HISTORY : 0;
+
+	for (uint64_t s = first > run->first_step ? first : run->first_step; s < judge->next_step;
+		s++) {
+		int64_t start_ns = judge->step_start_ns[s % STEP_HISTORY];
+
+		if (s % run->every == run->phase)
+			spans[count++] = (struct evidence_span){
+				start_ns, start_ns + judge->step_length_ns[s % STEP_HISTORY]};
+	}
+	for (uint32_t r = 0; r < judge->rank_end; r++) {
+		struct rank_state *state = &judge->ranks[r];
+		struct evidence_split split = {.error = -1};
+		int64_t value;
+
+		sampled += evidence_value(state->evidence, METRIC_TCP_BUSY_NS, until_ns, &value);
+		known += evidence_split_rate(
+			state->evidence, METRIC_TCP_BUSY_NS, spans, count, until_ns, &split);
+		state->busy_inside = (float)split.inside;
+		state->busy_outside = (float)split.outside;
+		state->busy_error = (float)split.error;
+	}
+	return known >= 2 && known * 4 >= sampled * 3;
+}
+
+bool judge_comm_locate(
+	struct judge *judge, int64_t from_ns, int64_t until_ns, struct verdict *verdict)
+{
+	struct comm_state *comm = judge->comm;
+	struct verdict before = *verdict;
+	bool located;
+
+	if (judge_link_locate(judge, judge_comm_share(comm), from_ns, until_ns, verdict))
+		return true;
+	comm->by_class = comm->run.every && split_by_class(judge, until_ns);
+	located = locate_by_sockets(judge, from_ns, until_ns, verdict);
+	if (!comm->by_class)
+		return located;
+	comm->by_class = false;
+	if (located)
+		return true;
+	*verdict = before;
+	return locate_by_sockets(judge, from_ns, until_ns, verdict);
 }

@@ -341,8 +341,10 @@ int judge_open_comm(struct judge *judge)
 	struct verdict *verdict;
 	int error = add_track(judge, &track);
 
-	if (error == -ENOSPC)
+	if (error == -ENOSPC) {
+		judge->comm->remembers = false;
 		return 0;
+	}
 	if (error < 0)
 		return error;
 	verdict = &judge->verdicts[track->verdict];
@@ -432,11 +434,12 @@ void judge_track_periodic(
 }
 
 /* It is slow in other steps as well: it goes on as what it costs on average. */
-static void drop_period(struct track *track)
+static void drop_period(struct judge *judge, struct track *track)
 {
 	track->level /= track->every;
 	track->least = fmin(track->level, track->comm ? COMM_SHARE_MIN : DELAY_SHARE_MIN);
 	track->every = 0;
+	judge->comm->run.every = track->comm ? 0 : judge->comm->run.every;
 	track->time_ns += track->between.time_ns;
 	track->gain_ns += track->between.excess_ns;
 	track->steps += track->between.steps;
@@ -547,9 +550,9 @@ void judge_follow(struct judge *judge)
 		if (!track->active)
 			continue;
 		if (track->every && !judge_periodic_holds(judge, track))
-			drop_period(track);
+			drop_period(judge, track);
 		level = loudness(judge, track, &share_of_block);
-		quiet = level < fmax(QUIET_SHARE * track->least, QUIET_OF_LEVEL * track->level);
+		quiet = level < judge_quiet_level(track);
 		if (quiet)
 			take_quiet_block(judge, track, level, share_of_block);
 		else

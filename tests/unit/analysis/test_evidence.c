@@ -191,6 +191,36 @@ static void usual_ratios_are_robust(void **state)
 	evidence_fini(&evidence);
 }
 
+/* Steps of 2 s, every fifth of which is busy for half of its time, the others for a tenth. */
+static void within_some_steps_and_outside(void **state)
+{
+	struct evidence evidence = {.host_to_job_ns = -3 * SECOND};
+	struct evidence_span spans[4];
+	struct evidence_split split;
+	int64_t busy_ns = 0;
+
+	(void)state;
+	for (int64_t second = 0; second <= 32; second++) {
+		int64_t noise_ns = second % 3 == 0 ? SECOND / 100 : 0;
+
+		sample(&evidence, second * SECOND, busy_ns + noise_ns);
+		busy_ns += second / 2 % 5 == 1 ? SECOND / 2 : SECOND / 10;
+	}
+	for (int64_t i = 0; i < 4; i++)
+		spans[i] = (struct evidence_span){(10 * i - 1) * SECOND, (10 * i + 1) * SECOND};
+	assert_true(
+		evidence_split_rate(&evidence, METRIC_TCP_BUSY_NS, spans, 4, 40 * SECOND, &split));
+	assert_true(fabs(split.inside - 0.5) < 0.02 && fabs(split.outside - 0.1) < 0.01);
+	assert_true(split.error > 0 && split.error < 0.02);
+	/* Until then there were too few samples; or all of the time is within. */
+	assert_false(
+		evidence_split_rate(&evidence, METRIC_TCP_BUSY_NS, spans, 4, 5 * SECOND, &split));
+	spans[0].end_ns = 40 * SECOND;
+	assert_false(
+		evidence_split_rate(&evidence, METRIC_TCP_BUSY_NS, spans, 1, 40 * SECOND, &split));
+	evidence_fini(&evidence);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -200,6 +230,7 @@ int main(void)
 		cmocka_unit_test(long_steps_by_samples_at_their_ends),
 		cmocka_unit_test(since_when_it_grows_faster),
 		cmocka_unit_test(usual_ratios_are_robust),
+		cmocka_unit_test(within_some_steps_and_outside),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

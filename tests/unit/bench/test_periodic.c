@@ -117,6 +117,46 @@ static void test_transfers(void **state)
 	pipeline_destroy(job.pipeline);
 }
 
+/*
+ * Samples of sockets do not reach back to before the onset when a period of long steps is found: what tells is
+ * that they are busier in these steps than in others.
+ */
+static void test_transfers_of_long_steps(void **state)
+{
+	static const struct {
+		enum sim_fault_kind kind;
+		double step_ms, size;
+		uint32_t rank, count;
+		enum cause cause;
+	} cases[] = {
+		{SIM_FAULT_LINK, 6000, 0.15, 6, 1, CAUSE_NIC_LINK},
+		{SIM_FAULT_LINK, 1500, 0.3, 6, 1, CAUSE_NIC_LINK},
+		{SIM_FAULT_NIC, 6000, 0.2, 4, 4, CAUSE_NIC_LINK},
+		{SIM_FAULT_CONGESTION, 6000, 0.2, 0, 0, CAUSE_PATH_CONGESTION},
+		{SIM_FAULT_CONGESTION, 1500, 4, 0, 0, CAUSE_PATH_CONGESTION},
+	};
+
+	(void)state;
+	for (size_t c = 0; c < sizeof(cases) / sizeof(cases[0]); c++) {
+		struct sim_options options = options_of(120, cases[c].step_ms, 25 + c);
+		struct job job;
+		const struct verdict *verdict;
+
+		add_fault(&options, cases[c].kind, cases[c].rank, 7, 55, cases[c].size);
+		job = judge(&options);
+		assert_int_equal(job.model->verdict_count, 1);
+		verdict = job.model->verdicts;
+		assert_int_equal(verdict->verdict_class, VERDICT_COMM_SLOW);
+		assert_int_equal(verdict->cause, cases[c].cause);
+		assert_int_equal(verdict->every_steps, 7);
+		assert_int_equal(verdict->first_step, 55);
+		assert_int_equal(verdict->rank_count, cases[c].count);
+		for (uint32_t i = 0; i < cases[c].count; i++)
+			assert_int_equal(verdict->ranks[i], cases[c].rank + i);
+		pipeline_destroy(job.pipeline);
+	}
+}
+
 /* What is told at once, for it is large, is seen to have a period later; what has none is said to have none. */
 static void test_large_ones_and_constant_ones(void **state)
 {
@@ -223,6 +263,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_ranks),
 		cmocka_unit_test(test_transfers),
+		cmocka_unit_test(test_transfers_of_long_steps),
 		cmocka_unit_test(test_large_ones_and_constant_ones),
 		cmocka_unit_test(test_changes),
 		cmocka_unit_test(test_from_the_start),

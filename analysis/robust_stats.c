@@ -162,7 +162,7 @@ static bool median_of_buckets(
 		size_t within = (size_t)counts[0][b] + counts[1][b] + counts[2][b] + counts[3][b];
 
 		if (k < below + within) {
-			int64_t from = low + (int64_t)((uint64_t)b << shift);
+			int64_t from = (int64_t)((uint64_t)low + ((uint64_t)b << shift));
 
 			if (shift > 0)
 				keep_between(values, count, from, UINT64_C(1) << shift, scratch);

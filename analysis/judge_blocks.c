@@ -21,7 +21,6 @@ enum { SMALL_PEERS_MIN = 4, LASTING_BLOCKS = 4, CONTENTION_BLOCKS_MIN = 32 };
 #define CHANCE_UNITS 5.0
 #define UNEVEN_TIMES_MIN 2.0 /* as much more than the usual difference */
 enum { STEPS_BEFORE_MIN = 16 };
-#define GAIN_SHARE_MIN 0.3 /* of the delay must be gained without it */
 enum { LATEST_STEPS_MIN = 4, POWER_CAP_STEPS = 16 };
 /* ln of how many further looks there are at most, doubling from 4 to half of STEP_HISTORY. */
 #define FURTHER_LOOKS_SURPRISE 1.8
@@ -154,6 +153,12 @@ static uint64_t steps_of_run(const struct judge *judge, const struct delay_run *
 	return steps < kept ? steps : kept;
 }
 
+/* Of many ranks, some is hit as often by chance: with each e times as many, one more is asked for. */
+static double surprise_needed(const struct judge *judge)
+{
+	return HIT_SURPRISE + log(fmax((double)judge->ranks_in_block / HIT_RANKS, 1));
+}
+
 /*
  * Is the rank hit in more steps than its peers' hits can explain? Sums can be raised by a few
  * wild values, which come often when ranks share cores; counts cannot. Looked at over the whole run, for
@@ -165,20 +170,19 @@ static bool hit_more_than_peers(
 	const struct judge *judge, uint32_t rank, const struct delay_run *run, double level)
 {
 	const struct rank_state *state = &judge->ranks[rank];
-	double least = judge_level_min(state, run);
+	double least = judge_level_min(state, run), needed = surprise_needed(judge);
 	uint64_t history = judge->next_step < STEP_HISTORY ? judge->next_step : STEP_HISTORY;
 	uint64_t tries = steps_of_run(judge, run);
 
-	if (surprise_of_latest(judge, rank, history, tries, level) >= HIT_SURPRISE ||
-		surprise_of_latest(
-			judge, rank, history, tries, height_of_hits(judge, state, tries)) >=
-			HIT_SURPRISE + FURTHER_LOOKS_SURPRISE)
+	if (surprise_of_latest(judge, rank, history, tries, level) >= needed ||
+		surprise_of_latest(judge, rank, history, tries,
+			height_of_hits(judge, state, tries)) >= needed + FURTHER_LOOKS_SURPRISE)
 		return true;
 	for (tries /= 2; tries >= LATEST_STEPS_MIN; tries /= 2) {
 		double latest = judge_latest_level(judge, state, tries);
 
 		if (latest >= least && surprise_of_latest(judge, rank, history, tries, latest) >=
-					       HIT_SURPRISE + FURTHER_LOOKS_SURPRISE)
+					       needed + FURTHER_LOOKS_SURPRISE)
 			return true;
 	}
 	return false;

@@ -18,10 +18,17 @@ static const float level_min = 0.02F;
 static const double lost_share_min = 0.01, told_share_min = 0.005;
 /*
  * Of many ranks a quarter of the steps is replayed, five in a row: what a step gains may show in
- * the next one only, so the first does not count. The others stand for all steps, by what is seen
+ * the next one only, so the first after others does not count. The others stand for all steps, by what is seen
  * to be lost in each.
  */
 enum { ROWS_ALWAYS_MAX = 64, SAMPLE_STEPS = 5, SAMPLE_EVERY = 4 };
+/*
+ * In the long run no more cells are replayed than so many for each us of the job's own time, some 5 % of a
+ * core: what is due is counted in work, since the same record must give the same answers. A minute's worth may be
+ * used at once. Grids without streams are replayed by columns, so many cells in the time of one.
+ */
+static const double cells_per_ns = 0.005, spent_cells_max = 3e8;
+enum { COLUMN_CELLS = 8 };
 
 void judge_costs_destroy(struct cost_state *state)
 {
@@ -284,6 +291,8 @@ static int64_t run(
 	if (costing->error == 0)
 		costing->error = whatif_replay(
 			&judge->whatif, costing->grid, &judge->blame, change, line, &gain_ns);
+	judge->costs->spent_cells +=
+		(double)costing->grid->cell_count / (costing->grid->overlapped ? 1 : COLUMN_CELLS);
 	return gain_ns;
 }
 
@@ -410,12 +419,20 @@ static void replay_costs(struct costing *costing)
 	}
 }
 
-/* By a hash, so that faults that come at regular steps are not missed, or met each time. */
-static bool sampled(const struct step_grid *grid)
+/*
+ * By a hash, so that faults that come at regular steps are not missed, or met each time; and while there is
+ * time for it.
+ */
+static bool sampled(struct cost_state *state, const struct step_grid *grid)
 {
-	uint64_t hash = grid->number / SAMPLE_STEPS * UINT64_C(0x9e3779b97f4a7c15);
+	uint64_t group = grid->number / SAMPLE_STEPS;
 
-	return grid->row_count <= ROWS_ALWAYS_MAX || (hash >> 32) % SAMPLE_EVERY == 0;
+	if (group != state->group) /* all of its steps, or none */
+		state->too_dear = state->spent_cells >= spent_cells_max;
+	state->group = group;
+	return !state->too_dear &&
+	       (grid->row_count <= ROWS_ALWAYS_MAX ||
+		       ((group * UINT64_C(0x9e3779b97f4a7c15)) >> 32) % SAMPLE_EVERY == 0);
 }
 
 /* Nothing is replayed in this step; what was ahead after the one before is over. */
@@ -448,11 +465,14 @@ int judge_costs_step(
 	costing.slow_transfers =
 		(double)judge->comm->step_gain_ns >= lost_share_min * costing.length_ns;
 	state->seen_ns += seen;
-	if (!sampled(grid)) {
+	state->spent_cells = fmax(state->spent_cells - cells_per_ns * costing.length_ns, 0);
+	if (!sampled(state, grid)) {
 		rest(state);
+		state->skipped = true;
 		return 0;
 	}
-	costing.counts = grid->row_count <= ROWS_ALWAYS_MAX || grid->number % SAMPLE_STEPS != 0;
+	costing.counts = !state->skipped;
+	state->skipped = false;
 	state->seen_then_ns += costing.counts ? seen : 0;
 	if (costing.slow_transfers)
 		find_links(judge, grid, costing.length_ns);

@@ -44,12 +44,14 @@ enum {
 #define SLOW_FORGET 0.3
 #define SLOW_REFERENCE (0.55 * SMALL_SHARE_MIN)
 #define DELAY_PER_STEP_MIN_NS 50000
+#define GAIN_SHARE_MIN 0.3 /* of the delay must be gained without it */
 /* Ranks that share cores take them from each other; only more than this is told. */
 #define RIVALS_SEEN_MIN 0.1 /* share of the preempted excess that long intervals must show */
 #define OWN_RIVALS_MAX 0.25 /* of the time others ran instead */
 #define OWN_RIVALS_SHARE_MIN 0.15
 /* -ln of the probability that a healthy rank is hit in so many steps of a run. */
 #define HIT_SURPRISE 14.0
+#define HIT_RANKS 64 /* of so many, one in 20,000 jobs has such a rank by chance, at each look */
 
 /* Of steps in which a rank's launches were looked at. */
 struct launch_sums {
@@ -353,6 +355,10 @@ struct cost_state {
 	double seen_then_ns; /* and in those replayed */
 	bool loud;	     /* something cost time in the last step */
 	bool quiet;	     /* nothing was replayed in the last step: the lines are empty */
+	bool skipped;	     /* it was not to be */
+	bool too_dear;	     /* nothing is in this group of steps */
+	uint64_t group;
+	double spent_cells; /* replayed, less what the time since has paid for */
 };
 
 struct judge {

@@ -162,6 +162,21 @@ static void insert_rank(struct verdict *verdict, uint32_t rank)
 	verdict->ranks[at] = rank;
 }
 
+/*
+ * How much of a run's delays the steps would have been shorter by: seen where it was replayed without the
+ * suspects. Where that gains next to nothing, the run is told because steps became longer: all. So of devices,
+ * where replays take part of a delay for hidden.
+ */
+static double gain_share(const struct delay_run *run)
+{
+	double share = (double)run->suspect_gain_ns / (double)run->suspect_delay_ns;
+
+	if (run->every || run->sums.on_device || run->suspect_delay_ns <= 0 ||
+		share < GAIN_SHARE_MIN)
+		return 1;
+	return fmin(share, 1);
+}
+
 /* Of a rank that is slow: the steps since its onset, and what it delayed them by. */
 static void take_past(const struct judge *judge, struct track *track,
 	const struct rank_state *state, const struct delay_run *run, uint64_t onset)
@@ -191,6 +206,7 @@ static void take_past(const struct judge *judge, struct track *track,
 	track->time_ns = time_ns;
 	track->affected_ns = affected_ns;
 	track->steps = steps;
+	delay_ns = (int64_t)(gain_share(run) * (double)delay_ns);
 	if (delay_ns > track->gain_ns)
 		track->gain_ns = delay_ns;
 }
@@ -224,7 +240,7 @@ static void join(
 		track->usual_step_ns = judge_gpu_usual_step_ns(judge, onset);
 		judge_speed_usual(judge, rank, onset_ns, &track->usual_speed);
 	}
-	/* Before there was a verdict to replay without, its largest delay is what it cost. */
+	/* Before there was a verdict to replay without, its largest delay tells what it cost. */
 	if (verdict->last_step + 1 == judge->next_step &&
 		verdict->alert.value == judge_now_ns(judge))
 		take_past(judge, track, state, run, onset);

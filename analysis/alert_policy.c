@@ -8,7 +8,7 @@ void alert_told(struct alert_memory *memory, const struct verdict *verdict, stru
 	memory->told = now;
 	memory->verdict_class = verdict->verdict_class;
 	memory->cause = verdict->cause;
-	memory->rank_count = verdict->rank_count;
+	memory->rank_count = verdict->rank_count + verdict->more_ranks;
 	memory->every_steps = verdict->every_steps;
 	memory->slowdown = verdict->slowdown;
 }
@@ -21,7 +21,7 @@ bool alert_update_due(
 	if (now.value - memory->told.value < UPDATE_GAP_NS)
 		return false;
 	return memory->verdict_class != verdict->verdict_class || memory->cause != verdict->cause ||
-	       memory->rank_count != verdict->rank_count ||
+	       memory->rank_count != verdict->rank_count + verdict->more_ranks ||
 	       memory->every_steps != verdict->every_steps ||
 	       fabs(cost - told_cost) > UPDATE_COST_CHANGE * fmax(told_cost, 0.01);
 }

@@ -30,7 +30,7 @@ static bool same_ranks(const struct verdict *verdict, const struct hang_finding 
 	size_t listed = finding->missing_count < VERDICT_RANKS_MAX ? finding->missing_count
 								   : VERDICT_RANKS_MAX;
 
-	return verdict->rank_count == listed &&
+	return verdict->rank_count + verdict->more_ranks == finding->missing_count &&
 	       memcmp(verdict->ranks, finding->missing, listed * sizeof(*verdict->ranks)) == 0;
 }
 
@@ -44,6 +44,7 @@ static void fill(const struct judge *judge, const struct hang_finding *finding, 
 	verdict->victim_count = (uint32_t)finding->waiting_count;
 	for (size_t i = 0; i < finding->missing_count && i < VERDICT_RANKS_MAX; i++)
 		verdict->ranks[verdict->rank_count++] = finding->missing[i];
+	verdict->more_ranks = (uint32_t)finding->missing_count - verdict->rank_count;
 	for (size_t i = 0; i < finding->waiting_count && i < VERDICT_VICTIMS_MAX; i++)
 		verdict->victims[i] = finding->waiting[i];
 	/* Nothing else can be meant than what is seen: only whether it goes on yet is open. */

@@ -487,10 +487,13 @@ void judge_imbalance_tell(struct judge *judge, enum imbalance kind, struct verdi
 	evidence->control_ms_per_step = state->mean_work_ms;
 	snprintf(evidence->detail, sizeof(evidence->detail),
 		"work of this part of the pipeline; control: the mean of all parts");
-	verdict->rank_count = 0;
+	verdict->rank_count = verdict->more_ranks = 0;
 	for (uint32_t r = 0; r < judge->rank_end; r++) {
-		if (judge->ranks[r].seen && judge->ranks[r].totals.role == state->worst &&
-			verdict->rank_count < VERDICT_RANKS_MAX)
+		if (!judge->ranks[r].seen || judge->ranks[r].totals.role != state->worst)
+			continue;
+		if (verdict->rank_count < VERDICT_RANKS_MAX)
 			verdict->ranks[verdict->rank_count++] = r;
+		else
+			verdict->more_ranks++;
 	}
 }

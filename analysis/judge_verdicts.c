@@ -13,13 +13,24 @@
 #define WHOLE_SHARE 0.75 /* of a verdict's level */
 
 /* Those that waited, for at least a quarter of what was lost. */
-static void find_victims(const struct judge *judge, double level, struct verdict *verdict)
+static bool is_blamed(const struct judge *judge, const struct track *track,
+	const struct verdict *verdict, uint32_t r)
+{
+	const struct rank_state *state = &judge->ranks[r];
+
+	return verdict_names(verdict, r) || state->track == (uint32_t)(track - judge->tracks) + 1 ||
+	       (verdict->cause == CAUSE_STAGE_IMBALANCE &&
+		       state->totals.role == judge->imbalance->worst);
+}
+
+static void find_victims(
+	const struct judge *judge, const struct track *track, double level, struct verdict *verdict)
 {
 	verdict->victim_count = 0;
 	for (uint32_t r = 0; r < judge->rank_end; r++) {
 		const struct rank_state *state = &judge->ranks[r];
 
-		if (!state->in_block || verdict_names(verdict, r) ||
+		if (!state->in_block || is_blamed(judge, track, verdict, r) ||
 			(verdict->verdict_class != VERDICT_COMM_SLOW && state->wait < level / 4))
 			continue;
 		if (verdict->victim_count < VERDICT_VICTIMS_MAX)
@@ -90,7 +101,7 @@ static void refresh(struct judge *judge, struct track *track)
 	if (judge->clock_error_us > verdict->clock_error_us)
 		verdict->clock_error_us = judge->clock_error_us;
 	if (whole)
-		find_victims(judge, share_of_block * track->level, verdict);
+		find_victims(judge, track, share_of_block * track->level, verdict);
 }
 
 static void tell(struct judge *judge, struct track *track, enum verdict_event event)
@@ -155,8 +166,10 @@ static void insert_rank(struct verdict *verdict, uint32_t rank)
 {
 	uint32_t at;
 
-	if (verdict->rank_count == VERDICT_RANKS_MAX)
+	if (verdict->rank_count == VERDICT_RANKS_MAX) {
+		verdict->more_ranks++;
 		return;
+	}
 	for (at = verdict->rank_count++; at > 0 && verdict->ranks[at - 1] > rank; at--)
 		verdict->ranks[at] = verdict->ranks[at - 1];
 	verdict->ranks[at] = rank;
@@ -272,8 +285,7 @@ static struct track *find_kin(
 			verdict->verdict_class == class->verdict_class &&
 			verdict->cause == class->cause && track->every == run->every &&
 			track->phase == run->phase &&
-			judge_now_ns(judge) - verdict->alert.value <= JOIN_NS &&
-			verdict->rank_count < VERDICT_RANKS_MAX)
+			judge_now_ns(judge) - verdict->alert.value <= JOIN_NS)
 			return track;
 	}
 	return NULL;

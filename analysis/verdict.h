@@ -86,6 +86,7 @@ struct verdict {
 	uint8_t on_device;     /* 1: the work is a device's: the host only enqueues it */
 	uint32_t rank_count;
 	uint32_t ranks[VERDICT_RANKS_MAX]; /* ascending */
+	uint32_t more_ranks;		   /* so many are blamed that are not listed */
 	uint32_t victim_count;		   /* all victims, also those not listed */
 	uint32_t victims[VERDICT_VICTIMS_MAX];
 	double slowdown;      /* step time now / step time if these ranks behaved like controls */

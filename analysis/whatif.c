@@ -426,10 +426,11 @@ static int64_t catch_up(struct whatif *whatif, const struct step_grid *grid,
 
 		if (!(members[m].flags & MEMBER_DOUBTFUL))
 			continue;
-		late_ns = larger(
-			least_ns - whatif_wait_ns(grid, blame, index, instance->first_member + m),
-			0);
-		*time_ns = smaller(*time_ns, whole_ns + late_ns);
+		late_ns = whatif->change.healed[members[m].row]
+				  ? 0
+				  : least_ns - whatif_wait_ns(grid, blame, index,
+						       instance->first_member + m);
+		*time_ns = smaller(*time_ns, whole_ns + larger(late_ns, 0));
 		last_ns = larger(last_ns, *time_ns);
 	}
 	return last_ns;

@@ -117,7 +117,7 @@ static inline int64_t whatif_relieved_ns(
 /*
  * Of rows with a hole it is not known what lies in it: others' lateness, mostly, that may be healed.
  * Such a member comes with the last of the whole ones at the latest, or as much after it as it did in
- * truth: by how much it waited less than the least of the whole ones. INT64_MAX: none is whole.
+ * truth: by how much it waited less than the least of the whole ones, unless it is healed. INT64_MAX: none is whole.
  */
 #define MEMBER_DOUBTFUL ((uint32_t)MEMBER_HOLE | (uint32_t)MEMBER_ADRIFT)
 int64_t whatif_least_wait_ns(

@@ -418,8 +418,9 @@ static void start_cells(struct whatif *whatif, const struct step_grid *grid,
  * Of rows with a hole it is not known what lies in it: whatif_catch_up() for streams. Returns when the last
  * one comes.
  */
-static int64_t catch_up(const struct stream_layout *layout, const struct stream_instance *instance)
+static int64_t catch_up(const struct whatif *whatif, const struct stream_instance *instance)
 {
+	const struct stream_layout *layout = whatif->streams;
 	const struct stream_member *members = &layout->members[instance->first_member];
 	int64_t *ends = layout->ends, whole_ns = INT64_MIN, last_ns;
 
@@ -429,11 +430,15 @@ static int64_t catch_up(const struct stream_layout *layout, const struct stream_
 	}
 	last_ns = whole_ns;
 	for (uint32_t m = 0; m < instance->member_count; m++) {
+		int64_t *end_ns = &ends[members[m].cell], latest_ns = whole_ns;
+
 		if (!members[m].doubtful)
 			continue;
-		if (ends[members[m].cell] > whole_ns + members[m].late_ns)
-			ends[members[m].cell] = whole_ns + members[m].late_ns;
-		raise(&last_ns, ends[members[m].cell]);
+		if (!whatif->change.healed[layout->cells[members[m].cell].row])
+			latest_ns += members[m].late_ns;
+		if (*end_ns > latest_ns)
+			*end_ns = latest_ns;
+		raise(&last_ns, *end_ns);
 	}
 	return last_ns;
 }
@@ -467,7 +472,7 @@ static void end_instance(const struct whatif *whatif, const struct stream_instan
 			root_ns = start_ns;
 	}
 	if (instance->doubtful)
-		last_ns = catch_up(layout, instance);
+		last_ns = catch_up(whatif, instance);
 	for (uint32_t m = 0; m < instance->member_count; m++) {
 		int64_t *end_ns = &ends[members[m].cell];
 		int64_t transfer_ns =

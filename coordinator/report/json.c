@@ -72,6 +72,8 @@ void report_json_verdict(struct json_writer *writer, const char *key, const stru
 	json_string(writer, "class", verdict_class_name(verdict->verdict_class));
 	write_ranks_of(writer, "ranks", verdict->ranks,
 		look_at_most(verdict->rank_count, VERDICT_RANKS_MAX));
+	if (verdict->more_ranks)
+		json_unsigned(writer, "ranks_not_listed", verdict->more_ranks);
 	json_string(writer, "cause", cause_name(verdict->cause));
 	json_decimal(writer, "slowdown", verdict->slowdown, DECIMALS_RATIO);
 	json_decimal(writer, "confidence", verdict->confidence, DECIMALS_RATIO);

@@ -16,7 +16,9 @@ static void add_culprits(struct line *line, const struct report_model *model,
 		line_add(line, "the job");
 		return;
 	}
-	line_add_ranks(line, verdict->ranks, listed, verdict->rank_count);
+	line_add_ranks(line, verdict->ranks, listed, verdict->rank_count + verdict->more_ranks);
+	if (verdict->more_ranks)
+		return; /* where they all are is not known */
 	if (host) {
 		line_add(line, "%s", before_host);
 		line_add_outside(line, host);

@@ -150,7 +150,8 @@ static void write_one_evidence(
 	line_add(&line, "  #%" PRIu32 " ", verdict->id);
 	if (verdict->rank_count)
 		line_add_ranks(&line, verdict->ranks,
-			look_at_most(verdict->rank_count, VERDICT_RANKS_MAX), verdict->rank_count);
+			look_at_most(verdict->rank_count, VERDICT_RANKS_MAX),
+			verdict->rank_count + verdict->more_ranks);
 	else
 		line_add(&line, "the job");
 	format_time(verdict->onset, model->unix_offset_ns, when);

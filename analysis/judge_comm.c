@@ -26,6 +26,8 @@ static const double unlike_others = 1.25;
 #define LINK_SEEN_NS 50000
 /* No rank's transfers are longer by this share of a step: not worth a replay. */
 static const double replayed_share_min = 0.01;
+/* Of quiet time that replays may gain by noise. */
+static const double usual_share_max = 0.5;
 
 static struct transfer_shape *find_shape(
 	struct comm_state *comm, const struct blame_transfer *transfer)
@@ -309,6 +311,17 @@ void judge_comm_extend(const struct judge *judge, struct comm_run *run)
 	       fmax(QUIET_SHARE * least_share(run), QUIET_OF_LEVEL * mean);
 	run->loud_blocks += loud;
 	run->loud_ns += loud ? judge->block.time_ns : 0;
+}
+
+double judge_comm_cost_ns(const struct comm_state *comm, double time_ns, double gain_ns)
+{
+	double past[2 * PAST_BLOCKS], usual;
+	uint32_t kept = comm->past_count < 2 * PAST_BLOCKS ? comm->past_count : 2 * PAST_BLOCKS;
+
+	for (uint32_t i = 0; i < kept; i++)
+		past[i] = (double)comm->past[i];
+	usual = kept ? fmin(fmax(median_double(past, kept), 0), usual_share_max) : 0;
+	return fmax((gain_ns - usual * time_ns) / (1 - usual), 0);
 }
 
 double judge_comm_share(const struct comm_state *comm)

@@ -476,6 +476,11 @@ bool judge_comm_block(struct judge *judge, double rank_level);
 void judge_comm_extend(const struct judge *judge, struct comm_run *run);
 /* Of the run that is looked at. */
 double judge_comm_share(const struct comm_state *comm);
+/*
+ * What of a gain slow transfers cost: replays gain something in quiet time too, for noise makes transfers of some
+ * instance longer than expected in each step. time = cost + quiet time, gain = cost + its usual share.
+ */
+double judge_comm_cost_ns(const struct comm_state *comm, double time_ns, double gain_ns);
 double judge_comm_step_ns(const struct comm_state *comm);
 /* judge_sockets.c: names the ranks whose link it is, into the verdict; false when that cannot be told. */
 bool judge_comm_locate(

@@ -94,7 +94,10 @@ static void refresh(struct judge *judge, struct track *track)
 		(void)judge_comm_locate(judge, track->onset_ns, judge_now_ns(judge), verdict);
 	else if (!track->comm)
 		judge_tell_cause(judge, track, verdict);
-	verdict->slowdown = slowdown_of((double)track->time_ns, judge_gpu_gain_ns(judge, track));
+	verdict->slowdown = slowdown_of((double)track->time_ns,
+		track->comm ? judge_comm_cost_ns(
+				      judge->comm, (double)track->time_ns, (double)track->gain_ns)
+			    : judge_gpu_gain_ns(judge, track));
 	tell_period(track, verdict);
 	verdict->confidence = alert_confidence(
 		track->evidence, CHANGE_THRESHOLD, verdict->share_explained, track->comm);

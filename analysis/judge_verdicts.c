@@ -276,7 +276,7 @@ static void join(
 		state->delays[s % STEP_HISTORY] = -fabsf(state->delays[s % STEP_HISTORY]);
 }
 
-/* A verdict, just begun, of the same kind. */
+/* A verdict of the same kind, just begun; experts that are uneven are so together, whenever each is told. */
 static struct track *find_kin(
 	struct judge *judge, const struct classification *class, const struct delay_run *run)
 {
@@ -288,7 +288,8 @@ static struct track *find_kin(
 			verdict->verdict_class == class->verdict_class &&
 			verdict->cause == class->cause && track->every == run->every &&
 			track->phase == run->phase &&
-			judge_now_ns(judge) - verdict->alert.value <= JOIN_NS)
+			(class->verdict_class == VERDICT_WORKLOAD_IMBALANCE ||
+				judge_now_ns(judge) - verdict->alert.value <= JOIN_NS))
 			return track;
 	}
 	return NULL;

@@ -49,6 +49,9 @@ static void updates_are_rare_and_matter(void **state)
 	assert_true(alert_update_due(&memory, &verdict, later));
 	assert_false(alert_update_due(&memory, &verdict, (struct job_ns){UPDATE_GAP_NS - 1}));
 	verdict.slowdown = 1.5;
+	verdict.more_ranks = 1; /* not listed, but blamed */
+	assert_true(alert_update_due(&memory, &verdict, later));
+	verdict.more_ranks = 0;
 	verdict.cause = CAUSE_CGROUP_THROTTLE;
 	assert_true(alert_update_due(&memory, &verdict, later));
 }

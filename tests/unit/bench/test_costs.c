@@ -303,6 +303,40 @@ static void test_imbalance(void **state)
 	check_imbalance(pipeline, SIM_FAULT_STAGE, 0.4);
 }
 
+/* More ranks than a verdict lists, some of which lack a part in most steps: one verdict, and what all of them cost. */
+static void test_many_uneven_experts(void **state)
+{
+	struct sim_options options = options_of(false);
+	const struct verdict *verdict = NULL;
+	const struct report_model *model;
+	struct pipeline *pipeline;
+	struct sim_truth truth;
+
+	(void)state;
+	options.shape.data = 1024;
+	options.shape.tensor = 1;
+	options.shape.expert = 8;
+	options.steps = 60;
+	options.program.step_ns = 150e6;
+	options.lost_share = 0.0005;
+	add_fault(&options, SIM_FAULT_EXPERTS, 4, 0, 0, 1);
+	assert_int_equal(pipeline_create(&(struct pipeline_options){0}, &pipeline), 0);
+	simulate_into(pipeline, &options, 1, &truth);
+	model = pipeline_report(pipeline);
+	for (size_t i = 0; i < model->verdict_count; i++) {
+		if (model->verdicts[i].cause != CAUSE_UNKNOWN)
+			continue;
+		assert_null(verdict);
+		verdict = &model->verdicts[i];
+	}
+	assert_non_null(verdict);
+	assert_int_equal(verdict->verdict_class, VERDICT_WORKLOAD_IMBALANCE);
+	assert_int_equal(verdict->rank_count + verdict->more_ranks, 1024 / 8);
+	assert_true(truth.slowdown[0] > 1.1);
+	assert_near(verdict->slowdown / truth.slowdown[0], 1, 0.03);
+	pipeline_destroy(pipeline);
+}
+
 static void test_healthy(void **state)
 {
 	(void)state;
@@ -343,6 +377,7 @@ int main(void)
 		cmocka_unit_test(test_devices),
 		cmocka_unit_test(test_uneven_stage),
 		cmocka_unit_test(test_imbalance),
+		cmocka_unit_test(test_many_uneven_experts),
 		cmocka_unit_test(test_healthy),
 		cmocka_unit_test(test_many_ranks),
 	};

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -125,6 +126,17 @@ static int catch_signals(struct coordinator *coordinator)
 	return coordinator->signal_fd < 0 || coordinator->wake_fd < 0 ? -errno : 0;
 }
 
+/* A probe is a descriptor: there may be more hosts than the usual soft limit of 1,024. */
+static void allow_many_probes(void)
+{
+	struct rlimit files;
+
+	if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
+		files.rlim_cur = files.rlim_max;
+		setrlimit(RLIMIT_NOFILE, &files);
+	}
+}
+
 static int tell(const char *problem)
 {
 	fprintf(stderr, "slowrank coordinator: %s\n", problem);
@@ -183,6 +195,7 @@ static int start(struct coordinator *coordinator)
 	int error;
 
 	atomic_store(&coordinator->last_request_ns, clock_ns(CLOCK_MONOTONIC));
+	allow_many_probes();
 	if (catch_signals(coordinator))
 		return tell("the kernel gives no more file descriptors");
 	if (options->parent) {

@@ -15,7 +15,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -32,7 +35,7 @@
 
 extern char **environ;
 
-enum { WAIT_MS = 20000, WORDS_MAX = 16 };
+enum { WAIT_MS = 20000, WORDS_MAX = 16, PEERS = 96 };
 
 struct place {
 	char folder[64];
@@ -152,7 +155,7 @@ static nng_socket dial(const char *url)
 
 	assert_int_equal(nng_req0_open(&socket), 0);
 	nng_socket_set_ms(socket, NNG_OPT_RECVTIMEO, WAIT_MS);
-	assert_int_equal(nng_dial(socket, url, NULL, 0), 0);
+	assert_int_equal(nng_dial(socket, url, NULL, NNG_FLAG_NONBLOCK), 0);
 	return socket;
 }
 
@@ -428,6 +431,45 @@ static void test_environment(void **state)
 	wire_buffer_fini(&buffer);
 }
 
+/* More peers than the soft limit of files that it is started with: that one is raised. */
+static void test_many_peers(void **state)
+{
+	static const char hello[] = {0, 'S', 'P', 0, 0, 0x30, 0, 0}; /* a REQ socket's */
+	const struct place *place = *state;
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	struct wire_buffer buffer = {0};
+	struct rlimit usual, few;
+	int peers[PEERS];
+	nng_socket socket_of_probe;
+	pid_t pid;
+
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &usual), 0);
+	assert_true(usual.rlim_max >= 4 * PEERS);
+	few = (struct rlimit){PEERS / 2, usual.rlim_max};
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+	pid = start_listening(place, "--exit-when-done", NULL);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &usual), 0);
+	snprintf(address.sun_path, sizeof(address.sun_path), "%s", place->url + strlen("ipc://"));
+	for (size_t i = 0; i < PEERS; i++) {
+		char answer[sizeof(hello)];
+
+		peers[i] = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+		assert_int_equal(
+			connect(peers[i], (struct sockaddr *)&address, sizeof(address)), 0);
+		assert_int_equal(write(peers[i], hello, sizeof(hello)), sizeof(hello));
+		assert_int_equal(poll(&(struct pollfd){peers[i], POLLIN, 0}, 1, WAIT_MS), 1);
+		assert_int_equal(
+			recv(peers[i], answer, sizeof(answer), MSG_WAITALL), sizeof(answer));
+	}
+	socket_of_probe = dial(place->url);
+	assert_true(send_batch(socket_of_probe, 1, 0, true, &buffer).accepted);
+	assert_int_equal(wait_for(pid), 0);
+	for (size_t i = 0; i < PEERS; i++)
+		close(peers[i]);
+	nng_close(socket_of_probe);
+	wire_buffer_fini(&buffer);
+}
+
 /* nng 1.5.2 leaks connections that are closed while they are being made. */
 const char *__lsan_default_suppressions(void);
 __attribute__((visibility("default"))) const char *__lsan_default_suppressions(void)
@@ -448,6 +490,7 @@ int main(int argc, char **argv)
 		COORDINATOR_TEST(test_second_coordinator),
 		COORDINATOR_TEST(test_bad_usage),
 		COORDINATOR_TEST(test_environment),
+		COORDINATOR_TEST(test_many_peers),
 	};
 
 	if (argc > 1 && strcmp(argv[1], "coordinator") == 0)

@@ -53,13 +53,17 @@ static void find_work(struct judge *judge, const struct step_grid *grid, const s
 		bool send = cell->part->operation == OPERATION_SEND;
 		float over;
 
-		own_ns += (double)grid_own_ns(grid, c);
+		/* Queued: its own time is not seen. */
+		own_ns += cell->flags & (CELL_RECKONED | CELL_QUEUED)
+				  ? NAN
+				  : (double)grid_own_ns(grid, c);
 		control_ns += (double)judge->blame.cells[c].control_ns;
 		state->work[c] = NAN;
 		if (!send && cell->part->operation != OPERATION_RECEIVE)
 			continue;
-		over = control_ns >= least_ns ? (float)fmin(own_ns / control_ns - 1, deviation_max)
-					      : NAN;
+		over = control_ns >= least_ns && !isnan(own_ns)
+			       ? (float)fmin(own_ns / control_ns - 1, deviation_max)
+			       : NAN;
 		if (!isnan(over)) {
 			float usual = rank->usual_message;
 

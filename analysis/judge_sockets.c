@@ -432,7 +432,10 @@ static void tell_pair(const uint32_t ends[2], struct verdict *verdict)
 		"two nodes are slow, so not one port");
 }
 
-/* More than chance makes of what a rank's sockets did before. */
+/*
+ * More than chance makes of what a rank's sockets did before, over whole samples: of the part of one that is
+ * left after the onset, the noise is all of it.
+ */
 static bool surely_busier(
 	const struct judge *judge, uint32_t rank, int64_t from_ns, int64_t until_ns)
 {
@@ -443,7 +446,7 @@ static bool surely_busier(
 		return judge->ranks[rank].busy_error >= 0 &&
 		       judge->ranks[rank].busy_inside - judge->ranks[rank].busy_outside >
 			       (float)busier_deviations * judge->ranks[rank].busy_error;
-	return busy_since(judge, rank, from_ns, until_ns, &now) &&
+	return evidence_rate(evidence, METRIC_TCP_BUSY_NS, from_ns, until_ns, &now) &&
 	       evidence_usual_rate(evidence, METRIC_TCP_BUSY_NS, from_ns, &mean, &deviation) &&
 	       now > mean + busier_deviations * deviation;
 }

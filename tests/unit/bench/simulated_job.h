@@ -7,10 +7,10 @@
 #include "coordinator/pipeline.h"
 
 /*
- * Simulates a job into the pipeline, to its end, and finishes the pipeline. feed_seed: of batch
+ * Simulates a job to its end, through a pipeline, which is finished and the caller's. feed_seed: of batch
  * boundaries and the order of hosts. truth may be NULL. Fails the test on any error.
  */
-void simulate_into(struct pipeline *pipeline, const struct sim_options *options, uint64_t feed_seed,
-	struct sim_truth *truth);
+struct pipeline *simulated_pipeline(
+	const struct sim_options *options, uint64_t feed_seed, struct sim_truth *truth);
 
 #endif

@@ -40,8 +40,7 @@ static struct job judge(struct sim_options options)
 	struct job job;
 	struct sim_truth with, without;
 
-	assert_int_equal(pipeline_create(&(struct pipeline_options){0}, &job.pipeline), 0);
-	simulate_into(job.pipeline, &options, 1, &with);
+	job.pipeline = simulated_pipeline(&options, 1, &with);
 	options.fault_count = 0;
 	simulate_only(&options, &without);
 	job.model = pipeline_report(job.pipeline);
@@ -201,8 +200,7 @@ static void check_on_devices(struct sim_options options, enum sim_fault_kind kin
 
 	options.device_time = true;
 	add_fault(&options, kind, 11, 0, 80, size);
-	assert_int_equal(pipeline_create(&(struct pipeline_options){0}, &pipeline), 0);
-	simulate_into(pipeline, &options, 1, &truth);
+	pipeline = simulated_pipeline(&options, 1, &truth);
 	model = pipeline_report(pipeline);
 	assert_int_equal(model->verdict_count, 1);
 	assert_int_equal(model->verdicts[0].verdict_class, sim_fault_class(kind));
@@ -274,8 +272,7 @@ static void check_imbalance(struct sim_options options, enum sim_fault_kind kind
 	struct sim_truth truth;
 
 	add_fault(&options, kind, 16, 0, 0, size);
-	assert_int_equal(pipeline_create(&(struct pipeline_options){0}, &pipeline), 0);
-	simulate_into(pipeline, &options, 1, &truth);
+	pipeline = simulated_pipeline(&options, 1, &truth);
 	model = pipeline_report(pipeline);
 	assert_int_equal(model->verdict_count, 1);
 	assert_int_equal(model->verdicts[0].verdict_class, VERDICT_WORKLOAD_IMBALANCE);
@@ -320,8 +317,7 @@ static void test_many_uneven_experts(void **state)
 	options.program.step_ns = 150e6;
 	options.lost_share = 0.0005;
 	add_fault(&options, SIM_FAULT_EXPERTS, 4, 0, 0, 1);
-	assert_int_equal(pipeline_create(&(struct pipeline_options){0}, &pipeline), 0);
-	simulate_into(pipeline, &options, 1, &truth);
+	pipeline = simulated_pipeline(&options, 1, &truth);
 	model = pipeline_report(pipeline);
 	for (size_t i = 0; i < model->verdict_count; i++) {
 		if (model->verdicts[i].cause != CAUSE_UNKNOWN)

@@ -19,8 +19,7 @@ static void assert_steps(const struct sim_options *options, uint64_t seed)
 	struct pipeline *pipeline;
 	const struct report_model *model;
 
-	assert_int_equal(pipeline_create(&(struct pipeline_options){0}, &pipeline), 0);
-	simulate_into(pipeline, options, seed, NULL);
+	pipeline = simulated_pipeline(options, seed, NULL);
 	model = pipeline_report(pipeline);
 	assert_in_range(model->totals.steps, STEPS - 1, STEPS + 1);
 	/* What is left after the last cut may be a piece of a step; before the clocks fit, so may the first. */

@@ -11,15 +11,6 @@
 
 enum { RANKS = 32, RANKS_PER_HOST = 4, FIRST = 60 };
 
-static struct pipeline *judge(const struct sim_options *options)
-{
-	struct pipeline *pipeline;
-
-	assert_int_equal(pipeline_create(&(struct pipeline_options){0}, &pipeline), 0);
-	simulate_into(pipeline, options, 1, NULL);
-	return pipeline;
-}
-
 static struct sim_options options_of(uint32_t steps, double step_ms)
 {
 	struct sim_options options;
@@ -78,7 +69,7 @@ static void each_place_has_a_verdict(void **state)
 			cases[c].from_size);
 		add_fault(&options, cases[c].kind, cases[c].to, cases[c].moved, UINT32_MAX,
 			cases[c].to_size);
-		pipeline = judge(&options);
+		pipeline = simulated_pipeline(&options, 1, NULL);
 		model = pipeline_report(pipeline);
 		assert_int_equal(model->verdict_count, 2);
 
@@ -106,7 +97,7 @@ static void several_do_not_move(void **state)
 	(void)state;
 	add_fault(&options, SIM_FAULT_LINK, 5, FIRST, UINT32_MAX, 0.3);
 	add_fault(&options, SIM_FAULT_LINK, 22, 150, UINT32_MAX, 0.3);
-	pipeline = judge(&options);
+	pipeline = simulated_pipeline(&options, 1, NULL);
 	model = pipeline_report(pipeline);
 	assert_int_equal(model->verdict_count, 1);
 	assert_int_equal(model->verdicts[0].rank_count, 2);
@@ -125,7 +116,7 @@ static void a_pair_stays_one(void **state)
 
 	(void)state;
 	add_fault(&options, SIM_FAULT_NODE_PAIR, 12, FIRST, UINT32_MAX, 0.13);
-	pipeline = judge(&options);
+	pipeline = simulated_pipeline(&options, 1, NULL);
 	model = pipeline_report(pipeline);
 	assert_int_equal(model->verdict_count, 1);
 	assert_names(&model->verdicts[0], 12, 2 * RANKS_PER_HOST);

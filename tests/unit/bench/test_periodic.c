@@ -24,8 +24,7 @@ static struct job judge(const struct sim_options *options)
 {
 	struct job job;
 
-	assert_int_equal(pipeline_create(&(struct pipeline_options){0}, &job.pipeline), 0);
-	simulate_into(job.pipeline, options, 1, &job.truth);
+	job.pipeline = simulated_pipeline(options, 1, &job.truth);
 	job.model = pipeline_report(job.pipeline);
 	return job;
 }

@@ -5,15 +5,41 @@
 
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/unit/sources/samples.h"
+
 struct child {
 	pid_t pid;
 	int fd;
 };
+
+/* What children are told to do: to use so much wall time, */
+static inline void spin(int64_t length_ns)
+{
+	int64_t end = clock_now().value + length_ns;
+
+	while (clock_now().value < end)
+		;
+}
+
+/* to touch so many bytes of fresh, small pages. */
+static inline void touch_pages(size_t length)
+{
+	char *memory =
+		mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (memory == MAP_FAILED)
+		abort();
+	madvise(memory, length, MADV_NOHUGEPAGE);
+	for (size_t i = 0; i < length; i += 4096)
+		memory[i] = 1;
+	munmap(memory, length);
+}
 
 /* In the child, serve(order) is called for each letter. */
 static inline struct child child_start(void (*serve)(char order))

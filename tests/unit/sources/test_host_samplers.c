@@ -6,7 +6,6 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -22,23 +21,10 @@
 /* 's': spin for 60 ms of wall time; 'f': touch 4 MiB of fresh pages. */
 static void serve(char order)
 {
-	int64_t end = clock_now().value + 60000000;
-
-	if (order == 's') {
-		while (clock_now().value < end)
-			;
-	} else if (order == 'f') {
-		size_t length = 4 << 20;
-		char *memory = mmap(
-			NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-		if (memory == MAP_FAILED)
-			abort();
-		madvise(memory, length, MADV_NOHUGEPAGE);
-		for (size_t i = 0; i < length; i += 4096)
-			memory[i] = 1;
-		munmap(memory, length);
-	}
+	if (order == 's')
+		spin(60000000);
+	else if (order == 'f')
+		touch_pages(4 << 20);
 }
 
 static void procfs_counts_time_and_faults(void **state)

@@ -9,7 +9,6 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -26,14 +25,6 @@
 #include "tests/unit/sources/samples.h"
 
 enum { SPIN_NS = 60000000, PAGES = 1024 };
-
-static void spin(int64_t length_ns)
-{
-	int64_t end = clock_now().value + length_ns;
-
-	while (clock_now().value < end)
-		;
-}
 
 static void *spin_for_ever(void *nothing)
 {
@@ -62,16 +53,7 @@ static void serve(char order)
 	if (order == 's') {
 		spin(SPIN_NS);
 	} else if (order == 'f') {
-		size_t length = PAGES * 4096;
-		char *memory = mmap(
-			NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-		if (memory == MAP_FAILED)
-			abort();
-		madvise(memory, length, MADV_NOHUGEPAGE);
-		for (size_t i = 0; i < length; i += 4096)
-			memory[i] = 1;
-		munmap(memory, length);
+		touch_pages(PAGES * 4096);
 	} else if (order == 't' || order == 'n') {
 		if (pthread_create(
 			    &thread, NULL, order == 't' ? spin_for_ever : nap_for_ever, NULL) != 0)

@@ -38,18 +38,32 @@ echo "== build"
 build build all
 # The VM emulates a processor, and hardly cares for time: it has what the builds and the unit tests leave.
 vm_log=$(mktemp)
+build_log=$(mktemp)
 nice -n 10 "${as_root[@]}" ctest --test-dir build --output-on-failure -L vm "$@" >"$vm_log" 2>&1 &
 vm=$!
-trap 'rm -f "$vm_log"' EXIT
-echo "== sanitizer and fuzz builds"
+trap 'rm -f "$vm_log" "$build_log"' EXIT
+echo "== sanitizer and fuzz builds, beside the tests whose jobs sleep for the most part"
 # With -O2, sanitized code takes twice as long to compile. Warnings that hang on the optimiser are
 # errors in the main build only.
 flags="-O1 -g1 -DNDEBUG"
 quick=(-DCMAKE_C_FLAGS_RELWITHDEBINFO="$flags -Wno-error=format-truncation -Wno-error=maybe-uninitialized")
-build build-address unit_tests -DSLOWRANK_SANITIZE=address,undefined "${quick[@]}"
-build build-thread threaded_tests -DSLOWRANK_SANITIZE=thread "${quick[@]}"
-build build-fuzz fuzz_tests -DSLOWRANK_FUZZ=ON -DCMAKE_C_COMPILER=clang \
-	-DCMAKE_C_FLAGS_RELWITHDEBINFO="$flags"
+other_builds() {
+	build build-address unit_tests -DSLOWRANK_SANITIZE=address,undefined "${quick[@]}" &&
+		build build-thread threaded_tests -DSLOWRANK_SANITIZE=thread "${quick[@]}" &&
+		build build-fuzz fuzz_tests -DSLOWRANK_FUZZ=ON -DCMAKE_C_COMPILER=clang \
+			-DCMAKE_C_FLAGS_RELWITHDEBINFO="$flags"
+}
+# They have what the tests leave: idle priority is inherited.
+(chrt --idle --pid 0 "$BASHPID" || true; other_builds) >"$build_log" 2>&1 &
+builds=$!
+# Whole jobs and the kernel side are measured against the machine's own counters: on a machine that
+# others load at that moment, a test gets a second chance.
+again=(--repeat until-pass:2)
+run_tests build -L light -j"$at_once" "${again[@]}" "$@"
+wait "$builds" || {
+	cat "$build_log" >&2
+	exit 1
+}
 
 echo "== address and undefined behaviour sanitizers: unit tests"
 run_tests build-address -L unit -j"$at_once"
@@ -57,12 +71,10 @@ echo "== thread sanitizer: the tests of what has threads"
 run_tests build-thread -L threads -j"$at_once"
 echo "== fuzz targets (bounded)"
 run_tests build-fuzz -L fuzz -j"$at_once"
-echo "== all tests"
+echo "== the main build: unit tests and expected reports"
 run_tests build -L 'unit|golden' -j"$at_once" "$@"
 wait "$vm" || status=1
 cat "$vm_log"
-# Whole jobs and the kernel side are measured against the machine's own counters: on a machine that
-# others load at that moment, a test gets a second chance.
-run_tests build -L light -j"$at_once" --repeat until-pass:2 "$@"
-run_tests build -LE 'unit|golden|light|vm' --repeat until-pass:2 "$@"
+echo "== whole jobs and the kernel side, one at a time"
+run_tests build -LE 'unit|golden|light|vm' "${again[@]}" "$@"
 exit $status

@@ -116,28 +116,40 @@ def join_step(workers, effective, replicas, stages):
         join(*members)
 
 
-def replay(operations, length):
-    """When the last of them ends; each starts as soon as it may. length: of computations; of transfers since all began."""
-    starts, ends, missing, after = {}, {}, {}, collections.defaultdict(list)
+def in_order(operations):
+    """What begins together, and what it waits for, in an order in which none waits for a later one."""
+    missing, after = {}, collections.defaultdict(list)
     for o in operations:
         missing[o] = len(o.after)
         for before in o.after:
             after[before].append(o)
     ready = [o for o in operations if not o.after]
+    started, order = set(), []
     while ready:
         o = ready.pop()
-        starts[o] = max((ends[b] for b in o.after), default=0)
-        if any(m not in starts for m in o.group):
+        started.add(o)
+        if any(m not in started for m in o.group):
             continue
-        begin = max(starts[m] for m in o.group)
+        order.append((o.group, [b for m in o.group for b in m.after]))
         for member in o.group:
-            ends[member] = begin + length(member)
             for waiting in after[member]:
                 missing[waiting] -= 1
                 if not missing[waiting]:
                     ready.append(waiting)
-    assert len(ends) == len(operations), "the operations wait for each other in a circle"
-    return max(ends.values())
+    assert sum(len(g) for g, _ in order) == len(operations), "the operations wait for each other in a circle"
+    return order
+
+
+def replay(order, length):
+    """When the last of them ends; each starts as soon as it may. length: of computations; of transfers since all began."""
+    ends, last = {}, 0
+    for group, before in order:
+        begin = max([ends[b] for b in before], default=0)
+        for member in group:
+            end = ends[member] = begin + length(member)
+            if end > last:
+                last = end
+    return last
 
 
 def figures(rows):
@@ -147,7 +159,7 @@ def figures(rows):
     replicas = 1 + max(o.replica for step in steps.values() for o in step)
     stages = 1 + max(o.stage for step in steps.values() for o in step)
     overlapped = any(o.kind == "separate-grads-all-reduce" for step in steps.values() for o in step)
-    values = collections.defaultdict(list)
+    values, orders = collections.defaultdict(list), []
     for step in steps.values():
         workers = collections.defaultdict(lambda: collections.defaultdict(list))
         for o in sorted(step, key=lambda o: o.sequence):
@@ -160,11 +172,12 @@ def figures(rows):
             if o.kind not in COMPUTES and o.value <= -0.01:
                 o.value = 0
             values[o.kind].append(o.value)
+        orders.append(in_order(step))
     ideal = {k: statistics.fmean(v) if k in COMPUTES else statistics.median(v) for k, v in values.items()}
 
     def mean(real):
         return statistics.fmean(
-            replay(step, lambda o: o.value if real(o) else ideal[o.kind]) for step in steps.values())
+            replay(order, lambda o: o.value if real(o) else ideal[o.kind]) for order in orders)
 
     best = mean(lambda o: False)
     return {"S": mean(lambda o: True) / best,

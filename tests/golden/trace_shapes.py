@@ -239,7 +239,7 @@ def check(slowrank, path, name, shape):
     truth = trace_figures.figures(rows)
     if job["change"]:
         rows = job["change"](rows, random.Random(name))
-    with gzip.open(path, "wt", newline="") as file:
+    with gzip.open(path, "wt", compresslevel=1, newline="") as file:
         writer = csv.DictWriter(file, list(rows[0]))
         writer.writeheader()
         writer.writerows(rows)

@@ -14,6 +14,7 @@
 #include <sys/prctl.h>
 
 #include "tests/workload/device/nccl_api.h"
+#include "tests/workload/device/stream.h"
 #include "tests/workload/loop.h"
 #include "tests/workload/work.h"
 
@@ -34,7 +35,7 @@ struct nccl_transport {
 
 static void sleep_kernel_code(void *const *arguments)
 {
-	work_sleep(*(const int64_t *)arguments[0]);
+	device_pass_time(*(const int64_t *)arguments[0]);
 }
 
 static const struct device_function sleep_kernel = {

@@ -16,6 +16,7 @@
 
 #include "probe/sources/ring_source.h"
 #include "tests/workload/device/cuda_api.h"
+#include "tests/workload/device/stream.h"
 
 #define KERNEL_NAME                                                                                \
 	"a_kernel_whose_name_is_longer_than_one_piece_of_the_ring_so_that_it_takes_two_"           \
@@ -70,7 +71,7 @@ static void on_deep_state(void *context, pid_t pid, const struct ring_deep_repor
 static void sleep_code(void *const *arguments)
 {
 	(void)arguments;
-	usleep(1000);
+	device_pass_time(1000000);
 }
 
 static int child_main(int with_other)

@@ -136,8 +136,7 @@ static void on_activity(const struct device_activity *activity)
 		.streamId = stream};
 
 	/* What being watched costs, on the device's own time. */
-	if (cost_us > 0)
-		nanosleep(&(struct timespec){.tv_nsec = cost_us * 1000L}, NULL);
+	device_pass_time(cost_us * 1000L);
 	pthread_mutex_lock(&cupti.lock);
 	call.correlationId = kernel.correlationId = copy.correlationId = ++cupti.correlation;
 	/* Each may have been switched off while it ran. */

@@ -52,13 +52,15 @@ static void report_channels(const struct launch_batch *batch, uint64_t start_ns,
 static void kernel_code(void *const *arguments)
 {
 	struct launch_batch *batch;
+	int64_t start_ns = device_stream_time_ns();
+	int64_t end_ns = start_ns;
 	ncclResult_t result;
 
-	uint64_t start_ns = (uint64_t)device_globaltimer_ns();
-
 	memcpy(&batch, arguments[0], sizeof(struct launch_batch *));
-	result = carrier_run(batch->works, batch->work_count);
-	report_channels(batch, start_ns, (uint64_t)device_globaltimer_ns());
+	result = carrier_run(batch->works, batch->work_count, start_ns, &end_ns);
+	device_wait_until(end_ns);
+	report_channels(batch, (uint64_t)(start_ns + DEVICE_GLOBALTIMER_OFFSET_NS),
+		(uint64_t)(end_ns + DEVICE_GLOBALTIMER_OFFSET_NS));
 	if (result)
 		__atomic_store_n(&asynchronous_error, result, __ATOMIC_RELAXED);
 	free(batch);

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { GROUP_MAX = 256 };
+enum { GROUP_MAX = 256, SHORTEST_TRANSFER_NS = 20000, TELLING_NS = 250000 };
 
 static void pause_briefly(void)
 {
@@ -213,6 +213,119 @@ static ncclResult_t run_reduce_scatter(const struct work *work)
 	return result;
 }
 
+struct stay {
+	int64_t start_ns, end_ns; /* by the stream's clock; by the real one */
+};
+
+static int64_t monotonic_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+static int compare_ends(const void *left, const void *right)
+{
+	int64_t a = ((const struct stay *)left)->end_ns, b = ((const struct stay *)right)->end_ns;
+
+	return (a > b) - (a < b);
+}
+
+/*
+ * When these end: one whose thread had to wait for a CPU makes nobody late. All have heard of it
+ * by then, as a rule, and go on at once: nobody is always the first one.
+ */
+static int64_t common_end_ns(struct stay *stays, int count)
+{
+	int64_t end_ns;
+
+	qsort(stays, (size_t)count, sizeof(*stays), compare_ends);
+	end_ns = stays[(count - 1) / 2].end_ns + TELLING_NS;
+	for (int i = 0; i < count; i++) {
+		int64_t least_ns = stays[i].start_ns + SHORTEST_TRANSFER_NS;
+
+		end_ns = least_ns > end_ns ? least_ns : end_ns;
+	}
+	return end_ns;
+}
+
+static ncclResult_t hear_and_tell(ncclComm_t communicator, struct stay *stays, int64_t *common_ns)
+{
+	int count = communicator->rank_count - 1, tag = communicator->tag + CHANNEL_TIME;
+	MPI_Request requests[CARRIER_RANKS_MAX];
+	ncclResult_t result;
+
+	for (int i = 0; i < count; i++) {
+		if (MPI_Irecv(&stays[i + 1], sizeof(stays[0]), MPI_BYTE,
+			    communicator->world_ranks[i + 1], tag, MPI_COMM_WORLD,
+			    &requests[i]) != MPI_SUCCESS)
+			return ncclSystemError;
+	}
+	result = wait_all(requests, count);
+	if (result)
+		return result;
+	*common_ns = common_end_ns(stays, count + 1);
+	for (int i = 0; i < count; i++) {
+		if (MPI_Isend(common_ns, sizeof(*common_ns), MPI_BYTE,
+			    communicator->world_ranks[i + 1], tag, MPI_COMM_WORLD,
+			    &requests[i]) != MPI_SUCCESS)
+			return ncclSystemError;
+	}
+	return wait_all(requests, count);
+}
+
+/* Member 0 hears of all, and tells all. */
+static ncclResult_t agree_on_end(ncclComm_t communicator, int64_t start_ns, int64_t *end_ns)
+{
+	struct stay stays[CARRIER_RANKS_MAX] = {{start_ns, monotonic_ns()}};
+	int64_t common_ns = 0;
+	ncclResult_t result;
+
+	if (communicator->rank == 0) {
+		result = hear_and_tell(communicator, stays, &common_ns);
+	} else {
+		result = send_to(communicator, 0, CHANNEL_TIME, &stays[0], sizeof(stays[0]));
+		if (!result)
+			result = receive_from(
+				communicator, 0, CHANNEL_TIME, &common_ns, sizeof(common_ns));
+	}
+	if (!result)
+		*end_ns = common_ns;
+	return result;
+}
+
+/* The two ends of each message agree; what is posted together ends together. */
+static ncclResult_t agree_with_partners(
+	const struct work *works, size_t work_count, int64_t start_ns, int64_t *end_ns)
+{
+	struct stay own = {start_ns, monotonic_ns()}, theirs[GROUP_MAX];
+	MPI_Request requests[2 * GROUP_MAX];
+	int64_t latest_ns = start_ns;
+	ncclResult_t result;
+
+	for (size_t i = 0; i < work_count; i++) {
+		int peer = works[i].communicator->world_ranks[works[i].peer];
+		int tag = works[i].communicator->tag + CHANNEL_TIME;
+
+		if (MPI_Isend(&own, sizeof(own), MPI_BYTE, peer, tag, MPI_COMM_WORLD,
+			    &requests[2 * i]) != MPI_SUCCESS ||
+			MPI_Irecv(&theirs[i], sizeof(theirs[i]), MPI_BYTE, peer, tag,
+				MPI_COMM_WORLD, &requests[2 * i + 1]) != MPI_SUCCESS)
+			return ncclSystemError;
+	}
+	result = wait_all(requests, 2 * (int)work_count);
+	for (size_t i = 0; i < work_count && !result; i++) {
+		struct stay both[] = {own, theirs[i]};
+		int64_t common_ns = common_end_ns(both, 2);
+
+		latest_ns = common_ns > latest_ns ? common_ns : latest_ns;
+	}
+	if (!result)
+		*end_ns = latest_ns;
+	return result;
+}
+
 static ncclResult_t run_point_to_point(const struct work *works, size_t work_count)
 {
 	MPI_Request requests[GROUP_MAX];
@@ -237,9 +350,8 @@ static ncclResult_t run_point_to_point(const struct work *works, size_t work_cou
 	return result ? result : wait_all(requests, started);
 }
 
-ncclResult_t carrier_run(const struct work *works, size_t work_count)
+static ncclResult_t run_collective(const struct work *work)
 {
-	const struct work *work = &works[0];
 	size_t bytes = work->count * carrier_type_bytes(work->type);
 
 	switch (work->kind) {
@@ -253,9 +365,20 @@ ncclResult_t carrier_run(const struct work *works, size_t work_count)
 		return broadcast_tree(work->communicator, work->output, bytes, work->peer);
 	case WORK_ALL_GATHER:
 		return run_all_gather(work);
-	case WORK_REDUCE_SCATTER:
-		return run_reduce_scatter(work);
 	default:
-		return run_point_to_point(works, work_count);
+		return run_reduce_scatter(work);
 	}
+}
+
+ncclResult_t carrier_run(
+	const struct work *works, size_t work_count, int64_t start_ns, int64_t *end_ns)
+{
+	ncclResult_t result;
+
+	if (works[0].kind == WORK_SEND || works[0].kind == WORK_RECEIVE) {
+		result = run_point_to_point(works, work_count);
+		return result ? result : agree_with_partners(works, work_count, start_ns, end_ns);
+	}
+	result = run_collective(&works[0]);
+	return result ? result : agree_on_end(works[0].communicator, start_ns, end_ns);
 }

@@ -13,11 +13,12 @@
 
 enum { CARRIER_RANKS_MAX = 1024 };
 
-/* Messages of one communicator are told apart by tag; its three tags follow one another. */
+/* Messages of one communicator are told apart by tag; its tags follow one another. */
 enum carrier_channel {
 	CHANNEL_COLLECTIVE = 0,
 	CHANNEL_POINT_TO_POINT = 1,
 	CHANNEL_CONTROL = 2,
+	CHANNEL_TIME = 3,
 	CHANNEL_NR
 };
 
@@ -74,7 +75,12 @@ ncclResult_t carrier_split(
 	ncclComm_t communicator, int color, int key, ncclComm_t *new_communicator);
 void carrier_destroy(ncclComm_t communicator); /* NULL is fine */
 
-/* Runs one collective, or several sends and receives at once, to their end. */
-ncclResult_t carrier_run(const struct work *works, size_t work_count);
+/*
+ * Runs one collective, or several sends and receives at once, to their end. start_ns is by the
+ * stream's clock (stream.h), and so is *end_ns, unchanged by an error: for all members the same,
+ * a little after the usual one of them had its data and the last one had begun.
+ */
+ncclResult_t carrier_run(
+	const struct work *works, size_t work_count, int64_t start_ns, int64_t *end_ns);
 
 #endif

@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/workload/device/stream.h"
 
+#include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <time.h>
+
+enum { EVENT_TIMES = 1024, COPY_BYTES_PER_NS = 25 };
 
 struct CUstream_st {
 	pthread_t thread;
@@ -25,7 +29,7 @@ struct CUevent_st {
 	unsigned int references;
 	uint64_t recorded; /* generation: records so far */
 	uint64_t completed;
-	int64_t time_ns;
+	int64_t times_ns[EVENT_TIMES]; /* of the latest records, by generation */
 };
 
 static int64_t now_ns(void)
@@ -41,23 +45,51 @@ int64_t device_globaltimer_ns(void)
 	return now_ns() + DEVICE_GLOBALTIMER_OFFSET_NS;
 }
 
+static _Thread_local int64_t stream_clock_ns; /* of the stream whose thread this is */
+
+int64_t device_stream_time_ns(void)
+{
+	return stream_clock_ns;
+}
+
+void device_wait_until(int64_t time_ns)
+{
+	struct timespec end = {.tv_sec = time_ns / 1000000000, .tv_nsec = time_ns % 1000000000};
+
+	if (time_ns <= stream_clock_ns)
+		return;
+	stream_clock_ns = time_ns;
+	while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &end, NULL) == EINTR)
+		;
+}
+
+void device_pass_time(int64_t length_ns)
+{
+	device_wait_until(stream_clock_ns + length_ns);
+}
+
 static void event_reach(CUevent event, uint64_t generation)
 {
 	pthread_mutex_lock(&event->lock);
 	if (generation > event->completed) {
 		event->completed = generation;
-		event->time_ns = now_ns();
+		event->times_ns[generation % EVENT_TIMES] = stream_clock_ns;
 	}
 	pthread_cond_broadcast(&event->reached);
 	pthread_mutex_unlock(&event->lock);
 }
 
-static void event_wait(CUevent event, uint64_t generation)
+/* Returns the time of that record, by the clock of its stream; of a later one when it is long ago. */
+static int64_t event_wait(CUevent event, uint64_t generation)
 {
+	int64_t time_ns;
+
 	pthread_mutex_lock(&event->lock);
 	while (event->completed < generation)
 		pthread_cond_wait(&event->reached, &event->lock);
+	time_ns = event->times_ns[generation % EVENT_TIMES];
 	pthread_mutex_unlock(&event->lock);
+	return time_ns;
 }
 
 static device_activity_hook activity_hook;
@@ -81,7 +113,7 @@ static void tell(CUstream stream, const struct stream_task *task, int64_t start_
 	device_activity_hook hook = __atomic_load_n(&activity_hook, __ATOMIC_ACQUIRE);
 	struct device_activity activity = {.launched_ns = task->launched_ns,
 		.start_ns = start_ns,
-		.end_ns = now_ns(),
+		.end_ns = stream_clock_ns,
 		.stream = stream};
 
 	if (!hook)
@@ -95,8 +127,10 @@ static void tell(CUstream stream, const struct stream_task *task, int64_t start_
 
 static void run_task(CUstream stream, const struct stream_task *task)
 {
-	int64_t start_ns = now_ns();
+	int64_t start_ns;
 
+	device_wait_until(task->launched_ns);
+	start_ns = stream_clock_ns;
 	switch (task->kind) {
 	case STREAM_KERNEL:
 		run_kernel(task);
@@ -104,9 +138,11 @@ static void run_task(CUstream stream, const struct stream_task *task)
 		break;
 	case STREAM_HOST_FUNCTION:
 		task->host.function(task->host.user_data);
+		device_wait_until(now_ns());
 		break;
 	case STREAM_COPY:
 		memmove(task->memory.destination, task->memory.source, task->memory.length_bytes);
+		device_pass_time((int64_t)task->memory.length_bytes / COPY_BYTES_PER_NS);
 		tell(stream, task, start_ns);
 		break;
 	case STREAM_SET:
@@ -117,7 +153,7 @@ static void run_task(CUstream stream, const struct stream_task *task)
 		event_release(task->event.event);
 		break;
 	case STREAM_EVENT_WAIT:
-		event_wait(task->event.event, task->event.generation);
+		device_wait_until(event_wait(task->event.event, task->event.generation));
 		event_release(task->event.event);
 		break;
 	}
@@ -127,7 +163,9 @@ static void *stream_main(void *argument)
 {
 	CUstream stream = argument;
 
-	/* The device's time is spent asleep: without slack, a kernel lasts as long as it says. */
+	/* A device asks for no CPU: where it may, its thread takes one from whatever else runs. */
+	(void)pthread_setschedparam(
+		pthread_self(), SCHED_FIFO, &(struct sched_param){.sched_priority = 1});
 	(void)prctl(PR_SET_TIMERSLACK, 5000UL);
 	pthread_setname_np(pthread_self(), "device-stream");
 	pthread_mutex_lock(&stream->lock);
@@ -273,7 +311,7 @@ void event_synchronize(CUevent event)
 	pthread_mutex_lock(&event->lock);
 	generation = event->recorded;
 	pthread_mutex_unlock(&event->lock);
-	event_wait(event, generation);
+	(void)event_wait(event, generation);
 }
 
 int event_is_reached(CUevent event)
@@ -291,7 +329,7 @@ int64_t event_time_ns(CUevent event)
 	int64_t time_ns;
 
 	pthread_mutex_lock(&event->lock);
-	time_ns = event->time_ns;
+	time_ns = event->times_ns[event->completed % EVENT_TIMES];
 	pthread_mutex_unlock(&event->lock);
 	return time_ns;
 }

@@ -2,6 +2,11 @@
 /*
  * Streams and events of the driver stand-in. A stream has a thread that takes its tasks in
  * order; an enqueue returns at once, unless the queue is full (as on a GPU). Thread-safe.
+ *
+ * Each stream has a clock of its own, for its threads get the CPU late on a machine that others
+ * load, and a GPU knows nothing of that: a task begins when it was launched or when what it waits
+ * for has ended, by the streams' clocks, and ends when it has taken its time. No clock is ahead
+ * of the real one when a task ends.
  */
 #ifndef SLOWRANK_TESTS_WORKLOAD_DEVICE_STREAM_H
 #define SLOWRANK_TESTS_WORKLOAD_DEVICE_STREAM_H
@@ -50,6 +55,14 @@ struct stream_task {
 
 /* The device's clock: nanoseconds of another epoch than the host's. */
 DEVICE_EXPORT int64_t device_globaltimer_ns(void);
+
+/*
+ * For the code of kernels, on its stream's thread: the stream's clock (CLOCK_MONOTONIC's epoch);
+ * to let time pass on it; to move it on to a time, if that is later. Both sleep until then.
+ */
+DEVICE_EXPORT int64_t device_stream_time_ns(void);
+DEVICE_EXPORT void device_pass_time(int64_t length_ns);
+DEVICE_EXPORT void device_wait_until(int64_t time_ns);
 
 struct device_activity {
 	const char *name; /* of a kernel; NULL: a copy */

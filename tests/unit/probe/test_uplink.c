@@ -301,7 +301,7 @@ static void *hang_up(void *context)
 
 		if (fd < 0)
 			return NULL;
-		if (write(fd, hello, sizeof(hello)) == (ssize_t)sizeof(hello)) {
+		if (send(fd, hello, sizeof(hello), MSG_NOSIGNAL) == (ssize_t)sizeof(hello)) {
 			for (size_t i = 0; i <= turn % 4; i++)
 				(void)!read(fd, bytes, sizeof(bytes));
 		}

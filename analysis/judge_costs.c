@@ -38,6 +38,7 @@ void judge_costs_destroy(struct cost_state *state)
 		for (uint32_t i = 0; i < COSTS_PER_KIND; i++)
 			whatif_line_fini(&state->costs[of][i].line);
 	}
+	whatif_line_fini(&state->line);
 	free(state->nodes);
 	free(state->link_of);
 	free(state->faster);
@@ -395,12 +396,14 @@ static double lost_ns(struct costing *costing, int64_t ideal_gain_ns)
 		change.faster = judge->comm->faster;
 	if (judge->imbalance->uneven)
 		change.scales = judge->imbalance->scales;
-	if (!change.faster && !change.scales)
+	if (!change.faster && !change.scales) {
+		whatif_line_reset(&judge->costs->line);
 		return (double)ideal_gain_ns;
+	}
 	if (change.scales && judge->imbalance->by_stage)
 		change.healed = NULL;
 	memset(judge->healed, 1, costing->grid->row_count);
-	gain_ns = run(costing, &change, NULL);
+	gain_ns = run(costing, &change, &judge->costs->line);
 	return (double)(gain_ns > ideal_gain_ns ? gain_ns : ideal_gain_ns);
 }
 
@@ -468,6 +471,7 @@ int judge_costs_step(
 	state->spent_cells = fmax(state->spent_cells - cells_per_ns * costing.length_ns, 0);
 	if (!sampled(state, grid)) {
 		rest(state);
+		whatif_line_reset(&state->line);
 		state->skipped = true;
 		return 0;
 	}
@@ -479,7 +483,8 @@ int judge_costs_step(
 	lost = lost_ns(&costing, ideal_gain_ns);
 	state->lost_ns += costing.counts ? fmax(lost, 0) : 0;
 	/* What a delay costs may show in the next step only. */
-	loud = fmax(lost, (double)most_ns) >= lost_share_min * costing.length_ns;
+	loud = costing.slow_transfers ||
+	       fmax(lost, (double)most_ns) >= lost_share_min * costing.length_ns;
 	if (!loud && !state->loud) {
 		rest(state);
 		return costing.error;

@@ -342,6 +342,7 @@ enum { COST_LINKS_MAX = 32 };
 struct cost_state {
 	struct cost costs[COST_NR][COSTS_PER_KIND];
 	uint32_t counts[COST_NR];
+	struct whatif_line line;  /* with everything as it should be */
 	struct cost_level *nodes; /* by host */
 	struct cost_level roles[ROLES_MAX];
 	struct cost_level links[COST_LINKS_MAX];

@@ -378,6 +378,26 @@ static bool place_in(struct assembly *assembly, uint32_t number, size_t e,
 }
 
 /*
+ * In the step that the rank is in already, since others before the cut have met it there: where its own
+ * transfers are much slower than the leader's, that is more than half a step after the leader's cut. One step
+ * it is, if it has not many more parts than the leader's.
+ */
+static bool place_begun(
+	struct assembly *assembly, uint32_t number, struct stream_position *at, int64_t *place_ns)
+{
+	const struct rank_entry *rank = &assembly->table->ranks[number];
+	struct stream_position begun = assembly->scans[number].at;
+
+	if (begun.entry == 0 || begun.part == 0 || begun.entry >= rank->entry_count)
+		return false;
+	const struct packed_step *own = rank_entry_at(rank, begun.entry)->entry;
+	const struct packed_step *leader = cut_entry(assembly);
+
+	return is_counted(own) && is_counted(leader) && own->part_count < 2 * leader->part_count &&
+	       place_in(assembly, number, begun.entry, at, place_ns) && at->part >= begun.part;
+}
+
+/*
  * As many entries on as the leader, since the last cut, and a step of its own on: where transfers of the
  * leader's groups became much slower, ranks that do not take part in them may be nearer to its cut with the
  * entry after. Only earlier than the leader's cut: what is as late as that lacks entries.
@@ -458,6 +478,10 @@ static bool place(struct assembly *assembly, uint32_t number, bool finish)
 			continue;
 		if (place_ns > time_ns + half_ns)
 			break;
+		at = place;
+		near = true;
+	}
+	if (!near && place_begun(assembly, number, &place, &place_ns)) {
 		at = place;
 		near = true;
 	}

@@ -373,11 +373,8 @@ bool simulator_entry(struct simulator *simulator, uint32_t rank, struct step_ent
 		}
 		fill_part(simulator, rank, op, from, &parts[count]);
 		parts[count].sequence = sequence;
-		if (op->kind != SIM_OP_COLLECTIVE_ASYNC) {
-			parts[count].before = carried;
-			carried = (struct activity){0};
-		}
-		count++;
+		parts[count++].before = carried;
+		carried = (struct activity){0};
 	}
 	sort_by_arrival(parts, count);
 	*entry = (struct step_entry){

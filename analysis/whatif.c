@@ -45,7 +45,7 @@ static int reserve(struct whatif *whatif, const struct step_grid *grid)
 		size_t capacity = grid->cell_count + grid->cell_count / 4;
 
 		free(whatif->relief);
-		whatif->relief = malloc(capacity * sizeof(int64_t));
+		whatif->relief = malloc(capacity * sizeof(*whatif->relief));
 		whatif->cell_capacity = capacity;
 	}
 	if (whatif->times && whatif->scratch && whatif->cursors && whatif->nobody &&
@@ -56,7 +56,7 @@ static int reserve(struct whatif *whatif, const struct step_grid *grid)
 }
 
 /*
- * Point-to-point waits shrink when the rank they wait for is healed: at each position, by at
+ * Waits in calls that are not seen shrink when the rank they wait for is healed: at each position, by at
  * most the largest excess that is healed there. Kept at the control's cell, which all share.
  */
 static void find_relief(
@@ -65,7 +65,7 @@ static void find_relief(
 	const uint8_t *healed = whatif->change.healed;
 
 	for (uint32_t c = 0; c < grid->cell_count; c++)
-		whatif->relief[c] = 0;
+		whatif->relief[c] = (struct whatif_relief){0, 0};
 	for (uint32_t r = 0; r < grid->row_count; r++) {
 		const struct grid_row *row = &grid->rows[r];
 
@@ -75,8 +75,9 @@ static void find_relief(
 			int64_t excess =
 				grid_own_ns(grid, c) - whatif_healed_ns(whatif, grid, blame, c);
 
-			if (control != GRID_NONE && excess > whatif->relief[control])
-				whatif->relief[control] = excess;
+			if (control != GRID_NONE && excess > whatif->relief[control].excess_ns)
+				whatif->relief[control] =
+					(struct whatif_relief){excess, grid->cells[c].opaque_ns};
 		}
 	}
 }

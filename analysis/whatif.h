@@ -40,12 +40,17 @@ struct whatif_change {
 
 struct stream_layout;
 
+/* The largest excess that is healed at a position, and how long that rank was in calls not seen there. */
+struct whatif_relief {
+	int64_t excess_ns, opaque_ns;
+};
+
 struct whatif {
 	int64_t *times;	      /* per row */
 	int64_t *ends_before; /* per row: when it ended, as it was */
 	int64_t *scratch;
-	uint8_t *nobody; /* per row: 0 */
-	int64_t *relief; /* per cell: what its peers at this position gain from the healed rows */
+	uint8_t *nobody;	      /* per row: 0 */
+	struct whatif_relief *relief; /* per cell: of a control, what is healed at its position */
 	uint32_t *cursors;
 	struct stream_layout *streams; /* of overlapped grids */
 	struct whatif_change change;   /* what is replayed; healed is never NULL */
@@ -107,11 +112,20 @@ static inline int64_t whatif_sooner_ns(const struct whatif *whatif, const struct
 	return sooner_ns > 0 ? sooner_ns : 0;
 }
 
-/* What is left of opaque time at a control's position, where peers are healed. */
+/*
+ * What is left of opaque time at a control's position, where a peer is healed. That one, the last, waited
+ * for nobody: what others were in such calls for longer they may have waited for it, at most its excess.
+ * The rest is transfers, or waits for others.
+ */
 static inline int64_t whatif_relieved_ns(
 	const struct whatif *whatif, uint32_t control, int64_t opaque_ns)
 {
-	return whatif->relief[control] < opaque_ns ? opaque_ns - whatif->relief[control] : 0;
+	const struct whatif_relief *relief = &whatif->relief[control];
+	int64_t waited_ns = opaque_ns - relief->opaque_ns;
+
+	if (waited_ns > relief->excess_ns)
+		waited_ns = relief->excess_ns;
+	return waited_ns > 0 ? opaque_ns - waited_ns : opaque_ns;
 }
 
 /*

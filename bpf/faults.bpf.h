@@ -52,6 +52,8 @@ int on_minor_fault(void *context)
 	if (!length)
 		return 0;
 	thread->timed_ns += length;
+	if (length > thread->timed_longest_ns)
+		thread->timed_longest_ns = length;
 	thread->timed_count++;
 	return 0;
 }

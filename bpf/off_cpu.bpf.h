@@ -180,6 +180,7 @@ static __always_inline void enter_cpu(struct thread_state *thread,
 	if (!runnable)
 		thread->blocked_ns = length;
 	thread->off_start = 0;
+	thread->looked_ns = now;
 }
 
 SEC("tp_btf/sched_switch")

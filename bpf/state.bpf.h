@@ -144,6 +144,7 @@ static __always_inline struct thread_state *thread_of(struct task_struct *task, 
 		thread->napping = 0;
 		thread->minor_base = task->min_flt;
 		thread->major_base = task->maj_flt;
+		thread->looked_ns = bpf_ktime_get_ns();
 		__builtin_memset(&thread->now, 0, sizeof(thread->now));
 	}
 	return thread;
@@ -200,6 +201,33 @@ static __always_inline void charge(
 		charge_process(&process->host, reason, ns);
 }
 
+/*
+ * How long so many minor faults took, by those that were timed. Faults differ much between phases of a program: those
+ * of this one speak for it. The longest may have been interrupted, as hardly any other was: it counts once. All
+ * were on the CPU, since the last look.
+ */
+static __always_inline __u64 estimate_faults(struct thread_state *thread, __u64 minor)
+{
+	__u64 now = bpf_ktime_get_ns(), on_cpu_ns = now - thread->looked_ns, longest_ns = 0, ns;
+
+	thread->looked_ns = now;
+	if (thread->timed_count > 1) {
+		longest_ns = thread->timed_longest_ns;
+		thread->fault_average_ns =
+			(thread->timed_ns - longest_ns) / (thread->timed_count - 1);
+		thread->timed_ns = 0;
+		thread->timed_longest_ns = 0;
+		thread->timed_count = 0;
+	} else if (!thread->fault_average_ns) {
+		thread->fault_average_ns = thread->timed_ns;
+	}
+	/* One alone waits for the next: it may be the longest. */
+	ns = minor * thread->fault_average_ns;
+	if (longest_ns)
+		ns += longest_ns - thread->fault_average_ns;
+	return ns < on_cpu_ns ? ns : on_cpu_ns;
+}
+
 /* Moves the fault counts since the last look into the sums, with their estimated time. */
 static __always_inline void count_faults(
 	struct thread_state *thread, struct rank_process_state *process, struct task_struct *task)
@@ -212,13 +240,7 @@ static __always_inline void count_faults(
 		return;
 	thread->minor_base += minor;
 	thread->major_base += major;
-	/* Faults differ much between phases of a program: those timed in this one speak for it. */
-	if (thread->timed_count) {
-		thread->fault_average_ns = thread->timed_ns / thread->timed_count;
-		thread->timed_ns = 0;
-		thread->timed_count = 0;
-	}
-	minor_ns = minor * thread->fault_average_ns;
+	minor_ns = minor ? estimate_faults(thread, minor) : 0;
 	thread->now.minor_faults += minor;
 	thread->now.major_faults += major;
 	thread->now.minor_fault_ns += minor_ns;

@@ -32,8 +32,10 @@ struct thread_state {
 	event_u64 fault_start;		  /* entry of the last page fault that is being timed */
 	event_u64 fault_off_ns;		  /* off the CPU since then */
 	event_u64 timed_ns;		  /* of minor faults timed since the last look */
+	event_u64 timed_longest_ns;	  /* the longest of them */
 	event_u64 fault_average_ns;	  /* of those timed before */
 	event_u64 minor_base, major_base; /* task_struct's counters when last looked at */
+	event_u64 looked_ns;		  /* then, or since it is on the CPU again */
 	event_u64 collector_start;	  /* of the open garbage collection; 0 = none */
 	event_u64 entry_ns;
 	event_u64 entry_stack; /* stack pointer at the entry of the open call */

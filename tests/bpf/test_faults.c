@@ -46,6 +46,14 @@ static const struct event_activity *last_segment(struct fixture *fixture)
 	return &event->before;
 }
 
+/* How much of a time it was not waiting for others to leave the CPU. */
+static int64_t had_cpu(const struct event_activity *seen, int64_t length)
+{
+	int64_t preempted = (int64_t)seen->preempted_ns;
+
+	return preempted < length ? length - preempted : 0;
+}
+
 /* A file on a disk: page cache that can be dropped. False where there is no such folder. */
 static bool make_file(char path[64])
 {
@@ -97,7 +105,7 @@ static void major_faults_of_a_shared_mapping(void **state)
 	assert_in_range(seen->major_fault_ns, 1, length);
 	/* They are faults, not reads: the wait for the page is not told as block I/O. */
 	assert_true(seen->major_fault_ns > seen->block_io_ns);
-	assert_in_range(seen->major_fault_ns, length / 20, length);
+	assert_in_range(seen->major_fault_ns, had_cpu(seen, length) / 20, length);
 	end(&f);
 }
 
@@ -120,7 +128,7 @@ static void reads_are_block_io(void **state)
 	print_message("reads of %.1f ms: block I/O %.1f ms, major faults %.1f ms\n",
 		(double)length / 1e6, (double)seen->block_io_ns / 1e6,
 		(double)seen->major_fault_ns / 1e6);
-	assert_in_range(seen->block_io_ns, length / 20, length + 20000000);
+	assert_in_range(seen->block_io_ns, had_cpu(seen, length) / 20, length + 20000000);
 	assert_true(seen->major_fault_ns < seen->block_io_ns);
 	end(&f);
 }
@@ -140,8 +148,11 @@ static void minor_faults(void **state)
 			(double)seen->minor_fault_ns / 1e6);
 		assert_in_range(seen->minor_faults, ANONYMOUS_PAGES, ANONYMOUS_PAGES * 105 / 100);
 		assert_int_equal(seen->major_faults, 0);
-		/* The loop does nothing else; off the CPU it may have been too. */
-		assert_in_range(seen->minor_fault_ns, ANONYMOUS_PAGES * 50, length * 5 / 4);
+		/*
+		 * The loop does nothing else; off the CPU it may have been too. However few were timed, and one of
+		 * these interrupted: never more than there was, with a few faults before and after it.
+		 */
+		assert_in_range(seen->minor_fault_ns, ANONYMOUS_PAGES * 50, length + 2000000);
 	}
 	end(&f);
 }

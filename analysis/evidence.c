@@ -159,28 +159,56 @@ bool evidence_began(const struct evidence *evidence, unsigned metric, int64_t fr
 	return true;
 }
 
-bool evidence_usual_rate(const struct evidence *evidence, unsigned metric, int64_t until_ns,
-	double *mean, double *deviation)
+bool evidence_noise(const struct evidence *evidence, unsigned metric, int64_t from_ns,
+	int64_t until_ns, int64_t least_ns, struct evidence_noise *noise)
 {
-	double sum = 0, squares = 0, count = 0;
+	double sum = 0, squares = 0, count = 0, time_ns = 0;
 	struct sample later, sample;
 	bool more = evidence && sample_rings_latest(&evidence->samples, metric,
 					until_ns - evidence->host_to_job_ns, &later);
 
-	for (; more && sample_rings_latest(&evidence->samples, metric,
-			       later.time_ns - EVIDENCE_RATE_NS, &sample);
+	for (; more &&
+		sample_rings_latest(
+			&evidence->samples, metric, later.time_ns - least_ns, &sample) &&
+		sample.time_ns + evidence->host_to_job_ns >= from_ns;
 		later = sample) {
 		double rate = rate_between(&sample, &later);
 
 		sum += rate;
 		squares += rate * rate;
+		time_ns += (double)(later.time_ns - sample.time_ns);
 		count++;
 	}
-	if (count < EVIDENCE_RATES_MIN)
+	if (count < 2)
 		return false;
-	*mean = sum / count;
-	*deviation = sqrt(fmax(squares - sum * sum / count, 0) / (count - 1));
+	*noise = (struct evidence_noise){
+		sum / count, fmax(squares - sum * sum / count, 0), count, time_ns};
 	return true;
+}
+
+bool evidence_usual_rate(const struct evidence *evidence, unsigned metric, int64_t until_ns,
+	double *mean, double *deviation)
+{
+	struct evidence_noise noise;
+
+	if (!evidence_noise(evidence, metric, INT64_MIN, until_ns, EVIDENCE_RATE_NS, &noise) ||
+		noise.count < EVIDENCE_RATES_MIN)
+		return false;
+	*mean = noise.mean;
+	*deviation = sqrt(noise.squares / (noise.count - 1));
+	return true;
+}
+
+int64_t evidence_known_ns(
+	const struct evidence *evidence, unsigned metric, int64_t from_ns, int64_t until_ns)
+{
+	struct sample last;
+
+	if (!evidence || !sample_rings_latest(&evidence->samples, metric,
+				 until_ns - evidence->host_to_job_ns, &last))
+		return 0;
+	from_ns -= evidence->host_to_job_ns;
+	return last.time_ns > from_ns ? last.time_ns - from_ns : 0;
 }
 
 bool evidence_ratio(const struct evidence *evidence, unsigned part, unsigned whole, int64_t from_ns,

@@ -96,12 +96,26 @@ bool evidence_split_rate(const struct evidence *evidence, unsigned metric,
 	const struct evidence_span *spans, size_t count, int64_t until_ns,
 	struct evidence_split *split);
 
+/* How much rates over a stretch of time differ from one to the next. */
+struct evidence_noise {
+	double mean, squares; /* squares: summed, of what rates differ from their mean by */
+	double count, time_ns;
+};
 /*
- * The rates from one sample to one EVIDENCE_RATE_NS and more later, before a time: their mean and standard deviation. False of fewer
- * than EVIDENCE_RATES_MIN.
+ * The rates from one sample to one least_ns and more later, between two times. False of fewer than two.
+ */
+bool evidence_noise(const struct evidence *evidence, unsigned metric, int64_t from_ns,
+	int64_t until_ns, int64_t least_ns, struct evidence_noise *noise);
+
+/*
+ * Mean and standard deviation of such rates, with EVIDENCE_RATE_NS. False of fewer than EVIDENCE_RATES_MIN.
  */
 bool evidence_usual_rate(const struct evidence *evidence, unsigned metric, int64_t until_ns,
 	double *mean, double *deviation);
+
+/* From a time to the latest sample not after another one; 0 where there is none. */
+int64_t evidence_known_ns(
+	const struct evidence *evidence, unsigned metric, int64_t from_ns, int64_t until_ns);
 
 /* What one counter grew by for each that another one grew by, between two times as evidence_rate(). False: the other did not grow. */
 bool evidence_ratio(const struct evidence *evidence, unsigned part, unsigned whole, int64_t from_ns,

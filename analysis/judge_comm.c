@@ -378,11 +378,12 @@ static struct change_noise comm_noise(const struct comm_state *comm, enum run_ki
 /* Pairs of ranks that are slow, but of no one rank, are no location. */
 static bool can_locate(struct judge *judge, struct verdict *probe)
 {
-	int64_t until_ns = judge->block.start_ns + judge->block.time_ns;
 	uint64_t step;
+	int64_t onset_ns = judge_comm_onset(judge, &step);
 
 	*probe = (struct verdict){0};
-	return judge_comm_locate(judge, judge_comm_onset(judge, &step), until_ns, probe) &&
+	return (judge_comm_locate(judge, onset_ns, judge_now_ns(judge), probe) ||
+		       judge_comm_locate_late(judge, onset_ns, probe)) &&
 	       (probe->rank_count || !probe->pair_count);
 }
 

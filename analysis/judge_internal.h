@@ -291,6 +291,15 @@ struct loss_watch {
 	struct loss_steps other;	/* in which no one rank's were */
 };
 
+/* How much the share of time in which a rank's sockets have data to send differs, of itself; judge_busier.c. */
+struct busy_noise {
+	double deviation;	  /* standard, of one rate */
+	double freedom;		  /* degrees of freedom that it is known with; 0: not known */
+	double length_ns, before; /* of such a rate; so many of a rank tell what is usual */
+	bool of_changes;	  /* deviation is that of changes since then, of other ranks */
+};
+enum { BUSY_FREEDOM_MIN = 2 }; /* less says nothing of it */
+
 struct comm_state {
 	struct transfer_shape shapes[SHAPES_MAX];
 	uint32_t used[SHAPES_MAX / 2]; /* indices into shapes, in order of appearance */
@@ -308,9 +317,11 @@ struct comm_state {
 	float past[2 * PAST_BLOCKS];
 	uint32_t past_count;
 	struct comm_series series[RUN_NR];
-	bool given_up;	     /* the slow series: what it had was nobody's */
-	struct comm_run run; /* that is told of, or looked at */
-	bool remembers;	     /* what sockets did before the verdict that holds */
+	bool given_up;		 /* the slow series: what it had was nobody's */
+	struct comm_run run;	 /* that is told of, or looked at */
+	bool remembers;		 /* what sockets did before the verdict that holds */
+	struct busy_noise noise; /* while it remembers */
+	int64_t told_until_ns; /* when the last verdict ended: what sockets did before is no noise; 0: none */
 	bool by_class;	   /* who is located is busier in steps of the run's class than in others */
 	int64_t unlike_ns; /* since when not all are slow that it names; 0: they are */
 	struct loss_watch loss;
@@ -486,6 +497,20 @@ double judge_comm_step_ns(const struct comm_state *comm);
 /* judge_sockets.c: names the ranks whose link it is, into the verdict; false when that cannot be told. */
 bool judge_comm_locate(
 	struct judge *judge, int64_t from_ns, int64_t until_ns, struct verdict *verdict);
+/* judge_busier.c: how much sockets' rates differed before a time. */
+void judge_busy_noise(const struct judge *judge, int64_t until_ns, struct busy_noise *noise);
+/*
+ * How much busier a rank's sockets may seem to be by chance, as a share of the time since from_ns; 0 where
+ * nothing is known of that.
+ */
+double judge_busy_chance(const struct judge *judge, const struct busy_noise *of_all, uint32_t rank,
+	int64_t from_ns, int64_t until_ns);
+/*
+ * A rank's sockets are surely busier by its own rates alone, over whole samples (of the part of one that is left after the onset, the
+ * noise is all of it); or, located by class, in steps of the class.
+ */
+bool judge_surely_changed(
+	const struct judge *judge, uint32_t rank, int64_t from_ns, int64_t until_ns);
 /* A verdict begins: what sockets did before its onset is kept until it ends. */
 void judge_comm_remember(struct judge *judge, int64_t onset_ns);
 /*
@@ -499,6 +524,11 @@ bool judge_comm_began(const struct judge *judge, uint32_t rank, int64_t quiet_ns
  * ends, and one of these begins.
  */
 int judge_comm_move(struct judge *judge) __attribute__((warn_unused_result));
+/*
+ * Nobody is slow since a run's onset, but some may be since later: those who are of late are named, and the run begins
+ * when their sockets became busy. False: the run is as it was.
+ */
+bool judge_comm_locate_late(struct judge *judge, int64_t onset_ns, struct verdict *verdict);
 /* They may be about to. */
 bool judge_comm_moves(const struct judge *judge);
 
@@ -640,5 +670,7 @@ uint64_t judge_onset(const struct judge *judge, const struct rank_state *of_rank
 void judge_refine_onset(struct judge *judge, struct track *track);
 /* The same of the run of slow transfers: its step and that step's start. */
 int64_t judge_comm_onset(const struct judge *judge, uint64_t *step);
+/* By what share of the time transfers are longer, in the run or in its latest steps, whatever is more. */
+double judge_comm_latest_level(const struct judge *judge);
 
 #endif

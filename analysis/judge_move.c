@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Slow transfers that move: they go on without a quiet block, so only who is named for the latest of them
- * tells. Ranks that are late need no such thing, each has a run of its own.
+ * tells. Ranks that are late need no such thing, each has a run of its own. And slow links that something else went
+ * before, such as busy CPUs: transfers were long already.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -10,6 +11,8 @@
 
 /* The latest of the transfers: so long, and so many steps. */
 #define LATEST_NS INT64_C(2000000000)
+/* By samples a second apart it is known so well when sockets became busy, on contended CPUs. */
+#define BEGAN_ERROR_NS INT64_C(1000000000)
 /* Where a link was quiet for so long, and so many steps, it is dated from there. */
 #define QUIET_NS INT64_C(8000000000)
 enum { LATEST_LONG_STEPS = 2, QUIET_LONG_STEPS = 8 };
@@ -122,6 +125,67 @@ static int move(struct judge *judge, struct track *track, int64_t moved_ns)
 	comm->remembers = true;
 	comm->run = run;
 	return judge_open_comm(judge);
+}
+
+/* The step that the change next to a time began with; where none stands out there, the one at that time. */
+static uint64_t change_near(const struct judge *judge, int64_t time_ns)
+{
+	int64_t start_ns;
+	uint64_t step = step_at(judge, time_ns, &start_ns);
+	uint64_t earliest = step_at(judge, time_ns - BEGAN_ERROR_NS, &start_ns);
+	uint64_t change = judge_onset(
+		judge, NULL, earliest + judge->block.steps, judge_comm_latest_level(judge));
+
+	return change > earliest + 1 && llabs(judge->step_start_ns[change % STEP_HISTORY] -
+						time_ns) <= BEGAN_ERROR_NS
+		       ? change
+		       : step;
+}
+
+/* What came before its ranks' sockets were busy is no part of a run. False: nothing did, or too long ago. */
+static bool begin_later(const struct judge *judge, int64_t began_ns, struct comm_run *run)
+{
+	double excess_ns = 0;
+	uint64_t end = judge->next_step, step = change_near(judge, began_ns);
+
+	if (step <= run->first_step || end - step > STEP_HISTORY)
+		return false;
+	for (uint64_t s = step; s < end; s++)
+		excess_ns += fabs((double)judge->comm->steps[s % STEP_HISTORY]);
+	run->dated = true;
+	run->first_step = step;
+	run->start_ns = judge->step_start_ns[step % STEP_HISTORY];
+	run->steps = end - step;
+	run->time_ns = judge_now_ns(judge) - run->start_ns;
+	run->excess_ns = (int64_t)fmin(excess_ns, (double)run->time_ns);
+	run->blocks = 1 + (uint64_t)(run->time_ns / BLOCK_NS);
+	run->loud_blocks = run->loud_blocks < run->blocks ? run->loud_blocks : run->blocks;
+	run->loud_ns = run->loud_ns < run->time_ns ? run->loud_ns : run->time_ns;
+	return true;
+}
+
+bool judge_comm_locate_late(struct judge *judge, int64_t onset_ns, struct verdict *verdict)
+{
+	struct comm_state *comm = judge->comm;
+	int64_t now_ns = judge_now_ns(judge), first_ns = INT64_MAX;
+	int64_t latest_ns = before_now(judge, LATEST_NS, LATEST_LONG_STEPS);
+
+	if (judge->links.count || comm->run.every || comm->run.dated ||
+		now_ns - onset_ns < 2 * (now_ns - latest_ns))
+		return false;
+	judge_comm_remember(judge, onset_ns);
+	comm->remembers =
+		judge_comm_locate(judge, latest_ns, now_ns, verdict) && verdict->rank_count;
+	for (uint32_t i = 0; comm->remembers && i < verdict->rank_count; i++) {
+		int64_t began_ns;
+
+		if (judge_comm_began(judge, verdict->ranks[i], onset_ns, latest_ns, &began_ns) &&
+			began_ns < first_ns)
+			first_ns = began_ns;
+	}
+	comm->remembers =
+		comm->remembers && first_ns < INT64_MAX && begin_later(judge, first_ns, &comm->run);
+	return comm->remembers;
 }
 
 /*

@@ -15,9 +15,7 @@ static const double grown_factor = 1.25;
 static const double grown_alike = 0.15;
 /* Retransmitted bytes per byte sent that a healthy link does not reach. */
 static const double retransmit_share_min = 0.005;
-/* A small change must be so many standard deviations of what sockets did before. */
-static const double busier_deviations = 4;
-enum { SURE_OF_MAX = 64 };
+enum { SURE_OF_MAX = 64, OTHERS_MIN = 3 };
 /* Blocks that are one long step: what sockets did in its parts is no rate of steps. */
 #define LONG_BLOCK_NS INT64_C(1000000000)
 #define SAMPLE_NS INT64_C(1000000000) /* the time between two samples that nobody asked for */
@@ -67,6 +65,7 @@ void judge_comm_remember(struct judge *judge, int64_t onset_ns)
 		judge->ranks[r].busy_before =
 			busy_before(judge, r, onset_ns, &rate) ? (float)rate : -1.0F;
 	}
+	judge_busy_noise(judge, onset_ns, &judge->comm->noise);
 	judge->comm->remembers = true;
 }
 
@@ -74,6 +73,8 @@ void judge_comm_remember(struct judge *judge, int64_t onset_ns)
 struct busy {
 	double usual, most;
 	uint32_t rank_count, busiest;
+	bool everywhere; /* of most ranks */
+	struct busy_noise noise;
 };
 
 static double busy_over(const struct judge *judge, uint32_t rank, int64_t from_ns, int64_t until_ns,
@@ -433,39 +434,66 @@ static void tell_pair(const uint32_t ends[2], struct verdict *verdict)
 }
 
 /*
- * More than chance makes of what a rank's sockets did before, over whole samples: of the part of one that is
- * left after the onset, the noise is all of it.
+ * Where too little is known of the time before: how differently the sockets of those that are not named changed.
+ * Named are the largest of as many as there are: the others alone vary a little less than all would.
  */
-static bool surely_busier(
-	const struct judge *judge, uint32_t rank, int64_t from_ns, int64_t until_ns)
+static void noise_of_others(const struct judge *judge, const struct verdict *verdict,
+	int64_t from_ns, int64_t until_ns, struct busy_noise *noise)
 {
-	const struct evidence *evidence = judge->ranks[rank].evidence;
-	double now, mean, deviation;
+	double sum = 0, squares = 0, count = 0;
 
-	if (judge->comm->by_class)
-		return judge->ranks[rank].busy_error >= 0 &&
-		       judge->ranks[rank].busy_inside - judge->ranks[rank].busy_outside >
-			       (float)busier_deviations * judge->ranks[rank].busy_error;
-	return evidence_rate(evidence, METRIC_TCP_BUSY_NS, from_ns, until_ns, &now) &&
-	       evidence_usual_rate(evidence, METRIC_TCP_BUSY_NS, from_ns, &mean, &deviation) &&
-	       now > mean + busier_deviations * deviation;
+	for (uint32_t r = 0; r < judge->rank_end; r++) {
+		double now, before;
+
+		if (verdict_names(verdict, r) || !busy_since(judge, r, from_ns, until_ns, &now) ||
+			!busy_before(judge, r, from_ns, &before))
+			continue;
+		sum += now - before;
+		squares += (now - before) * (now - before);
+		count++;
+	}
+	if (count < OTHERS_MIN)
+		return;
+	*noise = (struct busy_noise){
+		.deviation = sqrt(fmax(squares - sum * sum / count, 0) / (count - 1)),
+		.freedom = count - 1,
+		.of_changes = true};
 }
 
-/* All that are named are surely busier; where nobody is, most ranks of some. */
-static bool is_sure(
-	const struct judge *judge, int64_t from_ns, int64_t until_ns, const struct verdict *verdict)
+/* By how much a rank's sockets are busier than chance makes them; 0 and less: they are not. */
+static double surely_busier_by(const struct judge *judge, const struct busy *busy, uint32_t rank,
+	int64_t from_ns, int64_t until_ns)
+{
+	bool known, remembered;
+	double growth = busy->everywhere
+				? grown_by(judge, rank, from_ns, until_ns, &known, &remembered)
+				: busy_over(judge, rank, from_ns, until_ns, busy->usual, &known);
+
+	return growth - judge_busy_chance(judge, &busy->noise, rank, from_ns, until_ns);
+}
+
+/* Those that are named are surely busier: on average, of a small change each; where nobody is, most ranks of some. */
+static bool is_sure(const struct judge *judge, const struct busy *busy, int64_t from_ns,
+	int64_t until_ns, bool small, const struct verdict *verdict)
 {
 	uint32_t stride = judge->rank_end / SURE_OF_MAX + 1, looked_at = 0, sure = 0;
+	double surely = 0;
 
 	for (uint32_t i = 0; i < verdict->rank_count; i++) {
-		if (!surely_busier(judge, verdict->ranks[i], from_ns, until_ns))
+		uint32_t rank = verdict->ranks[i];
+
+		if (small && !judge_surely_changed(judge, rank, from_ns, until_ns))
 			return false;
+		surely += surely_busier_by(judge, busy, rank, from_ns, until_ns);
 	}
 	for (uint32_t r = 0; r < judge->rank_end && !verdict->rank_count; r += stride) {
-		looked_at += judge->ranks[r].in_block;
-		sure += judge->ranks[r].in_block && surely_busier(judge, r, from_ns, until_ns);
+		if (!judge->ranks[r].in_block)
+			continue;
+		looked_at++;
+		sure += small ? judge_surely_changed(judge, r, from_ns, until_ns)
+			      : surely_busier_by(judge, busy, r, from_ns, until_ns) > 0;
 	}
-	return verdict->rank_count || sure * 2 > looked_at;
+	return verdict->rank_count ? small || surely > 0 : sure * 2 > looked_at;
 }
 
 /* By how much transfers are longer, in the steps that are looked at. */
@@ -490,23 +518,29 @@ static bool locate_by_sockets(
 		       !small &&
 		       (locate_by_lag(judge, verdict) || locate_by_members(judge, share, verdict));
 	bool remembered;
-	bool everywhere = grown_everywhere(judge, from_ns, until_ns, share, &remembered);
 
-	if (!everywhere && busy.most < busy_share_min * share)
+	busy.everywhere = grown_everywhere(judge, from_ns, until_ns, share, &remembered);
+	if (!busy.everywhere && busy.most < busy_share_min * share)
 		return false;
-	bool alone = everywhere && one_stands_out(judge, &busy, from_ns, until_ns, verdict);
+	bool alone = busy.everywhere && one_stands_out(judge, &busy, from_ns, until_ns, verdict);
 
-	if (!everywhere)
+	if (!busy.everywhere)
 		name_busiest(judge, &busy, from_ns, until_ns, verdict);
 	tell_link(judge, &busy, from_ns, until_ns, verdict);
 	verdict->share_explained = fmin(busy.most / fmax(share, 1e-9), 1);
 	uint32_t ends[2];
 
-	if (!everywhere && is_pair(judge, verdict, ends))
+	if (!busy.everywhere && is_pair(judge, verdict, ends))
 		tell_pair(ends, verdict);
-	else if (!alone && (everywhere || verdict->rank_count * 2 > busy.rank_count))
+	else if (!alone && (busy.everywhere || verdict->rank_count * 2 > busy.rank_count))
 		tell_congestion(judge, &busy, share, from_ns, until_ns, verdict);
-	return !small || is_sure(judge, from_ns, until_ns, verdict);
+	if (judge->comm->remembers)
+		busy.noise = judge->comm->noise;
+	else
+		judge_busy_noise(judge, from_ns, &busy.noise);
+	if (busy.noise.freedom < BUSY_FREEDOM_MIN)
+		noise_of_others(judge, verdict, from_ns, until_ns, &busy.noise);
+	return is_sure(judge, &busy, from_ns, until_ns, small, verdict);
 }
 
 /* What sockets do in the steps of a run's class, and in others. False when few of them tell. */
@@ -542,21 +576,23 @@ static bool split_by_class(struct judge *judge, int64_t until_ns)
 }
 
 bool judge_comm_locate(
-	struct judge *judge, int64_t from_ns, int64_t until_ns, struct verdict *verdict)
+	struct judge *judge, int64_t from_ns, int64_t until_ns, struct verdict *result)
 {
 	struct comm_state *comm = judge->comm;
-	struct verdict before = *verdict;
-	bool located;
+	struct verdict verdict = *result;
+	bool located = judge_link_locate(judge, judge_comm_share(comm), from_ns, until_ns, result);
 
-	if (judge_link_locate(judge, judge_comm_share(comm), from_ns, until_ns, verdict))
-		return true;
-	comm->by_class = comm->run.every && split_by_class(judge, until_ns);
-	located = locate_by_sockets(judge, from_ns, until_ns, verdict);
-	if (!comm->by_class)
-		return located;
-	comm->by_class = false;
 	if (located)
 		return true;
-	*verdict = before;
-	return locate_by_sockets(judge, from_ns, until_ns, verdict);
+	comm->by_class = comm->run.every && split_by_class(judge, until_ns);
+	located = locate_by_sockets(judge, from_ns, until_ns, &verdict);
+	if (comm->by_class && !located) {
+		comm->by_class = false;
+		verdict = *result;
+		located = locate_by_sockets(judge, from_ns, until_ns, &verdict);
+	}
+	comm->by_class = false;
+	if (located)
+		*result = verdict;
+	return located;
 }

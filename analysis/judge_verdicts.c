@@ -330,14 +330,10 @@ int judge_open(struct judge *judge, uint32_t rank, const struct delay_run *run)
 	return 0;
 }
 
-int64_t judge_comm_onset(const struct judge *judge, uint64_t *step)
+double judge_comm_latest_level(const struct judge *judge)
 {
-	const struct comm_run *run = &judge->comm->run;
 	double excess = 0, time = 0;
 
-	*step = run->first_step;
-	if (run->dated)
-		return run->start_ns;
 	for (uint64_t i = 1; i <= LATEST_STEPS && i <= judge->next_step; i++) {
 		size_t at = (judge->next_step - i) % STEP_HISTORY;
 
@@ -345,8 +341,17 @@ int64_t judge_comm_onset(const struct judge *judge, uint64_t *step)
 		time += (double)judge->step_length_ns[at];
 	}
 	/* Something small before it must not pass for its begin. */
-	*step = judge_onset(judge, NULL, run->first_step,
-		fmax(judge_comm_share(judge->comm), time > 0 ? excess / time : 0));
+	return fmax(judge_comm_share(judge->comm), time > 0 ? excess / time : 0);
+}
+
+int64_t judge_comm_onset(const struct judge *judge, uint64_t *step)
+{
+	const struct comm_run *run = &judge->comm->run;
+
+	*step = run->first_step;
+	if (run->dated)
+		return run->start_ns;
+	*step = judge_onset(judge, NULL, run->first_step, judge_comm_latest_level(judge));
 	return judge->next_step - *step <= STEP_HISTORY ? judge->step_start_ns[*step % STEP_HISTORY]
 							: run->start_ns;
 }
@@ -487,6 +492,7 @@ void judge_end_track(struct judge *judge, struct track *track)
 	if (track->comm) {
 		memset(judge->comm->series, 0, sizeof(judge->comm->series));
 		judge->comm->periodic = (struct periodic){0};
+		judge->comm->told_until_ns = judge_now_ns(judge);
 		judge->comm->remembers = false;
 		judge->comm->unlike_ns = 0;
 		for (int s = 0; s < STEP_HISTORY; s++) /* told of */

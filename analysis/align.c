@@ -299,7 +299,7 @@ int grid_add_part(struct step_grid *grid, const struct grid_part *part)
 	int64_t comm_ns = part->before->comm_call_ns;
 	int64_t opaque_ns = comm_ns < part->segment_ns ? comm_ns : part->segment_ns;
 	uint32_t instance = GRID_NONE;
-	bool overlapped = pair || local || kind->stream != 0 || (kind->flags & PART_DEVICE_TIME);
+	bool overlapped = local || kind->stream != 0 || (kind->flags & PART_DEVICE_TIME);
 	int error = reserve((void **)&grid->cells, &grid->cell_capacity, grid->cell_count,
 		sizeof(*grid->cells));
 
@@ -310,7 +310,7 @@ int grid_add_part(struct step_grid *grid, const struct grid_part *part)
 		error = join(grid, row, part, pair, &instance);
 	if (error < 0)
 		return error;
-	if (instance != GRID_NONE && !overlapped) {
+	if (instance != GRID_NONE && !overlapped && !pair) {
 		uint32_t first = grid->instances[instance].first_member;
 
 		if (first < grid->cell_count && part_kind_same(grid->cells[first].part, kind))
@@ -336,6 +336,7 @@ int grid_add_part(struct step_grid *grid, const struct grid_part *part)
 		.flags = local ? CELL_LOCAL : 0,
 	};
 	row->overlapped |= overlapped;
+	row->in_turn |= pair;
 	row->own_ns += part->segment_ns - opaque_ns;
 	row->works |= local;
 	row->plain &= !row->overlapped && joined && part->before == &activity_none &&
@@ -349,51 +350,76 @@ int grid_add_part(struct step_grid *grid, const struct grid_part *part)
 	return 0;
 }
 
+static struct grid_member member_of(const struct step_grid *grid, const struct grid_cell *cell)
+{
+	const struct grid_row *row = &grid->rows[cell->row];
+
+	return (struct grid_member){
+		.row = cell->row,
+		.flags = cell->flags |
+			 (cell->inside != &activity_none ? (uint32_t)MEMBER_INSIDE : 0) |
+			 (cell->part->flags & PART_DEVICE_TIME ? (uint32_t)MEMBER_DEVICE_TIME : 0) |
+			 (cell->part->flags & PART_HOST_TIME ? (uint32_t)MEMBER_HOST_TIME : 0) |
+			 (row->overlapped ? (uint32_t)MEMBER_OVERLAPPED : 0) |
+			 (row->in_turn ? (uint32_t)MEMBER_IN_TURN : 0) | grid_row_flags(row),
+	};
+}
+
 void grid_refresh_members(struct step_grid *grid)
 {
+	enum { CELLS_AHEAD = 16 };
+
 	for (size_t i = 0; i < grid->instance_count; i++)
 		grid->instances[i].inside = false;
 	for (size_t c = 0; c < grid->cell_count; c++) {
 		const struct grid_cell *cell = &grid->cells[c];
-
-		const struct grid_row *row = &grid->rows[cell->row];
 		uint32_t at = grid->places[c];
 
+		if (c + CELLS_AHEAD < grid->cell_count) {
+			uint32_t ahead = grid->places[c + CELLS_AHEAD];
+
+			__builtin_prefetch(&grid->arrival_ns[ahead], 1);
+			__builtin_prefetch(&grid->departure_ns[ahead], 1);
+			__builtin_prefetch(&grid->own_ns[ahead], 1);
+			__builtin_prefetch(&grid->member_parts[ahead], 1);
+		}
 		grid->arrival_ns[at] = cell->arrival_ns;
 		grid->departure_ns[at] = cell->departure_ns;
 		grid->own_ns[at] = cell->own_ns;
-		if (cell->instance != GRID_NONE)
-			grid->instances[cell->instance].inside |= cell->inside != &activity_none;
-		grid->member_parts[at] = (struct grid_member){
-			.row = cell->row,
-			.flags =
-				cell->flags |
-				(cell->inside != &activity_none ? (uint32_t)MEMBER_INSIDE : 0) |
-				(cell->part->flags & PART_DEVICE_TIME ? (uint32_t)MEMBER_DEVICE_TIME
-								      : 0) |
-				(cell->part->flags & PART_HOST_TIME ? (uint32_t)MEMBER_HOST_TIME
-								    : 0) |
-				(row->overlapped ? (uint32_t)MEMBER_OVERLAPPED : 0) |
-				grid_row_flags(row),
-		};
+		if (cell->inside != &activity_none && cell->instance != GRID_NONE)
+			grid->instances[cell->instance].inside = true;
+		grid->member_parts[at] = member_of(grid, cell);
 	}
 }
 
+/* An instance's members, from `next` on. Returns where the next one's are. */
+static uint32_t place_instance(struct grid_instance *instance, uint32_t next)
+{
+	instance->first_member = next;
+	next += instance->member_count;
+	return next + (instance->member_count >= GAP_MEMBERS_MIN ? MEMBER_GAP : 0);
+}
+
 /*
- * Groups the members by instance; within one, rows ascend, so ranks do. Large instances mostly have
- * a power of two of members, and rows are walked through all of them at once: the gap keeps these
- * from falling into the same set of a cache.
+ * Groups the members by instance, these in order as far as there is one; within one, rows ascend, so ranks
+ * do. Large instances mostly have a power of two of members, and rows are walked through all of them at once:
+ * the gap keeps these from falling into the same set of a cache.
  */
 static void place_members(struct step_grid *grid)
 {
 	uint32_t *cursors = grid->scratch, next = 0;
 
+	for (size_t i = 0; i < grid->instance_count; i++)
+		cursors[i] = GRID_NONE;
+	for (size_t o = 0; o < grid->order_count; o++) {
+		next = place_instance(&grid->instances[grid->order[o]], next);
+		cursors[grid->order[o]] = grid->instances[grid->order[o]].first_member;
+	}
 	for (size_t i = 0; i < grid->instance_count; i++) {
-		struct grid_instance *instance = &grid->instances[i];
-
-		cursors[i] = instance->first_member = next;
-		next += instance->member_count;
-		next += instance->member_count >= GAP_MEMBERS_MIN ? MEMBER_GAP : 0;
+		if (cursors[i] != GRID_NONE)
+			continue;
+		next = place_instance(&grid->instances[i], next);
+		cursors[i] = grid->instances[i].first_member;
 	}
 	for (size_t c = 0; c < grid->cell_count; c++) {
 		uint32_t i = grid->joins[c];
@@ -402,7 +428,6 @@ static void place_members(struct step_grid *grid)
 		grid->members[grid->places[c]] = (uint32_t)c;
 	}
 	grid->member_end = next;
-	grid_refresh_members(grid);
 }
 
 static void judge_completeness(struct grid_instance *instance)
@@ -490,34 +515,85 @@ static bool same_rows(const struct step_grid *grid, const struct grid_instance *
 	return one->member_count == other->member_count;
 }
 
+static bool all_join(const struct step_grid *grid)
+{
+	for (size_t c = 0; c < grid->cell_count; c++) {
+		if (grid->joins[c] == GRID_NONE)
+			return false;
+	}
+	return true;
+}
+
+/* Some row meets itself: a message to itself, or a part that came twice. */
+static bool any_meets_itself(const struct step_grid *grid)
+{
+	for (size_t i = 0; i < grid->instance_count; i++) {
+		const struct grid_instance *instance = &grid->instances[i];
+		const struct grid_member *members = &grid->member_parts[instance->first_member];
+
+		for (uint32_t m = 1; m < instance->member_count; m++) {
+			if (members[m].row == members[m - 1].row)
+				return true;
+		}
+	}
+	return false;
+}
+
+/*
+ * Where rows are overlapped or in turn. Passes over instances go from one end of the columns to the other
+ * once their members lie in order.
+ */
+static int link_overlapped(struct step_grid *grid)
+{
+	int error = segments_find(grid);
+
+	if (error < 0)
+		return error;
+	for (size_t c = 0; c < grid->cell_count; c++)
+		grid->member_parts[grid->places[c]] = member_of(grid, &grid->cells[c]);
+	grid_order_instances(grid);
+	place_members(grid);
+	grid_refresh_members(grid);
+	grid->in_turn = grid->in_turn && all_join(grid) && !any_meets_itself(grid);
+	grid->alike = false;
+	return 0;
+}
+
+/* Where all rows are one call after the other, and each call joins. */
+static void find_alike(struct step_grid *grid)
+{
+	grid->alike = all_join(grid);
+	for (size_t i = 0; i < grid->instance_count; i++) {
+		grid->rows[grid->member_parts[grid->instances[i].first_member].row].first = true;
+		grid->alike &= members_alike(grid, &grid->instances[i]);
+	}
+}
+
 int grid_link(struct step_grid *grid)
 {
 	int error = reserve_links(grid);
-	bool joined = true;
 
 	if (error < 0)
 		return error;
 	for (size_t r = 0; r < grid->row_count; r++)
-		grid->overlapped |= grid->rows[r].overlapped;
-	for (size_t c = 0; c < grid->cell_count; c++)
-		joined &= grid->joins[c] != GRID_NONE;
+		grid->overlapped |= grid->rows[r].overlapped || grid->rows[r].in_turn;
+	grid->in_turn = grid->overlapped;
 	if (grid->overlapped)
 		segments_settle(grid);
+	for (size_t r = 0; r < grid->row_count; r++)
+		grid->in_turn &= !grid->rows[r].overlapped;
+	grid->order_count = 0;
 	place_members(grid);
 	for (size_t i = 0; i < grid->instance_count; i++)
 		judge_completeness(&grid->instances[i]);
 	if (grid->overlapped) {
-		error = segments_find(grid);
+		error = link_overlapped(grid);
 		if (error < 0)
 			return error;
-		grid_refresh_members(grid); /* flags */
-	}
-	grid_order_instances(grid);
-	grid->alike = !grid->overlapped && joined;
-	for (size_t i = 0; i < grid->instance_count; i++) {
-		grid->rows[grid->member_parts[grid->instances[i].first_member].row].first = true;
-		grid->instances[i].alike = members_alike(grid, &grid->instances[i]);
-		grid->alike &= grid->instances[i].alike;
+	} else {
+		grid_refresh_members(grid);
+		grid_order_instances(grid);
+		find_alike(grid);
 	}
 	for (size_t o = 1; o < grid->order_count; o++) {
 		struct grid_instance *instance = &grid->instances[grid->order[o]];

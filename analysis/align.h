@@ -20,6 +20,7 @@ enum grid_cell_flag {
 	CELL_RECKONED = 1 << 4, /* queued, and its own time is what is usual there */
 	CELL_LAST = 1 << 5,	/* of its stream in the step */
 	CELL_BEHIND = 1 << 6,	/* reckoned from when the one before it in its stream was ready */
+	CELL_TOGETHER = 1 << 7, /* of a row in turn: another of its row was posted with it */
 };
 
 /* No activity at all: what the pointers of a grid point to where there is none. */
@@ -64,9 +65,10 @@ struct grid_row {
 	bool adrift; /* it is not known when its last part before this step ended: the wait in a part
 	                that was lost may lie before its start */
 	bool plain; /* not overlapped, each cell joins, and of their segments only own_ns is known */
+	bool in_turn; /* not overlapped, but it sends or receives: its calls block, one after the other */
 	bool bare;  /* plain, without a hole, and nothing is known of what was inside its calls */
-	bool first;	 /* of some instance's members */
-	bool overlapped; /* several streams, sends and receives, or work of its own: segments.c */
+	bool first; /* of some instance's members */
+	bool overlapped; /* several streams, or work of its own: segments.c */
 	bool works;	 /* overlapped, and its work is among the cells */
 };
 
@@ -83,7 +85,6 @@ struct grid_instance {
 	bool complete;	/* every member is here */
 	bool usable;	/* most are, and they agree on what it is: lateness among them counts */
 	bool same_host; /* all members: no clock error between them */
-	bool alike;	/* all members have it at the same place of the same layout */
 	bool again;	/* it has the members of the instance before it in order */
 	bool inside;	/* there was activity inside some member's call */
 };
@@ -95,6 +96,7 @@ enum grid_member_flag {		    /* beside those of its cell */
 	MEMBER_ADRIFT = 1 << 13,    /* of a row that is adrift */
 	MEMBER_DEVICE_TIME = 1 << 11,
 	MEMBER_HOST_TIME = 1 << 12,
+	MEMBER_IN_TURN = 1 << 14, /* of a row in turn */
 };
 
 /*
@@ -113,8 +115,8 @@ struct step_grid {
 	struct grid_row *rows; /* by rank */
 	struct grid_instance *instances;
 	size_t member_end; /* of members: there are gaps between instances */
-	uint32_t *
-		members; /* cell indices, grouped by instance, by rank; then those that join nothing */
+	/* Cell indices, grouped by instance (of overlapped grids: in order), by rank; then those that join nothing. */
+	uint32_t *members;
 	struct grid_member *member_parts;	     /* as members */
 	int64_t *arrival_ns, *departure_ns, *own_ns; /* as members: their cells' times */
 	uint32_t *places;			     /* per cell: its index in members */
@@ -125,8 +127,9 @@ struct step_grid {
 	uint64_t repeats; /* how often it was filled again since it was cleared */
 	bool linked;
 	bool errors_moved; /* rows' clock errors are others than in the step that it repeats */
-	bool alike;	   /* all instances are, all cells join, no row is overlapped */
-	bool overlapped;   /* some row is */
+	bool alike;	   /* all instances are, all cells join, nothing is overlapped */
+	bool overlapped;   /* some row is, or is in turn */
+	bool in_turn;	   /* no row is overlapped, or meets itself; some are in turn; all cells join */
 	bool device_time;  /* some part has */
 	bool host_time;	   /* some part has the host's times in place of its device's */
 	bool untimed;	   /* some row's parts were seen by their enqueue times alone */

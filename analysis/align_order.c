@@ -40,7 +40,8 @@ static void start_cell(struct ordering *ordering, const struct grid_row *row, ui
 	struct step_grid *grid = ordering->grid;
 	uint32_t i = grid->joins[c], r = (uint32_t)(row - grid->rows);
 
-	if (i == GRID_NONE || (row->overlapped && (grid->cells[c].flags & CELL_ALONE)))
+	if (i == GRID_NONE ||
+		((row->overlapped || row->in_turn) && (grid->cells[c].flags & CELL_ALONE)))
 		end_cell(ordering, c, r, row->overlapped);
 	if (i == GRID_NONE || ++ordering->arrived[i] < grid->instances[i].member_count)
 		return;

@@ -94,7 +94,8 @@ static int reserve_all(struct blame *blame, const struct step_grid *grid)
 
 	if (error == 0)
 		error = blame_reserve((void **)&blame->cells, &blame->cell_capacity,
-			grid->overlapped ? grid->cell_count : 0, sizeof(*blame->cells));
+			grid->overlapped && !grid->in_turn ? grid->cell_count : 0,
+			sizeof(*blame->cells));
 	if (error == 0)
 		error = blame_reserve((void **)&blame->shares, &blame->share_capacity,
 			grid->member_end, sizeof(*blame->shares));

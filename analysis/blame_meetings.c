@@ -66,19 +66,43 @@ static int64_t wait_ns_of(const struct meeting *meeting, uint32_t m)
 				    : call_ns(meeting, m) - transfer_ns_of(meeting, m);
 }
 
+static inline void take_lead(const struct meeting *meeting, struct blame_carry *carry, uint32_t at)
+{
+	const struct blame *blame = meeting->blame;
+
+	carry->own_ns += blame_lead_own_ns(blame, meeting->grid, meeting->found, at) -
+			 blame_lead_control_ns(blame, meeting->found, at);
+	carry->opaque_ns += blame->opaque ? blame_opaque_ns(blame, at) : 0;
+}
+
+/* Sends that were copied away meet when they are received: their rows may have gone on since, or not yet. */
+static inline void take_turns(
+	const struct meeting *meeting, struct blame_carry *carry, uint32_t m, uint32_t at)
+{
+	const struct step_grid *grid = meeting->grid;
+	uint32_t r = meeting->members[m].row, first = grid->rows[r].first_cell;
+	uint32_t *cursor = &meeting->blame->cursors[r];
+
+	for (; first + *cursor < meeting->cells[m]; ++*cursor)
+		take_lead(meeting, carry, grid->places[first + *cursor]);
+	if (first + *cursor > meeting->cells[m])
+		return;
+	take_lead(meeting, carry, at);
+	++*cursor;
+}
+
 /* Adds what a row did since its last instance, this member's segment included. */
 static inline void take_segments(struct meeting *meeting, uint32_t m)
 {
 	const struct grid_member *member = &meeting->members[m];
 	struct blame *blame = meeting->blame;
 	struct blame_carry *carry = carry_of(meeting, m);
+	uint32_t at = meeting->instance->first_member + m;
 
-	if (blame->in_order && !(member->flags & MEMBER_OVERLAPPED)) {
-		uint32_t at = meeting->instance->first_member + m;
-
-		carry->own_ns += blame_lead_own_ns(blame, meeting->grid, meeting->found, at) -
-				 blame_lead_control_ns(blame, meeting->found, at);
-		carry->opaque_ns += blame->opaque ? blame_opaque_ns(blame, at) : 0;
+	if (blame->in_order && (member->flags & MEMBER_IN_TURN)) {
+		take_turns(meeting, carry, m, at);
+	} else if (blame->in_order && !(member->flags & MEMBER_OVERLAPPED)) {
+		take_lead(meeting, carry, at);
 	} else {
 		const struct step_grid *grid = meeting->grid;
 		const struct grid_row *row = &grid->rows[member->row];
@@ -203,6 +227,21 @@ static int64_t required_arrival_ns(const struct meeting *meeting, uint32_t m)
 	}
 }
 
+/* When the last one came that a send or receive could wait for. */
+static int64_t last_partner_ns(const struct meeting *meeting, uint32_t m)
+{
+	int64_t last_ns = meeting->arrival_ns[m];
+
+	if ((meeting->members[m].flags & (MEMBER_IN_TURN | CELL_TOGETHER)) != MEMBER_IN_TURN)
+		return segments_last_partner_ns(meeting->grid, meeting->cells[m]);
+	for (uint32_t k = 0; k < meeting->count; k++) { /* it was posted alone */
+		if (meeting->arrival_ns[k] > last_ns &&
+			meeting->arrival_ns[k] <= meeting->departure_ns[m])
+			last_ns = meeting->arrival_ns[k];
+	}
+	return last_ns;
+}
+
 /* Into the shares that are kept. */
 static void split_call(struct meeting *meeting, uint32_t m)
 {
@@ -217,11 +256,10 @@ static void split_call(struct meeting *meeting, uint32_t m)
 			clamp(required_arrival_ns(meeting, m) - meeting->arrival_ns[m], 0, inside);
 	result->transfer_ns = inside - result->wait_ns;
 	if (meeting->instance->waits_for == WAITS_FOR_PARTNER)
-		result->transfer_ns =
-			clamp(meeting->departure_ns[m] -
-					segments_last_partner_ns(meeting->grid, meeting->cells[m]),
-				0, result->transfer_ns);
-	if (member->flags & MEMBER_OVERLAPPED) /* beside other work, waiting costs nothing */
+		result->transfer_ns = clamp(meeting->departure_ns[m] - last_partner_ns(meeting, m),
+			0, result->transfer_ns);
+	/* beside other work, waiting costs nothing */
+	if (member->flags & (MEMBER_OVERLAPPED | MEMBER_IN_TURN))
 		result->wait_ns = clamp(segments_exposed_ns(meeting->grid, meeting->cells[m]) -
 						(inside - result->wait_ns),
 			0, result->wait_ns);

@@ -57,7 +57,7 @@ static void find_work(struct judge *judge, const struct step_grid *grid, const s
 		own_ns += cell->flags & (CELL_RECKONED | CELL_QUEUED)
 				  ? NAN
 				  : (double)grid_own_ns(grid, c);
-		control_ns += (double)judge->blame.cells[c].control_ns;
+		control_ns += (double)blame_cell_of(&judge->blame, grid, c).control_ns;
 		state->work[c] = NAN;
 		if (!send && cell->part->operation != OPERATION_RECEIVE)
 			continue;

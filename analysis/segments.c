@@ -12,12 +12,6 @@ enum { SLACKS_IN_WORK = 256 };
 enum { LANES_MAX = 256 };
 /* A device's next kernel starts this soon when it was queued behind the one before. */
 #define QUEUED_NS 3000
-/*
- * Ends and beginnings that follow each other may look like this the other way round: of a device's
- * engines, and of operations in traces, whose clocks were made to agree after the fact (the
- * artifact allows 50 us at either end).
- */
-#define SLACK_NS 5000
 #define SLACK_OF_WORK_NS 100000
 
 /* A place that is known to be asynchronous, or becomes known now. */
@@ -175,8 +169,10 @@ static void settle_order(struct step_grid *grid, const struct grid_row *row)
 void segments_settle(struct step_grid *grid)
 {
 	for (size_t r = 0; r < grid->row_count; r++) {
-		const struct grid_row *row = &grid->rows[r];
+		struct grid_row *row = &grid->rows[r];
 
+		if (row->in_turn)
+			segments_settle_turn(grid, row);
 		if (!row->overlapped)
 			continue;
 		find_lanes(grid, row);
@@ -450,6 +446,10 @@ int segments_find(struct step_grid *grid)
 	for (size_t r = 0; r < grid->row_count; r++) {
 		struct grid_row *row = &grid->rows[r];
 
+		if (row->in_turn) {
+			segments_find_turn(grid, row);
+			find_alone(grid, row);
+		}
 		if (!row->overlapped)
 			continue;
 		sort_by_lane(grid, row);
@@ -486,8 +486,10 @@ int64_t segments_exposed_ns(const struct step_grid *grid, uint32_t c)
 	const uint32_t *list = &grid->by_departure[row->first_cell];
 	int64_t from_ns = cell->arrival_ns;
 
+	if (row->in_turn && c > row->first_cell)
+		from_ns = segments_later_ns(from_ns, cell[-1].departure_ns);
 	if (!row->overlapped)
-		return cell->departure_ns - cell->arrival_ns;
+		return cell->departure_ns - from_ns;
 	/* The one that ended last before it did; it lies near its own place in either order. */
 	uint32_t at = c - row->first_cell;
 

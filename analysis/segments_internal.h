@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What segments.c and segments_learn.c share. A grid is one thread's at a time. */
+/* What the files of segments share. A grid is one thread's at a time. */
 #ifndef SLOWRANK_ANALYSIS_SEGMENTS_INTERNAL_H
 #define SLOWRANK_ANALYSIS_SEGMENTS_INTERNAL_H
 
@@ -22,6 +22,21 @@ static inline int64_t segments_later_ns(int64_t a, int64_t b)
 {
 	return a > b ? a : b;
 }
+
+/*
+ * Ends and beginnings that follow each other may look like this the other way round: of a device's
+ * engines, and of operations in traces, whose clocks were made to agree after the fact (the
+ * artifact allows 50 us at either end).
+ */
+#define SLACK_NS 5000
+
+/*
+ * A row that sends and receives is in turn when all of its cells join, and none came before the one before
+ * it had ended. Then it needs no lists; else it is overlapped.
+ */
+void segments_settle_turn(const struct step_grid *grid, struct grid_row *row);
+/* The layout, own times and flags of a row in turn. */
+void segments_find_turn(struct step_grid *grid, struct grid_row *row);
 
 /*
  * Each cell of an overlapped row beside the member of its instance that waited least, into grid->beside. Flags

@@ -12,70 +12,13 @@
 #include <string.h>
 
 #include "analysis/segments.h"
-#include "analysis/whatif.h"
-
-/* What of a cell a replay needs; in the order in which they start. */
-struct stream_cell {
-	int64_t own_ns, healed_ns; /* its own time, as it was and like its control */
-	int64_t opaque_ns;
-	int64_t alone_ns; /* it ends so long after its start, whatever others do */
-	uint32_t row;
-	uint32_t first_need; /* the row's work waits for these before; up to the next one's */
-	uint32_t behind;     /* the one before it in its stream, which was over; GRID_NONE */
-	uint32_t queue;	     /* CELL_BEHIND: its own time counts from when that one was ready */
-	uint32_t control;    /* cell of the grid; GRID_NONE */
-	bool works;	     /* the row's work is among the cells */
-};
-
-/* What a member waits for; it stays for fixed_ns after that, and for what its transfer is now. */
-enum stream_wait {
-	STREAM_NOBODY = 0,
-	STREAM_LAST = 1,
-	STREAM_ROOT = 2,
-	STREAM_MESSAGE = 3, /* it is there so long after it was sent */
-	STREAM_GONE = 4,    /* it has ended: a send that was copied away */
-};
-
-struct stream_member {
-	int64_t fixed_ns, transfer_ns;
-	int64_t late_ns; /* of one that is doubtful: after the last that is not */
-	uint32_t cell;	 /* of stream cells */
-	uint8_t waits_for;
-	bool root, doubtful;
-};
-
-struct stream_instance {
-	uint32_t instance;
-	uint32_t started; /* so many cells have, before it ends */
-	uint32_t first_member, member_count;
-	bool doubtful; /* some members are, some are not */
-};
-
-struct stream_layout {
-	struct stream_cell *cells; /* and one more, that ends the last one's needs */
-	uint32_t *grid_cells;	   /* as cells: which of the grid they are */
-	uint32_t *places;	   /* by cell of the grid: which of these it is */
-	uint32_t *needs, *last;	   /* stream cells; last: those that no other one needs */
-	uint8_t *needed;	   /* as cells */
-	int64_t *ends;		   /* likewise */
-	int64_t *ready;		   /* likewise: when the row's work came to it */
-	struct stream_member *members;
-	struct stream_instance *instances;
-	uint32_t *started, *ended; /* by row */
-	size_t cell_count, need_count, last_count, member_count, instance_count;
-	size_t cell_capacity, row_capacity, instance_capacity;
-};
-
-static void raise(int64_t *value, int64_t least)
-{
-	if (*value < least)
-		*value = least;
-}
+#include "analysis/whatif_streams_internal.h"
 
 void whatif_streams_destroy(struct stream_layout *layout)
 {
 	if (!layout)
 		return;
+	free(layout->turns);
 	free(layout->cells);
 	free(layout->grid_cells);
 	free(layout->places);
@@ -101,35 +44,49 @@ static bool renew(void *array, size_t count, size_t size)
 	return *at;
 }
 
-static int reserve(struct stream_layout *layout, const struct step_grid *grid)
+/* Of one grid either turns or cells are needed. */
+static bool reserve_cells(struct stream_layout *layout, size_t count, bool in_turn)
 {
+	size_t *capacity = in_turn ? &layout->turn_capacity : &layout->cell_capacity;
 	bool done = true;
 
-	if (grid->cell_count >= layout->cell_capacity) {
-		size_t count = grid->cell_count + grid->cell_count / 4 + 1;
-
-		layout->cell_capacity = 0;
+	if (count <= *capacity)
+		return true;
+	*capacity = 0;
+	if (in_turn)
+		done = renew(&layout->turns, count, sizeof(*layout->turns));
+	else
 		done = renew(&layout->cells, count, sizeof(*layout->cells)) &&
 		       renew(&layout->grid_cells, count, sizeof(*layout->grid_cells)) &&
-		       renew(&layout->places, count, sizeof(*layout->places)) &&
 		       renew(&layout->needs, 2 * count, sizeof(*layout->needs)) &&
 		       renew(&layout->last, count, sizeof(*layout->last)) &&
 		       renew(&layout->needed, count, sizeof(*layout->needed)) &&
-		       renew(&layout->ends, count, sizeof(*layout->ends)) &&
-		       renew(&layout->ready, count, sizeof(*layout->ready)) &&
-		       renew(&layout->members, count, sizeof(*layout->members));
-		layout->cell_capacity = done ? count : 0;
-	}
-	if (done && grid->row_count > layout->row_capacity) {
-		size_t count = grid->row_count + grid->row_count / 4;
+		       renew(&layout->ready, count, sizeof(*layout->ready));
+	*capacity = done ? count : 0;
+	return done;
+}
 
+static int reserve(struct stream_layout *layout, const struct step_grid *grid)
+{
+	/* One more cell ends the last one's needs; rows have ends of their own. */
+	size_t needed = grid->cell_count + grid->row_count + 1, count = needed + needed / 4;
+	bool done = true;
+
+	if (needed > layout->end_capacity) {
+		done = renew(&layout->places, count, sizeof(*layout->places)) &&
+		       renew(&layout->ends, count, sizeof(*layout->ends)) &&
+		       renew(&layout->members, count, sizeof(*layout->members));
+		layout->end_capacity = done ? count : 0;
+	}
+	done = done && reserve_cells(layout, layout->end_capacity, grid->in_turn);
+	if (done && grid->row_count > layout->row_capacity) {
+		count = grid->row_count + grid->row_count / 4;
 		done = renew(&layout->started, count, sizeof(*layout->started)) &&
 		       renew(&layout->ended, count, sizeof(*layout->ended));
 		layout->row_capacity = done ? count : 0;
 	}
 	if (done && grid->order_count > layout->instance_capacity) {
-		size_t count = grid->order_count + grid->order_count / 4;
-
+		count = grid->order_count + grid->order_count / 4;
 		done = renew(&layout->instances, count, sizeof(*layout->instances));
 		layout->instance_capacity = done ? count : 0;
 	}
@@ -185,12 +142,16 @@ static void lay_cell(struct stream_layout *layout, const struct step_grid *grid,
 	};
 }
 
-/* A row's cells up to and including `until`. */
+/* A row's cells up to and including `until`; at: that one's place among the members, or GRID_NONE. */
 static void lay_cells(struct stream_layout *layout, const struct step_grid *grid,
-	const struct blame *blame, uint32_t r, uint32_t until)
+	const struct blame *blame, uint32_t r, uint32_t until, uint32_t at)
 {
 	const struct grid_row *row = &grid->rows[r];
 
+	if (layout->in_turn) {
+		whatif_turns_lay(layout, grid, blame, r, until, at);
+		return;
+	}
 	while (layout->started[r] < row->cell_count &&
 		row->first_cell + layout->started[r] <= until)
 		lay_cell(layout, grid, blame, row, row->first_cell + layout->started[r]++);
@@ -256,7 +217,9 @@ static struct stream_member lay_member(const struct stream_layout *layout,
 	uint32_t c = grid->members[at];
 	const struct grid_cell *cell = &grid->cells[c];
 	const struct blame_share share = blame->shares[at];
-	struct stream_member member = {.cell = layout->places[c],
+	struct stream_member member = {.end = layout->in_turn && !(cell->flags & CELL_ALONE)
+						      ? cell->row
+						      : layout->places[c],
 		.root = instance->root >= 0 && cell->own_index == (uint32_t)instance->root};
 
 	if (cell->flags & CELL_ALONE) {
@@ -315,7 +278,7 @@ static void lay_instance(struct stream_layout *layout, const struct step_grid *g
 		uint32_t at = instance->first_member + m;
 
 		flags |= grid->member_parts[at].flags;
-		lay_cells(layout, grid, blame, grid->member_parts[at].row, grid->members[at]);
+		lay_cells(layout, grid, blame, grid->member_parts[at].row, grid->members[at], at);
 		raise(&seen_ns, grid->cells[grid->members[at]].arrival_ns);
 	}
 	laid.started = (uint32_t)layout->cell_count;
@@ -338,8 +301,10 @@ int whatif_streams_lay_out(
 	error = layout ? reserve(layout, grid) : -ENOMEM;
 	if (error < 0)
 		return error;
+	layout->in_turn = grid->in_turn;
 	layout->cell_count = layout->need_count = layout->last_count = 0;
 	layout->member_count = layout->instance_count = 0;
+	layout->end_count = grid->row_count;
 	memset(layout->started, 0, grid->row_count * sizeof(*layout->started));
 	memset(layout->ended, 0, grid->row_count * sizeof(*layout->ended));
 	for (size_t o = 0; o < grid->order_count; o++) {
@@ -347,7 +312,9 @@ int whatif_streams_lay_out(
 		lay_instance(layout, grid, blame, grid->order[o]);
 	}
 	for (size_t r = 0; r < grid->row_count; r++)
-		lay_cells(layout, grid, blame, (uint32_t)r, UINT32_MAX - 1);
+		lay_cells(layout, grid, blame, (uint32_t)r, UINT32_MAX - 1, GRID_NONE);
+	if (layout->in_turn)
+		return 0;
 	layout->cells[layout->cell_count].first_need = (uint32_t)layout->need_count;
 	for (size_t k = 0; k < layout->cell_count; k++) {
 		if (!layout->needed[k])
@@ -393,6 +360,10 @@ static void start_cells(struct whatif *whatif, const struct step_grid *grid,
 	const struct stream_layout *layout = whatif->streams;
 	int64_t *ends = layout->ends;
 
+	if (layout->in_turn) {
+		whatif_turns_start(whatif, grid, blame, from, until);
+		return;
+	}
 	for (size_t k = from; k < until; k++) {
 		const struct stream_cell *cell = &layout->cells[k];
 		int64_t own = own_ns(whatif, grid, blame, k);
@@ -414,6 +385,12 @@ static void start_cells(struct whatif *whatif, const struct step_grid *grid,
 	}
 }
 
+/* Of one that does not go on alone. */
+static uint32_t row_of(const struct stream_layout *layout, const struct stream_member *member)
+{
+	return layout->in_turn ? member->end : layout->cells[member->end].row;
+}
+
 /*
  * Of rows with a hole it is not known what lies in it: whatif_catch_up() for streams. Returns when the last
  * one comes.
@@ -426,15 +403,15 @@ static int64_t catch_up(const struct whatif *whatif, const struct stream_instanc
 
 	for (uint32_t m = 0; m < instance->member_count; m++) {
 		if (!members[m].doubtful)
-			raise(&whole_ns, ends[members[m].cell]);
+			raise(&whole_ns, ends[members[m].end]);
 	}
 	last_ns = whole_ns;
 	for (uint32_t m = 0; m < instance->member_count; m++) {
-		int64_t *end_ns = &ends[members[m].cell], latest_ns = whole_ns;
+		int64_t *end_ns = &ends[members[m].end], latest_ns = whole_ns;
 
 		if (!members[m].doubtful)
 			continue;
-		if (!whatif->change.healed[layout->cells[members[m].cell].row])
+		if (!whatif->change.healed[row_of(layout, &members[m])])
 			latest_ns += members[m].late_ns;
 		if (*end_ns > latest_ns)
 			*end_ns = latest_ns;
@@ -450,7 +427,7 @@ static void come_sooner(const struct whatif *whatif, const struct step_grid *gri
 	uint32_t first_member = grid->instances[instance->instance].first_member;
 
 	for (uint32_t m = 0; m < instance->member_count; m++)
-		whatif->streams->ends[whatif->streams->members[instance->first_member + m].cell] -=
+		whatif->streams->ends[whatif->streams->members[instance->first_member + m].end] -=
 			whatif_sooner_ns(whatif, grid, blame, instance->instance, first_member + m);
 }
 
@@ -461,7 +438,7 @@ static void end_instance(const struct whatif *whatif, const struct stream_instan
 	int64_t *ends = layout->ends, last_ns = INT64_MIN, root_ns = INT64_MIN, sent_ns = 0;
 
 	for (uint32_t m = 0; m < instance->member_count; m++) {
-		int64_t start_ns = ends[members[m].cell];
+		int64_t start_ns = ends[members[m].end];
 
 		if (members[m].waits_for == STREAM_GONE) { /* it has ended: back to its start */
 			start_ns -= members[m].fixed_ns;
@@ -474,7 +451,7 @@ static void end_instance(const struct whatif *whatif, const struct stream_instan
 	if (instance->doubtful)
 		last_ns = catch_up(whatif, instance);
 	for (uint32_t m = 0; m < instance->member_count; m++) {
-		int64_t *end_ns = &ends[members[m].cell];
+		int64_t *end_ns = &ends[members[m].end];
 		int64_t transfer_ns =
 			whatif_transfer_ns(whatif, instance->instance, members[m].transfer_ns);
 
@@ -503,6 +480,8 @@ void whatif_replay_streams(
 	const struct stream_layout *layout = whatif->streams;
 	size_t started = 0;
 
+	if (layout->in_turn)
+		whatif_turns_begin(whatif, grid);
 	for (size_t i = 0; i < layout->instance_count; i++) {
 		const struct stream_instance *instance = &layout->instances[i];
 
@@ -513,6 +492,8 @@ void whatif_replay_streams(
 		end_instance(whatif, instance);
 	}
 	start_cells(whatif, grid, blame, started, layout->cell_count);
+	if (layout->in_turn)
+		whatif_turns_end(whatif, grid);
 	for (size_t i = 0; i < layout->last_count; i++)
 		raise(&whatif->times[layout->cells[layout->last[i]].row],
 			layout->ends[layout->last[i]]);

@@ -71,6 +71,24 @@ static void on_verdict(void *context, enum verdict_event event, const struct ver
 		coordinator->sink, event, verdict, pipeline_report(coordinator->pipeline));
 }
 
+static void on_backlog(void *context, bool late, int64_t latest_ns)
+{
+	const struct coordinator *coordinator = context;
+
+	if (coordinator->options.quiet)
+		return;
+	if (late)
+		fprintf(stderr,
+			"slowrank: verdicts are late: the coordinator is %.1f s behind the job "
+			"(what to do: docs/operations.md, A coordinator that falls behind)\n",
+			(double)latest_ns / 1e9);
+	else
+		fprintf(stderr,
+			"slowrank: the coordinator has caught up with the job; it was %.1f s "
+			"behind at most\n",
+			(double)latest_ns / 1e9);
+}
+
 /* A frame that cannot be kept is told once for each reason; the job and the alerts go on. */
 static void record_frame(
 	struct coordinator *coordinator, const void *bytes, size_t length, struct job_ns received)
@@ -205,6 +223,7 @@ static int start(struct coordinator *coordinator)
 	}
 	if (pipeline_create(&pipeline_options, &coordinator->pipeline))
 		return tell("no memory");
+	pipeline_watch_backlog(coordinator->pipeline, on_backlog, coordinator);
 	/* Decoded batches come and go: keep their memory rather than fault it in again each time. */
 	mallopt(M_TRIM_THRESHOLD, KEPT_BYTES);
 	mallopt(M_TOP_PAD, KEPT_BYTES / 8);

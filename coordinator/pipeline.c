@@ -22,6 +22,9 @@
 struct pipeline {
 	void (*on_stage)(void *context, enum pipeline_stage stage);
 	void *stage_context;
+	void (*on_backlog)(void *context, bool late, int64_t latest_ns);
+	void *backlog_context;
+	struct backlog backlog;
 	struct rank_table ranks;
 	struct probe_table probes;
 	struct queue_pair_table queue_pairs;
@@ -92,6 +95,13 @@ void pipeline_watch_stages(struct pipeline *pipeline,
 {
 	pipeline->on_stage = on_stage;
 	pipeline->stage_context = context;
+}
+
+void pipeline_watch_backlog(struct pipeline *pipeline,
+	void (*on_backlog)(void *context, bool late, int64_t latest_ns), void *context)
+{
+	pipeline->on_backlog = on_backlog;
+	pipeline->backlog_context = context;
 }
 
 static void begin_stage(const struct pipeline *pipeline, enum pipeline_stage stage)
@@ -400,6 +410,23 @@ static void ask(const struct pipeline *pipeline, const struct probe_entry *probe
 	deep_looks_fill(&pipeline->deep_looks, reply);
 }
 
+/* Tells when the coordinator falls behind the job, and when it has caught up. */
+static void note_backlog(struct pipeline *pipeline, struct probe_entry *probe,
+	const struct message_batch *batch, struct job_ns received)
+{
+	enum backlog_change change;
+
+	if (!batch->sent.value)
+		return;
+	change = backlog_take(
+		&pipeline->backlog, &probe->backlog, batch->sent, received, batch->final != 0);
+	if (change != BACKLOG_SAME && pipeline->on_backlog)
+		pipeline->on_backlog(pipeline->backlog_context, change == BACKLOG_BEGAN,
+			pipeline->backlog.most_ns);
+	if (change == BACKLOG_CAUGHT_UP)
+		pipeline->backlog.most_ns = 0;
+}
+
 int pipeline_push_batch(struct pipeline *pipeline, struct message_batch *batch,
 	void (*release)(struct message_batch *batch), struct job_ns received,
 	struct message_reply *reply)
@@ -422,6 +449,7 @@ int pipeline_push_batch(struct pipeline *pipeline, struct message_batch *batch,
 		goto done;
 	}
 	pipeline->frames++;
+	note_backlog(pipeline, probe, batch, received);
 	begin_stage(pipeline, PIPELINE_STAGE_TAKE);
 	error = take_batch(pipeline, batch, probe, received);
 	if (error == 0)

@@ -22,6 +22,13 @@ int pipeline_create(const struct pipeline_options *options, struct pipeline **pi
 	__attribute__((warn_unused_result));
 void pipeline_destroy(struct pipeline *pipeline); /* NULL is fine */
 
+/*
+ * on_backlog is called once when batches come in late (late: true; latest_ns: by how much), and once when no
+ * probe's do any more (latest_ns: by how much at most). coordinator/backlog.h.
+ */
+void pipeline_watch_backlog(struct pipeline *pipeline,
+	void (*on_backlog)(void *context, bool late, int64_t latest_ns), void *context);
+
 enum pipeline_result {
 	PIPELINE_ACCEPTED = 0,
 	PIPELINE_DUPLICATE = 1, /* seen before: acknowledge again, do not record */

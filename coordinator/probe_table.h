@@ -7,6 +7,7 @@
 #define SLOWRANK_COORDINATOR_PROBE_TABLE_H
 
 #include "analysis/evidence_source.h"
+#include "coordinator/backlog.h"
 #include "coordinator/report/model.h"
 
 enum { PROBE_WINDOW = 64 }; /* batches this much older than the newest are doubles */
@@ -20,6 +21,7 @@ struct probe_entry {
 	uint32_t evidence_mask; /* enum evidence_source bits that are on; see analysis/evidence.h */
 	struct host_ns first_sent, last_sent;
 	uint64_t first_cpu_ns;
+	struct probe_backlog backlog;
 	struct message_counters counters;
 	uint8_t states[WIRE_SOURCES_MAX]; /* by source of the table: enum source_state + 1 */
 };

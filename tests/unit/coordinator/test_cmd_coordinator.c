@@ -174,9 +174,9 @@ static struct message_reply exchange(nng_socket socket, const void *bytes, size_
 	return reply;
 }
 
-/* One batch of a small job that is healthy. */
-static struct message_reply send_batch(
-	nng_socket socket, uint64_t probe, uint64_t number, bool final, struct wire_buffer *buffer)
+/* One batch of a small job that is healthy; made_ns: as if it was made then; 0: as if long ago. */
+static void make_batch(
+	uint64_t probe, uint64_t number, bool final, int64_t made_ns, struct wire_buffer *buffer)
 {
 	struct job_batch job = {.rank_count = 4,
 		.steps_per_rank = 5,
@@ -190,8 +190,16 @@ static struct message_reply send_batch(
 	batch.final = final;
 	for (size_t i = 0; i < batch.step_count; i++)
 		batch.steps[i].index += number * job.steps_per_rank;
+	if (made_ns)
+		batch.sent.value = made_ns;
 	assert_int_equal(wire_encode_batch(&batch, buffer), 0);
 	random_batch_fini(&batch);
+}
+
+static struct message_reply send_batch(
+	nng_socket socket, uint64_t probe, uint64_t number, bool final, struct wire_buffer *buffer)
+{
+	make_batch(probe, number, final, 0, buffer);
 	return exchange(socket, buffer->bytes, buffer->length);
 }
 
@@ -477,6 +485,63 @@ __attribute__((visibility("default"))) const char *__lsan_default_suppressions(v
 	return "leak:libnng.so\n";
 }
 
+static int64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
+}
+
+/* How often a text has these words. */
+static int count_of(const char *text, const char *words)
+{
+	int count = 0;
+
+	for (const char *at = text; (at = strstr(at, words)); at += strlen(words))
+		count++;
+	return count;
+}
+
+/*
+ * A coordinator that gets no CPU for six seconds, while the job goes on: what waited comes in late. It
+ * says so once, and once that it has caught up.
+ */
+static void test_falls_behind(void **state)
+{
+	enum { BATCHES = 6 };
+	const struct place *place = *state;
+	pid_t pid = start_listening(place, "--exit-when-done", NULL);
+	nng_socket socket = dial(place->url);
+	struct wire_buffer buffer = {0};
+	int64_t made_ns[BATCHES];
+	char text[8192];
+
+	make_batch(7, 0, false, now_ns(), &buffer);
+	assert_int_equal(exchange(socket, buffer.bytes, buffer.length).accepted, 1);
+	assert_int_equal(kill(pid, SIGSTOP), 0);
+	for (int i = 0; i < BATCHES; i++) {
+		made_ns[i] = now_ns();
+		sleep_ms(1000);
+	}
+	assert_int_equal(kill(pid, SIGCONT), 0);
+	for (uint64_t i = 0; i < BATCHES; i++) {
+		make_batch(7, 1 + i, false, made_ns[i], &buffer);
+		assert_int_equal(exchange(socket, buffer.bytes, buffer.length).accepted, 1);
+	}
+	for (uint64_t i = 0; i < 2; i++) {
+		make_batch(7, 1 + BATCHES + i, i == 1, now_ns(), &buffer);
+		assert_int_equal(exchange(socket, buffer.bytes, buffer.length).accepted, 1);
+	}
+	assert_int_equal(wait_for(pid), 0);
+	read_text(place->errors, text, sizeof(text));
+	assert_int_equal(count_of(text, "slowrank: verdicts are late"), 1);
+	assert_int_equal(count_of(text, "slowrank: the coordinator has caught up"), 1);
+	assert_true(strstr(text, "verdicts are late") < strstr(text, "has caught up"));
+	nng_close(socket);
+	wire_buffer_fini(&buffer);
+}
+
 #define COORDINATOR_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(int argc, char **argv)
@@ -491,6 +556,7 @@ int main(int argc, char **argv)
 		COORDINATOR_TEST(test_bad_usage),
 		COORDINATOR_TEST(test_environment),
 		COORDINATOR_TEST(test_many_peers),
+		COORDINATOR_TEST(test_falls_behind),
 	};
 
 	if (argc > 1 && strcmp(argv[1], "coordinator") == 0)

@@ -16,6 +16,8 @@
 static const double uneven_work_min = 1.05;
 /* Pearson's correlation of both directions from which sequences are uneven (OSDI '25). */
 static const double correlation_min = 0.9;
+/* Beside reductions, what a device's work took is partly a bound, which correlates less. */
+static const double beside_correlation_min = 0.6;
 /* Steps before a correlation is believed; sums forget with this many steps. */
 static const double correlation_steps_min = 16, correlation_memory = 64;
 /*
@@ -243,12 +245,25 @@ static int64_t taken_ns(const struct step_grid *grid, const struct grid_row *row
 	return taken;
 }
 
+/* Some of its device's collectives go on beside its work. */
+static bool runs_beside(const struct step_grid *grid, const struct grid_row *row)
+{
+	for (uint32_t i = 0; i < row->cell_count && row->overlapped; i++) {
+		const struct grid_cell *cell = &grid->cells[row->first_cell + i];
+
+		if ((cell->flags & CELL_ASYNC) && (cell->part->flags & PART_DEVICE_TIME))
+			return true;
+	}
+	return false;
+}
+
 static void correlate_step(struct judge *judge, const struct step_grid *grid)
 {
 	struct imbalance_state *state = judge->imbalance;
 	double forget = 1 - 1 / correlation_memory;
 
 	state->steps = state->steps * forget + 1;
+	state->beside = false;
 	for (int i = 0; i < 3; i++)
 		state->products[i] *= forget;
 	state->absolute *= forget;
@@ -269,6 +284,7 @@ static void correlate_step(struct judge *judge, const struct step_grid *grid)
 			rank->usual_excess[d] += (float)((excess[d] - usual) / 16);
 			excess[d] -= usual;
 		}
+		state->beside = state->beside || runs_beside(grid, &grid->rows[r]);
 		state->products[0] += excess[0] * excess[0];
 		state->products[1] += excess[1] * excess[1];
 		state->products[2] += excess[0] * excess[1];
@@ -288,14 +304,15 @@ static bool deviations_alike(const struct imbalance_state *state)
 {
 	double forward = state->products[0], backward = state->products[1];
 	double square = forward + backward + 2 * state->products[2];
+	bool large = square * state->rows >= pow(deviation_min * state->work, 2) &&
+		     state->absolute * state->absolute >= spread_min * square * state->rows;
+	double least = state->beside && large ? beside_correlation_min : correlation_min;
 
 	if (state->taken > taken_share_max * state->absolute)
 		return false;
-	if (fmin(forward, backward) >= direction_share_min * fmax(forward, backward))
-		return state->products[2] > 0 &&
-		       state->products[2] >= correlation_min * sqrt(forward * backward);
-	return square * state->rows >= pow(deviation_min * state->work, 2) &&
-	       state->absolute * state->absolute >= spread_min * square * state->rows;
+	if (fmin(forward, backward) < direction_share_min * fmax(forward, backward))
+		return large;
+	return state->products[2] > 0 && state->products[2] >= least * sqrt(forward * backward);
 }
 
 /* It is not one rank's doing. */

@@ -179,7 +179,8 @@ struct imbalance_state {
 	uint32_t worst;			    /* role with the most work in the last block */
 	double worst_work_ms, mean_work_ms; /* a step */
 	struct imbalance_series series[IMBALANCE_NR];
-	double products[3];    /* of deviations of both directions: xx, yy, xy; slow sums */
+	double products[3]; /* of deviations of both directions: xx, yy, xy; slow sums */
+	bool beside; /* in the last step, some device's collectives went on beside its work */
 	double absolute, work; /* of deviations of both together, of rows' work; slow sums */
 	double taken;	       /* of the work, while the rank was kept off its CPU; likewise */
 	double rows;	       /* in them */

@@ -292,7 +292,8 @@ static void test_uneven_stage(void **state)
 }
 
 /* One imbalance, in a job of this shape: what its verdict says against the same work, evenly spread. */
-static void check_imbalance(struct sim_options options, enum sim_fault_kind kind, double size)
+static void check_imbalance(
+	struct sim_options options, enum sim_fault_kind kind, double size, double error)
 {
 	const struct report_model *model;
 	struct pipeline *pipeline;
@@ -305,26 +306,30 @@ static void check_imbalance(struct sim_options options, enum sim_fault_kind kind
 	assert_int_equal(model->verdicts[0].verdict_class, VERDICT_WORKLOAD_IMBALANCE);
 	assert_int_equal(model->verdicts[0].cause, sim_fault_cause(kind));
 	assert_true(truth.slowdown[0] > 1.05);
-	assert_near(model->verdicts[0].slowdown / truth.slowdown[0], 1, 0.02);
+	assert_near(model->verdicts[0].slowdown / truth.slowdown[0], 1, error);
 	pipeline_destroy(pipeline);
 }
 
 static void test_imbalance(void **state)
 {
 	struct sim_options data = options_of(false), pipeline = options_of(true), sharded = data,
-			   interleaved = pipeline;
+			   interleaved = pipeline, beside = data;
 
 	(void)state;
 	sharded.program.sharded = true;
+	beside.program.overlap = beside.device_time = true;
+	beside.program.buckets = 8;
 	interleaved.program.virtual_stages = 2;
-	check_imbalance(data, SIM_FAULT_SEQUENCE, 0.3);
-	check_imbalance(sharded, SIM_FAULT_SEQUENCE, 0.3);
-	check_imbalance(pipeline, SIM_FAULT_SEQUENCE, 0.4);
-	check_imbalance(interleaved, SIM_FAULT_SEQUENCE, 0.4);
-	check_imbalance(pipeline, SIM_FAULT_STAGE, 0.4);
-	check_imbalance(interleaved, SIM_FAULT_STAGE, 0.4);
+	check_imbalance(data, SIM_FAULT_SEQUENCE, 0.3, 0.02);
+	check_imbalance(sharded, SIM_FAULT_SEQUENCE, 0.3, 0.02);
+	/* what lies beside reductions is a bound */
+	check_imbalance(beside, SIM_FAULT_SEQUENCE, 0.3, 0.25);
+	check_imbalance(pipeline, SIM_FAULT_SEQUENCE, 0.4, 0.02);
+	check_imbalance(interleaved, SIM_FAULT_SEQUENCE, 0.4, 0.02);
+	check_imbalance(pipeline, SIM_FAULT_STAGE, 0.4, 0.02);
+	check_imbalance(interleaved, SIM_FAULT_STAGE, 0.4, 0.02);
 	pipeline.lost_share = 0.0005;
-	check_imbalance(pipeline, SIM_FAULT_STAGE, 0.4);
+	check_imbalance(pipeline, SIM_FAULT_STAGE, 0.4, 0.02);
 }
 
 /* More ranks than a verdict lists, some of which lack a part in most steps: one verdict, and what all of them cost. */

@@ -2,7 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The short form of bench/detection: one job per kind of fault, scored against its truth log."""
 import os
+import resource
 import sys
+import time
 
 sys.dont_write_bytecode = True
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -13,6 +15,24 @@ import jobs  # noqa: E402
 from harness import check  # noqa: E402
 
 SEED = 1
+OTHERS_LEAST = 0.05  # so much of the machine's CPUs, taken by other programs, holds ranks up
+
+
+def cpu_seconds():
+    """Of all programs (without steal and what is idle), and of those that ended below this one."""
+    with open("/proc/stat", encoding="ascii") as file:
+        times = [int(field) for field in file.readline().split()[1:]]
+    own = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return ((sum(times[:3]) + sum(times[5:7])) / os.sysconf("SC_CLK_TCK"),
+            sum(usage.ru_utime + usage.ru_stime for usage in own))
+
+
+def share_of_others(before, seconds):
+    """Of the CPUs, since cpu_seconds() gave before."""
+    after = cpu_seconds()
+    others = (after[0] - before[0]) - (after[1] - before[1])
+    return others / (seconds * os.cpu_count())
+
 
 
 def detect(kind):
@@ -21,12 +41,17 @@ def detect(kind):
             harness.skip("no cgroup with the cpu controller")
         programs = {"slowrank": paths.slowrank, "workload": paths.workload,
                     "injector": paths.injector, "work": paths.directory}
+        before, started = cpu_seconds(), time.monotonic()
         result = detection.run_case(programs, kind, 4, SEED, brief=True)
-        print(result)
+        others = share_of_others(before, time.monotonic() - started)
+        print(result, f"other programs took {100 * others:.0f} % of the CPUs")
         check("error" not in result, result.get("error", ""))
         score = result["score"]
         check(score["ranks_seen"] == 4, f"{score['ranks_seen']} ranks seen")
-        check(score["false_alarms"] == 0, f"false alarms: {score['false_verdicts']}")
+        # Where other programs do run, a rank that they take the CPU from is told rightly.
+        false = [verdict for verdict in score["false_verdicts"]
+                 if others < OTHERS_LEAST or verdict["cause"] != "cpu-contention"]
+        check(not false, f"false alarms: {false}")
         check(score["step_error_percent"] <= 1, f"steps: {score['report_steps']} of "
                                                 f"{score['true_steps']}")
         for fault in score["faults"]:

@@ -130,6 +130,39 @@ static void long_steps_by_samples_at_their_ends(void **state)
 	evidence_fini(&evidence);
 }
 
+/* Rates of 0.1 and 0.3 in turn, between two times; and how long is known since one. */
+static void how_much_rates_differ(void **state)
+{
+	struct evidence evidence = {.host_to_job_ns = SECOND};
+	struct evidence_noise noise;
+	int64_t value = 0;
+
+	(void)state;
+	for (int64_t i = 0; i <= 20; i++) {
+		sample(&evidence, i * SECOND, value);
+		value += (i % 2 ? 3 : 1) * SECOND / 10;
+	}
+	assert_true(evidence_noise(
+		&evidence, METRIC_TCP_BUSY_NS, 5 * SECOND, 15 * SECOND, EVIDENCE_RATE_NS, &noise));
+	assert_int_equal((int)noise.count, 10);
+	assert_int_equal((int64_t)noise.time_ns, 10 * SECOND);
+	assert_true(fabs(noise.mean - 0.2) < 1e-9);
+	assert_true(fabs(noise.squares - 10 * 0.01) < 1e-9);
+	/* Over two seconds they are alike. */
+	assert_true(evidence_noise(
+		&evidence, METRIC_TCP_BUSY_NS, 5 * SECOND, 15 * SECOND, 2 * SECOND, &noise));
+	assert_int_equal((int)noise.count, 5);
+	assert_true(noise.squares < 1e-9);
+	assert_false(evidence_noise(&evidence, METRIC_TCP_BUSY_NS, 5 * SECOND, 7 * SECOND - 1,
+		EVIDENCE_RATE_NS, &noise));
+	assert_int_equal(
+		evidence_known_ns(&evidence, METRIC_TCP_BUSY_NS, 12 * SECOND, 15 * SECOND + 1),
+		3 * SECOND);
+	assert_int_equal(
+		evidence_known_ns(&evidence, METRIC_TCP_BUSY_NS, 30 * SECOND, 40 * SECOND), 0);
+	evidence_fini(&evidence);
+}
+
 /* A tenth of the time until 14.3 s, half of it from then on. */
 static void since_when_it_grows_faster(void **state)
 {
@@ -228,6 +261,7 @@ int main(void)
 		cmocka_unit_test(other_programs_are_named_first),
 		cmocka_unit_test(since_an_onset_between_two_samples),
 		cmocka_unit_test(long_steps_by_samples_at_their_ends),
+		cmocka_unit_test(how_much_rates_differ),
 		cmocka_unit_test(since_when_it_grows_faster),
 		cmocka_unit_test(usual_ratios_are_robust),
 		cmocka_unit_test(within_some_steps_and_outside),

@@ -328,6 +328,32 @@ static double stall(struct sim *sim, unsigned number, unsigned step)
 	return 0;
 }
 
+/* What sockets have to send in a call, as long as their link is as ever. */
+static double waiting_data(struct sim *sim, struct sim_rank *rank)
+{
+	const struct sim_options *options = &sim->options;
+
+	if (options->waiting <= 0)
+		return 20000;
+	if (rank->now >= rank->waits_until) {
+		rank->waits =
+			options->waiting * fmax(0, 1 + options->unsteady * normal(&rank->random));
+		rank->waits_until = rank->now + 1e9;
+	}
+	return rank->waits * options->step_ms * SIM_MS / options->calls;
+}
+
+/* By how much a call's transfer is longer on crowded CPUs. */
+static double crowd(struct sim *sim, unsigned step, uint64_t *random)
+{
+	const struct sim_options *options = &sim->options;
+	const struct sim_fault *fault = fault_of(sim, 0, step, SIM_CROWD);
+
+	return fault ? 2 * uniform(random) * fault->size * options->step_ms * SIM_MS /
+			       options->calls
+		     : 0;
+}
+
 /* What a call of one group does: arrivals, waits, departures. */
 static void meet(struct sim *sim, const struct sim_call *call, unsigned group, unsigned step,
 	struct collective_part *parts)
@@ -338,7 +364,8 @@ static void meet(struct sim *sim, const struct sim_call *call, unsigned group, u
 	enum waits_for waits = operation_waits_for(call->operation);
 
 	transfer = options->transfer_us * 1000 *
-		   fmax(0.2, 1 + options->transfer_jitter * normal(random));
+			   fmax(0.2, 1 + options->transfer_jitter * normal(random)) +
+		   crowd(sim, step, random);
 	for (unsigned r = 0; r < options->ranks; r++) {
 		const struct sim_fault *link = fault_of(sim, r, step, SIM_COMM);
 
@@ -359,7 +386,7 @@ static void meet(struct sim *sim, const struct sim_call *call, unsigned group, u
 		transfer += stall(sim, r, step);
 		if (options->rdma)
 			send_round(sim, r, step, call);
-		sim->rank[r].busy_ns += 20000;
+		sim->rank[r].busy_ns += waiting_data(sim, &sim->rank[r]);
 		sim->rank[r].sent += (double)call->length_bytes;
 	}
 	for (int pass = 0; pass < 2; pass++) { /* a frozen member holds everyone */

@@ -31,6 +31,7 @@ enum sim_fault_kind {
 	SIM_LEAVE, /* it leaves collectives late, though its link is as ever */
 	SIM_LOSE,  /* packets of it are sent again, size of them a call, in no time */
 	SIM_STALL, /* in that share of its calls (size) a packet is missed for stall_ms */
+	SIM_CROWD, /* other programs on all CPUs: every transfer is longer, more or less */
 	/* With speed: its time on the CPU is longer by size, since its CPUs are stolen from it, */
 	SIM_STEAL,
 	SIM_CLOCK, /* have a lower clock, */
@@ -77,11 +78,13 @@ struct sim_options {
 	unsigned window_steps; /* > 0: entries are windows of that many steps */
 	double lost_share;     /* of parts that the probes never saw */
 	double batch_ms;
-	bool tcp;      /* metrics of sockets */
-	double echo;   /* with tcp: what others' sockets show of a slow link's data that waits */
-	bool rdma;     /* a ring of queue pairs: from each rank to the next one */
-	bool lossy;    /* with rdma: a slow link, or one that stalls, is one that loses packets */
-	bool timeouts; /* with rdma: what is sent to a slow link's rank is sent again, unmissed */
+	bool tcp;	/* metrics of sockets */
+	double echo;	/* with tcp: what others' sockets show of a slow link's data that waits */
+	double waiting; /* with tcp: share of a step in which sockets have data to send, usually, */
+	double unsteady; /* and how much that differs from second to second (relative deviation) */
+	bool rdma;	 /* a ring of queue pairs: from each rank to the next one */
+	bool lossy;	 /* with rdma: a slow link, or one that stalls, is one that loses packets */
+	bool timeouts;	 /* with rdma: what is sent to a slow link's rank is sent again, unmissed */
 	double stall_ms;
 	unsigned timed_every;  /* with rdma: one request of so many has a time; 0: all */
 	bool speed;	       /* steal, cycles and instructions are counted */
@@ -103,6 +106,7 @@ struct sim_rank {
 	struct activity before, inside;
 	uint64_t sequence[3];
 	double busy_ns, sent, throttled_ns, cpu_ns;
+	double waits, waits_until;		/* with unsteady: share of a step, for so long */
 	double stolen_ns, cycles, instructions; /* of cpu_ns */
 	struct step_entry *entries;
 	size_t entry_count, handed_count;

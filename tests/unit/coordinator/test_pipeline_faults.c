@@ -182,6 +182,38 @@ static void slow_link_echoes(void **state)
 	}
 }
 
+/* On crowded CPUs, a link that becomes slow: it is told, and not from when they became crowded. */
+static void slow_link_in_a_crowd(void **state)
+{
+	(void)state;
+	for (unsigned ranks = 4; ranks <= 8; ranks *= 2) {
+		for (unsigned seed = 1; seed <= SEEDS; seed++) {
+			struct sim_options options = sim_defaults(ranks, seed);
+			unsigned culprit = seed % ranks;
+
+			options.tcp = true;
+			options.hosts = 4;
+			options.steps = 900;
+			options.waiting = 0.5;
+			options.unsteady = 0.1;
+			options.fault_count = 2;
+			options.faults[0] = (struct sim_fault){SIM_CROWD, 0, 250, 900, 0.12};
+			options.faults[1] = (struct sim_fault){SIM_COMM, culprit, 500, 900, 0.6};
+			sim_job(&sim, &options, &result);
+			assert_int_equal(result.error, 0);
+			assert_int_equal(result.verdict_count, 1);
+			const struct verdict *verdict = &result.verdicts[0];
+
+			assert_int_equal(verdict->verdict_class, VERDICT_COMM_SLOW);
+			assert_int_equal(verdict->cause, CAUSE_NIC_LINK);
+			assert_int_equal(verdict->rank_count, 1);
+			assert_int_equal(verdict->ranks[0], culprit);
+			assert_in_range(verdict->first_step, 450, 550);
+			sim_free(&sim, true);
+		}
+	}
+}
+
 static void slow_link(void **state)
 {
 	(void)state;
@@ -199,6 +231,7 @@ int main(void)
 		cmocka_unit_test(block_io),
 		cmocka_unit_test(slow_link),
 		cmocka_unit_test(slow_link_echoes),
+		cmocka_unit_test(slow_link_in_a_crowd),
 		cmocka_unit_test(a_prelude_is_no_cost),
 	};
 

@@ -178,6 +178,29 @@ static void totals_are_right(void **state)
 	sim_free(&sim, true);
 }
 
+/* Other programs come: transfers are longer for it, and the sockets of some rank seem busier than they were. */
+static void crowded_cpus_are_no_link(void **state)
+{
+	(void)state;
+	for (unsigned ranks = 4; ranks <= 16; ranks *= 2) {
+		for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+			struct sim_options options = sim_defaults(ranks, seed);
+
+			options.tcp = true;
+			options.hosts = 4;
+			options.steps = 700;
+			options.waiting = 0.5;
+			options.unsteady = 0.1;
+			options.fault_count = 1;
+			options.faults[0] = (struct sim_fault){SIM_CROWD, 0, 250, 700, 0.12};
+			sim_job(&sim, &options, &result);
+			assert_int_equal(result.error, 0);
+			assert_int_equal(sim.alert_count, 0);
+			sim_free(&sim, true);
+		}
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -189,6 +212,7 @@ int main(void)
 		cmocka_unit_test(wild_transfers),
 		cmocka_unit_test(times_of_other_calls),
 		cmocka_unit_test(totals_are_right),
+		cmocka_unit_test(crowded_cpus_are_no_link),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

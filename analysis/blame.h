@@ -225,6 +225,8 @@ static inline __attribute__((always_inline)) void blame_fetch_ahead(
 		__builtin_prefetch(&grid->cells[c]);
 		__builtin_prefetch(&grid->cells[c].row);
 		__builtin_prefetch(&grid->places[c]);
+		if (grid->in_turn)
+			continue;
 		__builtin_prefetch(&grid->by_departure[c]);
 		__builtin_prefetch(&blame->cells[c]);
 	}

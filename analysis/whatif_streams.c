@@ -159,14 +159,14 @@ static void lay_cells(struct stream_layout *layout, const struct step_grid *grid
 
 /* The receiver's side of a message whose sender did not wait for it. */
 static bool is_message(
-	const struct step_grid *grid, const struct grid_instance *instance, uint32_t c)
+	const struct step_grid *grid, const struct grid_instance *instance, uint32_t at)
 {
 	const struct grid_member *members = &grid->member_parts[instance->first_member];
 
 	return instance->waits_for == WAITS_FOR_PARTNER && instance->member_count == 2 &&
-	       grid->cells[c].part->operation == OPERATION_RECEIVE &&
-	       !grid->rows[grid->cells[c].row].works &&
-	       ((members[0].flags | members[1].flags) & CELL_ALONE);
+	       ((members[0].flags | members[1].flags) & CELL_ALONE) &&
+	       grid->cells[grid->members[at]].part->operation == OPERATION_RECEIVE &&
+	       !grid->rows[grid->member_parts[at].row].works;
 }
 
 /*
@@ -174,17 +174,12 @@ static bool is_message(
  * came so late that it did not wait, that is not known: it was there by then.
  */
 static void lay_message(struct stream_member *member, const struct step_grid *grid,
-	const struct grid_instance *instance, uint32_t c)
+	const struct grid_instance *instance, uint32_t at)
 {
-	const struct grid_cell *cell = &grid->cells[c];
-	int64_t call_ns = cell->departure_ns - cell->arrival_ns, way_ns = 0;
+	uint32_t other = 2 * instance->first_member + 1 - at;
+	int64_t call_ns = grid->departure_ns[at] - grid->arrival_ns[at];
+	int64_t way_ns = grid->departure_ns[at] - grid->arrival_ns[other];
 
-	for (uint32_t m = 0; m < 2; m++) {
-		uint32_t other = grid->members[instance->first_member + m];
-
-		if (other != c)
-			way_ns = cell->departure_ns - grid->cells[other].arrival_ns;
-	}
 	if (call_ns > way_ns / MESSAGE_SEEN) {
 		member->waits_for = STREAM_MESSAGE;
 		member->transfer_ns = way_ns;
@@ -214,25 +209,23 @@ static struct stream_member lay_member(const struct stream_layout *layout,
 	const struct step_grid *grid, const struct blame *blame,
 	const struct grid_instance *instance, uint32_t at, int64_t seen_ns)
 {
-	uint32_t c = grid->members[at];
-	const struct grid_cell *cell = &grid->cells[c];
+	const struct grid_member *part = &grid->member_parts[at];
 	const struct blame_share share = blame->shares[at];
-	struct stream_member member = {.end = layout->in_turn && !(cell->flags & CELL_ALONE)
-						      ? cell->row
-						      : layout->places[c],
-		.root = instance->root >= 0 && cell->own_index == (uint32_t)instance->root};
+	int64_t call_ns = grid->departure_ns[at] - grid->arrival_ns[at];
+	bool alone = part->flags & CELL_ALONE;
+	struct stream_member member = {
+		.end = layout->in_turn && !alone ? part->row : layout->places[grid->members[at]],
+		.root = instance->root >= 0 &&
+			grid->cells[grid->members[at]].own_index == (uint32_t)instance->root,
+	};
 
-	if (cell->flags & CELL_ALONE) {
-		member.waits_for = STREAM_GONE;
-		member.fixed_ns = cell->departure_ns - cell->arrival_ns;
+	if (alone || !instance->usable || instance->waits_for == WAITS_FOR_NOBODY) {
+		member.waits_for = alone ? STREAM_GONE : STREAM_NOBODY;
+		member.fixed_ns = call_ns;
 		return member;
 	}
-	if (!instance->usable || instance->waits_for == WAITS_FOR_NOBODY) {
-		member.fixed_ns = cell->departure_ns - cell->arrival_ns;
-		return member;
-	}
-	if (is_message(grid, instance, c)) {
-		lay_message(&member, grid, instance, c);
+	if (is_message(grid, instance, at)) {
+		lay_message(&member, grid, instance, at);
 		return member;
 	}
 	member.waits_for = wait_of(instance, member.root);
@@ -242,7 +235,7 @@ static struct stream_member lay_member(const struct stream_layout *layout,
 	/* What the member's own transfer was: it may have been shorter than its exposed stay. */
 	if (instance->waits_for == WAITS_FOR_ALL || instance->waits_for == WAITS_FOR_PARTNER)
 		member.transfer_ns =
-			cell->departure_ns > seen_ns ? cell->departure_ns - seen_ns : 0;
+			grid->departure_ns[at] > seen_ns ? grid->departure_ns[at] - seen_ns : 0;
 	return member;
 }
 
@@ -279,7 +272,7 @@ static void lay_instance(struct stream_layout *layout, const struct step_grid *g
 
 		flags |= grid->member_parts[at].flags;
 		lay_cells(layout, grid, blame, grid->member_parts[at].row, grid->members[at], at);
-		raise(&seen_ns, grid->cells[grid->members[at]].arrival_ns);
+		raise(&seen_ns, grid->arrival_ns[at]);
 	}
 	laid.started = (uint32_t)layout->cell_count;
 	for (uint32_t m = 0; m < instance->member_count; m++)

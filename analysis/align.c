@@ -58,6 +58,7 @@ const struct activity *grid_sum_activities(
 void grid_fini(struct step_grid *grid)
 {
 	free(grid->cells);
+	free(grid->times);
 	free(grid->joins);
 	free(grid->rows);
 	free(grid->instances);
@@ -304,6 +305,9 @@ int grid_add_part(struct step_grid *grid, const struct grid_part *part)
 		sizeof(*grid->cells));
 
 	if (error == 0)
+		error = reserve((void **)&grid->times, &grid->time_capacity, grid->cell_count,
+			sizeof(*grid->times));
+	if (error == 0)
 		error = reserve((void **)&grid->joins, &grid->join_capacity, grid->cell_count,
 			sizeof(*grid->joins));
 	if (error == 0 && joined)
@@ -321,11 +325,13 @@ int grid_add_part(struct step_grid *grid, const struct grid_part *part)
 			return -ENOMEM;
 	}
 	grid->joins[grid->cell_count] = instance;
-	grid->cells[grid->cell_count++] = (struct grid_cell){
-		.part = kind,
+	grid->times[grid->cell_count] = (struct cell_times){
 		.arrival_ns = part->arrival_ns,
 		.departure_ns = part->arrival_ns + part->call_ns,
 		.own_ns = part->segment_ns - opaque_ns,
+	};
+	grid->cells[grid->cell_count++] = (struct grid_cell){
+		.part = kind,
 		.opaque_ns = opaque_ns,
 		.own = part->before,
 		.inside = part->inside,
@@ -383,9 +389,9 @@ void grid_refresh_members(struct step_grid *grid)
 			__builtin_prefetch(&grid->own_ns[ahead], 1);
 			__builtin_prefetch(&grid->member_parts[ahead], 1);
 		}
-		grid->arrival_ns[at] = cell->arrival_ns;
-		grid->departure_ns[at] = cell->departure_ns;
-		grid->own_ns[at] = cell->own_ns;
+		grid->arrival_ns[at] = grid->times[c].arrival_ns;
+		grid->departure_ns[at] = grid->times[c].departure_ns;
+		grid->own_ns[at] = grid->times[c].own_ns;
 		if (cell->inside != &activity_none && cell->instance != GRID_NONE)
 			grid->instances[cell->instance].inside = true;
 		grid->member_parts[at] = member_of(grid, cell);

@@ -26,14 +26,9 @@ enum grid_cell_flag {
 /* No activity at all: what the pointers of a grid point to where there is none. */
 extern const struct activity activity_none;
 
-/*
- * One rank's part of one instance, with the segment before it. Times on the job's clock, as the grid
- * was made; once it is linked, what they are is in its columns (grid_own_ns() and its like).
- */
+/* One rank's part of one instance, with the segment before it. */
 struct grid_cell {
-	const struct part_kind *part; /* the grid's own where the cell may be filled again */
-	int64_t arrival_ns, departure_ns;
-	int64_t own_ns;		       /* the segment before it, without point-to-point waits */
+	const struct part_kind *part;  /* the grid's own where the cell may be filled again */
 	int64_t opaque_ns;	       /* point-to-point and completion calls in that segment */
 	const struct activity *own;    /* off-CPU times and faults of the segment */
 	const struct activity *inside; /* and of the call */
@@ -47,6 +42,15 @@ struct grid_cell {
 	uint32_t before;
 	uint8_t flags; /* enum grid_cell_flag */
 	uint8_t lane;  /* of an overlapped row: its stream, numbered alike on all peers */
+};
+
+/*
+ * A cell's times on the job's clock, as the grid was made. Once it is linked, what they are is in its columns
+ * (grid_own_ns() and its like), and only overlapped rows are asked for these.
+ */
+struct cell_times {
+	int64_t arrival_ns, departure_ns;
+	int64_t own_ns; /* the segment before it, without point-to-point waits */
 };
 
 struct grid_row {
@@ -110,7 +114,8 @@ struct grid_member {
 
 struct step_grid {
 	size_t cell_count, row_count, instance_count, order_count;
-	struct grid_cell *cells; /* row by row */
+	struct grid_cell *cells;  /* row by row */
+	struct cell_times *times; /* as cells; NULL once the grid was filled again */
 	uint32_t *joins;       /* per cell: its instance once more, so that ordering reads little */
 	struct grid_row *rows; /* by rank */
 	struct grid_instance *instances;
@@ -139,7 +144,7 @@ struct step_grid {
 	int64_t start_ns, end_ns; /* from the cut before to this cut */
 	int64_t clock_error_ns;	  /* worst between two hosts in it */
 
-	size_t cell_capacity, row_capacity, instance_capacity, table_capacity;
+	size_t cell_capacity, time_capacity, row_capacity, instance_capacity, table_capacity;
 	uint32_t *table;	/* hash: instance + 1, 0 = free */
 	uint64_t *asynchronous; /* places found to be so, from step to step: a hash set */
 	size_t asynchronous_count;
@@ -185,6 +190,12 @@ int grid_add_part(struct step_grid *grid, const struct grid_part *part)
  */
 const struct activity *grid_sum_activities(struct step_grid *grid, const struct activity *one,
 	const struct activity *other) __attribute__((warn_unused_result));
+
+static inline struct cell_times *grid_times_of(
+	const struct step_grid *grid, const struct grid_cell *cell)
+{
+	return &grid->times[cell - grid->cells];
+}
 
 /* The cell at a place of a row, in the order in which peers are compared. */
 static inline uint32_t grid_cell_at(

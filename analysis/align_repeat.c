@@ -15,6 +15,9 @@ void grid_repeat(struct step_grid *grid)
 	free(grid->scratch); /* of ordering */
 	grid->scratch = NULL;
 	grid->scratch_capacity = 0;
+	free(grid->times);
+	grid->times = NULL;
+	grid->time_capacity = 0;
 	grid->clock_error_ns = 0;
 	grid->sum_count = 0;
 	grid->last_sums = NULL;

@@ -132,8 +132,8 @@ static void move_row(struct step_grid *grid, struct grid_row *row, int64_t by_ns
 	for (uint32_t c = row->first_cell; c < row->first_cell + row->cell_count; c++) {
 		if (!is_timed(grid, c))
 			continue;
-		grid->cells[c].arrival_ns -= by_ns;
-		grid->cells[c].departure_ns -= by_ns;
+		grid->times[c].arrival_ns -= by_ns;
+		grid->times[c].departure_ns -= by_ns;
 	}
 	row->start_ns -= by_ns;
 	row->end_ns -= by_ns;

@@ -409,8 +409,8 @@ static int prepare(struct judge *judge, const struct step_grid *grid)
 	struct rank_state *state;
 	int error = 0;
 
-	for (size_t r = grid->row_count; r-- > 0 && error == 0;)
-		error = get_rank(judge, grid->rows[r].rank, &state);
+	if (grid->row_count) /* the highest rank: there is room for all */
+		error = get_rank(judge, grid->rows[grid->row_count - 1].rank, &state);
 	if (error == 0 && grid->row_count > judge->healed_capacity) {
 		size_t capacity = grid->row_count * 2;
 

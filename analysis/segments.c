@@ -47,7 +47,7 @@ static int64_t slack_of(const struct step_grid *grid, const struct grid_row *row
 	for (uint32_t c = row->first_cell; c < row->first_cell + row->cell_count; c++) {
 		if (!(grid->cells[c].flags & CELL_LOCAL))
 			continue;
-		work_ns += grid->cells[c].departure_ns - grid->cells[c].arrival_ns;
+		work_ns += grid->times[c].departure_ns - grid->times[c].arrival_ns;
 		count++;
 	}
 	slack_ns = count ? work_ns / count / SLACKS_IN_WORK : 0;
@@ -65,7 +65,7 @@ static void sort_by_departure(struct step_grid *grid, const struct grid_row *row
 
 		/* a stream is never overtaken by its own next one, however the clocks read */
 		for (; at > 0 &&
-			grid->cells[list[at - 1]].departure_ns > grid->cells[c].departure_ns &&
+			grid->times[list[at - 1]].departure_ns > grid->times[c].departure_ns &&
 			grid->cells[list[at - 1]].lane != grid->cells[c].lane;
 			at--)
 			list[at] = list[at - 1];
@@ -75,7 +75,8 @@ static void sort_by_departure(struct step_grid *grid, const struct grid_row *row
 		struct grid_cell *cell = &grid->cells[row->first_cell + i];
 
 		while (ended < row->cell_count && list[ended] < row->first_cell + i &&
-			grid->cells[list[ended]].departure_ns <= cell->arrival_ns + slack_ns)
+			grid->times[list[ended]].departure_ns <=
+				grid_times_of(grid, cell)->arrival_ns + slack_ns)
 			ended++;
 		cell->needs = ended;
 	}
@@ -154,14 +155,17 @@ static void settle_order(struct step_grid *grid, const struct grid_row *row)
 	for (uint32_t i = 1; i < row->cell_count; i++) {
 		uint32_t c = row->first_cell + i, instance = grid->joins[c];
 		struct grid_cell cell = grid->cells[c];
+		struct cell_times times = grid->times[c];
 
 		for (; c > row->first_cell && cell.lane < grid->cells[c - 1].lane &&
-			cell.arrival_ns - grid->cells[c - 1].arrival_ns < TOGETHER_NS;
+			times.arrival_ns - grid->times[c - 1].arrival_ns < TOGETHER_NS;
 			c--) {
 			grid->cells[c] = grid->cells[c - 1];
+			grid->times[c] = grid->times[c - 1];
 			grid->joins[c] = grid->joins[c - 1];
 		}
 		grid->cells[c] = cell;
+		grid->times[c] = times;
 		grid->joins[c] = instance;
 	}
 }
@@ -243,6 +247,7 @@ static void find_alone(struct step_grid *grid, const struct grid_row *row)
 {
 	for (uint32_t i = 0; i < row->cell_count; i++) {
 		struct grid_cell *cell = &grid->cells[row->first_cell + i];
+		struct cell_times *times = grid_times_of(grid, cell);
 		const struct grid_instance *instance;
 
 		if (cell->instance == GRID_NONE || cell->part->operation != OPERATION_SEND)
@@ -254,10 +259,11 @@ static void find_alone(struct step_grid *grid, const struct grid_row *row)
 
 			if (other->part->operation != OPERATION_RECEIVE)
 				continue;
-			if (other->arrival_ns > cell->departure_ns ||
+			if (grid_times_of(grid, other)->arrival_ns > times->departure_ns ||
 				(!row->works && blocks_its_thread(cell->part) &&
-					2 * (cell->departure_ns - cell->arrival_ns) <
-						other->departure_ns - cell->arrival_ns))
+					2 * (times->departure_ns - times->arrival_ns) <
+						grid_times_of(grid, other)->departure_ns -
+							times->arrival_ns))
 				cell->flags |= CELL_ALONE;
 		}
 		if (instance->member_count < 2)
@@ -269,7 +275,8 @@ static void find_alone(struct step_grid *grid, const struct grid_row *row)
 static bool was_queued(const struct step_grid *grid, const struct grid_cell *cell)
 {
 	return cell->before != GRID_NONE &&
-	       cell->arrival_ns - grid->cells[cell->before].departure_ns < QUEUED_NS;
+	       grid_times_of(grid, cell)->arrival_ns - grid->times[cell->before].departure_ns <
+		       QUEUED_NS;
 }
 
 /*
@@ -283,6 +290,7 @@ static void find_asynchronous(struct step_grid *grid, const struct grid_row *row
 
 	for (uint32_t i = 0; i < row->cell_count; i++) {
 		struct grid_cell *cell = &grid->cells[list[i]];
+		struct cell_times *times = grid_times_of(grid, cell);
 		const struct grid_cell *next =
 			i + 1 < row->cell_count ? &grid->cells[list[i + 1]] : NULL;
 		const struct grid_cell *later =
@@ -300,10 +308,11 @@ static void find_asynchronous(struct step_grid *grid, const struct grid_row *row
 			next = NULL;
 		seen = later && later->part->operation != OPERATION_SEND &&
 		       later->part->operation != OPERATION_RECEIVE && later->lane != cell->lane &&
-		       later->arrival_ns > cell->arrival_ns + TOGETHER_NS &&
-		       later->arrival_ns + QUEUED_NS < cell->departure_ns &&
+		       grid_times_of(grid, later)->arrival_ns > times->arrival_ns + TOGETHER_NS &&
+		       grid_times_of(grid, later)->arrival_ns + QUEUED_NS < times->departure_ns &&
 		       !was_queued(grid, later);
-		if (next && !row->works && next->arrival_ns - cell->departure_ns < QUEUED_NS) {
+		if (next && !row->works &&
+			grid_times_of(grid, next)->arrival_ns - times->departure_ns < QUEUED_NS) {
 			seen = true;
 			grid->cells[list[i + 1]].flags |= CELL_QUEUED;
 		}
@@ -313,8 +322,8 @@ static void find_asynchronous(struct step_grid *grid, const struct grid_row *row
 		cell->flags |= CELL_ASYNC;
 		/* After a long stay, the next one was most likely ready before it could begin. */
 		if (next && !row->works &&
-			next->arrival_ns - cell->departure_ns <
-				segments_length_ns(cell) / STAYS_PER_GAP)
+			grid_times_of(grid, next)->arrival_ns - times->departure_ns <
+				segments_length_ns(grid, cell) / STAYS_PER_GAP)
 			grid->cells[list[i + 1]].flags |= CELL_QUEUED;
 	}
 }
@@ -331,17 +340,18 @@ static void find_usual(struct step_grid *grid, const struct grid_row *row)
 
 	for (uint32_t i = 0; i < row->cell_count; i++) {
 		struct grid_cell *cell = &grid->cells[list[i]];
+		struct cell_times *times = grid_times_of(grid, cell);
 
-		cell->own_ns = -1;
+		times->own_ns = -1;
 		if (row->works || cell->before == GRID_NONE)
 			continue;
 		const struct grid_cell *before = &grid->cells[cell->before];
 		bool next = cell->before + 1 == list[i], queued = cell->flags & CELL_QUEUED;
 
 		if ((before->flags & CELL_ASYNC) && (next || queued))
-			cell->own_ns =
+			times->own_ns =
 				beside_work_ns(grid->beside, segments_mix(row->layout, i - 1));
-		if (cell->own_ns >= 0 && queued && (!next || (before->flags & CELL_BEHIND)))
+		if (times->own_ns >= 0 && queued && (!next || (before->flags & CELL_BEHIND)))
 			cell->flags |= CELL_BEHIND;
 	}
 }
@@ -354,30 +364,34 @@ static void find_usual(struct step_grid *grid, const struct grid_row *row)
  */
 static int64_t find_ready(const struct step_grid *grid, struct grid_cell *cell, int64_t free_ns)
 {
-	int64_t usual_ns = cell->own_ns;
+	struct cell_times *times = grid_times_of(grid, cell);
+	int64_t usual_ns = times->own_ns;
 
 	if (usual_ns < 0)
-		return cell->arrival_ns;
+		return times->arrival_ns;
 	const struct grid_cell *before = &grid->cells[cell->before];
 
-	if (free_ns + usual_ns <= before->departure_ns &&
-		cell->arrival_ns - before->departure_ns < usual_ns / STAYS_PER_GAP)
+	if (free_ns + usual_ns <= grid_times_of(grid, before)->departure_ns &&
+		times->arrival_ns - grid_times_of(grid, before)->departure_ns <
+			usual_ns / STAYS_PER_GAP)
 		cell->flags |= CELL_QUEUED;
 	if (!(cell->flags & CELL_QUEUED))
-		usual_ns = segments_later_ns(usual_ns, cell->arrival_ns - before->arrival_ns);
-	if (free_ns + usual_ns > cell->arrival_ns)
-		return cell->arrival_ns;
+		usual_ns = segments_later_ns(
+			usual_ns, times->arrival_ns - grid_times_of(grid, before)->arrival_ns);
+	if (free_ns + usual_ns > times->arrival_ns)
+		return times->arrival_ns;
 	if (cell->flags & CELL_QUEUED)
 		cell->flags |= CELL_RECKONED;
 	return free_ns + usual_ns;
 }
 
 /* It was ready so long after the one before it in its stream was, or when it came. */
-static void follow_queue(struct grid_cell *cell, int64_t *ready_ns)
+static void follow_queue(struct step_grid *grid, struct grid_cell *cell, int64_t *ready_ns)
 {
-	if (*ready_ns + cell->own_ns > cell->arrival_ns)
-		cell->own_ns = segments_later_ns(0, cell->arrival_ns - *ready_ns);
-	*ready_ns += cell->own_ns;
+	struct cell_times *times = grid_times_of(grid, cell);
+	if (*ready_ns + times->own_ns > times->arrival_ns)
+		times->own_ns = segments_later_ns(0, times->arrival_ns - *ready_ns);
+	*ready_ns += times->own_ns;
 	cell->opaque_ns = 0;
 	cell->flags |= CELL_RECKONED;
 }
@@ -392,19 +406,21 @@ static void find_own(struct step_grid *grid, const struct grid_row *row)
 
 	for (uint32_t i = 0; i < row->cell_count; i++) {
 		struct grid_cell *cell = &grid->cells[row->first_cell + i];
+		struct cell_times *times = grid_times_of(grid, cell);
 		int64_t lead_ns, ready_ns;
 
 		for (; ended < cell->needs; ended++) {
 			const struct grid_cell *before = &grid->cells[list[ended]];
 
-			if (segments_holds(row, before, cell) && before->departure_ns > free_ns)
-				free_ns = before->departure_ns;
+			if (segments_holds(grid, row, before, cell) &&
+				grid_times_of(grid, before)->departure_ns > free_ns)
+				free_ns = grid_times_of(grid, before)->departure_ns;
 		}
 		if (row->works && (cell->flags & CELL_LOCAL) && cell->before != GRID_NONE &&
-			grid->cells[cell->before].departure_ns > free_ns)
-			free_ns = grid->cells[cell->before].departure_ns;
+			grid->times[cell->before].departure_ns > free_ns)
+			free_ns = grid->times[cell->before].departure_ns;
 		if (cell->flags & CELL_BEHIND) {
-			follow_queue(cell, &ready[cell->lane]);
+			follow_queue(grid, cell, &ready[cell->lane]);
 			continue;
 		}
 		ready_ns = ready[cell->lane] = find_ready(grid, cell, free_ns);
@@ -424,12 +440,12 @@ static void find_own(struct step_grid *grid, const struct grid_row *row)
 			cell->opaque_ns = cell->own->comm_call_ns < lead_ns
 						  ? cell->own->comm_call_ns
 						  : lead_ns;
-		cell->own_ns = lead_ns - cell->opaque_ns;
+		times->own_ns = lead_ns - cell->opaque_ns;
 		if (cell->flags & CELL_LOCAL)
-			cell->own_ns += cell->departure_ns - cell->arrival_ns;
+			times->own_ns += times->departure_ns - times->arrival_ns;
 		else if (!row->works)
-			free_ns = segments_later_ns(
-				free_ns, cell->flags & CELL_RECKONED ? ready_ns : cell->arrival_ns);
+			free_ns = segments_later_ns(free_ns,
+				cell->flags & CELL_RECKONED ? ready_ns : times->arrival_ns);
 	}
 }
 
@@ -482,18 +498,19 @@ int segments_find(struct step_grid *grid)
 int64_t segments_exposed_ns(const struct step_grid *grid, uint32_t c)
 {
 	const struct grid_cell *cell = &grid->cells[c];
+	struct cell_times *times = grid_times_of(grid, cell);
 	const struct grid_row *row = &grid->rows[cell->row];
 	const uint32_t *list = &grid->by_departure[row->first_cell];
-	int64_t from_ns = cell->arrival_ns;
+	int64_t from_ns = times->arrival_ns;
 
 	if (row->in_turn && c > row->first_cell)
-		from_ns = segments_later_ns(from_ns, cell[-1].departure_ns);
+		from_ns = segments_later_ns(from_ns, grid->times[c - 1].departure_ns);
 	if (!row->overlapped)
-		return cell->departure_ns - from_ns;
+		return times->departure_ns - from_ns;
 	/* The one that ended last before it did; it lies near its own place in either order. */
 	uint32_t at = c - row->first_cell;
 
-	while (at > 0 && list[at] != c && grid->cells[list[at]].departure_ns > cell->departure_ns)
+	while (at > 0 && list[at] != c && grid->times[list[at]].departure_ns > times->departure_ns)
 		at--;
 	while (at + 1 < row->cell_count && list[at] != c)
 		at++;
@@ -505,21 +522,21 @@ int64_t segments_exposed_ns(const struct step_grid *grid, uint32_t c)
 
 		if (!(after->flags & CELL_LOCAL))
 			continue;
-		if (after->arrival_ns < cell->departure_ns)
+		if (grid_times_of(grid, after)->arrival_ns < times->departure_ns)
 			return 0;
 		break;
 	}
 	for (uint32_t i = at; i-- > 0;) {
 		const struct grid_cell *before = &grid->cells[list[i]];
 
-		if (before->departure_ns <= from_ns)
+		if (grid_times_of(grid, before)->departure_ns <= from_ns)
 			break;
 		if (!row->works || (before->flags & CELL_LOCAL)) {
-			from_ns = before->departure_ns;
+			from_ns = grid_times_of(grid, before)->departure_ns;
 			break;
 		}
 	}
-	return cell->departure_ns - from_ns;
+	return times->departure_ns - from_ns;
 }
 
 static int64_t distance_ns(int64_t a, int64_t b)
@@ -530,31 +547,33 @@ static int64_t distance_ns(int64_t a, int64_t b)
 int64_t segments_last_partner_ns(const struct step_grid *grid, uint32_t c)
 {
 	const struct grid_cell *cell = &grid->cells[c];
+	struct cell_times *times = grid_times_of(grid, cell);
 	const struct grid_row *row = &grid->rows[cell->row];
 	uint32_t first = c, end = c + 1;
-	int64_t last_ns = cell->arrival_ns;
+	int64_t last_ns = times->arrival_ns;
 
 	while (first > row->first_cell &&
-		distance_ns(grid->cells[first - 1].arrival_ns, cell->arrival_ns) <= SLACK_NS)
+		distance_ns(grid->times[first - 1].arrival_ns, times->arrival_ns) <= SLACK_NS)
 		first--;
 	while (end < row->first_cell + row->cell_count &&
-		distance_ns(grid->cells[end].arrival_ns, cell->arrival_ns) <= SLACK_NS)
+		distance_ns(grid->times[end].arrival_ns, times->arrival_ns) <= SLACK_NS)
 		end++;
 	for (uint32_t i = first; i < end; i++) {
 		const struct grid_cell *other = &grid->cells[i];
 		const struct grid_instance *instance;
 
 		if (other->instance == GRID_NONE ||
-			distance_ns(other->departure_ns, cell->departure_ns) > SLACK_NS)
+			distance_ns(grid_times_of(grid, other)->departure_ns, times->departure_ns) >
+				SLACK_NS)
 			continue;
 		instance = &grid->instances[other->instance];
 		for (uint32_t m = 0;
 			instance->waits_for == WAITS_FOR_PARTNER && m < instance->member_count;
 			m++) {
 			int64_t arrival_ns =
-				grid->cells[grid->members[instance->first_member + m]].arrival_ns;
+				grid->times[grid->members[instance->first_member + m]].arrival_ns;
 
-			if (arrival_ns > last_ns && arrival_ns <= cell->departure_ns)
+			if (arrival_ns > last_ns && arrival_ns <= times->departure_ns)
 				last_ns = arrival_ns;
 		}
 	}

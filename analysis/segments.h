@@ -31,8 +31,8 @@ int segments_find(struct step_grid *grid) __attribute__((warn_unused_result));
  * once. Where work is shown, for sends never, and for messages only where they are its input
  * (grid_cell.before).
  */
-static inline bool segments_holds(
-	const struct grid_row *row, const struct grid_cell *ended, const struct grid_cell *cell)
+static inline bool segments_holds(const struct step_grid *grid, const struct grid_row *row,
+	const struct grid_cell *ended, const struct grid_cell *cell)
 {
 	if (row->works)
 		return ended->part->operation != OPERATION_SEND &&
@@ -40,7 +40,9 @@ static inline bool segments_holds(
 	return !(ended->flags & CELL_ASYNC) ||
 	       (ended->lane != cell->lane &&
 		       ((ended->flags & CELL_LAST) ||
-			       cell->arrival_ns - ended->departure_ns < TOGETHER_NS));
+			       grid_times_of(grid, cell)->arrival_ns -
+					       grid_times_of(grid, ended)->departure_ns <
+				       TOGETHER_NS));
 }
 
 /* How much of a cell's time its rank did nothing else: from its last other cell's end on. */

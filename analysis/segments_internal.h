@@ -13,9 +13,9 @@ static inline uint64_t segments_mix(uint64_t hash, uint64_t value) /* splitmix64
 	return hash ^ (hash >> 31);
 }
 
-static inline int64_t segments_length_ns(const struct grid_cell *cell)
+static inline int64_t segments_length_ns(const struct step_grid *grid, const struct grid_cell *cell)
 {
-	return cell->departure_ns - cell->arrival_ns;
+	return grid_times_of(grid, cell)->departure_ns - grid_times_of(grid, cell)->arrival_ns;
 }
 
 static inline int64_t segments_later_ns(int64_t a, int64_t b)

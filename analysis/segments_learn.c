@@ -13,7 +13,7 @@ static bool gap_after(const struct step_grid *grid, uint32_t c, int64_t *gap_ns)
 	for (uint32_t next = c + 1; next < row->first_cell + row->cell_count; next++) {
 		if (grid->cells[next].lane != grid->cells[c].lane)
 			continue;
-		*gap_ns = grid->cells[next].arrival_ns - grid->cells[c].departure_ns;
+		*gap_ns = grid->times[next].arrival_ns - grid->times[c].departure_ns;
 		return true;
 	}
 	return false;
@@ -22,9 +22,9 @@ static bool gap_after(const struct step_grid *grid, uint32_t c, int64_t *gap_ns)
 /* From the cell before on its stream, or the row's start. */
 static int64_t way_to(const struct step_grid *grid, const struct grid_cell *cell)
 {
-	return cell->arrival_ns - (cell->before == GRID_NONE
-						  ? grid->rows[cell->row].start_ns
-						  : grid->cells[cell->before].departure_ns);
+	return grid_times_of(grid, cell)->arrival_ns -
+	       (cell->before == GRID_NONE ? grid->rows[cell->row].start_ns
+					  : grid->times[cell->before].departure_ns);
 }
 
 /* How many asynchronous ones before it on its stream were queued up to it: it did not wait by itself. */
@@ -52,7 +52,7 @@ static uint32_t queue_head(const struct step_grid *grid, uint32_t c, uint32_t co
 /* From the arrival of the first one of its queue. */
 static int64_t stay_in_queue(const struct step_grid *grid, uint32_t c, uint32_t queue)
 {
-	return grid->cells[c].departure_ns - grid->cells[queue_head(grid, c, queue)].arrival_ns;
+	return grid->times[c].departure_ns - grid->times[queue_head(grid, c, queue)].arrival_ns;
 }
 
 /*
@@ -110,7 +110,7 @@ void segments_learn(struct step_grid *grid, const struct grid_row *row)
 			!gap_after(grid, shortest, &gap.least_gap_ns))
 			continue;
 		gap.least_rank = grid->rows[grid->cells[shortest].row].rank;
-		gap.least_stay_ns = segments_length_ns(&grid->cells[shortest]);
+		gap.least_stay_ns = segments_length_ns(grid, &grid->cells[shortest]);
 		if (grid->cells[list[i]].flags & CELL_ASYNC)
 			beside_bound(grid->beside, segments_mix(row->layout, i),
 				gap.least_gap_ns + gap.least_stay_ns);

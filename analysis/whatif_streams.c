@@ -104,9 +104,10 @@ static void lay_cell(struct stream_layout *layout, const struct step_grid *grid,
 	const struct blame *blame, const struct grid_row *row, uint32_t c)
 {
 	const struct grid_cell *cell = &grid->cells[c];
+	const struct cell_times *times = grid_times_of(grid, cell);
 	const struct blame_cell compared = blame_cell_of(blame, grid, c);
 	uint32_t *ended = &layout->ended[cell->row];
-	int64_t own_ns = cell->own_ns, healed_ns = compared.control_ns;
+	int64_t own_ns = times->own_ns, healed_ns = compared.control_ns;
 	bool local = cell->flags & CELL_LOCAL;
 	bool alone = !local && (cell->instance == GRID_NONE || (cell->flags & CELL_ALONE));
 	uint32_t behind = GRID_NONE, first_need = (uint32_t)layout->need_count;
@@ -117,13 +118,13 @@ static void lay_cell(struct stream_layout *layout, const struct step_grid *grid,
 		uint32_t before = row->overlapped ? grid->by_departure[row->first_cell + *ended]
 						  : row->first_cell + *ended;
 
-		if (segments_holds(row, &grid->cells[before], cell))
+		if (segments_holds(grid, row, &grid->cells[before], cell))
 			add_need(layout, before);
 	}
 	if (row->works && local && cell->before != GRID_NONE)
 		add_need(layout, cell->before);
 	if (row->overlapped && !local && cell->before != GRID_NONE &&
-		grid->cells[cell->before].departure_ns <= cell->arrival_ns)
+		grid->times[cell->before].departure_ns <= times->arrival_ns)
 		behind = layout->places[cell->before];
 	layout->needed[layout->cell_count] = 0;
 	layout->places[c] = (uint32_t)layout->cell_count;
@@ -132,7 +133,7 @@ static void lay_cell(struct stream_layout *layout, const struct step_grid *grid,
 		.own_ns = own_ns < compared.most_ns ? own_ns : compared.most_ns,
 		.healed_ns = healed_ns < compared.most_ns ? healed_ns : compared.most_ns,
 		.opaque_ns = cell->opaque_ns,
-		.alone_ns = alone ? cell->departure_ns - cell->arrival_ns : 0,
+		.alone_ns = alone ? times->departure_ns - times->arrival_ns : 0,
 		.row = cell->row,
 		.first_need = first_need,
 		.behind = behind,

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * bench_ingest [--stages] RECORD [SCRATCH]: what the coordinator's work on the frames of a record costs,
- * per rank-step, beside unpacking the same messages with msgpack and writing the same bytes.
- * Frames are read outside of the measured time. --stages: also what each stage of the pipeline takes,
+ * per rank-step, beside unpacking the same messages with msgpack and writing the same bytes; of all frames,
+ * and of their second half, when memory has been touched and grids made. Frames are read outside of the
+ * measured time. --stages: also what each stage of the pipeline takes,
  * which costs a reading of the clock for each. Prints one JSON object. Make records with
  * bench_simulator; one process for each, so that the peak of memory is its own.
  */
@@ -25,7 +26,9 @@
 struct totals {
 	double push_s, append_s, unpack_s, write_s, decode_s;
 	uint64_t frames, bytes;
-	bool stages; /* asked for */
+	uint64_t half;	/* of the frames */
+	double first_s; /* push and append of these */
+	bool stages;	/* asked for */
 	double stage_s[PIPELINE_STAGE_NR];
 	enum pipeline_stage stage; /* since stage_since_s */
 	double stage_since_s;
@@ -100,7 +103,7 @@ static int ingest(struct pipeline *pipeline, struct record_writer *writer, const
 	return result == PIPELINE_ACCEPTED ? 0 : result < 0 ? result : -EBADMSG;
 }
 
-/* One pass over the record; with a pipeline the coordinator's work, else the floor. */
+/* One pass over the record: with a pipeline the coordinator's work, with a file the floor; else frames are counted. */
 static int read_frames(const char *path, struct pipeline *pipeline, struct record_writer *writer,
 	int fd, struct totals *totals)
 {
@@ -119,8 +122,12 @@ static int read_frames(const char *path, struct pipeline *pipeline, struct recor
 	while ((result = record_reader_next(reader, &bytes, &length, &received)) == 0) {
 		totals->frames++;
 		totals->bytes += length;
-		result = pipeline ? ingest(pipeline, writer, bytes, length, received, totals)
-				  : unpack_and_write(fd, bytes, length, totals);
+		if (pipeline && totals->frames == totals->half)
+			totals->first_s = totals->push_s + totals->append_s;
+		if (pipeline)
+			result = ingest(pipeline, writer, bytes, length, received, totals);
+		else if (fd >= 0)
+			result = unpack_and_write(fd, bytes, length, totals);
 		if (result < 0)
 			break;
 	}
@@ -141,9 +148,11 @@ static void print_result(const struct totals *totals, const struct report_model 
 	double rank_steps = (double)model->rank_count * (double)model->totals.steps;
 	double coordinator_s = totals->push_s + totals->append_s;
 	double floor_s = totals->unpack_s + totals->write_s;
+	double later_share = 1 - (double)totals->half / (double)totals->frames;
 
 	printf("{\"ranks\": %u, \"steps\": %llu, \"frames\": %llu, \"bytes\": %llu, "
 	       "\"bytes_per_rank_step\": %.1f, \"ns_per_rank_step\": %.1f, "
+	       "\"ns_in_second_half\": %.1f, "
 	       "\"rank_steps_per_s\": %.0f, \"decode_and_analyse_s\": %.3f, \"record_s\": %.3f, "
 	       "\"decode_alone_s\": %.3f, "
 	       "\"msgpack_unpack_s\": %.3f, \"write_s\": %.3f, \"times_the_floor\": %.2f, "
@@ -151,6 +160,7 @@ static void print_result(const struct totals *totals, const struct report_model 
 		model->rank_count, (unsigned long long)model->totals.steps,
 		(unsigned long long)totals->frames, (unsigned long long)totals->bytes,
 		(double)totals->bytes / rank_steps, 1e9 * coordinator_s / rank_steps,
+		1e9 * (coordinator_s - totals->first_s) / (rank_steps * later_share),
 		rank_steps / coordinator_s, totals->push_s, totals->append_s, totals->decode_s,
 		totals->unpack_s, totals->write_s, coordinator_s / floor_s, (double)kib / 1024);
 	static const char *const names[PIPELINE_STAGE_NR] = {
@@ -178,6 +188,9 @@ static int measure(const char *path, const char *scratch, bool stages)
 		error = pipeline_create(&pipeline_options, &pipeline);
 	if (error == 0 && stages)
 		pipeline_watch_stages(pipeline, on_stage, &totals);
+	if (error == 0)
+		error = read_frames(path, NULL, NULL, -1, &totals);
+	totals.half = totals.frames / 2;
 	if (error == 0)
 		error = read_frames(path, pipeline, writer, -1, &totals);
 	if (error < 0)

@@ -71,7 +71,7 @@ static void make_step(
 				job->off[r][c] ? &job->inside[r][c] : &activity_none,
 				seed * CALLS + c, RANKS, time_ns[r], segment_ns,
 				2200 * (int64_t)(c + 1) - time_ns[r] + random_ns(20) + lag_ns);
-			time_ns[r] = grid->cells[grid->cell_count - 1].departure_ns;
+			time_ns[r] = grid->times[grid->cell_count - 1].departure_ns;
 		}
 	}
 	if (lone) {

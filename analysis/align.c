@@ -12,7 +12,6 @@
 const struct activity activity_none;
 
 enum { ACTIVITY_BLOCK = 256, KIND_BLOCK = 256 };
-enum { GAP_MEMBERS_MIN = 64, MEMBER_GAP = 8 };
 
 /* Sums of activities; blocks, so that pointers into them stay. */
 struct activity_block {
@@ -356,86 +355,6 @@ int grid_add_part(struct step_grid *grid, const struct grid_part *part)
 	return 0;
 }
 
-static struct grid_member member_of(const struct step_grid *grid, const struct grid_cell *cell)
-{
-	const struct grid_row *row = &grid->rows[cell->row];
-
-	return (struct grid_member){
-		.row = cell->row,
-		.flags = cell->flags |
-			 (cell->inside != &activity_none ? (uint32_t)MEMBER_INSIDE : 0) |
-			 (cell->part->flags & PART_DEVICE_TIME ? (uint32_t)MEMBER_DEVICE_TIME : 0) |
-			 (cell->part->flags & PART_HOST_TIME ? (uint32_t)MEMBER_HOST_TIME : 0) |
-			 (row->overlapped ? (uint32_t)MEMBER_OVERLAPPED : 0) |
-			 (row->in_turn ? (uint32_t)MEMBER_IN_TURN : 0) | grid_row_flags(row),
-	};
-}
-
-void grid_refresh_members(struct step_grid *grid)
-{
-	enum { CELLS_AHEAD = 16 };
-
-	for (size_t i = 0; i < grid->instance_count; i++)
-		grid->instances[i].inside = false;
-	for (size_t c = 0; c < grid->cell_count; c++) {
-		const struct grid_cell *cell = &grid->cells[c];
-		uint32_t at = grid->places[c];
-
-		if (c + CELLS_AHEAD < grid->cell_count) {
-			uint32_t ahead = grid->places[c + CELLS_AHEAD];
-
-			__builtin_prefetch(&grid->arrival_ns[ahead], 1);
-			__builtin_prefetch(&grid->departure_ns[ahead], 1);
-			__builtin_prefetch(&grid->own_ns[ahead], 1);
-			__builtin_prefetch(&grid->member_parts[ahead], 1);
-		}
-		grid->arrival_ns[at] = grid->times[c].arrival_ns;
-		grid->departure_ns[at] = grid->times[c].departure_ns;
-		grid->own_ns[at] = grid->times[c].own_ns;
-		if (cell->inside != &activity_none && cell->instance != GRID_NONE)
-			grid->instances[cell->instance].inside = true;
-		grid->member_parts[at] = member_of(grid, cell);
-	}
-}
-
-/* An instance's members, from `next` on. Returns where the next one's are. */
-static uint32_t place_instance(struct grid_instance *instance, uint32_t next)
-{
-	instance->first_member = next;
-	next += instance->member_count;
-	return next + (instance->member_count >= GAP_MEMBERS_MIN ? MEMBER_GAP : 0);
-}
-
-/*
- * Groups the members by instance, these in order as far as there is one; within one, rows ascend, so ranks
- * do. Large instances mostly have a power of two of members, and rows are walked through all of them at once:
- * the gap keeps these from falling into the same set of a cache.
- */
-static void place_members(struct step_grid *grid)
-{
-	uint32_t *cursors = grid->scratch, next = 0;
-
-	for (size_t i = 0; i < grid->instance_count; i++)
-		cursors[i] = GRID_NONE;
-	for (size_t o = 0; o < grid->order_count; o++) {
-		next = place_instance(&grid->instances[grid->order[o]], next);
-		cursors[grid->order[o]] = grid->instances[grid->order[o]].first_member;
-	}
-	for (size_t i = 0; i < grid->instance_count; i++) {
-		if (cursors[i] != GRID_NONE)
-			continue;
-		next = place_instance(&grid->instances[i], next);
-		cursors[i] = grid->instances[i].first_member;
-	}
-	for (size_t c = 0; c < grid->cell_count; c++) {
-		uint32_t i = grid->joins[c];
-
-		grid->places[c] = i == GRID_NONE ? next++ : cursors[i]++;
-		grid->members[grid->places[c]] = (uint32_t)c;
-	}
-	grid->member_end = next;
-}
-
 static void judge_completeness(struct grid_instance *instance)
 {
 	instance->complete = instance->member_count > 1 && instance->member_count >= instance->size;
@@ -458,7 +377,8 @@ static int reserve_links(struct step_grid *grid)
 		if (!grid->scratch)
 			return -ENOMEM;
 	}
-	size_t needed = grid->cell_count + grid->cell_count / GAP_MEMBERS_MIN * MEMBER_GAP;
+	size_t needed =
+		grid->cell_count + grid->cell_count / GRID_GAP_MEMBERS_MIN * GRID_MEMBER_GAP;
 	if (needed <= grid->link_capacity)
 		return 0;
 	size_t capacity = needed + needed / 4;
@@ -556,9 +476,9 @@ static int link_overlapped(struct step_grid *grid)
 	if (error < 0)
 		return error;
 	for (size_t c = 0; c < grid->cell_count; c++)
-		grid->member_parts[grid->places[c]] = member_of(grid, &grid->cells[c]);
+		grid->member_parts[grid->places[c]] = grid_member_of(grid, &grid->cells[c]);
 	grid_order_instances(grid);
-	place_members(grid);
+	grid_place_members(grid);
 	grid_refresh_members(grid);
 	grid->in_turn = grid->in_turn && all_join(grid) && !any_meets_itself(grid);
 	grid->alike = false;
@@ -589,7 +509,7 @@ int grid_link(struct step_grid *grid)
 	for (size_t r = 0; r < grid->row_count; r++)
 		grid->in_turn &= !grid->rows[r].overlapped;
 	grid->order_count = 0;
-	place_members(grid);
+	grid_place_members(grid);
 	for (size_t i = 0; i < grid->instance_count; i++)
 		judge_completeness(&grid->instances[i]);
 	if (grid->overlapped) {

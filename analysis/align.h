@@ -134,12 +134,12 @@ struct step_grid {
 	bool errors_moved; /* rows' clock errors are others than in the step that it repeats */
 	bool alike;	   /* all instances are, all cells join, nothing is overlapped */
 	bool overlapped;   /* some row is, or is in turn */
-	bool in_turn;	   /* no row is overlapped, or meets itself; some are in turn; all cells join */
-	bool device_time;  /* some part has */
-	bool host_time;	   /* some part has the host's times in place of its device's */
-	bool untimed;	   /* some row's parts were seen by their enqueue times alone */
-	uint64_t number;   /* the job step */
-	uint32_t flags;	   /* enum step_flag of the reference rank */
+	bool in_turn; /* no row is overlapped, or meets itself; some are in turn; all cells join */
+	bool device_time; /* some part has */
+	bool host_time;	  /* some part has the host's times in place of its device's */
+	bool untimed;	  /* some row's parts were seen by their enqueue times alone */
+	uint64_t number;  /* the job step */
+	uint32_t flags;	  /* enum step_flag of the reference rank */
 	uint64_t signature;
 	int64_t start_ns, end_ns; /* from the cut before to this cut */
 	int64_t clock_error_ns;	  /* worst between two hosts in it */
@@ -207,6 +207,14 @@ static inline uint32_t grid_cell_at(
 
 /* Joins the cells into instances and orders these. */
 int grid_link(struct step_grid *grid) __attribute__((warn_unused_result));
+/*
+ * Parts of it, of align_members.c. Groups the members by instance, these in order as far as there is one; within one, rows ascend, so ranks
+ * do. Large instances mostly have a power of two of members, and rows are walked through all of them at once:
+ * the gap keeps these from falling into the same set of a cache.
+ */
+void grid_place_members(struct step_grid *grid);
+enum { GRID_GAP_MEMBERS_MIN = 64, GRID_MEMBER_GAP = 8 };
+struct grid_member grid_member_of(const struct step_grid *grid, const struct grid_cell *cell);
 /* Its last part, of align_order.c: fills in the order; scratch has room. */
 void grid_order_instances(struct step_grid *grid);
 

@@ -380,7 +380,7 @@ static bool place_in(struct assembly *assembly, uint32_t number, size_t e,
 /*
  * In the step that the rank is in already, since others before the cut have met it there: where its own
  * transfers are much slower than the leader's, that is more than half a step after the leader's cut. One step
- * it is, if it has not many more parts than the leader's.
+ * it is, if it has not many more parts than the leader's, and is as many entries ahead of it as before.
  */
 static bool place_begun(
 	struct assembly *assembly, uint32_t number, struct stream_position *at, int64_t *place_ns)
@@ -394,6 +394,7 @@ static bool place_begun(
 	const struct packed_step *leader = cut_entry(assembly);
 
 	return is_counted(own) && is_counted(leader) && own->part_count < 2 * leader->part_count &&
+	       own->index == leader->index + assembly->scans[number].ahead &&
 	       place_in(assembly, number, begun.entry, at, place_ns) && at->part >= begun.part;
 }
 

@@ -2,7 +2,7 @@
 /* One instance after the other: who came late by what of its own, who waited, what was carried on. */
 #include <string.h>
 
-#include "analysis/blame_internal.h"
+#include "analysis/blame_meeting.h"
 #include "analysis/robust_stats.h"
 #include "analysis/segments.h"
 
@@ -13,113 +13,6 @@ static int64_t clamp(int64_t value, int64_t low, int64_t high)
 	if (high < low)
 		high = low;
 	return value < low ? low : value > high ? high : value;
-}
-
-/* One instance at work: its members, with what the arrivals say. */
-struct meeting {
-	struct blame *blame;
-	const struct step_grid *grid;
-	const struct grid_instance *instance;
-	const uint32_t *cells; /* of the members */
-	const struct grid_member *members;
-	const int64_t *arrival_ns, *departure_ns;
-	struct blame_meeting *found;
-	struct blame_share *shares; /* where they are kept */
-	uint32_t count;
-	uint32_t root_member;	  /* index into members, or count */
-	int64_t usual_arrival_ns; /* lower median */
-	int64_t usual_opaque_ns;
-	int64_t usual_call_ns; /* by duration: lower median of the time inside */
-	bool taken;	       /* the carries have the members' segments */
-};
-
-static struct blame_tally *tally_of(const struct meeting *meeting, uint32_t m)
-{
-	return &meeting->blame->tallies[meeting->members[m].row];
-}
-
-static struct blame_carry *carry_of(const struct meeting *meeting, uint32_t m)
-{
-	return &tally_of(meeting, m)->carry;
-}
-
-static struct blame_row *row_of(const struct meeting *meeting, uint32_t m)
-{
-	return &meeting->blame->rows[meeting->members[m].row];
-}
-
-static int64_t call_ns(const struct meeting *meeting, uint32_t m)
-{
-	return meeting->departure_ns[m] - meeting->arrival_ns[m];
-}
-
-static int64_t transfer_ns_of(const struct meeting *meeting, uint32_t m)
-{
-	return blame_transfer_ns(
-		meeting->blame, meeting->grid, meeting->found, meeting->instance->first_member + m);
-}
-
-/* The other part of the time inside; less than that where it went on beside other work. */
-static int64_t wait_ns_of(const struct meeting *meeting, uint32_t m)
-{
-	return meeting->found->kept ? meeting->shares[m].wait_ns
-				    : call_ns(meeting, m) - transfer_ns_of(meeting, m);
-}
-
-static inline void take_lead(const struct meeting *meeting, struct blame_carry *carry, uint32_t at)
-{
-	const struct blame *blame = meeting->blame;
-
-	carry->own_ns += blame_lead_own_ns(blame, meeting->grid, meeting->found, at) -
-			 blame_lead_control_ns(blame, meeting->found, at);
-	carry->opaque_ns += blame->opaque ? blame_opaque_ns(blame, at) : 0;
-}
-
-/* Sends that were copied away meet when they are received: their rows may have gone on since, or not yet. */
-static inline void take_turns(
-	const struct meeting *meeting, struct blame_carry *carry, uint32_t m, uint32_t at)
-{
-	const struct step_grid *grid = meeting->grid;
-	uint32_t r = meeting->members[m].row, first = grid->rows[r].first_cell;
-	uint32_t *cursor = &meeting->blame->cursors[r];
-
-	for (; first + *cursor < meeting->cells[m]; ++*cursor)
-		take_lead(meeting, carry, grid->places[first + *cursor]);
-	if (first + *cursor > meeting->cells[m])
-		return;
-	take_lead(meeting, carry, at);
-	++*cursor;
-}
-
-/* Adds what a row did since its last instance, this member's segment included. */
-static inline void take_segments(struct meeting *meeting, uint32_t m)
-{
-	const struct grid_member *member = &meeting->members[m];
-	struct blame *blame = meeting->blame;
-	struct blame_carry *carry = carry_of(meeting, m);
-	uint32_t at = meeting->instance->first_member + m;
-
-	if (blame->in_order && (member->flags & MEMBER_IN_TURN)) {
-		take_turns(meeting, carry, m, at);
-	} else if (blame->in_order && !(member->flags & MEMBER_OVERLAPPED)) {
-		take_lead(meeting, carry, at);
-	} else {
-		const struct step_grid *grid = meeting->grid;
-		const struct grid_row *row = &grid->rows[member->row];
-
-		while (blame->cursors[member->row] <= meeting->cells[m] - row->first_cell) {
-			uint32_t c = row->first_cell + blame->cursors[member->row]++;
-			const struct grid_cell *cell = &grid->cells[c];
-
-			carry->own_ns +=
-				grid_own_ns(grid, c) - blame_cell_of(blame, grid, c).control_ns;
-			carry->opaque_ns += cell->opaque_ns;
-			if (cell->instance == GRID_NONE && !row->overlapped)
-				carry->opaque_ns += grid_call_ns(grid, c);
-		}
-	}
-	if (member->flags & MEMBER_HOLE)
-		*carry = (struct blame_carry){0};
 }
 
 /* The lower median of each member's value; the values are in scratch. */
@@ -145,9 +38,9 @@ static void compare_calls(struct meeting *meeting)
 	int64_t *scratch = meeting->blame->scratch, shortest_ns = INT64_MAX;
 
 	for (uint32_t m = 0; m < meeting->count; m++) {
-		scratch[m] = -call_ns(meeting, m);
-		if (call_ns(meeting, m) < shortest_ns)
-			shortest_ns = call_ns(meeting, m);
+		scratch[m] = -meeting_call_ns(meeting, m);
+		if (meeting_call_ns(meeting, m) < shortest_ns)
+			shortest_ns = meeting_call_ns(meeting, m);
 	}
 	meeting->found->shortest_call_ns = shortest_ns;
 	meeting->usual_call_ns = -usual_of(meeting);
@@ -161,7 +54,7 @@ static void gather(struct meeting *meeting)
 	bool opaque = false;
 
 	for (uint32_t m = 0; m < meeting->count && meeting->blame->opaque; m++) {
-		scratch[m] = -carry_of(meeting, m)->opaque_ns;
+		scratch[m] = -meeting_carry_of(meeting, m)->opaque_ns;
 		opaque |= scratch[m] != 0;
 	}
 	/* Upper median: of two ranks, the one that waits in point-to-point calls is the usual one. */
@@ -182,7 +75,7 @@ static void gather(struct meeting *meeting)
 static int64_t late_ns(const struct meeting *meeting, uint32_t m)
 {
 	int64_t late = meeting->found->by_duration
-			       ? meeting->usual_call_ns - call_ns(meeting, m)
+			       ? meeting->usual_call_ns - meeting_call_ns(meeting, m)
 			       : meeting->arrival_ns[m] - meeting->usual_arrival_ns;
 
 	return late > 0 ? late : 0;
@@ -191,7 +84,7 @@ static int64_t late_ns(const struct meeting *meeting, uint32_t m)
 /* Charges a late member with what is its own; what remains it inherited. Returns the comm part. */
 static inline int64_t charge_lateness(struct meeting *meeting, uint32_t m, int64_t late)
 {
-	struct blame_tally *row = tally_of(meeting, m);
+	struct blame_tally *row = meeting_tally_of(meeting, m);
 	int64_t hidden = clamp(meeting->usual_opaque_ns - row->carry.opaque_ns, 0, INT64_MAX);
 	int64_t own = clamp(row->carry.own_ns, 0, late + hidden);
 	int64_t comm = clamp(row->carry.comm_ns, 0, late - own);
@@ -247,7 +140,7 @@ static void split_call(struct meeting *meeting, uint32_t m)
 {
 	const struct grid_member *member = &meeting->members[m];
 	struct blame_share *result = &meeting->shares[m];
-	int64_t inside = call_ns(meeting, m);
+	int64_t inside = meeting_call_ns(meeting, m);
 
 	if (meeting->found->by_duration)
 		result->wait_ns = inside - meeting->found->shortest_call_ns;
@@ -268,10 +161,10 @@ static void split_call(struct meeting *meeting, uint32_t m)
 /* Returns the transfer. */
 static inline int64_t add_share(struct meeting *meeting, uint32_t m)
 {
-	int64_t transfer_ns = transfer_ns_of(meeting, m);
+	int64_t transfer_ns = meeting_transfer_ns_of(meeting, m);
 
-	tally_of(meeting, m)->wait_ns += wait_ns_of(meeting, m);
-	tally_of(meeting, m)->transfer_ns += transfer_ns;
+	meeting_tally_of(meeting, m)->wait_ns += meeting_wait_ns_of(meeting, m);
+	meeting_tally_of(meeting, m)->transfer_ns += transfer_ns;
 	return transfer_ns;
 }
 
@@ -294,15 +187,15 @@ static int64_t off_after_ns(const struct meeting *meeting, uint32_t m)
 {
 	if (!(meeting->members[m].flags & MEMBER_INSIDE))
 		return 0;
-	return clamp(
-		off_cpu_ns(meeting->grid->cells[meeting->cells[m]].inside) - wait_ns_of(meeting, m),
-		0, transfer_ns_of(meeting, m));
+	return clamp(off_cpu_ns(meeting->grid->cells[meeting->cells[m]].inside) -
+			     meeting_wait_ns_of(meeting, m),
+		0, meeting_transfer_ns_of(meeting, m));
 }
 
 static void add_hold(struct meeting *meeting, uint32_t m, int64_t hold)
 {
 	const struct activity *inside = meeting->grid->cells[meeting->cells[m]].inside;
-	struct blame_row *row = row_of(meeting, m);
+	struct blame_row *row = meeting_row_of(meeting, m);
 	double off = (double)off_cpu_ns(inside);
 	double share = off > 0 ? (double)hold / off : 0;
 
@@ -343,13 +236,14 @@ static int64_t charge_holds(struct meeting *meeting, int64_t usual_transfer)
 			continue;
 		note_hold(meeting, m, hold);
 		add_hold(meeting, m, hold);
-		tally_of(meeting, m)->delay_ns += held_others;
+		meeting_tally_of(meeting, m)->delay_ns += held_others;
 		/* of its lag, what did not hold the others is its own */
-		int64_t lag = clamp(transfer_ns_of(meeting, m) - usual_transfer, 0, INT64_MAX);
+		int64_t lag =
+			clamp(meeting_transfer_ns_of(meeting, m) - usual_transfer, 0, INT64_MAX);
 		int64_t own_lag = clamp(hold - held_others, 0, lag);
 
-		carry_of(meeting, m)->own_ns += own_lag;
-		carry_of(meeting, m)->comm_ns -= own_lag;
+		meeting_carry_of(meeting, m)->own_ns += own_lag;
+		meeting_carry_of(meeting, m)->comm_ns -= own_lag;
 		if (held_others > worst_hold)
 			worst_hold = held_others;
 	}
@@ -383,8 +277,8 @@ static int64_t charge_departures(struct meeting *meeting)
 	int64_t usual_transfer = usual_transfer_ns(meeting);
 
 	for (uint32_t m = 0; m < meeting->count; m++)
-		carry_of(meeting, m)->comm_ns +=
-			clamp(transfer_ns_of(meeting, m) - usual_transfer, 0, INT64_MAX);
+		meeting_carry_of(meeting, m)->comm_ns +=
+			clamp(meeting_transfer_ns_of(meeting, m) - usual_transfer, 0, INT64_MAX);
 	return usual_transfer -
 	       (meeting->instance->inside ? charge_holds(meeting, usual_transfer) : 0);
 }
@@ -460,7 +354,7 @@ static void meet_all(struct meeting *meeting)
 	usual_transfer = by_host_times(meeting) ? INT64_MAX : usual_transfer_ns(meeting);
 	for (uint32_t m = 0; m < meeting->count; m++) {
 		if (!meeting->taken)
-			take_segments(meeting, m);
+			meeting_take_segments(meeting, m);
 		int64_t comm = charge_lateness(meeting, m, late_ns(meeting, m));
 		int64_t lag = add_share(meeting, m) - usual_transfer;
 
@@ -469,7 +363,7 @@ static void meet_all(struct meeting *meeting)
 		worst_comm = comm > worst_comm ? comm : worst_comm;
 		last_ns = meeting->departure_ns[m] > last_ns ? meeting->departure_ns[m] : last_ns;
 		/* They leave together; who leaves later than usual carries that on. */
-		*carry_of(meeting, m) = (struct blame_carry){.comm_ns = lag > 0 ? lag : 0};
+		*meeting_carry_of(meeting, m) = (struct blame_carry){.comm_ns = lag > 0 ? lag : 0};
 	}
 	meeting->found->last_departure_ns = last_ns;
 	tell_meeting(meeting, usual_transfer, worst_comm);
@@ -494,9 +388,11 @@ static void meet_some(struct meeting *meeting)
 		(void)add_share(meeting, m);
 		if (makes_wait && late > 0) {
 			(void)charge_lateness(meeting, m, late);
-			*carry_of(meeting, m) = (struct blame_carry){0}; /* passed on: not twice */
+			*meeting_carry_of(meeting, m) =
+				(struct blame_carry){0}; /* passed on: not twice */
 		} else if (meeting->shares[m].wait_ns > 0) {
-			*carry_of(meeting, m) = (struct blame_carry){0}; /* it was there in time */
+			*meeting_carry_of(meeting, m) =
+				(struct blame_carry){0}; /* it was there in time */
 		}
 	}
 	if (!by_host_times(meeting))
@@ -513,7 +409,7 @@ static void meet_beside(struct meeting *meeting)
 		(void)add_share(meeting, m);
 		scratch[m] = meeting->shares[m].transfer_ns;
 		/* What a member waited here it will not be seen to wait at the next one. */
-		carry_of(meeting, m)->opaque_ns += meeting->shares[m].wait_ns;
+		meeting_carry_of(meeting, m)->opaque_ns += meeting->shares[m].wait_ns;
 	}
 	tell_transfer(meeting, usual_of(meeting));
 }
@@ -552,16 +448,16 @@ static void meet_partner(struct meeting *meeting)
 {
 	split_calls(meeting);
 	for (uint32_t m = 0; m < meeting->count && meeting->count == 2; m++) {
-		struct blame_carry *carry = carry_of(meeting, m);
+		struct blame_carry *carry = meeting_carry_of(meeting, m);
 		int64_t waited_ns = meeting->shares[1 - m].wait_ns;
 		int64_t own = clamp(carry->own_ns, 0, waited_ns);
 
 		if (waited_ns <= 0)
 			continue;
-		tally_of(meeting, m)->delay_ns += own;
-		tally_of(meeting, m)->inherited_ns += waited_ns - own;
+		meeting_tally_of(meeting, m)->delay_ns += own;
+		meeting_tally_of(meeting, m)->inherited_ns += waited_ns - own;
 		carry->own_ns -= own;
-		*carry_of(meeting, 1 - m) = (struct blame_carry){0};
+		*meeting_carry_of(meeting, 1 - m) = (struct blame_carry){0};
 	}
 	tell_message(meeting);
 }
@@ -622,7 +518,7 @@ void blame_meet(struct blame *blame, const struct step_grid *grid, uint32_t inde
 	};
 	meeting.taken = blame->opaque || meeting.found->kept;
 	for (uint32_t m = 0; m < meeting.count && meeting.taken; m++)
-		take_segments(&meeting, m);
+		meeting_take_segments(&meeting, m);
 	if (instance->member_count < 2 && instance->size <= 1) { /* alone in its communicator */
 		memset(meeting.shares, 0, meeting.count * sizeof(*meeting.shares));
 		return;
@@ -630,7 +526,7 @@ void blame_meet(struct blame *blame, const struct step_grid *grid, uint32_t inde
 	blame->incomplete |= !instance->complete;
 	if (!instance->usable) {
 		for (uint32_t m = 0; m < meeting.count; m++)
-			*carry_of(&meeting, m) = (struct blame_carry){0};
+			*meeting_carry_of(&meeting, m) = (struct blame_carry){0};
 		memset(meeting.shares, 0, meeting.count * sizeof(*meeting.shares));
 		return;
 	}

@@ -75,11 +75,11 @@ static const struct cause_text texts[CAUSE_NR] = {
 		"NUMA placement (numastat -p PID); of a guest, at its neighbours"},
 };
 
-static const char *unknown_advice(enum verdict_class verdict_class, bool on_device)
+static const char *unknown_advice(const struct verdict *verdict)
 {
-	switch (verdict_class) {
+	switch (verdict->verdict_class) {
 	case VERDICT_COMPUTE_SLOW:
-		if (on_device)
+		if (verdict->on_device)
 			return "the rank's GPU worked longer than its peers': compare clocks, "
 			       "temperature, memory errors and other processes on it (nvidia-smi "
 			       "-q); see above why its kernels do not tell, and profile it beside "
@@ -91,6 +91,10 @@ static const char *unknown_advice(enum verdict_class verdict_class, bool on_devi
 		return "something on the host held the rank up that was not measurable here: see "
 		       "the coverage below, and run 'slowrank doctor' on that host";
 	case VERDICT_COMM_SLOW:
+		if (!verdict->rank_count)
+			return "transfers take longer, and whose they are could not be told: look "
+			       "at the links that lead the costs below (ethtool -S, ss -ti on "
+			       "their hosts), and at the coverage for what would tell more";
 		return "transfers of this rank take longer than the same transfers elsewhere: look "
 		       "at its NIC, link and path (ethtool -S, ss -ti)";
 	case VERDICT_WORKLOAD_IMBALANCE:
@@ -110,9 +114,9 @@ const char *cause_phrase(enum cause cause)
 							       : "of its own excess";
 }
 
-const char *cause_advice(enum cause cause, enum verdict_class verdict_class, bool on_device)
+const char *cause_advice(const struct verdict *verdict)
 {
-	return (size_t)cause < CAUSE_NR && texts[cause].advice
-		       ? texts[cause].advice
-		       : unknown_advice(verdict_class, on_device);
+	return (size_t)verdict->cause < CAUSE_NR && texts[verdict->cause].advice
+		       ? texts[verdict->cause].advice
+		       : unknown_advice(verdict);
 }

@@ -10,7 +10,7 @@
 /* Follows "18.2 ms/step ", e.g. "throttled". For numbers it does not know: as for unknown. */
 const char *cause_phrase(enum cause cause);
 
-/* One line in the imperative. The class matters only where the cause is unknown. */
-const char *cause_advice(enum cause cause, enum verdict_class verdict_class, bool on_device);
+/* One line in the imperative, by the cause; by class and ranks only where that is unknown. */
+const char *cause_advice(const struct verdict *verdict);
 
 #endif

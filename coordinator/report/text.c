@@ -114,14 +114,11 @@ static void write_advice(const struct selection *selection, bool colour, FILE *o
 	write_head("What to do", colour, out);
 	for (size_t i = 0; i < selection->count; i++) {
 		const struct verdict *verdict = selection->verdicts[i];
-		const char *advice =
-			cause_advice(verdict->cause, verdict->verdict_class, verdict->on_device);
+		const char *advice = cause_advice(verdict);
 		bool told = false;
 
 		for (size_t j = 0; j < i && !told; j++)
-			told = cause_advice(selection->verdicts[j]->cause,
-				       selection->verdicts[j]->verdict_class,
-				       selection->verdicts[j]->on_device) == advice;
+			told = cause_advice(selection->verdicts[j]) == advice;
 		if (!told)
 			fprintf(out, "  %s: %s.\n",
 				look_cause_known(verdict->cause)

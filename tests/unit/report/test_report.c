@@ -166,18 +166,25 @@ static void ranks_become_ranges(void **state)
 
 static void every_cause_has_words(void **state)
 {
+	struct verdict unknown = {.verdict_class = VERDICT_HOST_SLOW}, verdict = unknown;
+
 	(void)state;
 	for (int cause = 1; cause < CAUSE_NR; cause++) {
 		assert_string_not_equal(
 			cause_phrase((enum cause)cause), cause_phrase(CAUSE_UNKNOWN));
-		assert_string_not_equal(cause_advice((enum cause)cause, VERDICT_HOST_SLOW, false),
-			cause_advice(CAUSE_UNKNOWN, VERDICT_HOST_SLOW, false));
-		assert_null(
-			strchr(cause_advice((enum cause)cause, VERDICT_HOST_SLOW, false), '\n'));
+		verdict.cause = (enum cause)cause;
+		assert_string_not_equal(cause_advice(&verdict), cause_advice(&unknown));
+		assert_null(strchr(cause_advice(&verdict), '\n'));
 	}
-	for (int class = 0; class < VERDICT_CLASS_NR; class ++)
-		assert_true(
-			strlen(cause_advice(CAUSE_UNKNOWN, (enum verdict_class) class, true)) > 20);
+	for (int class = 0; class < VERDICT_CLASS_NR; class ++) {
+		unknown.verdict_class = (enum verdict_class) class;
+		assert_true(strlen(cause_advice(&unknown)) > 20);
+	}
+	/* Nobody is named: nothing is said of "this rank". */
+	unknown.verdict_class = VERDICT_COMM_SLOW;
+	assert_null(strstr(cause_advice(&unknown), "this rank"));
+	unknown.rank_count = 1;
+	assert_non_null(strstr(cause_advice(&unknown), "this rank"));
 	assert_string_equal(cause_phrase((enum cause)CAUSE_NR), cause_phrase(CAUSE_UNKNOWN));
 }
 

@@ -13,6 +13,7 @@
 #include "coordinator/pipeline_hang.h"
 #include "coordinator/pipeline_internal.h"
 #include "coordinator/pipeline_trace.h"
+#include "coordinator/plausible.h"
 #include "coordinator/probe_table.h"
 #include "coordinator/queue_pair_table.h"
 #include "coordinator/rank_table.h"
@@ -256,47 +257,6 @@ static int take_queue_pairs(
 	return error;
 }
 
-/*
- * Times that no clock shows would overflow sums further on: hosts are not up for nine years
- * (2^58 ns), and nothing lasts a day (2^46 ns) within one step.
- */
-#define PLAUSIBLE_TIME_NS ((uint64_t)1 << 58)
-#define PLAUSIBLE_LENGTH_NS ((uint64_t)1 << 46)
-
-static bool activity_plausible(const struct activity *activity)
-{
-	return ((uint64_t)activity->preempted_ns | (uint64_t)activity->throttled_ns |
-		       (uint64_t)activity->block_io_ns | (uint64_t)activity->asleep_ns |
-		       (uint64_t)activity->major_fault_ns | (uint64_t)activity->minor_fault_ns |
-		       (uint64_t)activity->comm_call_ns | (uint64_t)activity->host_ns |
-		       (uint64_t)activity->collector_ns) < PLAUSIBLE_LENGTH_NS;
-}
-
-static bool step_plausible(const struct packed_step *step)
-{
-	uint64_t lengths = (uint64_t)step->input_ns | (uint64_t)step->compute_ns |
-			   (uint64_t)step->host_ns | (uint64_t)step->comm_ns |
-			   (uint64_t)(step->end.value - step->start.value);
-
-	if ((uint64_t)step->start.value >= PLAUSIBLE_TIME_NS || lengths >= PLAUSIBLE_LENGTH_NS)
-		return false;
-	for (size_t p = 0; p < step->part_count; p++) {
-		const struct packed_times *part = &step->times[p];
-		uint64_t from_start =
-			(uint64_t)(part->arrival.value - step->start.value) + PLAUSIBLE_LENGTH_NS;
-
-		if (from_start >= 2 * PLAUSIBLE_LENGTH_NS ||
-			(uint64_t)(part->departure.value - part->arrival.value) >=
-				PLAUSIBLE_LENGTH_NS)
-			return false;
-	}
-	for (size_t i = 0; i < step->activity_count; i++) {
-		if (!activity_plausible(&step->activities[i]))
-			return false;
-	}
-	return true;
-}
-
 /* The batch's steps as they are kept, whichever way they came. */
 static int hold_steps(
 	struct pipeline *pipeline, const struct message_batch *batch, struct held_steps **held)
@@ -318,7 +278,7 @@ static int take_steps(struct pipeline *pipeline, struct held_steps *held, uint32
 		const struct packed_step *step = &held->steps[i];
 
 		pipeline->enqueue_only |= (step->part_flags & PART_ENQUEUE_ONLY) != 0;
-		if (!step_plausible(step)) {
+		if (!plausible_step(step)) {
 			pipeline->steps_implausible++;
 			continue;
 		}
@@ -449,6 +409,7 @@ int pipeline_push_batch(struct pipeline *pipeline, struct message_batch *batch,
 		goto done;
 	}
 	pipeline->frames++;
+	plausible_stamps(batch, received);
 	note_backlog(pipeline, probe, batch, received);
 	begin_stage(pipeline, PIPELINE_STAGE_TAKE);
 	error = take_batch(pipeline, batch, probe, received);

@@ -190,6 +190,34 @@ static void impossible_times_are_counted(void **state)
 	pipeline_destroy(pipeline);
 }
 
+static void no_backlog(void *context, bool began, int64_t late_ns)
+{
+	(void)context;
+	(void)began;
+	fail_msg("late by %lld ns", (long long)late_ns);
+}
+
+/* Nor do they move clocks, or say how late a batch is. */
+static void impossible_stamps_say_nothing(void **state)
+{
+	static const int64_t sent_ns[] = {INT64_MIN, INT64_MAX, -1, 1, INT64_MIN, 2, INT64_MAX};
+	struct pipeline *pipeline = new_pipeline();
+	struct message_reply reply;
+
+	(void)state;
+	pipeline_watch_backlog(pipeline, no_backlog, NULL);
+	for (size_t i = 0; i < sizeof(sent_ns) / sizeof(sent_ns[0]); i++) {
+		struct message_batch *batch = made_batch(3, 1, i);
+
+		batch->sent.value = batch->previous_sent.value = sent_ns[i];
+		batch->previous_reply_received.value = sent_ns[(i + 1) % 7];
+		batch->previous_received.value = batch->previous_reply_sent.value = 3;
+		batch->unix_offset_ns = sent_ns[(i + 2) % 7];
+		made_batch_push(pipeline, batch, (struct job_ns){(int64_t)i * 1000000}, &reply);
+	}
+	pipeline_destroy(pipeline);
+}
+
 /* A job seen by enqueue times only has steps and no verdicts, and says so. */
 static bool push_number(struct pipeline *pipeline, uint64_t number, int result)
 {
@@ -258,6 +286,7 @@ int main(void)
 		cmocka_unit_test(doubles_and_order_change_nothing),
 		cmocka_unit_test(garbage_is_refused_with_a_reason),
 		cmocka_unit_test(impossible_times_are_counted),
+		cmocka_unit_test(impossible_stamps_say_nothing),
 		cmocka_unit_test(lost_batches_ask_for_an_introduction),
 		cmocka_unit_test(enqueue_only_is_not_judged),
 	};

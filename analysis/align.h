@@ -208,9 +208,10 @@ static inline uint32_t grid_cell_at(
 /* Joins the cells into instances and orders these. */
 int grid_link(struct step_grid *grid) __attribute__((warn_unused_result));
 /*
- * Parts of it, of align_members.c. Groups the members by instance, these in order as far as there is one; within one, rows ascend, so ranks
- * do. Large instances mostly have a power of two of members, and rows are walked through all of them at once:
- * the gap keeps these from falling into the same set of a cache.
+ * Parts of it, of align_members.c. Groups the members by instance, these in order as far as there is
+ * one; within one, rows ascend, so ranks do. Large instances mostly have a power of two of members,
+ * and rows are walked through all of them at once: the gap keeps these from falling into the same set
+ * of a cache.
  */
 void grid_place_members(struct step_grid *grid);
 enum { GRID_GAP_MEMBERS_MIN = 64, GRID_MEMBER_GAP = 8 };

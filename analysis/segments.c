@@ -389,6 +389,7 @@ static int64_t find_ready(const struct step_grid *grid, struct grid_cell *cell, 
 static void follow_queue(struct step_grid *grid, struct grid_cell *cell, int64_t *ready_ns)
 {
 	struct cell_times *times = grid_times_of(grid, cell);
+
 	if (*ready_ns + times->own_ns > times->arrival_ns)
 		times->own_ns = segments_later_ns(0, times->arrival_ns - *ready_ns);
 	*ready_ns += times->own_ns;

@@ -466,26 +466,19 @@ static bool place(struct assembly *assembly, uint32_t number, bool finish)
 			? assembly->last_cut_ns
 			: assembly_job_ns(assembly, leader, rank_entry_at(leader, 0)->entry->start);
 	int64_t time_ns = assembly->cut.time_ns, half_ns = (time_ns - start_ns) / 2;
-	struct stream_position at = scan->at, place;
+	struct stream_position at;
 	int64_t place_ns = 0;
-	bool near = place_by_count(assembly, number, 2 * half_ns, &place, &place_ns);
+	bool near = place_by_count(assembly, number, 2 * half_ns, &at, &place_ns);
 
-	if (near)
-		at = place;
 	/* The first one that is not too early. */
 	for (size_t e = scan->at.entry; e < rank->entry_count && !near; e++) {
-		if (!place_in(assembly, number, e, &place, &place_ns) ||
-			place_ns < time_ns - half_ns)
+		if (!place_in(assembly, number, e, &at, &place_ns) || place_ns < time_ns - half_ns)
 			continue;
 		if (place_ns > time_ns + half_ns)
 			break;
-		at = place;
 		near = true;
 	}
-	if (!near && place_begun(assembly, number, &place, &place_ns)) {
-		at = place;
-		near = true;
-	}
+	near = near || place_begun(assembly, number, &at, &place_ns);
 	if (!near && !finish &&
 		(!rank->entry_count || assembly_job_ns(assembly, rank, rank->newest) <=
 					       time_ns + (rank->communicator_count ? half_ns : 0)))

@@ -29,7 +29,11 @@ enum backlog_change backlog_take(struct backlog *backlog, struct probe_backlog *
 		backlog->most_ns = behind_ns;
 	if (probe->late == was_late)
 		return BACKLOG_SAME;
+	if (probe->late && backlog->late_count++ == 0) {
+		backlog->most_ns = behind_ns;
+		return BACKLOG_BEGAN;
+	}
 	if (probe->late)
-		return backlog->late_count++ == 0 ? BACKLOG_BEGAN : BACKLOG_SAME;
+		return BACKLOG_SAME;
 	return --backlog->late_count == 0 ? BACKLOG_CAUGHT_UP : BACKLOG_SAME;
 }

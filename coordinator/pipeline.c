@@ -383,8 +383,6 @@ static void note_backlog(struct pipeline *pipeline, struct probe_entry *probe,
 	if (change != BACKLOG_SAME && pipeline->on_backlog)
 		pipeline->on_backlog(pipeline->backlog_context, change == BACKLOG_BEGAN,
 			pipeline->backlog.most_ns);
-	if (change == BACKLOG_CAUGHT_UP)
-		pipeline->backlog.most_ns = 0;
 }
 
 int pipeline_push_batch(struct pipeline *pipeline, struct message_batch *batch,
@@ -409,7 +407,7 @@ int pipeline_push_batch(struct pipeline *pipeline, struct message_batch *batch,
 		goto done;
 	}
 	pipeline->frames++;
-	plausible_stamps(batch, received);
+	forget_implausible_stamps(batch, received);
 	note_backlog(pipeline, probe, batch, received);
 	begin_stage(pipeline, PIPELINE_STAGE_TAKE);
 	error = take_batch(pipeline, batch, probe, received);

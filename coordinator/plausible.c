@@ -42,7 +42,7 @@ bool plausible_step(const struct packed_step *step)
 	return true;
 }
 
-void plausible_stamps(struct message_batch *batch, struct job_ns received)
+void forget_implausible_stamps(struct message_batch *batch, struct job_ns received)
 {
 	const uint64_t unix_max = (uint64_t)1 << 62;
 

@@ -12,7 +12,7 @@
 /* All times of a step are such as hosts have; else it is to be dropped and counted. */
 bool plausible_step(const struct packed_step *step);
 
-/* Forgets stamps that are not: without them the batch says nothing of its host's clock. */
-void plausible_stamps(struct message_batch *batch, struct job_ns received);
+/* Without them the batch says nothing of its host's clock. */
+void forget_implausible_stamps(struct message_batch *batch, struct job_ns received);
 
 #endif

@@ -175,7 +175,7 @@ static void test_slow_link(void **state)
 /* Of many ranks some have always lost a part, often the one in which they waited for the slow link. */
 static void test_slow_link_parts_lost(void **state)
 {
-	struct sim_options options = options_of(false);
+	struct sim_options options;
 	struct job job;
 
 	(void)state;

@@ -47,6 +47,20 @@ struct sim_options sim_defaults(unsigned ranks, uint64_t seed)
 	return options;
 }
 
+struct sim_options sim_crowded(unsigned ranks, uint64_t seed, unsigned steps)
+{
+	struct sim_options options = sim_defaults(ranks, seed);
+
+	options.tcp = true;
+	options.hosts = 4;
+	options.steps = steps;
+	options.waiting = 0.5;
+	options.unsteady = 0.1;
+	options.fault_count = 1;
+	options.faults[0] = (struct sim_fault){SIM_CROWD, 0, 250, steps, 0.12};
+	return options;
+}
+
 static void add_interval(
 	struct sim_rank *rank, unsigned number, double start, double length, int reason)
 {

@@ -135,6 +135,8 @@ struct sim {
 
 /* A job of MPI ranks that is healthy: four all-reduces in steps of 20 ms. */
 struct sim_options sim_defaults(unsigned ranks, uint64_t seed);
+/* The same on four hosts, whose CPUs other programs want from step 250 on: its first fault. */
+struct sim_options sim_crowded(unsigned ranks, uint64_t seed, unsigned steps);
 
 /* Makes all steps; sim_free() afterwards. fed: what was put into batches is theirs. */
 void sim_simulate(struct sim *sim, const struct sim_options *options);

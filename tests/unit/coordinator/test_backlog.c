@@ -53,6 +53,9 @@ static void test_last_batch(void **state)
 	assert_int_equal(backlog_take(&backlog, &probe, (struct host_ns){3 * SECOND_NS},
 				 (struct job_ns){11 * SECOND_NS}, true),
 		BACKLOG_CAUGHT_UP);
+	/* The next time it is late counts anew. */
+	assert_int_equal(take(&backlog, &probe, 12 * SECOND_NS, 6 * SECOND_NS, 0), BACKLOG_BEGAN);
+	assert_true(backlog.most_ns > 5 * SECOND_NS && backlog.most_ns <= 6 * SECOND_NS);
 }
 
 /* 100 parts in a million for three days are 26 s, and no backlog. */

@@ -188,16 +188,10 @@ static void slow_link_in_a_crowd(void **state)
 	(void)state;
 	for (unsigned ranks = 4; ranks <= 8; ranks *= 2) {
 		for (unsigned seed = 1; seed <= SEEDS; seed++) {
-			struct sim_options options = sim_defaults(ranks, seed);
+			struct sim_options options = sim_crowded(ranks, seed, 900);
 			unsigned culprit = seed % ranks;
 
-			options.tcp = true;
-			options.hosts = 4;
-			options.steps = 900;
-			options.waiting = 0.5;
-			options.unsteady = 0.1;
 			options.fault_count = 2;
-			options.faults[0] = (struct sim_fault){SIM_CROWD, 0, 250, 900, 0.12};
 			options.faults[1] = (struct sim_fault){SIM_COMM, culprit, 500, 900, 0.6};
 			sim_job(&sim, &options, &result);
 			assert_int_equal(result.error, 0);

@@ -184,15 +184,8 @@ static void crowded_cpus_are_no_link(void **state)
 	(void)state;
 	for (unsigned ranks = 4; ranks <= 16; ranks *= 2) {
 		for (uint64_t seed = 1; seed <= SEEDS; seed++) {
-			struct sim_options options = sim_defaults(ranks, seed);
+			struct sim_options options = sim_crowded(ranks, seed, 700);
 
-			options.tcp = true;
-			options.hosts = 4;
-			options.steps = 700;
-			options.waiting = 0.5;
-			options.unsteady = 0.1;
-			options.fault_count = 1;
-			options.faults[0] = (struct sim_fault){SIM_CROWD, 0, 250, 700, 0.12};
 			sim_job(&sim, &options, &result);
 			assert_int_equal(result.error, 0);
 			assert_int_equal(sim.alert_count, 0);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/workload/device/nccl_carrier.h"
+#include "tests/workload/device/stream.h"
 
 #include <mpi.h>
 #include <stdlib.h>
@@ -219,10 +220,7 @@ struct stay {
 
 static int64_t monotonic_ns(void)
 {
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+	return device_globaltimer_ns() - DEVICE_GLOBALTIMER_OFFSET_NS;
 }
 
 static int compare_ends(const void *left, const void *right)

@@ -3,6 +3,7 @@
 """What slowrank costs a training job on GPUs, everything on by default, and what others cost.
 
     bench/gpu_overhead.py --slowrank build/slowrank [--ranks 2] [--blocks 200] [--only slowrank]
+    bench/gpu_overhead.py --together RESULT.json...     what earlier runs say together
 
 Two jobs (tests/gpu/train.py): a realistic step of about 60 ms, and a launch-bound one of about
 22 ms. Within one torchrun process group, what is measured works and rests in turn in blocks of
@@ -21,6 +22,9 @@ of the differences within pairs, over the mean of the steps without, with a 95 %
    Inspector (where its library is found or named), PyTorch's profiler always on, CUPTI's records of
    all kernels always on (cupti_always.c). As noisy as the machine: ratios of medians, with the
    range over repeats.
+ - The cores' own pace wanders too, by what other guests do on them. So each rank takes the time of the
+   same few bytecodes before each block of its model. `pace` is how that differs between working and resting (by
+   chance, as long as its interval holds 0), `at_same_pace` the cost where it does not differ.
  - The ranks keep to a few cores each (--pin-cores), slowrank's own processes do not; what is alive
    after the warm-up is no work for Python's garbage collector.
  - profiler: PyTorch's profiler in blocks, as the first.
@@ -61,18 +65,26 @@ CUPTI_ALWAYS = "libslowrank_cupti_always.so"
 
 
 def read_blocks(truth):
-    """[(on, [(seconds since the switch, length of the step on rank 0)])] in order."""
+    """[(on, [(seconds since the switch, length of the step on rank 0, pace)])] in order.
+
+    The pace is the slowest rank's, or None where the log has none.
+    """
     switches = sorted((n["step"], n["monotonic_ns"], n["on"]) for n in truth.notes
                       if n["event"] == "block")
     starts = {step: monotonic for step, monotonic, _ in truth.steps[0]}
-    lengths = truth.lengths_ms(0)
-    return [(on, [((starts[step] - begun_ns) / 1e9, lengths[step])
+    lengths, paces = truth.lengths_ms(0), list(truth.pace_ms.values())
+
+    def pace(step):
+        found = [values[step] for values in paces if step in values]
+        return max(found) if found else None
+
+    return [(on, [((starts[step] - begun_ns) / 1e9, lengths[step], pace(step))
                   for step in range(first, end) if step in lengths])
             for (first, begun_ns, on), (end, _, _) in zip(switches, switches[1:])]
 
 
 def pair_up(blocks):
-    """[(steps with, steps without)] of neighbours; each step (seconds since the switch, ms)."""
+    """[(steps with, steps without)] of neighbours; each step as of read_blocks()."""
     pairs = []
     for first, second in zip(blocks[::2], blocks[1::2]):
         if first[0] == second[0]:
@@ -94,7 +106,7 @@ def after_switch(pairs, most_ms):
     bins = {}
     for pair in pairs:
         for side, steps in enumerate(pair):
-            for after, length in steps:
+            for after, length, _ in steps:
                 bins.setdefault(int(after / BIN_SECONDS), ([], []))[side].append(
                     min(length, most_ms))
     return {f"{number * BIN_SECONDS:.1f}": round(
@@ -103,31 +115,63 @@ def after_switch(pairs, most_ms):
         if min(len(with_it), len(without)) >= LEAST_STEPS}
 
 
+def of_mean(values):
+    """Mean and half of its 95 % interval (Student)."""
+    count = len(values)
+    return statistics.fmean(values), \
+        student_975(count - 1) * statistics.stdev(values) / count**0.5
+
+
+def at_same_pace(differences, paces):
+    """The differences where the pace does not differ: intercept of the line of least squares, and
+    half of its 95 % interval."""
+    count, middle = len(paces), statistics.fmean(paces)
+    slope, intercept = statistics.linear_regression(paces, differences)
+    spread = sum((pace - middle)**2 for pace in paces)
+    left = sum((difference - intercept - slope * pace)**2
+               for difference, pace in zip(differences, paces)) / (count - 2)
+    return intercept, student_975(count - 2) * (left * (1 / count + middle**2 / spread))**0.5
+
+
+def in_numbers(middle, half):
+    return {"slowdown_percent": round(middle, 3),
+            "interval_95_percent": [round(middle - half, 3), round(middle + half, 3)]}
+
+
+def percent_in_pairs(pairs, column):
+    """[percent that the mean with it is above the one without, of the mean without], by pair; an
+    outlier counts as LONG_STEP times the usual value. And what the usual value is, at most."""
+    sides = [[[step[column] for step in steps] for steps in pair] for pair in pairs]
+    most = LONG_STEP * statistics.median(value for pair in sides for side in pair for value in side)
+    means = [[statistics.fmean(min(value, most) for value in side) for side in pair]
+             for pair in sides]
+    base = statistics.fmean(without for _, without in means)
+    return [100 * (with_it - without) / base for with_it, without in means], most
+
+
 def interval(pairs):
     """What it costs: mean difference within pairs over the mean without, and its 95 % interval."""
-    settled = [[[length for after, length in steps if after >= SETTLE_SECONDS] for steps in pair]
+    settled = [[[step for step in steps if step[0] >= SETTLE_SECONDS] for steps in pair]
                for pair in pairs]
     settled = [pair for pair in settled if min(map(len, pair)) >= LEAST_STEPS]
     if len(settled) < 6:
         raise RuntimeError("too few blocks")
-    sides = [[length for pair in settled for length in pair[side]] for side in range(2)]
-    most_ms = LONG_STEP * statistics.median(sides[0] + sides[1])
-    means = [[statistics.fmean(min(length, most_ms) for length in steps) for steps in pair]
-             for pair in settled]
-    base = statistics.fmean(without for _, without in means)
-    differences = [100 * (with_it - without) / base for with_it, without in means]
-    middle, count = statistics.fmean(differences), len(differences)
-    half = student_975(count - 1) * statistics.stdev(differences) / count**0.5
-    return {"slowdown_percent": round(middle, 3),
-            "interval_95_percent": [round(middle - half, 3), round(middle + half, 3)],
-            "pairs": count, "pair_deviation_percent": round(statistics.stdev(differences), 3),
-            "median_of_pairs_percent": round(statistics.median(differences), 3),
-            "step_ms_with": round(statistics.median(sides[0]), 3),
-            "step_ms_without": round(statistics.median(sides[1]), 3),
-            "long_steps_percent": [
-                round(100 * statistics.fmean(length > most_ms for length in side), 3)
-                for side in sides],
-            "after_switch": after_switch(pairs, most_ms)}
+    sides = [[step[1] for pair in settled for step in pair[side]] for side in range(2)]
+    differences, most_ms = percent_in_pairs(settled, 1)
+    found = dict(
+        in_numbers(*of_mean(differences)), pairs=len(differences),
+        pair_deviation_percent=round(statistics.stdev(differences), 3),
+        median_of_pairs_percent=round(statistics.median(differences), 3),
+        step_ms_with=round(statistics.median(sides[0]), 3),
+        step_ms_without=round(statistics.median(sides[1]), 3),
+        long_steps_percent=[round(100 * statistics.fmean(length > most_ms for length in side), 3)
+                            for side in sides],
+        after_switch=after_switch(pairs, most_ms))
+    if all(step[2] is not None for pair in settled for steps in pair for step in steps):
+        paces, _ = percent_in_pairs(settled, 2)
+        found["pace"] = in_numbers(*of_mean(paces))
+        found["at_same_pace"] = in_numbers(*at_same_pace(differences, paces))
+    return found
 
 
 class Bench:
@@ -273,10 +317,33 @@ def measure(arguments):
             result["runs"] = attempt(bench.runs, job)
         if "launches" in arguments.only:
             result["launches"] = attempt(launches, bench, job)
-        ends = result.get("slowrank_blocks", {}).get("interval_95_percent")
-        if ends:
+        blocks = result.get("slowrank_blocks", {})
+        if "pairs" in blocks:
+            ends = blocks.get("at_same_pace", blocks)["interval_95_percent"]
             result["within_budget"] = ends[1] <= BUDGETS[job]
         print(json.dumps({job: result}), file=sys.stderr, flush=True)
+    return jobs
+
+
+def together(paths):
+    """job -> cost by all of these results: each weighs by its interval (inverse variance)."""
+    found = {}
+    for path in paths:
+        with open(path, encoding="utf-8") as file:
+            for job, result in json.load(file)["jobs"].items():
+                blocks = result.get("slowrank_blocks", {})
+                if "pairs" in blocks:
+                    found.setdefault(job, []).append(blocks.get("at_same_pace", blocks))
+    jobs = {}
+    for job, parts in found.items():
+        halves = [(part["interval_95_percent"][1] - part["interval_95_percent"][0]) / 2
+                  for part in parts]
+        weights = [half**-2 for half in halves]
+        middle = sum(weight * part["slowdown_percent"] for weight, part in zip(weights, parts)) / \
+            sum(weights)
+        jobs[job] = dict(in_numbers(middle, sum(weights)**-0.5), runs=len(parts),
+                         budget_percent=BUDGETS[job])
+        jobs[job]["within_budget"] = jobs[job]["interval_95_percent"][1] <= BUDGETS[job]
     return jobs
 
 
@@ -319,6 +386,7 @@ def parse_arguments(argv=None):
     parser.add_argument("--run-options", type=shlex.split, default=[], help="for slowrank run")
     parser.add_argument("--cupti-always", help=CUPTI_ALWAYS + ", where it is elsewhere")
     parser.add_argument("--inspector", help="libnccl-profiler-inspector.so")
+    parser.add_argument("--together", nargs="+", metavar="RESULT.json", help="runs nothing")
     arguments = parser.parse_args(argv)
     if set(arguments.jobs) - set(JOBS):
         parser.error(f"jobs are {', '.join(JOBS)}")
@@ -328,6 +396,9 @@ def parse_arguments(argv=None):
 
 def main():
     arguments = parse_arguments()
+    if arguments.together:
+        print(json.dumps({"bench": "gpu_overhead", "jobs": together(arguments.together)}))
+        return 0
     gpus, why = gpu_run.count_gpus(arguments.python)
     if why:
         print(f"bench/gpu_overhead.py: {why}", file=sys.stderr)

@@ -108,6 +108,7 @@ class Truth:
         self.job, self.ranks, self.notes, self.faults, self.ended = None, [], [], [], []
         self.steps = {}  # rank -> [(step, monotonic_ns, realtime_ns)]
         self.host_ms = {}  # rank -> {step: from asking for the batch until all was launched}
+        self.pace_ms = {}  # rank -> {step: what the same few bytecodes took in it, summed}
         begun = {}
         with open(path, encoding="utf-8") as file:
             for line in file:
@@ -123,6 +124,9 @@ class Truth:
                     if entry.get("host_ms_before") is not None:
                         self.host_ms.setdefault(entry["rank"], {})[entry["step"] - 1] = \
                             entry["host_ms_before"]
+                    if entry.get("pace_ms_before") is not None:
+                        self.pace_ms.setdefault(entry["rank"], {})[entry["step"] - 1] = \
+                            entry["pace_ms_before"]
                 elif event == "fault_begin":
                     fault = dict(entry, end_realtime_ns=None)
                     begun[entry["rank"], entry["first_step"]] = fault

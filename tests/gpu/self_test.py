@@ -398,11 +398,50 @@ class Overhead(unittest.TestCase):
                     for step in range(40):
                         wander = 0.98 * wander + dice.gauss(0, 0.01)
                         steps.append((step * 0.025, (1.01 if is_on else 1) * 25 *
-                                      (1 + wander + dice.gauss(0, 0.02))))
+                                      (1 + wander + dice.gauss(0, 0.02)), None))
                 pairs.append((sides[True], sides[False]))
             low, high = gpu_overhead.interval(pairs)["interval_95_percent"]
             held += low <= 1.0 <= high
         self.assertTrue(0.9 * tries <= held < tries, held)
+
+
+    def test_the_cores_pace_is_taken_out(self):
+        """Cores that are slower for seconds: at the same pace intervals are narrower, and hold."""
+        dice, held, narrower, tries = random.Random(4), 0, 0, 100
+        for _ in range(tries):
+            pairs, slower = [], 0.0
+            for _ in range(40):
+                sides = {}
+                for is_on in dice.sample((True, False), 2):
+                    steps = sides[is_on] = []
+                    for step in range(40):
+                        if dice.random() < 0.02:
+                            slower = dice.choice((0, 0, 0.3, 0.4))
+                        steps.append((step * 0.025, (1.01 if is_on else 1) * 25 *
+                                      (1 + slower + dice.gauss(0, 0.02)),
+                                      0.1 * (1 + 0.5 * slower + dice.gauss(0, 0.05))))
+                pairs.append((sides[True], sides[False]))
+            found = gpu_overhead.interval(pairs)
+            low, high = found["at_same_pace"]["interval_95_percent"]
+            wide = found["interval_95_percent"]
+            held += low <= 1.0 <= high
+            narrower += high - low < 0.5 * (wide[1] - wide[0])
+        self.assertGreaterEqual(held, 0.88 * tries)
+        self.assertGreaterEqual(narrower, 0.9 * tries)
+
+
+    def test_runs_together(self):
+        with tempfile.TemporaryDirectory() as directory:
+            paths = []
+            for middle, half in ((1.0, 1.0), (-2.0, 2.0)):
+                paths.append(os.path.join(directory, f"{middle}.json"))
+                with open(paths[-1], "w", encoding="utf-8") as file:
+                    part = dict(gpu_overhead.in_numbers(middle, half), pairs=9)
+                    json.dump({"jobs": {"launch-bound": {"slowrank_blocks": part}}}, file)
+            found = gpu_overhead.together(paths)["launch-bound"]
+        self.assertEqual(found["slowdown_percent"], 0.4)
+        self.assertEqual(found["interval_95_percent"], [-0.494, 1.294])
+        self.assertFalse(found["within_budget"])
 
 
 class Commands(unittest.TestCase):

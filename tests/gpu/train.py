@@ -330,6 +330,33 @@ class Switch:
             self.set_pause_file(False)
 
 
+class Pace:
+    """How fast this rank's cores are in a step: time of the same few bytecodes before each block, in
+    forward and backward. It wanders with what other guests do on them."""
+
+    ROUNDS = 800  # about 10 us
+
+    def __init__(self, blocks):
+        self.ms = 0.0
+        for block in blocks:
+            block.register_forward_pre_hook(self.on_block)
+
+    def sample(self, *_):
+        begun = time.perf_counter()
+        for _ in range(self.ROUNDS):
+            pass
+        self.ms += (time.perf_counter() - begun) * 1e3
+
+    def on_block(self, _, inputs):
+        self.sample()
+        if inputs[0].requires_grad:
+            inputs[0].register_hook(self.sample)  # on autograd's thread
+
+    def take(self):
+        taken, self.ms = self.ms, 0.0
+        return taken
+
+
 class Recent:
     """Means over the last healthy steps: length, CPU time, bytes sent."""
 
@@ -362,6 +389,7 @@ def run_steps(arguments, trainer, batches, runner, truth, rank, recent, plan):
         for step in range(max(0, window["first_step"]), window["last_step"] + 6):
             if step < len(is_quiet):
                 is_quiet[step] = False
+    pace = Pace(trainer.module.blocks) if arguments.switch else None
     host_ms = None
     for step in range(arguments.steps):
         switch.at_step(step)
@@ -370,7 +398,8 @@ def run_steps(arguments, trainer, batches, runner, truth, rank, recent, plan):
             if step + 1 == len(is_quiet) or not is_quiet[step + 1]:
                 recent.keep()
                 recent.marks.clear()
-        truth.add("step", at_once=False, rank=rank, step=step, host_ms_before=host_ms)
+        truth.add("step", at_once=False, rank=rank, step=step, host_ms_before=host_ms,
+                  pace_ms_before=pace.take() if pace else None)
         runner.at_step(step, recent.mean(0, arguments.step_ms))
         if kernels:
             kernels.at_step(step)

@@ -5,6 +5,7 @@
  */
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "analysis/judge_internal.h"
 #include "analysis/robust_stats.h"
@@ -14,8 +15,6 @@
 #define STEPS_KEPT 32.0
 /* This much of a rank's delay must be seen in what it launched, or in what the step took more. */
 #define PROVEN_SHARE 0.5
-
-enum { QUIET_BLOCKS = 16 };
 
 static void add(struct launch_sums *sums, const struct launch_sums *other)
 {
@@ -55,19 +54,21 @@ void judge_launches_block(struct judge *judge)
 	for (uint32_t r = 0; r < judge->rank_end; r++) {
 		struct rank_state *state = &judge->ranks[r];
 
-		quiet &= !state->track && !judge_suspected_any(state);
+		quiet &= !state->track && !judge_suspected(state, RUN_QUICK);
 		if (!state->track && state->runs[RUN_QUICK].change.sum > 0)
 			add(&state->run_launches, &state->block_launches);
 		state->block_launches = (struct launch_sums){0};
 	}
 	if (!quiet)
 		return;
-	double step_ns = (double)judge->block.time_ns / (double)judge->block.steps;
+	double lengths[QUIET_BLOCKS];
+	size_t count;
 
-	judge->quiet_step_ns =
-		judge->quiet_step_ns > 0
-			? judge->quiet_step_ns + (step_ns - judge->quiet_step_ns) / QUIET_BLOCKS
-			: step_ns;
+	judge->quiet_lengths_ns[judge->quiet_blocks++ % QUIET_BLOCKS] =
+		(double)judge->block.time_ns / (double)judge->block.steps;
+	count = judge->quiet_blocks < QUIET_BLOCKS ? judge->quiet_blocks : QUIET_BLOCKS;
+	memcpy(lengths, judge->quiet_lengths_ns, count * sizeof(lengths[0]));
+	judge->quiet_step_ns = median_double(lengths, count);
 }
 
 static double per_step(const struct launch_sums *sums, double value)

@@ -20,6 +20,7 @@ enum {
 	PAST_BLOCKS = 32,    /* kept per series, to know its noise */
 	DOUBTFUL_BLOCKS = 8, /* that may be a fault's */
 	STEP_HISTORY = 256,  /* steps in which an onset is looked for */
+	QUIET_BLOCKS = 16,   /* of which the usual step is known */
 	POOL_RANKS_MAX = 64, /* whose past tells the noise */
 	SHAPES_MAX = 32768,  /* kinds of transfers followed, at most half of it; a power of two */
 	SHAPE_PAST = 16,
@@ -400,7 +401,9 @@ struct judge {
 	int64_t step_length_ns[STEP_HISTORY];
 	uint64_t next_step;
 	double clock_error_us;
-	double quiet_step_ns; /* mean step while nobody is suspected, a slow mean; 0 = not known */
+	double quiet_lengths_ns[QUIET_BLOCKS]; /* mean steps of the latest blocks without a suspect */
+	uint64_t quiet_blocks;		       /* how many there were */
+	double quiet_step_ns;		       /* their median; 0 = not known */
 	bool several_hosts;
 	uint32_t *pids; /* of the job's ranks, ascending */
 	size_t pid_count, pid_capacity;

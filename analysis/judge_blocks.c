@@ -346,7 +346,7 @@ bool judge_worth_telling(const struct judge *judge, uint32_t rank, const struct 
 	if (level < DELAY_SHARE_MIN && !small_is_certain(judge, run))
 		return false;
 	if (level < least &&
-		(run == &state->runs[RUN_QUICK] || level < RARE_SHARE_MIN ||
+		(run != &state->runs[RUN_SLOW] || level < RARE_SHARE_MIN ||
 			height_of_hits(judge, state, steps_of_run(judge, run)) < RARE_HEIGHT_MIN))
 		return false;
 	if (run == &state->runs[RUN_SLOW] &&
@@ -380,20 +380,33 @@ bool judge_evidence_suffices(const struct judge *judge, uint32_t rank, const str
 					       run->level / (double)run->blocks);
 }
 
+/* A steep run has something to say only of what came later than the quick one, and has a cause. */
+static bool steep_tells(const struct rank_state *state)
+{
+	const struct delay_run *steep = &state->runs[RUN_STEEP];
+	struct classification class = classify_excess(&steep->sums);
+
+	return steep->first_step > state->runs[RUN_QUICK].first_step &&
+	       (class.verdict_class != VERDICT_HOST_SLOW || class.cause != CAUSE_UNKNOWN);
+}
+
 /* The run to tell of: over its threshold and worth telling, the quick one first; NULL: none. */
 static const struct delay_run *run_to_tell(const struct judge *judge, uint32_t rank)
 {
+	static const enum run_kind order[] = {RUN_QUICK, RUN_STEEP, RUN_SLOW};
 	const struct rank_state *state = &judge->ranks[rank];
 
-	for (int kind = 0; kind < RUN_NR && state->in_block && !state->track; kind++) {
-		const struct delay_run *run = &state->runs[kind];
+	for (int i = 0; i < RANK_RUN_NR && state->in_block && !state->track; i++) {
+		const struct delay_run *run = &state->runs[order[i]];
 
 		/* What has ended is not told any more. */
-		if (kind == RUN_QUICK && state->level < QUIET_SHARE * DELAY_SHARE_MIN)
+		if (order[i] != RUN_SLOW && state->level < QUIET_SHARE * DELAY_SHARE_MIN)
 			continue;
 		/* What began a moment ago is the quick run's to tell: it may be a stall. */
-		if (kind == RUN_SLOW && judge_suspected(state, RUN_QUICK) &&
+		if (order[i] == RUN_SLOW && judge_suspected(state, RUN_QUICK) &&
 			state->runs[RUN_QUICK].blocks < SLOW_BLOCKS_MIN)
+			continue;
+		if (order[i] == RUN_STEEP && !steep_tells(state))
 			continue;
 		if (run->change.sum >= CHANGE_THRESHOLD && judge_worth_telling(judge, rank, run))
 			return run;

@@ -16,6 +16,8 @@ enum { SPIKE_BLOCKS_MIN = 4, SLOW_RUN_BLOCKS_MAX = 128 };
  */
 #define FROM_START_MIN 0.1
 enum { FROM_START_PEERS = 8 };
+/* Hosts wander by less than this; what is more, on top of that, is something of its own. */
+#define STEEP_SHARE_MIN 0.15
 
 /* Its first blocks are what is usual for a rank, if they are near to those of its peers. */
 static void settle(struct rank_state *state, size_t rank_count)
@@ -196,10 +198,25 @@ static void learn_usual(struct rank_state *state, double by)
 	state->usual_least = fmin(state->usual_least, state->usual);
 }
 
+/* gain_ns: of the block, without those that are suspected in a run of this kind. */
+static void push_run(const struct judge *judge, struct rank_state *state, struct delay_run *run,
+	const struct change_noise *noise, double weight, int64_t gain_ns, bool suspected)
+{
+	(void)change_point_push(&run->change, noise, state->level, weight);
+	if (run->change.sum <= 0)
+		return;
+	extend_run(judge, state, run);
+	if (suspected) {
+		run->suspect_gain_ns += gain_ns;
+		run->suspect_delay_ns += state->block.delay_ns;
+	}
+}
+
 static void push_rank(const struct judge *judge, struct rank_state *state,
-	const struct change_noise noises[RUN_NR], double weight)
+	const struct change_noise noises[RANK_RUN_NR], double weight)
 {
 	double scale = noises[RUN_QUICK].scale;
+	bool suspected[RUN_NR] = {judge_suspected(state, RUN_QUICK), judge_suspected(state, RUN_SLOW)};
 
 	/* What may be a fault is no noise. */
 	if (!state->settled || state->runs[RUN_QUICK].change.sum < 0.67 * CHANGE_THRESHOLD) {
@@ -212,21 +229,14 @@ static void push_rank(const struct judge *judge, struct rank_state *state,
 		learn_usual(state, fmin(fmax(state->level, -2 * scale), 2 * scale) /
 					   (double)state->usual_blocks);
 	}
-	for (int kind = 0; kind < RUN_NR; kind++) {
-		struct delay_run *run = &state->runs[kind];
-		bool suspected = judge_suspected(state, kind);
+	for (int kind = 0; kind < RANK_RUN_NR; kind++) {
+		int like = kind == RUN_SLOW ? RUN_SLOW : RUN_QUICK; /* suspects of a steep run are a quick one's too */
 
-		(void)change_point_push(&run->change, &noises[kind], state->level, weight);
-		if (run->change.sum <= 0)
-			continue;
-		if (kind == RUN_QUICK && run->change.run <= 1)
-			state->run_launches = (struct launch_sums){0};
-		extend_run(judge, state, run);
-		if (suspected) {
-			run->suspect_gain_ns += judge->block.suspect_gain_ns[kind];
-			run->suspect_delay_ns += state->block.delay_ns;
-		}
+		push_run(judge, state, &state->runs[kind], &noises[kind], weight,
+			judge->block.suspect_gain_ns[like], suspected[like]);
 	}
+	if (state->runs[RUN_QUICK].change.run == 1)
+		state->run_launches = (struct launch_sums){0};
 	if (state->runs[RUN_QUICK].change.sum <= 0)
 		push_doubtful(state);
 	/* What was not worth telling for so long is the rank's way. */
@@ -241,11 +251,12 @@ void judge_push_runs(struct judge *judge, size_t rank_count)
 {
 	double weight = judge->block.irregular * 2 > judge->block.steps ? 0.5 : 1;
 	size_t count = pool_past(judge, rank_count);
-	struct change_noise noises[RUN_NR];
+	struct change_noise noises[RANK_RUN_NR];
 
 	noises[RUN_QUICK] = change_noise_of(judge->scratch, count, 0.85 * DELAY_SHARE_MIN);
 	noises[RUN_SLOW] = change_noise_of(judge->scratch, count, SLOW_REFERENCE);
 	noises[RUN_SLOW].forget = SLOW_FORGET;
+	noises[RUN_STEEP] = change_noise_of(judge->scratch, count, STEEP_SHARE_MIN);
 	judge->ranks_in_block = rank_count;
 	judge->noise_scale = noises[RUN_SLOW].scale;
 	for (uint32_t r = 0; r < judge->rank_end; r++) {

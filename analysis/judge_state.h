@@ -72,9 +72,10 @@ struct delay_run {
 
 /*
  * What may be told at once, and what must come again and again: slow-downs that are small, rare
- * or come slowly.
+ * or come slowly. Ranks have a third kind: what rises far above a quick run that had begun before is judged
+ * without what that run has gathered.
  */
-enum run_kind { RUN_QUICK = 0, RUN_SLOW = 1, RUN_NR };
+enum run_kind { RUN_QUICK = 0, RUN_SLOW = 1, RUN_NR = 2, RUN_STEEP = 2, RANK_RUN_NR = 3 };
 
 struct rank_state {
 	bool seen;
@@ -102,7 +103,7 @@ struct rank_state {
 	struct launch_sums block_launches,
 		run_launches;	     /* as the quick run; goes on in a verdict */
 	struct launch_sums launches; /* of the latest steps looked at */
-	struct delay_run runs[RUN_NR];
+	struct delay_run runs[RANK_RUN_NR];
 	float past[PAST_BLOCKS]; /* levels of quiet blocks */
 	float doubtful
 		[DOUBTFUL_BLOCKS]; /* of those of a run that is open: past, unless it is told */

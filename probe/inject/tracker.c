@@ -14,6 +14,7 @@
 /* Without a free place, one whose channels never came is given up after this long. */
 #define STALE_EVENT_NS INT64_C(60000000000)
 #define NO_TIME INT64_MAX
+enum { PLACES_TRIED = 16 };
 
 enum { STATE_FREE = 0, STATE_ACTIVE = 1, STATE_BUSY = 2 };
 enum { KIND_API = 1, KIND_TASK = 2, KIND_CHANNEL = 3 };
@@ -286,12 +287,9 @@ static void fill_collective(struct communicator *communicator, const struct trac
 	}
 }
 
-/* A place for one more event; the oldest is given up when it is stale. NULL: all are in flight. */
-static struct event *take_event(struct communicator *communicator, size_t *place)
+/* The place is free for one more event, and taken; one whose channels never came is given up when it is stale. */
+static bool take_place(struct event *event)
 {
-	size_t index = (size_t)__atomic_fetch_add(&communicator->cursor, 1, __ATOMIC_RELAXED) &
-		       (TRACKER_EVENTS_MAX - 1);
-	struct event *event = &communicator->events[index];
 	uint64_t tag = __atomic_load_n(&event->tag, __ATOMIC_ACQUIRE);
 
 	if ((tag & 3) == STATE_ACTIVE &&
@@ -300,12 +298,21 @@ static struct event *take_event(struct communicator *communicator, size_t *place
 		finish_event(event);
 		tag = __atomic_load_n(&event->tag, __ATOMIC_ACQUIRE);
 	}
-	if ((tag & 3) != STATE_FREE ||
-		!__atomic_compare_exchange_n(&event->tag, &tag, tag | STATE_BUSY, false,
-			__ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
-		return NULL;
-	*place = index;
-	return event;
+	return (tag & 3) == STATE_FREE &&
+	       __atomic_compare_exchange_n(&event->tag, &tag, tag | STATE_BUSY, false,
+		       __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
+}
+
+/* A place for one more event: the next, or one soon after it, for some events stay long. NULL: none. */
+static struct event *take_event(struct communicator *communicator, size_t *place)
+{
+	for (int tries = 0; tries < PLACES_TRIED; tries++) {
+		*place = (size_t)__atomic_fetch_add(&communicator->cursor, 1, __ATOMIC_RELAXED) &
+			 (TRACKER_EVENTS_MAX - 1);
+		if (take_place(&communicator->events[*place]))
+			return &communicator->events[*place];
+	}
+	return NULL;
 }
 
 void *tracker_task_start(void *context, const struct tracker_task *task)

@@ -118,6 +118,30 @@ static void on_cpu_excess_is_compute(void **state)
 	assert_int_equal(class.cause, CAUSE_UNKNOWN);
 }
 
+/* Less than half of what a minor fault takes is timed: the rest passes for work. */
+static void faults_are_a_cause_before_they_are_most_of_it(void **state)
+{
+	struct excess_sums sums = sums_of(70, EXCESS_MINOR_FAULT, 30);
+	struct classification class = classify_excess(&sums);
+
+	(void)state;
+	assert_int_equal(class.verdict_class, VERDICT_HOST_SLOW);
+	assert_int_equal(class.cause, CAUSE_MINOR_PAGE_FAULT);
+	/* A program that faults as it works has more of both when it has more to do. */
+	sums.control[EXCESS_MINOR_FAULT] = 8 * 1000000;
+	sums.own[EXCESS_MINOR_FAULT] += sums.control[EXCESS_MINOR_FAULT];
+	class = classify_excess(&sums);
+	assert_int_equal(class.verdict_class, VERDICT_COMPUTE_SLOW);
+	sums = sums_of(80, EXCESS_MINOR_FAULT, 20);
+	class = classify_excess(&sums);
+	assert_int_equal(class.verdict_class, VERDICT_COMPUTE_SLOW);
+	sums = device_sums(0, 140, EXCESS_HOST_CPU);
+	sums.own[EXCESS_MINOR_FAULT] += 60 * 1000000;
+	class = classify_excess(&sums);
+	assert_int_equal(class.verdict_class, VERDICT_HOST_SLOW);
+	assert_int_equal(class.cause, CAUSE_MINOR_PAGE_FAULT);
+}
+
 static void what_the_control_has_too_is_no_cause(void **state)
 {
 	struct excess_sums sums = sums_of(90, EXCESS_PREEMPTED, 80);
@@ -179,6 +203,7 @@ int main(void)
 		cmocka_unit_test(the_device_tells_compute_from_host),
 		cmocka_unit_test(without_device_waits_a_late_host_is_unknown),
 		cmocka_unit_test(on_cpu_excess_is_compute),
+		cmocka_unit_test(faults_are_a_cause_before_they_are_most_of_it),
 		cmocka_unit_test(what_the_control_has_too_is_no_cause),
 		cmocka_unit_test(asleep_is_host_without_a_cause),
 		cmocka_unit_test(not_measured_is_not_none),

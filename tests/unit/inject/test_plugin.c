@@ -379,6 +379,34 @@ static void more_than_fits_is_counted(void **state)
 	assert_int_equal(seen.communicator.dropped, 2000 - 1024);
 }
 
+/* NCCL forgets to tell of some kernels' ends: their places are passed over. */
+static int body_forgotten(void)
+{
+	struct profiler_communicator communicator;
+	struct profiler_task task;
+	unsigned refused = 0;
+
+	profiler_begin(&communicator, HASH, 0, 2);
+	for (size_t i = 0; i < 3000; i++) {
+		run_collective(&communicator, &all_reduce, &task);
+		refused += !task.event;
+		if (task.event && (i >= 1000 || i % 100 >= 10))
+			end_kernel(&task, -1);
+		if (i % 64 == 0)
+			usleep(1000); /* the ring is read meanwhile */
+	}
+	profiler_end(&communicator);
+	return refused == 0 ? 0 : 1;
+}
+
+static void forgotten_ends_lose_no_others(void **state)
+{
+	(void)state;
+	assert_int_equal(run_job("6", body_forgotten), 0);
+	assert_int_equal(seen.communicator.dropped, 0);
+	assert_int_equal(seen.collective_count, 3000);
+}
+
 static int body_zero_stamps(void)
 {
 	struct profiler_communicator communicator;
@@ -481,6 +509,7 @@ int main(void)
 		cmocka_unit_test(an_early_exit_keeps_its_status),
 		cmocka_unit_test(without_shared_memory_nothing_is_asked_for),
 		cmocka_unit_test(more_than_fits_is_counted),
+		cmocka_unit_test(forgotten_ends_lose_no_others),
 		cmocka_unit_test(zero_stamps_are_not_used),
 		cmocka_unit_test(a_pause_asks_nccl_for_nothing),
 	};

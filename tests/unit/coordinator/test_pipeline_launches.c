@@ -39,6 +39,8 @@ struct program {
 	uint32_t rival;		    /* long intervals name this process; 0: there are none */
 	unsigned settled;	    /* before this step all devices take half as long again, and the first
 				     * rank's host is late for as much more */
+	unsigned wanders;	    /* not 0: from this step on the culprit's host is slower by wander_ms */
+	double wander_ms;
 };
 
 struct job {
@@ -96,6 +98,8 @@ static struct passage pass(struct job *job, unsigned rank, unsigned step)
 		device *= 1.5;
 		passage.gap += rank == 0 ? device / 2 : 0;
 	}
+	if (rank == CULPRIT && program->wanders && step >= program->wanders)
+		passage.gap += program->wander_ms * MS;
 	if (at_fault(program, rank, step)) {
 		passage.gap += program->input_ms * MS;
 		passage.pause = program->pause_ms * MS;
@@ -481,6 +485,25 @@ static void after_a_slow_start(void **state)
 	}
 }
 
+/* A host that had been slower for a while, without a reason that is seen, lends the fault nothing. */
+static void on_top_of_a_host_that_wanders(void **state)
+{
+	struct program program = usual;
+	int64_t slowest_ns;
+
+	(void)state;
+	program.looked_at = false;
+	program.input_ms = 12;
+	program.reason = OFF_CPU_MAJOR_FAULT;
+	program.first = 330;
+	program.wanders = 90;
+	program.wander_ms = 3.5;
+	for (uint64_t seed = 1; seed <= 8; seed++) {
+		assert_int_equal(slowest_alert(&program, seed, &slowest_ns), 1);
+		assert_in_range(slowest_ns, 1, 1000000000);
+	}
+}
+
 /* Its core is taken by another thread of its own, or by a stranger: that is no quarrel of ranks. */
 static void who_took_the_core(void **state)
 {
@@ -519,6 +542,7 @@ int main(void)
 		cmocka_unit_test(busy_on_a_shared_core),
 		cmocka_unit_test(again_and_again),
 		cmocka_unit_test(after_a_slow_start),
+		cmocka_unit_test(on_top_of_a_host_that_wanders),
 		cmocka_unit_test(who_took_the_core),
 	};
 

@@ -230,7 +230,8 @@ static void push_rank(const struct judge *judge, struct rank_state *state,
 					   (double)state->usual_blocks);
 	}
 	for (int kind = 0; kind < RANK_RUN_NR; kind++) {
-		int like = kind == RUN_SLOW ? RUN_SLOW : RUN_QUICK; /* suspects of a steep run are a quick one's too */
+		/* Who is suspected in a steep run, is in the quick one. */
+		int like = kind == RUN_SLOW ? RUN_SLOW : RUN_QUICK;
 
 		push_run(judge, state, &state->runs[kind], &noises[kind], weight,
 			judge->block.suspect_gain_ns[like], suspected[like]);

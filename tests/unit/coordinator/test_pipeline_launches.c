@@ -448,11 +448,21 @@ static size_t slowest_alert(const struct program *program, uint64_t seed, int64_
 	return count;
 }
 
+/* So many verdicts, each within a second of its onset. */
+static void check_told_at_once(const struct program *program, size_t count)
+{
+	for (uint64_t seed = 1; seed <= 8; seed++) {
+		int64_t slowest_ns;
+
+		assert_int_equal(slowest_alert(program, seed, &slowest_ns), count);
+		assert_in_range(slowest_ns, 1, 1000000000);
+	}
+}
+
 /* What was told of is no noise: a fault that comes again is told as soon as the first one was. */
 static void again_and_again(void **state)
 {
 	struct program program = usual;
-	int64_t slowest_ns;
 
 	(void)state;
 	program.looked_at = false;
@@ -462,34 +472,26 @@ static void again_and_again(void **state)
 	program.first = 80;
 	program.bout = 24;
 	program.every = 80;
-	for (uint64_t seed = 1; seed <= 8; seed++) {
-		assert_int_equal(slowest_alert(&program, seed, &slowest_ns), 4);
-		assert_in_range(slowest_ns, 1, 1000000000);
-	}
+	check_told_at_once(&program, 4);
 }
 
 /* Steps that were longer at first, beside a suspect, are not the usual ones. */
 static void after_a_slow_start(void **state)
 {
 	struct program program = usual;
-	int64_t slowest_ns;
 
 	(void)state;
 	program.looked_at = false;
 	program.input_ms = 12;
 	program.reason = OFF_CPU_MAJOR_FAULT;
 	program.settled = 30;
-	for (uint64_t seed = 1; seed <= 8; seed++) {
-		assert_int_equal(slowest_alert(&program, seed, &slowest_ns), 1);
-		assert_in_range(slowest_ns, 1, 1000000000);
-	}
+	check_told_at_once(&program, 1);
 }
 
 /* A host that had been slower for a while, without a reason that is seen, lends the fault nothing. */
 static void on_top_of_a_host_that_wanders(void **state)
 {
 	struct program program = usual;
-	int64_t slowest_ns;
 
 	(void)state;
 	program.looked_at = false;
@@ -498,10 +500,7 @@ static void on_top_of_a_host_that_wanders(void **state)
 	program.first = 330;
 	program.wanders = 90;
 	program.wander_ms = 3.5;
-	for (uint64_t seed = 1; seed <= 8; seed++) {
-		assert_int_equal(slowest_alert(&program, seed, &slowest_ns), 1);
-		assert_in_range(slowest_ns, 1, 1000000000);
-	}
+	check_told_at_once(&program, 1);
 }
 
 /* Its core is taken by another thread of its own, or by a stranger: that is no quarrel of ranks. */

@@ -259,8 +259,7 @@ static bool throttled_beyond_doubt(const struct excess_sums *sums, double least)
 	       own - control >= least * (double)sums->time_ns;
 }
 
-/* The usual length of steps; 0 of fewer than STEPS_BEFORE_MIN. */
-static double usual_length(const struct judge *judge, uint64_t from, uint64_t until)
+double judge_usual_length(const struct judge *judge, uint64_t from, uint64_t until)
 {
 	double lengths[STEP_HISTORY];
 	uint64_t kept = judge->next_step < STEP_HISTORY ? 0 : judge->next_step - STEP_HISTORY;
@@ -279,7 +278,7 @@ static bool makes_steps_longer(const struct judge *judge, const struct delay_run
 
 	if ((double)run->suspect_gain_ns >= GAIN_SHARE_MIN * (double)run->suspect_delay_ns)
 		return true;
-	before = usual_length(judge, 0, run->first_step);
+	before = judge_usual_length(judge, 0, run->first_step);
 	return before > 0 && length - before >= GAIN_SHARE_MIN * delay;
 }
 
@@ -302,8 +301,8 @@ static bool host_just_wanders(const struct judge *judge, const struct rank_state
 		return false;
 	if (level < HOST_WANDERS_MIN || run->sums.time_ns < HOST_WANDERS_NS)
 		return true;
-	before = usual_length(judge, 0, run->first_step);
-	length = usual_length(judge, run->first_step, judge->next_step);
+	before = judge_usual_length(judge, 0, run->first_step);
+	length = judge_usual_length(judge, run->first_step, judge->next_step);
 	return before <= 0 || length - before < GAIN_SHARE_MIN * level * length;
 }
 

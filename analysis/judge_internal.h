@@ -34,6 +34,8 @@ bool judge_worth_telling(const struct judge *judge, uint32_t rank, const struct 
  * the noise of one block.
  */
 double judge_chance_level(double scale, uint64_t blocks, uint64_t usual_blocks);
+/* Median length of these steps, as far as they are kept; 0 of too few. */
+double judge_usual_length(const struct judge *judge, uint64_t from, uint64_t until);
 /* A run has come so far that it is looked at what the job would be like without the rank. */
 bool judge_suspected(const struct rank_state *state, int kind);
 bool judge_suspected_any(const struct rank_state *state);

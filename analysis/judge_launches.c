@@ -16,6 +16,8 @@
 /* This much of a rank's delay must be seen in what it launched, or in what the step took more. */
 #define PROVEN_SHARE 0.5
 
+enum { QUIET_BLOCKS_MIN = 4 };
+
 static void add(struct launch_sums *sums, const struct launch_sums *other)
 {
 	sums->steps += other->steps;
@@ -100,11 +102,18 @@ static bool find_control(const struct judge *judge, uint32_t rank, uint32_t *con
 	return true;
 }
 
-/* How much longer the steps of a run are than while nobody was suspected; 0: not known. */
-static double growth_of(const struct judge *judge, const struct excess_sums *run)
+/*
+ * How much longer the steps of a run are than while nobody was suspected, or, where somebody always is, than
+ * those before it; 0: not known.
+ */
+static double growth_of(const struct judge *judge, const struct delay_run *run)
 {
-	return judge->quiet_step_ns > 0 && judge->blocks > WARM_UP_BLOCKS
-		       ? (double)run->time_ns / (double)run->steps - judge->quiet_step_ns
+	double usual_ns = judge->quiet_blocks >= QUIET_BLOCKS_MIN
+				  ? judge->quiet_step_ns
+				  : judge_usual_length(judge, 0, run->first_step);
+
+	return usual_ns > 0 && judge->blocks > WARM_UP_BLOCKS
+		       ? (double)run->sums.time_ns / (double)run->sums.steps - usual_ns
 		       : 0;
 }
 
@@ -140,13 +149,14 @@ static bool seen_by_kernel(
  * The device idled for that long more than a control's, or the host launched nothing, and steps became
  * longer. That it launched nothing is seen in windows, or all the time by the kernel.
  */
-static bool held_up_by_host(const struct judge *judge, uint32_t rank, const struct excess_sums *run,
+static bool held_up_by_host(const struct judge *judge, uint32_t rank, const struct delay_run *of_run,
 	const struct classification *class)
 {
+	const struct excess_sums *run = &of_run->sums;
 	const struct rank_state *state = &judge->ranks[rank];
 	const struct launch_sums *own = &state->run_launches, *usual;
 	double proof_ns = PROVEN_SHARE * (double)run->delay_ns / (double)run->steps;
-	bool longer = growth_of(judge, run) >= proof_ns;
+	bool longer = growth_of(judge, of_run) >= proof_ns;
 	uint32_t control;
 
 	if (longer && seen_by_kernel(run, class, proof_ns))
@@ -163,13 +173,11 @@ static bool held_up_by_host(const struct judge *judge, uint32_t rank, const stru
 bool judge_launches_prove(const struct judge *judge, uint32_t rank, const struct delay_run *of_run,
 	const struct classification *class)
 {
-	const struct excess_sums *run = &of_run->sums;
-
-	if (!run->host_times)
+	if (!of_run->sums.host_times)
 		return true;
 	if (class->verdict_class == VERDICT_COMPUTE_SLOW)
-		return !run->several_groups;
-	return held_up_by_host(judge, rank, run, class);
+		return !of_run->sums.several_groups;
+	return held_up_by_host(judge, rank, of_run, class);
 }
 
 static void push_evidence(struct verdict *verdict, const struct verdict_evidence *evidence)

@@ -501,6 +501,10 @@ static void on_top_of_a_host_that_wanders(void **state)
 	program.wanders = 90;
 	program.wander_ms = 3.5;
 	check_told_at_once(&program, 1);
+	program.wanders = 12; /* from nearly the start, so that there is always a suspect */
+	program.wander_ms = 5;
+	program.settled = 12;
+	check_told_at_once(&program, 1);
 }
 
 /* Its core is taken by another thread of its own, or by a stranger: that is no quarrel of ranks. */

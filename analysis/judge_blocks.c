@@ -385,8 +385,7 @@ static bool steep_tells(const struct rank_state *state)
 	const struct delay_run *steep = &state->runs[RUN_STEEP];
 	struct classification class = classify_excess(&steep->sums);
 
-	return steep->first_step > state->runs[RUN_QUICK].first_step &&
-	       (class.verdict_class != VERDICT_HOST_SLOW || class.cause != CAUSE_UNKNOWN);
+	return steep->first_step > state->runs[RUN_QUICK].first_step && class.cause != CAUSE_UNKNOWN;
 }
 
 /* The run to tell of: over its threshold and worth telling, the quick one first; NULL: none. */

@@ -121,10 +121,27 @@ static void major_faults_of_a_shared_mapping(void **state)
 	end(&f);
 }
 
+/* How often a process has slept; negative: not known. */
+static long times_slept(pid_t pid)
+{
+	char path[64], line[128];
+	long count = -1;
+
+	snprintf(path, sizeof(path), "/proc/%d/status", pid);
+	FILE *file = fopen(path, "re");
+
+	while (file && fgets(line, sizeof(line), file))
+		sscanf(line, "voluntary_ctxt_switches: %ld", &count);
+	if (file)
+		fclose(file);
+	return count;
+}
+
 static void reads_are_block_io(void **state)
 {
 	struct fixture f = start(&options);
 	char path[64];
+	long slept;
 
 	(void)state;
 	if (!make_file(path)) {
@@ -132,14 +149,20 @@ static void reads_are_block_io(void **state)
 		skip();
 	}
 	rank_do(&f.rank, "barrier 0");
+	slept = times_slept(f.rank.pid);
 	int64_t length = rank_do(&f.rank, "read %d %s", FILE_PAGES, path);
+	slept = times_slept(f.rank.pid) - slept;
 	rank_do(&f.rank, "barrier 0");
 	unlink(path);
 	assert_true(length > 0);
 	const struct event_activity *seen = last_segment(&f);
-	print_message("reads of %.1f ms: block I/O %.1f ms, major faults %.1f ms\n",
+	print_message("reads of %.1f ms: block I/O %.1f ms, major faults %.1f ms; slept %ld times\n",
 		(double)length / 1e6, (double)seen->block_io_ns / 1e6,
-		(double)seen->major_fault_ns / 1e6);
+		(double)seen->major_fault_ns / 1e6, slept);
+	if (slept < FILE_PAGES / 4) { /* a host may have read before its guest goes on */
+		end(&f);
+		skip();
+	}
 	assert_in_range(seen->block_io_ns, had_cpu(seen, length) / 20, length + 20000000);
 	assert_true(seen->major_fault_ns < seen->block_io_ns);
 	end(&f);

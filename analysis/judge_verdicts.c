@@ -330,32 +330,6 @@ int judge_open(struct judge *judge, uint32_t rank, const struct delay_run *run)
 	return 0;
 }
 
-double judge_comm_latest_level(const struct judge *judge)
-{
-	double excess = 0, time = 0;
-
-	for (uint64_t i = 1; i <= LATEST_STEPS && i <= judge->next_step; i++) {
-		size_t at = (judge->next_step - i) % STEP_HISTORY;
-
-		excess += fmax((double)judge->comm->steps[at], 0);
-		time += (double)judge->step_length_ns[at];
-	}
-	/* Something small before it must not pass for its begin. */
-	return fmax(judge_comm_share(judge->comm), time > 0 ? excess / time : 0);
-}
-
-int64_t judge_comm_onset(const struct judge *judge, uint64_t *step)
-{
-	const struct comm_run *run = &judge->comm->run;
-
-	*step = run->first_step;
-	if (run->dated)
-		return run->start_ns;
-	*step = judge_onset(judge, NULL, run->first_step, judge_comm_latest_level(judge));
-	return judge->next_step - *step <= STEP_HISTORY ? judge->step_start_ns[*step % STEP_HISTORY]
-							: run->start_ns;
-}
-
 /*
  * What is over must be quiet for several times as long as it was loud, and as it was quiet between.
  * Stalls of transfers are long, and how rare they are is learnt while they go on.

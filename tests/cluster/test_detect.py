@@ -16,7 +16,7 @@ from harness import check  # noqa: E402
 
 SEED = 1
 OTHERS_LEAST = 0.05  # so much of the machine's CPUs, taken by other programs, holds ranks up
-OTHERS_MOST = 0.15   # and from so much on a fault may be hidden by what they do
+OTHERS_MOST = 0.25   # and from so much on a fault may be hidden by what they do
 
 
 def cpu_seconds():
@@ -49,11 +49,9 @@ def detect(kind):
         check("error" not in result, result.get("error", ""))
         score = result["score"]
         check(score["ranks_seen"] == 4, f"{score['ranks_seen']} ranks seen")
-        # Where other programs do run, a rank that they take the CPU from is told rightly; and slow
-        # transfers may be told of nobody, as a fault that they hide.
+        # Where other programs do run, a rank that they take the CPU from is told rightly.
         false = [verdict for verdict in score["false_verdicts"]
-                 if (others < OTHERS_LEAST or verdict["cause"] != "cpu-contention")
-                 and (others < OTHERS_MOST or verdict["ranks"])]
+                 if others < OTHERS_LEAST or verdict["cause"] != "cpu-contention"]
         check(not false, f"false alarms: {false}")
         check(score["step_error_percent"] <= 1, f"steps: {score['report_steps']} of "
                                                 f"{score['true_steps']}")

@@ -22,9 +22,10 @@ of the differences within pairs, over the mean of the steps without, with a 95 %
    Inspector (where its library is found or named), PyTorch's profiler always on, CUPTI's records of
    all kernels always on (cupti_always.c). As noisy as the machine: ratios of medians, with the
    range over repeats.
- - The cores' own pace wanders too, by what other guests do on them. So each rank takes the time of the
-   same few bytecodes before each block of its model. `pace` is how that differs between working and resting (by
-   chance, as long as its interval holds 0), `at_same_pace` the cost where it does not differ.
+ - The cores' own pace wanders too, by what other guests do on them. So each rank takes the time of
+   the same few bytecodes before each block of its model. `pace` is how that differs between working
+   and resting (by chance, as long as its interval holds 0), `at_same_pace` the cost where it does
+   not differ.
  - The ranks keep to a few cores each (--pin-cores), slowrank's own processes do not; what is alive
    after the warm-up is no work for Python's garbage collector.
  - profiler: PyTorch's profiler in blocks, as the first.

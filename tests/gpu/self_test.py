@@ -404,7 +404,6 @@ class Overhead(unittest.TestCase):
             held += low <= 1.0 <= high
         self.assertTrue(0.9 * tries <= held < tries, held)
 
-
     def test_the_cores_pace_is_taken_out(self):
         """Cores that are slower for seconds: at the same pace intervals are narrower, and hold."""
         dice, held, narrower, tries = random.Random(4), 0, 0, 100
@@ -428,7 +427,6 @@ class Overhead(unittest.TestCase):
             narrower += high - low < 0.5 * (wide[1] - wide[0])
         self.assertGreaterEqual(held, 0.88 * tries)
         self.assertGreaterEqual(narrower, 0.9 * tries)
-
 
     def test_runs_together(self):
         with tempfile.TemporaryDirectory() as directory:

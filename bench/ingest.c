@@ -174,7 +174,7 @@ static void print_result(const struct totals *totals, const struct report_model 
 
 static int measure(const char *path, const char *scratch, bool stages)
 {
-	const struct record_writer_options writer_options = {"bench_ingest", {0}, 0, false};
+	const struct record_writer_options writer_options = {.program = "bench_ingest"};
 	const struct pipeline_options pipeline_options = {NULL, NULL};
 	char why[WIRE_DETAIL_LENGTH_MAX + 1] = "";
 	struct record_writer *writer = NULL;

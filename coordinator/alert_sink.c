@@ -2,11 +2,11 @@
 #include "coordinator/alert_sink.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "coordinator/output/file.h"
 #include "coordinator/report/json.h"
 #include "coordinator/report/text.h"
 
@@ -17,24 +17,49 @@ struct alert_sink {
 	uint64_t errors;
 };
 
-int alert_sink_create(const struct alert_sink_options *options, struct alert_sink **result)
+static bool begins_as_alert(int fd, off_t length)
 {
-	struct alert_sink *sink = malloc(sizeof(*sink));
-	int error;
+	static const char wanted[] = "{\"event\": \"";
+	char start[sizeof(wanted) - 1];
 
-	if (!sink)
-		return -ENOMEM;
-	*sink = (struct alert_sink){
-		.text = options->text, .json_fd = -1, .colour = options->colour};
-	if (options->json_path) {
-		sink->json_fd =
-			open(options->json_path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-		if (sink->json_fd < 0) {
-			error = -errno;
-			free(sink);
-			return error;
-		}
+	(void)length;
+	return pread(fd, start, sizeof(start), 0) == (ssize_t)sizeof(start) &&
+	       memcmp(start, wanted, sizeof(start)) == 0;
+}
+
+static int open_json(const char *path, char why[WIRE_DETAIL_LENGTH_MAX + 1])
+{
+	static const struct output_kind kind = {"a file of alerts", begins_as_alert};
+	struct output_place place;
+	bool is_file;
+	int fd = output_place_open(path, &place);
+
+	if (fd < 0) {
+		output_explain(path, fd, why);
+		return fd;
 	}
+	fd = output_file_append(&place, path, &kind, &is_file, why);
+	output_place_close(&place);
+	return fd;
+}
+
+int alert_sink_create(const struct alert_sink_options *options, struct alert_sink **result,
+	char why[WIRE_DETAIL_LENGTH_MAX + 1])
+{
+	struct alert_sink *sink;
+	int fd = options->json_path ? open_json(options->json_path, why) : -1;
+
+	if (options->json_path && fd < 0)
+		return fd;
+	sink = malloc(sizeof(*sink));
+	if (!sink) {
+		snprintf(why, WIRE_DETAIL_LENGTH_MAX + 1, "no memory");
+		if (fd >= 0)
+			close(fd);
+		return -ENOMEM;
+	}
+	*sink = (struct alert_sink){
+		.text = options->text, .json_fd = fd, .colour = options->colour};
 	*result = sink;
 	return 0;
 }

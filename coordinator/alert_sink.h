@@ -15,13 +15,13 @@ struct alert_sink;
 
 struct alert_sink_options {
 	FILE *text;	       /* e.g. stderr; not owned; may be NULL */
-	const char *json_path; /* appended to, made with mode 0644 when absent; may be NULL */
+	const char *json_path; /* an earlier file of alerts is appended to; may be NULL */
 	bool colour;	       /* of the text */
 };
 
-/* Returns 0, -ENOMEM, or the errno of opening json_path (negative). The caller owns the sink. */
-int alert_sink_create(const struct alert_sink_options *options, struct alert_sink **sink)
-	__attribute__((warn_unused_result));
+/* Returns 0, or a negative errno with one line in why. The caller owns the sink. */
+int alert_sink_create(const struct alert_sink_options *options, struct alert_sink **sink,
+	char why[WIRE_DETAIL_LENGTH_MAX + 1]) __attribute__((warn_unused_result));
 void alert_sink_destroy(struct alert_sink *sink); /* NULL is fine */
 
 /* Writes one event; model gives host names and the offset to the time of the epoch. */

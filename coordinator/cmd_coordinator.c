@@ -176,20 +176,13 @@ static int open_outputs(struct coordinator *coordinator)
 	};
 	struct record_writer_state state;
 	char why[WIRE_DETAIL_LENGTH_MAX + 1];
-	int error = options->report ? report_file_check(options->report) : 0;
+	int error = options->report ? report_file_check(options->report, why) : 0;
 
-	if (error) {
-		fprintf(stderr, "slowrank coordinator: cannot write the report %s: %s\n",
-			options->report, strerror(-error));
-		return error;
-	}
-	error = alert_sink_create(&sink_options, &coordinator->sink);
-	if (error) {
-		fprintf(stderr, "slowrank coordinator: cannot write alerts to %s: %s\n",
-			options->alerts ? options->alerts : "stderr", strerror(-error));
-		return error;
-	}
-	error = record_writer_create(options->record, &record_options, &coordinator->record, why);
+	if (!error)
+		error = alert_sink_create(&sink_options, &coordinator->sink, why);
+	if (!error)
+		error = record_writer_create(
+			options->record, &record_options, &coordinator->record, why);
 	if (error)
 		return tell(why);
 	record_writer_get_state(coordinator->record, &state);
@@ -325,6 +318,7 @@ static void finish(struct coordinator *coordinator)
 {
 	const struct coordinator_options *options = &coordinator->options;
 	const struct report_model *model;
+	char why[WIRE_DETAIL_LENGTH_MAX + 1];
 	int error;
 
 	listener_destroy(coordinator->listener);
@@ -341,10 +335,8 @@ static void finish(struct coordinator *coordinator)
 
 		(void)!report_text_write(model, &text_options, stderr);
 	}
-	error = options->report ? report_file_write(model, options->report, true) : 0;
-	if (error)
-		fprintf(stderr, "slowrank: cannot write the report %s: %s\n", options->report,
-			strerror(-error));
+	if (options->report && report_file_write(model, options->report, true, why) < 0)
+		fprintf(stderr, "slowrank: the report: %s\n", why);
 	if (alert_sink_errors(coordinator->sink))
 		fprintf(stderr, "slowrank: %llu alerts could not be written\n",
 			(unsigned long long)alert_sink_errors(coordinator->sink));

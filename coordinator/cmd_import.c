@@ -5,10 +5,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "analysis/version.h"
 #include "coordinator/commands.h"
+#include "coordinator/output/file.h"
 #include "coordinator/record/writer.h"
 #include "coordinator/report/import_batch.h"
 #include "probe/wire/encode.h"
@@ -113,64 +113,69 @@ static void job_id_of(const char *path, char id[STEP_NAME_LENGTH_MAX + 1])
 	id[strcspn(id, ".")] = '\0';
 }
 
-static int write_record(const struct import_options *options, struct import_rows *rows)
+/* Writes the record whole, or nothing. Returns 0, or a negative errno with one line in why. */
+static int write_record(const struct import_options *options, struct import_rows *rows,
+	struct import_result *result, char why[WIRE_DETAIL_LENGTH_MAX + 1])
 {
-	struct record_writer_options record = {.program = "slowrank " SLOWRANK_VERSION};
-	char why[WIRE_DETAIL_LENGTH_MAX + 1], job_id[STEP_NAME_LENGTH_MAX + 1];
-	struct import_result result;
+	struct record_writer_options record = {
+		.program = "slowrank " SLOWRANK_VERSION, .whole = true};
+	char job_id[STEP_NAME_LENGTH_MAX + 1];
 	struct sink sink = {0};
 	int error;
 
 	job_id_of(options->input, job_id);
-	if (record_writer_create(options->output, &record, &sink.writer, why) < 0) {
-		fprintf(stderr, "slowrank import: %s\n", why);
-		return STATUS_BAD;
-	}
-	error = import_batches(rows, job_id, append, &sink, &result);
+	error = record_writer_create(options->output, &record, &sink.writer, why);
+	if (error)
+		return error;
+	error = import_batches(rows, job_id, append, &sink, result);
 	wire_buffer_fini(&sink.buffer);
-	if (error == 0) {
-		error = record_writer_finish(sink.writer);
-	} else {
+	if (error)
 		record_writer_destroy(sink.writer);
-		unlink(options->output);
-	}
-	if (error < 0) {
-		fprintf(stderr, "slowrank import: %s: %s\n", options->input,
-			error == -EINVAL     ? "a rank is in two places of the job"
-			: error == -EMSGSIZE ? "a step has more operations than a record can hold"
-					     : strerror(-error));
-		return STATUS_BAD;
-	}
+	else
+		error = record_writer_finish(sink.writer);
+	if (error == -EINVAL || error == -EMSGSIZE)
+		snprintf(why, WIRE_DETAIL_LENGTH_MAX + 1, "%.150s: %s", options->input,
+			error == -EINVAL ? "a rank is in two places of the job"
+					 : "a step has more operations than a record can hold");
+	else if (error)
+		output_explain(options->output, error, why);
+	return error;
+}
+
+static void tell_result(const struct import_result *result, const struct import_rows *rows)
+{
 	fprintf(stderr,
 		"slowrank import: %" PRIu64 " operations of %" PRIu64 " ranks in %" PRIu64
 		" steps\n",
-		result.operations, result.ranks, result.steps);
+		result->operations, result->ranks, result->steps);
 	if (rows->unknown)
 		fprintf(stderr,
 			"slowrank import: %" PRIu64 " operations of unknown types left out\n",
 			rows->unknown);
-	if (result.unpaired)
+	if (result->unpaired)
 		fprintf(stderr,
 			"slowrank import: sends and receives of %" PRIu64
 			" steps do not fit the schedule and are not paired\n",
-			result.unpaired);
-	return STATUS_OK;
+			result->unpaired);
 }
 
 int cmd_import(int argc, char **argv)
 {
 	struct import_options options = {0};
+	struct import_result result;
 	struct import_rows rows;
 	char why[WIRE_DETAIL_LENGTH_MAX + 1];
 	int status = parse(&options, argc, argv);
 
 	if (status >= 0)
 		return status;
-	if (import_rows_read(options.input, &rows, why) < 0) {
+	status = STATUS_OK;
+	if (import_rows_read(options.input, &rows, why) < 0 ||
+		write_record(&options, &rows, &result, why) < 0) {
 		fprintf(stderr, "slowrank import: %s\n", why);
 		status = STATUS_BAD;
 	} else {
-		status = write_record(&options, &rows);
+		tell_result(&result, &rows);
 	}
 	import_rows_fini(&rows);
 	return status;

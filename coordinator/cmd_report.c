@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "coordinator/commands.h"
+#include "coordinator/output/file.h"
 #include "coordinator/pipeline.h"
 #include "coordinator/record/reader.h"
 #include "coordinator/report/file.h"
@@ -186,17 +187,19 @@ static void replay_record(const char *path, struct record_reader *reader, struct
 static int write_output(const struct report_options *options, const struct report_model *model)
 {
 	struct report_text_options text = {.colour = report_text_colour_wanted(stdout)};
+	char why[WIRE_DETAIL_LENGTH_MAX + 1];
 	int error;
 
-	if (options->output)
-		error = report_file_write(model, options->output, options->json);
-	else
+	if (options->output) {
+		error = report_file_write(model, options->output, options->json, why);
+	} else {
 		error = options->json ? report_json_write(model, stdout)
 				      : report_text_write(model, &text, stdout);
-
+		if (error < 0)
+			output_explain("the report", error, why);
+	}
 	if (error < 0)
-		fprintf(stderr, "slowrank report: cannot write %s: %s\n",
-			options->output ? options->output : "the report", strerror(-error));
+		fprintf(stderr, "slowrank report: %s\n", why);
 	return error;
 }
 

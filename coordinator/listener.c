@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 
 #include <nng/nng.h>
@@ -232,6 +233,15 @@ static void keep_url(struct listener *listener, size_t index, const char *url, n
 	snprintf(colon, sizeof(listener->urls[index]) - (size_t)(colon - kept), ":%d", port);
 }
 
+/* nng removes what is at the path of a socket and does not answer: that must be a socket. */
+static bool is_taken_by_a_file(const char *url)
+{
+	struct stat status;
+
+	return !strncmp(url, "ipc://", 6) && lstat(url + 6, &status) == 0 &&
+	       !S_ISSOCK(status.st_mode);
+}
+
 static int listen_at(struct listener *listener, size_t index, const char *url, char *why)
 {
 	const size_t why_length = WIRE_DETAIL_LENGTH_MAX + 1;
@@ -246,6 +256,11 @@ static int listen_at(struct listener *listener, size_t index, const char *url, c
 	if (strlen(url) > LISTENER_URL_LENGTH_MAX - 5) { /* room for a port */
 		snprintf(why, why_length, "cannot listen at '%.150s...': too long", url);
 		return -EINVAL;
+	}
+	if (is_taken_by_a_file(url)) {
+		snprintf(why, why_length,
+			"cannot listen at '%.150s': a file is there that is no socket", url);
+		return -EEXIST;
 	}
 	error = nng_listener_create(&bound, listener->socket, url);
 	if (!error) {

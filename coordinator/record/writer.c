@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/file.h>
@@ -9,6 +8,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "coordinator/output/file.h"
 #include "coordinator/record/format.h"
 #include "coordinator/record/writer.h"
 
@@ -19,6 +19,8 @@ struct record_writer {
 	bool can_cut; /* a regular file: what was written in part can be taken back */
 	bool broken;  /* a part could not be taken back; the next frame starts behind it */
 	bool sync_at_end;
+	bool replaces;			  /* output is open, to be committed at the end */
+	struct output_replacement output; /* its place alone while a live record is opened */
 	struct record_writer_state state;
 };
 
@@ -85,41 +87,52 @@ static int write_header(struct record_writer *writer, const struct record_writer
 	return append(writer, header, sizeof(header), NULL, 0);
 }
 
-/* A record with frames whose writer did not come to its end: all that is left of a run. */
-static bool is_unfinished(const char *path, off_t length)
+static bool begins_as_record(int fd, off_t length)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	uint8_t start[8], end[RECORD_MAGIC_BYTES];
-	bool unfinished;
+	uint8_t start[8];
 
-	if (fd < 0)
-		return false;
-	unfinished =
-		length > RECORD_HEADER_BYTES &&
-		pread(fd, start, sizeof(start), 0) == (ssize_t)sizeof(start) &&
-		memcmp(start, RECORD_MAGIC, sizeof(start)) == 0 &&
-		(pread(fd, end, sizeof(end), length - RECORD_FRAME_HEAD_BYTES - RECORD_END_BYTES) !=
-				(ssize_t)sizeof(end) ||
-			record_get_u32(end) != RECORD_END_MAGIC);
-	close(fd);
-	return unfinished;
+	(void)length;
+	return pread(fd, start, sizeof(start), 0) == (ssize_t)sizeof(start) &&
+	       memcmp(start, RECORD_MAGIC, sizeof(start)) == 0;
 }
 
-/* Gives the file at path the first free name path.1, path.2, ... */
+static bool has_end(int fd, off_t length)
+{
+	uint8_t end[RECORD_MAGIC_BYTES];
+
+	return length > RECORD_HEADER_BYTES &&
+	       pread(fd, end, sizeof(end), length - RECORD_FRAME_HEAD_BYTES - RECORD_END_BYTES) ==
+		       (ssize_t)sizeof(end) &&
+	       record_get_u32(end) == RECORD_END_MAGIC;
+}
+
+static const struct output_kind record_kind = {"a record", begins_as_record};
+
+/* Nobody records to it, and its writer came to its end: not all that is left of a run. */
+static bool is_whole_record(int fd, off_t length)
+{
+	return begins_as_record(fd, length) && has_end(fd, length) &&
+	       !(flock(fd, LOCK_SH | LOCK_NB) < 0 && errno == EWOULDBLOCK);
+}
+
+static const struct output_kind whole_record_kind = {"a whole record", is_whole_record};
+
+/* Gives the file at the place the first free name NAME.1, NAME.2, ... */
 static int move_away(
 	struct record_writer *writer, const char *path, char why[WIRE_DETAIL_LENGTH_MAX + 1])
 {
-	char kept[PATH_MAX];
+	const struct output_place *place = &writer->output.place;
+	char kept[NAME_MAX + 1];
 
 	for (unsigned number = 1; number <= KEPT_MAX; number++) {
-		int length = snprintf(kept, sizeof(kept), "%s.%u", path, number);
+		int length = snprintf(kept, sizeof(kept), "%s.%u", place->name, number);
 
 		if (length < 0 || (size_t)length >= sizeof(kept))
 			return -ENAMETOOLONG;
-		if (access(kept, F_OK) == 0)
+		if (faccessat(place->folder, kept, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
 			continue;
 		writer->state.kept_number = number;
-		return rename(path, kept) < 0 ? -errno : 0;
+		return renameat(place->folder, place->name, place->folder, kept) < 0 ? -errno : 0;
 	}
 	snprintf(why, WIRE_DETAIL_LENGTH_MAX + 1,
 		"%.150s and %d files beside it are records of runs that did not end: remove some",
@@ -131,17 +144,20 @@ static int move_away(
 static int claim(struct record_writer *writer, const char *path, struct stat *status,
 	char why[WIRE_DETAIL_LENGTH_MAX + 1])
 {
+	const struct output_place *place = &writer->output.place;
 	struct stat now;
 
-	writer->fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-	if (writer->fd < 0 || fstat(writer->fd, status) < 0)
+	writer->fd = output_file_append(place, path, &record_kind, &writer->can_cut, why);
+	if (writer->fd < 0)
+		return writer->fd;
+	if (fstat(writer->fd, status) < 0)
 		return -errno;
-	writer->can_cut = S_ISREG(status->st_mode);
 	if (!writer->can_cut)
 		return 0; /* a pipe or /dev/null: nothing to empty, nobody to race with */
 	/* Or somebody has it, and has moved it away since it was opened. */
 	if ((flock(writer->fd, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK) ||
-		stat(path, &now) < 0 || now.st_ino != status->st_ino) {
+		fstatat(place->folder, place->name, &now, AT_SYMLINK_NOFOLLOW) < 0 ||
+		now.st_ino != status->st_ino) {
 		snprintf(why, WIRE_DETAIL_LENGTH_MAX + 1,
 			"another process is recording to %.150s: name another file", path);
 		return -EBUSY;
@@ -154,20 +170,39 @@ static int open_empty(
 	struct record_writer *writer, const char *path, char why[WIRE_DETAIL_LENGTH_MAX + 1])
 {
 	struct stat status;
-	int error = claim(writer, path, &status, why);
+	int error = output_place_open(path, &writer->output.place);
 
-	if (error < 0 || !writer->can_cut)
+	if (error < 0) {
+		output_explain(path, error, why);
 		return error;
-	if (is_unfinished(path, status.st_size)) {
+	}
+	error = claim(writer, path, &status, why);
+	if (!error && writer->can_cut && status.st_size > RECORD_HEADER_BYTES &&
+		!has_end(writer->fd, status.st_size)) {
 		error = move_away(writer, path, why);
 		close(writer->fd);
 		writer->fd = -1;
-		if (error == 0)
+		if (!error)
 			error = claim(writer, path, &status, why);
-		if (error < 0)
-			return error;
 	}
-	return ftruncate(writer->fd, 0) < 0 ? -errno : 0;
+	if (!error && writer->can_cut && ftruncate(writer->fd, 0) < 0)
+		error = -errno;
+	output_place_close(&writer->output.place);
+	return error;
+}
+
+/* A file beside the place, which record_writer_finish() moves there. */
+static int open_beside(
+	struct record_writer *writer, const char *path, char why[WIRE_DETAIL_LENGTH_MAX + 1])
+{
+	int error = output_replacement_begin(path, &whole_record_kind, &writer->output, why);
+
+	if (error < 0)
+		return error;
+	writer->fd = writer->output.fd;
+	writer->can_cut = writer->output.temporary[0];
+	writer->replaces = true;
+	return 0;
 }
 
 int record_writer_create(const char *path, const struct record_writer_options *options,
@@ -184,14 +219,14 @@ int record_writer_create(const char *path, const struct record_writer_options *o
 		snprintf(why, WIRE_DETAIL_LENGTH_MAX + 1, "no memory");
 		return -ENOMEM;
 	}
+	made->fd = -1;
 	made->sync_at_end = options->sync_at_end;
-	error = open_empty(made, path, why);
+	error = options->whole ? open_beside(made, path, why) : open_empty(made, path, why);
 	if (!error)
 		error = write_header(made, options);
 	if (error) {
 		if (!why[0])
-			snprintf(why, WIRE_DETAIL_LENGTH_MAX + 1, "cannot write %.150s: %s", path,
-				strerror(-error));
+			output_explain(path, error, why);
 		record_writer_destroy(made);
 		return error;
 	}
@@ -243,6 +278,10 @@ int record_writer_finish(struct record_writer *writer)
 	if (close(writer->fd) < 0 && !error)
 		error = -errno;
 	writer->fd = -1;
+	if (writer->replaces && !error) {
+		error = output_replacement_commit(&writer->output);
+		writer->replaces = false;
+	}
 	record_writer_destroy(writer);
 	return error;
 }
@@ -253,6 +292,8 @@ void record_writer_destroy(struct record_writer *writer)
 		return;
 	if (writer->fd >= 0)
 		close(writer->fd);
+	if (writer->replaces)
+		output_replacement_abort(&writer->output);
 	free(writer);
 }
 

@@ -17,13 +17,15 @@ struct record_writer_options {
 	struct job_ns created;	 /* now, on the clock of the receive times */
 	int64_t created_unix_ns; /* now, since the epoch */
 	bool sync_at_end;	 /* fsync() in record_writer_finish() */
+	bool whole; /* the file appears in record_writer_finish(), whole, or not at all */
 };
 
 /*
- * Makes the file, or empties the one that is there, and writes its header. A file that another
- * process is recording to is refused: -EBUSY. A record of a writer that was killed is not emptied
- * but renamed: FILE.1, FILE.2 and so on (see kept_number). Returns 0 or the negative errno of opening or
- * writing; why (when not NULL) gets one line. The caller owns the writer.
+ * Makes the file, or empties the record that is there, and writes its header. Refused are a file that
+ * is no record (-EEXIST) and one that another process is recording to (-EBUSY). A record of a writer
+ * that was killed is not emptied but renamed: FILE.1, FILE.2 and so on (see kept_number); where the
+ * new one is to be whole, it is refused. Returns 0 or the negative errno of opening or writing; why (when
+ * not NULL) gets one line. The caller owns the writer.
  */
 int record_writer_create(const char *path, const struct record_writer_options *options,
 	struct record_writer **writer, char why[WIRE_DETAIL_LENGTH_MAX + 1])
@@ -43,7 +45,7 @@ int record_writer_append(struct record_writer *writer, const void *bytes, size_t
  */
 int record_writer_finish(struct record_writer *writer);
 
-/* Closes without the mark: the record reads as cut short. NULL is fine. */
+/* Closes without the mark: the record reads as cut short; a whole one never appears. NULL is fine. */
 void record_writer_destroy(struct record_writer *writer);
 
 struct record_writer_state {

@@ -192,7 +192,7 @@ int report_json_write(const struct report_model *model, FILE *out)
 	errno = 0; /* for report_flush() */
 	json_writer_init(&writer, out, LINES_TO_DEPTH);
 	json_object_begin(&writer, NULL);
-	json_string(&writer, "schema", "slowrank.report/1");
+	json_string(&writer, "schema", REPORT_JSON_SCHEMA);
 	write_job(&writer, model);
 	json_array_begin(&writer, "verdicts");
 	for (size_t i = 0; i < model->verdict_count; i++)

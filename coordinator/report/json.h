@@ -11,6 +11,8 @@
 #include "coordinator/report/json_writer.h"
 #include "coordinator/report/model.h"
 
+#define REPORT_JSON_SCHEMA "slowrank.report/1"
+
 /* Writes the whole report and flushes. Returns 0, or why a write failed (-ENOSPC, ...). */
 int report_json_write(const struct report_model *model, FILE *out)
 	__attribute__((warn_unused_result));

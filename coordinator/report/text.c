@@ -257,7 +257,7 @@ int report_text_write(
 		write_head("RDMA pairs of the ranks named comm-slow", colour, out);
 		report_pairs_text_write(model, out);
 	}
-	write_head("Coverage (what could not be seen)", colour, out);
+	write_head(REPORT_TEXT_MARK, colour, out);
 	coverage_text_write(model, out);
 	return report_flush(out);
 }

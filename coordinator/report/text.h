@@ -12,6 +12,9 @@
 
 #include "coordinator/report/model.h"
 
+/* A line of every report as text, by which one is known again. */
+#define REPORT_TEXT_MARK "Coverage (what could not be seen)"
+
 struct report_text_options {
 	bool colour;
 	size_t ranks_shown; /* rows of the table of ranks, the worst first; 0 = 16 */

@@ -14,6 +14,7 @@
 
 #include "coordinator/alert_sink.h"
 
+static char why[WIRE_DETAIL_LENGTH_MAX + 1];
 static const struct report_rank ranks[] = {{.totals.rank = 2, .host = "node-a"}};
 static const struct report_model model = {.rank_count = 1, .ranks = ranks, .unix_offset_ns = 1000};
 static const struct verdict verdict = {.id = 1,
@@ -50,7 +51,7 @@ static void a_period_is_told(void **state)
 	periodic.slowdown_in_these = 1.5;
 	close(mkstemp(path));
 	assert_int_equal(
-		alert_sink_create(&(struct alert_sink_options){.json_path = path}, &sink), 0);
+		alert_sink_create(&(struct alert_sink_options){.json_path = path}, &sink, why), 0);
 	alert_sink_verdict(sink, VERDICT_EVENT_ALERT, &periodic, &model);
 	read_all(path, bytes, sizeof(bytes));
 	assert_non_null(strstr(bytes, "\"victim_count\": 0, \"every_steps\": 7, "
@@ -70,7 +71,7 @@ static void lines_are_there_at_once_and_appended(void **state)
 	close(mkstemp(path));
 	assert_int_equal(
 		alert_sink_create(
-			&(struct alert_sink_options){.text = out, .json_path = path}, &sink),
+			&(struct alert_sink_options){.text = out, .json_path = path}, &sink, why),
 		0);
 	alert_sink_verdict(sink, VERDICT_EVENT_ALERT, &verdict, &model);
 	/* Read while the sink is open: nothing waits in a buffer. */
@@ -88,7 +89,7 @@ static void lines_are_there_at_once_and_appended(void **state)
 	fclose(out);
 
 	assert_int_equal(
-		alert_sink_create(&(struct alert_sink_options){.json_path = path}, &sink), 0);
+		alert_sink_create(&(struct alert_sink_options){.json_path = path}, &sink, why), 0);
 	alert_sink_verdict(sink, VERDICT_EVENT_RECOVERED, &verdict, &model);
 	read_all(path, bytes, sizeof(bytes));
 	second = strchr(bytes, '\n') + 1;
@@ -107,7 +108,8 @@ static void colour_is_only_in_the_text(void **state)
 
 	(void)state;
 	assert_int_equal(
-		alert_sink_create(&(struct alert_sink_options){.text = out, .colour = true}, &sink),
+		alert_sink_create(
+			&(struct alert_sink_options){.text = out, .colour = true}, &sink, why),
 		0);
 	alert_sink_verdict(sink, VERDICT_EVENT_UPDATE, &verdict, &model);
 	assert_non_null(strstr(text, "slowrank: \033[1;31mUPDATE rank 2"));
@@ -126,7 +128,7 @@ static void what_cannot_be_written_is_counted(void **state)
 		skip();
 	assert_int_equal(alert_sink_create(&(struct alert_sink_options){.text = full,
 						   .json_path = "/dev/full"},
-				 &sink),
+				 &sink, why),
 		0);
 	alert_sink_verdict(sink, VERDICT_EVENT_ALERT, &verdict, &model);
 	assert_int_equal(alert_sink_errors(sink), 1);
@@ -143,7 +145,8 @@ static void a_bad_path_is_refused(void **state)
 	(void)state;
 	assert_int_equal(
 		alert_sink_create(
-			&(struct alert_sink_options){.json_path = "/no/such/folder/alerts"}, &sink),
+			&(struct alert_sink_options){.json_path = "/no/such/folder/alerts"}, &sink,
+			why),
 		-ENOENT);
 	assert_null(sink);
 	alert_sink_destroy(NULL);

@@ -238,7 +238,7 @@ static void links_are_followed(void **state)
 	(void)state;
 	snprintf(target, sizeof(target), "%s/target", folder);
 	snprintf(link, sizeof(link), "%s/link", folder);
-	write_bytes(target, "old", 3);
+	write_bytes(target, "", 0);
 	assert_int_equal(symlink(target, link), 0);
 	assert_int_equal(RUN(said, "report", record, "-o", link), 0);
 	assert_int_equal(lstat(link, &status), 0);

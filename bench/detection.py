@@ -3,7 +3,7 @@
 """How often slowrank names the right rank, class and cause: real jobs, real faults, a truth log.
 
 For every seed, kind of fault and number of ranks one job of the workload runs under slowrank;
-its report is scored by tests/cluster/score.py. Sizes, ranks, windows, step lengths, collectives
+its report is scored by tests/corpus/rules.py. Sizes, ranks, windows, step lengths, collectives
 and schedules are drawn from the seed. Results are appended to a file, one JSON object a line;
 a later call skips what is there, so that the whole can be run in parts.
 
@@ -23,14 +23,15 @@ import time
 
 sys.dont_write_bytecode = True
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-sys.path.insert(0, os.path.join(ROOT, "tests", "cluster"))
+sys.path[:0] = [os.path.join(ROOT, "tests", part) for part in ("cluster", "corpus")]
 import jobs  # noqa: E402
-import score  # noqa: E402
+import rules  # noqa: E402
+import truth as truth_of  # noqa: E402
 
 KINDS = ("compute", "throttle", "contention", "major", "minor", "comm", "none")
 RANKS = (4, 8, 16)
 NODES = 4
-TARGETS = {"rank_right": 95, "class_right": 90, "cause_right": 80}  # percent
+TARGETS = {"named": 95, "class": 90, "cause": 80}  # percent
 
 
 def draw(kind, rank_count, seed, brief=False):
@@ -88,7 +89,8 @@ def run_case(paths, kind, rank_count, seed, brief=False):
         report = run.report(paths["slowrank"])
         with open(os.path.join(directory, "report.json"), "w", encoding="utf-8") as file:
             json.dump(report, file, indent=1)
-        result["score"] = score.score(truth, report)
+        result["score"] = dict(rules.score(truth_of.of_workload(truth), report),
+                               ranks_seen=report["job"]["ranks"])
         result["record_bytes"] = os.path.getsize(run.record)
     except Exception as error:  # one job that fails must not end the series; it is counted
         result["error"] = str(error)[-2000:]
@@ -102,25 +104,24 @@ def percent(part, whole):
 
 def summarise_group(results):
     scores = [r["score"] for r in results if "score" in r]
-    faults = [f for s in scores for f in s["faults"] if f["counted"]]
-    found = [f for f in faults if f["rank_right"]]
+    faults = [w for s in scores for w in s["windows"] if w["counted"]]
+    found = [f for f in faults if f["named"]]
     summary = {
         "jobs": len(results), "failed": sum("error" in r for r in results),
         "faults": len(faults),
-        "weak": sum(not f["counted"] for s in scores for f in s["faults"]),
+        "weak": sum(not w["counted"] for s in scores for w in s["windows"]),
     }
     for key in TARGETS:
         summary[key + "_percent"] = percent(sum(f[key] for f in faults), len(faults))
-    summary["false_alarms"] = sum(s["false_alarms"] for s in scores)
-    summary["healthy_steps"] = sum(s["true_steps"] for s in scores if not s["faults"])
+    summary["false_alarms"] = sum(len(s["false"]) for s in scores)
+    summary["healthy_steps"] = sum(s["true_steps"] for s in scores if not s["windows"])
     summary["delay_seconds_median"] = (
-        round(statistics.median(f["delay_seconds"] for f in found), 2) if found else None)
+        round(statistics.median(f["delay_s"] for f in found), 2) if found else None)
     summary["delay_steps_median"] = (
         statistics.median(f["delay_steps"] for f in found) if found else None)
     summary["slowdown_error_percent_median"] = (
         round(statistics.median(f["slowdown_error_percent"] for f in found), 2) if found else None)
-    errors = [s["step_error_percent"] for s in scores]
-    summary["step_error_percent_worst"] = max(errors) if errors else None
+    summary["wrong_steps"] = sum(s["steps_right"] is False for s in scores)
     return summary
 
 
@@ -140,8 +141,8 @@ def summarise(results):
 
 
 def table(summary):
-    columns = ("jobs", "failed", "faults", "weak", "rank_right_percent", "class_right_percent",
-               "cause_right_percent", "false_alarms", "delay_steps_median",
+    columns = ("jobs", "failed", "faults", "weak", "named_percent", "class_percent",
+               "cause_percent", "false_alarms", "delay_steps_median",
                "delay_seconds_median", "slowdown_error_percent_median")
     heads = ("jobs", "failed", "faults", "weak", "rank %", "class %", "cause %", "false alarms",
              "delay, steps", "delay, s", "slow-down error %")
@@ -233,9 +234,9 @@ def describe(result):
     if "error" in result:
         return f"{name}: FAILED: {result['error'].splitlines()[-1:]}"
     faults = ", ".join(
-        f"{'' if f['counted'] else 'weak, '}rank {f['rank_right']} class {f['class_right']} "
-        f"cause {f['cause_right']} {f.get('verdict')}" for f in result["score"]["faults"])
-    return (f"{name}: {faults or 'healthy'}; false alarms {result['score']['false_alarms']}; "
+        f"{'' if f['counted'] else 'weak, '}rank {f['named']} class {f['class']} "
+        f"cause {f['cause']} {f.get('verdict')}" for f in result["score"]["windows"])
+    return (f"{name}: {faults or 'healthy'}; false alarms {len(result['score']['false'])}; "
             f"{result['seconds']} s")
 
 

@@ -76,5 +76,5 @@ run_tests build -L 'unit|golden' -j"$at_once" "$@"
 wait "$vm" || status=1
 cat "$vm_log"
 echo "== whole jobs and the kernel side, one at a time"
-run_tests build -LE 'unit|golden|light|vm' "${again[@]}" "$@"
+run_tests build -LE 'unit|golden|light|vm|long' "${again[@]}" "$@"
 exit $status

@@ -26,7 +26,8 @@ static int take(void *context, struct message_batch *batch,
 int sim_write_record(
 	struct simulator *simulator, const struct sim_feed_options *options, const char *path)
 {
-	const struct record_writer_options writing = {"bench_simulator", sim_job_time(0), 0, false};
+	const struct record_writer_options writing = {
+		.program = "bench_simulator", .created = sim_job_time(0)};
 	char why[WIRE_DETAIL_LENGTH_MAX + 1] = "";
 	struct output output = {0};
 	int error = record_writer_create(path, &writing, &output.writer, why);

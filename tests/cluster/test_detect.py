@@ -50,20 +50,19 @@ def detect(kind):
         score = result["score"]
         check(score["ranks_seen"] == 4, f"{score['ranks_seen']} ranks seen")
         # Where other programs do run, a rank that they take the CPU from is told rightly.
-        false = [verdict for verdict in score["false_verdicts"]
+        false = [verdict for verdict in score["false"]
                  if others < OTHERS_LEAST or verdict["cause"] != "cpu-contention"]
         check(not false, f"false alarms: {false}")
-        check(score["step_error_percent"] <= 1, f"steps: {score['report_steps']} of "
-                                                f"{score['true_steps']}")
-        for fault in score["faults"]:
+        check(score["steps_right"], f"steps: {score['report_steps']} of {score['true_steps']}")
+        for fault in score["windows"]:
             if not fault["applied"]:
                 harness.skip("the fault could not be applied here: see the log")
             check(fault["counted"], f"the fault slowed nothing: {fault}")
-            for what in ("rank", "class", "cause"):
-                if others >= OTHERS_MOST and not fault[what + "_right"]:
+            for what in ("named", "class", "cause"):
+                if others >= OTHERS_MOST and not fault[what]:
                     harness.skip(f"other programs took {100 * others:.0f} % of the CPUs, and hid "
                                  f"the fault's {what}: {fault}")
-                check(fault[what + "_right"], f"{what} wrong: {fault}")
+                check(fault[what], f"{what} wrong: {fault}")
     return case
 
 

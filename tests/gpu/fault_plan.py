@@ -108,6 +108,7 @@ class Truth:
         self.job, self.ranks, self.notes, self.faults, self.ended = None, [], [], [], []
         self.steps = {}  # rank -> [(step, monotonic_ns, realtime_ns)]
         self.host_ms = {}  # rank -> {step: from asking for the batch until all was launched}
+        self.usual_ms = {}  # rank -> of host_ms; as far as it was asked for
         self.pace_ms = {}  # rank -> {step: what the same few bytecodes took in it, summed}
         begun = {}
         with open(path, encoding="utf-8") as file:
@@ -160,18 +161,24 @@ class Truth:
                    if step >= skip and not self.is_disturbed(step)]
         return statistics.median(lengths) if lengths else None
 
+    def usual_host_ms(self, rank):
+        """Median outside of all windows, or None."""
+        if rank not in self.usual_ms:
+            usual = [value for step, value in self.host_ms[rank].items()
+                     if step >= 10 and not self.is_disturbed(step)]
+            self.usual_ms[rank] = statistics.median(usual) if usual else None
+        return self.usual_ms[rank]
+
     def host_growth(self, rank, first_step, last_step):
         """How much longer than usual a rank's own host took for these steps (median), over the same
         of the other rank that grew most; None where the log does not tell. Hosts are disturbed
         from outside too: by other guests of the machine, by a thread of the same physical core."""
         grown = {}
         for other, values in self.host_ms.items():
-            usual = [value for step, value in values.items()
-                     if step >= 10 and not self.is_disturbed(step)]
-            during = [value for step, value in values.items() if first_step <= step <= last_step]
-            if not usual or not during:
+            during = [values[step] for step in range(first_step, last_step + 1) if step in values]
+            if not during or not self.usual_host_ms(other):
                 return None
-            grown[other] = statistics.median(during) / statistics.median(usual)
+            grown[other] = statistics.median(during) / self.usual_host_ms(other)
         others = [value for other, value in grown.items() if other != rank]
         return grown[rank] / max(1.0, *others) if rank in grown and others else None
 

@@ -31,9 +31,11 @@ import time
 sys.dont_write_bytecode = True
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
-sys.path.insert(0, HERE)
+sys.path[:0] = [HERE, os.path.join(ROOT, "tests", "corpus")]
 import fault_plan  # noqa: E402
-import fault_score  # noqa: E402
+import results_table  # noqa: E402
+import rules  # noqa: E402
+import truth as truth_of  # noqa: E402
 from injector import Throttle  # noqa: E402
 
 START_SECONDS = 45  # imports, NCCL, calibration
@@ -306,8 +308,16 @@ class Case:
         """status: None when the job was cut short."""
         if status is not None and bool(status) != bool(self.job.get("dies")):
             raise RuntimeError(f"the job ended with status {status}:\n{self.tail()}")
-        truth = fault_plan.Truth(self.path("truth.jsonl"))
-        scored = fault_score.score(truth, self.report(), self.alerts())
+        truth, report = fault_plan.Truth(self.path("truth.jsonl")), self.report()
+        coverage, healthy = report["coverage"], truth.healthy_ms(0)
+        scored = rules.score(truth_of.of_gpu(truth), report, self.alerts())
+        scored.update(
+            ranks=truth.job["ranks"], ranks_seen=report["job"]["ranks"],
+            step_ms_healthy=round(healthy, 3) if healthy else None,
+            dropped=coverage.get("dropped"), clock_error_us=coverage.get("clock_error_us"),
+            probe_cpu_percent=coverage.get("probe_cpu_percent"),
+            sources=[f"{s['name']}: {s['state']}" + (f" ({s['why']})" if s.get("why") else "")
+                     for s in coverage.get("sources", [])])
         scored["job"] = {key: truth.job[key] for key in (
             "step_ms", "layers", "batch", "parameters", "torch", "nccl", "gpu")}
         scored["notes"] = [{k: n.get(k) for k in ("rank", "step", "what", "why", "count")}
@@ -351,9 +361,9 @@ def is_right(result):
         return True
     if "error" in result or "cut_short" in result:
         return False
-    counted = [f for f in result["score"]["faults"] if f["counted"]]
-    return result["score"]["false_alarms"] == 0 and all(
-        f["rank_right"] and f["class_right"] and f["cause_right"] for f in counted)
+    counted = [w for w in result["score"]["windows"] if w["counted"]]
+    return not result["score"]["false"] and all(
+        w["named"] and w["class"] and w["cause"] for w in counted)
 
 
 def describe(result):
@@ -362,16 +372,16 @@ def describe(result):
         return f"{name}: skipped: {result['skipped']}"
     if "error" in result:
         return f"{name}: FAILED: {result['error']}"
-    lines = [f"{name}: {result['score']['false_alarms']} false alarms, {result['seconds']} s"
+    lines = [f"{name}: {len(result['score']['false'])} false alarms, {result['seconds']} s"
              + (f", cut short: {result['cut_short']}" if "cut_short" in result else "")]
-    for fault in result["score"]["faults"]:
-        found = "".join("-+"[fault[k]] for k in ("rank_right", "class_right", "cause_right"))
+    for fault in result["score"]["windows"]:
+        found = "".join("-+"[fault[k]] for k in ("named", "class", "cause"))
         lines.append(f"  {fault['kind']} rank {fault['rank']} x{fault['growth']} {found} "
                      f"{fault.get('delay_steps', '')} steps "
                      f"{'' if fault['counted'] else '(not counted) '}{fault['why']} "
                      f"{fault.get('verdict', '')}")
     lines += [f"  disturbed: {verdict}" for verdict in result["score"]["disturbed"]]
-    lines += [f"  false: {verdict}" for verdict in result["score"]["false_verdicts"]]
+    lines += [f"  false: {verdict}" for verdict in result["score"]["false"]]
     return "\n".join(lines)
 
 
@@ -385,7 +395,7 @@ def read_results(path):
 
 
 def write_summary(arguments, results):
-    table = fault_score.table(results)
+    table = results_table.table(results)
     with open(os.path.join(arguments.out, "table.md"), "w", encoding="utf-8") as file:
         file.write(table)
     with open(os.path.join(arguments.out, "results.json"), "w", encoding="utf-8") as file:

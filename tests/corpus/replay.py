@@ -1,0 +1,189 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Replays the records of this folder and scores the reports against the truth beside them.
+
+    tests/corpus/replay.py --slowrank build/slowrank             compares with score.json
+    tests/corpus/replay.py --slowrank build/slowrank --update    and writes what it is now
+    tests/corpus/replay.py --slowrank build/slowrank --folder F  of another folder: scores alone
+    tests/corpus/replay.py ... jax tensor-parallel               only these jobs
+
+A job is NAME.slr or NAME.slr.xz and NAME.json; add.py adds one. score.json is what the last run said:
+a run that says anything else fails, and tells what is worse and what is better. --update is
+for a wanted change; it also writes the table in docs/results.md. Exit status: 0 when the score is as
+expected, else 1; 2 for what cannot be read.
+"""
+import argparse
+import concurrent.futures
+import glob
+import json
+import lzma
+import os
+import subprocess
+import sys
+import tempfile
+
+sys.dont_write_bytecode = True
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+sys.path.insert(0, HERE)
+import rules  # noqa: E402
+
+EXPECTED = os.path.join(HERE, "score.json")
+RESULTS = os.path.join(ROOT, "docs", "results.md")
+MARKS = ("<!-- corpus: made by tests/corpus/replay.py --update -->\n", "<!-- end of corpus -->\n")
+RECORD_ENDINGS = (".slr", ".slr.xz")
+KEPT = ("kind", "rank", "first", "counted", *rules.GOOD)
+
+
+def jobs_in(folder):
+    """name -> path of the record."""
+    found = {}
+    for ending in RECORD_ENDINGS:
+        for path in glob.glob(os.path.join(folder, "*" + ending)):
+            found[os.path.basename(path)[:-len(ending)]] = path
+    return dict(sorted(found.items()))
+
+
+def report_of(slowrank, record, directory):
+    """The report of a record, or None and why there is none."""
+    if record.endswith(".xz"):
+        plain = os.path.join(directory, os.path.basename(record)[:-3])
+        with lzma.open(record) as packed, open(plain, "wb") as file:
+            file.write(packed.read())
+        record = plain
+    done = subprocess.run([slowrank, "report", record, "--format", "json"], capture_output=True,
+                          text=True, timeout=300, check=False)
+    try:
+        return json.loads(done.stdout), ""
+    except ValueError:
+        return None, done.stderr.strip()[-200:] or f"exit {done.returncode}"
+
+
+def score_job(slowrank, name, record):
+    with open(os.path.join(os.path.dirname(record), name + ".json"), encoding="utf-8") as file:
+        truth = json.load(file)
+    with tempfile.TemporaryDirectory() as directory:
+        report, why = report_of(slowrank, record, directory)
+    scored = rules.score(truth, report)
+    return dict(scored, program=truth["program"], no_report=why)
+
+
+def score_all(slowrank, chosen):
+    """name -> score, in the order of the names."""
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        waiting = {name: pool.submit(score_job, slowrank, name, record)
+                   for name, record in chosen.items()}
+        return {name: future.result() for name, future in waiting.items()}
+
+
+def summary_of(scores):
+    """What score.json holds of it: what is right, not by how much."""
+    return {"total": rules.sums(scores.values()), "jobs": {
+        name: {"windows": [{key: w[key] for key in KEPT if key in w} for w in scored["windows"]],
+               "false": len(scored["false"]), "steps_right": scored["steps_right"],
+               "not_said": scored["not_said"]}
+        for name, scored in scores.items()}}
+
+
+def differences(old, new):
+    """(lines on what is worse, lines on what is better); other changes count as worse."""
+    worse, better = [], []
+    for name in sorted({*old["jobs"], *new["jobs"]}):
+        was, now = old["jobs"].get(name), new["jobs"].get(name)
+        if was is None or now is None:
+            worse.append(f"{name}: {'is new' if was is None else 'is gone'}")
+            continue
+        if was["false"] != now["false"]:
+            (worse if now["false"] > was["false"] else better).append(
+                f"{name}: {now['false']} false verdicts, {was['false']} before")
+        if was["steps_right"] != now["steps_right"]:
+            (better if now["steps_right"] else worse).append(
+                f"{name}: steps right {now['steps_right']}, {was['steps_right']} before")
+        for words in {*was["not_said"]} ^ {*now["not_said"]}:
+            (worse if words in now["not_said"] else better).append(f"{name}: not said: {words}")
+        if len(was["windows"]) != len(now["windows"]):
+            worse.append(f"{name}: {len(now['windows'])} windows, {len(was['windows'])} before")
+        for one, other in zip(was["windows"], now["windows"]):
+            for key in one:
+                if one[key] != other.get(key):
+                    is_better = key in rules.GOOD and other.get(key) is True
+                    (better if is_better else worse).append(
+                        f"{name}: {one['kind']} of rank {one['rank']} at step {one['first']}: "
+                        f"{key} {other.get(key)}, {one[key]} before")
+    return worse, better
+
+
+def table_of(scores):
+    """Markdown: a row a job, and their sum."""
+    lines = ["| job | program | " + " | ".join(rules.COLUMNS[:7]) + " | steps, of true |",
+             "| --- | --- |" + " ---: |" * 8]
+    for name, scored in scores.items():
+        row = rules.sums([scored])
+        steps = f"{scored['report_steps']} of {scored['true_steps']}"
+        lines.append(f"| {name} | {scored['program']} | " + " | ".join(
+            str(row[column]) for column in rules.COLUMNS[:7]) + f" | {steps} |")
+    total = rules.sums(scores.values())
+    lines.append("| **sum** | | " + " | ".join(f"**{total[c]}**" for c in rules.COLUMNS[:7])
+                 + f" | wrong in {total['jobs with wrong steps']} of {total['jobs']} jobs |")
+    return "\n".join(lines) + "\n"
+
+
+def results_with(table):
+    """docs/results.md as it is, and as it would be with this table."""
+    with open(RESULTS, encoding="utf-8") as file:
+        text = file.read()
+    before, rest = text.split(MARKS[0])
+    return text, before + MARKS[0] + table + MARKS[1] + rest.split(MARKS[1])[1]
+
+
+def compare(scores, update):
+    """Prints what differs from score.json and docs/results.md. Returns the exit status."""
+    new, table = summary_of(scores), table_of(scores)
+    is_text, wanted_text = results_with(table)
+    if update:
+        with open(EXPECTED, "w", encoding="utf-8") as file:
+            json.dump(new, file, indent=1)
+            file.write("\n")
+        with open(RESULTS, "w", encoding="utf-8") as file:
+            file.write(wanted_text)
+        return 0
+    with open(EXPECTED, encoding="utf-8") as file:
+        worse, better = differences(json.load(file), new)
+    for line in worse:
+        print("WORSE:", line)
+    for line in better:
+        print("better:", line)
+    if is_text != wanted_text:
+        print("the table in docs/results.md is not what this run says")
+    if not worse and (better or is_text != wanted_text):
+        print("nothing is worse: run again with --update, and commit what it writes")
+    return 1 if worse or better or is_text != wanted_text else 0
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--slowrank", default=os.path.join(ROOT, "build", "slowrank"))
+    parser.add_argument("--folder", default=HERE)
+    parser.add_argument("--update", action="store_true")
+    parser.add_argument("names", nargs="*")
+    arguments = parser.parse_args()
+    found = jobs_in(arguments.folder)
+    missing = [name for name in arguments.names if name not in found]
+    if missing or not found:
+        parser.error(f"no such job: {', '.join(missing) or arguments.folder}")
+    scores = score_all(arguments.slowrank, {
+        name: record for name, record in found.items()
+        if not arguments.names or name in arguments.names})
+    for name, scored in scores.items():
+        if scored["no_report"]:
+            print(f"{name:28s} NO REPORT: {scored['no_report']}")
+        for line in rules.describe(name, scored):
+            print(line)
+    print(", ".join(f"{key} {value}" for key, value in rules.sums(scores.values()).items()))
+    if arguments.names or os.path.abspath(arguments.folder) != HERE:
+        return 0
+    return compare(scores, arguments.update)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -69,12 +69,13 @@ static int start(int version, int events, void **context, int *activation_mask, 
 {
 	int kept = errno;
 
-	*activation_mask = 0;
 	*context = NULL;
 	if (process_start(version)) {
 		gpu_clock_measure();
 		*context = tracker_begin(hash, rank, rank_count, node_count);
 		ask_for(activation_mask, events);
+	} else {
+		*activation_mask = 0;
 	}
 	errno = kept;
 	return NCCL_ABI_SUCCESS;

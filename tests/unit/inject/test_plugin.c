@@ -4,6 +4,7 @@
  * loader), the ring source reads what it wrote. Each case is a process of its own.
  */
 #include <errno.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -351,6 +352,50 @@ static void without_shared_memory_nothing_is_asked_for(void **state)
 	assert_int_equal(seen.communicators, 0);
 }
 
+static struct {
+	struct profiler_communicator communicator;
+	bool over; /* atomic */
+	unsigned unwatched;
+} busy;
+
+static void *call_on(void *unused)
+{
+	struct profiler_task task;
+
+	while (!__atomic_load_n(&busy.over, __ATOMIC_RELAXED)) {
+		run_collective(&busy.communicator, &all_reduce, &task);
+		busy.unwatched += !task.event;
+		for (uint8_t i = 0; task.event && i < task.channels; i++)
+			profiler_channel_stop(profiler_channel_start(&task, i, 5), 6);
+	}
+	return unused;
+}
+
+static int body_others_begin(void)
+{
+	struct profiler_communicator other;
+	pthread_t thread;
+
+	profiler_begin(&busy.communicator, HASH, 0, 2);
+	if (pthread_create(&thread, NULL, call_on, NULL))
+		return 1;
+	for (unsigned i = 0; i < 500; i++) {
+		profiler_begin(&other, HASH + 1 + i, 0, 2);
+		profiler_end(&other);
+	}
+	__atomic_store_n(&busy.over, true, __ATOMIC_RELAXED);
+	pthread_join(thread, NULL);
+	profiler_end(&busy.communicator);
+	return busy.unwatched ? 2 : 0;
+}
+
+/* NCCL has one mask for all. */
+static void others_that_begin_hide_no_calls(void **state)
+{
+	(void)state;
+	assert_int_equal(run_job("6", body_others_begin), 0);
+}
+
 /* More in flight than there are places, then more records than the ring holds while none reads. */
 static int body_full(void)
 {
@@ -508,6 +553,7 @@ int main(void)
 		cmocka_unit_test(a_forked_child_is_quiet),
 		cmocka_unit_test(an_early_exit_keeps_its_status),
 		cmocka_unit_test(without_shared_memory_nothing_is_asked_for),
+		cmocka_unit_test(others_that_begin_hide_no_calls),
 		cmocka_unit_test(more_than_fits_is_counted),
 		cmocka_unit_test(forgotten_ends_lose_no_others),
 		cmocka_unit_test(zero_stamps_are_not_used),

@@ -11,13 +11,17 @@
 #include "probe/inject/process.h"
 #include "probe/inject/tracker_names.h"
 
-/* Without a free place, one whose channels never came is given up after this long. */
-#define STALE_EVENT_NS INT64_C(60000000000)
 #define NO_TIME INT64_MAX
 enum { PLACES_TRIED = 16 };
+/*
+ * The kernels of a communicator follow each other; only sends and receives of one group end in any order, as they
+ * are one kernel. So one that is in flight when another, launched this much and a group (a send and a receive with
+ * each member) later, has ended, has ended too: its end was not told. A margin for groups with more than that.
+ */
+enum { REORDERED_MIN = 256 };
 
 enum { STATE_FREE = 0, STATE_ACTIVE = 1, STATE_BUSY = 2 };
-enum { KIND_API = 1, KIND_TASK = 2, KIND_CHANNEL = 3 };
+enum { KIND_API = 1, KIND_TASK = 2, KIND_CHANNEL = 3, KIND_LOST_TASK = 4, KIND_LOST_CHANNEL = 5 };
 enum { KIND_BITS = 3, COMMUNICATOR_BITS = 6, PLACE_BITS = 10, GENERATION_BITS = 29, KEY_BITS = 16 };
 _Static_assert(TRACKER_COMMUNICATORS_MAX == 1 << COMMUNICATOR_BITS, "handle");
 _Static_assert(TRACKER_EVENTS_MAX == 1 << PLACE_BITS, "handle");
@@ -25,6 +29,7 @@ _Static_assert(KIND_BITS + COMMUNICATOR_BITS + PLACE_BITS + GENERATION_BITS + KE
 
 struct event {
 	uint64_t tag;				/* atomic: generation << 2 | state */
+	uint64_t order;				/* atomic */
 	int64_t start_ns, stop_ns, observed_ns; /* atomic: earliest, latest */
 	uint32_t stopped;     /* atomic: channels that ended, with a time or not */
 	uint32_t seen;	      /* atomic: of these, with both times */
@@ -38,6 +43,8 @@ struct communicator {
 	int32_t rank, rank_count, node_count;
 	uint8_t device;
 	uint64_t cursor;	  /* atomic */
+	uint64_t launched;	  /* atomic: events so far, also of those before it here */
+	uint64_t ended;		  /* atomic: the order of the last launched one that ended */
 	uint64_t dropped;	  /* atomic */
 	struct event *events;	  /* kept for the next communicator here */
 	uint32_t *peer_sequences; /* atomic; sends, then receives */
@@ -65,22 +72,35 @@ static unsigned handle_kind(const void *handle)
 	return (unsigned)((uintptr_t)handle & ((1U << KIND_BITS) - 1));
 }
 
-/* The event that a handle of a task or channel means, when it is still the same one. */
-static struct event *find_event(const void *handle)
+static void *with_kind(const void *handle, unsigned kind)
 {
-	uint64_t value = (uintptr_t)handle >> KIND_BITS, generation, tag;
+	return (void *)(((uintptr_t)handle & ~(uintptr_t)((1U << KIND_BITS) - 1)) | kind);
+}
+
+/* The communicator of a handle, if that is of this kind (a task's or channel's) and of this process; else NULL. */
+static struct communicator *handle_communicator(const void *handle, unsigned kind)
+{
+	uint64_t value = (uintptr_t)handle >> KIND_BITS;
 	struct communicator *communicator =
 		&tracker.communicators[value & (TRACKER_COMMUNICATORS_MAX - 1)];
+
+	value >>= COMMUNICATOR_BITS + PLACE_BITS + GENERATION_BITS;
+	if (handle_kind(handle) != kind || !process_is_live() || !communicator->events ||
+		value != (process_key() & ((1U << KEY_BITS) - 1)))
+		return NULL;
+	return communicator;
+}
+
+/* The event that a handle of a task or channel means, when it is still the same one. */
+static struct event *find_event(const struct communicator *communicator, const void *handle)
+{
+	uint64_t value = (uintptr_t)handle >> (KIND_BITS + COMMUNICATOR_BITS), generation, tag;
 	struct event *event;
 
-	value >>= COMMUNICATOR_BITS;
-	if (!handle || !process_is_live() || !communicator->events)
+	if (!communicator)
 		return NULL;
 	event = &communicator->events[value & (TRACKER_EVENTS_MAX - 1)];
-	value >>= PLACE_BITS;
-	generation = value & ((UINT64_C(1) << GENERATION_BITS) - 1);
-	if (value >> GENERATION_BITS != (process_key() & ((1U << KEY_BITS) - 1)))
-		return NULL;
+	generation = (value >> PLACE_BITS) & ((UINT64_C(1) << GENERATION_BITS) - 1);
 	tag = __atomic_load_n(&event->tag, __ATOMIC_ACQUIRE);
 	if ((tag & 3) == STATE_ACTIVE &&
 		((tag >> 2) & ((UINT64_C(1) << GENERATION_BITS) - 1)) == generation)
@@ -183,11 +203,9 @@ void tracker_learn(void *context, uint64_t hash, int rank)
 		write_communicator(communicator, false);
 }
 
-/* Takes an active event away from everybody else. */
-static bool claim_event(struct event *event)
+/* Takes an active event, as it was seen with this tag, away from everybody else. */
+static bool claim_event(struct event *event, uint64_t tag)
 {
-	uint64_t tag = __atomic_load_n(&event->tag, __ATOMIC_ACQUIRE);
-
 	return (tag & 3) == STATE_ACTIVE &&
 	       __atomic_compare_exchange_n(&event->tag, &tag, (tag & ~UINT64_C(3)) | STATE_BUSY,
 		       false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
@@ -220,8 +238,10 @@ void tracker_end(void *context)
 	if (!communicator)
 		return;
 	for (size_t i = 0; i < TRACKER_EVENTS_MAX; i++) {
-		if (claim_event(&communicator->events[i]))
-			finish_event(&communicator->events[i]);
+		struct event *event = &communicator->events[i];
+
+		if (claim_event(event, __atomic_load_n(&event->tag, __ATOMIC_ACQUIRE)))
+			finish_event(event);
 	}
 	write_communicator(communicator, true);
 	pthread_mutex_lock(&tracker.lock);
@@ -287,14 +307,21 @@ static void fill_collective(struct communicator *communicator, const struct trac
 	}
 }
 
-/* The place is free for one more event, and taken; one whose channels never came is given up when it is stale. */
-static bool take_place(struct event *event)
+/* It ended, since what was launched long after it has, and will not be told of. */
+static bool is_stale(const struct communicator *communicator, const struct event *event)
+{
+	uint64_t group = communicator->rank_count > 0 ? 2 * (uint64_t)communicator->rank_count : 0;
+
+	return __atomic_load_n(&event->order, __ATOMIC_RELAXED) + REORDERED_MIN + group <
+	       __atomic_load_n(&communicator->ended, __ATOMIC_RELAXED);
+}
+
+/* The place is free for one more event, and taken; a stale one is given up for it. */
+static bool take_place(const struct communicator *communicator, struct event *event)
 {
 	uint64_t tag = __atomic_load_n(&event->tag, __ATOMIC_ACQUIRE);
 
-	if ((tag & 3) == STATE_ACTIVE &&
-		process_now_ns() - event->collective.launch_host_ns > STALE_EVENT_NS &&
-		claim_event(event)) {
+	if ((tag & 3) == STATE_ACTIVE && is_stale(communicator, event) && claim_event(event, tag)) {
 		finish_event(event);
 		tag = __atomic_load_n(&event->tag, __ATOMIC_ACQUIRE);
 	}
@@ -309,17 +336,48 @@ static struct event *take_event(struct communicator *communicator, size_t *place
 	for (int tries = 0; tries < PLACES_TRIED; tries++) {
 		*place = (size_t)__atomic_fetch_add(&communicator->cursor, 1, __ATOMIC_RELAXED) &
 			 (TRACKER_EVENTS_MAX - 1);
-		if (take_place(&communicator->events[*place]))
+		if (take_place(communicator, &communicator->events[*place]))
 			return &communicator->events[*place];
 	}
 	return NULL;
+}
+
+/* All places are taken: the event is not recorded. Its end is asked for all the same: it tells of those before it. */
+static void *lose_event(
+	struct communicator *communicator, const struct tracker_task *task, uint64_t order)
+{
+	if (task->point_to_point)
+		(void)next_peer_sequence(communicator, task, tracker_function(task->function));
+	__atomic_fetch_add(&communicator->dropped, 1, __ATOMIC_RELAXED);
+	process_count_drop(PROCESS_DROP_EVENT);
+	return make_handle(KIND_LOST_TASK, (uint64_t)(communicator - tracker.communicators),
+		order & (TRACKER_EVENTS_MAX - 1), order >> PLACE_BITS);
+}
+
+/* The order of one without a place: as much of it as the handle holds, the newest that it can be. */
+static uint64_t lost_order(const struct communicator *communicator, const void *handle)
+{
+	uint64_t mask = (UINT64_C(1) << (PLACE_BITS + GENERATION_BITS)) - 1;
+	uint64_t launched = __atomic_load_n(&communicator->launched, __ATOMIC_RELAXED);
+
+	return launched -
+	       ((launched - ((uintptr_t)handle >> (KIND_BITS + COMMUNICATOR_BITS))) & mask);
+}
+
+static void note_ended(struct communicator *communicator, uint64_t order)
+{
+	uint64_t known = __atomic_load_n(&communicator->ended, __ATOMIC_RELAXED);
+
+	while (order > known && !__atomic_compare_exchange_n(&communicator->ended, &known, order,
+					true, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+		;
 }
 
 void *tracker_task_start(void *context, const struct tracker_task *task)
 {
 	struct communicator *communicator = find_communicator(context);
 	struct event *event;
-	uint64_t generation;
+	uint64_t generation, order;
 	size_t place;
 
 	if (!communicator)
@@ -331,13 +389,12 @@ void *tracker_task_start(void *context, const struct tracker_task *task)
 		process_write(RING_RECORD_COLLECTIVE, &collective, sizeof(collective));
 		return NULL;
 	}
+	order = __atomic_add_fetch(&communicator->launched, 1, __ATOMIC_RELAXED);
 	event = take_event(communicator, &place);
-	if (!event) {
-		__atomic_fetch_add(&communicator->dropped, 1, __ATOMIC_RELAXED);
-		process_count_drop(PROCESS_DROP_EVENT);
-		return NULL;
-	}
+	if (!event)
+		return lose_event(communicator, task, order);
 	fill_collective(communicator, task, &event->collective);
+	__atomic_store_n(&event->order, order, __ATOMIC_RELAXED);
 	event->start_ns = NO_TIME;
 	event->stop_ns = event->observed_ns = 0;
 	event->stopped = event->seen = event->zero_stamps = 0;
@@ -349,11 +406,13 @@ void *tracker_task_start(void *context, const struct tracker_task *task)
 
 void *tracker_channel_start(void *task, uint64_t timer)
 {
-	struct event *event = handle_kind(task) == KIND_TASK ? find_event(task) : NULL;
+	struct event *event = find_event(handle_communicator(task, KIND_TASK), task);
 	int64_t start = (int64_t)timer, known;
 
 	if (!event)
-		return NULL;
+		return handle_communicator(task, KIND_LOST_TASK)
+			       ? with_kind(task, KIND_LOST_CHANNEL)
+			       : NULL;
 	if (start <= 0) {
 		__atomic_fetch_add(&event->zero_stamps, 1, __ATOMIC_RELAXED);
 	} else {
@@ -365,12 +424,12 @@ void *tracker_channel_start(void *task, uint64_t timer)
 			clock_bounds_started(
 				event->collective.device, event->collective.launch_host_ns, start);
 	}
-	return (void *)(((uintptr_t)task & ~(uintptr_t)((1U << KIND_BITS) - 1)) | KIND_CHANNEL);
+	return with_kind(task, KIND_CHANNEL);
 }
 
 void tracker_channel_time(void *channel, uint64_t timer)
 {
-	struct event *event = handle_kind(channel) == KIND_CHANNEL ? find_event(channel) : NULL;
+	struct event *event = find_event(handle_communicator(channel, KIND_CHANNEL), channel);
 	int64_t stop = (int64_t)timer, now, known;
 
 	if (!event)
@@ -389,17 +448,21 @@ void tracker_channel_time(void *channel, uint64_t timer)
 	__atomic_fetch_add(&event->seen, 1, __ATOMIC_RELAXED);
 }
 
-void tracker_stop(void *handle)
+void tracker_stop(void *handle) /* a task's means enqueued, not finished */
 {
-	struct event *event;
+	struct communicator *lost = handle_communicator(handle, KIND_LOST_CHANNEL);
+	struct communicator *communicator = handle_communicator(handle, KIND_CHANNEL);
+	struct event *event = find_event(communicator, handle);
+	uint64_t tag;
 
-	if (handle_kind(handle) != KIND_CHANNEL) /* a task's stop means enqueued, not finished */
-		return;
-	event = find_event(handle);
+	if (lost)
+		note_ended(lost, lost_order(lost, handle));
 	if (!event)
 		return;
+	note_ended(communicator, __atomic_load_n(&event->order, __ATOMIC_RELAXED));
+	tag = __atomic_load_n(&event->tag, __ATOMIC_ACQUIRE);
 	if (__atomic_add_fetch(&event->stopped, 1, __ATOMIC_ACQ_REL) ==
 			event->collective.channels_expected &&
-		claim_event(event))
+		claim_event(event, tag))
 		finish_event(event);
 }

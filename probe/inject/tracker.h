@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * NCCL's events, whatever the version of the plug-in: communicators, collectives in flight, their
- * kernels' channels. One record per collective is written when its last channel has stopped, or
- * when its communicator ends. Any thread; places are taken at the first communicator, never after.
+ * kernels' channels. One record per collective is written when its last channel has stopped; as
+ * incomplete, when its place is needed and what was launched long after it has ended (its own end
+ * was not told), or when its communicator ends. Without a place it is counted as dropped. Any
+ * thread; memory is taken at the first communicator, never after.
  *
  * A handle is a number, never followed as a pointer: kind, communicator, place, generation and the
  * process's key. One that is late, from a parent process (PXN) or made up is told apart and ignored.

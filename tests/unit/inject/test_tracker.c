@@ -1,0 +1,382 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Events whose end NCCL does not tell, in great numbers: the plug-in, loaded by the stand-in's loader, and a
+ * ring source that reads what it wrote, in one process.
+ */
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "probe/ring/ring_writer.h"
+#include "probe/sources/ring_source.h"
+#include "tests/workload/device/nccl_profiler.h"
+
+enum {
+	PLACES = 1024,	   /* TRACKER_EVENTS_MAX */
+	UNREAD_MAX = 4096, /* half of the ring */
+	ROUNDS = 100000,
+	PAIRS = 2,
+	IN_FLIGHT = 500,
+	PEERS = 8,
+};
+
+/* What the records of one case say; a case has one communicator. */
+static struct {
+	uint64_t complete, incomplete, untimed, dropped;
+	uint64_t sequences[PEERS]; /* of sends, summed */
+	struct ring_source_collective first, last;
+} seen;
+static struct ring_source *source;
+
+static const struct profiler_call all_reduce = {.function = "AllReduce",
+	.function_index = 1,
+	.datatype = "ncclFloat32",
+	.count = 1000,
+	.channels = 2};
+
+static int64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+static void on_communicator(
+	void *context, pid_t pid, const struct ring_communicator *communicator, bool ended)
+{
+	(void)context;
+	(void)pid;
+	if (ended)
+		seen.dropped = communicator->dropped;
+}
+
+static void on_collective(void *context, const struct ring_source_collective *collective)
+{
+	(void)context;
+	if (seen.complete + seen.incomplete == 0)
+		seen.first = *collective;
+	seen.last = *collective;
+	if (collective->flags & RING_COLLECTIVE_INCOMPLETE)
+		seen.incomplete++;
+	else
+		seen.complete++;
+	seen.untimed += collective->channels_seen == 0;
+	if (collective->function == RING_FUNCTION_SEND)
+		seen.sequences[collective->root % PEERS] += collective->sequence;
+}
+
+static void take_records(void)
+{
+	ring_source_poll(source, (struct host_ns){now_ns()}, SIZE_MAX);
+}
+
+static struct profiler_call with_peer(const char *function, int peer)
+{
+	struct profiler_call call = all_reduce;
+
+	call.function = function;
+	call.root = peer;
+	call.point_to_point = true;
+	return call;
+}
+
+static void launch(struct profiler_communicator *communicator, const struct profiler_call *call,
+	struct profiler_task *task)
+{
+	profiler_call_start(communicator, call, task);
+	profiler_launch(communicator, call, task);
+	profiler_launched(task);
+}
+
+static void end_channel(const struct profiler_task *task, uint8_t channel)
+{
+	uint64_t stop = (uint64_t)now_ns();
+
+	profiler_channel_stop(profiler_channel_start(task, channel, stop - 1000), stop);
+}
+
+static void end(const struct profiler_task *task)
+{
+	for (uint8_t channel = 0; channel < task->channels; channel++)
+		end_channel(task, channel);
+}
+
+static void launch_and_end(
+	struct profiler_communicator *communicator, const struct profiler_call *call)
+{
+	struct profiler_task task;
+
+	launch(communicator, call, &task);
+	end(&task);
+}
+
+static void begin(struct profiler_communicator *communicator, int rank_count)
+{
+	memset(&seen, 0, sizeof(seen));
+	profiler_begin(communicator, 0xfeed, 0, rank_count);
+	assert_non_null(communicator->context);
+}
+
+static void finish(struct profiler_communicator *communicator)
+{
+	take_records();
+	profiler_end(communicator);
+	take_records();
+}
+
+static void some_ends_are_not_told(void **state)
+{
+	struct profiler_communicator communicator;
+	struct profiler_task task;
+
+	(void)state;
+	begin(&communicator, 2);
+	for (int i = 0; i < ROUNDS; i++) {
+		launch(&communicator, &all_reduce, &task);
+		if (i % 16)
+			end(&task);
+		if (i % 2000 == 0)
+			take_records();
+	}
+	finish(&communicator);
+	assert_int_equal(seen.dropped, 0);
+	assert_int_equal(seen.complete, ROUNDS - ROUNDS / 16);
+	assert_int_equal(seen.incomplete, ROUNDS / 16);
+	assert_int_equal(seen.untimed, ROUNDS / 16);
+}
+
+/* Of each, one channel is told of: enough to know that it is over. */
+static void one_channel_is_not_told(void **state)
+{
+	struct profiler_communicator communicator;
+	struct profiler_task task;
+
+	(void)state;
+	begin(&communicator, 2);
+	for (int i = 0; i < 5 * PLACES; i++) {
+		launch(&communicator, &all_reduce, &task);
+		end_channel(&task, 1);
+	}
+	finish(&communicator);
+	assert_int_equal(seen.dropped, 0);
+	assert_int_equal(seen.incomplete, 5 * PLACES);
+	assert_int_equal(seen.untimed, 0);
+}
+
+/* Nothing ends until all places are taken and more is lost; then the first that ends clears them. */
+static void a_full_table_recovers(void **state)
+{
+	struct profiler_communicator communicator;
+	struct profiler_task task;
+
+	(void)state;
+	begin(&communicator, 8);
+	for (int i = 0; i < PLACES + 500; i++)
+		launch(&communicator, &all_reduce, &task);
+	take_records();
+	assert_int_equal(seen.incomplete, 0);
+	for (int i = 0; i < 100; i++) /* a second of a quiet program */
+		launch_and_end(&communicator, &all_reduce);
+	take_records();
+	assert_in_range(seen.complete, 80, 99);
+	for (int i = 0; i < PLACES; i++)
+		launch_and_end(&communicator, &all_reduce);
+	finish(&communicator);
+	assert_int_equal(seen.incomplete, PLACES);
+	assert_int_equal(seen.untimed, PLACES);
+	assert_int_equal(seen.complete + seen.dropped, 500 + 100 + PLACES);
+	assert_in_range(seen.dropped, 501, 520);
+}
+
+/* The host runs ahead of a collective that waits: nothing behind it has ended. */
+static void a_hang_keeps_its_place(void **state)
+{
+	static struct profiler_task tasks[5 * PLACES];
+	struct profiler_communicator communicator;
+
+	(void)state;
+	begin(&communicator, 2);
+	for (int i = 0; i < 5 * PLACES; i++)
+		launch(&communicator, &all_reduce, &tasks[i]);
+	take_records();
+	assert_int_equal(seen.complete + seen.incomplete, 0);
+	for (int i = 0; i < 5 * PLACES; i++)
+		end(&tasks[i]);
+	finish(&communicator);
+	assert_int_equal(seen.dropped, 4 * PLACES);
+	assert_int_equal(seen.complete, PLACES);
+	assert_int_equal(seen.incomplete, 0);
+	assert_int_equal(seen.first.sequence, 0);
+}
+
+/* All others of its group have ended, since they are one kernel; the kernels behind it wait. */
+static void a_hang_within_a_group_keeps_its_place(void **state)
+{
+	enum { RANKS = 250 };
+	struct profiler_call send = with_peer("Send", 1), receive = with_peer("Recv", 1);
+	struct profiler_communicator communicator;
+	struct profiler_task hung, task;
+
+	(void)state;
+	begin(&communicator, RANKS);
+	launch(&communicator, &send, &hung);
+	launch_and_end(&communicator, &receive);
+	for (send.root = receive.root = 2; send.root < RANKS; receive.root = ++send.root) {
+		launch_and_end(&communicator, &send);
+		launch_and_end(&communicator, &receive);
+	}
+	for (int i = 0; i < 5 * PLACES; i++)
+		launch(&communicator, &all_reduce, &task);
+	take_records();
+	assert_int_equal(seen.incomplete, 0);
+	end(&hung);
+	take_records();
+	assert_int_equal(seen.last.function, RING_FUNCTION_SEND);
+	assert_int_equal(seen.last.root, 1);
+	assert_int_equal(seen.last.flags, RING_COLLECTIVE_SEQUENCE_COUNTED);
+	finish(&communicator);
+}
+
+/* The receiver has numbered a send for which there was no place. */
+static void lost_sends_are_numbered(void **state)
+{
+	struct profiler_call send = with_peer("Send", 1);
+	static struct profiler_task tasks[PLACES];
+	struct profiler_communicator communicator;
+	struct profiler_task task;
+
+	(void)state;
+	begin(&communicator, 2);
+	for (int i = 0; i < PLACES; i++)
+		launch(&communicator, &all_reduce, &tasks[i]);
+	for (int i = 0; i < 10; i++)
+		launch(&communicator, &send, &task);
+	for (int i = 0; i < PLACES; i++)
+		end(&tasks[i]);
+	launch_and_end(&communicator, &send);
+	finish(&communicator);
+	assert_int_equal(seen.dropped, 10);
+	assert_int_equal(seen.last.function, RING_FUNCTION_SEND);
+	assert_int_equal(seen.last.sequence, 10);
+}
+
+/* As in NCCL: one thread launches, another one tells of the ends. */
+struct pair {
+	pthread_t launcher, teller;
+	struct profiler_communicator communicator;
+	int peer;
+	uint64_t launched, told; /* atomic */
+	struct profiler_task tasks[IN_FLIGHT];
+};
+static struct pair pairs[PAIRS];
+static uint64_t taken; /* atomic: records, of all pairs together */
+
+static void *launch_all(void *context)
+{
+	struct pair *pair = context;
+	struct profiler_call send = with_peer("Send", pair->peer);
+
+	for (uint64_t i = 0; i < ROUNDS; i++) {
+		while (i - __atomic_load_n(&pair->told, __ATOMIC_ACQUIRE) >= IN_FLIGHT ||
+			PAIRS * i > __atomic_load_n(&taken, __ATOMIC_RELAXED) + UNREAD_MAX)
+			usleep(100);
+		launch(&pair->communicator, &send, &pair->tasks[i % IN_FLIGHT]);
+		__atomic_store_n(&pair->launched, i + 1, __ATOMIC_RELEASE);
+	}
+	return NULL;
+}
+
+static void *tell_all(void *context)
+{
+	struct pair *pair = context;
+
+	for (uint64_t i = 0; i < ROUNDS; i++) {
+		while (__atomic_load_n(&pair->launched, __ATOMIC_ACQUIRE) == i)
+			usleep(100);
+		if (i % 16)
+			end(&pair->tasks[i % IN_FLIGHT]);
+		__atomic_store_n(&pair->told, i + 1, __ATOMIC_RELEASE);
+	}
+	return NULL;
+}
+
+static void several_threads(void **state)
+{
+	uint64_t dropped = 0, told;
+
+	(void)state;
+	memset(&seen, 0, sizeof(seen));
+	for (int i = 0; i < PAIRS; i++) {
+		pairs[i].peer = i + 1;
+		profiler_begin(&pairs[i].communicator, 0xfeed + (uint64_t)i, 0, PEERS);
+		assert_int_equal(
+			pthread_create(&pairs[i].launcher, NULL, launch_all, &pairs[i]), 0);
+		assert_int_equal(pthread_create(&pairs[i].teller, NULL, tell_all, &pairs[i]), 0);
+	}
+	do {
+		told = UINT64_MAX;
+		for (int i = 0; i < PAIRS; i++) {
+			uint64_t own = __atomic_load_n(&pairs[i].told, __ATOMIC_RELAXED);
+
+			told = own < told ? own : told;
+		}
+		take_records();
+		__atomic_store_n(&taken, PAIRS * told, __ATOMIC_RELAXED);
+	} while (told < ROUNDS);
+	for (int i = 0; i < PAIRS; i++) {
+		pthread_join(pairs[i].launcher, NULL);
+		pthread_join(pairs[i].teller, NULL);
+		finish(&pairs[i].communicator);
+		dropped += seen.dropped;
+		assert_int_equal(seen.sequences[i + 1], (uint64_t)ROUNDS * (ROUNDS - 1) / 2);
+	}
+	assert_int_equal(dropped, 0);
+	assert_int_equal(seen.complete, PAIRS * (ROUNDS - ROUNDS / 16));
+	assert_int_equal(seen.incomplete, PAIRS * ROUNDS / 16);
+}
+
+int main(void)
+{
+	static const struct ring_source_callbacks callbacks = {
+		.communicator = on_communicator, .collective = on_collective};
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(some_ends_are_not_told),
+		cmocka_unit_test(one_channel_is_not_told),
+		cmocka_unit_test(a_full_table_recovers),
+		cmocka_unit_test(a_hang_keeps_its_place),
+		cmocka_unit_test(a_hang_within_a_group_keeps_its_place),
+		cmocka_unit_test(lost_sends_are_numbered),
+		cmocka_unit_test(several_threads),
+	};
+	char directory[] = "/tmp/slowrank-test-tracker.XXXXXX", path[128];
+	struct profiler_communicator kept; /* NCCL unloads the plug-in with the last one */
+	uint64_t start_time;
+	int result;
+
+	if (!mkdtemp(directory) || ring_start_time(-1, "self", &start_time) ||
+		setenv("NCCL_PROFILER_PLUGIN", INJECT_LIBRARY, 1) ||
+		setenv(RING_DIRECTORY_VARIABLE, directory, 1) ||
+		ring_source_create(directory, &callbacks, NULL, &source))
+		return 1;
+	snprintf(path, sizeof(path), "%s/" RING_FILE_PREFIX "%u.%d.%llu", directory,
+		(unsigned)getuid(), (int)getpid(), (unsigned long long)start_time);
+	profiler_begin(&kept, 1, 0, 1);
+	if (!kept.context || ring_source_add_process(source, getpid()))
+		return 1;
+	result = cmocka_run_group_tests(tests, NULL, NULL);
+	profiler_end(&kept);
+	ring_source_destroy(source);
+	unlink(path);
+	rmdir(directory);
+	return result;
+}

@@ -380,7 +380,8 @@ void *tracker_task_start(void *context, const struct tracker_task *task)
 	uint64_t generation, order;
 	size_t place;
 
-	if (!communicator)
+	/* Nobody waits for an exchange with oneself, and NCCL does not tell of its end. */
+	if (!communicator || (task->point_to_point && task->root == task->rank))
 		return NULL;
 	if (task->channels == 0) {
 		struct ring_collective collective;

@@ -6,6 +6,9 @@
  * was not told), or when its communicator ends. Without a place it is counted as dropped. Any
  * thread; memory is taken at the first communicator, never after.
  *
+ * An exchange with oneself leaves no record: nobody waits for it, and NCCL (2.26 to 2.30), whose
+ * kernel does it as a copy, tells of its begin only.
+ *
  * A handle is a number, never followed as a pointer: kind, communicator, place, generation and the
  * process's key. One that is late, from a parent process (PXN) or made up is told apart and ignored.
  */

@@ -134,6 +134,33 @@ static void finish(struct profiler_communicator *communicator)
 	take_records();
 }
 
+/* All-to-all: NCCL tells of the beginning of the exchange with oneself only. */
+static void all_to_all(void **state)
+{
+	struct profiler_call calls[] = {with_peer("Send", 0), with_peer("Recv", 0),
+		with_peer("Send", 1), with_peer("Recv", 1)};
+	struct profiler_communicator communicator;
+	struct profiler_task tasks[4];
+
+	(void)state;
+	begin(&communicator, 2);
+	for (int round = 0; round < ROUNDS; round++) {
+		for (int i = 0; i < 4; i++)
+			launch(&communicator, &calls[i], &tasks[i]);
+		end(&tasks[2]);
+		end(&tasks[3]);
+		if (round == 0) /* should NCCL tell of it after all */
+			end(&tasks[0]);
+		if (round % 1000 == 0)
+			take_records();
+	}
+	finish(&communicator);
+	assert_int_equal(seen.dropped, 0);
+	assert_int_equal(seen.complete, 2 * ROUNDS);
+	assert_int_equal(seen.incomplete, 0);
+	assert_int_equal(seen.sequences[1], (uint64_t)ROUNDS * (ROUNDS - 1) / 2);
+}
+
 static void some_ends_are_not_told(void **state)
 {
 	struct profiler_communicator communicator;
@@ -350,6 +377,7 @@ int main(void)
 	static const struct ring_source_callbacks callbacks = {
 		.communicator = on_communicator, .collective = on_collective};
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(all_to_all),
 		cmocka_unit_test(some_ends_are_not_told),
 		cmocka_unit_test(one_channel_is_not_told),
 		cmocka_unit_test(a_full_table_recovers),

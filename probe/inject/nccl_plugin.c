@@ -220,7 +220,8 @@ static int start_event_v4(void *context, void **handle, const void *descriptor)
 		*handle = start_point_to_point(context, event->rank, &event->point_to_point, NULL);
 		break;
 	case NCCL_EVENT_KERNEL_CHANNEL:
-		*handle = tracker_channel_start(event->parent, event->kernel_channel.timer);
+		*handle = tracker_channel_start(
+			event->parent, event->kernel_channel.channel, event->kernel_channel.timer);
 		break;
 	default: /* groups, proxies: they would be parents or children of what is not wanted */
 		break;
@@ -263,7 +264,8 @@ static int start_event_v5(void *context, void **handle, const void *descriptor)
 			context, event->rank, &event->point_to_point, event->parent);
 		break;
 	case NCCL_EVENT_KERNEL_CHANNEL:
-		*handle = tracker_channel_start(event->parent, event->kernel_channel.timer);
+		*handle = tracker_channel_start(
+			event->parent, event->kernel_channel.channel, event->kernel_channel.timer);
 		break;
 	case NCCL_EVENT_COPY_ENGINE_COLLECTIVE:
 		*handle = start_copy_engine(context, event->rank, &event->copy_engine);

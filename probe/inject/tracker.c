@@ -21,7 +21,14 @@ enum { PLACES_TRIED = 16 };
 enum { REORDERED_MIN = 256 };
 
 enum { STATE_FREE = 0, STATE_ACTIVE = 1, STATE_BUSY = 2 };
-enum { KIND_API = 1, KIND_TASK = 2, KIND_CHANNEL = 3, KIND_LOST_TASK = 4, KIND_LOST_CHANNEL = 5 };
+enum {
+	KIND_API = 1,
+	KIND_TASK = 2,
+	KIND_CHANNEL = 3,
+	KIND_LOST_TASK = 4, /* without a place */
+	KIND_LOST_CHANNEL = 5,
+	KIND_UNTIMED_CHANNEL = 6, /* NCCL tells another call's times for it */
+};
 enum { KIND_BITS = 3, COMMUNICATOR_BITS = 6, PLACE_BITS = 10, GENERATION_BITS = 29, KEY_BITS = 16 };
 _Static_assert(TRACKER_COMMUNICATORS_MAX == 1 << COMMUNICATOR_BITS, "handle");
 _Static_assert(TRACKER_EVENTS_MAX == 1 << PLACE_BITS, "handle");
@@ -46,6 +53,7 @@ struct communicator {
 	uint64_t launched;	  /* atomic: events so far, also of those before it here */
 	uint64_t ended;		  /* atomic: the order of the last launched one that ended */
 	uint64_t dropped;	  /* atomic */
+	uint32_t untimed;	  /* atomic: its first channels, whose times are other calls' */
 	struct event *events;	  /* kept for the next communicator here */
 	uint32_t *peer_sequences; /* atomic; sends, then receives */
 	size_t peer_count;
@@ -180,6 +188,7 @@ void *tracker_begin(uint64_t hash, int rank, int rank_count, int node_count)
 		communicator->node_count = node_count;
 		communicator->device = gpu_clock_device();
 		communicator->dropped = 0;
+		communicator->untimed = 0;
 		__atomic_store_n(&communicator->used, 1, __ATOMIC_RELEASE);
 	}
 	pthread_mutex_unlock(&tracker.lock);
@@ -373,6 +382,17 @@ static void note_ended(struct communicator *communicator, uint64_t order)
 		;
 }
 
+/*
+ * NCCL (2.27 to 2.30) finds a kernel's times on a channel by counting what ran there. The device counts exchanges with
+ * oneself, which lie on a communicator's first channels, the host does not: from the first one on, the times told for
+ * these channels are those of some call before, and are told at once.
+ */
+static void note_own_exchange(struct communicator *communicator, uint8_t channels)
+{
+	if (channels > __atomic_load_n(&communicator->untimed, __ATOMIC_RELAXED))
+		__atomic_store_n(&communicator->untimed, channels, __ATOMIC_RELAXED);
+}
+
 void *tracker_task_start(void *context, const struct tracker_task *task)
 {
 	struct communicator *communicator = find_communicator(context);
@@ -380,9 +400,13 @@ void *tracker_task_start(void *context, const struct tracker_task *task)
 	uint64_t generation, order;
 	size_t place;
 
-	/* Nobody waits for an exchange with oneself, and NCCL does not tell of its end. */
-	if (!communicator || (task->point_to_point && task->root == task->rank))
+	if (!communicator)
 		return NULL;
+	/* Nobody waits for an exchange with oneself, and NCCL does not tell of its end. */
+	if (task->point_to_point && task->root == task->rank) {
+		note_own_exchange(communicator, task->channels);
+		return NULL;
+	}
 	if (task->channels == 0) {
 		struct ring_collective collective;
 
@@ -405,15 +429,19 @@ void *tracker_task_start(void *context, const struct tracker_task *task)
 		KIND_TASK, (uint64_t)(communicator - tracker.communicators), place, generation);
 }
 
-void *tracker_channel_start(void *task, uint64_t timer)
+void *tracker_channel_start(void *task, uint8_t channel, uint64_t timer)
 {
-	struct event *event = find_event(handle_communicator(task, KIND_TASK), task);
+	struct communicator *lost = handle_communicator(task, KIND_LOST_TASK);
+	struct communicator *communicator = handle_communicator(task, KIND_TASK);
+	struct event *event = find_event(communicator, task);
 	int64_t start = (int64_t)timer, known;
 
+	if (lost && channel >= __atomic_load_n(&lost->untimed, __ATOMIC_RELAXED))
+		return with_kind(task, KIND_LOST_CHANNEL);
 	if (!event)
-		return handle_communicator(task, KIND_LOST_TASK)
-			       ? with_kind(task, KIND_LOST_CHANNEL)
-			       : NULL;
+		return NULL;
+	if (channel < __atomic_load_n(&communicator->untimed, __ATOMIC_RELAXED))
+		return with_kind(task, KIND_UNTIMED_CHANNEL);
 	if (start <= 0) {
 		__atomic_fetch_add(&event->zero_stamps, 1, __ATOMIC_RELAXED);
 	} else {
@@ -452,15 +480,17 @@ void tracker_channel_time(void *channel, uint64_t timer)
 void tracker_stop(void *handle) /* a task's means enqueued, not finished */
 {
 	struct communicator *lost = handle_communicator(handle, KIND_LOST_CHANNEL);
-	struct communicator *communicator = handle_communicator(handle, KIND_CHANNEL);
-	struct event *event = find_event(communicator, handle);
+	struct communicator *timed = handle_communicator(handle, KIND_CHANNEL);
+	struct communicator *untimed = handle_communicator(handle, KIND_UNTIMED_CHANNEL);
+	struct event *event = find_event(timed ? timed : untimed, handle);
 	uint64_t tag;
 
 	if (lost)
 		note_ended(lost, lost_order(lost, handle));
 	if (!event)
 		return;
-	note_ended(communicator, __atomic_load_n(&event->order, __ATOMIC_RELAXED));
+	if (timed) /* else another call has ended */
+		note_ended(timed, __atomic_load_n(&event->order, __ATOMIC_RELAXED));
 	tag = __atomic_load_n(&event->tag, __ATOMIC_ACQUIRE);
 	if (__atomic_add_fetch(&event->stopped, 1, __ATOMIC_ACQ_REL) ==
 			event->collective.channels_expected &&

@@ -7,7 +7,8 @@
  * thread; memory is taken at the first communicator, never after.
  *
  * An exchange with oneself leaves no record: nobody waits for it, and NCCL (2.26 to 2.30), whose
- * kernel does it as a copy, tells of its begin only.
+ * kernel does it as a copy, tells of its begin only. The times that NCCL then tells of the same
+ * channels are not used: they are other calls'.
  *
  * A handle is a number, never followed as a pointer: kind, communicator, place, generation and the
  * process's key. One that is late, from a parent process (PXN) or made up is told apart and ignored.
@@ -49,7 +50,7 @@ void *tracker_api_start(bool graph_captured);
 
 void *tracker_task_start(void *context, const struct tracker_task *task);
 /* timer: globaltimer, 0 = not known. */
-void *tracker_channel_start(void *task, uint64_t timer);
+void *tracker_channel_start(void *task, uint8_t channel, uint64_t timer);
 void tracker_channel_time(void *channel, uint64_t timer); /* of its stop */
 void tracker_stop(void *handle);			  /* any kind */
 

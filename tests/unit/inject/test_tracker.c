@@ -147,8 +147,10 @@ static void all_to_all(void **state)
 	for (int round = 0; round < ROUNDS; round++) {
 		for (int i = 0; i < 4; i++)
 			launch(&communicator, &calls[i], &tasks[i]);
-		end(&tasks[2]);
-		end(&tasks[3]);
+		for (uint8_t channel = 2; channel < 4; channel++) { /* the others' are others */
+			end_channel(&tasks[2], channel);
+			end_channel(&tasks[3], channel);
+		}
 		if (round == 0) /* should NCCL tell of it after all */
 			end(&tasks[0]);
 		if (round % 1000 == 0)
@@ -159,6 +161,30 @@ static void all_to_all(void **state)
 	assert_int_equal(seen.complete, 2 * ROUNDS);
 	assert_int_equal(seen.incomplete, 0);
 	assert_int_equal(seen.sequences[1], (uint64_t)ROUNDS * (ROUNDS - 1) / 2);
+}
+
+/* Behind an exchange with oneself on two channels, NCCL tells of other calls' times on these. */
+static void times_of_other_calls_are_not_used(void **state)
+{
+	struct profiler_call self = with_peer("Send", 0), wide = all_reduce;
+	struct profiler_communicator communicator;
+	struct profiler_task task, behind;
+
+	(void)state;
+	wide.channels = 3;
+	begin(&communicator, 2);
+	launch_and_end(&communicator, &wide);
+	take_records();
+	assert_int_equal(seen.last.channels_seen, 3);
+	launch(&communicator, &self, &task);
+	launch(&communicator, &all_reduce, &behind);
+	launch(&communicator, &wide, &task);
+	end(&behind);
+	end(&task);
+	finish(&communicator);
+	assert_int_equal(seen.untimed, 1);
+	assert_int_equal(seen.incomplete, 2);
+	assert_int_equal(seen.last.channels_seen, 1);
 }
 
 static void some_ends_are_not_told(void **state)
@@ -378,6 +404,7 @@ int main(void)
 		.communicator = on_communicator, .collective = on_collective};
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(all_to_all),
+		cmocka_unit_test(times_of_other_calls_are_not_used),
 		cmocka_unit_test(some_ends_are_not_told),
 		cmocka_unit_test(one_channel_is_not_told),
 		cmocka_unit_test(a_full_table_recovers),

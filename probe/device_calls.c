@@ -33,7 +33,8 @@ struct device_calls {
 	size_t done_count, done_capacity, done_taken;
 	bool sorted;
 	uint64_t next_number;
-	int64_t newest_ns;	 /* departure of the calls done */
+	bool timed;		 /* some calls have device times */
+	int64_t newest_ns;	 /* departure of these; of all while none has */
 	int64_t last_enqueue_ns; /* of the calls taken so far; 0 = none */
 	int64_t last_departure_ns[STREAMS];
 	struct activity last_others;
@@ -98,6 +99,8 @@ static void forget_taken(struct device_calls *calls)
 void device_calls_done(
 	struct device_calls *calls, const struct collective_part *part, uint64_t number)
 {
+	bool timed = (part->flags & PART_DEVICE_TIME) != 0;
+
 	if (calls->done_taken)
 		forget_taken(calls);
 	if (calls->done_count == calls->done_capacity) {
@@ -115,7 +118,10 @@ void device_calls_done(
 	}
 	calls->done[calls->done_count++] = (struct done_call){*part, number};
 	calls->sorted = false;
-	if (part->departure.value > calls->newest_ns)
+	if (timed && !calls->timed)
+		calls->newest_ns = 0; /* the host may be far ahead of its device */
+	calls->timed |= timed;
+	if (timed == calls->timed && part->departure.value > calls->newest_ns)
 		calls->newest_ns = part->departure.value;
 }
 
@@ -182,27 +188,48 @@ static void fill_before(struct device_calls *calls, struct collective_part *part
 	part->before = before;
 }
 
+/* Calls before the first that waits are lost: the device is long past one behind them. */
+static bool are_lost(const struct device_calls *calls)
+{
+	for (size_t i = calls->done_taken; i < calls->done_count; i++) {
+		const struct collective_part *part = &calls->done[i].part;
+
+		if (!calls->timed || part->flags & PART_DEVICE_TIME)
+			return calls->newest_ns - part->departure.value > LOST_NS;
+	}
+	return false;
+}
+
 /* All calls before it are done, or lost, or there is no room to wait for them. */
 static bool is_next(const struct device_calls *calls, const struct done_call *call)
 {
 	return call->number <= calls->next_number ||
-	       calls->newest_ns - call->part.departure.value > LOST_NS ||
-	       calls->done_count - calls->done_taken >= DONE_MAX / 2;
+	       calls->done_count - calls->done_taken >= DONE_MAX / 2 || are_lost(calls);
+}
+
+/* It was taken for lost, and has no times to tell now. */
+static bool is_too_late(const struct device_calls *calls, const struct done_call *call)
+{
+	return call->number && call->number < calls->next_number &&
+	       !(call->part.flags & PART_DEVICE_TIME);
 }
 
 bool device_calls_take(struct device_calls *calls, bool finish, struct collective_part *part,
 	struct activity *others)
 {
-	const struct done_call *call = &calls->done[calls->done_taken];
+	const struct done_call *call;
 
-	if (calls->done_taken == calls->done_count)
-		return false;
-	if (!calls->sorted) {
+	if (!calls->sorted && calls->done_count > calls->done_taken) {
 		qsort(calls->done + calls->done_taken, calls->done_count - calls->done_taken,
 			sizeof(*calls->done), compare_calls);
 		calls->sorted = true;
 	}
-	if (!finish && !is_next(calls, call))
+	for (call = calls->done + calls->done_taken;
+		calls->done_taken < calls->done_count && is_too_late(calls, call); call++) {
+		calls->done_taken++;
+		calls->dropped++;
+	}
+	if (calls->done_taken == calls->done_count || (!finish && !is_next(calls, call)))
 		return false;
 	calls->done_taken++;
 	if (call->number >= calls->next_number)

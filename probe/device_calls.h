@@ -22,8 +22,9 @@ void device_calls_host(struct device_calls *calls, struct host_ns time,
 	const struct activity *before, int64_t device_wait_ns, const struct activity *others);
 
 /*
- * A call that the device is done with: a part with PART_DEVICE_TIME and its enqueue time. number: of
- * the process's calls, in order of launch, from 1; 0 = not counted, these come in order.
+ * A call that the device is done with: a part with PART_DEVICE_TIME and its enqueue time; or with
+ * PART_ENQUEUE_ONLY, if the device does not tell of it. number: of the process's calls, in order of
+ * launch, from 1; 0 = not counted, these come in order.
  */
 void device_calls_done(
 	struct device_calls *calls, const struct collective_part *part, uint64_t number);
@@ -31,13 +32,14 @@ void device_calls_done(
 /*
  * Hands out the calls done, in the order in which the program made them, with `before` filled: one
  * that was done early waits for those before it, on other streams, for up to two seconds of the
- * device's time (lost ones never come). finish: there will be no more. Call it when all that the host
- * did until now was told. Returns false when there is none left.
+ * device's time (lost ones never come, or too late: without times they are then dropped). finish:
+ * there will be no more. Call it when all that the host did until now was told. Returns false when
+ * there is none left.
  */
 bool device_calls_take(struct device_calls *calls, bool finish, struct collective_part *part,
 	struct activity *others);
 
-/* Calls and host records that did not fit. */
+/* Calls and host records that did not fit, and calls that came too late. */
 uint64_t device_calls_dropped(const struct device_calls *calls);
 
 #endif

@@ -140,6 +140,81 @@ static void lost_calls(void **state)
 	device_calls_destroy(calls);
 }
 
+static struct collective_part untimed_call(int64_t enqueue_ms, uint64_t sequence)
+{
+	struct collective_part part = call(enqueue_ms, enqueue_ms, sequence);
+
+	part.departure = part.arrival;
+	part.flags = PART_ENQUEUE_ONLY;
+	return part;
+}
+
+/* Calls without device times come when they are made: a host that is far ahead makes no other call a lost one. */
+static void calls_without_device_time(void **state)
+{
+	struct device_calls *calls = device_calls_create();
+	struct collective_part part = untimed_call(20, 1), slow = call(10, 5000, 0);
+	struct activity others;
+
+	(void)state;
+	device_calls_done(calls, &part, 2);
+	part = untimed_call(4000, 2);
+	device_calls_done(calls, &part, 3);
+	part = call(15, 1000, 7); /* another stream's */
+	device_calls_done(calls, &part, 5);
+	assert_false(device_calls_take(calls, false, &part, &others));
+	device_calls_done(calls, &slow, 1);
+	for (uint64_t sequence = 0; sequence < 3; sequence++) {
+		assert_true(device_calls_take(calls, false, &part, &others));
+		assert_int_equal(part.sequence, sequence);
+	}
+	assert_true(device_calls_take(calls, false, &part, &others));
+	assert_int_equal(part.sequence, 7); /* the fourth is lost by now */
+	device_calls_destroy(calls);
+}
+
+/* Where no call has device times, the calls' own tell what is lost. */
+static void no_call_has_device_time(void **state)
+{
+	struct device_calls *calls = device_calls_create();
+	struct collective_part part = untimed_call(20, 1), later = untimed_call(2021, 2);
+	struct activity others;
+
+	(void)state;
+	device_calls_done(calls, &part, 2);
+	assert_false(device_calls_take(calls, false, &part, &others));
+	device_calls_done(calls, &later, 3);
+	assert_true(device_calls_take(calls, false, &part, &others));
+	assert_int_equal(part.sequence, 1);
+	assert_true(device_calls_take(calls, false, &part, &others));
+	assert_int_equal(part.sequence, 2);
+	device_calls_destroy(calls);
+}
+
+/* A call whose end the library was not told of comes when its turn is long over: it is of no step. */
+static void given_up_calls(void **state)
+{
+	struct device_calls *calls = device_calls_create();
+	struct collective_part part = call(20, 21, 2), given_up = untimed_call(10, 1);
+	struct activity others;
+
+	(void)state;
+	device_calls_done(calls, &part, 2);
+	part = call(30, 2030, 3);
+	device_calls_done(calls, &part, 3);
+	assert_true(device_calls_take(calls, false, &part, &others));
+	assert_true(device_calls_take(calls, false, &part, &others));
+	device_calls_done(calls, &given_up, 1);
+	assert_int_equal(device_calls_dropped(calls), 0);
+	assert_false(device_calls_take(calls, false, &part, &others));
+	assert_int_equal(device_calls_dropped(calls), 1);
+	part = call(40, 2040, 4);
+	device_calls_done(calls, &part, 4);
+	assert_true(device_calls_take(calls, false, &part, &others));
+	assert_int_equal(part.sequence, 4);
+	device_calls_destroy(calls);
+}
+
 /* A collective that goes on beside it is not what a call waited for: its host was ahead of the work. */
 static void ahead_beside_another_stream(void **state)
 {
@@ -186,6 +261,9 @@ int main(void)
 		cmocka_unit_test(out_of_order),
 		cmocka_unit_test(in_order_of_launch),
 		cmocka_unit_test(lost_calls),
+		cmocka_unit_test(calls_without_device_time),
+		cmocka_unit_test(no_call_has_device_time),
+		cmocka_unit_test(given_up_calls),
 		cmocka_unit_test(ahead_beside_another_stream),
 		cmocka_unit_test(too_many_records),
 	};

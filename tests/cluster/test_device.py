@@ -95,6 +95,17 @@ def healthy(paths):
     check(source(report, "device.kernels")["state"] == "on", "looks are allowed")
 
 
+def all_to_all(paths):
+    """NCCL does not tell of the ends of what ranks exchange with themselves: no call is lost."""
+    run, report = watch(paths, all_to_all=True)
+    check(not report["verdicts"], f"verdicts: {report['verdicts']}")
+    check(not run.alerts(), f"alerts: {run.alerts()}")
+    check(report["coverage"]["dropped"] == 0, f"{report['coverage']['dropped']} events were lost")
+    check(source(report, "device.time")["state"] == "on", "all calls have device times")
+    check(abs(report["job"]["steps"] - JOB["steps"]) <= 0.02 * JOB["steps"],
+          f"{report['job']['steps']} steps")
+
+
 def baseline(paths):
     """--deep on: each rank is looked at once, early."""
     _, report = watch(paths, run_options=["--deep", "on"], steps=280)
@@ -136,7 +147,7 @@ def switched_off(paths):
     check(source(report, "device.kernels")["state"] == "off", "said in the coverage")
 
 
-CASES = {"longer": longer, "more": more, "healthy": healthy, "baseline": baseline,
+CASES = {"longer": longer, "more": more, "healthy": healthy, "all_to_all": all_to_all, "baseline": baseline,
          "refused": refused, "launch_bound": launch_bound,
          "switched_off": switched_off}
 

@@ -26,6 +26,7 @@ enum option_code {
 	OPTION_MARKERS,
 	OPTION_PROFILER,
 	OPTION_READ_LOSS,
+	OPTION_ALL_TO_ALL,
 	OPTION_LAUNCHES,
 	OPTION_HOLD,
 	OPTION_EXIT_STATUS,
@@ -51,6 +52,7 @@ static const struct option long_options[] = {
 	{"markers", optional_argument, NULL, OPTION_MARKERS},
 	{"profiler", no_argument, NULL, OPTION_PROFILER},
 	{"read-loss", no_argument, NULL, OPTION_READ_LOSS},
+	{"all-to-all", no_argument, NULL, OPTION_ALL_TO_ALL},
 	{"launches", required_argument, NULL, OPTION_LAUNCHES},
 	{"hold", required_argument, NULL, OPTION_HOLD},
 	{"exit-status", required_argument, NULL, OPTION_EXIT_STATUS},
@@ -84,6 +86,8 @@ static void print_help(const char *program)
 	       "  --markers[=LIBRARY]  mark steps through libslowrank_marker.so\n"
 	       "  --profiler           hold CUPTI, as a profiler in the program does (nccl only)\n"
 	       "  --read-loss          wait for the device before each collective (nccl only)\n"
+	       "  --all-to-all         after each collective, sends to and receives from all (nccl "
+	       "only)\n"
 	       "  --launches N         more of them a step, which the driver refuses at once (nccl "
 	       "only)\n"
 	       "  --hold FILE          before step 20, every rank adds a byte to FILE and waits "
@@ -190,6 +194,9 @@ static int apply_option(struct workload_options *options, int code, const char *
 		return 0;
 	case OPTION_READ_LOSS:
 		options->read_loss = true;
+		return 0;
+	case OPTION_ALL_TO_ALL:
+		options->all_to_all = true;
 		return 0;
 	case OPTION_PROFILER:
 		options->profiler = true;

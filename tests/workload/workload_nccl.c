@@ -28,6 +28,7 @@ struct nccl_transport {
 	cudaEvent_t gradients_ready;
 	cudaEvent_t reduced;
 	bool read_loss;
+	bool all_to_all;
 	uint32_t launches;
 	float *input;
 	float *output;
@@ -95,6 +96,24 @@ static ncclResult_t enqueue_collective(const struct nccl_transport *nccl,
 	}
 }
 
+/* As PyTorch's all_to_all_single: with oneself, too. */
+static ncclResult_t exchange_with_all(const struct nccl_transport *nccl)
+{
+	ncclResult_t result = ncclGroupStart();
+	int size = 0;
+
+	if (!result)
+		result = ncclCommCount(nccl->world, &size);
+	for (int peer = 0; peer < size && !result; peer++) {
+		result = ncclSend(
+			nccl->input + peer, 1, ncclFloat32, peer, nccl->world, nccl->communication);
+		if (!result)
+			result = ncclRecv(nccl->output + peer, 1, ncclFloat32, peer, nccl->world,
+				nccl->communication);
+	}
+	return result ? result : ncclGroupEnd();
+}
+
 static int nccl_collective(void *context, const struct schedule_item *item)
 {
 	struct nccl_transport *nccl = context;
@@ -107,6 +126,8 @@ static int nccl_collective(void *context, const struct schedule_item *item)
 		return -EIO;
 	result = enqueue_collective(
 		nccl, item, item->group && nccl->group ? nccl->group : nccl->world);
+	if (result == ncclSuccess && nccl->all_to_all)
+		result = exchange_with_all(nccl);
 	if (result == ncclSuccess)
 		return 0;
 	fprintf(stderr, "workload_nccl: %s\n", ncclGetErrorString(result));
@@ -177,6 +198,7 @@ static int set_up(
 	ncclUniqueId unique_id = {{0}};
 
 	nccl->read_loss = options->read_loss;
+	nccl->all_to_all = options->all_to_all;
 	nccl->launches = options->launches;
 	if (options->profiler && hold_cupti())
 		return -EIO;

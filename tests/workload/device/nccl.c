@@ -35,12 +35,25 @@ static _Thread_local struct {
 
 static ncclResult_t asynchronous_error; /* of any communicator; set by kernels, never cleared */
 
+static int is_point_to_point(const struct work *work)
+{
+	return work->kind == WORK_SEND || work->kind == WORK_RECEIVE;
+}
+
+/* A copy of the kernel's, of which NCCL's proxy thread knows nothing. */
+static int is_own_exchange(const struct work *work)
+{
+	return is_point_to_point(work) && work->peer == work->communicator->rank;
+}
+
 /* NCCL's proxy thread says this soon after; every channel has a little other times. */
 static void report_channels(const struct launch_batch *batch, uint64_t start_ns, uint64_t stop_ns)
 {
 	for (size_t i = 0; i < batch->work_count; i++) {
 		const struct profiler_task *task = &batch->tasks[i];
 
+		if (is_own_exchange(&batch->works[i]))
+			continue;
 		for (uint8_t channel = 0; task->event && channel < task->channels; channel++) {
 			void *handle = profiler_channel_start(task, channel, start_ns + channel);
 
@@ -100,8 +113,8 @@ static struct profiler_call describe(const struct work *work)
 		.datatype = datatypes[work->type],
 		.count = work->count,
 		.root = work->peer,
-		.point_to_point = work->kind == WORK_SEND || work->kind == WORK_RECEIVE,
-		.channels = PROFILER_CHANNELS,
+		.point_to_point = is_point_to_point(work),
+		.channels = is_own_exchange(work) ? 1 : PROFILER_CHANNELS,
 		.stream = work->stream};
 }
 
@@ -136,11 +149,6 @@ static ncclResult_t launch(const struct traced_work *works, size_t work_count)
 		return ncclSuccess;
 	free(batch);
 	return ncclUnhandledCudaError;
-}
-
-static int is_point_to_point(const struct work *work)
-{
-	return work->kind == WORK_SEND || work->kind == WORK_RECEIVE;
 }
 
 /* Launches a group: sends and receives that follow each other on one stream go together. */

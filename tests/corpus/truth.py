@@ -58,7 +58,8 @@ def of_gpu(log, program=""):
                         "why": fault["why"]})
     truth = {"program": program or f"tests/gpu, {log.job.get('mode')}",
              "step_begins_s": [round(step[2] / 1e9, 6) for step in log.steps[min(log.steps)]],
-             "windows": windows, "disturbed": disturbed_spans(log)}
+             "windows": windows, "disturbed": disturbed_spans(log),
+             "other_passes": log.job.get("warm_up_steps", 0)}
     deaths = [note["realtime_ns"] / 1e9 for note in log.notes if note.get("what") == "death"]
     if deaths or not log.ended:
         truth["ended_s"] = min(deaths, default=max(

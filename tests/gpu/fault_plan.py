@@ -5,7 +5,8 @@ A plan is a JSON list of windows {"kind", "rank", "first_step", "last_step", "si
 first to the last step, both inclusive, the rank is slowed so that a step grows by about size
 percent. The truth log has one JSON object a line, appended by all ranks; times are in ns:
 
-    job          ranks, mode, the options, the measured step ("step_ms")       rank 0, once
+    job          ranks, mode, the options, the measured step ("step_ms"),      rank 0, once
+                 the steps before the first one here ("warm_up_steps")
     rank         rank, pid, host, gpu, cores                                   each rank, once
     step         rank, step, monotonic_ns, realtime_ns: when the step began    each rank and step
     fault_begin  rank, kind, first_step, last_step, size, step, applied, why, monotonic_ns,

@@ -40,6 +40,22 @@ class FromTensorParallel(torch.autograd.Function):
         return gradient, None
 
 
+class AllToAll(torch.autograd.Function):
+    """Each rank gets its share of every rank's rows; backward: they return."""
+
+    @staticmethod
+    def forward(context, data, group):
+        context.group = group
+        data = data.contiguous()
+        result = torch.empty_like(data)
+        dist.all_to_all_single(result.flatten(0, -2), data.flatten(0, -2), group=group)
+        return result
+
+    @staticmethod
+    def backward(context, gradient):
+        return AllToAll.apply(gradient, context.group), None
+
+
 class Block(torch.nn.Module):
     """One transformer block; with a group, its matrices are split over the group's ranks."""
 
@@ -66,16 +82,33 @@ class Block(torch.nn.Module):
         parts = parts.view(batch, length, 3, self.heads, self.head_dim).permute(2, 0, 3, 1, 4)
         mixed = torch.nn.functional.scaled_dot_product_attention(*parts, is_causal=True)
         data = data + self.leave(self.out(mixed.transpose(1, 2).flatten(2)))
-        hidden = torch.nn.functional.gelu(self.up(self.enter(self.norm2(data))))
-        return data + self.leave(self.down(hidden))
+        return data + self.feed_forward(self.norm2(data))
+
+    def feed_forward(self, data):
+        hidden = torch.nn.functional.gelu(self.up(self.enter(data)))
+        return self.leave(self.down(hidden))
+
+
+class ExpertBlock(Block):
+    """One whose second half is an expert of this rank's: all ranks of the group send it rows."""
+
+    def __init__(self, dim, group):
+        super().__init__(dim)
+        self.expert_group = group
+        for parameter in (*self.up.parameters(), *self.down.parameters()):
+            parameter.is_expert = True
+
+    def feed_forward(self, data):
+        rows = AllToAll.apply(data, self.expert_group)
+        return AllToAll.apply(super().feed_forward(rows), self.expert_group)
 
 
 class Stack(torch.nn.Module):
     """Blocks, and the auxiliary kernels that every rank runs once in every step."""
 
-    def __init__(self, dim, layers, group=None):
+    def __init__(self, dim, layers, group=None, block=Block):
         super().__init__()
-        self.blocks = torch.nn.ModuleList(Block(dim, group) for _ in range(layers))
+        self.blocks = torch.nn.ModuleList(block(dim, group) for _ in range(layers))
         self.in_forward = lambda: None  # the trainer's hook
 
     def forward(self, data):

@@ -161,6 +161,18 @@ class Truths(unittest.TestCase):
         death = {"event": "note", "what": "death", "rank": 1, "realtime_ns": 10**18 + 2 * 10**9}
         self.assertEqual(self.truth(notes=[death])["ended_s"], 10**9 + 2)
 
+    def test_what_a_record_lacks(self):
+        whole = {"true_steps": 600, "report_steps": 610, "steps_right": True, "dropped": 0,
+                 "sources": ["device.time: on", "bpf.launches: off (why)"]}
+        self.assertEqual(run.missing(whole), [])
+        for wrong in ({"steps_right": False}, {"dropped": 1},
+                      {"sources": ["device.time: degraded (some were lost)"]}):
+            self.assertEqual(len(run.missing(dict(whole, **wrong))), 1)
+        result = {"score": {"windows": [], "false": [], "missing": []}}
+        self.assertTrue(run.is_right(result))
+        result["score"]["missing"] = ["1 events were dropped"]
+        self.assertFalse(run.is_right(result))
+
     def test_table(self):
         truth = self.truth()
         at = truth["step_begins_s"][50] * 1e9

@@ -25,12 +25,14 @@ import fault_plan  # noqa: E402
 import faults  # noqa: E402
 import timeline  # noqa: E402
 
+WARM_UP_STEPS = 20
+
 torch = dist = gpt = None  # imported in main(), after the process has its namespace and its core
 
 
 def parse_arguments(argv=None):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--mode", choices=("ddp", "fsdp", "tp_dp", "pp"), default="ddp")
+    parser.add_argument("--mode", choices=("ddp", "fsdp", "tp_dp", "pp", "ep"), default="ddp")
     parser.add_argument("--steps", type=int, default=200)
     parser.add_argument("--step-ms", type=float, default=None, help="60, or 22 if launch-bound")
     parser.add_argument("--launch-bound", action="store_true")
@@ -175,6 +177,12 @@ class Trainer:
         share = layers // world + (1 if rank < layers % world else 0)
         return self.cast(gpt.Stack(self.arguments.dim, max(1, share)))
 
+    def make_ep(self, layers, world, rank):
+        if self.arguments.sequence % world:
+            raise SystemExit(f"--mode ep needs a --sequence that {world} ranks can share")
+        group = dist.new_group(list(range(world)))
+        return self.cast(gpt.Stack(self.arguments.dim, layers, group, gpt.ExpertBlock))
+
     def wrap(self):
         mode = self.arguments.mode
         self.model = self.module
@@ -208,14 +216,18 @@ class Trainer:
         self.optimizer.zero_grad(set_to_none=True)
         loss = gpt.loss_of(self.model(data))
         loss.backward()
+        if self.arguments.mode == "ep":
+            self.reduce_gradients()
         self.optimizer.step()
         return loss
 
     def reduce_gradients(self):
-        flat = torch.cat([p.grad.flatten() for p in self.module.parameters()])
+        """Of all that every rank has."""
+        parameters = [p for p in self.module.parameters() if not getattr(p, "is_expert", False)]
+        flat = torch.cat([p.grad.flatten() for p in parameters])
         dist.all_reduce(flat)
         offset = 0
-        for parameter in self.module.parameters():
+        for parameter in parameters:
             count = parameter.numel()
             parameter.grad.copy_(flat[offset:offset + count].view_as(parameter.grad))
             offset += count
@@ -441,7 +453,7 @@ def count_launches(trainer, batches):
 
 def warm_up_ms(trainer, batches, count=15):
     """Length of a step with all its communication, the same on every rank."""
-    for _ in range(5):
+    for _ in range(WARM_UP_STEPS - count):
         trainer.step(next(batches).to("cuda"))
     torch.cuda.synchronize()
     begun = time.perf_counter()
@@ -481,7 +493,7 @@ def train(arguments, rank, local_rank, device):
     parameters = sum(p.numel() for p in trainer.module.parameters())
     if rank == 0:
         truth.add("job", ranks=world, mode=arguments.mode, step_ms=step_ms, layers=layers,
-                  batch=batch, parameters=parameters, torch=torch.__version__,
+                  batch=batch, warm_up_steps=WARM_UP_STEPS, parameters=parameters, torch=torch.__version__,
                   nccl=".".join(map(str, torch.cuda.nccl.version())),
                   gpu=torch.cuda.get_device_name(), options=vars(arguments))
     truth.add("rank", rank=rank, pid=os.getpid(), host=os.uname().nodename, gpu=local_rank,

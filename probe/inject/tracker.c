@@ -14,11 +14,12 @@
 #define NO_TIME INT64_MAX
 enum { PLACES_TRIED = 16 };
 /*
- * The kernels of a communicator follow each other; only sends and receives of one group end in any order, as they
- * are one kernel. So one that is in flight when another, launched this much and a group (a send and a receive with
- * each member) later, has ended, has ended too: its end was not told. A margin for groups with more than that.
+ * The kernels of a communicator follow each other; only calls of one group, which are one kernel,
+ * end in any order. So when a call that was launched a whole group later has ended, one that is
+ * still in flight has ended too, and was not told of. Groups of all-to-all have a send and a
+ * receive for each member; of others, such as coalesced reductions, few have more than this.
  */
-enum { REORDERED_MIN = 256 };
+enum { GROUP_USUAL = 256 };
 
 enum { STATE_FREE = 0, STATE_ACTIVE = 1, STATE_BUSY = 2 };
 enum {
@@ -35,8 +36,8 @@ _Static_assert(TRACKER_EVENTS_MAX == 1 << PLACE_BITS, "handle");
 _Static_assert(KIND_BITS + COMMUNICATOR_BITS + PLACE_BITS + GENERATION_BITS + KEY_BITS == 64, "");
 
 struct event {
-	uint64_t tag;				/* atomic: generation << 2 | state */
-	uint64_t order;				/* atomic */
+	uint64_t tag;		   /* atomic: generation << 2 | state */
+	uint64_t order, group_end; /* atomic: of its launch, of the last of its group */
 	int64_t start_ns, stop_ns, observed_ns; /* atomic: earliest, latest */
 	uint32_t stopped;     /* atomic: channels that ended, with a time or not */
 	uint32_t seen;	      /* atomic: of these, with both times */
@@ -85,7 +86,7 @@ static void *with_kind(const void *handle, unsigned kind)
 	return (void *)(((uintptr_t)handle & ~(uintptr_t)((1U << KIND_BITS) - 1)) | kind);
 }
 
-/* The communicator of a handle, if that is of this kind (a task's or channel's) and of this process; else NULL. */
+/* The communicator of a handle (a task's or channel's), if that is of this kind and process; or NULL. */
 static struct communicator *handle_communicator(const void *handle, unsigned kind)
 {
 	uint64_t value = (uintptr_t)handle >> KIND_BITS;
@@ -316,13 +317,19 @@ static void fill_collective(struct communicator *communicator, const struct trac
 	}
 }
 
-/* It ended, since what was launched long after it has, and will not be told of. */
+/* It ended, since what was launched behind its group has, and will not be told of. */
 static bool is_stale(const struct communicator *communicator, const struct event *event)
 {
-	uint64_t group = communicator->rank_count > 0 ? 2 * (uint64_t)communicator->rank_count : 0;
-
-	return __atomic_load_n(&event->order, __ATOMIC_RELAXED) + REORDERED_MIN + group <
+	return __atomic_load_n(&event->group_end, __ATOMIC_RELAXED) <
 	       __atomic_load_n(&communicator->ended, __ATOMIC_RELAXED);
+}
+
+/* How many calls its group has, at most as a rule. */
+static uint64_t group_size(const struct communicator *communicator, const struct tracker_task *task)
+{
+	return GROUP_USUAL + (task->point_to_point && communicator->rank_count > 0
+					     ? 2 * (uint64_t)communicator->rank_count
+					     : 0);
 }
 
 /* The place is free for one more event, and taken; a stale one is given up for it. */
@@ -351,7 +358,7 @@ static struct event *take_event(struct communicator *communicator, size_t *place
 	return NULL;
 }
 
-/* All places are taken: the event is not recorded. Its end is asked for all the same: it tells of those before it. */
+/* All places are taken: it is not recorded. Its end is heard of all the same, and tells of others'. */
 static void *lose_event(
 	struct communicator *communicator, const struct tracker_task *task, uint64_t order)
 {
@@ -383,9 +390,10 @@ static void note_ended(struct communicator *communicator, uint64_t order)
 }
 
 /*
- * NCCL (2.27 to 2.30) finds a kernel's times on a channel by counting what ran there. The device counts exchanges with
- * oneself, which lie on a communicator's first channels, the host does not: from the first one on, the times told for
- * these channels are those of some call before, and are told at once.
+ * NCCL (2.27 to 2.30) finds a kernel's times on a channel by counting what ran there. The device
+ * counts exchanges with oneself, which lie on a communicator's first channels, the host does not:
+ * from the first one on, the times told for these channels are those of some call before, and are
+ * told at once.
  */
 static void note_own_exchange(struct communicator *communicator, uint8_t channels)
 {
@@ -420,6 +428,8 @@ void *tracker_task_start(void *context, const struct tracker_task *task)
 		return lose_event(communicator, task, order);
 	fill_collective(communicator, task, &event->collective);
 	__atomic_store_n(&event->order, order, __ATOMIC_RELAXED);
+	__atomic_store_n(
+		&event->group_end, order + group_size(communicator, task), __ATOMIC_RELAXED);
 	event->start_ns = NO_TIME;
 	event->stop_ns = event->observed_ns = 0;
 	event->stopped = event->seen = event->zero_stamps = 0;

@@ -233,7 +233,7 @@ static void a_full_table_recovers(void **state)
 	struct profiler_task task;
 
 	(void)state;
-	begin(&communicator, 8);
+	begin(&communicator, 8192);
 	for (int i = 0; i < PLACES + 500; i++)
 		launch(&communicator, &all_reduce, &task);
 	take_records();

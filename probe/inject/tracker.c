@@ -21,6 +21,9 @@ enum { PLACES_TRIED = 16 };
  */
 enum { GROUP_USUAL = 256 };
 
+/* Without an end for so long, calls in a full table that were launched before are taken for some whose end is not told. */
+#define SILENT_NS INT64_C(1000000000)
+
 enum { STATE_FREE = 0, STATE_ACTIVE = 1, STATE_BUSY = 2 };
 enum {
 	KIND_API = 1,
@@ -53,6 +56,7 @@ struct communicator {
 	uint64_t cursor;	  /* atomic */
 	uint64_t launched;	  /* atomic: events so far, also of those before it here */
 	uint64_t ended;		  /* atomic: the order of the last launched one that ended */
+	int64_t timed_ns;	  /* atomic: when an end was last told, with its time */
 	uint64_t dropped;	  /* atomic */
 	uint32_t untimed;	  /* atomic: its first channels, whose times are other calls' */
 	struct event *events;	  /* kept for the next communicator here */
@@ -317,11 +321,18 @@ static void fill_collective(struct communicator *communicator, const struct trac
 	}
 }
 
-/* It ended, since what was launched behind its group has, and will not be told of. */
+/*
+ * It ended, since what was launched behind its group has, and will not be told of; or nothing is told of on this
+ * communicator for a second, though all places are in use.
+ */
 static bool is_stale(const struct communicator *communicator, const struct event *event)
 {
+	int64_t long_ago = process_now_ns() - SILENT_NS;
+
 	return __atomic_load_n(&event->group_end, __ATOMIC_RELAXED) <
-	       __atomic_load_n(&communicator->ended, __ATOMIC_RELAXED);
+		       __atomic_load_n(&communicator->ended, __ATOMIC_RELAXED) ||
+	       (event->collective.launch_host_ns < long_ago &&
+		       __atomic_load_n(&communicator->timed_ns, __ATOMIC_RELAXED) < long_ago);
 }
 
 /* How many calls its group has, at most as a rule. */
@@ -468,7 +479,8 @@ void *tracker_channel_start(void *task, uint8_t channel, uint64_t timer)
 
 void tracker_channel_time(void *channel, uint64_t timer)
 {
-	struct event *event = find_event(handle_communicator(channel, KIND_CHANNEL), channel);
+	struct communicator *communicator = handle_communicator(channel, KIND_CHANNEL);
+	struct event *event = find_event(communicator, channel);
 	int64_t stop = (int64_t)timer, now, known;
 
 	if (!event)
@@ -478,6 +490,7 @@ void tracker_channel_time(void *channel, uint64_t timer)
 		return;
 	}
 	now = process_now_ns();
+	__atomic_store_n(&communicator->timed_ns, now, __ATOMIC_RELAXED);
 	clock_bounds_stopped(event->collective.device, now, stop);
 	known = __atomic_load_n(&event->stop_ns, __ATOMIC_RELAXED);
 	while (stop > known && !__atomic_compare_exchange_n(&event->stop_ns, &known, stop, true,

@@ -252,6 +252,28 @@ static void a_full_table_recovers(void **state)
 }
 
 /* The host runs ahead of a collective that waits: nothing behind it has ended. */
+/* As where NCCL tells of no kernel at all: for a second the new ones are lost, then the oldest give way. */
+static void a_table_in_which_nothing_ends_recovers(void **state)
+{
+	struct profiler_communicator communicator;
+	struct profiler_task task;
+
+	(void)state;
+	begin(&communicator, 2);
+	for (int i = 0; i < PLACES + 100; i++)
+		launch(&communicator, &all_reduce, &task);
+	take_records();
+	assert_int_equal(seen.incomplete, 0);
+	usleep(1100000);
+	for (int i = 0; i < 3 * PLACES / 2; i++)
+		launch(&communicator, &all_reduce, &task);
+	take_records();
+	assert_int_equal(seen.incomplete, PLACES);
+	finish(&communicator);
+	assert_int_equal(seen.incomplete, 2 * PLACES);
+	assert_int_equal(seen.dropped, 100 + PLACES / 2);
+}
+
 static void a_hang_keeps_its_place(void **state)
 {
 	static struct profiler_task tasks[5 * PLACES];
@@ -408,6 +430,7 @@ int main(void)
 		cmocka_unit_test(some_ends_are_not_told),
 		cmocka_unit_test(one_channel_is_not_told),
 		cmocka_unit_test(a_full_table_recovers),
+		cmocka_unit_test(a_table_in_which_nothing_ends_recovers),
 		cmocka_unit_test(a_hang_keeps_its_place),
 		cmocka_unit_test(a_hang_within_a_group_keeps_its_place),
 		cmocka_unit_test(lost_sends_are_numbered),

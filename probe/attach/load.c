@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <grp.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -234,6 +235,15 @@ static int judge(
 	return block->stage == LOAD_STAGE_STARTED ? -ENODEV : -ENOEXEC;
 }
 
+static const char *explain_file(int error)
+{
+	if (error == -EBADF)
+		return "its memory file was replaced by something else";
+	if (error == -ENOSYS)
+		return "this needs Linux 5.6";
+	return strerror(-error);
+}
+
 /* From here on the job runs, and the new thread does the rest. */
 static int load_beside(pid_t pid, uint64_t mapping, const char *path, const char *library_name,
 	const char *start, struct load_report *report)
@@ -252,7 +262,7 @@ static int load_beside(pid_t pid, uint64_t mapping, const char *path, const char
 	if (error)
 		snprintf(report->why, sizeof(report->why),
 			"the library's file cannot be given to process %d: %s", (int)pid,
-			strerror(-error));
+			explain_file(error));
 	int told = put_u32(
 		pid, mapping, offsetof(struct load_block, go), error ? LOAD_GO_END : LOAD_GO_OPEN);
 	if (!error)
@@ -323,6 +333,8 @@ static void work(int fd, pid_t pid, const char *path, const char *library_name, 
 	const struct sched_param usual = {0};
 	sigset_t all;
 
+	/* What our groups may do with files is not for the job's folders. */
+	(void)setgroups(0, NULL);
 	/* A thread of the job is held meanwhile: not while we wait for a CPU as one of the last. */
 	(void)sched_setscheduler(0, SCHED_OTHER, &usual);
 	/* Ctrl-C is for the watch: what was begun in the job is brought to its end. */

@@ -6,90 +6,193 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/sendfile.h>
+#include <sys/fsuid.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
+#include <sys/statvfs.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "probe/attach/target_root.h"
+
+enum { COPY_BYTES = 1 << 16 };
+
 static const long proc_magic = 0x9fa0; /* PROC_SUPER_MAGIC, linux/magic.h */
 
+/* Whose rights the process has on files. */
+struct owner {
+	uid_t user;
+	gid_t group;
+};
+
+static int read_owner(pid_t pid, struct owner *owner)
+{
+	char path[64], line[512];
+	int found = 0;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
+	file = fopen(path, "re");
+	if (!file)
+		return errno == ENOENT ? -ESRCH : -errno;
+	while (fgets(line, sizeof(line), file)) {
+		found += sscanf(line, "Uid: %*u %*u %*u %u", &owner->user) == 1;
+		found += sscanf(line, "Gid: %*u %*u %*u %u", &owner->group) == 1;
+	}
+	fclose(file);
+	return found == 2 ? 0 : -ESRCH;
+}
+
+/* Written by position: the process may move the offset of a descriptor that it shares. */
 static int copy(const char *path, int to)
 {
+	static char bytes[COPY_BYTES];
 	int from = open(path, O_RDONLY | O_CLOEXEC), error = 0;
-	struct stat status;
-	ssize_t sent;
+	ssize_t got = 1, put;
 
 	if (from < 0)
 		return -errno;
-	if (fstat(from, &status) < 0)
-		error = -errno;
-	for (off_t left = error ? 0 : status.st_size; left > 0 && !error; left -= sent) {
-		sent = sendfile(to, from, NULL, (size_t)left);
-		if (sent <= 0)
-			error = sent < 0 ? -errno : -EIO;
+	for (off_t at = 0; got > 0 && !error; at += got) {
+		got = read(from, bytes, sizeof(bytes));
+		put = got > 0 ? pwrite(to, bytes, (size_t)got, at) : got;
+		if (put != got || got < 0)
+			error = put < 0 ? -errno : -EIO;
 	}
 	close(from);
 	return error;
 }
 
-/* Writes into the process's memory file; only when the number is still of that file. */
-static int fill_memory_file(pid_t pid, int32_t memory_fd, const char *path, const char *name)
+/* -EOPNOTSUPP: descriptors of the process cannot be had here. */
+static int take_descriptor(pid_t pid, int32_t number)
 {
-	char link[64], target[LOAD_PATH_BYTES], wanted[LOAD_PATH_BYTES];
-	ssize_t length;
-	int fd, error;
+	int process = (int)syscall(SYS_pidfd_open, pid, 0), taken, error;
 
-	snprintf(link, sizeof(link), "/proc/%d/fd/%d", (int)pid, memory_fd);
-	length = readlink(link, target, sizeof(target) - 1);
-	if (length < 0)
-		return -errno;
-	target[length] = '\0';
-	snprintf(wanted, sizeof(wanted), "/memfd:%s", name);
-	if (strncmp(target, wanted, strlen(wanted)) != 0)
+	if (process < 0)
+		return errno == ESRCH ? -ESRCH : -EOPNOTSUPP;
+	taken = (int)syscall(SYS_pidfd_getfd, process, number, 0);
+	error = errno;
+	close(process);
+	if (taken < 0)
+		return error == ENOSYS || error == EPERM ? -EOPNOTSUPP : -error;
+	return taken;
+}
+
+/*
+ * The number may be of any file by now, also of one that only we may write. Seals are asked for
+ * first: the kernel answers that itself, while the process may answer fstat() (FUSE), or not. Only a
+ * memory file that allows seals has none: other files of tmpfs have F_SEAL_SEAL.
+ */
+static int check_memory_file(int fd, const struct owner *owner)
+{
+	struct stat status;
+
+	if (fcntl(fd, F_GET_SEALS) != 0 || fstat(fd, &status) < 0 || !S_ISREG(status.st_mode) ||
+		status.st_nlink != 0 || status.st_size != 0 || status.st_uid != owner->user)
 		return -EBADF;
-	fd = open(link, O_WRONLY | O_CLOEXEC);
+	return 0;
+}
+
+static int fill_memory_file(
+	pid_t pid, int32_t memory_fd, const char *path, const struct owner *owner)
+{
+	int fd = take_descriptor(pid, memory_fd), error;
+
 	if (fd < 0)
-		return -errno;
-	error = copy(path, fd);
+		return fd;
+	error = check_memory_file(fd, owner);
+	if (!error)
+		error = copy(path, fd);
+	if (!error && fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE) < 0)
+		error = -errno;
 	close(fd);
 	return error;
 }
 
 static bool sees_proc(pid_t pid)
 {
+	int folder = target_root_find(pid, "/proc", O_DIRECTORY);
 	struct statfs status;
-	char path[64];
+	bool sees;
 
-	snprintf(path, sizeof(path), "/proc/%d/root/proc", (int)pid);
-	return statfs(path, &status) == 0 && (long)status.f_type == proc_magic;
+	if (folder < 0)
+		return false;
+	sees = fstatfs(folder, &status) == 0 && (long)status.f_type == proc_magic;
+	close(folder);
+	return sees;
 }
 
-static int copy_into_root(pid_t pid, const char *path, const char *name, struct load_file *file)
+/* From here on the kernel asks what this user may do with files. False without the right to that. */
+static bool act_as(const struct owner *owner)
+{
+	(void)setfsgid(owner->group);
+	(void)setfsuid(owner->user);
+	return (uid_t)setfsuid((uid_t)-1) == owner->user;
+}
+
+static void act_as_ourselves(void)
+{
+	(void)act_as(&(struct owner){geteuid(), getegid()});
+}
+
+static const char *copy_name(const struct load_file *file)
+{
+	return strrchr(file->path, '/') + 1;
+}
+
+/* A folder where programs may lie: containers forbid them in /dev/shm. */
+static int find_folder(pid_t pid, const char *path)
+{
+	int folder = target_root_find(pid, path, O_DIRECTORY);
+	struct statvfs status;
+
+	if (folder >= 0 && (fstatvfs(folder, &status) < 0 || (status.f_flag & ST_NOEXEC))) {
+		close(folder);
+		return -EACCES;
+	}
+	return folder;
+}
+
+static int copy_into_folder(const char *path, const struct owner *owner, struct load_file *file)
+{
+	struct stat status = {0};
+	int fd = -1, error = -EPERM;
+
+	if (act_as(owner)) {
+		fd = openat(file->folder, copy_name(file),
+			O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0755);
+		error = fd < 0 ? -errno : 0;
+	}
+	act_as_ourselves();
+	if (error)
+		return error;
+	if (fstat(fd, &status) < 0 || fchmod(fd, 0755) < 0)
+		error = -errno;
+	file->device = status.st_dev;
+	file->inode = status.st_ino;
+	if (!error)
+		error = copy(path, fd);
+	close(fd);
+	return error;
+}
+
+static int copy_into_root(pid_t pid, const char *path, const char *name, const struct owner *owner,
+	struct load_file *file)
 {
 	static const char *const folders[] = {"/dev/shm", "/tmp", "/var/tmp", "/run", ""};
 	int error = -ENOENT;
 
 	for (size_t i = 0; i < sizeof(folders) / sizeof(folders[0]); i++) {
 		snprintf(file->path, sizeof(file->path), "%s/%d-%.60s", folders[i], (int)pid, name);
-		snprintf(file->to_remove, sizeof(file->to_remove), "/proc/%d/root%s", (int)pid,
-			file->path);
-		int fd = open(file->to_remove, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
-			0755);
-
-		if (fd < 0) {
-			error = -errno;
+		file->folder = find_folder(pid, folders[i][0] ? folders[i] : "/");
+		error = file->folder;
+		if (file->folder < 0)
 			continue;
-		}
-		error = copy(path, fd);
-		if (!error && fchmod(fd, 0755) < 0)
-			error = -errno;
-		close(fd);
+		error = copy_into_folder(path, owner, file);
 		if (!error)
 			return 0;
-		(void)unlink(file->to_remove);
+		load_file_remove(file);
 	}
-	file->to_remove[0] = '\0';
 	return error;
 }
 
@@ -113,20 +216,31 @@ static void spell(int32_t memory_fd, char *path, size_t bytes)
 int load_file_provide(
 	pid_t pid, const char *path, const char *name, int32_t memory_fd, struct load_file *file)
 {
-	int error;
+	struct owner owner;
+	int error = read_owner(pid, &owner);
 
-	*file = (struct load_file){.path = ""};
+	*file = (struct load_file){.folder = -1};
+	if (error)
+		return error;
 	if (memory_fd >= 0 && sees_proc(pid)) {
 		spell(memory_fd, file->path, sizeof(file->path));
-		error = fill_memory_file(pid, memory_fd, path, name);
-		if (!error)
-			return 0;
+		error = fill_memory_file(pid, memory_fd, path, &owner);
+		if (error != -EOPNOTSUPP)
+			return error;
 	}
-	return copy_into_root(pid, path, name, file);
+	return copy_into_root(pid, path, name, &owner, file);
 }
 
-void load_file_remove(const struct load_file *file)
+void load_file_remove(struct load_file *file)
 {
-	if (file->to_remove[0])
-		(void)unlink(file->to_remove);
+	struct stat status;
+
+	if (file->folder < 0)
+		return;
+	if (fstatat(file->folder, copy_name(file), &status, AT_SYMLINK_NOFOLLOW) == 0 &&
+		status.st_dev == file->device && status.st_ino == file->inode)
+		(void)unlinkat(file->folder, copy_name(file), 0);
+	close(file->folder);
+	file->folder = -1;
+	file->inode = 0;
 }

@@ -60,13 +60,13 @@ __asm__(".pushsection .rodata\n"
 	"	push %r13\n"
 	"	mov %rdi, %rbx\n"
 	"	lea 640(%rbx), %rdi\n"
-	"	mov $0x11, %esi\n" /* MFD_CLOEXEC | MFD_EXEC */
+	"	mov $0x13, %esi\n" /* MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_EXEC */
 	"	mov $319, %eax\n"
 	"	syscall\n"
 	"	cmp $-22, %eax\n" /* before Linux 6.3 there is no MFD_EXEC */
 	"	jne 11f\n"
 	"	lea 640(%rbx), %rdi\n"
-	"	mov $1, %esi\n"
+	"	mov $3, %esi\n"
 	"	mov $319, %eax\n"
 	"	syscall\n"
 	"11:	mov %eax, 92(%rbx)\n"

@@ -184,6 +184,12 @@ static void test_signal_handlers(void **state)
 	load_into("signals", NULL, 15);
 }
 
+static void test_ordinary_user(void **state)
+{
+	(void)state;
+	load_into("users", NULL, 5);
+}
+
 static void test_namespaces(void **state)
 {
 	(void)state;
@@ -199,6 +205,8 @@ static void test_root_without_proc(void **state)
 	assert_non_null(mkdtemp(root));
 	snprintf(folder, sizeof(folder), "%s/tmp", root);
 	assert_int_equal(mkdir(folder, 0755), 0);
+	assert_int_equal(chmod(root, 0755), 0);
+	assert_int_equal(chmod(folder, 01777), 0);
 	load_into("contained", root, 3);
 	snprintf(command, sizeof(command), "%s/tmp", root);
 	assert_int_equal(rmdir(command), 0); /* empty */
@@ -402,6 +410,7 @@ int main(void)
 		cmocka_unit_test(test_interrupted_read),
 		cmocka_unit_test(test_interrupted_futex),
 		cmocka_unit_test(test_signal_handlers),
+		cmocka_unit_test(test_ordinary_user),
 		cmocka_unit_test(test_namespaces),
 		cmocka_unit_test(test_root_without_proc),
 		cmocka_unit_test(test_static_program_is_refused),

@@ -2,7 +2,6 @@
 #include "probe/sources/cgroup.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,14 +46,6 @@ struct cgroup_sampler {
 	int64_t major_fault_total, reclaim_total, limit_hits;
 };
 
-static int open_in(const char *directory, size_t length, const char *name)
-{
-	char path[CGROUP_PATH_LENGTH + 64];
-
-	snprintf(path, sizeof(path), "%.*s/%s", (int)length, directory, name);
-	return open(path, O_RDONLY | O_CLOEXEC);
-}
-
 static void close_fd(int fd)
 {
 	if (fd >= 0)
@@ -79,25 +70,24 @@ static void close_hierarchy(struct hierarchy *hierarchy)
 static void open_level(
 	struct level *level, const struct cgroup_place *place, size_t length, bool is_memory)
 {
-	const char *directory = place->directory;
 	char path[CGROUP_PATH_LENGTH];
 	struct stat status = {0};
 
-	snprintf(path, sizeof(path), "%.*s", (int)length, directory);
+	snprintf(path, sizeof(path), "%.*s", (int)length, place->directory);
 	if (stat(path, &status) < 0)
 		status = (struct stat){0};
 	*level = (struct level){
 		.device = status.st_dev, .inode = status.st_ino, .quota_fd = -1, .period_fd = -1};
 	if (is_memory) {
-		level->stat_fd = open_in(
-			directory, length, place->unified ? "memory.events" : "memory.failcnt");
+		level->stat_fd = cgroup_open(
+			place, length, place->unified ? "memory.events" : "memory.failcnt");
 		return;
 	}
-	level->stat_fd = open_in(directory, length, "cpu.stat");
+	level->stat_fd = cgroup_open(place, length, "cpu.stat");
 	level->quota_fd =
-		open_in(directory, length, place->unified ? "cpu.max" : "cpu.cfs_quota_us");
+		cgroup_open(place, length, place->unified ? "cpu.max" : "cpu.cfs_quota_us");
 	if (!place->unified)
-		level->period_fd = open_in(directory, length, "cpu.cfs_period_us");
+		level->period_fd = cgroup_open(place, length, "cpu.cfs_period_us");
 }
 
 /*
@@ -168,7 +158,7 @@ static void look_for_places(struct cgroup_sampler *sampler)
 	if (cgroup_place_find(pid, sampler->cgroup_text, "memory", &place)) {
 		open_hierarchy(&sampler->memory, &place, true);
 		sampler->memory_stat_fd =
-			open_in(place.directory, strlen(place.directory), "memory.stat");
+			cgroup_open(&place, strlen(place.directory), "memory.stat");
 	} else {
 		close_hierarchy(&sampler->memory);
 	}

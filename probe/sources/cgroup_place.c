@@ -1,11 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "probe/sources/cgroup_place.h"
 
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/magic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/statfs.h>
 #include <unistd.h>
 
+#include "probe/attach/target_root.h"
 #include "probe/sources/text_file.h"
 
 enum {
@@ -199,6 +204,24 @@ bool cgroup_place_find(
 	if (found.found)
 		*place = found;
 	return found.found;
+}
+
+int cgroup_open(const struct cgroup_place *place, size_t length, const char *name)
+{
+	char path[CGROUP_PATH_LENGTH + 64];
+	struct statfs status;
+	int found;
+
+	snprintf(path, sizeof(path), "%.*s/%s", (int)length, place->directory, name);
+	found = open(path, O_PATH | O_CLOEXEC);
+	if (found < 0)
+		return -errno;
+	if (fstatfs(found, &status) < 0 ||
+		(status.f_type != CGROUP_SUPER_MAGIC && status.f_type != CGROUP2_SUPER_MAGIC)) {
+		close(found);
+		return -EINVAL;
+	}
+	return target_file_open(found, O_RDONLY);
 }
 
 bool cgroup_top_is_root(const struct cgroup_place *place)

@@ -44,6 +44,14 @@ bool cgroup_place_from_texts(const char *mountinfo_text, const char *prefix, con
 bool cgroup_place_find(
 	pid_t pid, const char *cgroup_text, const char *controller, struct cgroup_place *place);
 
+/*
+ * Opens a file in the group that the first length bytes of the place's directory name, for reading.
+ * The process may have mounted or linked anything there: only what a cgroup file system holds is
+ * opened. Returns a descriptor or a negative errno.
+ */
+int cgroup_open(const struct cgroup_place *place, size_t length, const char *name)
+	__attribute__((warn_unused_result));
+
 /* True when nothing above the place's top is hidden: it is the real root of the hierarchy. */
 bool cgroup_top_is_root(const struct cgroup_place *place);
 

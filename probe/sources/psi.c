@@ -66,18 +66,16 @@ static void close_files(struct psi_sampler *sampler)
 }
 
 /* Opens CGROUP/cpu.pressure and its like, or /proc/pressure/cpu. Returns how many opened. */
-static int open_files(struct psi_sampler *sampler, const char *directory)
+static int open_files(struct psi_sampler *sampler, const struct cgroup_place *place)
 {
-	char path[CGROUP_PATH_LENGTH + 32];
+	char name[64];
 	int opened = 0;
 
 	for (int i = 0; i < RESOURCE_NR; i++) {
-		if (directory)
-			snprintf(
-				path, sizeof(path), "%s/%s.pressure", directory, resource_names[i]);
-		else
-			snprintf(path, sizeof(path), "/proc/pressure/%s", resource_names[i]);
-		sampler->fds[i] = open(path, O_RDONLY | O_CLOEXEC);
+		snprintf(name, sizeof(name), place ? "%s.pressure" : "/proc/pressure/%s",
+			resource_names[i]);
+		sampler->fds[i] = place ? cgroup_open(place, strlen(place->directory), name)
+					: open(name, O_RDONLY | O_CLOEXEC);
 		opened += sampler->fds[i] >= 0;
 	}
 	return opened;
@@ -93,7 +91,7 @@ static void open_pressure(struct psi_sampler *sampler)
 		sampler->counters[i].has_last = false;
 	own_group = cgroup_place_find(sampler->base.pid, sampler->cgroup_text, "", &place) &&
 		    strlen(place.directory) > place.top_length;
-	if (own_group && open_files(sampler, place.directory) == RESOURCE_NR) {
+	if (own_group && open_files(sampler, &place) == RESOURCE_NR) {
 		sampler_set_state(&sampler->base, SOURCE_ON, "%s", "");
 		return;
 	}

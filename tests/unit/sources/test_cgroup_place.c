@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Cgroup paths through mount tables: v1, v2, hybrid, containers, odd names. */
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -171,6 +172,34 @@ static void own_process(void **state)
 	assert_true(strlen(place.directory) >= place.top_length);
 }
 
+/* A process may show anything as its group: what is no cgroup file is not even opened. */
+static void only_cgroup_files_are_opened(void **state)
+{
+	struct cgroup_place place = {.found = true};
+	char text[4096], path[128];
+	FILE *file;
+	int fd;
+
+	(void)state;
+	snprintf(path, sizeof(path), "%s/cpu.stat", root);
+	assert_int_equal(mkfifo(path, 0644), 0);
+	strcpy(place.directory, root);
+	assert_int_equal(cgroup_open(&place, strlen(root), "cpu.stat"), -EINVAL);
+	assert_int_equal(cgroup_open(&place, strlen(root), "memory.stat"), -ENOENT);
+	file = fopen("/proc/self/cgroup", "re");
+	assert_non_null(file);
+	text[fread(text, 1, sizeof(text) - 1, file)] = '\0';
+	fclose(file);
+	if (!cgroup_place_find(getpid(), text, "cpu", &place)) {
+		print_message("skipped: no cgroup of ours is visible\n");
+		skip();
+	}
+	fd = cgroup_open(&place, strlen(place.directory), "cpu.stat");
+	assert_true(fd >= 0);
+	assert_true(read(fd, text, sizeof(text)) > 0);
+	close(fd);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -181,6 +210,7 @@ int main(void)
 		cmocka_unit_test(escaped_names),
 		cmocka_unit_test(broken_lines),
 		cmocka_unit_test(own_process),
+		cmocka_unit_test(only_cgroup_files_are_opened),
 	};
 
 	return cmocka_run_group_tests(tests, set_up, tear_down);

@@ -61,7 +61,7 @@ enum opcode_cost first_opcode_cost(const uint8_t *bytes, size_t length_bytes)
 int first_opcode_read(const char *path, uint64_t *offset, enum opcode_cost *cost)
 {
 	uint8_t bytes[OPCODE_BYTES];
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
 	ssize_t length;
 
 	if (fd < 0)

@@ -18,6 +18,7 @@
 #include "probe/attach/elf_paths.h"
 #include "probe/attach/loader_cache.h"
 #include "probe/attach/symbols.h"
+#include "probe/attach/target_root.h"
 
 /* Files that may hold the table's symbols. PyTorch once had NCCL inside libtorch_cuda. */
 static const char *const patterns[] = {
@@ -63,42 +64,103 @@ static bool name_matches(const char *path)
 	return false;
 }
 
-/* Adds a regular file once; what cannot be opened is left out. */
-static void add_file(struct file_list *list, const char *path, const char *name)
+static bool is_file(const struct stat *status, const struct library_file *file)
 {
-	struct stat status;
-
-	if (list->count == list->capacity || strlen(path) >= LIBRARY_PATH_LENGTH ||
-		stat(path, &status) < 0 || !S_ISREG(status.st_mode))
-		return;
-	for (size_t i = 0; i < list->count; i++) {
-		if (list->files[i].inode == status.st_ino && list->files[i].device == status.st_dev)
-			return;
-	}
-	struct library_file *file = &list->files[list->count++];
-	file->device = status.st_dev;
-	file->inode = status.st_ino;
-	snprintf(file->path, sizeof(file->path), "%s", path);
-	snprintf(file->name, sizeof(file->name), "%.*s", LIBRARY_PATH_LENGTH - 1, name);
+	return S_ISREG(status->st_mode) && status->st_ino == file->inode &&
+	       status->st_dev == file->device;
 }
 
-/* Adds a mapping by map_files, which opens the very file that is mapped, else by its name. */
-static void add_mapping(struct file_list *list, pid_t pid, const char *range, const char *name)
+int library_open(const struct library_file *file, char link[LIBRARY_LINK_LENGTH])
 {
-	char path[LIBRARY_PATH_LENGTH + 64];
-	size_t before = list->count;
+	int fd = open(file->path, O_PATH | O_CLOEXEC), error = 0;
 	struct stat status;
 
-	snprintf(path, sizeof(path), "/proc/%d/map_files/%s", (int)pid, range);
-	if (stat(path, &status) < 0)
-		snprintf(path, sizeof(path), "/proc/%d/root%s", (int)pid, name);
-	add_file(list, path, name);
+	if (fd < 0)
+		return -errno;
+	if (fstat(fd, &status) < 0)
+		error = -errno;
+	else if (!is_file(&status, file))
+		error = -ESTALE;
+	if (error) {
+		close(fd);
+		return error;
+	}
+	snprintf(link, LIBRARY_LINK_LENGTH, "/proc/self/fd/%d", fd);
+	return fd;
+}
+
+/* By map_files, which is the very file that is mapped; by its name where that is not allowed. */
+static int find_mapped(pid_t pid, const char *range, const char *name, char *path)
+{
+	int fd;
+
+	snprintf(path, LIBRARY_PATH_LENGTH, "/proc/%d/map_files/%s", (int)pid, range);
+	fd = open(path, O_PATH | O_CLOEXEC);
+	if (fd >= 0 || (errno != EPERM && errno != EACCES))
+		return fd < 0 ? -errno : fd;
+	if (snprintf(path, LIBRARY_PATH_LENGTH, "/proc/%d/root%s", (int)pid, name) >=
+		LIBRARY_PATH_LENGTH)
+		return -ENAMETOOLONG;
+	return target_root_find(pid, name, 0);
+}
+
+int library_of_mapping(pid_t pid, const char *range, const char *name, struct library_file *file)
+{
+	int fd = find_mapped(pid, range, name, file->path), error = 0;
+	struct stat status, plain;
+
+	if (fd < 0)
+		return fd;
+	if (fstat(fd, &status) < 0)
+		error = -errno;
+	else if (!S_ISREG(status.st_mode))
+		error = -EINVAL;
+	close(fd);
+	if (error)
+		return error;
+	file->device = status.st_dev;
+	file->inode = status.st_ino;
+	snprintf(file->name, sizeof(file->name), "%.*s", LIBRARY_PATH_LENGTH - 1, name);
 	/* A path through /proc goes when the process goes; the plain one is kept where it is the
 	 * same file. */
-	if (list->count > before && stat(name, &status) == 0 &&
-		status.st_ino == list->files[before].inode &&
-		status.st_dev == list->files[before].device)
-		snprintf(list->files[before].path, LIBRARY_PATH_LENGTH, "%s", name);
+	if (strlen(name) < sizeof(file->path) && stat(name, &plain) == 0 && is_file(&plain, file))
+		snprintf(file->path, sizeof(file->path), "%s", name);
+	return 0;
+}
+
+/* Adds a file once. */
+static void add(struct file_list *list, const struct library_file *file)
+{
+	for (size_t i = 0; i < list->count; i++) {
+		if (list->files[i].inode == file->inode && list->files[i].device == file->device)
+			return;
+	}
+	if (list->count < list->capacity)
+		list->files[list->count++] = *file;
+}
+
+/* A regular file; what cannot be found is left out. */
+static void add_file(struct file_list *list, const char *path, const char *name)
+{
+	struct library_file file;
+	struct stat status;
+
+	if (strlen(path) >= LIBRARY_PATH_LENGTH || stat(path, &status) < 0 ||
+		!S_ISREG(status.st_mode))
+		return;
+	file.device = status.st_dev;
+	file.inode = status.st_ino;
+	snprintf(file.path, sizeof(file.path), "%s", path);
+	snprintf(file.name, sizeof(file.name), "%.*s", LIBRARY_PATH_LENGTH - 1, name);
+	add(list, &file);
+}
+
+static void add_mapping(struct file_list *list, pid_t pid, const char *range, const char *name)
+{
+	struct library_file file;
+
+	if (library_of_mapping(pid, range, name, &file) == 0)
+		add(list, &file);
 }
 
 int library_find_in_process(pid_t pid, struct library_file *files, size_t capacity, size_t *count)

@@ -12,15 +12,31 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-enum { LIBRARY_PATH_LENGTH = 512 };
+enum { LIBRARY_PATH_LENGTH = 512, LIBRARY_LINK_LENGTH = 32 };
 
-/* A file to attach to. path opens it from this process's view; name is for people. */
+/* A file to attach to. path finds it from this process's view; name is for people. */
 struct library_file {
 	uint64_t device;
 	uint64_t inode;
 	char path[LIBRARY_PATH_LENGTH]; /* may be /proc/PID/root/... or /proc/PID/map_files/... */
 	char name[LIBRARY_PATH_LENGTH]; /* as its process sees it, e.g. /usr/lib/libmpi.so.40 */
 };
+
+/*
+ * Pins a file before its contents are trusted: a process can put another one under the same path, or
+ * map it at the same place, at any time. Returns a descriptor of O_PATH, which the caller closes, and
+ * in link a path that opens this very file until then; -ESTALE when another one is there by now, or
+ * another negative errno.
+ */
+int library_open(const struct library_file *file, char link[LIBRARY_LINK_LENGTH])
+	__attribute__((warn_unused_result));
+
+/*
+ * The regular file that a process has mapped at range ("START-END" as in /proc/PID/maps), as name.
+ * Returns 0 or a negative errno.
+ */
+int library_of_mapping(pid_t pid, const char *range, const char *name, struct library_file *file)
+	__attribute__((warn_unused_result));
 
 /*
  * Finds the mapped files of a process whose name matches a library pattern of the table of

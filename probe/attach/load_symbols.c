@@ -12,6 +12,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "probe/attach/library.h"
+#include "probe/attach/target_root.h"
+
 enum { CODE_BYTES_MAX = 16 << 20 };
 
 struct open_elf {
@@ -29,17 +32,13 @@ uint64_t load_symbols_inode(const char *path)
 
 static int open_file(const struct load_elf *elf)
 {
-	char path[PATH_MAX];
-	int fd;
+	char range[64], link[LIBRARY_LINK_LENGTH];
+	struct library_file file;
+	int error;
 
-	snprintf(path, sizeof(path), "/proc/%d/map_files/%" PRIx64 "-%" PRIx64, (int)elf->pid,
-		elf->base, elf->first_end);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd >= 0)
-		return fd;
-	/* map_files is for root; the path does where the file was not replaced. */
-	snprintf(path, sizeof(path), "/proc/%d/root%s", (int)elf->pid, elf->path);
-	return open(path, O_RDONLY | O_CLOEXEC);
+	snprintf(range, sizeof(range), "%" PRIx64 "-%" PRIx64, elf->base, elf->first_end);
+	error = library_of_mapping(elf->pid, range, elf->path, &file);
+	return error ? error : target_file_open(library_open(&file, link), O_RDONLY);
 }
 
 static int open_elf(const struct load_elf *file, struct open_elf *out)

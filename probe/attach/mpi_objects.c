@@ -2,6 +2,7 @@
 #include "probe/attach/mpi_objects.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,6 +11,7 @@
 #include <unistd.h>
 
 #include "probe/attach/symbols.h"
+#include "probe/attach/target_root.h"
 
 /* MPICH's mpi.h, and that of its relatives (Intel MPI, MVAPICH, Cray MPICH). */
 enum {
@@ -168,11 +170,25 @@ static bool is_communicator(const char *name)
 	return strncmp(name, "ompi_mpi_comm_", strlen("ompi_mpi_comm_")) == 0;
 }
 
+static int find_in_library(pid_t pid, const char *name, struct symbol_object objects[NAME_COUNT],
+	bool *position_independent)
+{
+	int fd = target_file_open(target_root_find(pid, name, 0), O_RDONLY), found;
+	char path[32];
+
+	if (fd < 0)
+		return fd;
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	found = symbols_find_objects(path, objects, NAME_COUNT, position_independent);
+	close(fd);
+	return found;
+}
+
 /* Addresses in the process: the executable's copy wins over the library's. */
 static void find_objects(
 	pid_t pid, const struct mpi_files *files, struct symbol_object objects[NAME_COUNT])
 {
-	char path[PATH_MAX + 64];
+	char path[64];
 	bool position_independent = false;
 
 	for (size_t i = 0; i < NAME_COUNT; i++)
@@ -188,8 +204,7 @@ static void find_objects(
 
 	for (size_t i = 0; i < NAME_COUNT; i++)
 		in_library[i] = (struct symbol_object){.name = names[i].name};
-	snprintf(path, sizeof(path), "/proc/%d/root%s", (int)pid, files->library);
-	if (symbols_find_objects(path, in_library, NAME_COUNT, &position_independent) <= 0)
+	if (find_in_library(pid, files->library, in_library, &position_independent) <= 0)
 		return;
 	for (size_t i = 0; i < NAME_COUNT; i++) {
 		if (!objects[i].address && in_library[i].address)

@@ -20,7 +20,7 @@ struct elf_file {
 static int elf_file_open(const char *path, struct elf_file *file)
 {
 	elf_version(EV_CURRENT);
-	file->fd = open(path, O_RDONLY | O_CLOEXEC);
+	file->fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
 	if (file->fd < 0)
 		return -ENOENT;
 	file->elf = elf_begin(file->fd, ELF_C_READ_MMAP, NULL);

@@ -38,27 +38,6 @@ static bool parse_mapping(char *line, struct mapping *mapping)
 	return true;
 }
 
-/* The very file that is mapped; by its plain name where that is the same one. */
-static int open_mapping(pid_t pid, const struct mapping *mapping, struct library_file *file)
-{
-	struct stat status, plain;
-
-	snprintf(file->path, sizeof(file->path), "/proc/%d/map_files/%s", (int)pid, mapping->range);
-	if (stat(file->path, &status) < 0) {
-		if (snprintf(file->path, sizeof(file->path), "/proc/%d/root%s", (int)pid,
-			    mapping->name) >= (int)sizeof(file->path) ||
-			stat(file->path, &status) < 0)
-			return -errno;
-	}
-	file->device = status.st_dev;
-	file->inode = status.st_ino;
-	snprintf(file->name, sizeof(file->name), "%.*s", LIBRARY_PATH_LENGTH - 1, mapping->name);
-	if (strlen(mapping->name) < sizeof(file->path) && stat(mapping->name, &plain) == 0 &&
-		plain.st_dev == status.st_dev && plain.st_ino == status.st_ino)
-		snprintf(file->path, sizeof(file->path), "%s", mapping->name);
-	return 0;
-}
-
 static bool is_libibverbs(const char *path)
 {
 	const char *slash = strrchr(path, '/');
@@ -85,7 +64,7 @@ static int find_mapping(
 		if (address ? address < mapping.start || address >= mapping.end
 			    : !is_libibverbs(mapping.name))
 			continue;
-		error = open_mapping(pid, &mapping, file);
+		error = library_of_mapping(pid, mapping.range, mapping.name, file);
 		*file_offset = address - mapping.start + mapping.offset;
 		break;
 	}
@@ -106,14 +85,20 @@ int verbs_library_find(pid_t pid, struct library_file *result)
 
 int verbs_place_find(pid_t pid, uint64_t address, struct verbs_place *result)
 {
+	char link[LIBRARY_LINK_LENGTH];
 	struct verbs_place place = {0};
-	int error;
+	int error, fd;
 
 	if (!address)
 		return -ENOENT;
 	error = find_mapping(pid, address, &place.file, &place.offset);
-	if (!error)
-		error = first_opcode_read(place.file.path, &place.offset, &place.cost);
+	if (error)
+		return error;
+	fd = library_open(&place.file, link);
+	if (fd < 0)
+		return fd;
+	error = first_opcode_read(link, &place.offset, &place.cost);
+	close(fd);
 	if (!error)
 		*result = place;
 	return error;
@@ -190,7 +175,7 @@ static void read_symbols(Elf *elf, struct verbs_library *library)
 int verbs_library_read(const char *path, struct verbs_library *result)
 {
 	struct verbs_library library = {0};
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
 	Elf *elf;
 
 	if (fd < 0)

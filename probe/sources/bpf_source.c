@@ -205,6 +205,8 @@ void bpf_source_destroy(struct bpf_source *source)
 		free(source->files[i].places);
 		free(source->files[i].returns);
 		free(source->files[i].launches);
+		if (source->files[i].fd >= 0)
+			close(source->files[i].fd);
 	}
 	ranks_bpf__destroy(source->skeleton);
 	free(source);
@@ -382,9 +384,9 @@ int bpf_source_attach_library(
 	file = &source->files[source->file_count++];
 	*file = (struct attached_file){
 		.device = library->device, .inode = library->inode, .in_use = in_use};
-	snprintf(file->path, sizeof(file->path), "%s", library->path);
+	file->fd = library_open(library, file->path);
 	file->is_python = strstr(basename(library->name), "python3") != NULL;
-	error = find_places(file, library->name);
+	error = file->fd < 0 ? file->fd : find_places(file, library->name);
 	if (!error && !source->paused)
 		error = attach_file(source, file);
 	*skipped = file->refused_count;

@@ -23,7 +23,8 @@ struct attached_file {
 	bool in_use; /* a process of the job maps it */
 	bool is_python;
 	size_t device_wait_count, collector_count; /* of its places */
-	char path[LIBRARY_PATH_LENGTH];
+	int fd;					   /* pins the very file */
+	char path[LIBRARY_LINK_LENGTH];		   /* opens it */
 	size_t place_count, return_count, refused_count;
 	struct uprobe_place *places; /* of all rows, then of those that are hooked at return too */
 	struct uprobe_place *returns;

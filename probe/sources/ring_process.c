@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "probe/attach/target_root.h"
 #include "probe/ring/ring_writer.h"
 #include "probe/sources/ring_source_internal.h"
 
@@ -43,8 +44,8 @@ static pid_t own_pid(pid_t pid)
 /* What can be learnt only while the process lives. */
 static int open_directory(struct ring_process *process, const char *directory)
 {
-	char path[RING_SOURCE_DIRECTORY_BYTES + 64];
 	struct stat status;
+	char path[64];
 
 	snprintf(path, sizeof(path), "/proc/%d", (int)process->pid);
 	if (stat(path, &status) == 0)
@@ -52,21 +53,26 @@ static int open_directory(struct ring_process *process, const char *directory)
 	if (process->directory_fd >= 0)
 		return 0;
 	process->inner_pid = own_pid(process->pid);
-	snprintf(path, sizeof(path), "/proc/%d/root/%s", (int)process->pid, directory);
-	process->directory_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	return process->directory_fd < 0 ? -errno : 0;
+	process->directory_fd = target_root_find(process->pid, directory, O_DIRECTORY);
+	return process->directory_fd < 0 ? process->directory_fd : 0;
+}
+
+static int open_file(int directory_fd, const char *name)
+{
+	int found = openat(directory_fd, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+
+	return found < 0 ? -errno : target_file_open(found, O_RDWR);
 }
 
 static int open_ring(struct ring_process *process)
 {
-	int fd = openat(process->directory_fd, process->file_name,
-		O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+	int fd = open_file(process->directory_fd, process->file_name);
 	struct ring_identity identity;
 	struct stat status;
 	int result;
 
 	if (fd < 0)
-		return -errno;
+		return fd;
 	if (fstat(fd, &status) || status.st_uid != process->owner) {
 		close(fd);
 		return -EPERM;
@@ -186,7 +192,7 @@ static bool is_stale(int directory_fd, const char *name)
 	struct ring_reader *reader;
 	struct ring_identity identity;
 	struct stat status;
-	int fd = openat(directory_fd, name, O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+	int fd = open_file(directory_fd, name);
 
 	if (fd < 0 || ring_reader_open(fd, &reader))
 		return false;

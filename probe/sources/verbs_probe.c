@@ -128,8 +128,10 @@ void verbs_probe_destroy(struct verbs_probe *probe)
 {
 	if (!probe)
 		return;
-	for (size_t i = 0; i < probe->place_count; i++)
+	for (size_t i = 0; i < probe->place_count; i++) {
 		detach_place(&probe->places[i]);
+		close(probe->places[i].fd);
+	}
 	for (size_t i = 0; i < probe->library_count; i++) {
 		struct verbs_hooked_library *library = &probe->libraries[i];
 
@@ -159,11 +161,34 @@ static int hook(struct verbs_probe *probe, struct uprobe_link *link,
 	return uprobe_link_attach(link, program, probe->multi, at_return, path, places, used);
 }
 
+static int hook_library(struct verbs_probe *probe, struct verbs_hooked_library *hooked,
+	const char *path, const struct verbs_library *library)
+{
+	const struct verbs_bpf *skeleton = probe->skeleton;
+	int error;
+
+	error = hook(probe, &hooked->makers, skeleton->progs.on_verbs_made, true, path,
+		(uint64_t[]){library->open_device, library->import_device}, 2,
+		VERBS_COOKIE_CONTEXT);
+	if (!error)
+		error = hook(probe, &hooked->objects, skeleton->progs.on_verbs_made, true, path,
+			(uint64_t[]){library->create_cq, library->create_qp}, 2,
+			VERBS_COOKIE_OBJECT);
+	if (!error)
+		error = hook(probe, &hooked->modify, skeleton->progs.on_verbs_modify, false, path,
+			&library->modify_qp, 1, 0);
+	if (!error)
+		error = hook(probe, &hooked->destroy, skeleton->progs.on_verbs_destroy, false, path,
+			&library->destroy_qp, 1, 0);
+	return error;
+}
+
 int verbs_probe_attach_library(struct verbs_probe *probe, const struct library_file *file)
 {
 	struct verbs_hooked_library *hooked;
+	char link[LIBRARY_LINK_LENGTH];
 	struct verbs_library library;
-	int error;
+	int error, fd;
 
 	for (size_t i = 0; i < probe->library_count; i++) {
 		if (probe->libraries[i].device == file->device &&
@@ -172,43 +197,36 @@ int verbs_probe_attach_library(struct verbs_probe *probe, const struct library_f
 	}
 	if (probe->library_count == VERBS_PROBE_LIBRARIES_MAX)
 		return -ENOSPC;
-	error = verbs_library_read(file->path, &library);
-	if (error)
-		return error;
-	hooked = &probe->libraries[probe->library_count++];
-	*hooked = (struct verbs_hooked_library){.device = file->device, .inode = file->inode};
-	error = hook(probe, &hooked->makers, probe->skeleton->progs.on_verbs_made, true, file->path,
-		(uint64_t[]){library.open_device, library.import_device}, 2, VERBS_COOKIE_CONTEXT);
-	if (!error)
-		error = hook(probe, &hooked->objects, probe->skeleton->progs.on_verbs_made, true,
-			file->path, (uint64_t[]){library.create_cq, library.create_qp}, 2,
-			VERBS_COOKIE_OBJECT);
-	if (!error)
-		error = hook(probe, &hooked->modify, probe->skeleton->progs.on_verbs_modify, false,
-			file->path, &library.modify_qp, 1, 0);
-	if (!error)
-		error = hook(probe, &hooked->destroy, probe->skeleton->progs.on_verbs_destroy,
-			false, file->path, &library.destroy_qp, 1, 0);
-	probe->error = error;
+	fd = library_open(file, link);
+	if (fd < 0)
+		return fd;
+	error = verbs_library_read(link, &library);
+	if (!error) {
+		hooked = &probe->libraries[probe->library_count++];
+		*hooked =
+			(struct verbs_hooked_library){.device = file->device, .inode = file->inode};
+		error = hook_library(probe, hooked, link, &library);
+		probe->error = error;
+	}
+	close(fd);
 	return error;
 }
 
 static int attach_place(struct verbs_probe *probe, struct verbs_hooked_place *hooked)
 {
 	struct uprobe_place place = {.file_offset = hooked->place.offset};
-	const char *path = hooked->place.file.path;
 	struct verbs_bpf *skeleton = probe->skeleton;
 	int error = 0;
 
 	/* The return first: an entry without it would leave its call open. */
 	if (hooked->is_poll)
 		error = uprobe_link_attach(&hooked->at_return, skeleton->progs.on_verbs_polled,
-			probe->multi, true, path, &place, 1);
+			probe->multi, true, hooked->path, &place, 1);
 	if (!error)
 		error = uprobe_link_attach(&hooked->at_call,
 			hooked->is_poll ? skeleton->progs.on_verbs_poll
 					: skeleton->progs.on_verbs_post,
-			probe->multi, false, path, &place, 1);
+			probe->multi, false, hooked->path, &place, 1);
 	if (error)
 		detach_place(hooked);
 	return error;
@@ -236,8 +254,14 @@ static void take_place(struct verbs_probe *probe, pid_t pid, uint64_t address, b
 		probe->unplaced++;
 		return;
 	}
-	hooked = &probe->places[probe->place_count++];
+	hooked = &probe->places[probe->place_count];
 	*hooked = (struct verbs_hooked_place){.place = place, .is_poll = is_poll};
+	hooked->fd = library_open(&place.file, hooked->path);
+	if (hooked->fd < 0) {
+		probe->unplaced++;
+		return;
+	}
+	probe->place_count++;
 	if (probe->options.always)
 		probe->error = attach_place(probe, hooked);
 }

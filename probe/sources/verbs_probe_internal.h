@@ -19,6 +19,8 @@ enum {
 
 struct verbs_hooked_place {
 	struct verbs_place place;
+	int fd;				/* pins the very file */
+	char path[LIBRARY_LINK_LENGTH]; /* opens it */
 	bool is_poll;
 	struct uprobe_link at_call, at_return;
 };

@@ -2,6 +2,8 @@
 /* Libraries of commands and of processes. */
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -10,7 +12,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -164,6 +168,79 @@ static void of_a_process(void **state)
 	assert_int_equal(library_find_in_process(0x7fffffff, files, CAPACITY, &count), -ESRCH);
 }
 
+/* The very file is opened, or none: not what was put in its place meanwhile. */
+static void of_the_same_path_later(void **state)
+{
+	char path[128], moved[160], link[LIBRARY_LINK_LENGTH], text[8] = "";
+	struct library_file file = {.inode = 0};
+	struct stat status;
+	int pinned, fd;
+
+	(void)state;
+	snprintf(path, sizeof(path), "%s/libmpi.so.40", folder);
+	snprintf(moved, sizeof(moved), "%s.moved", path);
+	write_file(path, "first", 0644);
+	assert_int_equal(stat(path, &status), 0);
+	file.device = status.st_dev;
+	file.inode = status.st_ino;
+	strcpy(file.path, path);
+	pinned = library_open(&file, link);
+	assert_true(pinned >= 0);
+	assert_int_equal(rename(path, moved), 0);
+	write_file(path, "second", 0644);
+	fd = open(link, O_RDONLY | O_CLOEXEC);
+	assert_true(fd >= 0);
+	assert_int_equal(read(fd, text, sizeof(text)), 5);
+	assert_string_equal(text, "first");
+	close(fd);
+	close(pinned);
+	assert_int_equal(library_open(&file, link), -ESTALE);
+	assert_int_equal(unlink(path), 0);
+	assert_int_equal(mkfifo(path, 0644), 0);
+	assert_int_equal(library_open(&file, link), -ESTALE);
+}
+
+/* The mapping that holds this function of the C library, by map_files or by its name. */
+static int find_own_libc(void)
+{
+	uintptr_t address = (uintptr_t)dlsym(RTLD_DEFAULT, "malloc_usable_size");
+	struct library_file file = {.inode = 0};
+	char line[512], range[64], name[256];
+	uintptr_t start, stop;
+	int error = -ENOENT;
+	FILE *maps = fopen("/proc/self/maps", "re");
+
+	while (maps && fgets(line, sizeof(line), maps)) {
+		if (sscanf(line, "%63s %*s %*s %*s %*s %255s", range, name) == 2 &&
+			sscanf(range, "%" SCNxPTR "-%" SCNxPTR, &start, &stop) == 2 &&
+			address >= start && address < stop)
+			error = library_of_mapping(getpid(), range, name, &file);
+	}
+	if (maps)
+		fclose(maps);
+	return error ? error : strcmp(file.path, file.name);
+}
+
+static void of_a_mapping_without_rights(void **state)
+{
+	int status;
+	pid_t child;
+
+	(void)state;
+	assert_int_equal(find_own_libc(), 0);
+	child = fork();
+	if (child == 0) {
+		/* map_files is not for this user. */
+		if (geteuid() == 0 && (setgid(65534) < 0 || setuid(65534) < 0))
+			_exit(1);
+		prctl(PR_SET_DUMPABLE, 1);
+		_exit(find_own_libc() == 0 ? 42 : 1);
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_true(WIFEXITED(status));
+	assert_int_equal(WEXITSTATUS(status), 42);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -171,6 +248,8 @@ int main(void)
 		cmocka_unit_test(of_a_library_path),
 		cmocka_unit_test(of_scripts_in_a_circle),
 		cmocka_unit_test(of_a_process),
+		cmocka_unit_test(of_the_same_path_later),
+		cmocka_unit_test(of_a_mapping_without_rights),
 	};
 
 	return cmocka_run_group_tests(tests, set_up, tear_down);

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -11,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -19,6 +21,7 @@
 
 #include "probe/ring/ring_reader.h"
 #include "probe/ring/ring_writer.h"
+#include "probe/sources/ring_source.h"
 
 enum { SLOTS = 256, THREADS = 4, PER_THREAD = 20000 };
 
@@ -270,6 +273,69 @@ static void files_are_private_and_new(void **state)
 	assert_null(second.header);
 }
 
+/* A process in a root of its own, with a ring there and one outside. */
+static pid_t begin_inside(const struct fixture *fixture, const char *root)
+{
+	struct ring_writer writer = {0};
+	char own[128], rings[128], byte = 0;
+	int told[2];
+	pid_t child;
+
+	snprintf(own, sizeof(own), "%s/own", root);
+	snprintf(rings, sizeof(rings), "%s/rings", root);
+	assert_int_equal(mkdir(root, 0755), 0);
+	assert_int_equal(mkdir(own, 0755), 0);
+	assert_int_equal(symlink(fixture->directory, rings), 0);
+	assert_int_equal(pipe2(told, O_CLOEXEC), 0);
+	child = fork();
+	if (child == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		byte = (char)(ring_writer_create(fixture->directory, SLOTS, &writer) == 0 &&
+			      ring_writer_create(own, SLOTS, &writer) == 0 && chroot(root) == 0);
+		(void)!write(told[1], &byte, 1);
+		for (;;)
+			pause();
+	}
+	close(told[1]);
+	assert_int_equal(read(told[0], &byte, 1), 1);
+	close(told[0]);
+	assert_int_equal(byte, 1);
+	return child;
+}
+
+static uint32_t rings_in(const char *directory, pid_t pid)
+{
+	const struct ring_source_callbacks none = {NULL};
+	struct ring_source_state state;
+	struct ring_source *source;
+
+	assert_int_equal(ring_source_create(directory, &none, NULL, &source), 0);
+	assert_int_equal(ring_source_add_process(source, pid), 0);
+	ring_source_get_state(source, &state);
+	ring_source_destroy(source);
+	return state.ring_count;
+}
+
+static void a_link_does_not_lead_out_of_the_root(void **state)
+{
+	const struct fixture *fixture = *state;
+	char root[96], command[128];
+	pid_t child;
+
+	if (geteuid() != 0) {
+		print_message("skipped: not root\n");
+		skip();
+	}
+	snprintf(root, sizeof(root), "%s/root", fixture->directory);
+	child = begin_inside(fixture, root);
+	assert_int_equal(rings_in("/own", child), 1);
+	assert_int_equal(rings_in("/rings", child), 0);
+	kill(child, SIGKILL);
+	waitpid(child, NULL, 0);
+	snprintf(command, sizeof(command), "rm -rf '%s'/*", fixture->directory);
+	assert_int_equal(system(command), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -283,6 +349,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_header_that_lies_is_refused, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(a_cut_file_is_noticed, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(files_are_private_and_new, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(
+			a_link_does_not_lead_out_of_the_root, set_up, tear_down),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

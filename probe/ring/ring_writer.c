@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 enum { PATH_BYTES_MAX = 4096 };
@@ -39,7 +38,8 @@ int ring_start_time(int proc_fd, const char *pid, uint64_t *start_time)
 
 static void fill_header(struct ring_header *header, uint32_t slot_count, uint64_t start_time)
 {
-	struct stat status;
+	char name[32]; /* "pid:[4026531836]" */
+	ssize_t length = readlink("/proc/self/ns/pid", name, sizeof(name) - 1);
 
 	header->version = RING_VERSION;
 	header->header_bytes = RING_HEADER_BYTES;
@@ -48,8 +48,10 @@ static void fill_header(struct ring_header *header, uint32_t slot_count, uint64_
 	header->pid = (int32_t)getpid();
 	header->user_id = (uint32_t)getuid();
 	header->start_time = start_time;
-	if (stat("/proc/self/ns/pid", &status) == 0)
-		header->pid_namespace = (uint64_t)status.st_ino;
+	if (length > 5) {
+		name[length] = '\0';
+		header->pid_namespace = strtoull(name + 5, NULL, 10);
+	}
 }
 
 int ring_writer_create(const char *directory, uint32_t slot_count, struct ring_writer *writer)

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs Debian packages: `build` (to build and run slowrank), `demo` (to run a real MPI job),
-# `test` (all that the tests need),
-# `bundle` (for scripts/bundle.sh), `vm` (for tests/vm). As root or with sudo. Installs nothing that is there already.
+# `test` (all that the tests need), `bundle` (for scripts/bundle.sh), `vm` (for tests/vm), `fresh` (for tests/fresh).
+# As root or with sudo. Installs nothing that is there already.
 set -euo pipefail
 
 build=(build-essential cmake ninja-build pkg-config clang llvm bpftool libbpf-dev libelf-dev zlib1g-dev
@@ -10,6 +10,7 @@ demo=(openmpi-bin libopenmpi-dev python3)
 test=(libcmocka-dev libibverbs-dev mpich libmpich-dev iproute2 hpcc examl libclang-rt-14-dev util-linux procps jq)
 vm=(qemu-system-x86 debootstrap cpio kmod)
 bundle=(patchelf)
+fresh=(debootstrap)
 
 wanted=()
 for group in "$@"; do
@@ -19,8 +20,9 @@ for group in "$@"; do
 	test) wanted+=("${test[@]}") ;;
 	vm) wanted+=("${vm[@]}") ;;
 	bundle) wanted+=("${bundle[@]}") ;;
+	fresh) wanted+=("${fresh[@]}") ;;
 	*)
-		echo "usage: $0 build|demo|test|vm|bundle..." >&2
+		echo "usage: $0 build|demo|test|vm|bundle|fresh..." >&2
 		exit 2
 		;;
 	esac

@@ -169,7 +169,7 @@ def cases(arguments):
     """Every seed and kind with one number of ranks first, then with the others, so that a part of
     the series is a fair sample. Healthy jobs: one per seed."""
     for shift in range(len(arguments.ranks)):
-        for seed in range(1, arguments.seeds + 1):
+        for seed in range(arguments.first_seed, arguments.first_seed + arguments.seeds):
             for kind in arguments.kinds:
                 if kind != "none" or shift == 0:
                     yield kind, arguments.ranks[(seed + shift) % len(arguments.ranks)], seed
@@ -183,6 +183,7 @@ def parse_arguments():
     parser.add_argument("--work", default="/var/tmp/slowrank-detection",
                         help="on a disk, for major page faults")
     parser.add_argument("--seeds", type=int, default=20)
+    parser.add_argument("--first-seed", type=int, default=1)
     parser.add_argument("--kinds", type=lambda text: text.split(","), default=list(KINDS))
     parser.add_argument("--ranks", type=lambda text: [int(n) for n in text.split(",")],
                         default=list(RANKS))

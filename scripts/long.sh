@@ -1,0 +1,140 @@
+#!/usr/bin/env bash
+# What is too long for CI, in one place; a table at the end says how each part went. Exit status 0: none failed.
+# Each part is a function below and a row of `parts`; the last line that it prints is the table's last column, and
+# exit status 77 means that it cannot run here.
+# usage: scripts/long.sh [--list] [--fuzz-minutes N] [--seeds-minutes N] [--first-seed N] [PART...]   default: all parts
+# shellcheck disable=SC2317 # parts are called by their names
+set -uo pipefail
+cd "$(dirname "$0")/.." || exit
+
+parts='packages  a bare Debian 12: builds and unit tests with each optional package missing in turn
+test      a bare Debian 12: scripts/test.sh
+sudo      a bare Debian 12: both commands of README, by an ordinary user with sudo
+fuzz      all fuzz targets, for --fuzz-minutes in all (60)
+seeds     new seeds (--first-seed: by the date) of simulated jobs and of real ones, for --seeds-minutes in all (60)
+old_libc  tests/fresh/old_libc.sh: systems with an older C library'
+fuzz_minutes=60
+seeds_minutes=60
+first_seed=$(date +%y%j0000) # a day has 10,000 of its own
+
+part_packages() { tests/fresh/run.sh tests/fresh/packages.sh; }
+
+part_test() { tests/fresh/run.sh scripts/test.sh && count_tests; }
+
+part_sudo() { tests/fresh/run.sh --user sh -c 'scripts/quickstart.sh && scripts/test.sh' && count_tests; }
+
+part_fuzz() {
+	local programs=(tests/fuzz/fuzz_*.c) rounds
+	rounds=$(((${#programs[@]} + $(nproc) - 1) / $(nproc)))
+	build fuzz fuzz_tests -DCMAKE_C_COMPILER=clang -DSLOWRANK_FUZZ=ON -DSLOWRANK_FUZZ_RUNS=-1 \
+		-DSLOWRANK_FUZZ_SECONDS=$((60 * fuzz_minutes / rounds))
+	ctest --test-dir build-long/fuzz -L fuzz -j"$(nproc)" --verbose || {
+		grep "Test unit written" "$log"
+		return 1
+	}
+	awk '/number_of_executed_units/ { inputs += $NF; targets++ } END { print targets " targets, " inputs " inputs" }' "$log"
+}
+
+part_seeds() {
+	local folder=${log%.log}
+	mkdir -p "$folder"
+	build main "slowrank workload_mpi fault_injector bench_accuracy"
+	build-long/main/bench_accuracy --first-seed "$first_seed" --seeds 10000 --minutes $(((seeds_minutes + 1) / 2)) \
+		--jobs "$(nproc)" --verbose | tee "$folder/simulated"
+	bench/detection.py --build build-long/main --first-seed "$first_seed" --seeds 10000 \
+		--results "$folder/real.jsonl" --budget-minutes $(((seeds_minutes + 1) / 2)) | tee "$folder/real"
+	python3 - "$folder" <<'PYTHON'
+import json, sys
+simulated, real = (json.loads(open(f"{sys.argv[1]}/{name}").readlines()[-1]) for name in ("simulated", "real"))
+large, faults, healthy = simulated["large"], real["with_fault"], real["healthy"]
+# Goals of docs/results.md; a single miss in few jobs is none yet.
+wrong = {key: round((1 - large[key]) * large["jobs"]) for key in ("rank_right", "class_right")}
+missed = [f"simulated {key}" for key, share in (("rank_right", 0.005), ("class_right", 0.01))
+          if wrong[key] > max(1, share * large["jobs"])]
+missed += ["simulated false_alarms"] * (simulated["false_alarms"] > 0)
+missed += ["simulated healthy_ranks_blamed"] * (large["healthy_ranks_blamed"] > 0.001)
+missed += [f"real {key}" for key, percent in real["targets_percent"].items()
+           if (faults[key + "_percent"] or 0) < percent]
+missed += ["real false_alarms"] * (healthy["false_alarms"] > 0)
+missed += ["real jobs that failed"] * (faults["failed"] + healthy["failed"] > 0)
+print(f"simulated: {simulated['jobs']} jobs, {wrong['rank_right']} of {large['jobs']} of 10 % and more wrong, "
+      f"{simulated['false_alarms']} false alarms; real: {faults['jobs']} jobs, {faults['rank_right_percent']} % right, "
+      f"{faults['false_alarms'] + healthy['false_alarms']} false alarms" + (": MISSED: " + ", ".join(missed) if missed else ""))
+sys.exit(bool(missed))
+PYTHON
+}
+
+part_old_libc() {
+	build main slowrank
+	tests/fresh/old_libc.sh build-long/main
+}
+
+build() { # directory "target..." option...
+	local directory=build-long/$1 targets=$2
+	shift 2
+	scripts/install_dependencies.sh build demo test
+	cmake -S . -B "$directory" -G Ninja -DSLOWRANK_WERROR=ON "$@"
+	# shellcheck disable=SC2086
+	ninja -C "$directory" --quiet $targets
+}
+
+# Of all of ctest's runs in the part's log.
+count_tests() {
+	awk '/ tests passed, / { failed += $4; all += $NF } END { print all - failed " of " all " tests passed or skipped" }' "$log"
+}
+
+chosen=()
+while (($#)); do
+	case $1 in
+	--list)
+		echo "$parts"
+		exit
+		;;
+	--fuzz-minutes | --seeds-minutes | --first-seed)
+		[[ ${2:-} =~ ^[1-9][0-9]*$ ]] || {
+			echo "long: $1 needs a number" >&2
+			exit 2
+		}
+		name=${1#--}
+		printf -v "${name//-/_}" %s "$2"
+		shift
+		;;
+	*)
+		grep -qE "^$1 " <<<"$parts" || {
+			echo "long: there is no part $1: scripts/long.sh --list" >&2
+			exit 2
+		}
+		chosen+=("$1")
+		;;
+	esac
+	shift
+done
+((${#chosen[@]})) || mapfile -t chosen < <(cut -d' ' -f1 <<<"$parts")
+
+logs=$PWD/build-long/$(date +%Y%m%d-%H%M%S)
+mkdir -p "$logs"
+echo "logs: $logs"
+table=$(printf '%-9s %-8s %7s  %s' part result seconds detail)
+trap 'printf "\n%s\nlogs: %s\n" "$table" "$logs"' EXIT
+failed=0
+for name in "${chosen[@]}"; do
+	log=$logs/$name.log
+	started=$SECONDS
+	echo "== $name: $log"
+	(
+		set -e
+		"part_$name"
+	) >"$log" 2>&1
+	case $? in
+	0) result=good ;;
+	77) result=skipped ;;
+	*)
+		result=FAILED
+		failed=1
+		;;
+	esac
+	printf -v row '\n%-9s %-8s %7s  %s' "$name" "$result" $((SECONDS - started)) "$(tail -1 "$log")"
+	table+=$row
+	echo "${row#$'\n'}"
+done
+exit "$failed"

@@ -38,13 +38,13 @@ trap clean_up EXIT
 mirror="" suite=""
 while read -r uri; do
 	for candidate in bullseye buster; do
-		if /usr/lib/apt/apt-helper download-file "${uri%/}/dists/$candidate/Release" "$tree/release" >/dev/null 2>&1; then
-			mirror=${uri%/} suite=$candidate
+		if /usr/lib/apt/apt-helper download-file "$uri/dists/$candidate/Release" "$tree/release" >/dev/null 2>&1 &&
+			grep -qx 'Label: Debian' "$tree/release"; then
+			mirror=$uri suite=$candidate
 			break 2
 		fi
 	done
-done < <(apt-get indextargets --format '$(ORIGIN) $(LABEL) $(REPO_URI)' 'Created-By: Packages' 2>/dev/null |
-	sed -n 's/^Debian Debian //p' | sort -u)
+done < <(apt-get --print-uris update 2>/dev/null | sed -n "s|^'\([^ ]*\)/dists/.*|\1|p" | sort -u)
 rm -f "$tree"/release*
 [[ -n $mirror ]] || skip "no mirror of apt's has bullseye or buster"
 keyring=$(grep -lF "$mirror" /etc/apt/sources.list /etc/apt/sources.list.d/* 2>/dev/null |

@@ -12,10 +12,11 @@ analysis/            analysis/
 bpf/event_layout.h
 bpf/                 bpf/ LOCAL
 probe/wire/          analysis/ probe/wire/
+probe/auth/          probe/auth/
 probe/ring/          analysis/ probe/ring/
 probe/inject/        analysis/step.h analysis/clock probe/ring/ probe/inject/
 probe/               analysis/ bpf/ probe/ SKELETON
-coordinator/         analysis/ probe/wire/ coordinator/
+coordinator/         analysis/ probe/auth/ probe/wire/ coordinator/
 main.c               analysis/version.h probe/commands.h coordinator/commands.h
 tests/               ANY
 bench/               ANY
@@ -25,6 +26,7 @@ libraries='
 msgpack   probe/wire/ tests/ bench/
 nng/      probe/uplink coordinator/ tests/ bench/
 bpf/      probe/sources/ probe/cmd_doctor probe/doctor_ bpf/ tests/ bench/
+openssl/  probe/auth/
 libelf    probe/attach/ tests/
 gelf      probe/attach/ tests/
 infiniband probe/ tests/ bench/

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The job's key: 64 hexadecimal digits in a file of the user's that nobody else can read. And where a
+ * key is needed. Any thread, but key_file_path(), which reads the environment.
+ */
+#ifndef SLOWRANK_PROBE_AUTH_KEY_FILE_H
+#define SLOWRANK_PROBE_AUTH_KEY_FILE_H
+
+#include <stdbool.h>
+
+#include "probe/auth/seal.h"
+
+enum { KEY_FILE_PATH_LENGTH = 512, KEY_FILE_WHY_LENGTH = 768 };
+
+struct key_file {
+	char path[KEY_FILE_PATH_LENGTH];
+	uint8_t key[SEAL_KEY_BYTES];
+};
+
+/* True for ipc:// and for tcp:// at an address of the loopback, where nothing is proven. */
+bool key_file_url_is_local(const char *url);
+
+/*
+ * Makes the file with a fresh key in it, and the two folders above it; one that is there already is
+ * left alone. It appears whole, on NFS too. Returns 0 or a negative errno.
+ */
+int key_file_make(const char *path) __attribute__((warn_unused_result));
+
+/*
+ * Reads the key in `asked`; where that is NULL, in ~/.config/slowrank/key, which is made when it is
+ * missing: whoever comes first, all read the same. Returns 0 or a negative errno; then why is one
+ * line that says what is wrong and what to do.
+ */
+int key_file_load(const char *asked, struct key_file *file, char why[KEY_FILE_WHY_LENGTH])
+	__attribute__((warn_unused_result));
+
+#endif

@@ -24,6 +24,7 @@
 #include "coordinator/record/writer.h"
 #include "coordinator/report/file.h"
 #include "coordinator/report/text.h"
+#include "probe/auth/key_file.h"
 
 enum {
 	LATE_PROBE_MS = 300, /* time for a probe that starts late, once all others are done */
@@ -47,6 +48,7 @@ struct coordinator {
 	struct record_writer *record;
 	struct alert_sink *sink;
 	struct listener *listener;
+	bool refused_told[GATE_REFUSAL_NR];
 	int record_error; /* the newest one told to the user */
 	int signal_fd;
 	int parent_fd;
@@ -126,6 +128,41 @@ static int on_request(void *context, const void *bytes, size_t length, struct jo
 	return 0;
 }
 
+/* Each reason once: strangers cannot fill the terminal. */
+static void on_refused(void *context, enum gate_refusal why, const char *peer)
+{
+	struct coordinator *coordinator = context;
+
+	if (coordinator->refused_told[why])
+		return;
+	coordinator->refused_told[why] = true;
+	fprintf(stderr, "slowrank coordinator: a probe at %s is refused: %s\n", peer,
+		gate_refusal_text(why));
+}
+
+static int tell(const char *problem)
+{
+	fprintf(stderr, "slowrank coordinator: %s\n", problem);
+	return -EINVAL;
+}
+
+/* Where a URL is beyond this host. Returns 0, or an error after telling it. */
+static int load_key(const struct coordinator_options *options, struct key_file *key,
+	struct listener_options *listener_options)
+{
+	char why[KEY_FILE_WHY_LENGTH];
+	bool beyond = false;
+
+	for (size_t i = 0; i < options->url_count; i++)
+		beyond |= !key_file_url_is_local(options->urls[i]);
+	if (!beyond || options->insecure)
+		return 0;
+	if (key_file_load(options->key_file, key, why))
+		return tell(why);
+	listener_options->key = key->key;
+	return 0;
+}
+
 /* Signals arrive through a file descriptor; blocked before nng's threads exist, so in them, too. */
 static int catch_signals(struct coordinator *coordinator)
 {
@@ -153,12 +190,6 @@ static void allow_many_probes(void)
 		files.rlim_cur = files.rlim_max;
 		setrlimit(RLIMIT_NOFILE, &files);
 	}
-}
-
-static int tell(const char *problem)
-{
-	fprintf(stderr, "slowrank coordinator: %s\n", problem);
-	return -EINVAL;
 }
 
 static int open_outputs(struct coordinator *coordinator)
@@ -201,7 +232,10 @@ static int start(struct coordinator *coordinator)
 	struct listener_options listener_options = {.urls = options->urls,
 		.url_count = options->url_count,
 		.on_request = on_request,
-		.context = coordinator};
+		.context = coordinator,
+		.insecure = options->insecure,
+		.on_refused = on_refused};
+	struct key_file key;
 	char why[WIRE_DETAIL_LENGTH_MAX + 1];
 	int error;
 
@@ -221,6 +255,9 @@ static int start(struct coordinator *coordinator)
 	mallopt(M_TRIM_THRESHOLD, KEPT_BYTES);
 	mallopt(M_TOP_PAD, KEPT_BYTES / 8);
 	/* Listen first: where another coordinator is at work, its record must not be emptied. */
+	error = load_key(options, &key, &listener_options);
+	if (error)
+		return error;
 	pthread_mutex_lock(&coordinator->gate);
 	if (listener_create(&listener_options, &coordinator->listener, why))
 		error = tell(why);

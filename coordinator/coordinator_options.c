@@ -17,6 +17,8 @@ enum option_kind {
 	OPTION_READY_FD,
 	OPTION_QUIET,
 	OPTION_QUIET_IF_EMPTY,
+	OPTION_KEY_FILE,
+	OPTION_INSECURE,
 	OPTION_NR
 };
 
@@ -36,6 +38,8 @@ static const struct option_row rows[OPTION_NR] = {
 	[OPTION_READY_FD] = {"--ready-fd", "SLOWRANK_READY_FD", false},
 	[OPTION_QUIET] = {"--quiet", "SLOWRANK_QUIET", true},
 	[OPTION_QUIET_IF_EMPTY] = {"--quiet-if-empty", "SLOWRANK_QUIET_IF_EMPTY", true},
+	[OPTION_KEY_FILE] = {"--key-file", "SLOWRANK_KEY_FILE", false},
+	[OPTION_INSECURE] = {"--insecure", "SLOWRANK_INSECURE", true},
 };
 
 static const char help[] =
@@ -46,6 +50,9 @@ static const char help[] =
 	"  --record FILE      everything that came in, for 'slowrank report FILE'\n"
 	"  --alerts FILE      append each alert as one JSON line\n"
 	"  --report FILE      write the report as JSON at the end\n"
+	"  --key-file FILE    the key that probes beyond this host prove (default:\n"
+	"                     ~/.config/slowrank/key, made when it is missing)\n"
+	"  --insecure         no key: believe everybody who reaches the port\n"
 	"  --exit-when-done   end when every probe has said that its part of the job is over\n"
 	"  --parent PID       end when this process is gone and no probe is connected any more\n"
 	"  --ready-fd N       write one byte to this file descriptor once probes can connect\n"
@@ -111,6 +118,12 @@ static int set_option(struct coordinator_options *options, enum option_kind kind
 		break;
 	case OPTION_QUIET_IF_EMPTY:
 		options->quiet_if_empty = is_true(value);
+		break;
+	case OPTION_KEY_FILE:
+		options->key_file = value;
+		break;
+	case OPTION_INSECURE:
+		options->insecure = is_true(value);
 		break;
 	case OPTION_NR:
 		break;

@@ -16,8 +16,10 @@ struct coordinator_options {
 	const char *urls[LISTENER_URLS_MAX]; /* to listen at */
 	size_t url_count;
 	const char *record;
-	const char *alerts; /* JSON lines, or NULL */
-	const char *report; /* JSON report, or NULL */
+	const char *alerts;   /* JSON lines, or NULL */
+	const char *report;   /* JSON report, or NULL */
+	const char *key_file; /* or NULL: the user's */
+	bool insecure;
 	bool exit_when_done;
 	bool quiet;
 	bool quiet_if_empty; /* no report when no step was seen */

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <arpa/inet.h>
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <time.h>
 
@@ -11,6 +13,7 @@
 #include <nng/protocol/reqrep0/rep.h>
 
 #include "coordinator/listener.h"
+#include "probe/auth/key_file.h"
 #include "probe/wire/encode.h"
 
 enum {
@@ -36,6 +39,12 @@ struct listener {
 	int (*on_request)(void *context, const void *bytes, size_t length, struct job_ns received,
 		struct message_reply *reply);
 	void *context;
+	void (*on_refused)(void *context, enum gate_refusal why, const char *peer);
+	bool insecure;
+	bool keyed;
+	struct gate *gate;		 /* of the consumer */
+	int open_ids[LISTENER_URLS_MAX]; /* nng's listeners where nothing needs to be proven */
+	size_t open_count;
 	nng_socket socket;
 	bool socket_open;
 	struct exchange exchanges[CONTEXT_COUNT];
@@ -129,24 +138,89 @@ static struct exchange *take(struct listener *listener)
 	return exchange;
 }
 
-/* Returns the reply, or NULL when there is none. */
-static nng_msg *answer(struct listener *listener, struct exchange *exchange)
+/* The head, where there is one, and then the bytes. NULL: no memory. */
+static nng_msg *make_message(const uint8_t *head, const void *bytes, size_t length)
 {
-	struct message_reply reply = {0};
-	nng_msg *message = NULL;
+	nng_msg *message;
 
-	if (listener->on_request(listener->context, nng_msg_body(exchange->request),
-		    nng_msg_len(exchange->request), exchange->received, &reply) < 0)
+	if (nng_msg_alloc(&message, 0))
 		return NULL;
-	reply.received = exchange->received;
-	reply.reply_sent = clock_now();
-	if (wire_encode_reply(&reply, &listener->encoded) || nng_msg_alloc(&message, 0))
-		return NULL;
-	if (nng_msg_append(message, listener->encoded.bytes, listener->encoded.length)) {
+	if ((head && nng_msg_append(message, head, SEAL_HEAD_BYTES)) ||
+		(length && nng_msg_append(message, bytes, length))) {
 		nng_msg_free(message);
 		return NULL;
 	}
 	return message;
+}
+
+/* By which URL a request came, not from whom: the addresses of the loopback are free to choose. */
+static bool came_by_open_url(const struct listener *listener, const nng_msg *request)
+{
+	int id = nng_listener_id(nng_pipe_listener(nng_msg_get_pipe(request)));
+
+	for (size_t i = 0; i < listener->open_count; i++) {
+		if (listener->open_ids[i] == id)
+			return true;
+	}
+	return false;
+}
+
+static void name_peer(const nng_msg *request, char name[INET6_ADDRSTRLEN])
+{
+	nng_sockaddr address;
+
+	snprintf(name, INET6_ADDRSTRLEN, "this host");
+	if (nng_pipe_get_addr(nng_msg_get_pipe(request), NNG_OPT_REMADDR, &address))
+		return;
+	if (address.s_family == NNG_AF_INET)
+		inet_ntop(AF_INET, &address.s_in.sa_addr, name, INET6_ADDRSTRLEN);
+	else if (address.s_family == NNG_AF_INET6)
+		inet_ntop(AF_INET6, address.s_in6.sa_addr, name, INET6_ADDRSTRLEN);
+}
+
+/* Counts a stranger, and answers in a way that every version understands. */
+static void refuse(struct listener *listener, const nng_msg *request, enum gate_refusal why,
+	struct message_reply *reply)
+{
+	char peer[INET6_ADDRSTRLEN];
+
+	pthread_mutex_lock(&listener->mutex);
+	listener->state.refused[why]++;
+	pthread_mutex_unlock(&listener->mutex);
+	name_peer(request, peer);
+	if (listener->on_refused)
+		listener->on_refused(listener->context, why, peer);
+	snprintf(reply->why, sizeof(reply->why), "%s", gate_refusal_text(why));
+}
+
+/* Returns the reply, or NULL when there is none. */
+static nng_msg *answer(struct listener *listener, struct exchange *exchange)
+{
+	struct message_reply reply = {0};
+	struct gate_request request;
+	uint8_t head[SEAL_HEAD_BYTES];
+	int result = gate_take(listener->gate, came_by_open_url(listener, exchange->request),
+		nng_msg_body(exchange->request), nng_msg_len(exchange->request), &request);
+
+	if (result < 0)
+		return NULL;
+	if (result == GATE_ANSWER)
+		return make_message(request.answer, NULL, 0);
+	if (result == GATE_REFUSED)
+		refuse(listener, exchange->request, request.why, &reply);
+	else if (listener->on_request(listener->context, request.batch, request.length,
+			 exchange->received, &reply) < 0)
+		return NULL;
+	reply.received = exchange->received;
+	reply.reply_sent = clock_now();
+	if (wire_encode_reply(&reply, &listener->encoded))
+		return NULL;
+	if (result == GATE_REFUSED || !request.sealed)
+		return make_message(NULL, listener->encoded.bytes, listener->encoded.length);
+	if (gate_close_reply(listener->gate, &request, listener->encoded.bytes,
+		    listener->encoded.length, head))
+		return NULL;
+	return make_message(head, listener->encoded.bytes, listener->encoded.length);
 }
 
 static void *consume(void *context)
@@ -242,11 +316,9 @@ static bool is_taken_by_a_file(const char *url)
 	       !S_ISSOCK(status.st_mode);
 }
 
-static int listen_at(struct listener *listener, size_t index, const char *url, char *why)
+static int check_url(const struct listener *listener, const char *url, char *why)
 {
 	const size_t why_length = WIRE_DETAIL_LENGTH_MAX + 1;
-	nng_listener bound;
-	int error;
 
 	if (strncmp(url, "ipc://", 6) && strncmp(url, "tcp://", 6)) {
 		snprintf(why, why_length,
@@ -262,8 +334,29 @@ static int listen_at(struct listener *listener, size_t index, const char *url, c
 			"cannot listen at '%.150s': a file is there that is no socket", url);
 		return -EEXIST;
 	}
+	if (!key_file_url_is_local(url) && !listener->keyed && !listener->insecure) {
+		snprintf(why, why_length,
+			"cannot listen at '%.100s' without a key: --key-file FILE, or --insecure "
+			"to "
+			"believe everybody who reaches it",
+			url);
+		return -EPERM;
+	}
+	return 0;
+}
+
+static int listen_at(struct listener *listener, size_t index, const char *url, char *why)
+{
+	const size_t why_length = WIRE_DETAIL_LENGTH_MAX + 1;
+	nng_listener bound;
+	int error = check_url(listener, url, why);
+
+	if (error)
+		return error;
 	error = nng_listener_create(&bound, listener->socket, url);
 	if (!error) {
+		if (key_file_url_is_local(url) || listener->insecure)
+			listener->open_ids[listener->open_count++] = nng_listener_id(bound);
 		error = nng_listener_start(bound, 0);
 		if (error)
 			nng_listener_close(bound);
@@ -298,8 +391,15 @@ static int open_exchanges(struct listener *listener)
 
 static int start(struct listener *listener, const struct listener_options *options, char *why)
 {
-	int error = open_socket(listener);
+	uint8_t nonce[SEAL_NONCE_BYTES];
+	int error = 0;
 
+	if (getrandom(nonce, sizeof(nonce), 0) != (ssize_t)sizeof(nonce))
+		error = -EIO;
+	if (!error)
+		error = gate_create(options->key, nonce, &listener->gate);
+	if (!error)
+		error = open_socket(listener);
 	if (!error)
 		error = open_exchanges(listener);
 	for (size_t i = 0; i < options->url_count && !error; i++)
@@ -337,6 +437,9 @@ int listener_create(const struct listener_options *options, struct listener **li
 	}
 	made->on_request = options->on_request;
 	made->context = options->context;
+	made->on_refused = options->on_refused;
+	made->insecure = options->insecure;
+	made->keyed = options->key != NULL;
 	pthread_mutex_init(&made->mutex, NULL);
 	pthread_cond_init(&made->filled, NULL);
 	pthread_cond_init(&made->closed, NULL);
@@ -432,6 +535,8 @@ void listener_destroy(struct listener *listener)
 	for (size_t i = 0; i < CONTEXT_COUNT; i++)
 		free_exchange(&listener->exchanges[i]);
 	wire_buffer_fini(&listener->encoded);
+	gate_destroy(listener->gate);
+	listener->gate = NULL;
 	if (!listener->socket_open || close_in_time(listener))
 		free_listener(listener);
 }

@@ -8,6 +8,7 @@
 #ifndef SLOWRANK_COORDINATOR_LISTENER_H
 #define SLOWRANK_COORDINATOR_LISTENER_H
 
+#include "coordinator/gate.h"
 #include "probe/wire/message.h"
 
 struct listener;
@@ -23,6 +24,14 @@ struct listener_options {
 	int (*on_request)(void *context, const void *bytes, size_t length, struct job_ns received,
 		struct message_reply *reply);
 	void *context;
+	/*
+	 * Beyond ipc and the loopback, probes prove this key (SEAL_KEY_BYTES). NULL: no URL may be there,
+	 * unless insecure is set: then everybody who reaches one is believed.
+	 */
+	const uint8_t *key;
+	bool insecure;
+	/* Called for each request of a stranger, from the listener's thread; may be NULL. */
+	void (*on_refused)(void *context, enum gate_refusal why, const char *peer);
 };
 
 enum {
@@ -49,6 +58,7 @@ struct listener_state {
 	uint64_t requests;   /* handed on so far */
 	uint64_t bytes;	     /* in them */
 	uint64_t unanswered; /* on_request() failed, or the reply could not be made or sent */
+	uint64_t refused[GATE_REFUSAL_NR]; /* of strangers: not handed on */
 };
 void listener_get_state(const struct listener *listener, struct listener_state *state);
 

@@ -121,6 +121,12 @@ static void fill_command_line(struct command_line *line, const struct probe_opti
 		arguments[count++] = "--report";
 		arguments[count++] = options->report;
 	}
+	if (options->key_file) {
+		arguments[count++] = "--key-file";
+		arguments[count++] = options->key_file;
+	}
+	if (options->insecure)
+		arguments[count++] = "--insecure";
 	if (options->quiet)
 		arguments[count++] = "--quiet";
 	if (quiet_if_empty)

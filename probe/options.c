@@ -46,6 +46,9 @@ static const char common_help[] =
 	"  --sources LIST      what to look at: collectives,sched,faults,cgroup,psi,procfs,tcp,\n"
 	"                      nic,device,launches,rdma,nvml,steal,cycles, or all (default),\n"
 	"                      or none\n"
+	"  --key-file FILE     the key that a coordinator on another node asks for (default:\n"
+	"                      ~/.config/slowrank/key, made when it is missing)\n"
+	"  --insecure          no key: believe whoever reaches the coordinator, or is there\n"
 	"  --pause-file FILE   while FILE exists, sources rest (to measure their cost)\n"
 	"  --quiet             no alerts and no report on stderr\n"
 	"  --help              this text\n\n"
@@ -142,6 +145,7 @@ static const struct value_option value_options[] = {
 	{"--record", "SLOWRANK_RECORD", NULL, NULL, offsetof(struct probe_options, record)},
 	{"--report", "SLOWRANK_REPORT", NULL, NULL, offsetof(struct probe_options, report)},
 	{"--alerts", "SLOWRANK_ALERTS", NULL, NULL, offsetof(struct probe_options, alerts)},
+	{"--key-file", "SLOWRANK_KEY_FILE", NULL, NULL, offsetof(struct probe_options, key_file)},
 	{"--pause-file", "SLOWRANK_PAUSE_FILE", NULL, NULL,
 		offsetof(struct probe_options, pause_file)},
 	{"--sources", "SLOWRANK_SOURCES", NULL, take_sources, 0},
@@ -159,6 +163,7 @@ struct switch_option {
 
 static const struct switch_option switch_options[] = {
 	{"--quiet", "SLOWRANK_QUIET", NULL, offsetof(struct probe_options, quiet)},
+	{"--insecure", "SLOWRANK_INSECURE", NULL, offsetof(struct probe_options, insecure)},
 	{"--yes", "SLOWRANK_YES", "attach", offsetof(struct probe_options, yes)},
 };
 

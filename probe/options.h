@@ -49,11 +49,13 @@ struct probe_options {
 	const char *record;	 /* path, or NULL: slowrank-JOB.slr here */
 	const char *report;	 /* JSON report to write at the end, or NULL */
 	const char *alerts;	 /* JSON lines, or NULL */
+	const char *key_file;	 /* or NULL: the user's */
 	const char *pause_file;	 /* while it exists, sources rest (for bench/overhead), or NULL */
 	unsigned sources;	 /* enum probe_source */
 	enum probe_deep deep;
 	enum probe_verbs verbs;
 	bool yes;	  /* attach --deep: do not ask */
+	bool insecure;	  /* no key beyond this host */
 	bool quiet;	  /* no alerts and no report on stderr */
 	char **command;	  /* run: argv of the job, NULL-terminated */
 	size_t pid_count; /* attach */

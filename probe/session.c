@@ -13,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "probe/auth/key_file.h"
 #include "probe/device_source.h"
 #include "probe/host_id.h"
 #include "probe/job.h"
@@ -53,6 +54,7 @@ struct session {
 	struct uplink *uplink;
 	struct uplink_watch uplink_watch;
 	char url[COORDINATOR_URL_LENGTH]; /* the coordinator's */
+	struct key_file key; /* where the URL is beyond this host; else its path is "" */
 	struct coordinator_child coordinator;
 	char job_id[STEP_NAME_LENGTH_MAX + 1];
 	uint64_t probe_id, host_id, next_number;
@@ -102,6 +104,22 @@ static void open_bpf(struct session *session)
 			"slowrank: the job runs, its MPI calls and host events unseen: %s\n",
 			session->why_no_bpf);
 	}
+}
+
+/* The key that the coordinator's address asks for. Returns 0, or an error after telling it. */
+static int load_key(struct session *session, struct uplink_options *uplink_options)
+{
+	char why[KEY_FILE_WHY_LENGTH];
+	int error;
+
+	if (session->options->insecure || key_file_url_is_local(session->url))
+		return 0;
+	error = key_file_load(session->options->key_file, &session->key, why);
+	if (error < 0)
+		fprintf(stderr, "slowrank: %s; this node is not watched\n", why);
+	else
+		uplink_options->key = session->key.key;
+	return error;
 }
 
 int session_create(const struct probe_options *options, const struct job_place *place,
@@ -158,6 +176,9 @@ int session_create(const struct probe_options *options, const struct job_place *
 		fprintf(stderr, "slowrank: %s; the job is not watched\n", why);
 		goto fail;
 	}
+	error = load_key(session, &uplink_options);
+	if (error < 0)
+		goto fail;
 	error = uplink_create(&uplink_options, &session->uplink);
 	if (error < 0) {
 		fprintf(stderr,
@@ -354,6 +375,12 @@ static size_t gather_sources(struct session *session, struct message_source *sou
 	if (session->device && count < WIRE_SOURCES_MAX &&
 		device_looks_state(device_source_looks(session->device), &sources[count]))
 		count++;
+	if (!key_file_url_is_local(session->url) && count < WIRE_SOURCES_MAX)
+		put_source(&sources[count++], "coordinator.key",
+			session->options->insecure ? SOURCE_OFF : SOURCE_ON,
+			session->options->insecure
+				? "--insecure: whoever reaches the coordinator is believed"
+				: "");
 	if (session->loaded_asked && count < WIRE_SOURCES_MAX)
 		put_source(&sources[count++], "device.attach",
 			session->loaded_all ? SOURCE_ON : SOURCE_DEGRADED, session->loaded);
@@ -454,7 +481,8 @@ static void look_at_coordinator(struct session *session)
 
 	uplink_get_state(session->uplink, &state);
 	if (!coordinator_process_ended(&session->coordinator)) /* which says so itself */
-		uplink_watch_tell(&session->uplink_watch, &state, host_now(), session->url);
+		uplink_watch_tell(&session->uplink_watch, &state, host_now(), session->url,
+			session->key.path);
 }
 
 static int64_t cpu_now_ns(void)
@@ -544,10 +572,12 @@ void session_finish(struct session *session)
 	uplink_get_state(session->uplink, &state);
 	if (!alone && uplink_flush(session->uplink, state.batches_acknowledged
 							    ? FLUSH_TIMEOUT_MS
-							    : FIRST_ANSWER_TIMEOUT_MS) < 0)
+							    : FIRST_ANSWER_TIMEOUT_MS) < 0) {
+		look_at_coordinator(session);
 		fprintf(stderr,
 			"slowrank: the coordinator does not answer; %s of the record is missing\n",
 			state.batches_acknowledged ? "the end" : "all");
+	}
 	take_replies(session);
 	coordinator_process_wait(&session->coordinator, REPORT_TIMEOUT_MS);
 }

@@ -4,10 +4,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <time.h>
 
 #include <nng/nng.h>
 
+#include "probe/auth/seal.h"
 #include "probe/spool.h"
 #include "probe/uplink.h"
 #include "probe/uplink_connection.h"
@@ -24,8 +26,9 @@ enum {
 	 */
 	ANSWER_TIMEOUT_MS = 10000,
 	CLOSE_TIMEOUT_MS = 1000,
-	OLD_MAX = 8,	/* old connections being closed at a time */
-	RETRY_MS = 200, /* after an error that nng does not repair itself */
+	OLD_MAX = 8,		  /* old connections being closed at a time */
+	RETRY_MS = 200,		  /* after an error that nng does not repair itself */
+	UNPROVEN_RETRY_MS = 1000, /* after an answer without our key's proof */
 };
 
 struct queued_batch {
@@ -53,7 +56,14 @@ struct uplink {
 
 	uint8_t *current; /* the batch on its way */
 	size_t current_length;
-	struct host_ns current_sent; /* when it was first handed to nng; 0 = not yet */
+	struct seal *seal; /* of the chain; NULL: nothing is proven */
+	bool nonce_known;  /* of the coordinator, from its answer to a hello */
+	uint8_t nonce[SEAL_NONCE_BYTES];
+	uint64_t next_number;
+	struct seal_head asked;	       /* the head of the request on its way */
+	uint8_t head[SEAL_HEAD_BYTES]; /* the same, as sent */
+	bool current_sealed;	       /* head is the current batch's: each resend has its bytes */
+	struct host_ns current_sent;   /* when it was first handed to nng; 0 = not yet */
 	struct queued_batch *first;
 	struct queued_batch **last;
 	size_t queued_count;
@@ -114,6 +124,7 @@ static bool take_next(struct uplink *uplink)
 	}
 	uplink->current = bytes;
 	uplink->current_sent.value = 0;
+	uplink->current_sealed = false;
 	return true;
 }
 
@@ -167,11 +178,61 @@ static void try_again(struct uplink *uplink, int error)
 	nng_sleep_aio(RETRY_MS, uplink->retry_aio);
 }
 
+/*
+ * Puts the proof in front of the current batch, once; or a hello in its place, as long as the
+ * coordinator's nonce is not known. Returns 0 or a negative errno. Mutex held.
+ */
+static int seal_current(struct uplink *uplink, bool *hello)
+{
+	struct seal_head *head = &uplink->asked;
+	int error;
+
+	*hello = uplink->seal && !uplink->nonce_known;
+	if (!uplink->seal || uplink->current_sealed)
+		return 0;
+	*head = (struct seal_head){.kind = *hello ? SEAL_HELLO : SEAL_BATCH};
+	error = wire_batch_probe_id(uplink->current, uplink->current_length, &head->probe_id);
+	if (error)
+		return error;
+	if (*hello) {
+		if (getrandom(head->nonce, SEAL_NONCE_BYTES, 0) != SEAL_NONCE_BYTES)
+			return -EIO;
+		return seal_write(uplink->seal, head, NULL, NULL, 0, uplink->head);
+	}
+	memcpy(head->nonce, uplink->nonce, SEAL_NONCE_BYTES);
+	head->number = uplink->next_number + 1;
+	error = seal_write(
+		uplink->seal, head, NULL, uplink->current, uplink->current_length, uplink->head);
+	if (error)
+		return error;
+	uplink->next_number++;
+	uplink->current_sealed = true;
+	return 0;
+}
+
+/* What goes to nng next, or NULL: no memory. Mutex held. */
+static nng_msg *make_request(struct uplink *uplink)
+{
+	nng_msg *message = NULL;
+	bool hello;
+
+	if (seal_current(uplink, &hello) || nng_msg_alloc(&message, 0))
+		return NULL;
+	if ((uplink->seal && nng_msg_append(message, uplink->head, SEAL_HEAD_BYTES)) ||
+		(!hello && nng_msg_append(message, uplink->current, uplink->current_length))) {
+		nng_msg_free(message);
+		return NULL;
+	}
+	if (!hello && !uplink->current_sent.value)
+		uplink->current_sent = clock_now();
+	uplink->state.bytes_sent += nng_msg_len(message);
+	return message;
+}
+
 /* Hands the current batch, or the next one, to nng. Called by the chain, or by who starts it. */
 static void advance(struct uplink *uplink)
 {
-	nng_msg *message = NULL;
-	bool out_of_memory = false;
+	nng_msg *message;
 
 	pthread_mutex_lock(&uplink->mutex);
 	if (uplink->closing || (!uplink->current && !take_next(uplink))) {
@@ -180,18 +241,10 @@ static void advance(struct uplink *uplink)
 		pthread_mutex_unlock(&uplink->mutex);
 		return;
 	}
-	if (nng_msg_alloc(&message, 0) ||
-		nng_msg_append(message, uplink->current, uplink->current_length)) {
-		nng_msg_free(message);
-		out_of_memory = true;
-	} else {
-		if (!uplink->current_sent.value)
-			uplink->current_sent = clock_now();
-		uplink->state.bytes_sent += uplink->current_length;
-	}
+	message = make_request(uplink);
 	pthread_mutex_unlock(&uplink->mutex);
 
-	if (out_of_memory) {
+	if (!message) {
 		nng_sleep_aio(RETRY_MS, uplink->retry_aio);
 		return;
 	}
@@ -250,13 +303,45 @@ static void complete(struct uplink *uplink, const struct message_reply *reply, c
 	pthread_mutex_unlock(&uplink->mutex);
 }
 
+/*
+ * Looks at what came before anybody believes it. Takes the proof off a reply to the current batch and
+ * returns true; false when there is nothing to complete: the chain goes on after retry_ms.
+ */
+static bool take_proof(struct uplink *uplink, nng_msg *message, int *retry_ms)
+{
+	struct seal_head head;
+	bool proven, is_reply = true;
+
+	*retry_ms = 0;
+	if (!uplink->seal)
+		return true;
+	pthread_mutex_lock(&uplink->mutex);
+	proven = seal_read(nng_msg_body(message), nng_msg_len(message), &head) == 0 &&
+		 seal_proven(uplink->seal, &head, uplink->asked.proof, nng_msg_body(message),
+			 nng_msg_len(message));
+	if (proven && uplink->asked.kind == SEAL_HELLO && head.kind == SEAL_WELCOME) {
+		memcpy(uplink->nonce, head.nonce, SEAL_NONCE_BYTES);
+		uplink->nonce_known = uplink->state.proven = true;
+		is_reply = false;
+	} else if (proven && uplink->asked.kind == SEAL_BATCH && head.kind == SEAL_RENEW) {
+		uplink->nonce_known = uplink->current_sealed = false;
+		is_reply = false;
+	} else if (!proven || uplink->asked.kind != SEAL_BATCH || head.kind != SEAL_REPLY) {
+		uplink->state.replies_unproven++;
+		is_reply = false;
+		*retry_ms = UNPROVEN_RETRY_MS;
+	}
+	pthread_mutex_unlock(&uplink->mutex);
+	return is_reply && !nng_msg_trim(message, SEAL_HEAD_BYTES);
+}
+
 static void on_received(void *context)
 {
 	struct uplink *uplink = context;
 	char why[WIRE_DETAIL_LENGTH_MAX + 1];
 	struct message_reply reply;
 	nng_msg *message;
-	int error = nng_aio_result(uplink->receive_aio);
+	int retry_ms, error = nng_aio_result(uplink->receive_aio);
 
 	if (error) {
 		try_again(uplink, error);
@@ -264,6 +349,11 @@ static void on_received(void *context)
 	}
 	message = nng_aio_get_msg(uplink->receive_aio);
 	nng_aio_set_msg(uplink->receive_aio, NULL);
+	if (!take_proof(uplink, message, &retry_ms)) {
+		nng_msg_free(message);
+		nng_sleep_aio(retry_ms, uplink->retry_aio);
+		return;
+	}
 	error = wire_decode_reply(nng_msg_body(message), nng_msg_len(message), &reply, why);
 	nng_msg_free(message);
 	if (error)
@@ -301,6 +391,7 @@ static void free_uplink(struct uplink *uplink)
 	nng_aio_free(uplink->receive_aio);
 	nng_aio_free(uplink->retry_aio);
 	spool_destroy(uplink->spool);
+	seal_destroy(uplink->seal);
 	free(uplink->url);
 	drop_current(uplink);
 	wire_buffer_fini(&uplink->encoded);
@@ -326,6 +417,9 @@ int uplink_create(const struct uplink_options *options, struct uplink **uplink)
 		error = -ENOMEM;
 	made->memory_bytes_max =
 		options->memory_bytes_max ? options->memory_bytes_max : MEMORY_BYTES_DEFAULT;
+	made->state.proven = !options->key;
+	if (!error && options->key)
+		error = seal_create(options->key, &made->seal);
 	if (!error && options->spool_path)
 		error = spool_create(options->spool_path,
 			options->spool_bytes_max ? options->spool_bytes_max : SPOOL_BYTES_DEFAULT,

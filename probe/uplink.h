@@ -17,6 +17,8 @@ struct uplink_options {
 	const char *
 		spool_path; /* folder; a nameless file is made there when needed; NULL = memory only */
 	size_t spool_bytes_max; /* 0 = 64 MiB; the oldest batches are kept, new ones are lost and counted */
+	/* What both sides prove (SEAL_KEY_BYTES, copied); NULL: nothing is proven. */
+	const uint8_t *key;
 	size_t memory_bytes_max; /* encoded batches kept in memory before the spool; 0 = 8 MiB */
 };
 
@@ -43,10 +45,12 @@ struct uplink_state {
 	bool connected;
 	uint64_t batches_acknowledged;
 	uint64_t batches_pending;
-	uint64_t batches_spooled; /* went through the spool so far */
-	uint64_t batches_lost;	  /* no room, not encodable, or refused by the coordinator */
-	uint64_t bytes_sent;	  /* handed to nng, resends by this code included */
-	uint64_t replies_dropped; /* nobody took them */
+	uint64_t batches_spooled;  /* went through the spool so far */
+	uint64_t batches_lost;	   /* no room, not encodable, or refused by the coordinator */
+	uint64_t bytes_sent;	   /* handed to nng, resends by this code included */
+	uint64_t replies_dropped;  /* nobody took them */
+	uint64_t replies_unproven; /* not made with our key for what was sent: not believed */
+	bool proven;		   /* the coordinator has our key; true where nothing is proven */
 	char refused[WIRE_DETAIL_LENGTH_MAX + 1]; /* why the coordinator refused a batch, or "" */
 };
 void uplink_get_state(const struct uplink *uplink, struct uplink_state *state);

@@ -15,6 +15,7 @@ struct uplink_watch {
 	uint64_t acknowledged;
 	struct host_ns heard; /* or since when there is something to answer */
 	bool silent;	      /* and that was said */
+	bool unproven;	      /* the same, of a coordinator without our key */
 };
 
 enum uplink_news {
@@ -27,8 +28,11 @@ enum uplink_news {
 enum uplink_news uplink_watch_take(
 	struct uplink_watch *watch, const struct uplink_state *state, struct host_ns now);
 
-/* The same, said in one line on stderr; url is the coordinator's. */
+/*
+ * The same, said in one line on stderr; and, once, that the coordinator does not have our key. url is the
+ * coordinator's; key_path the file of our key, or "".
+ */
 void uplink_watch_tell(struct uplink_watch *watch, const struct uplink_state *state,
-	struct host_ns now, const char *url);
+	struct host_ns now, const char *url, const char *key_path);
 
 #endif

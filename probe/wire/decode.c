@@ -80,6 +80,23 @@ static int read_end(struct wire_reader *reader, const void *bytes, size_t later_
 	return 0;
 }
 
+int wire_batch_probe_id(const void *bytes, size_t length, uint64_t *probe_id)
+{
+	struct wire_reader reader;
+	size_t later_fields;
+	int error = read_envelope(
+		&reader, bytes, length, WIRE_TYPE_BATCH, WIRE_BATCH_FIELDS, &later_fields, NULL);
+	uint64_t found;
+
+	if (error)
+		return error;
+	found = wire_read_unsigned(&reader, UINT64_MAX);
+	if (reader.problem)
+		return -EBADMSG;
+	*probe_id = found;
+	return 0;
+}
+
 static int64_t read_time(struct wire_reader *reader)
 {
 	return (int64_t)wire_read_unsigned(reader, (uint64_t)WIRE_TIME_NS_MAX);

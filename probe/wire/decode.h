@@ -31,6 +31,10 @@ int wire_decode_packed_batch(const void *bytes, size_t length, struct message_ba
 int wire_decode_reply(const void *bytes, size_t length, struct message_reply *reply,
 	char why[WIRE_DETAIL_LENGTH_MAX + 1]) __attribute__((warn_unused_result));
 
+/* Whose batch it is, of its first bytes: the rest is not looked at. Returns 0; -EPROTONOSUPPORT; -EBADMSG. */
+int wire_batch_probe_id(const void *bytes, size_t length, uint64_t *probe_id)
+	__attribute__((warn_unused_result));
+
 /* Frees a batch that one of these made, and nothing else. NULL is fine. */
 void message_batch_destroy(struct message_batch *batch);
 

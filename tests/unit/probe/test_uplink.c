@@ -26,8 +26,10 @@
 #include <nng/protocol/reqrep0/rep.h>
 
 #include "coordinator/listener.h"
+#include "probe/auth/seal.h"
 #include "probe/uplink.h"
 #include "probe/wire/decode.h"
+#include "probe/wire/encode.h"
 #include "tests/unit/wire/random_batch.h"
 
 extern char **environ;
@@ -82,11 +84,14 @@ static int serve(void *context, const void *bytes, size_t length, struct job_ns 
 	return 0;
 }
 
+static const uint8_t key[SEAL_KEY_BYTES] = {1, 2, 3}, other_key[SEAL_KEY_BYTES] = {1, 2, 4};
+
+/* Where a URL is beyond the loopback, with the key. */
 static struct listener *listen_at(struct service *service, const char *url)
 {
 	const char *urls[] = {url};
 	struct listener_options options = {
-		.urls = urls, .url_count = 1, .on_request = serve, .context = service};
+		.urls = urls, .url_count = 1, .on_request = serve, .context = service, .key = key};
 	struct listener *listener = NULL;
 	char why[WIRE_DETAIL_LENGTH_MAX + 1];
 
@@ -117,13 +122,18 @@ static int send_batch(struct uplink *uplink, uint64_t number, size_t sample_coun
 	return uplink_send(uplink, &batch, host_now());
 }
 
-static struct uplink *connect_to(const char *url)
+static struct uplink *connect_with(const char *url, const uint8_t *its_key)
 {
-	struct uplink_options options = {.url = url, .spool_path = "/tmp"};
+	struct uplink_options options = {.url = url, .spool_path = "/tmp", .key = its_key};
 	struct uplink *uplink = NULL;
 
 	assert_int_equal(uplink_create(&options, &uplink), 0);
 	return uplink;
+}
+
+static struct uplink *connect_to(const char *url)
+{
+	return connect_with(url, NULL);
 }
 
 /* Every number from 0 to count - 1 came, in order; doubles only of the newest one. */
@@ -179,9 +189,9 @@ static pid_t start_server(const char *url, const char *log)
 }
 
 /* SIGKILL between and during exchanges, a pause, and a new coordinator at the same place. */
-static void test_coordinator_is_killed_and_restarted(void **state)
+static void check_restarts(const char *url, const char *dialled, const uint8_t *its_key)
 {
-	char url[64], log[] = "/tmp/slowrank-uplink-log-XXXXXX";
+	char log[] = "/tmp/slowrank-uplink-log-XXXXXX";
 	static uint64_t numbers[NUMBERS_MAX];
 	int log_fd = mkstemp(log);
 	struct uplink_state found;
@@ -189,9 +199,7 @@ static void test_coordinator_is_killed_and_restarted(void **state)
 	uint64_t number = 0;
 	ssize_t length;
 
-	(void)state;
-	ipc_url(url);
-	uplink = connect_to(url);
+	uplink = connect_with(dialled, its_key);
 	for (int life = 0; life < 4; life++) {
 		pid_t pid = start_server(url, log);
 
@@ -218,7 +226,160 @@ static void test_coordinator_is_killed_and_restarted(void **state)
 	check_numbers(numbers, (size_t)length / 8, number);
 	close(log_fd);
 	unlink(log);
+}
+
+static void test_coordinator_is_killed_and_restarted(void **state)
+{
+	char url[64];
+
+	(void)state;
+	ipc_url(url);
+	check_restarts(url, url, NULL);
 	unlink(url + strlen("ipc://"));
+}
+
+/* Each coordinator has a nonce of its own; what was proven with the one before is proven again. */
+static void test_the_same_with_a_key(void **state)
+{
+	char url[64], dialled[64];
+	int port = 20000 + (int)getpid() % 4000;
+
+	(void)state;
+	snprintf(url, sizeof(url), "tcp://0.0.0.0:%d", port);
+	snprintf(dialled, sizeof(dialled), "tcp://127.0.0.1:%d", port);
+	check_restarts(url, dialled, key);
+}
+
+/* Listens where a proof is asked for; *dialled: how a probe gets there. */
+static struct listener *listen_beyond(struct service *service, char dialled[64])
+{
+	struct listener *listener = listen_at(service, "tcp://0.0.0.0:0");
+
+	snprintf(dialled, 64, "tcp://127.0.0.1%s", strrchr(listener_url(listener, 0), ':'));
+	return listener;
+}
+
+/* A probe with another key, and one with none: nothing of theirs is taken, and both learn it. */
+static void test_other_key(void **state)
+{
+	struct service service = {.log_fd = -1};
+	struct listener_state listened;
+	struct uplink *stranger, *naked, *probe;
+	struct uplink_state found;
+	struct listener *listener;
+	char url[64];
+
+	(void)state;
+	listener = listen_beyond(&service, url);
+	stranger = connect_with(url, other_key);
+	naked = connect_with(url, NULL);
+	probe = connect_with(url, key);
+	assert_int_equal(send_batch(stranger, 0, 1), 0);
+	assert_int_equal(send_batch(naked, 0, 1), 0);
+	assert_int_equal(uplink_flush(naked, FLUSH_MS), 0);
+	assert_int_equal(uplink_flush(stranger, 300), -ETIMEDOUT);
+	uplink_get_state(stranger, &found);
+	assert_false(found.proven);
+	assert_true(found.replies_unproven > 0);
+	assert_int_equal(found.batches_acknowledged + found.batches_lost, 0);
+	uplink_get_state(naked, &found);
+	assert_non_null(strstr(found.refused, "SLOWRANK_KEY_FILE"));
+	assert_int_equal(service.count, 0);
+	assert_int_equal(send_batch(probe, 0, 1), 0);
+	assert_int_equal(uplink_flush(probe, FLUSH_MS), 0);
+	uplink_get_state(probe, &found);
+	assert_true(found.proven);
+	assert_int_equal(found.replies_unproven, 0);
+	assert_int_equal(service.count, 1);
+	listener_get_state(listener, &listened);
+	assert_true(listened.refused[GATE_OTHER_KEY] > 0);
+	assert_int_equal(listened.refused[GATE_UNPROVEN], 1);
+	uplink_destroy(stranger);
+	uplink_destroy(naked);
+	uplink_destroy(probe);
+	listener_destroy(listener);
+}
+
+/* The next request at a socket of ours, in a man in the middle's hands. */
+static nng_msg *next_request(nng_socket socket, struct seal_head *head)
+{
+	nng_msg *message;
+
+	assert_int_equal(nng_recvmsg(socket, &message, 0), 0);
+	assert_int_equal(seal_read(nng_msg_body(message), nng_msg_len(message), head), 0);
+	nng_msg_clear(message);
+	return message;
+}
+
+/* A reply that asks for a deep look, made with a key as an answer to some proof. */
+static void answer_with(nng_socket socket, nng_msg *message, enum seal_kind kind,
+	const uint8_t *its_key, const uint8_t *proof)
+{
+	struct message_reply reply = {.probe_id = 77, .accepted = 1, .directive_count = 1};
+	struct seal_head head = {.kind = (uint8_t)kind};
+	struct wire_buffer encoded = {0};
+	uint8_t bytes[SEAL_HEAD_BYTES];
+	struct seal *seal;
+
+	reply.directives[0] = (struct message_directive){.kind = DIRECTIVE_DEEP, .steps = 9};
+	if (kind == SEAL_REPLY)
+		assert_int_equal(wire_encode_reply(&reply, &encoded), 0);
+	if (its_key) {
+		assert_int_equal(seal_create(its_key, &seal), 0);
+		assert_int_equal(
+			seal_write(seal, &head, proof, encoded.bytes, encoded.length, bytes), 0);
+		nng_msg_append(message, bytes, sizeof(bytes));
+		seal_destroy(seal);
+	}
+	nng_msg_append(message, encoded.bytes, encoded.length);
+	assert_int_equal(nng_sendmsg(socket, message, 0), 0);
+	wire_buffer_fini(&encoded);
+}
+
+/* Answers without the key, and true ones to another request: no directive of theirs is followed. */
+static void test_forged_answers(void **state)
+{
+	struct seal_head hello, first, head;
+	struct uplink_state found;
+	struct message_reply reply;
+	struct uplink *uplink;
+	nng_socket socket;
+	nng_msg *message;
+	char url[64];
+
+	(void)state;
+	ipc_url(url);
+	assert_int_equal(nng_rep0_open(&socket), 0);
+	assert_int_equal(nng_listen(socket, url, NULL, 0), 0);
+	uplink = connect_with(url, key);
+	assert_int_equal(send_batch(uplink, 0, 1), 0);
+	message = next_request(socket, &hello);
+	assert_int_equal(hello.kind, SEAL_HELLO);
+	answer_with(socket, message, SEAL_WELCOME, other_key, hello.proof);
+	message = next_request(socket, &head);
+	assert_memory_not_equal(head.nonce, hello.nonce, SEAL_NONCE_BYTES); /* a fresh challenge */
+	answer_with(socket, message, SEAL_WELCOME, key, hello.proof); /* of the hello before */
+	message = next_request(socket, &head);
+	answer_with(socket, message, SEAL_WELCOME, key, head.proof);
+	message = next_request(socket, &first);
+	assert_int_equal(first.kind, SEAL_BATCH);
+	answer_with(socket, message, SEAL_REPLY, NULL, NULL);
+	message = next_request(socket, &head);
+	assert_memory_equal(head.proof, first.proof, SEAL_PROOF_BYTES); /* the same bytes again */
+	answer_with(socket, message, SEAL_REPLY, other_key, head.proof);
+	message = next_request(socket, &head);
+	answer_with(socket, message, SEAL_REPLY, key, hello.proof);
+	message = next_request(socket, &head);
+	assert_false(uplink_take_reply(uplink, &reply));
+	uplink_get_state(uplink, &found);
+	assert_int_equal(found.replies_unproven, 5);
+	assert_int_equal(found.batches_acknowledged + found.batches_lost, 0);
+	answer_with(socket, message, SEAL_REPLY, key, head.proof);
+	assert_int_equal(uplink_flush(uplink, FLUSH_MS), 0);
+	assert_true(uplink_take_reply(uplink, &reply));
+	assert_int_equal(reply.directives[0].steps, 9);
+	uplink_destroy(uplink);
+	nng_close(socket);
 }
 
 /* Memory full, then the spool, then losses: the oldest are kept, and all are accounted for. */
@@ -554,6 +715,9 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_coordinator_starts_later),
 		cmocka_unit_test(test_coordinator_is_killed_and_restarted),
+		cmocka_unit_test(test_the_same_with_a_key),
+		cmocka_unit_test(test_other_key),
+		cmocka_unit_test(test_forged_answers),
 		cmocka_unit_test(test_spool_and_overflow),
 		cmocka_unit_test(test_slow_coordinator),
 		cmocka_unit_test(test_replies_and_stamps),

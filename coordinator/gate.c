@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "coordinator/gate.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "probe/wire/decode.h"
+
+enum { PROBES_FIRST = 64, PROBES_MAX = 1 << 18 }; /* twice as many places as ranks there may be */
+
+/* The latest batch of a probe that has the key. */
+struct gate_probe {
+	bool used;
+	uint64_t probe_id;
+	uint64_t number;
+	uint8_t proof[SEAL_PROOF_BYTES];
+};
+
+struct gate {
+	struct seal *seal; /* NULL: no key */
+	uint8_t nonce[SEAL_NONCE_BYTES];
+	struct gate_probe *probes; /* hash table, at most half full */
+	size_t capacity, count;
+};
+
+int gate_create(const uint8_t *key, const uint8_t nonce[SEAL_NONCE_BYTES], struct gate **gate)
+{
+	struct gate *made = calloc(1, sizeof(*made));
+
+	if (!made || (key && seal_create(key, &made->seal))) {
+		free(made);
+		return -ENOMEM;
+	}
+	memcpy(made->nonce, nonce, SEAL_NONCE_BYTES);
+	*gate = made;
+	return 0;
+}
+
+void gate_destroy(struct gate *gate)
+{
+	if (!gate)
+		return;
+	seal_destroy(gate->seal);
+	free(gate->probes);
+	free(gate);
+}
+
+static struct gate_probe *find_probe(struct gate_probe *probes, size_t capacity, uint64_t probe_id)
+{
+	size_t at = (size_t)((probe_id * UINT64_C(0x9e3779b97f4a7c15)) >> 32) & (capacity - 1);
+
+	while (probes[at].used && probes[at].probe_id != probe_id)
+		at = (at + 1) & (capacity - 1);
+	return &probes[at];
+}
+
+static int grow(struct gate *gate)
+{
+	size_t capacity = gate->capacity ? gate->capacity * 2 : PROBES_FIRST;
+	struct gate_probe *probes;
+
+	if (capacity > PROBES_MAX)
+		return -ENOMEM;
+	probes = calloc(capacity, sizeof(*probes));
+	if (!probes)
+		return -ENOMEM;
+	for (size_t i = 0; i < gate->capacity; i++) {
+		if (gate->probes[i].used)
+			*find_probe(probes, capacity, gate->probes[i].probe_id) = gate->probes[i];
+	}
+	free(gate->probes);
+	gate->probes = probes;
+	gate->capacity = capacity;
+	return 0;
+}
+
+/* The same batch again is fine: its answer may have been lost. Older ones are nobody's any more. */
+static int take_number(struct gate *gate, const struct seal_head *head)
+{
+	struct gate_probe *probe;
+
+	if (gate->count * 2 >= gate->capacity) {
+		int error = grow(gate);
+
+		if (error < 0)
+			return error;
+	}
+	probe = find_probe(gate->probes, gate->capacity, head->probe_id);
+	if (probe->used && head->number <= probe->number)
+		return head->number == probe->number &&
+				       memcmp(head->proof, probe->proof, SEAL_PROOF_BYTES) == 0
+			       ? 0
+			       : -EALREADY;
+	gate->count += !probe->used;
+	*probe = (struct gate_probe){
+		.used = true, .probe_id = head->probe_id, .number = head->number};
+	memcpy(probe->proof, head->proof, SEAL_PROOF_BYTES);
+	return 0;
+}
+
+static int refuse(struct gate_request *request, enum gate_refusal why)
+{
+	request->why = why;
+	return GATE_REFUSED;
+}
+
+/* A hello is told the nonce, and so is, with the next hello, who has that of a coordinator before. */
+static int answer(struct gate *gate, struct gate_request *request, enum seal_kind kind)
+{
+	struct seal_head head = {.kind = (uint8_t)kind,
+		.probe_id = request->head.probe_id,
+		.number = request->head.number};
+	int error;
+
+	memcpy(head.nonce, gate->nonce, SEAL_NONCE_BYTES);
+	error = seal_write(gate->seal, &head, request->head.proof, NULL, 0, request->answer);
+	return error < 0 ? error : GATE_ANSWER;
+}
+
+static int take_sealed(
+	struct gate *gate, const void *message, size_t length, struct gate_request *request)
+{
+	const struct seal_head *head = &request->head;
+	uint64_t probe_id;
+	int error;
+
+	request->sealed = true;
+	if (!gate->seal)
+		return refuse(request, GATE_KEYLESS);
+	if (seal_read(message, length, &request->head) ||
+		(head->kind != SEAL_HELLO && head->kind != SEAL_BATCH))
+		return refuse(request, GATE_MALFORMED);
+	if (!seal_proven(gate->seal, head, NULL, message, length))
+		return refuse(request, GATE_OTHER_KEY);
+	if (head->kind == SEAL_HELLO)
+		return answer(gate, request, SEAL_WELCOME);
+	if (memcmp(head->nonce, gate->nonce, SEAL_NONCE_BYTES) != 0)
+		return answer(gate, request, SEAL_RENEW);
+	request->batch = (const uint8_t *)message + SEAL_HEAD_BYTES;
+	request->length = length - SEAL_HEAD_BYTES;
+	/* One that cannot be read is refused behind the gate, with what is wrong with it. */
+	if (wire_batch_probe_id(request->batch, request->length, &probe_id) == 0 &&
+		probe_id != head->probe_id)
+		return refuse(request, GATE_MALFORMED);
+	error = take_number(gate, head);
+	if (error == -EALREADY)
+		return refuse(request, GATE_REPLAYED);
+	return error < 0 ? error : GATE_BATCH;
+}
+
+int gate_take(struct gate *gate, bool open, const void *message, size_t length,
+	struct gate_request *request)
+{
+	*request = (struct gate_request){0};
+	if (seal_is_sealed(message, length))
+		return take_sealed(gate, message, length, request);
+	if (!open)
+		return refuse(request, GATE_UNPROVEN);
+	request->batch = message;
+	request->length = length;
+	return GATE_BATCH;
+}
+
+int gate_close_reply(struct gate *gate, const struct gate_request *request, const void *reply,
+	size_t length, uint8_t out[SEAL_HEAD_BYTES])
+{
+	struct seal_head head = {.kind = SEAL_REPLY,
+		.probe_id = request->head.probe_id,
+		.number = request->head.number};
+
+	memcpy(head.nonce, gate->nonce, SEAL_NONCE_BYTES);
+	return seal_write(gate->seal, &head, request->head.proof, reply, length, out);
+}
+
+const char *gate_refusal_text(enum gate_refusal why)
+{
+	static const char *const texts[GATE_REFUSAL_NR] = {
+		[GATE_UNPROVEN] = "it does not prove the job's key: give it the coordinator's key "
+				  "file (--key-file or SLOWRANK_KEY_FILE) and name the "
+				  "coordinator by its host, not by 127.0.0.1",
+		[GATE_OTHER_KEY] = "it has another key: copy the coordinator's key file there",
+		[GATE_REPLAYED] = "what it sends was sent before",
+		[GATE_KEYLESS] = "it proves a key and the coordinator runs with --insecure: give "
+				 "both --insecure, or neither",
+		[GATE_MALFORMED] = "its proof is not one of this version: install the same version "
+				   "of slowrank on all nodes",
+	};
+
+	return why < GATE_REFUSAL_NR ? texts[why] : "";
+}

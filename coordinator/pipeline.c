@@ -16,6 +16,7 @@
 #include "coordinator/plausible.h"
 #include "coordinator/probe_table.h"
 #include "coordinator/queue_pair_table.h"
+#include "coordinator/rank_owner.h"
 #include "coordinator/rank_table.h"
 #include "coordinator/step_packer.h"
 #include "probe/wire/decode.h"
@@ -149,7 +150,10 @@ static int take_ranks(struct pipeline *pipeline, const struct message_batch *bat
 	for (size_t i = 0; i < batch->rank_count && error == 0; i++) {
 		error = rank_table_announce(&pipeline->ranks, &batch->ranks[i], host);
 		if (error == 0) {
-			pipeline->ranks.ranks[batch->ranks[i].rank].probe_id = batch->probe_id;
+			struct rank_entry *rank = &pipeline->ranks.ranks[batch->ranks[i].rank];
+
+			rank->owned = true;
+			rank->probe_id = batch->probe_id;
 			error = judge_process(
 				pipeline->judge, batch->ranks[i].rank, batch->ranks[i].pid);
 		}
@@ -370,6 +374,20 @@ static void ask(const struct pipeline *pipeline, const struct probe_entry *probe
 	deep_looks_fill(&pipeline->deep_looks, reply);
 }
 
+/* The whole batch: what a probe says of its other ranks came with it, and it is told why. */
+static int refuse_foreign_rank(
+	struct pipeline *pipeline, uint32_t rank, struct message_reply *reply)
+{
+	char why[WIRE_DETAIL_LENGTH_MAX + 1];
+
+	snprintf(why, sizeof(why),
+		"another probe watches rank %u already, on %.40s: end one of the two, or give each "
+		"job "
+		"a coordinator of its own",
+		rank, pipeline->ranks.ranks[rank].host_name);
+	return refuse(pipeline, reply, why);
+}
+
 /* Tells when the coordinator falls behind the job, and when it has caught up. */
 static void note_backlog(struct pipeline *pipeline, struct probe_entry *probe,
 	const struct message_batch *batch, struct job_ns received)
@@ -390,6 +408,7 @@ int pipeline_push_batch(struct pipeline *pipeline, struct message_batch *batch,
 	struct message_reply *reply)
 {
 	struct probe_entry *probe;
+	uint32_t rank;
 	int error;
 
 	*reply = (struct message_reply){
@@ -398,9 +417,14 @@ int pipeline_push_batch(struct pipeline *pipeline, struct message_batch *batch,
 		.received = received,
 		.accepted = 1,
 	};
+	if (rank_owner_conflicts(&pipeline->ranks, &pipeline->probes, batch, received, &rank)) {
+		error = refuse_foreign_rank(pipeline, rank, reply);
+		goto done;
+	}
 	error = probe_table_get(&pipeline->probes, batch->probe_id, &probe);
 	if (error < 0)
 		goto done;
+	probe->last_received = received;
 	if (!probe_entry_take(probe, batch->number)) {
 		ask(pipeline, probe, reply);
 		error = PIPELINE_DUPLICATE;

@@ -61,6 +61,14 @@ int probe_table_get(struct probe_table *table, uint64_t probe_id, struct probe_e
 	return 0;
 }
 
+const struct probe_entry *probe_table_find(const struct probe_table *table, uint64_t probe_id)
+{
+	const struct probe_entry *probe =
+		table->capacity ? find_slot(table->probes, table->capacity, probe_id) : NULL;
+
+	return probe && probe->used ? probe : NULL;
+}
+
 bool probe_entry_take(struct probe_entry *probe, uint64_t number)
 {
 	if (number >= probe->next_number) {

@@ -19,6 +19,7 @@ struct probe_entry {
 	uint64_t window;	/* bit i: number next_number - 1 - i was seen */
 	uint64_t gap_number;	/* the latest batch that came without the one before it; 0: none */
 	uint32_t evidence_mask; /* enum evidence_source bits that are on; see analysis/evidence.h */
+	struct job_ns last_received;
 	struct host_ns first_sent, last_sent;
 	uint64_t first_cpu_ns;
 	struct probe_backlog backlog;
@@ -47,6 +48,9 @@ void probe_table_fini(struct probe_table *table);
 /* The probe's entry, made when new; pointers move when probes are added. 0 or -ENOMEM. */
 int probe_table_get(struct probe_table *table, uint64_t probe_id, struct probe_entry **probe)
 	__attribute__((warn_unused_result));
+
+/* The probe's entry, or NULL where none of its batches was taken. */
+const struct probe_entry *probe_table_find(const struct probe_table *table, uint64_t probe_id);
 
 /* Notes a batch number. Returns false when it was seen before. */
 bool probe_entry_take(struct probe_entry *probe, uint64_t number);

@@ -63,7 +63,8 @@ struct rank_entry {
 	uint32_t pid;
 	uint32_t host; /* index into hosts */
 	struct rank_stamp stamp;
-	uint64_t probe_id; /* that announced it last */
+	bool owned;	   /* a probe announced it: */
+	uint64_t probe_id; /* the latest one */
 	char host_name[STEP_NAME_LENGTH_MAX + 1];
 	uint64_t evidence_mask; /* what its probe can measure; see evidence.h */
 

@@ -249,6 +249,61 @@ static void lost_batches_ask_for_an_introduction(void **state)
 	pipeline_destroy(started_late);
 }
 
+enum life { LIVES, EXITED, FINAL };
+
+/* One batch that announces rank 0, perhaps with its end, or the probe's. */
+static int announce(struct pipeline *pipeline, uint64_t probe, uint64_t number, int64_t time_ms,
+	enum life what, struct message_reply *reply)
+{
+	struct message_batch *batch = made_batch(probe, probe, number);
+
+	made_batch_announce(batch, 1, 0);
+	batch->ranks[0].exited = what == EXITED;
+	batch->final = what == FINAL;
+	return pipeline_push_batch(pipeline, batch, made_batch_release,
+		(struct job_ns){time_ms * INT64_C(1000000)}, reply);
+}
+
+static void check_held(struct pipeline *pipeline, int64_t time_ms)
+{
+	struct message_reply reply;
+	struct message_batch *batch = made_batch(2, 2, 90);
+	uint64_t refused = pipeline_report(pipeline)->frames_refused;
+
+	assert_int_equal(announce(pipeline, 2, 90, time_ms, LIVES, &reply), PIPELINE_REFUSED);
+	assert_false(reply.accepted);
+	assert_non_null(strstr(reply.why, "another probe watches rank 0"));
+	assert_int_equal(announce(pipeline, 2, 91, time_ms, FINAL, &reply), PIPELINE_REFUSED);
+	batch->samples = calloc(1, sizeof(*batch->samples));
+	batch->sample_count = 1; /* of rank 0, without a word on whose it is */
+	assert_int_equal(pipeline_push_batch(pipeline, batch, made_batch_release,
+				 (struct job_ns){time_ms * INT64_C(1000000)}, &reply),
+		PIPELINE_REFUSED);
+	assert_int_equal(pipeline_report(pipeline)->frames_refused, refused + 3);
+	assert_false(pipeline_complete(pipeline));
+}
+
+static void a_rank_belongs_to_its_probe(void **state)
+{
+	struct pipeline *pipeline;
+	struct message_reply reply;
+
+	(void)state;
+	for (enum life end = LIVES; end <= FINAL; end++) {
+		pipeline = new_pipeline();
+		assert_int_equal(announce(pipeline, 1, 0, 1000, LIVES, &reply), PIPELINE_ACCEPTED);
+		check_held(pipeline, 2000);
+		assert_int_equal(announce(pipeline, 1, 1, 4000, end, &reply), PIPELINE_ACCEPTED);
+		if (end == LIVES) /* killed, and silent for long enough */
+			check_held(pipeline, 8900);
+		assert_int_equal(
+			announce(pipeline, 2, 92, end == LIVES ? 9100 : 4001, LIVES, &reply),
+			PIPELINE_ACCEPTED);
+		assert_int_equal(reply.directives[0].kind, DIRECTIVE_INTRODUCE);
+		pipeline_destroy(pipeline);
+	}
+}
+
 static void enqueue_only_is_not_judged(void **state)
 {
 	struct pipeline *pipeline = new_pipeline();
@@ -288,6 +343,7 @@ int main(void)
 		cmocka_unit_test(impossible_times_are_counted),
 		cmocka_unit_test(impossible_stamps_say_nothing),
 		cmocka_unit_test(lost_batches_ask_for_an_introduction),
+		cmocka_unit_test(a_rank_belongs_to_its_probe),
 		cmocka_unit_test(enqueue_only_is_not_judged),
 	};
 

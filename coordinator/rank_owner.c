@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "coordinator/rank_owner.h"
+
+#include "probe/wire/packed_steps.h"
+
+struct question {
+	const struct rank_table *ranks;
+	const struct probe_table *probes;
+	uint64_t probe_id;
+	struct job_ns received;
+};
+
+static bool is_held(const struct question *question, const struct rank_entry *rank)
+{
+	const struct probe_entry *owner;
+
+	if (!rank->owned || rank->probe_id == question->probe_id || rank->exited)
+		return false;
+	owner = probe_table_find(question->probes, rank->probe_id);
+	return owner && !owner->final &&
+	       question->received.value - owner->last_received.value <
+		       RANK_OWNER_SILENCE_MS * INT64_C(1000000);
+}
+
+/* Of count structs, each of stride bytes, that begin with or have a rank at `first`. */
+static bool any_held(const struct question *question, const uint32_t *first, size_t stride,
+	size_t count, uint32_t *rank)
+{
+	const char *at = (const char *)first;
+	uint32_t latest = STEP_RANK_UNKNOWN; /* mostly the same one again */
+
+	for (size_t i = 0; i < count; i++, at += stride) {
+		uint32_t number = *(const uint32_t *)(const void *)at;
+
+		if (number == latest || number >= question->ranks->rank_capacity)
+			continue;
+		latest = number;
+		if (is_held(question, &question->ranks->ranks[number])) {
+			*rank = number;
+			return true;
+		}
+	}
+	return false;
+}
+
+#define ANY_HELD(array, count)                                                                     \
+	((count) && any_held(&question, &(array)->rank, sizeof(*(array)), count, rank))
+
+bool rank_owner_conflicts(const struct rank_table *ranks, const struct probe_table *probes,
+	const struct message_batch *batch, struct job_ns received, uint32_t *rank)
+{
+	const struct question question = {ranks, probes, batch->probe_id, received};
+
+	return ANY_HELD(batch->ranks, batch->rank_count) ||
+	       ANY_HELD(batch->communicators, batch->communicator_count) ||
+	       (batch->packed_steps ? ANY_HELD(batch->packed_steps, batch->step_count)
+				    : ANY_HELD(batch->steps, batch->step_count)) ||
+	       ANY_HELD(batch->intervals, batch->interval_count) ||
+	       ANY_HELD(batch->samples, batch->sample_count) ||
+	       ANY_HELD(batch->queue_pairs, batch->queue_pair_count) ||
+	       ANY_HELD(batch->open_calls, batch->open_call_count) ||
+	       ANY_HELD(batch->kernel_profiles, batch->kernel_profile_count);
+}

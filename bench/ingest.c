@@ -4,7 +4,8 @@
  * per rank-step, beside unpacking the same messages with msgpack and writing the same bytes; of all frames,
  * and of their second half, when memory has been touched and grids made. Frames are read outside of the
  * measured time. --stages: also what each stage of the pipeline takes,
- * which costs a reading of the clock for each. Prints one JSON object. Make records with
+ * which costs a reading of the clock for each. key_ns_per_rank_step is what comes on top where probes prove the
+ * job's key: each request checked, each reply sealed. Prints one JSON object. Make records with
  * bench_simulator; one process for each, so that the peak of memory is its own.
  */
 #include <errno.h>
@@ -17,11 +18,13 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "coordinator/gate.h"
 #include "coordinator/pipeline.h"
 #include "coordinator/pipeline_internal.h"
 #include "coordinator/record/reader.h"
 #include "coordinator/record/writer.h"
 #include "probe/wire/decode.h"
+#include "probe/wire/encode.h"
 
 struct totals {
 	double push_s, append_s, unpack_s, write_s, decode_s;
@@ -32,6 +35,10 @@ struct totals {
 	double stage_s[PIPELINE_STAGE_NR];
 	enum pipeline_stage stage; /* since stage_since_s */
 	double stage_since_s;
+	double key_s;
+	struct seal *seal; /* the probes' */
+	struct gate *gate;
+	struct wire_buffer sealed, reply;
 };
 
 static double cpu_s(void)
@@ -81,6 +88,54 @@ static int unpack_and_write(int fd, const void *bytes, size_t length, struct tot
 	return written == (ssize_t)length ? 0 : -EIO;
 }
 
+static const uint8_t key[SEAL_KEY_BYTES] = {1}, nonce[SEAL_NONCE_BYTES] = {2};
+
+/* The frame with a proof in front, as its probe would send it. */
+static int seal_frame(const void *bytes, size_t length, struct totals *totals)
+{
+	struct seal_head head = {.kind = SEAL_BATCH, .number = totals->frames};
+	int error = wire_batch_probe_id(bytes, length, &head.probe_id);
+
+	if (error < 0)
+		return error;
+	if (totals->sealed.capacity < SEAL_HEAD_BYTES + length) {
+		wire_buffer_fini(&totals->sealed);
+		totals->sealed.bytes = malloc(SEAL_HEAD_BYTES + length);
+		if (!totals->sealed.bytes)
+			return -ENOMEM;
+		totals->sealed.capacity = SEAL_HEAD_BYTES + length;
+	}
+	totals->sealed.length = SEAL_HEAD_BYTES + length;
+	memcpy(head.nonce, nonce, sizeof(nonce));
+	memcpy(totals->sealed.bytes + SEAL_HEAD_BYTES, bytes, length);
+	return seal_write(totals->seal, &head, NULL, bytes, length, totals->sealed.bytes);
+}
+
+/* What the key adds to the work on one frame that was answered so. */
+static int check_key(
+	const void *bytes, size_t length, const struct message_reply *reply, struct totals *totals)
+{
+	struct gate_request request;
+	uint8_t head[SEAL_HEAD_BYTES];
+	double start;
+	int result = seal_frame(bytes, length, totals);
+
+	if (result == 0)
+		result = wire_encode_reply(reply, &totals->reply);
+	if (result < 0)
+		return result;
+	start = cpu_s();
+	result = gate_take(
+		totals->gate, false, totals->sealed.bytes, totals->sealed.length, &request);
+	if (result == GATE_BATCH)
+		result = gate_close_reply(
+			totals->gate, &request, totals->reply.bytes, totals->reply.length, head);
+	else
+		result = result < 0 ? result : -EBADMSG;
+	totals->key_s += cpu_s() - start;
+	return result;
+}
+
 static int ingest(struct pipeline *pipeline, struct record_writer *writer, const void *bytes,
 	size_t length, struct job_ns received, struct totals *totals)
 {
@@ -100,7 +155,9 @@ static int ingest(struct pipeline *pipeline, struct record_writer *writer, const
 	if (totals->stages)
 		on_stage(totals, PIPELINE_STAGE_IDLE);
 	totals->push_s += cpu_s() - start;
-	return result == PIPELINE_ACCEPTED ? 0 : result < 0 ? result : -EBADMSG;
+	if (result != PIPELINE_ACCEPTED)
+		return result < 0 ? result : -EBADMSG;
+	return check_key(bytes, length, &reply, totals);
 }
 
 /* One pass over the record: with a pipeline the coordinator's work, with a file the floor; else frames are counted. */
@@ -152,7 +209,7 @@ static void print_result(const struct totals *totals, const struct report_model 
 
 	printf("{\"ranks\": %u, \"steps\": %llu, \"frames\": %llu, \"bytes\": %llu, "
 	       "\"bytes_per_rank_step\": %.1f, \"ns_per_rank_step\": %.1f, "
-	       "\"ns_in_second_half\": %.1f, "
+	       "\"ns_in_second_half\": %.1f, \"key_ns_per_rank_step\": %.1f, "
 	       "\"rank_steps_per_s\": %.0f, \"decode_and_analyse_s\": %.3f, \"record_s\": %.3f, "
 	       "\"decode_alone_s\": %.3f, "
 	       "\"msgpack_unpack_s\": %.3f, \"write_s\": %.3f, \"times_the_floor\": %.2f, "
@@ -161,8 +218,9 @@ static void print_result(const struct totals *totals, const struct report_model 
 		(unsigned long long)totals->frames, (unsigned long long)totals->bytes,
 		(double)totals->bytes / rank_steps, 1e9 * coordinator_s / rank_steps,
 		1e9 * (coordinator_s - totals->first_s) / (rank_steps * later_share),
-		rank_steps / coordinator_s, totals->push_s, totals->append_s, totals->decode_s,
-		totals->unpack_s, totals->write_s, coordinator_s / floor_s, (double)kib / 1024);
+		1e9 * totals->key_s / rank_steps, rank_steps / coordinator_s, totals->push_s,
+		totals->append_s, totals->decode_s, totals->unpack_s, totals->write_s,
+		coordinator_s / floor_s, (double)kib / 1024);
 	static const char *const names[PIPELINE_STAGE_NR] = {
 		"other", "decode", "take", "assemble", "judge"};
 
@@ -184,6 +242,10 @@ static int measure(const char *path, const char *scratch, bool stages)
 	long kib;
 	int fd = -1, error = record_writer_create(scratch, &writer_options, &writer, why);
 
+	if (error == 0)
+		error = seal_create(key, &totals.seal);
+	if (error == 0)
+		error = gate_create(key, nonce, &totals.gate);
 	if (error == 0)
 		error = pipeline_create(&pipeline_options, &pipeline);
 	if (error == 0 && stages)
@@ -208,6 +270,10 @@ static int measure(const char *path, const char *scratch, bool stages)
 done:
 	if (fd >= 0)
 		close(fd);
+	gate_destroy(totals.gate);
+	seal_destroy(totals.seal);
+	wire_buffer_fini(&totals.sealed);
+	wire_buffer_fini(&totals.reply);
 	pipeline_destroy(pipeline);
 	record_writer_destroy(writer);
 	unlink(scratch);

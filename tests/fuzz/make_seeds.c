@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 
 #include "coordinator/record/writer.h"
+#include "probe/auth/seal.h"
 #include "probe/ring/ring_layout.h"
 #include "probe/wire/encode.h"
 #include "tests/unit/wire/random_batch.h"
@@ -95,6 +96,39 @@ static int make_replies(const char *folder)
 	return error;
 }
 
+/* A hello and batches with the key and the nonce of fuzz_seal.c: some are proven. */
+static int make_seals(const char *folder)
+{
+	static const uint8_t key[SEAL_KEY_BYTES] = {1};
+	struct wire_buffer buffer = {0};
+	uint8_t bytes[BATCH_BYTES_MAX];
+	struct seal *seal;
+	int error = seal_create(key, &seal);
+
+	for (uint64_t i = 0; i < REPLY_SEEDS && !error; i++) {
+		struct message_batch batch = {.probe_id = i % 2 ? 5 : UINT64_MAX, .number = i};
+		struct seal_head head = {.kind = i ? SEAL_BATCH : SEAL_HELLO,
+			.probe_id = batch.probe_id,
+			.nonce = {i % 4 == 3 ? 3 : 2},
+			.number = i};
+		struct wire_buffer seed = {.bytes = bytes, .length = SEAL_HEAD_BYTES};
+
+		error = wire_encode_batch(&batch, &buffer);
+		if (!error && i) {
+			memcpy(bytes + SEAL_HEAD_BYTES, buffer.bytes, buffer.length);
+			seed.length += buffer.length;
+		}
+		if (!error)
+			error = seal_write(seal, &head, NULL, bytes + SEAL_HEAD_BYTES,
+				seed.length - SEAL_HEAD_BYTES, bytes);
+		if (!error)
+			error = write_seed(folder, (int)i, &seed);
+	}
+	wire_buffer_fini(&buffer);
+	seal_destroy(seal);
+	return error;
+}
+
 static size_t put_record(
 	uint8_t *bytes, enum ring_record_kind kind, const void *payload, size_t length)
 {
@@ -172,6 +206,7 @@ int main(int argc, char **argv)
 	}
 	if (make_folder(argv[1], "wire_batch", path) || make_batches(path) ||
 		make_folder(argv[1], "wire_reply", path) || make_replies(path) ||
+		make_folder(argv[1], "seal", path) || make_seals(path) ||
 		make_folder(argv[1], "record_reader", path) || make_records(path) ||
 		make_folder(argv[1], "ring", path) || make_rings(path))
 		return 1;

@@ -350,6 +350,19 @@ static void finish_record(struct coordinator *coordinator)
 			coordinator->options.record, strerror(-error));
 }
 
+static void tell_refused(const struct coordinator *coordinator)
+{
+	struct listener_state state;
+	uint64_t refused = 0;
+
+	listener_get_state(coordinator->listener, &state);
+	for (int why = 0; why < GATE_REFUSAL_NR; why++)
+		refused += state.refused[why];
+	if (refused)
+		fprintf(stderr, "slowrank coordinator: %llu requests of strangers were refused\n",
+			(unsigned long long)refused);
+}
+
 /* Everything that came in is analysed; record, report and alerts are completed. */
 static void finish(struct coordinator *coordinator)
 {
@@ -358,6 +371,7 @@ static void finish(struct coordinator *coordinator)
 	char why[WIRE_DETAIL_LENGTH_MAX + 1];
 	int error;
 
+	tell_refused(coordinator);
 	listener_destroy(coordinator->listener);
 	coordinator->listener = NULL;
 	error = pipeline_finish(coordinator->pipeline);

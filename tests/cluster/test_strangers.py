@@ -1,0 +1,194 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Who has no key is neither believed nor in the job's way; two nodes, made of network namespaces."""
+import glob
+import json
+import os
+import subprocess
+import sys
+import time
+
+sys.dont_write_bytecode = True
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, HERE)
+import harness  # noqa: E402
+import jobs  # noqa: E402
+from harness import check  # noqa: E402
+
+RELAY = os.path.join(HERE, "relay.py")
+COORDINATOR, BETWEEN = "10.213.0.1:7801", "10.213.0.2:7802"
+THROTTLED = {"steps": 300, "step_ms": 20, "compute_ms": 1.5,
+             "faults": ["rank=2 kind=throttle first=120 last=239 size=60"]}
+
+
+def on(node, *command):
+    return [jobs.Cluster.SCRIPT, "exec", node, *command]
+
+
+def make_key(paths, name):
+    path = os.path.join(paths.directory, name)
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w",
+              encoding="ascii") as file:
+        file.write(os.urandom(32).hex() + "\n")
+    return path
+
+
+def clean(paths):
+    os.makedirs(paths.directory, exist_ok=True)
+    for name in os.listdir(paths.directory):
+        if os.path.isfile(os.path.join(paths.directory, name)):
+            os.unlink(os.path.join(paths.directory, name))
+
+
+def start(*command, log=None):
+    return subprocess.Popen(command, stdin=subprocess.DEVNULL, text=True,
+                            stderr=log or subprocess.PIPE)
+
+
+def start_coordinator(paths, name, *options):
+    record = os.path.join(paths.directory, name + ".slr")
+    process = start(*on("node0", paths.slowrank, "coordinator", "--listen", "tcp://" + COORDINATOR,
+                        "--record", record, "--exit-when-done", *options))
+    line = process.stderr.readline()
+    check("listening" in line, f"the coordinator: {line!r}")
+    return process, record
+
+
+def report_of(paths, record):
+    done = subprocess.run([paths.slowrank, "report", record, "--format", "json"],
+                          capture_output=True, text=True, timeout=60, check=False)
+    check(done.returncode == 0, f"report: exit {done.returncode}: {done.stderr}")
+    return json.loads(done.stdout)
+
+
+def job(paths, cluster, url, *options, **workload):
+    """The command of a job of four ranks on two nodes, with one probe for each rank."""
+    truth = jobs.fresh_directory(paths.directory)
+    return [*cluster.prefix(), *jobs.mpirun(4, *cluster.mpirun_options()), paths.slowrank, "run",
+            "--quiet", "--coordinator", url, *options, "--",
+            *jobs.workload_command(paths.workload, truth, **workload)]
+
+
+def said(report):
+    return [(v["class"], v["cause"], v["ranks"]) for v in report["verdicts"]]
+
+
+def keep_foreign(paths, cluster):
+    """What the probes of a job without a key sent: a healthy job, to its final batches."""
+    between = start(*on("node1", sys.executable, RELAY, "relay", BETWEEN.split(":")[1], COORDINATOR,
+                        paths.directory))
+    coordinator, record = start_coordinator(paths, "foreign", "--insecure")
+    done = subprocess.run(job(paths, cluster, "tcp://" + BETWEEN, "--insecure", steps=60, step_ms=10),
+                          stdin=subprocess.DEVNULL, timeout=60, check=False)
+    check(done.returncode == 0, f"the job without a key: exit {done.returncode}")
+    check(coordinator.wait(timeout=30) == 0, "its coordinator ends")
+    between.kill()
+    between.wait()
+    report = report_of(paths, record)
+    check(report["job"]["ranks"] == 4, f"{report['job']}")
+    sources = {entry["name"]: entry for entry in report["coverage"]["sources"]}
+    check(sources["coordinator.key"]["state"] == "off", f"the coverage tells it: {sources}")
+    kept = []
+    for path in glob.glob(os.path.join(paths.directory, "*.kept")):
+        kept.append(path.replace(".kept", ".foreign"))
+        os.rename(path, kept[-1])
+    check(len(kept) >= 4, f"{len(kept)} connections were kept")
+    return kept
+
+
+def attack(paths, foreign, until):
+    """Replays of this job's requests and of another's, again and again; and a probe with a wrong key."""
+    other = make_key(paths, "other.key")
+    wrong = start(*on("node1", paths.slowrank, "run", "--quiet", "--sources", "procfs", "--key-file",
+                      other, "--coordinator", "tcp://" + COORDINATOR, "--", "sh", "-c",
+                      "sleep 3; exit 4"))
+    rounds = 0
+    while until.poll() is None:
+        subprocess.run(on("node1", sys.executable, RELAY, "replay", COORDINATOR, *foreign,
+                          *glob.glob(os.path.join(paths.directory, "*.kept"))),
+                       timeout=60, check=False, stderr=subprocess.DEVNULL)
+        rounds += 1
+    error = wrong.communicate(timeout=30)[1]
+    check(wrong.returncode == 4, f"the command of the wrong key: exit {wrong.returncode}")
+    check("does not have the key in " + other in error and "copy that file" in error,
+          f"it is told what to do: {error!r}")
+    return rounds
+
+
+def strangers(paths):
+    """Replays, another job's record, forged ends and replies, a wrong key: the verdict of the job alone."""
+    if not jobs.can_throttle():
+        harness.skip("no cgroup with the cpu controller")
+    clean(paths)
+    with jobs.Cluster(paths.directory, 2, 2) as cluster:
+        foreign = keep_foreign(paths, cluster)
+        key = make_key(paths, "key")
+        coordinator, record = start_coordinator(paths, "record", "--key-file", key)
+        between = start(*on("node1", sys.executable, RELAY, "relay", BETWEEN.split(":")[1],
+                            COORDINATOR, paths.directory))
+        running = start(*job(paths, cluster, "tcp://" + BETWEEN, "--key-file", key, **THROTTLED),
+                        log=subprocess.DEVNULL)
+        rounds = attack(paths, foreign, running)
+        check(running.wait() == 0, f"the job: exit {running.returncode}")
+        error = coordinator.communicate(timeout=60)[1]
+        check(coordinator.returncode == 0, f"the coordinator: {coordinator.returncode}: {error}")
+        between.kill()
+        between.wait()
+    check(rounds >= 2, f"{rounds} rounds of replays")
+    for reason in ("does not prove the job's key", "another key", "was sent before"):
+        check(error.count(reason) == 1, f"told once: {reason!r}: {error}")
+    check(error.count("requests of strangers were refused") == 1, f"counted: {error}")
+    check("10.213.0.2" in error, f"from where: {error}")
+    report = report_of(paths, record)
+    check(report["job"]["ranks"] == 4, f"{report['job']}")
+    check(said(report) == [("host-slow", "cgroup-throttle", [2])], f"verdicts: {said(report)}")
+    sources = {entry["name"]: entry for entry in report["coverage"]["sources"]}
+    check(sources["coordinator.key"]["state"] == "on", f"{sources['coordinator.key']}")
+    lost = report["coverage"]["batches_lost"]
+    check(lost == 0, f"{lost} batches were lost")
+
+
+def homes(paths):
+    """Nodes that share a home need no option; a node without the key is told, and its job runs."""
+    clean(paths)
+    home = os.path.join(paths.directory, "config")
+    subprocess.run(["rm", "-rf", home], check=True)
+    os.makedirs(home)
+    shared = ["unshare", "--mount", "sh", "-c",
+              'mkdir -p ~root/.config && mount --bind "$0" ~root/.config && exec "$@"', home]
+    with jobs.Cluster(paths.directory, 2, 2) as cluster:
+        coordinator = start(*shared, *on("node0", paths.slowrank, "coordinator", "--listen",
+                                         "tcp://" + COORDINATOR, "--record",
+                                         os.path.join(paths.directory, "record.slr"),
+                                         "--exit-when-done", "--quiet"))
+        done = subprocess.run([*shared, *job(paths, cluster, "tcp://" + COORDINATOR, steps=200,
+                                             step_ms=10)],
+                              stdin=subprocess.DEVNULL, timeout=60, check=False)
+        check(done.returncode == 0, f"the job: exit {done.returncode}")
+        check(coordinator.wait(timeout=30) == 0, f"the coordinator: {coordinator.stderr.read()}")
+        report = report_of(paths, os.path.join(paths.directory, "record.slr"))
+        check(report["job"]["ranks"] == 4, f"{report['job']}")
+        key = os.path.join(home, "slowrank", "key")
+        check(os.stat(key).st_mode & 0o777 == 0o600, "the key is private")
+        begin = time.monotonic()
+        alone = subprocess.run(on("node1", paths.slowrank, "run", "--quiet", "--key-file",
+                                  os.path.join(paths.directory, "missing"), "--coordinator",
+                                  "tcp://" + COORDINATOR, "--", "sh", "-c", "exit 6"),
+                               capture_output=True, text=True, timeout=60, check=False)
+        check(alone.returncode == 6, f"without a key: exit {alone.returncode}")
+        harness.check_one_line(alone.stderr, "without a key")
+        check("copy the file from a node that has one" in alone.stderr, alone.stderr)
+        check(time.monotonic() - begin < 10, "the command is not held back")
+        done = subprocess.run(on("node0", paths.slowrank, "coordinator", "--listen",
+                                 "tcp://" + COORDINATOR, "--record",
+                                 os.path.join(paths.directory, "none.slr"), "--key-file",
+                                 os.path.join(paths.directory, "missing")),
+                              capture_output=True, text=True, timeout=60, check=False)
+        check(done.returncode == 2, f"a coordinator without a key: exit {done.returncode}")
+        harness.check_one_line(done.stderr, "a coordinator without a key")
+
+
+CASES = {"strangers": strangers, "homes": homes}
+
+if __name__ == "__main__":
+    harness.main(CASES)

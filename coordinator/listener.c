@@ -32,6 +32,7 @@ struct exchange {
 	bool open;
 	bool sending; /* what the aio is doing */
 	nng_msg *request;
+	bool open_url; /* the request came where nothing needs to be proven */
 	struct job_ns received;
 };
 
@@ -44,7 +45,7 @@ struct listener {
 	bool keyed;
 	struct gate *gate;		 /* of the consumer */
 	int open_ids[LISTENER_URLS_MAX]; /* nng's listeners where nothing needs to be proven */
-	size_t open_count;
+	size_t open_count, url_count;
 	nng_socket socket;
 	bool socket_open;
 	struct exchange exchanges[CONTEXT_COUNT];
@@ -85,11 +86,30 @@ static void count_unanswered(struct listener *listener)
 	pthread_mutex_unlock(&listener->mutex);
 }
 
+/*
+ * By which URL a request came, not from whom: the addresses of the loopback are free to choose. Looked at
+ * only where URLs differ: of a connection that is gone by now, nng does not know it any more.
+ */
+static bool came_by_open_url(const struct listener *listener, const nng_msg *request)
+{
+	int id;
+
+	if (listener->open_count == listener->url_count)
+		return true;
+	id = nng_listener_id(nng_pipe_listener(nng_msg_get_pipe(request)));
+	for (size_t i = 0; i < listener->open_count; i++) {
+		if (listener->open_ids[i] == id)
+			return true;
+	}
+	return false;
+}
+
 static void enqueue(struct exchange *exchange)
 {
 	struct listener *listener = exchange->listener;
 
 	exchange->request = nng_aio_get_msg(exchange->aio);
+	exchange->open_url = came_by_open_url(listener, exchange->request);
 	nng_aio_set_msg(exchange->aio, NULL);
 	pthread_mutex_lock(&listener->mutex);
 	exchange->received = clock_now(); /* under the lock: the queue is in the order of times */
@@ -153,18 +173,6 @@ static nng_msg *make_message(const uint8_t *head, const void *bytes, size_t leng
 	return message;
 }
 
-/* By which URL a request came, not from whom: the addresses of the loopback are free to choose. */
-static bool came_by_open_url(const struct listener *listener, const nng_msg *request)
-{
-	int id = nng_listener_id(nng_pipe_listener(nng_msg_get_pipe(request)));
-
-	for (size_t i = 0; i < listener->open_count; i++) {
-		if (listener->open_ids[i] == id)
-			return true;
-	}
-	return false;
-}
-
 static void name_peer(const nng_msg *request, char name[INET6_ADDRSTRLEN])
 {
 	nng_sockaddr address;
@@ -199,8 +207,8 @@ static nng_msg *answer(struct listener *listener, struct exchange *exchange)
 	struct message_reply reply = {0};
 	struct gate_request request;
 	uint8_t head[SEAL_HEAD_BYTES];
-	int result = gate_take(listener->gate, came_by_open_url(listener, exchange->request),
-		nng_msg_body(exchange->request), nng_msg_len(exchange->request), &request);
+	int result = gate_take(listener->gate, exchange->open_url, nng_msg_body(exchange->request),
+		nng_msg_len(exchange->request), &request);
 
 	if (result < 0)
 		return NULL;
@@ -440,6 +448,7 @@ int listener_create(const struct listener_options *options, struct listener **li
 	made->on_refused = options->on_refused;
 	made->insecure = options->insecure;
 	made->keyed = options->key != NULL;
+	made->url_count = options->url_count;
 	pthread_mutex_init(&made->mutex, NULL);
 	pthread_cond_init(&made->filled, NULL);
 	pthread_cond_init(&made->closed, NULL);

@@ -446,6 +446,66 @@ static void test_bad_urls(void **state)
 	listener_destroy(listener);
 }
 
+/* The URL decides, and not where the peer is: both are dialled from this host here. */
+static void test_open_beside_proven(void **state)
+{
+	static const uint8_t key[SEAL_KEY_BYTES] = {1};
+	struct service service = {0};
+	char url[64], beyond[64];
+	const char *urls[] = {url, "tcp://0.0.0.0:0"};
+	struct listener_options options = {
+		.urls = urls, .url_count = 2, .on_request = serve, .context = &service, .key = key};
+	struct listener *listener = NULL;
+	struct listener_state found;
+	struct message_reply reply;
+	nng_socket socket;
+	nng_msg *message;
+
+	(void)state;
+	ipc_url(url);
+	assert_int_equal(listener_create(&options, &listener, NULL), 0);
+	check_one(url, 1, RESEND_NEVER_MS);
+	assert_int_equal(service.requests, 1);
+	snprintf(beyond, sizeof(beyond), "tcp://127.0.0.1%s",
+		strrchr(listener_url(listener, 1), ':'));
+	assert_int_equal(dial(&socket, beyond, RESEND_NEVER_MS), 0);
+	assert_int_equal(ask(socket, 1, 1), 0);
+	assert_int_equal(nng_recvmsg(socket, &message, 0), 0);
+	assert_int_equal(
+		wire_decode_reply(nng_msg_body(message), nng_msg_len(message), &reply, NULL), 0);
+	nng_msg_free(message);
+	nng_close(socket);
+	assert_false(reply.accepted);
+	assert_string_equal(reply.why, gate_refusal_text(GATE_UNPROVEN));
+	listener_get_state(listener, &found);
+	assert_int_equal(found.refused[GATE_UNPROVEN], 1);
+	assert_int_equal(service.requests, 1);
+	listener_destroy(listener);
+}
+
+/* Without a key nobody listens beyond the loopback, unless that is asked for. */
+static void test_no_key(void **state)
+{
+	struct service service = {0};
+	const char *urls[] = {"tcp://0.0.0.0:0"};
+	struct listener_options options = {.urls = urls,
+		.url_count = 1,
+		.on_request = serve,
+		.context = &service,
+		.insecure = true};
+	struct listener *listener = NULL;
+	char beyond[64];
+
+	(void)state;
+	check_refused(urls[0], -EPERM, "--key-file FILE, or --insecure");
+	assert_int_equal(listener_create(&options, &listener, NULL), 0);
+	snprintf(beyond, sizeof(beyond), "tcp://127.0.0.1%s",
+		strrchr(listener_url(listener, 0), ':'));
+	check_one(beyond, 1, RESEND_NEVER_MS);
+	assert_int_equal(service.requests, 1);
+	listener_destroy(listener);
+}
+
 /* nng 1.5.2 leaks connections that are closed while they are being made. */
 const char *__lsan_default_suppressions(void);
 __attribute__((visibility("default"))) const char *__lsan_default_suppressions(void)
@@ -464,6 +524,8 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_strangers),
 		cmocka_unit_test(test_stale_socket_file),
 		cmocka_unit_test(test_bad_urls),
+		cmocka_unit_test(test_open_beside_proven),
+		cmocka_unit_test(test_no_key),
 		/* Last: if nng hangs when it closes, then for the whole process. */
 		cmocka_unit_test(test_restart),
 	};

@@ -115,6 +115,15 @@ def attack(paths, foreign, until):
     return rounds
 
 
+def forge_ranks(paths, key, running):
+    """A probe with the key that speaks of ranks which others watch; started when these have begun to."""
+    jobs.wait_until(lambda: len(glob.glob(os.path.join(paths.directory, "*.kept"))) >= 4 and all(
+        os.path.getsize(path) > 4000
+        for path in glob.glob(os.path.join(paths.directory, "*.kept"))), "the probes speak", running)
+    return start(*on("node0", paths.slowrank, "attach", "--quiet", "--key-file", key,
+                     "--coordinator", "tcp://" + COORDINATOR, "--pid", str(running.pid)))
+
+
 def strangers(paths):
     """Replays, another job's record, forged ends and replies, a wrong key: the verdict of the job alone."""
     if not jobs.can_throttle():
@@ -128,12 +137,15 @@ def strangers(paths):
                             COORDINATOR, paths.directory))
         running = start(*job(paths, cluster, "tcp://" + BETWEEN, "--key-file", key, **THROTTLED),
                         log=subprocess.DEVNULL)
+        forger = forge_ranks(paths, key, running)
         rounds = attack(paths, foreign, running)
         check(running.wait() == 0, f"the job: exit {running.returncode}")
         error = coordinator.communicate(timeout=60)[1]
         check(coordinator.returncode == 0, f"the coordinator: {coordinator.returncode}: {error}")
+        forged = forger.communicate(timeout=30)[1]
         between.kill()
         between.wait()
+    check("another probe watches rank" in forged, f"forged ranks are refused: {forged!r}")
     check(rounds >= 2, f"{rounds} rounds of replays")
     for reason in ("does not prove the job's key", "another key", "was sent before"):
         check(error.count(reason) == 1, f"told once: {reason!r}: {error}")

@@ -163,6 +163,21 @@ static int load_key(const struct coordinator_options *options, struct key_file *
 	return 0;
 }
 
+/* Where a URL asks for it; it lives as long as the process. Returns 0, or an error after telling it. */
+static int load_tls(
+	const struct coordinator_options *options, struct listener_options *listener_options)
+{
+	char why[KEY_FILE_WHY_LENGTH];
+
+	for (size_t i = 0; i < options->url_count; i++) {
+		if (tls_files_url(options->urls[i]))
+			return tls_files_config(&options->tls, true, &listener_options->tls, why)
+				       ? tell(why)
+				       : 0;
+	}
+	return 0;
+}
+
 /* Signals arrive through a file descriptor; blocked before nng's threads exist, so in them, too. */
 static int catch_signals(struct coordinator *coordinator)
 {
@@ -256,6 +271,8 @@ static int start(struct coordinator *coordinator)
 	mallopt(M_TOP_PAD, KEPT_BYTES / 8);
 	/* Listen first: where another coordinator is at work, its record must not be emptied. */
 	error = load_key(options, &key, &listener_options);
+	if (!error)
+		error = load_tls(options, &listener_options);
 	if (error)
 		return error;
 	pthread_mutex_lock(&coordinator->gate);

@@ -19,6 +19,9 @@ enum option_kind {
 	OPTION_QUIET_IF_EMPTY,
 	OPTION_KEY_FILE,
 	OPTION_INSECURE,
+	OPTION_TLS_CERT,
+	OPTION_TLS_KEY,
+	OPTION_TLS_CA,
 	OPTION_NR
 };
 
@@ -40,6 +43,9 @@ static const struct option_row rows[OPTION_NR] = {
 	[OPTION_QUIET_IF_EMPTY] = {"--quiet-if-empty", "SLOWRANK_QUIET_IF_EMPTY", true},
 	[OPTION_KEY_FILE] = {"--key-file", "SLOWRANK_KEY_FILE", false},
 	[OPTION_INSECURE] = {"--insecure", "SLOWRANK_INSECURE", true},
+	[OPTION_TLS_CERT] = {"--tls-cert", "SLOWRANK_TLS_CERT", false},
+	[OPTION_TLS_KEY] = {"--tls-key", "SLOWRANK_TLS_KEY", false},
+	[OPTION_TLS_CA] = {"--tls-ca", "SLOWRANK_TLS_CA", false},
 };
 
 static const char help[] =
@@ -53,6 +59,9 @@ static const char help[] =
 	"  --key-file FILE    the key that probes beyond this host prove (default:\n"
 	"                     ~/.config/slowrank/key, made when it is missing)\n"
 	"  --insecure         no key: believe everybody who reaches the port\n"
+	"  --tls-cert FILE    with --tls-key and --tls-ca, in PEM: for --listen tls+tcp://..., "
+	"where\n"
+	"                     both sides show a certificate of that authority\n"
 	"  --exit-when-done   end when every probe has said that its part of the job is over\n"
 	"  --parent PID       end when this process is gone and no probe is connected any more\n"
 	"  --ready-fd N       write one byte to this file descriptor once probes can connect\n"
@@ -124,6 +133,15 @@ static int set_option(struct coordinator_options *options, enum option_kind kind
 		break;
 	case OPTION_INSECURE:
 		options->insecure = is_true(value);
+		break;
+	case OPTION_TLS_CERT:
+		options->tls.certificate = value;
+		break;
+	case OPTION_TLS_KEY:
+		options->tls.key = value;
+		break;
+	case OPTION_TLS_CA:
+		options->tls.authority = value;
 		break;
 	case OPTION_NR:
 		break;

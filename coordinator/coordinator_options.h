@@ -11,6 +11,7 @@
 #include <stdio.h>
 
 #include "coordinator/listener.h"
+#include "probe/auth/tls_files.h"
 
 struct coordinator_options {
 	const char *urls[LISTENER_URLS_MAX]; /* to listen at */
@@ -20,6 +21,7 @@ struct coordinator_options {
 	const char *report;   /* JSON report, or NULL */
 	const char *key_file; /* or NULL: the user's */
 	bool insecure;
+	struct tls_files tls;
 	bool exit_when_done;
 	bool quiet;
 	bool quiet_if_empty; /* no report when no step was seen */

@@ -14,6 +14,7 @@
 
 #include "coordinator/listener.h"
 #include "probe/auth/key_file.h"
+#include "probe/auth/tls_files.h"
 #include "probe/wire/encode.h"
 
 enum {
@@ -41,6 +42,7 @@ struct listener {
 		struct message_reply *reply);
 	void *context;
 	void (*on_refused)(void *context, enum gate_refusal why, const char *peer);
+	struct nng_tls_config *tls; /* the caller's */
 	bool insecure;
 	bool keyed;
 	struct gate *gate;		 /* of the consumer */
@@ -309,7 +311,7 @@ static void keep_url(struct listener *listener, size_t index, const char *url, n
 
 	snprintf(kept, sizeof(listener->urls[index]), "%s", url);
 	colon = strrchr(kept, ':');
-	if (strncmp(url, "tcp://", 6) || !colon || strcmp(colon, ":0") ||
+	if (!strncmp(url, "ipc://", 6) || !colon || strcmp(colon, ":0") ||
 		nng_listener_get_int(bound, NNG_OPT_TCP_BOUND_PORT, &port))
 		return;
 	snprintf(colon, sizeof(listener->urls[index]) - (size_t)(colon - kept), ":%d", port);
@@ -328,7 +330,8 @@ static int check_url(const struct listener *listener, const char *url, char *why
 {
 	const size_t why_length = WIRE_DETAIL_LENGTH_MAX + 1;
 
-	if (strncmp(url, "ipc://", 6) && strncmp(url, "tcp://", 6)) {
+	if (strncmp(url, "ipc://", 6) && strncmp(url, "tcp://", 6) &&
+		!(tls_files_url(url) && listener->tls)) {
 		snprintf(why, why_length,
 			"cannot listen at '%.150s': use ipc:///path or tcp://address:port", url);
 		return -EINVAL;
@@ -365,7 +368,10 @@ static int listen_at(struct listener *listener, size_t index, const char *url, c
 	if (!error) {
 		if (key_file_url_is_local(url) || listener->insecure)
 			listener->open_ids[listener->open_count++] = nng_listener_id(bound);
-		error = nng_listener_start(bound, 0);
+		if (tls_files_url(url))
+			error = nng_listener_set_ptr(bound, NNG_OPT_TLS_CONFIG, listener->tls);
+		if (!error)
+			error = nng_listener_start(bound, 0);
 		if (error)
 			nng_listener_close(bound);
 	}
@@ -446,6 +452,7 @@ int listener_create(const struct listener_options *options, struct listener **li
 	made->on_request = options->on_request;
 	made->context = options->context;
 	made->on_refused = options->on_refused;
+	made->tls = options->tls;
 	made->insecure = options->insecure;
 	made->keyed = options->key != NULL;
 	made->url_count = options->url_count;

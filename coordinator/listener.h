@@ -30,6 +30,7 @@ struct listener_options {
 	 */
 	const uint8_t *key;
 	bool insecure;
+	struct nng_tls_config *tls; /* for tls+tcp://, held by the caller; else NULL */
 	/* Called for each request of a stranger, from the listener's thread; may be NULL. */
 	void (*on_refused)(void *context, enum gate_refusal why, const char *peer);
 };

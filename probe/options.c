@@ -49,6 +49,8 @@ static const char common_help[] =
 	"  --key-file FILE     the key that a coordinator on another node asks for (default:\n"
 	"                      ~/.config/slowrank/key, made when it is missing)\n"
 	"  --insecure          no key: believe whoever reaches the coordinator, or is there\n"
+	"  --tls-cert FILE     with --tls-key and --tls-ca, in PEM: for --coordinator "
+	"tls+tcp://...\n"
 	"  --pause-file FILE   while FILE exists, sources rest (to measure their cost)\n"
 	"  --quiet             no alerts and no report on stderr\n"
 	"  --help              this text\n\n"
@@ -146,6 +148,10 @@ static const struct value_option value_options[] = {
 	{"--report", "SLOWRANK_REPORT", NULL, NULL, offsetof(struct probe_options, report)},
 	{"--alerts", "SLOWRANK_ALERTS", NULL, NULL, offsetof(struct probe_options, alerts)},
 	{"--key-file", "SLOWRANK_KEY_FILE", NULL, NULL, offsetof(struct probe_options, key_file)},
+	{"--tls-cert", "SLOWRANK_TLS_CERT", NULL, NULL,
+		offsetof(struct probe_options, tls.certificate)},
+	{"--tls-key", "SLOWRANK_TLS_KEY", NULL, NULL, offsetof(struct probe_options, tls.key)},
+	{"--tls-ca", "SLOWRANK_TLS_CA", NULL, NULL, offsetof(struct probe_options, tls.authority)},
 	{"--pause-file", "SLOWRANK_PAUSE_FILE", NULL, NULL,
 		offsetof(struct probe_options, pause_file)},
 	{"--sources", "SLOWRANK_SOURCES", NULL, take_sources, 0},

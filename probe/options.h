@@ -11,6 +11,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "probe/auth/tls_files.h"
+
 enum probe_source {
 	PROBE_SOURCE_COLLECTIVES = 1 << 0,
 	PROBE_SOURCE_SCHED = 1 << 1,
@@ -54,7 +56,8 @@ struct probe_options {
 	unsigned sources;	 /* enum probe_source */
 	enum probe_deep deep;
 	enum probe_verbs verbs;
-	bool yes;	  /* attach --deep: do not ask */
+	bool yes; /* attach --deep: do not ask */
+	struct tls_files tls;
 	bool insecure;	  /* no key beyond this host */
 	bool quiet;	  /* no alerts and no report on stderr */
 	char **command;	  /* run: argv of the job, NULL-terminated */

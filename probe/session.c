@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "probe/auth/key_file.h"
+#include "probe/auth/tls_files.h"
 #include "probe/device_source.h"
 #include "probe/host_id.h"
 #include "probe/job.h"
@@ -122,6 +123,17 @@ static int load_key(struct session *session, struct uplink_options *uplink_optio
 	return error;
 }
 
+/* What tls+tcp:// needs; it lives as long as the process. Returns 0, or an error after telling it. */
+static int load_tls(struct session *session, struct uplink_options *uplink_options)
+{
+	char why[KEY_FILE_WHY_LENGTH];
+	int error = tls_files_config(&session->options->tls, false, &uplink_options->tls, why);
+
+	if (error < 0)
+		fprintf(stderr, "slowrank: %s; this node is not watched\n", why);
+	return error;
+}
+
 int session_create(const struct probe_options *options, const struct job_place *place,
 	const struct session_job *session_job, struct session **result)
 {
@@ -177,6 +189,8 @@ int session_create(const struct probe_options *options, const struct job_place *
 		goto fail;
 	}
 	error = load_key(session, &uplink_options);
+	if (error == 0 && tls_files_url(session->url))
+		error = load_tls(session, &uplink_options);
 	if (error < 0)
 		goto fail;
 	error = uplink_create(&uplink_options, &session->uplink);

@@ -44,6 +44,7 @@ struct queued_batch {
  */
 struct uplink {
 	char *url;
+	struct nng_tls_config *tls; /* the caller's */
 	struct uplink_connection *connection;
 	struct uplink_connection *old[OLD_MAX]; /* being closed */
 	nng_aio *send_aio;
@@ -157,7 +158,7 @@ static void replace_connection(struct uplink *uplink)
 	}
 	if (hangs && !uplink_connection_was_up(uplink->connection))
 		return;
-	if (!slot || uplink_connection_open(uplink->url, &fresh))
+	if (!slot || uplink_connection_open(uplink->url, uplink->tls, &fresh))
 		return;
 	if (uplink_connection_start_close(uplink->connection)) {
 		(void)!uplink_connection_start_close(fresh); /* no thread to be had: keep the old */
@@ -412,6 +413,7 @@ int uplink_create(const struct uplink_options *options, struct uplink **uplink)
 		return -ENOMEM;
 	init_locks(made);
 	made->last = &made->first;
+	made->tls = options->tls;
 	made->url = strdup(options->url);
 	if (!made->url)
 		error = -ENOMEM;
@@ -431,7 +433,7 @@ int uplink_create(const struct uplink_options *options, struct uplink **uplink)
 	if (!error) {
 		nng_aio_set_timeout(made->send_aio, ANSWER_TIMEOUT_MS);
 		nng_aio_set_timeout(made->receive_aio, ANSWER_TIMEOUT_MS);
-		error = uplink_connection_open(made->url, &made->connection);
+		error = uplink_connection_open(made->url, made->tls, &made->connection);
 	}
 	if (error) {
 		free_uplink(made);

@@ -11,14 +11,17 @@
 #include "probe/wire/message.h"
 
 struct uplink;
+struct nng_tls_config;
 
 struct uplink_options {
-	const char *url; /* ipc:///path, tcp://host:port */
+	const char *url; /* ipc:///path, tcp://host:port, tls+tcp://host:port */
 	const char *
 		spool_path; /* folder; a nameless file is made there when needed; NULL = memory only */
 	size_t spool_bytes_max; /* 0 = 64 MiB; the oldest batches are kept, new ones are lost and counted */
 	/* What both sides prove (SEAL_KEY_BYTES, copied); NULL: nothing is proven. */
 	const uint8_t *key;
+	/* For tls+tcp://, held by the caller for as long as the uplink lives; else NULL. */
+	struct nng_tls_config *tls;
 	size_t memory_bytes_max; /* encoded batches kept in memory before the spool; 0 = 8 MiB */
 };
 

@@ -9,6 +9,7 @@
 #include <nng/nng.h>
 #include <nng/protocol/reqrep0/req.h>
 
+#include "probe/auth/tls_files.h"
 #include "probe/uplink_connection.h"
 
 enum {
@@ -39,6 +40,8 @@ static bool url_usable(const char *url)
 		return false;
 	if (!strncmp(url, "ipc://", 6))
 		return url[6] && strlen(url + 6) < IPC_PATH_BYTES;
+	if (tls_files_url(url))
+		url += strlen("tls+");
 	if (strncmp(url, "tcp://", 6))
 		return false;
 	colon = strrchr(url + 6, ':');
@@ -63,7 +66,8 @@ static void on_pipe(nng_pipe pipe, nng_pipe_ev event, void *context)
 	pthread_mutex_unlock(&connection->mutex);
 }
 
-static int open_socket(struct uplink_connection *connection, const char *url)
+static int open_socket(
+	struct uplink_connection *connection, const char *url, struct nng_tls_config *tls)
 {
 	nng_socket socket;
 	nng_dialer dialer;
@@ -83,6 +87,8 @@ static int open_socket(struct uplink_connection *connection, const char *url)
 		error = nng_pipe_notify(socket, NNG_PIPE_EV_REM_POST, on_pipe, connection);
 	if (!error)
 		error = nng_dialer_create(&dialer, socket, url);
+	if (!error && tls)
+		error = nng_dialer_set_ptr(dialer, NNG_OPT_TLS_CONFIG, tls);
 	if (!error)
 		error = nng_dialer_start(dialer, NNG_FLAG_NONBLOCK);
 	if (!error)
@@ -98,13 +104,14 @@ static void free_connection(struct uplink_connection *connection)
 	free(connection);
 }
 
-int uplink_connection_open(const char *url, struct uplink_connection **connection)
+int uplink_connection_open(
+	const char *url, struct nng_tls_config *tls, struct uplink_connection **connection)
 {
 	struct uplink_connection *made;
 	pthread_condattr_t monotonic;
 	int error;
 
-	if (!url_usable(url))
+	if (!url_usable(url) || tls_files_url(url) != (tls != NULL))
 		return -EINVAL;
 	made = calloc(1, sizeof(*made));
 	if (!made)
@@ -114,7 +121,7 @@ int uplink_connection_open(const char *url, struct uplink_connection **connectio
 	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
 	pthread_cond_init(&made->changed, &monotonic);
 	pthread_condattr_destroy(&monotonic);
-	error = open_socket(made, url);
+	error = open_socket(made, url, tls);
 	if (error) {
 		free_connection(made);
 		return error;

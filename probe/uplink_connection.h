@@ -13,10 +13,14 @@
 #include <nng/nng.h>
 
 struct uplink_connection;
+struct nng_tls_config;
 
-/* Connects in the background. Returns 0; -EINVAL for a URL that cannot be used; -ENOMEM. */
-int uplink_connection_open(const char *url, struct uplink_connection **connection)
-	__attribute__((warn_unused_result));
+/*
+ * Connects in the background; tls is for tls+tcp:// and NULL else; nng holds it. Returns 0; -EINVAL for
+ * a URL that cannot be used; -ENOMEM.
+ */
+int uplink_connection_open(const char *url, struct nng_tls_config *tls,
+	struct uplink_connection **connection) __attribute__((warn_unused_result));
 
 nng_socket uplink_connection_socket(const struct uplink_connection *connection);
 bool uplink_connection_up(struct uplink_connection *connection);

@@ -24,7 +24,7 @@ bench/               ANY
 # Libraries that only some rooms may know: "HEADER-PREFIX FOLDER-OR-FILE...".
 libraries='
 msgpack   probe/wire/ tests/ bench/
-nng/      probe/uplink coordinator/ tests/ bench/
+nng/      probe/uplink probe/auth/tls_files coordinator/ tests/ bench/
 bpf/      probe/sources/ probe/cmd_doctor probe/doctor_ bpf/ tests/ bench/
 openssl/  probe/auth/
 libelf    probe/attach/ tests/

@@ -4,6 +4,7 @@
 import glob
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -45,10 +46,10 @@ def start(*command, log=None):
                             stderr=log or subprocess.PIPE)
 
 
-def start_coordinator(paths, name, *options):
+def start_coordinator(paths, name, *options, url="tcp://" + COORDINATOR):
     record = os.path.join(paths.directory, name + ".slr")
-    process = start(*on("node0", paths.slowrank, "coordinator", "--listen", "tcp://" + COORDINATOR,
-                        "--record", record, "--exit-when-done", *options))
+    process = start(*on("node0", paths.slowrank, "coordinator", "--listen", url, "--record", record,
+                        "--exit-when-done", *options))
     line = process.stderr.readline()
     check("listening" in line, f"the coordinator: {line!r}")
     return process, record
@@ -200,7 +201,55 @@ def homes(paths):
         harness.check_one_line(done.stderr, "a coordinator without a key")
 
 
-CASES = {"strangers": strangers, "homes": homes}
+def make_certificates(paths, name):
+    """An authority and one certificate of it, as options."""
+    def file(suffix):
+        return os.path.join(paths.directory, f"{name}.{suffix}")
+
+    def openssl(*arguments):
+        subprocess.run(["openssl", *arguments], check=True, stderr=subprocess.DEVNULL,
+                       stdout=subprocess.DEVNULL)
+
+    openssl("req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=authority",
+            "-keyout", file("ca.key"), "-out", file("ca"))
+    openssl("req", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=node", "-keyout", file("key"),
+            "-out", file("request"))
+    openssl("x509", "-req", "-in", file("request"), "-CA", file("ca"), "-CAkey", file("ca.key"),
+            "-CAcreateserial", "-days", "2", "-out", file("cert"))
+    return ["--tls-cert", file("cert"), "--tls-key", file("key"), "--tls-ca", file("ca")]
+
+
+def tls(paths):
+    """Encrypted, with certificates of both sides: one of another authority gets no answer."""
+    if not shutil.which("openssl"):
+        harness.skip("no openssl, to make certificates with")
+    clean(paths)
+    key = ["--key-file", make_key(paths, "job.key")]
+    ours, others = make_certificates(paths, "ours"), make_certificates(paths, "others")
+    with jobs.Cluster(paths.directory, 2, 2) as cluster:
+        coordinator, record = start_coordinator(paths, "record", *key, *ours,
+                                                url="tls+tcp://" + COORDINATOR)
+        stranger = start(*on("node1", paths.slowrank, "run", "--quiet", "--sources", "procfs", *key,
+                             *others, "--coordinator", "tls+tcp://" + COORDINATOR, "--", "sh", "-c",
+                             "sleep 1; exit 4"))
+        error = stranger.communicate(timeout=30)[1]
+        check(stranger.returncode == 4 and "does not answer" in error, f"a stranger: {error!r}")
+        plain = subprocess.run(on("node1", paths.slowrank, "run", "--quiet", *key, "--coordinator",
+                                  "tls+tcp://" + COORDINATOR, "--", "sh", "-c", "exit 5"),
+                               capture_output=True, text=True, timeout=30, check=False)
+        check(plain.returncode == 5, f"without certificates: exit {plain.returncode}")
+        harness.check_one_line(plain.stderr, "without certificates")
+        done = subprocess.run(job(paths, cluster, "tls+tcp://" + COORDINATOR, *key, *ours,
+                                  steps=200, step_ms=10),
+                              stdin=subprocess.DEVNULL, timeout=60, check=False)
+        check(done.returncode == 0, f"the job: exit {done.returncode}")
+        error = coordinator.communicate(timeout=60)[1]
+        check(coordinator.returncode == 0, f"the coordinator: {error}")
+    report = report_of(paths, record)
+    check(report["job"]["ranks"] == 4 and report["job"]["steps"] > 100, f"{report['job']}")
+
+
+CASES = {"strangers": strangers, "homes": homes, "tls": tls}
 
 if __name__ == "__main__":
     harness.main(CASES)

@@ -674,7 +674,8 @@ static void test_bad_urls(void **state)
 {
 	static const char *const urls[] = {NULL, "", "localhost:5000", "http://localhost",
 		"inproc://x", "tcp://localhost:nonsense", "tcp://localhost", "tcp://:5000",
-		"tcp://localhost:0", "tcp://localhost:65536", "tcp://localhost:80x", "ipc://"};
+		"tcp://localhost:0", "tcp://localhost:65536", "tcp://localhost:80x", "ipc://",
+		"tls+tcp://localhost:80"};
 	struct uplink_options options = {0};
 	struct uplink *uplink = NULL;
 

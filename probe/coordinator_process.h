@@ -26,11 +26,13 @@ struct job_place {
 	char job_id[64]; /* the launcher's name of the job, else made from host, pid and time */
 	bool inside_launcher;	  /* this process was itself started by a launcher, as one rank */
 	bool several_hosts;	  /* the launcher says that other hosts take part */
-	char leader_address[128]; /* the host that all probes can reach, or "" */
+	char leader_address[128]; /* the host of rank 0, as all probes reach it, or "" */
 };
 
-/* Reads the launcher's environment of this process. */
-void job_place_find(struct job_place *place);
+/*
+ * Reads the launcher's environment of this process, and the command that it is to start; NULL = none.
+ */
+void job_place_find(struct job_place *place, char *const command[]);
 
 /*
  * Chooses the URL and starts the coordinator where that falls to this probe. quiet_if_empty:

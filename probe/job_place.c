@@ -1,29 +1,55 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "probe/attach/environment_text.h"
 #include "probe/attach/launcher_environment.h"
+#include "probe/attach/torchrun_command.h"
 #include "probe/coordinator_process.h"
 
-void job_place_find(struct job_place *place)
+/* srun of one task is a way to get a shell on a node, or to start a launcher there. */
+static bool is_rank(const struct launcher_environment *launcher)
+{
+	return launcher->rank != STEP_RANK_UNKNOWN &&
+	       !(strncmp(launcher->job_id, "slurm.", 6) == 0 && launcher->world_size == 1);
+}
+
+/* torchrun on several hosts, started on each of them: what it will tell its ranks is known only to it. */
+static void ask_torchrun(struct job_place *place, char *const command[])
+{
+	struct torchrun_command torchrun;
+	size_t length;
+	char *text;
+
+	if (environment_text_read(getpid(), &text, &length) != 0)
+		return;
+	if (torchrun_command_parse(command, text, length, &torchrun) && torchrun.several_hosts) {
+		place->several_hosts = true;
+		memcpy(place->job_id, torchrun.job_id, sizeof(torchrun.job_id));
+		memcpy(place->leader_address, torchrun.address, sizeof(torchrun.address));
+	}
+	free(text);
+}
+
+void job_place_find(struct job_place *place, char *const command[])
 {
 	struct launcher_environment launcher;
 	char host[64] = "";
 
 	*place = (struct job_place){0};
-	if (launcher_environment_read(getpid(), &launcher) == 0 &&
-		launcher.rank != STEP_RANK_UNKNOWN) {
+	if (launcher_environment_read(getpid(), &launcher) == 0 && is_rank(&launcher)) {
 		place->inside_launcher = true;
-		place->several_hosts =
-			launcher.local_size > 0 && launcher.world_size > launcher.local_size;
+		place->several_hosts = launcher.several_hosts;
 		snprintf(place->leader_address, sizeof(place->leader_address), "%s",
 			launcher.leader_address);
-	}
-	if (launcher.job_id[0]) {
 		snprintf(place->job_id, sizeof(place->job_id), "%s", launcher.job_id);
-	} else {
+	} else if (command) {
+		ask_torchrun(place, command);
+	}
+	if (!place->job_id[0]) {
 		gethostname(host, sizeof(host) - 1);
 		snprintf(place->job_id, sizeof(place->job_id), "%.40s-%lld-%d", host,
 			(long long)time(NULL), (int)getpid());

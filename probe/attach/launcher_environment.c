@@ -7,11 +7,12 @@
 #include <string.h>
 
 #include "probe/attach/environment_text.h"
+#include "probe/attach/host_list.h"
 #include "probe/attach/launcher_daemon.h"
 
-/* One launcher's names. The first launcher whose rank variable is set speaks. */
+/* One launcher's names. The first launcher whose rank variable is set, and "needed" too, speaks. */
 struct launcher {
-	const char *rank, *world_size, *local_rank, *local_size;
+	const char *rank, *needed, *world_size, *local_rank, *local_size;
 	const char *job_id;
 	const char *job_id_more; /* sets apart jobs that share job_id, e.g. by their port */
 	const char *leader;
@@ -19,17 +20,22 @@ struct launcher {
 
 static const struct launcher launchers[] = {
 	/* torchrun: TORCHELASTIC_RUN_ID is "none" by default, so the port is part of the name */
-	{"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "TORCHELASTIC_RUN_ID",
-		"MASTER_PORT", "MASTER_ADDR"},
+	{"RANK", "LOCAL_WORLD_SIZE", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE",
+		"TORCHELASTIC_RUN_ID", "MASTER_PORT", "MASTER_ADDR"},
 	/* Open MPI 4 and 5 */
-	{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
+	{"OMPI_COMM_WORLD_RANK", NULL, "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
 		"OMPI_COMM_WORLD_LOCAL_SIZE", "PMIX_NAMESPACE", NULL, "OMPI_MCA_orte_hnp_uri"},
-	/* MPICH's Hydra, Intel MPI, srun --mpi=pmi2; PMI_PORT is each proxy's own */
-	{"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", "PMI_JOBID", NULL, NULL},
-	{"PMIX_RANK", NULL, NULL, NULL, "PMIX_NAMESPACE", NULL, NULL},
-	/* Slurm */
-	{"SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", NULL, "SLURM_JOB_ID", "SLURM_STEP_ID",
-		"SLURM_LAUNCH_NODE_IPADDR"},
+	/* MPICH's Hydra, Intel MPI; PMI_PORT is each proxy's own */
+	{"PMI_RANK", "MPI_LOCALNRANKS", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS",
+		"PMI_JOBID", NULL, NULL},
+	/* A step of Slurm's, with PMIx and PMI-2, too. A batch script is in no such step. */
+	{"SLURM_PROCID", "SLURM_STEP_NODELIST", "SLURM_NTASKS", "SLURM_LOCALID", NULL,
+		"SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_STEP_NODELIST"},
+	/* Kubernetes' PyTorchJob, or a script that sets what torch.distributed reads */
+	{"RANK", NULL, "WORLD_SIZE", "LOCAL_RANK", NULL, NULL, "MASTER_PORT", "MASTER_ADDR"},
+	/* What other launchers with PMI and PMIx say */
+	{"PMI_RANK", NULL, "PMI_SIZE", NULL, NULL, "PMI_JOBID", NULL, NULL},
+	{"PMIX_RANK", NULL, NULL, NULL, NULL, "PMIX_NAMESPACE", NULL, NULL},
 };
 
 static uint32_t find_number(const char *text, size_t length, const char *name, uint32_t otherwise)
@@ -54,6 +60,56 @@ static void copy_leader(const char *value, char *out, size_t capacity)
 	snprintf(out, capacity, "%.*s", (int)strcspn(from, tcp ? ",:;" : tcp6 ? ",]" : " ;"), from);
 }
 
+/* Rank 0 is on the first node of a step in all of Slurm's distributions but "arbitrary". */
+static void ask_slurm(const char *text, size_t length, struct launcher_environment *environment)
+{
+	const char *nodes = environment_text_find(text, length, "SLURM_STEP_NODELIST");
+	char id[sizeof(environment->job_id)];
+
+	snprintf(id, sizeof(id), "slurm.%.50s", environment->job_id);
+	memcpy(environment->job_id, id, sizeof(id));
+	host_list_first(nodes, environment->leader_address, sizeof(environment->leader_address));
+	environment->several_hosts = find_number(text, length, "SLURM_STEP_NUM_NODES", 0) > 1;
+}
+
+/* Open MPI 5: the namespace is "prterun-HOST-PID@NUMBER", of the host where mpirun runs. */
+static void ask_prrte(struct launcher_environment *environment)
+{
+	const char *name = environment->job_id, *end = strrchr(name, '-');
+
+	if (strncmp(name, "prterun-", 8) == 0 && end > name + 8)
+		snprintf(environment->leader_address, sizeof(environment->leader_address), "%.*s",
+			(int)(end - name - 8), name + 8);
+}
+
+static bool is_loopback(const char *address)
+{
+	return strncmp(address, "127.", 4) == 0 || strcmp(address, "localhost") == 0 ||
+	       strcmp(address, "::1") == 0;
+}
+
+static void find_place(const struct launcher *launcher, const char *text, size_t length,
+	struct launcher_environment *environment)
+{
+	const char *leader = environment_text_find(text, length, launcher->leader);
+
+	if (strcmp(launcher->rank, "SLURM_PROCID") == 0) {
+		ask_slurm(text, length, environment);
+		return;
+	}
+	if (leader)
+		copy_leader(
+			leader, environment->leader_address, sizeof(environment->leader_address));
+	else
+		ask_prrte(environment);
+	if (environment->local_size)
+		environment->several_hosts = environment->world_size > environment->local_size;
+	else
+		environment->several_hosts = environment->world_size > 1 &&
+					     environment->leader_address[0] &&
+					     !is_loopback(environment->leader_address);
+}
+
 void launcher_environment_parse(
 	const char *text, size_t length, struct launcher_environment *environment)
 {
@@ -62,13 +118,13 @@ void launcher_environment_parse(
 	for (size_t i = 0; i < sizeof(launchers) / sizeof(launchers[0]); i++) {
 		const struct launcher *launcher = &launchers[i];
 		uint32_t rank = find_number(text, length, launcher->rank, STEP_RANK_UNKNOWN);
+		uint32_t world_size = find_number(text, length, launcher->world_size, 0);
 		const char *job_id = environment_text_find(text, length, launcher->job_id);
 		const char *more = environment_text_find(text, length, launcher->job_id_more);
-		const char *leader = environment_text_find(text, length, launcher->leader);
 
-		uint32_t world_size = find_number(text, length, launcher->world_size, 0);
-
-		if (rank == STEP_RANK_UNKNOWN || (world_size && rank >= world_size))
+		if (rank == STEP_RANK_UNKNOWN || (world_size && rank >= world_size) ||
+			(launcher->needed &&
+				!environment_text_find(text, length, launcher->needed)))
 			continue;
 		environment->rank = rank;
 		environment->rank_variable = launcher->rank;
@@ -79,9 +135,7 @@ void launcher_environment_parse(
 		if (job_id || more)
 			snprintf(environment->job_id, sizeof(environment->job_id), "%.40s%s%.20s",
 				job_id ? job_id : "", job_id && more ? "." : "", more ? more : "");
-		if (leader)
-			copy_leader(leader, environment->leader_address,
-				sizeof(environment->leader_address));
+		find_place(launcher, text, length, environment);
 		return;
 	}
 }

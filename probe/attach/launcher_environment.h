@@ -6,6 +6,7 @@
 #ifndef SLOWRANK_PROBE_ATTACH_LAUNCHER_ENVIRONMENT_H
 #define SLOWRANK_PROBE_ATTACH_LAUNCHER_ENVIRONMENT_H
 
+#include <stdbool.h>
 #include <sys/types.h>
 
 #include "analysis/step.h"
@@ -17,7 +18,8 @@ struct launcher_environment {
 	uint32_t local_size;		       /* ranks on this host; 0 = not said */
 	char job_id[STEP_NAME_LENGTH_MAX + 1]; /* the same in all ranks of a job; "" = not said */
 	const char *rank_variable; /* which one told the rank; constant text, NULL = none */
-	char leader_address[128];  /* a host that all ranks can reach; "" = not said */
+	bool several_hosts;	   /* ranks run on other hosts, too; false = not said, either */
+	char leader_address[128]; /* the host of rank 0, as all ranks can reach it; "" = not said */
 };
 
 /*

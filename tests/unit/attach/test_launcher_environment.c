@@ -15,6 +15,7 @@
 
 #include <cmocka.h>
 
+#include "probe/attach/host_list.h"
 #include "probe/attach/launcher_environment.h"
 
 /* A literal of NUL-separated strings; its own NUL ends the last one. */
@@ -34,6 +35,28 @@ static void torchrun(void **state)
 	assert_int_equal(seen.local_size, 8);
 	assert_string_equal(seen.job_id, "none.29500");
 	assert_string_equal(seen.leader_address, "node-3.example");
+	assert_true(seen.several_hosts);
+
+	PARSE("RANK=1\0WORLD_SIZE=4\0LOCAL_RANK=1\0LOCAL_WORLD_SIZE=4\0MASTER_ADDR=node-3", &seen);
+	assert_false(seen.several_hosts);
+}
+
+/* Kubernetes' PyTorchJob and scripts: no local size. */
+static void torch_without_torchrun(void **state)
+{
+	struct launcher_environment seen;
+
+	(void)state;
+	PARSE("RANK=1\0WORLD_SIZE=2\0MASTER_PORT=23456\0MASTER_ADDR=job-master-0\0"
+	      "PET_MASTER_ADDR=job-master-0",
+		&seen);
+	assert_int_equal(seen.rank, 1);
+	assert_string_equal(seen.job_id, "23456");
+	assert_string_equal(seen.leader_address, "job-master-0");
+	assert_true(seen.several_hosts);
+
+	PARSE("RANK=1\0WORLD_SIZE=2\0MASTER_PORT=23456\0MASTER_ADDR=127.0.0.1", &seen);
+	assert_false(seen.several_hosts);
 }
 
 static void open_mpi(void **state)
@@ -56,6 +79,14 @@ static void open_mpi(void **state)
 	/* IPv6 alone. */
 	PARSE("OMPI_COMM_WORLD_RANK=0\0OMPI_MCA_orte_hnp_uri=1.0;tcp6://[fd00::2]:59971", &seen);
 	assert_string_equal(seen.leader_address, "fd00::2");
+
+	/* Open MPI 5 */
+	PARSE("OMPI_COMM_WORLD_RANK=1\0OMPI_COMM_WORLD_SIZE=4\0OMPI_COMM_WORLD_LOCAL_RANK=1\0"
+	      "OMPI_COMM_WORLD_LOCAL_SIZE=2\0PMIX_NAMESPACE=prterun-gpu-node-1-4021@1\0PMIX_RANK=1",
+		&seen);
+	assert_string_equal(seen.job_id, "prterun-gpu-node-1-4021@1");
+	assert_string_equal(seen.leader_address, "gpu-node-1");
+	assert_true(seen.several_hosts);
 }
 
 static void mpich_and_relatives(void **state)
@@ -131,26 +162,78 @@ static void hydra_names_the_job_by_its_proxies(void **state)
 	assert_string_equal(seen.leader_address, "");
 }
 
+#define STEP                                                                                       \
+	"SLURM_JOB_ID=4242\0SLURM_STEP_ID=1\0SLURM_NTASKS=32\0SLURM_STEP_NUM_NODES=2\0"            \
+	"SLURM_STEP_NODELIST=gpu[07-08]\0SLURM_STEP_TASKS_PER_NODE=16(x2)\0"                       \
+	"SLURM_LAUNCH_NODE_IPADDR=198.51.100.7\0SLURM_PROCID=7\0SLURM_LOCALID=3\0"
+
+static void expect_step(const struct launcher_environment *seen)
+{
+	assert_int_equal(seen->rank, 7);
+	assert_int_equal(seen->world_size, 32);
+	assert_int_equal(seen->local_rank, 3);
+	assert_string_equal(seen->job_id, "slurm.4242.1");
+	assert_string_equal(seen->leader_address, "gpu07"); /* not the log-in node */
+	assert_true(seen->several_hosts);
+}
+
 static void slurm(void **state)
 {
 	struct launcher_environment seen;
 
 	(void)state;
-	PARSE("SLURM_PROCID=7\0SLURM_NTASKS=32\0SLURM_LOCALID=3\0SLURM_JOB_ID=4242\0"
-	      "SLURM_STEP_ID=1\0SLURM_LAUNCH_NODE_IPADDR=198.51.100.7",
-		&seen);
-	assert_int_equal(seen.rank, 7);
-	assert_int_equal(seen.world_size, 32);
-	assert_int_equal(seen.local_rank, 3);
-	assert_int_equal(seen.local_size, 0);
-	assert_string_equal(seen.job_id, "4242.1");
-	assert_string_equal(seen.leader_address, "198.51.100.7");
+	PARSE(STEP, &seen);
+	expect_step(&seen);
+	/* srun --mpi=pmix, srun --mpi=pmi2, a script that sets what torch.distributed reads */
+	PARSE(STEP "PMIX_RANK=7\0PMIX_NAMESPACE=slurm.pmix.4242.1", &seen);
+	expect_step(&seen);
+	PARSE(STEP "PMI_RANK=7\0PMI_SIZE=32\0PMI_JOBID=4242.1\0PMI_FD=11", &seen);
+	expect_step(&seen);
+	PARSE(STEP "RANK=7\0WORLD_SIZE=32\0MASTER_ADDR=gpu07\0MASTER_PORT=29500", &seen);
+	expect_step(&seen);
 
-	/* mpirun within a Slurm allocation: the inner launcher knows the rank. */
-	PARSE("SLURM_PROCID=0\0SLURM_NTASKS=2\0OMPI_COMM_WORLD_RANK=5\0OMPI_COMM_WORLD_SIZE=8",
+	/* A batch script is no rank. */
+	PARSE("SLURM_PROCID=0\0SLURM_NTASKS=32\0SLURM_JOB_ID=4242\0SLURM_JOB_NODELIST=gpu[07-08]",
+		&seen);
+	assert_int_equal(seen.rank, STEP_RANK_UNKNOWN);
+}
+
+/* Launchers that start their daemons by srun: the inner one knows the rank. */
+static void launchers_within_slurm(void **state)
+{
+	struct launcher_environment seen;
+
+	(void)state;
+	PARSE(STEP "OMPI_COMM_WORLD_RANK=5\0OMPI_COMM_WORLD_SIZE=8\0PMIX_NAMESPACE=77", &seen);
+	assert_int_equal(seen.rank, 5);
+	assert_int_equal(seen.world_size, 8);
+	assert_string_equal(seen.job_id, "77");
+	PARSE(STEP "PMI_RANK=5\0PMI_SIZE=8\0MPI_LOCALRANKID=1\0MPI_LOCALNRANKS=4", &seen);
+	assert_int_equal(seen.rank, 5);
+	assert_int_equal(seen.world_size, 8);
+	PARSE(STEP "RANK=5\0WORLD_SIZE=8\0LOCAL_RANK=1\0LOCAL_WORLD_SIZE=4\0MASTER_ADDR=gpu07",
 		&seen);
 	assert_int_equal(seen.rank, 5);
 	assert_int_equal(seen.world_size, 8);
+	assert_true(seen.several_hosts);
+}
+
+static void first_host_of_a_list(void **state)
+{
+	static const struct {
+		const char *list, *first;
+	} cases[] = {{"node1", "node1"}, {"node1,node2", "node1"}, {"n[01-03,7],m1", "n01"},
+		{"n[7,9-11]", "n7"}, {"rack[2-4]-node[00-15]", "rack2-node00"},
+		{"n[5]-ib", "n5-ib"}, {"", ""}, {"n[3", "n3"}};
+	char name[16], small[4];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		host_list_first(cases[i].list, name, sizeof(name));
+		assert_string_equal(name, cases[i].first);
+	}
+	host_list_first("node[1-2]", small, sizeof(small));
+	assert_string_equal(small, "nod");
 }
 
 static void expect_nothing(const char *text, size_t length)
@@ -214,11 +297,13 @@ static void text_without_end(void **state)
 
 static void long_values_are_cut(void **state)
 {
-	char text[4096] = "RANK=0";
+	static const char start[] = "RANK=0\0LOCAL_WORLD_SIZE=1";
 	struct launcher_environment seen;
-	char *at = text + 7;
+	char text[4096], *at = text + sizeof(start);
 
 	(void)state;
+	memset(text, 0, sizeof(text));
+	memcpy(text, start, sizeof(start));
 	memcpy(at, "MASTER_ADDR=", 12);
 	memset(at + 12, 'a', 1000);
 	at += 12 + 1000 + 1;
@@ -271,10 +356,13 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(torchrun),
+		cmocka_unit_test(torch_without_torchrun),
 		cmocka_unit_test(open_mpi),
 		cmocka_unit_test(mpich_and_relatives),
 		cmocka_unit_test(hydra_names_the_job_by_its_proxies),
 		cmocka_unit_test(slurm),
+		cmocka_unit_test(launchers_within_slurm),
+		cmocka_unit_test(first_host_of_a_list),
 		cmocka_unit_test(nonsense_is_not_a_rank),
 		cmocka_unit_test(text_without_end),
 		cmocka_unit_test(long_values_are_cut),

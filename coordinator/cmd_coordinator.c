@@ -265,6 +265,7 @@ static int start(struct coordinator *coordinator)
 	}
 	if (pipeline_create(&pipeline_options, &coordinator->pipeline))
 		return tell("no memory");
+	pipeline_serve_one_job(coordinator->pipeline, options->job);
 	pipeline_watch_backlog(coordinator->pipeline, on_backlog, coordinator);
 	/* Decoded batches come and go: keep their memory rather than fault it in again each time. */
 	mallopt(M_TRIM_THRESHOLD, KEPT_BYTES);

@@ -22,6 +22,7 @@ enum option_kind {
 	OPTION_TLS_CERT,
 	OPTION_TLS_KEY,
 	OPTION_TLS_CA,
+	OPTION_JOB,
 	OPTION_NR
 };
 
@@ -46,6 +47,7 @@ static const struct option_row rows[OPTION_NR] = {
 	[OPTION_TLS_CERT] = {"--tls-cert", "SLOWRANK_TLS_CERT", false},
 	[OPTION_TLS_KEY] = {"--tls-key", "SLOWRANK_TLS_KEY", false},
 	[OPTION_TLS_CA] = {"--tls-ca", "SLOWRANK_TLS_CA", false},
+	[OPTION_JOB] = {"--job", "SLOWRANK_JOB", false},
 };
 
 static const char help[] =
@@ -54,6 +56,8 @@ static const char help[] =
 	"the record. 'slowrank run' starts one by itself; start your own to choose its place.\n\n"
 	"  --listen URL       ipc:///path or tcp://address:port; may be given several times\n"
 	"  --record FILE      everything that came in, for 'slowrank report FILE'\n"
+	"  --job NAME         the job it serves; others are refused (default: the first that "
+	"comes)\n"
 	"  --alerts FILE      append each alert as one JSON line\n"
 	"  --report FILE      write the report as JSON at the end\n"
 	"  --key-file FILE    the key that probes beyond this host prove (default:\n"
@@ -142,6 +146,9 @@ static int set_option(struct coordinator_options *options, enum option_kind kind
 		break;
 	case OPTION_TLS_CA:
 		options->tls.authority = value;
+		break;
+	case OPTION_JOB:
+		options->job = value;
 		break;
 	case OPTION_NR:
 		break;

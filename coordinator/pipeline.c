@@ -45,6 +45,7 @@ struct pipeline {
 	char job_id[STEP_NAME_LENGTH_MAX + 1];
 	int64_t unix_offset_ns; /* of the reference host */
 	bool unix_offset_known;
+	bool one_job;
 	bool enqueue_only;
 	bool finished;
 	uint64_t frames, frames_refused;
@@ -106,6 +107,12 @@ void pipeline_watch_backlog(struct pipeline *pipeline,
 	pipeline->backlog_context = context;
 }
 
+void pipeline_serve_one_job(struct pipeline *pipeline, const char *job_id)
+{
+	pipeline->one_job = true;
+	snprintf(pipeline->job_id, sizeof(pipeline->job_id), "%s", job_id ? job_id : "");
+}
+
 static void begin_stage(const struct pipeline *pipeline, enum pipeline_stage stage)
 {
 	if (pipeline->on_stage)
@@ -118,6 +125,20 @@ static int refuse(struct pipeline *pipeline, struct message_reply *reply, const 
 	reply->accepted = 0;
 	snprintf(reply->why, sizeof(reply->why), "%s", why);
 	return PIPELINE_REFUSED;
+}
+
+static int refuse_other_job(
+	struct pipeline *pipeline, const char *job_id, struct message_reply *reply)
+{
+	char why[WIRE_DETAIL_LENGTH_MAX + 1];
+
+	snprintf(why, sizeof(why),
+		"this coordinator serves the job %s, and not %s: a job has one of its own, or "
+		"give all its parts the same --job NAME",
+		pipeline->job_id, job_id);
+	reply->directives[reply->directive_count++] =
+		(struct message_directive){.kind = DIRECTIVE_OTHER_JOB};
+	return refuse(pipeline, reply, why);
 }
 
 /*
@@ -417,6 +438,11 @@ int pipeline_push_batch(struct pipeline *pipeline, struct message_batch *batch,
 		.received = received,
 		.accepted = 1,
 	};
+	if (pipeline->one_job && pipeline->job_id[0] &&
+		strcmp(pipeline->job_id, batch->job_id) != 0) {
+		error = refuse_other_job(pipeline, batch->job_id, reply);
+		goto done;
+	}
 	if (rank_owner_conflicts(&pipeline->ranks, &pipeline->probes, batch, received, &rank)) {
 		error = refuse_foreign_rank(pipeline, rank, reply);
 		goto done;

@@ -29,11 +29,17 @@ void pipeline_destroy(struct pipeline *pipeline); /* NULL is fine */
 void pipeline_watch_backlog(struct pipeline *pipeline,
 	void (*on_backlog)(void *context, bool late, int64_t latest_ns), void *context);
 
+/*
+ * Batches of other jobs than job_id are refused from now on; NULL: than that of the first batch. A record is
+ * taken as it is.
+ */
+void pipeline_serve_one_job(struct pipeline *pipeline, const char *job_id);
+
 enum pipeline_result {
 	PIPELINE_ACCEPTED = 0,
 	PIPELINE_DUPLICATE = 1, /* seen before: acknowledge again, do not record */
 	PIPELINE_REFUSED =
-		2, /* not decodable, or another version: reply->why says so; do not record */
+		2, /* not decodable, another version or job: reply->why says so; do not record */
 };
 
 /*

@@ -112,7 +112,7 @@ static int watch(const struct probe_options *options, const struct attach_proces
 	struct session *session;
 	struct job_place place;
 
-	job_place_find(&place, NULL);
+	job_place_find(&place, options);
 	if (session_create(options, &place, job, &session) < 0)
 		return 2;
 	for (size_t i = 0; i < count; i++)

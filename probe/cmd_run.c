@@ -222,7 +222,7 @@ int cmd_run(int argc, char **argv)
 	case OPTIONS_OK:
 		break;
 	}
-	job_place_find(&place, options.command);
+	job_place_find(&place, &options);
 	(void)device_environment_set(&options, why_no_device);
 	(void)verbs_environment_set(&(struct verbs_environment){0}, &options, why_no_verbs);
 	return place.inside_launcher ? run_as_rank(&options, &place)

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <ifaddrs.h>
+#include <limits.h>
 #include <netdb.h>
 #include <poll.h>
 #include <signal.h>
@@ -27,6 +28,9 @@ enum {
 	 * outside Linux's default ephemeral ports (32768-60999). */
 	PORT_FIRST = 24000,
 	PORT_COUNT = 8000,
+	/* Where a port is taken, the next of the sequence; the steps are such that two jobs with one
+	 * port in common do not follow each other. */
+	PORT_ATTEMPTS = 4,
 };
 
 static uint32_t hash_text(const char *text)
@@ -56,19 +60,34 @@ static int runtime_directory(char path[64], char why[256])
 	return 0;
 }
 
+/* Names of this host may lead to any address of its loopback interface. */
+static bool is_loopback(const struct sockaddr *address)
+{
+	const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)address;
+	const struct sockaddr_in *in = (const struct sockaddr_in *)address;
+
+	return (address->sa_family == AF_INET && ntohl(in->sin_addr.s_addr) >> 24 == 127) ||
+	       (address->sa_family == AF_INET6 && IN6_IS_ADDR_LOOPBACK(&in6->sin6_addr));
+}
+
 /* True when this host (this network namespace) owns the address or name. */
 static bool address_is_local(const char *name)
 {
 	struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
 	struct addrinfo *found = NULL;
 	struct ifaddrs *interfaces = NULL;
+	char host[HOST_NAME_MAX + 1] = "";
 	bool local = false;
 
+	gethostname(host, sizeof(host) - 1);
+	if (strcmp(name, host) == 0)
+		return true;
 	if (getaddrinfo(name, NULL, &hints, &found) != 0)
 		return false;
 	if (getifaddrs(&interfaces) != 0)
 		goto out;
 	for (struct addrinfo *a = found; a && !local; a = a->ai_next) {
+		local = is_loopback(a->ai_addr);
 		for (struct ifaddrs *i = interfaces; i && !local; i = i->ifa_next) {
 			if (!i->ifa_addr || i->ifa_addr->sa_family != a->ai_family)
 				continue;
@@ -108,6 +127,8 @@ static void fill_command_line(struct command_line *line, const struct probe_opti
 	arguments[count++] = listen_url;
 	arguments[count++] = "--record";
 	arguments[count++] = options->record ? options->record : line->record;
+	arguments[count++] = "--job";
+	arguments[count++] = place->job_id;
 	arguments[count++] = "--parent";
 	arguments[count++] = line->parent;
 	arguments[count++] = "--ready-fd";
@@ -185,14 +206,122 @@ static int start(struct command_line *line, int lock_fd, pid_t *started, char wh
 	return 0;
 }
 
-int coordinator_process_ensure(const struct probe_options *options, const struct job_place *place,
+static unsigned port_of(const struct job_place *place, unsigned attempt)
+{
+	uint32_t hash = hash_text(place->job_id);
+	uint32_t step = 1 + hash / PORT_COUNT % (PORT_COUNT - 1);
+
+	return PORT_FIRST + (hash + attempt % PORT_ATTEMPTS * step) % PORT_COUNT;
+}
+
+void coordinator_process_url(
+	const struct job_place *place, unsigned attempt, char url[COORDINATOR_URL_LENGTH])
+{
+	bool is_ipv6 = strchr(place->leader_address, ':') != NULL;
+
+	snprintf(url, COORDINATOR_URL_LENGTH, "tcp://%s%s%s:%u", is_ipv6 ? "[" : "",
+		place->leader_address, is_ipv6 ? "]" : "", port_of(place, attempt));
+}
+
+void coordinator_process_where(
+	const struct job_place *place, unsigned attempts, const char *url, char where[256])
+{
+	if (attempts == 1)
+		snprintf(where, 256, "%s", url);
+	else
+		snprintf(where, 256,
+			"%.120s, port %u, %u, %u or %u (one of them must be open there to this "
+			"host)",
+			place->leader_address, port_of(place, 0), port_of(place, 1),
+			port_of(place, 2), port_of(place, 3));
+}
+
+/* Nobody listens there now, at any address of this host; IPv4's are among those of IPv6. */
+static bool port_is_free(unsigned port, bool *ipv6)
+{
+	struct sockaddr_in6 in6 = {.sin6_family = AF_INET6,
+		.sin6_port = htons((uint16_t)port),
+		.sin6_addr = in6addr_any};
+	struct sockaddr_in in = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
+	const int on = 1;
+	int fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	bool is_free;
+
+	*ipv6 = fd >= 0;
+	if (fd < 0)
+		fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+	is_free = *ipv6 ? bind(fd, (struct sockaddr *)&in6, sizeof(in6)) == 0
+			: bind(fd, (struct sockaddr *)&in, sizeof(in)) == 0;
+	close(fd);
+	return is_free;
+}
+
+/* At all addresses of this host, since not every probe comes by the same network. */
+static int choose_port(const struct job_place *place, char listen_url[COORDINATOR_URL_LENGTH],
+	char url[COORDINATOR_URL_LENGTH], char why[256])
+{
+	bool ipv6;
+
+	for (unsigned attempt = 0; attempt < PORT_ATTEMPTS; attempt++) {
+		unsigned port = port_of(place, attempt);
+
+		if (!port_is_free(port, &ipv6))
+			continue;
+		snprintf(listen_url, COORDINATOR_URL_LENGTH, "tcp://%s:%u", ipv6 ? "[::]" : "*",
+			port);
+		coordinator_process_url(place, attempt, url);
+		return 0;
+	}
+	snprintf(why, 256,
+		"all ports of this job's coordinator are taken on this host (%u, %u, %u, %u): "
+		"start "
+		"one with 'slowrank coordinator', and name it with --coordinator tcp://HOST:PORT",
+		port_of(place, 0), port_of(place, 1), port_of(place, 2), port_of(place, 3));
+	return -EADDRINUSE;
+}
+
+/* The coordinator of this host's jobs: started by whoever gets the lock. */
+static int start_if_first(const struct probe_options *options, const struct job_place *place,
 	bool quiet_if_empty, char url[COORDINATOR_URL_LENGTH], struct coordinator_child *child,
 	char why[256])
 {
-	char directory[64], listen_url[COORDINATOR_URL_LENGTH];
+	char listen_url[COORDINATOR_URL_LENGTH];
+	int result = 0;
+	int lock_fd = open(child->lock_path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+
+	if (lock_fd < 0) {
+		snprintf(why, 256, "cannot open %s: %s", child->lock_path, strerror(errno));
+		return -errno;
+	}
+	/* Somebody else holds it: that coordinator is, or will be, there; the uplink retries. */
+	if (flock(lock_fd, LOCK_EX | LOCK_NB) == 0) {
+		struct command_line line;
+
+		snprintf(listen_url, sizeof(listen_url), "%s", url);
+		if (place->several_hosts)
+			result = choose_port(place, listen_url, url, why);
+		if (result == 0) {
+			fill_command_line(&line, options, place, listen_url, quiet_if_empty);
+			result = start(&line, lock_fd, &child->pid, why);
+		}
+		child->is_ours = result == 0;
+		if (result < 0)
+			unlink(child->lock_path);
+	}
+	close(lock_fd);
+	return result;
+}
+
+int coordinator_process_ensure(const struct probe_options *options, const struct job_place *place,
+	bool quiet_if_empty, char url[COORDINATOR_URL_LENGTH], unsigned *attempts,
+	struct coordinator_child *child, char why[256])
+{
+	char directory[64];
 	int result;
 
 	*child = (struct coordinator_child){0};
+	*attempts = 1;
 	if (options->coordinator) {
 		if (options->record || options->report || options->alerts)
 			fprintf(stderr,
@@ -205,44 +334,25 @@ int coordinator_process_ensure(const struct probe_options *options, const struct
 	result = runtime_directory(directory, why);
 	if (result < 0)
 		return result;
-	if (place->several_hosts) {
-		unsigned port = PORT_FIRST + hash_text(place->job_id) % PORT_COUNT;
-
-		if (!place->leader_address[0]) {
-			snprintf(why, 256,
-				"the job has several hosts and none is known to all: name the "
-				"coordinator with --coordinator tcp://HOST:PORT");
-			return -EINVAL;
-		}
-		snprintf(url, COORDINATOR_URL_LENGTH, "tcp://%s:%u", place->leader_address, port);
-		snprintf(listen_url, sizeof(listen_url), "%s", url);
-		if (!address_is_local(place->leader_address))
-			return 0;
-	} else {
+	snprintf(
+		child->lock_path, sizeof(child->lock_path), "%s/%s.lock", directory, place->job_id);
+	if (!place->several_hosts) {
 		snprintf(child->socket_path, sizeof(child->socket_path), "%s/%s.sock", directory,
 			place->job_id);
 		snprintf(url, COORDINATOR_URL_LENGTH, "ipc://%s/%s.sock", directory, place->job_id);
-		snprintf(listen_url, sizeof(listen_url), "%s", url);
+		return start_if_first(options, place, quiet_if_empty, url, child, why);
 	}
-	snprintf(
-		child->lock_path, sizeof(child->lock_path), "%s/%s.lock", directory, place->job_id);
-	int lock_fd = open(child->lock_path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-	if (lock_fd < 0) {
-		snprintf(why, 256, "cannot open %s: %s", child->lock_path, strerror(errno));
-		return -errno;
+	if (!place->leader_address[0]) {
+		snprintf(why, 256,
+			"the job has several hosts and none is known to all: name the "
+			"coordinator with --coordinator tcp://HOST:PORT");
+		return -EINVAL;
 	}
-	/* Somebody else holds it: that coordinator is, or will be, there; the uplink retries. */
-	if (flock(lock_fd, LOCK_EX | LOCK_NB) == 0) {
-		struct command_line line;
-
-		fill_command_line(&line, options, place, listen_url, quiet_if_empty);
-		result = start(&line, lock_fd, &child->pid, why);
-		child->is_ours = result == 0;
-		if (result < 0)
-			unlink(child->lock_path);
-	}
-	close(lock_fd);
-	return result;
+	*attempts = PORT_ATTEMPTS;
+	coordinator_process_url(place, 0, url);
+	if (!address_is_local(place->leader_address))
+		return 0;
+	return start_if_first(options, place, quiet_if_empty, url, child, why);
 }
 
 bool coordinator_process_ended(struct coordinator_child *child)

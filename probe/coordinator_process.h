@@ -29,19 +29,29 @@ struct job_place {
 	char leader_address[128]; /* the host of rank 0, as all probes reach it, or "" */
 };
 
-/*
- * Reads the launcher's environment of this process, and the command that it is to start; NULL = none.
- */
-void job_place_find(struct job_place *place, char *const command[]);
+/* Reads the launcher's environment of this process, and the command that it is to start. */
+void job_place_find(struct job_place *place, const struct probe_options *options);
 
 /*
- * Chooses the URL and starts the coordinator where that falls to this probe. quiet_if_empty:
- * it prints no report when it saw no step (why was told already). Returns 0; -EINVAL when several hosts take part and no address of one is known;
- * another negative errno when it cannot be started. On failure *why says it in one line.
+ * The URL of the job's coordinator over tcp. Ports may be taken: there is a sequence of them, and
+ * attempt counts through it, again and again.
+ */
+void coordinator_process_url(
+	const struct job_place *place, unsigned attempt, char url[COORDINATOR_URL_LENGTH]);
+
+/* The URL, or what to open for all of them where it is one of several, for people. */
+void coordinator_process_where(
+	const struct job_place *place, unsigned attempts, const char *url, char where[256]);
+
+/*
+ * Chooses the URL and starts the coordinator where that falls to this probe. *attempts: how many URLs
+ * there are to look for it at, 1 = this one. quiet_if_empty: it prints no report when it saw no step
+ * (why was told already). Returns 0; -EINVAL when several hosts take part and no address of one is
+ * known; another negative errno when it cannot be started. On failure *why says it in one line.
  */
 int coordinator_process_ensure(const struct probe_options *options, const struct job_place *place,
-	bool quiet_if_empty, char url[COORDINATOR_URL_LENGTH], struct coordinator_child *child,
-	char why[256]) __attribute__((warn_unused_result));
+	bool quiet_if_empty, char url[COORDINATOR_URL_LENGTH], unsigned *attempts,
+	struct coordinator_child *child, char why[256]) __attribute__((warn_unused_result));
 
 /*
  * True when a coordinator started here has ended. Says so on stderr the first time, as alerts stop

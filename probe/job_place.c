@@ -34,7 +34,7 @@ static void ask_torchrun(struct job_place *place, char *const command[])
 	free(text);
 }
 
-void job_place_find(struct job_place *place, char *const command[])
+void job_place_find(struct job_place *place, const struct probe_options *options)
 {
 	struct launcher_environment launcher;
 	char host[64] = "";
@@ -46,9 +46,11 @@ void job_place_find(struct job_place *place, char *const command[])
 		snprintf(place->leader_address, sizeof(place->leader_address), "%s",
 			launcher.leader_address);
 		snprintf(place->job_id, sizeof(place->job_id), "%s", launcher.job_id);
-	} else if (command) {
-		ask_torchrun(place, command);
+	} else if (options->command) {
+		ask_torchrun(place, options->command);
 	}
+	if (options->job)
+		snprintf(place->job_id, sizeof(place->job_id), "%s", options->job);
 	if (!place->job_id[0]) {
 		gethostname(host, sizeof(host) - 1);
 		snprintf(place->job_id, sizeof(place->job_id), "%.40s-%lld-%d", host,

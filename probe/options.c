@@ -40,6 +40,8 @@ static const char *const other_variables[] = {"SLOWRANK_RING_DIRECTORY", "SLOWRA
 static const char common_help[] =
 	"  --coordinator URL   tcp://host:port or ipc:///path; default: found from the launcher,\n"
 	"                      or started beside the first probe of the job\n"
+	"  --job NAME          the job's name, the same in all its parts, where no launcher names "
+	"it\n"
 	"  --record FILE       the record of the run (default: slowrank-JOB.slr here)\n"
 	"  --report FILE       also write the report as JSON when the job ends\n"
 	"  --alerts FILE       append each alert as one JSON line\n"
@@ -144,6 +146,7 @@ struct value_option {
 static const struct value_option value_options[] = {
 	{"--coordinator", "SLOWRANK_COORDINATOR", NULL, NULL,
 		offsetof(struct probe_options, coordinator)},
+	{"--job", "SLOWRANK_JOB", NULL, NULL, offsetof(struct probe_options, job)},
 	{"--record", "SLOWRANK_RECORD", NULL, NULL, offsetof(struct probe_options, record)},
 	{"--report", "SLOWRANK_REPORT", NULL, NULL, offsetof(struct probe_options, report)},
 	{"--alerts", "SLOWRANK_ALERTS", NULL, NULL, offsetof(struct probe_options, alerts)},

@@ -48,6 +48,7 @@ enum { PROBE_ATTACH_PIDS_MAX = 4096 };
 
 struct probe_options {
 	const char *coordinator; /* URL, or NULL: find or start one */
+	const char *job;	 /* its name, or NULL: found from the launcher */
 	const char *record;	 /* path, or NULL: slowrank-JOB.slr here */
 	const char *report;	 /* JSON report to write at the end, or NULL */
 	const char *alerts;	 /* JSON lines, or NULL */

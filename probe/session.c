@@ -54,10 +54,12 @@ struct session {
 	struct open_calls open_calls;
 	struct uplink *uplink;
 	struct uplink_watch uplink_watch;
-	char url[COORDINATOR_URL_LENGTH]; /* the coordinator's */
+	char url[COORDINATOR_URL_LENGTH];	/* the coordinator's */
+	unsigned url_count, url_attempt;	/* until it is found: where it may be */
+	char where[WIRE_DETAIL_LENGTH_MAX + 1]; /* the same, for people */
 	struct key_file key; /* where the URL is beyond this host; else its path is "" */
+	struct job_place place;
 	struct coordinator_child coordinator;
-	char job_id[STEP_NAME_LENGTH_MAX + 1];
 	uint64_t probe_id, host_id, next_number;
 	uint64_t events, dropped_seen;
 	bool paused;
@@ -149,7 +151,7 @@ int session_create(const struct probe_options *options, const struct job_place *
 	signal(SIGXFSZ, SIG_IGN); /* a spool at its limit (ulimit -f) is a full one */
 	session->options = options;
 	gethostname(host, sizeof(host) - 1);
-	snprintf(session->job_id, sizeof(session->job_id), "%s", place->job_id);
+	session->place = *place;
 	if (getrandom(&session->probe_id, sizeof(session->probe_id), 0) < 0)
 		session->probe_id = (uint64_t)host_now().value ^ (uint64_t)getpid();
 	session->host_id = host_id();
@@ -182,8 +184,8 @@ int session_create(const struct probe_options *options, const struct job_place *
 	if (error < 0)
 		goto fail;
 	/* Without a look into ranks there is one line to say, and it was said. */
-	error = coordinator_process_ensure(
-		options, place, !session->bpf, session->url, &session->coordinator, why);
+	error = coordinator_process_ensure(options, place, !session->bpf, session->url,
+		&session->url_count, &session->coordinator, why);
 	if (error < 0) {
 		fprintf(stderr, "slowrank: %s; the job is not watched\n", why);
 		goto fail;
@@ -193,6 +195,9 @@ int session_create(const struct probe_options *options, const struct job_place *
 		error = load_tls(session, &uplink_options);
 	if (error < 0)
 		goto fail;
+	uplink_options.may_move = session->url_count > 1;
+	coordinator_process_where(
+		&session->place, session->url_count, session->url, session->where);
 	error = uplink_create(&uplink_options, &session->uplink);
 	if (error < 0) {
 		fprintf(stderr,
@@ -433,7 +438,7 @@ static void send_batch(struct session *session, bool final)
 	}
 	if (content || batch.sample_count || batch.queue_pair_count || batch.source_count ||
 		batch.kernel_profile_count || batch.open_call_count || final) {
-		snprintf(batch.job_id, sizeof(batch.job_id), "%s", session->job_id);
+		snprintf(batch.job_id, sizeof(batch.job_id), "%s", session->place.job_id);
 		fill_counters(session, &batch.counters);
 		batch.number = session->next_number++;
 		uplink_send(session->uplink, &batch, host_now()); /* counts what it loses */
@@ -489,13 +494,29 @@ static void count_launches(struct session *session)
 		bpf_source_launches_tick(session->bpf, host_now(), &wish);
 }
 
+/* Until a coordinator has taken a batch: the next place, where there is none, or another job's. */
+static void search_coordinator(struct session *session, const struct uplink_state *state)
+{
+	if (session->url_count > 1 && state->batches_acknowledged) {
+		session->url_count = 1;
+		coordinator_process_where(&session->place, 1, session->url, session->where);
+	}
+	if (session->url_count == 1 || !state->batches_pending ||
+		(state->connected && !state->other_job))
+		return;
+	coordinator_process_url(&session->place, ++session->url_attempt, session->url);
+	if (uplink_move(session->uplink, session->url) < 0)
+		session->url_count = 1;
+}
+
 static void look_at_coordinator(struct session *session)
 {
 	struct uplink_state state;
 
 	uplink_get_state(session->uplink, &state);
+	search_coordinator(session, &state);
 	if (!coordinator_process_ended(&session->coordinator)) /* which says so itself */
-		uplink_watch_tell(&session->uplink_watch, &state, host_now(), session->url,
+		uplink_watch_tell(&session->uplink_watch, &state, host_now(), session->where,
 			session->key.path);
 }
 
@@ -572,6 +593,20 @@ void session_run(struct session *session, pid_t leader, const volatile int *stop
 		close(leader_fd);
 }
 
+/* A short job may end before its coordinator is found. */
+static int flush(struct session *session, struct uplink_state *state)
+{
+	uplink_get_state(session->uplink, state);
+	for (unsigned i = session->url_count; i > 1 && !state->batches_acknowledged; i--) {
+		if (uplink_flush(session->uplink, FIRST_ANSWER_TIMEOUT_MS) == 0)
+			return 0;
+		uplink_get_state(session->uplink, state);
+		search_coordinator(session, state);
+	}
+	return uplink_flush(session->uplink,
+		state->batches_acknowledged ? FLUSH_TIMEOUT_MS : FIRST_ANSWER_TIMEOUT_MS);
+}
+
 void session_finish(struct session *session)
 {
 	bool alone = coordinator_process_ended(&session->coordinator);
@@ -583,10 +618,7 @@ void session_finish(struct session *session)
 		queue_pairs_look(session->queue_pairs, session->job, host_now());
 	job_finish(session->job, host_now());
 	send_batch(session, true);
-	uplink_get_state(session->uplink, &state);
-	if (!alone && uplink_flush(session->uplink, state.batches_acknowledged
-							    ? FLUSH_TIMEOUT_MS
-							    : FIRST_ANSWER_TIMEOUT_MS) < 0) {
+	if (!alone && flush(session, &state) < 0) {
 		look_at_coordinator(session);
 		fprintf(stderr,
 			"slowrank: the coordinator does not answer; %s of the record is missing\n",

@@ -54,6 +54,8 @@ struct uplink {
 	pthread_cond_t idle; /* nothing is pending */
 	bool busy;
 	bool closing;
+	bool may_move;
+	bool moved; /* the URL has changed since the connection was made */
 
 	uint8_t *current; /* the batch on its way */
 	size_t current_length;
@@ -144,7 +146,8 @@ static void drop_current(struct uplink *uplink)
 static void replace_connection(struct uplink *uplink)
 {
 	struct uplink_connection *fresh = NULL, **slot = NULL;
-	bool hangs = false;
+	bool hangs = false, moved;
+	char *url;
 
 	for (size_t i = 0; i < OLD_MAX; i++) {
 		if (uplink->old[i] && uplink_connection_closed(uplink->old[i], 0)) {
@@ -156,10 +159,18 @@ static void replace_connection(struct uplink *uplink)
 		else
 			hangs = true;
 	}
-	if (hangs && !uplink_connection_was_up(uplink->connection))
+	pthread_mutex_lock(&uplink->mutex);
+	url = strdup(uplink->url);
+	moved = uplink->moved;
+	uplink->moved = false;
+	pthread_mutex_unlock(&uplink->mutex);
+	if (hangs && !moved && !uplink_connection_was_up(uplink->connection))
+		slot = NULL;
+	if (!slot || !url || uplink_connection_open(url, uplink->tls, &fresh)) {
+		free(url);
 		return;
-	if (!slot || uplink_connection_open(uplink->url, uplink->tls, &fresh))
-		return;
+	}
+	free(url);
 	if (uplink_connection_start_close(uplink->connection)) {
 		(void)!uplink_connection_start_close(fresh); /* no thread to be had: keep the old */
 		uplink_connection_release(fresh);
@@ -234,7 +245,13 @@ static nng_msg *make_request(struct uplink *uplink)
 static void advance(struct uplink *uplink)
 {
 	nng_msg *message;
+	bool moved;
 
+	pthread_mutex_lock(&uplink->mutex);
+	moved = uplink->moved && !uplink->closing;
+	pthread_mutex_unlock(&uplink->mutex);
+	if (moved)
+		replace_connection(uplink);
 	pthread_mutex_lock(&uplink->mutex);
 	if (uplink->closing || (!uplink->current && !take_next(uplink))) {
 		uplink->busy = false;
@@ -336,6 +353,21 @@ static bool take_proof(struct uplink *uplink, nng_msg *message, int *retry_ms)
 	return is_reply && !nng_msg_trim(message, SEAL_HEAD_BYTES);
 }
 
+/* The coordinator there is another job's, and this one's may be elsewhere: the batch is kept. */
+static bool is_elsewhere(struct uplink *uplink, const struct message_reply *reply)
+{
+	bool elsewhere = false;
+
+	for (size_t i = 0; i < reply->directive_count; i++)
+		elsewhere |= reply->directives[i].kind == DIRECTIVE_OTHER_JOB;
+	if (!elsewhere || reply->accepted || !uplink->may_move)
+		return false;
+	pthread_mutex_lock(&uplink->mutex);
+	uplink->state.other_job = !uplink->moved;
+	pthread_mutex_unlock(&uplink->mutex);
+	return true;
+}
+
 static void on_received(void *context)
 {
 	struct uplink *uplink = context;
@@ -357,6 +389,10 @@ static void on_received(void *context)
 	}
 	error = wire_decode_reply(nng_msg_body(message), nng_msg_len(message), &reply, why);
 	nng_msg_free(message);
+	if (!error && is_elsewhere(uplink, &reply)) {
+		nng_sleep_aio(RETRY_MS, uplink->retry_aio);
+		return;
+	}
 	if (error)
 		complete(uplink, NULL, why);
 	else
@@ -414,6 +450,7 @@ int uplink_create(const struct uplink_options *options, struct uplink **uplink)
 	init_locks(made);
 	made->last = &made->first;
 	made->tls = options->tls;
+	made->may_move = options->may_move;
 	made->url = strdup(options->url);
 	if (!made->url)
 		error = -ENOMEM;
@@ -527,6 +564,27 @@ int uplink_send(struct uplink *uplink, struct message_batch *batch, struct host_
 	pthread_mutex_unlock(&uplink->mutex);
 	start_chain(uplink);
 	return error;
+}
+
+int uplink_move(struct uplink *uplink, const char *url)
+{
+	char *copy;
+
+	if (!uplink_connection_url_usable(url))
+		return -EINVAL;
+	copy = strdup(url);
+	if (!copy)
+		return -ENOMEM;
+	pthread_mutex_lock(&uplink->mutex);
+	free(uplink->url);
+	uplink->url = copy;
+	uplink->moved = true;
+	uplink->state.other_job = false;
+	pthread_mutex_unlock(&uplink->mutex);
+	/* What waits at the old one is handed to the new one when the chain goes on. */
+	nng_aio_abort(uplink->send_aio, NNG_ECANCELED);
+	nng_aio_abort(uplink->receive_aio, NNG_ECANCELED);
+	return 0;
 }
 
 bool uplink_take_reply(struct uplink *uplink, struct message_reply *reply)

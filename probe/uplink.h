@@ -22,6 +22,7 @@ struct uplink_options {
 	const uint8_t *key;
 	/* For tls+tcp://, held by the caller for as long as the uplink lives; else NULL. */
 	struct nng_tls_config *tls;
+	bool may_move; /* a coordinator of another job is not an answer: see uplink_move() */
 	size_t memory_bytes_max; /* encoded batches kept in memory before the spool; 0 = 8 MiB */
 };
 
@@ -38,6 +39,12 @@ void uplink_destroy(struct uplink *uplink); /* NULL is fine; what is not deliver
  */
 int uplink_send(struct uplink *uplink, struct message_batch *batch, struct host_ns now);
 
+/*
+ * Looks for the coordinator at another URL, with all that is not delivered yet. Returns 0; -EINVAL
+ * for a URL that nng does not take; -ENOMEM.
+ */
+int uplink_move(struct uplink *uplink, const char *url) __attribute__((warn_unused_result));
+
 /* The next reply that came in, if any. At most 256 wait; then the oldest goes. */
 bool uplink_take_reply(struct uplink *uplink, struct message_reply *reply);
 
@@ -46,6 +53,7 @@ int uplink_flush(struct uplink *uplink, int timeout_ms) __attribute__((warn_unus
 
 struct uplink_state {
 	bool connected;
+	bool other_job; /* with may_move: the coordinator there serves another job */
 	uint64_t batches_acknowledged;
 	uint64_t batches_pending;
 	uint64_t batches_spooled;  /* went through the spool so far */

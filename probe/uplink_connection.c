@@ -30,7 +30,7 @@ struct uplink_connection {
 };
 
 /* nng looks names and ports up in the background, where nobody would learn that they are wrong. */
-static bool url_usable(const char *url)
+bool uplink_connection_url_usable(const char *url)
 {
 	const char *colon;
 	char *end;
@@ -111,7 +111,7 @@ int uplink_connection_open(
 	pthread_condattr_t monotonic;
 	int error;
 
-	if (!url_usable(url) || tls_files_url(url) != (tls != NULL))
+	if (!uplink_connection_url_usable(url) || tls_files_url(url) != (tls != NULL))
 		return -EINVAL;
 	made = calloc(1, sizeof(*made));
 	if (!made)

@@ -15,6 +15,9 @@
 struct uplink_connection;
 struct nng_tls_config;
 
+/* True for ipc:///PATH, tcp://HOST:PORT and tls+tcp://HOST:PORT; whether anybody is there is not known. */
+bool uplink_connection_url_usable(const char *url);
+
 /*
  * Connects in the background; tls is for tls+tcp:// and NULL else; nng holds it. Returns 0; -EINVAL for
  * a URL that cannot be used; -ENOMEM.

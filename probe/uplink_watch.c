@@ -25,7 +25,7 @@ enum uplink_news uplink_watch_take(
 }
 
 void uplink_watch_tell(struct uplink_watch *watch, const struct uplink_state *state,
-	struct host_ns now, const char *url, const char *key_path)
+	struct host_ns now, const char *where, const char *key_path)
 {
 	char host[64] = "";
 
@@ -36,7 +36,7 @@ void uplink_watch_tell(struct uplink_watch *watch, const struct uplink_state *st
 				"slowrank: %s is not watched: the coordinator at %s does not have "
 				"the key in %s: copy that file from the coordinator's node; the "
 				"job goes on\n",
-				host, url, key_path);
+				host, where, key_path);
 		}
 		watch->unproven = true;
 		return;
@@ -46,10 +46,10 @@ void uplink_watch_tell(struct uplink_watch *watch, const struct uplink_state *st
 		fprintf(stderr,
 			"slowrank: no answer from the coordinator at %s for %d s; the job goes on, "
 			"and what is seen is kept, 64 MiB at most, until it answers\n",
-			url, UPLINK_SILENCE_MS / 1000);
+			where, UPLINK_SILENCE_MS / 1000);
 		break;
 	case UPLINK_HEARD_AGAIN:
-		fprintf(stderr, "slowrank: the coordinator at %s answers again\n", url);
+		fprintf(stderr, "slowrank: the coordinator at %s answers again\n", where);
 		break;
 	case UPLINK_NO_NEWS:
 		break;

@@ -29,10 +29,10 @@ enum uplink_news uplink_watch_take(
 	struct uplink_watch *watch, const struct uplink_state *state, struct host_ns now);
 
 /*
- * The same, said in one line on stderr; and, once, that the coordinator does not have our key. url is the
- * coordinator's; key_path the file of our key, or "".
+ * The same, said in one line on stderr; and, once, that the coordinator does not have our key. where: the
+ * coordinator's URL, or URLs; key_path: the file of our key, or "".
  */
 void uplink_watch_tell(struct uplink_watch *watch, const struct uplink_state *state,
-	struct host_ns now, const char *url, const char *key_path);
+	struct host_ns now, const char *where, const char *key_path);
 
 #endif

@@ -189,6 +189,11 @@ enum directive_kind {
 	 * with the batch's own reply; its request is 0.
 	 */
 	DIRECTIVE_INTRODUCE = 2,
+	/*
+	 * With a refusal: this coordinator serves another job. A probe that was not told where its
+	 * own one is looks at the next port for it. Its request is 0.
+	 */
+	DIRECTIVE_OTHER_JOB = 3,
 };
 
 /*

@@ -334,6 +334,45 @@ static void enqueue_only_is_not_judged(void **state)
 	sim_free(&sim, true);
 }
 
+static struct message_batch *batch_of(const char *job_id, uint64_t probe_id)
+{
+	struct message_batch *batch = made_batch(probe_id, 1, 0);
+
+	made_batch_announce(batch, 2, 0);
+	snprintf(batch->job_id, sizeof(batch->job_id), "%s", job_id);
+	return batch;
+}
+
+/* Two jobs at one coordinator are not merged: the first one stays, the other one learns why. */
+static void other_jobs_are_refused(void **state)
+{
+	static const char *const known[] = {"slurm.7.0", NULL};
+	struct message_reply reply;
+
+	(void)state;
+	for (size_t i = 0; i < 2; i++) {
+		struct pipeline *pipeline;
+
+		assert_int_equal(pipeline_create(&(struct pipeline_options){0}, &pipeline), 0);
+		pipeline_serve_one_job(pipeline, known[i]);
+		if (known[i])
+			assert_int_equal(pipeline_push_batch(pipeline, batch_of("slurm.8.0", 3),
+						 made_batch_release, (struct job_ns){1}, &reply),
+				PIPELINE_REFUSED);
+		made_batch_push(pipeline, batch_of("slurm.7.0", 1), (struct job_ns){2}, &reply);
+		assert_int_equal(pipeline_push_batch(pipeline, batch_of("slurm.8.0", 2),
+					 made_batch_release, (struct job_ns){3}, &reply),
+			PIPELINE_REFUSED);
+		assert_int_equal(reply.accepted, 0);
+		assert_int_equal(reply.directive_count, 1);
+		assert_int_equal(reply.directives[0].kind, DIRECTIVE_OTHER_JOB);
+		assert_non_null(strstr(reply.why, "slurm.7.0"));
+		assert_non_null(strstr(reply.why, "slurm.8.0"));
+		assert_int_equal(pipeline_report(pipeline)->rank_count, 2);
+		pipeline_destroy(pipeline);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -345,6 +384,7 @@ int main(void)
 		cmocka_unit_test(lost_batches_ask_for_an_introduction),
 		cmocka_unit_test(a_rank_belongs_to_its_probe),
 		cmocka_unit_test(enqueue_only_is_not_judged),
+		cmocka_unit_test(other_jobs_are_refused),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -41,6 +41,7 @@ struct service {
 	uint64_t numbers[NUMBERS_MAX]; /* of the batches, in the order they came */
 	struct message_batch last;     /* its fields; without its arrays */
 	bool refuse;
+	bool other_job; /* refuses with DIRECTIVE_OTHER_JOB */
 	int delay_ms;
 	int log_fd; /* -1, or where each number goes as 8 bytes */
 };
@@ -76,7 +77,10 @@ static int serve(void *context, const void *bytes, size_t length, struct job_ns 
 	service->last = *batch;
 	reply->probe_id = batch->probe_id;
 	reply->number = batch->number;
-	reply->accepted = !service->refuse;
+	reply->accepted = !service->refuse && !service->other_job;
+	if (service->other_job)
+		reply->directives[reply->directive_count++] =
+			(struct message_directive){.kind = DIRECTIVE_OTHER_JOB};
 	if (service->refuse)
 		snprintf(reply->why, sizeof(reply->why), "this job is not welcome");
 	message_batch_destroy(batch);
@@ -572,6 +576,47 @@ static void test_refusal_is_kept(void **state)
 	listener_destroy(listener);
 }
 
+/* The coordinator found first is another job's: nothing is lost on the way to the own one. */
+static void test_moves_to_its_own_coordinator(void **state)
+{
+	struct service other = {.log_fd = -1, .other_job = true}, own = {.log_fd = -1};
+	struct listener *other_listener, *own_listener;
+	struct uplink_options options = {.may_move = true};
+	char other_url[64], own_url[70];
+	struct uplink_state found = {0};
+	struct uplink *uplink = NULL;
+
+	(void)state;
+	ipc_url(other_url);
+	snprintf(own_url, sizeof(own_url), "%s-own", other_url);
+	other_listener = listen_at(&other, other_url);
+	options.url = other_url;
+	assert_int_equal(uplink_create(&options, &uplink), 0);
+	for (uint64_t i = 0; i < 5; i++)
+		assert_int_equal(send_batch(uplink, i, 1), 0);
+	for (int ms = 0; ms < FLUSH_MS && !found.other_job; ms += 10) {
+		sleep_ms(10);
+		uplink_get_state(uplink, &found);
+	}
+	assert_true(found.other_job);
+	assert_int_equal(found.batches_lost, 0);
+	assert_int_equal(uplink_move(uplink, "tcp://nowhere"), -EINVAL);
+
+	/* To a place where nobody is, and on to where its own one is. */
+	assert_int_equal(uplink_move(uplink, own_url), 0);
+	sleep_ms(50);
+	own_listener = listen_at(&own, own_url);
+	assert_int_equal(uplink_move(uplink, own_url), 0);
+	assert_int_equal(uplink_flush(uplink, FLUSH_MS), 0);
+	uplink_get_state(uplink, &found);
+	assert_int_equal(found.batches_acknowledged, 5);
+	assert_false(found.other_job);
+	check_numbers(own.numbers, own.count, 5);
+	uplink_destroy(uplink);
+	listener_destroy(other_listener);
+	listener_destroy(own_listener);
+}
+
 /* Somebody answers who is no coordinator of this version: said once, and not tried forever. */
 static void test_answer_that_cannot_be_read(void **state)
 {
@@ -723,6 +768,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_slow_coordinator),
 		cmocka_unit_test(test_replies_and_stamps),
 		cmocka_unit_test(test_refusal_is_kept),
+		cmocka_unit_test(test_moves_to_its_own_coordinator),
 		cmocka_unit_test(test_answer_that_cannot_be_read),
 		cmocka_unit_test(test_replies_nobody_takes),
 		cmocka_unit_test(test_batch_that_cannot_be_encoded),

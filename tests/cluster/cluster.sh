@@ -1,19 +1,23 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Several nodes on one machine: network namespaces, joined by a bridge in a namespace of its own.
-# Needs root, iproute2, util-linux. Touches nothing outside the namespaces it makes.
+# Several nodes on one machine: network namespaces, joined by a bridge in a namespace of its own. What
+# runs in a node has the node's host name, boot id, /etc/hosts, /tmp and /dev/shm; nodes share the tree
+# this script lies in. Needs root, iproute2, util-linux. Touches nothing outside but /run/CLUSTER_NAME-cluster.
 #
 #   cluster.sh up N              makes nodes node0 .. node(N-1)
 #   cluster.sh down              ends what runs in them, and removes them
-#   cluster.sh exec NODE CMD...  runs a command in a node, with the node's host name
+#   cluster.sh exec NODE CMD...  runs a command in a node
+#   cluster.sh slurm             starts Slurm on all nodes, its controller on the first; exec finds it
 #   cluster.sh shape NODE KBIT   limits what the node sends to that rate; unshape NODE lifts it
-#   cluster.sh agent NODE CMD    what mpirun calls instead of ssh
+#   cluster.sh agent NODE CMD    what mpirun calls instead of ssh; also a program: /run/CLUSTER_NAME-cluster/agent
 #
 # CLUSTER_NAME names the cluster (default: slowrank), so that several can stand side by side.
 set -euo pipefail
 
 prefix=${CLUSTER_NAME:-slowrank}
 switch=$prefix-switch
+state=/run/$prefix-cluster
+shared=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 
 die() {
 	echo "cluster.sh: $*" >&2
@@ -29,6 +33,10 @@ up() {
 	[[ $count =~ ^[0-9]+$ ]] && ((count >= 1 && count <= 200)) || die "up needs 1 to 200 nodes"
 	[[ -z $(namespaces) ]] || die "cluster $prefix is up already: cluster.sh down"
 	trap down ERR
+	mkdir -m 755 "$state"
+	echo "127.0.0.1 localhost" >"$state/hosts"
+	printf '#!/bin/sh\nexec "%s" agent "$@"\n' "$shared/tests/cluster/cluster.sh" >"$state/agent"
+	chmod 755 "$state/agent"
 	ip netns add "$switch"
 	ip -n "$switch" link set lo up
 	ip -n "$switch" link add bridge0 type bridge
@@ -40,6 +48,10 @@ up() {
 		ip -n "$prefix-node$i" link set lo up
 		ip -n "$prefix-node$i" address add "10.213.0.$((i + 1))/24" dev eth0
 		ip -n "$prefix-node$i" link set eth0 up
+		mkdir -m 755 "$state/node$i"
+		mkdir -m 1777 "$state/node$i/tmp" "$state/node$i/shm"
+		cat /proc/sys/kernel/random/uuid >"$state/node$i/boot_id"
+		echo "10.213.0.$((i + 1)) node$i" >>"$state/hosts"
 	done
 	trap - ERR
 }
@@ -53,15 +65,78 @@ down() {
 	for namespace in $(namespaces); do
 		ip netns delete "$namespace"
 	done
+	rm -rf "$state"
 }
 
-# Only the network and the host name differ: /sys and /proc stay those of the machine.
+# Within the node's namespaces: /sys and most of /proc stay those of the machine.
+enter() {
+	local node=$1 below_tmp
+	shift
+	hostname "$node"
+	mount --bind "$state/hosts" /etc/hosts
+	mount --bind "$state/$node/boot_id" /proc/sys/kernel/random/boot_id
+	mount --bind "$state/$node/shm" /dev/shm
+	if [[ $shared == /tmp/* ]]; then
+		below_tmp=$state/$node/tmp/${shared#/tmp/}
+		mkdir -p "$below_tmp"
+		mount --bind "$shared" "$below_tmp"
+	fi
+	mount --rbind "$state/$node/tmp" /tmp
+	cd "$PWD" 2>/dev/null || cd /
+	[[ ! -e $state/slurm.conf ]] || export SLURM_CONF=$state/slurm.conf
+	exec "$@"
+}
+
 run_in() {
 	local node=$1
-	shift
 	[[ -e /run/netns/$prefix-$node ]] || die "no node is called $node"
-	exec nsenter --net="/run/netns/$prefix-$node" unshare --uts \
-		sh -c 'hostname "$0" && exec "$@"' "$node" "$@"
+	exec nsenter --net="/run/netns/$prefix-$node" unshare --mount --uts "$0" enter "$@"
+}
+
+# Daemons end with their node: down kills what runs there.
+slurm() {
+	local node count
+	PATH=$PATH:/usr/sbin
+	count=$(namespaces | grep -c node)
+	mkdir -m 755 "$state/munge"
+	head -c 32 /dev/urandom >"$state/munge/key"
+	chmod 400 "$state/munge/key"
+	cat >"$state/slurm.conf" <<-END
+		ClusterName=$prefix
+		SlurmctldHost=node0
+		SlurmUser=root
+		SlurmdUser=root
+		AuthType=auth/munge
+		AuthInfo=socket=$state/munge/socket
+		CryptoType=crypto/munge
+		StateSaveLocation=$state/slurm-state
+		SlurmdSpoolDir=$state/%n/slurmd
+		SlurmctldPidFile=$state/slurmctld.pid
+		SlurmdPidFile=$state/%n/slurmd.pid
+		SlurmctldLogFile=$state/slurmctld.log
+		SlurmdLogFile=$state/%n/slurmd.log
+		ProctrackType=proctrack/linuxproc
+		TaskPlugin=task/none
+		SelectType=select/cons_tres
+		SelectTypeParameters=CR_CPU
+		MpiDefault=none
+		SlurmdParameters=config_overrides
+		ReturnToService=2
+		SchedulerParameters=sched_interval=1
+		NodeName=node[0-$((count - 1))] CPUs=16 State=UNKNOWN
+		PartitionName=all Nodes=ALL Default=YES OverSubscribe=YES State=UP
+	END
+	(run_in node0 munged --force --key-file="$state/munge/key" --socket="$state/munge/socket" \
+		--pid-file="$state/munge/pid" --log-file="$state/munge/log" --seed-file="$state/munge/seed")
+	(run_in node0 slurmctld)
+	for node in $(namespaces | grep -o 'node[0-9]*$'); do
+		(run_in "$node" slurmd -N "$node")
+	done
+	for _ in {1..100}; do
+		(run_in node0 srun --immediate=1 -N "$count" true) 2>/dev/null && return
+		sleep 0.1
+	done
+	die "Slurm does not start: $(tail -n 3 "$state"/slurmctld.log "$state"/node*/slurmd.log)"
 }
 
 # A bucket of 0.1 ms only: a bigger one would let a whole collective through after each pause.
@@ -79,7 +154,7 @@ unshape() {
 	tc -n "$prefix-$1" qdisc delete dev eth0 root
 }
 
-[[ $# -ge 1 ]] || die "usage: cluster.sh up N | down | exec NODE CMD... | shape NODE KBIT | unshape NODE"
+[[ $# -ge 1 ]] || die "usage: cluster.sh up N | down | exec NODE CMD... | slurm | shape NODE KBIT | unshape NODE"
 ((EUID == 0)) || die "needs root"
 verb=$1
 shift
@@ -87,6 +162,8 @@ case $verb in
 up) up "${1:-}" ;;
 down) down ;;
 exec) run_in "$@" ;;
+enter) enter "$@" ;; # of run_in
+slurm) slurm ;;
 shape) shape "${1:-}" "${2:-}" ;;
 unshape) unshape "${1:-}" ;;
 # Open MPI passes the command as words that a shell at the other end would have joined.

@@ -258,10 +258,21 @@ class Cluster:
         """What comes before a command that is to run on the first node."""
         return [self.SCRIPT, "exec", "node0"]
 
-    def mpirun_options(self):
-        return ["--hostfile", self.hostfile, "--mca", "plm_rsh_agent", self.SCRIPT + " agent",
+    def mpirun_options(self, agent=None):
+        return ["--hostfile", self.hostfile, "--mca", "plm_rsh_agent",
+                agent or self.SCRIPT + " agent",
                 "--mca", "plm_rsh_no_tree_spawn", "1", "--mca", "btl", "tcp,self",
                 "--mca", "btl_tcp_if_include", "eth0", "--mca", "oob_tcp_if_include", "eth0"]
+
+    def mpich_options(self):
+        hosts = ",".join(f"node{node}:{self.ranks_per_node}" for node in range(self.node_count))
+        return ["-hosts", hosts, "-launcher", "rsh", "-launcher-exec",
+                f"/run/{self.name}-cluster/agent"]
+
+    def start_slurm(self):
+        """Returns None, or why Slurm does not run here."""
+        done = subprocess.run([self.SCRIPT, "slurm"], capture_output=True, text=True, check=False)
+        return None if done.returncode == 0 else done.stderr
 
 
 class Run:

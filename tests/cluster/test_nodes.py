@@ -1,0 +1,180 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""One command, one job, one coordinator: launchers that start ranks on two nodes, each a slowrank."""
+import glob
+import os
+import shutil
+import subprocess
+import sys
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import harness  # noqa: E402
+import jobs  # noqa: E402
+from harness import check  # noqa: E402
+from test_mpi import need_mpich, THROTTLED  # noqa: E402
+from test_run import check_throttled, fresh, need_throttle, read_report  # noqa: E402
+
+STEP = ["srun", "-N2", "--ntasks-per-node=2"]
+# What jobs.mpirun() and Cluster.mpirun_options() say on the command line.
+OPEN_MPI = {"OMPI_MCA_mpi_yield_when_idle": "1", "OMPI_MCA_btl": "tcp,self",
+            "OMPI_MCA_btl_tcp_if_include": "eth0"}
+
+
+def cluster(paths):
+    """Two nodes; what they share is the tree of the build."""
+    need_throttle()
+    return jobs.Cluster(paths.directory, 2, 2)
+
+
+def start_slurm(nodes):
+    for program in ("srun", "slurmctld", "slurmd", "munged"):
+        if not shutil.which(program, path=os.environ["PATH"] + ":/usr/sbin"):
+            harness.skip(f"{program} is not installed (slurmctld, slurmd, slurm-client, munge)")
+    why = nodes.start_slurm()
+    if why:
+        harness.skip(why)
+
+
+def watched(paths, *options):
+    """slowrank with the record that all nodes are told; one of them is to write it."""
+    record, = fresh(paths.directory, "record.slr")
+    return [paths.slowrank, "run", "--record", record, *options, "--"]
+
+
+def workload(paths, program):
+    return jobs.workload_command(program, jobs.fresh_directory(paths.directory), **THROTTLED)
+
+
+def run(nodes, command, **environment):
+    """The command on the first node; returns what it wrote."""
+    done = subprocess.run([*nodes.prefix(), *command], stdin=subprocess.DEVNULL, timeout=90,
+                          capture_output=True, text=True, check=False,
+                          env=dict(os.environ, **environment))
+    check(done.returncode == 0, f"exit {done.returncode}: {done.stdout}{done.stderr}")
+    return done.stdout + done.stderr
+
+
+TWO_NODES = {0: "node0", 1: "node0", 2: "node1", 3: "node1"}
+
+
+def check_one_job(paths, output, hosts=TWO_NODES):
+    """One record with all ranks of both nodes, and the verdict on the second node's rank."""
+    check(glob.glob(os.path.join(paths.directory, "*.slr*")) ==
+          [os.path.join(paths.directory, "record.slr")], "one record")
+    check(output.count("\nCoverage (") == 1, f"one report: {output}")
+    for trouble in ("not watched", "refuses", "recording to", "no answer", "were not seen"):
+        check(trouble not in output, f"{trouble}: {output}")
+    report = read_report(paths, os.path.join(paths.directory, "record.slr"))
+    check(report["job"]["ranks"] == 4 and report["job"]["nodes"] == 2, f"{report['job']}")
+    check({rank["rank"]: rank["host"] for rank in report["ranks"]} == hosts, f"{report['ranks']}")
+    check_throttled(report)
+
+
+def slurm_pmix(paths):
+    """srun of Open MPI's ranks."""
+    with cluster(paths) as nodes:
+        start_slurm(nodes)
+        check_one_job(paths, run(nodes, [*STEP, "--mpi=pmix", *watched(paths),
+                                         *workload(paths, paths.workload)], **OPEN_MPI))
+
+
+def slurm_pmi2(paths):
+    """srun of MPICH's ranks."""
+    need_mpich(paths.workload_mpich)
+    with cluster(paths) as nodes:
+        start_slurm(nodes)
+        check_one_job(paths, run(nodes, [*STEP, "--mpi=pmi2", *watched(paths),
+                                         *workload(paths, paths.workload_mpich)]))
+
+
+def open_mpi(paths):
+    with cluster(paths) as nodes:
+        check_one_job(paths, run(nodes, [*jobs.mpirun(4, *nodes.mpirun_options()),
+                                         *watched(paths), *workload(paths, paths.workload)]))
+
+
+def mpich(paths):
+    need_mpich(paths.workload_mpich)
+    with cluster(paths) as nodes:
+        check_one_job(paths, run(nodes, [*jobs.mpich(4), *nodes.mpich_options(), *watched(paths),
+                                         *workload(paths, paths.workload_mpich)]))
+
+
+# It takes its own options, and becomes the program: what the ranks are told is not its part here.
+STAND_IN_TORCHRUN = """#!/bin/sh
+while [ "$1" != --no-python ]; do shift 2; done
+shift
+exec "$@"
+"""
+AGENT = """#!/bin/sh
+node=$1
+shift
+exec {script} exec $node env PATH={folder}:$PATH {slowrank} torchrun --nnodes 2 --nproc-per-node 2 \\
+	--rdzv-backend c10d --rdzv-endpoint node1:29400 --rdzv-id test --no-python sh -c "$*"
+"""
+# What torchrun tells a rank; two on each node.
+RANK = """export RANK=$OMPI_COMM_WORLD_RANK WORLD_SIZE=4 LOCAL_WORLD_SIZE=2 MASTER_ADDR=node1
+export LOCAL_RANK=$OMPI_COMM_WORLD_LOCAL_RANK MASTER_PORT=29400 TORCHELASTIC_RUN_ID=test
+exec "$@"
+"""
+
+
+def write_program(path, text):
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+    os.chmod(path, 0o755)
+    return path
+
+
+def torchrun(paths):
+    """slowrank run -- torchrun --nnodes 2, started on each node by hand. Open MPI starts the stand-ins'
+    ranks, from a node that runs none: its daemon is the program that torchrun is given."""
+    need_throttle()
+    with jobs.Cluster(paths.directory, 3, 2) as nodes:
+        write_program(os.path.join(paths.directory, "torchrun"), STAND_IN_TORCHRUN)
+        agent = write_program(os.path.join(paths.directory, "agent"), AGENT.format(
+            script=nodes.SCRIPT, folder=paths.directory, slowrank=" ".join(watched(paths))))
+        options = [*nodes.mpirun_options(agent), "--host", "node1:2,node2:2",
+                   "--leave-session-attached"]
+        check_one_job(paths, run(nodes, [
+            *jobs.mpirun(4, *options), "sh", "-c", RANK, "rank",
+            *workload(paths, paths.workload)]), {0: "node1", 1: "node1", 2: "node2", 3: "node2"})
+
+
+def port(job, attempt):
+    """As probe/coordinator_process.c chooses them."""
+    value = 2166136261
+    for byte in job.encode():
+        value = (value ^ byte) * 16777619 % 2 ** 32
+    return 24000 + (value + attempt * (1 + value // 8000 % 7999)) % 2 ** 32 % 8000
+
+
+def taken_ports(paths):
+    """The first port is a stranger's, the second one another job's coordinator's."""
+    with cluster(paths) as nodes:
+        stranger = subprocess.Popen([*nodes.prefix(), sys.executable, "-c", f"""if True:
+            import socket, time
+            listening = socket.create_server(("", {port("own", 0)}))
+            time.sleep(100)"""])
+        other = subprocess.Popen(
+            [*nodes.prefix(), paths.slowrank, "coordinator", "--job", "other", "--quiet", "--listen",
+             f"tcp://[::]:{port('own', 1)}", "--record", os.path.join(paths.directory, "other")])
+        try:
+            output = run(nodes, [*jobs.mpirun(4, *nodes.mpirun_options()), *watched(paths),
+                                 *workload(paths, paths.workload)], SLOWRANK_JOB="own")
+        finally:
+            stranger.kill()
+            other.terminate()
+            stranger.wait()
+            other.wait()
+        check_one_job(paths, output)
+        check(read_report(paths, os.path.join(paths.directory, "other"))["job"]["ranks"] == 0,
+              "nothing in the other job's record")
+
+
+CASES = {case.__name__: case for case in (slurm_pmix, slurm_pmi2, open_mpi, mpich, torchrun,
+                                          taken_ports)}
+
+if __name__ == "__main__":
+    harness.main(CASES)

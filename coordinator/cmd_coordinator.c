@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <inttypes.h>
 #include <malloc.h>
 #include <poll.h>
 #include <pthread.h>
@@ -89,6 +90,22 @@ static void on_backlog(void *context, bool late, int64_t latest_ns)
 			"slowrank: the coordinator has caught up with the job; it was %.1f s "
 			"behind at most\n",
 			(double)latest_ns / 1e9);
+}
+
+static void on_missing(void *context, uint32_t count, uint32_t world_size, const char *which)
+{
+	const struct coordinator *coordinator = context;
+	const char *url = listener_url(coordinator->listener, 0);
+
+	if (coordinator->options.quiet)
+		return;
+	fprintf(stderr,
+		"slowrank: %" PRIu32 " of %" PRIu32 " ranks are not seen since %d s (%s): start "
+		"slowrank with each of them (LAUNCHER slowrank run -- COMMAND)%s%s\n",
+		count, world_size, PIPELINE_MISSING_MS / 1000, which,
+		strncmp(url, "tcp://", 6) == 0 ? ", and let their nodes reach this coordinator at "
+					       : "",
+		strncmp(url, "tcp://", 6) == 0 ? url : "");
 }
 
 /* A frame that cannot be kept is told once for each reason; the job and the alerts go on. */
@@ -266,6 +283,7 @@ static int start(struct coordinator *coordinator)
 	if (pipeline_create(&pipeline_options, &coordinator->pipeline))
 		return tell("no memory");
 	pipeline_serve_one_job(coordinator->pipeline, options->job);
+	pipeline_watch_missing(coordinator->pipeline, on_missing, coordinator);
 	pipeline_watch_backlog(coordinator->pipeline, on_backlog, coordinator);
 	/* Decoded batches come and go: keep their memory rather than fault it in again each time. */
 	mallopt(M_TRIM_THRESHOLD, KEPT_BYTES);

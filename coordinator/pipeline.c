@@ -27,6 +27,9 @@ struct pipeline {
 	void (*on_backlog)(void *context, bool late, int64_t latest_ns);
 	void *backlog_context;
 	struct backlog backlog;
+	void (*on_missing)(void *context, uint32_t count, uint32_t world_size, const char *which);
+	void *missing_context;
+	struct job_ns missing_since; /* 0 = none is missing */
 	struct rank_table ranks;
 	struct probe_table probes;
 	struct queue_pair_table queue_pairs;
@@ -107,6 +110,14 @@ void pipeline_watch_backlog(struct pipeline *pipeline,
 	pipeline->backlog_context = context;
 }
 
+void pipeline_watch_missing(struct pipeline *pipeline,
+	void (*on_missing)(void *context, uint32_t count, uint32_t world_size, const char *which),
+	void *context)
+{
+	pipeline->on_missing = on_missing;
+	pipeline->missing_context = context;
+}
+
 void pipeline_serve_one_job(struct pipeline *pipeline, const char *job_id)
 {
 	pipeline->one_job = true;
@@ -127,18 +138,18 @@ static int refuse(struct pipeline *pipeline, struct message_reply *reply, const 
 	return PIPELINE_REFUSED;
 }
 
+/* No frame of this job's: it counts nowhere. */
 static int refuse_other_job(
-	struct pipeline *pipeline, const char *job_id, struct message_reply *reply)
+	const struct pipeline *pipeline, const char *job_id, struct message_reply *reply)
 {
-	char why[WIRE_DETAIL_LENGTH_MAX + 1];
-
-	snprintf(why, sizeof(why),
+	reply->accepted = 0;
+	reply->directives[reply->directive_count++] =
+		(struct message_directive){.kind = DIRECTIVE_OTHER_JOB};
+	snprintf(reply->why, sizeof(reply->why),
 		"this coordinator serves the job %s, and not %s: a job has one of its own, or "
 		"give all its parts the same --job NAME",
 		pipeline->job_id, job_id);
-	reply->directives[reply->directive_count++] =
-		(struct message_directive){.kind = DIRECTIVE_OTHER_JOB};
-	return refuse(pipeline, reply, why);
+	return PIPELINE_REFUSED;
 }
 
 /*
@@ -424,6 +435,26 @@ static void note_backlog(struct pipeline *pipeline, struct probe_entry *probe,
 			pipeline->backlog.most_ns);
 }
 
+/* Launchers start ranks within seconds of each other; a node that comes later still joins. */
+static void note_missing(struct pipeline *pipeline, struct job_ns received)
+{
+	const struct rank_table *ranks = &pipeline->ranks;
+	char which[80];
+	uint32_t count;
+
+	if (ranks->known_count >= ranks->world_size || !pipeline->on_missing) {
+		pipeline->missing_since.value = 0;
+		return;
+	}
+	if (!pipeline->missing_since.value)
+		pipeline->missing_since = received;
+	if (received.value - pipeline->missing_since.value < INT64_C(1000000) * PIPELINE_MISSING_MS)
+		return;
+	count = rank_table_missing(ranks, which, sizeof(which));
+	pipeline->on_missing(pipeline->missing_context, count, ranks->world_size, which);
+	pipeline->on_missing = NULL; /* it is said */
+}
+
 int pipeline_push_batch(struct pipeline *pipeline, struct message_batch *batch,
 	void (*release)(struct message_batch *batch), struct job_ns received,
 	struct message_reply *reply)
@@ -461,6 +492,7 @@ int pipeline_push_batch(struct pipeline *pipeline, struct message_batch *batch,
 	note_backlog(pipeline, probe, batch, received);
 	begin_stage(pipeline, PIPELINE_STAGE_TAKE);
 	error = take_batch(pipeline, batch, probe, received);
+	note_missing(pipeline, received);
 	if (error == 0)
 		error = analyse(pipeline, false);
 	begin_stage(pipeline, PIPELINE_STAGE_IDLE);

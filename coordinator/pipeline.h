@@ -30,6 +30,15 @@ void pipeline_watch_backlog(struct pipeline *pipeline,
 	void (*on_backlog)(void *context, bool late, int64_t latest_ns), void *context);
 
 /*
+ * on_missing is called once, when for PIPELINE_MISSING_MS fewer ranks are known than the world has: count of
+ * them, and which ("2-3, 7", cut where there are many).
+ */
+enum { PIPELINE_MISSING_MS = 30000 };
+void pipeline_watch_missing(struct pipeline *pipeline,
+	void (*on_missing)(void *context, uint32_t count, uint32_t world_size, const char *which),
+	void *context);
+
+/*
  * Batches of other jobs than job_id are refused from now on; NULL: than that of the first batch. A record is
  * taken as it is.
  */

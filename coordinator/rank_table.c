@@ -2,6 +2,8 @@
 #include "coordinator/rank_table.h"
 
 #include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -126,6 +128,33 @@ static void place_on_host(struct rank_table *table, struct rank_entry *rank, uin
 		rank->host = host;
 		table->hosts[host].rank_count++;
 	}
+}
+
+static bool is_missing(const struct rank_table *table, uint32_t rank)
+{
+	return rank >= table->rank_capacity || !table->ranks[rank].known;
+}
+
+uint32_t rank_table_missing(const struct rank_table *table, char *text, size_t capacity)
+{
+	uint32_t count = 0, last;
+	size_t used = 0;
+
+	text[0] = '\0';
+	for (uint32_t rank = 0; rank < table->world_size; rank = last + 1) {
+		last = rank;
+		if (!is_missing(table, rank))
+			continue;
+		while (last + 1 < table->world_size && is_missing(table, last + 1))
+			last++;
+		count += last - rank + 1;
+		if (used < capacity)
+			used += (size_t)snprintf(
+				text + used, capacity - used, "%s%" PRIu32, used ? ", " : "", rank);
+		if (used < capacity && last > rank)
+			used += (size_t)snprintf(text + used, capacity - used, "-%" PRIu32, last);
+	}
+	return count;
 }
 
 int rank_table_announce(struct rank_table *table, const struct message_rank *message, uint32_t host)

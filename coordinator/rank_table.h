@@ -100,6 +100,9 @@ struct rank_table {
 void rank_table_init(struct rank_table *table);
 void rank_table_fini(struct rank_table *table);
 
+/* The ranks of the world that are not known, as "2-3, 7"; cut at the capacity. Returns how many they are. */
+uint32_t rank_table_missing(const struct rank_table *table, char *text, size_t capacity_bytes);
+
 int rank_table_host(struct rank_table *table, uint64_t host_id, uint32_t *index)
 	__attribute__((warn_unused_result));
 

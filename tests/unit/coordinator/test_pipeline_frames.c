@@ -373,6 +373,67 @@ static void other_jobs_are_refused(void **state)
 	}
 }
 
+struct told_missing {
+	unsigned times;
+	uint32_t count, world_size;
+	char which[64];
+};
+
+static void on_missing(void *context, uint32_t count, uint32_t world_size, const char *which)
+{
+	struct told_missing *told = context;
+
+	told->times++;
+	told->count = count;
+	told->world_size = world_size;
+	snprintf(told->which, sizeof(told->which), "%s", which);
+}
+
+static void push_ranks(struct pipeline *pipeline, uint64_t probe_id, uint64_t number,
+	uint32_t first_rank, int64_t second)
+{
+	struct message_batch *batch = made_batch(probe_id, 1, number);
+	struct message_reply reply;
+
+	made_batch_announce(batch, 2, 0);
+	for (uint32_t i = 0; i < 2; i++) {
+		batch->ranks[i].rank = first_rank + i;
+		batch->ranks[i].world_size = 9;
+	}
+	made_batch_push(pipeline, batch, (struct job_ns){second * 1000000000}, &reply);
+}
+
+/* Half a job is told while it runs, once; one whose last nodes come late but in time is not. */
+static void missing_ranks_are_told(void **state)
+{
+	struct told_missing told = {0};
+	struct pipeline *pipeline;
+
+	(void)state;
+	assert_int_equal(pipeline_create(&(struct pipeline_options){0}, &pipeline), 0);
+	pipeline_watch_missing(pipeline, on_missing, &told);
+	push_ranks(pipeline, 1, 0, 0, 100);
+	push_ranks(pipeline, 2, 0, 4, 129);
+	assert_int_equal(told.times, 0);
+	push_ranks(pipeline, 1, 1, 0, 130);
+	push_ranks(pipeline, 1, 2, 0, 170);
+	assert_int_equal(told.times, 1);
+	assert_int_equal(told.count, 5);
+	assert_int_equal(told.world_size, 9);
+	assert_string_equal(told.which, "2-3, 6-8");
+	pipeline_destroy(pipeline);
+
+	told.times = 0;
+	assert_int_equal(pipeline_create(&(struct pipeline_options){0}, &pipeline), 0);
+	pipeline_watch_missing(pipeline, on_missing, &told);
+	for (uint32_t i = 0; i < 4; i++)
+		push_ranks(pipeline, i + 1, 0, 2 * i, 100);
+	push_ranks(pipeline, 5, 0, 7, 125);
+	push_ranks(pipeline, 1, 1, 0, 200);
+	assert_int_equal(told.times, 0);
+	pipeline_destroy(pipeline);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -385,6 +446,7 @@ int main(void)
 		cmocka_unit_test(a_rank_belongs_to_its_probe),
 		cmocka_unit_test(enqueue_only_is_not_judged),
 		cmocka_unit_test(other_jobs_are_refused),
+		cmocka_unit_test(missing_ranks_are_told),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

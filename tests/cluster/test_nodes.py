@@ -173,8 +173,21 @@ def taken_ports(paths):
               "nothing in the other job's record")
 
 
+def half(paths):
+    """The second node runs its ranks without slowrank: told while the job runs."""
+    only_node0 = 'while [ "$1" != -- ] && [ "$(hostname)" = node1 ]; do shift; done; ' \
+                 '[ "$1" != -- ] || shift; exec "$@"'
+    command = jobs.workload_command(paths.workload, jobs.fresh_directory(paths.directory),
+                                    steps=1800, step_ms=20, compute_ms=1.5)
+    with jobs.Cluster(paths.directory, 2, 2) as nodes:
+        output = run(nodes, [*jobs.mpirun(4, *nodes.mpirun_options()), "sh", "-c", only_node0, "sh",
+                             *watched(paths), *command])
+    check(output.count("slowrank: 2 of 4 ranks are not seen since 30 s (2-3): ") == 1, output)
+    check("2 of 4 ranks were not seen" in output, output)
+
+
 CASES = {case.__name__: case for case in (slurm_pmix, slurm_pmi2, open_mpi, mpich, torchrun,
-                                          taken_ports)}
+                                          taken_ports, half)}
 
 if __name__ == "__main__":
     harness.main(CASES)

@@ -2,8 +2,8 @@
 /*
  * slowrank run: starts a job and watches it.
  *
- * Started by hand, this process stays the command's parent: it passes signals on and exits with
- * the command's status. Started by a launcher, as one rank, it becomes the command itself (exec)
+ * Started by hand, or by srun, this process stays the command's parent: it passes signals on and exits
+ * with the command's status. Started by another launcher, as one rank, it becomes the command itself (exec)
  * and leaves the probe to a detached child: the launcher then sees its own process, whatever
  * happens to the probe.
  */
@@ -225,6 +225,5 @@ int cmd_run(int argc, char **argv)
 	job_place_find(&place, &options);
 	(void)device_environment_set(&options, why_no_device);
 	(void)verbs_environment_set(&(struct verbs_environment){0}, &options, why_no_verbs);
-	return place.inside_launcher ? run_as_rank(&options, &place)
-				     : run_by_hand(&options, &place);
+	return place.may_outlive ? run_as_rank(&options, &place) : run_by_hand(&options, &place);
 }

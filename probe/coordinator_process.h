@@ -24,7 +24,7 @@ struct coordinator_child {
 /* What is known of the job before its first rank is seen. */
 struct job_place {
 	char job_id[64]; /* the launcher's name of the job, else made from host, pid and time */
-	bool inside_launcher;	  /* this process was itself started by a launcher, as one rank */
+	bool may_outlive; /* started by a launcher, as one rank, that lets the probe finish after it */
 	bool several_hosts;	  /* the launcher says that other hosts take part */
 	char leader_address[128]; /* the host of rank 0, as all probes reach it, or "" */
 };

@@ -57,7 +57,7 @@ up() {
 }
 
 down() {
-	local namespace pids
+	local namespace pids group
 	for namespace in $(namespaces); do
 		pids=$(ip netns pids "$namespace")
 		[[ -z $pids ]] || kill -KILL $pids 2>/dev/null || true
@@ -66,6 +66,13 @@ down() {
 		ip netns delete "$namespace"
 	done
 	rm -rf "$state"
+	for group in /sys/fs/cgroup/freezer/slurm_node*; do
+		[[ -d $group ]] || continue
+		for _ in {1..50}; do # its slurmd may still be on its way out
+			rmdir "$group" 2>/dev/null && break
+			sleep 0.02
+		done
+	done
 }
 
 # Within the node's namespaces: /sys and most of /proc stay those of the machine.
@@ -93,14 +100,19 @@ run_in() {
 	exec nsenter --net="/run/netns/$prefix-$node" unshare --mount --uts "$0" enter "$@"
 }
 
-# Daemons end with their node: down kills what runs there.
+# As real clusters have it, what is left of a step when its tasks end is killed, where cgroups are such
+# that Slurm can do so without systemd. Daemons end with their node: down kills what runs there.
 slurm() {
-	local node count
+	local node count tracking=linuxproc
 	PATH=$PATH:/usr/sbin
 	count=$(namespaces | grep -c node)
 	mkdir -m 755 "$state/munge"
 	head -c 32 /dev/urandom >"$state/munge/key"
 	chmod 400 "$state/munge/key"
+	if [[ -d /sys/fs/cgroup/freezer ]]; then
+		tracking=cgroup
+		echo "CgroupPlugin=cgroup/v1" >"$state/cgroup.conf"
+	fi
 	cat >"$state/slurm.conf" <<-END
 		ClusterName=$prefix
 		SlurmctldHost=node0
@@ -115,7 +127,7 @@ slurm() {
 		SlurmdPidFile=$state/%n/slurmd.pid
 		SlurmctldLogFile=$state/slurmctld.log
 		SlurmdLogFile=$state/%n/slurmd.log
-		ProctrackType=proctrack/linuxproc
+		ProctrackType=proctrack/$tracking
 		TaskPlugin=task/none
 		SelectType=select/cons_tres
 		SelectTypeParameters=CR_CPU

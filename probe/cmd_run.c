@@ -223,6 +223,7 @@ int cmd_run(int argc, char **argv)
 		break;
 	}
 	job_place_find(&place, &options);
+	job_place_warn(&options);
 	(void)device_environment_set(&options, why_no_device);
 	(void)verbs_environment_set(&(struct verbs_environment){0}, &options, why_no_verbs);
 	return place.may_outlive ? run_as_rank(&options, &place) : run_by_hand(&options, &place);

@@ -63,3 +63,13 @@ void job_place_find(struct job_place *place, const struct probe_options *options
 			*c = '-';
 	}
 }
+
+void job_place_warn(const struct probe_options *options)
+{
+	const char *slash = strrchr(options->command[0], '/');
+
+	if (strcmp(slash ? slash + 1 : options->command[0], "srun") == 0)
+		fprintf(stderr, "slowrank: Slurm's daemons start the ranks, so they are not seen "
+				"from here: "
+				"write 'srun [OPTION...] slowrank run -- COMMAND'\n");
+}

@@ -77,6 +77,8 @@ def slurm_pmix(paths):
         start_slurm(nodes)
         check_one_job(paths, run(nodes, [*STEP, "--mpi=pmix", *watched(paths),
                                          *workload(paths, paths.workload)], **OPEN_MPI))
+        output = run(nodes, [*watched(paths), "srun", "true"])
+        check("write 'srun [OPTION...] slowrank run -- COMMAND'" in output, output)
 
 
 def slurm_pmi2(paths):

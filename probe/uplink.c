@@ -346,6 +346,8 @@ static bool take_proof(struct uplink *uplink, nng_msg *message, int *retry_ms)
 		is_reply = false;
 	} else if (!proven || uplink->asked.kind != SEAL_BATCH || head.kind != SEAL_REPLY) {
 		uplink->state.replies_unproven++;
+		if (uplink->may_move && !uplink->state.proven) /* perhaps another user's */
+			uplink->state.other_job = !uplink->moved;
 		is_reply = false;
 		*retry_ms = UNPROVEN_RETRY_MS;
 	}
@@ -579,7 +581,8 @@ int uplink_move(struct uplink *uplink, const char *url)
 	free(uplink->url);
 	uplink->url = copy;
 	uplink->moved = true;
-	uplink->state.other_job = false;
+	uplink->state.other_job = uplink->nonce_known = uplink->current_sealed = false;
+	uplink->state.proven = !uplink->seal;
 	pthread_mutex_unlock(&uplink->mutex);
 	/* What waits at the old one is handed to the new one when the chain goes on. */
 	nng_aio_abort(uplink->send_aio, NNG_ECANCELED);

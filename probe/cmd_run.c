@@ -2,36 +2,35 @@
 /*
  * slowrank run: starts a job and watches it.
  *
- * Started by hand, or by srun, this process stays the command's parent: it passes signals on and exits
- * with the command's status. Started by another launcher, as one rank, it becomes the command itself (exec)
- * and leaves the probe to a detached child: the launcher then sees its own process, whatever
- * happens to the probe.
+ * Started by hand, or by srun, this process stays the command's parent, and does nothing else: it passes
+ * signals on, reaps what is left to it (as a container's first process, every orphan), and ends as the
+ * command ended. Started by another launcher, as one rank, it becomes the command itself (exec): the
+ * launcher then sees its own process. The probe is a detached process in both cases, and nothing that
+ * happens to it happens to the job.
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
-#include <pthread.h>
 #include <signal.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <sys/signalfd.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "probe/commands.h"
+#include "probe/detached.h"
 #include "probe/device_environment.h"
-#include "probe/session.h"
 #include "probe/verbs_environment.h"
 
 enum {
-	PREPARE_TIMEOUT_MS = 20000, /* a probe that takes longer is given up; the job starts */
-	EXIT_NOT_FOUND = 127,	    /* as shells have it */
+	END_LIMIT_MS = 950,   /* from the command's end; the relay needs less */
+	EXIT_NOT_FOUND = 127, /* as shells have it */
 	EXIT_NOT_EXECUTABLE = 126,
 };
 
-static int stop; /* never set here: the job's end ends the session */
 static char why_no_device[WIRE_DETAIL_LENGTH_MAX + 1];
 
 /* Runs the command in this process. Does not return on success. */
@@ -42,109 +41,117 @@ static int become(char **command)
 	return errno == ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_EXECUTABLE;
 }
 
-/* The whole life of a detached probe beside the process it was forked from. */
-static void detached_probe(const struct probe_options *options, const struct job_place *place,
-	pid_t target, int ready_fd)
+/*
+ * Inside a launcher: the relay is a grandchild, so that the command never sees a child it did not
+ * make; then this process becomes the command.
+ */
+static int run_as_rank(struct detached *detached)
 {
-	struct session *session = NULL;
+	pid_t child;
 
-	signal(SIGINT, SIG_IGN);
-	signal(SIGHUP, SIG_IGN);
-	if (session_create(options, place, &(struct session_job){.why_no_device = why_no_device},
-		    &session) == 0) {
-		session_prepare_command(session, options->command);
-		session_track(session, target);
+	detached->target = getpid();
+	child = fork();
+	if (child == 0) {
+		if (fork() == 0)
+			detached_watch(detached);
+		_exit(0);
 	}
-	if (write(ready_fd, "r", 1) < 0)
-		fprintf(stderr, "slowrank: %s\n", strerror(errno));
-	close(ready_fd);
-	if (session) {
-		session_run(session, target, &stop);
-		session_finish(session);
-		session_destroy(session);
+	if (child > 0)
+		waitpid(child, NULL, 0);
+	else
+		fprintf(stderr, "slowrank: %s; the job is not watched\n", strerror(errno));
+	start_gate_wait(detached->gate);
+	return become(detached->options->command);
+}
+
+/* What the command and the relay find as this process found it. */
+struct inherited {
+	sigset_t mask;
+	void (*on_child)(int);
+};
+
+static void restore(const struct inherited *inherited)
+{
+	signal(SIGCHLD, inherited->on_child);
+	sigprocmask(SIG_SETMASK, &inherited->mask, NULL);
+}
+
+static pid_t start_command(const struct detached *detached, const struct inherited *inherited)
+{
+	pid_t child = fork();
+
+	if (child != 0)
+		return child;
+	start_gate_wait(detached->gate);
+	restore(inherited);
+	_exit(become(detached->options->command));
+}
+
+static pid_t start_relay(const struct detached *detached, const struct inherited *inherited)
+{
+	pid_t child = fork();
+
+	if (child != 0)
+		return child;
+	restore(inherited);
+	detached_watch(detached);
+}
+
+struct supervisor {
+	pid_t command, relay; /* 0 once it has ended */
+	int status;	      /* of the command, as shells have it */
+	int killed_by;	      /* the signal that ended the command, or 0 */
+	int64_t deadline_ms;  /* to end; 0: the command runs */
+};
+
+static int64_t now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+/* Takes all that have ended, whoever started them. */
+static void reap(struct supervisor *supervisor)
+{
+	siginfo_t info = {0};
+
+	while (waitid(P_ALL, 0, &info, WEXITED | WNOHANG) == 0 && info.si_pid) {
+		if (info.si_pid == supervisor->command) {
+			supervisor->command = 0;
+			supervisor->deadline_ms = now_ms() + END_LIMIT_MS;
+			supervisor->killed_by = info.si_code == CLD_EXITED ? 0 : info.si_status;
+			supervisor->status = info.si_status + (supervisor->killed_by ? 128 : 0);
+		} else if (info.si_pid == supervisor->relay) {
+			supervisor->relay = 0;
+		}
+		info.si_pid = 0;
 	}
 }
 
 /*
- * Inside a launcher: the probe goes to a grandchild, so that the command never sees a child it
- * did not make; then this process becomes the command.
+ * Until the command has ended, and the relay with it or soon after. Signals are passed on; the
+ * terminal sends its own (SI_KERNEL) to the command as well.
  */
-static int run_as_rank(const struct probe_options *options, const struct job_place *place)
+static void supervise(struct supervisor *supervisor, const sigset_t *signals)
 {
-	int ready[2];
-	pid_t self = getpid(), child;
-	char byte;
+	while (supervisor->command || supervisor->relay) {
+		int64_t wait_ms = supervisor->deadline_ms - now_ms();
+		struct timespec wait = {wait_ms / 1000, wait_ms % 1000 * 1000000};
+		siginfo_t info;
 
-	if (pipe(ready) == 0) {
-		child = fork();
-		if (child == 0) {
-			close(ready[0]);
-			setsid();
-			if (fork() == 0)
-				detached_probe(options, place, self, ready[1]);
-			_exit(0);
-		}
-		close(ready[1]);
-		if (child > 0)
-			waitpid(child, NULL, 0);
-		struct pollfd waiter = {.fd = ready[0], .events = POLLIN};
-		if (poll(&waiter, 1, PREPARE_TIMEOUT_MS) != 1 || read(ready[0], &byte, 1) != 1)
-			fprintf(stderr,
-				"slowrank: the probe is not ready; the job starts without it\n");
-		close(ready[0]);
+		if (supervisor->deadline_ms && wait_ms <= 0)
+			break;
+		int number = sigtimedwait(signals, &info, supervisor->deadline_ms ? &wait : NULL);
+
+		if (number > 0 && number != SIGCHLD && info.si_code != SI_KERNEL &&
+			supervisor->command)
+			kill(supervisor->command, number);
+		reap(supervisor);
 	}
-	return become(options->command);
-}
-
-/* Starts the command, held back until go_fd is closed with a byte written. */
-static pid_t start_held(char **command, int go[2], const sigset_t *old_mask)
-{
-	pid_t child = fork();
-	char byte;
-
-	if (child != 0)
-		return child;
-	close(go[1]);
-	/* End of file without the byte: the parent died before it was ready. Run all the same. */
-	while (read(go[0], &byte, 1) < 0 && errno == EINTR)
-		;
-	close(go[0]);
-	sigprocmask(SIG_SETMASK, old_mask, NULL);
-	_exit(become(command));
-}
-
-struct forwarder {
-	int signal_fd;
-	pid_t child;
-};
-
-/* Passes signals on. The terminal sends its own (SI_KERNEL) to the command as well. */
-static void *forward_signals(void *argument)
-{
-	struct forwarder *forwarder = argument;
-	struct signalfd_siginfo info;
-
-	while (read(forwarder->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
-		if (info.ssi_code != SI_KERNEL)
-			kill(forwarder->child, (int)info.ssi_signo);
-	}
-	return NULL;
-}
-
-/* The child's exit status; *killed_by is the signal that ended it, or 0. */
-static int wait_for(pid_t child, int *killed_by)
-{
-	siginfo_t info = {0};
-
-	*killed_by = 0;
-	while (waitid(P_PID, (id_t)child, &info, WEXITED) < 0) {
-		if (errno != EINTR)
-			return 1;
-	}
-	if (info.si_code == CLD_EXITED)
-		return info.si_status;
-	*killed_by = info.si_status;
-	return 128 + info.si_status;
+	if (supervisor->relay)
+		kill(supervisor->relay, SIGKILL);
 }
 
 /* Ends as the command ended: by the signal that killed it, without a core dump of our own. */
@@ -158,61 +165,74 @@ static void end_by_signal(int number)
 	sigaddset(&one, number);
 	signal(number, SIG_DFL);
 	sigprocmask(SIG_UNBLOCK, &one, NULL);
-	raise(number);
+	raise(number); /* a container's first process goes on */
 }
 
-static int run_by_hand(const struct probe_options *options, const struct job_place *place)
+static int run_by_hand(struct detached *detached)
 {
-	static const int forwarded[] = {
-		SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGCONT, SIGWINCH};
-	struct session *session = NULL;
-	struct forwarder forwarder;
-	pthread_t thread;
-	sigset_t mask, old_mask;
-	int go[2], status, killed_by;
+	static const int taken[] = {
+		SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGCONT, SIGWINCH};
+	struct supervisor supervisor = {0};
+	struct inherited inherited;
+	sigset_t signals;
 
-	sigemptyset(&mask);
-	for (size_t i = 0; i < sizeof(forwarded) / sizeof(forwarded[0]); i++)
-		sigaddset(&mask, forwarded[i]);
-	sigprocmask(SIG_BLOCK, &mask, &old_mask);
-	if (pipe2(go, O_CLOEXEC) < 0 ||
-		(forwarder.child = start_held(options->command, go, &old_mask)) < 0) {
+	sigemptyset(&signals);
+	for (size_t i = 0; i < sizeof(taken) / sizeof(taken[0]); i++)
+		sigaddset(&signals, taken[i]);
+	sigprocmask(SIG_BLOCK, &signals, &inherited.mask);
+	inherited.on_child = signal(SIGCHLD, SIG_DFL); /* ignored, it would take the status */
+	supervisor.command = start_command(detached, &inherited);
+	if (supervisor.command < 0) {
 		fprintf(stderr, "slowrank: cannot start a process: %s\n", strerror(errno));
 		return 1;
 	}
-	close(go[0]);
-	forwarder.signal_fd = signalfd(-1, &mask, SFD_CLOEXEC);
-	bool forwarding = forwarder.signal_fd >= 0 &&
-			  pthread_create(&thread, NULL, forward_signals, &forwarder) == 0;
-	if (session_create(options, place, &(struct session_job){.why_no_device = why_no_device},
-		    &session) == 0) {
-		session_prepare_command(session, options->command);
-		session_track(session, forwarder.child);
+	detached->target = supervisor.command;
+	supervisor.relay = start_relay(detached, &inherited);
+	if (supervisor.relay < 0) {
+		fprintf(stderr, "slowrank: %s; the job is not watched\n", strerror(errno));
+		supervisor.relay = 0;
 	}
-	if (write(go[1], "g", 1) < 0)
-		fprintf(stderr, "slowrank: %s\n", strerror(errno));
-	close(go[1]);
-	if (session)
-		session_run(session, forwarder.child, &stop);
-	status = wait_for(forwarder.child, &killed_by);
-	if (session) {
-		session_finish(session);
-		session_destroy(session);
-	}
-	if (forwarding) {
-		pthread_cancel(thread);
-		pthread_join(thread, NULL);
-	}
-	if (killed_by)
-		end_by_signal(killed_by);
-	return status;
+	start_gate_leave(detached->gate);
+	supervise(&supervisor, &signals);
+	if (supervisor.killed_by)
+		end_by_signal(supervisor.killed_by);
+	return supervisor.status;
+}
+
+/* For a report that is not ready soon after the command's end. */
+static void say_unfinished(
+	const struct probe_options *options, const struct job_place *place, char text[512])
+{
+	const char *how = getpid() == 1 ? "slowrank ends with this process; what was recorded"
+					: "it is made in the background";
+
+	if (options->coordinator)
+		snprintf(text, 512,
+			"slowrank: the coordinator at %s did not take all in time; the rest is "
+			"sent "
+			"in the background\n",
+			options->coordinator);
+	else if (options->record)
+		snprintf(text, 512, "slowrank: the report is not ready; %s: slowrank report %s\n",
+			how, options->record);
+	else
+		snprintf(text, 512,
+			"slowrank: the report is not ready; %s: slowrank report slowrank-%s.slr\n",
+			how, place->job_id);
 }
 
 int cmd_run(int argc, char **argv)
 {
 	static struct probe_options options;
 	char why_no_verbs[WIRE_DETAIL_LENGTH_MAX + 1]; /* the source says it, too */
+	char unfinished[512];
 	struct job_place place;
+	struct start_gate gate;
+	struct detached detached = {.options = &options,
+		.place = &place,
+		.why_no_device = why_no_device,
+		.gate = &gate};
+	int error;
 
 	switch (probe_options_parse_run(&options, argc, argv)) {
 	case OPTIONS_HELP:
@@ -226,5 +246,16 @@ int cmd_run(int argc, char **argv)
 	job_place_warn(&options);
 	(void)device_environment_set(&options, why_no_device);
 	(void)verbs_environment_set(&(struct verbs_environment){0}, &options, why_no_verbs);
-	return place.may_outlive ? run_as_rank(&options, &place) : run_by_hand(&options, &place);
+	error = start_gate_create(&gate);
+	if (error < 0) {
+		fprintf(stderr, "slowrank: %s; the job is not watched\n", strerror(-error));
+		return become(options.command);
+	}
+	if (place.may_outlive)
+		return run_as_rank(&detached);
+	if (!options.quiet) {
+		say_unfinished(&options, &place, unfinished);
+		detached.unfinished = unfinished;
+	}
+	return run_by_hand(&detached);
 }

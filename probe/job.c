@@ -94,6 +94,13 @@ struct rank_process *job_find_process(struct job *job, pid_t pid)
 	return job->processes[position];
 }
 
+void job_started_before(struct job *job)
+{
+	job->attached = true;
+	for (size_t i = 0; i < job->process_count; i++)
+		job->processes[i]->attached = true;
+}
+
 struct rank_process *job_find_or_add_process(struct job *job, pid_t pid)
 {
 	struct rank_process *process = job_find_process(job, pid);

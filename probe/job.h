@@ -24,6 +24,9 @@ int job_create(const struct job_options *options, struct job **job)
 	__attribute__((warn_unused_result));
 void job_destroy(struct job *job); /* NULL is fine */
 
+/* As if attached: processes added until now, and those to come, may have called already. */
+void job_started_before(struct job *job);
+
 /* A process of the tree ran exec, or was found at attach: look at its libraries. */
 typedef void job_new_program(void *context, pid_t pid);
 

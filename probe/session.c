@@ -21,6 +21,7 @@
 #include "probe/library_watch.h"
 #include "probe/open_calls.h"
 #include "probe/process_scan.h"
+#include "probe/process_tree.h"
 #include "probe/queue_pairs.h"
 #include "probe/samplers.h"
 #include "probe/socket_looks.h"
@@ -34,7 +35,7 @@ enum {
 	SCAN_MS = 500,	  /* a look through /proc, where the kernel tells of no processes */
 	SAMPLE_MS = 1000, /* counters of cgroup, PSI; sockets: socket_looks.h */
 	FLUSH_TIMEOUT_MS = 5000,
-	FIRST_ANSWER_TIMEOUT_MS = 1000, /* of a coordinator that never answered yet */
+	FIRST_ANSWER_TIMEOUT_MS = 500, /* of a coordinator that never answered yet */
 	REPORT_TIMEOUT_MS = 20000,
 };
 
@@ -250,6 +251,17 @@ void session_track(struct session *session, pid_t pid)
 		process_scan_add_root(session->scan, pid);
 	job_add_process(session->job, pid);
 	on_new_program(session, pid);
+}
+
+void session_started_late(struct session *session, pid_t pid)
+{
+	struct attach_process *tree;
+	size_t count = process_tree_find(&pid, 1, &tree);
+
+	job_started_before(session->job);
+	for (size_t i = 1; i < count; i++) /* [0] is tracked */
+		session_track(session, tree[i].pid);
+	free(tree);
 }
 
 static void on_found(void *context, pid_t pid)

@@ -36,6 +36,11 @@ void session_destroy(struct session *session); /* NULL is fine */
 
 /* Follows pid and what it starts. */
 void session_track(struct session *session, pid_t pid);
+/*
+ * What pid, which is tracked, started meanwhile is tracked, too: the job began before the sources were
+ * ready.
+ */
+void session_started_late(struct session *session, pid_t pid);
 /* Attaches to the libraries that a command will load. */
 void session_prepare_command(struct session *session, char *const argv[]);
 

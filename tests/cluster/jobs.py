@@ -120,6 +120,53 @@ def wait_until(true, what, process=None, seconds=60):
         time.sleep(0.01)
 
 
+def children(pid):
+    """What ended meanwhile has none."""
+    try:
+        with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:
+            return [int(word) for word in file.read().split()]
+    except OSError:
+        return []
+
+
+def descendants(pid):
+    return [below for child in children(pid) for below in (child, *descendants(child))]
+
+
+def arguments(pid):
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            return file.read().split(b"\0")
+    except OSError:
+        return []
+
+
+def coordinators(run):
+    """The coordinator that slowrank run, started by hand, has below it."""
+    return [pid for pid in descendants(run) if b"coordinator" in arguments(pid)[:2]]
+
+
+def probes(run):
+    """Of slowrank run, started by hand: the probe is a child of its relay, with the same words."""
+    words = arguments(run)
+    return [probe for relay in children(run) if arguments(relay) == words
+            for probe in children(relay) if arguments(probe) == words]
+
+
+def whole_report(slowrank, record, seconds=30):
+    """The JSON report of a record that a coordinator may still be at work on."""
+    deadline = time.monotonic() + seconds
+    while True:
+        done = subprocess.run([slowrank, "report", record, "--format", "json"],
+                              capture_output=True, text=True, timeout=120, check=False)
+        if done.returncode == 0:
+            return done
+        if time.monotonic() > deadline:
+            raise RuntimeError(
+                f"slowrank report: exit {done.returncode}: {done.stderr.strip()}")
+        time.sleep(0.2)
+
+
 class Hold:
     """A job of the workload whose ranks stop before step 20: what a test prepares meanwhile is in
     time, however long that takes. Its options go behind the workload's command."""
@@ -296,11 +343,7 @@ class Run:
             return [json.loads(line) for line in file]
 
     def report(self, slowrank):
-        done = subprocess.run([slowrank, "report", self.record, "--format", "json"],
-                              capture_output=True, text=True, timeout=120, check=False)
-        if done.returncode != 0:
-            raise RuntimeError(f"slowrank report: exit {done.returncode}: {done.stderr.strip()}")
-        return json.loads(done.stdout)
+        return json.loads(whole_report(slowrank, self.record).stdout)
 
     def tail(self):
         if not os.path.exists(self.log):

@@ -121,16 +121,6 @@ def start(*command, **options):
     return subprocess.Popen(command, stdin=subprocess.DEVNULL, text=True, **options)
 
 
-def children(pid):
-    with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:
-        return [int(word) for word in file.read().split()]
-
-
-def is_coordinator(pid):
-    with open(f"/proc/{pid}/cmdline", "rb") as file:
-        return b"coordinator" in file.read().split(b"\0")[:2]
-
-
 def coordinator_killed(paths):
     """Of a job that runs: told at once, nothing is left of it, the job's own status."""
     go = fresh_go(paths)
@@ -139,7 +129,7 @@ def coordinator_killed(paths):
     victims, deadline = [], time.monotonic() + 20
     while not victims and time.monotonic() < deadline:
         time.sleep(0.1)
-        victims = [pid for pid in children(job.pid) if is_coordinator(pid)]
+        victims = jobs.coordinators(job.pid)
     check(len(victims) == 1, f"one coordinator: {victims}")
     with open(f"/proc/{victims[0]}/cmdline", "rb") as file:
         url = file.read().split(b"\0")[3].decode()
@@ -192,11 +182,12 @@ def closed_files(paths):
     found = []
     while not found and job.poll() is None:
         time.sleep(0.1)
-        found = [pid for pid in children(job.pid) if is_coordinator(pid)]
-    for pid in (job.pid, *found):
+        found = jobs.coordinators(job.pid)
+    for pid, expected in ((job.pid, "/dev/null"), *((pid, "pipe:") for pid in found)):
         while not os.path.islink(f"/proc/{pid}/fd/2") and job.poll() is None:
             time.sleep(0.1)
-        check(os.readlink(f"/proc/{pid}/fd/2") == "/dev/null", f"standard error of {pid}")
+        target = os.readlink(f"/proc/{pid}/fd/2")
+        check(target.startswith(expected), f"standard error of {pid}: {target}")
     touch(go)
     status = job.wait(timeout=60)
     check(found and status == 7, f"the command's own files stay closed: exit {status}")

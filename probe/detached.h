@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The probe beside a command that is started: a process in a session of its own, with none of the
+ * command's files, behind a relay (relay.h). Neither of the two is needed for the command to start, to
+ * run, or to end.
+ */
+#ifndef SLOWRANK_PROBE_DETACHED_H
+#define SLOWRANK_PROBE_DETACHED_H
+
+#include <sys/types.h>
+
+#include "probe/coordinator_process.h"
+#include "probe/options.h"
+#include "probe/start_gate.h"
+
+struct detached {
+	const struct probe_options *options;
+	const struct job_place *place;
+	const char *why_no_device;
+	pid_t target; /* the command's process; its end is the job's */
+	struct start_gate *gate;
+	const char *unfinished; /* see relay.h */
+};
+
+/*
+ * The rest of this process's life: it becomes the relay, and a child of it the probe. Neither has
+ * nng, BPF or other threads before.
+ */
+_Noreturn void detached_watch(const struct detached *detached);
+
+#endif

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Processes that run already, and all that they started. Any thread. */
+#ifndef SLOWRANK_PROBE_PROCESS_TREE_H
+#define SLOWRANK_PROBE_PROCESS_TREE_H
+
+#include <stddef.h>
+#include <sys/types.h>
+
+#include "probe/attach_deep.h"
+
+/*
+ * Finds the roots and all their descendants; returns the count. The caller frees *tree, which is
+ * NULL without memory.
+ */
+size_t process_tree_find(const pid_t *roots, size_t root_count, struct attach_process **tree);
+
+#endif

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "probe/relay.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+	TICK_MS = 20,	      /* how often a write that waits looks at the time */
+	LATE_MS = 200,	      /* the gate's process needs this to open it by itself */
+	MESSAGE_LENGTH = 256, /* of a line of our own */
+};
+
+struct relay {
+	const struct relay_options *options;
+	int messages;	     /* -1: nobody writes any more */
+	int target, probe;   /* pidfds; -1: it has ended, or cannot be watched */
+	int64_t late_ms;     /* when a probe that is not ready is told to be late; 0: settled */
+	int64_t deadline_ms; /* 0: the command runs */
+};
+
+static int64_t now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+static int open_process(pid_t pid)
+{
+	return (int)syscall(SYS_pidfd_open, pid, 0);
+}
+
+static bool process_ended(int fd)
+{
+	struct pollfd waited = {.fd = fd, .events = POLLIN};
+
+	return poll(&waited, 1, 0) > 0;
+}
+
+static void look_at_target(struct relay *relay)
+{
+	if (relay->target < 0 || !process_ended(relay->target))
+		return;
+	close(relay->target);
+	relay->target = -1;
+	relay->deadline_ms = now_ms() + RELAY_LIMIT_MS;
+}
+
+static bool time_is_up(const struct relay *relay)
+{
+	return relay->deadline_ms && now_ms() >= relay->deadline_ms;
+}
+
+static void on_tick(int number)
+{
+	(void)number;
+}
+
+static void set_tick(int period_ms)
+{
+	struct timeval period = {.tv_usec = period_ms * 1000};
+
+	setitimer(ITIMER_REAL, &(struct itimerval){period, period}, NULL);
+}
+
+/* Waits for its reader as long as the command runs. What waits behind it is in the pipe, whose
+ * writers do not wait. */
+static void say(struct relay *relay, const char *text, size_t length)
+{
+	set_tick(TICK_MS);
+	while (length > 0) {
+		ssize_t written = write(STDERR_FILENO, text, length);
+
+		if (written > 0) {
+			text += written;
+			length -= (size_t)written;
+			continue;
+		}
+		if (written < 0 && errno == EAGAIN) /* of the job, which made it so */
+			(void)!poll(NULL, 0, TICK_MS);
+		else if (written < 0 && errno != EINTR)
+			break;
+		look_at_target(relay);
+		if (time_is_up(relay))
+			break;
+	}
+	set_tick(0);
+}
+
+static void copy(struct relay *relay)
+{
+	char bytes[4096];
+	ssize_t length = read(relay->messages, bytes, sizeof(bytes));
+
+	if (length > 0) {
+		say(relay, bytes, (size_t)length);
+	} else if (length == 0 || errno != EINTR) {
+		close(relay->messages);
+		relay->messages = -1;
+	}
+}
+
+static void tell_end_of_probe(struct relay *relay)
+{
+	char line[MESSAGE_LENGTH];
+	siginfo_t info = {0};
+
+	close(relay->probe);
+	relay->probe = -1;
+	/* One that ended by itself said why. */
+	if (waitid(P_PID, (id_t)relay->options->probe, &info, WEXITED) < 0 ||
+		info.si_code == CLD_EXITED || relay->deadline_ms)
+		return;
+	snprintf(line, sizeof(line),
+		"slowrank: the probe ended early (signal %d); the job goes on, and from here it is "
+		"not watched\n",
+		info.si_status);
+	say(relay, line, strlen(line));
+}
+
+static void tell_late(struct relay *relay)
+{
+	static const char line[] =
+		"slowrank: the probe was not ready in time; the job has started, and is not "
+		"watched until it is\n";
+
+	relay->late_ms = 0;
+	if (start_gate_was_early(relay->options->gate) && relay->probe >= 0)
+		say(relay, line, strlen(line));
+}
+
+static int until_next_ms(const struct relay *relay)
+{
+	int64_t next_ms = relay->deadline_ms ? relay->deadline_ms : relay->late_ms;
+	int64_t wait_ms = next_ms - now_ms();
+
+	if (!next_ms)
+		return -1;
+	return wait_ms < 0 ? 0 : (int)wait_ms;
+}
+
+void relay_run(const struct relay_options *options)
+{
+	struct relay relay = {.options = options,
+		.messages = options->messages,
+		.target = open_process(options->target),
+		.probe = open_process(options->probe),
+		.late_ms = now_ms() + START_LIMIT_MS + LATE_MS};
+	struct sigaction tick = {.sa_handler = on_tick}; /* without SA_RESTART */
+	sigset_t alarm_only;
+
+	if (relay.target < 0 && errno == ESRCH)
+		relay.deadline_ms = now_ms() + RELAY_LIMIT_MS;
+	sigaction(SIGALRM, &tick, NULL);
+	sigemptyset(&alarm_only);
+	sigaddset(&alarm_only, SIGALRM);
+	sigprocmask(SIG_UNBLOCK, &alarm_only, NULL);
+	signal(SIGPIPE, SIG_IGN);
+	while (relay.messages >= 0 || (relay.probe >= 0 && !relay.deadline_ms)) {
+		struct pollfd waited[] = {
+			{.fd = relay.messages, .events = POLLIN},
+			{.fd = relay.target, .events = POLLIN},
+			{.fd = relay.probe, .events = POLLIN},
+		};
+
+		(void)!poll(waited, 3, until_next_ms(&relay));
+		look_at_target(&relay);
+		if (relay.messages >= 0 && waited[0].revents)
+			copy(&relay);
+		if (relay.probe >= 0 && waited[2].revents)
+			tell_end_of_probe(&relay);
+		if (relay.late_ms && now_ms() >= relay.late_ms)
+			tell_late(&relay);
+		if (time_is_up(&relay)) {
+			if (options->unfinished)
+				say(&relay, options->unfinished, strlen(options->unfinished));
+			return;
+		}
+	}
+}

@@ -1,0 +1,197 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""slowrank run is out of the job's way: the command starts, runs, ends and tells its status in time,
+whatever happens to the probe, to the coordinator, and to who reads what they say."""
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import harness  # noqa: E402
+import jobs  # noqa: E402
+from harness import check  # noqa: E402
+
+START_S, END_S = 2.0, 1.0  # what is promised
+FIRST_PROCESS = ["unshare", "--pid", "--fork", "--mount-proc"]
+COUNTING = "for i in 1 2 3 4 5 6 7 8; do echo $i; sleep 0.05; done; exit 23"
+
+
+def run_command(paths, *options):
+    return [paths.slowrank, "run", "--record", os.path.join(paths.directory, "record.slr"),
+            *options, "--"]
+
+
+def find(what, of, seconds=20):
+    """The first process that a function of jobs finds below slowrank run, as soon as it is there."""
+    found, deadline = [], time.monotonic() + seconds
+    while not found and time.monotonic() < deadline:
+        found = what(of)
+    return found[0] if found else None
+
+
+def run_under(process, slowrank):
+    """The process of slowrank run: the one that was started, or a child of it."""
+    return find(lambda pid: [run for run in (pid, *jobs.children(pid))
+                             if jobs.arguments(run)[:1] == [slowrank.encode()]], process.pid)
+
+
+def kill_probe(paths, prefix, after):
+    """One job whose probe is killed; True when that was before its end."""
+    job = subprocess.Popen([*prefix, *run_command(paths), "sh", "-c", COUNTING],
+                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                           stderr=subprocess.PIPE, text=True)
+    run = run_under(job, paths.slowrank)
+    probe = find(jobs.probes, run)
+    time.sleep(after)
+    hit = job.poll() is None and probe in jobs.descendants(run)
+    if hit:
+        os.kill(probe, signal.SIGKILL)
+    output, errors = job.communicate(timeout=60)
+    check(job.returncode == 23 and output == "1\n2\n3\n4\n5\n6\n7\n8\n",
+          f"killed after {after:.3f} s: exit {job.returncode}, {output!r}, {errors!r}")
+    check("from here it is not watched" in errors or after > 0.2 or not hit,
+          f"killed after {after:.3f} s, and not told: {errors!r}")
+    return hit
+
+
+def kills(count):
+    def case(paths):
+        seed = int(time.time())
+        moments = random.Random(seed)
+        for prefix in (FIRST_PROCESS, []):
+            hits = sum(kill_probe(paths, prefix, moments.uniform(0, 0.5)) for _ in range(count))
+            print(f"{prefix}, seed {seed}: {count} of {count} jobs as they are; "
+                  f"{hits} probes killed")
+            check(hits >= count / 2, "the probe is killed while the job runs")
+    return case
+
+
+def stopped(process):
+    os.kill(process, signal.SIGSTOP)
+    return process
+
+
+class Job:
+    """A job under slowrank that says when it starts, and ends on demand and says when."""
+
+    def __init__(self, paths, prefix=(), env=None, options=(), **files):
+        self.go, self.began, self.ended = (os.path.join(paths.directory, name)
+                                           for name in ("go", "began", "ended"))
+        for path in (self.go, self.began, self.ended):
+            if os.path.exists(path):
+                os.unlink(path)
+        self.started = time.time()
+        self.process = subprocess.Popen(
+            [*prefix, *run_command(paths, *options), "sh", "-c",
+             'date +%s.%N > "$0.part"; mv "$0.part" "$0"; '
+             'until test -e "$1"; do sleep 0.01; done; date +%s.%N > "$2"; exit 5',
+             self.began, self.go, self.ended],
+            stdin=subprocess.DEVNULL, env=dict(os.environ, **(env or {})), **files)
+
+    def held_back(self):
+        jobs.wait_until(lambda: os.path.exists(self.began), "the command starts", self.process)
+        return self.when(self.began) - self.started
+
+    @staticmethod
+    def when(path):
+        with open(path, encoding="ascii") as file:
+            return float(file.read())
+
+    def end(self):
+        """Seconds from the command's end to that of slowrank run."""
+        with open(self.go, "w", encoding="ascii"):
+            pass
+        status = self.process.wait(timeout=60)
+        now = time.time()
+        check(status == 5, f"exit {status}")
+        return now - self.when(self.ended)
+
+
+def judge(name, held_back, late):
+    print(f"{name}: held back {held_back:.2f} s, {late:.2f} s late")
+    check(held_back <= START_S, f"{name}: held back for {held_back:.2f} s")
+    check(late <= END_S, f"{name}: {late:.2f} s late")
+
+
+def start(paths):
+    """The command is not held back by a probe that stands still, or whose coordinator does."""
+    for name, what in (("probe stopped at its start", jobs.probes),
+                       ("coordinator stopped at its start", jobs.coordinators)):
+        job = Job(paths, stderr=subprocess.PIPE, text=True)
+        process = stopped(find(what, job.process.pid))
+        judge(name, job.held_back(), job.end())
+        os.kill(process, signal.SIGKILL)
+        said = job.process.stderr.read()
+        check("not ready in time" in said or job.held_back() < 1.5, f"{name}: {said!r}")
+
+
+def end(paths):
+    """Nor is slowrank run late, whoever stands still, and whatever is not read."""
+    job = Job(paths, stderr=subprocess.PIPE, text=True)
+    judge("nothing wrong", job.held_back(), job.end())
+    said = job.process.stderr.read()
+    check("Coverage" in said, f"the report comes before the end: {said!r}")
+    for name, what in (("probe stopped", jobs.probes), ("coordinator stopped", jobs.coordinators)):
+        job = Job(paths, stderr=subprocess.PIPE, text=True)
+        held_back = job.held_back()
+        process = stopped(find(what, job.process.pid))
+        judge(name, held_back, job.end())
+        said = job.process.stderr.read()
+        check("slowrank report " in said, f"{name}: the record is named: {said!r}")
+        os.kill(process, signal.SIGCONT)
+        jobs.whole_report(paths.slowrank, os.path.join(paths.directory, "record.slr"))
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    try:
+        while True:
+            os.write(writer, b"x" * 4096)
+    except BlockingIOError:
+        os.set_blocking(writer, True)
+    job = Job(paths, stderr=writer)
+    judge("standard error full", job.held_back(), job.end())
+    check(os.get_blocking(writer), "the job's standard error is as it was")
+    os.close(reader)
+    os.close(writer)
+    job = Job(paths, prefix=["sh", "-c", 'exec "$@" >&-', "sh"])
+    judge("standard output closed", job.held_back(), job.end())
+
+
+def rank(paths):
+    """A launcher that reads its rank's files to their ends does not wait for slowrank."""
+    job = Job(paths, env={"RANK": "0", "WORLD_SIZE": "1", "MASTER_PORT": str(os.getpid())},
+              options=["--quiet"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    record = os.path.join(paths.directory, "record.slr").encode()
+    held_back = job.held_back()
+
+    def ours(_):
+        return [int(name) for name in os.listdir("/proc") if name.isdigit() and
+                b"coordinator" in jobs.arguments(name)[:2] and record in jobs.arguments(name)]
+    coordinator = stopped(find(ours, None))
+    ends = {}
+
+    def read(name, file):
+        file.read()
+        ends[name] = time.time()
+    readers = [threading.Thread(target=read, args=(name, getattr(job.process, name)))
+               for name in ("stdout", "stderr")]
+    for reader in readers:
+        reader.start()
+    late = job.end()
+    for reader in readers:
+        reader.join(timeout=30)
+    check(len(ends) == 2, f"ends of files: {ends}")
+    for name, when in ends.items():
+        judge(f"coordinator stopped, {name} of a rank", held_back, when - job.when(job.ended))
+    judge("coordinator stopped, status of a rank", held_back, late)
+    os.kill(coordinator, signal.SIGKILL)
+
+
+CASES = {"kills": kills(6), "kills_100": kills(100), "start": start, "end": end, "rank": rank}
+
+if __name__ == "__main__":
+    harness.main(CASES)

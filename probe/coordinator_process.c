@@ -14,10 +14,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "probe/runtime_directory.h"
 
 extern char **environ;
 
@@ -40,24 +41,6 @@ static uint32_t hash_text(const char *text)
 	for (; *text; text++)
 		hash = (hash ^ (uint8_t)*text) * 16777619u;
 	return hash;
-}
-
-/* Makes the per-user folder of sockets and locks; refuses one that another user prepared. */
-static int runtime_directory(char path[64], char why[256])
-{
-	struct stat status;
-
-	snprintf(path, 64, "/tmp/slowrank-%u", (unsigned)geteuid());
-	if (mkdir(path, 0700) < 0 && errno != EEXIST) {
-		snprintf(why, 256, "cannot make %s: %s", path, strerror(errno));
-		return -errno;
-	}
-	if (lstat(path, &status) < 0 || !S_ISDIR(status.st_mode) || status.st_uid != geteuid() ||
-		(status.st_mode & 077)) {
-		snprintf(why, 256, "%s is not a private folder of this user: remove it", path);
-		return -EPERM;
-	}
-	return 0;
 }
 
 /* Names of this host may lead to any address of its loopback interface. */
@@ -198,7 +181,7 @@ static int start(struct command_line *line, int lock_fd, pid_t *started, char wh
 	close(pipe_fds[0]);
 	if (!listening) {
 		snprintf(why, 256, "the coordinator of this job did not start");
-		kill(*started, SIGTERM);
+		kill(*started, SIGKILL); /* it may be one that stands still */
 		waitpid(*started, NULL, 0);
 		*started = 0;
 		return -ECONNREFUSED;
@@ -281,15 +264,17 @@ static int choose_port(const struct job_place *place, char listen_url[COORDINATO
 	return -EADDRINUSE;
 }
 
-/* The coordinator of this host's jobs: started by whoever gets the lock. */
+/* The coordinator of this host's jobs: started by whoever gets the lock. Closes directory_fd. */
 static int start_if_first(const struct probe_options *options, const struct job_place *place,
-	bool quiet_if_empty, char url[COORDINATOR_URL_LENGTH], struct coordinator_child *child,
+	bool quiet_if_empty, int directory_fd, char url[COORDINATOR_URL_LENGTH], struct coordinator_child *child,
 	char why[256])
 {
 	char listen_url[COORDINATOR_URL_LENGTH];
 	int result = 0;
-	int lock_fd = open(child->lock_path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	int lock_fd = openat(directory_fd, strrchr(child->lock_path, '/') + 1,
+		O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 
+	close(directory_fd);
 	if (lock_fd < 0) {
 		snprintf(why, 256, "cannot open %s: %s", child->lock_path, strerror(errno));
 		return -errno;
@@ -306,8 +291,10 @@ static int start_if_first(const struct probe_options *options, const struct job_
 			result = start(&line, lock_fd, &child->pid, why);
 		}
 		child->is_ours = result == 0;
-		if (result < 0)
+		if (result < 0) {
 			unlink(child->lock_path);
+			unlink(child->socket_path);
+		}
 	}
 	close(lock_fd);
 	return result;
@@ -317,8 +304,8 @@ int coordinator_process_ensure(const struct probe_options *options, const struct
 	bool quiet_if_empty, char url[COORDINATOR_URL_LENGTH], unsigned *attempts,
 	struct coordinator_child *child, char why[256])
 {
-	char directory[64];
-	int result;
+	char directory[RUNTIME_DIRECTORY_LENGTH];
+	int directory_fd;
 
 	*child = (struct coordinator_child){0};
 	*attempts = 1;
@@ -331,28 +318,29 @@ int coordinator_process_ensure(const struct probe_options *options, const struct
 		snprintf(url, COORDINATOR_URL_LENGTH, "%s", options->coordinator);
 		return 0;
 	}
-	result = runtime_directory(directory, why);
-	if (result < 0)
-		return result;
+	if (place->several_hosts) {
+		if (!place->leader_address[0]) {
+			snprintf(why, 256,
+				"the job has several hosts and none is known to all: name the "
+				"coordinator with --coordinator tcp://HOST:PORT");
+			return -EINVAL;
+		}
+		*attempts = PORT_ATTEMPTS;
+		coordinator_process_url(place, 0, url);
+		if (!address_is_local(place->leader_address))
+			return 0;
+	}
+	directory_fd = runtime_directory_open(directory, why);
+	if (directory_fd < 0)
+		return directory_fd;
 	snprintf(
 		child->lock_path, sizeof(child->lock_path), "%s/%s.lock", directory, place->job_id);
 	if (!place->several_hosts) {
 		snprintf(child->socket_path, sizeof(child->socket_path), "%s/%s.sock", directory,
 			place->job_id);
 		snprintf(url, COORDINATOR_URL_LENGTH, "ipc://%s/%s.sock", directory, place->job_id);
-		return start_if_first(options, place, quiet_if_empty, url, child, why);
 	}
-	if (!place->leader_address[0]) {
-		snprintf(why, 256,
-			"the job has several hosts and none is known to all: name the "
-			"coordinator with --coordinator tcp://HOST:PORT");
-		return -EINVAL;
-	}
-	*attempts = PORT_ATTEMPTS;
-	coordinator_process_url(place, 0, url);
-	if (!address_is_local(place->leader_address))
-		return 0;
-	return start_if_first(options, place, quiet_if_empty, url, child, why);
+	return start_if_first(options, place, quiet_if_empty, directory_fd, url, child, why);
 }
 
 bool coordinator_process_ended(struct coordinator_child *child)

@@ -7,8 +7,9 @@
 # and so does what slowrank starts as itself (/proc/self/exe). The C library stays the target's own:
 # its version must not be older than `glibc` in OUT_DIR/needs.txt. For older ones, and for those
 # without one, OUT_DIR/lib/own-libc holds this machine's, and OUT_DIR/slowrank-own-libc starts slowrank
-# with it. The kernel takes the loader's path from the program, where only a fixed path can stand:
-# it is /run/slowrank-loader, a link that slowrank-own-libc makes. So that one needs root once.
+# with it. The kernel takes the loader's path from the program, where only a fixed path can stand: it is
+# a link in /run, named by the loader's content, that slowrank-own-libc makes. So that one needs root once.
+# Bundles with the same loader share the link: root's starts lead it to their own, others take it as it is.
 set -euo pipefail
 
 limit_kib=$((64 * 1024))
@@ -101,21 +102,24 @@ for name in "${libraries[@]}"; do cp "$out/$name" "$out/lib/$name"; done
 mv "$out/slowrank-own-libc.bin" "$out/lib/slowrank-own-libc.bin"
 patchelf --force-rpath --set-rpath '$ORIGIN:$ORIGIN/own-libc' "$out/lib/slowrank-own-libc.bin"
 interpreter=$(patchelf --print-interpreter "$out/slowrank")
+loader=${interpreter##*/}
+link=/run/slowrank-loader-$(sha256sum "$out/lib/own-libc/$loader" | cut -c1-16)
 cat >"$out/slowrank-own-libc" <<'SCRIPT'
 #!/bin/sh
-# Starts slowrank with the C library that was bundled beside it. As root where the link is not made yet:
-# only root can write to /run, so that nobody else chooses the loader.
+# Starts slowrank with the C library that was bundled beside it. As root where the link does not lead to a
+# loader yet: only root can write to /run, so that nobody else chooses the loader.
 set -eu
 here=$(dirname "$(readlink -f "$0")")
-link=/run/slowrank-loader
-if [ "$(readlink "$link" 2>/dev/null || :)" != "$here/lib/own-libc/LOADER" ]; then
-	ln -sfn "$here/lib/own-libc/LOADER" "$link"
+own=$here/lib/own-libc/LOADER
+if ! [ -x LINK ] || { [ "$(id -u)" = 0 ] && [ "$(readlink LINK)" != "$own" ]; }; then
+	ln -s "$own" "LINK.$$"
+	mv -f "LINK.$$" LINK # at once: another bundle may be starting
 fi
 exec "$here/lib/slowrank-own-libc.bin" "$@"
 SCRIPT
-sed -i "s/LOADER/${interpreter##*/}/g" "$out/slowrank-own-libc"
+sed -i "s:LOADER:$loader:g; s:LINK:$link:g" "$out/slowrank-own-libc"
 chmod +x "$out/slowrank-own-libc"
-patchelf --set-interpreter /run/slowrank-loader "$out/lib/slowrank-own-libc.bin"
+patchelf --set-interpreter "$link" "$out/lib/slowrank-own-libc.bin"
 
 newest=$(for file in "$out"/slowrank "$out"/lib/*.so* "$out"/*.so; do
 	readelf --version-info "$file" 2>/dev/null || :
@@ -136,9 +140,9 @@ check() {
 }
 check "$out/slowrank"
 if [[ $EUID -eq 0 ]]; then
-	had_link=$(readlink /run/slowrank-loader || :)
+	had_link=$(readlink "$link" || :)
 	check "$out/slowrank-own-libc"
-	if [[ -n $had_link ]]; then ln -sfn "$had_link" /run/slowrank-loader; else rm -f /run/slowrank-loader; fi
+	if [[ -n $had_link ]]; then ln -sfn "$had_link" "$link"; else rm -f "$link"; fi
 fi
 outside=$(ldd "$out/slowrank" | awk -v own="$out/" '$3 ~ "^/" && index($3, own) != 1 { print $1 }')
 for name in $outside; do

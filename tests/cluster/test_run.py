@@ -4,6 +4,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -312,7 +313,33 @@ def garbage(paths):
     check(said == [("host-slow", "garbage-collection", [2])], f"verdicts: {said}")
 
 
-CASES = {"garbage": garbage, "kill9": kill9, "status": status, "throttled": run_throttled, "attach": attach,
+def bundles(paths):
+    """Two carried programs in two folders, each with its own C library, started all the time at once."""
+    if not shutil.which("patchelf"):
+        harness.skip("no patchelf")
+    root = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
+    folders = [os.path.join(paths.directory, name) for name in ("one", "two")]
+    for folder in folders:
+        shutil.rmtree(folder, ignore_errors=True)
+    subprocess.run([os.path.join(root, "scripts", "bundle.sh"), folders[0]], check=True,
+                   env=dict(os.environ, BUILD=os.path.dirname(paths.slowrank)))
+    shutil.copytree(folders[0], folders[1])
+    loops = [subprocess.Popen(
+        ["sh", "-c", 'for i in $(seq 40); do "$0/slowrank-own-libc" --version || exit 9; done; '
+         '"$0/slowrank-own-libc" run --record "$0/record.slr" -- sh -c "exit 7"', folder],
+        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL) for folder in folders]
+    check([loop.wait(timeout=100) for loop in loops] == [7, 7], "both run")
+    nobody = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"]
+    for folder in folders:
+        jobs.whole_report(paths.slowrank, os.path.join(folder, "record.slr"))
+        done = subprocess.run([*nobody, os.path.join(folder, "slowrank-own-libc"), "--version"],
+                              check=False)
+        check(done.returncode == 0, f"{folder}, by an ordinary user: exit {done.returncode}")
+    for folder in folders:
+        shutil.rmtree(folder)
+
+
+CASES = {"bundles": bundles, "garbage": garbage, "kill9": kill9, "status": status, "throttled": run_throttled, "attach": attach,
          "attach_deep": attach_deep, "attach_dear": attach_dear, "attach_late_host": attach_late_host,
          "attach_slow_device": attach_slow_device, "attach_unseen_device": attach_unseen_device,
          "per_rank": per_rank, "nccl": nccl, "unprivileged": unprivileged,

@@ -224,13 +224,18 @@ static void allow_many_probes(void)
 	}
 }
 
+static bool colour_wanted(const struct coordinator_options *options)
+{
+	return report_text_colour_wanted(options->terminal || isatty(STDERR_FILENO));
+}
+
 static int open_outputs(struct coordinator *coordinator)
 {
 	const struct coordinator_options *options = &coordinator->options;
 	struct alert_sink_options sink_options = {
 		.text = options->quiet ? NULL : stderr,
 		.json_path = options->alerts,
-		.colour = report_text_colour_wanted(stderr),
+		.colour = colour_wanted(options),
 	};
 	struct record_writer_options record_options = {
 		.program = "slowrank " SLOWRANK_VERSION,
@@ -417,8 +422,7 @@ static void finish(struct coordinator *coordinator)
 	finish_record(coordinator);
 	model = pipeline_report(coordinator->pipeline);
 	if (!options->quiet && !(options->quiet_if_empty && model->totals.steps == 0)) {
-		struct report_text_options text_options = {
-			.colour = report_text_colour_wanted(stderr)};
+		struct report_text_options text_options = {.colour = colour_wanted(options)};
 
 		(void)!report_text_write(model, &text_options, stderr);
 	}

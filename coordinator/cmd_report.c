@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "coordinator/commands.h"
 #include "coordinator/output/file.h"
@@ -186,7 +187,8 @@ static void replay_record(const char *path, struct record_reader *reader, struct
 
 static int write_output(const struct report_options *options, const struct report_model *model)
 {
-	struct report_text_options text = {.colour = report_text_colour_wanted(stdout)};
+	struct report_text_options text = {
+		.colour = report_text_colour_wanted(isatty(STDOUT_FILENO))};
 	char why[WIRE_DETAIL_LENGTH_MAX + 1];
 	int error;
 

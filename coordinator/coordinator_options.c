@@ -23,6 +23,7 @@ enum option_kind {
 	OPTION_TLS_KEY,
 	OPTION_TLS_CA,
 	OPTION_JOB,
+	OPTION_TERMINAL,
 	OPTION_NR
 };
 
@@ -48,6 +49,7 @@ static const struct option_row rows[OPTION_NR] = {
 	[OPTION_TLS_KEY] = {"--tls-key", "SLOWRANK_TLS_KEY", false},
 	[OPTION_TLS_CA] = {"--tls-ca", "SLOWRANK_TLS_CA", false},
 	[OPTION_JOB] = {"--job", "SLOWRANK_JOB", false},
+	[OPTION_TERMINAL] = {"--terminal", "SLOWRANK_TERMINAL", true},
 };
 
 static const char help[] =
@@ -71,6 +73,7 @@ static const char help[] =
 	"  --ready-fd N       write one byte to this file descriptor once probes can connect\n"
 	"  --quiet            no alerts and no report on stderr\n"
 	"  --quiet-if-empty   no report on stderr when no step was seen\n"
+	"  --terminal         stderr is passed on to a terminal\n"
 	"  --help             this text\n\n"
 	"Each option has an environment variable: SLOWRANK_LISTEN for --listen, and so on.\n"
 	"SIGTERM or Ctrl-C: analyse what is there, write record and report, and end.\n";
@@ -149,6 +152,9 @@ static int set_option(struct coordinator_options *options, enum option_kind kind
 		break;
 	case OPTION_JOB:
 		options->job = value;
+		break;
+	case OPTION_TERMINAL:
+		options->terminal = is_true(value);
 		break;
 	case OPTION_NR:
 		break;

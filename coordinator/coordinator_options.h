@@ -26,6 +26,7 @@ struct coordinator_options {
 	bool exit_when_done;
 	bool quiet;
 	bool quiet_if_empty; /* no report when no step was seen */
+	bool terminal;	     /* somebody passes stderr on to one */
 	int parent;	     /* process id; 0 = none */
 	int ready_fd;	     /* -1 = none */
 };

@@ -242,6 +242,7 @@ int cmd_run(int argc, char **argv)
 	case OPTIONS_OK:
 		break;
 	}
+	options.terminal = isatty(STDERR_FILENO);
 	job_place_find(&place, &options);
 	job_place_warn(&options);
 	(void)device_environment_set(&options, why_no_device);

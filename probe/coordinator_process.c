@@ -133,6 +133,8 @@ static void fill_command_line(struct command_line *line, const struct probe_opti
 		arguments[count++] = "--insecure";
 	if (options->quiet)
 		arguments[count++] = "--quiet";
+	if (options->terminal)
+		arguments[count++] = "--terminal";
 	if (quiet_if_empty)
 		arguments[count++] = "--quiet-if-empty";
 	arguments[count] = NULL;

@@ -61,6 +61,7 @@ struct probe_options {
 	struct tls_files tls;
 	bool insecure;	  /* no key beyond this host */
 	bool quiet;	  /* no alerts and no report on stderr */
+	bool terminal;	  /* run: stderr is one, which the probe does not see */
 	char **command;	  /* run: argv of the job, NULL-terminated */
 	size_t pid_count; /* attach */
 	pid_t pids[PROBE_ATTACH_PIDS_MAX];

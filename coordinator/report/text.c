@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "coordinator/report/cause_text.h"
 #include "coordinator/report/costs.h"
@@ -30,14 +29,12 @@ struct selection {
 	const struct verdict *verdicts[VERDICTS_SHOWN];
 };
 
-bool report_text_colour_wanted(FILE *out)
+bool report_text_colour_wanted(bool terminal)
 {
-	const char *terminal = getenv("TERM"), *no_colour = getenv("NO_COLOR");
-	int fd = fileno(out);
+	const char *kind = getenv("TERM"), *no_colour = getenv("NO_COLOR");
 
 	/* no-color.org: any value that is not empty. */
-	return !(no_colour && *no_colour) && terminal && strcmp(terminal, "dumb") != 0 && fd >= 0 &&
-	       isatty(fd);
+	return terminal && !(no_colour && *no_colour) && kind && strcmp(kind, "dumb") != 0;
 }
 
 static bool is_worse(const struct verdict *one, const struct verdict *other)

@@ -24,8 +24,8 @@ struct report_text_options {
 int report_text_write(const struct report_model *model, const struct report_text_options *options,
 	FILE *out) __attribute__((warn_unused_result));
 
-/* True when the stream is a terminal that shows colours (and NO_COLOR is not set). */
-bool report_text_colour_wanted(FILE *out);
+/* For text that goes to a terminal, or not: true when that one shows colours and NO_COLOR is not set. */
+bool report_text_colour_wanted(bool terminal);
 
 enum { REPORT_SENTENCE_LENGTH = 768 };
 

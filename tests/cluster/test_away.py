@@ -3,6 +3,7 @@
 """slowrank run is out of the job's way: the command starts, runs, ends and tells its status in time,
 whatever happens to the probe, to the coordinator, and to who reads what they say."""
 import os
+import pty
 import random
 import signal
 import subprocess
@@ -165,6 +166,32 @@ def end(paths):
     judge("standard output closed", job.held_back(), job.end())
 
 
+def terminal(paths):
+    """A report in colours for a terminal, though the coordinator writes to a pipe."""
+    master, slave = pty.openpty()
+    job = Job(paths, stderr=slave)
+    job.held_back()
+    coordinator = find(jobs.coordinators, job.process.pid)
+    check(b"--terminal" in jobs.arguments(coordinator), "the coordinator is told")
+    os.close(slave)
+    said = []
+    reader = threading.Thread(target=lambda: said.append(read_terminal(master)))
+    reader.start()
+    job.end()
+    reader.join(timeout=20)
+    check(said and b"Coverage" in said[0], f"the report is on the terminal: {said}")
+    os.close(master)
+
+
+def read_terminal(master):
+    text = b""
+    try:
+        while True:
+            text += os.read(master, 4096)
+    except OSError: # its end
+        return text
+
+
 def rank(paths):
     """A launcher that reads its rank's files to their ends does not wait for slowrank."""
     job = Job(paths, env={"RANK": "0", "WORLD_SIZE": "1", "MASTER_PORT": str(os.getpid())},
@@ -195,7 +222,8 @@ def rank(paths):
     os.kill(coordinator, signal.SIGKILL)
 
 
-CASES = {"kills": kills(6), "kills_100": kills(100), "start": start, "end": end, "rank": rank}
+CASES = {"kills": kills(6), "kills_100": kills(100), "start": start, "end": end, "rank": rank,
+         "terminal": terminal}
 
 if __name__ == "__main__":
     harness.main(CASES)

@@ -348,9 +348,15 @@ static void colour_only_where_it_is_wanted(void **state)
 	assert_null(memchr(bytes, '\033', length));
 	fclose(out);
 	free(bytes);
-	out = fopen("/dev/null", "we");
-	assert_false(report_text_colour_wanted(out));
-	fclose(out);
+	setenv("TERM", "xterm", 1);
+	unsetenv("NO_COLOR");
+	assert_true(report_text_colour_wanted(true));
+	assert_false(report_text_colour_wanted(false));
+	setenv("NO_COLOR", "1", 1);
+	assert_false(report_text_colour_wanted(true));
+	unsetenv("NO_COLOR");
+	setenv("TERM", "dumb", 1);
+	assert_false(report_text_colour_wanted(true));
 }
 
 int main(void)

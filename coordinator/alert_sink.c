@@ -2,8 +2,10 @@
 #include "coordinator/alert_sink.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "coordinator/output/file.h"
@@ -14,6 +16,7 @@ struct alert_sink {
 	FILE *text;
 	int json_fd; /* -1 = none */
 	bool colour;
+	bool line_is_cut; /* the last one; a full disk, a pipe that nobody reads */
 	uint64_t errors;
 };
 
@@ -31,6 +34,7 @@ static int open_json(const char *path, char why[WIRE_DETAIL_LENGTH_MAX + 1])
 {
 	static const struct output_kind kind = {"a file of alerts", begins_as_alert};
 	struct output_place place;
+	struct stat status;
 	bool is_file;
 	int fd = output_place_open(path, &place);
 
@@ -40,6 +44,9 @@ static int open_json(const char *path, char why[WIRE_DETAIL_LENGTH_MAX + 1])
 	}
 	fd = output_file_append(&place, path, &kind, &is_file, why);
 	output_place_close(&place);
+	/* Alerts do not wait for the reader of a pipe. Opened here, it is not the job's to share. */
+	if (fd >= 0 && !is_file && fstat(fd, &status) == 0 && S_ISFIFO(status.st_mode))
+		(void)fcntl(fd, F_SETFL, O_APPEND | O_NONBLOCK);
 	return fd;
 }
 
@@ -91,23 +98,28 @@ const char *verdict_event_name(enum verdict_event event)
 	return "unknown";
 }
 
-static bool write_all(int fd, const char *bytes, size_t length)
+/* Writes what there is room for; *cut: that ended within bytes. */
+static bool write_all(int fd, const char *bytes, size_t length, bool *cut)
 {
-	while (length > 0) {
-		ssize_t written = write(fd, bytes, length);
+	size_t done = 0;
+
+	while (done < length) {
+		ssize_t written = write(fd, bytes + done, length - done);
 
 		if (written < 0 && errno == EINTR)
 			continue;
-		if (written <= 0)
+		if (written <= 0) {
+			*cut = *cut || done > 0;
 			return false;
-		bytes += written;
-		length -= (size_t)written;
+		}
+		done += (size_t)written;
 	}
+	*cut = false;
 	return true;
 }
 
 /* The line is made whole first, so that a reader of the growing file never sees half of one. */
-static bool write_json(const struct alert_sink *sink, enum verdict_event event,
+static bool write_json(struct alert_sink *sink, enum verdict_event event,
 	const struct verdict *verdict, const struct report_model *model)
 {
 	char *line = NULL;
@@ -126,7 +138,9 @@ static bool write_json(const struct alert_sink *sink, enum verdict_event event,
 	fputc('\n', memory);
 	good = !ferror(memory);
 	good = fclose(memory) == 0 && good;
-	good = good && write_all(sink->json_fd, line, length);
+	if (good && sink->line_is_cut)
+		good = write_all(sink->json_fd, "\n", 1, &sink->line_is_cut);
+	good = good && write_all(sink->json_fd, line, length, &sink->line_is_cut);
 	free(line);
 	return good;
 }

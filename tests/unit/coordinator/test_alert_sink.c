@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Alerts as lines: whole at once, appended, counted when they cannot be written. */
 #include <errno.h>
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -8,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -100,6 +102,42 @@ static void lines_are_there_at_once_and_appended(void **state)
 	unlink(path);
 }
 
+static void a_pipe_that_nobody_reads_holds_nobody_up(void **state)
+{
+	enum { ALERTS = 1000 }; /* more than a pipe holds */
+	static char bytes[1 << 18];
+	char path[] = "/tmp/slowrank-alerts-XXXXXX";
+	struct alert_sink *sink;
+	uint64_t errors, lines = 0;
+
+	(void)state;
+	close(mkstemp(path));
+	unlink(path);
+	assert_int_equal(mkfifo(path, 0600), 0);
+	int reader = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+	assert_int_equal(
+		alert_sink_create(&(struct alert_sink_options){.json_path = path}, &sink, why), 0);
+	alarm(60); /* where it waits, it waits for ever */
+	for (int i = 0; i < ALERTS; i++)
+		alert_sink_verdict(sink, VERDICT_EVENT_ALERT, &verdict, &model);
+	errors = alert_sink_errors(sink);
+	assert_in_range(errors, 1, ALERTS - 1);
+	ssize_t length = read(reader, bytes, sizeof(bytes) - 1);
+	assert_true(length > 0);
+	bytes[length] = '\0';
+	for (char *line = strtok(bytes, "\n"); line; line = strtok(NULL, "\n")) {
+		assert_int_equal(strncmp(line, "{\"event\": ", 10), 0);
+		lines += line[strlen(line) - 1] == '}';
+	}
+	assert_in_range(lines, ALERTS - errors, ALERTS);
+	alert_sink_verdict(sink, VERDICT_EVENT_ALERT, &verdict, &model);
+	assert_int_equal(alert_sink_errors(sink), errors);
+	alarm(0);
+	alert_sink_destroy(sink);
+	close(reader);
+	unlink(path);
+}
+
 static void colour_is_only_in_the_text(void **state)
 {
 	char text[1024] = "";
@@ -158,6 +196,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(lines_are_there_at_once_and_appended),
 		cmocka_unit_test(a_period_is_told),
+		cmocka_unit_test(a_pipe_that_nobody_reads_holds_nobody_up),
 		cmocka_unit_test(colour_is_only_in_the_text),
 		cmocka_unit_test(what_cannot_be_written_is_counted),
 		cmocka_unit_test(a_bad_path_is_refused),

@@ -135,7 +135,18 @@ static void tell_late(struct relay *relay)
 		"watched until it is\n";
 
 	relay->late_ms = 0;
-	if (start_gate_was_early(relay->options->gate) && relay->probe >= 0)
+	if (start_gate_probe_is_late(relay->options->gate) && relay->probe >= 0)
+		say(relay, line, strlen(line));
+}
+
+/* What is at work goes on without us. A probe that was never ready has nothing to finish. */
+static void end_in_time(struct relay *relay)
+{
+	const char *line = relay->options->unfinished;
+
+	if (relay->probe >= 0 && start_gate_probe_is_late(relay->options->gate))
+		kill(relay->options->probe, SIGKILL);
+	else if (line)
 		say(relay, line, strlen(line));
 }
 
@@ -182,8 +193,7 @@ void relay_run(const struct relay_options *options)
 		if (relay.late_ms && now_ms() >= relay.late_ms)
 			tell_late(&relay);
 		if (time_is_up(&relay)) {
-			if (options->unfinished)
-				say(&relay, options->unfinished, strlen(options->unfinished));
+			end_in_time(&relay);
 			return;
 		}
 	}

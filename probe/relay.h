@@ -13,7 +13,7 @@
 #include "probe/start_gate.h"
 
 /* After the command's end, the time for the report, and for what was not read yet. */
-enum { RELAY_LIMIT_MS = 850 };
+enum { RELAY_LIMIT_MS = 750 };
 
 struct relay_options {
 	int messages; /* where probe and coordinator write; the other end is closed */

@@ -10,7 +10,8 @@
 enum start_state {
 	START_HELD = 0, /* what fresh memory holds */
 	START_READY = 1,
-	START_EARLY = 2,
+	START_EARLY = 2,  /* the probe was not ready; */
+	START_JOINED = 3, /* it is now */
 };
 
 int start_gate_create(struct start_gate *gate)
@@ -53,6 +54,8 @@ bool start_gate_open(struct start_gate *gate)
 {
 	bool in_time = decide(gate, START_READY);
 
+	if (!in_time)
+		atomic_store(gate->state, START_JOINED);
 	close(gate->opening_fd);
 	return in_time;
 }
@@ -63,7 +66,7 @@ void start_gate_leave(struct start_gate *gate)
 	close(gate->opening_fd);
 }
 
-bool start_gate_was_early(const struct start_gate *gate)
+bool start_gate_probe_is_late(const struct start_gate *gate)
 {
 	return atomic_load(gate->state) == START_EARLY;
 }

@@ -28,7 +28,7 @@ bool start_gate_open(struct start_gate *gate);
 /* In the processes between: keeps neither end. */
 void start_gate_leave(struct start_gate *gate);
 
-/* In any: the command was started before the probe was ready. */
-bool start_gate_was_early(const struct start_gate *gate);
+/* In any: the command was started, and the probe is still not ready. */
+bool start_gate_probe_is_late(const struct start_gate *gate);
 
 #endif

@@ -9,7 +9,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-enum { START_LIMIT_MS = 1800 }; /* a probe that takes longer comes late to its job */
+enum { START_LIMIT_MS = 1500 }; /* a probe that takes longer comes late to its job */
 
 struct start_gate {
 	atomic_int *state;	    /* enum start_state, in memory that the processes share */

@@ -162,7 +162,7 @@ def start(paths):
         if any(jobs.arguments(process)):
             os.kill(process, signal.SIGKILL)
         said = job.process.stderr.read()
-        check("not ready in time" in said or job.held_back() < 1.5, f"{name}: {said!r}")
+        check("not ready in time" in said or job.held_back() < 1.3, f"{name}: {said!r}")
 
 
 def end(paths):

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """slowrank run is out of the job's way: the command starts, runs, ends and tells its status in time,
 whatever happens to the probe, to the coordinator, and to who reads what they say."""
+import json
 import os
 import pty
 import random
@@ -165,6 +166,28 @@ def start(paths):
         check("not ready in time" in said or job.held_back() < 1.3, f"{name}: {said!r}")
 
 
+def late(paths):
+    """A probe that is late watches the job from then on: the processes that are there, their calls as
+    those of a job that ran before."""
+    remove_records(paths)
+    record = fresh_record(paths)
+    truth_path = jobs.fresh_directory(paths.directory)
+    hold = jobs.Hold(paths.directory)
+    job = subprocess.Popen(
+        [*run_command(paths, record), *jobs.mpirun(2),
+         *jobs.workload_command(paths.workload, truth_path, steps=200, step_ms=20), *hold.options],
+        stdin=subprocess.DEVNULL)
+    probe = stopped(find(jobs.probes, job.pid))
+    hold.wait(2, job)
+    os.kill(probe, signal.SIGCONT)
+    time.sleep(3) # it looks for processes and libraries; the ranks wait meanwhile
+    hold.end()
+    check(job.wait(timeout=60) == 0, f"exit {job.returncode}")
+    report = json.loads(jobs.whole_report(paths.slowrank, record).stdout)
+    check(report["job"]["ranks"] == 2 and report["job"]["steps"] > 100, f"{report['job']}")
+    check(not report["verdicts"], f"verdicts: {report['verdicts']}")
+
+
 def end(paths):
     """Nor is slowrank run late, whoever stands still, and whatever is not read."""
     remove_records(paths)
@@ -259,7 +282,7 @@ def rank(paths):
     os.kill(coordinator, signal.SIGKILL)
 
 
-CASES = {"kills": kills(6), "kills_100": kills(100), "start": start, "end": end, "rank": rank,
+CASES = {"kills": kills(6), "kills_100": kills(100), "start": start, "late": late, "end": end, "rank": rank,
          "terminal": terminal}
 
 if __name__ == "__main__":

@@ -268,8 +268,8 @@ static int choose_port(const struct job_place *place, char listen_url[COORDINATO
 
 /* The coordinator of this host's jobs: started by whoever gets the lock. Closes directory_fd. */
 static int start_if_first(const struct probe_options *options, const struct job_place *place,
-	bool quiet_if_empty, int directory_fd, char url[COORDINATOR_URL_LENGTH], struct coordinator_child *child,
-	char why[256])
+	bool quiet_if_empty, int directory_fd, char url[COORDINATOR_URL_LENGTH],
+	struct coordinator_child *child, char why[256])
 {
 	char listen_url[COORDINATOR_URL_LENGTH];
 	int result = 0;

@@ -171,7 +171,7 @@ static int load_key(const struct coordinator_options *options, struct key_file *
 	bool beyond = false;
 
 	for (size_t i = 0; i < options->url_count; i++)
-		beyond |= !key_file_url_is_local(options->urls[i]);
+		beyond |= key_file_needed(options->urls[i]);
 	if (!beyond || options->insecure)
 		return 0;
 	if (key_file_load(options->key_file, key, why))

@@ -345,7 +345,7 @@ static int check_url(const struct listener *listener, const char *url, char *why
 			"cannot listen at '%.150s': a file is there that is no socket", url);
 		return -EEXIST;
 	}
-	if (!key_file_url_is_local(url) && !listener->keyed && !listener->insecure) {
+	if (key_file_needed(url) && !listener->keyed && !listener->insecure) {
 		snprintf(why, why_length,
 			"cannot listen at '%.100s' without a key: --key-file FILE, or --insecure "
 			"to "
@@ -366,7 +366,7 @@ static int listen_at(struct listener *listener, size_t index, const char *url, c
 		return error;
 	error = nng_listener_create(&bound, listener->socket, url);
 	if (!error) {
-		if (key_file_url_is_local(url) || listener->insecure)
+		if (!key_file_needed(url) || listener->insecure)
 			listener->open_ids[listener->open_count++] = nng_listener_id(bound);
 		if (tls_files_url(url))
 			error = nng_listener_set_ptr(bound, NNG_OPT_TLS_CONFIG, listener->tls);

@@ -116,7 +116,7 @@ static int load_key(struct session *session, struct uplink_options *uplink_optio
 	char why[KEY_FILE_WHY_LENGTH];
 	int error;
 
-	if (session->options->insecure || key_file_url_is_local(session->url))
+	if (session->options->insecure || !key_file_needed(session->url))
 		return 0;
 	error = key_file_load(session->options->key_file, &session->key, why);
 	if (error < 0)
@@ -406,7 +406,7 @@ static size_t gather_sources(struct session *session, struct message_source *sou
 	if (session->device && count < WIRE_SOURCES_MAX &&
 		device_looks_state(device_source_looks(session->device), &sources[count]))
 		count++;
-	if (!key_file_url_is_local(session->url) && count < WIRE_SOURCES_MAX)
+	if (key_file_needed(session->url) && count < WIRE_SOURCES_MAX)
 		put_source(&sources[count++], "coordinator.key",
 			session->options->insecure ? SOURCE_OFF : SOURCE_ON,
 			session->options->insecure

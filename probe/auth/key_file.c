@@ -15,28 +15,28 @@
 
 enum { DIGITS = 2 * SEAL_KEY_BYTES };
 
-bool key_file_url_is_local(const char *url)
+bool key_file_needed(const char *url)
 {
 	struct in6_addr six;
 	struct in_addr four;
 	char host[64];
 	size_t length;
 
-	if (strncmp(url, "ipc://", 6) == 0)
+	if (strncmp(url, "tls+tcp://", 10) == 0)
 		return true;
 	if (strncmp(url, "tcp://", 6) != 0)
 		return false;
 	url += 6;
 	length = *url == '[' ? strcspn(++url, "]") : strcspn(url, ":");
 	if (length >= sizeof(host))
-		return false;
+		return true;
 	memcpy(host, url, length);
 	host[length] = '\0';
 	if (strcmp(host, "localhost") == 0)
-		return true;
+		return false;
 	if (inet_pton(AF_INET, host, &four) == 1)
-		return ntohl(four.s_addr) >> 24 == 127;
-	return inet_pton(AF_INET6, host, &six) == 1 && IN6_IS_ADDR_LOOPBACK(&six);
+		return ntohl(four.s_addr) >> 24 != 127;
+	return inet_pton(AF_INET6, host, &six) != 1 || !IN6_IS_ADDR_LOOPBACK(&six);
 }
 
 /* The home that the system knows for the user: HOME may be somebody else's, under sudo. */

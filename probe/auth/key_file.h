@@ -17,8 +17,8 @@ struct key_file {
 	uint8_t key[SEAL_KEY_BYTES];
 };
 
-/* True for ipc:// and for tcp:// at an address of the loopback, where nothing is proven. */
-bool key_file_url_is_local(const char *url);
+/* True for tls+tcp:// and for tcp:// at an address that is not one of the loopback: a key is proven there. */
+bool key_file_needed(const char *url);
 
 /*
  * Makes the file with a fresh key in it, and the two folders above it; one that is there already is

@@ -164,20 +164,20 @@ static void test_read_through_a_link(void **state)
 	assert_int_equal(file.key[31], 0xff);
 }
 
-static void test_local_urls(void **state)
+static void test_where_it_is_needed(void **state)
 {
 	static const char *const local[] = {"ipc:///tmp/x", "tcp://127.0.0.1:80",
-		"tcp://127.9.9.9:80", "tcp://localhost:80", "tcp://[::1]:80"};
+		"tcp://127.9.9.9:80", "tcp://localhost:80", "tcp://[::1]:80", "nonsense://x", ""};
 	static const char *const beyond[] = {"tcp://0.0.0.0:80", "tcp://*:80", "tcp://:80",
 		"tcp://10.0.0.1:80", "tcp://node0:80", "tcp://[::]:80",
 		"tcp://127.0.0.1.example:80", "tcp://localhost.example:80",
-		"tcp://[2001:db8::1]:80", ""};
+		"tcp://[2001:db8::1]:80", "tls+tcp://127.0.0.1:80"};
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(local) / sizeof(local[0]); i++)
-		assert_true(key_file_url_is_local(local[i]));
+		assert_false(key_file_needed(local[i]));
 	for (size_t i = 0; i < sizeof(beyond) / sizeof(beyond[0]); i++)
-		assert_false(key_file_url_is_local(beyond[i]));
+		assert_true(key_file_needed(beyond[i]));
 }
 
 int main(void)
@@ -187,7 +187,7 @@ int main(void)
 		cmocka_unit_test(test_many_make_it),
 		cmocka_unit_test(test_refused),
 		cmocka_unit_test(test_read_through_a_link),
-		cmocka_unit_test(test_local_urls),
+		cmocka_unit_test(test_where_it_is_needed),
 	};
 
 	return cmocka_run_group_tests(tests, make_home, remove_home);

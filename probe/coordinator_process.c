@@ -260,13 +260,12 @@ static int choose_port(const struct job_place *place, char listen_url[COORDINATO
 	}
 	snprintf(why, 256,
 		"all ports of this job's coordinator are taken on this host (%u, %u, %u, %u): "
-		"start "
-		"one with 'slowrank coordinator', and name it with --coordinator tcp://HOST:PORT",
+		"start one with 'slowrank coordinator', and name it with --coordinator tcp://HOST:PORT",
 		port_of(place, 0), port_of(place, 1), port_of(place, 2), port_of(place, 3));
 	return -EADDRINUSE;
 }
 
-/* The coordinator of this host's jobs: started by whoever gets the lock. Closes directory_fd. */
+/* The job's coordinator, on this host: started by whoever gets the lock. Closes directory_fd. */
 static int start_if_first(const struct probe_options *options, const struct job_place *place,
 	bool quiet_if_empty, int directory_fd, char url[COORDINATOR_URL_LENGTH],
 	struct coordinator_child *child, char why[256])

@@ -610,7 +610,7 @@ static int flush(struct session *session, struct uplink_state *state)
 {
 	uplink_get_state(session->uplink, state);
 	for (unsigned i = session->url_count; i > 1 && !state->batches_acknowledged; i--) {
-		if (uplink_flush(session->uplink, FIRST_ANSWER_TIMEOUT_MS) == 0)
+		if (uplink_flush(session->uplink, FIRST_ANSWER_TIMEOUT_MS / 4) == 0)
 			return 0;
 		uplink_get_state(session->uplink, state);
 		search_coordinator(session, state);

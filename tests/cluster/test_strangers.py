@@ -121,7 +121,7 @@ def forge_ranks(paths, key, running):
     jobs.wait_until(lambda: len(glob.glob(os.path.join(paths.directory, "*.kept"))) >= 4 and all(
         os.path.getsize(path) > 4000
         for path in glob.glob(os.path.join(paths.directory, "*.kept"))), "the probes speak", running)
-    return start(*on("node0", paths.slowrank, "attach", "--quiet", "--key-file", key,
+    return start(*on("node0", paths.slowrank, "attach", "--quiet", "--job", "watched", "--key-file", key,
                      "--coordinator", "tcp://" + COORDINATOR, "--pid", str(running.pid)))
 
 
@@ -137,7 +137,8 @@ def strangers(paths):
         between = start(*on("node1", sys.executable, RELAY, "relay", BETWEEN.split(":")[1],
                             COORDINATOR, paths.directory))
         log = os.path.join(paths.directory, "job.log")
-        running = start(*job(paths, cluster, "tcp://" + BETWEEN, "--key-file", key, **THROTTLED),
+        running = start(*job(paths, cluster, "tcp://" + BETWEEN, "--job", "watched", "--key-file", key,
+                            **THROTTLED),
                         log=open(log, "w", encoding="utf-8"))
         forger = forge_ranks(paths, key, running)
         rounds = attack(paths, foreign, running)

@@ -56,6 +56,9 @@ TP_DP_HOST = dict(FSDP_HOST, options=["--launch-bound", "--pin-cores", "2", "--l
 COMM = {"options": ["--dim", "512", "--layers", "4", "--step-ms", "30"], "step_ms": 60,
         "window": 60, "gap": 60, "warm_up": 120, "kinds": ("comm-slow", "comm-slow"), "net": True}
 
+# What a rank does to itself: the injector beside the job knows the GPUs of the machine, not of a node.
+NODES_KINDS = ("extra-kernels", "longer-kernels", "input-sleep", "gc")
+
 
 def table_of_jobs():
     """name -> what it is; in the order in which they are run."""
@@ -65,6 +68,7 @@ def table_of_jobs():
         jobs[f"{mode}.host"] = dict({"ddp": HOST, "fsdp": FSDP_HOST, "tp_dp": TP_DP_HOST}[mode],
                                     mode=mode)
     jobs["ddp.comm"] = dict(COMM, mode="ddp")
+    jobs["nodes.ddp"] = dict(COMM, mode="ddp", nodes=True, window=40, gap=40, kinds=NODES_KINDS)
     jobs["attach.device"] = dict(DEVICE, mode="ddp", attach=True)
     jobs["attach.host"] = dict(HOST, mode="ddp", attach=True)
     for mode in ("ddp", "fsdp", "tp_dp"):
@@ -234,12 +238,24 @@ class Case:
             with open(self.path("plan.json"), "w", encoding="utf-8") as file:
                 json.dump(self.windows, file, indent=1)
             command += ["--plan", self.path("plan.json")]
-        start = [*launcher(self.arguments.python), "--nproc-per-node", str(self.ranks)]
+        start = [*launcher(self.arguments.python), "--nproc-per-node",
+                 "1" if self.job.get("nodes") else str(self.ranks)]
+        if self.job.get("nodes"):  # torchrun on each node; namespace 0 has this address
+            return [*start, "--nnodes", str(self.ranks), "--node-rank", "{node}", "--master-addr",
+                    "10.77.0.2", "--master-port", "29611", *command]
         if not self.job.get("net"):
             return [*start, "--standalone", *command]
         return [self.net_helper, "run", str(self.ranks), "--", *start, "--nnodes", "1",
                 "--node-rank", "0", "--master-addr", "10.77.0.1", "--master-port", "29611",
                 *command, "--net-helper", self.net_helper]
+
+    def watched(self, command):
+        """The command under slowrank: once, or on each node by itself."""
+        under = [self.arguments.slowrank, "run", *self.watch_options(), "--", *command]
+        if not self.job.get("nodes"):
+            return under
+        return [self.net_helper, "run", str(self.ranks), "--", self.arguments.python,
+                os.path.join(HERE, "nodes.py"), str(self.ranks), *under]
 
     def watch_options(self):
         return ["--record", self.path("record.slr"), "--alerts", self.path("alerts.jsonl"),
@@ -267,15 +283,13 @@ class Case:
         """Runs the job to its end; returns its exit status."""
         patience = min(3 * self.seconds() + 120, self.deadline - time.monotonic())
         command = self.train_command(injector)
-        slowrank = self.arguments.slowrank
         with open(self.path("log.txt"), "w", encoding="utf-8") as log:
             if not self.job.get("attach"):
-                return wait_or_end(self.start(
-                    [slowrank, "run", *self.watch_options(), "--", *command], log), patience)
+                return wait_or_end(self.start(self.watched(command), log), patience)
             job = self.start(command, log)
             try:
                 pids = self.wait_for_pids(job)
-                watcher = self.start([slowrank, "attach", *self.arguments.attach_options,
+                watcher = self.start([self.arguments.slowrank, "attach", *self.arguments.attach_options,
                                       *self.watch_options(), "--pid", *map(str, pids)], log)
             except BaseException:
                 wait_or_end(job, 0.1)

@@ -11,7 +11,6 @@ step is as long because the host launches many small kernels. Faults come from t
 import argparse
 import collections
 import contextlib
-import ctypes
 import gc
 import os
 import random
@@ -23,6 +22,7 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import fault_plan  # noqa: E402
 import faults  # noqa: E402
+import nodes  # noqa: E402
 import timeline  # noqa: E402
 
 WARM_UP_STEPS = 20
@@ -82,20 +82,6 @@ def parse_arguments(argv=None):
 
 
 # --- where the rank lives: before torch is imported, so that all its threads live there too
-
-
-def enter_namespace(rank):
-    """Joins the network namespace that net_helper made for this rank; returns its interface."""
-    pids = os.environ.get("GPU_TEST_NAMESPACE_PIDS", "").split(",")
-    libc = ctypes.CDLL(None, use_errno=True)
-    fd = os.open(f"/proc/{pids[rank]}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
-    if libc.setns(fd, 0x40000000) != 0:  # CLONE_NEWNET
-        raise OSError(ctypes.get_errno(), "cannot enter the network namespace")
-    os.close(fd)
-    os.environ.update(NCCL_SOCKET_IFNAME="slr0", NCCL_P2P_DISABLE="1", NCCL_SHM_DISABLE="1",
-                      NCCL_IB_DISABLE="1", NCCL_NET="Socket", NCCL_NVLS_ENABLE="0",
-                      NCCL_CUMEM_ENABLE="0", GLOO_SOCKET_IFNAME="slr0")
-    return "slr0"
 
 
 def sent_bytes(device):
@@ -510,7 +496,7 @@ def main():
     global torch, dist, gpt
     arguments = parse_arguments()
     rank, local_rank = int(os.environ["RANK"]), int(os.environ["LOCAL_RANK"])
-    device = enter_namespace(rank) if arguments.net_helper else None
+    device = nodes.enter_network(rank) if arguments.net_helper else None
     if arguments.pin_cores:
         pin(local_rank, arguments.pin_cores)
     import torch

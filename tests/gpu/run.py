@@ -37,6 +37,7 @@ import results_table  # noqa: E402
 import rules  # noqa: E402
 import truth as truth_of  # noqa: E402
 from injector import Throttle  # noqa: E402
+from jobs import whole_report  # noqa: E402
 
 START_SECONDS = 45  # imports, NCCL, calibration
 HEALTHY_STEPS = 2200
@@ -307,11 +308,7 @@ class Case:
             return "".join(file.readlines()[-30:])
 
     def report(self):
-        done = subprocess.run([self.arguments.slowrank, "report", self.path("record.slr"),
-                               "--format", "json"], capture_output=True, text=True, timeout=120,
-                              check=False)
-        if done.returncode != 0:
-            raise RuntimeError(f"slowrank report: exit {done.returncode}: {done.stderr.strip()}")
+        done = whole_report(self.arguments.slowrank, self.path("record.slr"))
         with open(self.path("report.json"), "w", encoding="utf-8") as file:
             file.write(done.stdout)
         return json.loads(done.stdout)

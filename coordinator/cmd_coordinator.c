@@ -28,10 +28,12 @@
 #include "probe/auth/key_file.h"
 
 enum {
-	LATE_PROBE_MS = 300, /* time for a probe that starts late, once all others are done */
-	LAST_PEER_MS = 2000, /* time for probes to come back, once the parent is gone */
-	PEERS_POLL_MS = 200, /* how often peers are counted, once the parent is gone */
-	SILENCE_MS = 30000,  /* a probe that is there sends more often than that */
+	LATE_PROBE_MS = 300,	   /* time for a probe that starts late, once all others are done */
+	LAST_PEER_MS = 2000,	   /* time for probes to come back, once the parent is gone */
+	PEERS_POLL_MS = 200,	   /* how often peers are counted, once the parent is gone */
+	SILENCE_MS = 30000,	   /* a probe that is there sends more often than that */
+	RECORD_PATIENCE_MS = 1000, /* for one whose job has ended to end its record */
+	RECORD_RETRY_MS = 50,
 	KEPT_BYTES = 64 * 1024 * 1024,
 	EXIT_BAD_USAGE = 2,
 };
@@ -229,6 +231,22 @@ static bool colour_wanted(const struct coordinator_options *options)
 	return report_text_colour_wanted(options->terminal || isatty(STDERR_FILENO));
 }
 
+/* The coordinator of a job that has just ended may still be at work on the file. */
+static int create_record(struct coordinator *coordinator,
+	const struct record_writer_options *options, char why[WIRE_DETAIL_LENGTH_MAX + 1])
+{
+	const struct timespec pause = {.tv_nsec = RECORD_RETRY_MS * 1000000};
+	int error;
+
+	for (int waited_ms = 0;; waited_ms += RECORD_RETRY_MS) {
+		error = record_writer_create(
+			coordinator->options.record, options, &coordinator->record, why);
+		if (error != -EBUSY || waited_ms >= RECORD_PATIENCE_MS)
+			return error;
+		nanosleep(&pause, NULL);
+	}
+}
+
 static int open_outputs(struct coordinator *coordinator)
 {
 	const struct coordinator_options *options = &coordinator->options;
@@ -249,8 +267,7 @@ static int open_outputs(struct coordinator *coordinator)
 	if (!error)
 		error = alert_sink_create(&sink_options, &coordinator->sink, why);
 	if (!error)
-		error = record_writer_create(
-			options->record, &record_options, &coordinator->record, why);
+		error = create_record(coordinator, &record_options, why);
 	if (error)
 		return tell(why);
 	record_writer_get_state(coordinator->record, &state);

@@ -371,6 +371,25 @@ static void test_second_coordinator(void **state)
 	wire_buffer_fini(&buffer);
 }
 
+/* One job after the other with the same record: the coordinator of the first may still be at work on it. */
+static void test_record_of_a_job_that_has_just_ended(void **state)
+{
+	const struct place *place = *state;
+	const char *same_record[] = {
+		"--listen", "tcp://127.0.0.1:0", "--record", place->record, "--quiet", NULL};
+	pid_t first = start_listening(place, "--quiet", NULL), second;
+
+	second = start(place, same_record, -1);
+	usleep(300000);
+	kill(first, SIGTERM);
+	assert_int_equal(wait_for(first), 0);
+	usleep(300000);
+	assert_true(runs(second));
+	kill(second, SIGTERM);
+	assert_int_equal(wait_for(second), 0);
+	assert_int_equal(read_record(place->record, -ENODATA).frames, 0);
+}
+
 static void check_bad_usage(
 	const struct place *place, const char *const *words, const char *expected)
 {
@@ -553,6 +572,7 @@ int main(int argc, char **argv)
 		COORDINATOR_TEST(test_killed),
 		COORDINATOR_TEST(test_parent),
 		COORDINATOR_TEST(test_second_coordinator),
+		COORDINATOR_TEST(test_record_of_a_job_that_has_just_ended),
 		COORDINATOR_TEST(test_bad_usage),
 		COORDINATOR_TEST(test_environment),
 		COORDINATOR_TEST(test_many_peers),

@@ -25,6 +25,7 @@ sys.path[:0] = [os.path.join(ROOT, "bench"), os.path.join(ROOT, "tests", "corpus
 import fault_plan  # noqa: E402
 import faults  # noqa: E402
 import gpu_overhead  # noqa: E402
+import nodes  # noqa: E402
 import results_table  # noqa: E402
 import rules  # noqa: E402
 import run  # noqa: E402
@@ -270,14 +271,14 @@ def send_for(seconds, pids):
     limit of 20 MB/s."""
     os.environ["GPU_TEST_NAMESPACE_PIDS"] = pids
     if os.fork() == 0:
-        train.enter_namespace(1)
+        nodes.enter_network(1)
         signal.alarm(30)
         with socket.create_server(("10.77.1.2", 5001)) as server:
             connection, _ = server.accept()
             while connection.recv(1 << 20):
                 pass
         os._exit(0)
-    device = train.enter_namespace(0)
+    device = nodes.enter_network(0)
     for _ in range(100):  # until the sink listens
         try:
             connection = socket.create_connection(("10.77.1.2", 5001), timeout=20)

@@ -137,17 +137,45 @@ static int load_tls(struct session *session, struct uplink_options *uplink_optio
 	return error;
 }
 
+/* Finds or starts the coordinator. Returns 0, or an error after telling it. */
+static int open_uplink(struct session *session)
+{
+	struct uplink_options uplink_options = {.url = session->url, .spool_path = "/tmp"};
+	char why[256];
+	/* Without a look into ranks there is one line to say, and it was said. */
+	int error = coordinator_process_ensure(session->options, &session->place, !session->bpf,
+		session->url, &session->url_count, &session->coordinator, why);
+
+	if (error < 0) {
+		fprintf(stderr, "slowrank: %s; the job is not watched\n", why);
+		return error;
+	}
+	error = load_key(session, &uplink_options);
+	if (error == 0 && tls_files_url(session->url))
+		error = load_tls(session, &uplink_options);
+	if (error < 0)
+		return error;
+	uplink_options.may_move = session->url_count > 1;
+	coordinator_process_where(
+		&session->place, session->url_count, session->url, session->where);
+	error = uplink_create(&uplink_options, &session->uplink);
+	if (error < 0)
+		fprintf(stderr,
+			"slowrank: cannot use the coordinator URL %s (%s), so the job is not "
+			"watched; use tcp://HOST:PORT or ipc:///PATH\n",
+			session->url, strerror(-error));
+	return error;
+}
+
 int session_create(const struct probe_options *options, const struct job_place *place,
 	const struct session_job *session_job, struct session **result)
 {
-	char host[STEP_NAME_LENGTH_MAX + 1] = "", why[256];
+	char host[STEP_NAME_LENGTH_MAX + 1] = "";
 	struct session *session = calloc(1, sizeof(*session));
-	struct uplink_options uplink_options = {.spool_path = "/tmp"};
 	int error;
 
 	if (!session)
 		return -ENOMEM;
-	uplink_options.url = session->url;
 	signal(SIGPIPE, SIG_IGN); /* stderr's reader may go away; */
 	signal(SIGXFSZ, SIG_IGN); /* a spool at its limit (ulimit -f) is a full one */
 	session->options = options;
@@ -182,36 +210,14 @@ int session_create(const struct probe_options *options, const struct job_place *
 				.can_count = session->bpf != NULL &&
 					     options->sources & PROBE_SOURCE_LAUNCHES},
 			&session->device);
-	if (error < 0)
-		goto fail;
-	/* Without a look into ranks there is one line to say, and it was said. */
-	error = coordinator_process_ensure(options, place, !session->bpf, session->url,
-		&session->url_count, &session->coordinator, why);
+	if (error == 0)
+		error = open_uplink(session);
 	if (error < 0) {
-		fprintf(stderr, "slowrank: %s; the job is not watched\n", why);
-		goto fail;
-	}
-	error = load_key(session, &uplink_options);
-	if (error == 0 && tls_files_url(session->url))
-		error = load_tls(session, &uplink_options);
-	if (error < 0)
-		goto fail;
-	uplink_options.may_move = session->url_count > 1;
-	coordinator_process_where(
-		&session->place, session->url_count, session->url, session->where);
-	error = uplink_create(&uplink_options, &session->uplink);
-	if (error < 0) {
-		fprintf(stderr,
-			"slowrank: cannot use the coordinator URL %s (%s), so the job is not "
-			"watched; use tcp://HOST:PORT or ipc:///PATH\n",
-			session->url, strerror(-error));
-		goto fail;
+		session_destroy(session);
+		return error;
 	}
 	*result = session;
 	return 0;
-fail:
-	session_destroy(session);
-	return error;
 }
 
 void session_destroy(struct session *session)

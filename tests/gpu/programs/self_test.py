@@ -1,0 +1,193 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Checks run.py where there is no GPU: truth, choice, table, and the faults that need none, made for real.
+
+    self_test.py [unittest's options]
+"""
+import argparse
+import ast
+import contextlib
+import importlib.util
+import os
+import shlex
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+sys.dont_write_bytecode = True
+HERE = os.path.dirname(os.path.abspath(__file__))
+SPEC = importlib.util.spec_from_file_location("programs_run", os.path.join(HERE, "run.py"))
+run = importlib.util.module_from_spec(SPEC)
+SPEC.loader.exec_module(run)
+rules = run.rules
+
+PROGRAM = """
+import sys, time
+sys.path.insert(0, sys.argv[1])
+from author import Author
+for _ in Author().steps():
+    end = time.process_time() + 0.01
+    while time.process_time() < end:
+        pass
+"""
+
+
+def ranks_of(count, begin=1000.0, length=0.1):
+    return {rank: {"pid": 1, "steps": [begin + i * length for i in range(count)], "passes": 0,
+                   "saves": []} for rank in range(2)}
+
+
+class Truths(unittest.TestCase):
+    def test_a_fault_is_in_the_steps_that_it_touched(self):
+        faults = [{"kind": "sleep", "rank": 1, "begin_s": 1005.05, "end_s": 1008.95, "why": ""},
+                  {"kind": "stop", "rank": 0, "begin_s": 1012.02, "end_s": 1013.0, "why": ""},
+                  {"kind": "gpu-hog", "rank": 0, "begin_s": 1020.0, "end_s": 1020.1, "why": "no GPU"}]
+        truth = run.truth_of(ranks_of(300), faults, "p")
+        sleep, stop, hog = truth["windows"]
+        self.assertEqual((sleep["first"], sleep["last"], sleep["measured_from"]), (50, 90, 51))
+        self.assertEqual((stop["first"], stop["last"]), (120, 130))
+        self.assertNotIn("measured_from", stop)
+        self.assertEqual((hog["applied"], hog["why"]), (False, "no GPU"))
+        self.assertNotIn("ended_s", truth)
+        scored = rules.score(truth, None)
+        self.assertEqual([w["counted"] for w in scored["windows"]], [False, True, False])
+
+    def test_what_one_rank_saves_and_what_is_no_step_is_told(self):
+        ranks = ranks_of(100)
+        ranks[0].update(passes=7, saves=[(1002.01, 1002.35)])
+        truth = run.truth_of(ranks, [], "p", whole=False)
+        self.assertEqual([(s["first"], s["last"], s["ranks"]) for s in truth["disturbed"]],
+                         [(20, 24, [0])])
+        self.assertEqual(truth["other_passes"], 7)
+        self.assertEqual(truth["ended_s"], ranks[0]["steps"][-1])
+
+    def test_a_line_that_is_still_being_written_does_not_count(self):
+        with tempfile.TemporaryDirectory() as folder:
+            with open(os.path.join(folder, "rank-0"), "w", encoding="ascii") as file:
+                file.write("pid 42\nstep 1.5\npass 1.6\nsave 1.7\nsaved 1.9\nstep 2.")
+            self.assertEqual(run.read_ranks(folder), {0: {
+                "pid": 42, "steps": [1.5], "passes": 1, "saves": [(1.7, 1.9)]}})
+
+
+class Choices(unittest.TestCase):
+    def test_each_program_is_there_and_tells_its_steps(self):
+        for words in run.PROGRAMS.values():
+            with open(os.path.join(HERE, shlex.split(words)[0]), encoding="utf-8") as file:
+                text = file.read()
+            self.assertTrue(ast.get_docstring(ast.parse(text)))
+            self.assertRegex(text, r"Author\(\)|hf_trainer\.train")
+
+    def test_held_out_programs_run_only_when_asked_for(self):
+        def names(**options):
+            return run.chosen(argparse.Namespace(**{"only": ["*"], "held_out": False, "ranks": 2,
+                                                    **options}))
+        usual, not_run = names()
+        self.assertFalse([name for name in usual if run.is_held_out(name)])
+        everything = names(held_out=True, ranks=4)[0]
+        self.assertEqual(everything, list(run.PROGRAMS))
+        self.assertTrue(0.25 < sum(map(run.is_held_out, everything)) / len(everything) < 0.42)
+        self.assertEqual({name for name, why in not_run if "GPUs" in why}, set(run.RANKS_LEAST))
+        self.assertEqual(len(usual) + len(not_run), len(everything))
+
+    def test_faults_hang_on_names_and_seed_alone(self):
+        for name in run.PROGRAMS:
+            faults = run.draw_faults(name, "root", 1, 2)
+            self.assertEqual(faults, run.draw_faults(name, "root", 1, 2))
+            self.assertEqual(len({kind for kind, _ in faults}), run.FAULTS)
+            self.assertTrue(all(a[1] != b[1] for a, b in zip(faults, faults[1:])))
+            self.assertTrue(all(kind in rules.EXPECTED for kind, _ in faults))
+
+
+class Tables(unittest.TestCase):
+    def test_a_job_that_failed_is_in_the_table(self):
+        truth = run.truth_of(ranks_of(300), [], "p")
+        good = {"name": "ddp", "mode": "root", "error": "", "joined": 299, "lost": 3,
+                "score": rules.score(truth, {"job": {"steps": 300}, "verdicts": []})}
+        bad = {"name": "vision", "mode": "root", "error": "the job ended with 1:\nTraceback"}
+        lines = run.table([good, bad], [("dp-tp", "not run: needs 4 GPUs")]).splitlines()
+        self.assertEqual(len({line.count("|") for line in lines}), 1)
+        self.assertIn("300 of 300 | 299 | 3 |", lines[2])
+        self.assertTrue(run.is_right(good))
+        self.assertFalse(run.is_right(bad))
+
+
+class Faults(unittest.TestCase):
+    """Two real processes, each by itself; what is done to one of them is in its own steps."""
+
+    def setUp(self):
+        with contextlib.ExitStack() as stack:
+            self.folder = stack.enter_context(tempfile.TemporaryDirectory())
+            self.injector = stack.enter_context(run.Injector(sys.executable, self.folder,
+                                                             dict(os.environ)))
+            self.ranks = []
+            stack.callback(self.end)
+            for rank in range(2):
+                self.ranks.append(subprocess.Popen(
+                    [sys.executable, "-c", PROGRAM, HERE],
+                    env=dict(os.environ, TRUTH=self.folder, RANK=str(rank))))
+            self.until(lambda told: len(told) == 2 and all(r["steps"] for r in told.values()))
+            self.addCleanup(stack.pop_all().close)
+        self.outside = run.Outside(run.Client(self.injector.socket),
+                                   {rank: told["pid"] for rank, told in self.told().items()},
+                                   os.sched_getaffinity(0))
+
+    def end(self):
+        for process in self.ranks:
+            process.kill()
+            process.wait()
+
+    def told(self):
+        return run.read_ranks(self.folder)
+
+    def until(self, done):
+        deadline = time.monotonic() + 20
+        while not done(self.told()):
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.02)
+
+    def made(self, kind, rank, seconds):
+        """The fault, and how many steps each rank began in it."""
+        time.sleep(0.3)
+        fault = self.outside.make(kind, rank, seconds)
+        self.assertEqual(fault["why"], "")
+        self.until(lambda told: told[rank]["steps"][-1] > fault["end_s"])
+        return fault, [sum(fault["begin_s"] < at < fault["end_s"] for at in self.told()[r]["steps"])
+                       for r in range(2)]
+
+    def test_a_stopped_rank_begins_no_step(self):
+        fault, begun = self.made("stop", 1, 0.5)
+        self.assertLessEqual(begun[1], 1)
+        self.assertGreater(begun[0], 10)
+        window, = run.truth_of({0: self.told()[1]}, [fault], "p")["windows"]
+        self.assertEqual(window["last"], window["first"] + 1)
+
+    def test_sleep_leaves_a_part_of_the_time(self):
+        _, begun = self.made("sleep", 0, 1.5)
+        self.assertGreater(begun[0], 3)
+        self.assertLess(begun[0], 0.6 * begun[1])
+
+    def test_a_rank_beside_hogs_gets_its_cores_back(self):
+        if len(os.sched_getaffinity(0)) < 2:
+            self.skipTest("there is one core")
+        pid = self.outside.pids[1]
+        before = os.sched_getaffinity(pid)
+        self.made("cpu-hog", 1, 1.0)
+        self.assertEqual(os.sched_getaffinity(pid), before)
+
+    def test_all_ranks_end_before_the_same_step(self):
+        job = run.Job.__new__(run.Job)
+        job.folder = job.truth_folder = self.folder
+        job.end()
+        for process in self.ranks:
+            self.assertEqual(process.wait(20), 0)
+        self.assertEqual(*(len(told["steps"]) for told in self.told().values()))
+
+    def test_a_fault_that_cannot_be_made_says_why(self):
+        self.outside.injector = run.Client("")
+        self.assertIn("injector", self.outside.make("gpu-hog", 0, 0.1)["why"])
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -86,7 +86,7 @@ STOPPED_S, RUNNING_S = 0.06, 0.02        # sleep: so long stopped, so long not, 
 GPU_DUTY, HOGS = 0.8, 2
 QUOTA_US, PERIOD_US = 25_000, 100_000
 START_S, WARM_S, WARM_STEPS, WARM_MAX_S = 120, 6.0, 80, 15.0
-END_S, JOB_S = 30, 70  # patience at the end; what must be left for a job to be begun
+END_S, JOB_S = 30, 60  # patience at the end; what must be left for a job to be begun
 SMOKE_STEPS = 10
 
 
@@ -540,7 +540,8 @@ def parse_arguments(argv=None):
     parser.add_argument("--python", default=sys.executable)
     parser.add_argument("--out", default=os.environ.get("OUT", "program-results"))
     parser.add_argument("--work", default="/var/tmp/slowrank-programs", help="where the jobs run")
-    parser.add_argument("--only", type=words, default=["*"], help="names of programs, with * and ?")
+    parser.add_argument("--only", type=words, default=["*"],
+                        help="programs, or programs and modes (NAME-MODE), with * and ?")
     parser.add_argument("--modes", type=words, default=["root"])
     parser.add_argument("--held-out", action="store_true", help="those too")
     parser.add_argument("--ranks", type=int, default=2, help="of each job")
@@ -559,25 +560,30 @@ def parse_arguments(argv=None):
 
 
 def chosen(arguments):
-    """(names that run, [(name, why not)])."""
+    """([(name, mode) that run], [(name, why not)])."""
+    def wanted(name):
+        return any(fnmatch.fnmatchcase(name, pattern) for pattern in arguments.only)
+
     run, not_run = [], []
     for name in PROGRAMS:
-        if not any(fnmatch.fnmatchcase(name, pattern) for pattern in arguments.only):
+        modes = [mode for mode in arguments.modes if wanted(name) or wanted(f"{name}-{mode}")]
+        if not modes:
             continue
         if RANKS_LEAST.get(name, 2) > arguments.ranks:
             not_run.append((name, f"not run: needs {RANKS_LEAST[name]} GPUs"))
         elif is_held_out(name) and not arguments.held_out:
             not_run.append((name, "not run: held out"))
         else:
-            run.append(name)
-    return run, not_run
+            run += [(name, mode) for mode in modes]
+    return sorted(run, key=lambda found: arguments.modes.index(found[1])), not_run
 
 
 def main():
     arguments = parse_arguments()
-    names, not_run = chosen(arguments)
+    found, not_run = chosen(arguments)
     if arguments.list:
-        print("\n".join(names + [f"{name} ({why})" for name, why in not_run]))
+        print("\n".join([*(f"{name}-{mode}" for name, mode in found),
+                         *(f"{name} ({why})" for name, why in not_run)]))
         return 0
     os.makedirs(arguments.out, exist_ok=True)
     if arguments.score:
@@ -591,8 +597,9 @@ def main():
     lanes = arguments.lanes or gpus // arguments.ranks
     places = [Lane(index, lanes, gpus, arguments.ranks) for index in range(lanes)]
     if arguments.smoke:
+        names = [name for name, _ in found]
         return 0 if smoke(arguments, places[0], names) == names else 1
-    series = Series(arguments, [(name, mode) for mode in arguments.modes for name in names])
+    series = Series(arguments, found)
     with concurrent.futures.ThreadPoolExecutor(lanes) as threads:
         list(threads.map(series.work, places))
     results = score_all(arguments, not_run + series.not_run)

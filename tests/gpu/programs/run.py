@@ -379,8 +379,8 @@ def score(arguments, folder):
     result.update(
         joined=report["job"]["steps"] - coverage["steps_incomplete"],
         lost=coverage["dropped"] + coverage["batches_lost"], ranks_seen=report["job"]["ranks"],
-        not_seen=[f"{source['name']}: {source['state']}: {source['why']}"
-                  for source in coverage["sources"] if source["state"] != "on"])
+        not_seen={source["name"]: f"{source['state']}: {source['why']}"
+                  for source in coverage["sources"] if source["state"] not in ("on", "off")})
     return result
 
 
@@ -395,11 +395,13 @@ def is_right(result):
 def table(results, not_run):
     """For people, in Markdown."""
     lines = ["| program | watched by | steps, of true | joined | lost | windows | named | class | slow-down "
-             "| in time | cause | false |", "| --- | --- |" + " ---: |" * 10]
+             "| in time | cause | false | not seen |", "| --- | --- |" + " ---: |" * 10 + " --- |"]
+    unseen = [set(result["not_seen"]) for result in results if "score" in result]
+    everywhere = set.intersection(*unseen) if unseen else set()
     for result in results:
         start = f"| {result['name']} | {result['mode']} |"
         if "score" not in result:
-            lines.append(f"{start} failed: {result['error'].splitlines()[0]} |" + " |" * 9)
+            lines.append(f"{start} failed: {result['error'].splitlines()[0]} |" + " |" * 10)
             continue
         counted = [w for w in result["score"]["windows"] if w["counted"]]
         lines.append(" ".join([
@@ -407,8 +409,11 @@ def table(results, not_run):
             f"{result['joined']} | {result['lost']} | {len(counted)} |",
             *(f"{sum(w[key] for w in counted)} |"
               for key in ("named", "class", "slow-down", "in time", "cause")),
-            f"{len(result['score']['false'])} |"]))
-    lines += [f"| {name} | {why} |" + " |" * 10 for name, why in not_run]
+            f"{len(result['score']['false'])} |",
+            f"{', '.join(sorted(set(result['not_seen']) - everywhere))} |"]))
+    lines += [f"| {name} | {why} |" + " |" * 11 for name, why in not_run]
+    if everywhere:
+        lines += ["", f"Not seen in any of them: {', '.join(sorted(everywhere))}."]
     return "\n".join(lines) + "\n"
 
 

@@ -111,11 +111,16 @@ class Tables(unittest.TestCase):
     def test_a_job_that_failed_is_in_the_table(self):
         truth = run.truth_of(ranks_of(300), [], "p")
         good = {"name": "ddp", "mode": "root", "error": "", "joined": 299, "lost": 3,
+                "not_seen": {"rdma": "not measurable: no port"},
                 "score": rules.score(truth, {"job": {"steps": 300}, "verdicts": []})}
         bad = {"name": "vision", "mode": "root", "error": "the job ended with 1:\nTraceback"}
-        lines = run.table([good, bad], [("dp-tp", "not run: needs 4 GPUs")]).splitlines()
+        other = dict(good, name="vision", not_seen=dict(good["not_seen"], nvml="not measurable: none"))
+        *lines, _, everywhere = run.table([good, other, bad],
+                                          [("dp-tp", "not run: needs 4 GPUs")]).splitlines()
         self.assertEqual(len({line.count("|") for line in lines}), 1)
         self.assertIn("300 of 300 | 299 | 3 |", lines[2])
+        self.assertTrue(lines[3].endswith("| nvml |"))
+        self.assertTrue(everywhere.endswith(": rdma."))
         self.assertTrue(run.is_right(good))
         self.assertFalse(run.is_right(bad))
 

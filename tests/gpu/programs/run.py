@@ -330,11 +330,8 @@ class Job:
             return "".join(file.readlines()[-40:])[-4000:]
 
     def program(self):
-        with open(os.path.join(HERE, shlex.split(PROGRAMS[self.name])[0]), encoding="utf-8") as file:
-            what = next(line for line in file if line.startswith('"""')).strip('"\n ')
-        how = {"root": "slowrank run as root", "user": "slowrank run as an ordinary user",
-               "attach": "attach --deep"}[self.mode]
-        return f"{self.name}: {what} {self.arguments.ranks} ranks; {how}"
+        how = {"root": "run as root", "user": "run as an ordinary user", "attach": "attach --deep"}
+        return f"tests/gpu/programs/{PROGRAMS[self.name]}, {self.arguments.ranks} GPUs, {how[self.mode]}"
 
     def keep(self, faults, error):
         """Writes the truth, and copies what is needed of the folder to OUT."""
@@ -548,7 +545,7 @@ def parse_arguments(argv=None):
     parser.add_argument("--only", type=words, default=["*"],
                         help="programs, or programs and modes (NAME-MODE), with * and ?")
     parser.add_argument("--modes", type=words, default=["root"])
-    parser.add_argument("--held-out", action="store_true", help="those too")
+    parser.add_argument("--held-out", action="store_true", help="those too, before all others")
     parser.add_argument("--ranks", type=int, default=2, help="of each job")
     parser.add_argument("--lanes", type=int, default=0, help="default: as many as fit on the GPUs")
     parser.add_argument("--seed", type=int, default=1)
@@ -580,7 +577,8 @@ def chosen(arguments):
             not_run.append((name, "not run: held out"))
         else:
             run += [(name, mode) for mode in modes]
-    return sorted(run, key=lambda found: arguments.modes.index(found[1])), not_run
+    run.sort(key=lambda found: (arguments.modes.index(found[1]), not is_held_out(found[0])))
+    return run, not_run
 
 
 def main():

@@ -41,8 +41,10 @@ TESTS = os.path.dirname(os.path.dirname(HERE))
 ROOT = os.path.dirname(TESTS)
 sys.path[:0] = [os.path.dirname(HERE), os.path.join(TESTS, "corpus"), os.path.join(TESTS, "cluster")]
 import rules  # noqa: E402
+from add import begin_with_the_record  # noqa: E402
 from injector import Client  # noqa: E402
 from jobs import whole_report  # noqa: E402
+import run as gpu_run  # noqa: E402
 from run import SKIP, Injector, Lane, count_gpus, launcher, wait_or_end  # noqa: E402
 
 LONG = "--max_steps 20000"
@@ -369,7 +371,6 @@ def score(arguments, folder):
     except (RuntimeError, ValueError) as error:
         return dict(result, error=result["error"] or str(error))
     if result["mode"] == "attach":
-        from add import begin_with_the_record
         begin_with_the_record(truth, report)
     coverage = report["coverage"]
     result["score"] = rules.score(truth, report, alerts)
@@ -475,7 +476,8 @@ class Series:
         """One lane's thread. A job ends while the next one starts: that takes it longer than to end."""
         lane.enter()
         folder = os.path.join(self.arguments.work, f"lane-{min(lane.cores)}")
-        os.makedirs(folder, exist_ok=True)
+        shutil.rmtree(folder, ignore_errors=True)
+        os.makedirs(folder)
         with Injector(self.arguments.python, folder, lane.environment) as injector, \
                 concurrent.futures.ThreadPoolExecutor(1) as ending:
             for gpu in range(self.arguments.ranks):
@@ -507,7 +509,6 @@ class Series:
 
 def smoke(arguments, lane, names):
     """Ten steps of each, all at once; returns those that ended well."""
-    arguments.modes = ["alone"]
     lane.environment["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"  # they share the GPUs
     jobs = [Job(arguments, lane, name, "alone") for name in names]
     for job in jobs:
@@ -597,13 +598,14 @@ def main():
         return SKIP
     os.makedirs(arguments.work, exist_ok=True)
     os.chmod(arguments.work, 0o755)
-    lanes = arguments.lanes or gpus // arguments.ranks
+    lanes = arguments.lanes = arguments.lanes or gpus // arguments.ranks
     places = [Lane(index, lanes, gpus, arguments.ranks) for index in range(lanes)]
     if arguments.smoke:
         names = [name for name, _ in found]
         return 0 if smoke(arguments, places[0], names) == names else 1
     series = Series(arguments, found)
-    with concurrent.futures.ThreadPoolExecutor(lanes) as threads:
+    quotas = gpu_run.Series(arguments, series.deadline, "", []).room_for_quotas()
+    with quotas, concurrent.futures.ThreadPoolExecutor(lanes) as threads:
         list(threads.map(series.work, places))
     results = score_all(arguments, not_run + series.not_run)
     return 0 if all(map(is_right, results)) else 1

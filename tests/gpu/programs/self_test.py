@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Checks run.py where there is no GPU: truth, choice, table, and the faults that need none, made for real.
+"""Checks run.py and bench/program_overhead.py where there is no GPU: truth, choice, table, and the faults
+that need none, made for real.
 
     self_test.py [unittest's options]
 """
@@ -9,6 +10,7 @@ import ast
 import contextlib
 import importlib.util
 import os
+import random
 import shlex
 import subprocess
 import sys
@@ -22,6 +24,9 @@ SPEC = importlib.util.spec_from_file_location("programs_run", os.path.join(HERE,
 run = importlib.util.module_from_spec(SPEC)
 SPEC.loader.exec_module(run)
 rules = run.rules
+sys.path.insert(0, os.path.join(run.ROOT, "bench"))
+import gpu_overhead  # noqa: E402
+import program_overhead  # noqa: E402
 
 PROGRAM = """
 import sys, time
@@ -201,6 +206,23 @@ class Faults(unittest.TestCase):
     def test_a_fault_that_cannot_be_made_says_why(self):
         self.outside.injector = run.Client("")
         self.assertIn("injector", self.outside.make("gpu-hog", 0, 0.1)["why"])
+
+
+class Overhead(unittest.TestCase):
+    """bench/program_overhead.py finds the cost that made steps have."""
+
+    def test_cost_of_made_steps(self):
+        dice, now, begins, switches = random.Random(3), 1e9, [], []
+        for _ in range(60):
+            for on in dice.sample((True, False), 2):
+                switches.append((now, on))
+                end = now + 1
+                while now < end:
+                    begins.append(now)
+                    now += 0.06 * (1.02 if on else 1) * dice.gauss(1, 0.01)
+        blocks = program_overhead.read_blocks([*switches, (now, None)], begins)
+        low, high = gpu_overhead.interval(gpu_overhead.pair_up(blocks))["interval_95_percent"]
+        self.assertTrue(1.5 < low < 2 < high < 2.5, (low, high))
 
 
 if __name__ == "__main__":

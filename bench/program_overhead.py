@@ -1,0 +1,129 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What slowrank costs the programs of tests/gpu/programs, everything on by default.
+
+    bench/program_overhead.py --slowrank build/slowrank [--programs ddp,peft] [--pairs 40]
+
+As bench/gpu_overhead.py, whose blocks and interval these are: within one job slowrank works and rests in turn, in pairs
+of random order. The programs know nothing of that: blocks are switched from outside, by the clock, and
+a step belongs to the block that it begins and ends in. Prints one JSON object; exit 77 without two GPUs.
+"""
+import argparse
+import importlib.util
+import json
+import os
+import random
+import shutil
+import sys
+import time
+
+sys.dont_write_bytecode = True
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+sys.path.insert(0, os.path.join(ROOT, "bench"))
+import gpu_overhead  # noqa: E402
+
+SPEC = importlib.util.spec_from_file_location(
+    "programs", os.path.join(ROOT, "tests", "gpu", "programs", "run.py"))
+programs = importlib.util.module_from_spec(SPEC)
+SPEC.loader.exec_module(programs)
+SHORT_STEP_MS = 60  # below that, a step may cost more
+BUDGETS = {"long": 0.3, "short": 1.0}  # percent, upper end of the interval
+
+
+class Job(programs.Job):
+    """A program whose slowrank rests while the file exists."""
+
+    def slowrank(self, *words):
+        return super().slowrank(words[0], "--pause-file", self.path("pause"), *words[1:])
+
+    def switch(self, on):
+        """Returns when, by the clock of the program's author."""
+        if on:
+            os.unlink(self.path("pause"))
+        else:
+            with open(self.path("pause"), "w", encoding="ascii"):
+                pass
+        return time.time()
+
+
+def switch_in_turn(job, pairs, seconds, dice):
+    """[(when, on)] of all blocks, and of the end. The first one works already."""
+    switches, is_on = [], True
+    for _ in range(pairs):
+        for on in dice.sample((True, False), 2):
+            at = job.switch(on) if on != is_on else time.time()
+            switches.append((at, on))
+            is_on = on
+            time.sleep(seconds)
+    return [*switches, (time.time(), None)]
+
+
+def read_blocks(switches, begins):
+    """Blocks as gpu_overhead.pair_up() takes them, of when the steps began, in seconds of the same clock."""
+    steps = list(zip(begins, begins[1:]))
+    return [(on, [(begin - first, 1e3 * (end - begin), None) for begin, end in steps
+                  if first <= begin and end <= last])
+            for (first, on), (last, _) in zip(switches, switches[1:])]
+
+
+def measure(arguments, name, lane):
+    job = Job(arguments, lane, name, "root")
+    try:
+        job.start()
+        job.warm()
+        switches = switch_in_turn(job, arguments.pairs, arguments.block_seconds,
+                                  random.Random(arguments.seed))
+        job.end()
+        status = job.finish()
+        if status:
+            raise RuntimeError(f"the job ended with {status}:\n{job.tail()}")
+        begins = programs.read_ranks(job.truth_folder)[0]["steps"]
+    finally:
+        job.kill()
+        shutil.rmtree(job.folder, ignore_errors=True)
+    found = gpu_overhead.interval(gpu_overhead.pair_up(read_blocks(switches, begins)))
+    budget = BUDGETS["short" if found["step_ms_without"] < SHORT_STEP_MS else "long"]
+    return dict(found, budget_percent=budget,
+                within_budget=found["interval_95_percent"][1] <= budget)
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--slowrank", type=os.path.abspath,
+                        default=os.path.join(ROOT, "build", "slowrank"))
+    parser.add_argument("--python", default=sys.executable)
+    parser.add_argument("--work", type=os.path.abspath, default="/var/tmp/slowrank-program-overhead")
+    parser.add_argument("--programs", type=lambda text: text.split(","),
+                        default=["trainer-log-500", "vision", "fsdp"])
+    parser.add_argument("--ranks", type=int, default=2)
+    parser.add_argument("--pairs", type=int, default=40)
+    parser.add_argument("--block-seconds", type=float, default=gpu_overhead.BLOCK_SECONDS)
+    parser.add_argument("--seed", type=int, default=1)
+    arguments = parser.parse_args()
+    unknown = set(arguments.programs) - set(programs.PROGRAMS)
+    if unknown:
+        parser.error(f"not a program: {', '.join(sorted(unknown))}")
+    return arguments
+
+
+def main():
+    arguments = parse_arguments()
+    gpus, why = programs.count_gpus(arguments.python)
+    if why or gpus < arguments.ranks:
+        print(f"bench/program_overhead.py: {why or f'{gpus} GPUs'}", file=sys.stderr)
+        return programs.SKIP
+    os.makedirs(arguments.work, exist_ok=True)
+    lane, found = programs.Lane(0, 1, gpus, arguments.ranks), {}
+    for name in arguments.programs:
+        found[name] = gpu_overhead.attempt(measure, arguments, name, lane)
+        print(json.dumps({name: found[name]}), file=sys.stderr, flush=True)
+    print(json.dumps({
+        "bench": "program_overhead", "date": time.strftime("%Y-%m-%d", time.gmtime()),
+        "compared_against": "the same job with slowrank resting", "ranks": arguments.ranks,
+        "programs": found, "machine": {"cores": os.cpu_count(), "kernel": os.uname().release,
+                                       "root": os.geteuid() == 0}}))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

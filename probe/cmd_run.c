@@ -5,7 +5,8 @@
  * Started by hand, or by srun, this process stays the command's parent, and does nothing else: it passes
  * signals on, reaps what is left to it (as a container's first process, every orphan), and ends as the
  * command ended. Started by another launcher, as one rank, it becomes the command itself (exec): the
- * launcher then sees its own process. The probe is a detached process in both cases, and nothing that
+ * launcher then sees its own process; and so it does where the command is a launcher that will start a
+ * slowrank with each rank. The probe is a detached process in both cases, and nothing that
  * happens to it happens to the job.
  */
 #include <errno.h>
@@ -23,6 +24,7 @@
 #include "probe/commands.h"
 #include "probe/detached.h"
 #include "probe/device_environment.h"
+#include "probe/launcher_wrap.h"
 #include "probe/verbs_environment.h"
 
 enum {
@@ -242,9 +244,10 @@ int cmd_run(int argc, char **argv)
 	case OPTIONS_OK:
 		break;
 	}
+	if (launcher_wrap(&options))
+		return become(options.command);
 	options.terminal = isatty(STDERR_FILENO);
 	job_place_find(&place, &options);
-	job_place_warn(&options);
 	(void)device_environment_set(&options, why_no_device);
 	(void)verbs_environment_set(&(struct verbs_environment){0}, &options, why_no_verbs);
 	error = start_gate_create(&gate);

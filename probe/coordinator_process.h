@@ -32,9 +32,6 @@ struct job_place {
 /* Reads the launcher's environment of this process, and the command that it is to start. */
 void job_place_find(struct job_place *place, const struct probe_options *options);
 
-/* One line on stderr where the command's ranks will be no processes below this one. */
-void job_place_warn(const struct probe_options *options);
-
 /*
  * The URL of the job's coordinator over tcp. Ports may be taken: there is a sequence of them, and
  * attempt counts through it, again and again.

@@ -36,7 +36,7 @@ static void ask_torchrun(struct job_place *place, char *const command[])
 
 void job_place_find(struct job_place *place, const struct probe_options *options)
 {
-	struct launcher_environment launcher;
+	struct launcher_environment launcher = {.rank = STEP_RANK_UNKNOWN};
 	char host[64] = "";
 
 	*place = (struct job_place){0};
@@ -50,6 +50,11 @@ void job_place_find(struct job_place *place, const struct probe_options *options
 	} else if (options->command) {
 		ask_torchrun(place, options->command);
 	}
+	if (options->leader) {
+		place->several_hosts |= launcher.rank == STEP_RANK_UNKNOWN;
+		snprintf(place->leader_address, sizeof(place->leader_address), "%s",
+			options->leader);
+	}
 	if (options->job)
 		snprintf(place->job_id, sizeof(place->job_id), "%s", options->job);
 	if (!place->job_id[0]) {
@@ -62,14 +67,4 @@ void job_place_find(struct job_place *place, const struct probe_options *options
 		if (*c == '/' || *c == ' ' || (unsigned char)*c < ' ')
 			*c = '-';
 	}
-}
-
-void job_place_warn(const struct probe_options *options)
-{
-	const char *slash = strrchr(options->command[0], '/');
-
-	if (strcmp(slash ? slash + 1 : options->command[0], "srun") == 0)
-		fprintf(stderr, "slowrank: Slurm's daemons start the ranks, so they are not seen "
-				"from here: "
-				"write 'srun [OPTION...] slowrank run -- COMMAND'\n");
 }

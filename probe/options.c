@@ -43,6 +43,9 @@ static const char common_help[] =
 	"                      or started beside the first probe of the job\n"
 	"  --job NAME          the job's name, the same in all its parts, where no launcher names "
 	"it\n"
+	"  --leader HOST       the host of rank 0, where the launcher does not tell it: there is "
+	"the\n"
+	"                      coordinator\n"
 	"  --record FILE       the record of the run (default: slowrank-JOB.slr here)\n"
 	"  --report FILE       also write the report as JSON when the job ends\n"
 	"  --alerts FILE       append each alert as one JSON line\n"
@@ -63,7 +66,9 @@ static const char run_help[] =
 	"usage: slowrank run [OPTION...] -- COMMAND [ARG...]\n\n"
 	"Starts COMMAND and watches every rank below it. The exit status is COMMAND's.\n\n"
 	"  slowrank run -- mpirun -n 4 ./app     one probe for all ranks of this host\n"
-	"  mpirun -n 4 slowrank run -- ./app     one probe per rank\n\n"
+	"  mpirun -n 4 slowrank run -- ./app     one probe per rank\n"
+	"  slowrank run -- mpirun --hostfile HOSTS ./app     the same, written otherwise; also "
+	"srun\n\n"
 	"  --deep off|auto|on  timing of single kernels of GPUs for some steps: never, of a "
 	"suspect\n"
 	"                      rank and a healthy one (default), or also once early of each rank\n"
@@ -148,6 +153,7 @@ static const struct value_option value_options[] = {
 	{"--coordinator", "SLOWRANK_COORDINATOR", NULL, NULL,
 		offsetof(struct probe_options, coordinator)},
 	{"--job", "SLOWRANK_JOB", NULL, NULL, offsetof(struct probe_options, job)},
+	{"--leader", "SLOWRANK_LEADER", NULL, NULL, offsetof(struct probe_options, leader)},
 	{"--record", "SLOWRANK_RECORD", NULL, NULL, offsetof(struct probe_options, record)},
 	{"--report", "SLOWRANK_REPORT", NULL, NULL, offsetof(struct probe_options, report)},
 	{"--alerts", "SLOWRANK_ALERTS", NULL, NULL, offsetof(struct probe_options, alerts)},
@@ -315,6 +321,12 @@ enum options_result probe_options_parse_run(struct probe_options *options, int a
 		enum options_result result = take_common(options, "run", argc, argv, &i);
 		if (result != OPTIONS_OK)
 			return result;
+	}
+	if (options->command) {
+		options->words = argv + 1;
+		options->word_count = (size_t)(options->command - options->words);
+		if (options->word_count && strcmp(options->command[-1], "--") == 0)
+			options->word_count--;
 	}
 	if (!options->command || !options->command[0])
 		return bad("run", "no command to run: put it after --", NULL);

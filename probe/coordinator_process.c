@@ -102,7 +102,7 @@ static void fill_command_line(struct command_line *line, const struct probe_opti
 	const char **arguments = line->arguments;
 	size_t count = 0;
 
-	snprintf(line->record, sizeof(line->record), "slowrank-%s.slr", place->job_id);
+	job_place_record(place, line->record);
 	snprintf(line->parent, sizeof(line->parent), "%d", (int)getpid());
 	arguments[count++] = "slowrank";
 	arguments[count++] = "coordinator";
@@ -260,7 +260,8 @@ static int choose_port(const struct job_place *place, char listen_url[COORDINATO
 	}
 	snprintf(why, 256,
 		"all ports of this job's coordinator are taken on this host (%u, %u, %u, %u): "
-		"start one with 'slowrank coordinator', and name it with --coordinator tcp://HOST:PORT",
+		"start one with 'slowrank coordinator', and name it with --coordinator "
+		"tcp://HOST:PORT",
 		port_of(place, 0), port_of(place, 1), port_of(place, 2), port_of(place, 3));
 	return -EADDRINUSE;
 }
@@ -305,7 +306,7 @@ int coordinator_process_ensure(const struct probe_options *options, const struct
 	bool quiet_if_empty, char url[COORDINATOR_URL_LENGTH], unsigned *attempts,
 	struct coordinator_child *child, char why[256])
 {
-	char directory[RUNTIME_DIRECTORY_LENGTH];
+	char directory[RUNTIME_DIRECTORY_LENGTH], name[sizeof(place->job_id)];
 	int directory_fd;
 
 	*child = (struct coordinator_child){0};
@@ -334,12 +335,15 @@ int coordinator_process_ensure(const struct probe_options *options, const struct
 	directory_fd = runtime_directory_open(directory, why);
 	if (directory_fd < 0)
 		return directory_fd;
-	snprintf(
-		child->lock_path, sizeof(child->lock_path), "%s/%s.lock", directory, place->job_id);
+	if (place->alone[0]) /* the address of a socket is short */
+		snprintf(name, sizeof(name), "%.39s.%s", place->job_id, place->alone);
+	else
+		snprintf(name, sizeof(name), "%s", place->job_id);
+	snprintf(child->lock_path, sizeof(child->lock_path), "%s/%s.lock", directory, name);
 	if (!place->several_hosts) {
 		snprintf(child->socket_path, sizeof(child->socket_path), "%s/%s.sock", directory,
-			place->job_id);
-		snprintf(url, COORDINATOR_URL_LENGTH, "ipc://%s/%s.sock", directory, place->job_id);
+			name);
+		snprintf(url, COORDINATOR_URL_LENGTH, "ipc://%s/%s.sock", directory, name);
 	}
 	return start_if_first(options, place, quiet_if_empty, directory_fd, url, child, why);
 }

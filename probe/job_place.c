@@ -68,3 +68,19 @@ void job_place_find(struct job_place *place, const struct probe_options *options
 			*c = '-';
 	}
 }
+
+void job_place_stay_alone(struct job_place *place)
+{
+	char host[64] = "";
+
+	gethostname(host, sizeof(host) - 1);
+	place->several_hosts = false;
+	place->leader_address[0] = '\0';
+	snprintf(place->alone, sizeof(place->alone), "%.23s", host);
+}
+
+void job_place_record(const struct job_place *place, char record[128])
+{
+	snprintf(record, 128, "slowrank-%s%s%s.slr", place->job_id, place->alone[0] ? "." : "",
+		place->alone);
+}

@@ -9,6 +9,7 @@
 
 #include <nng/nng.h>
 
+#include "probe/auth/key_file.h"
 #include "probe/auth/seal.h"
 #include "probe/spool.h"
 #include "probe/uplink.h"
@@ -60,6 +61,7 @@ struct uplink {
 	uint8_t *current; /* the batch on its way */
 	size_t current_length;
 	struct seal *seal; /* of the chain; NULL: nothing is proven */
+	bool open_url;	   /* nor where the coordinator is looked for now */
 	bool nonce_known;  /* of the coordinator, from its answer to a hello */
 	uint8_t nonce[SEAL_NONCE_BYTES];
 	uint64_t next_number;
@@ -190,6 +192,11 @@ static void try_again(struct uplink *uplink, int error)
 	nng_sleep_aio(RETRY_MS, uplink->retry_aio);
 }
 
+static bool is_proving(const struct uplink *uplink)
+{
+	return uplink->seal && !uplink->open_url;
+}
+
 /*
  * Puts the proof in front of the current batch, once; or a hello in its place, as long as the
  * coordinator's nonce is not known. Returns 0 or a negative errno. Mutex held.
@@ -199,8 +206,8 @@ static int seal_current(struct uplink *uplink, bool *hello)
 	struct seal_head *head = &uplink->asked;
 	int error;
 
-	*hello = uplink->seal && !uplink->nonce_known;
-	if (!uplink->seal || uplink->current_sealed)
+	*hello = is_proving(uplink) && !uplink->nonce_known;
+	if (!is_proving(uplink) || uplink->current_sealed)
 		return 0;
 	*head = (struct seal_head){.kind = *hello ? SEAL_HELLO : SEAL_BATCH};
 	error = wire_batch_probe_id(uplink->current, uplink->current_length, &head->probe_id);
@@ -230,7 +237,7 @@ static nng_msg *make_request(struct uplink *uplink)
 
 	if (seal_current(uplink, &hello) || nng_msg_alloc(&message, 0))
 		return NULL;
-	if ((uplink->seal && nng_msg_append(message, uplink->head, SEAL_HEAD_BYTES)) ||
+	if ((is_proving(uplink) && nng_msg_append(message, uplink->head, SEAL_HEAD_BYTES)) ||
 		(!hello && nng_msg_append(message, uplink->current, uplink->current_length))) {
 		nng_msg_free(message);
 		return NULL;
@@ -331,9 +338,12 @@ static bool take_proof(struct uplink *uplink, nng_msg *message, int *retry_ms)
 	bool proven, is_reply = true;
 
 	*retry_ms = 0;
-	if (!uplink->seal)
-		return true;
 	pthread_mutex_lock(&uplink->mutex);
+	if (uplink->moved || !is_proving(uplink)) {
+		is_reply = !uplink->moved; /* else it is from where nobody is asked any more */
+		pthread_mutex_unlock(&uplink->mutex);
+		return is_reply;
+	}
 	proven = seal_read(nng_msg_body(message), nng_msg_len(message), &head) == 0 &&
 		 seal_proven(uplink->seal, &head, uplink->asked.proof, nng_msg_body(message),
 			 nng_msg_len(message));
@@ -582,7 +592,8 @@ int uplink_move(struct uplink *uplink, const char *url)
 	uplink->url = copy;
 	uplink->moved = true;
 	uplink->state.other_job = uplink->nonce_known = uplink->current_sealed = false;
-	uplink->state.proven = !uplink->seal;
+	uplink->open_url = !key_file_needed(url);
+	uplink->state.proven = !is_proving(uplink);
 	pthread_mutex_unlock(&uplink->mutex);
 	/* What waits at the old one is handed to the new one when the chain goes on. */
 	nng_aio_abort(uplink->send_aio, NNG_ECANCELED);

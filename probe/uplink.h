@@ -40,7 +40,8 @@ void uplink_destroy(struct uplink *uplink); /* NULL is fine; what is not deliver
 int uplink_send(struct uplink *uplink, struct message_batch *batch, struct host_ns now);
 
 /*
- * Looks for the coordinator at another URL, with all that is not delivered yet. Returns 0; -EINVAL
+ * Looks for the coordinator at another URL, with all that is not delivered yet; on this host nothing is
+ * proven there. Returns 0; -EINVAL
  * for a URL that nng does not take; -ENOMEM.
  */
 int uplink_move(struct uplink *uplink, const char *url) __attribute__((warn_unused_result));

@@ -201,33 +201,11 @@ static int run_by_hand(struct detached *detached)
 	return supervisor.status;
 }
 
-/* For a report that is not ready soon after the command's end. */
-static void say_unfinished(
-	const struct probe_options *options, const struct job_place *place, char text[512])
-{
-	const char *how = getpid() == 1 ? "slowrank ends with this process; what was recorded"
-					: "it is made in the background";
-
-	if (options->coordinator)
-		snprintf(text, 512,
-			"slowrank: the coordinator at %s did not take all in time; the rest is "
-			"sent "
-			"in the background\n",
-			options->coordinator);
-	else if (options->record)
-		snprintf(text, 512, "slowrank: the report is not ready; %s: slowrank report %s\n",
-			how, options->record);
-	else
-		snprintf(text, 512,
-			"slowrank: the report is not ready; %s: slowrank report slowrank-%s.slr\n",
-			how, place->job_id);
-}
-
 int cmd_run(int argc, char **argv)
 {
 	static struct probe_options options;
 	char why_no_verbs[WIRE_DETAIL_LENGTH_MAX + 1]; /* the source says it, too */
-	char unfinished[512];
+	char unfinished[DETACHED_TEXT_LENGTH];
 	struct job_place place;
 	struct start_gate gate;
 	struct detached detached = {.options = &options,
@@ -258,7 +236,7 @@ int cmd_run(int argc, char **argv)
 	if (place.may_outlive)
 		return run_as_rank(&detached);
 	if (!options.quiet) {
-		say_unfinished(&options, &place, unfinished);
+		detached_say_unfinished(&options, &place, unfinished);
 		detached.unfinished = unfinished;
 	}
 	return run_by_hand(&detached);

@@ -62,7 +62,7 @@ struct probe_options {
 	struct tls_files tls;
 	bool insecure;	  /* no key beyond this host */
 	bool quiet;	  /* no alerts and no report on stderr */
-	bool terminal;	  /* run: stderr is one, which the probe does not see */
+	bool terminal;	  /* stderr is one, which the probe does not see */
 	char **command;	  /* run: argv of the job, NULL-terminated */
 	char **words;	  /* run: slowrank's own, word_count of them */
 	size_t word_count;

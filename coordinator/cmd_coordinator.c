@@ -317,10 +317,11 @@ static int start(struct coordinator *coordinator)
 	if (error)
 		return error;
 	pthread_mutex_lock(&coordinator->gate);
-	if (listener_create(&listener_options, &coordinator->listener, why))
-		error = tell(why);
+	error = listener_create(&listener_options, &coordinator->listener, why);
+	if (error == -EADDRINUSE && options->ready_fd >= 0) /* whoever waits knows other ports */
+		(void)!write(options->ready_fd, "0", 1);
 	else
-		error = open_outputs(coordinator);
+		error = error ? tell(why) : open_outputs(coordinator);
 	coordinator->open = !error;
 	pthread_mutex_unlock(&coordinator->gate);
 	if (error)

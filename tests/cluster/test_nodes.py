@@ -222,6 +222,48 @@ def taken_ports(paths):
               "nothing in the other job's record")
 
 
+SQUATTER = """
+import os, signal, socket, sys, time
+sys.path.insert(0, sys.argv[1])
+import jobs
+found = []
+while not found: # as it comes, before it listens
+    found = [int(name) for name in os.listdir("/proc") if name.isdigit() and
+             jobs.arguments(name)[:2] == [b"slowrank", b"coordinator"] and
+             sys.argv[2].encode() in jobs.arguments(name)]
+os.kill(found[0], signal.SIGSTOP)
+try:
+    listening = socket.create_server(("", int(sys.argv[3])))
+    print("taken", flush=True)
+except OSError as error:
+    print("too late", flush=True)
+os.kill(found[0], signal.SIGCONT)
+time.sleep(100)
+"""
+
+
+def squatted_port(paths):
+    """The first port is taken between the look at it and the coordinator's: that one goes to the next."""
+    command = jobs.workload_command(paths.workload, jobs.fresh_directory(paths.directory),
+                                    steps=100, step_ms=10)
+    for attempt in range(8): # of a race
+        job = f"squatted{attempt}"
+        with jobs.Cluster(paths.directory, 2, 2) as nodes:
+            with subprocess.Popen(
+                    [*nodes.prefix(), sys.executable, "-c", SQUATTER, os.path.dirname(jobs.__file__), job,
+                     str(port(job, 0))], stdout=subprocess.PIPE, text=True) as squatter:
+                output = run(nodes, [*jobs.mpirun(4, *nodes.mpirun_options()), *watched(paths),
+                                     *command], SLOWRANK_JOB=job)
+                done = squatter.stdout.readline().strip()
+                squatter.kill()
+        check("not watched" not in output and "cannot listen" not in output, output)
+        report = read_report(paths, os.path.join(paths.directory, "record.slr"))
+        check(report["job"]["ranks"] == 4, f"{report['job']}: {output}")
+        if done == "taken":
+            return
+    raise SystemExit("FAILED: the port was never taken in time")
+
+
 def half(paths):
     """The second node runs its ranks without slowrank: told while the job runs."""
     only_node0 = 'while [ "$1" != -- ] && [ "$(hostname)" = node1 ]; do shift; done; ' \
@@ -236,7 +278,7 @@ def half(paths):
 
 
 CASES = {case.__name__: case for case in (slurm_pmix, slurm_pmi2, open_mpi, mpich, torchrun,
-                                          taken_ports, half, run_open_mpi, run_mpich)}
+                                          taken_ports, half, run_open_mpi, run_mpich, squatted_port)}
 
 if __name__ == "__main__":
     harness.main(CASES)

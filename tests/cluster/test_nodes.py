@@ -226,11 +226,14 @@ SQUATTER = """
 import os, signal, socket, sys, time
 sys.path.insert(0, sys.argv[1])
 import jobs
-found = []
+found, others = [], set(os.listdir("/proc"))
 while not found: # as it comes, before it listens
-    found = [int(name) for name in os.listdir("/proc") if name.isdigit() and
-             jobs.arguments(name)[:2] == [b"slowrank", b"coordinator"] and
-             sys.argv[2].encode() in jobs.arguments(name)]
+    for name in set(os.listdir("/proc")) - others:
+        words = jobs.arguments(name)
+        if words[:2] == [b"slowrank", b"coordinator"] and sys.argv[2].encode() in words:
+            found.append(int(name))
+        elif words and words[0] and b"slowrank" not in words[0]:
+            others.add(name)
 os.kill(found[0], signal.SIGSTOP)
 try:
     listening = socket.create_server(("", int(sys.argv[3])))

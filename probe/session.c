@@ -27,6 +27,7 @@
 #include "probe/socket_looks.h"
 #include "probe/sources/bpf_source.h"
 #include "probe/uplink.h"
+#include "probe/uplink_connection.h"
 #include "probe/uplink_watch.h"
 
 enum {
@@ -38,6 +39,8 @@ enum {
 	FLUSH_TIMEOUT_MS = 5000,
 	FIRST_ANSWER_TIMEOUT_MS = 500, /* of a coordinator that never answered yet */
 	REPORT_TIMEOUT_MS = 20000,
+	TLS_TIMEOUT_MS = 600,
+	TLS_QUESTIONS_MAX = 5, /* of a coordinator that may come late */
 };
 
 struct session {
@@ -59,6 +62,8 @@ struct session {
 	char url[COORDINATOR_URL_LENGTH];	/* the coordinator's */
 	unsigned url_count, url_attempt;	/* until it is found: where it may be */
 	char where[WIRE_DETAIL_LENGTH_MAX + 1]; /* the same, for people */
+	struct nng_tls_config *tls;		/* of tls+tcp://, else NULL */
+	unsigned tls_questions;
 	struct key_file key; /* that both sides prove; its path is "" where none does */
 	struct job_place place;
 	struct probe_options
@@ -129,10 +134,10 @@ static bool needs_key(const struct session *session)
 }
 
 /* What tls+tcp:// needs; it lives as long as the process. Returns 0, or an error after telling it. */
-static int load_tls(struct session *session, struct uplink_options *uplink_options)
+static int load_tls(struct session *session)
 {
 	char why[KEY_FILE_WHY_LENGTH];
-	int error = tls_files_config(&session->options->tls, false, &uplink_options->tls, why);
+	int error = tls_files_config(&session->options->tls, false, &session->tls, why);
 
 	if (error < 0)
 		fprintf(stderr, "slowrank: %s; this node is not watched\n", why);
@@ -217,9 +222,10 @@ static int open_uplink(struct session *session)
 		uplink_options.key = session->key.path[0] ? session->key.key : NULL;
 	}
 	if (error == 0 && tls_files_url(session->url))
-		error = load_tls(session, &uplink_options);
+		error = load_tls(session);
 	if (error < 0)
 		return error;
+	uplink_options.tls = session->tls;
 	uplink_options.may_move = session->url_count > 1;
 	error = uplink_create(&uplink_options, &session->uplink);
 	if (error < 0)
@@ -620,6 +626,22 @@ static void leave_other_key(struct session *session)
 		fprintf(stderr, "slowrank: no memory; this host is not watched\n");
 }
 
+/* A connection that fails by its certificates looks like none. */
+static void look_at_tls(struct session *session, const struct uplink_state *state)
+{
+	char why[UPLINK_TLS_WHY_LENGTH];
+
+	if (!session->tls || state->connected || !state->batches_pending ||
+		session->tls_questions == TLS_QUESTIONS_MAX)
+		return;
+	session->tls_questions++;
+	uplink_connection_ask_tls(session->url, session->tls, TLS_TIMEOUT_MS, why);
+	if (!why[0])
+		return;
+	session->tls_questions = TLS_QUESTIONS_MAX;
+	fprintf(stderr, "slowrank: the coordinator at %s is not reached: %s\n", session->url, why);
+}
+
 static void look_at_coordinator(struct session *session)
 {
 	struct uplink_state state;
@@ -630,6 +652,7 @@ static void look_at_coordinator(struct session *session)
 		return;
 	}
 	search_coordinator(session, &state);
+	look_at_tls(session, &state);
 	if (!coordinator_process_ended(&session->coordinator)) /* which says so itself */
 		uplink_watch_tell(&session->uplink_watch, &state, host_now(), session->where);
 }

@@ -215,7 +215,7 @@ static nng_msg *answer(struct listener *listener, struct exchange *exchange)
 	if (result < 0)
 		return NULL;
 	if (result == GATE_ANSWER)
-		return make_message(request.answer, NULL, 0);
+		return make_message(request.answer, request.credential, strlen(request.credential));
 	if (result == GATE_REFUSED)
 		refuse(listener, exchange->request, request.why, &reply);
 	else if (listener->on_request(listener->context, request.batch, request.length,
@@ -403,15 +403,26 @@ static int open_exchanges(struct listener *listener)
 	return 0;
 }
 
+static int make_credential(
+	void *context, const struct seal_grant *grant, char text[CREDENTIAL_LENGTH_MAX])
+{
+	return credential_make(context, grant, sizeof(*grant), text);
+}
+
 static int start(struct listener *listener, const struct listener_options *options, char *why)
 {
-	uint8_t nonce[SEAL_NONCE_BYTES];
+	uint8_t nonce[SEAL_NONCE_BYTES], session_key[SEAL_KEY_BYTES];
 	int error = 0;
 
-	if (getrandom(nonce, sizeof(nonce), 0) != (ssize_t)sizeof(nonce))
+	if (getrandom(nonce, sizeof(nonce), 0) != (ssize_t)sizeof(nonce) ||
+		getrandom(session_key, sizeof(session_key), 0) != (ssize_t)sizeof(session_key))
 		error = -EIO;
 	if (!error)
 		error = gate_create(options->key, nonce, &listener->gate);
+	if (!error && options->credential)
+		error = gate_share(
+			listener->gate, session_key, make_credential, options->credential);
+	explicit_bzero(session_key, sizeof(session_key));
 	if (!error)
 		error = open_socket(listener);
 	if (!error)
@@ -454,7 +465,7 @@ int listener_create(const struct listener_options *options, struct listener **li
 	made->on_refused = options->on_refused;
 	made->tls = options->tls;
 	made->insecure = options->insecure;
-	made->keyed = options->key != NULL;
+	made->keyed = options->key != NULL || options->credential != NULL;
 	made->url_count = options->url_count;
 	pthread_mutex_init(&made->mutex, NULL);
 	pthread_cond_init(&made->filled, NULL);

@@ -24,7 +24,7 @@ extern char **environ;
 
 enum {
 	READY_TIMEOUT_MS = 5000,
-	ARGUMENT_COUNT_MAX = 24,
+	ARGUMENT_COUNT_MAX = 26,
 	LISTEN_ARGUMENT = 3, /* where the URL stands among them */
 	/* Several jobs may share a host: the port comes from the job's name, in a range that is
 	 * outside Linux's default ephemeral ports (32768-60999). */
@@ -129,6 +129,10 @@ static void fill_command_line(struct command_line *line, const struct probe_opti
 	if (options->key_file) {
 		arguments[count++] = "--key-file";
 		arguments[count++] = options->key_file;
+	}
+	if (options->munge_socket) {
+		arguments[count++] = "--munge-socket";
+		arguments[count++] = options->munge_socket;
 	}
 	if (options->insecure)
 		arguments[count++] = "--insecure";

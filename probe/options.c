@@ -53,7 +53,9 @@ static const char common_help[] =
 	"                      nic,device,launches,rdma,nvml,steal,cycles, or all (default),\n"
 	"                      or none\n"
 	"  --key-file FILE     the key that a coordinator on another node asks for (default:\n"
-	"                      ~/.config/slowrank/key, made when it is missing)\n"
+	"                      MUNGE where it runs, and ~/.config/slowrank/key, made when it is\n"
+	"                      missing)\n"
+	"  --munge-socket FILE munged's socket, where it is not the usual one\n"
 	"  --insecure          no key: believe whoever reaches the coordinator, or is there\n"
 	"  --tls-cert FILE     with --tls-key and --tls-ca, in PEM: for --coordinator "
 	"tls+tcp://...\n"
@@ -158,6 +160,8 @@ static const struct value_option value_options[] = {
 	{"--report", "SLOWRANK_REPORT", NULL, NULL, offsetof(struct probe_options, report)},
 	{"--alerts", "SLOWRANK_ALERTS", NULL, NULL, offsetof(struct probe_options, alerts)},
 	{"--key-file", "SLOWRANK_KEY_FILE", NULL, NULL, offsetof(struct probe_options, key_file)},
+	{"--munge-socket", "SLOWRANK_MUNGE_SOCKET", NULL, NULL,
+		offsetof(struct probe_options, munge_socket)},
 	{"--tls-cert", "SLOWRANK_TLS_CERT", NULL, NULL,
 		offsetof(struct probe_options, tls.certificate)},
 	{"--tls-key", "SLOWRANK_TLS_KEY", NULL, NULL, offsetof(struct probe_options, tls.key)},

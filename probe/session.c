@@ -13,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "probe/auth/credential.h"
 #include "probe/auth/key_file.h"
 #include "probe/auth/tls_files.h"
 #include "probe/device_source.h"
@@ -64,7 +65,8 @@ struct session {
 	char where[WIRE_DETAIL_LENGTH_MAX + 1]; /* the same, for people */
 	struct nng_tls_config *tls;		/* of tls+tcp://, else NULL */
 	unsigned tls_questions;
-	struct key_file key; /* that both sides prove; its path is "" where none does */
+	struct credential *credential; /* of MUNGE, or NULL */
+	struct key_file key;	       /* that both sides prove; its path is "" where none does */
 	struct job_place place;
 	struct probe_options
 		alone_options; /* where this host is watched alone: with files of its own */
@@ -131,6 +133,22 @@ static bool needs_key(const struct session *session)
 	coordinator_process_url(&session->place, 0, url);
 	return session->place.several_hosts && session->place.leader_address[0] &&
 	       key_file_needed(url);
+}
+
+/* A file that is named is meant; else MUNGE will do, too. On failure *why is one line. */
+static int load_key(struct session *session, char why[KEY_FILE_WHY_LENGTH])
+{
+	const struct probe_options *options = session->options;
+	int error;
+
+	if (!needs_key(session))
+		return 0;
+	if (!options->key_file && credential_open(options->munge_socket, &session->credential) < 0)
+		session->credential = NULL;
+	error = key_file_load(options->key_file, &session->key, why);
+	if (error < 0)
+		session->key.path[0] = '\0'; /* it was not read */
+	return session->credential ? 0 : error;
 }
 
 /* What tls+tcp:// needs; it lives as long as the process. Returns 0, or an error after telling it. */
@@ -213,13 +231,12 @@ static int open_uplink(struct session *session)
 	char why[KEY_FILE_WHY_LENGTH];
 	int error;
 
-	if (needs_key(session) &&
-		key_file_load(session->options->key_file, &session->key, why) < 0) {
-		session->key.path[0] = '\0'; /* it was not read */
+	if (load_key(session, why) < 0) {
 		error = stay_alone(session, why);
 	} else {
 		error = find_coordinator(session);
 		uplink_options.key = session->key.path[0] ? session->key.key : NULL;
+		uplink_options.credential = session->credential;
 	}
 	if (error == 0 && tls_files_url(session->url))
 		error = load_tls(session);
@@ -301,6 +318,7 @@ void session_destroy(struct session *session)
 	process_scan_destroy(session->scan);
 	job_destroy(session->job);
 	bpf_source_destroy(session->bpf);
+	credential_close(session->credential);
 	for (size_t i = 0; i < sizeof(session->alone_files) / sizeof(session->alone_files[0]); i++)
 		free(session->alone_files[i]);
 	free(session);
@@ -619,7 +637,7 @@ static void leave_other_key(struct session *session)
 	snprintf(why, sizeof(why),
 		"the coordinator at %s does not have the key in %s: copy that file from the "
 		"coordinator's node",
-		session->where, session->key.path);
+		session->where, session->key.path[0] ? session->key.path : "this node's MUNGE");
 	session->key.path[0] = '\0';
 	session->url_count = 1;
 	if (stay_alone(session, why) == 0 && uplink_move(session->uplink, session->url) < 0)
@@ -647,7 +665,7 @@ static void look_at_coordinator(struct session *session)
 	struct uplink_state state;
 
 	uplink_get_state(session->uplink, &state);
-	if (session->key.path[0] && has_other_key(session, &state)) {
+	if (has_other_key(session, &state)) {
 		leave_other_key(session);
 		return;
 	}
@@ -734,7 +752,7 @@ void session_run(struct session *session, pid_t leader, const volatile int *stop
 static int flush(struct session *session, struct uplink_state *state)
 {
 	uplink_get_state(session->uplink, state);
-	if (!state->batches_acknowledged && session->key.path[0]) {
+	if (!state->batches_acknowledged && !state->proven) {
 		if (uplink_flush(session->uplink, FIRST_ANSWER_TIMEOUT_MS / 4) == 0)
 			return 0;
 		look_at_coordinator(session);

@@ -18,8 +18,13 @@ struct uplink_options {
 	const char *
 		spool_path; /* folder; a nameless file is made there when needed; NULL = memory only */
 	size_t spool_bytes_max; /* 0 = 64 MiB; the oldest batches are kept, new ones are lost and counted */
-	/* What both sides prove (SEAL_KEY_BYTES, copied); NULL: nothing is proven. */
+	/*
+	 * What both sides prove: this key (SEAL_KEY_BYTES, copied), or one that the coordinator gives through
+	 * MUNGE (held by the caller, the uplink's until it is destroyed), which is asked for first. Both NULL:
+	 * nothing is proven.
+	 */
 	const uint8_t *key;
+	struct credential *credential;
 	/* For tls+tcp://, held by the caller for as long as the uplink lives; else NULL. */
 	struct nng_tls_config *tls;
 	bool may_move; /* a coordinator of another job is not an answer: see uplink_move() */

@@ -253,6 +253,50 @@ def alone(paths):
         make_key(paths, "key")
 
 
+# A home of each rank's own: the key that is made in it is nobody else's.
+OWN_HOME = ["unshare", "--mount", "sh", "-c",
+            'mkdir -p ~root/.config && mount -t tmpfs none ~root/.config && exec "$@"', "sh"]
+
+
+def start_munged(paths, node, key):
+    """Each node has a /tmp of its own, and so a socket and a munged."""
+    subprocess.run(on(node, "env", f"PATH={os.environ['PATH']}:/usr/sbin", "munged", "--force",
+                      "--key-file=" + key, *(f"--{name}-file=/tmp/munge.{name}"
+                                             for name in ("pid", "log", "seed")),
+                      "--socket=/tmp/munge.socket"), check=True, stderr=subprocess.DEVNULL)
+
+
+def munge(paths):
+    """Nodes that share MUNGE need no key file; one whose MUNGE has another key is watched alone."""
+    if not shutil.which("munged", path=os.environ["PATH"] + ":/usr/sbin"):
+        harness.skip("munged is not installed (munge)")
+    record = os.path.join(paths.directory, "record.slr")
+    for shared in (True, False):
+        clean(paths)
+        keys = {"node0": make_key(paths, "munge.key")}
+        keys["node1"] = keys["node0"] if shared else make_key(paths, "other.key")
+        with jobs.Cluster(paths.directory, 2, 2) as cluster:
+            for node, key in keys.items():
+                start_munged(paths, node, key)
+            done = subprocess.run(
+                [*cluster.prefix(), *jobs.mpirun(4, *cluster.mpirun_options()), *OWN_HOME,
+                 paths.slowrank, "run", "--munge-socket", "/tmp/munge.socket", "--record", record,
+                 "--", *jobs.workload_command(
+                     paths.workload, jobs.fresh_directory(paths.directory),
+                     steps=200 if shared else 450, step_ms=20)],
+                stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=100, check=False)
+        check(done.returncode == 0, f"the job: exit {done.returncode}: {done.stderr}")
+        if not shared:
+            check_alone(paths, done.stderr, record, [2, 3], "does not have the key in")
+            continue
+        for trouble in ("watched alone", "refused", "no answer", "were not seen"):
+            check(trouble not in done.stderr, f"{trouble}: {done.stderr}")
+        report = report_of(paths, record)
+        check([rank["rank"] for rank in report["ranks"]] == [0, 1, 2, 3], f"{report['ranks']}")
+        sources = {entry["name"]: entry for entry in report["coverage"]["sources"]}
+        check(sources["coordinator.key"]["state"] == "on", f"{sources['coordinator.key']}")
+
+
 def make_certificates(paths, name):
     """An authority and one certificate of it, as options."""
     def file(suffix):
@@ -302,7 +346,7 @@ def tls(paths):
     check(report["job"]["ranks"] == 4 and report["job"]["steps"] > 100, f"{report['job']}")
 
 
-CASES = {"strangers": strangers, "homes": homes, "alone": alone, "tls": tls}
+CASES = {"strangers": strangers, "homes": homes, "alone": alone, "munge": munge, "tls": tls}
 
 if __name__ == "__main__":
     harness.main(CASES)

@@ -68,9 +68,8 @@ struct session {
 	struct credential *credential; /* of MUNGE, or NULL */
 	struct key_file key;	       /* that both sides prove; its path is "" where none does */
 	struct job_place place;
-	struct probe_options
-		alone_options; /* where this host is watched alone: with files of its own */
-	char *alone_files[3];
+	struct probe_options alone_options; /* of a host that is watched alone */
+	char *alone_files[3];		    /* their own record, report, alerts */
 	char alone_why[WIRE_DETAIL_LENGTH_MAX + 1];
 	struct coordinator_child coordinator;
 	uint64_t probe_id, host_id, next_number;
@@ -634,10 +633,16 @@ static void leave_other_key(struct session *session)
 {
 	char why[KEY_FILE_WHY_LENGTH + COORDINATOR_URL_LENGTH + 128];
 
-	snprintf(why, sizeof(why),
-		"the coordinator at %s does not have the key in %s: copy that file from the "
-		"coordinator's node",
-		session->where, session->key.path[0] ? session->key.path : "this node's MUNGE");
+	if (session->key.path[0])
+		snprintf(why, sizeof(why),
+			"the coordinator at %s does not have the key in %s: copy that file from "
+			"the coordinator's node",
+			session->where, session->key.path);
+	else
+		snprintf(why, sizeof(why),
+			"the coordinator at %s does not share this node's MUNGE, and there is no "
+			"key here: copy ~/.config/slowrank/key from the coordinator's node",
+			session->where);
 	session->key.path[0] = '\0';
 	session->url_count = 1;
 	if (stay_alone(session, why) == 0 && uplink_move(session->uplink, session->url) < 0)
@@ -649,7 +654,7 @@ static void look_at_tls(struct session *session, const struct uplink_state *stat
 {
 	char why[UPLINK_TLS_WHY_LENGTH];
 
-	if (!session->tls || state->connected || !state->batches_pending ||
+	if (!tls_files_url(session->url) || state->connected || !state->batches_pending ||
 		session->tls_questions == TLS_QUESTIONS_MAX)
 		return;
 	session->tls_questions++;

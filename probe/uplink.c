@@ -12,6 +12,7 @@
 #include "probe/auth/credential.h"
 #include "probe/auth/key_file.h"
 #include "probe/auth/seal.h"
+#include "probe/auth/tls_files.h"
 #include "probe/spool.h"
 #include "probe/uplink.h"
 #include "probe/uplink_connection.h"
@@ -173,7 +174,8 @@ static void replace_connection(struct uplink *uplink)
 	pthread_mutex_unlock(&uplink->mutex);
 	if (hangs && !moved && !uplink_connection_was_up(uplink->connection))
 		slot = NULL;
-	if (!slot || !url || uplink_connection_open(url, uplink->tls, &fresh)) {
+	if (!slot || !url ||
+		uplink_connection_open(url, tls_files_url(url) ? uplink->tls : NULL, &fresh)) {
 		free(url);
 		return;
 	}

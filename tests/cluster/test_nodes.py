@@ -119,10 +119,12 @@ def run_open_mpi(paths):
     with jobs.Cluster(paths.directory, 3, 2) as nodes:
         with open(nodes.hostfile, "w", encoding="utf-8") as file:
             file.write("# first\nnode1 slots=2\nnode2 slots=2\n")
-        command = [*watched(paths), *jobs.mpirun(4, *nodes.mpirun_options()),
-                   *workload(paths, paths.workload)]
+        command = [*watched(paths, "--job", """it's "own" $job"""),
+                   *jobs.mpirun(4, *nodes.mpirun_options()), *workload(paths, paths.workload)]
         check_one_job(paths, run(nodes, command),
                       {0: "node1", 1: "node1", 2: "node2", 3: "node2"})
+        report = read_report(paths, os.path.join(paths.directory, "record.slr"))
+        check(report["job"]["id"] == """it's-"own"-$job""", f"{report['job']}")
         agent = write_program(os.path.join(paths.directory, "agent"), HIDING_AGENT.format(
             script=nodes.SCRIPT, hidden=paths.slowrank))
         command = [*watched(paths), *jobs.mpirun(4, *nodes.mpirun_options(agent)), paths.workload,

@@ -147,18 +147,22 @@ static int grant(struct gate *gate, struct gate_request *request)
 {
 	struct seal_head head = {.kind = SEAL_DENY, .probe_id = request->head.probe_id};
 	struct seal_grant given;
+	int error;
 
 	if (gate->make) {
 		memcpy(given.magic, SEAL_GRANT_MAGIC, sizeof(given.magic));
 		memcpy(given.challenge, request->head.nonce, SEAL_NONCE_BYTES);
 		memcpy(given.key, gate->session_key, SEAL_KEY_BYTES);
-		if (gate->make(gate->context, &given, gate->credential) == 0) {
+		error = gate->make(gate->context, &given, gate->credential);
+		explicit_bzero(&given, sizeof(given));
+		if (error == -EAGAIN)
+			return error;
+		if (error == 0) {
 			head.kind = SEAL_GRANT;
 			request->credential = gate->credential;
 		} else {
 			gate->make = NULL; /* a munged that stands still is not waited for again */
 		}
-		explicit_bzero(&given, sizeof(given));
 	}
 	memcpy(head.nonce, request->head.nonce, SEAL_NONCE_BYTES);
 	seal_write_open(&head, request->answer);

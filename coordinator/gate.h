@@ -43,7 +43,8 @@ void gate_destroy(struct gate *gate); /* NULL is fine */
 
 /*
  * A key that is this coordinator's alone counts, too; it is given to whoever asks, in a credential that make()
- * makes, for this user to read. Where make() fails once, it is not called again. Returns 0 or -ENOMEM.
+ * makes, for this user to read. Where make() fails once, it is not called again, but for -EAGAIN: too many ask.
+ * Returns 0 or -ENOMEM.
  */
 int gate_share(struct gate *gate, const uint8_t session_key[SEAL_KEY_BYTES],
 	int (*make)(
@@ -51,8 +52,8 @@ int gate_share(struct gate *gate, const uint8_t session_key[SEAL_KEY_BYTES],
 	void *context) __attribute__((warn_unused_result));
 
 /*
- * Takes a message; one without a proof counts only where open is true. Returns an enum gate_result
- * or -ENOMEM.
+ * Takes a message; one without a proof counts only where open is true. Returns an enum gate_result,
+ * -ENOMEM, or -EAGAIN: to be asked again later.
  */
 int gate_take(struct gate *gate, bool open, const void *message, size_t length,
 	struct gate_request *request) __attribute__((warn_unused_result));

@@ -21,6 +21,8 @@ enum {
 	CONTEXT_COUNT = 16,	  /* requests that wait here at most */
 	REQUEST_HEAD_BYTES = 256, /* what nng's own headers may add */
 	CLOSE_TIMEOUT_MS = 1000,
+	/* Each takes munged a millisecond, and anybody may ask; the others ask again (uplink.c). */
+	CREDENTIALS_PER_SECOND = 200,
 };
 
 struct listener;
@@ -45,7 +47,10 @@ struct listener {
 	struct nng_tls_config *tls; /* the caller's */
 	bool insecure;
 	bool keyed;
-	struct gate *gate;		 /* of the consumer */
+	struct gate *gate;	       /* of the consumer, as are the next three */
+	struct credential *credential; /* the caller's */
+	struct job_ns second;	       /* in which credentials are counted */
+	unsigned credentials_made;
 	int open_ids[LISTENER_URLS_MAX]; /* nng's listeners where nothing needs to be proven */
 	size_t open_count, url_count;
 	nng_socket socket;
@@ -406,7 +411,17 @@ static int open_exchanges(struct listener *listener)
 static int make_credential(
 	void *context, const struct seal_grant *grant, char text[CREDENTIAL_LENGTH_MAX])
 {
-	return credential_make(context, grant, sizeof(*grant), text);
+	struct listener *listener = context;
+	struct job_ns now = clock_now();
+
+	if (now.value - listener->second.value >= INT64_C(1000000000)) {
+		listener->second = now;
+		listener->credentials_made = 0;
+	}
+	if (listener->credentials_made == CREDENTIALS_PER_SECOND)
+		return -EAGAIN;
+	listener->credentials_made++;
+	return credential_make(listener->credential, grant, sizeof(*grant), text);
 }
 
 static int start(struct listener *listener, const struct listener_options *options, char *why)
@@ -420,8 +435,7 @@ static int start(struct listener *listener, const struct listener_options *optio
 	if (!error)
 		error = gate_create(options->key, nonce, &listener->gate);
 	if (!error && options->credential)
-		error = gate_share(
-			listener->gate, session_key, make_credential, options->credential);
+		error = gate_share(listener->gate, session_key, make_credential, listener);
 	explicit_bzero(session_key, sizeof(session_key));
 	if (!error)
 		error = open_socket(listener);
@@ -465,6 +479,7 @@ int listener_create(const struct listener_options *options, struct listener **li
 	made->on_refused = options->on_refused;
 	made->tls = options->tls;
 	made->insecure = options->insecure;
+	made->credential = options->credential;
 	made->keyed = options->key != NULL || options->credential != NULL;
 	made->url_count = options->url_count;
 	pthread_mutex_init(&made->mutex, NULL);

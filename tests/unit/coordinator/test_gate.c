@@ -210,7 +210,7 @@ static void test_many_probes(void **state)
 struct grants {
 	struct seal_grant latest;
 	unsigned count;
-	bool fails;
+	int error;
 };
 
 static int keep_grant(
@@ -221,7 +221,7 @@ static int keep_grant(
 	grants->count++;
 	grants->latest = *grant;
 	strcpy(text, "credential");
-	return grants->fails ? -EIO : 0;
+	return grants->error;
 }
 
 static int ask(struct gate *gate, const uint8_t *challenge, struct gate_request *request)
@@ -267,10 +267,13 @@ static void test_session_key(void **state)
 	by_session.key = SEAL_KEY_FILE;
 	make(&by_session, SEAL_BATCH, nonce, 2, 5, 5);
 	check_refused(gate, &by_session, GATE_OTHER_KEY);
-	grants.fails = true; /* munged is gone, or stands still: nobody waits for it twice */
+	grants.error = -EAGAIN; /* too many ask: this one again, later */
+	make(&by_session, SEAL_ASK, challenge, 0, 5, 5);
+	assert_int_equal(take(gate, &by_session, &request), -EAGAIN);
+	grants.error = -EIO; /* munged is gone, or stands still: nobody waits for it twice */
 	assert_int_equal(ask(gate, challenge, &request), SEAL_DENY);
 	assert_int_equal(ask(gate, challenge, &request), SEAL_DENY);
-	assert_int_equal(grants.count, 2);
+	assert_int_equal(grants.count, 3);
 	assert_string_equal(request.credential, "");
 	gate_destroy(gate);
 	seal_destroy(by_file.seal);

@@ -15,7 +15,7 @@ enum { PROBE_WINDOW = 64 }; /* batches this much older than the newest are doubl
 struct probe_entry {
 	uint64_t probe_id;
 	bool used, final;
-	bool announced; /* it watches a rank, or did */
+	bool announced;		/* it watches a rank, or did */
 	uint64_t next_number;	/* newest seen + 1 */
 	uint64_t window;	/* bit i: number next_number - 1 - i was seen */
 	uint64_t gap_number;	/* the latest batch that came without the one before it; 0: none */

@@ -27,7 +27,7 @@ struct job_place {
 	bool may_outlive; /* started by a launcher, as one rank, that lets the probe finish after it */
 	bool several_hosts;	  /* the launcher says that other hosts take part */
 	char leader_address[128]; /* the host of rank 0, as all probes reach it, or "" */
-	char alone[24]; /* this host's name where it is watched alone: part of files' names; else "" */
+	char alone[24]; /* the name of a host that is watched alone, in its files' names; else "" */
 };
 
 /* Reads the launcher's environment of this process, and the command that it is to start. */

@@ -165,7 +165,7 @@ static int tell(const char *problem)
 	return -EINVAL;
 }
 
-/* Where a URL is beyond this host. Returns 0, or an error after telling it. */
+/* Where a URL is beyond this host; it lives as long as the process. Returns 0, or an error after telling it. */
 static int load_key(const struct coordinator_options *options, struct key_file *key,
 	struct listener_options *listener_options)
 {
@@ -176,9 +176,14 @@ static int load_key(const struct coordinator_options *options, struct key_file *
 		beyond |= key_file_needed(options->urls[i]);
 	if (!beyond || options->insecure)
 		return 0;
-	if (key_file_load(options->key_file, key, why))
+	/* A file that is named is meant; else either will do. */
+	if (!options->key_file &&
+		credential_open(options->munge_socket, &listener_options->credential) < 0)
+		listener_options->credential = NULL;
+	if (key_file_load(options->key_file, key, why) == 0)
+		listener_options->key = key->key;
+	else if (!listener_options->credential)
 		return tell(why);
-	listener_options->key = key->key;
 	return 0;
 }
 
@@ -317,10 +322,11 @@ static int start(struct coordinator *coordinator)
 	if (error)
 		return error;
 	pthread_mutex_lock(&coordinator->gate);
-	if (listener_create(&listener_options, &coordinator->listener, why))
-		error = tell(why);
+	error = listener_create(&listener_options, &coordinator->listener, why);
+	if (error == -EADDRINUSE && options->ready_fd >= 0) /* whoever waits knows other ports */
+		(void)!write(options->ready_fd, "0", 1);
 	else
-		error = open_outputs(coordinator);
+		error = error ? tell(why) : open_outputs(coordinator);
 	coordinator->open = !error;
 	pthread_mutex_unlock(&coordinator->gate);
 	if (error)

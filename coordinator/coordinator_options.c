@@ -18,6 +18,7 @@ enum option_kind {
 	OPTION_QUIET,
 	OPTION_QUIET_IF_EMPTY,
 	OPTION_KEY_FILE,
+	OPTION_MUNGE_SOCKET,
 	OPTION_INSECURE,
 	OPTION_TLS_CERT,
 	OPTION_TLS_KEY,
@@ -44,6 +45,7 @@ static const struct option_row rows[OPTION_NR] = {
 	[OPTION_QUIET] = {"--quiet", "SLOWRANK_QUIET", true},
 	[OPTION_QUIET_IF_EMPTY] = {"--quiet-if-empty", "SLOWRANK_QUIET_IF_EMPTY", true},
 	[OPTION_KEY_FILE] = {"--key-file", "SLOWRANK_KEY_FILE", false},
+	[OPTION_MUNGE_SOCKET] = {"--munge-socket", "SLOWRANK_MUNGE_SOCKET", false},
 	[OPTION_INSECURE] = {"--insecure", "SLOWRANK_INSECURE", true},
 	[OPTION_TLS_CERT] = {"--tls-cert", "SLOWRANK_TLS_CERT", false},
 	[OPTION_TLS_KEY] = {"--tls-key", "SLOWRANK_TLS_KEY", false},
@@ -63,14 +65,18 @@ static const char help[] =
 	"  --alerts FILE      append each alert as one JSON line\n"
 	"  --report FILE      write the report as JSON at the end\n"
 	"  --key-file FILE    the key that probes beyond this host prove (default:\n"
-	"                     ~/.config/slowrank/key, made when it is missing)\n"
+	"                     MUNGE where it runs, and ~/.config/slowrank/key, made when it is "
+	"missing)\n"
+	"  --munge-socket FILE  munged's socket, where it is not the usual one\n"
 	"  --insecure         no key: believe everybody who reaches the port\n"
 	"  --tls-cert FILE    with --tls-key and --tls-ca, in PEM: for --listen tls+tcp://..., "
 	"where\n"
 	"                     both sides show a certificate of that authority\n"
 	"  --exit-when-done   end when every probe has said that its part of the job is over\n"
 	"  --parent PID       end when this process is gone and no probe is connected any more\n"
-	"  --ready-fd N       write one byte to this file descriptor once probes can connect\n"
+	"  --ready-fd N       write 1 to this file descriptor once probes can connect, 0 where "
+	"the\n"
+	"                     address is taken\n"
 	"  --quiet            no alerts and no report on stderr\n"
 	"  --quiet-if-empty   no report on stderr when no step was seen\n"
 	"  --terminal         stderr is passed on to a terminal\n"
@@ -134,6 +140,9 @@ static int set_option(struct coordinator_options *options, enum option_kind kind
 		break;
 	case OPTION_QUIET_IF_EMPTY:
 		options->quiet_if_empty = is_true(value);
+		break;
+	case OPTION_MUNGE_SOCKET:
+		options->munge_socket = value;
 		break;
 	case OPTION_KEY_FILE:
 		options->key_file = value;

@@ -18,7 +18,12 @@ struct gate_probe {
 };
 
 struct gate {
-	struct seal *seal; /* NULL: no key */
+	struct seal *seals[2]; /* by enum seal_key; NULL: no such key */
+	uint8_t session_key[SEAL_KEY_BYTES];
+	int (*make)(
+		void *context, const struct seal_grant *grant, char text[CREDENTIAL_LENGTH_MAX]);
+	void *context;
+	char credential[CREDENTIAL_LENGTH_MAX];
 	uint8_t nonce[SEAL_NONCE_BYTES];
 	struct gate_probe *probes; /* hash table, at most half full */
 	size_t capacity, count;
@@ -28,7 +33,7 @@ int gate_create(const uint8_t *key, const uint8_t nonce[SEAL_NONCE_BYTES], struc
 {
 	struct gate *made = calloc(1, sizeof(*made));
 
-	if (!made || (key && seal_create(key, &made->seal))) {
+	if (!made || (key && seal_create(key, &made->seals[SEAL_KEY_FILE]))) {
 		free(made);
 		return -ENOMEM;
 	}
@@ -41,9 +46,26 @@ void gate_destroy(struct gate *gate)
 {
 	if (!gate)
 		return;
-	seal_destroy(gate->seal);
+	seal_destroy(gate->seals[SEAL_KEY_FILE]);
+	seal_destroy(gate->seals[SEAL_KEY_SESSION]);
+	explicit_bzero(gate->session_key, sizeof(gate->session_key));
 	free(gate->probes);
 	free(gate);
+}
+
+int gate_share(struct gate *gate, const uint8_t session_key[SEAL_KEY_BYTES],
+	int (*make)(
+		void *context, const struct seal_grant *grant, char text[CREDENTIAL_LENGTH_MAX]),
+	void *context)
+{
+	int error = seal_create(session_key, &gate->seals[SEAL_KEY_SESSION]);
+
+	if (error)
+		return error;
+	memcpy(gate->session_key, session_key, SEAL_KEY_BYTES);
+	gate->make = make;
+	gate->context = context;
+	return 0;
 }
 
 static struct gate_probe *find_probe(struct gate_probe *probes, size_t capacity, uint64_t probe_id)
@@ -109,13 +131,42 @@ static int refuse(struct gate_request *request, enum gate_refusal why)
 static int answer(struct gate *gate, struct gate_request *request, enum seal_kind kind)
 {
 	struct seal_head head = {.kind = (uint8_t)kind,
+		.key = request->head.key,
 		.probe_id = request->head.probe_id,
 		.number = request->head.number};
 	int error;
 
 	memcpy(head.nonce, gate->nonce, SEAL_NONCE_BYTES);
-	error = seal_write(gate->seal, &head, request->head.proof, NULL, 0, request->answer);
+	error = seal_write(
+		gate->seals[head.key], &head, request->head.proof, NULL, 0, request->answer);
 	return error < 0 ? error : GATE_ANSWER;
+}
+
+/* Whoever asks: what is given can be read by this user only. */
+static int grant(struct gate *gate, struct gate_request *request)
+{
+	struct seal_head head = {.kind = SEAL_DENY, .probe_id = request->head.probe_id};
+	struct seal_grant given;
+	int error;
+
+	if (gate->make) {
+		memcpy(given.magic, SEAL_GRANT_MAGIC, sizeof(given.magic));
+		memcpy(given.challenge, request->head.nonce, SEAL_NONCE_BYTES);
+		memcpy(given.key, gate->session_key, SEAL_KEY_BYTES);
+		error = gate->make(gate->context, &given, gate->credential);
+		explicit_bzero(&given, sizeof(given));
+		if (error == -EAGAIN)
+			return error;
+		if (error == 0) {
+			head.kind = SEAL_GRANT;
+			request->credential = gate->credential;
+		} else {
+			gate->make = NULL; /* a munged that stands still is not waited for again */
+		}
+	}
+	memcpy(head.nonce, request->head.nonce, SEAL_NONCE_BYTES);
+	seal_write_open(&head, request->answer);
+	return GATE_ANSWER;
 }
 
 static int take_sealed(
@@ -126,12 +177,15 @@ static int take_sealed(
 	int error;
 
 	request->sealed = true;
-	if (!gate->seal)
+	if (!gate->seals[SEAL_KEY_FILE] && !gate->seals[SEAL_KEY_SESSION])
 		return refuse(request, GATE_KEYLESS);
 	if (seal_read(message, length, &request->head) ||
-		(head->kind != SEAL_HELLO && head->kind != SEAL_BATCH))
+		(head->kind != SEAL_HELLO && head->kind != SEAL_BATCH && head->kind != SEAL_ASK))
 		return refuse(request, GATE_MALFORMED);
-	if (!seal_proven(gate->seal, head, NULL, message, length))
+	if (head->kind == SEAL_ASK)
+		return grant(gate, request);
+	if (!gate->seals[head->key] ||
+		!seal_proven(gate->seals[head->key], head, NULL, message, length))
 		return refuse(request, GATE_OTHER_KEY);
 	if (head->kind == SEAL_HELLO)
 		return answer(gate, request, SEAL_WELCOME);
@@ -152,7 +206,7 @@ static int take_sealed(
 int gate_take(struct gate *gate, bool open, const void *message, size_t length,
 	struct gate_request *request)
 {
-	*request = (struct gate_request){0};
+	*request = (struct gate_request){.credential = ""};
 	if (seal_is_sealed(message, length))
 		return take_sealed(gate, message, length, request);
 	if (!open)
@@ -166,11 +220,12 @@ int gate_close_reply(struct gate *gate, const struct gate_request *request, cons
 	size_t length, uint8_t out[SEAL_HEAD_BYTES])
 {
 	struct seal_head head = {.kind = SEAL_REPLY,
+		.key = request->head.key,
 		.probe_id = request->head.probe_id,
 		.number = request->head.number};
 
 	memcpy(head.nonce, gate->nonce, SEAL_NONCE_BYTES);
-	return seal_write(gate->seal, &head, request->head.proof, reply, length, out);
+	return seal_write(gate->seals[head.key], &head, request->head.proof, reply, length, out);
 }
 
 const char *gate_refusal_text(enum gate_refusal why)

@@ -6,6 +6,7 @@
 #ifndef SLOWRANK_COORDINATOR_GATE_H
 #define SLOWRANK_COORDINATOR_GATE_H
 
+#include "probe/auth/credential.h"
 #include "probe/auth/seal.h"
 
 struct gate;
@@ -31,7 +32,8 @@ struct gate_request {
 	bool sealed;			 /* so is the reply, then */
 	struct seal_head head;		 /* of a sealed one */
 	enum gate_refusal why;		 /* GATE_REFUSED only */
-	uint8_t answer[SEAL_HEAD_BYTES]; /* GATE_ANSWER only */
+	uint8_t answer[SEAL_HEAD_BYTES]; /* GATE_ANSWER only, and what follows it: */
+	const char *credential;		 /* of the gate's, until the next request; "" = nothing */
 };
 
 /* key NULL: nobody proves anything. The nonce is this coordinator's alone. Returns 0 or -ENOMEM. */
@@ -40,8 +42,18 @@ int gate_create(const uint8_t *key, const uint8_t nonce[SEAL_NONCE_BYTES], struc
 void gate_destroy(struct gate *gate); /* NULL is fine */
 
 /*
- * Takes a message; one without a proof counts only where open is true. Returns an enum gate_result
- * or -ENOMEM.
+ * A key that is this coordinator's alone counts, too; it is given to whoever asks, in a credential that make()
+ * makes, for this user to read. Where make() fails once, it is not called again, but for -EAGAIN: too many ask.
+ * Returns 0 or -ENOMEM.
+ */
+int gate_share(struct gate *gate, const uint8_t session_key[SEAL_KEY_BYTES],
+	int (*make)(
+		void *context, const struct seal_grant *grant, char text[CREDENTIAL_LENGTH_MAX]),
+	void *context) __attribute__((warn_unused_result));
+
+/*
+ * Takes a message; one without a proof counts only where open is true. Returns an enum gate_result,
+ * -ENOMEM, or -EAGAIN: to be asked again later.
  */
 int gate_take(struct gate *gate, bool open, const void *message, size_t length,
 	struct gate_request *request) __attribute__((warn_unused_result));

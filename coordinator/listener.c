@@ -21,6 +21,8 @@ enum {
 	CONTEXT_COUNT = 16,	  /* requests that wait here at most */
 	REQUEST_HEAD_BYTES = 256, /* what nng's own headers may add */
 	CLOSE_TIMEOUT_MS = 1000,
+	/* Each takes munged a millisecond, and anybody may ask; the others ask again (uplink.c). */
+	CREDENTIALS_PER_SECOND = 200,
 };
 
 struct listener;
@@ -45,7 +47,10 @@ struct listener {
 	struct nng_tls_config *tls; /* the caller's */
 	bool insecure;
 	bool keyed;
-	struct gate *gate;		 /* of the consumer */
+	struct gate *gate;	       /* of the consumer, as are the next three */
+	struct credential *credential; /* the caller's */
+	struct job_ns second;	       /* in which credentials are counted */
+	unsigned credentials_made;
 	int open_ids[LISTENER_URLS_MAX]; /* nng's listeners where nothing needs to be proven */
 	size_t open_count, url_count;
 	nng_socket socket;
@@ -215,7 +220,7 @@ static nng_msg *answer(struct listener *listener, struct exchange *exchange)
 	if (result < 0)
 		return NULL;
 	if (result == GATE_ANSWER)
-		return make_message(request.answer, NULL, 0);
+		return make_message(request.answer, request.credential, strlen(request.credential));
 	if (result == GATE_REFUSED)
 		refuse(listener, exchange->request, request.why, &reply);
 	else if (listener->on_request(listener->context, request.batch, request.length,
@@ -403,15 +408,35 @@ static int open_exchanges(struct listener *listener)
 	return 0;
 }
 
+static int make_credential(
+	void *context, const struct seal_grant *grant, char text[CREDENTIAL_LENGTH_MAX])
+{
+	struct listener *listener = context;
+	struct job_ns now = clock_now();
+
+	if (now.value - listener->second.value >= INT64_C(1000000000)) {
+		listener->second = now;
+		listener->credentials_made = 0;
+	}
+	if (listener->credentials_made == CREDENTIALS_PER_SECOND)
+		return -EAGAIN;
+	listener->credentials_made++;
+	return credential_make(listener->credential, grant, sizeof(*grant), text);
+}
+
 static int start(struct listener *listener, const struct listener_options *options, char *why)
 {
-	uint8_t nonce[SEAL_NONCE_BYTES];
+	uint8_t nonce[SEAL_NONCE_BYTES], session_key[SEAL_KEY_BYTES];
 	int error = 0;
 
-	if (getrandom(nonce, sizeof(nonce), 0) != (ssize_t)sizeof(nonce))
+	if (getrandom(nonce, sizeof(nonce), 0) != (ssize_t)sizeof(nonce) ||
+		getrandom(session_key, sizeof(session_key), 0) != (ssize_t)sizeof(session_key))
 		error = -EIO;
 	if (!error)
 		error = gate_create(options->key, nonce, &listener->gate);
+	if (!error && options->credential)
+		error = gate_share(listener->gate, session_key, make_credential, listener);
+	explicit_bzero(session_key, sizeof(session_key));
 	if (!error)
 		error = open_socket(listener);
 	if (!error)
@@ -454,7 +479,8 @@ int listener_create(const struct listener_options *options, struct listener **li
 	made->on_refused = options->on_refused;
 	made->tls = options->tls;
 	made->insecure = options->insecure;
-	made->keyed = options->key != NULL;
+	made->credential = options->credential;
+	made->keyed = options->key != NULL || options->credential != NULL;
 	made->url_count = options->url_count;
 	pthread_mutex_init(&made->mutex, NULL);
 	pthread_cond_init(&made->filled, NULL);

@@ -29,6 +29,8 @@ struct listener_options {
 	 * unless insecure is set: then everybody who reaches one is believed.
 	 */
 	const uint8_t *key;
+	/* Or one that probes of this user get through MUNGE; held by the caller. NULL: no MUNGE here. */
+	struct credential *credential;
 	bool insecure;
 	struct nng_tls_config *tls; /* for tls+tcp://, held by the caller; else NULL */
 	/* Called for each request of a stranger, from the listener's thread; may be NULL. */

@@ -144,6 +144,10 @@ void probe_table_update(
 
 	for (size_t i = 0; i < batch->source_count && is_latest; i++)
 		update_source(table, probe, &batch->sources[i]);
+	if (batch->rank_count && !probe->announced) {
+		probe->announced = true;
+		table->announced_count++;
+	}
 	if (batch->final && !probe->final) {
 		probe->final = true;
 		table->final_count++;
@@ -202,7 +206,7 @@ void probe_table_report(struct probe_table *table, struct report_model *model)
 	for (size_t i = 0; i < table->capacity; i++) {
 		const struct probe_entry *probe = &table->probes[i];
 
-		if (!probe->used)
+		if (!probe->used || (table->announced_count && !probe->announced))
 			continue;
 		add_counters(&model->counters, &probe->counters);
 		add_states(table, probe);
@@ -216,14 +220,17 @@ void probe_table_report(struct probe_table *table, struct report_model *model)
 				model->probe_cpu_percent = percent;
 		}
 	}
+	model->source_count = 0;
 	for (size_t s = 0; s < table->source_count; s++) {
 		struct message_source *source = &table->report[s].source;
 
+		if (!table->report[s].probe_count)
+			continue;
 		memcpy(source->name, table->sources[s].name, sizeof(source->name));
 		memcpy(source->why, table->sources[s].why[source->state], sizeof(source->why));
+		table->report[model->source_count++] = table->report[s];
 	}
 	model->sources = table->report;
-	model->source_count = table->source_count;
 }
 
 const char *probe_table_why(const struct probe_table *table, const char *source)

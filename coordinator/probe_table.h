@@ -15,6 +15,7 @@ enum { PROBE_WINDOW = 64 }; /* batches this much older than the newest are doubl
 struct probe_entry {
 	uint64_t probe_id;
 	bool used, final;
+	bool announced;		/* it watches a rank, or did */
 	uint64_t next_number;	/* newest seen + 1 */
 	uint64_t window;	/* bit i: number next_number - 1 - i was seen */
 	uint64_t gap_number;	/* the latest batch that came without the one before it; 0: none */
@@ -36,7 +37,7 @@ struct known_source {
 
 struct probe_table {
 	struct probe_entry *probes; /* hash table */
-	size_t capacity, count, final_count;
+	size_t capacity, count, final_count, announced_count;
 	size_t source_count;
 	struct known_source sources[WIRE_SOURCES_MAX];
 	struct report_source report[WIRE_SOURCES_MAX];
@@ -59,7 +60,10 @@ bool probe_entry_take(struct probe_entry *probe, uint64_t number);
 void probe_table_update(
 	struct probe_table *table, struct probe_entry *probe, const struct message_batch *batch);
 
-/* Sums and worst cases over all probes, into the report. */
+/*
+ * Sums and worst cases over all probes, into the report. What watches no rank speaks for nothing: it counts
+ * only where no probe has one, to say why.
+ */
 void probe_table_report(struct probe_table *table, struct report_model *model);
 
 /* The sources' names, by the number of their bit in enum evidence_source. */

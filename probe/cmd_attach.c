@@ -4,19 +4,12 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "probe/attach_deep.h"
 #include "probe/commands.h"
+#include "probe/detached.h"
 #include "probe/process_tree.h"
-#include "probe/session.h"
-
-static volatile int stop;
-
-static void on_signal(int number)
-{
-	(void)number;
-	stop = 1;
-}
 
 static bool all_exist(const struct probe_options *options)
 {
@@ -38,22 +31,16 @@ static const char by_host_times[] =
 static int watch(const struct probe_options *options, const struct attach_process *tree,
 	size_t count, const struct session_job *job)
 {
-	struct session *session;
 	struct job_place place;
+	char unfinished[DETACHED_TEXT_LENGTH];
+	struct detached detached = {.options = options, .place = &place};
 
 	job_place_find(&place, options);
-	if (session_create(options, &place, job, &session) < 0)
-		return 2;
-	for (size_t i = 0; i < count; i++)
-		session_track(session, tree[i].pid);
-	if (!options->quiet)
-		fprintf(stderr,
-			"slowrank: watching %zu process%s; Ctrl-C ends the watch, not the job\n",
-			count, count == 1 ? "" : "es");
-	session_run(session, 0, &stop);
-	session_finish(session);
-	session_destroy(session);
-	return 0;
+	if (!options->quiet) {
+		detached_say_unfinished(options, &place, unfinished);
+		detached.unfinished = unfinished;
+	}
+	return detached_attach(&detached, job, tree, count);
 }
 
 int cmd_attach(int argc, char **argv)
@@ -76,6 +63,7 @@ int cmd_attach(int argc, char **argv)
 	}
 	if (!all_exist(&options))
 		return 2;
+	options.terminal = isatty(STDERR_FILENO);
 	count = process_tree_find(options.pids, options.pid_count, &tree);
 	if (options.deep == PROBE_DEEP_ON) {
 		wanted = attach_deep(&options, tree, count, &deep);
@@ -87,8 +75,6 @@ int cmd_attach(int argc, char **argv)
 	if (!wanted)
 		fprintf(stderr, "slowrank: nothing was loaded; without --deep the watch works from "
 				"host times\n");
-	signal(SIGINT, on_signal);
-	signal(SIGTERM, on_signal);
 	result = wanted ? watch(&options, tree, count, &job) : 2;
 	free(tree);
 	return result;

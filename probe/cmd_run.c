@@ -5,7 +5,8 @@
  * Started by hand, or by srun, this process stays the command's parent, and does nothing else: it passes
  * signals on, reaps what is left to it (as a container's first process, every orphan), and ends as the
  * command ended. Started by another launcher, as one rank, it becomes the command itself (exec): the
- * launcher then sees its own process. The probe is a detached process in both cases, and nothing that
+ * launcher then sees its own process; and so it does where the command is a launcher that will start a
+ * slowrank with each rank. The probe is a detached process in both cases, and nothing that
  * happens to it happens to the job.
  */
 #include <errno.h>
@@ -23,6 +24,7 @@
 #include "probe/commands.h"
 #include "probe/detached.h"
 #include "probe/device_environment.h"
+#include "probe/launcher_wrap.h"
 #include "probe/verbs_environment.h"
 
 enum {
@@ -199,33 +201,11 @@ static int run_by_hand(struct detached *detached)
 	return supervisor.status;
 }
 
-/* For a report that is not ready soon after the command's end. */
-static void say_unfinished(
-	const struct probe_options *options, const struct job_place *place, char text[512])
-{
-	const char *how = getpid() == 1 ? "slowrank ends with this process; what was recorded"
-					: "it is made in the background";
-
-	if (options->coordinator)
-		snprintf(text, 512,
-			"slowrank: the coordinator at %s did not take all in time; the rest is "
-			"sent "
-			"in the background\n",
-			options->coordinator);
-	else if (options->record)
-		snprintf(text, 512, "slowrank: the report is not ready; %s: slowrank report %s\n",
-			how, options->record);
-	else
-		snprintf(text, 512,
-			"slowrank: the report is not ready; %s: slowrank report slowrank-%s.slr\n",
-			how, place->job_id);
-}
-
 int cmd_run(int argc, char **argv)
 {
 	static struct probe_options options;
 	char why_no_verbs[WIRE_DETAIL_LENGTH_MAX + 1]; /* the source says it, too */
-	char unfinished[512];
+	char unfinished[DETACHED_TEXT_LENGTH];
 	struct job_place place;
 	struct start_gate gate;
 	struct detached detached = {.options = &options,
@@ -242,9 +222,10 @@ int cmd_run(int argc, char **argv)
 	case OPTIONS_OK:
 		break;
 	}
+	if (launcher_wrap(&options))
+		return become(options.command);
 	options.terminal = isatty(STDERR_FILENO);
 	job_place_find(&place, &options);
-	job_place_warn(&options);
 	(void)device_environment_set(&options, why_no_device);
 	(void)verbs_environment_set(&(struct verbs_environment){0}, &options, why_no_verbs);
 	error = start_gate_create(&gate);
@@ -255,7 +236,7 @@ int cmd_run(int argc, char **argv)
 	if (place.may_outlive)
 		return run_as_rank(&detached);
 	if (!options.quiet) {
-		say_unfinished(&options, &place, unfinished);
+		detached_say_unfinished(&options, &place, unfinished);
 		detached.unfinished = unfinished;
 	}
 	return run_by_hand(&detached);

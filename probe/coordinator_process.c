@@ -24,7 +24,8 @@ extern char **environ;
 
 enum {
 	READY_TIMEOUT_MS = 5000,
-	ARGUMENT_COUNT_MAX = 24,
+	ARGUMENT_COUNT_MAX = 26,
+	LISTEN_ARGUMENT = 3, /* where the URL stands among them */
 	/* Several jobs may share a host: the port comes from the job's name, in a range that is
 	 * outside Linux's default ephemeral ports (32768-60999). */
 	PORT_FIRST = 24000,
@@ -102,7 +103,7 @@ static void fill_command_line(struct command_line *line, const struct probe_opti
 	const char **arguments = line->arguments;
 	size_t count = 0;
 
-	snprintf(line->record, sizeof(line->record), "slowrank-%s.slr", place->job_id);
+	job_place_record(place, line->record);
 	snprintf(line->parent, sizeof(line->parent), "%d", (int)getpid());
 	arguments[count++] = "slowrank";
 	arguments[count++] = "coordinator";
@@ -128,6 +129,10 @@ static void fill_command_line(struct command_line *line, const struct probe_opti
 	if (options->key_file) {
 		arguments[count++] = "--key-file";
 		arguments[count++] = options->key_file;
+	}
+	if (options->munge_socket) {
+		arguments[count++] = "--munge-socket";
+		arguments[count++] = options->munge_socket;
 	}
 	if (options->insecure)
 		arguments[count++] = "--insecure";
@@ -162,7 +167,7 @@ static int spawn(const struct command_line *line, pid_t *started)
 static int start(struct command_line *line, int lock_fd, pid_t *started, char why[256])
 {
 	int pipe_fds[2], error;
-	char byte;
+	char byte = '\0';
 
 	/* The lock and the write end of the pipe are meant to be inherited. */
 	if (pipe(pipe_fds) < 0)
@@ -178,10 +183,17 @@ static int start(struct command_line *line, int lock_fd, pid_t *started, char wh
 		return error;
 	}
 	struct pollfd waiter = {.fd = pipe_fds[0], .events = POLLIN};
-	bool listening =
-		poll(&waiter, 1, READY_TIMEOUT_MS) == 1 && read(pipe_fds[0], &byte, 1) == 1;
+	if (poll(&waiter, 1, READY_TIMEOUT_MS) == 1)
+		(void)!read(pipe_fds[0], &byte, 1);
 	close(pipe_fds[0]);
-	if (!listening) {
+	if (byte == '0') {
+		snprintf(
+			why, 256, "somebody else listens at the address of this job's coordinator");
+		waitpid(*started, NULL, 0);
+		*started = 0;
+		return -EADDRINUSE;
+	}
+	if (byte != '1') {
 		snprintf(why, 256, "the coordinator of this job did not start");
 		kill(*started, SIGKILL); /* it may be one that stands still */
 		waitpid(*started, NULL, 0);
@@ -242,25 +254,33 @@ static bool port_is_free(unsigned port, bool *ipv6)
 	return is_free;
 }
 
-/* At all addresses of this host, since not every probe comes by the same network. */
-static int choose_port(const struct job_place *place, char listen_url[COORDINATOR_URL_LENGTH],
-	char url[COORDINATOR_URL_LENGTH], char why[256])
+/*
+ * At all addresses of this host, since not every probe comes by the same network; and at the first port that
+ * is free, also by the time the coordinator listens.
+ */
+static int start_at_free_port(struct command_line *line, const struct job_place *place, int lock_fd,
+	pid_t *started, char url[COORDINATOR_URL_LENGTH], char why[256])
 {
+	char listen_url[COORDINATOR_URL_LENGTH];
 	bool ipv6;
 
 	for (unsigned attempt = 0; attempt < PORT_ATTEMPTS; attempt++) {
 		unsigned port = port_of(place, attempt);
+		int error;
 
 		if (!port_is_free(port, &ipv6))
 			continue;
-		snprintf(listen_url, COORDINATOR_URL_LENGTH, "tcp://%s:%u", ipv6 ? "[::]" : "*",
-			port);
+		snprintf(listen_url, sizeof(listen_url), "tcp://%s:%u", ipv6 ? "[::]" : "*", port);
+		line->arguments[LISTEN_ARGUMENT] = listen_url;
 		coordinator_process_url(place, attempt, url);
-		return 0;
+		error = start(line, lock_fd, started, why);
+		if (error != -EADDRINUSE)
+			return error;
 	}
 	snprintf(why, 256,
 		"all ports of this job's coordinator are taken on this host (%u, %u, %u, %u): "
-		"start one with 'slowrank coordinator', and name it with --coordinator tcp://HOST:PORT",
+		"start one with 'slowrank coordinator', and name it with --coordinator "
+		"tcp://HOST:PORT",
 		port_of(place, 0), port_of(place, 1), port_of(place, 2), port_of(place, 3));
 	return -EADDRINUSE;
 }
@@ -270,7 +290,6 @@ static int start_if_first(const struct probe_options *options, const struct job_
 	bool quiet_if_empty, int directory_fd, char url[COORDINATOR_URL_LENGTH],
 	struct coordinator_child *child, char why[256])
 {
-	char listen_url[COORDINATOR_URL_LENGTH];
 	int result = 0;
 	int lock_fd = openat(directory_fd, strrchr(child->lock_path, '/') + 1,
 		O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
@@ -284,13 +303,11 @@ static int start_if_first(const struct probe_options *options, const struct job_
 	if (flock(lock_fd, LOCK_EX | LOCK_NB) == 0) {
 		struct command_line line;
 
-		snprintf(listen_url, sizeof(listen_url), "%s", url);
+		fill_command_line(&line, options, place, url, quiet_if_empty);
 		if (place->several_hosts)
-			result = choose_port(place, listen_url, url, why);
-		if (result == 0) {
-			fill_command_line(&line, options, place, listen_url, quiet_if_empty);
+			result = start_at_free_port(&line, place, lock_fd, &child->pid, url, why);
+		else
 			result = start(&line, lock_fd, &child->pid, why);
-		}
 		child->is_ours = result == 0;
 		if (result < 0) {
 			unlink(child->lock_path);
@@ -305,7 +322,7 @@ int coordinator_process_ensure(const struct probe_options *options, const struct
 	bool quiet_if_empty, char url[COORDINATOR_URL_LENGTH], unsigned *attempts,
 	struct coordinator_child *child, char why[256])
 {
-	char directory[RUNTIME_DIRECTORY_LENGTH];
+	char directory[RUNTIME_DIRECTORY_LENGTH], name[sizeof(place->job_id)];
 	int directory_fd;
 
 	*child = (struct coordinator_child){0};
@@ -334,12 +351,15 @@ int coordinator_process_ensure(const struct probe_options *options, const struct
 	directory_fd = runtime_directory_open(directory, why);
 	if (directory_fd < 0)
 		return directory_fd;
-	snprintf(
-		child->lock_path, sizeof(child->lock_path), "%s/%s.lock", directory, place->job_id);
+	if (place->alone[0]) /* the address of a socket is short */
+		snprintf(name, sizeof(name), "%.39s.%s", place->job_id, place->alone);
+	else
+		snprintf(name, sizeof(name), "%s", place->job_id);
+	snprintf(child->lock_path, sizeof(child->lock_path), "%s/%s.lock", directory, name);
 	if (!place->several_hosts) {
 		snprintf(child->socket_path, sizeof(child->socket_path), "%s/%s.sock", directory,
-			place->job_id);
-		snprintf(url, COORDINATOR_URL_LENGTH, "ipc://%s/%s.sock", directory, place->job_id);
+			name);
+		snprintf(url, COORDINATOR_URL_LENGTH, "ipc://%s/%s.sock", directory, name);
 	}
 	return start_if_first(options, place, quiet_if_empty, directory_fd, url, child, why);
 }

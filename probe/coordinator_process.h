@@ -27,13 +27,17 @@ struct job_place {
 	bool may_outlive; /* started by a launcher, as one rank, that lets the probe finish after it */
 	bool several_hosts;	  /* the launcher says that other hosts take part */
 	char leader_address[128]; /* the host of rank 0, as all probes reach it, or "" */
+	char alone[24]; /* the name of a host that is watched alone, in its files' names; else "" */
 };
 
 /* Reads the launcher's environment of this process, and the command that it is to start. */
 void job_place_find(struct job_place *place, const struct probe_options *options);
 
-/* One line on stderr where the command's ranks will be no processes below this one. */
-void job_place_warn(const struct probe_options *options);
+/* One host of a job on several is watched alone: with a coordinator of its own, under names of its own. */
+void job_place_stay_alone(struct job_place *place);
+
+/* The record where no option names one; as long as a job's and a host's name. */
+void job_place_record(const struct job_place *place, char record[128]);
 
 /*
  * The URL of the job's coordinator over tcp. Ports may be taken: there is a sequence of them, and

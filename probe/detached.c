@@ -8,18 +8,21 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "probe/process_tree.h"
 #include "probe/relay.h"
-#include "probe/session.h"
 
 enum {
 	MESSAGES_BYTES = 1 << 20, /* what may wait for a reader of standard error */
 	OLD_KERNEL_FILES = 4096,  /* closed one by one where there is no close_range() */
 };
 
-static int stop; /* never set here: the job's end ends the session */
+static volatile int stop;      /* of the watch; the end of a job that was started ends it, too */
+static volatile pid_t watcher; /* the probe of an attach */
+static int watch_ended;	       /* what the relay of an attach waits for */
 
 /* The descriptor that a path names ("--alerts >(command)" of a shell does), or -1. */
 static int named_descriptor(const char *path)
@@ -111,21 +114,27 @@ static void probe(const struct detached *detached)
 	}
 }
 
+/* Returns the ends of the pipe that probe and coordinator write to without waiting for its reader. */
+static int open_messages(int messages[2])
+{
+	if (pipe2(messages, O_CLOEXEC) < 0) {
+		fprintf(stderr, "slowrank: %s; the job is not watched\n", strerror(errno));
+		return -1;
+	}
+	(void)fcntl(messages[1], F_SETPIPE_SZ, MESSAGES_BYTES);
+	(void)fcntl(messages[1], F_SETFL, O_NONBLOCK);
+	return 0;
+}
+
 void detached_watch(const struct detached *detached)
 {
-	struct relay_options relay = {.target = detached->target,
-		.gate = detached->gate,
-		.unfinished = detached->unfinished};
+	struct relay_options relay = {.gate = detached->gate, .unfinished = detached->unfinished};
 	int messages[2];
 
 	setsid();
 	signal(SIGCHLD, SIG_DFL); /* ignored, it would take the probe's status */
-	if (pipe2(messages, O_CLOEXEC) < 0) {
-		fprintf(stderr, "slowrank: %s; the job is not watched\n", strerror(errno));
+	if (open_messages(messages) < 0)
 		_exit(1);
-	}
-	(void)fcntl(messages[1], F_SETPIPE_SZ, MESSAGES_BYTES);
-	(void)fcntl(messages[1], F_SETFL, O_NONBLOCK);
 	relay.probe = fork();
 	if (relay.probe == 0) {
 		dup2(messages[1], STDERR_FILENO);
@@ -136,6 +145,108 @@ void detached_watch(const struct detached *detached)
 		fprintf(stderr, "slowrank: %s; the job is not watched\n", strerror(errno));
 	keep_only((int[]){messages[0]}, 1);
 	relay.messages = messages[0];
-	relay_run(&relay);
+	relay.target = (int)syscall(SYS_pidfd_open, detached->target, 0);
+	if (relay.target < 0 && errno == ESRCH) /* it has ended: what can be read at once */
+		relay.target = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	(void)relay_run(&relay);
 	_exit(0);
+}
+
+static void on_signal(int number)
+{
+	int error = errno;
+
+	(void)number;
+	stop = 1;
+	if (watcher > 0) {
+		kill(watcher, SIGTERM);
+		(void)!write(watch_ended, "", 1);
+	}
+	errno = error;
+}
+
+/* Whoever stops the attach, also by kill -9, ends the watch; and the files of its caller with it. */
+static void begin_attach(const struct probe_options *options, pid_t parent)
+{
+	int kept[] = {watch_ended, named_descriptor(options->alerts),
+		named_descriptor(options->report), named_descriptor(options->record)};
+
+	setsid();
+	prctl(PR_SET_PDEATHSIG, SIGTERM);
+	if (getppid() != parent)
+		stop = 1;
+	keep_only(kept, sizeof(kept) / sizeof(kept[0]));
+}
+
+static int attached_probe(const struct detached *detached, const struct session_job *job,
+	const struct attach_process *tree, size_t count)
+{
+	struct session *session;
+
+	if (session_create(detached->options, detached->place, job, &session) < 0)
+		return 2;
+	for (size_t i = 0; i < count; i++)
+		session_track(session, tree[i].pid);
+	if (!detached->options->quiet)
+		fprintf(stderr,
+			"slowrank: watching %zu process%s; Ctrl-C ends the watch, not the job\n",
+			count, count == 1 ? "" : "es");
+	session_run(session, 0, &stop);
+	(void)!write(watch_ended, "", 1);
+	session_finish(session);
+	let_go_of_messages();
+	session_destroy(session);
+	return 0;
+}
+
+int detached_attach(const struct detached *detached, const struct session_job *job,
+	const struct attach_process *tree, size_t count)
+{
+	struct relay_options relay = {.unfinished = detached->unfinished};
+	struct sigaction action = {.sa_handler = on_signal};
+	pid_t parent = getpid();
+	int messages[2], watching[2];
+
+	signal(SIGCHLD, SIG_DFL);
+	if (open_messages(messages) < 0 || pipe2(watching, O_CLOEXEC) < 0)
+		return 2;
+	watch_ended = watching[1];
+	sigaction(SIGINT, &action, NULL);
+	sigaction(SIGTERM, &action, NULL);
+	relay.probe = fork();
+	if (relay.probe < 0) {
+		fprintf(stderr, "slowrank: %s; the job is not watched\n", strerror(errno));
+		return 2;
+	}
+	if (relay.probe == 0) {
+		dup2(messages[1], STDERR_FILENO);
+		begin_attach(detached->options, parent);
+		_exit(attached_probe(detached, job, tree, count));
+	}
+	watcher = relay.probe;
+	if (stop) /* before there was one to pass it on to */
+		on_signal(0);
+	close(messages[1]);
+	relay.messages = messages[0];
+	relay.target = watching[0];
+	return relay_run(&relay);
+}
+
+void detached_say_unfinished(const struct probe_options *options, const struct job_place *place,
+	char text[DETACHED_TEXT_LENGTH])
+{
+	const char *how = getpid() == 1 ? "slowrank ends with this process; what was recorded"
+					: "it is made in the background";
+	char record[128];
+
+	job_place_record(place, record);
+	if (options->coordinator)
+		snprintf(text, DETACHED_TEXT_LENGTH,
+			"slowrank: the coordinator at %s did not take all in time; the rest is "
+			"sent in the background\n",
+			options->coordinator);
+	else
+		snprintf(text, DETACHED_TEXT_LENGTH,
+			"slowrank: the report is not ready; %s: slowrank report %s\n", how,
+			options->record ? options->record : record);
 }

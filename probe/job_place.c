@@ -36,7 +36,7 @@ static void ask_torchrun(struct job_place *place, char *const command[])
 
 void job_place_find(struct job_place *place, const struct probe_options *options)
 {
-	struct launcher_environment launcher;
+	struct launcher_environment launcher = {.rank = STEP_RANK_UNKNOWN};
 	char host[64] = "";
 
 	*place = (struct job_place){0};
@@ -49,6 +49,11 @@ void job_place_find(struct job_place *place, const struct probe_options *options
 		snprintf(place->job_id, sizeof(place->job_id), "%s", launcher.job_id);
 	} else if (options->command) {
 		ask_torchrun(place, options->command);
+	}
+	if (options->leader) {
+		place->several_hosts |= launcher.rank == STEP_RANK_UNKNOWN;
+		snprintf(place->leader_address, sizeof(place->leader_address), "%s",
+			options->leader);
 	}
 	if (options->job)
 		snprintf(place->job_id, sizeof(place->job_id), "%s", options->job);
@@ -64,12 +69,18 @@ void job_place_find(struct job_place *place, const struct probe_options *options
 	}
 }
 
-void job_place_warn(const struct probe_options *options)
+void job_place_stay_alone(struct job_place *place)
 {
-	const char *slash = strrchr(options->command[0], '/');
+	char host[64] = "";
 
-	if (strcmp(slash ? slash + 1 : options->command[0], "srun") == 0)
-		fprintf(stderr, "slowrank: Slurm's daemons start the ranks, so they are not seen "
-				"from here: "
-				"write 'srun [OPTION...] slowrank run -- COMMAND'\n");
+	gethostname(host, sizeof(host) - 1);
+	place->several_hosts = false;
+	place->leader_address[0] = '\0';
+	snprintf(place->alone, sizeof(place->alone), "%.23s", host);
+}
+
+void job_place_record(const struct job_place *place, char record[128])
+{
+	snprintf(record, 128, "slowrank-%s%s%s.slr", place->job_id, place->alone[0] ? "." : "",
+		place->alone);
 }

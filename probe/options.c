@@ -43,6 +43,9 @@ static const char common_help[] =
 	"                      or started beside the first probe of the job\n"
 	"  --job NAME          the job's name, the same in all its parts, where no launcher names "
 	"it\n"
+	"  --leader HOST       the host of rank 0, where the launcher does not tell it: there is "
+	"the\n"
+	"                      coordinator\n"
 	"  --record FILE       the record of the run (default: slowrank-JOB.slr here)\n"
 	"  --report FILE       also write the report as JSON when the job ends\n"
 	"  --alerts FILE       append each alert as one JSON line\n"
@@ -50,7 +53,9 @@ static const char common_help[] =
 	"                      nic,device,launches,rdma,nvml,steal,cycles, or all (default),\n"
 	"                      or none\n"
 	"  --key-file FILE     the key that a coordinator on another node asks for (default:\n"
-	"                      ~/.config/slowrank/key, made when it is missing)\n"
+	"                      MUNGE where it runs, and ~/.config/slowrank/key, made when it is\n"
+	"                      missing)\n"
+	"  --munge-socket FILE munged's socket, where it is not the usual one\n"
 	"  --insecure          no key: believe whoever reaches the coordinator, or is there\n"
 	"  --tls-cert FILE     with --tls-key and --tls-ca, in PEM: for --coordinator "
 	"tls+tcp://...\n"
@@ -63,7 +68,9 @@ static const char run_help[] =
 	"usage: slowrank run [OPTION...] -- COMMAND [ARG...]\n\n"
 	"Starts COMMAND and watches every rank below it. The exit status is COMMAND's.\n\n"
 	"  slowrank run -- mpirun -n 4 ./app     one probe for all ranks of this host\n"
-	"  mpirun -n 4 slowrank run -- ./app     one probe per rank\n\n"
+	"  mpirun -n 4 slowrank run -- ./app     one probe per rank\n"
+	"  slowrank run -- mpirun --hostfile HOSTS ./app     the same, written otherwise; also "
+	"srun\n\n"
 	"  --deep off|auto|on  timing of single kernels of GPUs for some steps: never, of a "
 	"suspect\n"
 	"                      rank and a healthy one (default), or also once early of each rank\n"
@@ -148,10 +155,13 @@ static const struct value_option value_options[] = {
 	{"--coordinator", "SLOWRANK_COORDINATOR", NULL, NULL,
 		offsetof(struct probe_options, coordinator)},
 	{"--job", "SLOWRANK_JOB", NULL, NULL, offsetof(struct probe_options, job)},
+	{"--leader", "SLOWRANK_LEADER", NULL, NULL, offsetof(struct probe_options, leader)},
 	{"--record", "SLOWRANK_RECORD", NULL, NULL, offsetof(struct probe_options, record)},
 	{"--report", "SLOWRANK_REPORT", NULL, NULL, offsetof(struct probe_options, report)},
 	{"--alerts", "SLOWRANK_ALERTS", NULL, NULL, offsetof(struct probe_options, alerts)},
 	{"--key-file", "SLOWRANK_KEY_FILE", NULL, NULL, offsetof(struct probe_options, key_file)},
+	{"--munge-socket", "SLOWRANK_MUNGE_SOCKET", NULL, NULL,
+		offsetof(struct probe_options, munge_socket)},
 	{"--tls-cert", "SLOWRANK_TLS_CERT", NULL, NULL,
 		offsetof(struct probe_options, tls.certificate)},
 	{"--tls-key", "SLOWRANK_TLS_KEY", NULL, NULL, offsetof(struct probe_options, tls.key)},
@@ -315,6 +325,12 @@ enum options_result probe_options_parse_run(struct probe_options *options, int a
 		enum options_result result = take_common(options, "run", argc, argv, &i);
 		if (result != OPTIONS_OK)
 			return result;
+	}
+	if (options->command) {
+		options->words = argv + 1;
+		options->word_count = (size_t)(options->command - options->words);
+		if (options->word_count && strcmp(options->command[-1], "--") == 0)
+			options->word_count--;
 	}
 	if (!options->command || !options->command[0])
 		return bad("run", "no command to run: put it after --", NULL);

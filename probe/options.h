@@ -47,22 +47,26 @@ enum probe_verbs {
 enum { PROBE_ATTACH_PIDS_MAX = 4096 };
 
 struct probe_options {
-	const char *coordinator; /* URL, or NULL: find or start one */
-	const char *job;	 /* its name, or NULL: found from the launcher */
-	const char *record;	 /* path, or NULL: slowrank-JOB.slr here */
-	const char *report;	 /* JSON report to write at the end, or NULL */
-	const char *alerts;	 /* JSON lines, or NULL */
-	const char *key_file;	 /* or NULL: the user's */
-	const char *pause_file;	 /* while it exists, sources rest (for bench/overhead), or NULL */
-	unsigned sources;	 /* enum probe_source */
+	const char *coordinator;  /* URL, or NULL: find or start one */
+	const char *job;	  /* its name, or NULL: found from the launcher */
+	const char *leader;	  /* the host of rank 0, or NULL: found from the launcher */
+	const char *record;	  /* path, or NULL: slowrank-JOB.slr here */
+	const char *report;	  /* JSON report to write at the end, or NULL */
+	const char *alerts;	  /* JSON lines, or NULL */
+	const char *key_file;	  /* or NULL: the user's, and MUNGE */
+	const char *munge_socket; /* or NULL: where libmunge has it */
+	const char *pause_file;	  /* while it exists, sources rest (for bench/overhead), or NULL */
+	unsigned sources;	  /* enum probe_source */
 	enum probe_deep deep;
 	enum probe_verbs verbs;
 	bool yes; /* attach --deep: do not ask */
 	struct tls_files tls;
-	bool insecure;	  /* no key beyond this host */
-	bool quiet;	  /* no alerts and no report on stderr */
-	bool terminal;	  /* run: stderr is one, which the probe does not see */
-	char **command;	  /* run: argv of the job, NULL-terminated */
+	bool insecure;	/* no key beyond this host */
+	bool quiet;	/* no alerts and no report on stderr */
+	bool terminal;	/* stderr is one, which the probe does not see */
+	char **command; /* run: argv of the job, NULL-terminated */
+	char **words;	/* run: slowrank's own, word_count of them */
+	size_t word_count;
 	size_t pid_count; /* attach */
 	pid_t pids[PROBE_ATTACH_PIDS_MAX];
 };

@@ -16,13 +16,15 @@
 enum {
 	TICK_MS = 20,	      /* how often a write that waits looks at the time */
 	LATE_MS = 200,	      /* the gate's process needs this to open it by itself */
+	STATUS_MS = 50,	      /* from a probe's last message to its end */
 	MESSAGE_LENGTH = 256, /* of a line of our own */
 };
 
 struct relay {
 	const struct relay_options *options;
 	int messages;	     /* -1: nobody writes any more */
-	int target, probe;   /* pidfds; -1: it has ended, or cannot be watched */
+	int target, probe;   /* -1: it has ended, or cannot be watched */
+	int status;	     /* of the probe */
 	int64_t late_ms;     /* when a probe that is not ready is told to be late; 0: settled */
 	int64_t deadline_ms; /* 0: the command runs */
 };
@@ -35,21 +37,16 @@ static int64_t now_ms(void)
 	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-static int open_process(pid_t pid)
-{
-	return (int)syscall(SYS_pidfd_open, pid, 0);
-}
-
-static bool process_ended(int fd)
+static bool has_ended(int fd, int timeout_ms)
 {
 	struct pollfd waited = {.fd = fd, .events = POLLIN};
 
-	return poll(&waited, 1, 0) > 0;
+	return poll(&waited, 1, timeout_ms) > 0;
 }
 
 static void look_at_target(struct relay *relay)
 {
-	if (relay->target < 0 || !process_ended(relay->target))
+	if (relay->target < 0 || !has_ended(relay->target, 0))
 		return;
 	close(relay->target);
 	relay->target = -1;
@@ -117,15 +114,24 @@ static void tell_end_of_probe(struct relay *relay)
 
 	close(relay->probe);
 	relay->probe = -1;
+	if (waitid(P_PID, (id_t)relay->options->probe, &info, WEXITED) < 0)
+		return;
+	relay->status = info.si_code == CLD_EXITED ? info.si_status : 0;
+	if (!relay->options->gate && !relay->deadline_ms)
+		relay->deadline_ms = now_ms() + RELAY_LIMIT_MS;
 	/* One that ended by itself said why. */
-	if (waitid(P_PID, (id_t)relay->options->probe, &info, WEXITED) < 0 ||
-		info.si_code == CLD_EXITED || relay->deadline_ms)
+	if (info.si_code == CLD_EXITED || (relay->deadline_ms && relay->options->gate))
 		return;
 	snprintf(line, sizeof(line),
 		"slowrank: the probe ended early (signal %d); the job goes on, and from here it is "
 		"not watched\n",
 		info.si_status);
 	say(relay, line, strlen(line));
+}
+
+static bool probe_is_late(const struct relay *relay)
+{
+	return relay->options->gate && start_gate_probe_is_late(relay->options->gate);
 }
 
 static void tell_late(struct relay *relay)
@@ -135,7 +141,7 @@ static void tell_late(struct relay *relay)
 		"watched until it is\n";
 
 	relay->late_ms = 0;
-	if (start_gate_probe_is_late(relay->options->gate) && relay->probe >= 0)
+	if (probe_is_late(relay) && relay->probe >= 0)
 		say(relay, line, strlen(line));
 }
 
@@ -144,7 +150,7 @@ static void end_in_time(struct relay *relay)
 {
 	const char *line = relay->options->unfinished;
 
-	if (relay->probe >= 0 && start_gate_probe_is_late(relay->options->gate))
+	if (relay->probe >= 0 && probe_is_late(relay))
 		kill(relay->options->probe, SIGKILL);
 	else if (line)
 		say(relay, line, strlen(line));
@@ -160,41 +166,47 @@ static int until_next_ms(const struct relay *relay)
 	return wait_ms < 0 ? 0 : (int)wait_ms;
 }
 
-void relay_run(const struct relay_options *options)
+static void turn(struct relay *relay)
+{
+	struct pollfd waited[] = {
+		{.fd = relay->messages, .events = POLLIN},
+		{.fd = relay->target, .events = POLLIN},
+		{.fd = relay->probe, .events = POLLIN},
+	};
+
+	(void)!poll(waited, 3, until_next_ms(relay));
+	look_at_target(relay);
+	if (relay->messages >= 0 && waited[0].revents)
+		copy(relay);
+	if (relay->probe >= 0 && waited[2].revents)
+		tell_end_of_probe(relay);
+	if (relay->late_ms && now_ms() >= relay->late_ms)
+		tell_late(relay);
+}
+
+int relay_run(const struct relay_options *options)
 {
 	struct relay relay = {.options = options,
 		.messages = options->messages,
-		.target = open_process(options->target),
-		.probe = open_process(options->probe),
+		.target = options->target,
+		.probe = (int)syscall(SYS_pidfd_open, options->probe, 0),
 		.late_ms = now_ms() + START_LIMIT_MS + LATE_MS};
 	struct sigaction tick = {.sa_handler = on_tick}; /* without SA_RESTART */
 	sigset_t alarm_only;
 
-	if (relay.target < 0 && errno == ESRCH)
-		relay.deadline_ms = now_ms() + RELAY_LIMIT_MS;
 	sigaction(SIGALRM, &tick, NULL);
 	sigemptyset(&alarm_only);
 	sigaddset(&alarm_only, SIGALRM);
 	sigprocmask(SIG_UNBLOCK, &alarm_only, NULL);
 	signal(SIGPIPE, SIG_IGN);
 	while (relay.messages >= 0 || (relay.probe >= 0 && !relay.deadline_ms)) {
-		struct pollfd waited[] = {
-			{.fd = relay.messages, .events = POLLIN},
-			{.fd = relay.target, .events = POLLIN},
-			{.fd = relay.probe, .events = POLLIN},
-		};
-
-		(void)!poll(waited, 3, until_next_ms(&relay));
-		look_at_target(&relay);
-		if (relay.messages >= 0 && waited[0].revents)
-			copy(&relay);
-		if (relay.probe >= 0 && waited[2].revents)
-			tell_end_of_probe(&relay);
-		if (relay.late_ms && now_ms() >= relay.late_ms)
-			tell_late(&relay);
+		turn(&relay);
 		if (time_is_up(&relay)) {
 			end_in_time(&relay);
-			return;
+			break;
 		}
 	}
+	if (relay.probe >= 0 && relay.messages < 0 && has_ended(relay.probe, STATUS_MS))
+		tell_end_of_probe(&relay);
+	return relay.status;
 }

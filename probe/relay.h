@@ -18,15 +18,16 @@ enum { RELAY_LIMIT_MS = 750 };
 struct relay_options {
 	int messages; /* where probe and coordinator write; the other end is closed */
 	pid_t probe;  /* a child of this process */
-	pid_t target; /* the command's process */
-	const struct start_gate *gate; /* the command's */
+	int target;   /* readable once the command, or the watch, has ended; -1: never told */
+	const struct start_gate *gate; /* the command's; NULL: the watch ends with the probe */
 	const char *unfinished;	       /* told where RELAY_LIMIT_MS was not enough; NULL: nothing */
 };
 
 /*
  * Copies messages to standard error until all who write them are gone, or until RELAY_LIMIT_MS
- * after the command's end. Tells when the probe ends early or is late.
+ * after the command's end. Tells when the probe ends early or is late. Closes messages and target.
+ * Returns the probe's exit status, 0 where it has none yet.
  */
-void relay_run(const struct relay_options *options);
+int relay_run(const struct relay_options *options);
 
 #endif

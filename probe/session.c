@@ -13,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "probe/auth/credential.h"
 #include "probe/auth/key_file.h"
 #include "probe/auth/tls_files.h"
 #include "probe/device_source.h"
@@ -27,16 +28,20 @@
 #include "probe/socket_looks.h"
 #include "probe/sources/bpf_source.h"
 #include "probe/uplink.h"
+#include "probe/uplink_connection.h"
 #include "probe/uplink_watch.h"
 
 enum {
 	POLL_MS = 50,	  /* how often the kernel's ring is emptied */
 	BATCH_MS = 250,	  /* how often finished steps are sent, if none is longer than usual */
 	SCAN_MS = 500,	  /* a look through /proc, where the kernel tells of no processes */
+	SEARCH_MS = 500,  /* for an answer at one of several places, before the next one is tried */
 	SAMPLE_MS = 1000, /* counters of cgroup, PSI; sockets: socket_looks.h */
 	FLUSH_TIMEOUT_MS = 5000,
 	FIRST_ANSWER_TIMEOUT_MS = 500, /* of a coordinator that never answered yet */
 	REPORT_TIMEOUT_MS = 20000,
+	TLS_TIMEOUT_MS = 600,
+	TLS_QUESTIONS_MAX = 5, /* of a coordinator that may come late */
 };
 
 struct session {
@@ -58,8 +63,14 @@ struct session {
 	char url[COORDINATOR_URL_LENGTH];	/* the coordinator's */
 	unsigned url_count, url_attempt;	/* until it is found: where it may be */
 	char where[WIRE_DETAIL_LENGTH_MAX + 1]; /* the same, for people */
-	struct key_file key; /* where the URL is beyond this host; else its path is "" */
+	struct nng_tls_config *tls;		/* of tls+tcp://, else NULL */
+	unsigned tls_questions;
+	struct credential *credential; /* of MUNGE, or NULL */
+	struct key_file key;	       /* that both sides prove; its path is "" where none does */
 	struct job_place place;
+	struct probe_options alone_options; /* of a host that is watched alone */
+	char *alone_files[3];		    /* their own record, report, alerts */
+	char alone_why[WIRE_DETAIL_LENGTH_MAX + 1];
 	struct coordinator_child coordinator;
 	uint64_t probe_id, host_id, next_number;
 	uint64_t events, dropped_seen;
@@ -110,27 +121,40 @@ static void open_bpf(struct session *session)
 	}
 }
 
-/* The key that the coordinator's address asks for. Returns 0, or an error after telling it. */
-static int load_key(struct session *session, struct uplink_options *uplink_options)
+static bool needs_key(const struct session *session)
 {
-	char why[KEY_FILE_WHY_LENGTH];
+	char url[COORDINATOR_URL_LENGTH];
+
+	if (session->options->insecure)
+		return false;
+	if (session->options->coordinator)
+		return key_file_needed(session->options->coordinator);
+	coordinator_process_url(&session->place, 0, url);
+	return session->place.several_hosts && session->place.leader_address[0] &&
+	       key_file_needed(url);
+}
+
+/* A file that is named is meant; else MUNGE will do, too. On failure *why is one line. */
+static int load_key(struct session *session, char why[KEY_FILE_WHY_LENGTH])
+{
+	const struct probe_options *options = session->options;
 	int error;
 
-	if (session->options->insecure || !key_file_needed(session->url))
+	if (!needs_key(session))
 		return 0;
-	error = key_file_load(session->options->key_file, &session->key, why);
+	if (!options->key_file && credential_open(options->munge_socket, &session->credential) < 0)
+		session->credential = NULL;
+	error = key_file_load(options->key_file, &session->key, why);
 	if (error < 0)
-		fprintf(stderr, "slowrank: %s; this node is not watched\n", why);
-	else
-		uplink_options->key = session->key.key;
-	return error;
+		session->key.path[0] = '\0'; /* it was not read */
+	return session->credential ? 0 : error;
 }
 
 /* What tls+tcp:// needs; it lives as long as the process. Returns 0, or an error after telling it. */
-static int load_tls(struct session *session, struct uplink_options *uplink_options)
+static int load_tls(struct session *session)
 {
 	char why[KEY_FILE_WHY_LENGTH];
-	int error = tls_files_config(&session->options->tls, false, &uplink_options->tls, why);
+	int error = tls_files_config(&session->options->tls, false, &session->tls, why);
 
 	if (error < 0)
 		fprintf(stderr, "slowrank: %s; this node is not watched\n", why);
@@ -138,26 +162,87 @@ static int load_tls(struct session *session, struct uplink_options *uplink_optio
 }
 
 /* Finds or starts the coordinator. Returns 0, or an error after telling it. */
-static int open_uplink(struct session *session)
+static int find_coordinator(struct session *session)
 {
-	struct uplink_options uplink_options = {.url = session->url, .spool_path = "/tmp"};
 	char why[256];
 	/* Without a look into ranks there is one line to say, and it was said. */
 	int error = coordinator_process_ensure(session->options, &session->place, !session->bpf,
 		session->url, &session->url_count, &session->coordinator, why);
 
-	if (error < 0) {
+	if (error < 0)
 		fprintf(stderr, "slowrank: %s; the job is not watched\n", why);
+	else
+		coordinator_process_where(
+			&session->place, session->url_count, session->url, session->where);
+	return error;
+}
+
+/* A file of the host's own beside the one that all hosts of the job are told. */
+static int take_own_file(const char **path, const char *host, char **own)
+{
+	if (!*path || strncmp(*path, "/dev/", 5) == 0)
+		return 0;
+	if (asprintf(own, "%s.%s", *path, host) < 0) {
+		*own = NULL;
+		return -ENOMEM;
+	}
+	*path = *own;
+	return 0;
+}
+
+/*
+ * Without the job's key this host is watched alone: with a coordinator of its own, which is reached from
+ * here only. Returns 0, or an error after telling it.
+ */
+static int stay_alone(struct session *session, const char *why)
+{
+	struct probe_options *options = &session->alone_options;
+	const char *host = session->place.alone;
+	char record[128];
+	int error;
+
+	job_place_stay_alone(&session->place);
+	job_place_record(&session->place, record);
+	*options = *session->options;
+	options->coordinator = NULL;
+	error = take_own_file(&options->record, host, &session->alone_files[0]);
+	if (!error)
+		error = take_own_file(&options->report, host, &session->alone_files[1]);
+	if (!error)
+		error = take_own_file(&options->alerts, host, &session->alone_files[2]);
+	if (error) {
+		fprintf(stderr, "slowrank: no memory; this host is not watched\n");
 		return error;
 	}
-	error = load_key(session, &uplink_options);
+	session->options = options;
+	snprintf(session->alone_why, sizeof(session->alone_why), "%s is watched alone: %.200s",
+		host, why);
+	error = find_coordinator(session);
+	if (!error && session->coordinator.is_ours) /* the first probe of the host */
+		fprintf(stderr, "slowrank: %s; %s is watched alone, in %s\n", why, host,
+			options->record ? options->record : record);
+	return error;
+}
+
+static int open_uplink(struct session *session)
+{
+	struct uplink_options uplink_options = {.url = session->url, .spool_path = "/tmp"};
+	char why[KEY_FILE_WHY_LENGTH];
+	int error;
+
+	if (load_key(session, why) < 0) {
+		error = stay_alone(session, why);
+	} else {
+		error = find_coordinator(session);
+		uplink_options.key = session->key.path[0] ? session->key.key : NULL;
+		uplink_options.credential = session->credential;
+	}
 	if (error == 0 && tls_files_url(session->url))
-		error = load_tls(session, &uplink_options);
+		error = load_tls(session);
 	if (error < 0)
 		return error;
+	uplink_options.tls = session->tls;
 	uplink_options.may_move = session->url_count > 1;
-	coordinator_process_where(
-		&session->place, session->url_count, session->url, session->where);
 	error = uplink_create(&uplink_options, &session->uplink);
 	if (error < 0)
 		fprintf(stderr,
@@ -232,6 +317,9 @@ void session_destroy(struct session *session)
 	process_scan_destroy(session->scan);
 	job_destroy(session->job);
 	bpf_source_destroy(session->bpf);
+	credential_close(session->credential);
+	for (size_t i = 0; i < sizeof(session->alone_files) / sizeof(session->alone_files[0]); i++)
+		free(session->alone_files[i]);
 	free(session);
 }
 
@@ -412,7 +500,10 @@ static size_t gather_sources(struct session *session, struct message_source *sou
 	if (session->device && count < WIRE_SOURCES_MAX &&
 		device_looks_state(device_source_looks(session->device), &sources[count]))
 		count++;
-	if (key_file_needed(session->url) && count < WIRE_SOURCES_MAX)
+	if (session->place.alone[0] && count < WIRE_SOURCES_MAX)
+		put_source(
+			&sources[count++], "coordinator.key", SOURCE_DEGRADED, session->alone_why);
+	else if (key_file_needed(session->url) && count < WIRE_SOURCES_MAX)
 		put_source(&sources[count++], "coordinator.key",
 			session->options->insecure ? SOURCE_OFF : SOURCE_ON,
 			session->options->insecure
@@ -527,15 +618,66 @@ static void search_coordinator(struct session *session, const struct uplink_stat
 		session->url_count = 1;
 }
 
+/*
+ * Whoever answers does not have our key; where ports were searched, nobody did who has it, twice around: a
+ * coordinator may come late.
+ */
+static bool has_other_key(const struct session *session, const struct uplink_state *state)
+{
+	return !state->proven && state->replies_unproven &&
+	       (session->url_count == 1 || session->url_attempt >= 2 * session->url_count);
+}
+
+/* The batches that wait go to this host's own coordinator. */
+static void leave_other_key(struct session *session)
+{
+	char why[KEY_FILE_WHY_LENGTH + COORDINATOR_URL_LENGTH + 128];
+
+	if (session->key.path[0])
+		snprintf(why, sizeof(why),
+			"the coordinator at %s does not have the key in %s: copy that file from "
+			"the coordinator's node",
+			session->where, session->key.path);
+	else
+		snprintf(why, sizeof(why),
+			"the coordinator at %s does not share this node's MUNGE, and there is no "
+			"key here: copy ~/.config/slowrank/key from the coordinator's node",
+			session->where);
+	session->key.path[0] = '\0';
+	session->url_count = 1;
+	if (stay_alone(session, why) == 0 && uplink_move(session->uplink, session->url) < 0)
+		fprintf(stderr, "slowrank: no memory; this host is not watched\n");
+}
+
+/* A connection that fails by its certificates looks like none. */
+static void look_at_tls(struct session *session, const struct uplink_state *state)
+{
+	char why[UPLINK_TLS_WHY_LENGTH];
+
+	if (!tls_files_url(session->url) || state->connected || !state->batches_pending ||
+		session->tls_questions == TLS_QUESTIONS_MAX)
+		return;
+	session->tls_questions++;
+	uplink_connection_ask_tls(session->url, session->tls, TLS_TIMEOUT_MS, why);
+	if (!why[0])
+		return;
+	session->tls_questions = TLS_QUESTIONS_MAX;
+	fprintf(stderr, "slowrank: the coordinator at %s is not reached: %s\n", session->url, why);
+}
+
 static void look_at_coordinator(struct session *session)
 {
 	struct uplink_state state;
 
 	uplink_get_state(session->uplink, &state);
+	if (has_other_key(session, &state)) {
+		leave_other_key(session);
+		return;
+	}
 	search_coordinator(session, &state);
+	look_at_tls(session, &state);
 	if (!coordinator_process_ended(&session->coordinator)) /* which says so itself */
-		uplink_watch_tell(&session->uplink_watch, &state, host_now(), session->where,
-			session->key.path);
+		uplink_watch_tell(&session->uplink_watch, &state, host_now(), session->where);
 }
 
 static int64_t cpu_now_ns(void)
@@ -567,7 +709,7 @@ static void turn(struct session *session, int64_t tick)
 	library_watch_look(&session->libraries, host_now());
 	if (tick % (SCAN_MS / POLL_MS) == 0)
 		look_for_processes(session);
-	if (tick % (SAMPLE_MS / POLL_MS) == 0)
+	if (tick % ((session->url_count > 1 ? SEARCH_MS : SAMPLE_MS) / POLL_MS) == 0)
 		look_at_coordinator(session);
 	if (!session->paused)
 		look_at_sockets(session);
@@ -615,6 +757,11 @@ void session_run(struct session *session, pid_t leader, const volatile int *stop
 static int flush(struct session *session, struct uplink_state *state)
 {
 	uplink_get_state(session->uplink, state);
+	if (!state->batches_acknowledged && !state->proven) {
+		if (uplink_flush(session->uplink, FIRST_ANSWER_TIMEOUT_MS / 4) == 0)
+			return 0;
+		look_at_coordinator(session);
+	}
 	for (unsigned i = session->url_count; i > 1 && !state->batches_acknowledged; i--) {
 		if (uplink_flush(session->uplink, FIRST_ANSWER_TIMEOUT_MS / 4) == 0)
 			return 0;

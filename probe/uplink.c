@@ -9,7 +9,10 @@
 
 #include <nng/nng.h>
 
+#include "probe/auth/credential.h"
+#include "probe/auth/key_file.h"
 #include "probe/auth/seal.h"
+#include "probe/auth/tls_files.h"
 #include "probe/spool.h"
 #include "probe/uplink.h"
 #include "probe/uplink_connection.h"
@@ -59,8 +62,13 @@ struct uplink {
 
 	uint8_t *current; /* the batch on its way */
 	size_t current_length;
-	struct seal *seal; /* of the chain; NULL: nothing is proven */
-	bool nonce_known;  /* of the coordinator, from its answer to a hello */
+	/* Of the chain. Where there is none of the three, nothing is proven; nor at an open URL. */
+	struct seal *file_seal;
+	struct seal *session_seal; /* with what the coordinator gave; before the file's */
+	struct credential *credential;
+	bool denied; /* the coordinator there gives nothing that we can read */
+	bool open_url;
+	bool nonce_known; /* of the coordinator, from its answer to a hello */
 	uint8_t nonce[SEAL_NONCE_BYTES];
 	uint64_t next_number;
 	struct seal_head asked;	       /* the head of the request on its way */
@@ -166,7 +174,8 @@ static void replace_connection(struct uplink *uplink)
 	pthread_mutex_unlock(&uplink->mutex);
 	if (hangs && !moved && !uplink_connection_was_up(uplink->connection))
 		slot = NULL;
-	if (!slot || !url || uplink_connection_open(url, uplink->tls, &fresh)) {
+	if (!slot || !url ||
+		uplink_connection_open(url, tls_files_url(url) ? uplink->tls : NULL, &fresh)) {
 		free(url);
 		return;
 	}
@@ -190,31 +199,58 @@ static void try_again(struct uplink *uplink, int error)
 	nng_sleep_aio(RETRY_MS, uplink->retry_aio);
 }
 
+static bool is_proving(const struct uplink *uplink)
+{
+	return (uplink->file_seal || uplink->credential) && !uplink->open_url;
+}
+
+static struct seal *seal_of(const struct uplink *uplink)
+{
+	return uplink->session_seal ? uplink->session_seal : uplink->file_seal;
+}
+
+static void forget_session(struct uplink *uplink)
+{
+	seal_destroy(uplink->session_seal);
+	uplink->session_seal = NULL;
+	uplink->denied = uplink->nonce_known = uplink->current_sealed = false;
+}
+
 /*
- * Puts the proof in front of the current batch, once; or a hello in its place, as long as the
- * coordinator's nonce is not known. Returns 0 or a negative errno. Mutex held.
+ * Puts the proof in front of the current batch, once; or, as long as the coordinator's nonce is not known, a
+ * hello in its place, and before that the question for a key. Returns 0 or a negative errno. Mutex held.
  */
 static int seal_current(struct uplink *uplink, bool *hello)
 {
 	struct seal_head *head = &uplink->asked;
+	bool ask = uplink->credential && !uplink->session_seal && !uplink->denied;
 	int error;
 
-	*hello = uplink->seal && !uplink->nonce_known;
-	if (!uplink->seal || uplink->current_sealed)
+	*hello = is_proving(uplink) && !uplink->nonce_known;
+	if (!is_proving(uplink) || uplink->current_sealed)
 		return 0;
-	*head = (struct seal_head){.kind = *hello ? SEAL_HELLO : SEAL_BATCH};
+	*head = (struct seal_head){.kind = ask	    ? SEAL_ASK
+					   : *hello ? SEAL_HELLO
+						    : SEAL_BATCH,
+		.key = uplink->session_seal ? SEAL_KEY_SESSION : SEAL_KEY_FILE};
 	error = wire_batch_probe_id(uplink->current, uplink->current_length, &head->probe_id);
 	if (error)
 		return error;
 	if (*hello) {
 		if (getrandom(head->nonce, SEAL_NONCE_BYTES, 0) != SEAL_NONCE_BYTES)
 			return -EIO;
-		return seal_write(uplink->seal, head, NULL, NULL, 0, uplink->head);
+		if (ask)
+			seal_write_open(head, uplink->head);
+		else if (!seal_of(uplink))
+			return -ENOKEY;
+		else
+			return seal_write(seal_of(uplink), head, NULL, NULL, 0, uplink->head);
+		return 0;
 	}
 	memcpy(head->nonce, uplink->nonce, SEAL_NONCE_BYTES);
 	head->number = uplink->next_number + 1;
 	error = seal_write(
-		uplink->seal, head, NULL, uplink->current, uplink->current_length, uplink->head);
+		seal_of(uplink), head, NULL, uplink->current, uplink->current_length, uplink->head);
 	if (error)
 		return error;
 	uplink->next_number++;
@@ -230,7 +266,7 @@ static nng_msg *make_request(struct uplink *uplink)
 
 	if (seal_current(uplink, &hello) || nng_msg_alloc(&message, 0))
 		return NULL;
-	if ((uplink->seal && nng_msg_append(message, uplink->head, SEAL_HEAD_BYTES)) ||
+	if ((is_proving(uplink) && nng_msg_append(message, uplink->head, SEAL_HEAD_BYTES)) ||
 		(!hello && nng_msg_append(message, uplink->current, uplink->current_length))) {
 		nng_msg_free(message);
 		return NULL;
@@ -321,6 +357,60 @@ static void complete(struct uplink *uplink, const struct message_reply *reply, c
 	pthread_mutex_unlock(&uplink->mutex);
 }
 
+/* Reads what the coordinator gave for this very question. Of the chain; munged is asked without the mutex. */
+static struct seal *read_grant(struct uplink *uplink, nng_msg *message)
+{
+	const char *bytes = nng_msg_body(message);
+	size_t length = nng_msg_len(message);
+	char text[CREDENTIAL_LENGTH_MAX];
+	struct seal *seal = NULL;
+	struct seal_grant grant;
+	struct seal_head head;
+
+	if (seal_read(bytes, length, &head) || head.kind != SEAL_GRANT ||
+		length - SEAL_HEAD_BYTES >= sizeof(text))
+		return NULL;
+	memcpy(text, bytes + SEAL_HEAD_BYTES, length - SEAL_HEAD_BYTES);
+	text[length - SEAL_HEAD_BYTES] = '\0';
+	if (credential_read(uplink->credential, text, &grant, sizeof(grant)))
+		return NULL;
+	if (memcmp(grant.magic, SEAL_GRANT_MAGIC, sizeof(grant.magic)) != 0 ||
+		memcmp(grant.challenge, uplink->asked.nonce, SEAL_NONCE_BYTES) != 0 ||
+		seal_create(grant.key, &seal))
+		seal = NULL;
+	explicit_bzero(&grant, sizeof(grant));
+	return seal;
+}
+
+/* Whoever answered does not have our key. Mutex held. */
+static void note_unproven(struct uplink *uplink)
+{
+	uplink->state.replies_unproven++;
+	if (uplink->may_move && !uplink->state.proven) /* perhaps another user's */
+		uplink->state.other_job = !uplink->moved;
+}
+
+/* The answer to a question for a key; the chain goes on after retry_ms. */
+static void take_grant(struct uplink *uplink, nng_msg *message, int *retry_ms)
+{
+	struct seal *seal = read_grant(uplink, message);
+
+	pthread_mutex_lock(&uplink->mutex);
+	if (uplink->moved) {
+		seal_destroy(seal);
+	} else if (seal) {
+		seal_destroy(uplink->session_seal);
+		uplink->session_seal = seal;
+	} else {
+		uplink->denied = true;
+		if (!uplink->file_seal) {
+			note_unproven(uplink);
+			*retry_ms = UNPROVEN_RETRY_MS;
+		}
+	}
+	pthread_mutex_unlock(&uplink->mutex);
+}
+
 /*
  * Looks at what came before anybody believes it. Takes the proof off a reply to the current batch and
  * returns true; false when there is nothing to complete: the chain goes on after retry_ms.
@@ -331,11 +421,19 @@ static bool take_proof(struct uplink *uplink, nng_msg *message, int *retry_ms)
 	bool proven, is_reply = true;
 
 	*retry_ms = 0;
-	if (!uplink->seal)
-		return true;
 	pthread_mutex_lock(&uplink->mutex);
+	if (uplink->moved || !is_proving(uplink)) {
+		is_reply = !uplink->moved; /* else it is from where nobody is asked any more */
+		pthread_mutex_unlock(&uplink->mutex);
+		return is_reply;
+	}
+	if (uplink->asked.kind == SEAL_ASK) {
+		pthread_mutex_unlock(&uplink->mutex);
+		take_grant(uplink, message, retry_ms);
+		return false;
+	}
 	proven = seal_read(nng_msg_body(message), nng_msg_len(message), &head) == 0 &&
-		 seal_proven(uplink->seal, &head, uplink->asked.proof, nng_msg_body(message),
+		 seal_proven(seal_of(uplink), &head, uplink->asked.proof, nng_msg_body(message),
 			 nng_msg_len(message));
 	if (proven && uplink->asked.kind == SEAL_HELLO && head.kind == SEAL_WELCOME) {
 		memcpy(uplink->nonce, head.nonce, SEAL_NONCE_BYTES);
@@ -345,9 +443,9 @@ static bool take_proof(struct uplink *uplink, nng_msg *message, int *retry_ms)
 		uplink->nonce_known = uplink->current_sealed = false;
 		is_reply = false;
 	} else if (!proven || uplink->asked.kind != SEAL_BATCH || head.kind != SEAL_REPLY) {
-		uplink->state.replies_unproven++;
-		if (uplink->may_move && !uplink->state.proven) /* perhaps another user's */
-			uplink->state.other_job = !uplink->moved;
+		note_unproven(uplink);
+		if (uplink->session_seal) /* a coordinator that was started again has another one */
+			forget_session(uplink);
 		is_reply = false;
 		*retry_ms = UNPROVEN_RETRY_MS;
 	}
@@ -430,7 +528,8 @@ static void free_uplink(struct uplink *uplink)
 	nng_aio_free(uplink->receive_aio);
 	nng_aio_free(uplink->retry_aio);
 	spool_destroy(uplink->spool);
-	seal_destroy(uplink->seal);
+	seal_destroy(uplink->file_seal);
+	seal_destroy(uplink->session_seal);
 	free(uplink->url);
 	drop_current(uplink);
 	wire_buffer_fini(&uplink->encoded);
@@ -458,9 +557,10 @@ int uplink_create(const struct uplink_options *options, struct uplink **uplink)
 		error = -ENOMEM;
 	made->memory_bytes_max =
 		options->memory_bytes_max ? options->memory_bytes_max : MEMORY_BYTES_DEFAULT;
-	made->state.proven = !options->key;
+	made->credential = options->credential;
 	if (!error && options->key)
-		error = seal_create(options->key, &made->seal);
+		error = seal_create(options->key, &made->file_seal);
+	made->state.proven = !is_proving(made);
 	if (!error && options->spool_path)
 		error = spool_create(options->spool_path,
 			options->spool_bytes_max ? options->spool_bytes_max : SPOOL_BYTES_DEFAULT,
@@ -581,8 +681,10 @@ int uplink_move(struct uplink *uplink, const char *url)
 	free(uplink->url);
 	uplink->url = copy;
 	uplink->moved = true;
-	uplink->state.other_job = uplink->nonce_known = uplink->current_sealed = false;
-	uplink->state.proven = !uplink->seal;
+	uplink->state.other_job = false;
+	forget_session(uplink);
+	uplink->open_url = !key_file_needed(url);
+	uplink->state.proven = !is_proving(uplink);
 	pthread_mutex_unlock(&uplink->mutex);
 	/* What waits at the old one is handed to the new one when the chain goes on. */
 	nng_aio_abort(uplink->send_aio, NNG_ECANCELED);

@@ -18,8 +18,13 @@ struct uplink_options {
 	const char *
 		spool_path; /* folder; a nameless file is made there when needed; NULL = memory only */
 	size_t spool_bytes_max; /* 0 = 64 MiB; the oldest batches are kept, new ones are lost and counted */
-	/* What both sides prove (SEAL_KEY_BYTES, copied); NULL: nothing is proven. */
+	/*
+	 * What both sides prove: this key (SEAL_KEY_BYTES, copied), or one that the coordinator gives through
+	 * MUNGE (held by the caller, the uplink's until it is destroyed), which is asked for first. Both NULL:
+	 * nothing is proven.
+	 */
 	const uint8_t *key;
+	struct credential *credential;
 	/* For tls+tcp://, held by the caller for as long as the uplink lives; else NULL. */
 	struct nng_tls_config *tls;
 	bool may_move; /* a coordinator of another job is not an answer: see uplink_move() */
@@ -40,7 +45,8 @@ void uplink_destroy(struct uplink *uplink); /* NULL is fine; what is not deliver
 int uplink_send(struct uplink *uplink, struct message_batch *batch, struct host_ns now);
 
 /*
- * Looks for the coordinator at another URL, with all that is not delivered yet. Returns 0; -EINVAL
+ * Looks for the coordinator at another URL, with all that is not delivered yet; on this host nothing is
+ * proven there. Returns 0; -EINVAL
  * for a URL that nng does not take; -ENOMEM.
  */
 int uplink_move(struct uplink *uplink, const char *url) __attribute__((warn_unused_result));

@@ -2,12 +2,14 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include <nng/nng.h>
 #include <nng/protocol/reqrep0/req.h>
+#include <nng/supplemental/tls/tls.h>
 
 #include "probe/auth/tls_files.h"
 #include "probe/uplink_connection.h"
@@ -128,6 +130,76 @@ int uplink_connection_open(
 	}
 	*connection = made;
 	return 0;
+}
+
+/* Waits for an operation on a stream. */
+static int wait_for(nng_aio *aio)
+{
+	nng_aio_wait(aio);
+	return nng_aio_result(aio);
+}
+
+/* Certificates are looked at with the first bytes: those that begin a connection of nng's REQ. */
+static int shake_hands(nng_stream *stream, nng_aio *aio)
+{
+	static const uint8_t greeting[] = {0, 'S', 'P', 0, 0, 0x30, 0, 0};
+	uint8_t bytes[sizeof(greeting)];
+	nng_iov iov;
+	int error;
+
+	memcpy(bytes, greeting, sizeof(bytes));
+	iov = (nng_iov){.iov_buf = bytes, .iov_len = sizeof(bytes)};
+	error = nng_aio_set_iov(aio, 1, &iov);
+	if (error)
+		return error;
+	nng_stream_send(stream, aio);
+	error = wait_for(aio);
+	if (!error)
+		error = nng_aio_set_iov(aio, 1, &iov);
+	if (error)
+		return error;
+	nng_stream_recv(stream, aio);
+	return wait_for(aio);
+}
+
+static bool dial(nng_stream_dialer *dialer, struct nng_tls_config *tls, nng_aio *aio, int *result)
+{
+	nng_stream *stream;
+
+	if (nng_stream_dialer_set_ptr(dialer, NNG_OPT_TLS_CONFIG, tls))
+		return false;
+	nng_stream_dialer_dial(dialer, aio);
+	if (wait_for(aio))
+		return false; /* nobody is there, or the way is closed */
+	stream = nng_aio_get_output(aio, 0);
+	*result = shake_hands(stream, aio);
+	nng_stream_free(stream);
+	return true;
+}
+
+void uplink_connection_ask_tls(const char *url, struct nng_tls_config *tls, int timeout_ms,
+	char why[UPLINK_TLS_WHY_LENGTH])
+{
+	nng_stream_dialer *dialer = NULL;
+	nng_aio *aio = NULL;
+	int result = 0;
+
+	why[0] = '\0';
+	if (nng_aio_alloc(&aio, NULL, NULL))
+		return;
+	nng_aio_set_timeout(aio, timeout_ms / 3); /* to connect, to send, to receive */
+	if (!nng_stream_dialer_alloc(&dialer, url) && dial(dialer, tls, aio, &result)) {
+		/* nng tells no difference between a peer that is refused and one that refuses. */
+		if (result == NNG_EPEERAUTH || result == NNG_ECRYPTO)
+			snprintf(why, UPLINK_TLS_WHY_LENGTH,
+				"TLS fails there (%s): one of the two certificates has expired, or "
+				"is "
+				"not signed by the authority that the other side names in --tls-ca",
+				nng_strerror(result));
+	}
+	if (dialer)
+		nng_stream_dialer_free(dialer);
+	nng_aio_free(aio);
 }
 
 nng_socket uplink_connection_socket(const struct uplink_connection *connection)

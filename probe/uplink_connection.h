@@ -25,6 +25,15 @@ bool uplink_connection_url_usable(const char *url);
 int uplink_connection_open(const char *url, struct nng_tls_config *tls,
 	struct uplink_connection **connection) __attribute__((warn_unused_result));
 
+enum { UPLINK_TLS_WHY_LENGTH = 192 };
+
+/*
+ * Why nobody is reached at tls+tcp://: connects once more, aside, for timeout_ms at most. One line in
+ * *why where the certificates are the reason, else "".
+ */
+void uplink_connection_ask_tls(const char *url, struct nng_tls_config *tls, int timeout_ms,
+	char why[UPLINK_TLS_WHY_LENGTH]);
+
 nng_socket uplink_connection_socket(const struct uplink_connection *connection);
 bool uplink_connection_up(struct uplink_connection *connection);
 /* Ever: one that never was goes on dialling by itself, whatever hangs. */

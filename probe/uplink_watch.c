@@ -2,7 +2,6 @@
 #include "probe/uplink_watch.h"
 
 #include <stdio.h>
-#include <unistd.h>
 
 enum uplink_news uplink_watch_take(
 	struct uplink_watch *watch, const struct uplink_state *state, struct host_ns now)
@@ -25,22 +24,8 @@ enum uplink_news uplink_watch_take(
 }
 
 void uplink_watch_tell(struct uplink_watch *watch, const struct uplink_state *state,
-	struct host_ns now, const char *where, const char *key_path)
+	struct host_ns now, const char *where)
 {
-	char host[64] = "";
-
-	if (!state->proven && state->replies_unproven) { /* it does answer */
-		if (!watch->unproven) {
-			gethostname(host, sizeof(host) - 1);
-			fprintf(stderr,
-				"slowrank: %s is not watched: the coordinator at %s does not have "
-				"the key in %s: copy that file from the coordinator's node; the "
-				"job goes on\n",
-				host, where, key_path);
-		}
-		watch->unproven = true;
-		return;
-	}
 	switch (uplink_watch_take(watch, state, now)) {
 	case UPLINK_FELL_SILENT:
 		fprintf(stderr,

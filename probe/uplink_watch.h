@@ -15,7 +15,6 @@ struct uplink_watch {
 	uint64_t acknowledged;
 	struct host_ns heard; /* or since when there is something to answer */
 	bool silent;	      /* and that was said */
-	bool unproven;	      /* the same, of a coordinator without our key */
 };
 
 enum uplink_news {
@@ -28,11 +27,8 @@ enum uplink_news {
 enum uplink_news uplink_watch_take(
 	struct uplink_watch *watch, const struct uplink_state *state, struct host_ns now);
 
-/*
- * The same, said in one line on stderr; and, once, that the coordinator does not have our key. where: the
- * coordinator's URL, or URLs; key_path: the file of our key, or "".
- */
+/* The same, said in one line on stderr. where: the coordinator's URL, or URLs. */
 void uplink_watch_tell(struct uplink_watch *watch, const struct uplink_state *state,
-	struct host_ns now, const char *where, const char *key_path);
+	struct host_ns now, const char *where);
 
 #endif

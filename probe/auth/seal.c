@@ -16,7 +16,8 @@ enum { SEAL_VERSION = 1 };
 enum {
 	AT_VERSION = 4,
 	AT_KIND = 5,
-	AT_ZERO = 6,
+	AT_KEY = 6,
+	AT_ZERO = 7,
 	AT_PROBE_ID = 8,
 	AT_NONCE = 16,
 	AT_NUMBER = 32,
@@ -88,16 +89,22 @@ static bool prove(struct seal *seal, const uint8_t *head, const uint8_t *answere
 	       EVP_MAC_final(seal->mac, proof, &proof_length, SEAL_PROOF_BYTES);
 }
 
-int seal_write(struct seal *seal, struct seal_head *head, const uint8_t *answered,
-	const void *bytes, size_t length, uint8_t out[SEAL_HEAD_BYTES])
+void seal_write_open(const struct seal_head *head, uint8_t out[SEAL_HEAD_BYTES])
 {
 	memset(out, 0, SEAL_HEAD_BYTES);
 	memcpy(out, magic, sizeof(magic));
 	out[AT_VERSION] = SEAL_VERSION;
 	out[AT_KIND] = head->kind;
+	out[AT_KEY] = head->key;
 	put_number(out + AT_PROBE_ID, head->probe_id);
 	memcpy(out + AT_NONCE, head->nonce, SEAL_NONCE_BYTES);
 	put_number(out + AT_NUMBER, head->number);
+}
+
+int seal_write(struct seal *seal, struct seal_head *head, const uint8_t *answered,
+	const void *bytes, size_t length, uint8_t out[SEAL_HEAD_BYTES])
+{
+	seal_write_open(head, out);
 	if (!prove(seal, out, answered, bytes, length, head->proof))
 		return -ENOMEM;
 	memcpy(out + AT_PROOF, head->proof, SEAL_PROOF_BYTES);
@@ -115,11 +122,13 @@ int seal_read(const void *message, size_t length, struct seal_head *head)
 
 	if (!seal_is_sealed(message, length) || length < SEAL_HEAD_BYTES)
 		return -EBADMSG;
-	if (at[AT_VERSION] != SEAL_VERSION || at[AT_KIND] < SEAL_HELLO || at[AT_KIND] > SEAL_RENEW)
+	if (at[AT_VERSION] != SEAL_VERSION || at[AT_KIND] < SEAL_HELLO || at[AT_KIND] > SEAL_DENY ||
+		at[AT_KEY] > SEAL_KEY_SESSION)
 		return -EPROTONOSUPPORT;
-	if (at[AT_ZERO] || at[AT_ZERO + 1])
+	if (at[AT_ZERO])
 		return -EBADMSG;
 	head->kind = at[AT_KIND];
+	head->key = at[AT_KEY];
 	head->probe_id = get_number(at + AT_PROBE_ID);
 	memcpy(head->nonce, at + AT_NONCE, SEAL_NONCE_BYTES);
 	head->number = get_number(at + AT_NUMBER);

@@ -25,15 +25,35 @@ enum seal_kind {
 	SEAL_BATCH = 3,	  /* probe: a batch follows */
 	SEAL_REPLY = 4,	  /* coordinator, to a batch: a reply follows */
 	SEAL_RENEW = 5,	  /* coordinator, to a batch with another nonce: say hello again */
+	/* Before there is a key: of these three, nothing is proven by the head. */
+	SEAL_ASK = 6, /* probe, with a challenge: give me the session's key in a MUNGE credential */
+	SEAL_GRANT = 7, /* coordinator, to that: the credential follows, of a struct seal_grant */
+	SEAL_DENY = 8,	/* coordinator, to that: there is no MUNGE here */
+};
+
+/* Which key the proof was made with. */
+enum seal_key {
+	SEAL_KEY_FILE = 0,
+	SEAL_KEY_SESSION = 1, /* one that the coordinator made for itself */
 };
 
 struct seal_head {
 	uint8_t kind; /* enum seal_kind */
+	uint8_t key;  /* enum seal_key */
 	uint64_t probe_id;
 	uint8_t nonce[SEAL_NONCE_BYTES];
 	uint64_t number; /* grows with each batch of a probe; 0 in a hello; an answer repeats it */
 	uint8_t proof[SEAL_PROOF_BYTES];
 };
+
+/* What is in a credential, only bytes: it answers this challenge, and none before. */
+struct seal_grant {
+	uint8_t magic[8]; /* SEAL_GRANT_MAGIC, without a NUL */
+	uint8_t challenge[SEAL_NONCE_BYTES];
+	uint8_t key[SEAL_KEY_BYTES];
+};
+#define SEAL_GRANT_MAGIC "slowrank"
+_Static_assert(sizeof(struct seal_grant) == 56, "it goes between hosts");
 
 struct seal;
 
@@ -49,6 +69,9 @@ void seal_destroy(struct seal *seal); /* forgets the key; NULL is fine */
 int seal_write(struct seal *seal, struct seal_head *head, const uint8_t *answered,
 	const void *bytes, size_t length, uint8_t out[SEAL_HEAD_BYTES])
 	__attribute__((warn_unused_result));
+
+/* The head alone, without a proof: of SEAL_ASK, SEAL_GRANT and SEAL_DENY. */
+void seal_write_open(const struct seal_head *head, uint8_t out[SEAL_HEAD_BYTES]);
 
 /* True when the message begins as a sealed one does; no batch or reply does. */
 bool seal_is_sealed(const void *message, size_t length);

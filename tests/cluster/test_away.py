@@ -226,6 +226,47 @@ def end(paths):
     judge("standard output closed", job.held_back(), job.end())
 
 
+def attach_once(paths, name, disturb):
+    """An attach whose job ends after it was disturbed; returns what it said."""
+    record, log = fresh_record(paths), os.path.join(paths.directory, "attach.log")
+    job = subprocess.Popen(["sh", "-c", "read line"], stdin=subprocess.PIPE)
+    with open(log, "w+", encoding="utf-8") as said:
+        watcher = subprocess.Popen([paths.slowrank, "attach", "--record", record, "--pid", str(job.pid)],
+                                   stdin=subprocess.DEVNULL, stderr=said)
+        jobs.wait_until(lambda: "slowrank: watching" in os.pread(said.fileno(), 65536, 0).decode(),
+                        "attach watches", watcher)
+        stopped_one = disturb(watcher)
+        before = time.time()
+        if name.endswith("interrupted"):
+            watcher.send_signal(signal.SIGINT)
+        else:
+            job.communicate(b"\n")
+        check(watcher.wait(timeout=60) == 0, f"{name}: exit {watcher.returncode}")
+        judge(f"attach, {name}", 0, time.time() - before)
+        if stopped_one:
+            os.kill(stopped_one, signal.SIGCONT)
+        jobs.whole_report(paths.slowrank, record)
+        job.kill()
+        job.wait()
+        return os.pread(said.fileno(), 65536, 0).decode()
+
+
+def attach(paths):
+    """Nor is slowrank attach late, whoever stands still; and the record is whole."""
+    remove_records(paths)
+    said = attach_once(paths, "nothing wrong", lambda watcher: None)
+    check("Coverage" in said, f"the report comes before the end: {said!r}")
+    for name, what in (("coordinator stopped", jobs.coordinators),
+                       ("probe stopped, interrupted", jobs.children)):
+        said = attach_once(paths, name, lambda watcher, what=what: stopped(find(what, watcher.pid)))
+        check("slowrank report " in said, f"{name}: the record is named: {said!r}")
+    said = attach_once(paths, "interrupted", lambda watcher: None)
+    check("Coverage" in said, f"the report comes after Ctrl-C, too: {said!r}")
+    missing = subprocess.run([paths.slowrank, "attach", "--coordinator", "nowhere", "--pid", "1"],
+                             capture_output=True, text=True, timeout=30, check=False)
+    check(missing.returncode == 2 and "nowhere" in missing.stderr, f"its status: {missing}")
+
+
 def terminal(paths):
     """A report in colours for a terminal, though the coordinator writes to a pipe."""
     master, slave = pty.openpty()
@@ -282,7 +323,7 @@ def rank(paths):
     os.kill(coordinator, signal.SIGKILL)
 
 
-CASES = {"kills": kills(6), "kills_100": kills(100), "start": start, "late": late, "end": end, "rank": rank,
+CASES = {"kills": kills(6), "kills_100": kills(100), "start": start, "late": late, "end": end, "rank": rank, "attach": attach,
          "terminal": terminal}
 
 if __name__ == "__main__":

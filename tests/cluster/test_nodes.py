@@ -71,13 +71,22 @@ def check_one_job(paths, output, hosts=TWO_NODES):
     check_throttled(report)
 
 
+def multi_prog(paths):
+    path = os.path.join(paths.directory, "programs")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write("0 true\n")
+    return path
+
+
 def slurm_pmix(paths):
-    """srun of Open MPI's ranks."""
+    """srun of Open MPI's ranks, with slowrank behind it and before it."""
     with cluster(paths) as nodes:
         start_slurm(nodes)
         check_one_job(paths, run(nodes, [*STEP, "--mpi=pmix", *watched(paths),
                                          *workload(paths, paths.workload)], **OPEN_MPI))
-        output = run(nodes, [*watched(paths), "srun", "true"])
+        check_one_job(paths, run(nodes, [*watched(paths), *STEP, "--mpi=pmix",
+                                         *workload(paths, paths.workload)], **OPEN_MPI))
+        output = run(nodes, [*watched(paths), "srun", "--multi-prog", multi_prog(paths)])
         check("write 'srun [OPTION...] slowrank run -- COMMAND'" in output, output)
 
 
@@ -103,6 +112,39 @@ def mpich(paths):
                                          *workload(paths, paths.workload_mpich)]))
 
 
+def run_open_mpi(paths):
+    """slowrank before mpirun, on a node that runs no rank: a slowrank starts with each rank. Then the
+    last node has none: its ranks start as they are."""
+    need_throttle()
+    with jobs.Cluster(paths.directory, 3, 2) as nodes:
+        with open(nodes.hostfile, "w", encoding="utf-8") as file:
+            file.write("# first\nnode1 slots=2\nnode2 slots=2\n")
+        command = [*watched(paths, "--job", """it's "own" $job"""),
+                   *jobs.mpirun(4, *nodes.mpirun_options()), *workload(paths, paths.workload)]
+        check_one_job(paths, run(nodes, command),
+                      {0: "node1", 1: "node1", 2: "node2", 3: "node2"})
+        report = read_report(paths, os.path.join(paths.directory, "record.slr"))
+        check(report["job"]["id"] == """it's-"own"-$job""", f"{report['job']}")
+        agent = write_program(os.path.join(paths.directory, "agent"), HIDING_AGENT.format(
+            script=nodes.SCRIPT, hidden=paths.slowrank))
+        command = [*watched(paths), *jobs.mpirun(4, *nodes.mpirun_options(agent)), paths.workload,
+                   "--steps", "100", "--step-ms", "10", "--truth",
+                   jobs.fresh_directory(paths.directory)]
+        output = run(nodes, command)
+        check(output.count("slowrank: node2: ") == 1 and "is not there or does not run" in output,
+              output)
+        check("2 of 4 ranks were not seen" in output, output)
+        check(len(jobs.Truth(os.path.join(paths.directory, "truth.jsonl")).ends) == 4,
+              "all ranks ran to their ends")
+
+
+def run_mpich(paths):
+    need_mpich(paths.workload_mpich)
+    with cluster(paths) as nodes:
+        check_one_job(paths, run(nodes, [*watched(paths), *jobs.mpich(4), *nodes.mpich_options(),
+                                         *workload(paths, paths.workload_mpich)]))
+
+
 # It takes its own options, and becomes the program: what the ranks are told is not its part here.
 STAND_IN_TORCHRUN = """#!/bin/sh
 while [ "$1" != --no-python ]; do shift 2; done
@@ -114,6 +156,13 @@ node=$1
 shift
 exec {script} exec $node env PATH={folder}:$PATH {slowrank} torchrun --nnodes 2 --nproc-per-node 2 \\
 	--rdzv-backend c10d --rdzv-endpoint node1:29400 --rdzv-id test --no-python sh -c "$*"
+"""
+# A node2 on which slowrank's file is no program.
+HIDING_AGENT = """#!/bin/sh
+[ "$1" != node2 ] || export HIDDEN={hidden}
+node=$1
+shift
+exec {script} exec $node sh -c '[ -z "$HIDDEN" ] || mount --bind /dev/null "$HIDDEN"; eval "$0"' "$*"
 """
 # What torchrun tells a rank; two on each node.
 RANK = """export RANK=$OMPI_COMM_WORLD_RANK WORLD_SIZE=4 LOCAL_WORLD_SIZE=2 MASTER_ADDR=node1
@@ -175,6 +224,51 @@ def taken_ports(paths):
               "nothing in the other job's record")
 
 
+SQUATTER = """
+import os, signal, socket, sys, time
+sys.path.insert(0, sys.argv[1])
+import jobs
+found, others = [], set(os.listdir("/proc"))
+while not found: # as it comes, before it listens
+    for name in set(os.listdir("/proc")) - others:
+        words = jobs.arguments(name)
+        if words[:2] == [b"slowrank", b"coordinator"] and sys.argv[2].encode() in words:
+            found.append(int(name))
+        elif words and words[0] and b"slowrank" not in words[0]:
+            others.add(name)
+os.kill(found[0], signal.SIGSTOP)
+try:
+    listening = socket.create_server(("", int(sys.argv[3])))
+    print("taken", flush=True)
+except OSError as error:
+    print("too late", flush=True)
+os.kill(found[0], signal.SIGCONT)
+time.sleep(100)
+"""
+
+
+def squatted_port(paths):
+    """The first port is taken between the look at it and the coordinator's: that one goes to the next."""
+    command = jobs.workload_command(paths.workload, jobs.fresh_directory(paths.directory),
+                                    steps=100, step_ms=10)
+    for attempt in range(8): # of a race
+        job = f"squatted{attempt}"
+        with jobs.Cluster(paths.directory, 2, 2) as nodes:
+            with subprocess.Popen(
+                    [*nodes.prefix(), sys.executable, "-c", SQUATTER, os.path.dirname(jobs.__file__), job,
+                     str(port(job, 0))], stdout=subprocess.PIPE, text=True) as squatter:
+                output = run(nodes, [*jobs.mpirun(4, *nodes.mpirun_options()), *watched(paths),
+                                     *command], SLOWRANK_JOB=job)
+                done = squatter.stdout.readline().strip()
+                squatter.kill()
+        check("not watched" not in output and "cannot listen" not in output, output)
+        report = read_report(paths, os.path.join(paths.directory, "record.slr"))
+        check(report["job"]["ranks"] == 4, f"{report['job']}: {output}")
+        if done == "taken":
+            return
+    raise SystemExit("FAILED: the port was never taken in time")
+
+
 def half(paths):
     """The second node runs its ranks without slowrank: told while the job runs."""
     only_node0 = 'while [ "$1" != -- ] && [ "$(hostname)" = node1 ]; do shift; done; ' \
@@ -189,7 +283,7 @@ def half(paths):
 
 
 CASES = {case.__name__: case for case in (slurm_pmix, slurm_pmi2, open_mpi, mpich, torchrun,
-                                          taken_ports, half)}
+                                          taken_ports, half, run_open_mpi, run_mpich, squatted_port)}
 
 if __name__ == "__main__":
     harness.main(CASES)

@@ -100,8 +100,8 @@ def keep_foreign(paths, cluster):
 def attack(paths, foreign, until):
     """Replays of this job's requests and of another's, again and again; and a probe with a wrong key."""
     other = make_key(paths, "other.key")
-    wrong = start(*on("node1", paths.slowrank, "run", "--quiet", "--sources", "procfs", "--key-file",
-                      other, "--coordinator", "tcp://" + COORDINATOR, "--", "sh", "-c",
+    wrong = start(*on("node1", paths.slowrank, "run", "--quiet", "--sources", "procfs", "--record",
+                      os.path.join(paths.directory, "wrong.slr"), "--key-file", other, "--coordinator", "tcp://" + COORDINATOR, "--", "sh", "-c",
                       "sleep 3; exit 4"))
     rounds = 0
     while until.poll() is None:
@@ -187,13 +187,15 @@ def homes(paths):
         key = os.path.join(home, "slowrank", "key")
         check(os.stat(key).st_mode & 0o777 == 0o600, "the key is private")
         begin = time.monotonic()
-        alone = subprocess.run(on("node1", paths.slowrank, "run", "--quiet", "--key-file",
+        alone = subprocess.run(on("node1", paths.slowrank, "run", "--quiet", "--record",
+                                  os.path.join(paths.directory, "alone.slr"), "--key-file",
                                   os.path.join(paths.directory, "missing"), "--coordinator",
                                   "tcp://" + COORDINATOR, "--", "sh", "-c", "exit 6"),
                                capture_output=True, text=True, timeout=60, check=False)
         check(alone.returncode == 6, f"without a key: exit {alone.returncode}")
         harness.check_one_line(alone.stderr, "without a key")
-        check("copy the file from a node that has one" in alone.stderr, alone.stderr)
+        check("copy the file from a node that has one" in alone.stderr and
+              "node1 is watched alone" in alone.stderr, alone.stderr)
         check(time.monotonic() - begin < 10, "the command is not held back")
         done = subprocess.run(on("node0", paths.slowrank, "coordinator", "--listen",
                                  "tcp://" + COORDINATOR, "--record",
@@ -202,6 +204,98 @@ def homes(paths):
                               capture_output=True, text=True, timeout=60, check=False)
         check(done.returncode == 2, f"a coordinator without a key: exit {done.returncode}")
         harness.check_one_line(done.stderr, "a coordinator without a key")
+
+
+def check_alone(paths, text, record, ranks, why):
+    """What is said, and what the record of the node that is watched alone says."""
+    lines = [line for line in text.splitlines()
+             if line.startswith("slowrank: ") and "watched alone" in line]
+    check(len(lines) == 1 and lines[0].endswith(f"node1 is watched alone, in {record}.node1"),
+          f"one line names the node and its record: {text}")
+    check(why in lines[0], f"and what to do: {lines}")
+    report = report_of(paths, record + ".node1")
+    check([rank["rank"] for rank in report["ranks"]] == ranks, f"{report['ranks']}")
+    sources = {entry["name"]: entry for entry in report["coverage"]["sources"]}
+    said = sources["coordinator.key"]
+    check(said["state"] == "degraded" and said["why"].startswith("node1 is watched alone: "),
+          f"the coverage says so: {said}")
+    shown = subprocess.run([paths.slowrank, "report", record + ".node1"], capture_output=True,
+                           text=True, timeout=60, check=False).stdout
+    check("coordinator.key: " in shown and "node1 is watched alone" in shown, shown)
+    return report
+
+
+def alone(paths):
+    """A node without the key, then one with another key: each is watched alone, under a name of its own;
+    the others are not told apart from before."""
+    clean(paths)
+    keys = {"node0": make_key(paths, "key"), "node1": os.path.join(paths.directory, "missing")}
+    record = os.path.join(paths.directory, "record.slr")
+    for name, why in (("missing", "copy the file from a node that has one"),
+                      ("another", "does not have the key in")):
+        if name == "another":
+            keys["node1"] = make_key(paths, "another")
+        with jobs.Cluster(paths.directory, 2, 2) as cluster:
+            done = subprocess.run(
+                [*cluster.prefix(), *jobs.mpirun(4, *cluster.mpirun_options()), "sh", "-c",
+                 f'export SLOWRANK_KEY_FILE={keys["node0"]}; [ "$(hostname)" = node0 ] || '
+                 f'export SLOWRANK_KEY_FILE={keys["node1"]}; exec "$@"', "sh", paths.slowrank,
+                 "run", "--record", record, "--",
+                 *jobs.workload_command(paths.workload, jobs.fresh_directory(paths.directory),
+                                        steps=200 if name == "missing" else 450, step_ms=20)],
+                stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=100, check=False)
+        check(done.returncode == 0, f"the job: exit {done.returncode}: {done.stderr}")
+        report = check_alone(paths, done.stderr, record, [2, 3], why)
+        check(report["job"]["steps"] >= (190 if name == "missing" else 440),
+              f"from the begin: {report['job']}")
+        report = report_of(paths, record)
+        check([rank["rank"] for rank in report["ranks"]] == [0, 1], f"{report['ranks']}")
+        clean(paths)
+        make_key(paths, "key")
+
+
+# A home of each rank's own: the key that is made in it is nobody else's.
+OWN_HOME = ["unshare", "--mount", "sh", "-c",
+            'mkdir -p ~root/.config && mount -t tmpfs none ~root/.config && exec "$@"', "sh"]
+
+
+def start_munged(paths, node, key):
+    """Each node has a /tmp of its own, and so a socket and a munged."""
+    subprocess.run(on(node, "env", f"PATH={os.environ['PATH']}:/usr/sbin", "munged", "--force",
+                      "--key-file=" + key, *(f"--{name}-file=/tmp/munge.{name}"
+                                             for name in ("pid", "log", "seed")),
+                      "--socket=/tmp/munge.socket"), check=True, stderr=subprocess.DEVNULL)
+
+
+def munge(paths):
+    """Nodes that share MUNGE need no key file; one whose MUNGE has another key is watched alone."""
+    if not shutil.which("munged", path=os.environ["PATH"] + ":/usr/sbin"):
+        harness.skip("munged is not installed (munge)")
+    record = os.path.join(paths.directory, "record.slr")
+    for shared in (True, False):
+        clean(paths)
+        keys = {"node0": make_key(paths, "munge.key")}
+        keys["node1"] = keys["node0"] if shared else make_key(paths, "other.key")
+        with jobs.Cluster(paths.directory, 2, 2) as cluster:
+            for node, key in keys.items():
+                start_munged(paths, node, key)
+            done = subprocess.run(
+                [*cluster.prefix(), *jobs.mpirun(4, *cluster.mpirun_options()), *OWN_HOME,
+                 paths.slowrank, "run", "--munge-socket", "/tmp/munge.socket", "--record", record,
+                 "--", *jobs.workload_command(
+                     paths.workload, jobs.fresh_directory(paths.directory),
+                     steps=200 if shared else 450, step_ms=20)],
+                stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=100, check=False)
+        check(done.returncode == 0, f"the job: exit {done.returncode}: {done.stderr}")
+        if not shared:
+            check_alone(paths, done.stderr, record, [2, 3], "does not have the key in")
+            continue
+        for trouble in ("watched alone", "refused", "no answer", "were not seen"):
+            check(trouble not in done.stderr, f"{trouble}: {done.stderr}")
+        report = report_of(paths, record)
+        check([rank["rank"] for rank in report["ranks"]] == [0, 1, 2, 3], f"{report['ranks']}")
+        sources = {entry["name"]: entry for entry in report["coverage"]["sources"]}
+        check(sources["coordinator.key"]["state"] == "on", f"{sources['coordinator.key']}")
 
 
 def make_certificates(paths, name):
@@ -236,12 +330,23 @@ def tls(paths):
                              *others, "--coordinator", "tls+tcp://" + COORDINATOR, "--", "sh", "-c",
                              "sleep 1; exit 4"))
         error = stranger.communicate(timeout=30)[1]
-        check(stranger.returncode == 4 and "does not answer" in error, f"a stranger: {error!r}")
+        check(stranger.returncode == 4 and "does not answer" in error and
+              error.count("TLS fails there (Cryptographic error)") == 1, f"a stranger: {error!r}")
         plain = subprocess.run(on("node1", paths.slowrank, "run", "--quiet", *key, "--coordinator",
                                   "tls+tcp://" + COORDINATOR, "--", "sh", "-c", "exit 5"),
                                capture_output=True, text=True, timeout=30, check=False)
         check(plain.returncode == 5, f"without certificates: exit {plain.returncode}")
         harness.check_one_line(plain.stderr, "without certificates")
+        own = os.path.join(paths.directory, "own.slr")
+        other = subprocess.run(on("node1", paths.slowrank, "run", "--quiet", "--record", own, *ours,
+                                  "--key-file", make_key(paths, "other.key"), "--coordinator",
+                                  "tls+tcp://" + COORDINATOR, "--", "sh", "-c", "sleep 3; exit 6"),
+                               capture_output=True, text=True, timeout=30, check=False)
+        check(other.returncode == 6 and "node1 is watched alone, in " in other.stderr,
+              f"with another key: exit {other.returncode}: {other.stderr}")
+        jobs.whole_report(paths.slowrank, own + ".node1")
+        sources = report_of(paths, own + ".node1")["coverage"]["sources"]
+        check("coordinator.key" in [source["name"] for source in sources], f"{sources}")
         done = subprocess.run(job(paths, cluster, "tls+tcp://" + COORDINATOR, *key, *ours,
                                   steps=200, step_ms=10),
                               stdin=subprocess.DEVNULL, timeout=60, check=False)
@@ -252,7 +357,7 @@ def tls(paths):
     check(report["job"]["ranks"] == 4 and report["job"]["steps"] > 100, f"{report['job']}")
 
 
-CASES = {"strangers": strangers, "homes": homes, "tls": tls}
+CASES = {"strangers": strangers, "homes": homes, "alone": alone, "munge": munge, "tls": tls}
 
 if __name__ == "__main__":
     harness.main(CASES)

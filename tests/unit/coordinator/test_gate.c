@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Who gets past the gate: probes with the key, once each batch; nobody else. */
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,6 +19,7 @@ static const uint8_t nonce[SEAL_NONCE_BYTES] = {1}, older_nonce[SEAL_NONCE_BYTES
 /* What a probe would send, with one key and one nonce. */
 struct sender {
 	struct seal *seal;
+	uint8_t key;	       /* enum seal_key */
 	struct seal_head head; /* of its latest message */
 	uint8_t message[4096];
 	size_t length;
@@ -52,8 +54,10 @@ static void make(struct sender *sender, enum seal_kind kind, const uint8_t *its_
 		memcpy(sender->message + SEAL_HEAD_BYTES, encoded.bytes, length);
 		wire_buffer_fini(&encoded);
 	}
-	sender->head = (struct seal_head){
-		.kind = (uint8_t)kind, .probe_id = envelope_probe, .number = number};
+	sender->head = (struct seal_head){.kind = (uint8_t)kind,
+		.key = sender->key,
+		.probe_id = envelope_probe,
+		.number = number};
 	memcpy(sender->head.nonce, its_nonce, SEAL_NONCE_BYTES);
 	assert_int_equal(seal_write(sender->seal, &sender->head, NULL,
 				 sender->message + SEAL_HEAD_BYTES, length, sender->message),
@@ -203,6 +207,79 @@ static void test_many_probes(void **state)
 	seal_destroy(sender.seal);
 }
 
+struct grants {
+	struct seal_grant latest;
+	unsigned count;
+	int error;
+};
+
+static int keep_grant(
+	void *context, const struct seal_grant *grant, char text[CREDENTIAL_LENGTH_MAX])
+{
+	struct grants *grants = context;
+
+	grants->count++;
+	grants->latest = *grant;
+	strcpy(text, "credential");
+	return grants->error;
+}
+
+static int ask(struct gate *gate, const uint8_t *challenge, struct gate_request *request)
+{
+	struct seal_head head = {.kind = SEAL_ASK, .probe_id = 5};
+	uint8_t message[SEAL_HEAD_BYTES];
+
+	memcpy(head.nonce, challenge, SEAL_NONCE_BYTES);
+	seal_write_open(&head, message);
+	assert_int_equal(gate_take(gate, false, message, sizeof(message), request), GATE_ANSWER);
+	assert_int_equal(seal_read(request->answer, SEAL_HEAD_BYTES, &head), 0);
+	return head.kind;
+}
+
+/* The key that is given is proven as the file's is, and each by its own holders. */
+static void test_session_key(void **state)
+{
+	static const uint8_t session_key[SEAL_KEY_BYTES] = {7, 8},
+			     challenge[SEAL_NONCE_BYTES] = {9};
+	struct sender by_file = sender_of(key), by_session = sender_of(session_key);
+	struct gate *gate = gate_of(key);
+	struct gate_request request;
+	struct grants grants = {0};
+
+	(void)state;
+	assert_int_equal(ask(gate, challenge, &request), SEAL_DENY);
+	assert_int_equal(gate_share(gate, session_key, keep_grant, &grants), 0);
+	assert_int_equal(ask(gate, challenge, &request), SEAL_GRANT);
+	assert_string_equal(request.credential, "credential");
+	assert_memory_equal(grants.latest.challenge, challenge, sizeof(challenge));
+	assert_memory_equal(grants.latest.key, session_key, sizeof(session_key));
+	by_session.key = SEAL_KEY_SESSION;
+	make(&by_session, SEAL_HELLO, challenge, 0, 5, 5);
+	assert_int_equal(take(gate, &by_session, &request), GATE_ANSWER);
+	assert_int_equal(check_answer(&by_session, request.answer).kind, SEAL_WELCOME);
+	make(&by_session, SEAL_BATCH, nonce, 1, 5, 5);
+	assert_int_equal(take(gate, &by_session, &request), GATE_BATCH);
+	make(&by_file, SEAL_BATCH, nonce, 1, 6, 6);
+	assert_int_equal(take(gate, &by_file, &request), GATE_BATCH);
+	by_file.key = SEAL_KEY_SESSION;
+	make(&by_file, SEAL_BATCH, nonce, 2, 6, 6);
+	check_refused(gate, &by_file, GATE_OTHER_KEY);
+	by_session.key = SEAL_KEY_FILE;
+	make(&by_session, SEAL_BATCH, nonce, 2, 5, 5);
+	check_refused(gate, &by_session, GATE_OTHER_KEY);
+	grants.error = -EAGAIN; /* too many ask: this one again, later */
+	make(&by_session, SEAL_ASK, challenge, 0, 5, 5);
+	assert_int_equal(take(gate, &by_session, &request), -EAGAIN);
+	grants.error = -EIO; /* munged is gone, or stands still: nobody waits for it twice */
+	assert_int_equal(ask(gate, challenge, &request), SEAL_DENY);
+	assert_int_equal(ask(gate, challenge, &request), SEAL_DENY);
+	assert_int_equal(grants.count, 3);
+	assert_string_equal(request.credential, "");
+	gate_destroy(gate);
+	seal_destroy(by_file.seal);
+	seal_destroy(by_session.seal);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -211,6 +288,7 @@ int main(void)
 		cmocka_unit_test(test_another_nonce),
 		cmocka_unit_test(test_strangers),
 		cmocka_unit_test(test_many_probes),
+		cmocka_unit_test(test_session_key),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

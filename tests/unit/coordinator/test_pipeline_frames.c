@@ -139,6 +139,33 @@ static void doubles_and_order_change_nothing(void **state)
 	assert_memory_equal(first, seen, sizeof(first[0]));
 }
 
+/* Whoever has the key, and watches nothing, says nothing of the job's coverage. */
+static void a_probe_without_ranks_counts_only_alone(void **state)
+{
+	struct pipeline *pipeline = new_pipeline();
+	struct message_batch *batch = made_batch(7, 1, 0);
+	const struct report_model *model;
+	struct message_reply reply;
+
+	(void)state;
+	made_batch_add_source(batch, "bpf.sched", SOURCE_MISSING, "forged");
+	made_batch_add_source(batch, "made.up", SOURCE_ON, "");
+	batch->counters.dropped = 1000;
+	made_batch_push(pipeline, batch, (struct job_ns){5}, &reply);
+	model = pipeline_report(pipeline);
+	assert_int_equal(model->source_count, 2); /* why nothing is seen */
+	batch = made_batch(8, 1, 0);
+	made_batch_announce(batch, 2, 0);
+	made_batch_add_source(batch, "bpf.sched", SOURCE_ON, "");
+	made_batch_push(pipeline, batch, (struct job_ns){6}, &reply);
+	model = pipeline_report(pipeline);
+	assert_int_equal(model->source_count, 1);
+	assert_string_equal(model->sources[0].source.name, "bpf.sched");
+	assert_int_equal(model->sources[0].source.state, SOURCE_ON);
+	assert_int_equal(model->counters.dropped, 0);
+	pipeline_destroy(pipeline);
+}
+
 static void garbage_is_refused_with_a_reason(void **state)
 {
 	struct pipeline *pipeline = new_pipeline();
@@ -439,6 +466,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(encoded_frames_give_the_verdict),
 		cmocka_unit_test(doubles_and_order_change_nothing),
+		cmocka_unit_test(a_probe_without_ranks_counts_only_alone),
 		cmocka_unit_test(garbage_is_refused_with_a_reason),
 		cmocka_unit_test(impossible_times_are_counted),
 		cmocka_unit_test(impossible_stamps_say_nothing),

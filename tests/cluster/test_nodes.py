@@ -3,7 +3,6 @@
 """One command, one job, one coordinator: launchers that start ranks on two nodes, each a slowrank."""
 import glob
 import os
-import shutil
 import subprocess
 import sys
 
@@ -11,137 +10,40 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import harness  # noqa: E402
 import jobs  # noqa: E402
+import launchers  # noqa: E402
 from harness import check  # noqa: E402
-from test_mpi import need_mpich, THROTTLED  # noqa: E402
+from test_mpi import THROTTLED  # noqa: E402
 from test_run import check_throttled, fresh, need_throttle, read_report  # noqa: E402
 
-STEP = ["srun", "-N2", "--ntasks-per-node=2"]
-# What jobs.mpirun() and Cluster.mpirun_options() say on the command line.
-OPEN_MPI = {"OMPI_MCA_mpi_yield_when_idle": "1", "OMPI_MCA_btl": "tcp,self",
-            "OMPI_MCA_btl_tcp_if_include": "eth0"}
-
-
-def cluster(paths):
-    """Two nodes; what they share is the tree of the build."""
+def cluster(paths, node_count=2, ranks_per_node=2):
+    """Nodes that share the tree of the build."""
     need_throttle()
-    return jobs.Cluster(paths.directory, 2, 2)
+    return jobs.Cluster(paths.directory, node_count, ranks_per_node)
 
 
-def start_slurm(nodes):
-    for program in ("srun", "slurmctld", "slurmd", "munged"):
-        if not shutil.which(program, path=os.environ["PATH"] + ":/usr/sbin"):
-            harness.skip(f"{program} is not installed (slurmctld, slurmd, slurm-client, munge)")
-    why = nodes.start_slurm()
-    if why:
-        harness.skip(why)
-
-
-def watched(paths, *options):
-    """slowrank with the record that all nodes are told; one of them is to write it."""
-    record, = fresh(paths.directory, "record.slr")
-    return [paths.slowrank, "run", "--record", record, *options, "--"]
-
-
-def workload(paths, program):
-    return jobs.workload_command(program, jobs.fresh_directory(paths.directory), **THROTTLED)
-
-
-def run(nodes, command, **environment):
-    """The command on the first node; returns what it wrote."""
-    done = subprocess.run([*nodes.prefix(), *command], stdin=subprocess.DEVNULL, timeout=90,
-                          capture_output=True, text=True, check=False,
-                          env=dict(os.environ, **environment))
-    check(done.returncode == 0, f"exit {done.returncode}: {done.stdout}{done.stderr}")
-    return done.stdout + done.stderr
-
-
-TWO_NODES = {0: "node0", 1: "node0", 2: "node1", 3: "node1"}
-
-
-def check_one_job(paths, output, hosts=TWO_NODES):
-    """One record with all ranks of both nodes, and the verdict on the second node's rank."""
+def check_one_job(paths, nodes, output):
+    """One record with all ranks of all nodes, and the verdict on a rank of the second node or later."""
     check(glob.glob(os.path.join(paths.directory, "*.slr*")) ==
           [os.path.join(paths.directory, "record.slr")], "one record")
     check(output.count("\nCoverage (") == 1, f"one report: {output}")
     for trouble in ("not watched", "refuses", "recording to", "no answer", "were not seen"):
         check(trouble not in output, f"{trouble}: {output}")
     report = read_report(paths, os.path.join(paths.directory, "record.slr"))
-    check(report["job"]["ranks"] == 4 and report["job"]["nodes"] == 2, f"{report['job']}")
-    check({rank["rank"]: rank["host"] for rank in report["ranks"]} == hosts, f"{report['ranks']}")
+    check(report["job"]["ranks"] == 4 and report["job"]["nodes"] == nodes.node_count,
+          f"{report['job']}")
+    check({rank["rank"]: rank["host"] for rank in report["ranks"]} ==
+          {rank: f"node{rank // nodes.ranks_per_node}" for rank in range(4)}, f"{report['ranks']}")
     check_throttled(report)
 
 
-def slurm_pmix(paths):
-    """srun of Open MPI's ranks."""
-    with cluster(paths) as nodes:
-        start_slurm(nodes)
-        check_one_job(paths, run(nodes, [*STEP, "--mpi=pmix", *watched(paths),
-                                         *workload(paths, paths.workload)], **OPEN_MPI))
-        output = run(nodes, [*watched(paths), "srun", "true"])
-        check("write 'srun [OPTION...] slowrank run -- COMMAND'" in output, output)
-
-
-def slurm_pmi2(paths):
-    """srun of MPICH's ranks."""
-    need_mpich(paths.workload_mpich)
-    with cluster(paths) as nodes:
-        start_slurm(nodes)
-        check_one_job(paths, run(nodes, [*STEP, "--mpi=pmi2", *watched(paths),
-                                         *workload(paths, paths.workload_mpich)]))
-
-
-def open_mpi(paths):
-    with cluster(paths) as nodes:
-        check_one_job(paths, run(nodes, [*jobs.mpirun(4, *nodes.mpirun_options()),
-                                         *watched(paths), *workload(paths, paths.workload)]))
-
-
-def mpich(paths):
-    need_mpich(paths.workload_mpich)
-    with cluster(paths) as nodes:
-        check_one_job(paths, run(nodes, [*jobs.mpich(4), *nodes.mpich_options(), *watched(paths),
-                                         *workload(paths, paths.workload_mpich)]))
-
-
-# It takes its own options, and becomes the program: what the ranks are told is not its part here.
-STAND_IN_TORCHRUN = """#!/bin/sh
-while [ "$1" != --no-python ]; do shift 2; done
-shift
-exec "$@"
-"""
-AGENT = """#!/bin/sh
-node=$1
-shift
-exec {script} exec $node env PATH={folder}:$PATH {slowrank} torchrun --nnodes 2 --nproc-per-node 2 \\
-	--rdzv-backend c10d --rdzv-endpoint node1:29400 --rdzv-id test --no-python sh -c "$*"
-"""
-# What torchrun tells a rank; two on each node.
-RANK = """export RANK=$OMPI_COMM_WORLD_RANK WORLD_SIZE=4 LOCAL_WORLD_SIZE=2 MASTER_ADDR=node1
-export LOCAL_RANK=$OMPI_COMM_WORLD_LOCAL_RANK MASTER_PORT=29400 TORCHELASTIC_RUN_ID=test
-exec "$@"
-"""
-
-
-def write_program(path, text):
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(text)
-    os.chmod(path, 0o755)
-    return path
-
-
-def torchrun(paths):
-    """slowrank run -- torchrun --nnodes 2, started on each node by hand. Open MPI starts the stand-ins'
-    ranks, from a node that runs none: its daemon is the program that torchrun is given."""
-    need_throttle()
-    with jobs.Cluster(paths.directory, 3, 2) as nodes:
-        write_program(os.path.join(paths.directory, "torchrun"), STAND_IN_TORCHRUN)
-        agent = write_program(os.path.join(paths.directory, "agent"), AGENT.format(
-            script=nodes.SCRIPT, folder=paths.directory, slowrank=" ".join(watched(paths))))
-        options = [*nodes.mpirun_options(agent), "--host", "node1:2,node2:2",
-                   "--leave-session-attached"]
-        check_one_job(paths, run(nodes, [
-            *jobs.mpirun(4, *options), "sh", "-c", RANK, "rank",
-            *workload(paths, paths.workload)]), {0: "node1", 1: "node1", 2: "node2", 3: "node2"})
+def launched(name):
+    """One job of four ranks by that launcher."""
+    def case(paths):
+        fresh(paths.directory, "record.slr")
+        with cluster(paths, *((4, 1) if name in launchers.ONE_RANK_A_NODE else (2, 2))) as nodes:
+            output = launchers.LAUNCHERS[name](launchers.Job(paths, nodes, THROTTLED))
+            check_one_job(paths, nodes, output)
+    return case
 
 
 def port(job, attempt):
@@ -154,6 +56,7 @@ def port(job, attempt):
 
 def taken_ports(paths):
     """The first port is a stranger's, the second one another job's coordinator's."""
+    fresh(paths.directory, "record.slr")
     with cluster(paths) as nodes:
         stranger = subprocess.Popen([*nodes.prefix(), sys.executable, "-c", f"""if True:
             import socket, time
@@ -163,33 +66,40 @@ def taken_ports(paths):
             [*nodes.prefix(), paths.slowrank, "coordinator", "--job", "other", "--quiet", "--listen",
              f"tcp://[::]:{port('own', 1)}", "--record", os.path.join(paths.directory, "other")])
         try:
-            output = run(nodes, [*jobs.mpirun(4, *nodes.mpirun_options()), *watched(paths),
-                                 *workload(paths, paths.workload)], SLOWRANK_JOB="own")
+            output = launchers.open_mpi(launchers.Job(paths, nodes, THROTTLED, ["--job", "own"]))
         finally:
             stranger.kill()
             other.terminate()
             stranger.wait()
             other.wait()
-        check_one_job(paths, output)
+        check_one_job(paths, nodes, output)
         check(read_report(paths, os.path.join(paths.directory, "other"))["job"]["ranks"] == 0,
               "nothing in the other job's record")
+
+
+def not_by_slurm(paths):
+    """slowrank run -- srun: one line says what to write instead."""
+    with cluster(paths) as nodes:
+        launchers.start_slurm(nodes)
+        output = launchers.Job(paths, nodes, {}).run([paths.slowrank, "run", "--", "srun", "true"])
+        check("write 'srun [OPTION...] slowrank run -- COMMAND'" in output, output)
 
 
 def half(paths):
     """The second node runs its ranks without slowrank: told while the job runs."""
     only_node0 = 'while [ "$1" != -- ] && [ "$(hostname)" = node1 ]; do shift; done; ' \
                  '[ "$1" != -- ] || shift; exec "$@"'
-    command = jobs.workload_command(paths.workload, jobs.fresh_directory(paths.directory),
-                                    steps=1800, step_ms=20, compute_ms=1.5)
-    with jobs.Cluster(paths.directory, 2, 2) as nodes:
-        output = run(nodes, [*jobs.mpirun(4, *nodes.mpirun_options()), "sh", "-c", only_node0, "sh",
-                             *watched(paths), *command])
+    fresh(paths.directory, "record.slr")
+    with cluster(paths) as nodes:
+        job = launchers.Job(paths, nodes, {"steps": 1800, "step_ms": 20, "compute_ms": 1.5})
+        output = job.run([*jobs.mpirun(4, *nodes.mpirun_options()), "sh", "-c", only_node0, "sh",
+                          *job.watched(), *job.open_mpi()])
     check(output.count("slowrank: 2 of 4 ranks are not seen since 30 s (2-3): ") == 1, output)
     check("2 of 4 ranks were not seen" in output, output)
 
 
-CASES = {case.__name__: case for case in (slurm_pmix, slurm_pmi2, open_mpi, mpich, torchrun,
-                                          taken_ports, half)}
+CASES = {**{name: launched(name) for name in launchers.LAUNCHERS},
+         **{case.__name__: case for case in (taken_ports, not_by_slurm, half)}}
 
 if __name__ == "__main__":
     harness.main(CASES)

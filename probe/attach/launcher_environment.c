@@ -88,6 +88,22 @@ static bool is_loopback(const char *address)
 	       strcmp(address, "::1") == 0;
 }
 
+/*
+ * Kubernetes' PyTorchJob tells its first pod that it is at localhost, and the others that pod's name
+ * (training-operator, envvar.go): it takes the name that Kubernetes gives each pod as its host's.
+ */
+static bool is_master_pod(const char *text, size_t length, struct launcher_environment *environment)
+{
+	const char *pod = environment_text_find(text, length, "HOSTNAME");
+
+	if (environment->rank != 0 || environment->world_size < 2 ||
+		!is_loopback(environment->leader_address) || !pod ||
+		!environment_text_find(text, length, "KUBERNETES_SERVICE_HOST"))
+		return false;
+	snprintf(environment->leader_address, sizeof(environment->leader_address), "%s", pod);
+	return true;
+}
+
 static void find_place(const struct launcher *launcher, const char *text, size_t length,
 	struct launcher_environment *environment)
 {
@@ -104,6 +120,8 @@ static void find_place(const struct launcher *launcher, const char *text, size_t
 		ask_prrte(environment);
 	if (environment->local_size)
 		environment->several_hosts = environment->world_size > environment->local_size;
+	else if (is_master_pod(text, length, environment))
+		environment->several_hosts = true;
 	else
 		environment->several_hosts = environment->world_size > 1 &&
 					     environment->leader_address[0] &&

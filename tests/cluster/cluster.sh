@@ -141,6 +141,10 @@ slurm() {
 	(run_in node0 munged --force --key-file="$state/munge/key" --socket="$state/munge/socket" \
 		--pid-file="$state/munge/pid" --log-file="$state/munge/log" --seed-file="$state/munge/seed")
 	(run_in node0 slurmctld)
+	for _ in {1..100}; do # a slurmd that comes before it tries again only after 10 s
+		! (run_in node0 scontrol ping 2>/dev/null) | grep -q "is UP" || break
+		sleep 0.1
+	done
 	for node in $(namespaces | grep -o 'node[0-9]*$'); do
 		(run_in "$node" slurmd -N "$node")
 	done

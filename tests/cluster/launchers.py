@@ -38,9 +38,9 @@ class Job:
         self.rank_count = nodes.node_count * nodes.ranks_per_node
         self.record = os.path.join(paths.directory, "record.slr")
 
-    def watched(self):
+    def watched(self, slowrank=None):
         """slowrank with the record that all nodes are told; one of them is to write it."""
-        return [self.paths.slowrank, "run", "--record", self.record, *self.options, "--"]
+        return [slowrank or self.paths.slowrank, "run", "--record", self.record, *self.options, "--"]
 
     def open_mpi(self):
         return jobs.workload_command(self.paths.workload, self.truth, **self.arguments)
@@ -56,14 +56,14 @@ class Job:
         return ["srun", f"-N{self.nodes.node_count}",
                 f"--ntasks-per-node={self.nodes.ranks_per_node}"]
 
-    def run(self, command, **environment):
+    def run(self, command, before=(), **environment):
         """The command on the first node; returns what it wrote."""
-        return self.run_all([(0, command, {})], **environment)
+        return self.run_all([(0, command, {})], before, **environment)
 
-    def run_all(self, commands, **environment):
+    def run_all(self, commands, before=(), **environment):
         """Commands with environments of their own, each on a node, at the same time."""
         started = [subprocess.Popen(
-            [self.nodes.SCRIPT, "exec", f"node{node}", *command], stdin=subprocess.DEVNULL,
+            [*before, self.nodes.SCRIPT, "exec", f"node{node}", *command], stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
             env={**os.environ, **environment, **own}) for node, command, own in commands]
         deadline, written, statuses = time.monotonic() + 90, "", []
@@ -118,6 +118,17 @@ def slurm_pmi2(job):
     return job.run([*job.steps(), "--mpi=pmi2", *job.watched(), *job.mpich()])
 
 
+def slurm_arbitrary(job):
+    """Rank 0 is on the last node; slowrank's coordinator on the first, as for all nodes to find."""
+    start_slurm(job.nodes)
+    hosts = os.path.join(job.paths.directory, "hosts")
+    with open(hosts, "w", encoding="utf-8") as file:
+        for rank in reversed(range(job.rank_count)):
+            file.write(f"node{rank // job.nodes.ranks_per_node}\n")
+    return job.run(["srun", "-m", "arbitrary", "-n", str(job.rank_count), "--mpi=pmix",
+                    *job.watched(), *job.open_mpi()], **OPEN_MPI, SLURM_HOSTFILE=hosts)
+
+
 def jax(job):
     """JAX takes its ranks from Slurm's variables, and meets by itself."""
     start_slurm(job.nodes)
@@ -128,6 +139,28 @@ def jax(job):
 def open_mpi(job):
     return job.run([*jobs.mpirun(job.rank_count, *job.nodes.mpirun_options()), *job.watched(),
                     *job.open_mpi()])
+
+
+def open_mpi_5(job):
+    """In a tree of its own, on all nodes; slowrank as a bundle."""
+    script = os.path.join(HERE, "open_mpi_5.sh")
+    bundle = os.path.join(job.paths.directory, "bundle")
+    made = subprocess.run([script, "make"], capture_output=True, text=True, check=False)
+    if made.returncode:
+        harness.skip(made.stderr.strip())
+    if not shutil.which("patchelf"):
+        harness.skip("patchelf is missing (scripts/install_dependencies.sh bundle)")
+    subprocess.run([os.path.join(HERE, "..", "..", "scripts", "bundle.sh"), bundle], check=True,
+                   stdout=subprocess.DEVNULL,
+                   env=dict(os.environ, BUILD=os.path.dirname(job.paths.slowrank)))
+    return job.run([
+        "mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "-n",
+        str(job.rank_count), "--hostfile", job.nodes.hostfile, "--prtemca", "plm_ssh_agent",
+        job.nodes.SCRIPT + " agent", "--prtemca", "plm_ssh_no_tree_spawn", "1", "--prtemca",
+        "prte_if_include", "eth0", "--mca", "pml", "ob1", "--mca", "btl", "tcp,self", "--mca",
+        "btl_tcp_if_include", "eth0", "--mca", "mpi_yield_when_idle", "1",
+        *job.watched(os.path.join(bundle, "slowrank")), *job.open_mpi()],
+        [script, "run", made.stdout.strip()])
 
 
 def mpich(job):
@@ -230,7 +263,8 @@ def pytorch_job(job):
 
 
 LAUNCHERS = {launcher.__name__: launcher for launcher in (
-    slurm_pmix, slurm_pmi2, open_mpi, mpich, torchrun, torchrun_real, srun_torchrun,
+    slurm_pmix, slurm_pmi2, slurm_arbitrary, open_mpi, open_mpi_5, mpich, torchrun, torchrun_real, srun_torchrun,
     srun_torchrun_real, plain, pytorch_job, jax)}
+REVERSED = ("slurm_arbitrary",)  # the last node has the first ranks
 # A pod of these is a rank.
 ONE_RANK_A_NODE = ("pytorch_job",)

@@ -21,8 +21,17 @@ def cluster(paths, node_count=2, ranks_per_node=2):
     return jobs.Cluster(paths.directory, node_count, ranks_per_node)
 
 
-def check_one_job(paths, nodes, output):
-    """One record with all ranks of all nodes, and the verdict on a rank of the second node or later."""
+def hosts(nodes, name=""):
+    """The node of each rank, as that launcher places them."""
+    order = list(range(nodes.node_count))
+    if name in launchers.REVERSED:
+        order.reverse()
+    return {rank: f"node{order[rank // nodes.ranks_per_node]}"
+            for rank in range(nodes.node_count * nodes.ranks_per_node)}
+
+
+def check_one_job(paths, nodes, output, name=""):
+    """One record with all ranks of all nodes, and the verdict on one rank of them."""
     check(glob.glob(os.path.join(paths.directory, "*.slr*")) ==
           [os.path.join(paths.directory, "record.slr")], "one record")
     check(output.count("\nCoverage (") == 1, f"one report: {output}")
@@ -31,8 +40,8 @@ def check_one_job(paths, nodes, output):
     report = read_report(paths, os.path.join(paths.directory, "record.slr"))
     check(report["job"]["ranks"] == 4 and report["job"]["nodes"] == nodes.node_count,
           f"{report['job']}")
-    check({rank["rank"]: rank["host"] for rank in report["ranks"]} ==
-          {rank: f"node{rank // nodes.ranks_per_node}" for rank in range(4)}, f"{report['ranks']}")
+    check({rank["rank"]: rank["host"] for rank in report["ranks"]} == hosts(nodes, name),
+          f"{report['ranks']}")
     check_throttled(report)
 
 
@@ -42,7 +51,7 @@ def launched(name):
         fresh(paths.directory, "record.slr")
         with cluster(paths, *((4, 1) if name in launchers.ONE_RANK_A_NODE else (2, 2))) as nodes:
             output = launchers.LAUNCHERS[name](launchers.Job(paths, nodes, THROTTLED))
-            check_one_job(paths, nodes, output)
+            check_one_job(paths, nodes, output, name)
     return case
 
 

@@ -60,6 +60,13 @@ class Job:
         """The command on the first node; returns what it wrote."""
         return self.run_all([(0, command, {})], before, **environment)
 
+    def run_here(self, command):
+        """On this host, without any node."""
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, timeout=90,
+                              stderr=subprocess.STDOUT, text=True, check=False)
+        check(done.returncode == 0, f"exit {done.returncode}: {done.stdout}")
+        return done.stdout
+
     def run_all(self, commands, before=(), **environment):
         """Commands with environments of their own, each on a node, at the same time."""
         started = [subprocess.Popen(

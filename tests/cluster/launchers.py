@@ -19,8 +19,7 @@ OPEN_MPI = {"OMPI_MCA_mpi_yield_when_idle": "1", "OMPI_MCA_btl": "tcp,self",
             "OMPI_MCA_btl_tcp_if_include": "eth0"}
 MANAGER_PORT = 7700
 # A rank of a launcher that knows nothing of MPI: finds the process manager, and becomes the program.
-RANK = ("export PMI_ID=${RANK:-$SLURM_PROCID} "
-        f"PMI_PORT=node0:$(({MANAGER_PORT} + ${{TORCHELASTIC_RESTART_COUNT:-0}})); exec \"$@\"")
+RANK = f'PMI_ID=${{RANK:-$SLURM_PROCID}} PMI_PORT=node0:{MANAGER_PORT} exec "$@"'
 
 
 def need_mpich(program):

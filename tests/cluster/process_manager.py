@@ -4,20 +4,18 @@
 
 usage: process_manager.py PORT SIZE      serves until it is killed; says "ready" when it listens
 
-A rank finds it by PMI_PORT=HOST:PORT, and says by PMI_ID who it is. PORT + 1 .. PORT + 3 are for the
-same ranks, started again.
+A rank finds it by PMI_PORT=HOST:PORT, and says by PMI_ID who it is. A rank that comes again is the first
+of the next start of all of them.
 """
 import asyncio
 import sys
 
-STARTS = 4
-
 
 class Job:
-    """One start of all ranks: their keys, and who waits at the barrier."""
+    """One start of all ranks: who is there, their keys, and who waits at the barrier."""
 
     def __init__(self, size):
-        self.size, self.keys, self.waiting = size, {}, []
+        self.size, self.ranks, self.keys, self.waiting = size, set(), {}, []
 
     def barrier(self, writer):
         self.waiting.append(writer)
@@ -44,20 +42,35 @@ class Job:
             "finalize": "finalize_ack",
         }[words["cmd"]]
 
+
+class Manager:
+    """Each rank is of the newest start."""
+
+    def __init__(self, size):
+        self.job = Job(size)
+
+    def join(self, rank):
+        if rank in self.job.ranks:
+            self.job = Job(self.job.size)
+        self.job.ranks.add(rank)
+        return self.job
+
     async def serve(self, reader, writer):
         """One rank, to its end."""
+        job = None
         while line := await reader.readline():
             words = dict(word.split("=", 1) for word in line.decode().split())
+            if words["cmd"] == "initack":
+                job = self.join(words["pmiid"])
             if words["cmd"] == "barrier_in":
-                self.barrier(writer)
+                job.barrier(writer)
             else:
-                writer.write(f"cmd={self.answer(words)}\n".encode())
+                writer.write(f"cmd={job.answer(words)}\n".encode())
         writer.close()
 
 
 async def main(port, size):
-    for start in range(STARTS):
-        await asyncio.start_server(Job(size).serve, None, port + start)
+    await asyncio.start_server(Manager(size).serve, None, port)
     print("ready", flush=True)
     await asyncio.Event().wait()
 

@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """One command, one job, one coordinator: launchers that start ranks on two nodes, each a slowrank."""
+from concurrent import futures
 import glob
 import os
+import signal
 import subprocess
 import sys
 
@@ -107,8 +109,47 @@ def half(paths):
     check("2 of 4 ranks were not seen" in output, output)
 
 
+def ranks_of(name, record):
+    """Process ids of that program's ranks for that record, by rank."""
+    found = {}
+    for pid in map(int, filter(str.isdigit, os.listdir("/proc"))):
+        try:
+            with open(f"/proc/{pid}/environ", "rb") as file:
+                environment = dict(word.split(b"=", 1) for word in file.read().split(b"\0") if b"=" in word)
+        except OSError:
+            continue
+        words = jobs.arguments(pid)
+        if words[0].decode().endswith(name) and record.encode() in words and b"RANK" in environment:
+            found[int(environment[b"RANK"])] = pid
+    return found
+
+
+def restart(paths):
+    """torchrun starts all ranks again when one is killed: the same record, and the ranks are the new ones."""
+    fresh(paths.directory, "record.slr")
+    hold = jobs.Hold(paths.directory)
+    with cluster(paths) as nodes:
+        job = launchers.Job(paths, nodes, THROTTLED)
+        command = job.mpich()
+        job.mpich = lambda: [*command, *hold.options]
+        with futures.ThreadPoolExecutor(1) as pool:
+            output = pool.submit(launchers.torchrun_real, job)
+            jobs.wait_until(lambda: os.path.exists(hold.path) and os.path.getsize(hold.path) == 4,
+                            "all ranks reach step 20")
+            first = ranks_of("workload_mpich", hold.path)
+            os.kill(first[3], signal.SIGKILL)
+            jobs.wait_until(lambda: os.path.getsize(hold.path) == 8, "they do so again")
+            second = ranks_of("workload_mpich", hold.path)
+            hold.end()
+            check_one_job(paths, nodes, output.result())
+    report = read_report(paths, os.path.join(paths.directory, "record.slr"))
+    check({rank["rank"]: rank["pid"] for rank in report["ranks"]} == second,
+          f"first {first}, then {second}: {report['ranks']}")
+
+
 CASES = {**{name: launched(name) for name in launchers.LAUNCHERS},
-         **{case.__name__: case for case in (taken_ports, not_by_slurm, half)}}
+         **{case.__name__: case for case in (taken_ports, not_by_slurm, half,
+                                               restart)}}
 
 if __name__ == "__main__":
     harness.main(CASES)

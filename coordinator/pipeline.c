@@ -49,6 +49,7 @@ struct pipeline {
 	int64_t unix_offset_ns; /* of the reference host */
 	bool unix_offset_known;
 	bool one_job;
+	bool unproven; /* batches may be anybody's */
 	bool enqueue_only;
 	bool finished;
 	uint64_t frames, frames_refused;
@@ -124,6 +125,11 @@ void pipeline_serve_one_job(struct pipeline *pipeline, const char *job_id)
 	snprintf(pipeline->job_id, sizeof(pipeline->job_id), "%s", job_id ? job_id : "");
 }
 
+void pipeline_doubt_restarts(struct pipeline *pipeline)
+{
+	pipeline->unproven = true;
+}
+
 static void begin_stage(const struct pipeline *pipeline, enum pipeline_stage stage)
 {
 	if (pipeline->on_stage)
@@ -175,11 +181,25 @@ static struct held_stamps take_stamps(struct host_entry *host, const struct mess
 	return stamps;
 }
 
+/* What is left of the probe of an earlier start, if anything, is not waited for. */
+static void replace_owner(struct pipeline *pipeline, const struct message_batch *batch,
+	const struct message_rank *message)
+{
+	const struct rank_entry *rank = message->rank < pipeline->ranks.rank_capacity
+						? &pipeline->ranks.ranks[message->rank]
+						: NULL;
+
+	if (rank && rank->owned && rank->probe_id != batch->probe_id &&
+		message->restarts > rank->restarts)
+		probe_table_replace(&pipeline->probes, rank->probe_id);
+}
+
 static int take_ranks(struct pipeline *pipeline, const struct message_batch *batch, uint32_t host)
 {
 	int error = 0;
 
 	for (size_t i = 0; i < batch->rank_count && error == 0; i++) {
+		replace_owner(pipeline, batch, &batch->ranks[i]);
 		error = rank_table_announce(&pipeline->ranks, &batch->ranks[i], host);
 		if (error == 0) {
 			struct rank_entry *rank = &pipeline->ranks.ranks[batch->ranks[i].rank];
@@ -474,7 +494,8 @@ int pipeline_push_batch(struct pipeline *pipeline, struct message_batch *batch,
 		error = refuse_other_job(pipeline, batch->job_id, reply);
 		goto done;
 	}
-	if (rank_owner_conflicts(&pipeline->ranks, &pipeline->probes, batch, received, &rank)) {
+	if (rank_owner_conflicts(&pipeline->ranks, &pipeline->probes, batch, received,
+		    !pipeline->unproven, &rank)) {
 		error = refuse_foreign_rank(pipeline, rank, reply);
 		goto done;
 	}

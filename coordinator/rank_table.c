@@ -166,6 +166,7 @@ int rank_table_announce(struct rank_table *table, const struct message_rank *mes
 		return error;
 	place_on_host(table, rank, host);
 	rank->pid = message->pid;
+	rank->restarts = message->restarts;
 	rank->exited = message->exited;
 	rank->exit_code = message->exit_code;
 	memcpy(rank->host_name, message->host, sizeof(rank->host_name));

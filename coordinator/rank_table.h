@@ -65,6 +65,7 @@ struct rank_entry {
 	struct rank_stamp stamp;
 	bool owned;	   /* a probe announced it: */
 	uint64_t probe_id; /* the latest one */
+	uint32_t restarts; /* of the process that it announced */
 	char host_name[STEP_NAME_LENGTH_MAX + 1];
 	uint64_t evidence_mask; /* what its probe can measure; see evidence.h */
 

@@ -150,6 +150,7 @@ void launcher_environment_parse(
 		environment->local_rank =
 			find_number(text, length, launcher->local_rank, STEP_RANK_UNKNOWN);
 		environment->local_size = find_number(text, length, launcher->local_size, 0);
+		environment->restarts = find_number(text, length, "TORCHELASTIC_RESTART_COUNT", 0);
 		if (job_id || more)
 			snprintf(environment->job_id, sizeof(environment->job_id), "%.40s%s%.20s",
 				job_id ? job_id : "", job_id && more ? "." : "", more ? more : "");

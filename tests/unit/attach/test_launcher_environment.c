@@ -33,11 +33,15 @@ static void torchrun(void **state)
 	assert_int_equal(seen.world_size, 16);
 	assert_int_equal(seen.local_rank, 5);
 	assert_int_equal(seen.local_size, 8);
+	assert_int_equal(seen.restarts, 0);
 	assert_string_equal(seen.job_id, "none.29500");
 	assert_string_equal(seen.leader_address, "node-3.example");
 	assert_true(seen.several_hosts);
 
-	PARSE("RANK=1\0WORLD_SIZE=4\0LOCAL_RANK=1\0LOCAL_WORLD_SIZE=4\0MASTER_ADDR=node-3", &seen);
+	PARSE("RANK=1\0WORLD_SIZE=4\0LOCAL_RANK=1\0LOCAL_WORLD_SIZE=4\0MASTER_ADDR=node-3\0"
+	      "TORCHELASTIC_RESTART_COUNT=2",
+		&seen);
+	assert_int_equal(seen.restarts, 2);
 	assert_false(seen.several_hosts);
 }
 

@@ -194,7 +194,8 @@ static void replace_owner(struct pipeline *pipeline, const struct message_batch 
 		probe_table_replace(&pipeline->probes, rank->probe_id);
 }
 
-static int take_ranks(struct pipeline *pipeline, const struct message_batch *batch, uint32_t host)
+static int take_ranks(struct pipeline *pipeline, const struct message_batch *batch, uint32_t host,
+	struct job_ns received)
 {
 	int error = 0;
 
@@ -204,6 +205,8 @@ static int take_ranks(struct pipeline *pipeline, const struct message_batch *bat
 		if (error == 0) {
 			struct rank_entry *rank = &pipeline->ranks.ranks[batch->ranks[i].rank];
 
+			if (!rank->owned)
+				rank->announced = received;
 			rank->owned = true;
 			rank->probe_id = batch->probe_id;
 			error = judge_process(
@@ -374,7 +377,7 @@ static int take_parts_of_batch(struct pipeline *pipeline, const struct message_b
 	struct probe_entry *probe, struct held_steps *held, uint32_t host, struct job_ns received)
 {
 	const struct clock_fit *clock = &pipeline->ranks.hosts[host].clock;
-	int error = take_ranks(pipeline, batch, host);
+	int error = take_ranks(pipeline, batch, host, received);
 
 	note_stamps(pipeline, batch, received);
 	if (error == 0)
@@ -636,6 +639,33 @@ static uint32_t fill_ranks(struct pipeline *pipeline)
 	return count;
 }
 
+/* Which ranks of the world are not there, and which were not from the start. */
+static void fill_absent(const struct pipeline *pipeline, struct report_model *model)
+{
+	const struct rank_table *ranks = &pipeline->ranks;
+	struct job_ns first = {INT64_MAX}, latest = {INT64_MIN};
+
+	for (uint32_t rank = 0; rank < ranks->end; rank++) {
+		const struct rank_entry *entry = &ranks->ranks[rank];
+
+		if (!entry->owned)
+			continue;
+		first.value =
+			entry->announced.value < first.value ? entry->announced.value : first.value;
+		latest.value = entry->announced.value > latest.value ? entry->announced.value
+								     : latest.value;
+	}
+	rank_table_missing(ranks, model->missing_ranks, sizeof(model->missing_ranks));
+	model->late_ranks[0] = '\0';
+	model->late_count = 0;
+	if (latest.value <= first.value)
+		return;
+	model->late_s = (double)(latest.value - first.value) / 1e9;
+	first.value += INT64_C(1000000) * PIPELINE_MISSING_MS;
+	model->late_count =
+		rank_table_late(ranks, first, model->late_ranks, sizeof(model->late_ranks));
+}
+
 const struct report_model *pipeline_report(struct pipeline *pipeline)
 {
 	struct report_model *model = &pipeline->model;
@@ -644,6 +674,7 @@ const struct report_model *pipeline_report(struct pipeline *pipeline)
 	model->rank_count = fill_ranks(pipeline);
 	model->ranks = pipeline->report_ranks;
 	model->world_size = pipeline->ranks.world_size;
+	fill_absent(pipeline, model);
 	model->node_count = 0;
 	for (size_t h = 0; h < pipeline->ranks.host_count; h++)
 		model->node_count += pipeline->ranks.hosts[h].rank_count > 0;

@@ -245,19 +245,19 @@ def srun_torchrun_real(job):
     return torchrun_by_srun(job, real_folder())
 
 
-def each_rank(job, environment):
+def each_rank(job, environment, before=()):
     """A process for each rank, with an environment of its own, by hand."""
     with ProcessManager(job):
         return job.run_all([
-            (rank // job.nodes.ranks_per_node, [*job.watched(), *job.rank()], environment(rank))
-            for rank in range(job.rank_count)])
+            (rank // job.nodes.ranks_per_node, [*before, *job.watched(), *job.rank()],
+             environment(rank)) for rank in range(job.rank_count)])
 
 
-def plain(job):
+def plain(job, before=()):
     """What torch.distributed reads, and nothing else."""
     return each_rank(job, lambda rank: {
         "RANK": str(rank), "WORLD_SIZE": str(job.rank_count), "MASTER_ADDR": "node0",
-        "MASTER_PORT": "29500"})
+        "MASTER_PORT": "29500"}, before)
 
 
 def pytorch_job(job):

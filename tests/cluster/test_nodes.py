@@ -109,6 +109,15 @@ def half(paths):
     check("2 of 4 ranks were not seen" in output, output)
 
 
+def late(paths):
+    """The second node's ranks start 40 s after the first's: told meanwhile, one job in the end."""
+    wait = ["sh", "-c", '[ "$(hostname)" = node0 ] || sleep 40; exec "$@"', "sh"]
+    fresh(paths.directory, "record.slr")
+    with cluster(paths) as nodes:
+        output = launchers.plain(launchers.Job(paths, nodes, THROTTLED), wait)
+        check_one_job(paths, nodes, output)
+
+
 def ranks_of(name, record):
     """Process ids of that program's ranks for that record, by rank."""
     found = {}
@@ -149,7 +158,7 @@ def restart(paths):
 
 CASES = {**{name: launched(name) for name in launchers.LAUNCHERS},
          **{case.__name__: case for case in (taken_ports, not_by_slurm, half,
-                                               restart)}}
+                                               late, restart)}}
 
 if __name__ == "__main__":
     harness.main(CASES)

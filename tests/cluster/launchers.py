@@ -253,10 +253,10 @@ def each_rank(job, environment, before=()):
              environment(rank)) for rank in range(job.rank_count)])
 
 
-def plain(job, before=()):
+def plain(job, before=(), address="node0"):
     """What torch.distributed reads, and nothing else."""
     return each_rank(job, lambda rank: {
-        "RANK": str(rank), "WORLD_SIZE": str(job.rank_count), "MASTER_ADDR": "node0",
+        "RANK": str(rank), "WORLD_SIZE": str(job.rank_count), "MASTER_ADDR": address,
         "MASTER_PORT": "29500"}, before)
 
 

@@ -109,6 +109,32 @@ def half(paths):
     check("2 of 4 ranks were not seen" in output, output)
 
 
+PORTS = "24000-31999"  # of coordinators
+
+
+def ipv6(paths):
+    """The coordinator is reached over IPv6 alone, by name and by address; another interface is there."""
+    for address in ("node0-ipv6", "fd00:213::1"):
+        fresh(paths.directory, "record.slr")
+        with cluster(paths) as nodes:
+            nodes.change("ipv6")
+            nodes.change("close", "node0", PORTS)
+            output = launchers.plain(launchers.Job(paths, nodes, THROTTLED), address=address)
+            check_one_job(paths, nodes, output)
+
+
+def firewall(paths):
+    """The second node cannot reach the first: the job runs, and one line says what to open."""
+    fresh(paths.directory, "record.slr")
+    with cluster(paths) as nodes:
+        nodes.change("close", "node0", PORTS)
+        output = launchers.torchrun(launchers.Job(
+            paths, nodes, {"steps": 700, "step_ms": 20, "compute_ms": 1}))
+    lines = [line for line in output.splitlines() if "must be open there" in line]
+    check(len(lines) == 1 and "node0, port " in lines[0], output)
+    check("2 of 4 ranks were not seen (2-3): nothing is said of them" in output, output)
+
+
 def late(paths):
     """The second node's ranks start 40 s after the first's: told meanwhile, one job in the end."""
     wait = ["sh", "-c", '[ "$(hostname)" = node0 ] || sleep 40; exec "$@"', "sh"]
@@ -158,7 +184,8 @@ def restart(paths):
 
 CASES = {**{name: launched(name) for name in launchers.LAUNCHERS},
          **{case.__name__: case for case in (taken_ports, not_by_slurm, half,
-                                               late, restart)}}
+                                               late, restart, ipv6,
+                                               firewall)}}
 
 if __name__ == "__main__":
     harness.main(CASES)

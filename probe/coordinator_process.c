@@ -215,8 +215,8 @@ void coordinator_process_where(
 		snprintf(where, 256, "%s", url);
 	else
 		snprintf(where, 256,
-			"%.120s, port %u, %u, %u or %u (one of them must be open there to this "
-			"host)",
+			"%.100s, port %u, %u, %u or %u (one of them must be open there to this "
+			"host, and slowrank run there: else see --coordinator)",
 			place->leader_address, port_of(place, 0), port_of(place, 1),
 			port_of(place, 2), port_of(place, 3));
 }
@@ -260,7 +260,8 @@ static int choose_port(const struct job_place *place, char listen_url[COORDINATO
 	}
 	snprintf(why, 256,
 		"all ports of this job's coordinator are taken on this host (%u, %u, %u, %u): "
-		"start one with 'slowrank coordinator', and name it with --coordinator tcp://HOST:PORT",
+		"start one with 'slowrank coordinator', and name it with --coordinator "
+		"tcp://HOST:PORT",
 		port_of(place, 0), port_of(place, 1), port_of(place, 2), port_of(place, 3));
 	return -EADDRINUSE;
 }

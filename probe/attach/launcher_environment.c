@@ -72,6 +72,20 @@ static void ask_slurm(const char *text, size_t length, struct launcher_environme
 	environment->several_hosts = find_number(text, length, "SLURM_STEP_NUM_NODES", 0) > 1;
 }
 
+/*
+ * Open MPI 4 tells where mpirun runs. Where there are more daemons than nodes for ranks, none runs there (a
+ * log-in node, the launcher's pod of Kubernetes' MPIJob): the next of the daemons has rank 0.
+ */
+static void ask_open_mpi(const char *text, size_t length, struct launcher_environment *environment)
+{
+	uint32_t nodes = find_number(text, length, "OMPI_MCA_orte_num_nodes", 0);
+	const char *list = environment_text_find(text, length, "OMPI_MCA_orte_node_regex");
+
+	if (nodes && list && nodes < find_number(text, length, "OMPI_MCA_ess_base_num_procs", 0))
+		host_list_open_mpi(
+			list, 1, environment->leader_address, sizeof(environment->leader_address));
+}
+
 /* Open MPI 5: the namespace is "prterun-HOST-PID@NUMBER", of the host where mpirun runs. */
 static void ask_prrte(struct launcher_environment *environment)
 {
@@ -118,6 +132,7 @@ static void find_place(const struct launcher *launcher, const char *text, size_t
 			leader, environment->leader_address, sizeof(environment->leader_address));
 	else
 		ask_prrte(environment);
+	ask_open_mpi(text, length, environment);
 	if (environment->local_size)
 		environment->several_hosts = environment->world_size > environment->local_size;
 	else if (is_master_pod(text, length, environment))

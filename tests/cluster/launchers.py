@@ -174,21 +174,22 @@ def mpich(job):
                     *job.mpich()])
 
 
-def torchrun_command(job, folder, *node):
+def torchrun_command(job, folder, *node, endpoint="node0:29400"):
     """
     torchrun of that folder, and slowrank with the whole of a node. Without --redirects and --tee, Debian's
     torch 1.13 does not start on Python 3.11.
     """
     return ["env", f"PATH={folder}:{os.environ['PATH']}", *job.watched(), "torchrun", "--nnodes",
             str(job.nodes.node_count), "--nproc_per_node", str(job.nodes.ranks_per_node), *node,
-            "--rdzv_backend", "c10d", "--rdzv_endpoint", "node0:29400", "--rdzv_id", "test",
+            "--rdzv_backend", "c10d", "--rdzv_endpoint", endpoint, "--rdzv_id", "test",
             "--max_restarts", "1", "--redirects", "1", "--tee", "1", "--no_python", *job.rank()]
 
 
-def torchrun_on_each(job, folder):
+def torchrun_on_each(job, folder, **options):
     with ProcessManager(job):
-        return job.run_all([(node, torchrun_command(job, folder, "--node_rank", str(node)), {})
-                            for node in range(job.nodes.node_count)])
+        return job.run_all([
+            (node, torchrun_command(job, folder, "--node_rank", str(node), **options), {})
+            for node in range(job.nodes.node_count)])
 
 
 def torchrun_by_srun(job, folder):
@@ -237,6 +238,12 @@ def torchrun_real(job):
     return torchrun_on_each(job, real_folder())
 
 
+def torchrun_elsewhere(job):
+    """The endpoint, and so the coordinator, is not on rank 0's node."""
+    last = job.nodes.node_count - 1
+    return torchrun_on_each(job, real_folder(), endpoint=f"node{last}:29400")
+
+
 def srun_torchrun(job):
     return torchrun_by_srun(job, stand_in_folder(job))
 
@@ -269,8 +276,8 @@ def pytorch_job(job):
 
 
 LAUNCHERS = {launcher.__name__: launcher for launcher in (
-    slurm_pmix, slurm_pmi2, slurm_arbitrary, open_mpi, open_mpi_5, mpich, torchrun, torchrun_real, srun_torchrun,
-    srun_torchrun_real, plain, pytorch_job, jax)}
+    slurm_pmix, slurm_pmi2, slurm_arbitrary, open_mpi, open_mpi_5, mpich, torchrun, torchrun_real,
+    torchrun_elsewhere, srun_torchrun, srun_torchrun_real, plain, pytorch_job, jax)}
 REVERSED = ("slurm_arbitrary",)  # the last node has the first ranks
 # A pod of these is a rank.
 ONE_RANK_A_NODE = ("pytorch_job",)

@@ -135,6 +135,33 @@ def firewall(paths):
     check("2 of 4 ranks were not seen (2-3): nothing is said of them" in output, output)
 
 
+def head_node(paths):
+    """mpirun of Open MPI on a node that runs no rank, as a log-in node or MPIJob's launcher."""
+    fresh(paths.directory, "record.slr")
+    with cluster(paths, 3, 2) as nodes:
+        job = launchers.Job(paths, nodes, THROTTLED)
+        options = [*nodes.mpirun_options(), "--host", "node1:2,node2:2"]
+        output = job.run([*jobs.mpirun(4, *options), *job.watched(), *job.open_mpi()])
+    check(output.count("\nCoverage (") == 1 and "not watched" not in output, output)
+    report = read_report(paths, job.record)
+    check({rank["rank"]: rank["host"] for rank in report["ranks"]} ==
+          {0: "node1", 1: "node1", 2: "node2", 3: "node2"}, f"{report['ranks']}")
+    check_throttled(report)
+
+
+def no_address(paths):
+    """Where no node is known to all, one line says what to pass."""
+    fresh(paths.directory, "record.slr")
+    with cluster(paths) as nodes:
+        job = launchers.Job(paths, nodes, {"steps": 1})
+        output = job.run(["env", f"PATH={launchers.stand_in_folder(job)}:{os.environ['PATH']}",
+                          *job.watched(), "torchrun", "--nnodes", "2", "--nproc_per_node", "1",
+                          "--node_rank", "0", "--rdzv_backend", "etcd-v2", "--rdzv_endpoint",
+                          "etcd:2379", "--rdzv_id", "test", "--no_python", "true"])
+    lines = [line for line in output.splitlines() if "slowrank" in line]
+    check(len(lines) == 1 and "--coordinator tcp://HOST:PORT" in lines[0], output)
+
+
 def late(paths):
     """The second node's ranks start 40 s after the first's: told meanwhile, one job in the end."""
     wait = ["sh", "-c", '[ "$(hostname)" = node0 ] || sleep 40; exec "$@"', "sh"]
@@ -184,8 +211,8 @@ def restart(paths):
 
 CASES = {**{name: launched(name) for name in launchers.LAUNCHERS},
          **{case.__name__: case for case in (taken_ports, not_by_slurm, half,
-                                               late, restart, ipv6,
-                                               firewall)}}
+                                               head_node, no_address, late,
+                                               restart, ipv6, firewall)}}
 
 if __name__ == "__main__":
     harness.main(CASES)

@@ -2,8 +2,8 @@
 # What is too long for CI, in one place; a table at the end says how each part went. Exit status 0: none failed.
 # Each part is a function below and a row of `parts`; the last line that it prints is the table's last column, and
 # exit status 77 means that it cannot run here.
-# usage: scripts/long.sh [--list] [--fuzz-minutes N] [--seeds-minutes N] [--seeds N] [--first-seed N] [PART...]
-# default: all parts
+# usage: scripts/long.sh [--list] [--fuzz-minutes N] [--seeds-minutes N] [--seeds N] [--first-seed N]
+#        [--other COMMIT] [PART...]   default: all parts
 # shellcheck disable=SC2317 # parts are called by their names
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit
@@ -15,10 +15,12 @@ sudo      a bare Debian 12: both commands of README, by an ordinary user with su
 fuzz      all fuzz targets, for --fuzz-minutes in all (60)
 seeds     new seeds (--first-seed: by the date) of simulated jobs and of real ones, for --seeds-minutes in all (60)
 nodes     bench/launchers.py: --seeds jobs (20) over two to four nodes by each launcher, and on one host
+versions  two nodes, one of them with the slowrank of --other (the newest tag, else 100 commits ago)
 old_libc  tests/fresh/old_libc.sh: systems with an older C library'
 fuzz_minutes=60
 seeds_minutes=60
 seeds=20
+other=
 first_seed=$(date +%y%j0000) # a day has 10,000 of its own
 
 part_packages() { tests/fresh/run.sh tests/fresh/packages.sh; }
@@ -83,6 +85,19 @@ part_nodes() {
 		--results "$folder/results.jsonl"
 }
 
+part_versions() {
+	local commit=$other source=$PWD/build-long/other
+	[[ -n $commit ]] || commit=$(git describe --tags --abbrev=0 2>/dev/null) || commit=$(git rev-parse HEAD~100)
+	build main all
+	rm -rf "$source"
+	git clone --quiet . "$source"
+	git -C "$source" checkout --quiet "$commit"
+	cmake -S "$source" -B "$source/build" -G Ninja
+	ninja -C "$source/build" --quiet slowrank
+	OTHER_SLOWRANK=$source/build/slowrank ctest --test-dir build-long/main -R cluster.nodes.versions --output-on-failure
+	echo "with $(git -C "$source" log -1 --format='%h, %cs')"
+}
+
 part_old_libc() {
 	build main slowrank
 	tests/fresh/old_libc.sh build-long/main
@@ -108,6 +123,10 @@ while (($#)); do
 	--list)
 		echo "$parts"
 		exit
+		;;
+	--other)
+		other=${2:?long: --other needs a commit}
+		shift
 		;;
 	--fuzz-minutes | --seeds-minutes | --seeds | --first-seed)
 		[[ ${2:-} =~ ^[1-9][0-9]*$ ]] || {

@@ -252,19 +252,20 @@ def srun_torchrun_real(job):
     return torchrun_by_srun(job, real_folder())
 
 
-def each_rank(job, environment, before=()):
-    """A process for each rank, with an environment of its own, by hand."""
+def each_rank(job, environment, before=(), slowranks=()):
+    """A process for each rank, with an environment of its own, by hand; slowranks: other ones, by node."""
+    slowranks = slowranks or [None] * job.nodes.node_count
     with ProcessManager(job):
-        return job.run_all([
-            (rank // job.nodes.ranks_per_node, [*before, *job.watched(), *job.rank()],
-             environment(rank)) for rank in range(job.rank_count)])
+        nodes = [rank // job.nodes.ranks_per_node for rank in range(job.rank_count)]
+        return job.run_all([(node, [*before, *job.watched(slowranks[node]), *job.rank()],
+                             environment(rank)) for rank, node in enumerate(nodes)])
 
 
-def plain(job, before=(), address="node0"):
+def plain(job, before=(), slowranks=(), address="node0"):
     """What torch.distributed reads, and nothing else."""
     return each_rank(job, lambda rank: {
         "RANK": str(rank), "WORLD_SIZE": str(job.rank_count), "MASTER_ADDR": address,
-        "MASTER_PORT": "29500"}, before)
+        "MASTER_PORT": "29500"}, before, slowranks)
 
 
 def pytorch_job(job):

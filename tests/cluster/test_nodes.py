@@ -162,6 +162,19 @@ def no_address(paths):
     check(len(lines) == 1 and "--coordinator tcp://HOST:PORT" in lines[0], output)
 
 
+def versions(paths):
+    """The slowrank that OTHER_SLOWRANK names, of another version, on one node: served, or told why not."""
+    other = os.environ.get("OTHER_SLOWRANK")
+    if not other:
+        harness.skip("OTHER_SLOWRANK names no slowrank of another version (scripts/long.sh)")
+    for slowranks in ((None, other), (other, None)):
+        fresh(paths.directory, "record.slr")
+        with cluster(paths) as nodes:
+            output = launchers.plain(launchers.Job(paths, nodes, THROTTLED), slowranks=slowranks)
+            if "use the same slowrank version everywhere" not in output:
+                check_one_job(paths, nodes, output)
+
+
 def late(paths):
     """The second node's ranks start 40 s after the first's: told meanwhile, one job in the end."""
     wait = ["sh", "-c", '[ "$(hostname)" = node0 ] || sleep 40; exec "$@"', "sh"]
@@ -211,7 +224,7 @@ def restart(paths):
 
 CASES = {**{name: launched(name) for name in launchers.LAUNCHERS},
          **{case.__name__: case for case in (taken_ports, not_by_slurm, half,
-                                               head_node, no_address, late,
+                                               head_node, no_address, versions, late,
                                                restart, ipv6, firewall)}}
 
 if __name__ == "__main__":

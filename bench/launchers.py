@@ -79,7 +79,7 @@ def run_case(arguments, name, seed):
     result = {"launcher": name, "seed": seed, "nodes": node_count, "ranks": ranks_per_node * node_count,
               "fault": options["faults"][0]}
     started = time.monotonic()
-    start = launchers.LAUNCHERS.get(name, on_one_host)
+    start = on_one_host if name == ONE_HOST else launchers.LAUNCHERS[name]
     try:
         with jobs.Cluster(directory, node_count, ranks_per_node) as nodes:
             with jobs.Injector(paths.injector, directory) as injector:

@@ -202,6 +202,17 @@ static int load_tls(
 	return 0;
 }
 
+/* Over ipc the socket's folder decides, beyond the host the key. */
+static bool anybody_may_send(const struct coordinator_options *options)
+{
+	bool unproven = false;
+
+	for (size_t i = 0; i < options->url_count; i++)
+		unproven |= strncmp(options->urls[i], "ipc://", 6) != 0 &&
+			    (options->insecure || !key_file_needed(options->urls[i]));
+	return unproven;
+}
+
 /* Signals arrive through a file descriptor; blocked before nng's threads exist, so in them, too. */
 static int catch_signals(struct coordinator *coordinator)
 {
@@ -310,6 +321,8 @@ static int start(struct coordinator *coordinator)
 	if (pipeline_create(&pipeline_options, &coordinator->pipeline))
 		return tell("no memory");
 	pipeline_serve_one_job(coordinator->pipeline, options->job);
+	if (anybody_may_send(options))
+		pipeline_doubt_restarts(coordinator->pipeline);
 	pipeline_watch_missing(coordinator->pipeline, on_missing, coordinator);
 	pipeline_watch_backlog(coordinator->pipeline, on_backlog, coordinator);
 	/* Decoded batches come and go: keep their memory rather than fault it in again each time. */

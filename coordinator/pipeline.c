@@ -49,6 +49,7 @@ struct pipeline {
 	int64_t unix_offset_ns; /* of the reference host */
 	bool unix_offset_known;
 	bool one_job;
+	bool unproven; /* batches may be anybody's */
 	bool enqueue_only;
 	bool finished;
 	uint64_t frames, frames_refused;
@@ -124,6 +125,11 @@ void pipeline_serve_one_job(struct pipeline *pipeline, const char *job_id)
 	snprintf(pipeline->job_id, sizeof(pipeline->job_id), "%s", job_id ? job_id : "");
 }
 
+void pipeline_doubt_restarts(struct pipeline *pipeline)
+{
+	pipeline->unproven = true;
+}
+
 static void begin_stage(const struct pipeline *pipeline, enum pipeline_stage stage)
 {
 	if (pipeline->on_stage)
@@ -175,15 +181,32 @@ static struct held_stamps take_stamps(struct host_entry *host, const struct mess
 	return stamps;
 }
 
-static int take_ranks(struct pipeline *pipeline, const struct message_batch *batch, uint32_t host)
+/* What is left of the probe of an earlier start, if anything, is not waited for. */
+static void replace_owner(struct pipeline *pipeline, const struct message_batch *batch,
+	const struct message_rank *message)
+{
+	const struct rank_entry *rank = message->rank < pipeline->ranks.rank_capacity
+						? &pipeline->ranks.ranks[message->rank]
+						: NULL;
+
+	if (rank && rank->owned && rank->probe_id != batch->probe_id &&
+		message->restarts > rank->restarts)
+		probe_table_replace(&pipeline->probes, rank->probe_id);
+}
+
+static int take_ranks(struct pipeline *pipeline, const struct message_batch *batch, uint32_t host,
+	struct job_ns received)
 {
 	int error = 0;
 
 	for (size_t i = 0; i < batch->rank_count && error == 0; i++) {
+		replace_owner(pipeline, batch, &batch->ranks[i]);
 		error = rank_table_announce(&pipeline->ranks, &batch->ranks[i], host);
 		if (error == 0) {
 			struct rank_entry *rank = &pipeline->ranks.ranks[batch->ranks[i].rank];
 
+			if (!rank->owned)
+				rank->announced = received;
 			rank->owned = true;
 			rank->probe_id = batch->probe_id;
 			error = judge_process(
@@ -354,7 +377,7 @@ static int take_parts_of_batch(struct pipeline *pipeline, const struct message_b
 	struct probe_entry *probe, struct held_steps *held, uint32_t host, struct job_ns received)
 {
 	const struct clock_fit *clock = &pipeline->ranks.hosts[host].clock;
-	int error = take_ranks(pipeline, batch, host);
+	int error = take_ranks(pipeline, batch, host, received);
 
 	note_stamps(pipeline, batch, received);
 	if (error == 0)
@@ -474,7 +497,8 @@ int pipeline_push_batch(struct pipeline *pipeline, struct message_batch *batch,
 		error = refuse_other_job(pipeline, batch->job_id, reply);
 		goto done;
 	}
-	if (rank_owner_conflicts(&pipeline->ranks, &pipeline->probes, batch, received, &rank)) {
+	if (rank_owner_conflicts(&pipeline->ranks, &pipeline->probes, batch, received,
+		    !pipeline->unproven, &rank)) {
 		error = refuse_foreign_rank(pipeline, rank, reply);
 		goto done;
 	}
@@ -615,6 +639,33 @@ static uint32_t fill_ranks(struct pipeline *pipeline)
 	return count;
 }
 
+/* Which ranks of the world are not there, and which were not from the start. */
+static void fill_absent(const struct pipeline *pipeline, struct report_model *model)
+{
+	const struct rank_table *ranks = &pipeline->ranks;
+	struct job_ns first = {INT64_MAX}, latest = {INT64_MIN};
+
+	for (uint32_t rank = 0; rank < ranks->end; rank++) {
+		const struct rank_entry *entry = &ranks->ranks[rank];
+
+		if (!entry->owned)
+			continue;
+		first.value =
+			entry->announced.value < first.value ? entry->announced.value : first.value;
+		latest.value = entry->announced.value > latest.value ? entry->announced.value
+								     : latest.value;
+	}
+	rank_table_missing(ranks, model->missing_ranks, sizeof(model->missing_ranks));
+	model->late_ranks[0] = '\0';
+	model->late_count = 0;
+	if (latest.value <= first.value)
+		return;
+	model->late_s = (double)(latest.value - first.value) / 1e9;
+	first.value += INT64_C(1000000) * PIPELINE_MISSING_MS;
+	model->late_count =
+		rank_table_late(ranks, first, model->late_ranks, sizeof(model->late_ranks));
+}
+
 const struct report_model *pipeline_report(struct pipeline *pipeline)
 {
 	struct report_model *model = &pipeline->model;
@@ -623,6 +674,7 @@ const struct report_model *pipeline_report(struct pipeline *pipeline)
 	model->rank_count = fill_ranks(pipeline);
 	model->ranks = pipeline->report_ranks;
 	model->world_size = pipeline->ranks.world_size;
+	fill_absent(pipeline, model);
 	model->node_count = 0;
 	for (size_t h = 0; h < pipeline->ranks.host_count; h++)
 		model->node_count += pipeline->ranks.hosts[h].rank_count > 0;

@@ -44,6 +44,9 @@ void pipeline_watch_missing(struct pipeline *pipeline,
  */
 void pipeline_serve_one_job(struct pipeline *pipeline, const char *job_id);
 
+/* Batches are not proven: one that tells of more restarts takes no rank from a probe that is heard. */
+void pipeline_doubt_restarts(struct pipeline *pipeline);
+
 enum pipeline_result {
 	PIPELINE_ACCEPTED = 0,
 	PIPELINE_DUPLICATE = 1, /* seen before: acknowledge again, do not record */

@@ -69,6 +69,17 @@ const struct probe_entry *probe_table_find(const struct probe_table *table, uint
 	return probe && probe->used ? probe : NULL;
 }
 
+void probe_table_replace(struct probe_table *table, uint64_t probe_id)
+{
+	struct probe_entry *probe =
+		table->capacity ? find_slot(table->probes, table->capacity, probe_id) : NULL;
+
+	if (probe && probe->used && !probe->final) {
+		probe->final = true;
+		table->final_count++;
+	}
+}
+
 bool probe_entry_take(struct probe_entry *probe, uint64_t number)
 {
 	if (number >= probe->next_number) {

@@ -56,6 +56,9 @@ const struct probe_entry *probe_table_find(const struct probe_table *table, uint
 /* Notes a batch number. Returns false when it was seen before. */
 bool probe_entry_take(struct probe_entry *probe, uint64_t number);
 
+/* Its ranks are another's now, which were started again: nothing more is expected of it. */
+void probe_table_replace(struct probe_table *table, uint64_t probe_id);
+
 /* Takes sources, counters and the final mark of a batch that is not a double. */
 void probe_table_update(
 	struct probe_table *table, struct probe_entry *probe, const struct message_batch *batch);

@@ -6,20 +6,36 @@
 struct question {
 	const struct rank_table *ranks;
 	const struct probe_table *probes;
-	uint64_t probe_id;
+	const struct message_batch *batch;
 	struct job_ns received;
+	bool proven;
 };
 
-static bool is_held(const struct question *question, const struct rank_entry *rank)
+/* The launcher started the rank again, and so has ended the process that its owner watched. */
+static bool is_started_again(const struct question *question, uint32_t number)
 {
+	const struct message_batch *batch = question->batch;
+
+	for (size_t i = 0; i < batch->rank_count && question->proven; i++) {
+		if (batch->ranks[i].rank == number &&
+			batch->ranks[i].restarts > question->ranks->ranks[number].restarts)
+			return true;
+	}
+	return false;
+}
+
+static bool is_held(const struct question *question, uint32_t number)
+{
+	const struct rank_entry *rank = &question->ranks->ranks[number];
 	const struct probe_entry *owner;
 
-	if (!rank->owned || rank->probe_id == question->probe_id || rank->exited)
+	if (!rank->owned || rank->probe_id == question->batch->probe_id || rank->exited)
 		return false;
 	owner = probe_table_find(question->probes, rank->probe_id);
 	return owner && !owner->final &&
 	       question->received.value - owner->last_received.value <
-		       RANK_OWNER_SILENCE_MS * INT64_C(1000000);
+		       RANK_OWNER_SILENCE_MS * INT64_C(1000000) &&
+	       !is_started_again(question, number);
 }
 
 /* Of count structs, each of stride bytes, that begin with or have a rank at `first`. */
@@ -35,7 +51,7 @@ static bool any_held(const struct question *question, const uint32_t *first, siz
 		if (number == latest || number >= question->ranks->rank_capacity)
 			continue;
 		latest = number;
-		if (is_held(question, &question->ranks->ranks[number])) {
+		if (is_held(question, number)) {
 			*rank = number;
 			return true;
 		}
@@ -47,9 +63,9 @@ static bool any_held(const struct question *question, const uint32_t *first, siz
 	((count) && any_held(&question, &(array)->rank, sizeof(*(array)), count, rank))
 
 bool rank_owner_conflicts(const struct rank_table *ranks, const struct probe_table *probes,
-	const struct message_batch *batch, struct job_ns received, uint32_t *rank)
+	const struct message_batch *batch, struct job_ns received, bool proven, uint32_t *rank)
 {
-	const struct question question = {ranks, probes, batch->probe_id, received};
+	const struct question question = {ranks, probes, batch, received, proven};
 
 	return ANY_HELD(batch->ranks, batch->rank_count) ||
 	       ANY_HELD(batch->communicators, batch->communicator_count) ||

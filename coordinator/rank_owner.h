@@ -14,9 +14,11 @@ enum { RANK_OWNER_SILENCE_MS = 5000 };
 
 /*
  * Returns true when the batch speaks of a rank that another probe announced, which has neither said
- * that the rank ended nor been silent for RANK_OWNER_SILENCE_MS. *rank is the first such rank.
+ * that the rank ended nor been silent for RANK_OWNER_SILENCE_MS. *rank is the first such rank. Where
+ * batches are proven, one that announces the rank with more restarts is the next start of the same job,
+ * and takes it at once.
  */
 bool rank_owner_conflicts(const struct rank_table *ranks, const struct probe_table *probes,
-	const struct message_batch *batch, struct job_ns received, uint32_t *rank);
+	const struct message_batch *batch, struct job_ns received, bool proven, uint32_t *rank);
 
 #endif

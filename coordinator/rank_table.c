@@ -130,22 +130,31 @@ static void place_on_host(struct rank_table *table, struct rank_entry *rank, uin
 	}
 }
 
-static bool is_missing(const struct rank_table *table, uint32_t rank)
+static bool is_missing(const struct rank_table *table, uint32_t rank, struct job_ns after)
 {
+	(void)after;
 	return rank >= table->rank_capacity || !table->ranks[rank].known;
 }
 
-uint32_t rank_table_missing(const struct rank_table *table, char *text, size_t capacity)
+static bool is_late(const struct rank_table *table, uint32_t rank, struct job_ns after)
+{
+	return rank < table->rank_capacity && table->ranks[rank].owned &&
+	       table->ranks[rank].announced.value > after.value;
+}
+
+static uint32_t list(const struct rank_table *table, uint32_t end,
+	bool (*is_one)(const struct rank_table *table, uint32_t rank, struct job_ns after),
+	struct job_ns after, char *text, size_t capacity)
 {
 	uint32_t count = 0, last;
 	size_t used = 0;
 
 	text[0] = '\0';
-	for (uint32_t rank = 0; rank < table->world_size; rank = last + 1) {
+	for (uint32_t rank = 0; rank < end; rank = last + 1) {
 		last = rank;
-		if (!is_missing(table, rank))
+		if (!is_one(table, rank, after))
 			continue;
-		while (last + 1 < table->world_size && is_missing(table, last + 1))
+		while (last + 1 < end && is_one(table, last + 1, after))
 			last++;
 		count += last - rank + 1;
 		if (used < capacity)
@@ -157,6 +166,17 @@ uint32_t rank_table_missing(const struct rank_table *table, char *text, size_t c
 	return count;
 }
 
+uint32_t rank_table_missing(const struct rank_table *table, char *text, size_t capacity)
+{
+	return list(table, table->world_size, is_missing, (struct job_ns){0}, text, capacity);
+}
+
+uint32_t rank_table_late(
+	const struct rank_table *table, struct job_ns after, char *text, size_t capacity)
+{
+	return list(table, table->end, is_late, after, text, capacity);
+}
+
 int rank_table_announce(struct rank_table *table, const struct message_rank *message, uint32_t host)
 {
 	struct rank_entry *rank;
@@ -166,6 +186,7 @@ int rank_table_announce(struct rank_table *table, const struct message_rank *mes
 		return error;
 	place_on_host(table, rank, host);
 	rank->pid = message->pid;
+	rank->restarts = message->restarts;
 	rank->exited = message->exited;
 	rank->exit_code = message->exit_code;
 	memcpy(rank->host_name, message->host, sizeof(rank->host_name));

@@ -63,8 +63,10 @@ struct rank_entry {
 	uint32_t pid;
 	uint32_t host; /* index into hosts */
 	struct rank_stamp stamp;
-	bool owned;	   /* a probe announced it: */
-	uint64_t probe_id; /* the latest one */
+	bool owned;		 /* a probe announced it: */
+	struct job_ns announced; /* for the first time */
+	uint64_t probe_id;	 /* the latest one */
+	uint32_t restarts;	 /* of the process that it announced */
 	char host_name[STEP_NAME_LENGTH_MAX + 1];
 	uint64_t evidence_mask; /* what its probe can measure; see evidence.h */
 
@@ -102,6 +104,10 @@ void rank_table_fini(struct rank_table *table);
 
 /* The ranks of the world that are not known, as "2-3, 7"; cut at the capacity. Returns how many they are. */
 uint32_t rank_table_missing(const struct rank_table *table, char *text, size_t capacity_bytes);
+
+/* Likewise those that were announced after that time. */
+uint32_t rank_table_late(
+	const struct rank_table *table, struct job_ns after, char *text, size_t capacity_bytes);
 
 int rank_table_host(struct rank_table *table, uint64_t host_id, uint32_t *index)
 	__attribute__((warn_unused_result));

@@ -227,8 +227,8 @@ void coordinator_process_where(
 		snprintf(where, 256, "%s", url);
 	else
 		snprintf(where, 256,
-			"%.120s, port %u, %u, %u or %u (one of them must be open there to this "
-			"host)",
+			"%.100s, port %u, %u, %u or %u (one of them must be open there to this "
+			"host, and slowrank run there: else see --coordinator)",
 			place->leader_address, port_of(place, 0), port_of(place, 1),
 			port_of(place, 2), port_of(place, 3));
 }

@@ -15,6 +15,7 @@ static void announce_rank(struct job *job, struct rank_process *process)
 		.pid = (uint32_t)process->pid,
 		.exited = process->exited,
 		.exit_code = process->exit_code,
+		.restarts = process->launcher.restarts,
 	};
 	snprintf(rank->host, sizeof(rank->host), "%s", job->host);
 	snprintf(rank->program, sizeof(rank->program), "%s", process->program);

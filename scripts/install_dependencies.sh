@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Installs Debian packages: `build` (to build and run slowrank), `demo` (to run a real MPI job),
-# `test` (all that the tests need), `bundle` (for scripts/bundle.sh), `vm` (for tests/vm), `fresh` (for tests/fresh).
+# `test` (all that the tests need), `bundle` (for scripts/bundle.sh), `vm` (for tests/vm), `fresh` (for tests/fresh),
+# `torch` (a real torchrun, for scripts/long.sh).
 # As root or with sudo. Installs nothing that is there already.
 set -euo pipefail
 
@@ -12,6 +13,7 @@ test=(libcmocka-dev libibverbs-dev mpich libmpich-dev iproute2 hpcc examl libcla
 vm=(qemu-system-x86 debootstrap cpio kmod)
 bundle=(patchelf)
 fresh=(debootstrap)
+torch=(python3-torch)
 
 wanted=()
 for group in "$@"; do
@@ -22,8 +24,9 @@ for group in "$@"; do
 	vm) wanted+=("${vm[@]}") ;;
 	bundle) wanted+=("${bundle[@]}") ;;
 	fresh) wanted+=("${fresh[@]}") ;;
+	torch) wanted+=("${torch[@]}") ;;
 	*)
-		echo "usage: $0 build|demo|test|vm|bundle|fresh..." >&2
+		echo "usage: $0 build|demo|test|vm|bundle|fresh|torch..." >&2
 		exit 2
 		;;
 	esac

@@ -2,7 +2,8 @@
 # What is too long for CI, in one place; a table at the end says how each part went. Exit status 0: none failed.
 # Each part is a function below and a row of `parts`; the last line that it prints is the table's last column, and
 # exit status 77 means that it cannot run here.
-# usage: scripts/long.sh [--list] [--fuzz-minutes N] [--seeds-minutes N] [--first-seed N] [PART...]   default: all parts
+# usage: scripts/long.sh [--list] [--fuzz-minutes N] [--seeds-minutes N] [--seeds N] [--first-seed N]
+#        [--other COMMIT] [PART...]   default: all parts
 # shellcheck disable=SC2317 # parts are called by their names
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit
@@ -13,9 +14,13 @@ live      live jobs of tests/cluster of which CI replays a record
 sudo      a bare Debian 12: both commands of README, by an ordinary user with sudo
 fuzz      all fuzz targets, for --fuzz-minutes in all (60)
 seeds     new seeds (--first-seed: by the date) of simulated jobs and of real ones, for --seeds-minutes in all (60)
+nodes     bench/launchers.py: --seeds jobs (20) over two to four nodes by each launcher, and on one host
+versions  two nodes, one of them with the slowrank of --other (the newest tag, else 100 commits ago)
 old_libc  tests/fresh/old_libc.sh: systems with an older C library'
 fuzz_minutes=60
 seeds_minutes=60
+seeds=20
+other=
 first_seed=$(date +%y%j0000) # a day has 10,000 of its own
 
 part_packages() { tests/fresh/run.sh tests/fresh/packages.sh; }
@@ -23,6 +28,7 @@ part_packages() { tests/fresh/run.sh tests/fresh/packages.sh; }
 part_test() { tests/fresh/run.sh scripts/test.sh && count_tests; }
 
 part_live() {
+	scripts/install_dependencies.sh fresh bundle torch
 	build main all
 	ctest --test-dir build-long/main -L long --output-on-failure --repeat until-pass:2 && count_tests
 }
@@ -70,6 +76,28 @@ sys.exit(bool(missed))
 PYTHON
 }
 
+part_nodes() {
+	local folder=${log%.log}
+	mkdir -p "$folder"
+	scripts/install_dependencies.sh fresh bundle torch
+	build main all
+	nice -n -15 bench/launchers.py --build build-long/main --work "$folder" --seeds "$seeds" --first-seed "$first_seed" \
+		--results "$folder/results.jsonl"
+}
+
+part_versions() {
+	local commit=$other source=$PWD/build-long/other
+	[[ -n $commit ]] || commit=$(git describe --tags --abbrev=0 2>/dev/null) || commit=$(git rev-parse HEAD~100)
+	build main all
+	rm -rf "$source"
+	git clone --quiet . "$source"
+	git -C "$source" checkout --quiet "$commit"
+	cmake -S "$source" -B "$source/build" -G Ninja
+	ninja -C "$source/build" --quiet slowrank
+	OTHER_SLOWRANK=$source/build/slowrank ctest --test-dir build-long/main -R cluster.nodes.versions --output-on-failure
+	echo "with $(git -C "$source" log -1 --format='%h, %cs')"
+}
+
 part_old_libc() {
 	build main slowrank
 	tests/fresh/old_libc.sh build-long/main
@@ -96,7 +124,11 @@ while (($#)); do
 		echo "$parts"
 		exit
 		;;
-	--fuzz-minutes | --seeds-minutes | --first-seed)
+	--other)
+		other=${2:?long: --other needs a commit}
+		shift
+		;;
+	--fuzz-minutes | --seeds-minutes | --seeds | --first-seed)
 		[[ ${2:-} =~ ^[1-9][0-9]*$ ]] || {
 			echo "long: $1 needs a number" >&2
 			exit 2

@@ -182,6 +182,10 @@ static void write_coverage(struct json_writer *writer, const struct report_model
 	json_unsigned(writer, "frames_refused", model->frames_refused);
 	json_boolean(writer, "record_truncated", model->record_truncated != 0);
 	json_boolean(writer, "enqueue_only", model->enqueue_only != 0);
+	if (model->missing_ranks[0])
+		json_string(writer, "ranks_missing", model->missing_ranks);
+	if (model->late_count)
+		json_string(writer, "ranks_late", model->late_ranks);
 	json_object_end(writer);
 }
 

@@ -42,15 +42,21 @@ struct report_pair {
 	double port_loss;   /* retransmits per packet of the ports that the rank uses, likewise */
 };
 
+enum { REPORT_RANKS_LENGTH = 80 };
+
 struct report_model {
 	const char *job_id;
 	uint32_t rank_count; /* ranks seen */
 	uint32_t world_size; /* what the job says; 0 = unknown */
+	/* Of it those that were not seen, and those whose probe came late ("2-3, 7", cut). */
+	char missing_ranks[REPORT_RANKS_LENGTH], late_ranks[REPORT_RANKS_LENGTH];
+	uint32_t late_count;
+	double late_s; /* the latest, behind the first */
 	uint32_t node_count;
 	int64_t unix_offset_ns; /* add to job_ns for the time of the epoch */
 	struct job_totals totals;
 	size_t verdict_count;
-	const struct verdict *verdicts;	 /* by id */
+	const struct verdict *verdicts; /* by id */
 	size_t cost_count;
 	const struct job_cost *costs;	 /* by kind, the dearest first */
 	const struct report_rank *ranks; /* rank_count of them, by rank */

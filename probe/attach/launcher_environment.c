@@ -72,6 +72,20 @@ static void ask_slurm(const char *text, size_t length, struct launcher_environme
 	environment->several_hosts = find_number(text, length, "SLURM_STEP_NUM_NODES", 0) > 1;
 }
 
+/*
+ * Open MPI 4 tells where mpirun runs. Where there are more daemons than nodes for ranks, none runs there (a
+ * log-in node, the launcher's pod of Kubernetes' MPIJob): the next of the daemons has rank 0.
+ */
+static void ask_open_mpi(const char *text, size_t length, struct launcher_environment *environment)
+{
+	uint32_t nodes = find_number(text, length, "OMPI_MCA_orte_num_nodes", 0);
+	const char *list = environment_text_find(text, length, "OMPI_MCA_orte_node_regex");
+
+	if (nodes && list && nodes < find_number(text, length, "OMPI_MCA_ess_base_num_procs", 0))
+		host_list_open_mpi(
+			list, 1, environment->leader_address, sizeof(environment->leader_address));
+}
+
 /* Open MPI 5: the namespace is "prterun-HOST-PID@NUMBER", of the host where mpirun runs. */
 static void ask_prrte(struct launcher_environment *environment)
 {
@@ -88,6 +102,22 @@ static bool is_loopback(const char *address)
 	       strcmp(address, "::1") == 0;
 }
 
+/*
+ * Kubernetes' PyTorchJob tells its first pod that it is at localhost, and the others that pod's name
+ * (training-operator, envvar.go): it takes the name that Kubernetes gives each pod as its host's.
+ */
+static bool is_master_pod(const char *text, size_t length, struct launcher_environment *environment)
+{
+	const char *pod = environment_text_find(text, length, "HOSTNAME");
+
+	if (environment->rank != 0 || environment->world_size < 2 ||
+		!is_loopback(environment->leader_address) || !pod ||
+		!environment_text_find(text, length, "KUBERNETES_SERVICE_HOST"))
+		return false;
+	snprintf(environment->leader_address, sizeof(environment->leader_address), "%s", pod);
+	return true;
+}
+
 static void find_place(const struct launcher *launcher, const char *text, size_t length,
 	struct launcher_environment *environment)
 {
@@ -102,8 +132,11 @@ static void find_place(const struct launcher *launcher, const char *text, size_t
 			leader, environment->leader_address, sizeof(environment->leader_address));
 	else
 		ask_prrte(environment);
+	ask_open_mpi(text, length, environment);
 	if (environment->local_size)
 		environment->several_hosts = environment->world_size > environment->local_size;
+	else if (is_master_pod(text, length, environment))
+		environment->several_hosts = true;
 	else
 		environment->several_hosts = environment->world_size > 1 &&
 					     environment->leader_address[0] &&
@@ -132,6 +165,7 @@ void launcher_environment_parse(
 		environment->local_rank =
 			find_number(text, length, launcher->local_rank, STEP_RANK_UNKNOWN);
 		environment->local_size = find_number(text, length, launcher->local_size, 0);
+		environment->restarts = find_number(text, length, "TORCHELASTIC_RESTART_COUNT", 0);
 		if (job_id || more)
 			snprintf(environment->job_id, sizeof(environment->job_id), "%.40s%s%.20s",
 				job_id ? job_id : "", job_id && more ? "." : "", more ? more : "");

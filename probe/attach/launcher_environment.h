@@ -12,10 +12,12 @@
 #include "analysis/step.h"
 
 struct launcher_environment {
-	uint32_t rank;			       /* STEP_RANK_UNKNOWN = not said */
-	uint32_t world_size;		       /* 0 = not said */
-	uint32_t local_rank;		       /* STEP_RANK_UNKNOWN = not said */
-	uint32_t local_size;		       /* ranks on this host; 0 = not said */
+	uint32_t rank;	     /* STEP_RANK_UNKNOWN = not said */
+	uint32_t world_size; /* 0 = not said */
+	uint32_t local_rank; /* STEP_RANK_UNKNOWN = not said */
+	uint32_t local_size; /* ranks on this host; 0 = not said */
+	uint32_t
+		restarts; /* how often an elastic launcher started the rank again, as this host counts */
 	char job_id[STEP_NAME_LENGTH_MAX + 1]; /* the same in all ranks of a job; "" = not said */
 	const char *rank_variable; /* which one told the rank; constant text, NULL = none */
 	bool several_hosts;	   /* ranks run on other hosts, too; false = not said, either */

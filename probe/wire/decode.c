@@ -171,6 +171,10 @@ static int read_ranks(
 		rank->exit_code = (int32_t)wire_read_signed(reader, INT32_MIN, INT32_MAX);
 		wire_read_string(reader, rank->host, sizeof(rank->host));
 		wire_read_string(reader, rank->program, sizeof(rank->program));
+		if (later_fields >= WIRE_RANK_LATER_FIELDS) {
+			rank->restarts = (uint32_t)wire_read_unsigned(reader, UINT32_MAX);
+			later_fields -= WIRE_RANK_LATER_FIELDS;
+		}
 		wire_skip(reader, later_fields);
 	}
 	return 0;

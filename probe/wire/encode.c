@@ -66,7 +66,8 @@ static int put_ranks(struct wire_packer *packer, const struct message_batch *bat
 
 		if (rank->rank >= STEP_RANK_COUNT_MAX)
 			return -EINVAL;
-		wire_pack_array(packer, WIRE_RANK_FIELDS);
+		wire_pack_array(
+			packer, WIRE_RANK_FIELDS + (rank->restarts ? WIRE_RANK_LATER_FIELDS : 0));
 		wire_pack_unsigned(packer, rank->rank);
 		wire_pack_unsigned(packer, rank->world_size);
 		wire_pack_unsigned(packer, rank->local_rank);
@@ -75,6 +76,8 @@ static int put_ranks(struct wire_packer *packer, const struct message_batch *bat
 		wire_pack_signed(packer, rank->exit_code);
 		wire_pack_string(packer, rank->host, sizeof(rank->host));
 		wire_pack_string(packer, rank->program, sizeof(rank->program));
+		if (rank->restarts)
+			wire_pack_unsigned(packer, rank->restarts);
 	}
 	return 0;
 }

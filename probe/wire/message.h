@@ -56,6 +56,7 @@ struct message_rank {
 	int32_t exit_code;
 	char host[STEP_NAME_LENGTH_MAX + 1];
 	char program[STEP_NAME_LENGTH_MAX + 1];
+	uint32_t restarts; /* how often its launcher started it again */
 };
 
 /* A communicator one of the probe's ranks belongs to; sent once per (rank, communicator). */

@@ -1,14 +1,16 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Several nodes on one machine: network namespaces, joined by a bridge in a namespace of its own. What
-# runs in a node has the node's host name, boot id, /etc/hosts, /tmp and /dev/shm; nodes share the tree
-# this script lies in. Needs root, iproute2, util-linux. Touches nothing outside but /run/CLUSTER_NAME-cluster.
+# runs in a node has the node's host name, boot id, /etc/hosts, /tmp, /dev/shm and /run/slowrank; nodes share the
+# tree this script lies in. Needs root, iproute2, util-linux. Touches nothing outside but /run/CLUSTER_NAME-cluster.
 #
 #   cluster.sh up N              makes nodes node0 .. node(N-1)
 #   cluster.sh down              ends what runs in them, and removes them
 #   cluster.sh exec NODE CMD...  runs a command in a node
 #   cluster.sh slurm             starts Slurm on all nodes, its controller on the first; exec finds it
 #   cluster.sh shape NODE KBIT   limits what the node sends to that rate; unshape NODE lifts it
+#   cluster.sh ipv6              gives the nodes IPv6 addresses, too: fd00:213::1 is node0-ipv6
+#   cluster.sh close NODE PORTS  drops what comes to these TCP ports (FIRST-LAST) of the node over IPv4
 #   cluster.sh agent NODE CMD    what mpirun calls instead of ssh; also a program: /run/CLUSTER_NAME-cluster/agent
 #
 # CLUSTER_NAME names the cluster (default: slowrank), so that several can stand side by side.
@@ -50,6 +52,7 @@ up() {
 		ip -n "$prefix-node$i" link set eth0 up
 		mkdir -m 755 "$state/node$i"
 		mkdir -m 1777 "$state/node$i/tmp" "$state/node$i/shm"
+		mkdir -m 700 "$state/node$i/run"
 		cat /proc/sys/kernel/random/uuid >"$state/node$i/boot_id"
 		echo "10.213.0.$((i + 1)) node$i" >>"$state/hosts"
 	done
@@ -83,6 +86,8 @@ enter() {
 	mount --bind "$state/hosts" /etc/hosts
 	mount --bind "$state/$node/boot_id" /proc/sys/kernel/random/boot_id
 	mount --bind "$state/$node/shm" /dev/shm
+	mkdir -p -m 700 /run/slowrank
+	mount --bind "$state/$node/run" /run/slowrank
 	if [[ $shared == /tmp/* ]]; then
 		below_tmp=$state/$node/tmp/${shared#/tmp/}
 		mkdir -p "$below_tmp"
@@ -141,6 +146,10 @@ slurm() {
 	(run_in node0 munged --force --key-file="$state/munge/key" --socket="$state/munge/socket" \
 		--pid-file="$state/munge/pid" --log-file="$state/munge/log" --seed-file="$state/munge/seed")
 	(run_in node0 slurmctld)
+	for _ in {1..100}; do # a slurmd that comes before it tries again only after 10 s
+		! (run_in node0 scontrol ping 2>/dev/null) | grep -q "is UP" || break
+		sleep 0.1
+	done
 	for node in $(namespaces | grep -o 'node[0-9]*$'); do
 		(run_in "$node" slurmd -N "$node")
 	done
@@ -166,6 +175,21 @@ unshape() {
 	tc -n "$prefix-$1" qdisc delete dev eth0 root
 }
 
+ipv6() {
+	local i
+	for ((i = 1; i <= $(namespaces | grep -c node); i++)); do
+		ip -n "$prefix-node$((i - 1))" address add "fd00:213::$i/64" dev eth0 nodad
+		echo "fd00:213::$i node$((i - 1))-ipv6" >>"$state/hosts"
+	done
+}
+
+close_ports() {
+	# Before the table of the node's own addresses, which is asked first.
+	ip -n "$prefix-$1" rule add pref 1 iif eth0 ipproto tcp dport "$2" blackhole
+	ip -n "$prefix-$1" rule add pref 2 lookup local
+	ip -n "$prefix-$1" rule delete pref 0
+}
+
 [[ $# -ge 1 ]] || die "usage: cluster.sh up N | down | exec NODE CMD... | slurm | shape NODE KBIT | unshape NODE"
 ((EUID == 0)) || die "needs root"
 verb=$1
@@ -176,6 +200,8 @@ down) down ;;
 exec) run_in "$@" ;;
 enter) enter "$@" ;; # of run_in
 slurm) slurm ;;
+ipv6) ipv6 ;;
+close) close_ports "$@" ;;
 shape) shape "${1:-}" "${2:-}" ;;
 unshape) unshape "${1:-}" ;;
 # Open MPI passes the command as words that a shell at the other end would have joined.

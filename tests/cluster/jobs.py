@@ -316,6 +316,10 @@ class Cluster:
         return ["-hosts", hosts, "-launcher", "rsh", "-launcher-exec",
                 f"/run/{self.name}-cluster/agent"]
 
+    def change(self, *words):
+        """As cluster.sh says."""
+        subprocess.run([self.SCRIPT, *words], check=True)
+
     def start_slurm(self):
         """Returns None, or why Slurm does not run here."""
         done = subprocess.run([self.SCRIPT, "slurm"], capture_output=True, text=True, check=False)

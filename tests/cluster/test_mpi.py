@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """MPICH beside Open MPI, and communicators made in every way that MPI has."""
 import os
-import shutil
 import subprocess
 import sys
 
@@ -12,16 +11,12 @@ import communicators  # noqa: E402
 import harness  # noqa: E402
 import jobs  # noqa: E402
 from harness import check  # noqa: E402
+from launchers import need_mpich  # noqa: E402
 from test_run import attach_and_end, check_throttled, fresh, need_throttle, read_report  # noqa: E402
 
 # A throttled rank, long enough for a verdict, in about 3 s.
 THROTTLED = {"steps": 100, "step_ms": 20, "compute_ms": 1.5,
              "faults": ["rank=2 kind=throttle first=40 last=89 size=60"]}
-
-
-def need_mpich(program):
-    if not shutil.which("mpirun.mpich") or not os.path.exists(program):
-        harness.skip("MPICH is not installed (mpich, libmpich-dev)")
 
 
 def throttled(paths):

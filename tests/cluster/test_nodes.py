@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """One command, one job, one coordinator: launchers that start ranks on two nodes, each a slowrank."""
+from concurrent import futures
 import glob
 import os
-import shutil
+import signal
 import subprocess
 import sys
 
@@ -11,186 +12,49 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import harness  # noqa: E402
 import jobs  # noqa: E402
+import launchers  # noqa: E402
 from harness import check  # noqa: E402
-from test_mpi import need_mpich, THROTTLED  # noqa: E402
+from test_mpi import THROTTLED  # noqa: E402
 from test_run import check_throttled, fresh, need_throttle, read_report  # noqa: E402
 
-STEP = ["srun", "-N2", "--ntasks-per-node=2"]
-# What jobs.mpirun() and Cluster.mpirun_options() say on the command line.
-OPEN_MPI = {"OMPI_MCA_mpi_yield_when_idle": "1", "OMPI_MCA_btl": "tcp,self",
-            "OMPI_MCA_btl_tcp_if_include": "eth0"}
-
-
-def cluster(paths):
-    """Two nodes; what they share is the tree of the build."""
+def cluster(paths, node_count=2, ranks_per_node=2):
+    """Nodes that share the tree of the build."""
     need_throttle()
-    return jobs.Cluster(paths.directory, 2, 2)
+    return jobs.Cluster(paths.directory, node_count, ranks_per_node)
 
 
-def start_slurm(nodes):
-    for program in ("srun", "slurmctld", "slurmd", "munged"):
-        if not shutil.which(program, path=os.environ["PATH"] + ":/usr/sbin"):
-            harness.skip(f"{program} is not installed (slurmctld, slurmd, slurm-client, munge)")
-    why = nodes.start_slurm()
-    if why:
-        harness.skip(why)
+def hosts(nodes, name=""):
+    """The node of each rank, as that launcher places them."""
+    order = list(range(nodes.node_count))
+    if name in launchers.REVERSED:
+        order.reverse()
+    return {rank: f"node{order[rank // nodes.ranks_per_node]}"
+            for rank in range(nodes.node_count * nodes.ranks_per_node)}
 
 
-def watched(paths, *options):
-    """slowrank with the record that all nodes are told; one of them is to write it."""
-    record, = fresh(paths.directory, "record.slr")
-    return [paths.slowrank, "run", "--record", record, *options, "--"]
-
-
-def workload(paths, program):
-    return jobs.workload_command(program, jobs.fresh_directory(paths.directory), **THROTTLED)
-
-
-def run(nodes, command, **environment):
-    """The command on the first node; returns what it wrote."""
-    done = subprocess.run([*nodes.prefix(), *command], stdin=subprocess.DEVNULL, timeout=90,
-                          capture_output=True, text=True, check=False,
-                          env=dict(os.environ, **environment))
-    check(done.returncode == 0, f"exit {done.returncode}: {done.stdout}{done.stderr}")
-    return done.stdout + done.stderr
-
-
-TWO_NODES = {0: "node0", 1: "node0", 2: "node1", 3: "node1"}
-
-
-def check_one_job(paths, output, hosts=TWO_NODES):
-    """One record with all ranks of both nodes, and the verdict on the second node's rank."""
+def check_one_job(paths, nodes, output, name=""):
+    """One record with all ranks of all nodes, and the verdict on one rank of them."""
     check(glob.glob(os.path.join(paths.directory, "*.slr*")) ==
           [os.path.join(paths.directory, "record.slr")], "one record")
     check(output.count("\nCoverage (") == 1, f"one report: {output}")
     for trouble in ("not watched", "refuses", "recording to", "no answer", "were not seen"):
         check(trouble not in output, f"{trouble}: {output}")
     report = read_report(paths, os.path.join(paths.directory, "record.slr"))
-    check(report["job"]["ranks"] == 4 and report["job"]["nodes"] == 2, f"{report['job']}")
-    check({rank["rank"]: rank["host"] for rank in report["ranks"]} == hosts, f"{report['ranks']}")
+    check(report["job"]["ranks"] == 4 and report["job"]["nodes"] == nodes.node_count,
+          f"{report['job']}")
+    check({rank["rank"]: rank["host"] for rank in report["ranks"]} == hosts(nodes, name),
+          f"{report['ranks']}")
     check_throttled(report)
 
 
-def multi_prog(paths):
-    path = os.path.join(paths.directory, "programs")
-    with open(path, "w", encoding="utf-8") as file:
-        file.write("0 true\n")
-    return path
-
-
-def slurm_pmix(paths):
-    """srun of Open MPI's ranks, with slowrank behind it and before it."""
-    with cluster(paths) as nodes:
-        start_slurm(nodes)
-        check_one_job(paths, run(nodes, [*STEP, "--mpi=pmix", *watched(paths),
-                                         *workload(paths, paths.workload)], **OPEN_MPI))
-        check_one_job(paths, run(nodes, [*watched(paths), *STEP, "--mpi=pmix",
-                                         *workload(paths, paths.workload)], **OPEN_MPI))
-        output = run(nodes, [*watched(paths), "srun", "--multi-prog", multi_prog(paths)])
-        check("write 'srun [OPTION...] slowrank run -- COMMAND'" in output, output)
-
-
-def slurm_pmi2(paths):
-    """srun of MPICH's ranks."""
-    need_mpich(paths.workload_mpich)
-    with cluster(paths) as nodes:
-        start_slurm(nodes)
-        check_one_job(paths, run(nodes, [*STEP, "--mpi=pmi2", *watched(paths),
-                                         *workload(paths, paths.workload_mpich)]))
-
-
-def open_mpi(paths):
-    with cluster(paths) as nodes:
-        check_one_job(paths, run(nodes, [*jobs.mpirun(4, *nodes.mpirun_options()),
-                                         *watched(paths), *workload(paths, paths.workload)]))
-
-
-def mpich(paths):
-    need_mpich(paths.workload_mpich)
-    with cluster(paths) as nodes:
-        check_one_job(paths, run(nodes, [*jobs.mpich(4), *nodes.mpich_options(), *watched(paths),
-                                         *workload(paths, paths.workload_mpich)]))
-
-
-def run_open_mpi(paths):
-    """slowrank before mpirun, on a node that runs no rank: a slowrank starts with each rank. Then the
-    last node has none: its ranks start as they are."""
-    need_throttle()
-    with jobs.Cluster(paths.directory, 3, 2) as nodes:
-        with open(nodes.hostfile, "w", encoding="utf-8") as file:
-            file.write("# first\nnode1 slots=2\nnode2 slots=2\n")
-        command = [*watched(paths, "--job", """it's "own" $job"""),
-                   *jobs.mpirun(4, *nodes.mpirun_options()), *workload(paths, paths.workload)]
-        check_one_job(paths, run(nodes, command),
-                      {0: "node1", 1: "node1", 2: "node2", 3: "node2"})
-        report = read_report(paths, os.path.join(paths.directory, "record.slr"))
-        check(report["job"]["id"] == """it's-"own"-$job""", f"{report['job']}")
-        agent = write_program(os.path.join(paths.directory, "agent"), HIDING_AGENT.format(
-            script=nodes.SCRIPT, hidden=paths.slowrank))
-        command = [*watched(paths), *jobs.mpirun(4, *nodes.mpirun_options(agent)), paths.workload,
-                   "--steps", "100", "--step-ms", "10", "--truth",
-                   jobs.fresh_directory(paths.directory)]
-        output = run(nodes, command)
-        check(output.count("slowrank: node2: ") == 1 and "is not there or does not run" in output,
-              output)
-        check("2 of 4 ranks were not seen" in output, output)
-        check(len(jobs.Truth(os.path.join(paths.directory, "truth.jsonl")).ends) == 4,
-              "all ranks ran to their ends")
-
-
-def run_mpich(paths):
-    need_mpich(paths.workload_mpich)
-    with cluster(paths) as nodes:
-        check_one_job(paths, run(nodes, [*watched(paths), *jobs.mpich(4), *nodes.mpich_options(),
-                                         *workload(paths, paths.workload_mpich)]))
-
-
-# It takes its own options, and becomes the program: what the ranks are told is not its part here.
-STAND_IN_TORCHRUN = """#!/bin/sh
-while [ "$1" != --no-python ]; do shift 2; done
-shift
-exec "$@"
-"""
-AGENT = """#!/bin/sh
-node=$1
-shift
-exec {script} exec $node env PATH={folder}:$PATH {slowrank} torchrun --nnodes 2 --nproc-per-node 2 \\
-	--rdzv-backend c10d --rdzv-endpoint node1:29400 --rdzv-id test --no-python sh -c "$*"
-"""
-# A node2 on which slowrank's file is no program.
-HIDING_AGENT = """#!/bin/sh
-[ "$1" != node2 ] || export HIDDEN={hidden}
-node=$1
-shift
-exec {script} exec $node sh -c '[ -z "$HIDDEN" ] || mount --bind /dev/null "$HIDDEN"; eval "$0"' "$*"
-"""
-# What torchrun tells a rank; two on each node.
-RANK = """export RANK=$OMPI_COMM_WORLD_RANK WORLD_SIZE=4 LOCAL_WORLD_SIZE=2 MASTER_ADDR=node1
-export LOCAL_RANK=$OMPI_COMM_WORLD_LOCAL_RANK MASTER_PORT=29400 TORCHELASTIC_RUN_ID=test
-exec "$@"
-"""
-
-
-def write_program(path, text):
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(text)
-    os.chmod(path, 0o755)
-    return path
-
-
-def torchrun(paths):
-    """slowrank run -- torchrun --nnodes 2, started on each node by hand. Open MPI starts the stand-ins'
-    ranks, from a node that runs none: its daemon is the program that torchrun is given."""
-    need_throttle()
-    with jobs.Cluster(paths.directory, 3, 2) as nodes:
-        write_program(os.path.join(paths.directory, "torchrun"), STAND_IN_TORCHRUN)
-        agent = write_program(os.path.join(paths.directory, "agent"), AGENT.format(
-            script=nodes.SCRIPT, folder=paths.directory, slowrank=" ".join(watched(paths))))
-        options = [*nodes.mpirun_options(agent), "--host", "node1:2,node2:2",
-                   "--leave-session-attached"]
-        check_one_job(paths, run(nodes, [
-            *jobs.mpirun(4, *options), "sh", "-c", RANK, "rank",
-            *workload(paths, paths.workload)]), {0: "node1", 1: "node1", 2: "node2", 3: "node2"})
+def launched(name):
+    """One job of four ranks by that launcher."""
+    def case(paths):
+        fresh(paths.directory, "record.slr")
+        with cluster(paths, *((4, 1) if name in launchers.ONE_RANK_A_NODE else (2, 2))) as nodes:
+            output = launchers.LAUNCHERS[name](launchers.Job(paths, nodes, THROTTLED))
+            check_one_job(paths, nodes, output, name)
+    return case
 
 
 def port(job, attempt):
@@ -203,6 +67,7 @@ def port(job, attempt):
 
 def taken_ports(paths):
     """The first port is a stranger's, the second one another job's coordinator's."""
+    fresh(paths.directory, "record.slr")
     with cluster(paths) as nodes:
         stranger = subprocess.Popen([*nodes.prefix(), sys.executable, "-c", f"""if True:
             import socket, time
@@ -212,16 +77,65 @@ def taken_ports(paths):
             [*nodes.prefix(), paths.slowrank, "coordinator", "--job", "other", "--quiet", "--listen",
              f"tcp://[::]:{port('own', 1)}", "--record", os.path.join(paths.directory, "other")])
         try:
-            output = run(nodes, [*jobs.mpirun(4, *nodes.mpirun_options()), *watched(paths),
-                                 *workload(paths, paths.workload)], SLOWRANK_JOB="own")
+            output = launchers.open_mpi(launchers.Job(paths, nodes, THROTTLED, ["--job", "own"]))
         finally:
             stranger.kill()
             other.terminate()
             stranger.wait()
             other.wait()
-        check_one_job(paths, output)
+        check_one_job(paths, nodes, output)
         check(read_report(paths, os.path.join(paths.directory, "other"))["job"]["ranks"] == 0,
               "nothing in the other job's record")
+
+
+def not_by_slurm(paths):
+    """slowrank run -- srun of several programs: one line says what to write instead."""
+    with cluster(paths) as nodes:
+        launchers.start_slurm(nodes)
+        programs = os.path.join(paths.directory, "programs")
+        with open(programs, "w", encoding="utf-8") as file:
+            file.write("0 true\n")
+        output = launchers.Job(paths, nodes, {}).run(
+            [paths.slowrank, "run", "--", "srun", "--multi-prog", programs])
+        check("write 'srun [OPTION...] slowrank run -- COMMAND'" in output, output)
+
+
+# A node2 on which slowrank's file is no program.
+HIDING_AGENT = """#!/bin/sh
+[ "$1" != node2 ] || export HIDDEN={hidden}
+node=$1
+shift
+exec {script} exec $node sh -c '[ -z "$HIDDEN" ] || mount --bind /dev/null "$HIDDEN"; eval "$0"' "$*"
+"""
+
+
+def run_open_mpi(paths):
+    """slowrank before mpirun, on a node that runs no rank: a slowrank starts with each rank. Then the
+    last node has none: its ranks start as they are."""
+    fresh(paths.directory, "record.slr")
+    with cluster(paths, 3, 2) as nodes:
+        with open(nodes.hostfile, "w", encoding="utf-8") as file:
+            file.write("# first\nnode1 slots=2\nnode2 slots=2\n")
+        job = launchers.Job(paths, nodes, THROTTLED, ["--job", """it's "own" $job"""])
+        output = job.run([*job.watched(), *jobs.mpirun(4, *nodes.mpirun_options()), *job.open_mpi()])
+        report = read_report(paths, job.record)
+        check(output.count("\nCoverage (") == 1 and "not watched" not in output, output)
+        check({rank["rank"]: rank["host"] for rank in report["ranks"]} ==
+              {0: "node1", 1: "node1", 2: "node2", 3: "node2"}, f"{report['ranks']}")
+        check(report["job"]["id"] == """it's-"own"-$job""", f"{report['job']}")
+        check_throttled(report)
+        agent = os.path.join(paths.directory, "agent")
+        with open(agent, "w", encoding="utf-8") as file:
+            file.write(HIDING_AGENT.format(script=nodes.SCRIPT, hidden=paths.slowrank))
+        os.chmod(agent, 0o755)
+        job = launchers.Job(paths, nodes, {"steps": 100, "step_ms": 10})
+        output = job.run([*job.watched(), *jobs.mpirun(4, *nodes.mpirun_options(agent)),
+                          *job.open_mpi()])
+        check(output.count("slowrank: node2: ") == 1 and "is not there or does not run" in output,
+              output)
+        check("2 of 4 ranks were not seen" in output, output)
+        check(len(jobs.Truth(job.truth).ends) == 4,
+              "all ranks ran to their ends")
 
 
 SQUATTER = """
@@ -249,16 +163,15 @@ time.sleep(100)
 
 def squatted_port(paths):
     """The first port is taken between the look at it and the coordinator's: that one goes to the next."""
-    command = jobs.workload_command(paths.workload, jobs.fresh_directory(paths.directory),
-                                    steps=100, step_ms=10)
-    for attempt in range(8): # of a race
+    for attempt in range(8):  # of a race
+        fresh(paths.directory, "record.slr")
         job = f"squatted{attempt}"
         with jobs.Cluster(paths.directory, 2, 2) as nodes:
             with subprocess.Popen(
                     [*nodes.prefix(), sys.executable, "-c", SQUATTER, os.path.dirname(jobs.__file__), job,
                      str(port(job, 0))], stdout=subprocess.PIPE, text=True) as squatter:
-                output = run(nodes, [*jobs.mpirun(4, *nodes.mpirun_options()), *watched(paths),
-                                     *command], SLOWRANK_JOB=job)
+                output = launchers.open_mpi(launchers.Job(
+                    paths, nodes, {"steps": 100, "step_ms": 10}, ["--job", job]))
                 done = squatter.stdout.readline().strip()
                 squatter.kill()
         check("not watched" not in output and "cannot listen" not in output, output)
@@ -273,17 +186,133 @@ def half(paths):
     """The second node runs its ranks without slowrank: told while the job runs."""
     only_node0 = 'while [ "$1" != -- ] && [ "$(hostname)" = node1 ]; do shift; done; ' \
                  '[ "$1" != -- ] || shift; exec "$@"'
-    command = jobs.workload_command(paths.workload, jobs.fresh_directory(paths.directory),
-                                    steps=1800, step_ms=20, compute_ms=1.5)
-    with jobs.Cluster(paths.directory, 2, 2) as nodes:
-        output = run(nodes, [*jobs.mpirun(4, *nodes.mpirun_options()), "sh", "-c", only_node0, "sh",
-                             *watched(paths), *command])
+    fresh(paths.directory, "record.slr")
+    with cluster(paths) as nodes:
+        job = launchers.Job(paths, nodes, {"steps": 1800, "step_ms": 20, "compute_ms": 1.5})
+        output = job.run([*jobs.mpirun(4, *nodes.mpirun_options()), "sh", "-c", only_node0, "sh",
+                          *job.watched(), *job.open_mpi()])
     check(output.count("slowrank: 2 of 4 ranks are not seen since 30 s (2-3): ") == 1, output)
     check("2 of 4 ranks were not seen" in output, output)
 
 
-CASES = {case.__name__: case for case in (slurm_pmix, slurm_pmi2, open_mpi, mpich, torchrun,
-                                          taken_ports, half, run_open_mpi, run_mpich, squatted_port)}
+PORTS = "24000-31999"  # of coordinators
+
+
+def ipv6(paths):
+    """The coordinator is reached over IPv6 alone, by name and by address; another interface is there."""
+    for address in ("node0-ipv6", "fd00:213::1"):
+        fresh(paths.directory, "record.slr")
+        with cluster(paths) as nodes:
+            nodes.change("ipv6")
+            nodes.change("close", "node0", PORTS)
+            output = launchers.plain(launchers.Job(paths, nodes, THROTTLED), address=address)
+            check_one_job(paths, nodes, output)
+
+
+def firewall(paths):
+    """The second node cannot reach the first: the job runs, and one line says what to open."""
+    fresh(paths.directory, "record.slr")
+    with cluster(paths) as nodes:
+        nodes.change("close", "node0", PORTS)
+        output = launchers.torchrun(launchers.Job(
+            paths, nodes, {"steps": 700, "step_ms": 20, "compute_ms": 1}))
+    lines = [line for line in output.splitlines() if "must be open there" in line]
+    check(len(lines) == 1 and "node0, port " in lines[0], output)
+    check("2 of 4 ranks were not seen (2-3): nothing is said of them" in output, output)
+
+
+def head_node(paths):
+    """mpirun of Open MPI on a node that runs no rank, as a log-in node or MPIJob's launcher."""
+    fresh(paths.directory, "record.slr")
+    with cluster(paths, 3, 2) as nodes:
+        job = launchers.Job(paths, nodes, THROTTLED)
+        options = [*nodes.mpirun_options(), "--host", "node1:2,node2:2"]
+        output = job.run([*jobs.mpirun(4, *options), *job.watched(), *job.open_mpi()])
+    check(output.count("\nCoverage (") == 1 and "not watched" not in output, output)
+    report = read_report(paths, job.record)
+    check({rank["rank"]: rank["host"] for rank in report["ranks"]} ==
+          {0: "node1", 1: "node1", 2: "node2", 3: "node2"}, f"{report['ranks']}")
+    check_throttled(report)
+
+
+def no_address(paths):
+    """Where no node is known to all, one line says what to pass."""
+    fresh(paths.directory, "record.slr")
+    with cluster(paths) as nodes:
+        job = launchers.Job(paths, nodes, {"steps": 1})
+        output = job.run(["env", f"PATH={launchers.stand_in_folder(job)}:{os.environ['PATH']}",
+                          *job.watched(), "torchrun", "--nnodes", "2", "--nproc_per_node", "1",
+                          "--node_rank", "0", "--rdzv_backend", "etcd-v2", "--rdzv_endpoint",
+                          "etcd:2379", "--rdzv_id", "test", "--no_python", "true"])
+    lines = [line for line in output.splitlines() if "slowrank" in line]
+    check(len(lines) == 1 and "--coordinator tcp://HOST:PORT" in lines[0], output)
+
+
+def versions(paths):
+    """The slowrank that OTHER_SLOWRANK names, of another version, on one node: served, or told why not."""
+    other = os.environ.get("OTHER_SLOWRANK")
+    if not other:
+        harness.skip("OTHER_SLOWRANK names no slowrank of another version (scripts/long.sh)")
+    for slowranks in ((None, other), (other, None)):
+        fresh(paths.directory, "record.slr")
+        with cluster(paths) as nodes:
+            output = launchers.plain(launchers.Job(paths, nodes, THROTTLED), slowranks=slowranks)
+            if "use the same slowrank version everywhere" not in output:
+                check_one_job(paths, nodes, output)
+
+
+def late(paths):
+    """The second node's ranks start 40 s after the first's: told meanwhile, one job in the end."""
+    wait = ["sh", "-c", '[ "$(hostname)" = node0 ] || sleep 40; exec "$@"', "sh"]
+    fresh(paths.directory, "record.slr")
+    with cluster(paths) as nodes:
+        output = launchers.plain(launchers.Job(paths, nodes, THROTTLED), wait)
+        check_one_job(paths, nodes, output)
+
+
+def ranks_of(name, record):
+    """Process ids of that program's ranks for that record, by rank."""
+    found = {}
+    for pid in map(int, filter(str.isdigit, os.listdir("/proc"))):
+        try:
+            with open(f"/proc/{pid}/environ", "rb") as file:
+                environment = dict(word.split(b"=", 1) for word in file.read().split(b"\0") if b"=" in word)
+        except OSError:
+            continue
+        words = jobs.arguments(pid)
+        if words[0].decode().endswith(name) and record.encode() in words and b"RANK" in environment:
+            found[int(environment[b"RANK"])] = pid
+    return found
+
+
+def restart(paths):
+    """torchrun starts all ranks again when one is killed: the same record, and the ranks are the new ones."""
+    fresh(paths.directory, "record.slr")
+    hold = jobs.Hold(paths.directory)
+    with cluster(paths) as nodes:
+        job = launchers.Job(paths, nodes, THROTTLED)
+        command = job.mpich()
+        job.mpich = lambda: [*command, *hold.options]
+        with futures.ThreadPoolExecutor(1) as pool:
+            output = pool.submit(launchers.torchrun_real, job)
+            jobs.wait_until(lambda: os.path.exists(hold.path) and os.path.getsize(hold.path) == 4,
+                            "all ranks reach step 20")
+            first = ranks_of("workload_mpich", hold.path)
+            os.kill(first[3], signal.SIGKILL)
+            jobs.wait_until(lambda: os.path.getsize(hold.path) == 8, "they do so again")
+            second = ranks_of("workload_mpich", hold.path)
+            hold.end()
+            check_one_job(paths, nodes, output.result())
+    report = read_report(paths, os.path.join(paths.directory, "record.slr"))
+    check({rank["rank"]: rank["pid"] for rank in report["ranks"]} == second,
+          f"first {first}, then {second}: {report['ranks']}")
+
+
+CASES = {**{name: launched(name) for name in launchers.LAUNCHERS},
+         **{case.__name__: case for case in (taken_ports, not_by_slurm, half,
+                                               head_node, no_address, versions, late,
+                                               restart, ipv6, firewall, run_open_mpi,
+                                               squatted_port)}}
 
 if __name__ == "__main__":
     harness.main(CASES)

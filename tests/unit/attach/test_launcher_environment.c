@@ -33,11 +33,15 @@ static void torchrun(void **state)
 	assert_int_equal(seen.world_size, 16);
 	assert_int_equal(seen.local_rank, 5);
 	assert_int_equal(seen.local_size, 8);
+	assert_int_equal(seen.restarts, 0);
 	assert_string_equal(seen.job_id, "none.29500");
 	assert_string_equal(seen.leader_address, "node-3.example");
 	assert_true(seen.several_hosts);
 
-	PARSE("RANK=1\0WORLD_SIZE=4\0LOCAL_RANK=1\0LOCAL_WORLD_SIZE=4\0MASTER_ADDR=node-3", &seen);
+	PARSE("RANK=1\0WORLD_SIZE=4\0LOCAL_RANK=1\0LOCAL_WORLD_SIZE=4\0MASTER_ADDR=node-3\0"
+	      "TORCHELASTIC_RESTART_COUNT=2",
+		&seen);
+	assert_int_equal(seen.restarts, 2);
 	assert_false(seen.several_hosts);
 }
 
@@ -56,6 +60,16 @@ static void torch_without_torchrun(void **state)
 	assert_true(seen.several_hosts);
 
 	PARSE("RANK=1\0WORLD_SIZE=2\0MASTER_PORT=23456\0MASTER_ADDR=127.0.0.1", &seen);
+	assert_false(seen.several_hosts);
+
+	/* Its first pod is told that it is the local host. */
+	PARSE("RANK=0\0WORLD_SIZE=2\0MASTER_PORT=23456\0MASTER_ADDR=localhost\0"
+	      "KUBERNETES_SERVICE_HOST=10.96.0.1\0HOSTNAME=job-master-0",
+		&seen);
+	assert_string_equal(seen.job_id, "23456");
+	assert_string_equal(seen.leader_address, "job-master-0");
+	assert_true(seen.several_hosts);
+	PARSE("RANK=0\0WORLD_SIZE=2\0MASTER_ADDR=localhost\0HOSTNAME=job-master-0", &seen);
 	assert_false(seen.several_hosts);
 }
 
@@ -79,6 +93,15 @@ static void open_mpi(void **state)
 	/* IPv6 alone. */
 	PARSE("OMPI_COMM_WORLD_RANK=0\0OMPI_MCA_orte_hnp_uri=1.0;tcp6://[fd00::2]:59971", &seen);
 	assert_string_equal(seen.leader_address, "fd00::2");
+
+	/* mpirun on a node that runs no rank */
+	PARSE("OMPI_COMM_WORLD_RANK=3\0OMPI_COMM_WORLD_SIZE=4\0OMPI_COMM_WORLD_LOCAL_SIZE=2\0"
+	      "OMPI_MCA_orte_num_nodes=2\0OMPI_MCA_ess_base_num_procs=3\0"
+	      "OMPI_MCA_orte_node_regex=job-launcher,job-worker-[1:0-1].job@0(3)\0"
+	      "OMPI_MCA_orte_hnp_uri=1953955840.0;tcp://10.213.0.1:38415",
+		&seen);
+	assert_string_equal(seen.leader_address, "job-worker-0.job");
+	assert_true(seen.several_hosts);
 
 	/* Open MPI 5 */
 	PARSE("OMPI_COMM_WORLD_RANK=1\0OMPI_COMM_WORLD_SIZE=4\0OMPI_COMM_WORLD_LOCAL_RANK=1\0"
@@ -352,6 +375,30 @@ static void of_a_live_process(void **state)
 	assert_int_equal(seen.rank, STEP_RANK_UNKNOWN);
 }
 
+static void check_name(const char *list, unsigned long index, const char *name)
+{
+	char found[32];
+
+	host_list_open_mpi(list, index, found, sizeof(found));
+	assert_string_equal(found, name);
+}
+
+static void hosts_of_open_mpi(void **state)
+{
+	(void)state;
+	check_name("node[1:0-2]@0(3)", 1, "node1");
+	check_name("node[1:0-2]@0(3)", 3, "");
+	check_name("m1,n[3:1-3,7].site,10.0.0.9@0(6)", 0, "m1");
+	check_name("m1,n[3:1-3,7].site,10.0.0.9@0(6)", 3, "n003.site");
+	check_name("m1,n[3:1-3,7].site,10.0.0.9@0(6)", 4, "n007.site");
+	check_name("m1,n[3:1-3,7].site,10.0.0.9@0(6)", 5, "10.0.0.9");
+	check_name("", 0, "");
+	check_name("n[", 0, "");
+	check_name("n[2:5-1", 0, "");
+	check_name("a-name-that-is-much-too-long-for-this-buffer", 0,
+		"a-name-that-is-much-too-long-fo");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -360,6 +407,7 @@ int main(void)
 		cmocka_unit_test(open_mpi),
 		cmocka_unit_test(mpich_and_relatives),
 		cmocka_unit_test(hydra_names_the_job_by_its_proxies),
+		cmocka_unit_test(hosts_of_open_mpi),
 		cmocka_unit_test(slurm),
 		cmocka_unit_test(launchers_within_slurm),
 		cmocka_unit_test(first_host_of_a_list),

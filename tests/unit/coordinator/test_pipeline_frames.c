@@ -331,6 +331,76 @@ static void a_rank_belongs_to_its_probe(void **state)
 	}
 }
 
+static void late_ranks_are_told(void **state)
+{
+	struct pipeline *pipeline = new_pipeline();
+	const struct report_model *report;
+	struct message_reply reply;
+
+	(void)state;
+	for (uint64_t probe = 0; probe < 4; probe++) {
+		struct message_batch *batch = made_batch(probe + 1, 1, 0);
+
+		made_batch_announce(batch, 1, 0);
+		batch->ranks[0].rank = (uint32_t)probe;
+		batch->ranks[0].world_size = 6;
+		assert_int_equal(
+			pipeline_push_batch(pipeline, batch, made_batch_release,
+				(struct job_ns){INT64_C(1000000000) * (probe < 2 ? 1 : 32)},
+				&reply),
+			PIPELINE_ACCEPTED);
+	}
+	report = pipeline_report(pipeline);
+	assert_string_equal(report->missing_ranks, "4-5");
+	assert_string_equal(report->late_ranks, "2-3");
+	assert_int_equal(report->late_count, 2);
+	assert_int_equal((int)report->late_s, 31);
+	pipeline_destroy(pipeline);
+}
+
+/* One batch that announces rank 0 as started that often again. */
+static int announce_again(struct pipeline *pipeline, uint64_t probe, uint64_t number,
+	uint32_t restarts, uint8_t final)
+{
+	struct message_reply reply;
+	struct message_batch *batch = made_batch(probe, probe, number);
+
+	made_batch_announce(batch, 1, 0);
+	batch->ranks[0].restarts = restarts;
+	batch->final = final;
+	return pipeline_push_batch(pipeline, batch, made_batch_release,
+		(struct job_ns){(1000 + (int64_t)number) * 1000000}, &reply);
+}
+
+static void more_restarts_take_the_rank(void **state)
+{
+	struct pipeline *pipeline = new_pipeline();
+
+	(void)state;
+	assert_int_equal(announce_again(pipeline, 1, 0, 1, 0), PIPELINE_ACCEPTED);
+	assert_int_equal(announce_again(pipeline, 2, 1, 1, 0), PIPELINE_REFUSED);
+	assert_int_equal(announce_again(pipeline, 2, 2, 0, 0), PIPELINE_REFUSED);
+	assert_int_equal(announce_again(pipeline, 2, 3, 2, 0), PIPELINE_ACCEPTED);
+	/* What comes late from the start before is not the rank's; nor is its end waited for. */
+	assert_int_equal(announce_again(pipeline, 1, 4, 1, 1), PIPELINE_REFUSED);
+	assert_false(pipeline_complete(pipeline));
+	assert_int_equal(announce_again(pipeline, 2, 5, 2, 1), PIPELINE_ACCEPTED);
+	assert_true(pipeline_complete(pipeline));
+	pipeline_destroy(pipeline);
+}
+
+static void unproven_restarts_take_nothing(void **state)
+{
+	struct pipeline *pipeline = new_pipeline();
+
+	(void)state;
+	pipeline_doubt_restarts(pipeline);
+	assert_int_equal(announce_again(pipeline, 1, 0, 0, 0), PIPELINE_ACCEPTED);
+	assert_int_equal(announce_again(pipeline, 2, 1, 1, 0), PIPELINE_REFUSED);
+	assert_int_equal(announce_again(pipeline, 1, 2, 0, 0), PIPELINE_ACCEPTED);
+	pipeline_destroy(pipeline);
+}
+
 static void enqueue_only_is_not_judged(void **state)
 {
 	struct pipeline *pipeline = new_pipeline();
@@ -472,6 +542,9 @@ int main(void)
 		cmocka_unit_test(impossible_stamps_say_nothing),
 		cmocka_unit_test(lost_batches_ask_for_an_introduction),
 		cmocka_unit_test(a_rank_belongs_to_its_probe),
+		cmocka_unit_test(late_ranks_are_told),
+		cmocka_unit_test(more_restarts_take_the_rank),
+		cmocka_unit_test(unproven_restarts_take_nothing),
 		cmocka_unit_test(enqueue_only_is_not_judged),
 		cmocka_unit_test(other_jobs_are_refused),
 		cmocka_unit_test(missing_ranks_are_told),

@@ -158,6 +158,7 @@ static inline void random_lists(struct random_source *random, struct message_bat
 		rank->exit_code = (int32_t)random_next(random);
 		random_text(random, rank->host, sizeof(rank->host));
 		random_text(random, rank->program, sizeof(rank->program));
+		rank->restarts = i % 2 ? (uint32_t)i : 0;
 	}
 	batch->communicator_count = random_below(random, 5);
 	batch->communicators = calloc(batch->communicator_count + 1, sizeof(*batch->communicators));

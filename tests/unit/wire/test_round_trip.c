@@ -107,6 +107,7 @@ static void check_lists(const struct message_batch *in, const struct message_bat
 		assert_int_equal(in->ranks[i].exit_code, out->ranks[i].exit_code);
 		assert_string_equal(in->ranks[i].host, out->ranks[i].host);
 		assert_string_equal(in->ranks[i].program, out->ranks[i].program);
+		assert_int_equal(in->ranks[i].restarts, out->ranks[i].restarts);
 	}
 	assert_int_equal(in->communicator_count, out->communicator_count);
 	for (size_t i = 0; i < in->communicator_count; i++) {

@@ -53,18 +53,73 @@ void job_kernel(struct job *job, pid_t pid, const struct kernel_calls_kernel *ke
 		kernel_calls_kernel(process->kernel_calls, kernel);
 }
 
-void job_match_kernels(struct job *job, struct host_ns now)
+void job_calls_timed(struct job *job, pid_t pid, struct host_ns now)
+{
+	struct rank_process *process = job_find_process(job, pid);
+
+	if (!process || process->device_calls || process->call_times)
+		return;
+	process->call_times = call_times_create(now);
+	if (process->call_times)
+		job_device_process(job, pid);
+}
+
+void job_call_time(struct job *job, pid_t pid, const struct call_times_event *event)
+{
+	struct rank_process *process = job_find_process(job, pid);
+
+	if (process && process->call_times)
+		call_times_event(process->call_times, event);
+}
+
+void job_calls_settled(struct job *job, pid_t pid, struct host_ns settled, struct host_ns now)
+{
+	struct rank_process *process = job_find_process(job, pid);
+
+	if (process && process->call_times)
+		call_times_settled(process->call_times, settled, now);
+}
+
+/* The next call of a process whose times are known by now, or will not be. */
+static bool take_matched(const struct rank_process *process, struct host_ns now, bool finish,
+	struct collective_part *part, uint64_t *number)
+{
+	*number = 0;
+	if (process->call_times)
+		return call_times_take(process->call_times, now, finish, part, number);
+	return process->kernel_calls &&
+	       kernel_calls_take(process->kernel_calls, now, finish, part);
+}
+
+void job_match_times(struct job *job, struct host_ns now)
 {
 	struct collective_part part;
+	uint64_t number;
 
 	for (size_t i = 0; i < job->process_count; i++) {
 		struct rank_process *process = job->processes[i];
 
-		while (process->kernel_calls && kernel_calls_take(process->kernel_calls, now,
-							process->exited || job->finished, &part)) {
+		while (process->device_calls &&
+			take_matched(process, now, process->exited || job->finished, &part,
+				&number)) {
 			job->enqueue_only |= (part.flags & PART_ENQUEUE_ONLY) != 0;
-			device_calls_done(process->device_calls, &part, 0);
+			device_calls_done(process->device_calls, &part, number);
 		}
+	}
+}
+
+void job_call_times_counts(const struct job *job, struct call_times_counts *sum)
+{
+	*sum = (struct call_times_counts){0};
+	for (size_t i = 0; i < job->process_count; i++) {
+		struct call_times_counts counts;
+
+		if (!job->processes[i]->call_times)
+			continue;
+		call_times_get_counts(job->processes[i]->call_times, &counts);
+		sum->timed += counts.timed;
+		sum->untimed += counts.untimed;
+		sum->dropped += counts.dropped;
 	}
 }
 

@@ -327,7 +327,7 @@ static void empty_rings(struct session *session)
 	if (!session->device)
 		return;
 	session->events += device_source_poll(session->device, host_now());
-	job_match_kernels(session->job, host_now());
+	job_match_times(session->job, host_now());
 	job_join_device_calls(session->job);
 	device_looks_tick(device_source_looks(session->device), host_now());
 }

@@ -14,6 +14,7 @@ enum {
 	PLACES_TRIED = 4,
 	STREAMS_WAITED = 16,
 	DEVICES = 16,
+	SETTLE_NS = 1000000000, /* a group's calls get their pair by its end */
 	SAMPLE_PERIOD_NS = 1000000000,
 	SAMPLE_PATIENCE_NS = 200000, /* 10 us as a rule; a queue full of others' work takes long */
 	SAMPLE_REST_NS = 200000000,  /* after one in vain */
@@ -54,9 +55,7 @@ static struct {
 	bool ended;  /* atomic: the process exits */
 	struct pool pools[POOLS];
 	uint64_t timed, captured, unplaced, failed; /* atomic */
-	bool is_reported;
-	uint64_t reported;
-	uint32_t reported_pointers;
+	int64_t settled_ns;			    /* the helper's */
 } events;
 
 static void count(uint64_t *counter, size_t calls)
@@ -314,39 +313,64 @@ static void write_pair(const struct pool *pool, const struct timed_pair *pair)
 	count(&events.timed, pair->call_count);
 }
 
-/* From the oldest on. What is behind one that is not done on its stream is not done either. */
-static void write_done(struct pool *pool)
+/* Streams of which something is not done: what is behind it is not done either. */
+struct waiting {
+	void *streams[STREAMS_WAITED];
+	size_t count;
+};
+
+/* Writes what a pair has to tell, and gives it back; false: it is not done. */
+static bool finish_pair(struct pool *pool, struct timed_pair *pair, struct waiting *waiting)
+{
+	int result;
+
+	for (size_t i = 0; i < waiting->count; i++) {
+		if (waiting->streams[i] == pair->stream)
+			return false;
+	}
+	if (waiting->count == STREAMS_WAITED)
+		return false;
+	result = events.cuda.event_query(pair->stop);
+	if (result == CUDA_ABI_NOT_READY) {
+		waiting->streams[waiting->count++] = pair->stream;
+		return false;
+	}
+	if (result == CUDA_ABI_SUCCESS)
+		write_pair(pool, pair);
+	else
+		fail(pool, pair->call_count);
+	give_back(pair);
+	return true;
+}
+
+/* From the oldest on. Returns when the first call that is still in flight was made, at most settled_ns. */
+static int64_t write_done(struct pool *pool, int64_t settled_ns)
 {
 	uint32_t first = __atomic_load_n(&pool->cursor, __ATOMIC_RELAXED);
-	void *waited[STREAMS_WAITED];
-	size_t waited_count = 0;
+	struct waiting waiting = {.count = 0};
 
-	for (uint32_t i = 0; i < PAIRS_MAX && pool->has_reference; i++) {
+	if (!pool->has_reference)
+		return events.settled_ns;
+	for (uint32_t i = 0; i < PAIRS_MAX; i++) {
 		struct timed_pair *pair = &pool->pairs[(first + i) & (PAIRS_MAX - 1)];
-		size_t k = 0;
-		int result;
+		uint32_t state = __atomic_load_n(&pair->state, __ATOMIC_ACQUIRE);
+		int64_t made_ns = events.settled_ns; /* of a caller's: not known yet */
 
-		if (__atomic_load_n(&pair->state, __ATOMIC_ACQUIRE) != PAIR_PENDING)
+		if (state == PAIR_FREE ||
+			(state == PAIR_PENDING && finish_pair(pool, pair, &waiting)))
 			continue;
-		while (k < waited_count && waited[k] != pair->stream)
-			k++;
-		if (k < waited_count || waited_count == STREAMS_WAITED)
-			continue;
-		result = events.cuda.event_query(pair->stop);
-		if (result == CUDA_ABI_NOT_READY) {
-			waited[waited_count++] = pair->stream;
-			continue;
-		}
-		if (result == CUDA_ABI_SUCCESS)
-			write_pair(pool, pair);
-		else
-			fail(pool, pair->call_count);
-		give_back(pair);
+		if (state == PAIR_PENDING)
+			made_ns = pair->calls[0].entered_ns;
+		if (made_ns < settled_ns)
+			settled_ns = made_ns;
 	}
+	return settled_ns;
 }
 
 void timed_events_poll(void)
 {
+	int64_t settled_ns = process_now_ns() - SETTLE_NS;
+
 	for (size_t i = 0; i < POOLS; i++) {
 		struct pool *pool = &events.pools[i];
 		uint32_t state = __atomic_load_n(&pool->state, __ATOMIC_ACQUIRE);
@@ -363,8 +387,10 @@ void timed_events_poll(void)
 		if (__atomic_load_n(&pool->state, __ATOMIC_RELAXED) != POOL_READY)
 			continue;
 		sample_clock(pool);
-		write_done(pool);
+		settled_ns = write_done(pool, settled_ns);
 	}
+	if (settled_ns > events.settled_ns)
+		events.settled_ns = settled_ns;
 }
 
 void timed_events_report(uint32_t pointers)
@@ -374,14 +400,7 @@ void timed_events_report(uint32_t pointers)
 		.unplaced = __atomic_load_n(&events.unplaced, __ATOMIC_RELAXED),
 		.failed = __atomic_load_n(&events.failed, __ATOMIC_RELAXED),
 		.pointers = pointers,
-		.host_ns = process_now_ns()};
-	uint64_t sum = state.timed + state.captured + state.unplaced + state.failed;
+		.settled_host_ns = events.settled_ns};
 
-	if (events.is_reported && sum == events.reported && pointers == events.reported_pointers)
-		return;
-	if (process_write(RING_RECORD_TIMED_STATE, &state, sizeof(state))) {
-		events.is_reported = true;
-		events.reported = sum;
-		events.reported_pointers = pointers;
-	}
+	process_write(RING_RECORD_TIMED_STATE, &state, sizeof(state));
 }

@@ -37,6 +37,7 @@ void timed_events_count_failed(size_t call_count);
 bool timed_events_load(void);
 /* Makes pools that callers asked for, writes what is done, measures clocks. */
 void timed_events_poll(void);
+/* Tells what became of the calls, and up to when all is told. */
 void timed_events_report(uint32_t pointers);
 
 #endif

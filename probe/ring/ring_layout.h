@@ -204,14 +204,14 @@ struct ring_timed_call {
 	uint8_t padding[3];
 };
 
-/* What became of the calls since the library was asked to time them. */
+/* What became of the calls since the library was asked to time them; once a second. */
 struct ring_timed_state {
 	uint64_t timed, captured; /* captured: into a graph, so not timed */
 	uint64_t unplaced;	  /* too many were in flight */
 	uint64_t failed;	  /* the driver said no, or their group cannot be told apart */
 	uint32_t pointers;	  /* through which calls come; 0: none was found */
 	uint32_t padding;
-	int64_t host_ns;
+	int64_t settled_host_ns; /* nothing more will come of calls that were made before */
 };
 
 struct ring_record {

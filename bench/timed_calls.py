@@ -90,13 +90,16 @@ def quantiles(values):
 def compare(records):
     """Timed calls against the plug-in's, joined by the host's time of the call; in us."""
     clocks = {domain: offset(records, domain) for domain in (GLOBALTIMER, EVENTS)}
-    calls = [struct.unpack_from("<Qqqqq", p) for kind, p in records if kind == TIMED_CALL]
+    calls = [struct.unpack_from("<Qqqqqq", p) for kind, p in records if kind == TIMED_CALL]
     told = [struct.unpack_from("<QQQqqqq", p) for kind, p in records if kind == COLLECTIVE]
     result = {"timed": len(calls), "plugin": len(told), "clocks": clocks}
     starts, stops, lengths, own = [], [], [], []
     told.sort(key=lambda call: call[3])
     at = 0
-    for _, entered, returned, start, stop in sorted(calls, key=lambda call: call[1]):
+    host = clocks[EVENTS]["offset"] if clocks[EVENTS] else 0
+    for _, entered, returned, launched, start, stop in sorted(calls, key=lambda call: call[1]):
+        early = max(0, min(launched - host, stop) - start) # as probe/call_times.c
+        start += early
         while at < len(told) and told[at][3] < entered:
             at += 1
         if at == len(told) or told[at][3] > returned or not told[at][5]:
@@ -169,10 +172,16 @@ def main():
         ring.wait(0.2)
     result = {"rank": rank, "torch": torch.__version__, "pointers": states(ring)}
     result["burst_us_before"] = before
+    ring.wait(1.1)
+    first = states(ring)
     result["burst_us"] = in_pairs(ring, arguments.pairs,
                                   lambda share: burst(torch, dist, small, share))
     result["step_us"] = in_pairs(ring, arguments.pairs,
                                  lambda share: step(torch, dist, small, share))
+    ring.wait(1.1)
+    last = states(ring)
+    result["spent_us_a_call"] = round((last["spent_ns"] - first["spent_ns"]) /
+                                      (last["timed"] - first["timed"]) / 1e3, 3)
     ring.records = [record for record in ring.records if record[0] in (PAIR, BOUND)]
     for i in range(2000):  # of all lengths, with the device ahead and behind
         dist.all_reduce(large if i % 3 == 0 else small)
@@ -183,6 +192,7 @@ def main():
     result["harmless"] = with_group(torch, dist)
     ring.wait(0.5)
     result["compared"] = compare(ring.records)
+    ring.wait(1.1)
     result["states"] = states(ring)
     ring.time_calls(0)
     ring.wait(0.3)
@@ -201,9 +211,9 @@ def main():
 
 def states(ring):
     ring.drain()
-    found = [struct.unpack_from("<QQQQI", p) for kind, p in ring.records if kind == TIMED_STATE]
-    return dict(zip(("timed", "captured", "unplaced", "failed", "pointers"), found[-1])) \
-        if found else None
+    found = [struct.unpack_from("<QQQQQI", p) for kind, p in ring.records if kind == TIMED_STATE]
+    names = ("timed", "captured", "unplaced", "failed", "spent_ns", "pointers")
+    return dict(zip(names, found[-1])) if found else {}
 
 
 def burst(torch, dist, tensor, share):

@@ -76,6 +76,7 @@ void attach_events_call(struct attach_events *events, const struct ring_source_t
 		&(struct call_times_event){.handle = call->handle,
 			.entered = call->entered,
 			.returned = call->returned,
+			.launched = call->launched,
 			.start = call->start,
 			.stop = call->stop});
 }

@@ -135,6 +135,11 @@ static int64_t later(int64_t a, int64_t b)
 	return a > b ? a : b;
 }
 
+static int64_t earlier(int64_t a, int64_t b)
+{
+	return a < b ? a : b;
+}
+
 static bool give_times(struct call_times *times, const struct call_times_event *event)
 {
 	for (size_t i = first_since(times, event->entered.value);
@@ -149,9 +154,11 @@ static bool give_times(struct call_times *times, const struct call_times_event *
 		call->part.flags &= (uint8_t)~PART_ENQUEUE_ONLY;
 		call->part.flags |= PART_DEVICE_TIME;
 		call->part.stream = lane_of(times, call->handle);
-		/* The device was ready before the call; its kernel was not. */
-		call->part.arrival.value = later(event->start.value, call->part.enqueue.value);
-		call->part.departure.value = later(event->stop.value, call->part.arrival.value);
+		/* A device without work is ready before the kernel is there. */
+		call->part.departure.value = later(event->stop.value, call->part.enqueue.value);
+		call->part.arrival.value = earlier(call->part.departure.value,
+			later(later(event->start.value, event->launched.value),
+				call->part.enqueue.value));
 		return true;
 	}
 	return false;

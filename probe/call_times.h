@@ -20,6 +20,7 @@ struct call_times;
 struct call_times_event {
 	uint64_t handle;		  /* the communicator's, as passed */
 	struct host_ns entered, returned; /* the call, on the host */
+	struct host_ns launched;	  /* its kernel starts no earlier */
 	struct host_ns start, stop;	  /* 0: not known */
 };
 

@@ -15,6 +15,7 @@ enum {
 	STREAMS_WAITED = 16,
 	DEVICES = 16,
 	SETTLE_NS = 1000000000, /* a group's calls get their pair by its end */
+	SAMPLES_EARLY = 20,	/* at once: the narrowest counts */
 	SAMPLE_PERIOD_NS = 1000000000,
 	SAMPLE_PATIENCE_NS = 200000, /* 10 us as a rule; a queue full of others' work takes long */
 	SAMPLE_REST_NS = 200000000,  /* after one in vain */
@@ -28,6 +29,7 @@ struct timed_pair {
 	struct pool *pool;
 	void *stream;
 	void *start, *stop;
+	int64_t launched_ns;
 	size_t call_count;
 	struct timed_call calls[TIMED_CALLS_MAX];
 };
@@ -44,7 +46,7 @@ struct pool {
 	bool has_reference;
 	unsigned reference;   /* the one in use */
 	int64_t reference_ns; /* its device time */
-	int64_t sampled_ns;   /* host: the last try, or success */
+	unsigned samples;
 	int64_t next_sample_ns;
 	struct timed_pair pairs[PAIRS_MAX];
 };
@@ -54,8 +56,8 @@ static struct {
 	bool loaded; /* atomic */
 	bool ended;  /* atomic: the process exits */
 	struct pool pools[POOLS];
-	uint64_t timed, captured, unplaced, failed; /* atomic */
-	int64_t settled_ns;			    /* the helper's */
+	uint64_t timed, captured, unplaced, failed, spent_ns; /* atomic */
+	int64_t settled_ns;				      /* the helper's */
 } events;
 
 static void count(uint64_t *counter, size_t calls)
@@ -66,6 +68,11 @@ static void count(uint64_t *counter, size_t calls)
 void timed_events_count_failed(size_t call_count)
 {
 	count(&events.failed, call_count);
+}
+
+void timed_events_spent(int64_t length_ns)
+{
+	count(&events.spent_ns, (size_t)length_ns);
 }
 
 /* Registered late, so it runs before the vendor's own: no call may come when their libraries go. */
@@ -189,7 +196,8 @@ struct timed_pair *timed_events_start(void *stream, size_t call_count)
 	return NULL;
 }
 
-void timed_events_stop(struct timed_pair *pair, const struct timed_call *calls, size_t call_count)
+void timed_events_stop(struct timed_pair *pair, const struct timed_call *calls, size_t call_count,
+	int64_t launched_ns)
 {
 	if (events.cuda.event_record(pair->stop, pair->stream) != CUDA_ABI_SUCCESS) {
 		fail(pair->pool, call_count);
@@ -197,6 +205,7 @@ void timed_events_stop(struct timed_pair *pair, const struct timed_call *calls, 
 		return;
 	}
 	pair->thread = process_thread_id();
+	pair->launched_ns = launched_ns;
 	pair->call_count = call_count < TIMED_CALLS_MAX ? call_count : TIMED_CALLS_MAX;
 	memcpy(pair->calls, calls, pair->call_count * sizeof(calls[0]));
 	__atomic_store_n(&pair->state, PAIR_PENDING, __ATOMIC_RELEASE);
@@ -263,7 +272,7 @@ static void take_reference(struct pool *pool, int64_t before_ns, int64_t after_n
 		return;
 	pool->has_reference = true;
 	pool->reference = next;
-	pool->next_sample_ns = after_ns + SAMPLE_PERIOD_NS;
+	pool->next_sample_ns = ++pool->samples < SAMPLES_EARLY ? 0 : after_ns + SAMPLE_PERIOD_NS;
 	pair.gpu_ns = pool->reference_ns;
 	process_write(RING_RECORD_CLOCK_PAIR, &pair, sizeof(pair));
 }
@@ -303,6 +312,7 @@ static void write_pair(const struct pool *pool, const struct timed_pair *pair)
 		struct ring_timed_call call = {.handle = pair->calls[i].handle,
 			.entered_host_ns = pair->calls[i].entered_ns,
 			.returned_host_ns = pair->calls[i].returned_ns,
+			.launched_host_ns = pair->launched_ns,
 			.start_ns = pool->reference_ns + start_ns,
 			.stop_ns = pool->reference_ns + stop_ns,
 			.thread_id = pair->thread,
@@ -399,6 +409,7 @@ void timed_events_report(uint32_t pointers)
 		.captured = __atomic_load_n(&events.captured, __ATOMIC_RELAXED),
 		.unplaced = __atomic_load_n(&events.unplaced, __ATOMIC_RELAXED),
 		.failed = __atomic_load_n(&events.failed, __ATOMIC_RELAXED),
+		.spent_ns = __atomic_load_n(&events.spent_ns, __ATOMIC_RELAXED),
 		.pointers = pointers,
 		.settled_host_ns = events.settled_ns};
 

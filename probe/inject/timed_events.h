@@ -26,10 +26,16 @@ struct timed_pair;
 
 /* Any thread. Records the start; NULL: these calls are not timed, and are counted. */
 struct timed_pair *timed_events_start(void *stream, size_t call_count);
-/* Records the stop, for at most TIMED_CALLS_MAX calls that begin between the two. */
-void timed_events_stop(struct timed_pair *pair, const struct timed_call *calls, size_t count);
+/*
+ * Records the stop, for at most TIMED_CALLS_MAX calls. launched_ns: when the host was done with launching;
+ * where it took unusually long, when it had certainly begun.
+ */
+void timed_events_stop(
+	struct timed_pair *pair, const struct timed_call *calls, size_t count, int64_t launched_ns);
 /* There was nothing between the two after all. */
 void timed_events_cancel(struct timed_pair *pair, size_t call_count);
+/* The caller's time that went into timing. */
+void timed_events_spent(int64_t length_ns);
 /* Calls that cannot be told apart. */
 void timed_events_count_failed(size_t call_count);
 

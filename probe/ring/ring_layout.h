@@ -198,6 +198,7 @@ struct ring_drops {
 struct ring_timed_call {
 	uint64_t handle;			   /* the communicator's, as passed */
 	int64_t entered_host_ns, returned_host_ns; /* of the call */
+	int64_t launched_host_ns; /* its kernel starts no earlier, as far as the host knows */
 	int64_t start_ns, stop_ns;		   /* RING_CLOCK_EVENTS */
 	uint32_t thread_id;
 	uint8_t device;
@@ -209,6 +210,7 @@ struct ring_timed_state {
 	uint64_t timed, captured; /* captured: into a graph, so not timed */
 	uint64_t unplaced;	  /* too many were in flight */
 	uint64_t failed;	  /* the driver said no, or their group cannot be told apart */
+	uint64_t spent_ns;	  /* by the callers, on what timed calls need */
 	uint32_t pointers;	  /* through which calls come; 0: none was found */
 	uint32_t padding;
 	int64_t settled_host_ns; /* nothing more will come of calls that were made before */
@@ -241,7 +243,7 @@ _Static_assert(offsetof(struct ring_record, words) == 16, "payload of the record
 _Static_assert(sizeof(struct ring_collective) == 96, "collective of the ring");
 _Static_assert(sizeof(struct ring_kernel_name) == 108, "kernel name of the ring");
 _Static_assert(sizeof(struct ring_kernel) == 56, "kernel of the ring");
-_Static_assert(sizeof(struct ring_timed_call) == 48, "timed call of the ring");
+_Static_assert(sizeof(struct ring_timed_call) == 56, "timed call of the ring");
 
 /* What the probe asks for. Fields first, then the request number with release order. */
 struct ring_control {

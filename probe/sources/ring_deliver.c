@@ -152,6 +152,7 @@ static void deliver_timed_call(struct ring_source *source, struct ring_process *
 		.handle = call->handle,
 		.entered = {call->entered_host_ns},
 		.returned = {call->returned_host_ns},
+		.launched = {call->launched_host_ns},
 		.start = to_host(clock, call->start_ns),
 		.stop = to_host(clock, call->stop_ns),
 		.device = call->device};

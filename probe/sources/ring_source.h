@@ -73,7 +73,9 @@ struct ring_source_timed_call {
 	pid_t pid;
 	uint64_t handle;		  /* the communicator's, as passed */
 	struct host_ns entered, returned; /* the call, on the host */
-	struct host_ns start, stop;	  /* the device: 0 = not known */
+	struct host_ns launched;	  /* its kernel starts no earlier */
+	struct host_ns start,
+		stop; /* what the stream waited for, and the kernel, were done; 0 = not known */
 	uint8_t device;
 };
 

@@ -71,6 +71,7 @@ static void on_timed_call(void *context, const struct ring_source_timed_call *ca
 	seen.early += call->start.value < call->entered.value - MS;
 	seen.late += call->stop.value > now_ns() + MS;
 	assert_true(call->returned.value >= call->entered.value);
+	assert_true(call->launched.value >= call->entered.value);
 }
 
 static void on_timed_state(void *context, pid_t pid, const struct ring_timed_state *state)
@@ -212,6 +213,7 @@ static void calls_are_timed(void **state)
 	assert_int_equal(seen.early, 0);
 	assert_int_equal(seen.late, 0);
 	assert_true(seen.state.pointers >= 4); /* the GOT's three, both kept ones */
+	assert_true(seen.state.spent_ns > 0);
 	assert_true(seen.state.timed > 0 && seen.state.captured > 0 && seen.state.failed > 0);
 }
 

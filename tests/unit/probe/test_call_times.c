@@ -39,6 +39,7 @@ static void event(struct call_times *times, int64_t time_ns, uint64_t handle, in
 	call_times_event(times, &(struct call_times_event){.handle = handle,
 					.entered = {time_ns - 1000},
 					.returned = {time_ns + 10000},
+					.launched = {time_ns + 9000},
 					.start = {start_ns},
 					.stop = {stop_ns}});
 }
@@ -72,7 +73,7 @@ static void test_by_handle_and_moment(void **state)
 
 	event(times, 11 * S, 1, 11 * S - 2000, 11 * S + 9 * MS);
 	assert_int_equal(take(times, 11 * S + 20 * MS, &part), 1);
-	assert_int_equal(part.arrival.value, 11 * S); /* never before its call */
+	assert_int_equal(part.arrival.value, 11 * S + 9000); /* the device waited for the host */
 	assert_int_equal(part.departure.value, 11 * S + 9 * MS);
 	assert_int_not_equal(part.stream, stream);
 	call_times_get_counts(times, &counts);
@@ -92,6 +93,12 @@ static void test_event_before_its_call(void **state)
 	call(times, 0, 11 * S, 1);
 	assert_int_equal(take(times, 11 * S + 2 * MS, &part), 1);
 	assert_int_equal(part.departure.value, 11 * S + MS);
+	/* So short that it ended before the host was back. */
+	call(times, 1, 12 * S, 1);
+	event(times, 12 * S, 1, 12 * S - 2000, 12 * S + 5000);
+	assert_int_equal(take(times, 12 * S + 2 * MS, &part), 2);
+	assert_int_equal(part.arrival.value, 12 * S + 5000);
+	assert_int_equal(part.departure.value, 12 * S + 5000);
 	call_times_destroy(times);
 }
 

@@ -28,6 +28,7 @@ enum option_code {
 	OPTION_READ_LOSS,
 	OPTION_ALL_TO_ALL,
 	OPTION_BY_POINTER,
+	OPTION_HELPER,
 	OPTION_LAUNCHES,
 	OPTION_HOLD,
 	OPTION_EXIT_STATUS,
@@ -55,6 +56,7 @@ static const struct option long_options[] = {
 	{"read-loss", no_argument, NULL, OPTION_READ_LOSS},
 	{"all-to-all", no_argument, NULL, OPTION_ALL_TO_ALL},
 	{"by-pointer", no_argument, NULL, OPTION_BY_POINTER},
+	{"helper", no_argument, NULL, OPTION_HELPER},
 	{"launches", required_argument, NULL, OPTION_LAUNCHES},
 	{"hold", required_argument, NULL, OPTION_HOLD},
 	{"exit-status", required_argument, NULL, OPTION_EXIT_STATUS},
@@ -92,6 +94,7 @@ static void print_help(const char *program)
 	       "only)\n"
 	       "  --by-pointer         all-reduces through a pointer in no library's data (nccl "
 	       "only)\n"
+	       "  --helper             each rank forks a process that does nothing (nccl only)\n"
 	       "  --launches N         more of them a step, which the driver refuses at once (nccl "
 	       "only)\n"
 	       "  --hold FILE          before step 20, every rank adds a byte to FILE and waits "
@@ -204,6 +207,9 @@ static int apply_option(struct workload_options *options, int code, const char *
 		return 0;
 	case OPTION_BY_POINTER:
 		options->by_pointer = true;
+		return 0;
+	case OPTION_HELPER:
+		options->helper = true;
 		return 0;
 	case OPTION_PROFILER:
 		options->profiler = true;

@@ -7,11 +7,13 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <mpi.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <unistd.h>
 
 #include "tests/workload/device/nccl_api.h"
 #include "tests/workload/device/stream.h"
@@ -197,6 +199,18 @@ static int hold_cupti(void)
 	return symbol && subscribe(&subscriber, NULL, NULL) == 0 ? 0 : -EIO;
 }
 
+/* It has all that its parent has, and calls nothing. */
+static int start_helper(void)
+{
+	pid_t helper = fork();
+
+	if (helper != 0)
+		return helper > 0 ? 0 : -errno;
+	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+	for (;;)
+		pause();
+}
+
 static void find_all_reduce(struct nccl_transport *nccl)
 {
 	void *symbol = dlsym(RTLD_DEFAULT, "ncclAllReduce");
@@ -232,6 +246,8 @@ static int set_up(
 		return -EIO;
 	if (options->schedule.split && ncclCommSplit(nccl->world, rank < (size + 1) / 2 ? 0 : 1,
 					       rank, &nccl->group, NULL) != ncclSuccess)
+		return -EIO;
+	if (options->helper && start_helper())
 		return -EIO;
 	return check_sum(nccl, rank, size);
 }

@@ -131,22 +131,15 @@ static void say_none(struct attach_deep *deep, const char *why)
 	fprintf(stderr, "slowrank: %s\n", why);
 }
 
-int attach_deep_create(const struct probe_options *options, const struct attach_process *tree,
-	size_t count, struct attach_deep **result)
+int attach_deep_create(const struct probe_options *options, struct attach_deep **result)
 {
 	struct attach_deep *deep = calloc(1, sizeof(*deep));
 	char path[PATH_MAX];
-	bool any = false;
 
 	if (!deep)
 		return -ENOMEM;
 	deep->loader = -1;
-	for (size_t i = 0; i < count && !any; i++)
-		any = has_device(tree[i].pid);
-	if (!any) {
-		say_none(
-			deep, "attach --deep found no process with a GPU's libraries to load into");
-	} else if (!device_environment_library(path, sizeof(path))) {
+	if (!device_environment_library(path, sizeof(path))) {
 		say_none(deep, "libslowrank_inject.so is not beside slowrank: nothing was loaded");
 	} else if (!is_wanted(options)) {
 		free(deep);

@@ -13,18 +13,14 @@
 #include "probe/options.h"
 #include "probe/wire/message.h"
 
-struct attach_process {
-	pid_t pid, parent;
-};
-
 struct attach_deep;
 
 /*
- * tree: the processes of the job. Returns -ECANCELED when the user, asked on a terminal, said no; else 0,
- * whatever can be loaded. Says on stderr what it will do. The caller owns *deep.
+ * Says on stderr what it will do. Returns -ECANCELED when the user, asked on a terminal, said no; -ENOMEM;
+ * else 0, whatever can be loaded. The caller owns *deep.
  */
-int attach_deep_create(const struct probe_options *options, const struct attach_process *tree,
-	size_t count, struct attach_deep **deep) __attribute__((warn_unused_result));
+int attach_deep_create(const struct probe_options *options, struct attach_deep **deep)
+	__attribute__((warn_unused_result));
 void attach_deep_destroy(struct attach_deep *deep); /* NULL is fine */
 
 /* A process made a collective call: has the library loaded into it, once. NULL is fine. */

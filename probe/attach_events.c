@@ -130,7 +130,8 @@ bool attach_events_serve(const struct attach_events *events, pid_t pid)
 				  events->now.value - process->first_ns < patience_ns);
 }
 
-static const char *reason(const struct attach_events *events)
+/* Why most of them are not timed. */
+static const char *reason(const struct attach_events *events, uint64_t untimed)
 {
 	uint64_t captured = events->captured, unplaced = events->unplaced, failed = events->failed;
 
@@ -139,11 +140,11 @@ static const char *reason(const struct attach_events *events)
 		unplaced += events->processes[i].state.unplaced;
 		failed += events->processes[i].state.failed;
 	}
-	if (captured > unplaced && captured > failed)
+	if (captured * 2 > untimed)
 		return "the others were captured into graphs";
-	if (unplaced > failed)
+	if (unplaced * 2 > untimed)
 		return "for the others, too many were in flight";
-	if (failed)
+	if (failed * 2 > untimed)
 		return "the others belong to groups whose kernels cannot be told apart, or their "
 		       "events failed";
 	return "the others were called through pointers that no library's data holds";
@@ -165,6 +166,6 @@ bool attach_events_coverage(const struct attach_events *events, struct message_s
 	if (out->state == SOURCE_DEGRADED)
 		snprintf(out->why, sizeof(out->why),
 			"about %" PRIu64 "0 %% of the collectives are timed; %s",
-			counts.timed * 10 / all, reason(events));
+			counts.timed * 10 / all, reason(events, counts.untimed));
 	return true;
 }

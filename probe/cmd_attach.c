@@ -76,7 +76,7 @@ int cmd_attach(int argc, char **argv)
 		return 2;
 	count = process_tree_find(options.pids, options.pid_count, &tree);
 	if (options.deep == PROBE_DEEP_ON) {
-		result = attach_deep_create(&options, tree, count, &job.deep);
+		result = attach_deep_create(&options, &job.deep);
 		job.why_no_device = "";
 	}
 	if (result == -ECANCELED)

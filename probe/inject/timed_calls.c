@@ -336,11 +336,12 @@ static void begin(int64_t now_ns)
 	timed.on = true;
 	timed.begun_ns = now_ns;
 	timed.pointers = 0;
+	timed_events_forget();
 	__atomic_store_n(&timed.turn, ++timed.turns, __ATOMIC_RELAXED);
 	look_for_pointers(now_ns);
 }
 
-/* The code stays: a thread may be in it. What is in flight is not told. */
+/* The code stays: a thread may be in it. */
 static void end(void)
 {
 	timed.on = false;

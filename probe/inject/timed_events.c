@@ -219,6 +219,21 @@ void timed_events_cancel(struct timed_pair *pair, size_t call_count)
 
 /* From here on: the helper's. */
 
+void timed_events_forget(void)
+{
+	for (size_t i = 0; i < POOLS; i++) {
+		struct pool *pool = &events.pools[i];
+		bool ready = __atomic_load_n(&pool->state, __ATOMIC_ACQUIRE) == POOL_READY;
+
+		for (size_t k = 0; ready && k < PAIRS_MAX; k++) {
+			struct timed_pair *pair = &pool->pairs[k];
+
+			if (__atomic_load_n(&pair->state, __ATOMIC_ACQUIRE) == PAIR_PENDING)
+				give_back(pair);
+		}
+	}
+}
+
 static bool make_events(struct pool *pool)
 {
 	const struct cuda_abi_events *cuda = &events.cuda;

@@ -41,6 +41,8 @@ void timed_events_count_failed(size_t call_count);
 
 /* The helper's. False: there is no driver that has events. */
 bool timed_events_load(void);
+/* What is in flight is not told. */
+void timed_events_forget(void);
 /* Makes pools that callers asked for, writes what is done, measures clocks. */
 void timed_events_poll(void);
 /* Tells what became of the calls, and up to when all is told. */

@@ -256,16 +256,15 @@ static void make_pool(struct pool *pool)
 	__atomic_store_n(&pool->state, made ? POOL_READY : POOL_FAILED, __ATOMIC_RELEASE);
 }
 
-/* Device time from the reference to an event that was reached. */
-static bool elapsed_ns(const struct pool *pool, void *event, int64_t *length_ns)
+/* Device time from the reference to an event. CUDA_ABI_NOT_READY: it is not reached. */
+static int elapsed_ns(const struct pool *pool, void *event, int64_t *length_ns)
 {
-	float milliseconds;
+	float milliseconds = 0;
+	int result =
+		events.cuda.event_elapsed(&milliseconds, pool->references[pool->reference], event);
 
-	if (events.cuda.event_elapsed(&milliseconds, pool->references[pool->reference], event) !=
-		CUDA_ABI_SUCCESS)
-		return false;
 	*length_ns = (int64_t)((double)milliseconds * 1e6);
-	return true;
+	return result;
 }
 
 /* The next event of the clock is reached between two stamps of the host: it is the new reference. */
@@ -281,7 +280,7 @@ static void take_reference(struct pool *pool, int64_t before_ns, int64_t after_n
 
 	if (!pool->has_reference)
 		pool->reference_ns = middle_ns;
-	else if (elapsed_ns(pool, pool->references[next], &length_ns))
+	else if (elapsed_ns(pool, pool->references[next], &length_ns) == CUDA_ABI_SUCCESS)
 		pool->reference_ns += length_ns;
 	else
 		return;
@@ -315,14 +314,9 @@ static void sample_clock(struct pool *pool)
 	}
 }
 
-static void write_pair(const struct pool *pool, const struct timed_pair *pair)
+static void write_pair(
+	const struct pool *pool, const struct timed_pair *pair, int64_t start_ns, int64_t stop_ns)
 {
-	int64_t start_ns, stop_ns;
-
-	if (!elapsed_ns(pool, pair->start, &start_ns) || !elapsed_ns(pool, pair->stop, &stop_ns)) {
-		count(&events.failed, pair->call_count);
-		return;
-	}
 	for (size_t i = 0; i < pair->call_count; i++) {
 		struct ring_timed_call call = {.handle = pair->calls[i].handle,
 			.entered_host_ns = pair->calls[i].entered_ns,
@@ -347,6 +341,7 @@ struct waiting {
 /* Writes what a pair has to tell, and gives it back; false: it is not done. */
 static bool finish_pair(struct pool *pool, struct timed_pair *pair, struct waiting *waiting)
 {
+	int64_t start_ns, stop_ns;
 	int result;
 
 	for (size_t i = 0; i < waiting->count; i++) {
@@ -355,13 +350,15 @@ static bool finish_pair(struct pool *pool, struct timed_pair *pair, struct waiti
 	}
 	if (waiting->count == STREAMS_WAITED)
 		return false;
-	result = events.cuda.event_query(pair->stop);
+	result = elapsed_ns(pool, pair->stop, &stop_ns);
 	if (result == CUDA_ABI_NOT_READY) {
 		waiting->streams[waiting->count++] = pair->stream;
 		return false;
 	}
 	if (result == CUDA_ABI_SUCCESS)
-		write_pair(pool, pair);
+		result = elapsed_ns(pool, pair->start, &start_ns);
+	if (result == CUDA_ABI_SUCCESS)
+		write_pair(pool, pair, start_ns, stop_ns);
 	else
 		fail(pool, pair->call_count);
 	give_back(pair);

@@ -270,10 +270,12 @@ CUresult cuEventQuery(CUevent event)
 
 CUresult cuEventElapsedTime(float *milliseconds, CUevent start, CUevent end)
 {
-	if (!start || !end || !event_time_ns(start) || !event_time_ns(end))
+	if (!start || !end)
 		return CUDA_ERROR_INVALID_HANDLE;
 	if (!event_is_reached(start) || !event_is_reached(end))
 		return CUDA_ERROR_NOT_READY;
+	if (!event_time_ns(start) || !event_time_ns(end)) /* never recorded */
+		return CUDA_ERROR_INVALID_HANDLE;
 	*milliseconds = (float)((double)(event_time_ns(end) - event_time_ns(start)) / 1e6);
 	return CUDA_SUCCESS;
 }

@@ -23,8 +23,9 @@ enum {
 
 enum pair_state { PAIR_FREE = 0, PAIR_BUSY = 1, PAIR_PENDING = 2 };
 
+/* As a rule one call, in two lines of the cache. */
 struct timed_pair {
-	uint32_t state; /* atomic; busy: the caller's, pending: the helper's */
+	_Alignas(64) uint32_t state; /* atomic; busy: the caller's, pending: the helper's */
 	uint32_t thread;
 	struct pool *pool;
 	void *stream;

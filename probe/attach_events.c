@@ -10,8 +10,14 @@ static const int64_t length_ns = 10000000000, renew_ns = 3000000000;
 /* The library waits for a second, the first call of a context is not timed: a few steps. */
 static const int64_t patience_ns = 8000000000;
 
+/* Of a caller's time, at most, in this long. */
+#define SPENT_SHARE_MAX 0.03
+static const int64_t spent_window_ns = 5000000000;
+
 struct timed_process {
 	pid_t pid;
+	int64_t window_ns; /* when what is spent was looked at; 0: not yet */
+	uint64_t window_spent_ns;
 	int64_t first_ns, next_ns; /* when it came, and to be asked again */
 	bool timed;		   /* some call was */
 	struct ring_timed_state state;
@@ -22,6 +28,7 @@ struct attach_events {
 	struct job *job;
 	struct host_ns now;
 	uint64_t captured, unplaced, failed; /* of processes that ended */
+	unsigned over_budget_percent; /* of a caller's time: it was switched off; 0: it was not */
 	size_t count;
 	struct timed_process processes[RING_SOURCE_PROCESSES_MAX];
 };
@@ -67,7 +74,7 @@ void attach_events_call(struct attach_events *events, const struct ring_source_t
 {
 	struct timed_process *process = find(events, call->pid);
 
-	if (!process)
+	if (!process || events->over_budget_percent)
 		return;
 	if (!process->timed)
 		job_calls_timed(events->job, call->pid, events->now);
@@ -81,6 +88,32 @@ void attach_events_call(struct attach_events *events, const struct ring_source_t
 			.stop = call->stop});
 }
 
+/* For all processes: ranks with device times beside others without are compared with nobody. */
+static void switch_off(struct attach_events *events)
+{
+	for (size_t i = 0; i < events->count; i++) {
+		(void)!ring_source_time_calls(
+			events->rings, events->processes[i].pid, (struct host_ns){0});
+		job_calls_untimed(events->job, events->processes[i].pid, events->now);
+	}
+}
+
+static void check_cost(struct attach_events *events, struct timed_process *process)
+{
+	int64_t window_ns = events->now.value - process->window_ns;
+	double share;
+
+	if (process->window_ns && window_ns < spent_window_ns)
+		return;
+	share = (double)(process->state.spent_ns - process->window_spent_ns) / (double)window_ns;
+	if (process->window_ns && share > SPENT_SHARE_MAX && !events->over_budget_percent) {
+		events->over_budget_percent = (unsigned)(share * 100);
+		switch_off(events);
+	}
+	process->window_ns = events->now.value;
+	process->window_spent_ns = process->state.spent_ns;
+}
+
 void attach_events_state(
 	struct attach_events *events, pid_t pid, const struct ring_timed_state *state)
 {
@@ -90,6 +123,7 @@ void attach_events_state(
 		return;
 	process->state = *state;
 	job_calls_settled(events->job, pid, (struct host_ns){state->settled_host_ns}, events->now);
+	check_cost(events, process);
 }
 
 void attach_events_ended(struct attach_events *events, pid_t pid)
@@ -114,7 +148,7 @@ void attach_events_tick(struct attach_events *events, struct host_ns now)
 
 		if (!process->first_ns)
 			process->first_ns = now.value;
-		if (now.value < process->next_ns)
+		if (now.value < process->next_ns || events->over_budget_percent)
 			continue;
 		process->next_ns = now.value + renew_ns;
 		(void)!ring_source_time_calls(
@@ -126,7 +160,7 @@ bool attach_events_serve(const struct attach_events *events, pid_t pid)
 {
 	const struct timed_process *process = find(events, pid);
 
-	return process && (process->timed || !process->first_ns ||
+	return process && (process->timed || events->over_budget_percent || !process->first_ns ||
 				  events->now.value - process->first_ns < patience_ns);
 }
 
@@ -155,6 +189,14 @@ bool attach_events_coverage(const struct attach_events *events, struct message_s
 	struct call_times_counts counts = {0};
 	uint64_t all;
 
+	if (events && events->over_budget_percent) {
+		snprintf(out->name, sizeof(out->name), "device.time");
+		out->state = SOURCE_MISSING;
+		snprintf(out->why, sizeof(out->why),
+			"switched off: timing collectives by events took %u %% of a rank's time",
+			events->over_budget_percent);
+		return true;
+	}
 	if (events)
 		job_call_times_counts(events->job, &counts);
 	if (!counts.timed)

@@ -2,7 +2,7 @@
 /*
  * attach --deep to a job whose NCCL loads no plug-in any more: its processes time their collectives by
  * events around NCCL's calls (probe/inject/timed_calls.h), which costs so little that it is on whatever they
- * launch. Calls through pointers that the library does not find are not timed: then CUPTI may be shown
+ * launch; but what it takes of their callers' time is measured, and it ends where that is too much. Calls through pointers that the library does not find are not timed: then CUPTI may be shown
  * (attach_kernels.h). One thread.
  */
 #ifndef SLOWRANK_PROBE_ATTACH_EVENTS_H

@@ -54,6 +54,8 @@ void job_kernel(struct job *job, pid_t pid, const struct kernel_calls_kernel *ke
 void job_calls_timed(struct job *job, pid_t pid, struct host_ns now);
 void job_call_time(struct job *job, pid_t pid, const struct call_times_event *event);
 void job_calls_settled(struct job *job, pid_t pid, struct host_ns settled, struct host_ns now);
+/* They are timed no more: the host's times are used again, as before. */
+void job_calls_untimed(struct job *job, pid_t pid, struct host_ns now);
 /* To be called before job_join_device_calls(): matches what can be. */
 void job_match_times(struct job *job, struct host_ns now);
 /* Sums over all processes. */

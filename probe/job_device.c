@@ -87,24 +87,27 @@ static bool take_matched(const struct rank_process *process, struct host_ns now,
 	*number = 0;
 	if (process->call_times)
 		return call_times_take(process->call_times, now, finish, part, number);
-	return process->kernel_calls &&
-	       kernel_calls_take(process->kernel_calls, now, finish, part);
+	return process->kernel_calls && kernel_calls_take(process->kernel_calls, now, finish, part);
 }
 
-void job_match_times(struct job *job, struct host_ns now)
+static void match_times(
+	struct job *job, struct rank_process *process, struct host_ns now, bool finish)
 {
 	struct collective_part part;
 	uint64_t number;
 
+	while (process->device_calls && take_matched(process, now, finish, &part, &number)) {
+		job->enqueue_only |= (part.flags & PART_ENQUEUE_ONLY) != 0;
+		device_calls_done(process->device_calls, &part, number);
+	}
+}
+
+void job_match_times(struct job *job, struct host_ns now)
+{
 	for (size_t i = 0; i < job->process_count; i++) {
 		struct rank_process *process = job->processes[i];
 
-		while (process->device_calls &&
-			take_matched(process, now, process->exited || job->finished, &part,
-				&number)) {
-			job->enqueue_only |= (part.flags & PART_ENQUEUE_ONLY) != 0;
-			device_calls_done(process->device_calls, &part, number);
-		}
+		match_times(job, process, now, process->exited || job->finished);
 	}
 }
 
@@ -138,14 +141,13 @@ void job_kernel_counts(const struct job *job, struct kernel_calls_counts *sum)
 	}
 }
 
-static void join_device_calls(struct job *job, struct rank_process *process)
+static void join_device_calls(struct job *job, struct rank_process *process, bool finish)
 {
 	struct collective_part part;
 	struct activity others;
 	bool any = false;
 
-	while (device_calls_take(
-		process->device_calls, process->exited || job->finished, &part, &others)) {
+	while (device_calls_take(process->device_calls, finish, &part, &others)) {
 		if (!job_ensure_builder(process, part.arrival.value)) {
 			job->dropped++;
 			continue;
@@ -162,7 +164,26 @@ static void join_device_calls(struct job *job, struct rank_process *process)
 void job_join_device_calls(struct job *job)
 {
 	for (size_t i = 0; i < job->process_count; i++) {
-		if (job->processes[i]->device_calls)
-			join_device_calls(job, job->processes[i]);
+		struct rank_process *process = job->processes[i];
+
+		if (process->device_calls)
+			join_device_calls(job, process, process->exited || job->finished);
 	}
+}
+
+void job_calls_untimed(struct job *job, pid_t pid, struct host_ns now)
+{
+	struct rank_process *process = job_find_process(job, pid);
+	struct call_times_counts counts;
+
+	if (!process || !process->call_times)
+		return;
+	match_times(job, process, now, true);
+	join_device_calls(job, process, true);
+	call_times_get_counts(process->call_times, &counts);
+	job->dropped += counts.dropped + device_calls_dropped(process->device_calls);
+	call_times_destroy(process->call_times);
+	device_calls_destroy(process->device_calls);
+	process->call_times = NULL;
+	process->device_calls = NULL;
 }

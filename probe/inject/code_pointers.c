@@ -150,6 +150,20 @@ static bool is_read_only(uintptr_t address)
 	return read_only;
 }
 
+/* What the loader makes read-only after relocation: whole pages (glibc, _dl_protect_relro()). */
+static bool is_relocated_page(const struct dl_phdr_info *info, uintptr_t page, uintptr_t page_bytes)
+{
+	for (int i = 0; i < info->dlpi_phnum; i++) {
+		const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
+		uintptr_t start = info->dlpi_addr + segment->p_vaddr;
+
+		if (segment->p_type == PT_GNU_RELRO && page >= (start & ~(page_bytes - 1)) &&
+			page < ((start + segment->p_memsz) & ~(page_bytes - 1)))
+			return true;
+	}
+	return false;
+}
+
 struct change {
 	const struct scan *scan;
 	uintptr_t place;
@@ -157,7 +171,10 @@ struct change {
 	bool read_only, done;
 };
 
-/* Under the loader's lock, so the library stays. */
+/*
+ * Under the loader's lock, so the library stays. A page that it is still to make read-only is left alone, as
+ * is one that the program has made so: a write might come right behind that.
+ */
 static int change_place(struct dl_phdr_info *info, size_t size, void *context)
 {
 	struct change *change = context;
@@ -168,6 +185,8 @@ static int change_place(struct dl_phdr_info *info, size_t size, void *context)
 	(void)size;
 	if (!holds(info, change->place))
 		return 0;
+	if (is_relocated_page(info, (uintptr_t)page, change->page_bytes) != change->read_only)
+		return 1;
 	if (change->read_only && mprotect(page, change->page_bytes, PROT_READ | PROT_WRITE))
 		return 1;
 	word = __atomic_load_n(place, __ATOMIC_RELAXED);

@@ -26,7 +26,6 @@ enum pair_state { PAIR_FREE = 0, PAIR_BUSY = 1, PAIR_PENDING = 2 };
 /* As a rule one call, in two lines of the cache. */
 struct timed_pair {
 	_Alignas(64) uint32_t state; /* atomic; busy: the caller's, pending: the helper's */
-	uint32_t thread;
 	struct pool *pool;
 	void *stream;
 	void *start, *stop;
@@ -205,7 +204,6 @@ void timed_events_stop(struct timed_pair *pair, const struct timed_call *calls, 
 		give_back(pair);
 		return;
 	}
-	pair->thread = process_thread_id();
 	pair->launched_ns = launched_ns;
 	pair->call_count = call_count < TIMED_CALLS_MAX ? call_count : TIMED_CALLS_MAX;
 	memcpy(pair->calls, calls, pair->call_count * sizeof(calls[0]));
@@ -325,8 +323,7 @@ static void write_pair(
 			.launched_host_ns = pair->launched_ns,
 			.start_ns = pool->reference_ns + start_ns,
 			.stop_ns = pool->reference_ns + stop_ns,
-			.thread_id = pair->thread,
-			.device = (uint8_t)pool->device};
+			.device = (uint32_t)pool->device};
 
 		process_write(RING_RECORD_TIMED_CALL, &call, sizeof(call));
 	}

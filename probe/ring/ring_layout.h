@@ -200,9 +200,8 @@ struct ring_timed_call {
 	int64_t entered_host_ns, returned_host_ns; /* of the call */
 	int64_t launched_host_ns; /* its kernel starts no earlier, as far as the host knows */
 	int64_t start_ns, stop_ns;		   /* RING_CLOCK_EVENTS */
-	uint32_t thread_id;
-	uint8_t device;
-	uint8_t padding[3];
+	uint32_t device; /* of the process */
+	uint32_t padding;
 };
 
 /* What became of the calls since the library was asked to time them; once a second. */

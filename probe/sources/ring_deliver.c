@@ -154,8 +154,7 @@ static void deliver_timed_call(struct ring_source *source, struct ring_process *
 		.returned = {call->returned_host_ns},
 		.launched = {call->launched_host_ns},
 		.start = to_host(clock, call->start_ns),
-		.stop = to_host(clock, call->stop_ns),
-		.device = call->device};
+		.stop = to_host(clock, call->stop_ns)};
 
 	if (out.stop.value < out.start.value)
 		out.start = out.stop = (struct host_ns){0};

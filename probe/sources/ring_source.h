@@ -74,9 +74,7 @@ struct ring_source_timed_call {
 	uint64_t handle;		  /* the communicator's, as passed */
 	struct host_ns entered, returned; /* the call, on the host */
 	struct host_ns launched;	  /* its kernel starts no earlier */
-	struct host_ns start,
-		stop; /* what the stream waited for, and the kernel, were done; 0 = not known */
-	uint8_t device;
+	struct host_ns start, stop; /* its stream was ready for it; it was done; 0 = not known */
 };
 
 /* Each may be NULL. pid is the number under which the process was added. */

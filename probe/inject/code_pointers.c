@@ -24,6 +24,12 @@ struct range {
 	uintptr_t start, end;
 };
 
+struct place {
+	uintptr_t address;
+	size_t pair;
+	bool read_only;
+};
+
 struct scan {
 	const struct code_pointer *pairs;
 	size_t pair_count;
@@ -33,7 +39,7 @@ struct scan {
 
 /* One thread at a time: too large for the helper's stack. */
 static struct range ranges[RANGES_MAX];
-static uintptr_t places[PLACES_MAX];
+static struct place places[PLACES_MAX];
 static uintptr_t chunk[CHUNK_BYTES / sizeof(uintptr_t)];
 
 struct library_search {
@@ -121,8 +127,12 @@ static void scan_range(struct scan *scan, int memory, const struct range *range)
 		ssize_t got = pread(memory, chunk, bytes, (off_t)at);
 
 		for (size_t i = 0; got > 0 && i < (size_t)got / sizeof(chunk[0]); i++) {
-			if (find_pair(scan, chunk[i]) && scan->place_count < PLACES_MAX)
-				places[scan->place_count++] = at + i * sizeof(chunk[0]);
+			const struct code_pointer *pair = find_pair(scan, chunk[i]);
+
+			if (pair && scan->place_count < PLACES_MAX)
+				places[scan->place_count++] =
+					(struct place){.address = at + i * sizeof(chunk[0]),
+						.pair = (size_t)(pair - scan->pairs)};
 		}
 	}
 }
@@ -165,10 +175,10 @@ static bool is_relocated_page(const struct dl_phdr_info *info, uintptr_t page, u
 }
 
 struct change {
-	const struct scan *scan;
-	uintptr_t place;
+	const struct place *place;
+	const struct code_pointer *pair;
 	uintptr_t page_bytes;
-	bool read_only, done;
+	bool done;
 };
 
 /*
@@ -178,42 +188,50 @@ struct change {
 static int change_place(struct dl_phdr_info *info, size_t size, void *context)
 {
 	struct change *change = context;
-	uintptr_t *place = (uintptr_t *)change->place, word;
-	void *page = (void *)(change->place & ~(change->page_bytes - 1));
-	const struct code_pointer *pair;
+	uintptr_t *word = (uintptr_t *)change->place->address, from = change->pair->from;
+	uintptr_t page = change->place->address & ~(change->page_bytes - 1);
 
 	(void)size;
-	if (!holds(info, change->place))
+	if (!holds(info, change->place->address))
 		return 0;
-	if (is_relocated_page(info, (uintptr_t)page, change->page_bytes) != change->read_only)
+	if (is_relocated_page(info, page, change->page_bytes) != change->place->read_only)
 		return 1;
-	if (change->read_only && mprotect(page, change->page_bytes, PROT_READ | PROT_WRITE))
+	if (change->place->read_only &&
+		mprotect((void *)page, change->page_bytes, PROT_READ | PROT_WRITE))
 		return 1;
-	word = __atomic_load_n(place, __ATOMIC_RELAXED);
-	pair = find_pair(change->scan, word);
-	if (pair)
-		change->done = __atomic_compare_exchange_n(
-			place, &word, pair->to, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED);
-	if (change->read_only)
-		(void)mprotect(page, change->page_bytes, PROT_READ);
+	change->done = __atomic_compare_exchange_n(
+		word, &from, change->pair->to, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED);
+	if (change->place->read_only)
+		(void)mprotect((void *)page, change->page_bytes, PROT_READ);
 	return 1;
 }
 
-static size_t change_places(const struct scan *scan)
+static void look_at_rights(const struct scan *scan, uintptr_t page_bytes)
 {
-	struct change change = {.scan = scan, .page_bytes = (uintptr_t)sysconf(_SC_PAGESIZE)};
 	uintptr_t page = 0;
-	size_t changed = 0;
+	bool read_only = false;
 
 	for (size_t i = 0; i < scan->place_count; i++) {
-		change.place = places[i];
-		change.done = false;
-		if ((places[i] & ~(change.page_bytes - 1)) != page) {
-			page = places[i] & ~(change.page_bytes - 1);
-			change.read_only = is_read_only(page);
+		if ((places[i].address & ~(page_bytes - 1)) != page) {
+			page = places[i].address & ~(page_bytes - 1);
+			read_only = is_read_only(page);
 		}
-		(void)dl_iterate_phdr(change_place, &change);
-		changed += change.done;
+		places[i].read_only = read_only;
+	}
+}
+
+static size_t change_places(const struct scan *scan, uintptr_t page_bytes)
+{
+	size_t changed = 0;
+
+	for (size_t pair = 0; pair < scan->pair_count; pair++) {
+		for (size_t i = 0; i < scan->place_count; i++) {
+			struct change change = {&places[i], &scan->pairs[pair], page_bytes, false};
+
+			if (places[i].pair == pair)
+				(void)dl_iterate_phdr(change_place, &change);
+			changed += change.done;
+		}
 	}
 	return changed;
 }
@@ -221,8 +239,8 @@ static size_t change_places(const struct scan *scan)
 size_t code_pointers_swap(const struct code_pointer *pairs, size_t pair_count)
 {
 	struct scan scan = {.pairs = pairs, .pair_count = pair_count, .lowest = UINTPTR_MAX};
+	uintptr_t page_bytes = (uintptr_t)sysconf(_SC_PAGESIZE);
 	int memory = open("/proc/self/mem", O_RDONLY | O_CLOEXEC);
-	size_t changed = 0;
 
 	if (memory < 0)
 		return 0;
@@ -235,7 +253,6 @@ size_t code_pointers_swap(const struct code_pointer *pairs, size_t pair_count)
 	for (size_t i = 0; i < scan.range_count; i++)
 		scan_range(&scan, memory, &ranges[i]);
 	close(memory);
-	if (scan.place_count)
-		changed = change_places(&scan);
-	return changed;
+	look_at_rights(&scan, page_bytes);
+	return change_places(&scan, page_bytes);
 }

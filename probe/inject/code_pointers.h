@@ -20,8 +20,8 @@ int code_pointers_library(const char *name, char *path, size_t capacity)
 	__attribute__((warn_unused_result));
 
 /*
- * Makes each pointer to `from` one to `to`, in one atomic store each, in all libraries but this one and
- * that of the first `from` and `to`. Pages that are read-only after relocation are so again afterwards. Reads
+ * Makes each pointer to `from` one to `to`, in one atomic store each and in the order of the pairs, in all
+ * libraries but this one and that of the first `from` and `to`. Pages that are read-only after relocation are so again afterwards. Reads
  * through the kernel, so what is unloaded meanwhile harms nobody. Returns how many it changed.
  */
 size_t code_pointers_swap(const struct code_pointer *pairs, size_t pair_count);

@@ -25,8 +25,12 @@ enum {
  * before the launch or behind it.
  */
 #define LAUNCH_LONGEST_NS INT64_C(200000)
-/* Pointers that are set later: by a library that is opened, or by the first call of a function. */
-#define LOOK_AGAIN_NS INT64_C(30000000000)
+/*
+ * Pointers that are set later, by a library that is opened, or by the first call of a function: after 5 s, 10,
+ * 20... A look goes through all data of all libraries.
+ */
+#define LOOK_AGAIN_NS INT64_C(5000000000)
+#define LOOK_SELDOM_NS INT64_C(300000000000)
 
 enum timed_function {
 	TIMED_ALL_REDUCE,
@@ -38,7 +42,7 @@ enum timed_function {
 	TIMED_GATHER,
 	TIMED_SCATTER,
 	TIMED_GROUP_END,
-	TIMED_GROUP_START, /* the last: no start may come here whose end does not */
+	TIMED_GROUP_START, /* the last: see swap() */
 	TIMED_FUNCTION_NR
 };
 
@@ -62,7 +66,7 @@ static struct {
 	bool found, on;
 	uint32_t turns;
 	uint32_t pointers;
-	int64_t begun_ns, looked_ns, reported_ns;
+	int64_t begun_ns, next_look_ns, look_again_ns, reported_ns;
 } timed;
 
 static _Thread_local struct group group;
@@ -307,13 +311,16 @@ static bool find_functions(void)
 	return timed.found;
 }
 
-static uint32_t swap(bool on, size_t first, size_t end)
+/* No start of a group may come here unless its end does: it is the last to come, and the first to go. */
+static uint32_t swap(bool on)
 {
 	struct code_pointer pairs[TIMED_FUNCTION_NR];
 	size_t count = 0;
 
-	for (size_t i = first; i < end; i++) {
-		uintptr_t real = (uintptr_t)timed.real[i], wrapper = functions[i].wrapper;
+	for (size_t i = 0; i < TIMED_FUNCTION_NR; i++) {
+		size_t function = on ? i : TIMED_FUNCTION_NR - 1 - i;
+		uintptr_t real = (uintptr_t)timed.real[function];
+		uintptr_t wrapper = functions[function].wrapper;
 
 		if (real)
 			pairs[count++] = on ? (struct code_pointer){real, wrapper}
@@ -324,11 +331,11 @@ static uint32_t swap(bool on, size_t first, size_t end)
 
 static void look_for_pointers(int64_t now_ns)
 {
-	timed.looked_ns = now_ns;
-	if (!find_functions())
-		return;
-	timed.pointers += swap(true, 0, TIMED_GROUP_START);
-	timed.pointers += swap(true, TIMED_GROUP_START, TIMED_FUNCTION_NR);
+	timed.next_look_ns = now_ns + timed.look_again_ns;
+	if (timed.look_again_ns < LOOK_SELDOM_NS)
+		timed.look_again_ns *= 2;
+	if (find_functions())
+		timed.pointers += swap(true);
 }
 
 static void begin(int64_t now_ns)
@@ -336,6 +343,7 @@ static void begin(int64_t now_ns)
 	timed.on = true;
 	timed.begun_ns = now_ns;
 	timed.pointers = 0;
+	timed.look_again_ns = LOOK_AGAIN_NS;
 	timed_events_forget();
 	__atomic_store_n(&timed.turn, ++timed.turns, __ATOMIC_RELAXED);
 	look_for_pointers(now_ns);
@@ -348,8 +356,7 @@ static void end(void)
 	__atomic_store_n(&timed.timing, false, __ATOMIC_RELAXED);
 	if (!timed.found)
 		return;
-	(void)swap(false, TIMED_GROUP_START, TIMED_FUNCTION_NR);
-	(void)swap(false, 0, TIMED_GROUP_START);
+	(void)swap(false);
 }
 
 void timed_calls_poll(void)
@@ -366,7 +373,7 @@ void timed_calls_poll(void)
 		return;
 	if (now_ns - timed.begun_ns >= SETTLE_NS)
 		__atomic_store_n(&timed.timing, true, __ATOMIC_RELAXED);
-	if (now_ns - timed.looked_ns >= LOOK_AGAIN_NS)
+	if (now_ns >= timed.next_look_ns)
 		look_for_pointers(now_ns);
 	if (timed.found)
 		timed_events_poll();

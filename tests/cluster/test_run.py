@@ -163,7 +163,7 @@ def attach_deep(paths):
     fault = "rank=2 kind=compute first=90 last=160 size=80"
     attach_and_end(paths, [*with_device_libraries(paths), *jobs.mpirun(4)],
                    jobs.workload_command(paths.workload_nccl, truth_path, steps=190, step_ms=100,
-                                         faults=[fault], launches=8000, helper=True),
+                                         faults=[fault], launches=3500, helper=True),
                    "--deep", "--yes", "--record", record)
     check(len(jobs.Truth(truth_path).ends) == 4, "every rank ran to its end")
     report = read_report(paths, record)

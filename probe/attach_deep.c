@@ -3,111 +3,72 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
-#include "probe/attach/launcher_environment.h"
 #include "probe/attach/load.h"
 #include "probe/device_environment.h"
 
 static const char library_name[] = "libslowrank_inject.so";
 
-enum { LINE_BYTES = 4608, LINES_MAX = 1 << 17, DEPTH_MAX = 64 };
+enum { LINE_BYTES = 4608, LINES_MAX = 1 << 17, PROCESSES_MAX = 1024 };
 
-/* A process that has a device's libraries mapped. */
-struct candidate {
-	pid_t pid, parent;
-	uint32_t rank; /* as its launcher says; STEP_RANK_UNKNOWN */
-	bool has_device, has_driver;
+/* Of one process: loaded, there already (-EALREADY), no GPU's libraries (-ENODEV), or why not. */
+struct answer {
+	pid_t pid;
+	int32_t error;
+	int64_t longest_ns;
+	char why[LOAD_WHY_BYTES];
 };
 
-static void look_at_mappings(struct candidate *candidate)
+struct attach_deep {
+	int loader; /* the socket to it; -1: there is none */
+	char why_none[WIRE_DETAIL_LENGTH_MAX + 1];
+	size_t asked_count;
+	pid_t asked[PROCESSES_MAX];
+	pid_t last;
+	size_t loaded_count, there_count, failed_count;
+	int64_t longest_ns;
+	char why[LOAD_WHY_BYTES]; /* the last failure */
+};
+
+/* It has the libraries of a GPU mapped. */
+static bool has_device(pid_t pid)
 {
 	static const char *const names[] = {"/libcuda.so", "/libnccl.so", "/librccl.so",
 		"/libtorch_cuda.so", "/libamdhip64.so"};
 	char path[64], line[LINE_BYTES];
+	bool found = false;
 	FILE *file;
 
-	snprintf(path, sizeof(path), "/proc/%d/maps", (int)candidate->pid);
+	snprintf(path, sizeof(path), "/proc/%d/maps", (int)pid);
 	file = fopen(path, "re");
-	for (size_t i = 0; file && i < LINES_MAX && fgets(line, sizeof(line), file); i++) {
-		for (size_t k = 0; k < sizeof(names) / sizeof(names[0]); k++) {
-			if (!strstr(line, names[k]))
-				continue;
-			candidate->has_device = true;
-			candidate->has_driver |= k == 0 || k == 4;
-		}
+	for (size_t i = 0; file && !found && i < LINES_MAX && fgets(line, sizeof(line), file);
+		i++) {
+		for (size_t k = 0; k < sizeof(names) / sizeof(names[0]); k++)
+			found |= strstr(line, names[k]) != NULL;
 	}
 	if (file)
 		fclose(file);
-}
-
-static const struct candidate *find(const struct candidate *list, size_t count, pid_t pid)
-{
-	for (size_t i = 0; i < count; i++) {
-		if (list[i].pid == pid)
-			return &list[i];
-	}
-	return NULL;
-}
-
-/*
- * A rank: not its helpers, which inherit its environment and mappings, and not the launcher,
- * which may have the libraries without being a rank.
- */
-static bool is_rank(const struct candidate *list, size_t count, const struct candidate *candidate)
-{
-	const struct candidate *above = candidate;
-
-	if (!candidate->has_device ||
-		(candidate->rank == STEP_RANK_UNKNOWN && !candidate->has_driver))
-		return false;
-	for (unsigned depth = 0; depth < DEPTH_MAX; depth++) {
-		above = find(list, count, above->parent);
-		if (!above)
-			return true;
-		if (above->has_device && above->rank == candidate->rank)
-			return false;
-	}
-	return true;
-}
-
-static size_t find_ranks(const struct attach_process *tree, size_t count, pid_t *ranks)
-{
-	struct candidate *list = calloc(count ? count : 1, sizeof(*list));
-	struct launcher_environment launcher;
-	size_t rank_count = 0;
-
-	if (!list)
-		return 0;
-	for (size_t i = 0; i < count; i++) {
-		list[i] = (struct candidate){
-			.pid = tree[i].pid, .parent = tree[i].parent, .rank = STEP_RANK_UNKNOWN};
-		look_at_mappings(&list[i]);
-		if (list[i].has_device && launcher_environment_read(tree[i].pid, &launcher) == 0)
-			list[i].rank = launcher.rank;
-	}
-	for (size_t i = 0; i < count; i++) {
-		if (is_rank(list, count, &list[i]))
-			ranks[rank_count++] = list[i].pid;
-	}
-	free(list);
-	return rank_count;
+	return found;
 }
 
 /* Consent: asked for on a terminal; elsewhere the option is enough, and it is said. */
-static bool is_wanted(const struct probe_options *options, size_t rank_count)
+static bool is_wanted(const struct probe_options *options)
 {
 	char answer[16] = "";
 	bool ask = !options->yes && isatty(STDIN_FILENO) && isatty(STDERR_FILENO);
 
 	fprintf(stderr,
-		"slowrank: --deep loads %s into %zu running rank%s: one thread of each is stopped "
-		"for about a millisecond (ptrace) and makes a thread that opens the library, which "
-		"stays there until the process ends%s",
-		library_name, rank_count, rank_count == 1 ? "" : "s", ask ? ".\n" : "\n");
+		"slowrank: --deep loads %s into each rank, as soon as it makes a collective call: "
+		"one thread of it is stopped for about a millisecond (ptrace) and makes a thread "
+		"that opens the library, which stays there until the process ends%s",
+		library_name, ask ? ".\n" : "\n");
 	if (!ask)
 		return true;
 	fprintf(stderr, "slowrank: go on? [y/N] ");
@@ -116,64 +77,180 @@ static bool is_wanted(const struct probe_options *options, size_t rank_count)
 	return answer[0] == 'y' || answer[0] == 'Y';
 }
 
-static void load_all(const char *path, const pid_t *ranks, struct attach_deep_result *result)
+/* The rest of the loading process's life: it ends with the session, which has the other end. */
+_Noreturn static void load_all(int session, const char *path)
 {
-	struct load_report report;
-	char why[LOAD_WHY_BYTES] = "";
-	size_t there_count = 0;
+	pid_t pid;
 
-	for (size_t i = 0; i < result->rank_count; i++) {
-		int error = load_library(
-			ranks[i], path, library_name, "slowrank_inject_start", &report);
+	(void)prctl(PR_SET_NAME, "slowrank-load");
+	signal(SIGINT, SIG_IGN); /* the session's affair */
+	while (recv(session, &pid, sizeof(pid), 0) == (ssize_t)sizeof(pid)) {
+		struct answer answer = {.pid = pid, .error = -ENODEV};
+		struct load_report report = {0};
 
-		if (error && error != -EALREADY) {
-			fprintf(stderr, "slowrank: %s\n", report.why);
-			snprintf(why, sizeof(why), "%s", report.why);
-			continue;
+		if (has_device(pid)) {
+			answer.error = load_library(
+				pid, path, library_name, "slowrank_inject_start", &report);
+			answer.longest_ns = report.longest_ns;
+			snprintf(answer.why, sizeof(answer.why), "%s", report.why);
 		}
-		result->loaded_count++;
-		there_count += error == -EALREADY;
-		if (report.longest_ns > result->longest_stop_ns)
-			result->longest_stop_ns = report.longest_ns;
+		if (send(session, &answer, sizeof(answer), MSG_NOSIGNAL) < 0)
+			break;
 	}
-	if (there_count && there_count == result->rank_count)
-		snprintf(result->coverage, sizeof(result->coverage),
-			"in the process already, from attach --deep or slowrank run: %zu ranks",
-			result->rank_count);
-	else if (result->loaded_count == result->rank_count)
-		snprintf(result->coverage, sizeof(result->coverage),
-			"loaded into the process by attach --deep: %zu ranks, longest stop %.2f ms",
-			result->rank_count, (double)result->longest_stop_ns / 1e6);
-	else
-		snprintf(result->coverage, sizeof(result->coverage),
-			"loaded into the process by attach --deep: %zu of %zu ranks; %.120s",
-			result->loaded_count, result->rank_count, why);
+	_exit(0);
 }
 
-bool attach_deep(const struct probe_options *options, const struct attach_process *tree,
-	size_t count, struct attach_deep_result *result)
+static int start_loader(const char *path)
 {
-	char path[PATH_MAX];
-	pid_t *ranks = calloc(count ? count : 1, sizeof(*ranks));
-	bool wanted = true;
+	int ends[2];
+	pid_t child;
 
-	*result = (struct attach_deep_result){0};
-	if (ranks)
-		result->rank_count = find_ranks(tree, count, ranks);
-	if (!result->rank_count) {
-		snprintf(result->coverage, sizeof(result->coverage),
-			"attach --deep found no process with a GPU's libraries to load into");
-		fprintf(stderr, "slowrank: %s\n", result->coverage);
-	} else if (!device_environment_library(path, sizeof(path))) {
-		snprintf(result->coverage, sizeof(result->coverage),
-			"%s is not beside slowrank: nothing was loaded", library_name);
-		fprintf(stderr, "slowrank: %s\n", result->coverage);
-	} else if (is_wanted(options, result->rank_count)) {
-		load_all(path, ranks, result);
-		fprintf(stderr, "slowrank: %s\n", result->coverage);
-	} else {
-		wanted = false;
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends))
+		return -errno;
+	fflush(NULL);
+	child = fork();
+	if (child < 0) {
+		int error = -errno;
+
+		close(ends[0]);
+		close(ends[1]);
+		return error;
 	}
-	free(ranks);
-	return wanted;
+	if (child == 0) {
+		close(ends[0]);
+		load_all(ends[1], path);
+	}
+	close(ends[1]);
+	return ends[0];
+}
+
+/* Nothing will be loaded. */
+static void say_none(struct attach_deep *deep, const char *why)
+{
+	snprintf(deep->why_none, sizeof(deep->why_none), "%s", why);
+	fprintf(stderr, "slowrank: %s\n", why);
+}
+
+int attach_deep_create(const struct probe_options *options, struct attach_deep **result)
+{
+	struct attach_deep *deep = calloc(1, sizeof(*deep));
+	char path[PATH_MAX];
+
+	if (!deep)
+		return -ENOMEM;
+	deep->loader = -1;
+	if (!device_environment_library(path, sizeof(path))) {
+		say_none(deep, "libslowrank_inject.so is not beside slowrank: nothing was loaded");
+	} else if (!is_wanted(options)) {
+		free(deep);
+		return -ECANCELED;
+	} else {
+		deep->loader = start_loader(path);
+		if (deep->loader < 0)
+			say_none(deep, "attach --deep could not start a process that loads");
+	}
+	*result = deep;
+	return 0;
+}
+
+void attach_deep_destroy(struct attach_deep *deep)
+{
+	if (deep && deep->loader >= 0)
+		close(deep->loader);
+	free(deep);
+}
+
+static size_t find(const struct attach_deep *deep, pid_t pid)
+{
+	size_t i = 0;
+
+	while (i < deep->asked_count && deep->asked[i] != pid)
+		i++;
+	return i;
+}
+
+void attach_deep_called(struct attach_deep *deep, pid_t pid)
+{
+	if (!deep || deep->loader < 0 || deep->last == pid)
+		return;
+	deep->last = pid;
+	if (find(deep, pid) < deep->asked_count || deep->asked_count == PROCESSES_MAX)
+		return;
+	/* Where the socket is full, a later call asks again. */
+	if (send(deep->loader, &pid, sizeof(pid), MSG_DONTWAIT | MSG_NOSIGNAL) ==
+		(ssize_t)sizeof(pid))
+		deep->asked[deep->asked_count++] = pid;
+	else
+		deep->last = 0;
+}
+
+void attach_deep_ended(struct attach_deep *deep, pid_t pid)
+{
+	size_t place = deep ? find(deep, pid) : 0;
+
+	if (!deep || place == deep->asked_count)
+		return;
+	deep->asked[place] = deep->asked[--deep->asked_count];
+	deep->last = 0;
+}
+
+static void take_answer(struct attach_deep *deep, const struct answer *answer)
+{
+	if (answer->error == -ENODEV)
+		return;
+	if (answer->longest_ns > deep->longest_ns)
+		deep->longest_ns = answer->longest_ns;
+	if (answer->error == 0 || answer->error == -EALREADY) {
+		deep->loaded_count++;
+		deep->there_count += answer->error == -EALREADY;
+		return;
+	}
+	deep->failed_count++;
+	snprintf(deep->why, sizeof(deep->why), "%s", answer->why);
+	fprintf(stderr, "slowrank: %s\n", answer->why);
+}
+
+void attach_deep_poll(struct attach_deep *deep)
+{
+	struct answer answer;
+	ssize_t got = 0;
+
+	while (deep && deep->loader >= 0) {
+		got = recv(deep->loader, &answer, sizeof(answer), MSG_DONTWAIT);
+		if (got != (ssize_t)sizeof(answer))
+			break;
+		answer.why[sizeof(answer.why) - 1] = '\0';
+		take_answer(deep, &answer);
+	}
+	if (!deep || deep->loader < 0 || (got < 0 && (errno == EAGAIN || errno == EINTR)))
+		return;
+	close(deep->loader);
+	deep->loader = -1;
+	say_none(deep, "attach --deep: the process that loads ended too early");
+}
+
+void attach_deep_state(const struct attach_deep *deep, struct message_source *out)
+{
+	size_t count = deep->loaded_count + deep->failed_count;
+
+	snprintf(out->name, sizeof(out->name), "device.attach");
+	out->state = count && !deep->failed_count && !*deep->why_none ? SOURCE_ON : SOURCE_DEGRADED;
+	if (*deep->why_none)
+		snprintf(out->why, sizeof(out->why), "%s", deep->why_none);
+	else if (!count)
+		snprintf(out->why, sizeof(out->why),
+			"attach --deep loaded nothing: no process with a GPU's libraries made a "
+			"collective call yet");
+	else if (deep->there_count == count)
+		snprintf(out->why, sizeof(out->why),
+			"in the process already, from attach --deep or slowrank run: %zu ranks",
+			count);
+	else if (!deep->failed_count)
+		snprintf(out->why, sizeof(out->why),
+			"loaded into the process by attach --deep: %zu ranks, longest stop %.2f ms",
+			count, (double)deep->longest_ns / 1e6);
+	else
+		snprintf(out->why, sizeof(out->why),
+			"loaded into the process by attach --deep: %zu of %zu ranks; %.120s",
+			deep->loaded_count, count, deep->why);
 }

@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * attach --deep: puts libslowrank_inject.so into the ranks of a job that already runs, after saying
- * so. Before the session starts (it forks; nng may not be loaded yet). One thread.
+ * attach --deep: puts libslowrank_inject.so into the ranks of a job that already runs, after saying so.
+ * Which processes are ranks is not guessed: one is, when it makes a collective call and has a GPU's libraries. A
+ * launcher that only has the libraries, and helpers that inherit a rank's name and mappings, make none.
+ *
+ * The loading is the work of a process of its own, forked before the session starts (nng may not be
+ * in a process that forks) and told by the session who called; it ends with it. One thread.
  */
 #ifndef SLOWRANK_PROBE_ATTACH_DEEP_H
 #define SLOWRANK_PROBE_ATTACH_DEEP_H
@@ -9,21 +13,25 @@
 #include "probe/options.h"
 #include "probe/wire/message.h"
 
-struct attach_process {
-	pid_t pid, parent;
-};
-
-struct attach_deep_result {
-	size_t rank_count, loaded_count; /* loaded: or there already */
-	int64_t longest_stop_ns;
-	char coverage[WIRE_DETAIL_LENGTH_MAX + 1]; /* what was touched, and what not and why */
-};
+struct attach_deep;
 
 /*
- * tree: the processes of the job. Returns false when the user, asked on a terminal, said no; else
- * true, whatever could be loaded: the watch goes on without the rest. Says on stderr what it does.
+ * Says on stderr what it will do. Returns -ECANCELED when the user, asked on a terminal, said no; -ENOMEM;
+ * else 0, whatever can be loaded. The caller owns *deep.
  */
-bool attach_deep(const struct probe_options *options, const struct attach_process *tree,
-	size_t count, struct attach_deep_result *result);
+int attach_deep_create(const struct probe_options *options, struct attach_deep **deep)
+	__attribute__((warn_unused_result));
+void attach_deep_destroy(struct attach_deep *deep); /* NULL is fine */
+
+/* A process made a collective call: has the library loaded into it, once. NULL is fine. */
+void attach_deep_called(struct attach_deep *deep, pid_t pid);
+/* It ended; its number may be another's later. */
+void attach_deep_ended(struct attach_deep *deep, pid_t pid);
+
+/* Takes what the loading process has done since; says on stderr what failed. */
+void attach_deep_poll(struct attach_deep *deep);
+
+/* "device.attach": what was touched, and what not and why. */
+void attach_deep_state(const struct attach_deep *deep, struct message_source *out);
 
 #endif

@@ -27,6 +27,7 @@ struct shown_process {
 struct attach_kernels {
 	struct ring_source *rings;
 	struct job *job;
+	const struct attach_events *events;
 	const struct device_looks *looks;
 	const struct launch_rates *rates;
 	struct host_ns now;
@@ -41,7 +42,8 @@ struct attach_kernels {
 };
 
 struct attach_kernels *attach_kernels_create(struct ring_source *rings, struct job *job,
-	const struct device_looks *looks, const struct launch_rates *rates)
+	const struct attach_events *events, const struct device_looks *looks,
+	const struct launch_rates *rates)
 {
 	struct attach_kernels *kernels = calloc(1, sizeof(*kernels));
 
@@ -49,6 +51,7 @@ struct attach_kernels *attach_kernels_create(struct ring_source *rings, struct j
 		return NULL;
 	kernels->rings = rings;
 	kernels->job = job;
+	kernels->events = events;
 	kernels->looks = looks;
 	kernels->rates = rates;
 	return kernels;
@@ -164,9 +167,11 @@ static bool is_time(struct attach_kernels *kernels)
 
 	for (size_t i = 0; i < kernels->count; i++) {
 		const struct shown_process *process = &kernels->processes[i];
-		enum launch_rate rate =
-			launch_rates_get(kernels->rates, process->pid, kernels->now, &a_second);
+		enum launch_rate rate;
 
+		if (attach_events_serve(kernels->events, process->pid))
+			continue;
+		rate = launch_rates_get(kernels->rates, process->pid, kernels->now, &a_second);
 		counted &= rate != LAUNCH_RATE_UNKNOWN;
 		if (rate == LAUNCH_RATE_HIGH && !process->on)
 			look_result_tell(LOOK_MANY_LAUNCHES, a_second, kernels->why_not);
@@ -191,7 +196,8 @@ void attach_kernels_tick(struct attach_kernels *kernels, struct host_ns now)
 	for (size_t i = 0; i < kernels->count; i++) {
 		struct shown_process *process = &kernels->processes[i];
 
-		if ((!wanted && !process->on) || (wanted && now.value < process->next_ns))
+		if ((!wanted && !process->on) || (wanted && now.value < process->next_ns) ||
+			attach_events_serve(kernels->events, process->pid))
 			continue;
 		/* While it is on, a look is part of it; before, it would have to end the look. */
 		if (!process->on && device_looks_is_busy(kernels->looks, process->pid))

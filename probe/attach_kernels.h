@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * attach --deep: has the kernels of the ranks shown (CUPTI, by the library that was loaded), for the
- * times of their collectives: all the time, and only where the host does not launch so much that it
+ * attach --deep: has the kernels of those ranks shown whose collectives events cannot time (CUPTI, by the
+ * library that was loaded): all the time, and only where the host does not launch so much that it
  * would slow the job down. Another profiler in the process goes first. One thread.
  */
 #ifndef SLOWRANK_PROBE_ATTACH_KERNELS_H
 #define SLOWRANK_PROBE_ATTACH_KERNELS_H
 
+#include "probe/attach_events.h"
 #include "probe/device_looks.h"
 #include "probe/job.h"
 #include "probe/launch_rates.h"
@@ -16,7 +17,8 @@ struct attach_kernels;
 
 /* All outlive it. Returns NULL without memory. */
 struct attach_kernels *attach_kernels_create(struct ring_source *rings, struct job *job,
-	const struct device_looks *looks, const struct launch_rates *rates);
+	const struct attach_events *events, const struct device_looks *looks,
+	const struct launch_rates *rates);
 void attach_kernels_destroy(struct attach_kernels *kernels); /* NULL is fine */
 
 /* Each may be called with NULL: then nothing is wanted. */

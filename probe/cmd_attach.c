@@ -46,12 +46,10 @@ static int watch(const struct probe_options *options, const struct attach_proces
 int cmd_attach(int argc, char **argv)
 {
 	static struct probe_options options;
-	struct attach_deep_result deep;
 	struct session_job job = {.attached = true, .why_no_device = by_host_times};
 	struct attach_process *tree;
-	bool wanted = true;
 	size_t count;
-	int result;
+	int result = 0;
 
 	switch (probe_options_parse_attach(&options, argc, argv)) {
 	case OPTIONS_HELP:
@@ -66,16 +64,14 @@ int cmd_attach(int argc, char **argv)
 	options.terminal = isatty(STDERR_FILENO);
 	count = process_tree_find(options.pids, options.pid_count, &tree);
 	if (options.deep == PROBE_DEEP_ON) {
-		wanted = attach_deep(&options, tree, count, &deep);
-		job.loaded = deep.coverage;
-		job.loaded_all = deep.rank_count && deep.loaded_count == deep.rank_count;
-		if (deep.loaded_count)
-			job.why_no_device = "";
+		result = attach_deep_create(&options, &job.deep);
+		job.why_no_device = "";
 	}
-	if (!wanted)
+	if (result == -ECANCELED)
 		fprintf(stderr, "slowrank: nothing was loaded; without --deep the watch works from "
 				"host times\n");
-	result = wanted ? watch(&options, tree, count, &job) : 2;
+	result = result ? 2 : watch(&options, tree, count, &job);
+	attach_deep_destroy(job.deep);
 	free(tree);
 	return result;
 }

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "probe/attach_events.h"
 #include "probe/attach_kernels.h"
 #include "probe/sources/ring_source.h"
 
@@ -29,7 +30,8 @@ struct device_source {
 	struct ring_source *rings;
 	struct launch_rates *rates;
 	struct device_looks *looks;
-	struct attach_kernels *shown; /* attach --deep; else NULL */
+	struct attach_events *events; /* attach --deep; else NULL */
+	struct attach_kernels *shown; /* likewise */
 	size_t communicator_count, communicator_capacity, last;
 	struct device_communicator *communicators;
 	uint64_t with_device_time, without_device_time, copy_engine, lost;
@@ -187,6 +189,7 @@ static void on_ended(void *context, pid_t pid)
 	source->communicator_count = kept;
 	device_looks_ended(source->looks, pid);
 	launch_rates_ended(source->rates, pid);
+	attach_events_ended(source->events, pid);
 	attach_kernels_ended(source->shown, pid);
 }
 
@@ -196,6 +199,7 @@ static void on_hello(void *context, pid_t pid, const struct ring_hello *hello)
 
 	launch_rates_add(source->rates, pid);
 	device_looks_hello(source->looks, pid);
+	attach_events_hello(source->events, pid, hello);
 	attach_kernels_hello(source->shown, pid, hello);
 }
 
@@ -235,6 +239,16 @@ static void on_deep_state(void *context, pid_t pid, const struct ring_deep_repor
 	attach_kernels_report(source->shown, pid, report);
 }
 
+static void on_timed_call(void *context, const struct ring_source_timed_call *call)
+{
+	attach_events_call(((struct device_source *)context)->events, call);
+}
+
+static void on_timed_state(void *context, pid_t pid, const struct ring_timed_state *state)
+{
+	attach_events_state(((struct device_source *)context)->events, pid, state);
+}
+
 int device_source_create(
 	struct job *job, const struct device_looks_options *looks, struct device_source **result)
 {
@@ -246,6 +260,8 @@ int device_source_create(
 		.memcpy = on_copy,
 		.synchronisation = on_synchronisation,
 		.deep_state = on_deep_state,
+		.timed_call = on_timed_call,
+		.timed_state = on_timed_state,
 		.ended = on_ended,
 	};
 	struct device_source *source = calloc(1, sizeof(*source));
@@ -266,9 +282,11 @@ int device_source_create(
 		device_source_destroy(source);
 		return -ENOMEM;
 	}
-	if (looks->attached && looks->deep == PROBE_DEEP_ON)
-		source->shown =
-			attach_kernels_create(source->rings, job, source->looks, source->rates);
+	if (looks->attached && looks->deep == PROBE_DEEP_ON) {
+		source->events = attach_events_create(source->rings, job);
+		source->shown = attach_kernels_create(
+			source->rings, job, source->events, source->looks, source->rates);
+	}
 	job_watch_steps(job, on_step, source);
 	*result = source;
 	return 0;
@@ -280,6 +298,7 @@ void device_source_destroy(struct device_source *source)
 		return;
 	job_watch_steps(source->job, NULL, NULL);
 	attach_kernels_destroy(source->shown);
+	attach_events_destroy(source->events);
 	device_looks_destroy(source->looks);
 	launch_rates_destroy(source->rates);
 	ring_source_destroy(source->rings);
@@ -295,6 +314,7 @@ void device_source_add_process(struct device_source *source, pid_t pid)
 
 size_t device_source_poll(struct device_source *source, struct host_ns now)
 {
+	attach_events_tick(source->events, now);
 	attach_kernels_tick(source->shown, now);
 	return ring_source_poll(source->rings, now, RECORDS_PER_POLL_MAX);
 }
@@ -347,7 +367,9 @@ static bool put_lost(const struct device_source *source, struct message_source *
 bool device_source_state(const struct device_source *source, const char *why_not, bool enqueue_only,
 	struct message_source *out)
 {
-	if (source && !source->with_device_time && attach_kernels_state(source->shown, out))
+	if (source && !source->with_device_time &&
+		(attach_events_coverage(source->events, out) ||
+			attach_kernels_state(source->shown, out)))
 		return true;
 	if (source && put_lost(source, out))
 		return true;

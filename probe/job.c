@@ -245,7 +245,9 @@ static void take_collective(struct job *job, const struct event_collective *even
 	process->last_call_ns = part.departure.value;
 	activity_from_event(&others, &event->others);
 	if (process->device_calls && collective_rows[event->row].library == ROW_LIBRARY_NCCL) {
-		if (process->kernel_calls)
+		if (process->call_times)
+			call_times_call(process->call_times, &part, event->handle);
+		else if (process->kernel_calls)
 			kernel_calls_call(process->kernel_calls, &part, event->handle);
 		device_calls_host(process->device_calls, part.arrival, &part.before,
 			(int64_t)event->before.device_wait_ns, &others);
@@ -459,8 +461,11 @@ size_t job_process_count(const struct job *job)
 
 uint64_t job_dropped(const struct job *job)
 {
+	struct call_times_counts times;
 	uint64_t dropped = job->dropped;
 
+	job_call_times_counts(job, &times);
+	dropped += times.dropped;
 	for (size_t i = 0; i < job->process_count; i++) {
 		if (job->processes[i]->device_calls)
 			dropped += device_calls_dropped(job->processes[i]->device_calls);

@@ -9,6 +9,7 @@
 #include <sys/types.h>
 
 #include "bpf/event_layout.h"
+#include "probe/call_times.h"
 #include "probe/kernel_calls.h"
 #include "probe/wire/message.h"
 
@@ -46,10 +47,20 @@ void job_device_call(
  */
 void job_kernels_shown(struct job *job, pid_t pid, bool shown);
 void job_kernel(struct job *job, pid_t pid, const struct kernel_calls_kernel *kernel);
+/*
+ * The library of a process times its calls by events from now on (attach --deep); the times of one; and
+ * up to when all were told. Ignored where device times come by another way.
+ */
+void job_calls_timed(struct job *job, pid_t pid, struct host_ns now);
+void job_call_time(struct job *job, pid_t pid, const struct call_times_event *event);
+void job_calls_settled(struct job *job, pid_t pid, struct host_ns settled, struct host_ns now);
+/* They are timed no more: the host's times are used again, as before. */
+void job_calls_untimed(struct job *job, pid_t pid, struct host_ns now);
 /* To be called before job_join_device_calls(): matches what can be. */
-void job_match_kernels(struct job *job, struct host_ns now);
+void job_match_times(struct job *job, struct host_ns now);
 /* Sums over all processes. */
 void job_kernel_counts(const struct job *job, struct kernel_calls_counts *counts);
+void job_call_times_counts(const struct job *job, struct call_times_counts *counts);
 /* To be called after the kernel's records of the same time were taken: joins the two. */
 void job_join_device_calls(struct job *job);
 

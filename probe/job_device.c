@@ -53,18 +53,76 @@ void job_kernel(struct job *job, pid_t pid, const struct kernel_calls_kernel *ke
 		kernel_calls_kernel(process->kernel_calls, kernel);
 }
 
-void job_match_kernels(struct job *job, struct host_ns now)
+void job_calls_timed(struct job *job, pid_t pid, struct host_ns now)
+{
+	struct rank_process *process = job_find_process(job, pid);
+
+	if (!process || process->device_calls || process->call_times)
+		return;
+	process->call_times = call_times_create(now);
+	if (process->call_times)
+		job_device_process(job, pid);
+}
+
+void job_call_time(struct job *job, pid_t pid, const struct call_times_event *event)
+{
+	struct rank_process *process = job_find_process(job, pid);
+
+	if (process && process->call_times)
+		call_times_event(process->call_times, event);
+}
+
+void job_calls_settled(struct job *job, pid_t pid, struct host_ns settled, struct host_ns now)
+{
+	struct rank_process *process = job_find_process(job, pid);
+
+	if (process && process->call_times)
+		call_times_settled(process->call_times, settled, now);
+}
+
+/* The next call of a process whose times are known by now, or will not be. */
+static bool take_matched(const struct rank_process *process, struct host_ns now, bool finish,
+	struct collective_part *part, uint64_t *number)
+{
+	*number = 0;
+	if (process->call_times)
+		return call_times_take(process->call_times, now, finish, part, number);
+	return process->kernel_calls && kernel_calls_take(process->kernel_calls, now, finish, part);
+}
+
+static void match_times(
+	struct job *job, struct rank_process *process, struct host_ns now, bool finish)
 {
 	struct collective_part part;
+	uint64_t number;
 
+	while (process->device_calls && take_matched(process, now, finish, &part, &number)) {
+		job->enqueue_only |= (part.flags & PART_ENQUEUE_ONLY) != 0;
+		device_calls_done(process->device_calls, &part, number);
+	}
+}
+
+void job_match_times(struct job *job, struct host_ns now)
+{
 	for (size_t i = 0; i < job->process_count; i++) {
 		struct rank_process *process = job->processes[i];
 
-		while (process->kernel_calls && kernel_calls_take(process->kernel_calls, now,
-							process->exited || job->finished, &part)) {
-			job->enqueue_only |= (part.flags & PART_ENQUEUE_ONLY) != 0;
-			device_calls_done(process->device_calls, &part, 0);
-		}
+		match_times(job, process, now, process->exited || job->finished);
+	}
+}
+
+void job_call_times_counts(const struct job *job, struct call_times_counts *sum)
+{
+	*sum = (struct call_times_counts){0};
+	for (size_t i = 0; i < job->process_count; i++) {
+		struct call_times_counts counts;
+
+		if (!job->processes[i]->call_times)
+			continue;
+		call_times_get_counts(job->processes[i]->call_times, &counts);
+		sum->timed += counts.timed;
+		sum->untimed += counts.untimed;
+		sum->dropped += counts.dropped;
 	}
 }
 
@@ -83,14 +141,13 @@ void job_kernel_counts(const struct job *job, struct kernel_calls_counts *sum)
 	}
 }
 
-static void join_device_calls(struct job *job, struct rank_process *process)
+static void join_device_calls(struct job *job, struct rank_process *process, bool finish)
 {
 	struct collective_part part;
 	struct activity others;
 	bool any = false;
 
-	while (device_calls_take(
-		process->device_calls, process->exited || job->finished, &part, &others)) {
+	while (device_calls_take(process->device_calls, finish, &part, &others)) {
 		if (!job_ensure_builder(process, part.arrival.value)) {
 			job->dropped++;
 			continue;
@@ -107,7 +164,26 @@ static void join_device_calls(struct job *job, struct rank_process *process)
 void job_join_device_calls(struct job *job)
 {
 	for (size_t i = 0; i < job->process_count; i++) {
-		if (job->processes[i]->device_calls)
-			join_device_calls(job, job->processes[i]);
+		struct rank_process *process = job->processes[i];
+
+		if (process->device_calls)
+			join_device_calls(job, process, process->exited || job->finished);
 	}
+}
+
+void job_calls_untimed(struct job *job, pid_t pid, struct host_ns now)
+{
+	struct rank_process *process = job_find_process(job, pid);
+	struct call_times_counts counts;
+
+	if (!process || !process->call_times)
+		return;
+	match_times(job, process, now, true);
+	join_device_calls(job, process, true);
+	call_times_get_counts(process->call_times, &counts);
+	job->dropped += counts.dropped + device_calls_dropped(process->device_calls);
+	call_times_destroy(process->call_times);
+	device_calls_destroy(process->device_calls);
+	process->call_times = NULL;
+	process->device_calls = NULL;
 }

@@ -6,7 +6,9 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-#include "probe/attach_deep.h"
+struct attach_process {
+	pid_t pid, parent;
+};
 
 /*
  * Finds the roots and all their descendants; returns the count. The caller frees *tree, which is

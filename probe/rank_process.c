@@ -29,6 +29,7 @@ void rank_process_destroy(struct rank_process *process)
 	step_builder_destroy(process->builder);
 	device_calls_destroy(process->device_calls);
 	kernel_calls_destroy(process->kernel_calls);
+	call_times_destroy(process->call_times);
 	rank_groups_fini(&process->groups);
 	free(process->communicators);
 	free(process);

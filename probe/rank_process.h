@@ -11,6 +11,7 @@
 #include "bpf/event_layout.h"
 #include "probe/attach/launcher_environment.h"
 #include "probe/attach/mpi_objects.h"
+#include "probe/call_times.h"
 #include "probe/device_calls.h"
 #include "probe/host_calls.h"
 #include "probe/kernel_calls.h"
@@ -57,6 +58,7 @@ struct rank_process {
 	struct device_calls *device_calls; /* NULL: no device times */
 	struct host_calls host_calls;	   /* while there are no device times */
 	struct kernel_calls *kernel_calls; /* NULL: device times, if any, come with the calls */
+	struct call_times *call_times;	   /* likewise; one of the two at most */
 	size_t communicator_count;
 	struct known_communicator *communicators;
 	size_t last_communicator; /* where the last look-up ended */

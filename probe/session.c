@@ -51,8 +51,7 @@ struct session {
 	char why_no_bpf[WIRE_DETAIL_LENGTH_MAX + 1];
 	struct device_source *device; /* NULL: not asked for */
 	char why_no_device[WIRE_DETAIL_LENGTH_MAX + 1];
-	bool loaded_asked, loaded_all; /* attach --deep */
-	char loaded[WIRE_DETAIL_LENGTH_MAX + 1];
+	struct attach_deep *deep; /* NULL: not asked for */
 	struct job *job;
 	struct samplers *samplers;
 	struct socket_looks socket_looks;
@@ -271,10 +270,7 @@ int session_create(const struct probe_options *options, const struct job_place *
 	session->host_id = host_id();
 	snprintf(session->why_no_device, sizeof(session->why_no_device), "%s",
 		session_job->why_no_device);
-	session->loaded_asked = session_job->loaded != NULL;
-	session->loaded_all = session_job->loaded_all;
-	snprintf(session->loaded, sizeof(session->loaded), "%s",
-		session_job->loaded ? session_job->loaded : "");
+	session->deep = session_job->deep;
 	open_bpf(session);
 	library_watch_init(&session->libraries, session->bpf);
 	if (!session->bpf)
@@ -385,6 +381,11 @@ static void on_event(void *context, const struct event_header *event)
 	struct session *session = context;
 
 	session->events++;
+	if (event->kind == EVENT_COLLECTIVE)
+		attach_deep_called(session->deep, (pid_t)event->pid);
+	else if (event->kind == EVENT_PROCESS &&
+		 ((const struct event_process *)(const void *)event)->action == EVENT_PROCESS_EXIT)
+		attach_deep_ended(session->deep, (pid_t)event->pid);
 	job_event(session->job, event, on_new_program, session);
 }
 
@@ -415,7 +416,7 @@ static void empty_rings(struct session *session)
 	if (!session->device)
 		return;
 	session->events += device_source_poll(session->device, host_now());
-	job_match_kernels(session->job, host_now());
+	job_match_times(session->job, host_now());
 	job_join_device_calls(session->job);
 	device_looks_tick(device_source_looks(session->device), host_now());
 }
@@ -509,9 +510,8 @@ static size_t gather_sources(struct session *session, struct message_source *sou
 			session->options->insecure
 				? "--insecure: whoever reaches the coordinator is believed"
 				: "");
-	if (session->loaded_asked && count < WIRE_SOURCES_MAX)
-		put_source(&sources[count++], "device.attach",
-			session->loaded_all ? SOURCE_ON : SOURCE_DEGRADED, session->loaded);
+	if (session->deep && count < WIRE_SOURCES_MAX)
+		attach_deep_state(session->deep, &sources[count++]);
 	return count;
 }
 
@@ -705,6 +705,7 @@ static void turn(struct session *session, int64_t tick)
 {
 	follow_pause_file(session);
 	empty_rings(session);
+	attach_deep_poll(session->deep);
 	count_launches(session);
 	library_watch_look(&session->libraries, host_now());
 	if (tick % (SCAN_MS / POLL_MS) == 0)

@@ -9,6 +9,7 @@
 
 #include <sys/types.h>
 
+#include "probe/attach_deep.h"
 #include "probe/coordinator_process.h"
 #include "probe/options.h"
 
@@ -18,9 +19,7 @@ struct session;
 struct session_job {
 	bool attached;		   /* the job ran before */
 	const char *why_no_device; /* the in-process library was not given to it; "" = it was */
-	/* attach --deep: what was loaded into the processes, and what not; NULL = nothing asked */
-	const char *loaded;
-	bool loaded_all;
+	struct attach_deep *deep; /* attach --deep, outlives the session; NULL = not asked */
 };
 
 /*

@@ -12,6 +12,7 @@ enum {
 	CUDA_ABI_HOST_ALLOC_PORTABLE = 1,
 	CUDA_ABI_HOST_ALLOC_DEVICE_MAPPED = 2,
 	CUDA_ABI_CAPTURE_MODE_RELAXED = 2,
+	CUDA_ABI_CAPTURE_NONE = 0,
 };
 
 struct cuda_abi {
@@ -29,6 +30,20 @@ struct cuda_abi {
 		unsigned int grid_z, unsigned int block_x, unsigned int block_y,
 		unsigned int block_z, unsigned int shared_bytes, void *stream, void **arguments,
 		void **extra);
+};
+
+/* Of events, all by the stream's own context. */
+struct cuda_abi_events {
+	int (*context_set_current)(void *context);
+	int (*context_get_device)(int *device);
+	int (*exchange_capture_mode)(int *mode); /* of this thread */
+	int (*stream_create)(void **stream, unsigned int flags);
+	int (*stream_get_context)(void *stream, void **context);
+	int (*stream_is_capturing)(void *stream, int *status);
+	int (*event_create)(void **event, unsigned int flags);
+	int (*event_record)(void *event, void *stream);
+	int (*event_query)(void *event);
+	int (*event_elapsed)(float *milliseconds, void *start, void *end);
 };
 
 #endif

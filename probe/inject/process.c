@@ -13,6 +13,7 @@
 #include "probe/inject/deep_look.h"
 #include "probe/inject/gpu_clock.h"
 #include "probe/inject/nccl_plugin.h"
+#include "probe/inject/timed_calls.h"
 #include "probe/inject/verbs_wrap.h"
 #include "probe/ring/ring_writer.h"
 
@@ -147,6 +148,7 @@ static void *helper_main(void *unused)
 		nccl_plugin_pause(is_paused());
 		greet_reader(&greeted);
 		deep_look_poll();
+		timed_calls_poll();
 		if (process_now_ns() - reported_ns >= HELPER_REPORT_NS) {
 			reported_ns = process_now_ns();
 			clock_bounds_report();

@@ -43,6 +43,8 @@ enum ring_record_kind {
 	RING_RECORD_SYNCHRONISATION = 10,
 	RING_RECORD_DEEP_STATE = 11,
 	RING_RECORD_DROPS = 12,
+	RING_RECORD_TIMED_CALL = 13,
+	RING_RECORD_TIMED_STATE = 14,
 };
 
 enum ring_function {
@@ -72,6 +74,7 @@ enum {
 enum ring_clock_domain {
 	RING_CLOCK_GLOBALTIMER = 1, /* of collective records */
 	RING_CLOCK_CUPTI = 2,	    /* of kernel, memcpy and synchronisation records */
+	RING_CLOCK_EVENTS = 3,	    /* of timed calls: a device's, since an event of the library's */
 };
 
 enum ring_deep_state {
@@ -191,6 +194,27 @@ struct ring_drops {
 	int64_t host_ns;
 };
 
+/* A call of a collective, between two events on its stream. Calls of a group share theirs. */
+struct ring_timed_call {
+	uint64_t handle;			   /* the communicator's, as passed */
+	int64_t entered_host_ns, returned_host_ns; /* of the call */
+	int64_t launched_host_ns; /* its kernel starts no earlier, as far as the host knows */
+	int64_t start_ns, stop_ns;		   /* RING_CLOCK_EVENTS */
+	uint32_t device; /* of the process */
+	uint32_t padding;
+};
+
+/* What became of the calls since the library was asked to time them; once a second. */
+struct ring_timed_state {
+	uint64_t timed, captured; /* captured: into a graph, so not timed */
+	uint64_t unplaced;	  /* too many were in flight */
+	uint64_t failed;	  /* the driver said no, or their group cannot be told apart */
+	uint64_t spent_ns;	  /* by the callers, on what timed calls need */
+	uint32_t pointers;	  /* through which calls come; 0: none was found */
+	uint32_t padding;
+	int64_t settled_host_ns; /* nothing more will come of calls that were made before */
+};
+
 struct ring_record {
 	uint64_t sequence;
 	uint32_t check; /* ring_checksum() */
@@ -208,6 +232,8 @@ struct ring_record {
 		struct ring_synchronisation synchronisation;
 		struct ring_deep_report deep;
 		struct ring_drops drops;
+		struct ring_timed_call timed_call;
+		struct ring_timed_state timed_state;
 		uint64_t words[RING_PAYLOAD_BYTES / 8];
 	};
 };
@@ -216,6 +242,7 @@ _Static_assert(offsetof(struct ring_record, words) == 16, "payload of the record
 _Static_assert(sizeof(struct ring_collective) == 96, "collective of the ring");
 _Static_assert(sizeof(struct ring_kernel_name) == 108, "kernel name of the ring");
 _Static_assert(sizeof(struct ring_kernel) == 56, "kernel of the ring");
+_Static_assert(sizeof(struct ring_timed_call) == 56, "timed call of the ring");
 
 /* What the probe asks for. Fields first, then the request number with release order. */
 struct ring_control {
@@ -225,6 +252,7 @@ struct ring_control {
 	uint64_t reserved; /* 0: a library of before would end a look after so many collectives */
 	uint32_t paused;   /* 1: the library writes nothing (to measure its cost) */
 	uint32_t reader_count; /* readers so far: a later one is told hello again */
+	int64_t timed_until_host_ns; /* collectives are timed by events until then */
 };
 
 struct ring_header {

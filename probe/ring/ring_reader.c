@@ -225,3 +225,9 @@ void ring_reader_pause(struct ring_reader *reader, bool paused)
 {
 	__atomic_store_n(&reader->header->control.paused, paused ? 1 : 0, __ATOMIC_RELAXED);
 }
+
+void ring_reader_time_calls(struct ring_reader *reader, int64_t until_host_ns)
+{
+	__atomic_store_n(&reader->header->control.timed_until_host_ns, until_host_ns,
+		__ATOMIC_RELAXED);
+}

@@ -18,6 +18,8 @@ static struct ring_clock *find_clock(struct ring_process *process, uint32_t doma
 {
 	if (domain == RING_CLOCK_CUPTI)
 		return &process->cupti_clock;
+	if (domain == RING_CLOCK_EVENTS)
+		return &process->event_clocks[(uint32_t)device % RING_SOURCE_DEVICES];
 	if (domain != RING_CLOCK_GLOBALTIMER)
 		return NULL;
 	return &process->clocks[(uint32_t)device % RING_SOURCE_DEVICES];
@@ -142,6 +144,24 @@ static void deliver_synchronisation(struct ring_source *source, struct ring_proc
 		source->callbacks.synchronisation(source->context, &out);
 }
 
+static void deliver_timed_call(struct ring_source *source, struct ring_process *process,
+	const struct ring_timed_call *call)
+{
+	const struct ring_clock *clock = &process->event_clocks[call->device % RING_SOURCE_DEVICES];
+	struct ring_source_timed_call out = {.pid = process->pid,
+		.handle = call->handle,
+		.entered = {call->entered_host_ns},
+		.returned = {call->returned_host_ns},
+		.launched = {call->launched_host_ns},
+		.start = to_host(clock, call->start_ns),
+		.stop = to_host(clock, call->stop_ns)};
+
+	if (out.stop.value < out.start.value)
+		out.start = out.stop = (struct host_ns){0};
+	if (source->callbacks.timed_call)
+		source->callbacks.timed_call(source->context, &out);
+}
+
 static void take_clock(struct ring_process *process, const struct ring_record *record)
 {
 	const struct ring_clock_pair *pair = &record->clock_pair;
@@ -182,6 +202,11 @@ static void deliver_rare(
 		if (PAYLOAD(record, deep) && callbacks->deep_state)
 			callbacks->deep_state(source->context, process->pid, &record->deep);
 		break;
+	case RING_RECORD_TIMED_STATE:
+		if (PAYLOAD(record, timed_state) && callbacks->timed_state)
+			callbacks->timed_state(
+				source->context, process->pid, &record->timed_state);
+		break;
 	case RING_RECORD_DROPS: /* the ring's own are in its header; the library's own: here */
 		if (PAYLOAD(record, drops))
 			process->library_drops = record->drops.events + record->drops.communicators;
@@ -198,6 +223,10 @@ void ring_source_deliver(
 	case RING_RECORD_COLLECTIVE:
 		if (PAYLOAD(record, collective))
 			deliver_collective(source, process, &record->collective);
+		break;
+	case RING_RECORD_TIMED_CALL:
+		if (PAYLOAD(record, timed_call))
+			deliver_timed_call(source, process, &record->timed_call);
 		break;
 	case RING_RECORD_CLOCK_PAIR:
 		if (PAYLOAD(record, clock_pair))

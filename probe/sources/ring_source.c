@@ -189,6 +189,16 @@ int ring_source_request_deep(struct ring_source *source, pid_t pid, uint32_t kin
 	return 0;
 }
 
+int ring_source_time_calls(struct ring_source *source, pid_t pid, struct host_ns until)
+{
+	struct ring_process *process = find_process(source, pid);
+
+	if (!process || !process->reader)
+		return -ENOENT;
+	ring_reader_time_calls(process->reader, until.value);
+	return 0;
+}
+
 void ring_source_pause(struct ring_source *source, bool paused)
 {
 	source->paused = paused;
@@ -196,6 +206,12 @@ void ring_source_pause(struct ring_source *source, bool paused)
 		if (source->processes[i]->reader)
 			ring_reader_pause(source->processes[i]->reader, paused);
 	}
+}
+
+static void note_clock_error(const struct ring_clock *clock, struct ring_source_state *state)
+{
+	if (clock->valid && ring_clock_error_ns(clock) > state->clock_error_ns)
+		state->clock_error_ns = ring_clock_error_ns(clock);
 }
 
 void ring_source_get_state(const struct ring_source *source, struct ring_source_state *state)
@@ -218,10 +234,8 @@ void ring_source_get_state(const struct ring_source *source, struct ring_source_
 		result.unknown += process->unknown;
 		library_drops += process->library_drops;
 		for (size_t j = 0; j < RING_SOURCE_DEVICES; j++) {
-			int64_t error_ns = ring_clock_error_ns(&process->clocks[j]);
-
-			if (process->clocks[j].valid && error_ns > result.clock_error_ns)
-				result.clock_error_ns = error_ns;
+			note_clock_error(&process->clocks[j], &result);
+			note_clock_error(&process->event_clocks[j], &result);
 		}
 	}
 	result.records = sum.records;

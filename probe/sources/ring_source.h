@@ -69,6 +69,14 @@ struct ring_source_synchronisation {
 	int64_t clock_error_ns;
 };
 
+struct ring_source_timed_call {
+	pid_t pid;
+	uint64_t handle;		  /* the communicator's, as passed */
+	struct host_ns entered, returned; /* the call, on the host */
+	struct host_ns launched;	  /* its kernel starts no earlier */
+	struct host_ns start, stop; /* its stream was ready for it; it was done; 0 = not known */
+};
+
 /* Each may be NULL. pid is the number under which the process was added. */
 struct ring_source_callbacks {
 	void (*hello)(void *context, pid_t pid, const struct ring_hello *hello);
@@ -80,6 +88,8 @@ struct ring_source_callbacks {
 	void (*synchronisation)(
 		void *context, const struct ring_source_synchronisation *synchronisation);
 	void (*deep_state)(void *context, pid_t pid, const struct ring_deep_report *report);
+	void (*timed_call)(void *context, const struct ring_source_timed_call *call);
+	void (*timed_state)(void *context, pid_t pid, const struct ring_timed_state *state);
 	/* The process has ended and its ring is drained and removed; pid is forgotten after this. */
 	void (*ended)(void *context, pid_t pid);
 };
@@ -125,6 +135,9 @@ size_t ring_source_poll(struct ring_source *source, struct host_ns now, size_t r
  */
 int ring_source_request_deep(struct ring_source *source, pid_t pid, uint32_t kinds,
 	struct host_ns stop, uint32_t *request) __attribute__((warn_unused_result));
+/* Asks a process to time its collectives by events until then; 0: no more. -ENOENT: it has no ring. */
+int ring_source_time_calls(struct ring_source *source, pid_t pid, struct host_ns until)
+	__attribute__((warn_unused_result));
 /* While paused, the libraries of all processes write nothing: for measuring what they cost. */
 void ring_source_pause(struct ring_source *source, bool paused);
 

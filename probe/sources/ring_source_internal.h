@@ -30,7 +30,8 @@ struct ring_process {
 	char file_name[64];
 	struct host_ns checked; /* when it was last seen to live */
 	bool gone;
-	struct ring_clock clocks[RING_SOURCE_DEVICES], cupti_clock;
+	struct ring_clock clocks[RING_SOURCE_DEVICES], event_clocks[RING_SOURCE_DEVICES],
+		cupti_clock;
 	struct ring_name names[RING_SOURCE_NAMES_MAX];
 	uint64_t unknown; /* records of kinds that are not known here */
 	uint64_t library_drops;

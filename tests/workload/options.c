@@ -27,6 +27,8 @@ enum option_code {
 	OPTION_PROFILER,
 	OPTION_READ_LOSS,
 	OPTION_ALL_TO_ALL,
+	OPTION_BY_POINTER,
+	OPTION_HELPER,
 	OPTION_LAUNCHES,
 	OPTION_HOLD,
 	OPTION_EXIT_STATUS,
@@ -53,6 +55,8 @@ static const struct option long_options[] = {
 	{"profiler", no_argument, NULL, OPTION_PROFILER},
 	{"read-loss", no_argument, NULL, OPTION_READ_LOSS},
 	{"all-to-all", no_argument, NULL, OPTION_ALL_TO_ALL},
+	{"by-pointer", no_argument, NULL, OPTION_BY_POINTER},
+	{"helper", no_argument, NULL, OPTION_HELPER},
 	{"launches", required_argument, NULL, OPTION_LAUNCHES},
 	{"hold", required_argument, NULL, OPTION_HOLD},
 	{"exit-status", required_argument, NULL, OPTION_EXIT_STATUS},
@@ -88,6 +92,9 @@ static void print_help(const char *program)
 	       "  --read-loss          wait for the device before each collective (nccl only)\n"
 	       "  --all-to-all         after each collective, sends to and receives from all (nccl "
 	       "only)\n"
+	       "  --by-pointer         all-reduces through a pointer in no library's data (nccl "
+	       "only)\n"
+	       "  --helper             each rank forks a process that does nothing (nccl only)\n"
 	       "  --launches N         more of them a step, which the driver refuses at once (nccl "
 	       "only)\n"
 	       "  --hold FILE          before step 20, every rank adds a byte to FILE and waits "
@@ -197,6 +204,12 @@ static int apply_option(struct workload_options *options, int code, const char *
 		return 0;
 	case OPTION_ALL_TO_ALL:
 		options->all_to_all = true;
+		return 0;
+	case OPTION_BY_POINTER:
+		options->by_pointer = true;
+		return 0;
+	case OPTION_HELPER:
+		options->helper = true;
 		return 0;
 	case OPTION_PROFILER:
 		options->profiler = true;

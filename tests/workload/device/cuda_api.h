@@ -27,6 +27,7 @@ typedef enum {
 	CUDA_ERROR_INVALID_HANDLE = 400,
 	CUDA_ERROR_NOT_FOUND = 500,
 	CUDA_ERROR_NOT_READY = 600,
+	CUDA_ERROR_STREAM_CAPTURE_INVALIDATED = 901,
 } CUresult;
 
 typedef int CUdevice;
@@ -87,6 +88,11 @@ DEVICE_EXPORT CUresult cuStreamCreate(CUstream *stream, unsigned int flags);
 DEVICE_EXPORT CUresult cuStreamDestroy_v2(CUstream stream);
 DEVICE_EXPORT CUresult cuStreamSynchronize(CUstream stream);
 DEVICE_EXPORT CUresult cuStreamQuery(CUstream stream);
+DEVICE_EXPORT CUresult cuStreamGetCtx(CUstream stream, CUcontext *context);
+/* A capture here only marks the stream: what may not be enqueued meanwhile fails, and breaks it. */
+DEVICE_EXPORT CUresult cuStreamBeginCapture_v2(CUstream stream, int mode);
+DEVICE_EXPORT CUresult cuStreamEndCapture(CUstream stream, void **graph);
+DEVICE_EXPORT CUresult cuStreamIsCapturing(CUstream stream, int *status);
 DEVICE_EXPORT CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned int flags);
 DEVICE_EXPORT CUresult cuEventCreate(CUevent *event, unsigned int flags);
 DEVICE_EXPORT CUresult cuEventDestroy_v2(CUevent event);

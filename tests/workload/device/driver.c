@@ -14,6 +14,8 @@ static struct {
 	int initialised;
 	CUstream default_stream;
 	CUstream streams[STREAMS_MAX];
+	CUstream captured; /* atomic; one at a time; NULL = none */
+	int capture_broken;
 } driver = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static CUstream real_stream(CUstream stream)
@@ -196,6 +198,34 @@ CUresult cuStreamQuery(CUstream stream)
 	return stream_is_idle(real_stream(stream)) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
 
+CUresult cuStreamGetCtx(CUstream stream, CUcontext *context)
+{
+	(void)stream;
+	return cuCtxGetCurrent(context);
+}
+
+CUresult cuStreamBeginCapture_v2(CUstream stream, int mode)
+{
+	(void)mode;
+	driver.capture_broken = 0;
+	__atomic_store_n(&driver.captured, stream, __ATOMIC_RELEASE);
+	return CUDA_SUCCESS;
+}
+
+CUresult cuStreamEndCapture(CUstream stream, void **graph)
+{
+	*graph = NULL;
+	if (__atomic_exchange_n(&driver.captured, NULL, __ATOMIC_ACQ_REL) != stream)
+		return CUDA_ERROR_INVALID_HANDLE;
+	return driver.capture_broken ? CUDA_ERROR_STREAM_CAPTURE_INVALIDATED : CUDA_SUCCESS;
+}
+
+CUresult cuStreamIsCapturing(CUstream stream, int *status)
+{
+	*status = stream && __atomic_load_n(&driver.captured, __ATOMIC_ACQUIRE) == stream;
+	return CUDA_SUCCESS;
+}
+
 CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned int flags)
 {
 	(void)flags;
@@ -218,6 +248,8 @@ CUresult cuEventDestroy_v2(CUevent event)
 
 CUresult cuEventRecord(CUevent event, CUstream stream)
 {
+	if (stream && __atomic_load_n(&driver.captured, __ATOMIC_ACQUIRE) == stream)
+		driver.capture_broken = 1;
 	return event ? event_record(event, real_stream(stream)) : CUDA_ERROR_INVALID_HANDLE;
 }
 
@@ -238,10 +270,12 @@ CUresult cuEventQuery(CUevent event)
 
 CUresult cuEventElapsedTime(float *milliseconds, CUevent start, CUevent end)
 {
-	if (!start || !end || !event_time_ns(start) || !event_time_ns(end))
+	if (!start || !end)
 		return CUDA_ERROR_INVALID_HANDLE;
 	if (!event_is_reached(start) || !event_is_reached(end))
 		return CUDA_ERROR_NOT_READY;
+	if (!event_time_ns(start) || !event_time_ns(end)) /* never recorded */
+		return CUDA_ERROR_INVALID_HANDLE;
 	*milliseconds = (float)((double)(event_time_ns(end) - event_time_ns(start)) / 1e6);
 	return CUDA_SUCCESS;
 }

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * attach --deep to a job whose NCCL loads no plug-in any more: its processes time their collectives by
+ * events around NCCL's calls (probe/inject/timed_calls.h), which costs so little that it is on whatever they
+ * launch; but what it takes of their callers' time is measured, and it ends where that is too much. Calls through pointers that the library does not find are not timed: then CUPTI may be shown
+ * (attach_kernels.h). One thread.
+ */
+#ifndef SLOWRANK_PROBE_ATTACH_EVENTS_H
+#define SLOWRANK_PROBE_ATTACH_EVENTS_H
+
+#include "probe/job.h"
+#include "probe/sources/ring_source.h"
+
+struct attach_events;
+
+/* rings and job outlive it. Returns NULL without memory. */
+struct attach_events *attach_events_create(struct ring_source *rings, struct job *job);
+void attach_events_destroy(struct attach_events *events); /* NULL is fine; ends the timing */
+
+/* What the rings tell. NULL is fine for all of these. */
+void attach_events_hello(struct attach_events *events, pid_t pid, const struct ring_hello *hello);
+void attach_events_call(struct attach_events *events, const struct ring_source_timed_call *call);
+void attach_events_state(
+	struct attach_events *events, pid_t pid, const struct ring_timed_state *state);
+void attach_events_ended(struct attach_events *events, pid_t pid);
+
+/* Asks the processes for it, and again in time. */
+void attach_events_tick(struct attach_events *events, struct host_ns now);
+
+/* Its calls are timed, or it is too early to say that they are not. */
+bool attach_events_serve(const struct attach_events *events, pid_t pid);
+
+/* "device.time". False: no call of any process was timed. */
+bool attach_events_coverage(const struct attach_events *events, struct message_source *out);
+
+#endif

@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "probe/call_times.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { CALLS_MAX = 8192, EVENTS_MAX = 8192, LANES_MAX = 64 };
+
+/* Events whose call did not come by then are of calls that no uprobe saw. */
+static const int64_t event_patience_ns = 2000000000;
+/* By then the kernel's record of a call is here. */
+static const int64_t settle_ns = 1000000000;
+
+struct call {
+	struct collective_part part;
+	uint64_t handle, number;
+	bool timed, taken;
+};
+
+struct call_times {
+	size_t call_count, event_count, lane_count;
+	size_t checked; /* calls of which none can be handed out */
+	bool news;	/* since calls and events were last matched */
+	uint64_t number;
+	int64_t settled_ns, heard_ns;
+	struct call_times_counts counts;
+	uint64_t lanes[LANES_MAX];    /* communicators: calls of one follow each other */
+	struct call calls[CALLS_MAX]; /* ascending by time */
+	struct call_times_event events[EVENTS_MAX];
+};
+
+struct call_times *call_times_create(struct host_ns now)
+{
+	struct call_times *times = calloc(1, sizeof(*times));
+
+	if (times)
+		times->heard_ns = now.value;
+	return times;
+}
+
+void call_times_destroy(struct call_times *times)
+{
+	free(times);
+}
+
+static uint8_t lane_of(struct call_times *times, uint64_t handle)
+{
+	size_t lane = 0;
+
+	while (lane < times->lane_count && times->lanes[lane] != handle)
+		lane++;
+	if (lane == times->lane_count && lane < LANES_MAX)
+		times->lanes[times->lane_count++] = handle;
+	return (uint8_t)(1 + lane);
+}
+
+/* What was handed out makes room. */
+static void forget_taken(struct call_times *times)
+{
+	size_t kept = 0;
+
+	if (times->call_count < CALLS_MAX)
+		return;
+	for (size_t i = 0; i < times->call_count; i++) {
+		if (!times->calls[i].taken)
+			times->calls[kept++] = times->calls[i];
+	}
+	times->call_count = kept;
+	times->checked = 0;
+}
+
+void call_times_call(struct call_times *times, const struct collective_part *part, uint64_t handle)
+{
+	struct call made = {.part = *part, .handle = handle, .number = ++times->number};
+	size_t place;
+
+	forget_taken(times);
+	if (times->call_count == CALLS_MAX) {
+		times->counts.dropped++;
+		return;
+	}
+	made.part.flags |= PART_ENQUEUE_ONLY;
+	made.part.enqueue = made.part.departure = made.part.arrival;
+	times->news = true;
+	place = times->call_count++;
+	/* Other threads' calls may be told a little late. */
+	while (place > 0 && times->calls[place - 1].part.enqueue.value > made.part.enqueue.value)
+		place--;
+	memmove(times->calls + place + 1, times->calls + place,
+		(times->call_count - 1 - place) * sizeof(made));
+	times->calls[place] = made;
+	if (place < times->checked)
+		times->checked = place;
+}
+
+void call_times_event(struct call_times *times, const struct call_times_event *event)
+{
+	if (event->start.value <= 0 || event->stop.value < event->start.value)
+		return;
+	if (times->event_count == EVENTS_MAX) {
+		times->counts.dropped++;
+		return;
+	}
+	times->events[times->event_count++] = *event;
+	times->news = true;
+}
+
+void call_times_settled(struct call_times *times, struct host_ns settled, struct host_ns now)
+{
+	times->heard_ns = now.value;
+	if (settled.value <= times->settled_ns)
+		return;
+	times->settled_ns = settled.value;
+	times->checked = 0;
+}
+
+/* The first call that is not before a time. */
+static size_t first_since(const struct call_times *times, int64_t time_ns)
+{
+	size_t low = 0, high = times->call_count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (times->calls[middle].part.enqueue.value < time_ns)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+static int64_t later(int64_t a, int64_t b)
+{
+	return a > b ? a : b;
+}
+
+static int64_t earlier(int64_t a, int64_t b)
+{
+	return a < b ? a : b;
+}
+
+static bool give_times(struct call_times *times, const struct call_times_event *event)
+{
+	for (size_t i = first_since(times, event->entered.value);
+		i < times->call_count &&
+		times->calls[i].part.enqueue.value <= event->returned.value;
+		i++) {
+		struct call *call = &times->calls[i];
+
+		if (call->handle != event->handle || call->timed || call->taken)
+			continue;
+		call->timed = true;
+		call->part.flags &= (uint8_t)~PART_ENQUEUE_ONLY;
+		call->part.flags |= PART_DEVICE_TIME;
+		call->part.stream = lane_of(times, call->handle);
+		/* A device without work is ready before the kernel is there. */
+		call->part.departure.value = later(event->stop.value, call->part.enqueue.value);
+		call->part.arrival.value = earlier(call->part.departure.value,
+			later(later(event->start.value, event->launched.value),
+				call->part.enqueue.value));
+		return true;
+	}
+	return false;
+}
+
+static void match(struct call_times *times, struct host_ns now)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < times->event_count; i++) {
+		const struct call_times_event *event = &times->events[i];
+
+		if (give_times(times, event))
+			times->checked = 0;
+		else if (now.value - event->returned.value < event_patience_ns)
+			times->events[kept++] = *event;
+	}
+	times->event_count = kept;
+	times->news = false;
+}
+
+bool call_times_take(struct call_times *times, struct host_ns now, bool finish,
+	struct collective_part *part, uint64_t *number)
+{
+	int64_t settled_ns = times->settled_ns;
+
+	forget_taken(times);
+	if (times->news)
+		match(times, now);
+	if (finish || now.value - times->heard_ns > CALL_TIMES_SILENCE_NS) {
+		settled_ns = finish ? INT64_MAX : now.value - settle_ns;
+		times->checked = 0;
+	}
+	for (; times->checked < times->call_count; times->checked++) {
+		struct call *call = &times->calls[times->checked];
+		bool full = times->call_count == CALLS_MAX && times->checked == 0;
+
+		if (call->taken ||
+			(!call->timed && !full && call->part.enqueue.value >= settled_ns))
+			continue;
+		call->taken = true;
+		*(call->timed ? &times->counts.timed : &times->counts.untimed) += 1;
+		*part = call->part;
+		*number = call->number;
+		return true;
+	}
+	return false;
+}
+
+void call_times_get_counts(const struct call_times *times, struct call_times_counts *counts)
+{
+	*counts = times->counts;
+}

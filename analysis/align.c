@@ -72,6 +72,7 @@ void grid_fini(struct step_grid *grid)
 	free(grid->scratch);
 	free(grid->by_departure);
 	free(grid->by_stream);
+	free(grid->by_place);
 	free(grid->asynchronous);
 	beside_places_destroy(grid->beside);
 	while (grid->sums) {
@@ -392,6 +393,7 @@ static int reserve_links(struct step_grid *grid)
 	free(grid->order);
 	free(grid->by_departure);
 	free(grid->by_stream);
+	free(grid->by_place);
 	grid->members = malloc(capacity * sizeof(*grid->members));
 	grid->member_parts = malloc(capacity * sizeof(*grid->member_parts));
 	grid->arrival_ns = malloc(capacity * sizeof(*grid->arrival_ns));
@@ -401,10 +403,11 @@ static int reserve_links(struct step_grid *grid)
 	grid->order = malloc(capacity * sizeof(*grid->order));
 	grid->by_departure = malloc(capacity * sizeof(*grid->by_departure));
 	grid->by_stream = malloc(capacity * sizeof(*grid->by_stream));
+	grid->by_place = malloc(capacity * sizeof(*grid->by_place));
 	grid->link_capacity = capacity;
 	if (grid->members && grid->member_parts && grid->arrival_ns && grid->departure_ns &&
 		grid->own_ns && grid->places && grid->order && grid->by_departure &&
-		grid->by_stream)
+		grid->by_stream && grid->by_place)
 		return 0;
 	grid->link_capacity = 0;
 	return -ENOMEM;

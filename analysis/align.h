@@ -126,9 +126,9 @@ struct step_grid {
 	int64_t *arrival_ns, *departure_ns, *own_ns; /* as members: their cells' times */
 	uint32_t *places;			     /* per cell: its index in members */
 	uint32_t *order; /* instances, so that each comes after all that its members did before */
-	/* Of overlapped rows, by row: cells in order of departure, and by stream and then arrival,
-	 * which is the order in which peers are compared. Elsewhere both are the cells' own order. */
-	uint32_t *by_departure, *by_stream;
+	/* Of overlapped rows, by row: cells in order of departure; by stream and then arrival; and in the
+	 * order in which peers are compared. Elsewhere all are the cells' own order. */
+	uint32_t *by_departure, *by_stream, *by_place;
 	uint64_t repeats; /* how often it was filled again since it was cleared */
 	bool linked;
 	bool errors_moved; /* rows' clock errors are others than in the step that it repeats */
@@ -201,7 +201,7 @@ static inline struct cell_times *grid_times_of(
 static inline uint32_t grid_cell_at(
 	const struct step_grid *grid, const struct grid_row *row, uint32_t position)
 {
-	return row->overlapped ? grid->by_stream[row->first_cell + position]
+	return row->overlapped ? grid->by_place[row->first_cell + position]
 			       : row->first_cell + position;
 }
 

@@ -30,7 +30,8 @@ int period_create(size_t period_max, struct period_detector **detector)
 		return -ENOMEM;
 	made->powers = calloc(ring_count, sizeof(*made->powers));
 	made->groups = calloc(ring_count, sizeof(*made->groups));
-	if (!made->powers || !made->groups)
+	made->messages = calloc(ring_count, sizeof(*made->messages));
+	if (!made->powers || !made->groups || !made->messages)
 		goto fail;
 	period_powers_fill(made->powers, ring_count);
 	if (period_stream_init(&made->structure, made->powers, ring_count, period_max) < 0 ||
@@ -52,6 +53,7 @@ void period_destroy(struct period_detector *detector)
 	period_stream_fini(&detector->full);
 	period_stream_fini(&detector->structure);
 	free(detector->groups);
+	free(detector->messages);
 	free(detector->powers);
 	free(detector);
 }
@@ -208,6 +210,7 @@ void period_push(struct period_detector *detector, const struct period_token *to
 
 	detector->groups[position & detector->structure.ring_mask] =
 		(uint32_t)(token->group ^ (token->group >> 32));
+	detector->messages[position & detector->structure.ring_mask] = token->message;
 	period_stream_push(&detector->structure, token->structure);
 	period_stream_push(&detector->full, token->full);
 	if (detector->state == PERIOD_FOLLOWING)

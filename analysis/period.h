@@ -3,10 +3,10 @@
  * Finds the repeating cycle in a stream of collective calls, and cuts the stream at it: the
  * training step, found without annotation.
  *
- * A token has a structure (operation, communicator, root) and a full form (the structure and
- * the length). The cycle is looked for in the structure; lengths decide only where the
- * structure alone repeats too soon, as in a step of equal all-reduces. So steps are kept when
- * lengths vary from step to step.
+ * A token has a structure (operation, communicator, root) and a full form (the structure, the
+ * other rank of a message, and the length). The cycle is looked for in the structure; the rest
+ * decides only where the structure alone repeats too soon, as in a step of equal all-reduces. So
+ * steps are kept when lengths vary from step to step.
  *
  * The result depends on which tokens are equal, and on nothing else: no time, no address, no
  * order of hashes. Two ranks with the same pattern of calls cut at the same calls.
@@ -14,7 +14,8 @@
  * Where the tokens cannot tell: a short cycle with something else at fixed distances is one step
  * with a loop inside (micro-batches, layers) or many steps with an evaluation now and then. Up
  * to 32 rounds count as a loop; beyond that only when the cycle has at most 4 calls and the
- * rest is a call or two or uses another communicator. Programs that know better mark their steps.
+ * rest is a call or two or uses another communicator, or consists of the cycle's own messages: a
+ * pipeline, which fills and drains. Programs that know better mark their steps.
  *
  * About 150 ns a token (bench_step_builder), memory fixed at creation (about 6 MB for periods up to 16,384, touched
  * only as far as used). No globals; one detector is for one thread.
@@ -30,8 +31,9 @@ struct period_detector;
 
 struct period_token {
 	uint64_t structure; /* equal for equal (operation, communicator, root) */
-	uint64_t full;	    /* equal for equal structure and length */
+	uint64_t full;	    /* equal for equal structure, other rank and length */
 	uint64_t group;	    /* equal for equal communicator */
+	bool message;	    /* to or from one other rank */
 };
 
 enum period_kind {

@@ -127,6 +127,23 @@ static bool other_group(const struct period_detector *detector, uint64_t longer)
 	return false;
 }
 
+/* Is the longer cycle made of messages alone, those of the adopted one? */
+static bool only_own_messages(const struct period_detector *detector, uint64_t longer)
+{
+	const struct period_stream *stream = &detector->full;
+	bool own = true;
+
+	for (uint64_t i = stream->count - longer; i < stream->count && own; i++) {
+		own = false;
+		for (uint64_t j = 0; j < detector->cycle.period && !own &&
+				     detector->messages[i & stream->ring_mask];
+			j++)
+			own = period_cycle_token(&detector->cycle, j, true) ==
+			      period_stream_token(stream, i);
+	}
+	return own;
+}
+
 /* How many of the last tokens belong to rounds of the adopted cycle. */
 static uint64_t tokens_explained(const struct period_detector *detector, uint64_t length)
 {
@@ -157,8 +174,12 @@ static bool is_inner_loop(
 		return true;
 	if (period > TINY_PERIOD || rounds > LOOP_ROUNDS_TINY_MAX)
 		return false;
-	/* Many layers and then the gradients, or many equal buckets and then the norm. */
-	return longer - explained <= period + 1 || other_group(detector, longer);
+	/*
+	 * Many layers and then the gradients, or many equal buckets and then the norm; or a pipeline, which fills
+	 * and drains by the calls of its loop.
+	 */
+	return longer - explained <= period + 1 || other_group(detector, longer) ||
+	       only_own_messages(detector, longer);
 }
 
 /* Returns true when the next cycle is one that was followed before, and not set aside. */

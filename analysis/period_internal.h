@@ -40,6 +40,7 @@ struct period_visit {
 struct period_detector {
 	struct period_stream structure, full;
 	uint32_t *groups; /* ring like the streams' */
+	bool *messages;	  /* likewise */
 	uint64_t *powers;
 	struct period_cycle cycle;
 	enum period_state state;

@@ -76,7 +76,8 @@ static void sort_by_departure(struct step_grid *grid, const struct grid_row *row
 
 		while (ended < row->cell_count && list[ended] < row->first_cell + i &&
 			grid->times[list[ended]].departure_ns <=
-				grid_times_of(grid, cell)->arrival_ns + slack_ns)
+				grid_times_of(grid, cell)->arrival_ns + slack_ns &&
+			!segments_one_group(grid, list[ended], row->first_cell + i))
 			ended++;
 		cell->needs = ended;
 	}
@@ -175,14 +176,40 @@ void segments_settle(struct step_grid *grid)
 	for (size_t r = 0; r < grid->row_count; r++) {
 		struct grid_row *row = &grid->rows[r];
 
+		bool messages = row->in_turn;
+
 		if (row->in_turn)
 			segments_settle_turn(grid, row);
 		if (!row->overlapped)
 			continue;
+		if (messages && !row->works)
+			segments_settle_groups(grid, row);
 		find_lanes(grid, row);
 		if (!row->works)
 			settle_order(grid, row);
 	}
+}
+
+/*
+ * The cells of a lane as peers are compared: collectives as they come, then messages by what they are, since stages of
+ * a pipeline send the same in another order. Where work is shown, messages have streams of their own.
+ */
+static void place_lane(
+	struct step_grid *grid, const struct grid_row *row, uint32_t first, uint32_t end)
+{
+	const uint32_t *list = &grid->by_stream[row->first_cell];
+	uint32_t *places = &grid->by_place[row->first_cell], collectives = first, messages;
+
+	for (uint32_t i = first; i < end; i++) {
+		if (row->works || !segments_is_message(&grid->cells[list[i]]))
+			places[collectives++] = list[i];
+	}
+	messages = collectives;
+	for (uint32_t i = first; i < end && messages < end; i++) {
+		if (segments_is_message(&grid->cells[list[i]]))
+			places[messages++] = list[i];
+	}
+	segments_sort_messages(grid, &places[collectives], end - collectives);
 }
 
 static void sort_by_lane(struct step_grid *grid, struct grid_row *row)
@@ -192,7 +219,7 @@ static void sort_by_lane(struct step_grid *grid, struct grid_row *row)
 	uint32_t count = 0;
 
 	for (uint32_t lane = 0; count < row->cell_count; lane++) {
-		uint32_t before = GRID_NONE;
+		uint32_t before = GRID_NONE, first = count;
 
 		for (uint32_t i = 0; i < row->cell_count; i++) {
 			struct grid_cell *cell = &grid->cells[row->first_cell + i];
@@ -207,6 +234,7 @@ static void sort_by_lane(struct step_grid *grid, struct grid_row *row)
 						(uint64_t)(cell->instance == GRID_NONE) << 8 |
 						cell->part->operation);
 		}
+		place_lane(grid, row, first, count);
 	}
 	row->layout = layout;
 }

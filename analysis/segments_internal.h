@@ -30,6 +30,17 @@ static inline int64_t segments_later_ns(int64_t a, int64_t b)
  */
 #define SLACK_NS 5000
 
+bool segments_is_message(const struct grid_cell *cell);
+/* A list of messages by what they are (segments_messages.c), and by sequence. */
+void segments_sort_messages(struct step_grid *grid, uint32_t *list, uint32_t count);
+/*
+ * Puts the cells of each group of sends and receives, which are those that overlap on one stream of a device, in
+ * that order: so the same one always has the work before them for its own.
+ */
+void segments_settle_groups(struct step_grid *grid, const struct grid_row *row);
+/* Do two messages overlap on one stream? Then neither waits for the other, however little that is. */
+bool segments_one_group(const struct step_grid *grid, uint32_t before, uint32_t c);
+
 /*
  * A row that sends and receives is in turn when all of its cells join, and none came before the one before
  * it had ended. Then it needs no lists; else it is overlapped.

@@ -186,6 +186,7 @@ static void advance_rank(struct assembly *assembly, uint32_t number)
 void assembly_advance(struct assembly *assembly)
 {
 	assembly->last_cut_ns = assembly->cut.time_ns;
+	assembly->cut_given = assembly->scans[assembly->cut.rank].at.entry == assembly->cut.entry;
 	for (uint32_t r = 0; r < assembly->table->end; r++) {
 		if (assembly->table->ranks[r].known)
 			advance_rank(assembly, r);

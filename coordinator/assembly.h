@@ -67,6 +67,7 @@ struct assembly {
 	bool placing;		     /* a round in which ranks look for a place of their own */
 	bool placed;		     /* it is over */
 	uint32_t leader;	     /* of the last cut */
+	bool cut_given;		     /* the leader's head entry had the last cut in it */
 	struct {
 		bool valid, by_time;
 		uint32_t rank;

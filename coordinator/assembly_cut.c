@@ -234,8 +234,11 @@ bool assembly_choose_cut(struct assembly *assembly, bool finish)
 	size_t merged_max = assembly->table->world_size == 1 && assembly->table->known_count == 1
 				    ? 1
 				    : MERGED_ENTRIES_MAX;
-	/* An entry gives one cut: what follows it there belongs to the next step. */
-	size_t first = leader == assembly->leader && rank->part_head ? 1 : 0;
+	/*
+	 * An entry gives one cut: what follows it there belongs to the next step. Not where others took the leader
+	 * on into an entry whose own cut is still to come.
+	 */
+	size_t first = leader == assembly->leader && rank->part_head && assembly->cut_given ? 1 : 0;
 
 	assembly->leader = leader;
 	for (size_t e = first; e < rank->entry_count; e++) {
@@ -243,7 +246,8 @@ bool assembly_choose_cut(struct assembly *assembly, bool finish)
 		bool blocking = false;
 		bool found = cut_in_entry(assembly, leader, e, &blocking);
 
-		if (!found && ((entry->part_count && !blocking) || e + 1 >= first + merged_max)) {
+		if (!found && ((entry->part_count && !blocking) || assembly_is_cycle(entry) ||
+				      e + 1 >= first + merged_max)) {
 			cut_at_end_of(assembly, leader, e);
 			found = true;
 		}

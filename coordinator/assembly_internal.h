@@ -36,6 +36,13 @@ void assembly_find_shifts(struct assembly *assembly, uint32_t rank);
 /* Chooses the next cut from the leading rank's entries. False: not yet. */
 bool assembly_choose_cut(struct assembly *assembly, bool finish);
 
+/* What the program repeats, and all of it: where it has no collective, its end is a place to cut at. */
+static inline bool assembly_is_cycle(const struct packed_step *entry)
+{
+	return entry->part_count &&
+	       !(entry->flags & (STEP_WINDOW | STEP_IRREGULAR | STEP_INCOMPLETE));
+}
+
 /*
  * The place in an entry to cut at, from its part `from` on: the last collective of the widest
  * communicator. blocking: set when the entry has parts that tell of time spent. False: there is none.

@@ -9,6 +9,7 @@
  */
 #include <stdlib.h>
 
+#include "analysis/segments.h"
 #include "coordinator/assembly_internal.h"
 
 enum { COUNTED_CUTS_MIN = 16 }; /* so many alike before they are trusted */
@@ -59,6 +60,7 @@ static struct rank_communicator *find_channel(
 	if (assembly_note_communicator(assembly, id, number) < 0)
 		return NULL;
 	rank->channels[rank->channel_count] = (struct rank_communicator){.id = id};
+	assembly->raises++; /* the other end may be before the cut already */
 	return &rank->channels[rank->channel_count++];
 }
 
@@ -77,6 +79,12 @@ static struct rank_communicator *channel_of(
 
 	return find_channel(assembly, number,
 		mix(mix(kind->communicator_id, sender << 32 | receiver), kind->purpose) | 1);
+}
+
+static bool is_message_of_device(const struct part_kind *kind)
+{
+	return (kind->flags & PART_DEVICE_TIME) &&
+	       (kind->operation == OPERATION_SEND || kind->operation == OPERATION_RECEIVE);
 }
 
 /* The communicator of a part that must lie on one side, and its sequence; NULL: none. */
@@ -177,11 +185,45 @@ static void raise_all(struct assembly *assembly, uint32_t number)
 	}
 }
 
+/*
+ * Sends and receives of a device that overlap on one stream are a group, and what starts together on two streams is
+ * released together: either shows in any order, so all of it lies on the same side.
+ */
+static struct stream_position end_of_group(
+	const struct assembly *assembly, uint32_t number, struct stream_position at)
+{
+	const struct rank_entry *rank = &assembly->table->ranks[number];
+
+	if (at.part == 0 || at.entry >= rank->entry_count)
+		return at;
+	const struct packed_step *entry = rank_entry_at(rank, at.entry)->entry;
+	const struct part_kind *last = packed_kind(entry, at.part - 1);
+	int64_t together_ns = entry->times[at.part - 1].arrival.value + TOGETHER_NS;
+	int64_t end_ns = entry->times[at.part - 1].departure.value;
+
+	for (size_t p = at.part; p < entry->part_count && is_message_of_device(last); p++) {
+		const struct part_kind *kind = packed_kind(entry, p);
+		int64_t arrival_ns = entry->times[p].arrival.value;
+		int64_t departure_ns = entry->times[p].departure.value;
+		bool same = kind->stream == last->stream;
+
+		if (arrival_ns >= end_ns && arrival_ns >= together_ns)
+			break;
+		if (!is_message_of_device(kind) || arrival_ns >= (same ? end_ns : together_ns))
+			continue;
+		at.part = p + 1;
+		if (same && departure_ns > end_ns)
+			end_ns = departure_ns;
+	}
+	return at;
+}
+
 /* Moves a rank's cut on, and takes what lies between with it. */
 static void move_to(struct assembly *assembly, uint32_t number, struct stream_position at)
 {
 	struct rank_scan *scan = &assembly->scans[number];
 
+	at = end_of_group(assembly, number, at);
 	note_parts(assembly, number, scan->at, at);
 	scan->at = at;
 	scan->found = true;
@@ -366,14 +408,19 @@ static bool place_in(struct assembly *assembly, uint32_t number, size_t e,
 {
 	const struct rank_entry *rank = &assembly->table->ranks[number];
 	const struct packed_step *entry = rank_entry_at(rank, e)->entry;
+	struct host_ns end = entry->end;
 	bool blocking = false;
 	size_t best;
 
-	if (!assembly_best_part(
+	if (assembly_best_part(
 		    assembly, number, entry, e == 0 ? rank->part_head : 0, &blocking, &best))
+		end = entry->times[best].departure;
+	else if (assembly_is_cycle(entry))
+		best = entry->part_count - 1;
+	else
 		return false;
 	*at = (struct stream_position){e, best + 1};
-	*time_ns = assembly_job_ns(assembly, rank, entry->times[best].departure);
+	*time_ns = assembly_job_ns(assembly, rank, end);
 	return true;
 }
 

@@ -21,6 +21,7 @@
 #define OPTIMIZER_SHARE 0.04
 #define FORWARD_SHARE 0.31 /* backward takes about twice as long */
 #define EXPERT_SHARE 0.4   /* of a layer's work, with experts */
+#define WEIGHTS_SHARE 0.5  /* of a backward pass: gradients of weights */
 
 struct builder {
 	struct sim_program *program;
@@ -112,12 +113,18 @@ static void add_message(struct builder *builder, enum sim_op_kind kind,
 	builder->program->cross_transfer_ns += builder->message_ns;
 }
 
+static bool later_weights(const struct sim_program_options *options)
+{
+	return options->schedule == SIM_SCHEDULE_ZERO_BUBBLE;
+}
+
 static void add_layer(struct builder *builder, bool forward, uint32_t microbatch)
 {
 	const struct sim_program_options *options = builder->options;
 	enum sim_section section = forward ? SIM_SECTION_FORWARD : SIM_SECTION_BACKWARD;
 	bool experts = builder->layout->shape.expert > 1;
-	double work_ns = builder->layer_ns[!forward];
+	double work_ns = builder->layer_ns[!forward] *
+			 (!forward && later_weights(options) ? 1 - WEIGHTS_SHARE : 1);
 	double dense_ns = work_ns * (experts ? 1 - EXPERT_SHARE : 1);
 
 	if (options->sharded)
@@ -168,6 +175,17 @@ static void add_pass(struct builder *builder, bool forward, uint32_t number)
 	add_message(builder, SIM_OP_SEND, direction, chunk);
 }
 
+/* A backward pass; where gradients of weights come later, those of the microbatch that is due. */
+static void add_backward(struct builder *builder, uint32_t number)
+{
+	const struct sim_program_options *options = builder->options;
+
+	add_pass(builder, false, number);
+	if (later_weights(options) && number >= builder->stage)
+		add_work(builder, SIM_SECTION_BACKWARD, number - builder->stage,
+			builder->layer_ns[1] * WEIGHTS_SHARE * options->layers);
+}
+
 static void add_passes(struct builder *builder)
 {
 	const struct sim_program_options *options = builder->options;
@@ -176,16 +194,21 @@ static void add_passes(struct builder *builder)
 	uint32_t warm_up = chunks > 1 ? 2 * (stages - builder->stage - 1) + (chunks - 1) * stages
 				      : stages - builder->stage - 1;
 
-	if (warm_up > total || (chunks > 1 && options->microbatches == stages))
+	if (warm_up > total || (chunks > 1 && options->microbatches == stages) ||
+		options->schedule == SIM_SCHEDULE_GPIPE)
 		warm_up = total;
 	for (uint32_t i = 0; i < warm_up; i++)
 		add_pass(builder, true, i);
 	for (uint32_t i = 0; i < total - warm_up; i++) {
 		add_pass(builder, true, warm_up + i);
-		add_pass(builder, false, i);
+		add_backward(builder, i);
 	}
 	for (uint32_t i = total - warm_up; i < total; i++)
-		add_pass(builder, false, i);
+		add_backward(builder, i);
+	for (uint32_t i = total > builder->stage ? total - builder->stage : 0;
+		i < total && later_weights(options); i++)
+		add_work(builder, SIM_SECTION_BACKWARD, i,
+			builder->layer_ns[1] * WEIGHTS_SHARE * options->layers);
 }
 
 static void add_end(struct builder *builder)
@@ -200,7 +223,8 @@ static void add_end(struct builder *builder)
 			add_collective(builder, SIM_DATA, OPERATION_ALL_REDUCE, false, 100u << 20,
 				builder->data_ns);
 	}
-	if (builder->stage == 0 || builder->stage == layout->shape.pipeline - 1)
+	if (!options->untied &&
+		(builder->stage == 0 || builder->stage == layout->shape.pipeline - 1))
 		add_collective(builder, SIM_EMBEDDING, OPERATION_ALL_REDUCE, false, 50u << 20,
 			4 * SMALL_TRANSFER_NS);
 	if (options->norm)
@@ -263,6 +287,7 @@ int sim_program_init(struct sim_program *program, const struct sim_layout *layou
 
 	memset(program, 0, sizeof(*program));
 	if (!options->microbatches || !options->virtual_stages || !options->layers ||
+		(options->virtual_stages > 1 && options->schedule != SIM_SCHEDULE_1F1B) ||
 		!options->buckets || options->microbatches > UINT16_MAX ||
 		(options->virtual_stages > 1 &&
 			(layout->shape.pipeline < 2 ||

@@ -2,7 +2,8 @@
 /*
  * What one rank of a pipeline stage does in one step: work, collectives, sends and receives,
  * in order. 1F1B and interleaved 1F1B as Megatron-LM runs them (Narayanan et al., Efficient
- * Large-Scale Language Model Training on GPU Clusters, SC 2021, section 2.2); gradient buckets,
+ * Large-Scale Language Model Training on GPU Clusters, SC 2021, section 2.2), GPipe (Huang et al., 2019), zero bubble
+ * (ZB-H1 of Qi et al., Zero Bubble Pipeline Parallelism, ICLR 2024); gradient buckets,
  * tied embeddings, gradient norm, FSDP-like gathers, all-to-all of experts. Built once for each
  * stage and kind of step; constant afterwards.
  */
@@ -56,16 +57,24 @@ struct sim_program {
 	uint64_t signature;
 };
 
+enum sim_schedule {
+	SIM_SCHEDULE_1F1B = 0,	      /* interleaved with virtual stages */
+	SIM_SCHEDULE_GPIPE = 1,	      /* all forward passes, then all backward ones */
+	SIM_SCHEDULE_ZERO_BUBBLE = 2, /* gradients of weights later, where the stage would wait */
+};
+
 struct sim_program_options {
 	double step_ns;		 /* aimed at; the schedule's bubbles are allowed for */
 	double transfer_share;	 /* of the step, in transfers */
 	uint32_t microbatches;	 /* of one step; with virtual stages a multiple of pipeline */
 	uint32_t virtual_stages; /* 1 = plain 1F1B */
-	uint32_t layers;	 /* of one chunk: places of tensor parallel collectives */
-	uint32_t buckets;	 /* of gradients */
-	bool sharded;		 /* FSDP: gathers before each layer, scatters after */
-	bool overlap;		 /* gradients and gathers go on the communication stream */
-	bool norm;		 /* all-reduce of the gradient norm over the model */
+	enum sim_schedule schedule;
+	uint32_t layers;  /* of one chunk: places of tensor parallel collectives */
+	uint32_t buckets; /* of gradients */
+	bool sharded;	  /* FSDP: gathers before each layer, scatters after */
+	bool overlap;	  /* gradients and gathers go on the communication stream */
+	bool norm;	  /* all-reduce of the gradient norm over the model */
+	bool untied;	  /* first and last stage share no embedding */
 };
 
 /* The usual step of a stage, or (irregular) one with a checkpoint before it. */

@@ -8,6 +8,7 @@
 #include "bench/simulator/random.h"
 
 #define CLOCK_START_NS 1e12 /* hosts are up that long: no time becomes negative */
+#define SHUFFLE_NS 1000	    /* calls of a group begin within so much */
 
 struct simulator {
 	struct sim_options options;
@@ -103,6 +104,9 @@ int simulator_create(const struct sim_options *options, struct simulator **resul
 	int error;
 
 	if (!options->steps || !options->sample_every || options->fault_count > SIM_FAULTS_MAX)
+		return -EINVAL;
+	/* Of two stages with several chunks, messages of both directions go the same way. */
+	if (options->grouped && options->shape.pipeline == 2 && options->program.virtual_stages > 1)
 		return -EINVAL;
 	for (uint32_t f = 0; f < options->fault_count; f++) {
 		if (options->faults[f].course == SIM_COURSE_EVERY && !options->faults[f].every)
@@ -256,7 +260,10 @@ uint32_t simulator_communicators(const struct simulator *simulator, uint32_t ran
 
 uint32_t simulator_parts_max(const struct simulator *simulator)
 {
-	return simulator->timeline->part_stride;
+	uint32_t members = simulator->layout.groups[SIM_EXPERT].size;
+
+	return simulator->timeline->part_stride *
+	       (simulator->options.grouped && members > 1 ? 2 * members : 1);
 }
 
 static bool is_message(const struct sim_op *op)
@@ -280,9 +287,49 @@ static void fill_part(const struct simulator *simulator, uint32_t rank, const st
 		.flags = simulator->options.device_time ? PART_DEVICE_TIME : 0,
 		.stream = op->kind == SIM_OP_COLLECTIVE_ASYNC,
 	};
-	if (is_message(op)) {
+	if (!is_message(op))
+		return;
+	part->peer = op->peer_stage + 1;
+	if (!simulator->options.grouped)
 		part->purpose = op->direction == SIM_FORWARD ? PURPOSE_FORWARD : PURPOSE_BACKWARD;
-		part->peer = op->peer_stage + 1;
+	if (simulator->options.stream_each)
+		part->stream = (uint8_t)part->peer;
+}
+
+/* An all-to-all as its messages: with each member one each way. Returns how many. */
+static size_t fill_exchange(
+	const struct simulator *simulator, const struct sim_op *op, struct collective_part *parts)
+{
+	const struct collective_part whole = parts[0];
+	uint32_t members = simulator->layout.groups[op->group].size;
+
+	for (uint32_t i = 0; i < 2 * members; i++) {
+		parts[i] = whole;
+		parts[i].operation = i % 2 ? OPERATION_RECEIVE : OPERATION_SEND;
+		parts[i].peer = i / 2 + 1;
+		if (i > 0)
+			parts[i].before = (struct activity){0};
+	}
+	return 2 * members;
+}
+
+/* The calls of a group begin when it does, or, shuffled, so shortly after it that their order is any. */
+static void begin_group(const struct simulator *simulator, uint32_t rank, struct host_ns began,
+	struct collective_part *parts, size_t count)
+{
+	const struct sim_options *options = &simulator->options;
+
+	for (size_t p = 0; p < count; p++) {
+		uint64_t random = sim_random(options->seed, 9,
+			(uint64_t)rank << 32 | simulator->timeline->step,
+			(uint64_t)parts[p].peer << 32 | parts[p].sequence << 1 |
+				(parts[p].operation == OPERATION_SEND));
+
+		parts[p].arrival = began;
+		if (options->shuffled)
+			parts[p].arrival.value += (int64_t)(SHUFFLE_NS * sim_uniform(random));
+		if (parts[p].departure.value < parts[p].arrival.value)
+			parts[p].departure = parts[p].arrival;
 	}
 }
 
@@ -350,9 +397,12 @@ bool simulator_entry(struct simulator *simulator, uint32_t rank, struct step_ent
 {
 	const struct sim_timeline *timeline = simulator->timeline;
 	const struct sim_program *program = sim_timeline_program(timeline, rank);
+	const struct sim_options *options = &simulator->options;
 	struct activity carried = {0};
 	bool lost = false;
-	size_t count = 0;
+	const struct sim_op *send = NULL; /* just before */
+	struct host_ns began = {0};	  /* the group */
+	size_t count = 0, first = 0;	  /* first: of the group */
 
 	if (timeline->stuck[rank])
 		return false;
@@ -373,10 +423,21 @@ bool simulator_entry(struct simulator *simulator, uint32_t rank, struct step_ent
 		}
 		fill_part(simulator, rank, op, from, &parts[count]);
 		parts[count].sequence = sequence;
-		parts[count++].before = carried;
+		parts[count].before = carried;
 		carried = (struct activity){0};
+		if (!options->grouped || op->kind != SIM_OP_RECEIVE || !send || op != send + 1) {
+			first = count;
+			began = parts[count].arrival;
+		}
+		send = op->kind == SIM_OP_SEND ? op : NULL;
+		count += options->grouped && op->operation == OPERATION_ALL_TO_ALL
+				 ? fill_exchange(simulator, op, &parts[count])
+				 : 1;
+		if (count - first > 1)
+			begin_group(simulator, rank, began, &parts[first], count - first);
 	}
-	sort_by_arrival(parts, count);
+	if (!options->by_launch)
+		sort_by_arrival(parts, count);
 	*entry = (struct step_entry){
 		.rank = rank,
 		.flags = (timeline->step_irregular ? STEP_IRREGULAR : 0u) |

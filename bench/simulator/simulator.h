@@ -19,11 +19,19 @@ struct sim_options {
 	double on_cpu_share;	  /* 1: the ranks compute themselves */
 	bool device_time;	  /* parts carry device times */
 	bool messages_hidden;	  /* sends and receives are no parts, but time in calls */
-	uint32_t sample_every;	  /* one of so many instances is seen; 1 = all */
-	double lost_share;	  /* of parts that the probes never saw */
-	bool counters;		  /* samples, of sockets and of the rest */
-	double clock_offset_ns;	  /* hosts differ by up to so much */
-	double clock_drift;	  /* and so much, relative */
+	/*
+	 * Messages as NCCL shows them: nothing tells forward from backward; a receive right behind a send
+	 * is in a group with it; an all-to-all is a group of messages, one to the rank itself and
+	 * one from it. shuffled: calls of a group begin in any order.
+	 */
+	bool grouped, shuffled;
+	bool stream_each; /* with grouped: a stream for the messages with each other rank */
+	bool by_launch;	  /* parts of an entry are in order of launch, as step builders take them */
+	uint32_t sample_every;	/* one of so many instances is seen; 1 = all */
+	double lost_share;	/* of parts that the probes never saw */
+	bool counters;		/* samples, of sockets and of the rest */
+	double clock_offset_ns; /* hosts differ by up to so much */
+	double clock_drift;	/* and so much, relative */
 	uint32_t fault_count;
 	struct sim_fault faults[SIM_FAULTS_MAX];
 };

@@ -135,9 +135,10 @@ static void push_token(struct step_builder *builder, const struct collective_par
 	struct period_token token;
 
 	token.group = part->communicator_id;
+	token.message = part->operation == OPERATION_SEND || part->operation == OPERATION_RECEIVE;
 	token.structure = mix(part->communicator_id + UINT64_C(0x9e3779b97f4a7c15),
 		(uint64_t)part->operation << 32 | (uint32_t)part->root);
-	token.full = mix(token.structure, part->length_bytes);
+	token.full = mix(token.structure + part->peer, part->length_bytes);
 	period_push(builder->detector, &token);
 }
 

@@ -70,6 +70,7 @@ static void push(struct stream *stream, uint64_t structure, uint64_t length)
 	full = token.structure + length * 0x9fb21c651e98df25u;
 	token.full = random_next(&full);
 	token.group = structure / 100;
+	token.message = false;
 	period_push(stream->detector, &token);
 	stream->count++;
 	take(stream);

@@ -335,6 +335,57 @@ static void test_not_taken(void **state)
 	step_builder_destroy(builder);
 }
 
+/* A call with another rank, the next one of a stage. */
+static void push_message(struct step_builder *builder, int64_t *now, bool sends, uint32_t peer)
+{
+	struct collective_part part = part_at(*now + 1000, *now + 2000);
+
+	part.operation = sends ? OPERATION_SEND : OPERATION_RECEIVE;
+	part.peer = peer;
+	part.length_bytes = 1 << 20;
+	push(builder, part);
+	*now += 3000;
+}
+
+static void assert_steps(struct step_builder *builder, size_t part_count, size_t least)
+{
+	struct step_entry entry;
+	size_t count = 0;
+
+	step_builder_finish(builder);
+	while (step_builder_take(builder, &entry))
+		count += entry.flags == 0 && entry.part_count == part_count;
+	assert_true(count >= least);
+	step_builder_destroy(builder);
+}
+
+/*
+ * A stage does nothing but send and receive, and does that in a loop: in the middle of GPipe the calls are the same
+ * forward and backward but for the other rank; at an end of 1F1B they fill, repeat and drain.
+ */
+static void test_pipelines(void **state)
+{
+	enum { STEPS = 60, MICROBATCHES = 40, WARM_UP = 3 };
+	struct step_builder *middle = create(0, 0), *first = create(0, 0);
+	int64_t middle_now = 0, first_now = 0;
+
+	(void)state;
+	for (int s = 0; s < STEPS; s++) {
+		for (uint32_t m = 0; m < 2 * MICROBATCHES; m++) {
+			push_message(middle, &middle_now, false, m < MICROBATCHES ? 1 : 3);
+			push_message(middle, &middle_now, true, m < MICROBATCHES ? 3 : 1);
+		}
+		for (uint32_t m = 0; m < MICROBATCHES + WARM_UP; m++) {
+			if (m < MICROBATCHES)
+				push_message(first, &first_now, true, 2);
+			if (m >= WARM_UP)
+				push_message(first, &first_now, false, 2);
+		}
+	}
+	assert_steps(middle, 4 * MICROBATCHES, STEPS - 1);
+	assert_steps(first, 2 * MICROBATCHES, STEPS - 1);
+}
+
 /* Steps of equal calls have equal signatures, also on a peer with other communicators. */
 static void test_signature(void **state)
 {
@@ -468,6 +519,7 @@ int main(void)
 		cmocka_unit_test(test_bound),
 		cmocka_unit_test(test_not_taken),
 		cmocka_unit_test(test_signature),
+		cmocka_unit_test(test_pipelines),
 		cmocka_unit_test(test_launches),
 		cmocka_unit_test(test_host_time_phases),
 		cmocka_unit_test(test_other_threads),

@@ -12,6 +12,7 @@
 #include "probe/inject/clock_bounds.h"
 #include "probe/inject/deep_look.h"
 #include "probe/inject/gpu_clock.h"
+#include "probe/inject/nccl_chain.h"
 #include "probe/inject/nccl_plugin.h"
 #include "probe/inject/verbs_wrap.h"
 #include "probe/ring/ring_writer.h"
@@ -145,6 +146,7 @@ static void *helper_main(void *unused)
 	(void)pthread_setname_np(pthread_self(), "slowrank");
 	while (process_is_live()) {
 		nccl_plugin_pause(is_paused());
+		nccl_chain_refresh();
 		greet_reader(&greeted);
 		deep_look_poll();
 		if (process_now_ns() - reported_ns >= HELPER_REPORT_NS) {

@@ -17,6 +17,8 @@
 #define RING_FILE_PREFIX "slowrank-ring."	/* then UID.PID.START_TIME */
 #define RING_DIRECTORY_VARIABLE "SLOWRANK_RING_DIRECTORY"
 #define RING_DIRECTORY_DEFAULT "/dev/shm"
+/* The user's NCCL_PROFILER_PLUGIN, where `slowrank run` put the library there; "" = NCCL's default. */
+#define RING_USER_PLUGIN_VARIABLE "SLOWRANK_NCCL_PROFILER_PLUGIN"
 
 enum {
 	RING_VERSION = 1,

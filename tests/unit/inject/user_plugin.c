@@ -3,11 +3,15 @@
  * A user's profiler plug-in of one version of the interface (USER_PLUGIN_VERSION), for the tests of the
  * chain: counts, and checks that every handle is one it gave, stopped once, below a parent that fits.
  */
+#include <limits.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <sys/types.h>
+#include <unistd.h>
 
 #include "tests/unit/inject/user_plugin.h"
 #include "tests/workload/device/nccl_profiler_api.h"
@@ -130,10 +134,32 @@ static int record(void *handle, int state, void *arguments)
 	return 0;
 }
 
+/* For whole jobs: USER_PLUGIN_COUNTS is a path, the process's number comes behind it. */
+static void write_counts(void)
+{
+	const char *path = getenv("USER_PLUGIN_COUNTS");
+	char own[PATH_MAX];
+	FILE *file;
+
+	if (!path)
+		return;
+	snprintf(own, sizeof(own), "%s.%d", path, (int)getpid());
+	file = fopen(own, "we");
+	if (!file)
+		return;
+	fprintf(file,
+		"{\"begun\": %d, \"ended\": %d, \"wrong\": %d, \"tasks\": %d, \"channels\": "
+		"%d}\n",
+		plugin.begun, plugin.ended, plugin.wrong, plugin.stopped[1] + plugin.stopped[2],
+		plugin.stopped[6]);
+	fclose(file);
+}
+
 static int end(void *told)
 {
 	plugin.ended++;
 	plugin.wrong += told != &context;
+	write_counts();
 	return 0;
 }
 

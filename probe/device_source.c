@@ -33,6 +33,7 @@ struct device_source {
 	size_t communicator_count, communicator_capacity, last;
 	struct device_communicator *communicators;
 	uint64_t with_device_time, without_device_time, copy_engine, lost;
+	uint64_t others_times, implausible;
 };
 
 static struct device_communicator *find_communicator(
@@ -159,6 +160,8 @@ static void on_collective(void *context, const struct ring_source_collective *ca
 	source->with_device_time += timed;
 	source->without_device_time += !timed;
 	source->copy_engine += (call->flags & RING_COLLECTIVE_COPY_ENGINE) != 0;
+	source->others_times += (call->flags & RING_COLLECTIVE_OTHERS_TIMES) != 0;
+	source->implausible += (call->flags & RING_COLLECTIVE_IMPLAUSIBLE) != 0;
 	struct collective_part part = {
 		.communicator_id = counted_id(known->hash, call->function),
 		.sequence = call->sequence,
@@ -344,12 +347,35 @@ static bool put_lost(const struct device_source *source, struct message_source *
 	return true;
 }
 
+/* False: NCCL told no times that were left out. */
+static bool put_left_out(const struct device_source *source, struct message_source *out)
+{
+	char why[WIRE_DETAIL_LENGTH_MAX + 1];
+
+	if (source->others_times)
+		snprintf(why, sizeof(why),
+			"%" PRIu64
+			" collectives behind a broadcast: NCCL tells other calls' times for "
+			"them (NCCL_ALLGATHERV_ENABLE=0 avoids it), which were left out",
+			source->others_times);
+	else if (source->implausible)
+		snprintf(why, sizeof(why),
+			"%" PRIu64
+			" collectives had times before their launch or behind their end, "
+			"which were left out",
+			source->implausible);
+	else
+		return false;
+	put_state(out, source->with_device_time ? SOURCE_DEGRADED : SOURCE_MISSING, why);
+	return true;
+}
+
 bool device_source_state(const struct device_source *source, const char *why_not, bool enqueue_only,
 	struct message_source *out)
 {
 	if (source && !source->with_device_time && attach_kernels_state(source->shown, out))
 		return true;
-	if (source && put_lost(source, out))
+	if (source && (put_lost(source, out) || put_left_out(source, out)))
 		return true;
 	if (source && source->copy_engine)
 		put_state(out, SOURCE_DEGRADED,

@@ -253,10 +253,12 @@ static int start_event_v5(void *context, void **handle, void *descriptor)
 	*handle = NULL;
 	switch (event->type) {
 	case NCCL_EVENT_COLLECTIVE_API:
-		*handle = tracker_api_start(event->collective_api.graph_captured);
+		*handle = tracker_api_start(context, event->collective_api.function,
+			event->collective_api.graph_captured);
 		break;
 	case NCCL_EVENT_POINT_TO_POINT_API:
-		*handle = tracker_api_start(event->point_to_point_api.graph_captured);
+		*handle = tracker_api_start(context, event->point_to_point_api.function,
+			event->point_to_point_api.graph_captured);
 		break;
 	case NCCL_EVENT_COLLECTIVE:
 		*handle = start_collective(

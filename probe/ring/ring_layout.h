@@ -69,6 +69,8 @@ enum {
 	RING_COLLECTIVE_NO_DEVICE = 1 << 2,	   /* this version of NCCL gives no device times */
 	RING_COLLECTIVE_COPY_ENGINE = 1 << 3,	   /* no kernel: not measurable */
 	RING_COLLECTIVE_SEQUENCE_COUNTED = 1 << 4, /* the library counted it, not NCCL */
+	RING_COLLECTIVE_OTHERS_TIMES = 1 << 5,	   /* NCCL tells another call's: left out */
+	RING_COLLECTIVE_IMPLAUSIBLE = 1 << 6,	   /* the reader's: times that cannot be, left out */
 };
 
 enum ring_clock_domain {

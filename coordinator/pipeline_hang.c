@@ -44,9 +44,35 @@ static int reserve(struct pipeline_hang *hang, uint32_t rank)
 	return 0;
 }
 
-static void take_call(
-	struct hang_rank *rank, const struct message_open_call *call, struct job_ns since)
+static void take_stall(struct report_stall *stall, const struct message_open_call *call,
+	const struct clock_fit *clock, struct host_ns sent)
 {
+	if (!call->stall.threads) /* of before it was told */
+		return;
+	*stall = (struct report_stall){.known = true,
+		.kind = call->kind,
+		.state = call->state,
+		.told = call->stall,
+		.seen = clock_fit_to_job(clock, sent),
+		.since = clock_fit_to_job(clock, call->arrival),
+		.launched = clock_fit_to_job(clock, call->stall.launched)};
+	memcpy(stall->where, call->where, sizeof(stall->where));
+}
+
+const struct report_stall *pipeline_hang_stall(const struct pipeline_hang *hang, uint32_t rank)
+{
+	return rank < hang->capacity && hang->ranks[rank].stall.known ? &hang->ranks[rank].stall
+								      : NULL;
+}
+
+static void take_call(struct hang_rank *rank, const struct message_open_call *call,
+	const struct clock_fit *clock, struct host_ns sent)
+{
+	struct job_ns since = clock_fit_to_job(clock, call->arrival);
+
+	take_stall(&rank->stall, call, clock, sent);
+	if (call->kind == OPEN_CALL_UNSEEN) /* nobody is blamed for what nobody could see */
+		return;
 	rank->listed = true;
 	rank->communicator_id = call->communicator_id;
 	rank->sequence = call->sequence;
@@ -92,7 +118,7 @@ int pipeline_hang_take(struct pipeline_hang *hang, const struct message_batch *b
 		error = reserve(hang, call->rank);
 		if (error < 0)
 			return error;
-		take_call(&hang->ranks[call->rank], call, clock_fit_to_job(clock, call->arrival));
+		take_call(&hang->ranks[call->rank], call, clock, batch->sent);
 		hang->ranks[call->rank].probe_id = batch->probe_id;
 		hang->any_listed = true;
 	}

@@ -15,13 +15,17 @@ enum {
 	RECORDS_PER_POLL_MAX = 65536, /* of one process: eight rings full */
 };
 
+/* Told once a second, and taken a little later. */
+#define IN_FLIGHT_VALID_NS INT64_C(2500000000)
+
 /* A communicator of a process, as its library tells it. */
 struct device_communicator {
 	pid_t pid;
 	uint64_t hash;
 	int32_t rank, rank_count;
-	uint32_t functions; /* bits of enum ring_function that were announced */
-	uint8_t stream;	    /* its calls follow each other; beside those of others */
+	uint32_t functions;		 /* bits of enum ring_function that were announced */
+	uint8_t stream;			 /* its calls follow each other; beside those of others */
+	struct ring_in_flight in_flight; /* the last that was told; host_ns 0: nothing so far */
 };
 
 struct device_source {
@@ -178,6 +182,41 @@ static void on_collective(void *context, const struct ring_source_collective *ca
 	job_device_call(source->job, call->pid, &part, call->number);
 }
 
+static void on_in_flight(void *context, pid_t pid, const struct ring_in_flight *call)
+{
+	struct device_source *source = context;
+	struct device_communicator *known = find_communicator(source, pid, call->communicator);
+
+	if (!known)
+		return;
+	announce(source, known, call->function); /* it may be the first of its kind */
+	known->in_flight = *call;
+}
+
+bool device_source_in_flight(const struct device_source *source, pid_t pid, struct host_ns now,
+	struct message_stall *stall)
+{
+	const struct ring_in_flight *oldest = NULL;
+
+	for (size_t i = 0; i < source->communicator_count; i++) {
+		const struct device_communicator *known = &source->communicators[i];
+
+		if (known->pid == pid &&
+			known->in_flight.host_ns > now.value - IN_FLIGHT_VALID_NS &&
+			(!oldest || known->in_flight.launch_host_ns < oldest->launch_host_ns))
+			oldest = &known->in_flight;
+	}
+	if (!oldest)
+		return false;
+	stall->communicator_id = counted_id(oldest->communicator, oldest->function);
+	stall->sequence = oldest->sequence;
+	stall->launched.value = oldest->launch_host_ns;
+	stall->calls = oldest->count;
+	stall->operation = operation_of(oldest->function);
+	stall->started = oldest->started != 0;
+	return true;
+}
+
 static void on_ended(void *context, pid_t pid)
 {
 	struct device_source *source = context;
@@ -249,6 +288,7 @@ int device_source_create(
 		.memcpy = on_copy,
 		.synchronisation = on_synchronisation,
 		.deep_state = on_deep_state,
+		.in_flight = on_in_flight,
 		.ended = on_ended,
 	};
 	struct device_source *source = calloc(1, sizeof(*source));

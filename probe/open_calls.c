@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "probe/attach/collective_table.h"
+#include "probe/rank_process.h"
 #include "probe/sources/thread_look.h"
 
 int open_calls_init(struct open_calls *open)
@@ -62,8 +63,24 @@ static bool take_call(struct job *job, const struct job_stalled *stalled,
 	}
 }
 
-static bool look_at(const struct bpf_source *bpf, struct job *job,
-	const struct job_stalled *stalled, struct host_ns now, struct message_open_call *call)
+static void take_process(const struct job_stalled *stalled, const struct thread_look *look,
+	struct host_ns now, struct message_stall *stall)
+{
+	struct cpu_since *since = stalled->cpu;
+
+	stall->threads = look->threads;
+	copy_name(stall->wait_channel, look->place);
+	if (!look->threads)
+		return;
+	if (since->last.value != stalled->last.value)
+		*since = (struct cpu_since){stalled->last, now, look->cpu_ms};
+	stall->over_ms = (uint64_t)(now.value - since->looked.value) / 1000000;
+	stall->cpu_ms = look->cpu_ms > since->cpu_ms ? look->cpu_ms - since->cpu_ms : 0;
+}
+
+static bool look_at(const struct bpf_source *bpf, const struct device_source *device,
+	struct job *job, const struct job_stalled *stalled, struct host_ns now,
+	struct message_open_call *call)
 {
 	struct thread_look look;
 
@@ -74,15 +91,20 @@ static bool look_at(const struct bpf_source *bpf, struct job *job,
 		.kind = OPEN_CALL_NONE,
 		.state = (uint8_t)look.state,
 		.reason = (uint8_t)look.reason};
+	take_process(stalled, &look, now, &call->stall);
+	if (device)
+		(void)device_source_in_flight(device, stalled->pid, now, &call->stall);
 	if (look.open)
 		return take_call(job, stalled, &look, now, call);
 	copy_name(call->where, look.place);
 	/* Without the kernel side it may well be in a call: only who is stopped is known to be in none. */
-	return bpf || look.state == 'T' || look.state == 't' || look.state == 'Z';
+	if (!bpf && look.state != 'T' && look.state != 't' && look.state != 'Z')
+		call->kind = OPEN_CALL_UNSEEN;
+	return true;
 }
 
-void open_calls_look(
-	struct open_calls *open, const struct bpf_source *bpf, struct job *job, struct host_ns now)
+void open_calls_look(struct open_calls *open, const struct bpf_source *bpf,
+	const struct device_source *device, struct job *job, struct host_ns now)
 {
 	struct job_stalled stalled;
 	size_t next = 0;
@@ -94,6 +116,6 @@ void open_calls_look(
 			open->dropped++;
 			continue;
 		}
-		open->count += look_at(bpf, job, &stalled, now, &open->calls[open->count]);
+		open->count += look_at(bpf, device, job, &stalled, now, &open->calls[open->count]);
 	}
 }

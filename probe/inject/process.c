@@ -14,6 +14,7 @@
 #include "probe/inject/gpu_clock.h"
 #include "probe/inject/nccl_chain.h"
 #include "probe/inject/nccl_plugin.h"
+#include "probe/inject/tracker.h"
 #include "probe/inject/verbs_wrap.h"
 #include "probe/ring/ring_writer.h"
 
@@ -153,6 +154,7 @@ static void *helper_main(void *unused)
 			reported_ns = process_now_ns();
 			clock_bounds_report();
 			report_drops(&reported_drops);
+			tracker_report_in_flight();
 		}
 		(void)nanosleep(&period, NULL);
 	}

@@ -541,3 +541,57 @@ void tracker_stop(void *handle) /* a task's means enqueued, not finished */
 		claim_event(event, tag))
 		finish_event(event);
 }
+
+/* The oldest that is still to end; false: none, or it is not old. */
+static bool find_in_flight(
+	const struct communicator *communicator, int64_t now, struct ring_in_flight *found)
+{
+	uint64_t ended = __atomic_load_n(&communicator->ended, __ATOMIC_RELAXED);
+	uint64_t oldest = UINT64_MAX;
+
+	*found = (struct ring_in_flight){.communicator = communicator->hash, .host_ns = now};
+	for (size_t i = 0; i < TRACKER_EVENTS_MAX; i++) {
+		const struct event *event = &communicator->events[i];
+		uint64_t tag = __atomic_load_n(&event->tag, __ATOMIC_ACQUIRE);
+		uint64_t order = __atomic_load_n(&event->order, __ATOMIC_RELAXED);
+		struct ring_collective call;
+
+		if ((tag & 3) != STATE_ACTIVE ||
+			__atomic_load_n(&event->group_end, __ATOMIC_RELAXED) < ended)
+			continue;
+		found->count++;
+		if (order > oldest)
+			continue;
+		memcpy(&call, &event->collective, sizeof(call));
+		if (__atomic_load_n(&event->tag, __ATOMIC_ACQUIRE) != tag)
+			continue; /* it has just ended */
+		oldest = order;
+		found->sequence = call.sequence;
+		found->launch_host_ns = call.launch_host_ns;
+		found->root = call.root;
+		found->function = call.function;
+		found->started = __atomic_load_n(&event->start_ns, __ATOMIC_RELAXED) != NO_TIME ||
+				 __atomic_load_n(&event->zero_stamps, __ATOMIC_RELAXED) > 0;
+	}
+	return oldest != UINT64_MAX && found->launch_host_ns < now - RING_IN_FLIGHT_NS;
+}
+
+void tracker_report_in_flight(void)
+{
+	int64_t now = process_now_ns();
+	struct ring_in_flight found;
+
+	for (size_t i = 0; i < TRACKER_COMMUNICATORS_MAX; i++) {
+		const struct communicator *communicator = &tracker.communicators[i];
+
+		/* One that goes on, or has nothing to do, costs no more than this. */
+		if (!__atomic_load_n(&communicator->used, __ATOMIC_ACQUIRE) ||
+			__atomic_load_n(&communicator->timed_ns, __ATOMIC_RELAXED) >
+				now - RING_IN_FLIGHT_NS ||
+			__atomic_load_n(&communicator->launched, __ATOMIC_RELAXED) ==
+				__atomic_load_n(&communicator->ended, __ATOMIC_RELAXED))
+			continue;
+		if (find_in_flight(communicator, now, &found))
+			process_write(RING_RECORD_IN_FLIGHT, &found, sizeof(found));
+	}
+}

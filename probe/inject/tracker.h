@@ -58,4 +58,7 @@ void *tracker_channel_start(void *task, uint8_t channel, uint64_t timer);
 void tracker_channel_time(void *channel, uint64_t timer); /* of its stop */
 void tracker_stop(void *handle);			  /* any kind */
 
+/* Tells of each communicator's oldest call that has not ended for RING_IN_FLIGHT_NS; the helper's, once a second. */
+void tracker_report_in_flight(void);
+
 #endif

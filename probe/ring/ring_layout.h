@@ -45,6 +45,7 @@ enum ring_record_kind {
 	RING_RECORD_SYNCHRONISATION = 10,
 	RING_RECORD_DEEP_STATE = 11,
 	RING_RECORD_DROPS = 12,
+	RING_RECORD_IN_FLIGHT = 13,
 };
 
 enum ring_function {
@@ -70,7 +71,7 @@ enum {
 	RING_COLLECTIVE_COPY_ENGINE = 1 << 3,	   /* no kernel: not measurable */
 	RING_COLLECTIVE_SEQUENCE_COUNTED = 1 << 4, /* the library counted it, not NCCL */
 	RING_COLLECTIVE_OTHERS_TIMES = 1 << 5,	   /* NCCL tells another call's: left out */
-	RING_COLLECTIVE_IMPLAUSIBLE = 1 << 6,	   /* the reader's: times that cannot be, left out */
+	RING_COLLECTIVE_IMPLAUSIBLE = 1 << 6, /* the reader's: times that cannot be, left out */
 };
 
 enum ring_clock_domain {
@@ -195,6 +196,20 @@ struct ring_drops {
 	int64_t host_ns;
 };
 
+/* The oldest call of a communicator, when it has not ended for RING_IN_FLIGHT_NS; once a second then. */
+#define RING_IN_FLIGHT_NS INT64_C(2000000000)
+struct ring_in_flight {
+	uint64_t communicator;
+	uint64_t sequence;
+	int64_t launch_host_ns;
+	int64_t host_ns; /* of all that were told together */
+	int32_t root;	 /* or peer */
+	uint32_t count;	 /* of this communicator that have not ended */
+	uint8_t function;
+	uint8_t started; /* 1: its kernel runs */
+	uint8_t padding[6];
+};
+
 struct ring_record {
 	uint64_t sequence;
 	uint32_t check; /* ring_checksum() */
@@ -212,6 +227,7 @@ struct ring_record {
 		struct ring_synchronisation synchronisation;
 		struct ring_deep_report deep;
 		struct ring_drops drops;
+		struct ring_in_flight in_flight;
 		uint64_t words[RING_PAYLOAD_BYTES / 8];
 	};
 };
@@ -219,6 +235,7 @@ _Static_assert(sizeof(struct ring_record) == RING_RECORD_BYTES, "record of the r
 _Static_assert(offsetof(struct ring_record, words) == 16, "payload of the record");
 _Static_assert(sizeof(struct ring_collective) == 96, "collective of the ring");
 _Static_assert(sizeof(struct ring_kernel_name) == 108, "kernel name of the ring");
+_Static_assert(sizeof(struct ring_in_flight) == 48, "call in flight of the ring");
 _Static_assert(sizeof(struct ring_kernel) == 56, "kernel of the ring");
 
 /* What the probe asks for. Fields first, then the request number with release order. */

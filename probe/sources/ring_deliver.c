@@ -192,6 +192,11 @@ static void deliver_rare(
 		if (PAYLOAD(record, hello) && callbacks->hello)
 			callbacks->hello(source->context, process->pid, &record->hello);
 		break;
+	case RING_RECORD_IN_FLIGHT:
+		if (PAYLOAD(record, in_flight) && callbacks->in_flight &&
+			record->in_flight.function < RING_FUNCTION_NR)
+			callbacks->in_flight(source->context, process->pid, &record->in_flight);
+		break;
 	case RING_RECORD_COMMUNICATOR:
 	case RING_RECORD_COMMUNICATOR_END:
 		if (PAYLOAD(record, communicator) && callbacks->communicator)

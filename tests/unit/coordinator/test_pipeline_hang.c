@@ -240,6 +240,52 @@ static void receiver_only_waits(void **state)
 	pipeline_destroy(pipeline);
 }
 
+static void stall(struct message_batch *batch, uint64_t sequence, int64_t launched_ns)
+{
+	last_call(batch)->stall = (struct message_stall){.communicator_id = 9,
+		.sequence = sequence,
+		.launched.value = launched_ns,
+		.calls = 2,
+		.operation = OPERATION_ALL_GATHER,
+		.threads = 5,
+		.cpu_ms = 10,
+		.over_ms = 4000,
+		.wait_channel = "pipe_read"};
+}
+
+/* What stands still is kept for the report; of whom nobody could see, nothing is made. */
+static void what_stands_still_is_kept(void **state)
+{
+	struct told told;
+	struct pipeline *pipeline = create(&told);
+	uint64_t number = 0;
+	int64_t stuck_ns = run_healthy(pipeline, &number);
+	struct message_batch *batch = batch_new(number++, stuck_ns + 9000 * MS);
+	const struct report_model *model;
+
+	(void)state;
+	for (uint32_t r = 0; r < 3; r++) {
+		place(batch, r, r == 1 ? OPEN_CALL_UNSEEN : OPEN_CALL_DEVICE_WAIT, 'S', "",
+			stuck_ns);
+		stall(batch, r == 1 ? 7 : 8, stuck_ns + 10 * MS);
+	}
+	push(pipeline, batch);
+	assert_int_equal(told.alerts, 0);
+	model = pipeline_report(pipeline);
+	assert_non_null(model);
+	assert_null(model->ranks[3].stall);
+	for (uint32_t r = 0; r < 3; r++) {
+		const struct report_stall *kept = model->ranks[r].stall;
+
+		assert_non_null(kept);
+		assert_int_equal(kept->kind, r == 1 ? OPEN_CALL_UNSEEN : OPEN_CALL_DEVICE_WAIT);
+		assert_int_equal(kept->told.sequence, r == 1 ? 7 : 8);
+		assert_int_equal(kept->seen.value - kept->launched.value, 8990 * MS);
+		assert_string_equal(kept->told.wait_channel, "pipe_read");
+	}
+	pipeline_destroy(pipeline);
+}
+
 /* All have entered, one was stopped there: it is the reason. */
 static void stopped_inside(void **state)
 {
@@ -333,6 +379,7 @@ int main(void)
 		cmocka_unit_test(walked_upstream),
 		cmocka_unit_test(nobody_is_missing),
 		cmocka_unit_test(receiver_only_waits),
+		cmocka_unit_test(what_stands_still_is_kept),
 		cmocka_unit_test(stopped_inside),
 		cmocka_unit_test(two_are_missing),
 		cmocka_unit_test(device_waits),

@@ -34,6 +34,8 @@ static struct {
 	uint64_t complete, incomplete, untimed, dropped;
 	uint64_t sequences[PEERS]; /* of sends, summed */
 	struct ring_source_collective first, last;
+	unsigned in_flight_count;
+	struct ring_in_flight in_flight;
 } seen;
 static struct ring_source *source;
 
@@ -73,6 +75,14 @@ static void on_collective(void *context, const struct ring_source_collective *co
 	seen.untimed += collective->channels_seen == 0;
 	if (collective->function == RING_FUNCTION_SEND)
 		seen.sequences[collective->root % PEERS] += collective->sequence;
+}
+
+static void on_in_flight(void *context, pid_t pid, const struct ring_in_flight *call)
+{
+	(void)context;
+	(void)pid;
+	seen.in_flight_count++;
+	seen.in_flight = *call;
 }
 
 static void take_records(void)
@@ -259,6 +269,48 @@ static void implausible_times_are_not_used(void **state)
 		assert_int_equal(seen.last.device_start.value, 0);
 		assert_int_equal(seen.last.flags, RING_COLLECTIVE_IMPLAUSIBLE);
 	}
+	finish(&communicator);
+}
+
+/* A call that does not end is told of, the oldest one, while it lasts. */
+static void what_does_not_end_is_told(void **state)
+{
+	struct profiler_call gather = all_reduce;
+	struct profiler_communicator communicator;
+	struct profiler_task task, behind;
+	int64_t launched_ns;
+
+	(void)state;
+	gather.function = "AllGather";
+	gather.function_index = 3;
+	begin(&communicator, 2);
+	for (int i = 0; i < 5; i++)
+		launch_and_end(&communicator, &gather);
+	usleep(3500000);
+	take_records();
+	assert_int_equal(seen.in_flight_count, 0); /* a pause of the program is none */
+	launched_ns = now_ns();
+	launch(&communicator, &gather, &task);
+	launch(&communicator, &all_reduce, &behind);
+	usleep(1500000);
+	take_records();
+	assert_int_equal(seen.in_flight_count, 0);
+	usleep(3000000);
+	take_records();
+	assert_in_range(seen.in_flight_count, 1, 4);
+	assert_int_equal(seen.in_flight.communicator, 0xfeed);
+	assert_int_equal(seen.in_flight.function, RING_FUNCTION_ALL_GATHER);
+	assert_int_equal(seen.in_flight.sequence, 5);
+	assert_int_equal(seen.in_flight.count, 2);
+	assert_int_equal(seen.in_flight.started, 0);
+	assert_in_range(seen.in_flight.launch_host_ns - launched_ns, 0, 100000000);
+	end(&task);
+	end(&behind);
+	take_records();
+	seen.in_flight_count = 0;
+	usleep(2500000);
+	take_records();
+	assert_int_equal(seen.in_flight_count, 0);
 	finish(&communicator);
 }
 
@@ -497,13 +549,15 @@ static void several_threads(void **state)
 
 int main(void)
 {
-	static const struct ring_source_callbacks callbacks = {
-		.communicator = on_communicator, .collective = on_collective};
+	static const struct ring_source_callbacks callbacks = {.communicator = on_communicator,
+		.collective = on_collective,
+		.in_flight = on_in_flight};
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(all_to_all),
 		cmocka_unit_test(times_of_other_calls_are_not_used),
 		cmocka_unit_test(behind_a_broadcast_times_are_not_used),
 		cmocka_unit_test(implausible_times_are_not_used),
+		cmocka_unit_test(what_does_not_end_is_told),
 		cmocka_unit_test(some_ends_are_not_told),
 		cmocka_unit_test(one_channel_is_not_told),
 		cmocka_unit_test(a_full_table_recovers),

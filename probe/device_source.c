@@ -38,6 +38,7 @@ struct device_source {
 	struct device_communicator *communicators;
 	uint64_t with_device_time, without_device_time, copy_engine, lost;
 	uint64_t others_times, implausible;
+	int64_t in_flight_ns; /* when any process last told of a call in flight */
 };
 
 static struct device_communicator *find_communicator(
@@ -191,6 +192,7 @@ static void on_in_flight(void *context, pid_t pid, const struct ring_in_flight *
 		return;
 	announce(source, known, call->function); /* it may be the first of its kind */
 	known->in_flight = *call;
+	source->in_flight_ns = call->host_ns;
 }
 
 bool device_source_in_flight(const struct device_source *source, pid_t pid, struct host_ns now,
@@ -198,6 +200,8 @@ bool device_source_in_flight(const struct device_source *source, pid_t pid, stru
 {
 	const struct ring_in_flight *oldest = NULL;
 
+	if (source->in_flight_ns <= now.value - IN_FLIGHT_VALID_NS)
+		return false;
 	for (size_t i = 0; i < source->communicator_count; i++) {
 		const struct device_communicator *known = &source->communicators[i];
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Ranks of this host that have not moved for OPEN_CALL_AGE_NS: which call each is inside of, or that
- * it is in none. Only such ranks are looked at, with every batch (some 30 us each, seen; up to half a
+ * it is in none; and those whose device has not, while the host still runs ahead of it. Only such ranks are looked at, with every batch (some 30 us each, seen; up to half a
  * millisecond with hundreds of threads): a job that goes on pays nothing. One thread.
  */
 #ifndef SLOWRANK_PROBE_OPEN_CALLS_H

@@ -121,7 +121,8 @@ enum open_call_kind {
 		1,		   /* sends, receives, completion: it waits, for whom is unknown */
 	OPEN_CALL_DEVICE_WAIT = 2, /* the host waits for its device */
 	OPEN_CALL_NONE = 3,	   /* in no call, since `arrival`: its own work, or stopped */
-	OPEN_CALL_UNSEEN = 4, /* whether it is in one cannot be seen: what else is known of it */
+	/* What its host does is not told: it moves, but its device does not; or it cannot be seen. */
+	OPEN_CALL_UNSEEN = 4,
 	OPEN_CALL_KIND_NR
 };
 

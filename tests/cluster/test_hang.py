@@ -182,7 +182,8 @@ def wait_for_stalls(paths, record, ranks, deadline_s=40):
     while time.monotonic() < deadline:
         time.sleep(0.5)
         found = stalls(paths, record)
-        if all(r in found and "device" in found[r] and found[r].get("over_ms", 0) > 4000
+        if all(r in found and "device" in found[r] and
+               found[r]["device"]["launched_ms_before"] > 5000
                for r in ranks):
             return found
     return stalls(paths, record)
@@ -201,7 +202,7 @@ def nccl(paths, kind, ranks=(0, 1, 3), options=()):
     """What is known of each rank of a job on devices that stands still in this way."""
     record, process = start_nccl(paths, kind, options)
     try:
-        if kind == "none":
+        if kind in ("none", "ahead"):
             jobs.wait_until(lambda: find_rank(process.pid, 2, b"hang_nccl"), "rank 2", process)
             time.sleep(2)
             with Held(find_rank(process.pid, 2, b"hang_nccl")):
@@ -247,6 +248,15 @@ def nccl_stopped(paths):
     check("device" not in two and two["state"] in "tT", f"rank 2: {two}")
 
 
+def nccl_ahead(paths):
+    """The others' hosts run ahead and move on: it is their devices that wait for the stopped one."""
+    found = nccl(paths, "ahead")
+    check(found[2]["state"] in "tT" and "device" not in found[2], f"rank 2: {found[2]}")
+    for rank in (0, 1, 3):
+        check(found[rank]["call"] == "unseen" and found[rank]["device"]["calls"] > 100,
+              f"rank {rank}: {found[rank]}")
+
+
 def nccl_unseen(paths):
     """Without the kernel side it is not known who is in a call; the devices and /proc are."""
     found = nccl(paths, "read", options=["--sources", "device,procfs"])
@@ -265,6 +275,7 @@ def nccl_killed(paths):
 
 CASES = {"stopped": stopped, "busy": busy, "none": none, "nccl_loop": nccl_loop,
          "nccl_read": nccl_read, "nccl_other": nccl_other, "nccl_stopped": nccl_stopped,
+         "nccl_ahead": nccl_ahead,
          "nccl_unseen": nccl_unseen, "nccl_killed": nccl_killed}
 
 if __name__ == "__main__":

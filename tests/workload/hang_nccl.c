@@ -2,7 +2,8 @@
 /*
  * hang_nccl KIND RANK STEP: all-reduces over libnccl.so.2, each waited for by the host; from STEP on
  * RANK does something else, for good: "loop" without an end, "read" what nobody writes, "other": another
- * collective, "killed", "exit"; "none": nothing. "stopped" is done by who watches. Ends after 200 steps.
+ * collective, "killed", "exit"; "none": nothing, nor with "ahead", where the host waits for none but the
+ * last. Who watches may stop a rank. Ends after 200 steps, with "ahead" after 800.
  */
 #include <mpi.h>
 #include <signal.h>
@@ -15,7 +16,7 @@
 #include "tests/workload/device/nccl_api.h"
 #include "tests/workload/work.h"
 
-enum { STEPS = 200, COUNT = 1000, STEP_NS = 20000000 };
+enum { STEPS = 200, STEPS_AHEAD = 800, COUNT = 1000, STEP_NS = 20000000 };
 
 static ncclComm_t communicator;
 static cudaStream_t stream;
@@ -60,20 +61,21 @@ static void do_otherwise(const char *kind)
 		_exit(7);
 }
 
-static void step(bool other)
+static void step(bool other, bool wait)
 {
 	ncclResult_t result = other ? ncclReduce(numbers, numbers, COUNT, ncclFloat32, ncclSum, 0,
 					      communicator, stream)
 				    : ncclAllReduce(numbers, numbers, COUNT, ncclFloat32, ncclSum,
 					      communicator, stream);
 
-	if (result != ncclSuccess || cudaStreamSynchronize(stream) != cudaSuccess)
+	if (result != ncclSuccess || (wait && cudaStreamSynchronize(stream) != cudaSuccess))
 		exit(4);
 }
 
 int main(int argc, char **argv)
 {
-	int level, rank, size;
+	int level, rank, size, steps;
+	bool ahead;
 
 	if (argc != 4)
 		return 2;
@@ -81,13 +83,15 @@ int main(int argc, char **argv)
 	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
 	MPI_Comm_size(MPI_COMM_WORLD, &size);
 	set_up(rank, size);
-	for (int i = 0; i < STEPS; i++) {
+	ahead = strcmp(argv[1], "ahead") == 0;
+	steps = ahead ? STEPS_AHEAD : STEPS;
+	for (int i = 0; i < steps; i++) {
 		bool odd = rank == atoi(argv[2]) && i >= atoi(argv[3]);
 
 		work_sleep(STEP_NS);
 		if (odd)
 			do_otherwise(argv[1]);
-		step(odd && strcmp(argv[1], "other") == 0);
+		step(odd && strcmp(argv[1], "other") == 0, !ahead || i == steps - 1);
 	}
 	ncclCommDestroy(communicator);
 	MPI_Finalize();

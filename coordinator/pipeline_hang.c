@@ -357,6 +357,64 @@ static const struct hang_rank *find_oldest(const struct pipeline_hang *hang,
 	return oldest;
 }
 
+/* Its host has not moved, or its device has not, by what its probe said just now. */
+static bool stands_still(const struct hang_rank *rank, struct job_ns now)
+{
+	return rank->listed || (rank->stall.known && rank->stall.kind == OPEN_CALL_UNSEEN &&
+				       now.value - rank->stall.seen.value < MOVED_LATELY_NS);
+}
+
+/* Stopped by a signal or a debugger in no call: it goes on only when somebody lets it. */
+static bool is_held(const struct hang_rank *rank)
+{
+	return rank->listed && rank->kind == OPEN_CALL_NONE &&
+	       (rank->state == 'T' || rank->state == 't');
+}
+
+/*
+ * Nobody is seen in a call that waits, but some ranks are held, and nobody else moves: they wait where no
+ * hook is (in a launch when the device's queue is full, for another thread), or will. A job that is held as
+ * a whole waits for nobody. NULL: it is not so; else the one that was held first.
+ */
+static const struct hang_rank *find_held(struct pipeline_hang *hang, const struct rank_table *table,
+	struct hang_finding *finding, struct job_ns now)
+{
+	const struct hang_rank *first = NULL;
+
+	*finding = (struct hang_finding){.missing = hang->missing, .waiting = hang->waiting};
+	for (uint32_t r = 0; r < table->end && r < hang->capacity; r++) {
+		const struct hang_rank *rank = &hang->ranks[r];
+
+		if (!table->ranks[r].known || table->ranks[r].exited)
+			continue;
+		if (!stands_still(rank, now))
+			return NULL;
+		if (!is_held(rank)) {
+			hang->waiting[finding->waiting_count++] = r;
+			continue;
+		}
+		hang->missing[finding->missing_count++] = r;
+		if (!first || rank->since.value < first->since.value)
+			first = rank;
+	}
+	return finding->waiting_count ? first : NULL;
+}
+
+static int report_held(struct pipeline_hang *hang, const struct rank_table *table,
+	struct judge *judge, struct job_ns now)
+{
+	struct hang_finding finding;
+	const struct hang_rank *held = find_held(hang, table, &finding, now);
+
+	if (!held || now.value - held->since.value <
+			     judge_hang_limit_ns(judge, (uint32_t)(held - hang->ranks), false))
+		return judge_hang(judge, NULL, now);
+	finding.since = held->since;
+	pipeline_hang_describe(
+		hang, table, &(struct meeting_place){.call = held}, HANG_FOUND, now, &finding);
+	return judge_hang(judge, &finding, now);
+}
+
 int pipeline_hang_look(struct pipeline_hang *hang, struct assembly *assembly, struct judge *judge,
 	struct job_ns now)
 {
@@ -375,5 +433,6 @@ int pipeline_hang_look(struct pipeline_hang *hang, struct assembly *assembly, st
 	oldest = find_oldest(hang, judge, true, now);
 	if (!oldest)
 		oldest = find_oldest(hang, judge, false, now);
-	return oldest ? report(hang, table, judge, oldest, now) : judge_hang(judge, NULL, now);
+	return oldest ? report(hang, table, judge, oldest, now)
+		      : report_held(hang, table, judge, now);
 }

@@ -183,7 +183,7 @@ def wait_for_stalls(paths, record, ranks, deadline_s=40):
         time.sleep(0.5)
         found = stalls(paths, record)
         if all(r in found and "device" in found[r] and
-               found[r]["device"]["launched_ms_before"] > 5000
+               found[r]["device"]["launched_ms_before"] > 7000
                for r in ranks):
             return found
     return stalls(paths, record)
@@ -252,6 +252,8 @@ def nccl_ahead(paths):
     """The others' hosts run ahead and move on: it is their devices that wait for the stopped one."""
     found = nccl(paths, "ahead")
     check(found[2]["state"] in "tT" and "device" not in found[2], f"rank 2: {found[2]}")
+    told = hangs(paths, os.path.join(paths.directory, "record.slr"))
+    check([v["ranks"] for v in told] == [[2]], f"verdicts: {told}")
     for rank in (0, 1, 3):
         check(found[rank]["call"] == "unseen" and found[rank]["device"]["calls"] > 100,
               f"rank {rank}: {found[rank]}")

@@ -590,6 +590,7 @@ static void fill_rank(const struct pipeline *pipeline, uint32_t number, struct r
 		.exited = rank->exited,
 		.exit_code = rank->exit_code,
 		.host = rank->host_name,
+		.stall = pipeline_hang_stall(&pipeline->hang, number),
 	};
 }
 

@@ -44,9 +44,35 @@ static int reserve(struct pipeline_hang *hang, uint32_t rank)
 	return 0;
 }
 
-static void take_call(
-	struct hang_rank *rank, const struct message_open_call *call, struct job_ns since)
+static void take_stall(struct report_stall *stall, const struct message_open_call *call,
+	const struct clock_fit *clock, struct host_ns sent)
 {
+	if (!call->stall.threads) /* of before it was told */
+		return;
+	*stall = (struct report_stall){.known = true,
+		.kind = call->kind,
+		.state = call->state,
+		.told = call->stall,
+		.seen = clock_fit_to_job(clock, sent),
+		.since = clock_fit_to_job(clock, call->arrival),
+		.launched = clock_fit_to_job(clock, call->stall.launched)};
+	memcpy(stall->where, call->where, sizeof(stall->where));
+}
+
+const struct report_stall *pipeline_hang_stall(const struct pipeline_hang *hang, uint32_t rank)
+{
+	return rank < hang->capacity && hang->ranks[rank].stall.known ? &hang->ranks[rank].stall
+								      : NULL;
+}
+
+static void take_call(struct hang_rank *rank, const struct message_open_call *call,
+	const struct clock_fit *clock, struct host_ns sent)
+{
+	struct job_ns since = clock_fit_to_job(clock, call->arrival);
+
+	take_stall(&rank->stall, call, clock, sent);
+	if (call->kind == OPEN_CALL_UNSEEN) /* nobody is blamed for what nobody could see */
+		return;
 	rank->listed = true;
 	rank->communicator_id = call->communicator_id;
 	rank->sequence = call->sequence;
@@ -92,7 +118,7 @@ int pipeline_hang_take(struct pipeline_hang *hang, const struct message_batch *b
 		error = reserve(hang, call->rank);
 		if (error < 0)
 			return error;
-		take_call(&hang->ranks[call->rank], call, clock_fit_to_job(clock, call->arrival));
+		take_call(&hang->ranks[call->rank], call, clock, batch->sent);
 		hang->ranks[call->rank].probe_id = batch->probe_id;
 		hang->any_listed = true;
 	}
@@ -331,6 +357,64 @@ static const struct hang_rank *find_oldest(const struct pipeline_hang *hang,
 	return oldest;
 }
 
+/* Its host has not moved, or its device has not, by what its probe said just now. */
+static bool stands_still(const struct hang_rank *rank, struct job_ns now)
+{
+	return rank->listed || (rank->stall.known && rank->stall.kind == OPEN_CALL_UNSEEN &&
+				       now.value - rank->stall.seen.value < MOVED_LATELY_NS);
+}
+
+/* Stopped by a signal or a debugger in no call: it goes on only when somebody lets it. */
+static bool is_held(const struct hang_rank *rank)
+{
+	return rank->listed && rank->kind == OPEN_CALL_NONE &&
+	       (rank->state == 'T' || rank->state == 't');
+}
+
+/*
+ * Nobody is seen in a call that waits, but some ranks are held, and nobody else moves: they wait where no
+ * hook is (in a launch when the device's queue is full, for another thread), or will. A job that is held as
+ * a whole waits for nobody. NULL: it is not so; else the one that was held first.
+ */
+static const struct hang_rank *find_held(struct pipeline_hang *hang, const struct rank_table *table,
+	struct hang_finding *finding, struct job_ns now)
+{
+	const struct hang_rank *first = NULL;
+
+	*finding = (struct hang_finding){.missing = hang->missing, .waiting = hang->waiting};
+	for (uint32_t r = 0; r < table->end && r < hang->capacity; r++) {
+		const struct hang_rank *rank = &hang->ranks[r];
+
+		if (!table->ranks[r].known || table->ranks[r].exited)
+			continue;
+		if (!stands_still(rank, now))
+			return NULL;
+		if (!is_held(rank)) {
+			hang->waiting[finding->waiting_count++] = r;
+			continue;
+		}
+		hang->missing[finding->missing_count++] = r;
+		if (!first || rank->since.value < first->since.value)
+			first = rank;
+	}
+	return finding->waiting_count ? first : NULL;
+}
+
+static int report_held(struct pipeline_hang *hang, const struct rank_table *table,
+	struct judge *judge, struct job_ns now)
+{
+	struct hang_finding finding;
+	const struct hang_rank *held = find_held(hang, table, &finding, now);
+
+	if (!held || now.value - held->since.value <
+			     judge_hang_limit_ns(judge, (uint32_t)(held - hang->ranks), false))
+		return judge_hang(judge, NULL, now);
+	finding.since = held->since;
+	pipeline_hang_describe(
+		hang, table, &(struct meeting_place){.call = held}, HANG_FOUND, now, &finding);
+	return judge_hang(judge, &finding, now);
+}
+
 int pipeline_hang_look(struct pipeline_hang *hang, struct assembly *assembly, struct judge *judge,
 	struct job_ns now)
 {
@@ -349,5 +433,6 @@ int pipeline_hang_look(struct pipeline_hang *hang, struct assembly *assembly, st
 	oldest = find_oldest(hang, judge, true, now);
 	if (!oldest)
 		oldest = find_oldest(hang, judge, false, now);
-	return oldest ? report(hang, table, judge, oldest, now) : judge_hang(judge, NULL, now);
+	return oldest ? report(hang, table, judge, oldest, now)
+		      : report_held(hang, table, judge, now);
 }

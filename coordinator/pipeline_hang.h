@@ -8,6 +8,7 @@
 
 #include "analysis/judge.h"
 #include "coordinator/assembly.h"
+#include "coordinator/report/model.h"
 
 struct hang_rank {
 	bool listed;	   /* by its probe: in a call, or in none (kind), since then */
@@ -20,6 +21,7 @@ struct hang_rank {
 	uint8_t kind;  /* enum open_call_kind */
 	uint8_t state, reason;
 	char where[OPEN_CALL_WHERE_LENGTH];
+	struct report_stall stall;
 	/* its last part */
 	uint64_t last_sequence;
 	struct job_ns last_departure;
@@ -45,5 +47,8 @@ int pipeline_hang_take(struct pipeline_hang *hang, const struct message_batch *b
 /* Looks at most once a second of receive time, and tells the judge. */
 int pipeline_hang_look(struct pipeline_hang *hang, struct assembly *assembly, struct judge *judge,
 	struct job_ns now) __attribute__((warn_unused_result));
+
+/* What a rank did when it was last listed; NULL: it never was, or not by a probe that tells. */
+const struct report_stall *pipeline_hang_stall(const struct pipeline_hang *hang, uint32_t rank);
 
 #endif

@@ -112,6 +112,9 @@ void pipeline_hang_describe(const struct pipeline_hang *hang, const struct rank_
 		text_add(&text, "%s %" PRIu64 " entered by %zu of %zu",
 			operation_name((enum operation)place->call->operation),
 			place->call->sequence, place->inside_count, place->member_count);
+	else if (place->call->kind == OPEN_CALL_NONE)
+		text_add(&text, "%zu other%s still, too", finding->waiting_count,
+			finding->waiting_count == 1 ? " stands" : "s stand");
 	else
 		text_add(&text, "%zu ranks wait in calls", finding->waiting_count);
 	for (size_t i = 0; i < finding->missing_count && i < VERDICT_EVIDENCE_MAX; i++) {

@@ -5,7 +5,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
+
+#include "probe/ring/ring_layout.h"
 
 static const char library_name[] = "libslowrank_inject.so";
 static const char plugin_variable[] = "NCCL_PROFILER_PLUGIN";
@@ -34,11 +37,47 @@ bool device_environment_library(char *path, size_t capacity)
 	return false;
 }
 
+/* What the file says first, as NCCL keeps what is set already. NULL: nothing. */
+static const char *read_configuration(const char *path, char *value, size_t capacity)
+{
+	const size_t length = sizeof(plugin_variable) - 1;
+	FILE *file = fopen(path, "re");
+	const char *found = NULL;
+	char line[4096];
+
+	if (!file)
+		return NULL;
+	while (!found && fgets(line, sizeof(line), file)) {
+		line[strcspn(line, "\r\n")] = '\0';
+		if (strncmp(line, plugin_variable, length) == 0 && line[length] == '=') {
+			snprintf(value, capacity, "%s", line + length + 1);
+			found = value;
+		}
+	}
+	fclose(file);
+	return found;
+}
+
+/* What NCCL would find in its files, which set what the environment does not have. */
+static const char *configured_plugin(char *value, size_t capacity)
+{
+	const char *file = getenv("NCCL_CONF_FILE"), *home = getenv("HOME"), *found = NULL;
+	char path[PATH_MAX];
+
+	if (file && *file) {
+		found = read_configuration(file, value, capacity);
+	} else if (home) {
+		snprintf(path, sizeof(path), "%s/.nccl.conf", home);
+		found = read_configuration(path, value, capacity);
+	}
+	return found ? found : read_configuration("/etc/nccl.conf", value, capacity);
+}
+
 bool device_environment_set(
 	const struct probe_options *options, char why[WIRE_DETAIL_LENGTH_MAX + 1])
 {
 	const char *plugin = getenv(plugin_variable), *injection = getenv(injection_variable);
-	char path[PATH_MAX];
+	char path[PATH_MAX], value[PATH_MAX];
 
 	why[0] = '\0';
 	if (!(options->sources & PROBE_SOURCE_DEVICE)) {
@@ -53,12 +92,17 @@ bool device_environment_set(
 	}
 	if (options->deep != PROBE_DEEP_OFF && !(injection && *injection))
 		setenv(injection_variable, path, 1);
-	/* A probe of an outer slowrank set the very same. */
-	if (plugin && *plugin && strcmp(plugin, path) != 0) {
+	/* A probe of an outer slowrank set the very same, and has remembered the user's. */
+	if (plugin && strcmp(plugin, path) == 0)
+		return true;
+	if (!plugin)
+		plugin = configured_plugin(value, sizeof(value));
+	if (plugin && strcasecmp(plugin, "none") == 0) {
 		snprintf(why, WIRE_DETAIL_LENGTH_MAX + 1,
 			"NCCL_PROFILER_PLUGIN is set to %.150s, which was left as it is", plugin);
 		return false;
 	}
+	setenv(RING_USER_PLUGIN_VARIABLE, plugin ? plugin : "", 1);
 	setenv(plugin_variable, path, 1);
 	return true;
 }

@@ -12,8 +12,9 @@
 
 /*
  * Sets NCCL_PROFILER_PLUGIN, and CUDA_INJECTION64_PATH where options->deep allows kernel timing.
- * What the user has set stays as it is. why: one line when the library will not be loaded, else
- * "". Returns whether NCCL will load it.
+ * A plug-in that the user has set (there, or in NCCL's own files) is left to the library, which loads
+ * it and passes everything on; an injection stays as it is, and so does the wish to have no plug-in.
+ * why: one line when the library will not be loaded, else "". Returns whether NCCL will load it.
  */
 bool device_environment_set(
 	const struct probe_options *options, char why[WIRE_DETAIL_LENGTH_MAX + 1]);

@@ -16,13 +16,17 @@ enum {
 	RECORDS_PER_POLL_MAX = 65536, /* of one process: eight rings full */
 };
 
+/* Told once a second, and taken a little later. */
+#define IN_FLIGHT_VALID_NS INT64_C(2500000000)
+
 /* A communicator of a process, as its library tells it. */
 struct device_communicator {
 	pid_t pid;
 	uint64_t hash;
 	int32_t rank, rank_count;
-	uint32_t functions; /* bits of enum ring_function that were announced */
-	uint8_t stream;	    /* its calls follow each other; beside those of others */
+	uint32_t functions;		 /* bits of enum ring_function that were announced */
+	uint8_t stream;			 /* its calls follow each other; beside those of others */
+	struct ring_in_flight in_flight; /* the last that was told; host_ns 0: nothing so far */
 };
 
 struct device_source {
@@ -35,6 +39,8 @@ struct device_source {
 	size_t communicator_count, communicator_capacity, last;
 	struct device_communicator *communicators;
 	uint64_t with_device_time, without_device_time, copy_engine, lost;
+	uint64_t others_times, implausible;
+	int64_t in_flight_ns; /* when any process last told of a call in flight */
 };
 
 static struct device_communicator *find_communicator(
@@ -161,6 +167,8 @@ static void on_collective(void *context, const struct ring_source_collective *ca
 	source->with_device_time += timed;
 	source->without_device_time += !timed;
 	source->copy_engine += (call->flags & RING_COLLECTIVE_COPY_ENGINE) != 0;
+	source->others_times += (call->flags & RING_COLLECTIVE_OTHERS_TIMES) != 0;
+	source->implausible += (call->flags & RING_COLLECTIVE_IMPLAUSIBLE) != 0;
 	struct collective_part part = {
 		.communicator_id = counted_id(known->hash, call->function),
 		.sequence = call->sequence,
@@ -175,6 +183,44 @@ static void on_collective(void *context, const struct ring_source_collective *ca
 		.peer = has_peer && call->root >= 0 ? (uint32_t)call->root + 1 : 0,
 	};
 	job_device_call(source->job, call->pid, &part, call->number);
+}
+
+static void on_in_flight(void *context, pid_t pid, const struct ring_in_flight *call)
+{
+	struct device_source *source = context;
+	struct device_communicator *known = find_communicator(source, pid, call->communicator);
+
+	if (!known)
+		return;
+	announce(source, known, call->function); /* it may be the first of its kind */
+	known->in_flight = *call;
+	source->in_flight_ns = call->host_ns;
+}
+
+bool device_source_in_flight(const struct device_source *source, pid_t pid, struct host_ns now,
+	struct message_stall *stall)
+{
+	const struct ring_in_flight *oldest = NULL;
+
+	if (source->in_flight_ns <= now.value - IN_FLIGHT_VALID_NS)
+		return false;
+	for (size_t i = 0; i < source->communicator_count; i++) {
+		const struct device_communicator *known = &source->communicators[i];
+
+		if (known->pid == pid &&
+			known->in_flight.host_ns > now.value - IN_FLIGHT_VALID_NS &&
+			(!oldest || known->in_flight.launch_host_ns < oldest->launch_host_ns))
+			oldest = &known->in_flight;
+	}
+	if (!oldest)
+		return false;
+	stall->communicator_id = counted_id(oldest->communicator, oldest->function);
+	stall->sequence = oldest->sequence;
+	stall->launched.value = oldest->launch_host_ns;
+	stall->calls = oldest->count;
+	stall->operation = operation_of(oldest->function);
+	stall->started = oldest->started != 0;
+	return true;
 }
 
 static void on_ended(void *context, pid_t pid)
@@ -262,6 +308,7 @@ int device_source_create(
 		.deep_state = on_deep_state,
 		.timed_call = on_timed_call,
 		.timed_state = on_timed_state,
+		.in_flight = on_in_flight,
 		.ended = on_ended,
 	};
 	struct device_source *source = calloc(1, sizeof(*source));
@@ -364,6 +411,29 @@ static bool put_lost(const struct device_source *source, struct message_source *
 	return true;
 }
 
+/* False: NCCL told no times that were left out. */
+static bool put_left_out(const struct device_source *source, struct message_source *out)
+{
+	char why[WIRE_DETAIL_LENGTH_MAX + 1];
+
+	if (source->others_times)
+		snprintf(why, sizeof(why),
+			"%" PRIu64
+			" collectives behind a broadcast: NCCL tells other calls' times for "
+			"them (NCCL_ALLGATHERV_ENABLE=0 avoids it), which were left out",
+			source->others_times);
+	else if (source->implausible)
+		snprintf(why, sizeof(why),
+			"%" PRIu64
+			" collectives had times before their launch or behind their end, "
+			"which were left out",
+			source->implausible);
+	else
+		return false;
+	put_state(out, source->with_device_time ? SOURCE_DEGRADED : SOURCE_MISSING, why);
+	return true;
+}
+
 bool device_source_state(const struct device_source *source, const char *why_not, bool enqueue_only,
 	struct message_source *out)
 {
@@ -371,7 +441,7 @@ bool device_source_state(const struct device_source *source, const char *why_not
 		(attach_events_coverage(source->events, out) ||
 			attach_kernels_state(source->shown, out)))
 		return true;
-	if (source && put_lost(source, out))
+	if (source && (put_lost(source, out) || put_left_out(source, out)))
 		return true;
 	if (source && source->copy_engine)
 		put_state(out, SOURCE_DEGRADED,

@@ -21,6 +21,14 @@ void device_source_add_process(struct device_source *source, pid_t pid);
 /* Takes what the rings hold. Returns the number of records. */
 size_t device_source_poll(struct device_source *source, struct host_ns now);
 
+/*
+ * The oldest call that the device of a process has not ended, if it is older than RING_IN_FLIGHT_NS: its
+ * communicator, operation, sequence, launch, how many there are, whether its kernel runs. False: none, or
+ * the process has not told of it for a while (it is stopped).
+ */
+bool device_source_in_flight(const struct device_source *source, pid_t pid, struct host_ns now,
+	struct message_stall *stall);
+
 /* Launches of a process that were counted; and that some should be. */
 void device_source_launches(
 	struct device_source *source, pid_t pid, const struct launch_count *count);

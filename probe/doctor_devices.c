@@ -4,6 +4,7 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "probe/attach/loader_cache.h"
 #include "probe/attach/symbols.h"
@@ -11,7 +12,7 @@
 #include "probe/doctor.h"
 
 /* Tables of NCCL's profiler interface; the newest that both sides know is used. */
-enum { PROFILER_TABLE_FIRST = 1, PROFILER_TABLE_LAST = 6, PATH_LENGTH = 256 };
+enum { PROFILER_TABLE_FIRST = 2, PROFILER_TABLE_LAST = 6, PATH_LENGTH = 256 };
 
 struct wanted {
 	const char *name;
@@ -93,12 +94,18 @@ static void check_plugin(struct doctor *doctor)
 			"install the library of this version of slowrank");
 		return;
 	}
-	if (set && *set && strcmp(set, path) != 0) {
+	if (set && strcasecmp(set, "none") == 0) {
 		doctor_advise(doctor_add(doctor, DOCTOR_DEGRADED, "gpu collectives",
 				      "NCCL_PROFILER_PLUGIN is set to %.150s, which is left as it "
 				      "is: no device times",
 				      set),
 			"unset it for jobs that slowrank is to watch");
+		return;
+	}
+	if (set && *set && strcmp(set, path) != 0) {
+		doctor_add(doctor, DOCTOR_FINE, "gpu collectives",
+			"%.100s, with your own plug-in %.60s behind it: both get NCCL's events",
+			path, set);
 		return;
 	}
 	doctor_add(doctor, DOCTOR_FINE, "gpu collectives",

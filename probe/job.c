@@ -358,8 +358,8 @@ bool job_next_stalled(
 		if (!process->builder || !process->rank_known || process->exited ||
 			!process->last_call_ns || process->last_call_ns > since.value)
 			continue;
-		*stalled =
-			(struct job_stalled){process->rank, process->pid, {process->last_call_ns}};
+		*stalled = (struct job_stalled){process->rank, process->pid,
+			{process->last_call_ns}, &job->processes[*next - 1]->cpu_since};
 		return true;
 	}
 	return false;

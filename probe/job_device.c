@@ -25,10 +25,13 @@ void job_device_call(
 {
 	struct rank_process *process = job_find_process(job, pid);
 
-	if (process && process->device_calls)
-		device_calls_done(process->device_calls, part, number);
-	else
+	if (!process || !process->device_calls) {
 		job->dropped++;
+		return;
+	}
+	if (part->enqueue.value > process->last_call_ns) /* where no uprobe has told it */
+		process->last_call_ns = part->enqueue.value;
+	device_calls_done(process->device_calls, part, number);
 }
 
 void job_kernels_shown(struct job *job, pid_t pid, bool shown)

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "probe/attach/collective_table.h"
+#include "probe/rank_process.h"
 #include "probe/sources/thread_look.h"
 
 int open_calls_init(struct open_calls *open)
@@ -62,38 +63,70 @@ static bool take_call(struct job *job, const struct job_stalled *stalled,
 	}
 }
 
-static bool look_at(const struct bpf_source *bpf, struct job *job,
-	const struct job_stalled *stalled, struct host_ns now, struct message_open_call *call)
+static void take_process(const struct job_stalled *stalled, const struct thread_look *look,
+	struct host_ns now, struct message_stall *stall)
 {
+	struct cpu_since *since = stalled->cpu;
+
+	stall->threads = look->threads;
+	copy_name(stall->wait_channel, look->place);
+	if (!look->threads)
+		return;
+	if (since->last.value != stalled->last.value)
+		*since = (struct cpu_since){stalled->last, now, look->cpu_ms};
+	stall->over_ms = (uint64_t)(now.value - since->looked.value) / 1000000;
+	stall->cpu_ms = look->cpu_ms > since->cpu_ms ? look->cpu_ms - since->cpu_ms : 0;
+}
+
+static bool look_at(const struct bpf_source *bpf, const struct device_source *device,
+	struct job *job, const struct job_stalled *stalled, struct host_ns now,
+	struct message_open_call *call)
+{
+	bool moves = stalled->last.value > now.value - OPEN_CALL_AGE_NS;
+	struct message_stall stall = {0};
+	bool in_flight = device && device_source_in_flight(device, stalled->pid, now, &stall);
 	struct thread_look look;
 
-	if (thread_look(bpf, stalled->pid, &look) < 0)
+	/* Which call a host that moves is in says nothing, and its threads may be many. */
+	if ((moves && !in_flight) || thread_look(moves ? NULL : bpf, stalled->pid, &look) < 0)
 		return false;
 	*call = (struct message_open_call){.rank = stalled->rank,
 		.arrival = stalled->last,
 		.kind = OPEN_CALL_NONE,
 		.state = (uint8_t)look.state,
-		.reason = (uint8_t)look.reason};
-	if (look.open)
-		return take_call(job, stalled, &look, now, call);
+		.reason = (uint8_t)look.reason,
+		.stall = stall};
+	take_process(stalled, &look, now, &call->stall);
+	if (!moves && look.open && take_call(job, stalled, &look, now, call))
+		return true;
+	if (moves || look.open) {
+		call->kind = OPEN_CALL_UNSEEN;
+		call->arrival = stalled->last;
+		call->where[0] = '\0';
+		return in_flight;
+	}
 	copy_name(call->where, look.place);
 	/* Without the kernel side it may well be in a call: only who is stopped is known to be in none. */
-	return bpf || look.state == 'T' || look.state == 't' || look.state == 'Z';
+	if (!bpf && look.state != 'T' && look.state != 't' && look.state != 'Z')
+		call->kind = OPEN_CALL_UNSEEN;
+	return true;
 }
 
-void open_calls_look(
-	struct open_calls *open, const struct bpf_source *bpf, struct job *job, struct host_ns now)
+void open_calls_look(struct open_calls *open, const struct bpf_source *bpf,
+	const struct device_source *device, struct job *job, struct host_ns now)
 {
 	struct job_stalled stalled;
 	size_t next = 0;
 
 	open->count = 0;
-	while (job_next_stalled(
-		job, (struct host_ns){now.value - OPEN_CALL_AGE_NS}, &next, &stalled)) {
-		if (open->count == WIRE_OPEN_CALLS_PER_BATCH_MAX) {
-			open->dropped++;
+	while (job_next_stalled(job, now, &next, &stalled)) {
+		struct message_open_call call;
+
+		if (!look_at(bpf, device, job, &stalled, now, &call))
 			continue;
-		}
-		open->count += look_at(bpf, job, &stalled, now, &open->calls[open->count]);
+		if (open->count < WIRE_OPEN_CALLS_PER_BATCH_MAX)
+			open->calls[open->count++] = call;
+		else
+			open->dropped++;
 	}
 }

@@ -535,7 +535,8 @@ static void send_batch(struct session *session, bool final)
 		batch.kernel_profile_count = device_looks_take(
 			device_source_looks(session->device), &batch.kernel_profiles);
 	if (!final)
-		open_calls_look(&session->open_calls, session->bpf, session->job, host_now());
+		open_calls_look(&session->open_calls, session->bpf, session->device, session->job,
+			host_now());
 	batch.open_call_count = final ? 0 : session->open_calls.count;
 	batch.open_calls = session->open_calls.calls;
 	if (source_count != session->source_count ||

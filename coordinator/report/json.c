@@ -2,6 +2,8 @@
 #include "coordinator/report/json.h"
 
 #include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
 
 #include "coordinator/report/costs.h"
 #include "coordinator/report/flush.h"
@@ -123,7 +125,59 @@ static void write_job(struct json_writer *writer, const struct report_model *mod
 	json_object_end(writer);
 }
 
-static void write_rank(struct json_writer *writer, const struct report_rank *rank)
+static double milliseconds(struct job_ns from, struct job_ns until)
+{
+	return until.value > from.value ? (double)(until.value - from.value) / 1e6 : 0;
+}
+
+/* What the rank's device had not ended; ids are the same number on all members. */
+static void write_device_stall(struct json_writer *writer, const struct report_stall *stall)
+{
+	char id[24];
+
+	snprintf(id, sizeof(id), "%016" PRIx64, stall->told.communicator_id);
+	json_object_begin(writer, "device");
+	json_string(writer, "operation", operation_name((enum operation)stall->told.operation));
+	json_string(writer, "communicator", id);
+	json_unsigned(writer, "sequence", stall->told.sequence);
+	json_unsigned(writer, "calls", stall->told.calls);
+	json_boolean(writer, "started", stall->told.started != 0);
+	json_decimal(writer, "launched_ms_before", milliseconds(stall->launched, stall->seen),
+		DECIMALS_MS);
+	json_object_end(writer);
+}
+
+/* What cannot be measured is not there. */
+static void write_stall(
+	struct json_writer *writer, const struct report_stall *stall, int64_t unix_offset_ns)
+{
+	static const char *const kinds[OPEN_CALL_KIND_NR] = {
+		"collective", "point-to-point", "device-wait", "none", "unseen"};
+	char state[2] = {(char)stall->state, '\0'};
+
+	json_object_begin(writer, "stall");
+	json_signed(writer, "seen_unix_ns", look_unix_ns(stall->seen, unix_offset_ns));
+	json_decimal(writer, "still_ms", milliseconds(stall->since, stall->seen), DECIMALS_MS);
+	json_string(
+		writer, "call", stall->kind < OPEN_CALL_KIND_NR ? kinds[stall->kind] : "unknown");
+	if (stall->where[0] && stall->kind < OPEN_CALL_NONE)
+		json_string(writer, "function", stall->where);
+	if (stall->state >= 'A' && stall->state <= 'z')
+		json_string(writer, "state", state);
+	if (stall->told.wait_channel[0])
+		json_string(writer, "wait_channel", stall->told.wait_channel);
+	json_unsigned(writer, "threads", stall->told.threads);
+	if (stall->told.over_ms) {
+		json_unsigned(writer, "cpu_ms", stall->told.cpu_ms);
+		json_unsigned(writer, "over_ms", stall->told.over_ms);
+	}
+	if (stall->told.operation)
+		write_device_stall(writer, stall);
+	json_object_end(writer);
+}
+
+static void write_rank(
+	struct json_writer *writer, const struct report_rank *rank, int64_t unix_offset_ns)
 {
 	const struct rank_totals *totals = &rank->totals;
 
@@ -146,6 +200,8 @@ static void write_rank(struct json_writer *writer, const struct report_rank *ran
 	json_signed(writer, "exit_code", rank->exit_code);
 	if (rank->look)
 		report_json_look(writer, rank->look);
+	if (rank->stall)
+		write_stall(writer, rank->stall, unix_offset_ns);
 	json_object_end(writer);
 }
 
@@ -205,7 +261,7 @@ int report_json_write(const struct report_model *model, FILE *out)
 	report_costs_json(&writer, model);
 	json_array_begin(&writer, "ranks");
 	for (uint32_t i = 0; i < model->rank_count; i++)
-		write_rank(&writer, &model->ranks[i]);
+		write_rank(&writer, &model->ranks[i], model->unix_offset_ns);
 	json_array_end(&writer);
 	write_coverage(&writer, model);
 	report_json_pairs(&writer, model);

@@ -10,6 +10,15 @@
 #include "analysis/verdict.h"
 #include "probe/wire/message.h"
 
+/* What a rank did when its probe last listed it as one that has not moved. */
+struct report_stall {
+	bool known;
+	uint8_t kind, state; /* enum open_call_kind; the letter of /proc/PID/stat */
+	char where[OPEN_CALL_WHERE_LENGTH];
+	struct message_stall told;
+	struct job_ns seen, since, launched; /* launched: of the device's call */
+};
+
 struct report_rank {
 	struct rank_totals totals;
 	uint32_t pid;
@@ -17,6 +26,7 @@ struct report_rank {
 	int32_t exit_code;
 	const char *host;
 	const struct kernel_profile *look; /* its newest deep look; NULL = none */
+	const struct report_stall *stall;  /* NULL = none, or a probe that does not tell */
 };
 
 struct report_source {

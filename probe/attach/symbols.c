@@ -233,7 +233,9 @@ static bool visit_object(void *context, const char *name, const GElf_Sym *symbol
 	struct object_search *search = context;
 	struct symbol_object *object;
 
-	if (GELF_ST_TYPE(symbol->st_info) != STT_OBJECT)
+	/* An object whose address is found when it is asked for has a resolver in its place. */
+	if (GELF_ST_TYPE(symbol->st_info) != STT_OBJECT &&
+		GELF_ST_TYPE(symbol->st_info) != STT_GNU_IFUNC)
 		return true;
 	object = bsearch(&(struct symbol_object){.name = name}, search->objects, search->count,
 		sizeof(*search->objects), compare_objects);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Own declarations of NCCL's profiler plug-in interface, versions 2 to 6, as in the public headers
- * src/include/plugin/profiler/profiler_vN.h of NCCL 2.23 to 2.29. Only what is read has a name.
- * Sizes and offsets are asserted for 64-bit machines; tests/unit/inject compares them with the
- * stand-in's layouts.
+ * plugins/profiler/example/nccl/profiler_vN.h (before 2.29.7: ext-profiler) of NCCL 2.24 to 2.30.
+ * Only what is read has a name. Sizes and offsets are asserted for 64-bit machines;
+ * scripts/check_nccl_headers.sh compares them with NCCL's headers.
  */
 #ifndef SLOWRANK_PROBE_INJECT_NCCL_ABI_H
 #define SLOWRANK_PROBE_INJECT_NCCL_ABI_H
@@ -32,6 +32,10 @@ enum {
 	NCCL_EVENT_POINT_TO_POINT_API = 1 << 10,
 	NCCL_EVENT_KERNEL_LAUNCH = 1 << 11,
 	NCCL_EVENT_COPY_ENGINE_COLLECTIVE = 1 << 12,
+	NCCL_EVENT_COPY_ENGINE_SYNCHRONISATION = 1 << 13,
+	NCCL_EVENT_COPY_ENGINE_BATCH = 1 << 14,
+	NCCL_EVENTS_V4 = (NCCL_EVENT_NET_PLUGIN << 1) - 1,    /* all that version 4 knows */
+	NCCL_EVENTS_V5 = (NCCL_EVENT_KERNEL_LAUNCH << 1) - 1, /* all that version 5 knows */
 };
 
 enum { NCCL_STATE_KERNEL_CHANNEL_STOP = 22 };
@@ -70,7 +74,7 @@ struct nccl_point_to_point_v2 { /* v3 too */
 	size_t count;
 	int peer;
 };
-struct nccl_collective_v4 { /* v5 and v6 have a pointer to the group behind it */
+struct nccl_collective_v4 {
 	uint64_t sequence;
 	const char *function;
 	const void *send_buffer;
@@ -81,7 +85,7 @@ struct nccl_collective_v4 { /* v5 and v6 have a pointer to the group behind it *
 	uint8_t channels, warps;
 	const char *algorithm, *protocol;
 };
-struct nccl_point_to_point_v4 { /* v5 and v6 likewise */
+struct nccl_point_to_point_v4 {
 	const char *function;
 	void *buffer;
 	const char *datatype;
@@ -89,13 +93,17 @@ struct nccl_point_to_point_v4 { /* v5 and v6 likewise */
 	int peer;
 	uint8_t channels;
 };
+struct nccl_collective_v5 { /* v6 too */
+	struct nccl_collective_v4 common;
+	void *group; /* what the parent is in v4 */
+};
+struct nccl_point_to_point_v5 { /* v6 too */
+	struct nccl_point_to_point_v4 common;
+	void *group;
+};
 struct nccl_kernel_channel_v4 {
 	uint8_t channel;
 	uint64_t timer;
-};
-struct nccl_group_api_v5 {
-	bool graph_captured;
-	int depth;
 };
 struct nccl_collective_api_v5 {
 	const char *function;
@@ -155,11 +163,10 @@ struct nccl_event_v5 { /* v6 too */
 	void *parent;
 	int rank;
 	union {
-		struct nccl_group_api_v5 group_api;
 		struct nccl_collective_api_v5 collective_api;
 		struct nccl_point_to_point_api_v5 point_to_point_api;
-		struct nccl_collective_v4 collective;
-		struct nccl_point_to_point_v4 point_to_point;
+		struct nccl_collective_v5 collective;
+		struct nccl_point_to_point_v5 point_to_point;
 		struct nccl_kernel_channel_v4 kernel_channel;
 		struct nccl_copy_engine_v6 copy_engine;
 	};
@@ -183,6 +190,8 @@ _Static_assert(sizeof(struct nccl_collective_v4) == 80, "coll of v4");
 _Static_assert(offsetof(struct nccl_collective_v4, channels) == 56, "coll of v4");
 _Static_assert(offsetof(struct nccl_collective_v4, datatype) == 48, "coll of v4");
 _Static_assert(offsetof(struct nccl_point_to_point_v4, channels) == 36, "p2p of v4");
+_Static_assert(offsetof(struct nccl_collective_v5, group) == 80, "coll of v5");
+_Static_assert(offsetof(struct nccl_point_to_point_v5, group) == 40, "p2p of v5");
 _Static_assert(offsetof(struct nccl_kernel_channel_v4, timer) == 8, "kernelCh of v4");
 _Static_assert(offsetof(struct nccl_collective_api_v5, graph_captured) == 40, "collApi of v5");
 _Static_assert(offsetof(struct nccl_point_to_point_api_v5, graph_captured) == 32, "p2pApi of v5");
@@ -199,7 +208,7 @@ typedef void (*nccl_logger)(
 struct nccl_profiler_v2 { /* v3 too, with its own descriptor */
 	const char *name;
 	int (*init)(void **context, int *activation_mask);
-	int (*start_event)(void *context, void **handle, const void *event);
+	int (*start_event)(void *context, void **handle, void *event);
 	int (*stop_event)(void *handle);
 	int (*record_event_state)(void *handle, int state, const void *arguments);
 	int (*finalize)(void *context);
@@ -209,7 +218,7 @@ struct nccl_profiler_v4 {
 	int (*init)(void **context, int *activation_mask, const char *communicator_name,
 		uint64_t communicator_hash, int node_count, int rank_count, int rank,
 		nccl_logger logger);
-	int (*start_event)(void *context, void **handle, const void *event);
+	int (*start_event)(void *context, void **handle, void *event);
 	int (*stop_event)(void *handle);
 	int (*record_event_state)(void *handle, int state, const void *arguments);
 	int (*finalize)(void *context);
@@ -219,7 +228,7 @@ struct nccl_profiler_v5 { /* v6 too */
 	int (*init)(void **context, uint64_t communicator_hash, int *activation_mask,
 		const char *communicator_name, int node_count, int rank_count, int rank,
 		nccl_logger logger);
-	int (*start_event)(void *context, void **handle, const void *event);
+	int (*start_event)(void *context, void **handle, void *event);
 	int (*stop_event)(void *handle);
 	int (*record_event_state)(void *handle, int state, const void *arguments);
 	int (*finalize)(void *context);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The tables that NCCL looks up with dlsym(). Each version's descriptor becomes a tracker_task.
+ * The tables that NCCL looks up with dlsym(): which it gets hangs on the user's own plug-in (nccl_chain.h),
+ * so the symbols are resolved when they are asked for. Each version's descriptor becomes a tracker_task.
  * Only init() could fail, and does not: without a ring it asks for no events. Versions 2 and 3
  * know no device times, and tell the communicator with its first event.
  */
@@ -11,6 +12,7 @@
 
 #include "probe/inject/gpu_clock.h"
 #include "probe/inject/nccl_abi.h"
+#include "probe/inject/nccl_chain.h"
 #include "probe/inject/process.h"
 #include "probe/inject/tracker.h"
 
@@ -129,7 +131,7 @@ static void *start_point_to_point_v2(
 	return tracker_task_start(context, &task);
 }
 
-static int start_event_v2(void *context, void **handle, const void *descriptor)
+static int start_event_v2(void *context, void **handle, void *descriptor)
 {
 	const struct nccl_event_v2 *event = descriptor;
 	int kept = errno;
@@ -152,7 +154,7 @@ static int start_event_v2(void *context, void **handle, const void *descriptor)
 	return NCCL_ABI_SUCCESS;
 }
 
-static int start_event_v3(void *context, void **handle, const void *descriptor)
+static int start_event_v3(void *context, void **handle, void *descriptor)
 {
 	const struct nccl_event_v3 *event = descriptor;
 	int kept = errno;
@@ -206,7 +208,7 @@ static void *start_point_to_point(
 	return tracker_task_start(context, &task);
 }
 
-static int start_event_v4(void *context, void **handle, const void *descriptor)
+static int start_event_v4(void *context, void **handle, void *descriptor)
 {
 	const struct nccl_event_v4 *event = descriptor;
 	int kept = errno;
@@ -243,7 +245,7 @@ static void *start_copy_engine(void *context, int rank, const struct nccl_copy_e
 	return tracker_task_start(context, &task);
 }
 
-static int start_event_v5(void *context, void **handle, const void *descriptor)
+static int start_event_v5(void *context, void **handle, void *descriptor)
 {
 	const struct nccl_event_v5 *event = descriptor;
 	int kept = errno;
@@ -251,17 +253,20 @@ static int start_event_v5(void *context, void **handle, const void *descriptor)
 	*handle = NULL;
 	switch (event->type) {
 	case NCCL_EVENT_COLLECTIVE_API:
-		*handle = tracker_api_start(event->collective_api.graph_captured);
+		*handle = tracker_api_start(context, event->collective_api.function,
+			event->collective_api.graph_captured);
 		break;
 	case NCCL_EVENT_POINT_TO_POINT_API:
-		*handle = tracker_api_start(event->point_to_point_api.graph_captured);
+		*handle = tracker_api_start(context, event->point_to_point_api.function,
+			event->point_to_point_api.graph_captured);
 		break;
 	case NCCL_EVENT_COLLECTIVE:
-		*handle = start_collective(context, event->rank, &event->collective, event->parent);
+		*handle = start_collective(
+			context, event->rank, &event->collective.common, event->parent);
 		break;
 	case NCCL_EVENT_POINT_TO_POINT:
 		*handle = start_point_to_point(
-			context, event->rank, &event->point_to_point, event->parent);
+			context, event->rank, &event->point_to_point.common, event->parent);
 		break;
 	case NCCL_EVENT_KERNEL_CHANNEL:
 		*handle = tracker_channel_start(
@@ -314,17 +319,33 @@ static int init_v6(void **context, uint64_t communicator_hash, int *activation_m
 		communicator_hash, rank, rank_count, node_count);
 }
 
-extern const struct nccl_profiler_v2 ncclProfiler_v2, ncclProfiler_v3;
-extern const struct nccl_profiler_v4 ncclProfiler_v4;
-extern const struct nccl_profiler_v5 ncclProfiler_v5, ncclProfiler_v6;
-
-PLUGIN_EXPORT const struct nccl_profiler_v2 ncclProfiler_v2 = {
+static const struct nccl_profiler_v2 table_v2 = {
 	"slowrank", init_v2, start_event_v2, stop_event, ignore_event_state, finalize};
-PLUGIN_EXPORT const struct nccl_profiler_v2 ncclProfiler_v3 = {
+static const struct nccl_profiler_v2 table_v3 = {
 	"slowrank", init_v3, start_event_v3, stop_event, ignore_event_state, finalize};
-PLUGIN_EXPORT const struct nccl_profiler_v4 ncclProfiler_v4 = {
+static const struct nccl_profiler_v4 table_v4 = {
 	"slowrank", init_v4, start_event_v4, stop_event, record_event_state, finalize};
-PLUGIN_EXPORT const struct nccl_profiler_v5 ncclProfiler_v5 = {
+static const struct nccl_profiler_v5 table_v5 = {
 	"slowrank", init_v5, start_event_v5, stop_event, record_event_state, finalize};
-PLUGIN_EXPORT const struct nccl_profiler_v5 ncclProfiler_v6 = {
+static const struct nccl_profiler_v5 table_v6 = {
 	"slowrank", init_v6, start_event_v5, stop_event, record_event_state, finalize};
+
+/* The value of the symbol is what the resolver returns when dlsym() finds it. */
+#define PLUGIN_TABLE(version, table)                                                               \
+	static void (*resolve_v##version(void))(void)                                              \
+	{                                                                                          \
+		return (void (*)(void))(uintptr_t)nccl_chain_table(version, table);                \
+	}                                                                                          \
+	extern void ncclProfiler_v##version(void);                                                 \
+	PLUGIN_EXPORT void ncclProfiler_v##version(void)                                           \
+		__attribute__((ifunc("resolve_v" #version)))
+
+PLUGIN_TABLE(1, NULL); /* not served: the user's own plug-in's, if that knows no other */
+PLUGIN_TABLE(2, &table_v2);
+PLUGIN_TABLE(3, &table_v3);
+PLUGIN_TABLE(4, &table_v4);
+PLUGIN_TABLE(5, &table_v5);
+PLUGIN_TABLE(6, &table_v6);
+PLUGIN_TABLE(7, NULL);
+PLUGIN_TABLE(8, NULL);
+PLUGIN_TABLE(9, NULL);

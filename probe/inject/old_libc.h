@@ -20,6 +20,7 @@
 #ifdef OLD_LIBC_FIRST
 #define OLD_LIBC_BIND(name, to, version) __asm__(".symver " #name ", " #to "@" version)
 
+OLD_LIBC_BIND(dlclose, dlclose, OLD_LIBC_FIRST);
 OLD_LIBC_BIND(dladdr, dladdr, OLD_LIBC_FIRST);
 OLD_LIBC_BIND(dlerror, dlerror, OLD_LIBC_FIRST);
 OLD_LIBC_BIND(dlopen, dlopen, OLD_LIBC_FIRST);

@@ -12,8 +12,10 @@
 #include "probe/inject/clock_bounds.h"
 #include "probe/inject/deep_look.h"
 #include "probe/inject/gpu_clock.h"
+#include "probe/inject/nccl_chain.h"
 #include "probe/inject/nccl_plugin.h"
 #include "probe/inject/timed_calls.h"
+#include "probe/inject/tracker.h"
 #include "probe/inject/verbs_wrap.h"
 #include "probe/ring/ring_writer.h"
 
@@ -146,6 +148,7 @@ static void *helper_main(void *unused)
 	(void)pthread_setname_np(pthread_self(), "slowrank");
 	while (process_is_live()) {
 		nccl_plugin_pause(is_paused());
+		nccl_chain_refresh();
 		greet_reader(&greeted);
 		deep_look_poll();
 		timed_calls_poll();
@@ -153,6 +156,7 @@ static void *helper_main(void *unused)
 			reported_ns = process_now_ns();
 			clock_bounds_report();
 			report_drops(&reported_drops);
+			tracker_report_in_flight();
 		}
 		(void)nanosleep(&period, NULL);
 	}

@@ -59,6 +59,7 @@ struct communicator {
 	int64_t timed_ns;	  /* atomic: when an end was last told, with its time */
 	uint64_t dropped;	  /* atomic */
 	uint32_t untimed;	  /* atomic: its first channels, whose times are other calls' */
+	uint32_t broadcasts;	  /* atomic: called, and without a task so far */
 	struct event *events;	  /* kept for the next communicator here */
 	uint32_t *peer_sequences; /* atomic; sends, then receives */
 	size_t peer_count;
@@ -194,6 +195,7 @@ void *tracker_begin(uint64_t hash, int rank, int rank_count, int node_count)
 		communicator->device = gpu_clock_device();
 		communicator->dropped = 0;
 		communicator->untimed = 0;
+		communicator->broadcasts = 0;
 		__atomic_store_n(&communicator->used, 1, __ATOMIC_RELEASE);
 	}
 	pthread_mutex_unlock(&tracker.lock);
@@ -264,10 +266,13 @@ void tracker_end(void *context)
 }
 
 /* The time itself is the handle: 60 bits of nanoseconds, and whether a graph is captured. */
-void *tracker_api_start(bool graph_captured)
+void *tracker_api_start(void *context, const char *function, bool graph_captured)
 {
+	struct communicator *communicator = find_communicator(context);
 	uint64_t now = (uint64_t)process_now_ns();
 
+	if (communicator && tracker_function(function) == RING_FUNCTION_BROADCAST)
+		__atomic_fetch_add(&communicator->broadcasts, 1, __ATOMIC_RELAXED);
 	return (void *)(uintptr_t)(now << (KIND_BITS + 1) | (uint64_t)graph_captured << KIND_BITS |
 				   KIND_API);
 }
@@ -282,6 +287,16 @@ static uint64_t next_peer_sequence(
 	if (function == RING_FUNCTION_RECEIVE)
 		index += communicator->peer_count;
 	return __atomic_fetch_add(&communicator->peer_sequences[index], 1, __ATOMIC_RELAXED);
+}
+
+/* A broadcast has its task, also at each replay of its graph. */
+static void note_broadcast(struct communicator *communicator)
+{
+	uint32_t known = __atomic_load_n(&communicator->broadcasts, __ATOMIC_RELAXED);
+
+	while (known > 0 && !__atomic_compare_exchange_n(&communicator->broadcasts, &known,
+				    known - 1, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+		;
 }
 
 static void fill_collective(struct communicator *communicator, const struct tracker_task *task,
@@ -307,6 +322,10 @@ static void fill_collective(struct communicator *communicator, const struct trac
 		collective->sequence = next_peer_sequence(communicator, task, function);
 		collective->flags |= RING_COLLECTIVE_SEQUENCE_COUNTED;
 	}
+	if (function == RING_FUNCTION_BROADCAST)
+		note_broadcast(communicator);
+	if (__atomic_load_n(&communicator->broadcasts, __ATOMIC_RELAXED) > 0)
+		collective->flags |= RING_COLLECTIVE_OTHERS_TIMES;
 	if (task->copy_engine)
 		collective->flags |= RING_COLLECTIVE_COPY_ENGINE;
 	if (task->channels == 0)
@@ -457,11 +476,13 @@ void *tracker_channel_start(void *task, uint8_t channel, uint64_t timer)
 	struct event *event = find_event(communicator, task);
 	int64_t start = (int64_t)timer, known;
 
-	if (lost && channel >= __atomic_load_n(&lost->untimed, __ATOMIC_RELAXED))
+	if (lost && channel >= __atomic_load_n(&lost->untimed, __ATOMIC_RELAXED) &&
+		!__atomic_load_n(&lost->broadcasts, __ATOMIC_RELAXED))
 		return with_kind(task, KIND_LOST_CHANNEL);
 	if (!event)
 		return NULL;
-	if (channel < __atomic_load_n(&communicator->untimed, __ATOMIC_RELAXED))
+	if (event->collective.flags & RING_COLLECTIVE_OTHERS_TIMES ||
+		channel < __atomic_load_n(&communicator->untimed, __ATOMIC_RELAXED))
 		return with_kind(task, KIND_UNTIMED_CHANNEL);
 	if (start <= 0) {
 		__atomic_fetch_add(&event->zero_stamps, 1, __ATOMIC_RELAXED);
@@ -519,4 +540,58 @@ void tracker_stop(void *handle) /* a task's means enqueued, not finished */
 			event->collective.channels_expected &&
 		claim_event(event, tag))
 		finish_event(event);
+}
+
+/* The oldest that is still to end; false: none, or it is not old. */
+static bool find_in_flight(
+	const struct communicator *communicator, int64_t now, struct ring_in_flight *found)
+{
+	uint64_t ended = __atomic_load_n(&communicator->ended, __ATOMIC_RELAXED);
+	uint64_t oldest = UINT64_MAX;
+
+	*found = (struct ring_in_flight){.communicator = communicator->hash, .host_ns = now};
+	for (size_t i = 0; i < TRACKER_EVENTS_MAX; i++) {
+		const struct event *event = &communicator->events[i];
+		uint64_t tag = __atomic_load_n(&event->tag, __ATOMIC_ACQUIRE);
+		uint64_t order = __atomic_load_n(&event->order, __ATOMIC_RELAXED);
+		struct ring_collective call;
+
+		if ((tag & 3) != STATE_ACTIVE ||
+			__atomic_load_n(&event->group_end, __ATOMIC_RELAXED) < ended)
+			continue;
+		found->count++;
+		if (order > oldest)
+			continue;
+		memcpy(&call, &event->collective, sizeof(call));
+		if (__atomic_load_n(&event->tag, __ATOMIC_ACQUIRE) != tag)
+			continue; /* it has just ended */
+		oldest = order;
+		found->sequence = call.sequence;
+		found->launch_host_ns = call.launch_host_ns;
+		found->root = call.root;
+		found->function = call.function;
+		found->started = __atomic_load_n(&event->start_ns, __ATOMIC_RELAXED) != NO_TIME ||
+				 __atomic_load_n(&event->zero_stamps, __ATOMIC_RELAXED) > 0;
+	}
+	return oldest != UINT64_MAX && found->launch_host_ns < now - RING_IN_FLIGHT_NS;
+}
+
+void tracker_report_in_flight(void)
+{
+	int64_t now = process_now_ns();
+	struct ring_in_flight found;
+
+	for (size_t i = 0; i < TRACKER_COMMUNICATORS_MAX; i++) {
+		const struct communicator *communicator = &tracker.communicators[i];
+
+		/* One that goes on, or has nothing to do, costs no more than this. */
+		if (!__atomic_load_n(&communicator->used, __ATOMIC_ACQUIRE) ||
+			__atomic_load_n(&communicator->timed_ns, __ATOMIC_RELAXED) >
+				now - RING_IN_FLIGHT_NS ||
+			__atomic_load_n(&communicator->launched, __ATOMIC_RELAXED) ==
+				__atomic_load_n(&communicator->ended, __ATOMIC_RELAXED))
+			continue;
+		if (find_in_flight(communicator, now, &found))
+			process_write(RING_RECORD_IN_FLIGHT, &found, sizeof(found));
+	}
 }

@@ -10,6 +10,10 @@
  * kernel does it as a copy, tells of its begin only. The times that NCCL then tells of the same
  * channels are not used: they are other calls'.
  *
+ * From 2.29 on NCCL may make a broadcast one part of a gathering of its own (NCCL_ALLGATHERV_ENABLE): it
+ * tells of the call, of no task, and from then on of times that are other calls'. So a task has times only
+ * when every broadcast called before it had its task.
+ *
  * A handle is a number, never followed as a pointer: kind, communicator, place, generation and the
  * process's key. One that is late, from a parent process (PXN) or made up is told apart and ignored.
  */
@@ -46,12 +50,15 @@ void tracker_learn(void *context, uint64_t hash, int rank);
 void tracker_end(void *context);
 
 /* The moment of the user's call. */
-void *tracker_api_start(bool graph_captured);
+void *tracker_api_start(void *context, const char *function, bool graph_captured);
 
 void *tracker_task_start(void *context, const struct tracker_task *task);
 /* timer: globaltimer, 0 = not known. */
 void *tracker_channel_start(void *task, uint8_t channel, uint64_t timer);
 void tracker_channel_time(void *channel, uint64_t timer); /* of its stop */
 void tracker_stop(void *handle);			  /* any kind */
+
+/* Tells of each communicator's oldest call that has not ended for RING_IN_FLIGHT_NS; the helper's, once a second. */
+void tracker_report_in_flight(void);
 
 #endif

@@ -17,6 +17,8 @@
 #define RING_FILE_PREFIX "slowrank-ring."	/* then UID.PID.START_TIME */
 #define RING_DIRECTORY_VARIABLE "SLOWRANK_RING_DIRECTORY"
 #define RING_DIRECTORY_DEFAULT "/dev/shm"
+/* The user's NCCL_PROFILER_PLUGIN, where `slowrank run` put the library there; "" = NCCL's default. */
+#define RING_USER_PLUGIN_VARIABLE "SLOWRANK_NCCL_PROFILER_PLUGIN"
 
 enum {
 	RING_VERSION = 1,
@@ -45,6 +47,7 @@ enum ring_record_kind {
 	RING_RECORD_DROPS = 12,
 	RING_RECORD_TIMED_CALL = 13,
 	RING_RECORD_TIMED_STATE = 14,
+	RING_RECORD_IN_FLIGHT = 15,
 };
 
 enum ring_function {
@@ -69,6 +72,8 @@ enum {
 	RING_COLLECTIVE_NO_DEVICE = 1 << 2,	   /* this version of NCCL gives no device times */
 	RING_COLLECTIVE_COPY_ENGINE = 1 << 3,	   /* no kernel: not measurable */
 	RING_COLLECTIVE_SEQUENCE_COUNTED = 1 << 4, /* the library counted it, not NCCL */
+	RING_COLLECTIVE_OTHERS_TIMES = 1 << 5,	   /* NCCL tells another call's: left out */
+	RING_COLLECTIVE_IMPLAUSIBLE = 1 << 6, /* the reader's: times that cannot be, left out */
 };
 
 enum ring_clock_domain {
@@ -215,6 +220,20 @@ struct ring_timed_state {
 	int64_t settled_host_ns; /* nothing more will come of calls that were made before */
 };
 
+/* The oldest call of a communicator, when it has not ended for RING_IN_FLIGHT_NS; once a second then. */
+#define RING_IN_FLIGHT_NS INT64_C(2000000000)
+struct ring_in_flight {
+	uint64_t communicator;
+	uint64_t sequence;
+	int64_t launch_host_ns;
+	int64_t host_ns; /* of all that were told together */
+	int32_t root;	 /* or peer */
+	uint32_t count;	 /* of this communicator that have not ended */
+	uint8_t function;
+	uint8_t started; /* 1: its kernel runs */
+	uint8_t padding[6];
+};
+
 struct ring_record {
 	uint64_t sequence;
 	uint32_t check; /* ring_checksum() */
@@ -234,6 +253,7 @@ struct ring_record {
 		struct ring_drops drops;
 		struct ring_timed_call timed_call;
 		struct ring_timed_state timed_state;
+		struct ring_in_flight in_flight;
 		uint64_t words[RING_PAYLOAD_BYTES / 8];
 	};
 };
@@ -241,6 +261,7 @@ _Static_assert(sizeof(struct ring_record) == RING_RECORD_BYTES, "record of the r
 _Static_assert(offsetof(struct ring_record, words) == 16, "payload of the record");
 _Static_assert(sizeof(struct ring_collective) == 96, "collective of the ring");
 _Static_assert(sizeof(struct ring_kernel_name) == 108, "kernel name of the ring");
+_Static_assert(sizeof(struct ring_in_flight) == 48, "call in flight of the ring");
 _Static_assert(sizeof(struct ring_kernel) == 56, "kernel of the ring");
 _Static_assert(sizeof(struct ring_timed_call) == 56, "timed call of the ring");
 

@@ -25,6 +25,25 @@ static struct ring_clock *find_clock(struct ring_process *process, uint32_t doma
 	return &process->clocks[(uint32_t)device % RING_SOURCE_DEVICES];
 }
 
+/*
+ * A kernel begins behind its launch and ends before that is seen, but for what the clock may err, and a
+ * correction of it that is under way. At a replay the launch is the graph's.
+ */
+#define CLOCK_CORRECTION_NS INT64_C(1000000)
+
+static bool is_plausible(
+	const struct ring_source_collective *call, const struct ring_collective *told)
+{
+	int64_t error_ns = call->clock_error_ns + CLOCK_CORRECTION_NS;
+
+	if (call->device_stop.value < call->device_start.value)
+		return false;
+	if (call->device_start.value > 0 && !(call->flags & RING_COLLECTIVE_GRAPH) &&
+		call->device_start.value < call->launch.value - error_ns)
+		return false;
+	return call->device_stop.value <= told->observed_host_ns + error_ns;
+}
+
 static void deliver_collective(struct ring_source *source, struct ring_process *process,
 	const struct ring_collective *collective)
 {
@@ -51,8 +70,10 @@ static void deliver_collective(struct ring_source *source, struct ring_process *
 
 	if (out.rank < -1 || out.rank >= STEP_RANK_COUNT_MAX)
 		return;
-	if (out.device_stop.value < out.device_start.value)
+	if (!is_plausible(&out, collective)) {
 		out.device_start = out.device_stop = (struct host_ns){0};
+		out.flags |= RING_COLLECTIVE_IMPLAUSIBLE;
+	}
 	if (source->callbacks.collective)
 		source->callbacks.collective(source->context, &out);
 }
@@ -190,6 +211,11 @@ static void deliver_rare(
 	case RING_RECORD_HELLO:
 		if (PAYLOAD(record, hello) && callbacks->hello)
 			callbacks->hello(source->context, process->pid, &record->hello);
+		break;
+	case RING_RECORD_IN_FLIGHT:
+		if (PAYLOAD(record, in_flight) && callbacks->in_flight &&
+			record->in_flight.function < RING_FUNCTION_NR)
+			callbacks->in_flight(source->context, process->pid, &record->in_flight);
 		break;
 	case RING_RECORD_COMMUNICATOR:
 	case RING_RECORD_COMMUNICATOR_END:

@@ -90,6 +90,7 @@ struct ring_source_callbacks {
 	void (*deep_state)(void *context, pid_t pid, const struct ring_deep_report *report);
 	void (*timed_call)(void *context, const struct ring_source_timed_call *call);
 	void (*timed_state)(void *context, pid_t pid, const struct ring_timed_state *state);
+	void (*in_flight)(void *context, pid_t pid, const struct ring_in_flight *call);
 	/* The process has ended and its ring is drained and removed; pid is forgotten after this. */
 	void (*ended)(void *context, pid_t pid);
 };

@@ -102,6 +102,23 @@ static bool read_proc(pid_t pid, const char *name, char *text, size_t capacity)
 	return true;
 }
 
+/* What follows the name in /proc/PID/stat: see proc(5), where the state is field 3. */
+static void take_process(const char *after_name, struct thread_look *look)
+{
+	unsigned long long user, kernel;
+	long ticks = sysconf(_SC_CLK_TCK), threads;
+
+	look->state = after_name[0];
+	if (ticks <= 0 ||
+		sscanf(after_name,
+			"%*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu %*d %*d %*d "
+			"%*d %ld",
+			&user, &kernel, &threads) != 3)
+		return;
+	look->cpu_ms = (user + kernel) * 1000 / (unsigned long long)ticks;
+	look->threads = threads > 0 ? (uint32_t)threads : 0;
+}
+
 int thread_look(const struct bpf_source *bpf, pid_t pid, struct thread_look *result)
 {
 	struct thread_look look = {0};
@@ -114,7 +131,7 @@ int thread_look(const struct bpf_source *bpf, pid_t pid, struct thread_look *res
 		return -ESRCH;
 	name_end = strrchr(text, ')');
 	if (name_end && name_end[1] == ' ')
-		look.state = name_end[2];
+		take_process(name_end + 2, &look);
 	/* "0" while it runs, and where the kernel does not tell. */
 	if (read_proc(pid, "wchan", text, sizeof(text)) && strcmp(text, "0") != 0)
 		snprintf(look.place, sizeof(look.place), "%.*s", (int)sizeof(look.place) - 1, text);

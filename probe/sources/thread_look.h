@@ -21,6 +21,8 @@ struct thread_look {
 	uint32_t reason;	      /* enum rank_reason while it is off the CPU; 0 = on it */
 	char state;		      /* letter of /proc/PID/stat; 0 = unknown */
 	char place[THREAD_LOOK_PLACE_LENGTH]; /* where in the kernel it is blocked; "" = unknown */
+	uint32_t threads;		      /* of the process; 0 = unknown */
+	uint64_t cpu_ms;		      /* that all of them used so far */
 };
 
 /*

@@ -250,6 +250,20 @@ static int read_samples(struct wire_reader *reader, struct wire_arena *arena, in
 	return 0;
 }
 
+static void read_stall(struct wire_reader *reader, struct message_stall *stall, int64_t arrival)
+{
+	stall->communicator_id = wire_read_unsigned(reader, UINT64_MAX);
+	stall->sequence = wire_read_unsigned(reader, UINT64_MAX);
+	stall->launched.value = wire_read_quanta_after(reader, arrival) * WIRE_TIME_QUANTUM_NS;
+	stall->calls = (uint32_t)wire_read_unsigned(reader, UINT32_MAX);
+	stall->operation = (uint8_t)wire_read_unsigned(reader, UINT8_MAX);
+	stall->started = (uint8_t)wire_read_unsigned(reader, UINT8_MAX);
+	stall->threads = (uint32_t)wire_read_unsigned(reader, UINT32_MAX);
+	stall->cpu_ms = wire_read_unsigned(reader, UINT64_MAX);
+	stall->over_ms = wire_read_unsigned(reader, UINT64_MAX);
+	wire_read_string(reader, stall->wait_channel, sizeof(stall->wait_channel));
+}
+
 static int read_open_calls(struct wire_reader *reader, struct wire_arena *arena, int64_t cursor,
 	struct message_batch *batch)
 {
@@ -277,6 +291,10 @@ static int read_open_calls(struct wire_reader *reader, struct wire_arena *arena,
 			call->reason = (uint8_t)wire_read_unsigned(reader, UINT8_MAX);
 			wire_read_string(reader, call->where, sizeof(call->where));
 			later_fields -= WIRE_OPEN_CALL_LATER_FIELDS;
+			if (later_fields >= WIRE_STALL_FIELDS) {
+				read_stall(reader, &call->stall, cursor);
+				later_fields -= WIRE_STALL_FIELDS;
+			}
 		}
 		wire_skip(reader, later_fields);
 	}

@@ -139,6 +139,28 @@ static int put_samples(
 	return 0;
 }
 
+static bool is_stall(const struct message_stall *stall)
+{
+	return stall->operation || stall->threads || stall->over_ms || stall->wait_channel[0];
+}
+
+/* Times of stalls count from the call's, so that a list of them stays short. */
+static void put_stall(
+	struct wire_packer *packer, const struct message_stall *stall, int64_t arrival)
+{
+	wire_pack_unsigned(packer, stall->communicator_id);
+	wire_pack_unsigned(packer, stall->sequence);
+	wire_pack_signed(
+		packer, stall->operation ? wire_quanta(stall->launched.value) - arrival : 0);
+	wire_pack_unsigned(packer, stall->calls);
+	wire_pack_unsigned(packer, stall->operation);
+	wire_pack_unsigned(packer, stall->started);
+	wire_pack_unsigned(packer, stall->threads);
+	wire_pack_unsigned(packer, stall->cpu_ms);
+	wire_pack_unsigned(packer, stall->over_ms);
+	wire_pack_string(packer, stall->wait_channel, sizeof(stall->wait_channel));
+}
+
 static int put_open_calls(
 	struct wire_packer *packer, const struct message_batch *batch, int64_t cursor)
 {
@@ -149,10 +171,16 @@ static int put_open_calls(
 
 		if (call->rank >= STEP_RANK_COUNT_MAX)
 			return -EINVAL;
-		bool more = call->kind || call->state || call->reason || call->where[0];
+		bool stall = is_stall(&call->stall);
+		bool more = stall || call->kind || call->state || call->reason || call->where[0];
 
-		wire_pack_array(
-			packer, WIRE_OPEN_CALL_FIELDS + (more ? WIRE_OPEN_CALL_LATER_FIELDS : 0));
+		size_t fields = WIRE_OPEN_CALL_FIELDS;
+
+		if (more)
+			fields += WIRE_OPEN_CALL_LATER_FIELDS;
+		if (stall)
+			fields += WIRE_STALL_FIELDS;
+		wire_pack_array(packer, fields);
 		wire_pack_unsigned(packer, call->rank);
 		wire_pack_unsigned(packer, call->communicator_id);
 		wire_pack_unsigned(packer, call->sequence);
@@ -166,6 +194,8 @@ static int put_open_calls(
 			wire_pack_unsigned(packer, call->reason);
 			wire_pack_string(packer, call->where, sizeof(call->where));
 		}
+		if (stall)
+			put_stall(packer, &call->stall, arrival);
 		cursor = arrival;
 	}
 	return 0;

@@ -122,10 +122,27 @@ enum open_call_kind {
 		1,		   /* sends, receives, completion: it waits, for whom is unknown */
 	OPEN_CALL_DEVICE_WAIT = 2, /* the host waits for its device */
 	OPEN_CALL_NONE = 3,	   /* in no call, since `arrival`: its own work, or stopped */
+	/* What its host does is not told: it moves, but its device does not; or it cannot be seen. */
+	OPEN_CALL_UNSEEN = 4,
 	OPEN_CALL_KIND_NR
 };
 
 enum { OPEN_CALL_WHERE_LENGTH = 32 }; /* with the NUL */
+
+/* What else is known of a rank that has not moved. */
+struct message_stall {
+	/* The oldest call that its device was given and has not ended; operation 0: none is known of. */
+	uint64_t communicator_id, sequence;
+	struct host_ns launched;
+	uint32_t calls; /* of that communicator which have not ended */
+	uint8_t operation;
+	uint8_t started;  /* 1: its kernel runs */
+	uint32_t threads; /* of the process; 0 = unknown */
+	uint64_t cpu_ms,
+		over_ms; /* CPU time that the process used, over how long; over 0: unknown */
+	char wait_channel
+		[OPEN_CALL_WHERE_LENGTH]; /* of its main thread; "" = runs, or cannot be read */
+};
 
 struct message_open_call {
 	uint32_t rank;
@@ -140,6 +157,7 @@ struct message_open_call {
 	uint8_t reason; /* enum off_cpu_reason while it is off the CPU; 0 = on it, or unknown */
 	/* The function called, or, in no call, where in the kernel it is blocked; "" = unknown. */
 	char where[OPEN_CALL_WHERE_LENGTH];
+	struct message_stall stall;
 };
 
 struct packed_step; /* packed_steps.h */

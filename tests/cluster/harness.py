@@ -14,6 +14,7 @@ class Paths:
         self.slowrank = os.path.join(build, "slowrank")
         self.workload = os.path.join(build, "workload_mpi")
         self.workload_nccl = os.path.join(build, "workload_nccl")
+        self.hang_nccl = os.path.join(build, "hang_nccl")
         self.injector = os.path.join(build, "fault_injector")
         self.workload_mpich = os.path.join(build, "workload_mpich")
         self.communicators = os.path.join(build, "communicators")

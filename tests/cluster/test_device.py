@@ -106,6 +106,29 @@ def all_to_all(paths):
           f"{report['job']['steps']} steps")
 
 
+def with_user_plugin(paths):
+    """A profiler plug-in of the user's own: found by its name as NCCL does, and device times stay."""
+    counts = os.path.join(paths.directory, "user_plugin")
+    os.environ.update({"NCCL_PROFILER_PLUGIN": "user6", "USER_PLUGIN_COUNTS": counts,
+                       "LD_LIBRARY_PATH": os.path.dirname(paths.record_calls) + ":" +
+                       os.environ.get("LD_LIBRARY_PATH", "")})
+    for name in os.listdir(paths.directory):
+        if name.startswith("user_plugin."):
+            os.unlink(os.path.join(paths.directory, name))
+    _, report = watch(paths, steps=60)
+    check(source(report, "device.time")["state"] == "on", "all calls have device times")
+    told = []
+    for name in os.listdir(paths.directory):
+        if name.startswith("user_plugin."):
+            with open(os.path.join(paths.directory, name), encoding="utf-8") as file:
+                told.append(json.load(file))
+    check(len(told) == RANKS, f"{len(told)} ranks loaded it")
+    for one in told:
+        check(one["wrong"] == 0 and one["begun"] == one["ended"] > 0, f"the user's plug-in: {one}")
+        check(one["tasks"] >= 60 * JOB["collectives"] and one["channels"] >= one["tasks"],
+              f"the user's plug-in: {one}")
+
+
 def baseline(paths):
     """--deep on: each rank is looked at once, early."""
     _, report = watch(paths, run_options=["--deep", "on"], steps=280)
@@ -147,7 +170,8 @@ def switched_off(paths):
     check(source(report, "device.kernels")["state"] == "off", "said in the coverage")
 
 
-CASES = {"longer": longer, "more": more, "healthy": healthy, "all_to_all": all_to_all, "baseline": baseline,
+CASES = {"longer": longer, "more": more, "healthy": healthy, "all_to_all": all_to_all,
+         "with_user_plugin": with_user_plugin, "baseline": baseline,
          "refused": refused, "launch_bound": launch_bound,
          "switched_off": switched_off}
 

@@ -32,7 +32,7 @@ def descends(pid, leader):
     return False
 
 
-def find_rank(leader, rank):
+def find_rank(leader, rank, program=b"workload"):
     """The pid of a rank below leader."""
     wanted = f"OMPI_COMM_WORLD_RANK={rank}".encode()
     for name in filter(str.isdigit, os.listdir("/proc")):
@@ -40,7 +40,7 @@ def find_rank(leader, rank):
             with open(f"/proc/{name}/environ", "rb") as file:
                 environment = file.read().split(b"\0")
             with open(f"/proc/{name}/comm", "rb") as file:
-                is_workload = file.read().startswith(b"workload")
+                is_workload = file.read().startswith(program)
         except OSError:
             continue
         if wanted in environment and is_workload and descends(int(name), leader):
@@ -154,7 +154,131 @@ def none(paths):
     check(not hangs(paths, record), "a pause of three seconds is no hang")
 
 
-CASES = {"stopped": stopped, "busy": busy, "none": none}
+def start_nccl(paths, kind, options=()):
+    record = os.path.join(paths.directory, "record.slr")
+    os.makedirs(paths.directory, exist_ok=True)
+    if os.path.exists(record):
+        os.unlink(record)
+    process = subprocess.Popen(
+        [paths.slowrank, "run", "--record", record, *options, "--", *jobs.mpirun(4), paths.hang_nccl,
+         kind, "2", "60"],
+        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    return record, process
+
+
+def stalls(paths, record):
+    """What the record has of ranks that stand still, by rank."""
+    done = subprocess.run([paths.slowrank, "report", record, "--format", "json"],
+                          capture_output=True, text=True, timeout=60, check=False)
+    try:
+        return {r["rank"]: r["stall"] for r in json.loads(done.stdout)["ranks"] if "stall" in r}
+    except ValueError:
+        return {}
+
+
+def wait_for_stalls(paths, record, ranks, deadline_s=40):
+    """Until the ranks are told of, with what their devices have not ended, for four seconds."""
+    deadline = time.monotonic() + deadline_s
+    while time.monotonic() < deadline:
+        time.sleep(0.5)
+        found = stalls(paths, record)
+        if all(r in found and "device" in found[r] and
+               found[r]["device"]["launched_ms_before"] > 7000
+               for r in ranks):
+            return found
+    return stalls(paths, record)
+
+
+def end(process):
+    process.terminate()
+    try:
+        process.wait(timeout=30)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def nccl(paths, kind, ranks=(0, 1, 3), options=()):
+    """What is known of each rank of a job on devices that stands still in this way."""
+    record, process = start_nccl(paths, kind, options)
+    try:
+        if kind in ("none", "ahead"):
+            jobs.wait_until(lambda: find_rank(process.pid, 2, b"hang_nccl"), "rank 2", process)
+            time.sleep(2)
+            with Held(find_rank(process.pid, 2, b"hang_nccl")):
+                found = wait_for_stalls(paths, record, ranks)
+        else:
+            found = wait_for_stalls(paths, record, ranks)
+    finally:
+        end(process)
+    print(json.dumps(found, indent=1))
+    calls = {(found[r]["device"]["communicator"], found[r]["device"]["sequence"]) for r in (0, 1, 3)}
+    check(len(calls) == 1, f"the others are in one call: {calls}")
+    check(all(found[r]["device"]["operation"] == "all-reduce" for r in (0, 1, 3)), "an all-reduce")
+    return found
+
+
+def nccl_loop(paths):
+    """A rank in an endless loop has no call on its device, runs, and uses a core."""
+    two = nccl(paths, "loop")[2]
+    check("device" not in two and two["call"] == "none", f"rank 2: {two}")
+    check(two["state"] == "R" and two["cpu_ms"] > 0.05 * two["over_ms"], f"rank 2: {two}")
+
+
+def nccl_read(paths):
+    """One that waits for what nobody writes sleeps there, and uses nothing."""
+    two = nccl(paths, "read")[2]
+    check("device" not in two and two["call"] == "none" and two["state"] == "S", f"rank 2: {two}")
+    check("pipe" in two.get("wait_channel", "pipe"), f"rank 2: {two}")
+    check(two["cpu_ms"] <= 0.02 * two["over_ms"], f"rank 2: {two}")
+
+
+def nccl_other(paths):
+    """One that called another collective waits as the others do, for that one."""
+    found = nccl(paths, "other", ranks=(0, 1, 2, 3))
+    two = found[2]
+    check(two["device"]["operation"] == "reduce", f"rank 2: {two}")
+    check(two["device"]["communicator"] != found[0]["device"]["communicator"] or
+          two["device"]["sequence"] != found[0]["device"]["sequence"], "another call")
+
+
+def nccl_stopped(paths):
+    """One that is stopped says nothing of its device; its state says why."""
+    two = nccl(paths, "none")[2]
+    check("device" not in two and two["state"] in "tT", f"rank 2: {two}")
+
+
+def nccl_ahead(paths):
+    """The others' hosts run ahead and move on: it is their devices that wait for the stopped one."""
+    found = nccl(paths, "ahead")
+    check(found[2]["state"] in "tT" and "device" not in found[2], f"rank 2: {found[2]}")
+    told = hangs(paths, os.path.join(paths.directory, "record.slr"))
+    check([v["ranks"] for v in told] == [[2]], f"verdicts: {told}")
+    for rank in (0, 1, 3):
+        check(found[rank]["call"] == "unseen" and found[rank]["device"]["calls"] > 100,
+              f"rank {rank}: {found[rank]}")
+
+
+def nccl_unseen(paths):
+    """Without the kernel side it is not known who is in a call; the devices and /proc are."""
+    found = nccl(paths, "read", options=["--sources", "device,procfs"])
+    check(all(found[r]["call"] == "unseen" for r in found), f"{found}")
+
+
+def nccl_killed(paths):
+    """A dead one is told by its exit."""
+    record, process = start_nccl(paths, "killed")
+    process.wait(timeout=60)
+    ranks = json.loads(subprocess.run(
+        [paths.slowrank, "report", record, "--format", "json"], capture_output=True, text=True,
+        timeout=60, check=True).stdout)["ranks"]
+    check(ranks[2]["exited"] and ranks[2]["exit_code"] == 137, f"rank 2: {ranks[2]}")
+
+
+CASES = {"stopped": stopped, "busy": busy, "none": none, "nccl_loop": nccl_loop,
+         "nccl_read": nccl_read, "nccl_other": nccl_other, "nccl_stopped": nccl_stopped,
+         "nccl_ahead": nccl_ahead,
+         "nccl_unseen": nccl_unseen, "nccl_killed": nccl_killed}
 
 if __name__ == "__main__":
     harness.main(CASES)

@@ -240,6 +240,116 @@ static void receiver_only_waits(void **state)
 	pipeline_destroy(pipeline);
 }
 
+static void stall(struct message_batch *batch, uint64_t sequence, int64_t launched_ns)
+{
+	last_call(batch)->stall = (struct message_stall){.communicator_id = 9,
+		.sequence = sequence,
+		.launched.value = launched_ns,
+		.calls = 2,
+		.operation = OPERATION_ALL_GATHER,
+		.threads = 5,
+		.cpu_ms = 10,
+		.over_ms = 4000,
+		.wait_channel = "pipe_read"};
+}
+
+/* What stands still is kept for the report; of whom nobody could see, nothing is made. */
+static void what_stands_still_is_kept(void **state)
+{
+	struct told told;
+	struct pipeline *pipeline = create(&told);
+	uint64_t number = 0;
+	int64_t stuck_ns = run_healthy(pipeline, &number);
+	struct message_batch *batch = batch_new(number++, stuck_ns + 9000 * MS);
+	const struct report_model *model;
+
+	(void)state;
+	for (uint32_t r = 0; r < 3; r++) {
+		place(batch, r, r == 1 ? OPEN_CALL_UNSEEN : OPEN_CALL_DEVICE_WAIT, 'S', "",
+			stuck_ns);
+		stall(batch, r == 1 ? 7 : 8, stuck_ns + 10 * MS);
+	}
+	push(pipeline, batch);
+	assert_int_equal(told.alerts, 0);
+	model = pipeline_report(pipeline);
+	assert_non_null(model);
+	assert_null(model->ranks[3].stall);
+	for (uint32_t r = 0; r < 3; r++) {
+		const struct report_stall *kept = model->ranks[r].stall;
+
+		assert_non_null(kept);
+		assert_int_equal(kept->kind, r == 1 ? OPEN_CALL_UNSEEN : OPEN_CALL_DEVICE_WAIT);
+		assert_int_equal(kept->told.sequence, r == 1 ? 7 : 8);
+		assert_int_equal(kept->seen.value - kept->launched.value, 8990 * MS);
+		assert_string_equal(kept->told.wait_channel, "pipe_read");
+	}
+	pipeline_destroy(pipeline);
+}
+
+/* One batch in which rank 2 is held, the others in no call; what is said of rank 3 is the case's. */
+static void held_with(struct told *told, enum open_call_kind kind, char state, bool listed)
+{
+	struct pipeline *pipeline = create(told);
+	uint64_t number = 0;
+	int64_t stuck_ns = run_healthy(pipeline, &number);
+	struct message_batch *batch = batch_new(number++, stuck_ns + 9000 * MS);
+
+	place(batch, 0, OPEN_CALL_NONE, 'S', "futex_do_wait", stuck_ns);
+	place(batch, 1, OPEN_CALL_NONE, 'R', "", stuck_ns);
+	place(batch, 2, OPEN_CALL_NONE, 'T', "do_signal_stop", stuck_ns);
+	if (listed) {
+		place(batch, 3, kind, state, "", stuck_ns);
+		stall(batch, 8, stuck_ns + 10 * MS);
+	}
+	push(pipeline, batch);
+	pipeline_destroy(pipeline);
+}
+
+/* The others wait where no hook is, one's host runs ahead of its device: it is the held one that is missing. */
+static void held_while_nobody_moves(void **state)
+{
+	struct told told;
+
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		held_with(&told, i ? OPEN_CALL_NONE : OPEN_CALL_UNSEEN, 'S', true);
+		assert_int_equal(told.alerts, 1);
+		assert_int_equal(told.last.verdict_class, VERDICT_HANG);
+		assert_int_equal(told.last.rank_count, 1);
+		assert_int_equal(told.last.ranks[0], 2);
+		assert_int_equal(told.last.victim_count, 3);
+		assert_non_null(strstr(told.last.evidence[0].detail, "3 others stand still, too"));
+		assert_non_null(strstr(told.last.evidence[0].detail, "stopped by a signal"));
+	}
+}
+
+/* Somebody moves: the held one holds nobody up so far. */
+static void held_while_one_moves(void **state)
+{
+	struct told told;
+
+	(void)state;
+	held_with(&told, OPEN_CALL_NONE, 'S', false);
+	assert_int_equal(told.alerts, 0);
+}
+
+/* A job that is suspended waits for nobody. */
+static void all_are_held(void **state)
+{
+	struct told told;
+	struct pipeline *pipeline = create(&told);
+	uint64_t number = 0;
+	int64_t stuck_ns = run_healthy(pipeline, &number);
+	struct message_batch *batch = batch_new(number++, stuck_ns + 9000 * MS);
+
+	(void)state;
+	for (uint32_t r = 0; r < RANKS; r++)
+		place(batch, r, OPEN_CALL_NONE, 'T', "do_signal_stop", stuck_ns);
+	push(pipeline, batch);
+	assert_int_equal(told.alerts, 0);
+	pipeline_destroy(pipeline);
+}
+
 /* All have entered, one was stopped there: it is the reason. */
 static void stopped_inside(void **state)
 {
@@ -333,6 +443,10 @@ int main(void)
 		cmocka_unit_test(walked_upstream),
 		cmocka_unit_test(nobody_is_missing),
 		cmocka_unit_test(receiver_only_waits),
+		cmocka_unit_test(what_stands_still_is_kept),
+		cmocka_unit_test(held_while_nobody_moves),
+		cmocka_unit_test(held_while_one_moves),
+		cmocka_unit_test(all_are_held),
 		cmocka_unit_test(stopped_inside),
 		cmocka_unit_test(two_are_missing),
 		cmocka_unit_test(device_waits),

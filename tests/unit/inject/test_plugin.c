@@ -3,6 +3,7 @@
  * The plug-in through the whole path: a process loads it with dlopen() as NCCL does (the stand-in's
  * loader), the ring source reads what it wrote. Each case is a process of its own.
  */
+#include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -20,6 +21,7 @@
 #include <cmocka.h>
 
 #include "probe/sources/ring_source.h"
+#include "tests/unit/inject/user_plugin.h"
 #include "tests/workload/device/nccl_profiler.h"
 
 #define HASH UINT64_C(0xfeedface12345678)
@@ -169,11 +171,41 @@ static int run_job(const char *version, int (*body)(void))
 	return run_tended(version, body, NULL);
 }
 
+/* Behind ours: it got its communicator, the four calls and their kernels, in order, and ours only ours. */
+static bool is_told_all(struct user_plugin *(*get)(void), int version)
+{
+	const struct user_plugin *user = get();
+
+	return user->begun == 1 && user->ended == 1 && user->wrong == 0 && user->started[1] == 4 &&
+	       user->stopped[1] == 4 && user->started[6] == (version >= 4 ? 8 : 0) &&
+	       user->stopped[6] == user->started[6] && user->states == user->started[6] &&
+	       user->started[9] == (version >= 5 ? 4 : 0) &&
+	       user->with_parent[1] == user->started[9] &&
+	       user->with_parent[6] == user->started[6] && user->started[0] == 0;
+}
+
+static int check_user(int version)
+{
+	const char *path = getenv(RING_USER_PLUGIN_VARIABLE);
+	void *library = path ? dlopen(path, RTLD_NOW | RTLD_NOLOAD) : NULL;
+	struct user_plugin *(*get)(void) = library ? (struct user_plugin * (*)(void))
+							     dlsym(library, "user_plugin_state")
+						   : NULL;
+
+	if (!path)
+		return 0;
+	if (!get)
+		return 3;
+	if (strstr(path, "user4")) /* it has no calls, whatever NCCL has */
+		version = 4;
+	return is_told_all(get, version) ? 0 : 4;
+}
+
 static int body_three(void)
 {
 	struct profiler_communicator communicator;
 	struct profiler_task task;
-	int kept;
+	int kept, version;
 
 	profiler_begin(&communicator, HASH, 3, 8);
 	if (!communicator.loaded || !communicator.context)
@@ -189,8 +221,9 @@ static int body_three(void)
 	usleep(1200000); /* the helper's passive bounds */
 	run_collective(&communicator, &all_reduce, &task);
 	end_kernel(&task, -1);
+	version = profiler_version();
 	profiler_end(&communicator);
-	return 0;
+	return check_user(version);
 }
 
 static void check_three(bool device)
@@ -232,6 +265,24 @@ static void every_version(void **state)
 
 	assert_int_equal(run_job(version, body_three), 0);
 	check_three(version[0] >= '4');
+}
+
+struct with_user {
+	const char *version, *plugin; /* of NCCL, and of the user */
+	bool device;
+};
+
+/* Both see everything; what the user's plug-in knows decides what NCCL tells. */
+static void a_user_plugin_sees_what_ours_sees(void **state)
+{
+	const struct with_user *with = *state;
+	int result;
+
+	setenv(RING_USER_PLUGIN_VARIABLE, with->plugin, 1);
+	result = run_job(with->version, body_three);
+	unsetenv(RING_USER_PLUGIN_VARIABLE);
+	assert_int_equal(result, 0);
+	check_three(with->device);
 }
 
 static int body_destroyed_early(void)
@@ -512,12 +563,28 @@ static void a_pause_asks_nccl_for_nothing(void **state)
 
 int main(void)
 {
+	static const struct with_user with[] = {
+		{"2", USER_PLUGINS "user2.so", false}, {"3", USER_PLUGINS "user3.so", false},
+		{"4", USER_PLUGINS "user4.so", true}, {"5", USER_PLUGINS "user5.so", true},
+		{"6", USER_PLUGINS "user6.so", true}, {"6", USER_PLUGINS "user5.so", true},
+		{"6", USER_PLUGINS "user4.so", true},
+		{"6", USER_PLUGINS "user3.so",
+			false}, /* NCCL translates, which knows no device times */
+	};
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_prestate(every_version, "2"),
 		cmocka_unit_test_prestate(every_version, "3"),
 		cmocka_unit_test_prestate(every_version, "4"),
 		cmocka_unit_test_prestate(every_version, "5"),
 		cmocka_unit_test_prestate(every_version, "6"),
+		cmocka_unit_test_prestate(a_user_plugin_sees_what_ours_sees, (void *)&with[0]),
+		cmocka_unit_test_prestate(a_user_plugin_sees_what_ours_sees, (void *)&with[1]),
+		cmocka_unit_test_prestate(a_user_plugin_sees_what_ours_sees, (void *)&with[2]),
+		cmocka_unit_test_prestate(a_user_plugin_sees_what_ours_sees, (void *)&with[3]),
+		cmocka_unit_test_prestate(a_user_plugin_sees_what_ours_sees, (void *)&with[4]),
+		cmocka_unit_test_prestate(a_user_plugin_sees_what_ours_sees, (void *)&with[5]),
+		cmocka_unit_test_prestate(a_user_plugin_sees_what_ours_sees, (void *)&with[6]),
+		cmocka_unit_test_prestate(a_user_plugin_sees_what_ours_sees, (void *)&with[7]),
 		cmocka_unit_test(a_communicator_ends_before_its_events),
 		cmocka_unit_test(a_forked_child_is_quiet),
 		cmocka_unit_test(an_early_exit_keeps_its_status),

@@ -34,6 +34,8 @@ static struct {
 	uint64_t complete, incomplete, untimed, dropped;
 	uint64_t sequences[PEERS]; /* of sends, summed */
 	struct ring_source_collective first, last;
+	unsigned in_flight_count;
+	struct ring_in_flight in_flight;
 } seen;
 static struct ring_source *source;
 
@@ -73,6 +75,14 @@ static void on_collective(void *context, const struct ring_source_collective *co
 	seen.untimed += collective->channels_seen == 0;
 	if (collective->function == RING_FUNCTION_SEND)
 		seen.sequences[collective->root % PEERS] += collective->sequence;
+}
+
+static void on_in_flight(void *context, pid_t pid, const struct ring_in_flight *call)
+{
+	(void)context;
+	(void)pid;
+	seen.in_flight_count++;
+	seen.in_flight = *call;
 }
 
 static void take_records(void)
@@ -185,6 +195,123 @@ static void times_of_other_calls_are_not_used(void **state)
 	assert_int_equal(seen.untimed, 1);
 	assert_int_equal(seen.incomplete, 2);
 	assert_int_equal(seen.last.channels_seen, 1);
+}
+
+/* NCCL 2.29 and later: a broadcast without a task, and all that comes behind it has others' times. */
+static void behind_a_broadcast_times_are_not_used(void **state)
+{
+	struct profiler_call broadcast = all_reduce;
+	struct profiler_communicator communicator;
+	struct profiler_task task;
+
+	(void)state;
+	broadcast.function = "Broadcast";
+	broadcast.function_index = 2;
+	begin(&communicator, 2);
+	for (int i = 0; i < 3; i++) /* each has its task: older NCCL, or NCCL_ALLGATHERV_ENABLE=0 */
+		launch_and_end(&communicator, &broadcast);
+	launch_and_end(&communicator, &all_reduce);
+	take_records();
+	assert_int_equal(seen.complete, 4);
+	assert_int_equal(seen.last.flags, 0);
+	profiler_call_start(&communicator, &broadcast, &task);
+	for (int i = 0; i < 2 * PLACES; i++) {
+		launch_and_end(&communicator, &all_reduce);
+		if (i % PLACES == 0)
+			take_records();
+	}
+	take_records();
+	assert_int_equal(seen.complete, 4);
+	assert_int_equal(seen.untimed, 2 * PLACES);
+	assert_true(seen.last.flags & RING_COLLECTIVE_OTHERS_TIMES);
+	assert_int_equal(seen.last.device_stop.value, 0);
+	profiler_launch(&communicator, &broadcast, &task); /* it was only late */
+	launch_and_end(&communicator, &all_reduce);
+	finish(&communicator);
+	assert_int_equal(seen.complete, 5);
+	assert_int_equal(seen.dropped, 0);
+}
+
+static void launch_and_tell(
+	struct profiler_communicator *communicator, int64_t start_after_ns, int64_t stop_after_ns)
+{
+	struct profiler_task task;
+	int64_t now;
+
+	launch(communicator, &all_reduce, &task);
+	now = now_ns();
+	usleep(1000);
+	for (uint8_t channel = 0; channel < 2; channel++)
+		profiler_channel_stop(
+			profiler_channel_start(&task, channel, (uint64_t)(now + start_after_ns)),
+			(uint64_t)(now + stop_after_ns));
+}
+
+/* A kernel cannot have begun before its launch, nor end in the future, nor before it began. */
+static void implausible_times_are_not_used(void **state)
+{
+	static const int64_t times[][2] = {
+		{-500000000, -400000000}, {0, 500000000}, {900000, 800000}};
+	struct profiler_communicator communicator;
+
+	(void)state;
+	begin(&communicator, 2);
+	for (int i = 0; i < 30; i++) { /* until the clock is known */
+		launch_and_tell(&communicator, 1000, 900000);
+		usleep(100000);
+		take_records();
+	}
+	assert_true(seen.last.device_stop.value > 0);
+	assert_int_equal(seen.last.flags, 0);
+	for (size_t i = 0; i < sizeof(times) / sizeof(times[0]); i++) {
+		launch_and_tell(&communicator, times[i][0], times[i][1]);
+		take_records();
+		assert_int_equal(seen.last.device_start.value, 0);
+		assert_int_equal(seen.last.flags, RING_COLLECTIVE_IMPLAUSIBLE);
+	}
+	finish(&communicator);
+}
+
+/* A call that does not end is told of, the oldest one, while it lasts. */
+static void what_does_not_end_is_told(void **state)
+{
+	struct profiler_call gather = all_reduce;
+	struct profiler_communicator communicator;
+	struct profiler_task task, behind;
+	int64_t launched_ns;
+
+	(void)state;
+	gather.function = "AllGather";
+	gather.function_index = 3;
+	begin(&communicator, 2);
+	for (int i = 0; i < 5; i++)
+		launch_and_end(&communicator, &gather);
+	usleep(3500000);
+	take_records();
+	assert_int_equal(seen.in_flight_count, 0); /* a pause of the program is none */
+	launched_ns = now_ns();
+	launch(&communicator, &gather, &task);
+	launch(&communicator, &all_reduce, &behind);
+	usleep(1500000);
+	take_records();
+	assert_int_equal(seen.in_flight_count, 0);
+	usleep(3000000);
+	take_records();
+	assert_in_range(seen.in_flight_count, 1, 4);
+	assert_int_equal(seen.in_flight.communicator, 0xfeed);
+	assert_int_equal(seen.in_flight.function, RING_FUNCTION_ALL_GATHER);
+	assert_int_equal(seen.in_flight.sequence, 5);
+	assert_int_equal(seen.in_flight.count, 2);
+	assert_int_equal(seen.in_flight.started, 0);
+	assert_in_range(seen.in_flight.launch_host_ns - launched_ns, 0, 100000000);
+	end(&task);
+	end(&behind);
+	take_records();
+	seen.in_flight_count = 0;
+	usleep(2500000);
+	take_records();
+	assert_int_equal(seen.in_flight_count, 0);
+	finish(&communicator);
 }
 
 static void some_ends_are_not_told(void **state)
@@ -422,11 +549,15 @@ static void several_threads(void **state)
 
 int main(void)
 {
-	static const struct ring_source_callbacks callbacks = {
-		.communicator = on_communicator, .collective = on_collective};
+	static const struct ring_source_callbacks callbacks = {.communicator = on_communicator,
+		.collective = on_collective,
+		.in_flight = on_in_flight};
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(all_to_all),
 		cmocka_unit_test(times_of_other_calls_are_not_used),
+		cmocka_unit_test(behind_a_broadcast_times_are_not_used),
+		cmocka_unit_test(implausible_times_are_not_used),
+		cmocka_unit_test(what_does_not_end_is_told),
 		cmocka_unit_test(some_ends_are_not_told),
 		cmocka_unit_test(one_channel_is_not_told),
 		cmocka_unit_test(a_full_table_recovers),

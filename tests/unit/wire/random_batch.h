@@ -279,6 +279,24 @@ static inline void random_queue_pairs(struct random_source *random, struct messa
 	}
 }
 
+static inline void random_stall(struct random_source *random, struct message_open_call *call)
+{
+	struct message_stall *stall = &call->stall;
+
+	stall->threads = 1 + (uint32_t)random_below(random, 1000);
+	stall->cpu_ms = random_wide(random);
+	stall->over_ms = random_wide(random);
+	random_text(random, stall->wait_channel, sizeof(stall->wait_channel));
+	if (random_below(random, 2))
+		return;
+	stall->communicator_id = random_wide(random);
+	stall->sequence = random_wide(random);
+	stall->launched.value = call->arrival.value + random_length_ns(random);
+	stall->calls = (uint32_t)random_wide(random);
+	stall->operation = (uint8_t)(1 + random_below(random, OPERATION_NR - 1));
+	stall->started = (uint8_t)random_below(random, 2);
+}
+
 static inline void random_open_calls(struct random_source *random, struct message_batch *batch)
 {
 	batch->open_call_count = random_below(random, 2) ? random_below(random, 6) : 0;
@@ -299,6 +317,8 @@ static inline void random_open_calls(struct random_source *random, struct messag
 		call->state = (uint8_t)random_below(random, 128);
 		call->reason = (uint8_t)random_below(random, OFF_CPU_NR);
 		random_text(random, call->where, sizeof(call->where));
+		if (random_below(random, 2))
+			random_stall(random, call);
 	}
 }
 

@@ -151,6 +151,21 @@ static void check_evidence(const struct message_batch *in, const struct message_
 	}
 }
 
+static void check_stall(const struct message_stall *a, const struct message_stall *b)
+{
+	assert_int_equal(a->communicator_id, b->communicator_id);
+	assert_int_equal(a->sequence, b->sequence);
+	if (a->operation)
+		assert_near(a->launched.value, b->launched.value, QUANTUM_NS / 2);
+	assert_int_equal(a->calls, b->calls);
+	assert_int_equal(a->operation, b->operation);
+	assert_int_equal(a->started, b->started);
+	assert_int_equal(a->threads, b->threads);
+	assert_int_equal(a->cpu_ms, b->cpu_ms);
+	assert_int_equal(a->over_ms, b->over_ms);
+	assert_string_equal(a->wait_channel, b->wait_channel);
+}
+
 static void check_open_calls(const struct message_batch *in, const struct message_batch *out)
 {
 	assert_int_equal(in->open_call_count, out->open_call_count);
@@ -168,6 +183,7 @@ static void check_open_calls(const struct message_batch *in, const struct messag
 		assert_int_equal(a->state, b->state);
 		assert_int_equal(a->reason, b->reason);
 		assert_string_equal(a->where, b->where);
+		check_stall(&a->stall, &b->stall);
 	}
 }
 

@@ -17,6 +17,7 @@ enum {
 	ncclProfileColl = (1 << 1),
 	ncclProfileP2p = (1 << 2),
 	ncclProfileProxyOp = (1 << 3),
+	ncclProfileProxyStep = (1 << 4),
 	ncclProfileKernelCh = (1 << 6),
 	ncclProfileGroupApi = (1 << 8),
 	ncclProfileCollApi = (1 << 9),

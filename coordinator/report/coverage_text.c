@@ -97,9 +97,8 @@ static void write_losses(const struct report_model *model, FILE *out)
 			model->missing_ranks[0] ? ")" : "");
 	if (model->late_count)
 		fprintf(out,
-			"  %" PRIu32 " of %" PRIu32 " ranks were first seen up to %.0f s after the "
-						    "others (%s): nothing is said "
-			"of them before\n",
+			"  %" PRIu32 " of %" PRIu32 " ranks were first seen up to %.0f s later "
+			"(%s): nothing is said of them before\n",
 			model->late_count, model->rank_count, model->late_s, model->late_ranks);
 	if (model->enqueue_only)
 		fprintf(out, "  some collectives were seen by enqueue time only: their waits are "

@@ -33,7 +33,7 @@ static bool take_number(
 {
 	char *at;
 
-	*digits = (int)strtoul(numbers, &at, 10);
+	*digits = (int)(strtoul(numbers, &at, 10) % 20);
 	while (*at == ':' || *at == ',') {
 		unsigned long first = strtoul(at + 1, &at, 10);
 		unsigned long last = *at == '-' ? strtoul(at + 1, &at, 10) : first;

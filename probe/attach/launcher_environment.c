@@ -104,14 +104,15 @@ static bool is_loopback(const char *address)
 
 /*
  * Kubernetes' PyTorchJob tells its first pod that it is at localhost, and the others that pod's name
- * (training-operator, envvar.go): it takes the name that Kubernetes gives each pod as its host's.
+ * (training-operator, envvar.go): it takes the name that Kubernetes gives each pod as its host's. So do
+ * all that are told localhost: ranks of one pod stay together.
  */
-static bool is_master_pod(const char *text, size_t length, struct launcher_environment *environment)
+static bool is_told_localhost_in_pod(
+	const char *text, size_t length, struct launcher_environment *environment)
 {
 	const char *pod = environment_text_find(text, length, "HOSTNAME");
 
-	if (environment->rank != 0 || environment->world_size < 2 ||
-		!is_loopback(environment->leader_address) || !pod ||
+	if (environment->world_size < 2 || !is_loopback(environment->leader_address) || !pod ||
 		!environment_text_find(text, length, "KUBERNETES_SERVICE_HOST"))
 		return false;
 	snprintf(environment->leader_address, sizeof(environment->leader_address), "%s", pod);
@@ -135,7 +136,7 @@ static void find_place(const struct launcher *launcher, const char *text, size_t
 	ask_open_mpi(text, length, environment);
 	if (environment->local_size)
 		environment->several_hosts = environment->world_size > environment->local_size;
-	else if (is_master_pod(text, length, environment))
+	else if (is_told_localhost_in_pod(text, length, environment))
 		environment->several_hosts = true;
 	else
 		environment->several_hosts = environment->world_size > 1 &&

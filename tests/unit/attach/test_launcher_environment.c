@@ -69,6 +69,10 @@ static void torch_without_torchrun(void **state)
 	assert_string_equal(seen.job_id, "23456");
 	assert_string_equal(seen.leader_address, "job-master-0");
 	assert_true(seen.several_hosts);
+	PARSE("RANK=1\0WORLD_SIZE=2\0MASTER_PORT=23456\0MASTER_ADDR=localhost\0"
+	      "KUBERNETES_SERVICE_HOST=10.96.0.1\0HOSTNAME=job-master-0",
+		&seen);
+	assert_string_equal(seen.leader_address, "job-master-0");
 	PARSE("RANK=0\0WORLD_SIZE=2\0MASTER_ADDR=localhost\0HOSTNAME=job-master-0", &seen);
 	assert_false(seen.several_hosts);
 }

@@ -46,6 +46,8 @@ void job_device_call(
  */
 void job_kernels_shown(struct job *job, pid_t pid, bool shown);
 void job_kernel(struct job *job, pid_t pid, const struct kernel_calls_kernel *kernel);
+/* A thread that makes them, as the process numbers it. False: its waits for a CPU cannot be read. */
+bool job_device_launcher(struct job *job, pid_t pid, pid_t thread);
 /* To be called before job_join_device_calls(): matches what can be. */
 void job_match_kernels(struct job *job, struct host_ns now);
 /* Sums over all processes. */

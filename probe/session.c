@@ -210,6 +210,8 @@ int session_create(const struct probe_options *options, const struct job_place *
 				.can_count = session->bpf != NULL &&
 					     options->sources & PROBE_SOURCE_LAUNCHES},
 			&session->device);
+	if (error == 0 && session->device && !session->bpf)
+		device_source_watch_launchers(session->device);
 	if (error == 0)
 		error = open_uplink(session);
 	if (error < 0) {
@@ -411,6 +413,9 @@ static size_t gather_sources(struct session *session, struct message_source *sou
 		count++;
 	if (session->device && count < WIRE_SOURCES_MAX &&
 		device_looks_state(device_source_looks(session->device), &sources[count]))
+		count++;
+	if (session->device && count < WIRE_SOURCES_MAX &&
+		device_source_launchers_state(session->device, &sources[count]))
 		count++;
 	if (key_file_needed(session->url) && count < WIRE_SOURCES_MAX)
 		put_source(&sources[count++], "coordinator.key",

@@ -353,6 +353,8 @@ bool judge_worth_telling(const struct judge *judge, uint32_t rank, const struct 
 		return false;
 	class = classify_excess(&run->sums);
 	if (class.verdict_class == VERDICT_UNKNOWN)
+		class = judge_classify_counted(judge, rank, run);
+	if (class.verdict_class == VERDICT_UNKNOWN)
 		return false;
 	if (class.verdict_class == VERDICT_COMPUTE_SLOW && run->sums.on_device &&
 		within_power_cap(judge, state, run) && judge_gpu_power_bound(judge, rank, run))
@@ -385,7 +387,8 @@ static bool steep_tells(const struct rank_state *state)
 	const struct delay_run *steep = &state->runs[RUN_STEEP];
 	struct classification class = classify_excess(&steep->sums);
 
-	return steep->first_step > state->runs[RUN_QUICK].first_step && class.cause != CAUSE_UNKNOWN;
+	return steep->first_step > state->runs[RUN_QUICK].first_step &&
+	       class.cause != CAUSE_UNKNOWN;
 }
 
 /* The run to tell of: over its threshold and worth telling, the quick one first; NULL: none. */

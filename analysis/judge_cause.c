@@ -25,8 +25,8 @@ static const char *missing_text(void *context, uint32_t source)
 }
 
 /* A counter's growth on the verdict's ranks beyond the usual of the others, per ns. */
-static bool counter_excess(struct judge *judge, const struct verdict *verdict, unsigned metric,
-	int64_t from_ns, double *over, double *usual)
+static bool counter_excess(const struct judge *judge, const struct verdict *verdict,
+	unsigned metric, int64_t from_ns, double *over, double *usual)
 {
 	double most = 0;
 	size_t count = 0;
@@ -52,8 +52,33 @@ static bool counter_excess(struct judge *judge, const struct verdict *verdict, u
 	return known && count > 0;
 }
 
+/*
+ * Of an excess, what a counter says of another kind: out of time on the CPU; of a device's host, first out of what it
+ * was off the CPU for unknown reasons (throttling is waiting for a CPU, faults and storage are sleep).
+ */
+static void move_excess(struct excess_sums *sums, enum excess_kind kind, double wanted_ns)
+{
+	static const enum excess_kind of_host[] = {
+		EXCESS_PREEMPTED, EXCESS_ASLEEP, EXCESS_HOST_CPU, EXCESS_NR};
+	static const enum excess_kind of_cpu[] = {EXCESS_COMPUTE, EXCESS_NR};
+	const enum excess_kind *from = sums->on_device ? of_host : of_cpu;
+
+	if (sums->on_device && kind != EXCESS_THROTTLED)
+		from++; /* nobody faults in a queue */
+	if (sums->on_device && kind == EXCESS_MINOR_FAULT)
+		from++; /* these cost CPU time */
+	for (; *from != EXCESS_NR && wanted_ns > 0; from++) {
+		double left = (double)(sums->own[*from] - sums->control[*from]);
+		double moved = fmin(fmax(left, 0), wanted_ns);
+
+		sums->own[kind] += (int64_t)moved;
+		sums->own[*from] -= (int64_t)moved;
+		wanted_ns -= moved;
+	}
+}
+
 /* Where the kernel could not be asked, counters of samplers stand in. */
-static void add_sampled(struct judge *judge, const struct verdict *verdict, int64_t from_ns,
+static void add_sampled(const struct judge *judge, const struct verdict *verdict, int64_t from_ns,
 	struct excess_sums *sums)
 {
 	static const struct {
@@ -76,19 +101,16 @@ static void add_sampled(struct judge *judge, const struct verdict *verdict, int6
 
 	for (size_t i = 0; i < sizeof(counters) / sizeof(counters[0]); i++) {
 		double over, usual;
-		int64_t moved, left = sums->own[EXCESS_COMPUTE] - sums->control[EXCESS_COMPUTE];
 
 		/* Ranks on devices do not poll. */
 		if (counters[i].kind == EXCESS_ASLEEP && sums->on_device)
 			continue;
-		if ((mask & counters[i].source) || left <= 0 ||
+		if ((mask & counters[i].source) ||
 			!counter_excess(judge, verdict, counters[i].metric, from_ns, &over, &usual))
 			continue;
 		sums->evidence_mask |= counters[i].source;
 		over *= counters[i].sign * counters[i].ns_each;
-		moved = (int64_t)fmin(fmax(over, 0) * span_ns, (double)left);
-		sums->own[counters[i].kind] += moved;
-		sums->own[EXCESS_COMPUTE] -= moved;
+		move_excess(sums, counters[i].kind, fmax(over, 0) * span_ns);
 	}
 }
 
@@ -174,6 +196,16 @@ void judge_tell_cause(struct judge *judge, const struct track *track, struct ver
 	judge_deep_cause(judge, &sums, track->onset_ns, track->loud_until_ns, verdict);
 	judge_launches_tell(judge, &sums, verdict);
 	tell_experts(judge, verdict);
+}
+
+struct classification judge_classify_counted(
+	const struct judge *judge, uint32_t rank, const struct delay_run *run)
+{
+	const struct verdict alone = {.rank_count = 1, .ranks = {rank}, .every_steps = run->every};
+	struct excess_sums sums = run->sums;
+
+	add_sampled(judge, &alone, judge_now_ns(judge) - judge_run_span_ns(run), &sums);
+	return classify_excess(&sums);
 }
 
 struct classification judge_classify_rank(

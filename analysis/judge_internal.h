@@ -234,6 +234,9 @@ bool judge_gpu_power_bound(const struct judge *judge, uint32_t rank, const struc
 /* judge_cause.c: what a run's excess is made of, */
 struct classification judge_classify_rank(
 	struct judge *judge, uint32_t rank, const struct delay_run *run);
+/* The same by what the steps and counters say, not by the speed of its CPUs. */
+struct classification judge_classify_counted(
+	const struct judge *judge, uint32_t rank, const struct delay_run *run);
 /* and that of a track's ranks: class, cause and evidence into its verdict. */
 void judge_tell_cause(struct judge *judge, const struct track *track, struct verdict *verdict);
 /* Why a source cannot be measured, by its bit; "" where nothing is known to be wrong. */

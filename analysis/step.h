@@ -150,6 +150,8 @@ struct collective_part {
 	struct host_ns departure;
 	struct host_ns
 		enqueue; /* with device time: when the host called; 0 = unknown; stays local */
+	uint64_t
+		launchers_cpu_ns; /* until then, the CPU time of the threads that call; 0 = unknown; local */
 	struct activity before; /* the segment from the previous departure to this arrival */
 	struct activity inside; /* from arrival to departure */
 	int32_t root;		/* rank within the communicator, or STEP_ROOT_NONE */

@@ -36,7 +36,16 @@ struct device_calls {
 	bool timed;		 /* some calls have device times */
 	int64_t newest_ns;	 /* departure of these; of all while none has */
 	int64_t last_enqueue_ns; /* of the calls taken so far; 0 = none */
-	int64_t last_departure_ns[STREAMS];
+	/* Where nobody tells what the host did: */
+	bool host_seen;
+	int64_t cpu_read_ns; /* when launchers_cpu_ns was read last; 0 = never */
+	uint64_t cpu_ns;
+	int64_t waited_ns;    /* since then, at most, for collectives */
+	int64_t run_delay_ns; /* not yet found in a segment */
+	/* Of late: long waits for collectives, and how long of them its threads wanted a CPU. */
+	int64_t waits_ns, busy_waits_ns;
+	int64_t busy_from_ns[STREAMS],
+		last_departure_ns[STREAMS]; /* of calls in a row, and of the last */
 	struct activity last_others;
 	uint64_t dropped;
 };
@@ -75,6 +84,7 @@ void device_calls_host(struct device_calls *calls, struct host_ns time,
 {
 	struct host_record record = {time.value, device_wait_ns, *before, *others};
 
+	calls->host_seen = true;
 	if (calls->record_count == HOST_RECORDS_MAX) { /* the two oldest become one */
 		struct host_record *oldest = record_at(calls, 0), *next = record_at(calls, 1);
 
@@ -84,6 +94,8 @@ void device_calls_host(struct device_calls *calls, struct host_ns time,
 		calls->record_count--;
 		calls->dropped++;
 	}
+	if (calls->record_count == 0)
+		calls->record_first = 0; /* touches no more memory than it needs */
 	*record_at(calls, calls->record_count++) = record;
 }
 
@@ -149,6 +161,86 @@ static int64_t ended_before(const struct device_calls *calls, int64_t arrival_ns
 	return ended_ns;
 }
 
+/* What is older was no part of a segment. */
+#define RUN_DELAY_KEPT_NS INT64_C(1000000000)
+#define WAIT_SEEN_NS 2000000
+#define WAITS_KNOWN_NS 50000000
+#define WAITS_KEPT_NS INT64_C(2000000000)
+
+void device_calls_run_delay(struct device_calls *calls, int64_t delay_ns)
+{
+	calls->run_delay_ns += delay_ns;
+	if (calls->run_delay_ns > RUN_DELAY_KEPT_NS)
+		calls->run_delay_ns = RUN_DELAY_KEPT_NS;
+}
+
+/*
+ * How long the host may have waited for collectives before a call: as long as some, one queued behind the other, were
+ * on the device and ended before the call. How long it did, nobody saw; and they may have waited for other ranks.
+ */
+static int64_t may_have_waited_ns(const struct device_calls *calls, int64_t enqueue_ns)
+{
+	int64_t longest_ns = 0;
+
+	for (size_t i = 0; i < STREAMS && !calls->host_seen; i++) {
+		int64_t from_ns = calls->busy_from_ns[i];
+
+		if (from_ns < calls->last_enqueue_ns)
+			from_ns = calls->last_enqueue_ns;
+		if (calls->last_departure_ns[i] <= enqueue_ns &&
+			calls->last_departure_ns[i] - from_ns > longest_ns)
+			longest_ns = calls->last_departure_ns[i] - from_ns;
+	}
+	return longest_ns;
+}
+
+/*
+ * Where waits sleep, whatever CUDA was told (a loop that asks and sleeps), a sleep may be a wait: then it is not
+ * known what either was. It shows in the waits for collectives, which healthy ranks have.
+ */
+static bool waits_sleep(struct device_calls *calls, int64_t cpu_ns)
+{
+	int64_t wanted_ns, queued_ns;
+
+	if (calls->waited_ns >= WAIT_SEEN_NS) {
+		wanted_ns = calls->waited_ns - cpu_ns > 0 ? calls->waited_ns - cpu_ns : 0;
+		queued_ns = wanted_ns < calls->run_delay_ns ? wanted_ns : calls->run_delay_ns;
+		calls->run_delay_ns -= queued_ns;
+		calls->waits_ns += calls->waited_ns;
+		calls->busy_waits_ns += calls->waited_ns - wanted_ns + queued_ns;
+	}
+	if (calls->waits_ns >= WAITS_KEPT_NS) {
+		calls->waits_ns /= 2;
+		calls->busy_waits_ns /= 2;
+	}
+	return calls->waits_ns >= WAITS_KNOWN_NS && 2 * calls->busy_waits_ns < calls->waits_ns;
+}
+
+/*
+ * Of the host's own time, what its threads slept for: they neither had a CPU nor wanted one. What they wanted one for
+ * may have been a wait for the device's own work, which spins; so that is not told apart, nor is how long they queued.
+ */
+static void fill_off_cpu(
+	struct device_calls *calls, const struct collective_part *part, struct activity *before)
+{
+	int64_t enqueue_ns = part->enqueue.value, off_ns, queued_ns, cpu_ns;
+
+	if (calls->host_seen || !part->launchers_cpu_ns)
+		return;
+	cpu_ns = (int64_t)(part->launchers_cpu_ns - calls->cpu_ns);
+	off_ns = enqueue_ns - calls->cpu_read_ns - calls->waited_ns - cpu_ns;
+	if (calls->cpu_read_ns && cpu_ns >= 0 && !waits_sleep(calls, cpu_ns) && off_ns > 0) {
+		if (off_ns > before->host_ns)
+			off_ns = before->host_ns;
+		queued_ns = off_ns < calls->run_delay_ns ? off_ns : calls->run_delay_ns;
+		before->asleep_ns = off_ns - queued_ns;
+		calls->run_delay_ns -= queued_ns;
+	}
+	calls->cpu_read_ns = enqueue_ns;
+	calls->cpu_ns = part->launchers_cpu_ns;
+	calls->waited_ns = 0;
+}
+
 /*
  * What the host did up to this call's enqueue. A call that was enqueued before one already taken
  * (it was taken for lost) gets nothing: its share went to that one.
@@ -168,6 +260,10 @@ static void fill_before(struct device_calls *calls, struct collective_part *part
 		calls->record_count--;
 	}
 	if (calls->last_enqueue_ns && enqueue_ns > calls->last_enqueue_ns) {
+		int64_t waited_ns = may_have_waited_ns(calls, enqueue_ns);
+
+		device_wait_ns += waited_ns;
+		calls->waited_ns += waited_ns;
 		/*
 		 * By what a call waited for the device's work, the host could have come later. Not
 		 * by what it waited behind the collective before it, which may wait for others.
@@ -181,10 +277,14 @@ static void fill_before(struct device_calls *calls, struct collective_part *part
 		if (before.host_ns < 0)
 			before.host_ns = 0;
 	}
+	fill_off_cpu(calls, part, &before);
 	if (enqueue_ns > calls->last_enqueue_ns)
 		calls->last_enqueue_ns = enqueue_ns;
-	if (part->departure.value > calls->last_departure_ns[part->stream])
+	if (part->departure.value > calls->last_departure_ns[part->stream]) {
+		if (part->arrival.value - calls->last_departure_ns[part->stream] > LAUNCH_USUAL_NS)
+			calls->busy_from_ns[part->stream] = part->arrival.value;
 		calls->last_departure_ns[part->stream] = part->departure.value;
+	}
 	part->before = before;
 }
 

@@ -22,6 +22,12 @@ void device_calls_host(struct device_calls *calls, struct host_ns time,
 	const struct activity *before, int64_t device_wait_ns, const struct activity *others);
 
 /*
+ * Where nobody tells what the host did (no device_calls_host()), a part's launchers_cpu_ns says how long its threads
+ * were off the CPU, and this, how long of that they wanted one, and did not sleep: delay_ns more since it was told last.
+ */
+void device_calls_run_delay(struct device_calls *calls, int64_t delay_ns);
+
+/*
  * A call that the device is done with: a part with PART_DEVICE_TIME and its enqueue time; or with
  * PART_ENQUEUE_ONLY, if the device does not tell of it. number: of the process's calls, in order of
  * launch, from 1; 0 = not counted, these come in order.

@@ -41,6 +41,9 @@ struct device_source {
 	uint64_t with_device_time, without_device_time, copy_engine, lost;
 	uint64_t others_times, implausible;
 	int64_t in_flight_ns; /* when any process last told of a call in flight */
+	/* Where nobody else sees the host: calls, and those with the CPU time of threads. */
+	bool watches_launchers, knows_run_delay;
+	uint64_t with_launchers, calls;
 };
 
 static struct device_communicator *find_communicator(
@@ -176,6 +179,7 @@ static void on_collective(void *context, const struct ring_source_collective *ca
 		.arrival = timed ? call->device_start : call->enqueue,
 		.departure = timed ? call->device_stop : call->enqueue,
 		.enqueue = call->enqueue,
+		.launchers_cpu_ns = call->launchers_cpu_ns,
 		.root = has_peer || call->root < 0 ? STEP_ROOT_NONE : call->root,
 		.operation = operation_of(call->function),
 		.flags = timed ? PART_DEVICE_TIME : PART_ENQUEUE_ONLY,
@@ -183,6 +187,11 @@ static void on_collective(void *context, const struct ring_source_collective *ca
 		.peer = has_peer && call->root >= 0 ? (uint32_t)call->root + 1 : 0,
 	};
 	job_device_call(source->job, call->pid, &part, call->number);
+	if (!source->watches_launchers)
+		return;
+	source->with_launchers += call->launchers_cpu_ns > 0;
+	source->calls++;
+	source->knows_run_delay |= job_device_launcher(source->job, call->pid, call->thread_id);
 }
 
 static void on_in_flight(void *context, pid_t pid, const struct ring_in_flight *call)
@@ -456,6 +465,35 @@ bool device_source_state(const struct device_source *source, const char *why_not
 				   : "collectives seen by enqueue time only: waits are not judged");
 	else
 		return false;
+	return true;
+}
+
+void device_source_watch_launchers(struct device_source *source)
+{
+	source->watches_launchers = true;
+	ring_source_want_launchers_cpu(source->rings);
+}
+
+bool device_source_launchers_state(const struct device_source *source, struct message_source *out)
+{
+	if (!source->watches_launchers || source->calls == 0)
+		return false;
+	snprintf(out->name, sizeof(out->name), "device.launchers");
+	out->state = SOURCE_ON;
+	out->why[0] = '\0';
+	if (!source->with_launchers) {
+		out->state = SOURCE_MISSING;
+		snprintf(out->why, sizeof(out->why),
+			"waits for the device sleep here (blocking synchronisation), or more than "
+			"8 "
+			"threads make collectives: when a rank's host slept is not known");
+	} else if (!source->knows_run_delay) {
+		out->state = SOURCE_DEGRADED;
+		snprintf(out->why, sizeof(out->why),
+			"its threads' waits for a CPU cannot be read "
+			"(/proc/PID/task/TID/schedstat): "
+			"they count as sleep");
+	}
 	return true;
 }
 

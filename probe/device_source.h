@@ -46,6 +46,13 @@ void device_source_pause(struct device_source *source, bool paused);
  */
 bool device_source_state(const struct device_source *source, const char *why_not, bool enqueue_only,
 	struct message_source *out);
+/*
+ * For where BPF is missing: has libraries tell what the threads that make collectives had of CPUs, and looks at how
+ * long these waited for one. False: nothing is known of it yet, or it is not done.
+ */
+void device_source_watch_launchers(struct device_source *source);
+bool device_source_launchers_state(const struct device_source *source, struct message_source *out);
+
 uint64_t device_source_dropped(const struct device_source *source);
 
 #endif

@@ -75,6 +75,25 @@ static void check_sampler(struct doctor *doctor, const char *name,
 	sampler_destroy(sampler);
 }
 
+/* What stands in for the kernel's side where that is missing. */
+static void check_without_bpf(struct doctor *doctor)
+{
+	char text[CGROUP_TEXT_LENGTH];
+	bool queues = text_file_read("/proc/thread-self/schedstat", text, sizeof(text)) == 0;
+	struct doctor_line *line;
+
+	line = doctor_add(doctor, DOCTOR_MISSING, "mpi jobs",
+		"their calls are not seen by this user: they are not judged");
+	doctor_advise(line, "see rights above");
+	doctor_add(doctor, queues ? DOCTOR_FINE : DOCTOR_DEGRADED, "launchers",
+		"when the host of an NCCL rank slept%s; not in programs whose waits for the device "
+		"sleep (cudaDeviceScheduleBlockingSync)",
+		queues ? ", or waited for a CPU" : ", waits for a CPU included (no schedstat)");
+	line = doctor_add(doctor, DOCTOR_DEGRADED, "faults, storage",
+		"page faults are counted, not timed; waiting for storage counts as sleep");
+	doctor_advise(line, "see rights above");
+}
+
 void doctor_check_host(struct doctor *doctor)
 {
 	char versions[64], cgroup[128];
@@ -88,4 +107,6 @@ void doctor_check_host(struct doctor *doctor)
 	check_sampler(doctor, "steal", create_steal, "CPU time that a hypervisor gave to others");
 	check_sampler(doctor, "cycles", cycles_sampler_create, "clock and instructions of CPUs");
 	check_sampler(doctor, "nic", nic_sampler_create, "drops and speed of interfaces");
+	if (!doctor->sees_collectives)
+		check_without_bpf(doctor);
 }

@@ -56,6 +56,8 @@ void job_call_time(struct job *job, pid_t pid, const struct call_times_event *ev
 void job_calls_settled(struct job *job, pid_t pid, struct host_ns settled, struct host_ns now);
 /* They are timed no more: the host's times are used again, as before. */
 void job_calls_untimed(struct job *job, pid_t pid, struct host_ns now);
+/* A thread that makes them, as the process numbers it. False: its waits for a CPU cannot be read. */
+bool job_device_launcher(struct job *job, pid_t pid, pid_t thread);
 /* To be called before job_join_device_calls(): matches what can be. */
 void job_match_times(struct job *job, struct host_ns now);
 /* Sums over all processes. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a job learns of its devices: their calls, and the kernels that are matched to calls. */
 #include "probe/job_internal.h"
+#include "probe/sources/run_delay.h"
 
 void job_device_process(struct job *job, pid_t pid)
 {
@@ -32,6 +33,20 @@ void job_device_call(
 	if (part->enqueue.value > process->last_call_ns) /* where no uprobe has told it */
 		process->last_call_ns = part->enqueue.value;
 	device_calls_done(process->device_calls, part, number);
+}
+
+bool job_device_launcher(struct job *job, pid_t pid, pid_t thread)
+{
+	struct rank_process *process = job_find_process(job, pid);
+
+	if (!process || !process->device_calls)
+		return false;
+	if (!process->run_delay)
+		process->run_delay = run_delay_create(pid);
+	if (!process->run_delay)
+		return false;
+	run_delay_thread(process->run_delay, thread);
+	return run_delay_is_known(process->run_delay);
 }
 
 void job_kernels_shown(struct job *job, pid_t pid, bool shown)
@@ -150,6 +165,8 @@ static void join_device_calls(struct job *job, struct rank_process *process, boo
 	struct activity others;
 	bool any = false;
 
+	if (process->run_delay)
+		device_calls_run_delay(process->device_calls, run_delay_look(process->run_delay));
 	while (device_calls_take(process->device_calls, finish, &part, &others)) {
 		if (!job_ensure_builder(process, part.arrival.value)) {
 			job->dropped++;

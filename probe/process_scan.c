@@ -16,8 +16,9 @@ struct seen {
 struct process_scan {
 	size_t known_count;
 	pid_t *known; /* ours, ascending */
-	size_t seen_count, seen_capacity;
-	struct seen *seen; /* all of the host, ascending by pid: working space */
+	size_t seen_count, seen_capacity, before_count, before_capacity;
+	struct seen *seen;   /* all of the host, ascending by pid */
+	struct seen *before; /* the same of the look before: a parent is read once */
 };
 
 struct process_scan *process_scan_create(void)
@@ -40,6 +41,7 @@ void process_scan_destroy(struct process_scan *scan)
 		return;
 	free(scan->known);
 	free(scan->seen);
+	free(scan->before);
 	free(scan);
 }
 
@@ -103,11 +105,31 @@ static pid_t parent_of(pid_t pid)
 	return (pid_t)parent;
 }
 
+/*
+ * Looks follow each other faster than process numbers come round again. Who gets another parent has lost its
+ * own, and is ours if that one was.
+ */
+static pid_t known_parent_of(const struct process_scan *scan, pid_t pid, size_t *at)
+{
+	while (*at < scan->before_count && scan->before[*at].pid < pid)
+		++*at;
+	if (*at < scan->before_count && scan->before[*at].pid == pid && scan->before[*at].parent)
+		return scan->before[*at].parent;
+	return parent_of(pid);
+}
+
 static void read_all(struct process_scan *scan)
 {
 	DIR *directory = opendir("/proc");
+	struct seen *seen = scan->before;
+	size_t capacity = scan->before_capacity, at = 0;
 	struct dirent *entry;
 
+	scan->before = scan->seen;
+	scan->before_count = scan->seen_count;
+	scan->before_capacity = scan->seen_capacity;
+	scan->seen = seen;
+	scan->seen_capacity = capacity;
 	scan->seen_count = 0;
 	while (directory && (entry = readdir(directory))) {
 		pid_t pid =
@@ -116,7 +138,7 @@ static void read_all(struct process_scan *scan)
 		if (pid <= 0)
 			continue;
 		if (scan->seen_count == scan->seen_capacity) {
-			size_t capacity = scan->seen_capacity ? scan->seen_capacity * 2 : 1024;
+			capacity = scan->seen_capacity ? scan->seen_capacity * 2 : 1024;
 			struct seen *grown = realloc(scan->seen, capacity * sizeof(*grown));
 
 			if (!grown)
@@ -125,7 +147,7 @@ static void read_all(struct process_scan *scan)
 			scan->seen_capacity = capacity;
 		}
 		scan->seen[scan->seen_count++] =
-			(struct seen){.pid = pid, .parent = parent_of(pid)};
+			(struct seen){.pid = pid, .parent = known_parent_of(scan, pid, &at)};
 	}
 	if (directory)
 		closedir(directory);

@@ -291,6 +291,8 @@ int session_create(const struct probe_options *options, const struct job_place *
 				.can_count = session->bpf != NULL &&
 					     options->sources & PROBE_SOURCE_LAUNCHES},
 			&session->device);
+	if (error == 0 && session->device && !session->bpf)
+		device_source_watch_launchers(session->device);
 	if (error == 0)
 		error = open_uplink(session);
 	if (error < 0) {
@@ -500,6 +502,9 @@ static size_t gather_sources(struct session *session, struct message_source *sou
 		count++;
 	if (session->device && count < WIRE_SOURCES_MAX &&
 		device_looks_state(device_source_looks(session->device), &sources[count]))
+		count++;
+	if (session->device && count < WIRE_SOURCES_MAX &&
+		device_source_launchers_state(session->device, &sources[count]))
 		count++;
 	if (session->place.alone[0] && count < WIRE_SOURCES_MAX)
 		put_source(

@@ -45,6 +45,9 @@ static struct {
 	struct device_clock devices[DEVICES];
 } clocks;
 
+enum waits { WAITS_NOT_KNOWN = 0, WAITS_SPIN = 1, WAITS_SLEEP = 2 };
+static int waits; /* atomic, enum waits */
+
 static void *driver_library(void)
 {
 	/* Never loads it: a process without CUDA stays without. The handle is never given back. */
@@ -87,6 +90,24 @@ int32_t gpu_clock_driver_version(void)
 	return get_version(&version) == CUDA_ABI_SUCCESS ? version : 0;
 }
 
+static void note_waits(void)
+{
+	int (*get_flags)(unsigned int *flags);
+	unsigned int flags;
+
+	if (!find(driver_library(), "cuCtxGetFlags", &get_flags) ||
+		get_flags(&flags) != CUDA_ABI_SUCCESS ||
+		(flags & CUDA_ABI_SCHEDULE_MASK) == CUDA_ABI_SCHEDULE_BLOCKING_SYNC)
+		__atomic_store_n(&waits, WAITS_SLEEP, __ATOMIC_RELAXED);
+	else if (__atomic_load_n(&waits, __ATOMIC_RELAXED) == WAITS_NOT_KNOWN)
+		__atomic_store_n(&waits, WAITS_SPIN, __ATOMIC_RELAXED);
+}
+
+bool gpu_clock_waits_spin(void)
+{
+	return __atomic_load_n(&waits, __ATOMIC_RELAXED) == WAITS_SPIN;
+}
+
 uint8_t gpu_clock_device(void)
 {
 	struct cuda_abi cuda;
@@ -95,6 +116,7 @@ uint8_t gpu_clock_device(void)
 	if (!load_driver(&cuda) || cuda.context_get_device(&device) != CUDA_ABI_SUCCESS ||
 		device < 0 || device >= DEVICES)
 		return 255;
+	note_waits();
 	return (uint8_t)device;
 }
 

@@ -9,6 +9,7 @@
 #ifndef SLOWRANK_PROBE_INJECT_GPU_CLOCK_H
 #define SLOWRANK_PROBE_INJECT_GPU_CLOCK_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* Measures the current context's device and writes a clock pair; at most every 10 s a device. */
@@ -16,6 +17,12 @@ void gpu_clock_measure(void);
 
 /* The current context's device, or 255. */
 uint8_t gpu_clock_device(void);
+
+/*
+ * Every context that gpu_clock_device() was asked in has its threads spin or yield while they wait for the device, as
+ * CUDA has it where nobody asks for anything else. False where that is not known.
+ */
+bool gpu_clock_waits_spin(void);
 
 /* As cuDriverGetVersion tells it; 0 = there is no driver library in this process. */
 int32_t gpu_clock_driver_version(void);

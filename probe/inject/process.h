@@ -32,6 +32,13 @@ const struct ring_control *process_control(void);
 int64_t process_now_ns(void);	  /* CLOCK_MONOTONIC; no system call */
 uint32_t process_thread_id(void); /* a system call at a thread's first use only */
 
+/*
+ * What the threads that called this have had of CPUs since each did first, in ns. 0: the probe does not want it, or
+ * saw it a moment ago, it cannot be told of so many threads, or their waits for the device may sleep. A system call a
+ * thread.
+ */
+uint64_t process_launchers_cpu_ns(void);
+
 /* Tied to this process: part of every event handle, so that another's is told apart. */
 uint32_t process_key(void);
 

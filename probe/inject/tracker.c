@@ -316,7 +316,8 @@ static void fill_collective(struct communicator *communicator, const struct trac
 		.datatype = datatype,
 		.channels_expected = task->channels,
 		.device = communicator->device,
-		.number = __atomic_add_fetch(&tracker.launched, 1, __ATOMIC_RELAXED)};
+		.number = __atomic_add_fetch(&tracker.launched, 1, __ATOMIC_RELAXED),
+		.launchers_cpu_ns = process_launchers_cpu_ns()};
 	collective->enqueue_host_ns = collective->launch_host_ns;
 	if (task->point_to_point) {
 		collective->sequence = next_peer_sequence(communicator, task, function);

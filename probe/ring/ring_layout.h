@@ -138,7 +138,10 @@ struct ring_collective {
 	uint8_t device;	     /* of the process; 255 = unknown */
 	uint8_t padding[2];
 	uint64_t number; /* of the process's collectives, in order of their launch, from 1 */
+	/* What the threads that make collectives have had of CPUs, at the launch: 0 = not measured. */
+	uint64_t launchers_cpu_ns;
 };
+enum { RING_COLLECTIVE_BYTES_MIN = 96 }; /* of libraries that do not tell launchers_cpu_ns */
 
 struct ring_clock_pair { /* device time was gpu_ns at host_ns, give or take error_ns */
 	int64_t gpu_ns, host_ns, error_ns;
@@ -259,7 +262,9 @@ struct ring_record {
 };
 _Static_assert(sizeof(struct ring_record) == RING_RECORD_BYTES, "record of the ring");
 _Static_assert(offsetof(struct ring_record, words) == 16, "payload of the record");
-_Static_assert(sizeof(struct ring_collective) == 96, "collective of the ring");
+_Static_assert(sizeof(struct ring_collective) == 104, "collective of the ring");
+_Static_assert(offsetof(struct ring_collective, launchers_cpu_ns) == RING_COLLECTIVE_BYTES_MIN,
+	"collective of the ring");
 _Static_assert(sizeof(struct ring_kernel_name) == 108, "kernel name of the ring");
 _Static_assert(sizeof(struct ring_in_flight) == 48, "call in flight of the ring");
 _Static_assert(sizeof(struct ring_kernel) == 56, "kernel of the ring");
@@ -274,6 +279,8 @@ struct ring_control {
 	uint32_t paused;   /* 1: the library writes nothing (to measure its cost) */
 	uint32_t reader_count; /* readers so far: a later one is told hello again */
 	int64_t timed_until_host_ns; /* collectives are timed by events until then */
+	uint32_t launchers_cpu; /* 1: wanted, since nothing else tells when they sleep */
+	uint32_t padding;
 };
 
 struct ring_header {

@@ -221,6 +221,11 @@ uint32_t ring_reader_request(struct ring_reader *reader, uint32_t kinds, int64_t
 	return request;
 }
 
+void ring_reader_want_launchers_cpu(struct ring_reader *reader)
+{
+	__atomic_store_n(&reader->header->control.launchers_cpu, 1, __ATOMIC_RELAXED);
+}
+
 void ring_reader_pause(struct ring_reader *reader, bool paused)
 {
 	__atomic_store_n(&reader->header->control.paused, paused ? 1 : 0, __ATOMIC_RELAXED);

@@ -50,6 +50,8 @@ void ring_reader_counts(const struct ring_reader *reader, struct ring_reader_cou
 
 /* Publishes a deep request; kinds 0 stops it. Times are CLOCK_MONOTONIC. Returns its number. */
 uint32_t ring_reader_request(struct ring_reader *reader, uint32_t kinds, int64_t stop_host_ns);
+/* Has the library tell launchers_cpu_ns. */
+void ring_reader_want_launchers_cpu(struct ring_reader *reader);
 void ring_reader_pause(struct ring_reader *reader, bool paused);
 /* Collectives are to be timed by events until then (CLOCK_MONOTONIC); 0: no more. */
 void ring_reader_time_calls(struct ring_reader *reader, int64_t until_host_ns);

@@ -44,9 +44,18 @@ static bool is_plausible(
 	return call->device_stop.value <= told->observed_host_ns + error_ns;
 }
 
-static void deliver_collective(struct ring_source *source, struct ring_process *process,
-	const struct ring_collective *collective)
+/* Libraries of before say less. */
+static uint64_t launchers_cpu_ns(const struct ring_record *record)
 {
+	return record->length_bytes >= sizeof(record->collective)
+		       ? record->collective.launchers_cpu_ns
+		       : 0;
+}
+
+static void deliver_collective(
+	struct ring_source *source, struct ring_process *process, const struct ring_record *record)
+{
+	const struct ring_collective *collective = &record->collective;
 	const struct ring_clock *clock = &process->clocks[collective->device % RING_SOURCE_DEVICES];
 	struct ring_source_collective out = {.pid = process->pid,
 		.thread_id = (pid_t)collective->thread_id,
@@ -66,7 +75,8 @@ static void deliver_collective(struct ring_source *source, struct ring_process *
 		.device_start = to_host(clock, collective->device_start_ns),
 		.device_stop = to_host(clock, collective->device_stop_ns),
 		.clock_error_ns = ring_clock_error_ns(clock),
-		.number = collective->number};
+		.number = collective->number,
+		.launchers_cpu_ns = launchers_cpu_ns(record)};
 
 	if (out.rank < -1 || out.rank >= STEP_RANK_COUNT_MAX)
 		return;
@@ -247,8 +257,8 @@ void ring_source_deliver(
 {
 	switch (record->kind) {
 	case RING_RECORD_COLLECTIVE:
-		if (PAYLOAD(record, collective))
-			deliver_collective(source, process, &record->collective);
+		if (record->length_bytes >= RING_COLLECTIVE_BYTES_MIN)
+			deliver_collective(source, process, record);
 		break;
 	case RING_RECORD_TIMED_CALL:
 		if (PAYLOAD(record, timed_call))

@@ -90,6 +90,17 @@ static void look_for_ring(struct ring_source *source, struct ring_process *proce
 		ring_reader_pause(process->reader, source->paused);
 	else if (result != -ENOENT)
 		source->last_error = result;
+	if (result == 0 && source->wants_launchers_cpu)
+		ring_reader_want_launchers_cpu(process->reader);
+}
+
+void ring_source_want_launchers_cpu(struct ring_source *source)
+{
+	source->wants_launchers_cpu = true;
+	for (uint32_t i = 0; i < source->process_count; i++) {
+		if (source->processes[i]->reader)
+			ring_reader_want_launchers_cpu(source->processes[i]->reader);
+	}
 }
 
 int ring_source_add_process(struct ring_source *source, pid_t pid)

@@ -39,6 +39,7 @@ struct ring_source_collective {
 	struct host_ns device_start, device_stop; /* 0 = not known */
 	int64_t clock_error_ns;
 	uint64_t number; /* of the process's collectives, in order of their launch, from 1 */
+	uint64_t launchers_cpu_ns; /* ring_layout.h; 0 = not measured */
 };
 
 struct ring_source_kernel {
@@ -139,6 +140,8 @@ int ring_source_request_deep(struct ring_source *source, pid_t pid, uint32_t kin
 /* Asks a process to time its collectives by events until then; 0: no more. -ENOENT: it has no ring. */
 int ring_source_time_calls(struct ring_source *source, pid_t pid, struct host_ns until)
 	__attribute__((warn_unused_result));
+/* From now on libraries tell what the threads that make collectives had of CPUs. */
+void ring_source_want_launchers_cpu(struct ring_source *source);
 /* While paused, the libraries of all processes write nothing: for measuring what they cost. */
 void ring_source_pause(struct ring_source *source, bool paused);
 

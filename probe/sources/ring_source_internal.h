@@ -41,7 +41,7 @@ struct ring_source {
 	char directory[RING_SOURCE_DIRECTORY_BYTES];
 	struct ring_source_callbacks callbacks;
 	void *context;
-	bool paused;
+	bool paused, wants_launchers_cpu;
 	uint32_t process_count;
 	struct ring_process *processes[RING_SOURCE_PROCESSES_MAX];
 	struct ring_reader_counts ended; /* of the rings that are closed */

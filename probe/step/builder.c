@@ -101,7 +101,10 @@ void step_builder_cut(
 	builder->cut_end = end_position;
 }
 
-/* Makes room for one more part. */
+/* From so many on, parts that were taken make room as soon as they are most of what is there. */
+enum { CAPACITY_USUAL = 512 };
+
+/* Makes room for one more part. Memory is touched only as far as parts wait, not as far as they came. */
 static void make_room(struct step_builder *builder)
 {
 	size_t kept;
@@ -110,9 +113,11 @@ static void make_room(struct step_builder *builder)
 		builder->head = builder->tail = 0;
 		return;
 	}
-	if (builder->tail < builder->capacity)
+	if (builder->tail < builder->capacity &&
+		(builder->tail < CAPACITY_USUAL || builder->head < builder->tail / 2))
 		return;
-	while (builder->cut_count && builder->head < builder->capacity / 4)
+	while (builder->tail == builder->capacity && builder->cut_count &&
+		builder->head < builder->capacity / 4)
 		drop_oldest(builder);
 	kept = builder->tail - builder->head;
 	memmove(builder->parts, builder->parts + builder->head, kept * sizeof(*builder->parts));

@@ -547,6 +547,21 @@ static void several_threads(void **state)
 	assert_int_equal(seen.incomplete, PAIRS * ROUNDS / 16);
 }
 
+/* Whether waits for the device spin is known by a context alone: without one nothing is read. */
+static void launchers_are_not_read_without_a_context(void **state)
+{
+	struct profiler_communicator communicator;
+
+	(void)state;
+	ring_source_want_launchers_cpu(source);
+	begin(&communicator, 2);
+	for (int i = 0; i < 3; i++)
+		launch_and_end(&communicator, &all_reduce);
+	finish(&communicator);
+	assert_int_equal(seen.complete, 3);
+	assert_int_equal(seen.last.launchers_cpu_ns, 0);
+}
+
 int main(void)
 {
 	static const struct ring_source_callbacks callbacks = {.communicator = on_communicator,
@@ -566,6 +581,7 @@ int main(void)
 		cmocka_unit_test(a_hang_within_a_group_keeps_its_place),
 		cmocka_unit_test(lost_sends_are_numbered),
 		cmocka_unit_test(several_threads),
+		cmocka_unit_test(launchers_are_not_read_without_a_context),
 	};
 	char directory[] = "/tmp/slowrank-test-tracker.XXXXXX", path[128];
 	struct profiler_communicator kept; /* NCCL unloads the plug-in with the last one */

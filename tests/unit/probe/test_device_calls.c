@@ -70,6 +70,98 @@ static void ahead_of_the_device(void **state)
 	device_calls_destroy(calls);
 }
 
+static struct collective_part measured(
+	int64_t enqueue_ms, int64_t start_ms, uint64_t sequence, int64_t cpu_ms)
+{
+	struct collective_part part = call(enqueue_ms, start_ms, sequence);
+
+	part.launchers_cpu_ns = 1 + (uint64_t)cpu_ms * MS;
+	return part;
+}
+
+/*
+ * Where nobody sees the host, the CPU time of the threads that make calls tells when it slept, and how long they
+ * waited for a CPU, why. What it may have waited for the collective before is not its own.
+ */
+static void off_cpu_without_a_host(void **state)
+{
+	static const struct {
+		int64_t enqueue_ms, start_ms, cpu_ms, delay_ms, host_ms, asleep_ms;
+	} cases[] = {
+		{10, 10, 10, 0, 0, 0},
+		{41, 41, 20, 0, 30, 20},  /* slept for 20 of the 30 ms since the last ended */
+		{72, 72, 32, 12, 30, 6},  /* of 18, 12 in the queue */
+		{103, 103, 72, 0, 30, 0}, /* was busy, two threads even */
+		{134, 134, 73, 0, 30, 29},
+	};
+	struct device_calls *calls = device_calls_create();
+	struct collective_part part;
+	struct activity others;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		part = measured(cases[i].enqueue_ms, cases[i].start_ms, i, cases[i].cpu_ms);
+		device_calls_run_delay(calls, cases[i].delay_ms * MS);
+		device_calls_done(calls, &part, 0);
+		assert_true(device_calls_take(calls, false, &part, &others));
+		assert_int_equal(part.before.host_ns, cases[i].host_ms * MS);
+		assert_int_equal(part.before.asleep_ns, cases[i].asleep_ms * MS);
+		assert_int_equal(part.before.preempted_ns, 0); /* it may have spun for its device */
+	}
+	/* It waited for the 34 ms of the call before, perhaps: what it slept of that was no fault of its. */
+	part = measured(140, 135, 5, 74);
+	part.departure.value = 175 * MS;
+	part.arrival.value = 141 * MS;
+	device_calls_done(calls, &part, 0);
+	assert_true(device_calls_take(calls, false, &part, &others));
+	part = measured(180, 180, 6, 78);
+	device_calls_done(calls, &part, 0);
+	assert_true(device_calls_take(calls, false, &part, &others));
+	assert_int_equal(part.before.host_ns, 6 * MS);
+	assert_int_equal(part.before.asleep_ns, 2 * MS);
+	device_calls_destroy(calls);
+}
+
+/* Calls queued behind one that waited for others hold the host as long as all of them take. */
+static void calls_in_a_row_are_one_wait(void **state)
+{
+	struct device_calls *calls = device_calls_create();
+	struct collective_part part = measured(200, 202, 0, 0);
+	struct activity others;
+
+	(void)state;
+	part.departure.value = 250 * MS;
+	device_calls_done(calls, &part, 0);
+	part = measured(210, 250, 1, 1);
+	part.departure.value = 260 * MS;
+	device_calls_done(calls, &part, 0);
+	part = measured(280, 280, 2, 2);
+	device_calls_done(calls, &part, 0);
+	for (int i = 0; i < 3; i++)
+		assert_true(device_calls_take(calls, false, &part, &others));
+	assert_int_equal(part.before.host_ns, 20 * MS); /* from 260 on */
+	device_calls_destroy(calls);
+}
+
+/* A program that asks and sleeps: as long as it sleeps in its waits, nobody knows what a sleep was. */
+static void sleeping_waits_tell_nothing(void **state)
+{
+	struct device_calls *calls = device_calls_create();
+	struct collective_part part;
+	struct activity others;
+
+	(void)state;
+	for (int64_t i = 0; i < 8;
+		i++) { /* called at 100 i, through at 100 i + 60, next host work 40 ms */
+		part = measured(100 * i, 100 * i + 59, (uint64_t)i, i);
+		part.arrival.value = 100 * i * MS + MS;
+		device_calls_done(calls, &part, 0);
+		assert_true(device_calls_take(calls, false, &part, &others));
+		assert_int_equal(part.before.asleep_ns, 0);
+	}
+	device_calls_destroy(calls);
+}
+
 /* Two streams: what was done first need not have been enqueued first. Nothing counts twice. */
 static void out_of_order(void **state)
 {
@@ -258,6 +350,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(host_time_between_enqueues),
 		cmocka_unit_test(ahead_of_the_device),
+		cmocka_unit_test(off_cpu_without_a_host),
+		cmocka_unit_test(calls_in_a_row_are_one_wait),
+		cmocka_unit_test(sleeping_waits_tell_nothing),
 		cmocka_unit_test(out_of_order),
 		cmocka_unit_test(in_order_of_launch),
 		cmocka_unit_test(lost_calls),

@@ -5,8 +5,10 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -506,6 +508,41 @@ static void test_host_time_phases(void **state)
 	step_builder_destroy(builder);
 }
 
+static size_t resident_bytes(void)
+{
+	FILE *file = fopen("/proc/self/statm", "re");
+	size_t all, resident;
+
+	assert_non_null(file);
+	assert_int_equal(fscanf(file, "%zu %zu", &all, &resident), 2);
+	fclose(file);
+	return resident * (size_t)sysconf(_SC_PAGESIZE);
+}
+
+/* What was taken makes room for what comes: memory follows what waits, not all that came. */
+static void test_memory(void **state)
+{
+	struct step_builder *builder = create(0, 0);
+	size_t before = 0;
+
+	(void)state;
+	for (int64_t i = 0; i < 60000; i++) {
+		int64_t time = i * MS;
+		struct collective_part part = part_at(time, time + MS / 2);
+		struct step_entry entry;
+
+		part.length_bytes = (uint64_t)(i % 16);
+		push(builder, part);
+		while (i % 16 == 5 && step_builder_take(builder, &entry))
+			;
+		if (i == 3000) /* the period is found */
+			before = resident_bytes();
+	}
+	/* The detector's past is kept: some 3 MiB. */
+	assert_true(resident_bytes() < before + (6 << 20));
+	step_builder_destroy(builder);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -523,6 +560,7 @@ int main(void)
 		cmocka_unit_test(test_launches),
 		cmocka_unit_test(test_host_time_phases),
 		cmocka_unit_test(test_other_threads),
+		cmocka_unit_test(test_memory),
 	};
 
 	return cmocka_run_group_tests_name("step.builder", tests, NULL, NULL);

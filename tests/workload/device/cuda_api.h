@@ -70,6 +70,8 @@ DEVICE_EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice dev
 DEVICE_EXPORT CUresult cuCtxSetCurrent(CUcontext context);
 DEVICE_EXPORT CUresult cuCtxGetCurrent(CUcontext *context);
 DEVICE_EXPORT CUresult cuCtxGetDevice(CUdevice *device);
+enum { CU_CTX_SCHED_SPIN = 1, CU_CTX_SCHED_BLOCKING_SYNC = 4 };
+DEVICE_EXPORT CUresult cuCtxGetFlags(unsigned int *flags);
 DEVICE_EXPORT CUresult cuCtxSynchronize(void);
 DEVICE_EXPORT CUresult cuThreadExchangeStreamCaptureMode(int *mode);
 /* Of all PTX only a kernel that stores %globaltimer, then its second argument, is understood. */

@@ -91,6 +91,12 @@ CUresult cuCtxGetDevice(CUdevice *device)
 	return driver.initialised ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
 }
 
+CUresult cuCtxGetFlags(unsigned int *flags)
+{
+	*flags = device_waits_spin() ? CU_CTX_SCHED_SPIN : CU_CTX_SCHED_BLOCKING_SYNC;
+	return driver.initialised ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
+}
+
 CUresult cuCtxSynchronize(void)
 {
 	CUstream streams[STREAMS_MAX];

@@ -3,12 +3,13 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <sched.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 enum { EVENT_TIMES = 1024, COPY_BYTES_PER_NS = 25 };
 
@@ -233,15 +234,22 @@ CUresult stream_enqueue(CUstream stream, const struct stream_task *task)
 	return CUDA_SUCCESS;
 }
 
+bool device_waits_spin(void)
+{
+	return getenv("STAND_IN_WAITS_SPIN") != NULL;
+}
+
 void stream_synchronize(CUstream stream)
 {
 	uint64_t target;
 
 	pthread_mutex_lock(&stream->lock);
 	target = stream->enqueued;
-	while (stream->done < target)
+	while (stream->done < target && !device_waits_spin())
 		pthread_cond_wait(&stream->task_done, &stream->lock);
 	pthread_mutex_unlock(&stream->lock);
+	while (__atomic_load_n(&stream->done, __ATOMIC_ACQUIRE) < target)
+		syscall(SYS_sched_yield); /* the workload's own sched_yield() sleeps */
 }
 
 int stream_is_idle(CUstream stream)

@@ -11,6 +11,8 @@
 #ifndef SLOWRANK_TESTS_WORKLOAD_DEVICE_STREAM_H
 #define SLOWRANK_TESTS_WORKLOAD_DEVICE_STREAM_H
 
+#include <stdbool.h>
+
 #include "tests/workload/device/cuda_api.h"
 
 enum { STREAM_QUEUE_CAPACITY = 1024 };
@@ -78,6 +80,8 @@ DEVICE_EXPORT void device_set_activity_hook(device_activity_hook hook);
 CUresult stream_create(CUstream *stream);
 void stream_destroy(CUstream stream); /* waits for its tasks; NULL is fine */
 CUresult stream_enqueue(CUstream stream, const struct stream_task *task); /* task is copied */
+/* Threads that wait for a stream spin, as CUDA's do by default; else they sleep. By STAND_IN_WAITS_SPIN. */
+bool device_waits_spin(void);
 void stream_synchronize(CUstream stream);
 int stream_is_idle(CUstream stream);
 

@@ -332,7 +332,7 @@ static const struct nccl_profiler_v5 table_v6 = {
 
 /* The value of the symbol is what the resolver returns when dlsym() finds it. */
 #define PLUGIN_TABLE(version, table)                                                               \
-	static void (*resolve_v##version(void))(void)                                              \
+	static __attribute__((used)) void (*resolve_v##version(void))(void)                        \
 	{                                                                                          \
 		return (void (*)(void))(uintptr_t)nccl_chain_table(version, table);                \
 	}                                                                                          \

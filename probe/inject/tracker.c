@@ -53,12 +53,12 @@ struct communicator {
 	uint64_t hash;
 	int32_t rank, rank_count, node_count;
 	uint8_t device;
-	uint64_t cursor;	  /* atomic */
-	uint64_t launched;	  /* atomic: events so far, also of those before it here */
-	uint64_t ended;		  /* atomic: the order of the last launched one that ended */
-	int64_t timed_ns;	  /* atomic: when an end was last told, with its time */
-	uint64_t dropped;	  /* atomic */
-	uint32_t untimed;	  /* atomic: its first channels, whose times are other calls' */
+	uint64_t cursor;   /* atomic */
+	uint64_t launched; /* atomic: events so far, also of those before it here */
+	uint64_t ended;	   /* atomic: the order of the last launched one that ended */
+	int64_t timed_ns; /* atomic: when an end was last told, with its time; at first its begin */
+	uint64_t dropped; /* atomic */
+	uint32_t untimed; /* atomic: its first channels, whose times are other calls' */
 	uint32_t broadcasts;	  /* atomic: called, and without a task so far */
 	struct event *events;	  /* kept for the next communicator here */
 	uint32_t *peer_sequences; /* atomic; sends, then receives */
@@ -196,6 +196,7 @@ void *tracker_begin(uint64_t hash, int rank, int rank_count, int node_count)
 		communicator->dropped = 0;
 		communicator->untimed = 0;
 		communicator->broadcasts = 0;
+		communicator->timed_ns = process_now_ns();
 		__atomic_store_n(&communicator->used, 1, __ATOMIC_RELEASE);
 	}
 	pthread_mutex_unlock(&tracker.lock);

@@ -109,18 +109,29 @@ def all_to_all(paths):
 def with_user_plugin(paths):
     """A profiler plug-in of the user's own: found by its name as NCCL does, and device times stay."""
     counts = os.path.join(paths.directory, "user_plugin")
-    os.environ.update({"NCCL_PROFILER_PLUGIN": "user6", "USER_PLUGIN_COUNTS": counts,
+    configuration = os.path.join(paths.directory, "nccl.conf")
+    with open(configuration, "w", encoding="utf-8") as file:
+        file.write("# a comment\nNCCL_DEBUG=WARN\nNCCL_PROFILER_PLUGIN=user6\n")
+    os.environ.update({"USER_PLUGIN_COUNTS": counts,
                        "LD_LIBRARY_PATH": os.path.dirname(paths.record_calls) + ":" +
                        os.environ.get("LD_LIBRARY_PATH", "")})
-    for name in os.listdir(paths.directory):
-        if name.startswith("user_plugin."):
-            os.unlink(os.path.join(paths.directory, name))
-    _, report = watch(paths, steps=60)
-    check(source(report, "device.time")["state"] == "on", "all calls have device times")
+    for variable, value in (("NCCL_PROFILER_PLUGIN", "user6"), ("NCCL_CONF_FILE", configuration)):
+        for name in os.listdir(paths.directory):
+            if name.startswith("user_plugin."):
+                os.unlink(os.path.join(paths.directory, name))
+        os.environ[variable] = value
+        _, report = watch(paths, steps=60)
+        del os.environ[variable]
+        check(source(report, "device.time")["state"] == "on", "all calls have device times")
+        check_user_plugin(paths.directory)
+
+
+def check_user_plugin(directory):
+    """What the plug-in wrote: each rank loaded it, and was told everything, in order."""
     told = []
-    for name in os.listdir(paths.directory):
+    for name in os.listdir(directory):
         if name.startswith("user_plugin."):
-            with open(os.path.join(paths.directory, name), encoding="utf-8") as file:
+            with open(os.path.join(directory, name), encoding="utf-8") as file:
                 told.append(json.load(file))
     check(len(told) == RANKS, f"{len(told)} ranks loaded it")
     for one in told:

@@ -28,7 +28,10 @@ struct event {
 	bool stopped;
 };
 
-static struct user_plugin plugin = {.wish = ncclProfileColl | ncclProfileP2p | ncclProfileKernelCh};
+#ifndef USER_PLUGIN_WISH
+#define USER_PLUGIN_WISH (ncclProfileColl | ncclProfileP2p | ncclProfileKernelCh)
+#endif
+static struct user_plugin plugin = {.wish = USER_PLUGIN_WISH};
 static struct event events[EVENTS_MAX];
 static unsigned event_count;
 static int context;

@@ -19,7 +19,7 @@ struct session;
 struct session_job {
 	bool attached;		   /* the job ran before */
 	const char *why_no_device; /* the in-process library was not given to it; "" = it was */
-	struct attach_deep *deep; /* attach --deep, outlives the session; NULL = not asked */
+	struct attach_deep *deep;  /* attach --deep, outlives the session; NULL = not asked */
 };
 
 /*

@@ -54,6 +54,7 @@ struct grouped_call {
 struct group {
 	uint32_t turn; /* that it was counted in */
 	uint32_t depth;
+	bool more_mixed; /* calls that had no room differ from the first */
 	size_t count;
 	struct grouped_call calls[GROUP_CALLS_MAX];
 };
@@ -77,6 +78,12 @@ static bool is_timing(void)
 	       !__atomic_load_n(&process_control()->paused, __ATOMIC_RELAXED);
 }
 
+static void forget_calls(struct group *own)
+{
+	own->count = 0;
+	own->more_mixed = false;
+}
+
 /* The thread's group; one of an earlier turn, whose end was not seen, is forgotten. */
 static struct group *own_group(void)
 {
@@ -85,7 +92,7 @@ static struct group *own_group(void)
 	if (group.turn != turn) {
 		group.turn = turn;
 		group.depth = 0;
-		group.count = 0;
+		forget_calls(&group);
 	}
 	return &group;
 }
@@ -122,6 +129,18 @@ static int64_t launched(int64_t from_ns, int64_t until_ns)
 	return until_ns - from_ns < LAUNCH_LONGEST_NS ? until_ns : from_ns;
 }
 
+static void add_call(struct group *own, const struct timed_call *call, void *stream)
+{
+	const struct grouped_call *first = &own->calls[0];
+
+	if (own->count < GROUP_CALLS_MAX) {
+		own->calls[own->count++] = (struct grouped_call){*call, stream};
+		return;
+	}
+	own->more_mixed |= first->stream != stream || first->call.handle != call->handle;
+	timed_events_count_failed(1);
+}
+
 static int leave(const struct frame *frame, void *communicator, void *stream, int result)
 {
 	struct timed_call call = {(uint64_t)(uintptr_t)communicator, frame->entered_ns, 0};
@@ -135,8 +154,8 @@ static int leave(const struct frame *frame, void *communicator, void *stream, in
 	else if (frame->pair)
 		timed_events_stop(
 			frame->pair, &call, 1, launched(frame->launching_ns, call.returned_ns));
-	else if (!result && frame->group->count < GROUP_CALLS_MAX)
-		frame->group->calls[frame->group->count++] = (struct grouped_call){call, stream};
+	else if (!result)
+		add_call(frame->group, &call, stream);
 	else
 		timed_events_count_failed(1);
 	timed_events_spent(process_now_ns() - call.returned_ns);
@@ -150,12 +169,23 @@ struct group_pair {
 	struct timed_call calls[TIMED_CALLS_MAX];
 };
 
-/* Takes the calls of one stream, those of the first that is left; false: no more. */
+/* Calls of several communicators on one stream: which kernel is whose is not known. */
+static bool is_mixed(const struct group *own, const struct grouped_call *first)
+{
+	for (size_t i = 0; i < own->count; i++) {
+		if (own->calls[i].stream == first->stream &&
+			own->calls[i].call.handle != first->call.handle)
+			return true;
+	}
+	return own->more_mixed;
+}
+
+/* Takes calls of one stream, that of the first: all, or as many as a pair takes. False: no more. */
 static bool take_stream(struct group *own, struct group_pair *taken)
 {
-	void *stream = own->count ? own->calls[0].stream : NULL;
-	uint64_t handle = own->count ? own->calls[0].call.handle : 0;
-	size_t kept = 0, others = 0;
+	struct grouped_call first = own->calls[0];
+	bool mixed = is_mixed(own, &first);
+	size_t kept = 0;
 
 	if (!own->count)
 		return false;
@@ -163,19 +193,15 @@ static bool take_stream(struct group *own, struct group_pair *taken)
 	for (size_t i = 0; i < own->count; i++) {
 		const struct grouped_call *call = &own->calls[i];
 
-		if (call->stream != stream || taken->count == TIMED_CALLS_MAX) {
+		if (call->stream == first.stream && mixed)
+			timed_events_count_failed(1);
+		else if (call->stream == first.stream && taken->count < TIMED_CALLS_MAX)
+			taken->calls[taken->count++] = call->call;
+		else
 			own->calls[kept++] = *call;
-			continue;
-		}
-		others += call->call.handle != handle;
-		taken->calls[taken->count++] = call->call;
 	}
 	own->count = kept;
-	taken->pair = NULL;
-	if (others)
-		timed_events_count_failed(taken->count);
-	else
-		taken->pair = timed_events_start(stream, taken->count);
+	taken->pair = mixed ? NULL : timed_events_start(first.stream, taken->count);
 	return true;
 }
 
@@ -189,7 +215,7 @@ static int end_group(struct group *own, int (*real)(void))
 	while (count < GROUP_PAIRS_MAX && take_stream(own, &pairs[count]))
 		count += pairs[count].pair != NULL;
 	timed_events_count_failed(own->count);
-	own->count = 0;
+	forget_calls(own);
 	launching_ns = process_now_ns();
 	errno = kept;
 	result = real();
@@ -227,7 +253,7 @@ static int wrap_group_end(void)
 	if (own->depth == 0 && own->count && is_timing())
 		return end_group(own, real);
 	if (own->depth == 0)
-		own->count = 0;
+		forget_calls(own);
 	return real();
 }
 

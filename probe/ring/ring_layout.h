@@ -79,7 +79,7 @@ enum {
 enum ring_clock_domain {
 	RING_CLOCK_GLOBALTIMER = 1, /* of collective records */
 	RING_CLOCK_CUPTI = 2,	    /* of kernel, memcpy and synchronisation records */
-	RING_CLOCK_EVENTS = 3,	    /* of timed calls: a device's, since an event of the library's */
+	RING_CLOCK_EVENTS = 3, /* of timed calls: a device's, since an event of the library's */
 };
 
 enum ring_deep_state {
@@ -206,9 +206,9 @@ struct ring_drops {
 struct ring_timed_call {
 	uint64_t handle;			   /* the communicator's, as passed */
 	int64_t entered_host_ns, returned_host_ns; /* of the call */
-	int64_t launched_host_ns; /* its kernel starts no earlier, as far as the host knows */
-	int64_t start_ns, stop_ns;		   /* RING_CLOCK_EVENTS */
-	uint32_t device; /* of the process */
+	int64_t launched_host_ns;  /* its kernel starts no earlier, as far as the host knows */
+	int64_t start_ns, stop_ns; /* RING_CLOCK_EVENTS */
+	uint32_t device;	   /* of the process */
 	uint32_t padding;
 };
 
@@ -277,7 +277,7 @@ struct ring_control {
 	int64_t deep_stop_host_ns;
 	uint64_t reserved; /* 0: a library of before would end a look after so many collectives */
 	uint32_t paused;   /* 1: the library writes nothing (to measure its cost) */
-	uint32_t reader_count; /* readers so far: a later one is told hello again */
+	uint32_t reader_count;	     /* readers so far: a later one is told hello again */
 	int64_t timed_until_host_ns; /* collectives are timed by events until then */
 	uint32_t launchers_cpu; /* 1: wanted, since nothing else tells when they sleep */
 	uint32_t padding;

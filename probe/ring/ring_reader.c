@@ -233,6 +233,6 @@ void ring_reader_pause(struct ring_reader *reader, bool paused)
 
 void ring_reader_time_calls(struct ring_reader *reader, int64_t until_host_ns)
 {
-	__atomic_store_n(&reader->header->control.timed_until_host_ns, until_host_ns,
-		__ATOMIC_RELAXED);
+	__atomic_store_n(
+		&reader->header->control.timed_until_host_ns, until_host_ns, __ATOMIC_RELAXED);
 }

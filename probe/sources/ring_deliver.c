@@ -240,8 +240,7 @@ static void deliver_rare(
 		break;
 	case RING_RECORD_TIMED_STATE:
 		if (PAYLOAD(record, timed_state) && callbacks->timed_state)
-			callbacks->timed_state(
-				source->context, process->pid, &record->timed_state);
+			callbacks->timed_state(source->context, process->pid, &record->timed_state);
 		break;
 	case RING_RECORD_DROPS: /* the ring's own are in its header; the library's own: here */
 		if (PAYLOAD(record, drops))

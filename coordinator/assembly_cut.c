@@ -184,6 +184,11 @@ bool assembly_best_part(struct assembly *assembly, uint32_t number, const struct
 	return best_merit > 0;
 }
 
+bool assembly_is_step(const struct packed_step *entry)
+{
+	return entry->part_count && !(entry->flags & (STEP_WINDOW | STEP_IRREGULAR));
+}
+
 static bool cut_in_entry(struct assembly *assembly, uint32_t number, size_t e, bool *blocking)
 {
 	const struct rank_entry *rank = &assembly->table->ranks[number];
@@ -243,7 +248,8 @@ bool assembly_choose_cut(struct assembly *assembly, bool finish)
 		bool blocking = false;
 		bool found = cut_in_entry(assembly, leader, e, &blocking);
 
-		if (!found && ((entry->part_count && !blocking) || e + 1 >= first + merged_max)) {
+		if (!found && ((entry->part_count && !blocking) || assembly_is_step(entry) ||
+				      e + 1 >= first + merged_max)) {
 			cut_at_end_of(assembly, leader, e);
 			found = true;
 		}

@@ -36,6 +36,9 @@ void assembly_find_shifts(struct assembly *assembly, uint32_t rank);
 /* Chooses the next cut from the leading rank's entries. False: not yet. */
 bool assembly_choose_cut(struct assembly *assembly, bool finish);
 
+/* A step by the calls that repeat, as a pipeline's is: it ends where its entry does, collective or not. */
+bool assembly_is_step(const struct packed_step *entry);
+
 /*
  * The place in an entry to cut at, from its part `from` on: the last collective of the widest
  * communicator. blocking: set when the entry has parts that tell of time spent. False: there is none.

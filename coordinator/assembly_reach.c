@@ -370,8 +370,11 @@ static bool place_in(struct assembly *assembly, uint32_t number, size_t e,
 	size_t best;
 
 	if (!assembly_best_part(
-		    assembly, number, entry, e == 0 ? rank->part_head : 0, &blocking, &best))
-		return false;
+		    assembly, number, entry, e == 0 ? rank->part_head : 0, &blocking, &best)) {
+		if (!assembly_is_step(entry))
+			return false;
+		best = entry->part_count - 1;
+	}
 	*at = (struct stream_position){e, best + 1};
 	*time_ns = assembly_job_ns(assembly, rank, entry->times[best].departure);
 	return true;

@@ -29,9 +29,8 @@ int period_create(size_t period_max, struct period_detector **detector)
 	if (!made)
 		return -ENOMEM;
 	made->powers = calloc(ring_count, sizeof(*made->powers));
-	made->groups = calloc(ring_count, sizeof(*made->groups));
-	made->messages = calloc(ring_count, sizeof(*made->messages));
-	if (!made->powers || !made->groups || !made->messages)
+	made->calls = calloc(ring_count, sizeof(*made->calls));
+	if (!made->powers || !made->calls)
 		goto fail;
 	period_powers_fill(made->powers, ring_count);
 	if (period_stream_init(&made->structure, made->powers, ring_count, period_max) < 0 ||
@@ -52,8 +51,7 @@ void period_destroy(struct period_detector *detector)
 	period_cycle_fini(&detector->cycle);
 	period_stream_fini(&detector->full);
 	period_stream_fini(&detector->structure);
-	free(detector->groups);
-	free(detector->messages);
+	free(detector->calls);
 	free(detector->powers);
 	free(detector);
 }
@@ -201,6 +199,7 @@ static void follow(struct period_detector *detector)
 	if (++detector->phase == cycle->period) {
 		detector->phase = 0;
 		close_cycle(detector);
+		period_consider_pauses(detector);
 	}
 }
 
@@ -208,9 +207,12 @@ void period_push(struct period_detector *detector, const struct period_token *to
 {
 	uint64_t position = detector->structure.count;
 
-	detector->groups[position & detector->structure.ring_mask] =
-		(uint32_t)(token->group ^ (token->group >> 32));
-	detector->messages[position & detector->structure.ring_mask] = token->message;
+	detector->calls[position & detector->structure.ring_mask] = (struct period_call){
+		.bytes = (float)token->length_bytes,
+		.spacing_ns = (float)token->departure_ns,
+		.pause_ns = (float)token->arrival_ns,
+		.group = (uint32_t)(token->group ^ (token->group >> 32)),
+	};
 	period_stream_push(&detector->structure, token->structure);
 	period_stream_push(&detector->full, token->full);
 	if (detector->state == PERIOD_FOLLOWING)

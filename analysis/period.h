@@ -8,16 +8,30 @@
  * decides only where the structure alone repeats too soon, as in a step of equal all-reduces. So
  * steps are kept when lengths vary from step to step.
  *
- * The result depends on which tokens are equal, and on nothing else: no time, no address, no
- * order of hashes. Two ranks with the same pattern of calls cut at the same calls.
+ * Tokens cannot tell many rounds of a short cycle and a rest: one step with a loop inside (layers,
+ * micro-batches), or many steps with an excursion now and then (a log, an evaluation, a checkpoint).
+ * What the rest weighs does, in rounds; it makes one step of up to 32 rounds times its weight
+ * (period_weigh.c), which is the sum of
+ *   - its bytes: gradients are as large as the rounds before them, a loss of 8 bytes is nothing.
+ *     Beside long rounds, those of calls that rounds have as well count a quarter: an evaluation's;
+ *   - the longest pause before one of its calls, beyond two rounds: for rounds as short as a layer.
+ *     Where rounds take a fifth of a second, seconds in between are a checkpoint;
+ *   - another communicator than the rounds', for rounds as short as well;
+ *   - the share of rounds that follow another without a pause: no optimizer ran there. Only where
+ *     no round has a call as small as a loss or a count, which each step makes once.
+ * The rest may be a pause alone: then each call of a step of equal all-reduces, or each micro-batch,
+ * is a cycle, and every n-th of them comes after a pause that the others have not.
  *
- * Where the tokens cannot tell: a short cycle with something else at fixed distances is one step
- * with a loop inside (micro-batches, layers) or many steps with an evaluation now and then. Up
- * to 32 rounds count as a loop; beyond that only when the cycle has at most 4 calls and the
- * rest is a call or two or uses another communicator, or consists of the cycle's own messages: a
- * pipeline, which fills and drains. Programs that know better mark their steps.
+ * What is followed stays: a longer cycle takes its place only when it has shown for a quarter
+ * of what the shorter one explained, calls put in by and by leave a step a step, and stalls do not
+ * count. Programs that know better mark their steps.
  *
- * About 150 ns a token (bench_step_builder), memory fixed at creation (about 6 MB for periods up to 16,384, touched
+ * Times decide only which cycle, and which of rounds that look alike is the first; where to cut depends
+ * on which tokens are equal, and on nothing else. Times are taken from departures, which are the
+ * same on all ranks that a call synchronises: so two ranks with the same pattern of calls choose
+ * alike, and cut at the same calls. Where one should not, the coordinator cuts as its leader does.
+ *
+ * About 150 ns a token (bench_step_builder), memory fixed at creation (about 7 MB for periods up to 16,384, touched
  * only as far as used). No globals; one detector is for one thread.
  */
 #ifndef SLOWRANK_ANALYSIS_PERIOD_H
@@ -33,7 +47,9 @@ struct period_token {
 	uint64_t structure; /* equal for equal (operation, communicator, root) */
 	uint64_t full;	    /* equal for equal structure, other rank and length */
 	uint64_t group;	    /* equal for equal communicator */
-	bool message;	    /* to or from one other rank */
+	uint64_t length_bytes;
+	/* Both from the latest departure before, or 0. */
+	int64_t arrival_ns, departure_ns;
 };
 
 enum period_kind {

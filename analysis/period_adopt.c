@@ -6,6 +6,7 @@ enum {
 	/* Inner loops (layers, micro-batches) are short cycles repeated often; before the first
 	 * cycle is confirmed it must have held longer than such loops usually do. */
 	FIRST_TOKENS = 2048,
+	FIRST_CYCLES = 50, /* of that many micro-batches, pauses show which are of one step */
 	BELIEVABLE_TOKENS = 1024,
 	TRY_TOKENS_MIN = 8,
 	AGAIN_TOKENS_MIN = 16,
@@ -14,11 +15,10 @@ enum {
 	LIKE_CYCLES = 8,
 	SETTLED_CYCLES = 16,
 	SHARED_TOKENS = 8,
-	/* A cycle that holds more rounds of the adopted one than that, and little else, is training
-	 * with an evaluation now and then, not a step with a loop inside. */
-	LOOP_ROUNDS_MAX = 32,
-
-	LOOP_ROUNDS_TINY_MAX = 4096,
+	PAUSED_CYCLES_MIN = 8,
+	PAUSED_CYCLES_MAX = 16384,
+	PAUSED_STEPS_MAX = 32,
+	PAUSE_VOTES = 4,
 	TINY_PERIOD = 4,
 	/* Equal calls whose lengths never repeat. */
 	POOR_TRY_TOKENS = 16,
@@ -41,7 +41,8 @@ static uint64_t smaller(uint64_t a, uint64_t b)
 /* Tokens that must have followed a first cycle before it is confirmed. */
 static uint64_t confirming_first(uint64_t period)
 {
-	return larger(2 * period, FIRST_TOKENS);
+	return larger(larger(2 * period, FIRST_TOKENS),
+		smaller(FIRST_CYCLES * period, PERIOD_LENGTH_MAX));
 }
 
 /* Tokens that make a short cycle believable where a longer one was followed. */
@@ -94,94 +95,6 @@ static struct period_stream *stream_of(struct period_detector *detector, bool fu
 	return full ? &detector->full : &detector->structure;
 }
 
-/* Does the longer cycle use a communicator that the adopted one does not? */
-static bool other_group(const struct period_detector *detector, uint64_t longer)
-{
-	const struct period_stream *stream = &detector->structure;
-	uint64_t period = detector->cycle.period, count = stream->count;
-	uint32_t known[TINY_PERIOD];
-	size_t known_count = 0;
-
-	/* The adopted cycle's own communicators: of tokens that follow it. */
-	for (uint64_t i = count - longer; i < count; i++) {
-		uint32_t group = detector->groups[i & stream->ring_mask];
-		uint32_t token = period_stream_token(stream, i);
-		bool own = false, seen = false;
-
-		for (uint64_t j = 0; j < period; j++)
-			own |= period_cycle_token(&detector->cycle, j, false) == token;
-		for (size_t j = 0; j < known_count; j++)
-			seen |= known[j] == group;
-		if (own && !seen && known_count < TINY_PERIOD)
-			known[known_count++] = group;
-	}
-	for (uint64_t i = count - longer; i < count; i++) {
-		uint32_t group = detector->groups[i & stream->ring_mask];
-		bool seen = false;
-
-		for (size_t j = 0; j < known_count; j++)
-			seen |= known[j] == group;
-		if (!seen)
-			return true;
-	}
-	return false;
-}
-
-/* Is the longer cycle made of messages alone, those of the adopted one? */
-static bool only_own_messages(const struct period_detector *detector, uint64_t longer)
-{
-	const struct period_stream *stream = &detector->full;
-	bool own = true;
-
-	for (uint64_t i = stream->count - longer; i < stream->count && own; i++) {
-		own = false;
-		for (uint64_t j = 0; j < detector->cycle.period && !own &&
-				     detector->messages[i & stream->ring_mask];
-			j++)
-			own = period_cycle_token(&detector->cycle, j, true) ==
-			      period_stream_token(stream, i);
-	}
-	return own;
-}
-
-/* How many of the last tokens belong to rounds of the adopted cycle. */
-static uint64_t tokens_explained(const struct period_detector *detector, uint64_t length)
-{
-	const struct period_stream *stream =
-		detector->cycle.by_full ? &detector->full : &detector->structure;
-	uint64_t explained = 0, phase;
-
-	for (uint64_t end = stream->count - length + 1; end <= stream->count; end++)
-		explained += period_cycle_find(&detector->cycle, stream, end, &phase);
-	return explained;
-}
-
-/*
- * A longer cycle, which repeats from start, consists of rounds of the adopted one and little
- * else: is that a loop inside a step?
- */
-static bool is_inner_loop(
-	const struct period_detector *detector, uint64_t longer, uint64_t start, uint64_t explained)
-{
-	uint64_t period = detector->cycle.period, count = detector->structure.count;
-	uint64_t rounds = explained / period + 1;
-	/* A step shows its loops from the start; later, chance brings equal distances. */
-	if (4 * (count - start) < detector->cycles_followed * period)
-		return false;
-	if (2 * (count - start) < 7 * longer)
-		return false;
-	if (rounds <= LOOP_ROUNDS_MAX)
-		return true;
-	if (period > TINY_PERIOD || rounds > LOOP_ROUNDS_TINY_MAX)
-		return false;
-	/*
-	 * Many layers and then the gradients, or many equal buckets and then the norm; or a pipeline, which fills
-	 * and drains by the calls of its loop.
-	 */
-	return longer - explained <= period + 1 || other_group(detector, longer) ||
-	       only_own_messages(detector, longer);
-}
-
 /* Returns true when the next cycle is one that was followed before, and not set aside. */
 static bool leave_visit(struct period_detector *detector, uint64_t next_identity)
 {
@@ -231,15 +144,31 @@ static bool is_set_aside(const struct period_detector *detector, uint64_t identi
 	return false;
 }
 
+/* Is it there, whole, from this position on? */
+static bool is_whole(const struct period_detector *detector, uint64_t at)
+{
+	const struct period_cycle *cycle = &detector->cycle;
+	const struct period_stream *stream =
+		cycle->by_full ? &detector->full : &detector->structure;
+
+	for (uint64_t i = 0; i < cycle->period; i += cycle->loop) {
+		uint64_t phase = i;
+
+		if (!period_cycle_find(cycle, stream, at + i + cycle->loop, &phase) || phase != i)
+			return false;
+	}
+	return true;
+}
+
 /* Cuts the undecided tokens before the cycle settled: it may have been there, interrupted. */
 static void cut_before(struct period_detector *detector, uint64_t end)
 {
 	const struct period_cycle *cycle = &detector->cycle;
 	const struct period_stream *stream = stream_of(detector, cycle->by_full);
-	uint64_t at = larger(detector->queued_end, period_stream_oldest(stream)), phase;
+	uint64_t at = larger(detector->queued_end, period_stream_oldest(stream));
 
 	while (at + cycle->period <= end) {
-		if (!period_cycle_find(cycle, stream, at + cycle->period, &phase) || phase != 0) {
+		if (!is_whole(detector, at)) {
 			at++;
 			continue;
 		}
@@ -270,7 +199,7 @@ static void take_back(struct period_detector *detector, uint64_t start, uint64_t
 }
 
 static bool adopt(struct period_detector *detector, const struct period_candidate *candidate,
-	bool by_full, bool keep_cut)
+	uint64_t loop, bool by_full, bool keep_cut)
 {
 	uint64_t period = candidate->period, start = candidate->start;
 	uint64_t count = detector->structure.count, boundary;
@@ -289,12 +218,13 @@ static bool adopt(struct period_detector *detector, const struct period_candidat
 	/* Where the step has changed, it still begins where it began. */
 	if (keep_cut && detector->last_cut >= start)
 		start += (detector->last_cut - start) % period;
-	period_cycle_adopt(cycle, &detector->structure, &detector->full, start, period, by_full);
+	period_cycle_adopt(
+		cycle, &detector->structure, &detector->full, start, period, loop, by_full);
 	detector->cycles_followed = (count - start) / period;
 	detector->confirm_tokens = detector->confirmed_before
 					   ? larger(AGAIN_CYCLES * period, AGAIN_CONFIRM_TOKENS)
 					   : confirming_first(period);
-	if (!by_full && period <= PERIOD_POOR_MAX)
+	if (period <= TINY_PERIOD || (!by_full && period <= PERIOD_POOR_MAX))
 		detector->confirm_tokens = 3 * detector->full.period_max;
 	detector->confirmed =
 		known || detector->cycles_followed * period >= detector->confirm_tokens;
@@ -360,35 +290,31 @@ static bool may_replace(const struct period_detector *detector, bool full, uint6
 	       detector->last_stray > 0;
 }
 
-/* Returns true when it was adopted; else sets when to look again. */
-static bool consider(
-	struct period_detector *detector, struct period_candidate *candidate, bool full)
+/* A step shows its loops from the start; later, chance brings equal distances. */
+static bool shows_from_start(
+	const struct period_detector *detector, const struct period_candidate *candidate)
 {
-	struct period_stream *stream = stream_of(detector, full);
-	uint64_t period = candidate->period, count = stream->count, tokens, from, smallest;
-	uint64_t known = detector->state == PERIOD_SEEKING ? 0 : detector->cycle.period;
-	bool following = detector->state == PERIOD_FOLLOWING, by_full;
-	uint64_t start;
-	bool contains = false;
+	uint64_t shown = detector->structure.count - candidate->start;
 
-	candidate->start = larger(candidate->start, period_stream_oldest(stream));
-	/* A cycle told by lengths gives way to one without them only by what came after it. */
-	start = known && !full && detector->cycle.by_full
-			? larger(candidate->start, detector->strayed_at)
-			: candidate->start;
-	tokens = needed(detector, period);
-	candidate->due = smaller(start + period + tokens, count + period);
-	if (candidate->due > count)
-		return false;
-	candidate->due = count + period;
-	if (following && !may_replace(detector, full, period))
-		return false;
+	return 2 * shown >= 7 * candidate->period &&
+	       4 * shown >= detector->cycles_followed * detector->cycle.period;
+}
 
-	from = count - period - tokens;
+/*
+ * Do the last tokens repeat with the candidate, and with nothing shorter? by_full: to be followed by full
+ * tokens, as the structure says too little.
+ */
+static bool is_cycle(struct period_detector *detector, struct period_candidate *candidate,
+	bool full, uint64_t tokens, bool *by_full)
+{
+	uint64_t period = candidate->period, count = detector->structure.count, smallest;
+	uint64_t from = count - period - tokens;
+	bool same_lengths = period_stream_repeats(&detector->full, from, count, period);
+
 	/* Two losses at the distance of a few steps are no cycle. */
-	if (known && detector->last_lost > from + period)
+	if (detector->state != PERIOD_SEEKING && detector->last_lost > from + period)
 		return false;
-	smallest = period_stream_smallest(stream, from, count, period);
+	smallest = period_stream_smallest(stream_of(detector, full), from, count, period);
 	if (smallest != period) {
 		*candidate = (struct period_candidate){
 			.period = smallest, .start = from, .due = count + 1};
@@ -397,26 +323,57 @@ static bool consider(
 	smallest = period_stream_smallest(&detector->structure, from, count, period);
 	if (full && smallest != period && smallest > PERIOD_POOR_MAX)
 		return false; /* the structure is rich: lengths vary around it */
-	if (!full && period <= PERIOD_POOR_MAX &&
-		!period_stream_repeats(&detector->full, from, count, period) &&
+	if (!full && period <= PERIOD_POOR_MAX && !same_lengths &&
 		!lengths_are_noise(detector, count - candidate->start - period))
 		return false;
-	if (known && period > known && count - period - known >= period_stream_oldest(stream) &&
-		!(full && !detector->cycle.by_full && known <= PERIOD_POOR_MAX)) {
-		uint64_t explained = tokens_explained(detector, period);
-
-		contains = period >= 2 * known && explained * 4 >= period * 3;
-		if (contains && !is_inner_loop(detector, period, candidate->start, explained))
-			return false;
-	}
 	/* Where the structure says little, lengths tell an evaluation from training. */
-	by_full = smallest != period ||
-		  (period <= PERIOD_POOR_MAX &&
-			  period_stream_repeats(&detector->full, from, count, period));
-	if (by_full && !full)
-		return false; /* the same cycle in the full tokens knows better where it began */
-	return adopt(detector, candidate, by_full,
-		known && !contains && is_like(detector, period) &&
+	*by_full = smallest != period || (period <= PERIOD_POOR_MAX && same_lengths);
+	/* The same cycle in the full tokens knows better where it began. */
+	return full || !*by_full;
+}
+
+/* What it is beside the adopted cycle; one that only lengths tell is another. */
+static enum period_content content_of(
+	const struct period_detector *detector, uint64_t period, bool full)
+{
+	const struct period_cycle *cycle = &detector->cycle;
+	uint64_t oldest = period_stream_oldest(&detector->structure);
+
+	if (detector->state == PERIOD_SEEKING || period < 2 * cycle->period ||
+		detector->structure.count - period < oldest + 2 * cycle->period ||
+		(full && !cycle->by_full && cycle->period <= PERIOD_POOR_MAX))
+		return PERIOD_OTHER;
+	return period_weigh(detector, period);
+}
+
+/* Returns true when it was adopted; else sets when to look again. */
+static bool consider(
+	struct period_detector *detector, struct period_candidate *candidate, bool full)
+{
+	uint64_t period = candidate->period, count = detector->structure.count, tokens, start;
+	bool known = detector->state != PERIOD_SEEKING, by_full;
+	enum period_content content;
+
+	start = larger(candidate->start, period_stream_oldest(&detector->structure));
+	candidate->start = start;
+	/* A cycle told by lengths gives way to one without them only by what came after it. */
+	if (known && !full && detector->cycle.by_full)
+		start = larger(start, detector->strayed_at);
+	tokens = needed(detector, period);
+	candidate->due = smaller(start + period + tokens, count + period);
+	if (candidate->due > count)
+		return false;
+	candidate->due = count + period;
+	if (detector->state == PERIOD_FOLLOWING && !may_replace(detector, full, period))
+		return false;
+	if (!is_cycle(detector, candidate, full, tokens, &by_full))
+		return false;
+	content = content_of(detector, period, full);
+	if (content == PERIOD_EXCURSIONS ||
+		(content == PERIOD_LOOPS && !shows_from_start(detector, candidate)))
+		return false;
+	return adopt(detector, candidate, period, by_full,
+		known && content == PERIOD_OTHER && is_like(detector, period) &&
 			detector->cycles_followed >= SETTLED_CYCLES);
 }
 
@@ -451,4 +408,52 @@ void period_consider(struct period_detector *detector)
 				return;
 		}
 	}
+}
+
+/* Loops look alike: what came in between, or was lost, can leave the cut some of them off. */
+static void mend_cut(struct period_detector *detector)
+{
+	uint64_t phase = period_longest_pause(detector);
+
+	detector->pause_votes = phase == detector->pause_phase ? detector->pause_votes + 1 : 1;
+	detector->pause_phase = phase;
+	if (phase == 0 || detector->pause_votes < PAUSE_VOTES)
+		return;
+	period_cycle_rotate(&detector->cycle, phase);
+	detector->phase = detector->cycle.period - phase;
+	detector->pause_phase = 0;
+}
+
+void period_consider_pauses(struct period_detector *detector)
+{
+	const struct period_cycle *cycle = &detector->cycle;
+	uint64_t cycles = detector->cycles_followed, period = cycle->period;
+	uint64_t count = detector->structure.count, rounds, factor, origin;
+	uint64_t clean = larger(detector->last_stray, period_stream_oldest(&detector->structure));
+	struct period_candidate candidate;
+
+	if (cycle->loop != period) {
+		mend_cut(detector);
+		return;
+	}
+	/* At 8, 12, 16, 24, 32, ... rounds. */
+	while (cycles > 3 && cycles % 2 == 0)
+		cycles /= 2;
+	if (cycles > 3 || detector->cycles_followed > PAUSED_CYCLES_MAX)
+		return;
+	cycles = detector->cycles_followed;
+	clean = larger(clean, count - smaller(count, cycles * period));
+	rounds = (count - clean) / period;
+	/* The newer half of them, for programs warm up; or all. */
+	if (rounds < PAUSED_CYCLES_MIN ||
+		(!period_pauses(detector, rounds / 2, &factor, &origin) &&
+			!period_pauses(detector, rounds, &factor, &origin)))
+		return;
+	/* A step shows its pause from the start; later, a fault in every n-th one is another. */
+	if (cycles > PAUSED_STEPS_MAX * factor)
+		return;
+	candidate = (struct period_candidate){.period = factor * period};
+	candidate.start = clean + (origin - clean) % candidate.period;
+	if (candidate.start + 2 * candidate.period <= count)
+		adopt(detector, &candidate, period, cycle->by_full, false);
 }

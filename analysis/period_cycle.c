@@ -56,7 +56,8 @@ uint64_t period_cycle_identity(const struct period_stream *stream, uint64_t peri
 }
 
 void period_cycle_adopt(struct period_cycle *cycle, const struct period_stream *structure,
-	const struct period_stream *full, uint64_t origin, uint64_t period, bool by_full)
+	const struct period_stream *full, uint64_t origin, uint64_t period, uint64_t loop,
+	bool by_full)
 {
 	const struct period_stream *stream = by_full ? full : structure;
 	uint64_t first = stream->count - 2 * period;
@@ -65,22 +66,34 @@ void period_cycle_adopt(struct period_cycle *cycle, const struct period_stream *
 					 : (period - (origin - first) % period) % period;
 	uint64_t slots = 4;
 
-	while (slots < 2 * period)
+	while (slots < 2 * loop)
 		slots *= 2;
 	cycle->period = period;
+	cycle->loop = loop;
 	cycle->by_full = by_full;
 	cycle->shift = 0;
 	cycle->identity = period_cycle_identity(stream, period);
 	cycle->rotation_mask = slots - 1;
 	memset(cycle->rotations, 0, slots * sizeof(*cycle->rotations));
 	for (uint64_t i = 0; i < period; i++) {
-		uint64_t hash = period_stream_hash(stream, first + i, first + i + period);
 		uint64_t at = (phase + i) % period;
 
-		add_rotation(cycle, hash, at);
+		if (i < loop)
+			add_rotation(cycle, period_stream_hash(stream, first + i, first + i + loop),
+				at % loop);
 		cycle->structure[at] = period_stream_token(structure, first + i);
 		cycle->full[at] = period_stream_token(full, first + i);
 	}
+}
+
+/* The phase nearest to wanted that is `place` within the loop. */
+static uint64_t nearest(const struct period_cycle *cycle, uint64_t place, uint64_t wanted)
+{
+	wanted %= cycle->period;
+	uint64_t ahead = (place + cycle->loop - wanted % cycle->loop) % cycle->loop;
+	uint64_t back = 2 * ahead > cycle->loop ? cycle->loop - ahead : 0;
+
+	return (wanted + (back ? cycle->period - back : ahead)) % cycle->period;
 }
 
 bool period_cycle_find(const struct period_cycle *cycle, const struct period_stream *stream,
@@ -88,15 +101,17 @@ bool period_cycle_find(const struct period_cycle *cycle, const struct period_str
 {
 	uint64_t hash, index;
 
-	if (end < period_stream_oldest(stream) + cycle->period)
+	if (end < period_stream_oldest(stream) + cycle->loop)
 		return false;
-	hash = period_stream_hash(stream, end - cycle->period, end);
+	hash = period_stream_hash(stream, end - cycle->loop, end);
 	index = hash & cycle->rotation_mask;
 	for (; cycle->rotations[index].used; index = (index + 1) & cycle->rotation_mask) {
 		if (cycle->rotations[index].hash != hash)
 			continue;
-		*phase = (cycle->rotations[index].phase + cycle->period - cycle->shift) %
-			 cycle->period;
+		*phase = nearest(cycle,
+			(cycle->rotations[index].phase + cycle->period - cycle->shift) %
+				cycle->loop,
+			*phase);
 		return true;
 	}
 	return false;

@@ -9,13 +9,14 @@
 #include "analysis/period_stream.h"
 
 struct period_rotation {
-	uint64_t hash; /* of the cycle's tokens, starting at phase */
+	uint64_t hash; /* of a loop's tokens, starting at phase */
 	uint32_t phase;
 	uint32_t used;
 };
 
 struct period_cycle {
 	uint64_t period;	    /* 0 = none */
+	uint64_t loop;		    /* the tokens repeat within the period already, with this one */
 	bool by_full;		    /* followed by full tokens: structure alone repeats sooner */
 	uint64_t shift;		    /* what was phase `shift` at adoption is phase 0 now */
 	uint64_t identity;	    /* the same for all rotations of one cycle */
@@ -29,18 +30,19 @@ int period_cycle_init(struct period_cycle *cycle, size_t period_max)
 void period_cycle_fini(struct period_cycle *cycle);
 
 /*
- * Takes the cycle from the last two periods of the streams, which must repeat. origin: any
- * position of phase 0.
+ * Takes the cycle from the last two periods of the streams, which must repeat, also with the loop.
+ * origin: any position of phase 0.
  */
 void period_cycle_adopt(struct period_cycle *cycle, const struct period_stream *structure,
-	const struct period_stream *full, uint64_t origin, uint64_t period, bool by_full);
+	const struct period_stream *full, uint64_t origin, uint64_t period, uint64_t loop,
+	bool by_full);
 
 /* The identity of the cycle that the stream's last two periods repeat. */
 uint64_t period_cycle_identity(const struct period_stream *stream, uint64_t period);
 
 /*
- * Looks whether the `period` tokens before end are a rotation of the cycle. Returns true and the
- * phase of the first of them.
+ * Looks whether the `loop` tokens before end are a place of the cycle. Returns true and the phase
+ * of the first of them: of those that look alike, the one nearest to what *phase was.
  */
 bool period_cycle_find(const struct period_cycle *cycle, const struct period_stream *stream,
 	uint64_t end, uint64_t *phase);

@@ -37,10 +37,17 @@ struct period_visit {
 	bool aside;	  /* a cycle with more visits was returned to from here */
 };
 
+/* What a call is beside its token. */
+struct period_call {
+	float bytes;
+	float spacing_ns; /* of departures: where calls synchronise, the same on all ranks */
+	float pause_ns;	  /* from the latest departure to the arrival: this rank's own */
+	uint32_t group;
+};
+
 struct period_detector {
 	struct period_stream structure, full;
-	uint32_t *groups; /* ring like the streams' */
-	bool *messages;	  /* likewise */
+	struct period_call *calls; /* ring like the streams' */
 	uint64_t *powers;
 	struct period_cycle cycle;
 	enum period_state state;
@@ -53,6 +60,8 @@ struct period_detector {
 	uint64_t last_lost;	 /* position at which tokens were lost last */
 	uint64_t unrest;	 /* up with each straying, down with each cycle followed */
 	uint64_t cut_votes;	 /* insertions seen at the cut itself */
+	uint64_t pause_phase;	 /* where the longest pause was, in the last pause_votes cycles */
+	uint64_t pause_votes;
 
 	bool lost;		    /* tokens were lost after queued_end */
 	enum period_kind open_kind; /* of the open segment, where it is known already; or 0 */
@@ -76,6 +85,27 @@ void period_span_add(
 
 /* Looks at the candidates that are due; adopts one when it is ripe. */
 void period_consider(struct period_detector *detector);
+
+/* What a longer cycle is, that repeats up to the last token, beside the adopted one. */
+enum period_content {
+	PERIOD_OTHER = 0,      /* does not consist of rounds of the adopted one */
+	PERIOD_LOOPS = 1,      /* a step: the rounds are a loop inside */
+	PERIOD_EXCURSIONS = 2, /* the rounds are steps, something else comes now and then */
+};
+enum period_content period_weigh(const struct period_detector *detector, uint64_t longer);
+
+/*
+ * Whether the last rounds of the adopted cycle are loops of a step though they look alike: one pause
+ * of so many (factor) is longer, and long enough. origin: a call behind one.
+ */
+bool period_pauses(const struct period_detector *detector, uint64_t round_count, uint64_t *factor,
+	uint64_t *origin);
+
+/* The phase of the last cycle's loop before which the longest pause was, by far; else 0. */
+uint64_t period_longest_pause(const struct period_detector *detector);
+
+/* Looks whether steps are several rounds of the adopted cycle, and whether they still begin at its cut. */
+void period_consider_pauses(struct period_detector *detector);
 
 /* Starts to follow: the next token has this phase; spans up to the last boundary are queued. */
 void period_follow_from(struct period_detector *detector, uint64_t phase);

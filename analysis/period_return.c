@@ -46,6 +46,19 @@ static void extend_back(const struct period_detector *detector, struct excursion
 	}
 }
 
+/* A few calls more at the cut, like the last ones of the cycle: that is not most of a cycle left out. */
+static void extend_to_cut(const struct period_detector *detector, struct excursion *excursion)
+{
+	uint64_t rest = detector->cycle.period - excursion->back_phase;
+
+	if (excursion->left_phase != 0 || excursion->back_phase == 0 ||
+		excursion->back_at + rest - detector->strayed_at >
+			small_change(detector->cycle.period))
+		return;
+	excursion->back_at += rest;
+	excursion->back_phase = 0;
+}
+
 /* Whole cycles with the usual structure and other lengths: the usual steps. */
 static bool same_structure(const struct period_detector *detector, uint64_t from, uint64_t to)
 {
@@ -72,7 +85,9 @@ static void back_at_cut(struct period_detector *detector, const struct excursion
 		period_span_add(detector, excursion->back_at, period, PERIOD_REGULAR);
 	else if (detector->lost && excursion->back_at - detector->queued_end <= period + small)
 		period_span_add(detector, excursion->back_at, 0, PERIOD_INCOMPLETE);
-	else if (left > 0 && left + small >= period && excursion->length <= small)
+	else if (left == 0 && excursion->length <= small)
+		detector->open_kind = PERIOD_REGULAR; /* the next step's first calls */
+	else if (left + small >= period && excursion->length <= small)
 		period_span_add(detector, excursion->back_at, 0, PERIOD_REGULAR);
 	else
 		period_span_add(detector, excursion->back_at, 0, PERIOD_IRREGULAR);
@@ -105,6 +120,11 @@ static void back_inside(struct period_detector *detector, const struct excursion
 	uint64_t left = excursion->left_phase, back = excursion->back_phase;
 	uint64_t skipped = back > left ? back - left : 0;
 
+	/* Some calls were made twice. */
+	if (back < left && excursion->length + left - back <= small) {
+		detector->open_kind = detector->lost ? PERIOD_INCOMPLETE : PERIOD_REGULAR;
+		return;
+	}
 	if (back < left) {
 		/* Over a cut, and into the next cycle. */
 		period_span_add(detector, detector->strayed_at, 0,
@@ -130,10 +150,18 @@ void period_try_return(struct period_detector *detector)
 	bool lost = detector->lost, moved = false;
 	uint64_t phase;
 
+	if (count < cycle->loop)
+		return;
+	/* Where several places look alike, it goes on where it stopped. */
+	excursion.back_at = count - cycle->loop;
+	excursion.back_phase = detector->strayed_phase;
+	if (excursion.back_at < detector->strayed_at)
+		excursion.back_phase +=
+			period - (detector->strayed_at - excursion.back_at) % period;
 	if (!period_cycle_find(cycle, stream, count, &excursion.back_phase))
 		return;
-	excursion.back_at = count - period;
 	extend_back(detector, &excursion);
+	extend_to_cut(detector, &excursion);
 	excursion.length = excursion.back_at - detector->strayed_at;
 	if (excursion.back_phase == 0)
 		back_at_cut(detector, &excursion);

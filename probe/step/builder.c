@@ -84,6 +84,8 @@ void step_builder_cut(
 		drop_oldest(builder);
 	from = builder->head + (size_t)(builder->cut_end - builder->first);
 	to = builder->head + (size_t)(end_position - builder->first);
+	if (builder->cut_count == 0)
+		builder->cut_first = 0; /* what was never used stays untouched */
 	made = &builder->cuts[(builder->cut_first + builder->cut_count++) % STEP_CUT_NR];
 	*made = *cut;
 	made->end_position = end_position;
@@ -135,15 +137,23 @@ static uint64_t mix(uint64_t hash, uint64_t value)
 	return hash ^ (hash >> 32);
 }
 
-static void push_token(struct step_builder *builder, const struct collective_part *part)
+static int64_t time_since(struct host_ns time, struct host_ns before)
+{
+	return time.value > before.value ? time.value - before.value : 0;
+}
+
+static void push_token(struct step_builder *builder, const struct collective_part *part,
+	struct host_ns last_departure)
 {
 	struct period_token token;
 
-	token.group = part->communicator_id;
-	token.message = part->operation == OPERATION_SEND || part->operation == OPERATION_RECEIVE;
 	token.structure = mix(part->communicator_id + UINT64_C(0x9e3779b97f4a7c15),
 		(uint64_t)part->operation << 32 | (uint32_t)part->root);
 	token.full = mix(token.structure + part->peer, part->length_bytes);
+	token.length_bytes = part->length_bytes;
+	token.group = part->communicator_id;
+	token.arrival_ns = time_since(part->arrival, last_departure);
+	token.departure_ns = time_since(part->departure, last_departure);
 	period_push(builder->detector, &token);
 }
 
@@ -174,7 +184,7 @@ void step_builder_push(struct step_builder *builder, const struct collective_par
 		copy.departure = copy.arrival;
 	if (!builder->started) {
 		builder->started = true;
-		builder->taken_end = builder->open_start = copy.arrival;
+		builder->taken_end = builder->open_start = builder->last_departure = copy.arrival;
 	}
 	if (!builder->others_known) {
 		/* What other threads did before the first part belongs to no step. */
@@ -192,10 +202,13 @@ void step_builder_push(struct step_builder *builder, const struct collective_par
 	if (builder->lost && !builder->marked)
 		period_lost(builder->detector);
 	builder->lost = false;
+	if (!builder->marked)
+		push_token(builder, &copy, builder->last_departure);
+	if (copy.departure.value > builder->last_departure.value)
+		builder->last_departure = copy.departure;
 	if (copy.departure.value > builder->last_time.value)
 		builder->last_time = copy.departure;
 	if (!builder->marked) {
-		push_token(builder, &copy);
 		step_builder_take_segments(builder);
 		step_builder_watch(builder);
 	}

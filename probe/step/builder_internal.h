@@ -7,7 +7,8 @@
 #include "probe/step/builder.h"
 
 enum {
-	STEP_CUT_NR = 4096, /* finished steps that wait to be taken */
+	/* Finished steps that wait to be taken: as many as were held may come at once. */
+	STEP_CUT_NR = STEP_PART_COUNT_MAX,
 };
 
 /* A finished step: the parts from the cut before it, and where it ends. */
@@ -51,8 +52,9 @@ struct step_builder {
 	struct step_launches next_launches, taken_launches;
 	struct host_ns open_start; /* time at which the open part of the stream starts */
 	struct host_ns last_time;  /* the latest time heard of */
-	int64_t cycle_length_ns;   /* of the last regular step */
-	bool lost;		   /* events were lost before the next part */
+	struct host_ns last_departure;
+	int64_t cycle_length_ns; /* of the last regular step */
+	bool lost;		 /* events were lost before the next part */
 
 	bool marked;	   /* markers decide */
 	bool marked_begin; /* begins were seen: ends mean nothing */

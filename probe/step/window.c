@@ -13,14 +13,16 @@ enum {
 	HOLD_SHORT_WINDOWS = 4,
 	HOLD_WINDOWS = 2,
 	HOLD_REPEATING_WINDOWS = 4, /* a candidate that is not tried yet */
-	HOLD_UNSURE_WINDOWS = 10,   /* a cycle that was seen only once or twice */
+	HOLD_UNSURE_WINDOWS = 16,   /* a cycle that was not seen often, or is as short as a layer */
 	TINY_PERIOD = 4,
 	SHORT_PERIOD = 16,
-	SURE_CYCLES = 8,
+	SURE_CYCLES = 48, /* of that many micro-batches, pauses show which are of one step */
+	MANY_CYCLES = 8,
 	CYCLES = 3,
 	/* Too few to see a cycle in: where calls are rare, windows are longer. */
 	FEW_PARTS = 40,
 	FEW_PARTS_WINDOWS = 8,
+	LAYER_NS = 10000000,
 	STRAYED_CYCLES = 5, /* off a known cycle: so many of its lengths, besides the window */
 };
 
@@ -39,8 +41,9 @@ bool step_builder_accept(struct step_builder *builder, bool final)
 	uint64_t before = builder->cut_end;
 
 	period_status(builder->detector, &status);
-	if (status.certainty != PERIOD_TRIED || (!status.following && !final) ||
-		status.cycles < (status.period <= TINY_PERIOD ? SURE_CYCLES : CYCLES))
+	if (status.certainty != PERIOD_TRIED ||
+		status.cycles < (status.period <= TINY_PERIOD ? MANY_CYCLES : CYCLES) ||
+		(!status.following && !final && status.cycles < MANY_CYCLES))
 		return false;
 	period_confirm(builder->detector);
 	step_builder_take_segments(builder);
@@ -63,9 +66,15 @@ void step_builder_close_open(struct step_builder *builder)
 }
 
 /* How many windows to wait for more certainty. */
-static int64_t hold_windows(const struct period_status *status)
+static int64_t hold_windows(const struct step_builder *builder, const struct period_status *status)
 {
-	if (status->cycles < SURE_CYCLES || !status->following)
+	int64_t waited = builder->last_time.value - builder->open_start.value;
+	uint64_t open = step_builder_position(builder) - builder->cut_end;
+
+	bool layer = status->period <= SHORT_PERIOD &&
+		     waited / (int64_t)open * (int64_t)status->period < LAYER_NS;
+
+	if (layer || status->cycles < SURE_CYCLES || !status->following)
 		return HOLD_UNSURE_WINDOWS;
 	if (status->period <= TINY_PERIOD)
 		return HOLD_TINY_WINDOWS;
@@ -86,7 +95,7 @@ static bool is_up(const struct step_builder *builder, const struct period_status
 					 (few ? FEW_PARTS_WINDOWS : 1) * builder->window_ns;
 	}
 	if (status->certainty == PERIOD_TRIED)
-		return waited >= hold_windows(status) * builder->window_ns;
+		return waited >= hold_windows(builder, status) * builder->window_ns;
 	if (few)
 		return waited >= FEW_PARTS_WINDOWS * builder->window_ns;
 	return waited >= HOLD_REPEATING_WINDOWS * builder->window_ns ||

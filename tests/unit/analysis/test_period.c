@@ -15,7 +15,8 @@ enum { CUTS_MAX = 100000, SAME_CUTS = 550 };
 
 struct stream {
 	struct period_detector *detector;
-	uint64_t label; /* other numbers for the same tokens */
+	uint64_t label;	  /* other numbers for the same tokens */
+	int64_t pause_ns; /* before the next tokens */
 	uint64_t count, regular, incomplete, irregular;
 	uint64_t end;
 	uint64_t *cuts; /* ends of regular segments */
@@ -64,13 +65,14 @@ static void take(struct stream *stream)
 static void push(struct stream *stream, uint64_t structure, uint64_t length)
 {
 	uint64_t state = structure ^ stream->label, full;
-	struct period_token token;
+	struct period_token token = {.length_bytes = length,
+		.group = structure / 100,
+		.arrival_ns = stream->pause_ns,
+		.departure_ns = stream->pause_ns + 1000000};
 
 	token.structure = random_next(&state);
 	full = token.structure + length * 0x9fb21c651e98df25u;
 	token.full = random_next(&full);
-	token.group = structure / 100;
-	token.message = false;
 	period_push(stream->detector, &token);
 	stream->count++;
 	take(stream);
@@ -273,6 +275,98 @@ static void test_changed(void **state)
 	stream_close(&stream);
 }
 
+/* Two small calls after every 25 steps are no step of 25, and the steps stay steps. */
+static void test_logging(void **state)
+{
+	struct stream stream;
+
+	(void)state;
+	stream_open(&stream, 1000, 0);
+	for (uint64_t i = 1; i <= 610; i++) {
+		for (uint64_t j = 0; j < 16; j++)
+			push(&stream, 200 + (j == 0), 1000000 + 1000 * j);
+		push(&stream, 210, 8);
+		if (i % 25 == 0) {
+			push(&stream, 210, 4);
+			push(&stream, 210, 4);
+		}
+	}
+	assert_status(&stream, PERIOD_CONFIRMED, true, 17);
+	assert_int_equal(stream.regular, 610);
+	assert_int_equal(stream.irregular, 0);
+	stream_close(&stream);
+}
+
+/* Steps of 32 equal calls, after a pause each. */
+static void push_equal_steps(struct stream *stream, uint64_t random, uint64_t count)
+{
+	for (uint64_t i = 0; i < 32 * count; i++) {
+		stream->pause_ns = (int64_t)(random_next(&random) % 500000);
+		if (i % 32 == 0)
+			stream->pause_ns += 20000000;
+		push(stream, 'a', 1 << 22);
+	}
+	stream->pause_ns = 0;
+}
+
+/* A step of equal calls shows by the pause of the optimizer; ranks with other times cut alike. */
+static void test_pauses(void **state)
+{
+	struct stream one, other;
+
+	(void)state;
+	stream_open(&one, 1000, 0);
+	stream_open(&other, 1000, 0);
+	push_equal_steps(&one, 1, 200);
+	push_equal_steps(&other, 2, 200);
+	assert_status(&one, PERIOD_CONFIRMED, true, 32);
+	/* What is put in, or looks like the calls themselves, moves the cut for a few steps only. */
+	push_text(&one, "aaaaaaaaaaaaaaaaaaa", 1);
+	push_text(&other, "aaaaaaaaaaaaaaaaaaa", 1);
+	push_equal_steps(&one, 3, 100);
+	push_equal_steps(&other, 4, 100);
+	assert_true(one.regular >= 298 && one.regular <= 301);
+	assert_true(one.irregular <= 3);
+	assert_int_equal(one.cut_count, other.cut_count);
+	assert_memory_equal(one.cuts, other.cuts, one.cut_count * sizeof(*one.cuts));
+	assert_int_equal((one.count - one.cuts[one.cut_count - 1]) % 32, 0);
+	stream_close(&one);
+	stream_close(&other);
+}
+
+/* Long calls that come at random are no beat; nor are rare seconds between rounds of many milliseconds. */
+static void test_stalls(void **state)
+{
+	struct stream stream;
+	uint64_t random = 9;
+
+	(void)state;
+	stream_open(&stream, 1000, 0);
+	for (uint64_t i = 0; i < 60000; i++) {
+		stream.pause_ns = random_next(&random) % 20 ? 1000000 : 50000000;
+		push(&stream, 'a', 1 << 22);
+	}
+	assert_status(&stream, PERIOD_CONFIRMED, true, 1);
+	stream_close(&stream);
+
+	stream_open(&stream, 1000, 0);
+	for (uint64_t i = 0; i < 60000; i++) {
+		stream.pause_ns = i % 50 ? 200000000 : INT64_C(5000000000);
+		push(&stream, 'a', 1 << 22);
+	}
+	assert_status(&stream, PERIOD_CONFIRMED, true, 1);
+	stream_close(&stream);
+
+	/* Short steps, from the 300th on with a fault in every seventh. */
+	stream_open(&stream, 1000, 0);
+	for (uint64_t i = 0; i < 60000; i++) {
+		stream.pause_ns = i < 300 || i % 7 ? 4000000 : 40000000;
+		push(&stream, 'a', 1 << 22);
+	}
+	assert_status(&stream, PERIOD_CONFIRMED, true, 1);
+	stream_close(&stream);
+}
+
 static void push_program(struct stream *stream, uint64_t seed, uint64_t confirm_at)
 {
 	uint64_t random = seed;
@@ -351,6 +445,9 @@ int main(void)
 		cmocka_unit_test(test_lost),
 		cmocka_unit_test(test_barrier_inside),
 		cmocka_unit_test(test_changed),
+		cmocka_unit_test(test_logging),
+		cmocka_unit_test(test_pauses),
+		cmocka_unit_test(test_stalls),
 		cmocka_unit_test(test_same_cuts),
 		cmocka_unit_test(test_noise),
 		cmocka_unit_test(test_skip),

@@ -160,6 +160,11 @@ void attach_deep_destroy(struct attach_deep *deep)
 	free(deep);
 }
 
+int attach_deep_descriptor(const struct attach_deep *deep)
+{
+	return deep ? deep->loader : -1;
+}
+
 static size_t find(const struct attach_deep *deep, pid_t pid)
 {
 	size_t i = 0;

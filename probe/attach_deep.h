@@ -23,6 +23,9 @@ int attach_deep_create(const struct probe_options *options, struct attach_deep *
 	__attribute__((warn_unused_result));
 void attach_deep_destroy(struct attach_deep *deep); /* NULL is fine */
 
+/* The file descriptor by which the loading process is told: of a process that closes its files, to keep. -1: none. */
+int attach_deep_descriptor(const struct attach_deep *deep); /* NULL is fine */
+
 /* A process made a collective call: has the library loaded into it, once. NULL is fine. */
 void attach_deep_called(struct attach_deep *deep, pid_t pid);
 /* It ended; its number may be another's later. */

@@ -166,10 +166,12 @@ static void on_signal(int number)
 }
 
 /* Whoever stops the attach, also by kill -9, ends the watch; and the files of its caller with it. */
-static void begin_attach(const struct probe_options *options, pid_t parent)
+static void begin_attach(
+	const struct probe_options *options, const struct session_job *job, pid_t parent)
 {
-	int kept[] = {watch_ended, named_descriptor(options->alerts),
-		named_descriptor(options->report), named_descriptor(options->record)};
+	int kept[] = {watch_ended, attach_deep_descriptor(job->deep),
+		named_descriptor(options->alerts), named_descriptor(options->report),
+		named_descriptor(options->record)};
 
 	setsid();
 	prctl(PR_SET_PDEATHSIG, SIGTERM);
@@ -220,7 +222,7 @@ int detached_attach(const struct detached *detached, const struct session_job *j
 	}
 	if (relay.probe == 0) {
 		dup2(messages[1], STDERR_FILENO);
-		begin_attach(detached->options, parent);
+		begin_attach(detached->options, job, parent);
 		_exit(attached_probe(detached, job, tree, count));
 	}
 	watcher = relay.probe;

@@ -30,7 +30,7 @@
 enum {
 	LATE_PROBE_MS = 300,	   /* time for a probe that starts late, once all others are done */
 	LAST_PEER_MS = 2000,	   /* time for probes to come back, once the parent is gone */
-	PEERS_POLL_MS = 200,	   /* how often peers are counted, once the parent is gone */
+	PEERS_POLL_MS = 200,	   /* how often peers are counted; to a parent, a sign of life */
 	SILENCE_MS = 30000,	   /* a probe that is there sends more often than that */
 	RECORD_PATIENCE_MS = 1000, /* for one whose job has ended to end its record */
 	RECORD_RETRY_MS = 50,
@@ -375,7 +375,7 @@ static int time_to_wait_ms(struct coordinator *coordinator, bool parent_gone, in
 					LATE_PROBE_MS * INT64_C(1000000),
 			now_ns);
 	if (!parent_gone)
-		return -1;
+		return coordinator->options.parent ? PEERS_POLL_MS : -1;
 	listener_get_state(coordinator->listener, &state);
 	if (!*alone_since || (state.peers && !silent))
 		*alone_since = now_ns;

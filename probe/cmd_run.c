@@ -25,10 +25,12 @@
 #include "probe/detached.h"
 #include "probe/device_environment.h"
 #include "probe/launcher_wrap.h"
+#include "probe/relay.h"
 #include "probe/verbs_environment.h"
 
 enum {
-	END_LIMIT_MS = 880,   /* from the command's end; the relay needs less */
+	END_LIMIT_MS = 880, /* from the command's end; the relay needs less: */
+	RELAY_MORE_MS = END_LIMIT_MS - RELAY_LIMIT_MS,
 	EXIT_NOT_FOUND = 127, /* as shells have it */
 	EXIT_NOT_EXECUTABLE = 126,
 };
@@ -104,6 +106,7 @@ struct supervisor {
 	int status;	      /* of the command, as shells have it */
 	int killed_by;	      /* the signal that ended the command, or 0 */
 	int64_t deadline_ms;  /* to end; 0: the command runs */
+	struct end_hold *hold;
 };
 
 static int64_t now_ms(void)
@@ -125,6 +128,8 @@ static void reap(struct supervisor *supervisor)
 			supervisor->deadline_ms = now_ms() + END_LIMIT_MS;
 			supervisor->killed_by = info.si_code == CLD_EXITED ? 0 : info.si_status;
 			supervisor->status = info.si_status + (supervisor->killed_by ? 128 : 0);
+			if (supervisor->status)
+				end_hold_refuse(supervisor->hold);
 		} else if (info.si_pid == supervisor->relay) {
 			supervisor->relay = 0;
 		}
@@ -132,25 +137,49 @@ static void reap(struct supervisor *supervisor)
 	}
 }
 
-/*
- * Until the command has ended, and the relay with it or soon after. Signals are passed on; the
- * terminal sends its own (SI_KERNEL) to the command as well.
- */
+/* Signals are passed on; the terminal sends its own (SI_KERNEL) to the command as well. */
+static void take_signal(const struct supervisor *supervisor, const siginfo_t *info)
+{
+	int number = info->si_signo;
+
+	if (number == SIGCHLD)
+		return;
+	if (!supervisor->command && number != SIGCONT && number != SIGWINCH)
+		end_hold_refuse(supervisor->hold);
+	if (supervisor->command && info->si_code != SI_KERNEL)
+		kill(supervisor->command, number);
+}
+
+static bool time_is_up(struct supervisor *supervisor)
+{
+	int64_t until_ms = end_hold_until_ms(supervisor->hold) + RELAY_MORE_MS;
+
+	if (!supervisor->deadline_ms || now_ms() < supervisor->deadline_ms)
+		return false;
+	if (until_ms <= supervisor->deadline_ms)
+		return true;
+	supervisor->deadline_ms = until_ms;
+	return false;
+}
+
+/* Until the command has ended, and the relay with it or soon after. */
 static void supervise(struct supervisor *supervisor, const sigset_t *signals)
 {
 	while (supervisor->command || supervisor->relay) {
-		int64_t wait_ms = supervisor->deadline_ms - now_ms();
-		struct timespec wait = {wait_ms / 1000, wait_ms % 1000 * 1000000};
 		siginfo_t info;
 
-		if (supervisor->deadline_ms && wait_ms <= 0)
+		if (time_is_up(supervisor))
 			break;
+		int64_t wait_ms = supervisor->deadline_ms - now_ms();
+		struct timespec wait = {wait_ms / 1000, wait_ms % 1000 * 1000000};
+
+		if (wait_ms < 0)
+			wait = (struct timespec){0};
 		int number = sigtimedwait(signals, &info, supervisor->deadline_ms ? &wait : NULL);
 
-		if (number > 0 && number != SIGCHLD && info.si_code != SI_KERNEL &&
-			supervisor->command)
-			kill(supervisor->command, number);
 		reap(supervisor);
+		if (number > 0)
+			take_signal(supervisor, &info);
 	}
 	if (supervisor->relay)
 		kill(supervisor->relay, SIGKILL);
@@ -174,7 +203,7 @@ static int run_by_hand(struct detached *detached)
 {
 	static const int taken[] = {
 		SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGCONT, SIGWINCH};
-	struct supervisor supervisor = {0};
+	struct supervisor supervisor = {.hold = detached->hold};
 	struct inherited inherited;
 	sigset_t signals;
 
@@ -239,5 +268,7 @@ int cmd_run(int argc, char **argv)
 		detached_say_unfinished(&options, &place, unfinished);
 		detached.unfinished = unfinished;
 	}
+	if (place.is_slurm_task && place.several_hosts)
+		detached.hold = end_hold_create();
 	return run_by_hand(&detached);
 }

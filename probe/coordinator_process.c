@@ -398,6 +398,11 @@ void coordinator_process_wait(struct coordinator_child *child, int timeout_ms)
 		nanosleep(&(struct timespec){.tv_sec = 1}, NULL);
 		waitpid(child->pid, NULL, WNOHANG);
 	}
+	coordinator_process_leave(child);
+}
+
+void coordinator_process_leave(struct coordinator_child *child)
+{
 	if (child->is_ours) {
 		unlink(child->lock_path);
 		unlink(child->socket_path);

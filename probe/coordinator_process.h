@@ -23,7 +23,8 @@ struct coordinator_child {
 
 /* What is known of the job before its first rank is seen. */
 struct job_place {
-	char job_id[64]; /* the launcher's name of the job, else made from host, pid and time */
+	char job_id[64];    /* the launcher's name of the job, else made from host, pid and time */
+	bool is_slurm_task; /* what is left of a step when its tasks have ended is killed */
 	bool may_outlive; /* started by a launcher, as one rank, that lets the probe finish after it */
 	bool several_hosts;	  /* the launcher says that other hosts take part */
 	char leader_address[128]; /* the host of rank 0, as all probes reach it, or "" */
@@ -71,5 +72,8 @@ bool coordinator_process_ended(struct coordinator_child *child);
  * lock and socket.
  */
 void coordinator_process_wait(struct coordinator_child *child, int timeout_ms);
+
+/* Leaves it to end by itself once no probe is connected; removes its lock and socket. */
+void coordinator_process_leave(struct coordinator_child *child);
 
 #endif

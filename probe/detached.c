@@ -99,7 +99,8 @@ static void probe(const struct detached *detached)
 	signal(SIGPIPE, SIG_IGN);
 	keep_only(kept, sizeof(kept) / sizeof(kept[0]));
 	if (session_create(options, detached->place,
-		    &(struct session_job){.why_no_device = detached->why_no_device},
+		    &(struct session_job){
+			    .why_no_device = detached->why_no_device, .hold = detached->hold},
 		    &session) == 0) {
 		session_track(session, detached->target);
 		session_prepare_command(session, options->command);
@@ -128,7 +129,8 @@ static int open_messages(int messages[2])
 
 void detached_watch(const struct detached *detached)
 {
-	struct relay_options relay = {.gate = detached->gate, .unfinished = detached->unfinished};
+	struct relay_options relay = {
+		.gate = detached->gate, .hold = detached->hold, .unfinished = detached->unfinished};
 	int messages[2];
 
 	setsid();

@@ -10,6 +10,7 @@
 #include <sys/types.h>
 
 #include "probe/coordinator_process.h"
+#include "probe/end_hold.h"
 #include "probe/options.h"
 #include "probe/session.h"
 #include "probe/start_gate.h"
@@ -24,6 +25,7 @@ struct detached {
 	const char *why_no_device;
 	pid_t target; /* the command's process; its end is the job's */
 	struct start_gate *gate;
+	struct end_hold *hold;	/* see end_hold.h */
 	const char *unfinished; /* see relay.h */
 };
 

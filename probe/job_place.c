@@ -41,8 +41,8 @@ void job_place_find(struct job_place *place, const struct probe_options *options
 
 	*place = (struct job_place){0};
 	if (launcher_environment_read(getpid(), &launcher) == 0 && is_rank(&launcher)) {
-		/* What is left of a step when its tasks have ended is killed by Slurm. */
-		place->may_outlive = strncmp(launcher.job_id, "slurm.", 6) != 0;
+		place->is_slurm_task = strncmp(launcher.job_id, "slurm.", 6) == 0;
+		place->may_outlive = !place->is_slurm_task;
 		place->several_hosts = launcher.several_hosts;
 		snprintf(place->leader_address, sizeof(place->leader_address), "%s",
 			launcher.leader_address);

@@ -16,6 +16,7 @@
 enum {
 	TICK_MS = 20,	      /* how often a write that waits looks at the time */
 	LATE_MS = 200,	      /* the gate's process needs this to open it by itself */
+	HOLD_LOOK_MS = 450,   /* the coordinator, when it is alone, looks around every 200 ms */
 	STATUS_MS = 50,	      /* from a probe's last message to its end */
 	MESSAGE_LENGTH = 256, /* of a line of our own */
 };
@@ -27,6 +28,7 @@ struct relay {
 	int status;	     /* of the probe */
 	int64_t late_ms;     /* when a probe that is not ready is told to be late; 0: settled */
 	int64_t deadline_ms; /* 0: the command runs */
+	int64_t held_ns;     /* of the coordinator's CPU time, when it was last looked at */
 };
 
 static int64_t now_ms(void)
@@ -53,9 +55,16 @@ static void look_at_target(struct relay *relay)
 	relay->deadline_ms = now_ms() + RELAY_LIMIT_MS;
 }
 
-static bool time_is_up(const struct relay *relay)
+static bool time_is_up(struct relay *relay)
 {
-	return relay->deadline_ms && now_ms() >= relay->deadline_ms;
+	int64_t now = now_ms(), later = now + HOLD_LOOK_MS;
+
+	if (!relay->deadline_ms || now < relay->deadline_ms)
+		return false;
+	if (!end_hold_goes_on(relay->options->hold, &relay->held_ns, later))
+		return true;
+	relay->deadline_ms = later;
+	return false;
 }
 
 static void on_tick(int number)

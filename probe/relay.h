@@ -10,6 +10,7 @@
 
 #include <sys/types.h>
 
+#include "probe/end_hold.h"
 #include "probe/start_gate.h"
 
 /* After the command's end, the time for the report, and for what was not read yet. */
@@ -20,13 +21,14 @@ struct relay_options {
 	pid_t probe;  /* a child of this process */
 	int target;   /* readable once the command, or the watch, has ended; -1: never told */
 	const struct start_gate *gate; /* the command's; NULL: the watch ends with the probe */
+	struct end_hold *hold;	       /* see end_hold.h */
 	const char *unfinished;	       /* told where RELAY_LIMIT_MS was not enough; NULL: nothing */
 };
 
 /*
  * Copies messages to standard error until all who write them are gone, or until RELAY_LIMIT_MS
- * after the command's end. Tells when the probe ends early or is late. Closes messages and target.
- * Returns the probe's exit status, 0 where it has none yet.
+ * after the command's end, or longer for a hold. Tells when the probe ends early or is late. Closes
+ * messages and target. Returns the probe's exit status, 0 where it has none yet.
  */
 int relay_run(const struct relay_options *options);
 

@@ -71,6 +71,7 @@ struct session {
 	char *alone_files[3];		    /* their own record, report, alerts */
 	char alone_why[WIRE_DETAIL_LENGTH_MAX + 1];
 	struct coordinator_child coordinator;
+	struct end_hold *hold; /* NULL: nobody stays for the coordinator */
 	uint64_t probe_id, host_id, next_number;
 	uint64_t events, dropped_seen;
 	bool paused;
@@ -271,6 +272,7 @@ int session_create(const struct probe_options *options, const struct job_place *
 	snprintf(session->why_no_device, sizeof(session->why_no_device), "%s",
 		session_job->why_no_device);
 	session->deep = session_job->deep;
+	session->hold = session_job->hold;
 	open_bpf(session);
 	library_watch_init(&session->libraries, session->bpf);
 	if (!session->bpf)
@@ -791,11 +793,15 @@ void session_finish(struct session *session)
 	job_finish(session->job, host_now());
 	send_batch(session, true);
 	if (!alone && flush(session, &state) < 0) {
+		alone = true;
 		look_at_coordinator(session);
 		fprintf(stderr,
 			"slowrank: the coordinator does not answer; %s of the record is missing\n",
 			state.batches_acknowledged ? "the end" : "all");
 	}
 	take_replies(session);
-	coordinator_process_wait(&session->coordinator, REPORT_TIMEOUT_MS);
+	if (!alone && end_hold_ask(session->hold, session->coordinator.pid))
+		coordinator_process_leave(&session->coordinator);
+	else
+		coordinator_process_wait(&session->coordinator, REPORT_TIMEOUT_MS);
 }

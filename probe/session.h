@@ -11,6 +11,7 @@
 
 #include "probe/attach_deep.h"
 #include "probe/coordinator_process.h"
+#include "probe/end_hold.h"
 #include "probe/options.h"
 
 struct session;
@@ -19,6 +20,7 @@ struct session;
 struct session_job {
 	bool attached;		   /* the job ran before */
 	const char *why_no_device; /* the in-process library was not given to it; "" = it was */
+	struct end_hold *hold;	   /* of the command's end, outlives the session; NULL = none */
 	struct attach_deep *deep;  /* attach --deep, outlives the session; NULL = not asked */
 };
 
@@ -49,7 +51,7 @@ void session_prepare_command(struct session *session, char *const argv[]);
  */
 void session_run(struct session *session, pid_t leader, const volatile int *stop);
 
-/* Sends what is left, waits for the coordinator's report (bounded). */
+/* Sends what is left, waits for the coordinator's report (bounded) where nobody else does. */
 void session_finish(struct session *session);
 
 #endif

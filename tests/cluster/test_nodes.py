@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
@@ -271,6 +272,61 @@ def late(paths):
         check_one_job(paths, nodes, output)
 
 
+def first_node_first(job, on_first, on_others):
+    """srun of a job that goes on, after the program's end, with these words of a shell."""
+    then = f'"$@" || exit; if [ "$(hostname)" = node0 ]; then {on_first}; else {on_others}; fi'
+    return job.run([*job.steps(), "--mpi=pmix", *job.watched(), "sh", "-c", then, "sh",
+                    *job.open_mpi()], **launchers.OPEN_MPI)
+
+
+def slurm_first_node_first(paths):
+    """Slurm kills what is left on a node when its tasks have ended: not the coordinator that others need."""
+    fresh(paths.directory, "record.slr")
+    with cluster(paths) as nodes:
+        launchers.start_slurm(nodes)
+        output = first_node_first(launchers.Job(paths, nodes, THROTTLED), "true", "sleep 5")
+        check_one_job(paths, nodes, output)
+
+
+def ended(pid):
+    return not any(jobs.arguments(pid))
+
+
+def slurm_first_node_ends(paths):
+    """The first node's task does not stay for a coordinator that stands still, after a signal, or where its
+    command failed."""
+    go, told = (os.path.join(paths.directory, name) for name in ("go", "run"))
+    with cluster(paths, 2, 1) as nodes:
+        launchers.start_slurm(nodes)
+        for name, status in (("stopped", 0), ("terminated", 0), ("failed", 3)):
+            fresh(paths.directory, "record.slr", "go", "run")
+            job = launchers.Job(paths, nodes, {"steps": 50, "step_ms": 20})
+            with futures.ThreadPoolExecutor(1) as pool:
+                pool.submit(first_node_first, job,
+                            f"echo $PPID >{told}.part; mv {told}.part {told}; exit {status}",
+                            f"until test -e {go}; do sleep 0.1; done")
+                try:
+                    jobs.wait_until(lambda: os.path.exists(told), "the first node's command ends")
+                    with open(told, encoding="ascii") as file:
+                        run = int(file.read())
+                    time.sleep(3 if status == 0 else 1)
+                    check(ended(run) == (status != 0), f"{name}: it stays for a job that goes on")
+                    if name == "stopped":
+                        for pid in filter(str.isdigit, os.listdir("/proc")):
+                            if {b"coordinator", job.record.encode()} <= set(jobs.arguments(pid)):
+                                os.kill(int(pid), signal.SIGSTOP)
+                    elif name == "terminated":
+                        os.kill(run, signal.SIGTERM)
+                    started = time.monotonic()
+                    jobs.wait_until(lambda: ended(run), f"{name}: it ends")
+                    seconds = time.monotonic() - started
+                    print(f"{name}: ended {seconds:.2f} s later")
+                    check(seconds < 1.2, f"{name}: it ends {seconds:.2f} s later")
+                finally:
+                    with open(go, "w", encoding="ascii"):
+                        pass
+
+
 def ranks_of(name, record):
     """Process ids of that program's ranks for that record, by rank."""
     found = {}
@@ -313,7 +369,8 @@ CASES = {**{name: launched(name) for name in launchers.LAUNCHERS},
          **{case.__name__: case for case in (taken_ports, not_by_slurm, half,
                                                head_node, no_address, versions, late,
                                                restart, ipv6, firewall, run_open_mpi,
-                                               squatted_port)}}
+                                               squatted_port, slurm_first_node_first,
+                                               slurm_first_node_ends)}}
 
 if __name__ == "__main__":
     harness.main(CASES)

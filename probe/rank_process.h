@@ -54,7 +54,7 @@ struct rank_process {
 	bool mpi_examined; /* its library's objects were looked for */
 	struct mpi_objects mpi;
 	uint64_t world_id;
-	int64_t last_call_ns;  /* when it last left, or enqueued, a collective; 0 = not yet */
+	int64_t last_call_ns; /* when it last left, or enqueued, a collective; 0 = not yet */
 	struct cpu_since cpu_since;
 	int64_t first_part_ns; /* when it first took part in a collective; 0 = not yet */
 	struct launcher_environment launcher;

@@ -279,7 +279,7 @@ struct ring_control {
 	uint32_t paused;   /* 1: the library writes nothing (to measure its cost) */
 	uint32_t reader_count;	     /* readers so far: a later one is told hello again */
 	int64_t timed_until_host_ns; /* collectives are timed by events until then */
-	uint32_t launchers_cpu; /* 1: wanted, since nothing else tells when they sleep */
+	uint32_t launchers_cpu;	     /* 1: wanted, since nothing else tells when they sleep */
 	uint32_t padding;
 };
 

@@ -432,6 +432,48 @@ static void test_skip(void **state)
 	stream_close(&stream);
 }
 
+/* Stalls at distances that are equal by chance make no step of rounds. */
+static void test_chance(void **state)
+{
+	static const uint64_t stalled[] = {1, 2, 11, 18, 20, 29, 36, 37, 45, 47};
+	struct stream stream;
+	size_t next = 0;
+
+	(void)state;
+	stream_open(&stream, 1000, 0);
+	for (uint64_t i = 0; i < 60; i++) {
+		bool stalls = next < sizeof(stalled) / sizeof(stalled[0]) && i == stalled[next] + 4;
+
+		next += stalls;
+		stream.pause_ns = stalls ? 30000000 : 0;
+		push_text(&stream, "ab", 1);
+	}
+	assert_status(&stream, PERIOD_TRIED, true, 2);
+	stream_close(&stream);
+}
+
+/* Of several pauses in each step, it begins at the longest, however few steps there were. */
+static void test_several_pauses(void **state)
+{
+	struct stream stream;
+
+	(void)state;
+	stream_open(&stream, 1000, 0);
+	for (uint64_t i = 0; i < 24 * 40; i++) {
+		stream.pause_ns = i % 24 == 11			? 90000000
+				  : i % 24 == 4 || i % 24 == 17 ? 30000000
+								: 0;
+		push_text(&stream, "ab", 1);
+	}
+	assert_status(&stream, PERIOD_TRIED, true, 48);
+	period_confirm(stream.detector);
+	take(&stream);
+	assert_true(stream.cut_count > 30);
+	for (size_t i = 0; i < stream.cut_count; i++)
+		assert_int_equal(stream.cuts[i] % 48, 22);
+	stream_close(&stream);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -451,6 +493,8 @@ int main(void)
 		cmocka_unit_test(test_same_cuts),
 		cmocka_unit_test(test_noise),
 		cmocka_unit_test(test_skip),
+		cmocka_unit_test(test_chance),
+		cmocka_unit_test(test_several_pauses),
 	};
 
 	return cmocka_run_group_tests_name("analysis.period", tests, NULL, NULL);

@@ -66,8 +66,8 @@ void period_span_add(
 	if (detector->span_count)
 		last = &detector->spans[(detector->span_first + detector->span_count - 1) %
 					PERIOD_SPAN_NR];
-	if (last && chunk && last->chunk == chunk && last->kind == kind &&
-		(end - last->anchor) % chunk == 0) {
+	if (last && chunk && last->end != detector->kept_end && last->chunk == chunk &&
+		last->kind == kind && (end - last->anchor) % chunk == 0) {
 		last->end = end;
 	} else if (last && detector->span_count == PERIOD_SPAN_NR) {
 		*last = (struct period_span){.end = end, .kind = PERIOD_IRREGULAR};
@@ -84,8 +84,18 @@ void period_span_add(
 
 void period_span_drop(struct period_detector *detector)
 {
-	detector->span_count = 0;
-	detector->queued_end = detector->decided;
+	uint64_t kept =
+		detector->kept_end > detector->decided ? detector->kept_end : detector->decided;
+
+	for (; detector->span_count; detector->span_count--) {
+		struct period_span *last =
+			&detector->spans[(detector->span_first + detector->span_count - 1) %
+					 PERIOD_SPAN_NR];
+
+		if (last->end <= kept)
+			break;
+	}
+	detector->queued_end = kept;
 	detector->open_kind = 0;
 }
 
@@ -94,7 +104,8 @@ bool period_take(struct period_detector *detector, struct period_segment *segmen
 	struct period_span *span;
 	uint64_t end;
 
-	if (detector->span_count == 0 || !detector->released)
+	if (detector->span_count == 0 ||
+		(!detector->released && detector->decided >= detector->kept_end))
 		return false;
 	span = &detector->spans[detector->span_first];
 	end = span->end;
@@ -255,7 +266,7 @@ void period_status(const struct period_detector *detector, struct period_status 
 void period_confirm(struct period_detector *detector)
 {
 	if (detector->state != PERIOD_SEEKING)
-		detector->released = true;
+		detector->released = detector->handed_out = true;
 }
 
 uint64_t period_count(const struct period_detector *detector)

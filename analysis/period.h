@@ -106,8 +106,9 @@ bool period_repeating(const struct period_detector *detector);
 void period_status(const struct period_detector *detector, struct period_status *status);
 
 /*
- * The caller cannot wait any longer: hands out what is tried as if it were confirmed. Changes
- * when segments come, not where later cuts are.
+ * The caller cannot wait any longer: hands out what is tried as if it were confirmed, and what
+ * comes later as soon as after a confirmed cycle. Changes when segments come, not where the
+ * cuts of this cycle are.
  */
 void period_confirm(struct period_detector *detector);
 

@@ -189,12 +189,20 @@ static bool is_like(const struct period_detector *detector, uint64_t period)
 
 /*
  * What an unconfirmed cycle had cut is not handed out when another takes its place, unless that
- * one comes after it, is its like and new: then the batch has changed in the first few steps.
+ * one comes after it and is new, and is its like: then the batch has changed in the first few steps;
+ * or it explained so much that it was a phase of the program.
  */
 static void take_back(struct period_detector *detector, uint64_t start, uint64_t period, bool known)
 {
-	if (known || start + period < detector->queued_end || !is_like(detector, period) ||
-		detector->cycles_followed < LIKE_CYCLES || !shares_structure(detector))
+	bool after = !known && start + period >= detector->queued_end;
+
+	if (after && detector->cycles_followed * detector->cycle.period >= FIRST_TOKENS) {
+		detector->kept_end = detector->queued_end;
+		detector->handed_out = true;
+		return;
+	}
+	if (!after || !is_like(detector, period) || detector->cycles_followed < LIKE_CYCLES ||
+		!shares_structure(detector))
 		period_span_drop(detector);
 }
 
@@ -204,7 +212,7 @@ static bool adopt(struct period_detector *detector, const struct period_candidat
 	uint64_t period = candidate->period, start = candidate->start;
 	uint64_t count = detector->structure.count, boundary;
 	struct period_cycle *cycle = &detector->cycle;
-	bool known = false;
+	bool known = false, again;
 	uint64_t identity =
 		period_cycle_identity(by_full ? &detector->full : &detector->structure, period);
 
@@ -221,10 +229,10 @@ static bool adopt(struct period_detector *detector, const struct period_candidat
 	period_cycle_adopt(
 		cycle, &detector->structure, &detector->full, start, period, loop, by_full);
 	detector->cycles_followed = (count - start) / period;
-	detector->confirm_tokens = detector->confirmed_before
-					   ? larger(AGAIN_CYCLES * period, AGAIN_CONFIRM_TOKENS)
-					   : confirming_first(period);
-	if (period <= TINY_PERIOD || (!by_full && period <= PERIOD_POOR_MAX))
+	again = detector->confirmed_before || detector->handed_out;
+	detector->confirm_tokens = again ? larger(AGAIN_CYCLES * period, AGAIN_CONFIRM_TOKENS)
+					 : confirming_first(period);
+	if (by_full ? period <= TINY_PERIOD && !again : period <= PERIOD_POOR_MAX)
 		detector->confirm_tokens = 3 * detector->full.period_max;
 	detector->confirmed =
 		known || detector->cycles_followed * period >= detector->confirm_tokens;

@@ -67,12 +67,14 @@ struct period_detector {
 	enum period_kind open_kind; /* of the open segment, where it is known already; or 0 */
 	uint64_t decided;	    /* end of the last segment taken */
 	uint64_t queued_end;	    /* end of the last span */
+	uint64_t kept_end;	    /* spans up to here are not taken back any more */
 	size_t span_first, span_count;
 	struct period_span spans[PERIOD_SPAN_NR]; /* ring */
 
 	bool confirmed;		  /* the tokens alone said so */
 	bool released;		  /* segments may be taken */
 	bool confirmed_before;	  /* some cycle was confirmed once */
+	bool handed_out;	  /* some cycle was, unconfirmed: short ones do not wait any more */
 	uint64_t confirm_tokens;  /* followed tokens that confirm the cycle */
 	uint64_t cycles_followed; /* in this visit */
 	size_t visit_count;
@@ -116,7 +118,7 @@ void period_try_return(struct period_detector *detector);
 /* One more cycle was followed. */
 void period_followed(struct period_detector *detector);
 
-/* Takes back what was queued and not taken. */
+/* Takes back what was queued and not taken, unless it is kept. */
 void period_span_drop(struct period_detector *detector);
 
 #endif

@@ -25,7 +25,7 @@ enum {
 	STALLS = 3,	   /* so many may lie between two of them, and one */
 	/* Eighths that are steady: a place of many looks so by chance more easily. */
 	STEADY_OF = 8,
-	STEADY_SHORT = 4,
+	STEADY_SHORT = 6,
 	STEADY_LONG = 7,
 };
 
@@ -229,9 +229,29 @@ static size_t followed_at(const size_t *places, size_t count, size_t distance)
 	return followed;
 }
 
+/* Of these places, the one at that distance behind another where both spacings are the longest. */
+static size_t longest_pair(
+	const float *spacings, const size_t *places, size_t count, size_t distance)
+{
+	size_t best = places[0];
+	float longest = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		for (size_t j = i + 1; j < count && places[j] <= places[i] + distance; j++) {
+			float both = fminf(spacings[places[i]], spacings[places[j]]);
+
+			if (places[j] != places[i] + distance || both <= longest)
+				continue;
+			longest = both;
+			best = places[j];
+		}
+	}
+	return best;
+}
+
 /*
  * The distance at which so many (steady, in eighths) of the long spacings are followed by another, stalls in between
- * or not; else 0. *last: one of them.
+ * or not; else 0. *last: one of them, where steps begin: a step may have several such pauses.
  */
 static size_t distance_of(
 	const float *spacings, size_t count, size_t steady, double least, size_t *last)
@@ -252,11 +272,11 @@ static size_t distance_of(
 				continue;
 			best = followed;
 			distance = newest[j] - newest[i];
-			*last = newest[j];
 		}
 	}
 	if (best + 1 < LONG_MIN || (best + 1) * STEADY_OF < long_count * steady)
 		return 0;
+	*last = longest_pair(spacings, newest, long_count, distance);
 	return distance;
 }
 

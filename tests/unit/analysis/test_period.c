@@ -432,6 +432,93 @@ static void test_skip(void **state)
 	stream_close(&stream);
 }
 
+/* A program of phases, each of a few calls: once the caller took one as it was, the others come without it. */
+static void test_phases(void **state)
+{
+	struct stream stream;
+	uint64_t before;
+
+	(void)state;
+	stream_open(&stream, PERIOD_LENGTH_MAX, 0);
+	push_text(&stream, "ab", 1000);
+	assert_status(&stream, PERIOD_TRIED, true, 2);
+	assert_int_equal(stream.regular, 0);
+	period_confirm(stream.detector);
+	take(&stream);
+	assert_int_equal(stream.regular, 1000);
+	push_text(&stream, "xyzuvw", 1);
+	push_text(&stream, "c", 80);
+	assert_status(&stream, PERIOD_CONFIRMED, true, 1);
+	before = stream.regular;
+	push_text(&stream, "rstqp", 1);
+	push_text(&stream, "def", 40);
+	assert_status(&stream, PERIOD_CONFIRMED, true, 3);
+	assert_true(before >= 1000 + 70);
+	assert_true(stream.regular >= before + 30);
+	stream_close(&stream);
+}
+
+/* What a cycle explained for long is not taken back for what comes after it. */
+static void test_phases_unasked(void **state)
+{
+	struct stream stream;
+
+	(void)state;
+	stream_open(&stream, PERIOD_LENGTH_MAX, 0);
+	push_text(&stream, "ab", 1100);
+	assert_int_equal(stream.regular, 0);
+	push_text(&stream, "xyzuvw", 1);
+	push_text(&stream, "c", 20);
+	assert_int_equal(stream.regular, 1100);
+	push_text(&stream, "rstqp", 1);
+	push_text(&stream, "def", 40);
+	assert_true(stream.regular >= 1100 + 30);
+	assert_status(&stream, PERIOD_CONFIRMED, true, 3);
+	stream_close(&stream);
+}
+
+/* Stalls at distances that are equal by chance make no step of rounds. */
+static void test_chance(void **state)
+{
+	static const uint64_t stalled[] = {1, 2, 11, 18, 20, 29, 36, 37, 45, 47};
+	struct stream stream;
+	size_t next = 0;
+
+	(void)state;
+	stream_open(&stream, 1000, 0);
+	for (uint64_t i = 0; i < 60; i++) {
+		bool stalls = next < sizeof(stalled) / sizeof(stalled[0]) && i == stalled[next] + 4;
+
+		next += stalls;
+		stream.pause_ns = stalls ? 30000000 : 0;
+		push_text(&stream, "ab", 1);
+	}
+	assert_status(&stream, PERIOD_TRIED, true, 2);
+	stream_close(&stream);
+}
+
+/* Of several pauses in each step, it begins at the longest, however few steps there were. */
+static void test_several_pauses(void **state)
+{
+	struct stream stream;
+
+	(void)state;
+	stream_open(&stream, 1000, 0);
+	for (uint64_t i = 0; i < 24 * 40; i++) {
+		stream.pause_ns = i % 24 == 11			? 90000000
+				  : i % 24 == 4 || i % 24 == 17 ? 30000000
+								: 0;
+		push_text(&stream, "ab", 1);
+	}
+	assert_status(&stream, PERIOD_TRIED, true, 48);
+	period_confirm(stream.detector);
+	take(&stream);
+	assert_true(stream.cut_count > 30);
+	for (size_t i = 0; i < stream.cut_count; i++)
+		assert_int_equal(stream.cuts[i] % 48, 22);
+	stream_close(&stream);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -451,6 +538,10 @@ int main(void)
 		cmocka_unit_test(test_same_cuts),
 		cmocka_unit_test(test_noise),
 		cmocka_unit_test(test_skip),
+		cmocka_unit_test(test_phases),
+		cmocka_unit_test(test_phases_unasked),
+		cmocka_unit_test(test_chance),
+		cmocka_unit_test(test_several_pauses),
 	};
 
 	return cmocka_run_group_tests_name("analysis.period", tests, NULL, NULL);

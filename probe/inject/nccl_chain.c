@@ -161,11 +161,11 @@ static void *make_pair(const struct pair *made, bool lasting)
 	number = number < LASTING_MAX ? number | LASTING_BIT
 				      : __atomic_fetch_add(&chain.recent, 1, __ATOMIC_RELAXED);
 	pair = pair_of(number);
+	/* Who finds what is new in it (find_pair()) finds the tag gone. */
 	__atomic_store_n(&pair->tag, 0, __ATOMIC_RELAXED);
-	__atomic_thread_fence(__ATOMIC_RELEASE);
-	__atomic_store_n(&pair->own, made->own, __ATOMIC_RELAXED);
-	__atomic_store_n(&pair->theirs, made->theirs, __ATOMIC_RELAXED);
-	__atomic_store_n(&pair->mask, made->mask, __ATOMIC_RELAXED);
+	__atomic_store_n(&pair->own, made->own, __ATOMIC_RELEASE);
+	__atomic_store_n(&pair->theirs, made->theirs, __ATOMIC_RELEASE);
+	__atomic_store_n(&pair->mask, made->mask, __ATOMIC_RELEASE);
 	__atomic_store_n(&pair->tag, number + 1, __ATOMIC_RELEASE);
 	return (void *)(uintptr_t)((uint64_t)(process_key() & UINT16_MAX) << KEY_SHIFT |
 				   number << KIND_BITS | KIND_PAIR);
@@ -182,10 +182,9 @@ static bool find_pair(void *handle, struct pair *found)
 		return false;
 	pair = pair_of(number);
 	if (__atomic_load_n(&pair->tag, __ATOMIC_ACQUIRE) == number + 1) {
-		found->own = __atomic_load_n(&pair->own, __ATOMIC_RELAXED);
-		found->theirs = __atomic_load_n(&pair->theirs, __ATOMIC_RELAXED);
-		found->mask = __atomic_load_n(&pair->mask, __ATOMIC_RELAXED);
-		__atomic_thread_fence(__ATOMIC_ACQUIRE);
+		found->own = __atomic_load_n(&pair->own, __ATOMIC_ACQUIRE);
+		found->theirs = __atomic_load_n(&pair->theirs, __ATOMIC_ACQUIRE);
+		found->mask = __atomic_load_n(&pair->mask, __ATOMIC_ACQUIRE);
 		if (__atomic_load_n(&pair->tag, __ATOMIC_RELAXED) == number + 1)
 			return true;
 	}

@@ -194,8 +194,7 @@ static void forget(struct period_detector *detector)
 static void follow(struct period_detector *detector)
 {
 	const struct period_cycle *cycle = &detector->cycle;
-	const struct period_stream *stream =
-		cycle->by_full ? &detector->full : &detector->structure;
+	const struct period_stream *stream = period_followed_stream(detector);
 	uint64_t position = stream->count - 1;
 
 	if (period_cycle_token(cycle, detector->phase, cycle->by_full) !=

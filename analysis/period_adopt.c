@@ -148,8 +148,7 @@ static bool is_set_aside(const struct period_detector *detector, uint64_t identi
 static bool is_whole(const struct period_detector *detector, uint64_t at)
 {
 	const struct period_cycle *cycle = &detector->cycle;
-	const struct period_stream *stream =
-		cycle->by_full ? &detector->full : &detector->structure;
+	const struct period_stream *stream = period_followed_stream(detector);
 
 	for (uint64_t i = 0; i < cycle->period; i += cycle->loop) {
 		uint64_t phase = i;

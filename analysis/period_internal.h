@@ -109,6 +109,13 @@ uint64_t period_longest_pause(const struct period_detector *detector);
 /* Looks whether steps are several rounds of the adopted cycle, and whether they still begin at its cut. */
 void period_consider_pauses(struct period_detector *detector);
 
+/* The stream by which the adopted cycle is followed. */
+static inline const struct period_stream *period_followed_stream(
+	const struct period_detector *detector)
+{
+	return detector->cycle.by_full ? &detector->full : &detector->structure;
+}
+
 /* Starts to follow: the next token has this phase; spans up to the last boundary are queued. */
 void period_follow_from(struct period_detector *detector, uint64_t phase);
 

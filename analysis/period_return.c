@@ -21,8 +21,7 @@ struct excursion {
 static void extend_back(const struct period_detector *detector, struct excursion *excursion)
 {
 	const struct period_cycle *cycle = &detector->cycle;
-	const struct period_stream *stream =
-		cycle->by_full ? &detector->full : &detector->structure;
+	const struct period_stream *stream = period_followed_stream(detector);
 	uint64_t earliest = detector->strayed_at;
 
 	if (earliest < detector->queued_end)
@@ -143,8 +142,7 @@ static void back_inside(struct period_detector *detector, const struct excursion
 void period_try_return(struct period_detector *detector)
 {
 	const struct period_cycle *cycle = &detector->cycle;
-	const struct period_stream *stream =
-		cycle->by_full ? &detector->full : &detector->structure;
+	const struct period_stream *stream = period_followed_stream(detector);
 	uint64_t period = cycle->period, count = stream->count;
 	struct excursion excursion = {.left_phase = detector->strayed_phase};
 	bool lost = detector->lost, moved = false;

@@ -98,8 +98,7 @@ static bool next_rest(
 	const struct period_detector *detector, struct walk *walk, uint64_t *from, uint64_t *to)
 {
 	const struct period_cycle *cycle = &detector->cycle;
-	const struct period_stream *stream =
-		cycle->by_full ? &detector->full : &detector->structure;
+	const struct period_stream *stream = period_followed_stream(detector);
 	uint64_t phase = 0;
 
 	*from = walk->decided;

@@ -293,7 +293,7 @@ int grid_add_part(struct step_grid *grid, const struct grid_part *part)
 {
 	struct grid_row *row = &grid->rows[grid->row_count - 1];
 	const struct part_kind *kind = part->kind;
-	bool pair = kind->operation == OPERATION_SEND || kind->operation == OPERATION_RECEIVE;
+	bool pair = part_kind_is_message(kind);
 	bool local = kind->operation == OPERATION_COMPUTE;
 	bool joined = part->joined && !local &&
 		      (!pair || (kind->peer && part->own_index != STEP_RANK_UNKNOWN));

@@ -201,12 +201,12 @@ static void place_lane(
 	uint32_t *places = &grid->by_place[row->first_cell], collectives = first, messages;
 
 	for (uint32_t i = first; i < end; i++) {
-		if (row->works || !segments_is_message(&grid->cells[list[i]]))
+		if (row->works || !part_kind_is_message(grid->cells[list[i]].part))
 			places[collectives++] = list[i];
 	}
 	messages = collectives;
 	for (uint32_t i = first; i < end && messages < end; i++) {
-		if (segments_is_message(&grid->cells[list[i]]))
+		if (part_kind_is_message(grid->cells[list[i]].part))
 			places[messages++] = list[i];
 	}
 	segments_sort_messages(grid, &places[collectives], end - collectives);

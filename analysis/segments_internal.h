@@ -30,7 +30,6 @@ static inline int64_t segments_later_ns(int64_t a, int64_t b)
  */
 #define SLACK_NS 5000
 
-bool segments_is_message(const struct grid_cell *cell);
 /* A list of messages by what they are (segments_messages.c), and by sequence. */
 void segments_sort_messages(struct step_grid *grid, uint32_t *list, uint32_t count);
 /*

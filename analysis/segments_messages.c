@@ -5,22 +5,12 @@
  */
 #include "analysis/segments_internal.h"
 
-bool segments_is_message(const struct grid_cell *cell)
-{
-	return cell->part->operation == OPERATION_SEND ||
-	       cell->part->operation == OPERATION_RECEIVE;
-}
-
-static bool is_of_device(const struct grid_cell *cell)
-{
-	return segments_is_message(cell) && (cell->part->flags & PART_DEVICE_TIME);
-}
-
 bool segments_one_group(const struct step_grid *grid, uint32_t before, uint32_t c)
 {
 	return grid->cells[before].part->stream == grid->cells[c].part->stream &&
 	       grid->times[before].departure_ns > grid->times[c].arrival_ns &&
-	       is_of_device(&grid->cells[before]) && is_of_device(&grid->cells[c]);
+	       part_kind_is_device_message(grid->cells[before].part) &&
+	       part_kind_is_device_message(grid->cells[c].part);
 }
 
 /*
@@ -111,12 +101,13 @@ void segments_settle_groups(struct step_grid *grid, const struct grid_row *row)
 			if (cell->part->stream != stream)
 				continue;
 			left--;
-			if (!is_of_device(cell) || grid->times[c].arrival_ns >= end_ns) {
+			if (!part_kind_is_device_message(cell->part) ||
+				grid->times[c].arrival_ns >= end_ns) {
 				sort(grid, group, count, true);
 				count = 0;
 				end_ns = INT64_MIN;
 			}
-			if (!is_of_device(cell))
+			if (!part_kind_is_device_message(cell->part))
 				continue;
 			group[count++] = c;
 			end_ns = segments_later_ns(end_ns, grid->times[c].departure_ns);

@@ -186,6 +186,18 @@ static inline bool part_kind_same(const struct part_kind *one, const struct part
 	       one->purpose == other->purpose && one->stream == other->stream;
 }
 
+/* To or from one other rank. */
+static inline bool part_kind_is_message(const struct part_kind *kind)
+{
+	return kind->operation == OPERATION_SEND || kind->operation == OPERATION_RECEIVE;
+}
+
+/* The same, with the device's times: those of a group are one kernel, and begin and end in any order. */
+static inline bool part_kind_is_device_message(const struct part_kind *kind)
+{
+	return part_kind_is_message(kind) && (kind->flags & PART_DEVICE_TIME);
+}
+
 /* A communicator as one member sees it. */
 struct communicator {
 	uint64_t id;

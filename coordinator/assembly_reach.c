@@ -81,12 +81,6 @@ static struct rank_communicator *channel_of(
 		mix(mix(kind->communicator_id, sender << 32 | receiver), kind->purpose) | 1);
 }
 
-static bool is_message_of_device(const struct part_kind *kind)
-{
-	return (kind->flags & PART_DEVICE_TIME) &&
-	       (kind->operation == OPERATION_SEND || kind->operation == OPERATION_RECEIVE);
-}
-
 /* The communicator of a part that must lie on one side, and its sequence; NULL: none. */
 static struct rank_communicator *joined_by(struct assembly *assembly, uint32_t number,
 	const struct packed_step *entry, size_t part, uint64_t *sequence)
@@ -96,7 +90,7 @@ static struct rank_communicator *joined_by(struct assembly *assembly, uint32_t n
 
 	if ((kind->flags & PART_ENQUEUE_ONLY) || !kind->communicator_id)
 		return NULL;
-	if (kind->operation == OPERATION_SEND || kind->operation == OPERATION_RECEIVE) {
+	if (part_kind_is_message(kind)) {
 		*sequence = packed_sequence(entry, part);
 		return channel_of(assembly, number, kind);
 	}
@@ -201,7 +195,7 @@ static struct stream_position end_of_group(
 	int64_t together_ns = entry->times[at.part - 1].arrival.value + TOGETHER_NS;
 	int64_t end_ns = entry->times[at.part - 1].departure.value;
 
-	for (size_t p = at.part; p < entry->part_count && is_message_of_device(last); p++) {
+	for (size_t p = at.part; p < entry->part_count && part_kind_is_device_message(last); p++) {
 		const struct part_kind *kind = packed_kind(entry, p);
 		int64_t arrival_ns = entry->times[p].arrival.value;
 		int64_t departure_ns = entry->times[p].departure.value;
@@ -209,7 +203,8 @@ static struct stream_position end_of_group(
 
 		if (arrival_ns >= end_ns && arrival_ns >= together_ns)
 			break;
-		if (!is_message_of_device(kind) || arrival_ns >= (same ? end_ns : together_ns))
+		if (!part_kind_is_device_message(kind) ||
+			arrival_ns >= (same ? end_ns : together_ns))
 			continue;
 		at.part = p + 1;
 		if (same && departure_ns > end_ns)

@@ -3,6 +3,8 @@
 
 #include <math.h>
 
+#include "analysis/policy.h"
+
 void alert_told(struct alert_memory *memory, const struct verdict *verdict, struct job_ns now)
 {
 	memory->told = now;
@@ -23,7 +25,7 @@ bool alert_update_due(
 	return memory->verdict_class != verdict->verdict_class || memory->cause != verdict->cause ||
 	       memory->rank_count != verdict->rank_count + verdict->more_ranks ||
 	       memory->every_steps != verdict->every_steps ||
-	       fabs(cost - told_cost) > UPDATE_COST_CHANGE * fmax(told_cost, 0.01);
+	       fabs(cost - told_cost) > UPDATE_COST_CHANGE * fmax(told_cost, UPDATE_COST_MIN);
 }
 
 bool alert_recovered(struct alert_memory *memory, bool quiet, double gap)
@@ -38,9 +40,10 @@ bool alert_recovered(struct alert_memory *memory, bool quiet, double gap)
 double alert_confidence(
 	double evidence, double threshold, double share_explained, bool of_transfers)
 {
-	double by_evidence = 1 - exp(-3 * evidence / threshold);
-	double by_cause = 0.97 + 0.03 * fmin(fmax(share_explained, 0), 1);
-	double confidence = by_evidence * by_cause * (of_transfers ? 0.95 : 1);
+	double by_evidence = 1 - exp(-CONFIDENCE_EVIDENCE * evidence / threshold);
+	double by_cause =
+		CONFIDENCE_NO_CAUSE + (1 - CONFIDENCE_NO_CAUSE) * fmin(fmax(share_explained, 0), 1);
+	double confidence = by_evidence * by_cause * (of_transfers ? CONFIDENCE_TRANSFERS : 1);
 
-	return fmin(confidence, 0.99);
+	return fmin(confidence, CONFIDENCE_MAX);
 }

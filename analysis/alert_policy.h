@@ -9,13 +9,6 @@
 
 #include "analysis/verdict.h"
 
-enum {
-	RECOVERY_BLOCKS = 6, /* quiet blocks, net of loud ones, before a verdict ends */
-	RECOVERY_LOUD = 2,   /* one loud block takes back that many quiet ones */
-};
-#define UPDATE_GAP_NS INT64_C(1000000000) /* between two events of one verdict */
-#define UPDATE_COST_CHANGE 0.2		  /* of what it costs; smaller ones are not told */
-
 struct alert_memory {
 	struct job_ns told; /* the last event */
 	uint8_t verdict_class, cause;

@@ -6,18 +6,6 @@
 #include "analysis/blame_internal.h"
 #include "analysis/robust_stats.h"
 
-/*
- * A minor fault of one page, when no source timed any: entry, allocation, zeroing, return. About
- * 0.5 to 1 us on current x86-64 (measured by lmbench's lat_pagefault and others).
- */
-#define MINOR_FAULT_TYPICAL_NS 700
-/*
- * What a timed fault costs beside its handler: entry to the exception and return from it, filling
- * the caches anew, and giving the page back in the end. Seen: 1.1 us of a thread's time a fault
- * whose handler took 0.24 us (2 x H200, kernel 6.18).
- */
-#define MINOR_FAULT_AROUND_NS 400
-
 /* So many lie in one line of a cache, row by row. */
 enum { COLUMNS_AT_ONCE = 8 };
 enum { COLUMN_GAP = 8 }; /* columns of a power of two of rows would share the sets of a cache */

@@ -4,6 +4,7 @@
 #define SLOWRANK_ANALYSIS_BLAME_INTERNAL_H
 
 #include "analysis/blame.h"
+#include "analysis/policy.h"
 
 /* What a rank is late by, on its way to the next instance. */
 struct blame_carry {

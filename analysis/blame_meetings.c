@@ -6,8 +6,6 @@
 #include "analysis/robust_stats.h"
 #include "analysis/segments.h"
 
-enum { MEMBERS_PER_MISSING = 64 };
-
 static int64_t clamp(int64_t value, int64_t low, int64_t high)
 {
 	if (high < low)

@@ -3,14 +3,13 @@
 
 #include <math.h>
 
+#include "analysis/policy.h"
 #include "analysis/robust_stats.h"
-
-static const double unit_max = 2.5;
 
 struct change_noise change_noise_of(double *values, size_t count, double least)
 {
-	double high = quantile_double(values, count, 0.8);
-	double higher = quantile_double(values, count, 0.95);
+	double high = quantile_double(values, count, CHANGE_REFERENCE_QUANTILE);
+	double higher = quantile_double(values, count, CHANGE_SCALE_QUANTILE);
 	struct change_noise noise = {0};
 
 	noise.reference = fmax(least, high);
@@ -23,7 +22,8 @@ bool change_point_push(
 {
 	double units = (value - noise->reference) / noise->scale;
 
-	units = fmin(fmax(units, -(noise->forget > 0 ? noise->forget : CHANGE_FORGET)), unit_max);
+	units = fmin(
+		fmax(units, -(noise->forget > 0 ? noise->forget : CHANGE_FORGET)), CHANGE_UNIT_MAX);
 	if (units > 0)
 		units *= weight;
 	if (change->sum + units <= 0) {
@@ -70,8 +70,8 @@ size_t change_onset(const double *values, const double *lengths, size_t count, d
 
 	for (size_t i = 0; i < count; i++) {
 		/* A wild value before the change must not pass for its beginning. */
-		sum += fmin(values[i], 3 * level * usual_length) -
-		       0.4 * level * fmin(lengths[i], usual_length);
+		sum += fmin(values[i], ONSET_VALUE_MAX * level * usual_length) -
+		       ONSET_LEVEL * level * fmin(lengths[i], usual_length);
 		if (sum < least) {
 			least = sum;
 			onset = i + 1;

@@ -24,10 +24,6 @@ struct change_point {
 	uint64_t run;	 /* values since the sum left 0 */
 };
 
-#define CHANGE_THRESHOLD 6.0 /* an alarm */
-#define CHANGE_SUSPECT 2.0   /* worth a closer look */
-#define CHANGE_FORGET 1.5
-
 /*
  * The noise of a quiet series: values is overwritten. least: what is never an alarm, as a
  * fraction; the reference is the larger of it and the 80 % quantile, the scale half of it and

@@ -7,16 +7,6 @@
 
 #include "analysis/robust_stats.h"
 
-enum {
-	BUCKET_NS = 1000000000,
-	BUCKET_BOUNDS_MIN = 8, /* a bucket stays open until it has seen both directions */
-};
-
-/* Below this span the bounds' widths hide any real drift. */
-static const int64_t drift_span_ns = INT64_C(3000000000);
-/* Quartz oscillators stay within 100 ppm; twice that is a broken clock or a wrong bound. */
-static const double drift_max = 200e-6;
-
 void clock_fit_init(struct clock_fit *fit)
 {
 	memset(fit, 0, sizeof(*fit));
@@ -48,7 +38,7 @@ static void use_outer_bounds(struct clock_fit *fit)
 /* An old bound loosens as clocks drift; a new one wins when it is tighter by then. */
 static int64_t aged(int64_t time_ns, int64_t now_ns)
 {
-	return (int64_t)(drift_max * fabs((double)(now_ns - time_ns)));
+	return (int64_t)(CLOCK_DRIFT_MAX * fabs((double)(now_ns - time_ns)));
 }
 
 void clock_fit_request(struct clock_fit *fit, struct host_ns sent, struct job_ns received)
@@ -115,9 +105,9 @@ static void fit_line(struct clock_fit *fit)
 	double spread = sum * sum_tt - sum_t * sum_t;
 	double drift = 0;
 
-	if (-first >= (double)drift_span_ns && spread > 0)
+	if (-first >= (double)CLOCK_DRIFT_SPAN_NS && spread > 0)
 		drift = (sum * sum_ty - sum_t * sum_y) / spread;
-	drift = fmin(fmax(drift, -drift_max), drift_max);
+	drift = fmin(fmax(drift, -CLOCK_DRIFT_MAX), CLOCK_DRIFT_MAX);
 	double offset = (sum_y - drift * sum_t) / sum;
 
 	for (unsigned i = 0; i < fit->bucket_count; i++) {
@@ -152,8 +142,8 @@ void clock_fit_meet(struct clock_fit *fit, struct host_ns time, int64_t low_ns, 
 	if (fit->fixed || low_ns > high_ns)
 		return;
 	fit->bound_count++;
-	if (fit->open_valid && time.value - fit->open.time_ns >= BUCKET_NS &&
-		fit->open_count >= BUCKET_BOUNDS_MIN)
+	if (fit->open_valid && time.value - fit->open.time_ns >= CLOCK_BUCKET_NS &&
+		fit->open_count >= CLOCK_BUCKET_BOUNDS_MIN)
 		close_bucket(fit);
 	if (!fit->open_valid) {
 		fit->open = (struct clock_bucket){

@@ -7,9 +7,8 @@
 #ifndef SLOWRANK_ANALYSIS_CLOCK_FIT_H
 #define SLOWRANK_ANALYSIS_CLOCK_FIT_H
 
+#include "analysis/policy.h"
 #include "analysis/step.h"
-
-enum { CLOCK_FIT_BUCKETS = 32 };
 
 /* All bounds of about a second, intersected. */
 struct clock_bucket {

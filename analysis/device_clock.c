@@ -5,16 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analysis/policy.h"
 #include "analysis/robust_stats.h"
 
-/* Of a step's length a correction may move in one step. Crystals part by 50 ppm; a conversion to the
- * host's clock that is found wrong moves at once, and should not take long to be followed. */
-#define DRIFT_PER_STEP (5e-3)
-/* But at least so much, so that short steps can follow. */
-#define MOVE_MIN_NS 2000
-/* Where departures of a step differ by this much more in one instance than in another (quartiles), they
- * are no clock's doing: a slow link's, or times of other calls (judge.c). */
-#define SPREAD_MAX_NS 1000000
 /* Instances of one step that are looked at, per rank. */
 enum { INSTANCES_MAX = 64 };
 
@@ -112,7 +105,7 @@ static void update(struct device_correction *rank, int64_t move_max_ns, int64_t 
 		return;
 	if (select_int64(rank->excess_ns, count, 3 * count / 4) -
 			select_int64(rank->excess_ns, count, count / 4) >
-		SPREAD_MAX_NS)
+		DEVICE_SPREAD_MAX_NS)
 		return;
 	int64_t shown_ns = lower_median_int64(rank->excess_ns, count);
 
@@ -141,7 +134,8 @@ static void move_row(struct step_grid *grid, struct grid_row *row, int64_t by_ns
 
 int device_clocks_align(struct device_clocks *clocks, struct step_grid *grid)
 {
-	int64_t move_max_ns = (int64_t)(DRIFT_PER_STEP * (double)(grid->end_ns - grid->start_ns));
+	int64_t move_max_ns =
+		(int64_t)(DEVICE_DRIFT_PER_STEP * (double)(grid->end_ns - grid->start_ns));
 	bool moved = false;
 	int error;
 
@@ -150,8 +144,8 @@ int device_clocks_align(struct device_clocks *clocks, struct step_grid *grid)
 	error = reserve(clocks, grid);
 	if (error < 0)
 		return error;
-	if (move_max_ns < MOVE_MIN_NS)
-		move_max_ns = MOVE_MIN_NS;
+	if (move_max_ns < DEVICE_MOVE_MIN_NS)
+		move_max_ns = DEVICE_MOVE_MIN_NS;
 	for (size_t o = 0; o < grid->order_count; o++)
 		take_instance(clocks, grid, &grid->instances[grid->order[o]]);
 	for (size_t r = 0; r < grid->row_count; r++) {

@@ -8,21 +8,11 @@
 #ifndef SLOWRANK_ANALYSIS_EVIDENCE_H
 #define SLOWRANK_ANALYSIS_EVIDENCE_H
 
+#include "analysis/policy.h"
 #include "analysis/sample_rings.h"
 #include "analysis/step.h"
 
-enum {
-	EVIDENCE_RATES_MIN = 4,
-	EVIDENCE_SPLIT_MIN = 8,
-	EVIDENCE_INTERVALS = 256, /* per rank */
-};
-
-#define EVIDENCE_BEFORE_NS INT64_C(8000000000) /* so long before tells what was usual */
-#define EVIDENCE_SINCE_NS INT64_C(100000000)
-#define EVIDENCE_SPLIT_SHARE 0.1
-#define EVIDENCE_RATE_NS INT64_C(500000000) /* rates over less differ more */
-/* A sample so soon after the end of a long step was taken because it ended. */
-#define EVIDENCE_END_NS INT64_C(250000000)
+enum { EVIDENCE_INTERVALS = 256 }; /* per rank */
 
 struct evidence_interval {
 	int64_t start_ns, end_ns; /* the host's clock */

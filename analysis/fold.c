@@ -7,17 +7,8 @@
 #include "analysis/changepoint.h"
 #include "analysis/robust_stats.h"
 
-/* What began lately must not drown in what was before: the latest of so many are looked at as well as all. */
-static const size_t stretches[] = {
-	FOLD_VALUES_MAX, 216, 180, 152, 128, 108, 90, 76, 64, 54, 45, 38, 32};
+static const size_t stretches[] = {FOLD_STRETCHES};
 enum { STRETCHES = sizeof(stretches) / sizeof(stretches[0]) };
-/*
- * Short periods are likelier: each takes its part of the chance as 1 / period, its classes alike. This is the
- * sum of 1 / period from 2 to FOLD_PERIOD_MAX.
- */
-static const double harmonic_sum = 3.744;
-/* Fewer in a class are chance, whatever they are; more than these are looked at more closely. */
-static const double deviations_min = 3;
 
 /* The larger one comes first, of equal ones the later: in an order that has no period of its own. */
 static bool before(const double *values, uint16_t one, uint16_t other)
@@ -53,9 +44,6 @@ static size_t class_size(size_t from, size_t count, size_t every, size_t phase)
 	return first < count ? (count - 1 - first) / every + 1 : 0;
 }
 
-/* So many of the largest values are taken, times the size of a class: others may be as large. */
-enum { DEPTHS = 2 };
-
 static void try_class(const uint16_t *in_class, size_t taken, size_t from, size_t count,
 	uint32_t every, struct fold_finding *best)
 {
@@ -67,11 +55,11 @@ static void try_class(const uint16_t *in_class, size_t taken, size_t from, size_
 			phase = q;
 	}
 	if (in_class[phase] < FOLD_HITS_MIN ||
-		in_class[phase] < expected + deviations_min * sqrt(expected))
+		in_class[phase] < expected + FOLD_DEVIATIONS_MIN * sqrt(expected))
 		return;
 	size = class_size(from, count, every, phase);
 	surprise = hit_surprise(in_class[phase], size, taken - in_class[phase], values - size) -
-		   log((double)every * (double)every * harmonic_sum * STRETCHES * DEPTHS);
+		   log((double)every * (double)every * FOLD_HARMONIC_SUM * STRETCHES * FOLD_DEPTHS);
 	if (surprise > best->surprise)
 		*best = (struct fold_finding){
 			.every = every, .phase = phase, .from = from, .surprise = surprise};
@@ -84,7 +72,7 @@ static void try_period(const uint16_t *order, size_t hit_count, size_t from, siz
 	uint16_t in_class[FOLD_PERIOD_MAX] = {0};
 	size_t size = (count - from + every - 1) / every, taken = 0;
 
-	for (size_t depth = 1; depth <= DEPTHS && taken < hit_count; depth++) {
+	for (size_t depth = 1; depth <= FOLD_DEPTHS && taken < hit_count; depth++) {
 		for (; taken < depth * size && taken < hit_count; taken++)
 			in_class[order[taken] % every]++;
 		try_class(in_class, taken, from, count, every, best);

@@ -11,7 +11,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { FOLD_VALUES_MAX = 256, FOLD_PERIOD_MAX = 64, FOLD_HITS_MIN = 4 };
+#include "analysis/policy.h"
+
+enum { FOLD_VALUES_MAX = STEP_HISTORY };
 
 struct fold_finding {
 	uint32_t every; /* period */

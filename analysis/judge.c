@@ -9,9 +9,6 @@
 
 #include "analysis/judge_internal.h"
 
-/* Ends of one call lie within 0.1 ms on healthy GPUs; those of another call, milliseconds away. */
-#define CONTRADICTION_NS 1000000
-
 int judge_create(const struct judge_options *options, struct judge **result)
 {
 	struct judge *judge = calloc(1, sizeof(*judge));
@@ -448,7 +445,7 @@ static bool times_contradict(const struct step_grid *grid)
 				left_ns = grid->departure_ns[at];
 		}
 		if (entered_ns - CONTRADICTION_NS > left_ns &&
-			entered_ns - left_ns > 4 * instance->clock_error_ns)
+			entered_ns - left_ns > CONTRADICTION_ERRORS * instance->clock_error_ns)
 			return true;
 	}
 	return false;

@@ -8,28 +8,6 @@
 #include "analysis/judge_internal.h"
 #include "analysis/robust_stats.h"
 
-#define HOST_WANDERS_MIN 0.1 /* of a step */
-#define HOST_WANDERS_MAX 0.25
-#define COLLECTOR_SHARE_MIN 0.3
-#define HOST_WANDERS_NS INT64_C(60000000000)
-/* Four blocks at least. */
-#define LASTING_EVIDENCE (1.5 * CHANGE_THRESHOLD)
-enum { SMALL_PEERS_MIN = 4, LASTING_BLOCKS = 4, CONTENTION_BLOCKS_MIN = 32 };
-/* What comes again and again and takes so much of its step is told from a smaller mean on. */
-#define RARE_SHARE_MIN 0.01
-#define RARE_HEIGHT_MIN 0.06
-#define CHANCE_UNITS 5.0
-#define UNEVEN_TIMES_MIN 2.0 /* as much more than the usual difference */
-enum { STEPS_BEFORE_MIN = 16 };
-enum { LATEST_STEPS_MIN = 4, POWER_CAP_STEPS = 16 };
-/* ln of how many further looks there are at most, doubling from 4 to half of STEP_HISTORY. */
-#define FURTHER_LOOKS_SURPRISE 1.8
-/*
- * GPUs at their power cap differ in speed, from one to the next and over minutes (seen: two H200
- * in one host, 17 % apart, either way round). Where most of a job's are, less is no fault of one.
- */
-#define POWER_CAP_LEVEL 0.25
-
 static int reserve_scratch(struct judge *judge)
 {
 	size_t needed = judge->rank_end > POOL_RANKS_MAX * PAST_BLOCKS
@@ -213,7 +191,7 @@ static double contention_evidence_needed(const struct judge *judge, const struct
 			level >= OWN_RIVALS_SHARE_MIN) &&
 		(double)by.all_ns >= RIVALS_SEEN_MIN * (double)excess_ns)
 		return lasting;
-	return level < OWN_RIVALS_SHARE_MIN ? INFINITY : 4 * CHANGE_THRESHOLD;
+	return level < OWN_RIVALS_SHARE_MIN ? INFINITY : EVIDENCE_HIGH;
 }
 
 /*
@@ -228,7 +206,7 @@ static double evidence_needed(const struct judge *judge, const struct rank_state
 	bool irregular = judge->block.irregular * 2 > judge->block.steps;
 	double lasting = sums->time_ns - sums->delay_ns >= (int64_t)sums->steps * BLOCK_NS
 				 ? CHANGE_THRESHOLD
-				 : LASTING_EVIDENCE;
+				 : EVIDENCE_LASTING;
 
 	if (class->cause == CAUSE_CPU_CONTENTION)
 		return contention_evidence_needed(judge, state, run, level, lasting);
@@ -237,9 +215,9 @@ static double evidence_needed(const struct judge *judge, const struct rank_state
 		return lasting;
 	/* Waits alone say that a device is slow, nothing besides does. */
 	if ((irregular || sums->host_times) && class->verdict_class == VERDICT_COMPUTE_SLOW)
-		return 2 * CHANGE_THRESHOLD;
+		return EVIDENCE_DOUBLE;
 	if (class->verdict_class == VERDICT_HOST_SLOW && class->cause == CAUSE_UNKNOWN)
-		return sums->on_device || sums->host_times  ? 2 * CHANGE_THRESHOLD
+		return sums->on_device || sums->host_times  ? EVIDENCE_DOUBLE
 		       : run->loud_blocks >= LASTING_BLOCKS ? CHANGE_THRESHOLD
 							    : lasting;
 	return CHANGE_THRESHOLD;
@@ -255,7 +233,8 @@ static bool throttled_beyond_doubt(const struct excess_sums *sums, double least)
 	double own = (double)sums->own[EXCESS_THROTTLED];
 	double control = (double)sums->control[EXCESS_THROTTLED];
 
-	return control < 0.1 * own && own - control >= 0.25 * (double)sums->delay_ns &&
+	return control < THROTTLED_CONTROL_MAX * own &&
+	       own - control >= THROTTLED_SHARE_MIN * (double)sums->delay_ns &&
 	       own - control >= least * (double)sums->time_ns;
 }
 
@@ -439,7 +418,7 @@ static double level_of_late(const struct judge *judge)
 		const struct rank_state *state = &judge->ranks[r];
 
 		if (state->in_block && !state->track &&
-			state->runs[RUN_QUICK].change.sum >= 0.67 * CHANGE_THRESHOLD)
+			state->runs[RUN_QUICK].change.sum >= CHANGE_NEAR)
 			level = fmax(level, state->level);
 	}
 	for (size_t t = 0; t < judge->track_count; t++) {

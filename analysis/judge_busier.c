@@ -7,17 +7,6 @@
 
 #include "analysis/judge_internal.h"
 
-/* A small change must be so many standard deviations of what sockets did before. */
-static const double small_deviations = 4;
-/* And any other one so many; of more than a few ranks, the busiest is further off by chance. */
-static const double busier_deviations = 3;
-static const double ranks_few = 4;
-enum {
-	LOOKED_AT_MAX = 64, /* ranks whose rates tell how much one differs */
-	FREEDOM_ENOUGH = 8, /* of a rank's own rates */
-	STEPS_MIN = 2,	    /* in a rate: parts of a step differ, too */
-};
-
 /*
  * Student's quantile for that of a normal distribution, the first term of its expansion (Fisher, 1926); of the
  * largest of many values, whose tail is as likely as that of one of a few.
@@ -25,21 +14,21 @@ enum {
 static double deviations_of(double freedom, double rank_count)
 {
 	double z = sqrt(
-		busier_deviations * busier_deviations + 2 * log(fmax(rank_count / ranks_few, 1)));
+		BUSY_DEVIATIONS * BUSY_DEVIATIONS + 2 * log(fmax(rank_count / BUSY_RANKS_FEW, 1)));
 
 	return z + (z * z * z + z) / (4 * freedom);
 }
 
 static int64_t rate_ns(const struct judge *judge)
 {
-	int64_t steps_ns = (int64_t)(STEPS_MIN * judge->quiet_step_ns);
+	int64_t steps_ns = (int64_t)(BUSY_STEPS_MIN * judge->quiet_step_ns);
 
 	return steps_ns > EVIDENCE_RATE_NS ? steps_ns : EVIDENCE_RATE_NS;
 }
 
 void judge_busy_noise(const struct judge *judge, int64_t until_ns, struct busy_noise *noise)
 {
-	uint32_t stride = judge->rank_end / LOOKED_AT_MAX + 1, known = 0;
+	uint32_t stride = judge->rank_end / BUSY_LOOKED_AT_MAX + 1, known = 0;
 	double squares = 0, count = 0, time_ns = 0;
 
 	for (uint32_t r = 0; r < judge->rank_end; r += stride) {
@@ -71,7 +60,7 @@ static void prefer_own(
 	if (judge->comm->remembers ||
 		!evidence_noise(judge->ranks[rank].evidence, METRIC_TCP_BUSY_NS,
 			judge->comm->told_until_ns, until_ns, rate_ns(judge), &own) ||
-		own.count <= FREEDOM_ENOUGH)
+		own.count <= BUSY_FREEDOM_ENOUGH)
 		return;
 	*noise = (struct busy_noise){.deviation = sqrt(own.squares / (own.count - 1)),
 		.freedom = own.count - 1,
@@ -105,9 +94,9 @@ bool judge_surely_changed(
 	if (judge->comm->by_class)
 		return state->busy_error >= 0 &&
 		       state->busy_inside - state->busy_outside >
-			       (float)small_deviations * state->busy_error;
+			       (float)BUSY_SMALL_DEVIATIONS * state->busy_error;
 	return evidence_rate(state->evidence, METRIC_TCP_BUSY_NS, from_ns, until_ns, &now) &&
 	       evidence_usual_rate(
 		       state->evidence, METRIC_TCP_BUSY_NS, from_ns, &mean, &deviation) &&
-	       now > mean + small_deviations * deviation;
+	       now > mean + BUSY_SMALL_DEVIATIONS * deviation;
 }

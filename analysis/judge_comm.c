@@ -8,27 +8,6 @@
 #include "analysis/judge_internal.h"
 #include "analysis/robust_stats.h"
 
-enum {
-	SHAPE_PAST_MIN = 5,
-	KIND_MEMBERS_MIN = 4,
-	/* Of slow runs, in blocks. */
-	LOUD_BLOCKS_MIN = 6,
-	TRIES_MAX = 24,
-	RARE_TRIES_MAX = 64,
-};
-
-/* Without a rank to name, only a large and lasting excess is told. */
-static const double unlocated_share_min = 0.15;
-/* Groups of one kind differ by their places in the network; one that takes this many times longer
- * than the usual of at least four is slow, though it always was. */
-static const double unlike_others = 1.25;
-/* Of shorter transfers, jitter of wake-ups hides what the link adds. */
-#define LINK_SEEN_NS 50000
-/* No rank's transfers are longer by this share of a step: not worth a replay. */
-static const double replayed_share_min = 0.01;
-/* Of quiet time that replays may gain by noise. */
-static const double usual_share_max = 0.5;
-
 static struct transfer_shape *find_shape(
 	struct comm_state *comm, const struct blame_transfer *transfer)
 {
@@ -157,7 +136,7 @@ int judge_comm_step(struct judge *judge, const struct step_grid *grid)
 			(double)comm->faster[transfer->instance], shape);
 	}
 	most = take_rows(judge, grid);
-	bool slow = most > replayed_share_min * (double)(grid->end_ns - grid->start_ns);
+	bool slow = most > TRANSFER_REPLAYED_MIN * (double)(grid->end_ns - grid->start_ns);
 
 	/* What is late at a step's end makes the next one longer. */
 	if (slow || comm->slow_before)
@@ -181,7 +160,7 @@ static void close_shape(struct transfer_shape *shape, bool learn)
 	if (shape->expected_ns > 0) {
 		float times = mean_ns / shape->expected_ns;
 
-		shape->slow += shape->slow > 0 ? (times - shape->slow) / 4 : times;
+		shape->slow += shape->slow > 0 ? (times - shape->slow) / TRANSFER_MEMORY : times;
 	}
 	if (!learn && shape->usual_ns >= 0)
 		return;
@@ -248,7 +227,7 @@ static void expect(struct judge *judge, size_t first, size_t end)
 		shape->expected_ns = shape->usual_ns;
 		if (others_ns > 0 &&
 			(shape->usual_ns < 0 ? shape->count > 0
-					     : (double)shape->usual_ns > unlike_others * others_ns))
+					     : (double)shape->usual_ns > UNLIKE_OTHERS * others_ns))
 			shape->expected_ns = (float)others_ns;
 		shape->sum_ns = 0;
 		shape->count = 0;
@@ -320,7 +299,7 @@ double judge_comm_cost_ns(const struct comm_state *comm, double time_ns, double 
 
 	for (uint32_t i = 0; i < kept; i++)
 		past[i] = (double)comm->past[i];
-	usual = kept ? fmin(fmax(median_double(past, kept), 0), usual_share_max) : 0;
+	usual = kept ? fmin(fmax(median_double(past, kept), 0), TRANSFER_QUIET_GAIN_MAX) : 0;
 	return fmax((gain_ns - usual * time_ns) / (1 - usual), 0);
 }
 
@@ -369,8 +348,8 @@ static struct change_noise comm_noise(const struct comm_state *comm, enum run_ki
 
 	for (uint32_t i = comm->series[kind].past_in_run + 1; i <= kept; i++)
 		past[count++] = (double)comm->past[(comm->past_count - i) % (2 * PAST_BLOCKS)];
-	noise = change_noise_of(
-		past, count, kind == RUN_QUICK ? 0.85 * COMM_SHARE_MIN : SLOW_REFERENCE);
+	noise = change_noise_of(past, count,
+		kind == RUN_QUICK ? QUICK_REFERENCE_SHARE * COMM_SHARE_MIN : SLOW_REFERENCE);
 	noise.forget = kind == RUN_QUICK ? 0 : SLOW_FORGET;
 	return noise;
 }
@@ -422,15 +401,16 @@ static bool worth_telling(struct judge *judge, enum run_kind kind)
 		/* What began a moment ago is the quick run's to tell. */
 		return (quick->change.sum < CHANGE_SUSPECT ||
 			       quick->run.blocks >= SLOW_BLOCKS_MIN) &&
-		       run->blocks >= SLOW_BLOCKS_MIN && run->loud_blocks >= LOUD_BLOCKS_MIN &&
+		       run->blocks >= SLOW_BLOCKS_MIN &&
+		       run->loud_blocks >= TRANSFER_LOUD_BLOCKS_MIN &&
 		       share >= judge_chance_level(comm_noise(comm, kind).scale, run->blocks,
 					comm->past_count) &&
 		       can_locate(judge, &probe);
 	if (can_locate(judge, &probe))
 		return true;
 	/* On one host there is no link to be slow, and what looks like one is a busy CPU. */
-	return judge->several_hosts && share >= unlocated_share_min &&
-	       series->change.evidence >= 4 * CHANGE_THRESHOLD;
+	return judge->several_hosts && share >= UNLOCATED_SHARE_MIN &&
+	       series->change.evidence >= EVIDENCE_HIGH;
 }
 
 /* The same of transfers that are long in every so-many-th step. */
@@ -488,7 +468,8 @@ static void push_series(struct judge *judge)
 	if (comm->given_up)
 		return;
 	push_one(judge, RUN_SLOW);
-	if (slow->run.blocks >= (is_rare(&slow->run) ? RARE_TRIES_MAX : TRIES_MAX)) {
+	if (slow->run.blocks >=
+		(is_rare(&slow->run) ? TRANSFER_RARE_TRIES_MAX : TRANSFER_TRIES_MAX)) {
 		*slow = (struct comm_series){0};
 		comm->given_up = true;
 	}
@@ -508,7 +489,7 @@ bool judge_comm_block(struct judge *judge, double rank_level)
 	comm->excess_share = fmin((double)comm->excess_ns / (double)judge->block.time_ns, 1);
 	comm->block_gain_ns = 0;
 	/* a rank that is late, or held off the CPU, disturbs transfers too */
-	explained = comm->excess_share < 1.5 * rank_level;
+	explained = comm->excess_share < TRANSFER_LATE_FACTOR * rank_level;
 	/* What a late rank, or one off the CPU, adds to transfers must not become usual. */
 	quiet = learn && (rank_level <= 0 || comm->excess_share < COMM_SHARE_MIN / 2);
 	close_shapes(judge, quiet && alike);

@@ -11,25 +11,6 @@
 
 #include "analysis/judge_internal.h"
 
-/* Steps that a level is the mean of; what is below this share of the step is not followed. */
-enum { LEVEL_STEPS = 64 };
-static const float level_min = 0.02F;
-/* Steps that lose less than this altogether need no replays; what costs less than that is not told. */
-static const double lost_share_min = 0.01, told_share_min = 0.005;
-/*
- * Of many ranks a quarter of the steps is replayed, five in a row: what a step gains may show in
- * the next one only, so the first after others does not count. The others stand for all steps, by what is seen
- * to be lost in each.
- */
-enum { ROWS_ALWAYS_MAX = 64, SAMPLE_STEPS = 5, SAMPLE_EVERY = 4 };
-/*
- * In the long run no more cells are replayed than so many for each us of the job's own time, some 5 % of a
- * core: what is due is counted in work, since the same record must give the same answers. A minute's worth may be
- * used at once. Grids without streams are replayed by columns, so many cells in the time of one.
- */
-static const double cells_per_ns = 0.005, spent_cells_max = 3e8;
-enum { COLUMN_CELLS = 8 };
-
 void judge_costs_destroy(struct cost_state *state)
 {
 	if (!state)
@@ -80,10 +61,10 @@ static int reserve(struct cost_state *state, const struct step_grid *grid)
 	return -ENOMEM;
 }
 
-/* A mean over few steps at first, over LEVEL_STEPS later on. */
+/* A mean over few steps at first, over COST_LEVEL_STEPS later on. */
 static void follow(float *level, uint64_t steps, double share)
 {
-	float weight = (float)(steps < LEVEL_STEPS ? steps : LEVEL_STEPS);
+	float weight = (float)(steps < COST_LEVEL_STEPS ? steps : COST_LEVEL_STEPS);
 
 	*level += ((float)share - *level) / weight;
 }
@@ -102,7 +83,7 @@ static void take_in(struct cost_state *state, enum cost_of of, uint64_t key, dou
 	}
 	if (state->counts[of] < COSTS_PER_KIND)
 		least = &costs[state->counts[of]++];
-	else if (least->gain_ns >= LEVEL_STEPS * lost_ns)
+	else if (least->gain_ns >= COST_LEVEL_STEPS * lost_ns)
 		return;
 	whatif_line_reset(&least->line);
 	*least = (struct cost){.key = key, .told = *told, .line = least->line};
@@ -129,9 +110,9 @@ static void close_levels(struct cost_state *state, enum cost_of of, struct cost_
 
 		if (level->rows == 0)
 			continue;
-		level->steps += level->steps < LEVEL_STEPS;
+		level->steps += level->steps < COST_LEVEL_STEPS;
 		follow(&level->level, level->steps, (double)level->step_ns / length_ns);
-		if (level->level >= level_min && (of != COST_NODE || level->rows > 1))
+		if (level->level >= COST_LEVEL_MIN && (of != COST_NODE || level->rows > 1))
 			take_in(state, of, i, (double)level->level * length_ns,
 				&(struct job_cost){
 					.number = of == COST_ROLE ? (uint32_t)i : level->first});
@@ -158,7 +139,7 @@ static int64_t find_levels(struct judge *judge, const struct step_grid *grid, do
 
 		most_ns = delay_ns > most_ns ? delay_ns : most_ns;
 		follow(&rank->cost_level, rank->totals.steps, (double)delay_ns / length_ns);
-		if (rank->cost_level >= level_min)
+		if (rank->cost_level >= COST_LEVEL_MIN)
 			take_in(state, COST_RANK, row->rank, (double)rank->cost_level * length_ns,
 				&(struct job_cost){.number = row->rank});
 		raise_level(&state->nodes[row->host], row->rank, delay_ns);
@@ -261,11 +242,11 @@ static void find_links(struct judge *judge, const struct step_grid *grid, double
 	for (uint32_t i = 0; i < state->link_count; i++) {
 		struct cost_level *link = &state->links[i];
 
-		link->steps += link->steps < LEVEL_STEPS;
+		link->steps += link->steps < COST_LEVEL_STEPS;
 		follow(&link->level, link->steps, fmin((double)link->step_ns / length_ns, 1));
-		if (link->level < level_min / LEVEL_STEPS)
+		if (link->level < COST_LEVEL_MIN / COST_LEVEL_STEPS)
 			link->level = 0;
-		if (link->level >= level_min)
+		if (link->level >= COST_LEVEL_MIN)
 			take_in(state, COST_LINK, link->key, (double)link->level * length_ns,
 				&(struct job_cost){.number = link->first,
 					.other = link->last,
@@ -292,8 +273,8 @@ static int64_t run(
 	if (costing->error == 0)
 		costing->error = whatif_replay(
 			&judge->whatif, costing->grid, &judge->blame, change, line, &gain_ns);
-	judge->costs->spent_cells +=
-		(double)costing->grid->cell_count / (costing->grid->overlapped ? 1 : COLUMN_CELLS);
+	judge->costs->spent_cells += (double)costing->grid->cell_count /
+				     (costing->grid->overlapped ? 1 : COST_COLUMN_CELLS);
 	return gain_ns;
 }
 
@@ -333,7 +314,7 @@ static void replay_role(struct costing *costing, struct cost *cost)
 	const struct imbalance_state *imbalance = judge->imbalance;
 	struct whatif_change change = {.healed = judge->healed};
 
-	if (judge->costs->roles[cost->key].level < level_min / 2) {
+	if (judge->costs->roles[cost->key].level < COST_LEVEL_MIN / 2) {
 		whatif_line_reset(&cost->line);
 		return;
 	}
@@ -359,7 +340,7 @@ static void replay_ranks(struct costing *costing, struct cost *cost)
 	float level =
 		node ? judge->costs->nodes[cost->key].level : judge->ranks[cost->key].cost_level;
 
-	if (level < level_min / 2) {
+	if (level < COST_LEVEL_MIN / 2) {
 		whatif_line_reset(&cost->line);
 		return;
 	}
@@ -428,14 +409,14 @@ static void replay_costs(struct costing *costing)
  */
 static bool sampled(struct cost_state *state, const struct step_grid *grid)
 {
-	uint64_t group = grid->number / SAMPLE_STEPS;
+	uint64_t group = grid->number / COST_SAMPLE_STEPS;
 
 	if (group != state->group) /* all of its steps, or none */
-		state->too_dear = state->spent_cells >= spent_cells_max;
+		state->too_dear = state->spent_cells >= COST_SPENT_CELLS_MAX;
 	state->group = group;
 	return !state->too_dear &&
-	       (grid->row_count <= ROWS_ALWAYS_MAX ||
-		       ((group * UINT64_C(0x9e3779b97f4a7c15)) >> 32) % SAMPLE_EVERY == 0);
+	       (grid->row_count <= COST_ROWS_ALWAYS_MAX ||
+		       ((group * UINT64_C(0x9e3779b97f4a7c15)) >> 32) % COST_SAMPLE_EVERY == 0);
 }
 
 /* Nothing is replayed in this step; what was ahead after the one before is over. */
@@ -466,9 +447,9 @@ int judge_costs_step(
 	int64_t most_ns = find_levels(judge, grid, costing.length_ns);
 
 	costing.slow_transfers =
-		(double)judge->comm->step_gain_ns >= lost_share_min * costing.length_ns;
+		(double)judge->comm->step_gain_ns >= COST_LOST_MIN * costing.length_ns;
 	state->seen_ns += seen;
-	state->spent_cells = fmax(state->spent_cells - cells_per_ns * costing.length_ns, 0);
+	state->spent_cells = fmax(state->spent_cells - COST_CELLS_PER_NS * costing.length_ns, 0);
 	if (!sampled(state, grid)) {
 		rest(state);
 		whatif_line_reset(&state->line);
@@ -484,7 +465,7 @@ int judge_costs_step(
 	state->lost_ns += costing.counts ? fmax(lost, 0) : 0;
 	/* What a delay costs may show in the next step only. */
 	loud = costing.slow_transfers ||
-	       fmax(lost, (double)most_ns) >= lost_share_min * costing.length_ns;
+	       fmax(lost, (double)most_ns) >= COST_LOST_MIN * costing.length_ns;
 	if (!loud && !state->loud) {
 		rest(state);
 		return costing.error;
@@ -510,10 +491,11 @@ size_t judge_costs(const struct judge *judge, struct job_cost out[COSTS_MAX])
 		for (uint32_t i = 0; i < state->counts[of]; i++) {
 			const struct cost *cost = &state->costs[of][i];
 			struct job_cost told = cost->told;
-			double gain_ns = fmin(scale * cost->gain_ns, 0.99 * time_ns);
+			double gain_ns =
+				fmin(scale * cost->gain_ns, (1 - LEFT_SHARE_MIN) * time_ns);
 			size_t at = count;
 
-			if (gain_ns < told_share_min * time_ns)
+			if (gain_ns < COST_TOLD_MIN * time_ns)
 				continue;
 			told.step_ms = (time_ns - gain_ns) / steps / 1e6;
 			told.slowdown = time_ns / (time_ns - gain_ns);

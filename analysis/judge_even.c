@@ -10,10 +10,6 @@
 
 #include "analysis/judge_internal.h"
 
-/* A mean is over so many samples, rows times steps, at most; sums forget with so many steps. */
-static const float samples_max = 1024;
-static const double memory_steps = 64;
-
 void judge_even_fini(struct even_state *state)
 {
 	for (uint32_t i = 0; i < state->layout_count; i++)
@@ -108,7 +104,7 @@ static void learn(struct judge *judge, const struct step_grid *grid)
 		layout = find_layout(state, grid, row);
 		if (!layout)
 			continue;
-		layout->samples = fminf(layout->samples + 1, samples_max);
+		layout->samples = fminf(layout->samples + 1, EVEN_SAMPLES_MAX);
 		for (uint32_t i = 0; i < row->cell_count; i++) {
 			float work = (float)work_ns(grid, grid_cell_at(grid, row, i));
 
@@ -174,7 +170,7 @@ int judge_even_step(
 	struct judge *judge, const struct step_grid *grid, bool sampled, int64_t *gain_ns)
 {
 	struct even_state *state = &judge->imbalance->even;
-	double share = 1 - 1 / memory_steps, length_ns = (double)(grid->end_ns - grid->start_ns);
+	double share = 1 - 1 / EVEN_MEMORY, length_ns = (double)(grid->end_ns - grid->start_ns);
 	int64_t gained_ns;
 	int error;
 

@@ -8,11 +8,6 @@
 
 #include "analysis/judge_internal.h"
 
-static const float memory_steps = 32;
-/* Of all excess, and of all work, so that a slow machine would have shown elsewhere. */
-static const float expert_share_min = 0.85f, other_work_min = 0.2f;
-static const float times_other_min = 5;
-
 static void take_segments(
 	const struct judge *judge, const struct step_grid *grid, size_t r, struct rank_state *state)
 {
@@ -34,10 +29,10 @@ static void take_segments(
 		open = exchange && !expert;
 		dispatched = cell->part->communicator_id;
 	}
-	state->expert_excess += (float)sums[1][0] - state->expert_excess / memory_steps;
-	state->expert_control += (float)sums[1][1] - state->expert_control / memory_steps;
-	state->other_excess += (float)sums[0][0] - state->other_excess / memory_steps;
-	state->other_control += (float)sums[0][1] - state->other_control / memory_steps;
+	state->expert_excess += (float)sums[1][0] - state->expert_excess / EXPERT_MEMORY;
+	state->expert_control += (float)sums[1][1] - state->expert_control / EXPERT_MEMORY;
+	state->other_excess += (float)sums[0][0] - state->other_excess / EXPERT_MEMORY;
+	state->other_control += (float)sums[0][1] - state->other_control / EXPERT_MEMORY;
 }
 
 void judge_experts_step(struct judge *judge, const struct step_grid *grid)
@@ -59,8 +54,8 @@ bool judge_experts_only(const struct judge *judge, uint32_t rank)
 
 	return state->expert_control > 0 && state->expert_excess > 0 &&
 	       state->other_control >=
-		       other_work_min * (state->other_control + state->expert_control) &&
-	       state->expert_excess >= expert_share_min * (state->expert_excess + other) &&
+		       EXPERT_OTHER_WORK_MIN * (state->other_control + state->expert_control) &&
+	       state->expert_excess >= EXPERT_SHARE_MIN * (state->expert_excess + other) &&
 	       state->expert_excess / state->expert_control >=
-		       times_other_min * other / state->other_control;
+		       EXPERT_TIMES_OTHER_MIN * other / state->other_control;
 }

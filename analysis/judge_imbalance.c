@@ -12,29 +12,6 @@
 #include "analysis/judge_internal.h"
 #include "analysis/robust_stats.h"
 
-/* Roles whose work differs less are balanced as well as models can be split. */
-static const double uneven_work_min = 1.05;
-/* Pearson's correlation of both directions from which sequences are uneven (OSDI '25). */
-static const double correlation_min = 0.9;
-/* Beside reductions, what a device's work took is partly a bound, which correlates less. */
-static const double beside_correlation_min = 0.6;
-/* Steps before a correlation is believed; sums forget with this many steps. */
-static const double correlation_steps_min = 16, correlation_memory = 64;
-/*
- * Where one direction has nothing to show: work that differs this much (a root mean square, of the
- * work; kernels of a healthy device jitter by some percent), spread as evenly as lengths are. The
- * squared mean of the absolute over the mean square is 0.64 of a normal distribution, and small
- * where a few interruptions make it up.
- */
-static const double deviation_min = 0.08, spread_min = 0.45;
-static const double direction_share_min = 0.01;
-/* Where ranks were kept off their CPUs for more than this of their deviations, these tell nothing of work. */
-static const double taken_share_max = 0.5;
-/* One rank with more of all unevenness than this is uneven by itself. */
-static const double unevenness_share_max = 0.5;
-
-enum { ROWS_ALWAYS_MAX = 64 };
-
 static struct role *find_role(struct imbalance_state *state, uint64_t key)
 {
 	for (uint32_t i = 0; i < state->role_count; i++) {
@@ -260,7 +237,7 @@ static bool runs_beside(const struct step_grid *grid, const struct grid_row *row
 static void correlate_step(struct judge *judge, const struct step_grid *grid)
 {
 	struct imbalance_state *state = judge->imbalance;
-	double forget = 1 - 1 / correlation_memory;
+	double forget = 1 - 1 / UNEVEN_MEMORY;
 
 	state->steps = state->steps * forget + 1;
 	state->beside = false;
@@ -281,7 +258,7 @@ static void correlate_step(struct judge *judge, const struct step_grid *grid)
 		for (int d = 0; d < 2; d++) {
 			double usual = (double)rank->usual_excess[d];
 
-			rank->usual_excess[d] += (float)((excess[d] - usual) / 16);
+			rank->usual_excess[d] += (float)((excess[d] - usual) / UNEVEN_USUAL_MEMORY);
 			excess[d] -= usual;
 		}
 		state->beside = state->beside || runs_beside(grid, &grid->rows[r]);
@@ -295,7 +272,7 @@ static void correlate_step(struct judge *judge, const struct step_grid *grid)
 		/* With the memory of the sums: a share in what they have forgotten is no share. */
 		rank->unevenness += (float)((excess[0] * excess[0] + excess[1] * excess[1] -
 						    (double)rank->unevenness) /
-					    correlation_memory);
+					    UNEVEN_MEMORY);
 	}
 }
 
@@ -304,13 +281,14 @@ static bool deviations_alike(const struct imbalance_state *state)
 {
 	double forward = state->products[0], backward = state->products[1];
 	double square = forward + backward + 2 * state->products[2];
-	bool large = square * state->rows >= pow(deviation_min * state->work, 2) &&
-		     state->absolute * state->absolute >= spread_min * square * state->rows;
-	double least = state->beside && large ? beside_correlation_min : correlation_min;
+	bool large = square * state->rows >= pow(UNEVEN_DEVIATION_MIN * state->work, 2) &&
+		     state->absolute * state->absolute >= UNEVEN_SPREAD_MIN * square * state->rows;
+	double least =
+		state->beside && large ? UNEVEN_BESIDE_CORRELATION_MIN : UNEVEN_CORRELATION_MIN;
 
-	if (state->taken > taken_share_max * state->absolute)
+	if (state->taken > UNEVEN_TAKEN_MAX * state->absolute)
 		return false;
-	if (fmin(forward, backward) < direction_share_min * fmax(forward, backward))
+	if (fmin(forward, backward) < UNEVEN_DIRECTION_SHARE_MIN * fmax(forward, backward))
 		return large;
 	return state->products[2] > 0 && state->products[2] >= least * sqrt(forward * backward);
 }
@@ -321,14 +299,14 @@ static bool sequences_uneven(const struct judge *judge)
 	const struct imbalance_state *state = judge->imbalance;
 	double all = 0, most = 0;
 
-	if (state->steps < correlation_steps_min ||
+	if (state->steps < UNEVEN_STEPS_MIN ||
 		!(deviations_alike(state) || judge_messages_alike(&state->messages)))
 		return false;
 	for (uint32_t r = 0; r < judge->rank_end; r++) {
 		all += (double)judge->ranks[r].unevenness;
 		most = fmax(most, (double)judge->ranks[r].unevenness);
 	}
-	return most < unevenness_share_max * all;
+	return most < UNEVEN_ONE_RANK_MAX * all;
 }
 
 double judge_uneven_level(const struct judge *judge)
@@ -358,7 +336,8 @@ int judge_imbalance_step(struct judge *judge, const struct step_grid *grid)
 	if (grid->host_time)
 		return 0; /* hosts show how long they work, not their devices */
 	/* A sample is enough for a correlation; the cells of all ranks are many. */
-	sampled = grid->row_count <= ROWS_ALWAYS_MAX || grid->number % 4 == 0;
+	sampled = grid->row_count <= UNEVEN_ROWS_ALWAYS_MAX ||
+		  grid->number % UNEVEN_SAMPLE_EVERY == 0;
 	if (grid->overlapped || sampled)
 		correlate_step(judge, grid);
 	if (grid->overlapped && sampled)
@@ -371,7 +350,7 @@ int judge_imbalance_step(struct judge *judge, const struct step_grid *grid)
 	state->series[IMBALANCE_SEQUENCE].block_gain_ns += gain_ns;
 	gain_ns = 0;
 	state->uneven = grid->overlapped && mean_ns > 0 &&
-			(double)worst->step_work_ns > uneven_work_min * mean_ns;
+			(double)worst->step_work_ns > UNEVEN_WORK_MIN * mean_ns;
 	state->step_gain_ns = 0;
 	if (!state->uneven)
 		return 0;
@@ -421,7 +400,8 @@ static void close_roles(struct judge *judge)
 enum imbalance judge_imbalance_block(struct judge *judge)
 {
 	static const struct change_noise noise = {
-		.reference = 0.85 * DELAY_SHARE_MIN, .scale = 0.5 * DELAY_SHARE_MIN};
+		.reference = QUICK_REFERENCE_SHARE * DELAY_SHARE_MIN,
+		.scale = 0.5 * DELAY_SHARE_MIN};
 	struct imbalance_state *state = judge->imbalance;
 	enum imbalance alarm = IMBALANCE_NONE;
 
@@ -447,8 +427,8 @@ enum imbalance judge_imbalance_block(struct judge *judge)
 		series->run_gain_ns += (int64_t)(series->level * (double)judge->block.time_ns);
 		series->run_time_ns += judge->block.time_ns;
 		series->run_blocks++;
-		if (series->change.sum >= CHANGE_THRESHOLD && series->run_blocks >= 3 &&
-			judge->blocks >= WARM_UP_BLOCKS &&
+		if (series->change.sum >= CHANGE_THRESHOLD &&
+			series->run_blocks >= QUICK_BLOCKS_MIN && judge->blocks >= WARM_UP_BLOCKS &&
 			(double)series->run_gain_ns >=
 				DELAY_SHARE_MIN * (double)series->run_time_ns)
 			alarm = (enum imbalance)kind;
@@ -462,7 +442,7 @@ static void tell_sequences(const struct imbalance_state *state, struct verdict *
 	double both = state->products[0] * state->products[1];
 	double correlation = both > 0 ? state->products[2] / sqrt(both) : 0;
 
-	if (correlation >= correlation_min) {
+	if (correlation >= UNEVEN_CORRELATION_MIN) {
 		snprintf(evidence->detail, sizeof(evidence->detail),
 			"forward and backward times go together (correlation %.2f), on ranks that "
 			"change from step to step",

@@ -42,9 +42,6 @@ bool judge_suspected_any(const struct rank_state *state);
 
 /* Of a run, or of a verdict that came of it: below this level it is not told. */
 double judge_level_min(const struct rank_state *state, const struct delay_run *run);
-/* A block below this share of that level says that nothing is wrong; or below this one of a verdict's. */
-#define QUIET_SHARE 0.6
-#define QUIET_OF_LEVEL 0.28
 static inline double judge_quiet_level(const struct track *track)
 {
 	return fmax(QUIET_SHARE * track->least, QUIET_OF_LEVEL * track->level);
@@ -62,9 +59,6 @@ size_t judge_level_ranks(struct judge *judge);
 void judge_push_runs(struct judge *judge, size_t rank_count);
 /* A rank's delay in a step beyond what is usual for it, in ns. */
 double judge_step_delay(const struct judge *judge, const struct rank_state *state, uint64_t step);
-
-/* A transfer is slow when its shape takes so many times what is expected. */
-#define TRANSFER_SLOW 1.15F
 
 /* judge_comm.c */
 int judge_comm_step(struct judge *judge, const struct step_grid *grid)
@@ -224,7 +218,6 @@ void judge_launches_tell(
 	const struct judge *judge, const struct excess_sums *sums, struct verdict *verdict);
 
 /* A rank's delay in its latest steps, as a share of their length; judge_blocks.c. */
-enum { LATEST_STEPS = 8 };
 double judge_latest_level(
 	const struct judge *judge, const struct rank_state *state, uint64_t step_count);
 

@@ -8,19 +8,6 @@
 
 #include "analysis/robust_stats.h"
 
-enum { POINT_LENGTH_NS = 900000000, PAST_MIN = 6, COUNT_MIN = 3 };
-
-/* Times vary with what else the hosts do; a link that is twice as slow is told of by transfers. */
-static const double slow_factor = 2;
-/* Some flows' times vary wildly: a mean must differ by so many of its standard deviations. */
-static const double chance_deviations = 3;
-/* A rank that this much of all lateness touches is what the slow flows have in common. */
-static const double common_share = 0.75;
-/* Of so many flows it must be known what is usual: the slowest may be among the others. */
-static const double known_share = 0.75;
-/* Between two ranks alone, sends of one must be so much later than those of the other. */
-static const double direction_factor = 1.3;
-
 void link_flows_fini(struct link_flows *flows)
 {
 	free(flows->flows);
@@ -111,7 +98,7 @@ static void learn(struct link_flow *flow, uint32_t number)
 	last->learnt = true;
 	flow->learnt_count += last->count - before->count;
 	flow->learnt_sum_ns += last->sum_ns - before->sum_ns;
-	if (flow->learnt_count < COUNT_MIN)
+	if (flow->learnt_count < LINK_COUNT_MIN)
 		return;
 	flow->past_ns[flow->past_count++ % LINK_PAST] =
 		(float)((double)flow->learnt_sum_ns / (double)flow->learnt_count);
@@ -155,11 +142,11 @@ int link_flows_add(struct link_flows *flows, const struct link_sample *sample, i
 		*flow = (struct link_flow){
 			.from = sample->from, .to = sample->to, .point_count = 1, .quiet = true};
 		flow->points[0].time_ns =
-			time_ns - 1000000000; /* what it says is of the last second */
+			time_ns - SAMPLE_NS; /* what it says is of the last second */
 		note_place(flows, (uint32_t)flows->count - 1);
 	}
 	last = &flow->points[(flow->point_count - 1) % LINK_POINTS];
-	if (flow->point_count == 1 || time_ns - last->time_ns >= POINT_LENGTH_NS) {
+	if (flow->point_count == 1 || time_ns - last->time_ns >= LINK_POINT_NS) {
 		learn_usual(flows, flow);
 		flow->quiet = !flows->disturbed;
 		point = &flow->points[flow->point_count++ % LINK_POINTS];
@@ -191,7 +178,7 @@ static void compare_with_past(
 	double past[LINK_PAST], sum = 0, squares = 0;
 
 	*usual_ns = *chance_ns = -1;
-	if (count < PAST_MIN)
+	if (count < LINK_PAST_MIN)
 		return;
 	for (uint32_t i = 0; i < count; i++) {
 		past[i] = (double)flow->past_ns[i];
@@ -199,8 +186,9 @@ static void compare_with_past(
 	}
 	for (uint32_t i = 0; i < count; i++)
 		squares += (past[i] - sum / count) * (past[i] - sum / count);
-	*chance_ns = sum / count + chance_deviations * sqrt(squares / (count - 1) *
-							       (1.0 / count + 1 / value_count));
+	*chance_ns =
+		sum / count + LINK_CHANCE_DEVIATIONS *
+				      sqrt(squares / (count - 1) * (1.0 / count + 1 / value_count));
 	*usual_ns = median_double(past, count);
 }
 
@@ -257,7 +245,7 @@ static bool measure(
 		return false;
 	count = end->count - start->count;
 	stretch->retries_exceeded = end->retries_exceeded > start->retries_exceeded;
-	if (count < COUNT_MIN)
+	if (count < LINK_COUNT_MIN)
 		return false;
 	stretch->mean_ns = (double)(end->sum_ns - start->sum_ns) / (double)count;
 	stretch->length_ns = end->time_ns - start->time_ns;
@@ -267,7 +255,7 @@ static bool measure(
 		stretch->recent_ns = (double)(end->sum_ns - middle->sum_ns) /
 				     (double)(end->count - middle->count);
 	stretch->rest_ns = mean_without_slowest(flow, last - values, last);
-	compare_with_past(flow, fmin(values, (double)count / COUNT_MIN), &stretch->usual_ns,
+	compare_with_past(flow, fmin(values, (double)count / LINK_COUNT_MIN), &stretch->usual_ns,
 		&stretch->chance_ns);
 	stretch->late_ns = 0;
 	if (stretch->usual_ns > 0 && stretch->mean_ns > stretch->usual_ns)
@@ -293,9 +281,9 @@ struct slow_flow {
 
 static bool is_slow(const struct link_flow *flow, const struct stretch *stretch, double share_min)
 {
-	return stretch->usual_ns > 0 && stretch->mean_ns >= slow_factor * stretch->usual_ns &&
-	       stretch->recent_ns >= slow_factor * stretch->usual_ns && /* it still is */
-	       stretch->rest_ns >= slow_factor * stretch->usual_ns &&
+	return stretch->usual_ns > 0 && stretch->mean_ns >= LINK_SLOW_FACTOR * stretch->usual_ns &&
+	       stretch->recent_ns >= LINK_SLOW_FACTOR * stretch->usual_ns && /* it still is */
+	       stretch->rest_ns >= LINK_SLOW_FACTOR * stretch->usual_ns &&
 	       stretch->mean_ns > stretch->chance_ns && late_share(flow, stretch) >= share_min;
 }
 
@@ -346,7 +334,7 @@ static struct cover cover_of(const struct link_flows *flows, uint32_t rank, int6
 /* The better of two: touches more, or (about the same) sends more of what is late. */
 static bool is_more(const struct cover *one, const struct cover *other)
 {
-	if (fabs(one->all - other->all) > 0.02 * fmax(one->all, other->all))
+	if (fabs(one->all - other->all) > LINK_SAME_COVER * fmax(one->all, other->all))
 		return one->all > other->all;
 	return one->sent > other->sent;
 }
@@ -399,10 +387,11 @@ static bool is_clear(const struct link_flows *flows, uint32_t rank, int64_t from
 			flows->scratch[count++] = stretch.mean_ns / fmax(stretch.usual_ns, all_ns);
 	}
 	if (count)
-		others = fmax(quantile_double(flows->scratch, count, 0.9), 1);
+		others = fmax(quantile_double(flows->scratch, count, LINK_OTHERS_QUANTILE), 1);
 	return measure(find_flow(flows, worst->from, worst->to), from_ns, until_ns, &stretch) &&
-	       fmin(stretch.mean_ns, stretch.recent_ns) >=
-		       slow_factor * pow(others, 1.5) * fmax(stretch.usual_ns, all_ns);
+	       fmin(stretch.mean_ns, stretch.recent_ns) >= LINK_SLOW_FACTOR *
+								   pow(others, LINK_OTHERS_POWER) *
+								   fmax(stretch.usual_ns, all_ns);
 }
 
 /* Of what the rank sends it is known what is usual, but of some not what it does now. */
@@ -412,7 +401,7 @@ static bool is_unheard(
 	for (size_t i = 0; i < flows->count; i++) {
 		struct stretch stretch;
 
-		if (flows->flows[i].from == rank && flows->flows[i].past_count >= PAST_MIN &&
+		if (flows->flows[i].from == rank && flows->flows[i].past_count >= LINK_PAST_MIN &&
 			!measure(&flows->flows[i], from_ns, until_ns, &stretch))
 			return true;
 	}
@@ -431,11 +420,11 @@ static void name_rank(const struct link_flows *flows, int64_t from_ns, int64_t u
 	struct cover other = cover_of(flows, worst->to, from_ns, until_ns, share_min);
 	struct cover best = is_more(&other, &one) ? other : one;
 	struct cover second = best.rank == one.rank ? other : one;
-	bool alike = second.all > 0.9 * best.all;
+	bool alike = second.all > LINK_ALIKE * best.all;
 
 	finding->share = fmin(best.share, 1);
-	if (best.all < common_share * total_ns ||
-		(alike && (best.sent < direction_factor * second.sent ||
+	if (best.all < LINK_COMMON_SHARE * total_ns ||
+		(alike && (best.sent < LINK_DIRECTION_FACTOR * second.sent ||
 				  is_unheard(flows, second.rank, from_ns, until_ns))) ||
 		!is_clear(flows, best.rank, from_ns, until_ns, worst))
 		return;
@@ -472,7 +461,7 @@ bool link_flows_find(const struct link_flows *flows, int64_t from_ns, int64_t un
 		note_pair(&finding, &slow);
 	}
 	if (finding.slow_count == 0 ||
-		(double)known_count < known_share * (double)finding.flow_count)
+		(double)known_count < LINK_KNOWN_SHARE * (double)finding.flow_count)
 		return false;
 	if (fast_count)
 		finding.control_ns = lower_median_double(flows->scratch, fast_count);

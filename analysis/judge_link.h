@@ -8,12 +8,11 @@
 #ifndef SLOWRANK_ANALYSIS_JUDGE_LINK_H
 #define SLOWRANK_ANALYSIS_JUDGE_LINK_H
 
+#include "analysis/policy.h"
 #include "analysis/step.h"
 
 enum {
 	LINK_FLOWS_MAX = 1 << 18,
-	LINK_POINTS = 16,    /* sums kept per flow, a second or more apart */
-	LINK_PAST = 8,	     /* quiet seconds that tell what is usual */
 	LINK_PAIRS_TOLD = 8, /* slow flows listed in a finding, the slowest first */
 };
 

@@ -7,16 +7,6 @@
 #include "analysis/classify.h"
 #include "analysis/judge_internal.h"
 
-/* A slow flow is late for at least this share of the excess of the transfers. */
-static const double late_share_min = 0.3;
-/* Counters of ports grow in healthy times, too: so much faster than before, or it is nothing. */
-static const double faster_factor = 4;
-static const double retransmits_per_s_min = 1;
-static const double congestion_per_s_min = 10;
-static const double link_errors_per_s_min = 0.1;
-
-enum { BEFORE_NS = 1000000000 };
-
 int judge_link(struct judge *judge, const struct link_sample *sample, struct job_ns time)
 {
 	if (sample->from >= STEP_RANK_COUNT_MAX || sample->to >= STEP_RANK_COUNT_MAX)
@@ -37,9 +27,9 @@ static bool grows(const struct judge *judge, uint32_t rank, enum metric metric, 
 	if (!evidence_rate(evidence, metric, from_ns, until_ns, &now))
 		return false;
 	(void)evidence_rate(
-		evidence, metric, from_ns - 8 * INT64_C(1000000000), from_ns - BEFORE_NS, &before);
+		evidence, metric, from_ns - LINK_BEFORE_SPAN_NS, from_ns - LINK_BEFORE_NS, &before);
 	*per_s = now * 1e9;
-	return *per_s > least_per_s && now > faster_factor * before;
+	return *per_s > least_per_s && now > LINK_FASTER_FACTOR * before;
 }
 
 /* Either end's ports may count what was amiss between them. */
@@ -63,19 +53,19 @@ static enum cause find_cause(const struct judge *judge, const struct link_findin
 		return CAUSE_NIC_RETRANSMIT;
 	}
 	if (pair_grows(judge, worst, METRIC_RDMA_RETRANSMITS, METRIC_RDMA_OUT_OF_ORDER, from_ns,
-		    until_ns, retransmits_per_s_min, &per_s)) {
+		    until_ns, LINK_RETRANSMITS_PER_S_MIN, &per_s)) {
 		snprintf(detail, capacity, "; %.1f retransmits/s on the ports", per_s);
 		return CAUSE_NIC_RETRANSMIT;
 	}
 	verdict_reject(
 		verdict, CAUSE_NIC_RETRANSMIT, "no more retransmits on the ports than before");
 	if (pair_grows(judge, worst, METRIC_RDMA_LINK_ERRORS, METRIC_RDMA_LINK_ERRORS, from_ns,
-		    until_ns, link_errors_per_s_min, &per_s)) {
+		    until_ns, LINK_ERRORS_PER_S_MIN, &per_s)) {
 		snprintf(detail, capacity, "; %.1f link errors/s on the ports", per_s);
 		return CAUSE_NIC_LINK;
 	}
 	if (pair_grows(judge, worst, METRIC_RDMA_CONGESTION, METRIC_RDMA_CONGESTION, from_ns,
-		    until_ns, congestion_per_s_min, &per_s)) {
+		    until_ns, LINK_CONGESTION_PER_S_MIN, &per_s)) {
 		snprintf(detail, capacity, "; %.0f congestion marks/s on the ports", per_s);
 		return CAUSE_PATH_CONGESTION;
 	}
@@ -166,8 +156,8 @@ bool judge_link_locate(struct judge *judge, double share, int64_t from_ns, int64
 	double step_ns = judge_comm_step_ns(judge->comm);
 	struct link_finding finding = {0};
 	struct loss_finding loss;
-	bool slow =
-		link_flows_find(&judge->links, from_ns, until_ns, late_share_min * share, &finding);
+	bool slow = link_flows_find(
+		&judge->links, from_ns, until_ns, LINK_LATE_SHARE_MIN * share, &finding);
 	bool lost = judge_loss_find(judge, from_ns, until_ns, &loss) && loss.fresh &&
 		    name_by_loss(judge, &loss, verdict, &finding);
 

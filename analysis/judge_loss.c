@@ -9,29 +9,6 @@
 #include "analysis/judge_internal.h"
 
 #define SECOND_NS INT64_C(1000000000)
-enum {
-	LOST_MIN = 3,	       /* packets, between two times */
-	LOOK_SECONDS = 24,     /* back from now: of stalls some seconds apart, some */
-	HITS_MIN = 3,	       /* one stall, or two, may have any reason */
-	OTHER_STEPS_MIN = 32,  /* from which it is known what transfers take otherwise */
-	SINCE_SECONDS_MIN = 4, /* by then a flow that is slow throughout is seen to be */
-	STEPS_KEPT_MAX = 8192, /* then all counts are halved: what was long ago is forgotten */
-	SAMPLE_SECONDS = 2,    /* at most from one sample to the next */
-	WAITING_ROOM = 16,     /* steps that a block may have */
-	BEFORE_WINDOWS = 3,    /* looked at, of BEFORE_SECONDS each */
-	BEFORE_SECONDS = 8,
-	BEFORE_GAP_SECONDS = 4, /* samples come late, and so may what is said to be the onset */
-};
-/* Others' packets may be lost at most so many times as seldom, as were those of the rank before. */
-static const double alone_factor = 4;
-/* Fewer packets a second are lost anywhere, now and then. */
-static const double lost_per_s_min = 0.1;
-/* So many of the packets that are sent again are missed by somebody. */
-static const double missed_share_min = 0.2;
-/* Transfers must have become longer by so much of the time. */
-static const double lost_share_min = 0.03;
-/* Beside that it is just one rank whose ports count: e^-6 of chance that this fell together. */
-static const double surprise_min = 6;
 
 static bool rate_of(const struct judge *judge, uint32_t rank, enum metric metric, int64_t from_ns,
 	int64_t until_ns, double *per_s)
@@ -64,13 +41,13 @@ static bool find_most(const struct judge *judge, enum metric metric, int64_t fro
 		}
 	}
 	/* Samples are not just at these times. */
-	return known >= 2 && finding->per_s >= lost_per_s_min &&
+	return known >= 2 && finding->per_s >= LOSS_PER_S_MIN &&
 	       finding->per_s * seconds >= least - 0.5;
 }
 
 static bool is_alone(const struct loss_finding *finding)
 {
-	return finding->per_s > alone_factor * finding->others_per_s;
+	return finding->per_s > LOSS_ALONE_FACTOR * finding->others_per_s;
 }
 
 /* At some time before there was less of it, or nothing is known of that time. */
@@ -79,15 +56,16 @@ static bool is_fresh(const struct judge *judge, enum metric metric, int64_t from
 {
 	bool known = false;
 
-	for (int64_t w = 0; w < BEFORE_WINDOWS; w++) {
-		int64_t until_ns = from_ns - (BEFORE_GAP_SECONDS + w * BEFORE_SECONDS) * SECOND_NS;
+	for (int64_t w = 0; w < LOSS_BEFORE_WINDOWS; w++) {
+		int64_t until_ns =
+			from_ns - (LOSS_BEFORE_GAP_SECONDS + w * LOSS_BEFORE_SECONDS) * SECOND_NS;
 		double per_s;
 
-		if (!rate_of(judge, finding->rank, metric, until_ns - BEFORE_SECONDS * SECOND_NS,
-			    until_ns, &per_s))
+		if (!rate_of(judge, finding->rank, metric,
+			    until_ns - LOSS_BEFORE_SECONDS * SECOND_NS, until_ns, &per_s))
 			continue;
 		known = true;
-		if (finding->per_s > alone_factor * per_s)
+		if (finding->per_s > LOSS_ALONE_FACTOR * per_s)
 			return true;
 	}
 	return !known;
@@ -110,7 +88,7 @@ static bool is_missed(
 			missed += per_s;
 		}
 	}
-	return !known || missed >= missed_share_min * sent_again;
+	return !known || missed >= LOSS_MISSED_SHARE_MIN * sent_again;
 }
 
 static bool find_alone(const struct judge *judge, int64_t from_ns, int64_t until_ns, int least,
@@ -139,14 +117,14 @@ static bool find_alone(const struct judge *judge, int64_t from_ns, int64_t until
 bool judge_loss_find(
 	const struct judge *judge, int64_t from_ns, int64_t until_ns, struct loss_finding *finding)
 {
-	return find_alone(judge, from_ns, until_ns, LOST_MIN, finding);
+	return find_alone(judge, from_ns, until_ns, LOSS_PACKETS_MIN, finding);
 }
 
 static void begin(const struct judge *judge, struct loss_watch *watch,
 	const struct loss_finding *finding, int64_t now_ns)
 {
 	enum metric metric = finding->received ? METRIC_RDMA_OUT_OF_ORDER : METRIC_RDMA_RETRANSMITS;
-	int64_t from_ns = now_ns - LOOK_SECONDS * SECOND_NS, until_ns = from_ns;
+	int64_t from_ns = now_ns - LOSS_LOOK_SECONDS * SECOND_NS, until_ns = from_ns;
 	double per_s;
 
 	do {
@@ -157,7 +135,7 @@ static void begin(const struct judge *judge, struct loss_watch *watch,
 	watch->proven = watch->doubted = false;
 	watch->since = (struct loss_steps){0};
 	watch->first_step = UINT64_MAX;
-	watch->start_ns = until_ns - SAMPLE_SECONDS * SECOND_NS;
+	watch->start_ns = until_ns - LOSS_SAMPLE_SECONDS * SECOND_NS;
 }
 
 void judge_loss_told(struct judge *judge)
@@ -180,8 +158,8 @@ static void look(const struct judge *judge, struct loss_watch *watch)
 		return;
 	watch->looked_ns = now_ns;
 	/* What goes on may be rarer for a while. */
-	watch->active = find_alone(judge, now_ns - LOOK_SECONDS * SECOND_NS, now_ns,
-		was_active ? 1 : LOST_MIN, &finding);
+	watch->active = find_alone(judge, now_ns - LOSS_LOOK_SECONDS * SECOND_NS, now_ns,
+		was_active ? 1 : LOSS_PACKETS_MIN, &finding);
 	if (watch->active && (!was_active || watch->rank != finding.rank))
 		begin(judge, watch, &finding, now_ns);
 }
@@ -222,7 +200,7 @@ static void take_step(const struct judge *judge, uint64_t step, struct loss_step
 		return;
 	if (height >= LOSS_HEIGHTS)
 		height = LOSS_HEIGHTS - 1;
-	if (steps_above(steps, 0) >= STEPS_KEPT_MAX)
+	if (steps_above(steps, 0) >= LOSS_STEPS_KEPT_MAX)
 		halve(steps);
 	steps->counts[height]++;
 	steps->excess_ns[height] += excess_ns;
@@ -242,8 +220,8 @@ static void take_steps(const struct judge *judge, struct loss_watch *watch)
 	for (; watch->next_step < judge->next_step; watch->next_step++) {
 		uint64_t step = watch->next_step;
 		int64_t start_ns = judge->step_start_ns[step % STEP_HISTORY];
-		bool old = start_ns < now_ns - LOOK_SECONDS * SECOND_NS ||
-			   judge->next_step - step > STEP_HISTORY - WAITING_ROOM;
+		bool old = start_ns < now_ns - LOSS_LOOK_SECONDS * SECOND_NS ||
+			   judge->next_step - step > STEP_HISTORY - LOSS_WAITING_ROOM;
 
 		if (!watch->active && !old)
 			break;
@@ -282,14 +260,14 @@ static bool is_worse(const struct judge *judge, struct loss_watch *watch, struct
 	uint64_t hits, tries = steps_above(since, 0), other_tries = steps_above(other, 0);
 	int height = LOSS_HEIGHTS - 1;
 
-	if (other_tries < OTHER_STEPS_MIN || since->time_ns < SINCE_SECONDS_MIN * 1e9 ||
-		all_ns / since->time_ns - excess_above(other, 0) / other->time_ns < lost_share_min)
+	if (other_tries < LOSS_OTHER_STEPS_MIN || since->time_ns < LOSS_SINCE_SECONDS_MIN * 1e9 ||
+		all_ns / since->time_ns - excess_above(other, 0) / other->time_ns < LOSS_SHARE_MIN)
 		return false;
 	while (height > 0 && excess_above(since, height) < all_ns / 2)
 		height--;
 	hits = steps_above(since, height);
 	surprise = hit_surprise(hits, tries, steps_above(other, height), other_tries);
-	if (hits < HITS_MIN || surprise < surprise_min)
+	if (hits < LOSS_HITS_MIN || surprise < LOSS_SURPRISE_MIN)
 		return false;
 	*run = (struct comm_run){.first_step = watch->first_step,
 		.start_ns = watch->start_ns,

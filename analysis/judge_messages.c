@@ -10,19 +10,6 @@
 
 #include "analysis/judge_internal.h"
 
-/*
- * Pearson's correlation of both ends, and how much they differ together (root of the covariance, of the
- * work). With two stages pieces of forward and backward work lie together, which costs some of the
- * correlation; simulated jobs without uneven sequences stay below 0.03 of the latter (docs/results.md).
- */
-static const double correlation_min = 0.6, deviation_min = 0.04;
-/* Sums forget with this many steps. */
-static const double memory_steps = 64;
-/* What is off by more than this is cut: interruptions are no lengths. */
-static const double deviation_max = 1;
-/* Work below this share of a step says little, relatively. */
-static const double work_share_min = 0.001;
-
 static int reserve(struct message_state *state, const struct step_grid *grid)
 {
 	if (grid->cell_count <= state->cell_capacity)
@@ -62,12 +49,12 @@ static void find_work(struct judge *judge, const struct step_grid *grid, const s
 		if (!send && cell->part->operation != OPERATION_RECEIVE)
 			continue;
 		over = control_ns >= least_ns && !isnan(own_ns)
-			       ? (float)fmin(own_ns / control_ns - 1, deviation_max)
+			       ? (float)fmin(own_ns / control_ns - 1, MESSAGES_DEVIATION_MAX)
 			       : NAN;
 		if (!isnan(over)) {
 			float usual = rank->usual_message;
 
-			rank->usual_message += (over - usual) / 64;
+			rank->usual_message += (over - usual) / MESSAGES_USUAL_MEMORY;
 			over -= usual;
 		}
 		if (send)
@@ -81,7 +68,7 @@ static void find_work(struct judge *judge, const struct step_grid *grid, const s
 
 static void forget(struct message_state *state)
 {
-	double share = 1 - 1 / memory_steps;
+	double share = 1 - 1 / MESSAGES_MEMORY;
 
 	state->steps = state->steps * share + 1;
 	state->count *= share;
@@ -93,7 +80,7 @@ static void forget(struct message_state *state)
 int judge_messages_step(struct judge *judge, const struct step_grid *grid)
 {
 	struct message_state *state = &judge->imbalance->messages;
-	double least_ns = work_share_min * (double)(grid->end_ns - grid->start_ns);
+	double least_ns = MESSAGES_WORK_MIN * (double)(grid->end_ns - grid->start_ns);
 	int error = reserve(state, grid);
 
 	if (error < 0)
@@ -134,6 +121,6 @@ double judge_messages_correlation(const struct message_state *state)
 
 bool judge_messages_alike(const struct message_state *state)
 {
-	return state->xy > 0 && state->xy >= pow(deviation_min, 2) * state->count &&
-	       judge_messages_correlation(state) >= correlation_min;
+	return state->xy > 0 && state->xy >= pow(MESSAGES_DEVIATION_MIN, 2) * state->count &&
+	       judge_messages_correlation(state) >= MESSAGES_CORRELATION_MIN;
 }

@@ -9,14 +9,6 @@
 
 #include "analysis/judge_internal.h"
 
-/* The latest of the transfers: so long, and so many steps. */
-#define LATEST_NS INT64_C(2000000000)
-/* By samples a second apart it is known so well when sockets became busy, on contended CPUs. */
-#define BEGAN_ERROR_NS INT64_C(1000000000)
-/* Where a link was quiet for so long, and so many steps, it is dated from there. */
-#define QUIET_NS INT64_C(8000000000)
-enum { LATEST_LONG_STEPS = 2, QUIET_LONG_STEPS = 8 };
-
 static struct track *find_track(struct judge *judge)
 {
 	for (size_t t = 0; t < judge->track_count; t++) {
@@ -77,7 +69,7 @@ static uint64_t step_at(const struct judge *judge, int64_t time_ns, int64_t *sta
 static int64_t date(const struct judge *judge, const struct track *track,
 	const struct verdict *latest, int64_t latest_ns)
 {
-	int64_t quiet_ns = before_now(judge, QUIET_NS, QUIET_LONG_STEPS), first_ns = INT64_MAX;
+	int64_t quiet_ns = before_now(judge, MOVE_QUIET_NS, MOVE_QUIET_STEPS), first_ns = INT64_MAX;
 
 	if (quiet_ns < track->onset_ns)
 		quiet_ns = track->onset_ns;
@@ -132,12 +124,12 @@ static uint64_t change_near(const struct judge *judge, int64_t time_ns)
 {
 	int64_t start_ns;
 	uint64_t step = step_at(judge, time_ns, &start_ns);
-	uint64_t earliest = step_at(judge, time_ns - BEGAN_ERROR_NS, &start_ns);
+	uint64_t earliest = step_at(judge, time_ns - MOVE_ERROR_NS, &start_ns);
 	uint64_t change = judge_onset(
 		judge, NULL, earliest + judge->block.steps, judge_comm_latest_level(judge));
 
 	return change > earliest + 1 && llabs(judge->step_start_ns[change % STEP_HISTORY] -
-						time_ns) <= BEGAN_ERROR_NS
+						time_ns) <= MOVE_ERROR_NS
 		       ? change
 		       : step;
 }
@@ -168,7 +160,7 @@ bool judge_comm_locate_late(struct judge *judge, int64_t onset_ns, struct verdic
 {
 	struct comm_state *comm = judge->comm;
 	int64_t now_ns = judge_now_ns(judge), first_ns = INT64_MAX;
-	int64_t latest_ns = before_now(judge, LATEST_NS, LATEST_LONG_STEPS);
+	int64_t latest_ns = before_now(judge, MOVE_LATEST_NS, MOVE_LATEST_STEPS);
 
 	if (judge->links.count || comm->run.every || comm->run.dated ||
 		now_ns - onset_ns < 2 * (now_ns - latest_ns))
@@ -194,7 +186,7 @@ bool judge_comm_locate_late(struct judge *judge, int64_t onset_ns, struct verdic
  */
 bool judge_comm_moves(const struct judge *judge)
 {
-	int64_t latest_ns = before_now(judge, LATEST_NS, LATEST_LONG_STEPS);
+	int64_t latest_ns = before_now(judge, MOVE_LATEST_NS, MOVE_LATEST_STEPS);
 	int64_t unlike_ns = judge->comm->unlike_ns;
 
 	return unlike_ns && judge_now_ns(judge) - unlike_ns < 2 * (judge_now_ns(judge) - latest_ns);
@@ -204,7 +196,7 @@ int judge_comm_move(struct judge *judge)
 {
 	struct comm_state *comm = judge->comm;
 	struct track *track = find_track(judge);
-	int64_t latest_ns = before_now(judge, LATEST_NS, LATEST_LONG_STEPS);
+	int64_t latest_ns = before_now(judge, MOVE_LATEST_NS, MOVE_LATEST_STEPS);
 	struct verdict latest = {0};
 
 	if (!track || comm->excess_share < judge_quiet_level(track)) {

@@ -6,8 +6,6 @@
 #include "analysis/judge_internal.h"
 #include "analysis/robust_stats.h"
 
-enum { ONSET_BLOCKS = 5 }; /* loud ones after the alert, that may still move the onset */
-
 uint64_t judge_onset(const struct judge *judge, const struct rank_state *of_rank,
 	uint64_t run_first_step, double level)
 {

@@ -10,29 +10,7 @@
 #include "analysis/judge_internal.h"
 #include "analysis/robust_stats.h"
 
-_Static_assert(FOLD_VALUES_MAX == (int)STEP_HISTORY, "a fold takes all steps that are kept");
 _Static_assert(PERIODICS_MAX <= UINT8_MAX, "places are numbered in a byte");
-
-#define LOOK_GAP_NS INT64_C(1000000000)
-enum {
-	LOOK_RANKS = 64, /* in a look; of more, one of LOOK_TURNS beside these */
-	LOOK_TURNS = 128,
-	GATHERED_MIN = 3,  /* slow steps, to tell what they are made of */
-	PEERS_MAX = 64,	   /* looked at */
-	LATEST_ROUNDS = 8, /* that say whether the period still holds */
-};
-/* -ln of the chance to find as much anywhere in a healthy job in one look. */
-static const double noticed_surprise = 3, told_surprise = 8;
-/* Of the time, on average; and of what was so as long as is known: rank 0 prints or saves something. */
-static const double share_min = 0.003, always_share_min = SMALL_SHARE_MIN;
-/* Of the slow steps' longer time, so much must show in their lengths. */
-static const double longer_share_min = 0.3;
-/* A verdict is of these steps when they hold so much of what delays. */
-static const double class_share_min = 0.6;
-/* Transfers that are longer by less than so many times what a rank is late by are its doing. */
-static const double late_factor = 1.5;
-/* Units of a CUSUM that a slow step is worth at most: what lasting causes are asked for. */
-static const double evidence_per_step = 2.5;
 
 static bool in_class(const struct periodic *periodic, uint64_t step)
 {
@@ -83,7 +61,8 @@ static bool find(const struct judge *judge, const struct rank_state *state,
 	for (size_t i = 0; i < count; i++)
 		hits += values[i] >= PERIODIC_HEIGHT_MIN;
 	return hits >= FOLD_HITS_MIN && fold_find(values, count, finding) &&
-	       finding->surprise >= noticed_surprise && finding->height >= PERIODIC_HEIGHT_MIN;
+	       finding->surprise >= PERIODIC_NOTICED_SURPRISE &&
+	       finding->height >= PERIODIC_HEIGHT_MIN;
 }
 
 /* The first of the slow steps, as far as is known. */
@@ -183,7 +162,7 @@ static void look_at_transfers(struct judge *judge)
 /* Those that are noticed each time, all others in turn. */
 static void look(struct judge *judge)
 {
-	uint32_t count = LOOK_RANKS + judge->rank_end / LOOK_TURNS;
+	uint32_t count = PERIODIC_LOOK_RANKS + judge->rank_end / PERIODIC_LOOK_TURNS;
 
 	if (count > judge->rank_end)
 		count = judge->rank_end;
@@ -239,9 +218,9 @@ static bool is_proven(const struct judge *judge, const struct periodic *periodic
 	double other = usual_length(judge, periodic, false);
 	double share = periodic->height * own / (own + (periodic->every - 1) * other);
 
-	return periodic->surprise >= told_surprise + log((double)series) &&
-	       share >= (periodic->always ? always_share_min : share_min) &&
-	       own - other >= longer_share_min * periodic->height * own;
+	return periodic->surprise >= PERIODIC_TOLD_SURPRISE + log((double)series) &&
+	       share >= (periodic->always ? PERIODIC_ALWAYS_SHARE_MIN : PERIODIC_SHARE_MIN) &&
+	       own - other >= PERIODIC_LONGER_SHARE_MIN * periodic->height * own;
 }
 
 /* Where most ranks have it, each in steps of its own, it is what the program does (collections of garbage). */
@@ -249,7 +228,7 @@ static bool peers_do_likewise(const struct judge *judge, const struct periodic *
 {
 	uint32_t alike = 0, peers = 0;
 
-	for (uint32_t r = 0; r < judge->rank_end && peers < PEERS_MAX; r++) {
+	for (uint32_t r = 0; r < judge->rank_end && peers < PERIODIC_PEERS_MAX; r++) {
 		double values[STEP_HISTORY];
 		struct fold_finding finding;
 
@@ -295,7 +274,7 @@ static struct delay_run run_of(const struct periodic *periodic)
 {
 	uint64_t steps = periodic->sums.steps;
 
-	return (struct delay_run){.change = {.evidence = evidence_per_step * (double)steps},
+	return (struct delay_run){.change = {.evidence = PERIODIC_UNIT_MAX * (double)steps},
 		.sums = periodic->sums,
 		.level = periodic->height * (double)steps,
 		.blocks = steps,
@@ -310,7 +289,7 @@ static int tell_rank(struct judge *judge, struct periodic *periodic)
 	const struct rank_state *state = &judge->ranks[periodic->rank];
 	struct delay_run run = run_of(periodic);
 
-	if (state->track || !state->settled || periodic->sums.steps < GATHERED_MIN ||
+	if (state->track || !state->settled || periodic->sums.steps < PERIODIC_GATHERED_MIN ||
 		periodic->sums.host_times || !is_loud(judge, periodic, state) ||
 		!is_proven(judge, periodic, judge->ranks_in_block) ||
 		!judge_evidence_suffices(judge, periodic->rank, &run) ||
@@ -336,7 +315,7 @@ static bool rank_is_late(const struct judge *judge, const struct periodic *trans
 		const struct periodic *periodic = &judge->periodics[p];
 
 		if (periodic->every == transfers->every && periodic->phase == transfers->phase &&
-			transfers->height < late_factor * periodic->height)
+			transfers->height < PERIODIC_LATE_FACTOR * periodic->height)
 			return true;
 	}
 	return false;
@@ -387,7 +366,8 @@ bool judge_periodic_transfers(const struct judge *judge, struct comm_run *run)
 static bool holds(
 	const struct judge *judge, const struct rank_state *state, const struct periodic *periodic)
 {
-	uint64_t span = (uint64_t)LATEST_ROUNDS * periodic->every, first = oldest_step(judge);
+	uint64_t span = (uint64_t)PERIODIC_LATEST_ROUNDS * periodic->every,
+		 first = oldest_step(judge);
 	uint64_t hits = 0, other_hits = 0, rounds;
 
 	if (judge->next_step - first > span)
@@ -410,7 +390,7 @@ static bool holds(
 static bool explains(const struct judge *judge, const struct rank_state *state,
 	const struct periodic *periodic, size_t series)
 {
-	return periodic->every && periodic->share >= class_share_min &&
+	return periodic->every && periodic->share >= PERIODIC_CLASS_SHARE_MIN &&
 	       is_proven(judge, periodic, series) && holds(judge, state, periodic);
 }
 
@@ -471,7 +451,7 @@ bool judge_periodic_holds(const struct judge *judge, const struct track *track)
 
 void judge_periodic_look(struct judge *judge)
 {
-	if (judge_now_ns(judge) - judge->periodic_ns < LOOK_GAP_NS)
+	if (judge_now_ns(judge) - judge->periodic_ns < PERIODIC_LOOK_NS)
 		return;
 	look(judge);
 	revise_tracks(judge);

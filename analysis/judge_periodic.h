@@ -15,8 +15,6 @@ struct rank_state;
 struct track;
 
 enum { PERIODICS_MAX = 64 }; /* places; 255 at most */
-/* It takes so much more of these steps than of the others, at least. */
-#define PERIODIC_HEIGHT_MIN 0.025
 
 struct periodic {
 	uint32_t rank;

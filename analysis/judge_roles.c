@@ -10,9 +10,6 @@
 
 #include "analysis/judge_internal.h"
 
-/* More groups than a pipeline has stages: the collectives that would join them are not seen. */
-enum { STAGES_MAX = 64 };
-
 void judge_roles_fini(struct imbalance_state *state)
 {
 	free(state->keys);
@@ -111,7 +108,7 @@ static bool group_rows(const struct judge *judge, const struct step_grid *grid)
 			joined++;
 	}
 	/* One rank alone has no peer that would tell a slow machine from much work. */
-	return roots >= 2 && roots <= STAGES_MAX && joined >= roots;
+	return roots >= 2 && roots <= ROLES_STAGES_MAX && joined >= roots;
 }
 
 int judge_roles_key(struct judge *judge, const struct step_grid *grid)

@@ -9,16 +9,6 @@
 #include "analysis/judge_internal.h"
 #include "analysis/robust_stats.h"
 
-enum { SPIKE_BLOCKS_MIN = 4, SLOW_RUN_BLOCKS_MAX = 128 };
-/*
- * Machines differ. What a rank was slower by from its first block on is told only when it is more
- * than machines of one kind differ by, or, among at least so many peers, when it is unlike them.
- */
-#define FROM_START_MIN 0.1
-enum { FROM_START_PEERS = 8 };
-/* Hosts wander by less than this; what is more, on top of that, is something of its own. */
-#define STEEP_SHARE_MIN 0.15
-
 /* Its first blocks are what is usual for a rank, if they are near to those of its peers. */
 static void settle(struct rank_state *state, size_t rank_count)
 {
@@ -57,8 +47,8 @@ static void learn_waits(struct rank_state *state)
 
 	if (state->track || state->runs[RUN_QUICK].change.sum > 0)
 		return;
-	state->usual_waits +=
-		(float)(waits - (double)state->usual_waits) / (state->usual_waits > 0 ? 16 : 1);
+	state->usual_waits += (float)(waits - (double)state->usual_waits) /
+			      (state->usual_waits > 0 ? WAITS_MEMORY : 1);
 }
 
 size_t judge_level_ranks(struct judge *judge)
@@ -88,7 +78,7 @@ size_t judge_level_ranks(struct judge *judge)
 			continue;
 		if (!state->settled && state->past_count >= WARM_UP_BLOCKS)
 			settle(state, count);
-		state->long_run += (state->level - state->long_run) / 16;
+		state->long_run += (state->level - state->long_run) / LONG_RUN_MEMORY;
 		state->level -= usual + state->usual;
 		state->comm -= usual_comm;
 	}
@@ -219,7 +209,7 @@ static void push_rank(const struct judge *judge, struct rank_state *state,
 	bool suspected[RUN_NR] = {judge_suspected(state, RUN_QUICK), judge_suspected(state, RUN_SLOW)};
 
 	/* What may be a fault is no noise. */
-	if (!state->settled || state->runs[RUN_QUICK].change.sum < 0.67 * CHANGE_THRESHOLD) {
+	if (!state->settled || state->runs[RUN_QUICK].change.sum < CHANGE_NEAR) {
 		if (state->doubtful_count == DOUBTFUL_BLOCKS)
 			push_doubtful(state);
 		state->doubtful[state->doubtful_count++] = (float)state->level;
@@ -254,7 +244,8 @@ void judge_push_runs(struct judge *judge, size_t rank_count)
 	size_t count = pool_past(judge, rank_count);
 	struct change_noise noises[RANK_RUN_NR];
 
-	noises[RUN_QUICK] = change_noise_of(judge->scratch, count, 0.85 * DELAY_SHARE_MIN);
+	noises[RUN_QUICK] =
+		change_noise_of(judge->scratch, count, QUICK_REFERENCE_SHARE * DELAY_SHARE_MIN);
 	noises[RUN_SLOW] = change_noise_of(judge->scratch, count, SLOW_REFERENCE);
 	noises[RUN_SLOW].forget = SLOW_FORGET;
 	noises[RUN_STEEP] = change_noise_of(judge->scratch, count, STEEP_SHARE_MIN);

@@ -6,24 +6,10 @@
 #include "analysis/judge_internal.h"
 #include "analysis/robust_stats.h"
 
-/* The culprit's sockets were busy for at least this share of the excess. */
-static const double busy_share_min = 0.3;
-/* Others within this share of the busiest one are culprits too. */
-static const double busy_alike = 0.5;
-/* Sockets that became this many times busier, by this share of what the worst did, changed too. */
-static const double grown_factor = 1.25;
-static const double grown_alike = 0.15;
-/* Retransmitted bytes per byte sent that a healthy link does not reach. */
-static const double retransmit_share_min = 0.005;
-enum { SURE_OF_MAX = 64, OTHERS_MIN = 3 };
-/* Blocks that are one long step: what sockets did in its parts is no rate of steps. */
-#define LONG_BLOCK_NS INT64_C(1000000000)
-#define SAMPLE_NS INT64_C(1000000000) /* the time between two samples that nobody asked for */
-
 /* Counters at the ends of long steps are sampled then. */
 static int64_t end_within_ns(const struct judge *judge)
 {
-	return judge->block.time_ns >= LONG_BLOCK_NS ? EVIDENCE_END_NS : 0;
+	return judge->block.time_ns >= EVIDENCE_LONG_BLOCK_NS ? EVIDENCE_END_NS : 0;
 }
 
 /* How busy a rank's sockets were since a step began, and before that. */
@@ -105,7 +91,7 @@ static bool measure_busy(struct judge *judge, int64_t from_ns, int64_t until_ns,
 			judge->scratch[busy->rank_count++] = rate;
 	}
 	/* Hosts are sampled one after the other; one that was not yet may be the one. */
-	if (busy->rank_count * 4 < sampled * 3 && until_ns - from_ns < SAMPLE_NS)
+	if (busy->rank_count < EVIDENCE_KNOWN_SHARE * sampled && until_ns - from_ns < SAMPLE_NS)
 		return false;
 	if (busy->rank_count * 2 < sampled && until_ns - from_ns < 2 * SAMPLE_NS)
 		return false;
@@ -170,7 +156,8 @@ static void tell_link(struct judge *judge, const struct busy *busy, int64_t from
 	double usual_again = usual_rate(judge, METRIC_TCP_BYTES_RETRANSMITTED, from_ns, until_ns);
 	struct verdict_evidence *evidence = &verdict->evidence[0];
 	(void)busy_since(judge, worst, from_ns, until_ns, &busy_now);
-	bool lossy = sent > 0 && again > retransmit_share_min * sent && again > 4 * usual_again;
+	bool lossy = sent > 0 && again > RETRANSMIT_SHARE_MIN * sent &&
+		     again > RETRANSMIT_FACTOR * usual_again;
 
 	verdict->cause = lossy ? CAUSE_NIC_RETRANSMIT : CAUSE_NIC_LINK;
 	verdict->evidence_count = 1;
@@ -204,7 +191,8 @@ static bool locate_by_lag(struct judge *judge, struct verdict *verdict)
 			second = lag;
 		}
 	}
-	if (most < 0.5 * comm->excess_share || most < 3 * second || most < COMM_SHARE_MIN / 2)
+	if (most < LAG_SHARE_MIN * comm->excess_share || most < LAG_FACTOR * second ||
+		most < COMM_SHARE_MIN / 2)
 		return false;
 	verdict->rank_count = 1;
 	verdict->ranks[0] = rank;
@@ -281,7 +269,7 @@ static double grown_by(const struct judge *judge, uint32_t rank, int64_t from_ns
 
 	*known = busy_since(judge, rank, from_ns, until_ns, &now);
 	*remembered = *known && busy_before(judge, rank, from_ns, &before);
-	return *remembered && now >= grown_factor * before ? now - before : 0;
+	return *remembered && now >= BUSY_GROWN_FACTOR * before ? now - before : 0;
 }
 
 /*
@@ -305,9 +293,9 @@ static bool grown_everywhere(
 		most = fmax(most, growth);
 	}
 	for (size_t i = 0; i < count; i++)
-		grown += judge->scratch[i] >= grown_alike * most;
+		grown += judge->scratch[i] >= BUSY_GROWN_ALIKE * most;
 	*remembered = count * 2 > known_count;
-	return *remembered && most >= busy_share_min * share && grown * 2 > known_count;
+	return *remembered && most >= BUSY_SHARE_MIN * share && grown * 2 > known_count;
 }
 
 /*
@@ -336,7 +324,7 @@ static bool one_stands_out(struct judge *judge, struct busy *busy, int64_t from_
 		double own = rate_of(judge, r, METRIC_TCP_BYTES_SENT, from_ns, until_ns);
 		double growth = grown_by(judge, r, from_ns, until_ns, &known, &remembered);
 
-		if (known && growth < busy_alike * most) {
+		if (known && growth < BUSY_ALIKE * most) {
 			alike += own >= sent / 2 && own <= 2 * sent;
 			continue;
 		}
@@ -363,7 +351,7 @@ static void name_busiest(struct judge *judge, const struct busy *busy, int64_t f
 		bool known = false;
 
 		if (busy_over(judge, r, from_ns, until_ns, busy->usual, &known) >=
-				busy_alike * busy->most &&
+				BUSY_ALIKE * busy->most &&
 			known && verdict->rank_count < VERDICT_RANKS_MAX)
 			verdict->ranks[verdict->rank_count++] = r;
 	}
@@ -452,7 +440,7 @@ static void noise_of_others(const struct judge *judge, const struct verdict *ver
 		squares += (now - before) * (now - before);
 		count++;
 	}
-	if (count < OTHERS_MIN)
+	if (count < BUSY_OTHERS_MIN)
 		return;
 	*noise = (struct busy_noise){
 		.deviation = sqrt(fmax(squares - sum * sum / count, 0) / (count - 1)),
@@ -476,7 +464,7 @@ static double surely_busier_by(const struct judge *judge, const struct busy *bus
 static bool is_sure(const struct judge *judge, const struct busy *busy, int64_t from_ns,
 	int64_t until_ns, bool small, const struct verdict *verdict)
 {
-	uint32_t stride = judge->rank_end / SURE_OF_MAX + 1, looked_at = 0, sure = 0;
+	uint32_t stride = judge->rank_end / BUSY_SURE_OF_MAX + 1, looked_at = 0, sure = 0;
 	double surely = 0;
 
 	for (uint32_t i = 0; i < verdict->rank_count; i++) {
@@ -520,7 +508,7 @@ static bool locate_by_sockets(
 	bool remembered;
 
 	busy.everywhere = grown_everywhere(judge, from_ns, until_ns, share, &remembered);
-	if (!busy.everywhere && busy.most < busy_share_min * share)
+	if (!busy.everywhere && busy.most < BUSY_SHARE_MIN * share)
 		return false;
 	bool alone = busy.everywhere && one_stands_out(judge, &busy, from_ns, until_ns, verdict);
 
@@ -572,7 +560,7 @@ static bool split_by_class(struct judge *judge, int64_t until_ns)
 		state->busy_outside = (float)split.outside;
 		state->busy_error = (float)split.error;
 	}
-	return known >= 2 && known * 4 >= sampled * 3;
+	return known >= 2 && known >= EVIDENCE_KNOWN_SHARE * sampled;
 }
 
 bool judge_comm_locate(

@@ -13,43 +13,16 @@
 #include "analysis/judge.h"
 #include "analysis/judge_periodic.h"
 #include "analysis/judge_speed.h"
+#include "analysis/policy.h"
 #include "analysis/whatif.h"
 
 enum {
-	WARM_UP_BLOCKS = 10, /* before the first alarm: the noise must be known */
-	PAST_BLOCKS = 32,    /* kept per series, to know its noise */
-	DOUBTFUL_BLOCKS = 8, /* that may be a fault's */
-	STEP_HISTORY = 256,  /* steps in which an onset is looked for */
-	QUIET_BLOCKS = 16,   /* of which the usual step is known */
-	POOL_RANKS_MAX = 64, /* whose past tells the noise */
 	SHAPES_MAX = 32768,  /* kinds of transfers followed, at most half of it; a power of two */
-	SHAPE_PAST = 16,
 	ROLES_MAX = 256,     /* later ones are compared within themselves only */
 	TRACKS_MAX = 64,     /* verdicts that hold at one time */
 	VERDICTS_MAX = 4096, /* in one run */
 	SKETCH_BUCKETS = 4700,
-	USUAL_MEMORY = 64, /* blocks; of what is usual for a rank */
-	QUICK_BLOCKS_MIN = 3,
-	SLOW_BLOCKS_MIN = 8,
-	BLOCK_NS = 200000000, /* shorter steps are judged together: two usual quota periods */
 };
-
-/* Slow-downs below this share of a step are not told: it is normal for a program to be uneven. */
-#define DELAY_SHARE_MIN 0.04
-#define SMALL_SHARE_MIN 0.018 /* where a rank is held against its own past, for long */
-#define COMM_SHARE_MIN 0.04
-/* Of slow runs: rare slow blocks must outweigh the quiet ones between them, one in seven. */
-#define SLOW_FORGET 0.3
-#define SLOW_REFERENCE (0.55 * SMALL_SHARE_MIN)
-#define DELAY_PER_STEP_MIN_NS 50000
-#define GAIN_SHARE_MIN 0.3 /* of the delay must be gained without it */
-/* Ranks that share cores take them from each other; only more than this is told. */
-#define RIVALS_SEEN_MIN 0.1 /* share of the preempted excess that long intervals must show */
-#define OWN_RIVALS_MAX 0.25 /* of the time others ran instead */
-#define OWN_RIVALS_SHARE_MIN 0.15
-/* -ln of the probability that a healthy rank is hit in so many steps of a run. */
-#define HIT_SURPRISE 14.0
-#define HIT_RANKS 64 /* of so many, one in 20,000 jobs has such a rank by chance, at each look */
 
 /* Of steps in which a rank's launches were looked at. */
 struct launch_sums {
@@ -298,7 +271,6 @@ struct busy_noise {
 	double length_ns, before; /* of such a rate; so many of a rank tell what is usual */
 	bool of_changes;	  /* deviation is that of changes since then, of other ranks */
 };
-enum { BUSY_FREEDOM_MIN = 2 }; /* less says nothing of it */
 
 struct comm_state {
 	struct transfer_shape shapes[SHAPES_MAX];

@@ -8,11 +8,6 @@
 
 #include "analysis/judge_internal.h"
 
-/* Ranks that turn slow within this time, for the same reason, share a verdict. */
-#define JOIN_NS INT64_C(2000000000)
-#define WHOLE_SHARE 0.75 /* of a verdict's level */
-
-/* Those that waited, for at least a quarter of what was lost. */
 static bool is_blamed(const struct judge *judge, const struct track *track,
 	const struct verdict *verdict, uint32_t r)
 {
@@ -31,7 +26,8 @@ static void find_victims(
 		const struct rank_state *state = &judge->ranks[r];
 
 		if (!state->in_block || is_blamed(judge, track, verdict, r) ||
-			(verdict->verdict_class != VERDICT_COMM_SLOW && state->wait < level / 4))
+			(verdict->verdict_class != VERDICT_COMM_SLOW &&
+				state->wait < VICTIM_WAIT_MIN * level))
 			continue;
 		if (verdict->victim_count < VERDICT_VICTIMS_MAX)
 			verdict->victims[verdict->victim_count] = r;
@@ -66,7 +62,7 @@ static double loudness(const struct judge *judge, const struct track *track, dou
 
 static double slowdown_of(double time_ns, double gain_ns)
 {
-	return time_ns > 0 ? time_ns / fmax(time_ns - gain_ns, 0.01 * time_ns) : 1;
+	return time_ns > 0 ? time_ns / fmax(time_ns - gain_ns, LEFT_SHARE_MIN * time_ns) : 1;
 }
 
 /* Of every so-many-th step, on average and of these alone: all of the gain is in them. */
@@ -494,7 +490,7 @@ static void follow_gap(const struct judge *judge, struct track *track)
 	if (quiet->blocks)
 		distance = fmax(distance, (double)judge->block.time_ns * (double)quiet->blocks /
 						  (double)quiet->time_ns);
-	track->gap += (distance - track->gap) / 4;
+	track->gap += (distance - track->gap) / TRACK_GAP_MEMORY;
 	track->gap = fmax(track->gap, 1);
 }
 
@@ -543,7 +539,7 @@ static void take_loud_block(
 	if (track->comm && !track->every)
 		follow_gap(judge, track);
 	track->between = (struct comm_run){0};
-	track->level += (level - track->level) / 8;
+	track->level += (level - track->level) / TRACK_LEVEL_MEMORY;
 	track->evidence += 1;
 	track->loud_until_ns = judge_now_ns(judge);
 	track->loud_blocks++;

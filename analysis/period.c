@@ -6,15 +6,6 @@
 
 #include "analysis/period_internal.h"
 
-enum {
-	/* Excursions longer than that many cycles, and than that many tokens, are another program. */
-	STRAYED_CYCLES_MAX = 64,
-	STRAYED_TOKENS_MAX = 8192,
-	/* A cycle left again and again after hardly a round was never the right one. */
-	UNREST_STEP = 3,
-	UNREST_MAX = 36,
-};
-
 int period_create(size_t period_max, struct period_detector **detector)
 {
 	struct period_detector *made;
@@ -203,7 +194,7 @@ static void follow(struct period_detector *detector)
 		detector->strayed_at = position;
 		detector->strayed_phase = detector->phase;
 		detector->last_stray = stream->count;
-		detector->unrest += UNREST_STEP;
+		detector->unrest += PERIOD_UNREST_STEP;
 		return;
 	}
 	if (++detector->phase == cycle->period) {
@@ -232,13 +223,13 @@ void period_push(struct period_detector *detector, const struct period_token *to
 		period_try_return(detector);
 	}
 	period_consider(detector);
-	if (detector->unrest > UNREST_MAX)
+	if (detector->unrest > PERIOD_UNREST_MAX)
 		forget(detector);
 	if (detector->state == PERIOD_STRAYED) {
 		uint64_t length = detector->structure.count - detector->strayed_at;
 
-		if (length > STRAYED_TOKENS_MAX &&
-			length > STRAYED_CYCLES_MAX * detector->cycle.period)
+		if (length > PERIOD_STRAYED_TOKENS_MAX &&
+			length > PERIOD_STRAYED_CYCLES_MAX * detector->cycle.period)
 			forget(detector);
 	}
 }

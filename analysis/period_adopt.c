@@ -1,32 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which candidate is the cycle: the rules of period.h, and the only place with thresholds. */
+/* Which candidate is the cycle: the rules of period.h. */
 #include "analysis/period_internal.h"
-
-enum {
-	/* Inner loops (layers, micro-batches) are short cycles repeated often; before the first
-	 * cycle is confirmed it must have held longer than such loops usually do. */
-	FIRST_TOKENS = 2048,
-	FIRST_CYCLES = 50, /* of that many micro-batches, pauses show which are of one step */
-	BELIEVABLE_TOKENS = 1024,
-	TRY_TOKENS_MIN = 8,
-	AGAIN_TOKENS_MIN = 16,
-	AGAIN_CONFIRM_TOKENS = 32,
-	AGAIN_CYCLES = 4,
-	LIKE_CYCLES = 8,
-	SETTLED_CYCLES = 16,
-	SHARED_TOKENS = 8,
-	PAUSED_CYCLES_MIN = 8,
-	PAUSED_CYCLES_MAX = 16384,
-	PAUSED_STEPS_MAX = 32,
-	PAUSE_VOTES = 4,
-	TINY_PERIOD = 4,
-	/* Equal calls whose lengths never repeat. */
-	POOR_TRY_TOKENS = 16,
-
-	POOR_AGAIN_TOKENS = 64,
-	POOR_AGAIN_CYCLES = 8,
-	ASIDE_FACTOR = 4,
-};
 
 static uint64_t larger(uint64_t a, uint64_t b)
 {
@@ -41,14 +15,14 @@ static uint64_t smaller(uint64_t a, uint64_t b)
 /* Tokens that must have followed a first cycle before it is confirmed. */
 static uint64_t confirming_first(uint64_t period)
 {
-	return larger(larger(2 * period, FIRST_TOKENS),
-		smaller(FIRST_CYCLES * period, PERIOD_LENGTH_MAX));
+	return larger(larger(2 * period, PERIOD_FIRST_TOKENS),
+		smaller(PERIOD_FIRST_CYCLES * period, PERIOD_LENGTH_MAX));
 }
 
 /* Tokens that make a short cycle believable where a longer one was followed. */
 static uint64_t believable(uint64_t period)
 {
-	return larger(4 * period, BELIEVABLE_TOKENS);
+	return larger(PERIOD_SHORTER_ROUNDS * period, PERIOD_BELIEVABLE_TOKENS);
 }
 
 /* Do most of the last tokens call what the cycle calls, whatever their order and length? */
@@ -58,7 +32,7 @@ static bool shares_structure(const struct period_detector *detector)
 
 	uint64_t shared = 0;
 
-	for (uint64_t i = 1; i <= SHARED_TOKENS && i <= stream->count; i++) {
+	for (uint64_t i = 1; i <= PERIOD_SHARED_TOKENS && i <= stream->count; i++) {
 		uint32_t token = period_stream_token(stream, stream->count - i);
 		bool found = false;
 
@@ -66,7 +40,7 @@ static bool shares_structure(const struct period_detector *detector)
 			found = period_cycle_token(&detector->cycle, j, false) == token;
 		shared += found;
 	}
-	return 2 * shared >= SHARED_TOKENS;
+	return 2 * shared >= PERIOD_SHARED_TOKENS;
 }
 
 /* Tokens that must have repeated before a cycle is tried. */
@@ -76,18 +50,18 @@ static uint64_t needed(const struct period_detector *detector, uint64_t period)
 	uint64_t most = detector->structure.ring_mask - period;
 
 	if (!known)
-		return larger(2 * period, TRY_TOKENS_MIN);
+		return larger(2 * period, PERIOD_TRY_TOKENS_MIN);
 	if (period < known / 2 && detector->confirmed_before)
-		return larger(4 * period,
-			smaller(most,
-				larger(8 * known, smaller(believable(period),
-							  detector->cycles_followed * known))));
+		return larger(PERIOD_SHORTER_ROUNDS * period,
+			smaller(most, larger(PERIOD_LONGER_ROUNDS * known,
+					      smaller(believable(period),
+						      detector->cycles_followed * known))));
 	/* A loop inside the cycle goes by, and the cycle is back: wait for more than that. */
 	if (period < known / 2)
-		return larger(4 * period, shares_structure(detector)
-						  ? larger(2 * known, 2 * TRY_TOKENS_MIN)
-						  : TRY_TOKENS_MIN);
-	return larger(2 * period, smaller(believable(period), AGAIN_TOKENS_MIN));
+		return larger(PERIOD_SHORTER_ROUNDS * period,
+			shares_structure(detector) ? larger(2 * known, 2 * PERIOD_TRY_TOKENS_MIN)
+						   : PERIOD_TRY_TOKENS_MIN);
+	return larger(2 * period, smaller(believable(period), PERIOD_AGAIN_TOKENS_MIN));
 }
 
 static struct period_stream *stream_of(struct period_detector *detector, bool full)
@@ -139,7 +113,7 @@ static bool is_set_aside(const struct period_detector *detector, uint64_t identi
 		const struct period_visit *visit = &detector->visits[i];
 
 		if (visit->identity == identity && visit->aside)
-			return cycles < ASIDE_FACTOR * visit->longest;
+			return cycles < PERIOD_ASIDE_FACTOR * visit->longest;
 	}
 	return false;
 }
@@ -183,7 +157,7 @@ static bool is_like(const struct period_detector *detector, uint64_t period)
 {
 	uint64_t before = detector->cycle.period;
 
-	return period <= 2 * before + TINY_PERIOD && period >= before / 2;
+	return period <= 2 * before + PERIOD_TINY && period >= before / 2;
 }
 
 /*
@@ -195,13 +169,13 @@ static void take_back(struct period_detector *detector, uint64_t start, uint64_t
 {
 	bool after = !known && start + period >= detector->queued_end;
 
-	if (after && detector->cycles_followed * detector->cycle.period >= FIRST_TOKENS) {
+	if (after && detector->cycles_followed * detector->cycle.period >= PERIOD_FIRST_TOKENS) {
 		detector->kept_end = detector->queued_end;
 		detector->handed_out = true;
 		return;
 	}
-	if (!after || !is_like(detector, period) || detector->cycles_followed < LIKE_CYCLES ||
-		!shares_structure(detector))
+	if (!after || !is_like(detector, period) ||
+		detector->cycles_followed < PERIOD_LIKE_CYCLES || !shares_structure(detector))
 		period_span_drop(detector);
 }
 
@@ -229,10 +203,11 @@ static bool adopt(struct period_detector *detector, const struct period_candidat
 		cycle, &detector->structure, &detector->full, start, period, loop, by_full);
 	detector->cycles_followed = (count - start) / period;
 	again = detector->confirmed_before || detector->handed_out;
-	detector->confirm_tokens = again ? larger(AGAIN_CYCLES * period, AGAIN_CONFIRM_TOKENS)
-					 : confirming_first(period);
-	if (by_full ? period <= TINY_PERIOD && !again : period <= PERIOD_POOR_MAX)
-		detector->confirm_tokens = 3 * detector->full.period_max;
+	detector->confirm_tokens =
+		again ? larger(PERIOD_AGAIN_CYCLES * period, PERIOD_AGAIN_CONFIRM_TOKENS)
+		      : confirming_first(period);
+	if (by_full ? period <= PERIOD_TINY && !again : period <= PERIOD_POOR_MAX)
+		detector->confirm_tokens = PERIOD_POOR_CONFIRM_PERIODS * detector->full.period_max;
 	detector->confirmed =
 		known || detector->cycles_followed * period >= detector->confirm_tokens;
 	detector->confirmed_before |= detector->confirmed;
@@ -258,16 +233,16 @@ static bool lengths_are_noise(const struct period_detector *detector, uint64_t m
 {
 	const struct period_stream *full = &detector->full;
 
-	if (matched < POOR_TRY_TOKENS)
+	if (matched < PERIOD_POOR_TRY_TOKENS)
 		return false;
 	if (detector->state != PERIOD_SEEKING) {
 		uint64_t strayed = full->count - detector->strayed_at;
 
-		if (detector->state == PERIOD_FOLLOWING || strayed < POOR_TRY_TOKENS)
+		if (detector->state == PERIOD_FOLLOWING || strayed < PERIOD_POOR_TRY_TOKENS)
 			return false;
 		if ((detector->confirmed || shares_structure(detector)) &&
-			(strayed < POOR_AGAIN_TOKENS ||
-				strayed < POOR_AGAIN_CYCLES * detector->cycle.period))
+			(strayed < PERIOD_POOR_AGAIN_TOKENS ||
+				strayed < PERIOD_POOR_AGAIN_CYCLES * detector->cycle.period))
 			return false;
 	}
 	for (size_t i = 0; i < PERIOD_SCALE_NR; i++) {
@@ -275,7 +250,8 @@ static bool lengths_are_noise(const struct period_detector *detector, uint64_t m
 
 		if (candidate->period &&
 			full->count - candidate->start >=
-				candidate->period + larger(candidate->period / 4, 32))
+				candidate->period +
+					larger(candidate->period / 4, PERIOD_LENGTHS_REPEAT_TOKENS))
 			return false;
 	}
 	return true;
@@ -303,8 +279,9 @@ static bool shows_from_start(
 {
 	uint64_t shown = detector->structure.count - candidate->start;
 
-	return 2 * shown >= 7 * candidate->period &&
-	       4 * shown >= detector->cycles_followed * detector->cycle.period;
+	return (double)shown >= PERIOD_SHOWN_ROUNDS * (double)candidate->period &&
+	       (double)shown >= PERIOD_SHOWN_SHARE * (double)(detector->cycles_followed *
+							      detector->cycle.period);
 }
 
 /*
@@ -381,7 +358,7 @@ static bool consider(
 		return false;
 	return adopt(detector, candidate, period, by_full,
 		known && content == PERIOD_OTHER && is_like(detector, period) &&
-			detector->cycles_followed >= SETTLED_CYCLES);
+			detector->cycles_followed >= PERIOD_SETTLED_CYCLES);
 }
 
 bool period_repeating(const struct period_detector *detector)
@@ -394,7 +371,7 @@ bool period_repeating(const struct period_detector *detector)
 			uint64_t period = candidate->period;
 
 			if (period && stream->count - candidate->start >=
-					      period + larger(period / 2, TRY_TOKENS_MIN))
+					      period + larger(period / 2, PERIOD_TRY_TOKENS_MIN))
 				return true;
 		}
 	}
@@ -424,7 +401,7 @@ static void mend_cut(struct period_detector *detector)
 
 	detector->pause_votes = phase == detector->pause_phase ? detector->pause_votes + 1 : 1;
 	detector->pause_phase = phase;
-	if (phase == 0 || detector->pause_votes < PAUSE_VOTES)
+	if (phase == 0 || detector->pause_votes < PERIOD_PAUSE_VOTES)
 		return;
 	period_cycle_rotate(&detector->cycle, phase);
 	detector->phase = detector->cycle.period - phase;
@@ -446,18 +423,18 @@ void period_consider_pauses(struct period_detector *detector)
 	/* At 8, 12, 16, 24, 32, ... rounds. */
 	while (cycles > 3 && cycles % 2 == 0)
 		cycles /= 2;
-	if (cycles > 3 || detector->cycles_followed > PAUSED_CYCLES_MAX)
+	if (cycles > 3 || detector->cycles_followed > PERIOD_PAUSED_CYCLES_MAX)
 		return;
 	cycles = detector->cycles_followed;
 	clean = larger(clean, count - smaller(count, cycles * period));
 	rounds = (count - clean) / period;
 	/* The newer half of them, for programs warm up; or all. */
-	if (rounds < PAUSED_CYCLES_MIN ||
+	if (rounds < PERIOD_PAUSED_CYCLES_MIN ||
 		(!period_pauses(detector, rounds / 2, &factor, &origin) &&
 			!period_pauses(detector, rounds, &factor, &origin)))
 		return;
 	/* A step shows its pause from the start; later, a fault in every n-th one is another. */
-	if (cycles > PAUSED_STEPS_MAX * factor)
+	if (cycles > PERIOD_PAUSED_STEPS_MAX * factor)
 		return;
 	candidate = (struct period_candidate){.period = factor * period};
 	candidate.start = clean + (origin - clean) % candidate.period;

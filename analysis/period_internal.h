@@ -6,12 +6,11 @@
 #include "analysis/period.h"
 #include "analysis/period_cycle.h"
 #include "analysis/period_stream.h"
+#include "analysis/policy.h"
 
 enum {
 	PERIOD_SPAN_NR = 1024,
 	PERIOD_VISIT_NR = 8,
-	/* A structure that repeats within so few calls says little of where a step ends. */
-	PERIOD_POOR_MAX = 8,
 };
 
 enum period_state {

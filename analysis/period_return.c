@@ -63,7 +63,7 @@ static bool same_structure(const struct period_detector *detector, uint64_t from
 {
 	const struct period_cycle *cycle = &detector->cycle;
 
-	if (!cycle->by_full || cycle->period < 4 || (to - from) % cycle->period != 0 ||
+	if (!cycle->by_full || cycle->period < PERIOD_TINY || (to - from) % cycle->period != 0 ||
 		from < period_stream_oldest(&detector->structure))
 		return false;
 	for (uint64_t i = from; i < to; i++) {

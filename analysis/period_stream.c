@@ -4,11 +4,13 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "analysis/policy.h"
+
 #define HASH_MODULUS ((UINT64_C(1) << 61) - 1)
 /* Any number with many digits will do: tokens are hashes already, nobody attacks from inside. */
 #define HASH_BASE UINT64_C(0x0e3779b97f4a7c15)
 
-static const uint32_t scale_lengths[PERIOD_SCALE_NR] = {1, 4, 16, 64, 512, 4096};
+static const uint32_t scale_lengths[PERIOD_SCALE_NR] = {PERIOD_SCALE_LENGTHS};
 
 __extension__ typedef unsigned __int128 wide_product;
 

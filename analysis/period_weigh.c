@@ -9,34 +9,7 @@
 
 #include "analysis/period_internal.h"
 
-enum {
-	/* A rest that weighs as much as a round makes a step of so many rounds. */
-	ROUNDS_BOUND = 32,
-	/* Calls on another communicator weigh so many rounds, where these are short. */
-	OTHER_GROUP_WEIGHT = 4,
-	/* Counts, losses, norms: what each step has one of. Gradients of a layer are larger. */
-	BOOKKEEPING_BYTES = 1024,
-	KNOWN_WORDS = 256,
-	SHORT_ROUND = 4,
-	PLACES_MAX = 8192, /* calls looked at of one place in short rounds; */
-	PLACES_FEW = 64,   /* in others */
-	LONG_MIN = 4,	   /* long spacings before one is believed; */
-	LONG_MAX_NR = 32,  /* looked at; */
-	STALLS = 3,	   /* so many may lie between two of them, and one */
-	/* Eighths that are steady: a place of many looks so by chance more easily. */
-	STEADY_OF = 8,
-	STEADY_SHORT = 6,
-	STEADY_LONG = 7,
-};
-
-/* Of the bytes of calls that the rounds have as well: an evaluation's. Short rounds have all that there is. */
-static const double known_share = 0.25;
-/* Rounds of 10 ms and less are layers more often than steps; longer ones the less the longer. */
-static const double layer_ns = 10e6, pause_least = 2;
-/* Of the mean pause in a round: with less between two rounds, no optimizer ran there. */
-static const double seamless_share = 0.25;
-/* Long spacings are told from short ones where none lie in between; below the floor all are alike. */
-static const double long_ratio = 2, spacing_floor_ns = 2000;
+enum { KNOWN_WORDS = 256 };
 
 /* The calls of rounds. */
 struct rounds {
@@ -77,15 +50,15 @@ static double bound(const struct rounds *rounds, uint64_t period, const struct r
 {
 	double round_count = (double)rounds->calls / (double)period;
 	double round_ns = fmax(rounds->spacing_ns / round_count, 1);
-	double layer = period <= PERIOD_POOR_MAX ? layer_ns / round_ns : 0;
+	double layer = period <= PERIOD_POOR_MAX ? PERIOD_LAYER_NS / round_ns : 0;
 	double weight = rest->bytes / fmax(rounds->bytes / round_count, 1);
 
-	weight += fmax(0, rest->longest_ns / round_ns - pause_least) * layer * layer;
+	weight += fmax(0, rest->longest_ns / round_ns - PERIOD_PAUSE_LEAST) * layer * layer;
 	if (rest->other_group)
-		weight += OTHER_GROUP_WEIGHT * layer * layer;
-	if (rounds->seams && rounds->smallest_bytes > BOOKKEEPING_BYTES)
+		weight += PERIOD_OTHER_GROUP_WEIGHT * layer * layer;
+	if (rounds->seams && rounds->smallest_bytes > PERIOD_BOOKKEEPING_BYTES)
 		weight += (double)rounds->seamless / (double)rounds->seams;
-	return ROUNDS_BOUND * weight;
+	return PERIOD_ROUNDS_BOUND * weight;
 }
 
 /* The calls [from, end), those of rounds of the adopted cycle set apart. */
@@ -157,7 +130,7 @@ static void add_rest(const struct period_detector *detector, uint64_t from, uint
 
 		rest->bytes += is_new || detector->cycle.period <= PERIOD_POOR_MAX
 				       ? call->bytes
-				       : known_share * call->bytes;
+				       : PERIOD_KNOWN_SHARE * call->bytes;
 		rest->other_group |= !is_in(known->groups, call->group);
 		rest->longest_ns = fmax(rest->longest_ns, call->spacing_ns);
 	}
@@ -194,7 +167,7 @@ enum period_content period_weigh(const struct period_detector *detector, uint64_
 	if (rounds.calls * 4 < longer * 3)
 		return PERIOD_OTHER;
 
-	short_ns = seamless_share * rounds.pause_ns / (double)rounds.calls;
+	short_ns = PERIOD_SEAMLESS_SHARE * rounds.pause_ns / (double)rounds.calls;
 	walk = (struct walk){first, first, first, first + longer};
 	for (after = first; next_rest(detector, &walk, &from, &to); after = to) {
 		if (after > first)
@@ -255,16 +228,16 @@ static size_t longest_pair(
 static size_t distance_of(
 	const float *spacings, size_t count, size_t steady, double least, size_t *last)
 {
-	size_t places[LONG_MAX_NR], long_count = 0, best = 0, distance = 0;
+	size_t places[PERIOD_LONG_MAX_NR], long_count = 0, best = 0, distance = 0;
 
-	for (size_t i = count; i-- > 0 && long_count < LONG_MAX_NR;) {
+	for (size_t i = count; i-- > 0 && long_count < PERIOD_LONG_MAX_NR;) {
 		if (spacings[i] >= least)
-			places[LONG_MAX_NR - ++long_count] = i;
+			places[PERIOD_LONG_MAX_NR - ++long_count] = i;
 	}
-	const size_t *newest = places + LONG_MAX_NR - long_count;
+	const size_t *newest = places + PERIOD_LONG_MAX_NR - long_count;
 
 	for (size_t i = 0; i < long_count; i++) {
-		for (size_t j = i + 1; j < long_count && j <= i + STALLS; j++) {
+		for (size_t j = i + 1; j < long_count && j <= i + PERIOD_STALLS; j++) {
 			size_t followed = followed_at(newest, long_count, newest[j] - newest[i]);
 
 			if (followed <= best)
@@ -273,7 +246,7 @@ static size_t distance_of(
 			distance = newest[j] - newest[i];
 		}
 	}
-	if (best + 1 < LONG_MIN || (best + 1) * STEADY_OF < long_count * steady)
+	if (best + 1 < PERIOD_LONG_MIN || (best + 1) * PERIOD_STEADY_OF < long_count * steady)
 		return 0;
 	*last = longest_pair(spacings, newest, long_count, distance);
 	return distance;
@@ -286,14 +259,15 @@ static size_t distance_of(
 static size_t distance_of_long(
 	const float *spacings, size_t count, size_t steady, double *least, size_t *last)
 {
-	float sorted[PLACES_MAX];
+	float sorted[PERIOD_PLACES_MAX];
 
 	memcpy(sorted, spacings, count * sizeof(*spacings));
 	qsort(sorted, count, sizeof(*sorted), by_value);
-	for (size_t i = count / 2; i && i + LONG_MIN <= count; i++) {
+	for (size_t i = count / 2; i && i + PERIOD_LONG_MIN <= count; i++) {
 		size_t distance;
 
-		if (sorted[i] + spacing_floor_ns < long_ratio * (sorted[i - 1] + spacing_floor_ns))
+		if (sorted[i] + PERIOD_SPACING_FLOOR_NS <
+			PERIOD_LONG_RATIO * (sorted[i - 1] + PERIOD_SPACING_FLOOR_NS))
 			continue;
 		*least = sorted[i];
 		distance = distance_of(spacings, count, steady, *least, last);
@@ -336,7 +310,7 @@ static double pause_at(const struct period_detector *detector, const struct repe
 	uint64_t period = detector->cycle.period, count = repeats->count;
 	struct rounds rounds = repeats->rounds;
 	double least = 0, elsewhere = rounds.pause_ns, long_sum = 0, long_count = 0;
-	float spacings[PLACES_MAX];
+	float spacings[PERIOD_PLACES_MAX];
 	struct rest rest = {0};
 	size_t last = 0;
 
@@ -347,11 +321,12 @@ static double pause_at(const struct period_detector *detector, const struct repe
 		spacings[i] = call->spacing_ns;
 		elsewhere -= call->pause_ns;
 	}
-	*factor = distance_of_long(
-		spacings, count, period <= SHORT_ROUND ? STEADY_SHORT : STEADY_LONG, &least, &last);
+	*factor = distance_of_long(spacings, count,
+		period <= PERIOD_SHORT_ROUND ? PERIOD_STEADY_SHORT : PERIOD_STEADY_LONG, &least,
+		&last);
 	if (*factor < 2 || *factor * period > detector->full.period_max)
 		return 0;
-	elsewhere *= seamless_share / (double)(count * (period - 1) + (period == 1));
+	elsewhere *= PERIOD_SEAMLESS_SHARE / (double)(count * (period - 1) + (period == 1));
 	look_between(detector, repeats, place, least, elsewhere, &rounds);
 	for (uint64_t i = 0; i < count; i++) {
 		long_sum += spacings[i] >= least ? spacings[i] : 0;
@@ -374,7 +349,7 @@ uint64_t period_longest_pause(const struct period_detector *detector)
 			longest = i;
 	}
 	return call_at(detector, first + longest)->spacing_ns >
-			       long_ratio * call_at(detector, first)->spacing_ns
+			       PERIOD_LONG_RATIO * call_at(detector, first)->spacing_ns
 		       ? longest
 		       : 0;
 }
@@ -383,7 +358,7 @@ bool period_pauses(const struct period_detector *detector, uint64_t round_count,
 	uint64_t *origin)
 {
 	uint64_t period = detector->cycle.period, count = detector->structure.count;
-	uint64_t most = period <= SHORT_ROUND ? PLACES_MAX : PLACES_FEW;
+	uint64_t most = period <= PERIOD_SHORT_ROUND ? PERIOD_PLACES_MAX : PERIOD_PLACES_FEW;
 	struct repeats repeats = {.count = round_count < most ? round_count : most};
 	double longest = 0;
 

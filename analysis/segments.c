@@ -8,11 +8,7 @@
 #include <string.h>
 
 enum { ASYNCHRONOUS_MAX = 4096 }; /* places remembered; a power of two */
-enum { SLACKS_IN_WORK = 256 };
 enum { LANES_MAX = 256 };
-/* A device's next kernel starts this soon when it was queued behind the one before. */
-#define QUEUED_NS 3000
-#define SLACK_OF_WORK_NS 100000
 
 /* A place that is known to be asynchronous, or becomes known now. */
 static bool asynchronous(struct step_grid *grid, uint64_t place, bool seen)
@@ -43,15 +39,15 @@ static int64_t slack_of(const struct step_grid *grid, const struct grid_row *row
 	int64_t work_ns = 0, count = 0, slack_ns;
 
 	if (!row->works)
-		return SLACK_NS;
+		return ORDER_SLACK_NS;
 	for (uint32_t c = row->first_cell; c < row->first_cell + row->cell_count; c++) {
 		if (!(grid->cells[c].flags & CELL_LOCAL))
 			continue;
 		work_ns += grid->times[c].departure_ns - grid->times[c].arrival_ns;
 		count++;
 	}
-	slack_ns = count ? work_ns / count / SLACKS_IN_WORK : 0;
-	return slack_ns > SLACK_OF_WORK_NS ? slack_ns : SLACK_OF_WORK_NS;
+	slack_ns = count ? work_ns / count / ORDER_SLACKS_IN_WORK : 0;
+	return slack_ns > ORDER_SLACK_OF_WORK_NS ? slack_ns : ORDER_SLACK_OF_WORK_NS;
 }
 
 /* Mostly in order already: insertion sort. */
@@ -304,7 +300,7 @@ static bool was_queued(const struct step_grid *grid, const struct grid_cell *cel
 {
 	return cell->before != GRID_NONE &&
 	       grid_times_of(grid, cell)->arrival_ns - grid->times[cell->before].departure_ns <
-		       QUEUED_NS;
+		       DEVICE_QUEUED_NS;
 }
 
 /*
@@ -337,10 +333,12 @@ static void find_asynchronous(struct step_grid *grid, const struct grid_row *row
 		seen = later && later->part->operation != OPERATION_SEND &&
 		       later->part->operation != OPERATION_RECEIVE && later->lane != cell->lane &&
 		       grid_times_of(grid, later)->arrival_ns > times->arrival_ns + TOGETHER_NS &&
-		       grid_times_of(grid, later)->arrival_ns + QUEUED_NS < times->departure_ns &&
+		       grid_times_of(grid, later)->arrival_ns + DEVICE_QUEUED_NS <
+			       times->departure_ns &&
 		       !was_queued(grid, later);
 		if (next && !row->works &&
-			grid_times_of(grid, next)->arrival_ns - times->departure_ns < QUEUED_NS) {
+			grid_times_of(grid, next)->arrival_ns - times->departure_ns <
+				DEVICE_QUEUED_NS) {
 			seen = true;
 			grid->cells[list[i + 1]].flags |= CELL_QUEUED;
 		}
@@ -351,7 +349,7 @@ static void find_asynchronous(struct step_grid *grid, const struct grid_row *row
 		/* After a long stay, the next one was most likely ready before it could begin. */
 		if (next && !row->works &&
 			grid_times_of(grid, next)->arrival_ns - times->departure_ns <
-				segments_length_ns(grid, cell) / STAYS_PER_GAP)
+				segments_length_ns(grid, cell) / BESIDE_STAYS_PER_GAP)
 			grid->cells[list[i + 1]].flags |= CELL_QUEUED;
 	}
 }
@@ -401,7 +399,7 @@ static int64_t find_ready(const struct step_grid *grid, struct grid_cell *cell, 
 
 	if (free_ns + usual_ns <= grid_times_of(grid, before)->departure_ns &&
 		times->arrival_ns - grid_times_of(grid, before)->departure_ns <
-			usual_ns / STAYS_PER_GAP)
+			usual_ns / BESIDE_STAYS_PER_GAP)
 		cell->flags |= CELL_QUEUED;
 	if (!(cell->flags & CELL_QUEUED))
 		usual_ns = segments_later_ns(
@@ -582,10 +580,10 @@ int64_t segments_last_partner_ns(const struct step_grid *grid, uint32_t c)
 	int64_t last_ns = times->arrival_ns;
 
 	while (first > row->first_cell &&
-		distance_ns(grid->times[first - 1].arrival_ns, times->arrival_ns) <= SLACK_NS)
+		distance_ns(grid->times[first - 1].arrival_ns, times->arrival_ns) <= ORDER_SLACK_NS)
 		first--;
 	while (end < row->first_cell + row->cell_count &&
-		distance_ns(grid->times[end].arrival_ns, times->arrival_ns) <= SLACK_NS)
+		distance_ns(grid->times[end].arrival_ns, times->arrival_ns) <= ORDER_SLACK_NS)
 		end++;
 	for (uint32_t i = first; i < end; i++) {
 		const struct grid_cell *other = &grid->cells[i];
@@ -593,7 +591,7 @@ int64_t segments_last_partner_ns(const struct step_grid *grid, uint32_t c)
 
 		if (other->instance == GRID_NONE ||
 			distance_ns(grid_times_of(grid, other)->departure_ns, times->departure_ns) >
-				SLACK_NS)
+				ORDER_SLACK_NS)
 			continue;
 		instance = &grid->instances[other->instance];
 		for (uint32_t m = 0;

@@ -4,26 +4,11 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "analysis/policy.h"
+
 /* Powers of two; what finds no place is not learnt, what lost its place to another is new. */
 enum { PLACES_MAX = 4096, PLACES_TRIED = 8, VISITS_MAX = 4 * BESIDE_CELLS_MAX };
 
-/* Waits that differ by less say nothing beside the jitter of kernels. */
-#define WAIT_MIN_NS 50000
-/* Between -1 and 0, nearer to -1; and this much evidence: sixteen waits of 100 us, or one of 400. */
-#define SLOPE_BESIDE (-0.5)
-#define WEIGHT_MIN (16.0 * 1e5 * 1e5)
-/*
- * By what a longer way explains: seen on H200s, 0.05 to -0.04 where the work waits, else -0.1 to -1.3.
- * Evidence: 64 differences of 100 us, or one of 800; a difference says no more. A gap below 20 us is
- * none: the next one was ready before, whenever that was.
- */
-#define EXPLAINED_BLOCKS (-0.05)
-#define EXPLAINED_BESIDE (-0.3)
-#define EXPLAINED_WEIGHT_MIN (64.0 * 1e5 * 1e5)
-#define EXPLAINED_MAX_NS 800000
-#define GAP_MIN_NS 20000
-/* What was learnt fades, by a part in so many. */
-#define FADE (1.0 / 4096)
 /*
  * What is usual is a running median, over so many at most. It hardly follows while all wait for one rank, and
  * for longer than is usual: a rank that is slow, which is then the one that waits least, must not become the
@@ -31,10 +16,6 @@ enum { PLACES_MAX = 4096, PLACES_TRIED = 8, VISITS_MAX = 4 * BESIDE_CELLS_MAX };
  * when a machine is slow now and then, they wait for one another in turn. Longer is more than a quarter of the
  * work, or so many times what three of four instances do not exceed.
  */
-enum { USUAL_SEEN_MIN = 8, USUAL_SEEN_MAX = 256, LONG_WAIT_FACTOR = 256 };
-enum { WAITS_SEEN_MIN = 32, WAITS_LONGER = 2 };
-/* One rank: waited for that long in two of three instances, and in so many more of late. */
-enum { ONE_RANK_MIN = 2, ONE_RANK_MAX = 16, OTHER_RANK = 2 };
 
 /* A regression through the origin, of changes of gaps over waits. */
 struct slope {
@@ -48,7 +29,7 @@ struct place {
 	double wait;	 /* usual, of the one that waited most */
 	double one_rank; /* how much oftener than not last_rank is waited for, and for long */
 	double bound;	 /* the least, of what it took at most */
-	double seen;	 /* so many instances of short waits, at most USUAL_SEEN_MAX */
+	double seen;	 /* so many instances of short waits, at most BESIDE_USUAL_SEEN_MAX */
 	uint32_t waits_seen, last_rank;
 	uint32_t bound_seen;
 };
@@ -100,12 +81,12 @@ static void follow_median(double *median, double value, double part)
 static bool is_one_rank(struct place *place, uint32_t rank, bool is_long, double share)
 {
 	if (is_long && place->last_rank == rank)
-		place->one_rank = fmin(place->one_rank + share, ONE_RANK_MAX);
+		place->one_rank = fmin(place->one_rank + share, BESIDE_ONE_RANK_MAX);
 	else
-		place->one_rank = fmax(place->one_rank - OTHER_RANK * share, 0);
+		place->one_rank = fmax(place->one_rank - BESIDE_OTHER_RANK * share, 0);
 	if (is_long && place->one_rank <= 0)
 		place->last_rank = rank;
-	return place->one_rank >= ONE_RANK_MIN;
+	return place->one_rank >= BESIDE_ONE_RANK_MIN;
 }
 
 /*
@@ -118,14 +99,14 @@ static double share_of(struct place *place, const struct beside_gap *gap)
 	double part, reduced = share;
 
 	if (place->waits_seen == 0)
-		place->wait = wait > WAIT_MIN_NS ? wait : WAIT_MIN_NS;
-	bool is_long =
-		wait > place->work / 4 || (place->waits_seen >= WAITS_SEEN_MIN &&
-						  wait > WAITS_LONGER * place->wait + WAIT_MIN_NS);
+		place->wait = wait > BESIDE_WAIT_MIN_NS ? wait : BESIDE_WAIT_MIN_NS;
+	bool is_long = wait > place->work / BESIDE_LONG_WAIT_OF_WORK ||
+		       (place->waits_seen >= BESIDE_WAITS_SEEN_MIN &&
+			       wait > BESIDE_WAITS_LONGER * place->wait + BESIDE_WAIT_MIN_NS);
 
 	if (is_one_rank(place, gap->least_rank, is_long, share))
-		reduced /= LONG_WAIT_FACTOR;
-	if (place->waits_seen < USUAL_SEEN_MAX)
+		reduced /= BESIDE_LONG_WAIT_FACTOR;
+	if (place->waits_seen < BESIDE_USUAL_SEEN_MAX)
 		place->waits_seen++;
 	part = 1.0 / (place->waits_seen + 1);
 	place->wait *= wait <= place->wait ? 1 - share * part / 4 : 1 + reduced * part * 3 / 4;
@@ -142,7 +123,8 @@ static void learn_usual(struct place *place, const struct beside_gap *gap)
 		place->work = work;
 	share = share_of(place, gap);
 	follow_median(&place->work, work, share / (place->seen + 2));
-	if ((double)gap->most_wait_ns <= place->work / 4 && place->seen < USUAL_SEEN_MAX)
+	if ((double)gap->most_wait_ns <= place->work / BESIDE_LONG_WAIT_OF_WORK &&
+		place->seen < BESIDE_USUAL_SEEN_MAX)
 		place->seen += 1.0 / gap->others;
 }
 
@@ -150,9 +132,9 @@ static void learn_usual(struct place *place, const struct beside_gap *gap)
 static void add(struct slope *slope, double wait, double change, double share)
 {
 	/* A gap that shrank or grew by more than the wait has another reason: it counts as much. */
-	change = clip(change, -1.5 * fabs(wait), 1.5 * fabs(wait));
-	slope->weight += share * (wait * wait - FADE * slope->weight);
-	slope->product += share * (wait * change - FADE * slope->product);
+	change = clip(change, -BESIDE_CHANGE_MAX * fabs(wait), BESIDE_CHANGE_MAX * fabs(wait));
+	slope->weight += share * (wait * wait - BESIDE_FADE * slope->weight);
+	slope->product += share * (wait * change - BESIDE_FADE * slope->product);
 }
 
 /* Exchanges a rank's last visit of a place for this one; false when it is the first. */
@@ -173,8 +155,8 @@ static void learn_explained(
 {
 	struct visit last;
 
-	if (!last_visit(places, place->key, gap, &last) || gap->gap_ns < GAP_MIN_NS ||
-		last.gap_ns < GAP_MIN_NS)
+	if (!last_visit(places, place->key, gap, &last) || gap->gap_ns < BESIDE_GAP_MIN_NS ||
+		last.gap_ns < BESIDE_GAP_MIN_NS)
 		return;
 	double wait = (double)(gap->wait_ns - last.wait_ns);
 	double way = (double)(gap->least_way_ns - last.way_ns);
@@ -184,11 +166,11 @@ static void learn_explained(
 		return;
 	if (fabs(way) < fabs(wait))
 		wait = way;
-	if (fabs(wait) < WAIT_MIN_NS)
+	if (fabs(wait) < BESIDE_WAIT_MIN_NS)
 		return;
-	if (fabs(wait) > EXPLAINED_MAX_NS) {
-		change *= EXPLAINED_MAX_NS / fabs(wait);
-		wait = copysign(EXPLAINED_MAX_NS, wait);
+	if (fabs(wait) > BESIDE_EXPLAINED_MAX_NS) {
+		change *= BESIDE_EXPLAINED_MAX_NS / fabs(wait);
+		wait = copysign(BESIDE_EXPLAINED_MAX_NS, wait);
 	}
 	add(&place->explained, wait, change, 1);
 }
@@ -205,15 +187,15 @@ void beside_learn(struct beside_places *places, uint64_t place, const struct bes
 	known->key = place | 1;
 	learn_explained(places, known, gap);
 	/* Whose next one was queued as well does not show how long the work takes. */
-	if (gap->least_gap_ns < gap->least_stay_ns / STAYS_PER_GAP)
+	if (gap->least_gap_ns < gap->least_stay_ns / BESIDE_STAYS_PER_GAP)
 		return;
 	learn_usual(known, gap);
 	/* While one rank is slow, it waits least, and its gaps are longer for that reason. */
-	if (known->seen >= USUAL_SEEN_MIN)
+	if (known->seen >= BESIDE_USUAL_SEEN_MIN)
 		least_gap = fmin(least_gap, known->work - (double)gap->least_stay_ns);
 	/* No more than there is to do in the gap can have been done beside the wait. */
 	wait = wait < least_gap ? wait : least_gap;
-	if (wait >= WAIT_MIN_NS)
+	if (wait >= BESIDE_WAIT_MIN_NS)
 		add(&known->members, wait, (double)gap->gap_ns - least_gap, 1.0 / gap->others);
 }
 
@@ -228,13 +210,13 @@ void beside_bound(struct beside_places *places, uint64_t place, int64_t bound_ns
 	known->key = place | 1;
 	if (known->bound_seen == 0 || (double)bound_ns < known->bound)
 		known->bound = (double)bound_ns;
-	known->bound_seen += known->bound_seen < USUAL_SEEN_MAX;
+	known->bound_seen += known->bound_seen < BESIDE_USUAL_SEEN_MAX;
 }
 
 static bool explained_blocks(const struct slope *explained)
 {
-	return explained->weight >= EXPLAINED_WEIGHT_MIN &&
-	       explained->product > EXPLAINED_BLOCKS * explained->weight;
+	return explained->weight >= BESIDE_EXPLAINED_WEIGHT_MIN &&
+	       explained->product > BESIDE_EXPLAINED_BLOCKS * explained->weight;
 }
 
 enum beside beside_known(const struct beside_places *places, uint64_t place, bool several_streams)
@@ -247,15 +229,15 @@ enum beside beside_known(const struct beside_places *places, uint64_t place, boo
 	const struct slope *explained = &places->places[at].explained;
 
 	if (!several_streams)
-		return members->weight >= WEIGHT_MIN &&
-				       members->product < SLOPE_BESIDE * members->weight &&
+		return members->weight >= BESIDE_WEIGHT_MIN &&
+				       members->product < BESIDE_SLOPE * members->weight &&
 				       !explained_blocks(explained)
 			       ? BESIDE_WORK
 			       : BESIDE_UNKNOWN;
 	if (explained_blocks(explained))
 		return BESIDE_BLOCKS;
-	return explained->weight >= EXPLAINED_WEIGHT_MIN &&
-			       explained->product < EXPLAINED_BESIDE * explained->weight
+	return explained->weight >= BESIDE_EXPLAINED_WEIGHT_MIN &&
+			       explained->product < BESIDE_EXPLAINED * explained->weight
 		       ? BESIDE_WORK
 		       : BESIDE_UNKNOWN;
 }
@@ -268,7 +250,7 @@ int64_t beside_work_ns(const struct beside_places *places, uint64_t place)
 		return -1;
 	const struct place *found = &places->places[at];
 
-	return found->seen >= USUAL_SEEN_MIN	     ? (int64_t)found->work
-	       : found->bound_seen >= USUAL_SEEN_MIN ? (int64_t)found->bound
-						     : -1;
+	return found->seen >= BESIDE_USUAL_SEEN_MIN	    ? (int64_t)found->work
+	       : found->bound_seen >= BESIDE_USUAL_SEEN_MIN ? (int64_t)found->bound
+							    : -1;
 }

@@ -24,9 +24,6 @@ void beside_places_destroy(struct beside_places *places); /* NULL is fine */
 /* Cells of a step that can be remembered to the next; of more, a part of the ranks is enough. */
 enum { BESIDE_CELLS_MAX = 8192 };
 
-/* What comes within such a part of the stay before it was most likely ready before it could begin. */
-enum { STAYS_PER_GAP = 4 };
-
 /* One member of an instance beside the one that waited least. */
 struct beside_gap {
 	int64_t wait_ns;		     /* so much longer it stayed */

@@ -4,6 +4,7 @@
 #define SLOWRANK_ANALYSIS_SEGMENTS_INTERNAL_H
 
 #include "analysis/align.h"
+#include "analysis/policy.h"
 
 static inline uint64_t segments_mix(uint64_t hash, uint64_t value) /* splitmix64's finaliser */
 {
@@ -22,13 +23,6 @@ static inline int64_t segments_later_ns(int64_t a, int64_t b)
 {
 	return a > b ? a : b;
 }
-
-/*
- * Ends and beginnings that follow each other may look like this the other way round: of a device's
- * engines, and of operations in traces, whose clocks were made to agree after the fact (the
- * artifact allows 50 us at either end).
- */
-#define SLACK_NS 5000
 
 /* A list of messages by what they are (segments_messages.c), and by sequence. */
 void segments_sort_messages(struct step_grid *grid, uint32_t *list, uint32_t count);

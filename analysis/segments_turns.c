@@ -9,7 +9,7 @@ void segments_settle_turn(const struct step_grid *grid, struct grid_row *row)
 
 		row->overlapped = grid->joins[c] == GRID_NONE ||
 				  (i > 0 && grid->times[c - 1].departure_ns >
-						    grid->times[c].arrival_ns + SLACK_NS);
+						    grid->times[c].arrival_ns + ORDER_SLACK_NS);
 	}
 	row->in_turn = !row->overlapped;
 	row->plain &= row->in_turn;
@@ -35,8 +35,8 @@ void segments_find_turn(struct step_grid *grid, struct grid_row *row)
 		row->own_ns += times[i].own_ns;
 		free_ns = segments_later_ns(
 			free_ns, segments_later_ns(times[i].arrival_ns, times[i].departure_ns));
-		if (i > 0 && times[i].arrival_ns - times[i - 1].arrival_ns <= SLACK_NS &&
-			times[i - 1].arrival_ns - times[i].arrival_ns <= SLACK_NS) {
+		if (i > 0 && times[i].arrival_ns - times[i - 1].arrival_ns <= ORDER_SLACK_NS &&
+			times[i - 1].arrival_ns - times[i].arrival_ns <= ORDER_SLACK_NS) {
 			cell->flags |= CELL_TOGETHER;
 			cells[i - 1].flags |= CELL_TOGETHER;
 		}

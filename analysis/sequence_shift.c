@@ -43,10 +43,10 @@ static struct fit try_shift(const struct shift_part *reference, size_t reference
 	return fit;
 }
 
-/* At most one call in 16 may disagree: a lost record, a bad stamp. */
 static bool fits(const struct fit *fit)
 {
-	return fit->common >= SEQUENCE_SHIFT_PARTS_MIN && fit->wrong * 16 <= fit->common;
+	return fit->common >= SEQUENCE_SHIFT_PARTS_MIN &&
+	       fit->wrong * SEQUENCE_SHIFT_WRONG <= fit->common;
 }
 
 int sequence_shift_find(const struct shift_part *reference, size_t reference_count,

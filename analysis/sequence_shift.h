@@ -7,12 +7,8 @@
 #ifndef SLOWRANK_ANALYSIS_SEQUENCE_SHIFT_H
 #define SLOWRANK_ANALYSIS_SEQUENCE_SHIFT_H
 
+#include "analysis/policy.h"
 #include "analysis/step.h"
-
-enum {
-	SEQUENCE_SHIFT_PARTS_MIN = 6,	/* common calls needed before a shift is believed */
-	SEQUENCE_SHIFT_PARTS_MAX = 128, /* calls looked at */
-};
 
 struct sequence_shift {
 	bool known;

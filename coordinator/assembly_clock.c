@@ -4,12 +4,6 @@
 
 #include "coordinator/assembly_internal.h"
 
-/*
- * Two hosts up for the same time within this are taken for one: the stamps leave 0 open, and
- * CLOCK_MONOTONIC counts from boot.
- */
-#define SAME_CLOCK_NS INT64_C(50000000)
-
 void assembly_take_stamps(struct clock_fit *clock, const struct held_stamps *stamps)
 {
 	if (stamps->sent.value)

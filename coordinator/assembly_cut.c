@@ -6,10 +6,6 @@
 
 #include "coordinator/assembly_internal.h"
 
-enum {
-	MERGED_ENTRIES_MAX = 4, /* entries without a collective to cut at, before time decides */
-};
-
 static size_t communicator_slot(const struct assembly *assembly, uint64_t id)
 {
 	size_t mask = assembly->communicator_capacity - 1;

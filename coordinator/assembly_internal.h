@@ -5,12 +5,7 @@
 
 #include "coordinator/assembly.h"
 
-enum { ASSEMBLY_LAG_ENTRIES = 8 };
-/*
- * A rank this far behind the newest data holds the others up no longer. Longer than a step builder
- * holds its first steps back while it makes sure of the cycle (10 windows of 1 s).
- */
-#define ASSEMBLY_LAG_NS INT64_C(15000000000)
+#include "analysis/policy.h"
 
 int64_t assembly_job_ns(
 	const struct assembly *assembly, const struct rank_entry *rank, struct host_ns time);

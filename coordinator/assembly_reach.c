@@ -12,8 +12,6 @@
 #include "analysis/segments.h"
 #include "coordinator/assembly_internal.h"
 
-enum { COUNTED_CUTS_MIN = 16 }; /* so many alike before they are trusted */
-
 static uint64_t cut_number(const struct assembly *assembly)
 {
 	return assembly->next_number + 1;
@@ -451,7 +449,8 @@ static bool place_by_count(struct assembly *assembly, uint32_t number, int64_t s
 	const struct rank_entry *rank = &assembly->table->ranks[number];
 	const struct rank_scan *scan = &assembly->scans[number];
 	uint64_t wanted = cut_entry(assembly)->index + scan->ahead;
-	int64_t longest_ns = (scan->own_step_ns > step_ns ? scan->own_step_ns : step_ns) * 5 / 4;
+	int64_t longest_ns = (scan->own_step_ns > step_ns ? scan->own_step_ns : step_ns) *
+			     PLACED_LONGEST_PERCENT / 100;
 
 	if (scan->counted < COUNTED_CUTS_MIN || scan->counted_from != assembly->cut.rank)
 		return false;
@@ -464,7 +463,8 @@ static bool place_by_count(struct assembly *assembly, uint32_t number, int64_t s
 		       place_in(assembly, number, e, at, place_ns) &&
 		       *place_ns <= assembly->cut.time_ns &&
 		       *place_ns > assembly->cut.time_ns - step_ns &&
-		       *place_ns - scan->placed_ns >= scan->own_step_ns * 3 / 4 &&
+		       *place_ns - scan->placed_ns >=
+			       scan->own_step_ns * PLACED_SHORTEST_PERCENT / 100 &&
 		       *place_ns - scan->placed_ns <= longest_ns;
 	}
 	return false;

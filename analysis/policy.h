@@ -1,0 +1,499 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Every number that decides: what it is, its unit, and why it has this value. A section for each part of the
+ * analysis. Capacities of buffers, formats and units stay where they are used.
+ */
+#ifndef SLOWRANK_ANALYSIS_POLICY_H
+#define SLOWRANK_ANALYSIS_POLICY_H
+
+#include <stdint.h>
+
+/*
+ * steps: where a step begins. Measured on recorded streams of calls (docs/analysis.md, Steps). Units: calls
+ * ("tokens"), rounds of a cycle, or as the name says.
+ */
+
+/* Lengths of what must be alike for a distance to be a candidate: short finds soon, long sees past loops. */
+#define PERIOD_SCALE_LENGTHS 1, 4, 16, 64, 512, 4096
+/* A structure that repeats within so few calls says little of where a step ends. */
+#define PERIOD_POOR_MAX 8
+/* Inner loops are short cycles repeated often: the first cycle must hold longer than they do. */
+#define PERIOD_FIRST_TOKENS 2048
+/* Rounds; of so many, pauses show which micro-batches are of one step. */
+#define PERIOD_FIRST_CYCLES 50
+#define PERIOD_BELIEVABLE_TOKENS 1024  /* a short cycle where a longer one was followed */
+#define PERIOD_SHORTER_ROUNDS 4	       /* rounds of one that is shorter than what is followed */
+#define PERIOD_LONGER_ROUNDS 8	       /* rounds of what was followed, without it */
+#define PERIOD_TRY_TOKENS_MIN 8	       /* before a cycle is tried */
+#define PERIOD_AGAIN_TOKENS_MIN 16     /* the same, once there was one */
+#define PERIOD_AGAIN_CONFIRM_TOKENS 32 /* before it is confirmed, once there was one */
+#define PERIOD_AGAIN_CYCLES 4	       /* rounds, likewise */
+#define PERIOD_LIKE_CYCLES 8	       /* rounds after which a changed batch is the same step */
+#define PERIOD_SETTLED_CYCLES 16       /* rounds after which a changed step begins where it began */
+#define PERIOD_SHARED_TOKENS 8	       /* the latest, compared with the cycle's calls */
+#define PERIOD_PAUSED_CYCLES_MIN 8     /* rounds that show in which of them a pause lies */
+#define PERIOD_PAUSED_CYCLES_MAX 16384 /* rounds until it is looked for */
+#define PERIOD_PAUSED_STEPS_MAX 32     /* later a pause in every n-th round is a fault */
+#define PERIOD_PAUSE_VOTES 4	       /* rounds that agree on another place of the cut */
+#define PERIOD_TINY 4		       /* calls: too few for a step of its own */
+#define PERIOD_POOR_TRY_TOKENS 16      /* equal calls whose lengths do not repeat */
+#define PERIOD_POOR_AGAIN_TOKENS 64    /* the same, once there was a cycle */
+#define PERIOD_POOR_AGAIN_CYCLES 8     /* rounds of it, likewise */
+#define PERIOD_POOR_CONFIRM_PERIODS 3  /* longest periods, before a poor one is confirmed */
+#define PERIOD_LENGTHS_REPEAT_TOKENS 32 /* lengths that repeat for so long are no noise */
+#define PERIOD_ASIDE_FACTOR 4	/* times its longest run, before it is taken for training again */
+#define PERIOD_SHOWN_ROUNDS 3.5 /* rounds of a step with loops, from its start on */
+#define PERIOD_SHOWN_SHARE 0.25 /* of what the loop explained */
+/* Excursions that are longer than both are another program. */
+#define PERIOD_STRAYED_CYCLES_MAX 64
+#define PERIOD_STRAYED_TOKENS_MAX 8192
+/* A cycle left again and again after hardly a round was never the right one: points each time, at most. */
+#define PERIOD_UNREST_STEP 3
+#define PERIOD_UNREST_MAX 36
+/* A rest that weighs as much as a round makes a step of so many rounds. */
+#define PERIOD_ROUNDS_BOUND 32
+#define PERIOD_OTHER_GROUP_WEIGHT 4 /* rounds, of a call on another communicator */
+/* Bytes of counts, losses, norms: what each step has one of. Gradients of a layer are larger. */
+#define PERIOD_BOOKKEEPING_BYTES 1024
+/* Of the bytes of calls that rounds have as well: an evaluation's. */
+#define PERIOD_KNOWN_SHARE 0.25
+/* Rounds of so many ns and less are layers more often than steps; longer ones the less the longer. */
+#define PERIOD_LAYER_NS 10e6
+#define PERIOD_PAUSE_LEAST 2.0 /* rounds' time, before a pause counts */
+/* Of the mean pause in a round: with less between two rounds, no optimizer ran there. */
+#define PERIOD_SEAMLESS_SHARE 0.25
+/* Long spacings are told from short ones where none lie in between; below the floor all are alike. */
+#define PERIOD_LONG_RATIO 2.0
+#define PERIOD_SPACING_FLOOR_NS 2000.0
+#define PERIOD_SHORT_ROUND 4   /* calls */
+#define PERIOD_PLACES_MAX 8192 /* calls looked at of one place in short rounds; */
+#define PERIOD_PLACES_FEW 64   /* in others */
+#define PERIOD_LONG_MIN 4      /* long spacings before one is believed; */
+#define PERIOD_LONG_MAX_NR 32  /* looked at; */
+#define PERIOD_STALLS 3	       /* so many may lie between two of them, and one */
+/* Eighths that are steady: a place of many looks so by chance more easily. */
+#define PERIOD_STEADY_OF 8
+#define PERIOD_STEADY_SHORT 6
+#define PERIOD_STEADY_LONG 7
+
+/* join: which parts of ranks are one collective, on which clock, and what runs beside what. */
+
+#define ASSEMBLY_LAG_ENTRIES 8 /* entries behind the newest data, before a rank is not waited for */
+/* The same in ns: longer than a step builder holds its first steps back (10 windows of 1 s). */
+#define ASSEMBLY_LAG_NS INT64_C(15000000000)
+#define MERGED_ENTRIES_MAX 4 /* entries without a collective to cut at, before time decides */
+#define COUNTED_CUTS_MIN 16  /* cuts alike, before entries are counted */
+/* Of a step's length: so far from the cut before the next one may be, when it is counted. */
+#define PLACED_SHORTEST_PERCENT 75
+#define PLACED_LONGEST_PERCENT 125
+/*
+ * Two hosts up for the same time within this are taken for one: the stamps leave 0 open, and
+ * CLOCK_MONOTONIC counts from boot.
+ */
+#define SAME_CLOCK_NS INT64_C(50000000)
+#define SEQUENCE_SHIFT_PARTS_MIN 6   /* common calls, before a shift is believed */
+#define SEQUENCE_SHIFT_PARTS_MAX 128 /* calls looked at */
+#define SEQUENCE_SHIFT_WRONG 16 /* one call in so many may disagree: a lost record, a bad stamp */
+#define CLOCK_FIT_BUCKETS 32	/* of CLOCK_BUCKET_NS, that a clock's line goes through */
+#define CLOCK_BUCKET_NS 1000000000
+#define CLOCK_BUCKET_BOUNDS_MIN 8 /* bounds: both directions must have been seen */
+/* Below this span the bounds' widths hide any real drift. */
+#define CLOCK_DRIFT_SPAN_NS INT64_C(3000000000)
+/* Quartz oscillators stay within 100 ppm; twice that is a broken clock or a wrong bound. */
+#define CLOCK_DRIFT_MAX 200e-6
+/*
+ * Of a step's length a correction of a device's clock may move in one step. Crystals part by 50 ppm; a
+ * conversion to the host's clock that is found wrong moves at once, and should not take long to be followed.
+ */
+#define DEVICE_DRIFT_PER_STEP 5e-3
+#define DEVICE_MOVE_MIN_NS 2000 /* but at least so much, so that short steps can follow */
+/* Quartiles of departures that differ by more are no clock's doing: a slow link's, or times of other calls. */
+#define DEVICE_SPREAD_MAX_NS 1000000
+/* Ends of one call lie within 0.1 ms on healthy GPUs; those of another call, milliseconds away. */
+#define CONTRADICTION_NS 1000000
+#define CONTRADICTION_ERRORS 4 /* and beyond so many times the clocks' error */
+/* A device's next kernel starts this soon when it was queued behind the one before. */
+#define DEVICE_QUEUED_NS 3000
+/*
+ * Ends and beginnings that follow each other may look like this the other way round: of a device's
+ * engines, and of operations in traces, whose clocks were made to agree after the fact (the
+ * artifact allows 50 us at either end).
+ */
+#define ORDER_SLACK_NS 5000
+#define ORDER_SLACK_OF_WORK_NS 100000
+#define ORDER_SLACKS_IN_WORK 256 /* the same as a part of the mean operation */
+/* Waits that differ by less ns say nothing beside the jitter of kernels. */
+#define BESIDE_WAIT_MIN_NS 50000
+/* Slope of gap over wait: between -1 and 0, nearer to -1; and this much evidence: sixteen waits of 100 us. */
+#define BESIDE_SLOPE (-0.5)
+#define BESIDE_WEIGHT_MIN (16.0 * 1e5 * 1e5)
+/*
+ * The same by what a longer way explains: seen on H200s, 0.05 to -0.04 where the work waits, else -0.1 to
+ * -1.3. Evidence: 64 differences of 100 us, or one of 800; a difference says no more. A gap below 20 us is
+ * none: the next one was ready before, whenever that was.
+ */
+#define BESIDE_EXPLAINED_BLOCKS (-0.05)
+#define BESIDE_EXPLAINED (-0.3)
+#define BESIDE_EXPLAINED_WEIGHT_MIN (64.0 * 1e5 * 1e5)
+#define BESIDE_EXPLAINED_MAX_NS 800000
+#define BESIDE_GAP_MIN_NS 20000
+#define BESIDE_CHANGE_MAX 1.5	 /* waits: a gap that changed by more has another reason */
+#define BESIDE_FADE (1.0 / 4096) /* what was learnt fades by such a part */
+/* What comes within such a part of the stay before it was most likely ready before it could begin. */
+#define BESIDE_STAYS_PER_GAP 4
+/* Instances before a running median is believed, and of which it is one at most. */
+#define BESIDE_USUAL_SEEN_MIN 8
+#define BESIDE_USUAL_SEEN_MAX 256
+#define BESIDE_LONG_WAIT_OF_WORK 4 /* a wait of more than such a part of the work is long; */
+#define BESIDE_WAITS_LONGER 2	   /* or of so many times what three of four do not exceed, */
+#define BESIDE_WAITS_SEEN_MIN 32   /* after so many */
+/* While all wait long for one rank, an instance says so much less. */
+#define BESIDE_LONG_WAIT_FACTOR 256
+/* One rank: waited for that long in two of three instances, and in so many more of late. */
+#define BESIDE_ONE_RANK_MIN 2
+#define BESIDE_ONE_RANK_MAX 16
+#define BESIDE_OTHER_RANK 2
+
+/* attribute: whose time delayed whom. */
+
+/*
+ * A minor fault of one page, when no source timed any: entry, allocation, zeroing, return. About
+ * 0.5 to 1 us on current x86-64 (measured by lmbench's lat_pagefault and others).
+ */
+#define MINOR_FAULT_TYPICAL_NS 700
+/*
+ * What a timed fault costs beside its handler: entry to the exception and return from it, filling
+ * the caches anew, and giving the page back in the end. Seen: 1.1 us of a thread's time a fault
+ * whose handler took 0.24 us (2 x H200, kernel 6.18).
+ */
+#define MINOR_FAULT_AROUND_NS 400
+/* Members, of which one may be missing: parts get lost, hardly ever those of the last to come. */
+#define MEMBERS_PER_MISSING 64
+
+/*
+ * detect: when a change is a change. A block is the unit of time; levels are shares of the job's time.
+ */
+
+#define BLOCK_NS 200000000	 /* shorter steps are judged together: two usual quota periods */
+#define WARM_UP_BLOCKS 10	 /* before the first alarm: the noise must be known */
+#define PAST_BLOCKS 32		 /* kept per series, to know its noise */
+#define DOUBTFUL_BLOCKS 8	 /* that may be a fault's */
+#define QUIET_BLOCKS 16		 /* of which the usual step is known */
+#define USUAL_MEMORY 64		 /* blocks; of what is usual for a rank */
+#define LONG_RUN_MEMORY 16	 /* blocks; of who is usually quiet */
+#define STEP_HISTORY 256	 /* steps in which an onset is looked for */
+#define POOL_RANKS_MAX 64	 /* whose past tells the noise */
+#define QUICK_BLOCKS_MIN 3	 /* of a run that is told at once */
+#define SLOW_BLOCKS_MIN 8	 /* of one that is small, rare or slow to come */
+#define SPIKE_BLOCKS_MIN 4	 /* of a run, before one block may be taken out as a stall */
+#define LASTING_BLOCKS 4	 /* loud ones, of what programs do by themselves for a moment */
+#define SLOW_RUN_BLOCKS_MAX 128	 /* after which what was not worth telling is usual */
+#define CONTENTION_BLOCKS_MIN 32 /* of a small run: other programs' bursts come in groups */
+
+/* The sum of a series' deviations, in units of its noise (CUSUM; Page, 1954). */
+#define CHANGE_THRESHOLD 6.0			  /* an alarm */
+#define CHANGE_SUSPECT 2.0			  /* worth a closer look */
+#define CHANGE_NEAR (0.67 * CHANGE_THRESHOLD)	  /* what may be a fault is no noise */
+#define CHANGE_FORGET 1.5			  /* units that a quiet value takes back at most */
+#define CHANGE_UNIT_MAX 2.5			  /* units that one value adds at most */
+#define CHANGE_REFERENCE_QUANTILE 0.8		  /* of the past: what is higher counts */
+#define CHANGE_SCALE_QUANTILE 0.95		  /* of the past: so far above is one unit */
+#define EVIDENCE_LASTING (1.5 * CHANGE_THRESHOLD) /* of what must last: four blocks */
+#define EVIDENCE_DOUBLE (2 * CHANGE_THRESHOLD)	  /* where only one source says so */
+#define EVIDENCE_HIGH (4 * CHANGE_THRESHOLD) /* where only time can tell it from what programs do */
+#define CHANCE_UNITS 5.0 /* deviations by which means over blocks differ by chance */
+/* Where a change began: the level above which steps count as after it, and the most of one step. */
+#define ONSET_LEVEL 0.4
+#define ONSET_VALUE_MAX 3.0 /* levels: bursts still count, one stall does not */
+#define ONSET_BLOCKS 5	    /* loud ones after the alert, that may still move the onset */
+#define LATEST_STEPS 8	    /* of which the latest level is taken */
+
+/* Levels: slow-downs below this share of a step are normal for a program. */
+#define DELAY_SHARE_MIN 0.04
+#define COMM_SHARE_MIN DELAY_SHARE_MIN
+#define SMALL_SHARE_MIN 0.018	   /* where a rank is held against its own past, for long */
+#define QUICK_REFERENCE_SHARE 0.85 /* of the least level: what is above counts */
+/* Of slow runs: rare slow blocks must outweigh the quiet ones between them, one in seven. */
+#define SLOW_FORGET 0.3
+#define SLOW_REFERENCE (0.55 * SMALL_SHARE_MIN)
+/* Hosts wander by less; more, on top of that, is something of its own. */
+#define STEEP_SHARE_MIN 0.15
+/* What comes again and again, with this mean, is told when it takes so much of the steps it hits. */
+#define RARE_SHARE_MIN 0.01
+#define RARE_HEIGHT_MIN 0.06
+#define DELAY_PER_STEP_MIN_NS 50000 /* jitter of wake-ups */
+#define GAIN_SHARE_MIN 0.3	    /* of the delay must be gained without it */
+/* A block below this share of the least level is quiet; or below this one of a verdict's. */
+#define QUIET_SHARE 0.6
+#define QUIET_OF_LEVEL 0.28
+/*
+ * Machines differ. What a rank was slower by from its first block on is told only when it is more
+ * than machines of one kind differ by, or, among at least so many peers, when it is unlike them.
+ */
+#define FROM_START_MIN 0.1
+#define FROM_START_PEERS 8
+#define SMALL_PEERS_MIN 4   /* ranks: of fewer, nothing says which one changed a little */
+#define STEPS_BEFORE_MIN 16 /* of which the usual length is known */
+#define LATEST_STEPS_MIN 4  /* the fewest that are looked at for hits */
+/* -ln of the probability that a healthy rank is hit in so many steps of a run. */
+#define HIT_SURPRISE 14.0
+#define HIT_RANKS 64 /* of so many, one in 20,000 jobs has such a rank by chance, at each look */
+/* Ln of how many further looks there are at most, doubling from 4 to half of STEP_HISTORY.. */
+#define FURTHER_LOOKS_SURPRISE 1.8
+
+/* Ranks that share cores take them from each other; only more than this is told. */
+#define RIVALS_SEEN_MIN 0.1	  /* share of the preempted excess that long intervals must show */
+#define OWN_RIVALS_MAX 0.25	  /* of the time others ran instead */
+#define OWN_RIVALS_SHARE_MIN 0.15 /* level from which it is told all the same */
+/* Throttling beyond doubt: its share of the delay, and of the controls' at most. */
+#define THROTTLED_SHARE_MIN 0.25
+#define THROTTLED_CONTROL_MAX 0.1
+/* Any rank's runtime collects now and then: below this level that must last. */
+#define COLLECTOR_SHARE_MIN 0.3
+/*
+ * Hosts that launch work for devices wander without a reason that is seen (Python on H200s: by 7 % for
+ * 15 s; by 15 % for 3 to 13 s where the host is what takes the time; 200 ms at once). Of a step.
+ */
+#define HOST_WANDERS_MIN 0.1
+#define HOST_WANDERS_MAX 0.25
+#define HOST_WANDERS_NS INT64_C(60000000000)
+/*
+ * GPUs at their power cap differ in speed, from one to the next and over minutes (seen: two H200
+ * in one host, 17 % apart, either way round). Where most of a job's are, less is no fault of one.
+ */
+#define POWER_CAP_LEVEL 0.25
+#define POWER_CAP_STEPS 16
+#define UNEVEN_TIMES_MIN 2.0 /* where work is uneven: as much more than the usual difference */
+#define WAITS_MEMORY 16	     /* blocks; of how much of its time a rank waits for its device */
+
+/* What comes back every so many steps. */
+/* Steps: the latest of so many are looked at as well as all, so that what began lately does not drown. */
+#define FOLD_STRETCHES STEP_HISTORY, 216, 180, 152, 128, 108, 90, 76, 64, 54, 45, 38, 32
+#define FOLD_PERIOD_MAX 64 /* steps */
+/*
+ * Short periods are likelier: each takes its part of the chance as 1 / period, its classes alike. This is the
+ * sum of 1 / period from 2 to FOLD_PERIOD_MAX.
+ */
+#define FOLD_HARMONIC_SUM 3.744
+#define FOLD_HITS_MIN 4 /* rounds that are hit */
+#define FOLD_DEPTHS 2	/* times the size of a class: so many of the largest values are taken */
+#define FOLD_DEVIATIONS_MIN 3.0	  /* fewer in a class are chance, whatever they are */
+#define PERIODIC_HEIGHT_MIN 0.025 /* of a step: it takes so much more of these than of the others */
+#define PERIODIC_LOOK_NS INT64_C(1000000000) /* from one look to the next */
+#define PERIODIC_LOOK_RANKS 64 /* in a look; of more, one of PERIODIC_LOOK_TURNS beside these */
+#define PERIODIC_LOOK_TURNS 128
+#define PERIODIC_GATHERED_MIN 3	 /* slow steps, to tell what they are made of */
+#define PERIODIC_PEERS_MAX 64	 /* looked at */
+#define PERIODIC_LATEST_ROUNDS 8 /* that say whether the period still holds */
+/* -ln of the chance to find as much anywhere in a healthy job in one look. */
+#define PERIODIC_NOTICED_SURPRISE 3.0
+#define PERIODIC_TOLD_SURPRISE 8.0
+#define PERIODIC_SHARE_MIN 0.003 /* of the time, on average */
+/* As long as is known: rank 0 prints or saves something. */
+#define PERIODIC_ALWAYS_SHARE_MIN SMALL_SHARE_MIN
+/* Of the slow steps' longer time must show in their lengths. */
+#define PERIODIC_LONGER_SHARE_MIN 0.3
+#define PERIODIC_CLASS_SHARE_MIN 0.6 /* of what delays, before a verdict is of these steps */
+#define PERIODIC_LATE_FACTOR 1.5     /* what a late rank adds to transfers, at most, is its doing */
+#define PERIODIC_UNIT_MAX 2.5	     /* units of a CUSUM that a slow step is worth at most */
+
+/* Transfers. */
+#define TRANSFER_SLOW 1.15F	 /* times what is expected: slow */
+#define TRANSFER_LATE_FACTOR 1.5 /* what a late rank adds to transfers, at most, is its doing */
+#define SHAPE_PAST 16		 /* quiet blocks, of which a shape's usual time is the median */
+#define SHAPE_PAST_MIN 5	 /* of them, before it is known */
+#define TRANSFER_MEMORY 4	 /* blocks; of how many times longer a shape is */
+#define KIND_MEMBERS_MIN 4	 /* groups of one kind, that tell what is usual for it */
+/*
+ * Groups of one kind differ by their places in the network; one that takes this many times longer than
+ * what is usual for the kind is slow, though it always was.
+ */
+#define UNLIKE_OTHERS 1.25
+#define LINK_SEEN_NS 50000 /* of shorter transfers, jitter of wake-ups hides what the link adds */
+#define TRANSFER_REPLAYED_MIN 0.01  /* of a step: less is not worth a replay */
+#define TRANSFER_QUIET_GAIN_MAX 0.5 /* of quiet time, that replays may gain by noise */
+#define TRANSFER_LOUD_BLOCKS_MIN 6  /* of a slow run */
+#define TRANSFER_TRIES_MAX 24	    /* blocks of a slow run, after which it is nobody's */
+#define TRANSFER_RARE_TRIES_MAX 64  /* the same, where most blocks are quiet */
+/* Without a rank to name, only a large and lasting excess is told. */
+#define UNLOCATED_SHARE_MIN 0.15
+
+/* Counters that are sampled: sockets, ports. */
+#define SAMPLE_NS INT64_C(1000000000)	       /* between two samples that nobody asked for */
+#define EVIDENCE_BEFORE_NS INT64_C(8000000000) /* so long before tells what was usual */
+#define EVIDENCE_SINCE_NS INT64_C(100000000)   /* known for less says nothing */
+#define EVIDENCE_RATE_NS INT64_C(500000000)    /* rates over less differ more */
+/* A sample so soon after a long step was taken at its end. */
+#define EVIDENCE_END_NS INT64_C(250000000)
+/* Blocks that are one long step: its parts are no rate. */
+#define EVIDENCE_LONG_BLOCK_NS INT64_C(1000000000)
+#define EVIDENCE_RATES_MIN 4	  /* rates, before one knows how they differ */
+#define EVIDENCE_SPLIT_MIN 8	  /* samples, to tell steps of a class from others */
+#define EVIDENCE_SPLIT_SHARE 0.1  /* deviation of how much of them is of the class */
+#define EVIDENCE_KNOWN_SHARE 0.75 /* of those that are sampled must be known */
+#define BUSY_SHARE_MIN 0.3	  /* of the excess of transfers, the culprit's sockets were busy */
+#define BUSY_ALIKE 0.5		  /* of what the busiest is: others as busy are culprits too */
+/* Sockets that became this many times busier, by this share of what the worst did, changed too. */
+#define BUSY_GROWN_FACTOR 1.25
+#define BUSY_GROWN_ALIKE 0.15
+#define BUSY_SMALL_DEVIATIONS 4.0 /* a small change, of what sockets did before */
+#define BUSY_DEVIATIONS 3.0	  /* and any other one */
+#define BUSY_RANKS_FEW 4.0    /* of more than a few ranks, the busiest is further off by chance */
+#define BUSY_LOOKED_AT_MAX 64 /* ranks whose rates tell how much one differs */
+#define BUSY_FREEDOM_ENOUGH 8 /* of a rank's own rates */
+#define BUSY_FREEDOM_MIN 2    /* less says nothing of it */
+#define BUSY_STEPS_MIN 2      /* in a rate: parts of a step differ, too */
+#define BUSY_SURE_OF_MAX 64   /* ranks looked at where nobody is named */
+#define BUSY_OTHERS_MIN 3     /* ranks not named, that tell how changes differ */
+#define RETRANSMIT_SHARE_MIN 0.005 /* of bytes sent: a healthy link does not reach it */
+#define RETRANSMIT_FACTOR 4	   /* times the others' */
+/* Without sockets, the rank that leaves late: of the excess, and times the next one's. */
+#define LAG_SHARE_MIN 0.5
+#define LAG_FACTOR 3
+
+/* Pairs of ranks, by what their queue pairs tell. */
+/* A sum is over so long at least: a sample's second, less its jitter. */
+#define LINK_POINT_NS 900000000
+#define LINK_POINTS 16		   /* sums kept per flow, a second or more apart */
+#define LINK_PAST 8		   /* quiet seconds that tell what is usual */
+#define LINK_PAST_MIN 6		   /* of them, before it is known */
+#define LINK_COUNT_MIN 3	   /* requests in a sum */
+#define LINK_SLOW_FACTOR 2.0	   /* times its usual: less is told of by transfers */
+#define LINK_CHANCE_DEVIATIONS 3.0 /* of a mean: some flows' times vary wildly */
+/* Of all lateness: a rank that it touches is what slow flows have in common. */
+#define LINK_COMMON_SHARE 0.75
+/* Of flows, of which the usual is known: the slowest may be among the others. */
+#define LINK_KNOWN_SHARE 0.75
+#define LINK_DIRECTION_FACTOR 1.3 /* between two ranks alone, sends of one must be so much later */
+#define LINK_SAME_COVER 0.02	  /* lateness that differs by less is the same */
+#define LINK_ALIKE 0.9		  /* of the most lateness: the other end is as far in */
+#define LINK_OTHERS_QUANTILE 0.9  /* of how many times slower the flows of others are */
+#define LINK_OTHERS_POWER 1.5	  /* to the power of which the worst must be slower */
+#define LINK_LATE_SHARE_MIN 0.3	  /* of the excess of transfers, a slow flow is late */
+/* Counters of ports grow in healthy times, too: so many times faster than before, or it is nothing. */
+#define LINK_FASTER_FACTOR 4.0
+/* Before the onset is left out: samples are not just at these times. */
+#define LINK_BEFORE_NS 1000000000
+#define LINK_BEFORE_SPAN_NS INT64_C(8000000000)
+#define LINK_RETRANSMITS_PER_S_MIN 1.0
+#define LINK_CONGESTION_PER_S_MIN 10.0
+#define LINK_ERRORS_PER_S_MIN 0.1
+
+/* Slow transfers that move from one rank to another. */
+#define MOVE_LATEST_NS INT64_C(2000000000) /* the latest of the transfers: so long, */
+#define MOVE_LATEST_STEPS 2		   /* and so many steps */
+#define MOVE_QUIET_NS INT64_C(8000000000)  /* where a link was quiet for so long, */
+#define MOVE_QUIET_STEPS 8		   /* and so many steps, it is dated from there */
+/* So well it is known when sockets became busy, by samples. */
+#define MOVE_ERROR_NS INT64_C(1000000000)
+
+/* Lost packets. */
+#define LOSS_PACKETS_MIN 3	 /* between two times */
+#define LOSS_LOOK_SECONDS 24	 /* back from now: of stalls some seconds apart, some */
+#define LOSS_HITS_MIN 3		 /* one stall, or two, may have any reason */
+#define LOSS_OTHER_STEPS_MIN 32	 /* from which it is known what transfers take otherwise */
+#define LOSS_SINCE_SECONDS_MIN 4 /* by then a flow that is slow throughout is seen to be */
+#define LOSS_STEPS_KEPT_MAX 8192 /* then all counts are halved: what was long ago is forgotten */
+#define LOSS_SAMPLE_SECONDS 2	 /* at most from one sample to the next */
+#define LOSS_WAITING_ROOM 16	 /* steps that a block may have */
+#define LOSS_BEFORE_WINDOWS 3	 /* looked at, of LOSS_BEFORE_SECONDS each */
+#define LOSS_BEFORE_SECONDS 8
+#define LOSS_BEFORE_GAP_SECONDS 4 /* samples come late, and so may what is said to be the onset */
+/* Others' packets may be lost at most so many times as seldom, as were those of the rank before. */
+#define LOSS_ALONE_FACTOR 4.0
+#define LOSS_PER_S_MIN 0.1	  /* fewer packets are lost anywhere, now and then */
+#define LOSS_MISSED_SHARE_MIN 0.2 /* of the packets that are sent again are missed by somebody */
+#define LOSS_SHARE_MIN 0.03	  /* of the time: transfers must have become longer by so much */
+/* -ln of the chance that this fell together, beside that it is just one rank whose ports count. */
+#define LOSS_SURPRISE_MIN 6.0
+
+/* Work that is uneven by the program's own doing. */
+/* Roles whose work differs less are balanced as well as models can be split. */
+#define UNEVEN_WORK_MIN 1.05
+/* Pearson's correlation of both directions from which sequences are uneven (OSDI '25). */
+#define UNEVEN_CORRELATION_MIN 0.9
+/* Beside reductions, what a device's work took is partly a bound, which correlates less. */
+#define UNEVEN_BESIDE_CORRELATION_MIN 0.6
+#define UNEVEN_STEPS_MIN 16.0  /* steps before a correlation is believed */
+#define UNEVEN_MEMORY 64.0     /* steps; of all sums on uneven work */
+#define UNEVEN_USUAL_MEMORY 16 /* steps; of a rank's usual excess */
+/*
+ * Where one direction has nothing to show: work that differs this much (a root mean square, of the
+ * work; kernels of a healthy device jitter by some percent), spread as evenly as lengths are. The
+ * squared mean of the absolute over the mean square is 0.64 of a normal distribution, and small
+ * where a few interruptions make it up.
+ */
+#define UNEVEN_DEVIATION_MIN 0.08
+#define UNEVEN_SPREAD_MIN 0.45
+#define UNEVEN_DIRECTION_SHARE_MIN 0.01 /* of the work: less in one direction is nothing to show */
+/* Of their deviations: where ranks were kept off their CPUs for more, these tell nothing of work. */
+#define UNEVEN_TAKEN_MAX 0.5
+#define UNEVEN_ONE_RANK_MAX 0.5	  /* of all unevenness: one rank with more is uneven by itself */
+#define UNEVEN_ROWS_ALWAYS_MAX 64 /* ranks; of more, a sample of the steps is enough: */
+#define UNEVEN_SAMPLE_EVERY 4	  /* one in so many */
+#define EVEN_SAMPLES_MAX 1024.0F  /* rows times steps, that the mean work of a place is over */
+#define EVEN_MEMORY 64.0	  /* steps; of what even sequences gain */
+/*
+ * Pearson's correlation of both ends of messages, and how much they differ together (root of the covariance,
+ * of the work). With two stages pieces of forward and backward work lie together, which costs some of the
+ * correlation; simulated jobs without uneven sequences stay below 0.03 of the latter (docs/results.md).
+ */
+#define MESSAGES_CORRELATION_MIN 0.6
+#define MESSAGES_DEVIATION_MIN 0.04
+/* Of the work: what is off by more is an interruption, no length. */
+#define MESSAGES_DEVIATION_MAX 1.0
+#define MESSAGES_WORK_MIN 0.001	 /* of a step: work below this says little, relatively */
+#define MESSAGES_MEMORY 64.0	 /* steps; of sums over messages */
+#define MESSAGES_USUAL_MEMORY 64 /* messages; of a rank's usual work */
+/* More groups than a pipeline has stages: what would join them is not seen. */
+#define ROLES_STAGES_MAX 64
+/* Uneven experts, so that a slow machine would have shown elsewhere. */
+#define EXPERT_MEMORY 32.0F	    /* steps */
+#define EXPERT_SHARE_MIN 0.85F	    /* of all excess */
+#define EXPERT_OTHER_WORK_MIN 0.2F  /* of all work */
+#define EXPERT_TIMES_OTHER_MIN 5.0F /* relative excess, of the experts' over the other's */
+
+/* incident: what belongs together, when it is told, and when it has ended. */
+
+/* Ranks that turn slow within this time, for the same reason, share a verdict. */
+#define JOIN_NS INT64_C(2000000000)
+#define WHOLE_SHARE 0.75     /* of a verdict's level */
+#define VICTIM_WAIT_MIN 0.25 /* of a verdict's level, that its victims waited for */
+#define TRACK_GAP_MEMORY 4   /* loud blocks; of how far they are apart */
+#define TRACK_LEVEL_MEMORY 8 /* loud blocks; of a verdict's level */
+#define LEFT_SHARE_MIN 0.01  /* of the time is left in a step without a fault, at least */
+#define RECOVERY_BLOCKS 6    /* quiet blocks, net of loud ones, before a verdict ends */
+#define RECOVERY_LOUD 2	     /* one loud block takes back that many quiet ones */
+#define UPDATE_GAP_NS INT64_C(1000000000) /* between two events of one verdict */
+#define UPDATE_COST_CHANGE 0.2		  /* of what it costs; smaller ones are not told */
+#define UPDATE_COST_MIN 0.01		  /* of the time; the same, of what costs next to nothing */
+/* How sure a verdict is: fitted on jobs with known truth, and checked on others (docs/results.md). */
+#define CONFIDENCE_EVIDENCE 3	  /* thresholds of evidence leave a doubt of e^-this */
+#define CONFIDENCE_NO_CAUSE 0.97  /* with no cause known */
+#define CONFIDENCE_TRANSFERS 0.95 /* more than one thing makes these slow */
+#define CONFIDENCE_MAX 0.99
+
+/* costs: what single ranks, nodes, links, roles and phases cost. */
+
+#define COST_LEVEL_STEPS 64  /* that a level is the mean of */
+#define COST_LEVEL_MIN 0.02F /* of the step: what is below is not followed */
+#define COST_LOST_MIN 0.01   /* of the step: less needs no replays */
+#define COST_TOLD_MIN 0.005  /* of the job's time: less is not told */
+/*
+ * Of many ranks a quarter of the steps is replayed, five in a row: what a step gains may show in
+ * the next one only, so the first after others does not count. The others stand for all steps, by what is seen
+ * to be lost in each.
+ */
+#define COST_ROWS_ALWAYS_MAX 64
+#define COST_SAMPLE_STEPS 5
+#define COST_SAMPLE_EVERY 4
+/*
+ * In the long run no more cells are replayed than so many for each us of the job's own time, some 5 % of a
+ * core: what is due is counted in work, since the same record must give the same answers. A minute's worth may be
+ * used at once. Grids without streams are replayed by columns, so many cells in the time of one.
+ */
+#define COST_CELLS_PER_NS 0.005
+#define COST_SPENT_CELLS_MAX 3e8
+#define COST_COLUMN_CELLS 8
+
+#endif

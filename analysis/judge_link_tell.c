@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "analysis/classify.h"
+#include "analysis/explain/explain.h"
 #include "analysis/judge_internal.h"
 
 /* A slow flow is late for at least this share of the excess of the transfers. */

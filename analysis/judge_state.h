@@ -8,11 +8,11 @@
 #include "analysis/alert_policy.h"
 #include "analysis/blame.h"
 #include "analysis/changepoint.h"
-#include "analysis/classify.h"
 #include "analysis/evidence.h"
+#include "analysis/explain/explain.h"
+#include "analysis/explain/looks.h"
 #include "analysis/judge.h"
 #include "analysis/judge_periodic.h"
-#include "analysis/judge_speed.h"
 #include "analysis/whatif.h"
 
 enum {
@@ -51,11 +51,6 @@ enum {
 #define HIT_SURPRISE 14.0
 #define HIT_RANKS 64 /* of so many, one in 20,000 jobs has such a rank by chance, at each look */
 
-/* Of steps in which a rank's launches were looked at. */
-struct launch_sums {
-	double steps, launches, silence_ns, idle_ns, wait_ns;
-};
-
 /* The blocks of a rank's delay since the sum left 0. */
 struct delay_run {
 	struct change_point change;
@@ -90,8 +85,8 @@ struct rank_state {
 	bool settled;	       /* what is usual is known */
 	uint32_t usual_blocks; /* from so many, at most USUAL_MEMORY */
 	double wait;	       /* waiting, likewise */
-	float usual_waits; /* judge_speed_waits() while nothing was suspected, a slow mean; 0 = not known */
-	double comm;	  /* late departures, likewise */
+	float usual_waits; /* cpu_waits() while nothing was suspected, a slow mean; 0 = not known */
+	double comm;	   /* late departures, likewise */
 	float link_least; /* of its transfers to other hosts, how many times longer the least slow is */
 	uint32_t link_count; /* so many of them were looked at; 0: none */
 	float busy_before;   /* its sockets, while comm->remembers; negative: not known */
@@ -416,7 +411,7 @@ struct judge {
 	struct verdict *verdicts;
 	size_t verdict_count, verdict_capacity;
 	size_t hang_verdict;	   /* the one that holds, + 1 */
-	struct judge_looks *looks; /* NULL until there is one; judge_deep.c */
+	struct judge_looks *looks; /* NULL until there is one */
 	struct job_totals job;
 	double time_sum_ns, ideal_sum_ns, wasted_rank_ns;
 	uint32_t sketch[SKETCH_BUCKETS], ideal_sketch[SKETCH_BUCKETS];

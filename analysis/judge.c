@@ -41,7 +41,7 @@ void judge_destroy(struct judge *judge)
 			evidence_fini(judge->ranks[r].evidence);
 		free(judge->ranks[r].evidence);
 	}
-	judge_looks_destroy(judge->looks);
+	looks_destroy(judge->looks);
 	judge_costs_destroy(judge->costs);
 	blame_fini(&judge->blame);
 	whatif_fini(&judge->whatif);

@@ -9,8 +9,8 @@
 
 #include "analysis/align.h"
 #include "analysis/evidence_source.h"
+#include "analysis/explain/kernel_profile.h"
 #include "analysis/judge_link.h"
-#include "analysis/kernel_profile.h"
 #include "analysis/verdict.h"
 
 struct judge;

@@ -200,7 +200,7 @@ static double contention_evidence_needed(const struct judge *judge, const struct
  * thing must last four blocks, or three where a step alone takes as long as a block.
  */
 static double evidence_needed(const struct judge *judge, const struct rank_state *state,
-	const struct delay_run *run, const struct classification *class, double level)
+	const struct delay_run *run, const struct explanation *why, double level)
 {
 	const struct excess_sums *sums = &run->sums;
 	bool irregular = judge->block.irregular * 2 > judge->block.steps;
@@ -208,15 +208,15 @@ static double evidence_needed(const struct judge *judge, const struct rank_state
 				 ? CHANGE_THRESHOLD
 				 : EVIDENCE_LASTING;
 
-	if (class->cause == CAUSE_CPU_CONTENTION)
+	if (why->cause == CAUSE_CPU_CONTENTION)
 		return contention_evidence_needed(judge, state, run, level, lasting);
 	/* Any rank's runtime collects now and then, in three steps in a row by chance. */
-	if (class->cause == CAUSE_GARBAGE_COLLECTION && level < COLLECTOR_SHARE_MIN)
+	if (why->cause == CAUSE_GARBAGE_COLLECTION && level < COLLECTOR_SHARE_MIN)
 		return lasting;
 	/* Waits alone say that a device is slow, nothing besides does. */
-	if ((irregular || sums->host_times) && class->verdict_class == VERDICT_COMPUTE_SLOW)
+	if ((irregular || sums->host_times) && why->computes)
 		return EVIDENCE_DOUBLE;
-	if (class->verdict_class == VERDICT_HOST_SLOW && class->cause == CAUSE_UNKNOWN)
+	if (why->verdict_class == VERDICT_HOST_SLOW && !cause_says_why(why->cause))
 		return sums->on_device || sums->host_times  ? EVIDENCE_DOUBLE
 		       : run->loud_blocks >= LASTING_BLOCKS ? CHANGE_THRESHOLD
 							    : lasting;
@@ -268,12 +268,12 @@ static bool makes_steps_longer(const struct judge *judge, const struct delay_run
  * gone on for longer than that, and the usual step must have become longer.
  */
 static bool host_just_wanders(const struct judge *judge, const struct rank_state *state,
-	const struct delay_run *run, const struct classification *class)
+	const struct delay_run *run, const struct explanation *why)
 {
 	double level, before, length;
 
-	if (!run->sums.on_device || class->verdict_class != VERDICT_HOST_SLOW ||
-		class->cause != CAUSE_UNKNOWN)
+	if (!run->sums.on_device || why->verdict_class != VERDICT_HOST_SLOW ||
+		cause_says_why(why->cause))
 		return false;
 	level = level_of_latest(judge, state, steps_of_run(judge, run), true);
 	if (level >= HOST_WANDERS_MAX)
@@ -316,7 +316,7 @@ bool judge_worth_telling(const struct judge *judge, uint32_t rank, const struct 
 	double level = run->level / (double)run->blocks;
 	double delay_per_step = (double)run->sums.delay_ns / (double)run->sums.steps;
 	double least = judge_level_min(state, run);
-	struct classification class;
+	struct explanation why;
 
 	if (run->blocks < (run == &state->runs[RUN_SLOW] ? SLOW_BLOCKS_MIN : QUICK_BLOCKS_MIN) ||
 		delay_per_step < DELAY_PER_STEP_MIN_NS)
@@ -330,44 +330,47 @@ bool judge_worth_telling(const struct judge *judge, uint32_t rank, const struct 
 	if (run == &state->runs[RUN_SLOW] &&
 		level < judge_chance_level(judge->noise_scale, run->blocks, state->usual_blocks))
 		return false;
-	class = classify_excess(&run->sums);
-	if (class.verdict_class == VERDICT_UNKNOWN)
-		class = judge_classify_counted(judge, rank, run);
-	if (class.verdict_class == VERDICT_UNKNOWN)
+	if (!makes_steps_longer(judge, run))
 		return false;
-	if (class.verdict_class == VERDICT_COMPUTE_SLOW && run->sums.on_device &&
-		within_power_cap(judge, state, run) && judge_gpu_power_bound(judge, rank, run))
+	judge_explain_run(judge, rank, run, &why);
+	if (why.verdict_class == VERDICT_UNKNOWN)
+		return false;
+	if (why.computes && run->sums.on_device && within_power_cap(judge, state, run) &&
+		judge_gpu_power_bound(judge, rank, run))
 		return false;
 	/* Where all ranks' work differs from step to step, some rank has more of it for a while. */
-	if (class.verdict_class == VERDICT_COMPUTE_SLOW &&
-		level < UNEVEN_TIMES_MIN * judge_uneven_level(judge))
+	if (why.computes && level < UNEVEN_TIMES_MIN * judge_uneven_level(judge))
 		return false;
-	if (!makes_steps_longer(judge, run) || !judge_launches_prove(judge, rank, run, &class) ||
-		host_just_wanders(judge, state, run, &class))
+	if (!judge_launches_prove(judge, rank, run, &why) ||
+		host_just_wanders(judge, state, run, &why))
 		return false;
 	return throttled_beyond_doubt(&run->sums, least) ||
 	       (state->settled &&
-		       run->change.evidence >= evidence_needed(judge, state, run, &class, level) &&
+		       run->change.evidence >= evidence_needed(judge, state, run, &why, level) &&
 		       hit_more_than_peers(judge, rank, run, level));
 }
 
 bool judge_evidence_suffices(const struct judge *judge, uint32_t rank, const struct delay_run *run)
 {
-	struct classification class = classify_excess(&run->sums);
+	struct explanation why;
 
-	return class.verdict_class != VERDICT_UNKNOWN &&
-	       run->change.evidence >= evidence_needed(judge, &judge->ranks[rank], run, &class,
+	judge_explain_run(judge, rank, run, &why);
+	return why.verdict_class != VERDICT_UNKNOWN &&
+	       run->change.evidence >= evidence_needed(judge, &judge->ranks[rank], run, &why,
 					       run->level / (double)run->blocks);
 }
 
 /* A steep run has something to say only of what came later than the quick one, and has a cause. */
-static bool steep_tells(const struct rank_state *state)
+static bool steep_tells(const struct judge *judge, uint32_t rank)
 {
+	const struct rank_state *state = &judge->ranks[rank];
 	const struct delay_run *steep = &state->runs[RUN_STEEP];
-	struct classification class = classify_excess(&steep->sums);
+	struct explanation why;
 
-	return steep->first_step > state->runs[RUN_QUICK].first_step &&
-	       class.cause != CAUSE_UNKNOWN;
+	if (steep->first_step <= state->runs[RUN_QUICK].first_step)
+		return false;
+	judge_explain_run(judge, rank, steep, &why);
+	return cause_says_why(why.cause);
 }
 
 /* The run to tell of: over its threshold and worth telling, the quick one first; NULL: none. */
@@ -386,9 +389,10 @@ static const struct delay_run *run_to_tell(const struct judge *judge, uint32_t r
 		if (order[i] == RUN_SLOW && judge_suspected(state, RUN_QUICK) &&
 			state->runs[RUN_QUICK].blocks < SLOW_BLOCKS_MIN)
 			continue;
-		if (order[i] == RUN_STEEP && !steep_tells(state))
+		if (run->change.sum < CHANGE_THRESHOLD ||
+			(order[i] == RUN_STEEP && !steep_tells(judge, rank)))
 			continue;
-		if (run->change.sum >= CHANGE_THRESHOLD && judge_worth_telling(judge, rank, run))
+		if (judge_worth_telling(judge, rank, run))
 			return run;
 	}
 	return NULL;

@@ -47,9 +47,8 @@ void judge_experts_step(struct judge *judge, const struct step_grid *grid)
 	}
 }
 
-bool judge_experts_only(const struct judge *judge, uint32_t rank)
+bool judge_experts_only(const struct rank_state *state)
 {
-	const struct rank_state *state = &judge->ranks[rank];
 	float other = fmaxf(state->other_excess, 0);
 
 	return state->expert_control > 0 && state->expert_excess > 0 &&

@@ -8,10 +8,11 @@
 
 #include "analysis/judge_state.h"
 
-/* The end of the block. */
+/* The end of the block, or, between two, of the last step. */
 static inline int64_t judge_now_ns(const struct judge *judge)
 {
-	return judge->block.start_ns + judge->block.time_ns;
+	return judge->block.steps ? judge->block.start_ns + judge->block.time_ns
+				  : judge->job.last_end.value;
 }
 
 /* What a run's sums are taken from: of every so-many-th step, the others too. */
@@ -145,7 +146,7 @@ void judge_loss_told(struct judge *judge);
 /* judge_experts.c: of suspected ranks, where in the step their excess is. */
 void judge_experts_step(struct judge *judge, const struct step_grid *grid);
 /* All of the rank's excess is in its experts: they get more tokens, its machine is not slow. */
-bool judge_experts_only(const struct judge *judge, uint32_t rank);
+bool judge_experts_only(const struct rank_state *state);
 
 /* judge_messages.c: after blame, of steps with sends and receives. */
 int judge_messages_step(struct judge *judge, const struct step_grid *grid)
@@ -182,26 +183,13 @@ int judge_costs_step(struct judge *judge, const struct step_grid *grid, int64_t 
 	int64_t ideal_gain_ns) __attribute__((warn_unused_result));
 void judge_costs_destroy(struct cost_state *state); /* NULL is fine */
 
-/* judge_gpu.c: a cause for compute that a device is slow in, from its driver's counters. */
-void judge_gpu_cause(struct judge *judge, const struct excess_sums *sums, double compute_share,
-	int64_t now_ns, struct verdict *verdict);
-
 /*
- * How long steps on devices were before a step, where no fault was told of; 0 when too few were. And
+ * judge_gpu.c: how long steps on devices were before a step, where no fault was told of; 0 when too few were. And
  * the gain of a track's loud blocks, held against these: less what its ideal steps would be shorter, and
  * more, as far as its own delay goes, where steps grew by more than the replay gains.
  */
 double judge_gpu_usual_step_ns(const struct judge *judge, uint64_t before_step);
 double judge_gpu_gain_ns(const struct judge *judge, const struct track *track);
-
-/*
- * judge_deep.c: what deep looks from the onset on, and until the verdict's last loud block, say of
- * ranks on devices, where no other cause is known: as cause and evidence, or as a reason why they
- * cannot say.
- */
-void judge_deep_cause(struct judge *judge, const struct excess_sums *sums, int64_t onset_ns,
-	int64_t until_ns, struct verdict *verdict);
-void judge_looks_destroy(struct judge_looks *looks); /* NULL is fine */
 
 /* judge_launches.c: takes what was seen of a rank in a step, */
 void judge_launches_take(struct rank_state *state, const struct step_launches *launches);
@@ -212,10 +200,7 @@ void judge_launches_block(struct judge *judge);
  * nothing to do meanwhile, or its host was waiting for it. True where there are device times.
  */
 bool judge_launches_prove(const struct judge *judge, uint32_t rank, const struct delay_run *run,
-	const struct classification *class);
-/* Adds evidence to a verdict on host times; launch-gaps becomes its cause where none is known. */
-void judge_launches_tell(
-	const struct judge *judge, const struct excess_sums *sums, struct verdict *verdict);
+	const struct explanation *explanation);
 
 /* A rank's delay in its latest steps, as a share of their length; judge_blocks.c. */
 double judge_latest_level(
@@ -224,16 +209,13 @@ double judge_latest_level(
 /* Most ranks' GPUs run at their power cap, and no other process has come to the rank's. */
 bool judge_gpu_power_bound(const struct judge *judge, uint32_t rank, const struct delay_run *run);
 
-/* judge_cause.c: what a run's excess is made of, */
-struct classification judge_classify_rank(
-	struct judge *judge, uint32_t rank, const struct delay_run *run);
-/* The same by what the steps and counters say, not by the speed of its CPUs. */
-struct classification judge_classify_counted(
-	const struct judge *judge, uint32_t rank, const struct delay_run *run);
-/* and that of a track's ranks: class, cause and evidence into its verdict. */
-void judge_tell_cause(struct judge *judge, const struct track *track, struct verdict *verdict);
-/* Why a source cannot be measured, by its bit; "" where nothing is known to be wrong. */
-const char *judge_missing_text(const struct judge *judge, uint32_t source);
+/* judge_cause.c: why the rank of a run is slow, by what is known until now, */
+void judge_explain_run(const struct judge *judge, uint32_t rank, const struct delay_run *run,
+	struct explanation *explanation);
+/* and why those of a track are, by what was known when it was last loud: class, cause and evidence into its verdict. */
+void judge_tell_cause(
+	const struct judge *judge, const struct track *track, struct verdict *verdict);
+struct explain_context judge_explain_context(const struct judge *judge, int64_t now_ns);
 
 /* judge_verdicts.c */
 int judge_open_imbalance(struct judge *judge, enum imbalance kind)

@@ -4,17 +4,12 @@
  * have been at work, and so may the others'. What was launched meanwhile tells: docs/analysis.md.
  */
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
+#include "analysis/explain/measures.h"
 #include "analysis/judge_internal.h"
+#include "analysis/policy.h"
 #include "analysis/robust_stats.h"
-
-/* Steps looked at before they count; what is kept of earlier ones fades. */
-#define STEPS_MIN 2.0
-#define STEPS_KEPT 32.0
-/* This much of a rank's delay must be seen in what it launched, or in what the step took more. */
-#define PROVEN_SHARE 0.5
 
 enum { QUIET_BLOCKS_MIN = 4 };
 
@@ -45,7 +40,7 @@ void judge_launches_take(struct rank_state *state, const struct step_launches *l
 		return;
 	add(state->track ? &state->run_launches : &state->block_launches, &step);
 	add(&state->launches, &step);
-	if (state->launches.steps >= STEPS_KEPT)
+	if (state->launches.steps >= LAUNCH_STEPS_KEPT)
 		halve(&state->launches);
 }
 
@@ -71,35 +66,6 @@ void judge_launches_block(struct judge *judge)
 	count = judge->quiet_blocks < QUIET_BLOCKS ? judge->quiet_blocks : QUIET_BLOCKS;
 	memcpy(lengths, judge->quiet_lengths_ns, count * sizeof(lengths[0]));
 	judge->quiet_step_ns = median_double(lengths, count);
-}
-
-static double per_step(const struct launch_sums *sums, double value)
-{
-	return sums->steps > 0 ? value / sums->steps : 0;
-}
-
-/* The rank of the others whose silence is usual among those looked at; false when there is none. */
-static bool find_control(const struct judge *judge, uint32_t rank, uint32_t *control)
-{
-	double usual;
-	size_t count = 0;
-
-	for (uint32_t r = 0; r < judge->rank_end; r++) {
-		const struct launch_sums *sums = &judge->ranks[r].launches;
-
-		if (r != rank && !judge->ranks[r].track && sums->steps >= STEPS_MIN)
-			judge->scratch[count++] = per_step(sums, sums->silence_ns);
-	}
-	if (count == 0)
-		return false;
-	usual = lower_median_double(judge->scratch, count);
-	*control = 0;
-	while (*control == rank || judge->ranks[*control].track ||
-		judge->ranks[*control].launches.steps < STEPS_MIN ||
-		per_step(&judge->ranks[*control].launches,
-			judge->ranks[*control].launches.silence_ns) != usual)
-		++*control;
-	return true;
 }
 
 /*
@@ -137,11 +103,11 @@ static double kept_from_launching(const struct excess_sums *run)
 	return kept_ns;
 }
 
-/* The kernel names a cause, other than one that a host which spins may have too, or saw enough in all. */
+/* There is a reason, other than one that a host which spins may have too, or the kernel saw enough in all. */
 static bool seen_by_kernel(
-	const struct excess_sums *run, const struct classification *class, double proof_ns)
+	const struct excess_sums *run, const struct explanation *explanation, double proof_ns)
 {
-	return (class->cause != CAUSE_UNKNOWN && class->cause != CAUSE_CPU_CONTENTION) ||
+	return (cause_says_why(explanation->cause) && explanation->cause != CAUSE_CPU_CONTENTION) ||
 	       kept_from_launching(run) >= proof_ns * (double)run->steps;
 }
 
@@ -149,90 +115,36 @@ static bool seen_by_kernel(
  * The device idled for that long more than a control's, or the host launched nothing, and steps became
  * longer. That it launched nothing is seen in windows, or all the time by the kernel.
  */
-static bool held_up_by_host(const struct judge *judge, uint32_t rank, const struct delay_run *of_run,
-	const struct classification *class)
+static bool held_up_by_host(const struct judge *judge, uint32_t rank,
+	const struct delay_run *of_run, const struct explanation *explanation)
 {
 	const struct excess_sums *run = &of_run->sums;
 	const struct rank_state *state = &judge->ranks[rank];
 	const struct launch_sums *own = &state->run_launches, *usual;
-	double proof_ns = PROVEN_SHARE * (double)run->delay_ns / (double)run->steps;
+	double proof_ns = LAUNCH_PROVEN_SHARE * (double)run->delay_ns / (double)run->steps;
+	const struct explain_context context = judge_explain_context(judge, judge_now_ns(judge));
 	bool longer = growth_of(judge, of_run) >= proof_ns;
 	uint32_t control;
 
-	if (longer && seen_by_kernel(run, class, proof_ns))
+	if (longer && seen_by_kernel(run, explanation, proof_ns))
 		return true;
-	if (own->steps < STEPS_MIN || !find_control(judge, rank, &control))
+	if (own->steps < LAUNCH_STEPS_MIN || !explain_launch_control(&context, rank, &control))
 		return false;
 	usual = &judge->ranks[control].launches;
-	double idle_ns = per_step(own, own->idle_ns) - per_step(usual, usual->idle_ns);
-	double silence_ns = per_step(own, own->silence_ns) - per_step(usual, usual->silence_ns);
+	double idle_ns = launch_sums_per_step(own, own->idle_ns) -
+			 launch_sums_per_step(usual, usual->idle_ns);
+	double silence_ns = launch_sums_per_step(own, own->silence_ns) -
+			    launch_sums_per_step(usual, usual->silence_ns);
 
 	return idle_ns >= proof_ns || (longer && silence_ns >= proof_ns);
 }
 
 bool judge_launches_prove(const struct judge *judge, uint32_t rank, const struct delay_run *of_run,
-	const struct classification *class)
+	const struct explanation *explanation)
 {
 	if (!of_run->sums.host_times)
 		return true;
-	if (class->verdict_class == VERDICT_COMPUTE_SLOW)
+	if (explanation->computes)
 		return !of_run->sums.several_groups;
-	return held_up_by_host(judge, rank, of_run, class);
-}
-
-static void push_evidence(struct verdict *verdict, const struct verdict_evidence *evidence)
-{
-	if (verdict->evidence_count == VERDICT_EVIDENCE_MAX)
-		return;
-	verdict->evidence[verdict->evidence_count++] = *evidence;
-}
-
-/* The host was ahead: it waited for its device before it could call. */
-static void tell_waits(const struct excess_sums *sums, struct verdict *verdict)
-{
-	double steps = (double)sums->steps * 1e6;
-	struct verdict_evidence evidence = {.kind = CAUSE_UNKNOWN,
-		.overlap_ms_per_step = (double)sums->own[EXCESS_COMPUTE] / steps,
-		.control_ms_per_step = (double)sums->control[EXCESS_COMPUTE] / steps};
-
-	for (uint32_t i = 0; i < verdict->evidence_count; i++) {
-		if (verdict->evidence[i].kind == CAUSE_UNKNOWN)
-			return; /* said already */
-	}
-	snprintf(evidence.detail, sizeof(evidence.detail),
-		"its host waited for its device before it could call");
-	push_evidence(verdict, &evidence);
-}
-
-void judge_launches_tell(
-	const struct judge *judge, const struct excess_sums *sums, struct verdict *verdict)
-{
-	const struct launch_sums *own, *usual;
-	struct verdict_evidence evidence = {.kind = CAUSE_LAUNCH_GAPS};
-	uint32_t control;
-
-	if (!sums->host_times || verdict->rank_count == 0 || sums->steps == 0)
-		return;
-	if (verdict->verdict_class == VERDICT_COMPUTE_SLOW)
-		tell_waits(sums, verdict);
-	own = &judge->ranks[verdict->ranks[0]].run_launches;
-	if (verdict->verdict_class != VERDICT_HOST_SLOW || own->steps < STEPS_MIN ||
-		!find_control(judge, verdict->ranks[0], &control))
-		return;
-	usual = &judge->ranks[control].launches;
-	evidence.overlap_ms_per_step = per_step(own, own->silence_ns) / 1e6;
-	evidence.control_ms_per_step = per_step(usual, usual->silence_ns) / 1e6;
-	snprintf(evidence.detail, sizeof(evidence.detail),
-		"no launch, and not waiting for the device; with nothing left to run %.1f ms, "
-		"others "
-		"%.1f; %.0f launches a step, others %.0f",
-		per_step(own, own->idle_ns) / 1e6, per_step(usual, usual->idle_ns) / 1e6,
-		per_step(own, own->launches), per_step(usual, usual->launches));
-	push_evidence(verdict, &evidence);
-	if (verdict->cause != CAUSE_UNKNOWN)
-		return;
-	verdict->cause = CAUSE_LAUNCH_GAPS;
-	verdict->share_explained =
-		fmin(1, fmax(0, (evidence.overlap_ms_per_step - evidence.control_ms_per_step) *
-					1e6 * (double)sums->steps / (double)sums->delay_ns));
+	return held_up_by_host(judge, rank, of_run, explanation);
 }

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "analysis/classify.h"
+#include "analysis/explain/explain.h"
 #include "analysis/judge_internal.h"
 
 int judge_link(struct judge *judge, const struct link_sample *sample, struct job_ns time)

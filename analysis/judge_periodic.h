@@ -7,7 +7,7 @@
 #ifndef SLOWRANK_ANALYSIS_JUDGE_PERIODIC_H
 #define SLOWRANK_ANALYSIS_JUDGE_PERIODIC_H
 
-#include "analysis/classify.h"
+#include "analysis/explain/excess.h"
 
 struct comm_run;
 struct judge;

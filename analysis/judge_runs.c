@@ -43,7 +43,7 @@ static double usual_of_block(struct judge *judge, bool of_comm)
 /* Blocks of a run, which may be a fault's, are left out but for its first one. */
 static void learn_waits(struct rank_state *state)
 {
-	double waits = judge_speed_waits(&state->block);
+	double waits = cpu_waits(&state->block);
 
 	if (state->track || state->runs[RUN_QUICK].change.sum > 0)
 		return;

@@ -8,11 +8,11 @@
 #include "analysis/alert_policy.h"
 #include "analysis/blame.h"
 #include "analysis/changepoint.h"
-#include "analysis/classify.h"
 #include "analysis/evidence.h"
+#include "analysis/explain/explain.h"
+#include "analysis/explain/looks.h"
 #include "analysis/judge.h"
 #include "analysis/judge_periodic.h"
-#include "analysis/judge_speed.h"
 #include "analysis/policy.h"
 #include "analysis/whatif.h"
 
@@ -22,11 +22,6 @@ enum {
 	TRACKS_MAX = 64,     /* verdicts that hold at one time */
 	VERDICTS_MAX = 4096, /* in one run */
 	SKETCH_BUCKETS = 4700,
-};
-
-/* Of steps in which a rank's launches were looked at. */
-struct launch_sums {
-	double steps, launches, silence_ns, idle_ns, wait_ns;
 };
 
 /* The blocks of a rank's delay since the sum left 0. */
@@ -63,8 +58,8 @@ struct rank_state {
 	bool settled;	       /* what is usual is known */
 	uint32_t usual_blocks; /* from so many, at most USUAL_MEMORY */
 	double wait;	       /* waiting, likewise */
-	float usual_waits; /* judge_speed_waits() while nothing was suspected, a slow mean; 0 = not known */
-	double comm;	  /* late departures, likewise */
+	float usual_waits; /* cpu_waits() while nothing was suspected, a slow mean; 0 = not known */
+	double comm;	   /* late departures, likewise */
 	float link_least; /* of its transfers to other hosts, how many times longer the least slow is */
 	uint32_t link_count; /* so many of them were looked at; 0: none */
 	float busy_before;   /* its sockets, while comm->remembers; negative: not known */
@@ -388,7 +383,7 @@ struct judge {
 	struct verdict *verdicts;
 	size_t verdict_count, verdict_capacity;
 	size_t hang_verdict;	   /* the one that holds, + 1 */
-	struct judge_looks *looks; /* NULL until there is one; judge_deep.c */
+	struct judge_looks *looks; /* NULL until there is one */
 	struct job_totals job;
 	double time_sum_ns, ideal_sum_ns, wasted_rank_ns;
 	uint32_t sketch[SKETCH_BUCKETS], ideal_sketch[SKETCH_BUCKETS];

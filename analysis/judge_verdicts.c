@@ -227,6 +227,7 @@ static void take_past(const struct judge *judge, struct track *track,
 static void join(
 	struct judge *judge, struct track *track, uint32_t rank, const struct delay_run *run)
 {
+	const struct explain_context context = judge_explain_context(judge, judge_now_ns(judge));
 	struct rank_state *state = &judge->ranks[rank];
 	struct verdict *verdict = &judge->verdicts[track->verdict];
 	/* Something small before it must not pass for its begin. */
@@ -250,7 +251,7 @@ static void join(
 		verdict->onset.value = onset_ns;
 		track->onset_ns = onset_ns;
 		track->usual_step_ns = judge_gpu_usual_step_ns(judge, onset);
-		judge_speed_usual(judge, rank, onset_ns, &track->usual_speed);
+		cpu_speed_usual(&context, rank, onset_ns, &track->usual_speed);
 	}
 	/* Before there was a verdict to replay without, its largest delay tells what it cost. */
 	if (verdict->last_step + 1 == judge->next_step &&
@@ -264,6 +265,7 @@ static void join(
 	track->gap = fmax(track->gap,
 		(double)run->blocks / (double)(run->loud_blocks ? run->loud_blocks : 1));
 	track->evidence = fmax(track->evidence, run->change.evidence);
+	track->loud_until_ns = judge_now_ns(judge);
 	state->track = (uint32_t)(track - judge->tracks) + 1;
 	state->doubtful_count = 0; /* no noise */
 	whatif_line_reset(&judge->lines[track - judge->tracks]);
@@ -274,17 +276,17 @@ static void join(
 
 /* A verdict of the same kind, just begun; experts that are uneven are so together, whenever each is told. */
 static struct track *find_kin(
-	struct judge *judge, const struct classification *class, const struct delay_run *run)
+	struct judge *judge, const struct explanation *why, const struct delay_run *run)
 {
 	for (size_t t = 0; t < judge->track_count; t++) {
 		struct track *track = &judge->tracks[t];
 		const struct verdict *verdict = &judge->verdicts[track->verdict];
 
 		if (track->active && !track->comm && !track->imbalance &&
-			verdict->verdict_class == class->verdict_class &&
-			verdict->cause == class->cause && track->every == run->every &&
+			verdict->verdict_class == why->verdict_class &&
+			verdict->cause == why->cause && track->every == run->every &&
 			track->phase == run->phase &&
-			(class->verdict_class == VERDICT_WORKLOAD_IMBALANCE ||
+			(why->verdict_class == VERDICT_WORKLOAD_IMBALANCE ||
 				judge_now_ns(judge) - verdict->alert.value <= JOIN_NS))
 			return track;
 	}
@@ -293,10 +295,12 @@ static struct track *find_kin(
 
 int judge_open(struct judge *judge, uint32_t rank, const struct delay_run *run)
 {
-	struct classification class = judge_classify_rank(judge, rank, run);
-	struct track *track = find_kin(judge, &class, run);
+	struct explanation why, other_why;
+	struct track *track;
 	int error;
 
+	judge_explain_run(judge, rank, run, &why);
+	track = find_kin(judge, &why, run);
 	if (track) {
 		join(judge, track, rank, run);
 		refresh(judge, track);
@@ -312,13 +316,12 @@ int judge_open(struct judge *judge, uint32_t rank, const struct delay_run *run)
 	for (uint32_t r = 0; r < judge->rank_end && !run->every; r++) {
 		struct rank_state *other = &judge->ranks[r];
 		const struct delay_run *own = &other->runs[RUN_QUICK];
-		struct classification alike;
 
 		if (other->track || !other->in_block || own->change.sum < CHANGE_THRESHOLD / 2 ||
 			!judge_worth_telling(judge, r, own))
 			continue;
-		alike = judge_classify_rank(judge, r, own);
-		if (alike.verdict_class == class.verdict_class && alike.cause == class.cause)
+		judge_explain_run(judge, r, own, &other_why);
+		if (other_why.verdict_class == why.verdict_class && other_why.cause == why.cause)
 			join(judge, track, r, own);
 	}
 	refresh(judge, track);

@@ -93,38 +93,6 @@ const char *verdict_class_name(enum verdict_class verdict_class)
 	return NAME_OR_UNKNOWN(names, verdict_class);
 }
 
-const char *cause_name(enum cause cause)
-{
-	static const char *const names[CAUSE_NR] = {
-		[CAUSE_CGROUP_THROTTLE] = "cgroup-throttle",
-		[CAUSE_CPU_CONTENTION] = "cpu-contention",
-		[CAUSE_MAJOR_PAGE_FAULT] = "major-page-fault",
-		[CAUSE_MINOR_PAGE_FAULT] = "minor-page-fault",
-		[CAUSE_MEMORY_RECLAIM] = "memory-reclaim",
-		[CAUSE_BLOCK_IO] = "block-io",
-		[CAUSE_INPUT_PIPELINE] = "input-pipeline",
-		[CAUSE_GARBAGE_COLLECTION] = "garbage-collection",
-		[CAUSE_GPU_CLOCK] = "gpu-clock",
-		[CAUSE_GPU_SHARED] = "gpu-shared",
-		[CAUSE_GPU_ERROR] = "gpu-error",
-		[CAUSE_PCIE_LINK] = "pcie-link",
-		[CAUSE_NIC_RETRANSMIT] = "nic-retransmit",
-		[CAUSE_NIC_LINK] = "nic-link",
-		[CAUSE_PATH_CONGESTION] = "path-congestion",
-		[CAUSE_LONGER_KERNELS] = "longer-kernels",
-		[CAUSE_MORE_KERNELS] = "more-kernels",
-		[CAUSE_STAGE_IMBALANCE] = "stage-imbalance",
-		[CAUSE_SEQUENCE_IMBALANCE] = "sequence-imbalance",
-		[CAUSE_MORE_COPIES] = "more-copies",
-		[CAUSE_LAUNCH_GAPS] = "launch-gaps",
-		[CAUSE_CPU_STEAL] = "cpu-steal",
-		[CAUSE_CPU_CLOCK] = "cpu-clock",
-		[CAUSE_SMT_OR_MEMORY] = "smt-or-memory-contention",
-	};
-
-	return NAME_OR_UNKNOWN(names, cause);
-}
-
 void step_launches_add(struct step_launches *sum, const struct step_launches *other)
 {
 	sum->window = other->window;

@@ -19,35 +19,17 @@ enum verdict_class {
 };
 const char *verdict_class_name(enum verdict_class verdict_class); /* "compute-slow", ... */
 
-/* Causes name what an operator can act on. */
+/* Causes name what an operator can act on: analysis/explain/causes.def. */
 enum cause {
 	CAUSE_UNKNOWN = 0,
-	CAUSE_CGROUP_THROTTLE = 1,
-	CAUSE_CPU_CONTENTION = 2,
-	CAUSE_MAJOR_PAGE_FAULT = 3,
-	CAUSE_MINOR_PAGE_FAULT = 4,
-	CAUSE_MEMORY_RECLAIM = 5,
-	CAUSE_BLOCK_IO = 6,
-	CAUSE_INPUT_PIPELINE = 7,
-	CAUSE_GARBAGE_COLLECTION = 8,
-	CAUSE_GPU_CLOCK = 9,
-	CAUSE_GPU_SHARED = 10,
-	CAUSE_GPU_ERROR = 11,
-	CAUSE_PCIE_LINK = 12,
-	CAUSE_NIC_RETRANSMIT = 13,
-	CAUSE_NIC_LINK = 14,
-	CAUSE_PATH_CONGESTION = 15,
-	CAUSE_LONGER_KERNELS = 16,
-	CAUSE_MORE_KERNELS = 17,
-	CAUSE_STAGE_IMBALANCE = 18,
-	CAUSE_SEQUENCE_IMBALANCE = 19,
-	CAUSE_MORE_COPIES = 20, /* the device copies more, or slower, than its peers' */
-	CAUSE_LAUNCH_GAPS = 21, /* the device idles: its host launches late */
-	CAUSE_CPU_STEAL = 22,	/* a hypervisor gave its CPUs to others */
-	CAUSE_CPU_CLOCK = 23,	/* its CPUs ran at a lower clock */
-	/* The same instructions took more cycles: another thread of the core, caches, memory. */
-	CAUSE_SMT_OR_MEMORY = 24,
-	CAUSE_NR
+#define RANK_CAUSE(id, number, ...) CAUSE_##id = (number),
+#define LINK_CAUSE(id, number, ...) CAUSE_##id = (number),
+#define JOB_CAUSE(id, number, ...) CAUSE_##id = (number),
+#include "analysis/explain/causes.def"
+#undef RANK_CAUSE
+#undef LINK_CAUSE
+#undef JOB_CAUSE
+	CAUSE_NR = 25 /* above all numbers */
 };
 const char *cause_name(enum cause cause); /* "cgroup-throttle", ... */
 

@@ -6,7 +6,7 @@
 #ifndef SLOWRANK_PROBE_DEVICE_LOOK_H
 #define SLOWRANK_PROBE_DEVICE_LOOK_H
 
-#include "analysis/kernel_profile.h"
+#include "analysis/explain/kernel_profile.h"
 #include "probe/sources/ring_source.h"
 
 enum {

@@ -3,7 +3,7 @@
 #ifndef SLOWRANK_COORDINATOR_REPORT_LOOKS_JSON_H
 #define SLOWRANK_COORDINATOR_REPORT_LOOKS_JSON_H
 
-#include "analysis/kernel_profile.h"
+#include "analysis/explain/kernel_profile.h"
 #include "coordinator/report/json_writer.h"
 
 void report_json_look(struct json_writer *writer, const struct kernel_profile *look);

@@ -7,7 +7,7 @@
 #ifndef SLOWRANK_PROBE_WIRE_MESSAGE_H
 #define SLOWRANK_PROBE_WIRE_MESSAGE_H
 
-#include "analysis/kernel_profile.h"
+#include "analysis/explain/kernel_profile.h"
 #include "analysis/step.h"
 
 enum {

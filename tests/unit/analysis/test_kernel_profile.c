@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "analysis/kernel_profile.h"
+#include "analysis/explain/kernel_profile.h"
 
 static void names(void **state)
 {

@@ -1,15 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "analysis/kernel_profile.h"
+#include "analysis/explain/kernel_profile.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
-/* Differences of less than this share of a step are noise. */
-static const double excess_share_min = 0.03;
-static const double longer_share_min = 0.5;
-/* Looks that lost more of their records than this say nothing about how much ran. */
-static const double lost_share_max = 0.005;
+#include "analysis/policy.h"
 
 enum { TOLD_MAX = 3 };
 
@@ -213,7 +209,7 @@ static void compare_kernels(const struct kernel_profile *suspect,
 	if (longer + more <= 0)
 		return;
 	difference->longer_share = longer / (longer + more);
-	difference->cause = difference->longer_share >= longer_share_min ? CAUSE_LONGER_KERNELS
+	difference->cause = difference->longer_share >= LONGER_SHARE_MIN ? CAUSE_LONGER_KERNELS
 									 : CAUSE_MORE_KERNELS;
 	describe(top, top_count, other_name, difference->detail);
 }
@@ -258,7 +254,7 @@ static void tell_gaps(const struct kernel_profile *suspect, const struct kernel_
 static bool is_whole(const struct kernel_profile *profile)
 {
 	return (double)profile->dropped <=
-	       lost_share_max * (double)(profile->kernel_count + profile->copy_count);
+	       LOOK_LOST_MAX * (double)(profile->kernel_count + profile->copy_count);
 }
 
 void kernel_profile_compare(const struct kernel_profile *suspect,
@@ -278,7 +274,7 @@ void kernel_profile_compare(const struct kernel_profile *suspect,
 		return;
 	}
 	least_ms =
-		excess_share_min * ms_per_step(control, control->stop.value - control->start.value);
+		LOOK_EXCESS_MIN * ms_per_step(control, control->stop.value - control->start.value);
 	kernels = difference->own_ms - difference->control_ms;
 	copies = ms_per_step(suspect, suspect->copy_ns) - ms_per_step(control, control->copy_ns);
 	gaps = ms_per_step(suspect, suspect->idle_ns) - ms_per_step(control, control->idle_ns);

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Where the kernel could not be asked, counters of samplers stand in. */
+#include <math.h>
+
+#include "analysis/explain/measures.h"
+#include "analysis/judge_state.h"
+#include "analysis/policy.h"
+#include "analysis/robust_stats.h"
+
+bool explain_counter_excess(const struct explain_context *context, const struct episode *episode,
+	unsigned metric, double *over, double *usual)
+{
+	double most = 0;
+	size_t count = 0;
+	bool known = false;
+
+	for (uint32_t r = 0, i = 0; r < context->rank_count; r++) {
+		bool culprit = i < episode->rank_count && episode->ranks[i] == r;
+		double rate;
+
+		i += culprit;
+		if (!evidence_rate(context->ranks[r].evidence, metric, episode->onset_ns,
+			    context->now_ns, &rate))
+			continue;
+		if (!culprit) {
+			context->scratch[count++] = rate;
+			continue;
+		}
+		most = known ? fmax(most, rate) : rate;
+		known = true;
+	}
+	*usual = lower_median_double(context->scratch, count);
+	*over = most - *usual;
+	return known && count > 0;
+}
+
+/*
+ * Of an excess, what a counter says of another kind: out of time on the CPU; of a device's host, first out of what it
+ * was off the CPU for unknown reasons (throttling is waiting for a CPU, faults and storage are sleep).
+ */
+static void move_excess(struct excess_sums *sums, enum excess_kind kind, double wanted_ns)
+{
+	static const enum excess_kind of_host[] = {
+		EXCESS_PREEMPTED, EXCESS_ASLEEP, EXCESS_HOST_CPU, EXCESS_NR};
+	static const enum excess_kind of_cpu[] = {EXCESS_COMPUTE, EXCESS_NR};
+	const enum excess_kind *from = sums->on_device ? of_host : of_cpu;
+
+	if (sums->on_device && kind != EXCESS_THROTTLED)
+		from++; /* nobody faults in a queue */
+	if (sums->on_device && kind == EXCESS_MINOR_FAULT)
+		from++; /* these cost CPU time */
+	for (; *from != EXCESS_NR && wanted_ns > 0; from++) {
+		double left = (double)(sums->own[*from] - sums->control[*from]);
+		double moved = fmin(fmax(left, 0), wanted_ns);
+
+		sums->own[kind] += (int64_t)moved;
+		sums->own[*from] -= (int64_t)moved;
+		wanted_ns -= moved;
+	}
+}
+
+void explain_add_counters(const struct explain_context *context, struct episode *episode)
+{
+	static const struct {
+		uint32_t source;
+		unsigned metric;
+		enum excess_kind kind;
+		double ns_each, sign;
+	} counters[] = {
+		{EVIDENCE_THROTTLE, METRIC_CGROUP_THROTTLED_NS, EXCESS_THROTTLED, 1, 1},
+		{EVIDENCE_FAULTS, METRIC_PROCESS_MAJOR_FAULTS, EXCESS_MAJOR_FAULT,
+			MAJOR_FAULT_TYPICAL_NS, 1},
+		{EVIDENCE_FAULTS, METRIC_PROCESS_MINOR_FAULTS, EXCESS_MINOR_FAULT,
+			MINOR_FAULT_TYPICAL_NS, 1},
+		/* Ranks poll while they wait, so less CPU time than the others' was time off it. */
+		{EVIDENCE_SCHED, METRIC_PROCESS_CPU_NS, EXCESS_ASLEEP, 1, -1},
+	};
+	struct excess_sums *sums = &episode->sums;
+	uint32_t mask = sums->evidence_mask;
+	/* Counters do not say in which steps they grew. */
+	double span_ns = (double)sums->time_ns * (episode->every_steps ? episode->every_steps : 1);
+
+	for (size_t i = 0; i < sizeof(counters) / sizeof(counters[0]); i++) {
+		double over, usual;
+
+		/* Ranks on devices do not poll. */
+		if (counters[i].kind == EXCESS_ASLEEP && sums->on_device)
+			continue;
+		if ((mask & counters[i].source) || !explain_counter_excess(context, episode,
+							   counters[i].metric, &over, &usual))
+			continue;
+		sums->evidence_mask |= counters[i].source;
+		over *= counters[i].sign * counters[i].ns_each;
+		move_excess(sums, counters[i].kind, fmax(over, 0) * span_ns);
+	}
+}

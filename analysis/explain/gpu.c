@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Why a rank's GPU takes longer: what the driver says of it, beside what it says of the others'. */
+#include <stdio.h>
+
+#include "analysis/explain/measures.h"
+#include "analysis/judge_state.h"
+#include "analysis/policy.h"
+#include "analysis/robust_stats.h"
+
+/* Reasons that cost speed: power cap, hardware slowdown, thermal, power brake (nvml.h). */
+#define SLOWDOWN_REASONS 0xec
+
+/* The latest value of the first culprit, and the lower median of the others'. */
+static bool latest(const struct explain_context *context, const struct episode *episode,
+	unsigned metric, int64_t at_ns, int64_t *own, int64_t *usual)
+{
+	size_t count = 0;
+
+	if (!evidence_value(context->ranks[episode->ranks[0]].evidence, metric, at_ns, own))
+		return false;
+	for (uint32_t r = 0; r < context->rank_count; r++) {
+		int64_t value;
+
+		if (!explain_names(episode, r) &&
+			evidence_value(context->ranks[r].evidence, metric, at_ns, &value))
+			context->scratch[count++] = (double)value;
+	}
+	if (count == 0)
+		return false;
+	*usual = (int64_t)lower_median_double(context->scratch, count);
+	return true;
+}
+
+/* As latest(): the culprit's is larger than the others'. */
+static bool is_more(const struct explain_context *context, const struct episode *episode,
+	unsigned metric, int64_t at_ns, int64_t *own, int64_t *usual)
+{
+	return latest(context, episode, metric, at_ns, own, usual) && *own > *usual;
+}
+
+static const char *reason_text(int64_t reasons)
+{
+	if (reasons & 0x60)
+		return "too hot";
+	if (reasons & 0x88)
+		return "slowed down by the hardware (power brake, or heat)";
+	return reasons & GPU_POWER_CAP ? "at its power cap" : "no reason given";
+}
+
+/* The rank's GPU runs at a lower clock than the others', and says why; others do not say the same. */
+static bool clock_is_low(const struct explain_context *context, const struct episode *episode,
+	int64_t reasons_wanted, char text[VERDICT_DETAIL_LENGTH])
+{
+	int64_t own, usual, reasons = 0, usual_reasons = 0, now_ns = context->now_ns;
+
+	if (!latest(context, episode, METRIC_GPU_CLOCK_MHZ, now_ns, &own, &usual) || usual <= 0 ||
+		(double)own >= GPU_CLOCK_RATIO_MAX * (double)usual)
+		return false;
+	(void)latest(
+		context, episode, METRIC_GPU_SLOWDOWN_REASONS, now_ns, &reasons, &usual_reasons);
+	if (!(reasons & ~usual_reasons & reasons_wanted))
+		return false;
+	snprintf(text, VERDICT_DETAIL_LENGTH, "%lld MHz, others %lld: %s", (long long)own,
+		(long long)usual, reason_text(reasons));
+	return true;
+}
+
+/*
+ * Heat, and what else the hardware slows down for, comes before another process: it would slow
+ * that one down as well. The power cap comes after: the other process is what uses up the power.
+ */
+static enum cause find_cause(const struct explain_context *context, const struct episode *episode,
+	char text[VERDICT_DETAIL_LENGTH])
+{
+	int64_t own, usual, now_ns = context->now_ns;
+	int64_t middle_ns = now_ns - episode->sums.time_ns / 2;
+
+	if (is_more(context, episode, METRIC_GPU_ECC_ERRORS, now_ns, &own, &usual)) {
+		snprintf(text, VERDICT_DETAIL_LENGTH,
+			"%lld uncorrected memory errors on its GPU, others %lld", (long long)own,
+			(long long)usual);
+		return CAUSE_GPU_ERROR;
+	}
+	if (clock_is_low(context, episode, SLOWDOWN_REASONS & ~GPU_POWER_CAP, text))
+		return CAUSE_GPU_CLOCK;
+	/* It may be gone by now, and what it did still be told. */
+	if (is_more(context, episode, METRIC_GPU_OTHER_PROCESSES, now_ns, &own, &usual) ||
+		is_more(context, episode, METRIC_GPU_OTHER_PROCESSES, middle_ns, &own, &usual)) {
+		snprintf(text, VERDICT_DETAIL_LENGTH,
+			"%lld other process%s computes on its GPU, on the others' %lld",
+			(long long)own, own == 1 ? "" : "es", (long long)usual);
+		return CAUSE_GPU_SHARED;
+	}
+	return clock_is_low(context, episode, GPU_POWER_CAP, text) ? CAUSE_GPU_CLOCK
+								   : CAUSE_UNKNOWN;
+}
+
+/* A device that is slow, for no reason of its host's: at most one of its causes is it, and explains all. */
+static void measure_gpu(const struct explain_context *context, const struct episode *episode,
+	enum cause cause, struct finding *finding)
+{
+	const struct excess_sums *sums = &episode->sums;
+
+	if (episode->class_so_far != VERDICT_COMPUTE_SLOW ||
+		episode->cause_so_far != CAUSE_UNKNOWN || !sums->on_device ||
+		find_cause(context, episode, finding->text) != cause)
+		return;
+	finding->known = KNOWN_SHARE;
+	finding->own_ns = (double)sums->own[EXCESS_COMPUTE];
+	finding->control_ns = (double)sums->control[EXCESS_COMPUTE];
+	finding->share = episode->shares[EXCESS_COMPUTE];
+}
+
+void measure_gpu_error(const struct explain_context *context, const struct episode *episode,
+	struct finding *finding)
+{
+	measure_gpu(context, episode, CAUSE_GPU_ERROR, finding);
+}
+
+void measure_gpu_clock(const struct explain_context *context, const struct episode *episode,
+	struct finding *finding)
+{
+	measure_gpu(context, episode, CAUSE_GPU_CLOCK, finding);
+}
+
+void measure_gpu_shared(const struct explain_context *context, const struct episode *episode,
+	struct finding *finding)
+{
+	measure_gpu(context, episode, CAUSE_GPU_SHARED, finding);
+}

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Causes that the kernel timed, or counters in its place: each is a kind of excess. */
+#include <stdio.h>
+
+#include "analysis/explain/measures.h"
+#include "analysis/judge_state.h"
+#include "analysis/policy.h"
+
+/* source: what it is measured by. */
+static void measure_kind(const struct explain_context *context, const struct episode *episode,
+	enum excess_kind kind, uint32_t source, struct finding *finding)
+{
+	const struct excess_sums *sums = &episode->sums;
+	double own = (double)sums->own[kind], control = (double)sums->control[kind];
+	double own_ms = sums->steps ? own / 1e6 / (double)sums->steps : 0;
+	const char *why = NULL;
+
+	finding->own_ns = own;
+	finding->control_ns = control;
+	finding->share = episode->shares[kind];
+	finding->certain = control < CONTROL_HAS_NONE * own;
+	finding->known = KNOWN_SHARE;
+	if (finding->share >= EVIDENCE_SHARE_MIN)
+		return;
+	if (!(sums->evidence_mask & source) && sums->own[kind] == 0) {
+		finding->known = KNOWN_MISSING;
+		why = explain_missing(context, source);
+	} else if (own_ms < NONE_SEEN_MS) {
+		finding->known = KNOWN_NOT_IT;
+		why = "none seen";
+	} else if (control > CONTROL_HAS_TOO * own) {
+		finding->known = KNOWN_NOT_IT;
+		why = "same as control";
+	}
+	if (why)
+		snprintf(finding->text, sizeof(finding->text), "%s", why);
+}
+
+/* The quota, and how often it ran out. */
+static void describe_quota(const struct explain_context *context, const struct episode *episode,
+	struct finding *finding)
+{
+	const struct evidence *evidence = context->ranks[episode->ranks[0]].evidence;
+	int64_t now_ns = context->now_ns, quota;
+	double periods, throttled;
+
+	if (!evidence_value(evidence, METRIC_CGROUP_QUOTA_MILLICPU, now_ns, &quota))
+		return;
+	if (evidence_rate(evidence, METRIC_CGROUP_PERIODS, episode->onset_ns, now_ns, &periods) &&
+		evidence_rate(evidence, METRIC_CGROUP_THROTTLED_PERIODS, episode->onset_ns, now_ns,
+			&throttled) &&
+		periods > 0)
+		snprintf(finding->text, sizeof(finding->text),
+			"quota %.2f CPU, out of it in %.0f %% of periods", (double)quota / 1e3,
+			100 * throttled / periods);
+	else
+		snprintf(finding->text, sizeof(finding->text), "quota %.2f CPU",
+			(double)quota / 1e3);
+}
+
+void measure_throttle(const struct explain_context *context, const struct episode *episode,
+	struct finding *finding)
+{
+	measure_kind(context, episode, EXCESS_THROTTLED, EVIDENCE_THROTTLE, finding);
+	if (finding->known == KNOWN_SHARE)
+		describe_quota(context, episode, finding);
+}
+
+void measure_contention(const struct explain_context *context, const struct episode *episode,
+	struct finding *finding)
+{
+	const struct rank_state *state = &context->ranks[episode->ranks[0]];
+	struct evidence_rival rival;
+
+	measure_kind(context, episode, EXCESS_PREEMPTED, EVIDENCE_SCHED, finding);
+	if (finding->known == KNOWN_SHARE &&
+		evidence_worst_rival(
+			state->evidence, episode->onset_ns, context->now_ns, state->pid, &rival))
+		snprintf(finding->text, sizeof(finding->text),
+			"ran instead: %s (pid %u%s), %.0f %% of it", rival.name, rival.pid,
+			rival.pid == state->pid ? ", threads of its own" : "", 100 * rival.share);
+}
+
+void measure_major_faults(const struct explain_context *context, const struct episode *episode,
+	struct finding *finding)
+{
+	measure_kind(context, episode, EXCESS_MAJOR_FAULT, EVIDENCE_FAULTS, finding);
+}
+
+void measure_minor_faults(const struct explain_context *context, const struct episode *episode,
+	struct finding *finding)
+{
+	const struct excess_sums *sums = &episode->sums;
+	double steps = (double)sums->steps;
+
+	measure_kind(context, episode, EXCESS_MINOR_FAULT, EVIDENCE_FAULTS, finding);
+	/* Faults that the control has not do not come by themselves, and less is reckoned than they take. */
+	finding->outweighs = finding->certain;
+	if (finding->known == KNOWN_SHARE && steps > 0)
+		snprintf(finding->text, sizeof(finding->text),
+			"%.0f minor faults a step, control %.0f",
+			(double)sums->minor_faults / steps,
+			(double)sums->control_minor_faults / steps);
+}
+
+void measure_block_io(const struct explain_context *context, const struct episode *episode,
+	struct finding *finding)
+{
+	measure_kind(context, episode, EXCESS_BLOCK_IO, EVIDENCE_SCHED, finding);
+}
+
+void measure_collector(const struct explain_context *context, const struct episode *episode,
+	struct finding *finding)
+{
+	measure_kind(context, episode, EXCESS_COLLECTOR, EVIDENCE_COLLECTOR, finding);
+	if (finding->known == KNOWN_MISSING && !finding->text[0])
+		finding->known = KNOWN_NOTHING; /* no program here has one */
+}
+
+/* All that could give the device work slept, but not for the device: for data. Elsewhere sleep has no cause. */
+void measure_input(const struct explain_context *context, const struct episode *episode,
+	struct finding *finding)
+{
+	if (episode->sums.on_device)
+		measure_kind(context, episode, EXCESS_ASLEEP, EVIDENCE_SCHED, finding);
+}

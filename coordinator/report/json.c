@@ -10,7 +10,6 @@
 #include "coordinator/report/look.h"
 #include "coordinator/report/looks_json.h"
 #include "coordinator/report/pairs.h"
-#include "coordinator/report/whatif_json.h"
 
 enum {
 	DECIMALS_MS = 4, /* 0.1 us */
@@ -265,8 +264,6 @@ int report_json_write(const struct report_model *model, FILE *out)
 	json_array_end(&writer);
 	write_coverage(&writer, model);
 	report_json_pairs(&writer, model);
-	if (model->whatif)
-		report_json_whatif(&writer, model->whatif);
 	json_object_end(&writer);
 	fputc('\n', out);
 	return report_flush(out);

@@ -82,6 +82,7 @@ void report_json_verdict(struct json_writer *writer, const char *key, const stru
 	json_unsigned(writer, "first_step", verdict->first_step);
 	json_unsigned(writer, "last_step", verdict->last_step);
 	json_signed(writer, "onset_unix_ns", look_unix_ns(verdict->onset, unix_offset_ns));
+	json_signed(writer, "end_unix_ns", look_unix_ns(verdict->end, unix_offset_ns));
 	json_signed(writer, "alert_unix_ns", look_unix_ns(verdict->alert, unix_offset_ns));
 	json_decimal(writer, "clock_error_us", verdict->clock_error_us, DECIMALS_US);
 	json_boolean(writer, "ended", verdict->ended != 0);

@@ -54,6 +54,7 @@ static void fill(const struct judge *judge, const struct hang_finding *finding, 
 						     : stuck_ns,
 				       1);
 	verdict->clock_error_us = judge->clock_error_us;
+	verdict->end = now;
 	verdict->evidence_count = (uint32_t)finding->detail_count;
 	for (size_t i = 0; i < finding->detail_count; i++) {
 		verdict->evidence[i] = (struct verdict_evidence){
@@ -80,6 +81,7 @@ int judge_hang(struct judge *judge, const struct hang_finding *finding, struct j
 		verdict = &judge->verdicts[judge->hang_verdict - 1];
 		judge->hang_verdict = 0;
 		verdict->ended = 1;
+		verdict->end = now;
 		say(judge, VERDICT_EVENT_RECOVERED, verdict);
 		return 0;
 	}

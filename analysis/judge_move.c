@@ -96,8 +96,10 @@ static void split(const struct judge *judge, struct track *track, struct comm_ru
 	track->time_ns -= run->time_ns;
 	track->gain_ns -= run->excess_ns;
 	track->steps -= run->steps < track->steps ? run->steps : track->steps;
-	if (run->first_step > verdict->first_step && verdict->last_step >= run->first_step)
+	if (run->first_step > verdict->first_step && verdict->last_step >= run->first_step) {
 		verdict->last_step = run->first_step - 1;
+		verdict->end.value = run->start_ns;
+	}
 }
 
 static int move(struct judge *judge, struct track *track, int64_t moved_ns)

@@ -112,6 +112,12 @@ static void tell(struct judge *judge, struct track *track, enum verdict_event ev
 		judge->options.on_verdict(judge->options.context, event, verdict);
 }
 
+static void reach_now(const struct judge *judge, struct verdict *verdict)
+{
+	verdict->last_step = judge->next_step - 1;
+	verdict->end.value = judge_now_ns(judge);
+}
+
 int judge_add_verdict(struct judge *judge, struct verdict **result)
 {
 	struct verdict *verdict;
@@ -147,7 +153,7 @@ static int add_track(struct judge *judge, struct track **result)
 	if (error < 0)
 		return error;
 	verdict->alert.value = judge_now_ns(judge);
-	verdict->last_step = judge->next_step - 1;
+	reach_now(judge, verdict);
 	if (t == judge->track_count)
 		judge->track_count++;
 	whatif_line_reset(&judge->lines[t]);
@@ -546,7 +552,7 @@ static void take_loud_block(
 	track->evidence += 1;
 	track->loud_until_ns = judge_now_ns(judge);
 	track->loud_blocks++;
-	verdict->last_step = judge->next_step - 1;
+	reach_now(judge, verdict);
 	if (!track->comm && !track->imbalance && !track->every)
 		judge_refine_onset(judge, track);
 }

@@ -79,6 +79,7 @@ struct verdict {
 	uint64_t first_step;	  /* job steps */
 	uint64_t last_step;
 	struct job_ns onset; /* start of first_step */
+	struct job_ns end;   /* of last_step; of a hang, when it was last seen */
 	struct job_ns alert; /* end of the step whose analysis raised it */
 	double clock_error_us;
 	uint32_t evidence_count;

@@ -12,7 +12,6 @@
 #include "coordinator/deep_looks.h"
 #include "coordinator/pipeline_hang.h"
 #include "coordinator/pipeline_internal.h"
-#include "coordinator/pipeline_trace.h"
 #include "coordinator/plausible.h"
 #include "coordinator/probe_table.h"
 #include "coordinator/queue_pair_table.h"
@@ -38,7 +37,6 @@ struct pipeline {
 	struct step_grid grid;
 	struct device_clocks device_clocks;
 	struct judge *judge;
-	struct pipeline_trace trace;
 	struct pipeline_hang hang;
 	struct deep_looks deep_looks;
 	struct report_model model;
@@ -84,7 +82,6 @@ void pipeline_destroy(struct pipeline *pipeline)
 	if (!pipeline)
 		return;
 	judge_destroy(pipeline->judge);
-	pipeline_trace_fini(&pipeline->trace);
 	pipeline_hang_fini(&pipeline->hang);
 	grid_fini(&pipeline->grid);
 	device_clocks_fini(&pipeline->device_clocks);
@@ -344,8 +341,6 @@ static int take_steps(struct pipeline *pipeline, struct held_steps *held, uint32
 		error = rank_table_queue(&pipeline->ranks, held, step, host);
 		if (error == 0)
 			assembly_note_entry(&pipeline->assembly, step);
-		if (error == 0)
-			error = pipeline_trace_take(&pipeline->trace, step);
 	}
 	return error;
 }
@@ -687,16 +682,6 @@ const struct report_model *pipeline_report(struct pipeline *pipeline)
 	model->costs = pipeline->costs;
 	probe_table_report(&pipeline->probes, model);
 	queue_pair_table_report(&pipeline->queue_pairs, model);
-	model->whatif = pipeline_trace_figures(&pipeline->trace, &pipeline->ranks);
-	if (model->whatif) { /* where every operation is known, the published definition holds */
-		const struct trace_figures *figures = model->whatif;
-
-		model->totals.slowdown = figures->slowdown;
-		model->totals.step_ms_ideal = figures->step_ns_ideal / 1e6;
-		model->totals.wasted_rank_seconds = (figures->step_ns - figures->step_ns_ideal) /
-						    1e9 * (double)figures->steps *
-						    (double)model->rank_count;
-	}
 	model->frames = pipeline->frames;
 	model->frames_refused = pipeline->frames_refused;
 	model->enqueue_only = pipeline->enqueue_only;

@@ -6,7 +6,7 @@
 #ifndef SLOWRANK_COORDINATOR_REPORT_IMPORT_CSV_H
 #define SLOWRANK_COORDINATOR_REPORT_IMPORT_CSV_H
 
-#include "analysis/trace.h"
+#include "coordinator/report/import_pairs.h"
 #include "probe/wire/message.h"
 
 struct import_row {

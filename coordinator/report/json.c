@@ -10,7 +10,6 @@
 #include "coordinator/report/look.h"
 #include "coordinator/report/looks_json.h"
 #include "coordinator/report/pairs.h"
-#include "coordinator/report/whatif_json.h"
 
 enum {
 	DECIMALS_MS = 4, /* 0.1 us */
@@ -83,6 +82,7 @@ void report_json_verdict(struct json_writer *writer, const char *key, const stru
 	json_unsigned(writer, "first_step", verdict->first_step);
 	json_unsigned(writer, "last_step", verdict->last_step);
 	json_signed(writer, "onset_unix_ns", look_unix_ns(verdict->onset, unix_offset_ns));
+	json_signed(writer, "end_unix_ns", look_unix_ns(verdict->end, unix_offset_ns));
 	json_signed(writer, "alert_unix_ns", look_unix_ns(verdict->alert, unix_offset_ns));
 	json_decimal(writer, "clock_error_us", verdict->clock_error_us, DECIMALS_US);
 	json_boolean(writer, "ended", verdict->ended != 0);
@@ -265,8 +265,6 @@ int report_json_write(const struct report_model *model, FILE *out)
 	json_array_end(&writer);
 	write_coverage(&writer, model);
 	report_json_pairs(&writer, model);
-	if (model->whatif)
-		report_json_whatif(&writer, model->whatif);
 	json_object_end(&writer);
 	fputc('\n', out);
 	return report_flush(out);

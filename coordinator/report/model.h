@@ -6,7 +6,6 @@
 #ifndef SLOWRANK_COORDINATOR_REPORT_MODEL_H
 #define SLOWRANK_COORDINATOR_REPORT_MODEL_H
 
-#include "analysis/trace.h"
 #include "analysis/verdict.h"
 #include "probe/wire/message.h"
 
@@ -75,9 +74,8 @@ struct report_model {
 	struct message_counters counters; /* summed over probes; resident_bytes: the largest */
 	double probe_cpu_percent;	  /* of one core, the worst probe */
 	size_t pair_count;
-	const struct report_pair *pairs;    /* by rank, then by peer */
-	uint64_t pairs_unseen;		    /* updates of queue pairs beyond what is kept */
-	const struct trace_figures *whatif; /* of imported traces; NULL = none */
+	const struct report_pair *pairs; /* by rank, then by peer */
+	uint64_t pairs_unseen;		 /* updates of queue pairs beyond what is kept */
 	uint64_t frames;
 	uint64_t frames_refused;
 	uint8_t record_truncated; /* 1: the record ends in the middle of a frame */

@@ -6,6 +6,8 @@
     tests/corpus/replay.py --slowrank build/slowrank --update    and writes what it is now
     tests/corpus/replay.py --slowrank build/slowrank --folder F  of another folder: scores alone
     tests/corpus/replay.py ... jax tensor-parallel               only these jobs
+    tests/corpus/replay.py --against OTHER_SLOWRANK              no score: which verdicts differ from another
+                                                                 build's; --text: and which reports, in any byte
 
 A job is NAME.slr or NAME.slr.xz and NAME.json; add.py adds one. score.json is what the last run said:
 a run that says anything else fails, and tells what is worse and what is better. --update is
@@ -13,6 +15,7 @@ for a wanted change; it also writes the table in docs/results.md. Exit status: 0
 expected, else 1; 2 for what cannot be read.
 """
 import argparse
+import collections
 import concurrent.futures
 import glob
 import json
@@ -26,6 +29,7 @@ sys.dont_write_bytecode = True
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 sys.path.insert(0, HERE)
+import changes  # noqa: E402
 import rules  # noqa: E402
 
 EXPECTED = os.path.join(HERE, "score.json")
@@ -44,36 +48,70 @@ def jobs_in(folder):
     return dict(sorted(found.items()))
 
 
-def report_of(slowrank, record, directory):
-    """The report of a record, or None and why there is none."""
-    if record.endswith(".xz"):
-        plain = os.path.join(directory, os.path.basename(record)[:-3])
-        with lzma.open(record) as packed, open(plain, "wb") as file:
-            file.write(packed.read())
-        record = plain
-    done = subprocess.run([slowrank, "report", record, "--format", "json"], capture_output=True,
-                          text=True, timeout=300, check=False)
+def unpacked(record, directory):
+    """The path of a plain record; in the directory where it was packed."""
+    if not record.endswith(".xz"):
+        return record
+    plain = os.path.join(directory, os.path.basename(record)[:-3])
+    with lzma.open(record) as packed, open(plain, "wb") as file:
+        file.write(packed.read())
+    return plain
+
+
+def run_report(slowrank, record, form):
+    return subprocess.run([slowrank, "report", record, "--format", form], capture_output=True,
+                          timeout=300, check=False)
+
+
+def report_of(slowrank, record):
+    """The report of a plain record, or None and why there is none."""
+    done = run_report(slowrank, record, "json")
     try:
         return json.loads(done.stdout), ""
     except ValueError:
-        return None, done.stderr.strip()[-200:] or f"exit {done.returncode}"
+        return None, done.stderr.decode(errors="replace").strip()[-200:] or f"exit {done.returncode}"
 
 
 def score_job(slowrank, name, record):
     with open(os.path.join(os.path.dirname(record), name + ".json"), encoding="utf-8") as file:
         truth = json.load(file)
     with tempfile.TemporaryDirectory() as directory:
-        report, why = report_of(slowrank, record, directory)
+        report, why = report_of(slowrank, unpacked(record, directory))
     scored = rules.score(truth, report)
     return dict(scored, program=truth["program"], no_report=why)
 
 
-def score_all(slowrank, chosen):
-    """name -> score, in the order of the names."""
+def for_all(work, chosen):
+    """name -> what the work says of (name, record), in the order of the names."""
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        waiting = {name: pool.submit(score_job, slowrank, name, record)
-                   for name, record in chosen.items()}
+        waiting = {name: pool.submit(work, name, record) for name, record in chosen.items()}
         return {name: future.result() for name, future in waiting.items()}
+
+
+def changes_of(old, new, record, text):
+    """[(kind, line)] of what two builds say differently of a record."""
+    with tempfile.TemporaryDirectory() as directory:
+        plain = unpacked(record, directory)
+        (was, why), (now, new_why) = report_of(old, plain), report_of(new, plain)
+        found = changes.lines(was, now)
+        if bool(was) != bool(now):
+            found.append(("report", f"no report{' any more' if was else ' before'}: {why or new_why}"))
+        for form in ("json", "text") if text else ():
+            if run_report(old, plain, form).stdout != run_report(new, plain, form).stdout:
+                found.append((form, "the report is another"))
+        return found
+
+
+def print_changes(old, new, chosen, text):
+    """Prints which verdicts of the jobs differ. Returns the exit status."""
+    found = for_all(lambda name, record: changes_of(old, new, record, text), chosen)
+    count = collections.Counter(kind for job in found.values() for kind, _ in job)
+    for name, job in found.items():
+        for kind, line in job:
+            print(f"{name:28s} {kind + ':':8s} {line}")
+    print(f"{len(found)} jobs, of which {sum(map(bool, found.values()))} differ"
+          + "".join(f", {kind} {number}" for kind, number in sorted(count.items())))
+    return 1 if count else 0
 
 
 def summary_of(scores):
@@ -165,15 +203,19 @@ def main():
     parser.add_argument("--slowrank", default=os.path.join(ROOT, "build", "slowrank"))
     parser.add_argument("--folder", default=HERE)
     parser.add_argument("--update", action="store_true")
+    parser.add_argument("--against", metavar="OTHER_SLOWRANK")
+    parser.add_argument("--text", action="store_true")
     parser.add_argument("names", nargs="*")
     arguments = parser.parse_args()
     found = jobs_in(arguments.folder)
     missing = [name for name in arguments.names if name not in found]
     if missing or not found:
         parser.error(f"no such job: {', '.join(missing) or arguments.folder}")
-    scores = score_all(arguments.slowrank, {
-        name: record for name, record in found.items()
-        if not arguments.names or name in arguments.names})
+    chosen = {name: record for name, record in found.items()
+              if not arguments.names or name in arguments.names}
+    if arguments.against:
+        return print_changes(arguments.against, arguments.slowrank, chosen, arguments.text)
+    scores = for_all(lambda name, record: score_job(arguments.slowrank, name, record), chosen)
     for name, scored in scores.items():
         if scored["no_report"]:
             print(f"{name:28s} NO REPORT: {scored['no_report']}")

@@ -8,6 +8,7 @@ import unittest
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import changes  # noqa: E402
 import replay  # noqa: E402
 import rules  # noqa: E402
 
@@ -270,6 +271,56 @@ class Comparing(unittest.TestCase):
         weaker = copy.deepcopy(self.good)
         weaker["jobs"]["job"]["windows"][0]["counted"] = False
         self.assertEqual(len(replay.differences(self.good, weaker)[0]), 1)
+
+
+class Against(unittest.TestCase):
+    def setUp(self):
+        self.truth = truth_of()
+        self.old = [dict(verdict_of(self.truth, w), first_step=w["first"], last_step=w["last"])
+                    for w in FAULTS]
+
+    def kinds(self, *new):
+        old, new = {"verdicts": self.old}, {"verdicts": list(new)}
+        opposite = {"came": "went", "went": "came", "changed": "changed"}
+        self.assertEqual(sorted(opposite[kind] for kind, _ in changes.lines(new, old)),
+                         sorted(kind for kind, _ in changes.lines(old, new)))
+        return [kind for kind, _ in changes.lines(old, new)]
+
+    def test_the_same_is_the_same(self):
+        self.assertEqual(self.kinds(*self.old), [])
+        self.assertEqual(self.kinds(*reversed(self.old)), [])
+
+    def test_came_and_went(self):
+        self.assertEqual(self.kinds(self.old[0]), ["went"])
+        self.assertEqual(self.kinds(*self.old, dict(self.old[0], ranks=[3])), ["came"])
+        self.assertEqual(changes.lines(None, {"verdicts": self.old})[0][0], "came")
+        later = dict(self.old[0], onset_unix_ns=self.old[1]["onset_unix_ns"],
+                     alert_unix_ns=self.old[1]["alert_unix_ns"])
+        self.assertEqual(self.kinds(later, self.old[1]), ["went", "came"])  # of rank 1, but when?
+
+    def test_changed(self):
+        for key, value, words in (
+                ("class", "comm-slow", "class host-slow -> comm-slow"),
+                ("cause", "gil", "cause input-pipeline -> gil"), ("ranks", [1, 3], "ranks [1] -> [1, 3]"),
+                ("slowdown", 1.2, "slowdown 1.5 -> 1.2"), ("last_step", 160, "last_step 140 -> 160"),
+                ("alert_unix_ns", self.old[0]["alert_unix_ns"] + 10 ** 9, "alert +1.000 s")):
+            new = {"verdicts": [dict(self.old[0], **{key: value}), self.old[1]]}
+            (kind, line), = changes.lines({"verdicts": self.old}, new)
+            self.assertEqual(kind, "changed")
+            self.assertTrue(line.endswith(": " + words), line)
+
+    def test_the_most_alike_are_one(self):
+        part = dict(self.old[0], ranks=[1, 2])
+        self.assertEqual(self.kinds(part, *self.old), ["came"])
+        self.old.append(part)
+        self.assertEqual(self.kinds(*self.old[1:], self.old[0]), [])
+
+    def test_of_nobody(self):
+        nobody = dict(self.old[0], ranks=[])
+        self.old[0] = nobody
+        self.assertEqual(self.kinds(dict(nobody, cause="unknown"), self.old[1]), ["changed"])
+        self.assertEqual(self.kinds(dict(nobody, **{"class": "comm-slow"}), self.old[1]),
+                         ["went", "came"])
 
 
 if __name__ == "__main__":

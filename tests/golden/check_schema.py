@@ -15,7 +15,7 @@ NUMBER = (int, float, type(None))  # null: not a number was computed
 VERDICT = {
     "id": int, "class": str, "ranks": [int], "cause": str, "slowdown": NUMBER, "confidence": NUMBER,
     "share_explained": NUMBER, "first_step": int, "last_step": int, "onset_unix_ns": int,
-    "alert_unix_ns": int, "clock_error_us": NUMBER, "ended": bool,
+    "end_unix_ns": int, "alert_unix_ns": int, "clock_error_us": NUMBER, "ended": bool,
     "evidence": [{"kind": str, "overlap_ms_per_step": NUMBER, "control_ms_per_step": NUMBER, "detail": str}],
     "rejected": [{"kind": str, "why": str}], "victims": [int],
 }

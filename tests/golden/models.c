@@ -52,6 +52,7 @@ static struct verdict *add_verdict(struct golden_model *golden, enum verdict_cla
 		.first_step = 120,
 		.last_step = 480,
 		.onset = {7440000000},
+		.end = {29880000000},
 		.alert = {7520000000},
 		.clock_error_us = 3.0,
 	};

@@ -28,6 +28,7 @@ static const struct verdict verdict = {.id = 1,
 	.first_step = 120,
 	.last_step = 130,
 	.onset = {7},
+	.end = {11},
 	.alert = {9}};
 
 static size_t read_all(const char *path, char *bytes, size_t capacity)
@@ -82,7 +83,8 @@ static void lines_are_there_at_once_and_appended(void **state)
 		"{\"event\": \"alert\", \"verdict\": {\"id\": 1, \"class\": \"host-slow\", "
 		"\"ranks\": [2], \"cause\": \"cgroup-throttle\", \"slowdown\": 1.24, "
 		"\"confidence\": 0.0, \"share_explained\": 0.0, \"first_step\": 120, "
-		"\"last_step\": 130, \"onset_unix_ns\": 1007, \"alert_unix_ns\": 1009, "
+		"\"last_step\": 130, \"onset_unix_ns\": 1007, \"end_unix_ns\": 1011, "
+		"\"alert_unix_ns\": 1009, "
 		"\"clock_error_us\": 0.0, \"ended\": false, \"evidence\": [], \"rejected\": [], "
 		"\"victims\": [], \"victim_count\": 0}}\n");
 	assert_string_equal(text, "slowrank: ALERT rank 2 (node-a) host-slow: cgroup-throttle, job "

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A trace becomes a record, and the record's report has the published figures: checked on traces
- * made here, whose figures follow from a schedule that is worked out independently, and on the two
- * published ones (SLOWRANK_TRACES names their folder; without it that test is skipped).
+ * A trace becomes a record, with all that the published figures need, and its report has the right
+ * verdicts: checked on traces made here, whose figures follow from a schedule that is worked out
+ * independently, and on the two published ones (SLOWRANK_TRACES names their folder; without it that
+ * test is skipped).
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -20,6 +21,7 @@
 #include "coordinator/commands.h"
 #include "coordinator/pipeline.h"
 #include "coordinator/record/reader.h"
+#include "tests/traces/trace_record.h"
 #include "tests/unit/coordinator/trace_job.h"
 
 enum { STEPS = 40 };
@@ -63,32 +65,43 @@ static struct pipeline *replay(const char *record)
 	return pipeline;
 }
 
-static struct pipeline *import_and_replay(const char *csv)
+/* What is said of a trace: by the report of its record, and by the published figures. */
+struct imported {
+	struct pipeline *pipeline;
+	const struct report_model *model;
+	struct trace_figures figures;
+};
+
+static void import_and_replay(const char *csv, struct imported *imported)
 {
 	char record[] = "/tmp/slowrank-import-XXXXXX";
 	int fd = mkstemp(record);
-	struct pipeline *pipeline;
 
 	assert_true(fd >= 0);
 	close(fd);
 	assert_int_equal(import(csv, record), 0);
-	pipeline = replay(record);
+	imported->pipeline = replay(record);
+	imported->model = pipeline_report(imported->pipeline);
+	assert_int_equal(trace_record_figures(record, &imported->figures), 0);
 	unlink(record);
-	return pipeline;
 }
 
-static struct pipeline *of_job(const struct trace_job *job)
+static void of_job(const struct trace_job *job, struct imported *imported)
 {
 	char csv[] = "/tmp/slowrank-trace-XXXXXX";
 	int fd = mkstemp(csv);
-	struct pipeline *pipeline;
 
 	assert_true(fd >= 0);
 	close(fd);
 	trace_job_write(job, STEPS, csv);
-	pipeline = import_and_replay(csv);
+	import_and_replay(csv, imported);
 	unlink(csv);
-	return pipeline;
+}
+
+static void imported_fini(struct imported *imported)
+{
+	pipeline_destroy(imported->pipeline);
+	trace_figures_fini(&imported->figures);
 }
 
 /* How much slower the job is said to be for it; 1 where it is not told of. */
@@ -104,17 +117,16 @@ static double cost_of(const struct report_model *model, enum cost_of of, uint32_
 static void slow_worker(void **state)
 {
 	struct trace_job job = {.shape = usual_shape};
-	struct pipeline *pipeline;
+	struct imported imported;
 
 	(void)state;
 	trace_job_fill(&job, 0.100, 0.200);
 	job.forward[1][0] *= 1.6; /* rank 1 */
 	job.backward[1][0] *= 1.6;
-	pipeline = of_job(&job);
-	const struct report_model *model = pipeline_report(pipeline);
-	const struct trace_figures *figures = model->whatif;
+	of_job(&job, &imported);
+	const struct report_model *model = imported.model;
+	const struct trace_figures *figures = &imported.figures;
 
-	assert_non_null(figures);
 	assert_int_equal(figures->steps, STEPS);
 	assert_int_equal(figures->steps_left_out, 0);
 	assert_close(figures->step_ns / 1e9, trace_job_step_length_s(&job), 1e-4);
@@ -123,7 +135,6 @@ static void slow_worker(void **state)
 	assert_close(figures->by_replica[1], figures->slowdown, 1e-6); /* the others hide nothing */
 	assert_close(figures->by_replica[0], 1, 1e-6);
 	assert_true(figures->worst_ranks_share > 0.9);
-	assert_close(model->totals.slowdown, figures->slowdown, 1e-9);
 	assert_int_equal(model->verdict_count, 1);
 	assert_int_equal(model->verdicts[0].verdict_class, VERDICT_COMPUTE_SLOW);
 	assert_int_equal(model->verdicts[0].rank_count, 1);
@@ -132,19 +143,20 @@ static void slow_worker(void **state)
 	trace_job_fill(&job, 0.100, 0.200);
 	double healthy_s = trace_job_step_length_s(&job);
 
+	assert_close(model->totals.slowdown, figures->step_ns / 1e9 / healthy_s, 0.01);
 	assert_close(cost_of(model, COST_RANK, 1), figures->step_ns / 1e9 / healthy_s, 0.01);
 	assert_close(cost_of(model, COST_PHASE, PHASE_COMPUTE), figures->step_ns / 1e9 / healthy_s,
 		0.01);
 	for (uint32_t rank = 0; rank < (uint32_t)(job.shape.replicas * job.shape.stages);
 		rank += rank ? 1 : 2)
 		assert_close(cost_of(model, COST_RANK, rank), 1, 0.01);
-	pipeline_destroy(pipeline);
+	imported_fini(&imported);
 }
 
 static void uneven_stages(void **state)
 {
 	struct trace_job job = {.shape = usual_shape};
-	struct pipeline *pipeline;
+	struct imported imported;
 
 	(void)state;
 	trace_job_fill(&job, 0.100, 0.200);
@@ -152,8 +164,8 @@ static void uneven_stages(void **state)
 		job.forward[r][1] = 0.160;
 		job.backward[r][1] = 0.320;
 	}
-	pipeline = of_job(&job);
-	const struct report_model *model = pipeline_report(pipeline);
+	of_job(&job, &imported);
+	const struct report_model *model = imported.model;
 
 	assert_int_equal(model->verdict_count, 1);
 	assert_int_equal(model->verdicts[0].verdict_class, VERDICT_WORKLOAD_IMBALANCE);
@@ -167,28 +179,28 @@ static void uneven_stages(void **state)
 		trace_job_step_length_s(&job) / trace_job_ideal_length_s(&job), 0.05);
 	for (uint32_t rank = 0; rank < (uint32_t)(job.shape.replicas * job.shape.stages); rank++)
 		assert_close(cost_of(model, COST_RANK, rank), 1, 0.01);
-	assert_true(model->whatif->by_stage[1] > 1.1 && model->whatif->by_stage[0] < 1);
-	assert_true(model->whatif->last_stage_share > 0.9);
-	pipeline_destroy(pipeline);
+	assert_true(imported.figures.by_stage[1] > 1.1 && imported.figures.by_stage[0] < 1);
+	assert_true(imported.figures.last_stage_share > 0.9);
+	imported_fini(&imported);
 }
 
 static void uneven_sequences(void **state)
 {
 	struct trace_job job = {.shape = usual_shape};
-	struct pipeline *pipeline;
+	struct imported imported;
 
 	(void)state;
 	trace_job_fill(&job, 0.100, 0.200);
 	job.unevenness = 0.3;
-	pipeline = of_job(&job);
-	const struct report_model *model = pipeline_report(pipeline);
+	of_job(&job, &imported);
+	const struct report_model *model = imported.model;
 
-	assert_true(model->whatif->forward_backward_correlation > 0.99);
+	assert_true(imported.figures.forward_backward_correlation > 0.99);
 	assert_int_equal(model->verdict_count, 1);
 	assert_int_equal(model->verdicts[0].verdict_class, VERDICT_WORKLOAD_IMBALANCE);
 	assert_int_equal(model->verdicts[0].cause, CAUSE_SEQUENCE_IMBALANCE);
 	assert_int_equal(model->verdicts[0].rank_count, 0);
-	pipeline_destroy(pipeline);
+	imported_fini(&imported);
 }
 
 /* One worker is slow, wherever it is, and in whatever job: S is right, and only it is named. */
@@ -204,30 +216,31 @@ static void other_shapes(void **state)
 			int replica = place * (shapes[i].replicas - 1) / 2;
 			int stage = (2 - place) * (shapes[i].stages - 1) / 2;
 			struct trace_job job = {.shape = shapes[i]};
+			struct imported imported;
 
 			trace_job_fill(&job, 0.100, 0.200);
 			job.forward[replica][stage] *= 1.7;
 			job.backward[replica][stage] *= 1.7;
-			struct pipeline *pipeline = of_job(&job);
-			const struct report_model *model = pipeline_report(pipeline);
+			of_job(&job, &imported);
+			const struct report_model *model = imported.model;
 			uint32_t rank = (uint32_t)(stage * job.shape.replicas + replica);
 
-			assert_non_null(model->whatif);
-			assert_int_equal(model->whatif->steps, STEPS);
-			assert_close(
-				model->whatif->step_ns / 1e9, trace_job_step_length_s(&job), 1e-4);
-			assert_close(model->whatif->step_ns_ideal / 1e9,
+			assert_int_equal(imported.figures.steps, STEPS);
+			assert_close(imported.figures.step_ns / 1e9, trace_job_step_length_s(&job),
+				1e-4);
+			assert_close(imported.figures.step_ns_ideal / 1e9,
 				trace_job_ideal_length_s(&job), 1e-4);
-			assert_close(
-				model->whatif->by_replica[replica], model->whatif->slowdown, 0.01);
+			assert_close(imported.figures.by_replica[replica],
+				imported.figures.slowdown, 0.01);
 			assert_int_equal(model->verdict_count, 1);
 			assert_int_equal(model->verdicts[0].verdict_class, VERDICT_COMPUTE_SLOW);
 			assert_int_equal(model->verdicts[0].rank_count, 1);
 			assert_int_equal(model->verdicts[0].ranks[0], rank);
 			trace_job_fill(&job, 0.100, 0.200);
 			assert_close(cost_of(model, COST_RANK, rank),
-				model->whatif->step_ns / 1e9 / trace_job_step_length_s(&job), 0.02);
-			pipeline_destroy(pipeline);
+				imported.figures.step_ns / 1e9 / trace_job_step_length_s(&job),
+				0.02);
+			imported_fini(&imported);
 		}
 	}
 }
@@ -243,14 +256,15 @@ static void other_stages(void **state)
 		for (int place = 0; place < 3; place++) {
 			int stage = place * (shapes[i].stages - 1) / 2;
 			struct trace_job job = {.shape = shapes[i]};
+			struct imported imported;
 
 			trace_job_fill(&job, 0.100, 0.200);
 			for (int r = 0; r < job.shape.replicas; r++) {
 				job.forward[r][stage] *= 1.5;
 				job.backward[r][stage] *= 1.5;
 			}
-			struct pipeline *pipeline = of_job(&job);
-			const struct report_model *model = pipeline_report(pipeline);
+			of_job(&job, &imported);
+			const struct report_model *model = imported.model;
 
 			assert_int_equal(model->verdict_count, 1);
 			assert_int_equal(model->verdicts[0].cause, CAUSE_STAGE_IMBALANCE);
@@ -258,7 +272,7 @@ static void other_stages(void **state)
 			for (int r = 0; r < job.shape.replicas; r++)
 				assert_int_equal(model->verdicts[0].ranks[r],
 					stage * job.shape.replicas + r);
-			pipeline_destroy(pipeline);
+			imported_fini(&imported);
 		}
 	}
 }
@@ -274,17 +288,18 @@ static void other_sequences(void **state)
 	for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++) {
 		for (size_t k = 0; k < sizeof(unevenness) / sizeof(unevenness[0]); k++) {
 			struct trace_job job = {.shape = shapes[i]};
+			struct imported imported;
 
 			trace_job_fill(&job, 0.100, 0.200);
 			job.unevenness = unevenness[k];
-			struct pipeline *pipeline = of_job(&job);
-			const struct report_model *model = pipeline_report(pipeline);
+			of_job(&job, &imported);
+			const struct report_model *model = imported.model;
 
-			assert_true(model->whatif->forward_backward_correlation > 0.99);
+			assert_true(imported.figures.forward_backward_correlation > 0.99);
 			assert_int_equal(model->verdict_count, 1);
 			assert_int_equal(model->verdicts[0].cause, CAUSE_SEQUENCE_IMBALANCE);
 			assert_int_equal(model->verdicts[0].rank_count, 0);
-			pipeline_destroy(pipeline);
+			imported_fini(&imported);
 		}
 	}
 }
@@ -297,31 +312,31 @@ static void healthy_shapes(void **state)
 	(void)state;
 	for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++) {
 		struct trace_job job = {.shape = shapes[i]};
+		struct imported imported;
 
 		trace_job_fill(&job, 0.100, 0.200);
 		job.unevenness = 0.02;
-		struct pipeline *pipeline = of_job(&job);
+		of_job(&job, &imported);
 
-		assert_int_equal(pipeline_report(pipeline)->verdict_count, 0);
-		assert_non_null(pipeline_report(pipeline)->whatif);
-		assert_true(pipeline_report(pipeline)->whatif->slowdown < 1.04);
-		pipeline_destroy(pipeline);
+		assert_int_equal(imported.model->verdict_count, 0);
+		assert_true(imported.figures.slowdown < 1.04);
+		imported_fini(&imported);
 	}
 }
 
 static void even_job(void **state)
 {
 	struct trace_job job = {.shape = usual_shape};
-	struct pipeline *pipeline;
+	struct imported imported;
 
 	(void)state;
 	trace_job_fill(&job, 0.100, 0.200);
-	pipeline = of_job(&job);
-	const struct report_model *model = pipeline_report(pipeline);
+	of_job(&job, &imported);
+	const struct report_model *model = imported.model;
 
 	assert_int_equal(model->verdict_count, 0);
-	assert_close(model->whatif->slowdown, 1, 1e-4);
-	pipeline_destroy(pipeline);
+	assert_close(imported.figures.slowdown, 1, 1e-4);
+	imported_fini(&imported);
 }
 
 static void not_a_trace(void **state)
@@ -442,14 +457,13 @@ static void published_traces(void **state)
 	text[fread(text, 1, sizeof(text) - 1, file)] = '\0';
 	fclose(file);
 	for (size_t i = 0; i < 2; i++) {
-		struct pipeline *pipeline;
+		struct imported imported;
 
 		snprintf(path, sizeof(path), "%.400s/%s.csv.gz", folder, names[i]);
-		pipeline = import_and_replay(path);
-		assert_non_null(pipeline_report(pipeline)->whatif);
-		check_published(text, names[i], pipeline_report(pipeline)->whatif);
-		check_verdict(names[i], pipeline_report(pipeline));
-		pipeline_destroy(pipeline);
+		import_and_replay(path, &imported);
+		check_published(text, names[i], &imported.figures);
+		check_verdict(names[i], imported.model);
+		imported_fini(&imported);
 	}
 }
 

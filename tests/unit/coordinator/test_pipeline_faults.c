@@ -61,6 +61,9 @@ static void check(const struct expectation *expected, unsigned ranks, double siz
 	assert_true(delay_s > 0);
 	if (size >= 0.3)
 		assert_true(delay_s < expected->alert_s);
+	if (verdict->last_step + 1 < STEPS)
+		assert_true(fabs((double)verdict->end.value - 1e9 -
+				    sim.step_start[verdict->last_step + 1]) < 1e6);
 	assert_true(fabs(verdict->slowdown / true_growth() - 1) < 0.1);
 	assert_true(verdict->confidence > 0.5 && verdict->confidence < 1);
 	assert_true(verdict->victim_count == ranks - 1 || size < 0.5);

@@ -152,6 +152,7 @@ static void missing_rank(void **state)
 	push(pipeline, batch_new(number++, now_ns + 2000 * MS));
 	assert_int_equal(told.recoveries, 1);
 	assert_int_equal(told.last.ended, 1);
+	assert_true(told.last.end.value > told.last.alert.value);
 	assert_int_equal(told.updates, 0);
 	pipeline_destroy(pipeline);
 }

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Changes published traces in ways that must not change what is said of them, or only as the change says.
 
-usage: trace_variants.py SLOWRANK [FOLDER]    FOLDER (or SLOWRANK_TRACES) has AR.csv.gz, ST.csv.gz, expected.json
+usage: trace_variants.py SLOWRANK FIGURES [FOLDER]    FIGURES: the program of main.c; FOLDER (or SLOWRANK_TRACES) has AR.csv.gz,
+ST.csv.gz, expected.json
 Exit status 77 where there are no traces.
 """
 import csv
@@ -29,12 +30,13 @@ def write(path, rows, columns):
         writer.writerows(rows)
 
 
-def report(slowrank, path):
+def report(slowrank, program, path):
     record = path.with_name("record.slr")
     subprocess.run([slowrank, "import", "--from", "whatif", str(path), "-o", str(record)],
                    check=True, stderr=subprocess.DEVNULL)
-    return json.loads(subprocess.run([slowrank, "report", str(record), "--format", "json"],
-                                     check=True, capture_output=True, text=True).stdout)
+    said = subprocess.run([slowrank, "report", str(record), "--format", "json"], check=True, capture_output=True, text=True)
+    figures = subprocess.run([program, str(record)], capture_output=True, text=True)
+    return json.loads(said.stdout), json.loads(figures.stdout or "null")
 
 
 # Each takes the rows (their own copy) and returns them, the columns, and how ranks, replicas and steps are called now.
@@ -154,10 +156,9 @@ def near(problems, where, value, expected, tolerance):
         problems.append(f"{where}: {value}, not {expected}")
 
 
-def check(name, said, expected, changes, problems):
+def check(name, said, figures, expected, changes, problems):
     where = name
     tolerance = 0.05 if changes.get("fewer") else changes.get("tolerance", 1e-3)
-    figures = said.get("whatif")
     if not figures:
         problems.append(f"{where}: no figures")
         return
@@ -178,8 +179,8 @@ def check(name, said, expected, changes, problems):
 
 
 def main():
-    slowrank = sys.argv[1]
-    folder = sys.argv[2] if len(sys.argv) > 2 else os.environ.get("SLOWRANK_TRACES")
+    slowrank, program = sys.argv[1:3]
+    folder = sys.argv[3] if len(sys.argv) > 3 else os.environ.get("SLOWRANK_TRACES")
     if not folder:
         print("SLOWRANK_TRACES is not set: no traces to change")
         sys.exit(77)
@@ -194,7 +195,7 @@ def main():
                 changed, changes = variant([dict(row) for row in rows], random.Random(count))
                 path = pathlib.Path(scratch) / (trace + changes.get("suffix", ".csv.gz"))
                 write(path, changed, changes.get("columns", list(rows[0])))
-                check(f"{trace} {variant.__name__}", report(slowrank, path), figures[trace], changes, problems)
+                check(f"{trace} {variant.__name__}", *report(slowrank, program, path), figures[trace], changes, problems)
                 count += 1
     print("\n".join(problems) or f"{count} variants are told as they are")
     sys.exit(bool(problems))

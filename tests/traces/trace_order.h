@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of the trace analysis share. Pure. */
-#ifndef SLOWRANK_ANALYSIS_TRACE_INTERNAL_H
-#define SLOWRANK_ANALYSIS_TRACE_INTERNAL_H
+/* In which order the operations of a step can happen, and who waits for whom. Pure. */
+#ifndef SLOWRANK_TESTS_TRACES_TRACE_ORDER_H
+#define SLOWRANK_TESTS_TRACES_TRACE_ORDER_H
 
-#include "analysis/trace.h"
+#include "tests/traces/trace_figures.h"
 
 #define TRACE_NONE UINT32_MAX
 
@@ -51,30 +51,5 @@ uint32_t trace_order_count(const struct trace_order *order, uint32_t stage, unsi
 int trace_order_init(const struct trace *trace, const struct trace_worker *const *workers,
 	uint32_t stage_count, struct trace_order *order) __attribute__((warn_unused_result));
 void trace_order_fini(struct trace_order *order);
-
-/* trace_pairs.c */
-extern const enum trace_kind trace_transfers[4]; /* sends and receives, both directions */
-bool trace_is_send(unsigned kind);
-bool trace_is_transfer(unsigned kind);
-unsigned trace_compute_of(unsigned kind); /* the computations that a kind of transfer serves */
-/* Does the chunk that a send goes to, or a receive comes from, exist? */
-bool trace_neighbour_exists(unsigned kind, int32_t chunk, int32_t chunk_count);
-
-/* What the computations of one direction of a worker are: bounds in time, and their chunks. */
-struct trace_direction {
-	const struct trace_operation *const *computes; /* by sequence */
-	uint32_t compute_count;
-	int64_t last_start_ns, first_end_ns;
-	int32_t chunk_count; /* of the model */
-};
-
-/*
- * Which computation each send or receive of a kind serves: matches[i], by its sequence;
- * UINT32_MAX: it was recorded and did nothing, before or after the computations. Returns 0 or
- * -EINVAL.
- */
-int trace_match_transfers(unsigned kind, const struct trace_direction *direction,
-	const struct trace_operation *const *operations, uint32_t count, uint32_t *matches)
-	__attribute__((warn_unused_result));
 
 #endif

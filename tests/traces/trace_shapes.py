@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Traces of made-up jobs: other depths, degrees, schedules and faults than the published ones have.
 
-usage: trace_shapes.py SLOWRANK [SHAPE]...
+usage: trace_shapes.py SLOWRANK FIGURES [SHAPE]...    FIGURES: the program of main.c
 Their figures are held against trace_figures.py, their verdicts against what is wrong with the job.
 """
 import collections
@@ -224,16 +224,17 @@ SHAPES = {
 }
 
 
-def report(slowrank, path):
+def report(slowrank, program, path):
     record = path.with_name("record.slr")
     made = subprocess.run([slowrank, "import", "--from", "whatif", str(path), "-o", str(record)], capture_output=True, text=True)
     if made.returncode:
-        return {"verdicts": made.stderr}
-    return json.loads(subprocess.run([slowrank, "report", str(record), "--format", "json"],
-                                     check=True, capture_output=True, text=True).stdout)
+        return {"verdicts": made.stderr}, None
+    said = subprocess.run([slowrank, "report", str(record), "--format", "json"], check=True, capture_output=True, text=True)
+    figures = subprocess.run([program, str(record)], capture_output=True, text=True)
+    return json.loads(said.stdout), json.loads(figures.stdout or "null")
 
 
-def check(slowrank, path, name, shape):
+def check(slowrank, program, path, name, shape):
     job = {**DEFAULTS, **shape}
     rows = trace(job)
     truth = trace_figures.figures(rows)
@@ -243,8 +244,7 @@ def check(slowrank, path, name, shape):
         writer = csv.DictWriter(file, list(rows[0]))
         writer.writeheader()
         writer.writerows(rows)
-    said = report(slowrank, path)
-    figures = said.get("whatif")
+    said, figures = report(slowrank, program, path)
     if not figures:
         return [f"{name}: no figures, {said['verdicts']}"]
     problems = []
@@ -267,11 +267,11 @@ def check(slowrank, path, name, shape):
 
 
 def main():
-    names = sys.argv[2:] or list(SHAPES)
+    names = sys.argv[3:] or list(SHAPES)
     problems = []
     with tempfile.TemporaryDirectory() as scratch:
         for name in names:
-            problems += check(sys.argv[1], pathlib.Path(scratch) / "trace.csv.gz", name, SHAPES[name])
+            problems += check(sys.argv[1], sys.argv[2], pathlib.Path(scratch) / "trace.csv.gz", name, SHAPES[name])
     print("\n".join(problems) or f"{len(names)} jobs are told as they are")
     sys.exit(bool(problems))
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analysis/trace_internal.h"
+#include "tests/traces/trace_order.h"
 
 uint32_t trace_order_count(const struct trace_order *order, uint32_t stage, unsigned kind)
 {
@@ -326,6 +326,11 @@ static int pair_transfers(
 	return 0;
 }
 
+static bool is_transfer(unsigned kind)
+{
+	return kind >= TRACE_FORWARD_SEND && kind <= TRACE_BACKWARD_RECEIVE;
+}
+
 static void join_collectives(struct trace_order *order)
 {
 	uint32_t last = order->stage_count - 1;
@@ -333,8 +338,7 @@ static void join_collectives(struct trace_order *order)
 		TRACE_PARAMETERS_GATHER, TRACE_GRADIENTS_SCATTER, TRACE_SEPARATE_GRADIENTS};
 
 	for (uint32_t n = 0; n < order->node_count; n++) {
-		if (trace_is_transfer(order->nodes[n].kind) &&
-			order->nodes[n].group == TRACE_NONE) {
+		if (is_transfer(order->nodes[n].kind) && order->nodes[n].group == TRACE_NONE) {
 			new_group(order, false); /* without effect: it has only itself */
 			join(order, n);
 		}

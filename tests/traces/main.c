@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "coordinator/report/whatif_json.h"
-
+/* Prints the published figures of a record as JSON: trace_figures RECORD. */
 #include <stdio.h>
+#include <string.h>
+
+#include "coordinator/report/json_writer.h"
+#include "tests/traces/trace_record.h"
 
 enum { DECIMALS = 6 };
 
@@ -18,9 +21,9 @@ static void write_numbered(
 	json_object_end(writer);
 }
 
-void report_json_whatif(struct json_writer *writer, const struct trace_figures *figures)
+static void write_figures(struct json_writer *writer, const struct trace_figures *figures)
 {
-	json_object_begin(writer, "whatif");
+	json_object_begin(writer, NULL);
 	json_decimal(writer, "S", figures->slowdown, DECIMALS);
 	json_decimal(writer, "launch_slowdown", figures->launch_slowdown, DECIMALS);
 	json_decimal(writer, "step_s_mean_actual", figures->step_ns_actual * 1e-9, DECIMALS);
@@ -41,4 +44,26 @@ void report_json_whatif(struct json_writer *writer, const struct trace_figures *
 	json_unsigned(writer, "steps", figures->steps);
 	json_unsigned(writer, "steps_left_out", figures->steps_left_out);
 	json_object_end(writer);
+}
+
+int main(int argc, char **argv)
+{
+	struct trace_figures figures;
+	struct json_writer writer;
+
+	if (argc != 2) {
+		fprintf(stderr, "usage: %s RECORD\n", argv[0]);
+		return 2;
+	}
+	int error = trace_record_figures(argv[1], &figures);
+
+	if (error < 0) {
+		fprintf(stderr, "no figures of %s: %s\n", argv[1], strerror(-error));
+		return 1;
+	}
+	json_writer_init(&writer, stdout, 0);
+	write_figures(&writer, &figures);
+	putchar('\n');
+	trace_figures_fini(&figures);
+	return fflush(stdout) == 0 ? 0 : 1;
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which send or receive serves which computation, by the published rules (docs/analysis.md). */
+/* By the published rules: docs/analysis.md, Imported traces. */
+#include "coordinator/report/import_pairs.h"
+
 #include <errno.h>
 #include <stdlib.h>
-
-#include "analysis/trace_internal.h"
 
 /* Clocks of two workers may differ by this much (the artifact's constant). */
 #define SEND_RECEIVE_SLACK_NS 50000
@@ -14,11 +14,6 @@ const enum trace_kind trace_transfers[4] = {
 bool trace_is_send(unsigned kind)
 {
 	return kind == TRACE_FORWARD_SEND || kind == TRACE_BACKWARD_SEND;
-}
-
-bool trace_is_transfer(unsigned kind)
-{
-	return kind >= TRACE_FORWARD_SEND && kind <= TRACE_BACKWARD_RECEIVE;
 }
 
 unsigned trace_compute_of(unsigned kind)

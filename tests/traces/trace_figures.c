@@ -6,7 +6,8 @@
 #include <string.h>
 
 #include "analysis/robust_stats.h"
-#include "analysis/trace_internal.h"
+#include "analysis/step.h"
+#include "tests/traces/trace_order.h"
 
 /* Shorter transfers than this come from clocks that differ; they count as 0 (the artifact's). */
 #define TRANSFER_NEGATIVE_NS (-10000000)
@@ -22,39 +23,6 @@ static const uint8_t figure_of[TRACE_KIND_NR] = {0, 1, 2, 2, 3, 3, 4, 5, 6, 7, 8
 const char *trace_figure_name(unsigned figure)
 {
 	return figure < TRACE_FIGURE_NR ? figure_names[figure] : "unknown";
-}
-
-enum trace_kind trace_kind_of(const struct part_kind *part)
-{
-	bool forward = part->purpose == PURPOSE_FORWARD;
-	bool either = forward || part->purpose == PURPOSE_BACKWARD;
-
-	if (either && part->operation == OPERATION_COMPUTE)
-		return forward ? TRACE_FORWARD_COMPUTE : TRACE_BACKWARD_COMPUTE;
-	if (either && part->operation == OPERATION_SEND)
-		return forward ? TRACE_FORWARD_SEND : TRACE_BACKWARD_SEND;
-	if (either && part->operation == OPERATION_RECEIVE)
-		return forward ? TRACE_FORWARD_RECEIVE : TRACE_BACKWARD_RECEIVE;
-	switch (part->purpose) {
-	case PURPOSE_PARAMETERS:
-		return TRACE_PARAMETERS_GATHER;
-	case PURPOSE_GRADIENTS:
-		return TRACE_GRADIENTS_SCATTER;
-	case PURPOSE_SEPARATE_GRADIENTS:
-		return TRACE_SEPARATE_GRADIENTS;
-	case PURPOSE_LAYERNORM:
-		return TRACE_LAYERNORM;
-	case PURPOSE_EMBEDDING:
-		return TRACE_EMBEDDING;
-	case PURPOSE_CLIP:
-		return TRACE_CLIP;
-	case PURPOSE_OPTIMIZER:
-		return TRACE_OPTIMIZER;
-	case PURPOSE_GARBAGE_COLLECTION:
-		return TRACE_GARBAGE_COLLECTION;
-	default:
-		return TRACE_KIND_NONE;
-	}
 }
 
 static bool is_compute(unsigned kind) /* its ideal is the mean; that of the others the median */

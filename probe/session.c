@@ -377,7 +377,7 @@ static void look_for_processes(struct session *session)
 	static const struct process_scan_callbacks callbacks = {on_found, on_ended};
 
 	if (session->scan)
-		process_scan_look(session->scan, &callbacks, session);
+		process_scan_look(session->scan, host_now(), &callbacks, session);
 }
 
 static void on_event(void *context, const struct event_header *event)

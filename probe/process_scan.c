@@ -3,17 +3,25 @@
 
 #include <ctype.h>
 #include <dirent.h>
+#include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { PROCESSES_MAX = 65536 };
 
+#define SETTLED_NS INT64_C(10000000000)
+#define SETTLED_INTERVAL_NS INT64_C(1900000000)
+
 struct seen {
 	pid_t pid, parent;
 };
 
 struct process_scan {
+	struct host_ns changed; /* when processes came or went */
+	struct host_ns looked;	/* for new ones */
+	bool root_added;	/* since then */
 	size_t known_count;
 	pid_t *known; /* ours, ascending */
 	size_t seen_count, seen_capacity, before_count, before_capacity;
@@ -83,7 +91,7 @@ static bool add_known(struct process_scan *scan, pid_t pid)
 
 void process_scan_add_root(struct process_scan *scan, pid_t pid)
 {
-	(void)add_known(scan, pid);
+	scan->root_added |= add_known(scan, pid);
 }
 
 /* The parent of a process: field 4 of /proc/PID/stat, behind the name in brackets. 0 = gone. */
@@ -160,18 +168,10 @@ static int compare_seen(const void *left, const void *right)
 	return (a->pid > b->pid) - (a->pid < b->pid);
 }
 
-static const struct seen *find_seen(const struct process_scan *scan, pid_t pid)
-{
-	struct seen key = {.pid = pid};
-
-	return bsearch(&key, scan->seen, scan->seen_count, sizeof(key), compare_seen);
-}
-
-void process_scan_look(
+static bool find_new(
 	struct process_scan *scan, const struct process_scan_callbacks *callbacks, void *context)
 {
-	bool more = true;
-	size_t kept = 0;
+	bool more = true, any = false;
 
 	read_all(scan);
 	qsort(scan->seen, scan->seen_count, sizeof(*scan->seen), compare_seen);
@@ -183,14 +183,38 @@ void process_scan_look(
 			if (!is_known(scan, seen->parent) || !add_known(scan, seen->pid))
 				continue;
 			callbacks->found(context, seen->pid);
-			more = true;
+			more = any = true;
 		}
 	}
-	for (size_t i = 0; i < scan->known_count; i++) {
-		if (find_seen(scan, scan->known[i]))
+	return any;
+}
+
+static bool drop_ended(
+	struct process_scan *scan, const struct process_scan_callbacks *callbacks, void *context)
+{
+	size_t count = scan->known_count, kept = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		if (kill(scan->known[i], 0) == 0 || errno != ESRCH)
 			scan->known[kept++] = scan->known[i];
 		else
 			callbacks->ended(context, scan->known[i]);
 	}
 	scan->known_count = kept;
+	return kept < count;
+}
+
+void process_scan_look(struct process_scan *scan, struct host_ns now,
+	const struct process_scan_callbacks *callbacks, void *context)
+{
+	bool changed = drop_ended(scan, callbacks, context) || scan->root_added;
+
+	scan->root_added = false;
+	if (changed || now.value - scan->changed.value < SETTLED_NS ||
+		now.value - scan->looked.value >= SETTLED_INTERVAL_NS) {
+		scan->looked = now;
+		changed |= find_new(scan, callbacks, context);
+	}
+	if (changed)
+		scan->changed = now;
 }

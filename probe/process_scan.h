@@ -11,6 +11,8 @@
 #include <stddef.h>
 #include <sys/types.h>
 
+#include "analysis/step.h"
+
 struct process_scan;
 
 struct process_scan_callbacks {
@@ -25,8 +27,11 @@ void process_scan_destroy(struct process_scan *scan); /* NULL is fine */
 /* A process whose descendants belong to the job. */
 void process_scan_add_root(struct process_scan *scan, pid_t pid);
 
-/* Looks once: calls found for each new process, ended for each that is gone. */
-void process_scan_look(
-	struct process_scan *scan, const struct process_scan_callbacks *callbacks, void *context);
+/*
+ * Looks once: calls found for each new process, ended for each that is gone. Where processes have neither come nor
+ * gone for a while, it goes through the host's only every two seconds: there may be thousands.
+ */
+void process_scan_look(struct process_scan *scan, struct host_ns now,
+	const struct process_scan_callbacks *callbacks, void *context);
 
 #endif

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "probe/attach/elf_paths.h"
 
-#include <fcntl.h>
-#include <gelf.h>
 #include <libgen.h>
 #include <limits.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
+
+#include "probe/attach/elf_file.h"
 
 /* Replaces $ORIGIN and ${ORIGIN} by the folder of the file. */
 static void expand_origin(const char *text, const char *path, char out[PATH_MAX])
@@ -39,38 +38,48 @@ static void expand_origin(const char *text, const char *path, char out[PATH_MAX]
 	out[used] = '\0';
 }
 
-/* Calls visit with the text of each entry of the dynamic section that has one of two tags. */
-static void visit_dynamic(const char *path, int64_t tag, int64_t other_tag,
-	void (*visit)(void *context, const char *text), void *context)
+struct dynamic_visit {
+	int64_t tag, other_tag;
+	void (*visit)(void *context, const char *text);
+	void *context;
+};
+
+static void visit_section(
+	const struct elf_file *file, const GElf_Shdr *section, const struct dynamic_visit *visit)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	Elf *elf;
+	Elf_Scn *names_section = elf_getscn(file->elf, section->sh_link);
+	GElf_Shdr names;
+	Elf64_Dyn entry;
 
-	if (fd < 0)
+	if (!names_section || !gelf_getshdr(names_section, &names))
 		return;
-	elf_version(EV_CURRENT);
-	elf = elf_begin(fd, ELF_C_READ_MMAP, NULL);
-	for (Elf_Scn *section = elf ? elf_nextscn(elf, NULL) : NULL; section;
-		section = elf_nextscn(elf, section)) {
-		GElf_Shdr header;
-		GElf_Dyn entry;
+	for (uint64_t at = 0; elf_file_read(file, section, at, &entry, sizeof(entry)) == 0 &&
+			      entry.d_tag != DT_NULL;
+		at += sizeof(entry)) {
+		char text[PATH_MAX];
+		size_t length;
 
-		if (!gelf_getshdr(section, &header) || header.sh_type != SHT_DYNAMIC ||
-			header.sh_entsize == 0)
+		if (entry.d_tag != visit->tag && entry.d_tag != visit->other_tag)
 			continue;
-		Elf_Data *data = elf_getdata(section, NULL);
-		for (size_t i = 0; data && i < header.sh_size / header.sh_entsize; i++) {
-			if (!gelf_getdyn(data, (int)i, &entry) ||
-				(entry.d_tag != tag && entry.d_tag != other_tag))
-				continue;
-			const char *text = elf_strptr(elf, header.sh_link, entry.d_un.d_val);
-			if (text)
-				visit(context, text);
-		}
+		length = elf_file_read_some(file, &names, entry.d_un.d_val, text, sizeof(text));
+		if (memchr(text, '\0', length))
+			visit->visit(visit->context, text);
 	}
-	if (elf)
-		elf_end(elf);
-	close(fd);
+}
+
+/* Calls visit with the text of each entry of the dynamic section that has one of two tags. */
+static void visit_dynamic(const char *path, const struct dynamic_visit *visit)
+{
+	struct elf_file file;
+	GElf_Shdr section;
+
+	if (elf_file_open(path, &file) < 0)
+		return;
+	for (Elf_Scn *at = elf_nextscn(file.elf, NULL); at; at = elf_nextscn(file.elf, at)) {
+		if (gelf_getshdr(at, &section) && section.sh_type == SHT_DYNAMIC)
+			visit_section(&file, &section, visit);
+	}
+	elf_file_close(&file);
 }
 
 struct run_path_visit {
@@ -93,11 +102,11 @@ void elf_paths_visit(
 {
 	struct run_path_visit outer = {path, visit, context};
 
-	visit_dynamic(path, DT_RPATH, DT_RUNPATH, on_run_path, &outer);
+	visit_dynamic(path, &(struct dynamic_visit){DT_RPATH, DT_RUNPATH, on_run_path, &outer});
 }
 
 void elf_needed_visit(
 	const char *path, void (*visit)(void *context, const char *name), void *context)
 {
-	visit_dynamic(path, DT_NEEDED, DT_NEEDED, visit, context);
+	visit_dynamic(path, &(struct dynamic_visit){DT_NEEDED, DT_NEEDED, visit, context});
 }

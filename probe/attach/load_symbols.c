@@ -51,7 +51,7 @@ static int open_elf(const struct load_elf *file, struct open_elf *out)
 	out->fd = open_file(file);
 	if (out->fd < 0)
 		return -ENOENT;
-	out->elf = elf_begin(out->fd, ELF_C_READ_MMAP, NULL);
+	out->elf = elf_begin(out->fd, ELF_C_READ, NULL);
 	if (!out->elf || elf_kind(out->elf) != ELF_K_ELF || gelf_getclass(out->elf) != ELFCLASS64 ||
 		!gelf_getehdr(out->elf, &header) || elf_getphdrnum(out->elf, &count) != 0) {
 		if (out->elf)

@@ -20,7 +20,7 @@ struct symbol_offset {
  * Fills one entry per row of the table of collectives, from .dynsym and .symtab, and rows named
  * "provider:name" from the notes of static probes (.note.stapsdt, SystemTap's format 3). Undefined
  * symbols are not found. Of two rows at one address only the first is. Returns 0, -ENOENT when
- * the file cannot be opened, -ENOEXEC when it is no ELF file.
+ * the file cannot be opened, -ENOEXEC when it is no ELF file of 64 bits or cut short, -ENOMEM.
  */
 int symbols_find_rows(const char *path, struct symbol_offset *offsets)
 	__attribute__((warn_unused_result));
@@ -35,13 +35,13 @@ struct symbol_object {
 };
 
 /*
- * Finds the virtual addresses of defined data symbols in one pass; objects are sorted by name. Returns
- * how many have an address now, those that had one before included; -ENOENT, -ENOEXEC.
+ * Finds the virtual addresses of defined data symbols. Returns how many have an address now, those that
+ * had one before included; -ENOENT, -ENOEXEC, -ENOMEM.
  */
 int symbols_find_objects(const char *path, struct symbol_object *objects, size_t count,
 	bool *position_independent) __attribute__((warn_unused_result));
 
-/* The same for one. Returns 0, -ENOENT, -ENOEXEC. */
+/* The same for one. Returns 0, -ENOENT, -ENOEXEC, -ENOMEM. */
 int symbols_find_object(const char *path, const char *name, uint64_t *address,
 	bool *position_independent) __attribute__((warn_unused_result));
 

@@ -181,7 +181,7 @@ int verbs_library_read(const char *path, struct verbs_library *result)
 	if (fd < 0)
 		return -ENOENT;
 	elf_version(EV_CURRENT);
-	elf = elf_begin(fd, ELF_C_READ_MMAP, NULL);
+	elf = elf_begin(fd, ELF_C_READ, NULL);
 	if (elf) {
 		read_symbols(elf, &library);
 		elf_end(elf);

@@ -2,6 +2,7 @@
 #include "probe/sources/netlink_dump.h"
 
 #include <errno.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <unistd.h>
@@ -49,6 +50,16 @@ static int error_of(const struct nlmsghdr *header)
 	return error->error;
 }
 
+/* A dump that could not be made, or not to its end, says so where it ends. */
+static int end_of(const struct nlmsghdr *header)
+{
+	int error = 0;
+
+	if (header->nlmsg_len >= NLMSG_LENGTH(sizeof(error)))
+		memcpy(&error, NLMSG_DATA(header), sizeof(error));
+	return error < 0 ? error : 0;
+}
+
 /* Takes one answer apart. Returns 1 when the dump goes on, 0 at its end, or a negative errno. */
 static int take_answer(const char *bytes, size_t length, uint32_t sequence,
 	void (*on_message)(void *context, const struct nlmsghdr *header), void *context)
@@ -61,7 +72,7 @@ static int take_answer(const char *bytes, size_t length, uint32_t sequence,
 			return -EPROTO;
 		if (header->nlmsg_seq == sequence) {
 			if (header->nlmsg_type == NLMSG_DONE)
-				return 0;
+				return end_of(header);
 			if (header->nlmsg_type == NLMSG_ERROR)
 				return error_of(header);
 			on_message(context, header);

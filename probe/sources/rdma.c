@@ -209,7 +209,8 @@ static void find_devices(struct rdma_sampler *sampler)
 	struct rdma_devices devices = {0};
 	char descriptors[64];
 
-	if (sampler->looks++ >= LOOKS_AT_START && sampler->looks % LOOKS_LATER != 0)
+	if ((sampler->looks++ >= LOOKS_AT_START && sampler->looks % LOOKS_LATER != 0) ||
+		access(RDMA_FOLDER, F_OK) < 0)
 		return;
 	snprintf(descriptors, sizeof(descriptors), "/proc/%d/fd", (int)sampler->base.pid);
 	if (rdma_devices_open(descriptors, RDMA_VERBS_FOLDER, &devices) < 0 ||

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "probe/sources/tcp_dump.h"
 
+#include <errno.h>
 #include <linux/inet_diag.h>
 #include <linux/sock_diag.h>
 #include <linux/tcp.h>
-#include <netinet/in.h>
 #include <string.h>
 #include <sys/socket.h>
 
@@ -16,9 +16,13 @@ enum {
 	STATES = 1 << 1 | 1 << 4 | 1 << 8 | 1 << 9,
 };
 
+/*
+ * The request of before Linux 3.3, which every kernel since answers: for both families in one walk through the
+ * host's table of sockets, which is what costs. The newer one is for one family.
+ */
 struct request {
 	struct nlmsghdr header;
-	struct inet_diag_req_v2 body;
+	struct inet_diag_req body;
 };
 
 struct listener {
@@ -51,7 +55,7 @@ static void on_message(void *context, const struct nlmsghdr *header)
 	struct listener *listener = context;
 	const struct inet_diag_msg *message = NLMSG_DATA(header);
 
-	if (header->nlmsg_type != SOCK_DIAG_BY_FAMILY ||
+	if (header->nlmsg_type != TCPDIAG_GETSOCK ||
 		header->nlmsg_len < NLMSG_LENGTH(sizeof(*message)))
 		return;
 	listener->has_info = false;
@@ -68,24 +72,15 @@ static void on_message(void *context, const struct nlmsghdr *header)
 int tcp_dump(
 	int fd, void (*on_socket)(void *context, const struct tcp_socket *socket), void *context)
 {
-	static const uint8_t families[] = {AF_INET, AF_INET6};
 	struct listener listener = {.on_socket = on_socket, .context = context};
+	struct request request = {
+		.header = {.nlmsg_len = sizeof(request),
+			.nlmsg_type = TCPDIAG_GETSOCK,
+			.nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP,
+			.nlmsg_seq = 1},
+		.body = {.idiag_ext = 1 << (INET_DIAG_INFO - 1), .idiag_states = STATES},
+	};
+	int error = netlink_dump(fd, &request.header, on_message, &listener);
 
-	for (size_t i = 0; i < sizeof(families); i++) {
-		struct request request = {
-			.header = {.nlmsg_len = sizeof(request),
-				.nlmsg_type = SOCK_DIAG_BY_FAMILY,
-				.nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP,
-				.nlmsg_seq = families[i]},
-			.body = {.sdiag_family = families[i],
-				.sdiag_protocol = IPPROTO_TCP,
-				.idiag_ext = 1 << (INET_DIAG_INFO - 1),
-				.idiag_states = STATES},
-		};
-		int error = netlink_dump(fd, &request.header, on_message, &listener);
-
-		if (error < 0)
-			return error;
-	}
-	return 0;
+	return error == -EOPNOTSUPP ? -ENOENT : error; /* inet_diag is missing, or tcp_diag */
 }

@@ -23,21 +23,25 @@ enum { CONNECTIONS = 64, SEND_BYTES = 100000 };
 
 static int listener = -1, senders[CONNECTIONS], receivers[CONNECTIONS], connection_count;
 
+static int family = AF_INET;
+
 static void connect_one(void)
 {
-	struct sockaddr_in address = {.sin_family = AF_INET};
-	socklen_t length = sizeof(address);
+	struct sockaddr_in6 ipv6 = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT};
+	struct sockaddr_in ipv4 = {
+		.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	struct sockaddr *address =
+		family == AF_INET ? (struct sockaddr *)&ipv4 : (struct sockaddr *)&ipv6;
+	socklen_t length = family == AF_INET ? sizeof(ipv4) : sizeof(ipv6);
 
-	address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
 	if (listener < 0) {
-		listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-		if (bind(listener, (struct sockaddr *)&address, sizeof(address)) < 0 ||
-			listen(listener, CONNECTIONS) < 0)
+		listener = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+		if (bind(listener, address, length) < 0 || listen(listener, CONNECTIONS) < 0)
 			abort();
 	}
-	getsockname(listener, (struct sockaddr *)&address, &length);
-	senders[connection_count] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	if (connect(senders[connection_count], (struct sockaddr *)&address, sizeof(address)) < 0)
+	getsockname(listener, address, &length);
+	senders[connection_count] = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (connect(senders[connection_count], address, length) < 0)
 		abort();
 	receivers[connection_count] = accept(listener, NULL, NULL);
 	connection_count++;
@@ -90,6 +94,11 @@ static void serve(char order)
 			close(senders[connection_count]);
 			close(receivers[connection_count]);
 		}
+		break;
+	case '6':
+		family = AF_INET6;
+		close(listener);
+		listener = -1;
 		break;
 	case 'n':
 		if (unshare(CLONE_NEWNET) == 0)
@@ -149,6 +158,21 @@ static void tcp_in_this_namespace(void **state)
 	struct child child = child_start(serve);
 
 	(void)state;
+	check_sums(&child);
+}
+
+/* The kernel tells of both families in one answer. */
+static void tcp_of_ipv6(void **state)
+{
+	struct child child = child_start(serve);
+
+	(void)state;
+	if (access("/proc/net/if_inet6", F_OK) < 0) {
+		print_message("skipped: no IPv6\n");
+		child_end(&child);
+		skip();
+	}
+	child_do(&child, '6');
 	check_sums(&child);
 }
 
@@ -324,6 +348,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(tcp_in_this_namespace),
+		cmocka_unit_test(tcp_of_ipv6),
 		cmocka_unit_test(tcp_in_its_own_namespace),
 		cmocka_unit_test(tcp_of_others_do_not_count),
 		cmocka_unit_test(tcp_shared_tables),

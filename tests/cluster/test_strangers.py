@@ -22,6 +22,11 @@ THROTTLED = {"steps": 300, "step_ms": 20, "compute_ms": 1.5,
              "faults": ["rank=2 kind=throttle first=120 last=239 size=60"]}
 
 
+# Of a rank that an elastic launcher starts for the tenth time: only with the key would it replace the others.
+RESTARTED = ("RANK=2", "LOCAL_RANK=0", "WORLD_SIZE=4", "TORCHELASTIC_RUN_ID=watched",
+             "TORCHELASTIC_RESTART_COUNT=9", "TORCHELASTIC_MAX_RESTARTS=20")
+
+
 def on(node, *command):
     return [jobs.Cluster.SCRIPT, "exec", node, *command]
 
@@ -98,10 +103,12 @@ def keep_foreign(paths, cluster):
 
 
 def attack(paths, foreign, until):
-    """Replays of this job's requests and of another's, again and again; and a probe with a wrong key."""
+    """Replays of this job's requests and of another's, again and again; and a probe with a wrong key, which
+    says that the ranks were started anew."""
     other = make_key(paths, "other.key")
-    wrong = start(*on("node1", paths.slowrank, "run", "--quiet", "--sources", "procfs", "--record",
-                      os.path.join(paths.directory, "wrong.slr"), "--key-file", other, "--coordinator", "tcp://" + COORDINATOR, "--", "sh", "-c",
+    wrong = start(*on("node1", "env", *RESTARTED, paths.slowrank, "run", "--quiet", "--sources", "procfs",
+                      "--job", "watched", "--record", os.path.join(paths.directory, "wrong.slr"),
+                      "--key-file", other, "--coordinator", "tcp://" + COORDINATOR, "--", "sh", "-c",
                       "sleep 3; exit 4"))
     rounds = 0
     while until.poll() is None:

@@ -29,11 +29,11 @@ static const struct kind kinds[] = {
 	{"psi", PROBE_SOURCE_PSI, psi_sampler_create},
 	{"procfs", PROBE_SOURCE_PROCFS, procfs_sampler_create},
 	{"tcp", PROBE_SOURCE_TCP, NULL},     /* shares the tables of sockets, */
-	{"steal", PROBE_SOURCE_STEAL, NULL}, /* and this one the times of CPUs */
+	{"steal", PROBE_SOURCE_STEAL, NULL}, /* this one the times of CPUs */
 	{"cycles", PROBE_SOURCE_CYCLES, cycles_sampler_create},
 	{"nic", PROBE_SOURCE_NIC, nic_sampler_create},
 	{"rdma", PROBE_SOURCE_RDMA, rdma_sampler_create},
-	{"nvml", PROBE_SOURCE_NVML, nvml_sampler_create},
+	{"nvml", PROBE_SOURCE_NVML, NULL}, /* and this one the hurry */
 };
 
 enum {
@@ -41,6 +41,11 @@ enum {
 	RANKS_MAX = 4096,
 	SAMPLES_MAX = WIRE_SAMPLES_PER_BATCH_MAX,
 };
+
+/* Other work on a GPU shows in the driver's times within two seconds. */
+#define GPU_HURRY_NS INT64_C(4000000000)
+#define GPU_HURRY_INTERVAL_NS INT64_C(10000000000)
+static const double gpu_hurry_share = 0.002;
 
 struct rank_samplers {
 	pid_t pid;
@@ -51,6 +56,7 @@ struct samplers {
 	unsigned sources;
 	struct tcp_tables *tcp_tables;
 	struct cpu_times *cpu_times;
+	struct hurry gpu_hurry;
 	struct job_rank *found; /* RANKS_MAX of them, scratch */
 	size_t rank_count;
 	struct rank_samplers *ranks;
@@ -66,6 +72,7 @@ int samplers_create(unsigned sources, struct samplers **result)
 	if (!samplers)
 		return -ENOMEM;
 	samplers->sources = sources;
+	hurry_init(&samplers->gpu_hurry, GPU_HURRY_NS, gpu_hurry_share, GPU_HURRY_INTERVAL_NS);
 	samplers->found = calloc(RANKS_MAX, sizeof(*samplers->found));
 	samplers->ranks = calloc(RANKS_MAX, sizeof(*samplers->ranks));
 	samplers->samples = calloc(SAMPLES_MAX, sizeof(*samplers->samples));
@@ -111,6 +118,8 @@ static struct sampler *create_sampler(
 		error = tcp_sampler_create(rank->pid, rank->rank, samplers->tcp_tables, &sampler);
 	else if (kind->source == PROBE_SOURCE_STEAL)
 		error = steal_sampler_create(rank->pid, rank->rank, samplers->cpu_times, &sampler);
+	else if (kind->source == PROBE_SOURCE_NVML)
+		error = nvml_sampler_create(rank->pid, rank->rank, &samplers->gpu_hurry, &sampler);
 	else
 		error = kind->create(rank->pid, rank->rank, &sampler);
 	return error < 0 ? NULL : sampler;
@@ -131,6 +140,11 @@ static struct rank_samplers *find_or_add(struct samplers *samplers, const struct
 	for (size_t i = 0; i < KIND_COUNT; i++)
 		rank->samplers[i] = create_sampler(samplers, &kinds[i], job_rank);
 	return rank;
+}
+
+void samplers_follow(struct samplers *samplers, bool slower, struct host_ns now)
+{
+	(void)hurry_follow(&samplers->gpu_hurry, slower, now);
 }
 
 void samplers_sample(

@@ -14,6 +14,9 @@ int samplers_create(unsigned sources, struct samplers **samplers)
 	__attribute__((warn_unused_result));
 void samplers_destroy(struct samplers *samplers); /* NULL is fine */
 
+/* Whether steps have become longer, before each look: who uses a GPU is then asked more often for a while. */
+void samplers_follow(struct samplers *samplers, bool slower, struct host_ns now);
+
 /* Takes one sample of every rank that lives. sources: of these, if asked for at all. */
 void samplers_sample(
 	struct samplers *samplers, const struct job *job, unsigned sources, struct host_ns now);

@@ -696,16 +696,29 @@ static int64_t cpu_now_ns(void)
 	return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-static void look_at_sockets(struct session *session)
+static void look_at_sockets(struct session *session, const struct job_news *news)
 {
-	struct job_news news = job_take_news(session->job);
 	int64_t start_ns;
 
-	if (!socket_looks_due(&session->socket_looks, &news, host_now()))
+	if (!socket_looks_due(&session->socket_looks, news, host_now()))
 		return;
 	start_ns = cpu_now_ns();
 	samplers_sample(session->samplers, session->job, PROBE_SOURCE_TCP, host_now());
 	socket_looks_done(&session->socket_looks, cpu_now_ns() - start_ns);
+}
+
+static void look_at_host(struct session *session, bool sample_due)
+{
+	struct job_news news = job_take_news(session->job);
+	bool slower = news.slower || (news.long_step_ended && job_is_urgent(session->job));
+
+	look_at_sockets(session, &news);
+	samplers_follow(session->samplers, slower, host_now());
+	if (!sample_due)
+		return;
+	samplers_sample(session->samplers, session->job, ~(unsigned)PROBE_SOURCE_TCP, host_now());
+	if (session->queue_pairs)
+		queue_pairs_look(session->queue_pairs, session->job, host_now());
 }
 
 /* One turn of the loop, POLL_MS after the last. */
@@ -721,13 +734,7 @@ static void turn(struct session *session, int64_t tick)
 	if (tick % ((session->url_count > 1 ? SEARCH_MS : SAMPLE_MS) / POLL_MS) == 0)
 		look_at_coordinator(session);
 	if (!session->paused)
-		look_at_sockets(session);
-	if (tick % (SAMPLE_MS / POLL_MS) == 0 && !session->paused) {
-		samplers_sample(
-			session->samplers, session->job, ~(unsigned)PROBE_SOURCE_TCP, host_now());
-		if (session->queue_pairs)
-			queue_pairs_look(session->queue_pairs, session->job, host_now());
-	}
+		look_at_host(session, tick % (SAMPLE_MS / POLL_MS) == 0);
 	if (tick % (BATCH_MS / POLL_MS) == 0 || job_is_urgent(session->job)) {
 		job_tick(session->job, host_now());
 		send_batch(session, false);

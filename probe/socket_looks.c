@@ -13,27 +13,7 @@ static const double hurry_share = 0.001;
 void socket_looks_init(struct socket_looks *looks)
 {
 	*looks = (struct socket_looks){0};
-	duty_cycle_init(&looks->duty, hurry_share, HURRY_INTERVAL_NS);
-}
-
-static void end_hurry(struct socket_looks *looks, struct host_ns now)
-{
-	looks->hurried = false;
-	duty_cycle_close(&looks->duty, looks->hurry_start, now.value - looks->hurry_start.value,
-		looks->looks, looks->cost_ns);
-}
-
-static void follow_hurry(
-	struct socket_looks *looks, const struct job_news *news, struct host_ns now)
-{
-	if (looks->hurried && now.value - looks->hurry_start.value >= HURRY_NS)
-		end_hurry(looks, now);
-	if (looks->hurried || !news->slower || !duty_cycle_may_hurry(&looks->duty, now))
-		return;
-	looks->hurried = true;
-	looks->hurry_start = now;
-	looks->looks = 0;
-	looks->cost_ns = 0;
+	hurry_init(&looks->hurry, HURRY_NS, hurry_share, HURRY_INTERVAL_NS);
 }
 
 /* So long after the last look the next one is due, whatever happens. */
@@ -49,18 +29,16 @@ static int64_t regular_ns(int64_t step_ns)
 bool socket_looks_due(struct socket_looks *looks, const struct job_news *news, struct host_ns now)
 {
 	int64_t since_ns = now.value - looks->looked.value;
+	bool hurried = hurry_follow(&looks->hurry, news->slower, now);
 
-	follow_hurry(looks, news, now);
 	if (since_ns < HURRIED_NS ||
-		(!looks->hurried && !news->long_step_ended && since_ns < regular_ns(news->step_ns)))
+		(!hurried && !news->long_step_ended && since_ns < regular_ns(news->step_ns)))
 		return false;
 	looks->looked = now;
-	looks->looks++;
 	return true;
 }
 
 void socket_looks_done(struct socket_looks *looks, int64_t cost_ns)
 {
-	if (looks->hurried)
-		looks->cost_ns += cost_ns;
+	hurry_looked(&looks->hurry, cost_ns);
 }

@@ -9,15 +9,11 @@
 #define SLOWRANK_PROBE_SOCKET_LOOKS_H
 
 #include "probe/job.h"
-#include "probe/sources/duty_cycle.h"
+#include "probe/sources/hurry.h"
 
 struct socket_looks {
 	struct host_ns looked; /* last; 0: never */
-	bool hurried;
-	struct host_ns hurry_start;
-	uint64_t looks;	 /* in this hurry */
-	int64_t cost_ns; /* likewise */
-	struct duty_cycle duty;
+	struct hurry hurry;
 };
 
 void socket_looks_init(struct socket_looks *looks);

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Sampler of the NVIDIA GPU that a rank computes on: clock, why it is lowered, who else computes
- * there, memory errors, PCIe replays. Source "nvml": libnvidia-ml.so.1, loaded at run time; the
+ * there, memory errors. Source "nvml": libnvidia-ml.so.1, loaded at run time; the
  * driver names a rank's GPU by its process id, so in a pid namespace of its own nothing is known.
  */
 #ifndef SLOWRANK_PROBE_SOURCES_NVML_H
 #define SLOWRANK_PROBE_SOURCES_NVML_H
 
+#include "probe/sources/hurry.h"
 #include "probe/sources/sampler.h"
 
 /* Bits of METRIC_GPU_SLOWDOWN_REASONS that cost speed: of nvmlClocksThrottleReasons, nvml.h. */
@@ -18,8 +19,11 @@ enum {
 	NVML_REASON_POWER_BRAKE = 0x80,
 };
 
-/* Returns 0 or -ENOMEM; what cannot be measured is in the state. */
-int nvml_sampler_create(pid_t pid, uint32_t rank, struct sampler **sampler)
+/*
+ * The hurry is all samplers' together, outlives them, and is followed by the caller. Returns 0 or -ENOMEM; what
+ * cannot be measured is in the state.
+ */
+int nvml_sampler_create(pid_t pid, uint32_t rank, struct hurry *hurry, struct sampler **sampler)
 	__attribute__((warn_unused_result));
 
 #endif

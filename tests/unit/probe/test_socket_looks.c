@@ -68,11 +68,11 @@ static void hurries_are_bounded(void **state)
 	socket_looks_init(&looks);
 	/* Cheap: at most one second in five. */
 	assert_in_range(turns(&looks, slower, 100 * SECOND, 200 * SECOND, 10000), 250, 320);
-	assert_in_range(looks.duty.windows, 18, 21);
+	assert_in_range(looks.hurry.duty.windows, 18, 21);
 	/* Dear, 5 ms a look: 0.1 % of 100 s are 100 ms, and one hurry in advance. */
 	socket_looks_init(&looks);
 	turns(&looks, slower, 100 * SECOND, 200 * SECOND, 5 * MS);
-	assert_in_range(looks.duty.cost_ns, 50 * MS, 160 * MS);
+	assert_in_range(looks.hurry.duty.cost_ns, 50 * MS, 160 * MS);
 }
 
 static void long_steps_are_looked_at_where_they_end(void **state)

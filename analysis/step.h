@@ -320,10 +320,10 @@ enum metric {
 	METRIC_GPU_CLOCK_MHZ = 28,	  /* a gauge: of the multiprocessors */
 	METRIC_GPU_SLOWDOWN_REASONS = 29, /* a gauge: bits of nvmlClocksThrottleReasons */
 	METRIC_GPU_ECC_ERRORS = 30,	  /* uncorrected, since the driver was loaded */
-	METRIC_GPU_PCIE_REPLAYS = 31, /* in older records, as the next one */
-	METRIC_GPU_TEMPERATURE = 32,  /* a gauge, in degrees Celsius */
-	METRIC_RDMA_PACKETS_SENT = 33, /* ports of the host's RDMA devices, all ranks together */
-	METRIC_RDMA_OUT_OF_ORDER = 34, /* something before what was received is missing */
+	METRIC_GPU_PCIE_REPLAYS = 31,	  /* in older records, as the next one */
+	METRIC_GPU_TEMPERATURE = 32,	  /* a gauge, in degrees Celsius */
+	METRIC_RDMA_PACKETS_SENT = 33,	  /* ports of the host's RDMA devices, all ranks together */
+	METRIC_RDMA_OUT_OF_ORDER = 34,	  /* something before what was received is missing */
 	/* The CPUs that the rank may run on: what a hypervisor gave to others, of what was wanted. */
 	METRIC_CPU_STOLEN_NS = 35,
 	METRIC_CPU_WANTED_NS = 36,

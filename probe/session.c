@@ -2,6 +2,7 @@
 #include "probe/session.h"
 
 #include <errno.h>
+#include <malloc.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -42,6 +43,9 @@ enum {
 	REPORT_TIMEOUT_MS = 20000,
 	TLS_TIMEOUT_MS = 600,
 	TLS_QUESTIONS_MAX = 5, /* of a coordinator that may come late */
+	/* Tables of this size and more get pages of their own, of which those count that are written to; malloc would
+	 * raise its limit with the first that is freed, and clear them whole. */
+	TABLE_BYTES = 128 * 1024,
 };
 
 struct session {
@@ -261,6 +265,7 @@ int session_create(const struct probe_options *options, const struct job_place *
 
 	if (!session)
 		return -ENOMEM;
+	mallopt(M_MMAP_THRESHOLD, TABLE_BYTES);
 	signal(SIGPIPE, SIG_IGN); /* stderr's reader may go away; */
 	signal(SIGXFSZ, SIG_IGN); /* a spool at its limit (ulimit -f) is a full one */
 	session->options = options;

@@ -123,7 +123,7 @@ static int attach_optional(struct bpf_source *source)
 	return error;
 }
 
-static int on_record(void *context, void *data, size_t length)
+static int on_record(void *context, const void *data, size_t length)
 {
 	static const uint16_t lengths[] = {
 		[EVENT_COLLECTIVE] = sizeof(struct event_collective),
@@ -171,9 +171,8 @@ int bpf_source_create(const struct bpf_source_options *options, struct bpf_sourc
 	if (error == 0)
 		error = attach_optional(source);
 	if (error == 0) {
-		source->ring = ring_buffer__new(
-			bpf_map__fd(source->skeleton->maps.events), on_record, source, NULL);
-		error = source->ring ? 0 : -errno;
+		error = kernel_ring_create(
+			source->skeleton->maps.events, on_record, source, &source->ring);
 	}
 	if (error < 0) {
 		error = bpf_source_explain(error, why);
@@ -196,7 +195,7 @@ void bpf_source_destroy(struct bpf_source *source)
 {
 	if (!source)
 		return;
-	ring_buffer__free(source->ring);
+	kernel_ring_destroy(source->ring);
 	for (size_t i = 0; i < source->link_count; i++)
 		bpf_link__destroy(source->links[i]);
 	free(source->links);
@@ -409,7 +408,7 @@ int bpf_source_poll(struct bpf_source *source,
 	source->on_event = on_event;
 	source->context = context;
 	source->delivered = 0;
-	result = ring_buffer__consume(source->ring);
+	result = kernel_ring_read(source->ring);
 	return result < 0 && result != -ECANCELED ? result : source->delivered;
 }
 

@@ -8,6 +8,7 @@
 #include "bpf/ranks_shared.h"
 #include "probe/sources/bpf_source.h"
 #include "probe/sources/duty_cycle.h"
+#include "probe/sources/kernel_ring.h"
 #include "probe/sources/uprobe_link.h"
 #include "ranks.skel.h"
 
@@ -54,7 +55,7 @@ struct launch_windows {
 
 struct bpf_source {
 	struct ranks_bpf *skeleton;
-	struct ring_buffer *ring;
+	struct kernel_ring *ring;
 	bool multi; /* uprobe_multi links */
 	bool paused;
 	bool sched, faults, wanted_collectives, wanted_sched, wanted_faults;

@@ -82,7 +82,7 @@ static int load(struct verbs_probe *probe, bool multi)
 	return 0;
 }
 
-static int on_event(void *context, void *data, size_t length);
+static int on_event(void *context, const void *data, size_t length);
 
 int verbs_probe_create(const struct verbs_probe_options *options, struct verbs_probe **result,
 	char why[WIRE_DETAIL_LENGTH_MAX + 1])
@@ -102,9 +102,8 @@ int verbs_probe_create(const struct verbs_probe_options *options, struct verbs_p
 	if (error < 0 && error != -EPERM)
 		error = load(probe, false);
 	if (!error) {
-		probe->ring = ring_buffer__new(
-			bpf_map__fd(probe->skeleton->maps.verbs_events), on_event, probe, NULL);
-		error = probe->ring ? 0 : -errno;
+		error = kernel_ring_create(
+			probe->skeleton->maps.verbs_events, on_event, probe, &probe->ring);
 	}
 	if (error) {
 		if (why)
@@ -140,7 +139,7 @@ void verbs_probe_destroy(struct verbs_probe *probe)
 		uprobe_link_detach(&library->modify);
 		uprobe_link_detach(&library->destroy);
 	}
-	ring_buffer__free(probe->ring);
+	kernel_ring_destroy(probe->ring);
 	verbs_bpf__destroy(probe->skeleton);
 	free(probe);
 }
@@ -337,7 +336,7 @@ static void take_peer(struct verbs_probe *probe, const struct verbs_event *event
 		peer->event.retry_count = event->retry_count;
 }
 
-static int on_event(void *context, void *data, size_t length)
+static int on_event(void *context, const void *data, size_t length)
 {
 	const struct verbs_event *event = data;
 	struct verbs_probe *probe = context;
@@ -407,7 +406,7 @@ static int open_window(struct verbs_probe *probe)
 
 int verbs_probe_tick(struct verbs_probe *probe, struct host_ns now)
 {
-	int result = ring_buffer__consume(probe->ring), error = 0;
+	int result = kernel_ring_read(probe->ring), error = 0;
 
 	if (!probe->options.always && probe->place_count && duty_cycle_is_due(&probe->duty, now))
 		error = open_window(probe);

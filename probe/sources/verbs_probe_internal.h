@@ -5,6 +5,7 @@
 
 #include "bpf/verbs_shared.h"
 #include "probe/sources/duty_cycle.h"
+#include "probe/sources/kernel_ring.h"
 #include "probe/sources/uprobe_link.h"
 #include "probe/sources/verbs_probe.h"
 #include "verbs.skel.h"
@@ -52,7 +53,7 @@ struct verbs_probe_context {
 struct verbs_probe {
 	struct verbs_probe_options options;
 	struct verbs_bpf *skeleton;
-	struct ring_buffer *ring;
+	struct kernel_ring *ring;
 	bool multi;
 	int error;	   /* of the last attachment */
 	uint64_t unplaced; /* functions that lie in no file */

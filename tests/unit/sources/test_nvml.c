@@ -33,25 +33,33 @@ static int tear_down(void **state)
 	return 0;
 }
 
-/* A second later; -1: the metric is not told. */
-static int64_t next_sample(enum metric metric)
+/* So many seconds later; -1: the metric is not told. */
+static int64_t sample_after(int seconds, enum metric metric)
 {
-	clock_ahead_ns += SECOND;
+	clock_ahead_ns += seconds * SECOND;
 	(void)hurry_follow(&hurry, false, clock_now());
 	return sample_of(sampler, metric);
+}
+
+static int64_t next_sample(enum metric metric)
+{
+	return sample_after(1, metric);
 }
 
 static void alone_on_its_gpu(void **state)
 {
 	(void)state;
 	assert_int_equal(sampler_state(sampler)->state, SOURCE_ON);
-	for (int i = 0; i < 10; i++)
+	stand_in_nvml.asked_processes = 0;
+	for (int i = 0; i < 5; i++) {
 		assert_int_equal(next_sample(METRIC_GPU_OTHER_PROCESSES), 0);
-	assert_int_equal(next_sample(METRIC_GPU_CLOCK_MHZ), 1980);
+		assert_int_equal(next_sample(METRIC_GPU_CLOCK_MHZ), 1980);
+	}
+	assert_int_equal(stand_in_nvml.asked_processes, 5);
 	assert_int_equal(stand_in_nvml.asked_utilization, 0);
 }
 
-/* Others that hold the GPU and do nothing are asked for every five seconds. */
+/* Others that hold the GPU and do nothing are asked for every six seconds. */
 static void beside_an_idle_process(void **state)
 {
 	(void)state;
@@ -61,12 +69,12 @@ static void beside_an_idle_process(void **state)
 	assert_int_equal(stand_in_nvml.asked_utilization, 1);
 	for (int i = 0; i < 20; i++)
 		(void)next_sample(METRIC_GPU_OTHER_PROCESSES);
-	assert_int_equal(stand_in_nvml.asked_utilization, 5);
-	/* What it does then is known five seconds later at most. */
+	assert_int_equal(stand_in_nvml.asked_utilization, 4);
+	/* What it does then is known six seconds later at most. */
 	stand_in_nvml.used_percent[0] = 60;
 	int late = 1;
 	while (next_sample(METRIC_GPU_OTHER_PROCESSES) != 1)
-		assert_true(++late <= 5);
+		assert_true(++late <= 6);
 }
 
 /* At once, and again each second. */
@@ -85,7 +93,7 @@ static void asks_at_once_in_a_hurry(void **state)
 	assert_true(hurry.cost_ns > 0);
 }
 
-static void asks_at_once_for_a_new_process(void **state)
+static void asks_for_a_new_process(void **state)
 {
 	(void)state;
 	stand_in_nvml.other_count = 1;
@@ -96,7 +104,7 @@ static void asks_at_once_for_a_new_process(void **state)
 	stand_in_nvml.used_percent[0] = 60;
 	assert_int_equal(next_sample(METRIC_GPU_OTHER_PROCESSES), 1);
 	stand_in_nvml.other_count = 0;
-	assert_int_equal(next_sample(METRIC_GPU_OTHER_PROCESSES), 0);
+	assert_int_equal(sample_after(2, METRIC_GPU_OTHER_PROCESSES), 0);
 }
 
 static void leaves_its_gpu(void **state)
@@ -104,7 +112,7 @@ static void leaves_its_gpu(void **state)
 	(void)state;
 	assert_int_equal(next_sample(METRIC_GPU_CLOCK_MHZ), 1980);
 	stand_in_nvml.own = 0;
-	assert_int_equal(next_sample(METRIC_GPU_CLOCK_MHZ), -1);
+	assert_int_equal(sample_after(2, METRIC_GPU_CLOCK_MHZ), -1);
 	for (int i = 0; i < 12; i++)
 		assert_int_equal(next_sample(METRIC_GPU_CLOCK_MHZ), -1);
 	assert_int_equal(sampler_state(sampler)->state, SOURCE_MISSING);
@@ -116,7 +124,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(alone_on_its_gpu, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(beside_an_idle_process, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(asks_at_once_in_a_hurry, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(asks_at_once_for_a_new_process, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(asks_for_a_new_process, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(leaves_its_gpu, set_up, tear_down),
 	};
 

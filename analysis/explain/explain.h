@@ -7,8 +7,8 @@
 #define SLOWRANK_ANALYSIS_EXPLAIN_EXPLAIN_H
 
 #include "analysis/explain/causes.h"
-#include "analysis/explain/cpu_speed.h"
 #include "analysis/explain/excess.h"
+#include "analysis/explain/past.h"
 
 struct judge_looks;
 struct rank_state;
@@ -32,7 +32,7 @@ struct episode {
 	uint32_t every_steps; /* not 0: the sums are of every so-many-th step */
 	struct excess_sums sums;
 	int64_t onset_ns, loud_until_ns;
-	const struct speed_usual *usual_speed; /* of the first rank, before the onset */
+	const struct episode_past *past; /* of the first rank, before the onset */
 	/* explain() fills in what follows, in its own copy. */
 	struct excess_sums timed; /* the sums, without counters that stand in */
 	double excess_ns;

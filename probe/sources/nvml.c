@@ -15,7 +15,6 @@ enum {
 	CLOCK_SM = 1,
 	ERROR_UNCORRECTED = 1,
 	COUNTER_VOLATILE = 0,
-	TEMPERATURE_GPU = 0,
 };
 
 /* nvmlProcessInfo_t of the functions with suffix _v3, nvml.h. */
@@ -48,8 +47,6 @@ struct nvml_api {
 	int (*reasons)(nvml_device device, unsigned long long *reasons);
 	int (*ecc_errors)(
 		nvml_device device, int type, int counter, unsigned long long *error_count);
-	int (*pcie_replays)(nvml_device device, unsigned *count);
-	int (*temperature)(nvml_device device, int sensor, unsigned *degrees);
 };
 
 struct nvml_sampler {
@@ -81,8 +78,6 @@ static bool load_api(void *library, struct nvml_api *api)
 		{"nvmlDeviceGetClockInfo", &api->clock, false},
 		{"nvmlDeviceGetCurrentClocksThrottleReasons", &api->reasons, false},
 		{"nvmlDeviceGetTotalEccErrors", &api->ecc_errors, false},
-		{"nvmlDeviceGetPcieReplayCounter", &api->pcie_replays, false},
-		{"nvmlDeviceGetTemperature", &api->temperature, false},
 	};
 
 	for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++) {
@@ -185,11 +180,6 @@ static void take_rest(struct nvml_sampler *sampler, struct sample_list *list)
 	if (api->ecc_errors && api->ecc_errors(sampler->device, ERROR_UNCORRECTED, COUNTER_VOLATILE,
 				       &wide) == SUCCESS)
 		sample_list_add(list, METRIC_GPU_ECC_ERRORS, (int64_t)wide);
-	if (api->pcie_replays && api->pcie_replays(sampler->device, &value) == SUCCESS)
-		sample_list_add(list, METRIC_GPU_PCIE_REPLAYS, value);
-	if (api->temperature &&
-		api->temperature(sampler->device, TEMPERATURE_GPU, &value) == SUCCESS)
-		sample_list_add(list, METRIC_GPU_TEMPERATURE, value);
 }
 
 static size_t nvml_sample(

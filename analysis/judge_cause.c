@@ -12,8 +12,6 @@ struct explain_context judge_explain_context(const struct judge *judge, int64_t 
 		.ranks = judge->ranks,
 		.rank_count = room ? judge->rank_end : (uint32_t)judge->scratch_capacity,
 		.looks = judge->looks,
-		.pids = judge->pids,
-		.pid_count = judge->pid_count,
 		.missing = judge->missing,
 		.now_ns = now_ns,
 		.scratch = judge->scratch,

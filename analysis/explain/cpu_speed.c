@@ -160,7 +160,7 @@ static void look_at_cycles(const struct explain_context *context, const struct e
 
 /* A loss of time on the CPU as a finding: it explains no more than that grew, as the kernel saw it. */
 static void put_loss(const struct explain_context *context, const struct episode *episode,
-	const struct loss *loss, uint32_t source, struct finding *finding)
+	const struct loss *loss, enum cause cause, struct finding *finding)
 {
 	enum excess_kind kind = excess_on_cpu(&episode->timed);
 	double own_ns = (double)episode->timed.own[kind];
@@ -169,7 +169,7 @@ static void put_loss(const struct explain_context *context, const struct episode
 
 	if (!loss->known) { /* of a record of before there was such a source, or too early to tell */
 		snprintf(finding->text, sizeof(finding->text), "%s",
-			explain_missing(context, source));
+			explain_missing(context, cause_rule(cause)->sources));
 		finding->known = finding->text[0] ? KNOWN_UNASKED : KNOWN_NOTHING;
 		return;
 	}
@@ -194,7 +194,7 @@ void measure_steal(const struct explain_context *context, const struct episode *
 	struct loss stolen = {0};
 
 	look_at_stolen(context, episode, &stolen);
-	put_loss(context, episode, &stolen, EVIDENCE_STEAL, finding);
+	put_loss(context, episode, &stolen, CAUSE_CPU_STEAL, finding);
 }
 
 void measure_cpu_clock(const struct explain_context *context, const struct episode *episode,
@@ -204,7 +204,7 @@ void measure_cpu_clock(const struct explain_context *context, const struct episo
 
 	look_at_stolen(context, episode, &stolen);
 	look_at_clock(context, episode, stolen.lost, &clock);
-	put_loss(context, episode, &clock, EVIDENCE_CYCLES, finding);
+	put_loss(context, episode, &clock, CAUSE_CPU_CLOCK, finding);
 }
 
 void measure_per_cycle(const struct explain_context *context, const struct episode *episode,
@@ -215,5 +215,5 @@ void measure_per_cycle(const struct explain_context *context, const struct episo
 	look_at_stolen(context, episode, &stolen);
 	look_at_clock(context, episode, stolen.lost, &clock);
 	look_at_cycles(context, episode, fmin(stolen.lost + clock.lost, 1), &cycles);
-	put_loss(context, episode, &cycles, EVIDENCE_CYCLES, finding);
+	put_loss(context, episode, &cycles, CAUSE_SMT_OR_MEMORY, finding);
 }

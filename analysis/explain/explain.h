@@ -17,9 +17,7 @@ struct rank_state;
 struct explain_context {
 	const struct rank_state *ranks;
 	uint32_t rank_count;
-	const struct judge_looks *looks; /* NULL: none */
-	const uint32_t *pids;		 /* of the job's ranks, ascending */
-	size_t pid_count;
+	const struct judge_looks *looks;	      /* NULL: none */
 	const char (*missing)[VERDICT_DETAIL_LENGTH]; /* why, by the bit of enum evidence_source */
 	int64_t now_ns;				      /* nothing later is used */
 	double *scratch;			      /* room for rank_count */

@@ -210,6 +210,8 @@ static double evidence_needed(const struct judge *judge, const struct rank_state
 
 	if (why->cause == CAUSE_CPU_CONTENTION)
 		return contention_evidence_needed(judge, state, run, level, lasting);
+	if (cause_rule(why->cause)->proof == PROOF_IF_LASTS)
+		return lasting;
 	/* Any rank's runtime collects now and then, in three steps in a row by chance. */
 	if (why->cause == CAUSE_GARBAGE_COLLECTION && level < COLLECTOR_SHARE_MIN)
 		return lasting;

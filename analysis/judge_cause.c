@@ -12,8 +12,6 @@ struct explain_context judge_explain_context(const struct judge *judge, int64_t 
 		.ranks = judge->ranks,
 		.rank_count = room ? judge->rank_end : (uint32_t)judge->scratch_capacity,
 		.looks = judge->looks,
-		.pids = judge->pids,
-		.pid_count = judge->pid_count,
 		.missing = judge->missing,
 		.now_ns = now_ns,
 		.scratch = judge->scratch,
@@ -25,7 +23,7 @@ void judge_explain_run(const struct judge *judge, uint32_t rank, const struct de
 {
 	int64_t now_ns = judge_now_ns(judge);
 	const struct explain_context context = judge_explain_context(judge, now_ns);
-	struct speed_usual usual;
+	struct episode_past past;
 	const struct episode episode = {
 		.ranks = &rank,
 		.rank_count = 1,
@@ -33,10 +31,10 @@ void judge_explain_run(const struct judge *judge, uint32_t rank, const struct de
 		.sums = run->sums,
 		.onset_ns = now_ns - judge_run_span_ns(run),
 		.loud_until_ns = now_ns,
-		.usual_speed = &usual,
+		.past = &past,
 	};
 
-	cpu_speed_usual(&context, rank, episode.onset_ns, &usual);
+	explain_past(&context, rank, episode.onset_ns, &past);
 	explain(&context, &episode, explanation);
 }
 
@@ -50,7 +48,7 @@ void judge_tell_cause(const struct judge *judge, const struct track *track, stru
 		.sums = track->sums,
 		.onset_ns = track->onset_ns,
 		.loud_until_ns = track->loud_until_ns,
-		.usual_speed = &track->usual_speed,
+		.past = &track->past,
 	};
 	struct explanation explanation;
 

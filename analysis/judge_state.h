@@ -222,7 +222,7 @@ struct track {
 	int64_t onset_ns, loud_until_ns;
 	uint64_t steps;			/* of the blocks in time_ns */
 	double usual_step_ns;		/* of a rank on a device, before its onset; 0: not known */
-	struct speed_usual usual_speed; /* of the rank that it began with */
+	struct episode_past past; /* of the rank that it began with */
 	double clock_error_us;
 };
 

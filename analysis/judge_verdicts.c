@@ -257,7 +257,7 @@ static void join(
 		verdict->onset.value = onset_ns;
 		track->onset_ns = onset_ns;
 		track->usual_step_ns = judge_gpu_usual_step_ns(judge, onset);
-		cpu_speed_usual(&context, rank, onset_ns, &track->usual_speed);
+		explain_past(&context, rank, onset_ns, &track->past);
 	}
 	/* Before there was a verdict to replay without, its largest delay tells what it cost. */
 	if (verdict->last_step + 1 == judge->next_step &&

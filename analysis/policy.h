@@ -536,11 +536,9 @@
 
 /* explain: memory that is reclaimed. */
 #define RECLAIM_TIMES_MIN 4.0 /* times what its own past and its controls have */
-/* a second: a limit that is hit now and then costs nothing (each frees at least 32 pages) */
-#define RECLAIM_HITS_MIN 1.0
-/* a second: SWAP_CLUSTER_MAX, the least that direct reclaim looks at */
-#define RECLAIM_PAGES_MIN 32.0
-#define RECLAIM_STALLED_MIN 0.01 /* of the time, by pressure stall information */
+#define RECLAIM_HITS_MIN                                                                           \
+	10.0 /* a second: fewer cost nothing (a 64 MiB limit was hit 20,000 times) */
+#define RECLAIM_PAGES_MIN 320.0 /* a second: the same in pages, at 32 a time (SWAP_CLUSTER_MAX) */
 
 /* explain: GPUs. */
 /* of the others' clock: the cause of being slow by a tenth and more */

@@ -285,33 +285,26 @@ struct off_cpu_interval {
 	char other_name[STEP_TASK_NAME_LENGTH];
 };
 
-/* Cumulative counters read by samplers, per rank. Differences of two samples are evidence. */
+/*
+ * Cumulative counters read by samplers, per rank. Differences of two samples are
+ * evidence. Numbers that are left out were sampled by earlier versions, and read by nothing: docs/wire.md.
+ */
 enum metric {
 	METRIC_UNKNOWN = 0,
 	METRIC_CGROUP_PERIODS = 1,	     /* cpu.stat nr_periods, worst ancestor */
 	METRIC_CGROUP_THROTTLED_PERIODS = 2, /* cpu.stat nr_throttled */
 	METRIC_CGROUP_THROTTLED_NS = 3,	     /* cpu.stat throttled_time / throttled_usec */
 	METRIC_CGROUP_QUOTA_MILLICPU = 4,    /* a gauge: the tightest quota; absent = no quota */
-	METRIC_MEMORY_MAJOR_FAULTS = 5,	     /* memory.stat pgmajfault of the rank's cgroup */
 	METRIC_MEMORY_RECLAIM_PAGES = 6,     /* memory.stat pgscan/pgsteal, direct */
 	METRIC_MEMORY_LIMIT_HITS = 7,	     /* memory.events max / memory.failcnt */
-	METRIC_PSI_CPU_SOME_NS = 8,
-	METRIC_PSI_MEMORY_SOME_NS = 9,
-	METRIC_PSI_MEMORY_FULL_NS = 10,
-	METRIC_PSI_IO_SOME_NS = 11,
-	METRIC_PSI_IO_FULL_NS = 12,
-	METRIC_TCP_BUSY_NS = 13, /* time the rank's sockets had data to send, summed */
+	METRIC_PSI_MEMORY_SOME_NS = 9, /* some task of its cgroup, else of the host, stalled */
+	METRIC_TCP_BUSY_NS = 13,       /* time the rank's sockets had data to send, summed */
 	METRIC_TCP_BYTES_SENT = 14,
 	METRIC_TCP_BYTES_RETRANSMITTED = 15,
-	METRIC_NIC_TRANSMIT_DROPS = 16, /* interfaces of the rank's network namespace */
-	METRIC_NIC_SPEED_MBPS = 17,	/* a gauge */
-	METRIC_PROCESS_CPU_NS = 18,	/* user + system time of the process */
-	METRIC_TCP_RTT_NS = 19, /* a gauge: median smoothed round-trip time of its sockets */
+	METRIC_PROCESS_CPU_NS = 18,	  /* user + system time of the process */
 	METRIC_PROCESS_MAJOR_FAULTS = 20, /* all threads of the process, since its start */
 	METRIC_PROCESS_MINOR_FAULTS = 21,
-	METRIC_RDMA_BYTES_SENT =
-		22, /* ports of the host's RDMA devices, all ranks there together */
-	METRIC_RDMA_BYTES_RECEIVED = 23,
+	/* Ports of the host's RDMA devices, all ranks there together: */
 	METRIC_RDMA_RETRANSMITS = 24, /* what was sent had to be sent again: timeouts, refusals */
 	METRIC_RDMA_CONGESTION = 25,  /* congestion notifications, waits to transmit */
 	METRIC_RDMA_LINK_ERRORS = 26,
@@ -320,8 +313,6 @@ enum metric {
 	METRIC_GPU_CLOCK_MHZ = 28,	  /* a gauge: of the multiprocessors */
 	METRIC_GPU_SLOWDOWN_REASONS = 29, /* a gauge: bits of nvmlClocksThrottleReasons */
 	METRIC_GPU_ECC_ERRORS = 30,	  /* uncorrected, since the driver was loaded */
-	METRIC_GPU_PCIE_REPLAYS = 31,	  /* in older records, as the next one */
-	METRIC_GPU_TEMPERATURE = 32,	  /* a gauge, in degrees Celsius */
 	METRIC_RDMA_PACKETS_SENT = 33,	  /* ports of the host's RDMA devices, all ranks together */
 	METRIC_RDMA_OUT_OF_ORDER = 34,	  /* something before what was received is missing */
 	/* The CPUs that the rank may run on: what a hypervisor gave to others, of what was wanted. */

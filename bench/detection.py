@@ -28,7 +28,7 @@ import jobs  # noqa: E402
 import rules  # noqa: E402
 import truth as truth_of  # noqa: E402
 
-KINDS = ("compute", "throttle", "contention", "major", "minor", "comm", "none")
+KINDS = ("compute", "throttle", "contention", "major", "minor", "reclaim", "comm", "none")
 RANKS = (4, 8, 16)
 NODES = 4
 TARGETS = {"named": 95, "class": 90, "cause": 80}  # percent

@@ -8,7 +8,6 @@
 #include "probe/sources/cgroup.h"
 #include "probe/sources/cgroup_place.h"
 #include "probe/sources/cycles.h"
-#include "probe/sources/nic.h"
 #include "probe/sources/procfs.h"
 #include "probe/sources/psi.h"
 #include "probe/sources/steal.h"
@@ -101,12 +100,11 @@ void doctor_check_host(struct doctor *doctor)
 	snprintf(cgroup, sizeof(cgroup), "quotas, throttling, memory limits (%s)",
 		cgroup_versions(versions));
 	check_sampler(doctor, "cgroup", cgroup_sampler_create, cgroup);
-	check_sampler(doctor, "psi", psi_sampler_create, "pressure of CPU, memory, I/O");
+	check_sampler(doctor, "psi", psi_sampler_create, "stalls for memory");
 	check_sampler(doctor, "procfs", procfs_sampler_create, "CPU time and faults of processes");
 	check_sampler(doctor, "tcp", create_tcp, "busy time, retransmissions, round trips");
 	check_sampler(doctor, "steal", create_steal, "CPU time that a hypervisor gave to others");
 	check_sampler(doctor, "cycles", cycles_sampler_create, "clock and instructions of CPUs");
-	check_sampler(doctor, "nic", nic_sampler_create, "drops and speed of interfaces");
 	if (!doctor->sees_collectives)
 		check_without_bpf(doctor);
 }

@@ -72,8 +72,8 @@ static void check_counters(struct doctor *doctor)
 		return;
 	}
 	doctor_add(doctor, totals.has[RDMA_RETRANSMITS] ? DOCTOR_FINE : DOCTOR_DEGRADED,
-		"rdma counters", "%zu active ports; bytes %s, retransmits %s, congestion %s",
-		totals.port_count, totals.has[RDMA_BYTES_SENT] ? "yes" : "no",
+		"rdma counters", "%zu active ports; packets %s, retransmits %s, congestion %s",
+		totals.port_count, totals.has[RDMA_PACKETS_SENT] ? "yes" : "no",
 		totals.has[RDMA_RETRANSMITS] ? "yes" : "no",
 		totals.has[RDMA_CONGESTION] ? "yes" : "no");
 }

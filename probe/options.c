@@ -21,7 +21,7 @@ static const struct source_name source_names[] = {
 	{"psi", PROBE_SOURCE_PSI},
 	{"procfs", PROBE_SOURCE_PROCFS},
 	{"tcp", PROBE_SOURCE_TCP},
-	{"nic", PROBE_SOURCE_NIC},
+	{"nic", 0}, /* of earlier versions: nothing read what it sampled */
 	{"device", PROBE_SOURCE_DEVICE},
 	{"nvml", PROBE_SOURCE_NVML},
 	{"rdma", PROBE_SOURCE_RDMA},
@@ -50,7 +50,7 @@ static const char common_help[] =
 	"  --report FILE       also write the report as JSON when the job ends\n"
 	"  --alerts FILE       append each alert as one JSON line\n"
 	"  --sources LIST      what to look at: collectives,sched,faults,cgroup,psi,procfs,tcp,\n"
-	"                      nic,device,launches,rdma,nvml,steal,cycles, or all (default),\n"
+	"                      device,launches,rdma,nvml,steal,cycles, or all (default),\n"
 	"                      or none\n"
 	"  --key-file FILE     the key that a coordinator on another node asks for (default:\n"
 	"                      MUNGE where it runs, and ~/.config/slowrank/key, made when it is\n"
@@ -104,7 +104,7 @@ static bool take_sources(struct probe_options *options, const char *list)
 		if (i == sizeof(source_names) / sizeof(source_names[0])) {
 			fprintf(stderr,
 				"slowrank: no source '%.*s'; use some of collectives,sched,faults,"
-				"cgroup,psi,procfs,tcp,nic,device,launches,rdma,nvml,steal,"
+				"cgroup,psi,procfs,tcp,device,launches,rdma,nvml,steal,"
 				"cycles, or all, or none\n",
 				(int)length, list);
 			return false;

@@ -21,7 +21,6 @@ enum probe_source {
 	PROBE_SOURCE_PSI = 1 << 4,
 	PROBE_SOURCE_PROCFS = 1 << 5,
 	PROBE_SOURCE_TCP = 1 << 6,
-	PROBE_SOURCE_NIC = 1 << 7,
 	PROBE_SOURCE_DEVICE = 1 << 8,	 /* the in-process library: device times of collectives */
 	PROBE_SOURCE_RDMA = 1 << 9,	 /* counters of RDMA devices, queue pairs */
 	PROBE_SOURCE_NVML = 1 << 10,	 /* clocks, errors, neighbours of NVIDIA GPUs */

@@ -10,7 +10,6 @@
 #include "probe/sources/cgroup.h"
 #include "probe/sources/cpu_times.h"
 #include "probe/sources/cycles.h"
-#include "probe/sources/nic.h"
 #include "probe/sources/nvml.h"
 #include "probe/sources/procfs.h"
 #include "probe/sources/psi.h"
@@ -31,7 +30,6 @@ static const struct kind kinds[] = {
 	{"tcp", PROBE_SOURCE_TCP, NULL},     /* shares the tables of sockets, */
 	{"steal", PROBE_SOURCE_STEAL, NULL}, /* this one the times of CPUs */
 	{"cycles", PROBE_SOURCE_CYCLES, cycles_sampler_create},
-	{"nic", PROBE_SOURCE_NIC, nic_sampler_create},
 	{"rdma", PROBE_SOURCE_RDMA, rdma_sampler_create},
 	{"nvml", PROBE_SOURCE_NVML, NULL}, /* and this one the hurry */
 };

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "analysis/explain/cpu_speed.h"
+/*
+ * Whether the CPUs that a rank ran on were slower than usual: stolen by a hypervisor, at a lower clock, or with fewer
+ * instructions a cycle though it had as many to run.
+ */
 
 #include <math.h>
 #include <stdio.h>
@@ -9,64 +12,8 @@
 #include "analysis/policy.h"
 #include "analysis/robust_stats.h"
 
-/* So many other ranks are looked at. */
-enum { OTHERS_MAX = 1024 };
-
-static struct speed_figure usual_figure(const struct explain_context *context, uint32_t rank,
-	unsigned part, unsigned whole, int64_t until_ns)
-{
-	struct speed_figure figure = {0};
-
-	figure.known = evidence_usual_ratio(context->ranks[rank].evidence, part, whole, until_ns,
-		&figure.median, &figure.spread);
-	return figure;
-}
-
-/* The lower median of their medians; 0: not known. */
-static double usual_of_others(const struct explain_context *context, uint32_t rank, unsigned part,
-	unsigned whole, int64_t until_ns)
-{
-	size_t count = 0;
-
-	for (uint32_t r = 0; r < context->rank_count && count < OTHERS_MAX; r++) {
-		struct speed_figure other = {0};
-
-		if (r != rank)
-			other = usual_figure(context, r, part, whole, until_ns);
-		if (other.known)
-			context->scratch[count++] = other.median;
-	}
-	return lower_median_double(context->scratch, count);
-}
-
-void cpu_speed_usual(const struct explain_context *context, uint32_t rank, int64_t onset_ns,
-	struct speed_usual *usual)
-{
-	size_t count = 0;
-
-	*usual = (struct speed_usual){
-		.rank = rank, .onset_ns = onset_ns, .waits = context->ranks[rank].usual_waits};
-	usual->stolen =
-		usual_figure(context, rank, METRIC_CPU_STOLEN_NS, METRIC_CPU_WANTED_NS, onset_ns);
-	usual->clock =
-		usual_figure(context, rank, METRIC_CPU_CYCLES, METRIC_CPU_COUNTED_NS, onset_ns);
-	usual->per_cycle =
-		usual_figure(context, rank, METRIC_CPU_INSTRUCTIONS, METRIC_CPU_CYCLES, onset_ns);
-	if (!usual->clock.known)
-		return;
-	usual->others_clock =
-		usual_of_others(context, rank, METRIC_CPU_CYCLES, METRIC_CPU_COUNTED_NS, onset_ns);
-	usual->others_per_cycle = usual_of_others(
-		context, rank, METRIC_CPU_INSTRUCTIONS, METRIC_CPU_CYCLES, onset_ns);
-	for (uint32_t r = 0; r < context->rank_count && count < OTHERS_MAX; r++) {
-		if (r != rank && context->ranks[r].usual_waits > 0)
-			context->scratch[count++] = context->ranks[r].usual_waits;
-	}
-	usual->others_waits = lower_median_double(context->scratch, count);
-}
-
 /* A rank's ratio since the onset, and the lower median of the others'. False where one of them is not known. */
-static bool now_and_others(const struct explain_context *context, const struct speed_usual *usual,
+static bool now_and_others(const struct explain_context *context, const struct episode_past *usual,
 	unsigned part, unsigned whole, double *now, double *others)
 {
 	int64_t until_ns = context->now_ns;
@@ -75,7 +22,7 @@ static bool now_and_others(const struct explain_context *context, const struct s
 	if (!evidence_ratio(context->ranks[usual->rank].evidence, part, whole, usual->onset_ns,
 		    until_ns, now))
 		return false;
-	for (uint32_t r = 0; r < context->rank_count && count < OTHERS_MAX; r++) {
+	for (uint32_t r = 0; r < context->rank_count && count < EXPLAIN_OTHERS_MAX; r++) {
 		if (r != usual->rank &&
 			evidence_ratio(context->ranks[r].evidence, part, whole, usual->onset_ns,
 				until_ns, &context->scratch[count]))
@@ -83,16 +30,6 @@ static bool now_and_others(const struct explain_context *context, const struct s
 	}
 	*others = lower_median_double(context->scratch, count);
 	return count > 0;
-}
-
-double cpu_waits(const struct excess_sums *sums)
-{
-	double own = 0, works = (double)sums->own[excess_on_cpu(sums)], waits;
-
-	for (int k = sums->on_device ? EXCESS_COMPUTE + 1 : EXCESS_COMPUTE; k < EXCESS_NR; k++)
-		own += (double)sums->own[k];
-	waits = fmax(0, (double)sums->time_ns - own);
-	return works > 0 ? waits / (works + waits) : 1;
 }
 
 /* What of the rank's time on the CPU was lost, as shares of it, 0: nothing that counts; and what there is to say of it. */
@@ -105,7 +42,7 @@ struct loss {
 static void look_at_stolen(
 	const struct explain_context *context, const struct episode *episode, struct loss *loss)
 {
-	const struct speed_usual *usual = episode->usual_speed;
+	const struct episode_past *usual = episode->past;
 	double now, others, expected;
 
 	loss->known = now_and_others(
@@ -122,7 +59,7 @@ static void look_at_stolen(
 		loss->lost = fmin(now - expected, 1);
 }
 
-static void describe_clock(const struct explain_context *context, const struct speed_usual *usual,
+static void describe_clock(const struct explain_context *context, const struct episode_past *usual,
 	double now, double others, struct loss *loss)
 {
 	const struct evidence *evidence = context->ranks[usual->rank].evidence;
@@ -147,7 +84,7 @@ static void describe_clock(const struct explain_context *context, const struct s
 static void look_at_clock(const struct explain_context *context, const struct episode *episode,
 	double stolen, struct loss *loss)
 {
-	const struct speed_usual *usual = episode->usual_speed;
+	const struct episode_past *usual = episode->past;
 	double now, others, expected, fall;
 
 	loss->known = now_and_others(
@@ -174,7 +111,7 @@ static void look_at_clock(const struct explain_context *context, const struct ep
 static double polled_per_cycle(
 	const struct explain_context *context, const struct episode *episode, double others_now)
 {
-	const struct speed_usual *usual = episode->usual_speed;
+	const struct episode_past *usual = episode->past;
 	double most = fmax(WAITING_PER_CYCLE_MAX, usual->per_cycle.median);
 	double delay = (double)episode->timed.delay_ns / (double)episode->timed.time_ns;
 	double before = usual->others_waits, now = before + (1 - before) * delay, polled;
@@ -194,7 +131,7 @@ static double polled_per_cycle(
 static void look_at_cycles(const struct explain_context *context, const struct episode *episode,
 	double lost, struct loss *loss)
 {
-	const struct speed_usual *usual = episode->usual_speed;
+	const struct episode_past *usual = episode->past;
 	const struct excess_sums *sums = &episode->timed;
 	double before = usual->per_cycle.median, now, clock, others, others_clock;
 
@@ -223,7 +160,7 @@ static void look_at_cycles(const struct explain_context *context, const struct e
 
 /* A loss of time on the CPU as a finding: it explains no more than that grew, as the kernel saw it. */
 static void put_loss(const struct explain_context *context, const struct episode *episode,
-	const struct loss *loss, uint32_t source, struct finding *finding)
+	const struct loss *loss, enum cause cause, struct finding *finding)
 {
 	enum excess_kind kind = excess_on_cpu(&episode->timed);
 	double own_ns = (double)episode->timed.own[kind];
@@ -232,7 +169,7 @@ static void put_loss(const struct explain_context *context, const struct episode
 
 	if (!loss->known) { /* of a record of before there was such a source, or too early to tell */
 		snprintf(finding->text, sizeof(finding->text), "%s",
-			explain_missing(context, source));
+			explain_missing(context, cause_rule(cause)->sources));
 		finding->known = finding->text[0] ? KNOWN_UNASKED : KNOWN_NOTHING;
 		return;
 	}
@@ -257,7 +194,7 @@ void measure_steal(const struct explain_context *context, const struct episode *
 	struct loss stolen = {0};
 
 	look_at_stolen(context, episode, &stolen);
-	put_loss(context, episode, &stolen, EVIDENCE_STEAL, finding);
+	put_loss(context, episode, &stolen, CAUSE_CPU_STEAL, finding);
 }
 
 void measure_cpu_clock(const struct explain_context *context, const struct episode *episode,
@@ -267,7 +204,7 @@ void measure_cpu_clock(const struct explain_context *context, const struct episo
 
 	look_at_stolen(context, episode, &stolen);
 	look_at_clock(context, episode, stolen.lost, &clock);
-	put_loss(context, episode, &clock, EVIDENCE_CYCLES, finding);
+	put_loss(context, episode, &clock, CAUSE_CPU_CLOCK, finding);
 }
 
 void measure_per_cycle(const struct explain_context *context, const struct episode *episode,
@@ -278,5 +215,5 @@ void measure_per_cycle(const struct explain_context *context, const struct episo
 	look_at_stolen(context, episode, &stolen);
 	look_at_clock(context, episode, stolen.lost, &clock);
 	look_at_cycles(context, episode, fmin(stolen.lost + clock.lost, 1), &cycles);
-	put_loss(context, episode, &cycles, EVIDENCE_CYCLES, finding);
+	put_loss(context, episode, &cycles, CAUSE_SMT_OR_MEMORY, finding);
 }

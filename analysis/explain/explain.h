@@ -7,8 +7,8 @@
 #define SLOWRANK_ANALYSIS_EXPLAIN_EXPLAIN_H
 
 #include "analysis/explain/causes.h"
-#include "analysis/explain/cpu_speed.h"
 #include "analysis/explain/excess.h"
+#include "analysis/explain/past.h"
 
 struct judge_looks;
 struct rank_state;
@@ -17,9 +17,7 @@ struct rank_state;
 struct explain_context {
 	const struct rank_state *ranks;
 	uint32_t rank_count;
-	const struct judge_looks *looks; /* NULL: none */
-	const uint32_t *pids;		 /* of the job's ranks, ascending */
-	size_t pid_count;
+	const struct judge_looks *looks;	      /* NULL: none */
 	const char (*missing)[VERDICT_DETAIL_LENGTH]; /* why, by the bit of enum evidence_source */
 	int64_t now_ns;				      /* nothing later is used */
 	double *scratch;			      /* room for rank_count */
@@ -32,7 +30,7 @@ struct episode {
 	uint32_t every_steps; /* not 0: the sums are of every so-many-th step */
 	struct excess_sums sums;
 	int64_t onset_ns, loud_until_ns;
-	const struct speed_usual *usual_speed; /* of the first rank, before the onset */
+	const struct episode_past *past; /* of the first rank, before the onset */
 	/* explain() fills in what follows, in its own copy. */
 	struct excess_sums timed; /* the sums, without counters that stand in */
 	double excess_ns;

@@ -118,7 +118,8 @@ static const struct kept_look *own_look(const struct explain_context *context,
 	const struct episode *episode, struct finding *finding)
 {
 	const struct kept_look *own = NULL, *failed = NULL;
-	const char *why = explain_missing(context, EVIDENCE_KERNELS);
+	uint32_t source = cause_rule(CAUSE_LONGER_KERNELS)->sources;
+	const char *why = explain_missing(context, source);
 	char text[LOOK_TEXT_LENGTH];
 
 	for (uint32_t i = 0; i < episode->rank_count && !own; i++) {
@@ -134,7 +135,7 @@ static const struct kept_look *own_look(const struct explain_context *context,
 		put_missing(look_result_tell((enum look_result)failed->profile.result,
 				    failed->profile.launches_a_second, text),
 			KNOWN_MISSING, finding);
-	else if (episode->sums.evidence_mask & EVIDENCE_KERNELS)
+	else if (episode->sums.evidence_mask & source)
 		put_missing("not looked at yet", KNOWN_NOT_IT, finding);
 	else
 		put_missing(

@@ -6,10 +6,10 @@
 #include "analysis/judge_state.h"
 #include "analysis/policy.h"
 
-/* source: what it is measured by. */
 static void measure_kind(const struct explain_context *context, const struct episode *episode,
-	enum excess_kind kind, uint32_t source, struct finding *finding)
+	enum excess_kind kind, enum cause cause, struct finding *finding)
 {
+	uint32_t source = cause_rule(cause)->sources;
 	const struct excess_sums *sums = &episode->sums;
 	double own = (double)sums->own[kind], control = (double)sums->control[kind];
 	double own_ms = sums->steps ? own / 1e6 / (double)sums->steps : 0;
@@ -61,7 +61,7 @@ static void describe_quota(const struct explain_context *context, const struct e
 void measure_throttle(const struct explain_context *context, const struct episode *episode,
 	struct finding *finding)
 {
-	measure_kind(context, episode, EXCESS_THROTTLED, EVIDENCE_THROTTLE, finding);
+	measure_kind(context, episode, EXCESS_THROTTLED, CAUSE_CGROUP_THROTTLE, finding);
 	if (finding->known == KNOWN_SHARE)
 		describe_quota(context, episode, finding);
 }
@@ -72,7 +72,7 @@ void measure_contention(const struct explain_context *context, const struct epis
 	const struct rank_state *state = &context->ranks[episode->ranks[0]];
 	struct evidence_rival rival;
 
-	measure_kind(context, episode, EXCESS_PREEMPTED, EVIDENCE_SCHED, finding);
+	measure_kind(context, episode, EXCESS_PREEMPTED, CAUSE_CPU_CONTENTION, finding);
 	if (finding->known == KNOWN_SHARE &&
 		evidence_worst_rival(
 			state->evidence, episode->onset_ns, context->now_ns, state->pid, &rival))
@@ -84,7 +84,7 @@ void measure_contention(const struct explain_context *context, const struct epis
 void measure_major_faults(const struct explain_context *context, const struct episode *episode,
 	struct finding *finding)
 {
-	measure_kind(context, episode, EXCESS_MAJOR_FAULT, EVIDENCE_FAULTS, finding);
+	measure_kind(context, episode, EXCESS_MAJOR_FAULT, CAUSE_MAJOR_PAGE_FAULT, finding);
 }
 
 void measure_minor_faults(const struct explain_context *context, const struct episode *episode,
@@ -93,7 +93,7 @@ void measure_minor_faults(const struct explain_context *context, const struct ep
 	const struct excess_sums *sums = &episode->sums;
 	double steps = (double)sums->steps;
 
-	measure_kind(context, episode, EXCESS_MINOR_FAULT, EVIDENCE_FAULTS, finding);
+	measure_kind(context, episode, EXCESS_MINOR_FAULT, CAUSE_MINOR_PAGE_FAULT, finding);
 	/* Faults that the control has not do not come by themselves, and less is reckoned than they take. */
 	finding->outweighs = finding->certain;
 	if (finding->known == KNOWN_SHARE && steps > 0)
@@ -106,13 +106,13 @@ void measure_minor_faults(const struct explain_context *context, const struct ep
 void measure_block_io(const struct explain_context *context, const struct episode *episode,
 	struct finding *finding)
 {
-	measure_kind(context, episode, EXCESS_BLOCK_IO, EVIDENCE_SCHED, finding);
+	measure_kind(context, episode, EXCESS_BLOCK_IO, CAUSE_BLOCK_IO, finding);
 }
 
 void measure_collector(const struct explain_context *context, const struct episode *episode,
 	struct finding *finding)
 {
-	measure_kind(context, episode, EXCESS_COLLECTOR, EVIDENCE_COLLECTOR, finding);
+	measure_kind(context, episode, EXCESS_COLLECTOR, CAUSE_GARBAGE_COLLECTION, finding);
 	if (finding->known == KNOWN_MISSING && !finding->text[0])
 		finding->known = KNOWN_NOTHING; /* no program here has one */
 }
@@ -122,5 +122,5 @@ void measure_input(const struct explain_context *context, const struct episode *
 	struct finding *finding)
 {
 	if (episode->sums.on_device)
-		measure_kind(context, episode, EXCESS_ASLEEP, EVIDENCE_SCHED, finding);
+		measure_kind(context, episode, EXCESS_ASLEEP, CAUSE_INPUT_PIPELINE, finding);
 }

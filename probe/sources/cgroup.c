@@ -41,9 +41,9 @@ struct cgroup_sampler {
 	char cgroup_text[CGROUP_TEXT_LENGTH]; /* of the last sample: a change means a move */
 	struct hierarchy cpu, memory;
 	int memory_stat_fd; /* of the own group */
-	struct growing_counter major_faults, reclaim;
+	struct growing_counter reclaim;
 	int64_t periods, throttled_periods, throttled_ns; /* totals since the first look */
-	int64_t major_fault_total, reclaim_total, limit_hits;
+	int64_t reclaim_total, limit_hits;
 };
 
 static void close_fd(int fd)
@@ -162,7 +162,7 @@ static void look_for_places(struct cgroup_sampler *sampler)
 	} else {
 		close_hierarchy(&sampler->memory);
 	}
-	sampler->major_faults.has_last = sampler->reclaim.has_last = false;
+	sampler->reclaim.has_last = false;
 	describe(sampler);
 }
 
@@ -252,7 +252,6 @@ static void read_limit_hits(struct cgroup_sampler *sampler)
 
 static void sample_memory(struct cgroup_sampler *sampler, struct sample_list *list)
 {
-	bool unified = sampler->memory.place.unified;
 	char text[STAT_LENGTH];
 	int64_t value;
 
@@ -263,10 +262,6 @@ static void sample_memory(struct cgroup_sampler *sampler, struct sample_list *li
 	if (sampler->memory_stat_fd < 0 ||
 		text_file_read_fd(sampler->memory_stat_fd, text, sizeof(text)) < 0)
 		return;
-	if (text_find_number(text, unified ? "pgmajfault" : "total_pgmajfault", &value)) {
-		sampler->major_fault_total += growing_counter_step(&sampler->major_faults, value);
-		sample_list_add(list, METRIC_MEMORY_MAJOR_FAULTS, sampler->major_fault_total);
-	}
 	/* v1 has no such count; kernels before 5.18 only the one that includes kswapd's. */
 	if (text_find_number(text, "pgscan_direct", &value) ||
 		text_find_number(text, "pgscan", &value)) {

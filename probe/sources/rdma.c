@@ -26,39 +26,36 @@ enum {
 };
 
 /*
- * Counters of the InfiniBand specification (PortCounters, 16.1.3.5: data in words of 4 bytes) and
+ * Counters of the InfiniBand specification (PortCounters, 16.1.3.5) and
  * of drivers (Documentation/ABI/stable/sysfs-class-infiniband; mlx5, rxe, bnxt_re, efa).
  */
 static const struct counter_name {
 	const char *name;
 	enum rdma_figure figure;
-	int64_t scale;
 } names[] = {
-	{"counters/port_xmit_data", RDMA_BYTES_SENT, 4},
-	{"counters/port_rcv_data", RDMA_BYTES_RECEIVED, 4},
-	{"counters/port_xmit_packets", RDMA_PACKETS_SENT, 1},
-	{"hw_counters/sent_pkts", RDMA_PACKETS_SENT, 1}, /* rxe, which has no counters/ */
-	{"hw_counters/tx_pkts", RDMA_PACKETS_SENT, 1},	 /* efa, likewise */
-	{"counters/link_downed", RDMA_LINK_ERRORS, 1},
-	{"counters/link_error_recovery", RDMA_LINK_ERRORS, 1},
-	{"counters/symbol_error", RDMA_LINK_ERRORS, 1},
-	{"counters/local_link_integrity_errors", RDMA_LINK_ERRORS, 1},
-	{"counters/port_xmit_wait", RDMA_CONGESTION, 1},
-	{"hw_counters/np_cnp_sent", RDMA_CONGESTION, 1},
-	{"hw_counters/rp_cnp_handled", RDMA_CONGESTION, 1},
-	{"hw_counters/np_ecn_marked_roce_packets", RDMA_CONGESTION, 1},
-	{"hw_counters/rx_ecn_marked_pkts", RDMA_CONGESTION, 1},
-	{"hw_counters/out_of_sequence", RDMA_OUT_OF_ORDER, 1},
-	{"hw_counters/packet_seq_err", RDMA_RETRANSMITS, 1},
-	{"hw_counters/local_ack_timeout_err", RDMA_RETRANSMITS, 1},
-	{"hw_counters/rnr_nak_retry_err", RDMA_RETRANSMITS, 1},
-	{"hw_counters/roce_adp_retrans", RDMA_RETRANSMITS, 1},
-	{"hw_counters/completer_retry_err", RDMA_RETRANSMITS, 1}, /* rcvd_seq_err is in it */
-	{"hw_counters/out_of_seq_request", RDMA_OUT_OF_ORDER, 1},
-	{"hw_counters/to_retransmits", RDMA_RETRANSMITS, 1},
-	{"hw_counters/seq_err_naks_rcvd", RDMA_RETRANSMITS, 1},
-	{"hw_counters/retrans_pkts", RDMA_RETRANSMITS, 1},
-	{"hw_counters/link_downed", RDMA_LINK_ERRORS, 1},
+	{"counters/port_xmit_packets", RDMA_PACKETS_SENT},
+	{"hw_counters/sent_pkts", RDMA_PACKETS_SENT}, /* rxe, which has no counters/ */
+	{"hw_counters/tx_pkts", RDMA_PACKETS_SENT},   /* efa, likewise */
+	{"counters/link_downed", RDMA_LINK_ERRORS},
+	{"counters/link_error_recovery", RDMA_LINK_ERRORS},
+	{"counters/symbol_error", RDMA_LINK_ERRORS},
+	{"counters/local_link_integrity_errors", RDMA_LINK_ERRORS},
+	{"counters/port_xmit_wait", RDMA_CONGESTION},
+	{"hw_counters/np_cnp_sent", RDMA_CONGESTION},
+	{"hw_counters/rp_cnp_handled", RDMA_CONGESTION},
+	{"hw_counters/np_ecn_marked_roce_packets", RDMA_CONGESTION},
+	{"hw_counters/rx_ecn_marked_pkts", RDMA_CONGESTION},
+	{"hw_counters/out_of_sequence", RDMA_OUT_OF_ORDER},
+	{"hw_counters/packet_seq_err", RDMA_RETRANSMITS},
+	{"hw_counters/local_ack_timeout_err", RDMA_RETRANSMITS},
+	{"hw_counters/rnr_nak_retry_err", RDMA_RETRANSMITS},
+	{"hw_counters/roce_adp_retrans", RDMA_RETRANSMITS},
+	{"hw_counters/completer_retry_err", RDMA_RETRANSMITS}, /* rcvd_seq_err is in it */
+	{"hw_counters/out_of_seq_request", RDMA_OUT_OF_ORDER},
+	{"hw_counters/to_retransmits", RDMA_RETRANSMITS},
+	{"hw_counters/seq_err_naks_rcvd", RDMA_RETRANSMITS},
+	{"hw_counters/retrans_pkts", RDMA_RETRANSMITS},
+	{"hw_counters/link_downed", RDMA_LINK_ERRORS},
 };
 enum { NAME_COUNT = sizeof(names) / sizeof(names[0]) };
 
@@ -81,8 +78,7 @@ static void read_port(const char *port, struct rdma_totals *totals)
 			!text_parse_number(text, &value))
 			continue;
 		totals->has[names[i].figure] = true;
-		if (__builtin_mul_overflow(value, names[i].scale, &value) ||
-			__builtin_add_overflow(*sum, value, sum))
+		if (__builtin_add_overflow(*sum, value, sum))
 			*sum = INT64_MAX;
 	}
 }
@@ -249,9 +245,9 @@ static int look(struct rdma_sampler *sampler, struct rdma_totals *totals)
 static size_t rdma_sample(
 	struct sampler *base, struct host_ns now, struct metric_sample *out, size_t capacity)
 {
-	static const enum metric metrics[RDMA_FIGURE_NR] = {METRIC_RDMA_BYTES_SENT,
-		METRIC_RDMA_BYTES_RECEIVED, METRIC_RDMA_RETRANSMITS, METRIC_RDMA_CONGESTION,
-		METRIC_RDMA_LINK_ERRORS, METRIC_RDMA_PACKETS_SENT, METRIC_RDMA_OUT_OF_ORDER};
+	static const enum metric metrics[RDMA_FIGURE_NR] = {METRIC_RDMA_RETRANSMITS,
+		METRIC_RDMA_CONGESTION, METRIC_RDMA_LINK_ERRORS, METRIC_RDMA_PACKETS_SENT,
+		METRIC_RDMA_OUT_OF_ORDER};
 	struct rdma_sampler *sampler = (struct rdma_sampler *)base;
 	struct sample_list list = {
 		.out = out, .capacity = capacity, .rank = base->rank, .now = now};

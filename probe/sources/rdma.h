@@ -14,14 +14,12 @@
 
 /* What the counters of a port say, summed over ports. Times in ns, else counts. */
 enum rdma_figure {
-	RDMA_BYTES_SENT = 0,
-	RDMA_BYTES_RECEIVED = 1,
-	RDMA_RETRANSMITS = 2, /* the sender's: timeouts, sequence errors told by the receiver */
-	RDMA_CONGESTION = 3,  /* congestion notifications sent or handled, waits to transmit */
-	RDMA_LINK_ERRORS = 4, /* link down, link recovery, symbol errors */
-	RDMA_PACKETS_SENT = 5,
-	RDMA_OUT_OF_ORDER = 6, /* the receiver's: something sent to it was lost, or came late */
-	RDMA_FIGURE_NR = 7,
+	RDMA_RETRANSMITS = 0, /* the sender's: timeouts, sequence errors told by the receiver */
+	RDMA_CONGESTION = 1,  /* congestion notifications sent or handled, waits to transmit */
+	RDMA_LINK_ERRORS = 2, /* link down, link recovery, symbol errors */
+	RDMA_PACKETS_SENT = 3,
+	RDMA_OUT_OF_ORDER = 4, /* the receiver's: something sent to it was lost, or came late */
+	RDMA_FIGURE_NR = 5,
 };
 
 /* One look at all ports below a folder (/sys/class/infiniband). */

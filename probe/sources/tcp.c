@@ -35,7 +35,6 @@ struct tcp_sampler {
 	int64_t closed_busy_us, closed_sent, closed_retransmitted;
 	size_t socket_count;
 	struct tracked sockets[SOCKETS_MAX]; /* by cookie */
-	int64_t rtt_values[SOCKETS_MAX];     /* working space */
 };
 
 /* The index of the cookie, or where it belongs. */
@@ -99,30 +98,6 @@ static void retire_closed(struct tcp_sampler *sampler)
 	sampler->socket_count = kept;
 }
 
-static int compare_rtt(const void *one, const void *other)
-{
-	int64_t a = *(const int64_t *)one, b = *(const int64_t *)other;
-
-	return (a > b) - (a < b);
-}
-
-/* Of the sockets that sent something since the last sample, so that idle control connections
- * do not hide the data's; -1 when there is none. */
-static int64_t median_rtt_us(struct tcp_sampler *sampler)
-{
-	int64_t *values = sampler->rtt_values;
-	size_t count = 0;
-
-	for (size_t i = 0; i < sampler->socket_count; i++) {
-		if (sampler->sockets[i].active && sampler->sockets[i].socket.rtt_us > 0)
-			values[count++] = sampler->sockets[i].socket.rtt_us;
-	}
-	if (count == 0)
-		return -1;
-	qsort(values, count, sizeof(values[0]), compare_rtt);
-	return values[count / 2];
-}
-
 static void explain(struct tcp_sampler *sampler, int error)
 {
 	switch (error) {
@@ -182,7 +157,7 @@ static void note_sent(struct tcp_sampler *sampler, struct host_ns now)
 static void sum_up(struct tcp_sampler *sampler, struct sample_list *list)
 {
 	int64_t busy_us = sampler->closed_busy_us, sent = sampler->closed_sent;
-	int64_t retransmitted = sampler->closed_retransmitted, rtt_us = median_rtt_us(sampler);
+	int64_t retransmitted = sampler->closed_retransmitted;
 
 	for (size_t i = 0; i < sampler->socket_count; i++) {
 		busy_us += sampler->sockets[i].socket.busy_us;
@@ -194,8 +169,6 @@ static void sum_up(struct tcp_sampler *sampler, struct sample_list *list)
 		sample_list_add(list, METRIC_TCP_BYTES_SENT, sent);
 		sample_list_add(list, METRIC_TCP_BYTES_RETRANSMITTED, retransmitted);
 	}
-	if (rtt_us >= 0)
-		sample_list_add(list, METRIC_TCP_RTT_NS, rtt_us * 1000);
 }
 
 static size_t tcp_sample(

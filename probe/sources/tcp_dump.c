@@ -42,7 +42,6 @@ static void on_attribute(void *context, const struct rtattr *attribute)
 		return;
 	memcpy(&info, RTA_DATA(attribute), length < sizeof(info) ? length : sizeof(info));
 	listener->has_info = true;
-	listener->socket.rtt_us = info.tcpi_rtt;
 	listener->socket.has_bytes = length >= offsetof(struct tcp_info, tcpi_bytes_retrans) +
 						       sizeof(info.tcpi_bytes_retrans);
 	listener->socket.busy_us = (int64_t)info.tcpi_busy_time;

@@ -14,7 +14,7 @@ struct tcp_socket {
 	uint64_t cookie; /* never used twice while the kernel runs */
 	uint32_t inode;
 	bool has_bytes; /* bytes_* and busy_us are known: kernel 4.19 and newer */
-	int64_t busy_us, bytes_sent, bytes_retransmitted, rtt_us;
+	int64_t busy_us, bytes_sent, bytes_retransmitted;
 };
 
 /*

@@ -206,38 +206,44 @@ def attach_to_running(slowrank, directory, launcher, command, rank_count, option
         return job.wait(timeout=150), watcher.wait(timeout=60)
 
 
-def cgroup_cpu_root():
-    """Where the cpu controller is mounted: v1 before v2. None without one."""
+def cgroup_root(controller):
+    """Where a controller is mounted: v1 before v2. None without one."""
     unified = None
     with open("/proc/self/mounts", encoding="utf-8") as mounts:
         for line in mounts:
             _, directory, kind, options, *_ = line.split()
-            if kind == "cgroup" and "cpu" in options.split(","):
+            if kind == "cgroup" and controller in options.split(","):
                 return directory
             if kind == "cgroup2":
                 unified = unified or directory
     if unified:
         with open(os.path.join(unified, "cgroup.controllers"), encoding="utf-8") as file:
-            if "cpu" in file.read().split():
+            if controller in file.read().split():
                 return unified
     return None
 
 
 def can_throttle():
-    return os.geteuid() == 0 and cgroup_cpu_root() is not None
+    return os.geteuid() == 0 and cgroup_root("cpu") is not None
+
+
+def can_limit_memory():
+    return os.geteuid() == 0 and cgroup_root("memory") is not None
 
 
 def fault_cgroups():
-    root = cgroup_cpu_root()
-    return [name for name in os.listdir(root) if name.startswith("slowrank-fault-")] if root else []
+    """Paths of the cgroups that faults of the workload are in, or were."""
+    roots = {cgroup_root(controller) for controller in ("cpu", "memory")} - {None}
+    return [os.path.join(root, name) for root in sorted(roots) for name in os.listdir(root)
+            if name.startswith("slowrank-fault-")]
 
 
 def remove_stale_cgroups():
     """Removes cgroups of ranks that were killed."""
-    for name in fault_cgroups():
-        if not os.path.exists("/proc/" + name.rsplit("-", 1)[1]):
+    for path in fault_cgroups():
+        if not os.path.exists("/proc/" + path.rsplit("-", 1)[1]):
             try:
-                os.rmdir(os.path.join(cgroup_cpu_root(), name))
+                os.rmdir(path)
             except OSError:
                 pass
 

@@ -40,6 +40,8 @@ def detect(kind):
     def case(paths):
         if kind == "throttle" and not jobs.can_throttle():
             harness.skip("no cgroup with the cpu controller")
+        if kind == "reclaim" and not jobs.can_limit_memory():
+            harness.skip("no cgroup with the memory controller")
         programs = {"slowrank": paths.slowrank, "workload": paths.workload,
                     "injector": paths.injector, "work": paths.directory}
         before, started = cpu_seconds(), time.monotonic()

@@ -64,7 +64,7 @@ EXPECTED = {
     "compute": (DEVICE, {"unknown", "longer-kernels", "more-kernels"}),
     "throttle": (HOST, {"cgroup-throttle"}), "contention": (HOST, {"cpu-contention"}),
     "major": (HOST, {"major-page-fault"}), "minor": (HOST, {"minor-page-fault"}),
-    "comm": (LINK, NETWORK), "kernels": (DEVICE, {"more-kernels"}),
+    "reclaim": (HOST, {"memory-reclaim"}), "comm": (LINK, NETWORK), "kernels": (DEVICE, {"more-kernels"}),
 }
 GOOD = ("named", "class", "slow-down", "in time", "cause")
 COLUMNS = ("windows", *GOOD, "false", "jobs with wrong steps", "jobs")

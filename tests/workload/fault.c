@@ -48,6 +48,8 @@ static const struct fault_means *means_of(enum fault_kind kind)
 		return &fault_means_major;
 	case FAULT_MINOR:
 		return &fault_means_minor;
+	case FAULT_RECLAIM:
+		return &fault_means_reclaim;
 	case FAULT_COMM:
 		return &fault_means_comm;
 	default:

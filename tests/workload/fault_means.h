@@ -32,6 +32,7 @@ extern const struct fault_means fault_means_throttle;
 extern const struct fault_means fault_means_contention;
 extern const struct fault_means fault_means_major;
 extern const struct fault_means fault_means_minor;
+extern const struct fault_means fault_means_reclaim;
 extern const struct fault_means fault_means_comm;
 
 /* On the ranks that a contention fault does not name: leave its core, come back. */

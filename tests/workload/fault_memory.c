@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Real page faults. Major: pages of a mapped file that have just been dropped from the page
- * cache, so that each touch reads the disk. Minor: fresh memory, touched and given back.
+ * cache, so that each touch reads the disk. Reclaim: the same pages, which the limit of the rank's
+ * own cgroup drops. Minor: fresh memory, touched and given back.
  */
 #include "tests/workload/fault_means.h"
 
@@ -13,6 +14,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "tests/workload/fault_group.h"
 #include "tests/workload/work.h"
 
 enum {
@@ -110,9 +112,8 @@ free_major:
 	return result;
 }
 
-static void major_spend(void *state, int64_t length_ns)
+static void major_touch(struct major *major, int64_t length_ns, bool drops)
 {
-	struct major *major = state;
 	int64_t end = work_monotonic_ns() + length_ns;
 	size_t page_count = MAJOR_FILE_BYTES / PAGE_BYTES;
 	size_t touched = 0;
@@ -120,10 +121,15 @@ static void major_spend(void *state, int64_t length_ns)
 	while (work_monotonic_ns() < end) {
 		(void)major->bytes[major->next_page * PAGE_BYTES];
 		major->next_page = (major->next_page + MAJOR_STRIDE_PAGES) % page_count;
-		if (++touched % (page_count / 2) == 0)
+		if (++touched % (page_count / 2) == 0 && drops)
 			major_drop(major);
 	}
-	major_drop(major);
+}
+
+static void major_spend(void *state, int64_t length_ns)
+{
+	major_touch(state, length_ns, true);
+	major_drop(state);
 }
 
 static void major_release(void *state)
@@ -139,6 +145,92 @@ const struct fault_means fault_means_major = {
 	.prepare = major_prepare,
 	.spend = major_spend,
 	.release = major_release,
+};
+
+struct reclaim {
+	struct fault_group group;
+	struct major *major;
+};
+
+/* It lives in its group from the start: only what it takes there counts. */
+static int reclaim_prepare(
+	const struct fault *fault, const struct fault_environment *environment, void **state)
+{
+	struct reclaim *reclaim = calloc(1, sizeof(*reclaim));
+	void *major = NULL;
+	int result;
+
+	if (!reclaim)
+		return -ENOMEM;
+	result = major_prepare(fault, environment, &major);
+	if (result)
+		goto free_reclaim;
+	reclaim->major = major;
+	result = fault_group_enter(&reclaim->group, "memory");
+	if (result)
+		goto release_major;
+	*state = reclaim;
+	return 0;
+
+release_major:
+	major_release(major);
+free_reclaim:
+	free(reclaim);
+	return result;
+}
+
+static int set_limit(const struct reclaim *reclaim, const char *limit)
+{
+	return fault_group_write(&reclaim->group,
+		reclaim->group.unified ? "memory.max" : "memory.limit_in_bytes", limit);
+}
+
+/* Room for an eighth of the file. */
+static int reclaim_begin(void *state, const struct fault_environment *environment)
+{
+	const struct reclaim *reclaim = state;
+	char text[64];
+	int result = fault_group_read(&reclaim->group,
+		reclaim->group.unified ? "memory.current" : "memory.usage_in_bytes", text,
+		sizeof(text));
+
+	(void)environment;
+	if (result)
+		return result;
+	snprintf(text, sizeof(text), "%lld", atoll(text) + MAJOR_FILE_BYTES / 8);
+	return set_limit(reclaim, text);
+}
+
+static void reclaim_spend(void *state, int64_t length_ns)
+{
+	struct reclaim *reclaim = state;
+
+	major_touch(reclaim->major, length_ns, false);
+}
+
+static void reclaim_end(void *state)
+{
+	const struct reclaim *reclaim = state;
+
+	if (set_limit(reclaim, reclaim->group.unified ? "max" : "-1"))
+		fprintf(stderr, "workload: cannot lift the memory limit\n");
+}
+
+static void reclaim_release(void *state)
+{
+	struct reclaim *reclaim = state;
+
+	major_release(reclaim->major);
+	fault_group_leave(&reclaim->group);
+	free(reclaim);
+}
+
+const struct fault_means fault_means_reclaim = {
+	.prepare = reclaim_prepare,
+	.begin = reclaim_begin,
+	.spend = reclaim_spend,
+	.end = reclaim_end,
+	.release = reclaim_release,
 };
 
 static void minor_spend(void *state, int64_t length_ns)

@@ -6,119 +6,52 @@
 #include "tests/workload/fault_means.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
-#include <mntent.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-enum { PATH_BYTES = 512 };
+#include "tests/workload/fault_group.h"
 
 struct throttle {
 	const struct fault *fault;
-	bool unified; /* cgroup v2 */
-	char root[PATH_BYTES];
-	char group[PATH_BYTES + 64];
+	struct fault_group group;
 };
-
-static int write_text(const char *directory, const char *name, const char *text)
-{
-	char path[PATH_BYTES + 128];
-	int result = 0;
-	int fd;
-
-	snprintf(path, sizeof(path), "%s/%s", directory, name);
-	fd = open(path, O_WRONLY | O_CLOEXEC);
-	if (fd < 0)
-		return -errno;
-	if (write(fd, text, strlen(text)) < 0)
-		result = -errno;
-	close(fd);
-	return result;
-}
-
-/* Finds where the cpu controller is mounted: v1 first, because a hybrid host has it there. */
-static int find_controller(struct throttle *throttle)
-{
-	FILE *mounts = setmntent("/proc/self/mounts", "re");
-	struct mntent *entry;
-	int result = -ENOENT;
-
-	if (!mounts)
-		return -errno;
-	while ((entry = getmntent(mounts))) {
-		bool v1 = strcmp(entry->mnt_type, "cgroup") == 0 && hasmntopt(entry, "cpu");
-		bool v2 = strcmp(entry->mnt_type, "cgroup2") == 0 && result != 0;
-
-		if (!v1 && !v2)
-			continue;
-		throttle->unified = v2;
-		snprintf(throttle->root, sizeof(throttle->root), "%s", entry->mnt_dir);
-		result = 0;
-		if (v1)
-			break;
-	}
-	endmntent(mounts);
-	return result;
-}
 
 static int set_quota(const struct throttle *throttle, int64_t quota_us, int64_t period_us)
 {
 	char text[64];
 	int result;
 
-	if (throttle->unified) {
+	if (throttle->group.unified) {
 		if (quota_us < 0)
 			snprintf(text, sizeof(text), "max %lld", (long long)period_us);
 		else
 			snprintf(text, sizeof(text), "%lld %lld", (long long)quota_us,
 				(long long)period_us);
-		return write_text(throttle->group, "cpu.max", text);
+		return fault_group_write(&throttle->group, "cpu.max", text);
 	}
 	snprintf(text, sizeof(text), "%lld", (long long)period_us);
-	result = write_text(throttle->group, "cpu.cfs_period_us", text);
+	result = fault_group_write(&throttle->group, "cpu.cfs_period_us", text);
 	if (result)
 		return result;
 	snprintf(text, sizeof(text), "%lld", (long long)quota_us);
-	return write_text(throttle->group, "cpu.cfs_quota_us", text);
+	return fault_group_write(&throttle->group, "cpu.cfs_quota_us", text);
 }
 
 static int throttle_prepare(
 	const struct fault *fault, const struct fault_environment *environment, void **state)
 {
 	struct throttle *throttle = calloc(1, sizeof(*throttle));
-	char pid[32];
 	int result;
 
 	(void)environment;
 	if (!throttle)
 		return -ENOMEM;
 	throttle->fault = fault;
-	result = find_controller(throttle);
+	result = fault_group_enter(&throttle->group, "cpu");
 	if (result)
-		goto free_throttle;
-	if (throttle->unified)
-		(void)write_text(throttle->root, "cgroup.subtree_control", "+cpu");
-	snprintf(pid, sizeof(pid), "%ld", (long)getpid());
-	snprintf(throttle->group, sizeof(throttle->group), "%s/slowrank-fault-%s", throttle->root,
-		pid);
-	if (mkdir(throttle->group, 0755) && errno != EEXIST) {
-		result = -errno;
-		goto free_throttle;
-	}
-	result = write_text(throttle->group, "cgroup.procs", pid);
-	if (result)
-		goto remove_group;
-	*state = throttle;
-	return 0;
-
-remove_group:
-	rmdir(throttle->group);
-free_throttle:
-	free(throttle);
+		free(throttle);
+	else
+		*state = throttle;
 	return result;
 }
 
@@ -150,12 +83,8 @@ static void throttle_end(void *state)
 static void throttle_release(void *state)
 {
 	struct throttle *throttle = state;
-	char pid[32];
 
-	snprintf(pid, sizeof(pid), "%ld", (long)getpid());
-	(void)write_text(throttle->root, "cgroup.procs", pid);
-	if (rmdir(throttle->group))
-		fprintf(stderr, "workload: %s: %s\n", throttle->group, strerror(errno));
+	fault_group_leave(&throttle->group);
 	free(throttle);
 }
 

@@ -20,6 +20,7 @@ static const char *const kind_names[FAULT_KIND_NR] = {
 	[FAULT_COMM] = "comm",
 	[FAULT_KERNELS] = "kernels",
 	[FAULT_INPUT] = "input",
+	[FAULT_RECLAIM] = "reclaim",
 };
 
 const char *fault_kind_name(enum fault_kind kind)
@@ -82,7 +83,7 @@ static int check_fault(const struct fault *fault, char *why, size_t why_size)
 	if (fault->kind == FAULT_NONE)
 		snprintf(why, why_size,
 			"a fault needs kind=compute|throttle|contention|major|"
-			"minor|comm|kernels|input");
+			"minor|comm|kernels|input|reclaim");
 	else if (fault->last_step < fault->first_step)
 		snprintf(why, why_size, "last=%llu is before first=%llu",
 			(unsigned long long)fault->last_step,

@@ -20,6 +20,7 @@ enum fault_kind {
 	FAULT_COMM = 6,	      /* the network of the rank's node is shaped */
 	FAULT_KERNELS = 7,    /* on a device: another kernel besides; else as compute */
 	FAULT_INPUT = 8,      /* the host sleeps before each step, as one that has no input yet */
+	FAULT_RECLAIM = 9,    /* the limit of a real memory cgroup */
 	FAULT_KIND_NR
 };
 const char *fault_kind_name(enum fault_kind kind); /* "throttle", ... */

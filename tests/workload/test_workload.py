@@ -36,13 +36,17 @@ def faults(program, directory):
         kinds.append("throttle")
     else:
         print("throttle left out: needs root and a cgroup with the cpu controller")
+    if jobs.can_limit_memory():
+        kinds.append("reclaim")
+    else:
+        print("reclaim left out: needs root and a cgroup with the memory controller")
     for kind in kinds:
         truth = jobs.run_workload(program, directory, 2, steps=130, step_ms=10, compute_ms=1,
                                   faults=[f"rank=1 kind={kind} first=40 last=99 size=60"])
         check(len(truth.faults) == 1, f"{kind}: not in the log")
         fault = truth.faults[0]
-        if kind == "major" and not fault["applied"]:
-            print("major left out: /var/tmp is not on a disk")
+        if kind in ("major", "reclaim") and not fault["applied"]:
+            print(f"{kind} left out: /var/tmp is not on a disk")
             continue
         check(fault["applied"], f"{kind}: not applied")
         check((fault["rank"], fault["first_step"], fault["last_step"]) == (1, 40, 99),

@@ -60,15 +60,15 @@ static const struct explanation *explained(const struct excess_sums *sums)
 		.missing = missing,
 		.now_ns = 20LL * SECOND,
 		.scratch = scratch};
-	struct speed_usual usual;
+	struct episode_past past;
 	const struct episode episode = {.ranks = &slow,
 		.rank_count = 1,
 		.sums = *sums,
 		.onset_ns = 10LL * SECOND,
 		.loud_until_ns = 20LL * SECOND,
-		.usual_speed = &usual};
+		.past = &past};
 
-	cpu_speed_usual(&context, slow, episode.onset_ns, &usual);
+	explain_past(&context, slow, episode.onset_ns, &past);
 	explain(&context, &episode, &result);
 	return &result;
 }
@@ -356,6 +356,39 @@ static void looks_say_where_and_not_why(void **state)
 	assert_int_equal(result.verdict_class, VERDICT_COMPUTE_SLOW);
 }
 
+/* A rank at its memory limit: its faults read back what the limit pushed out, its own time goes into freeing pages. */
+static void memory_that_is_reclaimed_is_the_cause(void **state)
+{
+	struct excess_sums faults = sums_of(10, EXCESS_MAJOR_FAULT, 90);
+	struct excess_sums cpu = sums_of(90, EXCESS_PREEMPTED, 10);
+
+	(void)state;
+	assert_int_equal(explained(&faults)->cause, CAUSE_MAJOR_PAGE_FAULT);
+	put_counter(METRIC_MEMORY_LIMIT_HITS, 0, 0, 5000);
+	assert_int_equal(explained(&faults)->cause, CAUSE_MEMORY_RECLAIM);
+	assert_int_equal(result.verdict_class, VERDICT_HOST_SLOW);
+	assert_true(result.share > 0.85 && result.share < 0.95);
+	assert_int_equal(explained(&cpu)->cause, CAUSE_UNKNOWN); /* nothing stalls for it */
+	assert_true(result.computes);
+	put_counter(METRIC_PSI_MEMORY_SOME_NS, 0, 8e7, 8e7); /* of the host, 8 % of the time */
+	assert_int_equal(explained(&cpu)->cause, CAUSE_MEMORY_RECLAIM);
+	assert_int_equal(result.verdict_class, VERDICT_HOST_SLOW);
+	assert_true(result.share > 0.75 && result.share < 0.85);
+	ranks[slow].host = 1; /* the other host stalls as much: it is not that */
+	assert_int_equal(explained(&cpu)->cause, CAUSE_UNKNOWN);
+}
+
+/* Page cache fills up to the limit in healthy containers, too, and is freed there all the time. */
+static void what_is_always_reclaimed_is_no_cause(void **state)
+{
+	struct excess_sums faults = sums_of(10, EXCESS_MAJOR_FAULT, 90);
+
+	(void)state;
+	put_counter(METRIC_MEMORY_LIMIT_HITS, 3000, 0, 5000);	   /* as before */
+	put_counter(METRIC_MEMORY_RECLAIM_PAGES, 0, 90000, 90000); /* as the others */
+	assert_int_equal(explained(&faults)->cause, CAUSE_MAJOR_PAGE_FAULT);
+}
+
 /* Of each row: somebody finds it, and there is something to say of it. */
 static void every_cause_has_a_producer_and_words(void **state)
 {
@@ -391,6 +424,8 @@ int main(void)
 		EXPLAIN_TEST(what_is_missing_beside_a_reason_is_not_told),
 		EXPLAIN_TEST(a_slow_gpu_has_one_cause),
 		EXPLAIN_TEST(looks_say_where_and_not_why),
+		EXPLAIN_TEST(memory_that_is_reclaimed_is_the_cause),
+		EXPLAIN_TEST(what_is_always_reclaimed_is_no_cause),
 		EXPLAIN_TEST(every_cause_has_a_producer_and_words),
 	};
 

@@ -13,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include "analysis/explain/causes.h"
 #include "coordinator/report/cause_text.h"
 #include "coordinator/report/decimal.h"
 #include "coordinator/report/json.h"
@@ -169,10 +170,10 @@ static void every_cause_has_words(void **state)
 	struct verdict unknown = {.verdict_class = VERDICT_HOST_SLOW}, verdict = unknown;
 
 	(void)state;
-	for (int cause = 1; cause < CAUSE_NR; cause++) {
+	for (size_t i = 0; i < CAUSE_ROWS; i++) {
 		assert_string_not_equal(
-			cause_phrase((enum cause)cause), cause_phrase(CAUSE_UNKNOWN));
-		verdict.cause = (enum cause)cause;
+			cause_phrase((enum cause)cause_order[i]), cause_phrase(CAUSE_UNKNOWN));
+		verdict.cause = cause_order[i];
 		assert_string_not_equal(cause_advice(&verdict), cause_advice(&unknown));
 		assert_null(strchr(cause_advice(&verdict), '\n'));
 	}

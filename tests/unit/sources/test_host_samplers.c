@@ -73,15 +73,15 @@ static void psi_grows(void **state)
 
 	(void)state;
 	assert_int_equal(psi_sampler_create(child.pid, TEST_RANK, &sampler), 0);
-	if (access("/proc/pressure/cpu", R_OK) != 0) {
+	if (access("/proc/pressure/memory", R_OK) != 0) {
 		assert_int_equal(sampler_state(sampler)->state, SOURCE_MISSING);
 		assert_true(sampler_state(sampler)->why[0]);
-		assert_int_equal(sample_of(sampler, METRIC_PSI_CPU_SOME_NS), -1);
+		assert_int_equal(sample_of(sampler, METRIC_PSI_MEMORY_SOME_NS), -1);
 	} else {
 		assert_int_equal(sampler_state(sampler)->state, SOURCE_ON);
-		first = sample_of(sampler, METRIC_PSI_CPU_SOME_NS);
+		first = sample_of(sampler, METRIC_PSI_MEMORY_SOME_NS);
 		child_do(&child, 's');
-		second = sample_of(sampler, METRIC_PSI_CPU_SOME_NS);
+		second = sample_of(sampler, METRIC_PSI_MEMORY_SOME_NS);
 		assert_true(first >= 0 && second >= first);
 		print_cost(sampler, "psi");
 	}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tcp and nic samplers against real sockets, also in a network namespace of their own. */
+/* The tcp sampler against real sockets, also in a network namespace of their own. */
 #include <arpa/inet.h>
 #include <net/if.h>
 #include <netinet/in.h>
@@ -14,7 +14,6 @@
 
 #include <cmocka.h>
 
-#include "probe/sources/nic.h"
 #include "probe/sources/tcp.h"
 #include "tests/unit/sources/child.h"
 #include "tests/unit/sources/samples.h"
@@ -131,9 +130,7 @@ static void check_sums(struct child *child)
 	}
 	/* An idle connection is measured, and has sent nothing. */
 	assert_int_equal(sample_of(sampler, METRIC_TCP_BYTES_SENT), 0);
-	assert_int_equal(sample_of(sampler, METRIC_TCP_RTT_NS), -1);
 	child_do(child, 's');
-	assert_in_range(sample_of(sampler, METRIC_TCP_RTT_NS), 1000, 1000000000);
 	sent = sample_of(sampler, METRIC_TCP_BYTES_SENT);
 	assert_in_range(sent, SEND_BYTES, SEND_BYTES + 1000);
 	assert_true(sample_of(sampler, METRIC_TCP_BUSY_NS) >= 0);
@@ -264,83 +261,17 @@ static void without_rights_it_is_not_measurable(void **state)
 	}
 	looker = fork();
 	if (looker == 0) {
-		struct sampler *tcp, *nic;
+		struct sampler *tcp;
 
 		if (setresgid(65534, 65534, 65534) < 0 || setresuid(65534, 65534, 65534) < 0 ||
-			tcp_sampler_create(child.pid, TEST_RANK, NULL, &tcp) < 0 ||
-			nic_sampler_create(child.pid, TEST_RANK, &nic) < 0)
+			tcp_sampler_create(child.pid, TEST_RANK, NULL, &tcp) < 0)
 			_exit(2);
 		_exit(!(sampler_state(tcp)->state == SOURCE_MISSING &&
 			strstr(sampler_state(tcp)->why, "CAP_") &&
-			sample_of(tcp, METRIC_TCP_BYTES_SENT) == -1 &&
-			sampler_state(nic)->state == SOURCE_MISSING &&
-			strstr(sampler_state(nic)->why, "CAP_") &&
-			sample_of(nic, METRIC_NIC_TRANSMIT_DROPS) == -1));
+			sample_of(tcp, METRIC_TCP_BYTES_SENT) == -1));
 	}
 	assert_int_equal(waitpid(looker, &status, 0), looker);
 	assert_int_equal(status, 0);
-	child_end(&child);
-}
-
-static void nic_without_interfaces(void **state)
-{
-	struct child child = child_start(serve);
-	struct sampler *sampler;
-
-	(void)state;
-	child_do(&child, 'n');
-	if (!in_own_namespace(child.pid)) {
-		child_end(&child);
-		skip();
-	}
-	assert_int_equal(nic_sampler_create(child.pid, TEST_RANK, &sampler), 0);
-	assert_int_equal(sampler_state(sampler)->state, SOURCE_MISSING);
-	assert_non_null(strstr(sampler_state(sampler)->why, "no interface"));
-	assert_int_equal(sample_of(sampler, METRIC_NIC_TRANSMIT_DROPS), -1);
-	sampler_destroy(sampler);
-	child_end(&child);
-}
-
-static int in_namespace_of(pid_t pid, const char *command)
-{
-	char line[512];
-
-	snprintf(line, sizeof(line), "nsenter -t %d -n sh -c '%s' >/dev/null 2>&1", (int)pid,
-		command);
-	return system(line);
-}
-
-/* A veth pair whose shaper drops most of a burst. */
-static void nic_counts_drops_of_a_shaper(void **state)
-{
-	struct child child = child_start(serve);
-	struct sampler *sampler;
-	int64_t speed;
-
-	(void)state;
-	child_do(&child, 'n');
-	if (!in_own_namespace(child.pid) ||
-		in_namespace_of(child.pid,
-			"ip link add v0 type veth peer name v1 && ip link set v0 up && "
-			"ip link set v1 up && ip addr add 10.9.8.1/24 dev v0 && "
-			"tc qdisc add dev v0 root tbf rate 64kbit burst 2kb limit 4kb") != 0) {
-		child_end(&child);
-		skip(); /* needs root, ip and tc */
-	}
-	assert_int_equal(nic_sampler_create(child.pid, TEST_RANK, &sampler), 0);
-	assert_int_equal(sampler_state(sampler)->state, SOURCE_ON);
-	assert_int_equal(sample_of(sampler, METRIC_NIC_TRANSMIT_DROPS), 0);
-	assert_int_equal(
-		in_namespace_of(child.pid,
-			"ip neigh add 10.9.8.2 lladdr 02:00:00:00:00:02 dev v0 && "
-			"timeout 5 bash -c \"for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16; "
-			"do head -c 1400 /dev/zero >/dev/udp/10.9.8.2/9; done\""),
-		0);
-	speed = sample_of(sampler, METRIC_NIC_SPEED_MBPS);
-	assert_int_equal(speed, 10000); /* what veth claims: drivers/net/veth.c */
-	assert_in_range(sample_of(sampler, METRIC_NIC_TRANSMIT_DROPS), 1, 16);
-	print_cost(sampler, "nic");
-	sampler_destroy(sampler);
 	child_end(&child);
 }
 
@@ -353,8 +284,6 @@ int main(void)
 		cmocka_unit_test(tcp_of_others_do_not_count),
 		cmocka_unit_test(tcp_shared_tables),
 		cmocka_unit_test(without_rights_it_is_not_measurable),
-		cmocka_unit_test(nic_without_interfaces),
-		cmocka_unit_test(nic_counts_drops_of_a_shaper),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What was usual for the CPUs that a rank runs on, before it became slow: stolen by a hypervisor, their clock, what they do a
- * cycle. explain/cpu_speed.c measures how much of an excess it explains that they are slower since. One thread.
+ * What was usual for a rank before it became slow: how fast its counters grew, and how fast its CPUs were. Kept with the
+ * episode, since samples are so for half a minute only. One thread.
  */
-#ifndef SLOWRANK_ANALYSIS_EXPLAIN_CPU_SPEED_H
-#define SLOWRANK_ANALYSIS_EXPLAIN_CPU_SPEED_H
+#ifndef SLOWRANK_ANALYSIS_EXPLAIN_PAST_H
+#define SLOWRANK_ANALYSIS_EXPLAIN_PAST_H
 
 #include "analysis/explain/excess.h"
+#include "analysis/step.h"
 
 struct explain_context;
 
@@ -16,10 +17,10 @@ struct speed_figure {
 	double median, spread;
 };
 
-/* What was usual for a rank before it became slow. Kept, since samples are so for half a minute only. */
-struct speed_usual {
+struct episode_past {
 	uint32_t rank;
 	int64_t onset_ns;	       /* of the job's clock */
+	float rates[METRIC_NR];	       /* of counters, per ns; negative: not known */
 	struct speed_figure stolen;    /* of the time that its CPUs were wanted; 0..1 */
 	struct speed_figure clock;     /* cycles a ns on a CPU */
 	struct speed_figure per_cycle; /* instructions */
@@ -32,7 +33,7 @@ struct speed_usual {
  */
 double cpu_waits(const struct excess_sums *sums);
 
-void cpu_speed_usual(const struct explain_context *context, uint32_t rank, int64_t onset_ns,
-	struct speed_usual *usual);
+void explain_past(const struct explain_context *context, uint32_t rank, int64_t onset_ns,
+	struct episode_past *past);
 
 #endif

@@ -9,6 +9,7 @@ import unittest
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import changes  # noqa: E402
+import recuts  # noqa: E402
 import replay  # noqa: E402
 import rules  # noqa: E402
 
@@ -321,6 +322,45 @@ class Against(unittest.TestCase):
         self.assertEqual(self.kinds(dict(nobody, cause="unknown"), self.old[1]), ["changed"])
         self.assertEqual(self.kinds(dict(nobody, **{"class": "comm-slow"}), self.old[1]),
                          ["went", "came"])
+
+
+class Recuts(unittest.TestCase):
+    def setUp(self):
+        self.old = verdict_of(truth_of(), FAULTS[0], id=1)
+        self.old["end_unix_ns"] = self.old["onset_unix_ns"] + 5 * 10 ** 9
+
+    def said(self, **more):
+        return [key for key in recuts.SAID if recuts.is_said(key, self.old, dict(self.old, **more))]
+
+    def later(self, key, seconds):
+        return self.said(**{key: self.old[key] + int(seconds * 1e9)})
+
+    def test_what_is_the_same(self):
+        self.assertEqual(self.said(), list(recuts.SAID))
+        self.assertEqual(self.said(slowdown=9), list(recuts.SAID))
+        for key, value in (("ranks", [3]), ("class", "comm-slow"), ("cause", "gil")):
+            self.assertEqual(self.said(**{key: value}), [k for k in recuts.SAID if k != key])
+        for key, name in (("begin", "onset_unix_ns"), ("end", "end_unix_ns"), ("alert", "alert_unix_ns")):
+            without = [k for k in recuts.SAID if k != key]
+            self.assertEqual(self.later(name, 0.9), list(recuts.SAID))
+            self.assertEqual(self.later(name, 1.1), without)
+            self.assertEqual(self.later(name, -1.1), list(recuts.SAID) if key == "alert" else without)
+
+    def test_only_what_names_a_window_counts(self):
+        other = dict(self.old, id=2, ranks=[3])
+        old = {"verdicts": [self.old, other]}
+        count = recuts.compare({1}, old, old)
+        self.assertEqual([count[column] for column in recuts.COLUMNS], [1] * 8 + [0, 0])
+        count = recuts.compare({1}, old, {"verdicts": [other]})
+        self.assertEqual([count[column] for column in recuts.COLUMNS], [1] + [0] * 7 + [1, 0])
+
+    def test_worse_and_better(self):
+        old = {cut: dict.fromkeys(recuts.COLUMNS, 5) for cut in recuts.CUTS}
+        for column, change, worse, better in (("ranks", -1, 1, 0), ("alert", 1, 0, 1), ("came", 1, 1, 0),
+                                              ("went", -1, 0, 1), ("same", 0, 0, 0)):
+            new = copy.deepcopy(old)
+            new["split"][column] += change
+            self.assertEqual(tuple(map(len, recuts.worse_and_better(old, new))), (worse, better))
 
 
 if __name__ == "__main__":

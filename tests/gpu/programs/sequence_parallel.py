@@ -41,7 +41,8 @@ for block in model:
         "down": RowwiseParallel(output_layouts=Shard(1))})
     if data > 1:
         fully_shard(block, mesh=mesh["dp"])
-optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
+# One tensor at a time where DTensors and others are mixed, as plain norms are.
+optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, foreach=not plain)
 for _ in Author().steps():
     batch = torch.randn(8, 64, 2048, device=device)  # this rank's part of the sequence, unless plain
     loss = nn.functional.mse_loss(model(batch), batch)

@@ -64,6 +64,8 @@
 #define PERIOD_SEAMLESS_SHARE 0.25
 /* Long spacings are told from short ones where none lie in between; below the floor all are alike. */
 #define PERIOD_LONG_RATIO 2.0
+#define PERIOD_SLIGHT_RATIO 1.25 /* hardly longer ones, of which there must be more; */
+#define PERIOD_SLIGHT_MIN 8	 /* so many */
 #define PERIOD_SPACING_FLOOR_NS 2000.0
 #define PERIOD_SHORT_ROUND 4   /* calls */
 #define PERIOD_PLACES_MAX 8192 /* calls looked at of one place in short rounds; */
@@ -495,6 +497,9 @@
 #define COST_CELLS_PER_NS 0.005
 #define COST_SPENT_CELLS_MAX 3e8
 #define COST_COLUMN_CELLS 8
+
+/* explain: of so many other ranks the usual is taken. */
+#define EXPLAIN_OTHERS_MAX 1024
 
 /* explain: causes. Shares are of the excess, 0..1. */
 #define CAUSE_SHARE_MIN 0.35 /* a cause is named when it explains so much; else it is unknown */

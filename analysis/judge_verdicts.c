@@ -490,7 +490,7 @@ static void follow_gap(const struct judge *judge, struct track *track)
 	if (quiet->blocks)
 		distance = fmax(distance, (double)judge->block.time_ns * (double)quiet->blocks /
 						  (double)quiet->time_ns);
-	track->gap += (distance - track->gap) / TRACK_GAP_MEMORY;
+	track->gap += (distance - track->gap) / QUICK_MEAN;
 	track->gap = fmax(track->gap, 1);
 }
 

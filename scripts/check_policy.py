@@ -4,10 +4,10 @@
 
     scripts/check_policy.py [TREE]
 
-Prints how many numbers each section has, and how many are rules of verdicts; what is twice another
-one, or the same, is none of its own. Then FILE:LINE for each that stands elsewhere in analysis/ or in
-coordinator/assembly*: a macro, a nameless enum, a static const, or a literal with a point. Exits with 1
-when there is one; 2: no such tree. What is no policy is named below.
+Prints how many numbers each section has, and how many are rules of verdicts; what is twice
+another one, or the same, is none of its own. Then FILE:LINE for each that stands elsewhere in
+analysis/ or in coordinator/assembly*: a macro, a nameless enum, a static const, or a literal with
+a point. Exits with 1 when there is one; 2: no such tree. What is no policy is named below.
 """
 import glob
 import os
@@ -24,16 +24,17 @@ LATER = ("classify", "judge_cause", "judge_deep", "judge_gpu", "judge_hang", "ju
 CAPACITIES = set("""
 ACTIVITY_BLOCK ASYNCHRONOUS_MAX BESIDE_CELLS_MAX BESIDE_MEMBERS_MAX BESIDE_QUEUE_MAX BLOCK_MEMBERS
 BUCKETED_AT_ONCE BUCKETED_MIN BUCKET_COUNT CELLS_AHEAD COLUMNS_AT_ONCE COLUMN_GAP COSTS_PER_KIND
-COST_LINKS_MAX EVEN_LAYOUTS_MAX EVIDENCE_INTERVALS GRID_GAP_MEMBERS_MIN GRID_MEMBER_GAP GRID_TIMES_MAX
-HISTORIES_MAX INSTANCES_AHEAD INSTANCES_MAX KEPT_AT_ONCE KIND_BLOCK KNOWN_WORDS LANES_MAX LANE_COUNT
-LINK_FLOWS_MAX LINK_PAIRS_TOLD LOSS_HEIGHTS MEMBERS_MAX NEWS_MAX PERIODICS_MAX PERIOD_LENGTH_MAX
-PERIOD_SCALE_NR PERIOD_SPAN_NR PERIOD_VISIT_NR PLACES_MAX PLACES_TRIED ROLES_MAX SAMPLE_COUNT SAMPLE_ENDS
-SAMPLE_RING_MAX SHAPES_MAX SKETCH_BUCKETS SORTED_AT_ONCE TRACKS_MAX VERDICTS_MAX VERDICT_EVIDENCE_MAX
-VERDICT_PAIRS_MAX VERDICT_RANKS_MAX VERDICT_VICTIMS_MAX VISITS_MAX gaps
+COST_LINKS_MAX EVEN_LAYOUTS_MAX EVIDENCE_INTERVALS GRID_GAP_MEMBERS_MIN GRID_MEMBER_GAP
+GRID_TIMES_MAX HISTORIES_MAX INSTANCES_AHEAD INSTANCES_MAX KEPT_AT_ONCE KIND_BLOCK KNOWN_WORDS
+LANES_MAX LANE_COUNT LINK_FLOWS_MAX LINK_PAIRS_TOLD LOOKS_KEPT_MAX LOSS_HEIGHTS MEMBERS_MAX
+NEWS_MAX PERIODICS_MAX PERIOD_LENGTH_MAX PERIOD_SCALE_NR PERIOD_SPAN_NR PERIOD_VISIT_NR PLACES_MAX
+PLACES_TRIED ROLES_MAX SAMPLE_COUNT SAMPLE_ENDS SAMPLE_RING_MAX SHAPES_MAX SKETCH_BUCKETS
+SORTED_AT_ONCE TRACKS_MAX VERDICTS_MAX VERDICT_EVIDENCE_MAX VERDICT_PAIRS_MAX VERDICT_RANKS_MAX
+VERDICT_VICTIMS_MAX VISITS_MAX gaps
 """.split())
-# Numbers of formats, codes and sentinels.
+# Numbers of formats, codes and sentinels; those in hexadecimal are bits, or hashes.
 FORMATS = set("""
-CLOCK_ERROR_UNKNOWN_NS EVIDENCE_SOURCE_NR HASH_BASE HASH_MODULUS SECOND_NS STEP_NAME_LENGTH_MAX
+CLOCK_ERROR_UNKNOWN_NS EVIDENCE_SOURCE_NR HASH_MODULUS SECOND_NS STEP_NAME_LENGTH_MAX
 STEP_PART_COUNT_MAX STEP_RANK_COUNT_MAX STEP_ROOT_NONE STEP_TASK_NAME_LENGTH VERDICT_DETAIL_LENGTH
 """.split())
 # Literals that are no policy in a file, and why.
@@ -44,8 +45,10 @@ ARITHMETIC = {
 }
 SECTIONS = ("steps", "join", "attribute", "detect", "explain", "incident", "costs")
 RULES = ("attribute", "detect", "explain", "incident")  # the sections that make verdicts
-PLAIN = {0, 1, 2, 0.5, 1e3, 1e6, 1e9, 1e-3, 1e-9}  # units, and what keeps from dividing by 0
-NUMBER = re.compile(r"(?<![\w.])(?:0[xX][0-9a-fA-F]+|(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)[uUlLfF]*(?![\w.])")
+PLAIN = {0, 1, 2, 0.5, 1e3, 1e6, 1e9, 1e-3, 1e-6, 1e-9}  # units, and what keeps from dividing by 0
+NUMBER = re.compile(r"(?<![\w.])(?:0[xX][0-9a-fA-F]+|(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)"
+                    r"[uUlLfF]*(?![\w.])")
+STATIC = re.compile(r"^[ \t]*static const (?:u?int\w*|size_t|unsigned|double|float)\s+([^;]*);", re.M)
 SECTION = re.compile(rf"^(?:/\*|\s\*) ({'|'.join(SECTIONS)}): ")
 
 
@@ -58,12 +61,12 @@ def without_comments(text):
 
 
 def value_of(literal):
-    literal = literal.rstrip("uUlL") if literal[:2] in ("0x", "0X") else literal.rstrip("uUlLfF")
-    return float(int(literal, 16)) if literal[:2] in ("0x", "0X") else float(literal)
+    return float(literal.rstrip("uUlLfF"))
 
 
 def numbers_in(text):
-    return NUMBER.findall(text.replace("INT64_C(", "(").replace("UINT64_C(", "("))
+    found = NUMBER.findall(text.replace("UINT64_C(", "(").replace("INT64_C(", "("))
+    return [number for number in found if number[:2] not in ("0x", "0X")]
 
 
 def count(text):
@@ -91,8 +94,7 @@ def named(code):
         for constant in re.finditer(r"(\w+)\s*=\s*([^,}]*)", match.group(1)):
             if "sizeof" not in constant.group(2) and numbers_in(constant.group(2)):
                 yield match.start(1) + constant.start(), constant.group(1)
-    for match in re.finditer(r"^[ \t]*static const (?:u?int\w*|size_t|unsigned|double|float)\s+([^;]*);",
-                             code, re.M):
+    for match in STATIC.finditer(code):
         for constant in re.finditer(r"(\w+)(?:\[\w*\])?\s*=\s*(\{[^}]*\}|[^,]*)", match.group(1)):
             if numbers_in(constant.group(2)):
                 yield match.start(), constant.group(1)
@@ -129,8 +131,9 @@ def main():
         return 2
     with open(POLICY, encoding="utf-8") as file:
         counts = count(file.read())
+    rules = sum(counts.get(section, 0) for section in RULES)
     print(", ".join(f"{section} {number}" for section, number in counts.items()) + ":",
-          f"{sum(counts.values())} numbers, {sum(counts.get(s, 0) for s in RULES)} rules of verdicts")
+          f"{sum(counts.values())} numbers, {rules} of them rules of verdicts")
     found = False
     for path in sorted(path for folder in FOLDERS for path in glob.glob(folder, recursive=True)):
         if path == POLICY or os.path.basename(path).startswith(LATER):

@@ -274,9 +274,9 @@ static bool host_just_wanders(const struct judge *judge, const struct rank_state
 		class->cause != CAUSE_UNKNOWN)
 		return false;
 	level = level_of_latest(judge, state, steps_of_run(judge, run), true);
-	if (level >= HOST_WANDERS_MAX)
+	if (level >= WANDERS_MAX)
 		return false;
-	if (level < HOST_WANDERS_MIN || run->sums.time_ns < HOST_WANDERS_NS)
+	if (level < MACHINES_DIFFER || run->sums.time_ns < HOST_WANDERS_NS)
 		return true;
 	before = judge_usual_length(judge, 0, run->first_step);
 	length = judge_usual_length(judge, run->first_step, judge->next_step);
@@ -303,7 +303,7 @@ static bool within_power_cap(
 	uint64_t steps = steps_of_run(judge, run);
 
 	return level_of_latest(judge, state, steps < POWER_CAP_STEPS ? steps : POWER_CAP_STEPS,
-		       true) < POWER_CAP_LEVEL;
+		       true) < WANDERS_MAX;
 }
 
 /* A change is told when it is large enough to matter and really makes the step longer. */

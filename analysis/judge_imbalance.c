@@ -286,7 +286,7 @@ static bool deviations_alike(const struct imbalance_state *state)
 	double least =
 		state->beside && large ? UNEVEN_BESIDE_CORRELATION_MIN : UNEVEN_CORRELATION_MIN;
 
-	if (state->taken > UNEVEN_TAKEN_MAX * state->absolute)
+	if (state->taken > HALF_SHARE * state->absolute)
 		return false;
 	if (fmin(forward, backward) < UNEVEN_DIRECTION_SHARE_MIN * fmax(forward, backward))
 		return large;
@@ -306,7 +306,7 @@ static bool sequences_uneven(const struct judge *judge)
 		all += (double)judge->ranks[r].unevenness;
 		most = fmax(most, (double)judge->ranks[r].unevenness);
 	}
-	return most < UNEVEN_ONE_RANK_MAX * all;
+	return most < HALF_SHARE * all;
 }
 
 double judge_uneven_level(const struct judge *judge)

@@ -422,7 +422,7 @@ static void name_rank(const struct link_flows *flows, int64_t from_ns, int64_t u
 	bool alike = second.all > LINK_ALIKE * best.all;
 
 	finding->share = fmin(best.share, 1);
-	if (best.all < LINK_COMMON_SHARE * total_ns ||
+	if (best.all < MOST_SHARE * total_ns ||
 		(alike && (best.sent < LINK_DIRECTION_FACTOR * second.sent ||
 				  is_unheard(flows, second.rank, from_ns, until_ns))) ||
 		!is_clear(flows, best.rank, from_ns, until_ns, worst))
@@ -460,7 +460,7 @@ bool link_flows_find(const struct link_flows *flows, int64_t from_ns, int64_t un
 		note_pair(&finding, &slow);
 	}
 	if (finding.slow_count == 0 ||
-		(double)known_count < KNOWN_SHARE_MIN * (double)finding.flow_count)
+		(double)known_count < MOST_SHARE * (double)finding.flow_count)
 		return false;
 	if (fast_count)
 		finding.control_ns = lower_median_double(flows->scratch, fast_count);

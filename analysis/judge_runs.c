@@ -19,7 +19,7 @@ static void settle(struct rank_state *state, size_t rank_count)
 	median = fmax(median_double(values, WARM_UP_BLOCKS), 0);
 	state->settled = true;
 	state->usual_blocks = WARM_UP_BLOCKS;
-	if (median >= (rank_count >= FROM_START_PEERS ? DELAY_SHARE_MIN : FROM_START_MIN))
+	if (median >= (rank_count >= FROM_START_PEERS ? DELAY_SHARE_MIN : MACHINES_DIFFER))
 		return;
 	state->usual = state->usual_least = median;
 	for (uint32_t i = 0; i < WARM_UP_BLOCKS; i++)

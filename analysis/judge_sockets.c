@@ -91,7 +91,7 @@ static bool measure_busy(struct judge *judge, int64_t from_ns, int64_t until_ns,
 			judge->scratch[busy->rank_count++] = rate;
 	}
 	/* Hosts are sampled one after the other; one that was not yet may be the one. */
-	if (busy->rank_count < KNOWN_SHARE_MIN * sampled && until_ns - from_ns < SAMPLE_NS)
+	if (busy->rank_count < MOST_SHARE * sampled && until_ns - from_ns < SAMPLE_NS)
 		return false;
 	if (busy->rank_count * 2 < sampled && until_ns - from_ns < 2 * SAMPLE_NS)
 		return false;
@@ -191,7 +191,7 @@ static bool locate_by_lag(struct judge *judge, struct verdict *verdict)
 			second = lag;
 		}
 	}
-	if (most < LAG_SHARE_MIN * comm->excess_share || most < LAG_FACTOR * second ||
+	if (most < HALF_SHARE * comm->excess_share || most < LAG_FACTOR * second ||
 		most < COMM_SHARE_MIN / 2)
 		return false;
 	verdict->rank_count = 1;
@@ -324,7 +324,7 @@ static bool one_stands_out(struct judge *judge, struct busy *busy, int64_t from_
 		double own = rate_of(judge, r, METRIC_TCP_BYTES_SENT, from_ns, until_ns);
 		double growth = grown_by(judge, r, from_ns, until_ns, &known, &remembered);
 
-		if (known && growth < BUSY_ALIKE * most) {
+		if (known && growth < HALF_SHARE * most) {
 			alike += own >= sent / 2 && own <= 2 * sent;
 			continue;
 		}
@@ -351,7 +351,7 @@ static void name_busiest(struct judge *judge, const struct busy *busy, int64_t f
 		bool known = false;
 
 		if (busy_over(judge, r, from_ns, until_ns, busy->usual, &known) >=
-				BUSY_ALIKE * busy->most &&
+				HALF_SHARE * busy->most &&
 			known && verdict->rank_count < VERDICT_RANKS_MAX)
 			verdict->ranks[verdict->rank_count++] = r;
 	}
@@ -560,7 +560,7 @@ static bool split_by_class(struct judge *judge, int64_t until_ns)
 		state->busy_outside = (float)split.outside;
 		state->busy_error = (float)split.error;
 	}
-	return known >= 2 && known >= KNOWN_SHARE_MIN * sampled;
+	return known >= 2 && known >= MOST_SHARE * sampled;
 }
 
 bool judge_comm_locate(

@@ -82,7 +82,7 @@ static void refresh(struct judge *judge, struct track *track)
 	struct verdict *verdict = &judge->verdicts[track->verdict];
 	double share_of_block, level = loudness(judge, track, &share_of_block);
 	/* The block in which a fault ends shows less of it. */
-	bool whole = track->loud_blocks == 0 || level >= WHOLE_SHARE * track->level;
+	bool whole = track->loud_blocks == 0 || level >= MOST_SHARE * track->level;
 
 	if (track->imbalance)
 		judge_imbalance_tell(judge, track->imbalance, verdict);

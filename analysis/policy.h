@@ -189,6 +189,10 @@
 #define SLOW_MEAN 16	   /* values that a slow mean remembers: of what is usual for a rank */
 #define QUICK_MEAN 4	   /* the same, of what is so now */
 #define STEP_HISTORY 256   /* steps in which an onset is looked for */
+/* The larger part of something; or so near to the largest that it is of its kind. */
+#define HALF_SHARE 0.5
+/* Most of it: of the ranks that are sampled, of the lateness that one rank explains, of a verdict's level. */
+#define MOST_SHARE 0.75
 #define SEEN_MIN 3	/* packets lost, steps hit, slow requests: one or two may have any reason */
 #define RANKS_ENOUGH 64 /* of more, a sample of the ranks, or of the steps, tells as much: */
 #define STEPS_SAMPLED 4 /* one step in so many */
@@ -232,7 +236,7 @@
  */
 #define LARGE_SHARE_MIN 0.15
 /* What comes again and again, with this mean, is told when it takes so much of the steps it hits. */
-#define RARE_SHARE_MIN 0.01
+#define RARE_SHARE_MIN SLOW_REFERENCE
 #define RARE_HEIGHT_MIN 0.06
 /* Jitter of wake-ups: a smaller delay of a step, or in a shorter transfer, says nothing. */
 #define WAKE_UP_NS 50000
@@ -245,7 +249,7 @@
  * Machines differ. What a rank was slower by from its first block on is told only when it is more
  * than machines of one kind differ by, or, among at least so many peers, when it is unlike them.
  */
-#define FROM_START_MIN 0.1
+#define MACHINES_DIFFER 0.1
 #define FROM_START_PEERS 8
 #define PEERS_MIN 4 /* ranks, groups: of fewer, nothing says which one is unlike the others */
 #define STEPS_KNOWN_MIN 16 /* of which the usual length, or a correlation, is known */
@@ -265,18 +269,14 @@
 /* Any rank's runtime collects now and then: below this level that must last. */
 #define COLLECTOR_SHARE_MIN 0.3
 /*
- * Hosts that launch work for devices wander without a reason that is seen (Python on H200s: by 7 % for
- * 15 s; by 15 % for 3 to 13 s where the host is what takes the time; 200 ms at once). Of a step.
+ * Of a step. Hosts that launch work for devices wander without a reason that is seen (Python on H200s: by 7 % for
+ * 15 s; by 15 % for 3 to 13 s where the host is what takes the time; 200 ms at once). GPUs at their power cap
+ * differ in speed, from one to the next and over minutes (seen: two H200 in one host, 17 % apart, either way
+ * round). Where most of a job's are, less is no fault of one.
  */
-#define HOST_WANDERS_MIN 0.1
-#define HOST_WANDERS_MAX 0.25
-#define HOST_WANDERS_NS INT64_C(60000000000)
-/*
- * GPUs at their power cap differ in speed, from one to the next and over minutes (seen: two H200
- * in one host, 17 % apart, either way round). Where most of a job's are, less is no fault of one.
- */
-#define POWER_CAP_LEVEL 0.25
-#define POWER_CAP_STEPS 16
+#define WANDERS_MAX 0.25
+#define HOST_WANDERS_NS INT64_C(60000000000) /* a host that is slow for longer has a reason */
+#define POWER_CAP_STEPS 16		     /* the latest, in which that is looked at */
 #define UNEVEN_TIMES_MIN 2.0 /* where work is uneven: as much more than the usual difference */
 
 /* What comes back every so many steps. */
@@ -310,11 +310,10 @@
  * what is usual for the kind is slow, though it always was.
  */
 #define UNLIKE_OTHERS 1.25
-#define REPLAY_SHARE_MIN 0.01	    /* of a step: what costs less is not worth a replay */
-#define TRANSFER_QUIET_GAIN_MAX 0.5 /* of quiet time, that replays may gain by noise */
-#define TRANSFER_LOUD_BLOCKS_MIN 6  /* of a slow run */
-#define TRANSFER_TRIES_MAX 24	    /* blocks of a slow run, after which it is nobody's */
-#define TRANSFER_RARE_TRIES_MAX 64  /* the same, where most blocks are quiet */
+#define REPLAY_SHARE_MIN 0.01	   /* of a step: what costs less is not worth a replay */
+#define TRANSFER_LOUD_BLOCKS_MIN 6 /* of a slow run */
+#define TRANSFER_TRIES_MAX 24	   /* blocks of a slow run, after which it is nobody's */
+#define TRANSFER_RARE_TRIES_MAX 64 /* the same, where most blocks are quiet */
 
 /* Counters that are sampled: sockets, ports. */
 /*
@@ -330,11 +329,8 @@
 #define EVIDENCE_RATES_MIN 4	 /* rates, before one knows how they differ */
 #define EVIDENCE_SPLIT_MIN 8	 /* samples, to tell steps of a class from others */
 #define EVIDENCE_SPLIT_SHARE 0.1 /* deviation of how much of them is of the class */
-/* Of ranks that are sampled, of flows: the one in question may be among those that are not known. */
-#define KNOWN_SHARE_MIN 0.75
 /* Of the excess of transfers: the time that a link accounts for, by its sockets or its requests. */
 #define LINK_SHARE_MIN 0.3
-#define BUSY_ALIKE 0.5 /* of what the busiest is: others as busy are culprits too */
 /* Sockets that became this many times busier, by this share of what the worst did, changed too. */
 #define BUSY_GROWN_FACTOR 1.25
 #define BUSY_GROWN_ALIKE 0.15
@@ -347,19 +343,16 @@
 #define COUNTER_FACTOR 4.0
 #define ERRORS_PER_S_MIN 0.1	   /* of ports, lost packets: fewer come anywhere, now and then */
 #define RETRANSMIT_SHARE_MIN 0.005 /* of bytes sent: a healthy link does not reach it */
-/* Without sockets, the rank that leaves late: of the excess, and times the next one's. */
-#define LAG_SHARE_MIN 0.5
+/* Without sockets, the rank that leaves late: times the next one's. */
 #define LAG_FACTOR 3
 
 /* Pairs of ranks, by what their queue pairs tell. */
 /* A sum is over so long at least: a sample's second, less its jitter. */
 #define LINK_POINT_NS 900000000
-#define LINK_POINTS 16	     /* sums kept per flow, a second or more apart */
-#define LINK_PAST 8	     /* quiet seconds that tell what is usual */
-#define LINK_PAST_MIN 6	     /* of them, before it is known */
-#define LINK_SLOW_FACTOR 2.0 /* times its usual: less is told of by transfers */
-/* Of all lateness: a rank that it touches is what slow flows have in common. */
-#define LINK_COMMON_SHARE 0.75
+#define LINK_POINTS 16		  /* sums kept per flow, a second or more apart */
+#define LINK_PAST 8		  /* quiet seconds that tell what is usual */
+#define LINK_PAST_MIN 6		  /* of them, before it is known */
+#define LINK_SLOW_FACTOR 2.0	  /* times its usual: less is told of by transfers */
 #define LINK_DIRECTION_FACTOR 1.3 /* between two ranks alone, sends of one must be so much later */
 #define LINK_SAME_COVER 0.02	  /* lateness that differs by less is the same */
 #define LINK_ALIKE 0.9		  /* of the most lateness: the other end is as far in */
@@ -405,9 +398,6 @@
 #define UNEVEN_DEVIATION_MIN 0.08
 #define UNEVEN_SPREAD_MIN 0.45
 #define UNEVEN_DIRECTION_SHARE_MIN 0.01 /* of the work: less in one direction is nothing to show */
-/* Of their deviations: where ranks were kept off their CPUs for more, these tell nothing of work. */
-#define UNEVEN_TAKEN_MAX 0.5
-#define UNEVEN_ONE_RANK_MAX 0.5	 /* of all unevenness: one rank with more is uneven by itself */
 #define EVEN_SAMPLES_MAX 1024.0F /* rows times steps, that the mean work of a place is over */
 /*
  * Pearson's correlation of both ends of messages, and how much they differ together (root of the covariance,
@@ -431,7 +421,6 @@
 
 /* Ranks that turn slow within this time, for the same reason, share a verdict. */
 #define JOIN_NS INT64_C(2000000000)
-#define WHOLE_SHARE 0.75     /* of a verdict's level */
 #define VICTIM_WAIT_MIN 0.25 /* of a verdict's level, that its victims waited for */
 #define TRACK_LEVEL_MEMORY 8 /* loud blocks; of a verdict's level */
 #define LEFT_SHARE_MIN 0.01  /* of the time is left in a step without a fault, at least */

@@ -48,7 +48,8 @@ RULES = ("attribute", "detect", "explain", "incident")  # the sections that make
 PLAIN = {0, 1, 2, 0.5, 1e3, 1e6, 1e9, 1e-3, 1e-6, 1e-9}  # units, and what keeps from dividing by 0
 NUMBER = re.compile(r"(?<![\w.])(?:0[xX][0-9a-fA-F]+|(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)"
                     r"[uUlLfF]*(?![\w.])")
-STATIC = re.compile(r"^[ \t]*static const (?:u?int\w*|size_t|unsigned|double|float)\s+([^;]*);", re.M)
+STATIC = re.compile(r"^[ \t]*static const (?:u?int\w*|size_t|unsigned|double|float)\s+([^;]*);",
+                    re.M)
 SECTION = re.compile(rf"^(?:/\*|\s\*) ({'|'.join(SECTIONS)}): ")
 
 

@@ -299,6 +299,7 @@ double judge_comm_cost_ns(const struct comm_state *comm, double time_ns, double 
 
 	for (uint32_t i = 0; i < kept; i++)
 		past[i] = (double)comm->past[i];
+	/* Replays of quiet time gain less than half of it by noise. */
 	usual = kept ? fmin(fmax(median_double(past, kept), 0), HALF_SHARE) : 0;
 	return fmax((gain_ns - usual * time_ns) / (1 - usual), 0);
 }

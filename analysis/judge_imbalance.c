@@ -286,6 +286,7 @@ static bool deviations_alike(const struct imbalance_state *state)
 	double least =
 		state->beside && large ? UNEVEN_BESIDE_CORRELATION_MIN : UNEVEN_CORRELATION_MIN;
 
+	/* Where ranks were kept off their CPUs, their deviations tell nothing of work. */
 	if (state->taken > HALF_SHARE * state->absolute)
 		return false;
 	if (fmin(forward, backward) < UNEVEN_DIRECTION_SHARE_MIN * fmax(forward, backward))
@@ -306,6 +307,7 @@ static bool sequences_uneven(const struct judge *judge)
 		all += (double)judge->ranks[r].unevenness;
 		most = fmax(most, (double)judge->ranks[r].unevenness);
 	}
+	/* One rank with most of it is uneven by itself. */
 	return most < HALF_SHARE * all;
 }
 

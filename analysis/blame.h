@@ -52,9 +52,6 @@ struct blame_transfer {
 	uint32_t instance;
 };
 
-/* A receiver saw how long its message was on its way when it waited for this part of it. */
-enum { MESSAGE_SEEN = 8 };
-
 /* Per cell, for the what-if replay. */
 struct blame_cell {
 	int64_t control_ns;    /* the control's own time */

@@ -105,7 +105,7 @@ static void update(struct device_correction *rank, int64_t move_max_ns, int64_t 
 		return;
 	if (select_int64(rank->excess_ns, count, 3 * count / 4) -
 			select_int64(rank->excess_ns, count, count / 4) >
-		DEVICE_SPREAD_MAX_NS)
+		CONTRADICTION_NS)
 		return;
 	int64_t shown_ns = lower_median_int64(rank->excess_ns, count);
 

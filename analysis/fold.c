@@ -55,7 +55,7 @@ static void try_class(const uint16_t *in_class, size_t taken, size_t from, size_
 			phase = q;
 	}
 	if (in_class[phase] < FOLD_HITS_MIN ||
-		in_class[phase] < expected + FOLD_DEVIATIONS_MIN * sqrt(expected))
+		in_class[phase] < expected + CHANCE_DEVIATIONS * sqrt(expected))
 		return;
 	size = class_size(from, count, every, phase);
 	surprise = hit_surprise(in_class[phase], size, taken - in_class[phase], values - size) -

@@ -10,9 +10,8 @@
 
 static int reserve_scratch(struct judge *judge)
 {
-	size_t needed = judge->rank_end > POOL_RANKS_MAX * PAST_BLOCKS
-				? judge->rank_end
-				: POOL_RANKS_MAX * PAST_BLOCKS;
+	size_t needed = judge->rank_end > RANKS_ENOUGH * PAST_BLOCKS ? judge->rank_end
+								     : RANKS_ENOUGH * PAST_BLOCKS;
 
 	if (needed <= judge->scratch_capacity)
 		return 0;
@@ -81,7 +80,7 @@ static double surprise_of_latest(
 	uint64_t peer_hits = 0, peer_tries = 0, pool = 0;
 
 	for (int any = 0; any < 2 && pool == 0; any++) {
-		for (uint32_t r = 0; r < judge->rank_end && pool < POOL_RANKS_MAX; r++) {
+		for (uint32_t r = 0; r < judge->rank_end && pool < RANKS_ENOUGH; r++) {
 			const struct rank_state *peer = &judge->ranks[r];
 
 			if (r == rank || !peer->in_block || peer->track ||
@@ -187,11 +186,10 @@ static double contention_evidence_needed(const struct judge *judge, const struct
 	double most = OWN_RIVALS_MAX * (double)by.all_ns;
 
 	if ((double)by.ranks_ns <= most &&
-		((double)(by.ranks_ns + by.own_threads_ns) <= most ||
-			level >= OWN_RIVALS_SHARE_MIN) &&
+		((double)(by.ranks_ns + by.own_threads_ns) <= most || level >= LARGE_SHARE_MIN) &&
 		(double)by.all_ns >= RIVALS_SEEN_MIN * (double)excess_ns)
 		return lasting;
-	return level < OWN_RIVALS_SHARE_MIN ? INFINITY : EVIDENCE_HIGH;
+	return level < LARGE_SHARE_MIN ? INFINITY : EVIDENCE_HIGH;
 }
 
 /*
@@ -248,7 +246,7 @@ double judge_usual_length(const struct judge *judge, uint64_t from, uint64_t unt
 
 	for (uint64_t s = from > kept ? from : kept; s < until; s++)
 		lengths[count++] = (double)judge->step_length_ns[s % STEP_HISTORY];
-	return count < STEPS_BEFORE_MIN ? 0 : median_double(lengths, count);
+	return count < STEPS_KNOWN_MIN ? 0 : median_double(lengths, count);
 }
 
 /* Others did not wait for another reason: by the replay, or because steps became longer with it. */
@@ -278,9 +276,9 @@ static bool host_just_wanders(const struct judge *judge, const struct rank_state
 		cause_says_why(why->cause))
 		return false;
 	level = level_of_latest(judge, state, steps_of_run(judge, run), true);
-	if (level >= HOST_WANDERS_MAX)
+	if (level >= WANDERS_MAX)
 		return false;
-	if (level < HOST_WANDERS_MIN || run->sums.time_ns < HOST_WANDERS_NS)
+	if (level < MACHINES_DIFFER || run->sums.time_ns < HOST_WANDERS_NS)
 		return true;
 	before = judge_usual_length(judge, 0, run->first_step);
 	length = judge_usual_length(judge, run->first_step, judge->next_step);
@@ -293,8 +291,7 @@ static bool host_just_wanders(const struct judge *judge, const struct rank_state
  */
 static bool small_is_certain(const struct judge *judge, const struct delay_run *run)
 {
-	return judge->ranks_in_block >= SMALL_PEERS_MIN && !run->sums.on_device &&
-	       !run->sums.host_times;
+	return judge->ranks_in_block >= PEERS_MIN && !run->sums.on_device && !run->sums.host_times;
 }
 
 double judge_chance_level(double scale, uint64_t blocks, uint64_t usual_blocks)
@@ -308,7 +305,7 @@ static bool within_power_cap(
 	uint64_t steps = steps_of_run(judge, run);
 
 	return level_of_latest(judge, state, steps < POWER_CAP_STEPS ? steps : POWER_CAP_STEPS,
-		       true) < POWER_CAP_LEVEL;
+		       true) < WANDERS_MAX;
 }
 
 /* A change is told when it is large enough to matter and really makes the step longer. */
@@ -321,7 +318,7 @@ bool judge_worth_telling(const struct judge *judge, uint32_t rank, const struct 
 	struct explanation why;
 
 	if (run->blocks < (run == &state->runs[RUN_SLOW] ? SLOW_BLOCKS_MIN : QUICK_BLOCKS_MIN) ||
-		delay_per_step < DELAY_PER_STEP_MIN_NS)
+		delay_per_step < WAKE_UP_NS)
 		return false;
 	if (level < DELAY_SHARE_MIN && !small_is_certain(judge, run))
 		return false;

@@ -14,7 +14,7 @@
 static double deviations_of(double freedom, double rank_count)
 {
 	double z = sqrt(
-		BUSY_DEVIATIONS * BUSY_DEVIATIONS + 2 * log(fmax(rank_count / BUSY_RANKS_FEW, 1)));
+		CHANCE_DEVIATIONS * CHANCE_DEVIATIONS + 2 * log(fmax(rank_count / PEERS_MIN, 1)));
 
 	return z + (z * z * z + z) / (4 * freedom);
 }
@@ -28,7 +28,7 @@ static int64_t rate_ns(const struct judge *judge)
 
 void judge_busy_noise(const struct judge *judge, int64_t until_ns, struct busy_noise *noise)
 {
-	uint32_t stride = judge->rank_end / BUSY_LOOKED_AT_MAX + 1, known = 0;
+	uint32_t stride = judge->rank_end / RANKS_ENOUGH + 1, known = 0;
 	double squares = 0, count = 0, time_ns = 0;
 
 	for (uint32_t r = 0; r < judge->rank_end; r += stride) {

@@ -53,7 +53,7 @@ static void tell_members(struct judge *judge, const struct step_grid *grid, uint
 	const struct grid_instance *instance = &grid->instances[index];
 
 	/* What takes no time cannot be seen to take longer. */
-	bool link = !instance->same_host && shape->slow > 0 && shape->expected_ns >= LINK_SEEN_NS;
+	bool link = !instance->same_host && shape->slow > 0 && shape->expected_ns >= WAKE_UP_NS;
 
 	for (uint32_t m = 0; m < instance->member_count; m++) {
 		struct comm_row *row =
@@ -136,7 +136,7 @@ int judge_comm_step(struct judge *judge, const struct step_grid *grid)
 			(double)comm->faster[transfer->instance], shape);
 	}
 	most = take_rows(judge, grid);
-	bool slow = most > TRANSFER_REPLAYED_MIN * (double)(grid->end_ns - grid->start_ns);
+	bool slow = most > REPLAY_SHARE_MIN * (double)(grid->end_ns - grid->start_ns);
 
 	/* What is late at a step's end makes the next one longer. */
 	if (slow || comm->slow_before)
@@ -154,20 +154,20 @@ int judge_comm_step(struct judge *judge, const struct step_grid *grid)
 static void close_shape(struct transfer_shape *shape, bool learn)
 {
 	float mean_ns = (float)shape->sum_ns / (float)shape->count;
-	double past[SHAPE_PAST];
+	double past[QUIET_BLOCKS];
 	uint32_t count;
 
 	if (shape->expected_ns > 0) {
 		float times = mean_ns / shape->expected_ns;
 
-		shape->slow += shape->slow > 0 ? (times - shape->slow) / TRANSFER_MEMORY : times;
+		shape->slow += shape->slow > 0 ? (times - shape->slow) / QUICK_MEAN : times;
 	}
 	if (!learn && shape->usual_ns >= 0)
 		return;
-	shape->past[shape->past_count++ % SHAPE_PAST] = mean_ns;
-	if (shape->past_count == 2 * SHAPE_PAST)
-		shape->past_count = SHAPE_PAST;
-	count = shape->past_count < SHAPE_PAST ? shape->past_count : SHAPE_PAST;
+	shape->past[shape->past_count++ % QUIET_BLOCKS] = mean_ns;
+	if (shape->past_count == 2 * QUIET_BLOCKS)
+		shape->past_count = QUIET_BLOCKS;
+	count = shape->past_count < QUIET_BLOCKS ? shape->past_count : QUIET_BLOCKS;
 	for (uint32_t k = 0; k < count; k++)
 		past[k] = (double)shape->past[k];
 	if (count >= SHAPE_PAST_MIN)
@@ -219,7 +219,7 @@ static void expect(struct judge *judge, size_t first, size_t end)
 		if (shape->count)
 			judge->scratch[count++] = (double)shape->sum_ns / (double)shape->count;
 	}
-	if (count >= KIND_MEMBERS_MIN)
+	if (count >= PEERS_MIN)
 		others_ns = lower_median_double(judge->scratch, count);
 	for (size_t i = first; i < end; i++) {
 		struct transfer_shape *shape = &comm->shapes[comm->by_kind[i]];
@@ -299,7 +299,8 @@ double judge_comm_cost_ns(const struct comm_state *comm, double time_ns, double 
 
 	for (uint32_t i = 0; i < kept; i++)
 		past[i] = (double)comm->past[i];
-	usual = kept ? fmin(fmax(median_double(past, kept), 0), TRANSFER_QUIET_GAIN_MAX) : 0;
+	/* Replays of quiet time gain less than half of it by noise. */
+	usual = kept ? fmin(fmax(median_double(past, kept), 0), HALF_SHARE) : 0;
 	return fmax((gain_ns - usual * time_ns) / (1 - usual), 0);
 }
 
@@ -395,7 +396,7 @@ static bool worth_telling(struct judge *judge, enum run_kind kind)
 	/* What has ended is not told any more. */
 	if (series->change.sum < CHANGE_THRESHOLD || comm->excess_share < QUIET_SHARE * least ||
 		share < least || run->blocks < QUICK_BLOCKS_MIN ||
-		(double)run->excess_ns < DELAY_PER_STEP_MIN_NS * (double)run->steps)
+		(double)run->excess_ns < WAKE_UP_NS * (double)run->steps)
 		return false;
 	if (kind == RUN_SLOW)
 		/* What began a moment ago is the quick run's to tell. */
@@ -409,7 +410,7 @@ static bool worth_telling(struct judge *judge, enum run_kind kind)
 	if (can_locate(judge, &probe))
 		return true;
 	/* On one host there is no link to be slow, and what looks like one is a busy CPU. */
-	return judge->several_hosts && share >= UNLOCATED_SHARE_MIN &&
+	return judge->several_hosts && share >= LARGE_SHARE_MIN &&
 	       series->change.evidence >= EVIDENCE_HIGH;
 }
 
@@ -480,7 +481,7 @@ bool judge_comm_block(struct judge *judge, double rank_level)
 	struct comm_state *comm = judge->comm;
 	bool active = comm_track_active(judge);
 	bool learn = !active && comm->series[RUN_QUICK].change.sum < CHANGE_SUSPECT;
-	bool alike = comm->series[RUN_SLOW].change.sum < 2 * CHANGE_SUSPECT ||
+	bool alike = comm->series[RUN_SLOW].change.sum < CHANGE_NEAR ||
 		     is_rare(&comm->series[RUN_SLOW].run);
 	struct comm_run lossy;
 	bool explained, quiet, lost;
@@ -489,7 +490,7 @@ bool judge_comm_block(struct judge *judge, double rank_level)
 	comm->excess_share = fmin((double)comm->excess_ns / (double)judge->block.time_ns, 1);
 	comm->block_gain_ns = 0;
 	/* a rank that is late, or held off the CPU, disturbs transfers too */
-	explained = comm->excess_share < TRANSFER_LATE_FACTOR * rank_level;
+	explained = comm->excess_share < LATE_FACTOR * rank_level;
 	/* What a late rank, or one off the CPU, adds to transfers must not become usual. */
 	quiet = learn && (rank_level <= 0 || comm->excess_share < COMM_SHARE_MIN / 2);
 	close_shapes(judge, quiet && alike);

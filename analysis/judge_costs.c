@@ -415,8 +415,8 @@ static bool sampled(struct cost_state *state, const struct step_grid *grid)
 		state->too_dear = state->spent_cells >= COST_SPENT_CELLS_MAX;
 	state->group = group;
 	return !state->too_dear &&
-	       (grid->row_count <= COST_ROWS_ALWAYS_MAX ||
-		       ((group * UINT64_C(0x9e3779b97f4a7c15)) >> 32) % COST_SAMPLE_EVERY == 0);
+	       (grid->row_count <= RANKS_ENOUGH ||
+		       ((group * UINT64_C(0x9e3779b97f4a7c15)) >> 32) % STEPS_SAMPLED == 0);
 }
 
 /* Nothing is replayed in this step; what was ahead after the one before is over. */
@@ -447,7 +447,7 @@ int judge_costs_step(
 	int64_t most_ns = find_levels(judge, grid, costing.length_ns);
 
 	costing.slow_transfers =
-		(double)judge->comm->step_gain_ns >= COST_LOST_MIN * costing.length_ns;
+		(double)judge->comm->step_gain_ns >= REPLAY_SHARE_MIN * costing.length_ns;
 	state->seen_ns += seen;
 	state->spent_cells = fmax(state->spent_cells - COST_CELLS_PER_NS * costing.length_ns, 0);
 	if (!sampled(state, grid)) {
@@ -465,7 +465,7 @@ int judge_costs_step(
 	state->lost_ns += costing.counts ? fmax(lost, 0) : 0;
 	/* What a delay costs may show in the next step only. */
 	loud = costing.slow_transfers ||
-	       fmax(lost, (double)most_ns) >= COST_LOST_MIN * costing.length_ns;
+	       fmax(lost, (double)most_ns) >= REPLAY_SHARE_MIN * costing.length_ns;
 	if (!loud && !state->loud) {
 		rest(state);
 		return costing.error;

@@ -170,7 +170,7 @@ int judge_even_step(
 	struct judge *judge, const struct step_grid *grid, bool sampled, int64_t *gain_ns)
 {
 	struct even_state *state = &judge->imbalance->even;
-	double share = 1 - 1 / EVEN_MEMORY, length_ns = (double)(grid->end_ns - grid->start_ns);
+	double share = 1 - 1.0 / UNEVEN_MEMORY, length_ns = (double)(grid->end_ns - grid->start_ns);
 	int64_t gained_ns;
 	int error;
 

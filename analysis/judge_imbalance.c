@@ -237,7 +237,7 @@ static bool runs_beside(const struct step_grid *grid, const struct grid_row *row
 static void correlate_step(struct judge *judge, const struct step_grid *grid)
 {
 	struct imbalance_state *state = judge->imbalance;
-	double forget = 1 - 1 / UNEVEN_MEMORY;
+	double forget = 1 - 1.0 / UNEVEN_MEMORY;
 
 	state->steps = state->steps * forget + 1;
 	state->beside = false;
@@ -258,7 +258,7 @@ static void correlate_step(struct judge *judge, const struct step_grid *grid)
 		for (int d = 0; d < 2; d++) {
 			double usual = (double)rank->usual_excess[d];
 
-			rank->usual_excess[d] += (float)((excess[d] - usual) / UNEVEN_USUAL_MEMORY);
+			rank->usual_excess[d] += (float)((excess[d] - usual) / SLOW_MEAN);
 			excess[d] -= usual;
 		}
 		state->beside = state->beside || runs_beside(grid, &grid->rows[r]);
@@ -286,7 +286,8 @@ static bool deviations_alike(const struct imbalance_state *state)
 	double least =
 		state->beside && large ? UNEVEN_BESIDE_CORRELATION_MIN : UNEVEN_CORRELATION_MIN;
 
-	if (state->taken > UNEVEN_TAKEN_MAX * state->absolute)
+	/* Where ranks were kept off their CPUs, their deviations tell nothing of work. */
+	if (state->taken > HALF_SHARE * state->absolute)
 		return false;
 	if (fmin(forward, backward) < UNEVEN_DIRECTION_SHARE_MIN * fmax(forward, backward))
 		return large;
@@ -299,14 +300,15 @@ static bool sequences_uneven(const struct judge *judge)
 	const struct imbalance_state *state = judge->imbalance;
 	double all = 0, most = 0;
 
-	if (state->steps < UNEVEN_STEPS_MIN ||
+	if (state->steps < STEPS_KNOWN_MIN ||
 		!(deviations_alike(state) || judge_messages_alike(&state->messages)))
 		return false;
 	for (uint32_t r = 0; r < judge->rank_end; r++) {
 		all += (double)judge->ranks[r].unevenness;
 		most = fmax(most, (double)judge->ranks[r].unevenness);
 	}
-	return most < UNEVEN_ONE_RANK_MAX * all;
+	/* One rank with most of it is uneven by itself. */
+	return most < HALF_SHARE * all;
 }
 
 double judge_uneven_level(const struct judge *judge)
@@ -336,8 +338,7 @@ int judge_imbalance_step(struct judge *judge, const struct step_grid *grid)
 	if (grid->host_time)
 		return 0; /* hosts show how long they work, not their devices */
 	/* A sample is enough for a correlation; the cells of all ranks are many. */
-	sampled = grid->row_count <= UNEVEN_ROWS_ALWAYS_MAX ||
-		  grid->number % UNEVEN_SAMPLE_EVERY == 0;
+	sampled = grid->row_count <= RANKS_ENOUGH || grid->number % STEPS_SAMPLED == 0;
 	if (grid->overlapped || sampled)
 		correlate_step(judge, grid);
 	if (grid->overlapped && sampled)

@@ -98,7 +98,7 @@ static void learn(struct link_flow *flow, uint32_t number)
 	last->learnt = true;
 	flow->learnt_count += last->count - before->count;
 	flow->learnt_sum_ns += last->sum_ns - before->sum_ns;
-	if (flow->learnt_count < LINK_COUNT_MIN)
+	if (flow->learnt_count < SEEN_MIN)
 		return;
 	flow->past_ns[flow->past_count++ % LINK_PAST] =
 		(float)((double)flow->learnt_sum_ns / (double)flow->learnt_count);
@@ -186,9 +186,8 @@ static void compare_with_past(
 	}
 	for (uint32_t i = 0; i < count; i++)
 		squares += (past[i] - sum / count) * (past[i] - sum / count);
-	*chance_ns =
-		sum / count + LINK_CHANCE_DEVIATIONS *
-				      sqrt(squares / (count - 1) * (1.0 / count + 1 / value_count));
+	*chance_ns = sum / count + CHANCE_DEVIATIONS * sqrt(squares / (count - 1) *
+							       (1.0 / count + 1 / value_count));
 	*usual_ns = median_double(past, count);
 }
 
@@ -245,7 +244,7 @@ static bool measure(
 		return false;
 	count = end->count - start->count;
 	stretch->retries_exceeded = end->retries_exceeded > start->retries_exceeded;
-	if (count < LINK_COUNT_MIN)
+	if (count < SEEN_MIN)
 		return false;
 	stretch->mean_ns = (double)(end->sum_ns - start->sum_ns) / (double)count;
 	stretch->length_ns = end->time_ns - start->time_ns;
@@ -255,7 +254,7 @@ static bool measure(
 		stretch->recent_ns = (double)(end->sum_ns - middle->sum_ns) /
 				     (double)(end->count - middle->count);
 	stretch->rest_ns = mean_without_slowest(flow, last - values, last);
-	compare_with_past(flow, fmin(values, (double)count / LINK_COUNT_MIN), &stretch->usual_ns,
+	compare_with_past(flow, fmin(values, (double)count / SEEN_MIN), &stretch->usual_ns,
 		&stretch->chance_ns);
 	stretch->late_ns = 0;
 	if (stretch->usual_ns > 0 && stretch->mean_ns > stretch->usual_ns)
@@ -423,7 +422,7 @@ static void name_rank(const struct link_flows *flows, int64_t from_ns, int64_t u
 	bool alike = second.all > LINK_ALIKE * best.all;
 
 	finding->share = fmin(best.share, 1);
-	if (best.all < LINK_COMMON_SHARE * total_ns ||
+	if (best.all < MOST_SHARE * total_ns ||
 		(alike && (best.sent < LINK_DIRECTION_FACTOR * second.sent ||
 				  is_unheard(flows, second.rank, from_ns, until_ns))) ||
 		!is_clear(flows, best.rank, from_ns, until_ns, worst))
@@ -461,7 +460,7 @@ bool link_flows_find(const struct link_flows *flows, int64_t from_ns, int64_t un
 		note_pair(&finding, &slow);
 	}
 	if (finding.slow_count == 0 ||
-		(double)known_count < LINK_KNOWN_SHARE * (double)finding.flow_count)
+		(double)known_count < MOST_SHARE * (double)finding.flow_count)
 		return false;
 	if (fast_count)
 		finding.control_ns = lower_median_double(flows->scratch, fast_count);

@@ -27,9 +27,9 @@ static bool grows(const struct judge *judge, uint32_t rank, enum metric metric, 
 	if (!evidence_rate(evidence, metric, from_ns, until_ns, &now))
 		return false;
 	(void)evidence_rate(
-		evidence, metric, from_ns - LINK_BEFORE_SPAN_NS, from_ns - LINK_BEFORE_NS, &before);
+		evidence, metric, from_ns - EVIDENCE_BEFORE_NS, from_ns - SAMPLE_NS, &before);
 	*per_s = now * 1e9;
-	return *per_s > least_per_s && now > LINK_FASTER_FACTOR * before;
+	return *per_s > least_per_s && now > COUNTER_FACTOR * before;
 }
 
 /* Either end's ports may count what was amiss between them. */
@@ -60,7 +60,7 @@ static enum cause find_cause(const struct judge *judge, const struct link_findin
 	verdict_reject(
 		verdict, CAUSE_NIC_RETRANSMIT, "no more retransmits on the ports than before");
 	if (pair_grows(judge, worst, METRIC_RDMA_LINK_ERRORS, METRIC_RDMA_LINK_ERRORS, from_ns,
-		    until_ns, LINK_ERRORS_PER_S_MIN, &per_s)) {
+		    until_ns, ERRORS_PER_S_MIN, &per_s)) {
 		snprintf(detail, capacity, "; %.1f link errors/s on the ports", per_s);
 		return CAUSE_NIC_LINK;
 	}
@@ -156,8 +156,8 @@ bool judge_link_locate(struct judge *judge, double share, int64_t from_ns, int64
 	double step_ns = judge_comm_step_ns(judge->comm);
 	struct link_finding finding = {0};
 	struct loss_finding loss;
-	bool slow = link_flows_find(
-		&judge->links, from_ns, until_ns, LINK_LATE_SHARE_MIN * share, &finding);
+	bool slow =
+		link_flows_find(&judge->links, from_ns, until_ns, LINK_SHARE_MIN * share, &finding);
 	bool lost = judge_loss_find(judge, from_ns, until_ns, &loss) && loss.fresh &&
 		    name_by_loss(judge, &loss, verdict, &finding);
 

@@ -41,13 +41,13 @@ static bool find_most(const struct judge *judge, enum metric metric, int64_t fro
 		}
 	}
 	/* Samples are not just at these times. */
-	return known >= 2 && finding->per_s >= LOSS_PER_S_MIN &&
+	return known >= 2 && finding->per_s >= ERRORS_PER_S_MIN &&
 	       finding->per_s * seconds >= least - 0.5;
 }
 
 static bool is_alone(const struct loss_finding *finding)
 {
-	return finding->per_s > LOSS_ALONE_FACTOR * finding->others_per_s;
+	return finding->per_s > COUNTER_FACTOR * finding->others_per_s;
 }
 
 /* At some time before there was less of it, or nothing is known of that time. */
@@ -56,16 +56,15 @@ static bool is_fresh(const struct judge *judge, enum metric metric, int64_t from
 {
 	bool known = false;
 
-	for (int64_t w = 0; w < LOSS_BEFORE_WINDOWS; w++) {
-		int64_t until_ns =
-			from_ns - (LOSS_BEFORE_GAP_SECONDS + w * LOSS_BEFORE_SECONDS) * SECOND_NS;
+	for (int64_t w = 0; w < LOSS_WINDOWS; w++) {
+		int64_t until_ns = from_ns - (LOSS_BEFORE_GAP_NS + w * EVIDENCE_BEFORE_NS);
 		double per_s;
 
-		if (!rate_of(judge, finding->rank, metric,
-			    until_ns - LOSS_BEFORE_SECONDS * SECOND_NS, until_ns, &per_s))
+		if (!rate_of(judge, finding->rank, metric, until_ns - EVIDENCE_BEFORE_NS, until_ns,
+			    &per_s))
 			continue;
 		known = true;
-		if (finding->per_s > LOSS_ALONE_FACTOR * per_s)
+		if (finding->per_s > COUNTER_FACTOR * per_s)
 			return true;
 	}
 	return !known;
@@ -117,14 +116,14 @@ static bool find_alone(const struct judge *judge, int64_t from_ns, int64_t until
 bool judge_loss_find(
 	const struct judge *judge, int64_t from_ns, int64_t until_ns, struct loss_finding *finding)
 {
-	return find_alone(judge, from_ns, until_ns, LOSS_PACKETS_MIN, finding);
+	return find_alone(judge, from_ns, until_ns, SEEN_MIN, finding);
 }
 
 static void begin(const struct judge *judge, struct loss_watch *watch,
 	const struct loss_finding *finding, int64_t now_ns)
 {
 	enum metric metric = finding->received ? METRIC_RDMA_OUT_OF_ORDER : METRIC_RDMA_RETRANSMITS;
-	int64_t from_ns = now_ns - LOSS_LOOK_SECONDS * SECOND_NS, until_ns = from_ns;
+	int64_t from_ns = now_ns - LOSS_LOOK_NS, until_ns = from_ns;
 	double per_s;
 
 	do {
@@ -135,7 +134,7 @@ static void begin(const struct judge *judge, struct loss_watch *watch,
 	watch->proven = watch->doubted = false;
 	watch->since = (struct loss_steps){0};
 	watch->first_step = UINT64_MAX;
-	watch->start_ns = until_ns - LOSS_SAMPLE_SECONDS * SECOND_NS;
+	watch->start_ns = until_ns - 2 * SAMPLE_NS;
 }
 
 void judge_loss_told(struct judge *judge)
@@ -158,8 +157,8 @@ static void look(const struct judge *judge, struct loss_watch *watch)
 		return;
 	watch->looked_ns = now_ns;
 	/* What goes on may be rarer for a while. */
-	watch->active = find_alone(judge, now_ns - LOSS_LOOK_SECONDS * SECOND_NS, now_ns,
-		was_active ? 1 : LOSS_PACKETS_MIN, &finding);
+	watch->active = find_alone(
+		judge, now_ns - LOSS_LOOK_NS, now_ns, was_active ? 1 : SEEN_MIN, &finding);
 	if (watch->active && (!was_active || watch->rank != finding.rank))
 		begin(judge, watch, &finding, now_ns);
 }
@@ -220,7 +219,7 @@ static void take_steps(const struct judge *judge, struct loss_watch *watch)
 	for (; watch->next_step < judge->next_step; watch->next_step++) {
 		uint64_t step = watch->next_step;
 		int64_t start_ns = judge->step_start_ns[step % STEP_HISTORY];
-		bool old = start_ns < now_ns - LOSS_LOOK_SECONDS * SECOND_NS ||
+		bool old = start_ns < now_ns - LOSS_LOOK_NS ||
 			   judge->next_step - step > STEP_HISTORY - LOSS_WAITING_ROOM;
 
 		if (!watch->active && !old)
@@ -267,7 +266,7 @@ static bool is_worse(const struct judge *judge, struct loss_watch *watch, struct
 		height--;
 	hits = steps_above(since, height);
 	surprise = hit_surprise(hits, tries, steps_above(other, height), other_tries);
-	if (hits < LOSS_HITS_MIN || surprise < LOSS_SURPRISE_MIN)
+	if (hits < SEEN_MIN || surprise < LOSS_SURPRISE_MIN)
 		return false;
 	*run = (struct comm_run){.first_step = watch->first_step,
 		.start_ns = watch->start_ns,

@@ -54,7 +54,7 @@ static void find_work(struct judge *judge, const struct step_grid *grid, const s
 		if (!isnan(over)) {
 			float usual = rank->usual_message;
 
-			rank->usual_message += (over - usual) / MESSAGES_USUAL_MEMORY;
+			rank->usual_message += (over - usual) / UNEVEN_MEMORY;
 			over -= usual;
 		}
 		if (send)
@@ -68,7 +68,7 @@ static void find_work(struct judge *judge, const struct step_grid *grid, const s
 
 static void forget(struct message_state *state)
 {
-	double share = 1 - 1 / MESSAGES_MEMORY;
+	double share = 1 - 1.0 / UNEVEN_MEMORY;
 
 	state->steps = state->steps * share + 1;
 	state->count *= share;

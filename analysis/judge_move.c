@@ -69,7 +69,8 @@ static uint64_t step_at(const struct judge *judge, int64_t time_ns, int64_t *sta
 static int64_t date(const struct judge *judge, const struct track *track,
 	const struct verdict *latest, int64_t latest_ns)
 {
-	int64_t quiet_ns = before_now(judge, MOVE_QUIET_NS, MOVE_QUIET_STEPS), first_ns = INT64_MAX;
+	int64_t quiet_ns = before_now(judge, EVIDENCE_BEFORE_NS, MOVE_QUIET_STEPS),
+		first_ns = INT64_MAX;
 
 	if (quiet_ns < track->onset_ns)
 		quiet_ns = track->onset_ns;
@@ -126,12 +127,12 @@ static uint64_t change_near(const struct judge *judge, int64_t time_ns)
 {
 	int64_t start_ns;
 	uint64_t step = step_at(judge, time_ns, &start_ns);
-	uint64_t earliest = step_at(judge, time_ns - MOVE_ERROR_NS, &start_ns);
+	uint64_t earliest = step_at(judge, time_ns - SAMPLE_NS, &start_ns);
 	uint64_t change = judge_onset(
 		judge, NULL, earliest + judge->block.steps, judge_comm_latest_level(judge));
 
 	return change > earliest + 1 && llabs(judge->step_start_ns[change % STEP_HISTORY] -
-						time_ns) <= MOVE_ERROR_NS
+						time_ns) <= SAMPLE_NS
 		       ? change
 		       : step;
 }

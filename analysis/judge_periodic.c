@@ -162,7 +162,7 @@ static void look_at_transfers(struct judge *judge)
 /* Those that are noticed each time, all others in turn. */
 static void look(struct judge *judge)
 {
-	uint32_t count = PERIODIC_LOOK_RANKS + judge->rank_end / PERIODIC_LOOK_TURNS;
+	uint32_t count = RANKS_ENOUGH + judge->rank_end / PERIODIC_LOOK_TURNS;
 
 	if (count > judge->rank_end)
 		count = judge->rank_end;
@@ -219,8 +219,8 @@ static bool is_proven(const struct judge *judge, const struct periodic *periodic
 	double share = periodic->height * own / (own + (periodic->every - 1) * other);
 
 	return periodic->surprise >= PERIODIC_TOLD_SURPRISE + log((double)series) &&
-	       share >= (periodic->always ? PERIODIC_ALWAYS_SHARE_MIN : PERIODIC_SHARE_MIN) &&
-	       own - other >= PERIODIC_LONGER_SHARE_MIN * periodic->height * own;
+	       share >= (periodic->always ? SMALL_SHARE_MIN : PERIODIC_SHARE_MIN) &&
+	       own - other >= GAIN_SHARE_MIN * periodic->height * own;
 }
 
 /* Where most ranks have it, each in steps of its own, it is what the program does (collections of garbage). */
@@ -228,7 +228,7 @@ static bool peers_do_likewise(const struct judge *judge, const struct periodic *
 {
 	uint32_t alike = 0, peers = 0;
 
-	for (uint32_t r = 0; r < judge->rank_end && peers < PERIODIC_PEERS_MAX; r++) {
+	for (uint32_t r = 0; r < judge->rank_end && peers < RANKS_ENOUGH; r++) {
 		double values[STEP_HISTORY];
 		struct fold_finding finding;
 
@@ -274,7 +274,7 @@ static struct delay_run run_of(const struct periodic *periodic)
 {
 	uint64_t steps = periodic->sums.steps;
 
-	return (struct delay_run){.change = {.evidence = PERIODIC_UNIT_MAX * (double)steps},
+	return (struct delay_run){.change = {.evidence = CHANGE_UNIT_MAX * (double)steps},
 		.sums = periodic->sums,
 		.level = periodic->height * (double)steps,
 		.blocks = steps,
@@ -289,7 +289,7 @@ static int tell_rank(struct judge *judge, struct periodic *periodic)
 	const struct rank_state *state = &judge->ranks[periodic->rank];
 	struct delay_run run = run_of(periodic);
 
-	if (state->track || !state->settled || periodic->sums.steps < PERIODIC_GATHERED_MIN ||
+	if (state->track || !state->settled || periodic->sums.steps < SEEN_MIN ||
 		periodic->sums.host_times || !is_loud(judge, periodic, state) ||
 		!is_proven(judge, periodic, judge->ranks_in_block) ||
 		!judge_evidence_suffices(judge, periodic->rank, &run) ||
@@ -315,7 +315,7 @@ static bool rank_is_late(const struct judge *judge, const struct periodic *trans
 		const struct periodic *periodic = &judge->periodics[p];
 
 		if (periodic->every == transfers->every && periodic->phase == transfers->phase &&
-			transfers->height < PERIODIC_LATE_FACTOR * periodic->height)
+			transfers->height < LATE_FACTOR * periodic->height)
 			return true;
 	}
 	return false;
@@ -451,7 +451,7 @@ bool judge_periodic_holds(const struct judge *judge, const struct track *track)
 
 void judge_periodic_look(struct judge *judge)
 {
-	if (judge_now_ns(judge) - judge->periodic_ns < PERIODIC_LOOK_NS)
+	if (judge_now_ns(judge) - judge->periodic_ns < SAMPLE_NS)
 		return;
 	look(judge);
 	revise_tracks(judge);

@@ -19,7 +19,7 @@ static void settle(struct rank_state *state, size_t rank_count)
 	median = fmax(median_double(values, WARM_UP_BLOCKS), 0);
 	state->settled = true;
 	state->usual_blocks = WARM_UP_BLOCKS;
-	if (median >= (rank_count >= FROM_START_PEERS ? DELAY_SHARE_MIN : FROM_START_MIN))
+	if (median >= (rank_count >= FROM_START_PEERS ? DELAY_SHARE_MIN : MACHINES_DIFFER))
 		return;
 	state->usual = state->usual_least = median;
 	for (uint32_t i = 0; i < WARM_UP_BLOCKS; i++)
@@ -48,7 +48,7 @@ static void learn_waits(struct rank_state *state)
 	if (state->track || state->runs[RUN_QUICK].change.sum > 0)
 		return;
 	state->usual_waits += (float)(waits - (double)state->usual_waits) /
-			      (state->usual_waits > 0 ? WAITS_MEMORY : 1);
+			      (state->usual_waits > 0 ? SLOW_MEAN : 1);
 }
 
 size_t judge_level_ranks(struct judge *judge)
@@ -78,7 +78,7 @@ size_t judge_level_ranks(struct judge *judge)
 			continue;
 		if (!state->settled && state->past_count >= WARM_UP_BLOCKS)
 			settle(state, count);
-		state->long_run += (state->level - state->long_run) / LONG_RUN_MEMORY;
+		state->long_run += (state->level - state->long_run) / SLOW_MEAN;
 		state->level -= usual + state->usual;
 		state->comm -= usual_comm;
 	}
@@ -99,9 +99,9 @@ static size_t pool_past(struct judge *judge, size_t rank_count)
 			judge->scratch[count++] = judge->ranks[r].long_run;
 	}
 	usual = lower_median_double(judge->scratch, count);
-	stride = rank_count / 2 / POOL_RANKS_MAX + 1;
+	stride = rank_count / 2 / RANKS_ENOUGH + 1;
 	count = 0;
-	for (uint32_t r = 0; r < judge->rank_end && pool < POOL_RANKS_MAX; r++) {
+	for (uint32_t r = 0; r < judge->rank_end && pool < RANKS_ENOUGH; r++) {
 		const struct rank_state *state = &judge->ranks[r];
 
 		if (!state->in_block || state->track || state->long_run > usual || r % stride != 0)
@@ -120,7 +120,7 @@ static size_t pool_past(struct judge *judge, size_t rank_count)
  */
 static void drop_spike(struct delay_run *run)
 {
-	if (run->peak_dropped || run->blocks < SPIKE_BLOCKS_MIN ||
+	if (run->peak_dropped || run->blocks <= QUICK_BLOCKS_MIN ||
 		run->peak.delay_ns <= run->sums.delay_ns - run->peak.delay_ns)
 		return;
 	excess_subtract(&run->sums, &run->peak);
@@ -149,8 +149,8 @@ static void extend_run(
 
 bool judge_suspected(const struct rank_state *state, int kind)
 {
-	return !state->track && state->runs[kind].change.sum >=
-					(kind == RUN_QUICK ? CHANGE_SUSPECT : 2 * CHANGE_SUSPECT);
+	return !state->track &&
+	       state->runs[kind].change.sum >= (kind == RUN_QUICK ? CHANGE_SUSPECT : CHANGE_NEAR);
 }
 
 bool judge_suspected_any(const struct rank_state *state)
@@ -248,7 +248,7 @@ void judge_push_runs(struct judge *judge, size_t rank_count)
 		change_noise_of(judge->scratch, count, QUICK_REFERENCE_SHARE * DELAY_SHARE_MIN);
 	noises[RUN_SLOW] = change_noise_of(judge->scratch, count, SLOW_REFERENCE);
 	noises[RUN_SLOW].forget = SLOW_FORGET;
-	noises[RUN_STEEP] = change_noise_of(judge->scratch, count, STEEP_SHARE_MIN);
+	noises[RUN_STEEP] = change_noise_of(judge->scratch, count, LARGE_SHARE_MIN);
 	judge->ranks_in_block = rank_count;
 	judge->noise_scale = noises[RUN_SLOW].scale;
 	for (uint32_t r = 0; r < judge->rank_end; r++) {

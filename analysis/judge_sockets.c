@@ -9,7 +9,7 @@
 /* Counters at the ends of long steps are sampled then. */
 static int64_t end_within_ns(const struct judge *judge)
 {
-	return judge->block.time_ns >= EVIDENCE_LONG_BLOCK_NS ? EVIDENCE_END_NS : 0;
+	return judge->block.time_ns >= SAMPLE_NS ? EVIDENCE_END_NS : 0;
 }
 
 /* How busy a rank's sockets were since a step began, and before that. */
@@ -91,7 +91,7 @@ static bool measure_busy(struct judge *judge, int64_t from_ns, int64_t until_ns,
 			judge->scratch[busy->rank_count++] = rate;
 	}
 	/* Hosts are sampled one after the other; one that was not yet may be the one. */
-	if (busy->rank_count < EVIDENCE_KNOWN_SHARE * sampled && until_ns - from_ns < SAMPLE_NS)
+	if (busy->rank_count < MOST_SHARE * sampled && until_ns - from_ns < SAMPLE_NS)
 		return false;
 	if (busy->rank_count * 2 < sampled && until_ns - from_ns < 2 * SAMPLE_NS)
 		return false;
@@ -157,7 +157,7 @@ static void tell_link(struct judge *judge, const struct busy *busy, int64_t from
 	struct verdict_evidence *evidence = &verdict->evidence[0];
 	(void)busy_since(judge, worst, from_ns, until_ns, &busy_now);
 	bool lossy = sent > 0 && again > RETRANSMIT_SHARE_MIN * sent &&
-		     again > RETRANSMIT_FACTOR * usual_again;
+		     again > COUNTER_FACTOR * usual_again;
 
 	verdict->cause = lossy ? CAUSE_NIC_RETRANSMIT : CAUSE_NIC_LINK;
 	verdict->evidence_count = 1;
@@ -191,7 +191,7 @@ static bool locate_by_lag(struct judge *judge, struct verdict *verdict)
 			second = lag;
 		}
 	}
-	if (most < LAG_SHARE_MIN * comm->excess_share || most < LAG_FACTOR * second ||
+	if (most < HALF_SHARE * comm->excess_share || most < LAG_FACTOR * second ||
 		most < COMM_SHARE_MIN / 2)
 		return false;
 	verdict->rank_count = 1;
@@ -295,7 +295,7 @@ static bool grown_everywhere(
 	for (size_t i = 0; i < count; i++)
 		grown += judge->scratch[i] >= BUSY_GROWN_ALIKE * most;
 	*remembered = count * 2 > known_count;
-	return *remembered && most >= BUSY_SHARE_MIN * share && grown * 2 > known_count;
+	return *remembered && most >= LINK_SHARE_MIN * share && grown * 2 > known_count;
 }
 
 /*
@@ -324,7 +324,7 @@ static bool one_stands_out(struct judge *judge, struct busy *busy, int64_t from_
 		double own = rate_of(judge, r, METRIC_TCP_BYTES_SENT, from_ns, until_ns);
 		double growth = grown_by(judge, r, from_ns, until_ns, &known, &remembered);
 
-		if (known && growth < BUSY_ALIKE * most) {
+		if (known && growth < HALF_SHARE * most) {
 			alike += own >= sent / 2 && own <= 2 * sent;
 			continue;
 		}
@@ -351,7 +351,7 @@ static void name_busiest(struct judge *judge, const struct busy *busy, int64_t f
 		bool known = false;
 
 		if (busy_over(judge, r, from_ns, until_ns, busy->usual, &known) >=
-				BUSY_ALIKE * busy->most &&
+				HALF_SHARE * busy->most &&
 			known && verdict->rank_count < VERDICT_RANKS_MAX)
 			verdict->ranks[verdict->rank_count++] = r;
 	}
@@ -464,7 +464,7 @@ static double surely_busier_by(const struct judge *judge, const struct busy *bus
 static bool is_sure(const struct judge *judge, const struct busy *busy, int64_t from_ns,
 	int64_t until_ns, bool small, const struct verdict *verdict)
 {
-	uint32_t stride = judge->rank_end / BUSY_SURE_OF_MAX + 1, looked_at = 0, sure = 0;
+	uint32_t stride = judge->rank_end / RANKS_ENOUGH + 1, looked_at = 0, sure = 0;
 	double surely = 0;
 
 	for (uint32_t i = 0; i < verdict->rank_count; i++) {
@@ -508,7 +508,7 @@ static bool locate_by_sockets(
 	bool remembered;
 
 	busy.everywhere = grown_everywhere(judge, from_ns, until_ns, share, &remembered);
-	if (!busy.everywhere && busy.most < BUSY_SHARE_MIN * share)
+	if (!busy.everywhere && busy.most < LINK_SHARE_MIN * share)
 		return false;
 	bool alone = busy.everywhere && one_stands_out(judge, &busy, from_ns, until_ns, verdict);
 
@@ -560,7 +560,7 @@ static bool split_by_class(struct judge *judge, int64_t until_ns)
 		state->busy_outside = (float)split.outside;
 		state->busy_error = (float)split.error;
 	}
-	return known >= 2 && known >= EVIDENCE_KNOWN_SHARE * sampled;
+	return known >= 2 && known >= MOST_SHARE * sampled;
 }
 
 bool judge_comm_locate(

@@ -173,10 +173,10 @@ struct transfer_shape {
 	uint64_t shape; /* 0 = free */
 	uint64_t kind;	/* the same of other communicators */
 	int64_t sum_ns;
-	uint32_t count;		/* in this block */
-	float past[SHAPE_PAST]; /* means of quiet blocks, ns */
-	float usual_ns;		/* their median; negative: not known yet */
-	float expected_ns;	/* that, or what others of its kind take; negative: not known yet */
+	uint32_t count;		  /* in this block */
+	float past[QUIET_BLOCKS]; /* means of quiet blocks, ns */
+	float usual_ns;		  /* their median; negative: not known yet */
+	float expected_ns; /* that, or what others of its kind take; negative: not known yet */
 	float slow; /* slow mean of how many times longer it is than expected; 0: not known yet */
 	uint32_t past_count;
 };

@@ -82,7 +82,7 @@ static void refresh(struct judge *judge, struct track *track)
 	struct verdict *verdict = &judge->verdicts[track->verdict];
 	double share_of_block, level = loudness(judge, track, &share_of_block);
 	/* The block in which a fault ends shows less of it. */
-	bool whole = track->loud_blocks == 0 || level >= WHOLE_SHARE * track->level;
+	bool whole = track->loud_blocks == 0 || level >= MOST_SHARE * track->level;
 
 	if (track->imbalance)
 		judge_imbalance_tell(judge, track->imbalance, verdict);
@@ -499,7 +499,7 @@ static void follow_gap(const struct judge *judge, struct track *track)
 	if (quiet->blocks)
 		distance = fmax(distance, (double)judge->block.time_ns * (double)quiet->blocks /
 						  (double)quiet->time_ns);
-	track->gap += (distance - track->gap) / TRACK_GAP_MEMORY;
+	track->gap += (distance - track->gap) / QUICK_MEAN;
 	track->gap = fmax(track->gap, 1);
 }
 

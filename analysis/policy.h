@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Every number that decides: what it is, its unit, and why it has this value. A section for each part of the
- * analysis. Capacities of buffers, formats and units stay where they are used.
+ * analysis. Capacities of buffers, formats and units stay where they are used; scripts/check_policy.py tells
+ * them apart, and counts these.
  */
 #ifndef SLOWRANK_ANALYSIS_POLICY_H
 #define SLOWRANK_ANALYSIS_POLICY_H
@@ -109,9 +110,10 @@
  */
 #define DEVICE_DRIFT_PER_STEP 5e-3
 #define DEVICE_MOVE_MIN_NS 2000 /* but at least so much, so that short steps can follow */
-/* Quartiles of departures that differ by more are no clock's doing: a slow link's, or times of other calls. */
-#define DEVICE_SPREAD_MAX_NS 1000000
-/* Ends of one call lie within 0.1 ms on healthy GPUs; those of another call, milliseconds away. */
+/*
+ * Ends of one call lie within 0.1 ms on healthy GPUs; those of another call, milliseconds away. Where
+ * departures differ by more, from one instance to the next, it is no clock's doing.
+ */
 #define CONTRADICTION_NS 1000000
 #define CONTRADICTION_ERRORS 4 /* and beyond so many times the clocks' error */
 /* A device's next kernel starts this soon when it was queued behind the one before. */
@@ -124,11 +126,13 @@
 #define ORDER_SLACK_NS 5000
 #define ORDER_SLACK_OF_WORK_NS 100000
 #define ORDER_SLACKS_IN_WORK 256 /* the same as a part of the mean operation */
+/* Two streams that wait for the same work go on within this time (seen: 97 % within 10 us). */
+#define TOGETHER_NS 20000
 /* Waits that differ by less ns say nothing beside the jitter of kernels. */
 #define BESIDE_WAIT_MIN_NS 50000
 /* Slope of gap over wait: between -1 and 0, nearer to -1; and this much evidence: sixteen waits of 100 us. */
 #define BESIDE_SLOPE (-0.5)
-#define BESIDE_WEIGHT_MIN (16.0 * 1e5 * 1e5)
+#define BESIDE_WEIGHT_MIN 16e10
 /*
  * The same by what a longer way explains: seen on H200s, 0.05 to -0.04 where the work waits, else -0.1 to
  * -1.3. Evidence: 64 differences of 100 us, or one of 800; a difference says no more. A gap below 20 us is
@@ -136,7 +140,7 @@
  */
 #define BESIDE_EXPLAINED_BLOCKS (-0.05)
 #define BESIDE_EXPLAINED (-0.3)
-#define BESIDE_EXPLAINED_WEIGHT_MIN (64.0 * 1e5 * 1e5)
+#define BESIDE_EXPLAINED_WEIGHT_MIN 64e10
 #define BESIDE_EXPLAINED_MAX_NS 800000
 #define BESIDE_GAP_MIN_NS 20000
 #define BESIDE_CHANGE_MAX 1.5	 /* waits: a gap that changed by more has another reason */
@@ -171,23 +175,31 @@
 #define MINOR_FAULT_AROUND_NS 400
 /* Members, of which one may be missing: parts get lost, hardly ever those of the last to come. */
 #define MEMBERS_PER_MISSING 64
+/* A receiver saw how long its message was on its way when it waited for this part of it. */
+#define MESSAGE_SEEN 8
 
 /*
  * detect: when a change is a change. A block is the unit of time; levels are shares of the job's time.
  */
 
-#define BLOCK_NS 200000000	 /* shorter steps are judged together: two usual quota periods */
-#define WARM_UP_BLOCKS 10	 /* before the first alarm: the noise must be known */
-#define PAST_BLOCKS 32		 /* kept per series, to know its noise */
-#define DOUBTFUL_BLOCKS 8	 /* that may be a fault's */
-#define QUIET_BLOCKS 16		 /* of which the usual step is known */
-#define USUAL_MEMORY 64		 /* blocks; of what is usual for a rank */
-#define LONG_RUN_MEMORY 16	 /* blocks; of who is usually quiet */
-#define STEP_HISTORY 256	 /* steps in which an onset is looked for */
-#define POOL_RANKS_MAX 64	 /* whose past tells the noise */
+#define BLOCK_NS 200000000 /* shorter steps are judged together: two usual quota periods */
+#define WARM_UP_BLOCKS 10  /* before the first alarm: the noise must be known */
+#define PAST_BLOCKS 32	   /* kept per series, to know its noise */
+#define DOUBTFUL_BLOCKS 8  /* that may be a fault's */
+#define QUIET_BLOCKS 16	   /* of which the usual step, and the usual time of a transfer, is known */
+#define USUAL_MEMORY 64	   /* blocks; of what is usual for a rank */
+#define SLOW_MEAN 16	   /* values that a slow mean remembers: of what is usual for a rank */
+#define QUICK_MEAN 4	   /* the same, of what is so now */
+#define STEP_HISTORY 256   /* steps in which an onset is looked for */
+/* The larger part of something; or so near to the largest that it is of its kind. */
+#define HALF_SHARE 0.5
+/* Most of it: of the ranks that are sampled, of the lateness that one rank explains, of a verdict's level. */
+#define MOST_SHARE 0.75
+#define SEEN_MIN 3	/* packets lost, steps hit, slow requests: one or two may have any reason */
+#define RANKS_ENOUGH 64 /* of more, a sample of the ranks, or of the steps, tells as much: */
+#define STEPS_SAMPLED 4 /* one step in so many */
 #define QUICK_BLOCKS_MIN 3	 /* of a run that is told at once */
 #define SLOW_BLOCKS_MIN 8	 /* of one that is small, rare or slow to come */
-#define SPIKE_BLOCKS_MIN 4	 /* of a run, before one block may be taken out as a stall */
 #define LASTING_BLOCKS 4	 /* loud ones, of what programs do by themselves for a moment */
 #define SLOW_RUN_BLOCKS_MAX 128	 /* after which what was not worth telling is usual */
 #define CONTENTION_BLOCKS_MIN 32 /* of a small run: other programs' bursts come in groups */
@@ -195,7 +207,7 @@
 /* The sum of a series' deviations, in units of its noise (CUSUM; Page, 1954). */
 #define CHANGE_THRESHOLD 6.0			  /* an alarm */
 #define CHANGE_SUSPECT 2.0			  /* worth a closer look */
-#define CHANGE_NEAR (0.67 * CHANGE_THRESHOLD)	  /* what may be a fault is no noise */
+#define CHANGE_NEAR (2 * CHANGE_SUSPECT)	  /* what may be a fault is no noise */
 #define CHANGE_FORGET 1.5			  /* units that a quiet value takes back at most */
 #define CHANGE_UNIT_MAX 2.5			  /* units that one value adds at most */
 #define CHANGE_REFERENCE_QUANTILE 0.8		  /* of the past: what is higher counts */
@@ -203,7 +215,8 @@
 #define EVIDENCE_LASTING (1.5 * CHANGE_THRESHOLD) /* of what must last: four blocks */
 #define EVIDENCE_DOUBLE (2 * CHANGE_THRESHOLD)	  /* where only one source says so */
 #define EVIDENCE_HIGH (4 * CHANGE_THRESHOLD) /* where only time can tell it from what programs do */
-#define CHANCE_UNITS 5.0 /* deviations by which means over blocks differ by chance */
+#define CHANCE_DEVIATIONS 3.0 /* by which counts, rates and means of requests differ by chance */
+#define CHANCE_UNITS 5.0      /* deviations by which means over blocks differ by chance */
 /* Where a change began: the level above which steps count as after it, and the most of one step. */
 #define ONSET_LEVEL 0.4
 #define ONSET_VALUE_MAX 3.0 /* levels: bursts still count, one stall does not */
@@ -213,18 +226,24 @@
 /* Levels: slow-downs below this share of a step are normal for a program. */
 #define DELAY_SHARE_MIN 0.04
 #define COMM_SHARE_MIN DELAY_SHARE_MIN
-#define SMALL_SHARE_MIN 0.018	   /* where a rank is held against its own past, for long */
+/* Where something is held against its own past, for long, or was so as long as is known (rank 0 prints). */
+#define SMALL_SHARE_MIN 0.018
 #define QUICK_REFERENCE_SHARE 0.85 /* of the least level: what is above counts */
 /* Of slow runs: rare slow blocks must outweigh the quiet ones between them, one in seven. */
 #define SLOW_FORGET 0.3
 #define SLOW_REFERENCE (0.55 * SMALL_SHARE_MIN)
-/* Hosts wander by less; more, on top of that, is something of its own. */
-#define STEEP_SHARE_MIN 0.15
+/*
+ * A large level: hosts wander by less, ranks that share cores take less from each other, and transfers that
+ * are nobody's are told only from here on.
+ */
+#define LARGE_SHARE_MIN 0.15
 /* What comes again and again, with this mean, is told when it takes so much of the steps it hits. */
-#define RARE_SHARE_MIN 0.01
+#define RARE_SHARE_MIN SLOW_REFERENCE
 #define RARE_HEIGHT_MIN 0.06
-#define DELAY_PER_STEP_MIN_NS 50000 /* jitter of wake-ups */
-#define GAIN_SHARE_MIN 0.3	    /* of the delay must be gained without it */
+/* Jitter of wake-ups: a smaller delay of a step, or in a shorter transfer, says nothing. */
+#define WAKE_UP_NS 50000
+/* So much of a delay must be gained without it, or show in the steps' lengths. */
+#define GAIN_SHARE_MIN 0.3
 /* A block below this share of the least level is quiet; or below this one of a verdict's. */
 #define QUIET_SHARE 0.6
 #define QUIET_OF_LEVEL 0.28
@@ -232,41 +251,35 @@
  * Machines differ. What a rank was slower by from its first block on is told only when it is more
  * than machines of one kind differ by, or, among at least so many peers, when it is unlike them.
  */
-#define FROM_START_MIN 0.1
+#define MACHINES_DIFFER 0.1
 #define FROM_START_PEERS 8
-#define SMALL_PEERS_MIN 4   /* ranks: of fewer, nothing says which one changed a little */
-#define STEPS_BEFORE_MIN 16 /* of which the usual length is known */
-#define LATEST_STEPS_MIN 4  /* the fewest that are looked at for hits */
+#define PEERS_MIN 4 /* ranks, groups: of fewer, nothing says which one is unlike the others */
+#define STEPS_KNOWN_MIN 16 /* of which the usual length, or a correlation, is known */
+#define LATEST_STEPS_MIN 4 /* the fewest that are looked at for hits */
 /* -ln of the probability that a healthy rank is hit in so many steps of a run. */
 #define HIT_SURPRISE 14.0
 #define HIT_RANKS 64 /* of so many, one in 20,000 jobs has such a rank by chance, at each look */
-/* Ln of how many further looks there are at most, doubling from 4 to half of STEP_HISTORY.. */
+/* ln of how many further looks there are at most, doubling from 4 to half of STEP_HISTORY. */
 #define FURTHER_LOOKS_SURPRISE 1.8
 
 /* Ranks that share cores take them from each other; only more than this is told. */
-#define RIVALS_SEEN_MIN 0.1	  /* share of the preempted excess that long intervals must show */
-#define OWN_RIVALS_MAX 0.25	  /* of the time others ran instead */
-#define OWN_RIVALS_SHARE_MIN 0.15 /* level from which it is told all the same */
+#define RIVALS_SEEN_MIN 0.1 /* share of the preempted excess that long intervals must show */
+#define OWN_RIVALS_MAX 0.25 /* of the time others ran instead */
 /* Throttling beyond doubt: its share of the delay, and of the controls' at most. */
 #define THROTTLED_SHARE_MIN 0.25
 #define THROTTLED_CONTROL_MAX 0.1
 /* Any rank's runtime collects now and then: below this level that must last. */
 #define COLLECTOR_SHARE_MIN 0.3
 /*
- * Hosts that launch work for devices wander without a reason that is seen (Python on H200s: by 7 % for
- * 15 s; by 15 % for 3 to 13 s where the host is what takes the time; 200 ms at once). Of a step.
+ * Of a step. Hosts that launch work for devices wander without a reason that is seen (Python on H200s: by 7 % for
+ * 15 s; by 15 % for 3 to 13 s where the host is what takes the time; 200 ms at once). GPUs at their power cap
+ * differ in speed, from one to the next and over minutes (seen: two H200 in one host, 17 % apart, either way
+ * round). Where most of a job's are, less is no fault of one.
  */
-#define HOST_WANDERS_MIN 0.1
-#define HOST_WANDERS_MAX 0.25
-#define HOST_WANDERS_NS INT64_C(60000000000)
-/*
- * GPUs at their power cap differ in speed, from one to the next and over minutes (seen: two H200
- * in one host, 17 % apart, either way round). Where most of a job's are, less is no fault of one.
- */
-#define POWER_CAP_LEVEL 0.25
-#define POWER_CAP_STEPS 16
+#define WANDERS_MAX 0.25
+#define HOST_WANDERS_NS INT64_C(60000000000) /* a host that is slow for longer has a reason */
+#define POWER_CAP_STEPS 16		     /* the latest, in which that is looked at */
 #define UNEVEN_TIMES_MIN 2.0 /* where work is uneven: as much more than the usual difference */
-#define WAITS_MEMORY 16	     /* blocks; of how much of its time a rank waits for its device */
 
 /* What comes back every so many steps. */
 /* Steps: the latest of so many are looked at as well as all, so that what began lately does not drown. */
@@ -279,131 +292,92 @@
 #define FOLD_HARMONIC_SUM 3.744
 #define FOLD_HITS_MIN 4 /* rounds that are hit */
 #define FOLD_DEPTHS 2	/* times the size of a class: so many of the largest values are taken */
-#define FOLD_DEVIATIONS_MIN 3.0	  /* fewer in a class are chance, whatever they are */
 #define PERIODIC_HEIGHT_MIN 0.025 /* of a step: it takes so much more of these than of the others */
-#define PERIODIC_LOOK_NS INT64_C(1000000000) /* from one look to the next */
-#define PERIODIC_LOOK_RANKS 64 /* in a look; of more, one of PERIODIC_LOOK_TURNS beside these */
+/* Of more than RANKS_ENOUGH, the rest is looked at one in so many. */
 #define PERIODIC_LOOK_TURNS 128
-#define PERIODIC_GATHERED_MIN 3	 /* slow steps, to tell what they are made of */
-#define PERIODIC_PEERS_MAX 64	 /* looked at */
 #define PERIODIC_LATEST_ROUNDS 8 /* that say whether the period still holds */
 /* -ln of the chance to find as much anywhere in a healthy job in one look. */
 #define PERIODIC_NOTICED_SURPRISE 3.0
 #define PERIODIC_TOLD_SURPRISE 8.0
-#define PERIODIC_SHARE_MIN 0.003 /* of the time, on average */
-/* As long as is known: rank 0 prints or saves something. */
-#define PERIODIC_ALWAYS_SHARE_MIN SMALL_SHARE_MIN
-/* Of the slow steps' longer time must show in their lengths. */
-#define PERIODIC_LONGER_SHARE_MIN 0.3
+#define PERIODIC_SHARE_MIN 0.003     /* of the time, on average */
 #define PERIODIC_CLASS_SHARE_MIN 0.6 /* of what delays, before a verdict is of these steps */
-#define PERIODIC_LATE_FACTOR 1.5     /* what a late rank adds to transfers, at most, is its doing */
-#define PERIODIC_UNIT_MAX 2.5	     /* units of a CUSUM that a slow step is worth at most */
 
 /* Transfers. */
-#define TRANSFER_SLOW 1.15F	 /* times what is expected: slow */
-#define TRANSFER_LATE_FACTOR 1.5 /* what a late rank adds to transfers, at most, is its doing */
-#define SHAPE_PAST 16		 /* quiet blocks, of which a shape's usual time is the median */
-#define SHAPE_PAST_MIN 5	 /* of them, before it is known */
-#define TRANSFER_MEMORY 4	 /* blocks; of how many times longer a shape is */
-#define KIND_MEMBERS_MIN 4	 /* groups of one kind, that tell what is usual for it */
+#define TRANSFER_SLOW 1.15F /* times what is expected: slow */
+/* Transfers that are longer by less than so many times what a rank is late by are its doing. */
+#define LATE_FACTOR 1.5
+#define SHAPE_PAST_MIN 5 /* quiet blocks, before the usual time of a transfer is known */
 /*
  * Groups of one kind differ by their places in the network; one that takes this many times longer than
  * what is usual for the kind is slow, though it always was.
  */
 #define UNLIKE_OTHERS 1.25
-#define LINK_SEEN_NS 50000 /* of shorter transfers, jitter of wake-ups hides what the link adds */
-#define TRANSFER_REPLAYED_MIN 0.01  /* of a step: less is not worth a replay */
-#define TRANSFER_QUIET_GAIN_MAX 0.5 /* of quiet time, that replays may gain by noise */
-#define TRANSFER_LOUD_BLOCKS_MIN 6  /* of a slow run */
-#define TRANSFER_TRIES_MAX 24	    /* blocks of a slow run, after which it is nobody's */
-#define TRANSFER_RARE_TRIES_MAX 64  /* the same, where most blocks are quiet */
-/* Without a rank to name, only a large and lasting excess is told. */
-#define UNLOCATED_SHARE_MIN 0.15
+#define REPLAY_SHARE_MIN 0.01	   /* of a step: what costs less is not worth a replay */
+#define TRANSFER_LOUD_BLOCKS_MIN 6 /* of a slow run */
+#define TRANSFER_TRIES_MAX 24	   /* blocks of a slow run, after which it is nobody's */
+#define TRANSFER_RARE_TRIES_MAX 64 /* the same, where most blocks are quiet */
 
 /* Counters that are sampled: sockets, ports. */
-#define SAMPLE_NS INT64_C(1000000000)	       /* between two samples that nobody asked for */
+/*
+ * Between two samples that nobody asked for. So well it is known when something began; blocks that are
+ * longer are one long step, whose parts are no rate; and looks more often than this see nothing new.
+ */
+#define SAMPLE_NS INT64_C(1000000000)
 #define EVIDENCE_BEFORE_NS INT64_C(8000000000) /* so long before tells what was usual */
 #define EVIDENCE_SINCE_NS INT64_C(100000000)   /* known for less says nothing */
 #define EVIDENCE_RATE_NS INT64_C(500000000)    /* rates over less differ more */
 /* A sample so soon after a long step was taken at its end. */
 #define EVIDENCE_END_NS INT64_C(250000000)
-/* Blocks that are one long step: its parts are no rate. */
-#define EVIDENCE_LONG_BLOCK_NS INT64_C(1000000000)
-#define EVIDENCE_RATES_MIN 4	  /* rates, before one knows how they differ */
-#define EVIDENCE_SPLIT_MIN 8	  /* samples, to tell steps of a class from others */
-#define EVIDENCE_SPLIT_SHARE 0.1  /* deviation of how much of them is of the class */
-#define EVIDENCE_KNOWN_SHARE 0.75 /* of those that are sampled must be known */
-#define BUSY_SHARE_MIN 0.3	  /* of the excess of transfers, the culprit's sockets were busy */
-#define BUSY_ALIKE 0.5		  /* of what the busiest is: others as busy are culprits too */
+#define EVIDENCE_RATES_MIN 4	 /* rates, before one knows how they differ */
+#define EVIDENCE_SPLIT_MIN 8	 /* samples, to tell steps of a class from others */
+#define EVIDENCE_SPLIT_SHARE 0.1 /* deviation of how much of them is of the class */
+/* Of the excess of transfers: the time that a link accounts for, by its sockets or its requests. */
+#define LINK_SHARE_MIN 0.3
 /* Sockets that became this many times busier, by this share of what the worst did, changed too. */
 #define BUSY_GROWN_FACTOR 1.25
 #define BUSY_GROWN_ALIKE 0.15
 #define BUSY_SMALL_DEVIATIONS 4.0 /* a small change, of what sockets did before */
-#define BUSY_DEVIATIONS 3.0	  /* and any other one */
-#define BUSY_RANKS_FEW 4.0    /* of more than a few ranks, the busiest is further off by chance */
-#define BUSY_LOOKED_AT_MAX 64 /* ranks whose rates tell how much one differs */
-#define BUSY_FREEDOM_ENOUGH 8 /* of a rank's own rates */
-#define BUSY_FREEDOM_MIN 2    /* less says nothing of it */
-#define BUSY_STEPS_MIN 2      /* in a rate: parts of a step differ, too */
-#define BUSY_SURE_OF_MAX 64   /* ranks looked at where nobody is named */
-#define BUSY_OTHERS_MIN 3     /* ranks not named, that tell how changes differ */
+#define BUSY_FREEDOM_ENOUGH 8	  /* of a rank's own rates */
+#define BUSY_FREEDOM_MIN 2	  /* less says nothing of it */
+#define BUSY_STEPS_MIN 2	  /* in a rate: parts of a step differ, too */
+#define BUSY_OTHERS_MIN 3	  /* ranks not named, that tell how changes differ */
+/* Counters grow in healthy times, too: so many times faster than before, and than those of others. */
+#define COUNTER_FACTOR 4.0
+#define ERRORS_PER_S_MIN 0.1	   /* of ports, lost packets: fewer come anywhere, now and then */
 #define RETRANSMIT_SHARE_MIN 0.005 /* of bytes sent: a healthy link does not reach it */
-#define RETRANSMIT_FACTOR 4	   /* times the others' */
-/* Without sockets, the rank that leaves late: of the excess, and times the next one's. */
-#define LAG_SHARE_MIN 0.5
+/* Without sockets, the rank that leaves late: times the next one's. */
 #define LAG_FACTOR 3
 
 /* Pairs of ranks, by what their queue pairs tell. */
 /* A sum is over so long at least: a sample's second, less its jitter. */
 #define LINK_POINT_NS 900000000
-#define LINK_POINTS 16		   /* sums kept per flow, a second or more apart */
-#define LINK_PAST 8		   /* quiet seconds that tell what is usual */
-#define LINK_PAST_MIN 6		   /* of them, before it is known */
-#define LINK_COUNT_MIN 3	   /* requests in a sum */
-#define LINK_SLOW_FACTOR 2.0	   /* times its usual: less is told of by transfers */
-#define LINK_CHANCE_DEVIATIONS 3.0 /* of a mean: some flows' times vary wildly */
-/* Of all lateness: a rank that it touches is what slow flows have in common. */
-#define LINK_COMMON_SHARE 0.75
-/* Of flows, of which the usual is known: the slowest may be among the others. */
-#define LINK_KNOWN_SHARE 0.75
+#define LINK_POINTS 16		  /* sums kept per flow, a second or more apart */
+#define LINK_PAST 8		  /* quiet seconds that tell what is usual */
+#define LINK_PAST_MIN 6		  /* of them, before it is known */
+#define LINK_SLOW_FACTOR 2.0	  /* times its usual: less is told of by transfers */
 #define LINK_DIRECTION_FACTOR 1.3 /* between two ranks alone, sends of one must be so much later */
 #define LINK_SAME_COVER 0.02	  /* lateness that differs by less is the same */
 #define LINK_ALIKE 0.9		  /* of the most lateness: the other end is as far in */
 #define LINK_OTHERS_QUANTILE 0.9  /* of how many times slower the flows of others are */
 #define LINK_OTHERS_POWER 1.5	  /* to the power of which the worst must be slower */
-#define LINK_LATE_SHARE_MIN 0.3	  /* of the excess of transfers, a slow flow is late */
-/* Counters of ports grow in healthy times, too: so many times faster than before, or it is nothing. */
-#define LINK_FASTER_FACTOR 4.0
-/* Before the onset is left out: samples are not just at these times. */
-#define LINK_BEFORE_NS 1000000000
-#define LINK_BEFORE_SPAN_NS INT64_C(8000000000)
 #define LINK_RETRANSMITS_PER_S_MIN 1.0
 #define LINK_CONGESTION_PER_S_MIN 10.0
-#define LINK_ERRORS_PER_S_MIN 0.1
 
 /* Slow transfers that move from one rank to another. */
-#define MOVE_LATEST_NS INT64_C(2000000000) /* the latest of the transfers: so long, */
-#define MOVE_LATEST_STEPS 2		   /* and so many steps */
-#define MOVE_QUIET_NS INT64_C(8000000000)  /* where a link was quiet for so long, */
-#define MOVE_QUIET_STEPS 8		   /* and so many steps, it is dated from there */
-/* So well it is known when sockets became busy, by samples. */
-#define MOVE_ERROR_NS INT64_C(1000000000)
+#define MOVE_LATEST_NS (2 * SAMPLE_NS) /* the latest of the transfers: so long, */
+#define MOVE_LATEST_STEPS 2	       /* and so many steps */
+/* Where a link was quiet for so many, and EVIDENCE_BEFORE_NS, it is dated from there. */
+#define MOVE_QUIET_STEPS 8
 
 /* Lost packets. */
-#define LOSS_PACKETS_MIN 3	 /* between two times */
-#define LOSS_LOOK_SECONDS 24	 /* back from now: of stalls some seconds apart, some */
-#define LOSS_HITS_MIN 3		 /* one stall, or two, may have any reason */
+#define LOSS_WINDOWS 3 /* of EVIDENCE_BEFORE_NS: of stalls some seconds apart, some */
+#define LOSS_LOOK_NS (LOSS_WINDOWS * EVIDENCE_BEFORE_NS) /* back from now */
 #define LOSS_OTHER_STEPS_MIN 32	 /* from which it is known what transfers take otherwise */
 #define LOSS_SINCE_SECONDS_MIN 4 /* by then a flow that is slow throughout is seen to be */
 #define LOSS_STEPS_KEPT_MAX 8192 /* then all counts are halved: what was long ago is forgotten */
-#define LOSS_SAMPLE_SECONDS 2	 /* at most from one sample to the next */
 #define LOSS_WAITING_ROOM 16	 /* steps that a block may have */
-#define LOSS_BEFORE_WINDOWS 3	 /* looked at, of LOSS_BEFORE_SECONDS each */
-#define LOSS_BEFORE_SECONDS 8
-#define LOSS_BEFORE_GAP_SECONDS 4 /* samples come late, and so may what is said to be the onset */
-/* Others' packets may be lost at most so many times as seldom, as were those of the rank before. */
-#define LOSS_ALONE_FACTOR 4.0
-#define LOSS_PER_S_MIN 0.1	  /* fewer packets are lost anywhere, now and then */
+/* Samples come late, and so may what is said to be the onset. */
+#define LOSS_BEFORE_GAP_NS INT64_C(4000000000)
 #define LOSS_MISSED_SHARE_MIN 0.2 /* of the packets that are sent again are missed by somebody */
 #define LOSS_SHARE_MIN 0.03	  /* of the time: transfers must have become longer by so much */
 /* -ln of the chance that this fell together, beside that it is just one rank whose ports count. */
@@ -416,9 +390,7 @@
 #define UNEVEN_CORRELATION_MIN 0.9
 /* Beside reductions, what a device's work took is partly a bound, which correlates less. */
 #define UNEVEN_BESIDE_CORRELATION_MIN 0.6
-#define UNEVEN_STEPS_MIN 16.0  /* steps before a correlation is believed */
-#define UNEVEN_MEMORY 64.0     /* steps; of all sums on uneven work */
-#define UNEVEN_USUAL_MEMORY 16 /* steps; of a rank's usual excess */
+#define UNEVEN_MEMORY 64 /* steps, or messages; of all sums on uneven work */
 /*
  * Where one direction has nothing to show: work that differs this much (a root mean square, of the
  * work; kernels of a healthy device jitter by some percent), spread as evenly as lengths are. The
@@ -428,13 +400,7 @@
 #define UNEVEN_DEVIATION_MIN 0.08
 #define UNEVEN_SPREAD_MIN 0.45
 #define UNEVEN_DIRECTION_SHARE_MIN 0.01 /* of the work: less in one direction is nothing to show */
-/* Of their deviations: where ranks were kept off their CPUs for more, these tell nothing of work. */
-#define UNEVEN_TAKEN_MAX 0.5
-#define UNEVEN_ONE_RANK_MAX 0.5	  /* of all unevenness: one rank with more is uneven by itself */
-#define UNEVEN_ROWS_ALWAYS_MAX 64 /* ranks; of more, a sample of the steps is enough: */
-#define UNEVEN_SAMPLE_EVERY 4	  /* one in so many */
-#define EVEN_SAMPLES_MAX 1024.0F  /* rows times steps, that the mean work of a place is over */
-#define EVEN_MEMORY 64.0	  /* steps; of what even sequences gain */
+#define EVEN_SAMPLES_MAX 1024.0F /* rows times steps, that the mean work of a place is over */
 /*
  * Pearson's correlation of both ends of messages, and how much they differ together (root of the covariance,
  * of the work). With two stages pieces of forward and backward work lie together, which costs some of the
@@ -444,9 +410,7 @@
 #define MESSAGES_DEVIATION_MIN 0.04
 /* Of the work: what is off by more is an interruption, no length. */
 #define MESSAGES_DEVIATION_MAX 1.0
-#define MESSAGES_WORK_MIN 0.001	 /* of a step: work below this says little, relatively */
-#define MESSAGES_MEMORY 64.0	 /* steps; of sums over messages */
-#define MESSAGES_USUAL_MEMORY 64 /* messages; of a rank's usual work */
+#define MESSAGES_WORK_MIN 0.001 /* of a step: work below this says little, relatively */
 /* More groups than a pipeline has stages: what would join them is not seen. */
 #define ROLES_STAGES_MAX 64
 /* Uneven experts, so that a slow machine would have shown elsewhere. */
@@ -459,9 +423,7 @@
 
 /* Ranks that turn slow within this time, for the same reason, share a verdict. */
 #define JOIN_NS INT64_C(2000000000)
-#define WHOLE_SHARE 0.75     /* of a verdict's level */
 #define VICTIM_WAIT_MIN 0.25 /* of a verdict's level, that its victims waited for */
-#define TRACK_GAP_MEMORY 4   /* loud blocks; of how far they are apart */
 #define TRACK_LEVEL_MEMORY 8 /* loud blocks; of a verdict's level */
 #define LEFT_SHARE_MIN 0.01  /* of the time is left in a step without a fault, at least */
 #define RECOVERY_BLOCKS 6    /* quiet blocks, net of loud ones, before a verdict ends */
@@ -479,16 +441,13 @@
 
 #define COST_LEVEL_STEPS 64  /* that a level is the mean of */
 #define COST_LEVEL_MIN 0.02F /* of the step: what is below is not followed */
-#define COST_LOST_MIN 0.01   /* of the step: less needs no replays */
 #define COST_TOLD_MIN 0.005  /* of the job's time: less is not told */
 /*
  * Of many ranks a quarter of the steps is replayed, five in a row: what a step gains may show in
  * the next one only, so the first after others does not count. The others stand for all steps, by what is seen
  * to be lost in each.
  */
-#define COST_ROWS_ALWAYS_MAX 64
 #define COST_SAMPLE_STEPS 5
-#define COST_SAMPLE_EVERY 4
 /*
  * In the long run no more cells are replayed than so many for each us of the job's own time, some 5 % of a
  * core: what is due is counted in work, since the same record must give the same answers. A minute's worth may be

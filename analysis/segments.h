@@ -8,6 +8,7 @@
 #define SLOWRANK_ANALYSIS_SEGMENTS_H
 
 #include "analysis/align.h"
+#include "analysis/policy.h"
 
 /*
  * Numbers the streams of every overlapped row, and puts cells that started together into the same
@@ -21,9 +22,6 @@ void segments_settle(struct step_grid *grid);
  * Returns 0 or -ENOMEM.
  */
 int segments_find(struct step_grid *grid) __attribute__((warn_unused_result));
-
-/* Two streams that wait for the same work go on within this time (seen: 97 % within 10 us). */
-#define TOGETHER_NS 20000
 
 /*
  * Does the rank's work wait, before a cell, for one that ended? Not for what goes on beside it, but for

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analysis/policy.h"
 #include "analysis/segments.h"
 #include "analysis/whatif_streams_internal.h"
 

@@ -1,0 +1,149 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Checks that no number that decides stands outside of analysis/policy.h, and counts those in it.
+
+    scripts/check_policy.py [TREE]
+
+Prints how many numbers each section has, and how many are rules of verdicts; what is twice
+another one, or the same, is none of its own. Then FILE:LINE for each that stands elsewhere in
+analysis/ or in coordinator/assembly*: a macro, a nameless enum, a static const, or a literal with
+a point. Exits with 1 when there is one; 2: no such tree. What is no policy is named below.
+"""
+import glob
+import os
+import re
+import sys
+
+POLICY = "analysis/policy.h"
+FOLDERS = ("analysis/**/*.[ch]", "coordinator/assembly*.[ch]")
+# Not yet in policy.h: their numbers move with the parts that replace them.
+LATER = ("classify", "judge_cause", "judge_deep", "judge_gpu", "judge_hang", "judge_launches",
+         "judge_speed", "kernel_profile", "trace")
+
+# Room for things, and what is done at a time: more of it makes no other verdict of what fits.
+CAPACITIES = set("""
+ACTIVITY_BLOCK ASYNCHRONOUS_MAX BESIDE_CELLS_MAX BESIDE_MEMBERS_MAX BESIDE_QUEUE_MAX BLOCK_MEMBERS
+BUCKETED_AT_ONCE BUCKETED_MIN BUCKET_COUNT CELLS_AHEAD COLUMNS_AT_ONCE COLUMN_GAP COSTS_PER_KIND
+COST_LINKS_MAX EVEN_LAYOUTS_MAX EVIDENCE_INTERVALS GRID_GAP_MEMBERS_MIN GRID_MEMBER_GAP
+GRID_TIMES_MAX HISTORIES_MAX INSTANCES_AHEAD INSTANCES_MAX KEPT_AT_ONCE KIND_BLOCK KNOWN_WORDS
+LANES_MAX LANE_COUNT LINK_FLOWS_MAX LINK_PAIRS_TOLD LOOKS_KEPT_MAX LOSS_HEIGHTS MEMBERS_MAX
+NEWS_MAX PERIODICS_MAX PERIOD_LENGTH_MAX PERIOD_SCALE_NR PERIOD_SPAN_NR PERIOD_VISIT_NR PLACES_MAX
+PLACES_TRIED ROLES_MAX SAMPLE_COUNT SAMPLE_ENDS SAMPLE_RING_MAX SHAPES_MAX SKETCH_BUCKETS
+SORTED_AT_ONCE TRACKS_MAX VERDICTS_MAX VERDICT_EVIDENCE_MAX VERDICT_PAIRS_MAX VERDICT_RANKS_MAX
+VERDICT_VICTIMS_MAX VISITS_MAX gaps
+""".split())
+# Numbers of formats, codes and sentinels; those in hexadecimal are bits, or hashes.
+FORMATS = set("""
+CLOCK_ERROR_UNKNOWN_NS EVIDENCE_SOURCE_NR HASH_MODULUS SECOND_NS STEP_NAME_LENGTH_MAX
+STEP_PART_COUNT_MAX STEP_RANK_COUNT_MAX STEP_ROOT_NONE STEP_TASK_NAME_LENGTH VERDICT_DETAIL_LENGTH
+""".split())
+# Literals that are no policy in a file, and why.
+ARITHMETIC = {
+    "clock_fit.c": {"1.4826"},  # a normal distribution's deviation, of its median distance
+    "evidence.c": {"1.4826"},
+    "judge.c": {"1.005"},  # width of a sketch's buckets
+}
+SECTIONS = ("steps", "join", "attribute", "detect", "explain", "incident", "costs")
+RULES = ("attribute", "detect", "explain", "incident")  # the sections that make verdicts
+PLAIN = {0, 1, 2, 0.5, 1e3, 1e6, 1e9, 1e-3, 1e-6, 1e-9}  # units, and what keeps from dividing by 0
+NUMBER = re.compile(r"(?<![\w.])(?:0[xX][0-9a-fA-F]+|(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)"
+                    r"[uUlLfF]*(?![\w.])")
+STATIC = re.compile(r"^[ \t]*static const (?:u?int\w*|size_t|unsigned|double|float)\s+([^;]*);",
+                    re.M)
+SECTION = re.compile(rf"^(?:/\*|\s\*) ({'|'.join(SECTIONS)}): ")
+
+
+def without_comments(text):
+    """Comments and what strings hold become blanks; lines stay."""
+    def blank(match):
+        return re.sub(r"[^\n]", " ", match.group(0))
+
+    return re.sub(r'/\*.*?\*/|"(?:\\.|[^"\\\n])*"', blank, text, flags=re.S)
+
+
+def value_of(literal):
+    return float(literal.rstrip("uUlLfF"))
+
+
+def numbers_in(text):
+    found = NUMBER.findall(text.replace("UINT64_C(", "(").replace("INT64_C(", "("))
+    return [number for number in found if number[:2] not in ("0x", "0X")]
+
+
+def count(text):
+    """Section -> how many numbers; twice another one is none of its own."""
+    counts, section = {}, None
+    for line, code in zip(text.split("\n"), without_comments(text).split("\n")):
+        found = SECTION.match(line)
+        section = found.group(1) if found else section
+        define = re.match(r"#define\s+\w+\s+(.+)", code)
+        if not define:
+            continue
+        found = numbers_in(define.group(1))
+        if len(found) > 1 or re.search(r"[A-Z]{2}", define.group(1).replace("INT64_C", "")):
+            found = [number for number in found if value_of(number) not in (1, 2)]
+        counts[section] = counts.get(section, 0) + len(found)
+    return counts
+
+
+def named(code):
+    """(offset, name) of each constant that is given a number: macros, enum { }, static const."""
+    for match in re.finditer(r"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+((?:.*\\\n)*.*)", code, re.M):
+        if numbers_in(match.group(2)):
+            yield match.start(), match.group(1)
+    for match in re.finditer(r"\benum\s*\{([^}]*)\}", code):
+        for constant in re.finditer(r"(\w+)\s*=\s*([^,}]*)", match.group(1)):
+            if "sizeof" not in constant.group(2) and numbers_in(constant.group(2)):
+                yield match.start(1) + constant.start(), constant.group(1)
+    for match in STATIC.finditer(code):
+        for constant in re.finditer(r"(\w+)(?:\[\w*\])?\s*=\s*(\{[^}]*\}|[^,]*)", match.group(1)):
+            if numbers_in(constant.group(2)):
+                yield match.start(), constant.group(1)
+
+
+def literals(code):
+    """(offset, literal) of each floating literal that stands in an expression."""
+    code = re.sub(r"^[ \t]*#.*(?:\\\n.*)*|\bstatic const [^;]*;",
+                  lambda match: re.sub(r"[^\n]", " ", match.group(0)), code, flags=re.M)
+    for match in NUMBER.finditer(code):
+        text = match.group(0)
+        if text[:2] not in ("0x", "0X") and re.search(r"[.eEfF]", text):
+            if value_of(text) not in PLAIN:
+                yield match.start(), text
+
+
+def strangers(path):
+    with open(path, encoding="utf-8") as file:
+        code = without_comments(file.read())
+    base = os.path.basename(path)
+    for offset, name in named(code):
+        if name not in CAPACITIES and name not in FORMATS and name not in ARITHMETIC.get(base, ()):
+            yield code.count("\n", 0, offset) + 1, f"{name} is a number that may decide"
+    for offset, literal in literals(code):
+        if literal not in ARITHMETIC.get(base, ()):
+            yield code.count("\n", 0, offset) + 1, f"{literal} may decide"
+
+
+def main():
+    tree = sys.argv[1] if len(sys.argv) > 1 else os.path.join(os.path.dirname(__file__), "..")
+    os.chdir(tree)
+    if not os.path.exists(POLICY):
+        print(f"check_policy: no {POLICY} in {tree}", file=sys.stderr)
+        return 2
+    with open(POLICY, encoding="utf-8") as file:
+        counts = count(file.read())
+    rules = sum(counts.get(section, 0) for section in RULES)
+    print(", ".join(f"{section} {number}" for section, number in counts.items()) + ":",
+          f"{sum(counts.values())} numbers, {rules} of them rules of verdicts")
+    found = False
+    for path in sorted(path for folder in FOLDERS for path in glob.glob(folder, recursive=True)):
+        if path == POLICY or os.path.basename(path).startswith(LATER):
+            continue
+        for line, what in strangers(path):
+            print(f"{path}:{line}: {what}: it belongs to {POLICY}")
+            found = True
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

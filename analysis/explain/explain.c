@@ -193,6 +193,13 @@ static void add_evidence(const struct excess_sums *sums, enum cause cause, doubl
 	snprintf(evidence->detail, sizeof(evidence->detail), "%s", text);
 }
 
+/* A cause that stands behind another kind of excess explains the same of it, and says more. */
+static bool is_as_much(const struct finding *finding, const struct explanation *explanation)
+{
+	return explanation->cause != CAUSE_UNKNOWN &&
+	       fabs(finding->share - explanation->share) < 1e-9;
+}
+
 static void tell_rejection(
 	const struct explanation *explanation, enum cause cause, struct verdict *verdict)
 {
@@ -213,7 +220,8 @@ static void tell_rejection(
 		verdict_reject(verdict, cause, finding->text);
 		break;
 	case KNOWN_SHARE:
-		snprintf(why, sizeof(why), "explains only %.0f %% of the excess",
+		snprintf(why, sizeof(why), "explains %s %.0f %% of the excess",
+			is_as_much(finding, explanation) ? "the same" : "only",
 			100 * finding->share);
 		verdict_reject(verdict, cause, why);
 		break;

@@ -361,6 +361,7 @@ static void memory_that_is_reclaimed_is_the_cause(void **state)
 {
 	struct excess_sums faults = sums_of(10, EXCESS_MAJOR_FAULT, 90);
 	struct excess_sums cpu = sums_of(90, EXCESS_PREEMPTED, 10);
+	struct verdict verdict = {0};
 
 	(void)state;
 	assert_int_equal(explained(&faults)->cause, CAUSE_MAJOR_PAGE_FAULT);
@@ -368,6 +369,10 @@ static void memory_that_is_reclaimed_is_the_cause(void **state)
 	assert_int_equal(explained(&faults)->cause, CAUSE_MEMORY_RECLAIM);
 	assert_int_equal(result.verdict_class, VERDICT_HOST_SLOW);
 	assert_true(result.share > 0.85 && result.share < 0.95);
+	explain_tell(&result, &verdict);
+	assert_int_equal(verdict.evidence[0].kind, CAUSE_MEMORY_RECLAIM);
+	assert_string_equal(
+		why_not(&verdict, CAUSE_MAJOR_PAGE_FAULT), "explains the same 90 % of the excess");
 	assert_int_equal(explained(&cpu)->cause, CAUSE_UNKNOWN); /* nothing stalls for it */
 	assert_true(result.computes);
 	put_counter(METRIC_PSI_MEMORY_SOME_NS, 0, 8e7, 8e7); /* of the host, 8 % of the time */

@@ -7,14 +7,6 @@
 #include "analysis/robust_stats.h"
 
 /*
- * GPUs that wait save power, and run their own part faster than they could all the time (seen: 20 ms
- * instead of 24 for a forward pass, 2 x H200). With its controls' times the step would be shorter than
- * it ever was; what was usual before is believed within so much.
- */
-#define WAITING_SPEED_MAX 1.25
-enum { USUAL_STEPS_MIN = 32, USUAL_RANKS_MAX = 1024 };
-
-/*
  * Another process began to use the rank's GPU not long before the rank became slow. One that was
  * there before may be idle.
  */

@@ -11,8 +11,6 @@
 #include "analysis/policy.h"
 #include "analysis/robust_stats.h"
 
-enum { QUIET_BLOCKS_MIN = 4 };
-
 static void add(struct launch_sums *sums, const struct launch_sums *other)
 {
 	sums->steps += other->steps;

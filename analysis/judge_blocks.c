@@ -193,7 +193,7 @@ static double contention_evidence_needed(const struct judge *judge, const struct
 }
 
 /*
- * How much evidence a change needs to be told. Without a period, uneven work is what many
+ * How much evidence a change needs to be told, at least CHANGE_THRESHOLD. Without a period, uneven work is what many
  * programs do. Other programs take the CPU in bursts, and a program sleeps for reasons of its own: such a
  * thing must last four blocks, or three where a step alone takes as long as a block.
  */
@@ -316,6 +316,7 @@ bool judge_worth_telling(const struct judge *judge, uint32_t rank, const struct 
 	double delay_per_step = (double)run->sums.delay_ns / (double)run->sums.steps;
 	double least = judge_level_min(state, run);
 	struct explanation why;
+	bool certain;
 
 	if (run->blocks < (run == &state->runs[RUN_SLOW] ? SLOW_BLOCKS_MIN : QUICK_BLOCKS_MIN) ||
 		delay_per_step < WAKE_UP_NS)
@@ -329,7 +330,11 @@ bool judge_worth_telling(const struct judge *judge, uint32_t rank, const struct 
 	if (run == &state->runs[RUN_SLOW] &&
 		level < judge_chance_level(judge->noise_scale, run->blocks, state->usual_blocks))
 		return false;
-	if (!makes_steps_longer(judge, run))
+	/* Why is asked last: it takes longer than all else. */
+	certain = throttled_beyond_doubt(&run->sums, least);
+	if (!makes_steps_longer(judge, run) ||
+		(!certain && (!state->settled || run->change.evidence < CHANGE_THRESHOLD ||
+				     !hit_more_than_peers(judge, rank, run, level))))
 		return false;
 	judge_explain_run(judge, rank, run, &why);
 	if (why.verdict_class == VERDICT_UNKNOWN)
@@ -343,10 +348,7 @@ bool judge_worth_telling(const struct judge *judge, uint32_t rank, const struct 
 	if (!judge_launches_prove(judge, rank, run, &why) ||
 		host_just_wanders(judge, state, run, &why))
 		return false;
-	return throttled_beyond_doubt(&run->sums, least) ||
-	       (state->settled &&
-		       run->change.evidence >= evidence_needed(judge, state, run, &why, level) &&
-		       hit_more_than_peers(judge, rank, run, level));
+	return certain || run->change.evidence >= evidence_needed(judge, state, run, &why, level);
 }
 
 bool judge_evidence_suffices(const struct judge *judge, uint32_t rank, const struct delay_run *run)

@@ -40,7 +40,7 @@ bool judge_gpu_power_bound(const struct judge *judge, uint32_t rank, const struc
 
 static bool was_told(const struct judge *judge, uint64_t step)
 {
-	for (uint32_t r = 0; r < judge->rank_end && r < USUAL_RANKS_MAX; r++) {
+	for (uint32_t r = 0; r < judge->rank_end && r < EXPLAIN_OTHERS_MAX; r++) {
 		if (signbit(judge->ranks[r].delays[step % STEP_HISTORY]))
 			return true;
 	}
@@ -57,7 +57,7 @@ double judge_gpu_usual_step_ns(const struct judge *judge, uint64_t before_step)
 		if (!was_told(judge, s))
 			lengths[count++] = (double)judge->step_length_ns[s % STEP_HISTORY];
 	}
-	return count >= USUAL_STEPS_MIN ? lower_median_double(lengths, count) : 0;
+	return count >= GPU_USUAL_STEPS_MIN ? lower_median_double(lengths, count) : 0;
 }
 
 static bool is_alone(const struct judge *judge, const struct track *track)
@@ -78,7 +78,7 @@ double judge_gpu_gain_ns(const struct judge *judge, const struct track *track)
 	if (!track->sums.on_device || usual_ns <= 0 || grown_ns < 0)
 		return gain_ns;
 	if (grown_ns <= gain_ns)
-		return usual_ns > WAITING_SPEED_MAX * (time_ns - gain_ns) ? gain_ns : grown_ns;
+		return usual_ns > GPU_WAITING_SPEED_MAX * (time_ns - gain_ns) ? gain_ns : grown_ns;
 	/* What the replay finds hidden behind other work may not be: its own delay is the limit. */
 	return is_alone(judge, track) ? fmax(gain_ns, fmin(grown_ns, (double)track->sums.delay_ns))
 				      : gain_ns;

@@ -72,7 +72,7 @@ void judge_launches_block(struct judge *judge)
  */
 static double growth_of(const struct judge *judge, const struct delay_run *run)
 {
-	double usual_ns = judge->quiet_blocks >= QUIET_BLOCKS_MIN
+	double usual_ns = judge->quiet_blocks >= LAUNCH_QUIET_BLOCKS_MIN
 				  ? judge->quiet_step_ns
 				  : judge_usual_length(judge, 0, run->first_step);
 

@@ -69,6 +69,7 @@ def read_blocks(switches, begins):
 def measure(arguments, name, lane):
     job = Job(arguments, lane, name, "root")
     try:
+        job.begin()
         job.start()
         job.warm()
         switches = switch_in_turn(job, arguments.pairs, arguments.block_seconds,

@@ -4,10 +4,21 @@
 The folder in $TRUTH gets one file a rank, "rank-N": its first line is "pid PID", the others are "WHAT SECONDS",
 since the epoch. WHAT is `step`: an optimizer step begins; `pass`: a pass that is no step, such as one of an
 evaluation; `save` and `saved`: this rank alone writes a checkpoint. The file "stop" there has the number
-of the step before which all ranks end.
+of the step before which all ranks end. A program imports this last, and goes on when the file "begin" is
+there: until then another job may have the GPUs.
 """
 import os
 import time
+
+PATIENCE_S = 300
+
+
+def wait_to_begin():
+    deadline = time.monotonic() + PATIENCE_S
+    while not os.path.exists(os.path.join(os.environ["TRUTH"], "begin")):
+        if time.monotonic() > deadline:
+            raise TimeoutError("nobody says that this job may begin")
+        time.sleep(0.02)
 
 
 class Author:
@@ -38,3 +49,6 @@ class Author:
         while not self.is_over():
             self.step()
             yield self.count - 1
+
+
+wait_to_begin()

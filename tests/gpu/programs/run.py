@@ -56,6 +56,7 @@ PROGRAMS = {
     "lightning-fsdp": "lightning_fit.py fsdp",
     "all-to-all-uneven": "all_to_all_uneven.py",
     "dtensor-sequence-parallel": "sequence_parallel.py tp",
+    "dtensor-tensor-parallel": "sequence_parallel.py plain",
     "jax-data-parallel": "jax_parallel.py data",
     "ddp-join": "ddp_join.py",
     "trainer-accumulate": f"hf_trainer.py {LONG} --gradient_accumulation_steps 4",
@@ -88,7 +89,7 @@ STOPPED_S, RUNNING_S = 0.06, 0.02        # sleep: so long stopped, so long not, 
 GPU_DUTY, HOGS = 0.8, 2
 QUOTA_US, PERIOD_US = 25_000, 100_000
 START_S, WARM_S, WARM_STEPS, WARM_MAX_S = 120, 6.0, 80, 15.0
-END_S, JOB_S = 30, 60  # patience at the end; what must be left for a job to be begun
+END_S, JOB_S = 30, 75  # patience at the end; what must be left for a job to be started
 SMOKE_STEPS = 10
 
 
@@ -261,6 +262,11 @@ class Job:
         self.process = self.popen([*(self.slowrank("run", "--") if watched else ()),
                                    *self.command()], **self.user)
 
+    def begin(self):
+        """From now on it may use the GPUs."""
+        with open(os.path.join(self.truth_folder, "begin"), "w", encoding="ascii"):
+            pass
+
     def attach(self, pids):
         self.watcher = self.popen(self.slowrank("attach", "--deep", "--yes", "--pid",
                                                 *map(str, pids)))
@@ -303,6 +309,14 @@ class Job:
         steps = max((rank["steps"] for rank in read_ranks(self.truth_folder).values()), key=len)
         last_second = sum(at > steps[-1] - 1 for at in steps)
         self.end_at(len(steps) + max(20, last_second))
+
+    def leave_gpus(self):
+        """Waits until the ranks' processes are gone."""
+        ranks, deadline = read_ranks(self.truth_folder).values(), time.monotonic() + END_S
+        while any(os.path.exists(f"/proc/{rank['pid']}") for rank in ranks):
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"the ranks do not end:\n{self.tail()}")
+            time.sleep(0.05)
 
     def finish(self):
         """Waits for the end; what is still there then is ended. Returns the job's status."""
@@ -439,11 +453,9 @@ def score_all(arguments, not_run=()):
     return results
 
 
-def measure(job, injector, arguments):
-    """From its start until it is told to end; returns the faults that were made."""
+def make_faults(job, ranks, injector, arguments):
+    """Until the job is told to end; returns the faults that were made."""
     faults = []
-    job.start()
-    ranks = job.warm()
     outside = Outside(Client(injector.socket), {rank: told["pid"] for rank, told in ranks.items()},
                       os.sched_getaffinity(0))
     for kind, rank in draw_faults(job.name, job.mode, arguments.seed, arguments.ranks):
@@ -472,27 +484,43 @@ class Series:
                 self.not_run.append((name, f"{mode}: no time left"))
         return None
 
+    def start(self, lane):
+        """The next job, which imports and waits; None when there is none."""
+        found = self.next()
+        if not found:
+            return None
+        job = Job(self.arguments, lane, *found)
+        job.start()
+        return job
+
     def work(self, lane):
-        """One lane's thread. A job ends while the next one starts: that takes it longer than to end."""
+        """One lane's thread. A job imports while faults are made in the one before, whose report is
+        written while it trains: the GPUs are one job's at a time, and never wait for a processor."""
         lane.enter()
         folder = os.path.join(self.arguments.work, f"lane-{min(lane.cores)}")
         shutil.rmtree(folder, ignore_errors=True)
         os.makedirs(folder)
         with Injector(self.arguments.python, folder, lane.environment) as injector, \
                 concurrent.futures.ThreadPoolExecutor(1) as ending:
+            job = self.start(lane)
             for gpu in range(self.arguments.ranks):
                 Client(injector.socket).ask(do="prepare", gpu=gpu)
-            while (found := self.next()) is not None:
-                job, faults, error = Job(self.arguments, lane, *found), [], ""
+            while job:
+                following, faults, error = None, [], ""
                 begun = time.monotonic()
                 try:
-                    faults = measure(job, injector, self.arguments)
+                    job.begin()
+                    ranks = job.warm()
+                    following = self.start(lane)
+                    faults = make_faults(job, ranks, injector, self.arguments)
+                    job.leave_gpus()
                 except Exception as problem:  # a job that fails is told and ends nothing
                     error = f"{problem}" or repr(problem)
                     job.kill()
                 print(f"{job.name} {job.mode}: {time.monotonic() - begun:.0f} s {error[-1500:]}",
                       flush=True)
                 ending.submit(self.close, job, faults, error)
+                job = following or self.start(lane)
 
     @staticmethod
     def close(job, faults, error):
@@ -513,6 +541,7 @@ def smoke(arguments, lane, names):
     jobs = [Job(arguments, lane, name, "alone") for name in names]
     for job in jobs:
         job.end_at(SMOKE_STEPS)
+        job.begin()
         job.start()
     deadline, good = time.monotonic() + START_S, []
     for job in jobs:

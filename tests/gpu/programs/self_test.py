@@ -140,6 +140,8 @@ class Faults(unittest.TestCase):
             self.folder = stack.enter_context(tempfile.TemporaryDirectory())
             self.injector = stack.enter_context(run.Injector(sys.executable, self.folder,
                                                              dict(os.environ)))
+            with open(os.path.join(self.folder, "begin"), "w", encoding="ascii"):
+                pass
             self.ranks = []
             stack.callback(self.end)
             for rank in range(2):
@@ -206,6 +208,23 @@ class Faults(unittest.TestCase):
     def test_a_fault_that_cannot_be_made_says_why(self):
         self.outside.injector = run.Client("")
         self.assertIn("injector", self.outside.make("gpu-hog", 0, 0.1)["why"])
+
+
+class Begins(unittest.TestCase):
+    def test_a_program_that_has_imported_waits_until_it_may_begin(self):
+        with tempfile.TemporaryDirectory() as folder:
+            job = run.Job.__new__(run.Job)
+            job.folder = job.truth_folder = folder
+            job.end_at(3)
+            process = subprocess.Popen([sys.executable, "-c", PROGRAM, HERE],
+                                       env=dict(os.environ, TRUTH=folder, RANK="0"))
+            self.addCleanup(process.kill)
+            with self.assertRaises(subprocess.TimeoutExpired):
+                process.wait(1)
+            self.assertFalse(run.read_ranks(folder))
+            job.begin()
+            self.assertEqual(process.wait(20), 0)
+            self.assertEqual(len(run.read_ranks(folder)[0]["steps"]), 3)
 
 
 class Overhead(unittest.TestCase):

@@ -107,8 +107,9 @@ def draw_faults(name, mode, seed, ranks):
 
 
 def read_rank(path):
-    """{"pid", "steps": when each began, "passes": how many, "saves": [(begin, end)]} of a rank's file."""
-    rank = {"pid": 0, "steps": [], "passes": 0, "saves": []}
+    """{"pid", "steps": when each began, "paces": of each, where taken, "passes": how many, "saves": [(begin, end)]}
+    of a rank's file."""
+    rank = {"pid": 0, "steps": [], "paces": [], "passes": 0, "saves": []}
     with open(path, encoding="ascii") as file:
         for line in file:
             if not line.endswith("\n"):
@@ -118,6 +119,8 @@ def read_rank(path):
                 rank["pid"] = int(value)
             elif what == "step":
                 rank["steps"].append(float(value))
+            elif what == "pace":
+                rank["paces"].append(float(value))
             elif what == "pass":
                 rank["passes"] += 1
             elif what == "save":

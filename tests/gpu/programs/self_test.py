@@ -71,9 +71,9 @@ class Truths(unittest.TestCase):
     def test_a_line_that_is_still_being_written_does_not_count(self):
         with tempfile.TemporaryDirectory() as folder:
             with open(os.path.join(folder, "rank-0"), "w", encoding="ascii") as file:
-                file.write("pid 42\nstep 1.5\npass 1.6\nsave 1.7\nsaved 1.9\nstep 2.")
+                file.write("pid 42\nstep 1.5\npace 0.4\npass 1.6\nsave 1.7\nsaved 1.9\nstep 2.")
             self.assertEqual(run.read_ranks(folder), {0: {
-                "pid": 42, "steps": [1.5], "passes": 1, "saves": [(1.7, 1.9)]}})
+                "pid": 42, "steps": [1.5], "paces": [0.4], "passes": 1, "saves": [(1.7, 1.9)]}})
 
 
 class Choices(unittest.TestCase):
@@ -230,18 +230,35 @@ class Begins(unittest.TestCase):
 class Overhead(unittest.TestCase):
     """bench/program_overhead.py finds the cost that made steps have."""
 
-    def test_cost_of_made_steps(self):
-        dice, now, begins, switches = random.Random(3), 1e9, [], []
+    @staticmethod
+    def made(dice, cost, wander):
+        """Ranks and switches of 60 pairs; wander: how much slower the core is from block to block, at most."""
+        now, begins, paces, switches = 1e9, [], [], []
         for _ in range(60):
             for on in dice.sample((True, False), 2):
                 switches.append((now, on))
-                end = now + 1
+                end, slower = now + 1, 1 + dice.uniform(0, wander)
                 while now < end:
                     begins.append(now)
-                    now += 0.06 * (1.02 if on else 1) * dice.gauss(1, 0.01)
-        blocks = program_overhead.read_blocks([*switches, (now, None)], begins)
-        low, high = gpu_overhead.interval(gpu_overhead.pair_up(blocks))["interval_95_percent"]
+                    paces.append(0.4 * slower * dice.gauss(1, 0.01))
+                    now += 0.06 * slower * (cost if on else 1) * dice.gauss(1, 0.01)
+        return {0: {"steps": begins, "paces": paces}, 1: {"steps": begins, "paces": [0.0] * len(paces)}}, \
+            [*switches, (now, None)]
+
+    def test_cost_of_made_steps(self):
+        ranks, switches = self.made(random.Random(3), 1.02, 0)
+        pairs = gpu_overhead.pair_up(program_overhead.read_blocks(switches, ranks))
+        low, high = gpu_overhead.interval(pairs)["interval_95_percent"]
         self.assertTrue(1.5 < low < 2 < high < 2.5, (low, high))
+
+    def test_cores_that_wander_hide_no_cost(self):
+        ranks, switches = self.made(random.Random(4), 1.02, 0.2)
+        found = gpu_overhead.interval(gpu_overhead.pair_up(program_overhead.read_blocks(switches, ranks)))
+        width = [high - low for low, high in (part["interval_95_percent"]
+                                              for part in (found, found["at_same_pace"]))]
+        self.assertGreater(width[0], 3 * width[1])
+        low, high = found["at_same_pace"]["interval_95_percent"]
+        self.assertTrue(1.4 < low < 2 < high < 2.6, (low, high))
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ enum {
 	PLACES_MAX = 8192, /* calls looked at of one place in short rounds; */
 	PLACES_FEW = 64,   /* in others */
 	LONG_MIN = 4,	   /* long spacings before one is believed; */
+	SLIGHT_MIN = 8,	   /* of such as are hardly longer; */
 	LONG_MAX_NR = 32,  /* looked at; */
 	STALLS = 3,	   /* so many may lie between two of them, and one */
 	/* Eighths that are steady: a place of many looks so by chance more easily. */
@@ -36,7 +37,7 @@ static const double layer_ns = 10e6, pause_least = 2;
 /* Of the mean pause in a round: with less between two rounds, no optimizer ran there. */
 static const double seamless_share = 0.25;
 /* Long spacings are told from short ones where none lie in between; below the floor all are alike. */
-static const double long_ratio = 2, spacing_floor_ns = 2000;
+static const double long_ratio = 2, slight_ratio = 1.25, spacing_floor_ns = 2000;
 
 /* The calls of rounds. */
 struct rounds {
@@ -249,11 +250,11 @@ static size_t longest_pair(
 }
 
 /*
- * The distance at which so many (steady, in eighths) of the long spacings are followed by another, stalls in between
- * or not; else 0. *last: one of them, where steps begin: a step may have several such pauses.
+ * The distance at which the long spacings, of at least so much, are followed by another (so many of them, steady, in
+ * eighths), stalls in between or not; else 0. *last: one of them, where steps begin: a step may have several such pauses.
  */
-static size_t distance_of(
-	const float *spacings, size_t count, size_t steady, double least, size_t *last)
+static size_t distance_of(const float *spacings, size_t count, double least, size_t long_min,
+	size_t steady, size_t *last)
 {
 	size_t places[LONG_MAX_NR], long_count = 0, best = 0, distance = 0;
 
@@ -273,30 +274,41 @@ static size_t distance_of(
 			distance = newest[j] - newest[i];
 		}
 	}
-	if (best + 1 < LONG_MIN || (best + 1) * STEADY_OF < long_count * steady)
+	if (best + 1 < long_min || (best + 1) * STEADY_OF < long_count * steady)
 		return 0;
 	*last = longest_pair(spacings, newest, long_count, distance);
 	return distance;
 }
 
-/*
- * The distance at which long spacings come, where they are either long or short; else 0. *least: the
- * shortest of them, *last: one of them.
- */
-static size_t distance_of_long(
-	const float *spacings, size_t count, size_t steady, double *least, size_t *last)
+/* Spacings before one place of the rounds, and where the short ones of them may end. */
+struct spacings {
+	float values[PLACES_MAX], sorted[PLACES_MAX];
+	size_t count;
+	bool many;    /* of rounds so short that the same place comes often */
+	size_t split; /* of sorted: the next to look at */
+	/* Of the last one found: the long ones are hardly longer; the shortest of them; the place of one. */
+	bool slight;
+	double least;
+	size_t last;
+};
+
+/* The distance at which long spacings come, where they are either long or short: of the next split; else 0. */
+static size_t next_distance(struct spacings *spacings)
 {
-	float sorted[PLACES_MAX];
+	const float *sorted = spacings->sorted;
 
-	memcpy(sorted, spacings, count * sizeof(*spacings));
-	qsort(sorted, count, sizeof(*sorted), by_value);
-	for (size_t i = count / 2; i && i + LONG_MIN <= count; i++) {
-		size_t distance;
+	while (spacings->split + LONG_MIN <= spacings->count) {
+		size_t i = spacings->split++, distance;
+		double ratio = (sorted[i] + spacing_floor_ns) / (sorted[i - 1] + spacing_floor_ns);
 
-		if (sorted[i] + spacing_floor_ns < long_ratio * (sorted[i - 1] + spacing_floor_ns))
+		if (ratio < (spacings->many ? slight_ratio : long_ratio))
 			continue;
-		*least = sorted[i];
-		distance = distance_of(spacings, count, steady, *least, last);
+		spacings->slight = ratio < long_ratio;
+		spacings->least = sorted[i];
+		distance = distance_of(spacings->values, spacings->count, spacings->least,
+			spacings->slight ? SLIGHT_MIN : LONG_MIN,
+			spacings->slight || !spacings->many ? STEADY_LONG : STEADY_SHORT,
+			&spacings->last);
 		if (distance > 1)
 			return distance;
 	}
@@ -329,38 +341,59 @@ static void look_between(const struct period_detector *detector, const struct re
 		rounds->seamless = 0;
 }
 
-/* Does what comes every so many rounds before this place of theirs make one step of them? */
-static double pause_at(const struct period_detector *detector, const struct repeats *repeats,
-	uint64_t place, uint64_t *factor, uint64_t *origin)
+/*
+ * Does what comes every so many rounds (factor) before this place of theirs make one step of them? Returns its
+ * length. A slight pause does so by its length alone.
+ */
+static double pause_of(const struct period_detector *detector, const struct repeats *repeats,
+	uint64_t place, const struct spacings *spacings, uint64_t factor)
 {
 	uint64_t period = detector->cycle.period, count = repeats->count;
+	double long_sum = 0, long_count = 0, elsewhere = repeats->rounds.pause_ns;
 	struct rounds rounds = repeats->rounds;
-	double least = 0, elsewhere = rounds.pause_ns, long_sum = 0, long_count = 0;
-	float spacings[PLACES_MAX];
 	struct rest rest = {0};
-	size_t last = 0;
 
-	for (uint64_t i = 0; i < count; i++) {
-		const struct period_call *call =
-			call_at(detector, repeats->first + i * period + place);
-
-		spacings[i] = call->spacing_ns;
-		elsewhere -= call->pause_ns;
-	}
-	*factor = distance_of_long(
-		spacings, count, period <= SHORT_ROUND ? STEADY_SHORT : STEADY_LONG, &least, &last);
-	if (*factor < 2 || *factor * period > detector->full.period_max)
+	if (factor * period > detector->full.period_max)
 		return 0;
+	for (uint64_t i = 0; i < count; i++)
+		elsewhere -= call_at(detector, repeats->first + i * period + place)->pause_ns;
 	elsewhere *= seamless_share / (double)(count * (period - 1) + (period == 1));
-	look_between(detector, repeats, place, least, elsewhere, &rounds);
+	if (!spacings->slight)
+		look_between(detector, repeats, place, spacings->least, elsewhere, &rounds);
 	for (uint64_t i = 0; i < count; i++) {
-		long_sum += spacings[i] >= least ? spacings[i] : 0;
-		long_count += spacings[i] >= least;
+		bool is_long = spacings->values[i] >= spacings->least;
+
+		long_sum += is_long ? spacings->values[i] : 0;
+		long_count += is_long;
 	}
 	rounds.spacing_ns -= long_sum;
 	rest.longest_ns = long_sum / long_count;
-	*origin = repeats->first + last * period + place;
-	return (double)*factor <= bound(&rounds, period, &rest) ? rest.longest_ns : 0;
+	return (double)factor <= bound(&rounds, period, &rest) ? rest.longest_ns : 0;
+}
+
+/* The pause before this place of the rounds that makes one step of several; 0: there is none. */
+static double pause_at(const struct period_detector *detector, const struct repeats *repeats,
+	uint64_t place, uint64_t *factor, uint64_t *origin)
+{
+	uint64_t period = detector->cycle.period;
+	struct spacings spacings = {.count = repeats->count,
+		.many = period <= SHORT_ROUND,
+		.split = repeats->count / 2};
+
+	for (uint64_t i = 0; i < repeats->count; i++)
+		spacings.values[i] =
+			call_at(detector, repeats->first + i * period + place)->spacing_ns;
+	memcpy(spacings.sorted, spacings.values, repeats->count * sizeof(*spacings.sorted));
+	qsort(spacings.sorted, repeats->count, sizeof(*spacings.sorted), by_value);
+	while ((*factor = next_distance(&spacings)) > 1) {
+		double pause = pause_of(detector, repeats, place, &spacings, *factor);
+
+		if (pause <= 0 && spacings.slight)
+			continue;
+		*origin = repeats->first + spacings.last * period + place;
+		return pause;
+	}
+	return 0;
 }
 
 uint64_t period_longest_pause(const struct period_detector *detector)

@@ -285,10 +285,36 @@ static void test_shapes(void **state)
 	assert_int_equal(wrong, 0);
 }
 
+/* Equal calls, and before each step a pause hardly longer than others; where a loss is read, a much longer one. */
+static void test_slight_pauses(void **state)
+{
+	static const uint32_t layers[] = {8, 12, 16, 24}, inputs[] = {0, 10, 50};
+	uint64_t wrong = 0;
+
+	(void)state;
+	for (uint64_t seed = 0; seed < SEEDS_OF(60); seed++) {
+		uint64_t random = seed * 1000003 + 7;
+		struct job job = {
+			.shape = SHAPE_TENSOR_PARALLEL,
+			.layers = one_of(&random, layers, 4),
+			.micro_batches = 1,
+			.step_count = 1000,
+			.slow_input_every = one_of(&random, inputs, 3),
+			.unit_ms = 0.2 + 0.4 * uniform(&random),
+			.seed = seed,
+		};
+
+		job.optimizer_ms = job.unit_ms * (3 + uniform(&random));
+		wrong += !check(&job);
+	}
+	assert_int_equal(wrong, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_shapes),
+		cmocka_unit_test(test_slight_pauses),
 	};
 
 	return cmocka_run_group_tests_name("step.shapes", tests, NULL, NULL);

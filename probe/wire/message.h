@@ -142,6 +142,8 @@ struct message_stall {
 		over_ms; /* CPU time that the process used, over how long; over 0: unknown */
 	char wait_channel
 		[OPEN_CALL_WHERE_LENGTH]; /* of its main thread; "" = runs, or cannot be read */
+	uint64_t io_bytes; /* that it read and wrote, over as long as its CPU time; 0 = unknown, too */
+	uint32_t acted_ms; /* so long after `arrival` it last began a hooked call; 0 = in none since */
 };
 
 struct message_open_call {

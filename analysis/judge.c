@@ -459,8 +459,8 @@ static bool times_contradict(const struct step_grid *grid)
  * (attach --deep), whose times contradict each other, or in which the job hung; ideal_ns: what it would have
  * taken at best.
  */
-static int pass_over(struct judge *judge, const struct step_grid *grid, int64_t length_ns,
-	int64_t ideal_ns)
+static int pass_over(
+	struct judge *judge, const struct step_grid *grid, int64_t length_ns, int64_t ideal_ns)
 {
 	if (judge->job.steps == 0)
 		judge->job.first_start.value = grid->start_ns;
@@ -507,7 +507,8 @@ int judge_step(struct judge *judge, const struct step_grid *grid)
 		int64_t usual_ns = (int64_t)(sketch_median_ms(judge->sketch) * 1e6);
 
 		note_step(judge, grid, 0); /* its length is the hang's */
-		return pass_over(judge, grid, length_ns, length_ns < usual_ns ? length_ns : usual_ns);
+		return pass_over(
+			judge, grid, length_ns, length_ns < usual_ns ? length_ns : usual_ns);
 	}
 	bool contradict = times_contradict(grid);
 

@@ -88,7 +88,7 @@ struct hang_finding {
 	size_t missing_count;
 	const uint32_t *waiting; /* who is inside, or waits for those */
 	size_t waiting_count;
-	struct job_ns since; /* when the first of them entered */
+	struct job_ns since;	  /* when the first of them entered */
 	struct verdict_hang call; /* that they wait in */
 	/* What they wait in, and where each of the missing (the first ones of them) was last. */
 	size_t detail_count;

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every number that decides: its unit, and where it comes from. One section a room. No state. */
+/*
+ * Every number that decides: what it is, its unit, and why it has this value. A section for each part of the
+ * analysis.
+ */
 #ifndef SLOWRANK_ANALYSIS_POLICY_H
 #define SLOWRANK_ANALYSIS_POLICY_H
 
 #include <stdint.h>
 
-/* ---- hang: judge_hang.c, coordinator/pipeline_hang.c ---- */
+/* hang: when a job does not go on. */
 
 /* ns that a call lasts before a rank that is stopped or dead is told: with a look and a batch within 6 s. */
 #define HANG_LIMIT_NS INT64_C(5000000000)

@@ -105,7 +105,7 @@ size_t job_ranks(const struct job *job, struct job_rank *ranks, size_t capacity)
 struct job_stalled {
 	uint32_t rank;
 	pid_t pid;
-	struct host_ns last;   /* when it left, or enqueued, its last one */
+	struct host_ns last;	    /* when it left, or enqueued, its last one */
 	struct used_before *before; /* rank_process.h: kept with the process, for who looks */
 };
 bool job_next_stalled(

@@ -394,11 +394,13 @@ static enum hang_end walk(struct pipeline_hang *hang, const struct rank_table *t
 			if (keep_surest(hang, table, place) > PRESENCE_WAITS)
 				return HANG_FOUND;
 			size_t waiting = place->missing_count;
+			place->for_anybody = true;
 			place->missing_count = find_anywhere(hang, table, true);
 			if (place->missing_count)
 				return HANG_FOUND;
 			/* Nobody else is outside: it is these that do not come. */
 			gather(hang, table, &call, place);
+			place->for_anybody = true;
 			keep_surest(hang, table, place);
 			return place->missing_count == waiting ? HANG_FOUND : HANG_CIRCLE;
 		}
@@ -415,7 +417,7 @@ static enum hang_end walk(struct pipeline_hang *hang, const struct rank_table *t
 	}
 	if (call.kind == OPEN_CALL_COLLECTIVE)
 		return HANG_CIRCLE;
-	*place = (struct meeting_place){.call = call};
+	*place = (struct meeting_place){.call = call, .for_anybody = true};
 	place->missing_count = find_anywhere(hang, table, true);
 	return place->missing_count ? HANG_FOUND : HANG_CIRCLE;
 }
@@ -437,11 +439,22 @@ static bool devices_work(const struct meeting_place *place, enum hang_end end)
 	return place->missing_count ? !place->begun : !place->all_begun;
 }
 
+static bool anybody_moves(const struct pipeline_hang *hang, const struct rank_table *table)
+{
+	for (uint32_t r = 0; r < table->end; r++) {
+		if (table->ranks[r].known && !table->ranks[r].exited && hang->ranks[r].moves)
+			return true;
+	}
+	return false;
+}
+
 /* For how long nothing has moved: neither the call nor those who are missing. alive: any of these is. */
 static int64_t still_ns(const struct pipeline_hang *hang, const struct rank_table *table,
 	const struct meeting_place *place, struct job_ns since, struct job_ns now, bool *alive)
 {
 	*alive = place->missing_count == 0;
+	if (place->for_anybody && anybody_moves(hang, table))
+		return 0;
 	for (size_t i = 0; i < place->missing_count; i++) {
 		const struct hang_rank *rank = &hang->ranks[hang->missing[i]];
 		struct job_ns moved = waits(rank) ? pipeline_hang_call(rank).since : rank->moved;

@@ -13,6 +13,7 @@ struct meeting_place {
 	size_t missing_count; /* in pipeline_hang.missing */
 	size_t inside_count, member_count;
 	bool begun, all_begun; /* of those inside: on some device, on all */
+	bool for_anybody;      /* whom they wait for is not known: it may be anybody who moves */
 };
 
 enum hang_end { HANG_FOUND = 0, HANG_CIRCLE = 1 };

@@ -252,6 +252,24 @@ static void receiver_only_waits(void **state)
 	pipeline_destroy(pipeline);
 }
 
+/* Whom a receiver waits for is not known: while somebody moves, it may be that one. */
+static void somebody_moves(void **state)
+{
+	struct told told;
+	struct pipeline *pipeline = create(&told);
+	uint64_t number = 0;
+	int64_t stuck_ns = run_healthy(pipeline, &number);
+	struct message_batch *batch = batch_new(number++, stuck_ns + 9000 * MS);
+
+	(void)state;
+	add_call(batch, 0, WORLD, stuck_ns + 20 * MS);
+	place(batch, 1, OPEN_CALL_POINT_TO_POINT, 'R', "MPI_Recv", stuck_ns + 30 * MS);
+	place(batch, 2, OPEN_CALL_POINT_TO_POINT, 'R', "MPI_Recv", stuck_ns);
+	push(pipeline, batch);
+	assert_int_equal(told.alerts, 0);
+	pipeline_destroy(pipeline);
+}
+
 static void stall(struct message_batch *batch, uint64_t sequence, int64_t launched_ns)
 {
 	last_call(batch)->stall = (struct message_stall){.communicator_id = 9,
@@ -707,6 +725,7 @@ int main(void)
 		cmocka_unit_test(walked_upstream),
 		cmocka_unit_test(nobody_is_missing),
 		cmocka_unit_test(receiver_only_waits),
+		cmocka_unit_test(somebody_moves),
 		cmocka_unit_test(what_stands_still_is_kept),
 		cmocka_unit_test(held_while_nobody_moves),
 		cmocka_unit_test(held_while_one_moves),

@@ -161,7 +161,7 @@ def start_nccl(paths, kind, options=()):
         os.unlink(record)
     process = subprocess.Popen(
         [paths.slowrank, "run", "--record", record, *options, "--", *jobs.mpirun(4), paths.hang_nccl,
-         kind, "2", "60"],
+         kind, "2", "150"], # the usual step is known by then
         stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     return record, process
 
@@ -232,7 +232,7 @@ def check_told(paths, *words):
 def nccl_loop(paths):
     """A rank in an endless loop has no call on its device, runs, and uses a core."""
     two = nccl(paths, "loop")[2]
-    check_told(paths, "in its own work, running", "of CPU time in")
+    check_told(paths, "in its own work, run", "of CPU time in")
     check("device" not in two and two["call"] == "none", f"rank 2: {two}")
     check(two["state"] == "R" and two["cpu_ms"] > 0.05 * two["over_ms"], f"rank 2: {two}")
 

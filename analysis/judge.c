@@ -453,16 +453,19 @@ static bool times_contradict(const struct step_grid *grid)
 
 /*
  * A step that says nothing counts all the same: one without times in a job whose others have them
- * (attach --deep), or whose times contradict each other.
+ * (attach --deep), whose times contradict each other, or in which the job hung; ideal_ns: what it would have
+ * taken at best.
  */
-static int pass_over(struct judge *judge, const struct step_grid *grid, int64_t length_ns)
+static int pass_over(
+	struct judge *judge, const struct step_grid *grid, int64_t length_ns, int64_t ideal_ns)
 {
 	if (judge->job.steps == 0)
 		judge->job.first_start.value = grid->start_ns;
 	judge->job.last_end.value = grid->end_ns;
 	judge->job.steps++;
 	judge->time_sum_ns += (double)length_ns;
-	judge->ideal_sum_ns += (double)length_ns;
+	judge->ideal_sum_ns += (double)ideal_ns;
+	judge->wasted_rank_ns += (double)(length_ns - ideal_ns) * (double)grid->row_count;
 	for (uint32_t r = 0; r < judge->rank_end; r++)
 		judge->ranks[r].delays[grid->number % STEP_HISTORY] = 0;
 	if (judge->paused)
@@ -497,12 +500,19 @@ int judge_step(struct judge *judge, const struct step_grid *grid)
 
 	if (length_ns < 0)
 		length_ns = 0; /* a clock was refitted across the cut */
+	if (judge_hang_holds(judge, grid->start_ns, grid->end_ns)) {
+		int64_t usual_ns = (int64_t)(sketch_median_ms(judge->sketch) * 1e6);
+
+		note_step(judge, grid, 0); /* its length is the hang's */
+		return pass_over(
+			judge, grid, length_ns, length_ns < usual_ns ? length_ns : usual_ns);
+	}
 	bool contradict = times_contradict(grid);
 
 	judge->job.steps_contradictory += contradict;
 	if (contradict || (grid->untimed && judge->timed)) {
 		note_step(judge, grid, length_ns);
-		return pass_over(judge, grid, length_ns);
+		return pass_over(judge, grid, length_ns, length_ns);
 	}
 	judge->timed |= !grid->untimed;
 	if (judge->paused)
@@ -545,7 +555,7 @@ int judge_finish(struct judge *judge)
 	return judge->block.time_ns >= BLOCK_NS / 2 ? judge_close_block(judge) : 0;
 }
 
-void judge_job_totals(struct judge *judge, struct job_totals *totals)
+void judge_job_totals(const struct judge *judge, struct job_totals *totals)
 {
 	*totals = judge->job;
 	totals->step_ms_median = sketch_median_ms(judge->sketch);

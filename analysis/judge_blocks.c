@@ -460,6 +460,9 @@ int judge_close_block(struct judge *judge)
 
 	error = judge_comm_move(judge);
 	judge_follow(judge);
+	/* Before the runs, which see the same steps and date them worse. */
+	if (error == 0)
+		error = judge_periodic_block(judge);
 	for (uint32_t r = 0; r < judge->rank_end && error == 0; r++) {
 		const struct delay_run *run = run_to_tell(judge, r);
 
@@ -470,8 +473,6 @@ int judge_close_block(struct judge *judge)
 		error = judge_open_comm(judge);
 	if (uneven != IMBALANCE_NONE && error == 0)
 		error = judge_open_imbalance(judge, uneven);
-	if (error == 0)
-		error = judge_periodic_block(judge);
 	reset_block(judge);
 	return error;
 }

@@ -383,6 +383,8 @@ struct judge {
 	struct verdict *verdicts;
 	size_t verdict_count, verdict_capacity;
 	size_t hang_verdict;	   /* the one that holds, + 1 */
+	struct job_ns hang_since;  /* of the latest one; 0: none so far */
+	struct job_ns hang_told;
 	struct judge_looks *looks; /* NULL until there is one */
 	struct job_totals job;
 	double time_sum_ns, ideal_sum_ns, wasted_rank_ns;

@@ -55,6 +55,13 @@ struct verdict_rejection {
 	char why[VERDICT_DETAIL_LENGTH]; /* e.g. "same as control", "not measurable: no BPF rights" */
 };
 
+/* The call that a hang waits in; operation 0: not known, members 0: these are not. */
+struct verdict_hang {
+	uint64_t communicator_id, sequence;
+	uint32_t entered, members;
+	uint8_t operation; /* enum operation */
+};
+
 /* What goes from one rank to another comes late. */
 struct verdict_pair {
 	uint32_t from, to;
@@ -88,6 +95,7 @@ struct verdict {
 	struct verdict_rejection rejected[VERDICT_EVIDENCE_MAX];
 	uint32_t pair_count; /* comm-slow, where RDMA shows the pairs */
 	struct verdict_pair pairs[VERDICT_PAIRS_MAX];
+	struct verdict_hang hang;
 };
 
 /* The rank is one of those that are blamed. */

@@ -516,8 +516,8 @@ int pipeline_push_batch(struct pipeline *pipeline, struct message_batch *batch,
 		error = analyse(pipeline, false);
 	begin_stage(pipeline, PIPELINE_STAGE_IDLE);
 	if (error == 0)
-		error = pipeline_hang_look(&pipeline->hang, &pipeline->assembly, pipeline->judge,
-			assembly_job_now(&pipeline->assembly, received));
+		error = pipeline_hang_look(&pipeline->hang, &pipeline->assembly, &pipeline->probes,
+			pipeline->judge, received);
 	if (error == 0) {
 		deep_looks_plan(&pipeline->deep_looks, pipeline->judge, &pipeline->ranks, received);
 		ask(pipeline, probe, reply);

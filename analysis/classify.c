@@ -12,6 +12,12 @@ static const double minor_fault_share_min = 0.25;
 /* The class is host-slow when this much of the excess is off the CPU or in faults. */
 static const double host_share_min = 0.5;
 
+/*
+ * By how much of its excess of waits for a CPU a host may be on one for longer, or less long. A wait that spins gets a
+ * quarter of a CPU that it shares with three others, so a third of what it waits.
+ */
+static const double spin_share_max = 0.33, unspun_share_max = 0.1;
+
 /* Which cause a kind of excess stands for; CAUSE_UNKNOWN for time computing and on the CPU. */
 static enum cause excess_cause(enum excess_kind kind, bool on_device)
 {
@@ -56,6 +62,24 @@ static uint32_t excess_source(enum excess_kind kind)
 	}
 }
 
+/*
+ * What a host wants a CPU for may be a wait for its device, which spins. Where such waits are not seen, they show where it
+ * shares a CPU: it is on it for longer, since its device is slow, or less long, since it waits for the CPU where it would
+ * have spun. Where all ranks wait for CPUs, who spins longest waits longest. Only a host that worked as long as its control,
+ * which hardly waited, was kept from working.
+ */
+static bool may_have_spun(const struct excess_sums *sums)
+{
+	double busy_ns = (double)(sums->own[EXCESS_HOST_CPU] - sums->control[EXCESS_HOST_CPU]);
+	double queued_ns = (double)(sums->own[EXCESS_PREEMPTED] - sums->control[EXCESS_PREEMPTED]);
+
+	if (!sums->on_device || (sums->evidence_mask & EVIDENCE_DEVICE_WAIT))
+		return false;
+	return busy_ns > spin_share_max * queued_ns || -busy_ns > unspun_share_max * queued_ns ||
+	       (double)sums->control[EXCESS_PREEMPTED] >
+		       0.1 * (double)sums->own[EXCESS_PREEMPTED];
+}
+
 struct classification classify_excess(const struct excess_sums *sums)
 {
 	struct classification result = {.verdict_class = VERDICT_COMPUTE_SLOW};
@@ -82,6 +106,8 @@ struct classification classify_excess(const struct excess_sums *sums)
 		if (k == EXCESS_COMPUTE)
 			continue;
 		host += result.shares[k];
+		if (k == EXCESS_PREEMPTED && may_have_spun(sums))
+			continue;
 		if (excess_cause(k, on_device) != CAUSE_UNKNOWN &&
 			(best == EXCESS_COMPUTE || result.shares[k] > result.shares[best]))
 			best = k;

@@ -352,7 +352,8 @@ bool judge_worth_telling(const struct judge *judge, uint32_t rank, const struct 
 		level < judge_chance_level(judge->noise_scale, run->blocks, state->usual_blocks))
 		return false;
 	class = classify_excess(&run->sums);
-	if (class.verdict_class == VERDICT_UNKNOWN)
+	/* A throttled rank waits for a CPU, too. */
+	if (class.verdict_class == VERDICT_UNKNOWN || class.cause == CAUSE_CPU_CONTENTION)
 		class = judge_classify_counted(judge, rank, run);
 	if (class.verdict_class == VERDICT_UNKNOWN)
 		return false;

@@ -217,8 +217,8 @@ static bool waits_sleep(struct device_calls *calls, int64_t cpu_ns)
 }
 
 /*
- * Of the host's own time, what its threads slept for: they neither had a CPU nor wanted one. What they wanted one for
- * may have been a wait for the device's own work, which spins; so that is not told apart, nor is how long they queued.
+ * Of the host's own time, what its threads wanted a CPU for and did not get one, and what they slept for: they neither
+ * had nor wanted one. Both may have been within a wait for the device's own work, which spins.
  */
 static void fill_off_cpu(
 	struct device_calls *calls, const struct collective_part *part, struct activity *before)
@@ -233,6 +233,7 @@ static void fill_off_cpu(
 		if (off_ns > before->host_ns)
 			off_ns = before->host_ns;
 		queued_ns = off_ns < calls->run_delay_ns ? off_ns : calls->run_delay_ns;
+		before->preempted_ns = queued_ns;
 		before->asleep_ns = off_ns - queued_ns;
 		calls->run_delay_ns -= queued_ns;
 	}

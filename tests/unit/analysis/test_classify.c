@@ -108,6 +108,27 @@ static void without_device_waits_a_late_host_is_unknown(void **state)
 	assert_int_equal(classify_excess(&sums).verdict_class, VERDICT_COMPUTE_SLOW);
 }
 
+/* So may one that waits for a CPU, unless it is on it for as long as others. */
+static void without_device_waits_a_host_that_queues_may_spin(void **state)
+{
+	struct excess_sums sums = device_sums(0, 200, EXCESS_PREEMPTED);
+
+	(void)state;
+	sums.evidence_mask = all_sources;
+	assert_int_equal(classify_excess(&sums).verdict_class, VERDICT_HOST_SLOW);
+	assert_int_equal(classify_excess(&sums).cause, CAUSE_CPU_CONTENTION);
+	sums.own[EXCESS_HOST_CPU] += 70 * 1000000;
+	assert_int_equal(classify_excess(&sums).verdict_class, VERDICT_UNKNOWN);
+	sums.own[EXCESS_HOST_CPU] -= 95 * 1000000;
+	assert_int_equal(classify_excess(&sums).verdict_class, VERDICT_UNKNOWN);
+	sums.own[EXCESS_HOST_CPU] = sums.control[EXCESS_HOST_CPU];
+	sums.own[EXCESS_PREEMPTED] += 30 * 1000000;
+	sums.control[EXCESS_PREEMPTED] += 30 * 1000000;
+	assert_int_equal(classify_excess(&sums).verdict_class, VERDICT_UNKNOWN);
+	sums.evidence_mask |= EVIDENCE_DEVICE_WAIT;
+	assert_int_equal(classify_excess(&sums).cause, CAUSE_CPU_CONTENTION);
+}
+
 static void on_cpu_excess_is_compute(void **state)
 {
 	struct excess_sums sums = sums_of(90, EXCESS_PREEMPTED, 10);
@@ -202,6 +223,7 @@ int main(void)
 		cmocka_unit_test(each_kind_has_its_cause),
 		cmocka_unit_test(the_device_tells_compute_from_host),
 		cmocka_unit_test(without_device_waits_a_late_host_is_unknown),
+		cmocka_unit_test(without_device_waits_a_host_that_queues_may_spin),
 		cmocka_unit_test(on_cpu_excess_is_compute),
 		cmocka_unit_test(faults_are_a_cause_before_they_are_most_of_it),
 		cmocka_unit_test(what_the_control_has_too_is_no_cause),

@@ -63,7 +63,7 @@ struct rank_process {
 	struct step_usual usual;	   /* lengths of its steps */
 	struct step_pace pace;		   /* likewise, in the mean */
 	struct device_calls *device_calls; /* NULL: no device times */
-	struct run_delay *run_delay;	   /* NULL: not asked for */
+	struct launcher_delays *delays;	   /* NULL: not asked for */
 	struct host_calls host_calls;	   /* while there are no device times */
 	struct kernel_calls *kernel_calls; /* NULL: device times, if any, come with the calls */
 	struct call_times *call_times;	   /* likewise; one of the two at most */

@@ -274,6 +274,14 @@ def nccl_ahead(paths):
               f"rank {rank}: {found[rank]}")
 
 
+def nccl_unseen_stopped(paths):
+    """Nor who stands still in none, but one that is stopped does: it is the one that is missing."""
+    found = nccl(paths, "none", options=["--sources", "device,procfs"])
+    check(found[2]["call"] == "none" and found[2]["state"] in "tT", f"rank 2: {found[2]}")
+    told = hangs(paths, os.path.join(paths.directory, "record.slr"))
+    check([v["ranks"] for v in told] == [[2]], f"verdicts: {told}")
+
+
 def nccl_unseen(paths):
     """Without the kernel side it is not known who is in a call; the devices and /proc are."""
     found = nccl(paths, "read", options=["--sources", "device,procfs"])
@@ -312,7 +320,8 @@ def nccl_evaluate(paths):
 CASES = {"stopped": stopped, "busy": busy, "none": none, "nccl_loop": nccl_loop,
          "nccl_read": nccl_read, "nccl_other": nccl_other, "nccl_stopped": nccl_stopped,
          "nccl_ahead": nccl_ahead,
-         "nccl_unseen": nccl_unseen, "nccl_killed": nccl_killed,
+         "nccl_unseen": nccl_unseen, "nccl_unseen_stopped": nccl_unseen_stopped,
+         "nccl_killed": nccl_killed,
          "nccl_checkpoint": nccl_checkpoint, "nccl_evaluate": nccl_evaluate}
 
 if __name__ == "__main__":

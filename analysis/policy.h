@@ -480,12 +480,6 @@
  */
 #define MINOR_FAULT_SHARE_MIN 0.25
 #define CONTROL_HAS_NONE 0.1	 /* of what the rank has: less is none */
-/*
- * By how much of its excess of waits for a CPU a host may be on one for longer, or less long. A wait that spins gets a
- * quarter of a CPU that it shares with three others, so a third of what it waits.
- */
-#define SPIN_SHARE_MAX 0.33
-#define UNSPUN_SHARE_MAX 0.1
 #define CONTROL_HAS_TOO 0.5	 /* of what the rank has: more is "same as control" */
 #define HOST_SHARE_MIN 0.5	 /* host-slow when so much is off the CPU or in faults */
 #define EVIDENCE_SHARE_MIN 0.1	 /* what explains less is not shown as evidence */

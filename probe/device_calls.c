@@ -231,8 +231,9 @@ static bool waits_sleep(struct device_calls *calls, int64_t cpu_ns)
 }
 
 /*
- * Of the host's own time, what its threads wanted a CPU for and did not get one, what they waited for storage, and what
- * they slept for: they neither had nor wanted one. The first may have been within a wait for the device's own work, which spins.
+ * Of the host's own time, what its threads waited for storage, and what they slept for: they neither had a CPU nor wanted
+ * one. What they wanted one for may have been a wait for the device's own work, which spins; so that is not told apart, nor
+ * is how long they queued.
  */
 static void fill_off_cpu(
 	struct device_calls *calls, const struct collective_part *part, struct activity *before)
@@ -246,8 +247,7 @@ static void fill_off_cpu(
 	if (calls->cpu_read_ns && cpu_ns >= 0 && !waits_sleep(calls, cpu_ns) && off_ns > 0) {
 		if (off_ns > before->host_ns)
 			off_ns = before->host_ns;
-		before->preempted_ns = take_delay(&calls->queued_ns, off_ns);
-		off_ns -= before->preempted_ns;
+		off_ns -= take_delay(&calls->queued_ns, off_ns);
 		before->block_io_ns = take_delay(&calls->block_io_ns, off_ns);
 		before->asleep_ns = off_ns - before->block_io_ns;
 	}

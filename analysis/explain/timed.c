@@ -66,24 +66,6 @@ void measure_throttle(const struct explain_context *context, const struct episod
 		describe_quota(context, episode, finding);
 }
 
-/*
- * What a host wants a CPU for may be a wait for its device, which spins. Where such waits are not seen, they show where it
- * shares a CPU: it is on it for longer, since its device is slow, or less long, since it waits for the CPU where it would
- * have spun. Where all ranks wait for CPUs, who spins longest waits longest. Only a host that worked as long as its control,
- * which hardly waited, was kept from working.
- */
-static bool may_have_spun(const struct excess_sums *sums)
-{
-	double busy_ns = (double)(sums->own[EXCESS_HOST_CPU] - sums->control[EXCESS_HOST_CPU]);
-	double queued_ns = (double)(sums->own[EXCESS_PREEMPTED] - sums->control[EXCESS_PREEMPTED]);
-
-	if (!sums->on_device || (sums->evidence_mask & EVIDENCE_DEVICE_WAIT))
-		return false;
-	return busy_ns > SPIN_SHARE_MAX * queued_ns || -busy_ns > UNSPUN_SHARE_MAX * queued_ns ||
-	       (double)sums->control[EXCESS_PREEMPTED] >
-		       CONTROL_HAS_NONE * (double)sums->own[EXCESS_PREEMPTED];
-}
-
 void measure_contention(const struct explain_context *context, const struct episode *episode,
 	struct finding *finding)
 {
@@ -91,11 +73,6 @@ void measure_contention(const struct explain_context *context, const struct epis
 	struct evidence_rival rival;
 
 	measure_kind(context, episode, EXCESS_PREEMPTED, CAUSE_CPU_CONTENTION, finding);
-	if (finding->known == KNOWN_SHARE && may_have_spun(&episode->sums)) {
-		finding->known = KNOWN_NOT_IT;
-		snprintf(finding->text, sizeof(finding->text),
-			"what waited for a CPU may have been a wait for its device");
-	}
 	if (finding->known == KNOWN_SHARE &&
 		evidence_worst_rival(
 			state->evidence, episode->onset_ns, context->now_ns, state->pid, &rival))

@@ -19,7 +19,7 @@ JOB = {"steps": 310, "step_ms": 30, "compute_ms": 4, "collectives": 3}
 FAULT = "rank=%d kind=%s first=160 last=309 size=60"
 
 
-def watch(paths, spin, kind=None, injector=None, **changed):
+def watch(paths, spin, kind=None):
     """The report of a job whose threads spin or sleep while they wait for the device."""
     jobs.fresh_directory(paths.directory)
     os.chmod(paths.directory, 0o777)
@@ -35,8 +35,7 @@ def watch(paths, spin, kind=None, injector=None, **changed):
     faults = [FAULT % (SLOW, kind)] if kind else []
     done = subprocess.run(
         [*USER, paths.slowrank, "run", "--record", record, "--", *jobs.mpirun(RANKS),
-         *jobs.workload_command(paths.workload_nccl, truth, faults=faults, read_loss=spin, injector=injector,
-                                **{**JOB, **changed})],
+         *jobs.workload_command(paths.workload_nccl, truth, faults=faults, read_loss=spin, **JOB)],
         cwd=paths.directory, env=environment, stdin=subprocess.DEVNULL, capture_output=True,
         text=True, timeout=150, check=False)
     print(done.stderr)
@@ -88,15 +87,6 @@ def device(paths):
     check(not [v for v in said(report) if v[0] == "host-slow"], f"verdicts: {said(report)}")
 
 
-def contention(paths):
-    """Other programs on a core whose rank has much to do there: told by how long it wanted a CPU."""
-    with jobs.Injector(paths.injector, paths.directory) as injector:
-        os.chmod(injector.socket, 0o666)
-        report = watch(paths, spin=True, kind="contention core=0", injector=injector.socket,
-                       step_ms=4, compute_ms=26)
-    check(("host-slow", "cpu-contention", [SLOW]) in said(report), f"verdicts: {said(report)}")
-
-
 def faults(kind, cause):
     """Counted, not timed: named where they are many."""
     def case(paths):
@@ -105,7 +95,7 @@ def faults(kind, cause):
     return case
 
 
-CASES = {"healthy": healthy, "sleep": sleep, "device": device, "contention": contention,
+CASES = {"healthy": healthy, "sleep": sleep, "device": device,
          "major": faults("major", "major-page-fault")}
 
 if __name__ == "__main__":

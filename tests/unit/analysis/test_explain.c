@@ -174,27 +174,6 @@ static void without_device_waits_a_late_host_is_unknown(void **state)
 	assert_int_equal(explained(&sums)->verdict_class, VERDICT_COMPUTE_SLOW);
 }
 
-/* Nor is one that waits for a CPU, unless it has no more to do on it: then it was kept from it. */
-static void without_device_waits_a_host_that_queues_may_spin(void **state)
-{
-	struct excess_sums sums = device_sums(0, 200, EXCESS_PREEMPTED);
-
-	(void)state;
-	sums.evidence_mask = all_sources;
-	assert_int_equal(explained(&sums)->verdict_class, VERDICT_HOST_SLOW);
-	assert_int_equal(explained(&sums)->cause, CAUSE_CPU_CONTENTION);
-	sums.own[EXCESS_HOST_CPU] += 70 * 1000000;
-	assert_int_equal(explained(&sums)->verdict_class, VERDICT_UNKNOWN);
-	sums.own[EXCESS_HOST_CPU] -= 95 * 1000000;
-	assert_int_equal(explained(&sums)->verdict_class, VERDICT_UNKNOWN);
-	sums.own[EXCESS_HOST_CPU] = sums.control[EXCESS_HOST_CPU];
-	sums.own[EXCESS_PREEMPTED] += 30 * 1000000;
-	sums.control[EXCESS_PREEMPTED] += 30 * 1000000;
-	assert_int_equal(explained(&sums)->verdict_class, VERDICT_UNKNOWN);
-	sums.evidence_mask |= EVIDENCE_DEVICE_WAIT;
-	assert_int_equal(explained(&sums)->cause, CAUSE_CPU_CONTENTION);
-}
-
 static void on_cpu_excess_is_compute(void **state)
 {
 	struct excess_sums sums = sums_of(90, EXCESS_PREEMPTED, 10);
@@ -440,7 +419,6 @@ int main(void)
 		EXPLAIN_TEST(each_kind_has_its_cause),
 		EXPLAIN_TEST(the_device_tells_compute_from_host),
 		EXPLAIN_TEST(without_device_waits_a_late_host_is_unknown),
-		EXPLAIN_TEST(without_device_waits_a_host_that_queues_may_spin),
 		EXPLAIN_TEST(on_cpu_excess_is_compute),
 		EXPLAIN_TEST(faults_are_a_cause_before_they_are_most_of_it),
 		EXPLAIN_TEST(what_the_control_has_too_is_no_cause),

@@ -308,46 +308,6 @@ static void only_samples_without_kernel_side(void **state)
 	}
 }
 
-/* A job on devices, of whose hosts only /proc says how long they waited for a CPU. */
-static void queue_on_devices(struct sim *simulated)
-{
-	for (unsigned r = 0; r < simulated->options.ranks; r++) {
-		for (size_t i = 0; i < simulated->rank[r].entry_count; i++) {
-			struct step_entry *entry = &simulated->rank[r].entries[i];
-			int64_t last_ns = entry->start.value;
-
-			for (size_t p = 0; p < entry->part_count; p++) {
-				struct collective_part *part = &entry->parts[p];
-				int64_t host_ns = part->arrival.value - last_ns;
-				int64_t queued_ns = host_ns - 6 * (int64_t)SIM_MS;
-
-				last_ns = part->departure.value;
-				part->enqueue = part->arrival;
-				part->flags |= PART_DEVICE_TIME;
-				part->before.host_ns = host_ns;
-				part->before.preempted_ns = queued_ns > 0 ? queued_ns : 0;
-			}
-		}
-	}
-}
-
-/* A throttled rank waits for a CPU as well, by what only its counters say of it. */
-static void only_counters_know_who_is_throttled(void **state)
-{
-	(void)state;
-	for (uint64_t seed = 1; seed <= SEEDS_OF(4); seed++) {
-		struct sim_options options = noisy(4, seed);
-
-		options.no_sched = true;
-		options.compute_share = 1;
-		options.steps = 600;
-		options.tamper = queue_on_devices;
-		add_fault(&options, SIM_THROTTLE, 2, 150, 599, 0.12);
-		assert_found(&options);
-		assert_int_equal(result.verdicts[0].cause, CAUSE_CGROUP_THROTTLE);
-	}
-}
-
 static void same_bytes_under_any_batches(void **state)
 {
 	static struct sim_result other;
@@ -390,7 +350,6 @@ int main(void)
 		cmocka_unit_test(recovers_and_returns),
 		cmocka_unit_test(a_rank_falls_silent),
 		cmocka_unit_test(only_samples_without_kernel_side),
-		cmocka_unit_test(only_counters_know_who_is_throttled),
 		cmocka_unit_test(same_bytes_under_any_batches),
 	};
 

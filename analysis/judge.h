@@ -7,11 +7,11 @@
 #ifndef SLOWRANK_ANALYSIS_JUDGE_H
 #define SLOWRANK_ANALYSIS_JUDGE_H
 
-#include "analysis/align.h"
-#include "analysis/evidence_source.h"
+#include "analysis/join/align.h"
+#include "analysis/base/evidence_source.h"
 #include "analysis/explain/kernel_profile.h"
 #include "analysis/judge_link.h"
-#include "analysis/verdict.h"
+#include "analysis/base/verdict.h"
 
 struct judge;
 

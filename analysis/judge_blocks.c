@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "analysis/judge_internal.h"
-#include "analysis/robust_stats.h"
+#include "analysis/base/robust_stats.h"
 
 static int reserve_scratch(struct judge *judge)
 {

@@ -4,7 +4,7 @@
 
 #include "analysis/judge_internal.h"
 #include "analysis/policy.h"
-#include "analysis/robust_stats.h"
+#include "analysis/base/robust_stats.h"
 
 /*
  * Another process began to use the rank's GPU not long before the rank became slow. One that was

@@ -6,15 +6,15 @@
 #include <math.h>
 
 #include "analysis/alert_policy.h"
-#include "analysis/blame.h"
-#include "analysis/changepoint.h"
-#include "analysis/evidence.h"
+#include "analysis/attribute/blame.h"
+#include "analysis/detect/changepoint.h"
+#include "analysis/base/evidence.h"
 #include "analysis/explain/explain.h"
 #include "analysis/explain/looks.h"
 #include "analysis/judge.h"
 #include "analysis/judge_periodic.h"
 #include "analysis/policy.h"
-#include "analysis/whatif.h"
+#include "analysis/attribute/whatif.h"
 
 enum {
 	SHAPES_MAX = 32768,  /* kinds of transfers followed, at most half of it; a power of two */

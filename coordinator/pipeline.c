@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analysis/device_clock.h"
+#include "analysis/join/device_clock.h"
 #include "analysis/judge.h"
 #include "coordinator/assembly.h"
 #include "coordinator/deep_looks.h"

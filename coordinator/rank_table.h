@@ -7,8 +7,8 @@
 #ifndef SLOWRANK_COORDINATOR_RANK_TABLE_H
 #define SLOWRANK_COORDINATOR_RANK_TABLE_H
 
-#include "analysis/clock_fit.h"
-#include "analysis/sequence_shift.h"
+#include "analysis/base/clock_fit.h"
+#include "analysis/join/sequence_shift.h"
 #include "coordinator/held_steps.h"
 #include "probe/wire/message.h"
 

@@ -8,7 +8,7 @@
 #ifndef SLOWRANK_PROBE_DEVICE_CALLS_H
 #define SLOWRANK_PROBE_DEVICE_CALLS_H
 
-#include "analysis/step.h"
+#include "analysis/base/step.h"
 
 struct device_calls;
 

@@ -5,7 +5,7 @@
 #include "analysis/explain/measures.h"
 #include "analysis/judge_state.h"
 #include "analysis/policy.h"
-#include "analysis/robust_stats.h"
+#include "analysis/base/robust_stats.h"
 
 /* Reasons that cost speed: power cap, hardware slowdown, thermal, power brake (nvml.h). */
 #define SLOWDOWN_REASONS 0xec

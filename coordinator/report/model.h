@@ -6,7 +6,7 @@
 #ifndef SLOWRANK_COORDINATOR_REPORT_MODEL_H
 #define SLOWRANK_COORDINATOR_REPORT_MODEL_H
 
-#include "analysis/verdict.h"
+#include "analysis/base/verdict.h"
 #include "probe/wire/message.h"
 
 /* What a rank did when its probe last listed it as one that has not moved. */

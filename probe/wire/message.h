@@ -8,7 +8,7 @@
 #define SLOWRANK_PROBE_WIRE_MESSAGE_H
 
 #include "analysis/explain/kernel_profile.h"
-#include "analysis/step.h"
+#include "analysis/base/step.h"
 
 enum {
 	WIRE_VERSION = 1,

@@ -470,16 +470,6 @@ static int64_t still_ns(const struct pipeline_hang *hang, const struct rank_tabl
 	return now.value - since.value;
 }
 
-static bool is_missing(
-	const struct pipeline_hang *hang, const struct meeting_place *place, uint32_t r)
-{
-	for (size_t i = 0; i < place->missing_count; i++) {
-		if (hang->missing[i] == r)
-			return true;
-	}
-	return false;
-}
-
 static int report(struct pipeline_hang *hang, const struct rank_table *table, struct judge *judge,
 	const struct meeting_place *place, enum hang_end end, struct job_ns since,
 	struct job_ns now)
@@ -489,8 +479,12 @@ static int report(struct pipeline_hang *hang, const struct rank_table *table, st
 		.missing_count = place->missing_count,
 		.waiting = hang->waiting};
 
+	size_t next = 0; /* both are ascending */
+
 	for (uint32_t r = 0; r < table->end; r++) {
-		if (hang->ranks[r].listed && !is_missing(hang, place, r))
+		if (next < place->missing_count && hang->missing[next] == r)
+			next++;
+		else if (hang->ranks[r].listed)
 			hang->waiting[finding.waiting_count++] = r;
 	}
 	pipeline_hang_describe(hang, table, place, end, now, &finding);

@@ -207,8 +207,10 @@ def nccl(paths, kind, ranks=(0, 1, 3), options=()):
             time.sleep(2)
             with Held(find_rank(process.pid, 2, b"hang_nccl")):
                 found = wait_for_stalls(paths, record, ranks)
+                paths.told = hangs(paths, record)  # before it goes on
         else:
             found = wait_for_stalls(paths, record, ranks)
+            paths.told = hangs(paths, record)
     finally:
         end(process)
     print(json.dumps(found, indent=1))
@@ -220,7 +222,7 @@ def nccl(paths, kind, ranks=(0, 1, 3), options=()):
 
 def check_told(paths, *words):
     """The hang is told, of rank 2 alone, with the call that the others are in and what it does."""
-    verdict, = hangs(paths, os.path.join(paths.directory, "record.slr"))
+    verdict, = paths.told
     text = " ".join(one["detail"] for one in verdict["evidence"])
     print(text)
     check(verdict["ranks"] == [2], f"missing: {verdict['ranks']}")

@@ -9,6 +9,7 @@
 #include "analysis/blame.h"
 #include "analysis/changepoint.h"
 #include "analysis/classify.h"
+#include "analysis/detect/progress.h"
 #include "analysis/evidence.h"
 #include "analysis/judge.h"
 #include "analysis/judge_periodic.h"
@@ -255,6 +256,8 @@ struct track {
 	uint64_t steps;			/* of the blocks in time_ns */
 	double usual_step_ns;		/* of a rank on a device, before its onset; 0: not known */
 	struct speed_usual usual_speed; /* of the rank that it began with */
+	struct progress_rate usual;	/* of the job, before its onset */
+	int64_t aside_ns;		/* since when no slot told what is usual */
 	double clock_error_us;
 };
 
@@ -398,6 +401,7 @@ struct judge {
 	bool ports_lose; /* some rank's ports counted lost packets */
 	struct imbalance_state *imbalance;
 	struct cost_state *costs;
+	struct progress *progress;
 	int64_t step_start_ns[STEP_HISTORY];
 	int64_t step_length_ns[STEP_HISTORY];
 	uint64_t next_step;

@@ -18,7 +18,8 @@ int judge_create(const struct judge_options *options, struct judge **result)
 	judge->comm = calloc(1, sizeof(*judge->comm));
 	judge->imbalance = calloc(1, sizeof(*judge->imbalance));
 	judge->costs = calloc(1, sizeof(*judge->costs));
-	if (!judge->comm || !judge->imbalance || !judge->costs) {
+	if (!judge->comm || !judge->imbalance || !judge->costs ||
+		progress_create(&judge->progress) < 0) {
 		free(judge->costs);
 		free(judge->comm);
 		free(judge->imbalance);
@@ -43,6 +44,7 @@ void judge_destroy(struct judge *judge)
 	}
 	looks_destroy(judge->looks);
 	judge_costs_destroy(judge->costs);
+	progress_destroy(judge->progress);
 	blame_fini(&judge->blame);
 	whatif_fini(&judge->whatif);
 	for (size_t t = 0; t < TRACKS_MAX; t++)
@@ -320,10 +322,10 @@ static int replay_runs(struct judge *judge, const struct step_grid *grid)
 	return error;
 }
 
-static bool any_active(const struct judge *judge)
+bool judge_verdict_holds(const struct judge *judge, const struct track *but)
 {
 	for (size_t t = 0; t < judge->track_count; t++) {
-		if (judge->tracks[t].active)
+		if (judge->tracks[t].active && &judge->tracks[t] != but)
 			return true;
 	}
 	return false;
@@ -353,7 +355,7 @@ static int replay_all(struct judge *judge, const struct step_grid *grid, int64_t
 	memset(judge->healed, 1, grid->row_count);
 	error = replay(judge, grid, &judge->ideal_line, ideal_gain_ns);
 	/* By the hosts' times alone, only what a verdict has shown is known to cost anything. */
-	if (*ideal_gain_ns < 0 || (grid->host_time && !any_active(judge)))
+	if (*ideal_gain_ns < 0 || (grid->host_time && !judge_verdict_holds(judge, NULL)))
 		*ideal_gain_ns = 0;
 	return error;
 }
@@ -521,6 +523,7 @@ int judge_step(struct judge *judge, const struct step_grid *grid)
 	if (error == 0)
 		error = blame_step(&judge->blame, grid);
 	whatif_next_step(&judge->whatif);
+	progress_step(judge->progress, grid);
 	if (error == 0)
 		error = replay_all(judge, grid, &ideal_gain_ns);
 	if (error == 0)

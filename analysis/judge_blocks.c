@@ -7,6 +7,7 @@
 
 #include "analysis/judge_internal.h"
 #include "analysis/base/robust_stats.h"
+#include "analysis/policy.h"
 
 static int reserve_scratch(struct judge *judge)
 {
@@ -249,16 +250,29 @@ double judge_usual_length(const struct judge *judge, uint64_t from, uint64_t unt
 	return count < STEPS_KNOWN_MIN ? 0 : median_double(lengths, count);
 }
 
-/* Others did not wait for another reason: by the replay, or because steps became longer with it. */
+/*
+ * The job does less in a second than before, and others waited for no other reason. What a replay without the rank gains counts
+ * unless that is refuted; without a past, it alone tells.
+ */
 static bool makes_steps_longer(const struct judge *judge, const struct delay_run *run)
 {
-	double delay = (double)run->sums.delay_ns / (double)run->sums.steps;
-	double length = (double)run->sums.time_ns / (double)run->sums.steps, before;
+	int64_t now_ns = judge_now_ns(judge), from_ns = now_ns - run->sums.time_ns;
 
-	if ((double)run->suspect_gain_ns >= GAIN_SHARE_MIN * (double)run->suspect_delay_ns)
-		return true;
-	before = judge_usual_length(judge, 0, run->first_step);
-	return before > 0 && length - before >= GAIN_SHARE_MIN * delay;
+	if (judge->next_step - run->first_step <= STEP_HISTORY)
+		from_ns = judge->step_start_ns[run->first_step % STEP_HISTORY];
+
+	struct progress_rate usual = progress_before(judge->progress, from_ns, now_ns);
+	struct progress_rate now = progress_between(judge->progress, from_ns, now_ns);
+	struct progress_loss lost = progress_lost(&usual, &now);
+
+	bool gains = (double)run->suspect_gain_ns >= GAIN_SHARE_MIN * (double)run->suspect_delay_ns;
+
+	double enough = GAIN_SHARE_MIN * (double)run->sums.delay_ns / (double)run->sums.time_ns;
+
+	if (!lost.known)
+		return gains;
+	return gains ? lost.share + PROGRESS_REFUTED_ERRORS * lost.error >= enough
+		     : lost.share >= fmax(enough, PROGRESS_LOST_ERRORS * lost.error);
 }
 
 /*
@@ -445,6 +459,7 @@ int judge_close_block(struct judge *judge)
 	int error = reserve_scratch(judge);
 	size_t rank_count;
 
+	progress_end_slot(judge->progress, judge_verdict_holds(judge, NULL));
 	if (error < 0)
 		return error;
 	rank_count = judge_level_ranks(judge);
@@ -481,6 +496,7 @@ int judge_pause(struct judge *judge)
 {
 	if (judge->block.time_ns >= BLOCK_NS / 2)
 		return judge_close_block(judge);
+	progress_end_slot(judge->progress, judge_verdict_holds(judge, NULL));
 	reset_block(judge);
 	return 0;
 }

@@ -8,6 +8,7 @@
 #include "analysis/alert_policy.h"
 #include "analysis/attribute/blame.h"
 #include "analysis/detect/changepoint.h"
+#include "analysis/detect/progress.h"
 #include "analysis/base/evidence.h"
 #include "analysis/explain/explain.h"
 #include "analysis/explain/looks.h"
@@ -222,7 +223,9 @@ struct track {
 	int64_t onset_ns, loud_until_ns;
 	uint64_t steps;			/* of the blocks in time_ns */
 	double usual_step_ns;		/* of a rank on a device, before its onset; 0: not known */
-	struct episode_past past; /* of the rank that it began with */
+	struct episode_past past;   /* of the rank that it began with */
+	struct progress_rate usual; /* of the job, before its onset */
+	int64_t aside_ns;	    /* since when no slot told what is usual */
 	double clock_error_us;
 };
 
@@ -365,6 +368,7 @@ struct judge {
 	bool ports_lose; /* some rank's ports counted lost packets */
 	struct imbalance_state *imbalance;
 	struct cost_state *costs;
+	struct progress *progress;
 	int64_t step_start_ns[STEP_HISTORY];
 	int64_t step_length_ns[STEP_HISTORY];
 	uint64_t next_step;

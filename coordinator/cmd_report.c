@@ -13,6 +13,7 @@
 #include "coordinator/record/reader.h"
 #include "coordinator/report/file.h"
 #include "coordinator/report/json.h"
+#include "coordinator/report/sheets.h"
 #include "coordinator/report/text.h"
 
 enum {
@@ -24,6 +25,8 @@ struct report_options {
 	const char *record;
 	const char *output; /* NULL: standard output */
 	bool json;
+	bool explain;
+	struct sheets_wish wish;
 };
 
 /* What came of reading the record, apart from the report. */
@@ -38,8 +41,10 @@ static const char usage[] =
 	"Reads the record of a run and says who was slow, and why.\n\n"
 	"  --format text|json   text for people (default), or JSON (slowrank.report/1)\n"
 	"  -o, --output OUT     write to OUT, whole or not at all; default: standard output\n"
+	"  --explain WHO        why it was named, or not: RANK, RANK:STEP, transfers, or all\n"
 	"  --help               this text\n\n"
-	"Each option has an environment variable: SLOWRANK_FORMAT, SLOWRANK_OUTPUT.\n"
+	"Each option has an environment variable: SLOWRANK_FORMAT, SLOWRANK_OUTPUT, "
+	"SLOWRANK_EXPLAIN.\n"
 	"Exit status: 0; 2 for bad usage, or a record that is unreadable or cut short (what could\n"
 	"be read is reported all the same).\n";
 
@@ -80,6 +85,7 @@ static const char *option_value(
 static int parse(struct report_options *options, int argc, char **argv)
 {
 	const char *format = getenv("SLOWRANK_FORMAT"), *output = getenv("SLOWRANK_OUTPUT");
+	const char *explain = getenv("SLOWRANK_EXPLAIN");
 	bool only_names = false;
 
 	for (int i = 1; i < argc; i++) {
@@ -102,6 +108,8 @@ static int parse(struct report_options *options, int argc, char **argv)
 		} else if ((value = option_value("--output", argc, argv, &i, &missing)) ||
 			   (value = option_value("-o", argc, argv, &i, &missing))) {
 			output = value;
+		} else if ((value = option_value("--explain", argc, argv, &i, &missing))) {
+			explain = value;
 		} else if (missing) {
 			return complain("a value is missing after", missing);
 		} else {
@@ -112,6 +120,9 @@ static int parse(struct report_options *options, int argc, char **argv)
 		return complain("name the record to read", NULL);
 	if (format && *format && !parse_format(options, format))
 		return complain("the format is text or json, not", format);
+	options->explain = explain && *explain;
+	if (options->explain && !report_sheets_parse(explain, &options->wish))
+		return complain("explain RANK, RANK:STEP, transfers or all, not", explain);
 	if (output && *output && strcmp(output, "-") != 0)
 		options->output = output;
 	return -1;
@@ -210,6 +221,7 @@ int cmd_report(int argc, char **argv)
 	struct report_options options = {0};
 	struct record_reader *reader = NULL;
 	struct pipeline *pipeline = NULL;
+	struct report_sheets *sheets = NULL;
 	char why[WIRE_DETAIL_LENGTH_MAX + 1];
 	struct replay replay = {0};
 	struct report_model model;
@@ -222,19 +234,26 @@ int cmd_report(int argc, char **argv)
 		fprintf(stderr, "slowrank report: %s\n", why);
 		return status;
 	}
-	if (pipeline_create(&(struct pipeline_options){0}, &pipeline) < 0) {
+	if (options.explain)
+		sheets = report_sheets_create(&options.wish);
+	if ((options.explain && !sheets) ||
+		pipeline_create(&(struct pipeline_options){0}, &pipeline) < 0) {
 		fprintf(stderr, "slowrank report: out of memory\n");
 		goto out;
 	}
+	if (sheets)
+		pipeline_watch_sheets(pipeline, report_sheets_take, sheets);
 	replay_record(options.record, reader, pipeline, &replay);
 	if (replay.failed)
 		goto out;
 	model = *pipeline_report(pipeline);
 	model.record_truncated = replay.incomplete;
+	model.sheets = sheets;
 	if (write_output(&options, &model) == 0 && !replay.incomplete && !replay.refused)
 		status = STATUS_OK;
 out:
 	pipeline_destroy(pipeline);
+	report_sheets_destroy(sheets);
 	record_reader_close(reader);
 	return status;
 }

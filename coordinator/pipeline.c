@@ -116,6 +116,14 @@ void pipeline_watch_missing(struct pipeline *pipeline,
 	pipeline->missing_context = context;
 }
 
+void pipeline_watch_sheets(struct pipeline *pipeline,
+	void (*on_sheet)(void *context, const struct gate_sheet *sheet,
+		const struct explanation *why),
+	void *context)
+{
+	judge_watch_sheets(pipeline->judge, on_sheet, context);
+}
+
 void pipeline_serve_one_job(struct pipeline *pipeline, const char *job_id)
 {
 	pipeline->one_job = true;

@@ -38,6 +38,14 @@ void pipeline_watch_missing(struct pipeline *pipeline,
 	void (*on_missing)(void *context, uint32_t count, uint32_t world_size, const char *which),
 	void *context);
 
+/* As judge_watch_sheets(): analysis/judge.h. */
+struct explanation;
+struct gate_sheet;
+void pipeline_watch_sheets(struct pipeline *pipeline,
+	void (*on_sheet)(void *context, const struct gate_sheet *sheet,
+		const struct explanation *why),
+	void *context);
+
 /*
  * Batches of other jobs than job_id are refused from now on; NULL: than that of the first batch. A record is
  * taken as it is.

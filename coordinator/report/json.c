@@ -10,6 +10,7 @@
 #include "coordinator/report/look.h"
 #include "coordinator/report/looks_json.h"
 #include "coordinator/report/pairs.h"
+#include "coordinator/report/sheets.h"
 
 enum {
 	DECIMALS_MS = 4, /* 0.1 us */
@@ -283,6 +284,8 @@ int report_json_write(const struct report_model *model, FILE *out)
 	json_array_end(&writer);
 	write_coverage(&writer, model);
 	report_json_pairs(&writer, model);
+	if (model->sheets)
+		report_sheets_json(&writer, model->sheets);
 	json_object_end(&writer);
 	fputc('\n', out);
 	return report_flush(out);

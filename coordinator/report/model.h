@@ -53,6 +53,8 @@ struct report_pair {
 
 enum { REPORT_RANKS_LENGTH = 80 };
 
+struct report_sheets;
+
 struct report_model {
 	const char *job_id;
 	uint32_t rank_count; /* ranks seen */
@@ -75,6 +77,7 @@ struct report_model {
 	double probe_cpu_percent;	  /* of one core, the worst probe */
 	size_t pair_count;
 	const struct report_pair *pairs; /* by rank, then by peer */
+	const struct report_sheets *sheets; /* why ranks were named, or not; NULL: nobody asked */
 	uint64_t pairs_unseen;		 /* updates of queue pairs beyond what is kept */
 	uint64_t frames;
 	uint64_t frames_refused;

@@ -16,6 +16,7 @@
 #include "coordinator/report/looks_text.h"
 #include "coordinator/report/pairs.h"
 #include "coordinator/report/rank_table_text.h"
+#include "coordinator/report/sheets.h"
 
 enum {
 	VERDICTS_SHOWN = 8,
@@ -253,6 +254,12 @@ int report_text_write(
 	if (report_pairs_text_wanted(model)) {
 		write_head("RDMA pairs of the ranks named comm-slow", colour, out);
 		report_pairs_text_write(model, out);
+	}
+	if (model->sheets) {
+		write_head("Why named as late, or not (the block in which it came furthest, or of "
+			   "the step)",
+			colour, out);
+		report_sheets_text(model->sheets, out);
 	}
 	write_head(REPORT_TEXT_MARK, colour, out);
 	coverage_text_write(model, out);

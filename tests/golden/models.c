@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/golden/models.h"
 
+#include "coordinator/report/sheets.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -253,6 +255,56 @@ static void make_hostile(struct golden_model *golden)
 	golden->model.counters.batches_lost = 2;
 }
 
+static void add_finding(struct explanation *why, enum cause cause, enum known known,
+	double own_ms, double share, const char *text)
+{
+	struct finding *finding = &why->findings[cause];
+
+	*finding = (struct finding){.known = known,
+		.own_ns = own_ms * 1e6 * (double)why->sums.steps,
+		.control_ns = 1e5 * (double)why->sums.steps,
+		.share = share};
+	snprintf(finding->text, sizeof(finding->text), "%s", text);
+}
+
+/* Why rank 2 was not named: a small delay, for which nobody waited. */
+static void make_explain(struct golden_model *golden)
+{
+	static const double levels[] = {0.001, -0.002, 0, 0.021, 0.024, 0.019, 0.0205, 0.003, NAN};
+	const struct sheets_wish wish = {.rank = 2, .at_step = true, .step = 431};
+	struct explanation why = {.verdict_class = VERDICT_HOST_SLOW,
+		.cause = CAUSE_CPU_CONTENTION,
+		.sums = {.steps = 40}};
+
+	begin(golden, "explained", 1);
+	for (int i = 0; i < 4; i++)
+		add_rank(golden, "node-a", 19.6, 0.1, 0.2, i == 2 ? 0.4 : 0, 0.0);
+	add_usual_sources(golden);
+	add_finding(&why, CAUSE_CPU_CONTENTION, KNOWN_SHARE, 1.2, 0.92,
+		"ran instead: backup\n (pid 71), 60 % of it");
+	add_finding(&why, CAUSE_MAJOR_PAGE_FAULT, KNOWN_NOT_IT, 0, 0, "none seen");
+	add_finding(&why, CAUSE_MINOR_PAGE_FAULT, KNOWN_MISSING, 0, 0, "bpf.faults: off");
+	golden->sheets = report_sheets_create(&wish);
+	for (uint64_t i = 0; golden->sheets && i < sizeof(levels) / sizeof(levels[0]); i++) {
+		struct gate_sheet sheet = {.rank = 2,
+			.first_step = 370 + 10 * i,
+			.last_step = 379 + 10 * i,
+			.level = levels[i],
+			.small = true,
+			.since_known = true,
+			.since_step = 400};
+
+		(void)gate_is(&sheet, GATE_PRESENT, true);
+		(void)gate_passed(&sheet, GATE_CHANGE, 7.12, 6);
+		(void)gate_passed(&sheet, GATE_LASTS, 11, 8);
+		(void)gate_passed_in(&sheet, GATE_DELAY, 9e5, 5e4, 1e6);
+		(void)gate_passed(&sheet, GATE_LONGER, 0.08, 0.3);
+		(void)gate_passed(&sheet, GATE_EVIDENCE, 12, INFINITY);
+		report_sheets_take(golden->sheets, &sheet, &why);
+	}
+	golden->model.sheets = golden->sheets;
+}
+
 const struct golden_case golden_cases[] = {
 	{"throttle", make_throttle},
 	{"blind", make_blind},
@@ -260,5 +312,6 @@ const struct golden_case golden_cases[] = {
 	{"several", make_several},
 	{"many", make_many},
 	{"hostile", make_hostile},
+	{"explain", make_explain},
 };
 const size_t golden_case_count = sizeof(golden_cases) / sizeof(golden_cases[0]);

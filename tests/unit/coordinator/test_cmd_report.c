@@ -138,10 +138,18 @@ static void a_whole_record_is_reported(void **state)
 	assert_non_null(strstr(written, "\"record_truncated\": false"));
 	assert_int_equal(stat(output, &status), 0);
 	assert_int_equal(status.st_mode & 0600, 0600);
+	assert_null(strstr(written, "\"explain\""));
 	/* Again, byte for byte. */
 	assert_int_equal(RUN(said, "report", "--format", "json", "-o", output, record), 0);
 	read_file(output, again);
 	assert_string_equal(written, again);
+	assert_int_equal(RUN(said, "report", record, "--explain", "2:5", "-o", output), 0);
+	read_file(output, written);
+	assert_non_null(strstr(written, "no block of it was judged from that step on"));
+	assert_int_equal(
+		RUN(said, "report", record, "--explain=all", "--format=json", "-o", output), 0);
+	read_file(output, written);
+	assert_non_null(strstr(written, "\"explain\": {"));
 }
 
 static void a_cut_record_gives_what_is_there_and_two(void **state)
@@ -220,6 +228,8 @@ static void bad_usage_is_one_line_and_two(void **state)
 	assert_non_null(strstr(said, "pdf"));
 	assert_int_equal(RUN(said, "report", record, "--format"), 2);
 	assert_non_null(strstr(said, "missing after --format"));
+	assert_int_equal(RUN(said, "report", record, "--explain", "two"), 2);
+	assert_non_null(strstr(said, "not two"));
 	assert_int_equal(RUN(said, "report", record, "--colour"), 2);
 	assert_int_equal(lines_in(said), 1);
 	assert_int_equal(RUN(said, "report", record, "-o", "/no/such/folder/x"), 2);

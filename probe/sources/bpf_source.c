@@ -351,8 +351,9 @@ static int find_places(struct attached_file *file, const char *name)
 		}
 		add_place(file, &collective_rows[row],
 			&(struct uprobe_place){offset,
-				collective_rows[row].library == ROW_LIBRARY_MPI ? row | mpi_flags
-										: row,
+				collective_library(&collective_rows[row])->has_objects
+					? row | mpi_flags
+					: row,
 				offsets[row].reference_offset});
 	}
 	if (file->why_launches[0]) /* those that are not seen would pass for silence */

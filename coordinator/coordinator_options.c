@@ -25,6 +25,10 @@ enum option_kind {
 	OPTION_TLS_CA,
 	OPTION_JOB,
 	OPTION_TERMINAL,
+	OPTION_CONFIG,
+	OPTION_ALERT_SLOWDOWN,
+	OPTION_ALERT_AFTER,
+	OPTION_SILENT_IMBALANCE,
 	OPTION_NR
 };
 
@@ -52,6 +56,10 @@ static const struct option_row rows[OPTION_NR] = {
 	[OPTION_TLS_CA] = {"--tls-ca", "SLOWRANK_TLS_CA", false},
 	[OPTION_JOB] = {"--job", "SLOWRANK_JOB", false},
 	[OPTION_TERMINAL] = {"--terminal", "SLOWRANK_TERMINAL", true},
+	[OPTION_CONFIG] = {"--config", "SLOWRANK_CONFIG", false},
+	[OPTION_ALERT_SLOWDOWN] = {"--alert-slowdown", "SLOWRANK_ALERT_SLOWDOWN", false},
+	[OPTION_ALERT_AFTER] = {"--alert-after", "SLOWRANK_ALERT_AFTER", false},
+	[OPTION_SILENT_IMBALANCE] = {"--silent-imbalance", "SLOWRANK_SILENT_IMBALANCE", false},
 };
 
 static const char help[] =
@@ -63,7 +71,7 @@ static const char help[] =
 	"  --job NAME         the job it serves; others are refused (default: the first that "
 	"comes)\n"
 	"  --alerts FILE      append each alert as one JSON line\n"
-	"  --report FILE      write the report as JSON at the end\n"
+	"  --report FILE      write the report as JSON at the end\n" ALERT_SETTINGS_HELP
 	"  --key-file FILE    the key that probes beyond this host prove (default:\n"
 	"                     MUNGE where it runs, and ~/.config/slowrank/key, made when it is "
 	"missing)\n"
@@ -165,6 +173,18 @@ static int set_option(struct coordinator_options *options, enum option_kind kind
 	case OPTION_TERMINAL:
 		options->terminal = is_true(value);
 		break;
+	case OPTION_CONFIG:
+		options->alert_settings.file = value;
+		break;
+	case OPTION_ALERT_SLOWDOWN:
+		options->alert_settings.slowdown = value;
+		break;
+	case OPTION_ALERT_AFTER:
+		options->alert_settings.after = value;
+		break;
+	case OPTION_SILENT_IMBALANCE:
+		options->alert_settings.imbalance = value;
+		break;
 	case OPTION_NR:
 		break;
 	}
@@ -252,5 +272,7 @@ int coordinator_options_parse(
 		snprintf(problem, PROBLEM_LENGTH, "say where to keep the record: --record FILE");
 		return -EINVAL;
 	}
-	return 0;
+	return alert_limits_given(&options->alert_settings, &(struct alert_limits){0}, problem)
+		       ? -EINVAL
+		       : 0;
 }

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "analysis/version.h"
+#include "analysis/base/version.h"
 #include "coordinator/commands.h"
 #include "probe/commands.h"
 

@@ -7,7 +7,7 @@
 
 #include <stdbool.h>
 
-#include "analysis/verdict.h"
+#include "analysis/base/verdict.h"
 
 struct alert_memory {
 	struct job_ns told; /* the last event */

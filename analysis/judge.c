@@ -18,7 +18,8 @@ int judge_create(const struct judge_options *options, struct judge **result)
 	judge->comm = calloc(1, sizeof(*judge->comm));
 	judge->imbalance = calloc(1, sizeof(*judge->imbalance));
 	judge->costs = calloc(1, sizeof(*judge->costs));
-	if (!judge->comm || !judge->imbalance || !judge->costs) {
+	if (!judge->comm || !judge->imbalance || !judge->costs ||
+		progress_create(&judge->progress) < 0) {
 		free(judge->costs);
 		free(judge->comm);
 		free(judge->imbalance);
@@ -43,6 +44,7 @@ void judge_destroy(struct judge *judge)
 	}
 	looks_destroy(judge->looks);
 	judge_costs_destroy(judge->costs);
+	progress_destroy(judge->progress);
 	blame_fini(&judge->blame);
 	whatif_fini(&judge->whatif);
 	for (size_t t = 0; t < TRACKS_MAX; t++)
@@ -320,10 +322,10 @@ static int replay_runs(struct judge *judge, const struct step_grid *grid)
 	return error;
 }
 
-static bool any_active(const struct judge *judge)
+bool judge_verdict_holds(const struct judge *judge, const struct track *but)
 {
 	for (size_t t = 0; t < judge->track_count; t++) {
-		if (judge->tracks[t].active)
+		if (judge->tracks[t].active && &judge->tracks[t] != but)
 			return true;
 	}
 	return false;
@@ -353,7 +355,7 @@ static int replay_all(struct judge *judge, const struct step_grid *grid, int64_t
 	memset(judge->healed, 1, grid->row_count);
 	error = replay(judge, grid, &judge->ideal_line, ideal_gain_ns);
 	/* By the hosts' times alone, only what a verdict has shown is known to cost anything. */
-	if (*ideal_gain_ns < 0 || (grid->host_time && !any_active(judge)))
+	if (*ideal_gain_ns < 0 || (grid->host_time && !judge_verdict_holds(judge, NULL)))
 		*ideal_gain_ns = 0;
 	return error;
 }
@@ -453,16 +455,19 @@ static bool times_contradict(const struct step_grid *grid)
 
 /*
  * A step that says nothing counts all the same: one without times in a job whose others have them
- * (attach --deep), or whose times contradict each other.
+ * (attach --deep), whose times contradict each other, or in which the job hung; ideal_ns: what it would have
+ * taken at best.
  */
-static int pass_over(struct judge *judge, const struct step_grid *grid, int64_t length_ns)
+static int pass_over(
+	struct judge *judge, const struct step_grid *grid, int64_t length_ns, int64_t ideal_ns)
 {
 	if (judge->job.steps == 0)
 		judge->job.first_start.value = grid->start_ns;
 	judge->job.last_end.value = grid->end_ns;
 	judge->job.steps++;
 	judge->time_sum_ns += (double)length_ns;
-	judge->ideal_sum_ns += (double)length_ns;
+	judge->ideal_sum_ns += (double)ideal_ns;
+	judge->wasted_rank_ns += (double)(length_ns - ideal_ns) * (double)grid->row_count;
 	for (uint32_t r = 0; r < judge->rank_end; r++)
 		judge->ranks[r].delays[grid->number % STEP_HISTORY] = 0;
 	if (judge->paused)
@@ -497,12 +502,19 @@ int judge_step(struct judge *judge, const struct step_grid *grid)
 
 	if (length_ns < 0)
 		length_ns = 0; /* a clock was refitted across the cut */
+	if (judge_hang_holds(judge, grid->start_ns, grid->end_ns)) {
+		int64_t usual_ns = (int64_t)(sketch_median_ms(judge->sketch) * 1e6);
+
+		note_step(judge, grid, 0); /* its length is the hang's */
+		return pass_over(
+			judge, grid, length_ns, length_ns < usual_ns ? length_ns : usual_ns);
+	}
 	bool contradict = times_contradict(grid);
 
 	judge->job.steps_contradictory += contradict;
 	if (contradict || (grid->untimed && judge->timed)) {
 		note_step(judge, grid, length_ns);
-		return pass_over(judge, grid, length_ns);
+		return pass_over(judge, grid, length_ns, length_ns);
 	}
 	judge->timed |= !grid->untimed;
 	if (judge->paused)
@@ -511,6 +523,7 @@ int judge_step(struct judge *judge, const struct step_grid *grid)
 	if (error == 0)
 		error = blame_step(&judge->blame, grid);
 	whatif_next_step(&judge->whatif);
+	progress_step(judge->progress, grid);
 	if (error == 0)
 		error = replay_all(judge, grid, &ideal_gain_ns);
 	if (error == 0)
@@ -545,7 +558,7 @@ int judge_finish(struct judge *judge)
 	return judge->block.time_ns >= BLOCK_NS / 2 ? judge_close_block(judge) : 0;
 }
 
-void judge_job_totals(struct judge *judge, struct job_totals *totals)
+void judge_job_totals(const struct judge *judge, struct job_totals *totals)
 {
 	*totals = judge->job;
 	totals->step_ms_median = sketch_median_ms(judge->sketch);

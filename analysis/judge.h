@@ -7,11 +7,11 @@
 #ifndef SLOWRANK_ANALYSIS_JUDGE_H
 #define SLOWRANK_ANALYSIS_JUDGE_H
 
-#include "analysis/align.h"
-#include "analysis/evidence_source.h"
+#include "analysis/join/align.h"
+#include "analysis/base/evidence_source.h"
 #include "analysis/explain/kernel_profile.h"
 #include "analysis/judge_link.h"
-#include "analysis/verdict.h"
+#include "analysis/base/verdict.h"
 
 struct judge;
 
@@ -88,7 +88,8 @@ struct hang_finding {
 	size_t missing_count;
 	const uint32_t *waiting; /* who is inside, or waits for those */
 	size_t waiting_count;
-	struct job_ns since; /* when the first of them entered */
+	struct job_ns since;	  /* when the first of them entered */
+	struct verdict_hang call; /* that they wait in */
 	/* What they wait in, and where each of the missing (the first ones of them) was last. */
 	size_t detail_count;
 	char details[VERDICT_EVIDENCE_MAX][VERDICT_DETAIL_LENGTH];
@@ -102,16 +103,15 @@ int judge_hang(struct judge *judge, const struct hang_finding *finding, struct j
 	__attribute__((warn_unused_result));
 
 /*
- * What a call of a rank may take before it counts as hanging, in ns: ten times its usual
- * communication in a step or, of calls whose usual time is not known (any_call), ten times a whole
- * step; at least 5 s.
+ * For how long, in ns, nothing may move before that counts as a hang (policy.h): of ranks that cannot go on
+ * by themselves, or of those that are alive, which depends on the usual step.
  */
-int64_t judge_hang_limit_ns(const struct judge *judge, uint32_t rank, bool any_call);
+int64_t judge_hang_limit_ns(const struct judge *judge, bool alive);
 
 /* No more steps will come: decides on what is open. */
 int judge_finish(struct judge *judge) __attribute__((warn_unused_result));
 
-void judge_job_totals(struct judge *judge, struct job_totals *totals);
+void judge_job_totals(const struct judge *judge, struct job_totals *totals);
 
 /*
  * What single parts of the job cost, by kind, the dearest first; those that cost less than half a

@@ -6,7 +6,8 @@
 #include <string.h>
 
 #include "analysis/judge_internal.h"
-#include "analysis/robust_stats.h"
+#include "analysis/base/robust_stats.h"
+#include "analysis/policy.h"
 
 static int reserve_scratch(struct judge *judge)
 {
@@ -193,7 +194,7 @@ static double contention_evidence_needed(const struct judge *judge, const struct
 }
 
 /*
- * How much evidence a change needs to be told. Without a period, uneven work is what many
+ * How much evidence a change needs to be told, at least CHANGE_THRESHOLD. Without a period, uneven work is what many
  * programs do. Other programs take the CPU in bursts, and a program sleeps for reasons of its own: such a
  * thing must last four blocks, or three where a step alone takes as long as a block.
  */
@@ -249,16 +250,29 @@ double judge_usual_length(const struct judge *judge, uint64_t from, uint64_t unt
 	return count < STEPS_KNOWN_MIN ? 0 : median_double(lengths, count);
 }
 
-/* Others did not wait for another reason: by the replay, or because steps became longer with it. */
+/*
+ * The job does less in a second than before, and others waited for no other reason. What a replay without the rank gains counts
+ * unless that is refuted; without a past, it alone tells.
+ */
 static bool makes_steps_longer(const struct judge *judge, const struct delay_run *run)
 {
-	double delay = (double)run->sums.delay_ns / (double)run->sums.steps;
-	double length = (double)run->sums.time_ns / (double)run->sums.steps, before;
+	int64_t now_ns = judge_now_ns(judge), from_ns = now_ns - run->sums.time_ns;
 
-	if ((double)run->suspect_gain_ns >= GAIN_SHARE_MIN * (double)run->suspect_delay_ns)
-		return true;
-	before = judge_usual_length(judge, 0, run->first_step);
-	return before > 0 && length - before >= GAIN_SHARE_MIN * delay;
+	if (judge->next_step - run->first_step <= STEP_HISTORY)
+		from_ns = judge->step_start_ns[run->first_step % STEP_HISTORY];
+
+	struct progress_rate usual = progress_before(judge->progress, from_ns, now_ns);
+	struct progress_rate now = progress_between(judge->progress, from_ns, now_ns);
+	struct progress_loss lost = progress_lost(&usual, &now);
+
+	bool gains = (double)run->suspect_gain_ns >= GAIN_SHARE_MIN * (double)run->suspect_delay_ns;
+
+	double enough = GAIN_SHARE_MIN * (double)run->sums.delay_ns / (double)run->sums.time_ns;
+
+	if (!lost.known)
+		return gains;
+	return gains ? lost.share + PROGRESS_REFUTED_ERRORS * lost.error >= enough
+		     : lost.share >= fmax(enough, PROGRESS_LOST_ERRORS * lost.error);
 }
 
 /*
@@ -316,6 +330,7 @@ bool judge_worth_telling(const struct judge *judge, uint32_t rank, const struct 
 	double delay_per_step = (double)run->sums.delay_ns / (double)run->sums.steps;
 	double least = judge_level_min(state, run);
 	struct explanation why;
+	bool certain;
 
 	if (run->blocks < (run == &state->runs[RUN_SLOW] ? SLOW_BLOCKS_MIN : QUICK_BLOCKS_MIN) ||
 		delay_per_step < WAKE_UP_NS)
@@ -329,7 +344,11 @@ bool judge_worth_telling(const struct judge *judge, uint32_t rank, const struct 
 	if (run == &state->runs[RUN_SLOW] &&
 		level < judge_chance_level(judge->noise_scale, run->blocks, state->usual_blocks))
 		return false;
-	if (!makes_steps_longer(judge, run))
+	/* Why is asked last: it takes longer than all else. */
+	certain = throttled_beyond_doubt(&run->sums, least);
+	if (!makes_steps_longer(judge, run) ||
+		(!certain && (!state->settled || run->change.evidence < CHANGE_THRESHOLD ||
+				     !hit_more_than_peers(judge, rank, run, level))))
 		return false;
 	judge_explain_run(judge, rank, run, &why);
 	if (why.verdict_class == VERDICT_UNKNOWN)
@@ -343,10 +362,7 @@ bool judge_worth_telling(const struct judge *judge, uint32_t rank, const struct 
 	if (!judge_launches_prove(judge, rank, run, &why) ||
 		host_just_wanders(judge, state, run, &why))
 		return false;
-	return throttled_beyond_doubt(&run->sums, least) ||
-	       (state->settled &&
-		       run->change.evidence >= evidence_needed(judge, state, run, &why, level) &&
-		       hit_more_than_peers(judge, rank, run, level));
+	return certain || run->change.evidence >= evidence_needed(judge, state, run, &why, level);
 }
 
 bool judge_evidence_suffices(const struct judge *judge, uint32_t rank, const struct delay_run *run)
@@ -443,6 +459,7 @@ int judge_close_block(struct judge *judge)
 	int error = reserve_scratch(judge);
 	size_t rank_count;
 
+	progress_end_slot(judge->progress, judge_verdict_holds(judge, NULL));
 	if (error < 0)
 		return error;
 	rank_count = judge_level_ranks(judge);
@@ -458,6 +475,9 @@ int judge_close_block(struct judge *judge)
 
 	error = judge_comm_move(judge);
 	judge_follow(judge);
+	/* Before the runs, which see the same steps and date them worse. */
+	if (error == 0)
+		error = judge_periodic_block(judge);
 	for (uint32_t r = 0; r < judge->rank_end && error == 0; r++) {
 		const struct delay_run *run = run_to_tell(judge, r);
 
@@ -468,8 +488,6 @@ int judge_close_block(struct judge *judge)
 		error = judge_open_comm(judge);
 	if (uneven != IMBALANCE_NONE && error == 0)
 		error = judge_open_imbalance(judge, uneven);
-	if (error == 0)
-		error = judge_periodic_block(judge);
 	reset_block(judge);
 	return error;
 }
@@ -478,6 +496,7 @@ int judge_pause(struct judge *judge)
 {
 	if (judge->block.time_ns >= BLOCK_NS / 2)
 		return judge_close_block(judge);
+	progress_end_slot(judge->progress, judge_verdict_holds(judge, NULL));
 	reset_block(judge);
 	return 0;
 }

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "analysis/judge_internal.h"
-#include "analysis/robust_stats.h"
+#include "analysis/base/robust_stats.h"
 
 static struct transfer_shape *find_shape(
 	struct comm_state *comm, const struct blame_transfer *transfer)

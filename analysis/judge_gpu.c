@@ -4,15 +4,7 @@
 
 #include "analysis/judge_internal.h"
 #include "analysis/policy.h"
-#include "analysis/robust_stats.h"
-
-/*
- * GPUs that wait save power, and run their own part faster than they could all the time (seen: 20 ms
- * instead of 24 for a forward pass, 2 x H200). With its controls' times the step would be shorter than
- * it ever was; what was usual before is believed within so much.
- */
-#define WAITING_SPEED_MAX 1.25
-enum { USUAL_STEPS_MIN = 32, USUAL_RANKS_MAX = 1024 };
+#include "analysis/base/robust_stats.h"
 
 /*
  * Another process began to use the rank's GPU not long before the rank became slow. One that was
@@ -48,7 +40,7 @@ bool judge_gpu_power_bound(const struct judge *judge, uint32_t rank, const struc
 
 static bool was_told(const struct judge *judge, uint64_t step)
 {
-	for (uint32_t r = 0; r < judge->rank_end && r < USUAL_RANKS_MAX; r++) {
+	for (uint32_t r = 0; r < judge->rank_end && r < EXPLAIN_OTHERS_MAX; r++) {
 		if (signbit(judge->ranks[r].delays[step % STEP_HISTORY]))
 			return true;
 	}
@@ -65,7 +57,7 @@ double judge_gpu_usual_step_ns(const struct judge *judge, uint64_t before_step)
 		if (!was_told(judge, s))
 			lengths[count++] = (double)judge->step_length_ns[s % STEP_HISTORY];
 	}
-	return count >= USUAL_STEPS_MIN ? lower_median_double(lengths, count) : 0;
+	return count >= GPU_USUAL_STEPS_MIN ? lower_median_double(lengths, count) : 0;
 }
 
 static bool is_alone(const struct judge *judge, const struct track *track)
@@ -86,7 +78,7 @@ double judge_gpu_gain_ns(const struct judge *judge, const struct track *track)
 	if (!track->sums.on_device || usual_ns <= 0 || grown_ns < 0)
 		return gain_ns;
 	if (grown_ns <= gain_ns)
-		return usual_ns > WAITING_SPEED_MAX * (time_ns - gain_ns) ? gain_ns : grown_ns;
+		return usual_ns > GPU_WAITING_SPEED_MAX * (time_ns - gain_ns) ? gain_ns : grown_ns;
 	/* What the replay finds hidden behind other work may not be: its own delay is the limit. */
 	return is_alone(judge, track) ? fmax(gain_ns, fmin(grown_ns, (double)track->sums.delay_ns))
 				      : gain_ns;

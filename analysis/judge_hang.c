@@ -5,24 +5,21 @@
 #include <string.h>
 
 #include "analysis/judge_internal.h"
+#include "analysis/policy.h"
 
-#define HANG_LIMIT_MIN_NS INT64_C(5000000000)
-#define HANG_TIMES_USUAL 10
-
-int64_t judge_hang_limit_ns(const struct judge *judge, uint32_t rank, bool any_call)
+int64_t judge_hang_limit_ns(const struct judge *judge, bool alive)
 {
-	int64_t usual_ns = 0;
+	struct job_totals totals;
+	int64_t usual_ns;
 
-	if (any_call && judge->job.steps)
-		usual_ns = (int64_t)(judge->time_sum_ns / (double)judge->job.steps);
-	else if (rank < judge->rank_capacity && judge->ranks[rank].totals.steps) {
-		const struct judge_rank_totals *totals = &judge->ranks[rank].totals;
-
-		/* One call takes no longer than all of a usual step's together. */
-		usual_ns = (totals->wait_ns + totals->transfer_ns) / (int64_t)totals->steps;
-	}
-	return usual_ns * HANG_TIMES_USUAL > HANG_LIMIT_MIN_NS ? usual_ns * HANG_TIMES_USUAL
-							       : HANG_LIMIT_MIN_NS;
+	if (!alive)
+		return HANG_LIMIT_NS;
+	if (judge->job.steps < HANG_KNOWN_STEPS)
+		return HANG_FIRST_LIMIT_NS;
+	judge_job_totals(judge, &totals);
+	usual_ns = (int64_t)(totals.step_ms_median * 1e6);
+	return usual_ns * HANG_USUAL_STEPS > HANG_LIMIT_NS ? usual_ns * HANG_USUAL_STEPS
+							   : HANG_LIMIT_NS;
 }
 
 static bool same_ranks(const struct verdict *verdict, const struct hang_finding *finding)
@@ -40,6 +37,7 @@ static void fill(const struct judge *judge, const struct hang_finding *finding, 
 	double stuck_ns = (double)(now.value - finding->since.value);
 
 	verdict->verdict_class = VERDICT_HANG;
+	verdict->hang = finding->call;
 	verdict->rank_count = 0;
 	verdict->victim_count = (uint32_t)finding->waiting_count;
 	for (size_t i = 0; i < finding->missing_count && i < VERDICT_RANKS_MAX; i++)
@@ -48,7 +46,7 @@ static void fill(const struct judge *judge, const struct hang_finding *finding, 
 	for (size_t i = 0; i < finding->waiting_count && i < VERDICT_VICTIMS_MAX; i++)
 		verdict->victims[i] = finding->waiting[i];
 	/* Nothing else can be meant than what is seen: only whether it goes on yet is open. */
-	verdict->confidence = fmin(1 - exp(-stuck_ns / (double)HANG_LIMIT_MIN_NS), 0.99);
+	verdict->confidence = fmin(1 - exp(-stuck_ns / (double)HANG_LIMIT_NS), 0.99);
 	verdict->slowdown =
 		1 + stuck_ns / fmax(judge->job.steps ? judge->time_sum_ns / (double)judge->job.steps
 						     : stuck_ns,
@@ -68,6 +66,11 @@ static void say(const struct judge *judge, enum verdict_event event, const struc
 {
 	if (judge->options.on_verdict)
 		judge->options.on_verdict(judge->options.context, event, verdict);
+}
+
+bool judge_hang_holds(const struct judge *judge, int64_t start_ns, int64_t end_ns)
+{
+	return start_ns < judge->hang_told.value && end_ns > judge->hang_since.value;
 }
 
 int judge_hang(struct judge *judge, const struct hang_finding *finding, struct job_ns now)
@@ -99,7 +102,8 @@ int judge_hang(struct judge *judge, const struct hang_finding *finding, struct j
 		return error == -ENOSPC ? 0 : error;
 	judge->hang_verdict = judge->verdict_count;
 	verdict->alert = now;
-	verdict->onset = finding->since;
+	verdict->onset = judge->hang_since = finding->since;
+	judge->hang_told = now;
 	verdict->first_step = verdict->last_step = judge->next_step;
 	fill(judge, finding, now, verdict);
 	say(judge, VERDICT_EVENT_ALERT, verdict);

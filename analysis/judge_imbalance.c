@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "analysis/judge_internal.h"
-#include "analysis/robust_stats.h"
+#include "analysis/base/robust_stats.h"
 
 static struct role *find_role(struct imbalance_state *state, uint64_t key)
 {

@@ -24,10 +24,15 @@ static inline int64_t judge_run_span_ns(const struct delay_run *run)
 void excess_add(struct excess_sums *sums, const struct excess_sums *other);
 void excess_subtract(struct excess_sums *sums, const struct excess_sums *other);
 
+/* judge.c: some verdict holds, but for one; but may be NULL. */
+bool judge_verdict_holds(const struct judge *judge, const struct track *but);
+
 /* judge_blocks.c */
 int judge_close_block(struct judge *judge) __attribute__((warn_unused_result));
 /* What the open block holds is judged, when it is enough; what comes next is no part of it. */
 int judge_pause(struct judge *judge) __attribute__((warn_unused_result));
+/* judge_hang.c: the job stood still between these times, as was told; that is no evidence of slowness. */
+bool judge_hang_holds(const struct judge *judge, int64_t start_ns, int64_t end_ns);
 /* The change on a rank is large enough, real enough and unlike what its peers have. */
 bool judge_worth_telling(const struct judge *judge, uint32_t rank, const struct delay_run *run);
 /*

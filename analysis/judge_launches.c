@@ -9,9 +9,7 @@
 #include "analysis/explain/measures.h"
 #include "analysis/judge_internal.h"
 #include "analysis/policy.h"
-#include "analysis/robust_stats.h"
-
-enum { QUIET_BLOCKS_MIN = 4 };
+#include "analysis/base/robust_stats.h"
 
 static void add(struct launch_sums *sums, const struct launch_sums *other)
 {
@@ -74,7 +72,7 @@ void judge_launches_block(struct judge *judge)
  */
 static double growth_of(const struct judge *judge, const struct delay_run *run)
 {
-	double usual_ns = judge->quiet_blocks >= QUIET_BLOCKS_MIN
+	double usual_ns = judge->quiet_blocks >= LAUNCH_QUIET_BLOCKS_MIN
 				  ? judge->quiet_step_ns
 				  : judge_usual_length(judge, 0, run->first_step);
 

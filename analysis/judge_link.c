@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analysis/robust_stats.h"
+#include "analysis/base/robust_stats.h"
 
 void link_flows_fini(struct link_flows *flows)
 {

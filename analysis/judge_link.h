@@ -9,7 +9,7 @@
 #define SLOWRANK_ANALYSIS_JUDGE_LINK_H
 
 #include "analysis/policy.h"
-#include "analysis/step.h"
+#include "analysis/base/step.h"
 
 enum {
 	LINK_FLOWS_MAX = 1 << 18,

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "analysis/judge_internal.h"
-#include "analysis/robust_stats.h"
+#include "analysis/base/robust_stats.h"
 
 uint64_t judge_onset(const struct judge *judge, const struct rank_state *of_rank,
 	uint64_t run_first_step, double level)

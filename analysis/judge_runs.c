@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "analysis/judge_internal.h"
-#include "analysis/robust_stats.h"
+#include "analysis/base/robust_stats.h"
 
 /* Its first blocks are what is usual for a rank, if they are near to those of its peers. */
 static void settle(struct rank_state *state, size_t rank_count)

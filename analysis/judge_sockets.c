@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 #include "analysis/judge_internal.h"
-#include "analysis/robust_stats.h"
+#include "analysis/base/robust_stats.h"
 
 /* Counters at the ends of long steps are sampled then. */
 static int64_t end_within_ns(const struct judge *judge)

@@ -6,15 +6,16 @@
 #include <math.h>
 
 #include "analysis/alert_policy.h"
-#include "analysis/blame.h"
-#include "analysis/changepoint.h"
-#include "analysis/evidence.h"
+#include "analysis/attribute/blame.h"
+#include "analysis/detect/changepoint.h"
+#include "analysis/detect/progress.h"
+#include "analysis/base/evidence.h"
 #include "analysis/explain/explain.h"
 #include "analysis/explain/looks.h"
 #include "analysis/judge.h"
 #include "analysis/judge_periodic.h"
 #include "analysis/policy.h"
-#include "analysis/whatif.h"
+#include "analysis/attribute/whatif.h"
 
 enum {
 	SHAPES_MAX = 32768,  /* kinds of transfers followed, at most half of it; a power of two */
@@ -222,7 +223,9 @@ struct track {
 	int64_t onset_ns, loud_until_ns;
 	uint64_t steps;			/* of the blocks in time_ns */
 	double usual_step_ns;		/* of a rank on a device, before its onset; 0: not known */
-	struct episode_past past; /* of the rank that it began with */
+	struct episode_past past;   /* of the rank that it began with */
+	struct progress_rate usual; /* of the job, before its onset */
+	int64_t aside_ns;	    /* since when no slot told what is usual */
 	double clock_error_us;
 };
 
@@ -365,6 +368,7 @@ struct judge {
 	bool ports_lose; /* some rank's ports counted lost packets */
 	struct imbalance_state *imbalance;
 	struct cost_state *costs;
+	struct progress *progress;
 	int64_t step_start_ns[STEP_HISTORY];
 	int64_t step_length_ns[STEP_HISTORY];
 	uint64_t next_step;
@@ -383,6 +387,8 @@ struct judge {
 	struct verdict *verdicts;
 	size_t verdict_count, verdict_capacity;
 	size_t hang_verdict;	   /* the one that holds, + 1 */
+	struct job_ns hang_since;  /* of the latest one; 0: none so far */
+	struct job_ns hang_told;
 	struct judge_looks *looks; /* NULL until there is one */
 	struct job_totals job;
 	double time_sum_ns, ideal_sum_ns, wasted_rank_ns;

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "analysis/judge_internal.h"
+#include "analysis/policy.h"
 
 static bool is_blamed(const struct judge *judge, const struct track *track,
 	const struct verdict *verdict, uint32_t r)
@@ -65,6 +66,54 @@ static double slowdown_of(double time_ns, double gain_ns)
 	return time_ns > 0 ? time_ns / fmax(time_ns - gain_ns, LEFT_SHARE_MIN * time_ns) : 1;
 }
 
+/* By the replays of its loud blocks. */
+static double replayed_slowdown(const struct judge *judge, const struct track *track)
+{
+	return slowdown_of((double)track->time_ns,
+		track->comm ? judge_comm_cost_ns(
+				      judge->comm, (double)track->time_ns, (double)track->gain_ns)
+			    : judge_gpu_gain_ns(judge, track));
+}
+
+/* What the job lost since the onset, until the verdict's last loud block. */
+static struct progress_loss lost_since_onset(const struct judge *judge, const struct track *track)
+{
+	struct progress_rate now =
+		progress_between(judge->progress, track->onset_ns, track->loud_until_ns);
+
+	return progress_lost(&track->usual, &now);
+}
+
+/* How much of a verdict's time another one held. */
+static double overlap(const struct track *track, const struct track *other)
+{
+	double from_ns = fmax((double)track->onset_ns, (double)other->onset_ns);
+	double until_ns = fmin((double)track->loud_until_ns, (double)other->loud_until_ns);
+
+	return fmax(until_ns - from_ns, 0) /
+	       fmax((double)(track->loud_until_ns - track->onset_ns), 1);
+}
+
+/*
+ * The slow-down as the job feels it: what it lost since the onset. The replays say whose it is where several verdicts hold,
+ * and all where there is no past to compare with.
+ */
+static double felt_slowdown(const struct judge *judge, const struct track *track)
+{
+	struct progress_loss lost = lost_since_onset(judge, track);
+	double replayed = replayed_slowdown(judge, track), all = 0;
+
+	if (track->every || track->imbalance || !lost.known)
+		return replayed;
+	for (size_t t = 0; t < judge->track_count; t++)
+		all += overlap(track, &judge->tracks[t]) *
+		       (1 - 1 / replayed_slowdown(judge, &judge->tracks[t]));
+
+	double share = all > 0 ? (1 - 1 / replayed) / all : 1;
+
+	return 1 / (1 - fmax(lost.share, 0) * fmin(share, 1));
+}
+
 /* Of every so-many-th step, on average and of these alone: all of the gain is in them. */
 static void tell_period(const struct track *track, struct verdict *verdict)
 {
@@ -90,10 +139,7 @@ static void refresh(struct judge *judge, struct track *track)
 		(void)judge_comm_locate(judge, track->onset_ns, judge_now_ns(judge), verdict);
 	else if (!track->comm)
 		judge_tell_cause(judge, track, verdict);
-	verdict->slowdown = slowdown_of((double)track->time_ns,
-		track->comm ? judge_comm_cost_ns(
-				      judge->comm, (double)track->time_ns, (double)track->gain_ns)
-			    : judge_gpu_gain_ns(judge, track));
+	verdict->slowdown = felt_slowdown(judge, track);
 	tell_period(track, verdict);
 	verdict->confidence = alert_confidence(
 		track->evidence, CHANGE_THRESHOLD, verdict->share_explained, track->comm);
@@ -299,6 +345,16 @@ static struct track *find_kin(
 	return NULL;
 }
 
+/* All of it is known: tells it. */
+static void begin(struct judge *judge, struct track *track)
+{
+	track->usual = progress_before(judge->progress, track->onset_ns, judge_now_ns(judge));
+	track->aside_ns = track->onset_ns;
+	progress_set_aside(judge->progress, track->aside_ns, judge_now_ns(judge), true);
+	refresh(judge, track);
+	tell(judge, track, VERDICT_EVENT_ALERT);
+}
+
 int judge_open(struct judge *judge, uint32_t rank, const struct delay_run *run)
 {
 	struct explanation why, other_why;
@@ -330,8 +386,7 @@ int judge_open(struct judge *judge, uint32_t rank, const struct delay_run *run)
 		if (other_why.verdict_class == why.verdict_class && other_why.cause == why.cause)
 			join(judge, track, r, own);
 	}
-	refresh(judge, track);
-	tell(judge, track, VERDICT_EVENT_ALERT);
+	begin(judge, track);
 	return 0;
 }
 
@@ -383,8 +438,7 @@ int judge_open_comm(struct judge *judge)
 	if (!judge->comm->remembers)
 		judge_comm_remember(judge, track->onset_ns);
 	track->gap = run->every ? 1 : gap_of_run(judge, run);
-	refresh(judge, track);
-	tell(judge, track, VERDICT_EVENT_ALERT);
+	begin(judge, track);
 	return 0;
 }
 
@@ -409,8 +463,7 @@ int judge_open_imbalance(struct judge *judge, enum imbalance kind)
 	track->time_ns = series->run_time_ns;
 	track->gain_ns = series->run_gain_ns;
 	track->evidence = series->change.evidence;
-	refresh(judge, track);
-	tell(judge, track, VERDICT_EVENT_ALERT);
+	begin(judge, track);
 	return 0;
 }
 
@@ -463,8 +516,26 @@ static void drop_period(struct judge *judge, struct track *track)
 	track->memory.quiet = 0;
 }
 
+/* What came after it says better what is usual, and so what the job lost. */
+static void end_loss(struct judge *judge, struct track *track)
+{
+	struct verdict *verdict = &judge->verdicts[track->verdict];
+	struct progress_rate around;
+
+	if (!judge_verdict_holds(judge, track)) {
+		progress_set_aside(judge->progress, track->aside_ns, judge_now_ns(judge), false);
+		progress_set_aside(judge->progress, track->onset_ns, track->loud_until_ns, true);
+	}
+	around = progress_around(judge->progress, track->onset_ns, track->loud_until_ns);
+	if (around.slots && track->usual.slots)
+		track->usual = around;
+	verdict->slowdown = felt_slowdown(judge, track);
+	tell_period(track, verdict);
+}
+
 void judge_end_track(struct judge *judge, struct track *track)
 {
+	end_loss(judge, track);
 	judge->verdicts[track->verdict].ended = 1;
 	tell(judge, track, VERDICT_EVENT_RECOVERED);
 	track->active = false;
@@ -557,6 +628,16 @@ static void take_loud_block(
 		judge_refine_onset(judge, track);
 }
 
+/* The job is as fast again as it was before the onset. */
+static bool is_over(const struct judge *judge, const struct track *track)
+{
+	struct progress_loss lost = lost_since_onset(judge, track);
+
+	return !track->every && !track->imbalance && lost.known &&
+	       (lost.share + PROGRESS_LOST_ERRORS * lost.error < GAIN_SHARE_MIN * track->level ||
+		       progress_is_back(judge->progress, track->onset_ns, &track->usual, &lost));
+}
+
 void judge_follow(struct judge *judge)
 {
 	for (size_t t = 0; t < judge->track_count; t++) {
@@ -569,7 +650,7 @@ void judge_follow(struct judge *judge)
 		if (track->every && !judge_periodic_holds(judge, track))
 			drop_period(judge, track);
 		level = loudness(judge, track, &share_of_block);
-		quiet = level < judge_quiet_level(track);
+		quiet = level < judge_quiet_level(track) || is_over(judge, track);
 		if (quiet)
 			take_quiet_block(judge, track, level, share_of_block);
 		else

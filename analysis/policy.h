@@ -281,6 +281,16 @@
 #define POWER_CAP_STEPS 16		     /* the latest, in which that is looked at */
 #define UNEVEN_TIMES_MIN 2.0 /* where work is uneven: as much more than the usual difference */
 
+/*
+ * GPUs that wait save power, and run their own part faster than they could all the time (seen: 20 ms
+ * instead of 24 for a forward pass, 2 x H200). With its controls' times the step would be shorter than
+ * it ever was; what was usual before is believed within so much.
+ */
+#define WAITING_SPEED_MAX 1.25
+#define USUAL_STEPS_MIN 32   /* of which the usual step on devices is the median */
+#define USUAL_RANKS_MAX 1024 /* looked at */
+#define QUIET_BLOCKS_MIN 4   /* of which the usual step by the hosts' times is known */
+
 /* What comes back every so many steps. */
 /* Steps: the latest of so many are looked at as well as all, so that what began lately does not drown. */
 #define FOLD_STRETCHES STEP_HISTORY, 216, 180, 152, 128, 108, 90, 76, 64, 54, 45, 38, 32
@@ -500,8 +510,8 @@
 
 /* explain: memory that is reclaimed. */
 #define RECLAIM_TIMES_MIN 4.0 /* times what its own past and its controls have */
-#define RECLAIM_HITS_MIN                                                                           \
-	10.0 /* a second: fewer cost nothing (a 64 MiB limit was hit 20,000 times) */
+/* a second: fewer cost nothing (a 64 MiB limit was hit 20,000 times) */
+#define RECLAIM_HITS_MIN 10.0
 #define RECLAIM_PAGES_MIN 320.0 /* a second: the same in pages, at 32 a time (SWAP_CLUSTER_MAX) */
 
 /* explain: GPUs. */
@@ -510,11 +520,65 @@
 #define GPU_POWER_CAP 0x4 /* of nvmlClocksThrottleReasons: SwPowerCap */
 /* from a process's start to its first kernels, generously */
 #define GPU_NEW_PROCESS_NS INT64_C(10000000000)
+/*
+ * GPUs that wait save power, and run their own part faster than they could all the time (seen: 20 ms
+ * instead of 24 for a forward pass, 2 x H200). With its controls' times the step would be shorter than
+ * it ever was; what was usual before is believed within so much.
+ */
+#define GPU_WAITING_SPEED_MAX 1.25
+#define GPU_USUAL_STEPS_MIN 32 /* steps before an onset, of which the usual length is known */
 
 /* explain: launches. */
 #define LAUNCH_STEPS_MIN 2.0   /* steps looked at before they count */
 #define LAUNCH_STEPS_KEPT 32.0 /* of earlier ones half is forgotten */
 /* of a rank's delay must be seen in what it launched, or in longer steps */
 #define LAUNCH_PROVEN_SHARE 0.5
+#define LAUNCH_QUIET_BLOCKS_MIN 4 /* blocks without a suspect, of which the usual step is known */
+
+/* hang: when a job does not go on. */
+
+/* ns that a call lasts before a rank that is stopped or dead is told: with a look and a batch within 6 s. */
+#define HANG_LIMIT_NS INT64_C(5000000000)
+/* Usual (median) steps; who is alive may take so long in which it shows nothing, at least the above. */
+#define HANG_USUAL_STEPS 10
+/* Steps from which on the usual one is known: the first ones compile, and warm up. */
+#define HANG_KNOWN_STEPS 10
+/* ns, until then: half of what NCCL's and PyTorch's own limits are. Compilation takes minutes. */
+#define HANG_FIRST_LIMIT_NS INT64_C(300000000000)
+/* Bytes read or written that show that a rank works: a checkpoint at 200 kB a second and more. */
+#define HANG_WORK_BYTES (UINT64_C(1) << 20)
+/* ns without a batch after which a probe counts as silent: it samples once a second. */
+#define HANG_SILENT_NS INT64_C(5000000000)
+/* ns between two looks at all ranks. */
+#define HANG_LOOK_NS INT64_C(500000000)
+
+/*
+ * progress: how fast the job is. Units: slots (blocks of the judge, 200 ms or a step), shares 0..1. Measured on the 112 windows
+ * of the corpus that are no hangs, by how far the loss is from the growth of the steps.
+ */
+#define PROGRESS_SAMPLES 16 /* slots with a kind of call: their median is what one usually takes */
+#define PROGRESS_SAMPLES_MIN 5	  /* fewer are the program's start: it does not count yet */
+#define PROGRESS_MEASURED_MIN 0.5 /* of a slot's time must be of calls that count */
+#define PROGRESS_ROWS_MAX 64	  /* ranks that are looked at: all wait for each other */
+/* What is usual before a fault: jobs wander, so not too many (6 to 64 are about as good). */
+#define PROGRESS_BEFORE_SLOTS 24
+#define PROGRESS_USUAL_SLOTS_MIN 4
+/* After it, by as many on both sides of it: right in 105 windows, against 92 by those before alone. */
+#define PROGRESS_AROUND_SLOTS 6
+#define PROGRESS_AFTER_SLOTS_MIN 3
+#define PROGRESS_SETTLES_NS INT64_C(500000000) /* what was queued is done */
+#define PROGRESS_EARLIER_SLOTS 8	       /* an onset is found as much too late, at most */
+/* Of the usual rate: a slower slot holds a stall, which is not usual. */
+#define PROGRESS_STALLED_SHARE 0.25
+/* The job is as fast as before: of what it lost, less than this is left, and slots do not differ by as much. */
+#define PROGRESS_BACK_SHARE 0.3
+#define PROGRESS_BACK_ERRORS 2 /* standard deviations */
+#define PROGRESS_BACK_SLOTS 4  /* of a loss that does not show in one */
+/*
+ * Standard errors that a loss must be above to prove by itself that a rank costs time; and those by which it may fall short of
+ * that where a replay says so: it is refuted at 3 to 1 (corpus: 0.5 to 0.8 stop the same false verdicts).
+ */
+#define PROGRESS_LOST_ERRORS 1.5
+#define PROGRESS_REFUTED_ERRORS 0.67
 
 #endif

@@ -45,7 +45,7 @@ struct event_header {
 };
 _Static_assert(sizeof(struct event_header) == 24, "event_header layout");
 
-/* Mirrors struct activity of analysis/step.h; counted outside communication calls only. */
+/* Mirrors struct activity of analysis/base/step.h; counted outside communication calls only. */
 struct event_activity {
 	event_u64 preempted_ns;
 	event_u64 throttled_ns;
@@ -174,7 +174,7 @@ struct event_off_cpu {
 	event_u64 start_ns;
 	event_u64 end_ns;
 	event_u32 other_pid; /* who was switched in, when preempted */
-	event_u32 reason;    /* enum off_cpu_reason of analysis/step.h */
+	event_u32 reason;    /* enum off_cpu_reason of analysis/base/step.h */
 	event_u8 other_name[EVENT_TASK_NAME_LENGTH];
 };
 _Static_assert(sizeof(struct event_off_cpu) == 64, "event_off_cpu layout");

@@ -35,7 +35,7 @@ _Static_assert(sizeof(struct rank_process_state) == 376, "rank_process_state lay
 /* Incarnations that the probe gives start here; those that the kernel side gives, at 0. */
 #define RANK_INCARNATION_FIRST (1u << 31)
 
-/* The same numbers as enum off_cpu_reason of analysis/step.h. */
+/* The same numbers as enum off_cpu_reason of analysis/base/step.h. */
 enum rank_reason {
 	REASON_PREEMPTED = 1,
 	REASON_THROTTLED = 2,

@@ -10,7 +10,7 @@
 #ifndef SLOWRANK_COORDINATOR_ASSEMBLY_H
 #define SLOWRANK_COORDINATOR_ASSEMBLY_H
 
-#include "analysis/align.h"
+#include "analysis/join/align.h"
 #include "coordinator/rank_table.h"
 
 /* Where a rank's stream is cut: parts before (entry, part) belong to the step. */

@@ -9,7 +9,7 @@
  */
 #include <stdlib.h>
 
-#include "analysis/segments.h"
+#include "analysis/join/segments.h"
 #include "coordinator/assembly_internal.h"
 
 static uint64_t cut_number(const struct assembly *assembly)

@@ -3,7 +3,7 @@
  * A step that repeats: where each rank has the same calls as in the step before, what joins what stays,
  * and only times are filled in.
  */
-#include "analysis/vectorised.h"
+#include "analysis/base/vectorised.h"
 #include "coordinator/assembly_internal.h"
 
 /*

@@ -9,7 +9,7 @@
 
 #include <stddef.h>
 
-#include "analysis/step.h"
+#include "analysis/base/step.h"
 
 /* Probes send every 250 ms, and wait for a second at most to make up a batch. */
 #define BACKLOG_LATE_NS INT64_C(5000000000)

@@ -16,7 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "analysis/version.h"
+#include "analysis/base/version.h"
 #include "coordinator/alert_sink.h"
 #include "coordinator/commands.h"
 #include "coordinator/coordinator_options.h"

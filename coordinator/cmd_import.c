@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analysis/version.h"
+#include "analysis/base/version.h"
 #include "coordinator/commands.h"
 #include "coordinator/output/file.h"
 #include "coordinator/record/writer.h"

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analysis/device_clock.h"
+#include "analysis/join/device_clock.h"
 #include "analysis/judge.h"
 #include "coordinator/assembly.h"
 #include "coordinator/deep_looks.h"
@@ -536,8 +536,8 @@ int pipeline_push_batch(struct pipeline *pipeline, struct message_batch *batch,
 		error = analyse(pipeline, false);
 	begin_stage(pipeline, PIPELINE_STAGE_IDLE);
 	if (error == 0)
-		error = pipeline_hang_look(&pipeline->hang, &pipeline->assembly, pipeline->judge,
-			assembly_job_now(&pipeline->assembly, received));
+		error = pipeline_hang_look(&pipeline->hang, &pipeline->assembly, &pipeline->probes,
+			pipeline->judge, received);
 	if (error == 0) {
 		look_at_alerts(pipeline);
 		deep_looks_plan(&pipeline->deep_looks, pipeline->judge, &pipeline->ranks, received);

@@ -5,10 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { HOPS_MAX = 64 };
-#define LOOK_EVERY_NS INT64_C(1000000000)
-/* Who left a collective this lately has not stopped; probes list a rank after as long. */
-#define MOVED_LATELY_NS INT64_C(2000000000)
+#include "analysis/policy.h"
+
+enum {
+	HOPS_MAX = 64,
+	TRIES_MAX = 4, /* calls that are followed, the oldest first */
+};
 
 void pipeline_hang_fini(struct pipeline_hang *hang)
 {
@@ -65,22 +67,79 @@ const struct report_stall *pipeline_hang_stall(const struct pipeline_hang *hang,
 								      : NULL;
 }
 
+static bool is_later(struct job_ns one, struct job_ns other)
+{
+	return one.value > other.value;
+}
+
+static bool is_same_call(const struct hang_call *one, const struct hang_call *other)
+{
+	return one->communicator_id == other->communicator_id && one->sequence == other->sequence &&
+	       one->operation == other->operation;
+}
+
+/*
+ * The oldest call that the rank's device has not ended. A host that runs ahead launched it long before it was
+ * the oldest, and before its kernel began: it waits since the look before the first one that shows it so.
+ */
+static void take_device(struct hang_rank *rank, const struct message_open_call *call,
+	const struct clock_fit *clock, struct job_ns looked_before)
+{
+	const struct message_stall *stall = &call->stall;
+	bool known = rank->device.kind != OPEN_CALL_NONE;
+	bool message = stall->operation == OPERATION_SEND || stall->operation == OPERATION_RECEIVE;
+	struct hang_call device = {
+		.kind = message ? OPEN_CALL_POINT_TO_POINT : OPEN_CALL_COLLECTIVE,
+		.operation = stall->operation,
+		.on_device = true,
+		.started = stall->started,
+		.communicator_id = stall->communicator_id,
+		.sequence = stall->sequence,
+		.since = clock_fit_to_job(clock, stall->launched)};
+
+	if (!stall->operation)
+		device.kind = OPEN_CALL_NONE;
+	else if (known && is_same_call(&device, &rank->device) &&
+		 device.started == rank->device.started)
+		device.since = rank->device.since;
+	else if (known && is_later(looked_before, device.since))
+		device.since = looked_before;
+	rank->device = device;
+}
+
+/* Signs that it goes on, though it leaves no collective: it begins other calls, reads or writes. */
+static void take_signs(struct hang_rank *rank, const struct message_open_call *call,
+	const struct clock_fit *clock, struct job_ns seen)
+{
+	struct job_ns moved = clock_fit_to_job(clock, call->arrival);
+
+	moved.value += (int64_t)call->stall.acted_ms * 1000000;
+	if (is_later(moved, rank->moved))
+		rank->moved = moved;
+	if (call->stall.io_bytes < rank->io_bytes)
+		rank->io_bytes = 0; /* it has moved since */
+	if (call->stall.io_bytes - rank->io_bytes < HANG_WORK_BYTES)
+		return;
+	rank->io_bytes = call->stall.io_bytes;
+	rank->moved = seen;
+}
+
 static void take_call(struct hang_rank *rank, const struct message_open_call *call,
 	const struct clock_fit *clock, struct host_ns sent)
 {
-	struct job_ns since = clock_fit_to_job(clock, call->arrival);
+	struct job_ns looked_before = rank->stall.seen;
 
 	take_stall(&rank->stall, call, clock, sent);
-	if (call->kind == OPEN_CALL_UNSEEN) /* nobody is blamed for what nobody could see */
-		return;
-	rank->listed = true;
-	rank->communicator_id = call->communicator_id;
-	rank->sequence = call->sequence;
-	rank->since = since;
-	rank->peer = call->peer;
-	rank->operation = call->operation;
+	take_device(rank, call, clock, looked_before);
+	take_signs(rank, call, clock, clock_fit_to_job(clock, sent));
+	rank->host = (struct hang_call){
+		.kind = call->kind < OPEN_CALL_KIND_NR ? call->kind : OPEN_CALL_POINT_TO_POINT,
+		.operation = call->operation,
+		.peer = call->peer,
+		.communicator_id = call->communicator_id,
+		.sequence = call->sequence,
+		.since = clock_fit_to_job(clock, call->arrival)};
 	rank->relative = call->flags & PART_SEQUENCE_RELATIVE;
-	rank->kind = call->kind < OPEN_CALL_KIND_NR ? call->kind : OPEN_CALL_POINT_TO_POINT;
 	rank->state = call->state;
 	rank->reason = call->reason;
 	memcpy(rank->where, call->where, sizeof(rank->where));
@@ -106,11 +165,6 @@ int pipeline_hang_take(struct pipeline_hang *hang, const struct message_batch *b
 		rank->last_operation = packed_kind(step, last)->operation;
 		rank->last_sequence = packed_sequence(step, last);
 		rank->last_departure = clock_fit_to_job(clock, step->times[last].departure);
-		rank->listed = false;
-	}
-	for (size_t r = 0; hang->any_listed && r < hang->capacity; r++) {
-		if (hang->ranks[r].listed && hang->ranks[r].probe_id == batch->probe_id)
-			hang->ranks[r].listed = false; /* unless it is listed again */
 	}
 	for (size_t i = 0; i < batch->open_call_count && error == 0; i++) {
 		const struct message_open_call *call = &batch->open_calls[i];
@@ -118,22 +172,33 @@ int pipeline_hang_take(struct pipeline_hang *hang, const struct message_batch *b
 		error = reserve(hang, call->rank);
 		if (error < 0)
 			return error;
+		if (batch->number < hang->ranks[call->rank].batch)
+			continue; /* a later one came first */
 		take_call(&hang->ranks[call->rank], call, clock, batch->sent);
-		hang->ranks[call->rank].probe_id = batch->probe_id;
+		hang->ranks[call->rank].batch = batch->number + 1;
 		hang->any_listed = true;
 	}
 	return error;
 }
 
+struct hang_call pipeline_hang_call(const struct hang_rank *rank)
+{
+	if (!rank->listed)
+		return (struct hang_call){.kind = OPEN_CALL_NONE};
+	return rank->device.kind == OPEN_CALL_NONE ? rank->host : rank->device;
+}
+
 static bool is_in_collective(const struct hang_rank *rank)
 {
-	return rank->listed && rank->kind == OPEN_CALL_COLLECTIVE;
+	return pipeline_hang_call(rank).kind == OPEN_CALL_COLLECTIVE;
 }
 
 /* Inside of any call that waits for somebody or something. */
 static bool waits(const struct hang_rank *rank)
 {
-	return rank->listed && rank->kind != OPEN_CALL_NONE;
+	uint8_t kind = pipeline_hang_call(rank).kind;
+
+	return kind != OPEN_CALL_NONE && kind != OPEN_CALL_UNSEEN;
 }
 
 static bool is_stopped(const struct hang_rank *rank)
@@ -141,49 +206,77 @@ static bool is_stopped(const struct hang_rank *rank)
 	return rank->listed && (rank->state == 'T' || rank->state == 't' || rank->state == 'Z');
 }
 
-static bool is_inside(const struct pipeline_hang *hang, uint32_t rank, const struct hang_rank *call)
+/* It has entered that call; a later one of the same communicator says so, too. */
+static bool is_inside(const struct hang_rank *rank, const struct hang_call *call)
 {
-	return rank < hang->capacity && is_in_collective(&hang->ranks[rank]) &&
-	       hang->ranks[rank].communicator_id == call->communicator_id &&
-	       hang->ranks[rank].sequence == call->sequence;
+	struct hang_call own = pipeline_hang_call(rank);
+
+	return own.kind == OPEN_CALL_COLLECTIVE && own.communicator_id == call->communicator_id &&
+	       ((own.sequence == call->sequence && own.operation == call->operation) ||
+		       own.sequence > call->sequence);
 }
 
 /* Counts from an attach differ between ranks: makes them the communicator's, or gives them up. */
-static void count_alike(struct pipeline_hang *hang, struct rank_table *table)
+static void count_alike(struct hang_rank *rank, const struct rank_entry *entry)
 {
-	for (uint32_t r = 0; r < table->end && r < hang->capacity; r++) {
-		struct hang_rank *rank = &hang->ranks[r];
-		const struct rank_communicator *own;
+	const struct rank_communicator *own;
 
-		if (!is_in_collective(rank) || !rank->relative)
-			continue;
-		own = rank_entry_communicator(&table->ranks[r], rank->communicator_id);
-		rank->relative = false;
-		if (own && own->shift.known)
-			rank->sequence += (uint64_t)own->shift.value;
-		else
-			rank->kind =
-				OPEN_CALL_POINT_TO_POINT; /* in some call, for whom is unknown */
-	}
+	if (!rank->listed || rank->host.kind != OPEN_CALL_COLLECTIVE || !rank->relative)
+		return;
+	own = rank_entry_member(entry, rank->host.communicator_id);
+	rank->relative = false;
+	if (own && own->shift.known)
+		rank->host.sequence += (uint64_t)own->shift.value;
+	else
+		rank->host.kind = OPEN_CALL_POINT_TO_POINT; /* in some call, for whom is unknown */
+}
+
+/*
+ * What the newest batch of the rank's probe says of it, since each lists all who have not moved. Who is in none
+ * has moved; whom nobody watches any more is left in peace.
+ */
+static void refresh(struct hang_rank *rank, const struct rank_entry *entry,
+	const struct probe_table *probes, struct job_ns now, struct job_ns received)
+{
+	const struct probe_entry *probe =
+		entry->owned ? probe_table_find(probes, entry->probe_id) : NULL;
+	int64_t silent_ns = probe ? received.value - probe->last_received.value : 0;
+
+	rank->listed = probe && rank->batch == probe->next_number;
+	rank->heard = silent_ns < HANG_SILENT_NS;
+	rank->moves = !probe || probe->final || (!rank->listed && rank->heard);
+	if (!entry->exited)
+		rank->gone.value = 0;
+	else if (!rank->gone.value)
+		rank->gone = now;
+	count_alike(rank, entry);
 }
 
 /* Who of a call's communicator has not entered it, and who has. */
-static void gather(struct pipeline_hang *hang, struct rank_table *table,
-	const struct hang_rank *call, struct meeting_place *place)
+static void gather(struct pipeline_hang *hang, const struct rank_table *table,
+	const struct hang_call *call, struct meeting_place *place)
 {
-	*place = (struct meeting_place){.call = call};
-	for (uint32_t r = 0; r < table->end && r < hang->capacity; r++) {
+	*place = (struct meeting_place){.call = *call, .all_begun = true};
+	for (uint32_t r = 0; r < table->end; r++) {
 		const struct rank_communicator *own =
-			rank_entry_communicator(&table->ranks[r], call->communicator_id);
+			rank_entry_member(&table->ranks[r], call->communicator_id);
 
 		if (!own)
 			continue;
-		if (is_inside(hang, r, call))
+		if (own->size > place->member_count)
+			place->member_count = own->size;
+		if (is_inside(&hang->ranks[r], call)) {
+			bool begun = pipeline_hang_call(&hang->ranks[r]).started;
+
 			place->inside_count++;
-		else if (!call->peer || own->own_index + 1 == call->peer)
+			place->begun |= begun;
+			place->all_begun &= begun;
+		} else if (!call->peer || own->own_index + 1 == call->peer) {
 			hang->missing[place->missing_count++] = r;
+		}
 	}
-	place->member_count = place->inside_count + place->missing_count;
+	if (place->member_count < place->inside_count + place->missing_count)
+		place->member_count = place->inside_count + place->missing_count;
 }
 
 enum presence {
@@ -197,7 +290,7 @@ static enum presence presence_of(
 {
 	const struct hang_rank *rank = &hang->ranks[r];
 
-	if ((r < table->end && table->ranks[r].exited) || is_stopped(rank))
+	if (table->ranks[r].exited || is_stopped(rank))
 		return PRESENCE_STOPPED;
 	return waits(rank) ? PRESENCE_WAITS : PRESENCE_OUTSIDE;
 }
@@ -230,9 +323,12 @@ static size_t find_anywhere(
 	enum presence least = outside_too ? PRESENCE_OUTSIDE : PRESENCE_STOPPED;
 	struct meeting_place all = {0};
 
-	for (uint32_t r = 0; r < table->end && r < hang->capacity; r++) {
+	for (uint32_t r = 0; r < table->end; r++) {
+		const struct hang_rank *rank = &hang->ranks[r];
+
 		if (presence_of(hang, table, r) >= least &&
-			(hang->ranks[r].listed || table->ranks[r].exited))
+			(table->ranks[r].exited ||
+				(rank->listed && rank->host.kind != OPEN_CALL_UNSEEN)))
 			hang->missing[all.missing_count++] = r;
 	}
 	if (all.missing_count)
@@ -241,18 +337,50 @@ static size_t find_anywhere(
 }
 
 /*
+ * The missing are all in another call of as many members, which only they have entered: one of the two is not
+ * what the program means. Those who are fewer are named; when both are as many, nobody.
+ */
+static bool keep_odd(struct pipeline_hang *hang, const struct rank_table *table,
+	const struct meeting_place *first, const struct hang_call *other,
+	struct meeting_place *place)
+{
+	struct meeting_place second;
+	size_t kept = 0;
+
+	gather(hang, table, other, &second);
+	if (second.member_count != first->member_count ||
+		second.inside_count >= first->inside_count)
+		return false;
+	for (size_t i = 0; i < second.missing_count; i++) {
+		if (!is_inside(&hang->ranks[hang->missing[i]], &first->call))
+			return false;
+	}
+	gather(hang, table, &first->call, place);
+	for (size_t i = 0; i < place->missing_count; i++) {
+		if (is_inside(&hang->ranks[hang->missing[i]], other))
+			hang->missing[kept++] = hang->missing[i];
+	}
+	place->missing_count = kept;
+	return kept > 0;
+}
+
+/*
  * From a call to what its missing members wait for, until some are found that wait for nobody. Who
  * waits in a receive, or for its device, does so for somebody unknown: then those are meant that are in
  * no call at all. HANG_CIRCLE: they wait for each other.
  */
-static enum hang_end walk(struct pipeline_hang *hang, struct rank_table *table,
-	const struct hang_rank *call, struct meeting_place *place)
+static enum hang_end walk(struct pipeline_hang *hang, const struct rank_table *table,
+	struct hang_call call, struct meeting_place *place)
 {
-	for (int hop = 0; hop < HOPS_MAX && call->kind == OPEN_CALL_COLLECTIVE; hop++) {
+	for (int hop = 0; hop < HOPS_MAX && call.kind == OPEN_CALL_COLLECTIVE; hop++) {
 		const struct hang_rank *next = NULL;
 		size_t free_count = 0;
 
-		gather(hang, table, call, place);
+		gather(hang, table, &call, place);
+		if (!place->member_count) { /* whose it is, nobody said */
+			call.kind = OPEN_CALL_POINT_TO_POINT;
+			break;
+		}
 		for (size_t i = 0; i < place->missing_count; i++) {
 			const struct hang_rank *rank = &hang->ranks[hang->missing[i]];
 
@@ -266,11 +394,13 @@ static enum hang_end walk(struct pipeline_hang *hang, struct rank_table *table,
 			if (keep_surest(hang, table, place) > PRESENCE_WAITS)
 				return HANG_FOUND;
 			size_t waiting = place->missing_count;
+			place->for_anybody = true;
 			place->missing_count = find_anywhere(hang, table, true);
 			if (place->missing_count)
 				return HANG_FOUND;
 			/* Nobody else is outside: it is these that do not come. */
-			gather(hang, table, call, place);
+			gather(hang, table, &call, place);
+			place->for_anybody = true;
 			keep_surest(hang, table, place);
 			return place->missing_count == waiting ? HANG_FOUND : HANG_CIRCLE;
 		}
@@ -278,161 +408,219 @@ static enum hang_end walk(struct pipeline_hang *hang, struct rank_table *table,
 			place->missing_count = find_anywhere(hang, table, false);
 			return HANG_FOUND;
 		}
-		call = next;
+		struct hang_call other = pipeline_hang_call(next);
+		struct meeting_place first = *place;
+
+		if (keep_odd(hang, table, &first, &other, place))
+			return HANG_FOUND;
+		call = other;
 	}
-	if (call->kind == OPEN_CALL_COLLECTIVE)
+	if (call.kind == OPEN_CALL_COLLECTIVE)
 		return HANG_CIRCLE;
-	*place = (struct meeting_place){.call = call};
+	*place = (struct meeting_place){.call = call, .for_anybody = true};
 	place->missing_count = find_anywhere(hang, table, true);
 	return place->missing_count ? HANG_FOUND : HANG_CIRCLE;
 }
 
-/* Somebody who should be there has just left another collective: slow, but it goes on. */
-static bool still_moves(
-	const struct pipeline_hang *hang, const struct meeting_place *place, struct job_ns now)
+/*
+ * Devices that have not begun the call have other work before it, however long: nobody waits in it yet, or only
+ * for those. And a long kernel looks like a wait for the device, in which nobody is missing.
+ */
+static bool devices_work(const struct meeting_place *place, enum hang_end end)
 {
+	const struct hang_call *call = &place->call;
+
+	if (call->kind == OPEN_CALL_DEVICE_WAIT)
+		return end == HANG_CIRCLE;
+	if (!call->on_device)
+		return false;
+	if (call->kind != OPEN_CALL_COLLECTIVE)
+		return !call->started;
+	return place->missing_count ? !place->begun : !place->all_begun;
+}
+
+static bool anybody_moves(const struct pipeline_hang *hang, const struct rank_table *table)
+{
+	for (uint32_t r = 0; r < table->end; r++) {
+		if (table->ranks[r].known && !table->ranks[r].exited && hang->ranks[r].moves)
+			return true;
+	}
+	return false;
+}
+
+/* For how long nothing has moved: neither the call nor those who are missing. alive: any of these is. */
+static int64_t still_ns(const struct pipeline_hang *hang, const struct rank_table *table,
+	const struct meeting_place *place, struct job_ns since, struct job_ns now, bool *alive)
+{
+	*alive = place->missing_count == 0;
+	if (place->for_anybody && anybody_moves(hang, table))
+		return 0;
 	for (size_t i = 0; i < place->missing_count; i++) {
 		const struct hang_rank *rank = &hang->ranks[hang->missing[i]];
+		struct job_ns moved = waits(rank) ? pipeline_hang_call(rank).since : rank->moved;
 
-		if (!rank->listed && rank->last_known &&
-			now.value - rank->last_departure.value < MOVED_LATELY_NS)
-			return true;
+		if (presence_of(hang, table, hang->missing[i]) == PRESENCE_STOPPED)
+			continue;
+		*alive = true;
+		if (rank->moves)
+			return 0;
+		if (is_later(moved, since))
+			since = moved;
 	}
-	return false;
+	return now.value - since.value;
 }
 
-static bool is_missing(
-	const struct pipeline_hang *hang, const struct meeting_place *place, uint32_t r)
+static int report(struct pipeline_hang *hang, const struct rank_table *table, struct judge *judge,
+	const struct meeting_place *place, enum hang_end end, struct job_ns since,
+	struct job_ns now)
 {
-	for (size_t i = 0; i < place->missing_count; i++) {
-		if (hang->missing[i] == r)
-			return true;
-	}
-	return false;
-}
+	struct hang_finding finding = {.since = since,
+		.missing = hang->missing,
+		.missing_count = place->missing_count,
+		.waiting = hang->waiting};
 
-static int report(struct pipeline_hang *hang, struct rank_table *table, struct judge *judge,
-	const struct hang_rank *oldest, struct job_ns now)
-{
-	struct hang_finding finding = {.since = oldest->since};
-	struct meeting_place place;
-	enum hang_end end = walk(hang, table, oldest, &place);
-	size_t waiting = 0;
+	size_t next = 0; /* both are ascending */
 
-	/* All hosts wait for their devices: a long kernel looks the same, and nobody is missing. */
-	if ((end == HANG_CIRCLE && place.call->kind == OPEN_CALL_DEVICE_WAIT) ||
-		still_moves(hang, &place, now))
-		return judge_hang(judge, NULL, now);
-	if (end == HANG_CIRCLE)
-		place.missing_count = 0; /* nobody in it is more to blame than another */
-	for (uint32_t r = 0; r < hang->capacity; r++) {
-		if (waits(&hang->ranks[r]) && !is_missing(hang, &place, r))
-			hang->waiting[waiting++] = r;
+	for (uint32_t r = 0; r < table->end; r++) {
+		if (next < place->missing_count && hang->missing[next] == r)
+			next++;
+		else if (hang->ranks[r].listed)
+			hang->waiting[finding.waiting_count++] = r;
 	}
-	finding.missing = hang->missing;
-	finding.missing_count = place.missing_count;
-	finding.waiting = hang->waiting;
-	finding.waiting_count = waiting;
-	pipeline_hang_describe(hang, table, &place, end, now, &finding);
+	pipeline_hang_describe(hang, table, place, end, now, &finding);
 	return judge_hang(judge, &finding, now);
 }
 
-/* The call that lasts longest, of collectives or of all others, when it is over its limit. */
+/* The call that is open for longest, collectives first, of those that were not tried. NULL: none is old. */
 static const struct hang_rank *find_oldest(const struct pipeline_hang *hang,
-	const struct judge *judge, bool collective, struct job_ns now)
+	const struct rank_table *table, const struct hang_call *tried, size_t tried_count,
+	struct job_ns now)
 {
 	const struct hang_rank *oldest = NULL;
 
-	for (uint32_t r = 0; r < hang->capacity; r++) {
+	for (uint32_t r = 0; r < table->end; r++) {
 		const struct hang_rank *rank = &hang->ranks[r];
+		struct hang_call call = pipeline_hang_call(rank);
+		bool new = waits(rank) && now.value - call.since.value >= HANG_LIMIT_NS;
 
-		if (waits(rank) && is_in_collective(rank) == collective &&
-			(!oldest || rank->since.value < oldest->since.value))
+		for (size_t i = 0; i < tried_count && new; i++)
+			new = call.kind != tried[i].kind ||
+			      (call.kind == OPEN_CALL_COLLECTIVE &&
+				      !is_same_call(&call, &tried[i]));
+		if (!new)
+			continue;
+		struct hang_call best = oldest ? pipeline_hang_call(oldest) : call;
+		bool collective = call.kind == OPEN_CALL_COLLECTIVE;
+
+		if (!oldest || collective > (best.kind == OPEN_CALL_COLLECTIVE) ||
+			(collective == (best.kind == OPEN_CALL_COLLECTIVE) &&
+				is_later(best.since, call.since)))
 			oldest = rank;
 	}
-	if (!oldest ||
-		now.value - oldest->since.value <
-			judge_hang_limit_ns(judge, (uint32_t)(oldest - hang->ranks), !collective))
-		return NULL;
 	return oldest;
 }
 
-/* Its host has not moved, or its device has not, by what its probe said just now. */
-static bool stands_still(const struct hang_rank *rank, struct job_ns now)
+/* Returns 1 when a call tells of a hang, 0 when none does. */
+static int report_calls(struct pipeline_hang *hang, const struct rank_table *table,
+	struct judge *judge, struct job_ns now)
 {
-	return rank->listed || (rank->stall.known && rank->stall.kind == OPEN_CALL_UNSEEN &&
-				       now.value - rank->stall.seen.value < MOVED_LATELY_NS);
+	struct hang_call tried[TRIES_MAX];
+	const struct hang_rank *oldest;
+
+	for (size_t i = 0; i < TRIES_MAX && (oldest = find_oldest(hang, table, tried, i, now));
+		i++) {
+		struct meeting_place place;
+		bool alive;
+
+		tried[i] = pipeline_hang_call(oldest);
+		enum hang_end end = walk(hang, table, tried[i], &place);
+		if (end == HANG_CIRCLE)
+			place.missing_count = 0; /* nobody in it is more to blame than another */
+		if (still_ns(hang, table, &place, tried[i].since, now, &alive) <
+				judge_hang_limit_ns(judge, alive) ||
+			(alive && devices_work(&place, end)))
+			continue;
+		int error = report(hang, table, judge, &place, end, tried[i].since, now);
+
+		return error < 0 ? error : 1;
+	}
+	return 0;
 }
 
 /* Stopped by a signal or a debugger in no call: it goes on only when somebody lets it. */
 static bool is_held(const struct hang_rank *rank)
 {
-	return rank->listed && rank->kind == OPEN_CALL_NONE &&
+	return rank->listed && pipeline_hang_call(rank).kind == OPEN_CALL_NONE &&
 	       (rank->state == 'T' || rank->state == 't');
 }
 
-/*
- * Nobody is seen in a call that waits, but some ranks are held, and nobody else moves: they wait where no
- * hook is (in a launch when the device's queue is full, for another thread), or will. A job that is held as
- * a whole waits for nobody. NULL: it is not so; else the one that was held first.
- */
-static const struct hang_rank *find_held(struct pipeline_hang *hang, const struct rank_table *table,
-	struct hang_finding *finding, struct job_ns now)
+/* It came to a bad end; one that ends well may leave others to do the rest. */
+static bool is_lost(const struct rank_entry *entry)
 {
-	const struct hang_rank *first = NULL;
+	return entry->exited && entry->exit_code != 0;
+}
 
+/*
+ * Nobody is seen in a call that tells, but some ranks are held by a signal or a debugger, or lost, and nobody
+ * else moves: they wait where no hook is (in a launch when the device's queue is full, for another thread), or
+ * will. A job that is held as a whole waits for nobody. Returns false when it is not so.
+ */
+static bool find_held(
+	struct pipeline_hang *hang, const struct rank_table *table, struct hang_finding *finding)
+{
 	*finding = (struct hang_finding){.missing = hang->missing, .waiting = hang->waiting};
-	for (uint32_t r = 0; r < table->end && r < hang->capacity; r++) {
+	for (uint32_t r = 0; r < table->end; r++) {
 		const struct hang_rank *rank = &hang->ranks[r];
+		const struct rank_entry *entry = &table->ranks[r];
+		struct job_ns then = entry->exited ? rank->gone : rank->host.since;
 
-		if (!table->ranks[r].known || table->ranks[r].exited)
+		if (!entry->known || (entry->exited && !is_lost(entry)))
 			continue;
-		if (!stands_still(rank, now))
-			return NULL;
-		if (!is_held(rank)) {
+		if (!entry->exited && !rank->listed)
+			return false;
+		if (!entry->exited && !is_held(rank)) {
 			hang->waiting[finding->waiting_count++] = r;
 			continue;
 		}
+		if (!finding->missing_count || is_later(finding->since, then))
+			finding->since = then;
 		hang->missing[finding->missing_count++] = r;
-		if (!first || rank->since.value < first->since.value)
-			first = rank;
 	}
-	return finding->waiting_count ? first : NULL;
+	return finding->waiting_count && finding->missing_count;
 }
 
 static int report_held(struct pipeline_hang *hang, const struct rank_table *table,
 	struct judge *judge, struct job_ns now)
 {
+	struct meeting_place place = {.call.kind = OPEN_CALL_NONE};
 	struct hang_finding finding;
-	const struct hang_rank *held = find_held(hang, table, &finding, now);
 
-	if (!held || now.value - held->since.value <
-			     judge_hang_limit_ns(judge, (uint32_t)(held - hang->ranks), false))
+	if (!find_held(hang, table, &finding) ||
+		now.value - finding.since.value < judge_hang_limit_ns(judge, false))
 		return judge_hang(judge, NULL, now);
-	finding.since = held->since;
-	pipeline_hang_describe(
-		hang, table, &(struct meeting_place){.call = held}, HANG_FOUND, now, &finding);
+	pipeline_hang_describe(hang, table, &place, HANG_FOUND, now, &finding);
 	return judge_hang(judge, &finding, now);
 }
 
-int pipeline_hang_look(struct pipeline_hang *hang, struct assembly *assembly, struct judge *judge,
-	struct job_ns now)
+int pipeline_hang_look(struct pipeline_hang *hang, const struct assembly *assembly,
+	const struct probe_table *probes, struct judge *judge, struct job_ns received)
 {
-	struct rank_table *table = assembly->table;
-	const struct hang_rank *oldest;
+	struct job_ns now = assembly_job_now(assembly, received);
+	const struct rank_table *table = assembly->table;
+	int told;
 
-	if (!hang->any_listed || now.value - hang->looked.value < LOOK_EVERY_NS)
+	if (!hang->any_listed || now.value - hang->looked.value < HANG_LOOK_NS)
 		return 0;
 	if (table->end && reserve(hang, table->end - 1) < 0)
 		return -ENOMEM;
 	hang->looked = now;
-	count_alike(hang, table);
 	hang->any_listed = false;
-	for (uint32_t r = 0; r < hang->capacity && !hang->any_listed; r++)
-		hang->any_listed = hang->ranks[r].listed;
-	oldest = find_oldest(hang, judge, true, now);
-	if (!oldest)
-		oldest = find_oldest(hang, judge, false, now);
-	return oldest ? report(hang, table, judge, oldest, now)
-		      : report_held(hang, table, judge, now);
+	for (uint32_t r = 0; r < table->end; r++) {
+		refresh(&hang->ranks[r], &table->ranks[r], probes, now, received);
+		hang->any_listed |= hang->ranks[r].listed;
+	}
+	told = report_calls(hang, table, judge, now);
+	if (told)
+		return told < 0 ? told : 0;
+	return report_held(hang, table, judge, now);
 }

@@ -9,12 +9,17 @@
 #include "coordinator/pipeline_hang.h"
 
 struct meeting_place {
-	const struct hang_rank *call;
+	struct hang_call call;
 	size_t missing_count; /* in pipeline_hang.missing */
 	size_t inside_count, member_count;
+	bool begun, all_begun; /* of those inside: on some device, on all */
+	bool for_anybody;      /* whom they wait for is not known: it may be anybody who moves */
 };
 
 enum hang_end { HANG_FOUND = 0, HANG_CIRCLE = 1 };
+
+/* What the rank waits in: where its device is known to wait, that; kind OPEN_CALL_NONE: in nothing. */
+struct hang_call pipeline_hang_call(const struct hang_rank *rank);
 
 /* Writes what is waited for and, for each who is missing, where it is; finding has the ranks. */
 void pipeline_hang_describe(const struct pipeline_hang *hang, const struct rank_table *table,

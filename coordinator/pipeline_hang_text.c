@@ -35,10 +35,18 @@ static double seconds_since(struct job_ns then, struct job_ns now)
 	return now.value > then.value ? (double)(now.value - then.value) / 1e9 : 0;
 }
 
-/* What its thread does, by its state in /proc and by why it is off the CPU. */
-static void add_state(struct text *text, const struct hang_rank *rank)
+static void add_call(struct text *text, const struct hang_call *call)
 {
-	const char *place = rank->kind == OPEN_CALL_NONE ? rank->where : "";
+	text_add(text, "%s %" PRIu64 " of communicator %016" PRIx64,
+		operation_name((enum operation)call->operation), call->sequence,
+		call->communicator_id);
+}
+
+/* What its thread does, by its state in /proc and by why it is off the CPU. */
+static void add_state(struct text *text, const struct hang_rank *rank, bool in_call)
+{
+	const struct message_stall *told = &rank->stall.told;
+	const char *place = in_call ? "" : rank->where[0] ? rank->where : told->wait_channel;
 
 	switch (rank->state) {
 	case 'T':
@@ -68,15 +76,19 @@ static void add_state(struct text *text, const struct hang_rank *rank)
 	}
 	if (rank->reason == OFF_CPU_BLOCK_IO || rank->reason == OFF_CPU_MAJOR_FAULT)
 		text_add(text, " (%s)", off_cpu_reason_name((enum off_cpu_reason)rank->reason));
+	if (!in_call && rank->stall.known && told->over_ms)
+		text_add(text, ", %.1f s of CPU time in %.1f s", (double)told->cpu_ms / 1e3,
+			(double)told->over_ms / 1e3);
 }
 
 static void add_rank(struct text *text, const struct pipeline_hang *hang,
 	const struct rank_table *table, uint32_t r, struct job_ns now)
 {
 	const struct hang_rank *rank = &hang->ranks[r];
+	struct hang_call call = pipeline_hang_call(rank);
 
 	text_add(text, "rank %" PRIu32 " ", r);
-	if (r < table->end && table->ranks[r].exited) {
+	if (table->ranks[r].exited) {
 		text_add(text, "has ended with status %d", table->ranks[r].exit_code);
 		return;
 	}
@@ -86,14 +98,39 @@ static void add_rank(struct text *text, const struct pipeline_hang *hang,
 			seconds_since(rank->last_departure, now));
 	else
 		text_add(text, "was never seen in one");
+	if (!rank->heard) {
+		text_add(text, "; nothing was heard of it for %.1f s",
+			seconds_since(rank->stall.seen, now));
+		return;
+	}
 	if (!rank->listed)
 		return;
-	if (rank->kind == OPEN_CALL_NONE)
+	if (call.kind == OPEN_CALL_COLLECTIVE || call.on_device) {
+		text_add(text, "; in ");
+		add_call(text, &call);
+		text_add(text, " for %.1f s, ", seconds_since(call.since, now));
+	} else if (call.kind == OPEN_CALL_NONE || call.kind == OPEN_CALL_UNSEEN) {
 		text_add(text, "; in its own work, ");
-	else
+	} else {
 		text_add(text, "; in %s for %.1f s, ", rank->where[0] ? rank->where : "a call",
-			seconds_since(rank->since, now));
-	add_state(text, rank);
+			seconds_since(call.since, now));
+	}
+	add_state(text, rank, call.kind != OPEN_CALL_NONE && call.kind != OPEN_CALL_UNSEEN);
+}
+
+static void add_meeting_place(
+	struct text *text, const struct meeting_place *place, struct verdict_hang *hang)
+{
+	*hang = (struct verdict_hang){.communicator_id = place->call.communicator_id,
+		.sequence = place->call.sequence,
+		.entered = (uint32_t)place->inside_count,
+		.members = (uint32_t)place->member_count,
+		.operation = place->call.operation};
+	add_call(text, &place->call);
+	if (hang->members)
+		text_add(text, " entered by %zu of %zu", place->inside_count, place->member_count);
+	else
+		text_add(text, " has not ended; ");
 }
 
 void pipeline_hang_describe(const struct pipeline_hang *hang, const struct rank_table *table,
@@ -108,21 +145,16 @@ void pipeline_hang_describe(const struct pipeline_hang *hang, const struct rank_
 			finding->waiting_count);
 		return;
 	}
-	if (place->call->kind == OPEN_CALL_COLLECTIVE)
-		text_add(&text, "%s %" PRIu64 " entered by %zu of %zu",
-			operation_name((enum operation)place->call->operation),
-			place->call->sequence, place->inside_count, place->member_count);
-	else if (place->call->kind == OPEN_CALL_NONE)
+	if (place->member_count || (place->call.on_device && place->call.operation))
+		add_meeting_place(&text, place, &finding->call);
+	if (!place->member_count)
 		text_add(&text, "%zu other%s still, too", finding->waiting_count,
 			finding->waiting_count == 1 ? " stands" : "s stand");
-	else
-		text_add(&text, "%zu ranks wait in calls", finding->waiting_count);
-	for (size_t i = 0; i < finding->missing_count && i < VERDICT_EVIDENCE_MAX; i++) {
-		if (i > 0)
-			text = (struct text){finding->details[i], sizeof(finding->details[i])};
-		else
-			text_add(&text, "; ");
+	for (size_t i = 0;
+		i < finding->missing_count && finding->detail_count < VERDICT_EVIDENCE_MAX; i++) {
+		text = (struct text){
+			finding->details[finding->detail_count], sizeof(finding->details[0])};
+		finding->detail_count++;
 		add_rank(&text, hang, table, finding->missing[i], now);
-		finding->detail_count = i + 1;
 	}
 }

@@ -5,7 +5,7 @@
 #ifndef SLOWRANK_COORDINATOR_PLAUSIBLE_H
 #define SLOWRANK_COORDINATOR_PLAUSIBLE_H
 
-#include "analysis/step.h"
+#include "analysis/base/step.h"
 #include "probe/wire/message.h"
 #include "probe/wire/packed_steps.h"
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analysis/evidence_source.h"
+#include "analysis/base/evidence_source.h"
 
 void probe_table_init(struct probe_table *table)
 {

@@ -304,15 +304,23 @@ int rank_table_queue(struct rank_table *table, struct held_steps *held,
 	return 0;
 }
 
+const struct rank_communicator *rank_entry_member(const struct rank_entry *rank, uint64_t id)
+{
+	for (size_t i = 0; i < rank->communicator_count; i++) {
+		if (rank->communicators[i].id == id)
+			return &rank->communicators[i];
+	}
+	return NULL;
+}
+
 struct rank_communicator *rank_entry_find_communicator(struct rank_entry *rank, uint64_t id)
 {
+	const struct rank_communicator *known = rank_entry_member(rank, id);
 	size_t count = rank->communicator_count;
 
-	for (size_t i = 0; i < count; i++) {
-		if (rank->communicators[i].id == id) {
-			rank->communicator_last = i;
-			return &rank->communicators[i];
-		}
+	if (known) {
+		rank->communicator_last = (size_t)(known - rank->communicators);
+		return &rank->communicators[rank->communicator_last];
 	}
 	if (count == RANK_COMMUNICATORS_MAX)
 		return NULL;

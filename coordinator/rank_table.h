@@ -7,8 +7,8 @@
 #ifndef SLOWRANK_COORDINATOR_RANK_TABLE_H
 #define SLOWRANK_COORDINATOR_RANK_TABLE_H
 
-#include "analysis/clock_fit.h"
-#include "analysis/sequence_shift.h"
+#include "analysis/base/clock_fit.h"
+#include "analysis/join/sequence_shift.h"
 #include "coordinator/held_steps.h"
 #include "probe/wire/message.h"
 
@@ -135,6 +135,8 @@ static inline struct queued_entry *rank_entry_at(const struct rank_entry *rank, 
 void rank_entry_pop(struct rank_entry *rank); /* the head entry is done */
 
 struct rank_communicator *rank_entry_find_communicator(struct rank_entry *rank, uint64_t id);
+/* NULL: the rank is no member of it, as far as is known. */
+const struct rank_communicator *rank_entry_member(const struct rank_entry *rank, uint64_t id);
 
 /*
  * The communicator of that id as this rank sees it; added when new; NULL when there is no room.

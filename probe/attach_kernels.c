@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "analysis/robust_stats.h"
+#include "analysis/base/robust_stats.h"
 
 /* Asked for again in time; when we end, the library ends it by itself. */
 static const int64_t length_ns = 120000000000, renew_ns = 60000000000;

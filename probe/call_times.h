@@ -10,7 +10,7 @@
 #ifndef SLOWRANK_PROBE_CALL_TIMES_H
 #define SLOWRANK_PROBE_CALL_TIMES_H
 
-#include "analysis/step.h"
+#include "analysis/base/step.h"
 
 /* The library tells once a second; when it does not, nothing more will come. */
 #define CALL_TIMES_SILENCE_NS INT64_C(5000000000)

@@ -40,8 +40,8 @@ struct device_calls {
 	bool host_seen;
 	int64_t cpu_read_ns; /* when launchers_cpu_ns was read last; 0 = never */
 	uint64_t cpu_ns;
-	int64_t waited_ns;    /* since then, at most, for collectives */
-	int64_t run_delay_ns; /* not yet found in a segment */
+	int64_t waited_ns;		/* since then, at most, for collectives */
+	int64_t queued_ns, block_io_ns; /* of what was told, not yet found in a segment */
 	/* Of late: long waits for collectives, and how long of them its threads wanted a CPU. */
 	int64_t waits_ns, busy_waits_ns;
 	int64_t busy_from_ns[STREAMS],
@@ -162,16 +162,31 @@ static int64_t ended_before(const struct device_calls *calls, int64_t arrival_ns
 }
 
 /* What is older was no part of a segment. */
-#define RUN_DELAY_KEPT_NS INT64_C(1000000000)
+#define DELAY_KEPT_NS INT64_C(1000000000)
 #define WAIT_SEEN_NS 2000000
 #define WAITS_KNOWN_NS 50000000
 #define WAITS_KEPT_NS INT64_C(2000000000)
 
-void device_calls_run_delay(struct device_calls *calls, int64_t delay_ns)
+static void add_delay(int64_t *sum_ns, int64_t delay_ns)
 {
-	calls->run_delay_ns += delay_ns;
-	if (calls->run_delay_ns > RUN_DELAY_KEPT_NS)
-		calls->run_delay_ns = RUN_DELAY_KEPT_NS;
+	*sum_ns += delay_ns;
+	if (*sum_ns > DELAY_KEPT_NS)
+		*sum_ns = DELAY_KEPT_NS;
+}
+
+void device_calls_delay(struct device_calls *calls, int64_t queued_ns, int64_t block_io_ns)
+{
+	add_delay(&calls->queued_ns, queued_ns);
+	add_delay(&calls->block_io_ns, block_io_ns);
+}
+
+/* How much of a time off the CPU was this kind of delay. */
+static int64_t take_delay(int64_t *sum_ns, int64_t off_ns)
+{
+	int64_t taken_ns = off_ns < *sum_ns ? off_ns : *sum_ns;
+
+	*sum_ns -= taken_ns;
+	return taken_ns;
 }
 
 /*
@@ -204,8 +219,7 @@ static bool waits_sleep(struct device_calls *calls, int64_t cpu_ns)
 
 	if (calls->waited_ns >= WAIT_SEEN_NS) {
 		wanted_ns = calls->waited_ns - cpu_ns > 0 ? calls->waited_ns - cpu_ns : 0;
-		queued_ns = wanted_ns < calls->run_delay_ns ? wanted_ns : calls->run_delay_ns;
-		calls->run_delay_ns -= queued_ns;
+		queued_ns = take_delay(&calls->queued_ns, wanted_ns);
 		calls->waits_ns += calls->waited_ns;
 		calls->busy_waits_ns += calls->waited_ns - wanted_ns + queued_ns;
 	}
@@ -217,13 +231,14 @@ static bool waits_sleep(struct device_calls *calls, int64_t cpu_ns)
 }
 
 /*
- * Of the host's own time, what its threads slept for: they neither had a CPU nor wanted one. What they wanted one for
- * may have been a wait for the device's own work, which spins; so that is not told apart, nor is how long they queued.
+ * Of the host's own time, what its threads waited for storage, and what they slept for: they neither had a CPU nor wanted
+ * one. What they wanted one for may have been a wait for the device's own work, which spins; so that is not told apart, nor
+ * is how long they queued.
  */
 static void fill_off_cpu(
 	struct device_calls *calls, const struct collective_part *part, struct activity *before)
 {
-	int64_t enqueue_ns = part->enqueue.value, off_ns, queued_ns, cpu_ns;
+	int64_t enqueue_ns = part->enqueue.value, off_ns, cpu_ns;
 
 	if (calls->host_seen || !part->launchers_cpu_ns)
 		return;
@@ -232,9 +247,9 @@ static void fill_off_cpu(
 	if (calls->cpu_read_ns && cpu_ns >= 0 && !waits_sleep(calls, cpu_ns) && off_ns > 0) {
 		if (off_ns > before->host_ns)
 			off_ns = before->host_ns;
-		queued_ns = off_ns < calls->run_delay_ns ? off_ns : calls->run_delay_ns;
-		before->asleep_ns = off_ns - queued_ns;
-		calls->run_delay_ns -= queued_ns;
+		off_ns -= take_delay(&calls->queued_ns, off_ns);
+		before->block_io_ns = take_delay(&calls->block_io_ns, off_ns);
+		before->asleep_ns = off_ns - before->block_io_ns;
 	}
 	calls->cpu_read_ns = enqueue_ns;
 	calls->cpu_ns = part->launchers_cpu_ns;

@@ -8,7 +8,7 @@
 #ifndef SLOWRANK_PROBE_DEVICE_CALLS_H
 #define SLOWRANK_PROBE_DEVICE_CALLS_H
 
-#include "analysis/step.h"
+#include "analysis/base/step.h"
 
 struct device_calls;
 
@@ -23,9 +23,10 @@ void device_calls_host(struct device_calls *calls, struct host_ns time,
 
 /*
  * Where nobody tells what the host did (no device_calls_host()), a part's launchers_cpu_ns says how long its threads
- * were off the CPU, and this, how long of that they wanted one, and did not sleep: delay_ns more since it was told last.
+ * were off the CPU, and this, how long of that they wanted one, or waited for storage, and did not sleep: so much more
+ * since it was told last.
  */
-void device_calls_run_delay(struct device_calls *calls, int64_t delay_ns);
+void device_calls_delay(struct device_calls *calls, int64_t queued_ns, int64_t block_io_ns);
 
 /*
  * A call that the device is done with: a part with PART_DEVICE_TIME and its enqueue time; or with

@@ -8,6 +8,7 @@
 #include "probe/sources/cgroup.h"
 #include "probe/sources/cgroup_place.h"
 #include "probe/sources/cycles.h"
+#include "probe/sources/launcher_delays.h"
 #include "probe/sources/procfs.h"
 #include "probe/sources/psi.h"
 #include "probe/sources/steal.h"
@@ -79,6 +80,7 @@ static void check_without_bpf(struct doctor *doctor)
 {
 	char text[CGROUP_TEXT_LENGTH];
 	bool queues = text_file_read("/proc/thread-self/schedstat", text, sizeof(text)) == 0;
+	bool storage = launcher_delays_have_block_io();
 	struct doctor_line *line;
 
 	line = doctor_add(doctor, DOCTOR_MISSING, "mpi jobs",
@@ -89,7 +91,9 @@ static void check_without_bpf(struct doctor *doctor)
 		"sleep (cudaDeviceScheduleBlockingSync)",
 		queues ? ", or waited for a CPU" : ", waits for a CPU included (no schedstat)");
 	line = doctor_add(doctor, DOCTOR_DEGRADED, "faults, storage",
-		"page faults are counted, not timed; waiting for storage counts as sleep");
+		"page faults are counted, not timed; waiting for storage %s",
+		storage ? "is told, in steps of 10 ms"
+			: "counts as sleep (kernel.task_delayacct is 0)");
 	doctor_advise(line, "see rights above");
 }
 

@@ -9,7 +9,7 @@
 #ifndef SLOWRANK_PROBE_HOST_CALLS_H
 #define SLOWRANK_PROBE_HOST_CALLS_H
 
-#include "analysis/step.h"
+#include "analysis/base/step.h"
 
 /* A call with what came with it. */
 struct host_call {

@@ -361,7 +361,7 @@ bool job_next_stalled(
 			!process->last_call_ns || process->last_call_ns > since.value)
 			continue;
 		*stalled = (struct job_stalled){process->rank, process->pid,
-			{process->last_call_ns}, &job->processes[*next - 1]->cpu_since};
+			{process->last_call_ns}, &job->processes[*next - 1]->used_before};
 		return true;
 	}
 	return false;

@@ -105,8 +105,8 @@ size_t job_ranks(const struct job *job, struct job_rank *ranks, size_t capacity)
 struct job_stalled {
 	uint32_t rank;
 	pid_t pid;
-	struct host_ns last;   /* when it left, or enqueued, its last one */
-	struct cpu_since *cpu; /* rank_process.h: kept with the process, for who looks */
+	struct host_ns last;	    /* when it left, or enqueued, its last one */
+	struct used_before *before; /* rank_process.h: kept with the process, for who looks */
 };
 bool job_next_stalled(
 	const struct job *job, struct host_ns since, size_t *next, struct job_stalled *stalled);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a job learns of its devices: their calls, and the kernels that are matched to calls. */
 #include "probe/job_internal.h"
-#include "probe/sources/run_delay.h"
+#include "probe/sources/launcher_delays.h"
 
 void job_device_process(struct job *job, pid_t pid)
 {
@@ -41,12 +41,12 @@ bool job_device_launcher(struct job *job, pid_t pid, pid_t thread)
 
 	if (!process || !process->device_calls)
 		return false;
-	if (!process->run_delay)
-		process->run_delay = run_delay_create(pid);
-	if (!process->run_delay)
+	if (!process->delays)
+		process->delays = launcher_delays_create(pid);
+	if (!process->delays)
 		return false;
-	run_delay_thread(process->run_delay, thread);
-	return run_delay_is_known(process->run_delay);
+	launcher_delays_thread(process->delays, thread);
+	return launcher_delays_are_known(process->delays);
 }
 
 void job_kernels_shown(struct job *job, pid_t pid, bool shown)
@@ -165,8 +165,11 @@ static void join_device_calls(struct job *job, struct rank_process *process, boo
 	struct activity others;
 	bool any = false;
 
-	if (process->run_delay)
-		device_calls_run_delay(process->device_calls, run_delay_look(process->run_delay));
+	if (process->delays) {
+		struct launcher_delay delay = launcher_delays_look(process->delays);
+
+		device_calls_delay(process->device_calls, delay.queued_ns, delay.block_io_ns);
+	}
 	while (device_calls_take(process->device_calls, finish, &part, &others)) {
 		if (!job_ensure_builder(process, part.arrival.value)) {
 			job->dropped++;

@@ -14,7 +14,7 @@
 #ifndef SLOWRANK_PROBE_KERNEL_CALLS_H
 #define SLOWRANK_PROBE_KERNEL_CALLS_H
 
-#include "analysis/step.h"
+#include "analysis/base/step.h"
 
 #define KERNEL_CALLS_WAIT_NS INT64_C(2000000000)
 

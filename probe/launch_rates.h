@@ -12,7 +12,7 @@
 
 #include <sys/types.h>
 
-#include "analysis/step.h"
+#include "analysis/base/step.h"
 
 /*
  * With 60,000 launches a second a step took half as long again for good, also with 30,000 in steps of 20 ms;

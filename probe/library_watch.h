@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-#include "analysis/step.h"
+#include "analysis/base/step.h"
 #include "probe/sources/bpf_source.h"
 
 enum {

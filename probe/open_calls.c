@@ -66,16 +66,17 @@ static bool take_call(struct job *job, const struct job_stalled *stalled,
 static void take_process(const struct job_stalled *stalled, const struct thread_look *look,
 	struct host_ns now, struct message_stall *stall)
 {
-	struct cpu_since *since = stalled->cpu;
+	struct used_before *before = stalled->before;
 
 	stall->threads = look->threads;
 	copy_name(stall->wait_channel, look->place);
 	if (!look->threads)
 		return;
-	if (since->last.value != stalled->last.value)
-		*since = (struct cpu_since){stalled->last, now, look->cpu_ms};
-	stall->over_ms = (uint64_t)(now.value - since->looked.value) / 1000000;
-	stall->cpu_ms = look->cpu_ms > since->cpu_ms ? look->cpu_ms - since->cpu_ms : 0;
+	if (before->last.value != stalled->last.value)
+		*before = (struct used_before){stalled->last, now, look->cpu_ms, look->io_bytes};
+	stall->over_ms = (uint64_t)(now.value - before->looked.value) / 1000000;
+	stall->cpu_ms = look->cpu_ms > before->cpu_ms ? look->cpu_ms - before->cpu_ms : 0;
+	stall->io_bytes = look->io_bytes > before->io_bytes ? look->io_bytes - before->io_bytes : 0;
 }
 
 static bool look_at(const struct bpf_source *bpf, const struct device_source *device,
@@ -106,6 +107,9 @@ static bool look_at(const struct bpf_source *bpf, const struct device_source *de
 		return in_flight;
 	}
 	copy_name(call->where, look.place);
+	if ((int64_t)look.entered_ns > stalled->last.value)
+		call->stall.acted_ms =
+			(uint32_t)(((int64_t)look.entered_ns - stalled->last.value) / 1000000);
 	/* Without the kernel side it may well be in a call: only who is stopped is known to be in none. */
 	if (!bpf && look.state != 'T' && look.state != 't' && look.state != 'Z')
 		call->kind = OPEN_CALL_UNSEEN;

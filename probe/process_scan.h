@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-#include "analysis/step.h"
+#include "analysis/base/step.h"
 
 struct process_scan;
 

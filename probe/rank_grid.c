@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "probe/rank_grid.h"
 
-#include "analysis/step.h"
+#include "analysis/base/step.h"
 
 bool rank_grid_make(struct rank_grid *grid, const int32_t *lengths, uint32_t count)
 {

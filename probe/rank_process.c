@@ -9,7 +9,7 @@
 #include "probe/attach/collective_table.h"
 #include "probe/attach/communicator_identity.h"
 #include "probe/attach/communicator_memory.h"
-#include "probe/sources/run_delay.h"
+#include "probe/sources/launcher_delays.h"
 
 struct rank_process *rank_process_create(pid_t pid, bool attached)
 {
@@ -29,7 +29,7 @@ void rank_process_destroy(struct rank_process *process)
 		return;
 	step_builder_destroy(process->builder);
 	device_calls_destroy(process->device_calls);
-	run_delay_destroy(process->run_delay);
+	launcher_delays_destroy(process->delays);
 	kernel_calls_destroy(process->kernel_calls);
 	call_times_destroy(process->call_times);
 	rank_groups_fini(&process->groups);

@@ -35,10 +35,10 @@ struct known_communicator {
 	const char *made_by; /* the function; NULL = not seen */
 };
 
-/* CPU time of a process when it was first looked at after it last moved. */
-struct cpu_since {
+/* What a process had used when it was first looked at after it last moved. */
+struct used_before {
 	struct host_ns last, looked;
-	uint64_t cpu_ms;
+	uint64_t cpu_ms, io_bytes;
 };
 
 struct rank_process {
@@ -55,7 +55,7 @@ struct rank_process {
 	struct mpi_objects mpi;
 	uint64_t world_id;
 	int64_t last_call_ns; /* when it last left, or enqueued, a collective; 0 = not yet */
-	struct cpu_since cpu_since;
+	struct used_before used_before;
 	int64_t first_part_ns; /* when it first took part in a collective; 0 = not yet */
 	struct launcher_environment launcher;
 	char program[STEP_NAME_LENGTH_MAX + 1];
@@ -63,7 +63,7 @@ struct rank_process {
 	struct step_usual usual;	   /* lengths of its steps */
 	struct step_pace pace;		   /* likewise, in the mean */
 	struct device_calls *device_calls; /* NULL: no device times */
-	struct run_delay *run_delay;	   /* NULL: not asked for */
+	struct launcher_delays *delays;	   /* NULL: not asked for */
 	struct host_calls host_calls;	   /* while there are no device times */
 	struct kernel_calls *kernel_calls; /* NULL: device times, if any, come with the calls */
 	struct call_times *call_times;	   /* likewise; one of the two at most */

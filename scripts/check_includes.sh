@@ -9,16 +9,21 @@ cd "${1:-$(dirname "$0")/..}"
 # itself only where it is named. SKELETON: a generated NAME.skel.h; LOCAL: a file beside it.
 rules='
 analysis/            analysis/
+analysis/base/       analysis/base/ analysis/policy.h analysis/explain/causes.def
+analysis/steps/      analysis/base/ analysis/steps/ analysis/policy.h
+analysis/join/       analysis/base/ analysis/join/ analysis/policy.h
+analysis/attribute/  analysis/base/ analysis/join/ analysis/attribute/ analysis/policy.h
+analysis/detect/     analysis/base/ analysis/join/ analysis/detect/ analysis/policy.h
 bpf/event_layout.h
 bpf/                 bpf/ LOCAL
 probe/wire/          analysis/ probe/wire/
 probe/auth/          probe/auth/
 probe/config/        probe/config/
 probe/ring/          analysis/ probe/ring/
-probe/inject/        analysis/step.h analysis/clock probe/ring/ probe/inject/
+probe/inject/        analysis/base/step.h analysis/clock probe/ring/ probe/inject/
 probe/               analysis/ bpf/ probe/ SKELETON
 coordinator/         analysis/ probe/auth/ probe/config/ probe/wire/ coordinator/
-main.c               analysis/version.h probe/commands.h coordinator/commands.h
+main.c               analysis/base/version.h probe/commands.h coordinator/commands.h
 tests/               ANY
 bench/               ANY
 '

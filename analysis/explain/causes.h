@@ -3,7 +3,7 @@
 #ifndef SLOWRANK_ANALYSIS_EXPLAIN_CAUSES_H
 #define SLOWRANK_ANALYSIS_EXPLAIN_CAUSES_H
 
-#include "analysis/verdict.h"
+#include "analysis/base/verdict.h"
 
 /* Who a cause is looked for on. */
 enum cause_subject { SUBJECT_RANK = 0, SUBJECT_LINK = 1, SUBJECT_JOB = 2 };

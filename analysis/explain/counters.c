@@ -5,7 +5,7 @@
 #include "analysis/explain/measures.h"
 #include "analysis/judge_state.h"
 #include "analysis/policy.h"
-#include "analysis/robust_stats.h"
+#include "analysis/base/robust_stats.h"
 
 bool explain_counter_excess(const struct explain_context *context, const struct episode *episode,
 	unsigned metric, double *over, double *usual)

@@ -3,8 +3,8 @@
 #ifndef SLOWRANK_ANALYSIS_EXPLAIN_EXCESS_H
 #define SLOWRANK_ANALYSIS_EXPLAIN_EXCESS_H
 
-#include "analysis/blame.h"
-#include "analysis/evidence_source.h"
+#include "analysis/attribute/blame.h"
+#include "analysis/base/evidence_source.h"
 
 /* Sums over the steps of a fault, of one rank or several. */
 struct excess_sums {

@@ -5,7 +5,7 @@
 #include "analysis/explain/measures.h"
 #include "analysis/judge_state.h"
 #include "analysis/policy.h"
-#include "analysis/robust_stats.h"
+#include "analysis/base/robust_stats.h"
 
 /* Reasons that cost speed: power cap, hardware slowdown, thermal, power brake (nvml.h). */
 #define SLOWDOWN_REASONS 0xec
@@ -31,11 +31,12 @@ static bool latest(const struct explain_context *context, const struct episode *
 	return true;
 }
 
-/* As latest(): the culprit's is larger than the others'. */
+/* As latest(): the culprit's is larger than the others'. Of large jobs the others are many: it is asked first. */
 static bool is_more(const struct explain_context *context, const struct episode *episode,
 	unsigned metric, int64_t at_ns, int64_t *own, int64_t *usual)
 {
-	return latest(context, episode, metric, at_ns, own, usual) && *own > *usual;
+	return evidence_value(context->ranks[episode->ranks[0]].evidence, metric, at_ns, own) &&
+	       *own > 0 && latest(context, episode, metric, at_ns, own, usual) && *own > *usual;
 }
 
 static const char *reason_text(int64_t reasons)
@@ -53,6 +54,10 @@ static bool clock_is_low(const struct explain_context *context, const struct epi
 {
 	int64_t own, usual, reasons = 0, usual_reasons = 0, now_ns = context->now_ns;
 
+	if (!evidence_value(context->ranks[episode->ranks[0]].evidence, METRIC_GPU_SLOWDOWN_REASONS,
+		    now_ns, &reasons) ||
+		!(reasons & reasons_wanted))
+		return false;
 	if (!latest(context, episode, METRIC_GPU_CLOCK_MHZ, now_ns, &own, &usual) || usual <= 0 ||
 		(double)own >= GPU_CLOCK_RATIO_MAX * (double)usual)
 		return false;

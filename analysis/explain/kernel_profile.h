@@ -6,7 +6,7 @@
 #ifndef SLOWRANK_ANALYSIS_KERNEL_PROFILE_H
 #define SLOWRANK_ANALYSIS_KERNEL_PROFILE_H
 
-#include "analysis/verdict.h"
+#include "analysis/base/verdict.h"
 
 enum {
 	KERNEL_NAME_LENGTH = 64,	 /* simplified, with the NUL */

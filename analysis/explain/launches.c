@@ -6,7 +6,7 @@
 #include "analysis/explain/measures.h"
 #include "analysis/judge_state.h"
 #include "analysis/policy.h"
-#include "analysis/robust_stats.h"
+#include "analysis/base/robust_stats.h"
 
 static bool is_usual(const struct rank_state *state)
 {

@@ -6,15 +6,23 @@
 #include "analysis/explain/measures.h"
 #include "analysis/judge_state.h"
 #include "analysis/policy.h"
-#include "analysis/robust_stats.h"
+#include "analysis/base/robust_stats.h"
 
-/* How fast a counter grows, a second: of the ranks since the onset, and at most of its past and of its controls. */
+/*
+ * How fast a counter grows, a second: of the ranks since the onset, and at most of its past and of its controls. False where it is
+ * not known, or less than least: the others, who are many in large jobs, are not asked then.
+ */
 static bool rates_of(const struct explain_context *context, const struct episode *episode,
-	unsigned metric, double *now, double *usual)
+	unsigned metric, double least, double *now, double *usual)
 {
+	bool enough = false;
 	double over;
 
-	if (!explain_counter_excess(context, episode, metric, &over, usual))
+	for (uint32_t i = 0; i < episode->rank_count && !enough; i++)
+		enough = evidence_rate(context->ranks[episode->ranks[i]].evidence, metric,
+				 episode->onset_ns, context->now_ns, &over) &&
+			 over * 1e9 >= least;
+	if (!enough || !explain_counter_excess(context, episode, metric, &over, usual))
 		return false;
 	*now = (over + *usual) * 1e9;
 	*usual = fmax(*usual, (double)episode->past->rates[metric]) * 1e9;
@@ -40,8 +48,8 @@ static bool reclaims(const struct explain_context *context, const struct episode
 	for (size_t i = 0; i < sizeof(signs) / sizeof(signs[0]); i++) {
 		double now, usual;
 
-		if (!rates_of(context, episode, signs[i].metric, &now, &usual) ||
-			now < fmax(signs[i].least, RECLAIM_TIMES_MIN * usual))
+		if (!rates_of(context, episode, signs[i].metric, signs[i].least, &now, &usual) ||
+			now < RECLAIM_TIMES_MIN * usual)
 			continue;
 		snprintf(finding->text, sizeof(finding->text), signs[i].text, now, usual);
 		found = true;

@@ -7,7 +7,7 @@
 #define SLOWRANK_ANALYSIS_EXPLAIN_PAST_H
 
 #include "analysis/explain/excess.h"
-#include "analysis/step.h"
+#include "analysis/base/step.h"
 
 struct explain_context;
 

@@ -7,7 +7,7 @@
 #ifndef SLOWRANK_BENCH_BASELINES_BASELINES_H
 #define SLOWRANK_BENCH_BASELINES_BASELINES_H
 
-#include "analysis/step.h"
+#include "analysis/base/step.h"
 
 enum baseline_method {
 	/*

@@ -6,7 +6,7 @@
 #ifndef SLOWRANK_BENCH_SIMULATOR_FAULT_H
 #define SLOWRANK_BENCH_SIMULATOR_FAULT_H
 
-#include "analysis/verdict.h"
+#include "analysis/base/verdict.h"
 #include "bench/simulator/layout.h"
 
 enum sim_fault_kind {

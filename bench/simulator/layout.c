@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analysis/step.h"
+#include "analysis/base/step.h"
 
 /* The group a rank is in and its place there. Returns false when it is in none. */
 static bool place(const struct sim_layout *layout, enum sim_group_type type, uint32_t rank,

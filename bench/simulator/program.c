@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analysis/step.h"
+#include "analysis/base/step.h"
 #include "bench/simulator/random.h"
 
 /* Shares of the transfer time, of the kinds that a layout has; they are scaled to sum to 1. */

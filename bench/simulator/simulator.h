@@ -2,7 +2,7 @@
 /*
  * A simulated job: layout, programs, noise, clocks, faults; the step entries that probes would
  * send, and the truth. A pure function of its options. Shares nothing with the analysis but the
- * vocabulary of analysis/step.h and the names in verdict.h. One thread for each job.
+ * vocabulary of analysis/base/step.h and the names in verdict.h. One thread for each job.
  */
 #ifndef SLOWRANK_BENCH_SIMULATOR_SIMULATOR_H
 #define SLOWRANK_BENCH_SIMULATOR_SIMULATOR_H

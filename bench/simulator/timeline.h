@@ -8,7 +8,7 @@
 #ifndef SLOWRANK_BENCH_SIMULATOR_TIMELINE_H
 #define SLOWRANK_BENCH_SIMULATOR_TIMELINE_H
 
-#include "analysis/step.h"
+#include "analysis/base/step.h"
 #include "bench/simulator/fault.h"
 #include "bench/simulator/program.h"
 

@@ -9,7 +9,7 @@
 
 #include <stddef.h>
 
-#include "analysis/verdict.h"
+#include "analysis/base/verdict.h"
 #include "probe/config/alert_limits.h"
 
 enum alert_hold {

@@ -5,7 +5,7 @@
 #ifndef SLOWRANK_COORDINATOR_REPORT_CAUSE_TEXT_H
 #define SLOWRANK_COORDINATOR_REPORT_CAUSE_TEXT_H
 
-#include "analysis/verdict.h"
+#include "analysis/base/verdict.h"
 
 /* Follows "18.2 ms/step ", e.g. "throttled". For numbers it does not know: as for unknown. */
 const char *cause_phrase(enum cause cause);

@@ -65,6 +65,21 @@ static void write_pairs_of(struct json_writer *writer, const struct verdict *ver
 	json_array_end(writer);
 }
 
+/* The call that the others wait in. */
+static void write_hang_of(struct json_writer *writer, const struct verdict_hang *hang)
+{
+	char id[24];
+
+	snprintf(id, sizeof(id), "%016" PRIx64, hang->communicator_id);
+	json_object_begin(writer, "hang");
+	json_string(writer, "operation", operation_name((enum operation)hang->operation));
+	json_string(writer, "communicator", id);
+	json_unsigned(writer, "sequence", hang->sequence);
+	json_unsigned(writer, "entered", hang->entered);
+	json_unsigned(writer, "members", hang->members);
+	json_object_end(writer);
+}
+
 /* Only what is limited is there; without limits, nothing. */
 static void write_alert_limits(struct json_writer *writer, const struct report_model *model)
 {
@@ -130,6 +145,8 @@ void report_json_verdict(struct json_writer *writer, const char *key, const stru
 	}
 	if (verdict->pair_count)
 		write_pairs_of(writer, verdict);
+	if (verdict->hang.operation)
+		write_hang_of(writer, &verdict->hang);
 	write_hold(writer, verdict, model);
 	json_object_end(writer);
 }
@@ -204,6 +221,7 @@ static void write_stall(
 	if (stall->told.over_ms) {
 		json_unsigned(writer, "cpu_ms", stall->told.cpu_ms);
 		json_unsigned(writer, "over_ms", stall->told.over_ms);
+		json_unsigned(writer, "io_bytes", stall->told.io_bytes);
 	}
 	if (stall->told.operation)
 		write_device_stall(writer, stall);

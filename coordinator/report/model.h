@@ -6,7 +6,7 @@
 #ifndef SLOWRANK_COORDINATOR_REPORT_MODEL_H
 #define SLOWRANK_COORDINATOR_REPORT_MODEL_H
 
-#include "analysis/verdict.h"
+#include "analysis/base/verdict.h"
 #include "coordinator/output/alert_gate.h"
 #include "probe/wire/message.h"
 

@@ -9,7 +9,7 @@
 
 #include <stdbool.h>
 
-#include "analysis/step.h"
+#include "analysis/base/step.h"
 
 enum row_kind {
 	ROW_COLLECTIVE = 1, /* joins an instance on its communicator */

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/uio.h>
 
-#include "analysis/step.h"
+#include "analysis/base/step.h"
 
 enum {
 	/* Its channels come first, 64 of about a KiB, and seven graphs with a place for each

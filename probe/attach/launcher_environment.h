@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-#include "analysis/step.h"
+#include "analysis/base/step.h"
 
 struct launcher_environment {
 	uint32_t rank;	     /* STEP_RANK_UNKNOWN = not said */

@@ -9,7 +9,7 @@
 
 #include <stdbool.h>
 
-#include "analysis/clock_fit.h"
+#include "analysis/base/clock_fit.h"
 
 /* How far the clocks may part: 1 us a second. NTP slews up to 500 ppm, but a machine at rest
  * stays below 1; what is faster shows as bounds that disagree, and moves the interval. */

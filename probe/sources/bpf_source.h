@@ -6,7 +6,7 @@
 #ifndef SLOWRANK_PROBE_SOURCES_BPF_SOURCE_H
 #define SLOWRANK_PROBE_SOURCES_BPF_SOURCE_H
 
-#include "analysis/step.h"
+#include "analysis/base/step.h"
 #include "bpf/event_layout.h"
 #include "probe/attach/library.h"
 #include "probe/wire/message.h"

@@ -9,7 +9,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "analysis/step.h"
+#include "analysis/base/step.h"
 
 enum { BUSY_THREADS_LOOKED_AT = 512 }; /* of a process at most; the others are not known */
 

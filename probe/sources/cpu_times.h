@@ -8,7 +8,7 @@
 
 #include <sched.h>
 
-#include "analysis/step.h"
+#include "analysis/base/step.h"
 
 enum { CPU_TIMES_CPUS_MAX = CPU_SETSIZE };
 

@@ -8,7 +8,7 @@
 #ifndef SLOWRANK_PROBE_SOURCES_DUTY_CYCLE_H
 #define SLOWRANK_PROBE_SOURCES_DUTY_CYCLE_H
 
-#include "analysis/step.h"
+#include "analysis/base/step.h"
 
 struct duty_cycle {
 	double share;	     /* of one thread's time that all windows may cost, above 0 */

@@ -13,7 +13,7 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-#include "analysis/clock_fit.h"
+#include "analysis/base/clock_fit.h"
 #include "probe/ring/ring_layout.h"
 
 enum {

@@ -9,7 +9,7 @@
 
 #include <sys/types.h>
 
-#include "analysis/step.h"
+#include "analysis/base/step.h"
 #include "probe/sources/tcp_dump.h"
 
 struct tcp_tables;

@@ -34,6 +34,8 @@ static bool read_thread(
 
 static void take_thread(pid_t pid, const struct thread_state *state, struct thread_look *look)
 {
+	if (state->entry_ns > look->entered_ns)
+		look->entered_ns = state->entry_ns;
 	look->reason =
 		state->off_start ? state->off_reason : 0; /* 0 without the scheduler's side */
 	look->open = state->open != CALL_NONE;
@@ -75,8 +77,12 @@ static void look_at_others(const struct bpf_source *bpf, pid_t pid, struct threa
 		if (tid <= 0 || tid == pid)
 			continue;
 		left--;
-		if (read_thread(bpf, tid, false, &state) && state.open != CALL_NONE)
+		if (!read_thread(bpf, tid, false, &state))
+			continue;
+		if (state.open != CALL_NONE)
 			take_thread(pid, &state, look);
+		else if (state.entry_ns > look->entered_ns)
+			look->entered_ns = state.entry_ns;
 	}
 	if (directory)
 		closedir(directory);
@@ -100,6 +106,30 @@ static bool read_proc(pid_t pid, const char *name, char *text, size_t capacity)
 	text[length] = '\0';
 	text[strcspn(text, "\n")] = '\0';
 	return true;
+}
+
+/*
+ * See proc(5). Of reading, and of writing, whatever is more: what the calls asked for (also of pipes, and of
+ * what lies in memory), or what storage did (also for mapped files).
+ */
+static uint64_t read_io_bytes(pid_t pid)
+{
+	char path[64];
+	unsigned long long asked[2] = {0}, stored[2] = {0};
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%d/io", (int)pid);
+	file = fopen(path, "re");
+	if (!file)
+		return 0;
+	if (fscanf(file,
+		    "rchar: %llu wchar: %llu syscr: %*u syscw: %*u read_bytes: %llu write_bytes: "
+		    "%llu",
+		    &asked[0], &asked[1], &stored[0], &stored[1]) != 4)
+		memset(asked, 0, sizeof(asked));
+	fclose(file);
+	return (asked[0] > stored[0] ? asked[0] : stored[0]) +
+	       (asked[1] > stored[1] ? asked[1] : stored[1]);
 }
 
 /* What follows the name in /proc/PID/stat: see proc(5), where the state is field 3. */
@@ -135,6 +165,7 @@ int thread_look(const struct bpf_source *bpf, pid_t pid, struct thread_look *res
 	/* "0" while it runs, and where the kernel does not tell. */
 	if (read_proc(pid, "wchan", text, sizeof(text)) && strcmp(text, "0") != 0)
 		snprintf(look.place, sizeof(look.place), "%.*s", (int)sizeof(look.place) - 1, text);
+	look.io_bytes = read_io_bytes(pid);
 	if (bpf && read_thread(bpf, pid, true, &state))
 		take_thread(pid, &state, &look);
 	if (bpf && !look.open)

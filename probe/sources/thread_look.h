@@ -23,6 +23,8 @@ struct thread_look {
 	char place[THREAD_LOOK_PLACE_LENGTH]; /* where in the kernel it is blocked; "" = unknown */
 	uint32_t threads;		      /* of the process; 0 = unknown */
 	uint64_t cpu_ms;		      /* that all of them used so far */
+	uint64_t io_bytes;   /* that they read and wrote so far; 0 = unknown, too */
+	uint64_t entered_ns; /* when one of those looked at last began a call of the table */
 };
 
 /*

@@ -6,7 +6,7 @@
 #ifndef SLOWRANK_PROBE_STEP_BUILDER_H
 #define SLOWRANK_PROBE_STEP_BUILDER_H
 
-#include "analysis/step.h"
+#include "analysis/base/step.h"
 
 struct step_builder;
 

@@ -3,7 +3,7 @@
 #ifndef SLOWRANK_PROBE_STEP_BUILDER_INTERNAL_H
 #define SLOWRANK_PROBE_STEP_BUILDER_INTERNAL_H
 
-#include "analysis/period.h"
+#include "analysis/steps/period.h"
 #include "probe/step/builder.h"
 
 enum {

@@ -6,7 +6,7 @@
 #ifndef SLOWRANK_PROBE_STEP_PHASES_H
 #define SLOWRANK_PROBE_STEP_PHASES_H
 
-#include "analysis/step.h"
+#include "analysis/base/step.h"
 
 /*
  * Fills input_ns, compute_ns, host_ns and comm_ns of an entry from its start, end, parts and

@@ -294,6 +294,13 @@ static int read_open_calls(struct wire_reader *reader, struct wire_arena *arena,
 			if (later_fields >= WIRE_STALL_FIELDS) {
 				read_stall(reader, &call->stall, cursor);
 				later_fields -= WIRE_STALL_FIELDS;
+				if (later_fields >= WIRE_STALL_LATER_FIELDS) {
+					call->stall.io_bytes =
+						wire_read_unsigned(reader, UINT64_MAX);
+					call->stall.acted_ms =
+						(uint32_t)wire_read_unsigned(reader, UINT32_MAX);
+					later_fields -= WIRE_STALL_LATER_FIELDS;
+				}
 			}
 		}
 		wire_skip(reader, later_fields);

@@ -139,9 +139,15 @@ static int put_samples(
 	return 0;
 }
 
+static bool has_signs(const struct message_stall *stall)
+{
+	return stall->io_bytes || stall->acted_ms;
+}
+
 static bool is_stall(const struct message_stall *stall)
 {
-	return stall->operation || stall->threads || stall->over_ms || stall->wait_channel[0];
+	return stall->operation || stall->threads || stall->over_ms || stall->wait_channel[0] ||
+	       has_signs(stall);
 }
 
 /* Times of stalls count from the call's, so that a list of them stays short. */
@@ -159,6 +165,10 @@ static void put_stall(
 	wire_pack_unsigned(packer, stall->cpu_ms);
 	wire_pack_unsigned(packer, stall->over_ms);
 	wire_pack_string(packer, stall->wait_channel, sizeof(stall->wait_channel));
+	if (!has_signs(stall))
+		return;
+	wire_pack_unsigned(packer, stall->io_bytes);
+	wire_pack_unsigned(packer, stall->acted_ms);
 }
 
 static int put_open_calls(
@@ -180,6 +190,8 @@ static int put_open_calls(
 			fields += WIRE_OPEN_CALL_LATER_FIELDS;
 		if (stall)
 			fields += WIRE_STALL_FIELDS;
+		if (has_signs(&call->stall))
+			fields += WIRE_STALL_LATER_FIELDS;
 		wire_pack_array(packer, fields);
 		wire_pack_unsigned(packer, call->rank);
 		wire_pack_unsigned(packer, call->communicator_id);

@@ -39,6 +39,7 @@ enum {
 	WIRE_OPEN_CALL_FIELDS = 7,
 	WIRE_OPEN_CALL_LATER_FIELDS = 4, /* only where one of them is not 0 */
 	WIRE_STALL_FIELDS = 10,		 /* only behind those, where one of them is not 0 */
+	WIRE_STALL_LATER_FIELDS = 2,	 /* likewise */
 	WIRE_QUEUE_PAIR_FIELDS = 25,
 	WIRE_QUEUE_PAIR_FIELDS_FIRST = 24, /* of the first version */
 	WIRE_KERNEL_PROFILE_FIELDS = 18,   /* a 19th, launches a second, only where it is not 0 */

@@ -7,7 +7,7 @@
 #ifndef SLOWRANK_PROBE_WIRE_PACKED_STEPS_H
 #define SLOWRANK_PROBE_WIRE_PACKED_STEPS_H
 
-#include "analysis/align.h"
+#include "analysis/join/align.h"
 
 struct packed_times {
 	struct host_ns arrival, departure;

@@ -17,7 +17,7 @@
 
 static const struct bpf_source_options options = {.collectives = true, .sched = true};
 
-/* enum off_cpu_reason of analysis/step.h */
+/* enum off_cpu_reason of analysis/base/step.h */
 enum { PREEMPTED = OFF_CPU_PREEMPTED, THROTTLED = OFF_CPU_THROTTLED };
 
 static bool write_text(const char *folder, const char *file, const char *text)

@@ -3,6 +3,7 @@
 #include "tests/bpf/harness.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <string.h>
 #include <unistd.h>
@@ -46,6 +47,7 @@ static void open_call(void **state)
 	assert_int_equal(thread_look(harness.source, rank.pid, &look), 0);
 	assert_false(look.open);
 	assert_int_equal(look.reason, REASON_ASLEEP);
+	assert_in_range(look.entered_ns, before, before + 150000000); /* the barrier */
 	rank_end(&rank);
 	harness_end(&harness);
 }
@@ -74,10 +76,27 @@ static void stopped(void **state)
 	harness_end(&harness);
 }
 
+/* What a process reads and writes is told without the kernel side. */
+static void read_and_written(void **state)
+{
+	static char bytes[1 << 20];
+	struct thread_look before, after;
+	int fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
+
+	(void)state;
+	assert_true(fd >= 0);
+	assert_int_equal(thread_look(NULL, getpid(), &before), 0);
+	assert_int_equal(write(fd, bytes, sizeof(bytes)), sizeof(bytes));
+	assert_int_equal(thread_look(NULL, getpid(), &after), 0);
+	assert_in_range(after.io_bytes - before.io_bytes, sizeof(bytes), sizeof(bytes) + 65536);
+	close(fd);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(open_call),
+		cmocka_unit_test(read_and_written),
 		cmocka_unit_test(stopped),
 	};
 	int skipped = harness_check();

@@ -3,7 +3,7 @@
 import json
 import subprocess
 
-ALL_REDUCE = 1  # OPERATION_ALL_REDUCE of analysis/step.h
+ALL_REDUCE = 1  # OPERATION_ALL_REDUCE of analysis/base/step.h
 INT_BYTES = 4
 
 

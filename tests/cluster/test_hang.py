@@ -161,7 +161,7 @@ def start_nccl(paths, kind, options=()):
         os.unlink(record)
     process = subprocess.Popen(
         [paths.slowrank, "run", "--record", record, *options, "--", *jobs.mpirun(4), paths.hang_nccl,
-         kind, "2", "60"],
+         kind, "2", "150"], # the usual step is known by then
         stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     return record, process
 
@@ -207,8 +207,10 @@ def nccl(paths, kind, ranks=(0, 1, 3), options=()):
             time.sleep(2)
             with Held(find_rank(process.pid, 2, b"hang_nccl")):
                 found = wait_for_stalls(paths, record, ranks)
+                paths.told = hangs(paths, record)  # before it goes on
         else:
             found = wait_for_stalls(paths, record, ranks)
+            paths.told = hangs(paths, record)
     finally:
         end(process)
     print(json.dumps(found, indent=1))
@@ -218,9 +220,21 @@ def nccl(paths, kind, ranks=(0, 1, 3), options=()):
     return found
 
 
+def check_told(paths, *words):
+    """The hang is told, of rank 2 alone, with the call that the others are in and what it does."""
+    verdict, = paths.told
+    text = " ".join(one["detail"] for one in verdict["evidence"])
+    print(text)
+    check(verdict["ranks"] == [2], f"missing: {verdict['ranks']}")
+    check((verdict["hang"]["operation"], verdict["hang"]["entered"], verdict["hang"]["members"]) ==
+          ("all-reduce", 3, 4), f"{verdict['hang']}")
+    check(all(word in text for word in words), f"what rank 2 does: {text}")
+
+
 def nccl_loop(paths):
     """A rank in an endless loop has no call on its device, runs, and uses a core."""
     two = nccl(paths, "loop")[2]
+    check_told(paths, "in its own work, run", "of CPU time in")
     check("device" not in two and two["call"] == "none", f"rank 2: {two}")
     check(two["state"] == "R" and two["cpu_ms"] > 0.05 * two["over_ms"], f"rank 2: {two}")
 
@@ -228,6 +242,7 @@ def nccl_loop(paths):
 def nccl_read(paths):
     """One that waits for what nobody writes sleeps there, and uses nothing."""
     two = nccl(paths, "read")[2]
+    check_told(paths, "in its own work, asleep")
     check("device" not in two and two["call"] == "none" and two["state"] == "S", f"rank 2: {two}")
     check("pipe" in two.get("wait_channel", "pipe"), f"rank 2: {two}")
     check(two["cpu_ms"] <= 0.02 * two["over_ms"], f"rank 2: {two}")
@@ -237,6 +252,7 @@ def nccl_other(paths):
     """One that called another collective waits as the others do, for that one."""
     found = nccl(paths, "other", ranks=(0, 1, 2, 3))
     two = found[2]
+    check_told(paths, "in reduce 0 of communicator")
     check(two["device"]["operation"] == "reduce", f"rank 2: {two}")
     check(two["device"]["communicator"] != found[0]["device"]["communicator"] or
           two["device"]["sequence"] != found[0]["device"]["sequence"], "another call")
@@ -245,6 +261,7 @@ def nccl_other(paths):
 def nccl_stopped(paths):
     """One that is stopped says nothing of its device; its state says why."""
     two = nccl(paths, "none")[2]
+    check_told(paths, "in its own work, stopped by a debugger")
     check("device" not in two and two["state"] in "tT", f"rank 2: {two}")
 
 
@@ -259,9 +276,18 @@ def nccl_ahead(paths):
               f"rank {rank}: {found[rank]}")
 
 
+def nccl_unseen_stopped(paths):
+    """Nor who stands still in none, but one that is stopped does: it is the one that is missing."""
+    found = nccl(paths, "none", options=["--sources", "device,procfs"])
+    check(found[2]["call"] == "none" and found[2]["state"] in "tT", f"rank 2: {found[2]}")
+    told = hangs(paths, os.path.join(paths.directory, "record.slr"))
+    check([v["ranks"] for v in told] == [[2]], f"verdicts: {told}")
+
+
 def nccl_unseen(paths):
     """Without the kernel side it is not known who is in a call; the devices and /proc are."""
     found = nccl(paths, "read", options=["--sources", "device,procfs"])
+    check_told(paths, "in its own work, asleep")
     check(all(found[r]["call"] == "unseen" for r in found), f"{found}")
 
 
@@ -275,10 +301,30 @@ def nccl_killed(paths):
     check(ranks[2]["exited"] and ranks[2]["exit_code"] == 137, f"rank 2: {ranks[2]}")
 
 
+def works(paths, kind):
+    """A rank that works for 20 s while the others wait is no hang."""
+    record, process = start_nccl(paths, kind)
+    check(process.wait(timeout=120) == 0, "the job did not end well")
+    check(stalls(paths, record).get(2, {}).get("still_ms", 0) > 15000, "rank 2 stood still")
+    check(not hangs(paths, record), f"{hangs(paths, record)}")
+
+
+def nccl_checkpoint(paths):
+    """It writes two mebibytes a second."""
+    works(paths, "checkpoint")
+
+
+def nccl_evaluate(paths):
+    """It computes, and waits for its device once a second."""
+    works(paths, "evaluate")
+
+
 CASES = {"stopped": stopped, "busy": busy, "none": none, "nccl_loop": nccl_loop,
          "nccl_read": nccl_read, "nccl_other": nccl_other, "nccl_stopped": nccl_stopped,
          "nccl_ahead": nccl_ahead,
-         "nccl_unseen": nccl_unseen, "nccl_killed": nccl_killed}
+         "nccl_unseen": nccl_unseen, "nccl_unseen_stopped": nccl_unseen_stopped,
+         "nccl_killed": nccl_killed,
+         "nccl_checkpoint": nccl_checkpoint, "nccl_evaluate": nccl_evaluate}
 
 if __name__ == "__main__":
     harness.main(CASES)

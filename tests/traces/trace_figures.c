@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analysis/robust_stats.h"
-#include "analysis/step.h"
+#include "analysis/base/robust_stats.h"
+#include "analysis/base/step.h"
 #include "tests/traces/trace_order.h"
 
 /* Shorter transfers than this come from clocks that differ; they count as 0 (the artifact's). */

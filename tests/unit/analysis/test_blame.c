@@ -8,8 +8,8 @@
 
 #include <string.h>
 
-#include "analysis/blame.h"
-#include "analysis/whatif.h"
+#include "analysis/attribute/blame.h"
+#include "analysis/attribute/whatif.h"
 
 /* A hand-made step: each row a list of (communicator, operation, segment ms, call ms). */
 struct made {

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analysis/blame.h"
+#include "analysis/attribute/blame.h"
 
 enum { RANKS = 600, CALLS = 7, STEPS = 3, HOST_RANKS = 8 };
 

@@ -8,7 +8,7 @@
 
 #include <math.h>
 
-#include "analysis/changepoint.h"
+#include "analysis/detect/changepoint.h"
 
 static const struct change_noise noise = {.reference = 0.034, .scale = 0.017};
 

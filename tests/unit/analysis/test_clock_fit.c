@@ -9,7 +9,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "analysis/clock_fit.h"
+#include "analysis/base/clock_fit.h"
 
 static double uniform(uint32_t *random)
 {

@@ -15,7 +15,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "analysis/evidence.h"
+#include "analysis/base/evidence.h"
 
 enum { OWN = 10, OTHER_RANK = 11, STRANGER = 12 };
 static const uint32_t ranks[] = {OWN, OTHER_RANK};

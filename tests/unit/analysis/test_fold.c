@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "analysis/fold.h"
+#include "analysis/detect/fold.h"
 
 /* splitmix64: numbers in 0..1 that are the same everywhere. */
 static double uniform(uint64_t *state)

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "analysis/period.h"
+#include "analysis/steps/period.h"
 
 enum { CUTS_MAX = 100000, SAME_CUTS = 550 };
 

@@ -9,7 +9,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "analysis/robust_stats.h"
+#include "analysis/base/robust_stats.h"
 
 static int compare(const void *a, const void *b)
 {

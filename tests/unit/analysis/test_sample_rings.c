@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analysis/sample_rings.h"
+#include "analysis/base/sample_rings.h"
 
 /* The same, kept in the plainest way: each metric's samples, the oldest first. */
 struct plain_samples {

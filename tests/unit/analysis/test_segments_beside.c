@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-#include "analysis/segments_beside.h"
+#include "analysis/join/segments_beside.h"
 
 #define US INT64_C(1000)
 

@@ -12,7 +12,7 @@
 
 #include <stdlib.h>
 
-#include "analysis/blame.h"
+#include "analysis/attribute/blame.h"
 
 #define US INT64_C(1000)
 

@@ -8,7 +8,7 @@
 
 #include <errno.h>
 
-#include "analysis/sequence_shift.h"
+#include "analysis/join/sequence_shift.h"
 
 enum { CALLS = 60 };
 

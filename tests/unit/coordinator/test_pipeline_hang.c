@@ -50,7 +50,7 @@ static void announce(struct message_batch *batch)
 	}
 }
 
-static void add_steps(struct message_batch *batch, uint64_t step, int64_t start_ns)
+static void add_steps(struct message_batch *batch, uint64_t step, int64_t start_ns, int64_t step_ms)
 {
 	batch->steps = calloc(RANKS, sizeof(*batch->steps));
 	for (uint32_t r = 0; r < RANKS; r++) {
@@ -60,15 +60,15 @@ static void add_steps(struct message_batch *batch, uint64_t step, int64_t start_
 			.index = step,
 			.signature = 1,
 			.start.value = start_ns,
-			.end.value = start_ns + STEP_MS * MS,
-			.compute_ns = 90 * MS,
+			.end.value = start_ns + step_ms * MS,
+			.compute_ns = (step_ms - 10) * MS,
 			.comm_ns = 10 * MS,
 			.part_count = 1,
 			.parts = calloc(1, sizeof(struct collective_part))};
 		entry->parts[0] = (struct collective_part){.communicator_id = WORLD,
 			.sequence = step,
-			.arrival.value = start_ns + 90 * MS,
-			.departure.value = start_ns + STEP_MS * MS,
+			.arrival.value = start_ns + (step_ms - 10) * MS,
+			.departure.value = start_ns + step_ms * MS,
 			.root = STEP_ROOT_NONE,
 			.operation = OPERATION_ALL_REDUCE};
 	}
@@ -82,20 +82,25 @@ static void push(struct pipeline *pipeline, struct message_batch *batch)
 }
 
 /* A healthy job up to step STEPS; returns the time then, and the next batch's number. */
-static int64_t run_healthy(struct pipeline *pipeline, uint64_t *number)
+static int64_t run_steps(struct pipeline *pipeline, uint64_t *number, int64_t step_ms)
 {
 	int64_t now_ns = 1000 * MS;
 
 	for (uint64_t step = 0; step < STEPS; step++) {
-		struct message_batch *batch = batch_new((*number)++, now_ns + STEP_MS * MS);
+		struct message_batch *batch = batch_new((*number)++, now_ns + step_ms * MS);
 
 		if (step == 0)
 			announce(batch);
-		add_steps(batch, step, now_ns);
+		add_steps(batch, step, now_ns, step_ms);
 		push(pipeline, batch);
-		now_ns += STEP_MS * MS;
+		now_ns += step_ms * MS;
 	}
 	return now_ns;
+}
+
+static int64_t run_healthy(struct pipeline *pipeline, uint64_t *number)
+{
+	return run_steps(pipeline, number, STEP_MS);
 }
 
 static void add_call(
@@ -120,6 +125,20 @@ static struct pipeline *create(struct told *told)
 	return pipeline;
 }
 
+static struct message_open_call *last_call(struct message_batch *batch)
+{
+	return &batch->open_calls[batch->open_call_count - 1];
+}
+
+static void place(struct message_batch *batch, uint32_t rank, enum open_call_kind kind, char state,
+	const char *where, int64_t since_ns)
+{
+	add_call(batch, rank, 0, since_ns);
+	last_call(batch)->kind = (uint8_t)kind;
+	last_call(batch)->state = (uint8_t)state;
+	snprintf(last_call(batch)->where, sizeof(last_call(batch)->where), "%s", where);
+}
+
 static void missing_rank(void **state)
 {
 	struct told told;
@@ -136,6 +155,8 @@ static void missing_rank(void **state)
 		for (uint32_t r = 0; r < RANKS; r++) {
 			if (r != 1)
 				add_call(batch, r, WORLD, stuck_ns + 90 * MS);
+			else if (second > 2)
+				place(batch, r, OPEN_CALL_NONE, 'S', "pipe_read", stuck_ns);
 		}
 		push(pipeline, batch);
 		/* five seconds in the call, and not before */
@@ -147,7 +168,12 @@ static void missing_rank(void **state)
 	assert_int_equal(told.last.victim_count, 3);
 	assert_int_equal(told.last.onset.value, stuck_ns + 90 * MS);
 	assert_non_null(strstr(told.last.evidence[0].detail, "entered by 3 of 4"));
-	assert_non_null(strstr(told.last.evidence[0].detail, "rank 1 last left all-reduce 29"));
+	assert_non_null(strstr(told.last.evidence[1].detail, "rank 1 last left all-reduce 29"));
+	assert_int_equal(told.last.hang.communicator_id, WORLD);
+	assert_int_equal(told.last.hang.sequence, STEPS);
+	assert_int_equal(told.last.hang.operation, OPERATION_ALL_REDUCE);
+	assert_int_equal(told.last.hang.entered, 3);
+	assert_int_equal(told.last.hang.members, RANKS);
 	/* It goes on. */
 	push(pipeline, batch_new(number++, now_ns + 2000 * MS));
 	assert_int_equal(told.recoveries, 1);
@@ -178,7 +204,7 @@ static void walked_upstream(void **state)
 	assert_int_equal(told.last.rank_count, 1);
 	assert_int_equal(told.last.ranks[0], 1);
 	assert_int_equal(told.last.victim_count, 3);
-	assert_non_null(strstr(told.last.evidence[0].detail, "rank 1 has ended with status 9"));
+	assert_non_null(strstr(told.last.evidence[1].detail, "rank 1 has ended with status 9"));
 	pipeline_destroy(pipeline);
 }
 
@@ -202,20 +228,6 @@ static void nobody_is_missing(void **state)
 	pipeline_destroy(pipeline);
 }
 
-static struct message_open_call *last_call(struct message_batch *batch)
-{
-	return &batch->open_calls[batch->open_call_count - 1];
-}
-
-static void place(struct message_batch *batch, uint32_t rank, enum open_call_kind kind, char state,
-	const char *where, int64_t since_ns)
-{
-	add_call(batch, rank, 0, since_ns);
-	last_call(batch)->kind = (uint8_t)kind;
-	last_call(batch)->state = (uint8_t)state;
-	snprintf(last_call(batch)->where, sizeof(last_call(batch)->where), "%s", where);
-}
-
 /* One is stopped, one waits in a receive, for it in truth: the first is named, with its state. */
 static void receiver_only_waits(void **state)
 {
@@ -237,7 +249,25 @@ static void receiver_only_waits(void **state)
 	assert_int_equal(told.last.victim_count, 3);
 	assert_non_null(strstr(told.last.evidence[0].detail, "entered by 2 of 4"));
 	assert_non_null(strstr(
-		told.last.evidence[0].detail, "in its own work, asleep in hrtimer_nanosleep"));
+		told.last.evidence[1].detail, "in its own work, asleep in hrtimer_nanosleep"));
+	pipeline_destroy(pipeline);
+}
+
+/* Whom a receiver waits for is not known: while somebody moves, it may be that one. */
+static void somebody_moves(void **state)
+{
+	struct told told;
+	struct pipeline *pipeline = create(&told);
+	uint64_t number = 0;
+	int64_t stuck_ns = run_healthy(pipeline, &number);
+	struct message_batch *batch = batch_new(number++, stuck_ns + 9000 * MS);
+
+	(void)state;
+	add_call(batch, 0, WORLD, stuck_ns + 20 * MS);
+	place(batch, 1, OPEN_CALL_POINT_TO_POINT, 'R', "MPI_Recv", stuck_ns + 30 * MS);
+	place(batch, 2, OPEN_CALL_POINT_TO_POINT, 'R', "MPI_Recv", stuck_ns);
+	push(pipeline, batch);
+	assert_int_equal(told.alerts, 0);
 	pipeline_destroy(pipeline);
 }
 
@@ -320,7 +350,7 @@ static void held_while_nobody_moves(void **state)
 		assert_int_equal(told.last.ranks[0], 2);
 		assert_int_equal(told.last.victim_count, 3);
 		assert_non_null(strstr(told.last.evidence[0].detail, "3 others stand still, too"));
-		assert_non_null(strstr(told.last.evidence[0].detail, "stopped by a signal"));
+		assert_non_null(strstr(told.last.evidence[1].detail, "stopped by a signal"));
 	}
 }
 
@@ -369,7 +399,7 @@ static void stopped_inside(void **state)
 	assert_int_equal(told.last.rank_count, 1);
 	assert_int_equal(told.last.ranks[0], 3);
 	assert_int_equal(told.last.victim_count, 3);
-	assert_non_null(strstr(told.last.evidence[0].detail, "stopped by a signal"));
+	assert_non_null(strstr(told.last.evidence[1].detail, "stopped by a signal"));
 	pipeline_destroy(pipeline);
 }
 
@@ -390,9 +420,9 @@ static void two_are_missing(void **state)
 	push(pipeline, batch);
 	assert_int_equal(told.last.rank_count, 2);
 	assert_int_equal(told.last.ranks[0], 2);
-	assert_int_equal(told.last.evidence_count, 2);
-	assert_non_null(strstr(told.last.evidence[0].detail, "blocked in nfs_wait"));
-	assert_non_null(strstr(told.last.evidence[1].detail, "rank 3 last left"));
+	assert_int_equal(told.last.evidence_count, 3);
+	assert_non_null(strstr(told.last.evidence[1].detail, "blocked in nfs_wait"));
+	assert_non_null(strstr(told.last.evidence[2].detail, "rank 3 last left"));
 	pipeline_destroy(pipeline);
 }
 
@@ -437,6 +467,258 @@ static void slow_is_no_hang(void **state)
 	pipeline_destroy(pipeline);
 }
 
+enum {
+	DEVICE = 99,
+	OTHER = 111
+}; /* calls of devices: of all, and of another kind, which only some made */
+
+static void announce_devices(
+	struct pipeline *pipeline, uint64_t *number, int64_t now_ns, bool other)
+{
+	struct message_batch *batch = batch_new((*number)++, now_ns);
+
+	made_batch_announce(batch, RANKS, 2);
+	for (uint32_t r = 0; r < RANKS; r++)
+		made_batch_add_communicator(batch, r, DEVICE, RANKS, r);
+	if (other)
+		made_batch_add_communicator(batch, 1, OTHER, RANKS, 1);
+	push(pipeline, batch);
+}
+
+/* A host that runs ahead of its device, which is in a call since then. */
+static void place_device(struct message_batch *batch, uint32_t rank, uint64_t communicator,
+	int64_t since_ns, bool started)
+{
+	place(batch, rank, OPEN_CALL_UNSEEN, 'R', "", batch->sent.value - 100 * MS);
+	last_call(batch)->stall = (struct message_stall){.communicator_id = communicator,
+		.sequence = communicator == DEVICE ? 7 : 0,
+		.launched.value = since_ns,
+		.calls = 3,
+		.operation = communicator == DEVICE ? OPERATION_ALL_GATHER : OPERATION_REDUCE,
+		.started = started,
+		.threads = 4};
+}
+
+/* Everybody but rank 1 is in the device's call; what rank 1 does is in *stall. */
+static struct message_batch *all_but_one(uint64_t number, int64_t now_ns, int64_t since_ns,
+	bool started, char state, const struct message_stall *stall)
+{
+	struct message_batch *batch = batch_new(number, now_ns);
+
+	for (uint32_t r = 0; r < RANKS; r++) {
+		if (r != 1)
+			place_device(batch, r, DEVICE, since_ns, started);
+	}
+	place(batch, 1, OPEN_CALL_NONE, state, "", since_ns);
+	last_call(batch)->stall = *stall;
+	return batch;
+}
+
+/* Hosts run ahead: who is missing is told by the devices. It runs without an end, or sleeps. */
+static void devices_tell(void **state)
+{
+	(void)state;
+	for (int asleep = 0; asleep < 2; asleep++) {
+		struct told told;
+		struct pipeline *pipeline = create(&told);
+		struct message_stall stall = {.threads = 3, .wait_channel = "pipe_read"};
+		uint64_t number = 0;
+		int64_t stuck_ns = run_healthy(pipeline, &number);
+
+		announce_devices(pipeline, &number, stuck_ns, false);
+		for (uint64_t second = 2; second <= 6; second++) {
+			stall.over_ms = 1000 * (second - 2);
+			stall.cpu_ms = asleep ? 0 : stall.over_ms;
+			push(pipeline, all_but_one(number++, stuck_ns + (int64_t)second * 1000 * MS,
+					       stuck_ns, true, asleep ? 'S' : 'R', &stall));
+			assert_int_equal(told.alerts, second >= 5);
+		}
+		assert_int_equal(told.last.rank_count, 1);
+		assert_int_equal(told.last.ranks[0], 1);
+		assert_int_equal(told.last.victim_count, 3);
+		assert_int_equal(told.last.hang.communicator_id, DEVICE);
+		assert_int_equal(told.last.hang.sequence, 7);
+		assert_int_equal(told.last.hang.operation, OPERATION_ALL_GATHER);
+		assert_non_null(strstr(told.last.evidence[0].detail,
+			"all-gather 7 of communicator 0000000000000063 entered by 3 of 4"));
+		assert_non_null(strstr(told.last.evidence[1].detail,
+			asleep ? "in its own work, asleep in pipe_read, 0.0 s of CPU time in"
+			       : "in its own work, running, 3.0 s of CPU time in 3.0 s"));
+		pipeline_destroy(pipeline);
+	}
+}
+
+/* Devices that have not begun the call have other work: nobody waits in it yet. */
+static void devices_are_busy(void **state)
+{
+	struct told told;
+	struct pipeline *pipeline = create(&told);
+	struct message_stall stall = {.threads = 3};
+	uint64_t number = 0;
+	int64_t stuck_ns = run_healthy(pipeline, &number);
+
+	(void)state;
+	announce_devices(pipeline, &number, stuck_ns, false);
+	push(pipeline, all_but_one(number++, stuck_ns + 9000 * MS, stuck_ns, false, 'R', &stall));
+	assert_int_equal(told.alerts, 0);
+	/* They begin: from then on they wait. */
+	push(pipeline, all_but_one(number++, stuck_ns + 10000 * MS, stuck_ns, true, 'R', &stall));
+	assert_int_equal(told.alerts, 0);
+	push(pipeline, all_but_one(number++, stuck_ns + 14500 * MS, stuck_ns, true, 'R', &stall));
+	assert_int_equal(told.alerts, 1);
+	pipeline_destroy(pipeline);
+}
+
+/* A job that has no usual step yet compiles, perhaps: only who cannot go on is told. */
+static void first_step(void **state)
+{
+	(void)state;
+	for (int stopped = 0; stopped < 2; stopped++) {
+		struct told told;
+		struct pipeline *pipeline = create(&told);
+		struct message_stall stall = {.threads = 3};
+		struct message_batch *batch = batch_new(0, 1000 * MS);
+		uint64_t number = 1;
+
+		announce(batch);
+		push(pipeline, batch);
+		announce_devices(pipeline, &number, 1000 * MS, false);
+		push(pipeline, all_but_one(number++, 62000 * MS, 2000 * MS, true,
+				       stopped ? 'T' : 'R', &stall));
+		assert_int_equal(told.alerts, stopped);
+		push(pipeline, all_but_one(number++, 303000 * MS, 2000 * MS, true,
+				       stopped ? 'T' : 'R', &stall));
+		assert_int_equal(told.alerts, 1);
+		pipeline_destroy(pipeline);
+	}
+}
+
+/* Who writes works, for as long as it does; who begins other calls (an evaluation), too. */
+static void work_is_no_hang(void **state)
+{
+	(void)state;
+	for (int evaluates = 0; evaluates < 2; evaluates++) {
+		struct told told;
+		struct pipeline *pipeline = create(&told);
+		struct message_stall stall = {.threads = 3};
+		uint64_t number = 0;
+		int64_t stuck_ns = run_healthy(pipeline, &number), now_ns = stuck_ns;
+
+		announce_devices(pipeline, &number, stuck_ns, false);
+		for (int second = 2; second <= 60; second++) {
+			now_ns = stuck_ns + second * 1000 * MS;
+			if (evaluates)
+				stall.acted_ms = (uint32_t)(second - 1) * 1000;
+			else
+				stall.io_bytes += 2 << 20;
+			push(pipeline, all_but_one(number++, now_ns, stuck_ns, true,
+					       second % 2 ? 'D' : 'R', &stall));
+			assert_int_equal(told.alerts, 0);
+		}
+		/* It has ended with that, and does not come. */
+		push(pipeline,
+			all_but_one(number++, now_ns + 5500 * MS, stuck_ns, true, 'S', &stall));
+		assert_int_equal(told.alerts, 1);
+		pipeline_destroy(pipeline);
+	}
+}
+
+/* One that is alive may take ten usual steps, one that is stopped may not. */
+static void usual_steps(void **state)
+{
+	(void)state;
+	for (int stopped = 0; stopped < 2; stopped++) {
+		struct told told;
+		struct pipeline *pipeline = create(&told);
+		struct message_stall stall = {.threads = 3};
+		uint64_t number = 0;
+		int64_t stuck_ns = run_steps(pipeline, &number, 2000);
+
+		announce_devices(pipeline, &number, stuck_ns, false);
+		push(pipeline, all_but_one(number++, stuck_ns + 6000 * MS, stuck_ns, true,
+				       stopped ? 'T' : 'S', &stall));
+		assert_int_equal(told.alerts, stopped);
+		push(pipeline, all_but_one(number++, stuck_ns + 19000 * MS, stuck_ns, true,
+				       stopped ? 'T' : 'S', &stall));
+		assert_int_equal(told.alerts, stopped);
+		push(pipeline, all_but_one(number++, stuck_ns + 21000 * MS, stuck_ns, true,
+				       stopped ? 'T' : 'S', &stall));
+		assert_int_equal(told.alerts, 1);
+		pipeline_destroy(pipeline);
+	}
+}
+
+/* One called what nobody else did: the others wait for it, and it for them. */
+static void another_call(void **state)
+{
+	struct told told;
+	struct pipeline *pipeline = create(&told);
+	uint64_t number = 0;
+	int64_t stuck_ns = run_healthy(pipeline, &number);
+	struct message_batch *batch;
+
+	(void)state;
+	announce_devices(pipeline, &number, stuck_ns, true);
+	batch = batch_new(number++, stuck_ns + 9000 * MS);
+	for (uint32_t r = 0; r < RANKS; r++)
+		place_device(batch, r, r == 1 ? OTHER : DEVICE, stuck_ns, true);
+	push(pipeline, batch);
+	assert_int_equal(told.alerts, 1);
+	assert_int_equal(told.last.rank_count, 1);
+	assert_int_equal(told.last.ranks[0], 1);
+	assert_non_null(strstr(told.last.evidence[0].detail, "entered by 3 of 4"));
+	assert_non_null(strstr(
+		told.last.evidence[1].detail, "in reduce 0 of communicator 000000000000006f"));
+	pipeline_destroy(pipeline);
+}
+
+/* The missing one's node went silent; another probe has taken over the ranks of the others. */
+static void silent_node(void **state)
+{
+	struct told told;
+	struct pipeline *pipeline = create(&told);
+	uint64_t number = 0;
+	int64_t stuck_ns = run_healthy(pipeline, &number);
+	struct message_batch *batch = made_batch(50, 6, 0);
+
+	(void)state;
+	announce_devices(pipeline, &number, stuck_ns, false);
+	batch->sent.value = stuck_ns + 6000 * MS;
+	made_batch_announce(batch, RANKS, 1);
+	batch->ranks[1] = batch->ranks[--batch->rank_count]; /* all but rank 1 */
+	for (uint32_t r = 0; r < RANKS; r++) {
+		if (r != 1)
+			place_device(batch, r, DEVICE, stuck_ns, true);
+	}
+	push(pipeline, batch);
+	assert_int_equal(told.alerts, 1);
+	assert_int_equal(told.last.rank_count, 1);
+	assert_int_equal(told.last.ranks[0], 1);
+	assert_non_null(strstr(told.last.evidence[1].detail, "nothing was heard of it for"));
+	pipeline_destroy(pipeline);
+}
+
+/* Who is no member of the communicator is not missing there, whatever it does. */
+static void no_member(void **state)
+{
+	struct told told;
+	struct pipeline *pipeline = create(&told);
+	uint64_t number = 0;
+	int64_t stuck_ns = run_healthy(pipeline, &number);
+	struct message_batch *batch = batch_new(number++, stuck_ns + 9000 * MS);
+
+	(void)state;
+	add_call(batch, 0, PAIR, stuck_ns + 50 * MS);
+	for (uint32_t r = 1; r < RANKS; r++)
+		place(batch, r, OPEN_CALL_NONE, 'S', "pipe_read", stuck_ns);
+	push(pipeline, batch);
+	assert_int_equal(told.alerts, 1);
+	assert_int_equal(told.last.rank_count, 1);
+	assert_int_equal(told.last.ranks[0], 1);
+	assert_non_null(strstr(told.last.evidence[0].detail, "entered by 1 of 2"));
+	pipeline_destroy(pipeline);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -444,6 +726,7 @@ int main(void)
 		cmocka_unit_test(walked_upstream),
 		cmocka_unit_test(nobody_is_missing),
 		cmocka_unit_test(receiver_only_waits),
+		cmocka_unit_test(somebody_moves),
 		cmocka_unit_test(what_stands_still_is_kept),
 		cmocka_unit_test(held_while_nobody_moves),
 		cmocka_unit_test(held_while_one_moves),
@@ -452,6 +735,14 @@ int main(void)
 		cmocka_unit_test(two_are_missing),
 		cmocka_unit_test(device_waits),
 		cmocka_unit_test(slow_is_no_hang),
+		cmocka_unit_test(devices_tell),
+		cmocka_unit_test(devices_are_busy),
+		cmocka_unit_test(first_step),
+		cmocka_unit_test(work_is_no_hang),
+		cmocka_unit_test(usual_steps),
+		cmocka_unit_test(another_call),
+		cmocka_unit_test(silent_node),
+		cmocka_unit_test(no_member),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -86,13 +86,17 @@ static struct collective_part measured(
 static void off_cpu_without_a_host(void **state)
 {
 	static const struct {
-		int64_t enqueue_ms, start_ms, cpu_ms, delay_ms, host_ms, asleep_ms;
+		int64_t enqueue_ms, start_ms, cpu_ms, queued_ms, storage_ms;
+		struct {
+			int64_t host_ms, asleep_ms, storage_ms;
+		} told;
 	} cases[] = {
-		{10, 10, 10, 0, 0, 0},
-		{41, 41, 20, 0, 30, 20},  /* slept for 20 of the 30 ms since the last ended */
-		{72, 72, 32, 12, 30, 6},  /* of 18, 12 in the queue */
-		{103, 103, 72, 0, 30, 0}, /* was busy, two threads even */
-		{134, 134, 73, 0, 30, 29},
+		{10, 10, 10, 0, 0, {0, 0, 0}},
+		{41, 41, 20, 0, 0, {30, 20, 0}},    /* slept for 20 ms since the last ended */
+		{72, 72, 32, 12, 0, {30, 6, 0}},    /* of 18, 12 in the queue */
+		{103, 103, 72, 0, 10, {30, 0, 0}},  /* was busy, two threads even */
+		{134, 134, 73, 0, 0, {30, 19, 10}}, /* waited for storage */
+		{165, 165, 74, 20, 9, {30, 0, 9}},
 	};
 	struct device_calls *calls = device_calls_create();
 	struct collective_part part;
@@ -101,20 +105,21 @@ static void off_cpu_without_a_host(void **state)
 	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		part = measured(cases[i].enqueue_ms, cases[i].start_ms, i, cases[i].cpu_ms);
-		device_calls_run_delay(calls, cases[i].delay_ms * MS);
+		device_calls_delay(calls, cases[i].queued_ms * MS, cases[i].storage_ms * MS);
 		device_calls_done(calls, &part, 0);
 		assert_true(device_calls_take(calls, false, &part, &others));
-		assert_int_equal(part.before.host_ns, cases[i].host_ms * MS);
-		assert_int_equal(part.before.asleep_ns, cases[i].asleep_ms * MS);
+		assert_int_equal(part.before.host_ns, cases[i].told.host_ms * MS);
+		assert_int_equal(part.before.asleep_ns, cases[i].told.asleep_ms * MS);
 		assert_int_equal(part.before.preempted_ns, 0); /* it may have spun for its device */
+		assert_int_equal(part.before.block_io_ns, cases[i].told.storage_ms * MS);
 	}
 	/* It waited for the 34 ms of the call before, perhaps: what it slept of that was no fault of its. */
-	part = measured(140, 135, 5, 74);
-	part.departure.value = 175 * MS;
-	part.arrival.value = 141 * MS;
+	part = measured(171, 166, 6, 75);
+	part.departure.value = 206 * MS;
+	part.arrival.value = 172 * MS;
 	device_calls_done(calls, &part, 0);
 	assert_true(device_calls_take(calls, false, &part, &others));
-	part = measured(180, 180, 6, 78);
+	part = measured(211, 211, 7, 79);
 	device_calls_done(calls, &part, 0);
 	assert_true(device_calls_take(calls, false, &part, &others));
 	assert_int_equal(part.before.host_ns, 6 * MS);

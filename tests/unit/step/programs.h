@@ -8,7 +8,7 @@
 
 #include <stdlib.h>
 
-#include "analysis/step.h"
+#include "analysis/base/step.h"
 
 struct call {
 	uint64_t communicator;

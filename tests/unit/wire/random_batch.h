@@ -287,6 +287,10 @@ static inline void random_stall(struct random_source *random, struct message_ope
 	stall->cpu_ms = random_wide(random);
 	stall->over_ms = random_wide(random);
 	random_text(random, stall->wait_channel, sizeof(stall->wait_channel));
+	if (random_below(random, 2)) { /* as earlier versions write it, else */
+		stall->io_bytes = random_wide(random);
+		stall->acted_ms = (uint32_t)random_wide(random);
+	}
 	if (random_below(random, 2))
 		return;
 	stall->communicator_id = random_wide(random);

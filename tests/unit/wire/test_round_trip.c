@@ -164,6 +164,8 @@ static void check_stall(const struct message_stall *a, const struct message_stal
 	assert_int_equal(a->cpu_ms, b->cpu_ms);
 	assert_int_equal(a->over_ms, b->over_ms);
 	assert_string_equal(a->wait_channel, b->wait_channel);
+	assert_int_equal(a->io_bytes, b->io_bytes);
+	assert_int_equal(a->acted_ms, b->acted_ms);
 }
 
 static void check_open_calls(const struct message_batch *in, const struct message_batch *out)

@@ -47,18 +47,27 @@ static int is_own_exchange(const struct work *work)
 }
 
 /* NCCL's proxy thread says this soon after; every channel has a little other times. */
-static void report_channels(const struct launch_batch *batch, uint64_t start_ns, uint64_t stop_ns)
+static void report_start(struct launch_batch *batch, uint64_t start_ns)
+{
+	for (size_t i = 0; i < batch->work_count; i++) {
+		struct profiler_task *task = &batch->tasks[i];
+
+		if (is_own_exchange(&batch->works[i]))
+			continue;
+		for (uint8_t c = 0; task->event && c < task->channels; c++)
+			task->kernel_channels[c] = profiler_channel_start(task, c, start_ns + c);
+	}
+}
+
+static void report_stop(const struct launch_batch *batch, uint64_t stop_ns)
 {
 	for (size_t i = 0; i < batch->work_count; i++) {
 		const struct profiler_task *task = &batch->tasks[i];
 
 		if (is_own_exchange(&batch->works[i]))
 			continue;
-		for (uint8_t channel = 0; task->event && channel < task->channels; channel++) {
-			void *handle = profiler_channel_start(task, channel, start_ns + channel);
-
-			profiler_channel_stop(handle, stop_ns - channel);
-		}
+		for (uint8_t c = 0; task->event && c < task->channels; c++)
+			profiler_channel_stop(task->kernel_channels[c], stop_ns - c);
 	}
 }
 
@@ -70,10 +79,10 @@ static void kernel_code(void *const *arguments)
 	ncclResult_t result;
 
 	memcpy(&batch, arguments[0], sizeof(struct launch_batch *));
+	report_start(batch, (uint64_t)(start_ns + DEVICE_GLOBALTIMER_OFFSET_NS));
 	result = carrier_run(batch->works, batch->work_count, start_ns, &end_ns);
 	device_wait_until(end_ns);
-	report_channels(batch, (uint64_t)(start_ns + DEVICE_GLOBALTIMER_OFFSET_NS),
-		(uint64_t)(end_ns + DEVICE_GLOBALTIMER_OFFSET_NS));
+	report_stop(batch, (uint64_t)(end_ns + DEVICE_GLOBALTIMER_OFFSET_NS));
 	if (result)
 		__atomic_store_n(&asynchronous_error, result, __ATOMIC_RELAXED);
 	free(batch);

@@ -40,6 +40,7 @@ struct profiler_task {
 	int rank;
 	int mask; /* what the plug-in asked for when it began */
 	uint8_t channels;
+	void *kernel_channels[PROFILER_CHANNELS]; /* those that have started */
 };
 
 void profiler_begin(

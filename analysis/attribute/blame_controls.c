@@ -1,0 +1,462 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which segments are compared with which: peers by layout, controls by lower median. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "analysis/attribute/blame_internal.h"
+#include "analysis/base/robust_stats.h"
+
+/* So many lie in one line of a cache, row by row. */
+enum { COLUMNS_AT_ONCE = 8 };
+enum { COLUMN_GAP = 8 }; /* columns of a power of two of rows would share the sets of a cache */
+
+/*
+ * A segment before a part with device time lasts as long as the slower of two takes: the host that
+ * enqueues (host_ns, less its waits for the device) and the device that works. What the segment
+ * lasts beyond the host's time is the device's; it may be negative, where the device idled less
+ * than the host took. Compared with a control, own - host tells a longer device from a later host.
+ * Where only the host's times are known (PART_HOST_TIME), own - host is what it waited for its device
+ * before it could call.
+ */
+void blame_components(const struct grid_cell *cell, int64_t cell_own_ns, int64_t kinds[EXCESS_NR])
+{
+	const struct activity *activity = cell->own;
+	bool device = cell->part->flags & (PART_DEVICE_TIME | PART_HOST_TIME);
+	int64_t own_ns = device ? activity->host_ns : cell_own_ns;
+	int64_t fault_ns =
+		activity->minor_fault_ns ? MINOR_FAULT_AROUND_NS : MINOR_FAULT_TYPICAL_NS;
+	int64_t minor_ns = activity->minor_fault_ns + (int64_t)activity->minor_faults * fault_ns;
+	int64_t rest_ns;
+
+	if (device)
+		kinds[EXCESS_COMPUTE] += cell_own_ns - own_ns;
+	rest_ns = own_ns - activity->preempted_ns - activity->throttled_ns - activity->block_io_ns -
+		  activity->asleep_ns - activity->major_fault_ns;
+	if (rest_ns < 0)
+		rest_ns = 0;
+	if (minor_ns > rest_ns)
+		minor_ns = rest_ns;
+	rest_ns -= minor_ns;
+	int64_t collector_ns = activity->collector_ns < rest_ns ? activity->collector_ns : rest_ns;
+
+	kinds[EXCESS_COLLECTOR] += collector_ns;
+	kinds[device ? EXCESS_HOST_CPU : EXCESS_COMPUTE] += rest_ns - collector_ns;
+	kinds[EXCESS_PREEMPTED] += activity->preempted_ns;
+	kinds[EXCESS_THROTTLED] += activity->throttled_ns;
+	kinds[EXCESS_BLOCK_IO] += activity->block_io_ns;
+	kinds[EXCESS_ASLEEP] += activity->asleep_ns;
+	kinds[EXCESS_MAJOR_FAULT] += activity->major_fault_ns;
+	kinds[EXCESS_MINOR_FAULT] += minor_ns;
+}
+
+/* Heap sort of row indices by (layout, row): no memory, the same order every time. */
+static int compare_rows(const struct step_grid *grid, uint32_t a, uint32_t b)
+{
+	uint64_t layout_a = grid->rows[a].layout, layout_b = grid->rows[b].layout;
+
+	if (layout_a != layout_b)
+		return layout_a < layout_b ? -1 : 1;
+	return a < b ? -1 : a > b;
+}
+
+static void sift(const struct step_grid *grid, uint32_t *rows, size_t root, size_t count)
+{
+	for (size_t child = 2 * root + 1; child < count; child = 2 * root + 1) {
+		uint32_t swap = rows[root];
+
+		if (child + 1 < count && compare_rows(grid, rows[child + 1], rows[child]) > 0)
+			child++;
+		if (compare_rows(grid, rows[root], rows[child]) >= 0)
+			return;
+		rows[root] = rows[child];
+		rows[child] = swap;
+		root = child;
+	}
+}
+
+static void sort_rows(const struct step_grid *grid, uint32_t *rows)
+{
+	size_t count = grid->row_count;
+	bool sorted = true;
+
+	for (size_t i = 0; i < count; i++) {
+		rows[i] = (uint32_t)i;
+		sorted &= i == 0 || compare_rows(grid, rows[i - 1], rows[i]) < 0;
+	}
+	if (sorted)
+		return;
+	for (size_t i = count / 2; i-- > 0;)
+		sift(grid, rows, i, count);
+	for (size_t end = count; end-- > 1;) {
+		uint32_t swap = rows[0];
+
+		rows[0] = rows[end];
+		rows[end] = swap;
+		sift(grid, rows, 0, end);
+	}
+}
+
+/* Rows of one layout: who is compared with whom. */
+struct peers {
+	struct blame *blame;
+	const struct step_grid *grid;
+	const uint32_t *rows;
+	size_t row_count;
+	size_t count;  /* rows without a hole: those that are compared */
+	size_t stride; /* of columns: not a power of two, as counts mostly are */
+	uint32_t first_control;
+	uint32_t position_count;
+	bool in_columns;	/* their own times at each position lie in one piece in the grid */
+	bool plain_controls;	/* all of them are */
+	int64_t control_sum_ns; /* of these cells' own times */
+};
+
+/* The peers' own times at some positions, position by position, so that each lies in one piece. */
+static void fill_columns(const struct peers *peers, uint32_t first, uint32_t end)
+{
+	const struct step_grid *grid = peers->grid;
+	size_t place = 0;
+
+	for (size_t i = 0; i < peers->row_count; i++) {
+		const struct grid_row *row = &grid->rows[peers->rows[i]];
+
+		if (row->hole)
+			continue;
+		for (uint32_t p = first; p < end; p++)
+			peers->blame->columns[p % COLUMNS_AT_ONCE * peers->stride + place] =
+				grid_own_ns(grid, grid_cell_at(grid, row, p));
+		place++;
+	}
+}
+
+/* The row at a place among those without a hole. */
+static const struct grid_row *row_at(const struct peers *peers, size_t place)
+{
+	for (size_t i = 0; i < peers->row_count; i++) {
+		const struct grid_row *row = &peers->grid->rows[peers->rows[i]];
+
+		if (!row->hole && place-- == 0)
+			return row;
+	}
+	return NULL;
+}
+
+/*
+ * A queued cell's own time is what lay before it, work or not; how long the work is, is seen where
+ * a peer's cell was not queued. The lower median of these, or the position's control.
+ */
+static int64_t measured_control(const struct peers *peers, uint32_t position)
+{
+	const struct step_grid *grid = peers->grid;
+	size_t count = 0;
+
+	for (size_t i = 0; i < peers->row_count; i++) {
+		const struct grid_row *row = &grid->rows[peers->rows[i]];
+		const struct grid_cell *cell;
+
+		if (row->hole)
+			continue;
+		cell = &grid->cells[grid_cell_at(grid, row, position)];
+		if (!(cell->flags & CELL_QUEUED))
+			peers->blame->scratch[count++] =
+				grid_own_ns(grid, grid_cell_at(grid, row, position));
+	}
+	return count ? lower_median_int64(peers->blame->scratch, count)
+		     : peers->blame->controls[peers->first_control + position].control_ns;
+}
+
+/* The peers are the members of one instance at each position. */
+static bool lie_in_columns(const struct peers *peers)
+{
+	const struct step_grid *grid = peers->grid;
+	const struct grid_row *row = &grid->rows[peers->rows[0]];
+
+	for (uint32_t p = 0; p < peers->position_count && peers->blame->alike; p++) {
+		if (grid->instances[grid->joins[row->first_cell + p]].member_count !=
+			peers->row_count)
+			return false;
+	}
+	return peers->blame->alike;
+}
+
+/* The peers' own times at a position. */
+static const int64_t *column_of(const struct peers *peers, uint32_t position)
+{
+	const struct step_grid *grid = peers->grid;
+	uint32_t left = peers->position_count - position;
+
+	if (peers->in_columns)
+		return &grid->own_ns[grid->places[grid->rows[peers->rows[0]].first_cell +
+						  position]];
+	if (position % COLUMNS_AT_ONCE == 0)
+		fill_columns(peers, position,
+			position + (left < COLUMNS_AT_ONCE ? left : COLUMNS_AT_ONCE));
+	return &peers->blame->columns[position % COLUMNS_AT_ONCE * peers->stride];
+}
+
+/* The control of one position: the lower median of the peers' own times, and whose it is. */
+static void find_control(struct peers *peers, uint32_t position)
+{
+	const struct step_grid *grid = peers->grid;
+	const int64_t *column = column_of(peers, position);
+	struct blame_control *control = &peers->blame->controls[peers->first_control + position];
+	size_t place = 0;
+
+	control->control_ns = lower_median_of_int64(column, peers->count, peers->blame->scratch);
+	while (column[place] != control->control_ns)
+		place++;
+	/* Where no row has a hole, a place is an index. */
+	const struct grid_row *row = peers->count == peers->row_count
+					     ? &grid->rows[peers->rows[place]]
+					     : row_at(peers, place);
+
+	control->cell = grid_cell_at(grid, row, position);
+	control->own_ns = control->control_ns;
+	control->plain = grid->cells[control->cell].own == &activity_none &&
+			 !(grid->cells[control->cell].part->flags & PART_DEVICE_TIME);
+	control->queued = grid->cells[control->cell].flags & CELL_QUEUED;
+	control->measured_ns =
+		control->queued ? measured_control(peers, position) : control->control_ns;
+	peers->plain_controls &= control->plain;
+	peers->control_sum_ns += control->own_ns;
+}
+
+/* Takes a cell and its control into the sums of its row. */
+static void add_components(const struct step_grid *grid, struct blame_row *row, uint32_t c,
+	const struct blame_control *compared)
+{
+	const struct grid_cell *cell = &grid->cells[c], *control = &grid->cells[compared->cell];
+	int64_t own_ns = grid_own_ns(grid, c);
+
+	if (!((cell->part->flags | control->part->flags) & (PART_DEVICE_TIME | PART_HOST_TIME)) &&
+		cell->own == &activity_none && control->own == &activity_none) {
+		row->own[EXCESS_COMPUTE] += own_ns > 0 ? own_ns : 0;
+		row->control[EXCESS_COMPUTE] += compared->own_ns > 0 ? compared->own_ns : 0;
+		return;
+	}
+	blame_components(cell, own_ns, row->own);
+	blame_components(control, compared->own_ns, row->control);
+	row->on_device |= (cell->part->flags & (PART_DEVICE_TIME | PART_HOST_TIME)) != 0;
+	if (cell->part->flags & PART_HOST_TIME) {
+		row->host_times = true;
+		row->unjoined |= cell->instance == GRID_NONE;
+	}
+	row->minor_faults += cell->own->minor_faults;
+	row->control_minor_faults += control->own->minor_faults;
+}
+
+/* What a row does before its next instance, cell by cell; not of overlapped rows. */
+struct leading {
+	struct blame_lead lead;
+	int64_t opaque_ns;
+	uint8_t mixed;
+};
+
+static void add_lead(struct blame *blame, const struct step_grid *grid, uint32_t c,
+	int64_t control_ns, struct leading *leading)
+{
+	const struct grid_cell *cell = &grid->cells[c];
+
+	leading->lead.own_ns += grid_own_ns(grid, c);
+	leading->lead.control_ns += control_ns;
+	leading->opaque_ns += cell->opaque_ns;
+	if (cell->instance == GRID_NONE) {
+		leading->opaque_ns += grid_call_ns(grid, c);
+		return;
+	}
+	uint32_t at = grid->places[c];
+
+	if (leading->opaque_ns) {
+		leading->mixed |= MIXED_OPAQUE;
+		blame->opaque_ns[at] = leading->opaque_ns;
+		blame->opaque = true;
+	}
+	if (leading->mixed)
+		blame->mixed[at] = leading->mixed;
+	if (!blame->alike)
+		blame->leads[at] = leading->lead;
+	*leading = (struct leading){0};
+}
+
+/* Compares a plain row with the controls of its positions. */
+static void compare_plain(const struct peers *peers, uint32_t r)
+{
+	const struct step_grid *grid = peers->grid;
+	const struct grid_row *row = &grid->rows[r];
+	struct blame *blame = peers->blame;
+	struct blame_row *result = &blame->rows[r];
+	int64_t own_ns = row->own_ns,
+		control_ns = peers->control_sum_ns; /* what is COMPUTE of them */
+
+	result->own_excess_ns += own_ns - control_ns;
+	for (uint32_t p = 0; p < row->cell_count && !(blame->alike && peers->plain_controls); p++) {
+		const struct blame_control *control = &blame->controls[peers->first_control + p];
+		uint32_t place = grid->places[row->first_cell + p];
+
+		if (!blame->alike)
+			blame->leads[place] =
+				(struct blame_lead){grid->own_ns[place], control->control_ns};
+		if (control->plain)
+			continue;
+		own_ns -= grid->own_ns[place];
+		control_ns -= control->own_ns;
+		add_components(grid, result, row->first_cell + p, control);
+		blame->mixed[place] = MIXED_ACTIVITY;
+	}
+	result->own[EXCESS_COMPUTE] += own_ns;
+	result->control[EXCESS_COMPUTE] += control_ns;
+}
+
+/* The same for one that is not plain, and not overlapped. */
+static void compare_row(const struct peers *peers, uint32_t r)
+{
+	const struct step_grid *grid = peers->grid;
+	const struct grid_row *row = &grid->rows[r];
+	struct blame *blame = peers->blame;
+	struct leading leading = {0};
+
+	for (uint32_t p = 0; p < row->cell_count; p++) {
+		const struct blame_control *control = &blame->controls[peers->first_control + p];
+		uint32_t c = row->first_cell + p;
+
+		blame->rows[r].own_excess_ns += grid_own_ns(grid, c) - control->own_ns;
+		add_components(grid, &blame->rows[r], c, control);
+		if (!control->plain || grid->cells[c].own != &activity_none)
+			leading.mixed |= MIXED_ACTIVITY;
+		add_lead(blame, grid, c, control->control_ns, &leading);
+	}
+}
+
+/* It was queued, and nothing is known of the work before it. */
+static bool is_bound(const struct grid_cell *cell)
+{
+	return (cell->flags & (CELL_QUEUED | CELL_RECKONED)) == CELL_QUEUED;
+}
+
+/* The same for an overlapped row. */
+static void compare_streams(const struct peers *peers, uint32_t r)
+{
+	const struct step_grid *grid = peers->grid;
+	const struct grid_row *row = &grid->rows[r];
+	struct blame *blame = peers->blame;
+
+	for (uint32_t p = 0; p < row->cell_count; p++) {
+		const struct blame_control *control = &blame->controls[peers->first_control + p];
+		uint32_t c = grid_cell_at(grid, row, p);
+		const struct grid_cell *cell = &grid->cells[c];
+		int64_t own_ns = grid_own_ns(grid, c);
+		/* Of queued cells only a bound is known: they neither exceed nor show others to be early. */
+		bool bound = cell->flags & CELL_QUEUED
+				     ? own_ns > control->control_ns
+				     : control->queued && own_ns < control->control_ns;
+
+		blame->cells[c] = (struct blame_cell){bound ? own_ns : control->control_ns,
+			control->cell, is_bound(cell) ? control->measured_ns : INT64_MAX};
+		if (bound)
+			continue;
+		blame->rows[r].own_excess_ns += own_ns - control->own_ns;
+		add_components(grid, &blame->rows[r], c, control);
+	}
+}
+
+/*
+ * A row without peers is its own control. What lay before its queued cells is not known to be work: in a
+ * replay they follow each other as they did.
+ */
+static void keep_row(struct blame *blame, const struct step_grid *grid, uint32_t r)
+{
+	const struct grid_row *row = &grid->rows[r];
+	struct leading leading = {0};
+
+	blame->row_controls[r] = GRID_NONE;
+	for (uint32_t c = row->first_cell; c < row->first_cell + row->cell_count; c++) {
+		int64_t own_ns = grid_own_ns(grid, c);
+
+		if (row->overlapped)
+			blame->cells[c] = (struct blame_cell){
+				own_ns, GRID_NONE, is_bound(&grid->cells[c]) ? 0 : INT64_MAX};
+		else
+			add_lead(blame, grid, c, own_ns, &leading);
+	}
+}
+
+static void compare_peers(struct peers *peers)
+{
+	struct blame *blame = peers->blame;
+
+	peers->in_columns = lie_in_columns(peers);
+	peers->plain_controls = true;
+	for (uint32_t p = 0; p < peers->position_count && peers->count >= 2; p++)
+		find_control(peers, p);
+	for (size_t i = 0; i < peers->row_count; i++) {
+		uint32_t r = peers->rows[i];
+
+		if (peers->count < 2 || peers->grid->rows[r].hole) {
+			keep_row(blame, peers->grid, r);
+			continue;
+		}
+		blame->row_controls[r] = peers->first_control;
+		if (peers->grid->rows[r].overlapped)
+			compare_streams(peers, r);
+		else if (peers->grid->rows[r].plain)
+			compare_plain(peers, r);
+		else
+			compare_row(peers, r);
+		blame->rows[r].judged = peers->position_count > 0;
+	}
+}
+
+static bool same_layout(const struct step_grid *grid, uint32_t a, uint32_t b)
+{
+	return grid->rows[a].layout == grid->rows[b].layout &&
+	       grid->rows[a].cell_count == grid->rows[b].cell_count;
+}
+
+/* Each row has peers, and no hole; rows are sorted by layout. */
+static bool all_have_peers(const struct step_grid *grid, const uint32_t *rows)
+{
+	size_t count = grid->row_count;
+
+	for (size_t i = 0; i < count; i++) {
+		if (grid->rows[rows[i]].hole ||
+			!((i > 0 && same_layout(grid, rows[i - 1], rows[i])) ||
+				(i + 1 < count && same_layout(grid, rows[i], rows[i + 1]))))
+			return false;
+	}
+	return true;
+}
+
+int blame_controls(struct blame *blame, const struct step_grid *grid)
+{
+	int error = 0;
+
+	blame->control_count = 0;
+	if (grid->member_end)
+		memset(blame->mixed, 0, grid->member_end);
+	sort_rows(grid, blame->groups);
+	blame->alike = grid->alike && blame->in_order && all_have_peers(grid, blame->groups);
+	for (size_t first = 0, next; first < grid->row_count && error == 0; first = next) {
+		const struct grid_row *row = &grid->rows[blame->groups[first]];
+		struct peers peers = {.blame = blame,
+			.grid = grid,
+			.rows = &blame->groups[first],
+			.position_count = row->cell_count,
+			.first_control = (uint32_t)blame->control_count};
+
+		for (next = first; next < grid->row_count &&
+				   same_layout(grid, blame->groups[first], blame->groups[next]);
+			next++)
+			peers.count += !grid->rows[blame->groups[next]].hole;
+		peers.row_count = next - first;
+		peers.stride = peers.count + COLUMN_GAP;
+		error = blame_reserve((void **)&blame->controls, &blame->control_capacity,
+			blame->control_count + row->cell_count, sizeof(*blame->controls));
+		if (error == 0)
+			error = blame_reserve((void **)&blame->columns, &blame->column_capacity,
+				COLUMNS_AT_ONCE * peers.stride, sizeof(*blame->columns));
+		if (error == 0)
+			compare_peers(&peers);
+		blame->control_count += row->cell_count;
+	}
+	return error;
+}

@@ -1,0 +1,417 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "analysis/base/evidence.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analysis/base/robust_stats.h"
+
+void evidence_fini(struct evidence *evidence)
+{
+	sample_rings_fini(&evidence->samples);
+	free(evidence->intervals);
+	*evidence = (struct evidence){0};
+}
+
+int evidence_add_sample(struct evidence *evidence, unsigned metric, int64_t time_ns, int64_t value)
+{
+	if (metric >= METRIC_NR)
+		return 0;
+	return sample_rings_add(&evidence->samples, metric, (struct sample){time_ns, value});
+}
+
+int evidence_add_interval(struct evidence *evidence, const struct evidence_interval *interval)
+{
+	uint32_t count = evidence->interval_count;
+
+	if (count == evidence->interval_capacity && count < EVIDENCE_INTERVALS) {
+		uint32_t capacity = count ? 2 * count : 4;
+		struct evidence_interval *grown =
+			realloc(evidence->intervals, capacity * sizeof(*grown));
+
+		if (!grown)
+			return -ENOMEM;
+		evidence->intervals = grown;
+		evidence->interval_capacity = capacity;
+		evidence->interval_next = count;
+	}
+	evidence->intervals[evidence->interval_next] = *interval;
+	evidence->interval_next = (evidence->interval_next + 1) % evidence->interval_capacity;
+	evidence->interval_count += count < evidence->interval_capacity;
+	return 0;
+}
+
+bool evidence_value(
+	const struct evidence *evidence, unsigned metric, int64_t time_ns, int64_t *value)
+{
+	struct sample sample;
+
+	if (!evidence || !sample_rings_latest(&evidence->samples, metric,
+				 time_ns - evidence->host_to_job_ns, &sample))
+		return false;
+	*value = sample.value;
+	return true;
+}
+
+/* The latest sample not after a time, or else the first one. */
+static bool sample_near(
+	const struct evidence *evidence, unsigned metric, int64_t time_ns, struct sample *sample)
+{
+	return sample_rings_latest(&evidence->samples, metric, time_ns, sample) ||
+	       sample_rings_first_after(&evidence->samples, metric, time_ns, sample);
+}
+
+/*
+ * What a counter was when a step ended: of long steps the first sample after it, which the probe takes for that;
+ * else the latest one before.
+ */
+static bool sample_at_end(const struct evidence *evidence, unsigned metric, int64_t time_ns,
+	int64_t within_ns, struct sample *sample)
+{
+	return (sample_rings_first_after(&evidence->samples, metric, time_ns, sample) &&
+		       sample->time_ns <= time_ns + within_ns) ||
+	       sample_rings_latest(&evidence->samples, metric, time_ns, sample);
+}
+
+static double rate_between(const struct sample *first, const struct sample *last)
+{
+	return (double)(last->value - first->value) / (double)(last->time_ns - first->time_ns);
+}
+
+bool evidence_rate(const struct evidence *evidence, unsigned metric, int64_t from_ns,
+	int64_t until_ns, double *rate)
+{
+	struct sample first, last;
+
+	if (!evidence)
+		return false;
+	from_ns -= evidence->host_to_job_ns;
+	until_ns -= evidence->host_to_job_ns;
+	if (!sample_rings_latest(&evidence->samples, metric, until_ns, &last) ||
+		!sample_near(evidence, metric, from_ns, &first) || last.time_ns <= first.time_ns ||
+		last.time_ns <= from_ns)
+		return false;
+	*rate = rate_between(&first, &last);
+	return true;
+}
+
+bool evidence_rate_before(const struct evidence *evidence, unsigned metric, int64_t until_ns,
+	int64_t within_ns, double *rate)
+{
+	struct sample first, last;
+	int64_t from_ns;
+
+	if (!evidence)
+		return false;
+	until_ns -= evidence->host_to_job_ns;
+	from_ns = until_ns - EVIDENCE_BEFORE_NS;
+	if (!sample_at_end(evidence, metric, until_ns, within_ns, &last))
+		return false;
+	if (!sample_rings_latest(&evidence->samples, metric,
+		    from_ns < last.time_ns ? from_ns : last.time_ns - 1, &first) &&
+		!sample_rings_first_after(&evidence->samples, metric, from_ns, &first))
+		return false;
+	if (first.time_ns >= last.time_ns)
+		return false;
+	*rate = rate_between(&first, &last);
+	return true;
+}
+
+bool evidence_rate_since(const struct evidence *evidence, unsigned metric, int64_t from_ns,
+	int64_t until_ns, int64_t within_ns, double *rate)
+{
+	struct sample first, last;
+	double before, known_ns;
+
+	if (!evidence_rate_before(evidence, metric, from_ns, within_ns, &before))
+		return evidence_rate(evidence, metric, from_ns, until_ns, rate);
+	from_ns -= evidence->host_to_job_ns;
+	until_ns -= evidence->host_to_job_ns;
+	if (!sample_at_end(evidence, metric, from_ns, within_ns, &first) ||
+		!sample_at_end(evidence, metric, until_ns, within_ns, &last))
+		return false;
+	known_ns = (double)(last.time_ns - from_ns);
+	if (known_ns < (double)EVIDENCE_SINCE_NS)
+		return false;
+	*rate = ((double)(last.value - first.value) - before * (double)(from_ns - first.time_ns)) /
+		known_ns;
+	return true;
+}
+
+bool evidence_began(const struct evidence *evidence, unsigned metric, int64_t from_ns,
+	int64_t until_ns, double usual, double now, int64_t *began_ns)
+{
+	struct sample first, last;
+	double span_ns, since_ns;
+
+	if (!evidence || now <= usual ||
+		!sample_rings_latest(
+			&evidence->samples, metric, until_ns - evidence->host_to_job_ns, &last) ||
+		!sample_near(evidence, metric, from_ns - evidence->host_to_job_ns, &first) ||
+		last.time_ns <= first.time_ns)
+		return false;
+	span_ns = (double)(last.time_ns - first.time_ns);
+	since_ns = ((double)(last.value - first.value) - usual * span_ns) / (now - usual);
+	*began_ns =
+		last.time_ns - (int64_t)fmin(fmax(since_ns, 0), span_ns) + evidence->host_to_job_ns;
+	return true;
+}
+
+bool evidence_noise(const struct evidence *evidence, unsigned metric, int64_t from_ns,
+	int64_t until_ns, int64_t least_ns, struct evidence_noise *noise)
+{
+	double sum = 0, squares = 0, count = 0, time_ns = 0;
+	struct sample later, sample;
+	bool more = evidence && sample_rings_latest(&evidence->samples, metric,
+					until_ns - evidence->host_to_job_ns, &later);
+
+	for (; more &&
+		sample_rings_latest(
+			&evidence->samples, metric, later.time_ns - least_ns, &sample) &&
+		sample.time_ns + evidence->host_to_job_ns >= from_ns;
+		later = sample) {
+		double rate = rate_between(&sample, &later);
+
+		sum += rate;
+		squares += rate * rate;
+		time_ns += (double)(later.time_ns - sample.time_ns);
+		count++;
+	}
+	if (count < 2)
+		return false;
+	*noise = (struct evidence_noise){
+		sum / count, fmax(squares - sum * sum / count, 0), count, time_ns};
+	return true;
+}
+
+bool evidence_usual_rate(const struct evidence *evidence, unsigned metric, int64_t until_ns,
+	double *mean, double *deviation)
+{
+	struct evidence_noise noise;
+
+	if (!evidence_noise(evidence, metric, INT64_MIN, until_ns, EVIDENCE_RATE_NS, &noise) ||
+		noise.count < EVIDENCE_RATES_MIN)
+		return false;
+	*mean = noise.mean;
+	*deviation = sqrt(noise.squares / (noise.count - 1));
+	return true;
+}
+
+int64_t evidence_known_ns(
+	const struct evidence *evidence, unsigned metric, int64_t from_ns, int64_t until_ns)
+{
+	struct sample last;
+
+	if (!evidence || !sample_rings_latest(&evidence->samples, metric,
+				 until_ns - evidence->host_to_job_ns, &last))
+		return 0;
+	from_ns -= evidence->host_to_job_ns;
+	return last.time_ns > from_ns ? last.time_ns - from_ns : 0;
+}
+
+bool evidence_ratio(const struct evidence *evidence, unsigned part, unsigned whole, int64_t from_ns,
+	int64_t until_ns, double *ratio)
+{
+	double part_rate, whole_rate;
+
+	if (!evidence_rate(evidence, part, from_ns, until_ns, &part_rate) ||
+		!evidence_rate(evidence, whole, from_ns, until_ns, &whole_rate) || whole_rate <= 0)
+		return false;
+	*ratio = part_rate / whole_rate;
+	return true;
+}
+
+bool evidence_usual_ratio(const struct evidence *evidence, unsigned part, unsigned whole,
+	int64_t until_ns, double *median, double *spread)
+{
+	double ratios[SAMPLE_RING_MAX], middle;
+	struct sample later, sample;
+	size_t count = 0;
+	bool more = evidence && sample_rings_latest(&evidence->samples, whole,
+					until_ns - evidence->host_to_job_ns, &later);
+
+	for (; more && count < SAMPLE_RING_MAX &&
+		sample_rings_latest(
+			&evidence->samples, whole, later.time_ns - EVIDENCE_RATE_NS, &sample);
+		later = sample) {
+		struct sample part_later, part_sample;
+
+		if (later.value > sample.value &&
+			sample_rings_latest(&evidence->samples, part, later.time_ns, &part_later) &&
+			sample_rings_latest(&evidence->samples, part, sample.time_ns, &part_sample))
+			ratios[count++] = (double)(part_later.value - part_sample.value) /
+					  (double)(later.value - sample.value);
+	}
+	if (count < EVIDENCE_RATES_MIN)
+		return false;
+	middle = median_double(ratios, count);
+	for (size_t i = 0; i < count; i++)
+		ratios[i] = fabs(ratios[i] - middle);
+	*spread = 1.4826 * median_double(ratios, count);
+	*median = middle;
+	return true;
+}
+
+/* How much of a time lies within spans, 0..1. */
+static double share_within(
+	const struct evidence_span *spans, size_t count, int64_t start_ns, int64_t end_ns)
+{
+	int64_t within_ns = 0;
+
+	for (size_t i = 0; i < count && spans[i].start_ns < end_ns; i++) {
+		int64_t from_ns = spans[i].start_ns > start_ns ? spans[i].start_ns : start_ns;
+		int64_t to_ns = spans[i].end_ns < end_ns ? spans[i].end_ns : end_ns;
+
+		within_ns += to_ns > from_ns ? to_ns - from_ns : 0;
+	}
+	return (double)within_ns / (double)(end_ns - start_ns);
+}
+
+bool evidence_split_rate(const struct evidence *evidence, unsigned metric,
+	const struct evidence_span *spans, size_t span_count, int64_t until_ns,
+	struct evidence_split *split)
+{
+	double time = 0, x = 0, y = 0, xx = 0, xy = 0, yy = 0;
+	size_t count = 0;
+	struct sample later, sample;
+	int64_t shift_ns = evidence ? evidence->host_to_job_ns : 0;
+	bool more = span_count && evidence &&
+		    sample_rings_latest(&evidence->samples, metric, until_ns - shift_ns, &later);
+
+	for (; more &&
+		sample_rings_latest(
+			&evidence->samples, metric, later.time_ns - EVIDENCE_RATE_NS, &sample) &&
+		sample.time_ns + shift_ns >= spans[0].start_ns;
+		later = sample) {
+		double length = (double)(later.time_ns - sample.time_ns);
+		double rate = rate_between(&sample, &later);
+		double share = share_within(
+			spans, span_count, sample.time_ns + shift_ns, later.time_ns + shift_ns);
+
+		time += length;
+		x += length * share;
+		y += length * rate;
+		xx += length * share * share;
+		xy += length * share * rate;
+		yy += length * rate * rate;
+		count++;
+	}
+	if (count < EVIDENCE_SPLIT_MIN)
+		return false;
+	xx = xx / time - (x / time) * (x / time);
+	xy = xy / time - (x / time) * (y / time);
+	yy = yy / time - (y / time) * (y / time);
+	if (xx < EVIDENCE_SPLIT_SHARE * EVIDENCE_SPLIT_SHARE)
+		return false;
+
+	double slope = xy / xx, rest = fmax(yy - slope * xy, 0);
+
+	split->outside = fmax((y - slope * x) / time, 0);
+	split->inside = split->outside + slope;
+	split->error = sqrt(rest / xx / (double)(count - 2));
+	return true;
+}
+
+static bool contains(const uint32_t *pids, size_t count, uint32_t pid)
+{
+	size_t low = 0, high = count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (pids[middle] == pid)
+			return true;
+		if (pids[middle] < pid)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return false;
+}
+
+void evidence_preempted(const struct evidence *evidence, int64_t from_ns, int64_t until_ns,
+	uint32_t own_pid, const uint32_t *pids, size_t pid_count, struct evidence_preempted *by)
+{
+	int64_t shift_ns = evidence ? evidence->host_to_job_ns : 0;
+
+	*by = (struct evidence_preempted){0};
+	from_ns -= shift_ns;
+	until_ns -= shift_ns;
+	for (uint32_t i = 0; evidence && i < evidence->interval_count; i++) {
+		const struct evidence_interval *one = &evidence->intervals[i];
+		int64_t length_ns = one->end_ns - one->start_ns;
+
+		if (one->reason != OFF_CPU_PREEMPTED || one->end_ns <= from_ns ||
+			one->end_ns > until_ns)
+			continue;
+		by->all_ns += length_ns;
+		if (own_pid && one->other_pid == own_pid)
+			by->own_threads_ns += length_ns;
+		else if (contains(pids, pid_count, one->other_pid))
+			by->ranks_ns += length_ns;
+	}
+}
+
+/* Preempted between two times, by another process or by a thread of the same one. */
+static bool is_rival(const struct evidence_interval *interval, int64_t from_ns, int64_t until_ns,
+	uint32_t own_pid, bool of_own)
+{
+	return interval->reason == OFF_CPU_PREEMPTED && interval->end_ns > from_ns &&
+	       interval->end_ns <= until_ns && (interval->other_pid == own_pid) == of_own;
+}
+
+static const struct evidence_interval *worst_rival(const struct evidence *evidence, int64_t from_ns,
+	int64_t until_ns, uint32_t own_pid, bool of_own, int64_t *worst_ns)
+{
+	const struct evidence_interval *worst = NULL;
+
+	for (uint32_t i = 0; i < evidence->interval_count; i++) {
+		const struct evidence_interval *one = &evidence->intervals[i];
+		int64_t sum_ns = 0;
+
+		if (!is_rival(one, from_ns, until_ns, own_pid, of_own) || !one->other_name[0])
+			continue;
+		for (uint32_t k = 0; k < evidence->interval_count; k++) {
+			const struct evidence_interval *other = &evidence->intervals[k];
+
+			if (is_rival(other, from_ns, until_ns, own_pid, of_own) &&
+				other->other_pid == one->other_pid &&
+				strcmp(other->other_name, one->other_name) == 0)
+				sum_ns += other->end_ns - other->start_ns;
+		}
+		if (sum_ns > *worst_ns) {
+			*worst_ns = sum_ns;
+			worst = one;
+		}
+	}
+	return worst;
+}
+
+bool evidence_worst_rival(const struct evidence *evidence, int64_t from_ns, int64_t until_ns,
+	uint32_t own_pid, struct evidence_rival *rival)
+{
+	const struct evidence_interval *worst;
+	int64_t worst_ns = 0, all_ns = 0;
+
+	if (!evidence)
+		return false;
+	from_ns -= evidence->host_to_job_ns;
+	until_ns -= evidence->host_to_job_ns;
+	worst = worst_rival(evidence, from_ns, until_ns, own_pid, false, &worst_ns);
+	if (!worst)
+		worst = worst_rival(evidence, from_ns, until_ns, own_pid, true, &worst_ns);
+	if (!worst)
+		return false;
+	for (uint32_t i = 0; i < evidence->interval_count; i++) {
+		const struct evidence_interval *one = &evidence->intervals[i];
+
+		if (is_rival(one, from_ns, until_ns, own_pid, worst->other_pid == own_pid))
+			all_ns += one->end_ns - one->start_ns;
+	}
+	memcpy(rival->name, worst->other_name, sizeof(rival->name));
+	rival->pid = worst->other_pid;
+	rival->share = (double)worst_ns / (double)all_ns;
+	return true;
+}

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "analysis/detect/fold.h"
+
+#include <assert.h>
+#include <math.h>
+
+#include "analysis/detect/changepoint.h"
+#include "analysis/base/robust_stats.h"
+
+static const size_t stretches[] = {FOLD_STRETCHES};
+enum { STRETCHES = sizeof(stretches) / sizeof(stretches[0]) };
+
+/* The larger one comes first, of equal ones the later: in an order that has no period of its own. */
+static bool before(const double *values, uint16_t one, uint16_t other)
+{
+	return values[one] > values[other] || (values[one] >= values[other] && one > other);
+}
+
+/* Shell's sort, of indices. */
+static void sort_down(const double *values, size_t count, uint16_t *order)
+{
+	static const size_t gaps[] = {132, 57, 23, 10, 4, 1};
+
+	for (size_t i = 0; i < count; i++)
+		order[i] = (uint16_t)i;
+	for (size_t g = 0; g < sizeof(gaps) / sizeof(gaps[0]); g++) {
+		for (size_t i = gaps[g]; i < count; i++) {
+			uint16_t index = order[i];
+			size_t at = i;
+
+			for (; at >= gaps[g] && before(values, index, order[at - gaps[g]]);
+				at -= gaps[g])
+				order[at] = order[at - gaps[g]];
+			order[at] = index;
+		}
+	}
+}
+
+/* How many of the indices from on are in a class. */
+static size_t class_size(size_t from, size_t count, size_t every, size_t phase)
+{
+	size_t first = from + (phase + every - from % every) % every;
+
+	return first < count ? (count - 1 - first) / every + 1 : 0;
+}
+
+static void try_class(const uint16_t *in_class, size_t taken, size_t from, size_t count,
+	uint32_t every, struct fold_finding *best)
+{
+	size_t values = count - from, phase = 0, size;
+	double expected = (double)taken / every, surprise;
+
+	for (size_t q = 1; q < every; q++) {
+		if (in_class[q] > in_class[phase])
+			phase = q;
+	}
+	if (in_class[phase] < FOLD_HITS_MIN ||
+		in_class[phase] < expected + CHANCE_DEVIATIONS * sqrt(expected))
+		return;
+	size = class_size(from, count, every, phase);
+	surprise = hit_surprise(in_class[phase], size, taken - in_class[phase], values - size) -
+		   log((double)every * (double)every * FOLD_HARMONIC_SUM * STRETCHES * FOLD_DEPTHS);
+	if (surprise > best->surprise)
+		*best = (struct fold_finding){
+			.every = every, .phase = phase, .from = from, .surprise = surprise};
+}
+
+/* One period: order has the indices of values that are above the median, the largest first. */
+static void try_period(const uint16_t *order, size_t hit_count, size_t from, size_t count,
+	uint32_t every, struct fold_finding *best)
+{
+	uint16_t in_class[FOLD_PERIOD_MAX] = {0};
+	size_t size = (count - from + every - 1) / every, taken = 0;
+
+	for (size_t depth = 1; depth <= FOLD_DEPTHS && taken < hit_count; depth++) {
+		for (; taken < depth * size && taken < hit_count; taken++)
+			in_class[order[taken] % every]++;
+		try_class(in_class, taken, from, count, every, best);
+	}
+}
+
+static void try_stretch(const double *values, const uint16_t *order, size_t from, size_t count,
+	struct fold_finding *best)
+{
+	uint16_t latest[FOLD_VALUES_MAX];
+	size_t hit_count = 0, kept = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		if (order[i] >= from)
+			latest[kept++] = order[i];
+	}
+	/* What is as small as the usual is no hit, though nothing is larger. */
+	while (hit_count < kept / 2 && values[latest[hit_count]] > values[latest[kept / 2]])
+		hit_count++;
+	for (uint32_t every = 2; every <= FOLD_PERIOD_MAX && kept / every >= FOLD_HITS_MIN; every++)
+		try_period(latest, hit_count, from, count, every, best);
+}
+
+static void measure(const double *values, size_t count, struct fold_finding *finding)
+{
+	double own[FOLD_VALUES_MAX], others[FOLD_VALUES_MAX], in_class = 0, all = 0;
+	size_t own_count = 0, other_count = 0;
+
+	for (size_t i = finding->from; i < count; i++) {
+		if (i % finding->every == finding->phase)
+			own[own_count++] = values[i];
+		else
+			others[other_count++] = values[i];
+	}
+	finding->base = median_double(others, other_count);
+	finding->height = median_double(own, own_count) - finding->base;
+	for (size_t i = finding->from; i < count; i++) {
+		double above = fmax(values[i] - finding->base, 0);
+
+		all += above;
+		in_class += i % finding->every == finding->phase ? above : 0;
+	}
+	finding->share = all > 0 ? in_class / all : 0;
+}
+
+/* The class of a multiple of the period that is above the others alone; false when it is not. */
+static bool split_class(
+	const double *values, size_t count, uint32_t times, struct fold_finding *finding)
+{
+	uint32_t every = finding->every * times;
+	double most = -INFINITY, next = -INFINITY;
+	size_t phase = 0;
+
+	for (size_t q = finding->phase; q < every; q += finding->every) {
+		struct fold_finding part = {.every = every, .phase = q, .from = finding->from};
+
+		measure(values, count, &part);
+		if (part.height > most) {
+			next = most;
+			most = part.height;
+			phase = q;
+		} else {
+			next = fmax(next, part.height);
+		}
+	}
+	if (next > most / 2)
+		return false;
+	finding->every = every;
+	finding->phase = phase;
+	return true;
+}
+
+/* What comes back in every 14th step does in one half of every 7th. */
+static void refine(const double *values, size_t count, struct fold_finding *finding)
+{
+	size_t kept = count - finding->from;
+	uint32_t times = 2;
+
+	while (finding->every * times <= FOLD_PERIOD_MAX &&
+		kept / (finding->every * times) >= FOLD_HITS_MIN)
+		times = split_class(values, count, times, finding) ? 2 : times + 1;
+}
+
+bool fold_find(const double *values, size_t count, struct fold_finding *result)
+{
+	struct fold_finding best = {0};
+	uint16_t order[FOLD_VALUES_MAX];
+
+	assert(count <= FOLD_VALUES_MAX);
+	sort_down(values, count, order);
+	try_stretch(values, order, 0, count, &best);
+	for (size_t s = 1; s < STRETCHES; s++) {
+		if (stretches[s] < count)
+			try_stretch(values, order, count - stretches[s], count, &best);
+	}
+	if (best.surprise <= 0)
+		return false;
+	refine(values, count, &best);
+	measure(values, count, &best);
+	*result = best;
+	return true;
+}

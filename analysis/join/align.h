@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One job step as a grid: a row of cells per rank (its blocking collectives, in its order), and
+ * the instances that join cells of several ranks. Built for one step, then cleared and reused,
+ * so that steady state takes no memory. One thread.
+ */
+#ifndef SLOWRANK_ANALYSIS_JOIN_ALIGN_H
+#define SLOWRANK_ANALYSIS_JOIN_ALIGN_H
+
+#include "analysis/base/step.h"
+
+#define GRID_NONE UINT32_MAX
+
+enum grid_cell_flag {
+	CELL_LOCAL = 1 << 0, /* no communication: its length is the rank's own work */
+	CELL_ASYNC = 1 << 1, /* the rank's work goes on while it lasts */
+	CELL_QUEUED =
+		1 << 2,	     /* it began when its stream was free: when it was ready is not known */
+	CELL_ALONE = 1 << 3, /* a send that left before the receiver came */
+	CELL_RECKONED = 1 << 4, /* queued, and its own time is what is usual there */
+	CELL_LAST = 1 << 5,	/* of its stream in the step */
+	CELL_BEHIND = 1 << 6,	/* reckoned from when the one before it in its stream was ready */
+	CELL_TOGETHER = 1 << 7, /* of a row in turn: another of its row was posted with it */
+};
+
+/* No activity at all: what the pointers of a grid point to where there is none. */
+extern const struct activity activity_none;
+
+/* One rank's part of one instance, with the segment before it. */
+struct grid_cell {
+	const struct part_kind *part;  /* the grid's own where the cell may be filled again */
+	int64_t opaque_ns;	       /* point-to-point and completion calls in that segment */
+	const struct activity *own;    /* off-CPU times and faults of the segment */
+	const struct activity *inside; /* and of the call */
+	uint32_t row;		       /* index into rows */
+	uint32_t instance;  /* index into instances; GRID_NONE: its communicator is not known */
+	uint32_t own_index; /* rank within the communicator; STEP_RANK_UNKNOWN */
+	uint32_t
+		needs; /* so many of the row's cells, in order of departure, ended before it came */
+	/* Of an overlapped row: the cell before it in its lane; of shown work: the message that it
+	 * waits for; or GRID_NONE. */
+	uint32_t before;
+	uint8_t flags; /* enum grid_cell_flag */
+	uint8_t lane;  /* of an overlapped row: its stream, numbered alike on all peers */
+};
+
+/*
+ * A cell's times on the job's clock, as the grid was made. Once it is linked, what they are is in its columns
+ * (grid_own_ns() and its like), and only overlapped rows are asked for these.
+ */
+struct cell_times {
+	int64_t arrival_ns, departure_ns;
+	int64_t own_ns; /* the segment before it, without point-to-point waits */
+};
+
+struct grid_row {
+	uint32_t rank;
+	uint32_t first_cell, cell_count;
+	uint64_t layout; /* hash of its operations: rows with equal layouts are peers */
+	uint64_t
+		calls; /* the caller's hash of all that its cells are made from but times; 0: none */
+	int64_t start_ns, end_ns;
+	int64_t clock_error_ns;
+	int64_t host_to_job_ns; /* job time - host time, at its start */
+	uint32_t host;
+	struct step_launches launches; /* of entries that end in this step */
+	int64_t own_ns;		       /* of all its cells; not of overlapped rows */
+	bool hole;		       /* its parts are not all here */
+	bool adrift; /* it is not known when its last part before this step ended: the wait in a part
+	                that was lost may lie before its start */
+	bool plain; /* not overlapped, each cell joins, and of their segments only own_ns is known */
+	bool in_turn; /* not overlapped, but it sends or receives: its calls block, one after the other */
+	bool bare;  /* plain, without a hole, and nothing is known of what was inside its calls */
+	bool first; /* of some instance's members */
+	bool overlapped; /* several streams, or work of its own: segments.c */
+	bool works;	 /* overlapped, and its work is among the cells */
+};
+
+struct grid_instance {
+	uint64_t communicator_id, sequence;
+	uint64_t length_bytes;
+	uint32_t first_member, member_count; /* into members */
+	uint32_t size;			     /* members it should have; 0 = unknown */
+	int32_t root;
+	int64_t clock_error_ns; /* worst of its members' rows */
+	uint32_t host;		/* of its first member */
+	uint8_t operation, waits_for;
+	bool mixed;	/* members call different operations */
+	bool complete;	/* every member is here */
+	bool usable;	/* most are, and they agree on what it is: lateness among them counts */
+	bool same_host; /* all members: no clock error between them */
+	bool again;	/* it has the members of the instance before it in order */
+	bool inside;	/* there was activity inside some member's call */
+};
+
+enum grid_member_flag {		    /* beside those of its cell */
+	MEMBER_INSIDE = 1 << 8,	    /* there was activity inside the call */
+	MEMBER_OVERLAPPED = 1 << 9, /* of an overlapped row */
+	MEMBER_HOLE = 1 << 10,	    /* of a row with a hole */
+	MEMBER_ADRIFT = 1 << 13,    /* of a row that is adrift */
+	MEMBER_DEVICE_TIME = 1 << 11,
+	MEMBER_HOST_TIME = 1 << 12,
+	MEMBER_IN_TURN = 1 << 14, /* of a row in turn */
+};
+
+/*
+ * What is looked at member by member, kept by instance: at 100,000 ranks each cell of an instance
+ * lies on a page of its own. So are times, in columns of their own.
+ */
+struct grid_member {
+	uint32_t row;
+	uint32_t flags; /* enum grid_cell_flag, enum grid_member_flag */
+};
+
+struct step_grid {
+	size_t cell_count, row_count, instance_count, order_count;
+	struct grid_cell *cells;  /* row by row */
+	struct cell_times *times; /* as cells; NULL once the grid was filled again */
+	uint32_t *joins;       /* per cell: its instance once more, so that ordering reads little */
+	struct grid_row *rows; /* by rank */
+	struct grid_instance *instances;
+	size_t member_end; /* of members: there are gaps between instances */
+	/* Cell indices, grouped by instance (of overlapped grids: in order), by rank; then those that join nothing. */
+	uint32_t *members;
+	struct grid_member *member_parts;	     /* as members */
+	int64_t *arrival_ns, *departure_ns, *own_ns; /* as members: their cells' times */
+	uint32_t *places;			     /* per cell: its index in members */
+	uint32_t *order; /* instances, so that each comes after all that its members did before */
+	/* Of overlapped rows, by row: cells in order of departure; by stream and then arrival; and in the
+	 * order in which peers are compared. Elsewhere all are the cells' own order. */
+	uint32_t *by_departure, *by_stream, *by_place;
+	uint64_t repeats; /* how often it was filled again since it was cleared */
+	bool linked;
+	bool errors_moved; /* rows' clock errors are others than in the step that it repeats */
+	bool alike;	   /* all instances are, all cells join, nothing is overlapped */
+	bool overlapped;   /* some row is, or is in turn */
+	bool in_turn; /* no row is overlapped, or meets itself; some are in turn; all cells join */
+	bool device_time; /* some part has */
+	bool host_time;	  /* some part has the host's times in place of its device's */
+	bool untimed;	  /* some row's parts were seen by their enqueue times alone */
+	uint64_t number;  /* the job step */
+	uint32_t flags;	  /* enum step_flag of the reference rank */
+	uint64_t signature;
+	int64_t start_ns, end_ns; /* from the cut before to this cut */
+	int64_t clock_error_ns;	  /* worst between two hosts in it */
+
+	size_t cell_capacity, time_capacity, row_capacity, instance_capacity, table_capacity;
+	uint32_t *table;	/* hash: instance + 1, 0 = free */
+	uint64_t *asynchronous; /* places found to be so, from step to step: a hash set */
+	size_t asynchronous_count;
+	struct beside_places *beside; /* what gaps after waits say of places: segments_beside.h */
+	uint32_t *scratch;
+	size_t scratch_capacity, link_capacity, join_capacity;
+	struct activity_block *sums, *last_sums; /* of activities; blocks stay for later steps */
+	size_t sum_count;
+	struct kind_block *kinds, *last_kinds; /* of cells that may be filled again; likewise */
+	size_t kind_count;
+};
+
+void grid_init(struct step_grid *grid);
+void grid_fini(struct step_grid *grid);
+void grid_clear(struct step_grid *grid);
+
+/* Adds a row; ranks in ascending order. */
+int grid_add_row(struct step_grid *grid, uint32_t rank, uint32_t host, int64_t start_ns,
+	int64_t clock_error_ns) __attribute__((warn_unused_result));
+
+/* A part on its way into the grid. What it points to must outlive the grid's use. */
+struct grid_part {
+	const struct part_kind *kind;
+	const struct activity *before; /* of the segment: more than the part's own when enqueue-only
+	                                  parts lie between */
+	const struct activity *inside;
+	uint64_t sequence;
+	int64_t arrival_ns;
+	int64_t call_ns;    /* from arrival to departure */
+	int64_t segment_ns; /* from the departure before to the arrival */
+	uint32_t size;	    /* of its communicator; 0 = unknown */
+	uint32_t own_index; /* of the rank in it; STEP_RANK_UNKNOWN */
+	bool joined;	    /* its communicator and sequence are known */
+};
+
+/* Adds a part to the last row. Returns 0 or -ENOMEM. */
+int grid_add_part(struct step_grid *grid, const struct grid_part *part)
+	__attribute__((warn_unused_result));
+
+/*
+ * The sum of two activities, kept until the grid is cleared; NULL without memory. Either is
+ * returned as it is where the other is activity_none.
+ */
+const struct activity *grid_sum_activities(struct step_grid *grid, const struct activity *one,
+	const struct activity *other) __attribute__((warn_unused_result));
+
+static inline struct cell_times *grid_times_of(
+	const struct step_grid *grid, const struct grid_cell *cell)
+{
+	return &grid->times[cell - grid->cells];
+}
+
+/* The cell at a place of a row, in the order in which peers are compared. */
+static inline uint32_t grid_cell_at(
+	const struct step_grid *grid, const struct grid_row *row, uint32_t position)
+{
+	return row->overlapped ? grid->by_place[row->first_cell + position]
+			       : row->first_cell + position;
+}
+
+/* Joins the cells into instances and orders these. */
+int grid_link(struct step_grid *grid) __attribute__((warn_unused_result));
+/*
+ * Parts of it, of align_members.c. Groups the members by instance, these in order as far as there is
+ * one; within one, rows ascend, so ranks do. Large instances mostly have a power of two of members,
+ * and rows are walked through all of them at once: the gap keeps these from falling into the same set
+ * of a cache.
+ */
+void grid_place_members(struct step_grid *grid);
+enum { GRID_GAP_MEMBERS_MIN = 64, GRID_MEMBER_GAP = 8 };
+struct grid_member grid_member_of(const struct step_grid *grid, const struct grid_cell *cell);
+/* Its last part, of align_order.c: fills in the order; scratch has room. */
+void grid_order_instances(struct step_grid *grid);
+
+static inline int64_t grid_own_ns(const struct step_grid *grid, uint32_t c)
+{
+	return grid->own_ns[grid->places[c]];
+}
+
+/* What members have of their row's flags in any grid. */
+static inline uint32_t grid_row_flags(const struct grid_row *row)
+{
+	return (row->hole ? (uint32_t)MEMBER_HOLE : 0) |
+	       (row->adrift ? (uint32_t)MEMBER_ADRIFT : 0);
+}
+
+static inline int64_t grid_call_ns(const struct step_grid *grid, uint32_t c)
+{
+	return grid->departure_ns[grid->places[c]] - grid->arrival_ns[grid->places[c]];
+}
+
+/*
+ * Where a step has the same rows, with the same calls that join each other in the same way, its grid
+ * need not be made anew: grid_repeat(), then for each row grid_repeat_row() and for all of its cells
+ * grid_repeat_cells(), then grid_repeat_end(). The caller knows that it is so; repeatable: the
+ * grid allows it. Of a row that is bare, and was, grid_repeat_activity() need not be called.
+ */
+bool grid_repeatable(const struct step_grid *grid);
+void grid_repeat(struct step_grid *grid);
+void grid_repeat_row(struct step_grid *grid, struct grid_row *row, int64_t start_ns,
+	int64_t clock_error_ns, bool hole, bool bare);
+void grid_repeat_end(struct step_grid *grid);
+
+/*
+ * What the segment before the cell at a position of a row, and its call, were made of; must outlive the
+ * grid's use. Returns what of the segment is the rank's own.
+ */
+int64_t grid_repeat_activity(struct step_grid *grid, struct grid_row *row, uint32_t position,
+	const struct activity *before, const struct activity *inside, int64_t segment_ns);
+
+/* The times of so many cells of a row, from a position on. */
+enum { GRID_TIMES_MAX = 64 };
+struct grid_times {
+	int64_t arrival_ns[GRID_TIMES_MAX], departure_ns[GRID_TIMES_MAX], own_ns[GRID_TIMES_MAX];
+};
+void grid_repeat_cells(struct step_grid *grid, const struct grid_row *row, uint32_t first,
+	uint32_t count, const struct grid_times *times);
+
+/* To be called for each cell of a row that is first: the sequence of its instance. */
+static inline void grid_repeat_sequence(
+	struct step_grid *grid, const struct grid_row *row, uint32_t position, uint64_t sequence)
+{
+	uint32_t c = row->first_cell + position, i = grid->joins[c];
+
+	if (grid->instances[i].first_member == grid->places[c])
+		grid->instances[i].sequence = sequence;
+}
+
+/* To be called when cells' times or flags were changed since: takes them over into member_parts. */
+void grid_refresh_members(struct step_grid *grid);
+
+#endif

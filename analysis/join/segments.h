@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What is a rank's own time when its parts lie on several streams: which of them its work waits
+ * for, and which go on beside it. Rows with one stream of blocking collectives need none of this.
+ * Pure but for the grid; one thread.
+ */
+#ifndef SLOWRANK_ANALYSIS_JOIN_SEGMENTS_H
+#define SLOWRANK_ANALYSIS_JOIN_SEGMENTS_H
+
+#include "analysis/join/align.h"
+#include "analysis/policy.h"
+
+/*
+ * Numbers the streams of every overlapped row, and puts cells that started together into the same
+ * order on all rows. Before anything else knows where cells lie.
+ */
+void segments_settle(struct step_grid *grid);
+
+/*
+ * For every overlapped row of a grid whose cells are joined: the orders by departure and by
+ * stream, what each cell had to wait for in its row, its flags, its own time, and the row's layout.
+ * Returns 0 or -ENOMEM.
+ */
+int segments_find(struct step_grid *grid) __attribute__((warn_unused_result));
+
+/*
+ * Does the rank's work wait, before a cell, for one that ended? Not for what goes on beside it, but for
+ * the last of it: what comes when all of another stream is done most likely needs it, as does what comes at
+ * once. Where work is shown, for sends never, and for messages only where they are its input
+ * (grid_cell.before).
+ */
+static inline bool segments_holds(const struct step_grid *grid, const struct grid_row *row,
+	const struct grid_cell *ended, const struct grid_cell *cell)
+{
+	if (row->works)
+		return ended->part->operation != OPERATION_SEND &&
+		       ended->part->operation != OPERATION_RECEIVE;
+	return !(ended->flags & CELL_ASYNC) ||
+	       (ended->lane != cell->lane &&
+		       ((ended->flags & CELL_LAST) ||
+			       grid_times_of(grid, cell)->arrival_ns -
+					       grid_times_of(grid, ended)->departure_ns <
+				       TOGETHER_NS));
+}
+
+/* How much of a cell's time its rank did nothing else: from its last other cell's end on. */
+int64_t segments_exposed_ns(const struct step_grid *grid, uint32_t c);
+
+/*
+ * When the last one came that a send or receive could wait for. Those that are posted together end
+ * together, so the partners of all of them count.
+ */
+int64_t segments_last_partner_ns(const struct step_grid *grid, uint32_t c);
+
+#endif

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the files of segments share. A grid is one thread's at a time. */
+#ifndef SLOWRANK_ANALYSIS_JOIN_SEGMENTS_INTERNAL_H
+#define SLOWRANK_ANALYSIS_JOIN_SEGMENTS_INTERNAL_H
+
+#include "analysis/join/align.h"
+#include "analysis/policy.h"
+
+static inline uint64_t segments_mix(uint64_t hash, uint64_t value) /* splitmix64's finaliser */
+{
+	hash += value * UINT64_C(0x9e3779b97f4a7c15);
+	hash = (hash ^ (hash >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+	hash = (hash ^ (hash >> 27)) * UINT64_C(0x94d049bb133111eb);
+	return hash ^ (hash >> 31);
+}
+
+static inline int64_t segments_length_ns(const struct step_grid *grid, const struct grid_cell *cell)
+{
+	return grid_times_of(grid, cell)->departure_ns - grid_times_of(grid, cell)->arrival_ns;
+}
+
+static inline int64_t segments_later_ns(int64_t a, int64_t b)
+{
+	return a > b ? a : b;
+}
+
+/* A list of messages by what they are (segments_messages.c), and by sequence. */
+void segments_sort_messages(struct step_grid *grid, uint32_t *list, uint32_t count);
+/*
+ * Puts the cells of each group of sends and receives, which are those that overlap on one stream of a device, in
+ * that order: so the same one always has the work before them for its own.
+ */
+void segments_settle_groups(struct step_grid *grid, const struct grid_row *row);
+/* Do two messages overlap on one stream? Then neither waits for the other, however little that is. */
+bool segments_one_group(const struct step_grid *grid, uint32_t before, uint32_t c);
+
+/*
+ * A row that sends and receives is in turn when all of its cells join, and none came before the one before
+ * it had ended. Then it needs no lists; else it is overlapped.
+ */
+void segments_settle_turn(const struct step_grid *grid, struct grid_row *row);
+/* The layout, own times and flags of a row in turn. */
+void segments_find_turn(struct step_grid *grid, struct grid_row *row);
+
+/*
+ * Each cell of an overlapped row beside the member of its instance that waited least, into grid->beside. Flags
+ * of the row's cells are set.
+ */
+void segments_learn(struct step_grid *grid, const struct grid_row *row);
+
+#endif

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The inside of a period detector: shared by period*.c alone. */
+#ifndef SLOWRANK_ANALYSIS_STEPS_PERIOD_INTERNAL_H
+#define SLOWRANK_ANALYSIS_STEPS_PERIOD_INTERNAL_H
+
+#include "analysis/steps/period.h"
+#include "analysis/steps/period_cycle.h"
+#include "analysis/steps/period_stream.h"
+#include "analysis/policy.h"
+
+enum {
+	PERIOD_SPAN_NR = 1024,
+	PERIOD_VISIT_NR = 8,
+};
+
+enum period_state {
+	PERIOD_SEEKING = 0,   /* no cycle known */
+	PERIOD_FOLLOWING = 1, /* every token is the one the cycle has next */
+	PERIOD_STRAYED = 2,   /* a cycle is known, the tokens differ at present */
+};
+
+/* Decided tokens up to end: one segment, or segments of chunk tokens. */
+struct period_span {
+	uint64_t end;
+	uint64_t chunk;	 /* 0 = one segment */
+	uint64_t anchor; /* where the chunks are counted from */
+	enum period_kind kind;
+};
+
+/* A cycle that was followed once: a long evaluation is not taken for training again. */
+struct period_visit {
+	uint64_t identity;
+	uint64_t cycles;  /* followed in all visits */
+	uint64_t longest; /* cycles in one visit */
+	bool confirmed;	  /* it was a step then */
+	bool aside;	  /* a cycle with more visits was returned to from here */
+};
+
+/* What a call is beside its token. */
+struct period_call {
+	float bytes;
+	float spacing_ns; /* of departures: where calls synchronise, the same on all ranks */
+	float pause_ns;	  /* from the latest departure to the arrival: this rank's own */
+	uint32_t group;
+};
+
+struct period_detector {
+	struct period_stream structure, full;
+	struct period_call *calls; /* ring like the streams' */
+	uint64_t *powers;
+	struct period_cycle cycle;
+	enum period_state state;
+	uint64_t phase;	     /* FOLLOWING: of the next token */
+	uint64_t strayed_at; /* STRAYED: the first token that differed */
+	uint64_t strayed_phase;
+	uint64_t last_stray;	 /* position after the last token that differed; 0 = none yet */
+	uint64_t inserted_phase; /* where the last insertion off the cut was */
+	uint64_t last_cut;	 /* where the cycle began last, whatever the caller skipped */
+	uint64_t last_lost;	 /* position at which tokens were lost last */
+	uint64_t unrest;	 /* up with each straying, down with each cycle followed */
+	uint64_t cut_votes;	 /* insertions seen at the cut itself */
+	uint64_t pause_phase;	 /* where the longest pause was, in the last pause_votes cycles */
+	uint64_t pause_votes;
+
+	bool lost;		    /* tokens were lost after queued_end */
+	enum period_kind open_kind; /* of the open segment, where it is known already; or 0 */
+	uint64_t decided;	    /* end of the last segment taken */
+	uint64_t queued_end;	    /* end of the last span */
+	uint64_t kept_end;	    /* spans up to here are not taken back any more */
+	size_t span_first, span_count;
+	struct period_span spans[PERIOD_SPAN_NR]; /* ring */
+
+	bool confirmed;		  /* the tokens alone said so */
+	bool released;		  /* segments may be taken */
+	bool confirmed_before;	  /* some cycle was confirmed once */
+	bool handed_out;	  /* some cycle was, unconfirmed: short ones do not wait any more */
+	uint64_t confirm_tokens;  /* followed tokens that confirm the cycle */
+	uint64_t cycles_followed; /* in this visit */
+	size_t visit_count;
+	struct period_visit visits[PERIOD_VISIT_NR];
+};
+
+/* Queues what lies between queued_end and end. chunk 0: as one segment. */
+void period_span_add(
+	struct period_detector *detector, uint64_t end, uint64_t chunk, enum period_kind kind);
+
+/* Looks at the candidates that are due; adopts one when it is ripe. */
+void period_consider(struct period_detector *detector);
+
+/* What a longer cycle is, that repeats up to the last token, beside the adopted one. */
+enum period_content {
+	PERIOD_OTHER = 0,      /* does not consist of rounds of the adopted one */
+	PERIOD_LOOPS = 1,      /* a step: the rounds are a loop inside */
+	PERIOD_EXCURSIONS = 2, /* the rounds are steps, something else comes now and then */
+};
+enum period_content period_weigh(const struct period_detector *detector, uint64_t longer);
+
+/*
+ * Whether the last rounds of the adopted cycle are loops of a step though they look alike: one pause
+ * of so many (factor) is longer, and long enough. origin: a call behind one.
+ */
+bool period_pauses(const struct period_detector *detector, uint64_t round_count, uint64_t *factor,
+	uint64_t *origin);
+
+/* The phase of the last cycle's loop before which the longest pause was, by far; else 0. */
+uint64_t period_longest_pause(const struct period_detector *detector);
+
+/* Looks whether steps are several rounds of the adopted cycle, and whether they still begin at its cut. */
+void period_consider_pauses(struct period_detector *detector);
+
+/* The stream by which the adopted cycle is followed. */
+static inline const struct period_stream *period_followed_stream(
+	const struct period_detector *detector)
+{
+	return detector->cycle.by_full ? &detector->full : &detector->structure;
+}
+
+/* Starts to follow: the next token has this phase; spans up to the last boundary are queued. */
+void period_follow_from(struct period_detector *detector, uint64_t phase);
+
+/* Looks whether the tokens are back on the cycle; if so, decides what the excursion was. */
+void period_try_return(struct period_detector *detector);
+
+/* One more cycle was followed. */
+void period_followed(struct period_detector *detector);
+
+/* Takes back what was queued and not taken, unless it is kept. */
+void period_span_drop(struct period_detector *detector);
+
+#endif

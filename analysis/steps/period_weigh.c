@@ -1,0 +1,408 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Many rounds of a short cycle, and a rest: is that one step with a loop inside, or are the rounds
+ * steps, and the rest an excursion? What the rest weighs decides, see period.h.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analysis/steps/period_internal.h"
+
+enum { KNOWN_WORDS = 256 };
+
+/* The calls of rounds. */
+struct rounds {
+	uint64_t calls, seams, seamless;
+	double bytes, spacing_ns, pause_ns; /* sums */
+	double largest_bytes, smallest_bytes;
+};
+
+/* What lies between rounds. */
+struct rest {
+	double bytes;	   /* a part only of those that rounds have as well */
+	double longest_ns; /* the call behind included */
+	bool other_group;  /* some call is on a communicator that rounds do not use */
+};
+
+static const struct period_call *call_at(const struct period_detector *detector, uint64_t position)
+{
+	return &detector->calls[position & detector->structure.ring_mask];
+}
+
+static void add_calls(
+	const struct period_detector *detector, uint64_t from, uint64_t to, struct rounds *rounds)
+{
+	for (uint64_t i = from; i < to; i++) {
+		const struct period_call *call = call_at(detector, i);
+
+		rounds->bytes += call->bytes;
+		rounds->spacing_ns += call->spacing_ns;
+		rounds->pause_ns += call->pause_ns;
+		rounds->largest_bytes = fmax(rounds->largest_bytes, call->bytes);
+		rounds->smallest_bytes =
+			rounds->calls++ ? fmin(rounds->smallest_bytes, call->bytes) : call->bytes;
+	}
+}
+
+/* How many rounds a rest makes one step of. */
+static double bound(const struct rounds *rounds, uint64_t period, const struct rest *rest)
+{
+	double round_count = (double)rounds->calls / (double)period;
+	double round_ns = fmax(rounds->spacing_ns / round_count, 1);
+	double layer = period <= PERIOD_POOR_MAX ? PERIOD_LAYER_NS / round_ns : 0;
+	double weight = rest->bytes / fmax(rounds->bytes / round_count, 1);
+
+	weight += fmax(0, rest->longest_ns / round_ns - PERIOD_PAUSE_LEAST) * layer * layer;
+	if (rest->other_group)
+		weight += PERIOD_OTHER_GROUP_WEIGHT * layer * layer;
+	if (rounds->seams && rounds->smallest_bytes > PERIOD_BOOKKEEPING_BYTES)
+		weight += (double)rounds->seamless / (double)rounds->seams;
+	return PERIOD_ROUNDS_BOUND * weight;
+}
+
+/* The calls [from, end), those of rounds of the adopted cycle set apart. */
+struct walk {
+	uint64_t first, decided, position, end;
+};
+
+/* The next stretch that belongs to no round; false when there is none before the end. */
+static bool next_rest(
+	const struct period_detector *detector, struct walk *walk, uint64_t *from, uint64_t *to)
+{
+	const struct period_cycle *cycle = &detector->cycle;
+	const struct period_stream *stream = period_followed_stream(detector);
+	uint64_t phase = 0;
+
+	*from = walk->decided;
+	while (walk->position < walk->end + cycle->loop) {
+		walk->position++;
+		if (!period_cycle_find(cycle, stream, walk->position, &phase))
+			continue;
+		/* The call that broke the rounds off belongs to none. */
+		if (walk->decided != walk->first && walk->position != walk->decided + 1 &&
+			walk->position - cycle->loop <= walk->decided)
+			continue;
+		*from = walk->decided;
+		*to = walk->position - cycle->loop;
+		walk->decided = walk->position;
+		if (*to > *from && *from < walk->end)
+			return true;
+	}
+	*from = walk->decided;
+	*to = walk->end;
+	walk->decided = walk->end;
+	return *to > *from;
+}
+
+/* A bit for each structure and each communicator of rounds: where there are many, some more seem known. */
+struct known {
+	uint64_t structures[KNOWN_WORDS], groups[KNOWN_WORDS];
+};
+
+static bool is_in(const uint64_t set[KNOWN_WORDS], uint32_t token)
+{
+	return set[token / 64 % KNOWN_WORDS] >> token % 64 & 1;
+}
+
+static void add_known(
+	const struct period_detector *detector, uint64_t from, uint64_t to, struct known *known)
+{
+	for (uint64_t i = from; i < to; i++) {
+		uint32_t token = period_stream_token(&detector->structure, i);
+		uint32_t group = call_at(detector, i)->group;
+
+		known->structures[token / 64 % KNOWN_WORDS] |= UINT64_C(1) << token % 64;
+		known->groups[group / 64 % KNOWN_WORDS] |= UINT64_C(1) << group % 64;
+	}
+}
+
+/* Adds the calls in [from, to), which belong to no round. */
+static void add_rest(const struct period_detector *detector, uint64_t from, uint64_t to,
+	const struct known *known, double largest_bytes, struct rest *rest)
+{
+	for (uint64_t i = from; i < to; i++) {
+		const struct period_call *call = call_at(detector, i);
+
+		bool is_new =
+			call->bytes > largest_bytes ||
+			!is_in(known->structures, period_stream_token(&detector->structure, i));
+
+		rest->bytes += is_new || detector->cycle.period <= PERIOD_POOR_MAX
+				       ? call->bytes
+				       : PERIOD_KNOWN_SHARE * call->bytes;
+		rest->other_group |= !is_in(known->groups, call->group);
+		rest->longest_ns = fmax(rest->longest_ns, call->spacing_ns);
+	}
+	rest->longest_ns = fmax(rest->longest_ns, call_at(detector, to)->spacing_ns);
+}
+
+/* Looks between the rounds that follow each other in [from, to). */
+static void add_seams(const struct period_detector *detector, uint64_t from, uint64_t to,
+	double short_ns, struct rounds *rounds)
+{
+	for (uint64_t i = from + detector->cycle.period; i < to; i += detector->cycle.period) {
+		rounds->seams++;
+		rounds->seamless += call_at(detector, i)->pause_ns <= short_ns;
+	}
+}
+
+enum period_content period_weigh(const struct period_detector *detector, uint64_t longer)
+{
+	const struct period_cycle *cycle = &detector->cycle;
+	uint64_t first = detector->structure.count - longer - cycle->loop;
+	struct walk walk = {first, first, first, first + longer};
+	uint64_t from, to, after = first;
+	struct rounds rounds = {0};
+	struct known known = {0};
+	struct rest rest = {0};
+	double short_ns;
+
+	for (; next_rest(detector, &walk, &from, &to); after = to) {
+		add_calls(detector, after, from, &rounds);
+		add_known(detector, after, from, &known);
+	}
+	add_calls(detector, after, walk.end, &rounds);
+	add_known(detector, after, walk.end, &known);
+	if (rounds.calls * 4 < longer * 3)
+		return PERIOD_OTHER;
+
+	short_ns = PERIOD_SEAMLESS_SHARE * rounds.pause_ns / (double)rounds.calls;
+	walk = (struct walk){first, first, first, first + longer};
+	for (after = first; next_rest(detector, &walk, &from, &to); after = to) {
+		if (after > first)
+			add_seams(detector, after, from, short_ns, &rounds);
+		add_rest(detector, from, to, &known, rounds.largest_bytes, &rest);
+	}
+	if (after > first)
+		add_seams(detector, after, walk.end, short_ns, &rounds);
+	return (double)rounds.calls <= bound(&rounds, cycle->period, &rest) * (double)cycle->period
+		       ? PERIOD_LOOPS
+		       : PERIOD_EXCURSIONS;
+}
+
+static int by_value(const void *a, const void *b)
+{
+	float one = *(const float *)a, other = *(const float *)b;
+
+	return one < other ? -1 : one > other;
+}
+
+/* How many of these places are followed by another one at that distance. */
+static size_t followed_at(const size_t *places, size_t count, size_t distance)
+{
+	size_t followed = 0;
+
+	for (size_t i = 0, j = 0; i < count; i++) {
+		while (j < count && places[j] < places[i] + distance)
+			j++;
+		followed += j < count && places[j] == places[i] + distance;
+	}
+	return followed;
+}
+
+/* Of these places, the one at that distance behind another where both spacings are the longest. */
+static size_t longest_pair(
+	const float *spacings, const size_t *places, size_t count, size_t distance)
+{
+	size_t best = places[0];
+	float longest = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		for (size_t j = i + 1; j < count && places[j] <= places[i] + distance; j++) {
+			float both = fminf(spacings[places[i]], spacings[places[j]]);
+
+			if (places[j] != places[i] + distance || both <= longest)
+				continue;
+			longest = both;
+			best = places[j];
+		}
+	}
+	return best;
+}
+
+/*
+ * The distance at which the long spacings, of at least so much, are followed by another (so many of them, steady, in
+ * eighths), stalls in between or not; else 0. *last: one of them, where steps begin: a step may have several such pauses.
+ */
+static size_t distance_of(const float *spacings, size_t count, double least, size_t long_min,
+	size_t steady, size_t *last)
+{
+	size_t places[PERIOD_LONG_MAX_NR], long_count = 0, best = 0, distance = 0;
+
+	for (size_t i = count; i-- > 0 && long_count < PERIOD_LONG_MAX_NR;) {
+		if (spacings[i] >= least)
+			places[PERIOD_LONG_MAX_NR - ++long_count] = i;
+	}
+	const size_t *newest = places + PERIOD_LONG_MAX_NR - long_count;
+
+	for (size_t i = 0; i < long_count; i++) {
+		for (size_t j = i + 1; j < long_count && j <= i + PERIOD_STALLS; j++) {
+			size_t followed = followed_at(newest, long_count, newest[j] - newest[i]);
+
+			if (followed <= best)
+				continue;
+			best = followed;
+			distance = newest[j] - newest[i];
+		}
+	}
+	if (best + 1 < long_min || (best + 1) * PERIOD_STEADY_OF < long_count * steady)
+		return 0;
+	*last = longest_pair(spacings, newest, long_count, distance);
+	return distance;
+}
+
+/* Spacings before one place of the rounds, and where the short ones of them may end. */
+struct spacings {
+	float values[PERIOD_PLACES_MAX], sorted[PERIOD_PLACES_MAX];
+	size_t count;
+	bool many;    /* of rounds so short that the same place comes often */
+	size_t split; /* of sorted: the next to look at */
+	/* Of the last one found: the long ones are hardly longer; the shortest of them; the place of one. */
+	bool slight;
+	double least;
+	size_t last;
+};
+
+/* The distance at which long spacings come, where they are either long or short: of the next split; else 0. */
+static size_t next_distance(struct spacings *spacings)
+{
+	const float *sorted = spacings->sorted;
+
+	while (spacings->split + PERIOD_LONG_MIN <= spacings->count) {
+		size_t i = spacings->split++, distance;
+		double ratio = (sorted[i] + PERIOD_SPACING_FLOOR_NS) / (sorted[i - 1] + PERIOD_SPACING_FLOOR_NS);
+
+		if (ratio < (spacings->many ? PERIOD_SLIGHT_RATIO : PERIOD_LONG_RATIO))
+			continue;
+		spacings->slight = ratio < PERIOD_LONG_RATIO;
+		spacings->least = sorted[i];
+		distance = distance_of(spacings->values, spacings->count, spacings->least,
+			spacings->slight ? PERIOD_SLIGHT_MIN : PERIOD_LONG_MIN,
+			spacings->slight || !spacings->many ? PERIOD_STEADY_LONG : PERIOD_STEADY_SHORT,
+			&spacings->last);
+		if (distance > 1)
+			return distance;
+	}
+	return 0;
+}
+
+/* The rounds of the adopted cycle from first on. */
+struct repeats {
+	uint64_t first, count;
+	struct rounds rounds;
+};
+
+/* How many of the rounds follow each other here without a pause; none where the long spacings are no pauses either. */
+static void look_between(const struct period_detector *detector, const struct repeats *repeats,
+	uint64_t place, double least, double short_ns, struct rounds *rounds)
+{
+	uint64_t period = detector->cycle.period, long_count = 0, long_brief = 0;
+
+	for (uint64_t i = 0; i < repeats->count && period > 1; i++) {
+		const struct period_call *call =
+			call_at(detector, repeats->first + i * period + place);
+		bool brief = call->pause_ns <= short_ns, is_long = call->spacing_ns >= least;
+
+		long_count += is_long;
+		long_brief += is_long && brief;
+		rounds->seams += !is_long;
+		rounds->seamless += !is_long && brief;
+	}
+	if (2 * long_brief > long_count)
+		rounds->seamless = 0;
+}
+
+/*
+ * Does what comes every so many rounds (factor) before this place of theirs make one step of them? Returns its
+ * length. A slight pause does so by its length alone.
+ */
+static double pause_of(const struct period_detector *detector, const struct repeats *repeats,
+	uint64_t place, const struct spacings *spacings, uint64_t factor)
+{
+	uint64_t period = detector->cycle.period, count = repeats->count;
+	double long_sum = 0, long_count = 0, elsewhere = repeats->rounds.pause_ns;
+	struct rounds rounds = repeats->rounds;
+	struct rest rest = {0};
+
+	if (factor * period > detector->full.period_max)
+		return 0;
+	for (uint64_t i = 0; i < count; i++)
+		elsewhere -= call_at(detector, repeats->first + i * period + place)->pause_ns;
+	elsewhere *= PERIOD_SEAMLESS_SHARE / (double)(count * (period - 1) + (period == 1));
+	if (!spacings->slight)
+		look_between(detector, repeats, place, spacings->least, elsewhere, &rounds);
+	for (uint64_t i = 0; i < count; i++) {
+		bool is_long = spacings->values[i] >= spacings->least;
+
+		long_sum += is_long ? spacings->values[i] : 0;
+		long_count += is_long;
+	}
+	rounds.spacing_ns -= long_sum;
+	rest.longest_ns = long_sum / long_count;
+	return (double)factor <= bound(&rounds, period, &rest) ? rest.longest_ns : 0;
+}
+
+/* The pause before this place of the rounds that makes one step of several; 0: there is none. */
+static double pause_at(const struct period_detector *detector, const struct repeats *repeats,
+	uint64_t place, uint64_t *factor, uint64_t *origin)
+{
+	uint64_t period = detector->cycle.period;
+	struct spacings spacings = {.count = repeats->count,
+		.many = period <= PERIOD_SHORT_ROUND,
+		.split = repeats->count / 2};
+
+	for (uint64_t i = 0; i < repeats->count; i++)
+		spacings.values[i] =
+			call_at(detector, repeats->first + i * period + place)->spacing_ns;
+	memcpy(spacings.sorted, spacings.values, repeats->count * sizeof(*spacings.sorted));
+	qsort(spacings.sorted, repeats->count, sizeof(*spacings.sorted), by_value);
+	while ((*factor = next_distance(&spacings)) > 1) {
+		double pause = pause_of(detector, repeats, place, &spacings, *factor);
+
+		if (pause <= 0 && spacings.slight)
+			continue;
+		*origin = repeats->first + spacings.last * period + place;
+		return pause;
+	}
+	return 0;
+}
+
+uint64_t period_longest_pause(const struct period_detector *detector)
+{
+	const struct period_cycle *cycle = &detector->cycle;
+	uint64_t first = detector->structure.count - cycle->period, longest = 0;
+
+	for (uint64_t i = 0; i < cycle->period; i += cycle->loop) {
+		if (call_at(detector, first + i)->spacing_ns >
+			call_at(detector, first + longest)->spacing_ns)
+			longest = i;
+	}
+	return call_at(detector, first + longest)->spacing_ns >
+			       PERIOD_LONG_RATIO * call_at(detector, first)->spacing_ns
+		       ? longest
+		       : 0;
+}
+
+bool period_pauses(const struct period_detector *detector, uint64_t round_count, uint64_t *factor,
+	uint64_t *origin)
+{
+	uint64_t period = detector->cycle.period, count = detector->structure.count;
+	uint64_t most = period <= PERIOD_SHORT_ROUND ? PERIOD_PLACES_MAX : PERIOD_PLACES_FEW;
+	struct repeats repeats = {.count = round_count < most ? round_count : most};
+	double longest = 0;
+
+	repeats.first = count - repeats.count * period;
+	add_calls(detector, repeats.first, count, &repeats.rounds);
+	for (uint64_t place = 0; place < period; place++) {
+		uint64_t its_factor, its_origin;
+		double its = pause_at(detector, &repeats, place, &its_factor, &its_origin);
+
+		if (its <= longest)
+			continue;
+		longest = its;
+		*factor = its_factor;
+		*origin = its_origin;
+	}
+	return longest > 0;
+}

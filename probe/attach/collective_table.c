@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "probe/attach/collective_table.h"
 
+#include <stdio.h>
+#include <string.h>
+
 #define NONE ROW_ARGUMENT_NONE
 
 /*
@@ -251,7 +254,7 @@ const struct library_traits collective_libraries[ROW_LIBRARY_NR] = {
 		},
 	[ROW_LIBRARY_NCCL] =
 		{
-			.name = "NCCL or RCCL",
+			.name = "NCCL, RCCL",
 			/* PyTorch once had NCCL inside libtorch_cuda. */
 			.files = {"libnccl.so*", "librccl.so*", "libtorch_cuda.so*"},
 			.on_device = true,
@@ -272,4 +275,26 @@ size_t collective_datatype_bytes(const struct collective_row *row, uint64_t data
 	const struct library_traits *library = collective_library(row);
 
 	return library->datatype_bytes ? library->datatype_bytes(datatype) : 0;
+}
+
+static bool has_collectives(size_t library)
+{
+	for (size_t row = 0; row < collective_row_count; row++) {
+		if (collective_rows[row].library == library &&
+			collective_rows[row].kind == ROW_COLLECTIVE)
+			return true;
+	}
+	return false;
+}
+
+void collective_library_names(char names[COLLECTIVE_NAMES_LENGTH])
+{
+	names[0] = '\0';
+	for (size_t i = 0; i < ROW_LIBRARY_NR; i++) {
+		size_t used = strlen(names);
+
+		if (has_collectives(i))
+			snprintf(names + used, COLLECTIVE_NAMES_LENGTH - used, "%s%s",
+				used ? ", " : "", collective_libraries[i].name);
+	}
 }

@@ -43,7 +43,7 @@ enum { ROW_LIBRARY_FILES_MAX = 5 };
  * library has not.
  */
 struct library_traits {
-	const char *name;
+	const char *name; /* of all that share these rows, as its users know them */
 	const char *files[ROW_LIBRARY_FILES_MAX]; /* patterns of the files that hold its symbols */
 	/*
 	 * A collective's call returns before it is done: the device does it. The host sees the end in the
@@ -122,6 +122,11 @@ static inline const struct library_traits *collective_library(const struct colle
 {
 	return &collective_libraries[row->library];
 }
+
+enum { COLLECTIVE_NAMES_LENGTH = 128 };
+
+/* The libraries with collectives: "MPI, NCCL, RCCL". Cut where they are too many. */
+void collective_library_names(char names[COLLECTIVE_NAMES_LENGTH]);
 
 /* The list that a row's key points to: ints in one of its entries; 0 = there is no list. */
 size_t collective_list_ints(const struct collective_row *row);

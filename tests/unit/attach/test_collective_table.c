@@ -47,6 +47,15 @@ static void every_row_has_a_library(void **state)
 	}
 }
 
+static void names(void **state)
+{
+	char text[COLLECTIVE_NAMES_LENGTH];
+
+	(void)state;
+	collective_library_names(text);
+	assert_string_equal(text, "MPI, NCCL, RCCL");
+}
+
 static void datatypes(void **state)
 {
 	(void)state;
@@ -91,6 +100,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_row_has_a_library),
+		cmocka_unit_test(names),
 		cmocka_unit_test(datatypes),
 		cmocka_unit_test(rocm_as_cuda),
 	};

@@ -55,6 +55,9 @@ void pipeline_serve_one_job(struct pipeline *pipeline, const char *job_id);
 /* Batches are not proven: one that tells of more restarts takes no rank from a probe that is heard. */
 void pipeline_doubt_restarts(struct pipeline *pipeline);
 
+/* Alerts within these limits are held back from on_verdict (coordinator/output/alert_gate.h). Before frames. */
+void pipeline_limit_alerts(struct pipeline *pipeline, const struct alert_limits *limits);
+
 enum pipeline_result {
 	PIPELINE_ACCEPTED = 0,
 	PIPELINE_DUPLICATE = 1, /* seen before: acknowledge again, do not record */

@@ -7,6 +7,7 @@
 #define SLOWRANK_COORDINATOR_REPORT_MODEL_H
 
 #include "analysis/base/verdict.h"
+#include "coordinator/output/alert_gate.h"
 #include "probe/wire/message.h"
 
 /* What a rank did when its probe last listed it as one that has not moved. */
@@ -67,7 +68,8 @@ struct report_model {
 	int64_t unix_offset_ns; /* add to job_ns for the time of the epoch */
 	struct job_totals totals;
 	size_t verdict_count;
-	const struct verdict *verdicts; /* by id */
+	const struct verdict *verdicts;	 /* by id */
+	const struct alert_gate *alerts; /* which were alerted of; NULL: all */
 	size_t cost_count;
 	const struct job_cost *costs;	 /* by kind, the dearest first */
 	const struct report_rank *ranks; /* rank_count of them, by rank */

@@ -92,6 +92,12 @@ static void write_no_verdict(const struct report_model *model, FILE *out)
 static void write_verdicts(
 	const struct report_model *model, const struct selection *selection, bool colour, FILE *out)
 {
+	static const char *const holds[] = {
+		[ALERT_HOLD_NONE] = "",
+		[ALERT_HOLD_SLOWDOWN] = " [no alert: too small]",
+		[ALERT_HOLD_DURATION] = " [no alert: too short]",
+		[ALERT_HOLD_IMBALANCE] = " [no alert: known imbalance]",
+	};
 	char sentence[REPORT_SENTENCE_LENGTH];
 
 	for (size_t i = 0; i < selection->count; i++) {
@@ -99,7 +105,8 @@ static void write_verdicts(
 		const char *start = verdict->ended ? "\033[33m" : "\033[1;31m";
 
 		report_verdict_sentence(model, verdict, sentence);
-		fprintf(out, "%s%s%s.\n", colour ? start : "", sentence, colour ? "\033[0m" : "");
+		fprintf(out, "%s%s%s%s.\n", colour ? start : "", sentence, colour ? "\033[0m" : "",
+			holds[look_hold(model, verdict)]);
 	}
 	if (selection->count < model->verdict_count)
 		fprintf(out, "… %zu more verdicts (the JSON report has all).\n",
@@ -189,6 +196,34 @@ static void write_one_evidence(
 	fprintf(out, "     victims: %s\n", text);
 }
 
+/* What the user did not want to be alerted of. */
+static void add_alert_limits(struct line *line, const struct report_model *model)
+{
+	const struct alert_limits *limits = look_alert_limits(model);
+	const char *separator = "";
+
+	if (!limits)
+		return;
+	line_add(line, "\n  alerts: ");
+	if (limits->slowdown > 0) {
+		line_add(line, "only from ");
+		line_add_decimal(line, limits->slowdown, 2);
+		line_add(line, "x on");
+		separator = "; ";
+	}
+	if (limits->after_ns > 0) {
+		line_add(line, "%sonly of what lasts ", separator);
+		line_add_decimal(line, (double)limits->after_ns / 1e9, 1);
+		line_add(line, " s");
+		separator = "; ";
+	}
+	if (limits->imbalance > 0) {
+		line_add(line, "%snone of workload imbalance up to ", separator);
+		line_add_decimal(line, limits->imbalance, 2);
+		line_add(line, "x");
+	}
+}
+
 static void write_job(const struct report_model *model, bool colour, FILE *out)
 {
 	const struct job_totals *totals = &model->totals;
@@ -215,6 +250,7 @@ static void write_job(const struct report_model *model, bool colour, FILE *out)
 		line_add_decimal(&line, totals->wasted_rank_seconds, 1);
 		line_add(&line, " rank-seconds wasted");
 	}
+	add_alert_limits(&line, model);
 	fprintf(out, "%s\n", text);
 }
 

@@ -223,6 +223,20 @@ static void make_several(struct golden_model *golden)
 	add_cost(golden, COST_PHASE, PHASE_HOST, 0, 15.9, 0.65);
 }
 
+/* The same for someone who does not want to be alerted of all of it. */
+static void make_limited(struct golden_model *golden)
+{
+	make_several(golden);
+	golden->alerts = (struct alert_gate){.limits = {1.10, 30000000000, 1.2},
+		.holds = golden->holds,
+		.count = sizeof(golden->holds),
+		.held = 3};
+	golden->holds[1] = ALERT_HOLD_DURATION;
+	golden->holds[2] = ALERT_HOLD_IMBALANCE;
+	golden->holds[4] = ALERT_HOLD_SLOWDOWN;
+	golden->model.alerts = &golden->alerts;
+}
+
 /* More ranks and verdicts than text shows: the worst first, and how many are left out. */
 static void make_many(struct golden_model *golden)
 {
@@ -310,6 +324,7 @@ const struct golden_case golden_cases[] = {
 	{"blind", make_blind},
 	{"empty", make_empty},
 	{"several", make_several},
+	{"limited", make_limited},
 	{"many", make_many},
 	{"hostile", make_hostile},
 	{"explain", make_explain},

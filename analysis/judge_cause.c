@@ -3,6 +3,16 @@
 #include "analysis/explain/explain.h"
 #include "analysis/judge_internal.h"
 
+/* Causes of links and of the job name who finds them: a row without one does not compile. */
+#define RANK_CAUSE(...)
+#define LINK_CAUSE(id, number, text, function, ...)                                                \
+	_Static_assert(sizeof(&(function)) > 0, text " is found by somebody");
+#define JOB_CAUSE LINK_CAUSE
+#include "analysis/explain/causes.def"
+#undef RANK_CAUSE
+#undef LINK_CAUSE
+#undef JOB_CAUSE
+
 struct explain_context judge_explain_context(const struct judge *judge, int64_t now_ns)
 {
 	/* Ranks that came since the last block have no part in it yet. */

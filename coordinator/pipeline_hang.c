@@ -181,13 +181,6 @@ int pipeline_hang_take(struct pipeline_hang *hang, const struct message_batch *b
 	return error;
 }
 
-struct hang_call pipeline_hang_call(const struct hang_rank *rank)
-{
-	if (!rank->listed)
-		return (struct hang_call){.kind = OPEN_CALL_NONE};
-	return rank->device.kind == OPEN_CALL_NONE ? rank->host : rank->device;
-}
-
 static bool is_in_collective(const struct hang_rank *rank)
 {
 	return pipeline_hang_call(rank).kind == OPEN_CALL_COLLECTIVE;

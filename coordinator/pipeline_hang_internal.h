@@ -19,7 +19,12 @@ struct meeting_place {
 enum hang_end { HANG_FOUND = 0, HANG_CIRCLE = 1 };
 
 /* What the rank waits in: where its device is known to wait, that; kind OPEN_CALL_NONE: in nothing. */
-struct hang_call pipeline_hang_call(const struct hang_rank *rank);
+static inline struct hang_call pipeline_hang_call(const struct hang_rank *rank)
+{
+	if (!rank->listed)
+		return (struct hang_call){.kind = OPEN_CALL_NONE};
+	return rank->device.kind == OPEN_CALL_NONE ? rank->host : rank->device;
+}
 
 /* Writes what is waited for and, for each who is missing, where it is; finding has the ranks. */
 void pipeline_hang_describe(const struct pipeline_hang *hang, const struct rank_table *table,

@@ -220,13 +220,13 @@ static double rate_of_slot(const struct slot *slot)
 	return slot->done_ns / slot->time_ns;
 }
 
-static double median_rate(const struct usual_slots *usual)
+static double quantile_rate(const struct usual_slots *usual, double share)
 {
 	double rates[USUAL_SLOTS_MAX];
 
 	for (uint32_t i = 0; i < usual->count; i++)
 		rates[i] = rate_of_slot(usual->slots[i]);
-	return median_double(rates, usual->count);
+	return quantile_double(rates, usual->count, share);
 }
 
 /*
@@ -246,7 +246,7 @@ static void take_before(const struct progress *progress, int64_t from_ns, int64_
 		if (slot->end_ns <= from_ns && !slot->aside && is_measured(slot))
 			usual->slots[usual->count++] = slot;
 	}
-	least = (median_rate(usual) + progress_between(progress, from_ns, until_ns).rate) / 2;
+	least = (quantile_rate(usual, CHANGE_REFERENCE_QUANTILE) + progress_between(progress, from_ns, until_ns).rate) / 2;
 	while (earlier < usual->count && earlier < PROGRESS_EARLIER_SLOTS &&
 		rate_of_slot(usual->slots[earlier]) < least)
 		earlier++;
@@ -274,7 +274,7 @@ static uint32_t take_after(
 /* What stood still is not usual: a hang, a checkpoint, the first step. */
 static struct progress_rate usual_rate(const struct usual_slots *usual)
 {
-	double least = PROGRESS_STALLED_SHARE * median_rate(usual);
+	double least = PROGRESS_STALLED_SHARE * quantile_rate(usual, 0.5);
 	struct rate_sums sums = {0};
 
 	if (usual->count < PROGRESS_USUAL_SLOTS_MIN)

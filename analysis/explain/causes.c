@@ -2,7 +2,6 @@
 #include "analysis/explain/causes.h"
 
 #include "analysis/explain/measures.h"
-#include "analysis/judge_internal.h"
 #include "analysis/policy.h"
 
 static const struct cause_rule rules[CAUSE_NR] = {
@@ -20,18 +19,17 @@ static const struct cause_rule rules[CAUSE_NR] = {
 		.share_min = (least),                                                              \
 		.share_certain = (certain),                                                        \
 		.measure = (function)},
-#define FOUND_CAUSE(id, text, class, of, function, words, means, todo)                             \
+#define FOUND_CAUSE(id, text, class, of, words, means, todo)                                       \
 	[CAUSE_##id] = {.name = (text),                                                            \
 		.phrase = (words),                                                                 \
 		.meaning = (means),                                                                \
 		.advice = (todo),                                                                  \
 		.verdict_class = (class),                                                          \
-		.subject = (of),                                                                   \
-		.found_by = (void (*)(void))(function)},
+		.subject = (of)},
 #define LINK_CAUSE(id, number, text, function, words, means, todo)                                 \
-	FOUND_CAUSE(id, text, VERDICT_COMM_SLOW, SUBJECT_LINK, function, words, means, todo)
+	FOUND_CAUSE(id, text, VERDICT_COMM_SLOW, SUBJECT_LINK, words, means, todo)
 #define JOB_CAUSE(id, number, text, function, words, means, todo)                                  \
-	FOUND_CAUSE(id, text, VERDICT_WORKLOAD_IMBALANCE, SUBJECT_JOB, function, words, means, todo)
+	FOUND_CAUSE(id, text, VERDICT_WORKLOAD_IMBALANCE, SUBJECT_JOB, words, means, todo)
 #include "analysis/explain/causes.def"
 #undef RANK_CAUSE
 #undef LINK_CAUSE

@@ -39,8 +39,6 @@ struct cause_rule {
 	/* Of ranks. The finding is all zero. */
 	void (*measure)(const struct explain_context *context, const struct episode *episode,
 		struct finding *finding);
-	/* Of links and of the job: who names it, beside the ranks that it is of. */
-	void (*found_by)(void);
 };
 
 /* The rule of a cause; of CAUSE_UNKNOWN and of numbers that there are not, one without a name. */

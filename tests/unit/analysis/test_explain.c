@@ -402,7 +402,6 @@ static void every_cause_has_a_producer_and_words(void **state)
 		const struct cause_rule *rule = cause_rule((enum cause)cause_order[i]);
 
 		assert_true((rule->measure != NULL) == (rule->subject == SUBJECT_RANK));
-		assert_true((rule->found_by != NULL) == (rule->subject != SUBJECT_RANK));
 		assert_true(
 			rule->name[0] && rule->phrase[0] && rule->meaning[0] && rule->advice[0]);
 	}

@@ -287,7 +287,7 @@ struct comm_state {
 	float past[2 * PAST_BLOCKS];
 	uint32_t past_count;
 	struct comm_series series[RUN_NR];
-	bool given_up;		 /* the slow series: what it had was nobody's */
+	bool given_up;		 /* the slow series: its episode ended unattributed */
 	struct comm_run run;	 /* that is told of, or looked at */
 	bool remembers;		 /* what sockets did before the verdict that holds */
 	struct busy_noise noise; /* while it remembers */
@@ -338,7 +338,7 @@ struct cost_state {
 	bool loud;	     /* something cost time in the last step */
 	bool quiet;	     /* nothing was replayed in the last step: the lines are empty */
 	bool skipped;	     /* it was not to be */
-	bool too_dear;	     /* nothing is in this group of steps */
+	bool over_budget;    /* nothing is in this group of steps */
 	uint64_t group;
 	double spent_cells; /* replayed, less what the time since has paid for */
 };

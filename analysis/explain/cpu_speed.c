@@ -167,7 +167,7 @@ static void put_loss(const struct explain_context *context, const struct episode
 	double control_ns = (double)episode->timed.control[kind];
 	double explains_ns = fmin(loss->lost * own_ns, fmax(0, own_ns - control_ns));
 
-	if (!loss->known) { /* of a record of before there was such a source, or too early to tell */
+	if (!loss->known) { /* recorded by a version without that source, or too early */
 		snprintf(finding->text, sizeof(finding->text), "%s",
 			explain_missing(context, cause_rule(cause)->sources));
 		finding->known = finding->text[0] ? KNOWN_UNASKED : KNOWN_NOTHING;

@@ -6,9 +6,9 @@
  */
 #include <math.h>
 
+#include "analysis/base/robust_stats.h"
 #include "analysis/detect/fold.h"
 #include "analysis/judge_internal.h"
-#include "analysis/base/robust_stats.h"
 
 _Static_assert(PERIODICS_MAX <= UINT8_MAX, "places are numbered in a byte");
 

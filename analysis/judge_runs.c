@@ -6,8 +6,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "analysis/judge_internal.h"
 #include "analysis/base/robust_stats.h"
+#include "analysis/judge_internal.h"
 
 /* Its first blocks are what is usual for a rank, if they are near to those of its peers. */
 static void settle(struct rank_state *state, size_t rank_count)
@@ -206,7 +206,8 @@ static void push_rank(const struct judge *judge, struct rank_state *state,
 	const struct change_noise noises[RANK_RUN_NR], double weight)
 {
 	double scale = noises[RUN_QUICK].scale;
-	bool suspected[RUN_NR] = {judge_suspected(state, RUN_QUICK), judge_suspected(state, RUN_SLOW)};
+	bool suspected[RUN_NR] = {
+		judge_suspected(state, RUN_QUICK), judge_suspected(state, RUN_SLOW)};
 
 	/* What may be a fault is no noise. */
 	if (!state->settled || state->runs[RUN_QUICK].change.sum < CHANGE_NEAR) {

@@ -324,7 +324,7 @@
 #define UNLIKE_OTHERS 1.25
 #define REPLAY_SHARE_MIN 0.01	   /* of a step: what costs less is not worth a replay */
 #define TRANSFER_LOUD_BLOCKS_MIN 6 /* of a slow run */
-#define TRANSFER_TRIES_MAX 24	   /* blocks of a slow run, after which it is an unattributed episode */
+#define TRANSFER_TRIES_MAX 24 /* blocks of a slow run, after which it is an unattributed episode */
 #define TRANSFER_RARE_TRIES_MAX 64 /* the same, where most blocks are quiet */
 
 /* Counters that are sampled: sockets, ports. */

@@ -161,7 +161,8 @@ static int grant(struct gate *gate, struct gate_request *request)
 			head.kind = SEAL_GRANT;
 			request->credential = gate->credential;
 		} else {
-			gate->make = NULL; /* a munged that does not answer is not waited for again */
+			gate->make =
+				NULL; /* a munged that does not answer is not waited for again */
 		}
 	}
 	memcpy(head.nonce, request->head.nonce, SEAL_NONCE_BYTES);

@@ -7,10 +7,10 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "analysis/base/robust_stats.h"
 #include "analysis/explain/measures.h"
 #include "analysis/judge_state.h"
 #include "analysis/policy.h"
-#include "analysis/base/robust_stats.h"
 
 /* A rank's ratio since the onset, and the lower median of the others'. False where one of them is not known. */
 static bool now_and_others(const struct explain_context *context, const struct episode_past *usual,

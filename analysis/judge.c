@@ -72,6 +72,15 @@ void judge_destroy(struct judge *judge)
 	free(judge);
 }
 
+void judge_watch_sheets(struct judge *judge,
+	void (*on_sheet)(void *context, const struct gate_sheet *sheet,
+		const struct explanation *why),
+	void *context)
+{
+	judge->on_sheet = on_sheet;
+	judge->sheet_context = context;
+}
+
 static int get_rank(struct judge *judge, uint32_t rank, struct rank_state **state)
 {
 	if (rank >= STEP_RANK_COUNT_MAX)

@@ -25,6 +25,18 @@ int judge_create(const struct judge_options *options, struct judge **judge)
 	__attribute__((warn_unused_result));
 void judge_destroy(struct judge *judge); /* NULL is fine */
 
+/*
+ * Calls on_sheet at the end of each block, for each rank and for transfers that were looked at: what
+ * held them back, or did not, and what the delay is made of (why; NULL: there is none). Changes no verdict.
+ * on_sheet NULL: no more.
+ */
+struct explanation;
+struct gate_sheet;
+void judge_watch_sheets(struct judge *judge,
+	void (*on_sheet)(void *context, const struct gate_sheet *sheet,
+		const struct explanation *why),
+	void *context);
+
 /* What can be measured on a rank: enum evidence_source bits. */
 int judge_measurable(struct judge *judge, uint32_t rank, uint32_t evidence_mask)
 	__attribute__((warn_unused_result));

@@ -144,23 +144,28 @@ static double surprise_needed(const struct judge *judge)
  * over its last half, quarter and so on: what came before a fault must not hide it. Each further look
  * may be chance as well, so these need more.
  */
-static bool hit_more_than_peers(
-	const struct judge *judge, uint32_t rank, const struct delay_run *run, double level)
+static bool hit_more_than_peers(const struct judge *judge, uint32_t rank,
+	const struct delay_run *run, double level, struct gate_sheet *sheet)
 {
 	const struct rank_state *state = &judge->ranks[rank];
 	double least = judge_level_min(state, run), needed = surprise_needed(judge);
 	uint64_t history = judge->next_step < STEP_HISTORY ? judge->next_step : STEP_HISTORY;
 	uint64_t tries = steps_of_run(judge, run);
 
-	if (surprise_of_latest(judge, rank, history, tries, level) >= needed ||
-		surprise_of_latest(judge, rank, history, tries,
-			height_of_hits(judge, state, tries)) >= needed + FURTHER_LOOKS_SURPRISE)
+	if (gate_passed(sheet, GATE_HITS, surprise_of_latest(judge, rank, history, tries, level),
+		    needed) ||
+		gate_passed(sheet, GATE_HITS,
+			surprise_of_latest(
+				judge, rank, history, tries, height_of_hits(judge, state, tries)),
+			needed + FURTHER_LOOKS_SURPRISE))
 		return true;
 	for (tries /= 2; tries >= LATEST_STEPS_MIN; tries /= 2) {
 		double latest = judge_latest_level(judge, state, tries);
 
-		if (latest >= least && surprise_of_latest(judge, rank, history, tries, latest) >=
-					       needed + FURTHER_LOOKS_SURPRISE)
+		if (latest >= least &&
+			gate_passed(sheet, GATE_HITS,
+				surprise_of_latest(judge, rank, history, tries, latest),
+				needed + FURTHER_LOOKS_SURPRISE))
 			return true;
 	}
 	return false;
@@ -254,7 +259,8 @@ double judge_usual_length(const struct judge *judge, uint64_t from, uint64_t unt
  * The job does less in a second than before, and others waited for no other reason. What a replay without the rank gains counts
  * unless that is refuted; without a past, it alone tells.
  */
-static bool makes_steps_longer(const struct judge *judge, const struct delay_run *run)
+static bool makes_steps_longer(
+	const struct judge *judge, const struct delay_run *run, struct gate_sheet *sheet)
 {
 	int64_t now_ns = judge_now_ns(judge), from_ns = now_ns - run->sums.time_ns;
 
@@ -265,14 +271,18 @@ static bool makes_steps_longer(const struct judge *judge, const struct delay_run
 	struct progress_rate now = progress_between(judge->progress, from_ns, now_ns);
 	struct progress_loss lost = progress_lost(&usual, &now);
 
-	bool gains = (double)run->suspect_gain_ns >= GAIN_SHARE_MIN * (double)run->suspect_delay_ns;
-
+	double late = (double)run->sums.delay_ns / (double)run->sums.time_ns;
 	double enough = GAIN_SHARE_MIN * (double)run->sums.delay_ns / (double)run->sums.time_ns;
+	double gain_ns = (double)run->suspect_gain_ns, delay_ns = (double)run->suspect_delay_ns;
 
 	if (!lost.known)
-		return gains;
-	return gains ? lost.share + PROGRESS_REFUTED_ERRORS * lost.error >= enough
-		     : lost.share >= fmax(enough, PROGRESS_LOST_ERRORS * lost.error);
+		return gate_passed_in(
+			sheet, GATE_LONGER, gain_ns, GAIN_SHARE_MIN * delay_ns, delay_ns);
+	if (gain_ns >= GAIN_SHARE_MIN * delay_ns)
+		return gate_passed_in(sheet, GATE_LONGER,
+			lost.share + PROGRESS_REFUTED_ERRORS * lost.error, enough, late);
+	return gate_passed_in(sheet, GATE_LONGER, lost.share,
+		fmax(enough, PROGRESS_LOST_ERRORS * lost.error), late);
 }
 
 /*
@@ -281,22 +291,23 @@ static bool makes_steps_longer(const struct judge *judge, const struct delay_run
  * takes the time; 200 ms at once). So below the one share nothing is told; below the other it must have
  * gone on for longer than that, and the usual step must have become longer.
  */
-static bool host_just_wanders(const struct judge *judge, const struct rank_state *state,
-	const struct delay_run *run, const struct explanation *why)
+static bool is_more_than_wandering(const struct judge *judge, const struct rank_state *state,
+	const struct delay_run *run, const struct explanation *why, struct gate_sheet *sheet)
 {
 	double level, before, length;
 
 	if (!run->sums.on_device || why->verdict_class != VERDICT_HOST_SLOW ||
 		cause_says_why(why->cause))
-		return false;
-	level = level_of_latest(judge, state, steps_of_run(judge, run), true);
-	if (level >= WANDERS_MAX)
-		return false;
-	if (level < MACHINES_DIFFER || run->sums.time_ns < HOST_WANDERS_NS)
 		return true;
+	level = level_of_latest(judge, state, steps_of_run(judge, run), true);
+	if (gate_passed(sheet, GATE_WANDERS, level, WANDERS_MAX))
+		return true;
+	if (level < MACHINES_DIFFER || run->sums.time_ns < HOST_WANDERS_NS)
+		return false;
 	before = judge_usual_length(judge, 0, run->first_step);
 	length = judge_usual_length(judge, run->first_step, judge->next_step);
-	return before <= 0 || length - before < GAIN_SHARE_MIN * level * length;
+	return before > 0 && gate_passed_in(sheet, GATE_WANDERS, length - before,
+				     GAIN_SHARE_MIN * level * length, length);
 }
 
 /*
@@ -322,57 +333,90 @@ static bool within_power_cap(
 		       true) < WANDERS_MAX;
 }
 
-/* A change is told when it is large enough to matter and really makes the step longer. */
-bool judge_worth_telling(const struct judge *judge, uint32_t rank, const struct delay_run *run)
+/* For long enough, and more than what wakes up, peers' noise and small differences of machines explain. */
+static bool is_large(const struct judge *judge, const struct rank_state *state,
+	const struct delay_run *run, struct gate_sheet *sheet)
 {
-	const struct rank_state *state = &judge->ranks[rank];
+	bool slow = run == &state->runs[RUN_SLOW];
 	double level = run->level / (double)run->blocks;
-	double delay_per_step = (double)run->sums.delay_ns / (double)run->sums.steps;
-	double least = judge_level_min(state, run);
-	struct explanation why;
-	bool certain;
 
-	if (run->blocks < (run == &state->runs[RUN_SLOW] ? SLOW_BLOCKS_MIN : QUICK_BLOCKS_MIN) ||
-		delay_per_step < WAKE_UP_NS)
+	if (!gate_passed(sheet, GATE_LASTS, (double)run->blocks,
+		    slow ? SLOW_BLOCKS_MIN : QUICK_BLOCKS_MIN) ||
+		!gate_passed_in(sheet, GATE_DELAY,
+			(double)run->sums.delay_ns / (double)run->sums.steps, WAKE_UP_NS, 1e6))
 		return false;
-	if (level < DELAY_SHARE_MIN && !small_is_certain(judge, run))
+	if (!small_is_certain(judge, run) &&
+		!gate_passed(sheet, GATE_CERTAIN, level, DELAY_SHARE_MIN))
 		return false;
-	if (level < least &&
-		(run != &state->runs[RUN_SLOW] || level < RARE_SHARE_MIN ||
-			height_of_hits(judge, state, steps_of_run(judge, run)) < RARE_HEIGHT_MIN))
+	if (!gate_passed(sheet, GATE_LEVEL, level, judge_level_min(state, run)) &&
+		!(slow && level >= RARE_SHARE_MIN &&
+			gate_passed(sheet, GATE_LEVEL,
+				height_of_hits(judge, state, steps_of_run(judge, run)),
+				RARE_HEIGHT_MIN)))
 		return false;
-	if (run == &state->runs[RUN_SLOW] &&
-		level < judge_chance_level(judge->noise_scale, run->blocks, state->usual_blocks))
-		return false;
-	/* Why is asked last: it takes longer than all else. */
-	certain = throttled_beyond_doubt(&run->sums, least);
-	if (!makes_steps_longer(judge, run) ||
-		(!certain && (!state->settled || run->change.evidence < CHANGE_THRESHOLD ||
-				     !hit_more_than_peers(judge, rank, run, level))))
-		return false;
-	judge_explain_run(judge, rank, run, &why);
-	if (why.verdict_class == VERDICT_UNKNOWN)
-		return false;
-	if (why.computes && run->sums.on_device && within_power_cap(judge, state, run) &&
-		judge_gpu_power_bound(judge, rank, run))
-		return false;
-	/* Where all ranks' work differs from step to step, some rank has more of it for a while. */
-	if (why.computes && level < UNEVEN_TIMES_MIN * judge_uneven_level(judge))
-		return false;
-	if (!judge_launches_prove(judge, rank, run, &why) ||
-		host_just_wanders(judge, state, run, &why))
-		return false;
-	return certain || run->change.evidence >= evidence_needed(judge, state, run, &why, level);
+	return !slow ||
+	       gate_passed(sheet, GATE_NOISE, level,
+		       judge_chance_level(judge->noise_scale, run->blocks, state->usual_blocks));
 }
 
-bool judge_evidence_suffices(const struct judge *judge, uint32_t rank, const struct delay_run *run)
+/* No noise, by statistics. */
+static bool is_clear(const struct judge *judge, uint32_t rank, const struct delay_run *run,
+	struct gate_sheet *sheet)
 {
-	struct explanation why;
+	return gate_passed(sheet, GATE_CHANGE, run->change.evidence, CHANGE_THRESHOLD) &&
+	       hit_more_than_peers(judge, rank, run, run->level / (double)run->blocks, sheet) &&
+	       gate_is(sheet, GATE_USUAL, judge->ranks[rank].settled);
+}
 
-	judge_explain_run(judge, rank, run, &why);
-	return why.verdict_class != VERDICT_UNKNOWN &&
-	       run->change.evidence >= evidence_needed(judge, &judge->ranks[rank], run, &why,
-					       run->level / (double)run->blocks);
+/* Of a known class, and nothing that hosts, devices or programs do by themselves. */
+static bool is_explained(const struct judge *judge, uint32_t rank, const struct delay_run *run,
+	const struct explanation *why, struct gate_sheet *sheet)
+{
+	const struct rank_state *state = &judge->ranks[rank];
+
+	if (!gate_is(sheet, GATE_CLASS, why->verdict_class != VERDICT_UNKNOWN))
+		return false;
+	if (why->computes && run->sums.on_device &&
+		!gate_is(sheet, GATE_POWER,
+			!within_power_cap(judge, state, run) ||
+				!judge_gpu_power_bound(judge, rank, run)))
+		return false;
+	/* Where all ranks' work differs from step to step, some rank has more of it for a while. */
+	if (why->computes && !gate_passed(sheet, GATE_UNEVEN, run->level / (double)run->blocks,
+				     UNEVEN_TIMES_MIN * judge_uneven_level(judge)))
+		return false;
+	return gate_is(sheet, GATE_LAUNCHES, judge_launches_prove(judge, rank, run, why)) &&
+	       is_more_than_wandering(judge, state, run, why, sheet);
+}
+
+/* A change is told when it is large enough to matter and really makes the step longer. */
+bool judge_worth_telling(const struct judge *judge, uint32_t rank, const struct delay_run *run,
+	struct explanation *why, struct gate_sheet *sheet)
+{
+	const struct rank_state *state = &judge->ranks[rank];
+	bool certain;
+
+	if (!is_large(judge, state, run, sheet) || !makes_steps_longer(judge, run, sheet))
+		return false;
+	certain = throttled_beyond_doubt(&run->sums, judge_level_min(state, run));
+	if (!certain && !is_clear(judge, rank, run, sheet))
+		return false;
+	/* Why is asked last: it takes longer than all else. */
+	judge_explain_run(judge, rank, run, why);
+	return is_explained(judge, rank, run, why, sheet) &&
+	       (certain || gate_passed(sheet, GATE_EVIDENCE, run->change.evidence,
+				   evidence_needed(judge, state, run, why,
+					   run->level / (double)run->blocks)));
+}
+
+bool judge_evidence_suffices(const struct judge *judge, uint32_t rank, const struct delay_run *run,
+	struct explanation *why, struct gate_sheet *sheet)
+{
+	judge_explain_run(judge, rank, run, why);
+	return gate_is(sheet, GATE_CLASS, why->verdict_class != VERDICT_UNKNOWN) &&
+	       gate_passed(sheet, GATE_EVIDENCE, run->change.evidence,
+		       evidence_needed(judge, &judge->ranks[rank], run, why,
+			       run->level / (double)run->blocks));
 }
 
 /* A steep run has something to say only of what came later than the quick one, and has a cause. */
@@ -388,29 +432,68 @@ static bool steep_tells(const struct judge *judge, uint32_t rank)
 	return cause_says_why(why.cause);
 }
 
-/* The run to tell of: over its threshold and worth telling, the quick one first; NULL: none. */
-static const struct delay_run *run_to_tell(const struct judge *judge, uint32_t rank)
+static bool is_to_tell(const struct judge *judge, uint32_t rank, enum run_kind kind,
+	struct explanation *why, struct gate_sheet *sheet)
 {
-	static const enum run_kind order[] = {RUN_QUICK, RUN_STEEP, RUN_SLOW};
 	const struct rank_state *state = &judge->ranks[rank];
+	const struct delay_run *run = &state->runs[kind];
 
-	for (int i = 0; i < RANK_RUN_NR && state->in_block && !state->track; i++) {
-		const struct delay_run *run = &state->runs[order[i]];
+	if (!gate_is(sheet, GATE_PRESENT, state->in_block) ||
+		!gate_is(sheet, GATE_FREE, !state->track))
+		return false;
+	/* What has ended is not told any more. */
+	if (kind != RUN_SLOW &&
+		!gate_passed(sheet, GATE_LOUD, state->level, QUIET_SHARE * DELAY_SHARE_MIN))
+		return false;
+	/* What began a moment ago is the quick run's to tell: it may be a stall. */
+	if (kind == RUN_SLOW && !gate_is(sheet, GATE_NOT_NEW,
+					!judge_suspected(state, RUN_QUICK) ||
+						state->runs[RUN_QUICK].blocks >= SLOW_BLOCKS_MIN))
+		return false;
+	return gate_passed(sheet, GATE_CHANGE, run->change.sum, CHANGE_THRESHOLD) &&
+	       (kind != RUN_STEEP || gate_is(sheet, GATE_APART, steep_tells(judge, rank))) &&
+	       judge_worth_telling(judge, rank, run, why, sheet);
+}
 
-		/* What has ended is not told any more. */
-		if (order[i] != RUN_SLOW && state->level < QUIET_SHARE * DELAY_SHARE_MIN)
-			continue;
-		/* What began a moment ago is the quick run's to tell: it may be a stall. */
-		if (order[i] == RUN_SLOW && judge_suspected(state, RUN_QUICK) &&
-			state->runs[RUN_QUICK].blocks < SLOW_BLOCKS_MIN)
-			continue;
-		if (run->change.sum < CHANGE_THRESHOLD ||
-			(order[i] == RUN_STEEP && !steep_tells(judge, rank)))
-			continue;
-		if (judge_worth_telling(judge, rank, run))
-			return run;
+/* The order in which runs are told of, the quick one first. */
+static const enum run_kind run_order[RANK_RUN_NR] = {RUN_QUICK, RUN_STEEP, RUN_SLOW};
+
+/* Tells of the first run that is over its threshold and worth telling. */
+static int judge_rank(struct judge *judge, uint32_t rank)
+{
+	struct explanation why;
+
+	for (int i = 0; i < RANK_RUN_NR; i++) {
+		if (is_to_tell(judge, rank, run_order[i], &why, NULL))
+			return judge_open(judge, rank, &judge->ranks[rank].runs[run_order[i]]);
 	}
-	return NULL;
+	return 0;
+}
+
+/* The same, and says why; of the run that came furthest. */
+static int judge_rank_on_sheet(struct judge *judge, uint32_t rank)
+{
+	const struct delay_run *runs = judge->ranks[rank].runs;
+	struct explanation why = {0}, best_why = {0};
+	struct gate_sheet sheet, best;
+	bool told = false;
+	int error = 0;
+
+	for (int i = 0; i < RANK_RUN_NR && !told; i++) {
+		judge_sheet_begin(judge, rank, &sheet);
+		told = is_to_tell(judge, rank, run_order[i], &why, &sheet);
+		if (i > 0 && gate_sheet_reach(&sheet) <= gate_sheet_reach(&best))
+			continue;
+		if (judge_sheet_describe(
+			    judge, &runs[run_order[i]], run_order[i] == RUN_SLOW, &sheet))
+			judge_explain_run(judge, rank, &runs[run_order[i]], &why);
+		best = sheet;
+		best_why = why;
+		if (told)
+			error = judge_open(judge, rank, &runs[run_order[i]]);
+	}
+	judge_sheet_tell(judge, told, &best, &best_why);
+	return error;
 }
 
 static void reset_block(struct judge *judge)
@@ -478,12 +561,8 @@ int judge_close_block(struct judge *judge)
 	/* Before the runs, which see the same steps and date them worse. */
 	if (error == 0)
 		error = judge_periodic_block(judge);
-	for (uint32_t r = 0; r < judge->rank_end && error == 0; r++) {
-		const struct delay_run *run = run_to_tell(judge, r);
-
-		if (run)
-			error = judge_open(judge, r, run);
-	}
+	for (uint32_t r = 0; r < judge->rank_end && error == 0; r++)
+		error = judge->on_sheet ? judge_rank_on_sheet(judge, r) : judge_rank(judge, r);
 	if (slow_transfers && error == 0)
 		error = judge_open_comm(judge);
 	if (uneven != IMBALANCE_NONE && error == 0)

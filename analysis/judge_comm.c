@@ -257,13 +257,14 @@ static void close_shapes(struct judge *judge, bool learn)
 	}
 }
 
-static bool comm_track_active(const struct judge *judge)
+/* The track of transfers; NULL: none holds. */
+static const struct track *comm_track(const struct judge *judge)
 {
 	for (size_t t = 0; t < judge->track_count; t++) {
 		if (judge->tracks[t].active && judge->tracks[t].comm)
-			return true;
+			return &judge->tracks[t];
 	}
-	return false;
+	return NULL;
 }
 
 /* Shares below it are not told. */
@@ -382,11 +383,12 @@ static bool loser_is_named(struct judge *judge, const struct comm_run *lossy)
 }
 
 /* Large enough, for long enough, and somebody's. */
-static bool worth_telling(struct judge *judge, enum run_kind kind)
+static bool is_to_tell(struct judge *judge, enum run_kind kind, struct gate_sheet *sheet)
 {
 	struct comm_state *comm = judge->comm;
 	const struct comm_series *series = &comm->series[kind], *quick = &comm->series[RUN_QUICK];
 	const struct comm_run *run = &comm->run;
+	bool slow = kind == RUN_SLOW;
 	double share, least;
 	struct verdict probe;
 
@@ -394,24 +396,79 @@ static bool worth_telling(struct judge *judge, enum run_kind kind)
 	share = judge_comm_share(comm);
 	least = least_share(run);
 	/* What has ended is not told any more. */
-	if (series->change.sum < CHANGE_THRESHOLD || comm->excess_share < QUIET_SHARE * least ||
-		share < least || run->blocks < QUICK_BLOCKS_MIN ||
-		(double)run->excess_ns < WAKE_UP_NS * (double)run->steps)
+	if (!gate_passed(sheet, GATE_LOUD, comm->excess_share, QUIET_SHARE * least))
 		return false;
-	if (kind == RUN_SLOW)
-		/* What began a moment ago is the quick run's to tell. */
-		return (quick->change.sum < CHANGE_SUSPECT ||
-			       quick->run.blocks >= SLOW_BLOCKS_MIN) &&
-		       run->blocks >= SLOW_BLOCKS_MIN &&
-		       run->loud_blocks >= TRANSFER_LOUD_BLOCKS_MIN &&
-		       share >= judge_chance_level(comm_noise(comm, kind).scale, run->blocks,
-					comm->past_count) &&
-		       can_locate(judge, &probe);
+	/* What began a moment ago is the quick run's to tell. */
+	if (slow &&
+		!gate_is(sheet, GATE_NOT_NEW,
+			quick->change.sum < CHANGE_SUSPECT || quick->run.blocks >= SLOW_BLOCKS_MIN))
+		return false;
+	if (!gate_passed(sheet, GATE_CHANGE, series->change.sum, CHANGE_THRESHOLD) ||
+		!gate_passed(sheet, GATE_LASTS, (double)run->blocks,
+			slow ? SLOW_BLOCKS_MIN : QUICK_BLOCKS_MIN) ||
+		!gate_passed_in(sheet, GATE_DELAY, (double)run->excess_ns,
+			WAKE_UP_NS * (double)run->steps, 1e6 * (double)run->steps) ||
+		!gate_passed(sheet, GATE_LEVEL, share, least))
+		return false;
+	if (slow && (!gate_passed(sheet, GATE_NOISE, share,
+			     judge_chance_level(comm_noise(comm, kind).scale, run->blocks,
+				     comm->past_count)) ||
+			    !gate_passed(sheet, GATE_OFTEN, (double)run->loud_blocks,
+				    TRANSFER_LOUD_BLOCKS_MIN)))
+		return false;
 	if (can_locate(judge, &probe))
-		return true;
+		return gate_is(sheet, GATE_LOCATED, true);
 	/* On one host there is no link to be slow, and what looks like one is a busy CPU. */
-	return judge->several_hosts && share >= LARGE_SHARE_MIN &&
-	       series->change.evidence >= EVIDENCE_HIGH;
+	return gate_is(sheet, GATE_LOCATED,
+		!slow && judge->several_hosts && share >= LARGE_SHARE_MIN &&
+			series->change.evidence >= EVIDENCE_HIGH);
+}
+
+/* sheet, unless NULL: of the run that came furthest. */
+static bool worth_telling(struct judge *judge, struct gate_sheet *sheet)
+{
+	bool told = false;
+
+	for (int kind = 0; kind < RUN_NR && !told; kind++) {
+		const struct comm_series *series = &judge->comm->series[kind];
+		struct gate_sheet own;
+
+		if (sheet)
+			judge_sheet_begin(judge, GATE_OF_TRANSFERS, &own);
+		told = is_to_tell(judge, kind, sheet ? &own : NULL);
+		if (!sheet || (kind > 0 && gate_sheet_reach(&own) <= gate_sheet_reach(sheet)))
+			continue;
+		*sheet = own;
+		sheet->level = judge->comm->excess_share;
+		sheet->small = kind == RUN_SLOW;
+		sheet->since_known = series->change.sum > 0;
+		sheet->since_step = series->run.first_step;
+	}
+	return told;
+}
+
+/* Transfers were not looked at. track: that tells of them already, or NULL. */
+static void tell_held(const struct judge *judge, enum gate gate, const struct track *track)
+{
+	struct gate_sheet sheet;
+
+	if (!judge->on_sheet)
+		return;
+	judge_sheet_begin(judge, GATE_OF_TRANSFERS, &sheet);
+	sheet.level = judge->comm->excess_share;
+	(void)gate_is(&sheet, gate, false);
+	if (track)
+		sheet.verdict = judge->verdicts[track->verdict].id;
+	judge->on_sheet(judge->sheet_context, &sheet, NULL);
+}
+
+static bool worth_telling_on_sheet(struct judge *judge)
+{
+	struct gate_sheet sheet;
+	bool told = worth_telling(judge, &sheet);
+
+	judge->on_sheet(judge->sheet_context, &sheet, NULL);
+	return told;
 }
 
 /* The same of transfers that are long in every so-many-th step. */
@@ -479,7 +536,8 @@ static void push_series(struct judge *judge)
 bool judge_comm_block(struct judge *judge, double rank_level)
 {
 	struct comm_state *comm = judge->comm;
-	bool active = comm_track_active(judge);
+	const struct track *track = comm_track(judge);
+	bool active = track != NULL;
 	bool learn = !active && comm->series[RUN_QUICK].change.sum < CHANGE_SUSPECT;
 	bool alike = comm->series[RUN_SLOW].change.sum < CHANGE_NEAR ||
 		     is_rare(&comm->series[RUN_SLOW].run);
@@ -499,8 +557,10 @@ bool judge_comm_block(struct judge *judge, double rank_level)
 		active);
 	lost = judge_loss_block(
 		judge, !active && !explained && comm->past_count >= WARM_UP_BLOCKS, &lossy);
-	if (active)
+	if (active) {
+		tell_held(judge, GATE_FREE, track);
 		return false;
+	}
 	/* What counts as evidence is noise, too, as long as nothing is suspected. */
 	if (quiet || (learn && !explained)) {
 		comm->past[comm->past_count++ % (2 * PAST_BLOCKS)] = (float)comm->excess_share;
@@ -513,11 +573,13 @@ bool judge_comm_block(struct judge *judge, double rank_level)
 	}
 	if (explained || comm->past_count < WARM_UP_BLOCKS) {
 		forget_some(comm);
+		if (explained)
+			tell_held(judge, GATE_OWN, NULL);
 		return false;
 	}
 	if (lost && loser_is_named(judge, &lossy))
 		return true;
 	push_series(judge);
-	return worth_telling(judge, RUN_QUICK) || worth_telling(judge, RUN_SLOW) ||
+	return (judge->on_sheet ? worth_telling_on_sheet(judge) : worth_telling(judge, NULL)) ||
 	       periodic_worth_telling(judge);
 }

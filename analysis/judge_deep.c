@@ -50,13 +50,14 @@ static bool is_suspect(const struct judge *judge, uint32_t rank)
 {
 	const struct rank_state *state = &judge->ranks[rank];
 	const struct verdict *verdict;
+	struct explanation why;
 
 	if (!(state->evidence_mask & EVIDENCE_KERNELS) || !state->in_block)
 		return false;
 	if (!state->track)
 		return state->runs[RUN_QUICK].change.sum >= CHANGE_THRESHOLD / 2 &&
 		       state->runs[RUN_QUICK].sums.on_device &&
-		       judge_worth_telling(judge, rank, &state->runs[RUN_QUICK]);
+		       judge_worth_telling(judge, rank, &state->runs[RUN_QUICK], &why, NULL);
 	verdict = &judge->verdicts[judge->tracks[state->track - 1].verdict];
 	return looks_can_tell(judge->tracks[state->track - 1].sums.on_device,
 		(enum verdict_class)verdict->verdict_class, (enum cause)verdict->cause);

@@ -34,7 +34,8 @@ int judge_pause(struct judge *judge) __attribute__((warn_unused_result));
 /* judge_hang.c: the job stood still between these times, as was told; that is no evidence of slowness. */
 bool judge_hang_holds(const struct judge *judge, int64_t start_ns, int64_t end_ns);
 /* The change on a rank is large enough, real enough and unlike what its peers have. */
-bool judge_worth_telling(const struct judge *judge, uint32_t rank, const struct delay_run *run);
+bool judge_worth_telling(const struct judge *judge, uint32_t rank, const struct delay_run *run,
+	struct explanation *why, struct gate_sheet *sheet); /* sheet NULL: notes nothing */
 /*
  * Means over so many blocks, of which the one of what is usual, differ by less than this by chance. scale: of
  * the noise of one block.
@@ -57,7 +58,20 @@ static inline double judge_quiet_level(const struct track *track)
  * What a run is made of is told of its rank: of a known class, for as long as its cause needs, and nothing
  * that hosts, devices or several ranks do now and then.
  */
-bool judge_evidence_suffices(const struct judge *judge, uint32_t rank, const struct delay_run *run);
+bool judge_evidence_suffices(const struct judge *judge, uint32_t rank, const struct delay_run *run,
+	struct explanation *why, struct gate_sheet *sheet);
+
+/* judge_sheet.c: what is noted of a look at a rank, or at transfers; empties it, of the block. */
+void judge_sheet_begin(const struct judge *judge, uint32_t rank, struct gate_sheet *sheet);
+/*
+ * Of a rank's run, before a verdict is opened of it: what it says beside its gates. True: there is a delay that nobody has
+ * explained yet.
+ */
+bool judge_sheet_describe(const struct judge *judge, const struct delay_run *run, bool small,
+	struct gate_sheet *sheet);
+/* Then, to who watches. opened: there was to be a verdict. */
+void judge_sheet_tell(const struct judge *judge, bool opened, struct gate_sheet *sheet,
+	const struct explanation *why);
 
 /* judge_runs.c: levels, what is usual, and runs. */
 /* Ends the block for all ranks; returns how many were in it, below 2 nothing was judged. */

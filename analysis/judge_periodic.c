@@ -212,15 +212,19 @@ static double usual_length(
 }
 
 /* It is no chance, it costs enough of the time on average, and the steps are longer for it. */
-static bool is_proven(const struct judge *judge, const struct periodic *periodic, size_t series)
+static bool is_proven(const struct judge *judge, const struct periodic *periodic, size_t series,
+	struct gate_sheet *sheet)
 {
 	double own = usual_length(judge, periodic, true);
 	double other = usual_length(judge, periodic, false);
 	double share = periodic->height * own / (own + (periodic->every - 1) * other);
 
-	return periodic->surprise >= PERIODIC_TOLD_SURPRISE + log((double)series) &&
-	       share >= (periodic->always ? SMALL_SHARE_MIN : PERIODIC_SHARE_MIN) &&
-	       own - other >= GAIN_SHARE_MIN * periodic->height * own;
+	return gate_passed(sheet, GATE_LEVEL, share,
+		       periodic->always ? SMALL_SHARE_MIN : PERIODIC_SHARE_MIN) &&
+	       gate_passed_in(sheet, GATE_LONGER, own - other,
+		       GAIN_SHARE_MIN * periodic->height * own, periodic->height * own) &&
+	       gate_passed(sheet, GATE_HITS, periodic->surprise,
+		       PERIODIC_TOLD_SURPRISE + log((double)series));
 }
 
 /* Where most ranks have it, each in steps of its own, it is what the program does (collections of garbage). */
@@ -260,13 +264,15 @@ double judge_periodic_level(const struct judge *judge, const struct rank_state *
 	return length > 0 ? delay / length : 0;
 }
 
-static bool is_loud(
-	const struct judge *judge, const struct periodic *periodic, const struct rank_state *state)
+static bool is_loud(const struct judge *judge, const struct periodic *periodic,
+	const struct rank_state *state, struct gate_sheet *sheet)
 {
 	double share_of_block;
 
-	return judge_periodic_level(judge, state, periodic->every, periodic->phase,
-		       &share_of_block) >= periodic->base + periodic->height / 2;
+	return gate_passed(sheet, GATE_LOUD,
+		judge_periodic_level(
+			judge, state, periodic->every, periodic->phase, &share_of_block),
+		periodic->base + periodic->height / 2);
 }
 
 /* As a run of those steps alone. */
@@ -284,18 +290,39 @@ static struct delay_run run_of(const struct periodic *periodic)
 		.phase = periodic->phase};
 }
 
-static int tell_rank(struct judge *judge, struct periodic *periodic)
+static bool is_to_tell(const struct judge *judge, const struct periodic *periodic,
+	const struct delay_run *run, struct explanation *why, struct gate_sheet *sheet)
 {
 	const struct rank_state *state = &judge->ranks[periodic->rank];
-	struct delay_run run = run_of(periodic);
 
-	if (state->track || !state->settled || periodic->sums.steps < SEEN_MIN ||
-		periodic->sums.host_times || !is_loud(judge, periodic, state) ||
-		!is_proven(judge, periodic, judge->ranks_in_block) ||
-		!judge_evidence_suffices(judge, periodic->rank, &run) ||
-		peers_do_likewise(judge, periodic))
-		return 0;
-	return judge_open(judge, periodic->rank, &run);
+	return gate_is(sheet, GATE_FREE, !state->track) &&
+	       is_loud(judge, periodic, state, sheet) &&
+	       gate_passed(sheet, GATE_LASTS, (double)periodic->sums.steps, SEEN_MIN) &&
+	       gate_is(sheet, GATE_TIMED, !periodic->sums.host_times) &&
+	       is_proven(judge, periodic, judge->ranks_in_block, sheet) &&
+	       gate_is(sheet, GATE_USUAL, state->settled) &&
+	       judge_evidence_suffices(judge, periodic->rank, run, why, sheet) &&
+	       gate_is(sheet, GATE_UNLIKE, !peers_do_likewise(judge, periodic));
+}
+
+static int tell_rank(struct judge *judge, struct periodic *periodic)
+{
+	const struct delay_run run = run_of(periodic);
+	struct gate_sheet sheet, *asked = judge->on_sheet ? &sheet : NULL;
+	struct explanation why = {0};
+	bool told;
+	int error = 0;
+
+	if (asked)
+		judge_sheet_begin(judge, periodic->rank, asked);
+	told = is_to_tell(judge, periodic, &run, &why, asked);
+	if (asked && judge_sheet_describe(judge, &run, true, asked))
+		judge_explain_run(judge, periodic->rank, &run, &why);
+	if (told)
+		error = judge_open(judge, periodic->rank, &run);
+	if (asked)
+		judge_sheet_tell(judge, told, asked, &why);
+	return error;
 }
 
 void judge_periodic_add(
@@ -352,8 +379,8 @@ bool judge_periodic_transfers(const struct judge *judge, struct comm_run *run)
 {
 	const struct periodic *periodic = &judge->comm->periodic;
 
-	if (!periodic->every || !is_loud(judge, periodic, NULL) || rank_is_late(judge, periodic) ||
-		!is_proven(judge, periodic, 1))
+	if (!periodic->every || !is_loud(judge, periodic, NULL, NULL) ||
+		rank_is_late(judge, periodic) || !is_proven(judge, periodic, 1, NULL))
 		return false;
 	fill_run(judge, periodic, run);
 	return true;
@@ -391,7 +418,7 @@ static bool explains(const struct judge *judge, const struct rank_state *state,
 	const struct periodic *periodic, size_t series)
 {
 	return periodic->every && periodic->share >= PERIODIC_CLASS_SHARE_MIN &&
-	       is_proven(judge, periodic, series) && holds(judge, state, periodic);
+	       is_proven(judge, periodic, series, NULL) && holds(judge, state, periodic);
 }
 
 /* What all ranks of a track do in the same steps, or its transfers; NULL: they do not. */

@@ -8,6 +8,7 @@
 #include "analysis/alert_policy.h"
 #include "analysis/attribute/blame.h"
 #include "analysis/detect/changepoint.h"
+#include "analysis/detect/gates.h"
 #include "analysis/detect/progress.h"
 #include "analysis/base/evidence.h"
 #include "analysis/explain/explain.h"
@@ -345,6 +346,9 @@ struct cost_state {
 
 struct judge {
 	struct judge_options options;
+	void (*on_sheet)(void *context, const struct gate_sheet *sheet,
+		const struct explanation *why); /* NULL: nobody asks */
+	void *sheet_context;
 	struct blame blame;
 	struct whatif whatif;
 	struct whatif_line lines[TRACKS_MAX]; /* of tracks: without their ranks */

@@ -380,9 +380,8 @@ int judge_open(struct judge *judge, uint32_t rank, const struct delay_run *run)
 		const struct delay_run *own = &other->runs[RUN_QUICK];
 
 		if (other->track || !other->in_block || own->change.sum < CHANGE_THRESHOLD / 2 ||
-			!judge_worth_telling(judge, r, own))
+			!judge_worth_telling(judge, r, own, &other_why, NULL))
 			continue;
-		judge_explain_run(judge, r, own, &other_why);
 		if (other_why.verdict_class == why.verdict_class && other_why.cause == why.cause)
 			join(judge, track, r, own);
 	}

@@ -133,7 +133,7 @@ static bool write_json(struct alert_sink *sink, enum verdict_event event,
 	json_writer_init(&writer, memory, 0);
 	json_object_begin(&writer, NULL);
 	json_string(&writer, "event", verdict_event_name(event));
-	report_json_verdict(&writer, "verdict", verdict, model->unix_offset_ns);
+	report_json_verdict(&writer, "verdict", verdict, model);
 	json_object_end(&writer);
 	fputc('\n', memory);
 	good = !ferror(memory);

@@ -294,11 +294,31 @@ static int open_outputs(struct coordinator *coordinator)
 	return 0;
 }
 
-static int start(struct coordinator *coordinator)
+/* Returns 0, or an error after telling it. */
+static int create_pipeline(struct coordinator *coordinator)
 {
 	const struct coordinator_options *options = &coordinator->options;
 	struct pipeline_options pipeline_options = {
 		.on_verdict = on_verdict, .context = coordinator};
+	struct alert_limits limits;
+	char problem[ALERT_LIMITS_PROBLEM_LENGTH];
+
+	if (alert_limits_load(&options->alert_settings, &limits, stderr, problem))
+		return tell(problem);
+	if (pipeline_create(&pipeline_options, &coordinator->pipeline))
+		return tell("no memory");
+	pipeline_limit_alerts(coordinator->pipeline, &limits);
+	pipeline_serve_one_job(coordinator->pipeline, options->job);
+	if (anybody_may_send(options))
+		pipeline_doubt_restarts(coordinator->pipeline);
+	pipeline_watch_missing(coordinator->pipeline, on_missing, coordinator);
+	pipeline_watch_backlog(coordinator->pipeline, on_backlog, coordinator);
+	return 0;
+}
+
+static int start(struct coordinator *coordinator)
+{
+	const struct coordinator_options *options = &coordinator->options;
 	struct listener_options listener_options = {.urls = options->urls,
 		.url_count = options->url_count,
 		.on_request = on_request,
@@ -318,13 +338,9 @@ static int start(struct coordinator *coordinator)
 		if (coordinator->parent_fd < 0)
 			return tell("--parent names no process that runs");
 	}
-	if (pipeline_create(&pipeline_options, &coordinator->pipeline))
-		return tell("no memory");
-	pipeline_serve_one_job(coordinator->pipeline, options->job);
-	if (anybody_may_send(options))
-		pipeline_doubt_restarts(coordinator->pipeline);
-	pipeline_watch_missing(coordinator->pipeline, on_missing, coordinator);
-	pipeline_watch_backlog(coordinator->pipeline, on_backlog, coordinator);
+	error = create_pipeline(coordinator);
+	if (error)
+		return error;
 	/* Decoded batches come and go: keep their memory rather than fault it in again each time. */
 	mallopt(M_TRIM_THRESHOLD, KEPT_BYTES);
 	mallopt(M_TOP_PAD, KEPT_BYTES / 8);

@@ -13,6 +13,7 @@
 #include "coordinator/record/reader.h"
 #include "coordinator/report/file.h"
 #include "coordinator/report/json.h"
+#include "coordinator/report/sheets.h"
 #include "coordinator/report/text.h"
 
 enum {
@@ -24,6 +25,10 @@ struct report_options {
 	const char *record;
 	const char *output; /* NULL: standard output */
 	bool json;
+	bool explain;
+	struct sheets_wish wish;
+	struct alert_settings alerts;
+	struct alert_limits limits;
 };
 
 /* What came of reading the record, apart from the report. */
@@ -38,8 +43,10 @@ static const char usage[] =
 	"Reads the record of a run and says who was slow, and why.\n\n"
 	"  --format text|json   text for people (default), or JSON (slowrank.report/1)\n"
 	"  -o, --output OUT     write to OUT, whole or not at all; default: standard output\n"
+	"  --explain WHO        why it was named, or not: RANK, RANK:STEP, transfers, or all\n"
 	"  --help               this text\n\n"
-	"Each option has an environment variable: SLOWRANK_FORMAT, SLOWRANK_OUTPUT.\n"
+	"What would not have been alerted of is marked:\n\n" ALERT_SETTINGS_HELP
+	"\nEach option has an environment variable: SLOWRANK_FORMAT for --format, and so on.\n"
 	"Exit status: 0; 2 for bad usage, or a record that is unreadable or cut short (what could\n"
 	"be read is reported all the same).\n";
 
@@ -76,14 +83,57 @@ static const char *option_value(
 	return NULL;
 }
 
+/* The options that take a value, all of them kept as it is. */
+struct value_option {
+	const char *flag, *variable;
+	const char **value;
+};
+
+#define VALUE_OPTIONS(values) (sizeof(values) / sizeof((values)[0]))
+
+/* False: none of them, or *missing is the one whose value is. */
+static bool take_value(const struct value_option *values, size_t count, int argc, char **argv,
+	int *index, const char **missing)
+{
+	for (size_t k = 0; k < count && !*missing; k++) {
+		const char *value = option_value(values[k].flag, argc, argv, index, missing);
+
+		if (value) {
+			*values[k].value = value;
+			return true;
+		}
+	}
+	return false;
+}
+
+static const char *variable_value(const char *name)
+{
+	const char *value = getenv(name);
+
+	return value && *value ? value : NULL;
+}
+
 /* Returns -1 to go on, or the exit status. */
 static int parse(struct report_options *options, int argc, char **argv)
 {
-	const char *format = getenv("SLOWRANK_FORMAT"), *output = getenv("SLOWRANK_OUTPUT");
+	const char *format, *output, *explain;
+	char problem[ALERT_LIMITS_PROBLEM_LENGTH];
+	const struct value_option values[] = {
+		{"--format", "SLOWRANK_FORMAT", &format},
+		{"--output", "SLOWRANK_OUTPUT", &output},
+		{"-o", "SLOWRANK_OUTPUT", &output},
+		{"--explain", "SLOWRANK_EXPLAIN", &explain},
+		{"--config", "SLOWRANK_CONFIG", &options->alerts.file},
+		{"--alert-slowdown", "SLOWRANK_ALERT_SLOWDOWN", &options->alerts.slowdown},
+		{"--alert-after", "SLOWRANK_ALERT_AFTER", &options->alerts.after},
+		{"--silent-imbalance", "SLOWRANK_SILENT_IMBALANCE", &options->alerts.imbalance},
+	};
 	bool only_names = false;
 
+	for (size_t k = 0; k < VALUE_OPTIONS(values); k++)
+		*values[k].value = variable_value(values[k].variable);
 	for (int i = 1; i < argc; i++) {
-		const char *missing = NULL, *value;
+		const char *missing = NULL;
 
 		if (only_names || argv[i][0] != '-' || !argv[i][1]) {
 			if (options->record)
@@ -95,25 +145,26 @@ static int parse(struct report_options *options, int argc, char **argv)
 			fputs(usage, stdout);
 			return STATUS_OK;
 		}
-		if (strcmp(argv[i], "--") == 0) {
+		if (strcmp(argv[i], "--") == 0)
 			only_names = true;
-		} else if ((value = option_value("--format", argc, argv, &i, &missing))) {
-			format = value;
-		} else if ((value = option_value("--output", argc, argv, &i, &missing)) ||
-			   (value = option_value("-o", argc, argv, &i, &missing))) {
-			output = value;
-		} else if (missing) {
+		else if (take_value(values, VALUE_OPTIONS(values), argc, argv, &i, &missing))
+			continue;
+		else if (missing)
 			return complain("a value is missing after", missing);
-		} else {
+		else
 			return complain("no option", argv[i]);
-		}
 	}
 	if (!options->record)
 		return complain("name the record to read", NULL);
 	if (format && *format && !parse_format(options, format))
 		return complain("the format is text or json, not", format);
+	options->explain = explain && *explain;
+	if (options->explain && !report_sheets_parse(explain, &options->wish))
+		return complain("explain RANK, RANK:STEP, transfers or all, not", explain);
 	if (output && *output && strcmp(output, "-") != 0)
 		options->output = output;
+	if (alert_limits_load(&options->alerts, &options->limits, stderr, problem))
+		return complain(problem, NULL);
 	return -1;
 }
 
@@ -210,6 +261,7 @@ int cmd_report(int argc, char **argv)
 	struct report_options options = {0};
 	struct record_reader *reader = NULL;
 	struct pipeline *pipeline = NULL;
+	struct report_sheets *sheets = NULL;
 	char why[WIRE_DETAIL_LENGTH_MAX + 1];
 	struct replay replay = {0};
 	struct report_model model;
@@ -222,19 +274,27 @@ int cmd_report(int argc, char **argv)
 		fprintf(stderr, "slowrank report: %s\n", why);
 		return status;
 	}
-	if (pipeline_create(&(struct pipeline_options){0}, &pipeline) < 0) {
+	if (options.explain)
+		sheets = report_sheets_create(&options.wish);
+	if ((options.explain && !sheets) ||
+		pipeline_create(&(struct pipeline_options){0}, &pipeline) < 0) {
 		fprintf(stderr, "slowrank report: out of memory\n");
 		goto out;
 	}
+	if (sheets)
+		pipeline_watch_sheets(pipeline, report_sheets_take, sheets);
+	pipeline_limit_alerts(pipeline, &options.limits);
 	replay_record(options.record, reader, pipeline, &replay);
 	if (replay.failed)
 		goto out;
 	model = *pipeline_report(pipeline);
 	model.record_truncated = replay.incomplete;
+	model.sheets = sheets;
 	if (write_output(&options, &model) == 0 && !replay.incomplete && !replay.refused)
 		status = STATUS_OK;
 out:
 	pipeline_destroy(pipeline);
+	report_sheets_destroy(sheets);
 	record_reader_close(reader);
 	return status;
 }

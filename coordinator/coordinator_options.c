@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,6 +26,10 @@ enum option_kind {
 	OPTION_TLS_CA,
 	OPTION_JOB,
 	OPTION_TERMINAL,
+	OPTION_CONFIG,
+	OPTION_ALERT_SLOWDOWN,
+	OPTION_ALERT_AFTER,
+	OPTION_SILENT_IMBALANCE,
 	OPTION_NR
 };
 
@@ -32,26 +37,37 @@ struct option_row {
 	const char *flag;
 	const char *variable;
 	bool is_switch; /* takes no value on the command line */
+	size_t text; /* of a const char * in the options that keeps the value as it is; 0 = none */
 };
 
+#define TEXT(member) offsetof(struct coordinator_options, member)
+
 static const struct option_row rows[OPTION_NR] = {
-	[OPTION_LISTEN] = {"--listen", "SLOWRANK_LISTEN", false},
-	[OPTION_RECORD] = {"--record", "SLOWRANK_RECORD", false},
-	[OPTION_ALERTS] = {"--alerts", "SLOWRANK_ALERTS", false},
-	[OPTION_REPORT] = {"--report", "SLOWRANK_REPORT", false},
-	[OPTION_EXIT_WHEN_DONE] = {"--exit-when-done", "SLOWRANK_EXIT_WHEN_DONE", true},
-	[OPTION_PARENT] = {"--parent", "SLOWRANK_PARENT", false},
-	[OPTION_READY_FD] = {"--ready-fd", "SLOWRANK_READY_FD", false},
-	[OPTION_QUIET] = {"--quiet", "SLOWRANK_QUIET", true},
-	[OPTION_QUIET_IF_EMPTY] = {"--quiet-if-empty", "SLOWRANK_QUIET_IF_EMPTY", true},
-	[OPTION_KEY_FILE] = {"--key-file", "SLOWRANK_KEY_FILE", false},
-	[OPTION_MUNGE_SOCKET] = {"--munge-socket", "SLOWRANK_MUNGE_SOCKET", false},
-	[OPTION_INSECURE] = {"--insecure", "SLOWRANK_INSECURE", true},
-	[OPTION_TLS_CERT] = {"--tls-cert", "SLOWRANK_TLS_CERT", false},
-	[OPTION_TLS_KEY] = {"--tls-key", "SLOWRANK_TLS_KEY", false},
-	[OPTION_TLS_CA] = {"--tls-ca", "SLOWRANK_TLS_CA", false},
-	[OPTION_JOB] = {"--job", "SLOWRANK_JOB", false},
-	[OPTION_TERMINAL] = {"--terminal", "SLOWRANK_TERMINAL", true},
+	[OPTION_LISTEN] = {"--listen", "SLOWRANK_LISTEN", false, 0},
+	[OPTION_RECORD] = {"--record", "SLOWRANK_RECORD", false, TEXT(record)},
+	[OPTION_ALERTS] = {"--alerts", "SLOWRANK_ALERTS", false, TEXT(alerts)},
+	[OPTION_REPORT] = {"--report", "SLOWRANK_REPORT", false, TEXT(report)},
+	[OPTION_EXIT_WHEN_DONE] = {"--exit-when-done", "SLOWRANK_EXIT_WHEN_DONE", true, 0},
+	[OPTION_PARENT] = {"--parent", "SLOWRANK_PARENT", false, 0},
+	[OPTION_READY_FD] = {"--ready-fd", "SLOWRANK_READY_FD", false, 0},
+	[OPTION_QUIET] = {"--quiet", "SLOWRANK_QUIET", true, 0},
+	[OPTION_QUIET_IF_EMPTY] = {"--quiet-if-empty", "SLOWRANK_QUIET_IF_EMPTY", true, 0},
+	[OPTION_KEY_FILE] = {"--key-file", "SLOWRANK_KEY_FILE", false, TEXT(key_file)},
+	[OPTION_MUNGE_SOCKET] = {"--munge-socket", "SLOWRANK_MUNGE_SOCKET", false,
+		TEXT(munge_socket)},
+	[OPTION_INSECURE] = {"--insecure", "SLOWRANK_INSECURE", true, 0},
+	[OPTION_TLS_CERT] = {"--tls-cert", "SLOWRANK_TLS_CERT", false, TEXT(tls.certificate)},
+	[OPTION_TLS_KEY] = {"--tls-key", "SLOWRANK_TLS_KEY", false, TEXT(tls.key)},
+	[OPTION_TLS_CA] = {"--tls-ca", "SLOWRANK_TLS_CA", false, TEXT(tls.authority)},
+	[OPTION_JOB] = {"--job", "SLOWRANK_JOB", false, TEXT(job)},
+	[OPTION_TERMINAL] = {"--terminal", "SLOWRANK_TERMINAL", true, 0},
+	[OPTION_CONFIG] = {"--config", "SLOWRANK_CONFIG", false, TEXT(alert_settings.file)},
+	[OPTION_ALERT_SLOWDOWN] = {"--alert-slowdown", "SLOWRANK_ALERT_SLOWDOWN", false,
+		TEXT(alert_settings.slowdown)},
+	[OPTION_ALERT_AFTER] = {"--alert-after", "SLOWRANK_ALERT_AFTER", false,
+		TEXT(alert_settings.after)},
+	[OPTION_SILENT_IMBALANCE] = {"--silent-imbalance", "SLOWRANK_SILENT_IMBALANCE", false,
+		TEXT(alert_settings.imbalance)},
 };
 
 static const char help[] =
@@ -63,7 +79,7 @@ static const char help[] =
 	"  --job NAME         the job it serves; others are refused (default: the first that "
 	"comes)\n"
 	"  --alerts FILE      append each alert as one JSON line\n"
-	"  --report FILE      write the report as JSON at the end\n"
+	"  --report FILE      write the report as JSON at the end\n" ALERT_SETTINGS_HELP
 	"  --key-file FILE    the key that probes beyond this host prove (default:\n"
 	"                     MUNGE where it runs, and ~/.config/slowrank/key, made when it is "
 	"missing)\n"
@@ -117,15 +133,6 @@ static int set_option(struct coordinator_options *options, enum option_kind kind
 		}
 		options->urls[options->url_count++] = value;
 		break;
-	case OPTION_RECORD:
-		options->record = value;
-		break;
-	case OPTION_ALERTS:
-		options->alerts = value;
-		break;
-	case OPTION_REPORT:
-		options->report = value;
-		break;
 	case OPTION_EXIT_WHEN_DONE:
 		options->exit_when_done = is_true(value);
 		break;
@@ -141,31 +148,15 @@ static int set_option(struct coordinator_options *options, enum option_kind kind
 	case OPTION_QUIET_IF_EMPTY:
 		options->quiet_if_empty = is_true(value);
 		break;
-	case OPTION_MUNGE_SOCKET:
-		options->munge_socket = value;
-		break;
-	case OPTION_KEY_FILE:
-		options->key_file = value;
-		break;
 	case OPTION_INSECURE:
 		options->insecure = is_true(value);
-		break;
-	case OPTION_TLS_CERT:
-		options->tls.certificate = value;
-		break;
-	case OPTION_TLS_KEY:
-		options->tls.key = value;
-		break;
-	case OPTION_TLS_CA:
-		options->tls.authority = value;
-		break;
-	case OPTION_JOB:
-		options->job = value;
 		break;
 	case OPTION_TERMINAL:
 		options->terminal = is_true(value);
 		break;
-	case OPTION_NR:
+	default:
+		assert(rows[kind].text);
+		*(const char **)(void *)((char *)options + rows[kind].text) = value;
 		break;
 	}
 	if (error)
@@ -252,5 +243,7 @@ int coordinator_options_parse(
 		snprintf(problem, PROBLEM_LENGTH, "say where to keep the record: --record FILE");
 		return -EINVAL;
 	}
-	return 0;
+	return alert_limits_given(&options->alert_settings, &(struct alert_limits){0}, problem)
+		       ? -EINVAL
+		       : 0;
 }

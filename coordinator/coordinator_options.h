@@ -12,6 +12,7 @@
 
 #include "coordinator/listener.h"
 #include "probe/auth/tls_files.h"
+#include "probe/config/alert_limits.h"
 
 struct coordinator_options {
 	const char *urls[LISTENER_URLS_MAX]; /* to listen at */
@@ -23,6 +24,7 @@ struct coordinator_options {
 	const char *key_file; /* or NULL: the user's, and MUNGE */
 	const char *munge_socket; /* or NULL: where libmunge has it */
 	bool insecure;
+	struct alert_settings alert_settings;
 	struct tls_files tls;
 	bool exit_when_done;
 	bool quiet;

@@ -10,6 +10,7 @@
 #include "analysis/judge.h"
 #include "coordinator/assembly.h"
 #include "coordinator/deep_looks.h"
+#include "coordinator/output/alert_gate.h"
 #include "coordinator/pipeline_hang.h"
 #include "coordinator/pipeline_internal.h"
 #include "coordinator/plausible.h"
@@ -37,6 +38,7 @@ struct pipeline {
 	struct step_grid grid;
 	struct device_clocks device_clocks;
 	struct judge *judge;
+	struct alert_gate alerts;
 	struct pipeline_hang hang;
 	struct deep_looks deep_looks;
 	struct report_model model;
@@ -57,11 +59,14 @@ struct pipeline {
 int pipeline_create(const struct pipeline_options *options, struct pipeline **result)
 {
 	struct pipeline *pipeline = calloc(1, sizeof(*pipeline));
-	struct judge_options judge_options = {options->on_verdict, options->context};
+	struct judge_options judge_options = {alert_gate_verdict, NULL};
 	int error;
 
 	if (!pipeline)
 		return -ENOMEM;
+	pipeline->alerts =
+		(struct alert_gate){.on_verdict = options->on_verdict, .context = options->context};
+	judge_options.context = &pipeline->alerts;
 	rank_table_init(&pipeline->ranks);
 	probe_table_init(&pipeline->probes);
 	queue_pair_table_init(&pipeline->queue_pairs);
@@ -82,6 +87,7 @@ void pipeline_destroy(struct pipeline *pipeline)
 	if (!pipeline)
 		return;
 	judge_destroy(pipeline->judge);
+	alert_gate_fini(&pipeline->alerts);
 	pipeline_hang_fini(&pipeline->hang);
 	grid_fini(&pipeline->grid);
 	device_clocks_fini(&pipeline->device_clocks);
@@ -114,6 +120,14 @@ void pipeline_watch_missing(struct pipeline *pipeline,
 {
 	pipeline->on_missing = on_missing;
 	pipeline->missing_context = context;
+}
+
+void pipeline_watch_sheets(struct pipeline *pipeline,
+	void (*on_sheet)(void *context, const struct gate_sheet *sheet,
+		const struct explanation *why),
+	void *context)
+{
+	judge_watch_sheets(pipeline->judge, on_sheet, context);
 }
 
 void pipeline_serve_one_job(struct pipeline *pipeline, const char *job_id)
@@ -473,6 +487,20 @@ static void note_missing(struct pipeline *pipeline, struct job_ns received)
 	pipeline->on_missing = NULL; /* it is said */
 }
 
+void pipeline_limit_alerts(struct pipeline *pipeline, const struct alert_limits *limits)
+{
+	pipeline->alerts.limits = *limits;
+}
+
+/* What was held back may have become worse, or have lasted long enough. */
+static void look_at_alerts(struct pipeline *pipeline)
+{
+	size_t count;
+	const struct verdict *verdicts = judge_verdicts(pipeline->judge, &count);
+
+	alert_gate_look(&pipeline->alerts, verdicts, count);
+}
+
 int pipeline_push_batch(struct pipeline *pipeline, struct message_batch *batch,
 	void (*release)(struct message_batch *batch), struct job_ns received,
 	struct message_reply *reply)
@@ -519,6 +547,7 @@ int pipeline_push_batch(struct pipeline *pipeline, struct message_batch *batch,
 		error = pipeline_hang_look(&pipeline->hang, &pipeline->assembly, &pipeline->probes,
 			pipeline->judge, received);
 	if (error == 0) {
+		look_at_alerts(pipeline);
 		deep_looks_plan(&pipeline->deep_looks, pipeline->judge, &pipeline->ranks, received);
 		ask(pipeline, probe, reply);
 	}
@@ -558,7 +587,10 @@ int pipeline_finish(struct pipeline *pipeline)
 		return 0;
 	pipeline->finished = true;
 	error = analyse(pipeline, true);
-	return error < 0 ? error : judge_finish(pipeline->judge);
+	if (error == 0)
+		error = judge_finish(pipeline->judge);
+	look_at_alerts(pipeline);
+	return error;
 }
 
 /* Splits a rank's time in collectives as its judged instances were split. */
@@ -678,6 +710,7 @@ const struct report_model *pipeline_report(struct pipeline *pipeline)
 	judge_job_totals(pipeline->judge, &model->totals);
 	model->totals.steps_incomplete += pipeline->steps_implausible;
 	model->verdicts = judge_verdicts(pipeline->judge, &model->verdict_count);
+	model->alerts = &pipeline->alerts;
 	model->cost_count = judge_costs(pipeline->judge, pipeline->costs);
 	model->costs = pipeline->costs;
 	probe_table_report(&pipeline->probes, model);

@@ -38,6 +38,14 @@ void pipeline_watch_missing(struct pipeline *pipeline,
 	void (*on_missing)(void *context, uint32_t count, uint32_t world_size, const char *which),
 	void *context);
 
+/* As judge_watch_sheets(): analysis/judge.h. */
+struct explanation;
+struct gate_sheet;
+void pipeline_watch_sheets(struct pipeline *pipeline,
+	void (*on_sheet)(void *context, const struct gate_sheet *sheet,
+		const struct explanation *why),
+	void *context);
+
 /*
  * Batches of other jobs than job_id are refused from now on; NULL: than that of the first batch. A record is
  * taken as it is.
@@ -46,6 +54,9 @@ void pipeline_serve_one_job(struct pipeline *pipeline, const char *job_id);
 
 /* Batches are not proven: one that tells of more restarts takes no rank from a probe that is heard. */
 void pipeline_doubt_restarts(struct pipeline *pipeline);
+
+/* Alerts within these limits are held back from on_verdict (coordinator/output/alert_gate.h). Before frames. */
+void pipeline_limit_alerts(struct pipeline *pipeline, const struct alert_limits *limits);
 
 enum pipeline_result {
 	PIPELINE_ACCEPTED = 0,

@@ -102,7 +102,7 @@ static void take_device(struct hang_rank *rank, const struct message_open_call *
 	else if (known && is_same_call(&device, &rank->device) &&
 		 device.started == rank->device.started)
 		device.since = rank->device.since;
-	else if (known && is_later(looked_before, device.since))
+	else if (is_later(looked_before, device.since))
 		device.since = looked_before;
 	rank->device = device;
 }
@@ -327,7 +327,7 @@ static size_t find_anywhere(
 		const struct hang_rank *rank = &hang->ranks[r];
 
 		if (presence_of(hang, table, r) >= least &&
-			(table->ranks[r].exited ||
+			(table->ranks[r].exited || is_stopped(rank) ||
 				(rank->listed && rank->host.kind != OPEN_CALL_UNSEEN)))
 			hang->missing[all.missing_count++] = r;
 	}
@@ -455,6 +455,8 @@ static int64_t still_ns(const struct pipeline_hang *hang, const struct rank_tabl
 	*alive = place->missing_count == 0;
 	if (place->for_anybody && anybody_moves(hang, table))
 		return 0;
+	if (is_later(place->call.since, since)) /* the last of those that wait for each other */
+		since = place->call.since;
 	for (size_t i = 0; i < place->missing_count; i++) {
 		const struct hang_rank *rank = &hang->ranks[hang->missing[i]];
 		struct job_ns moved = waits(rank) ? pipeline_hang_call(rank).since : rank->moved;

@@ -24,7 +24,7 @@ extern char **environ;
 
 enum {
 	READY_TIMEOUT_MS = 5000,
-	ARGUMENT_COUNT_MAX = 26,
+	ARGUMENT_COUNT_MAX = 36,
 	LISTEN_ARGUMENT = 3, /* where the URL stands among them */
 	/* Several jobs may share a host: the port comes from the job's name, in a range that is
 	 * outside Linux's default ephemeral ports (32768-60999). */
@@ -100,6 +100,24 @@ struct command_line {
 static void fill_command_line(struct command_line *line, const struct probe_options *options,
 	const struct job_place *place, const char *listen_url, bool quiet_if_empty)
 {
+	const struct alert_settings *alerts = &options->alert_settings;
+	const struct {
+		const char *flag, *value; /* NULL: left out */
+	} values[] = {
+		{"--listen", listen_url},
+		{"--record", options->record ? options->record : line->record},
+		{"--job", place->job_id},
+		{"--parent", line->parent},
+		{"--ready-fd", line->ready},
+		{"--alerts", options->alerts},
+		{"--report", options->report},
+		{"--key-file", options->key_file},
+		{"--munge-socket", options->munge_socket},
+		{"--config", alerts->file},
+		{"--alert-slowdown", alerts->slowdown},
+		{"--alert-after", alerts->after},
+		{"--silent-imbalance", alerts->imbalance},
+	};
 	const char **arguments = line->arguments;
 	size_t count = 0;
 
@@ -107,33 +125,13 @@ static void fill_command_line(struct command_line *line, const struct probe_opti
 	snprintf(line->parent, sizeof(line->parent), "%d", (int)getpid());
 	arguments[count++] = "slowrank";
 	arguments[count++] = "coordinator";
-	arguments[count++] = "--listen";
-	arguments[count++] = listen_url;
-	arguments[count++] = "--record";
-	arguments[count++] = options->record ? options->record : line->record;
-	arguments[count++] = "--job";
-	arguments[count++] = place->job_id;
-	arguments[count++] = "--parent";
-	arguments[count++] = line->parent;
-	arguments[count++] = "--ready-fd";
-	arguments[count++] = line->ready;
+	for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
+		if (!values[i].value)
+			continue;
+		arguments[count++] = values[i].flag;
+		arguments[count++] = values[i].value;
+	}
 	arguments[count++] = "--exit-when-done";
-	if (options->alerts) {
-		arguments[count++] = "--alerts";
-		arguments[count++] = options->alerts;
-	}
-	if (options->report) {
-		arguments[count++] = "--report";
-		arguments[count++] = options->report;
-	}
-	if (options->key_file) {
-		arguments[count++] = "--key-file";
-		arguments[count++] = options->key_file;
-	}
-	if (options->munge_socket) {
-		arguments[count++] = "--munge-socket";
-		arguments[count++] = options->munge_socket;
-	}
 	if (options->insecure)
 		arguments[count++] = "--insecure";
 	if (options->quiet)
@@ -328,10 +326,13 @@ int coordinator_process_ensure(const struct probe_options *options, const struct
 	*child = (struct coordinator_child){0};
 	*attempts = 1;
 	if (options->coordinator) {
-		if (options->record || options->report || options->alerts)
+		const struct alert_settings *alerts = &options->alert_settings;
+
+		if (options->record || options->report || options->alerts || alerts->slowdown ||
+			alerts->after || alerts->imbalance)
 			fprintf(stderr,
 				"slowrank: the coordinator at %s writes record, report and alerts; "
-				"--record, --report and --alerts do nothing here\n",
+				"options for these do nothing here\n",
 				options->coordinator);
 		snprintf(url, COORDINATOR_URL_LENGTH, "%s", options->coordinator);
 		return 0;

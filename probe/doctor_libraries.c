@@ -91,18 +91,22 @@ void doctor_check_libraries(struct doctor *doctor)
 	struct library_file *files = calloc(LIBRARIES_MAX, sizeof(*files));
 	struct symbol_offset *offsets = calloc(collective_row_count, sizeof(*offsets));
 	size_t count = 0, before = doctor->line_count;
+	char names[COLLECTIVE_NAMES_LENGTH];
 
 	if (files && offsets &&
 		library_find_for_command(usual, files, LIBRARIES_MAX, &count) == 0) {
 		for (size_t i = 0; i < count; i++)
 			check_library(doctor, &files[i], offsets);
 	}
-	if (doctor->line_count == before)
-		doctor_advise(doctor_add(doctor, DOCTOR_MISSING, "library",
-				      "no MPI, NCCL or RCCL in the loader's cache, LD_LIBRARY_PATH "
-				      "or python3"),
+	if (doctor->line_count == before) {
+		collective_library_names(names);
+		doctor_advise(
+			doctor_add(doctor, DOCTOR_MISSING, "library",
+				"none of %s in the loader's cache, LD_LIBRARY_PATH or python3",
+				names),
 			"nothing to do when jobs bring their own (containers, Python packages): "
 			"those are found when the job runs");
+	}
 	free(files);
 	free(offsets);
 }

@@ -235,6 +235,7 @@ static void take_device_wait(struct job *job, const struct event_device_wait *ev
 static void take_collective(struct job *job, const struct event_collective *event)
 {
 	struct rank_process *process = job_find_or_add_process(job, (pid_t)event->header.pid);
+	const struct library_traits *library;
 	struct collective_part part;
 	struct activity others;
 
@@ -242,9 +243,10 @@ static void take_collective(struct job *job, const struct event_collective *even
 		job->dropped++;
 		return;
 	}
+	library = collective_library(&collective_rows[event->row]);
 	process->last_call_ns = part.departure.value;
 	activity_from_event(&others, &event->others);
-	if (process->device_calls && collective_rows[event->row].library == ROW_LIBRARY_NCCL) {
+	if (process->device_calls && library->device_times) {
 		if (process->call_times)
 			call_times_call(process->call_times, &part, event->handle);
 		else if (process->kernel_calls)
@@ -258,7 +260,7 @@ static void take_collective(struct job *job, const struct event_collective *even
 		return;
 	}
 	job->enqueue_only |= (part.flags & PART_ENQUEUE_ONLY) != 0;
-	if (collective_rows[event->row].library == ROW_LIBRARY_NCCL) {
+	if (library->on_device) {
 		struct host_call done, call = {.part = part, .others = others};
 
 		launches_from_event(&call.launches, &event->launches);

@@ -48,7 +48,7 @@ static const char common_help[] =
 	"                      coordinator\n"
 	"  --record FILE       the record of the run (default: slowrank-JOB.slr here)\n"
 	"  --report FILE       also write the report as JSON when the job ends\n"
-	"  --alerts FILE       append each alert as one JSON line\n"
+	"  --alerts FILE       append each alert as one JSON line\n" ALERT_SETTINGS_HELP
 	"  --sources LIST      what to look at: collectives,sched,faults,cgroup,psi,procfs,tcp,\n"
 	"                      device,launches,rdma,nvml,steal,cycles, or all (default),\n"
 	"                      or none\n"
@@ -159,6 +159,14 @@ static const struct value_option value_options[] = {
 	{"--record", "SLOWRANK_RECORD", NULL, NULL, offsetof(struct probe_options, record)},
 	{"--report", "SLOWRANK_REPORT", NULL, NULL, offsetof(struct probe_options, report)},
 	{"--alerts", "SLOWRANK_ALERTS", NULL, NULL, offsetof(struct probe_options, alerts)},
+	{"--config", "SLOWRANK_CONFIG", NULL, NULL,
+		offsetof(struct probe_options, alert_settings.file)},
+	{"--alert-slowdown", "SLOWRANK_ALERT_SLOWDOWN", NULL, NULL,
+		offsetof(struct probe_options, alert_settings.slowdown)},
+	{"--alert-after", "SLOWRANK_ALERT_AFTER", NULL, NULL,
+		offsetof(struct probe_options, alert_settings.after)},
+	{"--silent-imbalance", "SLOWRANK_SILENT_IMBALANCE", NULL, NULL,
+		offsetof(struct probe_options, alert_settings.imbalance)},
 	{"--key-file", "SLOWRANK_KEY_FILE", NULL, NULL, offsetof(struct probe_options, key_file)},
 	{"--munge-socket", "SLOWRANK_MUNGE_SOCKET", NULL, NULL,
 		offsetof(struct probe_options, munge_socket)},
@@ -261,6 +269,17 @@ static enum options_result bad(const char *command, const char *problem, const c
 	return OPTIONS_BAD;
 }
 
+/* The coordinator reads them again; what it would refuse is told before anything starts. */
+static enum options_result check_alert_settings(
+	const struct probe_options *options, const char *command)
+{
+	char problem[ALERT_LIMITS_PROBLEM_LENGTH];
+
+	if (alert_limits_given(&options->alert_settings, &(struct alert_limits){0}, problem))
+		return bad(command, problem, NULL);
+	return OPTIONS_OK;
+}
+
 /* False after saying that the command does not have the option. */
 static bool has_option(const char *command, const char *flag, const char *only)
 {
@@ -334,7 +353,7 @@ enum options_result probe_options_parse_run(struct probe_options *options, int a
 	}
 	if (!options->command || !options->command[0])
 		return bad("run", "no command to run: put it after --", NULL);
-	return OPTIONS_OK;
+	return check_alert_settings(options, "run");
 }
 
 static bool add_pid(struct probe_options *options, const char *word)
@@ -398,5 +417,5 @@ enum options_result probe_options_parse_attach(struct probe_options *options, in
 	}
 	if (options->pid_count == 0)
 		return bad("attach", "name the processes with --pid", NULL);
-	return OPTIONS_OK;
+	return check_alert_settings(options, "attach");
 }

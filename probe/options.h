@@ -12,6 +12,7 @@
 #include <sys/types.h>
 
 #include "probe/auth/tls_files.h"
+#include "probe/config/alert_limits.h"
 
 enum probe_source {
 	PROBE_SOURCE_COLLECTIVES = 1 << 0,
@@ -46,12 +47,13 @@ enum probe_verbs {
 enum { PROBE_ATTACH_PIDS_MAX = 4096 };
 
 struct probe_options {
-	const char *coordinator;  /* URL, or NULL: find or start one */
-	const char *job;	  /* its name, or NULL: found from the launcher */
-	const char *leader;	  /* the host of rank 0, or NULL: found from the launcher */
-	const char *record;	  /* path, or NULL: slowrank-JOB.slr here */
-	const char *report;	  /* JSON report to write at the end, or NULL */
-	const char *alerts;	  /* JSON lines, or NULL */
+	const char *coordinator; /* URL, or NULL: find or start one */
+	const char *job;	 /* its name, or NULL: found from the launcher */
+	const char *leader;	 /* the host of rank 0, or NULL: found from the launcher */
+	const char *record;	 /* path, or NULL: slowrank-JOB.slr here */
+	const char *report;	 /* JSON report to write at the end, or NULL */
+	const char *alerts;	 /* JSON lines, or NULL */
+	struct alert_settings alert_settings;
 	const char *key_file;	  /* or NULL: the user's, and MUNGE */
 	const char *munge_socket; /* or NULL: where libmunge has it */
 	const char *pause_file;	  /* while it exists, sources rest (for bench/overhead), or NULL */

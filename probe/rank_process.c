@@ -132,7 +132,7 @@ static void examine_mpi(struct rank_process *process, bool called)
 static void examine_for(struct rank_process *process, const struct collective_row *row)
 {
 	rank_process_examine(process);
-	if (row->library == ROW_LIBRARY_MPI)
+	if (collective_library(row)->has_objects)
 		examine_mpi(process, true);
 }
 
@@ -377,6 +377,7 @@ void launches_from_event(struct step_launches *out, const struct event_launches 
 bool rank_process_part(struct rank_process *process, const struct event_collective *event,
 	struct collective_part *part)
 {
+	const struct library_traits *library;
 	const struct collective_row *row;
 
 	if (event->row >= collective_row_count)
@@ -384,13 +385,14 @@ bool rank_process_part(struct rank_process *process, const struct event_collecti
 	row = &collective_rows[event->row];
 	if (row->kind != ROW_COLLECTIVE)
 		return false;
+	library = collective_library(row);
 	examine_for(process, row);
 	struct known_communicator *known = find_communicator(process, event->handle);
-	if (!known && process->attached && row->library == ROW_LIBRARY_NCCL)
+	if (!known && process->attached && library->found_in_memory)
 		known = identify(process, event->handle);
 	size_t element_bytes = collective_datatype_bytes(row, event->datatype);
 
-	if (!element_bytes && row->library == ROW_LIBRARY_MPI)
+	if (!element_bytes && library->has_objects)
 		element_bytes = mpi_objects_datatype_bytes(&process->mpi, event->datatype);
 
 	*part = (struct collective_part){
@@ -407,7 +409,7 @@ bool rank_process_part(struct rank_process *process, const struct event_collecti
 	if (process->attached && !(known && known->from_start))
 		part->flags |= PART_SEQUENCE_RELATIVE;
 	if (!part->communicator_id && !(known && known->communicator.size == 1) &&
-		!(row->library == ROW_LIBRARY_NCCL && process->device_calls)) {
+		!(library->device_times && process->device_calls)) {
 		process->not_joined++;
 		process->not_joined_made_by = known ? known->made_by : NULL;
 	}

@@ -16,11 +16,4 @@ git rev-parse --is-inside-work-tree >/dev/null 2>&1 || {
 	exit 77
 }
 
-# Not formatted yet.
-exceptions='
-analysis/judge.h
-analysis/judge_blocks.c
-analysis/judge_comm.c
-analysis/judge_state.h
-'
-git ls-files -z -- '*.c' '*.h' | grep -zvxF "${exceptions#?}" | xargs -0 "$format" "${mode[@]}"
+git ls-files -z -- '*.c' '*.h' | xargs -0 "$format" "${mode[@]}"

@@ -18,10 +18,11 @@ bpf/event_layout.h
 bpf/                 bpf/ LOCAL
 probe/wire/          analysis/ probe/wire/
 probe/auth/          probe/auth/
+probe/config/        probe/config/
 probe/ring/          analysis/ probe/ring/
 probe/inject/        analysis/base/step.h analysis/clock probe/ring/ probe/inject/
 probe/               analysis/ bpf/ probe/ SKELETON
-coordinator/         analysis/ probe/auth/ probe/wire/ coordinator/
+coordinator/         analysis/ probe/auth/ probe/config/ probe/wire/ coordinator/
 main.c               analysis/base/version.h probe/commands.h coordinator/commands.h
 tests/               ANY
 bench/               ANY

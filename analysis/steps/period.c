@@ -11,6 +11,7 @@ int period_create(size_t period_max, struct period_detector **detector)
 	struct period_detector *made;
 	size_t ring_count = 256;
 
+	_Static_assert(4 * PERIOD_LENGTH_MAX <= PERIOD_RING_MAX, "");
 	if (period_max == 0 || period_max > PERIOD_LENGTH_MAX)
 		return -EINVAL;
 	/* Three periods must fit to adopt one, and some of the past besides. */
@@ -19,20 +20,17 @@ int period_create(size_t period_max, struct period_detector **detector)
 	made = calloc(1, sizeof(*made));
 	if (!made)
 		return -ENOMEM;
-	made->powers = calloc(ring_count, sizeof(*made->powers));
+	period_powers_init(&made->powers);
 	made->calls = calloc(ring_count, sizeof(*made->calls));
-	if (!made->powers || !made->calls)
-		goto fail;
-	period_powers_fill(made->powers, ring_count);
-	if (period_stream_init(&made->structure, made->powers, ring_count, period_max) < 0 ||
-		period_stream_init(&made->full, made->powers, ring_count, period_max) < 0 ||
-		period_cycle_init(&made->cycle, period_max) < 0)
-		goto fail;
+	if (!made->calls ||
+		period_stream_init(&made->structure, &made->powers, ring_count, period_max) < 0 ||
+		period_stream_init(&made->full, &made->powers, ring_count, period_max) < 0 ||
+		period_cycle_init(&made->cycle, period_max) < 0) {
+		period_destroy(made);
+		return -ENOMEM;
+	}
 	*detector = made;
 	return 0;
-fail:
-	period_destroy(made);
-	return -ENOMEM;
 }
 
 void period_destroy(struct period_detector *detector)
@@ -43,7 +41,6 @@ void period_destroy(struct period_detector *detector)
 	period_stream_fini(&detector->full);
 	period_stream_fini(&detector->structure);
 	free(detector->calls);
-	free(detector->powers);
 	free(detector);
 }
 

@@ -31,7 +31,7 @@
  * same on all ranks that a call synchronises: so two ranks with the same pattern of calls choose
  * alike, and cut at the same calls. Where one should not, the coordinator cuts as its leader does.
  *
- * About 150 ns a token (bench_step_builder), memory fixed at creation (about 7 MB for periods up to 16,384, touched
+ * About 150 ns a token (bench_step_builder), memory fixed at creation (about 5 MB for periods up to 16,384, touched
  * only as far as used). No globals; one detector is for one thread.
  */
 #ifndef SLOWRANK_ANALYSIS_STEPS_PERIOD_H

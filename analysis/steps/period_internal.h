@@ -47,7 +47,7 @@ struct period_call {
 struct period_detector {
 	struct period_stream structure, full;
 	struct period_call *calls; /* ring like the streams' */
-	uint64_t *powers;
+	struct period_powers powers;
 	struct period_cycle cycle;
 	enum period_state state;
 	uint64_t phase;	     /* FOLLOWING: of the next token */

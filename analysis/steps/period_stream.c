@@ -20,7 +20,7 @@ static uint64_t hash_reduce(uint64_t value)
 	return value >= HASH_MODULUS ? value - HASH_MODULUS : value;
 }
 
-static uint64_t hash_multiply(uint64_t a, uint64_t b)
+static inline uint64_t hash_multiply(uint64_t a, uint64_t b)
 {
 	wide_product product = (wide_product)a * b;
 
@@ -32,14 +32,24 @@ static uint64_t hash_subtract(uint64_t a, uint64_t b)
 	return a >= b ? a - b : a + HASH_MODULUS - b;
 }
 
-void period_powers_fill(uint64_t *powers, size_t count)
+static uint64_t power_of(const struct period_powers *powers, uint64_t exponent)
 {
-	uint64_t power = 1;
+	return hash_multiply(
+		powers->low[exponent % PERIOD_POWER_NR], powers->high[exponent / PERIOD_POWER_NR]);
+}
 
-	for (size_t i = 0; i < count; i++) {
-		powers[i] = power;
-		power = hash_multiply(power, HASH_BASE);
-	}
+void period_powers_init(struct period_powers *powers)
+{
+	uint64_t step;
+
+	powers->low[0] = powers->high[0] = 1;
+	for (size_t i = 1; i < PERIOD_POWER_NR; i++)
+		powers->low[i] = hash_multiply(powers->low[i - 1], HASH_BASE);
+	step = hash_multiply(powers->low[PERIOD_POWER_NR - 1], HASH_BASE);
+	for (size_t i = 1; i < PERIOD_POWER_NR; i++)
+		powers->high[i] = hash_multiply(powers->high[i - 1], step);
+	for (size_t i = 0; i < PERIOD_SCALE_NR; i++)
+		powers->scale[i] = power_of(powers, scale_lengths[i]);
 }
 
 static size_t power_of_two(size_t at_least)
@@ -51,8 +61,8 @@ static size_t power_of_two(size_t at_least)
 	return value;
 }
 
-int period_stream_init(
-	struct period_stream *stream, const uint64_t *powers, size_t ring_count, size_t period_max)
+int period_stream_init(struct period_stream *stream, const struct period_powers *powers,
+	size_t ring_count, size_t period_max)
 {
 	size_t gram_count = power_of_two(2 * period_max);
 
@@ -64,23 +74,16 @@ int period_stream_init(
 	};
 	stream->prefixes = calloc(ring_count, sizeof(*stream->prefixes));
 	stream->tokens = calloc(ring_count, sizeof(*stream->tokens));
-	if (!stream->prefixes || !stream->tokens)
-		goto fail;
-	for (size_t i = 0; i < PERIOD_SCALE_NR; i++) {
-		stream->grams[i] = calloc(gram_count, sizeof(*stream->grams[i]));
-		if (!stream->grams[i])
-			goto fail;
-	}
-	return 0;
-fail:
+	stream->grams = calloc(PERIOD_SCALE_NR * gram_count, sizeof(*stream->grams));
+	if (stream->prefixes && stream->tokens && stream->grams)
+		return 0;
 	period_stream_fini(stream);
 	return -ENOMEM;
 }
 
 void period_stream_fini(struct period_stream *stream)
 {
-	for (size_t i = 0; i < PERIOD_SCALE_NR; i++)
-		free(stream->grams[i]);
+	free(stream->grams);
 	free(stream->tokens);
 	free(stream->prefixes);
 	*stream = (struct period_stream){0};
@@ -91,20 +94,29 @@ uint64_t period_stream_oldest(const struct period_stream *stream)
 	return stream->count > stream->ring_mask ? stream->count - stream->ring_mask : 0;
 }
 
-uint64_t period_stream_hash(const struct period_stream *stream, uint64_t from, uint64_t to)
+/* Hash of the tokens [from, to); power: that of to - from. */
+static inline uint64_t hash_by(
+	const struct period_stream *stream, uint64_t from, uint64_t to, uint64_t power)
 {
 	return hash_subtract(stream->prefixes[to & stream->ring_mask],
-		hash_multiply(
-			stream->prefixes[from & stream->ring_mask], stream->powers[to - from]));
+		hash_multiply(stream->prefixes[from & stream->ring_mask], power));
+}
+
+uint64_t period_stream_hash(const struct period_stream *stream, uint64_t from, uint64_t to)
+{
+	return hash_by(stream, from, to, power_of(stream->powers, to - from));
 }
 
 bool period_stream_repeats(
 	const struct period_stream *stream, uint64_t from, uint64_t to, uint64_t period)
 {
+	uint64_t power;
+
 	if (to - from <= period)
 		return true;
-	return period_stream_hash(stream, from, to - period) ==
-	       period_stream_hash(stream, from + period, to);
+	power = power_of(stream->powers, to - from - period);
+	return hash_by(stream, from, to - period, power) ==
+	       hash_by(stream, from + period, to, power);
 }
 
 uint64_t period_stream_smallest(
@@ -153,44 +165,43 @@ static uint64_t common_suffix(const struct period_stream *stream, uint64_t dista
 	return good;
 }
 
-/* Remembers the last K tokens; returns the distance to where they occurred before, or 0. */
+/* Remembers the last K tokens; returns the distance to where they may have occurred before, or 0. */
 static uint64_t gram_exchange(struct period_stream *stream, size_t scale)
 {
 	uint64_t length = scale_lengths[scale];
-	uint64_t hash, distance = 0;
-	struct period_gram *gram;
-	uint32_t check;
+	uint32_t now, before, *gram;
+	uint64_t hash, distance;
 
 	if (stream->count < length)
 		return 0;
-	hash = period_stream_hash(stream, stream->count - length, stream->count);
+	hash = hash_by(stream, stream->count - length, stream->count, stream->powers->scale[scale]);
 	/* The prefix hash is linear in its last token: spread it before it becomes an index. */
 	hash *= UINT64_C(0x9e3779b97f4a7c15);
-	gram = &stream->grams[scale][(hash >> 40) & stream->gram_mask];
-	check = (uint32_t)(hash >> 8) | 1;
-	if (gram->check == check)
-		distance = (uint32_t)((uint32_t)stream->count - gram->position);
-	gram->check = check;
-	gram->position = (uint32_t)stream->count;
+	gram = &stream->grams[scale * (stream->gram_mask + 1) + ((hash >> 40) & stream->gram_mask)];
+	now = (uint32_t)(hash >> 8) << 16 | (uint16_t)stream->count;
+	before = *gram;
+	*gram = now;
+	if ((before ^ now) >> 16)
+		return 0;
+	distance = (uint16_t)(now - before);
 	return distance <= stream->period_max ? distance : 0;
 }
 
 static void candidate_renew(struct period_stream *stream, size_t scale, uint64_t distance)
 {
-	struct period_candidate *candidate = &stream->candidates[scale];
-	uint64_t matched;
+	uint64_t known = distance + scale_lengths[scale], matched;
 
-	candidate->period = 0;
-	if (distance == 0 ||
-		distance + scale_lengths[scale] > stream->count - period_stream_oldest(stream))
+	if (distance == 0 || known > stream->count - period_stream_oldest(stream))
 		return;
 	/* Small contexts meet often and hold seldom: take what another scale already follows. */
 	for (size_t i = 0; i < PERIOD_SCALE_NR; i++) {
 		if (i != scale && stream->candidates[i].period == distance)
 			return;
 	}
+	if (!period_stream_repeats(stream, stream->count - known, stream->count, distance))
+		return;
 	matched = common_suffix(stream, distance, scale_lengths[scale]);
-	*candidate = (struct period_candidate){
+	stream->candidates[scale] = (struct period_candidate){
 		.period = distance,
 		.start = stream->count - matched - distance,
 		.due = stream->count,

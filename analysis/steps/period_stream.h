@@ -6,6 +6,9 @@
  * modulo 2^61 - 1). Candidates are distances between two occurrences of the same last K
  * tokens, for K of several scales: small K finds a cycle soon, large K sees past loops inside
  * it. A candidate lives as long as every token equals the one a period earlier.
+ *
+ * Of where K tokens occurred last, 16 bits are kept, and 16 of their hash: the prefix hashes of what lies
+ * there tell whether it is them.
  */
 #ifndef SLOWRANK_ANALYSIS_STEPS_PERIOD_STREAM_H
 #define SLOWRANK_ANALYSIS_STEPS_PERIOD_STREAM_H
@@ -14,7 +17,17 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { PERIOD_SCALE_NR = 6 };
+enum {
+	PERIOD_SCALE_NR = 6,
+	PERIOD_RING_MAX = 1 << 16, /* tokens: 16 bits tell their positions apart */
+	PERIOD_POWER_NR = 256,
+};
+
+/* Powers of the base of the hash, up to PERIOD_RING_MAX: power i is low[i % 256] times high[i / 256]. */
+struct period_powers {
+	uint64_t low[PERIOD_POWER_NR], high[PERIOD_POWER_NR];
+	uint64_t scale[PERIOD_SCALE_NR]; /* of each scale's K */
+};
 
 struct period_candidate {
 	uint64_t period; /* 0 = none */
@@ -22,29 +35,25 @@ struct period_candidate {
 	uint64_t due;	 /* look at it again when that many tokens are there */
 };
 
-struct period_gram {
-	uint32_t position; /* after the last token of the K, modulo 2^32 */
-	uint32_t check;	   /* 0 = free */
-};
-
 struct period_stream {
 	uint64_t count; /* tokens so far */
 	uint64_t ring_mask;
 	uint64_t gram_mask;
 	uint64_t period_max;
-	const uint64_t *powers; /* of the base, shared */
-	uint64_t *prefixes;	/* ring: hash of all tokens before a position */
-	uint32_t *tokens;	/* ring: 32 bits of each token */
-	struct period_gram *grams[PERIOD_SCALE_NR];
+	const struct period_powers *powers;
+	uint64_t *prefixes; /* ring: hash of all tokens before a position */
+	uint32_t *tokens;   /* ring: 32 bits of each token */
+	uint32_t *grams;    /* of each scale, by hash: 16 bits of it, 16 of the position */
 	struct period_candidate candidates[PERIOD_SCALE_NR];
 };
 
-/* Fills count powers of the base of the hash. */
-void period_powers_fill(uint64_t *powers, size_t count);
+void period_powers_init(struct period_powers *powers);
 
-/* powers: of ring_count entries (a power of two), outlives the stream. Returns 0 or -ENOMEM. */
-int period_stream_init(struct period_stream *stream, const uint64_t *powers, size_t ring_count,
-	size_t period_max) __attribute__((warn_unused_result));
+/*
+ * powers outlives the stream. ring_count: a power of two, PERIOD_RING_MAX at most. Returns 0 or -ENOMEM.
+ */
+int period_stream_init(struct period_stream *stream, const struct period_powers *powers,
+	size_t ring_count, size_t period_max) __attribute__((warn_unused_result));
 void period_stream_fini(struct period_stream *stream);
 
 void period_stream_push(struct period_stream *stream, uint64_t token);

@@ -10,6 +10,7 @@
 #include "coordinator/report/look.h"
 #include "coordinator/report/looks_json.h"
 #include "coordinator/report/pairs.h"
+#include "coordinator/report/sheets.h"
 
 enum {
 	DECIMALS_MS = 4, /* 0.1 us */
@@ -80,9 +81,42 @@ static void write_hang_of(struct json_writer *writer, const struct verdict_hang 
 	json_object_end(writer);
 }
 
-void report_json_verdict(struct json_writer *writer, const char *key, const struct verdict *verdict,
-	int64_t unix_offset_ns)
+/* Only what is limited is there; without limits, nothing. */
+static void write_alert_limits(struct json_writer *writer, const struct report_model *model)
 {
+	const struct alert_limits *limits = look_alert_limits(model);
+
+	if (!limits)
+		return;
+	json_object_begin(writer, "alert_limits");
+	if (limits->slowdown > 0)
+		json_decimal(writer, "slowdown", limits->slowdown, DECIMALS_RATIO);
+	if (limits->after_ns > 0)
+		json_decimal(writer, "after_s", (double)limits->after_ns / 1e9, DECIMALS_MS);
+	if (limits->imbalance > 0)
+		json_decimal(writer, "silent_imbalance", limits->imbalance, DECIMALS_RATIO);
+	json_object_end(writer);
+}
+
+static void write_hold(
+	struct json_writer *writer, const struct verdict *verdict, const struct report_model *model)
+{
+	static const char *const names[] = {
+		[ALERT_HOLD_SLOWDOWN] = "slowdown",
+		[ALERT_HOLD_DURATION] = "duration",
+		[ALERT_HOLD_IMBALANCE] = "known-imbalance",
+	};
+	enum alert_hold hold = look_hold(model, verdict);
+
+	if (hold != ALERT_HOLD_NONE)
+		json_string(writer, "not_alerted", names[hold]);
+}
+
+void report_json_verdict(struct json_writer *writer, const char *key, const struct verdict *verdict,
+	const struct report_model *model)
+{
+	int64_t unix_offset_ns = model->unix_offset_ns;
+
 	json_object_begin(writer, key);
 	json_unsigned(writer, "id", verdict->id);
 	json_string(writer, "class", verdict_class_name(verdict->verdict_class));
@@ -114,6 +148,7 @@ void report_json_verdict(struct json_writer *writer, const char *key, const stru
 		write_pairs_of(writer, verdict);
 	if (verdict->hang.operation)
 		write_hang_of(writer, &verdict->hang);
+	write_hold(writer, verdict, model);
 	json_object_end(writer);
 }
 
@@ -272,9 +307,10 @@ int report_json_write(const struct report_model *model, FILE *out)
 	json_object_begin(&writer, NULL);
 	json_string(&writer, "schema", REPORT_JSON_SCHEMA);
 	write_job(&writer, model);
+	write_alert_limits(&writer, model);
 	json_array_begin(&writer, "verdicts");
 	for (size_t i = 0; i < model->verdict_count; i++)
-		report_json_verdict(&writer, NULL, &model->verdicts[i], model->unix_offset_ns);
+		report_json_verdict(&writer, NULL, &model->verdicts[i], model);
 	json_array_end(&writer);
 	report_costs_json(&writer, model);
 	json_array_begin(&writer, "ranks");
@@ -283,6 +319,8 @@ int report_json_write(const struct report_model *model, FILE *out)
 	json_array_end(&writer);
 	write_coverage(&writer, model);
 	report_json_pairs(&writer, model);
+	if (model->sheets)
+		report_sheets_json(&writer, model->sheets);
 	json_object_end(&writer);
 	fputc('\n', out);
 	return report_flush(out);

@@ -19,6 +19,6 @@ int report_json_write(const struct report_model *model, FILE *out)
 
 /* Writes one verdict as an object: in the report (key NULL) and in alerts (key "verdict"). */
 void report_json_verdict(struct json_writer *writer, const char *key, const struct verdict *verdict,
-	int64_t unix_offset_ns);
+	const struct report_model *model);
 
 #endif

@@ -78,6 +78,15 @@ bool look_two_hosts(
 	return hosts[0] != hosts[1] && *hosts[0] && *hosts[1];
 }
 
+const struct alert_limits *look_alert_limits(const struct report_model *model)
+{
+	const struct alert_limits *limits = model->alerts ? &model->alerts->limits : NULL;
+
+	return limits && (limits->slowdown > 0 || limits->after_ns > 0 || limits->imbalance > 0)
+		       ? limits
+		       : NULL;
+}
+
 const struct verdict_evidence *look_main_evidence(const struct verdict *verdict)
 {
 	size_t count = look_at_most(verdict->evidence_count, VERDICT_EVIDENCE_MAX);

@@ -40,6 +40,16 @@ const char *look_common_host(const struct report_model *model, const uint32_t *r
 bool look_two_hosts(const struct report_model *model, const uint32_t *ranks, size_t count,
 	const char *hosts[2]);
 
+/* Why the verdict was not alerted of; ALERT_HOLD_NONE: it was. */
+static inline enum alert_hold look_hold(
+	const struct report_model *model, const struct verdict *verdict)
+{
+	return model->alerts ? alert_gate_hold(model->alerts, verdict->id) : ALERT_HOLD_NONE;
+}
+
+/* What alerts were limited to, or NULL: to nothing. */
+const struct alert_limits *look_alert_limits(const struct report_model *model);
+
 /* The evidence of the verdict's own cause; the first one otherwise; NULL when there is none. */
 const struct verdict_evidence *look_main_evidence(const struct verdict *verdict);
 

@@ -7,6 +7,7 @@
 #define SLOWRANK_COORDINATOR_REPORT_MODEL_H
 
 #include "analysis/base/verdict.h"
+#include "coordinator/output/alert_gate.h"
 #include "probe/wire/message.h"
 
 /* What a rank did when its probe last listed it as one that has not moved. */
@@ -53,6 +54,8 @@ struct report_pair {
 
 enum { REPORT_RANKS_LENGTH = 80 };
 
+struct report_sheets;
+
 struct report_model {
 	const char *job_id;
 	uint32_t rank_count; /* ranks seen */
@@ -65,7 +68,8 @@ struct report_model {
 	int64_t unix_offset_ns; /* add to job_ns for the time of the epoch */
 	struct job_totals totals;
 	size_t verdict_count;
-	const struct verdict *verdicts; /* by id */
+	const struct verdict *verdicts;	 /* by id */
+	const struct alert_gate *alerts; /* which were alerted of; NULL: all */
 	size_t cost_count;
 	const struct job_cost *costs;	 /* by kind, the dearest first */
 	const struct report_rank *ranks; /* rank_count of them, by rank */
@@ -75,6 +79,7 @@ struct report_model {
 	double probe_cpu_percent;	  /* of one core, the worst probe */
 	size_t pair_count;
 	const struct report_pair *pairs; /* by rank, then by peer */
+	const struct report_sheets *sheets; /* why ranks were named, or not; NULL: nobody asked */
 	uint64_t pairs_unseen;		 /* updates of queue pairs beyond what is kept */
 	uint64_t frames;
 	uint64_t frames_refused;

@@ -16,6 +16,7 @@
 #include "coordinator/report/looks_text.h"
 #include "coordinator/report/pairs.h"
 #include "coordinator/report/rank_table_text.h"
+#include "coordinator/report/sheets.h"
 
 enum {
 	VERDICTS_SHOWN = 8,
@@ -91,6 +92,12 @@ static void write_no_verdict(const struct report_model *model, FILE *out)
 static void write_verdicts(
 	const struct report_model *model, const struct selection *selection, bool colour, FILE *out)
 {
+	static const char *const holds[] = {
+		[ALERT_HOLD_NONE] = "",
+		[ALERT_HOLD_SLOWDOWN] = " [no alert: too small]",
+		[ALERT_HOLD_DURATION] = " [no alert: too short]",
+		[ALERT_HOLD_IMBALANCE] = " [no alert: known imbalance]",
+	};
 	char sentence[REPORT_SENTENCE_LENGTH];
 
 	for (size_t i = 0; i < selection->count; i++) {
@@ -98,7 +105,8 @@ static void write_verdicts(
 		const char *start = verdict->ended ? "\033[33m" : "\033[1;31m";
 
 		report_verdict_sentence(model, verdict, sentence);
-		fprintf(out, "%s%s%s.\n", colour ? start : "", sentence, colour ? "\033[0m" : "");
+		fprintf(out, "%s%s%s%s.\n", colour ? start : "", sentence, colour ? "\033[0m" : "",
+			holds[look_hold(model, verdict)]);
 	}
 	if (selection->count < model->verdict_count)
 		fprintf(out, "… %zu more verdicts (the JSON report has all).\n",
@@ -188,6 +196,34 @@ static void write_one_evidence(
 	fprintf(out, "     victims: %s\n", text);
 }
 
+/* What the user did not want to be alerted of. */
+static void add_alert_limits(struct line *line, const struct report_model *model)
+{
+	const struct alert_limits *limits = look_alert_limits(model);
+	const char *separator = "";
+
+	if (!limits)
+		return;
+	line_add(line, "\n  alerts: ");
+	if (limits->slowdown > 0) {
+		line_add(line, "only from ");
+		line_add_decimal(line, limits->slowdown, 2);
+		line_add(line, "x on");
+		separator = "; ";
+	}
+	if (limits->after_ns > 0) {
+		line_add(line, "%sonly of what lasts ", separator);
+		line_add_decimal(line, (double)limits->after_ns / 1e9, 1);
+		line_add(line, " s");
+		separator = "; ";
+	}
+	if (limits->imbalance > 0) {
+		line_add(line, "%snone of workload imbalance up to ", separator);
+		line_add_decimal(line, limits->imbalance, 2);
+		line_add(line, "x");
+	}
+}
+
 static void write_job(const struct report_model *model, bool colour, FILE *out)
 {
 	const struct job_totals *totals = &model->totals;
@@ -214,6 +250,7 @@ static void write_job(const struct report_model *model, bool colour, FILE *out)
 		line_add_decimal(&line, totals->wasted_rank_seconds, 1);
 		line_add(&line, " rank-seconds wasted");
 	}
+	add_alert_limits(&line, model);
 	fprintf(out, "%s\n", text);
 }
 
@@ -253,6 +290,12 @@ int report_text_write(
 	if (report_pairs_text_wanted(model)) {
 		write_head("RDMA pairs of the ranks named comm-slow", colour, out);
 		report_pairs_text_write(model, out);
+	}
+	if (model->sheets) {
+		write_head("Why named as late, or not (the block in which it came furthest, or of "
+			   "the step)",
+			colour, out);
+		report_sheets_text(model->sheets, out);
 	}
 	write_head(REPORT_TEXT_MARK, colour, out);
 	coverage_text_write(model, out);

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "probe/attach/collective_table.h"
 
+#include <stdio.h>
+#include <string.h>
+
 #define NONE ROW_ARGUMENT_NONE
 
 /*
@@ -12,7 +15,8 @@
  * Open MPI's Fortran bindings call PMPI_X, which is the address of MPI_X (seen: 4.1.4), so these
  * rows see them too. ncclBcast has no row: it calls ncclBroadcast (seen: 2.28.9), which has one.
  * ncclGroupEnd, ncclSend and ncclRecv enqueue; their host time is communication all the same.
- * Launches are hooked in the driver alone: libraries carry runtimes of their own, which all end there.
+ * CUDA's launches are hooked in the driver alone: libraries carry runtimes of their own, which all end
+ * there. HIP has one library for both; its functions are those of hip_runtime_api.h (ROCm 5 to 7).
  */
 /* clang-format off */
 const struct collective_row collective_rows[] = {
@@ -163,6 +167,29 @@ const struct collective_row collective_rows[] = {
 	{"cuLaunchCooperativeKernel_ptsz", ROW_LIBRARY_CUDA, ROW_LAUNCH, OPERATION_UNKNOWN, 0, NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE, ROW_ACTION_NONE},
 	{"cuGraphLaunch", ROW_LIBRARY_CUDA, ROW_LAUNCH, OPERATION_UNKNOWN, 0, NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE, ROW_ACTION_GRAPH},
 	{"cuGraphLaunch_ptsz", ROW_LIBRARY_CUDA, ROW_LAUNCH, OPERATION_UNKNOWN, 0, NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE, ROW_ACTION_GRAPH},
+	{"hipStreamSynchronize", ROW_LIBRARY_HIP, ROW_DEVICE_WAIT, OPERATION_UNKNOWN, 1, NONE, NONE, NONE, NONE, 0, NONE, NONE, NONE, ROW_ACTION_WAIT_STREAM},
+	{"hipStreamSynchronize_spt", ROW_LIBRARY_HIP, ROW_DEVICE_WAIT, OPERATION_UNKNOWN, 1, NONE, NONE, NONE, NONE, 0, NONE, NONE, NONE, ROW_ACTION_WAIT_STREAM},
+	{"hipEventSynchronize", ROW_LIBRARY_HIP, ROW_DEVICE_WAIT, OPERATION_UNKNOWN, 1, NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE, ROW_ACTION_NONE},
+	{"hipDeviceSynchronize", ROW_LIBRARY_HIP, ROW_DEVICE_WAIT, OPERATION_UNKNOWN, 1, NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE, ROW_ACTION_WAIT_ALL},
+	{"hipMemcpyDtoH", ROW_LIBRARY_HIP, ROW_DEVICE_WAIT, OPERATION_UNKNOWN, 1, NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE, ROW_ACTION_WAIT_STREAM},
+	{"hipMemcpy", ROW_LIBRARY_HIP, ROW_DEVICE_WAIT, OPERATION_UNKNOWN, 1, NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE, ROW_ACTION_NONE},
+	{"hipMemcpy_spt", ROW_LIBRARY_HIP, ROW_DEVICE_WAIT, OPERATION_UNKNOWN, 1, NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE, ROW_ACTION_NONE},
+	{"hipMemcpyWithStream", ROW_LIBRARY_HIP, ROW_DEVICE_WAIT, OPERATION_UNKNOWN, 1, NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE, ROW_ACTION_NONE},
+	{"hipMemcpyHtoD", ROW_LIBRARY_HIP, ROW_DEVICE_WAIT, OPERATION_UNKNOWN, 1, NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE, ROW_ACTION_NONE},
+	{"hipStreamWaitEvent", ROW_LIBRARY_HIP, ROW_STREAM_WAIT, OPERATION_UNKNOWN, 0, NONE, NONE, NONE, NONE, 0, NONE, NONE, NONE, ROW_ACTION_NONE},
+	{"hipStreamWaitEvent_spt", ROW_LIBRARY_HIP, ROW_STREAM_WAIT, OPERATION_UNKNOWN, 0, NONE, NONE, NONE, NONE, 0, NONE, NONE, NONE, ROW_ACTION_NONE},
+	{"hipLaunchKernel", ROW_LIBRARY_HIP, ROW_LAUNCH, OPERATION_UNKNOWN, 0, NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE, ROW_ACTION_NONE},
+	{"hipLaunchKernel_spt", ROW_LIBRARY_HIP, ROW_LAUNCH, OPERATION_UNKNOWN, 0, NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE, ROW_ACTION_NONE},
+	{"hipLaunchKernelExC", ROW_LIBRARY_HIP, ROW_LAUNCH, OPERATION_UNKNOWN, 0, NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE, ROW_ACTION_NONE},
+	{"hipExtLaunchKernel", ROW_LIBRARY_HIP, ROW_LAUNCH, OPERATION_UNKNOWN, 0, NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE, ROW_ACTION_NONE},
+	{"hipLaunchCooperativeKernel", ROW_LIBRARY_HIP, ROW_LAUNCH, OPERATION_UNKNOWN, 0, NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE, ROW_ACTION_NONE},
+	{"hipLaunchCooperativeKernel_spt", ROW_LIBRARY_HIP, ROW_LAUNCH, OPERATION_UNKNOWN, 0, NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE, ROW_ACTION_NONE},
+	{"hipModuleLaunchKernel", ROW_LIBRARY_HIP, ROW_LAUNCH, OPERATION_UNKNOWN, 0, NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE, ROW_ACTION_NONE},
+	{"hipModuleLaunchCooperativeKernel", ROW_LIBRARY_HIP, ROW_LAUNCH, OPERATION_UNKNOWN, 0, NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE, ROW_ACTION_NONE},
+	{"hipExtModuleLaunchKernel", ROW_LIBRARY_HIP, ROW_LAUNCH, OPERATION_UNKNOWN, 0, NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE, ROW_ACTION_NONE},
+	{"hipDrvLaunchKernelEx", ROW_LIBRARY_HIP, ROW_LAUNCH, OPERATION_UNKNOWN, 0, NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE, ROW_ACTION_NONE},
+	{"hipGraphLaunch", ROW_LIBRARY_HIP, ROW_LAUNCH, OPERATION_UNKNOWN, 0, NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE, ROW_ACTION_GRAPH},
+	{"hipGraphLaunch_spt", ROW_LIBRARY_HIP, ROW_LAUNCH, OPERATION_UNKNOWN, 0, NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE, ROW_ACTION_GRAPH},
 	{"python:gc__start", ROW_LIBRARY_PYTHON, ROW_COLLECTOR, OPERATION_UNKNOWN, 0, NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE, ROW_ACTION_MARK_BEGIN},
 	{"python:gc__done", ROW_LIBRARY_PYTHON, ROW_COLLECTOR, OPERATION_UNKNOWN, 0, NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE, ROW_ACTION_MARK_END},
 	{"slowrank_step_begin", ROW_LIBRARY_MARKER, ROW_MARKER, OPERATION_UNKNOWN, 0, 0, NONE, NONE, NONE, NONE, NONE, NONE, NONE, ROW_ACTION_MARK_BEGIN},
@@ -203,14 +230,71 @@ bool collective_is_by_group(const struct collective_row *row)
 
 /* ncclDataType_t of nccl.h: int8, uint8, int32, uint32, int64, uint64, half, float, double,
  * bfloat16, float8e4m3, float8e5m2. */
-static const uint8_t nccl_bytes[] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1};
+static size_t nccl_datatype_bytes(uint64_t datatype)
+{
+	static const uint8_t bytes[] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1};
+
+	return datatype < sizeof(bytes) ? bytes[datatype] : 0;
+}
+
+/* MPICH's handles of built-in types hold the size in bits 8 to 15 (mpi.h: 0x4c00SSxx). */
+static size_t mpi_datatype_bytes(uint64_t datatype)
+{
+	return (datatype & 0xffffffffff000000u) == 0x4c000000u ? (datatype >> 8) & 0xff : 0;
+}
+
+const struct library_traits collective_libraries[ROW_LIBRARY_NR] = {
+	[ROW_LIBRARY_MPI] =
+		{
+			.name = "MPI",
+			.files = {"libmpi.so*", "libmpich.so*", "libmpi_cray.so*"},
+			.has_objects = true,
+			.int_counts = true,
+			.datatype_bytes = mpi_datatype_bytes,
+		},
+	[ROW_LIBRARY_NCCL] =
+		{
+			.name = "NCCL, RCCL",
+			/* PyTorch once had NCCL inside libtorch_cuda. */
+			.files = {"libnccl.so*", "librccl.so*", "libtorch_cuda.so*"},
+			.on_device = true,
+			.device_times = true,
+			.found_in_memory = true,
+			.datatype_bytes = nccl_datatype_bytes,
+		},
+	[ROW_LIBRARY_MARKER] = {.name = "slowrank's marker", .files = {"libslowrank_marker.so*"}},
+	[ROW_LIBRARY_NVTX] = {.name = "NVTX", .files = {"libnvToolsExt.so*"}},
+	[ROW_LIBRARY_CUDA] = {.name = "CUDA's driver", .files = {"libcuda.so*"}},
+	[ROW_LIBRARY_CUDA_RUNTIME] = {.name = "CUDA's runtime", .files = {"libcudart.so*"}},
+	[ROW_LIBRARY_PYTHON] = {.name = "Python", .files = {"python3*", "libpython3*.so*"}},
+	[ROW_LIBRARY_HIP] = {.name = "HIP", .files = {"libamdhip64.so*"}},
+};
 
 size_t collective_datatype_bytes(const struct collective_row *row, uint64_t datatype)
 {
-	if (row->library == ROW_LIBRARY_NCCL)
-		return datatype < sizeof(nccl_bytes) ? nccl_bytes[datatype] : 0;
-	/* MPICH's handles of built-in types hold the size in bits 8 to 15 (mpi.h: 0x4c00SSxx). */
-	if (row->library == ROW_LIBRARY_MPI && (datatype & 0xffffffffff000000u) == 0x4c000000u)
-		return (datatype >> 8) & 0xff;
-	return 0;
+	const struct library_traits *library = collective_library(row);
+
+	return library->datatype_bytes ? library->datatype_bytes(datatype) : 0;
+}
+
+static bool has_collectives(size_t library)
+{
+	for (size_t row = 0; row < collective_row_count; row++) {
+		if (collective_rows[row].library == library &&
+			collective_rows[row].kind == ROW_COLLECTIVE)
+			return true;
+	}
+	return false;
+}
+
+void collective_library_names(char names[COLLECTIVE_NAMES_LENGTH])
+{
+	names[0] = '\0';
+	for (size_t i = 0; i < ROW_LIBRARY_NR; i++) {
+		size_t used = strlen(names);
+
+		if (has_collectives(i))
+			snprintf(names + used, COLLECTIVE_NAMES_LENGTH - used, "%s%s",
+				used ? ", " : "", collective_libraries[i].name);
+	}
 }

@@ -32,6 +32,31 @@ enum row_library {
 	ROW_LIBRARY_CUDA = 5,	      /* the driver, libcuda */
 	ROW_LIBRARY_CUDA_RUNTIME = 6, /* libcudart */
 	ROW_LIBRARY_PYTHON = 7,	      /* static probes of CPython, where it was built with them */
+	ROW_LIBRARY_HIP = 8,	      /* ROCm's runtime, which is its driver's library, too */
+	ROW_LIBRARY_NR
+};
+
+enum { ROW_LIBRARY_FILES_MAX = 5 };
+
+/*
+ * What sets a library apart: nothing else in the code asks which one it is. What a row does not name, the
+ * library has not.
+ */
+struct library_traits {
+	const char *name; /* of all that share these rows, as its users know them */
+	const char *files[ROW_LIBRARY_FILES_MAX]; /* patterns of the files that hold its symbols */
+	/*
+	 * A collective's call returns before it is done: the device does it. The host sees the end in the
+	 * next wait for the device, a ROW_DEVICE_WAIT of whichever library, by a thread that was seen to
+	 * launch (ROW_LAUNCH).
+	 */
+	bool on_device;
+	bool device_times;    /* the in-process library tells when the device did it */
+	bool found_in_memory; /* communicators older than an attach: communicator_memory.h */
+	bool has_objects; /* communicators and datatypes are known by its objects: mpi_objects.h */
+	bool int_counts;  /* counts are ints, not size_t */
+	/* Bytes of one element of a datatype; 0 = unknown. NULL: its functions have no datatypes. */
+	size_t (*datatype_bytes)(uint64_t datatype);
 };
 
 #define ROW_ARGUMENT_NONE (-1)
@@ -89,6 +114,19 @@ enum row_action {
 	ROW_ACTION_GROUP_COMBINE = 26, /* of two groups */
 	ROW_ACTION_GROUP_FREE = 27,
 };
+
+/* By enum row_library; the one with number 0 is nobody's. */
+extern const struct library_traits collective_libraries[ROW_LIBRARY_NR];
+
+static inline const struct library_traits *collective_library(const struct collective_row *row)
+{
+	return &collective_libraries[row->library];
+}
+
+enum { COLLECTIVE_NAMES_LENGTH = 128 };
+
+/* The libraries with collectives: "MPI, NCCL, RCCL". Cut where they are too many. */
+void collective_library_names(char names[COLLECTIVE_NAMES_LENGTH]);
 
 /* The list that a row's key points to: ints in one of its entries; 0 = there is no list. */
 size_t collective_list_ints(const struct collective_row *row);

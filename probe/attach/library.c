@@ -14,27 +14,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "probe/attach/collective_table.h"
 #include "probe/attach/dependencies.h"
 #include "probe/attach/elf_paths.h"
 #include "probe/attach/loader_cache.h"
 #include "probe/attach/symbols.h"
 #include "probe/attach/target_root.h"
-
-/* Files that may hold the table's symbols. PyTorch once had NCCL inside libtorch_cuda. */
-static const char *const patterns[] = {
-	"libmpi.so*",
-	"libmpich.so*",
-	"libmpi_cray.so*",
-	"libnccl.so*",
-	"librccl.so*",
-	"libtorch_cuda.so*",
-	"libslowrank_marker.so*",
-	"libnvToolsExt.so*",
-	"libcuda.so*",
-	"libcudart.so*",
-	"python3*",
-	"libpython3*.so*",
-};
 
 /* Where Python packages keep NCCL and PyTorch, below an interpreter's prefix. */
 static const char *const python_folders[] = {
@@ -53,13 +38,18 @@ struct file_list {
 	size_t capacity, count;
 };
 
+/* Files that may hold the table's symbols. */
 static bool name_matches(const char *path)
 {
 	const char *name = basename(path);
 
-	for (size_t i = 0; i < sizeof(patterns) / sizeof(patterns[0]); i++) {
-		if (fnmatch(patterns[i], name, 0) == 0)
-			return true;
+	for (size_t i = 0; i < ROW_LIBRARY_NR; i++) {
+		const char *const *files = collective_libraries[i].files;
+
+		for (size_t k = 0; k < ROW_LIBRARY_FILES_MAX && files[k]; k++) {
+			if (fnmatch(files[k], name, 0) == 0)
+				return true;
+		}
 	}
 	return false;
 }

@@ -49,10 +49,10 @@ static void write_rows(struct ranks_bpf *skeleton)
 			.action = row->action,
 			.blocking = row->blocking,
 			.by_pointer = passes_pointer(row),
-			.int_count = row->library == ROW_LIBRARY_MPI,
+			.int_count = collective_library(row)->int_counts,
 			.by_group = collective_is_by_group(row),
 			.list_ints = (uint8_t)collective_list_ints(row),
-			.device = row->library == ROW_LIBRARY_NCCL && row->kind == ROW_COLLECTIVE,
+			.device = collective_library(row)->on_device && row->kind == ROW_COLLECTIVE,
 			.position = {row->count, row->datatype, row->root, row->communicator,
 				row->stream, row->result, row->color, row->key},
 		};

@@ -351,8 +351,9 @@ static int find_places(struct attached_file *file, const char *name)
 		}
 		add_place(file, &collective_rows[row],
 			&(struct uprobe_place){offset,
-				collective_rows[row].library == ROW_LIBRARY_MPI ? row | mpi_flags
-										: row,
+				collective_library(&collective_rows[row])->has_objects
+					? row | mpi_flags
+					: row,
 				offsets[row].reference_offset});
 	}
 	if (file->why_launches[0]) /* those that are not seen would pass for silence */
@@ -434,6 +435,7 @@ static void put_state(
 size_t bpf_source_states(
 	const struct bpf_source *source, struct message_source *out, size_t capacity)
 {
+	char names[COLLECTIVE_NAMES_LENGTH], none[COLLECTIVE_NAMES_LENGTH + 32];
 	enum source_state collectives = SOURCE_ON;
 	const char *why = "";
 	size_t symbol_count = 0, refused_count = 0;
@@ -460,8 +462,11 @@ size_t bpf_source_states(
 		why = "not asked for";
 	} else if (symbol_count == 0 && !source->calls_seen) {
 		collectives = SOURCE_MISSING;
-		if (!*why)
-			why = "no MPI, NCCL or RCCL library was found in the job";
+		if (!*why) {
+			collective_library_names(names);
+			snprintf(none, sizeof(none), "none of %s was found in the job", names);
+			why = none;
+		}
 	} else if (refused_count) {
 		collectives = SOURCE_DEGRADED;
 	}

@@ -1,10 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A driver and an NCCL that do nothing, but for as long as they are told. */
+/* A driver and an NCCL that do nothing, but for as long as they are told. TOLD_HIP: ROCm's names. */
 #ifndef TESTS_BPF_TOLD_DEVICE_H
 #define TESTS_BPF_TOLD_DEVICE_H
 
 #include <stddef.h>
 #include <stdint.h>
+
+#ifdef TOLD_HIP
+#define cuLaunchKernel hipLaunchKernel
+#define cuGraphLaunch hipGraphLaunch
+#define cuStreamSynchronize hipStreamSynchronize
+#define cuStreamWaitEvent hipStreamWaitEvent
+#define cuCtxSynchronize hipDeviceSynchronize
+#define cuEventSynchronize hipEventSynchronize
+#endif
 
 int cuLaunchKernel(void *function);
 int cuGraphLaunch(void *graph, void *stream);

@@ -72,6 +72,8 @@ def usage(paths):
     for arguments in (["report"], ["report", "--format", "papyrus", "x.slr"], ["run"],
                       ["run", "--sources", "crystal-ball", "--", "true"], ["run", "--nonsense"],
                       ["attach"], ["attach", "--pid", "x"], ["frobnicate"],
+                      ["run", "--alert-slowdown", "10%", "--", "true"],
+                      ["report", "x.slr", "--config", "/nonexistent/x"],
                       ["attach", "--pid", "1", "--verbs", "off"], ["run", "--yes", "--", "true"],
                       ["coordinator", "--listen", "ipc:///tmp/none", "--record", "/nonexistent/x"],
                       ["coordinator", "--listen", "ipc:///tmp/none", "--record", "/dev/null",
@@ -79,6 +81,23 @@ def usage(paths):
         done = slowrank(paths, *arguments)
         check(done.returncode == 2, f"{arguments}: exit {done.returncode}: {done.stderr}")
         check_one_line(done.stderr, str(arguments))
+
+
+def alert_limits(paths):
+    """What not to alert of reaches the coordinator that run starts, from a file and from options."""
+    config = os.path.join(paths.directory, "config")
+    live = os.path.join(paths.directory, "live.json")
+    if os.path.exists(live):
+        os.unlink(live)
+    with open(config, "w", encoding="utf-8") as file:
+        file.write("alert-slowdown = 1.25\nalert-after = 10s\n")
+    job = start(paths.slowrank, "run", "--record", fresh_record(paths), "--report", live,
+                "--config", config, "--alert-after", "1m", "--quiet", "--", "sleep", "0.5")
+    check(job.wait(timeout=60) == 0, f"exit {job.returncode}")
+    jobs.wait_until(lambda: os.path.exists(live), live)
+    with open(live, encoding="utf-8") as file:
+        limits = json.load(file).get("alert_limits")
+    check(limits == {"slowdown": 1.25, "after_s": 60.0}, f"the limits: {limits}")
 
 
 def coordinator(paths):
@@ -194,7 +213,7 @@ def closed_files(paths):
     check(slowrank(paths, "report", record).returncode == 0, "the record is whole")
 
 
-CASES = {"records": records, "usage": usage, "coordinator": coordinator,
+CASES = {"records": records, "usage": usage, "alert_limits": alert_limits, "coordinator": coordinator,
          "coordinator_silent": coordinator_silent, "coordinator_killed": coordinator_killed,
          "coordinator_restarted": coordinator_restarted, "closed_files": closed_files}
 

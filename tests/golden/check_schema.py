@@ -36,6 +36,15 @@ SCHEMA = {
         "probe_cpu_percent": NUMBER},
 }
 
+# Only with report --explain.
+EXPLAIN = {
+    "sheets": [{
+        "of": str, "first_step": int, "last_step": int, "small": bool, "told": bool, "held_by": str, "why": str,
+        "signal": [NUMBER], "signal_at": int,
+        "gates": [{"name": str, "passed": bool, "unit": str, "value": NUMBER, "limit": NUMBER}]}],
+    "left_out": int, "no_memory": bool,
+}
+
 
 def check(value, schema, where, problems):
     if isinstance(schema, dict):
@@ -82,6 +91,8 @@ def main():
     for path in paths:
         report = json.loads(path.read_bytes().decode("utf-8"), parse_constant=refuse, object_pairs_hook=no_doubles)
         check(report, SCHEMA, path.name, problems)
+        if "explain" in report:
+            check(report["explain"], EXPLAIN, path.name + ".explain", problems)
         if report.get("schema") != "slowrank.report/1":
             problems.append(f"{path.name}: schema is {report.get('schema')!r}")
         if len(report["ranks"]) != report["job"]["ranks"]:

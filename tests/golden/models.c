@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/golden/models.h"
 
+#include "coordinator/report/sheets.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -221,6 +223,20 @@ static void make_several(struct golden_model *golden)
 	add_cost(golden, COST_PHASE, PHASE_HOST, 0, 15.9, 0.65);
 }
 
+/* The same for someone who does not want to be alerted of all of it. */
+static void make_limited(struct golden_model *golden)
+{
+	make_several(golden);
+	golden->alerts = (struct alert_gate){.limits = {1.10, 30000000000, 1.2},
+		.holds = golden->holds,
+		.count = sizeof(golden->holds),
+		.held = 3};
+	golden->holds[1] = ALERT_HOLD_DURATION;
+	golden->holds[2] = ALERT_HOLD_IMBALANCE;
+	golden->holds[4] = ALERT_HOLD_SLOWDOWN;
+	golden->model.alerts = &golden->alerts;
+}
+
 /* More ranks and verdicts than text shows: the worst first, and how many are left out. */
 static void make_many(struct golden_model *golden)
 {
@@ -253,12 +269,64 @@ static void make_hostile(struct golden_model *golden)
 	golden->model.counters.batches_lost = 2;
 }
 
+static void add_finding(struct explanation *why, enum cause cause, enum known known,
+	double own_ms, double share, const char *text)
+{
+	struct finding *finding = &why->findings[cause];
+
+	*finding = (struct finding){.known = known,
+		.own_ns = own_ms * 1e6 * (double)why->sums.steps,
+		.control_ns = 1e5 * (double)why->sums.steps,
+		.share = share};
+	snprintf(finding->text, sizeof(finding->text), "%s", text);
+}
+
+/* Why rank 2 was not named: a small delay, for which nobody waited. */
+static void make_explain(struct golden_model *golden)
+{
+	static const double levels[] = {0.001, -0.002, 0, 0.021, 0.024, 0.019, 0.0205, 0.003, NAN};
+	const struct sheets_wish wish = {.rank = 2, .at_step = true, .step = 431};
+	struct explanation why = {.verdict_class = VERDICT_HOST_SLOW,
+		.cause = CAUSE_CPU_CONTENTION,
+		.sums = {.steps = 40}};
+
+	begin(golden, "explained", 1);
+	for (int i = 0; i < 4; i++)
+		add_rank(golden, "node-a", 19.6, 0.1, 0.2, i == 2 ? 0.4 : 0, 0.0);
+	add_usual_sources(golden);
+	add_finding(&why, CAUSE_CPU_CONTENTION, KNOWN_SHARE, 1.2, 0.92,
+		"ran instead: backup\n (pid 71), 60 % of it");
+	add_finding(&why, CAUSE_MAJOR_PAGE_FAULT, KNOWN_NOT_IT, 0, 0, "none seen");
+	add_finding(&why, CAUSE_MINOR_PAGE_FAULT, KNOWN_MISSING, 0, 0, "bpf.faults: off");
+	golden->sheets = report_sheets_create(&wish);
+	for (uint64_t i = 0; golden->sheets && i < sizeof(levels) / sizeof(levels[0]); i++) {
+		struct gate_sheet sheet = {.rank = 2,
+			.first_step = 370 + 10 * i,
+			.last_step = 379 + 10 * i,
+			.level = levels[i],
+			.small = true,
+			.since_known = true,
+			.since_step = 400};
+
+		(void)gate_is(&sheet, GATE_PRESENT, true);
+		(void)gate_passed(&sheet, GATE_CHANGE, 7.12, 6);
+		(void)gate_passed(&sheet, GATE_LASTS, 11, 8);
+		(void)gate_passed_in(&sheet, GATE_DELAY, 9e5, 5e4, 1e6);
+		(void)gate_passed(&sheet, GATE_LONGER, 0.08, 0.3);
+		(void)gate_passed(&sheet, GATE_EVIDENCE, 12, INFINITY);
+		report_sheets_take(golden->sheets, &sheet, &why);
+	}
+	golden->model.sheets = golden->sheets;
+}
+
 const struct golden_case golden_cases[] = {
 	{"throttle", make_throttle},
 	{"blind", make_blind},
 	{"empty", make_empty},
 	{"several", make_several},
+	{"limited", make_limited},
 	{"many", make_many},
 	{"hostile", make_hostile},
+	{"explain", make_explain},
 };
 const size_t golden_case_count = sizeof(golden_cases) / sizeof(golden_cases[0]);

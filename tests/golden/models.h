@@ -15,6 +15,9 @@ struct golden_model {
 	struct report_rank ranks[64];
 	struct report_source sources[8];
 	struct job_cost costs[8];
+	struct report_sheets *sheets; /* NULL: nobody asked; else to be destroyed */
+	struct alert_gate alerts;
+	uint8_t holds[8];
 };
 
 struct golden_case {

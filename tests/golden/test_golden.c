@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "coordinator/report/json.h"
+#include "coordinator/report/sheets.h"
 #include "coordinator/report/text.h"
 #include "tests/golden/models.h"
 
@@ -93,6 +94,7 @@ int main(int argc, char **argv)
 
 			golden_cases[i].make(&golden);
 			bytes = render(&golden.model, json, &length);
+			report_sheets_destroy(golden.sheets);
 			snprintf(path, sizeof(path), "%s/%s.%s", argv[argc - 1],
 				golden_cases[i].name, json ? "json" : "txt");
 			good &= updating ? update(path, bytes, length)

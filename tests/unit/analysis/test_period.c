@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The period detector on token streams: what it promises in period.h, without any time. */
+#include <malloc.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -107,6 +108,19 @@ static void test_options(void **state)
 	assert_int_equal(period_create(PERIOD_LENGTH_MAX + 1, &detector), -22);
 	assert_null(detector);
 	period_destroy(NULL);
+}
+
+/* Each rank of a host has one: what it may ever take is bounded. */
+static void test_memory(void **state)
+{
+	struct mallinfo2 before = mallinfo2(), after;
+	struct period_detector *detector;
+
+	(void)state;
+	assert_int_equal(period_create(PERIOD_LENGTH_MAX, &detector), 0);
+	after = mallinfo2();
+	assert_true(after.uordblks + after.hblkhd <= before.uordblks + before.hblkhd + 5000000);
+	period_destroy(detector);
 }
 
 /* One call a step is a step of one call, and all of them are counted. */
@@ -523,6 +537,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_options),
+		cmocka_unit_test(test_memory),
 		cmocka_unit_test(test_one_call),
 		cmocka_unit_test(test_loops),
 		cmocka_unit_test(test_longest),

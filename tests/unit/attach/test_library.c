@@ -19,6 +19,7 @@
 
 #include <cmocka.h>
 
+#include "probe/attach/collective_table.h"
 #include "probe/attach/library.h"
 
 enum { CAPACITY = 64 };
@@ -93,6 +94,40 @@ static void of_a_launcher_and_of_a_script(void **state)
 	/* The script's interpreter is a candidate too: it may have MPI inside. */
 	assert_int_equal(library_find_for_command(commands[1], files, CAPACITY, &count), 0);
 	assert_non_null(find(files, count, "/sh"));
+}
+
+/* A library that comes in a file of another name is found by what its row names, whichever it is. */
+static void of_each_row(void **state)
+{
+	struct library_file files[CAPACITY];
+	char path[128], *command[] = {"true", NULL};
+	const char *before = getenv("LD_LIBRARY_PATH");
+	char *kept = before ? strdup(before) : NULL;
+	size_t count = 0;
+
+	(void)state;
+	setenv("LD_LIBRARY_PATH", folder, 1);
+	for (size_t i = 1; i < ROW_LIBRARY_NR; i++) {
+		for (size_t k = 0; k < ROW_LIBRARY_FILES_MAX && collective_libraries[i].files[k];
+			k++) {
+			const char *pattern = collective_libraries[i].files[k];
+			char *star;
+
+			snprintf(path, sizeof(path), "%s/%s", folder, pattern);
+			while ((star = strchr(path, '*'))) /* libamdhip64.so* is libamdhip64.so7 */
+				*star = '7';
+			write_file(path, "not read here", 0644);
+			assert_int_equal(
+				library_find_for_command(command, files, CAPACITY, &count), 0);
+			assert_non_null(find(files, count, path));
+			assert_int_equal(unlink(path), 0);
+		}
+	}
+	if (kept)
+		setenv("LD_LIBRARY_PATH", kept, 1);
+	else
+		unsetenv("LD_LIBRARY_PATH");
+	free(kept);
 }
 
 static void of_a_library_path(void **state)
@@ -245,6 +280,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(of_a_launcher_and_of_a_script),
+		cmocka_unit_test(of_each_row),
 		cmocka_unit_test(of_a_library_path),
 		cmocka_unit_test(of_scripts_in_a_circle),
 		cmocka_unit_test(of_a_process),

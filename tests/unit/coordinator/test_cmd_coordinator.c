@@ -420,11 +420,14 @@ static void test_bad_usage(void **state)
 		{"--listen", place->url, "--record", "/nonexistent/record", NULL},
 		{"--listen", place->url, "--record=/dev/null", "--parent", "x", NULL},
 		{"--listen", place->url, "--record=/dev/null", "--alerts", "/nonexistent/a", NULL},
+		{"--listen", place->url, "--record=/dev/null", "--alert-after", "soon", NULL},
+		{"--listen", place->url, "--record=/dev/null", "--config", "/nonexistent/c", NULL},
 	};
 	static const char *const expected[] = {"say where to listen", "--record FILE",
 		"say where to listen", "a value is missing after --listen", "no option '--wrong'",
 		"no option 'word'", "no option '--quiet=1'", "use ipc:///path",
-		"/nonexistent/record", "'x' is no value for --parent", "/nonexistent/a"};
+		"/nonexistent/record", "'x' is no value for --parent", "/nonexistent/a",
+		"'soon' is no value for alert-after", "/nonexistent/c: No such file"};
 
 	for (size_t i = 0; i < sizeof(expected) / sizeof(expected[0]); i++)
 		check_bad_usage(place, cases[i], expected[i]);

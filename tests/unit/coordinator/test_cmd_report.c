@@ -138,10 +138,53 @@ static void a_whole_record_is_reported(void **state)
 	assert_non_null(strstr(written, "\"record_truncated\": false"));
 	assert_int_equal(stat(output, &status), 0);
 	assert_int_equal(status.st_mode & 0600, 0600);
+	assert_null(strstr(written, "\"explain\""));
 	/* Again, byte for byte. */
 	assert_int_equal(RUN(said, "report", "--format", "json", "-o", output, record), 0);
 	read_file(output, again);
 	assert_string_equal(written, again);
+	assert_int_equal(RUN(said, "report", record, "--explain", "2:5", "-o", output), 0);
+	read_file(output, written);
+	assert_non_null(strstr(written, "no block of it was judged from that step on"));
+	assert_int_equal(
+		RUN(said, "report", record, "--explain=all", "--format=json", "-o", output), 0);
+	read_file(output, written);
+	assert_non_null(strstr(written, "\"explain\": {"));
+}
+
+/* What is limited is said; a line that is wrong is named, and nothing is written. */
+static void limits_of_alerts_are_told(void **state)
+{
+	char config[160];
+	FILE *out;
+
+	(void)state;
+	snprintf(config, sizeof(config), "%s/config", folder);
+	out = fopen(config, "we");
+	fputs("# ours\nalert-slowdown = 1.10\nalert-after = 30s\n", out);
+	fclose(out);
+	assert_int_equal(RUN(said, "report", record, "--config", config, "-o", output), 0);
+	assert_string_equal(said, "");
+	read_file(output, written);
+	assert_non_null(strstr(written, "alerts: only from 1.10x on; only of what lasts 30.0 s\n"));
+	assert_int_equal(RUN(said, "report", record, "--config", config, "--alert-after=1m",
+				 "--format=json", "-o", output),
+		0);
+	read_file(output, written);
+	assert_non_null(strstr(written, "\"alert_limits\": "));
+	assert_non_null(strstr(written, "\"after_s\": 60"));
+	out = fopen(config, "ae");
+	fputs("silent-imbalance = much\n", out);
+	fclose(out);
+	unlink(output);
+	assert_int_equal(RUN(said, "report", record, "--config", config, "-o", output), 2);
+	assert_int_equal(lines_in(said), 1);
+	assert_non_null(strstr(said, "config:4: 'much' is no value for silent-imbalance"));
+	assert_int_equal(access(output, F_OK), -1);
+	assert_int_equal(RUN(said, "report", record, "--alert-slowdown", "fast", "-o", output), 2);
+	assert_int_equal(lines_in(said), 1);
+	assert_int_equal(RUN(said, "report", record, "--alert-slowdown"), 2);
+	assert_non_null(strstr(said, "a value is missing after --alert-slowdown"));
 }
 
 static void a_cut_record_gives_what_is_there_and_two(void **state)
@@ -220,6 +263,8 @@ static void bad_usage_is_one_line_and_two(void **state)
 	assert_non_null(strstr(said, "pdf"));
 	assert_int_equal(RUN(said, "report", record, "--format"), 2);
 	assert_non_null(strstr(said, "missing after --format"));
+	assert_int_equal(RUN(said, "report", record, "--explain", "two"), 2);
+	assert_non_null(strstr(said, "not two"));
 	assert_int_equal(RUN(said, "report", record, "--colour"), 2);
 	assert_int_equal(lines_in(said), 1);
 	assert_int_equal(RUN(said, "report", record, "-o", "/no/such/folder/x"), 2);
@@ -251,6 +296,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_whole_record_is_reported),
+		cmocka_unit_test(limits_of_alerts_are_told),
 		cmocka_unit_test(a_cut_record_gives_what_is_there_and_two),
 		cmocka_unit_test(what_is_no_record_is_refused),
 		cmocka_unit_test(bad_usage_is_one_line_and_two),

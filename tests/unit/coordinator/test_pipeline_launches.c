@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "coordinator/report/sheets.h"
 #include "tests/unit/coordinator/made_batch.h"
 
 enum { RANKS = 4, STEPS = 400, FIRST = 150, CULPRIT = 2, LAUNCHES = 200, STEPS_PER_BATCH = 8 };
@@ -224,8 +225,9 @@ static void announce(const struct job *job, struct message_batch *batch)
 	made_batch_add_source(batch, "bpf.launches", SOURCE_ON, "");
 }
 
-/* Runs a job; the verdicts are in the pipeline's report. */
-static struct pipeline *run(const struct program *program, uint64_t seed)
+/* Runs a job; the verdicts are in the pipeline's report. sheets: NULL, or to say what held ranks back. */
+static struct pipeline *run(
+	const struct program *program, uint64_t seed, struct report_sheets *sheets)
 {
 	struct pipeline_options options = {0};
 	struct job job = {.program = *program, .random = seed * UINT64_C(0x9e3779b97f4a7c15) | 1};
@@ -233,6 +235,8 @@ static struct pipeline *run(const struct program *program, uint64_t seed)
 	struct message_reply reply;
 
 	assert_int_equal(pipeline_create(&options, &pipeline), 0);
+	if (sheets)
+		pipeline_watch_sheets(pipeline, report_sheets_take, sheets);
 	for (unsigned r = 0; r < RANKS; r++)
 		job.now[r] = 1e9;
 	for (unsigned step = 0; step < STEPS; step += STEPS_PER_BATCH) {
@@ -259,7 +263,7 @@ static struct pipeline *run(const struct program *program, uint64_t seed)
 static void check(const struct program *program, enum verdict_class wanted, enum cause cause)
 {
 	for (uint64_t seed = 1; seed <= 8; seed++) {
-		struct pipeline *pipeline = run(program, seed);
+		struct pipeline *pipeline = run(program, seed, NULL);
 		const struct report_model *model = pipeline_report(pipeline);
 
 		if (!program->groups) /* else the halves drift apart, step by step */
@@ -277,6 +281,23 @@ static void check(const struct program *program, enum verdict_class wanted, enum
 			assert_true(model->verdicts[0].first_step + 3 >= program->first);
 		}
 		pipeline_destroy(pipeline);
+	}
+}
+
+/* It is not told, and that is why. */
+static void check_held(const struct program *program, enum gate gate)
+{
+	for (uint64_t seed = 1; seed <= 8; seed++) {
+		const struct sheets_wish wish = {.rank = CULPRIT};
+		struct report_sheets *sheets = report_sheets_create(&wish);
+		struct pipeline *pipeline = run(program, seed, sheets);
+
+		assert_int_equal(pipeline_report(pipeline)->verdict_count, 0);
+		assert_string_equal(
+			gate_rule(gate_sheet_reach(report_sheets_of(sheets, CULPRIT)))->name,
+			gate_rule(gate)->name);
+		pipeline_destroy(pipeline);
+		report_sheets_destroy(sheets);
 	}
 }
 
@@ -316,6 +337,7 @@ static void hidden_pause(void **state)
 	program.device_ms = 60;
 	program.pause_ms = 15;
 	check(&program, VERDICT_UNKNOWN, CAUSE_UNKNOWN);
+	check_held(&program, GATE_LONGER);
 	program.first = 0;
 	check(&program, VERDICT_UNKNOWN, CAUSE_UNKNOWN);
 }
@@ -340,6 +362,7 @@ static void not_looked_at(void **state)
 	program.input_ms = 12;
 	program.looked_at = false;
 	check(&program, VERDICT_UNKNOWN, CAUSE_UNKNOWN);
+	check_held(&program, GATE_LAUNCHES);
 }
 
 /* The host is ahead, and waits for its device before it calls: the device is slow. */
@@ -422,7 +445,7 @@ static void busy_on_a_shared_core(void **state)
 /* How long the verdicts of a job took, from onset to alert; returns how many there are. */
 static size_t slowest_alert(const struct program *program, uint64_t seed, int64_t *slowest_ns)
 {
-	struct pipeline *pipeline = run(program, seed);
+	struct pipeline *pipeline = run(program, seed, NULL);
 	const struct report_model *model = pipeline_report(pipeline);
 	size_t count = model->verdict_count;
 

@@ -125,6 +125,29 @@ static void test_command_line_wins_over_environment(void **state)
 	unsetenv("SLOWRANK_RECORD");
 }
 
+static void test_alert_settings(void **state)
+{
+	char *good[] = {"run", "--alert-after", "30s", "--silent-imbalance=1.2", "app", NULL};
+	char *bad[] = {"run", "--alert-slowdown", "0.5", "app", NULL};
+	char *no_file[] = {"run", "--config", "/none/at/all", "app", NULL};
+	char *attach[] = {"attach", "--pid", "12", "--alert-after=soon", NULL};
+
+	(void)state;
+	assert_int_equal(parse_run(good), OPTIONS_OK);
+	assert_string_equal(options.alert_settings.after, "30s");
+	assert_string_equal(options.alert_settings.imbalance, "1.2");
+	assert_null(options.alert_settings.slowdown);
+	assert_int_equal(parse_run(bad), OPTIONS_BAD);
+	assert_int_equal(parse_run(no_file), OPTIONS_BAD);
+	assert_int_equal(probe_options_parse_attach(&options, 4, attach), OPTIONS_BAD);
+	setenv("SLOWRANK_ALERT_SLOWDOWN", "1.1", 1);
+	assert_int_equal(parse_run(good), OPTIONS_OK);
+	assert_string_equal(options.alert_settings.slowdown, "1.1");
+	setenv("SLOWRANK_ALERT_SLOWDOWN", "10%", 1);
+	assert_int_equal(parse_run(good), OPTIONS_BAD);
+	unsetenv("SLOWRANK_ALERT_SLOWDOWN");
+}
+
 static void test_sources(void **state)
 {
 	char *some[] = {"run", "--sources", "collectives,tcp", "app", NULL};
@@ -180,6 +203,7 @@ int main(void)
 		cmocka_unit_test(test_options_of_the_other_command),
 		cmocka_unit_test(test_pids),
 		cmocka_unit_test(test_command_line_wins_over_environment),
+		cmocka_unit_test(test_alert_settings),
 		cmocka_unit_test(test_sources),
 		cmocka_unit_test(test_bad_words),
 		cmocka_unit_test(test_attach_pids),

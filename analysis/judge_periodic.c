@@ -295,8 +295,7 @@ static bool is_to_tell(const struct judge *judge, const struct periodic *periodi
 {
 	const struct rank_state *state = &judge->ranks[periodic->rank];
 
-	return gate_is(sheet, GATE_FREE, !state->track) &&
-	       is_loud(judge, periodic, state, sheet) &&
+	return gate_is(sheet, GATE_FREE, !state->track) && is_loud(judge, periodic, state, sheet) &&
 	       gate_passed(sheet, GATE_LASTS, (double)periodic->sums.steps, SEEN_MIN) &&
 	       gate_is(sheet, GATE_TIMED, !periodic->sums.host_times) &&
 	       is_proven(judge, periodic, judge->ranks_in_block, sheet) &&

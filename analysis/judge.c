@@ -73,8 +73,8 @@ void judge_destroy(struct judge *judge)
 }
 
 void judge_watch_sheets(struct judge *judge,
-	void (*on_sheet)(void *context, const struct gate_sheet *sheet,
-		const struct explanation *why),
+	void (*on_sheet)(
+		void *context, const struct gate_sheet *sheet, const struct explanation *why),
 	void *context)
 {
 	judge->on_sheet = on_sheet;

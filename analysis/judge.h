@@ -7,11 +7,11 @@
 #ifndef SLOWRANK_ANALYSIS_JUDGE_H
 #define SLOWRANK_ANALYSIS_JUDGE_H
 
-#include "analysis/join/align.h"
 #include "analysis/base/evidence_source.h"
-#include "analysis/explain/kernel_profile.h"
-#include "analysis/judge_link.h"
 #include "analysis/base/verdict.h"
+#include "analysis/explain/kernel_profile.h"
+#include "analysis/join/align.h"
+#include "analysis/judge_link.h"
 
 struct judge;
 
@@ -33,8 +33,8 @@ void judge_destroy(struct judge *judge); /* NULL is fine */
 struct explanation;
 struct gate_sheet;
 void judge_watch_sheets(struct judge *judge,
-	void (*on_sheet)(void *context, const struct gate_sheet *sheet,
-		const struct explanation *why),
+	void (*on_sheet)(
+		void *context, const struct gate_sheet *sheet, const struct explanation *why),
 	void *context);
 
 /* What can be measured on a rank: enum evidence_source bits. */

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analysis/judge_internal.h"
 #include "analysis/base/robust_stats.h"
+#include "analysis/judge_internal.h"
 #include "analysis/policy.h"
 
 static int reserve_scratch(struct judge *judge)

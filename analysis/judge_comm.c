@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analysis/judge_internal.h"
 #include "analysis/base/robust_stats.h"
+#include "analysis/judge_internal.h"
 
 static struct transfer_shape *find_shape(
 	struct comm_state *comm, const struct blame_transfer *transfer)

@@ -412,9 +412,9 @@ static bool sampled(struct cost_state *state, const struct step_grid *grid)
 	uint64_t group = grid->number / COST_SAMPLE_STEPS;
 
 	if (group != state->group) /* all of its steps, or none */
-		state->too_dear = state->spent_cells >= COST_SPENT_CELLS_MAX;
+		state->over_budget = state->spent_cells >= COST_SPENT_CELLS_MAX;
 	state->group = group;
-	return !state->too_dear &&
+	return !state->over_budget &&
 	       (grid->row_count <= RANKS_ENOUGH ||
 		       ((group * UINT64_C(0x9e3779b97f4a7c15)) >> 32) % STEPS_SAMPLED == 0);
 }

@@ -2,9 +2,9 @@
 /* What GPUs at their power cap do, and what steps on devices would be like without a slow rank. */
 #include <math.h>
 
+#include "analysis/base/robust_stats.h"
 #include "analysis/judge_internal.h"
 #include "analysis/policy.h"
-#include "analysis/base/robust_stats.h"
 
 /*
  * Another process began to use the rank's GPU not long before the rank became slow. One that was

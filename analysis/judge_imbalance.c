@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analysis/judge_internal.h"
 #include "analysis/base/robust_stats.h"
+#include "analysis/judge_internal.h"
 
 static struct role *find_role(struct imbalance_state *state, uint64_t key)
 {

@@ -6,10 +6,10 @@
 #include <math.h>
 #include <string.h>
 
+#include "analysis/base/robust_stats.h"
 #include "analysis/explain/measures.h"
 #include "analysis/judge_internal.h"
 #include "analysis/policy.h"
-#include "analysis/base/robust_stats.h"
 
 static void add(struct launch_sums *sums, const struct launch_sums *other)
 {

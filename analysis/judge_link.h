@@ -8,8 +8,8 @@
 #ifndef SLOWRANK_ANALYSIS_JUDGE_LINK_H
 #define SLOWRANK_ANALYSIS_JUDGE_LINK_H
 
-#include "analysis/policy.h"
 #include "analysis/base/step.h"
+#include "analysis/policy.h"
 
 enum {
 	LINK_FLOWS_MAX = 1 << 18,

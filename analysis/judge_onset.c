@@ -3,8 +3,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "analysis/judge_internal.h"
 #include "analysis/base/robust_stats.h"
+#include "analysis/judge_internal.h"
 
 uint64_t judge_onset(const struct judge *judge, const struct rank_state *of_rank,
 	uint64_t run_first_step, double level)

@@ -6,9 +6,9 @@
  */
 #include <math.h>
 
+#include "analysis/base/robust_stats.h"
 #include "analysis/detect/fold.h"
 #include "analysis/judge_internal.h"
-#include "analysis/base/robust_stats.h"
 
 _Static_assert(PERIODICS_MAX <= UINT8_MAX, "places are numbered in a byte");
 
@@ -72,27 +72,27 @@ static uint64_t find_onset(
 	size_t steps = (size_t)(judge->next_step - oldest_step(judge)), count = 0;
 	double own[STEP_HISTORY], lengths[STEP_HISTORY];
 
-	for (size_t i = finding->phase; i < steps; i += finding->every) {
+	for (size_t i = finding->phase; i < steps; i += finding->period_steps) {
 		own[count] = values[i] - finding->base;
 		lengths[count++] = 1;
 	}
 	return oldest_step(judge) + finding->phase +
-	       finding->every * change_onset(own, lengths, count, 1, finding->height);
+	       finding->period_steps * change_onset(own, lengths, count, 1, finding->height);
 }
 
 /* Takes a finding over; what was gathered of the same steps stays. */
 static void note(const struct judge *judge, const double *values,
 	const struct fold_finding *finding, struct periodic *periodic)
 {
-	uint64_t phase = (oldest_step(judge) + finding->phase) % finding->every;
+	uint64_t phase = (oldest_step(judge) + finding->phase) % finding->period_steps;
 	uint64_t onset = find_onset(judge, values, finding);
 
-	if (periodic->every != finding->every || periodic->phase != phase)
+	if (periodic->every != finding->period_steps || periodic->phase != phase)
 		*periodic = (struct periodic){.rank = periodic->rank,
-			.every = finding->every,
+			.every = finding->period_steps,
 			.phase = phase,
 			.first_step = onset,
-			.always = onset < oldest_step(judge) + 2 * finding->every};
+			.always = onset < oldest_step(judge) + 2 * finding->period_steps};
 	if (onset < periodic->first_step)
 		periodic->first_step = onset;
 	periodic->surprise = finding->surprise;
@@ -295,8 +295,7 @@ static bool is_to_tell(const struct judge *judge, const struct periodic *periodi
 {
 	const struct rank_state *state = &judge->ranks[periodic->rank];
 
-	return gate_is(sheet, GATE_FREE, !state->track) &&
-	       is_loud(judge, periodic, state, sheet) &&
+	return gate_is(sheet, GATE_FREE, !state->track) && is_loud(judge, periodic, state, sheet) &&
 	       gate_passed(sheet, GATE_LASTS, (double)periodic->sums.steps, SEEN_MIN) &&
 	       gate_is(sheet, GATE_TIMED, !periodic->sums.host_times) &&
 	       is_proven(judge, periodic, judge->ranks_in_block, sheet) &&

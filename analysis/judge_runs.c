@@ -6,8 +6,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "analysis/judge_internal.h"
 #include "analysis/base/robust_stats.h"
+#include "analysis/judge_internal.h"
 
 /* Its first blocks are what is usual for a rank, if they are near to those of its peers. */
 static void settle(struct rank_state *state, size_t rank_count)
@@ -114,7 +114,7 @@ static size_t pool_past(struct judge *judge, size_t rank_count)
 }
 
 /*
- * A stall (a checkpoint, a late start) outweighs many ordinary blocks, and would lend them its
+ * A stall (a checkpoint, a late start) outweighs many ordinary blocks, and would determine the run's
  * level and its cause. A block that alone delayed more than all others of its run together is
  * taken out of it: one in a run, so that stalls that come again count.
  */
@@ -206,7 +206,8 @@ static void push_rank(const struct judge *judge, struct rank_state *state,
 	const struct change_noise noises[RANK_RUN_NR], double weight)
 {
 	double scale = noises[RUN_QUICK].scale;
-	bool suspected[RUN_NR] = {judge_suspected(state, RUN_QUICK), judge_suspected(state, RUN_SLOW)};
+	bool suspected[RUN_NR] = {
+		judge_suspected(state, RUN_QUICK), judge_suspected(state, RUN_SLOW)};
 
 	/* What may be a fault is no noise. */
 	if (!state->settled || state->runs[RUN_QUICK].change.sum < CHANGE_NEAR) {
@@ -230,7 +231,7 @@ static void push_rank(const struct judge *judge, struct rank_state *state,
 		state->run_launches = (struct launch_sums){0};
 	if (state->runs[RUN_QUICK].change.sum <= 0)
 		push_doubtful(state);
-	/* What was not worth telling for so long is the rank's way. */
+	/* What was not worth telling for so long becomes the rank's baseline. */
 	if (state->runs[RUN_SLOW].blocks >= SLOW_RUN_BLOCKS_MAX && state->settled) {
 		learn_usual(
 			state, state->runs[RUN_SLOW].level / (double)state->runs[RUN_SLOW].blocks);

@@ -3,8 +3,8 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "analysis/judge_internal.h"
 #include "analysis/base/robust_stats.h"
+#include "analysis/judge_internal.h"
 
 /* Counters at the ends of long steps are sampled then. */
 static int64_t end_within_ns(const struct judge *judge)

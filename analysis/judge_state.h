@@ -7,16 +7,16 @@
 
 #include "analysis/alert_policy.h"
 #include "analysis/attribute/blame.h"
+#include "analysis/attribute/whatif.h"
+#include "analysis/base/evidence.h"
 #include "analysis/detect/changepoint.h"
 #include "analysis/detect/gates.h"
 #include "analysis/detect/progress.h"
-#include "analysis/base/evidence.h"
 #include "analysis/explain/explain.h"
 #include "analysis/explain/looks.h"
 #include "analysis/judge.h"
 #include "analysis/judge_periodic.h"
 #include "analysis/policy.h"
-#include "analysis/attribute/whatif.h"
 
 enum {
 	SHAPES_MAX = 32768,  /* kinds of transfers followed, at most half of it; a power of two */
@@ -222,8 +222,8 @@ struct track {
 	struct comm_run between; /* of transfers, and of every: blocks since the last loud one */
 	double evidence;
 	int64_t onset_ns, loud_until_ns;
-	uint64_t steps;			/* of the blocks in time_ns */
-	double usual_step_ns;		/* of a rank on a device, before its onset; 0: not known */
+	uint64_t steps;		    /* of the blocks in time_ns */
+	double usual_step_ns;	    /* of a rank on a device, before its onset; 0: not known */
 	struct episode_past past;   /* of the rank that it began with */
 	struct progress_rate usual; /* of the job, before its onset */
 	int64_t aside_ns;	    /* since when no slot told what is usual */
@@ -288,7 +288,7 @@ struct comm_state {
 	float past[2 * PAST_BLOCKS];
 	uint32_t past_count;
 	struct comm_series series[RUN_NR];
-	bool given_up;		 /* the slow series: what it had was nobody's */
+	bool given_up;		 /* the slow series: its episode ended unattributed */
 	struct comm_run run;	 /* that is told of, or looked at */
 	bool remembers;		 /* what sockets did before the verdict that holds */
 	struct busy_noise noise; /* while it remembers */
@@ -339,7 +339,7 @@ struct cost_state {
 	bool loud;	     /* something cost time in the last step */
 	bool quiet;	     /* nothing was replayed in the last step: the lines are empty */
 	bool skipped;	     /* it was not to be */
-	bool too_dear;	     /* nothing is in this group of steps */
+	bool over_budget;    /* nothing is in this group of steps */
 	uint64_t group;
 	double spent_cells; /* replayed, less what the time since has paid for */
 };
@@ -377,8 +377,8 @@ struct judge {
 	int64_t step_length_ns[STEP_HISTORY];
 	uint64_t next_step;
 	double clock_error_us;
-	double quiet_lengths_ns[QUIET_BLOCKS]; /* mean steps of the latest blocks without a suspect */
-	uint64_t quiet_blocks;		       /* how many there were */
+	double quiet_lengths_ns[QUIET_BLOCKS]; /* mean steps of the latest of them */
+	uint64_t quiet_blocks;		       /* blocks without a suspect */
 	double quiet_step_ns;		       /* their median; 0 = not known */
 	bool several_hosts;
 	uint32_t *pids; /* of the job's ranks, ascending */
@@ -390,8 +390,8 @@ struct judge {
 	struct track tracks[TRACKS_MAX];
 	struct verdict *verdicts;
 	size_t verdict_count, verdict_capacity;
-	size_t hang_verdict;	   /* the one that holds, + 1 */
-	struct job_ns hang_since;  /* of the latest one; 0: none so far */
+	size_t hang_verdict;	  /* the one that holds, + 1 */
+	struct job_ns hang_since; /* of the latest one; 0: none so far */
 	struct job_ns hang_told;
 	struct judge_looks *looks; /* NULL until there is one */
 	struct job_totals job;

@@ -234,7 +234,7 @@
 #define SLOW_REFERENCE (0.55 * SMALL_SHARE_MIN)
 /*
  * A large level: hosts wander by less, ranks that share cores take less from each other, and transfers that
- * are nobody's are told only from here on.
+ * cannot be attributed are told only from here on.
  */
 #define LARGE_SHARE_MIN 0.15
 /* What comes again and again, with this mean, is told when it takes so much of the steps it hits. */
@@ -324,7 +324,7 @@
 #define UNLIKE_OTHERS 1.25
 #define REPLAY_SHARE_MIN 0.01	   /* of a step: what costs less is not worth a replay */
 #define TRANSFER_LOUD_BLOCKS_MIN 6 /* of a slow run */
-#define TRANSFER_TRIES_MAX 24	   /* blocks of a slow run, after which it is nobody's */
+#define TRANSFER_TRIES_MAX 24 /* blocks of a slow run, after which it is an unattributed episode */
 #define TRANSFER_RARE_TRIES_MAX 64 /* the same, where most blocks are quiet */
 
 /* Counters that are sampled: sockets, ports. */

@@ -112,7 +112,7 @@ static int add_parts(struct assembly *assembly, uint32_t number, struct step_gri
 	grid->untimed |= scan->untimed;
 	/* When the last part before a stretch without times ended says nothing of what comes after. */
 	grid->rows[grid->row_count - 1].hole = hole || (scan->was_untimed && builder.timed);
-	grid->rows[grid->row_count - 1].adrift = !scan->departed_valid;
+	grid->rows[grid->row_count - 1].start_unknown = !scan->departed_valid;
 	return 0;
 }
 

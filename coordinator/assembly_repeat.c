@@ -141,8 +141,8 @@ static void fill_row(struct assembly *assembly, struct step_grid *grid, struct g
 	filling.clock = clock_fit_line(fit);
 	filling.departed_ns =
 		(scan->departed_valid && !rank->hole ? scan->departed : head->start).value;
-	row->adrift = !scan->departed_valid;
-	bare = !hole && !row->adrift && head->activity_count == 0;
+	row->start_unknown = !scan->departed_valid;
+	bare = !hole && !row->start_unknown && head->activity_count == 0;
 	grid_repeat_row(grid, row, clock_line_to_job(&filling.clock, start).value,
 		clock_fit_error_ns(fit), hole, bare);
 	scan->untimed = false;

@@ -97,7 +97,7 @@ static int grow(struct gate *gate)
 	return 0;
 }
 
-/* The same batch again is fine: its answer may have been lost. Older ones are nobody's any more. */
+/* The same batch again is fine: its answer may have been lost. Older ones are refused. */
 static int take_number(struct gate *gate, const struct seal_head *head)
 {
 	struct gate_probe *probe;
@@ -161,7 +161,8 @@ static int grant(struct gate *gate, struct gate_request *request)
 			head.kind = SEAL_GRANT;
 			request->credential = gate->credential;
 		} else {
-			gate->make = NULL; /* a munged that stands still is not waited for again */
+			gate->make =
+				NULL; /* a munged that does not answer is not waited for again */
 		}
 	}
 	memcpy(head.nonce, request->head.nonce, SEAL_NONCE_BYTES);

@@ -123,8 +123,8 @@ void pipeline_watch_missing(struct pipeline *pipeline,
 }
 
 void pipeline_watch_sheets(struct pipeline *pipeline,
-	void (*on_sheet)(void *context, const struct gate_sheet *sheet,
-		const struct explanation *why),
+	void (*on_sheet)(
+		void *context, const struct gate_sheet *sheet, const struct explanation *why),
 	void *context)
 {
 	judge_watch_sheets(pipeline->judge, on_sheet, context);

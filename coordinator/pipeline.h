@@ -42,8 +42,8 @@ void pipeline_watch_missing(struct pipeline *pipeline,
 struct explanation;
 struct gate_sheet;
 void pipeline_watch_sheets(struct pipeline *pipeline,
-	void (*on_sheet)(void *context, const struct gate_sheet *sheet,
-		const struct explanation *why),
+	void (*on_sheet)(
+		void *context, const struct gate_sheet *sheet, const struct explanation *why),
 	void *context);
 
 /*

@@ -2,7 +2,7 @@
 #include "coordinator/plausible.h"
 
 /*
- * Times that no clock shows would overflow sums further on: hosts are not up for nine years
+ * Implausible timestamps would overflow sums further on: hosts are not up for nine years
  * (2^58 ns), and nothing lasts a day (2^46 ns) within one step.
  */
 #define PLAUSIBLE_TIME_NS ((uint64_t)1 << 58)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Times that no clock shows, in batches of broken or hostile probes: they would overflow sums further on. No state.
+ * Implausible timestamps in batches of broken or hostile probes: they would overflow sums further on. No state.
  */
 #ifndef SLOWRANK_COORDINATOR_PLAUSIBLE_H
 #define SLOWRANK_COORDINATOR_PLAUSIBLE_H

@@ -19,7 +19,7 @@ struct probe_entry {
 	uint64_t next_number;	/* newest seen + 1 */
 	uint64_t window;	/* bit i: number next_number - 1 - i was seen */
 	uint64_t gap_number;	/* the latest batch that came without the one before it; 0: none */
-	uint32_t evidence_mask; /* enum evidence_source bits that are on; see analysis/base/evidence.h */
+	uint32_t evidence_mask; /* enum evidence_source bits that are on */
 	struct job_ns last_received;
 	struct host_ns first_sent, last_sent;
 	uint64_t first_cpu_ns;

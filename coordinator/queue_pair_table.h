@@ -2,7 +2,7 @@
 /*
  * The RDMA queue pairs of all ranks, and whose other end each one is: a queue pair's peer is known
  * by number and address (gid or lid) from both sides, so two ranks are joined when each names the
- * other. What two queue pairs claim is nobody's. Counts go on as increments per pair of ranks.
+ * other. What two queue pairs claim is attributed to neither. Counts go on as increments per pair of ranks.
  * Bounded; what is beyond is counted. One thread.
  */
 #ifndef SLOWRANK_COORDINATOR_QUEUE_PAIR_TABLE_H

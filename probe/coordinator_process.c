@@ -193,7 +193,7 @@ static int start(struct command_line *line, int lock_fd, pid_t *started, char wh
 	}
 	if (byte != '1') {
 		snprintf(why, 256, "the coordinator of this job did not start");
-		kill(*started, SIGKILL); /* it may be one that stands still */
+		kill(*started, SIGKILL); /* it may be one that makes no progress */
 		waitpid(*started, NULL, 0);
 		*started = 0;
 		return -ECONNREFUSED;

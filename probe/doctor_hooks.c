@@ -132,7 +132,7 @@ static void check_launches(struct doctor *doctor, struct bpf_source *source)
 	else
 		doctor_advise(doctor_add(doctor, DOCTOR_MISSING, "hook launches",
 				      "cannot be counted: %s", strerror(-error)),
-			"of GPU jobs without device times, late hosts are then not told");
+			"of GPU jobs without device times, late hosts cannot be detected then");
 }
 
 static void check_states(struct doctor *doctor, const struct bpf_source *source)

@@ -67,7 +67,8 @@ static void check_counters(struct doctor *doctor)
 {
 	struct rdma_totals totals;
 
-	if (rdma_read_totals("/sys/class/infiniband", NULL, &totals) < 0 || totals.port_count == 0) {
+	if (rdma_read_totals("/sys/class/infiniband", NULL, &totals) < 0 ||
+		totals.port_count == 0) {
 		doctor_add(doctor, DOCTOR_MISSING, "rdma counters", "no port is active");
 		return;
 	}

@@ -3,7 +3,7 @@
  * Where all that outlives the command is killed, as in a step of Slurm, and the job's coordinator runs
  * beside it: `run` stays until the coordinator has ended, which serves the ranks of other nodes. The probe
  * asks for it, the relay watches the coordinator, the supervisor believes the relay for a moment at a time;
- * whichever of them stands still, `run` ends. In memory that these processes share. NULL: nothing is held.
+ * whichever of them makes no progress, `run` ends. In memory that these processes share. NULL: nothing is held.
  */
 #ifndef SLOWRANK_PROBE_END_HOLD_H
 #define SLOWRANK_PROBE_END_HOLD_H

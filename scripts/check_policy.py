@@ -2,12 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks that no number that decides stands outside of analysis/policy.h, and counts those in it.
 
-    scripts/check_policy.py [TREE]
+    scripts/check_policy.py [--update] [TREE]
 
+docs/policy.md has a table of them, made from policy.h; with --update it is written, else compared.
 Prints how many numbers each section has, and how many are rules of verdicts; what is twice
 another one, or the same, is none of its own. Then FILE:LINE for each that stands elsewhere in
 analysis/ or in coordinator/assembly*: a macro, a nameless enum, a static const, or a literal with
-a point. Exits with 1 when there is one; 2: no such tree. What is no policy is named below.
+a point. Exits with 1 when there is one, or when the table is another; 2: no such tree. What is no policy is named below.
 """
 import glob
 import os
@@ -15,6 +16,8 @@ import re
 import sys
 
 POLICY = "analysis/policy.h"
+PAGE = "docs/policy.md"
+MARKS = ("<!-- policy: made by scripts/check_policy.py --update -->", "<!-- end of policy -->")
 FOLDERS = ("analysis/**/*.[ch]", "coordinator/assembly*.[ch]")
 # Not yet in policy.h: their numbers move with the parts that replace them.
 LATER = ("judge_hang",)
@@ -27,7 +30,7 @@ COST_LINKS_MAX EVEN_LAYOUTS_MAX EVIDENCE_INTERVALS GRID_GAP_MEMBERS_MIN GRID_MEM
 GRID_TIMES_MAX HISTORIES_MAX INSTANCES_AHEAD KERNEL_PROFILE_KERNELS_MAX INSTANCES_MAX KEPT_AT_ONCE
 KIND_BITS PERIOD_POWER_NR PERIOD_RING_MAX SLOT_COUNT USUAL_SLOTS_MAX KIND_BLOCK KNOWN_WORDS
 LANES_MAX LANE_COUNT LINK_FLOWS_MAX LINK_PAIRS_TOLD LOOKS_KEPT_MAX LOSS_HEIGHTS MEMBERS_MAX
-NEWS_MAX PERIODICS_MAX PERIOD_LENGTH_MAX PERIOD_SCALE_NR PERIOD_SPAN_NR PERIOD_VISIT_NR PLACES_MAX
+NEWS_MAX PERIODICS_MAX PERIOD_LENGTH_MAX PERIOD_SCALE_NR PERIOD_POWER_NR PERIOD_RING_MAX PERIOD_SPAN_NR PERIOD_VISIT_NR PLACES_MAX
 PLACES_TRIED ROLES_MAX SAMPLE_COUNT SAMPLE_ENDS SAMPLE_RING_MAX SHAPES_MAX SKETCH_BUCKETS
 SORTED_AT_ONCE TRACKS_MAX VERDICTS_MAX VERDICT_EVIDENCE_MAX VERDICT_PAIRS_MAX VERDICT_RANKS_MAX
 VERDICT_VICTIMS_MAX VISITS_MAX gaps
@@ -44,8 +47,9 @@ ARITHMETIC = {
     "evidence.c": {"1.4826"},
     "judge.c": {"1.005"},  # width of a sketch's buckets
 }
-SECTIONS = ("steps", "join", "attribute", "detect", "explain", "incident", "costs")
-RULES = ("attribute", "detect", "explain", "incident")  # the sections that make verdicts
+SECTIONS = ("steps", "join", "attribute", "detect", "explain", "incident", "costs", "hang",
+            "progress")
+RULES = ("attribute", "detect", "explain", "incident", "hang", "progress")  # the sections that make verdicts
 PLAIN = {0, 1, 2, 0.5, 1e3, 1e6, 1e9, 1e-3, 1e-6, 1e-9}  # units, and what keeps from dividing by 0
 NUMBER = re.compile(r"(?<![\w.])(?:0[xX][0-9a-fA-F]+|(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)"
                     r"[uUlLfF]*(?![\w.])")
@@ -125,8 +129,75 @@ def strangers(path):
             yield code.count("\n", 0, offset) + 1, f"{literal} may decide"
 
 
+def plain(text):
+    """A comment, or a macro's value, as a cell of a table."""
+    text = re.sub(r"\s*\n\s*\*?\s*", " ", text).strip()
+    text = re.sub(r"U?INT64_C\((\w+)\)", r"\1", text)
+    return re.sub(r"([|*<])", r"\\\1", text)
+
+
+def table(text):
+    """The page's lines: a heading for each section, a line for each group, a row for each number."""
+    section, open_table, above, heads = None, False, "", False
+    lines = []
+    token = re.compile(r"/\*(.*?)\*/\n(\n?)|#define +(\w+) +((?:\\\n|[^\n/]|/(?!\*))+)(?:/\*(.*?)\*/)?\n|\n",
+                       re.S)
+    for match in token.finditer(text, text.index("#include")):
+        comment, blank, name, value, beside = match.groups()
+        if comment is not None:
+            found = re.match(rf"[\s*]*({'|'.join(SECTIONS)}): ", comment)
+            if found and found.group(1) != section:
+                section, open_table = found.group(1), False
+                lines += ["", f"## {section}"]
+            comment = plain(comment[found.end():] if found else comment).lstrip("* ")
+            follows = text[match.end():match.end() + 1]
+            if blank or follows == "/":  # it is about what comes, not about one number
+                lines += ["", comment[:1].upper() + comment[1:]]
+                above, open_table = "", False
+            else:
+                above, heads = comment, bool(found)
+        elif name:
+            if heads and beside:  # it has a comment of its own
+                lines += ["", above[:1].upper() + above[1:]]
+                above, open_table = "", False
+            heads = False
+            if not open_table:
+                lines += ["", "| number | value | what it is, and why |", "| --- | ---: | --- |"]
+                open_table = True
+            what = " ".join(part for part in (above, plain(beside or "")) if part)
+            number = re.sub(r"\b(\d[\d.]*)F\b", r"\1", plain(value))
+            lines.append(f"| `{name}` | {number} | {what or 'likewise'} |")
+            above = ""
+        else:
+            above = ""
+    return lines[1:]
+
+
+def page_differs(update):
+    """Whether the page has another table than policy.h; it has this one afterwards, when update is set."""
+    with open(POLICY, encoding="utf-8") as file:
+        made = "\n".join(table(file.read()))
+    with open(PAGE, encoding="utf-8") as file:
+        page = file.read()
+    before, begin, rest = page.partition(MARKS[0])
+    _, end, after = rest.partition(MARKS[1])
+    if not begin or not end:
+        print(f"{PAGE}: no marks for the table of numbers")
+        return True
+    wanted = f"{before}{begin}\n{made}\n{end}{after}"
+    if update:
+        with open(PAGE, "w", encoding="utf-8") as file:
+            file.write(wanted)
+    elif wanted != page:
+        print(f"{PAGE} is not what {POLICY} says: scripts/check_policy.py --update")
+        return True
+    return False
+
+
 def main():
-    tree = sys.argv[1] if len(sys.argv) > 1 else os.path.join(os.path.dirname(__file__), "..")
+    update = "--update" in sys.argv[1:2]
+    arguments = sys.argv[1 + update:]
+    tree = arguments[0] if arguments else os.path.join(os.path.dirname(__file__), "..")
     os.chdir(tree)
     if not os.path.exists(POLICY):
         print(f"check_policy: no {POLICY} in {tree}", file=sys.stderr)
@@ -136,7 +207,7 @@ def main():
     rules = sum(counts.get(section, 0) for section in RULES)
     print(", ".join(f"{section} {number}" for section, number in counts.items()) + ":",
           f"{sum(counts.values())} numbers, {rules} of them rules of verdicts")
-    found = False
+    found = page_differs(update)
     for path in sorted(path for folder in FOLDERS for path in glob.glob(folder, recursive=True)):
         if path == POLICY or os.path.basename(path).startswith(LATER):
             continue

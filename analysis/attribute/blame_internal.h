@@ -47,7 +47,7 @@ static inline bool blame_in_columns(const struct blame *blame, const struct grid
 }
 
 /*
- * blame_meet() for instances in columns: nothing hangs on what their members carry but what these are
+ * blame_meet() for instances in columns: independent of carried lateness but for what these are
  * charged with. Takes that one of order, and those after it that have the same members; returns the place
  * after them.
  */

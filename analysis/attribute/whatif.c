@@ -514,7 +514,7 @@ static void rewind_rows(
 {
 	whatif->holes = false;
 	for (size_t r = 0; r < grid->row_count; r++) {
-		whatif->holes |= grid->rows[r].hole || grid->rows[r].adrift;
+		whatif->holes |= grid->rows[r].hole || grid->rows[r].start_unknown;
 		whatif->times[r] = grid->rows[r].start_ns;
 		if (line)
 			whatif->times[r] -= line->ahead_ns[grid->rows[r].rank];

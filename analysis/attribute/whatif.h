@@ -133,7 +133,7 @@ static inline int64_t whatif_relieved_ns(
  * Such a member comes with the last of the whole ones at the latest, or as much after it as it did in
  * truth: by how much it waited less than the least of the whole ones, unless it is healed. INT64_MAX: none is whole.
  */
-#define MEMBER_DOUBTFUL ((uint32_t)MEMBER_HOLE | (uint32_t)MEMBER_ADRIFT)
+#define MEMBER_DOUBTFUL ((uint32_t)MEMBER_HOLE | (uint32_t)MEMBER_START_UNKNOWN)
 int64_t whatif_least_wait_ns(
 	const struct step_grid *grid, const struct blame *blame, uint32_t index);
 int64_t whatif_wait_ns(

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analysis/base/robust_stats.h"
 #include "analysis/attribute/whatif.h"
+#include "analysis/base/robust_stats.h"
 
 void whatif_line_fini(struct whatif_line *line)
 {

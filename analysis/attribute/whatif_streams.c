@@ -11,9 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analysis/policy.h"
-#include "analysis/join/segments.h"
 #include "analysis/attribute/whatif_streams_internal.h"
+#include "analysis/join/segments.h"
+#include "analysis/policy.h"
 
 void whatif_streams_destroy(struct stream_layout *layout)
 {

@@ -7,8 +7,8 @@
 #ifndef SLOWRANK_ANALYSIS_BASE_CLOCK_FIT_H
 #define SLOWRANK_ANALYSIS_BASE_CLOCK_FIT_H
 
-#include "analysis/policy.h"
 #include "analysis/base/step.h"
+#include "analysis/policy.h"
 
 /* All bounds of about a second, intersected. */
 struct clock_bucket {

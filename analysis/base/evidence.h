@@ -8,9 +8,9 @@
 #ifndef SLOWRANK_ANALYSIS_BASE_EVIDENCE_H
 #define SLOWRANK_ANALYSIS_BASE_EVIDENCE_H
 
-#include "analysis/policy.h"
 #include "analysis/base/sample_rings.h"
 #include "analysis/base/step.h"
+#include "analysis/policy.h"
 
 enum { EVIDENCE_INTERVALS = 256 }; /* per rank */
 

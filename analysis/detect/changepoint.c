@@ -3,8 +3,8 @@
 
 #include <math.h>
 
-#include "analysis/policy.h"
 #include "analysis/base/robust_stats.h"
+#include "analysis/policy.h"
 
 struct change_noise change_noise_of(double *values, size_t count, double least)
 {

@@ -4,8 +4,8 @@
 #include <assert.h>
 #include <math.h>
 
-#include "analysis/detect/changepoint.h"
 #include "analysis/base/robust_stats.h"
+#include "analysis/detect/changepoint.h"
 
 static const size_t stretches[] = {FOLD_STRETCHES};
 enum { STRETCHES = sizeof(stretches) / sizeof(stretches[0]) };
@@ -37,45 +37,46 @@ static void sort_down(const double *values, size_t count, uint16_t *order)
 }
 
 /* How many of the indices from on are in a class. */
-static size_t class_size(size_t from, size_t count, size_t every, size_t phase)
+static size_t class_size(size_t from, size_t count, size_t period, size_t phase)
 {
-	size_t first = from + (phase + every - from % every) % every;
+	size_t first = from + (phase + period - from % period) % period;
 
-	return first < count ? (count - 1 - first) / every + 1 : 0;
+	return first < count ? (count - 1 - first) / period + 1 : 0;
 }
 
 static void try_class(const uint16_t *in_class, size_t taken, size_t from, size_t count,
-	uint32_t every, struct fold_finding *best)
+	uint32_t period, struct fold_finding *best)
 {
 	size_t values = count - from, phase = 0, size;
-	double expected = (double)taken / every, surprise;
+	double expected = (double)taken / period, surprise;
 
-	for (size_t q = 1; q < every; q++) {
+	for (size_t q = 1; q < period; q++) {
 		if (in_class[q] > in_class[phase])
 			phase = q;
 	}
 	if (in_class[phase] < FOLD_HITS_MIN ||
 		in_class[phase] < expected + CHANCE_DEVIATIONS * sqrt(expected))
 		return;
-	size = class_size(from, count, every, phase);
-	surprise = hit_surprise(in_class[phase], size, taken - in_class[phase], values - size) -
-		   log((double)every * (double)every * FOLD_HARMONIC_SUM * STRETCHES * FOLD_DEPTHS);
+	size = class_size(from, count, period, phase);
+	surprise =
+		hit_surprise(in_class[phase], size, taken - in_class[phase], values - size) -
+		log((double)period * (double)period * FOLD_HARMONIC_SUM * STRETCHES * FOLD_DEPTHS);
 	if (surprise > best->surprise)
 		*best = (struct fold_finding){
-			.every = every, .phase = phase, .from = from, .surprise = surprise};
+			.period_steps = period, .phase = phase, .from = from, .surprise = surprise};
 }
 
 /* One period: order has the indices of values that are above the median, the largest first. */
 static void try_period(const uint16_t *order, size_t hit_count, size_t from, size_t count,
-	uint32_t every, struct fold_finding *best)
+	uint32_t period, struct fold_finding *best)
 {
 	uint16_t in_class[FOLD_PERIOD_MAX] = {0};
-	size_t size = (count - from + every - 1) / every, taken = 0;
+	size_t size = (count - from + period - 1) / period, taken = 0;
 
 	for (size_t depth = 1; depth <= FOLD_DEPTHS && taken < hit_count; depth++) {
 		for (; taken < depth * size && taken < hit_count; taken++)
-			in_class[order[taken] % every]++;
-		try_class(in_class, taken, from, count, every, best);
+			in_class[order[taken] % period]++;
+		try_class(in_class, taken, from, count, period, best);
 	}
 }
 
@@ -92,8 +93,9 @@ static void try_stretch(const double *values, const uint16_t *order, size_t from
 	/* What is as small as the usual is no hit, though nothing is larger. */
 	while (hit_count < kept / 2 && values[latest[hit_count]] > values[latest[kept / 2]])
 		hit_count++;
-	for (uint32_t every = 2; every <= FOLD_PERIOD_MAX && kept / every >= FOLD_HITS_MIN; every++)
-		try_period(latest, hit_count, from, count, every, best);
+	for (uint32_t period = 2; period <= FOLD_PERIOD_MAX && kept / period >= FOLD_HITS_MIN;
+		period++)
+		try_period(latest, hit_count, from, count, period, best);
 }
 
 static void measure(const double *values, size_t count, struct fold_finding *finding)
@@ -102,7 +104,7 @@ static void measure(const double *values, size_t count, struct fold_finding *fin
 	size_t own_count = 0, other_count = 0;
 
 	for (size_t i = finding->from; i < count; i++) {
-		if (i % finding->every == finding->phase)
+		if (i % finding->period_steps == finding->phase)
 			own[own_count++] = values[i];
 		else
 			others[other_count++] = values[i];
@@ -113,7 +115,7 @@ static void measure(const double *values, size_t count, struct fold_finding *fin
 		double above = fmax(values[i] - finding->base, 0);
 
 		all += above;
-		in_class += i % finding->every == finding->phase ? above : 0;
+		in_class += i % finding->period_steps == finding->phase ? above : 0;
 	}
 	finding->share = all > 0 ? in_class / all : 0;
 }
@@ -122,12 +124,13 @@ static void measure(const double *values, size_t count, struct fold_finding *fin
 static bool split_class(
 	const double *values, size_t count, uint32_t times, struct fold_finding *finding)
 {
-	uint32_t every = finding->every * times;
+	uint32_t period = finding->period_steps * times;
 	double most = -INFINITY, next = -INFINITY;
 	size_t phase = 0;
 
-	for (size_t q = finding->phase; q < every; q += finding->every) {
-		struct fold_finding part = {.every = every, .phase = q, .from = finding->from};
+	for (size_t q = finding->phase; q < period; q += finding->period_steps) {
+		struct fold_finding part = {
+			.period_steps = period, .phase = q, .from = finding->from};
 
 		measure(values, count, &part);
 		if (part.height > most) {
@@ -140,7 +143,7 @@ static bool split_class(
 	}
 	if (next > most / 2)
 		return false;
-	finding->every = every;
+	finding->period_steps = period;
 	finding->phase = phase;
 	return true;
 }
@@ -151,8 +154,8 @@ static void refine(const double *values, size_t count, struct fold_finding *find
 	size_t kept = count - finding->from;
 	uint32_t times = 2;
 
-	while (finding->every * times <= FOLD_PERIOD_MAX &&
-		kept / (finding->every * times) >= FOLD_HITS_MIN)
+	while (finding->period_steps * times <= FOLD_PERIOD_MAX &&
+		kept / (finding->period_steps * times) >= FOLD_HITS_MIN)
 		times = split_class(values, count, times, finding) ? 2 : times + 1;
 }
 

@@ -16,9 +16,9 @@
 enum { FOLD_VALUES_MAX = STEP_HISTORY };
 
 struct fold_finding {
-	uint32_t every; /* period */
-	size_t phase;	/* of the class: index mod every; index of values */
-	size_t from;	/* the values from this one on say so best */
+	uint32_t period_steps;
+	size_t phase; /* of the class: index mod period_steps; index of values */
+	size_t from;  /* the values from this one on say so best */
 	/*
 	 * Less than e^-surprise is the chance to find as much in a series without period, over all periods,
 	 * classes and stretches that are looked at (Bonferroni).

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analysis/policy.h"
 #include "analysis/base/robust_stats.h"
+#include "analysis/policy.h"
 
 enum {
 	KIND_BITS = 10, /* of a hash: kinds that share a place count as one */

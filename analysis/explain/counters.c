@@ -2,10 +2,10 @@
 /* Where the kernel could not be asked, counters of samplers stand in. */
 #include <math.h>
 
+#include "analysis/base/robust_stats.h"
 #include "analysis/explain/measures.h"
 #include "analysis/judge_state.h"
 #include "analysis/policy.h"
-#include "analysis/base/robust_stats.h"
 
 bool explain_counter_excess(const struct explain_context *context, const struct episode *episode,
 	unsigned metric, double *over, double *usual)

@@ -7,10 +7,10 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "analysis/base/robust_stats.h"
 #include "analysis/explain/measures.h"
 #include "analysis/judge_state.h"
 #include "analysis/policy.h"
-#include "analysis/base/robust_stats.h"
 
 /* A rank's ratio since the onset, and the lower median of the others'. False where one of them is not known. */
 static bool now_and_others(const struct explain_context *context, const struct episode_past *usual,
@@ -167,7 +167,7 @@ static void put_loss(const struct explain_context *context, const struct episode
 	double control_ns = (double)episode->timed.control[kind];
 	double explains_ns = fmin(loss->lost * own_ns, fmax(0, own_ns - control_ns));
 
-	if (!loss->known) { /* of a record of before there was such a source, or too early to tell */
+	if (!loss->known) { /* recorded by a version without that source, or too early */
 		snprintf(finding->text, sizeof(finding->text), "%s",
 			explain_missing(context, cause_rule(cause)->sources));
 		finding->known = finding->text[0] ? KNOWN_UNASKED : KNOWN_NOTHING;

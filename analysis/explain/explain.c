@@ -148,10 +148,10 @@ void explain(const struct explain_context *context, const struct episode *given,
 	for (int p = 0; p < PRECEDENCE_NR; p++) {
 		enum cause cause;
 
-		measure(context, &episode, p, explanation->findings);
+		measure(context, &episode, (enum cause_precedence)p, explanation->findings);
 		if (episode.cause_so_far != CAUSE_UNKNOWN)
 			continue;
-		cause = choose(&episode, p, explanation->findings);
+		cause = choose(&episode, (enum cause_precedence)p, explanation->findings);
 		if (cause == CAUSE_UNKNOWN)
 			continue;
 		episode.cause_so_far = cause;

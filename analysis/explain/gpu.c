@@ -2,10 +2,10 @@
 /* Why a rank's GPU takes longer: what the driver says of it, beside what it says of the others'. */
 #include <stdio.h>
 
+#include "analysis/base/robust_stats.h"
 #include "analysis/explain/measures.h"
 #include "analysis/judge_state.h"
 #include "analysis/policy.h"
-#include "analysis/base/robust_stats.h"
 
 /* Reasons that cost speed: power cap, hardware slowdown, thermal, power brake (nvml.h). */
 #define SLOWDOWN_REASONS 0xec

@@ -3,10 +3,10 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "analysis/base/robust_stats.h"
 #include "analysis/explain/measures.h"
 #include "analysis/judge_state.h"
 #include "analysis/policy.h"
-#include "analysis/base/robust_stats.h"
 
 static bool is_usual(const struct rank_state *state)
 {

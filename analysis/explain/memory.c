@@ -3,10 +3,10 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "analysis/base/robust_stats.h"
 #include "analysis/explain/measures.h"
 #include "analysis/judge_state.h"
 #include "analysis/policy.h"
-#include "analysis/base/robust_stats.h"
 
 /*
  * How fast a counter grows, a second: of the ranks since the onset, and at most of its past and of its controls. False where it is

@@ -3,10 +3,10 @@
 
 #include <math.h>
 
+#include "analysis/base/robust_stats.h"
 #include "analysis/explain/measures.h"
 #include "analysis/judge_state.h"
 #include "analysis/policy.h"
-#include "analysis/base/robust_stats.h"
 
 static struct speed_figure usual_figure(const struct explain_context *context, uint32_t rank,
 	unsigned part, unsigned whole, int64_t until_ns)

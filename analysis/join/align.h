@@ -66,7 +66,7 @@ struct grid_row {
 	struct step_launches launches; /* of entries that end in this step */
 	int64_t own_ns;		       /* of all its cells; not of overlapped rows */
 	bool hole;		       /* its parts are not all here */
-	bool adrift; /* it is not known when its last part before this step ended: the wait in a part
+	bool start_unknown; /* it is not known when its last part before this step ended: the wait in a part
 	                that was lost may lie before its start */
 	bool plain; /* not overlapped, each cell joins, and of their segments only own_ns is known */
 	bool in_turn; /* not overlapped, but it sends or receives: its calls block, one after the other */
@@ -93,11 +93,11 @@ struct grid_instance {
 	bool inside;	/* there was activity inside some member's call */
 };
 
-enum grid_member_flag {		    /* beside those of its cell */
-	MEMBER_INSIDE = 1 << 8,	    /* there was activity inside the call */
-	MEMBER_OVERLAPPED = 1 << 9, /* of an overlapped row */
-	MEMBER_HOLE = 1 << 10,	    /* of a row with a hole */
-	MEMBER_ADRIFT = 1 << 13,    /* of a row that is adrift */
+enum grid_member_flag {			/* beside those of its cell */
+	MEMBER_INSIDE = 1 << 8,		/* there was activity inside the call */
+	MEMBER_OVERLAPPED = 1 << 9,	/* of an overlapped row */
+	MEMBER_HOLE = 1 << 10,		/* of a row with a hole */
+	MEMBER_START_UNKNOWN = 1 << 13, /* of a row whose start is not known */
 	MEMBER_DEVICE_TIME = 1 << 11,
 	MEMBER_HOST_TIME = 1 << 12,
 	MEMBER_IN_TURN = 1 << 14, /* of a row in turn */
@@ -228,7 +228,7 @@ static inline int64_t grid_own_ns(const struct step_grid *grid, uint32_t c)
 static inline uint32_t grid_row_flags(const struct grid_row *row)
 {
 	return (row->hole ? (uint32_t)MEMBER_HOLE : 0) |
-	       (row->adrift ? (uint32_t)MEMBER_ADRIFT : 0);
+	       (row->start_unknown ? (uint32_t)MEMBER_START_UNKNOWN : 0);
 }
 
 static inline int64_t grid_call_ns(const struct step_grid *grid, uint32_t c)

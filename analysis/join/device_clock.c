@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analysis/policy.h"
 #include "analysis/base/robust_stats.h"
+#include "analysis/policy.h"
 
 /* Instances of one step that are looked at, per rank. */
 enum { INSTANCES_MAX = 64 };

@@ -7,8 +7,8 @@
 #ifndef SLOWRANK_ANALYSIS_JOIN_SEQUENCE_SHIFT_H
 #define SLOWRANK_ANALYSIS_JOIN_SEQUENCE_SHIFT_H
 
-#include "analysis/policy.h"
 #include "analysis/base/step.h"
+#include "analysis/policy.h"
 
 struct sequence_shift {
 	bool known;

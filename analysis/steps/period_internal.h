@@ -3,10 +3,10 @@
 #ifndef SLOWRANK_ANALYSIS_STEPS_PERIOD_INTERNAL_H
 #define SLOWRANK_ANALYSIS_STEPS_PERIOD_INTERNAL_H
 
+#include "analysis/policy.h"
 #include "analysis/steps/period.h"
 #include "analysis/steps/period_cycle.h"
 #include "analysis/steps/period_stream.h"
-#include "analysis/policy.h"
 
 enum {
 	PERIOD_SPAN_NR = 1024,

@@ -271,7 +271,8 @@ static size_t next_distance(struct spacings *spacings)
 
 	while (spacings->split + PERIOD_LONG_MIN <= spacings->count) {
 		size_t i = spacings->split++, distance;
-		double ratio = (sorted[i] + PERIOD_SPACING_FLOOR_NS) / (sorted[i - 1] + PERIOD_SPACING_FLOOR_NS);
+		double ratio = (sorted[i] + PERIOD_SPACING_FLOOR_NS) /
+			       (sorted[i - 1] + PERIOD_SPACING_FLOOR_NS);
 
 		if (ratio < (spacings->many ? PERIOD_SLIGHT_RATIO : PERIOD_LONG_RATIO))
 			continue;
@@ -279,7 +280,8 @@ static size_t next_distance(struct spacings *spacings)
 		spacings->least = sorted[i];
 		distance = distance_of(spacings->values, spacings->count, spacings->least,
 			spacings->slight ? PERIOD_SLIGHT_MIN : PERIOD_LONG_MIN,
-			spacings->slight || !spacings->many ? PERIOD_STEADY_LONG : PERIOD_STEADY_SHORT,
+			spacings->slight || !spacings->many ? PERIOD_STEADY_LONG
+							    : PERIOD_STEADY_SHORT,
 			&spacings->last);
 		if (distance > 1)
 			return distance;

@@ -20,8 +20,9 @@ static const char *unknown_advice(const struct verdict *verdict)
 		       "the coverage below, and run 'slowrank doctor' on that host";
 	case VERDICT_COMM_SLOW:
 		if (!verdict->rank_count)
-			return "transfers take longer, and whose they are could not be told: look "
-			       "at the links that lead the costs below (ethtool -S, ss -ti on "
+			return "transfers take longer, and could not be attributed to a rank: look "
+			       "at "
+			       "the links that lead the costs below (ethtool -S, ss -ti on "
 			       "their hosts), and at the coverage for what would tell more";
 		return "transfers of this rank take longer than the same transfers elsewhere: look "
 		       "at its NIC, link and path (ethtool -S, ss -ti)";

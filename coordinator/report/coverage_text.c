@@ -91,14 +91,14 @@ static void write_losses(const struct report_model *model, FILE *out)
 	if (model->world_size > model->rank_count)
 		fprintf(out,
 			"  %" PRIu32 " of %" PRIu32
-			" ranks were not seen%s%s%s: nothing is said of them\n",
+			" ranks were not seen%s%s%s: they are excluded from the analysis\n",
 			model->world_size - model->rank_count, model->world_size,
 			model->missing_ranks[0] ? " (" : "", model->missing_ranks,
 			model->missing_ranks[0] ? ")" : "");
 	if (model->late_count)
 		fprintf(out,
 			"  %" PRIu32 " of %" PRIu32 " ranks were first seen up to %.0f s later "
-			"(%s): nothing is said of them before\n",
+			"(%s): they are excluded from the analysis before that\n",
 			model->late_count, model->rank_count, model->late_s, model->late_ranks);
 	if (model->enqueue_only)
 		fprintf(out, "  some collectives were seen by enqueue time only: their waits are "

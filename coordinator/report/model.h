@@ -78,9 +78,9 @@ struct report_model {
 	struct message_counters counters; /* summed over probes; resident_bytes: the largest */
 	double probe_cpu_percent;	  /* of one core, the worst probe */
 	size_t pair_count;
-	const struct report_pair *pairs; /* by rank, then by peer */
+	const struct report_pair *pairs;    /* by rank, then by peer */
 	const struct report_sheets *sheets; /* why ranks were named, or not; NULL: nobody asked */
-	uint64_t pairs_unseen;		 /* updates of queue pairs beyond what is kept */
+	uint64_t pairs_unseen;		    /* updates of queue pairs beyond what is kept */
 	uint64_t frames;
 	uint64_t frames_refused;
 	uint8_t record_truncated; /* 1: the record ends in the middle of a frame */

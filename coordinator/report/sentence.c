@@ -112,11 +112,12 @@ void report_verdict_sentence(const struct report_model *model, const struct verd
 	line_add(&line, " ");
 	add_class(&line, verdict);
 	if (verdict->verdict_class == VERDICT_HANG && !verdict->ended) {
-		line_add(&line, "; the job stands still since step %" PRIu64, verdict->first_step);
+		line_add(&line, "; the job has made no progress since step %" PRIu64,
+			verdict->first_step);
 		return;
 	}
 	if (verdict->verdict_class == VERDICT_HANG) {
-		line_add(&line, "; the job stood still");
+		line_add(&line, "; the job made no progress");
 	} else {
 		line_add(&line, "; the job %s ", verdict->ended ? "ran" : "runs");
 		add_slowdown(&line, verdict, " because of it");
@@ -143,7 +144,8 @@ void report_alert_line(const struct report_model *model, enum verdict_event even
 	line_add(&line, ": %s",
 		look_cause_known(verdict->cause) ? cause_name(verdict->cause) : "cause unknown");
 	if (verdict->verdict_class == VERDICT_HANG) {
-		line_add(&line, ", job stands still since step %" PRIu64, verdict->first_step);
+		line_add(&line, ", job has made no progress since step %" PRIu64,
+			verdict->first_step);
 	} else if (event == VERDICT_EVENT_RECOVERED) {
 		line_add(&line, ", job was ");
 		add_slowdown(&line, verdict, "");

@@ -60,6 +60,8 @@ static inline __attribute__((always_inline)) int count_poll(unsigned slot, struc
 	return count;
 }
 
+/* Each pass of clang-format lays this out otherwise. */
+/* clang-format off */
 #define SLOTS(F)                                                                                   \
 	F(0)                                                                                       \
 	F(1)                                                                                       \
@@ -75,6 +77,7 @@ static inline __attribute__((always_inline)) int count_poll(unsigned slot, struc
 	F(11)                                                                                      \
 	F(12) F(13) F(14) F(15) F(16) F(17) F(18) F(19) F(20) F(21) F(22) F(23) F(24) F(25) F(26)  \
 		F(27) F(28) F(29) F(30) F(31)
+/* clang-format on */
 
 #define WRAPPERS(n)                                                                                \
 	static int post_##n(struct verbs_abi_qp *qp, struct verbs_abi_send_request *request,       \

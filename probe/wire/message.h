@@ -7,8 +7,8 @@
 #ifndef SLOWRANK_PROBE_WIRE_MESSAGE_H
 #define SLOWRANK_PROBE_WIRE_MESSAGE_H
 
-#include "analysis/explain/kernel_profile.h"
 #include "analysis/base/step.h"
+#include "analysis/explain/kernel_profile.h"
 
 enum {
 	WIRE_VERSION = 1,
@@ -142,7 +142,7 @@ struct message_stall {
 		over_ms; /* CPU time that the process used, over how long; over 0: unknown */
 	char wait_channel
 		[OPEN_CALL_WHERE_LENGTH]; /* of its main thread; "" = runs, or cannot be read */
-	uint64_t io_bytes; /* read and written over as long; 0 = unknown, too */
+	uint64_t io_bytes;		  /* read and written over as long; 0 = unknown, too */
 	uint32_t acted_ms; /* from `arrival` to when it last began a hooked call; 0 = none since */
 };
 

@@ -156,7 +156,8 @@ static void reads_are_block_io(void **state)
 	unlink(path);
 	assert_true(length > 0);
 	const struct event_activity *seen = last_segment(&f);
-	print_message("reads of %.1f ms: block I/O %.1f ms, major faults %.1f ms; slept %ld times\n",
+	print_message(
+		"reads of %.1f ms: block I/O %.1f ms, major faults %.1f ms; slept %ld times\n",
 		(double)length / 1e6, (double)seen->block_io_ns / 1e6,
 		(double)seen->major_fault_ns / 1e6, slept);
 	if (slept < FILE_PAGES / 4) { /* a host may have read before its guest goes on */

@@ -220,7 +220,7 @@ def firewall(paths):
             paths, nodes, {"steps": 700, "step_ms": 20, "compute_ms": 1}))
     lines = [line for line in output.splitlines() if "must be open there" in line]
     check(len(lines) == 1 and "node0, port " in lines[0], output)
-    check("2 of 4 ranks were not seen (2-3): nothing is said of them" in output, output)
+    check("2 of 4 ranks were not seen (2-3): they are excluded from the analysis" in output, output)
 
 
 def head_node(paths):

@@ -269,8 +269,8 @@ static void make_hostile(struct golden_model *golden)
 	golden->model.counters.batches_lost = 2;
 }
 
-static void add_finding(struct explanation *why, enum cause cause, enum known known,
-	double own_ms, double share, const char *text)
+static void add_finding(struct explanation *why, enum cause cause, enum known known, double own_ms,
+	double share, const char *text)
 {
 	struct finding *finding = &why->findings[cause];
 

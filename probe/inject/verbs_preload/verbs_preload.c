@@ -20,7 +20,8 @@ int ibv_destroy_cq(void *cq);
 
 __attribute__((constructor)) static void start(void)
 {
-	(void)!verbs_wrap_start_where_used(false); /* what is not taken over is not counted, and that is all */
+	/* What is not taken over is not counted, and that is all. */
+	(void)!verbs_wrap_start_where_used(false);
 }
 
 EXPORT void *ibv_open_device(void *device)

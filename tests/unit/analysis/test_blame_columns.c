@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Instances in columns are met together, some members at a time: what comes of it is what comes of meeting
+ * Instances in columns are processed as a batch, some members at a time, with the same result as
  * one after the other, as in a step that one rank of another kind is part of.
  */
 #include <setjmp.h>

@@ -54,7 +54,7 @@ static void test_each_period_is_found(void **state)
 		for (size_t i = phase; i < FOLD_VALUES_MAX; i += every)
 			values[i] += 0.08;
 		assert_true(fold_find(values, FOLD_VALUES_MAX, &finding));
-		assert_int_equal(finding.every, every);
+		assert_int_equal(finding.period_steps, every);
 		assert_int_equal(finding.phase, phase);
 		assert_true(finding.surprise > 5);
 		assert_true(fabs(finding.height - 0.08) < 0.01);
@@ -75,7 +75,7 @@ static void test_what_drowns_in_sums_is_found_by_counts(void **state)
 	for (size_t i = 10; i < FOLD_VALUES_MAX; i += 31)
 		values[i] += 50;
 	assert_true(fold_find(values, FOLD_VALUES_MAX, &finding));
-	assert_int_equal(finding.every, 7);
+	assert_int_equal(finding.period_steps, 7);
 	assert_int_equal(finding.phase, 4);
 	assert_true(finding.surprise > 30);
 	assert_true(fabs(finding.height - 0.03) < 0.01);
@@ -91,7 +91,7 @@ static void test_what_began_lately(void **state)
 	for (size_t i = 56; i < 120; i += 7)
 		values[i] += 0.1;
 	assert_true(fold_find(values, 120, &finding));
-	assert_int_equal(finding.every, 7);
+	assert_int_equal(finding.period_steps, 7);
 	assert_int_equal(finding.phase, 0);
 	assert_true(finding.from >= 49 && finding.from <= 72);
 	assert_true(finding.surprise > 12);
@@ -165,7 +165,7 @@ static void test_scale(void **state)
 	for (size_t i = 0; i < FOLD_VALUES_MAX; i++)
 		values[i] = 1000 * values[i] - 5;
 	assert_true(fold_find(values, FOLD_VALUES_MAX, &other));
-	assert_int_equal(finding.every, other.every);
+	assert_int_equal(finding.period_steps, other.period_steps);
 	assert_int_equal(finding.phase, other.phase);
 	assert_true(fabs(finding.surprise - other.surprise) < 1e-9);
 	assert_true(fabs(1000 * finding.height - other.height) < 1e-6);

@@ -38,9 +38,9 @@ struct program {
 	bool preempts;		    /* of the pause, too */
 	enum off_cpu_reason reason; /* of the pause, by the kernel; OFF_CPU_UNKNOWN: not seen */
 	uint32_t rival;		    /* long intervals name this process; 0: there are none */
-	unsigned settled;	    /* before this step all devices take half as long again, and the first
+	unsigned settled; /* before this step all devices take half as long again, and the first
 				     * rank's host is late for as much more */
-	unsigned wanders;	    /* not 0: from this step on the culprit's host is slower by wander_ms */
+	unsigned wanders; /* not 0: from this step on the culprit's host is slower by wander_ms */
 	double wander_ms;
 };
 

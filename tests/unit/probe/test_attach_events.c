@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Timing by events in an attached job: from host times to device times, and back where it is too dear. */
+/* Timing by events in an attached job: from host times to device times, and back where it costs too much. */
 #include "probe/attach_events.h"
 
 #include <setjmp.h>
@@ -184,7 +184,7 @@ static void test_in_part(void **state)
 }
 
 /* 5 % of the caller's time: switched off, and the calls come by the host's times again. */
-static void test_too_dear(void **state)
+static void test_over_budget(void **state)
 {
 	struct message_source source = {0};
 	struct bench bench;
@@ -213,7 +213,7 @@ int main(void)
 		cmocka_unit_test(test_timed),
 		cmocka_unit_test(test_not_served),
 		cmocka_unit_test(test_in_part),
-		cmocka_unit_test(test_too_dear),
+		cmocka_unit_test(test_over_budget),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -18,8 +18,7 @@ static inline struct host_ns clock_now(void)
 	struct timespec now;
 
 	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (struct host_ns){
-		(int64_t)now.tv_sec * 1000000000 + now.tv_nsec + clock_ahead_ns};
+	return (struct host_ns){(int64_t)now.tv_sec * 1000000000 + now.tv_nsec + clock_ahead_ns};
 }
 
 /* One sample's value of a metric, or -1 when it was not given. */

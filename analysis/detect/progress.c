@@ -246,7 +246,9 @@ static void take_before(const struct progress *progress, int64_t from_ns, int64_
 		if (slot->end_ns <= from_ns && !slot->aside && is_measured(slot))
 			usual->slots[usual->count++] = slot;
 	}
-	least = (quantile_rate(usual, CHANGE_REFERENCE_QUANTILE) + progress_between(progress, from_ns, until_ns).rate) / 2;
+	least = (quantile_rate(usual, CHANGE_REFERENCE_QUANTILE) +
+			progress_between(progress, from_ns, until_ns).rate) /
+		2;
 	while (earlier < usual->count && earlier < PROGRESS_EARLIER_SLOTS &&
 		rate_of_slot(usual->slots[earlier]) < least)
 		earlier++;

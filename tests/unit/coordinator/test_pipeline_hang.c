@@ -548,6 +548,41 @@ static void devices_tell(void **state)
 	}
 }
 
+/*
+ * A rank that was stopped goes on: its device has calls to end that were launched long ago, but it has waited in them only
+ * since then. The verdict keeps its name.
+ */
+static void goes_on(void **state)
+{
+	struct told told;
+	struct pipeline *pipeline = create(&told);
+	const struct message_stall stall = {.threads = 3};
+	struct message_batch *batch;
+	uint64_t number = 0;
+	int64_t stuck_ns = run_healthy(pipeline, &number), now_ns = stuck_ns;
+
+	(void)state;
+	announce_devices(pipeline, &number, stuck_ns, false);
+	for (uint64_t second = 2; second <= 7; second++) {
+		now_ns = stuck_ns + (int64_t)second * 1000 * MS;
+		push(pipeline, all_but_one(number++, now_ns, stuck_ns, true, 'T', &stall));
+	}
+	assert_int_equal(told.alerts, 1);
+	assert_int_equal(told.last.ranks[0], 1);
+	for (int look = 1; look <= 2; look++) {
+		batch = batch_new(number++, now_ns + look * 1000 * MS);
+		for (uint32_t r = 0; r < RANKS; r++) {
+			place_device(batch, r, DEVICE, stuck_ns - 100 * MS, true);
+			last_call(batch)->stall.sequence = r == 1 ? 6 : 7;
+		}
+		push(pipeline, batch);
+	}
+	assert_int_equal(told.alerts, 1);
+	assert_int_equal(told.last.rank_count, 1);
+	assert_int_equal(told.last.ranks[0], 1);
+	pipeline_destroy(pipeline);
+}
+
 /* Devices that have not begun the call have other work: nobody waits in it yet. */
 static void devices_are_busy(void **state)
 {
@@ -736,6 +771,7 @@ int main(void)
 		cmocka_unit_test(device_waits),
 		cmocka_unit_test(slow_is_no_hang),
 		cmocka_unit_test(devices_tell),
+		cmocka_unit_test(goes_on),
 		cmocka_unit_test(devices_are_busy),
 		cmocka_unit_test(first_step),
 		cmocka_unit_test(work_is_no_hang),

@@ -435,7 +435,7 @@ static bool worth_telling(struct judge *judge, struct gate_sheet *sheet)
 
 		if (sheet)
 			judge_sheet_begin(judge, GATE_OF_TRANSFERS, &own);
-		told = is_to_tell(judge, kind, sheet ? &own : NULL);
+		told = is_to_tell(judge, (enum run_kind)kind, sheet ? &own : NULL);
 		if (!sheet || (kind > 0 && gate_sheet_reach(&own) <= gate_sheet_reach(sheet)))
 			continue;
 		*sheet = own;

@@ -80,13 +80,15 @@ static bool is_same_call(const struct hang_call *one, const struct hang_call *ot
 
 /*
  * The oldest call that the rank's device has not ended. A host that runs ahead launched it long before it was
- * the oldest, and before its kernel began: it waits since the look before the first one that shows it so.
+ * the oldest, and before its kernel began: it waits since the look before the first one that shows it so. So does one
+ * whose host was stopped at that look: nobody told then what its device did.
  */
 static void take_device(struct hang_rank *rank, const struct message_open_call *call,
 	const struct clock_fit *clock, struct job_ns looked_before)
 {
 	const struct message_stall *stall = &call->stall;
-	bool known = rank->device.kind != OPEN_CALL_NONE;
+	bool known =
+		rank->device.kind != OPEN_CALL_NONE || rank->state == 'T' || rank->state == 't';
 	bool message = stall->operation == OPERATION_SEND || stall->operation == OPERATION_RECEIVE;
 	struct hang_call device = {
 		.kind = message ? OPEN_CALL_POINT_TO_POINT : OPEN_CALL_COLLECTIVE,
@@ -102,7 +104,7 @@ static void take_device(struct hang_rank *rank, const struct message_open_call *
 	else if (known && is_same_call(&device, &rank->device) &&
 		 device.started == rank->device.started)
 		device.since = rank->device.since;
-	else if (is_later(looked_before, device.since))
+	else if (known && is_later(looked_before, device.since))
 		device.since = looked_before;
 	rank->device = device;
 }

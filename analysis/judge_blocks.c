@@ -239,7 +239,7 @@ static bool throttled_beyond_doubt(const struct excess_sums *sums, double least)
 	double own = (double)sums->own[EXCESS_THROTTLED];
 	double control = (double)sums->control[EXCESS_THROTTLED];
 
-	return control < THROTTLED_CONTROL_MAX * own &&
+	return control < CONTROL_HAS_NONE * own &&
 	       own - control >= THROTTLED_SHARE_MIN * (double)sums->delay_ns &&
 	       own - control >= least * (double)sums->time_ns;
 }
@@ -272,7 +272,7 @@ static bool makes_steps_longer(
 	struct progress_loss lost = progress_lost(&usual, &now);
 
 	double late = (double)run->sums.delay_ns / (double)run->sums.time_ns;
-	double enough = GAIN_SHARE_MIN * (double)run->sums.delay_ns / (double)run->sums.time_ns;
+	double enough = GAIN_SHARE_MIN * late;
 	double gain_ns = (double)run->suspect_gain_ns, delay_ns = (double)run->suspect_delay_ns;
 
 	if (!lost.known)

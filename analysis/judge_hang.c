@@ -46,7 +46,7 @@ static void fill(const struct judge *judge, const struct hang_finding *finding, 
 	for (size_t i = 0; i < finding->waiting_count && i < VERDICT_VICTIMS_MAX; i++)
 		verdict->victims[i] = finding->waiting[i];
 	/* Nothing else can be meant than what is seen: only whether it goes on yet is open. */
-	verdict->confidence = fmin(1 - exp(-stuck_ns / (double)HANG_LIMIT_NS), 0.99);
+	verdict->confidence = fmin(1 - exp(-stuck_ns / (double)HANG_LIMIT_NS), CONFIDENCE_MAX);
 	verdict->slowdown =
 		1 + stuck_ns / fmax(judge->job.steps ? judge->time_sum_ns / (double)judge->job.steps
 						     : stuck_ns,

@@ -265,9 +265,8 @@
 /* Ranks that share cores take them from each other; only more than this is told. */
 #define RIVALS_SEEN_MIN 0.1 /* share of the preempted excess that long intervals must show */
 #define OWN_RIVALS_MAX 0.25 /* of the time others ran instead */
-/* Throttling beyond doubt: its share of the delay, and of the controls' at most. */
+/* Throttling beyond doubt: its share of the delay; the controls have none. */
 #define THROTTLED_SHARE_MIN 0.25
-#define THROTTLED_CONTROL_MAX 0.1
 /* Any rank's runtime collects now and then: below this level that must last. */
 #define COLLECTOR_SHARE_MIN 0.3
 /*

@@ -43,7 +43,8 @@ struct period_stream {
 	uint64_t ring_mask;
 	uint64_t gram_mask;
 	uint64_t period_max;
-	uint64_t beyond; /* tokens that a candidate would need of the past, and that were not kept; 0: none */
+	uint64_t
+		beyond; /* tokens that a candidate would need of the past, and that were not kept; 0: none */
 	const struct period_powers *powers;
 	uint64_t *prefixes; /* ring: hash of all tokens before a position */
 	uint32_t *tokens;   /* ring: 32 bits of each token */

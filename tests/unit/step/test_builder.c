@@ -538,8 +538,7 @@ static void test_memory(void **state)
 		if (i == 3000) /* the period is found */
 			before = resident_bytes();
 	}
-	/* The detector's past is kept: some 3 MiB. */
-	assert_true(resident_bytes() < before + (6 << 20));
+	assert_true(resident_bytes() < before + (1 << 20));
 	step_builder_destroy(builder);
 }
 

@@ -576,7 +576,8 @@ int pipeline_push(struct pipeline *pipeline, const void *bytes, size_t length,
 
 bool pipeline_complete(const struct pipeline *pipeline)
 {
-	return pipeline->probes.count > 0 && pipeline->probes.final_count == pipeline->probes.count;
+	return pipeline->probes.map.count > 0 &&
+	       pipeline->probes.final_count == pipeline->probes.map.count;
 }
 
 int pipeline_finish(struct pipeline *pipeline)

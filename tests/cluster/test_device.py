@@ -181,10 +181,20 @@ def switched_off(paths):
     check(source(report, "device.kernels")["state"] == "off", "said in the coverage")
 
 
+def memory(paths):
+    """The probe of four ranks with 64 calls a step stays small; steps do not add to it."""
+    _, report = watch(paths, steps=300, step_ms=5, collectives=64)
+    coverage = report["coverage"]
+    mib = coverage["probe_resident_bytes"] / 2 ** 20
+    print(f"{mib:.1f} MiB")
+    check(mib < 30, f"{mib:.1f} MiB at its peak")
+    check(coverage["dropped"] == 0, f"{coverage['dropped']} dropped")
+
+
 CASES = {"longer": longer, "more": more, "healthy": healthy, "all_to_all": all_to_all,
          "with_user_plugin": with_user_plugin, "baseline": baseline,
          "refused": refused, "launch_bound": launch_bound,
-         "switched_off": switched_off}
+         "switched_off": switched_off, "memory": memory}
 
 if __name__ == "__main__":
     harness.main(CASES)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The step builder: times, phases, markers, windows, bounds. */
 #include <errno.h>
+#include <malloc.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -562,5 +563,6 @@ int main(void)
 		cmocka_unit_test(test_memory),
 	};
 
+	mallopt(M_MMAP_THRESHOLD, 128 * 1024); /* as in a probe: tables are pages of their own */
 	return cmocka_run_group_tests_name("step.builder", tests, NULL, NULL);
 }

@@ -16,7 +16,7 @@ from harness import check  # noqa: E402
 USER = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", "--inh-caps=-all",
         "--bounding-set=-all"]
 RANKS, SLOW = 2, 1
-SEED = os.environ.get("SEED", "1")
+SEED = os.environ.get("SEED", "1")  # of the workload
 JOB = {"steps": 310, "step_ms": 30, "compute_ms": 4, "collectives": 3}
 FAULT = "rank=%d kind=%s first=%d last=%d size=60"
 
@@ -106,7 +106,8 @@ def on_shared_core(paths, *kinds, **changed):
 def contention(paths):
     """Other programs on a core whose rank has much to do there: its threads queue, and its device has nothing to do."""
     report = on_shared_core(paths, step_ms=4, compute_ms=26, steps=200, first=120, last=169)
-    check(("host-slow", "cpu-contention", [SLOW]) in said(report), f"verdicts: {said(report)}")
+    told = [v for v in report["verdicts"] if v["last_step"] >= 120]
+    check(("host-slow", "cpu-contention", [SLOW]) in said({"verdicts": told}), f"verdicts: {said(report)}")
 
 
 def spinning(paths):

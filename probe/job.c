@@ -446,8 +446,8 @@ size_t job_ranks(const struct job *job, struct job_rank *ranks, size_t capacity)
 		const struct rank_process *process = job->processes[i];
 
 		if (process->builder && process->rank_known)
-			ranks[count++] =
-				(struct job_rank){process->rank, process->pid, process->exited};
+			ranks[count++] = (struct job_rank){
+				process->rank, process->pid, process->exited, process->delays};
 	}
 	return count;
 }

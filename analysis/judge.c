@@ -280,7 +280,7 @@ static void take_row(struct judge *judge, const struct step_grid *grid, size_t r
 	state->delays[grid->number % STEP_HISTORY] =
 		state->track ? -(float)row->delay_ns : (float)row->delay_ns;
 	judge_launches_take(state, &grid->rows[r].launches);
-	if (!row->judged)
+	if (!row->judged && !row->alone)
 		return;
 	memcpy(step.own, row->own, sizeof(step.own));
 	memcpy(step.control, row->control, sizeof(step.control));

@@ -175,6 +175,8 @@
 #define MINOR_FAULT_AROUND_NS 400
 /* Members, of which one may be missing: parts get lost, hardly ever those of the last to come. */
 #define MEMBERS_PER_MISSING 64
+/* Steps after which a rank that had peers in each is one without. */
+#define PEERS_MEMORY 64
 /* A receiver saw how long its message was on its way when it waited for this part of it. */
 #define MESSAGE_SEEN 8
 

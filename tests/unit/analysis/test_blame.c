@@ -144,8 +144,8 @@ static void a_victim_is_not_blamed(void **state)
  */
 static void a_stage_held_up_is_blamed(void **state)
 {
-	static const struct activity held = {.asleep_ns = 30000000, .host_ns = 40000000},
-				     waited = {.asleep_ns = 40000000, .host_ns = 50000000};
+	static const struct activity held = {.preempted_ns = 30000000, .host_ns = 40000000},
+				     waited = {.preempted_ns = 40000000, .host_ns = 50000000};
 	struct made *made = made_new();
 
 	(void)state;
@@ -160,13 +160,30 @@ static void a_stage_held_up_is_blamed(void **state)
 	for (int r = 0; r < 2; r++)
 		assert_true(made->blame.rows[r].alone && !made->blame.rows[r].judged);
 	assert_int_equal(made->blame.rows[0].delay_ns, 30000000);
-	assert_int_equal(made->blame.rows[0].own[EXCESS_ASLEEP], 30000000);
-	assert_int_equal(made->blame.rows[0].control[EXCESS_ASLEEP], 0);
+	assert_int_equal(made->blame.rows[0].own[EXCESS_PREEMPTED], 30000000);
+	assert_int_equal(made->blame.rows[0].control[EXCESS_PREEMPTED], 0);
 	assert_int_equal(made->blame.rows[1].delay_ns, 0);
 	assert_int_equal(made->blame.rows[1].own_excess_ns, 0);
-	assert_int_equal(made->blame.rows[1].control[EXCESS_ASLEEP], 40000000);
+	assert_int_equal(made->blame.rows[1].control[EXCESS_PREEMPTED], 40000000);
 	assert_int_equal(gain_ms(made, 0), 30);
 	assert_int_equal(gain_ms(made, 1), 0);
+	made_free(made);
+}
+
+/* What sleeps may wait for others. */
+static void a_stage_asleep_is_not(void **state)
+{
+	static const struct activity asleep = {.asleep_ns = 30000000, .host_ns = 40000000};
+	struct made *made = made_new();
+
+	(void)state;
+	add_row(made, 0);
+	add_message(made, OPERATION_SEND, 0, 40, 40, 1, &asleep);
+	add_row(made, 1);
+	add_message(made, OPERATION_RECEIVE, 1, 1, 1, 40, &activity_none);
+	assert_int_equal(grid_link(&made->grid), 0);
+	assert_int_equal(blame_step(&made->blame, &made->grid), 0);
+	assert_int_equal(made->blame.rows[0].own_excess_ns, 0);
 	made_free(made);
 }
 
@@ -313,6 +330,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_victim_is_not_blamed),
 		cmocka_unit_test(a_stage_held_up_is_blamed),
+		cmocka_unit_test(a_stage_asleep_is_not),
 		cmocka_unit_test(too_many_members_are_not_judged),
 		cmocka_unit_test(meetings_of_all_are_replayed),
 		cmocka_unit_test(throttled_inside_holds_all),

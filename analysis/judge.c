@@ -47,9 +47,9 @@ void judge_destroy(struct judge *judge)
 	progress_destroy(judge->progress);
 	blame_fini(&judge->blame);
 	whatif_fini(&judge->whatif);
-	for (size_t t = 0; t < TRACKS_MAX; t++)
+	for (size_t t = 0; t < INCIDENTS_MAX; t++)
 		whatif_line_fini(&judge->lines[t]);
-	for (int kind = 0; kind < RUN_NR; kind++)
+	for (int kind = 0; kind < RUN_STEEP; kind++)
 		whatif_line_fini(&judge->suspect_lines[kind]);
 	whatif_line_fini(&judge->ideal_line);
 	whatif_line_fini(&judge->comm->line);
@@ -222,36 +222,6 @@ int judge_sample(struct judge *judge, const struct metric_sample *sample, struct
 				   evidence, sample->metric, sample->time.value, sample->value);
 }
 
-void excess_add(struct excess_sums *sums, const struct excess_sums *other)
-{
-	sums->steps += other->steps;
-	sums->time_ns += other->time_ns;
-	sums->delay_ns += other->delay_ns;
-	for (int k = 0; k < EXCESS_NR; k++) {
-		sums->own[k] += other->own[k];
-		sums->control[k] += other->control[k];
-	}
-	sums->minor_faults += other->minor_faults;
-	sums->control_minor_faults += other->control_minor_faults;
-	sums->evidence_mask = other->evidence_mask;
-	sums->on_device |= other->on_device;
-	sums->host_times |= other->host_times;
-	sums->several_groups |= other->several_groups;
-}
-
-void excess_subtract(struct excess_sums *sums, const struct excess_sums *other)
-{
-	sums->steps -= other->steps;
-	sums->time_ns -= other->time_ns;
-	sums->delay_ns -= other->delay_ns;
-	for (int k = 0; k < EXCESS_NR; k++) {
-		sums->own[k] -= other->own[k];
-		sums->control[k] -= other->control[k];
-	}
-	sums->minor_faults -= other->minor_faults;
-	sums->control_minor_faults -= other->control_minor_faults;
-}
-
 static void take_row(struct judge *judge, const struct step_grid *grid, size_t r, int64_t length_ns)
 {
 	const struct blame_row *row = &judge->blame.rows[r];
@@ -274,11 +244,11 @@ static void take_row(struct judge *judge, const struct step_grid *grid, size_t r
 	state->totals.wait_ns += row->wait_ns;
 	state->totals.transfer_ns += row->transfer_ns;
 	/* By the host's times alone, being late need not cost anything. */
-	if (!row->host_times || state->track)
+	if (!row->host_times || state->incident)
 		state->totals.own_excess_ns += row->delay_ns;
 	state->totals.inherited_ns += row->inherited_ns;
-	state->delays[grid->number % STEP_HISTORY] =
-		state->track ? -(float)row->delay_ns : (float)row->delay_ns;
+	signal_take_step(
+		&state->signal, grid->number, (double)row->delay_ns, state->incident != 0);
 	judge_launches_take(state, &grid->rows[r].launches);
 	if (!row->judged)
 		return;
@@ -302,7 +272,7 @@ static int replay(struct judge *judge, const struct step_grid *grid, struct what
 
 /* Without the ranks that may be at fault; when these are others than before, from the start. */
 static int replay_suspects(
-	struct judge *judge, const struct step_grid *grid, int kind, int64_t *gain_ns)
+	struct judge *judge, const struct step_grid *grid, enum run_kind kind, int64_t *gain_ns)
 {
 	uint64_t who = 0;
 
@@ -324,17 +294,17 @@ static int replay_runs(struct judge *judge, const struct step_grid *grid)
 	int64_t gain_ns = 0;
 	int error = 0;
 
-	for (int kind = 0; kind < RUN_NR && error == 0; kind++) {
-		error = replay_suspects(judge, grid, kind, &gain_ns);
-		judge->block.suspect_gain_ns[kind] += gain_ns;
+	for (int kind = 0; kind < RUN_STEEP && error == 0; kind++) {
+		error = replay_suspects(judge, grid, (enum run_kind)kind, &gain_ns);
+		judge->suspect_gain_ns[kind] += gain_ns;
 	}
 	return error;
 }
 
-bool judge_verdict_holds(const struct judge *judge, const struct track *but)
+bool judge_verdict_holds(const struct judge *judge, const struct incident *but)
 {
-	for (size_t t = 0; t < judge->track_count; t++) {
-		if (judge->tracks[t].active && &judge->tracks[t] != but)
+	for (size_t t = 0; t < judge->incident_count; t++) {
+		if (judge->incidents[t].active && &judge->incidents[t] != but)
 			return true;
 	}
 	return false;
@@ -347,19 +317,19 @@ static int replay_all(struct judge *judge, const struct step_grid *grid, int64_t
 
 	if (error < 0)
 		return error;
-	for (size_t t = 0; t < judge->track_count; t++) {
-		struct track *track = &judge->tracks[t];
+	for (size_t t = 0; t < judge->incident_count; t++) {
+		struct incident *incident = &judge->incidents[t];
 		int64_t gain_ns;
 
-		if (!track->active || track->comm || track->imbalance)
+		if (!incident->active || incident->kind != INCIDENT_RANKS)
 			continue;
 		for (size_t r = 0; r < grid->row_count; r++)
-			judge->healed[r] = judge->ranks[grid->rows[r].rank].track == t + 1;
+			judge->healed[r] = judge->ranks[grid->rows[r].rank].incident == t + 1;
 		error = replay(judge, grid, &judge->lines[t], &gain_ns);
 		if (error < 0)
 			return error;
-		if (!track->every || grid->number % track->every == track->phase)
-			track->block_gain_ns += gain_ns;
+		if (!incident->every || grid->number % incident->every == incident->phase)
+			incident->block_gain_ns += gain_ns;
 	}
 	memset(judge->healed, 1, grid->row_count);
 	error = replay(judge, grid, &judge->ideal_line, ideal_gain_ns);
@@ -478,7 +448,7 @@ static int pass_over(
 	judge->ideal_sum_ns += (double)ideal_ns;
 	judge->wasted_rank_ns += (double)(length_ns - ideal_ns) * (double)grid->row_count;
 	for (uint32_t r = 0; r < judge->rank_end; r++)
-		judge->ranks[r].delays[grid->number % STEP_HISTORY] = 0;
+		judge->ranks[r].signal.lost_ns[grid->number % STEP_HISTORY] = 0;
 	if (judge->paused)
 		return 0;
 	judge->paused = true;
@@ -489,19 +459,12 @@ static int pass_over(
 static void resume(struct judge *judge)
 {
 	judge->paused = false;
-	for (size_t t = 0; t < judge->track_count; t++)
+	for (size_t t = 0; t < judge->incident_count; t++)
 		whatif_line_reset(&judge->lines[t]);
-	for (int kind = 0; kind < RUN_NR; kind++)
+	for (int kind = 0; kind < RUN_STEEP; kind++)
 		whatif_line_reset(&judge->suspect_lines[kind]);
 	whatif_line_reset(&judge->ideal_line);
 	whatif_line_reset(&judge->comm->line);
-}
-
-static void note_step(struct judge *judge, const struct step_grid *grid, int64_t length_ns)
-{
-	judge->step_start_ns[grid->number % STEP_HISTORY] = grid->start_ns;
-	judge->step_length_ns[grid->number % STEP_HISTORY] = length_ns;
-	judge->next_step = grid->number + 1;
 }
 
 int judge_step(struct judge *judge, const struct step_grid *grid)
@@ -514,7 +477,7 @@ int judge_step(struct judge *judge, const struct step_grid *grid)
 	if (judge_hang_holds(judge, grid->start_ns, grid->end_ns)) {
 		int64_t usual_ns = (int64_t)(sketch_median_ms(judge->sketch) * 1e6);
 
-		note_step(judge, grid, 0); /* its length is the hang's */
+		step_times_note(&judge->times, grid->number, grid->start_ns, 0); /* its length is the hang's */
 		return pass_over(
 			judge, grid, length_ns, length_ns < usual_ns ? length_ns : usual_ns);
 	}
@@ -522,7 +485,7 @@ int judge_step(struct judge *judge, const struct step_grid *grid)
 
 	judge->job.steps_contradictory += contradict;
 	if (contradict || (grid->untimed && judge->timed)) {
-		note_step(judge, grid, length_ns);
+		step_times_note(&judge->times, grid->number, grid->start_ns, length_ns);
 		return pass_over(judge, grid, length_ns, length_ns);
 	}
 	judge->timed |= !grid->untimed;
@@ -543,7 +506,7 @@ int judge_step(struct judge *judge, const struct step_grid *grid)
 		judge->block.first_step = grid->number;
 		judge->block.start_ns = grid->start_ns;
 	}
-	note_step(judge, grid, length_ns);
+	step_times_note(&judge->times, grid->number, grid->start_ns, length_ns);
 	for (size_t r = 0; r < grid->row_count; r++) {
 		judge->several_hosts |= grid->rows[r].host != grid->rows[0].host;
 		take_row(judge, grid, r, length_ns);

@@ -22,57 +22,6 @@ static int reserve_scratch(struct judge *judge)
 	return judge->scratch ? 0 : -ENOMEM;
 }
 
-/*
- * In how many of the latest steps a rank's delay was above a share of the step. Steps of a fault that
- * was told of are no tries.
- */
-static uint64_t count_hits(const struct judge *judge, const struct rank_state *state,
-	uint64_t step_count, double share, uint64_t *tries)
-{
-	uint64_t hits = 0;
-
-	for (uint64_t i = 1; i <= step_count; i++) {
-		size_t at = (judge->next_step - i) % STEP_HISTORY;
-
-		if (signbit(state->delays[at]))
-			continue;
-		++*tries;
-		hits += judge_step_delay(judge, state, judge->next_step - i) >
-			share * (double)judge->step_length_ns[at];
-	}
-	return hits;
-}
-
-/* without_most: less the one step that delayed most, since a stall is no level. */
-static double level_of_latest(const struct judge *judge, const struct rank_state *state,
-	uint64_t step_count, bool without_most)
-{
-	double delay = 0, length = 0, most = -INFINITY, most_length = 0;
-
-	for (uint64_t i = 1; i <= step_count; i++) {
-		size_t at = (judge->next_step - i) % STEP_HISTORY;
-		double value = judge_step_delay(judge, state, judge->next_step - i);
-
-		delay += value;
-		length += (double)judge->step_length_ns[at];
-		if (value > most) {
-			most = value;
-			most_length = (double)judge->step_length_ns[at];
-		}
-	}
-	if (without_most) {
-		delay -= most;
-		length -= most_length;
-	}
-	return length > 0 ? delay / length : 0;
-}
-
-double judge_latest_level(
-	const struct judge *judge, const struct rank_state *state, uint64_t step_count)
-{
-	return level_of_latest(judge, state, step_count, false);
-}
-
 /* How improbable it is that a rank's latest steps and all of its peers' are hit equally often. */
 static double surprise_of_latest(
 	const struct judge *judge, uint32_t rank, uint64_t history, uint64_t tries, double level)
@@ -84,51 +33,18 @@ static double surprise_of_latest(
 		for (uint32_t r = 0; r < judge->rank_end && pool < RANKS_ENOUGH; r++) {
 			const struct rank_state *peer = &judge->ranks[r];
 
-			if (r == rank || !peer->in_block || peer->track ||
+			if (r == rank || !peer->in_block || peer->incident ||
 				(!any && judge_suspected_any(peer)))
 				continue;
 			pool++;
-			peer_hits += count_hits(judge, peer, history, level / 2, &peer_tries);
+			peer_hits += signal_hits(&peer->signal, &judge->times, history, level / 2,
+				&peer_tries);
 		}
 	}
-	uint64_t own_tries = 0, hits = count_hits(judge, state, tries, level / 2, &own_tries);
+	uint64_t own_tries = 0;
+	uint64_t hits = signal_hits(&state->signal, &judge->times, tries, level / 2, &own_tries);
 
 	return hit_surprise(hits, tries, peer_hits, peer_tries);
-}
-
-double judge_level_min(const struct rank_state *state, const struct delay_run *run)
-{
-	return run == &state->runs[RUN_SLOW] ? SMALL_SHARE_MIN : DELAY_SHARE_MIN;
-}
-
-/*
- * How large a rank's delay is in the steps that hold most of it (the mean over delayed time, not over
- * steps): of a steady one its level, of a rare one the height of a single hit.
- */
-static double height_of_hits(
-	const struct judge *judge, const struct rank_state *state, uint64_t step_count)
-{
-	double sum = 0, squares = 0;
-
-	for (uint64_t i = 1; i <= step_count; i++) {
-		double length =
-			(double)judge->step_length_ns[(judge->next_step - i) % STEP_HISTORY];
-		double delay = judge_step_delay(judge, state, judge->next_step - i);
-
-		if (delay <= 0 || length <= 0)
-			continue;
-		sum += delay / length;
-		squares += (delay / length) * (delay / length);
-	}
-	return sum > 0 ? squares / sum : 0;
-}
-
-static uint64_t steps_of_run(const struct judge *judge, const struct delay_run *run)
-{
-	uint64_t kept = judge->next_step < STEP_HISTORY ? judge->next_step : STEP_HISTORY;
-	uint64_t steps = judge->next_step - run->first_step;
-
-	return steps < kept ? steps : kept;
 }
 
 /* Of many ranks, some is hit as often by chance: with each e times as many, one more is asked for. */
@@ -145,22 +61,22 @@ static double surprise_needed(const struct judge *judge)
  * may be chance as well, so these need more.
  */
 static bool hit_more_than_peers(const struct judge *judge, uint32_t rank,
-	const struct delay_run *run, double level, struct gate_sheet *sheet)
+	const struct run *run, double level, struct gate_sheet *sheet)
 {
-	const struct rank_state *state = &judge->ranks[rank];
-	double least = judge_level_min(state, run), needed = surprise_needed(judge);
-	uint64_t history = judge->next_step < STEP_HISTORY ? judge->next_step : STEP_HISTORY;
-	uint64_t tries = steps_of_run(judge, run);
+	const struct signal *signal = &judge->ranks[rank].signal;
+	double least = run_least(run), needed = surprise_needed(judge);
+	uint64_t history = steps_kept_since(&judge->times, 0);
+	uint64_t tries = steps_kept_since(&judge->times, run->first_step);
 
 	if (gate_passed(sheet, GATE_HITS, surprise_of_latest(judge, rank, history, tries, level),
 		    needed) ||
 		gate_passed(sheet, GATE_HITS,
-			surprise_of_latest(
-				judge, rank, history, tries, height_of_hits(judge, state, tries)),
+			surprise_of_latest(judge, rank, history, tries,
+				signal_height_of_hits(signal, &judge->times, tries)),
 			needed + FURTHER_LOOKS_SURPRISE))
 		return true;
 	for (tries /= 2; tries >= LATEST_STEPS_MIN; tries /= 2) {
-		double latest = judge_latest_level(judge, state, tries);
+		double latest = signal_latest_level(signal, &judge->times, tries, false);
 
 		if (latest >= least &&
 			gate_passed(sheet, GATE_HITS,
@@ -177,16 +93,16 @@ static bool hit_more_than_peers(const struct judge *judge, uint32_t rank,
  * slices too short to be seen one by one are what ranks do to each other.
  */
 static double contention_evidence_needed(const struct judge *judge, const struct rank_state *state,
-	const struct delay_run *run, double level, double lasting)
+	const struct run *run, double level, double lasting)
 {
 	const struct excess_sums *sums = &run->sums;
 	int64_t until_ns = judge->block.start_ns + judge->block.time_ns;
 	int64_t excess_ns = sums->own[EXCESS_PREEMPTED] - sums->control[EXCESS_PREEMPTED];
 	struct evidence_preempted by;
 
-	if (run == &state->runs[RUN_SLOW] && run->blocks < CONTENTION_BLOCKS_MIN)
+	if (run->small && run->blocks < CONTENTION_BLOCKS_MIN)
 		return INFINITY;
-	evidence_preempted(state->evidence, until_ns - judge_run_span_ns(run), until_ns, state->pid,
+	evidence_preempted(state->evidence, until_ns - run_span_ns(run), until_ns, state->pid,
 		judge->pids, judge->pid_count, &by);
 
 	double most = OWN_RIVALS_MAX * (double)by.all_ns;
@@ -204,7 +120,7 @@ static double contention_evidence_needed(const struct judge *judge, const struct
  * thing must last four blocks, or three where a step alone takes as long as a block.
  */
 static double evidence_needed(const struct judge *judge, const struct rank_state *state,
-	const struct delay_run *run, const struct explanation *why, double level)
+	const struct run *run, const struct explanation *why, double level)
 {
 	const struct excess_sums *sums = &run->sums;
 	bool irregular = judge->block.irregular * 2 > judge->block.steps;
@@ -244,29 +160,16 @@ static bool throttled_beyond_doubt(const struct excess_sums *sums, double least)
 	       own - control >= least * (double)sums->time_ns;
 }
 
-double judge_usual_length(const struct judge *judge, uint64_t from, uint64_t until)
-{
-	double lengths[STEP_HISTORY];
-	uint64_t kept = judge->next_step < STEP_HISTORY ? 0 : judge->next_step - STEP_HISTORY;
-	size_t count = 0;
-
-	for (uint64_t s = from > kept ? from : kept; s < until; s++)
-		lengths[count++] = (double)judge->step_length_ns[s % STEP_HISTORY];
-	return count < STEPS_KNOWN_MIN ? 0 : median_double(lengths, count);
-}
-
 /*
  * The job does less in a second than before, and others waited for no other reason. What a replay without the rank gains counts
  * unless that is refuted; without a past, it alone tells.
  */
 static bool makes_steps_longer(
-	const struct judge *judge, const struct delay_run *run, struct gate_sheet *sheet)
+	const struct judge *judge, const struct run *run, struct gate_sheet *sheet)
 {
-	int64_t now_ns = judge_now_ns(judge), from_ns = now_ns - run->sums.time_ns;
-
-	if (judge->next_step - run->first_step <= STEP_HISTORY)
-		from_ns = judge->step_start_ns[run->first_step % STEP_HISTORY];
-
+	int64_t now_ns = judge_now_ns(judge);
+	int64_t from_ns =
+		step_start_or(&judge->times, run->first_step, now_ns - run->sums.time_ns);
 	struct progress_rate usual = progress_before(judge->progress, from_ns, now_ns);
 	struct progress_rate now = progress_between(judge->progress, from_ns, now_ns);
 	struct progress_loss lost = progress_lost(&usual, &now);
@@ -292,20 +195,21 @@ static bool makes_steps_longer(
  * gone on for longer than that, and the usual step must have become longer.
  */
 static bool is_more_than_wandering(const struct judge *judge, const struct rank_state *state,
-	const struct delay_run *run, const struct explanation *why, struct gate_sheet *sheet)
+	const struct run *run, const struct explanation *why, struct gate_sheet *sheet)
 {
 	double level, before, length;
 
 	if (!run->sums.on_device || why->verdict_class != VERDICT_HOST_SLOW ||
 		cause_says_why(why->cause))
 		return true;
-	level = level_of_latest(judge, state, steps_of_run(judge, run), true);
+	level = signal_latest_level(&state->signal, &judge->times,
+		steps_kept_since(&judge->times, run->first_step), true);
 	if (gate_passed(sheet, GATE_WANDERS, level, WANDERS_MAX))
 		return true;
 	if (level < MACHINES_DIFFER || run->sums.time_ns < HOST_WANDERS_NS)
 		return false;
-	before = judge_usual_length(judge, 0, run->first_step);
-	length = judge_usual_length(judge, run->first_step, judge->next_step);
+	before = step_usual_ns(&judge->times, 0, run->first_step);
+	length = step_usual_ns(&judge->times, run->first_step, judge->times.next);
 	return before > 0 && gate_passed_in(sheet, GATE_WANDERS, length - before,
 				     GAIN_SHARE_MIN * level * length, length);
 }
@@ -314,62 +218,31 @@ static bool is_more_than_wandering(const struct judge *judge, const struct rank_
  * Of two ranks, nothing says whether one became a little slower or the other a little faster; and the
  * clocks of devices wander by a few percent.
  */
-static bool small_is_certain(const struct judge *judge, const struct delay_run *run)
+static bool small_is_certain(const struct judge *judge, const struct run *run)
 {
 	return judge->ranks_in_block >= PEERS_MIN && !run->sums.on_device && !run->sums.host_times;
 }
 
-double judge_chance_level(double scale, uint64_t blocks, uint64_t usual_blocks)
-{
-	return CHANCE_UNITS * scale * sqrt(1 / (double)blocks + 1 / fmax((double)usual_blocks, 1));
-}
-
 static bool within_power_cap(
-	const struct judge *judge, const struct rank_state *state, const struct delay_run *run)
+	const struct judge *judge, const struct rank_state *state, const struct run *run)
 {
-	uint64_t steps = steps_of_run(judge, run);
+	uint64_t steps = steps_kept_since(&judge->times, run->first_step);
 
-	return level_of_latest(judge, state, steps < POWER_CAP_STEPS ? steps : POWER_CAP_STEPS,
-		       true) < WANDERS_MAX;
-}
-
-/* For long enough, and more than what wakes up, peers' noise and small differences of machines explain. */
-static bool is_large(const struct judge *judge, const struct rank_state *state,
-	const struct delay_run *run, struct gate_sheet *sheet)
-{
-	bool slow = run == &state->runs[RUN_SLOW];
-	double level = run->level / (double)run->blocks;
-
-	if (!gate_passed(sheet, GATE_LASTS, (double)run->blocks,
-		    slow ? SLOW_BLOCKS_MIN : QUICK_BLOCKS_MIN) ||
-		!gate_passed_in(sheet, GATE_DELAY,
-			(double)run->sums.delay_ns / (double)run->sums.steps, WAKE_UP_NS, 1e6))
-		return false;
-	if (!small_is_certain(judge, run) &&
-		!gate_passed(sheet, GATE_CERTAIN, level, DELAY_SHARE_MIN))
-		return false;
-	if (!gate_passed(sheet, GATE_LEVEL, level, judge_level_min(state, run)) &&
-		!(slow && level >= RARE_SHARE_MIN &&
-			gate_passed(sheet, GATE_LEVEL,
-				height_of_hits(judge, state, steps_of_run(judge, run)),
-				RARE_HEIGHT_MIN)))
-		return false;
-	return !slow ||
-	       gate_passed(sheet, GATE_NOISE, level,
-		       judge_chance_level(judge->noise_scale, run->blocks, state->usual_blocks));
+	return signal_latest_level(&state->signal, &judge->times,
+		       steps < POWER_CAP_STEPS ? steps : POWER_CAP_STEPS, true) < WANDERS_MAX;
 }
 
 /* No noise, by statistics. */
-static bool is_clear(const struct judge *judge, uint32_t rank, const struct delay_run *run,
+static bool is_clear(const struct judge *judge, uint32_t rank, const struct run *run,
 	struct gate_sheet *sheet)
 {
 	return gate_passed(sheet, GATE_CHANGE, run->change.evidence, CHANGE_THRESHOLD) &&
-	       hit_more_than_peers(judge, rank, run, run->level / (double)run->blocks, sheet) &&
-	       gate_is(sheet, GATE_USUAL, judge->ranks[rank].settled);
+	       hit_more_than_peers(judge, rank, run, run_level(run), sheet) &&
+	       gate_is(sheet, GATE_USUAL, judge->ranks[rank].signal.settled);
 }
 
 /* Of a known class, and nothing that hosts, devices or programs do by themselves. */
-static bool is_explained(const struct judge *judge, uint32_t rank, const struct delay_run *run,
+static bool is_explained(const struct judge *judge, uint32_t rank, const struct run *run,
 	const struct explanation *why, struct gate_sheet *sheet)
 {
 	const struct rank_state *state = &judge->ranks[rank];
@@ -382,7 +255,7 @@ static bool is_explained(const struct judge *judge, uint32_t rank, const struct 
 				!judge_gpu_power_bound(judge, rank, run)))
 		return false;
 	/* Where all ranks' work differs from step to step, some rank has more of it for a while. */
-	if (why->computes && !gate_passed(sheet, GATE_UNEVEN, run->level / (double)run->blocks,
+	if (why->computes && !gate_passed(sheet, GATE_UNEVEN, run_level(run),
 				     UNEVEN_TIMES_MIN * judge_uneven_level(judge)))
 		return false;
 	return gate_is(sheet, GATE_LAUNCHES, judge_launches_prove(judge, rank, run, why)) &&
@@ -390,15 +263,20 @@ static bool is_explained(const struct judge *judge, uint32_t rank, const struct 
 }
 
 /* A change is told when it is large enough to matter and really makes the step longer. */
-bool judge_worth_telling(const struct judge *judge, uint32_t rank, const struct delay_run *run,
+bool judge_worth_telling(const struct judge *judge, uint32_t rank, enum run_kind kind,
 	struct explanation *why, struct gate_sheet *sheet)
 {
 	const struct rank_state *state = &judge->ranks[rank];
+	const struct run *run = &state->signal.runs[kind];
 	bool certain;
 
-	if (!is_large(judge, state, run, sheet) || !makes_steps_longer(judge, run, sheet))
+	if (!small_is_certain(judge, run) &&
+		!gate_passed(sheet, GATE_CERTAIN, run_level(run), DELAY_SHARE_MIN))
 		return false;
-	certain = throttled_beyond_doubt(&run->sums, judge_level_min(state, run));
+	if (!run_is_large(&state->signal, &judge->times, kind, judge->noise_scale, sheet) ||
+		!makes_steps_longer(judge, run, sheet))
+		return false;
+	certain = throttled_beyond_doubt(&run->sums, run_least(run));
 	if (!certain && !is_clear(judge, rank, run, sheet))
 		return false;
 	/* Why is asked last: it takes longer than all else. */
@@ -406,27 +284,27 @@ bool judge_worth_telling(const struct judge *judge, uint32_t rank, const struct 
 	return is_explained(judge, rank, run, why, sheet) &&
 	       (certain || gate_passed(sheet, GATE_EVIDENCE, run->change.evidence,
 				   evidence_needed(judge, state, run, why,
-					   run->level / (double)run->blocks)));
+					   run_level(run))));
 }
 
-bool judge_evidence_suffices(const struct judge *judge, uint32_t rank, const struct delay_run *run,
+bool judge_evidence_suffices(const struct judge *judge, uint32_t rank, const struct run *run,
 	struct explanation *why, struct gate_sheet *sheet)
 {
 	judge_explain_run(judge, rank, run, why);
 	return gate_is(sheet, GATE_CLASS, why->verdict_class != VERDICT_UNKNOWN) &&
 	       gate_passed(sheet, GATE_EVIDENCE, run->change.evidence,
 		       evidence_needed(judge, &judge->ranks[rank], run, why,
-			       run->level / (double)run->blocks));
+			       run_level(run)));
 }
 
 /* A steep run has something to say only of what came later than the quick one, and has a cause. */
 static bool steep_tells(const struct judge *judge, uint32_t rank)
 {
 	const struct rank_state *state = &judge->ranks[rank];
-	const struct delay_run *steep = &state->runs[RUN_STEEP];
+	const struct run *steep = &state->signal.runs[RUN_STEEP];
 	struct explanation why;
 
-	if (steep->first_step <= state->runs[RUN_QUICK].first_step)
+	if (steep->first_step <= state->signal.runs[RUN_QUICK].first_step)
 		return false;
 	judge_explain_run(judge, rank, steep, &why);
 	return cause_says_why(why.cause);
@@ -436,36 +314,26 @@ static bool is_to_tell(const struct judge *judge, uint32_t rank, enum run_kind k
 	struct explanation *why, struct gate_sheet *sheet)
 {
 	const struct rank_state *state = &judge->ranks[rank];
-	const struct delay_run *run = &state->runs[kind];
 
 	if (!gate_is(sheet, GATE_PRESENT, state->in_block) ||
-		!gate_is(sheet, GATE_FREE, !state->track))
+		!gate_is(sheet, GATE_FREE, !state->incident))
 		return false;
-	/* What has ended is not told any more. */
-	if (kind != RUN_SLOW &&
-		!gate_passed(sheet, GATE_LOUD, state->level, QUIET_SHARE * DELAY_SHARE_MIN))
-		return false;
-	/* What began a moment ago is the quick run's to tell: it may be a stall. */
-	if (kind == RUN_SLOW && !gate_is(sheet, GATE_NOT_NEW,
-					!judge_suspected(state, RUN_QUICK) ||
-						state->runs[RUN_QUICK].blocks >= SLOW_BLOCKS_MIN))
-		return false;
-	return gate_passed(sheet, GATE_CHANGE, run->change.sum, CHANGE_THRESHOLD) &&
+	return run_is_open(&state->signal, kind, sheet) &&
 	       (kind != RUN_STEEP || gate_is(sheet, GATE_APART, steep_tells(judge, rank))) &&
-	       judge_worth_telling(judge, rank, run, why, sheet);
+	       judge_worth_telling(judge, rank, kind, why, sheet);
 }
 
 /* The order in which runs are told of, the quick one first. */
-static const enum run_kind run_order[RANK_RUN_NR] = {RUN_QUICK, RUN_STEEP, RUN_SLOW};
+static const enum run_kind run_order[RUN_NR] = {RUN_QUICK, RUN_STEEP, RUN_SLOW};
 
 /* Tells of the first run that is over its threshold and worth telling. */
 static int judge_rank(struct judge *judge, uint32_t rank)
 {
 	struct explanation why;
 
-	for (int i = 0; i < RANK_RUN_NR; i++) {
+	for (int i = 0; i < RUN_NR; i++) {
 		if (is_to_tell(judge, rank, run_order[i], &why, NULL))
-			return judge_open(judge, rank, &judge->ranks[rank].runs[run_order[i]]);
+			return judge_open(judge, rank, &judge->ranks[rank].signal.runs[run_order[i]]);
 	}
 	return 0;
 }
@@ -473,13 +341,13 @@ static int judge_rank(struct judge *judge, uint32_t rank)
 /* The same, and says why; of the run that came furthest. */
 static int judge_rank_on_sheet(struct judge *judge, uint32_t rank)
 {
-	const struct delay_run *runs = judge->ranks[rank].runs;
+	const struct run *runs = judge->ranks[rank].signal.runs;
 	struct explanation why = {0}, best_why = {0};
 	struct gate_sheet sheet, best;
 	bool told = false;
 	int error = 0;
 
-	for (int i = 0; i < RANK_RUN_NR && !told; i++) {
+	for (int i = 0; i < RUN_NR && !told; i++) {
 		judge_sheet_begin(judge, rank, &sheet);
 		told = is_to_tell(judge, rank, run_order[i], &why, &sheet);
 		if (i > 0 && gate_sheet_reach(&sheet) <= gate_sheet_reach(&best))
@@ -508,6 +376,7 @@ static void reset_block(struct judge *judge)
 		state->link_count = 0;
 	}
 	judge->block = (struct block){0};
+	memset(judge->suspect_gain_ns, 0, sizeof(judge->suspect_gain_ns));
 	judge->blocks++;
 }
 
@@ -519,20 +388,20 @@ static double level_of_late(const struct judge *judge)
 	for (uint32_t r = 0; r < judge->rank_end; r++) {
 		const struct rank_state *state = &judge->ranks[r];
 
-		if (state->in_block && !state->track &&
-			state->runs[RUN_QUICK].change.sum >= CHANGE_NEAR)
-			level = fmax(level, state->level);
+		if (state->in_block && !state->incident &&
+			state->signal.runs[RUN_QUICK].change.sum >= CHANGE_NEAR)
+			level = fmax(level, state->signal.level);
 	}
-	for (size_t t = 0; t < judge->track_count; t++) {
-		const struct track *track = &judge->tracks[t];
+	for (size_t t = 0; t < judge->incident_count; t++) {
+		const struct incident *incident = &judge->incidents[t];
 		double share_of_block = 1;
 
-		if (!track->active || track->comm)
+		if (!incident->active || incident->kind == INCIDENT_TRANSFERS)
 			continue;
-		if (track->every)
-			(void)judge_periodic_level(
-				judge, NULL, track->every, track->phase, &share_of_block);
-		level = fmax(level, share_of_block * track->level);
+		if (incident->every)
+			(void)periodic_level(&judge->comm->signal, &judge->times, &judge->block,
+				incident->every, incident->phase, &share_of_block);
+		level = fmax(level, share_of_block * incident->level);
 	}
 	return level;
 }
@@ -554,7 +423,7 @@ int judge_close_block(struct judge *judge)
 	judge_launches_block(judge);
 	judge_periodic_look(judge);
 	bool slow_transfers = judge_comm_block(judge, level_of_late(judge));
-	enum imbalance uneven = judge_imbalance_block(judge);
+	judge_imbalance_block(judge);
 
 	error = judge_comm_move(judge);
 	judge_follow(judge);
@@ -564,9 +433,13 @@ int judge_close_block(struct judge *judge)
 	for (uint32_t r = 0; r < judge->rank_end && error == 0; r++)
 		error = judge->on_sheet ? judge_rank_on_sheet(judge, r) : judge_rank(judge, r);
 	if (slow_transfers && error == 0)
-		error = judge_open_comm(judge);
-	if (uneven != IMBALANCE_NONE && error == 0)
-		error = judge_open_imbalance(judge, uneven);
+		error = judge_open_job(judge, INCIDENT_TRANSFERS, &judge->comm->run);
+	for (int kind = INCIDENT_STAGES; kind <= INCIDENT_SEQUENCES && error == 0; kind++) {
+		const struct run *run = judge_imbalance_alarm(judge, (enum incident_kind)kind);
+
+		if (run)
+			error = judge_open_job(judge, (enum incident_kind)kind, run);
+	}
 	reset_block(judge);
 	return error;
 }

@@ -28,7 +28,7 @@ struct explain_context judge_explain_context(const struct judge *judge, int64_t 
 	};
 }
 
-void judge_explain_run(const struct judge *judge, uint32_t rank, const struct delay_run *run,
+void judge_explain_run(const struct judge *judge, uint32_t rank, const struct run *run,
 	struct explanation *explanation)
 {
 	int64_t now_ns = judge_now_ns(judge);
@@ -39,7 +39,7 @@ void judge_explain_run(const struct judge *judge, uint32_t rank, const struct de
 		.rank_count = 1,
 		.every_steps = run->every,
 		.sums = run->sums,
-		.onset_ns = now_ns - judge_run_span_ns(run),
+		.onset_ns = now_ns - run_span_ns(run),
 		.loud_until_ns = now_ns,
 		.past = &past,
 	};
@@ -48,17 +48,17 @@ void judge_explain_run(const struct judge *judge, uint32_t rank, const struct de
 	explain(&context, &episode, explanation);
 }
 
-void judge_tell_cause(const struct judge *judge, const struct track *track, struct verdict *verdict)
+void judge_tell_cause(const struct judge *judge, const struct incident *incident, struct verdict *verdict)
 {
-	const struct explain_context context = judge_explain_context(judge, track->loud_until_ns);
+	const struct explain_context context = judge_explain_context(judge, incident->loud_until_ns);
 	const struct episode episode = {
 		.ranks = verdict->ranks,
 		.rank_count = verdict->rank_count,
 		.every_steps = verdict->every_steps,
-		.sums = track->sums,
-		.onset_ns = track->onset_ns,
-		.loud_until_ns = track->loud_until_ns,
-		.past = &track->past,
+		.sums = incident->sums,
+		.onset_ns = incident->onset_ns,
+		.loud_until_ns = incident->loud_until_ns,
+		.past = &incident->past,
 	};
 	struct explanation explanation;
 

@@ -89,7 +89,8 @@ static double take_rows(struct judge *judge, const struct step_grid *grid)
  * What some ranks gain shows with the others in the next step. For the blocks it counts at once, as a mean, which
  * noise of single groups does not reach; for the onset, where it is largest.
  */
-static void note_gain(struct comm_state *comm, const struct step_grid *grid, int64_t gain_ns)
+static void note_gain(
+	struct comm_state *comm, const struct step_grid *grid, int64_t gain_ns, bool told)
 {
 	int64_t sum_ns = 0, most_ns = 0, mean_ns;
 
@@ -102,8 +103,8 @@ static void note_gain(struct comm_state *comm, const struct step_grid *grid, int
 	}
 	mean_ns = grid->row_count ? sum_ns / (int64_t)grid->row_count : 0;
 	comm->block_gain_ns += gain_ns + mean_ns - comm->ahead_mean_ns;
-	comm->steps[grid->number % STEP_HISTORY] =
-		fmaxf((float)(gain_ns + most_ns - comm->ahead_most_ns), 0);
+	signal_take_step(&comm->signal, grid->number,
+		fmax((double)(gain_ns + most_ns - comm->ahead_most_ns), 0), told);
 	comm->ahead_mean_ns = mean_ns;
 	comm->ahead_most_ns = most_ns;
 }
@@ -146,7 +147,7 @@ int judge_comm_step(struct judge *judge, const struct step_grid *grid)
 		whatif_line_reset(&comm->line);
 	comm->slow_before = slow;
 	comm->step_gain_ns = gain_ns;
-	note_gain(comm, grid, gain_ns);
+	note_gain(comm, grid, gain_ns, judge_comm_incident(judge) != NULL);
 	return error;
 }
 
@@ -257,103 +258,37 @@ static void close_shapes(struct judge *judge, bool learn)
 	}
 }
 
-/* The track of transfers; NULL: none holds. */
-static const struct track *comm_track(const struct judge *judge)
+struct incident *judge_comm_incident(struct judge *judge)
 {
-	for (size_t t = 0; t < judge->track_count; t++) {
-		if (judge->tracks[t].active && judge->tracks[t].comm)
-			return &judge->tracks[t];
+	for (size_t i = 0; i < judge->incident_count; i++) {
+		struct incident *incident = &judge->incidents[i];
+
+		if (incident->active && incident->kind == INCIDENT_TRANSFERS)
+			return incident;
 	}
 	return NULL;
 }
 
-/* Shares below it are not told. */
-static double least_share(const struct comm_run *run)
-{
-	return run->small ? SMALL_SHARE_MIN : COMM_SHARE_MIN;
-}
-
-void judge_comm_extend(const struct judge *judge, struct comm_run *run)
-{
-	double mean;
-	bool loud;
-
-	if (run->blocks == 0)
-		*run = (struct comm_run){.first_step = judge->block.first_step,
-			.start_ns = judge->block.start_ns,
-			.small = run->small};
-	run->time_ns += judge->block.time_ns;
-	run->excess_ns += judge->comm->excess_ns;
-	run->steps += judge->block.steps;
-	run->blocks++;
-	mean = (double)run->excess_ns / (double)run->time_ns;
-	loud = judge->comm->excess_share >=
-	       fmax(QUIET_SHARE * least_share(run), QUIET_OF_LEVEL * mean);
-	run->loud_blocks += loud;
-	run->loud_ns += loud ? judge->block.time_ns : 0;
-}
-
 double judge_comm_cost_ns(const struct comm_state *comm, double time_ns, double gain_ns)
 {
-	double past[2 * PAST_BLOCKS], usual;
-	uint32_t kept = comm->past_count < 2 * PAST_BLOCKS ? comm->past_count : 2 * PAST_BLOCKS;
-
-	for (uint32_t i = 0; i < kept; i++)
-		past[i] = (double)comm->past[i];
 	/* Replays of quiet time gain less than half of it by noise. */
-	usual = kept ? fmin(fmax(median_double(past, kept), 0), HALF_SHARE) : 0;
+	double usual = fmin(comm->signal.usual, HALF_SHARE);
+
 	return fmax((gain_ns - usual * time_ns) / (1 - usual), 0);
 }
 
 double judge_comm_share(const struct comm_state *comm)
 {
-	const struct comm_run *run = &comm->run;
+	const struct excess_sums *sums = &comm->run.sums;
 
-	return run->time_ns > 0 ? (double)run->excess_ns / (double)run->time_ns : 0;
+	return sums->time_ns > 0 ? (double)sums->delay_ns / (double)sums->time_ns : 0;
 }
 
 double judge_comm_step_ns(const struct comm_state *comm)
 {
-	const struct comm_run *run = &comm->run;
+	const struct excess_sums *sums = &comm->run.sums;
 
-	return run->steps ? (double)run->time_ns / (double)run->steps : 0;
-}
-
-/*
- * A block that alone is longer than all others of its run together is a stall: it lends them no level. One
- * in a run, so that stalls that come again count.
- */
-static void drop_stall(struct comm_run *run, int64_t excess_ns)
-{
-	if (run->peak_ns < 0 && excess_ns <= -run->peak_ns)
-		return;
-	if (run->peak_ns < 0) { /* what was taken for it was none beside this */
-		run->excess_ns -= run->peak_ns;
-		run->loud_blocks++;
-	}
-	if (excess_ns > run->peak_ns)
-		run->peak_ns = excess_ns;
-	if (run->blocks <= QUICK_BLOCKS_MIN || 2 * run->peak_ns <= run->excess_ns)
-		return;
-	run->excess_ns -= run->peak_ns;
-	run->peak_ns = -run->peak_ns;
-	run->loud_blocks -= run->loud_blocks > 0;
-}
-
-/* The noise of before a run that has just begun. */
-static struct change_noise comm_noise(const struct comm_state *comm, enum run_kind kind)
-{
-	double past[2 * PAST_BLOCKS];
-	uint32_t kept = comm->past_count < 2 * PAST_BLOCKS ? comm->past_count : 2 * PAST_BLOCKS;
-	struct change_noise noise;
-	uint32_t count = 0;
-
-	for (uint32_t i = comm->series[kind].past_in_run + 1; i <= kept; i++)
-		past[count++] = (double)comm->past[(comm->past_count - i) % (2 * PAST_BLOCKS)];
-	noise = change_noise_of(past, count,
-		kind == RUN_QUICK ? QUICK_REFERENCE_SHARE * COMM_SHARE_MIN : SLOW_REFERENCE);
-	noise.forget = kind == RUN_QUICK ? 0 : SLOW_FORGET;
-	return noise;
+	return sums->steps ? (double)sums->time_ns / (double)sums->steps : 0;
 }
 
 /* Pairs of ranks that are slow, but of no one rank, are no location. */
@@ -369,10 +304,10 @@ static bool can_locate(struct judge *judge, struct verdict *probe)
 }
 
 /* The rank whose packets are lost is found to be the one whose link it is. */
-static bool loser_is_named(struct judge *judge, const struct comm_run *lossy)
+static bool loser_is_named(struct judge *judge, const struct run *lossy)
 {
 	struct comm_state *comm = judge->comm;
-	struct comm_run kept = comm->run;
+	struct run kept = comm->run;
 	struct verdict probe;
 
 	comm->run = *lossy;
@@ -386,51 +321,30 @@ static bool loser_is_named(struct judge *judge, const struct comm_run *lossy)
 static bool is_to_tell(struct judge *judge, enum run_kind kind, struct gate_sheet *sheet)
 {
 	struct comm_state *comm = judge->comm;
-	const struct comm_series *series = &comm->series[kind], *quick = &comm->series[RUN_QUICK];
-	const struct comm_run *run = &comm->run;
-	bool slow = kind == RUN_SLOW;
-	double share, least;
+	const struct signal *signal = &comm->signal;
 	struct verdict probe;
 
-	comm->run = series->run;
-	share = judge_comm_share(comm);
-	least = least_share(run);
-	/* What has ended is not told any more. */
-	if (!gate_passed(sheet, GATE_LOUD, comm->excess_share, QUIET_SHARE * least))
-		return false;
-	/* What began a moment ago is the quick run's to tell. */
-	if (slow &&
-		!gate_is(sheet, GATE_NOT_NEW,
-			quick->change.sum < CHANGE_SUSPECT || quick->run.blocks >= SLOW_BLOCKS_MIN))
-		return false;
-	if (!gate_passed(sheet, GATE_CHANGE, series->change.sum, CHANGE_THRESHOLD) ||
-		!gate_passed(sheet, GATE_LASTS, (double)run->blocks,
-			slow ? SLOW_BLOCKS_MIN : QUICK_BLOCKS_MIN) ||
-		!gate_passed_in(sheet, GATE_DELAY, (double)run->excess_ns,
-			WAKE_UP_NS * (double)run->steps, 1e6 * (double)run->steps) ||
-		!gate_passed(sheet, GATE_LEVEL, share, least))
-		return false;
-	if (slow && (!gate_passed(sheet, GATE_NOISE, share,
-			     judge_chance_level(comm_noise(comm, kind).scale, run->blocks,
-				     comm->past_count)) ||
-			    !gate_passed(sheet, GATE_OFTEN, (double)run->loud_blocks,
-				    TRANSFER_LOUD_BLOCKS_MIN)))
+	comm->run = signal->runs[kind];
+	if (!gate_is(sheet, GATE_USUAL, signal->settled) || !run_is_open(signal, kind, sheet) ||
+		!run_is_large(signal, &judge->times, kind, comm->noise_scale, sheet))
 		return false;
 	if (can_locate(judge, &probe))
 		return gate_is(sheet, GATE_LOCATED, true);
 	/* On one host there is no link to be slow, and what looks like one is a busy CPU. */
 	return gate_is(sheet, GATE_LOCATED,
-		!slow && judge->several_hosts && share >= LARGE_SHARE_MIN &&
-			series->change.evidence >= EVIDENCE_HIGH);
+		!comm->run.small && judge->several_hosts &&
+			judge_comm_share(comm) >= LARGE_SHARE_MIN &&
+			comm->run.change.evidence >= EVIDENCE_HIGH);
 }
 
 /* sheet, unless NULL: of the run that came furthest. */
 static bool worth_telling(struct judge *judge, struct gate_sheet *sheet)
 {
+	const struct signal *signal = &judge->comm->signal;
 	bool told = false;
 
-	for (int kind = 0; kind < RUN_NR && !told; kind++) {
-		const struct comm_series *series = &judge->comm->series[kind];
+	for (int kind = 0; kind < RUN_STEEP && !told; kind++) {
+		const struct run *run = &signal->runs[kind];
 		struct gate_sheet own;
 
 		if (sheet)
@@ -439,26 +353,26 @@ static bool worth_telling(struct judge *judge, struct gate_sheet *sheet)
 		if (!sheet || (kind > 0 && gate_sheet_reach(&own) <= gate_sheet_reach(sheet)))
 			continue;
 		*sheet = own;
-		sheet->level = judge->comm->excess_share;
+		sheet->level = signal->level;
 		sheet->small = kind == RUN_SLOW;
-		sheet->since_known = series->change.sum > 0;
-		sheet->since_step = series->run.first_step;
+		sheet->since_known = run->change.sum > 0;
+		sheet->since_step = run->first_step;
 	}
 	return told;
 }
 
-/* Transfers were not looked at. track: that tells of them already, or NULL. */
-static void tell_held(const struct judge *judge, enum gate gate, const struct track *track)
+/* Transfers were not looked at. incident: that tells of them already, or NULL. */
+static void tell_held(const struct judge *judge, enum gate gate, const struct incident *incident)
 {
 	struct gate_sheet sheet;
 
 	if (!judge->on_sheet)
 		return;
 	judge_sheet_begin(judge, GATE_OF_TRANSFERS, &sheet);
-	sheet.level = judge->comm->excess_share;
+	sheet.level = judge->comm->signal.level;
 	(void)gate_is(&sheet, gate, false);
-	if (track)
-		sheet.verdict = judge->verdicts[track->verdict].id;
+	if (incident)
+		sheet.verdict = judge->verdicts[incident->verdict].id;
 	judge->on_sheet(judge->sheet_context, &sheet, NULL);
 }
 
@@ -471,115 +385,114 @@ static bool worth_telling_on_sheet(struct judge *judge)
 	return told;
 }
 
+/* A rank that is late in these steps disturbs their transfers as well. */
+static bool rank_is_late(const struct judge *judge, const struct periodic *transfers)
+{
+	for (size_t p = 0; p < PERIODICS_MAX; p++) {
+		const struct periodic *found = &judge->periodics[p].found;
+
+		if (found->every == transfers->every && found->phase == transfers->phase &&
+			transfers->height < LATE_FACTOR * found->height)
+			return true;
+	}
+	return false;
+}
+
 /* The same of transfers that are long in every so-many-th step. */
 static bool periodic_worth_telling(struct judge *judge)
 {
+	struct comm_state *comm = judge->comm;
+	const struct periodic *periodic = &comm->periodic;
 	struct verdict probe;
 
-	return judge_periodic_transfers(judge, &judge->comm->run) && can_locate(judge, &probe);
-}
-
-/* A block that says nothing, for late ranks explain it: some of what was seen is forgotten. */
-static void forget_some(struct comm_state *comm)
-{
-	for (int kind = 0; kind < RUN_NR; kind++) {
-		struct comm_series *series = &comm->series[kind];
-
-		series->change.sum = fmax(0, series->change.sum - 0.5);
-		if (series->change.sum <= 0)
-			*series = (struct comm_series){0};
-	}
+	if (!periodic->every ||
+		!periodic_is_loud(periodic, &comm->signal, &judge->times, &judge->block, NULL) ||
+		rank_is_late(judge, periodic) ||
+		!periodic_is_proven(periodic, &judge->times, 1, NULL))
+		return false;
+	comm->run = periodic_run(periodic, &comm->signal, &judge->times);
+	return can_locate(judge, &probe);
 }
 
 /* Most blocks are quiet. What is usual is a median: it may be learnt from all. */
-static bool is_rare(const struct comm_run *run)
+static bool is_rare(const struct run *run)
 {
 	return 2 * run->loud_blocks < run->blocks;
 }
 
-static void push_one(struct judge *judge, enum run_kind kind)
+/* The noise of transfers is that of their own past. */
+static void find_noises(struct comm_state *comm, struct change_noise noises[RUN_NR])
 {
-	struct comm_state *comm = judge->comm;
-	struct comm_series *series = &comm->series[kind];
-	struct change_noise noise = comm_noise(comm, kind);
+	double past[PAST_BLOCKS];
+	size_t count = signal_past(&comm->signal, past);
 
-	(void)change_point_push(&series->change, &noise, comm->excess_share, 1);
-	if (series->change.run <= 1)
-		series->run = (struct comm_run){.small = kind == RUN_SLOW};
-	if (series->change.sum <= 0) {
-		series->past_in_run = 0;
-		return;
-	}
-	judge_comm_extend(judge, &series->run);
-	series->run.evidence = series->change.evidence;
-	drop_stall(&series->run, comm->excess_ns);
-}
-
-/* A slow run that was nobody's for so long is what transfers take now, until they rest. */
-static void push_series(struct judge *judge)
-{
-	struct comm_state *comm = judge->comm;
-	struct comm_series *slow = &comm->series[RUN_SLOW];
-
-	push_one(judge, RUN_QUICK);
-	comm->given_up &= comm->excess_share > SLOW_REFERENCE;
-	if (comm->given_up)
-		return;
-	push_one(judge, RUN_SLOW);
-	if (slow->run.blocks >=
-		(is_rare(&slow->run) ? TRANSFER_RARE_TRIES_MAX : TRANSFER_TRIES_MAX)) {
-		*slow = (struct comm_series){0};
-		comm->given_up = true;
-	}
+	signal_noises(past, count, noises);
+	comm->noise_scale = noises[RUN_SLOW].scale;
 }
 
 bool judge_comm_block(struct judge *judge, double rank_level)
 {
 	struct comm_state *comm = judge->comm;
-	const struct track *track = comm_track(judge);
-	bool active = track != NULL;
-	bool learn = !active && comm->series[RUN_QUICK].change.sum < CHANGE_SUSPECT;
-	bool alike = comm->series[RUN_SLOW].change.sum < CHANGE_NEAR ||
-		     is_rare(&comm->series[RUN_SLOW].run);
-	struct comm_run lossy;
+	struct signal *signal = &comm->signal;
+	const struct incident *incident = judge_comm_incident(judge);
+	bool learn = !incident && !signal_suspected(signal, RUN_QUICK);
+	bool alike = signal->runs[RUN_SLOW].change.sum < CHANGE_NEAR ||
+		     is_rare(&signal->runs[RUN_SLOW]);
+	const struct block_loss loss = {.sums = &comm->block, .weight = 1};
+	struct change_noise noises[RUN_NR];
+	struct run lossy;
 	bool explained, quiet, lost;
 
-	comm->excess_ns = comm->block_gain_ns;
-	comm->excess_share = fmin((double)comm->excess_ns / (double)judge->block.time_ns, 1);
+	comm->block = (struct excess_sums){.steps = judge->block.steps,
+		.time_ns = judge->block.time_ns,
+		.delay_ns = comm->block_gain_ns};
 	comm->block_gain_ns = 0;
+	signal_settle(signal, DELAY_SHARE_MIN);
+	/* At most all of it: a late departure shows in the next block. */
+	signal->level = fmin((double)comm->block.delay_ns / (double)comm->block.time_ns, 1) -
+			signal->usual;
+	find_noises(comm, noises);
 	/* a rank that is late, or held off the CPU, disturbs transfers too */
-	explained = comm->excess_share < LATE_FACTOR * rank_level;
+	explained = signal->level < LATE_FACTOR * rank_level;
 	/* What a late rank, or one off the CPU, adds to transfers must not become usual. */
-	quiet = learn && (rank_level <= 0 || comm->excess_share < COMM_SHARE_MIN / 2);
+	quiet = learn && (rank_level <= 0 || signal->level < COMM_SHARE_MIN / 2);
 	close_shapes(judge, quiet && alike);
 	link_flows_set_state(&judge->links,
-		learn && alike && comm->excess_share <= comm_noise(comm, RUN_QUICK).reference,
-		active);
-	lost = judge_loss_block(
-		judge, !active && !explained && comm->past_count >= WARM_UP_BLOCKS, &lossy);
-	if (active) {
-		tell_held(judge, GATE_FREE, track);
+		learn && alike && signal->level <= noises[RUN_QUICK].reference, incident != NULL);
+	lost = judge_loss_block(judge, !incident && !explained && signal->settled, &lossy);
+	if (incident || explained) {
+		if (!incident)
+			signal_forget_some(signal);
+		tell_held(judge, incident ? GATE_FREE : GATE_OWN, incident);
 		return false;
 	}
-	/* What counts as evidence is noise, too, as long as nothing is suspected. */
-	if (quiet || (learn && !explained)) {
-		comm->past[comm->past_count++ % (2 * PAST_BLOCKS)] = (float)comm->excess_share;
-		if (comm->past_count == 4 * PAST_BLOCKS)
-			comm->past_count = 2 * PAST_BLOCKS;
-		comm->series[RUN_QUICK].past_in_run +=
-			comm->series[RUN_QUICK].past_in_run < QUICK_BLOCKS_MIN;
-		comm->series[RUN_SLOW].past_in_run +=
-			comm->series[RUN_SLOW].past_in_run < 2 * PAST_BLOCKS - WARM_UP_BLOCKS;
-	}
-	if (explained || comm->past_count < WARM_UP_BLOCKS) {
-		forget_some(comm);
-		if (explained)
-			tell_held(judge, GATE_OWN, NULL);
-		return false;
-	}
+	signal_push(signal, &judge->block, &loss, noises);
 	if (lost && loser_is_named(judge, &lossy))
 		return true;
-	push_series(judge);
 	return (judge->on_sheet ? worth_telling_on_sheet(judge) : worth_telling(judge, NULL)) ||
 	       periodic_worth_telling(judge);
+}
+
+double judge_comm_latest_level(const struct judge *judge)
+{
+	uint64_t steps = steps_kept_since(&judge->times, 0);
+	const struct comm_state *comm = judge->comm;
+
+	/* Something small before it must not pass for its begin. */
+	return fmax(judge_comm_share(comm),
+		signal_latest_level(&comm->signal, &judge->times,
+			steps < LATEST_STEPS ? steps : LATEST_STEPS, false));
+}
+
+int64_t judge_comm_onset(const struct judge *judge, uint64_t *step)
+{
+	const struct comm_state *comm = judge->comm;
+	const struct run *run = &comm->run;
+
+	*step = run->first_step;
+	if (run->dated)
+		return run->start_ns;
+	*step = signal_onset(&comm->signal, &judge->times, &judge->block, run->first_step,
+		judge_comm_latest_level(judge));
+	return step_start_or(&judge->times, *step, run->start_ns);
 }

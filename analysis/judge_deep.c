@@ -7,18 +7,18 @@
 
 /*
  * A look comes when its verdict is quiet already, or has ended: what is slow for a few seconds only
- * deserves its cause as well. What is kept of a verdict until another one takes its track will do.
+ * deserves its cause as well. What is kept of a verdict until another one takes its incident will do.
  */
 static void tell_late(struct judge *judge)
 {
-	for (size_t t = 0; t < judge->track_count; t++) {
-		struct track *track = &judge->tracks[t];
-		struct verdict *verdict = &judge->verdicts[track->verdict];
+	for (size_t t = 0; t < judge->incident_count; t++) {
+		struct incident *incident = &judge->incidents[t];
+		struct verdict *verdict = &judge->verdicts[incident->verdict];
 
-		if (track->comm || track->imbalance || verdict->cause != CAUSE_UNKNOWN)
+		if (incident->kind != INCIDENT_RANKS || verdict->cause != CAUSE_UNKNOWN)
 			continue;
-		judge_tell_cause(judge, track, verdict);
-		if (verdict->cause != CAUSE_UNKNOWN && !track->active && judge->options.on_verdict)
+		judge_tell_cause(judge, incident, verdict);
+		if (verdict->cause != CAUSE_UNKNOWN && !incident->active && judge->options.on_verdict)
 			judge->options.on_verdict(
 				judge->options.context, VERDICT_EVENT_UPDATE, verdict);
 	}
@@ -54,21 +54,21 @@ static bool is_suspect(const struct judge *judge, uint32_t rank)
 
 	if (!(state->evidence_mask & EVIDENCE_KERNELS) || !state->in_block)
 		return false;
-	if (!state->track)
-		return state->runs[RUN_QUICK].change.sum >= CHANGE_THRESHOLD / 2 &&
-		       state->runs[RUN_QUICK].sums.on_device &&
-		       judge_worth_telling(judge, rank, &state->runs[RUN_QUICK], &why, NULL);
-	verdict = &judge->verdicts[judge->tracks[state->track - 1].verdict];
-	return looks_can_tell(judge->tracks[state->track - 1].sums.on_device,
+	if (!state->incident)
+		return state->signal.runs[RUN_QUICK].change.sum >= CHANGE_THRESHOLD / 2 &&
+		       state->signal.runs[RUN_QUICK].sums.on_device &&
+		       judge_worth_telling(judge, rank, RUN_QUICK, &why, NULL);
+	verdict = &judge->verdicts[judge->incidents[state->incident - 1].verdict];
+	return looks_can_tell(judge->incidents[state->incident - 1].sums.on_device,
 		(enum verdict_class)verdict->verdict_class, (enum cause)verdict->cause);
 }
 
 /* The suspect is in a verdict, and was not looked at since its onset. */
 static bool is_first(const struct judge *judge, uint32_t suspect)
 {
-	uint32_t track = judge->ranks[suspect].track;
+	uint32_t incident = judge->ranks[suspect].incident;
 
-	return track && !looks_newest(judge->looks, suspect, judge->tracks[track - 1].onset_ns,
+	return incident && !looks_newest(judge->looks, suspect, judge->incidents[incident - 1].onset_ns,
 				INT64_MAX, true);
 }
 
@@ -82,7 +82,7 @@ static bool find_control(const struct judge *judge, uint32_t suspect,
 	for (uint32_t r = 0; r < judge->rank_end; r++) {
 		const struct rank_state *state = &judge->ranks[r];
 
-		if (r == suspect || state->track || !state->in_block ||
+		if (r == suspect || state->incident || !state->in_block ||
 			!(state->evidence_mask & EVIDENCE_KERNELS) || judge_suspected_any(state) ||
 			state->totals.role != judge->ranks[suspect].totals.role ||
 			(found && state->long_run >= judge->ranks[*control].long_run) ||
@@ -106,7 +106,7 @@ size_t judge_look_wants(const struct judge *judge,
 		if (!is_suspect(judge, r) || !may_look(context, r, want.first) ||
 			!find_control(judge, r, may_look, context, &want.control))
 			continue;
-		want.step_ns = judge->step_length_ns[(judge->next_step - 1) % STEP_HISTORY];
+		want.step_ns = (int64_t)step_length_ns(&judge->times, judge->times.next - 1);
 		wants[count++] = want;
 	}
 	return count;

@@ -40,8 +40,8 @@ void judge_experts_step(struct judge *judge, const struct step_grid *grid)
 	for (size_t r = 0; r < grid->row_count; r++) {
 		struct rank_state *state = &judge->ranks[grid->rows[r].rank];
 
-		if ((state->track || state->runs[RUN_QUICK].change.sum > 0 ||
-			    state->runs[RUN_SLOW].change.sum > 0) &&
+		if ((state->incident || state->signal.runs[RUN_QUICK].change.sum > 0 ||
+			    state->signal.runs[RUN_SLOW].change.sum > 0) &&
 			!grid->rows[r].hole && !grid->rows[r].works && judge->blame.rows[r].judged)
 			take_segments(judge, grid, r, state);
 	}

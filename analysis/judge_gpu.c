@@ -11,7 +11,7 @@
  * there before may be idle.
  */
 static bool is_newly_shared(
-	const struct judge *judge, uint32_t rank, const struct delay_run *run, int64_t now_ns)
+	const struct judge *judge, uint32_t rank, const struct run *run, int64_t now_ns)
 {
 	const struct rank_state *state = &judge->ranks[rank];
 	int64_t before_ns = now_ns - run->sums.time_ns - GPU_NEW_PROCESS_NS, before, now;
@@ -21,7 +21,7 @@ static bool is_newly_shared(
 	       now > before;
 }
 
-bool judge_gpu_power_bound(const struct judge *judge, uint32_t rank, const struct delay_run *run)
+bool judge_gpu_power_bound(const struct judge *judge, uint32_t rank, const struct run *run)
 {
 	int64_t now_ns = judge->block.start_ns + judge->block.time_ns, reasons;
 	size_t bound = 0, known = 0;
@@ -41,7 +41,7 @@ bool judge_gpu_power_bound(const struct judge *judge, uint32_t rank, const struc
 static bool was_told(const struct judge *judge, uint64_t step)
 {
 	for (uint32_t r = 0; r < judge->rank_end && r < EXPLAIN_OTHERS_MAX; r++) {
-		if (signbit(judge->ranks[r].delays[step % STEP_HISTORY]))
+		if (signbit(judge->ranks[r].signal.lost_ns[step % STEP_HISTORY]))
 			return true;
 	}
 	return false;
@@ -50,36 +50,36 @@ static bool was_told(const struct judge *judge, uint64_t step)
 double judge_gpu_usual_step_ns(const struct judge *judge, uint64_t before_step)
 {
 	double lengths[STEP_HISTORY];
-	uint64_t first = judge->next_step > STEP_HISTORY ? judge->next_step - STEP_HISTORY : 0;
+	uint64_t first = judge->times.next > STEP_HISTORY ? judge->times.next - STEP_HISTORY : 0;
 	size_t count = 0;
 
 	for (uint64_t s = first; s < before_step && count < STEP_HISTORY; s++) {
 		if (!was_told(judge, s))
-			lengths[count++] = (double)judge->step_length_ns[s % STEP_HISTORY];
+			lengths[count++] = step_length_ns(&judge->times, s);
 	}
 	return count >= GPU_USUAL_STEPS_MIN ? lower_median_double(lengths, count) : 0;
 }
 
-static bool is_alone(const struct judge *judge, const struct track *track)
+static bool is_alone(const struct judge *judge, const struct incident *incident)
 {
-	for (size_t t = 0; t < judge->track_count; t++) {
-		if (judge->tracks[t].active && &judge->tracks[t] != track)
+	for (size_t t = 0; t < judge->incident_count; t++) {
+		if (judge->incidents[t].active && &judge->incidents[t] != incident)
 			return false;
 	}
-	return judge->verdicts[track->verdict].rank_count == 1;
+	return judge->verdicts[incident->verdict].rank_count == 1;
 }
 
-double judge_gpu_gain_ns(const struct judge *judge, const struct track *track)
+double judge_gpu_gain_ns(const struct judge *judge, const struct incident *incident)
 {
-	double usual_ns = (double)track->steps * track->usual_step_ns;
-	double time_ns = (double)track->time_ns, gain_ns = (double)track->gain_ns;
+	double usual_ns = (double)incident->steps * incident->usual_step_ns;
+	double time_ns = (double)incident->time_ns, gain_ns = (double)incident->gain_ns;
 	double grown_ns = time_ns - usual_ns;
 
-	if (!track->sums.on_device || usual_ns <= 0 || grown_ns < 0)
+	if (!incident->sums.on_device || usual_ns <= 0 || grown_ns < 0)
 		return gain_ns;
 	if (grown_ns <= gain_ns)
 		return usual_ns > GPU_WAITING_SPEED_MAX * (time_ns - gain_ns) ? gain_ns : grown_ns;
 	/* What the replay finds hidden behind other work may not be: its own delay is the limit. */
-	return is_alone(judge, track) ? fmax(gain_ns, fmin(grown_ns, (double)track->sums.delay_ns))
+	return is_alone(judge, incident) ? fmax(gain_ns, fmin(grown_ns, (double)incident->sums.delay_ns))
 				      : gain_ns;
 }

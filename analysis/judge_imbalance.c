@@ -348,7 +348,7 @@ int judge_imbalance_step(struct judge *judge, const struct step_grid *grid)
 		error = judge_even_step(judge, grid, sampled, &gain_ns);
 	if (error < 0)
 		return error;
-	state->series[IMBALANCE_SEQUENCE].block_gain_ns += gain_ns;
+	state->block_gain_ns[1] += gain_ns;
 	gain_ns = 0;
 	state->uneven = grid->overlapped && mean_ns > 0 &&
 			(double)worst->step_work_ns > UNEVEN_WORK_MIN * mean_ns;
@@ -359,17 +359,8 @@ int judge_imbalance_step(struct judge *judge, const struct step_grid *grid)
 	if (error == 0)
 		error = replay_even(judge, grid, &gain_ns);
 	state->step_gain_ns = gain_ns;
-	state->series[IMBALANCE_STAGE].block_gain_ns += gain_ns;
+	state->block_gain_ns[0] += gain_ns;
 	return error;
-}
-
-static bool track_active(const struct judge *judge, enum imbalance kind)
-{
-	for (size_t t = 0; t < judge->track_count; t++) {
-		if (judge->tracks[t].active && judge->tracks[t].imbalance == kind)
-			return true;
-	}
-	return false;
 }
 
 /* The role with the most work in the block. */
@@ -398,43 +389,44 @@ static void close_roles(struct judge *judge)
 	}
 }
 
-enum imbalance judge_imbalance_block(struct judge *judge)
+/* Takes the block; of what is so by the program's own doing, nothing is usual. */
+static void push(const struct judge *judge, struct signal *signal, int64_t gain_ns)
 {
-	static const struct change_noise noise = {
-		.reference = QUICK_REFERENCE_SHARE * DELAY_SHARE_MIN,
-		.scale = 0.5 * DELAY_SHARE_MIN};
+	const struct excess_sums sums = {.steps = judge->block.steps,
+		.time_ns = judge->block.time_ns,
+		.delay_ns = gain_ns};
+	const struct block_loss loss = {.sums = &sums, .weight = 1};
+	struct change_noise noises[RUN_NR];
+	double none;
+
+	signal_noises(&none, 0, noises);
+	signal->level = (double)gain_ns / (double)judge->block.time_ns;
+	signal_push(signal, &judge->block, &loss, noises);
+}
+
+void judge_imbalance_block(struct judge *judge)
+{
 	struct imbalance_state *state = judge->imbalance;
-	enum imbalance alarm = IMBALANCE_NONE;
 
 	close_roles(judge);
-	for (int kind = IMBALANCE_STAGE; kind < IMBALANCE_NR; kind++) {
-		struct imbalance_series *series = &state->series[kind];
+	push(judge, &state->stages, state->block_gain_ns[0]);
+	push(judge, &state->uneven_input, state->sequences ? state->block_gain_ns[1] : 0);
+	state->block_gain_ns[0] = state->block_gain_ns[1] = 0;
+}
 
-		series->level = (double)series->block_gain_ns / (double)judge->block.time_ns;
-		if (kind == IMBALANCE_SEQUENCE && !state->sequences)
-			series->level = 0;
-		series->block_gain_ns = 0;
-		if (track_active(judge, (enum imbalance)kind))
-			continue;
-		(void)change_point_push(&series->change, &noise, series->level, 1);
-		if (series->change.sum <= 0)
-			continue;
-		if (series->change.run <= 1) {
-			series->run_gain_ns = series->run_time_ns = 0;
-			series->run_blocks = 0;
-			series->run_first_step = judge->block.first_step;
-			series->run_start_ns = judge->block.start_ns;
-		}
-		series->run_gain_ns += (int64_t)(series->level * (double)judge->block.time_ns);
-		series->run_time_ns += judge->block.time_ns;
-		series->run_blocks++;
-		if (series->change.sum >= CHANGE_THRESHOLD &&
-			series->run_blocks >= QUICK_BLOCKS_MIN && judge->blocks >= WARM_UP_BLOCKS &&
-			(double)series->run_gain_ns >=
-				DELAY_SHARE_MIN * (double)series->run_time_ns)
-			alarm = (enum imbalance)kind;
+const struct run *judge_imbalance_alarm(const struct judge *judge, enum incident_kind kind)
+{
+	const struct signal *signal = kind == INCIDENT_STAGES ? &judge->imbalance->stages
+							      : &judge->imbalance->uneven_input;
+
+	for (size_t i = 0; i < judge->incident_count; i++) {
+		if (judge->incidents[i].active && judge->incidents[i].kind == kind)
+			return NULL;
 	}
-	return alarm;
+	return judge->blocks >= WARM_UP_BLOCKS && run_is_open(signal, RUN_QUICK, NULL) &&
+			       run_is_large(signal, &judge->times, RUN_QUICK, 0, NULL)
+		       ? &signal->runs[RUN_QUICK]
+		       : NULL;
 }
 
 static void tell_sequences(const struct imbalance_state *state, struct verdict *verdict)
@@ -468,16 +460,17 @@ static void tell_sequences(const struct imbalance_state *state, struct verdict *
 			fmax(state->work, 1));
 }
 
-void judge_imbalance_tell(struct judge *judge, enum imbalance kind, struct verdict *verdict)
+void judge_imbalance_tell(
+	struct judge *judge, enum incident_kind kind, struct verdict *verdict)
 {
 	const struct imbalance_state *state = judge->imbalance;
 	struct verdict_evidence *evidence = &verdict->evidence[0];
 
-	verdict->cause = kind == IMBALANCE_STAGE ? CAUSE_STAGE_IMBALANCE : CAUSE_SEQUENCE_IMBALANCE;
+	verdict->cause = kind == INCIDENT_STAGES ? CAUSE_STAGE_IMBALANCE : CAUSE_SEQUENCE_IMBALANCE;
 	verdict->evidence_count = 1;
 	*evidence = (struct verdict_evidence){.kind = verdict->cause};
 	verdict->share_explained = 1;
-	if (kind == IMBALANCE_SEQUENCE) {
+	if (kind == INCIDENT_SEQUENCES) {
 		tell_sequences(state, verdict);
 		return; /* no rank is to blame */
 	}

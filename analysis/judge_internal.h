@@ -15,17 +15,8 @@ static inline int64_t judge_now_ns(const struct judge *judge)
 				  : judge->job.last_end.value;
 }
 
-/* What a run's sums are taken from: of every so-many-th step, the others too. */
-static inline int64_t judge_run_span_ns(const struct delay_run *run)
-{
-	return run->sums.time_ns * (run->every ? run->every : 1);
-}
-
-void excess_add(struct excess_sums *sums, const struct excess_sums *other);
-void excess_subtract(struct excess_sums *sums, const struct excess_sums *other);
-
 /* judge.c: some verdict holds, but for one; but may be NULL. */
-bool judge_verdict_holds(const struct judge *judge, const struct track *but);
+bool judge_verdict_holds(const struct judge *judge, const struct incident *but);
 
 /* judge_blocks.c */
 int judge_close_block(struct judge *judge) __attribute__((warn_unused_result));
@@ -34,31 +25,30 @@ int judge_pause(struct judge *judge) __attribute__((warn_unused_result));
 /* judge_hang.c: the job stood still between these times, as was told; that is no evidence of slowness. */
 bool judge_hang_holds(const struct judge *judge, int64_t start_ns, int64_t end_ns);
 /* The change on a rank is large enough, real enough and unlike what its peers have. */
-bool judge_worth_telling(const struct judge *judge, uint32_t rank, const struct delay_run *run,
+bool judge_worth_telling(const struct judge *judge, uint32_t rank, enum run_kind kind,
 	struct explanation *why, struct gate_sheet *sheet); /* sheet NULL: notes nothing */
-/*
- * Means over so many blocks, of which the one of what is usual, differ by less than this by chance. scale: of
- * the noise of one block.
- */
-double judge_chance_level(double scale, uint64_t blocks, uint64_t usual_blocks);
-/* Median length of these steps, as far as they are kept; 0 of too few. */
-double judge_usual_length(const struct judge *judge, uint64_t from, uint64_t until);
 /* A run has come so far that it is looked at what the job would be like without the rank. */
-bool judge_suspected(const struct rank_state *state, int kind);
-bool judge_suspected_any(const struct rank_state *state);
-
-/* Of a run, or of a verdict that came of it: below this level it is not told. */
-double judge_level_min(const struct rank_state *state, const struct delay_run *run);
-static inline double judge_quiet_level(const struct track *track)
+static inline bool judge_suspected(const struct rank_state *state, enum run_kind kind)
 {
-	return fmax(QUIET_SHARE * track->least, QUIET_OF_LEVEL * track->level);
+	return !state->incident && signal_suspected(&state->signal, kind);
+}
+
+static inline bool judge_suspected_any(const struct rank_state *state)
+{
+	return !state->incident && signal_suspected_any(&state->signal);
+}
+
+/* Of a verdict: a block below this level is quiet. */
+static inline double judge_quiet_level(const struct incident *incident)
+{
+	return fmax(QUIET_SHARE * incident->least, QUIET_OF_LEVEL * incident->level);
 }
 
 /*
  * What a run is made of is told of its rank: of a known class, for as long as its cause needs, and nothing
  * that hosts, devices or several ranks do now and then.
  */
-bool judge_evidence_suffices(const struct judge *judge, uint32_t rank, const struct delay_run *run,
+bool judge_evidence_suffices(const struct judge *judge, uint32_t rank, const struct run *run,
 	struct explanation *why, struct gate_sheet *sheet);
 
 /* judge_sheet.c: what is noted of a look at a rank, or at transfers; empties it, of the block. */
@@ -67,7 +57,7 @@ void judge_sheet_begin(const struct judge *judge, uint32_t rank, struct gate_she
  * Of a rank's run, before a verdict is opened of it: what it says beside its gates. True: there is a delay that nobody has
  * explained yet.
  */
-bool judge_sheet_describe(const struct judge *judge, const struct delay_run *run, bool small,
+bool judge_sheet_describe(const struct judge *judge, const struct run *run, bool small,
 	struct gate_sheet *sheet);
 /* Then, to who watches. opened: there was to be a verdict. */
 void judge_sheet_tell(const struct judge *judge, bool opened, struct gate_sheet *sheet,
@@ -77,9 +67,6 @@ void judge_sheet_tell(const struct judge *judge, bool opened, struct gate_sheet 
 /* Ends the block for all ranks; returns how many were in it, below 2 nothing was judged. */
 size_t judge_level_ranks(struct judge *judge);
 void judge_push_runs(struct judge *judge, size_t rank_count);
-/* A rank's delay in a step beyond what is usual for it, in ns. */
-double judge_step_delay(const struct judge *judge, const struct rank_state *state, uint64_t step);
-
 /* judge_comm.c */
 int judge_comm_step(struct judge *judge, const struct step_grid *grid)
 	__attribute__((warn_unused_result));
@@ -88,8 +75,8 @@ int judge_comm_step(struct judge *judge, const struct step_grid *grid)
  * explains as much of the transfers. Returns true at an alarm.
  */
 bool judge_comm_block(struct judge *judge, double rank_level);
-/* Takes the last block into a run; blocks 0: the run begins with it. */
-void judge_comm_extend(const struct judge *judge, struct comm_run *run);
+/* That tells of transfers; NULL: none holds. */
+struct incident *judge_comm_incident(struct judge *judge);
 /* Of the run that is looked at. */
 double judge_comm_share(const struct comm_state *comm);
 /*
@@ -158,7 +145,7 @@ bool judge_loss_find(
  * they are so much longer while packets of one rank are lost that no chance explains it: fills in since
  * when, as a run.
  */
-bool judge_loss_block(struct judge *judge, bool counts, struct comm_run *run);
+bool judge_loss_block(struct judge *judge, bool counts, struct run *run);
 /* A verdict on transfers begins: what was seen until now is in it. */
 void judge_loss_told(struct judge *judge);
 
@@ -192,10 +179,13 @@ double judge_uneven_level(const struct judge *judge);
 int judge_even_step(struct judge *judge, const struct step_grid *grid, bool sampled,
 	int64_t *gain_ns) __attribute__((warn_unused_result));
 void judge_even_fini(struct even_state *state);
-/* Ends the block; returns the kind that alarms, or IMBALANCE_NONE. */
-enum imbalance judge_imbalance_block(struct judge *judge);
+/* Ends the block. */
+void judge_imbalance_block(struct judge *judge);
+/* The run that is to be told of; NULL: none is, or one of the kind is told already. */
+const struct run *judge_imbalance_alarm(const struct judge *judge, enum incident_kind kind);
 /* Fills ranks, cause and evidence. */
-void judge_imbalance_tell(struct judge *judge, enum imbalance kind, struct verdict *verdict);
+void judge_imbalance_tell(
+	struct judge *judge, enum incident_kind kind, struct verdict *verdict);
 
 /* judge_costs.c: after all else; the gain is that of every rank like its controls. */
 int judge_costs_step(struct judge *judge, const struct step_grid *grid, int64_t length_ns,
@@ -204,11 +194,11 @@ void judge_costs_destroy(struct cost_state *state); /* NULL is fine */
 
 /*
  * judge_gpu.c: how long steps on devices were before a step, where no fault was told of; 0 when too few were. And
- * the gain of a track's loud blocks, held against these: less what its ideal steps would be shorter, and
+ * the gain of a incident's loud blocks, held against these: less what its ideal steps would be shorter, and
  * more, as far as its own delay goes, where steps grew by more than the replay gains.
  */
 double judge_gpu_usual_step_ns(const struct judge *judge, uint64_t before_step);
-double judge_gpu_gain_ns(const struct judge *judge, const struct track *track);
+double judge_gpu_gain_ns(const struct judge *judge, const struct incident *incident);
 
 /* judge_launches.c: takes what was seen of a rank in a step, */
 void judge_launches_take(struct rank_state *state, const struct step_launches *launches);
@@ -218,46 +208,52 @@ void judge_launches_block(struct judge *judge);
  * Whether a rank that only the host's times say to be late really held up the others: its device had
  * nothing to do meanwhile, or its host was waiting for it. True where there are device times.
  */
-bool judge_launches_prove(const struct judge *judge, uint32_t rank, const struct delay_run *run,
+bool judge_launches_prove(const struct judge *judge, uint32_t rank, const struct run *run,
 	const struct explanation *explanation);
 
-/* A rank's delay in its latest steps, as a share of their length; judge_blocks.c. */
-double judge_latest_level(
-	const struct judge *judge, const struct rank_state *state, uint64_t step_count);
-
 /* Most ranks' GPUs run at their power cap, and no other process has come to the rank's. */
-bool judge_gpu_power_bound(const struct judge *judge, uint32_t rank, const struct delay_run *run);
+bool judge_gpu_power_bound(const struct judge *judge, uint32_t rank, const struct run *run);
 
 /* judge_cause.c: why the rank of a run is slow, by what is known until now, */
-void judge_explain_run(const struct judge *judge, uint32_t rank, const struct delay_run *run,
+void judge_explain_run(const struct judge *judge, uint32_t rank, const struct run *run,
 	struct explanation *explanation);
-/* and why those of a track are, by what was known when it was last loud: class, cause and evidence into its verdict. */
+/* and why those of a incident are, by what was known when it was last loud: class, cause and evidence into its verdict. */
 void judge_tell_cause(
-	const struct judge *judge, const struct track *track, struct verdict *verdict);
+	const struct judge *judge, const struct incident *incident, struct verdict *verdict);
 struct explain_context judge_explain_context(const struct judge *judge, int64_t now_ns);
 
 /* judge_verdicts.c */
-int judge_open_imbalance(struct judge *judge, enum imbalance kind)
+/* Of transfers, or of the program's split. */
+int judge_open_job(struct judge *judge, enum incident_kind kind, const struct run *run)
 	__attribute__((warn_unused_result));
 /* Room for one more; -ENOSPC when there are too many. */
 int judge_add_verdict(struct judge *judge, struct verdict **verdict)
 	__attribute__((warn_unused_result));
-int judge_open(struct judge *judge, uint32_t rank, const struct delay_run *run)
+int judge_open(struct judge *judge, uint32_t rank, const struct run *run)
 	__attribute__((warn_unused_result));
-int judge_open_comm(struct judge *judge) __attribute__((warn_unused_result));
-void judge_end_track(struct judge *judge, struct track *track);
+void judge_end_incident(struct judge *judge, struct incident *incident);
 /* A verdict turns out to be of every so-many-th step. */
-void judge_track_periodic(
-	struct judge *judge, struct track *track, uint32_t every, uint64_t phase, double level);
+void judge_incident_periodic(
+	struct judge *judge, struct incident *incident, const struct periodic *found);
 void judge_follow(struct judge *judge); /* after a block: updates and recoveries */
-/* judge_onset.c: the first step of a change, by the history of a series; of_rank NULL: transfers. */
-uint64_t judge_onset(const struct judge *judge, const struct rank_state *of_rank,
-	uint64_t run_first_step, double level);
-/* What came after the alert says better how large the change is, and so where it began. */
-void judge_refine_onset(struct judge *judge, struct track *track);
-/* The same of the run of slow transfers: its step and that step's start. */
+/* Of the run of slow transfers: its first step, and that step's start. */
 int64_t judge_comm_onset(const struct judge *judge, uint64_t *step);
 /* By what share of the time transfers are longer, in the run or in its latest steps, whatever is more. */
 double judge_comm_latest_level(const struct judge *judge);
+
+/* judge_periodic.c: a rank's place becomes free. */
+void judge_periodic_forget(struct judge *judge, struct rank_state *state);
+/* What comes back in its steps; NULL: it has no place. */
+const struct periodic *judge_periodic_of(const struct judge *judge, const struct rank_state *state);
+/* Takes a step of a rank that has a place. */
+void judge_periodic_take(struct judge *judge, const struct rank_state *state, uint64_t step,
+	const struct excess_sums *sums);
+/*
+ * After a block: looks at ranks and transfers, once a second at most, and at verdicts, which may turn out
+ * to be of every so-many-th step.
+ */
+void judge_periodic_look(struct judge *judge);
+/* Then: tells of ranks for which it is certain. Returns 0 or a negative errno of judge_open(). */
+int judge_periodic_block(struct judge *judge) __attribute__((warn_unused_result));
 
 #endif

@@ -36,7 +36,7 @@ void judge_launches_take(struct rank_state *state, const struct step_launches *l
 
 	if (launches->window == 0)
 		return;
-	add(state->track ? &state->run_launches : &state->block_launches, &step);
+	add(state->incident ? &state->run_launches : &state->block_launches, &step);
 	add(&state->launches, &step);
 	if (state->launches.steps >= LAUNCH_STEPS_KEPT)
 		halve(&state->launches);
@@ -49,8 +49,8 @@ void judge_launches_block(struct judge *judge)
 	for (uint32_t r = 0; r < judge->rank_end; r++) {
 		struct rank_state *state = &judge->ranks[r];
 
-		quiet &= !state->track && !judge_suspected(state, RUN_QUICK);
-		if (!state->track && state->runs[RUN_QUICK].change.sum > 0)
+		quiet &= !state->incident && !judge_suspected(state, RUN_QUICK);
+		if (!state->incident && state->signal.runs[RUN_QUICK].change.sum > 0)
 			add(&state->run_launches, &state->block_launches);
 		state->block_launches = (struct launch_sums){0};
 	}
@@ -70,11 +70,11 @@ void judge_launches_block(struct judge *judge)
  * How much longer the steps of a run are than while nobody was suspected, or, where somebody always is, than
  * those before it; 0: not known.
  */
-static double growth_of(const struct judge *judge, const struct delay_run *run)
+static double growth_of(const struct judge *judge, const struct run *run)
 {
 	double usual_ns = judge->quiet_blocks >= LAUNCH_QUIET_BLOCKS_MIN
 				  ? judge->quiet_step_ns
-				  : judge_usual_length(judge, 0, run->first_step);
+				  : step_usual_ns(&judge->times, 0, run->first_step);
 
 	return usual_ns > 0 && judge->blocks > WARM_UP_BLOCKS
 		       ? (double)run->sums.time_ns / (double)run->sums.steps - usual_ns
@@ -114,7 +114,7 @@ static bool seen_by_kernel(
  * longer. That it launched nothing is seen in windows, or all the time by the kernel.
  */
 static bool held_up_by_host(const struct judge *judge, uint32_t rank,
-	const struct delay_run *of_run, const struct explanation *explanation)
+	const struct run *of_run, const struct explanation *explanation)
 {
 	const struct excess_sums *run = &of_run->sums;
 	const struct rank_state *state = &judge->ranks[rank];
@@ -137,7 +137,7 @@ static bool held_up_by_host(const struct judge *judge, uint32_t rank,
 	return idle_ns >= proof_ns || (longer && silence_ns >= proof_ns);
 }
 
-bool judge_launches_prove(const struct judge *judge, uint32_t rank, const struct delay_run *of_run,
+bool judge_launches_prove(const struct judge *judge, uint32_t rank, const struct run *of_run,
 	const struct explanation *explanation)
 {
 	if (!of_run->sums.host_times)

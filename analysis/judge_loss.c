@@ -143,7 +143,7 @@ void judge_loss_told(struct judge *judge)
 
 	watch->since = (struct loss_steps){0};
 	watch->first_step = UINT64_MAX;
-	watch->next_step = judge->next_step;
+	watch->next_step = judge->times.next;
 }
 
 /* Once a second: samples do not come more often. */
@@ -192,7 +192,7 @@ static double excess_above(const struct loss_steps *steps, int height)
 
 static void take_step(const struct judge *judge, uint64_t step, struct loss_steps *steps)
 {
-	double excess_ns = (double)judge->comm->steps[step % STEP_HISTORY];
+	double excess_ns = (double)judge->comm->signal.lost_ns[step % STEP_HISTORY];
 	int height = excess_ns >= 1 ? 63 - __builtin_clzll((uint64_t)excess_ns) : 0;
 
 	if (signbit(excess_ns)) /* told of, or of a rank that was late */
@@ -203,7 +203,7 @@ static void take_step(const struct judge *judge, uint64_t step, struct loss_step
 		halve(steps);
 	steps->counts[height]++;
 	steps->excess_ns[height] += excess_ns;
-	steps->time_ns += (double)judge->step_length_ns[step % STEP_HISTORY];
+	steps->time_ns += step_length_ns(&judge->times, step);
 }
 
 /*
@@ -214,13 +214,13 @@ static void take_steps(const struct judge *judge, struct loss_watch *watch)
 {
 	int64_t now_ns = judge->block.start_ns + judge->block.time_ns;
 
-	if (judge->next_step - watch->next_step > STEP_HISTORY)
-		watch->next_step = judge->next_step - STEP_HISTORY;
-	for (; watch->next_step < judge->next_step; watch->next_step++) {
+	if (judge->times.next - watch->next_step > STEP_HISTORY)
+		watch->next_step = judge->times.next - STEP_HISTORY;
+	for (; watch->next_step < judge->times.next; watch->next_step++) {
 		uint64_t step = watch->next_step;
-		int64_t start_ns = judge->step_start_ns[step % STEP_HISTORY];
+		int64_t start_ns = step_start_ns(&judge->times, step);
 		bool old = start_ns < now_ns - LOSS_LOOK_NS ||
-			   judge->next_step - step > STEP_HISTORY - LOSS_WAITING_ROOM;
+			   judge->times.next - step > STEP_HISTORY - LOSS_WAITING_ROOM;
 
 		if (!watch->active && !old)
 			break;
@@ -235,24 +235,24 @@ static void take_steps(const struct judge *judge, struct loss_watch *watch)
 }
 
 /* It begins with the first of these, where that is still known. */
-static void date_run(const struct judge *judge, double least_ns, struct comm_run *run)
+static void date_run(const struct judge *judge, double least_ns, struct run *run)
 {
 	uint64_t step = run->first_step;
 
-	if (judge->next_step - step > STEP_HISTORY)
+	if (judge->times.next - step > STEP_HISTORY)
 		return;
-	while (step < judge->next_step - 1 &&
-		(double)judge->comm->steps[step % STEP_HISTORY] < least_ns)
+	while (step < judge->times.next - 1 &&
+		(double)judge->comm->signal.lost_ns[step % STEP_HISTORY] < least_ns)
 		step++;
 	run->first_step = step;
-	run->start_ns = judge->step_start_ns[step % STEP_HISTORY];
+	run->start_ns = step_start_ns(&judge->times, step);
 }
 
 /*
  * Steps as bad as those that hold half of the excess: are they more frequent than otherwise, and is it
  * worth telling? As a run: these are the loud ones.
  */
-static bool is_worse(const struct judge *judge, struct loss_watch *watch, struct comm_run *run)
+static bool is_worse(const struct judge *judge, struct loss_watch *watch, struct run *run)
 {
 	const struct loss_steps *since = &watch->since, *other = &watch->other;
 	double all_ns = excess_above(since, 0), surprise;
@@ -268,15 +268,16 @@ static bool is_worse(const struct judge *judge, struct loss_watch *watch, struct
 	surprise = hit_surprise(hits, tries, steps_above(other, height), other_tries);
 	if (hits < SEEN_MIN || surprise < LOSS_SURPRISE_MIN)
 		return false;
-	*run = (struct comm_run){.first_step = watch->first_step,
+	*run = (struct run){.first_step = watch->first_step,
 		.start_ns = watch->start_ns,
-		.steps = tries,
+		.sums = {.steps = tries,
+			.time_ns = (int64_t)since->time_ns,
+			.delay_ns = (int64_t)all_ns},
+		.level = all_ns / since->time_ns,
 		.blocks = (uint64_t)(since->time_ns / fmax(judge->quiet_step_ns, BLOCK_NS)),
 		.loud_blocks = hits,
-		.time_ns = (int64_t)since->time_ns,
 		.loud_ns = (int64_t)excess_above(since, height),
-		.excess_ns = (int64_t)all_ns,
-		.evidence = surprise,
+		.change.evidence = surprise,
 		.dated = true};
 	date_run(judge, (double)(UINT64_C(1) << height), run);
 	return true;
@@ -286,16 +287,16 @@ static void set_aside(struct judge *judge)
 {
 	uint64_t first = judge->block.first_step;
 
-	if (judge->next_step - first > STEP_HISTORY)
-		first = judge->next_step - STEP_HISTORY;
-	for (uint64_t s = first; s < judge->next_step; s++) {
-		float *excess_ns = &judge->comm->steps[s % STEP_HISTORY];
+	if (judge->times.next - first > STEP_HISTORY)
+		first = judge->times.next - STEP_HISTORY;
+	for (uint64_t s = first; s < judge->times.next; s++) {
+		float *excess_ns = &judge->comm->signal.lost_ns[s % STEP_HISTORY];
 
 		*excess_ns = -fabsf(*excess_ns);
 	}
 }
 
-bool judge_loss_block(struct judge *judge, bool counts, struct comm_run *run)
+bool judge_loss_block(struct judge *judge, bool counts, struct run *run)
 {
 	struct loss_watch *watch = &judge->comm->loss;
 

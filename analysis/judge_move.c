@@ -9,15 +9,11 @@
 
 #include "analysis/judge_internal.h"
 
-static struct track *find_track(struct judge *judge)
+static struct incident *find_incident(struct judge *judge)
 {
-	for (size_t t = 0; t < judge->track_count; t++) {
-		struct track *track = &judge->tracks[t];
+	struct incident *incident = judge_comm_incident(judge);
 
-		if (track->active && track->comm && !track->every)
-			return track;
-	}
-	return NULL;
+	return incident && !incident->every ? incident : NULL;
 }
 
 /* So long ago, or so many steps, whatever is longer; a step's start if it is still known. */
@@ -25,9 +21,9 @@ static int64_t before_now(const struct judge *judge, int64_t length_ns, uint64_t
 {
 	int64_t from_ns = judge_now_ns(judge) - length_ns;
 
-	if (judge->next_step < steps)
+	if (judge->times.next < steps)
 		return from_ns;
-	int64_t start_ns = judge->step_start_ns[(judge->next_step - steps) % STEP_HISTORY];
+	int64_t start_ns = step_start_ns(&judge->times, judge->times.next - steps);
 
 	return start_ns < from_ns ? start_ns : from_ns;
 }
@@ -41,43 +37,19 @@ static uint32_t count_missing(const struct verdict *of, const struct verdict *fr
 	return missing;
 }
 
-/* The step that began next to a time, and its begin; of long ago, by how long steps are of late. */
-static uint64_t step_at(const struct judge *judge, int64_t time_ns, int64_t *start_ns)
-{
-	uint64_t kept = judge->next_step < STEP_HISTORY ? judge->next_step : STEP_HISTORY;
-	uint64_t best = judge->next_step - 1;
-
-	for (uint64_t i = 1; i <= kept; i++) {
-		uint64_t step = judge->next_step - i;
-
-		if (llabs(judge->step_start_ns[step % STEP_HISTORY] - time_ns) <
-			llabs(judge->step_start_ns[best % STEP_HISTORY] - time_ns))
-			best = step;
-	}
-	*start_ns = judge->step_start_ns[best % STEP_HISTORY];
-	if (best + kept > judge->next_step || time_ns >= *start_ns)
-		return best;
-
-	double step_ns = (double)(judge_now_ns(judge) - *start_ns) / (double)kept;
-	uint64_t earlier = (uint64_t)((double)(*start_ns - time_ns) / step_ns);
-
-	*start_ns = time_ns;
-	return best > earlier ? best - earlier : 0;
-}
-
 /* When it moved: since then the sockets of one that is named now are busy. */
-static int64_t date(const struct judge *judge, const struct track *track,
+static int64_t date(const struct judge *judge, const struct incident *incident,
 	const struct verdict *latest, int64_t latest_ns)
 {
 	int64_t quiet_ns = before_now(judge, EVIDENCE_BEFORE_NS, MOVE_QUIET_STEPS),
 		first_ns = INT64_MAX;
 
-	if (quiet_ns < track->onset_ns)
-		quiet_ns = track->onset_ns;
+	if (quiet_ns < incident->onset_ns)
+		quiet_ns = incident->onset_ns;
 	for (uint32_t i = 0; i < latest->rank_count; i++) {
 		int64_t began_ns;
 
-		if (!verdict_names(&judge->verdicts[track->verdict], latest->ranks[i]) &&
+		if (!verdict_names(&judge->verdicts[incident->verdict], latest->ranks[i]) &&
 			judge_comm_began(judge, latest->ranks[i], quiet_ns, latest_ns, &began_ns) &&
 			began_ns < first_ns)
 			first_ns = began_ns;
@@ -86,76 +58,76 @@ static int64_t date(const struct judge *judge, const struct track *track,
 }
 
 /* What the verdict has taken since the move is that of the next one. */
-static void split(const struct judge *judge, struct track *track, struct comm_run *run)
+static void split(const struct judge *judge, struct incident *incident, struct run *run)
 {
-	struct verdict *verdict = &judge->verdicts[track->verdict];
-	double share = (double)track->gain_ns / (double)track->time_ns;
+	struct verdict *verdict = &judge->verdicts[incident->verdict];
+	double share = (double)incident->gain_ns / (double)incident->time_ns;
 
-	if (run->time_ns >= track->time_ns)
+	if (run->sums.time_ns >= incident->time_ns)
 		return;
-	run->excess_ns = (int64_t)(share * (double)run->time_ns);
-	track->time_ns -= run->time_ns;
-	track->gain_ns -= run->excess_ns;
-	track->steps -= run->steps < track->steps ? run->steps : track->steps;
+	run->sums.delay_ns = (int64_t)(share * (double)run->sums.time_ns);
+	incident->time_ns -= run->sums.time_ns;
+	incident->gain_ns -= run->sums.delay_ns;
+	incident->steps -= run->sums.steps < incident->steps ? run->sums.steps : incident->steps;
 	if (run->first_step > verdict->first_step && verdict->last_step >= run->first_step) {
 		verdict->last_step = run->first_step - 1;
 		verdict->end.value = run->start_ns;
 	}
 }
 
-static int move(struct judge *judge, struct track *track, int64_t moved_ns)
+static int move(struct judge *judge, struct incident *incident, int64_t moved_ns)
 {
 	struct comm_state *comm = judge->comm;
-	struct comm_run run = {.dated = true, .small = track->least < COMM_SHARE_MIN};
+	struct run run = {.dated = true, .small = incident->least < COMM_SHARE_MIN};
 
-	run.first_step = step_at(judge, moved_ns, &run.start_ns);
-	run.steps = judge->next_step - run.first_step;
-	run.time_ns = judge_now_ns(judge) - run.start_ns;
-	run.blocks = run.loud_blocks = 1 + (uint64_t)(run.time_ns / BLOCK_NS);
-	run.loud_ns = run.time_ns;
-	run.excess_ns = (int64_t)(track->level * (double)run.time_ns);
-	run.evidence = fmax(CHANGE_THRESHOLD, (double)run.blocks);
-	split(judge, track, &run);
-	judge_end_track(judge, track);
+	run.first_step = step_at(&judge->times, moved_ns, judge_now_ns(judge), &run.start_ns);
+	run.sums.steps = judge->times.next - run.first_step;
+	run.sums.time_ns = judge_now_ns(judge) - run.start_ns;
+	run.blocks = run.loud_blocks = 1 + (uint64_t)(run.sums.time_ns / BLOCK_NS);
+	run.loud_ns = run.sums.time_ns;
+	run.sums.delay_ns = (int64_t)(incident->level * (double)run.sums.time_ns);
+	run.change.evidence = fmax(CHANGE_THRESHOLD, (double)run.blocks);
+	split(judge, incident, &run);
+	judge_end_incident(judge, incident);
 	comm->remembers = true;
 	comm->run = run;
-	return judge_open_comm(judge);
+	return judge_open_job(judge, INCIDENT_TRANSFERS, &comm->run);
 }
 
 /* The step that the change next to a time began with; where none stands out there, the one at that time. */
 static uint64_t change_near(const struct judge *judge, int64_t time_ns)
 {
 	int64_t start_ns;
-	uint64_t step = step_at(judge, time_ns, &start_ns);
-	uint64_t earliest = step_at(judge, time_ns - SAMPLE_NS, &start_ns);
-	uint64_t change = judge_onset(
-		judge, NULL, earliest + judge->block.steps, judge_comm_latest_level(judge));
+	uint64_t step = step_at(&judge->times, time_ns, judge_now_ns(judge), &start_ns);
+	uint64_t earliest = step_at(&judge->times, time_ns - SAMPLE_NS, judge_now_ns(judge), &start_ns);
+	uint64_t change = signal_onset(&judge->comm->signal, &judge->times, &judge->block,
+		earliest + judge->block.steps, judge_comm_latest_level(judge));
 
-	return change > earliest + 1 && llabs(judge->step_start_ns[change % STEP_HISTORY] -
+	return change > earliest + 1 && llabs(step_start_ns(&judge->times, change) -
 						time_ns) <= SAMPLE_NS
 		       ? change
 		       : step;
 }
 
 /* What came before its ranks' sockets were busy is no part of a run. False: nothing did, or too long ago. */
-static bool begin_later(const struct judge *judge, int64_t began_ns, struct comm_run *run)
+static bool begin_later(const struct judge *judge, int64_t began_ns, struct run *run)
 {
 	double excess_ns = 0;
-	uint64_t end = judge->next_step, step = change_near(judge, began_ns);
+	uint64_t end = judge->times.next, step = change_near(judge, began_ns);
 
 	if (step <= run->first_step || end - step > STEP_HISTORY)
 		return false;
 	for (uint64_t s = step; s < end; s++)
-		excess_ns += fabs((double)judge->comm->steps[s % STEP_HISTORY]);
+		excess_ns += fabs((double)judge->comm->signal.lost_ns[s % STEP_HISTORY]);
 	run->dated = true;
 	run->first_step = step;
-	run->start_ns = judge->step_start_ns[step % STEP_HISTORY];
-	run->steps = end - step;
-	run->time_ns = judge_now_ns(judge) - run->start_ns;
-	run->excess_ns = (int64_t)fmin(excess_ns, (double)run->time_ns);
-	run->blocks = 1 + (uint64_t)(run->time_ns / BLOCK_NS);
+	run->start_ns = step_start_ns(&judge->times, step);
+	run->sums.steps = end - step;
+	run->sums.time_ns = judge_now_ns(judge) - run->start_ns;
+	run->sums.delay_ns = (int64_t)fmin(excess_ns, (double)run->sums.time_ns);
+	run->blocks = 1 + (uint64_t)(run->sums.time_ns / BLOCK_NS);
 	run->loud_blocks = run->loud_blocks < run->blocks ? run->loud_blocks : run->blocks;
-	run->loud_ns = run->loud_ns < run->time_ns ? run->loud_ns : run->time_ns;
+	run->loud_ns = run->loud_ns < run->sums.time_ns ? run->loud_ns : run->sums.time_ns;
 	return true;
 }
 
@@ -198,19 +170,19 @@ bool judge_comm_moves(const struct judge *judge)
 int judge_comm_move(struct judge *judge)
 {
 	struct comm_state *comm = judge->comm;
-	struct track *track = find_track(judge);
+	struct incident *incident = find_incident(judge);
 	int64_t latest_ns = before_now(judge, MOVE_LATEST_NS, MOVE_LATEST_STEPS);
 	struct verdict latest = {0};
 
-	if (!track || comm->excess_share < judge_quiet_level(track)) {
+	if (!incident || comm->signal.level < judge_quiet_level(incident)) {
 		comm->unlike_ns = 0; /* what is over does not move */
 		return 0;
 	}
 	/* Queue pairs have their own memory of what is usual, and of who was told of. */
-	if (judge->links.count || latest_ns < track->onset_ns ||
+	if (judge->links.count || latest_ns < incident->onset_ns ||
 		!judge_comm_locate(judge, latest_ns, judge_now_ns(judge), &latest))
 		return 0;
-	const struct verdict *told = &judge->verdicts[track->verdict];
+	const struct verdict *told = &judge->verdicts[incident->verdict];
 
 	if (!count_missing(told, &latest))
 		comm->unlike_ns = 0;
@@ -218,5 +190,5 @@ int judge_comm_move(struct judge *judge)
 		comm->unlike_ns = judge_now_ns(judge);
 	if (!comm->unlike_ns || latest_ns < comm->unlike_ns || !count_missing(&latest, told))
 		return 0;
-	return move(judge, track, date(judge, track, &latest, latest_ns));
+	return move(judge, incident, date(judge, incident, &latest, latest_ns));
 }

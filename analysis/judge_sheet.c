@@ -8,18 +8,18 @@ void judge_sheet_begin(const struct judge *judge, uint32_t rank, struct gate_she
 {
 	*sheet = (struct gate_sheet){.rank = rank,
 		.first_step = judge->block.first_step,
-		.last_step = judge->next_step - 1};
+		.last_step = judge->times.next - 1};
 }
 
-bool judge_sheet_describe(const struct judge *judge, const struct delay_run *run, bool small,
+bool judge_sheet_describe(const struct judge *judge, const struct run *run, bool small,
 	struct gate_sheet *sheet)
 {
 	const struct rank_state *state = &judge->ranks[sheet->rank];
 
-	sheet->level = state->in_block ? state->level : NAN;
+	sheet->level = state->in_block ? state->signal.level : NAN;
 	sheet->small = small;
 	sheet->every_steps = run->every;
-	if (run->change.evidence <= 0 || !state->in_block || state->track)
+	if (run->change.evidence <= 0 || !state->in_block || state->incident)
 		return false;
 	sheet->since_known = true;
 	sheet->since_step = run->first_step;
@@ -29,11 +29,11 @@ bool judge_sheet_describe(const struct judge *judge, const struct delay_run *run
 void judge_sheet_tell(const struct judge *judge, bool opened, struct gate_sheet *sheet,
 	const struct explanation *why)
 {
-	uint32_t track = judge->ranks[sheet->rank].track;
+	uint32_t incident = judge->ranks[sheet->rank].incident;
 
 	if (opened)
-		(void)gate_is(sheet, GATE_ROOM, track != 0);
-	if (track)
-		sheet->verdict = judge->verdicts[judge->tracks[track - 1].verdict].id;
+		(void)gate_is(sheet, GATE_ROOM, incident != 0);
+	if (incident)
+		sheet->verdict = judge->verdicts[judge->incidents[incident - 1].verdict].id;
 	judge->on_sheet(judge->sheet_context, sheet, sheet->since_known ? why : NULL);
 }

@@ -191,14 +191,14 @@ static bool locate_by_lag(struct judge *judge, struct verdict *verdict)
 			second = lag;
 		}
 	}
-	if (most < HALF_SHARE * comm->excess_share || most < LAG_FACTOR * second ||
+	if (most < HALF_SHARE * comm->signal.level || most < LAG_FACTOR * second ||
 		most < COMM_SHARE_MIN / 2)
 		return false;
 	verdict->rank_count = 1;
 	verdict->ranks[0] = rank;
 	verdict->cause = CAUSE_UNKNOWN;
 	verdict->evidence_count = 0;
-	verdict->share_explained = fmin(most / fmax(comm->excess_share, 1e-9), 1);
+	verdict->share_explained = fmin(most / fmax(comm->signal.level, 1e-9), 1);
 	return true;
 }
 
@@ -487,7 +487,7 @@ static bool is_sure(const struct judge *judge, const struct busy *busy, int64_t 
 /* By how much transfers are longer, in the steps that are looked at. */
 static double share_located(const struct comm_state *comm)
 {
-	return comm->by_class ? (double)comm->run.excess_ns / fmax((double)comm->run.loud_ns, 1)
+	return comm->by_class ? (double)comm->run.sums.delay_ns / fmax((double)comm->run.loud_ns, 1)
 			      : judge_comm_share(comm);
 }
 
@@ -534,19 +534,19 @@ static bool locate_by_sockets(
 /* What sockets do in the steps of a run's class, and in others. False when few of them tell. */
 static bool split_by_class(struct judge *judge, int64_t until_ns)
 {
-	const struct comm_run *run = &judge->comm->run;
+	const struct run *run = &judge->comm->run;
 	struct evidence_span spans[STEP_HISTORY];
 	uint32_t known = 0, sampled = 0;
 	size_t count = 0;
-	uint64_t first = judge->next_step > STEP_HISTORY ? judge->next_step - STEP_HISTORY : 0;
+	uint64_t first = judge->times.next > STEP_HISTORY ? judge->times.next - STEP_HISTORY : 0;
 
-	for (uint64_t s = first > run->first_step ? first : run->first_step; s < judge->next_step;
+	for (uint64_t s = first > run->first_step ? first : run->first_step; s < judge->times.next;
 		s++) {
-		int64_t start_ns = judge->step_start_ns[s % STEP_HISTORY];
+		int64_t start_ns = step_start_ns(&judge->times, s);
 
 		if (s % run->every == run->phase)
 			spans[count++] = (struct evidence_span){
-				start_ns, start_ns + judge->step_length_ns[s % STEP_HISTORY]};
+				start_ns, start_ns + judge->times.lengths_ns[(s) % STEP_HISTORY]};
 	}
 	for (uint32_t r = 0; r < judge->rank_end; r++) {
 		struct rank_state *state = &judge->ranks[r];

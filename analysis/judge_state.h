@@ -9,43 +9,21 @@
 #include "analysis/attribute/blame.h"
 #include "analysis/attribute/whatif.h"
 #include "analysis/base/evidence.h"
-#include "analysis/detect/changepoint.h"
-#include "analysis/detect/gates.h"
+#include "analysis/detect/periodic.h"
 #include "analysis/detect/progress.h"
+#include "analysis/detect/signal.h"
 #include "analysis/explain/explain.h"
 #include "analysis/explain/looks.h"
 #include "analysis/judge.h"
-#include "analysis/judge_periodic.h"
 #include "analysis/policy.h"
 
 enum {
 	SHAPES_MAX = 32768,  /* kinds of transfers followed, at most half of it; a power of two */
 	ROLES_MAX = 256,     /* later ones are compared within themselves only */
-	TRACKS_MAX = 64,     /* verdicts that hold at one time */
+	INCIDENTS_MAX = 64,  /* verdicts that hold at one time */
 	VERDICTS_MAX = 4096, /* in one run */
 	SKETCH_BUCKETS = 4700,
 };
-
-/* The blocks of a rank's delay since the sum left 0. */
-struct delay_run {
-	struct change_point change;
-	struct excess_sums sums;
-	struct excess_sums peak;  /* the block with the most delay */
-	double level, peak_level; /* summed over blocks */
-	uint64_t blocks, loud_blocks, first_step;
-	bool peak_dropped; /* one block was a spike and is no part of it any more */
-	uint32_t every;	   /* not 0: of every so-many-th step alone, blocks are such steps; */
-	uint64_t phase;	   /* step number mod every */
-	/* Of the blocks in which it was suspected: its delay, and what a replay without the suspects gains. */
-	int64_t suspect_delay_ns, suspect_gain_ns;
-};
-
-/*
- * What may be told at once, and what must come again and again: slow-downs that are small, rare
- * or come slowly. Ranks have a third kind: what rises far above a quick run that had begun before is judged
- * without what that run has gathered.
- */
-enum run_kind { RUN_QUICK = 0, RUN_SLOW = 1, RUN_NR = 2, RUN_STEEP = 2, RANK_RUN_NR = 3 };
 
 struct rank_state {
 	bool seen;
@@ -53,12 +31,7 @@ struct rank_state {
 	uint32_t block_steps;
 	struct excess_sums block;
 	int64_t block_comm_ns, block_wait_ns;
-	/* Delay as a share of the last block, less what is usual for all, less what is for it. */
-	double level;
-	double usual;	       /* what is usual for the rank; not below 0 */
-	double usual_least;    /* at best, so far */
-	bool settled;	       /* what is usual is known */
-	uint32_t usual_blocks; /* from so many, at most USUAL_MEMORY */
+	struct signal signal; /* its delay, less what is usual for all */
 	double wait;	       /* waiting, likewise */
 	float usual_waits; /* cpu_waits() while nothing was suspected, a slow mean; 0 = not known */
 	double comm;	   /* late departures, likewise */
@@ -73,14 +46,7 @@ struct rank_state {
 	struct launch_sums block_launches,
 		run_launches;	     /* as the quick run; goes on in a verdict */
 	struct launch_sums launches; /* of the latest steps looked at */
-	struct delay_run runs[RANK_RUN_NR];
-	float past[PAST_BLOCKS]; /* levels of quiet blocks */
-	float doubtful
-		[DOUBTFUL_BLOCKS]; /* of those of a run that is open: past, unless it is told */
-	uint32_t doubtful_count;
-	uint32_t past_count;
-	float delays[STEP_HISTORY]; /* ns, by step number; negative: of a fault told of */
-	uint32_t track;		    /* the verdict it is in, + 1 */
+	uint32_t incident;	    /* the one it is in, + 1 */
 	uint8_t periodic;	    /* what it may do every so many steps, + 1 */
 	uint32_t pid;		    /* 0: not known */
 	uint64_t layout;	    /* of its last row without a hole; 0: none yet */
@@ -103,16 +69,6 @@ struct role {
 	int64_t block_work_ns;
 	uint32_t step_rows;
 	bool pipeline; /* it sends to, or receives from, other roles */
-};
-
-enum imbalance { IMBALANCE_NONE = 0, IMBALANCE_STAGE = 1, IMBALANCE_SEQUENCE = 2, IMBALANCE_NR };
-
-/* Work that is uneven by the program's own doing: between roles, or with the input. */
-struct imbalance_series {
-	struct change_point change;
-	int64_t block_gain_ns, run_gain_ns, run_time_ns, run_start_ns;
-	uint64_t run_first_step, run_blocks;
-	double level; /* of the last block */
 };
 
 /* Work on both ends of messages: deviations from the usual, slow sums; judge_messages.c. */
@@ -147,7 +103,8 @@ struct imbalance_state {
 	uint32_t role_count;
 	uint32_t worst;			    /* role with the most work in the last block */
 	double worst_work_ms, mean_work_ms; /* a step */
-	struct imbalance_series series[IMBALANCE_NR];
+	struct signal stages, uneven_input; /* what the step gains with even roles, with even input */
+	int64_t block_gain_ns[2];	    /* of these */
 	double products[3]; /* of deviations of both directions: xx, yy, xy; slow sums */
 	bool beside; /* in the last step, some device's collectives went on beside its work */
 	double absolute, work; /* of deviations of both together, of rows' work; slow sums */
@@ -183,30 +140,19 @@ struct transfer_shape {
 	uint32_t past_count;
 };
 
-/* Blocks in which transfers are long, on the whole. */
-struct comm_run {
-	uint64_t first_step, steps, blocks, loud_blocks;
-	bool dated;	/* the first step is the onset, and not to be looked for */
-	bool small;	/* of the slow series */
-	uint32_t every; /* as of a delay_run */
-	uint64_t phase;
-	int64_t start_ns, time_ns, loud_ns, excess_ns;
-	int64_t peak_ns; /* the excess of the block with the most; negative: which is no part of the run */
-	double evidence;
+enum incident_kind {
+	INCIDENT_RANKS = 0,
+	INCIDENT_TRANSFERS = 1,
+	INCIDENT_STAGES = 2,
+	INCIDENT_SEQUENCES = 3,
 };
 
-/* Transfers' excess block by block: what must be told at once, and what is small or rare. */
-struct comm_series {
-	struct change_point change;
-	struct comm_run run;
-	uint32_t past_in_run; /* of the past, the latest: of the run, but for some of its first */
-};
-
-struct track {
-	bool active, comm;
-	uint8_t imbalance; /* enum imbalance */
-	uint32_t every;	   /* not 0: level, sums and loud blocks are of every so-many-th step; */
-	uint64_t phase;	   /* step number mod every. A block without one says nothing */
+/* One fault, as people see it: a verdict that holds. */
+struct incident {
+	bool active;
+	enum incident_kind kind;
+	uint32_t every; /* not 0: level, sums and loud blocks are of every so-many-th step; */
+	uint64_t phase; /* step number mod every. A block without one says nothing */
 	size_t verdict;
 	struct alert_memory memory;
 	struct excess_sums sums;
@@ -217,9 +163,9 @@ struct track {
 	double least;		 /* below a part of it a block is quiet */
 	uint64_t run_first_step; /* of the runs that it came of */
 	uint64_t alert_step;
-	uint64_t loud_blocks;	 /* since the alert */
-	double gap;		 /* blocks from one loud one to the next, on average */
-	struct comm_run between; /* of transfers, and of every: blocks since the last loud one */
+	uint64_t loud_blocks; /* since the alert */
+	double gap;	      /* blocks from one loud one to the next, on average */
+	struct run between;   /* blocks since the last loud one */
 	double evidence;
 	int64_t onset_ns, loud_until_ns;
 	uint64_t steps;		    /* of the blocks in time_ns */
@@ -227,13 +173,6 @@ struct track {
 	struct episode_past past;   /* of the rank that it began with */
 	struct progress_rate usual; /* of the job, before its onset */
 	int64_t aside_ns;	    /* since when no slot told what is usual */
-	double clock_error_us;
-};
-
-struct block {
-	uint64_t first_step, steps, irregular;
-	int64_t start_ns, time_ns;
-	int64_t suspect_gain_ns[RUN_NR]; /* with the suspects of a kind like their controls */
 };
 
 /* What a row's transfers were, until they go into its rank's state. */
@@ -285,11 +224,9 @@ struct comm_state {
 	int64_t step_gain_ns, block_gain_ns;
 	/* Of the line, after the last step: what rows gained beyond the usual one, mean and most. */
 	int64_t ahead_mean_ns, ahead_most_ns;
-	float past[2 * PAST_BLOCKS];
-	uint32_t past_count;
-	struct comm_series series[RUN_NR];
-	bool given_up;		 /* the slow series: its episode ended unattributed */
-	struct comm_run run;	 /* that is told of, or looked at */
+	struct signal signal; /* what the step gains with all transfers as expected */
+	double noise_scale;   /* of its level in a block */
+	struct run run;		 /* that is told of, or looked at */
 	bool remembers;		 /* what sockets did before the verdict that holds */
 	struct busy_noise noise; /* while it remembers */
 	int64_t told_until_ns; /* when the last verdict ended: what sockets did before is no noise; 0: none */
@@ -297,9 +234,7 @@ struct comm_state {
 	int64_t unlike_ns; /* since when not all are slow that it names; 0: they are */
 	struct loss_watch loss;
 	struct periodic periodic;
-	double excess_share; /* of the last block, at most 1: a late departure shows in the next */
-	int64_t excess_ns;   /* of it, all */
-	float steps[STEP_HISTORY]; /* ns of excess, by step number; negative: set aside */
+	struct excess_sums block; /* the last one: its steps and time, and what they gain */
 };
 
 /* A part of the job whose cost is followed; judge_costs.c. */
@@ -344,6 +279,14 @@ struct cost_state {
 	double spent_cells; /* replayed, less what the time since has paid for */
 };
 
+enum { PERIODICS_MAX = 64 }; /* 255 at most */
+
+/* What comes back in a rank's steps. Places are few: what is less certain gives way. */
+struct periodic_place {
+	uint32_t rank;
+	struct periodic found;
+};
+
 struct judge {
 	struct judge_options options;
 	void (*on_sheet)(void *context, const struct gate_sheet *sheet,
@@ -351,9 +294,9 @@ struct judge {
 	void *sheet_context;
 	struct blame blame;
 	struct whatif whatif;
-	struct whatif_line lines[TRACKS_MAX]; /* of tracks: without their ranks */
-	struct whatif_line suspect_lines[RUN_NR], ideal_line;
-	uint64_t suspects[RUN_NR]; /* hash of who they are; 0 = none, or slow as quick */
+	struct whatif_line lines[INCIDENTS_MAX]; /* of incidents: without their ranks */
+	struct whatif_line suspect_lines[RUN_STEEP], ideal_line;
+	uint64_t suspects[RUN_STEEP]; /* hash of who they are; 0 = none, or slow as quick */
 	uint8_t *healed;	   /* per row */
 	size_t healed_capacity;
 	struct rank_state *ranks;
@@ -361,6 +304,7 @@ struct judge {
 	uint32_t rank_end;
 	char missing[EVIDENCE_SOURCE_NR][VERDICT_DETAIL_LENGTH];
 	struct block block;
+	int64_t suspect_gain_ns[RUN_STEEP]; /* of it, with the suspects of a kind like their controls */
 	uint64_t blocks;
 	size_t ranks_in_block; /* the last one */
 	double noise_scale;    /* of their levels in it */
@@ -373,9 +317,7 @@ struct judge {
 	struct imbalance_state *imbalance;
 	struct cost_state *costs;
 	struct progress *progress;
-	int64_t step_start_ns[STEP_HISTORY];
-	int64_t step_length_ns[STEP_HISTORY];
-	uint64_t next_step;
+	struct step_times times;
 	double clock_error_us;
 	double quiet_lengths_ns[QUIET_BLOCKS]; /* mean steps of the latest of them */
 	uint64_t quiet_blocks;		       /* blocks without a suspect */
@@ -383,11 +325,11 @@ struct judge {
 	bool several_hosts;
 	uint32_t *pids; /* of the job's ranks, ascending */
 	size_t pid_count, pid_capacity;
-	struct periodic periodics[PERIODICS_MAX]; /* of ranks */
+	struct periodic_place periodics[PERIODICS_MAX]; /* of ranks */
 	uint32_t periodic_turn;			  /* the rank to be looked at next */
 	int64_t periodic_ns;			  /* of the latest look */
-	size_t track_count;
-	struct track tracks[TRACKS_MAX];
+	size_t incident_count;
+	struct incident incidents[INCIDENTS_MAX];
 	struct verdict *verdicts;
 	size_t verdict_count, verdict_capacity;
 	size_t hang_verdict;	  /* the one that holds, + 1 */

@@ -9,24 +9,24 @@
 #include "analysis/judge_internal.h"
 #include "analysis/policy.h"
 
-static bool is_blamed(const struct judge *judge, const struct track *track,
+static bool is_blamed(const struct judge *judge, const struct incident *incident,
 	const struct verdict *verdict, uint32_t r)
 {
 	const struct rank_state *state = &judge->ranks[r];
 
-	return verdict_names(verdict, r) || state->track == (uint32_t)(track - judge->tracks) + 1 ||
+	return verdict_names(verdict, r) || state->incident == (uint32_t)(incident - judge->incidents) + 1 ||
 	       (verdict->cause == CAUSE_STAGE_IMBALANCE &&
 		       state->totals.role == judge->imbalance->worst);
 }
 
 static void find_victims(
-	const struct judge *judge, const struct track *track, double level, struct verdict *verdict)
+	const struct judge *judge, const struct incident *incident, double level, struct verdict *verdict)
 {
 	verdict->victim_count = 0;
 	for (uint32_t r = 0; r < judge->rank_end; r++) {
 		const struct rank_state *state = &judge->ranks[r];
 
-		if (!state->in_block || is_blamed(judge, track, verdict, r) ||
+		if (!state->in_block || is_blamed(judge, incident, verdict, r) ||
 			(verdict->verdict_class != VERDICT_COMM_SLOW &&
 				state->wait < VICTIM_WAIT_MIN * level))
 			continue;
@@ -36,29 +36,48 @@ static void find_victims(
 	}
 }
 
-/* share_of_block: 1; of every so-many-th step what these are of it, 0: it has none, and says nothing. */
-static double loudness(const struct judge *judge, const struct track *track, double *share_of_block)
+/* What is lost by transfers, or by the program's split. */
+static struct signal *signal_of(struct judge *judge, enum incident_kind kind)
 {
-	const struct verdict *verdict = &judge->verdicts[track->verdict];
+	return kind == INCIDENT_TRANSFERS ? &judge->comm->signal
+	       : kind == INCIDENT_STAGES  ? &judge->imbalance->stages
+					  : &judge->imbalance->uneven_input;
+}
+
+/* share_of_block: 1; of every so-many-th step what these are of it, 0: it has none, and says nothing. */
+static double loudness_of(const struct judge *judge, const struct incident *incident,
+	const struct signal *signal, double *share_of_block)
+{
+	*share_of_block = 1;
+	return incident->every ? periodic_level(signal, &judge->times, &judge->block,
+					 incident->every, incident->phase, share_of_block)
+			       : signal->level;
+}
+
+static double loudness(
+	struct judge *judge, const struct incident *incident, double *share_of_block)
+{
+	const struct verdict *verdict = &judge->verdicts[incident->verdict];
 	double level = 0;
 
+	if (incident->kind != INCIDENT_RANKS)
+		return loudness_of(
+			judge, incident, signal_of(judge, incident->kind), share_of_block);
 	*share_of_block = 1;
-	if (track->comm)
-		return track->every ? judge_periodic_level(judge, NULL, track->every, track->phase,
-					      share_of_block)
-				    : judge->comm->excess_share;
-	if (track->imbalance)
-		return judge->imbalance->series[track->imbalance].level;
 	for (uint32_t i = 0; i < verdict->rank_count; i++) {
 		const struct rank_state *state = &judge->ranks[verdict->ranks[i]];
 
 		if (state->in_block)
 			level = fmax(level,
-				track->every ? judge_periodic_level(judge, state, track->every,
-						       track->phase, share_of_block)
-					     : state->level);
+				loudness_of(judge, incident, &state->signal, share_of_block));
 	}
 	return level;
+}
+
+/* No rank's and no link's: the program is split so. */
+static bool is_of_program(const struct incident *incident)
+{
+	return incident->kind == INCIDENT_STAGES || incident->kind == INCIDENT_SEQUENCES;
 }
 
 static double slowdown_of(double time_ns, double gain_ns)
@@ -67,47 +86,48 @@ static double slowdown_of(double time_ns, double gain_ns)
 }
 
 /* By the replays of its loud blocks. */
-static double replayed_slowdown(const struct judge *judge, const struct track *track)
+static double replayed_slowdown(const struct judge *judge, const struct incident *incident)
 {
-	return slowdown_of((double)track->time_ns,
-		track->comm ? judge_comm_cost_ns(
-				      judge->comm, (double)track->time_ns, (double)track->gain_ns)
-			    : judge_gpu_gain_ns(judge, track));
+	return slowdown_of((double)incident->time_ns,
+		incident->kind == INCIDENT_TRANSFERS
+			? judge_comm_cost_ns(judge->comm, (double)incident->time_ns,
+				  (double)incident->gain_ns)
+			: judge_gpu_gain_ns(judge, incident));
 }
 
 /* What the job lost since the onset, until the verdict's last loud block. */
-static struct progress_loss lost_since_onset(const struct judge *judge, const struct track *track)
+static struct progress_loss lost_since_onset(const struct judge *judge, const struct incident *incident)
 {
 	struct progress_rate now =
-		progress_between(judge->progress, track->onset_ns, track->loud_until_ns);
+		progress_between(judge->progress, incident->onset_ns, incident->loud_until_ns);
 
-	return progress_lost(&track->usual, &now);
+	return progress_lost(&incident->usual, &now);
 }
 
 /* How much of a verdict's time another one held. */
-static double overlap(const struct track *track, const struct track *other)
+static double overlap(const struct incident *incident, const struct incident *other)
 {
-	double from_ns = fmax((double)track->onset_ns, (double)other->onset_ns);
-	double until_ns = fmin((double)track->loud_until_ns, (double)other->loud_until_ns);
+	double from_ns = fmax((double)incident->onset_ns, (double)other->onset_ns);
+	double until_ns = fmin((double)incident->loud_until_ns, (double)other->loud_until_ns);
 
 	return fmax(until_ns - from_ns, 0) /
-	       fmax((double)(track->loud_until_ns - track->onset_ns), 1);
+	       fmax((double)(incident->loud_until_ns - incident->onset_ns), 1);
 }
 
 /*
  * The slow-down as the job feels it: what it lost since the onset. The replays say whose it is where several verdicts hold,
  * and all where there is no past to compare with.
  */
-static double felt_slowdown(const struct judge *judge, const struct track *track)
+static double felt_slowdown(const struct judge *judge, const struct incident *incident)
 {
-	struct progress_loss lost = lost_since_onset(judge, track);
-	double replayed = replayed_slowdown(judge, track), all = 0;
+	struct progress_loss lost = lost_since_onset(judge, incident);
+	double replayed = replayed_slowdown(judge, incident), all = 0;
 
-	if (track->every || track->imbalance || !lost.known)
+	if (incident->every || is_of_program(incident) || !lost.known)
 		return replayed;
-	for (size_t t = 0; t < judge->track_count; t++)
-		all += overlap(track, &judge->tracks[t]) *
-		       (1 - 1 / replayed_slowdown(judge, &judge->tracks[t]));
+	for (size_t t = 0; t < judge->incident_count; t++)
+		all += overlap(incident, &judge->incidents[t]) *
+		       (1 - 1 / replayed_slowdown(judge, &judge->incidents[t]));
 
 	double share = all > 0 ? (1 - 1 / replayed) / all : 1;
 
@@ -115,52 +135,53 @@ static double felt_slowdown(const struct judge *judge, const struct track *track
 }
 
 /* Of every so-many-th step, on average and of these alone: all of the gain is in them. */
-static void tell_period(const struct track *track, struct verdict *verdict)
+static void tell_period(const struct incident *incident, struct verdict *verdict)
 {
-	verdict->every_steps = track->every;
+	verdict->every_steps = incident->every;
 	verdict->slowdown_in_these = 0;
-	if (!track->every)
+	if (!incident->every)
 		return;
-	verdict->slowdown = slowdown_of((double)track->time_ns, (double)track->gain_ns);
+	verdict->slowdown = slowdown_of((double)incident->time_ns, (double)incident->gain_ns);
 	verdict->slowdown_in_these =
-		slowdown_of((double)track->affected_ns, (double)track->gain_ns);
+		slowdown_of((double)incident->affected_ns, (double)incident->gain_ns);
 }
 
-static void refresh(struct judge *judge, struct track *track)
+static void refresh(struct judge *judge, struct incident *incident)
 {
-	struct verdict *verdict = &judge->verdicts[track->verdict];
-	double share_of_block, level = loudness(judge, track, &share_of_block);
+	struct verdict *verdict = &judge->verdicts[incident->verdict];
+	double share_of_block, level = loudness(judge, incident, &share_of_block);
 	/* The block in which a fault ends shows less of it. */
-	bool whole = track->loud_blocks == 0 || level >= MOST_SHARE * track->level;
+	bool whole = incident->loud_blocks == 0 || level >= MOST_SHARE * incident->level;
 
-	if (track->imbalance)
-		judge_imbalance_tell(judge, track->imbalance, verdict);
-	else if (track->comm && !judge_comm_moves(judge))
-		(void)judge_comm_locate(judge, track->onset_ns, judge_now_ns(judge), verdict);
-	else if (!track->comm)
-		judge_tell_cause(judge, track, verdict);
-	verdict->slowdown = felt_slowdown(judge, track);
-	tell_period(track, verdict);
+	if (is_of_program(incident))
+		judge_imbalance_tell(judge, incident->kind, verdict);
+	else if (incident->kind == INCIDENT_RANKS)
+		judge_tell_cause(judge, incident, verdict);
+	else if (!judge_comm_moves(judge))
+		(void)judge_comm_locate(judge, incident->onset_ns, judge_now_ns(judge), verdict);
+	verdict->slowdown = felt_slowdown(judge, incident);
+	tell_period(incident, verdict);
 	verdict->confidence = alert_confidence(
-		track->evidence, CHANGE_THRESHOLD, verdict->share_explained, track->comm);
+		incident->evidence, CHANGE_THRESHOLD, verdict->share_explained,
+		incident->kind == INCIDENT_TRANSFERS);
 	if (judge->clock_error_us > verdict->clock_error_us)
 		verdict->clock_error_us = judge->clock_error_us;
 	if (whole)
-		find_victims(judge, track, share_of_block * track->level, verdict);
+		find_victims(judge, incident, share_of_block * incident->level, verdict);
 }
 
-static void tell(struct judge *judge, struct track *track, enum verdict_event event)
+static void tell(struct judge *judge, struct incident *incident, enum verdict_event event)
 {
-	const struct verdict *verdict = &judge->verdicts[track->verdict];
+	const struct verdict *verdict = &judge->verdicts[incident->verdict];
 
-	alert_told(&track->memory, verdict, (struct job_ns){judge_now_ns(judge)});
+	alert_told(&incident->memory, verdict, (struct job_ns){judge_now_ns(judge)});
 	if (judge->options.on_verdict)
 		judge->options.on_verdict(judge->options.context, event, verdict);
 }
 
 static void reach_now(const struct judge *judge, struct verdict *verdict)
 {
-	verdict->last_step = judge->next_step - 1;
+	verdict->last_step = judge->times.next - 1;
 	verdict->end.value = judge_now_ns(judge);
 }
 
@@ -185,31 +206,31 @@ int judge_add_verdict(struct judge *judge, struct verdict **result)
 	return 0;
 }
 
-static int add_track(struct judge *judge, struct track **result)
+static int add_incident(struct judge *judge, struct incident **result)
 {
 	struct verdict *verdict;
 	size_t t;
 	int error;
 
-	for (t = 0; t < judge->track_count && judge->tracks[t].active; t++)
+	for (t = 0; t < judge->incident_count && judge->incidents[t].active; t++)
 		;
-	if (t == TRACKS_MAX)
+	if (t == INCIDENTS_MAX)
 		return -ENOSPC; /* the next block tries again */
 	error = judge_add_verdict(judge, &verdict);
 	if (error < 0)
 		return error;
 	verdict->alert.value = judge_now_ns(judge);
 	reach_now(judge, verdict);
-	if (t == judge->track_count)
-		judge->track_count++;
+	if (t == judge->incident_count)
+		judge->incident_count++;
 	whatif_line_reset(&judge->lines[t]);
-	judge->tracks[t] = (struct track){.active = true,
+	judge->incidents[t] = (struct incident){.active = true,
 		.verdict = judge->verdict_count - 1,
 		.loud_until_ns = judge_now_ns(judge),
 		.least = DELAY_SHARE_MIN,
-		.alert_step = judge->next_step,
+		.alert_step = judge->times.next,
 		.gap = 1};
-	*result = &judge->tracks[t];
+	*result = &judge->incidents[t];
 	return 0;
 }
 
@@ -231,7 +252,7 @@ static void insert_rank(struct verdict *verdict, uint32_t rank)
  * suspects. Where that gains next to nothing, the run is told because steps became longer: all. So of devices,
  * where replays take part of a delay for hidden.
  */
-static double gain_share(const struct delay_run *run)
+static double gain_share(const struct run *run)
 {
 	double share = (double)run->suspect_gain_ns / (double)run->suspect_delay_ns;
 
@@ -242,150 +263,151 @@ static double gain_share(const struct delay_run *run)
 }
 
 /* Of a rank that is slow: the steps since its onset, and what it delayed them by. */
-static void take_past(const struct judge *judge, struct track *track,
-	const struct rank_state *state, const struct delay_run *run, uint64_t onset)
+static void take_past(const struct judge *judge, struct incident *incident,
+	const struct signal *signal, const struct run *run, uint64_t onset)
 {
 	int64_t time_ns = 0, delay_ns = 0, affected_ns = 0;
-	uint64_t steps = judge->next_step - onset;
+	uint64_t steps = judge->times.next - onset;
 
 	if (run->every && steps > STEP_HISTORY) {
 		steps = STEP_HISTORY;
-		onset = judge->next_step - steps;
+		onset = judge->times.next - steps;
 	}
 	if (steps == 0 || steps > STEP_HISTORY) {
 		steps = run->sums.steps;
 		time_ns = run->sums.time_ns;
 		delay_ns = run->sums.delay_ns;
 	} else {
-		for (uint64_t s = onset; s < judge->next_step; s++) {
-			time_ns += judge->step_length_ns[s % STEP_HISTORY];
+		for (uint64_t s = onset; s < judge->times.next; s++) {
+			int64_t length_ns = (int64_t)step_length_ns(&judge->times, s);
+
+			time_ns += length_ns;
 			if (run->every && s % run->every != run->phase)
 				continue;
-			affected_ns += judge->step_length_ns[s % STEP_HISTORY];
-			delay_ns += (int64_t)judge_step_delay(judge, state, s);
+			affected_ns += length_ns;
+			delay_ns += (int64_t)signal_step_ns(signal, &judge->times, s);
 		}
 	}
-	if (time_ns <= track->time_ns)
+	if (time_ns <= incident->time_ns)
 		return;
-	track->time_ns = time_ns;
-	track->affected_ns = affected_ns;
-	track->steps = steps;
+	incident->time_ns = time_ns;
+	incident->affected_ns = affected_ns;
+	incident->steps = steps;
 	delay_ns = (int64_t)(gain_share(run) * (double)delay_ns);
-	if (delay_ns > track->gain_ns)
-		track->gain_ns = delay_ns;
+	if (delay_ns > incident->gain_ns)
+		incident->gain_ns = delay_ns;
 }
 
 /* Puts a rank that is slow into a verdict, with what its run has gathered. */
 static void join(
-	struct judge *judge, struct track *track, uint32_t rank, const struct delay_run *run)
+	struct judge *judge, struct incident *incident, uint32_t rank, const struct run *run)
 {
 	const struct explain_context context = judge_explain_context(judge, judge_now_ns(judge));
 	struct rank_state *state = &judge->ranks[rank];
-	struct verdict *verdict = &judge->verdicts[track->verdict];
+	struct verdict *verdict = &judge->verdicts[incident->verdict];
 	/* Something small before it must not pass for its begin. */
-	double level = run->level / (double)run->blocks;
+	double level = run_level(run);
 	uint64_t onset = run->first_step;
 
 	if (!run->every) {
-		level = fmax(level, judge_latest_level(judge, state, LATEST_STEPS));
-		onset = judge_onset(judge, state, run->first_step, level);
+		level = fmax(level,
+			signal_latest_level(&state->signal, &judge->times, LATEST_STEPS, false));
+		onset = signal_onset(
+			&state->signal, &judge->times, &judge->block, run->first_step, level);
 	}
-	int64_t onset_ns = judge->next_step - onset <= STEP_HISTORY
-				   ? judge->step_start_ns[onset % STEP_HISTORY]
-				   : verdict->alert.value - run->sums.time_ns;
+	int64_t onset_ns = step_start_or(
+		&judge->times, onset, verdict->alert.value - run->sums.time_ns);
 
-	if (verdict->rank_count == 0 || run->first_step < track->run_first_step)
-		track->run_first_step = run->first_step;
+	if (verdict->rank_count == 0 || run->first_step < incident->run_first_step)
+		incident->run_first_step = run->first_step;
 	insert_rank(verdict, rank);
-	excess_add(&track->sums, &run->sums);
+	excess_add(&incident->sums, &run->sums);
 	if (verdict->rank_count == 1 || onset < verdict->first_step) {
 		verdict->first_step = onset;
 		verdict->onset.value = onset_ns;
-		track->onset_ns = onset_ns;
-		track->usual_step_ns = judge_gpu_usual_step_ns(judge, onset);
-		explain_past(&context, rank, onset_ns, &track->past);
+		incident->onset_ns = onset_ns;
+		incident->usual_step_ns = judge_gpu_usual_step_ns(judge, onset);
+		explain_past(&context, rank, onset_ns, &incident->past);
 	}
 	/* Before there was a verdict to replay without, its largest delay tells what it cost. */
-	if (verdict->last_step + 1 == judge->next_step &&
+	if (verdict->last_step + 1 == judge->times.next &&
 		verdict->alert.value == judge_now_ns(judge))
-		take_past(judge, track, state, run, onset);
-	track->level = fmax(track->level, level);
-	track->least =
-		fmin(track->least, run->every ? PERIODIC_HEIGHT_MIN : judge_level_min(state, run));
-	track->every = run->every;
-	track->phase = run->phase;
-	track->gap = fmax(track->gap,
+		take_past(judge, incident, &state->signal, run, onset);
+	incident->level = fmax(incident->level, level);
+	incident->least =
+		fmin(incident->least, run->every ? PERIODIC_HEIGHT_MIN : run_least(run));
+	incident->every = run->every;
+	incident->phase = run->phase;
+	incident->gap = fmax(incident->gap,
 		(double)run->blocks / (double)(run->loud_blocks ? run->loud_blocks : 1));
-	track->evidence = fmax(track->evidence, run->change.evidence);
-	track->loud_until_ns = judge_now_ns(judge);
-	state->track = (uint32_t)(track - judge->tracks) + 1;
-	state->doubtful_count = 0; /* no noise */
-	whatif_line_reset(&judge->lines[track - judge->tracks]);
-	/* Told of: no measure of what is usual. */
-	for (uint64_t s = onset; s < judge->next_step && judge->next_step - s <= STEP_HISTORY; s++)
-		state->delays[s % STEP_HISTORY] = -fabsf(state->delays[s % STEP_HISTORY]);
+	incident->evidence = fmax(incident->evidence, run->change.evidence);
+	incident->loud_until_ns = judge_now_ns(judge);
+	state->incident = (uint32_t)(incident - judge->incidents) + 1;
+	state->signal.doubtful_count = 0; /* no noise */
+	whatif_line_reset(&judge->lines[incident - judge->incidents]);
+	signal_set_told(&state->signal, &judge->times, onset);
 }
 
 /* A verdict of the same kind, just begun; experts that are uneven are so together, whenever each is told. */
-static struct track *find_kin(
-	struct judge *judge, const struct explanation *why, const struct delay_run *run)
+static struct incident *find_kin(
+	struct judge *judge, const struct explanation *why, const struct run *run)
 {
-	for (size_t t = 0; t < judge->track_count; t++) {
-		struct track *track = &judge->tracks[t];
-		const struct verdict *verdict = &judge->verdicts[track->verdict];
+	for (size_t t = 0; t < judge->incident_count; t++) {
+		struct incident *incident = &judge->incidents[t];
+		const struct verdict *verdict = &judge->verdicts[incident->verdict];
 
-		if (track->active && !track->comm && !track->imbalance &&
+		if (incident->active && incident->kind == INCIDENT_RANKS &&
 			verdict->verdict_class == why->verdict_class &&
-			verdict->cause == why->cause && track->every == run->every &&
-			track->phase == run->phase &&
+			verdict->cause == why->cause && incident->every == run->every &&
+			incident->phase == run->phase &&
 			(why->verdict_class == VERDICT_WORKLOAD_IMBALANCE ||
 				judge_now_ns(judge) - verdict->alert.value <= JOIN_NS))
-			return track;
+			return incident;
 	}
 	return NULL;
 }
 
 /* All of it is known: tells it. */
-static void begin(struct judge *judge, struct track *track)
+static void begin(struct judge *judge, struct incident *incident)
 {
-	track->usual = progress_before(judge->progress, track->onset_ns, judge_now_ns(judge));
-	track->aside_ns = track->onset_ns;
-	progress_set_aside(judge->progress, track->aside_ns, judge_now_ns(judge), true);
-	refresh(judge, track);
-	tell(judge, track, VERDICT_EVENT_ALERT);
+	incident->usual = progress_before(judge->progress, incident->onset_ns, judge_now_ns(judge));
+	incident->aside_ns = incident->onset_ns;
+	progress_set_aside(judge->progress, incident->aside_ns, judge_now_ns(judge), true);
+	refresh(judge, incident);
+	tell(judge, incident, VERDICT_EVENT_ALERT);
 }
 
-int judge_open(struct judge *judge, uint32_t rank, const struct delay_run *run)
+int judge_open(struct judge *judge, uint32_t rank, const struct run *run)
 {
 	struct explanation why, other_why;
-	struct track *track;
+	struct incident *incident;
 	int error;
 
 	judge_explain_run(judge, rank, run, &why);
-	track = find_kin(judge, &why, run);
-	if (track) {
-		join(judge, track, rank, run);
-		refresh(judge, track);
+	incident = find_kin(judge, &why, run);
+	if (incident) {
+		join(judge, incident, rank, run);
+		refresh(judge, incident);
 		return 0; /* told as an update when one is due */
 	}
-	error = add_track(judge, &track);
+	error = add_incident(judge, &incident);
 	if (error == -ENOSPC)
 		return 0;
 	if (error < 0)
 		return error;
-	join(judge, track, rank, run);
+	join(judge, incident, rank, run);
 	/* Others that are about to be told for the same reason come along. */
 	for (uint32_t r = 0; r < judge->rank_end && !run->every; r++) {
 		struct rank_state *other = &judge->ranks[r];
-		const struct delay_run *own = &other->runs[RUN_QUICK];
+		const struct run *own = &other->signal.runs[RUN_QUICK];
 
-		if (other->track || !other->in_block || own->change.sum < CHANGE_THRESHOLD / 2 ||
-			!judge_worth_telling(judge, r, own, &other_why, NULL))
+		if (other->incident || !other->in_block || own->change.sum < CHANGE_THRESHOLD / 2 ||
+			!judge_worth_telling(judge, r, RUN_QUICK, &other_why, NULL))
 			continue;
 		if (other_why.verdict_class == why.verdict_class && other_why.cause == why.cause)
-			join(judge, track, r, own);
+			join(judge, incident, r, own);
 	}
-	begin(judge, track);
+	begin(judge, incident);
 	return 0;
 }
 
@@ -393,7 +415,7 @@ int judge_open(struct judge *judge, uint32_t rank, const struct delay_run *run)
  * What is over must be quiet for several times as long as it was loud, and as it was quiet between.
  * Stalls of transfers are long, and how rare they are is learnt while they go on.
  */
-static double gap_of_run(const struct judge *judge, const struct comm_run *run)
+static double gap_of_run(const struct judge *judge, const struct run *run)
 {
 	double usual_ns = fmax(judge->quiet_step_ns, BLOCK_NS);
 
@@ -404,65 +426,57 @@ static double gap_of_run(const struct judge *judge, const struct comm_run *run)
 		1);
 }
 
-int judge_open_comm(struct judge *judge)
+/* What a run of transfers, or of the program's split, cost so far. */
+static void take_run(struct incident *incident, const struct run *run)
 {
-	const struct comm_run *run = &judge->comm->run;
-	struct track *track;
-	struct verdict *verdict;
-	int error = add_track(judge, &track);
-
-	if (error == -ENOSPC) {
-		judge->comm->remembers = false;
-		return 0;
-	}
-	if (error < 0)
-		return error;
-	verdict = &judge->verdicts[track->verdict];
-	verdict->verdict_class = VERDICT_COMM_SLOW;
-	verdict->onset.value = judge_comm_onset(judge, &verdict->first_step);
-	track->comm = true;
-	track->onset_ns = verdict->onset.value;
-	track->level = judge_comm_share(judge->comm) * (run->every ? run->every : 1);
-	track->least = run->every   ? PERIODIC_HEIGHT_MIN
-		       : run->small ? SMALL_SHARE_MIN
-				    : COMM_SHARE_MIN;
-	track->every = run->every;
-	track->phase = run->phase;
-	track->steps = run->steps;
-	track->time_ns = run->time_ns;
-	track->affected_ns = run->loud_ns;
-	track->gain_ns = run->excess_ns;
-	track->evidence = run->evidence;
-	judge_loss_told(judge);
-	if (!judge->comm->remembers)
-		judge_comm_remember(judge, track->onset_ns);
-	track->gap = run->every ? 1 : gap_of_run(judge, run);
-	begin(judge, track);
-	return 0;
+	incident->every = run->every;
+	incident->phase = run->phase;
+	incident->steps = run->sums.steps;
+	incident->time_ns = run->sums.time_ns;
+	incident->affected_ns = run->loud_ns;
+	incident->gain_ns = run->sums.delay_ns;
 }
 
-int judge_open_imbalance(struct judge *judge, enum imbalance kind)
+/* The step that a run of transfers began with. The program's split is seen in blocks alone. */
+static void date(const struct judge *judge, struct incident *incident, const struct run *run)
 {
-	const struct imbalance_series *series = &judge->imbalance->series[kind];
-	struct track *track;
-	struct verdict *verdict;
-	int error = add_track(judge, &track);
+	struct verdict *verdict = &judge->verdicts[incident->verdict];
 
-	if (error == -ENOSPC)
-		return 0;
+	verdict->first_step = run->first_step;
+	verdict->onset.value = run->start_ns;
+	if (incident->kind == INCIDENT_TRANSFERS)
+		verdict->onset.value = judge_comm_onset(judge, &verdict->first_step);
+	incident->onset_ns = verdict->onset.value;
+}
+
+int judge_open_job(struct judge *judge, enum incident_kind kind, const struct run *run)
+{
+	struct incident *incident;
+	int error = add_incident(judge, &incident);
+
+	if (error == -ENOSPC && kind == INCIDENT_TRANSFERS)
+		judge->comm->remembers = false;
 	if (error < 0)
-		return error;
-	verdict = &judge->verdicts[track->verdict];
-	verdict->verdict_class = VERDICT_WORKLOAD_IMBALANCE;
-	verdict->first_step = series->run_first_step;
-	verdict->onset.value = series->run_start_ns;
-	track->imbalance = (uint8_t)kind;
-	track->onset_ns = series->run_start_ns;
-	track->level = (double)series->run_gain_ns / (double)series->run_time_ns;
-	track->time_ns = series->run_time_ns;
-	track->gain_ns = series->run_gain_ns;
-	track->evidence = series->change.evidence;
-	begin(judge, track);
+		return error == -ENOSPC ? 0 : error;
+	incident->kind = kind;
+	judge->verdicts[incident->verdict].verdict_class = kind == INCIDENT_TRANSFERS
+								    ? VERDICT_COMM_SLOW
+								    : VERDICT_WORKLOAD_IMBALANCE;
+	date(judge, incident, run);
+	take_run(incident, run);
+	incident->level = (double)run->sums.delay_ns / (double)run->sums.time_ns *
+			  (run->every ? run->every : 1);
+	incident->least = run->every ? PERIODIC_HEIGHT_MIN : run_least(run);
+	incident->evidence = run->change.evidence;
+	if (kind == INCIDENT_TRANSFERS) {
+		judge_loss_told(judge);
+		if (!judge->comm->remembers)
+			judge_comm_remember(judge, incident->onset_ns);
+		incident->gap = run->every ? 1 : gap_of_run(judge, run);
+		signal_set_told(&judge->comm->signal, &judge->times,
+			judge->verdicts[incident->verdict].first_step);
+	}
+	begin(judge, incident);
 	return 0;
 }
 
@@ -470,197 +484,241 @@ int judge_open_imbalance(struct judge *judge, enum imbalance kind)
  * It is found to be slow in every so-many-th step only: the level, and what it is made of, are those of these
  * steps from now on; the costs, those of all steps since its onset.
  */
-void judge_track_periodic(
-	struct judge *judge, struct track *track, uint32_t every, uint64_t phase, double level)
+void judge_incident_periodic(
+	struct judge *judge, struct incident *incident, const struct periodic *found)
 {
-	struct verdict *verdict = &judge->verdicts[track->verdict];
+	struct verdict *verdict = &judge->verdicts[incident->verdict];
+	const struct run run = {.every = found->every, .phase = found->phase};
 
-	track->every = every;
-	track->phase = phase;
-	track->level = level;
-	track->least = PERIODIC_HEIGHT_MIN;
-	track->gap = 1;
-	track->memory.quiet = 0;
-	track->between = (struct comm_run){0};
-	track->time_ns = track->gain_ns = 0;
-	if (track->comm) {
-		track->time_ns = judge->comm->run.time_ns;
-		track->affected_ns = judge->comm->run.loud_ns;
-		track->gain_ns = judge->comm->run.excess_ns;
-		track->steps = judge->comm->run.steps;
+	incident->every = found->every;
+	incident->phase = found->phase;
+	incident->level = found->height;
+	incident->least = PERIODIC_HEIGHT_MIN;
+	incident->gap = 1;
+	incident->memory.quiet = 0;
+	incident->between = (struct run){0};
+	incident->time_ns = incident->gain_ns = 0;
+	if (incident->kind == INCIDENT_TRANSFERS) {
+		judge->comm->run = periodic_run(found, &judge->comm->signal, &judge->times);
+		take_run(incident, &judge->comm->run);
 	}
-	track->sums = (struct excess_sums){0};
-	for (uint32_t i = 0; i < verdict->rank_count && !track->comm; i++) {
+	incident->sums = (struct excess_sums){0};
+	for (uint32_t i = 0; i < verdict->rank_count && incident->kind == INCIDENT_RANKS; i++) {
 		struct rank_state *state = &judge->ranks[verdict->ranks[i]];
-		const struct periodic *periodic = &judge->periodics[state->periodic - 1];
-		const struct delay_run run = {.every = every, .phase = phase};
 
-		excess_add(&track->sums, &periodic->sums);
-		take_past(judge, track, state, &run, verdict->first_step);
+		excess_add(&incident->sums, &judge_periodic_of(judge, state)->sums);
+		take_past(judge, incident, &state->signal, &run, verdict->first_step);
 	}
-	refresh(judge, track);
+	refresh(judge, incident);
+}
+
+/* What comes now is still of these steps, and of no others; or it does not come any more. */
+static bool period_holds(struct judge *judge, const struct incident *incident)
+{
+	const struct verdict *verdict = &judge->verdicts[incident->verdict];
+	const struct periodic now = {
+		.every = incident->every, .phase = incident->phase, .height = incident->level};
+
+	return periodic_holds(&now,
+		incident->kind == INCIDENT_RANKS ? &judge->ranks[verdict->ranks[0]].signal
+						 : signal_of(judge, incident->kind),
+		&judge->times);
 }
 
 /* It is slow in other steps as well: it goes on as what it costs on average. */
-static void drop_period(struct judge *judge, struct track *track)
+static void drop_period(struct judge *judge, struct incident *incident)
 {
-	track->level /= track->every;
-	track->least = fmin(track->level, track->comm ? COMM_SHARE_MIN : DELAY_SHARE_MIN);
-	track->every = 0;
-	judge->comm->run.every = track->comm ? 0 : judge->comm->run.every;
-	track->time_ns += track->between.time_ns;
-	track->gain_ns += track->between.excess_ns;
-	track->steps += track->between.steps;
-	track->between = (struct comm_run){0};
-	track->memory.quiet = 0;
+	incident->level /= incident->every;
+	incident->least = fmin(incident->level, DELAY_SHARE_MIN);
+	incident->every = 0;
+	if (incident->kind == INCIDENT_TRANSFERS)
+		judge->comm->run.every = 0;
+	incident->time_ns += incident->between.sums.time_ns;
+	incident->gain_ns += incident->between.sums.delay_ns;
+	incident->steps += incident->between.sums.steps;
+	incident->between = (struct run){0};
+	incident->memory.quiet = 0;
 }
 
 /* What came after it says better what is usual, and so what the job lost. */
-static void end_loss(struct judge *judge, struct track *track)
+static void end_loss(struct judge *judge, struct incident *incident)
 {
-	struct verdict *verdict = &judge->verdicts[track->verdict];
+	struct verdict *verdict = &judge->verdicts[incident->verdict];
 	struct progress_rate around;
 
-	if (!judge_verdict_holds(judge, track)) {
-		progress_set_aside(judge->progress, track->aside_ns, judge_now_ns(judge), false);
-		progress_set_aside(judge->progress, track->onset_ns, track->loud_until_ns, true);
+	if (!judge_verdict_holds(judge, incident)) {
+		progress_set_aside(judge->progress, incident->aside_ns, judge_now_ns(judge), false);
+		progress_set_aside(judge->progress, incident->onset_ns, incident->loud_until_ns, true);
 	}
-	around = progress_around(judge->progress, track->onset_ns, track->loud_until_ns);
-	if (around.slots && track->usual.slots)
-		track->usual = around;
-	verdict->slowdown = felt_slowdown(judge, track);
-	tell_period(track, verdict);
+	around = progress_around(judge->progress, incident->onset_ns, incident->loud_until_ns);
+	if (around.slots && incident->usual.slots)
+		incident->usual = around;
+	verdict->slowdown = felt_slowdown(judge, incident);
+	tell_period(incident, verdict);
 }
 
-void judge_end_track(struct judge *judge, struct track *track)
+void judge_end_incident(struct judge *judge, struct incident *incident)
 {
-	end_loss(judge, track);
-	judge->verdicts[track->verdict].ended = 1;
-	tell(judge, track, VERDICT_EVENT_RECOVERED);
-	track->active = false;
-	if (track->comm) {
-		memset(judge->comm->series, 0, sizeof(judge->comm->series));
+	end_loss(judge, incident);
+	judge->verdicts[incident->verdict].ended = 1;
+	tell(judge, incident, VERDICT_EVENT_RECOVERED);
+	incident->active = false;
+	if (incident->kind == INCIDENT_TRANSFERS) {
 		judge->comm->periodic = (struct periodic){0};
 		judge->comm->told_until_ns = judge_now_ns(judge);
 		judge->comm->remembers = false;
 		judge->comm->unlike_ns = 0;
-		for (int s = 0; s < STEP_HISTORY; s++) /* told of */
-			judge->comm->steps[s] = -fabsf(judge->comm->steps[s]);
 	}
-	if (track->imbalance)
-		judge->imbalance->series[track->imbalance].change = (struct change_point){0};
-	for (uint32_t r = 0; r < judge->rank_end && !track->comm && !track->imbalance; r++) {
+	if (incident->kind != INCIDENT_RANKS) {
+		memset(signal_of(judge, incident->kind)->runs, 0, sizeof(struct run[RUN_NR]));
+		return;
+	}
+	for (uint32_t r = 0; r < judge->rank_end; r++) {
 		struct rank_state *state = &judge->ranks[r];
 
-		if (state->track == (uint32_t)(track - judge->tracks) + 1) {
-			state->track = 0;
+		if (state->incident == (uint32_t)(incident - judge->incidents) + 1) {
+			state->incident = 0;
 			judge_periodic_forget(judge, state);
-			memset(state->runs, 0, sizeof(state->runs));
+			memset(state->signal.runs, 0, sizeof(state->signal.runs));
 		}
 	}
 }
 
 /* The same from one loud block to the next, on average. */
-static void follow_gap(const struct judge *judge, struct track *track)
+static void follow_gap(const struct judge *judge, struct incident *incident)
 {
-	const struct comm_run *quiet = &track->between;
+	const struct run *quiet = &incident->between;
 	double distance = (double)quiet->blocks + 1;
 
 	if (quiet->blocks)
 		distance = fmax(distance, (double)judge->block.time_ns * (double)quiet->blocks /
-						  (double)quiet->time_ns);
-	track->gap += (distance - track->gap) / QUICK_MEAN;
-	track->gap = fmax(track->gap, 1);
+						  (double)quiet->sums.time_ns);
+	incident->gap += (distance - incident->gap) / QUICK_MEAN;
+	incident->gap = fmax(incident->gap, 1);
 }
 
-static int64_t gain_of_block(
-	const struct judge *judge, const struct track *track, double level, double share_of_block)
+/* What the open block has of the incident: its steps, their time, and what was lost. */
+static struct excess_sums loss_of_block(
+	const struct judge *judge, const struct incident *incident, double level, double share_of_block)
 {
-	if (track->imbalance || (track->comm && track->every))
-		return (int64_t)(level * share_of_block * (double)judge->block.time_ns);
-	return track->comm ? judge->comm->excess_ns : track->block_gain_ns;
+	struct excess_sums sums = {.steps = judge->block.steps,
+		.time_ns = judge->block.time_ns,
+		.delay_ns = incident->block_gain_ns};
+
+	if (incident->kind == INCIDENT_TRANSFERS && !incident->every)
+		sums.delay_ns = judge->comm->block.delay_ns;
+	else if (incident->kind != INCIDENT_RANKS)
+		sums.delay_ns =
+			(int64_t)(level * share_of_block * (double)judge->block.time_ns);
+	return sums;
 }
 
 /* A quiet block, of a verdict whose loud ones are not alone: it is taken when there is a loud one again. */
-static void take_quiet_block(
-	const struct judge *judge, struct track *track, double level, double share_of_block)
+static void take_quiet_block(struct incident *incident, const struct block *block,
+	const struct excess_sums *sums, double share_of_block)
 {
-	if (!track->every) {
-		if (track->comm)
-			judge_comm_extend(judge, &track->between);
+	if (!incident->every && incident->kind != INCIDENT_TRANSFERS)
 		return;
-	}
-	track->between.time_ns += judge->block.time_ns;
-	track->between.steps += judge->block.steps;
-	track->between.excess_ns += gain_of_block(judge, track, level, share_of_block);
-	track->between.loud_ns += (int64_t)(share_of_block * (double)judge->block.time_ns);
+	excess_add(&incident->between.sums, sums);
+	incident->between.blocks++;
+	if (incident->every)
+		incident->between.loud_ns += (int64_t)(share_of_block * (double)block->time_ns);
 }
 
-static void take_loud_block(
-	struct judge *judge, struct track *track, double level, double share_of_block)
+/* What came after the alert says better how large the change is, and so where it began. */
+static void refine_onset(struct judge *judge, struct incident *incident)
 {
-	struct verdict *verdict = &judge->verdicts[track->verdict];
+	struct verdict *verdict = &judge->verdicts[incident->verdict];
+	uint64_t later = judge->times.next - incident->alert_step, first = UINT64_MAX;
 
-	for (uint32_t i = 0; i < verdict->rank_count && !track->comm && !track->imbalance; i++) {
-		const struct rank_state *state = &judge->ranks[verdict->ranks[i]];
+	if (incident->loud_blocks > ONSET_BLOCKS ||
+		judge->times.next - incident->run_first_step > STEP_HISTORY / 2)
+		return;
+	for (uint32_t i = 0; i < verdict->rank_count; i++) {
+		const struct signal *signal = &judge->ranks[verdict->ranks[i]].signal;
+		uint64_t onset = signal_onset(signal, &judge->times, &judge->block,
+			incident->run_first_step,
+			signal_latest_level(signal, &judge->times, later, false));
 
-		if (state->in_block && !track->every)
-			excess_add(&track->sums, &state->block);
-		else if (state->in_block)
-			judge_periodic_add(judge, state, track);
+		first = onset < first ? onset : first;
 	}
-	track->time_ns += judge->block.time_ns + track->between.time_ns;
-	track->affected_ns += (int64_t)(share_of_block * (double)judge->block.time_ns) +
-			      (track->every ? track->between.loud_ns : 0);
-	track->steps += judge->block.steps + track->between.steps;
-	track->gain_ns +=
-		gain_of_block(judge, track, level, share_of_block) + track->between.excess_ns;
-	if (track->comm && !track->every)
-		follow_gap(judge, track);
-	track->between = (struct comm_run){0};
-	track->level += (level - track->level) / TRACK_LEVEL_MEMORY;
-	track->evidence += 1;
-	track->loud_until_ns = judge_now_ns(judge);
-	track->loud_blocks++;
+	if (first >= incident->alert_step)
+		return;
+	verdict->first_step = first;
+	incident->usual_step_ns = judge_gpu_usual_step_ns(judge, first);
+	incident->onset_ns = step_start_ns(&judge->times, first);
+	verdict->onset.value = incident->onset_ns;
+}
+
+static void take_loud_block(struct judge *judge, struct incident *incident, double level,
+	const struct excess_sums *sums, double share_of_block)
+{
+	struct verdict *verdict = &judge->verdicts[incident->verdict];
+	const struct run *between = &incident->between;
+
+	for (uint32_t i = 0; i < verdict->rank_count && incident->kind == INCIDENT_RANKS; i++) {
+		const struct rank_state *state = &judge->ranks[verdict->ranks[i]];
+		const struct periodic *found = judge_periodic_of(judge, state);
+
+		if (state->in_block && !incident->every)
+			excess_add(&incident->sums, &state->block);
+		else if (state->in_block && found && found->every == incident->every &&
+			 found->phase == incident->phase)
+			excess_add(&incident->sums, &found->block);
+	}
+	incident->time_ns += sums->time_ns + between->sums.time_ns;
+	incident->affected_ns += (int64_t)(share_of_block * (double)judge->block.time_ns) +
+				 (incident->every ? between->loud_ns : 0);
+	incident->steps += sums->steps + between->sums.steps;
+	incident->gain_ns += sums->delay_ns + between->sums.delay_ns;
+	if (incident->kind == INCIDENT_TRANSFERS && !incident->every)
+		follow_gap(judge, incident);
+	incident->between = (struct run){0};
+	incident->level += (level - incident->level) / INCIDENT_LEVEL_MEMORY;
+	incident->evidence += 1;
+	incident->loud_until_ns = judge_now_ns(judge);
+	incident->loud_blocks++;
 	reach_now(judge, verdict);
-	if (!track->comm && !track->imbalance && !track->every)
-		judge_refine_onset(judge, track);
+	if (incident->kind == INCIDENT_RANKS && !incident->every)
+		refine_onset(judge, incident);
 }
 
 /* The job is as fast again as it was before the onset. */
-static bool is_over(const struct judge *judge, const struct track *track)
+static bool is_over(const struct judge *judge, const struct incident *incident)
 {
-	struct progress_loss lost = lost_since_onset(judge, track);
+	struct progress_loss lost = lost_since_onset(judge, incident);
 
-	return !track->every && !track->imbalance && lost.known &&
-	       (lost.share + PROGRESS_LOST_ERRORS * lost.error < GAIN_SHARE_MIN * track->level ||
-		       progress_is_back(judge->progress, track->onset_ns, &track->usual, &lost));
+	return !incident->every && !is_of_program(incident) && lost.known &&
+	       (lost.share + PROGRESS_LOST_ERRORS * lost.error < GAIN_SHARE_MIN * incident->level ||
+		       progress_is_back(judge->progress, incident->onset_ns, &incident->usual, &lost));
 }
 
 void judge_follow(struct judge *judge)
 {
-	for (size_t t = 0; t < judge->track_count; t++) {
-		struct track *track = &judge->tracks[t];
+	for (size_t t = 0; t < judge->incident_count; t++) {
+		struct incident *incident = &judge->incidents[t];
+		struct excess_sums sums;
 		double level, share_of_block;
 		bool quiet;
 
-		if (!track->active)
+		if (!incident->active)
 			continue;
-		if (track->every && !judge_periodic_holds(judge, track))
-			drop_period(judge, track);
-		level = loudness(judge, track, &share_of_block);
-		quiet = level < judge_quiet_level(track) || is_over(judge, track);
+		if (incident->every && !period_holds(judge, incident))
+			drop_period(judge, incident);
+		level = loudness(judge, incident, &share_of_block);
+		sums = loss_of_block(judge, incident, level, share_of_block);
+		quiet = level < judge_quiet_level(incident) || is_over(judge, incident);
 		if (quiet)
-			take_quiet_block(judge, track, level, share_of_block);
+			take_quiet_block(incident, &judge->block, &sums, share_of_block);
 		else
-			take_loud_block(judge, track, level, share_of_block);
-		track->block_gain_ns = 0;
+			take_loud_block(judge, incident, level, &sums, share_of_block);
+		incident->block_gain_ns = 0;
 		if (!quiet)
-			refresh(judge, track);
-		if (share_of_block > 0 && alert_recovered(&track->memory, quiet, track->gap))
-			judge_end_track(judge, track);
-		else if (alert_update_due(&track->memory, &judge->verdicts[track->verdict],
+			refresh(judge, incident);
+		if (share_of_block > 0 && alert_recovered(&incident->memory, quiet, incident->gap))
+			judge_end_incident(judge, incident);
+		else if (alert_update_due(&incident->memory, &judge->verdicts[incident->verdict],
 				 (struct job_ns){judge_now_ns(judge)}))
-			tell(judge, track, VERDICT_EVENT_UPDATE);
+			tell(judge, incident, VERDICT_EVENT_UPDATE);
 	}
 }

@@ -433,7 +433,7 @@
 /* Ranks that turn slow within this time, for the same reason, share a verdict. */
 #define JOIN_NS INT64_C(2000000000)
 #define VICTIM_WAIT_MIN 0.25 /* of a verdict's level, that its victims waited for */
-#define TRACK_LEVEL_MEMORY 8 /* loud blocks; of a verdict's level */
+#define INCIDENT_LEVEL_MEMORY 8 /* loud blocks; of a verdict's level */
 #define LEFT_SHARE_MIN 0.01  /* of the time is left in a step without a fault, at least */
 #define RECOVERY_BLOCKS 6    /* quiet blocks, net of loud ones, before a verdict ends */
 #define RECOVERY_LOUD 2	     /* one loud block takes back that many quiet ones */

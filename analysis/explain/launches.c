@@ -10,7 +10,7 @@
 
 static bool is_usual(const struct rank_state *state)
 {
-	return !state->track && state->launches.steps >= LAUNCH_STEPS_MIN;
+	return !state->incident && state->launches.steps >= LAUNCH_STEPS_MIN;
 }
 
 static double silence_of(const struct rank_state *state)

@@ -301,15 +301,6 @@ static int replay_runs(struct judge *judge, const struct step_grid *grid)
 	return error;
 }
 
-bool judge_verdict_holds(const struct judge *judge, const struct incident *but)
-{
-	for (size_t t = 0; t < judge->incident_count; t++) {
-		if (judge->incidents[t].active && &judge->incidents[t] != but)
-			return true;
-	}
-	return false;
-}
-
 /* What the step would have been without each verdict's ranks, without the suspects, at best. */
 static int replay_all(struct judge *judge, const struct step_grid *grid, int64_t *ideal_gain_ns)
 {
@@ -337,49 +328,6 @@ static int replay_all(struct judge *judge, const struct step_grid *grid, int64_t
 	if (*ideal_gain_ns < 0 || (grid->host_time && !judge_verdict_holds(judge, NULL)))
 		*ideal_gain_ns = 0;
 	return error;
-}
-
-/* A sketch of lengths with relative width 0.5 %: from 1 us up, in logarithmic buckets. */
-static void sketch_add(uint32_t *sketch, double ns)
-{
-	double position = log(fmax(ns, 1000) / 1000) / log(1.005);
-
-	sketch[position < SKETCH_BUCKETS - 1 ? (size_t)position : SKETCH_BUCKETS - 1]++;
-}
-
-static double sketch_median_ms(const uint32_t *sketch)
-{
-	uint64_t total = 0, reached = 0;
-
-	for (size_t i = 0; i < SKETCH_BUCKETS; i++)
-		total += sketch[i];
-	for (size_t i = 0; i < SKETCH_BUCKETS && total; i++) {
-		reached += sketch[i];
-		if (reached * 2 >= total)
-			return pow(1.005, (double)i + 0.5) * 1e-3;
-	}
-	return 0;
-}
-
-static void take_totals(
-	struct judge *judge, const struct step_grid *grid, int64_t length_ns, int64_t ideal_gain_ns)
-{
-	double ideal_ns = (double)(length_ns - ideal_gain_ns);
-
-	if (ideal_ns < 0)
-		ideal_ns = 0;
-	if (judge->job.steps == 0)
-		judge->job.first_start.value = grid->start_ns;
-	judge->job.last_end.value = grid->end_ns;
-	judge->job.steps++;
-	judge->job.steps_incomplete += judge->blame.incomplete;
-	judge->time_sum_ns += (double)length_ns;
-	judge->ideal_sum_ns += ideal_ns;
-	judge->wasted_rank_ns += ((double)length_ns - ideal_ns) * (double)grid->row_count;
-	sketch_add(judge->sketch, (double)length_ns);
-	sketch_add(judge->ideal_sketch, ideal_ns);
-	judge->clock_error_us = (double)grid->clock_error_ns / 1e3;
-	judge->job.clock_error_us = judge->clock_error_us;
 }
 
 static int prepare(struct judge *judge, const struct step_grid *grid)
@@ -440,13 +388,7 @@ static bool times_contradict(const struct step_grid *grid)
 static int pass_over(
 	struct judge *judge, const struct step_grid *grid, int64_t length_ns, int64_t ideal_ns)
 {
-	if (judge->job.steps == 0)
-		judge->job.first_start.value = grid->start_ns;
-	judge->job.last_end.value = grid->end_ns;
-	judge->job.steps++;
-	judge->time_sum_ns += (double)length_ns;
-	judge->ideal_sum_ns += (double)ideal_ns;
-	judge->wasted_rank_ns += (double)(length_ns - ideal_ns) * (double)grid->row_count;
+	judge_take_length(judge, grid, length_ns, (double)ideal_ns);
 	for (uint32_t r = 0; r < judge->rank_end; r++)
 		judge->ranks[r].signal.lost_ns[grid->number % STEP_HISTORY] = 0;
 	if (judge->paused)
@@ -475,7 +417,7 @@ int judge_step(struct judge *judge, const struct step_grid *grid)
 	if (length_ns < 0)
 		length_ns = 0; /* a clock was refitted across the cut */
 	if (judge_hang_holds(judge, grid->start_ns, grid->end_ns)) {
-		int64_t usual_ns = (int64_t)(sketch_median_ms(judge->sketch) * 1e6);
+		int64_t usual_ns = (int64_t)judge_usual_step_ns(judge);
 
 		step_times_note(&judge->times, grid->number, grid->start_ns, 0); /* its length is the hang's */
 		return pass_over(
@@ -516,7 +458,10 @@ int judge_step(struct judge *judge, const struct step_grid *grid)
 		error = judge_costs_step(judge, grid, length_ns, ideal_gain_ns);
 	if (error < 0)
 		return error;
-	take_totals(judge, grid, length_ns, ideal_gain_ns);
+	double ideal_ns = fmax((double)(length_ns - ideal_gain_ns), 0);
+
+	judge_take_length(judge, grid, length_ns, ideal_ns);
+	judge_sketch(judge, grid, (double)length_ns, ideal_ns);
 	judge->block.steps++;
 	judge->block.irregular += (grid->flags & (STEP_IRREGULAR | STEP_WINDOW)) != 0;
 	judge->block.time_ns += length_ns;
@@ -528,15 +473,6 @@ int judge_finish(struct judge *judge)
 {
 	/* A last short block says little, but it can hold the end of a fault. */
 	return judge->block.time_ns >= BLOCK_NS / 2 ? judge_close_block(judge) : 0;
-}
-
-void judge_job_totals(const struct judge *judge, struct job_totals *totals)
-{
-	*totals = judge->job;
-	totals->step_ms_median = sketch_median_ms(judge->sketch);
-	totals->step_ms_ideal = sketch_median_ms(judge->ideal_sketch);
-	totals->slowdown = judge->ideal_sum_ns > 0 ? judge->time_sum_ns / judge->ideal_sum_ns : 1;
-	totals->wasted_rank_seconds = judge->wasted_rank_ns / 1e9;
 }
 
 struct judge_rank_totals judge_rank_totals(const struct judge *judge, uint32_t rank)

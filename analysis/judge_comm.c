@@ -147,7 +147,7 @@ int judge_comm_step(struct judge *judge, const struct step_grid *grid)
 		whatif_line_reset(&comm->line);
 	comm->slow_before = slow;
 	comm->step_gain_ns = gain_ns;
-	note_gain(comm, grid, gain_ns, judge_comm_incident(judge) != NULL);
+	note_gain(comm, grid, gain_ns, judge_incident_of(judge, INCIDENT_TRANSFERS) != NULL);
 	return error;
 }
 
@@ -258,37 +258,12 @@ static void close_shapes(struct judge *judge, bool learn)
 	}
 }
 
-struct incident *judge_comm_incident(struct judge *judge)
-{
-	for (size_t i = 0; i < judge->incident_count; i++) {
-		struct incident *incident = &judge->incidents[i];
-
-		if (incident->active && incident->kind == INCIDENT_TRANSFERS)
-			return incident;
-	}
-	return NULL;
-}
-
 double judge_comm_cost_ns(const struct comm_state *comm, double time_ns, double gain_ns)
 {
 	/* Replays of quiet time gain less than half of it by noise. */
 	double usual = fmin(comm->signal.usual, HALF_SHARE);
 
 	return fmax((gain_ns - usual * time_ns) / (1 - usual), 0);
-}
-
-double judge_comm_share(const struct comm_state *comm)
-{
-	const struct excess_sums *sums = &comm->run.sums;
-
-	return sums->time_ns > 0 ? (double)sums->delay_ns / (double)sums->time_ns : 0;
-}
-
-double judge_comm_step_ns(const struct comm_state *comm)
-{
-	const struct excess_sums *sums = &comm->run.sums;
-
-	return sums->steps ? (double)sums->time_ns / (double)sums->steps : 0;
 }
 
 /* Pairs of ranks that are slow, but of no one rank, are no location. */
@@ -333,7 +308,7 @@ static bool is_to_tell(struct judge *judge, enum run_kind kind, struct gate_shee
 	/* On one host there is no link to be slow, and what looks like one is a busy CPU. */
 	return gate_is(sheet, GATE_LOCATED,
 		!comm->run.small && judge->several_hosts &&
-			judge_comm_share(comm) >= LARGE_SHARE_MIN &&
+			run_share(&comm->run) >= LARGE_SHARE_MIN &&
 			comm->run.change.evidence >= EVIDENCE_HIGH);
 }
 
@@ -434,7 +409,7 @@ bool judge_comm_block(struct judge *judge, double rank_level)
 {
 	struct comm_state *comm = judge->comm;
 	struct signal *signal = &comm->signal;
-	const struct incident *incident = judge_comm_incident(judge);
+	const struct incident *incident = judge_incident_of(judge, INCIDENT_TRANSFERS);
 	bool learn = !incident && !signal_suspected(signal, RUN_QUICK);
 	bool alike = signal->runs[RUN_SLOW].change.sum < CHANGE_NEAR ||
 		     is_rare(&signal->runs[RUN_SLOW]);
@@ -471,28 +446,4 @@ bool judge_comm_block(struct judge *judge, double rank_level)
 		return true;
 	return (judge->on_sheet ? worth_telling_on_sheet(judge) : worth_telling(judge, NULL)) ||
 	       periodic_worth_telling(judge);
-}
-
-double judge_comm_latest_level(const struct judge *judge)
-{
-	uint64_t steps = steps_kept_since(&judge->times, 0);
-	const struct comm_state *comm = judge->comm;
-
-	/* Something small before it must not pass for its begin. */
-	return fmax(judge_comm_share(comm),
-		signal_latest_level(&comm->signal, &judge->times,
-			steps < LATEST_STEPS ? steps : LATEST_STEPS, false));
-}
-
-int64_t judge_comm_onset(const struct judge *judge, uint64_t *step)
-{
-	const struct comm_state *comm = judge->comm;
-	const struct run *run = &comm->run;
-
-	*step = run->first_step;
-	if (run->dated)
-		return run->start_ns;
-	*step = signal_onset(&comm->signal, &judge->times, &judge->block, run->first_step,
-		judge_comm_latest_level(judge));
-	return step_start_or(&judge->times, *step, run->start_ns);
 }

@@ -9,15 +9,12 @@
 
 int64_t judge_hang_limit_ns(const struct judge *judge, bool alive)
 {
-	struct job_totals totals;
-	int64_t usual_ns;
+	int64_t usual_ns = (int64_t)judge_usual_step_ns(judge);
 
 	if (!alive)
 		return HANG_LIMIT_NS;
 	if (judge->job.steps < HANG_KNOWN_STEPS)
 		return HANG_FIRST_LIMIT_NS;
-	judge_job_totals(judge, &totals);
-	usual_ns = (int64_t)(totals.step_ms_median * 1e6);
 	return usual_ns * HANG_USUAL_STEPS > HANG_LIMIT_NS ? usual_ns * HANG_USUAL_STEPS
 							   : HANG_LIMIT_NS;
 }

@@ -414,16 +414,12 @@ void judge_imbalance_block(struct judge *judge)
 	state->block_gain_ns[0] = state->block_gain_ns[1] = 0;
 }
 
-const struct run *judge_imbalance_alarm(const struct judge *judge, enum incident_kind kind)
+const struct run *judge_imbalance_alarm(struct judge *judge, enum incident_kind kind)
 {
 	const struct signal *signal = kind == INCIDENT_STAGES ? &judge->imbalance->stages
 							      : &judge->imbalance->uneven_input;
 
-	for (size_t i = 0; i < judge->incident_count; i++) {
-		if (judge->incidents[i].active && judge->incidents[i].kind == kind)
-			return NULL;
-	}
-	return judge->blocks >= WARM_UP_BLOCKS && run_is_open(signal, RUN_QUICK, NULL) &&
+	return !judge_incident_of(judge, kind) && judge->blocks >= WARM_UP_BLOCKS && run_is_open(signal, RUN_QUICK, NULL) &&
 			       run_is_large(signal, &judge->times, RUN_QUICK, 0, NULL)
 		       ? &signal->runs[RUN_QUICK]
 		       : NULL;

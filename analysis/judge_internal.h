@@ -15,8 +15,49 @@ static inline int64_t judge_now_ns(const struct judge *judge)
 				  : judge->job.last_end.value;
 }
 
-/* judge.c: some verdict holds, but for one; but may be NULL. */
-bool judge_verdict_holds(const struct judge *judge, const struct incident *but);
+/* Some verdict holds, but for one; but may be NULL. */
+static inline bool judge_verdict_holds(const struct judge *judge, const struct incident *but)
+{
+	for (size_t i = 0; i < judge->incident_count; i++) {
+		if (judge->incidents[i].active && &judge->incidents[i] != but)
+			return true;
+	}
+	return false;
+}
+
+/* The one that holds of a kind of which there is one at a time; NULL: none. */
+static inline struct incident *judge_incident_of(struct judge *judge, enum incident_kind kind)
+{
+	for (size_t i = 0; i < judge->incident_count; i++) {
+		if (judge->incidents[i].active && judge->incidents[i].kind == kind)
+			return &judge->incidents[i];
+	}
+	return NULL;
+}
+
+/* What comes back in a rank's steps; NULL: it has no place. */
+static inline const struct periodic *judge_periodic_of(
+	const struct judge *judge, const struct rank_state *state)
+{
+	return state->periodic ? &judge->periodics[state->periodic - 1].found : NULL;
+}
+
+/* Its place becomes free. */
+static inline void judge_periodic_forget(struct judge *judge, struct rank_state *state)
+{
+	if (state->periodic)
+		judge->periodics[state->periodic - 1] = (struct periodic_place){0};
+	state->periodic = 0;
+}
+
+/* judge_totals.c: a step that was judged, or passed over; ideal_ns: what it would have taken at best. */
+void judge_take_length(struct judge *judge, const struct step_grid *grid, int64_t length_ns,
+	double ideal_ns);
+/* Of one that was judged: what tells the usual step, and how well its times are known. */
+void judge_sketch(
+	struct judge *judge, const struct step_grid *grid, double length_ns, double ideal_ns);
+/* The usual step, in ns; 0: not known. */
+double judge_usual_step_ns(const struct judge *judge);
 
 /* judge_blocks.c */
 int judge_close_block(struct judge *judge) __attribute__((warn_unused_result));
@@ -75,16 +116,11 @@ int judge_comm_step(struct judge *judge, const struct step_grid *grid)
  * explains as much of the transfers. Returns true at an alarm.
  */
 bool judge_comm_block(struct judge *judge, double rank_level);
-/* That tells of transfers; NULL: none holds. */
-struct incident *judge_comm_incident(struct judge *judge);
-/* Of the run that is looked at. */
-double judge_comm_share(const struct comm_state *comm);
 /*
  * What of a gain slow transfers cost: replays gain something in quiet time too, for noise makes transfers of some
  * instance longer than expected in each step. time = cost + quiet time, gain = cost + its usual share.
  */
 double judge_comm_cost_ns(const struct comm_state *comm, double time_ns, double gain_ns);
-double judge_comm_step_ns(const struct comm_state *comm);
 /* judge_sockets.c: names the ranks whose link it is, into the verdict; false when that cannot be told. */
 bool judge_comm_locate(
 	struct judge *judge, int64_t from_ns, int64_t until_ns, struct verdict *verdict);
@@ -115,12 +151,17 @@ bool judge_comm_began(const struct judge *judge, uint32_t rank, int64_t quiet_ns
  * ends, and one of these begins.
  */
 int judge_comm_move(struct judge *judge) __attribute__((warn_unused_result));
+/* judge_since.c: so long ago, or so many steps, whatever is longer; a step's start if it is still known. */
+int64_t judge_before_now(const struct judge *judge, int64_t length_ns, uint64_t steps);
 /*
  * Nobody is slow since a run's onset, but some may be since later: those who are of late are named, and the run begins
  * when their sockets became busy. False: the run is as it was.
  */
 bool judge_comm_locate_late(struct judge *judge, int64_t onset_ns, struct verdict *verdict);
-/* They may be about to. */
+/*
+ * They may be about to move: while the latest transfers hold some of both, who is slow since the onset changes from block
+ * to block, and is not looked at, for as long again.
+ */
 bool judge_comm_moves(const struct judge *judge);
 
 /*
@@ -182,7 +223,7 @@ void judge_even_fini(struct even_state *state);
 /* Ends the block. */
 void judge_imbalance_block(struct judge *judge);
 /* The run that is to be told of; NULL: none is, or one of the kind is told already. */
-const struct run *judge_imbalance_alarm(const struct judge *judge, enum incident_kind kind);
+const struct run *judge_imbalance_alarm(struct judge *judge, enum incident_kind kind);
 /* Fills ranks, cause and evidence. */
 void judge_imbalance_tell(
 	struct judge *judge, enum incident_kind kind, struct verdict *verdict);
@@ -241,11 +282,7 @@ int64_t judge_comm_onset(const struct judge *judge, uint64_t *step);
 /* By what share of the time transfers are longer, in the run or in its latest steps, whatever is more. */
 double judge_comm_latest_level(const struct judge *judge);
 
-/* judge_periodic.c: a rank's place becomes free. */
-void judge_periodic_forget(struct judge *judge, struct rank_state *state);
-/* What comes back in its steps; NULL: it has no place. */
-const struct periodic *judge_periodic_of(const struct judge *judge, const struct rank_state *state);
-/* Takes a step of a rank that has a place. */
+/* judge_periodic.c: takes a step of a rank that has a place. */
 void judge_periodic_take(struct judge *judge, const struct rank_state *state, uint64_t step,
 	const struct excess_sums *sums);
 /*

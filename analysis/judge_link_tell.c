@@ -153,7 +153,7 @@ static void tell_slow(const struct judge *judge, const struct link_finding *find
 bool judge_link_locate(struct judge *judge, double share, int64_t from_ns, int64_t until_ns,
 	struct verdict *verdict)
 {
-	double step_ns = judge_comm_step_ns(judge->comm);
+	double step_ns = run_step_ns(&judge->comm->run);
 	struct link_finding finding = {0};
 	struct loss_finding loss;
 	bool slow =

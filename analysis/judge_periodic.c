@@ -7,18 +7,6 @@
 
 _Static_assert(PERIODICS_MAX <= UINT8_MAX, "places are numbered in a byte");
 
-void judge_periodic_forget(struct judge *judge, struct rank_state *state)
-{
-	if (state->periodic)
-		judge->periodics[state->periodic - 1] = (struct periodic_place){0};
-	state->periodic = 0;
-}
-
-const struct periodic *judge_periodic_of(const struct judge *judge, const struct rank_state *state)
-{
-	return state->periodic ? &judge->periodics[state->periodic - 1].found : NULL;
-}
-
 /* A place: a free one, or that of what is less certain and in no verdict; NULL: none. */
 static struct periodic_place *find_place(struct judge *judge, double surprise)
 {
@@ -61,7 +49,7 @@ static void look_at_transfers(struct judge *judge)
 {
 	struct comm_state *comm = judge->comm;
 
-	if (!periodic_look(&comm->signal, &judge->times, judge_comm_incident(judge) != NULL,
+	if (!periodic_look(&comm->signal, &judge->times, judge_incident_of(judge, INCIDENT_TRANSFERS) != NULL,
 		    &comm->periodic))
 		comm->periodic = (struct periodic){0};
 }

@@ -148,7 +148,7 @@ static void tell_link(struct judge *judge, const struct busy *busy, int64_t from
 {
 	const struct comm_state *comm = judge->comm;
 	double step_ns = comm->by_class ? (double)comm->run.loud_ns / (double)comm->run.loud_blocks
-					: judge_comm_step_ns(comm);
+					: run_step_ns(&comm->run);
 	uint32_t worst = busy->busiest;
 	double busy_now = 0;
 	double sent = rate_of(judge, worst, METRIC_TCP_BYTES_SENT, from_ns, until_ns);
@@ -227,7 +227,7 @@ static bool is_suspect(const struct rank_state *state)
  */
 static bool locate_by_members(struct judge *judge, double share, struct verdict *verdict)
 {
-	double step_ns = judge_comm_step_ns(judge->comm);
+	double step_ns = run_step_ns(&judge->comm->run);
 	double least = INFINITY;
 	uint32_t known = 0, suspects = 0, host = UINT32_MAX;
 
@@ -488,7 +488,7 @@ static bool is_sure(const struct judge *judge, const struct busy *busy, int64_t 
 static double share_located(const struct comm_state *comm)
 {
 	return comm->by_class ? (double)comm->run.sums.delay_ns / fmax((double)comm->run.loud_ns, 1)
-			      : judge_comm_share(comm);
+			      : run_share(&comm->run);
 }
 
 static bool locate_by_sockets(
@@ -568,7 +568,7 @@ bool judge_comm_locate(
 {
 	struct comm_state *comm = judge->comm;
 	struct verdict verdict = *result;
-	bool located = judge_link_locate(judge, judge_comm_share(comm), from_ns, until_ns, result);
+	bool located = judge_link_locate(judge, run_share(&comm->run), from_ns, until_ns, result);
 
 	if (located)
 		return true;

@@ -239,6 +239,18 @@ double run_level(const struct run *run)
 	return run->blocks ? run->level / (double)run->blocks : 0;
 }
 
+double run_share(const struct run *run)
+{
+	const struct excess_sums *sums = &run->sums;
+
+	return sums->time_ns > 0 ? (double)sums->delay_ns / (double)sums->time_ns : 0;
+}
+
+double run_step_ns(const struct run *run)
+{
+	return run->sums.steps ? (double)run->sums.time_ns / (double)run->sums.steps : 0;
+}
+
 int64_t run_span_ns(const struct run *run)
 {
 	return run->sums.time_ns * (run->every ? run->every : 1);

@@ -110,6 +110,10 @@ bool signal_suspected_any(const struct signal *signal);
 double run_least(const struct run *run);
 /* The mean of its blocks, as a share. */
 double run_level(const struct run *run);
+/* The same, of all of its time: what is usual is in it. */
+double run_share(const struct run *run);
+/* Mean length of its steps. */
+double run_step_ns(const struct run *run);
 /* What its sums are taken from: of every so-many-th step, the others too. */
 int64_t run_span_ns(const struct run *run);
 /* Takes a block, loud or not by the run's own level. */

@@ -134,13 +134,13 @@ bool periodic_is_loud(const struct periodic *periodic, const struct signal *sign
 	double share_of_block;
 
 	return gate_passed(sheet, GATE_LOUD,
-		periodic_level(signal, times, block, periodic->every, periodic->phase,
-			&share_of_block),
+		periodic_level(
+			signal, times, block, periodic->every, periodic->phase, &share_of_block),
 		periodic->base + periodic->height / 2);
 }
 
-bool periodic_holds(
-	const struct periodic *periodic, const struct signal *signal, const struct step_times *times)
+bool periodic_holds(const struct periodic *periodic, const struct signal *signal,
+	const struct step_times *times)
 {
 	uint64_t span = (uint64_t)PERIODIC_LATEST_ROUNDS * periodic->every;
 	uint64_t kept = steps_kept_since(times, times->next > span ? times->next - span : 0);

@@ -204,8 +204,7 @@ void signal_noises(double *values, size_t count, struct change_noise noises[RUN_
 
 bool signal_suspected(const struct signal *signal, enum run_kind kind)
 {
-	return signal->runs[kind].change.sum >=
-	       (kind == RUN_QUICK ? CHANGE_SUSPECT : CHANGE_NEAR);
+	return signal->runs[kind].change.sum >= (kind == RUN_QUICK ? CHANGE_SUSPECT : CHANGE_NEAR);
 }
 
 bool signal_suspected_any(const struct signal *signal)
@@ -256,7 +255,8 @@ int64_t run_span_ns(const struct run *run)
 	return run->sums.time_ns * (run->every ? run->every : 1);
 }
 
-void run_extend(struct run *run, const struct block *block, const struct excess_sums *sums, double level)
+void run_extend(
+	struct run *run, const struct block *block, const struct excess_sums *sums, double level)
 {
 	bool loud = level >= QUIET_SHARE * run_least(run);
 
@@ -341,9 +341,9 @@ bool run_is_open(const struct signal *signal, enum run_kind kind, struct gate_sh
 		!gate_passed(sheet, GATE_LOUD, signal->level, QUIET_SHARE * run_least(run)))
 		return false;
 	/* What began a moment ago is the quick run's to tell: it may be a stall. */
-	if (kind == RUN_SLOW && !gate_is(sheet, GATE_NOT_NEW,
-					!signal_suspected(signal, RUN_QUICK) ||
-						quick->blocks >= SLOW_BLOCKS_MIN))
+	if (kind == RUN_SLOW &&
+		!gate_is(sheet, GATE_NOT_NEW,
+			!signal_suspected(signal, RUN_QUICK) || quick->blocks >= SLOW_BLOCKS_MIN))
 		return false;
 	return gate_passed(sheet, GATE_CHANGE, run->change.sum, CHANGE_THRESHOLD);
 }
@@ -363,8 +363,8 @@ bool run_is_large(const struct signal *signal, const struct step_times *times, e
 	if (!gate_passed(sheet, GATE_LEVEL, level, run_least(run)) &&
 		!(slow && level >= RARE_SHARE_MIN &&
 			gate_passed(sheet, GATE_LEVEL,
-				signal_height_of_hits(signal, times,
-					steps_kept_since(times, run->first_step)),
+				signal_height_of_hits(
+					signal, times, steps_kept_since(times, run->first_step)),
 				RARE_HEIGHT_MIN)))
 		return false;
 	return !slow || gate_passed(sheet, GATE_NOISE, level,

@@ -7,10 +7,10 @@
 #ifndef SLOWRANK_ANALYSIS_DETECT_SIGNAL_H
 #define SLOWRANK_ANALYSIS_DETECT_SIGNAL_H
 
+#include "analysis/attribute/excess.h"
 #include "analysis/detect/changepoint.h"
 #include "analysis/detect/gates.h"
 #include "analysis/detect/step_times.h"
-#include "analysis/explain/excess.h"
 
 /* A slot of the job's time: short steps until there are BLOCK_NS of them, or one long step. */
 struct block {
@@ -29,12 +29,12 @@ struct run {
 	struct change_point change;
 	/* Their steps and time, what was lost, and of ranks what that is made of; of a verdict's ranks, of all of them. */
 	struct excess_sums sums;
-	struct excess_sums peak; /* the block that lost most */
+	struct excess_sums peak;  /* the block that lost most */
 	double level, peak_level; /* summed over blocks */
 	uint64_t blocks, loud_blocks, first_step;
 	int64_t start_ns, loud_ns;
-	bool small; /* a slow run */
-	bool dated; /* the first step is the onset, and not to be looked for */
+	bool small;	   /* a slow run */
+	bool dated;	   /* the first step is the onset, and not to be looked for */
 	bool peak_dropped; /* it outweighed all other blocks, and is no part of them any more */
 	uint32_t every;	   /* not 0: of every so-many-th step alone, blocks are such steps; */
 	uint64_t phase;	   /* step number mod every */
@@ -51,7 +51,8 @@ struct signal {
 	uint32_t usual_blocks;	     /* from so many, at most USUAL_MEMORY */
 	uint32_t past_count, doubtful_count;
 	float past[PAST_BLOCKS]; /* levels of quiet blocks: the noise */
-	float doubtful[DOUBTFUL_BLOCKS]; /* of those of a run that is open: past, unless it is told */
+	float doubtful
+		[DOUBTFUL_BLOCKS]; /* of those of a run that is open: past, unless it is told */
 	struct run runs[RUN_NR];
 };
 
@@ -66,8 +67,7 @@ struct block_loss {
 
 void signal_take_step(struct signal *signal, uint64_t step, double lost_ns, bool told);
 /* What it lost in a step that is kept, beyond what is usual, in ns. */
-double signal_step_ns(
-	const struct signal *signal, const struct step_times *times, uint64_t step);
+double signal_step_ns(const struct signal *signal, const struct step_times *times, uint64_t step);
 /* The steps since one are told of: no measure of what is usual. */
 void signal_set_told(struct signal *signal, const struct step_times *times, uint64_t since);
 /* The share that was lost in so many of the latest steps; without_most: less the step that lost most, since a stall is no level. */
@@ -117,7 +117,8 @@ double run_step_ns(const struct run *run);
 /* What its sums are taken from: of every so-many-th step, the others too. */
 int64_t run_span_ns(const struct run *run);
 /* Takes a block, loud or not by the run's own level. */
-void run_extend(struct run *run, const struct block *block, const struct excess_sums *sums, double level);
+void run_extend(
+	struct run *run, const struct block *block, const struct excess_sums *sums, double level);
 /*
  * Means over so many blocks, of which the one of what is usual, differ by less than this by chance. scale: of
  * the noise of one block.

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 #include "analysis/explain/measures.h"
-#include "analysis/judge_state.h"
+#include "analysis/judge/state.h"
 #include "analysis/policy.h"
 
 void looks_destroy(struct judge_looks *looks)

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "analysis/join/device_clock.h"
-#include "analysis/judge.h"
+#include "analysis/judge/judge.h"
 #include "coordinator/assembly.h"
 #include "coordinator/deep_looks.h"
 #include "coordinator/output/alert_gate.h"

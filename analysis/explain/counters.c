@@ -4,7 +4,7 @@
 
 #include "analysis/base/robust_stats.h"
 #include "analysis/explain/measures.h"
-#include "analysis/judge_state.h"
+#include "analysis/judge/state.h"
 #include "analysis/policy.h"
 
 bool explain_counter_excess(const struct explain_context *context, const struct episode *episode,

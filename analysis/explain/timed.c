@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 #include "analysis/explain/measures.h"
-#include "analysis/judge_state.h"
+#include "analysis/judge/state.h"
 #include "analysis/policy.h"
 
 static void measure_kind(const struct explain_context *context, const struct episode *episode,

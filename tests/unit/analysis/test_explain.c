@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "analysis/explain/explain.h"
-#include "analysis/judge_state.h"
+#include "analysis/judge/state.h"
 
 enum { RANKS = 4, SECOND = 1000000000 };
 

@@ -428,7 +428,7 @@ bool judge_comm_block(struct judge *judge, double rank_level)
 		fmin((double)comm->block.delay_ns / (double)comm->block.time_ns, 1) - signal->usual;
 	find_noises(comm, noises);
 	/* a rank that is late, or held off the CPU, disturbs transfers too */
-	explained = signal->level < LATE_FACTOR * rank_level;
+	explained = rank_level > 0 && signal->level < LATE_FACTOR * rank_level;
 	/* What a late rank, or one off the CPU, adds to transfers must not become usual. */
 	quiet = learn && (rank_level <= 0 || signal->level < COMM_SHARE_MIN / 2);
 	close_shapes(judge, quiet && alike);

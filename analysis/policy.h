@@ -285,9 +285,9 @@
 /* What comes back every so many steps. */
 /* The latest steps are looked at as well as all, so that what began lately does not drown: of each stretch the latest 5/6. */
 #define FOLD_STRETCH_MIN 32 /* steps */
-#define FOLD_PERIOD_MAX 64 /* steps */
-#define FOLD_HITS_MIN 4 /* rounds that are hit */
-#define FOLD_DEPTHS 2	/* times the size of a class: so many of the largest values are taken */
+#define FOLD_PERIOD_MAX 64  /* steps */
+#define FOLD_HITS_MIN 4	    /* rounds that are hit */
+#define FOLD_DEPTHS 2	    /* times the size of a class: so many of the largest values are taken */
 #define PERIODIC_HEIGHT_MIN 0.025 /* of a step: it takes so much more of these than of the others */
 /* Of more than RANKS_ENOUGH, the rest is looked at one in so many. */
 #define PERIODIC_LOOK_TURNS 128

@@ -85,9 +85,8 @@ static void try_class(const struct fold *fold, const uint16_t *in_class, size_t 
 		in_class[phase] < expected + CHANCE_DEVIATIONS * sqrt(expected))
 		return;
 	size = class_size(from, count, period, phase);
-	surprise =
-		hit_surprise(in_class[phase], size, taken - in_class[phase], values - size) -
-		log((double)period * (double)period * fold->looks);
+	surprise = hit_surprise(in_class[phase], size, taken - in_class[phase], values - size) -
+		   log((double)period * (double)period * fold->looks);
 	if (surprise > best->surprise)
 		*best = (struct fold_finding){
 			.period_steps = period, .phase = phase, .from = from, .surprise = surprise};

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "analysis/attribute/whatif.h"
 
-#include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "analysis/attribute/blame_internal.h"
@@ -14,45 +12,36 @@ void whatif_init(struct whatif *whatif)
 
 void whatif_fini(struct whatif *whatif)
 {
-	free(whatif->times);
-	free(whatif->scratch);
-	free(whatif->relief);
-	free(whatif->cursors);
-	whatif_streams_destroy(whatif->streams);
-	free(whatif->nobody);
-	free(whatif->ends_before);
+	arena_fini(&whatif->arena);
 	whatif_init(whatif);
 }
 
-static int reserve(struct whatif *whatif, const struct step_grid *grid)
+void whatif_next_step(struct whatif *whatif)
 {
-	if (grid->row_count > whatif->row_capacity) {
-		size_t capacity = grid->row_count + grid->row_count / 4;
+	whatif->times = NULL;
+	whatif->ends_known = false;
+}
 
-		free(whatif->times);
-		free(whatif->scratch);
-		free(whatif->cursors);
-		free(whatif->nobody);
-		free(whatif->ends_before);
-		whatif->nobody = calloc(capacity, 1);
-		whatif->ends_before = malloc(capacity * sizeof(int64_t));
-		whatif->times = malloc(capacity * sizeof(int64_t));
-		whatif->scratch = malloc(capacity * sizeof(int64_t));
-		whatif->cursors = malloc(capacity * sizeof(uint32_t));
-		whatif->row_capacity = capacity;
-	}
-	if (grid->cell_count > whatif->cell_capacity) {
-		size_t capacity = grid->cell_count + grid->cell_count / 4;
+/* Room for the step's replays, which are laid out where its grid is overlapped. */
+static int begin_step(
+	struct whatif *whatif, const struct step_grid *grid, const struct blame *blame)
+{
+	struct arena *arena = &whatif->arena;
+	size_t rows = grid->row_count;
 
-		free(whatif->relief);
-		whatif->relief = malloc(capacity * sizeof(*whatif->relief));
-		whatif->cell_capacity = capacity;
-	}
-	if (whatif->times && whatif->scratch && whatif->cursors && whatif->nobody &&
-		whatif->ends_before && (whatif->relief || grid->cell_count == 0))
-		return 0;
-	whatif_fini(whatif); /* capacities too: the next call tries again */
-	return -ENOMEM;
+	arena_reset(arena);
+	whatif->nobody = arena_take_zeroed(arena, rows, sizeof(*whatif->nobody));
+	whatif->ends_before = arena_take(arena, rows, sizeof(*whatif->ends_before));
+	whatif->scratch = arena_take(arena, rows, sizeof(*whatif->scratch));
+	whatif->cursors = arena_take(arena, rows, sizeof(*whatif->cursors));
+	whatif->relief = arena_take(arena, grid->cell_count, sizeof(*whatif->relief));
+	whatif->streams = NULL;
+	if (grid->overlapped)
+		whatif->streams = whatif_streams_lay_out(arena, grid, blame);
+	whatif->times = arena_take(arena, rows, sizeof(*whatif->times));
+	if (arena_error(arena) < 0)
+		whatif->times = NULL; /* the next replay tries again */
+	return arena_error(arena);
 }
 
 /*
@@ -562,23 +551,15 @@ static void find_ends(struct whatif *whatif, const struct step_grid *grid,
 	whatif->ends_replayed = ran;
 }
 
-void whatif_next_step(struct whatif *whatif)
-{
-	whatif->ends_known = whatif->laid_out = false;
-}
-
 int whatif_replay(struct whatif *whatif, const struct step_grid *grid, const struct blame *blame,
 	const struct whatif_change *change, struct whatif_line *line, int64_t *gain_ns)
 {
-	int error = reserve(whatif, grid);
+	int error = whatif->times ? 0 : begin_step(whatif, grid, blame);
 
 	if (error == 0 && line)
 		error = whatif_line_reserve(line, grid);
-	if (error == 0 && grid->overlapped && !whatif->laid_out)
-		error = whatif_streams_lay_out(&whatif->streams, grid, blame);
 	if (error < 0)
 		return error;
-	whatif->laid_out = true;
 	find_ends(whatif, grid, blame, change->scales || change->own_ns || change->faster);
 	replay(whatif, grid, blame, change, line);
 	*gain_ns = whatif_line_gain(whatif, grid, line);

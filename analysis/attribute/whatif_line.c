@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a replay gains, and what of it shows in the next step only. */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,16 +22,8 @@ int whatif_line_reserve(struct whatif_line *line, const struct step_grid *grid)
 {
 	size_t count = grid->row_count ? grid->rows[grid->row_count - 1].rank + (size_t)1 : 0;
 
-	if (count <= line->capacity)
-		return 0;
-	int64_t *grown = realloc(line->ahead_ns, 2 * count * sizeof(*grown));
-
-	if (!grown)
-		return -ENOMEM;
-	memset(grown + line->capacity, 0, (2 * count - line->capacity) * sizeof(*grown));
-	line->ahead_ns = grown;
-	line->capacity = 2 * count;
-	return 0;
+	return array_grow(
+		(void **)&line->ahead_ns, &line->capacity, count, sizeof(*line->ahead_ns));
 }
 
 int64_t whatif_line_gain(

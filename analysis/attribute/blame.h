@@ -9,6 +9,7 @@
 #define SLOWRANK_ANALYSIS_ATTRIBUTE_BLAME_H
 
 #include "analysis/base/arena.h"
+#include "analysis/base/clamp.h"
 #include "analysis/join/align.h"
 
 /*

@@ -58,16 +58,6 @@ struct column_slice {
 	bool by_duration;
 };
 
-static inline int64_t smaller(int64_t a, int64_t b)
-{
-	return a < b ? a : b;
-}
-
-static inline int64_t larger(int64_t a, int64_t b)
-{
-	return a > b ? a : b;
-}
-
 /*
  * As meet_all() of blame_meetings.c does for each member. comm_ns: what each was late by for having left its
  * last one late. Returns the last departure.

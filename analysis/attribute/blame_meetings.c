@@ -6,13 +6,6 @@
 #include "analysis/base/robust_stats.h"
 #include "analysis/join/segments.h"
 
-static int64_t clamp(int64_t value, int64_t low, int64_t high)
-{
-	if (high < low)
-		high = low;
-	return value < low ? low : value > high ? high : value;
-}
-
 /* The lower median of each member's value; the values are in scratch. */
 static int64_t usual_of(const struct meeting *meeting)
 {

@@ -71,36 +71,6 @@ static void find_relief(
 	}
 }
 
-/* What of a cell's own time is not EXCESS_COMPUTE. */
-static int64_t host_part_ns(const struct step_grid *grid, uint32_t c)
-{
-	int64_t kinds[EXCESS_NR] = {0}, sum_ns = 0;
-
-	blame_components(&grid->cells[c], grid_own_ns(grid, c), kinds);
-	for (int k = EXCESS_COMPUTE + 1; k < EXCESS_NR; k++)
-		sum_ns += kinds[k];
-	return sum_ns;
-}
-
-int64_t whatif_healed_ns(const struct whatif *whatif, const struct step_grid *grid,
-	const struct blame *blame, uint32_t c)
-{
-	const struct grid_cell *cell = &grid->cells[c];
-	const struct blame_cell compared = blame_cell_of(blame, grid, c);
-	int64_t own_ns = grid_own_ns(grid, c), host_ns = 0, healed_ns;
-
-	if (whatif->change.part == WHATIF_ALL || compared.control_cell == GRID_NONE ||
-		compared.control_ns == own_ns)
-		return compared.control_ns;
-	if (cell->own != &activity_none || (cell->part->flags & PART_DEVICE_TIME))
-		host_ns = host_part_ns(grid, c);
-	if (host_ns || grid->cells[compared.control_cell].own != &activity_none)
-		host_ns -= host_part_ns(grid, compared.control_cell);
-	healed_ns = whatif->change.part == WHATIF_HOST ? own_ns - host_ns
-						       : compared.control_ns + host_ns;
-	return healed_ns > 0 ? healed_ns : 0;
-}
-
 /* What a cell's calls that are no cells take; less where peers at its place are healed. */
 static int64_t opaque_ns(const struct whatif *whatif, const struct step_grid *grid,
 	const struct blame *blame, uint32_t c)
@@ -362,38 +332,6 @@ static int64_t bring_each(struct whatif *whatif, const struct step_grid *grid,
 			*root_ns = *time;
 	}
 	return last_ns;
-}
-
-static int64_t larger(int64_t a, int64_t b)
-{
-	return a > b ? a : b;
-}
-
-static int64_t smaller(int64_t a, int64_t b)
-{
-	return a < b ? a : b;
-}
-
-int64_t whatif_wait_ns(
-	const struct step_grid *grid, const struct blame *blame, uint32_t index, uint32_t member)
-{
-	return grid->departure_ns[member] - grid->arrival_ns[member] -
-	       blame_transfer_ns(blame, grid, &blame->meetings[index], member);
-}
-
-int64_t whatif_least_wait_ns(
-	const struct step_grid *grid, const struct blame *blame, uint32_t index)
-{
-	const struct grid_instance *instance = &grid->instances[index];
-	int64_t least_ns = INT64_MAX;
-
-	for (uint32_t m = 0; m < instance->member_count; m++) {
-		uint32_t at = instance->first_member + m;
-
-		if (!(grid->member_parts[at].flags & MEMBER_DOUBTFUL))
-			least_ns = smaller(least_ns, whatif_wait_ns(grid, blame, index, at));
-	}
-	return least_ns;
 }
 
 /* Lets members of rows with a hole come with the others. Returns when the last one comes. */

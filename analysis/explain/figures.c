@@ -1,37 +1,89 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where the kernel could not be asked, counters of samplers stand in. */
+/* What counters of samplers say: of a rank and of the others; and where the kernel could not be asked, in its place. */
 #include <math.h>
 
 #include "analysis/base/robust_stats.h"
 #include "analysis/explain/measures.h"
-#include "analysis/judge_state.h"
 #include "analysis/policy.h"
 
-bool explain_counter_excess(const struct explain_context *context, const struct episode *episode,
-	unsigned metric, double *over, double *usual)
+bool explain_names(const struct episode *episode, uint32_t rank)
 {
-	double most = 0;
+	for (uint32_t i = 0; i < episode->rank_count; i++) {
+		if (episode->ranks[i] == rank)
+			return true;
+	}
+	return false;
+}
+
+const char *explain_missing(const struct explain_context *context, uint32_t source)
+{
+	for (unsigned i = 0; i < EVIDENCE_SOURCE_NR; i++) {
+		if (source == 1u << i)
+			return context->missing[i];
+	}
+	return "";
+}
+
+bool explain_figure(const struct explain_context *context, uint32_t rank,
+	const struct figure *figure, double *value)
+{
+	const struct evidence *evidence = explain_rank_of(context, rank).evidence;
+	double spread;
+	int64_t latest;
+
+	switch (figure->kind) {
+	case FIGURE_VALUE:
+		if (!evidence_value(evidence, figure->metric, figure->until_ns, &latest))
+			return false;
+		*value = (double)latest;
+		return true;
+	case FIGURE_RATE:
+		return evidence_rate(
+			evidence, figure->metric, figure->from_ns, figure->until_ns, value);
+	case FIGURE_RATIO:
+		return evidence_ratio(evidence, figure->metric, figure->other_metric,
+			figure->from_ns, figure->until_ns, value);
+	case FIGURE_USUAL_RATIO:
+		return evidence_usual_ratio(evidence, figure->metric, figure->other_metric,
+			figure->until_ns, value, &spread);
+	}
+	return false;
+}
+
+bool explain_figure_of_others(const struct explain_context *context, const struct episode *episode,
+	const struct figure *figure, double *usual)
+{
+	uint32_t host = explain_rank_of(context, episode->ranks[0]).host;
 	size_t count = 0;
-	bool known = false;
 
-	for (uint32_t r = 0, i = 0; r < context->rank_count; r++) {
-		bool culprit = i < episode->rank_count && episode->ranks[i] == r;
-		double rate;
+	for (uint32_t r = 0; r < context->rank_count && count < EXPLAIN_OTHERS_MAX; r++) {
+		bool same = figure->of_host ? explain_rank_of(context, r).host == host
+					    : explain_names(episode, r);
 
-		i += culprit;
-		if (!evidence_rate(context->ranks[r].evidence, metric, episode->onset_ns,
-			    context->now_ns, &rate))
-			continue;
-		if (!culprit) {
-			context->scratch[count++] = rate;
-			continue;
-		}
-		most = known ? fmax(most, rate) : rate;
-		known = true;
+		if (!same && explain_figure(context, r, figure, &context->scratch[count]))
+			count++;
 	}
 	*usual = lower_median_double(context->scratch, count);
+	return count > 0;
+}
+
+bool explain_counter_excess(const struct explain_context *context, const struct episode *episode,
+	unsigned metric, double least, double *over, double *usual)
+{
+	const struct figure rate = {.kind = FIGURE_RATE,
+		.metric = metric,
+		.from_ns = episode->onset_ns,
+		.until_ns = context->now_ns};
+	double most = -INFINITY, one;
+
+	for (uint32_t i = 0; i < episode->rank_count; i++) {
+		if (explain_figure(context, episode->ranks[i], &rate, &one))
+			most = fmax(most, one);
+	}
+	if (most < least || !explain_figure_of_others(context, episode, &rate, usual))
+		return false;
 	*over = most - *usual;
-	return known && count > 0;
+	return true;
 }
 
 /*
@@ -87,7 +139,7 @@ void explain_add_counters(const struct explain_context *context, struct episode 
 		if (counters[i].kind == EXCESS_ASLEEP && sums->on_device)
 			continue;
 		if ((mask & counters[i].source) || !explain_counter_excess(context, episode,
-							   counters[i].metric, &over, &usual))
+							   counters[i].metric, 0, &over, &usual))
 			continue;
 		sums->evidence_mask |= counters[i].source;
 		over *= counters[i].sign * counters[i].ns_each;

@@ -91,7 +91,7 @@ struct blame_share {
 
 /* Per instance: what its members' leads and shares are reckoned from, where they are not kept. */
 struct blame_meeting {
-	int64_t last_arrival_ns, last_departure_ns;
+	int64_t last_arrival_ns;
 	int64_t shortest_call_ns; /* by duration */
 	uint32_t control;	  /* of its members' segments; GRID_NONE: leads are kept */
 	bool by_duration;	  /* the clocks are too uncertain: shortest communication decides */
@@ -127,11 +127,11 @@ struct blame {
 	int64_t *scratch;	/* values to take medians of, and room to do so */
 	uint32_t *cursors;	/* per row: cells taken so far */
 	bool incomplete;	/* some instance lacked members */
-	bool in_order;	     /* each row's cells are looked at one after the other, none left out */
-	bool alike;	     /* the grid is, all rows have peers: leads are not kept */
-	bool opaque;	     /* some time is, or may be */
-	uint8_t *held;	     /* as grid instances: some hold in it is not 0 */
-	bool several_groups; /* some instance by the hosts' times is not of all rows */
+	bool in_order;		/* no instance is left out of the grid's order */
+	bool alike;		/* the grid is, all rows have peers: leads are not kept */
+	bool opaque;		/* some time is, or may be */
+	uint8_t *held;		/* as grid instances: some hold in it is not 0 */
+	bool several_groups;	/* some instance by the hosts' times is not of all rows */
 };
 
 void blame_init(struct blame *blame);
@@ -158,16 +158,6 @@ static inline int64_t blame_lead_control_ns(
 {
 	return meeting->control == GRID_NONE ? blame->leads[member].control_ns
 					     : blame->controls[meeting->control].control_ns;
-}
-
-/* The longest transfer, where they are not kept. */
-static inline int64_t blame_longest_transfer_ns(const struct blame_meeting *meeting)
-{
-	int64_t after_ns = meeting->last_departure_ns - meeting->last_arrival_ns;
-
-	if (meeting->by_duration)
-		return meeting->shortest_call_ns;
-	return after_ns > 0 ? after_ns : 0;
 }
 
 /* The part of its time inside that was not waiting. */

@@ -338,7 +338,7 @@ static void tell_meeting(struct meeting *meeting, int64_t usual_transfer, int64_
 
 static void meet_all(struct meeting *meeting)
 {
-	int64_t worst_comm = 0, last_ns = INT64_MIN, usual_transfer;
+	int64_t worst_comm = 0, usual_transfer;
 
 	for (uint32_t m = 0; m < meeting->count && meeting->found->kept; m++)
 		split_call(meeting, m);
@@ -352,11 +352,9 @@ static void meet_all(struct meeting *meeting)
 		if (comm > 0)
 			note_lag(meeting, m, comm);
 		worst_comm = comm > worst_comm ? comm : worst_comm;
-		last_ns = meeting->departure_ns[m] > last_ns ? meeting->departure_ns[m] : last_ns;
 		/* They leave together; who leaves later than usual carries that on. */
 		*meeting_carry_of(meeting, m) = (struct blame_carry){.comm_ns = lag > 0 ? lag : 0};
 	}
-	meeting->found->last_departure_ns = last_ns;
 	tell_meeting(meeting, usual_transfer, worst_comm);
 }
 

@@ -33,7 +33,6 @@ static int begin_step(
 	whatif->nobody = arena_take_zeroed(arena, rows, sizeof(*whatif->nobody));
 	whatif->ends_before = arena_take(arena, rows, sizeof(*whatif->ends_before));
 	whatif->scratch = arena_take(arena, rows, sizeof(*whatif->scratch));
-	whatif->cursors = arena_take(arena, rows, sizeof(*whatif->cursors));
 	whatif->relief = arena_take(arena, grid->cell_count, sizeof(*whatif->relief));
 	whatif->streams = NULL;
 	if (grid->overlapped)
@@ -132,22 +131,6 @@ static inline int64_t lead_ns(const struct whatif *whatif, const struct step_gri
 	return own_ns + blame_opaque_ns(blame, m);
 }
 
-/* Moves a row's time through its cells up to and including the segment of cell `until`. */
-static void run_row(struct whatif *whatif, const struct step_grid *grid, const struct blame *blame,
-	uint32_t r, uint32_t until)
-{
-	const struct grid_row *row = &grid->rows[r];
-
-	while (whatif->cursors[r] < row->cell_count &&
-		row->first_cell + whatif->cursors[r] <= until) {
-		uint32_t c = row->first_cell + whatif->cursors[r]++;
-
-		whatif->times[r] += segment_ns(whatif, grid, blame, c);
-		if (c != until) /* passed over: its communicator is not known */
-			whatif->times[r] += grid_call_ns(grid, c);
-	}
-}
-
 /* By how much the transfer shrinks for all when the healed members no longer hold it. */
 static int64_t released_ns(const struct whatif *whatif, const struct step_grid *grid,
 	const struct blame *blame, const struct grid_instance *instance)
@@ -195,141 +178,26 @@ static void leave_together(struct whatif *whatif, const struct step_grid *grid,
 	}
 }
 
-/* All members' leads and transfers are known by columns, and nobody holds the others, nor comes sooner. */
-static bool in_columns(const struct whatif *whatif, const struct step_grid *grid,
-	const struct blame *blame, uint32_t index)
-{
-	const struct blame_meeting *meeting = &blame->meetings[index];
-
-	return !whatif->change.own_ns && meeting->control != GRID_NONE && !meeting->kept &&
-	       !blame->opaque && !blame->held[index] && grid->instances[index].root < 0 &&
-	       !(whatif->change.faster && meeting->lagged);
-}
-
-/* What the members of an instance in columns bring. */
-struct bringing {
-	const uint8_t *healed, *mixed; /* by row; by member */
-	const struct grid_member *members;
-	const int64_t *own_ns;
-	int64_t control_ns;
-	uint8_t slow; /* of mixed: has to be looked at cell by cell, where healed */
-	bool as_control;
-	uint32_t first_member;
-};
-
-static struct bringing bringing_of(const struct whatif *whatif, const struct step_grid *grid,
-	const struct blame *blame, uint32_t index)
-{
-	uint32_t first = grid->instances[index].first_member;
-
-	return (struct bringing){
-		.healed = whatif->change.healed,
-		.mixed = &blame->mixed[first],
-		.members = &grid->member_parts[first],
-		.own_ns = &grid->own_ns[first],
-		.control_ns = blame->controls[blame->meetings[index].control].control_ns,
-		.slow = whatif->change.part == WHATIF_ALL ? 0 : MIXED_ACTIVITY,
-		.as_control = whatif->change.part != WHATIF_HOST,
-		.first_member = first,
-	};
-}
-
-static inline int64_t brought_ns(const struct whatif *whatif, const struct step_grid *grid,
-	const struct blame *blame, const struct bringing *bringing, uint32_t m)
-{
-	if (!bringing->healed[bringing->members[m].row])
-		return bringing->own_ns[m];
-	if (bringing->mixed[m] & bringing->slow)
-		return walk_back_ns(whatif, grid, blame, grid->members[bringing->first_member + m]);
-	return bringing->as_control ? bringing->control_ns : bringing->own_ns[m];
-}
-
-/* When the last member comes. */
-static int64_t come_from_rows(struct whatif *whatif, const struct step_grid *grid,
-	const struct blame *blame, uint32_t index)
-{
-	const struct bringing bringing = bringing_of(whatif, grid, blame, index);
-	int64_t *times = whatif->times, last_ns = INT64_MIN;
-
-	for (uint32_t m = 0; m < grid->instances[index].member_count; m++) {
-		uint32_t r = bringing.members[m].row;
-
-		times[r] += brought_ns(whatif, grid, blame, &bringing, m);
-		last_ns = times[r] > last_ns ? times[r] : last_ns;
-	}
-	return last_ns;
-}
-
-/*
- * The same where all of them, and nobody else, are still to leave another instance: their times are not
- * written in between. Where all bring as much, the last to leave is the last to come.
- */
-static int64_t come_from_instance(struct whatif *whatif, const struct step_grid *grid,
-	const struct blame *blame, uint32_t index)
-{
-	const struct bringing bringing = bringing_of(whatif, grid, blame, index);
-	const struct blame_meeting left = blame->meetings[whatif->leaving];
-	uint32_t left_first = grid->instances[whatif->leaving].first_member;
-	int64_t last_ns = INT64_MIN;
-
-	if (whatif->all_healed && whatif->change.part == WHATIF_ALL)
-		return whatif->leave_ns + bringing.control_ns +
-		       whatif_transfer_ns(
-			       whatif, whatif->leaving, blame_longest_transfer_ns(&left));
-	for (uint32_t m = 0; m < grid->instances[index].member_count; m++) {
-		int64_t time_ns = brought_ns(whatif, grid, blame, &bringing, m) +
-				  whatif_transfer_ns(whatif, whatif->leaving,
-					  blame_transfer_ns(blame, grid, &left, left_first + m));
-
-		last_ns = time_ns > last_ns ? time_ns : last_ns;
-	}
-	return whatif->leave_ns + last_ns;
-}
-
-/* Writes the times of those that are still to leave. */
-static void leave_last(
-	struct whatif *whatif, const struct step_grid *grid, const struct blame *blame)
-{
-	if (whatif->leaving != GRID_NONE)
-		leave_together(whatif, grid, blame, whatif->leaving, whatif->leave_ns);
-	whatif->leaving = GRID_NONE;
-}
-
-/* An instance in columns. Its members leave it when the next instance is looked at. */
-static void replay_columns(struct whatif *whatif, const struct step_grid *grid,
-	const struct blame *blame, uint32_t index)
-{
-	if (whatif->leaving == GRID_NONE || !grid->instances[index].again) {
-		leave_last(whatif, grid, blame);
-		whatif->leave_ns = come_from_rows(whatif, grid, blame, index);
-	} else {
-		whatif->leave_ns = come_from_instance(whatif, grid, blame, index);
-	}
-	whatif->leaving = index;
-}
-
-/* What members bring, member by member; *root_ns: the root's time. Returns the last one's. */
-static int64_t bring_each(struct whatif *whatif, const struct step_grid *grid,
+/* What members bring; *root_ns: the root's time. Returns the last one's. */
+static int64_t bring_all(struct whatif *whatif, const struct step_grid *grid,
 	const struct blame *blame, uint32_t index, int64_t *root_ns)
 {
 	const struct grid_instance *instance = &grid->instances[index];
 	const struct grid_member *members = &grid->member_parts[instance->first_member];
-	int64_t last_ns = INT64_MIN;
+	const struct blame_meeting meeting = blame->meetings[index];
+	bool sooner = whatif->change.faster && meeting.lagged;
+	int64_t *times = whatif->times, last_ns = INT64_MIN;
 
 	for (uint32_t m = 0; m < instance->member_count; m++) {
-		int64_t *time = &whatif->times[members[m].row];
-		uint32_t at = instance->first_member + m;
+		uint32_t r = members[m].row, at = instance->first_member + m;
+		int64_t time_ns = times[r] + lead_ns(whatif, grid, blame, &meeting, at, r);
 
-		if (blame->in_order)
-			*time += lead_ns(
-				whatif, grid, blame, &blame->meetings[index], at, members[m].row);
-		else
-			run_row(whatif, grid, blame, members[m].row, grid->members[at]);
-		*time -= whatif_sooner_ns(whatif, grid, blame, index, at);
-		if (*time > last_ns)
-			last_ns = *time;
+		if (sooner)
+			time_ns -= whatif_sooner_ns(whatif, grid, blame, index, at);
+		last_ns = larger(last_ns, time_ns);
 		if (is_root(grid, instance, m))
-			*root_ns = *time;
+			*root_ns = time_ns;
+		times[r] = time_ns;
 	}
 	return last_ns;
 }
@@ -374,7 +242,7 @@ static void replay_instance(struct whatif *whatif, const struct step_grid *grid,
 	int64_t released = released_ns(whatif, grid, blame, instance);
 	bool hold_stays = whatif->change.part == WHATIF_COMPUTE;
 
-	last = bring_each(whatif, grid, blame, index, &root);
+	last = bring_all(whatif, grid, blame, index, &root);
 	if (whatif->holes && instance->usable && instance->waits_for == WAITS_FOR_ALL)
 		last = catch_up(whatif, grid, blame, index, last);
 	if (!blame->held[index] && instance->usable && instance->waits_for == WAITS_FOR_ALL) {
@@ -414,23 +282,13 @@ static void replay_instance(struct whatif *whatif, const struct step_grid *grid,
 static void replay_rows(
 	struct whatif *whatif, const struct step_grid *grid, const struct blame *blame)
 {
-	whatif->leaving = GRID_NONE;
-	for (size_t o = 0; o < grid->order_count; o++) {
-		if (in_columns(whatif, grid, blame, grid->order[o])) {
-			replay_columns(whatif, grid, blame, grid->order[o]);
-			continue;
-		}
-		leave_last(whatif, grid, blame);
+	for (size_t o = 0; o < grid->order_count; o++)
 		replay_instance(whatif, grid, blame, grid->order[o]);
-	}
-	leave_last(whatif, grid, blame);
 	for (uint32_t r = 0; r < grid->row_count; r++) {
 		const struct grid_row *row = &grid->rows[r];
 
-		if (!blame->in_order)
-			run_row(whatif, grid, blame, r, UINT32_MAX - 1);
-		else if (row->cell_count &&
-			 grid->cells[row->first_cell + row->cell_count - 1].instance == GRID_NONE)
+		if (row->cell_count &&
+			grid->cells[row->first_cell + row->cell_count - 1].instance == GRID_NONE)
 			whatif->times[r] += walk_back_ns(
 				whatif, grid, blame, row->first_cell + row->cell_count - 1);
 	}
@@ -445,7 +303,6 @@ static void rewind_rows(
 		whatif->times[r] = grid->rows[r].start_ns;
 		if (line)
 			whatif->times[r] -= line->ahead_ns[grid->rows[r].rank];
-		whatif->cursors[r] = 0;
 	}
 }
 
@@ -459,7 +316,6 @@ static void replay(struct whatif *whatif, const struct step_grid *grid, const st
 	bool same = grid->row_count < 2 || memcmp(whatif->change.healed, whatif->change.healed + 1,
 						   grid->row_count - 1) == 0;
 
-	whatif->all_healed = same && grid->row_count && whatif->change.healed[0];
 	/* Only rows that are not healed have any, and only others that are give it. */
 	whatif->relieved = blame->opaque && !same;
 	if (whatif->relieved)
@@ -492,6 +348,12 @@ static void find_ends(struct whatif *whatif, const struct step_grid *grid,
 int whatif_replay(struct whatif *whatif, const struct step_grid *grid, const struct blame *blame,
 	const struct whatif_change *change, struct whatif_line *line, int64_t *gain_ns)
 {
+	if (!blame->in_order) { /* some instances contradict others: nobody knows what comes first */
+		if (line)
+			whatif_line_reset(line);
+		*gain_ns = 0;
+		return 0;
+	}
 	int error = whatif->times ? 0 : begin_step(whatif, grid, blame);
 
 	if (error == 0 && line)

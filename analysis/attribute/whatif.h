@@ -50,18 +50,14 @@ struct whatif {
 	int64_t *times;	      /* per row; NULL: the step was not replayed yet */
 	int64_t *ends_before; /* per row: when it ended, as it was */
 	int64_t *scratch;
-	uint8_t *nobody;	      /* per row: 0 */
-	struct whatif_relief *relief; /* per cell: of a control, what is healed at its position */
-	uint32_t *cursors;
+	uint8_t *nobody;	       /* per row: 0 */
+	struct whatif_relief *relief;  /* per cell: of a control, what is healed at its position */
 	struct stream_layout *streams; /* of overlapped grids, else NULL */
 	struct whatif_change change;   /* what is replayed; healed is never NULL */
 	bool relieved;		       /* some of this replay's rows are healed, and some are not */
-	bool all_healed;	       /* all of them are */
 	bool holes;		       /* some row has one */
-	uint32_t leaving;	       /* instance whose members leave it at leave_ns; GRID_NONE */
-	int64_t leave_ns;
-	bool ends_known;    /* ends_before are this step's */
-	bool ends_replayed; /* and were replayed */
+	bool ends_known;	       /* ends_before are this step's */
+	bool ends_replayed;	       /* and were replayed */
 };
 
 void whatif_init(struct whatif *whatif);
@@ -72,7 +68,8 @@ void whatif_next_step(struct whatif *whatif);
 
 /*
  * Replays the step. line: from the step before, and for the next; NULL: every row starts as it
- * did. *gain_ns: by how much the usual row (lower median) ends earlier; may be negative, by noise.
+ * did. *gain_ns: by how much the usual row (lower median) ends earlier; may be negative, by noise; 0 where instances
+ * contradict each other.
  * Returns 0 or -ENOMEM.
  */
 int whatif_replay(struct whatif *whatif, const struct step_grid *grid, const struct blame *blame,

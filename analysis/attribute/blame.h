@@ -91,7 +91,7 @@ struct blame_share {
 
 /* Per instance: what its members' leads and shares are reckoned from, where they are not kept. */
 struct blame_meeting {
-	int64_t last_arrival_ns;
+	int64_t last_arrival_ns, last_departure_ns;
 	int64_t shortest_call_ns; /* by duration */
 	uint32_t control;	  /* of its members' segments; GRID_NONE: leads are kept */
 	bool by_duration;	  /* the clocks are too uncertain: shortest communication decides */
@@ -158,6 +158,14 @@ static inline int64_t blame_lead_control_ns(
 {
 	return meeting->control == GRID_NONE ? blame->leads[member].control_ns
 					     : blame->controls[meeting->control].control_ns;
+}
+
+/* The longest transfer, where they are not kept. */
+static inline int64_t blame_longest_transfer_ns(const struct blame_meeting *meeting)
+{
+	return meeting->by_duration
+		       ? meeting->shortest_call_ns
+		       : larger(meeting->last_departure_ns - meeting->last_arrival_ns, 0);
 }
 
 /* The part of its time inside that was not waiting. */

@@ -53,6 +53,7 @@ static void gather(struct meeting *meeting)
 	meeting->usual_arrival_ns =
 		lower_median_of_int64(meeting->arrival_ns, meeting->count, scratch);
 	meeting->found->last_arrival_ns = last_ns;
+	meeting->found->last_departure_ns = largest_int64(meeting->departure_ns, meeting->count);
 	meeting->found->by_duration =
 		!instance->same_host && instance->waits_for == WAITS_FOR_ALL &&
 		2 * instance->clock_error_ns > last_ns - meeting->usual_arrival_ns;

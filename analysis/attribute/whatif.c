@@ -165,17 +165,56 @@ static void leave_together(struct whatif *whatif, const struct step_grid *grid,
 	const struct grid_instance *instance = &grid->instances[index];
 	const struct grid_member *members = &grid->member_parts[instance->first_member];
 	const struct blame_meeting meeting = blame->meetings[index];
+	int64_t faster_ns = whatif->change.faster ? whatif->change.faster[index] : 0;
 	int64_t *times = whatif->times;
 
 	for (uint32_t m = 0; m < instance->member_count; m++) {
-		int64_t transfer_ns = whatif_transfer_ns(whatif, index,
-			blame_transfer_ns(blame, grid, &meeting, instance->first_member + m));
-		int64_t time_ns = times[members[m].row];
+		uint32_t r = members[m].row;
+		int64_t transfer_ns =
+			blame_transfer_ns(blame, grid, &meeting, instance->first_member + m);
 
-		if (time_ns < last_ns) /* a row may be there twice */
-			time_ns = last_ns;
-		times[members[m].row] = time_ns + transfer_ns;
+		/* A row may be there twice. */
+		times[r] = larger(times[r], last_ns) + larger(transfer_ns - faster_ns, 0);
 	}
+}
+
+/* All members' leads and transfers are known by columns, and nobody holds the others, nor comes sooner. */
+static bool in_columns(const struct whatif *whatif, const struct step_grid *grid,
+	const struct blame *blame, uint32_t index)
+{
+	const struct blame_meeting *meeting = &blame->meetings[index];
+
+	return meeting->control != GRID_NONE && !whatif->change.own_ns && !meeting->kept &&
+	       !blame->opaque && !blame->held[index] && grid->instances[index].root < 0 &&
+	       !(whatif->change.faster && meeting->lagged);
+}
+
+/* What members bring that lies in columns: nothing of it is opaque, and nobody comes sooner. Returns the last one's. */
+static int64_t bring_columns(struct whatif *whatif, const struct step_grid *grid,
+	const struct blame *blame, uint32_t index)
+{
+	const struct grid_instance *instance = &grid->instances[index];
+	const struct grid_member *members = &grid->member_parts[instance->first_member];
+	const int64_t *own_ns = &grid->own_ns[instance->first_member];
+	const uint8_t *healed = whatif->change.healed,
+		      *mixed = &blame->mixed[instance->first_member];
+	const enum whatif_part part = whatif->change.part;
+	int64_t control_ns = blame->controls[blame->meetings[index].control].control_ns;
+	int64_t *times = whatif->times, last_ns = INT64_MIN;
+
+	for (uint32_t m = 0; m < instance->member_count; m++) {
+		uint32_t r = members[m].row;
+		int64_t lead = own_ns[m];
+
+		if (healed[r] && part != WHATIF_ALL && (mixed[m] & MIXED_ACTIVITY))
+			lead = walk_back_ns(
+				whatif, grid, blame, grid->members[instance->first_member + m]);
+		else if (healed[r] && part != WHATIF_HOST)
+			lead = control_ns;
+		times[r] += lead;
+		last_ns = larger(last_ns, times[r]);
+	}
+	return last_ns;
 }
 
 /* What members bring; *root_ns: the root's time. Returns the last one's. */
@@ -242,7 +281,10 @@ static void replay_instance(struct whatif *whatif, const struct step_grid *grid,
 	int64_t released = released_ns(whatif, grid, blame, instance);
 	bool hold_stays = whatif->change.part == WHATIF_COMPUTE;
 
-	last = bring_all(whatif, grid, blame, index, &root);
+	if (in_columns(whatif, grid, blame, index))
+		last = bring_columns(whatif, grid, blame, index);
+	else
+		last = bring_all(whatif, grid, blame, index, &root);
 	if (whatif->holes && instance->usable && instance->waits_for == WAITS_FOR_ALL)
 		last = catch_up(whatif, grid, blame, index, last);
 	if (!blame->held[index] && instance->usable && instance->waits_for == WAITS_FOR_ALL) {
@@ -279,11 +321,35 @@ static void replay_instance(struct whatif *whatif, const struct step_grid *grid,
 	}
 }
 
+/*
+ * Instances of the same members one after the other, all of whom are healed: they all bring as much, and the last to leave is the
+ * last to come. So nobody's time is needed in between. Takes that one of order, and those after it; returns the place after them.
+ */
+static size_t replay_healed(struct whatif *whatif, const struct step_grid *grid,
+	const struct blame *blame, size_t first)
+{
+	int64_t last_ns = bring_columns(whatif, grid, blame, grid->order[first]);
+	size_t o = first;
+
+	while (o + 1 < grid->order_count && grid->instances[grid->order[o + 1]].again &&
+		in_columns(whatif, grid, blame, grid->order[o + 1])) {
+		last_ns += blame_longest_transfer_ns(&blame->meetings[grid->order[o]]);
+		o++;
+		last_ns += blame->controls[blame->meetings[grid->order[o]].control].control_ns;
+	}
+	leave_together(whatif, grid, blame, grid->order[o], last_ns);
+	return o + 1;
+}
+
 static void replay_rows(
 	struct whatif *whatif, const struct step_grid *grid, const struct blame *blame)
 {
-	for (size_t o = 0; o < grid->order_count; o++)
-		replay_instance(whatif, grid, blame, grid->order[o]);
+	for (size_t o = 0; o < grid->order_count;) {
+		if (whatif->all_healed && in_columns(whatif, grid, blame, grid->order[o]))
+			o = replay_healed(whatif, grid, blame, o);
+		else
+			replay_instance(whatif, grid, blame, grid->order[o++]);
+	}
 	for (uint32_t r = 0; r < grid->row_count; r++) {
 		const struct grid_row *row = &grid->rows[r];
 
@@ -316,6 +382,8 @@ static void replay(struct whatif *whatif, const struct step_grid *grid, const st
 	bool same = grid->row_count < 2 || memcmp(whatif->change.healed, whatif->change.healed + 1,
 						   grid->row_count - 1) == 0;
 
+	whatif->all_healed = same && grid->row_count && whatif->change.healed[0] &&
+			     change->part == WHATIF_ALL && !change->faster && !whatif->holes;
 	/* Only rows that are not healed have any, and only others that are give it. */
 	whatif->relieved = blame->opaque && !same;
 	if (whatif->relieved)

@@ -55,9 +55,10 @@ struct whatif {
 	struct stream_layout *streams; /* of overlapped grids, else NULL */
 	struct whatif_change change;   /* what is replayed; healed is never NULL */
 	bool relieved;		       /* some of this replay's rows are healed, and some are not */
-	bool holes;		       /* some row has one */
-	bool ends_known;	       /* ends_before are this step's */
-	bool ends_replayed;	       /* and were replayed */
+	bool all_healed; /* all of them are, in all their time; nothing else is changed, none has a hole */
+	bool holes;	    /* some row has one */
+	bool ends_known;    /* ends_before are this step's */
+	bool ends_replayed; /* and were replayed */
 };
 
 void whatif_init(struct whatif *whatif);

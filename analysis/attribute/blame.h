@@ -8,6 +8,8 @@
 #ifndef SLOWRANK_ANALYSIS_ATTRIBUTE_BLAME_H
 #define SLOWRANK_ANALYSIS_ATTRIBUTE_BLAME_H
 
+#include "analysis/base/arena.h"
+#include "analysis/base/clamp.h"
 #include "analysis/join/align.h"
 
 /*
@@ -101,6 +103,7 @@ struct blame_meeting {
 struct blame_column_meeting;
 
 struct blame {
+	struct arena arena;		/* of all that is of one step */
 	struct blame_row *rows;		/* as grid rows */
 	struct blame_cell *cells;	/* as grid cells, of overlapped rows; see blame_cell_of() */
 	struct blame_meeting *meetings; /* as grid instances */
@@ -116,28 +119,21 @@ struct blame {
 	int64_t *lags; /* likewise, where lagged: so late for having left their last one late */
 	struct blame_transfer *transfers;
 	size_t transfer_count;
-	size_t row_capacity, cell_capacity, transfer_capacity, scratch_capacity;
 	struct blame_carry *carries; /* by rank, from step to step */
 	uint8_t *peers;		     /* by rank: it had some of late, up to PEERS_MEMORY */
 	size_t carry_capacity, peers_capacity;
 	struct blame_tally *tallies;		      /* as rows */
 	struct blame_column_meeting *column_meetings; /* room for all of a grid that is alike */
-	int64_t *columns; /* own times of peers at some positions, position by position */
-	struct blame_control *controls; /* by group of peers, and in it by position */
+	struct blame_control *controls;		      /* by group of peers, and in it by position */
 	uint32_t *row_controls; /* as rows: the first control of its peers; GRID_NONE: no peers */
-	size_t control_count;
-	size_t meeting_capacity, column_meeting_capacity, share_capacity, lead_capacity,
-		mixed_capacity, opaque_capacity, hold_capacity, lag_capacity, held_capacity,
-		column_capacity, control_capacity;
-	int64_t *scratch;    /* values to take medians of, and room to do so */
-	uint32_t *groups;    /* rows, grouped by layout */
-	uint32_t *cursors;   /* per row: cells taken so far */
-	bool incomplete;     /* some instance lacked members */
-	bool in_order;	     /* each row's cells are looked at one after the other, none left out */
-	bool alike;	     /* the grid is, all rows have peers: leads are not kept */
-	bool opaque;	     /* some time is, or may be */
-	uint8_t *held;	     /* as grid instances: some hold in it is not 0 */
-	bool several_groups; /* some instance by the hosts' times is not of all rows */
+	int64_t *scratch;	/* values to take medians of, and room to do so */
+	uint32_t *cursors;	/* per row: cells taken so far */
+	bool incomplete;	/* some instance lacked members */
+	bool in_order;		/* no instance is left out of the grid's order */
+	bool alike;		/* the grid is, all rows have peers: leads are not kept */
+	bool opaque;		/* some time is, or may be */
+	uint8_t *held;		/* as grid instances: some hold in it is not 0 */
+	bool several_groups;	/* some instance by the hosts' times is not of all rows */
 };
 
 void blame_init(struct blame *blame);
@@ -169,11 +165,9 @@ static inline int64_t blame_lead_control_ns(
 /* The longest transfer, where they are not kept. */
 static inline int64_t blame_longest_transfer_ns(const struct blame_meeting *meeting)
 {
-	int64_t after_ns = meeting->last_departure_ns - meeting->last_arrival_ns;
-
-	if (meeting->by_duration)
-		return meeting->shortest_call_ns;
-	return after_ns > 0 ? after_ns : 0;
+	return meeting->by_duration
+		       ? meeting->shortest_call_ns
+		       : larger(meeting->last_departure_ns - meeting->last_arrival_ns, 0);
 }
 
 /* The part of its time inside that was not waiting. */

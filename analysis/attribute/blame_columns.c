@@ -58,26 +58,15 @@ struct column_slice {
 	bool by_duration;
 };
 
-static inline int64_t smaller(int64_t a, int64_t b)
-{
-	return a < b ? a : b;
-}
-
-static inline int64_t larger(int64_t a, int64_t b)
-{
-	return a > b ? a : b;
-}
-
 /*
  * As meet_all() of blame_meetings.c does for each member. comm_ns: what each was late by for having left its
- * last one late. Returns the last departure.
+ * last one late.
  */
 VECTORISED
-static int64_t meet_block(struct tally_block *restrict block, const struct column_slice *slice,
+static void meet_block(struct tally_block *restrict block, const struct column_slice *slice,
 	int64_t *restrict comm_ns)
 {
 	const struct column_slice at = *slice;
-	int64_t last_departure_ns = INT64_MIN;
 
 	for (size_t m = 0; m < at.count; m++) {
 		int64_t call_ns = at.departure_ns[m] - at.arrival_ns[m];
@@ -99,9 +88,7 @@ static int64_t meet_block(struct tally_block *restrict block, const struct colum
 		/* They leave together; who leaves later than usual carries that on. */
 		block->carry_own_ns[m] = 0;
 		block->carry_comm_ns[m] = larger(transfer_ns - at.usual_transfer_ns, 0);
-		last_departure_ns = larger(last_departure_ns, at.departure_ns[m]);
 	}
-	return last_departure_ns;
 }
 
 /* lags: of all members; comm_ns: of those from first on. */
@@ -121,7 +108,7 @@ static void meet_slice(struct blame *blame, const struct step_grid *grid, uint32
 	const struct grid_instance *instance = &grid->instances[index];
 	struct blame_meeting *found = &blame->meetings[index];
 	size_t at = instance->first_member + first;
-	int64_t comm_ns[BLOCK_MEMBERS], worst_ns, last_departure_ns;
+	int64_t comm_ns[BLOCK_MEMBERS], worst_ns;
 	const struct column_slice slice = {
 		.arrival_ns = &grid->arrival_ns[at],
 		.departure_ns = &grid->departure_ns[at],
@@ -135,13 +122,11 @@ static void meet_slice(struct blame *blame, const struct step_grid *grid, uint32
 		.by_duration = found->by_duration,
 	};
 
-	last_departure_ns = meet_block(block, &slice, comm_ns);
+	meet_block(block, &slice, comm_ns);
 	worst_ns = largest_int64(comm_ns, count);
 	if (worst_ns > 0)
 		note_lags(found, &blame->lags[instance->first_member], instance->member_count,
 			first, comm_ns, count);
-	if (first == 0 || last_departure_ns > found->last_departure_ns)
-		found->last_departure_ns = last_departure_ns;
 	seen->worst_comm_ns = larger(seen->worst_comm_ns, worst_ns);
 }
 

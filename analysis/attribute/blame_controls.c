@@ -49,51 +49,39 @@ void blame_components(const struct grid_cell *cell, int64_t cell_own_ns, int64_t
 	kinds[EXCESS_MINOR_FAULT] += minor_ns;
 }
 
-/* Heap sort of row indices by (layout, row): no memory, the same order every time. */
-static int compare_rows(const struct step_grid *grid, uint32_t a, uint32_t b)
-{
-	uint64_t layout_a = grid->rows[a].layout, layout_b = grid->rows[b].layout;
+struct laid_row {
+	uint64_t layout;
+	uint32_t row;
+};
 
-	if (layout_a != layout_b)
-		return layout_a < layout_b ? -1 : 1;
-	return a < b ? -1 : a > b;
+static int compare_rows(const void *one, const void *other)
+{
+	const struct laid_row *a = one, *b = other;
+
+	if (a->layout != b->layout)
+		return a->layout < b->layout ? -1 : 1;
+	return a->row < b->row ? -1 : a->row > b->row;
 }
 
-static void sift(const struct step_grid *grid, uint32_t *rows, size_t root, size_t count)
-{
-	for (size_t child = 2 * root + 1; child < count; child = 2 * root + 1) {
-		uint32_t swap = rows[root];
-
-		if (child + 1 < count && compare_rows(grid, rows[child + 1], rows[child]) > 0)
-			child++;
-		if (compare_rows(grid, rows[root], rows[child]) >= 0)
-			return;
-		rows[root] = rows[child];
-		rows[child] = swap;
-		root = child;
-	}
-}
-
-static void sort_rows(const struct step_grid *grid, uint32_t *rows)
+/* The rows by layout, of one layout in their own order. NULL without memory. */
+static const uint32_t *rows_by_layout(struct blame *blame, const struct step_grid *grid)
 {
 	size_t count = grid->row_count;
+	uint32_t *rows = arena_take(&blame->arena, count, sizeof(*rows));
+	struct laid_row *laid = arena_take(&blame->arena, count, sizeof(*laid));
 	bool sorted = true;
 
+	if (!rows || !laid)
+		return NULL;
 	for (size_t i = 0; i < count; i++) {
-		rows[i] = (uint32_t)i;
-		sorted &= i == 0 || compare_rows(grid, rows[i - 1], rows[i]) < 0;
+		laid[i] = (struct laid_row){grid->rows[i].layout, (uint32_t)i};
+		sorted &= i == 0 || laid[i - 1].layout <= laid[i].layout;
 	}
-	if (sorted)
-		return;
-	for (size_t i = count / 2; i-- > 0;)
-		sift(grid, rows, i, count);
-	for (size_t end = count; end-- > 1;) {
-		uint32_t swap = rows[0];
-
-		rows[0] = rows[end];
-		rows[end] = swap;
-		sift(grid, rows, 0, end);
-	}
+	if (!sorted)
+		qsort(laid, count, sizeof(*laid), compare_rows);
+	for (size_t i = 0; i < count; i++)
+		rows[i] = laid[i].row;
+	return rows;
 }
 
 /* Rows of one layout: who is compared with whom. */
@@ -102,8 +90,9 @@ struct peers {
 	const struct step_grid *grid;
 	const uint32_t *rows;
 	size_t row_count;
-	size_t count;  /* rows without a hole: those that are compared */
-	size_t stride; /* of columns: not a power of two, as counts mostly are */
+	size_t count;	  /* rows without a hole: those that are compared */
+	int64_t *columns; /* their own times at some positions, position by position */
+	size_t stride;	  /* of columns: not a power of two, as counts mostly are */
 	uint32_t first_control;
 	uint32_t position_count;
 	bool in_columns;	/* their own times at each position lie in one piece in the grid */
@@ -123,7 +112,7 @@ static void fill_columns(const struct peers *peers, uint32_t first, uint32_t end
 		if (row->hole)
 			continue;
 		for (uint32_t p = first; p < end; p++)
-			peers->blame->columns[p % COLUMNS_AT_ONCE * peers->stride + place] =
+			peers->columns[p % COLUMNS_AT_ONCE * peers->stride + place] =
 				grid_own_ns(grid, grid_cell_at(grid, row, p));
 		place++;
 	}
@@ -191,7 +180,7 @@ static const int64_t *column_of(const struct peers *peers, uint32_t position)
 	if (position % COLUMNS_AT_ONCE == 0)
 		fill_columns(peers, position,
 			position + (left < COLUMNS_AT_ONCE ? left : COLUMNS_AT_ONCE));
-	return &peers->blame->columns[position % COLUMNS_AT_ONCE * peers->stride];
+	return &peers->columns[position % COLUMNS_AT_ONCE * peers->stride];
 }
 
 /* The control of one position: the lower median of the peers' own times, and whose it is. */
@@ -511,37 +500,55 @@ static bool all_have_peers(const struct step_grid *grid, const uint32_t *rows)
 	return true;
 }
 
+/* Room for the controls of all groups of rows, which are sorted by layout, and for one group's columns. */
+static int take_controls(
+	struct blame *blame, const struct step_grid *grid, const uint32_t *rows, int64_t **columns)
+{
+	struct arena *arena = &blame->arena;
+	size_t count = 0;
+
+	for (size_t i = 0; i < grid->row_count; i++) {
+		if (i == 0 || !same_layout(grid, rows[i - 1], rows[i]))
+			count += grid->rows[rows[i]].cell_count;
+	}
+	blame->controls = arena_take(arena, count, sizeof(*blame->controls));
+	*columns = arena_take(
+		arena, COLUMNS_AT_ONCE * (grid->row_count + COLUMN_GAP), sizeof(**columns));
+	if (blame->alike)
+		blame->column_meetings =
+			arena_take(arena, grid->instance_count, sizeof(*blame->column_meetings));
+	else
+		blame->leads = arena_take(arena, grid->member_end, sizeof(*blame->leads));
+	return arena_error(arena);
+}
+
 int blame_controls(struct blame *blame, const struct step_grid *grid)
 {
-	int error = 0;
+	const uint32_t *rows = rows_by_layout(blame, grid);
+	uint32_t control_count = 0;
+	int64_t *columns;
+	int error;
 
-	blame->control_count = 0;
-	if (grid->member_end)
-		memset(blame->mixed, 0, grid->member_end);
-	sort_rows(grid, blame->groups);
-	blame->alike = grid->alike && blame->in_order && all_have_peers(grid, blame->groups);
+	if (!rows)
+		return arena_error(&blame->arena);
+	blame->alike = grid->alike && blame->in_order && all_have_peers(grid, rows);
+	error = take_controls(blame, grid, rows, &columns);
 	for (size_t first = 0, next; first < grid->row_count && error == 0; first = next) {
-		const struct grid_row *row = &grid->rows[blame->groups[first]];
 		struct peers peers = {.blame = blame,
 			.grid = grid,
-			.rows = &blame->groups[first],
-			.position_count = row->cell_count,
-			.first_control = (uint32_t)blame->control_count};
+			.rows = &rows[first],
+			.columns = columns,
+			.position_count = grid->rows[rows[first]].cell_count,
+			.first_control = control_count};
 
-		for (next = first; next < grid->row_count &&
-				   same_layout(grid, blame->groups[first], blame->groups[next]);
+		for (next = first;
+			next < grid->row_count && same_layout(grid, rows[first], rows[next]);
 			next++)
-			peers.count += !grid->rows[blame->groups[next]].hole;
+			peers.count += !grid->rows[rows[next]].hole;
 		peers.row_count = next - first;
 		peers.stride = peers.count + COLUMN_GAP;
-		error = blame_reserve((void **)&blame->controls, &blame->control_capacity,
-			blame->control_count + row->cell_count, sizeof(*blame->controls));
-		if (error == 0)
-			error = blame_reserve((void **)&blame->columns, &blame->column_capacity,
-				COLUMNS_AT_ONCE * peers.stride, sizeof(*blame->columns));
-		if (error == 0)
-			compare_peers(&peers);
-		blame->control_count += row->cell_count;
+		compare_peers(&peers);
+		control_count += peers.position_count;
 	}
 	return error;
 }

@@ -58,10 +58,6 @@ void blame_look(struct blame *blame, const struct step_grid *grid, uint32_t inde
 void blame_tell(struct blame *blame, const struct step_grid *grid, uint32_t index,
 	const struct blame_column_meeting *seen);
 
-/* Makes an array at least so long; its contents stay and the rest is not set. 0 or -ENOMEM. */
-int blame_reserve(void **array, size_t *capacity, size_t count, size_t size)
-	__attribute__((warn_unused_result));
-
 /* Splits a cell's activity into kinds; own_ns: the cell's, the length it happened in. */
 void blame_components(const struct grid_cell *cell, int64_t own_ns, int64_t kinds[EXCESS_NR]);
 

@@ -92,9 +92,9 @@ static inline void meeting_take_segments(struct meeting *meeting, uint32_t m)
 	struct blame_carry *carry = meeting_carry_of(meeting, m);
 	uint32_t at = meeting->instance->first_member + m;
 
-	if (blame->in_order && (member->flags & MEMBER_IN_TURN)) {
+	if (member->flags & MEMBER_IN_TURN) {
 		meeting_take_turns(meeting, carry, m, at);
-	} else if (blame->in_order && !(member->flags & MEMBER_OVERLAPPED)) {
+	} else if (!(member->flags & MEMBER_OVERLAPPED)) {
 		meeting_take_lead(meeting, carry, at);
 	} else {
 		const struct step_grid *grid = meeting->grid;
@@ -102,13 +102,10 @@ static inline void meeting_take_segments(struct meeting *meeting, uint32_t m)
 
 		while (blame->cursors[member->row] <= meeting->cells[m] - row->first_cell) {
 			uint32_t c = row->first_cell + blame->cursors[member->row]++;
-			const struct grid_cell *cell = &grid->cells[c];
 
 			carry->own_ns +=
 				grid_own_ns(grid, c) - blame_cell_of(blame, grid, c).control_ns;
-			carry->opaque_ns += cell->opaque_ns;
-			if (cell->instance == GRID_NONE && !row->overlapped)
-				carry->opaque_ns += grid_call_ns(grid, c);
+			carry->opaque_ns += grid->cells[c].opaque_ns;
 		}
 	}
 	if (member->flags & MEMBER_HOLE)

@@ -6,13 +6,6 @@
 #include "analysis/base/robust_stats.h"
 #include "analysis/join/segments.h"
 
-static int64_t clamp(int64_t value, int64_t low, int64_t high)
-{
-	if (high < low)
-		high = low;
-	return value < low ? low : value > high ? high : value;
-}
-
 /* The lower median of each member's value; the values are in scratch. */
 static int64_t usual_of(const struct meeting *meeting)
 {
@@ -60,6 +53,7 @@ static void gather(struct meeting *meeting)
 	meeting->usual_arrival_ns =
 		lower_median_of_int64(meeting->arrival_ns, meeting->count, scratch);
 	meeting->found->last_arrival_ns = last_ns;
+	meeting->found->last_departure_ns = largest_int64(meeting->departure_ns, meeting->count);
 	meeting->found->by_duration =
 		!instance->same_host && instance->waits_for == WAITS_FOR_ALL &&
 		2 * instance->clock_error_ns > last_ns - meeting->usual_arrival_ns;
@@ -345,7 +339,7 @@ static void tell_meeting(struct meeting *meeting, int64_t usual_transfer, int64_
 
 static void meet_all(struct meeting *meeting)
 {
-	int64_t worst_comm = 0, last_ns = INT64_MIN, usual_transfer;
+	int64_t worst_comm = 0, usual_transfer;
 
 	for (uint32_t m = 0; m < meeting->count && meeting->found->kept; m++)
 		split_call(meeting, m);
@@ -359,11 +353,9 @@ static void meet_all(struct meeting *meeting)
 		if (comm > 0)
 			note_lag(meeting, m, comm);
 		worst_comm = comm > worst_comm ? comm : worst_comm;
-		last_ns = meeting->departure_ns[m] > last_ns ? meeting->departure_ns[m] : last_ns;
 		/* They leave together; who leaves later than usual carries that on. */
 		*meeting_carry_of(meeting, m) = (struct blame_carry){.comm_ns = lag > 0 ? lag : 0};
 	}
-	meeting->found->last_departure_ns = last_ns;
 	tell_meeting(meeting, usual_transfer, worst_comm);
 }
 

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "analysis/attribute/whatif.h"
 
-#include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "analysis/attribute/blame_internal.h"
@@ -14,45 +12,35 @@ void whatif_init(struct whatif *whatif)
 
 void whatif_fini(struct whatif *whatif)
 {
-	free(whatif->times);
-	free(whatif->scratch);
-	free(whatif->relief);
-	free(whatif->cursors);
-	whatif_streams_destroy(whatif->streams);
-	free(whatif->nobody);
-	free(whatif->ends_before);
+	arena_fini(&whatif->arena);
 	whatif_init(whatif);
 }
 
-static int reserve(struct whatif *whatif, const struct step_grid *grid)
+void whatif_next_step(struct whatif *whatif)
 {
-	if (grid->row_count > whatif->row_capacity) {
-		size_t capacity = grid->row_count + grid->row_count / 4;
+	whatif->times = NULL;
+	whatif->ends_known = false;
+}
 
-		free(whatif->times);
-		free(whatif->scratch);
-		free(whatif->cursors);
-		free(whatif->nobody);
-		free(whatif->ends_before);
-		whatif->nobody = calloc(capacity, 1);
-		whatif->ends_before = malloc(capacity * sizeof(int64_t));
-		whatif->times = malloc(capacity * sizeof(int64_t));
-		whatif->scratch = malloc(capacity * sizeof(int64_t));
-		whatif->cursors = malloc(capacity * sizeof(uint32_t));
-		whatif->row_capacity = capacity;
-	}
-	if (grid->cell_count > whatif->cell_capacity) {
-		size_t capacity = grid->cell_count + grid->cell_count / 4;
+/* Room for the step's replays, which are laid out where its grid is overlapped. */
+static int begin_step(
+	struct whatif *whatif, const struct step_grid *grid, const struct blame *blame)
+{
+	struct arena *arena = &whatif->arena;
+	size_t rows = grid->row_count;
 
-		free(whatif->relief);
-		whatif->relief = malloc(capacity * sizeof(*whatif->relief));
-		whatif->cell_capacity = capacity;
-	}
-	if (whatif->times && whatif->scratch && whatif->cursors && whatif->nobody &&
-		whatif->ends_before && (whatif->relief || grid->cell_count == 0))
-		return 0;
-	whatif_fini(whatif); /* capacities too: the next call tries again */
-	return -ENOMEM;
+	arena_reset(arena);
+	whatif->nobody = arena_take_zeroed(arena, rows, sizeof(*whatif->nobody));
+	whatif->ends_before = arena_take(arena, rows, sizeof(*whatif->ends_before));
+	whatif->scratch = arena_take(arena, rows, sizeof(*whatif->scratch));
+	whatif->relief = arena_take(arena, grid->cell_count, sizeof(*whatif->relief));
+	whatif->streams = NULL;
+	if (grid->overlapped)
+		whatif->streams = whatif_streams_lay_out(arena, grid, blame);
+	whatif->times = arena_take(arena, rows, sizeof(*whatif->times));
+	if (arena_error(arena) < 0)
+		whatif->times = NULL; /* the next replay tries again */
+	return arena_error(arena);
 }
 
 /*
@@ -80,36 +68,6 @@ static void find_relief(
 					(struct whatif_relief){excess, grid->cells[c].opaque_ns};
 		}
 	}
-}
-
-/* What of a cell's own time is not EXCESS_COMPUTE. */
-static int64_t host_part_ns(const struct step_grid *grid, uint32_t c)
-{
-	int64_t kinds[EXCESS_NR] = {0}, sum_ns = 0;
-
-	blame_components(&grid->cells[c], grid_own_ns(grid, c), kinds);
-	for (int k = EXCESS_COMPUTE + 1; k < EXCESS_NR; k++)
-		sum_ns += kinds[k];
-	return sum_ns;
-}
-
-int64_t whatif_healed_ns(const struct whatif *whatif, const struct step_grid *grid,
-	const struct blame *blame, uint32_t c)
-{
-	const struct grid_cell *cell = &grid->cells[c];
-	const struct blame_cell compared = blame_cell_of(blame, grid, c);
-	int64_t own_ns = grid_own_ns(grid, c), host_ns = 0, healed_ns;
-
-	if (whatif->change.part == WHATIF_ALL || compared.control_cell == GRID_NONE ||
-		compared.control_ns == own_ns)
-		return compared.control_ns;
-	if (cell->own != &activity_none || (cell->part->flags & PART_DEVICE_TIME))
-		host_ns = host_part_ns(grid, c);
-	if (host_ns || grid->cells[compared.control_cell].own != &activity_none)
-		host_ns -= host_part_ns(grid, compared.control_cell);
-	healed_ns = whatif->change.part == WHATIF_HOST ? own_ns - host_ns
-						       : compared.control_ns + host_ns;
-	return healed_ns > 0 ? healed_ns : 0;
 }
 
 /* What a cell's calls that are no cells take; less where peers at its place are healed. */
@@ -173,22 +131,6 @@ static inline int64_t lead_ns(const struct whatif *whatif, const struct step_gri
 	return own_ns + blame_opaque_ns(blame, m);
 }
 
-/* Moves a row's time through its cells up to and including the segment of cell `until`. */
-static void run_row(struct whatif *whatif, const struct step_grid *grid, const struct blame *blame,
-	uint32_t r, uint32_t until)
-{
-	const struct grid_row *row = &grid->rows[r];
-
-	while (whatif->cursors[r] < row->cell_count &&
-		row->first_cell + whatif->cursors[r] <= until) {
-		uint32_t c = row->first_cell + whatif->cursors[r]++;
-
-		whatif->times[r] += segment_ns(whatif, grid, blame, c);
-		if (c != until) /* passed over: its communicator is not known */
-			whatif->times[r] += grid_call_ns(grid, c);
-	}
-}
-
 /* By how much the transfer shrinks for all when the healed members no longer hold it. */
 static int64_t released_ns(const struct whatif *whatif, const struct step_grid *grid,
 	const struct blame *blame, const struct grid_instance *instance)
@@ -223,16 +165,16 @@ static void leave_together(struct whatif *whatif, const struct step_grid *grid,
 	const struct grid_instance *instance = &grid->instances[index];
 	const struct grid_member *members = &grid->member_parts[instance->first_member];
 	const struct blame_meeting meeting = blame->meetings[index];
+	int64_t faster_ns = whatif->change.faster ? whatif->change.faster[index] : 0;
 	int64_t *times = whatif->times;
 
 	for (uint32_t m = 0; m < instance->member_count; m++) {
-		int64_t transfer_ns = whatif_transfer_ns(whatif, index,
-			blame_transfer_ns(blame, grid, &meeting, instance->first_member + m));
-		int64_t time_ns = times[members[m].row];
+		uint32_t r = members[m].row;
+		int64_t transfer_ns =
+			blame_transfer_ns(blame, grid, &meeting, instance->first_member + m);
 
-		if (time_ns < last_ns) /* a row may be there twice */
-			time_ns = last_ns;
-		times[members[m].row] = time_ns + transfer_ns;
+		/* A row may be there twice. */
+		times[r] = larger(times[r], last_ns) + larger(transfer_ns - faster_ns, 0);
 	}
 }
 
@@ -242,169 +184,61 @@ static bool in_columns(const struct whatif *whatif, const struct step_grid *grid
 {
 	const struct blame_meeting *meeting = &blame->meetings[index];
 
-	return !whatif->change.own_ns && meeting->control != GRID_NONE && !meeting->kept &&
+	return meeting->control != GRID_NONE && !whatif->change.own_ns && !meeting->kept &&
 	       !blame->opaque && !blame->held[index] && grid->instances[index].root < 0 &&
 	       !(whatif->change.faster && meeting->lagged);
 }
 
-/* What the members of an instance in columns bring. */
-struct bringing {
-	const uint8_t *healed, *mixed; /* by row; by member */
-	const struct grid_member *members;
-	const int64_t *own_ns;
-	int64_t control_ns;
-	uint8_t slow; /* of mixed: has to be looked at cell by cell, where healed */
-	bool as_control;
-	uint32_t first_member;
-};
-
-static struct bringing bringing_of(const struct whatif *whatif, const struct step_grid *grid,
+/* What members bring that lies in columns: nothing of it is opaque, and nobody comes sooner. Returns the last one's. */
+static int64_t bring_columns(struct whatif *whatif, const struct step_grid *grid,
 	const struct blame *blame, uint32_t index)
 {
-	uint32_t first = grid->instances[index].first_member;
-
-	return (struct bringing){
-		.healed = whatif->change.healed,
-		.mixed = &blame->mixed[first],
-		.members = &grid->member_parts[first],
-		.own_ns = &grid->own_ns[first],
-		.control_ns = blame->controls[blame->meetings[index].control].control_ns,
-		.slow = whatif->change.part == WHATIF_ALL ? 0 : MIXED_ACTIVITY,
-		.as_control = whatif->change.part != WHATIF_HOST,
-		.first_member = first,
-	};
-}
-
-static inline int64_t brought_ns(const struct whatif *whatif, const struct step_grid *grid,
-	const struct blame *blame, const struct bringing *bringing, uint32_t m)
-{
-	if (!bringing->healed[bringing->members[m].row])
-		return bringing->own_ns[m];
-	if (bringing->mixed[m] & bringing->slow)
-		return walk_back_ns(whatif, grid, blame, grid->members[bringing->first_member + m]);
-	return bringing->as_control ? bringing->control_ns : bringing->own_ns[m];
-}
-
-/* When the last member comes. */
-static int64_t come_from_rows(struct whatif *whatif, const struct step_grid *grid,
-	const struct blame *blame, uint32_t index)
-{
-	const struct bringing bringing = bringing_of(whatif, grid, blame, index);
+	const struct grid_instance *instance = &grid->instances[index];
+	const struct grid_member *members = &grid->member_parts[instance->first_member];
+	const int64_t *own_ns = &grid->own_ns[instance->first_member];
+	const uint8_t *healed = whatif->change.healed,
+		      *mixed = &blame->mixed[instance->first_member];
+	const enum whatif_part part = whatif->change.part;
+	int64_t control_ns = blame->controls[blame->meetings[index].control].control_ns;
 	int64_t *times = whatif->times, last_ns = INT64_MIN;
 
-	for (uint32_t m = 0; m < grid->instances[index].member_count; m++) {
-		uint32_t r = bringing.members[m].row;
+	for (uint32_t m = 0; m < instance->member_count; m++) {
+		uint32_t r = members[m].row;
+		int64_t lead = own_ns[m];
 
-		times[r] += brought_ns(whatif, grid, blame, &bringing, m);
-		last_ns = times[r] > last_ns ? times[r] : last_ns;
+		if (healed[r] && part != WHATIF_ALL && (mixed[m] & MIXED_ACTIVITY))
+			lead = walk_back_ns(
+				whatif, grid, blame, grid->members[instance->first_member + m]);
+		else if (healed[r] && part != WHATIF_HOST)
+			lead = control_ns;
+		times[r] += lead;
+		last_ns = larger(last_ns, times[r]);
 	}
 	return last_ns;
 }
 
-/*
- * The same where all of them, and nobody else, are still to leave another instance: their times are not
- * written in between. Where all bring as much, the last to leave is the last to come.
- */
-static int64_t come_from_instance(struct whatif *whatif, const struct step_grid *grid,
-	const struct blame *blame, uint32_t index)
-{
-	const struct bringing bringing = bringing_of(whatif, grid, blame, index);
-	const struct blame_meeting left = blame->meetings[whatif->leaving];
-	uint32_t left_first = grid->instances[whatif->leaving].first_member;
-	int64_t last_ns = INT64_MIN;
-
-	if (whatif->all_healed && whatif->change.part == WHATIF_ALL)
-		return whatif->leave_ns + bringing.control_ns +
-		       whatif_transfer_ns(
-			       whatif, whatif->leaving, blame_longest_transfer_ns(&left));
-	for (uint32_t m = 0; m < grid->instances[index].member_count; m++) {
-		int64_t time_ns = brought_ns(whatif, grid, blame, &bringing, m) +
-				  whatif_transfer_ns(whatif, whatif->leaving,
-					  blame_transfer_ns(blame, grid, &left, left_first + m));
-
-		last_ns = time_ns > last_ns ? time_ns : last_ns;
-	}
-	return whatif->leave_ns + last_ns;
-}
-
-/* Writes the times of those that are still to leave. */
-static void leave_last(
-	struct whatif *whatif, const struct step_grid *grid, const struct blame *blame)
-{
-	if (whatif->leaving != GRID_NONE)
-		leave_together(whatif, grid, blame, whatif->leaving, whatif->leave_ns);
-	whatif->leaving = GRID_NONE;
-}
-
-/* An instance in columns. Its members leave it when the next instance is looked at. */
-static void replay_columns(struct whatif *whatif, const struct step_grid *grid,
-	const struct blame *blame, uint32_t index)
-{
-	if (whatif->leaving == GRID_NONE || !grid->instances[index].again) {
-		leave_last(whatif, grid, blame);
-		whatif->leave_ns = come_from_rows(whatif, grid, blame, index);
-	} else {
-		whatif->leave_ns = come_from_instance(whatif, grid, blame, index);
-	}
-	whatif->leaving = index;
-}
-
-/* What members bring, member by member; *root_ns: the root's time. Returns the last one's. */
-static int64_t bring_each(struct whatif *whatif, const struct step_grid *grid,
+/* What members bring; *root_ns: the root's time. Returns the last one's. */
+static int64_t bring_all(struct whatif *whatif, const struct step_grid *grid,
 	const struct blame *blame, uint32_t index, int64_t *root_ns)
 {
 	const struct grid_instance *instance = &grid->instances[index];
 	const struct grid_member *members = &grid->member_parts[instance->first_member];
-	int64_t last_ns = INT64_MIN;
+	const struct blame_meeting meeting = blame->meetings[index];
+	bool sooner = whatif->change.faster && meeting.lagged;
+	int64_t *times = whatif->times, last_ns = INT64_MIN;
 
 	for (uint32_t m = 0; m < instance->member_count; m++) {
-		int64_t *time = &whatif->times[members[m].row];
-		uint32_t at = instance->first_member + m;
+		uint32_t r = members[m].row, at = instance->first_member + m;
+		int64_t time_ns = times[r] + lead_ns(whatif, grid, blame, &meeting, at, r);
 
-		if (blame->in_order)
-			*time += lead_ns(
-				whatif, grid, blame, &blame->meetings[index], at, members[m].row);
-		else
-			run_row(whatif, grid, blame, members[m].row, grid->members[at]);
-		*time -= whatif_sooner_ns(whatif, grid, blame, index, at);
-		if (*time > last_ns)
-			last_ns = *time;
+		if (sooner)
+			time_ns -= whatif_sooner_ns(whatif, grid, blame, index, at);
+		last_ns = larger(last_ns, time_ns);
 		if (is_root(grid, instance, m))
-			*root_ns = *time;
+			*root_ns = time_ns;
+		times[r] = time_ns;
 	}
 	return last_ns;
-}
-
-static int64_t larger(int64_t a, int64_t b)
-{
-	return a > b ? a : b;
-}
-
-static int64_t smaller(int64_t a, int64_t b)
-{
-	return a < b ? a : b;
-}
-
-int64_t whatif_wait_ns(
-	const struct step_grid *grid, const struct blame *blame, uint32_t index, uint32_t member)
-{
-	return grid->departure_ns[member] - grid->arrival_ns[member] -
-	       blame_transfer_ns(blame, grid, &blame->meetings[index], member);
-}
-
-int64_t whatif_least_wait_ns(
-	const struct step_grid *grid, const struct blame *blame, uint32_t index)
-{
-	const struct grid_instance *instance = &grid->instances[index];
-	int64_t least_ns = INT64_MAX;
-
-	for (uint32_t m = 0; m < instance->member_count; m++) {
-		uint32_t at = instance->first_member + m;
-
-		if (!(grid->member_parts[at].flags & MEMBER_DOUBTFUL))
-			least_ns = smaller(least_ns, whatif_wait_ns(grid, blame, index, at));
-	}
-	return least_ns;
 }
 
 /* Lets members of rows with a hole come with the others. Returns when the last one comes. */
@@ -447,7 +281,10 @@ static void replay_instance(struct whatif *whatif, const struct step_grid *grid,
 	int64_t released = released_ns(whatif, grid, blame, instance);
 	bool hold_stays = whatif->change.part == WHATIF_COMPUTE;
 
-	last = bring_each(whatif, grid, blame, index, &root);
+	if (in_columns(whatif, grid, blame, index))
+		last = bring_columns(whatif, grid, blame, index);
+	else
+		last = bring_all(whatif, grid, blame, index, &root);
 	if (whatif->holes && instance->usable && instance->waits_for == WAITS_FOR_ALL)
 		last = catch_up(whatif, grid, blame, index, last);
 	if (!blame->held[index] && instance->usable && instance->waits_for == WAITS_FOR_ALL) {
@@ -484,26 +321,40 @@ static void replay_instance(struct whatif *whatif, const struct step_grid *grid,
 	}
 }
 
+/*
+ * Instances of the same members one after the other, all of whom are healed: they all bring as much, and the last to leave is the
+ * last to come. So nobody's time is needed in between. Takes that one of order, and those after it; returns the place after them.
+ */
+static size_t replay_healed(struct whatif *whatif, const struct step_grid *grid,
+	const struct blame *blame, size_t first)
+{
+	int64_t last_ns = bring_columns(whatif, grid, blame, grid->order[first]);
+	size_t o = first;
+
+	while (o + 1 < grid->order_count && grid->instances[grid->order[o + 1]].again &&
+		in_columns(whatif, grid, blame, grid->order[o + 1])) {
+		last_ns += blame_longest_transfer_ns(&blame->meetings[grid->order[o]]);
+		o++;
+		last_ns += blame->controls[blame->meetings[grid->order[o]].control].control_ns;
+	}
+	leave_together(whatif, grid, blame, grid->order[o], last_ns);
+	return o + 1;
+}
+
 static void replay_rows(
 	struct whatif *whatif, const struct step_grid *grid, const struct blame *blame)
 {
-	whatif->leaving = GRID_NONE;
-	for (size_t o = 0; o < grid->order_count; o++) {
-		if (in_columns(whatif, grid, blame, grid->order[o])) {
-			replay_columns(whatif, grid, blame, grid->order[o]);
-			continue;
-		}
-		leave_last(whatif, grid, blame);
-		replay_instance(whatif, grid, blame, grid->order[o]);
+	for (size_t o = 0; o < grid->order_count;) {
+		if (whatif->all_healed && in_columns(whatif, grid, blame, grid->order[o]))
+			o = replay_healed(whatif, grid, blame, o);
+		else
+			replay_instance(whatif, grid, blame, grid->order[o++]);
 	}
-	leave_last(whatif, grid, blame);
 	for (uint32_t r = 0; r < grid->row_count; r++) {
 		const struct grid_row *row = &grid->rows[r];
 
-		if (!blame->in_order)
-			run_row(whatif, grid, blame, r, UINT32_MAX - 1);
-		else if (row->cell_count &&
-			 grid->cells[row->first_cell + row->cell_count - 1].instance == GRID_NONE)
+		if (row->cell_count &&
+			grid->cells[row->first_cell + row->cell_count - 1].instance == GRID_NONE)
 			whatif->times[r] += walk_back_ns(
 				whatif, grid, blame, row->first_cell + row->cell_count - 1);
 	}
@@ -518,7 +369,6 @@ static void rewind_rows(
 		whatif->times[r] = grid->rows[r].start_ns;
 		if (line)
 			whatif->times[r] -= line->ahead_ns[grid->rows[r].rank];
-		whatif->cursors[r] = 0;
 	}
 }
 
@@ -532,7 +382,8 @@ static void replay(struct whatif *whatif, const struct step_grid *grid, const st
 	bool same = grid->row_count < 2 || memcmp(whatif->change.healed, whatif->change.healed + 1,
 						   grid->row_count - 1) == 0;
 
-	whatif->all_healed = same && grid->row_count && whatif->change.healed[0];
+	whatif->all_healed = same && grid->row_count && whatif->change.healed[0] &&
+			     change->part == WHATIF_ALL && !change->faster && !whatif->holes;
 	/* Only rows that are not healed have any, and only others that are give it. */
 	whatif->relieved = blame->opaque && !same;
 	if (whatif->relieved)
@@ -562,23 +413,21 @@ static void find_ends(struct whatif *whatif, const struct step_grid *grid,
 	whatif->ends_replayed = ran;
 }
 
-void whatif_next_step(struct whatif *whatif)
-{
-	whatif->ends_known = whatif->laid_out = false;
-}
-
 int whatif_replay(struct whatif *whatif, const struct step_grid *grid, const struct blame *blame,
 	const struct whatif_change *change, struct whatif_line *line, int64_t *gain_ns)
 {
-	int error = reserve(whatif, grid);
+	if (!blame->in_order) { /* some instances contradict others: nobody knows what comes first */
+		if (line)
+			whatif_line_reset(line);
+		*gain_ns = 0;
+		return 0;
+	}
+	int error = whatif->times ? 0 : begin_step(whatif, grid, blame);
 
 	if (error == 0 && line)
 		error = whatif_line_reserve(line, grid);
-	if (error == 0 && grid->overlapped && !whatif->laid_out)
-		error = whatif_streams_lay_out(&whatif->streams, grid, blame);
 	if (error < 0)
 		return error;
-	whatif->laid_out = true;
 	find_ends(whatif, grid, blame, change->scales || change->own_ns || change->faster);
 	replay(whatif, grid, blame, change, line);
 	*gain_ns = whatif_line_gain(whatif, grid, line);

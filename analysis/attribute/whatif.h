@@ -46,21 +46,17 @@ struct whatif_relief {
 };
 
 struct whatif {
-	int64_t *times;	      /* per row */
+	struct arena arena;   /* of all that is of one step */
+	int64_t *times;	      /* per row; NULL: the step was not replayed yet */
 	int64_t *ends_before; /* per row: when it ended, as it was */
 	int64_t *scratch;
-	uint8_t *nobody;	      /* per row: 0 */
-	struct whatif_relief *relief; /* per cell: of a control, what is healed at its position */
-	uint32_t *cursors;
-	struct stream_layout *streams; /* of overlapped grids */
+	uint8_t *nobody;	       /* per row: 0 */
+	struct whatif_relief *relief;  /* per cell: of a control, what is healed at its position */
+	struct stream_layout *streams; /* of overlapped grids, else NULL */
 	struct whatif_change change;   /* what is replayed; healed is never NULL */
-	size_t row_capacity, cell_capacity;
-	bool relieved;	  /* some of this replay's rows are healed, and some are not */
-	bool all_healed;  /* all of them are */
-	bool holes;	  /* some row has one */
-	uint32_t leaving; /* instance whose members leave it at leave_ns; GRID_NONE */
-	int64_t leave_ns;
-	bool laid_out;	    /* streams are this step's */
+	bool relieved;		       /* some of this replay's rows are healed, and some are not */
+	bool all_healed; /* all of them are, in all their time; nothing else is changed, none has a hole */
+	bool holes;	    /* some row has one */
 	bool ends_known;    /* ends_before are this step's */
 	bool ends_replayed; /* and were replayed */
 };
@@ -73,7 +69,8 @@ void whatif_next_step(struct whatif *whatif);
 
 /*
  * Replays the step. line: from the step before, and for the next; NULL: every row starts as it
- * did. *gain_ns: by how much the usual row (lower median) ends earlier; may be negative, by noise.
+ * did. *gain_ns: by how much the usual row (lower median) ends earlier; may be negative, by noise; 0 where instances
+ * contradict each other.
  * Returns 0 or -ENOMEM.
  */
 int whatif_replay(struct whatif *whatif, const struct step_grid *grid, const struct blame *blame,
@@ -151,12 +148,11 @@ int64_t whatif_line_gain(
 
 /*
  * Grids with overlapped rows: laid out once a step, before it is replayed by whatif_replay(), relief filled
- * where relieved. Returns 0 or -ENOMEM. NULL is fine to destroy.
+ * where relieved. NULL without memory.
  */
-int whatif_streams_lay_out(struct stream_layout **layout, const struct step_grid *grid,
-	const struct blame *blame) __attribute__((warn_unused_result));
+struct stream_layout *whatif_streams_lay_out(
+	struct arena *arena, const struct step_grid *grid, const struct blame *blame);
 void whatif_replay_streams(
 	struct whatif *whatif, const struct step_grid *grid, const struct blame *blame);
-void whatif_streams_destroy(struct stream_layout *layout);
 
 #endif

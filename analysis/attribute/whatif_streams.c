@@ -7,91 +7,37 @@
  * the order of the replay: what does not depend on what is healed is known then, and a replay reads
  * what it needs from one end to the other.
  */
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "analysis/attribute/whatif_streams_internal.h"
 #include "analysis/join/segments.h"
 #include "analysis/policy.h"
 
-void whatif_streams_destroy(struct stream_layout *layout)
+/* Room for a step's layout; rows have ends of their own, and one more cell ends the last one's needs. */
+static struct stream_layout *take_room(struct arena *arena, const struct step_grid *grid)
 {
+	size_t cells = grid->cell_count + 1, rows = grid->row_count;
+	struct stream_layout *layout = arena_take_zeroed(arena, 1, sizeof(*layout));
+
 	if (!layout)
-		return;
-	free(layout->turns);
-	free(layout->cells);
-	free(layout->grid_cells);
-	free(layout->places);
-	free(layout->needs);
-	free(layout->last);
-	free(layout->needed);
-	free(layout->ends);
-	free(layout->ready);
-	free(layout->members);
-	free(layout->instances);
-	free(layout->started);
-	free(layout->ended);
-	free(layout);
-}
-
-/* Room for count elements, whose old ones are not kept; false without memory. */
-static bool renew(void *array, size_t count, size_t size)
-{
-	void **at = array;
-
-	free(*at);
-	*at = malloc(count * size);
-	return *at;
-}
-
-/* Of one grid either turns or cells are needed. */
-static bool reserve_cells(struct stream_layout *layout, size_t count, bool in_turn)
-{
-	size_t *capacity = in_turn ? &layout->turn_capacity : &layout->cell_capacity;
-	bool done = true;
-
-	if (count <= *capacity)
-		return true;
-	*capacity = 0;
-	if (in_turn)
-		done = renew(&layout->turns, count, sizeof(*layout->turns));
-	else
-		done = renew(&layout->cells, count, sizeof(*layout->cells)) &&
-		       renew(&layout->grid_cells, count, sizeof(*layout->grid_cells)) &&
-		       renew(&layout->needs, 2 * count, sizeof(*layout->needs)) &&
-		       renew(&layout->last, count, sizeof(*layout->last)) &&
-		       renew(&layout->needed, count, sizeof(*layout->needed)) &&
-		       renew(&layout->ready, count, sizeof(*layout->ready));
-	*capacity = done ? count : 0;
-	return done;
-}
-
-static int reserve(struct stream_layout *layout, const struct step_grid *grid)
-{
-	/* One more cell ends the last one's needs; rows have ends of their own. */
-	size_t needed = grid->cell_count + grid->row_count + 1, count = needed + needed / 4;
-	bool done = true;
-
-	if (needed > layout->end_capacity) {
-		done = renew(&layout->places, count, sizeof(*layout->places)) &&
-		       renew(&layout->ends, count, sizeof(*layout->ends)) &&
-		       renew(&layout->members, count, sizeof(*layout->members));
-		layout->end_capacity = done ? count : 0;
+		return NULL;
+	layout->in_turn = grid->in_turn;
+	layout->end_count = rows;
+	layout->places = arena_take(arena, cells, sizeof(*layout->places));
+	layout->ends = arena_take(arena, cells + rows, sizeof(*layout->ends));
+	layout->members = arena_take(arena, cells, sizeof(*layout->members));
+	layout->instances = arena_take(arena, grid->order_count, sizeof(*layout->instances));
+	layout->started = arena_take_zeroed(arena, rows, sizeof(*layout->started));
+	layout->ended = arena_take_zeroed(arena, rows, sizeof(*layout->ended));
+	if (grid->in_turn) {
+		layout->turns = arena_take(arena, cells, sizeof(*layout->turns));
+	} else {
+		layout->cells = arena_take(arena, cells, sizeof(*layout->cells));
+		layout->grid_cells = arena_take(arena, cells, sizeof(*layout->grid_cells));
+		layout->needs = arena_take(arena, 2 * cells, sizeof(*layout->needs));
+		layout->last = arena_take(arena, cells, sizeof(*layout->last));
+		layout->needed = arena_take(arena, cells, sizeof(*layout->needed));
+		layout->ready = arena_take(arena, cells, sizeof(*layout->ready));
 	}
-	done = done && reserve_cells(layout, layout->end_capacity, grid->in_turn);
-	if (done && grid->row_count > layout->row_capacity) {
-		count = grid->row_count + grid->row_count / 4;
-		done = renew(&layout->started, count, sizeof(*layout->started)) &&
-		       renew(&layout->ended, count, sizeof(*layout->ended));
-		layout->row_capacity = done ? count : 0;
-	}
-	if (done && grid->order_count > layout->instance_capacity) {
-		count = grid->order_count + grid->order_count / 4;
-		done = renew(&layout->instances, count, sizeof(*layout->instances));
-		layout->instance_capacity = done ? count : 0;
-	}
-	return done ? 0 : -ENOMEM;
+	return arena_error(arena) < 0 ? NULL : layout;
 }
 
 static void add_need(struct stream_layout *layout, uint32_t c)
@@ -285,23 +231,13 @@ static void lay_instance(struct stream_layout *layout, const struct step_grid *g
 	layout->instances[layout->instance_count++] = laid;
 }
 
-int whatif_streams_lay_out(
-	struct stream_layout **layout_of, const struct step_grid *grid, const struct blame *blame)
+struct stream_layout *whatif_streams_lay_out(
+	struct arena *arena, const struct step_grid *grid, const struct blame *blame)
 {
-	struct stream_layout *layout = *layout_of;
-	int error;
+	struct stream_layout *layout = take_room(arena, grid);
 
 	if (!layout)
-		layout = *layout_of = calloc(1, sizeof(*layout));
-	error = layout ? reserve(layout, grid) : -ENOMEM;
-	if (error < 0)
-		return error;
-	layout->in_turn = grid->in_turn;
-	layout->cell_count = layout->need_count = layout->last_count = 0;
-	layout->member_count = layout->instance_count = 0;
-	layout->end_count = grid->row_count;
-	memset(layout->started, 0, grid->row_count * sizeof(*layout->started));
-	memset(layout->ended, 0, grid->row_count * sizeof(*layout->ended));
+		return NULL;
 	for (size_t o = 0; o < grid->order_count; o++) {
 		blame_fetch_ahead(blame, grid, o);
 		lay_instance(layout, grid, blame, grid->order[o]);
@@ -309,13 +245,13 @@ int whatif_streams_lay_out(
 	for (size_t r = 0; r < grid->row_count; r++)
 		lay_cells(layout, grid, blame, (uint32_t)r, UINT32_MAX - 1, GRID_NONE);
 	if (layout->in_turn)
-		return 0;
+		return layout;
 	layout->cells[layout->cell_count].first_need = (uint32_t)layout->need_count;
 	for (size_t k = 0; k < layout->cell_count; k++) {
 		if (!layout->needed[k])
 			layout->last[layout->last_count++] = (uint32_t)k;
 	}
-	return 0;
+	return layout;
 }
 
 /* A cell's own time as it is replayed. */

@@ -73,7 +73,6 @@ struct stream_layout {
 	uint32_t *started, *ended; /* by row */
 	size_t cell_count, need_count, last_count, member_count, instance_count;
 	size_t end_count; /* in turn */
-	size_t end_capacity, cell_capacity, turn_capacity, row_capacity, instance_capacity;
 };
 
 static inline void raise(int64_t *value, int64_t least)

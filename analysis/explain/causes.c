@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "analysis/explain/causes.h"
 
-#include "analysis/explain/measures.h"
+#include "analysis/base/evidence_source.h"
 #include "analysis/policy.h"
 
 static const struct cause_rule rules[CAUSE_NR] = {
@@ -17,8 +17,7 @@ static const struct cause_rule rules[CAUSE_NR] = {
 		.proof = (proves),                                                                 \
 		.sources = (needs),                                                                \
 		.share_min = (least),                                                              \
-		.share_certain = (certain),                                                        \
-		.measure = (function)},
+		.share_certain = (certain)},
 #define FOUND_CAUSE(id, text, class, of, words, means, todo)                                       \
 	[CAUSE_##id] = {.name = (text),                                                            \
 		.phrase = (words),                                                                 \

@@ -24,10 +24,6 @@ enum cause_proof {
 	PROOF_OF_WHERE = 2, /* says where the time went; why, is not known */
 };
 
-struct explain_context;
-struct episode;
-struct finding;
-
 struct cause_rule {
 	const char *name, *phrase, *meaning, *advice; /* name NULL: there is no such cause */
 	enum verdict_class verdict_class;
@@ -36,9 +32,6 @@ struct cause_rule {
 	enum cause_proof proof;
 	uint32_t sources; /* enum evidence_source: without them it is not measurable */
 	double share_min, share_certain;
-	/* Of ranks. The finding is all zero. */
-	void (*measure)(const struct explain_context *context, const struct episode *episode,
-		struct finding *finding);
 };
 
 /* The rule of a cause; of CAUSE_UNKNOWN and of numbers that there are not, one without a name. */

@@ -3,33 +3,24 @@
  * Whether the CPUs that a rank ran on were slower than usual: stolen by a hypervisor, at a lower clock, or with fewer
  * instructions a cycle though it had as many to run.
  */
-
 #include <math.h>
 #include <stdio.h>
 
-#include "analysis/base/robust_stats.h"
 #include "analysis/explain/measures.h"
-#include "analysis/judge/state.h"
 #include "analysis/policy.h"
 
 /* A rank's ratio since the onset, and the lower median of the others'. False where one of them is not known. */
-static bool now_and_others(const struct explain_context *context, const struct episode_past *usual,
+static bool now_and_others(const struct explain_context *context, const struct episode *episode,
 	unsigned part, unsigned whole, double *now, double *others)
 {
-	int64_t until_ns = context->now_ns;
-	size_t count = 0;
+	const struct figure ratio = {.kind = FIGURE_RATIO,
+		.metric = part,
+		.other_metric = whole,
+		.from_ns = episode->past->onset_ns,
+		.until_ns = context->now_ns};
 
-	if (!evidence_ratio(context->ranks[usual->rank].evidence, part, whole, usual->onset_ns,
-		    until_ns, now))
-		return false;
-	for (uint32_t r = 0; r < context->rank_count && count < EXPLAIN_OTHERS_MAX; r++) {
-		if (r != usual->rank &&
-			evidence_ratio(context->ranks[r].evidence, part, whole, usual->onset_ns,
-				until_ns, &context->scratch[count]))
-			count++;
-	}
-	*others = lower_median_double(context->scratch, count);
-	return count > 0;
+	return explain_figure(context, episode->past->rank, &ratio, now) &&
+	       explain_figure_of_others(context, episode, &ratio, others);
 }
 
 /* What of the rank's time on the CPU was lost, as shares of it, 0: nothing that counts; and what there is to say of it. */
@@ -46,7 +37,7 @@ static void look_at_stolen(
 	double now, others, expected;
 
 	loss->known = now_and_others(
-		context, usual, METRIC_CPU_STOLEN_NS, METRIC_CPU_WANTED_NS, &now, &others);
+		context, episode, METRIC_CPU_STOLEN_NS, METRIC_CPU_WANTED_NS, &now, &others);
 	if (!loss->known)
 		return;
 	expected = usual->stolen.known ? fmax(others, usual->stolen.median) : others;
@@ -62,7 +53,7 @@ static void look_at_stolen(
 static void describe_clock(const struct explain_context *context, const struct episode_past *usual,
 	double now, double others, struct loss *loss)
 {
-	const struct evidence *evidence = context->ranks[usual->rank].evidence;
+	const struct evidence *evidence = explain_rank_of(context, usual->rank).evidence;
 	char before[48] = "", heat[64] = "";
 	double per_ns;
 
@@ -81,14 +72,14 @@ static void describe_clock(const struct explain_context *context, const struct e
  * Against its own past, as far as the others did not slow down likewise; without one, against the others. Time that was
  * stolen counts as time on the CPU: stolen is the share that is explained already.
  */
-static void look_at_clock(const struct explain_context *context, const struct episode *episode,
-	double stolen, struct loss *loss)
+static void look_at_clock(
+	const struct explain_context *context, const struct episode *episode, struct loss *loss)
 {
 	const struct episode_past *usual = episode->past;
 	double now, others, expected, fall;
 
 	loss->known = now_and_others(
-		context, usual, METRIC_CPU_CYCLES, METRIC_CPU_COUNTED_NS, &now, &others);
+		context, episode, METRIC_CPU_CYCLES, METRIC_CPU_COUNTED_NS, &now, &others);
 	if (!loss->known)
 		return;
 	expected = others;
@@ -101,7 +92,7 @@ static void look_at_clock(const struct explain_context *context, const struct ep
 		(usual->clock.known &&
 			fall * usual->clock.median < SPREADS_MIN * usual->clock.spread))
 		return;
-	loss->lost = loss->own = fmax(0, fall - stolen);
+	loss->lost = loss->own = fmax(0, fall - episode->cpu_lost);
 }
 
 /*
@@ -126,10 +117,10 @@ static double polled_per_cycle(
 /*
  * Instructions a cycle are of work and of waits that poll, and a rank that became slow waits less. So at least
  * what its work did per cycle before is held against at most what it does now, whatever its waits did. As many
- * instructions in a step as before: else it is other work. lost: share of its time that is explained already.
+ * instructions in a step as before: else it is other work.
  */
-static void look_at_cycles(const struct explain_context *context, const struct episode *episode,
-	double lost, struct loss *loss)
+static void look_at_cycles(
+	const struct explain_context *context, const struct episode *episode, struct loss *loss)
 {
 	const struct episode_past *usual = episode->past;
 	const struct excess_sums *sums = &episode->timed;
@@ -137,9 +128,9 @@ static void look_at_cycles(const struct explain_context *context, const struct e
 
 	loss->known = usual->waits > 0 && usual->waits < 1 && usual->per_cycle.known &&
 		      usual->clock.known &&
-		      now_and_others(context, usual, METRIC_CPU_INSTRUCTIONS, METRIC_CPU_CYCLES,
+		      now_and_others(context, episode, METRIC_CPU_INSTRUCTIONS, METRIC_CPU_CYCLES,
 			      &now, &others) &&
-		      now_and_others(context, usual, METRIC_CPU_CYCLES, METRIC_CPU_COUNTED_NS,
+		      now_and_others(context, episode, METRIC_CPU_CYCLES, METRIC_CPU_COUNTED_NS,
 			      &clock, &others_clock);
 	if (!loss->known)
 		return;
@@ -155,11 +146,11 @@ static void look_at_cycles(const struct explain_context *context, const struct e
 	if (work > MORE_WORK * usual_work || most > (1 - PER_CYCLE_FALL_MIN) * least ||
 		before - now < SPREADS_MIN * usual->per_cycle.spread)
 		return;
-	loss->lost = loss->own = (1 - lost) * (1 - most / least);
+	loss->lost = loss->own = (1 - episode->cpu_lost) * (1 - most / least);
 }
 
 /* A loss of time on the CPU as a finding: it explains no more than that grew, as the kernel saw it. */
-static void put_loss(const struct explain_context *context, const struct episode *episode,
+static void put_loss(const struct explain_context *context, struct episode *episode,
 	const struct loss *loss, enum cause cause, struct finding *finding)
 {
 	enum excess_kind kind = excess_on_cpu(&episode->timed);
@@ -167,6 +158,7 @@ static void put_loss(const struct explain_context *context, const struct episode
 	double control_ns = (double)episode->timed.control[kind];
 	double explains_ns = fmin(loss->lost * own_ns, fmax(0, own_ns - control_ns));
 
+	episode->cpu_lost = fmin(episode->cpu_lost + loss->lost, 1);
 	if (!loss->known) { /* recorded by a version without that source, or too early */
 		snprintf(finding->text, sizeof(finding->text), "%s",
 			explain_missing(context, cause_rule(cause)->sources));
@@ -188,32 +180,29 @@ static void put_loss(const struct explain_context *context, const struct episode
 		finding->known = KNOWN_NOTHING;
 }
 
-void measure_steal(const struct explain_context *context, const struct episode *episode,
+void measure_steal(const struct explain_context *context, struct episode *episode, enum cause cause,
 	struct finding *finding)
 {
-	struct loss stolen = {0};
+	struct loss loss = {0};
 
-	look_at_stolen(context, episode, &stolen);
-	put_loss(context, episode, &stolen, CAUSE_CPU_STEAL, finding);
+	look_at_stolen(context, episode, &loss);
+	put_loss(context, episode, &loss, cause, finding);
 }
 
-void measure_cpu_clock(const struct explain_context *context, const struct episode *episode,
-	struct finding *finding)
+void measure_cpu_clock(const struct explain_context *context, struct episode *episode,
+	enum cause cause, struct finding *finding)
 {
-	struct loss stolen = {0}, clock = {0};
+	struct loss loss = {0};
 
-	look_at_stolen(context, episode, &stolen);
-	look_at_clock(context, episode, stolen.lost, &clock);
-	put_loss(context, episode, &clock, CAUSE_CPU_CLOCK, finding);
+	look_at_clock(context, episode, &loss);
+	put_loss(context, episode, &loss, cause, finding);
 }
 
-void measure_per_cycle(const struct explain_context *context, const struct episode *episode,
-	struct finding *finding)
+void measure_per_cycle(const struct explain_context *context, struct episode *episode,
+	enum cause cause, struct finding *finding)
 {
-	struct loss stolen = {0}, clock = {0}, cycles = {0};
+	struct loss loss = {0};
 
-	look_at_stolen(context, episode, &stolen);
-	look_at_clock(context, episode, stolen.lost, &clock);
-	look_at_cycles(context, episode, fmin(stolen.lost + clock.lost, 1), &cycles);
-	put_loss(context, episode, &cycles, CAUSE_SMT_OR_MEMORY, finding);
+	look_at_cycles(context, episode, &loss);
+	put_loss(context, episode, &loss, cause, finding);
 }

@@ -6,26 +6,22 @@
 #include <string.h>
 
 #include "analysis/explain/measures.h"
-#include "analysis/judge/internal.h"
 #include "analysis/policy.h"
 
-bool explain_names(const struct episode *episode, uint32_t rank)
-{
-	for (uint32_t i = 0; i < episode->rank_count; i++) {
-		if (episode->ranks[i] == rank)
-			return true;
-	}
-	return false;
-}
+typedef void measure_function(const struct explain_context *context, struct episode *episode,
+	enum cause cause, struct finding *finding);
 
-const char *explain_missing(const struct explain_context *context, uint32_t source)
-{
-	for (unsigned i = 0; i < EVIDENCE_SOURCE_NR; i++) {
-		if (source == 1u << i)
-			return context->missing[i];
-	}
-	return "";
-}
+static measure_function *const measures[CAUSE_NR] = {
+#define RANK_CAUSE(                                                                                \
+	id, number, name, class, precedence, proof, sources, least, certain, function, ...)        \
+	[CAUSE_##id] = (function),
+#define LINK_CAUSE(...)
+#define JOB_CAUSE(...)
+#include "analysis/explain/causes.def"
+#undef RANK_CAUSE
+#undef LINK_CAUSE
+#undef JOB_CAUSE
+};
 
 /* The share that is neither on the CPU where the CPU does the work, nor on the device where that does. */
 static double host_share(const struct episode *episode)
@@ -112,15 +108,14 @@ static enum cause choose(const struct episode *episode, enum cause_precedence pr
 }
 
 /* All rows of one precedence, which may look at what is known so far. */
-static void measure(const struct explain_context *context, const struct episode *episode,
+static void measure(const struct explain_context *context, struct episode *episode,
 	enum cause_precedence precedence, struct finding *findings)
 {
 	for (size_t i = 0; i < CAUSE_ROWS; i++) {
-		const struct cause_rule *rule = cause_rule(cause_order[i]);
-		struct finding *finding = &findings[cause_order[i]];
+		enum cause cause = cause_order[i];
 
-		if (rule->subject == SUBJECT_RANK && rule->precedence == precedence)
-			rule->measure(context, episode, finding);
+		if (measures[cause] && cause_rule(cause)->precedence == precedence)
+			measures[cause](context, episode, cause, &findings[cause]);
 	}
 }
 
@@ -128,7 +123,7 @@ static void measure(const struct explain_context *context, const struct episode 
 static bool is_of_experts(const struct explain_context *context, const struct episode *episode)
 {
 	for (uint32_t i = 0; i < episode->rank_count; i++) {
-		if (!judge_experts_only(&context->ranks[episode->ranks[i]]))
+		if (!explain_rank_of(context, episode->ranks[i]).experts_only)
 			return false;
 	}
 	return true;
@@ -142,6 +137,7 @@ void explain(const struct explain_context *context, const struct episode *given,
 	memset(explanation, 0, sizeof(*explanation));
 	episode.timed = given->sums;
 	episode.cause_so_far = CAUSE_UNKNOWN;
+	episode.cpu_lost = 0;
 	memset(episode.shares, 0, sizeof(episode.shares));
 	explain_add_counters(context, &episode);
 	split(&episode);

@@ -11,11 +11,23 @@
 #include "analysis/explain/past.h"
 
 struct judge_looks;
-struct rank_state;
+
+/* What is known of a rank. */
+struct explain_rank {
+	const struct evidence *evidence;	    /* NULL: none */
+	const struct launch_sums *launches;	    /* of the latest steps looked at */
+	const struct launch_sums *episode_launches; /* since it may be slow */
+	uint32_t pid;				    /* 0: not known */
+	uint32_t host, role;
+	float usual_waits; /* cpu_waits() while nothing was suspected; 0: not known */
+	bool blamed;	   /* it is in a verdict */
+	bool experts_only; /* what is long of it is its experts' work */
+};
 
 /* What is known of the job at a time. The caller's, and kept by it. */
 struct explain_context {
-	const struct rank_state *ranks;
+	struct explain_rank (*rank)(const void *job, uint32_t rank);
+	const void *job;
 	uint32_t rank_count;
 	const struct judge_looks *looks;	      /* NULL: none */
 	const char (*missing)[VERDICT_DETAIL_LENGTH]; /* why, by the bit of enum evidence_source */
@@ -31,12 +43,13 @@ struct episode {
 	struct excess_sums sums;
 	int64_t onset_ns, loud_until_ns;
 	const struct episode_past *past; /* of the first rank, before the onset */
-	/* explain() fills in what follows, in its own copy. */
+	/* explain() and its measures fill in what follows, in a copy of their own. */
 	struct excess_sums timed; /* the sums, without counters that stand in */
 	double excess_ns;
 	double shares[EXCESS_NR]; /* of it, by kind; 0..1 */
 	enum verdict_class class_so_far;
 	enum cause cause_so_far;
+	double cpu_lost; /* of its time on the CPU: the share that measures so far explain */
 };
 
 enum known {

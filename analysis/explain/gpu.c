@@ -2,41 +2,34 @@
 /* Why a rank's GPU takes longer: what the driver says of it, beside what it says of the others'. */
 #include <stdio.h>
 
-#include "analysis/base/robust_stats.h"
 #include "analysis/explain/measures.h"
-#include "analysis/judge/state.h"
 #include "analysis/policy.h"
 
 /* Reasons that cost speed: power cap, hardware slowdown, thermal, power brake (nvml.h). */
 #define SLOWDOWN_REASONS 0xec
 
-/* The latest value of the first culprit, and the lower median of the others'. */
+/*
+ * The latest value of the first culprit, and the lower median of the others'. False where one is not known, or the culprit's is
+ * 0: the others, who are many in large jobs, are not asked then.
+ */
 static bool latest(const struct explain_context *context, const struct episode *episode,
 	unsigned metric, int64_t at_ns, int64_t *own, int64_t *usual)
 {
-	size_t count = 0;
+	const struct figure figure = {.kind = FIGURE_VALUE, .metric = metric, .until_ns = at_ns};
+	double value, others;
 
-	if (!evidence_value(context->ranks[episode->ranks[0]].evidence, metric, at_ns, own))
+	if (!explain_figure(context, episode->ranks[0], &figure, &value) || value <= 0 ||
+		!explain_figure_of_others(context, episode, &figure, &others))
 		return false;
-	for (uint32_t r = 0; r < context->rank_count; r++) {
-		int64_t value;
-
-		if (!explain_names(episode, r) &&
-			evidence_value(context->ranks[r].evidence, metric, at_ns, &value))
-			context->scratch[count++] = (double)value;
-	}
-	if (count == 0)
-		return false;
-	*usual = (int64_t)lower_median_double(context->scratch, count);
+	*own = (int64_t)value;
+	*usual = (int64_t)others;
 	return true;
 }
 
-/* As latest(): the culprit's is larger than the others'. Of large jobs the others are many: it is asked first. */
 static bool is_more(const struct explain_context *context, const struct episode *episode,
 	unsigned metric, int64_t at_ns, int64_t *own, int64_t *usual)
 {
-	return evidence_value(context->ranks[episode->ranks[0]].evidence, metric, at_ns, own) &&
-	       *own > 0 && latest(context, episode, metric, at_ns, own, usual) && *own > *usual;
+	return latest(context, episode, metric, at_ns, own, usual) && *own > *usual;
 }
 
 static const char *reason_text(int64_t reasons)
@@ -52,18 +45,14 @@ static const char *reason_text(int64_t reasons)
 static bool clock_is_low(const struct explain_context *context, const struct episode *episode,
 	int64_t reasons_wanted, char text[VERDICT_DETAIL_LENGTH])
 {
-	int64_t own, usual, reasons = 0, usual_reasons = 0, now_ns = context->now_ns;
+	int64_t own, usual, reasons, usual_reasons, now_ns = context->now_ns;
 
-	if (!evidence_value(context->ranks[episode->ranks[0]].evidence, METRIC_GPU_SLOWDOWN_REASONS,
-		    now_ns, &reasons) ||
-		!(reasons & reasons_wanted))
+	if (!latest(context, episode, METRIC_GPU_SLOWDOWN_REASONS, now_ns, &reasons,
+		    &usual_reasons) ||
+		!(reasons & ~usual_reasons & reasons_wanted))
 		return false;
 	if (!latest(context, episode, METRIC_GPU_CLOCK_MHZ, now_ns, &own, &usual) || usual <= 0 ||
 		(double)own >= GPU_CLOCK_RATIO_MAX * (double)usual)
-		return false;
-	(void)latest(
-		context, episode, METRIC_GPU_SLOWDOWN_REASONS, now_ns, &reasons, &usual_reasons);
-	if (!(reasons & ~usual_reasons & reasons_wanted))
 		return false;
 	snprintf(text, VERDICT_DETAIL_LENGTH, "%lld MHz, others %lld: %s", (long long)own,
 		(long long)usual, reason_text(reasons));
@@ -101,8 +90,8 @@ static enum cause find_cause(const struct explain_context *context, const struct
 }
 
 /* A device that is slow, for no reason of its host's: at most one of its causes is it, and explains all. */
-static void measure_gpu(const struct explain_context *context, const struct episode *episode,
-	enum cause cause, struct finding *finding)
+void measure_gpu(const struct explain_context *context, struct episode *episode, enum cause cause,
+	struct finding *finding)
 {
 	const struct excess_sums *sums = &episode->sums;
 
@@ -114,22 +103,4 @@ static void measure_gpu(const struct explain_context *context, const struct epis
 	finding->own_ns = (double)sums->own[EXCESS_COMPUTE];
 	finding->control_ns = (double)sums->control[EXCESS_COMPUTE];
 	finding->share = episode->shares[EXCESS_COMPUTE];
-}
-
-void measure_gpu_error(const struct explain_context *context, const struct episode *episode,
-	struct finding *finding)
-{
-	measure_gpu(context, episode, CAUSE_GPU_ERROR, finding);
-}
-
-void measure_gpu_clock(const struct explain_context *context, const struct episode *episode,
-	struct finding *finding)
-{
-	measure_gpu(context, episode, CAUSE_GPU_CLOCK, finding);
-}
-
-void measure_gpu_shared(const struct explain_context *context, const struct episode *episode,
-	struct finding *finding)
-{
-	measure_gpu(context, episode, CAUSE_GPU_SHARED, finding);
 }

@@ -5,34 +5,31 @@
 
 #include "analysis/base/robust_stats.h"
 #include "analysis/explain/measures.h"
-#include "analysis/judge/state.h"
 #include "analysis/policy.h"
 
-static bool is_usual(const struct rank_state *state)
+/* How long a rank that is in no verdict launched nothing, a step. False: too little is known of it. */
+static bool silence_of(const struct explain_context *context, uint32_t rank, double *silence_ns)
 {
-	return !state->incident && state->launches.steps >= LAUNCH_STEPS_MIN;
-}
+	const struct explain_rank other = explain_rank_of(context, rank);
 
-static double silence_of(const struct rank_state *state)
-{
-	return launch_sums_per_step(&state->launches, state->launches.silence_ns);
+	*silence_ns = launch_sums_per_step(other.launches, other.launches->silence_ns);
+	return !other.blamed && other.launches->steps >= LAUNCH_STEPS_MIN;
 }
 
 bool explain_launch_control(const struct explain_context *context, uint32_t rank, uint32_t *control)
 {
-	double usual;
+	double usual, one;
 	size_t count = 0;
 
 	for (uint32_t r = 0; r < context->rank_count; r++) {
-		if (r != rank && is_usual(&context->ranks[r]))
-			context->scratch[count++] = silence_of(&context->ranks[r]);
+		if (r != rank && silence_of(context, r, &one))
+			context->scratch[count++] = one;
 	}
 	if (count == 0)
 		return false;
 	usual = lower_median_double(context->scratch, count);
 	*control = 0;
-	while (*control == rank || !is_usual(&context->ranks[*control]) ||
-		silence_of(&context->ranks[*control]) != usual)
+	while (*control == rank || !silence_of(context, *control, &one) || one != usual)
 		++*control;
 	return true;
 }
@@ -41,14 +38,16 @@ void explain_launch_windows(const struct explain_context *context, const struct 
 	struct finding *finding)
 {
 	const struct excess_sums *sums = &episode->sums;
-	const struct launch_sums *own = &context->ranks[episode->ranks[0]].run_launches, *usual;
+	const struct launch_sums *own =
+		explain_rank_of(context, episode->ranks[0]).episode_launches;
+	const struct launch_sums *usual;
 	double steps = (double)sums->steps, own_ns, usual_ns;
 	uint32_t control;
 
 	if (!sums->host_times || sums->steps == 0 || own->steps < LAUNCH_STEPS_MIN ||
 		!explain_launch_control(context, episode->ranks[0], &control))
 		return;
-	usual = &context->ranks[control].launches;
+	usual = explain_rank_of(context, control).launches;
 	own_ns = launch_sums_per_step(own, own->silence_ns);
 	usual_ns = launch_sums_per_step(usual, usual->silence_ns);
 	finding->known = KNOWN_BESIDE;

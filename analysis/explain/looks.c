@@ -8,7 +8,6 @@
 #include <stdlib.h>
 
 #include "analysis/explain/measures.h"
-#include "analysis/judge/state.h"
 #include "analysis/policy.h"
 
 void looks_destroy(struct judge_looks *looks)
@@ -81,6 +80,7 @@ const struct kept_look *looks_newest(const struct judge_looks *looks, uint32_t r
 static const struct kept_look *control_look(const struct explain_context *context,
 	const struct episode *episode, const struct kept_look *own)
 {
+	uint32_t role = explain_rank_of(context, own->profile.rank).role;
 	const struct kept_look *nearest = NULL;
 
 	for (size_t i = 0; i < context->looks->count; i++) {
@@ -88,10 +88,9 @@ static const struct kept_look *control_look(const struct explain_context *contex
 		uint32_t rank = look->profile.rank;
 
 		if (!is_done(look) || rank >= context->rank_count || explain_names(episode, rank) ||
-			context->ranks[rank].incident ||
+			explain_rank_of(context, rank).blamed ||
 			llabs(look->start_ns - own->start_ns) > LOOK_PAIR_NS ||
-			context->ranks[rank].totals.role !=
-				context->ranks[own->profile.rank].totals.role)
+			explain_rank_of(context, rank).role != role)
 			continue;
 		if (!nearest || llabs(look->start_ns - own->start_ns) <
 					llabs(nearest->start_ns - own->start_ns))
@@ -171,8 +170,8 @@ static bool compare(const struct explain_context *context, const struct episode 
 }
 
 /* At most one of the looks' causes is it; why none is, longer-kernels says. */
-static void measure_look(const struct explain_context *context, const struct episode *episode,
-	enum cause cause, struct finding *finding)
+void measure_look(const struct explain_context *context, struct episode *episode, enum cause cause,
+	struct finding *finding)
 {
 	const struct excess_sums *sums = &episode->sums;
 	double steps = (double)(sums->steps ? sums->steps : 1);
@@ -208,30 +207,12 @@ static void measure_look(const struct explain_context *context, const struct epi
 	}
 }
 
-void measure_longer_kernels(const struct explain_context *context, const struct episode *episode,
-	struct finding *finding)
-{
-	measure_look(context, episode, CAUSE_LONGER_KERNELS, finding);
-}
-
-void measure_more_kernels(const struct explain_context *context, const struct episode *episode,
-	struct finding *finding)
-{
-	measure_look(context, episode, CAUSE_MORE_KERNELS, finding);
-}
-
-void measure_more_copies(const struct explain_context *context, const struct episode *episode,
-	struct finding *finding)
-{
-	measure_look(context, episode, CAUSE_MORE_COPIES, finding);
-}
-
 /* Its device idles: a look says so, or, of a host that is late, how long it launched nothing. */
-void measure_launch_gaps(const struct explain_context *context, const struct episode *episode,
-	struct finding *finding)
+void measure_launch_gaps(const struct explain_context *context, struct episode *episode,
+	enum cause cause, struct finding *finding)
 {
 	if (episode->class_so_far == VERDICT_HOST_SLOW)
 		explain_launch_windows(context, episode, finding);
 	else
-		measure_look(context, episode, CAUSE_LAUNCH_GAPS, finding);
+		measure_look(context, episode, cause, finding);
 }

@@ -11,6 +11,17 @@
 
 struct explain_context;
 
+/* Counters whose growth before is asked for later. */
+enum past_rate {
+	PAST_RECLAIM_PAGES = 0,
+	PAST_LIMIT_HITS = 1,
+	PAST_MEMORY_STALLED = 2,
+	PAST_GPU_BUSY = 3,
+	PAST_LAUNCHERS_CPU = 4,
+	PAST_LAUNCHERS_QUEUED = 5,
+	PAST_RATE_NR
+};
+
 /* Median over a rank's samples, and their spread. */
 struct speed_figure {
 	bool known;
@@ -20,7 +31,7 @@ struct speed_figure {
 struct episode_past {
 	uint32_t rank;
 	int64_t onset_ns;	       /* of the job's clock */
-	float rates[METRIC_NR];	       /* of counters, per ns; negative: not known */
+	double rates[PAST_RATE_NR];    /* per ns; negative: not known */
 	struct speed_figure stolen;    /* of the time that its CPUs were wanted; 0..1 */
 	struct speed_figure clock;     /* cycles a ns on a CPU */
 	struct speed_figure per_cycle; /* instructions */

@@ -3,12 +3,32 @@
 #include <stdio.h>
 
 #include "analysis/explain/measures.h"
-#include "analysis/judge/state.h"
 #include "analysis/policy.h"
 
-static void measure_kind(const struct explain_context *context, const struct episode *episode,
-	enum excess_kind kind, enum cause cause, struct finding *finding)
+static enum excess_kind kind_of(enum cause cause)
 {
+	switch (cause) {
+	case CAUSE_CGROUP_THROTTLE:
+		return EXCESS_THROTTLED;
+	case CAUSE_CPU_CONTENTION:
+		return EXCESS_PREEMPTED;
+	case CAUSE_MAJOR_PAGE_FAULT:
+		return EXCESS_MAJOR_FAULT;
+	case CAUSE_MINOR_PAGE_FAULT:
+		return EXCESS_MINOR_FAULT;
+	case CAUSE_BLOCK_IO:
+		return EXCESS_BLOCK_IO;
+	case CAUSE_GARBAGE_COLLECTION:
+		return EXCESS_COLLECTOR;
+	default:
+		return EXCESS_ASLEEP;
+	}
+}
+
+void measure_kind(const struct explain_context *context, struct episode *episode, enum cause cause,
+	struct finding *finding)
+{
+	enum excess_kind kind = kind_of(cause);
 	uint32_t source = cause_rule(cause)->sources;
 	const struct excess_sums *sums = &episode->sums;
 	double own = (double)sums->own[kind], control = (double)sums->control[kind];
@@ -40,7 +60,7 @@ static void measure_kind(const struct explain_context *context, const struct epi
 static void describe_quota(const struct explain_context *context, const struct episode *episode,
 	struct finding *finding)
 {
-	const struct evidence *evidence = context->ranks[episode->ranks[0]].evidence;
+	const struct evidence *evidence = explain_rank_of(context, episode->ranks[0]).evidence;
 	int64_t now_ns = context->now_ns, quota;
 	double periods, throttled;
 
@@ -58,22 +78,22 @@ static void describe_quota(const struct explain_context *context, const struct e
 			(double)quota / 1e3);
 }
 
-void measure_throttle(const struct explain_context *context, const struct episode *episode,
-	struct finding *finding)
+void measure_throttle(const struct explain_context *context, struct episode *episode,
+	enum cause cause, struct finding *finding)
 {
-	measure_kind(context, episode, EXCESS_THROTTLED, CAUSE_CGROUP_THROTTLE, finding);
+	measure_kind(context, episode, cause, finding);
 	if (finding->known == KNOWN_SHARE)
 		describe_quota(context, episode, finding);
 }
 
-void measure_contention(const struct explain_context *context, const struct episode *episode,
-	struct finding *finding)
+void measure_contention(const struct explain_context *context, struct episode *episode,
+	enum cause cause, struct finding *finding)
 {
-	const struct rank_state *state = &context->ranks[episode->ranks[0]];
+	const struct explain_rank rank = explain_rank_of(context, episode->ranks[0]);
 	struct evidence_rival rival;
 	struct queued queued;
 
-	measure_kind(context, episode, EXCESS_PREEMPTED, CAUSE_CPU_CONTENTION, finding);
+	measure_kind(context, episode, cause, finding);
 	if (!(episode->sums.evidence_mask & EVIDENCE_SCHED) &&
 		(episode->sums.evidence_mask & EVIDENCE_DEVICE_WAIT) &&
 		explain_queued(context, episode, &queued)) {
@@ -85,27 +105,21 @@ void measure_contention(const struct explain_context *context, const struct epis
 			100 * queued.own / (1 + queued.own),
 			100 * queued.usual / (1 + queued.usual));
 	} else if (finding->known == KNOWN_SHARE &&
-		   evidence_worst_rival(state->evidence, episode->onset_ns, context->now_ns,
-			   state->pid, &rival)) {
+		   evidence_worst_rival(rank.evidence, episode->onset_ns, context->now_ns, rank.pid,
+			   &rival)) {
 		snprintf(finding->text, sizeof(finding->text),
 			"ran instead: %s (pid %u%s), %.0f %% of it", rival.name, rival.pid,
-			rival.pid == state->pid ? ", threads of its own" : "", 100 * rival.share);
+			rival.pid == rank.pid ? ", threads of its own" : "", 100 * rival.share);
 	}
 }
 
-void measure_major_faults(const struct explain_context *context, const struct episode *episode,
-	struct finding *finding)
-{
-	measure_kind(context, episode, EXCESS_MAJOR_FAULT, CAUSE_MAJOR_PAGE_FAULT, finding);
-}
-
-void measure_minor_faults(const struct explain_context *context, const struct episode *episode,
-	struct finding *finding)
+void measure_minor_faults(const struct explain_context *context, struct episode *episode,
+	enum cause cause, struct finding *finding)
 {
 	const struct excess_sums *sums = &episode->sums;
 	double steps = (double)sums->steps;
 
-	measure_kind(context, episode, EXCESS_MINOR_FAULT, CAUSE_MINOR_PAGE_FAULT, finding);
+	measure_kind(context, episode, cause, finding);
 	/* Faults that the control has not do not come by themselves, and less is reckoned than they take. */
 	finding->outweighs = finding->certain;
 	if (finding->known == KNOWN_SHARE && steps > 0)
@@ -115,24 +129,18 @@ void measure_minor_faults(const struct explain_context *context, const struct ep
 			(double)sums->control_minor_faults / steps);
 }
 
-void measure_block_io(const struct explain_context *context, const struct episode *episode,
-	struct finding *finding)
+void measure_collector(const struct explain_context *context, struct episode *episode,
+	enum cause cause, struct finding *finding)
 {
-	measure_kind(context, episode, EXCESS_BLOCK_IO, CAUSE_BLOCK_IO, finding);
-}
-
-void measure_collector(const struct explain_context *context, const struct episode *episode,
-	struct finding *finding)
-{
-	measure_kind(context, episode, EXCESS_COLLECTOR, CAUSE_GARBAGE_COLLECTION, finding);
+	measure_kind(context, episode, cause, finding);
 	if (finding->known == KNOWN_MISSING && !finding->text[0])
 		finding->known = KNOWN_NOTHING; /* no program here has one */
 }
 
 /* All that could give the device work slept, but not for the device: for data. Elsewhere sleep has no cause. */
-void measure_input(const struct explain_context *context, const struct episode *episode,
+void measure_input(const struct explain_context *context, struct episode *episode, enum cause cause,
 	struct finding *finding)
 {
 	if (episode->sums.on_device)
-		measure_kind(context, episode, EXCESS_ASLEEP, CAUSE_INPUT_PIPELINE, finding);
+		measure_kind(context, episode, cause, finding);
 }

@@ -13,13 +13,32 @@
 #undef LINK_CAUSE
 #undef JOB_CAUSE
 
+static struct explain_rank rank_of(const void *job, uint32_t rank)
+{
+	const struct judge *judge = job;
+	const struct rank_state *state = &judge->ranks[rank];
+
+	return (struct explain_rank){
+		.evidence = state->evidence,
+		.launches = &state->launches,
+		.episode_launches = &state->run_launches,
+		.pid = state->pid,
+		.host = state->host,
+		.role = state->totals.role,
+		.usual_waits = state->usual_waits,
+		.blamed = state->incident != 0,
+		.experts_only = judge_experts_only(state),
+	};
+}
+
 struct explain_context judge_explain_context(const struct judge *judge, int64_t now_ns)
 {
 	/* Ranks that came since the last block have no part in it yet. */
 	bool room = judge->scratch_capacity >= judge->rank_end;
 
 	return (struct explain_context){
-		.ranks = judge->ranks,
+		.rank = rank_of,
+		.job = judge,
 		.rank_count = room ? judge->rank_end : (uint32_t)judge->scratch_capacity,
 		.looks = judge->looks,
 		.missing = judge->missing,

@@ -95,8 +95,8 @@ static void compare(const struct step_grid *grid, const struct blame *columns,
 
 		assert_int_equal(
 			columns->transfers[i].transfer_ns, other->transfers[i].transfer_ns);
-		assert_int_equal(a->last_departure_ns, b->last_departure_ns);
 		assert_int_equal(a->last_arrival_ns, b->last_arrival_ns);
+		assert_int_equal(a->last_departure_ns, b->last_departure_ns);
 		assert_int_equal(a->by_duration, b->by_duration);
 		assert_int_equal(columns->held[i], other->held[i]);
 		assert_int_equal(a->lagged, b->lagged);

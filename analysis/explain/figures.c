@@ -1,37 +1,89 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where the kernel could not be asked, counters of samplers stand in. */
+/* What counters of samplers say: of a rank and of the others; and where the kernel could not be asked, in its place. */
 #include <math.h>
 
 #include "analysis/base/robust_stats.h"
 #include "analysis/explain/measures.h"
-#include "analysis/judge/state.h"
 #include "analysis/policy.h"
 
-bool explain_counter_excess(const struct explain_context *context, const struct episode *episode,
-	unsigned metric, double *over, double *usual)
+bool explain_names(const struct episode *episode, uint32_t rank)
 {
-	double most = 0;
+	for (uint32_t i = 0; i < episode->rank_count; i++) {
+		if (episode->ranks[i] == rank)
+			return true;
+	}
+	return false;
+}
+
+const char *explain_missing(const struct explain_context *context, uint32_t source)
+{
+	for (unsigned i = 0; i < EVIDENCE_SOURCE_NR; i++) {
+		if (source == 1u << i)
+			return context->missing[i];
+	}
+	return "";
+}
+
+bool explain_figure(const struct explain_context *context, uint32_t rank,
+	const struct figure *figure, double *value)
+{
+	const struct evidence *evidence = explain_rank_of(context, rank).evidence;
+	double spread;
+	int64_t latest;
+
+	switch (figure->kind) {
+	case FIGURE_VALUE:
+		if (!evidence_value(evidence, figure->metric, figure->until_ns, &latest))
+			return false;
+		*value = (double)latest;
+		return true;
+	case FIGURE_RATE:
+		return evidence_rate(
+			evidence, figure->metric, figure->from_ns, figure->until_ns, value);
+	case FIGURE_RATIO:
+		return evidence_ratio(evidence, figure->metric, figure->other_metric,
+			figure->from_ns, figure->until_ns, value);
+	case FIGURE_USUAL_RATIO:
+		return evidence_usual_ratio(evidence, figure->metric, figure->other_metric,
+			figure->until_ns, value, &spread);
+	}
+	return false;
+}
+
+bool explain_figure_of_others(const struct explain_context *context, const struct episode *episode,
+	const struct figure *figure, double *usual)
+{
+	uint32_t host = explain_rank_of(context, episode->ranks[0]).host;
 	size_t count = 0;
-	bool known = false;
 
-	for (uint32_t r = 0, i = 0; r < context->rank_count; r++) {
-		bool culprit = i < episode->rank_count && episode->ranks[i] == r;
-		double rate;
+	for (uint32_t r = 0; r < context->rank_count && count < EXPLAIN_OTHERS_MAX; r++) {
+		bool same = figure->of_host ? explain_rank_of(context, r).host == host
+					    : explain_names(episode, r);
 
-		i += culprit;
-		if (!evidence_rate(context->ranks[r].evidence, metric, episode->onset_ns,
-			    context->now_ns, &rate))
-			continue;
-		if (!culprit) {
-			context->scratch[count++] = rate;
-			continue;
-		}
-		most = known ? fmax(most, rate) : rate;
-		known = true;
+		if (!same && explain_figure(context, r, figure, &context->scratch[count]))
+			count++;
 	}
 	*usual = lower_median_double(context->scratch, count);
+	return count > 0;
+}
+
+bool explain_counter_excess(const struct explain_context *context, const struct episode *episode,
+	unsigned metric, double least, double *over, double *usual)
+{
+	const struct figure rate = {.kind = FIGURE_RATE,
+		.metric = metric,
+		.from_ns = episode->onset_ns,
+		.until_ns = context->now_ns};
+	double most = -INFINITY, one;
+
+	for (uint32_t i = 0; i < episode->rank_count; i++) {
+		if (explain_figure(context, episode->ranks[i], &rate, &one))
+			most = fmax(most, one);
+	}
+	if (most < least || !explain_figure_of_others(context, episode, &rate, usual))
+		return false;
 	*over = most - *usual;
-	return known && count > 0;
+	return true;
 }
 
 /*
@@ -69,40 +121,29 @@ static double idle_more(const struct explain_context *context, const struct epis
 	const struct episode_past *past = episode->past;
 	double late = (double)sums->delay_ns / (double)sums->time_ns, over, usual, before;
 
-	if (!explain_counter_excess(context, episode, METRIC_GPU_BUSY_NS, &over, &usual))
+	if (!explain_counter_excess(context, episode, METRIC_GPU_BUSY_NS, -1, &over, &usual))
 		return 0;
-	before = past->rates[METRIC_GPU_BUSY_NS];
+	before = past->rates[PAST_GPU_BUSY];
 	if (before < 0)
 		return fmax(-over, 0);
 	return fmax(fmin(-over, 1 - (usual + over) - (1 - before) * (1 - late)), 0);
 }
 
-/* How long its threads waited for a CPU for each ns on one. False: not known. */
-static bool queued_ratio(
-	const struct explain_context *context, uint32_t rank, int64_t onset_ns, double *ratio)
-{
-	return evidence_ratio(context->ranks[rank].evidence, METRIC_LAUNCHERS_QUEUED_NS,
-		METRIC_LAUNCHERS_CPU_NS, onset_ns, context->now_ns, ratio);
-}
-
 /* Of others on its host, who share its CPUs; without any, of other hosts. */
-static bool usual_queued_ratio(
-	const struct explain_context *context, const struct episode *episode, double *usual)
+static bool usual_queued_ratio(const struct explain_context *context, const struct episode *episode,
+	const struct figure *queued, double *usual)
 {
-	uint32_t host = context->ranks[episode->ranks[0]].host;
+	uint32_t host = explain_rank_of(context, episode->ranks[0]).host;
 	size_t here = 0, elsewhere = 0;
 
-	for (uint32_t r = 0, i = 0; r < context->rank_count; r++) {
-		bool culprit = i < episode->rank_count && episode->ranks[i] == r;
+	for (uint32_t r = 0; r < context->rank_count; r++) {
+		bool near = explain_rank_of(context, r).host == host;
 		double ratio;
 
-		i += culprit;
-		if (culprit || !queued_ratio(context, r, episode->onset_ns, &ratio))
+		if (explain_names(episode, r) || (!near && here) ||
+			!explain_figure(context, r, queued, &ratio))
 			continue;
-		if (context->ranks[r].host != host && here == 0)
-			context->scratch[elsewhere++] = ratio;
-		else if (context->ranks[r].host == host)
-			context->scratch[here++] = ratio;
+		context->scratch[near ? here++ : elsewhere++] = ratio;
 	}
 	*usual = median_double(context->scratch, here ? here : elsewhere);
 	return here || elsewhere;
@@ -112,13 +153,21 @@ bool explain_queued(
 	const struct explain_context *context, const struct episode *episode, struct queued *queued)
 {
 	const struct episode_past *past = episode->past;
-	double cpu_before = past->rates[METRIC_LAUNCHERS_CPU_NS],
-	       queued_before = past->rates[METRIC_LAUNCHERS_QUEUED_NS], cpu;
+	const struct figure waits = {.kind = FIGURE_RATIO,
+		.metric = METRIC_LAUNCHERS_QUEUED_NS,
+		.other_metric = METRIC_LAUNCHERS_CPU_NS,
+		.from_ns = episode->onset_ns,
+		.until_ns = context->now_ns};
+	const struct figure works = {.kind = FIGURE_RATE,
+		.metric = METRIC_LAUNCHERS_CPU_NS,
+		.from_ns = episode->onset_ns,
+		.until_ns = context->now_ns};
+	double cpu_before = past->rates[PAST_LAUNCHERS_CPU],
+	       queued_before = past->rates[PAST_LAUNCHERS_QUEUED], cpu;
 
-	if (!queued_ratio(context, past->rank, episode->onset_ns, &queued->own) ||
-		!usual_queued_ratio(context, episode, &queued->usual) ||
-		!evidence_rate(context->ranks[past->rank].evidence, METRIC_LAUNCHERS_CPU_NS,
-			episode->onset_ns, context->now_ns, &cpu))
+	if (!explain_figure(context, past->rank, &waits, &queued->own) ||
+		!usual_queued_ratio(context, episode, &waits, &queued->usual) ||
+		!explain_figure(context, past->rank, &works, &cpu))
 		return false;
 	if (cpu_before > 0 && queued_before >= 0)
 		queued->usual = fmax(queued->usual, queued_before / cpu_before);
@@ -176,7 +225,7 @@ void explain_add_counters(const struct explain_context *context, struct episode 
 		if (counters[i].kind == EXCESS_ASLEEP && sums->on_device)
 			continue;
 		if ((mask & counters[i].source) || !explain_counter_excess(context, episode,
-							   counters[i].metric, &over, &usual))
+							   counters[i].metric, 0, &over, &usual))
 			continue;
 		sums->evidence_mask |= counters[i].source;
 		over *= counters[i].sign * counters[i].ns_each;

@@ -4,7 +4,7 @@
  * and only times are filled in.
  */
 #include "analysis/base/vectorised.h"
-#include "coordinator/assembly_internal.h"
+#include "analysis/join/assembly_internal.h"
 
 /*
  * Each of the rank's communicators went on by as much as for the other ranks: so its parts join
@@ -13,13 +13,12 @@
 static bool joins_repeat(struct assembly *assembly, uint32_t r, const struct step_grid *grid,
 	const struct grid_row *row)
 {
-	struct rank_entry *rank = &assembly->table->ranks[r];
-	const struct packed_step *head = rank_entry_at(rank, 0)->entry;
+	struct rank_stream *rank = &assembly->streams->ranks[r];
+	const struct packed_step *head = stream_at(rank, 0)->entry;
 
 	for (size_t i = 0; i < head->slot_count; i++) {
 		const struct packed_slot *slot = &head->slots[i];
-		struct rank_communicator *own =
-			rank_entry_communicator(rank, slot->communicator_id);
+		struct rank_communicator *own = stream_communicator(rank, slot->communicator_id);
 		struct communicator_entry *shared = own ? assembly_shared(assembly, own) : NULL;
 		uint32_t instance = grid->joins[row->first_cell + slot->first_part];
 
@@ -38,19 +37,19 @@ static bool joins_repeat(struct assembly *assembly, uint32_t r, const struct ste
 
 bool assembly_grid_repeats(struct assembly *assembly, const struct step_grid *grid)
 {
-	const struct rank_table *table = assembly->table;
+	const struct rank_streams *streams = assembly->streams;
 	size_t index = 0;
 
 	if (!grid_repeatable(grid) || assembly->grid_announcements != assembly->announcements)
 		return false;
 	assembly->repeats++;
-	for (uint32_t r = 0; r < table->end; r++) {
+	for (uint32_t r = 0; r < streams->end; r++) {
 		if (!assembly_has_row(assembly, r))
 			continue;
 		const struct grid_row *row = &grid->rows[index];
 
 		if (index++ == grid->row_count || row->rank != r ||
-			row->host != table->ranks[r].host || !row->calls ||
+			row->host != streams->ranks[r].host || !row->calls ||
 			row->calls != assembly_layout_of(assembly, r) ||
 			!joins_repeat(assembly, r, grid, row))
 			return false;
@@ -129,10 +128,10 @@ static void fill_cells(struct step_grid *grid, struct grid_row *row, const struc
 /* The same row with the times of this step. */
 static void fill_row(struct assembly *assembly, struct step_grid *grid, struct grid_row *row)
 {
-	const struct rank_entry *rank = &assembly->table->ranks[row->rank];
+	const struct rank_stream *rank = &assembly->streams->ranks[row->rank];
 	struct rank_scan *scan = &assembly->scans[row->rank];
-	const struct packed_step *head = rank_entry_at(rank, 0)->entry;
-	const struct clock_fit *fit = &assembly->table->hosts[rank->host].clock;
+	const struct packed_step *head = stream_at(rank, 0)->entry;
+	const struct clock_fit *fit = &assembly->streams->hosts[rank->host].clock;
 	struct row_filling filling;
 	struct host_ns start = assembly_row_start(rank, scan);
 	bool hole = rank->hole || scan->was_untimed || (head->flags & STEP_INCOMPLETE);

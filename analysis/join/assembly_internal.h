@@ -72,7 +72,8 @@ static inline void assembly_add_launches(struct grid_row *row, const struct pack
 
 /* The grid is of the step before, and this one has the same ranks with the same calls. */
 bool assembly_grid_repeats(struct assembly *assembly, const struct step_grid *grid);
-/* Fills in its times. */
+enum { GRID_TIMES_MAX = 64 }; /* cells of a row that are filled in at a time */
+/* Fills in its times, and activities where there are any. */
 void assembly_repeat_grid(struct assembly *assembly, struct step_grid *grid);
 
 /* Cuts every rank; false: some have not delivered enough yet. */

@@ -7,8 +7,7 @@
  * the leader's rule gives, the one nearest in time; without one, by time. The result depends on
  * the streams alone, not on the order in which they came.
  */
-#include <stdlib.h>
-
+#include "analysis/base/hash.h"
 #include "analysis/join/assembly_internal.h"
 #include "analysis/join/segments.h"
 
@@ -25,14 +24,6 @@ static bool overdue(const struct assembly *assembly)
 
 	return assembly->newest_ns - assembly->cut.time_ns > ASSEMBLY_LAG_NS &&
 	       leader->entry_count >= ASSEMBLY_LAG_ENTRIES;
-}
-
-static uint64_t mix(uint64_t hash, uint64_t value) /* splitmix64's finaliser */
-{
-	hash += value * UINT64_C(0x9e3779b97f4a7c15);
-	hash = (hash ^ (hash >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-	hash = (hash ^ (hash >> 27)) * UINT64_C(0x94d049bb133111eb);
-	return hash ^ (hash >> 31);
 }
 
 /* The channel of that id; NULL where a rank has too many of them, or memory is short. */
@@ -69,7 +60,8 @@ static struct rank_communicator *channel_of(
 	uint64_t receiver = sends ? kind->peer - 1 : communicator->own_index;
 
 	return find_channel(assembly, number,
-		mix(mix(kind->communicator_id, sender << 32 | receiver), kind->purpose) | 1);
+		hash_mix(hash_mix(kind->communicator_id, sender << 32 | receiver), kind->purpose) |
+			1);
 }
 
 /* The communicator of a part that must lie on one side, and its sequence; NULL: none. */

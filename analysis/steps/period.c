@@ -225,9 +225,8 @@ void period_push(struct period_detector *detector, const struct period_token *to
 	if (detector->state == PERIOD_STRAYED) {
 		uint64_t length = detector->structure.count - detector->strayed_at;
 
-		if (length > PERIOD_STRAYED_TOKENS_MAX &&
-			length > PERIOD_STRAYED_CYCLES_MAX * detector->cycle.period)
-			forget(detector);
+		if (length > PERIOD_LENGTH_MAX + PERIOD_ROUNDS_BOUND * detector->cycle.period)
+			forget(detector); /* another program */
 	}
 }
 

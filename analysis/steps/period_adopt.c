@@ -22,7 +22,7 @@ static uint64_t confirming_first(uint64_t period)
 /* Tokens that make a short cycle believable where a longer one was followed. */
 static uint64_t believable(uint64_t period)
 {
-	return larger(PERIOD_SHORTER_ROUNDS * period, PERIOD_BELIEVABLE_TOKENS);
+	return larger(PERIOD_AGAIN_CYCLES * period, PERIOD_FIRST_TOKENS);
 }
 
 /* Do most of the last tokens call what the cycle calls, whatever their order and length? */
@@ -32,7 +32,7 @@ static bool shares_structure(const struct period_detector *detector)
 
 	uint64_t shared = 0;
 
-	for (uint64_t i = 1; i <= PERIOD_SHARED_TOKENS && i <= stream->count; i++) {
+	for (uint64_t i = 1; i <= PERIOD_AGAIN_TOKENS_MIN && i <= stream->count; i++) {
 		uint32_t token = period_stream_token(stream, stream->count - i);
 		bool found = false;
 
@@ -40,7 +40,7 @@ static bool shares_structure(const struct period_detector *detector)
 			found = period_cycle_token(&detector->cycle, j, false) == token;
 		shared += found;
 	}
-	return 2 * shared >= PERIOD_SHARED_TOKENS;
+	return 2 * shared >= PERIOD_AGAIN_TOKENS_MIN;
 }
 
 /* Tokens that must have repeated before a cycle is tried. */
@@ -52,13 +52,13 @@ static uint64_t needed(const struct period_detector *detector, uint64_t period)
 	if (!known)
 		return larger(2 * period, PERIOD_TRY_TOKENS_MIN);
 	if (period < known / 2 && detector->confirmed_before)
-		return larger(PERIOD_SHORTER_ROUNDS * period,
-			smaller(most, larger(PERIOD_LONGER_ROUNDS * known,
+		return larger(PERIOD_AGAIN_CYCLES * period,
+			smaller(most, larger(PERIOD_AGAIN_CYCLES * known,
 					      smaller(believable(period),
 						      detector->cycles_followed * known))));
 	/* A loop inside the cycle goes by, and the cycle is back: wait for more than that. */
 	if (period < known / 2)
-		return larger(PERIOD_SHORTER_ROUNDS * period,
+		return larger(PERIOD_AGAIN_CYCLES * period,
 			shares_structure(detector) ? larger(2 * known, 2 * PERIOD_TRY_TOKENS_MIN)
 						   : PERIOD_TRY_TOKENS_MIN);
 	return larger(2 * period, smaller(believable(period), PERIOD_AGAIN_TOKENS_MIN));
@@ -175,7 +175,7 @@ static void take_back(struct period_detector *detector, uint64_t start, uint64_t
 		return;
 	}
 	if (!after || !is_like(detector, period) ||
-		detector->cycles_followed < PERIOD_LIKE_CYCLES || !shares_structure(detector))
+		detector->cycles_followed < PERIOD_SETTLED_CYCLES || !shares_structure(detector))
 		period_span_drop(detector);
 }
 
@@ -207,7 +207,7 @@ static bool adopt(struct period_detector *detector, const struct period_candidat
 		again ? larger(PERIOD_AGAIN_CYCLES * period, PERIOD_AGAIN_CONFIRM_TOKENS)
 		      : confirming_first(period);
 	if (by_full ? period <= PERIOD_TINY && !again : period <= PERIOD_POOR_MAX)
-		detector->confirm_tokens = PERIOD_POOR_CONFIRM_PERIODS * detector->full.period_max;
+		detector->confirm_tokens = PERIOD_AGAIN_CYCLES * detector->full.period_max;
 	detector->confirmed =
 		known || detector->cycles_followed * period >= detector->confirm_tokens;
 	detector->confirmed_before |= detector->confirmed;
@@ -233,12 +233,12 @@ static bool lengths_are_noise(const struct period_detector *detector, uint64_t m
 {
 	const struct period_stream *full = &detector->full;
 
-	if (matched < PERIOD_POOR_TRY_TOKENS)
+	if (matched < PERIOD_AGAIN_TOKENS_MIN)
 		return false;
 	if (detector->state != PERIOD_SEEKING) {
 		uint64_t strayed = full->count - detector->strayed_at;
 
-		if (detector->state == PERIOD_FOLLOWING || strayed < PERIOD_POOR_TRY_TOKENS)
+		if (detector->state == PERIOD_FOLLOWING || strayed < PERIOD_AGAIN_TOKENS_MIN)
 			return false;
 		if ((detector->confirmed || shares_structure(detector)) &&
 			(strayed < PERIOD_POOR_AGAIN_TOKENS ||
@@ -285,11 +285,11 @@ static bool shows_from_start(
 }
 
 /*
- * Do the last tokens repeat with the candidate, and with nothing shorter? by_full: to be followed by full
- * tokens, as the structure says too little.
+ * Is what the last tokens repeat with enough to tell a step by? by_full: to be followed by full tokens, as the
+ * structure says too little.
  */
-static bool is_cycle(struct period_detector *detector, struct period_candidate *candidate,
-	bool full, uint64_t tokens, bool *by_full)
+static bool is_cycle(const struct period_detector *detector,
+	const struct period_candidate *candidate, bool full, uint64_t tokens, bool *by_full)
 {
 	uint64_t period = candidate->period, count = detector->structure.count, smallest;
 	uint64_t from = count - period - tokens;
@@ -298,12 +298,6 @@ static bool is_cycle(struct period_detector *detector, struct period_candidate *
 	/* Two losses at the distance of a few steps are no cycle. */
 	if (detector->state != PERIOD_SEEKING && detector->last_lost > from + period)
 		return false;
-	smallest = period_stream_smallest(stream_of(detector, full), from, count, period);
-	if (smallest != period) {
-		*candidate = (struct period_candidate){
-			.period = smallest, .start = from, .due = count + 1};
-		return false;
-	}
 	smallest = period_stream_smallest(&detector->structure, from, count, period);
 	if (full && smallest != period && smallest > PERIOD_POOR_MAX)
 		return false; /* the structure is rich: lengths vary around it */
@@ -423,7 +417,7 @@ void period_consider_pauses(struct period_detector *detector)
 	/* At 8, 12, 16, 24, 32, ... rounds. */
 	while (cycles > 3 && cycles % 2 == 0)
 		cycles /= 2;
-	if (cycles > 3 || detector->cycles_followed > PERIOD_PAUSED_CYCLES_MAX)
+	if (cycles > 3)
 		return;
 	cycles = detector->cycles_followed;
 	clean = larger(clean, count - smaller(count, cycles * period));

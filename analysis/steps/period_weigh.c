@@ -291,21 +291,24 @@ struct repeats {
 	struct rounds rounds;
 };
 
-/* How many of the rounds follow each other here without a pause. */
+/* How many of the rounds follow each other here without a pause; none where the long spacings are no pauses either. */
 static void look_between(const struct period_detector *detector, const struct repeats *repeats,
 	uint64_t place, double least, double short_ns, struct rounds *rounds)
 {
-	uint64_t period = detector->cycle.period;
+	uint64_t period = detector->cycle.period, long_count = 0, long_brief = 0;
 
 	for (uint64_t i = 0; i < repeats->count && period > 1; i++) {
 		const struct period_call *call =
 			call_at(detector, repeats->first + i * period + place);
+		bool brief = call->pause_ns <= short_ns, is_long = call->spacing_ns >= least;
 
-		if (call->spacing_ns >= least)
-			continue;
-		rounds->seams++;
-		rounds->seamless += call->pause_ns <= short_ns;
+		long_count += is_long;
+		long_brief += is_long && brief;
+		rounds->seams += !is_long;
+		rounds->seamless += !is_long && brief;
 	}
+	if (2 * long_brief > long_count)
+		rounds->seamless = 0;
 }
 
 /*

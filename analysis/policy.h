@@ -72,9 +72,6 @@
 #define ASSEMBLY_LAG_NS INT64_C(15000000000)
 #define MERGED_ENTRIES_MAX 4 /* entries without a collective to cut at, before time decides */
 #define COUNTED_CUTS_MIN 16  /* cuts alike, before entries are counted */
-/* Of a step's length: so far from the cut before the next one may be, when it is counted. */
-#define PLACED_SHORTEST_PERCENT 75
-#define PLACED_LONGEST_PERCENT 125
 /*
  * Two hosts up for the same time within this are taken for one: the stamps leave 0 open, and
  * CLOCK_MONOTONIC counts from boot.

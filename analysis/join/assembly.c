@@ -178,8 +178,6 @@ static void advance_rank(struct assembly *assembly, uint32_t number)
 		.counted = scan->counted,
 		.counted_from = scan->counted_from,
 		.ahead = scan->ahead,
-		.placed_ns = scan->placed_ns,
-		.own_step_ns = scan->own_step_ns,
 		.at.part = rank->entry_count ? rank->part_head : 0};
 }
 

@@ -26,9 +26,8 @@ struct rank_scan {
 	/* In so many cuts in a row, its place lay as many entries ahead (modulo 2^64) of a leader's. */
 	uint32_t counted, counted_from;
 	uint64_t ahead;
-	int64_t placed_ns, own_step_ns; /* when its last place was; since the one before */
-	uint64_t raises;		/* of the assembly, when it was looked at last */
-	bool departed_valid;		/* departed: when its last blocking part ended */
+	uint64_t raises;     /* of the assembly, when it was looked at last */
+	bool departed_valid; /* departed: when its last blocking part ended */
 	struct host_ns departed;
 	bool untimed, was_untimed; /* no part of this step, of the one before, has times */
 };

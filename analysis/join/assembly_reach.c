@@ -409,28 +409,7 @@ static bool place_in(struct assembly *assembly, uint32_t number, size_t e,
 }
 
 /*
- * In the step that the rank is in already, since others before the cut have met it there: where its own
- * transfers are much slower than the leader's, that is more than half a step after the leader's cut. One step
- * it is, if it has not many more parts than the leader's, and is as many entries ahead of it as before.
- */
-static bool place_begun(
-	struct assembly *assembly, uint32_t number, struct stream_position *at, int64_t *place_ns)
-{
-	const struct rank_stream *rank = &assembly->streams->ranks[number];
-	struct stream_position begun = assembly->scans[number].at;
-
-	if (begun.entry == 0 || begun.part == 0 || begun.entry >= rank->entry_count)
-		return false;
-	const struct packed_step *own = stream_at(rank, begun.entry)->entry;
-	const struct packed_step *leader = cut_entry(assembly);
-
-	return is_counted(own) && is_counted(leader) && own->part_count < 2 * leader->part_count &&
-	       own->index == leader->index + assembly->scans[number].ahead &&
-	       place_in(assembly, number, begun.entry, at, place_ns) && at->part >= begun.part;
-}
-
-/*
- * As many entries on as the leader, since the last cut, and a step of its own on: where transfers of the
+ * As many entries on as the leader, since the last cut: where transfers of the
  * leader's groups became much slower, ranks that do not take part in them may be nearer to its cut with the
  * entry after. Only earlier than the leader's cut: what is as late as that lacks entries.
  */
@@ -440,8 +419,6 @@ static bool place_by_count(struct assembly *assembly, uint32_t number, int64_t s
 	const struct rank_stream *rank = &assembly->streams->ranks[number];
 	const struct rank_scan *scan = &assembly->scans[number];
 	uint64_t wanted = cut_entry(assembly)->index + scan->ahead;
-	int64_t longest_ns = (scan->own_step_ns > step_ns ? scan->own_step_ns : step_ns) *
-			     PLACED_LONGEST_PERCENT / 100;
 
 	if (scan->counted < COUNTED_CUTS_MIN || scan->counted_from != assembly->cut.rank)
 		return false;
@@ -453,17 +430,13 @@ static bool place_by_count(struct assembly *assembly, uint32_t number, int64_t s
 		return entry->index == wanted && is_counted(entry) &&
 		       place_in(assembly, number, e, at, place_ns) &&
 		       *place_ns <= assembly->cut.time_ns &&
-		       *place_ns > assembly->cut.time_ns - step_ns &&
-		       *place_ns - scan->placed_ns >=
-			       scan->own_step_ns * PLACED_SHORTEST_PERCENT / 100 &&
-		       *place_ns - scan->placed_ns <= longest_ns;
+		       *place_ns > assembly->cut.time_ns - step_ns;
 	}
 	return false;
 }
 
 /* at: the place by the rule, NULL: by time. */
-static void note_place(struct assembly *assembly, uint32_t number, const struct stream_position *at,
-	int64_t place_ns)
+static void note_place(struct assembly *assembly, uint32_t number, const struct stream_position *at)
 {
 	const struct rank_stream *rank = &assembly->streams->ranks[number];
 	const struct packed_step *leader = cut_entry(assembly);
@@ -479,8 +452,6 @@ static void note_place(struct assembly *assembly, uint32_t number, const struct 
 	}
 	if (!counted || scan->counted_from != assembly->cut.rank || scan->ahead != ahead)
 		scan->counted = 0;
-	scan->own_step_ns = place_ns - scan->placed_ns;
-	scan->placed_ns = place_ns;
 	scan->counted_from = assembly->cut.rank;
 	scan->counted += counted && scan->counted < COUNTED_CUTS_MIN;
 }
@@ -511,14 +482,13 @@ static bool place(struct assembly *assembly, uint32_t number, bool finish)
 			break;
 		near = true;
 	}
-	near = near || place_begun(assembly, number, &at, &place_ns);
 	if (!near && !finish &&
 		(!rank->entry_count || assembly_job_ns(assembly, rank, rank->newest) <=
 					       time_ns + (rank->communicators.count ? half_ns : 0)))
 		return false;
 	if (!near)
 		at = place_by_time(assembly, rank, scan->at);
-	note_place(assembly, number, near ? &at : NULL, place_ns);
+	note_place(assembly, number, near ? &at : NULL);
 	scan->placed = true;
 	if (at.entry > scan->at.entry || (at.entry == scan->at.entry && at.part > scan->at.part))
 		move_to(assembly, number, at);

@@ -22,17 +22,21 @@
 #define PERIOD_FIRST_TOKENS 2048
 /* Rounds; of so many, pauses show which micro-batches are of one step. */
 #define PERIOD_FIRST_CYCLES 50
-#define PERIOD_TRY_TOKENS_MIN 8	       /* before a cycle is tried */
-#define PERIOD_AGAIN_TOKENS_MIN 16     /* the same, once there was one; or of lengths that do not repeat */
+#define PERIOD_TRY_TOKENS_MIN 8 /* before a cycle is tried */
+/* The same, once there was one; or calls of lengths that do not repeat */
+#define PERIOD_AGAIN_TOKENS_MIN 16
 #define PERIOD_AGAIN_CONFIRM_TOKENS 32 /* before it is confirmed, once there was one */
-#define PERIOD_AGAIN_CYCLES 4	       /* rounds, likewise; of a shorter cycle than is followed; longest periods of a poor one */
-#define PERIOD_SETTLED_CYCLES 16       /* rounds after which a changed batch is the same step, and begins where it began */
-#define PERIOD_PAUSED_CYCLES_MIN 8     /* rounds that show in which of them a pause lies */
-#define PERIOD_PAUSED_STEPS_MAX 32     /* later a pause in every n-th round is a fault */
-#define PERIOD_PAUSE_VOTES 4	       /* rounds that agree on another place of the cut */
-#define PERIOD_TINY 4		       /* calls: too few for a step of its own */
-#define PERIOD_POOR_AGAIN_TOKENS 64    /* equal calls whose lengths do not repeat, once there was a cycle */
-#define PERIOD_POOR_AGAIN_CYCLES 8     /* rounds of it, likewise */
+/* Rounds, likewise; of a shorter cycle than is followed; longest periods of a poor one */
+#define PERIOD_AGAIN_CYCLES 4
+/* Rounds after which a changed batch is the same step, and begins where it began */
+#define PERIOD_SETTLED_CYCLES 16
+#define PERIOD_PAUSED_CYCLES_MIN 8 /* rounds that show in which of them a pause lies */
+#define PERIOD_PAUSED_STEPS_MAX 32 /* later a pause in every n-th round is a fault */
+#define PERIOD_PAUSE_VOTES 4	   /* rounds that agree on another place of the cut */
+#define PERIOD_TINY 4		   /* calls: too few for a step of its own */
+/* Equal calls whose lengths do not repeat, once there was a cycle */
+#define PERIOD_POOR_AGAIN_TOKENS 64
+#define PERIOD_POOR_AGAIN_CYCLES 8	/* rounds of it, likewise */
 #define PERIOD_LENGTHS_REPEAT_TOKENS 32 /* lengths that repeat for so long are no noise */
 #define PERIOD_ASIDE_FACTOR 4	/* times its longest run, before it is taken for training again */
 #define PERIOD_SHOWN_ROUNDS 3.5 /* rounds of a step with loops, from its start on */
@@ -57,12 +61,12 @@
 #define PERIOD_SLIGHT_RATIO 1.25 /* hardly longer ones, of which there must be more; */
 #define PERIOD_SLIGHT_MIN 8	 /* so many */
 #define PERIOD_SPACING_FLOOR_NS 2000.0
-#define PERIOD_SHORT_ROUND 4   /* calls */
-#define PERIOD_PLACES_MAX 8192 /* calls looked at of one place in short rounds; */
-#define PERIOD_PLACES_FEW 64   /* in others */
-#define PERIOD_LONG_MIN 4      /* long spacings before one is believed; */
-#define PERIOD_LONG_MAX_NR 32  /* looked at; */
-#define PERIOD_STALLS 3	       /* so many may lie between two of them, and one */
+#define PERIOD_SHORT_ROUND 4	 /* calls */
+#define PERIOD_PLACES_MAX 8192	 /* calls looked at of one place in short rounds; */
+#define PERIOD_PLACES_FEW 64	 /* in others */
+#define PERIOD_LONG_MIN 4	 /* long spacings before one is believed; */
+#define PERIOD_LONG_MAX_NR 32	 /* looked at; */
+#define PERIOD_STALLS 3		 /* so many may lie between two of them, and one */
 #define PERIOD_STEADY_QUARTERS 3 /* of the long ones that are followed by another */
 
 /* join: which parts of ranks are one collective, on which clock, and what runs beside what. */

@@ -18,36 +18,31 @@
 #define PERIOD_SCALE_LENGTHS 1, 4, 16, 64, 512, 4096
 /* A structure that repeats within so few calls says little of where a step ends. */
 #define PERIOD_POOR_MAX 8
-/* Inner loops are short cycles repeated often: the first cycle must hold longer than they do. */
+/* Inner loops are short cycles repeated often: what is not known to be a step must hold longer than they do. */
 #define PERIOD_FIRST_TOKENS 2048
 /* Rounds; of so many, pauses show which micro-batches are of one step. */
 #define PERIOD_FIRST_CYCLES 50
-#define PERIOD_BELIEVABLE_TOKENS 1024  /* a short cycle where a longer one was followed */
-#define PERIOD_SHORTER_ROUNDS 4	       /* rounds of one that is shorter than what is followed */
-#define PERIOD_LONGER_ROUNDS 8	       /* rounds of what was followed, without it */
-#define PERIOD_TRY_TOKENS_MIN 8	       /* before a cycle is tried */
-#define PERIOD_AGAIN_TOKENS_MIN 16     /* the same, once there was one */
+#define PERIOD_TRY_TOKENS_MIN 8 /* before a cycle is tried */
+/* The same, once there was one; or calls of lengths that do not repeat */
+#define PERIOD_AGAIN_TOKENS_MIN 16
 #define PERIOD_AGAIN_CONFIRM_TOKENS 32 /* before it is confirmed, once there was one */
-#define PERIOD_AGAIN_CYCLES 4	       /* rounds, likewise */
-#define PERIOD_LIKE_CYCLES 8	       /* rounds after which a changed batch is the same step */
-#define PERIOD_SETTLED_CYCLES 16       /* rounds after which a changed step begins where it began */
-#define PERIOD_SHARED_TOKENS 8	       /* the latest, compared with the cycle's calls */
-#define PERIOD_PAUSED_CYCLES_MIN 8     /* rounds that show in which of them a pause lies */
-#define PERIOD_PAUSED_CYCLES_MAX 16384 /* rounds until it is looked for */
-#define PERIOD_PAUSED_STEPS_MAX 32     /* later a pause in every n-th round is a fault */
-#define PERIOD_PAUSE_VOTES 4	       /* rounds that agree on another place of the cut */
-#define PERIOD_TINY 4		       /* calls: too few for a step of its own */
-#define PERIOD_POOR_TRY_TOKENS 16      /* equal calls whose lengths do not repeat */
-#define PERIOD_POOR_AGAIN_TOKENS 64    /* the same, once there was a cycle */
-#define PERIOD_POOR_AGAIN_CYCLES 8     /* rounds of it, likewise */
-#define PERIOD_POOR_CONFIRM_PERIODS 3  /* longest periods, before a poor one is confirmed */
+/* Rounds, likewise; of a shorter cycle than is followed; longest periods of a poor one */
+#define PERIOD_AGAIN_CYCLES 4
+/* Rounds after which a changed batch is the same step, and begins where it began */
+#define PERIOD_SETTLED_CYCLES 16
+#define PERIOD_PAUSED_CYCLES_MIN 8 /* rounds that show in which of them a pause lies */
+#define PERIOD_PAUSED_CYCLES_MAX                                                                   \
+	16384			   /* rounds until it is looked for, and so many calls are kept */
+#define PERIOD_PAUSED_STEPS_MAX 32 /* later a pause in every n-th round is a fault */
+#define PERIOD_PAUSE_VOTES 4	   /* rounds that agree on another place of the cut */
+#define PERIOD_TINY 4		   /* calls: too few for a step of its own */
+/* Equal calls whose lengths do not repeat, once there was a cycle */
+#define PERIOD_POOR_AGAIN_TOKENS 64
+#define PERIOD_POOR_AGAIN_CYCLES 8	/* rounds of it, likewise */
 #define PERIOD_LENGTHS_REPEAT_TOKENS 32 /* lengths that repeat for so long are no noise */
 #define PERIOD_ASIDE_FACTOR 4	/* times its longest run, before it is taken for training again */
 #define PERIOD_SHOWN_ROUNDS 3.5 /* rounds of a step with loops, from its start on */
 #define PERIOD_SHOWN_SHARE 0.25 /* of what the loop explained */
-/* Excursions that are longer than both are another program. */
-#define PERIOD_STRAYED_CYCLES_MAX 64
-#define PERIOD_STRAYED_TOKENS_MAX 8192
 /* A cycle left again and again after hardly a round was never the right one: points each time, at most. */
 #define PERIOD_UNREST_STEP 3
 #define PERIOD_UNREST_MAX 36
@@ -68,16 +63,13 @@
 #define PERIOD_SLIGHT_RATIO 1.25 /* hardly longer ones, of which there must be more; */
 #define PERIOD_SLIGHT_MIN 8	 /* so many */
 #define PERIOD_SPACING_FLOOR_NS 2000.0
-#define PERIOD_SHORT_ROUND 4   /* calls */
-#define PERIOD_PLACES_MAX 8192 /* calls looked at of one place in short rounds; */
-#define PERIOD_PLACES_FEW 64   /* in others */
-#define PERIOD_LONG_MIN 4      /* long spacings before one is believed; */
-#define PERIOD_LONG_MAX_NR 32  /* looked at; */
-#define PERIOD_STALLS 3	       /* so many may lie between two of them, and one */
-/* Eighths that are steady: a place of many looks so by chance more easily. */
-#define PERIOD_STEADY_OF 8
-#define PERIOD_STEADY_SHORT 6
-#define PERIOD_STEADY_LONG 7
+#define PERIOD_SHORT_ROUND 4	 /* calls */
+#define PERIOD_PLACES_MAX 8192	 /* calls looked at of one place in short rounds; */
+#define PERIOD_PLACES_FEW 64	 /* in others */
+#define PERIOD_LONG_MIN 4	 /* long spacings before one is believed; */
+#define PERIOD_LONG_MAX_NR 32	 /* looked at; */
+#define PERIOD_STALLS 3		 /* so many may lie between two of them, and one */
+#define PERIOD_STEADY_QUARTERS 3 /* of the long ones that are followed by another */
 
 /* join: which parts of ranks are one collective, on which clock, and what runs beside what. */
 
@@ -86,9 +78,6 @@
 #define ASSEMBLY_LAG_NS INT64_C(15000000000)
 #define MERGED_ENTRIES_MAX 4 /* entries without a collective to cut at, before time decides */
 #define COUNTED_CUTS_MIN 16  /* cuts alike, before entries are counted */
-/* Of a step's length: so far from the cut before the next one may be, when it is counted. */
-#define PLACED_SHORTEST_PERCENT 75
-#define PLACED_LONGEST_PERCENT 125
 /*
  * Two hosts up for the same time within this are taken for one: the stamps leave 0 open, and
  * CLOCK_MONOTONIC counts from boot.

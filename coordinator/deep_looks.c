@@ -152,7 +152,8 @@ void deep_looks_plan(struct deep_looks *looks, const struct judge *judge,
 		uint32_t limit_ms =
 			clamp(2 * (steps + 1) * (step_ns / 1000000), LIMIT_MS_MIN, LIMIT_MS_MAX);
 
-		if (want->suspect >= ranks->rank_capacity || want->control >= ranks->rank_capacity)
+		if (want->suspect >= ranks->streams.rank_capacity ||
+			want->control >= ranks->streams.rank_capacity)
 			continue;
 		/* Two wants may have found the same control. */
 		if (!may_look(looks, want->suspect, want->first) ||

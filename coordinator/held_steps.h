@@ -6,18 +6,10 @@
 #ifndef SLOWRANK_COORDINATOR_HELD_STEPS_H
 #define SLOWRANK_COORDINATOR_HELD_STEPS_H
 
-#include "probe/wire/packed_steps.h"
-
-/* What the batch says of its host's clock, to be taken with the first of its steps; pending: not yet. */
-struct held_stamps {
-	bool pending;
-	struct host_ns sent, previous_sent, previous_reply_received;
-	struct job_ns received, previous_received, previous_reply_sent;
-};
+#include "analysis/join/stream.h"
 
 struct held_steps {
-	size_t references;
-	struct held_stamps stamps; /* none until the owner sets them */
+	struct stream_batch batch; /* first: the assembly releases the block by it */
 	size_t step_count;
 	struct packed_step *steps;
 };

@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analysis/join/assembly.h"
 #include "analysis/join/device_clock.h"
 #include "analysis/judge/judge.h"
-#include "coordinator/assembly.h"
 #include "coordinator/deep_looks.h"
 #include "coordinator/output/alert_gate.h"
 #include "coordinator/pipeline_hang.h"
@@ -70,7 +70,7 @@ int pipeline_create(const struct pipeline_options *options, struct pipeline **re
 	rank_table_init(&pipeline->ranks);
 	probe_table_init(&pipeline->probes);
 	queue_pair_table_init(&pipeline->queue_pairs);
-	assembly_init(&pipeline->assembly, &pipeline->ranks);
+	assembly_init(&pipeline->assembly, &pipeline->ranks.streams);
 	grid_init(&pipeline->grid);
 	device_clocks_init(&pipeline->device_clocks);
 	error = judge_create(&judge_options, &pipeline->judge);
@@ -174,10 +174,10 @@ static int refuse_other_job(
  * is not seen; and at once where no step hangs on it: on the reference, or before the first one (started:
  * the clocks were set for it).
  */
-static struct held_stamps take_stamps(struct host_entry *host, const struct message_batch *batch,
+static struct stream_stamps take_stamps(struct host_entry *host, const struct message_batch *batch,
 	struct job_ns received, bool started)
 {
-	const struct held_stamps stamps = {
+	const struct stream_stamps stamps = {
 		.pending = true,
 		.sent = batch->sent,
 		.received = received,
@@ -196,7 +196,7 @@ static struct held_stamps take_stamps(struct host_entry *host, const struct mess
 static void replace_owner(struct pipeline *pipeline, const struct message_batch *batch,
 	const struct message_rank *message)
 {
-	const struct rank_entry *rank = message->rank < pipeline->ranks.rank_capacity
+	const struct rank_entry *rank = message->rank < pipeline->ranks.streams.rank_capacity
 						? &pipeline->ranks.ranks[message->rank]
 						: NULL;
 
@@ -385,7 +385,7 @@ static int analyse(struct pipeline *pipeline, bool finish)
 static int take_parts_of_batch(struct pipeline *pipeline, const struct message_batch *batch,
 	struct probe_entry *probe, struct held_steps *held, uint32_t host, struct job_ns received)
 {
-	const struct clock_fit *clock = &pipeline->ranks.hosts[host].clock;
+	const struct clock_fit *clock = &pipeline->ranks.streams.hosts[host].clock;
 	int error = take_ranks(pipeline, batch, host, received);
 
 	note_stamps(pipeline, batch, received);
@@ -413,14 +413,14 @@ static int take_batch(struct pipeline *pipeline, const struct message_batch *bat
 		error = hold_steps(pipeline, batch, &held);
 	if (error < 0)
 		return error;
-	held->stamps = take_stamps(
-		&pipeline->ranks.hosts[host], batch, received, pipeline->assembly.clock_fixed);
+	held->batch.stamps = take_stamps(&pipeline->ranks.streams.hosts[host], batch, received,
+		pipeline->assembly.clock_fixed);
 	if (!pipeline->job_id[0])
 		memcpy(pipeline->job_id, batch->job_id, sizeof(pipeline->job_id));
 	if (!pipeline->unix_offset_known) {
 		pipeline->unix_offset_known = true;
 		pipeline->unix_offset_ns =
-			batch->unix_offset_ns - pipeline->ranks.hosts[host].clock.offset_ns;
+			batch->unix_offset_ns - pipeline->ranks.streams.hosts[host].clock.offset_ns;
 	}
 	probe_table_update(&pipeline->probes, probe, batch);
 	error = take_parts_of_batch(pipeline, batch, probe, held, host, received);
@@ -474,7 +474,7 @@ static void note_missing(struct pipeline *pipeline, struct job_ns received)
 	char which[80];
 	uint32_t count;
 
-	if (ranks->known_count >= ranks->world_size || !pipeline->on_missing) {
+	if (ranks->streams.known_count >= ranks->streams.world_size || !pipeline->on_missing) {
 		pipeline->missing_since.value = 0;
 		return;
 	}
@@ -483,7 +483,7 @@ static void note_missing(struct pipeline *pipeline, struct job_ns received)
 	if (received.value - pipeline->missing_since.value < INT64_C(1000000) * PIPELINE_MISSING_MS)
 		return;
 	count = rank_table_missing(ranks, which, sizeof(which));
-	pipeline->on_missing(pipeline->missing_context, count, ranks->world_size, which);
+	pipeline->on_missing(pipeline->missing_context, count, ranks->streams.world_size, which);
 	pipeline->on_missing = NULL; /* it is said */
 }
 
@@ -544,8 +544,8 @@ int pipeline_push_batch(struct pipeline *pipeline, struct message_batch *batch,
 		error = analyse(pipeline, false);
 	begin_stage(pipeline, PIPELINE_STAGE_IDLE);
 	if (error == 0)
-		error = pipeline_hang_look(&pipeline->hang, &pipeline->assembly, &pipeline->probes,
-			pipeline->judge, received);
+		error = pipeline_hang_look(&pipeline->hang, &pipeline->ranks, &pipeline->probes,
+			pipeline->judge, assembly_job_now(&pipeline->assembly, received), received);
 	if (error == 0) {
 		look_at_alerts(pipeline);
 		deep_looks_plan(&pipeline->deep_looks, pipeline->judge, &pipeline->ranks, received);
@@ -615,7 +615,7 @@ static void fill_rank(const struct pipeline *pipeline, uint32_t number, struct r
 			.own_excess_ns = judged.own_excess_ns,
 			.inherited_ns = judged.inherited_ns},
 		.pid = rank->pid,
-		.exited = rank->exited,
+		.exited = pipeline->ranks.streams.ranks[number].exited,
 		.exit_code = rank->exit_code,
 		.host = rank->host_name,
 		.stall = pipeline_hang_stall(&pipeline->hang, number),
@@ -650,8 +650,8 @@ static uint32_t fill_ranks(struct pipeline *pipeline)
 {
 	uint32_t count = 0;
 
-	if (pipeline->ranks.known_count > pipeline->report_rank_capacity) {
-		size_t capacity = pipeline->ranks.rank_capacity;
+	if (pipeline->ranks.streams.known_count > pipeline->report_rank_capacity) {
+		size_t capacity = pipeline->ranks.streams.rank_capacity;
 		struct report_rank *grown =
 			realloc(pipeline->report_ranks, capacity * sizeof(*grown));
 
@@ -660,8 +660,8 @@ static uint32_t fill_ranks(struct pipeline *pipeline)
 		pipeline->report_ranks = grown;
 		pipeline->report_rank_capacity = capacity;
 	}
-	for (uint32_t r = 0; r < pipeline->ranks.end; r++) {
-		if (pipeline->ranks.ranks[r].known)
+	for (uint32_t r = 0; r < pipeline->ranks.streams.end; r++) {
+		if (pipeline->ranks.streams.ranks[r].known)
 			fill_rank(pipeline, r, &pipeline->report_ranks[count++]);
 	}
 	fill_looks(pipeline, count);
@@ -674,7 +674,7 @@ static void fill_absent(const struct pipeline *pipeline, struct report_model *mo
 	const struct rank_table *ranks = &pipeline->ranks;
 	struct job_ns first = {INT64_MAX}, latest = {INT64_MIN};
 
-	for (uint32_t rank = 0; rank < ranks->end; rank++) {
+	for (uint32_t rank = 0; rank < ranks->streams.end; rank++) {
 		const struct rank_entry *entry = &ranks->ranks[rank];
 
 		if (!entry->owned)
@@ -702,11 +702,11 @@ const struct report_model *pipeline_report(struct pipeline *pipeline)
 	model->job_id = pipeline->job_id;
 	model->rank_count = fill_ranks(pipeline);
 	model->ranks = pipeline->report_ranks;
-	model->world_size = pipeline->ranks.world_size;
+	model->world_size = pipeline->ranks.streams.world_size;
 	fill_absent(pipeline, model);
 	model->node_count = 0;
-	for (size_t h = 0; h < pipeline->ranks.host_count; h++)
-		model->node_count += pipeline->ranks.hosts[h].rank_count > 0;
+	for (size_t h = 0; h < pipeline->ranks.streams.host_count; h++)
+		model->node_count += pipeline->ranks.streams.hosts[h].rank_count > 0;
 	model->unix_offset_ns = pipeline->unix_offset_ns;
 	judge_job_totals(pipeline->judge, &model->totals);
 	model->totals.steps_incomplete += pipeline->steps_implausible;

@@ -212,13 +212,13 @@ static bool is_inside(const struct hang_rank *rank, const struct hang_call *call
 }
 
 /* Counts from an attach differ between ranks: makes them the communicator's, or gives them up. */
-static void count_alike(struct hang_rank *rank, const struct rank_entry *entry)
+static void count_alike(struct hang_rank *rank, const struct rank_stream *stream)
 {
 	const struct rank_communicator *own;
 
 	if (!rank->listed || rank->host.kind != OPEN_CALL_COLLECTIVE || !rank->relative)
 		return;
-	own = rank_entry_member(entry, rank->host.communicator_id);
+	own = communicator_list_find(&stream->communicators, rank->host.communicator_id);
 	rank->relative = false;
 	if (own && own->shift.known)
 		rank->host.sequence += (uint64_t)own->shift.value;
@@ -230,9 +230,11 @@ static void count_alike(struct hang_rank *rank, const struct rank_entry *entry)
  * What the newest batch of the rank's probe says of it, since each lists all who have not moved. Who is in none
  * has moved; whom nobody watches any more is left in peace.
  */
-static void refresh(struct hang_rank *rank, const struct rank_entry *entry,
+static void refresh(struct hang_rank *rank, const struct rank_table *table, uint32_t r,
 	const struct probe_table *probes, struct job_ns now, struct job_ns received)
 {
+	const struct rank_entry *entry = &table->ranks[r];
+	const struct rank_stream *stream = &table->streams.ranks[r];
 	const struct probe_entry *probe =
 		entry->owned ? probe_table_find(probes, entry->probe_id) : NULL;
 	int64_t silent_ns = probe ? received.value - probe->last_received.value : 0;
@@ -240,11 +242,11 @@ static void refresh(struct hang_rank *rank, const struct rank_entry *entry,
 	rank->listed = probe && rank->batch == probe->next_number;
 	rank->heard = silent_ns < HANG_SILENT_NS;
 	rank->moves = !probe || probe->final || (!rank->listed && rank->heard);
-	if (!entry->exited)
+	if (!stream->exited)
 		rank->gone.value = 0;
 	else if (!rank->gone.value)
 		rank->gone = now;
-	count_alike(rank, entry);
+	count_alike(rank, stream);
 }
 
 /* Who of a call's communicator has not entered it, and who has. */
@@ -252,9 +254,9 @@ static void gather(struct pipeline_hang *hang, const struct rank_table *table,
 	const struct hang_call *call, struct meeting_place *place)
 {
 	*place = (struct meeting_place){.call = *call, .all_begun = true};
-	for (uint32_t r = 0; r < table->end; r++) {
-		const struct rank_communicator *own =
-			rank_entry_member(&table->ranks[r], call->communicator_id);
+	for (uint32_t r = 0; r < table->streams.end; r++) {
+		const struct rank_communicator *own = communicator_list_find(
+			&table->streams.ranks[r].communicators, call->communicator_id);
 
 		if (!own)
 			continue;
@@ -285,7 +287,7 @@ static enum presence presence_of(
 {
 	const struct hang_rank *rank = &hang->ranks[r];
 
-	if (table->ranks[r].exited || is_stopped(rank))
+	if (table->streams.ranks[r].exited || is_stopped(rank))
 		return PRESENCE_STOPPED;
 	return waits(rank) ? PRESENCE_WAITS : PRESENCE_OUTSIDE;
 }
@@ -318,11 +320,11 @@ static size_t find_anywhere(
 	enum presence least = outside_too ? PRESENCE_OUTSIDE : PRESENCE_STOPPED;
 	struct meeting_place all = {0};
 
-	for (uint32_t r = 0; r < table->end; r++) {
+	for (uint32_t r = 0; r < table->streams.end; r++) {
 		const struct hang_rank *rank = &hang->ranks[r];
 
 		if (presence_of(hang, table, r) >= least &&
-			(table->ranks[r].exited || is_stopped(rank) ||
+			(table->streams.ranks[r].exited || is_stopped(rank) ||
 				(rank->listed && rank->host.kind != OPEN_CALL_UNSEEN)))
 			hang->missing[all.missing_count++] = r;
 	}
@@ -436,8 +438,9 @@ static bool devices_work(const struct meeting_place *place, enum hang_end end)
 
 static bool anybody_moves(const struct pipeline_hang *hang, const struct rank_table *table)
 {
-	for (uint32_t r = 0; r < table->end; r++) {
-		if (table->ranks[r].known && !table->ranks[r].exited && hang->ranks[r].moves)
+	for (uint32_t r = 0; r < table->streams.end; r++) {
+		if (table->streams.ranks[r].known && !table->streams.ranks[r].exited &&
+			hang->ranks[r].moves)
 			return true;
 	}
 	return false;
@@ -478,7 +481,7 @@ static int report(struct pipeline_hang *hang, const struct rank_table *table, st
 
 	size_t next = 0; /* both are ascending */
 
-	for (uint32_t r = 0; r < table->end; r++) {
+	for (uint32_t r = 0; r < table->streams.end; r++) {
 		if (next < place->missing_count && hang->missing[next] == r)
 			next++;
 		else if (hang->ranks[r].listed)
@@ -495,7 +498,7 @@ static const struct hang_rank *find_oldest(const struct pipeline_hang *hang,
 {
 	const struct hang_rank *oldest = NULL;
 
-	for (uint32_t r = 0; r < table->end; r++) {
+	for (uint32_t r = 0; r < table->streams.end; r++) {
 		const struct hang_rank *rank = &hang->ranks[r];
 		struct hang_call call = pipeline_hang_call(rank);
 		bool new = waits(rank) && now.value - call.since.value >= HANG_LIMIT_NS;
@@ -552,9 +555,9 @@ static bool is_held(const struct hang_rank *rank)
 }
 
 /* It came to a bad end; one that ends well may leave others to do the rest. */
-static bool is_lost(const struct rank_entry *entry)
+static bool is_lost(const struct rank_table *table, uint32_t r)
 {
-	return entry->exited && entry->exit_code != 0;
+	return table->streams.ranks[r].exited && table->ranks[r].exit_code != 0;
 }
 
 /*
@@ -566,16 +569,16 @@ static bool find_held(
 	struct pipeline_hang *hang, const struct rank_table *table, struct hang_finding *finding)
 {
 	*finding = (struct hang_finding){.missing = hang->missing, .waiting = hang->waiting};
-	for (uint32_t r = 0; r < table->end; r++) {
+	for (uint32_t r = 0; r < table->streams.end; r++) {
 		const struct hang_rank *rank = &hang->ranks[r];
-		const struct rank_entry *entry = &table->ranks[r];
-		struct job_ns then = entry->exited ? rank->gone : rank->host.since;
+		const struct rank_stream *stream = &table->streams.ranks[r];
+		struct job_ns then = stream->exited ? rank->gone : rank->host.since;
 
-		if (!entry->known || (entry->exited && !is_lost(entry)))
+		if (!stream->known || (stream->exited && !is_lost(table, r)))
 			continue;
-		if (!entry->exited && !rank->listed)
+		if (!stream->exited && !rank->listed)
 			return false;
-		if (!entry->exited && !is_held(rank)) {
+		if (!stream->exited && !is_held(rank)) {
 			hang->waiting[finding->waiting_count++] = r;
 			continue;
 		}
@@ -599,21 +602,20 @@ static int report_held(struct pipeline_hang *hang, const struct rank_table *tabl
 	return judge_hang(judge, &finding, now);
 }
 
-int pipeline_hang_look(struct pipeline_hang *hang, const struct assembly *assembly,
-	const struct probe_table *probes, struct judge *judge, struct job_ns received)
+int pipeline_hang_look(struct pipeline_hang *hang, const struct rank_table *table,
+	const struct probe_table *probes, struct judge *judge, struct job_ns now,
+	struct job_ns received)
 {
-	struct job_ns now = assembly_job_now(assembly, received);
-	const struct rank_table *table = assembly->table;
 	int told;
 
 	if (!hang->any_listed || now.value - hang->looked.value < HANG_LOOK_NS)
 		return 0;
-	if (table->end && reserve(hang, table->end - 1) < 0)
+	if (table->streams.end && reserve(hang, table->streams.end - 1) < 0)
 		return -ENOMEM;
 	hang->looked = now;
 	hang->any_listed = false;
-	for (uint32_t r = 0; r < table->end; r++) {
-		refresh(&hang->ranks[r], &table->ranks[r], probes, now, received);
+	for (uint32_t r = 0; r < table->streams.end; r++) {
+		refresh(&hang->ranks[r], table, r, probes, now, received);
 		hang->any_listed |= hang->ranks[r].listed;
 	}
 	told = report_calls(hang, table, judge, now);

@@ -7,8 +7,8 @@
 #define SLOWRANK_COORDINATOR_PIPELINE_HANG_H
 
 #include "analysis/judge/judge.h"
-#include "coordinator/assembly.h"
 #include "coordinator/probe_table.h"
+#include "coordinator/rank_table.h"
 #include "coordinator/report/model.h"
 
 /* What a rank waits in: its host, or its device, which tells what a host that runs ahead does not. */
@@ -57,10 +57,10 @@ int pipeline_hang_take(struct pipeline_hang *hang, const struct message_batch *b
 	const struct held_steps *held, const struct clock_fit *clock)
 	__attribute__((warn_unused_result));
 
-/* Looks at most every HANG_LOOK_NS of receive time, and tells the judge. */
-int pipeline_hang_look(struct pipeline_hang *hang, const struct assembly *assembly,
-	const struct probe_table *probes, struct judge *judge, struct job_ns received)
-	__attribute__((warn_unused_result));
+/* Looks at most every HANG_LOOK_NS of receive time, and tells the judge; now: by the job's clock. */
+int pipeline_hang_look(struct pipeline_hang *hang, const struct rank_table *table,
+	const struct probe_table *probes, struct judge *judge, struct job_ns now,
+	struct job_ns received) __attribute__((warn_unused_result));
 
 /* What a rank did when it was last listed; NULL: it never was, or not by a probe that tells. */
 const struct report_stall *pipeline_hang_stall(const struct pipeline_hang *hang, uint32_t rank);

@@ -88,7 +88,7 @@ static void add_rank(struct text *text, const struct pipeline_hang *hang,
 	struct hang_call call = pipeline_hang_call(rank);
 
 	text_add(text, "rank %" PRIu32 " ", r);
-	if (table->ranks[r].exited) {
+	if (table->streams.ranks[r].exited) {
 		text_add(text, "has ended with status %d", table->ranks[r].exit_code);
 		return;
 	}

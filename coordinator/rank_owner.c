@@ -29,7 +29,8 @@ static bool is_held(const struct question *question, uint32_t number)
 	const struct rank_entry *rank = &question->ranks->ranks[number];
 	const struct probe_entry *owner;
 
-	if (!rank->owned || rank->probe_id == question->batch->probe_id || rank->exited)
+	if (!rank->owned || rank->probe_id == question->batch->probe_id ||
+		question->ranks->streams.ranks[number].exited)
 		return false;
 	owner = probe_table_find(question->probes, rank->probe_id);
 	return owner && !owner->final &&
@@ -48,7 +49,7 @@ static bool any_held(const struct question *question, const uint32_t *first, siz
 	for (size_t i = 0; i < count; i++, at += stride) {
 		uint32_t number = *(const uint32_t *)(const void *)at;
 
-		if (number == latest || number >= question->ranks->rank_capacity)
+		if (number == latest || number >= question->ranks->streams.rank_capacity)
 			continue;
 		latest = number;
 		if (is_held(question, number)) {

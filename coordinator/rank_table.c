@@ -14,52 +14,61 @@ void rank_table_init(struct rank_table *table)
 
 void rank_table_fini(struct rank_table *table)
 {
-	for (size_t i = 0; i < table->rank_capacity; i++) {
-		struct rank_entry *rank = &table->ranks[i];
-
-		while (rank->entry_count)
-			rank_entry_pop(rank);
-		free(rank->entries);
-		for (size_t c = 0; c < rank->communicator_count; c++)
-			free(rank->communicators[c].history);
-		free(rank->communicators);
-		free(rank->channels);
-	}
+	for (size_t i = 0; i < table->streams.rank_capacity; i++)
+		stream_fini(&table->streams.ranks[i]);
+	free(table->streams.ranks);
+	free(table->streams.hosts);
 	free(table->ranks);
-	free(table->hosts);
 	free(table->host_table);
 	memset(table, 0, sizeof(*table));
 }
 
-/* The entry of a rank, made when it is new. Pointers to entries move when ranks are added. */
-static int get_rank(struct rank_table *table, uint32_t number, struct rank_entry **entry)
+/* Room for a rank; what was there stays as it was when there is no memory. */
+static int reserve_ranks(struct rank_table *table, uint32_t number)
 {
+	struct rank_streams *streams = &table->streams;
+	size_t before = streams->rank_capacity, capacity = before ? before : 16;
+
+	while (capacity <= number)
+		capacity *= 2;
+	struct rank_entry *ranks = realloc(table->ranks, capacity * sizeof(*ranks));
+	if (!ranks)
+		return -ENOMEM;
+	table->ranks = ranks;
+	struct rank_stream *grown = realloc(streams->ranks, capacity * sizeof(*grown));
+	if (!grown)
+		return -ENOMEM;
+	streams->ranks = grown;
+	memset(ranks + before, 0, (capacity - before) * sizeof(*ranks));
+	memset(grown + before, 0, (capacity - before) * sizeof(*grown));
+	streams->rank_capacity = capacity;
+	return 0;
+}
+
+/* The stream of a rank, made when it is new. Pointers to streams move when ranks are added. */
+static int get_stream(struct rank_table *table, uint32_t number, struct rank_stream **stream)
+{
+	struct rank_streams *streams = &table->streams;
+
 	if (number >= STEP_RANK_COUNT_MAX)
 		return -EINVAL;
-	if (number >= table->rank_capacity) {
-		size_t capacity = table->rank_capacity ? table->rank_capacity : 16;
+	if (number >= streams->rank_capacity) {
+		int error = reserve_ranks(table, number);
 
-		while (capacity <= number)
-			capacity *= 2;
-		struct rank_entry *grown = realloc(table->ranks, capacity * sizeof(*grown));
-		if (!grown)
-			return -ENOMEM;
-		memset(grown + table->rank_capacity, 0,
-			(capacity - table->rank_capacity) * sizeof(*grown));
-		table->ranks = grown;
-		table->rank_capacity = capacity;
+		if (error < 0)
+			return error;
 	}
-	struct rank_entry *rank = &table->ranks[number];
+	struct rank_stream *rank = &streams->ranks[number];
 
 	if (!rank->known) {
 		rank->known = true;
 		rank->host = UINT32_MAX;
 		rank->done.value = INT64_MIN;
-		table->known_count++;
-		if (number >= table->end)
-			table->end = number + 1;
+		streams->known_count++;
+		if (number >= streams->end)
+			streams->end = number + 1;
 	}
-	*entry = rank;
+	*stream = rank;
 	return 0;
 }
 
@@ -68,7 +77,8 @@ static uint32_t *host_slot(const struct rank_table *table, uint64_t host_id)
 	size_t mask = table->host_table_capacity - 1;
 	size_t at = (size_t)((host_id * UINT64_C(0x9e3779b97f4a7c15)) >> 32) & mask;
 
-	while (table->host_table[at] && table->hosts[table->host_table[at] - 1].host_id != host_id)
+	while (table->host_table[at] &&
+		table->streams.hosts[table->host_table[at] - 1].host_id != host_id)
 		at = (at + 1) & mask;
 	return &table->host_table[at];
 }
@@ -84,14 +94,14 @@ static int grow_host_table(struct rank_table *table)
 	free(table->host_table);
 	table->host_table = grown;
 	table->host_table_capacity = capacity;
-	for (size_t i = 0; i < table->host_count; i++)
-		*host_slot(table, table->hosts[i].host_id) = (uint32_t)i + 1;
+	for (size_t i = 0; i < table->streams.host_count; i++)
+		*host_slot(table, table->streams.hosts[i].host_id) = (uint32_t)i + 1;
 	return 0;
 }
 
 int rank_table_host(struct rank_table *table, uint64_t host_id, uint32_t *index)
 {
-	if (2 * table->host_count >= table->host_table_capacity) {
+	if (2 * table->streams.host_count >= table->host_table_capacity) {
 		int error = grow_host_table(table);
 
 		if (error < 0)
@@ -103,42 +113,43 @@ int rank_table_host(struct rank_table *table, uint64_t host_id, uint32_t *index)
 		*index = *slot - 1;
 		return 0;
 	}
-	if (table->host_count == table->host_capacity) {
-		size_t capacity = table->host_capacity ? table->host_capacity * 2 : 8;
-		struct host_entry *grown = realloc(table->hosts, capacity * sizeof(*grown));
+	if (table->streams.host_count == table->streams.host_capacity) {
+		size_t capacity =
+			table->streams.host_capacity ? table->streams.host_capacity * 2 : 8;
+		struct host_entry *grown = realloc(table->streams.hosts, capacity * sizeof(*grown));
 
 		if (!grown)
 			return -ENOMEM;
-		table->hosts = grown;
-		table->host_capacity = capacity;
+		table->streams.hosts = grown;
+		table->streams.host_capacity = capacity;
 	}
-	struct host_entry *host = &table->hosts[table->host_count];
+	struct host_entry *host = &table->streams.hosts[table->streams.host_count];
 
 	memset(host, 0, sizeof(*host));
 	host->host_id = host_id;
 	clock_fit_init(&host->clock);
-	*index = (uint32_t)table->host_count++;
+	*index = (uint32_t)table->streams.host_count++;
 	*slot = *index + 1;
 	return 0;
 }
 
-static void place_on_host(struct rank_table *table, struct rank_entry *rank, uint32_t host)
+static void place_on_host(struct rank_table *table, struct rank_stream *rank, uint32_t host)
 {
 	if (rank->host != host) {
 		rank->host = host;
-		table->hosts[host].rank_count++;
+		table->streams.hosts[host].rank_count++;
 	}
 }
 
 static bool is_missing(const struct rank_table *table, uint32_t rank, struct job_ns after)
 {
 	(void)after;
-	return rank >= table->rank_capacity || !table->ranks[rank].known;
+	return rank >= table->streams.rank_capacity || !table->streams.ranks[rank].known;
 }
 
 static bool is_late(const struct rank_table *table, uint32_t rank, struct job_ns after)
 {
-	return rank < table->rank_capacity && table->ranks[rank].owned &&
+	return rank < table->streams.rank_capacity && table->ranks[rank].owned &&
 	       table->ranks[rank].announced.value > after.value;
 }
 
@@ -168,38 +179,42 @@ static uint32_t list(const struct rank_table *table, uint32_t end,
 
 uint32_t rank_table_missing(const struct rank_table *table, char *text, size_t capacity)
 {
-	return list(table, table->world_size, is_missing, (struct job_ns){0}, text, capacity);
+	return list(
+		table, table->streams.world_size, is_missing, (struct job_ns){0}, text, capacity);
 }
 
 uint32_t rank_table_late(
 	const struct rank_table *table, struct job_ns after, char *text, size_t capacity)
 {
-	return list(table, table->end, is_late, after, text, capacity);
+	return list(table, table->streams.end, is_late, after, text, capacity);
 }
 
 int rank_table_announce(struct rank_table *table, const struct message_rank *message, uint32_t host)
 {
-	struct rank_entry *rank;
-	int error = get_rank(table, message->rank, &rank);
+	struct rank_stream *stream;
+	int error = get_stream(table, message->rank, &stream);
 
 	if (error < 0)
 		return error;
-	place_on_host(table, rank, host);
+	place_on_host(table, stream, host);
+	stream->exited = message->exited;
+	struct rank_entry *rank = &table->ranks[message->rank];
+
 	rank->pid = message->pid;
 	rank->restarts = message->restarts;
-	rank->exited = message->exited;
 	rank->exit_code = message->exit_code;
 	memcpy(rank->host_name, message->host, sizeof(rank->host_name));
-	if (message->world_size > table->world_size && message->world_size <= STEP_RANK_COUNT_MAX)
-		table->world_size = message->world_size;
+	if (message->world_size > table->streams.world_size &&
+		message->world_size <= STEP_RANK_COUNT_MAX)
+		table->streams.world_size = message->world_size;
 	return 0;
 }
 
 void rank_table_stamp(struct rank_table *table, uint32_t number, const struct rank_stamp *stamp)
 {
-	if (number >= table->rank_capacity || !stamp->valid)
+	if (number >= table->streams.rank_capacity || !stamp->valid)
 		return;
-	struct rank_stamp *known = &table->ranks[number].stamp;
+	struct rank_stamp *known = &table->streams.ranks[number].stamp;
 
 	if (!known->valid || stamp->number < known->number)
 		*known = *stamp;
@@ -209,12 +224,12 @@ int rank_table_communicator(struct rank_table *table, uint32_t number,
 	const struct communicator *communicator, bool *first)
 {
 	struct rank_communicator *known;
-	struct rank_entry *rank;
-	int error = get_rank(table, number, &rank);
+	struct rank_stream *rank;
+	int error = get_stream(table, number, &rank);
 
 	if (error < 0)
 		return error;
-	known = rank_entry_communicator(rank, communicator->id);
+	known = stream_communicator(rank, communicator->id);
 	*first = !known || !known->announced;
 	if (known) {
 		known->announced = true;
@@ -224,15 +239,15 @@ int rank_table_communicator(struct rank_table *table, uint32_t number,
 	return 0;
 }
 
-static int grow_queue(struct rank_entry *rank)
+static int grow_queue(struct rank_stream *rank)
 {
 	size_t capacity = rank->entry_capacity ? rank->entry_capacity * 2 : 4;
-	struct queued_entry *grown = malloc(capacity * sizeof(*grown));
+	struct stream_entry *grown = malloc(capacity * sizeof(*grown));
 
 	if (!grown)
 		return -ENOMEM;
 	for (size_t i = 0; i < rank->entry_count; i++)
-		grown[i] = *rank_entry_at(rank, i);
+		grown[i] = *stream_at(rank, i);
 	free(rank->entries);
 	rank->entries = grown;
 	rank->entry_capacity = capacity;
@@ -240,36 +255,26 @@ static int grow_queue(struct rank_entry *rank)
 	return 0;
 }
 
-void rank_entry_pop(struct rank_entry *rank)
-{
-	const struct queued_entry *head = rank_entry_at(rank, 0);
-
-	if (head->entry->end.value > rank->done.value)
-		rank->done = head->entry->end;
-	held_steps_unref(head->held);
-	rank->entry_head = (rank->entry_head + 1) & (rank->entry_capacity - 1);
-	rank->entry_count--;
-	rank->part_head = 0;
-}
-
 int rank_table_queue(struct rank_table *table, struct held_steps *held,
 	const struct packed_step *step, uint32_t host)
 {
-	struct rank_entry *rank;
-	int error = get_rank(table, step->rank, &rank);
+	struct rank_stream *rank;
+	int error = get_stream(table, step->rank, &rank);
 	size_t at;
 
 	if (error < 0)
 		return error;
 	place_on_host(table, rank, host);
+	struct rank_entry *of = &table->ranks[step->rank];
+
 	if (step->start.value < rank->done.value) {
-		rank->entries_dropped++;
+		of->entries_dropped++;
 		return 0;
 	}
 	if (rank->entry_count == RANK_ENTRIES_MAX) {
-		rank_entry_pop(rank);
+		stream_pop(rank);
 		rank->hole = true;
-		rank->entries_dropped++;
+		of->entries_dropped++;
 	}
 	if (rank->entry_count == rank->entry_capacity) {
 		error = grow_queue(rank);
@@ -277,66 +282,29 @@ int rank_table_queue(struct rank_table *table, struct held_steps *held,
 			return error;
 	}
 	for (at = rank->entry_count; at > 0; at--) {
-		const struct packed_step *before = rank_entry_at(rank, at - 1)->entry;
+		const struct packed_step *before = stream_at(rank, at - 1)->entry;
 
 		if (before->start.value == step->start.value && before->index == step->index) {
-			rank->entries_dropped++; /* a double under another batch number */
+			of->entries_dropped++; /* a double under another batch number */
 			return 0;
 		}
 		if (before->start.value <= step->start.value)
 			break;
 	}
 	if (at == 0 && rank->part_head > 0) { /* the head was begun: too late to go before it */
-		rank->entries_dropped++;
+		of->entries_dropped++;
 		return 0;
 	}
 	rank->entry_count++;
 	for (size_t i = rank->entry_count - 1; i > at; i--)
-		*rank_entry_at(rank, i) = *rank_entry_at(rank, i - 1);
-	*rank_entry_at(rank, at) = (struct queued_entry){held, step};
-	held->references++;
-	rank->input_ns += step->input_ns;
-	rank->compute_ns += step->compute_ns;
-	rank->host_ns += step->host_ns;
-	rank->comm_ns += step->comm_ns;
+		*stream_at(rank, i) = *stream_at(rank, i - 1);
+	*stream_at(rank, at) = (struct stream_entry){&held->batch, step};
+	held->batch.references++;
+	of->input_ns += step->input_ns;
+	of->compute_ns += step->compute_ns;
+	of->host_ns += step->host_ns;
+	of->comm_ns += step->comm_ns;
 	if (step->end.value > rank->newest.value)
 		rank->newest = step->end;
 	return 0;
-}
-
-const struct rank_communicator *rank_entry_member(const struct rank_entry *rank, uint64_t id)
-{
-	for (size_t i = 0; i < rank->communicator_count; i++) {
-		if (rank->communicators[i].id == id)
-			return &rank->communicators[i];
-	}
-	return NULL;
-}
-
-struct rank_communicator *rank_entry_find_communicator(struct rank_entry *rank, uint64_t id)
-{
-	const struct rank_communicator *known = rank_entry_member(rank, id);
-	size_t count = rank->communicator_count;
-
-	if (known) {
-		rank->communicator_last = (size_t)(known - rank->communicators);
-		return &rank->communicators[rank->communicator_last];
-	}
-	if (count == RANK_COMMUNICATORS_MAX)
-		return NULL;
-	if (count == rank->communicator_capacity) {
-		size_t capacity = count ? count * 2 : 1;
-		struct rank_communicator *grown =
-			realloc(rank->communicators, capacity * sizeof(*grown));
-
-		if (!grown)
-			return NULL;
-		rank->communicators = grown;
-		rank->communicator_capacity = capacity;
-	}
-	rank->communicators[count] =
-		(struct rank_communicator){.id = id, .own_index = STEP_RANK_UNKNOWN};
-	rank->communicator_last = count;
-	rank->communicator_count = count + 1;
-	return &rank->communicators[count];
 }

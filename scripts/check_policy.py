@@ -7,7 +7,7 @@
 docs/policy.md has a table of them, made from policy.h; with --update it is written, else compared.
 Prints how many numbers each section has, and how many are rules of verdicts; what is twice
 another one, or the same, is none of its own. Then FILE:LINE for each that stands elsewhere in
-analysis/ or in coordinator/assembly*: a macro, a nameless enum, a static const, or a literal with
+analysis/: a macro, a nameless enum, a static const, or a literal with
 a point; and each in policy.h that nothing reads. Exits with 1 when there is one, or when the table is another; 2: no such tree. What is no policy is named below.
 """
 import collections
@@ -19,7 +19,7 @@ import sys
 POLICY = "analysis/policy.h"
 PAGE = "docs/policy.md"
 MARKS = ("<!-- policy: made by scripts/check_policy.py --update -->", "<!-- end of policy -->")
-FOLDERS = ("analysis/**/*.[ch]", "coordinator/assembly*.[ch]")
+FOLDERS = ("analysis/**/*.[ch]",)
 READERS = ("analysis/explain/*.def", "coordinator/**/*.[ch]", "probe/**/*.[ch]")  # who else may read a number of it
 
 # Room for things, and what is done at a time: more of it makes no other verdict of what fits.
@@ -31,7 +31,7 @@ GRID_TIMES_MAX HISTORIES_MAX INSTANCES_AHEAD KERNEL_PROFILE_KERNELS_MAX INSTANCE
 KIND_BITS PERIOD_POWER_NR PERIOD_RING_MAX PERIOD_RING_MIN SLOT_COUNT USUAL_SLOTS_MAX KIND_BLOCK KNOWN_WORDS
 LANES_MAX LANE_COUNT LINK_FLOWS_MAX LINK_PAIRS_TOLD LOOKS_KEPT_MAX LOSS_HEIGHTS MEMBERS_MAX
 NEWS_MAX PERIODICS_MAX PERIOD_LENGTH_MAX PERIOD_SCALE_NR PERIOD_POWER_NR PERIOD_RING_MAX PERIOD_SPAN_NR PERIOD_VISIT_NR PLACES_MAX
-PLACES_TRIED ROLES_MAX SAMPLE_COUNT SAMPLE_ENDS SAMPLE_RING_MAX SHAPES_MAX SKETCH_BUCKETS
+PACKED_SLOTS_MAX PLACES_TRIED RANK_CHANNELS_MAX RANK_COMMUNICATORS_MAX ROLES_MAX SAMPLE_COUNT SAMPLE_ENDS SAMPLE_RING_MAX SHAPES_MAX SKETCH_BUCKETS
 SORTED_AT_ONCE INCIDENTS_MAX VERDICTS_MAX VERDICT_EVIDENCE_MAX VERDICT_PAIRS_MAX VERDICT_RANKS_MAX
 VERDICT_VICTIMS_MAX VISITS_MAX gaps
 """.split())

@@ -105,8 +105,8 @@ void measure_contention(const struct explain_context *context, struct episode *e
 			100 * queued.own / (1 + queued.own),
 			100 * queued.usual / (1 + queued.usual));
 	} else if (finding->known == KNOWN_SHARE &&
-		   evidence_worst_rival(rank.evidence, episode->onset_ns, context->now_ns, rank.pid,
-			   &rival)) {
+		   evidence_worst_rival(
+			   rank.evidence, episode->onset_ns, context->now_ns, rank.pid, &rival)) {
 		snprintf(finding->text, sizeof(finding->text),
 			"ran instead: %s (pid %u%s), %.0f %% of it", rival.name, rival.pid,
 			rival.pid == rank.pid ? ", threads of its own" : "", 100 * rival.share);

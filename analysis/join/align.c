@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analysis/base/hash.h"
 #include "analysis/join/segments.h"
 #include "analysis/join/segments_beside.h"
 
@@ -119,14 +120,6 @@ static int reserve(void **array, size_t *capacity, size_t count, size_t size)
 	return 0;
 }
 
-static uint64_t mix(uint64_t hash, uint64_t value) /* splitmix64's finaliser */
-{
-	hash += value * UINT64_C(0x9e3779b97f4a7c15);
-	hash = (hash ^ (hash >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-	hash = (hash ^ (hash >> 27)) * UINT64_C(0x94d049bb133111eb);
-	return hash ^ (hash >> 31);
-}
-
 int grid_add_row(struct step_grid *grid, uint32_t rank, uint32_t host, int64_t start_ns,
 	int64_t clock_error_ns)
 {
@@ -165,7 +158,8 @@ static int grow_table(struct step_grid *grid)
 	grid->table_capacity = capacity;
 	for (size_t i = 0; i < grid->instance_count; i++) {
 		const struct grid_instance *instance = &grid->instances[i];
-		size_t at = mix(instance->communicator_id, instance->sequence) & (capacity - 1);
+		size_t at =
+			hash_mix(instance->communicator_id, instance->sequence) & (capacity - 1);
 
 		while (table[at])
 			at = (at + 1) & (capacity - 1);
@@ -181,7 +175,7 @@ static uint64_t pair_key(const struct part_kind *part, uint32_t own_index)
 	uint64_t sender = sends ? own_index : part->peer - 1;
 	uint64_t receiver = sends ? part->peer - 1 : own_index;
 
-	return mix(mix(part->communicator_id, sender << 32 | receiver), part->purpose);
+	return hash_mix(hash_mix(part->communicator_id, sender << 32 | receiver), part->purpose);
 }
 
 /* The instance of a key and sequence number; made when it is new. */
@@ -196,7 +190,7 @@ static int find_instance(struct step_grid *grid, const struct grid_part *part, u
 	if (error < 0)
 		return error;
 	size_t mask = grid->table_capacity - 1;
-	size_t at = mix(key, part->sequence) & mask;
+	size_t at = hash_mix(key, part->sequence) & mask;
 
 	for (; grid->table[at]; at = (at + 1) & mask) {
 		const struct grid_instance *instance = &grid->instances[grid->table[at] - 1];
@@ -352,7 +346,8 @@ int grid_add_part(struct step_grid *grid, const struct grid_part *part)
 	row->cell_count++;
 	if (part->arrival_ns + part->call_ns > row->end_ns)
 		row->end_ns = part->arrival_ns + part->call_ns;
-	row->layout = mix(row->layout, kind->operation + 1u + (instance == GRID_NONE ? 64u : 0u));
+	row->layout =
+		hash_mix(row->layout, kind->operation + 1u + (instance == GRID_NONE ? 64u : 0u));
 	return 0;
 }
 

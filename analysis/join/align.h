@@ -236,43 +236,6 @@ static inline int64_t grid_call_ns(const struct step_grid *grid, uint32_t c)
 	return grid->departure_ns[grid->places[c]] - grid->arrival_ns[grid->places[c]];
 }
 
-/*
- * Where a step has the same rows, with the same calls that join each other in the same way, its grid
- * need not be made anew: grid_repeat(), then for each row grid_repeat_row() and for all of its cells
- * grid_repeat_cells(), then grid_repeat_end(). The caller knows that it is so; repeatable: the
- * grid allows it. Of a row that is bare, and was, grid_repeat_activity() need not be called.
- */
-bool grid_repeatable(const struct step_grid *grid);
-void grid_repeat(struct step_grid *grid);
-void grid_repeat_row(struct step_grid *grid, struct grid_row *row, int64_t start_ns,
-	int64_t clock_error_ns, bool hole, bool bare);
-void grid_repeat_end(struct step_grid *grid);
-
-/*
- * What the segment before the cell at a position of a row, and its call, were made of; must outlive the
- * grid's use. Returns what of the segment is the rank's own.
- */
-int64_t grid_repeat_activity(struct step_grid *grid, struct grid_row *row, uint32_t position,
-	const struct activity *before, const struct activity *inside, int64_t segment_ns);
-
-/* The times of so many cells of a row, from a position on. */
-enum { GRID_TIMES_MAX = 64 };
-struct grid_times {
-	int64_t arrival_ns[GRID_TIMES_MAX], departure_ns[GRID_TIMES_MAX], own_ns[GRID_TIMES_MAX];
-};
-void grid_repeat_cells(struct step_grid *grid, const struct grid_row *row, uint32_t first,
-	uint32_t count, const struct grid_times *times);
-
-/* To be called for each cell of a row that is first: the sequence of its instance. */
-static inline void grid_repeat_sequence(
-	struct step_grid *grid, const struct grid_row *row, uint32_t position, uint64_t sequence)
-{
-	uint32_t c = row->first_cell + position, i = grid->joins[c];
-
-	if (grid->instances[i].first_member == grid->places[c])
-		grid->instances[i].sequence = sequence;
-}
-
 /* To be called when cells' times or flags were changed since: takes them over into member_parts. */
 void grid_refresh_members(struct step_grid *grid);
 

@@ -120,7 +120,7 @@ static void find_lanes(struct step_grid *grid, const struct grid_row *row)
 		lanes[stream].count++;
 		lanes[stream].bytes += cell->part->length_bytes;
 		lanes[stream].operations =
-			segments_mix(lanes[stream].operations, cell->part->operation);
+			hash_mix(lanes[stream].operations, cell->part->operation);
 	}
 	for (unsigned stream = 0; stream < 256; stream++) {
 		uint32_t at = count;
@@ -225,7 +225,7 @@ static void sort_by_lane(struct step_grid *grid, struct grid_row *row)
 			cell->before = before;
 			before = row->first_cell + i;
 			list[count++] = before;
-			layout = segments_mix(
+			layout = hash_mix(
 				layout, (uint64_t)lane << 32 | (uint64_t)cell->part->purpose << 16 |
 						(uint64_t)(cell->instance == GRID_NONE) << 8 |
 						cell->part->operation);
@@ -319,8 +319,7 @@ static void find_asynchronous(struct step_grid *grid, const struct grid_row *row
 			i + 1 < row->cell_count ? &grid->cells[list[i + 1]] : NULL;
 		const struct grid_cell *later =
 			list[i] + 1 < row->first_cell + row->cell_count ? cell + 1 : NULL;
-		enum beside known =
-			beside_known(grid->beside, segments_mix(row->layout, i), several);
+		enum beside known = beside_known(grid->beside, hash_mix(row->layout, i), several);
 		bool seen;
 
 		if (!next || next->lane != cell->lane)
@@ -343,7 +342,7 @@ static void find_asynchronous(struct step_grid *grid, const struct grid_row *row
 			grid->cells[list[i + 1]].flags |= CELL_QUEUED;
 		}
 		if (cell->part->operation != OPERATION_SEND && known != BESIDE_WORK &&
-			!asynchronous(grid, segments_mix(row->layout, i), seen))
+			!asynchronous(grid, hash_mix(row->layout, i), seen))
 			continue;
 		cell->flags |= CELL_ASYNC;
 		/* After a long stay, the next one was most likely ready before it could begin. */
@@ -375,8 +374,7 @@ static void find_usual(struct step_grid *grid, const struct grid_row *row)
 		bool next = cell->before + 1 == list[i], queued = cell->flags & CELL_QUEUED;
 
 		if ((before->flags & CELL_ASYNC) && (next || queued))
-			times->own_ns =
-				beside_work_ns(grid->beside, segments_mix(row->layout, i - 1));
+			times->own_ns = beside_work_ns(grid->beside, hash_mix(row->layout, i - 1));
 		if (times->own_ns >= 0 && queued && (!next || (before->flags & CELL_BEHIND)))
 			cell->flags |= CELL_BEHIND;
 	}
@@ -506,7 +504,7 @@ int segments_find(struct step_grid *grid)
 		const struct grid_row *row = &grid->rows[r];
 
 		if (row->overlapped && !row->works && !row->hole &&
-			segments_mix(0, row->rank) % learnt_of == 0)
+			hash_mix(0, row->rank) % learnt_of == 0)
 			segments_learn(grid, row);
 	}
 	/* Only now is every peer's evidence known. */

@@ -3,16 +3,9 @@
 #ifndef SLOWRANK_ANALYSIS_JOIN_SEGMENTS_INTERNAL_H
 #define SLOWRANK_ANALYSIS_JOIN_SEGMENTS_INTERNAL_H
 
+#include "analysis/base/hash.h"
 #include "analysis/join/align.h"
 #include "analysis/policy.h"
-
-static inline uint64_t segments_mix(uint64_t hash, uint64_t value) /* splitmix64's finaliser */
-{
-	hash += value * UINT64_C(0x9e3779b97f4a7c15);
-	hash = (hash ^ (hash >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-	hash = (hash ^ (hash >> 27)) * UINT64_C(0x94d049bb133111eb);
-	return hash ^ (hash >> 31);
-}
 
 static inline int64_t segments_length_ns(const struct step_grid *grid, const struct grid_cell *cell)
 {

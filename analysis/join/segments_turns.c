@@ -28,7 +28,7 @@ void segments_find_turn(struct step_grid *grid, struct grid_row *row)
 		int64_t lead_ns = segments_later_ns(times[i].arrival_ns - free_ns, 0);
 		int64_t comm_ns = cell->own->comm_call_ns;
 
-		layout = segments_mix(
+		layout = hash_mix(
 			layout, (uint64_t)cell->part->purpose << 16 | cell->part->operation);
 		cell->opaque_ns = comm_ns < lead_ns ? comm_ns : lead_ns;
 		times[i].own_ns = lead_ns - cell->opaque_ns;

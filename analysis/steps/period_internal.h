@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The inside of a period detector: shared by period*.c alone. */
+/* The inside of a period detector: of period.c, which looks at pauses and rests by period_weigh.c. */
 #ifndef SLOWRANK_ANALYSIS_STEPS_PERIOD_INTERNAL_H
 #define SLOWRANK_ANALYSIS_STEPS_PERIOD_INTERNAL_H
 
@@ -27,6 +27,17 @@ struct period_span {
 	enum period_kind kind;
 };
 
+/* What is decided, and not taken yet. */
+struct period_spans {
+	bool lost;		    /* tokens were lost after queued_end */
+	enum period_kind open_kind; /* of the open segment, where it is known already; or 0 */
+	uint64_t decided;	    /* end of the last segment taken */
+	uint64_t queued_end;	    /* end of the last span */
+	uint64_t kept_end;	    /* spans up to here are not taken back any more */
+	size_t first, count;
+	struct period_span ring[PERIOD_SPAN_NR];
+};
+
 /* A cycle that was followed once: a long evaluation is not taken for training again. */
 struct period_visit {
 	uint64_t identity;
@@ -34,6 +45,11 @@ struct period_visit {
 	uint64_t longest; /* cycles in one visit */
 	bool confirmed;	  /* it was a step then */
 	bool aside;	  /* a cycle with more visits was returned to from here */
+};
+
+struct period_visits {
+	size_t count;
+	struct period_visit list[PERIOD_VISIT_NR];
 };
 
 /* What a call is beside its token. */
@@ -65,13 +81,7 @@ struct period_detector {
 	uint64_t pause_phase;	 /* where the longest pause was, in the last pause_votes cycles */
 	uint64_t pause_votes;
 
-	bool lost;		    /* tokens were lost after queued_end */
-	enum period_kind open_kind; /* of the open segment, where it is known already; or 0 */
-	uint64_t decided;	    /* end of the last segment taken */
-	uint64_t queued_end;	    /* end of the last span */
-	uint64_t kept_end;	    /* spans up to here are not taken back any more */
-	size_t span_first, span_count;
-	struct period_span spans[PERIOD_SPAN_NR]; /* ring */
+	struct period_spans spans;
 
 	bool confirmed;		  /* the tokens alone said so */
 	bool released;		  /* segments may be taken */
@@ -79,16 +89,8 @@ struct period_detector {
 	bool handed_out;	  /* some cycle was, unconfirmed: short ones do not wait any more */
 	uint64_t confirm_tokens;  /* followed tokens that confirm the cycle */
 	uint64_t cycles_followed; /* in this visit */
-	size_t visit_count;
-	struct period_visit visits[PERIOD_VISIT_NR];
+	struct period_visits visits;
 };
-
-/* Queues what lies between queued_end and end. chunk 0: as one segment. */
-void period_span_add(
-	struct period_detector *detector, uint64_t end, uint64_t chunk, enum period_kind kind);
-
-/* Looks at the candidates that are due; adopts one when it is ripe. */
-void period_consider(struct period_detector *detector);
 
 /* What a longer cycle is, that repeats up to the last token, beside the adopted one. */
 enum period_content {
@@ -108,26 +110,11 @@ bool period_pauses(const struct period_detector *detector, uint64_t round_count,
 /* The phase of the last cycle's loop before which the longest pause was, by far; else 0. */
 uint64_t period_longest_pause(const struct period_detector *detector);
 
-/* Looks whether steps are several rounds of the adopted cycle, and whether they still begin at its cut. */
-void period_consider_pauses(struct period_detector *detector);
-
 /* The stream by which the adopted cycle is followed. */
 static inline const struct period_stream *period_followed_stream(
 	const struct period_detector *detector)
 {
 	return detector->cycle.by_full ? &detector->full : &detector->structure;
 }
-
-/* Starts to follow: the next token has this phase; spans up to the last boundary are queued. */
-void period_follow_from(struct period_detector *detector, uint64_t phase);
-
-/* Looks whether the tokens are back on the cycle; if so, decides what the excursion was. */
-void period_try_return(struct period_detector *detector);
-
-/* One more cycle was followed. */
-void period_followed(struct period_detector *detector);
-
-/* Takes back what was queued and not taken, unless it is kept. */
-void period_span_drop(struct period_detector *detector);
 
 #endif

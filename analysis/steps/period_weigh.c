@@ -222,11 +222,10 @@ static size_t longest_pair(
 }
 
 /*
- * The distance at which the long spacings, of at least so much, are followed by another (so many of them, steady, in
- * eighths), stalls in between or not; else 0. *last: one of them, where steps begin: a step may have several such pauses.
+ * The distance at which the long spacings, of at least so much, are followed by another (most of them), stalls in between or not; else 0. *last: one of them, where steps begin: a step may have several such pauses.
  */
-static size_t distance_of(const float *spacings, size_t count, double least, size_t long_min,
-	size_t steady, size_t *last)
+static size_t distance_of(
+	const float *spacings, size_t count, double least, size_t long_min, size_t *last)
 {
 	size_t places[PERIOD_LONG_MAX_NR], long_count = 0, best = 0, distance = 0;
 
@@ -246,7 +245,7 @@ static size_t distance_of(const float *spacings, size_t count, double least, siz
 			distance = newest[j] - newest[i];
 		}
 	}
-	if (best + 1 < long_min || (best + 1) * PERIOD_STEADY_OF < long_count * steady)
+	if (best + 1 < long_min || (best + 1) * 4 < long_count * PERIOD_STEADY_QUARTERS)
 		return 0;
 	*last = longest_pair(spacings, newest, long_count, distance);
 	return distance;
@@ -279,10 +278,7 @@ static size_t next_distance(struct spacings *spacings)
 		spacings->slight = ratio < PERIOD_LONG_RATIO;
 		spacings->least = sorted[i];
 		distance = distance_of(spacings->values, spacings->count, spacings->least,
-			spacings->slight ? PERIOD_SLIGHT_MIN : PERIOD_LONG_MIN,
-			spacings->slight || !spacings->many ? PERIOD_STEADY_LONG
-							    : PERIOD_STEADY_SHORT,
-			&spacings->last);
+			spacings->slight ? PERIOD_SLIGHT_MIN : PERIOD_LONG_MIN, &spacings->last);
 		if (distance > 1)
 			return distance;
 	}

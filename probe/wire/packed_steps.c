@@ -1,13 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "probe/wire/packed_steps.h"
 
-static uint64_t mix(uint64_t hash, uint64_t value) /* splitmix64's finaliser */
-{
-	hash += value * UINT64_C(0x9e3779b97f4a7c15);
-	hash = (hash ^ (hash >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-	hash = (hash ^ (hash >> 27)) * UINT64_C(0x94d049bb133111eb);
-	return hash ^ (hash >> 31);
-}
+#include "analysis/base/hash.h"
 
 /* A call that blocks its thread until others came: nothing but its times can differ. */
 static bool is_plain(const struct part_kind *kind)
@@ -23,7 +17,8 @@ static uint64_t hash_kind(const struct part_kind *kind)
 	uint64_t names =
 		(uint64_t)kind->operation << 40 | (uint64_t)kind->purpose << 32 | kind->chunk;
 
-	return mix(mix(mix(kind->communicator_id, kind->length_bytes), details), names);
+	return hash_mix(
+		hash_mix(hash_mix(kind->communicator_id, kind->length_bytes), details), names);
 }
 
 /* The slot of a part; NULL where it would be one too many, or its sequence does not follow. */
@@ -65,7 +60,7 @@ void packed_step_lay_out(struct packed_step *step, struct packed_call *calls,
 		if (slot->part_count++ == 0)
 			slot->first_part = (uint32_t)p;
 		slot->last_part = (uint32_t)p;
-		layout = mix(layout, hash_kind(kind));
+		layout = hash_mix(layout, hash_kind(kind));
 	}
 	step->slot_count = slot_count;
 	step->layout = step->part_count ? layout | 1 : 0;

@@ -15,7 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "coordinator/assembly.h"
+#include "analysis/join/assembly.h"
+#include "coordinator/rank_table.h"
 #include "coordinator/step_packer.h"
 #include "probe/step/builder.h"
 #include "tests/unit/bench/simulated_job.h"
@@ -115,7 +116,7 @@ static void set_up(struct job *job, const struct sim_options *options)
 	assert_true(job->ranks <= RANKS_MAX);
 	assert_int_equal(simulator_create(options, &job->simulator), 0);
 	rank_table_init(&job->table);
-	assembly_init(&job->assembly, &job->table);
+	assembly_init(&job->assembly, &job->table.streams);
 	grid_init(&job->grid);
 	for (uint32_t r = 0; r < job->ranks; r++)
 		announce(job, r);
@@ -183,7 +184,7 @@ static void queue(struct job *job, uint32_t rank)
 		assert_int_equal(step_packer_pack(&job->packer, &entry, 1, &packed), 0);
 		assert_int_equal(held_steps_create(packed, 1, &held), 0);
 		assert_int_equal(rank_table_queue(&job->table, held, held->steps,
-					 job->table.ranks[rank].host),
+					 job->table.streams.ranks[rank].host),
 			0);
 		assembly_note_entry(&job->assembly, held->steps);
 		held_steps_unref(held);

@@ -13,7 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "coordinator/assembly_internal.h"
+#include "analysis/join/assembly_internal.h"
+#include "coordinator/rank_table.h"
 #include "coordinator/step_packer.h"
 
 enum { RANKS = 12, GROUP = 4, STEPS = 60, WORLD = 1000, GROUPS = 2000 };
@@ -49,7 +50,7 @@ static void set_up(struct job *job, uint64_t seed)
 {
 	*job = (struct job){.random = seed, .now_ns = 1000000000};
 	rank_table_init(&job->table);
-	assembly_init(&job->assembly, &job->table);
+	assembly_init(&job->assembly, &job->table.streams);
 	for (uint32_t r = 0; r < RANKS; r++) {
 		uint32_t host;
 		const struct message_rank message = {.rank = r, .world_size = RANKS, .host = "h"};
@@ -98,8 +99,9 @@ static void queue(struct job *job, uint32_t rank, size_t count, uint64_t odd, bo
 	step.index = job->world_sequence[rank];
 	assert_int_equal(step_packer_pack(&job->packer, &step, 1, &packed), 0);
 	assert_int_equal(held_steps_create(packed, 1, &held), 0);
-	assert_int_equal(
-		rank_table_queue(&job->table, held, held->steps, job->table.ranks[rank].host), 0);
+	assert_int_equal(rank_table_queue(&job->table, held, held->steps,
+				 job->table.streams.ranks[rank].host),
+		0);
 	assembly_note_entry(&job->assembly, held->steps);
 	held_steps_unref(held);
 }

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the files of the assembly share. One thread. */
-#ifndef SLOWRANK_COORDINATOR_ASSEMBLY_INTERNAL_H
-#define SLOWRANK_COORDINATOR_ASSEMBLY_INTERNAL_H
+#ifndef SLOWRANK_ANALYSIS_JOIN_ASSEMBLY_INTERNAL_H
+#define SLOWRANK_ANALYSIS_JOIN_ASSEMBLY_INTERNAL_H
 
-#include "coordinator/assembly.h"
+#include "analysis/join/assembly.h"
 
 #include "analysis/policy.h"
 
 int64_t assembly_job_ns(
-	const struct assembly *assembly, const struct rank_entry *rank, struct host_ns time);
+	const struct assembly *assembly, const struct rank_stream *rank, struct host_ns time);
 struct communicator_entry *assembly_communicator(const struct assembly *assembly, uint64_t id);
 
 /* The sequence number of a part, shifted; false while the shift of an attached rank is unknown. */
@@ -63,7 +63,7 @@ uint64_t assembly_layout_of(const struct assembly *assembly, uint32_t rank);
  * Where a rank's first segment begins: after its last part before the cut, for what it did from there to
  * the entry's start is its own, too. By the hosts' times, it is not known whose time that is.
  */
-struct host_ns assembly_row_start(const struct rank_entry *rank, const struct rank_scan *scan);
+struct host_ns assembly_row_start(const struct rank_stream *rank, const struct rank_scan *scan);
 static inline void assembly_add_launches(struct grid_row *row, const struct packed_step *entry)
 {
 	if (entry->launches)
@@ -72,14 +72,15 @@ static inline void assembly_add_launches(struct grid_row *row, const struct pack
 
 /* The grid is of the step before, and this one has the same ranks with the same calls. */
 bool assembly_grid_repeats(struct assembly *assembly, const struct step_grid *grid);
-/* Fills in its times. */
+enum { GRID_TIMES_MAX = 64 }; /* cells of a row that are filled in at a time */
+/* Fills in its times, and activities where there are any. */
 void assembly_repeat_grid(struct assembly *assembly, struct step_grid *grid);
 
 /* Cuts every rank; false: some have not delivered enough yet. */
 bool assembly_reach_cut(struct assembly *assembly, bool finish);
 
 /* Drops a rank's head entry, and takes its batch's stamps if nobody has. */
-void assembly_pop(struct assembly *assembly, struct rank_entry *rank);
+void assembly_pop(struct assembly *assembly, struct rank_stream *rank);
 /* Fixes the reference host's clock, once. */
 void assembly_fix_clock(struct assembly *assembly);
 /* Feeds the clocks from a linked grid. Returns true when a host got its first bounds. */

@@ -7,10 +7,11 @@
  * the leader's rule gives, the one nearest in time; without one, by time. The result depends on
  * the streams alone, not on the order in which they came.
  */
-#include <stdlib.h>
-
+#include "analysis/base/hash.h"
+#include "analysis/join/assembly_internal.h"
 #include "analysis/join/segments.h"
-#include "coordinator/assembly_internal.h"
+
+enum { RANK_CHANNELS_MAX = 64 }; /* ways to and from other ranks that cuts follow */
 
 static uint64_t cut_number(const struct assembly *assembly)
 {
@@ -19,54 +20,37 @@ static uint64_t cut_number(const struct assembly *assembly)
 
 static bool overdue(const struct assembly *assembly)
 {
-	const struct rank_entry *leader = &assembly->table->ranks[assembly->cut.rank];
+	const struct rank_stream *leader = &assembly->streams->ranks[assembly->cut.rank];
 
 	return assembly->newest_ns - assembly->cut.time_ns > ASSEMBLY_LAG_NS &&
 	       leader->entry_count >= ASSEMBLY_LAG_ENTRIES;
-}
-
-static uint64_t mix(uint64_t hash, uint64_t value) /* splitmix64's finaliser */
-{
-	hash += value * UINT64_C(0x9e3779b97f4a7c15);
-	hash = (hash ^ (hash >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-	hash = (hash ^ (hash >> 27)) * UINT64_C(0x94d049bb133111eb);
-	return hash ^ (hash >> 31);
 }
 
 /* The channel of that id; NULL where a rank has too many of them, or memory is short. */
 static struct rank_communicator *find_channel(
 	struct assembly *assembly, uint32_t number, uint64_t id)
 {
-	struct rank_entry *rank = &assembly->table->ranks[number];
+	struct rank_stream *rank = &assembly->streams->ranks[number];
 
-	for (size_t i = 0; i < rank->channel_count; i++) {
-		if (rank->channels[i].id == id)
-			return &rank->channels[i];
-	}
-	if (rank->channel_count == RANK_CHANNELS_MAX)
-		return NULL;
-	if (rank->channel_count == rank->channel_capacity) {
-		size_t capacity = rank->channel_capacity ? rank->channel_capacity * 2 : 4;
-		struct rank_communicator *grown =
-			realloc(rank->channels, capacity * sizeof(*grown));
+	size_t count = rank->channels.count;
+	struct rank_communicator *channel =
+		communicator_list_add(&rank->channels, id, RANK_CHANNELS_MAX);
 
-		if (!grown)
-			return NULL;
-		rank->channels = grown;
-		rank->channel_capacity = capacity;
-	}
-	if (assembly_note_communicator(assembly, id, number) < 0)
+	if (rank->channels.count == count)
+		return channel;
+	if (assembly_note_communicator(assembly, id, number) < 0) {
+		rank->channels.count--;
 		return NULL;
-	rank->channels[rank->channel_count] = (struct rank_communicator){.id = id};
+	}
 	assembly->raises++; /* the other end may be before the cut already */
-	return &rank->channels[rank->channel_count++];
+	return channel;
 }
 
 static struct rank_communicator *channel_of(
 	struct assembly *assembly, uint32_t number, const struct part_kind *kind)
 {
 	const struct rank_communicator *communicator =
-		rank_entry_communicator(&assembly->table->ranks[number], kind->communicator_id);
+		stream_communicator(&assembly->streams->ranks[number], kind->communicator_id);
 	bool sends = kind->operation == OPERATION_SEND;
 
 	if (!communicator || communicator->own_index == STEP_RANK_UNKNOWN || !kind->peer ||
@@ -76,7 +60,8 @@ static struct rank_communicator *channel_of(
 	uint64_t receiver = sends ? kind->peer - 1 : communicator->own_index;
 
 	return find_channel(assembly, number,
-		mix(mix(kind->communicator_id, sender << 32 | receiver), kind->purpose) | 1);
+		hash_mix(hash_mix(kind->communicator_id, sender << 32 | receiver), kind->purpose) |
+			1);
 }
 
 /* The communicator of a part that must lie on one side, and its sequence; NULL: none. */
@@ -95,7 +80,7 @@ static struct rank_communicator *joined_by(struct assembly *assembly, uint32_t n
 	if (operation_waits_for(kind->operation) == WAITS_FOR_NOBODY)
 		return NULL;
 	communicator =
-		rank_entry_communicator(&assembly->table->ranks[number], kind->communicator_id);
+		stream_communicator(&assembly->streams->ranks[number], kind->communicator_id);
 	if (communicator)
 		communicator->uncounted =
 			!assembly_sequence(assembly, number, entry, part, sequence);
@@ -105,14 +90,14 @@ static struct rank_communicator *joined_by(struct assembly *assembly, uint32_t n
 /* A whole entry at once, where its slots tell what it has of each communicator. */
 static void note_slots(struct assembly *assembly, uint32_t number, const struct packed_step *entry)
 {
-	struct rank_entry *rank = &assembly->table->ranks[number];
+	struct rank_stream *rank = &assembly->streams->ranks[number];
 	uint64_t cut = cut_number(assembly);
 
 	for (size_t i = 0; i < entry->slot_count; i++) {
 		const struct packed_slot *slot = &entry->slots[i];
 		uint64_t last = slot->sequence + slot->part_count - 1;
 		struct rank_communicator *communicator =
-			rank_entry_communicator(rank, slot->communicator_id);
+			stream_communicator(rank, slot->communicator_id);
 
 		if (!communicator)
 			continue;
@@ -127,11 +112,11 @@ static void note_slots(struct assembly *assembly, uint32_t number, const struct 
 static void note_parts(struct assembly *assembly, uint32_t number, struct stream_position from,
 	struct stream_position to)
 {
-	const struct rank_entry *rank = &assembly->table->ranks[number];
+	const struct rank_stream *rank = &assembly->streams->ranks[number];
 	uint64_t cut = cut_number(assembly), sequence;
 
 	for (; from.entry <= to.entry && from.entry < rank->entry_count; from.entry++) {
-		const struct packed_step *entry = rank_entry_at(rank, from.entry)->entry;
+		const struct packed_step *entry = stream_at(rank, from.entry)->entry;
 		size_t end = from.entry < to.entry ? entry->part_count : to.part;
 
 		if (entry->layout && from.part == 0 && end == entry->part_count) {
@@ -152,19 +137,25 @@ static void note_parts(struct assembly *assembly, uint32_t number, struct stream
 	}
 }
 
-static struct rank_communicator *joined_at(struct rank_entry *rank, size_t index)
+static size_t joined_count(const struct rank_stream *rank)
 {
-	return index < rank->communicator_count ? &rank->communicators[index]
-						: &rank->channels[index - rank->communicator_count];
+	return rank->communicators.count + rank->channels.count;
+}
+
+static struct rank_communicator *joined_at(struct rank_stream *rank, size_t index)
+{
+	return index < rank->communicators.count
+		       ? &rank->communicators.items[index]
+		       : &rank->channels.items[index - rank->communicators.count];
 }
 
 /* What lies before this rank's cut lies before the others'. */
 static void raise_all(struct assembly *assembly, uint32_t number)
 {
-	struct rank_entry *rank = &assembly->table->ranks[number];
+	struct rank_stream *rank = &assembly->streams->ranks[number];
 	uint64_t cut = cut_number(assembly);
 
-	for (size_t i = 0; i < rank->communicator_count + rank->channel_count; i++) {
+	for (size_t i = 0; i < joined_count(rank); i++) {
 		struct rank_communicator *communicator = joined_at(rank, i);
 		struct communicator_entry *shared = assembly_shared(assembly, communicator);
 
@@ -184,11 +175,11 @@ static void raise_all(struct assembly *assembly, uint32_t number)
 static struct stream_position end_of_group(
 	const struct assembly *assembly, uint32_t number, struct stream_position at)
 {
-	const struct rank_entry *rank = &assembly->table->ranks[number];
+	const struct rank_stream *rank = &assembly->streams->ranks[number];
 
 	if (at.part == 0 || at.entry >= rank->entry_count)
 		return at;
-	const struct packed_step *entry = rank_entry_at(rank, at.entry)->entry;
+	const struct packed_step *entry = stream_at(rank, at.entry)->entry;
 	const struct part_kind *last = packed_kind(entry, at.part - 1);
 	int64_t together_ns = entry->times[at.part - 1].arrival.value + TOGETHER_NS;
 	int64_t end_ns = entry->times[at.part - 1].departure.value;
@@ -226,11 +217,11 @@ static void move_to(struct assembly *assembly, uint32_t number, struct stream_po
 /* How many communicators the rank must be followed on for. */
 static size_t count_wanted(struct assembly *assembly, uint32_t number)
 {
-	struct rank_entry *rank = &assembly->table->ranks[number];
+	struct rank_stream *rank = &assembly->streams->ranks[number];
 	uint64_t cut = cut_number(assembly);
 	size_t count = 0;
 
-	for (size_t i = 0; i < rank->communicator_count + rank->channel_count; i++) {
+	for (size_t i = 0; i < joined_count(rank); i++) {
 		struct rank_communicator *communicator = joined_at(rank, i);
 		const struct communicator_entry *shared = assembly_shared(assembly, communicator);
 
@@ -252,13 +243,13 @@ static size_t count_wanted(struct assembly *assembly, uint32_t number)
 static bool follow_slots(struct assembly *assembly, uint32_t number, size_t e, size_t *wanted,
 	struct stream_position *due)
 {
-	struct rank_entry *rank = &assembly->table->ranks[number];
-	const struct packed_step *entry = rank_entry_at(rank, e)->entry;
+	struct rank_stream *rank = &assembly->streams->ranks[number];
+	const struct packed_step *entry = stream_at(rank, e)->entry;
 
 	for (size_t i = 0; i < entry->slot_count; i++) {
 		const struct packed_slot *slot = &entry->slots[i];
 		const struct rank_communicator *communicator =
-			rank_entry_communicator(rank, slot->communicator_id);
+			stream_communicator(rank, slot->communicator_id);
 
 		if (communicator && communicator->wanted &&
 			slot->sequence + slot->part_count > communicator->wanted)
@@ -267,7 +258,7 @@ static bool follow_slots(struct assembly *assembly, uint32_t number, size_t e, s
 	for (size_t i = 0; i < entry->slot_count; i++) {
 		const struct packed_slot *slot = &entry->slots[i];
 		struct rank_communicator *communicator =
-			rank_entry_communicator(rank, slot->communicator_id);
+			stream_communicator(rank, slot->communicator_id);
 
 		if (!communicator || !communicator->wanted)
 			continue;
@@ -290,12 +281,12 @@ static bool follow_slots(struct assembly *assembly, uint32_t number, size_t e, s
  * that only checkpoints use may not call for hours.
  */
 static bool is_lost(
-	const struct assembly *assembly, const struct rank_entry *rank, struct stream_position at)
+	const struct assembly *assembly, const struct rank_stream *rank, struct stream_position at)
 {
 	bool incomplete = false;
 
 	for (; at.entry < rank->entry_count; at.entry++) {
-		const struct packed_step *entry = rank_entry_at(rank, at.entry)->entry;
+		const struct packed_step *entry = stream_at(rank, at.entry)->entry;
 		int64_t start_ns = assembly_job_ns(assembly, rank, entry->start);
 		int64_t end_ns = assembly_job_ns(assembly, rank, entry->end);
 
@@ -309,9 +300,9 @@ static bool is_lost(
 /* The rank is as far as it can be: what was lost is wanted no more. */
 static void forget_wanted(struct assembly *assembly, uint32_t number)
 {
-	struct rank_entry *rank = &assembly->table->ranks[number];
+	struct rank_stream *rank = &assembly->streams->ranks[number];
 
-	for (size_t i = 0; i < rank->communicator_count + rank->channel_count; i++) {
+	for (size_t i = 0; i < joined_count(rank); i++) {
 		struct rank_communicator *communicator = joined_at(rank, i);
 
 		if (!communicator->wanted)
@@ -329,12 +320,12 @@ static void forget_wanted(struct assembly *assembly, uint32_t number)
  */
 static bool follow(struct assembly *assembly, uint32_t number, size_t wanted)
 {
-	const struct rank_entry *rank = &assembly->table->ranks[number];
+	const struct rank_stream *rank = &assembly->streams->ranks[number];
 	struct stream_position at = assembly->scans[number].at, due = at;
 	uint64_t sequence;
 
 	for (; at.entry < rank->entry_count; at.entry++, at.part = 0) {
-		const struct packed_step *entry = rank_entry_at(rank, at.entry)->entry;
+		const struct packed_step *entry = stream_at(rank, at.entry)->entry;
 
 		if (at.part == 0 && entry->layout &&
 			follow_slots(assembly, number, at.entry, &wanted, &due))
@@ -367,10 +358,10 @@ static bool follow(struct assembly *assembly, uint32_t number, size_t wanted)
 }
 
 static struct stream_position place_by_time(
-	const struct assembly *assembly, const struct rank_entry *rank, struct stream_position at)
+	const struct assembly *assembly, const struct rank_stream *rank, struct stream_position at)
 {
 	for (; at.entry < rank->entry_count; at.entry++, at.part = 0) {
-		const struct packed_step *entry = rank_entry_at(rank, at.entry)->entry;
+		const struct packed_step *entry = stream_at(rank, at.entry)->entry;
 
 		for (; at.part < entry->part_count; at.part++) {
 			if (assembly_job_ns(assembly, rank, entry->times[at.part].arrival) >
@@ -384,9 +375,9 @@ static struct stream_position place_by_time(
 /* The entry that the leader's cut lies in. */
 static const struct packed_step *cut_entry(const struct assembly *assembly)
 {
-	const struct rank_entry *leader = &assembly->table->ranks[assembly->cut.rank];
+	const struct rank_stream *leader = &assembly->streams->ranks[assembly->cut.rank];
 
-	return rank_entry_at(leader, assembly->cut.entry)->entry;
+	return stream_at(leader, assembly->cut.entry)->entry;
 }
 
 /* Entries are steps, not windows, so they can be counted. */
@@ -399,8 +390,8 @@ static bool is_counted(const struct packed_step *entry)
 static bool place_in(struct assembly *assembly, uint32_t number, size_t e,
 	struct stream_position *at, int64_t *time_ns)
 {
-	const struct rank_entry *rank = &assembly->table->ranks[number];
-	const struct packed_step *entry = rank_entry_at(rank, e)->entry;
+	const struct rank_stream *rank = &assembly->streams->ranks[number];
+	const struct packed_step *entry = stream_at(rank, e)->entry;
 	struct host_ns end = entry->end;
 	bool blocking = false;
 	size_t best;
@@ -418,78 +409,49 @@ static bool place_in(struct assembly *assembly, uint32_t number, size_t e,
 }
 
 /*
- * In the step that the rank is in already, since others before the cut have met it there: where its own
- * transfers are much slower than the leader's, that is more than half a step after the leader's cut. One step
- * it is, if it has not many more parts than the leader's, and is as many entries ahead of it as before.
- */
-static bool place_begun(
-	struct assembly *assembly, uint32_t number, struct stream_position *at, int64_t *place_ns)
-{
-	const struct rank_entry *rank = &assembly->table->ranks[number];
-	struct stream_position begun = assembly->scans[number].at;
-
-	if (begun.entry == 0 || begun.part == 0 || begun.entry >= rank->entry_count)
-		return false;
-	const struct packed_step *own = rank_entry_at(rank, begun.entry)->entry;
-	const struct packed_step *leader = cut_entry(assembly);
-
-	return is_counted(own) && is_counted(leader) && own->part_count < 2 * leader->part_count &&
-	       own->index == leader->index + assembly->scans[number].ahead &&
-	       place_in(assembly, number, begun.entry, at, place_ns) && at->part >= begun.part;
-}
-
-/*
- * As many entries on as the leader, since the last cut, and a step of its own on: where transfers of the
+ * As many entries on as the leader, since the last cut: where transfers of the
  * leader's groups became much slower, ranks that do not take part in them may be nearer to its cut with the
  * entry after. Only earlier than the leader's cut: what is as late as that lacks entries.
  */
 static bool place_by_count(struct assembly *assembly, uint32_t number, int64_t step_ns,
 	struct stream_position *at, int64_t *place_ns)
 {
-	const struct rank_entry *rank = &assembly->table->ranks[number];
+	const struct rank_stream *rank = &assembly->streams->ranks[number];
 	const struct rank_scan *scan = &assembly->scans[number];
 	uint64_t wanted = cut_entry(assembly)->index + scan->ahead;
-	int64_t longest_ns = (scan->own_step_ns > step_ns ? scan->own_step_ns : step_ns) *
-			     PLACED_LONGEST_PERCENT / 100;
 
 	if (scan->counted < COUNTED_CUTS_MIN || scan->counted_from != assembly->cut.rank)
 		return false;
 	for (size_t e = scan->at.entry; e < rank->entry_count; e++) {
-		const struct packed_step *entry = rank_entry_at(rank, e)->entry;
+		const struct packed_step *entry = stream_at(rank, e)->entry;
 
 		if (entry->index < wanted)
 			continue;
 		return entry->index == wanted && is_counted(entry) &&
 		       place_in(assembly, number, e, at, place_ns) &&
 		       *place_ns <= assembly->cut.time_ns &&
-		       *place_ns > assembly->cut.time_ns - step_ns &&
-		       *place_ns - scan->placed_ns >=
-			       scan->own_step_ns * PLACED_SHORTEST_PERCENT / 100 &&
-		       *place_ns - scan->placed_ns <= longest_ns;
+		       *place_ns > assembly->cut.time_ns - step_ns;
 	}
 	return false;
 }
 
 /* at: the place by the rule, NULL: by time. */
-static void note_place(struct assembly *assembly, uint32_t number, const struct stream_position *at,
-	int64_t place_ns)
+static void note_place(struct assembly *assembly, uint32_t number, const struct stream_position *at)
 {
-	const struct rank_entry *rank = &assembly->table->ranks[number];
+	const struct rank_stream *rank = &assembly->streams->ranks[number];
 	const struct packed_step *leader = cut_entry(assembly);
 	struct rank_scan *scan = &assembly->scans[number];
 	uint64_t ahead = scan->ahead;
 	bool counted = false;
 
 	if (at) {
-		const struct packed_step *own = rank_entry_at(rank, at->entry)->entry;
+		const struct packed_step *own = stream_at(rank, at->entry)->entry;
 
 		counted = !assembly->cut.by_time && is_counted(own) && is_counted(leader);
 		scan->ahead = own->index - leader->index;
 	}
 	if (!counted || scan->counted_from != assembly->cut.rank || scan->ahead != ahead)
 		scan->counted = 0;
-	scan->own_step_ns = place_ns - scan->placed_ns;
-	scan->placed_ns = place_ns;
 	scan->counted_from = assembly->cut.rank;
 	scan->counted += counted && scan->counted < COUNTED_CUTS_MIN;
 }
@@ -500,13 +462,13 @@ static void note_place(struct assembly *assembly, uint32_t number, const struct 
  */
 static bool place(struct assembly *assembly, uint32_t number, bool finish)
 {
-	const struct rank_entry *rank = &assembly->table->ranks[number];
-	const struct rank_entry *leader = &assembly->table->ranks[assembly->cut.rank];
+	const struct rank_stream *rank = &assembly->streams->ranks[number];
+	const struct rank_stream *leader = &assembly->streams->ranks[assembly->cut.rank];
 	struct rank_scan *scan = &assembly->scans[number];
 	int64_t start_ns =
 		assembly->last_cut_ns != INT64_MIN
 			? assembly->last_cut_ns
-			: assembly_job_ns(assembly, leader, rank_entry_at(leader, 0)->entry->start);
+			: assembly_job_ns(assembly, leader, stream_at(leader, 0)->entry->start);
 	int64_t time_ns = assembly->cut.time_ns, half_ns = (time_ns - start_ns) / 2;
 	struct stream_position at;
 	int64_t place_ns = 0;
@@ -520,14 +482,13 @@ static bool place(struct assembly *assembly, uint32_t number, bool finish)
 			break;
 		near = true;
 	}
-	near = near || place_begun(assembly, number, &at, &place_ns);
 	if (!near && !finish &&
 		(!rank->entry_count || assembly_job_ns(assembly, rank, rank->newest) <=
-					       time_ns + (rank->communicator_count ? half_ns : 0)))
+					       time_ns + (rank->communicators.count ? half_ns : 0)))
 		return false;
 	if (!near)
 		at = place_by_time(assembly, rank, scan->at);
-	note_place(assembly, number, near ? &at : NULL, place_ns);
+	note_place(assembly, number, near ? &at : NULL);
 	scan->placed = true;
 	if (at.entry > scan->at.entry || (at.entry == scan->at.entry && at.part > scan->at.part))
 		move_to(assembly, number, at);
@@ -539,7 +500,7 @@ static bool place(struct assembly *assembly, uint32_t number, bool finish)
 /* It has not delivered what is needed. Returns true when it is not waited for. */
 static bool give_up(struct assembly *assembly, uint32_t number, bool finish)
 {
-	struct rank_entry *rank = &assembly->table->ranks[number];
+	struct rank_stream *rank = &assembly->streams->ranks[number];
 	struct rank_scan *scan = &assembly->scans[number];
 
 	if (!rank->lagging && !finish && !overdue(assembly) && !rank->exited)
@@ -551,12 +512,12 @@ static bool give_up(struct assembly *assembly, uint32_t number, bool finish)
 	return true;
 }
 
-static bool is_member(struct assembly *assembly, const struct rank_entry *rank)
+static bool is_member(struct assembly *assembly, const struct rank_stream *rank)
 {
-	for (size_t i = 0; i < rank->communicator_count && !assembly->cut.by_time; i++) {
-		if (rank->communicators[i].id == assembly->cut.communicator_id)
-			return !rank->communicators[i].uncounted &&
-			       assembly_shared(assembly, &rank->communicators[i]) != NULL;
+	for (size_t i = 0; i < rank->communicators.count && !assembly->cut.by_time; i++) {
+		if (rank->communicators.items[i].id == assembly->cut.communicator_id)
+			return !rank->communicators.items[i].uncounted &&
+			       assembly_shared(assembly, &rank->communicators.items[i]) != NULL;
 	}
 	return false;
 }
@@ -564,12 +525,12 @@ static bool is_member(struct assembly *assembly, const struct rank_entry *rank)
 /* True when the rank needs no more waiting for in this round. */
 static bool reach_rank(struct assembly *assembly, uint32_t number, bool finish)
 {
-	struct rank_entry *rank = &assembly->table->ranks[number];
+	struct rank_stream *rank = &assembly->streams->ranks[number];
 	struct rank_scan *scan = &assembly->scans[number];
 	size_t wanted;
 
 	if (!rank->known || rank->host == UINT32_MAX)
-		return finish || number >= assembly->table->world_size || overdue(assembly);
+		return finish || number >= assembly->streams->world_size || overdue(assembly);
 	if (scan->closed)
 		return true;
 	if (number == assembly->cut.rank && !scan->found) {
@@ -597,13 +558,13 @@ static bool reach_rank(struct assembly *assembly, uint32_t number, bool finish)
 
 bool assembly_reach_cut(struct assembly *assembly, bool finish)
 {
-	const struct rank_table *table = assembly->table;
-	uint32_t end = table->world_size > table->end ? table->world_size : table->end;
+	const struct rank_streams *streams = assembly->streams;
+	uint32_t end = streams->world_size > streams->end ? streams->world_size : streams->end;
 
 	/* Each round asks more of some communicator, and what has been delivered is finite. */
 	for (;;) {
 		for (; assembly->ready_rank < end; assembly->ready_rank++) {
-			if (assembly->ready_rank >= table->rank_capacity) {
+			if (assembly->ready_rank >= streams->rank_capacity) {
 				if (!finish && !overdue(assembly))
 					return false;
 				continue;

@@ -3,8 +3,10 @@
  * A step that repeats: where each rank has the same calls as in the step before, what joins what stays,
  * and only times are filled in.
  */
+#include <stdlib.h>
+
 #include "analysis/base/vectorised.h"
-#include "coordinator/assembly_internal.h"
+#include "analysis/join/assembly_internal.h"
 
 /*
  * Each of the rank's communicators went on by as much as for the other ranks: so its parts join
@@ -13,13 +15,12 @@
 static bool joins_repeat(struct assembly *assembly, uint32_t r, const struct step_grid *grid,
 	const struct grid_row *row)
 {
-	struct rank_entry *rank = &assembly->table->ranks[r];
-	const struct packed_step *head = rank_entry_at(rank, 0)->entry;
+	struct rank_stream *rank = &assembly->streams->ranks[r];
+	const struct packed_step *head = stream_at(rank, 0)->entry;
 
 	for (size_t i = 0; i < head->slot_count; i++) {
 		const struct packed_slot *slot = &head->slots[i];
-		struct rank_communicator *own =
-			rank_entry_communicator(rank, slot->communicator_id);
+		struct rank_communicator *own = stream_communicator(rank, slot->communicator_id);
 		struct communicator_entry *shared = own ? assembly_shared(assembly, own) : NULL;
 		uint32_t instance = grid->joins[row->first_cell + slot->first_part];
 
@@ -38,25 +39,31 @@ static bool joins_repeat(struct assembly *assembly, uint32_t r, const struct ste
 
 bool assembly_grid_repeats(struct assembly *assembly, const struct step_grid *grid)
 {
-	const struct rank_table *table = assembly->table;
+	const struct rank_streams *streams = assembly->streams;
 	size_t index = 0;
 
-	if (!grid_repeatable(grid) || assembly->grid_announcements != assembly->announcements)
+	if (!grid->linked || grid->overlapped || grid->row_count == 0 ||
+		grid->order_count != grid->instance_count ||
+		assembly->grid_announcements != assembly->announcements)
 		return false;
 	assembly->repeats++;
-	for (uint32_t r = 0; r < table->end; r++) {
+	for (uint32_t r = 0; r < streams->end; r++) {
 		if (!assembly_has_row(assembly, r))
 			continue;
 		const struct grid_row *row = &grid->rows[index];
 
 		if (index++ == grid->row_count || row->rank != r ||
-			row->host != table->ranks[r].host || !row->calls ||
+			row->host != streams->ranks[r].host || !row->calls ||
 			row->calls != assembly_layout_of(assembly, r) ||
 			!joins_repeat(assembly, r, grid, row))
 			return false;
 	}
 	return index == grid->row_count;
 }
+
+struct grid_times {
+	int64_t arrival_ns[GRID_TIMES_MAX], departure_ns[GRID_TIMES_MAX], own_ns[GRID_TIMES_MAX];
+};
 
 /* Some parts of a row on their way into the grid. */
 struct row_filling {
@@ -93,6 +100,28 @@ static int64_t reckon_times(struct row_filling *filling, int64_t *end_ns)
 	return sum_ns;
 }
 
+/*
+ * What the segment before the cell at a position of a row, and its call, were made of. Returns what of the
+ * segment is the rank's own.
+ */
+static int64_t take_activity(struct step_grid *grid, struct grid_row *row, uint32_t position,
+	const struct activity *before, const struct activity *inside, int64_t segment_ns)
+{
+	uint32_t c = row->first_cell + position;
+	struct grid_cell *cell = &grid->cells[c];
+	int64_t comm_ns = before->comm_call_ns;
+
+	cell->own = before;
+	cell->inside = inside;
+	cell->opaque_ns = comm_ns < segment_ns ? comm_ns : segment_ns;
+	row->plain &= before == &activity_none;
+	if (grid->joins[c] != GRID_NONE)
+		grid->instances[grid->joins[c]].inside |= inside != &activity_none;
+	grid->member_parts[grid->places[c]].flags =
+		(inside != &activity_none ? (uint32_t)MEMBER_INSIDE : 0) | grid_row_flags(row);
+	return segment_ns - cell->opaque_ns;
+}
+
 /* Leaves of the segments what is the rank's own. Returns how much was not. */
 static int64_t take_activities(struct step_grid *grid, struct grid_row *row, uint32_t first,
 	const struct packed_step *head, struct row_filling *filling)
@@ -101,13 +130,31 @@ static int64_t take_activities(struct step_grid *grid, struct grid_row *row, uin
 
 	for (uint32_t p = 0; p < filling->count; p++) {
 		int64_t segment_ns = filling->times.own_ns[p];
-		int64_t own_ns = grid_repeat_activity(grid, row, first + p,
-			packed_before(head, first + p), packed_inside(head, first + p), segment_ns);
+		int64_t own_ns = take_activity(grid, row, first + p, packed_before(head, first + p),
+			packed_inside(head, first + p), segment_ns);
 
 		filling->times.own_ns[p] = own_ns;
 		others_ns += segment_ns - own_ns;
 	}
 	return others_ns;
+}
+
+/* The times of so many cells of a row, from a position on. */
+static void put_times(struct step_grid *grid, const struct grid_row *row, uint32_t first,
+	uint32_t count, const struct grid_times *times)
+{
+	int64_t *restrict arrival_ns = grid->arrival_ns, *restrict departure_ns =
+								 grid->departure_ns;
+	int64_t *restrict own_ns = grid->own_ns;
+	const uint32_t *places = &grid->places[row->first_cell + first];
+
+	for (uint32_t p = 0; p < count; p++) {
+		uint32_t at = places[p];
+
+		arrival_ns[at] = times->arrival_ns[p];
+		departure_ns[at] = times->departure_ns[p];
+		own_ns[at] = times->own_ns[p];
+	}
 }
 
 static void fill_cells(struct step_grid *grid, struct grid_row *row, const struct packed_step *head,
@@ -122,17 +169,40 @@ static void fill_cells(struct step_grid *grid, struct grid_row *row, const struc
 		filling->departed_ns = filling->parts[filling->count - 1].departure.value;
 		if (activities)
 			row->own_ns -= take_activities(grid, row, p, head, filling);
-		grid_repeat_cells(grid, row, p, filling->count, &filling->times);
+		put_times(grid, row, p, filling->count, &filling->times);
 	}
+}
+
+/* The sequence of the instance of a cell of a row that is first. */
+static void put_sequence(
+	struct step_grid *grid, const struct grid_row *row, uint32_t position, uint64_t sequence)
+{
+	uint32_t c = row->first_cell + position, i = grid->joins[c];
+
+	if (grid->instances[i].first_member == grid->places[c])
+		grid->instances[i].sequence = sequence;
+}
+
+static void begin_row(struct step_grid *grid, struct grid_row *row, int64_t start_ns,
+	int64_t clock_error_ns, bool hole, bool bare)
+{
+	grid->errors_moved |= row->clock_error_ns != clock_error_ns;
+	row->start_ns = start_ns;
+	row->clock_error_ns = clock_error_ns;
+	row->hole = hole;
+	row->bare = bare;
+	row->plain = true;
+	if (clock_error_ns > grid->clock_error_ns)
+		grid->clock_error_ns = clock_error_ns;
 }
 
 /* The same row with the times of this step. */
 static void fill_row(struct assembly *assembly, struct step_grid *grid, struct grid_row *row)
 {
-	const struct rank_entry *rank = &assembly->table->ranks[row->rank];
+	const struct rank_stream *rank = &assembly->streams->ranks[row->rank];
 	struct rank_scan *scan = &assembly->scans[row->rank];
-	const struct packed_step *head = rank_entry_at(rank, 0)->entry;
-	const struct clock_fit *fit = &assembly->table->hosts[rank->host].clock;
+	const struct packed_step *head = stream_at(rank, 0)->entry;
+	const struct clock_fit *fit = &assembly->streams->hosts[rank->host].clock;
 	struct row_filling filling;
 	struct host_ns start = assembly_row_start(rank, scan);
 	bool hole = rank->hole || scan->was_untimed || (head->flags & STEP_INCOMPLETE);
@@ -143,7 +213,7 @@ static void fill_row(struct assembly *assembly, struct step_grid *grid, struct g
 		(scan->departed_valid && !rank->hole ? scan->departed : head->start).value;
 	row->start_unknown = !scan->departed_valid;
 	bare = !hole && !row->start_unknown && head->activity_count == 0;
-	grid_repeat_row(grid, row, clock_line_to_job(&filling.clock, start).value,
+	begin_row(grid, row, clock_line_to_job(&filling.clock, start).value,
 		clock_fit_error_ns(fit), hole, bare);
 	scan->untimed = false;
 	row->host_to_job_ns = row->start_ns - start.value;
@@ -153,13 +223,46 @@ static void fill_row(struct assembly *assembly, struct step_grid *grid, struct g
 	row->end_ns = row->start_ns;
 	fill_cells(grid, row, head, !bare || !was_bare, &filling);
 	for (uint32_t p = 0; row->first && p < row->cell_count; p++)
-		grid_repeat_sequence(grid, row, p, packed_sequence(head, p));
+		put_sequence(grid, row, p, packed_sequence(head, p));
+}
+
+static void begin_grid(struct step_grid *grid)
+{
+	free(grid->scratch); /* of ordering */
+	grid->scratch = NULL;
+	grid->scratch_capacity = 0;
+	free(grid->times);
+	grid->times = NULL;
+	grid->time_capacity = 0;
+	grid->clock_error_ns = 0;
+	grid->sum_count = 0;
+	grid->last_sums = NULL;
+	grid->errors_moved = false;
+	grid->repeats++;
+	for (size_t i = 0; i < grid->instance_count; i++)
+		grid->instances[i].inside = false;
+}
+
+static void end_grid(struct step_grid *grid)
+{
+	for (size_t i = 0; i < grid->instance_count && grid->errors_moved; i++) {
+		struct grid_instance *instance = &grid->instances[i];
+		const struct grid_member *members = &grid->member_parts[instance->first_member];
+
+		instance->clock_error_ns = 0;
+		for (uint32_t m = 0; m < instance->member_count; m++) {
+			int64_t error_ns = grid->rows[members[m].row].clock_error_ns;
+
+			if (error_ns > instance->clock_error_ns)
+				instance->clock_error_ns = error_ns;
+		}
+	}
 }
 
 void assembly_repeat_grid(struct assembly *assembly, struct step_grid *grid)
 {
-	grid_repeat(grid);
+	begin_grid(grid);
 	for (size_t r = 0; r < grid->row_count; r++)
 		fill_row(assembly, grid, &grid->rows[r]);
-	grid_repeat_end(grid);
+	end_grid(grid);
 }

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "coordinator/assembly.h"
+#include "analysis/join/assembly.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "coordinator/assembly_internal.h"
+#include "analysis/join/assembly_internal.h"
 
-void assembly_init(struct assembly *assembly, struct rank_table *table)
+void assembly_init(struct assembly *assembly, struct rank_streams *streams)
 {
 	memset(assembly, 0, sizeof(*assembly));
-	assembly->table = table;
+	assembly->streams = streams;
 	assembly->oldest_ns = INT64_MAX;
 	assembly->newest_ns = INT64_MIN;
 	assembly->last_cut_ns = INT64_MIN;
@@ -23,14 +23,14 @@ void assembly_fini(struct assembly *assembly)
 }
 
 int64_t assembly_job_ns(
-	const struct assembly *assembly, const struct rank_entry *rank, struct host_ns time)
+	const struct assembly *assembly, const struct rank_stream *rank, struct host_ns time)
 {
-	return clock_fit_to_job(&assembly->table->hosts[rank->host].clock, time).value;
+	return clock_fit_to_job(&assembly->streams->hosts[rank->host].clock, time).value;
 }
 
 void assembly_note_entry(struct assembly *assembly, const struct packed_step *step)
 {
-	const struct rank_entry *rank = &assembly->table->ranks[step->rank];
+	const struct rank_stream *rank = &assembly->streams->ranks[step->rank];
 	int64_t start_ns = assembly_job_ns(assembly, rank, step->start);
 	int64_t end_ns = assembly_job_ns(assembly, rank, step->end);
 
@@ -42,7 +42,7 @@ void assembly_note_entry(struct assembly *assembly, const struct packed_step *st
 
 static int reserve_scans(struct assembly *assembly)
 {
-	size_t capacity = assembly->table->rank_capacity;
+	size_t capacity = assembly->streams->rank_capacity;
 
 	if (assembly->scan_capacity >= capacity)
 		return 0;
@@ -59,10 +59,10 @@ static int reserve_scans(struct assembly *assembly)
 /* Drops parts of a rank that came too late: their job step is over. */
 static void skip_old(struct assembly *assembly, uint32_t number)
 {
-	struct rank_entry *rank = &assembly->table->ranks[number];
+	struct rank_stream *rank = &assembly->streams->ranks[number];
 
 	while (rank->entry_count) {
-		const struct packed_step *entry = rank_entry_at(rank, 0)->entry;
+		const struct packed_step *entry = stream_at(rank, 0)->entry;
 
 		while (rank->part_head < entry->part_count &&
 			assembly_job_ns(assembly, rank, entry->times[rank->part_head].departure) <
@@ -80,14 +80,14 @@ static void skip_old(struct assembly *assembly, uint32_t number)
 
 int assembly_next(struct assembly *assembly, bool finish, struct step_grid *grid)
 {
-	struct rank_table *table = assembly->table;
+	struct rank_streams *streams = assembly->streams;
 	int error = reserve_scans(assembly);
 
 	if (error < 0)
 		return error;
 	if (assembly->newest_ns == INT64_MIN)
 		return 0;
-	if (table->known_count < table->world_size && !finish &&
+	if (streams->known_count < streams->world_size && !finish &&
 		assembly->newest_ns - assembly->oldest_ns < ASSEMBLY_LAG_NS)
 		return 0; /* the first steps wait for everyone */
 	assembly_fix_clock(assembly);
@@ -101,8 +101,8 @@ int assembly_next(struct assembly *assembly, bool finish, struct step_grid *grid
 			assembly, grid); /* the first bounds of a host: use them now */
 	if (error < 0)
 		return error;
-	const struct rank_entry *leader = &table->ranks[assembly->cut.rank];
-	const struct packed_step *entry = rank_entry_at(leader, assembly->cut.entry)->entry;
+	const struct rank_stream *leader = &streams->ranks[assembly->cut.rank];
+	const struct packed_step *entry = stream_at(leader, assembly->cut.entry)->entry;
 
 	grid->number = assembly->next_number++;
 	grid->flags = entry->flags;
@@ -111,15 +111,15 @@ int assembly_next(struct assembly *assembly, bool finish, struct step_grid *grid
 	grid->start_ns =
 		assembly->last_cut_ns != INT64_MIN
 			? assembly->last_cut_ns
-			: assembly_job_ns(assembly, leader, rank_entry_at(leader, 0)->entry->start);
+			: assembly_job_ns(assembly, leader, stream_at(leader, 0)->entry->start);
 	return 1;
 }
 
 /* The head entry's parts below end are done. */
 static void take_parts(struct assembly *assembly, uint32_t number, size_t end)
 {
-	const struct rank_entry *rank = &assembly->table->ranks[number];
-	const struct packed_step *head = rank_entry_at(rank, 0)->entry;
+	const struct rank_stream *rank = &assembly->streams->ranks[number];
+	const struct packed_step *head = stream_at(rank, 0)->entry;
 	struct rank_scan *scan = &assembly->scans[number];
 
 	if (!(head->part_flags & (PART_ENQUEUE_ONLY | PART_SEQUENCE_RELATIVE))) {
@@ -144,9 +144,9 @@ static void take_parts(struct assembly *assembly, uint32_t number, size_t end)
 /* All of the head entry is done. */
 static void end_entry(struct assembly *assembly, uint32_t number)
 {
-	struct rank_entry *rank = &assembly->table->ranks[number];
+	struct rank_stream *rank = &assembly->streams->ranks[number];
 
-	if (rank_entry_at(rank, 0)->entry->flags & STEP_INCOMPLETE)
+	if (stream_at(rank, 0)->entry->flags & STEP_INCOMPLETE)
 		assembly->scans[number].departed_valid = false; /* its last part may be lost */
 	assembly_pop(assembly, rank);
 }
@@ -154,18 +154,18 @@ static void end_entry(struct assembly *assembly, uint32_t number)
 /* Moves one rank's stream past the cut. */
 static void advance_rank(struct assembly *assembly, uint32_t number)
 {
-	struct rank_entry *rank = &assembly->table->ranks[number];
+	struct rank_stream *rank = &assembly->streams->ranks[number];
 	struct rank_scan *scan = &assembly->scans[number];
 
 	if (scan->found) {
 		for (; scan->at.entry > 0 && rank->entry_count; scan->at.entry--) {
-			take_parts(assembly, number, rank_entry_at(rank, 0)->entry->part_count);
+			take_parts(assembly, number, stream_at(rank, 0)->entry->part_count);
 			end_entry(assembly, number);
 		}
 		if (rank->entry_count) {
 			take_parts(assembly, number, scan->at.part);
 			rank->part_head = scan->at.part;
-			if (rank->part_head == rank_entry_at(rank, 0)->entry->part_count)
+			if (rank->part_head == stream_at(rank, 0)->entry->part_count)
 				end_entry(assembly, number);
 		}
 		rank->hole = false;
@@ -178,8 +178,6 @@ static void advance_rank(struct assembly *assembly, uint32_t number)
 		.counted = scan->counted,
 		.counted_from = scan->counted_from,
 		.ahead = scan->ahead,
-		.placed_ns = scan->placed_ns,
-		.own_step_ns = scan->own_step_ns,
 		.at.part = rank->entry_count ? rank->part_head : 0};
 }
 
@@ -187,11 +185,11 @@ void assembly_advance(struct assembly *assembly)
 {
 	assembly->last_cut_ns = assembly->cut.time_ns;
 	assembly->cut_given = assembly->scans[assembly->cut.rank].at.entry == assembly->cut.entry;
-	for (uint32_t r = 0; r < assembly->table->end; r++) {
-		if (assembly->table->ranks[r].known)
+	for (uint32_t r = 0; r < assembly->streams->end; r++) {
+		if (assembly->streams->ranks[r].known)
 			advance_rank(assembly, r);
 	}
-	for (uint32_t r = 0; r < assembly->table->end; r++)
+	for (uint32_t r = 0; r < assembly->streams->end; r++)
 		assembly_find_shifts(assembly, r);
 	assembly->cut.valid = false;
 	assembly->ready_rank = 0;

@@ -7,11 +7,11 @@
  * is handed out when every live rank has delivered it, or when one is too far behind. Also
  * keeps the hosts' clocks fitted and the sequence shifts of attached ranks. One thread.
  */
-#ifndef SLOWRANK_COORDINATOR_ASSEMBLY_H
-#define SLOWRANK_COORDINATOR_ASSEMBLY_H
+#ifndef SLOWRANK_ANALYSIS_JOIN_ASSEMBLY_H
+#define SLOWRANK_ANALYSIS_JOIN_ASSEMBLY_H
 
 #include "analysis/join/align.h"
-#include "coordinator/rank_table.h"
+#include "analysis/join/stream.h"
 
 /* Where a rank's stream is cut: parts before (entry, part) belong to the step. */
 struct stream_position {
@@ -26,9 +26,8 @@ struct rank_scan {
 	/* In so many cuts in a row, its place lay as many entries ahead (modulo 2^64) of a leader's. */
 	uint32_t counted, counted_from;
 	uint64_t ahead;
-	int64_t placed_ns, own_step_ns; /* when its last place was; since the one before */
-	uint64_t raises;		/* of the assembly, when it was looked at last */
-	bool departed_valid;		/* departed: when its last blocking part ended */
+	uint64_t raises;     /* of the assembly, when it was looked at last */
+	bool departed_valid; /* departed: when its last blocking part ended */
 	struct host_ns departed;
 	bool untimed, was_untimed; /* no part of this step, of the one before, has times */
 };
@@ -44,7 +43,7 @@ struct communicator_entry {
 };
 
 struct assembly {
-	struct rank_table *table;
+	struct rank_streams *streams;
 	struct rank_scan *scans; /* by rank */
 	size_t scan_capacity;
 	struct communicator_entry *communicators; /* hash table, id 0 = free */
@@ -77,7 +76,7 @@ struct assembly {
 	} cut;
 };
 
-void assembly_init(struct assembly *assembly, struct rank_table *table);
+void assembly_init(struct assembly *assembly, struct rank_streams *streams);
 void assembly_fini(struct assembly *assembly);
 
 /* To be called for each entry that was queued, and for each communicator announced. */
@@ -92,7 +91,7 @@ int assembly_note_communicator(struct assembly *assembly, uint64_t id, uint32_t 
 int assembly_next(struct assembly *assembly, bool finish, struct step_grid *grid)
 	__attribute__((warn_unused_result));
 /* Bounds a host's clock by the stamps of one batch. */
-void assembly_take_stamps(struct clock_fit *clock, const struct held_stamps *stamps);
+void assembly_take_stamps(struct clock_fit *clock, const struct stream_stamps *stamps);
 /* The job's clock when the coordinator's showed `received`, by the stamps so far. */
 struct job_ns assembly_job_now(const struct assembly *assembly, struct job_ns received);
 /* Drops what the last step used. */

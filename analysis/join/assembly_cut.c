@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "coordinator/assembly_internal.h"
+#include "analysis/join/assembly_internal.h"
 
 static size_t communicator_slot(const struct assembly *assembly, uint64_t id)
 {
@@ -89,7 +89,7 @@ int assembly_note_communicator(struct assembly *assembly, uint64_t id, uint32_t 
 }
 
 /* Up to when a rank was heard of; one that has said nothing yet is as late as the first data is old. */
-static int64_t heard_of_ns(const struct assembly *assembly, const struct rank_entry *rank)
+static int64_t heard_of_ns(const struct assembly *assembly, const struct rank_stream *rank)
 {
 	return rank->newest.value ? assembly_job_ns(assembly, rank, rank->newest)
 				  : assembly->oldest_ns;
@@ -98,10 +98,11 @@ static int64_t heard_of_ns(const struct assembly *assembly, const struct rank_en
 /* Some rank has so many entries waiting that one without any is behind, not just about to come. */
 static bool others_far_ahead(const struct assembly *assembly)
 {
-	const struct rank_table *table = assembly->table;
+	const struct rank_streams *streams = assembly->streams;
 
-	for (uint32_t r = 0; r < table->end; r++) {
-		if (table->ranks[r].known && table->ranks[r].entry_count >= ASSEMBLY_LAG_ENTRIES)
+	for (uint32_t r = 0; r < streams->end; r++) {
+		if (streams->ranks[r].known &&
+			streams->ranks[r].entry_count >= ASSEMBLY_LAG_ENTRIES)
 			return true;
 	}
 	return false;
@@ -110,10 +111,10 @@ static bool others_far_ahead(const struct assembly *assembly)
 /* The lowest rank that delivers. */
 static bool choose_leader(struct assembly *assembly, bool finish, uint32_t *leader)
 {
-	struct rank_table *table = assembly->table;
+	struct rank_streams *streams = assembly->streams;
 
-	for (uint32_t r = 0; r < table->end; r++) {
-		struct rank_entry *rank = &table->ranks[r];
+	for (uint32_t r = 0; r < streams->end; r++) {
+		struct rank_stream *rank = &streams->ranks[r];
 
 		if (!rank->known || rank->host == UINT32_MAX || rank->lagging ||
 			(rank->entry_count == 0 && (rank->exited || finish)))
@@ -135,7 +136,7 @@ static uint64_t cut_merit(
 	struct assembly *assembly, uint32_t number, const struct packed_step *entry, size_t part)
 {
 	const struct part_kind *kind = packed_kind(entry, part);
-	struct rank_entry *rank = &assembly->table->ranks[number];
+	struct rank_stream *rank = &assembly->streams->ranks[number];
 	struct communicator_entry *shared = assembly_communicator(assembly, kind->communicator_id);
 	struct rank_communicator *own;
 	uint64_t sequence, size;
@@ -144,7 +145,7 @@ static uint64_t cut_merit(
 		operation_waits_for(kind->operation) == WAITS_FOR_NOBODY ||
 		!assembly_sequence(assembly, number, entry, part, &sequence))
 		return 0;
-	own = rank_entry_communicator(rank, kind->communicator_id);
+	own = stream_communicator(rank, kind->communicator_id);
 	size = own && own->size ? own->size : shared ? shared->member_count : 0;
 	if (size < 2)
 		return 0;
@@ -154,8 +155,8 @@ static uint64_t cut_merit(
 
 static void cut_at_end_of(struct assembly *assembly, uint32_t number, size_t e)
 {
-	const struct rank_entry *rank = &assembly->table->ranks[number];
-	const struct packed_step *entry = rank_entry_at(rank, e)->entry;
+	const struct rank_stream *rank = &assembly->streams->ranks[number];
+	const struct packed_step *entry = stream_at(rank, e)->entry;
 
 	assembly->cut.by_time = true;
 	assembly->cut.entry = e;
@@ -182,8 +183,8 @@ bool assembly_best_part(struct assembly *assembly, uint32_t number, const struct
 
 static bool cut_in_entry(struct assembly *assembly, uint32_t number, size_t e, bool *blocking)
 {
-	const struct rank_entry *rank = &assembly->table->ranks[number];
-	const struct packed_step *entry = rank_entry_at(rank, e)->entry;
+	const struct rank_stream *rank = &assembly->streams->ranks[number];
+	const struct packed_step *entry = stream_at(rank, e)->entry;
 	size_t best;
 
 	if (!assembly_best_part(
@@ -201,10 +202,10 @@ static bool cut_in_entry(struct assembly *assembly, uint32_t number, size_t e, b
 /* What a new leader has left of a step that was handed out is no step of its own. */
 static void drop_begun(struct assembly *assembly, uint32_t number)
 {
-	struct rank_entry *rank = &assembly->table->ranks[number];
+	struct rank_stream *rank = &assembly->streams->ranks[number];
 
 	while (rank->entry_count && assembly->last_cut_ns != INT64_MIN) {
-		const struct packed_step *entry = rank_entry_at(rank, 0)->entry;
+		const struct packed_step *entry = stream_at(rank, 0)->entry;
 		int64_t start_ns = assembly_job_ns(assembly, rank, entry->start);
 		int64_t end_ns = assembly_job_ns(assembly, rank, entry->end);
 
@@ -222,14 +223,15 @@ bool assembly_choose_cut(struct assembly *assembly, bool finish)
 
 	if (!choose_leader(assembly, finish, &leader))
 		return false;
-	const struct rank_entry *rank = &assembly->table->ranks[leader];
+	const struct rank_stream *rank = &assembly->streams->ranks[leader];
 
 	if (leader != assembly->leader)
 		drop_begun(assembly, leader);
 	/* Where there is nobody to meet, each entry is a step. */
-	size_t merged_max = assembly->table->world_size == 1 && assembly->table->known_count == 1
-				    ? 1
-				    : MERGED_ENTRIES_MAX;
+	size_t merged_max =
+		assembly->streams->world_size == 1 && assembly->streams->known_count == 1
+			? 1
+			: MERGED_ENTRIES_MAX;
 	/*
 	 * An entry gives one cut: what follows it there belongs to the next step. Not where others took the leader
 	 * on into an entry whose own cut is still to come.
@@ -238,7 +240,7 @@ bool assembly_choose_cut(struct assembly *assembly, bool finish)
 
 	assembly->leader = leader;
 	for (size_t e = first; e < rank->entry_count; e++) {
-		const struct packed_step *entry = rank_entry_at(rank, e)->entry;
+		const struct packed_step *entry = stream_at(rank, e)->entry;
 		bool blocking = false;
 		bool found = cut_in_entry(assembly, leader, e, &blocking);
 

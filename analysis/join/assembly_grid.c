@@ -4,13 +4,13 @@
  */
 #include <errno.h>
 
-#include "coordinator/assembly_internal.h"
+#include "analysis/join/assembly_internal.h"
 
 /* A row on its way into the grid: what lies between the parts that are added. */
 struct row_builder {
 	struct assembly *assembly;
 	struct step_grid *grid;
-	struct rank_entry *rank;
+	struct rank_stream *rank;
 	const struct clock_fit *clock;
 	uint32_t number;
 	struct host_ns departed; /* from the last part */
@@ -28,7 +28,7 @@ static void find_communicator(struct row_builder *builder, const struct packed_s
 	if (!id || !assembly_sequence(
 			   builder->assembly, builder->number, entry, part, &added->sequence))
 		return;
-	communicator = rank_entry_communicator(builder->rank, id);
+	communicator = stream_communicator(builder->rank, id);
 	if (!communicator)
 		return;
 	added->joined = true;
@@ -75,13 +75,13 @@ static int add_part(struct row_builder *builder, const struct packed_step *entry
 
 static int add_parts(struct assembly *assembly, uint32_t number, struct step_grid *grid)
 {
-	struct rank_entry *rank = &assembly->table->ranks[number];
+	struct rank_stream *rank = &assembly->streams->ranks[number];
 	struct rank_scan *scan = &assembly->scans[number];
 	struct row_builder builder = {
 		.assembly = assembly,
 		.grid = grid,
 		.rank = rank,
-		.clock = &assembly->table->hosts[rank->host].clock,
+		.clock = &assembly->streams->hosts[rank->host].clock,
 		.number = number,
 		.departed = scan->departed,
 		.before = &activity_none,
@@ -91,7 +91,7 @@ static int add_parts(struct assembly *assembly, uint32_t number, struct step_gri
 	size_t at = rank->part_head;
 
 	for (size_t e = 0; e < rank->entry_count && e <= scan->at.entry; e++, at = 0) {
-		const struct packed_step *entry = rank_entry_at(rank, e)->entry;
+		const struct packed_step *entry = stream_at(rank, e)->entry;
 		size_t end = e < scan->at.entry ? entry->part_count : scan->at.part;
 
 		hole |= end > at && (entry->flags & STEP_INCOMPLETE);
@@ -118,24 +118,24 @@ static int add_parts(struct assembly *assembly, uint32_t number, struct step_gri
 
 bool assembly_has_row(const struct assembly *assembly, uint32_t r)
 {
-	const struct rank_entry *rank = &assembly->table->ranks[r];
+	const struct rank_stream *rank = &assembly->streams->ranks[r];
 
 	return rank->known && assembly->scans[r].found && rank->entry_count > 0;
 }
 
 uint64_t assembly_layout_of(const struct assembly *assembly, uint32_t r)
 {
-	const struct rank_entry *rank = &assembly->table->ranks[r];
-	const struct packed_step *head = rank_entry_at(rank, 0)->entry;
+	const struct rank_stream *rank = &assembly->streams->ranks[r];
+	const struct packed_step *head = stream_at(rank, 0)->entry;
 	struct stream_position at = assembly->scans[r].at;
 	bool whole = at.entry == 0 ? at.part == head->part_count : at.entry == 1 && at.part == 0;
 
 	return whole && rank->part_head == 0 ? head->layout : 0;
 }
 
-struct host_ns assembly_row_start(const struct rank_entry *rank, const struct rank_scan *scan)
+struct host_ns assembly_row_start(const struct rank_stream *rank, const struct rank_scan *scan)
 {
-	const struct packed_step *head = rank_entry_at(rank, 0)->entry;
+	const struct packed_step *head = stream_at(rank, 0)->entry;
 	struct host_ns start =
 		rank->part_head ? head->times[rank->part_head - 1].departure : head->start;
 
@@ -147,8 +147,8 @@ struct host_ns assembly_row_start(const struct rank_entry *rank, const struct ra
 
 static int add_row(struct assembly *assembly, uint32_t r, struct step_grid *grid)
 {
-	const struct rank_entry *rank = &assembly->table->ranks[r];
-	const struct clock_fit *clock = &assembly->table->hosts[rank->host].clock;
+	const struct rank_stream *rank = &assembly->streams->ranks[r];
+	const struct clock_fit *clock = &assembly->streams->hosts[rank->host].clock;
 	struct host_ns start = assembly_row_start(rank, &assembly->scans[r]);
 	int error = grid_add_row(grid, r, rank->host, clock_fit_to_job(clock, start).value,
 		clock_fit_error_ns(clock));
@@ -164,7 +164,7 @@ static int add_row(struct assembly *assembly, uint32_t r, struct step_grid *grid
 
 int assembly_build_grid(struct assembly *assembly, struct step_grid *grid)
 {
-	const struct rank_table *table = assembly->table;
+	const struct rank_streams *streams = assembly->streams;
 	int error = 0;
 
 	if (assembly_grid_repeats(assembly, grid)) {
@@ -172,7 +172,7 @@ int assembly_build_grid(struct assembly *assembly, struct step_grid *grid)
 		return 0;
 	}
 	grid_clear(grid);
-	for (uint32_t r = 0; r < table->end && error == 0; r++) {
+	for (uint32_t r = 0; r < streams->end && error == 0; r++) {
 		if (assembly_has_row(assembly, r))
 			error = add_row(assembly, r, grid);
 	}

@@ -6,7 +6,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "coordinator/assembly_internal.h"
+#include "analysis/join/assembly_internal.h"
 
 enum {
 	HISTORIES_MAX = 16, /* of one rank: communicators that are joined at a time */
@@ -21,7 +21,7 @@ struct shift_history {
 };
 
 static struct shift_history *history_of(
-	struct rank_entry *rank, struct rank_communicator *communicator)
+	struct rank_stream *rank, struct rank_communicator *communicator)
 {
 	if (communicator->history || rank->history_count == HISTORIES_MAX)
 		return communicator->history;
@@ -36,15 +36,14 @@ static struct shift_history *history_of(
 void assembly_remember(struct assembly *assembly, uint32_t number, const struct part_kind *kind,
 	const struct packed_times *times, uint64_t sequence)
 {
-	struct rank_entry *rank = &assembly->table->ranks[number];
+	struct rank_stream *rank = &assembly->streams->ranks[number];
 
 	if (!(kind->flags & PART_SEQUENCE_RELATIVE) || (kind->flags & PART_ENQUEUE_ONLY) ||
 		!kind->communicator_id || operation_waits_for(kind->operation) != WAITS_FOR_ALL)
 		return;
 	const struct communicator_entry *shared =
 		assembly_communicator(assembly, kind->communicator_id);
-	struct rank_communicator *communicator =
-		rank_entry_communicator(rank, kind->communicator_id);
+	struct rank_communicator *communicator = stream_communicator(rank, kind->communicator_id);
 
 	/* The reference is remembered as long as others may have to find their place in it. */
 	if (!shared || !communicator || (communicator->shift.known && shared->first_rank != number))
@@ -65,7 +64,7 @@ void assembly_remember(struct assembly *assembly, uint32_t number, const struct 
 }
 
 /* In order of sequence, on the job's clock. */
-static size_t copy_history(const struct assembly *assembly, const struct rank_entry *rank,
+static size_t copy_history(const struct assembly *assembly, const struct rank_stream *rank,
 	const struct shift_history *history, struct shift_part *parts)
 {
 	size_t first = history->next + SEQUENCE_SHIFT_PARTS_MAX - history->count;
@@ -81,17 +80,17 @@ static size_t copy_history(const struct assembly *assembly, const struct rank_en
 }
 
 static void find_shift(
-	struct assembly *assembly, struct rank_entry *rank, struct rank_communicator *communicator)
+	struct assembly *assembly, struct rank_stream *rank, struct rank_communicator *communicator)
 {
-	const struct rank_table *table = assembly->table;
+	const struct rank_streams *streams = assembly->streams;
 	const struct communicator_entry *shared = assembly_communicator(assembly, communicator->id);
 	struct shift_part reference[SEQUENCE_SHIFT_PARTS_MAX], own[SEQUENCE_SHIFT_PARTS_MAX];
 	struct shift_history *history = communicator->history;
 
 	if (!shared || history->news < history->wanted_news)
 		return;
-	struct rank_entry *first = &table->ranks[shared->first_rank];
-	struct rank_communicator *counted = rank_entry_communicator(first, communicator->id);
+	struct rank_stream *first = &streams->ranks[shared->first_rank];
+	struct rank_communicator *counted = stream_communicator(first, communicator->id);
 
 	if (first == rank || !counted || !counted->history)
 		return;
@@ -101,8 +100,8 @@ static void find_shift(
 	int64_t tolerance_ns =
 		rank->host == first->host
 			? 0
-			: clock_fit_error_ns(&table->hosts[rank->host].clock) +
-				  clock_fit_error_ns(&table->hosts[first->host].clock);
+			: clock_fit_error_ns(&streams->hosts[rank->host].clock) +
+				  clock_fit_error_ns(&streams->hosts[first->host].clock);
 	size_t reference_count = copy_history(assembly, first, counted->history, reference);
 	size_t own_count = copy_history(assembly, rank, history, own);
 	int64_t shift;
@@ -118,11 +117,11 @@ static void find_shift(
 
 void assembly_find_shifts(struct assembly *assembly, uint32_t number)
 {
-	struct rank_entry *rank = &assembly->table->ranks[number];
+	struct rank_stream *rank = &assembly->streams->ranks[number];
 
-	for (size_t i = 0; rank->history_count && i < rank->communicator_count; i++) {
-		if (rank->communicators[i].history)
-			find_shift(assembly, rank, &rank->communicators[i]);
+	for (size_t i = 0; rank->history_count && i < rank->communicators.count; i++) {
+		if (rank->communicators.items[i].history)
+			find_shift(assembly, rank, &rank->communicators.items[i]);
 	}
 }
 
@@ -130,7 +129,7 @@ bool assembly_shifted_sequence(struct assembly *assembly, uint32_t number,
 	const struct part_kind *kind, uint64_t *sequence)
 {
 	struct rank_communicator *communicator =
-		rank_entry_communicator(&assembly->table->ranks[number], kind->communicator_id);
+		stream_communicator(&assembly->streams->ranks[number], kind->communicator_id);
 	const struct communicator_entry *shared =
 		assembly_communicator(assembly, kind->communicator_id);
 

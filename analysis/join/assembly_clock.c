@@ -2,9 +2,9 @@
 /* Fitting the hosts' clocks to the job's from the instances of a step; see docs/clocks.md. */
 #include <stdlib.h>
 
-#include "coordinator/assembly_internal.h"
+#include "analysis/join/assembly_internal.h"
 
-void assembly_take_stamps(struct clock_fit *clock, const struct held_stamps *stamps)
+void assembly_take_stamps(struct clock_fit *clock, const struct stream_stamps *stamps)
 {
 	if (stamps->sent.value)
 		clock_fit_request(clock, stamps->sent, stamps->received);
@@ -14,29 +14,29 @@ void assembly_take_stamps(struct clock_fit *clock, const struct held_stamps *sta
 	clock_fit_reply(clock, stamps->previous_reply_sent, stamps->previous_reply_received);
 }
 
-void assembly_pop(struct assembly *assembly, struct rank_entry *rank)
+void assembly_pop(struct assembly *assembly, struct rank_stream *rank)
 {
-	struct held_steps *held = rank_entry_at(rank, 0)->held;
+	struct stream_batch *batch = stream_at(rank, 0)->batch;
 
-	if (held->stamps.pending)
-		assembly_take_stamps(&assembly->table->hosts[rank->host].clock, &held->stamps);
-	held->stamps.pending = false;
-	rank_entry_pop(rank);
+	if (batch->stamps.pending)
+		assembly_take_stamps(&assembly->streams->hosts[rank->host].clock, &batch->stamps);
+	batch->stamps.pending = false;
+	stream_pop(rank);
 }
 
 /*
  * Where the clocks lie until instances tell: by the first batch that announces the lowest rank of each
  * host, whichever came first.
  */
-static void start_clocks(struct rank_table *table)
+static void start_clocks(struct rank_streams *streams)
 {
-	for (uint32_t r = table->end; r-- > 0;) {
-		const struct rank_entry *rank = &table->ranks[r];
+	for (uint32_t r = streams->end; r-- > 0;) {
+		const struct rank_stream *rank = &streams->ranks[r];
 		struct clock_fit *clock;
 
 		if (!rank->known || rank->host == UINT32_MAX || !rank->stamp.valid)
 			continue;
-		clock = &table->hosts[rank->host].clock;
+		clock = &streams->hosts[rank->host].clock;
 		clock_fit_init(clock);
 		clock_fit_request(clock, rank->stamp.sent,
 			(struct job_ns){rank->stamp.sent.value + rank->stamp.high_ns});
@@ -50,19 +50,19 @@ static void start_clocks(struct rank_table *table)
  */
 void assembly_fix_clock(struct assembly *assembly)
 {
-	struct rank_table *table = assembly->table;
+	struct rank_streams *streams = assembly->streams;
 
 	if (assembly->clock_fixed)
 		return;
-	start_clocks(table);
-	for (uint32_t r = 0; r < table->end && !assembly->clock_fixed; r++) {
-		const struct rank_entry *rank = &table->ranks[r];
+	start_clocks(streams);
+	for (uint32_t r = 0; r < streams->end && !assembly->clock_fixed; r++) {
+		const struct rank_stream *rank = &streams->ranks[r];
 		struct clock_fit *clock;
 		int64_t offset_ns;
 
 		if (!rank->known || rank->host == UINT32_MAX)
 			continue;
-		clock = &table->hosts[rank->host].clock;
+		clock = &streams->hosts[rank->host].clock;
 		offset_ns = rank->stamp.valid ? rank->stamp.high_ns : clock->offset_ns;
 		if (rank->stamp.valid && offset_ns >= 0 && offset_ns < SAME_CLOCK_NS)
 			offset_ns = 0; /* the coordinator's own host */
@@ -81,7 +81,7 @@ struct job_ns assembly_job_now(const struct assembly *assembly, struct job_ns re
 
 	if (!assembly->clock_fixed)
 		return received;
-	clock = &assembly->table->hosts[assembly->reference_host].clock;
+	clock = &assembly->streams->hosts[assembly->reference_host].clock;
 	if (!clock->has_high)
 		return received;
 	int64_t best_ns = clock->has_low ? clock->low_ns + (clock->high_ns - clock->low_ns) / 2
@@ -105,7 +105,7 @@ struct host_run {
 
 /* The fits of a grid's times, by host, and the hosts of one instance. */
 struct clock_fitting {
-	struct rank_table *table;
+	struct rank_streams *streams;
 	const struct step_grid *grid;
 	struct clock_line *lines;
 	struct host_ends *ends;
@@ -193,13 +193,13 @@ static struct host_ends nearest_ends(
 	*level = UINT32_MAX;
 	*error_ns = 0;
 	for (size_t i = 0; i < fitting->present_count; i++) {
-		const struct host_entry *host = &fitting->table->hosts[fitting->present[i]];
+		const struct host_entry *host = &fitting->streams->hosts[fitting->present[i]];
 
 		if (tied(host) && host->clock_level < *level)
 			*level = host->clock_level;
 	}
 	for (size_t i = 0; i < fitting->present_count && *level != UINT32_MAX; i++) {
-		const struct host_entry *host = &fitting->table->hosts[fitting->present[i]];
+		const struct host_entry *host = &fitting->streams->hosts[fitting->present[i]];
 		const struct host_ends *ends = &fitting->ends[fitting->present[i]];
 		int64_t host_error_ns = clock_fit_error_ns(&host->clock);
 
@@ -247,7 +247,7 @@ static bool fit_by_instance(struct clock_fitting *fitting, const struct grid_ins
 	for (size_t i = 0; nearest.present && i < fitting->present_count; i++) {
 		uint32_t h = fitting->present[i];
 
-		first |= bound_host(&fitting->table->hosts[h], &fitting->lines[h],
+		first |= bound_host(&fitting->streams->hosts[h], &fitting->lines[h],
 			&fitting->ends[h], &nearest, level, error_ns);
 	}
 	return first;
@@ -255,9 +255,9 @@ static bool fit_by_instance(struct clock_fitting *fitting, const struct grid_ins
 
 bool assembly_fit_clocks(struct assembly *assembly, const struct step_grid *grid)
 {
-	struct rank_table *table = assembly->table;
-	size_t count = table->host_count;
-	struct clock_fitting fitting = {.table = table, .grid = grid};
+	struct rank_streams *streams = assembly->streams;
+	size_t count = streams->host_count;
+	struct clock_fitting fitting = {.streams = streams, .grid = grid};
 	bool first = false;
 
 	if (count < 2)
@@ -269,7 +269,7 @@ bool assembly_fit_clocks(struct assembly *assembly, const struct step_grid *grid
 	if (!fitting.lines || !fitting.ends || !fitting.present || !fitting.runs)
 		goto done; /* the clocks keep their fit; the next step tries again */
 	for (size_t h = 0; h < count; h++)
-		fitting.lines[h] = clock_fit_line(&table->hosts[h].clock);
+		fitting.lines[h] = clock_fit_line(&streams->hosts[h].clock);
 	for (size_t o = 0; o < grid->order_count; o++) {
 		const struct grid_instance *instance = &grid->instances[grid->order[o]];
 

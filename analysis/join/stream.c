@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "analysis/join/stream.h"
+
+#include <stdlib.h>
+
+void stream_batch_unref(struct stream_batch *batch)
+{
+	if (--batch->references == 0)
+		free(batch);
+}
+
+void stream_fini(struct rank_stream *rank)
+{
+	while (rank->entry_count)
+		stream_pop(rank);
+	free(rank->entries);
+	for (size_t c = 0; c < rank->communicators.count; c++)
+		free(rank->communicators.items[c].history);
+	free(rank->communicators.items);
+	free(rank->channels.items);
+}
+
+void stream_pop(struct rank_stream *rank)
+{
+	const struct stream_entry *head = stream_at(rank, 0);
+
+	if (head->entry->end.value > rank->done.value)
+		rank->done = head->entry->end;
+	stream_batch_unref(head->batch);
+	rank->entry_head = (rank->entry_head + 1) & (rank->entry_capacity - 1);
+	rank->entry_count--;
+	rank->part_head = 0;
+}
+
+const struct rank_communicator *communicator_list_find(
+	const struct communicator_list *list, uint64_t id)
+{
+	for (size_t i = 0; i < list->count; i++) {
+		if (list->items[i].id == id)
+			return &list->items[i];
+	}
+	return NULL;
+}
+
+struct rank_communicator *communicator_list_add(
+	struct communicator_list *list, uint64_t id, size_t count_max)
+{
+	const struct rank_communicator *known = communicator_list_find(list, id);
+
+	list->last = known ? (size_t)(known - list->items) : list->count;
+	if (known)
+		return &list->items[list->last];
+	if (list->count == count_max)
+		return NULL;
+	if (list->count == list->capacity) {
+		size_t capacity = list->capacity ? list->capacity * 2 : 1;
+		struct rank_communicator *grown = realloc(list->items, capacity * sizeof(*grown));
+
+		if (!grown)
+			return NULL;
+		list->items = grown;
+		list->capacity = capacity;
+	}
+	list->items[list->count] =
+		(struct rank_communicator){.id = id, .own_index = STEP_RANK_UNKNOWN};
+	return &list->items[list->count++];
+}

@@ -149,6 +149,36 @@
 #define BESIDE_ONE_RANK_MAX 16
 #define BESIDE_OTHER_RANK 2
 
+/*
+ * scale: what most decisions are made of. Thresholds that no record and no simulated job tells apart from one of these are that one, so that
+ * few numbers decide, and each on many jobs.
+ */
+
+/* Shares of a whole. */
+#define NEXT_TO_NOTHING                                                                            \
+	0.1 /* what is below is as good as none; machines of one kind differ by so much */
+#define PART_SHARE 0.3	/* enough to account for something, beside other reasons */
+#define HALF_SHARE 0.5	/* the larger part; or so near to the largest that it is of its kind */
+#define MOST_SHARE 0.75 /* most of it */
+#define NEARLY_ALL 0.9	/* all but for noise */
+/* Times. */
+#define CLEARLY_MORE 1.25 /* healthy ones of a kind hardly differ by it */
+#define HALF_AS_MUCH 1.5  /* and half as much again */
+#define MANY_TIMES 4.0	  /* counters grow in healthy times, too */
+/* Counts: of blocks, steps, samples, ranks. */
+#define SEEN_MIN 3 /* one or two may have any reason */
+#define FEW 4 /* of fewer, nothing says which is unlike the others; of so many a median is one */
+#define SOME (2 * FEW)		 /* the latest: what is so now */
+#define ENOUGH (2 * SOME)	 /* that what is usual is known well */
+#define LONG_ENOUGH (2 * ENOUGH) /* that its noise is known, too */
+#define MANY (2 * LONG_ENOUGH)	 /* more of them tell no more */
+/* Time, in ns. */
+/*
+ * Between two samples that nobody asked for. So well it is known when something began; blocks that are
+ * longer are one long step, whose parts are no rate; and looks more often than this see nothing new.
+ */
+#define SAMPLE_NS INT64_C(1000000000)
+
 /* attribute: whose time delayed whom. */
 
 /*
@@ -163,65 +193,63 @@
  */
 #define MINOR_FAULT_AROUND_NS 400
 /* Members, of which one may be missing: parts get lost, hardly ever those of the last to come. */
-#define MEMBERS_PER_MISSING 64
+#define MEMBERS_PER_MISSING MANY
 /* Steps after which a rank that had peers in each is one without. */
 #define PEERS_MEMORY 64
 /* A receiver saw how long its message was on its way when it waited for this part of it. */
-#define MESSAGE_SEEN 8
+#define MESSAGE_SEEN SOME
 
 /*
  * detect: when a change is a change. A block is the unit of time; levels are shares of the job's time.
  */
 
-#define BLOCK_NS 200000000 /* shorter steps are judged together: two usual quota periods */
-#define WARM_UP_BLOCKS 10  /* before the first alarm: the noise must be known */
-#define PAST_BLOCKS 32	   /* kept per series, to know its noise */
-#define DOUBTFUL_BLOCKS 8  /* that may be a fault's */
-#define QUIET_BLOCKS 16	   /* of which the usual step, and the usual time of a transfer, is known */
-#define USUAL_MEMORY 64	   /* blocks; of what is usual for a rank */
-#define SLOW_MEAN 16	   /* values that a slow mean remembers: of what is usual for a rank */
-#define QUICK_MEAN 4	   /* the same, of what is so now */
-#define STEP_HISTORY 256   /* steps in which an onset is looked for */
-/* The larger part of something; or so near to the largest that it is of its kind. */
-#define HALF_SHARE 0.5
-/* Most of it: of the ranks that are sampled, of the lateness that one rank explains, of a verdict's level. */
-#define MOST_SHARE 0.75
-#define SEEN_MIN 3	/* packets lost, steps hit, slow requests: one or two may have any reason */
-#define RANKS_ENOUGH 64 /* of more, a sample of the ranks, or of the steps, tells as much: */
-#define STEPS_SAMPLED 4 /* one step in so many */
-#define QUICK_BLOCKS_MIN 3	 /* of a run that is told at once */
-#define SLOW_BLOCKS_MIN 8	 /* of one that is small, rare or slow to come */
-#define LASTING_BLOCKS 4	 /* loud ones, of what programs do by themselves for a moment */
-#define SLOW_RUN_BLOCKS_MAX 128	 /* after which what was not worth telling is usual */
-#define CONTENTION_BLOCKS_MIN 32 /* of a small run: other programs' bursts come in groups */
+#define BLOCK_NS 200000000	/* shorter steps are judged together: two usual quota periods */
+#define WARM_UP_BLOCKS 10	/* before the first alarm: the noise must be known */
+#define PAST_BLOCKS LONG_ENOUGH /* kept per series, to know its noise */
+#define DOUBTFUL_BLOCKS SOME	/* that may be a fault's */
+#define QUIET_BLOCKS                                                                               \
+	ENOUGH		  /* of which the usual step, and the usual time of a transfer, is known */
+#define USUAL_MEMORY MANY /* blocks; of what is usual for a rank */
+#define SLOW_MEAN ENOUGH  /* values that a slow mean remembers: of what is usual for a rank */
+#define QUICK_MEAN FEW	  /* the same, of what is so now */
+#define STEP_HISTORY (4 * MANY) /* steps in which an onset is looked for */
+#define RANKS_ENOUGH MANY /* of more, a sample of the ranks, or of the steps, tells as much: */
+#define STEPS_SAMPLED FEW /* one step in so many */
+#define QUICK_BLOCKS_MIN SEEN_MIN /* of a run that is told at once */
+#define SLOW_BLOCKS_MIN SOME	  /* of one that is small, rare or slow to come */
+#define LASTING_BLOCKS FEW	  /* loud ones, of what programs do by themselves for a moment */
+#define SLOW_RUN_BLOCKS_MAX (2 * MANY) /* after which what was not worth telling is usual */
+#define CONTENTION_BLOCKS_MIN                                                                      \
+	LONG_ENOUGH /* of a small run: other programs' bursts come in groups */
 
 /* The sum of a series' deviations, in units of its noise (CUSUM; Page, 1954). */
 #define CHANGE_THRESHOLD 6.0			  /* an alarm */
 #define CHANGE_SUSPECT 2.0			  /* worth a closer look */
 #define CHANGE_NEAR (2 * CHANGE_SUSPECT)	  /* what may be a fault is no noise */
-#define CHANGE_FORGET 1.5			  /* units that a quiet value takes back at most */
+#define CHANGE_FORGET HALF_AS_MUCH		  /* units that a quiet value takes back at most */
 #define CHANGE_UNIT_MAX 2.5			  /* units that one value adds at most */
 #define CHANGE_REFERENCE_QUANTILE 0.8		  /* of the past: what is higher counts */
 #define CHANGE_SCALE_QUANTILE 0.95		  /* of the past: so far above is one unit */
 #define EVIDENCE_LASTING (1.5 * CHANGE_THRESHOLD) /* of what must last: four blocks */
 #define EVIDENCE_DOUBLE (2 * CHANGE_THRESHOLD)	  /* where only one source says so */
 #define EVIDENCE_HIGH (4 * CHANGE_THRESHOLD) /* where only time can tell it from what programs do */
-#define CHANCE_DEVIATIONS 3.0 /* by which counts, rates and means of requests differ by chance */
-#define CHANCE_UNITS 5.0      /* deviations by which means over blocks differ by chance */
+#define CHANCE_DEVIATIONS                                                                          \
+	SEEN_MIN	 /* by which counts, rates and means of requests differ by chance */
+#define CHANCE_UNITS 5.0 /* deviations by which means over blocks differ by chance */
 /* Where a change began: the level above which steps count as after it, and the most of one step. */
 #define ONSET_LEVEL 0.4
-#define ONSET_VALUE_MAX 3.0 /* levels: bursts still count, one stall does not */
-#define ONSET_BLOCKS 5	    /* loud ones after the alert, that may still move the onset */
-#define LATEST_STEPS 8	    /* of which the latest level is taken */
+#define ONSET_VALUE_MAX SEEN_MIN /* levels: bursts still count, one stall does not */
+#define ONSET_BLOCKS FEW	 /* loud ones after the alert, that may still move the onset */
+#define LATEST_STEPS SOME	 /* of which the latest level is taken */
 
 /* Levels: slow-downs below this share of a step are normal for a program. */
 #define DELAY_SHARE_MIN 0.04
 #define COMM_SHARE_MIN DELAY_SHARE_MIN
 /* Where something is held against its own past, for long, or was so as long as is known (rank 0 prints). */
 #define SMALL_SHARE_MIN 0.018
-#define QUICK_REFERENCE_SHARE 0.85 /* of the least level: what is above counts */
+#define QUICK_REFERENCE_SHARE NEARLY_ALL /* of the least level: what is above counts */
 /* Of slow runs: rare slow blocks must outweigh the quiet ones between them, one in seven. */
-#define SLOW_FORGET 0.3
+#define SLOW_FORGET PART_SHARE
 #define SLOW_REFERENCE (0.55 * SMALL_SHARE_MIN)
 /*
  * A large level: hosts wander by less, ranks that share cores take less from each other, and transfers that
@@ -234,32 +262,33 @@
 /* Jitter of wake-ups: a smaller delay of a step, or in a shorter transfer, says nothing. */
 #define WAKE_UP_NS 50000
 /* So much of a delay must be gained without it, or show in the steps' lengths. */
-#define GAIN_SHARE_MIN 0.3
+#define GAIN_SHARE_MIN PART_SHARE
 /* A block below this share of the least level is quiet; or below this one of a verdict's. */
-#define QUIET_SHARE 0.6
-#define QUIET_OF_LEVEL 0.28
+#define QUIET_SHARE HALF_SHARE
+#define QUIET_OF_LEVEL PART_SHARE
 /*
  * Machines differ. What a rank was slower by from its first block on is told only when it is more
  * than machines of one kind differ by, or, among at least so many peers, when it is unlike them.
  */
-#define MACHINES_DIFFER 0.1
-#define FROM_START_PEERS 8
-#define PEERS_MIN 4 /* ranks, groups: of fewer, nothing says which one is unlike the others */
-#define STEPS_KNOWN_MIN 16 /* of which the usual length, or a correlation, is known */
-#define LATEST_STEPS_MIN 4 /* the fewest that are looked at for hits */
+#define MACHINES_DIFFER NEXT_TO_NOTHING
+#define FROM_START_PEERS SOME
+#define PEERS_MIN FEW /* ranks, groups: of fewer, nothing says which one is unlike the others */
+#define STEPS_KNOWN_MIN ENOUGH /* of which the usual length, or a correlation, is known */
+#define LATEST_STEPS_MIN FEW   /* the fewest that are looked at for hits */
 /* -ln of the probability that a healthy rank is hit in so many steps of a run. */
 #define HIT_SURPRISE 14.0
-#define HIT_RANKS 64 /* of so many, one in 20,000 jobs has such a rank by chance, at each look */
+#define HIT_RANKS MANY /* of so many, one in 20,000 jobs has such a rank by chance, at each look */
 /* ln of how many further looks there are at most, doubling from 4 to half of STEP_HISTORY. */
 #define FURTHER_LOOKS_SURPRISE 1.8
 
 /* Ranks that share cores take them from each other; only more than this is told. */
-#define RIVALS_SEEN_MIN 0.1 /* share of the preempted excess that long intervals must show */
-#define OWN_RIVALS_MAX 0.25 /* of the time others ran instead */
+#define RIVALS_SEEN_MIN                                                                            \
+	NEXT_TO_NOTHING		  /* share of the preempted excess that long intervals must show */
+#define OWN_RIVALS_MAX PART_SHARE /* of the time others ran instead */
 /* Throttling beyond doubt: its share of the delay; the controls have none. */
-#define THROTTLED_SHARE_MIN 0.25
+#define THROTTLED_SHARE_MIN PART_SHARE
 /* Any rank's runtime collects now and then: below this level that must last. */
-#define COLLECTOR_SHARE_MIN 0.3
+#define COLLECTOR_SHARE_MIN PART_SHARE
 /*
  * Of a step. Hosts that launch work for devices wander without a reason that is seen (Python on H200s: by 7 % for
  * 15 s; by 15 % for 3 to 13 s where the host is what takes the time; 200 ms at once). GPUs at their power cap
@@ -267,81 +296,78 @@
  * round). Where most of a job's are, less is no fault of one.
  */
 #define WANDERS_MAX 0.25
-#define HOST_WANDERS_NS INT64_C(60000000000) /* a host that is slow for longer has a reason */
-#define POWER_CAP_STEPS 16		     /* the latest, in which that is looked at */
+#define HOST_WANDERS_NS (MANY * SAMPLE_NS) /* a host that is slow for longer has a reason */
+#define POWER_CAP_STEPS ENOUGH		   /* the latest, in which that is looked at */
 #define UNEVEN_TIMES_MIN 2.0 /* where work is uneven: as much more than the usual difference */
 
 /* What comes back every so many steps. */
 /* The latest steps are looked at as well as all, so that what began lately does not drown: of each stretch the latest 5/6. */
-#define FOLD_STRETCH_MIN 32 /* steps */
-#define FOLD_PERIOD_MAX 64  /* steps */
-#define FOLD_HITS_MIN 4	    /* rounds that are hit */
-#define FOLD_DEPTHS 2	    /* times the size of a class: so many of the largest values are taken */
+#define FOLD_STRETCH_MIN LONG_ENOUGH /* steps */
+#define FOLD_PERIOD_MAX MANY	     /* steps */
+#define FOLD_HITS_MIN FEW	     /* rounds that are hit */
+#define FOLD_DEPTHS 2 /* times the size of a class: so many of the largest values are taken */
 #define PERIODIC_HEIGHT_MIN 0.025 /* of a step: it takes so much more of these than of the others */
 /* Of more than RANKS_ENOUGH, the rest is looked at one in so many. */
-#define PERIODIC_LOOK_TURNS 128
-#define PERIODIC_LATEST_ROUNDS 8 /* that say whether the period still holds */
+#define PERIODIC_LOOK_TURNS (2 * MANY)
+#define PERIODIC_LATEST_ROUNDS SOME /* that say whether the period still holds */
 /* -ln of the chance to find as much anywhere in a healthy job in one look. */
-#define PERIODIC_NOTICED_SURPRISE 3.0
-#define PERIODIC_TOLD_SURPRISE 8.0
-#define PERIODIC_SHARE_MIN 0.003     /* of the time, on average */
-#define PERIODIC_CLASS_SHARE_MIN 0.6 /* of what delays, before a verdict is of these steps */
+#define PERIODIC_NOTICED_SURPRISE SEEN_MIN
+#define PERIODIC_TOLD_SURPRISE SOME
+#define PERIODIC_SHARE_MIN 0.003	    /* of the time, on average */
+#define PERIODIC_CLASS_SHARE_MIN HALF_SHARE /* of what delays, before a verdict is of these steps */
 
 /* Transfers. */
-#define TRANSFER_SLOW 1.15F /* times what is expected: slow */
+#define TRANSFER_SLOW ((float)CLEARLY_MORE) /* times what is expected: slow */
 /* Transfers that are longer by less than so many times what a rank is late by are its doing. */
-#define LATE_FACTOR 1.5
-#define SHAPE_PAST_MIN 5 /* quiet blocks, before the usual time of a transfer is known */
+#define LATE_FACTOR HALF_AS_MUCH
+#define SHAPE_PAST_MIN FEW /* quiet blocks, before the usual time of a transfer is known */
 /*
  * Groups of one kind differ by their places in the network; one that takes this many times longer than
  * what is usual for the kind is slow, though it always was.
  */
-#define UNLIKE_OTHERS 1.25
-#define REPLAY_SHARE_MIN 0.01 /* of a step: what costs less is not worth a replay */
+#define UNLIKE_OTHERS CLEARLY_MORE
+#define REPLAY_SHARE_MIN LEFT_SHARE_MIN /* of a step: what costs less is not worth a replay */
 
 /* Counters that are sampled: sockets, ports. */
-/*
- * Between two samples that nobody asked for. So well it is known when something began; blocks that are
- * longer are one long step, whose parts are no rate; and looks more often than this see nothing new.
- */
-#define SAMPLE_NS INT64_C(1000000000)
-#define EVIDENCE_BEFORE_NS INT64_C(8000000000) /* so long before tells what was usual */
-#define EVIDENCE_SINCE_NS INT64_C(100000000)   /* known for less says nothing */
-#define EVIDENCE_RATE_NS INT64_C(500000000)    /* rates over less differ more */
+#define EVIDENCE_BEFORE_NS (SOME * SAMPLE_NS) /* so long before tells what was usual */
+#define EVIDENCE_SINCE_NS (BLOCK_NS / 2)      /* known for less says nothing */
+#define EVIDENCE_RATE_NS (SAMPLE_NS / 2)      /* rates over less differ more */
 /* A sample so soon after a long step was taken at its end. */
-#define EVIDENCE_END_NS INT64_C(250000000)
-#define EVIDENCE_RATES_MIN 4	 /* rates, before one knows how they differ */
-#define EVIDENCE_SPLIT_MIN 8	 /* samples, to tell steps of a class from others */
-#define EVIDENCE_SPLIT_SHARE 0.1 /* deviation of how much of them is of the class */
+#define EVIDENCE_END_NS (SAMPLE_NS / FEW)
+#define EVIDENCE_RATES_MIN FEW		     /* rates, before one knows how they differ */
+#define EVIDENCE_SPLIT_MIN SOME		     /* samples, to tell steps of a class from others */
+#define EVIDENCE_SPLIT_SHARE NEXT_TO_NOTHING /* deviation of how much of them is of the class */
 /* Of the excess of transfers: the time that a link accounts for, by its sockets or its requests. */
-#define LINK_SHARE_MIN 0.3
+#define LINK_SHARE_MIN PART_SHARE
 /* Sockets that became this many times busier, by this share of what the worst did, changed too. */
-#define BUSY_GROWN_FACTOR 1.25
-#define BUSY_GROWN_ALIKE 0.15
-#define BUSY_SMALL_DEVIATIONS 4.0 /* a small change, of what sockets did before */
-#define BUSY_FREEDOM_ENOUGH 8	  /* of a rank's own rates */
-#define BUSY_FREEDOM_MIN 2	  /* less says nothing of it */
-#define BUSY_STEPS_MIN 2	  /* in a rate: parts of a step differ, too */
-#define BUSY_OTHERS_MIN 3	  /* ranks not named, that tell how changes differ */
+#define BUSY_GROWN_FACTOR CLEARLY_MORE
+#define BUSY_GROWN_ALIKE LARGE_SHARE_MIN
+#define BUSY_SMALL_DEVIATIONS MANY_TIMES /* a small change, of what sockets did before */
+#define BUSY_FREEDOM_ENOUGH SOME	 /* of a rank's own rates */
+#define BUSY_FREEDOM_MIN 2		 /* less says nothing of it */
+#define BUSY_STEPS_MIN 2		 /* in a rate: parts of a step differ, too */
+#define BUSY_OTHERS_MIN SEEN_MIN	 /* ranks not named, that tell how changes differ */
 /* Counters grow in healthy times, too: so many times faster than before, and than those of others. */
-#define COUNTER_FACTOR 4.0
-#define ERRORS_PER_S_MIN 0.1	   /* of ports, lost packets: fewer come anywhere, now and then */
+#define COUNTER_FACTOR MANY_TIMES
+#define ERRORS_PER_S_MIN                                                                           \
+	NEXT_TO_NOTHING		   /* of ports, lost packets: fewer come anywhere, now and then */
 #define RETRANSMIT_SHARE_MIN 0.005 /* of bytes sent: a healthy link does not reach it */
 /* Without sockets, the rank that leaves late: times the next one's. */
-#define LAG_FACTOR 3
+#define LAG_FACTOR MANY_TIMES
 
 /* Pairs of ranks, by what their queue pairs tell. */
 /* A sum is over so long at least: a sample's second, less its jitter. */
 #define LINK_POINT_NS 900000000
-#define LINK_POINTS 16		  /* sums kept per flow, a second or more apart */
-#define LINK_PAST 8		  /* quiet seconds that tell what is usual */
-#define LINK_PAST_MIN 6		  /* of them, before it is known */
-#define LINK_SLOW_FACTOR 2.0	  /* times its usual: less is told of by transfers */
-#define LINK_DIRECTION_FACTOR 1.3 /* between two ranks alone, sends of one must be so much later */
-#define LINK_SAME_COVER 0.02	  /* lateness that differs by less is the same */
-#define LINK_ALIKE 0.9		  /* of the most lateness: the other end is as far in */
-#define LINK_OTHERS_QUANTILE 0.9  /* of how many times slower the flows of others are */
-#define LINK_OTHERS_POWER 1.5	  /* to the power of which the worst must be slower */
+#define LINK_POINTS ENOUGH   /* sums kept per flow, a second or more apart */
+#define LINK_PAST SOME	     /* quiet seconds that tell what is usual */
+#define LINK_PAST_MIN SOME   /* of them, before it is known */
+#define LINK_SLOW_FACTOR 2.0 /* times its usual: less is told of by transfers */
+#define LINK_DIRECTION_FACTOR                                                                      \
+	CLEARLY_MORE		   /* between two ranks alone, sends of one must be so much later */
+#define LINK_SAME_COVER STOLEN_MIN /* lateness that differs by less is the same */
+#define LINK_ALIKE NEARLY_ALL	   /* of the most lateness: the other end is as far in */
+#define LINK_OTHERS_QUANTILE NEARLY_ALL /* of how many times slower the flows of others are */
+#define LINK_OTHERS_POWER HALF_AS_MUCH	/* to the power of which the worst must be slower */
 #define LINK_RETRANSMITS_PER_S_MIN 1.0
 #define LINK_CONGESTION_PER_S_MIN 10.0
 
@@ -349,81 +375,86 @@
 #define MOVE_LATEST_NS (2 * SAMPLE_NS) /* the latest of the transfers: so long, */
 #define MOVE_LATEST_STEPS 2	       /* and so many steps */
 /* Where a link was quiet for so many, and EVIDENCE_BEFORE_NS, it is dated from there. */
-#define MOVE_QUIET_STEPS 8
+#define MOVE_QUIET_STEPS SOME
 
 /* Lost packets. */
-#define LOSS_WINDOWS 3 /* of EVIDENCE_BEFORE_NS: of stalls some seconds apart, some */
+#define LOSS_WINDOWS SEEN_MIN /* of EVIDENCE_BEFORE_NS: of stalls some seconds apart, some */
 #define LOSS_LOOK_NS (LOSS_WINDOWS * EVIDENCE_BEFORE_NS) /* back from now */
-#define LOSS_OTHER_STEPS_MIN 32	 /* from which it is known what transfers take otherwise */
-#define LOSS_SINCE_SECONDS_MIN 4 /* by then a flow that is slow throughout is seen to be */
+#define LOSS_OTHER_STEPS_MIN LONG_ENOUGH /* from which it is known what transfers take otherwise */
+#define LOSS_SINCE_SECONDS_MIN FEW	 /* by then a flow that is slow throughout is seen to be */
 #define LOSS_STEPS_KEPT_MAX 8192 /* then all counts are halved: what was long ago is forgotten */
-#define LOSS_WAITING_ROOM 16	 /* steps that a block may have */
+#define LOSS_WAITING_ROOM ENOUGH /* steps that a block may have */
 /* Samples come late, and so may what is said to be the onset. */
-#define LOSS_BEFORE_GAP_NS INT64_C(4000000000)
-#define LOSS_MISSED_SHARE_MIN 0.2 /* of the packets that are sent again are missed by somebody */
-#define LOSS_SHARE_MIN 0.03	  /* of the time: transfers must have become longer by so much */
+#define LOSS_BEFORE_GAP_NS (FEW * SAMPLE_NS)
+#define LOSS_MISSED_SHARE_MIN                                                                      \
+	PART_SHARE /* of the packets that are sent again are missed by somebody */
+#define LOSS_SHARE_MIN                                                                             \
+	CLOCK_FALL_MIN /* of the time: transfers must have become longer by so much */
 /* -ln of the chance that this fell together, beside that it is just one rank whose ports count. */
-#define LOSS_SURPRISE_MIN 6.0
+#define LOSS_SURPRISE_MIN CHANGE_THRESHOLD
 
 /* Work that is uneven by the program's own doing. */
 /* Roles whose work differs less are balanced as well as models can be split. */
 #define UNEVEN_WORK_MIN 1.05
 /* Pearson's correlation of both directions from which sequences are uneven (OSDI '25). */
-#define UNEVEN_CORRELATION_MIN 0.9
+#define UNEVEN_CORRELATION_MIN NEARLY_ALL
 /* Beside reductions, what a device's work took is partly a bound, which correlates less. */
 #define UNEVEN_BESIDE_CORRELATION_MIN 0.6
-#define UNEVEN_MEMORY 64 /* steps, or messages; of all sums on uneven work */
+#define UNEVEN_MEMORY MANY /* steps, or messages; of all sums on uneven work */
 /*
  * Where one direction has nothing to show: work that differs this much (a root mean square, of the
  * work; kernels of a healthy device jitter by some percent), spread as evenly as lengths are. The
  * squared mean of the absolute over the mean square is 0.64 of a normal distribution, and small
  * where a few interruptions make it up.
  */
-#define UNEVEN_DEVIATION_MIN 0.08
-#define UNEVEN_SPREAD_MIN 0.45
-#define UNEVEN_DIRECTION_SHARE_MIN 0.01 /* of the work: less in one direction is nothing to show */
-#define EVEN_SAMPLES_MAX 1024.0F /* rows times steps, that the mean work of a place is over */
+#define UNEVEN_DEVIATION_MIN (2 * DELAY_SHARE_MIN)
+#define UNEVEN_SPREAD_MIN HALF_SHARE
+#define UNEVEN_DIRECTION_SHARE_MIN                                                                 \
+	LEFT_SHARE_MIN /* of the work: less in one direction is nothing to show */
+#define EVEN_SAMPLES_MAX                                                                           \
+	((float)STEP_HISTORY) /* rows times steps, that the mean work of a place is over */
 /*
  * Pearson's correlation of both ends of messages, and how much they differ together (root of the covariance,
  * of the work). With two stages pieces of forward and backward work lie together, which costs some of the
  * correlation; simulated jobs without uneven sequences stay below 0.03 of the latter (docs/results.md).
  */
-#define MESSAGES_CORRELATION_MIN 0.6
-#define MESSAGES_DEVIATION_MIN 0.04
+#define MESSAGES_CORRELATION_MIN HALF_SHARE
+#define MESSAGES_DEVIATION_MIN DELAY_SHARE_MIN
 /* Of the work: what is off by more is an interruption, no length. */
 #define MESSAGES_DEVIATION_MAX 1.0
 #define MESSAGES_WORK_MIN 0.001 /* of a step: work below this says little, relatively */
 /* More groups than a pipeline has stages: what would join them is not seen. */
-#define ROLES_STAGES_MAX 64
+#define ROLES_STAGES_MAX MANY
 /* Uneven experts, so that a slow machine would have shown elsewhere. */
-#define EXPERT_MEMORY 32.0F	    /* steps */
-#define EXPERT_SHARE_MIN 0.85F	    /* of all excess */
-#define EXPERT_OTHER_WORK_MIN 0.2F  /* of all work */
-#define EXPERT_TIMES_OTHER_MIN 5.0F /* relative excess, of the experts' over the other's */
+#define EXPERT_MEMORY ((float)LONG_ENOUGH)   /* steps */
+#define EXPERT_SHARE_MIN ((float)NEARLY_ALL) /* of all excess */
+#define EXPERT_OTHER_WORK_MIN PART_SHARE     /* of all work */
+#define EXPERT_TIMES_OTHER_MIN                                                                     \
+	((float)MANY_TIMES) /* relative excess, of the experts' over the other's */
 
 /* incident: what belongs together, when it is told, and when it has ended. */
 
 /* Ranks that turn slow within this time, for the same reason, share a verdict. */
-#define JOIN_NS INT64_C(2000000000)
-#define VICTIM_WAIT_MIN 0.25	/* of a verdict's level, that its victims waited for */
-#define INCIDENT_LEVEL_MEMORY 8 /* loud blocks; of a verdict's level */
-#define LEFT_SHARE_MIN 0.01	/* of the time is left in a step without a fault, at least */
-#define RECOVERY_BLOCKS 6	/* quiet blocks, net of loud ones, before a verdict ends */
-#define RECOVERY_LOUD 2		/* one loud block takes back that many quiet ones */
-#define UPDATE_GAP_NS INT64_C(1000000000) /* between two events of one verdict */
-#define UPDATE_COST_CHANGE 0.2		  /* of what it costs; smaller ones are not told */
-#define UPDATE_COST_MIN 0.01		  /* of the time; the same, of what costs next to nothing */
+#define JOIN_NS (2 * SAMPLE_NS)
+#define VICTIM_WAIT_MIN PART_SHARE     /* of a verdict's level, that its victims waited for */
+#define INCIDENT_LEVEL_MEMORY SOME     /* loud blocks; of a verdict's level */
+#define LEFT_SHARE_MIN 0.01	       /* of the time is left in a step without a fault, at least */
+#define RECOVERY_BLOCKS 6	       /* quiet blocks, net of loud ones, before a verdict ends */
+#define RECOVERY_LOUD 2		       /* one loud block takes back that many quiet ones */
+#define UPDATE_GAP_NS SAMPLE_NS	       /* between two events of one verdict */
+#define UPDATE_COST_CHANGE PART_SHARE  /* of what it costs; smaller ones are not told */
+#define UPDATE_COST_MIN LEFT_SHARE_MIN /* of the time; the same, of what costs next to nothing */
 /* How sure a verdict is: fitted on jobs with known truth, and checked on others (docs/results.md). */
-#define CONFIDENCE_EVIDENCE 3	  /* thresholds of evidence leave a doubt of e^-this */
-#define CONFIDENCE_NO_CAUSE 0.97  /* with no cause known */
-#define CONFIDENCE_TRANSFERS 0.95 /* more than one thing makes these slow */
+#define CONFIDENCE_EVIDENCE SEEN_MIN /* thresholds of evidence leave a doubt of e^-this */
+#define CONFIDENCE_NO_CAUSE 0.97     /* with no cause known */
+#define CONFIDENCE_TRANSFERS 0.95    /* more than one thing makes these slow */
 #define CONFIDENCE_MAX 0.99
 
 /* costs: what single ranks, nodes, links, roles and phases cost. */
 
-#define COST_LEVEL_STEPS 64  /* that a level is the mean of */
-#define COST_LEVEL_MIN 0.02F /* of the step: what is below is not followed */
-#define COST_TOLD_MIN 0.005  /* of the job's time: less is not told */
+#define COST_LEVEL_STEPS MANY		   /* that a level is the mean of */
+#define COST_LEVEL_MIN ((float)STOLEN_MIN) /* of the step: what is below is not followed */
+#define COST_TOLD_MIN RETRANSMIT_SHARE_MIN /* of the job's time: less is not told */
 /*
  * Of many ranks a quarter of the steps is replayed, five in a row: what a step gains may show in
  * the next one only, so the first after others does not count. The others stand for all steps, by what is seen
@@ -440,29 +471,30 @@
 #define COST_COLUMN_CELLS 8
 
 /* explain: of so many other ranks the usual is taken. */
-#define EXPLAIN_OTHERS_MAX 1024
+#define EXPLAIN_OTHERS_MAX (4 * STEP_HISTORY)
 
 /* explain: causes. Shares are of the excess, 0..1. */
 #define CAUSE_SHARE_MIN 0.35 /* a cause is named when it explains so much; else it is unknown */
 /* where the control has none: a throttled rank also waits longer for a CPU */
-#define THROTTLE_SHARE_MIN 0.3
+#define THROTTLE_SHARE_MIN PART_SHARE
 /*
  * What is reckoned for a minor fault is the least that it costs (blame_controls.c): on four hosts with H200s it was 31
  * to 41 % of what injected ones took.
  */
 #define MINOR_FAULT_SHARE_MIN 0.25
-#define CONTROL_HAS_NONE 0.1	 /* of what the rank has: less is none */
-#define CONTROL_HAS_TOO 0.5	 /* of what the rank has: more is "same as control" */
-#define HOST_SHARE_MIN 0.5	 /* host-slow when so much is off the CPU or in faults */
-#define EVIDENCE_SHARE_MIN 0.1	 /* what explains less is not shown as evidence */
-#define NONE_SEEN_MS 0.001	 /* a step */
-#define LOOK_SHARE_MIN 0.3	 /* of the delay: what a deep look must explain */
-#define LOOK_OTHER_CLASS_MIN 0.5 /* of the delay: to turn compute-slow into host-slow */
+#define CONTROL_HAS_NONE NEXT_TO_NOTHING   /* of what the rank has: less is none */
+#define CONTROL_HAS_TOO HALF_SHARE	   /* of what the rank has: more is "same as control" */
+#define HOST_SHARE_MIN HALF_SHARE	   /* host-slow when so much is off the CPU or in faults */
+#define EVIDENCE_SHARE_MIN NEXT_TO_NOTHING /* what explains less is not shown as evidence */
+#define NONE_SEEN_MS 0.001		   /* a step */
+#define LOOK_SHARE_MIN PART_SHARE	   /* of the delay: what a deep look must explain */
+#define LOOK_OTHER_CLASS_MIN HALF_SHARE	   /* of the delay: to turn compute-slow into host-slow */
 /* looks at a suspect and at its control; one may start late */
-#define LOOK_PAIR_NS INT64_C(20000000000)
-#define LOOK_EXCESS_MIN 0.03 /* of a step: looks that differ by less differ by noise */
-#define LOOK_LOST_MAX 0.005  /* of its records: a look that lost more does not say how much ran */
-#define LONGER_SHARE_MIN 0.5 /* of the excess of kernels: longer ones, else more of them */
+#define LOOK_PAIR_NS (ENOUGH * SAMPLE_NS)
+#define LOOK_EXCESS_MIN CLOCK_FALL_MIN /* of a step: looks that differ by less differ by noise */
+#define LOOK_LOST_MAX                                                                              \
+	RETRANSMIT_SHARE_MIN /* of its records: a look that lost more does not say how much ran */
+#define LONGER_SHARE_MIN HALF_SHARE /* of the excess of kernels: longer ones, else more of them */
 
 /* explain: counters that stand in where the kernel could not be asked, in ns. */
 #define MAJOR_FAULT_TYPICAL_NS 200000 /* a read of one page from a local disk */
@@ -471,41 +503,43 @@
 #define STOLEN_MIN 0.02		/* of wanted time */
 #define CLOCK_FALL_MIN 0.03	/* of the clock */
 #define PER_CYCLE_FALL_MIN 0.05 /* of instructions a cycle */
-#define SPREADS_MIN 3.0		/* times what the rank's own samples spread by */
+#define SPREADS_MIN SEEN_MIN	/* times what the rank's own samples spread by */
 /* instructions a cycle of a loop that waits; cores retire four to eight at best */
-#define WAITING_PER_CYCLE_MAX 4.0
-#define WAITS_GROW_MIN 0.1 /* of the time: what waits do is estimated once they grew by so much, */
-#define WAITS_SEEN_NS INT64_C(3000000000) /* and from several samples; */
-#define POLLED_MARGIN 1.25		  /* it may be a quarter more, */
-#define POLLED_MORE 0.1			  /* and a little: instructions a cycle */
-#define MORE_WORK 1.15 /* times the instructions in a step: more work, not a slower core */
+#define WAITING_PER_CYCLE_MAX MANY_TIMES
+#define WAITS_GROW_MIN                                                                             \
+	NEXT_TO_NOTHING /* of the time: what waits do is estimated once they grew by so much, */
+#define WAITS_SEEN_NS (SEEN_MIN * SAMPLE_NS) /* and from several samples; */
+#define POLLED_MARGIN CLEARLY_MORE	     /* it may be a quarter more, */
+#define POLLED_MORE NEXT_TO_NOTHING	     /* and a little: instructions a cycle */
+#define MORE_WORK CLEARLY_MORE /* times the instructions in a step: more work, not a slower core */
 
 /* explain: memory that is reclaimed. */
-#define RECLAIM_TIMES_MIN 4.0 /* times what its own past and its controls have */
+#define RECLAIM_TIMES_MIN MANY_TIMES /* times what its own past and its controls have */
 /* a second: fewer cost nothing (a 64 MiB limit was hit 20,000 times) */
 #define RECLAIM_HITS_MIN 10.0
 #define RECLAIM_PAGES_MIN 320.0 /* a second: the same in pages, at 32 a time (SWAP_CLUSTER_MAX) */
 
 /* explain: GPUs. */
 /* of the others' clock: the cause of being slow by a tenth and more */
-#define GPU_CLOCK_RATIO_MAX 0.93
+#define GPU_CLOCK_RATIO_MAX NEARLY_ALL
 #define GPU_POWER_CAP 0x4 /* of nvmlClocksThrottleReasons: SwPowerCap */
 /* from a process's start to its first kernels, generously */
-#define GPU_NEW_PROCESS_NS INT64_C(10000000000)
+#define GPU_NEW_PROCESS_NS (SOME * SAMPLE_NS)
 /*
  * GPUs that wait save power, and run their own part faster than they could all the time (seen: 20 ms
  * instead of 24 for a forward pass, 2 x H200). With its controls' times the step would be shorter than
  * it ever was; what was usual before is believed within so much.
  */
-#define GPU_WAITING_SPEED_MAX 1.25
-#define GPU_USUAL_STEPS_MIN 32 /* steps before an onset, of which the usual length is known */
+#define GPU_WAITING_SPEED_MAX CLEARLY_MORE
+#define GPU_USUAL_STEPS_MIN                                                                        \
+	LONG_ENOUGH /* steps before an onset, of which the usual length is known */
 
 /* explain: launches. */
-#define LAUNCH_STEPS_MIN 2.0   /* steps looked at before they count */
-#define LAUNCH_STEPS_KEPT 32.0 /* of earlier ones half is forgotten */
+#define LAUNCH_STEPS_MIN 2.0	      /* steps looked at before they count */
+#define LAUNCH_STEPS_KEPT LONG_ENOUGH /* of earlier ones half is forgotten */
 /* of a rank's delay must be seen in what it launched, or in longer steps */
-#define LAUNCH_PROVEN_SHARE 0.5
-#define LAUNCH_QUIET_BLOCKS_MIN 4 /* blocks without a suspect, of which the usual step is known */
+#define LAUNCH_PROVEN_SHARE HALF_SHARE
+#define LAUNCH_QUIET_BLOCKS_MIN FEW /* blocks without a suspect, of which the usual step is known */
 
 /* hang: when a job does not go on. */
 
@@ -520,37 +554,38 @@
 /* Bytes read or written that show that a rank works: a checkpoint at 200 kB a second and more. */
 #define HANG_WORK_BYTES (UINT64_C(1) << 20)
 /* ns without a batch after which a probe counts as silent: it samples once a second. */
-#define HANG_SILENT_NS INT64_C(5000000000)
+#define HANG_SILENT_NS HANG_LIMIT_NS
 /* ns between two looks at all ranks. */
-#define HANG_LOOK_NS INT64_C(500000000)
+#define HANG_LOOK_NS (SAMPLE_NS / 2)
 
 /*
  * progress: how fast the job is. Units: slots (blocks of the judge, 200 ms or a step), shares 0..1. Measured on the 112 windows
  * of the corpus that are no hangs, by how far the loss is from the growth of the steps.
  */
-#define PROGRESS_SAMPLES 16 /* slots with a kind of call: their median is what one usually takes */
-#define PROGRESS_SAMPLES_MIN 5	  /* fewer are the program's start: it does not count yet */
-#define PROGRESS_MEASURED_MIN 0.5 /* of a slot's time must be of calls that count */
-#define PROGRESS_ROWS_MAX 64	  /* ranks that are looked at: all wait for each other */
+#define PROGRESS_SAMPLES                                                                           \
+	ENOUGH /* slots with a kind of call: their median is what one usually takes */
+#define PROGRESS_SAMPLES_MIN 5		 /* fewer are the program's start: it does not count yet */
+#define PROGRESS_MEASURED_MIN HALF_SHARE /* of a slot's time must be of calls that count */
+#define PROGRESS_ROWS_MAX MANY		 /* ranks that are looked at: all wait for each other */
 /* What is usual before a fault: jobs wander, so not too many (6 to 64 are about as good). */
 #define PROGRESS_BEFORE_SLOTS 24
-#define PROGRESS_USUAL_SLOTS_MIN 4
+#define PROGRESS_USUAL_SLOTS_MIN FEW
 /* After it, by as many on both sides of it: right in 105 windows, against 92 by those before alone. */
 #define PROGRESS_AROUND_SLOTS 6
-#define PROGRESS_AFTER_SLOTS_MIN 3
-#define PROGRESS_SETTLES_NS INT64_C(500000000) /* what was queued is done */
-#define PROGRESS_EARLIER_SLOTS 8	       /* an onset is found as much too late, at most */
+#define PROGRESS_AFTER_SLOTS_MIN SEEN_MIN
+#define PROGRESS_SETTLES_NS (SAMPLE_NS / 2) /* what was queued is done */
+#define PROGRESS_EARLIER_SLOTS SOME	    /* an onset is found as much too late, at most */
 /* Of the usual rate: a slower slot holds a stall, which is not usual. */
 #define PROGRESS_STALLED_SHARE 0.25
 /* The job is as fast as before: of what it lost, less than this is left, and slots do not differ by as much. */
-#define PROGRESS_BACK_SHARE 0.3
-#define PROGRESS_BACK_ERRORS 2 /* standard deviations */
-#define PROGRESS_BACK_SLOTS 4  /* of a loss that does not show in one */
+#define PROGRESS_BACK_SHARE PART_SHARE
+#define PROGRESS_BACK_ERRORS 2	/* standard deviations */
+#define PROGRESS_BACK_SLOTS FEW /* of a loss that does not show in one */
 /*
  * Standard errors that a loss must be above to prove by itself that a rank costs time; and those by which it may fall short of
  * that where a replay says so: it is refuted at 3 to 1 (corpus: 0.5 to 0.8 stop the same false verdicts).
  */
-#define PROGRESS_LOST_ERRORS 1.5
+#define PROGRESS_LOST_ERRORS HALF_AS_MUCH
 #define PROGRESS_REFUTED_ERRORS 0.67
 
 #endif

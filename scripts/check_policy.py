@@ -47,9 +47,9 @@ ARITHMETIC = {
     "evidence.c": {"1.4826"},
     "totals.c": {"1.005"},  # width of a sketch's buckets
 }
-SECTIONS = ("steps", "join", "attribute", "detect", "explain", "incident", "costs", "hang",
+SECTIONS = ("steps", "join", "scale", "attribute", "detect", "explain", "incident", "costs", "hang",
             "progress")
-RULES = ("attribute", "detect", "explain", "incident", "hang", "progress")  # the sections that make verdicts
+RULES = ("scale", "attribute", "detect", "explain", "incident", "hang", "progress")  # the sections that make verdicts
 PLAIN = {0, 1, 2, 0.5, 1e3, 1e6, 1e9, 1e-3, 1e-6, 1e-9}  # units, and what keeps from dividing by 0
 NUMBER = re.compile(r"(?<![\w.])(?:0[xX][0-9a-fA-F]+|(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)"
                     r"[uUlLfF]*(?![\w.])")

@@ -24,6 +24,8 @@
 struct pipeline {
 	void (*on_stage)(void *context, enum pipeline_stage stage);
 	void *stage_context;
+	int (*keep)(void *context);
+	void *keep_context;
 	void (*on_backlog)(void *context, bool late, int64_t latest_ns);
 	void *backlog_context;
 	struct backlog backlog;
@@ -105,6 +107,12 @@ void pipeline_watch_stages(struct pipeline *pipeline,
 {
 	pipeline->on_stage = on_stage;
 	pipeline->stage_context = context;
+}
+
+void pipeline_keep_first(struct pipeline *pipeline, int (*keep)(void *context), void *context)
+{
+	pipeline->keep = keep;
+	pipeline->keep_context = context;
 }
 
 void pipeline_watch_backlog(struct pipeline *pipeline,
@@ -529,11 +537,15 @@ int pipeline_push_batch(struct pipeline *pipeline, struct message_batch *batch,
 	if (error < 0)
 		goto done;
 	probe->last_received = received;
-	if (!probe_entry_take(probe, batch->number)) {
+	if (probe_entry_has(probe, batch->number)) {
 		ask(pipeline, probe, reply);
 		error = PIPELINE_DUPLICATE;
 		goto done;
 	}
+	error = pipeline->keep ? pipeline->keep(pipeline->keep_context) : 0;
+	if (error < 0)
+		goto done;
+	probe_entry_take(probe, batch->number);
 	pipeline->frames++;
 	forget_implausible_stamps(batch, received);
 	note_backlog(pipeline, probe, batch, received);

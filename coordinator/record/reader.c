@@ -18,6 +18,7 @@ struct record_reader {
 	size_t capacity;
 	size_t start;
 	size_t end;
+	uint64_t position; /* of bytes[start] in the file */
 	bool file_ended;
 	int result; /* of all later calls, once it is not 0 */
 	bool in_damage;
@@ -102,6 +103,7 @@ static int read_header(struct record_reader *reader, const char *path, char *why
 	memcpy(state->program, header + RECORD_PROGRAM_OFFSET, RECORD_PROGRAM_BYTES);
 	state->program[RECORD_PROGRAM_BYTES - 1] = '\0';
 	reader->start = length;
+	reader->position = state->frames_end = length;
 	return 0;
 }
 
@@ -199,6 +201,7 @@ static void skip(struct record_reader *reader, size_t length)
 	reader->in_damage = true;
 	reader->state.skipped_bytes += length;
 	reader->start += length;
+	reader->position += length;
 }
 
 /* Goes on to the next place that may be a frame's start: both magics begin alike. */
@@ -227,6 +230,7 @@ static int take_end(struct record_reader *reader, size_t *frame_length)
 	if (found > 0)
 		return found;
 	before.state.skipped_bytes += available(&before);
+	before.position += available(&before);
 	before.start = before.end;
 	*reader = before;
 	reader->state.truncated = true;
@@ -241,6 +245,7 @@ static int deliver(struct record_reader *reader, size_t frame_length, const void
 
 	reader->in_damage = false;
 	reader->start += frame_length;
+	reader->position += frame_length;
 	if (record_get_u32(head) == RECORD_END_MAGIC) {
 		uint64_t written = record_get_u64(payload);
 
@@ -251,6 +256,7 @@ static int deliver(struct record_reader *reader, size_t frame_length, const void
 		return -ENODATA;
 	}
 	reader->state.frames++;
+	reader->state.frames_end = reader->position;
 	*bytes = payload;
 	*length = frame_length - RECORD_FRAME_HEAD_BYTES;
 	received->value = (int64_t)record_get_u64(head + 12);

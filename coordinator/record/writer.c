@@ -10,16 +10,16 @@
 
 #include "coordinator/output/file.h"
 #include "coordinator/record/format.h"
+#include "coordinator/record/reader.h"
 #include "coordinator/record/writer.h"
 
 enum { KEPT_MAX = 99 };
 
 struct record_writer {
 	int fd;
-	bool can_cut; /* a regular file: what was written in part can be taken back */
-	bool broken;  /* a part could not be taken back; the next frame starts behind it */
-	bool sync_at_end;
-	bool replaces;			  /* output is open, to be committed at the end */
+	bool can_cut;  /* a regular file: what was written in part can be taken back */
+	bool broken;   /* a part could not be taken back; the next frame starts behind it */
+	bool replaces; /* output is open, to be committed at the end */
 	struct output_replacement output; /* its place alone while a live record is opened */
 	struct record_writer_state state;
 };
@@ -66,6 +66,12 @@ static int append(struct record_writer *writer, const void *head, size_t head_le
 		writer->state.bytes += total - left;
 	}
 	return error;
+}
+
+int record_writer_sync(const struct record_writer *writer)
+{
+	/* A pipe cannot be synced, and need not be. */
+	return fdatasync(writer->fd) < 0 && errno != EINVAL && errno != ENOTSUP ? -errno : 0;
 }
 
 static int write_header(struct record_writer *writer, const struct record_writer_options *options)
@@ -165,9 +171,60 @@ static int claim(struct record_writer *writer, const char *path, struct stat *st
 	return 0;
 }
 
-/* An empty file that is this process's alone; what a killed writer left there gets another name. */
-static int open_empty(
-	struct record_writer *writer, const char *path, char why[WIRE_DETAIL_LENGTH_MAX + 1])
+/* An empty file; what a killed writer left there gets another name. */
+static int make_empty(struct record_writer *writer, const char *path, struct stat *status,
+	char why[WIRE_DETAIL_LENGTH_MAX + 1])
+{
+	int error = 0;
+
+	if (status->st_size > RECORD_HEADER_BYTES && !has_end(writer->fd, status->st_size)) {
+		error = move_away(writer, path, why);
+		close(writer->fd);
+		writer->fd = -1;
+		if (!error)
+			error = claim(writer, path, status, why);
+	}
+	return !error && ftruncate(writer->fd, 0) < 0 ? -errno : error;
+}
+
+/* Behind the last whole frame of what is there. -EBADMSG: that is no record to go on with. */
+static int go_on(struct record_writer *writer, const char *path)
+{
+	struct record_reader_state state;
+	struct record_reader *reader;
+	struct job_ns received;
+	const void *bytes;
+	size_t length;
+	int result = record_reader_open(path, &reader, NULL);
+
+	if (result)
+		return result == -EPROTONOSUPPORT ? -EBADMSG : result;
+	while ((result = record_reader_next(reader, &bytes, &length, &received)) == 0)
+		;
+	record_reader_get_state(reader, &state);
+	record_reader_close(reader);
+	if (result != -ENODATA && result != -EBADMSG)
+		return result;
+	writer->state.frames = state.frames;
+	writer->state.frames_lost = state.frames_lost;
+	writer->state.bytes = state.frames_end;
+	return ftruncate(writer->fd, (off_t)state.frames_end) < 0 ? -errno : 0;
+}
+
+/* A name that is only in memory is lost in a power cut, and the file with it. */
+static int sync_folder(const struct output_place *place)
+{
+	int fd = openat(place->folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int error = fd < 0 || fsync(fd) < 0 ? -errno : 0;
+
+	if (fd >= 0)
+		close(fd);
+	return error;
+}
+
+/* The file that is this process's alone, with a header. */
+static int open_live(struct record_writer *writer, const char *path,
+	const struct record_writer_options *options, char why[WIRE_DETAIL_LENGTH_MAX + 1])
 {
 	struct stat status;
 	int error = output_place_open(path, &writer->output.place);
@@ -177,16 +234,19 @@ static int open_empty(
 		return error;
 	}
 	error = claim(writer, path, &status, why);
-	if (!error && writer->can_cut && status.st_size > RECORD_HEADER_BYTES &&
-		!has_end(writer->fd, status.st_size)) {
-		error = move_away(writer, path, why);
-		close(writer->fd);
-		writer->fd = -1;
-		if (!error)
-			error = claim(writer, path, &status, why);
+	if (!error && writer->can_cut) {
+		error = options->continues && status.st_size >= RECORD_HEADER_BYTES
+				? go_on(writer, path)
+				: -EBADMSG;
+		if (error == -EBADMSG)
+			error = make_empty(writer, path, &status, why);
 	}
-	if (!error && writer->can_cut && ftruncate(writer->fd, 0) < 0)
-		error = -errno;
+	if (!error && !writer->state.bytes)
+		error = write_header(writer, options);
+	if (!error)
+		error = record_writer_sync(writer);
+	if (!error && writer->can_cut)
+		(void)sync_folder(&writer->output.place); /* not every file system can */
 	output_place_close(&writer->output.place);
 	return error;
 }
@@ -220,9 +280,8 @@ int record_writer_create(const char *path, const struct record_writer_options *o
 		return -ENOMEM;
 	}
 	made->fd = -1;
-	made->sync_at_end = options->sync_at_end;
-	error = options->whole ? open_beside(made, path, why) : open_empty(made, path, why);
-	if (!error)
+	error = options->whole ? open_beside(made, path, why) : open_live(made, path, options, why);
+	if (!error && options->whole)
 		error = write_header(made, options);
 	if (error) {
 		if (!why[0])
@@ -253,28 +312,30 @@ int record_writer_append(
 			    ? -EMSGSIZE
 			    : append_frame(writer, RECORD_FRAME_MAGIC, bytes, length, received);
 
-	if (error) {
-		writer->state.frames_lost++;
-		writer->state.last_error = error;
-		return error;
-	}
-	writer->state.frames++;
-	return 0;
+	writer->state.frames += !error;
+	return error;
+}
+
+void record_writer_lose(struct record_writer *writer)
+{
+	writer->state.frames_lost++;
 }
 
 int record_writer_finish(struct record_writer *writer)
 {
 	uint8_t counts[RECORD_END_BYTES];
-	int error;
+	int error, synced;
 
 	if (!writer)
 		return 0;
 	record_put_u64(counts, writer->state.frames);
 	record_put_u64(counts + 8, writer->state.frames_lost);
+	synced = record_writer_sync(writer);
 	error = append_frame(writer, RECORD_END_MAGIC, counts, sizeof(counts), (struct job_ns){0});
-	/* A pipe cannot be synced, and need not be. */
-	if (writer->sync_at_end && fsync(writer->fd) < 0 && errno != EINVAL && !error)
-		error = -errno;
+	if (!synced)
+		synced = record_writer_sync(writer);
+	if (!error)
+		error = synced;
 	if (close(writer->fd) < 0 && !error)
 		error = -errno;
 	writer->fd = -1;

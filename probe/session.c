@@ -678,6 +678,11 @@ static void look_at_tls(struct session *session, const struct uplink_state *stat
 	fprintf(stderr, "slowrank: the coordinator at %s is not reached: %s\n", session->url, why);
 }
 
+static bool coordinator_is_gone(struct session *session)
+{
+	return coordinator_process_ended(&session->coordinator, session->options, &session->place);
+}
+
 static void look_at_coordinator(struct session *session)
 {
 	struct uplink_state state;
@@ -689,7 +694,7 @@ static void look_at_coordinator(struct session *session)
 	}
 	search_coordinator(session, &state);
 	look_at_tls(session, &state);
-	if (!coordinator_process_ended(&session->coordinator)) /* which says so itself */
+	if (!coordinator_is_gone(session)) /* which says so itself */
 		uplink_watch_tell(&session->uplink_watch, &state, host_now(), session->where);
 }
 
@@ -795,7 +800,7 @@ static int flush(struct session *session, struct uplink_state *state)
 
 void session_finish(struct session *session)
 {
-	bool alone = coordinator_process_ended(&session->coordinator);
+	bool alone = coordinator_is_gone(session);
 	struct uplink_state state;
 
 	empty_rings(session);
@@ -815,5 +820,6 @@ void session_finish(struct session *session)
 	if (!alone && end_hold_ask(session->hold, session->coordinator.pid))
 		coordinator_process_leave(&session->coordinator);
 	else
-		coordinator_process_wait(&session->coordinator, REPORT_TIMEOUT_MS);
+		coordinator_process_wait(&session->coordinator, session->options, &session->place,
+			REPORT_TIMEOUT_MS);
 }

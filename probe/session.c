@@ -25,6 +25,7 @@
 #include "probe/process_scan.h"
 #include "probe/process_tree.h"
 #include "probe/queue_pairs.h"
+#include "probe/runtime_directory.h"
 #include "probe/samplers.h"
 #include "probe/socket_looks.h"
 #include "probe/sources/bpf_source.h"
@@ -230,9 +231,16 @@ static int stay_alone(struct session *session, const char *why)
 
 static int open_uplink(struct session *session)
 {
-	struct uplink_options uplink_options = {.url = session->url, .spool_path = "/tmp"};
-	char why[KEY_FILE_WHY_LENGTH];
-	int error;
+	char folder[RUNTIME_DIRECTORY_LENGTH], why[KEY_FILE_WHY_LENGTH];
+	struct uplink_options uplink_options = {.url = session->url,
+		.spool_name = session->place.job_id,
+		.spool_epoch = session->host_id};
+	int error, folder_fd = runtime_directory_open_on_disk(folder);
+
+	if (folder_fd >= 0) {
+		close(folder_fd);
+		uplink_options.spool_folder = folder;
+	}
 
 	if (load_key(session, why) < 0) {
 		error = stay_alone(session, why);
@@ -253,6 +261,9 @@ static int open_uplink(struct session *session)
 			"slowrank: cannot use the coordinator URL %s (%s), so the job is not "
 			"watched; use tcp://HOST:PORT or ipc:///PATH\n",
 			session->url, strerror(-error));
+	else if (uplink_resumed(session->uplink, &session->probe_id, &session->next_number))
+		fprintf(stderr, "slowrank: what a probe of this job saw before it was killed is "
+				"sent first\n");
 	return error;
 }
 

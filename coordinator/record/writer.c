@@ -82,13 +82,13 @@ static int write_header(struct record_writer *writer, const struct record_writer
 	if (program_length >= RECORD_PROGRAM_BYTES)
 		program_length = RECORD_PROGRAM_BYTES - 1;
 	memcpy(header, RECORD_MAGIC, 8);
-	record_put_u32(header + 8, RECORD_VERSION);
-	record_put_u32(header + 12, RECORD_HEADER_BYTES);
-	record_put_u64(header + 16, (uint64_t)options->created.value);
-	record_put_u64(header + 24, (uint64_t)options->created_unix_ns);
+	frame_put_u32(header + 8, RECORD_VERSION);
+	frame_put_u32(header + 12, RECORD_HEADER_BYTES);
+	frame_put_u64(header + 16, (uint64_t)options->created.value);
+	frame_put_u64(header + 24, (uint64_t)options->created_unix_ns);
 	if (program_length)
 		memcpy(header + RECORD_PROGRAM_OFFSET, options->program, program_length);
-	record_put_u32(header + RECORD_HEADER_BYTES - 4,
+	frame_put_u32(header + RECORD_HEADER_BYTES - 4,
 		(uint32_t)crc32(0, header, RECORD_HEADER_BYTES - 4));
 	return append(writer, header, sizeof(header), NULL, 0);
 }
@@ -109,7 +109,7 @@ static bool has_end(int fd, off_t length)
 	return length > RECORD_HEADER_BYTES &&
 	       pread(fd, end, sizeof(end), length - RECORD_FRAME_HEAD_BYTES - RECORD_END_BYTES) ==
 		       (ssize_t)sizeof(end) &&
-	       record_get_u32(end) == RECORD_END_MAGIC;
+	       frame_get_u32(end) == RECORD_END_MAGIC;
 }
 
 static const struct output_kind record_kind = {"a record", begins_as_record};
@@ -298,10 +298,7 @@ static int append_frame(struct record_writer *writer, uint32_t magic, const void
 {
 	uint8_t head[RECORD_FRAME_HEAD_BYTES];
 
-	record_put_u32(head, magic);
-	record_put_u32(head + 4, (uint32_t)length);
-	record_put_u64(head + 12, (uint64_t)received.value);
-	record_put_u32(head + 8, record_frame_crc(head, bytes, length));
+	frame_write_head(head, magic, (uint64_t)received.value, bytes, length);
 	return append(writer, head, sizeof(head), bytes, length);
 }
 
@@ -328,8 +325,8 @@ int record_writer_finish(struct record_writer *writer)
 
 	if (!writer)
 		return 0;
-	record_put_u64(counts, writer->state.frames);
-	record_put_u64(counts + 8, writer->state.frames_lost);
+	frame_put_u64(counts, writer->state.frames);
+	frame_put_u64(counts + 8, writer->state.frames_lost);
 	synced = record_writer_sync(writer);
 	error = append_frame(writer, RECORD_END_MAGIC, counts, sizeof(counts), (struct job_ns){0});
 	if (!synced)

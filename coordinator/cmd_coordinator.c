@@ -36,7 +36,10 @@ enum {
 	RECORD_PATIENCE_MS = 1000, /* for one whose job has ended to end its record */
 	RECORD_RETRY_MS = 50,
 	RECORD_TRY_MS = 10000, /* for a record that cannot be written, and not for want of room */
-	SYNC_MS = 800, /* with the next, a second: what a power cut may take of the record */
+	MEMORY_TRY_MS =
+		1000, /* for a batch that there is no memory for; its probe sends it again */
+	TELL_AGAIN_MS = 600000,
+	SYNC_MS = 800, /* and POLL_MS: what a power cut may take of the record */
 	KEPT_BYTES = 64 * 1024 * 1024,
 	EXIT_BAD_USAGE = 2,
 };
@@ -47,7 +50,8 @@ struct frame {
 	size_t length;
 	struct job_ns received;
 	int tried_ms;
-	bool settled; /* it is in the record, or given up */
+	bool unwritten; /* for it waits the record, and so do all */
+	bool settled;	/* it is in the record, or given up */
 };
 
 /*
@@ -67,7 +71,8 @@ struct coordinator {
 	struct frame frame;
 	bool replaying;	    /* what the record says was said when it was live */
 	bool record_failed; /* the newest frame was given up */
-	int record_error;   /* the newest one told to the user */
+	int told_error;	    /* the newest one told to the user, and when */
+	int64_t told_ns;
 	bool unjudged_told;
 	bool sync_told;
 	int64_t synced_ns; /* of the main thread */
@@ -131,12 +136,16 @@ static void on_missing(void *context, uint32_t count, uint32_t world_size, const
 		strncmp(url, "tcp://", 6) == 0 ? url : "");
 }
 
-/* Once for each reason. */
+/* Once for each reason, and again when it still stands, or comes back, after a while. */
 static void tell_record_error(struct coordinator *coordinator, int error, const char *what_now)
 {
-	if (error == coordinator->record_error)
+	int64_t now_ns = clock_ns(CLOCK_MONOTONIC);
+
+	if (error == coordinator->told_error &&
+		now_ns - coordinator->told_ns < TELL_AGAIN_MS * INT64_C(1000000))
 		return;
-	coordinator->record_error = error;
+	coordinator->told_error = error;
+	coordinator->told_ns = now_ns;
 	fprintf(stderr, "slowrank: cannot write the record %s: %s; the job goes on, %s\n",
 		coordinator->options.record, strerror(-error), what_now);
 }
@@ -157,7 +166,8 @@ static int keep_frame(void *context)
 					   : record_writer_append(coordinator->record, frame->bytes,
 						     frame->length, frame->received);
 
-	if (error && is_worth_waiting(coordinator, error))
+	frame->unwritten = error && is_worth_waiting(coordinator, error);
+	if (frame->unwritten)
 		return error;
 	if (error) {
 		record_writer_lose(coordinator->record);
@@ -169,15 +179,21 @@ static int keep_frame(void *context)
 	return 0;
 }
 
-/* A batch that cannot be taken now is tried again. False: the coordinator ends, and its probe keeps it. */
+/* A batch that cannot be taken now is tried again. False: its probe keeps it. */
 static bool wait_to_try_again(struct coordinator *coordinator, int error)
 {
 	const struct timespec pause = {.tv_nsec = RECORD_RETRY_MS * 1000000};
+	struct frame *frame = &coordinator->frame;
 
-	tell_record_error(coordinator, error,
-		"and what comes is kept by the probes, 64 MiB at each, until it can; alerts wait");
+	if (frame->unwritten)
+		tell_record_error(coordinator, error,
+			"and what comes is kept by the probes, 64 MiB at each, until it can; "
+			"alerts "
+			"wait");
+	else if (frame->tried_ms >= MEMORY_TRY_MS)
+		return false;
 	nanosleep(&pause, NULL);
-	coordinator->frame.tried_ms += RECORD_RETRY_MS;
+	frame->tried_ms += RECORD_RETRY_MS;
 	return !atomic_load(&coordinator->ending);
 }
 
@@ -558,7 +574,7 @@ static void finish_record(struct coordinator *coordinator)
 		fprintf(stderr, "slowrank: the record %s misses %llu of %llu frames\n",
 			coordinator->options.record, (unsigned long long)state.frames_lost,
 			(unsigned long long)(state.frames_lost + state.frames));
-	if (error && error != coordinator->record_error)
+	if (error && error != coordinator->told_error)
 		fprintf(stderr, "slowrank: cannot end the record %s: %s\n",
 			coordinator->options.record, strerror(-error));
 }

@@ -415,8 +415,11 @@ static int take_batch(struct pipeline *pipeline, const struct message_batch *bat
 {
 	struct held_steps *held;
 	uint32_t host;
-	int error = rank_table_host(&pipeline->ranks, batch->host_id, &host);
+	int error;
 
+	probe_table_update(&pipeline->probes, probe,
+		batch); /* no memory: the last one is the last all the same */
+	error = rank_table_host(&pipeline->ranks, batch->host_id, &host);
 	if (error == 0)
 		error = hold_steps(pipeline, batch, &held);
 	if (error < 0)
@@ -430,7 +433,6 @@ static int take_batch(struct pipeline *pipeline, const struct message_batch *bat
 		pipeline->unix_offset_ns =
 			batch->unix_offset_ns - pipeline->ranks.hosts[host].clock.offset_ns;
 	}
-	probe_table_update(&pipeline->probes, probe, batch);
 	error = take_parts_of_batch(pipeline, batch, probe, held, host, received);
 	held_steps_unref(held);
 	return error;

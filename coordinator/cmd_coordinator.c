@@ -432,6 +432,34 @@ static int create_pipeline(struct coordinator *coordinator)
 	return 0;
 }
 
+static void tell_sync_error(struct coordinator *coordinator, int error)
+{
+	if (!error || coordinator->sync_told)
+		return;
+	coordinator->sync_told = true;
+	fprintf(stderr,
+		"slowrank: the record %s cannot be synced to its disk: %s; a power cut may take "
+		"what it has\n",
+		coordinator->options.record, strerror(-error));
+}
+
+/* Who waits for it goes on; probes can connect, and are answered once the gate opens. */
+static void tell_ready(const struct coordinator *coordinator)
+{
+	const struct coordinator_options *options = &coordinator->options;
+
+	if (options->ready_fd >= 0) {
+		if (write(options->ready_fd, "1", 1) != 1)
+			fprintf(stderr, "slowrank coordinator: nobody reads --ready-fd %d\n",
+				options->ready_fd);
+		close(options->ready_fd);
+	} else if (!options->quiet && !options->parent) {
+		for (size_t i = 0; i < options->url_count; i++)
+			fprintf(stderr, "slowrank coordinator: listening at %s\n",
+				listener_url(coordinator->listener, i));
+	}
+}
+
 static int start(struct coordinator *coordinator)
 {
 	const struct coordinator_options *options = &coordinator->options;
@@ -473,20 +501,12 @@ static int start(struct coordinator *coordinator)
 	else
 		error = error ? tell(why) : open_outputs(coordinator);
 	coordinator->open = !error;
-	pthread_mutex_unlock(&coordinator->gate);
-	if (error)
-		return error;
-	if (options->ready_fd >= 0) {
-		if (write(options->ready_fd, "1", 1) != 1)
-			fprintf(stderr, "slowrank coordinator: nobody reads --ready-fd %d\n",
-				options->ready_fd);
-		close(options->ready_fd);
-	} else if (!options->quiet && !options->parent) {
-		for (size_t i = 0; i < options->url_count; i++)
-			fprintf(stderr, "slowrank coordinator: listening at %s\n",
-				listener_url(coordinator->listener, i));
+	if (!error) {
+		tell_ready(coordinator);
+		tell_sync_error(coordinator, record_writer_settle(coordinator->record));
 	}
-	return 0;
+	pthread_mutex_unlock(&coordinator->gate);
+	return error;
 }
 
 static int until_ms(int64_t deadline_ns, int64_t now_ns)
@@ -518,19 +538,12 @@ static int time_to_wait_ms(struct coordinator *coordinator, bool parent_gone, in
 static void sync_record(struct coordinator *coordinator)
 {
 	int64_t now_ns = clock_ns(CLOCK_MONOTONIC);
-	int error;
 
 	if (now_ns - coordinator->synced_ns < SYNC_MS * INT64_C(1000000) ||
 		!atomic_exchange(&coordinator->unsynced, false))
 		return;
 	coordinator->synced_ns = now_ns;
-	error = record_writer_sync(coordinator->record);
-	if (error && !coordinator->sync_told)
-		fprintf(stderr,
-			"slowrank: the record %s cannot be synced to its disk: %s; a power cut may "
-			"take what it has\n",
-			coordinator->options.record, strerror(-error));
-	coordinator->sync_told |= error != 0;
+	tell_sync_error(coordinator, record_writer_sync(coordinator->record));
 }
 
 /* Returns when it is time to end. The work happens in the listener's thread. */

@@ -17,10 +17,11 @@ enum { KEPT_MAX = 99 };
 
 struct record_writer {
 	int fd;
-	bool can_cut;  /* a regular file: what was written in part can be taken back */
-	bool broken;   /* a part could not be taken back; the next frame starts behind it */
-	bool replaces; /* output is open, to be committed at the end */
-	struct output_replacement output; /* its place alone while a live record is opened */
+	bool can_cut;	/* a regular file: what was written in part can be taken back */
+	bool broken;	/* a part could not be taken back; the next frame starts behind it */
+	bool replaces;	/* output is open, to be committed at the end */
+	bool unsettled; /* output's place alone is open: its folder is not synced */
+	struct output_replacement output;
 	struct record_writer_state state;
 };
 
@@ -243,11 +244,21 @@ static int open_live(struct record_writer *writer, const char *path,
 	}
 	if (!error && !writer->state.bytes)
 		error = write_header(writer, options);
-	if (!error)
-		error = record_writer_sync(writer);
-	if (!error && writer->can_cut)
-		(void)sync_folder(&writer->output.place); /* not every file system can */
+	writer->unsettled = !error && writer->can_cut;
+	if (!writer->unsettled)
+		output_place_close(&writer->output.place);
+	return error;
+}
+
+int record_writer_settle(struct record_writer *writer)
+{
+	int error = record_writer_sync(writer);
+
+	if (!writer->unsettled)
+		return error;
+	(void)sync_folder(&writer->output.place); /* not every file system can */
 	output_place_close(&writer->output.place);
+	writer->unsettled = false;
 	return error;
 }
 
@@ -327,7 +338,7 @@ int record_writer_finish(struct record_writer *writer)
 		return 0;
 	frame_put_u64(counts, writer->state.frames);
 	frame_put_u64(counts + 8, writer->state.frames_lost);
-	synced = record_writer_sync(writer);
+	synced = record_writer_settle(writer);
 	error = append_frame(writer, RECORD_END_MAGIC, counts, sizeof(counts), (struct job_ns){0});
 	if (!synced)
 		synced = record_writer_sync(writer);
@@ -352,6 +363,8 @@ void record_writer_destroy(struct record_writer *writer)
 		close(writer->fd);
 	if (writer->replaces)
 		output_replacement_abort(&writer->output);
+	if (writer->unsettled)
+		output_place_close(&writer->output.place);
 	free(writer);
 }
 

@@ -44,6 +44,12 @@ int record_writer_append(struct record_writer *writer, const void *bytes, size_t
 void record_writer_lose(struct record_writer *writer);
 
 /*
+ * The file's name and header outlive a power cut after this call: to be called before the first frame is
+ * acknowledged. May take as long as the disk does. Returns 0 or a negative errno.
+ */
+int record_writer_settle(struct record_writer *writer) __attribute__((warn_unused_result));
+
+/*
  * What was appended before this call outlives a power cut after it. Returns 0 or a negative errno. Any
  * thread, between record_writer_create() and the call that ends the writer.
  */

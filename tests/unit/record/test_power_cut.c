@@ -145,8 +145,7 @@ static void write_record(const char *path)
 
 	logging = true;
 	writer = open_writer(path, false);
-	assert_int_equal(
-		calls[call_count - 1].kind, CALL_SYNC); /* before anything is acknowledged */
+	assert_int_equal(record_writer_settle(writer), 0);
 	for (size_t i = 0; i < FRAMES; i++) {
 		if (i == FULL_AT) {
 			full_in = 1;

@@ -255,6 +255,8 @@ static int open_uplink(struct session *session)
 		return error;
 	uplink_options.tls = session->tls;
 	uplink_options.may_move = session->url_count > 1;
+	/* A coordinator that was started just now is a new run's: what is left is of the one before. */
+	uplink_options.spool_takes_over = !session->coordinator.is_ours;
 	error = uplink_create(&uplink_options, &session->uplink);
 	if (error < 0)
 		fprintf(stderr,

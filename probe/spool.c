@@ -20,8 +20,8 @@
 enum {
 	FILES_MAX = 256,     /* of one name: probes of a job on a host, and what is left of them */
 	ENTRIES_MAX = 10000, /* of the folder that are looked at */
-	LEFT_S = 24 * 60 * 60, /* what nobody came for in that time is removed */
-	HEADER_BYTES = 64,     /* magic 8, epoch 8, read position 8, crc 4, zeros */
+	LEFT_S = 15 * 60,    /* what nobody came for in that time is removed */
+	HEADER_BYTES = 64,   /* magic 8, epoch 8, read position 8, crc 4, zeros */
 	HEADER_USED_BYTES = 28,
 };
 
@@ -238,7 +238,7 @@ static void close_file(struct spool *spool, int folder)
 	spool->fd = -1;
 }
 
-static void take_over(struct spool *spool)
+static void look_at_left(struct spool *spool, bool takes_over)
 {
 	int folder = open_folder(spool);
 
@@ -250,7 +250,7 @@ static void take_over(struct spool *spool)
 		spool->fd = open_left(folder, spool->file);
 		if (spool->fd < 0)
 			continue;
-		if (read_header(spool) == 0)
+		if (takes_over && read_header(spool) == 0)
 			count_frames(spool);
 		if (!spool->count)
 			close_file(spool, folder);
@@ -312,7 +312,7 @@ int spool_create(const struct spool_options *options, struct spool **spool)
 	}
 	made->epoch = options->epoch;
 	made->bytes_max = options->bytes_max;
-	take_over(made);
+	look_at_left(made, options->takes_over);
 	*spool = made;
 	return 0;
 }

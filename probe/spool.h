@@ -2,11 +2,12 @@
 /*
  * A first-in-first-out queue of byte strings in a file: never larger than its bound, given back to the disk
  * whenever it runs empty, and removed with the queue. What a process that was killed left is there for the next
- * one of the same name. One thread at a time.
+ * one of the same name, for a quarter of an hour. One thread at a time.
  */
 #ifndef SLOWRANK_PROBE_SPOOL_H
 #define SLOWRANK_PROBE_SPOOL_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -16,6 +17,7 @@ struct spool_options {
 	const char *folder; /* nobody else may write there */
 	const char *name;   /* of who may take it over; the file is FOLDER/NAME.N.spool */
 	uint64_t epoch;	    /* what was left with another one is of no use: it is removed */
+	bool takes_over;    /* else what is left is removed, too */
 	size_t bytes_max;
 };
 

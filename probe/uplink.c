@@ -584,6 +584,7 @@ static int open_spool(struct uplink *uplink, const struct uplink_options *option
 		.folder = options->spool_folder,
 		.name = options->spool_name,
 		.epoch = options->spool_epoch,
+		.takes_over = options->spool_takes_over,
 		.bytes_max =
 			options->spool_bytes_max ? options->spool_bytes_max : SPOOL_BYTES_DEFAULT,
 	};

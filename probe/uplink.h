@@ -16,11 +16,11 @@ struct nng_tls_config;
 struct uplink_options {
 	const char *url; /* ipc:///path, tcp://host:port, tls+tcp://host:port */
 	/*
-	 * A file is made in this folder when needed, under this name; one that a killed process left there is
-	 * delivered first (spool.h). NULL: memory only.
+	 * A file is made in this folder when needed, under this name (spool.h). NULL: memory only.
 	 */
 	const char *spool_folder, *spool_name;
-	uint64_t spool_epoch; /* batches of another one are of no use */
+	uint64_t spool_epoch;  /* batches of another one are of no use */
+	bool spool_takes_over; /* what a killed process left there is delivered first */
 	size_t spool_bytes_max; /* 0 = 64 MiB; the oldest batches are kept, new ones are lost and counted */
 	/*
 	 * What both sides prove: this key (SEAL_KEY_BYTES, copied), or one that the coordinator gives through

@@ -11,7 +11,7 @@ cd "$(dirname "$0")/.." || exit
 parts='packages  a bare Debian 12: builds and unit tests with each optional package missing in turn
 test      a bare Debian 12: scripts/test.sh
 live      live jobs of tests/cluster of which CI replays a record
-durable   1,000 kills of probe and coordinator; each of their calls failing in turn
+durable   3,000 kills of probe, coordinator, both; each of their calls failing in turn
 sudo      a bare Debian 12: both commands of README, by an ordinary user with sudo
 fuzz      all fuzz targets, for --fuzz-minutes in all (60)
 seeds     new seeds (--first-seed: by the date) of simulated jobs and of real ones, for --seeds-minutes in all (60)
@@ -37,7 +37,7 @@ part_live() {
 part_durable() {
 	local status=0 name
 	build main "slowrank feeder failing_calls"
-	for name in kills_1000 faults_all faults_uplink_all; do
+	for name in kills_3000 faults_all faults_uplink_all; do
 		python3 tests/cluster/test_durable.py --build build-long/main --directory "${log%.log}" "$name" || status=1
 	done
 	awk '/ (killed|fails|late) / { tries += $(NF - 3); bad += $(NF - 2) + $(NF - 1) + $NF } END { print tries " tries, " bad " lost, doubled or harmed" }' "$log"

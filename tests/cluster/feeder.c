@@ -87,8 +87,11 @@ static void note_replies(struct uplink *uplink, int acknowledged)
 
 static int send_all(struct batches *all, const char *url, const char *folder, const char *log)
 {
-	const struct uplink_options options = {
-		.url = url, .spool_folder = folder, .spool_name = "feeder", .memory_bytes_max = 1};
+	const struct uplink_options options = {.url = url,
+		.spool_folder = folder,
+		.spool_name = "feeder",
+		.spool_takes_over = true,
+		.memory_bytes_max = 1};
 	int acknowledged = open(log, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
 	struct uplink_state state;
 	struct uplink *uplink;

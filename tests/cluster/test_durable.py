@@ -202,7 +202,7 @@ def faults(who, tries):
     return case
 
 
-CASES = {"kills": kills(100), "kills_1000": kills(1000),
+CASES = {"kills": kills(100), "kills_3000": kills(3000),
          "faults": faults("coordinator", 60), "faults_uplink": faults("feeder", 40),
          "faults_all": faults("coordinator", None), "faults_uplink_all": faults("feeder", None)}
 

@@ -43,8 +43,11 @@ static char folder[] = "/tmp/slowrank-spool-XXXXXX";
 
 static struct spool *open_spool(void)
 {
-	struct spool_options options = {
-		.folder = folder, .name = "job", .epoch = 5, .bytes_max = BYTES_MAX};
+	struct spool_options options = {.folder = folder,
+		.name = "job",
+		.epoch = 5,
+		.takes_over = true,
+		.bytes_max = BYTES_MAX};
 	struct spool *spool = NULL;
 
 	assert_int_equal(spool_create(&options, &spool), 0);
@@ -203,8 +206,11 @@ static void test_what_is_left_is_taken_over(void **state)
 static void test_probes_of_one_job(void **state)
 {
 	struct spool *first = open_spool(), *second;
-	struct spool_options other = {
-		.folder = folder, .name = "job", .epoch = 6, .bytes_max = BYTES_MAX};
+	struct spool_options other = {.folder = folder,
+		.name = "job",
+		.epoch = 6,
+		.takes_over = true,
+		.bytes_max = BYTES_MAX};
 
 	(void)state;
 	assert_int_equal(spool_push(first, "x", 1), 0);
@@ -216,6 +222,13 @@ static void test_probes_of_one_job(void **state)
 	spool_destroy(second);
 	leave(7, 9, 0);
 	assert_int_equal(spool_create(&other, &second), 0); /* after the host was started again */
+	assert_int_equal(spool_count(second), 0);
+	assert_int_equal(file_size(1), -1);
+	spool_destroy(second);
+	leave(7, 9, 0);
+	other.epoch = 5;
+	other.takes_over = false;
+	assert_int_equal(spool_create(&other, &second), 0); /* of a new run */
 	assert_int_equal(spool_count(second), 0);
 	assert_int_equal(file_size(1), -1);
 	spool_destroy(second);

@@ -448,6 +448,7 @@ static int leave_batches(const char *url, const char *name, bool proving)
 		.spool_folder = "/tmp",
 		.spool_name = name,
 		.spool_epoch = 5,
+		.spool_takes_over = true,
 		.memory_bytes_max = 3000};
 	struct uplink *uplink;
 
@@ -479,6 +480,7 @@ static void check_resumed(const char *url, const char *dialled, const uint8_t *i
 		.spool_folder = "/tmp",
 		.spool_name = spool_name(),
 		.spool_epoch = 5,
+		.spool_takes_over = true,
 		.memory_bytes_max = 3000};
 	uint64_t probe_id = 0, number = 0;
 	struct listener *listener;

@@ -75,7 +75,7 @@ struct coordinator {
 	int64_t told_ns;
 	bool unjudged_told;
 	bool sync_told;
-	int64_t synced_ns; /* of the main thread */
+	int64_t looked_ns; /* of the main thread */
 	int signal_fd;
 	int parent_fd;
 	int wake_fd;	      /* an eventfd: complete has changed */
@@ -534,16 +534,17 @@ static int time_to_wait_ms(struct coordinator *coordinator, bool parent_gone, in
 	return now_ns - *alone_since >= LAST_PEER_MS * INT64_C(1000000) ? 0 : POLL_MS;
 }
 
-/* What came since is not synced by whoever takes it: a slow disk does not hold the probes up. */
-static void sync_record(struct coordinator *coordinator)
+/* Once a second. What came is not synced by whoever takes it: a slow disk does not hold the probes up. */
+static void look_after(struct coordinator *coordinator)
 {
 	int64_t now_ns = clock_ns(CLOCK_MONOTONIC);
 
-	if (now_ns - coordinator->synced_ns < SYNC_MS * INT64_C(1000000) ||
-		!atomic_exchange(&coordinator->unsynced, false))
+	if (now_ns - coordinator->looked_ns < SYNC_MS * INT64_C(1000000))
 		return;
-	coordinator->synced_ns = now_ns;
-	tell_sync_error(coordinator, record_writer_sync(coordinator->record));
+	coordinator->looked_ns = now_ns;
+	listener_look_after(coordinator->listener);
+	if (atomic_exchange(&coordinator->unsynced, false))
+		tell_sync_error(coordinator, record_writer_sync(coordinator->record));
 }
 
 /* Returns when it is time to end. The work happens in the listener's thread. */
@@ -571,7 +572,7 @@ static void wait_for_end(struct coordinator *coordinator)
 			(void)!read(coordinator->wake_fd, &ignored, sizeof(ignored));
 		if (waited[2].revents)
 			parent_gone = true;
-		sync_record(coordinator);
+		look_after(coordinator);
 	}
 }
 

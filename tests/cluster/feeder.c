@@ -85,6 +85,19 @@ static void note_replies(struct uplink *uplink, int acknowledged)
 	}
 }
 
+/* One behind the newest that was acknowledged. */
+static uint64_t first_number(const char *log)
+{
+	FILE *file = fopen(log, "re");
+	uint64_t number, next = 0;
+
+	while (file && fscanf(file, "%" SCNu64, &number) == 1)
+		next = number + 1;
+	if (file)
+		fclose(file);
+	return next;
+}
+
 static int send_all(struct batches *all, const char *url, const char *folder, const char *log)
 {
 	const struct uplink_options options = {.url = url,
@@ -103,7 +116,8 @@ static int send_all(struct batches *all, const char *url, const char *folder, co
 	error = uplink_create(&options, &uplink);
 	if (error)
 		return fail("the uplink", strerror(-error));
-	(void)uplink_resumed(uplink, &id, &next);
+	if (!uplink_resumed(uplink, &id, &next))
+		next = first_number(log);
 	for (; next < all->count; next++) {
 		struct message_batch *batch = all->batches[next];
 

@@ -86,8 +86,9 @@ class Try:
                 del running[who]
                 if status:
                     ends.append((who, status))
-                    if self.starts[who] < 20:
-                        running[who] = self.start(who)
+                # A coordinator ends with the last batch, perhaps before its answer is heard.
+                if (status or (who == "coordinator" and "feeder" in running)) and self.starts[who] < 20:
+                    running[who] = self.start(who)
             if time.monotonic() > deadline:
                 for who, process in running.items():
                     process.kill()

@@ -332,15 +332,16 @@ void record_writer_lose(struct record_writer *writer)
 int record_writer_finish(struct record_writer *writer)
 {
 	uint8_t counts[RECORD_END_BYTES];
-	int error, synced;
+	int error, synced = 0;
 
 	if (!writer)
 		return 0;
 	frame_put_u64(counts, writer->state.frames);
 	frame_put_u64(counts + 8, writer->state.frames_lost);
-	synced = record_writer_settle(writer);
+	if (!writer->replaces) /* else it can be made again */
+		synced = record_writer_settle(writer);
 	error = append_frame(writer, RECORD_END_MAGIC, counts, sizeof(counts), (struct job_ns){0});
-	if (!synced)
+	if (!writer->replaces && !synced)
 		synced = record_writer_sync(writer);
 	if (!error)
 		error = synced;

@@ -56,8 +56,9 @@ int record_writer_settle(struct record_writer *writer) __attribute__((warn_unuse
 int record_writer_sync(const struct record_writer *writer) __attribute__((warn_unused_result));
 
 /*
- * Writes the mark of a clean end, after all before it is on the disk, and closes the file. Returns 0 or a negative errno: the record
- * is readable all the same. The writer is gone either way. NULL is fine.
+ * Writes the mark of a clean end (of a live record, after all before it is on the disk) and closes the
+ * file. Returns 0 or a negative errno: the record is readable all the same. The writer is gone either way.
+ * NULL is fine.
  */
 int record_writer_finish(struct record_writer *writer);
 

@@ -175,6 +175,8 @@
 #define MINOR_FAULT_AROUND_NS 400
 /* Members, of which one may be missing: parts get lost, hardly ever those of the last to come. */
 #define MEMBERS_PER_MISSING 64
+/* Steps after which a rank that had peers in each is one without. */
+#define PEERS_MEMORY 64
 /* A receiver saw how long its message was on its way when it waited for this part of it. */
 #define MESSAGE_SEEN 8
 
@@ -280,27 +282,12 @@
 #define POWER_CAP_STEPS 16		     /* the latest, in which that is looked at */
 #define UNEVEN_TIMES_MIN 2.0 /* where work is uneven: as much more than the usual difference */
 
-/*
- * GPUs that wait save power, and run their own part faster than they could all the time (seen: 20 ms
- * instead of 24 for a forward pass, 2 x H200). With its controls' times the step would be shorter than
- * it ever was; what was usual before is believed within so much.
- */
-#define WAITING_SPEED_MAX 1.25
-#define USUAL_STEPS_MIN 32   /* of which the usual step on devices is the median */
-#define USUAL_RANKS_MAX 1024 /* looked at */
-#define QUIET_BLOCKS_MIN 4   /* of which the usual step by the hosts' times is known */
-
 /* What comes back every so many steps. */
-/* Steps: the latest of so many are looked at as well as all, so that what began lately does not drown. */
-#define FOLD_STRETCHES STEP_HISTORY, 216, 180, 152, 128, 108, 90, 76, 64, 54, 45, 38, 32
-#define FOLD_PERIOD_MAX 64 /* steps */
-/*
- * Short periods are likelier: each takes its part of the chance as 1 / period, its classes alike. This is the
- * sum of 1 / period from 2 to FOLD_PERIOD_MAX.
- */
-#define FOLD_HARMONIC_SUM 3.744
-#define FOLD_HITS_MIN 4 /* rounds that are hit */
-#define FOLD_DEPTHS 2	/* times the size of a class: so many of the largest values are taken */
+/* The latest steps are looked at as well as all, so that what began lately does not drown: of each stretch the latest 5/6. */
+#define FOLD_STRETCH_MIN 32 /* steps */
+#define FOLD_PERIOD_MAX 64  /* steps */
+#define FOLD_HITS_MIN 4	    /* rounds that are hit */
+#define FOLD_DEPTHS 2	    /* times the size of a class: so many of the largest values are taken */
 #define PERIODIC_HEIGHT_MIN 0.025 /* of a step: it takes so much more of these than of the others */
 /* Of more than RANKS_ENOUGH, the rest is looked at one in so many. */
 #define PERIODIC_LOOK_TURNS 128
@@ -321,10 +308,7 @@
  * what is usual for the kind is slow, though it always was.
  */
 #define UNLIKE_OTHERS 1.25
-#define REPLAY_SHARE_MIN 0.01	   /* of a step: what costs less is not worth a replay */
-#define TRANSFER_LOUD_BLOCKS_MIN 6 /* of a slow run */
-#define TRANSFER_TRIES_MAX 24 /* blocks of a slow run, after which it is an unattributed episode */
-#define TRANSFER_RARE_TRIES_MAX 64 /* the same, where most blocks are quiet */
+#define REPLAY_SHARE_MIN 0.01 /* of a step: what costs less is not worth a replay */
 
 /* Counters that are sampled: sockets, ports. */
 /*
@@ -432,11 +416,11 @@
 
 /* Ranks that turn slow within this time, for the same reason, share a verdict. */
 #define JOIN_NS INT64_C(2000000000)
-#define VICTIM_WAIT_MIN 0.25 /* of a verdict's level, that its victims waited for */
-#define TRACK_LEVEL_MEMORY 8 /* loud blocks; of a verdict's level */
-#define LEFT_SHARE_MIN 0.01  /* of the time is left in a step without a fault, at least */
-#define RECOVERY_BLOCKS 6    /* quiet blocks, net of loud ones, before a verdict ends */
-#define RECOVERY_LOUD 2	     /* one loud block takes back that many quiet ones */
+#define VICTIM_WAIT_MIN 0.25	/* of a verdict's level, that its victims waited for */
+#define INCIDENT_LEVEL_MEMORY 8 /* loud blocks; of a verdict's level */
+#define LEFT_SHARE_MIN 0.01	/* of the time is left in a step without a fault, at least */
+#define RECOVERY_BLOCKS 6	/* quiet blocks, net of loud ones, before a verdict ends */
+#define RECOVERY_LOUD 2		/* one loud block takes back that many quiet ones */
 #define UPDATE_GAP_NS INT64_C(1000000000) /* between two events of one verdict */
 #define UPDATE_COST_CHANGE 0.2		  /* of what it costs; smaller ones are not told */
 #define UPDATE_COST_MIN 0.01		  /* of the time; the same, of what costs next to nothing */

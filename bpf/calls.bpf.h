@@ -70,12 +70,13 @@ static __always_inline void fill_others(struct event_activity *out,
 	out->minor_faults = process->minor_faults - own->minor_faults;
 }
 
-/* What the launchers did since the last call that enqueued work. */
+/* What the launchers did since it was told last; time_ns: of the call that tells it. */
 static __always_inline void take_host(
-	struct event_activity *out, struct rank_process_state *process)
+	struct event_activity *out, struct rank_process_state *process, __u64 time_ns)
 {
 	fill_others(out, &process->host, &process->told);
 	process->told = process->host;
+	process->told_ns = time_ns;
 }
 
 static __always_inline void emit_collective(struct thread_state *thread,
@@ -104,6 +105,30 @@ static __always_inline void emit_collective(struct thread_state *thread,
 		__builtin_memset(&event->inside, 0, sizeof(event->inside));
 	fill_others(&event->others, &process->total, &thread->total);
 	fill_launches(&event->launches, process);
+	event_submit(event, sizeof(*event));
+}
+
+/* Between the calls of a group lie some microseconds: one of them tells for all. */
+enum { ENQUEUE_TOLD_NS = 100000 };
+
+/*
+ * A call that enqueued work and is no collective has returned. What held it up has held up what it launched: so
+ * it is told as of its begin.
+ */
+static __always_inline void emit_enqueue(
+	struct thread_state *thread, struct rank_process_state *process, __u64 now)
+{
+	struct event_enqueue *event;
+
+	if (now - process->told_ns < ENQUEUE_TOLD_NS)
+		return;
+	event = event_reserve(sizeof(*event));
+	if (!event)
+		return;
+	fill_header(&event->header, EVENT_ENQUEUE, sizeof(*event));
+	event->header.time_ns = thread->entry_ns;
+	take_host(&event->before, process, now);
+	fill_others(&event->others, &process->total, &thread->total);
 	event_submit(event, sizeof(*event));
 }
 
@@ -278,7 +303,7 @@ int on_call(struct pt_regs *ctx)
 		if (row->device) {
 			note_enqueue(
 				process, thread->entry_ns, thread->arguments[RANK_ARGUMENT_STREAM]);
-			take_host(&thread->now, process);
+			take_host(&thread->now, process, thread->entry_ns);
 		}
 		emit_collective(thread, process, &thread->now, 0, thread->entry_ns, 0);
 		thread->now = nothing;
@@ -479,6 +504,8 @@ int on_return(struct pt_regs *ctx)
 		emit_communicator(thread, process, row);
 	else if (row->kind == RANK_ROW_RANK)
 		emit_rank(thread, process, row);
+	else if (row->device)
+		emit_enqueue(thread, process, now);
 	return 0;
 }
 

@@ -33,6 +33,7 @@ enum event_kind {
 	EVENT_OFF_CPU = 5,	/* struct event_off_cpu: long intervals only */
 	EVENT_MARKER = 6,	/* struct event_marker */
 	EVENT_DEVICE_WAIT = 7,	/* struct event_device_wait */
+	EVENT_ENQUEUE = 8,	/* struct event_enqueue */
 };
 
 struct event_header {
@@ -106,6 +107,15 @@ struct event_device_wait {
 	struct event_launches launches; /* at its end */
 };
 _Static_assert(sizeof(struct event_device_wait) == 80, "event_device_wait layout");
+
+/* A send, a receive or the end of a group enqueued work for a device; header.time_ns: when it was called. */
+struct event_enqueue {
+	struct event_header header;
+	/* As of a collective: of all threads that enqueue or wait for device work; of the others. */
+	struct event_activity before;
+	struct event_activity others;
+};
+_Static_assert(sizeof(struct event_enqueue) == 184, "event_enqueue layout");
 
 enum {
 	EVENT_UNIQUE_ID_BYTES = 128, /* NCCL_UNIQUE_ID_BYTES, nccl.h */

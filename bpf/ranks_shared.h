@@ -13,8 +13,9 @@ enum { RANK_ROWS_MAX = 256, RANK_PROCESSES_MAX = 65536, RANK_JOINED_MAX = 4 };
 struct rank_process_state {
 	struct event_activity total; /* of all its threads, ended ones included */
 	/* Of its launchers, the threads that enqueue or wait for device work; asleep: when all of
-	 * them were. And what of it the last enqueue-only call has told. */
+	 * them were. And what of it was told, at last when. */
 	struct event_activity host, told;
+	event_u64 told_ns;
 	struct event_launches launches; /* of the window that is open, or was last */
 	event_u64 last_launch_ns;	/* or end of a wait for the device, if that is later */
 	/* The last enqueue-only collective, 0 = was waited for; its stream, and those that have been made
@@ -30,7 +31,7 @@ struct rank_process_state {
 	event_u32 launcher_pid; /* its number as slowrank sees it, set by a window's first launch */
 	event_u32 reserved;
 };
-_Static_assert(sizeof(struct rank_process_state) == 376, "rank_process_state layout");
+_Static_assert(sizeof(struct rank_process_state) == 384, "rank_process_state layout");
 
 /* Incarnations that the probe gives start here; those that the kernel side gives, at 0. */
 #define RANK_INCARNATION_FIRST (1u << 31)

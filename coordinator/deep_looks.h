@@ -6,7 +6,7 @@
 #ifndef SLOWRANK_COORDINATOR_DEEP_LOOKS_H
 #define SLOWRANK_COORDINATOR_DEEP_LOOKS_H
 
-#include "analysis/judge.h"
+#include "analysis/judge/judge.h"
 #include "coordinator/rank_table.h"
 
 enum {

@@ -5,14 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "coordinator/probe_map.h"
 #include "probe/wire/decode.h"
-
-enum { PROBES_FIRST = 64, PROBES_MAX = 1 << 18 }; /* twice as many places as ranks there may be */
 
 /* The latest batch of a probe that has the key. */
 struct gate_probe {
-	bool used;
-	uint64_t probe_id;
+	struct probe_key key;
+	bool seen; /* a batch of it */
 	uint64_t number;
 	uint8_t proof[SEAL_PROOF_BYTES];
 };
@@ -25,8 +24,7 @@ struct gate {
 	void *context;
 	char credential[CREDENTIAL_LENGTH_MAX];
 	uint8_t nonce[SEAL_NONCE_BYTES];
-	struct gate_probe *probes; /* hash table, at most half full */
-	size_t capacity, count;
+	struct probe_map probes; /* of struct gate_probe */
 };
 
 int gate_create(const uint8_t *key, const uint8_t nonce[SEAL_NONCE_BYTES], struct gate **gate)
@@ -37,6 +35,7 @@ int gate_create(const uint8_t *key, const uint8_t nonce[SEAL_NONCE_BYTES], struc
 		free(made);
 		return -ENOMEM;
 	}
+	made->probes.item_bytes = sizeof(struct gate_probe);
 	memcpy(made->nonce, nonce, SEAL_NONCE_BYTES);
 	*gate = made;
 	return 0;
@@ -49,7 +48,7 @@ void gate_destroy(struct gate *gate)
 	seal_destroy(gate->seals[SEAL_KEY_FILE]);
 	seal_destroy(gate->seals[SEAL_KEY_SESSION]);
 	explicit_bzero(gate->session_key, sizeof(gate->session_key));
-	free(gate->probes);
+	probe_map_fini(&gate->probes);
 	free(gate);
 }
 
@@ -68,55 +67,24 @@ int gate_share(struct gate *gate, const uint8_t session_key[SEAL_KEY_BYTES],
 	return 0;
 }
 
-static struct gate_probe *find_probe(struct gate_probe *probes, size_t capacity, uint64_t probe_id)
-{
-	size_t at = (size_t)((probe_id * UINT64_C(0x9e3779b97f4a7c15)) >> 32) & (capacity - 1);
-
-	while (probes[at].used && probes[at].probe_id != probe_id)
-		at = (at + 1) & (capacity - 1);
-	return &probes[at];
-}
-
-static int grow(struct gate *gate)
-{
-	size_t capacity = gate->capacity ? gate->capacity * 2 : PROBES_FIRST;
-	struct gate_probe *probes;
-
-	if (capacity > PROBES_MAX)
-		return -ENOMEM;
-	probes = calloc(capacity, sizeof(*probes));
-	if (!probes)
-		return -ENOMEM;
-	for (size_t i = 0; i < gate->capacity; i++) {
-		if (gate->probes[i].used)
-			*find_probe(probes, capacity, gate->probes[i].probe_id) = gate->probes[i];
-	}
-	free(gate->probes);
-	gate->probes = probes;
-	gate->capacity = capacity;
-	return 0;
-}
-
 /* The same batch again is fine: its answer may have been lost. Older ones are refused. */
 static int take_number(struct gate *gate, const struct seal_head *head)
 {
 	struct gate_probe *probe;
+	void *item;
+	int error;
 
-	if (gate->count * 2 >= gate->capacity) {
-		int error = grow(gate);
-
-		if (error < 0)
-			return error;
-	}
-	probe = find_probe(gate->probes, gate->capacity, head->probe_id);
-	if (probe->used && head->number <= probe->number)
+	error = probe_map_get(&gate->probes, head->probe_id, &item);
+	if (error < 0)
+		return error;
+	probe = item;
+	if (probe->seen && head->number <= probe->number)
 		return head->number == probe->number &&
 				       memcmp(head->proof, probe->proof, SEAL_PROOF_BYTES) == 0
 			       ? 0
 			       : -EALREADY;
-	gate->count += !probe->used;
-	*probe = (struct gate_probe){
-		.used = true, .probe_id = head->probe_id, .number = head->number};
+	probe->seen = true;
+	probe->number = head->number;
 	memcpy(probe->proof, head->proof, SEAL_PROOF_BYTES);
 	return 0;
 }

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "analysis/join/device_clock.h"
-#include "analysis/judge.h"
+#include "analysis/judge/judge.h"
 #include "coordinator/assembly.h"
 #include "coordinator/deep_looks.h"
 #include "coordinator/output/alert_gate.h"
@@ -590,7 +590,8 @@ int pipeline_push(struct pipeline *pipeline, const void *bytes, size_t length,
 
 bool pipeline_complete(const struct pipeline *pipeline)
 {
-	return pipeline->probes.count > 0 && pipeline->probes.final_count == pipeline->probes.count;
+	return pipeline->probes.map.count > 0 &&
+	       pipeline->probes.final_count == pipeline->probes.map.count;
 }
 
 int pipeline_finish(struct pipeline *pipeline)

@@ -6,7 +6,7 @@
 #ifndef SLOWRANK_COORDINATOR_PIPELINE_HANG_H
 #define SLOWRANK_COORDINATOR_PIPELINE_HANG_H
 
-#include "analysis/judge.h"
+#include "analysis/judge/judge.h"
 #include "coordinator/assembly.h"
 #include "coordinator/probe_table.h"
 #include "coordinator/report/model.h"

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "coordinator/probe_table.h"
 
-#include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "analysis/base/evidence_source.h"
@@ -10,71 +8,35 @@
 void probe_table_init(struct probe_table *table)
 {
 	memset(table, 0, sizeof(*table));
+	table->map.item_bytes = sizeof(struct probe_entry);
 }
 
 void probe_table_fini(struct probe_table *table)
 {
-	free(table->probes);
+	probe_map_fini(&table->map);
 	memset(table, 0, sizeof(*table));
-}
-
-static struct probe_entry *find_slot(struct probe_entry *probes, size_t capacity, uint64_t probe_id)
-{
-	size_t at = (size_t)((probe_id * UINT64_C(0x9e3779b97f4a7c15)) >> 32) & (capacity - 1);
-
-	while (probes[at].used && probes[at].probe_id != probe_id)
-		at = (at + 1) & (capacity - 1);
-	return &probes[at];
-}
-
-static int grow(struct probe_table *table)
-{
-	size_t capacity = table->capacity ? table->capacity * 2 : 64;
-	struct probe_entry *probes = calloc(capacity, sizeof(*probes));
-
-	if (!probes)
-		return -ENOMEM;
-	for (size_t i = 0; i < table->capacity; i++) {
-		if (table->probes[i].used)
-			*find_slot(probes, capacity, table->probes[i].probe_id) = table->probes[i];
-	}
-	free(table->probes);
-	table->probes = probes;
-	table->capacity = capacity;
-	return 0;
 }
 
 int probe_table_get(struct probe_table *table, uint64_t probe_id, struct probe_entry **probe)
 {
-	if (table->count * 2 >= table->capacity) {
-		int error = grow(table);
+	void *item;
+	int error = probe_map_get(&table->map, probe_id, &item);
 
-		if (error < 0)
-			return error;
-	}
-	*probe = find_slot(table->probes, table->capacity, probe_id);
-	if (!(*probe)->used) {
-		(*probe)->used = true;
-		(*probe)->probe_id = probe_id;
-		table->count++;
-	}
-	return 0;
+	if (error == 0)
+		*probe = item;
+	return error;
 }
 
 const struct probe_entry *probe_table_find(const struct probe_table *table, uint64_t probe_id)
 {
-	const struct probe_entry *probe =
-		table->capacity ? find_slot(table->probes, table->capacity, probe_id) : NULL;
-
-	return probe && probe->used ? probe : NULL;
+	return probe_map_find(&table->map, probe_id);
 }
 
 void probe_table_replace(struct probe_table *table, uint64_t probe_id)
 {
-	struct probe_entry *probe =
-		table->capacity ? find_slot(table->probes, table->capacity, probe_id) : NULL;
+	struct probe_entry *probe = probe_map_find(&table->map, probe_id);
 
-	if (probe && probe->used && !probe->final) {
+	if (probe && !probe->final) {
 		probe->final = true;
 		table->final_count++;
 	}
@@ -144,9 +106,9 @@ static void update_source(
 		probe->evidence_mask |= bit;
 	else
 		probe->evidence_mask &= ~bit;
-	if (!known->why[state][0] || probe->probe_id <= known->why_probe[state]) {
+	if (!known->why[state][0] || probe->key.probe_id <= known->why_probe[state]) {
 		memcpy(known->why[state], source->why, sizeof(source->why));
-		known->why_probe[state] = probe->probe_id;
+		known->why_probe[state] = probe->key.probe_id;
 	}
 }
 
@@ -216,10 +178,10 @@ void probe_table_report(struct probe_table *table, struct report_model *model)
 	memset(&model->counters, 0, sizeof(model->counters));
 	memset(table->report, 0, sizeof(table->report));
 	model->probe_cpu_percent = 0;
-	for (size_t i = 0; i < table->capacity; i++) {
-		const struct probe_entry *probe = &table->probes[i];
+	for (size_t i = 0; i < table->map.capacity; i++) {
+		const struct probe_entry *probe = probe_map_at(&table->map, i);
 
-		if (!probe->used || (table->announced_count && !probe->announced))
+		if (!probe || (table->announced_count && !probe->announced))
 			continue;
 		add_counters(&model->counters, &probe->counters);
 		add_states(table, probe);

@@ -8,13 +8,14 @@
 
 #include "analysis/base/evidence_source.h"
 #include "coordinator/backlog.h"
+#include "coordinator/probe_map.h"
 #include "coordinator/report/model.h"
 
 enum { PROBE_WINDOW = 64 }; /* batches this much older than the newest are doubles */
 
 struct probe_entry {
-	uint64_t probe_id;
-	bool used, final;
+	struct probe_key key;
+	bool final;
 	bool announced;		/* it watches a rank, or did */
 	uint64_t next_number;	/* newest seen + 1 */
 	uint64_t window;	/* bit i: number next_number - 1 - i was seen */
@@ -36,8 +37,8 @@ struct known_source {
 };
 
 struct probe_table {
-	struct probe_entry *probes; /* hash table */
-	size_t capacity, count, final_count, announced_count;
+	struct probe_map map; /* of struct probe_entry */
+	size_t final_count, announced_count;
 	size_t source_count;
 	struct known_source sources[WIRE_SOURCES_MAX];
 	struct report_source report[WIRE_SOURCES_MAX];

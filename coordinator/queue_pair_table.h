@@ -8,7 +8,7 @@
 #ifndef SLOWRANK_COORDINATOR_QUEUE_PAIR_TABLE_H
 #define SLOWRANK_COORDINATOR_QUEUE_PAIR_TABLE_H
 
-#include "analysis/judge_link.h"
+#include "analysis/locate/link_flows.h"
 #include "coordinator/report/model.h"
 
 enum {

@@ -172,7 +172,9 @@ static void check_health(struct doctor *doctor)
 	/* Which GPU is asked is known by the process that computes on it: there is none yet. */
 	if (find_library("libnvidia-ml.so", path))
 		doctor_add(doctor, DOCTOR_FINE, "gpu health",
-			"%.180s: clocks, slowdown reasons, memory errors, other processes", path);
+			"%.180s: busy time, clocks, slowdown reasons, memory errors, other "
+			"processes",
+			path);
 	else
 		doctor_advise(doctor_add(doctor, DOCTOR_MISSING, "gpu health",
 				      "no libnvidia-ml.so on this host"),

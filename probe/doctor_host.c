@@ -89,7 +89,8 @@ static void check_without_bpf(struct doctor *doctor)
 	doctor_add(doctor, queues ? DOCTOR_FINE : DOCTOR_DEGRADED, "launchers",
 		"when the host of an NCCL rank slept%s; not in programs whose waits for the device "
 		"sleep (cudaDeviceScheduleBlockingSync)",
-		queues ? ", or waited for a CPU" : ", waits for a CPU included (no schedstat)");
+		queues ? ", or waited for a CPU while its GPU idled (by NVML)"
+		       : ", waits for a CPU included (no schedstat)");
 	line = doctor_add(doctor, DOCTOR_DEGRADED, "faults, storage",
 		"page faults are counted, not timed; waiting for storage %s",
 		storage ? "is told, in steps of 10 ms"

@@ -27,6 +27,11 @@ static void fill_before(const struct host_calls *calls, struct host_call *call)
 		before->comm_call_ns += wait_ns;
 }
 
+void host_calls_did(struct host_calls *calls, const struct activity *did)
+{
+	activity_add(&calls->did, did);
+}
+
 bool host_calls_flush(struct host_calls *calls, struct host_call *done)
 {
 	if (!calls->holds)
@@ -44,6 +49,8 @@ bool host_calls_enqueue(
 	calls->any = true;
 	calls->holds = true;
 	calls->held = *call;
+	activity_add(&calls->held.part.before, &calls->did);
+	calls->did = (struct activity){0};
 	fill_before(calls, &calls->held);
 	depart(calls, call->part.arrival, &call->launches);
 	return flushed;

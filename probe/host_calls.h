@@ -25,7 +25,11 @@ struct host_calls {
 	struct host_call held;
 	int64_t departed_ns;	  /* end of the last wait, or the last call; 0 = none yet */
 	int64_t departed_wait_ns; /* all waits until then */
+	struct activity did;	  /* told since the last call, and not with one */
 };
+
+/* What the host did until it enqueued something else than a call: it lies before the next one. */
+void host_calls_did(struct host_calls *calls, const struct activity *did);
 
 /* Each takes what happened next, and returns true when a call is done: *done is then the older one. */
 bool host_calls_enqueue(

@@ -273,6 +273,24 @@ static void take_collective(struct job *job, const struct event_collective *even
 	job_take_steps(job, process);
 }
 
+/* It is no part: what the host did until then belongs to the next one. */
+static void take_enqueue(struct job *job, const struct event_enqueue *event)
+{
+	struct rank_process *process = job_find_process(job, (pid_t)event->header.pid);
+	struct activity before, others;
+
+	if (!process)
+		return;
+	activity_from_event(&before, &event->before);
+	activity_from_event(&others, &event->others);
+	if (process->device_calls)
+		device_calls_host(process->device_calls,
+			(struct host_ns){(int64_t)event->header.time_ns}, &before,
+			(int64_t)event->before.device_wait_ns, &others);
+	else
+		host_calls_did(&process->host_calls, &before);
+}
+
 static void take_off_cpu(struct job *job, const struct event_off_cpu *event)
 {
 	struct rank_process *process = job_find_process(job, (pid_t)event->header.pid);
@@ -339,6 +357,9 @@ void job_event(struct job *job, const struct event_header *header, job_new_progr
 		break;
 	case EVENT_DEVICE_WAIT:
 		take_device_wait(job, (const void *)header);
+		break;
+	case EVENT_ENQUEUE:
+		take_enqueue(job, (const void *)header);
 		break;
 	case EVENT_PROCESS:
 		if (change->action == EVENT_PROCESS_EXIT)
@@ -446,8 +467,8 @@ size_t job_ranks(const struct job *job, struct job_rank *ranks, size_t capacity)
 		const struct rank_process *process = job->processes[i];
 
 		if (process->builder && process->rank_known)
-			ranks[count++] =
-				(struct job_rank){process->rank, process->pid, process->exited};
+			ranks[count++] = (struct job_rank){
+				process->rank, process->pid, process->exited, process->delays};
 	}
 	return count;
 }

@@ -95,6 +95,7 @@ struct job_rank {
 	uint32_t rank;
 	pid_t pid;
 	bool exited;
+	const struct launcher_delays *delays; /* the job's; NULL: its threads are not followed */
 };
 size_t job_ranks(const struct job *job, struct job_rank *ranks, size_t capacity);
 

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a job has gathered, as the next batch. */
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "probe/job_internal.h"
+
+enum { POOL_KEPT_BYTES = 128 * 1024 };
 
 static void announce_rank(struct job *job, struct rank_process *process)
 {
@@ -63,8 +66,24 @@ bool job_fill_batch(struct job *job, struct message_batch *batch)
 	return job->rank_count || job->communicator_count || job->step_count || job->interval_count;
 }
 
+/* What a burst took goes back by halves, with each batch that needs a quarter or less. */
+static void give_back(void **array, size_t *capacity, size_t count, size_t item_bytes)
+{
+	void *moved;
+
+	if (count > *capacity / 4 || *capacity * item_bytes <= POOL_KEPT_BYTES)
+		return;
+	moved = realloc(*array, *capacity / 2 * item_bytes);
+	if (!moved)
+		return;
+	*array = moved;
+	*capacity /= 2;
+}
+
 void job_batch_done(struct job *job)
 {
+	give_back((void **)&job->steps, &job->step_capacity, job->step_count, sizeof(*job->steps));
+	give_back((void **)&job->parts, &job->part_capacity, job->part_count, sizeof(*job->parts));
 	job->rank_count = 0;
 	job->communicator_count = 0;
 	job->step_count = 0;

@@ -10,6 +10,7 @@
 #include "probe/sources/cgroup.h"
 #include "probe/sources/cpu_times.h"
 #include "probe/sources/cycles.h"
+#include "probe/sources/launcher_delays.h"
 #include "probe/sources/nvml.h"
 #include "probe/sources/procfs.h"
 #include "probe/sources/psi.h"
@@ -140,6 +141,24 @@ static struct rank_samplers *find_or_add(struct samplers *samplers, const struct
 	return rank;
 }
 
+/* Read all the time, for the job's segments; here as counters, like the rest of /proc. */
+static void sample_launchers(
+	struct samplers *samplers, const struct job_rank *rank, struct host_ns now)
+{
+	struct sample_list list = {.out = samplers->samples + samplers->sample_count,
+		.capacity = SAMPLES_MAX - samplers->sample_count,
+		.rank = rank->rank,
+		.now = now};
+	struct launcher_delay sum;
+
+	if (!rank->delays || !launcher_delays_are_known(rank->delays))
+		return;
+	sum = launcher_delays_sum(rank->delays);
+	sample_list_add(&list, METRIC_LAUNCHERS_CPU_NS, sum.cpu_ns);
+	sample_list_add(&list, METRIC_LAUNCHERS_QUEUED_NS, sum.queued_ns);
+	samplers->sample_count += list.count;
+}
+
 void samplers_follow(struct samplers *samplers, bool slower, struct host_ns now)
 {
 	(void)hurry_follow(&samplers->gpu_hurry, slower, now);
@@ -167,6 +186,8 @@ void samplers_sample(
 				samplers->samples + samplers->sample_count,
 				SAMPLES_MAX - samplers->sample_count);
 		}
+		if (samplers->sources & sources & PROBE_SOURCE_PROCFS)
+			sample_launchers(samplers, &samplers->found[i], now);
 	}
 }
 

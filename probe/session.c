@@ -69,8 +69,9 @@ struct session {
 	char where[WIRE_DETAIL_LENGTH_MAX + 1]; /* the same, for people */
 	struct nng_tls_config *tls;		/* of tls+tcp://, else NULL */
 	unsigned tls_questions;
-	struct credential *credential; /* of MUNGE, or NULL */
-	struct key_file key;	       /* that both sides prove; its path is "" where none does */
+	struct uplink_tls_question *tls_question; /* not answered yet, or NULL */
+	struct credential *credential;		  /* of MUNGE, or NULL */
+	struct key_file key; /* that both sides prove; its path is "" where none does */
 	struct job_place place;
 	struct probe_options alone_options; /* of a host that is watched alone */
 	char *alone_files[3];		    /* their own record, report, alerts */
@@ -292,6 +293,7 @@ int session_create(const struct probe_options *options, const struct job_place *
 	session->deep = session_job->deep;
 	session->hold = session_job->hold;
 	open_bpf(session);
+	malloc_trim(0); /* the kernel's types, which only the load needed */
 	library_watch_init(&session->libraries, session->bpf);
 	if (!session->bpf)
 		session->scan = process_scan_create();
@@ -323,10 +325,26 @@ int session_create(const struct probe_options *options, const struct job_place *
 	return 0;
 }
 
+/* Waits for the answer, if one was asked for. */
+static void tell_tls(struct session *session)
+{
+	char why[UPLINK_TLS_WHY_LENGTH];
+
+	if (!session->tls_question)
+		return;
+	uplink_tls_take(session->tls_question, why);
+	session->tls_question = NULL;
+	if (!why[0])
+		return;
+	session->tls_questions = TLS_QUESTIONS_MAX;
+	fprintf(stderr, "slowrank: the coordinator at %s is not reached: %s\n", session->url, why);
+}
+
 void session_destroy(struct session *session)
 {
 	if (!session)
 		return;
+	tell_tls(session); /* which has the session's certificates */
 	uplink_destroy(session->uplink);
 	samplers_destroy(session->samplers);
 	open_calls_fini(&session->open_calls);
@@ -675,20 +693,20 @@ static void leave_other_key(struct session *session)
 		fprintf(stderr, "slowrank: no memory; this host is not watched\n");
 }
 
-/* A connection that fails by its certificates looks like none. */
+/* A connection that fails by its certificates looks like none. The loop does not wait for what a look finds. */
 static void look_at_tls(struct session *session, const struct uplink_state *state)
 {
-	char why[UPLINK_TLS_WHY_LENGTH];
-
+	if (session->tls_question) {
+		if (uplink_tls_answered(session->tls_question))
+			tell_tls(session);
+		return;
+	}
 	if (!tls_files_url(session->url) || state->connected || !state->batches_pending ||
 		session->tls_questions == TLS_QUESTIONS_MAX)
 		return;
 	session->tls_questions++;
-	uplink_connection_ask_tls(session->url, session->tls, TLS_TIMEOUT_MS, why);
-	if (!why[0])
-		return;
-	session->tls_questions = TLS_QUESTIONS_MAX;
-	fprintf(stderr, "slowrank: the coordinator at %s is not reached: %s\n", session->url, why);
+	if (uplink_tls_ask(session->url, session->tls, TLS_TIMEOUT_MS, &session->tls_question) < 0)
+		session->tls_question = NULL; /* no memory, or no thread: asked again */
 }
 
 static bool coordinator_is_gone(struct session *session)
@@ -825,6 +843,7 @@ void session_finish(struct session *session)
 	if (!alone && flush(session, &state) < 0) {
 		alone = true;
 		look_at_coordinator(session);
+		tell_tls(session);
 		fprintf(stderr,
 			"slowrank: the coordinator does not answer; %s of the record is missing\n",
 			state.batches_acknowledged ? "the end" : "all");

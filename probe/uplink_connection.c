@@ -19,6 +19,7 @@ enum {
 	REPLY_BYTES_MAX = 64 * 1024,
 	RECONNECT_MIN_MS = 50,
 	RECONNECT_MAX_MS = 1000,
+	ASK_POLL_MS = 10,
 };
 
 struct uplink_connection {
@@ -132,15 +133,49 @@ int uplink_connection_open(
 	return 0;
 }
 
-/* Waits for an operation on a stream. */
-static int wait_for(nng_aio *aio)
+static void sleep_ms(int time_ms)
 {
-	nng_aio_wait(aio);
-	return nng_aio_result(aio);
+	struct timespec time = {time_ms / 1000, time_ms % 1000 * 1000000L};
+
+	nanosleep(&time, NULL);
+}
+
+struct uplink_tls_question {
+	struct nng_tls_config *tls;
+	nng_aio *aio;
+	bool done; /* what the aio was for */
+	int left_ms;
+	pthread_t thread;
+	bool answered;
+	char why[UPLINK_TLS_WHY_LENGTH];
+	char url[];
+};
+
+static void on_done(void *context)
+{
+	struct uplink_tls_question *question = context;
+
+	__atomic_store_n(&question->done, true, __ATOMIC_RELEASE);
+}
+
+/*
+ * Waits for an operation on a stream. nng 1.5.2 has no time limit for a handshake that the other side does not
+ * answer: what ends it is to close the stream.
+ */
+static int wait_for(struct uplink_tls_question *question, nng_stream *stream)
+{
+	for (; !__atomic_load_n(&question->done, __ATOMIC_ACQUIRE) && question->left_ms > 0;
+		question->left_ms -= ASK_POLL_MS)
+		sleep_ms(ASK_POLL_MS);
+	if (!__atomic_load_n(&question->done, __ATOMIC_ACQUIRE))
+		nng_stream_close(stream);
+	nng_aio_wait(question->aio);
+	question->done = false;
+	return nng_aio_result(question->aio);
 }
 
 /* Certificates are looked at with the first bytes: those that begin a connection of nng's REQ. */
-static int shake_hands(nng_stream *stream, nng_aio *aio)
+static int shake_hands(struct uplink_tls_question *question, nng_stream *stream)
 {
 	static const uint8_t greeting[] = {0, 'S', 'P', 0, 0, 0x30, 0, 0};
 	uint8_t bytes[sizeof(greeting)];
@@ -149,57 +184,95 @@ static int shake_hands(nng_stream *stream, nng_aio *aio)
 
 	memcpy(bytes, greeting, sizeof(bytes));
 	iov = (nng_iov){.iov_buf = bytes, .iov_len = sizeof(bytes)};
-	error = nng_aio_set_iov(aio, 1, &iov);
+	error = nng_aio_set_iov(question->aio, 1, &iov);
 	if (error)
 		return error;
-	nng_stream_send(stream, aio);
-	error = wait_for(aio);
+	nng_stream_send(stream, question->aio);
+	error = wait_for(question, stream);
 	if (!error)
-		error = nng_aio_set_iov(aio, 1, &iov);
+		error = nng_aio_set_iov(question->aio, 1, &iov);
 	if (error)
 		return error;
-	nng_stream_recv(stream, aio);
-	return wait_for(aio);
+	nng_stream_recv(stream, question->aio);
+	return wait_for(question, stream);
 }
 
-static bool dial(nng_stream_dialer *dialer, struct nng_tls_config *tls, nng_aio *aio, int *result)
+/* Returns nng's error of the handshake; 0 where there was none, as nobody is there or the way is closed. */
+static int dial(struct uplink_tls_question *question, nng_stream_dialer *dialer)
 {
 	nng_stream *stream;
+	int result;
 
-	if (nng_stream_dialer_set_ptr(dialer, NNG_OPT_TLS_CONFIG, tls))
-		return false;
-	nng_stream_dialer_dial(dialer, aio);
-	if (wait_for(aio))
-		return false; /* nobody is there, or the way is closed */
-	stream = nng_aio_get_output(aio, 0);
-	*result = shake_hands(stream, aio);
+	if (nng_stream_dialer_set_ptr(dialer, NNG_OPT_TLS_CONFIG, question->tls))
+		return 0;
+	nng_aio_set_timeout(question->aio, question->left_ms / 3);
+	nng_stream_dialer_dial(dialer, question->aio);
+	nng_aio_wait(question->aio);
+	question->done = false;
+	if (nng_aio_result(question->aio))
+		return 0;
+	stream = nng_aio_get_output(question->aio, 0);
+	nng_aio_set_timeout(question->aio, NNG_DURATION_INFINITE);
+	question->left_ms -= question->left_ms / 3;
+	result = shake_hands(question, stream);
 	nng_stream_free(stream);
-	return true;
+	return result;
 }
 
-void uplink_connection_ask_tls(const char *url, struct nng_tls_config *tls, int timeout_ms,
-	char why[UPLINK_TLS_WHY_LENGTH])
+static void *ask_tls(void *context)
 {
+	struct uplink_tls_question *question = context;
 	nng_stream_dialer *dialer = NULL;
-	nng_aio *aio = NULL;
 	int result = 0;
 
-	why[0] = '\0';
-	if (nng_aio_alloc(&aio, NULL, NULL))
-		return;
-	nng_aio_set_timeout(aio, timeout_ms / 3); /* to connect, to send, to receive */
-	if (!nng_stream_dialer_alloc(&dialer, url) && dial(dialer, tls, aio, &result)) {
-		/* nng tells no difference between a peer that is refused and one that refuses. */
-		if (result == NNG_EPEERAUTH || result == NNG_ECRYPTO)
-			snprintf(why, UPLINK_TLS_WHY_LENGTH,
-				"TLS fails there (%s): one of the two certificates has expired, or "
-				"is "
-				"not signed by the authority that the other side names in --tls-ca",
-				nng_strerror(result));
+	if (!nng_aio_alloc(&question->aio, on_done, question)) {
+		if (!nng_stream_dialer_alloc(&dialer, question->url)) {
+			result = dial(question, dialer);
+			nng_stream_dialer_free(dialer);
+		}
+		nng_aio_free(question->aio);
 	}
-	if (dialer)
-		nng_stream_dialer_free(dialer);
-	nng_aio_free(aio);
+	/* nng tells no difference between a peer that is refused and one that refuses. */
+	if (result == NNG_EPEERAUTH || result == NNG_ECRYPTO)
+		snprintf(question->why, sizeof(question->why),
+			"TLS fails there (%s): one of the two certificates has expired, or is not "
+			"signed by the authority that the other side names in --tls-ca",
+			nng_strerror(result));
+	__atomic_store_n(&question->answered, true, __ATOMIC_RELEASE);
+	return NULL;
+}
+
+int uplink_tls_ask(const char *url, struct nng_tls_config *tls, int timeout_ms,
+	struct uplink_tls_question **question)
+{
+	size_t url_bytes = strlen(url) + 1;
+	struct uplink_tls_question *asked = calloc(1, sizeof(*asked) + url_bytes);
+	int error;
+
+	if (!asked)
+		return -ENOMEM;
+	asked->tls = tls;
+	asked->left_ms = timeout_ms;
+	memcpy(asked->url, url, url_bytes);
+	error = pthread_create(&asked->thread, NULL, ask_tls, asked);
+	if (error) {
+		free(asked);
+		return -error;
+	}
+	*question = asked;
+	return 0;
+}
+
+bool uplink_tls_answered(const struct uplink_tls_question *question)
+{
+	return __atomic_load_n(&question->answered, __ATOMIC_ACQUIRE);
+}
+
+void uplink_tls_take(struct uplink_tls_question *question, char why[UPLINK_TLS_WHY_LENGTH])
+{
+	pthread_join(question->thread, NULL);
+	memcpy(why, question->why, UPLINK_TLS_WHY_LENGTH);
+	free(question);
 }
 
 nng_socket uplink_connection_socket(const struct uplink_connection *connection)

@@ -28,11 +28,15 @@ int uplink_connection_open(const char *url, struct nng_tls_config *tls,
 enum { UPLINK_TLS_WHY_LENGTH = 192 };
 
 /*
- * Why nobody is reached at tls+tcp://: connects once more, aside, for timeout_ms at most. One line in
- * *why where the certificates are the reason, else "".
+ * Why nobody is reached at tls+tcp://: connects once more, aside, in a thread, for timeout_ms at most. tls
+ * outlives the question. Returns 0 or a negative errno; the caller owns the question until it takes the answer.
  */
-void uplink_connection_ask_tls(const char *url, struct nng_tls_config *tls, int timeout_ms,
-	char why[UPLINK_TLS_WHY_LENGTH]);
+struct uplink_tls_question;
+int uplink_tls_ask(const char *url, struct nng_tls_config *tls, int timeout_ms,
+	struct uplink_tls_question **question) __attribute__((warn_unused_result));
+bool uplink_tls_answered(const struct uplink_tls_question *question);
+/* One line in words, or "" where TLS is not what fails. Waits for it, and ends the question. */
+void uplink_tls_take(struct uplink_tls_question *question, char why[UPLINK_TLS_WHY_LENGTH]);
 
 nng_socket uplink_connection_socket(const struct uplink_connection *connection);
 bool uplink_connection_up(struct uplink_connection *connection);

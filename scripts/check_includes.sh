@@ -13,7 +13,7 @@ analysis/base/       analysis/base/ analysis/policy.h analysis/explain/causes.de
 analysis/steps/      analysis/base/ analysis/steps/ analysis/policy.h
 analysis/join/       analysis/base/ analysis/join/ analysis/policy.h
 analysis/attribute/  analysis/base/ analysis/join/ analysis/attribute/ analysis/policy.h
-analysis/detect/     analysis/base/ analysis/join/ analysis/detect/ analysis/policy.h
+analysis/detect/     analysis/base/ analysis/join/ analysis/attribute/ analysis/detect/ analysis/policy.h
 bpf/event_layout.h
 bpf/                 bpf/ LOCAL
 probe/wire/          analysis/ probe/wire/

@@ -8,8 +8,9 @@ docs/policy.md has a table of them, made from policy.h; with --update it is writ
 Prints how many numbers each section has, and how many are rules of verdicts; what is twice
 another one, or the same, is none of its own. Then FILE:LINE for each that stands elsewhere in
 analysis/ or in coordinator/assembly*: a macro, a nameless enum, a static const, or a literal with
-a point. Exits with 1 when there is one, or when the table is another; 2: no such tree. What is no policy is named below.
+a point; and each in policy.h that nothing reads. Exits with 1 when there is one, or when the table is another; 2: no such tree. What is no policy is named below.
 """
+import collections
 import glob
 import os
 import re
@@ -19,6 +20,7 @@ POLICY = "analysis/policy.h"
 PAGE = "docs/policy.md"
 MARKS = ("<!-- policy: made by scripts/check_policy.py --update -->", "<!-- end of policy -->")
 FOLDERS = ("analysis/**/*.[ch]", "coordinator/assembly*.[ch]")
+READERS = ("analysis/explain/*.def", "coordinator/**/*.[ch]", "probe/**/*.[ch]")  # who else may read a number of it
 
 # Room for things, and what is done at a time: more of it makes no other verdict of what fits.
 CAPACITIES = set("""
@@ -26,11 +28,11 @@ ACTIVITY_BLOCK ASYNCHRONOUS_MAX BESIDE_CELLS_MAX BESIDE_MEMBERS_MAX BESIDE_QUEUE
 BUCKETED_AT_ONCE BUCKETED_MIN BUCKET_COUNT CELLS_AHEAD COLUMNS_AT_ONCE COLUMN_GAP COSTS_PER_KIND
 COST_LINKS_MAX EVEN_LAYOUTS_MAX EVIDENCE_INTERVALS GRID_GAP_MEMBERS_MIN GRID_MEMBER_GAP
 GRID_TIMES_MAX HISTORIES_MAX INSTANCES_AHEAD KERNEL_PROFILE_KERNELS_MAX INSTANCES_MAX KEPT_AT_ONCE
-KIND_BITS PERIOD_POWER_NR PERIOD_RING_MAX SLOT_COUNT USUAL_SLOTS_MAX KIND_BLOCK KNOWN_WORDS
+KIND_BITS PERIOD_POWER_NR PERIOD_RING_MAX PERIOD_RING_MIN SLOT_COUNT USUAL_SLOTS_MAX KIND_BLOCK KNOWN_WORDS
 LANES_MAX LANE_COUNT LINK_FLOWS_MAX LINK_PAIRS_TOLD LOOKS_KEPT_MAX LOSS_HEIGHTS MEMBERS_MAX
 NEWS_MAX PERIODICS_MAX PERIOD_LENGTH_MAX PERIOD_SCALE_NR PERIOD_POWER_NR PERIOD_RING_MAX PERIOD_SPAN_NR PERIOD_VISIT_NR PLACES_MAX
 PLACES_TRIED ROLES_MAX SAMPLE_COUNT SAMPLE_ENDS SAMPLE_RING_MAX SHAPES_MAX SKETCH_BUCKETS
-SORTED_AT_ONCE TRACKS_MAX VERDICTS_MAX VERDICT_EVIDENCE_MAX VERDICT_PAIRS_MAX VERDICT_RANKS_MAX
+SORTED_AT_ONCE INCIDENTS_MAX VERDICTS_MAX VERDICT_EVIDENCE_MAX VERDICT_PAIRS_MAX VERDICT_RANKS_MAX
 VERDICT_VICTIMS_MAX VISITS_MAX gaps
 """.split())
 # Numbers of formats, codes and sentinels; those in hexadecimal are bits, or hashes.
@@ -43,7 +45,7 @@ ARITHMETIC = {
     "kernel_profile.c": {"TOLD_MAX"},  # so many kernels are named in a text
     "clock_fit.c": {"1.4826"},  # a normal distribution's deviation, of its median distance
     "evidence.c": {"1.4826"},
-    "judge.c": {"1.005"},  # width of a sketch's buckets
+    "totals.c": {"1.005"},  # width of a sketch's buckets
 }
 SECTIONS = ("steps", "join", "attribute", "detect", "explain", "incident", "costs", "hang",
             "progress")
@@ -192,6 +194,18 @@ def page_differs(update):
     return False
 
 
+def unused():
+    """Names in policy.h that nothing reads."""
+    words = collections.Counter()
+    for path in [POLICY, *(path for folder in FOLDERS + READERS
+                           for path in glob.glob(folder, recursive=True) if path != POLICY)]:
+        with open(path, encoding="utf-8") as file:
+            words.update(re.findall(r"\w+", without_comments(file.read())))
+    with open(POLICY, encoding="utf-8") as file:
+        names = re.findall(r"^#define (\w+) ", file.read(), re.M)
+    return [name for name in names if words[name] < 2]
+
+
 def main():
     update = "--update" in sys.argv[1:2]
     arguments = sys.argv[1 + update:]
@@ -212,6 +226,9 @@ def main():
         for line, what in strangers(path):
             print(f"{path}:{line}: {what}: it belongs to {POLICY}")
             found = True
+    for name in unused():
+        print(f"{POLICY}: nothing reads {name}")
+        found = True
     return 1 if found else 0
 
 

@@ -26,6 +26,7 @@ void blame_fini(struct blame *blame)
 	free(blame->held);
 	free(blame->transfers);
 	free(blame->carries);
+	free(blame->peers);
 	free(blame->tallies);
 	free(blame->column_meetings);
 	free(blame->columns);
@@ -51,7 +52,7 @@ int blame_reserve(void **array, size_t *capacity, size_t count, size_t size)
 	return 0;
 }
 
-/* What is kept from step to step: the carries of ranks that are new are 0. */
+/* What is kept from step to step: of ranks that are new, it is 0. */
 static int reserve_carries(struct blame *blame, const struct step_grid *grid)
 {
 	size_t count = grid->row_count ? grid->rows[grid->row_count - 1].rank + (size_t)1 : 0;
@@ -62,6 +63,13 @@ static int reserve_carries(struct blame *blame, const struct step_grid *grid)
 	if (error == 0 && blame->carry_capacity > before)
 		memset(blame->carries + before, 0,
 			(blame->carry_capacity - before) * sizeof(*blame->carries));
+	before = blame->peers_capacity;
+	if (error == 0)
+		error = blame_reserve((void **)&blame->peers, &blame->peers_capacity, count,
+			sizeof(*blame->peers));
+	if (error == 0 && blame->peers_capacity > before)
+		memset(blame->peers + before, 0,
+			(blame->peers_capacity - before) * sizeof(*blame->peers));
 	return error;
 }
 

@@ -39,6 +39,7 @@ struct blame_row {
 	int64_t control[EXCESS_NR]; /* the same of its controls */
 	int64_t minor_faults, control_minor_faults;
 	bool judged;	 /* it had peers, and no hole */
+	bool alone;	 /* it has none: its delay is what the kernel says its host was held up */
 	bool on_device;	 /* its work is a device's */
 	bool host_times; /* and only the host's times are known */
 	bool unjoined;	 /* of some of these parts nobody knows whom it met */
@@ -117,7 +118,8 @@ struct blame {
 	size_t transfer_count;
 	size_t row_capacity, cell_capacity, transfer_capacity, scratch_capacity;
 	struct blame_carry *carries; /* by rank, from step to step */
-	size_t carry_capacity;
+	uint8_t *peers;		     /* by rank: it had some of late, up to PEERS_MEMORY */
+	size_t carry_capacity, peers_capacity;
 	struct blame_tally *tallies;		      /* as rows */
 	struct blame_column_meeting *column_meetings; /* room for all of a grid that is alike */
 	int64_t *columns; /* own times of peers at some positions, position by position */

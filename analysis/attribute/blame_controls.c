@@ -359,24 +359,107 @@ static void compare_streams(const struct peers *peers, uint32_t r)
 	}
 }
 
+/* For how long a row's device was in calls since its host last enqueued some. */
+struct stays {
+	int64_t sum_ns, until_ns;
+};
+
+static void add_stay(struct stays *stays, const struct cell_times *times)
+{
+	int64_t from_ns = times->arrival_ns > stays->until_ns ? times->arrival_ns : stays->until_ns;
+
+	if (times->departure_ns <= from_ns)
+		return;
+	stays->sum_ns += times->departure_ns - from_ns;
+	stays->until_ns = times->departure_ns;
+}
+
+/* What holds a host up, as the kernel tells, and not what its program does: healthy stages sleep in turn while they wait. */
+static bool holds_up(int kind)
+{
+	return kind != EXCESS_COMPUTE && kind != EXCESS_HOST_CPU && kind != EXCESS_ASLEEP;
+}
+
 /*
- * A row without peers is its own control. What lay before its queued cells is not known to be work: in a
- * replay they follow each other as they did.
+ * By how much a cell is late because its host was held up: no longer than it was the host's turn, and not while the
+ * device was in calls, where the host may have waited for others. The control is the cell without that.
+ */
+static int64_t add_held_up(
+	struct blame_row *result, const struct grid_cell *cell, int64_t own_ns, int64_t stays_ns)
+{
+	int64_t kinds[EXCESS_NR] = {0}, sum_ns = 0, held_ns;
+	int64_t most_ns = own_ns < cell->own->host_ns ? own_ns : cell->own->host_ns;
+
+	blame_components(cell, own_ns, kinds);
+	for (int k = 0; k < EXCESS_NR; k++)
+		sum_ns += holds_up(k) ? kinds[k] : 0;
+	held_ns = sum_ns - stays_ns < most_ns ? sum_ns - stays_ns : most_ns;
+	if (held_ns < 0)
+		held_ns = 0;
+	double left = sum_ns > 0 ? 1 - (double)held_ns / (double)sum_ns : 1;
+
+	for (int k = 0; k < EXCESS_NR; k++) {
+		result->own[k] += kinds[k];
+		result->control[k] += holds_up(k) ? (int64_t)(left * (double)kinds[k]) : kinds[k];
+	}
+	result->minor_faults += cell->own->minor_faults;
+	result->control_minor_faults += (int64_t)(left * cell->own->minor_faults);
+	result->own_excess_ns += held_ns;
+	return held_ns;
+}
+
+/*
+ * A stage of a pipeline whose rank has had no peers of late. Where it mostly has some, a step without is an odd
+ * one; and so are those of ranks that only meet all others.
+ */
+static bool is_alone(struct blame *blame, const struct step_grid *grid, const struct grid_row *row)
+{
+	uint8_t *peers = &blame->peers[row->rank];
+
+	if (row->hole)
+		return false;
+	if (*peers > 0) {
+		--*peers;
+		return false;
+	}
+	for (uint32_t c = row->first_cell; c < row->first_cell + row->cell_count; c++) {
+		if (part_kind_is_device_message(grid->cells[c].part))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * A row without peers is its own control, but for what its host was held up. What lay before its queued cells is
+ * not known to be work: in a replay they follow each other as they did.
  */
 static void keep_row(struct blame *blame, const struct step_grid *grid, uint32_t r)
 {
 	const struct grid_row *row = &grid->rows[r];
+	struct blame_row *result = &blame->rows[r];
 	struct leading leading = {0};
+	struct stays stays = {.until_ns = INT64_MIN};
+	bool alone = is_alone(blame, grid, row);
 
 	blame->row_controls[r] = GRID_NONE;
 	for (uint32_t c = row->first_cell; c < row->first_cell + row->cell_count; c++) {
-		int64_t own_ns = grid_own_ns(grid, c);
+		const struct grid_cell *cell = &grid->cells[c];
+		int64_t own_ns = grid_own_ns(grid, c), held_ns = 0;
 
-		if (row->overlapped)
-			blame->cells[c] = (struct blame_cell){
-				own_ns, GRID_NONE, is_bound(&grid->cells[c]) ? 0 : INT64_MAX};
-		else
+		if (!row->overlapped) {
 			add_lead(blame, grid, c, own_ns, &leading);
+			continue;
+		}
+		if (alone && cell->part->flags & PART_DEVICE_TIME) {
+			result->alone = result->on_device = true;
+			if (!is_bound(cell))
+				held_ns = add_held_up(result, cell, own_ns, stays.sum_ns);
+			if (!activity_is_none(cell->own))
+				stays.sum_ns = 0;
+			add_stay(&stays, grid_times_of(grid, cell));
+		}
+		blame->cells[c] = (struct blame_cell){
+			own_ns - held_ns, GRID_NONE, is_bound(cell) ? 0 : INT64_MAX};
 	}
 }
 
@@ -396,6 +479,8 @@ static void compare_peers(struct peers *peers)
 			continue;
 		}
 		blame->row_controls[r] = peers->first_control;
+		if (blame->peers[peers->grid->rows[r].rank] < PEERS_MEMORY)
+			blame->peers[peers->grid->rows[r].rank]++;
 		if (peers->grid->rows[r].overlapped)
 			compare_streams(peers, r);
 		else if (peers->grid->rows[r].plain)

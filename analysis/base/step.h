@@ -323,6 +323,10 @@ enum metric {
 	METRIC_CPU_COUNTED_NS = 38, /* so long on a CPU (with what was stolen meanwhile) */
 	METRIC_CPU_INSTRUCTIONS = 39,
 	METRIC_CPU_THROTTLES = 40, /* times that its CPUs were slowed down for heat */
+	/* The threads that make the rank's collectives, where no kernel side tells of them: */
+	METRIC_LAUNCHERS_CPU_NS = 41,	 /* so long on a CPU */
+	METRIC_LAUNCHERS_QUEUED_NS = 42, /* so long runnable, waits for the device included */
+	METRIC_GPU_BUSY_NS = 43,	 /* its GPU ran some kernel, of whomever */
 	METRIC_NR
 };
 

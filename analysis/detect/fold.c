@@ -7,8 +7,35 @@
 #include "analysis/base/robust_stats.h"
 #include "analysis/detect/changepoint.h"
 
-static const size_t stretches[] = {FOLD_STRETCHES};
-enum { STRETCHES = sizeof(stretches) / sizeof(stretches[0]) };
+/* How many steps the next shorter stretch has. */
+static size_t shorter(size_t stretch)
+{
+	return stretch * 5 / 6;
+}
+
+/*
+ * Over how many looks the chance is shared out, for a period of 1: short periods are likelier, each takes its part as
+ * 1 / period, its classes alike.
+ */
+static double count_looks(void)
+{
+	double harmonic_sum = 0, stretches = 0;
+
+	for (uint32_t period = 2; period <= FOLD_PERIOD_MAX; period++)
+		harmonic_sum += 1.0 / period;
+	for (size_t stretch = FOLD_VALUES_MAX; stretch >= FOLD_STRETCH_MIN;
+		stretch = shorter(stretch))
+		stretches++;
+	return harmonic_sum * stretches * FOLD_DEPTHS;
+}
+
+/* A series, the indices of its values, and how much of the chance is each look's. */
+struct fold {
+	const double *values;
+	size_t count;
+	double looks;
+	uint16_t order[FOLD_VALUES_MAX];
+};
 
 /* The larger one comes first, of equal ones the later: in an order that has no period of its own. */
 static bool before(const double *values, uint16_t one, uint16_t other)
@@ -44,10 +71,10 @@ static size_t class_size(size_t from, size_t count, size_t period, size_t phase)
 	return first < count ? (count - 1 - first) / period + 1 : 0;
 }
 
-static void try_class(const uint16_t *in_class, size_t taken, size_t from, size_t count,
+static void try_class(const struct fold *fold, const uint16_t *in_class, size_t taken, size_t from,
 	uint32_t period, struct fold_finding *best)
 {
-	size_t values = count - from, phase = 0, size;
+	size_t count = fold->count, values = count - from, phase = 0, size;
 	double expected = (double)taken / period, surprise;
 
 	for (size_t q = 1; q < period; q++) {
@@ -58,44 +85,43 @@ static void try_class(const uint16_t *in_class, size_t taken, size_t from, size_
 		in_class[phase] < expected + CHANCE_DEVIATIONS * sqrt(expected))
 		return;
 	size = class_size(from, count, period, phase);
-	surprise =
-		hit_surprise(in_class[phase], size, taken - in_class[phase], values - size) -
-		log((double)period * (double)period * FOLD_HARMONIC_SUM * STRETCHES * FOLD_DEPTHS);
+	surprise = hit_surprise(in_class[phase], size, taken - in_class[phase], values - size) -
+		   log((double)period * (double)period * fold->looks);
 	if (surprise > best->surprise)
 		*best = (struct fold_finding){
 			.period_steps = period, .phase = phase, .from = from, .surprise = surprise};
 }
 
 /* One period: order has the indices of values that are above the median, the largest first. */
-static void try_period(const uint16_t *order, size_t hit_count, size_t from, size_t count,
-	uint32_t period, struct fold_finding *best)
+static void try_period(const struct fold *fold, const uint16_t *order, size_t hit_count,
+	size_t from, uint32_t period, struct fold_finding *best)
 {
 	uint16_t in_class[FOLD_PERIOD_MAX] = {0};
-	size_t size = (count - from + period - 1) / period, taken = 0;
+	size_t size = (fold->count - from + period - 1) / period, taken = 0;
 
 	for (size_t depth = 1; depth <= FOLD_DEPTHS && taken < hit_count; depth++) {
 		for (; taken < depth * size && taken < hit_count; taken++)
 			in_class[order[taken] % period]++;
-		try_class(in_class, taken, from, count, period, best);
+		try_class(fold, in_class, taken, from, period, best);
 	}
 }
 
-static void try_stretch(const double *values, const uint16_t *order, size_t from, size_t count,
-	struct fold_finding *best)
+static void try_stretch(const struct fold *fold, size_t from, struct fold_finding *best)
 {
+	const double *values = fold->values;
 	uint16_t latest[FOLD_VALUES_MAX];
 	size_t hit_count = 0, kept = 0;
 
-	for (size_t i = 0; i < count; i++) {
-		if (order[i] >= from)
-			latest[kept++] = order[i];
+	for (size_t i = 0; i < fold->count; i++) {
+		if (fold->order[i] >= from)
+			latest[kept++] = fold->order[i];
 	}
 	/* What is as small as the usual is no hit, though nothing is larger. */
 	while (hit_count < kept / 2 && values[latest[hit_count]] > values[latest[kept / 2]])
 		hit_count++;
 	for (uint32_t period = 2; period <= FOLD_PERIOD_MAX && kept / period >= FOLD_HITS_MIN;
 		period++)
-		try_period(latest, hit_count, from, count, period, best);
+		try_period(fold, latest, hit_count, from, period, best);
 }
 
 static void measure(const double *values, size_t count, struct fold_finding *finding)
@@ -161,15 +187,16 @@ static void refine(const double *values, size_t count, struct fold_finding *find
 
 bool fold_find(const double *values, size_t count, struct fold_finding *result)
 {
+	struct fold fold = {.values = values, .count = count, .looks = count_looks()};
 	struct fold_finding best = {0};
-	uint16_t order[FOLD_VALUES_MAX];
 
 	assert(count <= FOLD_VALUES_MAX);
-	sort_down(values, count, order);
-	try_stretch(values, order, 0, count, &best);
-	for (size_t s = 1; s < STRETCHES; s++) {
-		if (stretches[s] < count)
-			try_stretch(values, order, count - stretches[s], count, &best);
+	sort_down(values, count, fold.order);
+	try_stretch(&fold, 0, &best);
+	for (size_t stretch = shorter(FOLD_VALUES_MAX); stretch >= FOLD_STRETCH_MIN;
+		stretch = shorter(stretch)) {
+		if (stretch < count)
+			try_stretch(&fold, count - stretch, &best);
 	}
 	if (best.surprise <= 0)
 		return false;

@@ -4,7 +4,7 @@
 
 #include "analysis/base/robust_stats.h"
 #include "analysis/explain/measures.h"
-#include "analysis/judge_state.h"
+#include "analysis/judge/state.h"
 #include "analysis/policy.h"
 
 bool explain_counter_excess(const struct explain_context *context, const struct episode *episode,
@@ -47,8 +47,8 @@ static void move_excess(struct excess_sums *sums, enum excess_kind kind, double 
 
 	if (sums->on_device && kind != EXCESS_THROTTLED)
 		from++; /* nobody faults in a queue */
-	if (sums->on_device && kind == EXCESS_MINOR_FAULT)
-		from++; /* these cost CPU time */
+	if (sums->on_device && (kind == EXCESS_MINOR_FAULT || kind == EXCESS_PREEMPTED))
+		from++; /* these cost CPU time, and sleep is without waits for a CPU */
 	for (; *from != EXCESS_NR && wanted_ns > 0; from++) {
 		double left = (double)(sums->own[*from] - sums->control[*from]);
 		double moved = fmin(fmax(left, 0), wanted_ns);
@@ -57,6 +57,95 @@ static void move_excess(struct excess_sums *sums, enum excess_kind kind, double 
 		sums->own[*from] -= (int64_t)moved;
 		wanted_ns -= moved;
 	}
+}
+
+/*
+ * How long the device had nothing to do, per ns: longer than those of others, which work on the collective meanwhile, and
+ * longer than it had before. Steps that are longer by the delay have the idle time of before once.
+ */
+static double idle_more(const struct explain_context *context, const struct episode *episode)
+{
+	const struct excess_sums *sums = &episode->sums;
+	const struct episode_past *past = episode->past;
+	double late = (double)sums->delay_ns / (double)sums->time_ns, over, usual, before;
+
+	if (!explain_counter_excess(context, episode, METRIC_GPU_BUSY_NS, &over, &usual))
+		return 0;
+	before = past->rates[METRIC_GPU_BUSY_NS];
+	if (before < 0)
+		return fmax(-over, 0);
+	return fmax(fmin(-over, 1 - (usual + over) - (1 - before) * (1 - late)), 0);
+}
+
+/* How long its threads waited for a CPU for each ns on one. False: not known. */
+static bool queued_ratio(
+	const struct explain_context *context, uint32_t rank, int64_t onset_ns, double *ratio)
+{
+	return evidence_ratio(context->ranks[rank].evidence, METRIC_LAUNCHERS_QUEUED_NS,
+		METRIC_LAUNCHERS_CPU_NS, onset_ns, context->now_ns, ratio);
+}
+
+/* Of others on its host, who share its CPUs; without any, of other hosts. */
+static bool usual_queued_ratio(
+	const struct explain_context *context, const struct episode *episode, double *usual)
+{
+	uint32_t host = context->ranks[episode->ranks[0]].host;
+	size_t here = 0, elsewhere = 0;
+
+	for (uint32_t r = 0, i = 0; r < context->rank_count; r++) {
+		bool culprit = i < episode->rank_count && episode->ranks[i] == r;
+		double ratio;
+
+		i += culprit;
+		if (culprit || !queued_ratio(context, r, episode->onset_ns, &ratio))
+			continue;
+		if (context->ranks[r].host != host && here == 0)
+			context->scratch[elsewhere++] = ratio;
+		else if (context->ranks[r].host == host)
+			context->scratch[here++] = ratio;
+	}
+	*usual = median_double(context->scratch, here ? here : elsewhere);
+	return here || elsewhere;
+}
+
+bool explain_queued(
+	const struct explain_context *context, const struct episode *episode, struct queued *queued)
+{
+	const struct episode_past *past = episode->past;
+	double cpu_before = past->rates[METRIC_LAUNCHERS_CPU_NS],
+	       queued_before = past->rates[METRIC_LAUNCHERS_QUEUED_NS], cpu;
+
+	if (!queued_ratio(context, past->rank, episode->onset_ns, &queued->own) ||
+		!usual_queued_ratio(context, episode, &queued->usual) ||
+		!evidence_rate(context->ranks[past->rank].evidence, METRIC_LAUNCHERS_CPU_NS,
+			episode->onset_ns, context->now_ns, &cpu))
+		return false;
+	if (cpu_before > 0 && queued_before >= 0)
+		queued->usual = fmax(queued->usual, queued_before / cpu_before);
+	queued->more = fmax((queued->own - queued->usual) * cpu, 0);
+	return true;
+}
+
+/*
+ * What a device's host wants a CPU for may be a wait for its device, which spins. It was no such wait for as long as the
+ * device had nothing to do; as much of the time its threads queued, longer than others for each ns on a CPU, was
+ * time in which they would have launched. A throttled thread queues, too.
+ */
+static void add_idle(const struct explain_context *context, struct episode *episode, double span_ns)
+{
+	struct excess_sums *sums = &episode->sums;
+	double busy_ns = (double)(sums->own[EXCESS_HOST_CPU] - sums->control[EXCESS_HOST_CPU]);
+	double idle_ns = idle_more(context, episode) * span_ns;
+	double throttled_ns =
+		(double)(sums->own[EXCESS_THROTTLED] - sums->control[EXCESS_THROTTLED]);
+	struct queued queued;
+
+	if (busy_ns <= 0 || idle_ns < HOST_SHARE_MIN * busy_ns)
+		return;
+	sums->evidence_mask |= EVIDENCE_DEVICE_WAIT;
+	if (!(sums->evidence_mask & EVIDENCE_SCHED) && explain_queued(context, episode, &queued))
+		move_excess(sums, EXCESS_PREEMPTED,
+			fmin(queued.more * span_ns - fmax(throttled_ns, 0), idle_ns));
 }
 
 void explain_add_counters(const struct explain_context *context, struct episode *episode)
@@ -93,4 +182,6 @@ void explain_add_counters(const struct explain_context *context, struct episode 
 		over *= counters[i].sign * counters[i].ns_each;
 		move_excess(sums, counters[i].kind, fmax(over, 0) * span_ns);
 	}
+	if (sums->on_device && !(mask & EVIDENCE_DEVICE_WAIT))
+		add_idle(context, episode, span_ns);
 }

@@ -9,7 +9,7 @@
 
 #include "analysis/base/robust_stats.h"
 #include "analysis/explain/measures.h"
-#include "analysis/judge_state.h"
+#include "analysis/judge/state.h"
 #include "analysis/policy.h"
 
 /* A rank's ratio since the onset, and the lower median of the others'. False where one of them is not known. */

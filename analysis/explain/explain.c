@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "analysis/explain/measures.h"
-#include "analysis/judge_internal.h"
+#include "analysis/judge/internal.h"
 #include "analysis/policy.h"
 
 bool explain_names(const struct episode *episode, uint32_t rank)

@@ -6,8 +6,8 @@
 #ifndef SLOWRANK_ANALYSIS_EXPLAIN_EXPLAIN_H
 #define SLOWRANK_ANALYSIS_EXPLAIN_EXPLAIN_H
 
+#include "analysis/attribute/excess.h"
 #include "analysis/explain/causes.h"
-#include "analysis/explain/excess.h"
 #include "analysis/explain/past.h"
 
 struct judge_looks;

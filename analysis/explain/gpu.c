@@ -4,7 +4,7 @@
 
 #include "analysis/base/robust_stats.h"
 #include "analysis/explain/measures.h"
-#include "analysis/judge_state.h"
+#include "analysis/judge/state.h"
 #include "analysis/policy.h"
 
 /* Reasons that cost speed: power cap, hardware slowdown, thermal, power brake (nvml.h). */

@@ -5,12 +5,12 @@
 
 #include "analysis/base/robust_stats.h"
 #include "analysis/explain/measures.h"
-#include "analysis/judge_state.h"
+#include "analysis/judge/state.h"
 #include "analysis/policy.h"
 
 static bool is_usual(const struct rank_state *state)
 {
-	return !state->track && state->launches.steps >= LAUNCH_STEPS_MIN;
+	return !state->incident && state->launches.steps >= LAUNCH_STEPS_MIN;
 }
 
 static double silence_of(const struct rank_state *state)

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 #include "analysis/explain/measures.h"
-#include "analysis/judge_state.h"
+#include "analysis/judge/state.h"
 #include "analysis/policy.h"
 
 void looks_destroy(struct judge_looks *looks)
@@ -88,7 +88,7 @@ static const struct kept_look *control_look(const struct explain_context *contex
 		uint32_t rank = look->profile.rank;
 
 		if (!is_done(look) || rank >= context->rank_count || explain_names(episode, rank) ||
-			context->ranks[rank].track ||
+			context->ranks[rank].incident ||
 			llabs(look->start_ns - own->start_ns) > LOOK_PAIR_NS ||
 			context->ranks[rank].totals.role !=
 				context->ranks[own->profile.rank].totals.role)

@@ -23,6 +23,16 @@ void explain_add_counters(const struct explain_context *context, struct episode 
 bool explain_counter_excess(const struct explain_context *context, const struct episode *episode,
 	unsigned metric, double *over, double *usual);
 
+/*
+ * How long the threads that launch waited for a CPU, for each ns on one: the episode's first rank, and what is usual for
+ * others on its host or was for itself, whichever is more. more: beyond that, per ns. False: not known.
+ */
+struct queued {
+	double own, usual, more;
+};
+bool explain_queued(const struct explain_context *context, const struct episode *episode,
+	struct queued *queued);
+
 /* Is it one of the episode's ranks? */
 bool explain_names(const struct episode *episode, uint32_t rank);
 

@@ -5,7 +5,7 @@
 
 #include "analysis/base/robust_stats.h"
 #include "analysis/explain/measures.h"
-#include "analysis/judge_state.h"
+#include "analysis/judge/state.h"
 #include "analysis/policy.h"
 
 static struct speed_figure usual_figure(const struct explain_context *context, uint32_t rank,

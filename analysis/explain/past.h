@@ -6,8 +6,8 @@
 #ifndef SLOWRANK_ANALYSIS_EXPLAIN_PAST_H
 #define SLOWRANK_ANALYSIS_EXPLAIN_PAST_H
 
+#include "analysis/attribute/excess.h"
 #include "analysis/base/step.h"
-#include "analysis/explain/excess.h"
 
 struct explain_context;
 

@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 #include "analysis/explain/measures.h"
-#include "analysis/judge_state.h"
+#include "analysis/judge/state.h"
 #include "analysis/policy.h"
 
 static void measure_kind(const struct explain_context *context, const struct episode *episode,
@@ -71,14 +71,26 @@ void measure_contention(const struct explain_context *context, const struct epis
 {
 	const struct rank_state *state = &context->ranks[episode->ranks[0]];
 	struct evidence_rival rival;
+	struct queued queued;
 
 	measure_kind(context, episode, EXCESS_PREEMPTED, CAUSE_CPU_CONTENTION, finding);
-	if (finding->known == KNOWN_SHARE &&
-		evidence_worst_rival(
-			state->evidence, episode->onset_ns, context->now_ns, state->pid, &rival))
+	if (!(episode->sums.evidence_mask & EVIDENCE_SCHED) &&
+		(episode->sums.evidence_mask & EVIDENCE_DEVICE_WAIT) &&
+		explain_queued(context, episode, &queued)) {
+		if (finding->known == KNOWN_MISSING)
+			finding->known = KNOWN_NOT_IT;
+		snprintf(finding->text, sizeof(finding->text),
+			"its threads waited %.0f %% of the time that they wanted a CPU, usual %.0f "
+			"%%",
+			100 * queued.own / (1 + queued.own),
+			100 * queued.usual / (1 + queued.usual));
+	} else if (finding->known == KNOWN_SHARE &&
+		   evidence_worst_rival(state->evidence, episode->onset_ns, context->now_ns,
+			   state->pid, &rival)) {
 		snprintf(finding->text, sizeof(finding->text),
 			"ran instead: %s (pid %u%s), %.0f %% of it", rival.name, rival.pid,
 			rival.pid == state->pid ? ", threads of its own" : "", 100 * rival.share);
+	}
 }
 
 void measure_major_faults(const struct explain_context *context, const struct episode *episode,

@@ -9,22 +9,23 @@
 int period_create(size_t period_max, struct period_detector **detector)
 {
 	struct period_detector *made;
-	size_t ring_count = 256;
+	size_t most = 16384, first = PERIOD_RING_MIN;
 
 	_Static_assert(4 * PERIOD_LENGTH_MAX <= PERIOD_RING_MAX, "");
 	if (period_max == 0 || period_max > PERIOD_LENGTH_MAX)
 		return -EINVAL;
 	/* Three periods must fit to adopt one, and some of the past besides. */
-	while (ring_count < 4 * period_max || ring_count < 16384)
-		ring_count *= 2;
+	while (most < 4 * period_max)
+		most *= 2;
 	made = calloc(1, sizeof(*made));
 	if (!made)
 		return -ENOMEM;
+	made->ring_count_max = most;
 	period_powers_init(&made->powers);
-	made->calls = calloc(ring_count, sizeof(*made->calls));
+	made->calls = calloc(first, sizeof(*made->calls));
 	if (!made->calls ||
-		period_stream_init(&made->structure, &made->powers, ring_count, period_max) < 0 ||
-		period_stream_init(&made->full, &made->powers, ring_count, period_max) < 0 ||
+		period_stream_init(&made->structure, &made->powers, first, period_max) < 0 ||
+		period_stream_init(&made->full, &made->powers, first, period_max) < 0 ||
 		period_cycle_init(&made->cycle, period_max) < 0) {
 		period_destroy(made);
 		return -ENOMEM;
@@ -201,10 +202,61 @@ static void follow(struct period_detector *detector)
 	}
 }
 
+static uint64_t larger(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
+/*
+ * How many tokens of the past may still be asked for: all while steps are being learnt. Beside a cycle, its rounds
+ * as far as pauses are looked for, or a shorter cycle may have to go without it; and what a candidate must show.
+ */
+static uint64_t past_needed(const struct period_detector *detector)
+{
+	const struct period_cycle *cycle = &detector->cycle;
+	uint64_t rounds = PERIOD_PLACES_FEW, needed;
+
+	if (detector->state == PERIOD_SEEKING || !detector->released)
+		return UINT64_MAX;
+	if (cycle->loop <= PERIOD_SHORT_ROUND &&
+		detector->cycles_followed <= PERIOD_PAUSED_CYCLES_MAX)
+		rounds = PERIOD_PLACES_MAX;
+	needed = larger((rounds + 1) * cycle->loop, (PERIOD_LONGER_ROUNDS + 1) * cycle->period);
+	needed = larger(needed, larger(detector->structure.beyond, detector->full.beyond));
+	return larger(needed, detector->wanted);
+}
+
+/* Twice as much of the past; without memory, it goes on with what it has. */
+static void grow(struct period_detector *detector)
+{
+	uint64_t count = detector->structure.count, mask = detector->structure.ring_mask;
+	size_t ring_count = 2 * (mask + 1);
+	struct period_stream structure = {0}, full = {0};
+	struct period_call *calls = calloc(ring_count, sizeof(*calls));
+
+	if (!calls || period_stream_copy(&detector->structure, ring_count, &structure) < 0 ||
+		period_stream_copy(&detector->full, ring_count, &full) < 0) {
+		period_stream_fini(&full);
+		period_stream_fini(&structure);
+		free(calls);
+		return;
+	}
+	for (uint64_t i = period_stream_oldest(&detector->structure); i < count; i++)
+		calls[i & (ring_count - 1)] = detector->calls[i & mask];
+	period_stream_fini(&detector->structure);
+	period_stream_fini(&detector->full);
+	free(detector->calls);
+	detector->structure = structure;
+	detector->full = full;
+	detector->calls = calls;
+}
+
 void period_push(struct period_detector *detector, const struct period_token *token)
 {
-	uint64_t position = detector->structure.count;
+	uint64_t position = detector->structure.count, kept = detector->structure.ring_mask;
 
+	if (position >= kept && kept + 1 < detector->ring_count_max && past_needed(detector) > kept)
+		grow(detector);
 	detector->calls[position & detector->structure.ring_mask] = (struct period_call){
 		.bytes = (float)token->length_bytes,
 		.spacing_ns = (float)token->departure_ns,

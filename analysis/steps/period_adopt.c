@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which candidate is the cycle: the rules of period.h. */
+#include <math.h>
+
 #include "analysis/steps/period_internal.h"
 
 static uint64_t larger(uint64_t a, uint64_t b)
@@ -47,7 +49,7 @@ static bool shares_structure(const struct period_detector *detector)
 static uint64_t needed(const struct period_detector *detector, uint64_t period)
 {
 	uint64_t known = detector->state == PERIOD_SEEKING ? 0 : detector->cycle.period;
-	uint64_t most = detector->structure.ring_mask - period;
+	uint64_t most = detector->ring_count_max - 1 - period;
 
 	if (!known)
 		return larger(2 * period, PERIOD_TRY_TOKENS_MIN);
@@ -275,13 +277,14 @@ static bool may_replace(const struct period_detector *detector, bool full, uint6
 
 /* A step shows its loops from the start; later, chance brings equal distances. */
 static bool shows_from_start(
-	const struct period_detector *detector, const struct period_candidate *candidate)
+	struct period_detector *detector, const struct period_candidate *candidate)
 {
 	uint64_t shown = detector->structure.count - candidate->start;
+	double least = fmax(PERIOD_SHOWN_ROUNDS * (double)candidate->period,
+		PERIOD_SHOWN_SHARE * (double)(detector->cycles_followed * detector->cycle.period));
 
-	return (double)shown >= PERIOD_SHOWN_ROUNDS * (double)candidate->period &&
-	       (double)shown >= PERIOD_SHOWN_SHARE * (double)(detector->cycles_followed *
-							      detector->cycle.period);
+	detector->wanted = larger(detector->wanted, (uint64_t)least + candidate->period);
+	return (double)shown >= least;
 }
 
 /*
@@ -344,6 +347,9 @@ static bool consider(
 	if (known && !full && detector->cycle.by_full)
 		start = larger(start, detector->strayed_at);
 	tokens = needed(detector, period);
+	/* It may reach back beyond what is kept before it is looked at again. */
+	if (count - start + period > detector->structure.ring_mask)
+		detector->wanted = larger(detector->wanted, period + tokens);
 	candidate->due = smaller(start + period + tokens, count + period);
 	if (candidate->due > count)
 		return false;

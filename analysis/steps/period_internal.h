@@ -47,6 +47,9 @@ struct period_call {
 struct period_detector {
 	struct period_stream structure, full;
 	struct period_call *calls; /* ring like the streams' */
+	uint64_t ring_count_max;   /* as far as the three rings may grow */
+	uint64_t
+		wanted; /* tokens of the past that a candidate must show to be taken; 0: none must */
 	struct period_powers powers;
 	struct period_cycle cycle;
 	enum period_state state;

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "analysis/policy.h"
 
@@ -52,19 +53,10 @@ void period_powers_init(struct period_powers *powers)
 		powers->scale[i] = power_of(powers, scale_lengths[i]);
 }
 
-static size_t power_of_two(size_t at_least)
-{
-	size_t value = 64;
-
-	while (value < at_least)
-		value *= 2;
-	return value;
-}
-
 int period_stream_init(struct period_stream *stream, const struct period_powers *powers,
 	size_t ring_count, size_t period_max)
 {
-	size_t gram_count = power_of_two(2 * period_max);
+	size_t gram_count = ring_count / 2;
 
 	*stream = (struct period_stream){
 		.ring_mask = ring_count - 1,
@@ -165,20 +157,20 @@ static uint64_t common_suffix(const struct period_stream *stream, uint64_t dista
 	return good;
 }
 
-/* Remembers the last K tokens; returns the distance to where they may have occurred before, or 0. */
-static uint64_t gram_exchange(struct period_stream *stream, size_t scale)
+/* Remembers the last K tokens before end; returns the distance to where they may have occurred before, or 0. */
+static inline uint64_t gram_exchange(struct period_stream *stream, size_t scale, uint64_t end)
 {
 	uint64_t length = scale_lengths[scale];
 	uint32_t now, before, *gram;
 	uint64_t hash, distance;
 
-	if (stream->count < length)
+	if (end < length)
 		return 0;
-	hash = hash_by(stream, stream->count - length, stream->count, stream->powers->scale[scale]);
+	hash = hash_by(stream, end - length, end, stream->powers->scale[scale]);
 	/* The prefix hash is linear in its last token: spread it before it becomes an index. */
 	hash *= UINT64_C(0x9e3779b97f4a7c15);
 	gram = &stream->grams[scale * (stream->gram_mask + 1) + ((hash >> 40) & stream->gram_mask)];
-	now = (uint32_t)(hash >> 8) << 16 | (uint16_t)stream->count;
+	now = (uint32_t)(hash >> 8) << 16 | (uint16_t)end;
 	before = *gram;
 	*gram = now;
 	if ((before ^ now) >> 16)
@@ -187,12 +179,38 @@ static uint64_t gram_exchange(struct period_stream *stream, size_t scale)
 	return distance <= stream->period_max ? distance : 0;
 }
 
+int period_stream_copy(
+	const struct period_stream *stream, size_t ring_count, struct period_stream *copy)
+{
+	uint64_t oldest = period_stream_oldest(stream);
+	int error = period_stream_init(copy, stream->powers, ring_count, stream->period_max);
+
+	if (error < 0)
+		return error;
+	copy->count = stream->count;
+	memcpy(copy->candidates, stream->candidates, sizeof(copy->candidates));
+	for (uint64_t i = oldest; i <= stream->count; i++) {
+		copy->prefixes[i & copy->ring_mask] = stream->prefixes[i & stream->ring_mask];
+		copy->tokens[i & copy->ring_mask] = stream->tokens[i & stream->ring_mask];
+	}
+	for (size_t scale = 0; scale < PERIOD_SCALE_NR; scale++) {
+		for (uint64_t end = oldest + scale_lengths[scale]; end <= copy->count; end++)
+			(void)gram_exchange(copy, scale, end);
+	}
+	return 0;
+}
+
 static void candidate_renew(struct period_stream *stream, size_t scale, uint64_t distance)
 {
 	uint64_t known = distance + scale_lengths[scale], matched;
 
-	if (distance == 0 || known > stream->count - period_stream_oldest(stream))
+	if (distance == 0)
 		return;
+	if (known > stream->count - period_stream_oldest(stream)) {
+		if (stream->beyond < known)
+			stream->beyond = known;
+		return;
+	}
 	/* Small contexts meet often and hold seldom: take what another scale already follows. */
 	for (size_t i = 0; i < PERIOD_SCALE_NR; i++) {
 		if (i != scale && stream->candidates[i].period == distance)
@@ -225,7 +243,7 @@ void period_stream_push(struct period_stream *stream, uint64_t token)
 			candidate->period = 0;
 	}
 	for (size_t i = 0; i < PERIOD_SCALE_NR; i++) {
-		uint64_t distance = gram_exchange(stream, i);
+		uint64_t distance = gram_exchange(stream, i, stream->count);
 
 		if (!stream->candidates[i].period)
 			candidate_renew(stream, i, distance);

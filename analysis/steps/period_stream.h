@@ -9,6 +9,8 @@
  *
  * Of where K tokens occurred last, 16 bits are kept, and 16 of their hash: the prefix hashes of what lies
  * there tell whether it is them.
+ *
+ * Of the past it keeps a ring; who uses it says how long that must be.
  */
 #ifndef SLOWRANK_ANALYSIS_STEPS_PERIOD_STREAM_H
 #define SLOWRANK_ANALYSIS_STEPS_PERIOD_STREAM_H
@@ -19,7 +21,8 @@
 
 enum {
 	PERIOD_SCALE_NR = 6,
-	PERIOD_RING_MAX = 1 << 16, /* tokens: 16 bits tell their positions apart */
+	PERIOD_RING_MIN = 1 << 13, /* tokens: more than twice the largest K, 4096, but one */
+	PERIOD_RING_MAX = 1 << 16, /* 16 bits tell their positions apart */
 	PERIOD_POWER_NR = 256,
 };
 
@@ -40,6 +43,8 @@ struct period_stream {
 	uint64_t ring_mask;
 	uint64_t gram_mask;
 	uint64_t period_max;
+	uint64_t
+		beyond; /* tokens that a candidate would need of the past, and that were not kept; 0: none */
 	const struct period_powers *powers;
 	uint64_t *prefixes; /* ring: hash of all tokens before a position */
 	uint32_t *tokens;   /* ring: 32 bits of each token */
@@ -50,11 +55,15 @@ struct period_stream {
 void period_powers_init(struct period_powers *powers);
 
 /*
- * powers outlives the stream. ring_count: a power of two, PERIOD_RING_MAX at most. Returns 0 or -ENOMEM.
+ * powers outlives the stream. ring_count: a power of two, PERIOD_RING_MIN to PERIOD_RING_MAX. Returns 0 or -ENOMEM.
  */
 int period_stream_init(struct period_stream *stream, const struct period_powers *powers,
 	size_t ring_count, size_t period_max) __attribute__((warn_unused_result));
 void period_stream_fini(struct period_stream *stream);
+
+/* The same stream in a larger ring: for the caller to put in its place. Returns 0 or -ENOMEM. */
+int period_stream_copy(const struct period_stream *stream, size_t ring_count,
+	struct period_stream *copy) __attribute__((warn_unused_result));
 
 void period_stream_push(struct period_stream *stream, uint64_t token);
 

@@ -14,7 +14,8 @@
  * MPI's polls (MPI_Test, MPI_Iprobe) are missing on purpose: programs spin on them.
  * Open MPI's Fortran bindings call PMPI_X, which is the address of MPI_X (seen: 4.1.4), so these
  * rows see them too. ncclBcast has no row: it calls ncclBroadcast (seen: 2.28.9), which has one.
- * ncclGroupEnd, ncclSend and ncclRecv enqueue; their host time is communication all the same.
+ * ncclGroupEnd, ncclSend and ncclRecv enqueue; their host time is communication all the same. They
+ * are in no instance, and tell what the host did until then.
  * CUDA's launches are hooked in the driver alone: libraries carry runtimes of their own, which all end
  * there. HIP has one library for both; its functions are those of hip_runtime_api.h (ROCm 5 to 7).
  */

@@ -52,7 +52,8 @@ static void write_rows(struct ranks_bpf *skeleton)
 			.int_count = collective_library(row)->int_counts,
 			.by_group = collective_is_by_group(row),
 			.list_ints = (uint8_t)collective_list_ints(row),
-			.device = collective_library(row)->on_device && row->kind == ROW_COLLECTIVE,
+			.device = collective_library(row)->on_device &&
+				  (row->kind == ROW_COLLECTIVE || row->kind == ROW_COMM_CALL),
 			.position = {row->count, row->datatype, row->root, row->communicator,
 				row->stream, row->result, row->color, row->key},
 		};

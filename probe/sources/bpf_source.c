@@ -133,6 +133,7 @@ static int on_record(void *context, const void *data, size_t length)
 		[EVENT_OFF_CPU] = sizeof(struct event_off_cpu),
 		[EVENT_MARKER] = sizeof(struct event_marker),
 		[EVENT_DEVICE_WAIT] = sizeof(struct event_device_wait),
+		[EVENT_ENQUEUE] = sizeof(struct event_enqueue),
 	};
 	struct bpf_source *source = context;
 	const struct event_header *header = data;

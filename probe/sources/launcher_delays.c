@@ -19,13 +19,14 @@ enum { STAT_STATE = 3, STAT_MAJOR_FAULTS = 12, STAT_BLOCK_IO_TICKS = 42 };
 struct delayed_thread {
 	pid_t id;
 	int queue_fd, stat_fd; /* negative: it cannot be read, or has ended */
-	int64_t queued_ns, block_io_ticks, major_faults;
+	int64_t cpu_ns, queued_ns, block_io_ticks, major_faults;
 };
 
 struct launcher_delays {
 	pid_t pid;
 	bool has_block_io;
 	int64_t tick_ns;
+	struct launcher_delay sum;
 	size_t count;
 	struct delayed_thread threads[LAUNCHER_DELAYS_THREADS_MAX];
 };
@@ -77,11 +78,12 @@ static bool read_text(int fd, char *text, size_t capacity)
 }
 
 /* "run_ns wait_ns switches" (Documentation/scheduler/sched-stats). */
-static bool read_queued(int fd, int64_t *queued_ns)
+static bool read_queue(int fd, int64_t *cpu_ns, int64_t *queued_ns)
 {
 	char text[SCHEDSTAT_LENGTH];
 
-	return read_text(fd, text, sizeof(text)) && sscanf(text, "%*d %" SCNd64, queued_ns) == 1;
+	return read_text(fd, text, sizeof(text)) &&
+	       sscanf(text, "%" SCNd64 " %" SCNd64, cpu_ns, queued_ns) == 2;
 }
 
 /* The name may hold anything, so the last bracket ends it. */
@@ -125,20 +127,23 @@ void launcher_delays_thread(struct launcher_delays *delays, pid_t thread)
 	*added = (struct delayed_thread){.id = thread,
 		.queue_fd = open_file(delays, thread, "schedstat"),
 		.stat_fd = delays->has_block_io ? open_file(delays, thread, "stat") : -1};
-	if (!read_queued(added->queue_fd, &added->queued_ns))
+	if (!read_queue(added->queue_fd, &added->cpu_ns, &added->queued_ns))
 		close_file(&added->queue_fd);
 	if (!read_stat(added->stat_fd, &added->block_io_ticks, &added->major_faults))
 		close_file(&added->stat_fd);
 }
 
-static int64_t look_at_queue(struct delayed_thread *thread)
+static void look_at_queue(struct delayed_thread *thread, struct launcher_delay *delay)
 {
-	int64_t before_ns = thread->queued_ns, queued_ns;
+	int64_t cpu_ns, queued_ns;
 
-	if (!read_queued(thread->queue_fd, &queued_ns) || queued_ns < before_ns)
-		return 0;
+	if (!read_queue(thread->queue_fd, &cpu_ns, &queued_ns) || queued_ns < thread->queued_ns ||
+		cpu_ns < thread->cpu_ns)
+		return;
+	delay->cpu_ns += cpu_ns - thread->cpu_ns;
+	delay->queued_ns += queued_ns - thread->queued_ns;
+	thread->cpu_ns = cpu_ns;
 	thread->queued_ns = queued_ns;
-	return queued_ns - before_ns;
 }
 
 /* A major fault waits for storage as well, and is counted as one: beside some, nothing else is told. */
@@ -154,13 +159,21 @@ static int64_t look_at_storage(struct delayed_thread *thread)
 
 struct launcher_delay launcher_delays_look(struct launcher_delays *delays)
 {
-	struct launcher_delay sum = {0};
+	struct launcher_delay delay = {0};
 
 	for (size_t i = 0; i < delays->count; i++) {
-		sum.queued_ns += look_at_queue(&delays->threads[i]);
-		sum.block_io_ns += look_at_storage(&delays->threads[i]) * delays->tick_ns;
+		look_at_queue(&delays->threads[i], &delay);
+		delay.block_io_ns += look_at_storage(&delays->threads[i]) * delays->tick_ns;
 	}
-	return sum;
+	delays->sum.cpu_ns += delay.cpu_ns;
+	delays->sum.queued_ns += delay.queued_ns;
+	delays->sum.block_io_ns += delay.block_io_ns;
+	return delay;
+}
+
+struct launcher_delay launcher_delays_sum(const struct launcher_delays *delays)
+{
+	return delays->sum;
 }
 
 bool launcher_delays_are_known(const struct launcher_delays *delays)

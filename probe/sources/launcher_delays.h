@@ -16,7 +16,8 @@ enum { LAUNCHER_DELAYS_THREADS_MAX = 8 }; /* later ones are not read */
 struct launcher_delays;
 
 struct launcher_delay {
-	int64_t queued_ns; /* for a CPU */
+	int64_t cpu_ns;	   /* on a CPU */
+	int64_t queued_ns; /* waited for one */
 	int64_t block_io_ns; /* for storage, by ticks of 10 ms; without reads that a major fault was for */
 };
 
@@ -32,6 +33,9 @@ void launcher_delays_thread(struct launcher_delays *delays, pid_t thread);
 
 /* What came to them since the last look, all threads together. */
 struct launcher_delay launcher_delays_look(struct launcher_delays *delays);
+
+/* The same as counters, as of the last look. */
+struct launcher_delay launcher_delays_sum(const struct launcher_delays *delays);
 
 /* False: of no thread is it known how long it waited for a CPU. */
 bool launcher_delays_are_known(const struct launcher_delays *delays);

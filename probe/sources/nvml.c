@@ -42,6 +42,12 @@ struct nvml_utilization {
 };
 _Static_assert(sizeof(struct nvml_utilization) == 32, "nvmlProcessUtilizationSample_t layout");
 
+/* nvmlUtilization_t, nvml.h: percent of the driver's last period, of 1/6 s to 1 s. */
+struct nvml_rates {
+	unsigned busy, memory;
+};
+_Static_assert(sizeof(struct nvml_rates) == 8, "nvmlUtilization_t layout");
+
 typedef void *nvml_device;
 
 struct nvml_api {
@@ -53,6 +59,7 @@ struct nvml_api {
 	int (*utilization)(nvml_device device, struct nvml_utilization *samples, unsigned *count,
 		unsigned long long since_us);
 	int (*clock)(nvml_device device, int type, unsigned *mhz);
+	int (*rates)(nvml_device device, struct nvml_rates *rates);
 	int (*reasons)(nvml_device device, unsigned long long *reasons);
 	int (*ecc_errors)(
 		nvml_device device, int type, int counter, unsigned long long *error_count);
@@ -69,6 +76,8 @@ struct nvml_sampler {
 	struct hurry *hurry; /* shared */
 	uint64_t others; /* the sum of the other processes' numbers, when utilization was read */
 	struct host_ns users_read, utilization_read;
+	struct host_ns busy_read;
+	int64_t busy_ns;	    /* until then */
 	unsigned long long seen_us; /* until when it was */
 	struct nvml_process processes[PROCESSES_MAX];
 	struct nvml_utilization utilization[PROCESSES_MAX];
@@ -88,6 +97,7 @@ static bool load_api(void *library, struct nvml_api *api)
 		{"nvmlDeviceGetComputeRunningProcesses_v3", &api->processes, true},
 		{"nvmlDeviceGetProcessUtilization", &api->utilization, false},
 		{"nvmlDeviceGetClockInfo", &api->clock, false},
+		{"nvmlDeviceGetUtilizationRates", &api->rates, false},
 		{"nvmlDeviceGetCurrentClocksThrottleReasons", &api->reasons, false},
 		{"nvmlDeviceGetTotalEccErrors", &api->ecc_errors, false},
 	};
@@ -214,6 +224,26 @@ static void take_processes(struct nvml_sampler *sampler, struct sample_list *lis
 	}
 }
 
+/* A share of the time since the last look, which it stands for. */
+static void take_busy(struct nvml_sampler *sampler, struct sample_list *list)
+{
+	int64_t elapsed_ns = list->now.value - sampler->busy_read.value;
+	struct nvml_rates rates;
+
+	if (!sampler->api.rates || sampler->api.rates(sampler->device, &rates) != SUCCESS ||
+		rates.busy > 100) {
+		sampler_set_state(&sampler->base, SOURCE_DEGRADED,
+			"the driver does not tell how busy the GPU is (as with MIG): a late host "
+			"may be one that waits for it");
+		return;
+	}
+	sampler_set_state(&sampler->base, SOURCE_ON, "%s", "");
+	if (sampler->busy_read.value)
+		sampler->busy_ns += elapsed_ns / 100 * (int64_t)rates.busy;
+	sampler->busy_read = list->now;
+	sample_list_add(list, METRIC_GPU_BUSY_NS, sampler->busy_ns);
+}
+
 static void take_rest(struct nvml_sampler *sampler, struct sample_list *list)
 {
 	const struct nvml_api *api = &sampler->api;
@@ -252,8 +282,10 @@ static size_t nvml_sample(
 		take_processes(sampler, &list);
 		hurry_looked(sampler->hurry, cpu_now_ns() - start_ns);
 	}
-	if (sampler->device)
+	if (sampler->device) {
+		take_busy(sampler, &list);
 		take_rest(sampler, &list);
+	}
 	return list.count;
 }
 

@@ -103,8 +103,35 @@ void step_builder_cut(
 	builder->cut_end = end_position;
 }
 
-/* From so many on, parts that were taken make room as soon as they are most of what is there. */
-enum { CAPACITY_USUAL = 512 };
+enum {
+	CAPACITY_USUAL =
+		512, /* from so many on, parts that were taken make room when they are most of what is there */
+	TOUCHED_KEPT = 4 * CAPACITY_USUAL, /* about 0.6 MB: less is not worth giving back */
+};
+
+/* What a long stretch took, as the first one does, goes back once stretches are far shorter. */
+static void give_back(struct step_builder *builder)
+{
+	struct step_part_context *contexts;
+	struct collective_part *parts;
+
+	if (builder->touched < builder->tail)
+		builder->touched = builder->tail;
+	if (builder->touched <= TOUCHED_KEPT || builder->tail > builder->touched / 4)
+		return;
+	parts = malloc(builder->capacity * sizeof(*parts));
+	contexts = malloc(builder->capacity * sizeof(*contexts));
+	if (!parts || !contexts) {
+		free(contexts);
+		free(parts);
+		return;
+	}
+	free(builder->contexts);
+	free(builder->parts);
+	builder->parts = parts;
+	builder->contexts = contexts;
+	builder->touched = 0;
+}
 
 /* Makes room for one more part. Memory is touched only as far as parts wait, not as far as they came. */
 static void make_room(struct step_builder *builder)
@@ -112,6 +139,7 @@ static void make_room(struct step_builder *builder)
 	size_t kept;
 
 	if (builder->head == builder->tail) {
+		give_back(builder);
 		builder->head = builder->tail = 0;
 		return;
 	}
@@ -121,6 +149,8 @@ static void make_room(struct step_builder *builder)
 	while (builder->tail == builder->capacity && builder->cut_count &&
 		builder->head < builder->capacity / 4)
 		drop_oldest(builder);
+	if (builder->touched < builder->tail)
+		builder->touched = builder->tail;
 	kept = builder->tail - builder->head;
 	memmove(builder->parts, builder->parts + builder->head, kept * sizeof(*builder->parts));
 	memmove(builder->contexts, builder->contexts + builder->head,

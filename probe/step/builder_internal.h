@@ -36,6 +36,7 @@ struct step_builder {
 
 	/* Parts [head, tail) of the arrays are not taken yet; parts[head] is number first. */
 	size_t capacity, head, tail;
+	size_t touched; /* so many of the arrays were written to since they were got */
 	struct collective_part *parts;
 	struct step_part_context *contexts;
 	uint64_t first;

@@ -26,8 +26,8 @@ static void attach_device(void)
 	library.inode = status.st_ino;
 	snprintf(library.path, sizeof(library.path), "%s", TOLD_DEVICE);
 	snprintf(library.name, sizeof(library.name), "%s", TOLD_DEVICE);
-	/* Three waits and the collective; what launches comes in windows. */
-	assert_int_equal(bpf_source_attach_library(harness.source, &library, true, &skipped), 4);
+	/* Three waits, the collective, a send and a group's end; what launches comes in windows. */
+	assert_int_equal(bpf_source_attach_library(harness.source, &library, true, &skipped), 6);
 	assert_int_equal(skipped, 0);
 }
 
@@ -193,6 +193,41 @@ static void waits_that_include_the_collective(void **state)
 	harness_end(&harness);
 }
 
+/* What the launchers did until a group of sends: told once, and as of the begin of what they were held up in. */
+static void groups_tell_what_the_host_did(void **state)
+{
+	struct rank rank = start(&options);
+	const struct event_enqueue *event;
+	uint64_t asleep_ns = 0;
+	int64_t begin_ns;
+
+	(void)state;
+	rank_do(&rank, "group 1 0"); /* this thread launches */
+	harness_collect(&harness);
+	harness_clear(&harness);
+	begin_ns = now_ns();
+	rank_do(&rank, "sleep 30");
+	rank_do(&rank, "group 40 0");
+	harness_collect(&harness);
+	assert_true(harness_count(&harness, EVENT_ENQUEUE, rank.pid) < 20);
+	event = harness_find(&harness, EVENT_ENQUEUE, rank.pid, 0);
+	assert_non_null(event);
+	assert_true(event->before.asleep_ns >= 30 * MS);
+	harness_clear(&harness);
+	rank_do(&rank, "group 0 50");
+	rank_do(&rank, "group 1 0");
+	harness_collect(&harness);
+	event = harness_find(&harness, EVENT_ENQUEUE, rank.pid, 0);
+	assert_non_null(event);
+	assert_true(event->before.asleep_ns >= 50 * MS);
+	assert_true((int64_t)event->header.time_ns <= now_ns() - 50 * (int64_t)MS);
+	for (size_t i = 0; (event = harness_find(&harness, EVENT_ENQUEUE, rank.pid, i)); i++)
+		asleep_ns += event->before.asleep_ns;
+	assert_true((int64_t)asleep_ns <= now_ns() - begin_ns);
+	rank_end(&rank);
+	harness_end(&harness);
+}
+
 /* The cost of a hit is measured, and many hits put the next window off. */
 static void costs_are_kept(void **state)
 {
@@ -351,6 +386,7 @@ int main(void)
 		cmocka_unit_test(counts_in_windows),
 		cmocka_unit_test(silence_and_idle),
 		cmocka_unit_test(waits_that_include_the_collective),
+		cmocka_unit_test(groups_tell_what_the_host_did),
 		cmocka_unit_test(costs_are_kept),
 		cmocka_unit_test(one_in_advance),
 		cmocka_unit_test(states_are_told),

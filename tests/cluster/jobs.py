@@ -74,7 +74,8 @@ class Truth:
 
 
 def workload_command(program, truth_path, injector=None, faults=(), split=False, profiler=False,
-                     read_loss=False, all_to_all=False, by_pointer=False, helper=False, **options):
+                     read_loss=False, all_to_all=False, pipeline=False, by_pointer=False, helper=False,
+                     **options):
     """The command line of one rank; options are those of the workload, with underscores."""
     command = [program, "--truth", truth_path]
     for name, value in options.items():
@@ -87,6 +88,8 @@ def workload_command(program, truth_path, injector=None, faults=(), split=False,
         command.append("--read-loss")
     if all_to_all:
         command.append("--all-to-all")
+    if pipeline:
+        command.append("--pipeline")
     if helper:
         command.append("--helper")
     if by_pointer:

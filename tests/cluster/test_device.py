@@ -18,18 +18,18 @@ LAUNCHES = 8000  # of a launch-bound job, a step; also steps of a loaded machine
 FAULT = "rank=%d kind=%s first=160 last=309 size=60"
 
 
-def watch(paths, run_options=(), **options):
+def watch(paths, run_options=(), ranks=RANKS, **options):
     live_path = os.path.join(paths.directory, "live.json")
     if os.path.exists(live_path):
         os.unlink(live_path)
-    _, run = jobs.run_workload_watched(paths.slowrank, paths.workload_nccl, paths.directory, RANKS,
+    _, run = jobs.run_workload_watched(paths.slowrank, paths.workload_nccl, paths.directory, ranks,
                                        run_options=["--report", live_path, *run_options],
                                        **{**JOB, **options})
     print(run.tail())
     report = run.report(paths.slowrank)
     with open(live_path, encoding="utf-8") as file:
         check(json.load(file) == report, "the live report and the replayed one differ")
-    check(report["job"]["ranks"] == RANKS, f"{report['job']['ranks']} ranks")
+    check(report["job"]["ranks"] == ranks, f"{report['job']['ranks']} ranks")
     check(source(report, "device.time")["state"] != "not measurable", "device times are there")
     return run, report
 
@@ -104,6 +104,20 @@ def all_to_all(paths):
     check(source(report, "device.time")["state"] == "on", "all calls have device times")
     check(abs(report["job"]["steps"] - JOB["steps"]) <= 0.02 * JOB["steps"],
           f"{report['job']['steps']} steps")
+
+
+def pipeline(paths):
+    """A stage is alone in its role and calls no collective: its sends and receives tell what held its host up."""
+    _, report = watch(paths, ranks=2, pipeline=True, collectives=6,
+                      faults=["rank=0 kind=minor first=160 last=309 size=100"])
+    said = [(v["class"], v["ranks"]) for v in report["verdicts"]]
+    check(said == [("host-slow", [0])], f"verdicts: {said}")
+
+
+def pipeline_asleep(paths):
+    """The stages of a healthy pipeline sleep in turn while they wait: sleep alone names none of them."""
+    _, report = watch(paths, ranks=2, pipeline=True, collectives=6)
+    check(not report["verdicts"], f"verdicts: {report['verdicts']}")
 
 
 def with_user_plugin(paths):
@@ -181,10 +195,20 @@ def switched_off(paths):
     check(source(report, "device.kernels")["state"] == "off", "said in the coverage")
 
 
+def memory(paths):
+    """The probe of four ranks with 64 calls a step stays small; steps do not add to it."""
+    _, report = watch(paths, steps=300, step_ms=5, collectives=64)
+    coverage = report["coverage"]
+    mib = coverage["probe_resident_bytes"] / 2 ** 20
+    print(f"{mib:.1f} MiB")
+    check(mib < 30, f"{mib:.1f} MiB at its peak")
+    check(coverage["dropped"] == 0, f"{coverage['dropped']} dropped")
+
+
 CASES = {"longer": longer, "more": more, "healthy": healthy, "all_to_all": all_to_all,
-         "with_user_plugin": with_user_plugin, "baseline": baseline,
+         "pipeline": pipeline, "pipeline_asleep": pipeline_asleep, "with_user_plugin": with_user_plugin, "baseline": baseline,
          "refused": refused, "launch_bound": launch_bound,
-         "switched_off": switched_off}
+         "switched_off": switched_off, "memory": memory}
 
 if __name__ == "__main__":
     harness.main(CASES)

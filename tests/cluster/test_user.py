@@ -3,6 +3,7 @@
 """Jobs on stand-in devices, started and watched by a user without any capability."""
 import json
 import os
+import shutil
 import subprocess
 import sys
 
@@ -15,11 +16,12 @@ from harness import check  # noqa: E402
 USER = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", "--inh-caps=-all",
         "--bounding-set=-all"]
 RANKS, SLOW = 2, 1
+SEED = os.environ.get("SEED", "1")  # of the workload
 JOB = {"steps": 310, "step_ms": 30, "compute_ms": 4, "collectives": 3}
-FAULT = "rank=%d kind=%s first=160 last=309 size=60"
+FAULT = "rank=%d kind=%s first=%d last=%d size=60"
 
 
-def watch(paths, spin, kind=None):
+def watch(paths, spin, *kinds, injector=None, first=160, last=309, **changed):
     """The report of a job whose threads spin or sleep while they wait for the device."""
     jobs.fresh_directory(paths.directory)
     os.chmod(paths.directory, 0o777)
@@ -32,10 +34,17 @@ def watch(paths, spin, kind=None):
     environment = dict(os.environ, HOME=paths.directory, TMPDIR=paths.directory)
     if spin:
         environment["STAND_IN_WAITS_SPIN"] = "1"
-    faults = [FAULT % (SLOW, kind)] if kind else []
+    folder = os.path.join(paths.directory, "gpus")
+    shutil.rmtree(folder, ignore_errors=True)
+    os.mkdir(folder)
+    os.chmod(folder, 0o777)
+    environment.update(STAND_IN_GPUS=folder, LD_LIBRARY_PATH=os.path.join(
+        os.path.dirname(paths.workload_nccl), "stand_in", "driver"))
+    faults = [FAULT % (SLOW, kind, first, last) for kind in kinds]
     done = subprocess.run(
         [*USER, paths.slowrank, "run", "--record", record, "--", *jobs.mpirun(RANKS),
-         *jobs.workload_command(paths.workload_nccl, truth, faults=faults, read_loss=spin, **JOB)],
+         *jobs.workload_command(paths.workload_nccl, truth, faults=faults, read_loss=spin,
+                                injector=injector, seed=SEED, **{**JOB, **changed})],
         cwd=paths.directory, env=environment, stdin=subprocess.DEVNULL, capture_output=True,
         text=True, timeout=150, check=False)
     print(done.stderr)
@@ -58,7 +67,7 @@ def said(report):
 
 def healthy(paths):
     """No verdict; what is missing has a reason, each the one that doctor tells this user before."""
-    report = watch(paths, spin=False)
+    report = watch(paths, False)
     check(not report["verdicts"], f"verdicts: {said(report)}")
     doctor = json.loads(subprocess.run([*USER, paths.slowrank, "doctor", "--json"],
                                        capture_output=True, text=True, check=False).stdout)
@@ -76,26 +85,47 @@ def healthy(paths):
 
 def sleep(paths):
     """The host of one rank sleeps: told by the CPU time of the threads that launch."""
-    report = watch(paths, spin=True, kind="input")
+    report = watch(paths, True, "input")
     check(source(report, "device.launchers")["state"] == "on", "launchers are seen")
     check(("host-slow", "input-pipeline", [SLOW]) in said(report), f"verdicts: {said(report)}")
 
 
 def device(paths):
     """The device of one rank is slow, and its host spins for it: no host is called slow."""
-    report = watch(paths, spin=True, kind="compute")
+    report = watch(paths, True, "compute")
+    check(not [v for v in said(report) if v[0] == "host-slow"], f"verdicts: {said(report)}")
+
+
+def on_shared_core(paths, *kinds, **changed):
+    with jobs.Injector(paths.injector, paths.directory) as injector:
+        os.chmod(injector.socket, 0o666)
+        return watch(paths, True, "contention core=0 hogs=2", *kinds,
+                     injector=injector.socket, **changed)
+
+
+def contention(paths):
+    """Other programs on a core whose rank has much to do there: its threads queue, and its device has nothing to do."""
+    report = on_shared_core(paths, step_ms=4, compute_ms=26, steps=200, first=120, last=169)
+    told = [v for v in report["verdicts"] if v["last_step"] >= 120]
+    check(("host-slow", "cpu-contention", [SLOW]) in said({"verdicts": told}), f"verdicts: {said(report)}")
+
+
+def spinning(paths):
+    """They compete with a wait for a slow device alone, which spins: that is not why it is late."""
+    report = on_shared_core(paths, "compute", step_ms=200, compute_ms=1, collectives=1, steps=100,
+                            first=50, last=89)
     check(not [v for v in said(report) if v[0] == "host-slow"], f"verdicts: {said(report)}")
 
 
 def faults(kind, cause):
     """Counted, not timed: named where they are many."""
     def case(paths):
-        report = watch(paths, spin=True, kind=kind)
+        report = watch(paths, True, kind)
         check(("host-slow", cause, [SLOW]) in said(report), f"verdicts: {said(report)}")
     return case
 
 
-CASES = {"healthy": healthy, "sleep": sleep, "device": device,
+CASES = {"healthy": healthy, "sleep": sleep, "device": device, "contention": contention, "spinning": spinning,
          "major": faults("major", "major-page-fault")}
 
 if __name__ == "__main__":

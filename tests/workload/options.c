@@ -27,6 +27,7 @@ enum option_code {
 	OPTION_PROFILER,
 	OPTION_READ_LOSS,
 	OPTION_ALL_TO_ALL,
+	OPTION_PIPELINE,
 	OPTION_BY_POINTER,
 	OPTION_HELPER,
 	OPTION_LAUNCHES,
@@ -55,6 +56,7 @@ static const struct option long_options[] = {
 	{"profiler", no_argument, NULL, OPTION_PROFILER},
 	{"read-loss", no_argument, NULL, OPTION_READ_LOSS},
 	{"all-to-all", no_argument, NULL, OPTION_ALL_TO_ALL},
+	{"pipeline", no_argument, NULL, OPTION_PIPELINE},
 	{"by-pointer", no_argument, NULL, OPTION_BY_POINTER},
 	{"helper", no_argument, NULL, OPTION_HELPER},
 	{"launches", required_argument, NULL, OPTION_LAUNCHES},
@@ -92,6 +94,10 @@ static void print_help(const char *program)
 	       "  --read-loss          wait for the device before each collective (nccl only)\n"
 	       "  --all-to-all         after each collective, sends to and receives from all (nccl "
 	       "only)\n"
+	       "  --pipeline           instead of each collective, a send to one neighbour and a "
+	       "receive "
+	       "from\n"
+	       "                       the other, to and fro in turn (nccl only)\n"
 	       "  --by-pointer         all-reduces through a pointer in no library's data (nccl "
 	       "only)\n"
 	       "  --helper             each rank forks a process that does nothing (nccl only)\n"
@@ -204,6 +210,9 @@ static int apply_option(struct workload_options *options, int code, const char *
 		return 0;
 	case OPTION_ALL_TO_ALL:
 		options->all_to_all = true;
+		return 0;
+	case OPTION_PIPELINE:
+		options->pipeline = true;
 		return 0;
 	case OPTION_BY_POINTER:
 		options->by_pointer = true;

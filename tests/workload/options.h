@@ -23,6 +23,7 @@ struct workload_options {
 	uint32_t launches;	    /* more of them a step, which the driver refuses at once */
 	bool read_loss;		    /* the host waits for its device before each collective */
 	bool all_to_all;	    /* after each collective, one more */
+	bool pipeline;		    /* instead of collectives, messages between neighbours */
 	bool by_pointer;	    /* all-reduces, as programs do that use dlsym() */
 	bool helper;		    /* each rank has one, as those of data loaders */
 	const char *marker_library; /* NULL = no markers */

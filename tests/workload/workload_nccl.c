@@ -31,6 +31,9 @@ struct nccl_transport {
 	cudaEvent_t reduced;
 	bool read_loss;
 	bool all_to_all;
+	bool pipeline;
+	bool backward; /* of the next messages */
+	int rank, size;
 	ncclResult_t (*all_reduce)(const void *input, void *output, size_t count,
 		ncclDataType_t type, ncclRedOp_t operation, ncclComm_t communicator,
 		cudaStream_t stream); /* NULL: by its name */
@@ -122,6 +125,28 @@ static ncclResult_t exchange_with_all(const struct nccl_transport *nccl)
 	return result ? result : ncclGroupEnd();
 }
 
+/* A stage of a pipeline: its result goes to one neighbour, and the work that follows needs the other's. */
+static ncclResult_t exchange_with_neighbours(struct nccl_transport *nccl)
+{
+	int towards = nccl->backward ? -1 : 1, to = nccl->rank + towards,
+	    from = nccl->rank - towards;
+	ncclResult_t result = ncclGroupStart();
+
+	nccl->backward = !nccl->backward;
+	if (!result && to >= 0 && to < nccl->size)
+		result =
+			ncclSend(nccl->input, 1, ncclFloat32, to, nccl->world, nccl->communication);
+	if (!result && from >= 0 && from < nccl->size)
+		result = ncclRecv(
+			nccl->output, 1, ncclFloat32, from, nccl->world, nccl->communication);
+	if (!result)
+		result = ncclGroupEnd();
+	if (!result && (cudaEventRecord(nccl->reduced, nccl->communication) != cudaSuccess ||
+			       cudaStreamWaitEvent(nccl->compute, nccl->reduced, 0) != cudaSuccess))
+		result = ncclUnhandledCudaError;
+	return result;
+}
+
 static int nccl_collective(void *context, const struct schedule_item *item)
 {
 	struct nccl_transport *nccl = context;
@@ -132,8 +157,11 @@ static int nccl_collective(void *context, const struct schedule_item *item)
 	if (cudaEventRecord(nccl->gradients_ready, nccl->compute) != cudaSuccess ||
 		cudaStreamWaitEvent(nccl->communication, nccl->gradients_ready, 0) != cudaSuccess)
 		return -EIO;
-	result = enqueue_collective(
-		nccl, item, item->group && nccl->group ? nccl->group : nccl->world);
+	if (nccl->pipeline)
+		result = exchange_with_neighbours(nccl);
+	else
+		result = enqueue_collective(
+			nccl, item, item->group && nccl->group ? nccl->group : nccl->world);
 	if (result == ncclSuccess && nccl->all_to_all)
 		result = exchange_with_all(nccl);
 	if (result == ncclSuccess)
@@ -226,6 +254,9 @@ static int set_up(
 
 	nccl->read_loss = options->read_loss;
 	nccl->all_to_all = options->all_to_all;
+	nccl->pipeline = options->pipeline;
+	nccl->rank = rank;
+	nccl->size = size;
 	nccl->launches = options->launches;
 	if (options->by_pointer)
 		find_all_reduce(nccl);

@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "analysis/alert_policy.h"
+#include "analysis/incident/alert_policy.h"
 #include "analysis/policy.h"
 
 static void recovery_needs_quiet_blocks(void **state)

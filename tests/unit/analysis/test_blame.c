@@ -64,6 +64,31 @@ static void add_call(struct made *made, uint64_t communicator, uint32_t size, ui
 	assert_int_equal(grid_add_part(&made->grid, &part), 0);
 }
 
+/* By the device's times; before: what the host did, in ms, asleep of all that it took. */
+static void add_message(struct made *made, enum operation operation, uint32_t own_index,
+	int64_t arrival_ms, int64_t segment_ms, int64_t call_ms, const struct activity *before)
+{
+	struct part_kind *kind = &made->kinds[made->part_count++];
+
+	*kind = (struct part_kind){.communicator_id = 1,
+		.operation = (uint8_t)operation,
+		.peer = 2 - own_index,
+		.flags = PART_DEVICE_TIME,
+		.stream = 1};
+	const struct grid_part part = {
+		.kind = kind,
+		.before = before,
+		.inside = &activity_none,
+		.joined = true,
+		.size = 2,
+		.own_index = own_index,
+		.arrival_ns = arrival_ms * 1000000,
+		.call_ns = call_ms * 1000000,
+		.segment_ns = segment_ms * 1000000,
+	};
+	assert_int_equal(grid_add_part(&made->grid, &part), 0);
+}
+
 static void add_row(struct made *made, uint32_t rank)
 {
 	assert_int_equal(grid_add_row(&made->grid, rank, 0, 0, 0), 0);
@@ -110,6 +135,55 @@ static void a_victim_is_not_blamed(void **state)
 	assert_int_equal(made->blame.rows[0].wait_ns, 0);
 	assert_int_equal(gain_ms(made, 0), 20);
 	assert_int_equal(gain_ms(made, 1), 0);
+	made_free(made);
+}
+
+/*
+ * Two stages of a pipeline, each alone in its role. The first one's host was asleep for 30 ms before its send. The
+ * second one's was for 40, but while its device waited for that message: it may have waited as well.
+ */
+static void a_stage_held_up_is_blamed(void **state)
+{
+	static const struct activity held = {.preempted_ns = 30000000, .host_ns = 40000000},
+				     waited = {.preempted_ns = 40000000, .host_ns = 50000000};
+	struct made *made = made_new();
+
+	(void)state;
+	add_row(made, 0);
+	add_message(made, OPERATION_SEND, 0, 40, 40, 1, &held);
+	add_message(made, OPERATION_RECEIVE, 0, 42, 1, 10, &activity_none);
+	add_row(made, 1);
+	add_message(made, OPERATION_RECEIVE, 1, 1, 1, 40, &activity_none);
+	add_message(made, OPERATION_SEND, 1, 51, 10, 1, &waited);
+	assert_int_equal(grid_link(&made->grid), 0);
+	assert_int_equal(blame_step(&made->blame, &made->grid), 0);
+	for (int r = 0; r < 2; r++)
+		assert_true(made->blame.rows[r].alone && !made->blame.rows[r].judged);
+	assert_int_equal(made->blame.rows[0].delay_ns, 30000000);
+	assert_int_equal(made->blame.rows[0].own[EXCESS_PREEMPTED], 30000000);
+	assert_int_equal(made->blame.rows[0].control[EXCESS_PREEMPTED], 0);
+	assert_int_equal(made->blame.rows[1].delay_ns, 0);
+	assert_int_equal(made->blame.rows[1].own_excess_ns, 0);
+	assert_int_equal(made->blame.rows[1].control[EXCESS_PREEMPTED], 40000000);
+	assert_int_equal(gain_ms(made, 0), 30);
+	assert_int_equal(gain_ms(made, 1), 0);
+	made_free(made);
+}
+
+/* What sleeps may wait for others. */
+static void a_stage_asleep_is_not(void **state)
+{
+	static const struct activity asleep = {.asleep_ns = 30000000, .host_ns = 40000000};
+	struct made *made = made_new();
+
+	(void)state;
+	add_row(made, 0);
+	add_message(made, OPERATION_SEND, 0, 40, 40, 1, &asleep);
+	add_row(made, 1);
+	add_message(made, OPERATION_RECEIVE, 1, 1, 1, 40, &activity_none);
+	assert_int_equal(grid_link(&made->grid), 0);
+	assert_int_equal(blame_step(&made->blame, &made->grid), 0);
+	assert_int_equal(made->blame.rows[0].own_excess_ns, 0);
 	made_free(made);
 }
 
@@ -255,6 +329,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_victim_is_not_blamed),
+		cmocka_unit_test(a_stage_held_up_is_blamed),
+		cmocka_unit_test(a_stage_asleep_is_not),
 		cmocka_unit_test(too_many_members_are_not_judged),
 		cmocka_unit_test(meetings_of_all_are_replayed),
 		cmocka_unit_test(throttled_inside_holds_all),

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "analysis/explain/explain.h"
-#include "analysis/judge_state.h"
+#include "analysis/judge/state.h"
 
 enum { RANKS = 4, SECOND = 1000000000 };
 
@@ -172,6 +172,115 @@ static void without_device_waits_a_late_host_is_unknown(void **state)
 	sums = device_sums(200, 0, EXCESS_HOST_CPU);
 	sums.evidence_mask = all_sources;
 	assert_int_equal(explained(&sums)->verdict_class, VERDICT_COMPUTE_SLOW);
+}
+
+/* Shares of a rank's time, before it is slow and since. */
+static void put_share(uint32_t rank, unsigned metric, double before, double since)
+{
+	double value = 0;
+
+	for (int64_t second = 0; second <= 20; second++) {
+		put(rank, metric, second, (int64_t)value);
+		value += 1e9 * (second < 10 ? before : since);
+	}
+}
+
+/* A host of which only the driver and /proc tell, late for a fifth of the time: how long its device, and the others', were busy. */
+static struct excess_sums unseen_host(double own_before, double own, double others)
+{
+	struct excess_sums sums = device_sums(0, 200, EXCESS_HOST_CPU);
+
+	sums.evidence_mask = 0;
+	sums.delay_ns = 200 * 1000000;
+	for (uint32_t r = 0; r < RANKS; r++)
+		put_share(r, METRIC_GPU_BUSY_NS, r == slow ? own_before : 0.8,
+			r == slow ? own : others);
+	return sums;
+}
+
+static void put_queue(uint32_t rank, double before, double since)
+{
+	put_share(rank, METRIC_LAUNCHERS_QUEUED_NS, before, since);
+	put_share(rank, METRIC_LAUNCHERS_CPU_NS, 1 - before, 1 - since);
+}
+
+/* A device that has nothing to do is not waited for. */
+static void an_idle_device_proves_a_late_host(void **state)
+{
+	struct excess_sums sums = unseen_host(0.8, 0.64, 0.84);
+	struct verdict verdict = {0};
+
+	explain_tell(explained(&sums), &verdict);
+	assert_int_equal(result.verdict_class, VERDICT_HOST_SLOW);
+	assert_int_equal(result.cause, CAUSE_UNKNOWN);
+	assert_string_equal(why_not(&verdict, CAUSE_CPU_CONTENTION), "not measurable");
+	/* As idle as the others', or as before, per step: it may have been waited for. */
+	clean_up(state);
+	sums = unseen_host(0.8, 0.84, 0.84);
+	assert_int_equal(explained(&sums)->verdict_class, VERDICT_UNKNOWN);
+	clean_up(state);
+	sums = unseen_host(0.55, 0.64, 0.84);
+	assert_int_equal(explained(&sums)->verdict_class, VERDICT_UNKNOWN);
+}
+
+/* It queued while its device had nothing to do, longer than others on its host for what they ran. */
+static void who_queues_beside_an_idle_device_shares_its_cpu(void **state)
+{
+	struct excess_sums sums = unseen_host(0.8, 0.64, 0.84);
+	struct verdict verdict = {0};
+
+	(void)state;
+	for (uint32_t r = 0; r < RANKS; r++)
+		put_queue(r, 0.02, r == slow ? 0.5 : 0.02);
+	explain_tell(explained(&sums), &verdict);
+	assert_int_equal(verdict.cause, CAUSE_CPU_CONTENTION);
+	assert_true(verdict.share_explained > 0.95);
+	assert_string_equal(verdict.evidence[0].detail,
+		"its threads waited 50 % of the time that they wanted a CPU, usual 2 %");
+	/* The kernel's side has it already. */
+	sums.evidence_mask = EVIDENCE_SCHED | EVIDENCE_DEVICE_WAIT;
+	assert_int_equal(explained(&sums)->cause, CAUSE_UNKNOWN);
+}
+
+/* A throttled thread queues, too, and its device has nothing to do. */
+static void who_is_throttled_queues_for_that(void **state)
+{
+	struct excess_sums sums = unseen_host(0.8, 0.64, 0.84);
+
+	(void)state;
+	for (uint32_t r = 0; r < RANKS; r++)
+		put_queue(r, 0.02, r == slow ? 0.2 : 0.02);
+	sums.own[EXCESS_THROTTLED] = 200 * 1000000;
+	sums.evidence_mask = EVIDENCE_THROTTLE;
+	assert_int_equal(explained(&sums)->cause, CAUSE_CGROUP_THROTTLE);
+	assert_int_equal(result.sums.own[EXCESS_PREEMPTED], 0);
+}
+
+/* A wait for a device spins and queues, as may all on a host that has too much to do. */
+static void who_queues_like_others_is_not_held_up_by_it(void **state)
+{
+	struct excess_sums sums = unseen_host(0.8, 0.84, 0.84);
+	struct verdict verdict = {0};
+
+	for (uint32_t r = 0; r < RANKS; r++)
+		put_queue(r, 0.02, r == slow ? 0.5 : 0.02);
+	assert_int_equal(explained(&sums)->verdict_class, VERDICT_UNKNOWN);
+	clean_up(state);
+	sums = unseen_host(0.8, 0.64, 0.84);
+	for (uint32_t r = 0; r < RANKS; r++) {
+		put_queue(r, 0.02, r == 0 ? 0.02 : 0.5);
+		ranks[r].host = r == 0; /* alone on another host */
+	}
+	explain_tell(explained(&sums), &verdict);
+	assert_int_equal(verdict.verdict_class, VERDICT_HOST_SLOW);
+	assert_int_equal(verdict.cause, CAUSE_UNKNOWN);
+	assert_string_equal(why_not(&verdict, CAUSE_CPU_CONTENTION),
+		"its threads waited 50 % of the time that they wanted a CPU, usual 50 %");
+	clean_up(state);
+	sums = unseen_host(0.8, 0.64, 0.84);
+	for (uint32_t r = 0; r < RANKS; r++)
+		put_queue(r, r == slow ? 0.5 : 0.02, r == slow ? 0.5 : 0.02);
+	assert_int_equal(explained(&sums)->cause, CAUSE_UNKNOWN); /* so it did before */
 }
 
 static void on_cpu_excess_is_compute(void **state)
@@ -418,6 +527,10 @@ int main(void)
 		EXPLAIN_TEST(each_kind_has_its_cause),
 		EXPLAIN_TEST(the_device_tells_compute_from_host),
 		EXPLAIN_TEST(without_device_waits_a_late_host_is_unknown),
+		EXPLAIN_TEST(an_idle_device_proves_a_late_host),
+		EXPLAIN_TEST(who_queues_beside_an_idle_device_shares_its_cpu),
+		EXPLAIN_TEST(who_is_throttled_queues_for_that),
+		EXPLAIN_TEST(who_queues_like_others_is_not_held_up_by_it),
 		EXPLAIN_TEST(on_cpu_excess_is_compute),
 		EXPLAIN_TEST(faults_are_a_cause_before_they_are_most_of_it),
 		EXPLAIN_TEST(what_the_control_has_too_is_no_cause),

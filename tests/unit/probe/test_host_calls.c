@@ -89,12 +89,36 @@ static void waits_beside_messages(void **state)
 	assert_int_equal(done.part.before.comm_call_ns, 32 * MS);
 }
 
+/* What the host did until a send or a receive lies before the next call, and before that one only. */
+static void told_between_calls(void **state)
+{
+	const struct activity did = {.throttled_ns = 3 * MS, .minor_faults = 2};
+	struct host_calls calls = {0};
+	struct host_call next = call(10, 0, 0), done;
+
+	(void)state;
+	assert_false(host_calls_enqueue(&calls, &next, &done));
+	host_calls_did(&calls, &did);
+	host_calls_did(&calls, &did);
+	next = call(30, 1, 0);
+	next.part.before.throttled_ns = 1 * MS;
+	assert_true(host_calls_enqueue(&calls, &next, &done));
+	assert_int_equal(done.part.before.throttled_ns, 0);
+	next = call(40, 2, 0);
+	assert_true(host_calls_enqueue(&calls, &next, &done));
+	assert_int_equal(done.part.before.throttled_ns, 7 * MS);
+	assert_int_equal(done.part.before.minor_faults, 4);
+	assert_true(host_calls_flush(&calls, &done));
+	assert_int_equal(done.part.before.throttled_ns, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(stay_until_the_wait_ends),
 		cmocka_unit_test(calls_without_a_wait),
 		cmocka_unit_test(waits_beside_messages),
+		cmocka_unit_test(told_between_calls),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -24,10 +25,12 @@
 #include <cmocka.h>
 #include <nng/nng.h>
 #include <nng/protocol/reqrep0/rep.h>
+#include <nng/supplemental/tls/tls.h>
 
 #include "coordinator/listener.h"
 #include "probe/auth/seal.h"
 #include "probe/uplink.h"
+#include "probe/uplink_connection.h"
 #include "probe/wire/decode.h"
 #include "probe/wire/encode.h"
 #include "tests/unit/wire/random_batch.h"
@@ -855,6 +858,35 @@ static int run_server(const char *url, const char *log)
 	return 0;
 }
 
+/* Somebody takes the connection and says nothing: whoever asks why goes on meanwhile. */
+static void test_tls_question_does_not_wait(void **state)
+{
+	struct sockaddr_in address = {
+		.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	socklen_t length = sizeof(address);
+	int silent = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	char url[64], why[UPLINK_TLS_WHY_LENGTH] = "?";
+	struct uplink_tls_question *question;
+	struct nng_tls_config *tls;
+	int64_t begin_ns;
+
+	(void)state;
+	assert_int_equal(bind(silent, (struct sockaddr *)&address, length), 0);
+	assert_int_equal(listen(silent, 4), 0);
+	assert_int_equal(getsockname(silent, (struct sockaddr *)&address, &length), 0);
+	snprintf(url, sizeof(url), "tls+tcp://127.0.0.1:%d", ntohs(address.sin_port));
+	assert_int_equal(nng_tls_config_alloc(&tls, NNG_TLS_MODE_CLIENT), 0);
+	begin_ns = host_now().value;
+	assert_int_equal(uplink_tls_ask(url, tls, 3000, &question), 0);
+	assert_false(uplink_tls_answered(question));
+	assert_true(host_now().value - begin_ns < INT64_C(500000000));
+	uplink_tls_take(question, why);
+	assert_string_equal(why, "");
+	assert_true(host_now().value - begin_ns > INT64_C(900000000)); /* it did ask */
+	nng_tls_config_free(tls);
+	close(silent);
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
@@ -874,6 +906,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_batch_that_cannot_be_encoded),
 		cmocka_unit_test(test_destroy_in_the_middle),
 		cmocka_unit_test(test_bad_urls),
+		cmocka_unit_test(test_tls_question_does_not_wait),
 		/* Last: if nng hangs, then for the whole process. */
 		cmocka_unit_test(test_connection_breaks_in_the_middle),
 	};

@@ -5,7 +5,7 @@
 
 #define EXPORTED __attribute__((visibility("default")))
 
-enum { SUCCESS = 0, INVALID = 2, NOT_FOUND = 6 };
+enum { SUCCESS = 0, INVALID = 2, NOT_SUPPORTED = 3, NOT_FOUND = 6 };
 
 EXPORTED struct stand_in_nvml stand_in_nvml;
 
@@ -20,6 +20,9 @@ struct utilization {
 	unsigned long long time_us;
 	unsigned multiprocessors, memory, encoder, decoder;
 };
+struct rates {
+	unsigned busy, memory;
+};
 
 EXPORTED int nvmlInit_v2(void);
 EXPORTED int nvmlShutdown(void);
@@ -30,6 +33,7 @@ EXPORTED int nvmlDeviceGetComputeRunningProcesses_v3(
 EXPORTED int nvmlDeviceGetProcessUtilization(
 	void *device, struct utilization *samples, unsigned *count, unsigned long long since_us);
 EXPORTED int nvmlDeviceGetClockInfo(void *device, int type, unsigned *mhz);
+EXPORTED int nvmlDeviceGetUtilizationRates(void *device, struct rates *rates);
 
 int nvmlInit_v2(void)
 {
@@ -91,4 +95,11 @@ int nvmlDeviceGetClockInfo(void *device, int type, unsigned *mhz)
 	(void)type;
 	*mhz = 1980;
 	return SUCCESS;
+}
+
+int nvmlDeviceGetUtilizationRates(void *device, struct rates *rates)
+{
+	(void)device;
+	*rates = (struct rates){.busy = stand_in_nvml.busy_percent};
+	return stand_in_nvml.busy_percent > 100 ? NOT_SUPPORTED : SUCCESS;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* libnvidia-ml.so.1 with one GPU: who computes on it, and how often it was asked. */
+/* libnvidia-ml.so.1 with one GPU: who computes on it, how busy it is, and how often it was asked. */
 #ifndef TESTS_UNIT_SOURCES_STAND_IN_NVML_H
 #define TESTS_UNIT_SOURCES_STAND_IN_NVML_H
 
@@ -10,6 +10,7 @@ struct stand_in_nvml {
 	unsigned other_count;
 	unsigned others[STAND_IN_OTHERS_MAX], used_percent[STAND_IN_OTHERS_MAX];
 	unsigned asked_processes, asked_utilization;
+	unsigned busy_percent; /* more than 100: not known */
 };
 
 extern struct stand_in_nvml stand_in_nvml;

@@ -52,7 +52,7 @@ static void a_shared_cpu_is_waited_for(void **state)
 	struct launcher_delays *delays = watch_own_thread();
 	cpu_set_t all, one;
 	pid_t rival;
-	int64_t queued_ns;
+	struct launcher_delay before, delay, sum;
 
 	(void)state;
 	assert_int_equal(sched_getaffinity(0, sizeof(all), &all), 0);
@@ -69,13 +69,18 @@ static void a_shared_cpu_is_waited_for(void **state)
 		_exit(0);
 	}
 	(void)launcher_delays_look(delays);
+	before = launcher_delays_sum(delays);
 	spin(400 * (int64_t)MS);
-	queued_ns = launcher_delays_look(delays).queued_ns;
+	delay = launcher_delays_look(delays);
+	sum = launcher_delays_sum(delays);
 	kill(rival, SIGKILL);
 	waitpid(rival, NULL, 0);
 	sched_setaffinity(0, sizeof(all), &all);
 	assert_true(launcher_delays_are_known(delays));
-	assert_in_range(queued_ns, 50 * MS, 5000 * (int64_t)MS);
+	assert_in_range(delay.queued_ns, 50 * MS, 5000 * (int64_t)MS);
+	assert_in_range(delay.cpu_ns, 1, 5000 * (int64_t)MS);
+	assert_int_equal(sum.queued_ns - before.queued_ns, delay.queued_ns);
+	assert_int_equal(sum.cpu_ns - before.cpu_ns, delay.cpu_ns);
 	launcher_delays_destroy(delays);
 }
 

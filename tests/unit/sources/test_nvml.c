@@ -107,6 +107,24 @@ static void asks_for_a_new_process(void **state)
 	assert_int_equal(sample_after(2, METRIC_GPU_OTHER_PROCESSES), 0);
 }
 
+/* A share stands for the time since the last look, whenever that was. */
+static void counts_how_long_its_gpu_is_busy(void **state)
+{
+	int64_t before_ns;
+
+	(void)state;
+	stand_in_nvml.busy_percent = 40;
+	before_ns = next_sample(METRIC_GPU_BUSY_NS);
+	assert_true(before_ns >= 0);
+	assert_in_range(next_sample(METRIC_GPU_BUSY_NS) - before_ns, 4 * SECOND / 10, SECOND);
+	stand_in_nvml.busy_percent = 101;
+	assert_int_equal(next_sample(METRIC_GPU_BUSY_NS), -1);
+	assert_int_equal(sampler_state(sampler)->state, SOURCE_DEGRADED);
+	stand_in_nvml.busy_percent = 100;
+	assert_in_range(next_sample(METRIC_GPU_BUSY_NS) - before_ns, 24 * SECOND / 10, 4 * SECOND);
+	assert_int_equal(sampler_state(sampler)->state, SOURCE_ON);
+}
+
 static void leaves_its_gpu(void **state)
 {
 	(void)state;
@@ -125,6 +143,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(beside_an_idle_process, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(asks_at_once_in_a_hurry, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(asks_for_a_new_process, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(counts_how_long_its_gpu_is_busy, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(leaves_its_gpu, set_up, tear_down),
 	};
 

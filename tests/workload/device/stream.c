@@ -11,6 +11,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "tests/workload/device/busy.h"
+
 enum { EVENT_TIMES = 1024, COPY_BYTES_PER_NS = 25 };
 
 struct CUstream_st {
@@ -117,6 +119,7 @@ static void tell(CUstream stream, const struct stream_task *task, int64_t start_
 		.end_ns = stream_clock_ns,
 		.stream = stream};
 
+	busy_tell(start_ns, stream_clock_ns);
 	if (!hook)
 		return;
 	if (task->kind == STREAM_KERNEL)

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* When the latest steps of the job began, and how long they took. Plain values; any thread. */
+#ifndef SLOWRANK_ANALYSIS_DETECT_STEP_TIMES_H
+#define SLOWRANK_ANALYSIS_DETECT_STEP_TIMES_H
+
+#include <stdint.h>
+
+#include "analysis/policy.h"
+
+/* By step number mod STEP_HISTORY. Zeros: there was none yet. */
+struct step_times {
+	int64_t starts_ns[STEP_HISTORY], lengths_ns[STEP_HISTORY];
+	uint64_t next; /* the number of the step that comes next */
+};
+
+static inline void step_times_note(
+	struct step_times *times, uint64_t step, int64_t start_ns, int64_t length_ns)
+{
+	times->starts_ns[step % STEP_HISTORY] = start_ns;
+	times->lengths_ns[step % STEP_HISTORY] = length_ns;
+	times->next = step + 1;
+}
+
+/* Of a step that is kept. */
+static inline int64_t step_start_ns(const struct step_times *times, uint64_t step)
+{
+	return times->starts_ns[step % STEP_HISTORY];
+}
+
+static inline double step_length_ns(const struct step_times *times, uint64_t step)
+{
+	return (double)times->lengths_ns[step % STEP_HISTORY];
+}
+
+/* The first step that is kept. */
+static inline uint64_t step_oldest(const struct step_times *times)
+{
+	return times->next > STEP_HISTORY ? times->next - STEP_HISTORY : 0;
+}
+
+/* So many of the latest steps are kept, of those since a step. */
+static inline uint64_t steps_kept_since(const struct step_times *times, uint64_t step)
+{
+	uint64_t oldest = step_oldest(times);
+
+	return times->next - (step > oldest ? step : oldest);
+}
+
+/* When a step began; unknown_ns when it is not kept any more. */
+static inline int64_t step_start_or(
+	const struct step_times *times, uint64_t step, int64_t unknown_ns)
+{
+	return times->next - step <= STEP_HISTORY ? step_start_ns(times, step) : unknown_ns;
+}
+
+/* Median length of the steps in [from, until) that are kept, in ns; 0 of too few. */
+double step_usual_ns(const struct step_times *times, uint64_t from, uint64_t until);
+
+/* The step that began next to a time, and its begin; of long ago, by how long steps are of late. */
+uint64_t step_at(
+	const struct step_times *times, int64_t time_ns, int64_t now_ns, int64_t *start_ns);
+
+#endif

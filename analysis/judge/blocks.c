@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The end of a block: who is looked at, in which order, and who is told of. */
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analysis/judge/internal.h"
+
+static int reserve_scratch(struct judge *judge)
+{
+	size_t needed = judge->rank_end > RANKS_ENOUGH * PAST_BLOCKS ? judge->rank_end
+								     : RANKS_ENOUGH * PAST_BLOCKS;
+
+	if (needed <= judge->scratch_capacity)
+		return 0;
+	free(judge->scratch);
+	judge->scratch = malloc(2 * needed * sizeof(*judge->scratch));
+	judge->scratch_capacity = judge->scratch ? 2 * needed : 0;
+	return judge->scratch ? 0 : -ENOMEM;
+}
+
+/* A steep run has something to say only of what came later than the quick one, and has a cause. */
+static bool steep_tells(const struct judge *judge, uint32_t rank)
+{
+	const struct rank_state *state = &judge->ranks[rank];
+	const struct run *steep = &state->signal.runs[RUN_STEEP];
+	struct explanation why;
+
+	if (steep->first_step <= state->signal.runs[RUN_QUICK].first_step)
+		return false;
+	judge_explain_run(judge, rank, steep, &why);
+	return cause_says_why(why.cause);
+}
+
+static bool is_to_tell(const struct judge *judge, uint32_t rank, enum run_kind kind,
+	struct explanation *why, struct gate_sheet *sheet)
+{
+	const struct rank_state *state = &judge->ranks[rank];
+
+	if (!gate_is(sheet, GATE_PRESENT, state->in_block) ||
+		!gate_is(sheet, GATE_FREE, !state->incident))
+		return false;
+	return run_is_open(&state->signal, kind, sheet) &&
+	       (kind != RUN_STEEP || gate_is(sheet, GATE_APART, steep_tells(judge, rank))) &&
+	       judge_worth_telling(judge, rank, kind, why, sheet);
+}
+
+/* The order in which runs are told of, the quick one first. */
+static const enum run_kind run_order[RUN_NR] = {RUN_QUICK, RUN_STEEP, RUN_SLOW};
+
+/* Tells of the first run that is over its threshold and worth telling. */
+static int judge_rank(struct judge *judge, uint32_t rank)
+{
+	struct explanation why;
+
+	for (int i = 0; i < RUN_NR; i++) {
+		if (is_to_tell(judge, rank, run_order[i], &why, NULL))
+			return judge_open(
+				judge, rank, &judge->ranks[rank].signal.runs[run_order[i]]);
+	}
+	return 0;
+}
+
+/* The same, and says why; of the run that came furthest. */
+static int judge_rank_on_sheet(struct judge *judge, uint32_t rank)
+{
+	const struct run *runs = judge->ranks[rank].signal.runs;
+	struct explanation why = {0}, best_why = {0};
+	struct gate_sheet sheet, best;
+	bool told = false;
+	int error = 0;
+
+	for (int i = 0; i < RUN_NR && !told; i++) {
+		judge_sheet_begin(judge, rank, &sheet);
+		told = is_to_tell(judge, rank, run_order[i], &why, &sheet);
+		if (i > 0 && gate_sheet_reach(&sheet) <= gate_sheet_reach(&best))
+			continue;
+		if (judge_sheet_describe(
+			    judge, &runs[run_order[i]], run_order[i] == RUN_SLOW, &sheet))
+			judge_explain_run(judge, rank, &runs[run_order[i]], &why);
+		best = sheet;
+		best_why = why;
+		if (told)
+			error = judge_open(judge, rank, &runs[run_order[i]]);
+	}
+	judge_sheet_tell(judge, told, &best, &best_why);
+	return error;
+}
+
+static void reset_block(struct judge *judge)
+{
+	for (uint32_t r = 0; r < judge->rank_end; r++) {
+		struct rank_state *state = &judge->ranks[r];
+
+		state->block = (struct excess_sums){0};
+		state->block_steps = 0;
+		state->block_comm_ns = 0;
+		state->block_wait_ns = 0;
+		state->link_count = 0;
+	}
+	judge->block = (struct block){0};
+	memset(judge->suspect_gain_ns, 0, sizeof(judge->suspect_gain_ns));
+	judge->blocks++;
+}
+
+/* The largest level of a rank that is late, or about to be called so. */
+static double level_of_late(const struct judge *judge)
+{
+	double level = 0;
+
+	for (uint32_t r = 0; r < judge->rank_end; r++) {
+		const struct rank_state *state = &judge->ranks[r];
+
+		if (state->in_block && !state->incident &&
+			state->signal.runs[RUN_QUICK].change.sum >= CHANGE_NEAR)
+			level = fmax(level, state->signal.level);
+	}
+	for (size_t t = 0; t < judge->incident_count; t++) {
+		const struct incident *incident = &judge->incidents[t];
+		double share_of_block = 1;
+
+		if (!incident->active || incident->kind == INCIDENT_TRANSFERS)
+			continue;
+		if (incident->every)
+			(void)periodic_level(&judge->comm->signal, &judge->times, &judge->block,
+				incident->every, incident->phase, &share_of_block);
+		level = fmax(level, share_of_block * incident->level);
+	}
+	return level;
+}
+
+int judge_close_block(struct judge *judge)
+{
+	int error = reserve_scratch(judge);
+	size_t rank_count;
+
+	progress_end_slot(judge->progress, judge_verdict_holds(judge, NULL));
+	if (error < 0)
+		return error;
+	rank_count = judge_level_ranks(judge);
+	if (rank_count < 2 || judge->blocks == 0) { /* the first block is the program's start */
+		reset_block(judge);
+		return 0;
+	}
+	judge_push_runs(judge, rank_count);
+	judge_launches_block(judge);
+	judge_periodic_look(judge);
+	bool slow_transfers = judge_comm_block(judge, level_of_late(judge));
+	judge_imbalance_block(judge);
+
+	error = judge_comm_move(judge);
+	judge_follow(judge);
+	/* Before the runs, which see the same steps and date them worse. */
+	if (error == 0)
+		error = judge_periodic_block(judge);
+	for (uint32_t r = 0; r < judge->rank_end && error == 0; r++)
+		error = judge->on_sheet ? judge_rank_on_sheet(judge, r) : judge_rank(judge, r);
+	if (slow_transfers && error == 0)
+		error = judge_open_job(judge, INCIDENT_TRANSFERS, &judge->comm->run);
+	for (int kind = INCIDENT_STAGES; kind <= INCIDENT_SEQUENCES && error == 0; kind++) {
+		const struct run *run = judge_imbalance_alarm(judge, (enum incident_kind)kind);
+
+		if (run)
+			error = judge_open_job(judge, (enum incident_kind)kind, run);
+	}
+	reset_block(judge);
+	return error;
+}
+
+int judge_pause(struct judge *judge)
+{
+	if (judge->block.time_ns >= BLOCK_NS / 2)
+		return judge_close_block(judge);
+	progress_end_slot(judge->progress, judge_verdict_holds(judge, NULL));
+	reset_block(judge);
+	return 0;
+}

@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the files of the judge offer each other. judge.c takes steps and keeps totals; judge/blocks.c looks
+ * for change points, judge/transfers.c for slow transfers; incident/incidents.c keeps the verdicts.
+ */
+#ifndef SLOWRANK_ANALYSIS_JUDGE_INTERNAL_H
+#define SLOWRANK_ANALYSIS_JUDGE_INTERNAL_H
+
+#include "analysis/judge/state.h"
+
+/* The end of the block, or, between two, of the last step. */
+static inline int64_t judge_now_ns(const struct judge *judge)
+{
+	return judge->block.steps ? judge->block.start_ns + judge->block.time_ns
+				  : judge->job.last_end.value;
+}
+
+/* Some verdict holds, but for one; but may be NULL. */
+static inline bool judge_verdict_holds(const struct judge *judge, const struct incident *but)
+{
+	for (size_t i = 0; i < judge->incident_count; i++) {
+		if (judge->incidents[i].active && &judge->incidents[i] != but)
+			return true;
+	}
+	return false;
+}
+
+/* The one that holds of a kind of which there is one at a time; NULL: none. */
+static inline struct incident *judge_incident_of(struct judge *judge, enum incident_kind kind)
+{
+	for (size_t i = 0; i < judge->incident_count; i++) {
+		if (judge->incidents[i].active && judge->incidents[i].kind == kind)
+			return &judge->incidents[i];
+	}
+	return NULL;
+}
+
+/* What comes back in a rank's steps; NULL: it has no place. */
+static inline const struct periodic *judge_periodic_of(
+	const struct judge *judge, const struct rank_state *state)
+{
+	return state->periodic ? &judge->periodics[state->periodic - 1].found : NULL;
+}
+
+/* Its place becomes free. */
+static inline void judge_periodic_forget(struct judge *judge, struct rank_state *state)
+{
+	if (state->periodic)
+		judge->periodics[state->periodic - 1] = (struct periodic_place){0};
+	state->periodic = 0;
+}
+
+/* judge_totals.c: a step that was judged, or passed over; ideal_ns: what it would have taken at best. */
+void judge_take_length(
+	struct judge *judge, const struct step_grid *grid, int64_t length_ns, double ideal_ns);
+/* Of one that was judged: what tells the usual step, and how well its times are known. */
+void judge_sketch(
+	struct judge *judge, const struct step_grid *grid, double length_ns, double ideal_ns);
+/* The usual step, in ns; 0: not known. */
+double judge_usual_step_ns(const struct judge *judge);
+
+/* judge/blocks.c */
+int judge_close_block(struct judge *judge) __attribute__((warn_unused_result));
+/* What the open block holds is judged, when it is enough; what comes next is no part of it. */
+int judge_pause(struct judge *judge) __attribute__((warn_unused_result));
+/* incident/hang.c: the job stood still between these times, as was told; that is no evidence of slowness. */
+bool judge_hang_holds(const struct judge *judge, int64_t start_ns, int64_t end_ns);
+/* The change on a rank is large enough, real enough and unlike what its peers have. */
+bool judge_worth_telling(const struct judge *judge, uint32_t rank, enum run_kind kind,
+	struct explanation *why, struct gate_sheet *sheet); /* sheet NULL: notes nothing */
+/* A run has come so far that it is looked at what the job would be like without the rank. */
+static inline bool judge_suspected(const struct rank_state *state, enum run_kind kind)
+{
+	return !state->incident && signal_suspected(&state->signal, kind);
+}
+
+static inline bool judge_suspected_any(const struct rank_state *state)
+{
+	return !state->incident && signal_suspected_any(&state->signal);
+}
+
+/* Of a verdict: a block below this level is quiet. */
+static inline double judge_quiet_level(const struct incident *incident)
+{
+	return fmax(QUIET_SHARE * incident->least, QUIET_OF_LEVEL * incident->level);
+}
+
+/*
+ * What a run is made of is told of its rank: of a known class, for as long as its cause needs, and nothing
+ * that hosts, devices or several ranks do now and then.
+ */
+bool judge_evidence_suffices(const struct judge *judge, uint32_t rank, const struct run *run,
+	struct explanation *why, struct gate_sheet *sheet);
+
+/* judge/sheet.c: what is noted of a look at a rank, or at transfers; empties it, of the block. */
+void judge_sheet_begin(const struct judge *judge, uint32_t rank, struct gate_sheet *sheet);
+/*
+ * Of a rank's run, before a verdict is opened of it: what it says beside its gates. True: there is a delay that nobody has
+ * explained yet.
+ */
+bool judge_sheet_describe(
+	const struct judge *judge, const struct run *run, bool small, struct gate_sheet *sheet);
+/* Then, to who watches. opened: there was to be a verdict. */
+void judge_sheet_tell(const struct judge *judge, bool opened, struct gate_sheet *sheet,
+	const struct explanation *why);
+
+/* judge/rank_levels.c: levels, what is usual, and runs. */
+/* Ends the block for all ranks; returns how many were in it, below 2 nothing was judged. */
+size_t judge_level_ranks(struct judge *judge);
+void judge_push_runs(struct judge *judge, size_t rank_count);
+/* judge/transfers.c */
+int judge_comm_step(struct judge *judge, const struct step_grid *grid)
+	__attribute__((warn_unused_result));
+/*
+ * rank_level: the largest level of a rank that is suspected of being late, 0 when none is; it
+ * explains as much of the transfers. Returns true at an alarm.
+ */
+bool judge_comm_block(struct judge *judge, double rank_level);
+/*
+ * What of a gain slow transfers cost: replays gain something in quiet time too, for noise makes transfers of some
+ * instance longer than expected in each step. time = cost + quiet time, gain = cost + its usual share.
+ */
+double judge_comm_cost_ns(const struct comm_state *comm, double time_ns, double gain_ns);
+/* locate/sockets.c: names the ranks whose link it is, into the verdict; false when that cannot be told. */
+bool judge_comm_locate(
+	struct judge *judge, int64_t from_ns, int64_t until_ns, struct verdict *verdict);
+/* locate/busier.c: how much sockets' rates differed before a time. */
+void judge_busy_noise(const struct judge *judge, int64_t until_ns, struct busy_noise *noise);
+/*
+ * How much busier a rank's sockets may seem to be by chance, as a share of the time since from_ns; 0 where
+ * nothing is known of that.
+ */
+double judge_busy_chance(const struct judge *judge, const struct busy_noise *of_all, uint32_t rank,
+	int64_t from_ns, int64_t until_ns);
+/*
+ * A rank's sockets are surely busier by its own rates alone, over whole samples (of the part of one that is left after the onset, the
+ * noise is all of it); or, located by class, in steps of the class.
+ */
+bool judge_surely_changed(
+	const struct judge *judge, uint32_t rank, int64_t from_ns, int64_t until_ns);
+/* A verdict begins: what sockets did before its onset is kept until it ends. */
+void judge_comm_remember(struct judge *judge, int64_t onset_ns);
+/*
+ * Since when a rank's sockets are as busy as they are since slow_ns, when they were as before the verdict
+ * at quiet_ns. False where that is not known.
+ */
+bool judge_comm_began(const struct judge *judge, uint32_t rank, int64_t quiet_ns, int64_t slow_ns,
+	int64_t *began_ns);
+/*
+ * incident/move.c: before judge_follow(). Transfers are still slow, but of others than the verdict names: it
+ * ends, and one of these begins.
+ */
+int judge_comm_move(struct judge *judge) __attribute__((warn_unused_result));
+/* judge_since.c: so long ago, or so many steps, whatever is longer; a step's start if it is still known. */
+int64_t judge_before_now(const struct judge *judge, int64_t length_ns, uint64_t steps);
+/*
+ * Nobody is slow since a run's onset, but some may be since later: those who are of late are named, and the run begins
+ * when their sockets became busy. False: the run is as it was.
+ */
+bool judge_comm_locate_late(struct judge *judge, int64_t onset_ns, struct verdict *verdict);
+/*
+ * They may be about to move: while the latest transfers hold some of both, who is slow since the onset changes from block
+ * to block, and is not looked at, for as long again.
+ */
+bool judge_comm_moves(const struct judge *judge);
+
+/*
+ * locate/link_tell.c: the same, by what queue pairs tell. share: of the time, transfers are so much
+ * longer than usual. False when no pair of ranks is slow, or none is known.
+ */
+bool judge_link_locate(struct judge *judge, double share, int64_t from_ns, int64_t until_ns,
+	struct verdict *verdict);
+
+/* locate/loss.c: of whom packets are lost. */
+struct loss_finding {
+	uint32_t rank;
+	bool received; /* what is sent to it is lost, by several ranks; else what it sends */
+	bool fresh;    /* and was not, or hardly, at some time before */
+	double per_s, others_per_s; /* so many; of the rank that is next */
+};
+/* The one rank whose packets are lost between two times; false: none, or not one. */
+bool judge_loss_find(
+	const struct judge *judge, int64_t from_ns, int64_t until_ns, struct loss_finding *finding);
+/*
+ * Takes a block; counts: what is usual is known, and its transfers are long for no other reason. True when
+ * they are so much longer while packets of one rank are lost that no chance explains it: fills in since
+ * when, as a run.
+ */
+bool judge_loss_block(struct judge *judge, bool counts, struct run *run);
+/* A verdict on transfers begins: what was seen until now is in it. */
+void judge_loss_told(struct judge *judge);
+
+/* uneven/experts.c: of suspected ranks, where in the step their excess is. */
+void judge_experts_step(struct judge *judge, const struct step_grid *grid);
+/* All of the rank's excess is in its experts: they get more tokens, its machine is not slow. */
+bool judge_experts_only(const struct rank_state *state);
+
+/* uneven/messages.c: after blame, of steps with sends and receives. */
+int judge_messages_step(struct judge *judge, const struct step_grid *grid)
+	__attribute__((warn_unused_result));
+/* What the two ends of a message do goes together, and differs from message to message. */
+bool judge_messages_alike(const struct message_state *state);
+double judge_messages_correlation(const struct message_state *state);
+
+/* uneven/roles.c: fills keys for the step's rows. Returns 0 or -ENOMEM. */
+int judge_roles_key(struct judge *judge, const struct step_grid *grid)
+	__attribute__((warn_unused_result));
+void judge_roles_fini(struct imbalance_state *state);
+
+/* uneven/imbalance.c: after blame */
+int judge_imbalance_step(struct judge *judge, const struct step_grid *grid)
+	__attribute__((warn_unused_result));
+/*
+ * By how much the work of ranks differs from step to step, a root mean square as a share of the
+ * block's steps; 0 when sequences are not uneven.
+ */
+double judge_uneven_level(const struct judge *judge);
+
+/* uneven/even.c: by how much the step is longer than with even sequences. sampled: to be looked at. */
+int judge_even_step(struct judge *judge, const struct step_grid *grid, bool sampled,
+	int64_t *gain_ns) __attribute__((warn_unused_result));
+void judge_even_fini(struct even_state *state);
+/* Ends the block. */
+void judge_imbalance_block(struct judge *judge);
+/* The run that is to be told of; NULL: none is, or one of the kind is told already. */
+const struct run *judge_imbalance_alarm(struct judge *judge, enum incident_kind kind);
+/* Fills ranks, cause and evidence. */
+void judge_imbalance_tell(struct judge *judge, enum incident_kind kind, struct verdict *verdict);
+
+/* judge/costs.c: after all else; the gain is that of every rank like its controls. */
+int judge_costs_step(struct judge *judge, const struct step_grid *grid, int64_t length_ns,
+	int64_t ideal_gain_ns) __attribute__((warn_unused_result));
+void judge_costs_destroy(struct cost_state *state); /* NULL is fine */
+
+/*
+ * judge/device_steps.c: how long steps on devices were before a step, where no fault was told of; 0 when too few were. And
+ * the gain of a incident's loud blocks, held against these: less what its ideal steps would be shorter, and
+ * more, as far as its own delay goes, where steps grew by more than the replay gains.
+ */
+double judge_gpu_usual_step_ns(const struct judge *judge, uint64_t before_step);
+double judge_gpu_gain_ns(const struct judge *judge, const struct incident *incident);
+
+/* judge/launch_proof.c: takes what was seen of a rank in a step, */
+void judge_launches_take(struct rank_state *state, const struct step_launches *launches);
+/* and the end of a block, before any verdict of it is begun. */
+void judge_launches_block(struct judge *judge);
+/*
+ * Whether a rank that only the host's times say to be late really held up the others: its device had
+ * nothing to do meanwhile, or its host was waiting for it. True where there are device times.
+ */
+bool judge_launches_prove(const struct judge *judge, uint32_t rank, const struct run *run,
+	const struct explanation *explanation);
+
+/* Most ranks' GPUs run at their power cap, and no other process has come to the rank's. */
+bool judge_gpu_power_bound(const struct judge *judge, uint32_t rank, const struct run *run);
+
+/* judge/causes_of.c: why the rank of a run is slow, by what is known until now, */
+void judge_explain_run(const struct judge *judge, uint32_t rank, const struct run *run,
+	struct explanation *explanation);
+/* and why those of a incident are, by what was known when it was last loud: class, cause and evidence into its verdict. */
+void judge_tell_cause(
+	const struct judge *judge, const struct incident *incident, struct verdict *verdict);
+struct explain_context judge_explain_context(const struct judge *judge, int64_t now_ns);
+
+/* incident/incidents.c */
+/* Of transfers, or of the program's split. */
+int judge_open_job(struct judge *judge, enum incident_kind kind, const struct run *run)
+	__attribute__((warn_unused_result));
+/* Room for one more; -ENOSPC when there are too many. */
+int judge_add_verdict(struct judge *judge, struct verdict **verdict)
+	__attribute__((warn_unused_result));
+int judge_open(struct judge *judge, uint32_t rank, const struct run *run)
+	__attribute__((warn_unused_result));
+void judge_end_incident(struct judge *judge, struct incident *incident);
+/* A verdict turns out to be of every so-many-th step. */
+void judge_incident_periodic(
+	struct judge *judge, struct incident *incident, const struct periodic *found);
+void judge_follow(struct judge *judge); /* after a block: updates and recoveries */
+/* Of the run of slow transfers: its first step, and that step's start. */
+int64_t judge_comm_onset(const struct judge *judge, uint64_t *step);
+/* By what share of the time transfers are longer, in the run or in its latest steps, whatever is more. */
+double judge_comm_latest_level(const struct judge *judge);
+
+/* incident/periods.c: takes a step of a rank that has a place. */
+void judge_periodic_take(struct judge *judge, const struct rank_state *state, uint64_t step,
+	const struct excess_sums *sums);
+/*
+ * After a block: looks at ranks and transfers, once a second at most, and at verdicts, which may turn out
+ * to be of every so-many-th step.
+ */
+void judge_periodic_look(struct judge *judge);
+/* Then: tells of ranks for which it is certain. Returns 0 or a negative errno of judge_open(). */
+int judge_periodic_block(struct judge *judge) __attribute__((warn_unused_result));
+
+#endif

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How long the job's steps took, in all and at the median. */
+#include <math.h>
+
+#include "analysis/judge/internal.h"
+
+/* A sketch of lengths with relative width 0.5 %: from 1 us up, in logarithmic buckets. */
+static void sketch_add(uint32_t *sketch, double ns)
+{
+	double position = log(fmax(ns, 1000) / 1000) / log(1.005);
+
+	sketch[position < SKETCH_BUCKETS - 1 ? (size_t)position : SKETCH_BUCKETS - 1]++;
+}
+
+static double sketch_median_ms(const uint32_t *sketch)
+{
+	uint64_t total = 0, reached = 0;
+
+	for (size_t i = 0; i < SKETCH_BUCKETS; i++)
+		total += sketch[i];
+	for (size_t i = 0; i < SKETCH_BUCKETS && total; i++) {
+		reached += sketch[i];
+		if (reached * 2 >= total)
+			return pow(1.005, (double)i + 0.5) * 1e-3;
+	}
+	return 0;
+}
+
+void judge_take_length(
+	struct judge *judge, const struct step_grid *grid, int64_t length_ns, double ideal_ns)
+{
+	if (judge->job.steps == 0)
+		judge->job.first_start.value = grid->start_ns;
+	judge->job.last_end.value = grid->end_ns;
+	judge->job.steps++;
+	judge->time_sum_ns += (double)length_ns;
+	judge->ideal_sum_ns += ideal_ns;
+	judge->wasted_rank_ns += ((double)length_ns - ideal_ns) * (double)grid->row_count;
+}
+
+void judge_sketch(
+	struct judge *judge, const struct step_grid *grid, double length_ns, double ideal_ns)
+{
+	judge->job.steps_incomplete += judge->blame.incomplete;
+	sketch_add(judge->sketch, length_ns);
+	sketch_add(judge->ideal_sketch, ideal_ns);
+	judge->clock_error_us = (double)grid->clock_error_ns / 1e3;
+	judge->job.clock_error_us = judge->clock_error_us;
+}
+
+double judge_usual_step_ns(const struct judge *judge)
+{
+	return sketch_median_ms(judge->sketch) * 1e6;
+}
+
+void judge_job_totals(const struct judge *judge, struct job_totals *totals)
+{
+	*totals = judge->job;
+	totals->step_ms_median = sketch_median_ms(judge->sketch);
+	totals->step_ms_ideal = sketch_median_ms(judge->ideal_sketch);
+	totals->slowdown = judge->ideal_sum_ns > 0 ? judge->time_sum_ns / judge->ideal_sum_ns : 1;
+	totals->wasted_rank_seconds = judge->wasted_rank_ns / 1e9;
+}

@@ -167,22 +167,23 @@ def coordinator_killed(paths):
     """Of a job that runs: told at once, started again, and what both had is in one record."""
     record = fresh_record(paths)
     job = start(paths.slowrank, "run", "--record", record, "--", *jobs.mpirun(2), paths.workload,
-                "--steps", "200", "--step-ms", "20", stderr=subprocess.PIPE)
+                "--steps", "400", "--step-ms", "20", stderr=subprocess.PIPE)
     for _ in range(2):
         size = os.path.getsize(record) if os.path.exists(record) else 0
-        jobs.wait_until(lambda size=size: os.path.exists(record) and os.path.getsize(record) > size + 4096,
+        jobs.wait_until(lambda size=size: os.path.exists(record) and os.path.getsize(record) > size + 1024,
                         "batches are recorded", job)
         os.kill(coordinator_of(job)[0], signal.SIGKILL)
         line = told_of_end(job)
         check("signal 9" in line and "started again" in line and job.poll() is None, f"told at once: {line!r}")
     socket = coordinator_of(job)[1]
     said = job.communicate(timeout=60)[1]
-    check(job.returncode == 0 and "Coverage" in said, f"exit {job.returncode}: {said!r}")
+    # Killed shortly before the job's end, it may finish in the background.
+    check(job.returncode == 0 and ("Coverage" in said or "slowrank report " in said), f"exit {job.returncode}: {said!r}")
     report = json.loads(jobs.whole_report(paths.slowrank, record).stdout)
-    check(report["job"]["ranks"] == 2 and report["job"]["steps"] >= 190, f"{report['job']}")
+    check(report["job"]["ranks"] == 2 and report["job"]["steps"] >= 390, f"{report['job']}")
     check(not os.path.exists(record + ".1"), "one record")
-    check(not os.path.exists(socket) and not os.path.exists(socket[:-5] + ".lock"),
-          "its socket and its lock are removed")
+    jobs.wait_until(lambda: not os.path.exists(socket) and not os.path.exists(socket[:-5] + ".lock"),
+                    "its socket and its lock are removed")
 
 
 def coordinator_dies_again(paths):

@@ -22,6 +22,7 @@
 #include "coordinator/coordinator_options.h"
 #include "coordinator/listener.h"
 #include "coordinator/pipeline.h"
+#include "coordinator/record/reader.h"
 #include "coordinator/record/writer.h"
 #include "coordinator/report/file.h"
 #include "coordinator/report/text.h"
@@ -30,18 +31,33 @@
 enum {
 	LATE_PROBE_MS = 300,	   /* time for a probe that starts late, once all others are done */
 	LAST_PEER_MS = 2000,	   /* time for probes to come back, once the parent is gone */
-	PEERS_POLL_MS = 200,	   /* how often peers are counted; to a parent, a sign of life */
+	POLL_MS = 200,		   /* how often peers are counted; to a parent, a sign of life */
 	SILENCE_MS = 30000,	   /* a probe that is there sends more often than that */
 	RECORD_PATIENCE_MS = 1000, /* for one whose job has ended to end its record */
 	RECORD_RETRY_MS = 50,
+	RECORD_TRY_MS = 10000, /* for a record that cannot be written, and not for want of room */
+	MEMORY_TRY_MS =
+		1000, /* for a batch that there is no memory for; its probe sends it again */
+	TELL_AGAIN_MS = 600000,
+	SYNC_MS = 800, /* and POLL_MS: what a power cut may take of the record */
 	KEPT_BYTES = 64 * 1024 * 1024,
 	EXIT_BAD_USAGE = 2,
+};
+
+/* The batch that is being taken, as it came. */
+struct frame {
+	const void *bytes;
+	size_t length;
+	struct job_ns received;
+	int tried_ms;
+	bool unwritten; /* for it waits the record, and so do all */
+	bool settled;	/* it is in the record, or given up */
 };
 
 /*
  * The listener's thread owns pipeline, record and sink from when gate opens until the listener
  * is destroyed; the main thread has them before and after. In between, only the atomics and
- * wake_fd are shared.
+ * wake_fd are shared, and the main thread syncs the record.
  */
 struct coordinator {
 	struct coordinator_options options;
@@ -52,10 +68,19 @@ struct coordinator {
 	struct alert_sink *sink;
 	struct listener *listener;
 	bool refused_told[GATE_REFUSAL_NR];
-	int record_error; /* the newest one told to the user */
+	struct frame frame;
+	bool replaying;	    /* what the record says was said when it was live */
+	bool record_failed; /* the newest frame was given up */
+	int told_error;	    /* the newest one told to the user, and when */
+	int64_t told_ns;
+	bool unjudged_told;
+	bool sync_told;
+	int64_t looked_ns; /* of the main thread */
 	int signal_fd;
 	int parent_fd;
-	int wake_fd; /* an eventfd: complete has changed */
+	int wake_fd;	      /* an eventfd: complete has changed */
+	atomic_bool ending;   /* what is not recorded yet stays with its probe */
+	atomic_bool unsynced; /* the record has more than at the last sync */
 	atomic_bool complete;
 	atomic_int_least64_t last_request_ns;
 };
@@ -72,15 +97,16 @@ static void on_verdict(void *context, enum verdict_event event, const struct ver
 {
 	struct coordinator *coordinator = context;
 
-	alert_sink_verdict(
-		coordinator->sink, event, verdict, pipeline_report(coordinator->pipeline));
+	if (!coordinator->replaying)
+		alert_sink_verdict(
+			coordinator->sink, event, verdict, pipeline_report(coordinator->pipeline));
 }
 
 static void on_backlog(void *context, bool late, int64_t latest_ns)
 {
 	const struct coordinator *coordinator = context;
 
-	if (coordinator->options.quiet)
+	if (coordinator->options.quiet || coordinator->replaying)
 		return;
 	if (late)
 		fprintf(stderr,
@@ -99,7 +125,7 @@ static void on_missing(void *context, uint32_t count, uint32_t world_size, const
 	const struct coordinator *coordinator = context;
 	const char *url = listener_url(coordinator->listener, 0);
 
-	if (coordinator->options.quiet)
+	if (coordinator->options.quiet || coordinator->replaying)
 		return;
 	fprintf(stderr,
 		"slowrank: %" PRIu32 " of %" PRIu32 " ranks are not seen since %d s (%s): start "
@@ -110,17 +136,86 @@ static void on_missing(void *context, uint32_t count, uint32_t world_size, const
 		strncmp(url, "tcp://", 6) == 0 ? url : "");
 }
 
-/* A frame that cannot be kept is told once for each reason; the job and the alerts go on. */
-static void record_frame(
-	struct coordinator *coordinator, const void *bytes, size_t length, struct job_ns received)
+/* Once for each reason, and again when it still stands, or comes back, after a while. */
+static void tell_record_error(struct coordinator *coordinator, int error, const char *what_now)
 {
-	int error = record_writer_append(coordinator->record, bytes, length, received);
+	int64_t now_ns = clock_ns(CLOCK_MONOTONIC);
 
-	if (!error || error == coordinator->record_error)
+	if (error == coordinator->told_error &&
+		now_ns - coordinator->told_ns < TELL_AGAIN_MS * INT64_C(1000000))
 		return;
-	coordinator->record_error = error;
-	fprintf(stderr, "slowrank: cannot write the record %s: %s; the job and alerts go on\n",
-		coordinator->options.record, strerror(-error));
+	coordinator->told_error = error;
+	coordinator->told_ns = now_ns;
+	fprintf(stderr, "slowrank: cannot write the record %s: %s; the job goes on, %s\n",
+		coordinator->options.record, strerror(-error), what_now);
+}
+
+/* There may be room again, and until then the probes' spools have some. Other reasons may stay for good. */
+static bool is_worth_waiting(const struct coordinator *coordinator, int error)
+{
+	return error == -ENOSPC || error == -EDQUOT || error == -ENOMEM ||
+	       (!coordinator->record_failed && coordinator->frame.tried_ms < RECORD_TRY_MS);
+}
+
+/* Before anything is made of a batch: one that the analysis dies of is in the record. */
+static int keep_frame(void *context)
+{
+	struct coordinator *coordinator = context;
+	struct frame *frame = &coordinator->frame;
+	int error = coordinator->replaying ? 0
+					   : record_writer_append(coordinator->record, frame->bytes,
+						     frame->length, frame->received);
+
+	frame->unwritten = error && is_worth_waiting(coordinator, error);
+	if (frame->unwritten)
+		return error;
+	if (error) {
+		record_writer_lose(coordinator->record);
+		tell_record_error(coordinator, error, "and alerts with it");
+	}
+	atomic_store(&coordinator->unsynced, true);
+	coordinator->record_failed = error != 0;
+	frame->settled = true;
+	return 0;
+}
+
+/* A batch that cannot be taken now is tried again. False: its probe keeps it. */
+static bool wait_to_try_again(struct coordinator *coordinator, int error)
+{
+	const struct timespec pause = {.tv_nsec = RECORD_RETRY_MS * 1000000};
+	struct frame *frame = &coordinator->frame;
+
+	if (frame->unwritten)
+		tell_record_error(coordinator, error,
+			"and what comes is kept by the probes, 64 MiB at each, until it can; "
+			"alerts "
+			"wait");
+	else if (frame->tried_ms >= MEMORY_TRY_MS)
+		return false;
+	nanosleep(&pause, NULL);
+	frame->tried_ms += RECORD_RETRY_MS;
+	return !atomic_load(&coordinator->ending);
+}
+
+/* Records and judges one batch. As pipeline_push(); an error: it is not recorded. */
+static int take_batch(struct coordinator *coordinator, const void *bytes, size_t length,
+	struct job_ns received, struct message_reply *reply)
+{
+	int result;
+
+	coordinator->frame = (struct frame){.bytes = bytes, .length = length, .received = received};
+	do {
+		result = pipeline_push(coordinator->pipeline, bytes, length, received, reply);
+	} while (result < 0 && !coordinator->frame.settled &&
+		 wait_to_try_again(coordinator, result));
+	if (result >= 0 || !coordinator->frame.settled)
+		return result;
+	if (!coordinator->unjudged_told)
+		fprintf(stderr,
+			"slowrank: a batch could not be analysed: %s; the record %s has it\n",
+			strerror(-result), coordinator->options.record);
+	coordinator->unjudged_told = true;
+	return PIPELINE_ACCEPTED;
 }
 
 static int on_request(void *context, const void *bytes, size_t length, struct job_ns received,
@@ -135,11 +230,9 @@ static int on_request(void *context, const void *bytes, size_t length, struct jo
 	pthread_mutex_unlock(&coordinator->gate);
 	if (!open)
 		return -ECANCELED;
-	result = pipeline_push(coordinator->pipeline, bytes, length, received, reply);
+	result = take_batch(coordinator, bytes, length, received, reply);
 	if (result < 0)
 		return result;
-	if (result == PIPELINE_ACCEPTED)
-		record_frame(coordinator, bytes, length, received);
 	complete = pipeline_complete(coordinator->pipeline);
 	atomic_store(&coordinator->last_request_ns, received.value);
 	if (atomic_exchange(&coordinator->complete, complete) != complete)
@@ -263,6 +356,27 @@ static int create_record(struct coordinator *coordinator,
 	}
 }
 
+/* Makes of the record's frames what its coordinator before had made of them. Returns 0, or an error after telling it. */
+static int replay(struct coordinator *coordinator)
+{
+	char why[WIRE_DETAIL_LENGTH_MAX + 1];
+	struct record_reader *reader;
+	struct message_reply reply;
+	struct job_ns received;
+	const void *bytes;
+	size_t length;
+
+	if (record_reader_open(coordinator->options.record, &reader, why))
+		return tell(why);
+	coordinator->replaying = true;
+	while (!record_reader_next(reader, &bytes, &length, &received))
+		(void)take_batch(coordinator, bytes, length, received, &reply);
+	coordinator->replaying = false;
+	record_reader_close(reader);
+	atomic_store(&coordinator->complete, pipeline_complete(coordinator->pipeline));
+	return 0;
+}
+
 static int open_outputs(struct coordinator *coordinator)
 {
 	const struct coordinator_options *options = &coordinator->options;
@@ -275,6 +389,7 @@ static int open_outputs(struct coordinator *coordinator)
 		.program = "slowrank " SLOWRANK_VERSION,
 		.created = {clock_ns(CLOCK_MONOTONIC)},
 		.created_unix_ns = clock_ns(CLOCK_REALTIME),
+		.continues = options->continues,
 	};
 	struct record_writer_state state;
 	char why[WIRE_DETAIL_LENGTH_MAX + 1];
@@ -291,7 +406,7 @@ static int open_outputs(struct coordinator *coordinator)
 		fprintf(stderr,
 			"slowrank coordinator: %s had the start of a run; it is %s.%u now\n",
 			options->record, options->record, state.kept_number);
-	return 0;
+	return state.frames ? replay(coordinator) : 0;
 }
 
 /* Returns 0, or an error after telling it. */
@@ -311,9 +426,38 @@ static int create_pipeline(struct coordinator *coordinator)
 	pipeline_serve_one_job(coordinator->pipeline, options->job);
 	if (anybody_may_send(options))
 		pipeline_doubt_restarts(coordinator->pipeline);
+	pipeline_keep_first(coordinator->pipeline, keep_frame, coordinator);
 	pipeline_watch_missing(coordinator->pipeline, on_missing, coordinator);
 	pipeline_watch_backlog(coordinator->pipeline, on_backlog, coordinator);
 	return 0;
+}
+
+static void tell_sync_error(struct coordinator *coordinator, int error)
+{
+	if (!error || coordinator->sync_told)
+		return;
+	coordinator->sync_told = true;
+	fprintf(stderr,
+		"slowrank: the record %s cannot be synced to its disk: %s; a power cut may take "
+		"what it has\n",
+		coordinator->options.record, strerror(-error));
+}
+
+/* Who waits for it goes on; probes can connect, and are answered once the gate opens. */
+static void tell_ready(const struct coordinator *coordinator)
+{
+	const struct coordinator_options *options = &coordinator->options;
+
+	if (options->ready_fd >= 0) {
+		if (write(options->ready_fd, "1", 1) != 1)
+			fprintf(stderr, "slowrank coordinator: nobody reads --ready-fd %d\n",
+				options->ready_fd);
+		close(options->ready_fd);
+	} else if (!options->quiet && !options->parent) {
+		for (size_t i = 0; i < options->url_count; i++)
+			fprintf(stderr, "slowrank coordinator: listening at %s\n",
+				listener_url(coordinator->listener, i));
+	}
 }
 
 static int start(struct coordinator *coordinator)
@@ -357,20 +501,12 @@ static int start(struct coordinator *coordinator)
 	else
 		error = error ? tell(why) : open_outputs(coordinator);
 	coordinator->open = !error;
-	pthread_mutex_unlock(&coordinator->gate);
-	if (error)
-		return error;
-	if (options->ready_fd >= 0) {
-		if (write(options->ready_fd, "1", 1) != 1)
-			fprintf(stderr, "slowrank coordinator: nobody reads --ready-fd %d\n",
-				options->ready_fd);
-		close(options->ready_fd);
-	} else if (!options->quiet && !options->parent) {
-		for (size_t i = 0; i < options->url_count; i++)
-			fprintf(stderr, "slowrank coordinator: listening at %s\n",
-				listener_url(coordinator->listener, i));
+	if (!error) {
+		tell_ready(coordinator);
+		tell_sync_error(coordinator, record_writer_settle(coordinator->record));
 	}
-	return 0;
+	pthread_mutex_unlock(&coordinator->gate);
+	return error;
 }
 
 static int until_ms(int64_t deadline_ns, int64_t now_ns)
@@ -378,7 +514,7 @@ static int until_ms(int64_t deadline_ns, int64_t now_ns)
 	return deadline_ns <= now_ns ? 0 : (int)((deadline_ns - now_ns) / 1000000 + 1);
 }
 
-/* How long to wait for the next event, in ms; -1: as long as it takes; 0: it is time to end. */
+/* How long to wait for the next event, in ms; 0: it is time to end. */
 static int time_to_wait_ms(struct coordinator *coordinator, bool parent_gone, int64_t *alone_since)
 {
 	int64_t now_ns = clock_ns(CLOCK_MONOTONIC);
@@ -391,11 +527,24 @@ static int time_to_wait_ms(struct coordinator *coordinator, bool parent_gone, in
 					LATE_PROBE_MS * INT64_C(1000000),
 			now_ns);
 	if (!parent_gone)
-		return coordinator->options.parent ? PEERS_POLL_MS : -1;
+		return POLL_MS;
 	listener_get_state(coordinator->listener, &state);
 	if (!*alone_since || (state.peers && !silent))
 		*alone_since = now_ns;
-	return now_ns - *alone_since >= LAST_PEER_MS * INT64_C(1000000) ? 0 : PEERS_POLL_MS;
+	return now_ns - *alone_since >= LAST_PEER_MS * INT64_C(1000000) ? 0 : POLL_MS;
+}
+
+/* Once a second. What came is not synced by whoever takes it: a slow disk does not hold the probes up. */
+static void look_after(struct coordinator *coordinator)
+{
+	int64_t now_ns = clock_ns(CLOCK_MONOTONIC);
+
+	if (now_ns - coordinator->looked_ns < SYNC_MS * INT64_C(1000000))
+		return;
+	coordinator->looked_ns = now_ns;
+	listener_look_after(coordinator->listener);
+	if (atomic_exchange(&coordinator->unsynced, false))
+		tell_sync_error(coordinator, record_writer_sync(coordinator->record));
 }
 
 /* Returns when it is time to end. The work happens in the listener's thread. */
@@ -423,6 +572,7 @@ static void wait_for_end(struct coordinator *coordinator)
 			(void)!read(coordinator->wake_fd, &ignored, sizeof(ignored));
 		if (waited[2].revents)
 			parent_gone = true;
+		look_after(coordinator);
 	}
 }
 
@@ -438,7 +588,7 @@ static void finish_record(struct coordinator *coordinator)
 		fprintf(stderr, "slowrank: the record %s misses %llu of %llu frames\n",
 			coordinator->options.record, (unsigned long long)state.frames_lost,
 			(unsigned long long)(state.frames_lost + state.frames));
-	if (error && error != coordinator->record_error)
+	if (error && error != coordinator->told_error)
 		fprintf(stderr, "slowrank: cannot end the record %s: %s\n",
 			coordinator->options.record, strerror(-error));
 }
@@ -465,6 +615,7 @@ static void finish(struct coordinator *coordinator)
 	int error;
 
 	tell_refused(coordinator);
+	atomic_store(&coordinator->ending, true);
 	listener_destroy(coordinator->listener);
 	coordinator->listener = NULL;
 	error = pipeline_finish(coordinator->pipeline);

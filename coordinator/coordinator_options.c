@@ -30,6 +30,7 @@ enum option_kind {
 	OPTION_ALERT_SLOWDOWN,
 	OPTION_ALERT_AFTER,
 	OPTION_SILENT_IMBALANCE,
+	OPTION_CONTINUE,
 	OPTION_NR
 };
 
@@ -68,6 +69,7 @@ static const struct option_row rows[OPTION_NR] = {
 		TEXT(alert_settings.after)},
 	[OPTION_SILENT_IMBALANCE] = {"--silent-imbalance", "SLOWRANK_SILENT_IMBALANCE", false,
 		TEXT(alert_settings.imbalance)},
+	[OPTION_CONTINUE] = {"--continue", "SLOWRANK_CONTINUE", true, 0},
 };
 
 static const char help[] =
@@ -76,6 +78,9 @@ static const char help[] =
 	"the record. 'slowrank run' starts one by itself; start your own to choose its place.\n\n"
 	"  --listen URL       ipc:///path or tcp://address:port; may be given several times\n"
 	"  --record FILE      everything that came in, for 'slowrank report FILE'\n"
+	"  --continue         go on with FILE where its coordinator was killed (default: it "
+	"becomes\n"
+	"                     FILE.1, and FILE begins anew)\n"
 	"  --job NAME         the job it serves; others are refused (default: the first that "
 	"comes)\n"
 	"  --alerts FILE      append each alert as one JSON line\n"
@@ -135,6 +140,9 @@ static int set_option(struct coordinator_options *options, enum option_kind kind
 		break;
 	case OPTION_EXIT_WHEN_DONE:
 		options->exit_when_done = is_true(value);
+		break;
+	case OPTION_CONTINUE:
+		options->continues = is_true(value);
 		break;
 	case OPTION_PARENT:
 		error = parse_number(value, 1, &options->parent);

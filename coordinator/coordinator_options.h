@@ -27,6 +27,7 @@ struct coordinator_options {
 	struct alert_settings alert_settings;
 	struct tls_files tls;
 	bool exit_when_done;
+	bool continues; /* with the record of one that was killed */
 	bool quiet;
 	bool quiet_if_empty; /* no report when no step was seen */
 	bool terminal;	     /* somebody passes stderr on to one */

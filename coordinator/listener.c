@@ -8,6 +8,7 @@
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <nng/nng.h>
 #include <nng/protocol/reqrep0/rep.h>
@@ -23,6 +24,7 @@ enum {
 	CLOSE_TIMEOUT_MS = 1000,
 	/* Each takes munged a millisecond, and anybody may ask; the others ask again (uplink.c). */
 	CREDENTIALS_PER_SECOND = 200,
+	RENEWALS_MAX = 1000, /* of what listens over ipc: each leaves a file descriptor */
 };
 
 struct listener;
@@ -51,8 +53,11 @@ struct listener {
 	struct credential *credential; /* the caller's */
 	struct job_ns second;	       /* in which credentials are counted */
 	unsigned credentials_made;
-	int open_ids[LISTENER_URLS_MAX]; /* nng's listeners where nothing needs to be proven */
-	size_t open_count, url_count;
+	int proving_ids[LISTENER_URLS_MAX]; /* nng's listeners where a key needs to be proven */
+	size_t proving_count, url_count;
+	int ipc_ids
+		[LISTENER_URLS_MAX]; /* those over ipc; of who looks after them, as is the next */
+	unsigned renewals;
 	nng_socket socket;
 	bool socket_open;
 	struct exchange exchanges[CONTEXT_COUNT];
@@ -101,14 +106,14 @@ static bool came_by_open_url(const struct listener *listener, const nng_msg *req
 {
 	int id;
 
-	if (listener->open_count == listener->url_count)
+	if (listener->proving_count == 0)
 		return true;
 	id = nng_listener_id(nng_pipe_listener(nng_msg_get_pipe(request)));
-	for (size_t i = 0; i < listener->open_count; i++) {
-		if (listener->open_ids[i] == id)
-			return true;
+	for (size_t i = 0; i < listener->proving_count; i++) {
+		if (listener->proving_ids[i] == id)
+			return false;
 	}
-	return false;
+	return id > 0;
 }
 
 static void enqueue(struct exchange *exchange)
@@ -371,8 +376,10 @@ static int listen_at(struct listener *listener, size_t index, const char *url, c
 		return error;
 	error = nng_listener_create(&bound, listener->socket, url);
 	if (!error) {
-		if (!key_file_needed(url) || listener->insecure)
-			listener->open_ids[listener->open_count++] = nng_listener_id(bound);
+		if (key_file_needed(url) && !listener->insecure)
+			listener->proving_ids[listener->proving_count++] = nng_listener_id(bound);
+		if (!strncmp(url, "ipc://", 6))
+			listener->ipc_ids[index] = nng_listener_id(bound);
 		if (tls_files_url(url))
 			error = nng_listener_set_ptr(bound, NNG_OPT_TLS_CONFIG, listener->tls);
 		if (!error)
@@ -391,6 +398,59 @@ static int listen_at(struct listener *listener, size_t index, const char *url, c
 	}
 	keep_url(listener, index, url, bound);
 	return 0;
+}
+
+static bool is_stat(nng_stat *stat, const char *name)
+{
+	return strcmp(nng_stat_name(stat), name) == 0;
+}
+
+/* By nng's own count of such ends, which it has no name for. */
+static bool is_deaf(nng_stat *all, int id)
+{
+	for (nng_stat *of = nng_stat_child(all); of; of = nng_stat_next(of)) {
+		bool is_ours = false, is_faulty = false;
+
+		if (!is_stat(of, "listener"))
+			continue;
+		for (nng_stat *stat = nng_stat_child(of); stat; stat = nng_stat_next(stat)) {
+			is_ours |= is_stat(stat, "id") && (int)nng_stat_value(stat) == id;
+			is_faulty |= is_stat(stat, "other") && nng_stat_value(stat) > 0;
+		}
+		if (is_ours && is_faulty)
+			return true;
+	}
+	return false;
+}
+
+/* The old one is left to itself, with the connections that it has; nobody reaches it by its name any more. */
+static void listen_anew(struct listener *listener, size_t index)
+{
+	const char *url = listener->urls[index];
+	nng_listener bound;
+
+	(void)unlink(url + strlen("ipc://"));
+	if (nng_listener_create(&bound, listener->socket, url))
+		return;
+	if (nng_listener_start(bound, 0)) {
+		nng_listener_close(bound);
+		return;
+	}
+	listener->ipc_ids[index] = nng_listener_id(bound);
+	listener->renewals++;
+}
+
+void listener_look_after(struct listener *listener)
+{
+	nng_stat *all;
+
+	if (listener->renewals == RENEWALS_MAX || nng_stats_get(&all))
+		return;
+	for (size_t i = 0; i < listener->url_count; i++) {
+		if (listener->ipc_ids[i] && is_deaf(all, listener->ipc_ids[i]))
+			listen_anew(listener, i);
+	}
+	nng_stats_free(all);
 }
 
 static int open_exchanges(struct listener *listener)

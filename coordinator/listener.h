@@ -50,6 +50,12 @@ enum {
 int listener_create(const struct listener_options *options, struct listener **listener,
 	char why[WIRE_DETAIL_LENGTH_MAX + 1]) __attribute__((warn_unused_result));
 
+/*
+ * To be called once a second, by one thread. nng 1.5.2 hears nobody any more over ipc when a peer is killed in the
+ * middle of its first words (docs/wire.md, Transport): then listens anew at the same place. Who is connected stays so.
+ */
+void listener_look_after(struct listener *listener);
+
 /* Stops. Requests that were not answered stay with their probes. NULL is fine. */
 void listener_destroy(struct listener *listener);
 

@@ -24,6 +24,8 @@
 struct pipeline {
 	void (*on_stage)(void *context, enum pipeline_stage stage);
 	void *stage_context;
+	int (*keep)(void *context);
+	void *keep_context;
 	void (*on_backlog)(void *context, bool late, int64_t latest_ns);
 	void *backlog_context;
 	struct backlog backlog;
@@ -105,6 +107,12 @@ void pipeline_watch_stages(struct pipeline *pipeline,
 {
 	pipeline->on_stage = on_stage;
 	pipeline->stage_context = context;
+}
+
+void pipeline_keep_first(struct pipeline *pipeline, int (*keep)(void *context), void *context)
+{
+	pipeline->keep = keep;
+	pipeline->keep_context = context;
 }
 
 void pipeline_watch_backlog(struct pipeline *pipeline,
@@ -407,8 +415,11 @@ static int take_batch(struct pipeline *pipeline, const struct message_batch *bat
 {
 	struct held_steps *held;
 	uint32_t host;
-	int error = rank_table_host(&pipeline->ranks, batch->host_id, &host);
+	int error;
 
+	probe_table_update(&pipeline->probes, probe,
+		batch); /* no memory: the last one is the last all the same */
+	error = rank_table_host(&pipeline->ranks, batch->host_id, &host);
 	if (error == 0)
 		error = hold_steps(pipeline, batch, &held);
 	if (error < 0)
@@ -422,7 +433,6 @@ static int take_batch(struct pipeline *pipeline, const struct message_batch *bat
 		pipeline->unix_offset_ns =
 			batch->unix_offset_ns - pipeline->ranks.streams.hosts[host].clock.offset_ns;
 	}
-	probe_table_update(&pipeline->probes, probe, batch);
 	error = take_parts_of_batch(pipeline, batch, probe, held, host, received);
 	held_steps_unref(held);
 	return error;
@@ -529,11 +539,15 @@ int pipeline_push_batch(struct pipeline *pipeline, struct message_batch *batch,
 	if (error < 0)
 		goto done;
 	probe->last_received = received;
-	if (!probe_entry_take(probe, batch->number)) {
+	if (probe_entry_has(probe, batch->number)) {
 		ask(pipeline, probe, reply);
 		error = PIPELINE_DUPLICATE;
 		goto done;
 	}
+	error = pipeline->keep ? pipeline->keep(pipeline->keep_context) : 0;
+	if (error < 0)
+		goto done;
+	probe_entry_take(probe, batch->number);
 	pipeline->frames++;
 	forget_implausible_stamps(batch, received);
 	note_backlog(pipeline, probe, batch, received);

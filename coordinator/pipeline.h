@@ -38,6 +38,12 @@ void pipeline_watch_missing(struct pipeline *pipeline,
 	void (*on_missing)(void *context, uint32_t count, uint32_t world_size, const char *which),
 	void *context);
 
+/*
+ * keep is called for each batch that is taken, before anything is made of it. After a negative errno of keep the
+ * batch is not taken: pipeline_push() returns that error, and the same batch may come again.
+ */
+void pipeline_keep_first(struct pipeline *pipeline, int (*keep)(void *context), void *context);
+
 /* As judge_watch_sheets(): analysis/judge.h. */
 struct explanation;
 struct gate_sheet;

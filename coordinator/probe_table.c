@@ -42,7 +42,14 @@ void probe_table_replace(struct probe_table *table, uint64_t probe_id)
 	}
 }
 
-bool probe_entry_take(struct probe_entry *probe, uint64_t number)
+bool probe_entry_has(const struct probe_entry *probe, uint64_t number)
+{
+	uint64_t age = probe->next_number - 1 - number;
+
+	return number < probe->next_number && (age >= PROBE_WINDOW || probe->window >> age & 1);
+}
+
+void probe_entry_take(struct probe_entry *probe, uint64_t number)
 {
 	if (number >= probe->next_number) {
 		uint64_t moved = number - probe->next_number + 1;
@@ -51,14 +58,9 @@ bool probe_entry_take(struct probe_entry *probe, uint64_t number)
 			probe->gap_number = number;
 		probe->window = moved >= PROBE_WINDOW ? 1 : probe->window << moved | 1;
 		probe->next_number = number + 1;
-		return true;
+		return;
 	}
-	uint64_t age = probe->next_number - 1 - number;
-
-	if (age >= PROBE_WINDOW || probe->window >> age & 1)
-		return false;
-	probe->window |= UINT64_C(1) << age;
-	return true;
+	probe->window |= UINT64_C(1) << (probe->next_number - 1 - number);
 }
 
 static size_t source_index(struct probe_table *table, const char *name)

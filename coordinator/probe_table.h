@@ -54,8 +54,11 @@ int probe_table_get(struct probe_table *table, uint64_t probe_id, struct probe_e
 /* The probe's entry, or NULL where none of its batches was taken. */
 const struct probe_entry *probe_table_find(const struct probe_table *table, uint64_t probe_id);
 
-/* Notes a batch number. Returns false when it was seen before. */
-bool probe_entry_take(struct probe_entry *probe, uint64_t number);
+/* Whether a batch of this number was taken before, or is too old to be told from one that was. */
+bool probe_entry_has(const struct probe_entry *probe, uint64_t number);
+
+/* Notes the number of a batch that was not taken before. */
+void probe_entry_take(struct probe_entry *probe, uint64_t number);
 
 /* Its ranks are another's now, which were started again: nothing more is expected of it. */
 void probe_table_replace(struct probe_table *table, uint64_t probe_id);

@@ -24,8 +24,9 @@ extern char **environ;
 
 enum {
 	READY_TIMEOUT_MS = 5000,
-	ARGUMENT_COUNT_MAX = 36,
-	LISTEN_ARGUMENT = 3, /* where the URL stands among them */
+	ARGUMENT_COUNT_MAX = 37,
+	RESTARTS_MAX = 5,      /* of a coordinator that does not run for */
+	RUNS_WELL_MS = 600000, /* any more before it is killed again */
 	/* Several jobs may share a host: the port comes from the job's name, in a range that is
 	 * outside Linux's default ephemeral ports (32768-60999). */
 	PORT_FIRST = 24000,
@@ -34,6 +35,14 @@ enum {
 	 * port in common do not follow each other. */
 	PORT_ATTEMPTS = 4,
 };
+
+static int64_t now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
 
 static uint32_t hash_text(const char *text)
 {
@@ -97,18 +106,19 @@ struct command_line {
 	const char *arguments[ARGUMENT_COUNT_MAX];
 };
 
+/* continues: the one before was killed, and nobody waits for this one. */
 static void fill_command_line(struct command_line *line, const struct probe_options *options,
-	const struct job_place *place, const char *listen_url, bool quiet_if_empty)
+	const struct job_place *place, const struct coordinator_child *child, bool continues)
 {
 	const struct alert_settings *alerts = &options->alert_settings;
 	const struct {
 		const char *flag, *value; /* NULL: left out */
 	} values[] = {
-		{"--listen", listen_url},
+		{"--listen", child->listen_url},
 		{"--record", options->record ? options->record : line->record},
 		{"--job", place->job_id},
 		{"--parent", line->parent},
-		{"--ready-fd", line->ready},
+		{"--ready-fd", continues ? NULL : line->ready},
 		{"--alerts", options->alerts},
 		{"--report", options->report},
 		{"--key-file", options->key_file},
@@ -138,7 +148,9 @@ static void fill_command_line(struct command_line *line, const struct probe_opti
 		arguments[count++] = "--quiet";
 	if (options->terminal)
 		arguments[count++] = "--terminal";
-	if (quiet_if_empty)
+	if (continues)
+		arguments[count++] = "--continue";
+	if (child->quiet_if_empty)
 		arguments[count++] = "--quiet-if-empty";
 	arguments[count] = NULL;
 }
@@ -257,9 +269,8 @@ static bool port_is_free(unsigned port, bool *ipv6)
  * is free, also by the time the coordinator listens.
  */
 static int start_at_free_port(struct command_line *line, const struct job_place *place, int lock_fd,
-	pid_t *started, char url[COORDINATOR_URL_LENGTH], char why[256])
+	struct coordinator_child *child, char url[COORDINATOR_URL_LENGTH], char why[256])
 {
-	char listen_url[COORDINATOR_URL_LENGTH];
 	bool ipv6;
 
 	for (unsigned attempt = 0; attempt < PORT_ATTEMPTS; attempt++) {
@@ -268,10 +279,10 @@ static int start_at_free_port(struct command_line *line, const struct job_place 
 
 		if (!port_is_free(port, &ipv6))
 			continue;
-		snprintf(listen_url, sizeof(listen_url), "tcp://%s:%u", ipv6 ? "[::]" : "*", port);
-		line->arguments[LISTEN_ARGUMENT] = listen_url;
+		snprintf(child->listen_url, sizeof(child->listen_url), "tcp://%s:%u",
+			ipv6 ? "[::]" : "*", port);
 		coordinator_process_url(place, attempt, url);
-		error = start(line, lock_fd, started, why);
+		error = start(line, lock_fd, &child->pid, why);
 		if (error != -EADDRINUSE)
 			return error;
 	}
@@ -285,8 +296,8 @@ static int start_at_free_port(struct command_line *line, const struct job_place 
 
 /* The job's coordinator, on this host: started by whoever gets the lock. Closes directory_fd. */
 static int start_if_first(const struct probe_options *options, const struct job_place *place,
-	bool quiet_if_empty, int directory_fd, char url[COORDINATOR_URL_LENGTH],
-	struct coordinator_child *child, char why[256])
+	int directory_fd, char url[COORDINATOR_URL_LENGTH], struct coordinator_child *child,
+	char why[256])
 {
 	int result = 0;
 	int lock_fd = openat(directory_fd, strrchr(child->lock_path, '/') + 1,
@@ -301,12 +312,14 @@ static int start_if_first(const struct probe_options *options, const struct job_
 	if (flock(lock_fd, LOCK_EX | LOCK_NB) == 0) {
 		struct command_line line;
 
-		fill_command_line(&line, options, place, url, quiet_if_empty);
+		snprintf(child->listen_url, sizeof(child->listen_url), "%s", url);
+		fill_command_line(&line, options, place, child, false);
 		if (place->several_hosts)
-			result = start_at_free_port(&line, place, lock_fd, &child->pid, url, why);
+			result = start_at_free_port(&line, place, lock_fd, child, url, why);
 		else
 			result = start(&line, lock_fd, &child->pid, why);
 		child->is_ours = result == 0;
+		child->started_ms = now_ms();
 		if (result < 0) {
 			unlink(child->lock_path);
 			unlink(child->socket_path);
@@ -323,7 +336,7 @@ int coordinator_process_ensure(const struct probe_options *options, const struct
 	char directory[RUNTIME_DIRECTORY_LENGTH], name[sizeof(place->job_id)];
 	int directory_fd;
 
-	*child = (struct coordinator_child){0};
+	*child = (struct coordinator_child){.quiet_if_empty = quiet_if_empty};
 	*attempts = 1;
 	if (options->coordinator) {
 		const struct alert_settings *alerts = &options->alert_settings;
@@ -362,12 +375,35 @@ int coordinator_process_ensure(const struct probe_options *options, const struct
 			name);
 		snprintf(url, COORDINATOR_URL_LENGTH, "ipc://%s/%s.sock", directory, name);
 	}
-	return start_if_first(options, place, quiet_if_empty, directory_fd, url, child, why);
+	return start_if_first(options, place, directory_fd, url, child, why);
 }
 
-bool coordinator_process_ended(struct coordinator_child *child)
+/* At the same place, with the lock that the one before held. Does not wait for it. */
+static int start_again(struct coordinator_child *child, const struct probe_options *options,
+	const struct job_place *place)
+{
+	int lock_fd = open(child->lock_path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	struct command_line line;
+	int error = 0;
+
+	if (lock_fd < 0)
+		return -errno;
+	if (flock(lock_fd, LOCK_EX | LOCK_NB) < 0)
+		error = -errno;
+	fill_command_line(&line, options, place, child, true);
+	fcntl(lock_fd, F_SETFD, 0);
+	if (!error)
+		error = spawn(&line, &child->pid);
+	close(lock_fd);
+	child->started_ms = now_ms();
+	return error;
+}
+
+bool coordinator_process_ended(struct coordinator_child *child, const struct probe_options *options,
+	const struct job_place *place)
 {
 	siginfo_t info = {0};
+	bool again;
 
 	if (!child->is_ours)
 		return false;
@@ -376,23 +412,34 @@ bool coordinator_process_ended(struct coordinator_child *child)
 	if (waitid(P_PID, (id_t)child->pid, &info, WEXITED | WNOHANG) < 0 || !info.si_pid)
 		return false;
 	child->pid = 0;
-	fprintf(stderr,
-		"slowrank: the coordinator of this job ended early (%s %d); the job goes on, but "
-		"without alerts, and its record ends here\n",
-		info.si_code == CLD_EXITED ? "exit status" : "signal", info.si_status);
-	return true;
+	if (now_ms() - child->started_ms >= RUNS_WELL_MS)
+		child->restarts = 0;
+	/* One that ended by itself was told to, or has said why. */
+	again = info.si_code != CLD_EXITED && child->restarts++ < RESTARTS_MAX &&
+		start_again(child, options, place) == 0;
+	fprintf(stderr, "slowrank: the coordinator of this job ended early (%s %d); %s\n",
+		info.si_code == CLD_EXITED ? "exit status" : "signal", info.si_status,
+		again ? "it is started again, and goes on with its record"
+		      : "the job goes on, but without alerts, and its record ends here");
+	return !again;
 }
 
-void coordinator_process_wait(struct coordinator_child *child, int timeout_ms)
+void coordinator_process_wait(struct coordinator_child *child, const struct probe_options *options,
+	const struct job_place *place, int timeout_ms)
 {
 	struct timespec pause = {.tv_nsec = 10 * 1000 * 1000};
+	siginfo_t info = {0};
 	int waited_ms;
 
 	for (waited_ms = 0; child->pid > 0 && waited_ms < timeout_ms; waited_ms += 10) {
-		if (waitpid(child->pid, NULL, WNOHANG) != 0)
+		if (waitid(P_PID, (id_t)child->pid, &info, WEXITED | WNOHANG | WNOWAIT) < 0 ||
+			(info.si_pid && info.si_code == CLD_EXITED)) {
+			waitpid(child->pid, NULL, WNOHANG);
 			child->pid = 0;
-		else
+		} else if (!info.si_pid || !coordinator_process_ended(child, options, place)) {
 			nanosleep(&pause, NULL);
+		}
+		info.si_pid = 0;
 	}
 	if (child->pid > 0) {
 		kill(child->pid, SIGTERM);

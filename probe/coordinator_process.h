@@ -17,7 +17,11 @@ enum { COORDINATOR_URL_LENGTH = 256 };
 struct coordinator_child {
 	bool is_ours; /* it was started here */
 	pid_t pid;    /* 0 = none, or it was seen to end */
+	bool quiet_if_empty;
+	unsigned restarts; /* since it last ran for a while */
+	int64_t started_ms;
 	char lock_path[160];
+	char listen_url[COORDINATOR_URL_LENGTH];
 	char socket_path[COORDINATOR_URL_LENGTH]; /* of ipc, else "" */
 };
 
@@ -62,16 +66,19 @@ int coordinator_process_ensure(const struct probe_options *options, const struct
 	struct coordinator_child *child, char why[256]) __attribute__((warn_unused_result));
 
 /*
- * True when a coordinator started here has ended. Says so on stderr the first time, as alerts stop
- * with it; for a job that still runs. Does not wait.
+ * Looks after a coordinator started here: one that was killed is started again, and goes on with its
+ * record. options and place are those of coordinator_process_ensure(). True when it has ended and is not
+ * started again. Says on stderr what became of it, once. Does not wait.
  */
-bool coordinator_process_ended(struct coordinator_child *child);
+bool coordinator_process_ended(struct coordinator_child *child, const struct probe_options *options,
+	const struct job_place *place);
 
 /*
- * Waits for a coordinator started here to write its files and end, at most timeout_ms; removes its
- * lock and socket.
+ * Waits for a coordinator started here to write its files and end, at most timeout_ms, and looks after it
+ * meanwhile; removes its lock and socket.
  */
-void coordinator_process_wait(struct coordinator_child *child, int timeout_ms);
+void coordinator_process_wait(struct coordinator_child *child, const struct probe_options *options,
+	const struct job_place *place, int timeout_ms);
 
 /* Leaves it to end by itself once no probe is connected; removes its lock and socket. */
 void coordinator_process_leave(struct coordinator_child *child);

@@ -83,6 +83,11 @@ static int open_temporary(char path[RUNTIME_DIRECTORY_LENGTH])
 	return fd;
 }
 
+int runtime_directory_open_on_disk(char path[RUNTIME_DIRECTORY_LENGTH])
+{
+	return open_temporary(path);
+}
+
 int runtime_directory_open(char path[RUNTIME_DIRECTORY_LENGTH], char why[256])
 {
 	int fd = open_of_system(path);

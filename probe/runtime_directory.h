@@ -18,4 +18,8 @@ enum { RUNTIME_DIRECTORY_LENGTH = 40 };
 int runtime_directory_open(char path[RUNTIME_DIRECTORY_LENGTH], char why[256])
 	__attribute__((warn_unused_result));
 
+/* The same of a folder on a disk, for files that may become large: always below /tmp. */
+int runtime_directory_open_on_disk(char path[RUNTIME_DIRECTORY_LENGTH])
+	__attribute__((warn_unused_result));
+
 #endif

@@ -25,6 +25,7 @@
 #include "probe/process_scan.h"
 #include "probe/process_tree.h"
 #include "probe/queue_pairs.h"
+#include "probe/runtime_directory.h"
 #include "probe/samplers.h"
 #include "probe/socket_looks.h"
 #include "probe/sources/bpf_source.h"
@@ -231,9 +232,16 @@ static int stay_alone(struct session *session, const char *why)
 
 static int open_uplink(struct session *session)
 {
-	struct uplink_options uplink_options = {.url = session->url, .spool_path = "/tmp"};
-	char why[KEY_FILE_WHY_LENGTH];
-	int error;
+	char folder[RUNTIME_DIRECTORY_LENGTH], why[KEY_FILE_WHY_LENGTH];
+	struct uplink_options uplink_options = {.url = session->url,
+		.spool_name = session->place.job_id,
+		.spool_epoch = session->host_id};
+	int error, folder_fd = runtime_directory_open_on_disk(folder);
+
+	if (folder_fd >= 0) {
+		close(folder_fd);
+		uplink_options.spool_folder = folder;
+	}
 
 	if (load_key(session, why) < 0) {
 		error = stay_alone(session, why);
@@ -248,12 +256,17 @@ static int open_uplink(struct session *session)
 		return error;
 	uplink_options.tls = session->tls;
 	uplink_options.may_move = session->url_count > 1;
+	/* A coordinator that was started just now is a new run's: what is left is of the one before. */
+	uplink_options.spool_takes_over = !session->coordinator.is_ours;
 	error = uplink_create(&uplink_options, &session->uplink);
 	if (error < 0)
 		fprintf(stderr,
 			"slowrank: cannot use the coordinator URL %s (%s), so the job is not "
 			"watched; use tcp://HOST:PORT or ipc:///PATH\n",
 			session->url, strerror(-error));
+	else if (uplink_resumed(session->uplink, &session->probe_id, &session->next_number))
+		fprintf(stderr, "slowrank: what a probe of this job saw before it was killed is "
+				"sent first\n");
 	return error;
 }
 
@@ -696,6 +709,11 @@ static void look_at_tls(struct session *session, const struct uplink_state *stat
 		session->tls_question = NULL; /* no memory, or no thread: asked again */
 }
 
+static bool coordinator_is_gone(struct session *session)
+{
+	return coordinator_process_ended(&session->coordinator, session->options, &session->place);
+}
+
 static void look_at_coordinator(struct session *session)
 {
 	struct uplink_state state;
@@ -707,7 +725,7 @@ static void look_at_coordinator(struct session *session)
 	}
 	search_coordinator(session, &state);
 	look_at_tls(session, &state);
-	if (!coordinator_process_ended(&session->coordinator)) /* which says so itself */
+	if (!coordinator_is_gone(session)) /* which says so itself */
 		uplink_watch_tell(&session->uplink_watch, &state, host_now(), session->where);
 }
 
@@ -813,7 +831,7 @@ static int flush(struct session *session, struct uplink_state *state)
 
 void session_finish(struct session *session)
 {
-	bool alone = coordinator_process_ended(&session->coordinator);
+	bool alone = coordinator_is_gone(session);
 	struct uplink_state state;
 
 	empty_rings(session);
@@ -834,5 +852,6 @@ void session_finish(struct session *session)
 	if (!alone && end_hold_ask(session->hold, session->coordinator.pid))
 		coordinator_process_leave(&session->coordinator);
 	else
-		coordinator_process_wait(&session->coordinator, REPORT_TIMEOUT_MS);
+		coordinator_process_wait(&session->coordinator, session->options, &session->place,
+			REPORT_TIMEOUT_MS);
 }

@@ -1,19 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A first-in-first-out queue of byte strings in a nameless file: it is gone when the process
- * ends, never larger than its bound, and given back to the disk whenever it runs empty. One
- * thread at a time.
+ * A first-in-first-out queue of byte strings in a file: never larger than its bound, given back to the disk
+ * whenever it runs empty, and removed with the queue. What a process that was killed left is there for the next
+ * one of the same name, for a quarter of an hour. One thread at a time.
  */
 #ifndef SLOWRANK_PROBE_SPOOL_H
 #define SLOWRANK_PROBE_SPOOL_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 struct spool;
 
-/* Makes no file yet. folder is copied. Returns 0, -EINVAL or -ENOMEM. The caller owns it. */
-int spool_create(const char *folder, size_t bytes_max, struct spool **spool)
+struct spool_options {
+	const char *folder; /* nobody else may write there */
+	const char *name;   /* of who may take it over; the file is FOLDER/NAME.N.spool */
+	uint64_t epoch;	    /* what was left with another one is of no use: it is removed */
+	bool takes_over;    /* else what is left is removed, too */
+	size_t bytes_max;
+};
+
+/*
+ * Takes over a file that is left, the first that nobody holds, or makes one when it is needed. Returns 0,
+ * -EINVAL or -ENOMEM. The caller owns it.
+ */
+int spool_create(const struct spool_options *options, struct spool **spool)
 	__attribute__((warn_unused_result));
 void spool_destroy(struct spool *spool); /* NULL is fine; what is in it is gone */
 
@@ -25,12 +37,18 @@ int spool_push(struct spool *spool, const void *bytes, size_t length)
 	__attribute__((warn_unused_result));
 
 /*
- * Takes the oldest one: *bytes is malloc'ed for the caller. Returns 0; -ENODATA when empty;
- * -ENOMEM (it stays); -EIO when the file cannot be read, and then everything in it is lost: the
+ * The oldest one, which stays: *bytes is malloc'ed for the caller. Returns 0; -ENODATA when empty;
+ * -ENOMEM; -EIO when the file cannot be read or is damaged, and then everything in it is lost: the
  * queue is empty afterwards.
  */
-int spool_pop(struct spool *spool, void **bytes, size_t *length)
+int spool_peek(struct spool *spool, void **bytes, size_t *length)
 	__attribute__((warn_unused_result));
+/* The same of the newest one. */
+int spool_peek_newest(struct spool *spool, void **bytes, size_t *length)
+	__attribute__((warn_unused_result));
+
+/* The oldest one has gone its way. There is one. */
+void spool_drop(struct spool *spool);
 
 size_t spool_count(const struct spool *spool); /* byte strings in it */
 

@@ -62,6 +62,7 @@ struct uplink {
 
 	uint8_t *current; /* the batch on its way */
 	size_t current_length;
+	bool current_spooled; /* it is the spool's oldest, until it is acknowledged */
 	/* Of the chain. Where there is none of the three, nothing is proven; nor at an open URL. */
 	struct seal *file_seal;
 	struct seal *session_seal; /* with what the coordinator gave; before the file's */
@@ -81,6 +82,8 @@ struct uplink {
 	size_t queued_bytes;
 	size_t memory_bytes_max;
 	struct spool *spool; /* NULL: memory only. While it holds any, new batches go there */
+	bool resumed;	     /* it held some at the start */
+	uint64_t resumed_id, resumed_number;
 
 	struct host_ns previous_sent, previous_reply_received;
 	struct job_ns previous_received, previous_reply_sent;
@@ -100,47 +103,64 @@ static struct host_ns clock_now(void)
 
 static size_t pending(const struct uplink *uplink)
 {
-	return (uplink->current ? 1 : 0) + uplink->queued_count +
+	return (uplink->current && !uplink->current_spooled ? 1 : 0) + uplink->queued_count +
 	       (uplink->spool ? spool_count(uplink->spool) : 0);
 }
 
-/* Makes the oldest batch the current one. Returns false when there is none. Mutex held. */
-static bool take_next(struct uplink *uplink)
+/* The oldest batch of those in memory. Mutex held. */
+static int take_queued(struct uplink *uplink)
 {
 	struct queued_batch *batch = uplink->first;
-	size_t spooled;
-	void *bytes;
+	uint8_t *bytes = malloc(batch->length);
 
-	if (batch) {
-		bytes = malloc(batch->length);
-		if (!bytes)
-			return false; /* the next uplink_send() tries again */
-		memcpy(bytes, batch->bytes, batch->length);
-		uplink->current_length = batch->length;
-		uplink->first = batch->next;
-		if (!uplink->first)
-			uplink->last = &uplink->first;
-		uplink->queued_count--;
-		uplink->queued_bytes -= batch->length;
-		free(batch);
-	} else {
-		spooled = uplink->spool ? spool_count(uplink->spool) : 0;
-		if (!spooled)
-			return false;
-		if (spool_pop(uplink->spool, &bytes, &uplink->current_length)) {
-			if (!spool_count(uplink->spool)) /* it could not be read */
-				uplink->state.batches_lost += spooled;
-			return false;
-		}
-	}
+	if (!bytes)
+		return -ENOMEM;
+	memcpy(bytes, batch->bytes, batch->length);
 	uplink->current = bytes;
+	uplink->current_length = batch->length;
+	uplink->first = batch->next;
+	if (!uplink->first)
+		uplink->last = &uplink->first;
+	uplink->queued_count--;
+	uplink->queued_bytes -= batch->length;
+	free(batch);
+	return 0;
+}
+
+static int take_spooled(struct uplink *uplink)
+{
+	size_t spooled = uplink->spool ? spool_count(uplink->spool) : 0;
+	void *bytes;
+	int error = spooled ? spool_peek(uplink->spool, &bytes, &uplink->current_length) : -ENODATA;
+
+	if (error == -EIO) { /* all of it is gone */
+		uplink->state.batches_lost += spooled;
+		return -ENODATA;
+	}
+	if (error)
+		return error;
+	uplink->current = bytes;
+	uplink->current_spooled = true;
+	return 0;
+}
+
+/* Makes the oldest batch the current one. Returns 0; -ENODATA: there is none; -ENOMEM. Mutex held. */
+static int take_next(struct uplink *uplink)
+{
+	int error = uplink->first ? take_queued(uplink) : take_spooled(uplink);
+
+	if (error)
+		return error;
 	uplink->current_sent.value = 0;
 	uplink->current_sealed = false;
-	return true;
+	return 0;
 }
 
 static void drop_current(struct uplink *uplink)
 {
+	if (uplink->current_spooled)
+		spool_drop(uplink->spool);
+	uplink->current_spooled = false;
 	free(uplink->current);
 	uplink->current = NULL;
 	uplink->current_length = 0;
@@ -282,6 +302,7 @@ static void advance(struct uplink *uplink)
 {
 	nng_msg *message;
 	bool moved;
+	int error;
 
 	pthread_mutex_lock(&uplink->mutex);
 	moved = uplink->moved && !uplink->closing;
@@ -289,13 +310,14 @@ static void advance(struct uplink *uplink)
 	if (moved)
 		replace_connection(uplink);
 	pthread_mutex_lock(&uplink->mutex);
-	if (uplink->closing || (!uplink->current && !take_next(uplink))) {
+	error = uplink->current ? 0 : take_next(uplink);
+	if (uplink->closing || error == -ENODATA) {
 		uplink->busy = false;
 		pthread_cond_broadcast(&uplink->idle);
 		pthread_mutex_unlock(&uplink->mutex);
 		return;
 	}
-	message = make_request(uplink);
+	message = error ? NULL : make_request(uplink);
 	pthread_mutex_unlock(&uplink->mutex);
 
 	if (!message) {
@@ -527,15 +549,50 @@ static void free_uplink(struct uplink *uplink)
 	nng_aio_free(uplink->send_aio);
 	nng_aio_free(uplink->receive_aio);
 	nng_aio_free(uplink->retry_aio);
+	free(uplink->current);
 	spool_destroy(uplink->spool);
 	seal_destroy(uplink->file_seal);
 	seal_destroy(uplink->session_seal);
 	free(uplink->url);
-	drop_current(uplink);
 	wire_buffer_fini(&uplink->encoded);
 	pthread_cond_destroy(&uplink->idle);
 	pthread_mutex_destroy(&uplink->mutex);
 	free(uplink);
+}
+
+/* Finds out who went before, from the newest batch that it left. */
+static void look_at_resumed(struct uplink *uplink)
+{
+	struct message_batch *batch;
+	size_t length;
+	void *bytes;
+
+	if (spool_peek_newest(uplink->spool, &bytes, &length))
+		return;
+	if (wire_decode_batch(bytes, length, &batch, NULL) == 0) {
+		uplink->resumed = true;
+		uplink->resumed_id = batch->probe_id;
+		uplink->resumed_number = batch->number + 1;
+		message_batch_destroy(batch);
+	}
+	free(bytes);
+}
+
+static int open_spool(struct uplink *uplink, const struct uplink_options *options)
+{
+	const struct spool_options spool_options = {
+		.folder = options->spool_folder,
+		.name = options->spool_name,
+		.epoch = options->spool_epoch,
+		.takes_over = options->spool_takes_over,
+		.bytes_max =
+			options->spool_bytes_max ? options->spool_bytes_max : SPOOL_BYTES_DEFAULT,
+	};
+	int error = spool_create(&spool_options, &uplink->spool);
+
+	if (!error)
+		look_at_resumed(uplink);
+	return error;
 }
 
 int uplink_create(const struct uplink_options *options, struct uplink **uplink)
@@ -561,10 +618,10 @@ int uplink_create(const struct uplink_options *options, struct uplink **uplink)
 	if (!error && options->key)
 		error = seal_create(options->key, &made->file_seal);
 	made->state.proven = !is_proving(made);
-	if (!error && options->spool_path)
-		error = spool_create(options->spool_path,
-			options->spool_bytes_max ? options->spool_bytes_max : SPOOL_BYTES_DEFAULT,
-			&made->spool);
+	/* Above those of a probe before, whose batches are proven anew. */
+	made->next_number = (uint64_t)clock_now().value;
+	if (!error && options->spool_folder)
+		error = open_spool(made, options);
 	if (!error && (nng_aio_alloc(&made->send_aio, on_sent, made) ||
 			      nng_aio_alloc(&made->receive_aio, on_received, made) ||
 			      nng_aio_alloc(&made->retry_aio, on_retry, made)))
@@ -604,6 +661,15 @@ void uplink_destroy(struct uplink *uplink)
 			uplink_connection_release(uplink->old[i]);
 	}
 	free_uplink(uplink);
+}
+
+bool uplink_resumed(const struct uplink *uplink, uint64_t *probe_id, uint64_t *next_number)
+{
+	if (uplink->resumed) {
+		*probe_id = uplink->resumed_id;
+		*next_number = uplink->resumed_number;
+	}
+	return uplink->resumed;
 }
 
 /* Queues the encoded bytes in memory or on disk. Mutex held. */

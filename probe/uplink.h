@@ -15,8 +15,12 @@ struct nng_tls_config;
 
 struct uplink_options {
 	const char *url; /* ipc:///path, tcp://host:port, tls+tcp://host:port */
-	const char *
-		spool_path; /* folder; a nameless file is made there when needed; NULL = memory only */
+	/*
+	 * A file is made in this folder when needed, under this name (spool.h). NULL: memory only.
+	 */
+	const char *spool_folder, *spool_name;
+	uint64_t spool_epoch;  /* batches of another one are of no use */
+	bool spool_takes_over; /* what a killed process left there is delivered first */
 	size_t spool_bytes_max; /* 0 = 64 MiB; the oldest batches are kept, new ones are lost and counted */
 	/*
 	 * What both sides prove: this key (SEAL_KEY_BYTES, copied), or one that the coordinator gives through
@@ -35,6 +39,12 @@ struct uplink_options {
 int uplink_create(const struct uplink_options *options, struct uplink **uplink)
 	__attribute__((warn_unused_result));
 void uplink_destroy(struct uplink *uplink); /* NULL is fine; what is not delivered is lost */
+
+/*
+ * Whether batches of a probe before are delivered first. Then whoever goes on in its place has its id, and counts
+ * its batches from next_number.
+ */
+bool uplink_resumed(const struct uplink *uplink, uint64_t *probe_id, uint64_t *next_number);
 
 /*
  * Takes a batch (encoded inside; the caller keeps its own and numbers it). Sets batch->sent to

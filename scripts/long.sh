@@ -11,6 +11,7 @@ cd "$(dirname "$0")/.." || exit
 parts='packages  a bare Debian 12: builds and unit tests with each optional package missing in turn
 test      a bare Debian 12: scripts/test.sh
 live      live jobs of tests/cluster of which CI replays a record
+durable   3,000 kills of probe, coordinator, both; each of their calls failing in turn
 sudo      a bare Debian 12: both commands of README, by an ordinary user with sudo
 fuzz      all fuzz targets, for --fuzz-minutes in all (60)
 seeds     new seeds (--first-seed: by the date) of simulated jobs and of real ones, for --seeds-minutes in all (60)
@@ -31,6 +32,16 @@ part_live() {
 	scripts/install_dependencies.sh fresh bundle torch
 	build main all
 	ctest --test-dir build-long/main -L long --output-on-failure --repeat until-pass:2 && count_tests
+}
+
+part_durable() {
+	local status=0 name
+	build main "slowrank feeder failing_calls"
+	for name in kills_3000 faults_all faults_uplink_all; do
+		python3 tests/cluster/test_durable.py --build build-long/main --directory "${log%.log}" "$name" || status=1
+	done
+	awk '/ (killed|fails|late) / { tries += $(NF - 3); bad += $(NF - 2) + $(NF - 1) + $NF } END { print tries " tries, " bad " lost, doubled or harmed" }' "$log"
+	return "$status"
 }
 
 part_sudo() { tests/fresh/run.sh --user sh -c 'scripts/quickstart.sh && scripts/test.sh' && count_tests; }

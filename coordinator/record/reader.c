@@ -18,6 +18,7 @@ struct record_reader {
 	size_t capacity;
 	size_t start;
 	size_t end;
+	uint64_t position; /* of bytes[start] in the file */
 	bool file_ended;
 	int result; /* of all later calls, once it is not 0 */
 	bool in_damage;
@@ -78,8 +79,8 @@ static int read_header(struct record_reader *reader, const char *path, char *why
 		snprintf(why, why_length, "%.150s is not a slowrank record", path);
 		return -EBADMSG;
 	}
-	version = record_get_u32(header + 8);
-	length = record_get_u32(header + 12);
+	version = frame_get_u32(header + 8);
+	length = frame_get_u32(header + 12);
 	if (version != RECORD_VERSION) {
 		snprintf(why, why_length,
 			"%.150s has record version %u, this program reads %d: use a newer slowrank",
@@ -93,15 +94,16 @@ static int read_header(struct record_reader *reader, const char *path, char *why
 	header = reader->bytes;
 	if (length < RECORD_HEADER_BYTES || length > RECORD_HEADER_BYTES_MAX ||
 		available(reader) < length ||
-		crc32(0, header, length - 4) != record_get_u32(header + length - 4)) {
+		crc32(0, header, length - 4) != frame_get_u32(header + length - 4)) {
 		snprintf(why, why_length, "%.150s is damaged: its header is not whole", path);
 		return -EBADMSG;
 	}
-	state->created.value = (int64_t)record_get_u64(header + 16);
-	state->created_unix_ns = (int64_t)record_get_u64(header + 24);
+	state->created.value = (int64_t)frame_get_u64(header + 16);
+	state->created_unix_ns = (int64_t)frame_get_u64(header + 24);
 	memcpy(state->program, header + RECORD_PROGRAM_OFFSET, RECORD_PROGRAM_BYTES);
 	state->program[RECORD_PROGRAM_BYTES - 1] = '\0';
 	reader->start = length;
+	reader->position = state->frames_end = length;
 	return 0;
 }
 
@@ -155,7 +157,7 @@ void record_reader_close(struct record_reader *reader)
 /* Whether a frame head can be one; its checksum is not known yet. */
 static bool head_plausible(const uint8_t *head)
 {
-	uint32_t magic = record_get_u32(head), length = record_get_u32(head + 4);
+	uint32_t magic = frame_get_u32(head), length = frame_get_u32(head + 4);
 
 	if (magic == RECORD_END_MAGIC)
 		return length >= RECORD_END_BYTES && length <= RECORD_HEADER_BYTES_MAX;
@@ -178,15 +180,14 @@ static int look(struct record_reader *reader, size_t *frame_length)
 		return -EAGAIN;
 	if (!head_plausible(reader->bytes + reader->start))
 		return 0;
-	length = record_get_u32(reader->bytes + reader->start + 4);
+	length = frame_get_u32(reader->bytes + reader->start + 4);
 	error = fill(reader, RECORD_FRAME_HEAD_BYTES + length);
 	if (error)
 		return error;
 	if (available(reader) < RECORD_FRAME_HEAD_BYTES + length)
 		return -EAGAIN;
 	head = reader->bytes + reader->start;
-	if (record_get_u32(head + 8) !=
-		record_frame_crc(head, head + RECORD_FRAME_HEAD_BYTES, length))
+	if (frame_get_u32(head + 8) != frame_crc(head, head + RECORD_FRAME_HEAD_BYTES, length))
 		return 0;
 	*frame_length = RECORD_FRAME_HEAD_BYTES + length;
 	return 1;
@@ -199,6 +200,7 @@ static void skip(struct record_reader *reader, size_t length)
 	reader->in_damage = true;
 	reader->state.skipped_bytes += length;
 	reader->start += length;
+	reader->position += length;
 }
 
 /* Goes on to the next place that may be a frame's start: both magics begin alike. */
@@ -227,6 +229,7 @@ static int take_end(struct record_reader *reader, size_t *frame_length)
 	if (found > 0)
 		return found;
 	before.state.skipped_bytes += available(&before);
+	before.position += available(&before);
 	before.start = before.end;
 	*reader = before;
 	reader->state.truncated = true;
@@ -241,19 +244,21 @@ static int deliver(struct record_reader *reader, size_t frame_length, const void
 
 	reader->in_damage = false;
 	reader->start += frame_length;
-	if (record_get_u32(head) == RECORD_END_MAGIC) {
-		uint64_t written = record_get_u64(payload);
+	reader->position += frame_length;
+	if (frame_get_u32(head) == RECORD_END_MAGIC) {
+		uint64_t written = frame_get_u64(payload);
 
 		reader->state.ended = true;
-		reader->state.frames_lost = record_get_u64(payload + 8);
+		reader->state.frames_lost = frame_get_u64(payload + 8);
 		if (written > reader->state.frames)
 			reader->state.frames_missing = written - reader->state.frames;
 		return -ENODATA;
 	}
 	reader->state.frames++;
+	reader->state.frames_end = reader->position;
 	*bytes = payload;
 	*length = frame_length - RECORD_FRAME_HEAD_BYTES;
-	received->value = (int64_t)record_get_u64(head + 12);
+	received->value = (int64_t)frame_get_u64(head + 12);
 	return 0;
 }
 

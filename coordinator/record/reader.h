@@ -35,6 +35,7 @@ struct record_reader_state {
 	struct job_ns created;
 	int64_t created_unix_ns;
 	uint64_t frames;	 /* delivered */
+	uint64_t frames_end;	 /* where the last of them ends in the file, or the header */
 	uint64_t damaged;	 /* stretches skipped because a checksum or a length was wrong */
 	uint64_t skipped_bytes;	 /* in them, and in the part cut short */
 	uint64_t frames_lost;	 /* that the writer could not write; known after a clean end */

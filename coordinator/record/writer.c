@@ -10,17 +10,18 @@
 
 #include "coordinator/output/file.h"
 #include "coordinator/record/format.h"
+#include "coordinator/record/reader.h"
 #include "coordinator/record/writer.h"
 
 enum { KEPT_MAX = 99 };
 
 struct record_writer {
 	int fd;
-	bool can_cut; /* a regular file: what was written in part can be taken back */
-	bool broken;  /* a part could not be taken back; the next frame starts behind it */
-	bool sync_at_end;
-	bool replaces;			  /* output is open, to be committed at the end */
-	struct output_replacement output; /* its place alone while a live record is opened */
+	bool can_cut;	/* a regular file: what was written in part can be taken back */
+	bool broken;	/* a part could not be taken back; the next frame starts behind it */
+	bool replaces;	/* output is open, to be committed at the end */
+	bool unsettled; /* output's place alone is open: its folder is not synced */
+	struct output_replacement output;
 	struct record_writer_state state;
 };
 
@@ -68,6 +69,12 @@ static int append(struct record_writer *writer, const void *head, size_t head_le
 	return error;
 }
 
+int record_writer_sync(const struct record_writer *writer)
+{
+	/* A pipe cannot be synced, and need not be. */
+	return fdatasync(writer->fd) < 0 && errno != EINVAL && errno != ENOTSUP ? -errno : 0;
+}
+
 static int write_header(struct record_writer *writer, const struct record_writer_options *options)
 {
 	uint8_t header[RECORD_HEADER_BYTES] = {0};
@@ -76,13 +83,13 @@ static int write_header(struct record_writer *writer, const struct record_writer
 	if (program_length >= RECORD_PROGRAM_BYTES)
 		program_length = RECORD_PROGRAM_BYTES - 1;
 	memcpy(header, RECORD_MAGIC, 8);
-	record_put_u32(header + 8, RECORD_VERSION);
-	record_put_u32(header + 12, RECORD_HEADER_BYTES);
-	record_put_u64(header + 16, (uint64_t)options->created.value);
-	record_put_u64(header + 24, (uint64_t)options->created_unix_ns);
+	frame_put_u32(header + 8, RECORD_VERSION);
+	frame_put_u32(header + 12, RECORD_HEADER_BYTES);
+	frame_put_u64(header + 16, (uint64_t)options->created.value);
+	frame_put_u64(header + 24, (uint64_t)options->created_unix_ns);
 	if (program_length)
 		memcpy(header + RECORD_PROGRAM_OFFSET, options->program, program_length);
-	record_put_u32(header + RECORD_HEADER_BYTES - 4,
+	frame_put_u32(header + RECORD_HEADER_BYTES - 4,
 		(uint32_t)crc32(0, header, RECORD_HEADER_BYTES - 4));
 	return append(writer, header, sizeof(header), NULL, 0);
 }
@@ -103,7 +110,7 @@ static bool has_end(int fd, off_t length)
 	return length > RECORD_HEADER_BYTES &&
 	       pread(fd, end, sizeof(end), length - RECORD_FRAME_HEAD_BYTES - RECORD_END_BYTES) ==
 		       (ssize_t)sizeof(end) &&
-	       record_get_u32(end) == RECORD_END_MAGIC;
+	       frame_get_u32(end) == RECORD_END_MAGIC;
 }
 
 static const struct output_kind record_kind = {"a record", begins_as_record};
@@ -165,9 +172,60 @@ static int claim(struct record_writer *writer, const char *path, struct stat *st
 	return 0;
 }
 
-/* An empty file that is this process's alone; what a killed writer left there gets another name. */
-static int open_empty(
-	struct record_writer *writer, const char *path, char why[WIRE_DETAIL_LENGTH_MAX + 1])
+/* An empty file; what a killed writer left there gets another name. */
+static int make_empty(struct record_writer *writer, const char *path, struct stat *status,
+	char why[WIRE_DETAIL_LENGTH_MAX + 1])
+{
+	int error = 0;
+
+	if (status->st_size > RECORD_HEADER_BYTES && !has_end(writer->fd, status->st_size)) {
+		error = move_away(writer, path, why);
+		close(writer->fd);
+		writer->fd = -1;
+		if (!error)
+			error = claim(writer, path, status, why);
+	}
+	return !error && ftruncate(writer->fd, 0) < 0 ? -errno : error;
+}
+
+/* Behind the last whole frame of what is there. -EBADMSG: that is no record to go on with. */
+static int go_on(struct record_writer *writer, const char *path)
+{
+	struct record_reader_state state;
+	struct record_reader *reader;
+	struct job_ns received;
+	const void *bytes;
+	size_t length;
+	int result = record_reader_open(path, &reader, NULL);
+
+	if (result)
+		return result == -EPROTONOSUPPORT ? -EBADMSG : result;
+	while ((result = record_reader_next(reader, &bytes, &length, &received)) == 0)
+		;
+	record_reader_get_state(reader, &state);
+	record_reader_close(reader);
+	if (result != -ENODATA && result != -EBADMSG)
+		return result;
+	writer->state.frames = state.frames;
+	writer->state.frames_lost = state.frames_lost;
+	writer->state.bytes = state.frames_end;
+	return ftruncate(writer->fd, (off_t)state.frames_end) < 0 ? -errno : 0;
+}
+
+/* A name that is only in memory is lost in a power cut, and the file with it. */
+static int sync_folder(const struct output_place *place)
+{
+	int fd = openat(place->folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int error = fd < 0 || fsync(fd) < 0 ? -errno : 0;
+
+	if (fd >= 0)
+		close(fd);
+	return error;
+}
+
+/* The file that is this process's alone, with a header. */
+static int open_live(struct record_writer *writer, const char *path,
+	const struct record_writer_options *options, char why[WIRE_DETAIL_LENGTH_MAX + 1])
 {
 	struct stat status;
 	int error = output_place_open(path, &writer->output.place);
@@ -177,17 +235,30 @@ static int open_empty(
 		return error;
 	}
 	error = claim(writer, path, &status, why);
-	if (!error && writer->can_cut && status.st_size > RECORD_HEADER_BYTES &&
-		!has_end(writer->fd, status.st_size)) {
-		error = move_away(writer, path, why);
-		close(writer->fd);
-		writer->fd = -1;
-		if (!error)
-			error = claim(writer, path, &status, why);
+	if (!error && writer->can_cut) {
+		error = options->continues && status.st_size >= RECORD_HEADER_BYTES
+				? go_on(writer, path)
+				: -EBADMSG;
+		if (error == -EBADMSG)
+			error = make_empty(writer, path, &status, why);
 	}
-	if (!error && writer->can_cut && ftruncate(writer->fd, 0) < 0)
-		error = -errno;
+	if (!error && !writer->state.bytes)
+		error = write_header(writer, options);
+	writer->unsettled = !error && writer->can_cut;
+	if (!writer->unsettled)
+		output_place_close(&writer->output.place);
+	return error;
+}
+
+int record_writer_settle(struct record_writer *writer)
+{
+	int error = record_writer_sync(writer);
+
+	if (!writer->unsettled)
+		return error;
+	(void)sync_folder(&writer->output.place); /* not every file system can */
 	output_place_close(&writer->output.place);
+	writer->unsettled = false;
 	return error;
 }
 
@@ -220,9 +291,8 @@ int record_writer_create(const char *path, const struct record_writer_options *o
 		return -ENOMEM;
 	}
 	made->fd = -1;
-	made->sync_at_end = options->sync_at_end;
-	error = options->whole ? open_beside(made, path, why) : open_empty(made, path, why);
-	if (!error)
+	error = options->whole ? open_beside(made, path, why) : open_live(made, path, options, why);
+	if (!error && options->whole)
 		error = write_header(made, options);
 	if (error) {
 		if (!why[0])
@@ -239,10 +309,7 @@ static int append_frame(struct record_writer *writer, uint32_t magic, const void
 {
 	uint8_t head[RECORD_FRAME_HEAD_BYTES];
 
-	record_put_u32(head, magic);
-	record_put_u32(head + 4, (uint32_t)length);
-	record_put_u64(head + 12, (uint64_t)received.value);
-	record_put_u32(head + 8, record_frame_crc(head, bytes, length));
+	frame_write_head(head, magic, (uint64_t)received.value, bytes, length);
 	return append(writer, head, sizeof(head), bytes, length);
 }
 
@@ -253,28 +320,31 @@ int record_writer_append(
 			    ? -EMSGSIZE
 			    : append_frame(writer, RECORD_FRAME_MAGIC, bytes, length, received);
 
-	if (error) {
-		writer->state.frames_lost++;
-		writer->state.last_error = error;
-		return error;
-	}
-	writer->state.frames++;
-	return 0;
+	writer->state.frames += !error;
+	return error;
+}
+
+void record_writer_lose(struct record_writer *writer)
+{
+	writer->state.frames_lost++;
 }
 
 int record_writer_finish(struct record_writer *writer)
 {
 	uint8_t counts[RECORD_END_BYTES];
-	int error;
+	int error, synced = 0;
 
 	if (!writer)
 		return 0;
-	record_put_u64(counts, writer->state.frames);
-	record_put_u64(counts + 8, writer->state.frames_lost);
+	frame_put_u64(counts, writer->state.frames);
+	frame_put_u64(counts + 8, writer->state.frames_lost);
+	if (!writer->replaces) /* else it can be made again */
+		synced = record_writer_settle(writer);
 	error = append_frame(writer, RECORD_END_MAGIC, counts, sizeof(counts), (struct job_ns){0});
-	/* A pipe cannot be synced, and need not be. */
-	if (writer->sync_at_end && fsync(writer->fd) < 0 && errno != EINVAL && !error)
-		error = -errno;
+	if (!writer->replaces && !synced)
+		synced = record_writer_sync(writer);
+	if (!error)
+		error = synced;
 	if (close(writer->fd) < 0 && !error)
 		error = -errno;
 	writer->fd = -1;
@@ -294,6 +364,8 @@ void record_writer_destroy(struct record_writer *writer)
 		close(writer->fd);
 	if (writer->replaces)
 		output_replacement_abort(&writer->output);
+	if (writer->unsettled)
+		output_place_close(&writer->output.place);
 	free(writer);
 }
 

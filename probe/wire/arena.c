@@ -58,6 +58,8 @@ void *wire_arena_take(struct wire_arena *arena, size_t count, size_t size)
 	unsigned char *taken;
 	size_t length;
 
+	if (arena->error) /* it stays: who takes several looks once */
+		return NULL;
 	if (__builtin_mul_overflow(count, size, &length) || length > arena->limit_bytes) {
 		arena->error = -EMSGSIZE;
 		return NULL;

@@ -5,7 +5,9 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <poll.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <spawn.h>
@@ -18,6 +20,8 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -36,6 +40,46 @@
 extern char **environ;
 
 enum { WAIT_MS = 20000, WORDS_MAX = 16, PEERS = 96 };
+
+/* In place of libc's: a disk that is full while there is the file that FULL names, and a log of writes and syncs. */
+static const char FULL[] = "TEST_FULL", LOG[] = "TEST_LOG";
+
+static bool is_record(int fd)
+{
+	struct stat status;
+
+	return fstat(fd, &status) == 0 && S_ISREG(status.st_mode);
+}
+
+static void log_call(char call)
+{
+	int fd = getenv(LOG) ? open(getenv(LOG), O_WRONLY | O_APPEND | O_CREAT, 0600) : -1;
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	if (fd >= 0)
+		dprintf(fd, "%c %lld\n", call, now.tv_sec * 1000LL + now.tv_nsec / 1000000);
+	close(fd);
+}
+
+ssize_t writev(int fd, const struct iovec *pieces, int count)
+{
+	if (is_record(fd)) {
+		if (getenv(FULL) && access(getenv(FULL), F_OK) == 0) {
+			errno = ENOSPC;
+			return -1;
+		}
+		log_call('w');
+	}
+	return syscall(SYS_writev, fd, pieces, count);
+}
+
+int fdatasync(int fd)
+{
+	if (is_record(fd))
+		log_call('s');
+	return (int)syscall(SYS_fdatasync, fd);
+}
 
 struct place {
 	char folder[64];
@@ -319,6 +363,166 @@ static void test_killed(void **state)
 	wire_buffer_fini(&buffer);
 }
 
+/* Started again after a kill -9: it knows what it had taken, and the record goes on. */
+static void test_continues(void **state)
+{
+	const struct place *place = *state;
+	pid_t pid = start_listening(place, "--quiet", NULL);
+	nng_socket socket = dial(place->url);
+	struct wire_buffer buffer = {0};
+	struct record_reader_state found;
+	int fd;
+
+	for (uint64_t i = 0; i < 20; i++)
+		assert_true(send_batch(socket, 1, i, false, &buffer).accepted);
+	kill(pid, SIGKILL);
+	wait_for(pid);
+	fd = open(place->record, O_WRONLY | O_APPEND);
+	assert_int_equal(write(fd, "\xc1\xc1\x52\xf1 cut short", 14), 14);
+	close(fd);
+	pid = start_listening(place, "--quiet", "--continue");
+	assert_true(send_batch(socket, 1, 19, false, &buffer).accepted); /* its reply was lost */
+	assert_true(send_batch(socket, 1, 20, false, &buffer).accepted);
+	kill(pid, SIGTERM);
+	assert_int_equal(wait_for(pid), 0);
+	found = read_record(place->record, -ENODATA);
+	assert_int_equal(found.frames, 21);
+	assert_int_equal(found.frames_missing, 0);
+	assert_int_equal(found.damaged, 0);
+	nng_close(socket);
+	wire_buffer_fini(&buffer);
+}
+
+struct full_disk {
+	char path[100];
+	int64_t freed_ms; /* 0: it is full */
+};
+
+static int64_t now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec * INT64_C(1000) + now.tv_nsec / 1000000;
+}
+
+static void *free_disk(void *context)
+{
+	struct full_disk *disk = context;
+
+	sleep_ms(700);
+	__atomic_store_n(&disk->freed_ms, now_ms(), __ATOMIC_SEQ_CST);
+	unlink(disk->path);
+	return NULL;
+}
+
+/* Nothing is acknowledged while the disk is full; it is when there is room again, and nothing is lost. */
+static void test_full_disk(void **state)
+{
+	const struct place *place = *state;
+	struct wire_buffer buffer = {0};
+	struct full_disk disk = {0};
+	char text[1000];
+	nng_socket socket;
+	pthread_t thread;
+	pid_t pid;
+
+	snprintf(disk.path, sizeof(disk.path), "%s/full", place->folder);
+	setenv(FULL, disk.path, 1);
+	pid = start_listening(place, "--quiet", NULL);
+	unsetenv(FULL);
+	socket = dial(place->url);
+	assert_true(send_batch(socket, 1, 0, false, &buffer).accepted);
+	close(open(disk.path, O_CREAT, 0600));
+	assert_int_equal(pthread_create(&thread, NULL, free_disk, &disk), 0);
+	assert_true(send_batch(socket, 1, 1, false, &buffer).accepted);
+	assert_true(__atomic_load_n(&disk.freed_ms, __ATOMIC_SEQ_CST) > 0);
+	pthread_join(thread, NULL);
+	for (uint64_t i = 2; i < 50; i++)
+		assert_true(send_batch(socket, 1, i, false, &buffer).accepted);
+	kill(pid, SIGTERM);
+	assert_int_equal(wait_for(pid), 0);
+	assert_int_equal(read_record(place->record, -ENODATA).frames, 50);
+	read_text(place->errors, text, sizeof(text));
+	assert_non_null(strstr(text, "No space left"));
+	assert_null(strchr(strchr(text, '\n') + 1, '\n')); /* one line */
+	nng_close(socket);
+	wire_buffer_fini(&buffer);
+}
+
+/* On a disk that stays full it ends all the same, and what was not acknowledged is its probe's. */
+static void test_ends_on_a_full_disk(void **state)
+{
+	const struct place *place = *state;
+	struct wire_buffer buffer = {0};
+	struct full_disk disk = {0};
+	nng_socket socket;
+	nng_msg *message;
+	pid_t pid;
+
+	snprintf(disk.path, sizeof(disk.path), "%s/full", place->folder);
+	setenv(FULL, disk.path, 1);
+	pid = start_listening(place, "--quiet", NULL);
+	unsetenv(FULL);
+	socket = dial(place->url);
+	assert_true(send_batch(socket, 1, 0, false, &buffer).accepted);
+	close(open(disk.path, O_CREAT, 0600));
+	make_batch(1, 1, false, 0, &buffer);
+	assert_int_equal(nng_msg_alloc(&message, 0), 0);
+	assert_int_equal(nng_msg_append(message, buffer.bytes, buffer.length), 0);
+	assert_int_equal(nng_sendmsg(socket, message, 0), 0);
+	sleep_ms(300);
+	kill(pid, SIGTERM);
+	assert_int_equal(wait_for(pid), 0);
+	nng_socket_set_ms(socket, NNG_OPT_RECVTIMEO, 100);
+	assert_int_equal(nng_recvmsg(socket, &message, 0), NNG_ETIMEDOUT);
+	assert_int_equal(read_record(place->record, -EBADMSG).frames, 1);
+	unlink(disk.path);
+	nng_close(socket);
+	wire_buffer_fini(&buffer);
+}
+
+/* What is acknowledged is on the disk within a second. */
+static void test_syncs(void **state)
+{
+	const struct place *place = *state;
+	struct wire_buffer buffer = {0};
+	char path[100], text[20000], call;
+	int64_t oldest_ms = 0, at_ms, late_ms = 0;
+	size_t syncs = 0;
+	nng_socket socket;
+	pid_t pid;
+
+	snprintf(path, sizeof(path), "%s/log", place->folder);
+	setenv(LOG, path, 1);
+	pid = start_listening(place, "--quiet", NULL);
+	unsetenv(LOG);
+	socket = dial(place->url);
+	for (uint64_t i = 0; i < 40; i++) {
+		assert_true(send_batch(socket, 1, i, false, &buffer).accepted);
+		sleep_ms(60);
+	}
+	sleep_ms(1200); /* nothing comes, nothing is synced */
+	kill(pid, SIGTERM);
+	assert_int_equal(wait_for(pid), 0);
+	read_text(path, text, sizeof(text));
+	for (const char *at = text; sscanf(at, "%c %" SCNd64, &call, &at_ms) == 2;
+		at = strchr(at, '\n') + 1) {
+		if (call == 'w' && !oldest_ms)
+			oldest_ms = at_ms;
+		if (call == 's' && oldest_ms && at_ms - oldest_ms > late_ms)
+			late_ms = at_ms - oldest_ms;
+		if (call == 's')
+			oldest_ms = 0, syncs++;
+	}
+	assert_int_equal(oldest_ms, 0); /* the end, too */
+	assert_true(late_ms <= 1300);	/* of a machine that does other things */
+	assert_in_range(syncs, 5, 9);
+	unlink(path);
+	nng_close(socket);
+	wire_buffer_fini(&buffer);
+}
+
 /* The parent is gone: it stays for the probes that are left, and ends after the last of them. */
 static void test_parent(void **state)
 {
@@ -573,6 +777,10 @@ int main(int argc, char **argv)
 		COORDINATOR_TEST(test_quiet),
 		COORDINATOR_TEST(test_signals),
 		COORDINATOR_TEST(test_killed),
+		COORDINATOR_TEST(test_continues),
+		COORDINATOR_TEST(test_full_disk),
+		COORDINATOR_TEST(test_ends_on_a_full_disk),
+		COORDINATOR_TEST(test_syncs),
 		COORDINATOR_TEST(test_parent),
 		COORDINATOR_TEST(test_second_coordinator),
 		COORDINATOR_TEST(test_record_of_a_job_that_has_just_ended),

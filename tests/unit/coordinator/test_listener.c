@@ -409,6 +409,37 @@ static void test_stale_socket_file(void **state)
 	assert_int_equal(access(address.sun_path, F_OK), -1);
 }
 
+/* As probes that are killed as soon as they are connected: others are heard all the same. */
+static void test_peers_that_end_at_once(void **state)
+{
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	struct service service = {0};
+	struct listener *listener;
+	struct client before;
+	char url[64];
+
+	(void)state;
+	ipc_url(url);
+	snprintf(address.sun_path, sizeof(address.sun_path), "%s", url + strlen("ipc://"));
+	listener = listen_at(&service, url);
+	before = client_start(url, 1, 100, RESEND_NEVER_MS);
+	for (int i = 0; i < 1000; i++) {
+		int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+		if (connect(fd, (struct sockaddr *)&address, sizeof(address)))
+			sleep_ms(1);
+		close(fd);
+	}
+	sleep_ms(200);
+	listener_look_after(listener);
+	check_one(url, 1, RESEND_NEVER_MS);
+	client_ask(&before);
+	client_check_answers(&before);
+	client_end(&before);
+	listener_destroy(listener);
+	assert_int_equal(access(address.sun_path, F_OK), -1);
+}
+
 static void check_refused(const char *url, int error, const char *expected)
 {
 	struct service service = {0};
@@ -523,6 +554,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_largest_message),
 		cmocka_unit_test(test_strangers),
 		cmocka_unit_test(test_stale_socket_file),
+		cmocka_unit_test(test_peers_that_end_at_once),
 		cmocka_unit_test(test_bad_urls),
 		cmocka_unit_test(test_open_beside_proven),
 		cmocka_unit_test(test_no_key),

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Frames as they come from the wire: encoded, doubled, out of order, broken; and the report. */
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -37,12 +38,32 @@ static void simulate(void)
 	sim_simulate(&sim, &options);
 }
 
-enum { TWICE = 1, SWAPPED = 2 };
+enum { TWICE = 1, SWAPPED = 2, FULL_DISK = 4 };
+
+static int kept; /* what the record says: 0, or a negative errno */
+static size_t kept_count;
+static bool judged; /* the frame that was pushed last */
+
+static int keep(void *context)
+{
+	(void)context;
+	assert_false(judged);
+	kept_count += kept == 0;
+	return kept;
+}
+
+static void on_stage(void *context, enum pipeline_stage stage)
+{
+	(void)context;
+	judged |= stage == PIPELINE_STAGE_TAKE;
+	assert_true(!judged || kept == 0);
+}
 
 static int push(struct pipeline *pipeline, const struct wire_buffer *frame, double time)
 {
 	struct message_reply reply;
 
+	judged = false;
 	return pipeline_push(
 		pipeline, frame->bytes, frame->length, (struct job_ns){(int64_t)time}, &reply);
 }
@@ -71,6 +92,11 @@ static void push_all(struct pipeline *pipeline, int how)
 				held_time = time;
 				continue;
 			}
+			if (how & FULL_DISK) { /* it comes again, and is no double then */
+				kept = -ENOSPC;
+				assert_int_equal(push(pipeline, &frame, time), -ENOSPC);
+				kept = 0;
+			}
 			assert_int_equal(push(pipeline, &frame, time), PIPELINE_ACCEPTED);
 			if (how & TWICE)
 				assert_int_equal(push(pipeline, &frame, time), PIPELINE_DUPLICATE);
@@ -94,7 +120,11 @@ static void run(int how)
 
 	simulate();
 	assert_false(pipeline_complete(pipeline));
+	pipeline_keep_first(pipeline, keep, NULL);
+	pipeline_watch_stages(pipeline, on_stage, NULL);
+	kept_count = 0;
 	push_all(pipeline, how);
+	assert_int_equal(kept_count, pipeline_report(pipeline)->frames);
 	assert_true(pipeline_complete(pipeline));
 	assert_int_equal(pipeline_finish(pipeline), 0);
 	model = pipeline_report(pipeline);
@@ -135,6 +165,9 @@ static void doubles_and_order_change_nothing(void **state)
 	assert_int_equal(seen_count, 1);
 	assert_memory_equal(first, seen, sizeof(first[0]));
 	run(SWAPPED);
+	assert_int_equal(seen_count, 1);
+	assert_memory_equal(first, seen, sizeof(first[0]));
+	run(FULL_DISK);
 	assert_int_equal(seen_count, 1);
 	assert_memory_equal(first, seen, sizeof(first[0]));
 }

@@ -114,6 +114,15 @@ static void ipc_url(char url[64])
 	snprintf(url, 64, "ipc:///tmp/slowrank-uplink-%d", (int)getpid());
 }
 
+/* Of this test's process. */
+static const char *spool_name(void)
+{
+	static char name[40];
+
+	snprintf(name, sizeof(name), "slowrank-uplink-%d", (int)getpid());
+	return name;
+}
+
 /* One batch with something in it; sample_count sets its size. */
 static int send_batch(struct uplink *uplink, uint64_t number, size_t sample_count)
 {
@@ -131,7 +140,8 @@ static int send_batch(struct uplink *uplink, uint64_t number, size_t sample_coun
 
 static struct uplink *connect_with(const char *url, const uint8_t *its_key)
 {
-	struct uplink_options options = {.url = url, .spool_path = "/tmp", .key = its_key};
+	struct uplink_options options = {
+		.url = url, .spool_folder = "/tmp", .spool_name = spool_name(), .key = its_key};
 	struct uplink *uplink = NULL;
 
 	assert_int_equal(uplink_create(&options, &uplink), 0);
@@ -393,8 +403,10 @@ static void test_forged_answers(void **state)
 static void test_spool_and_overflow(void **state)
 {
 	struct service service = {.log_fd = -1};
-	struct uplink_options options = {
-		.spool_path = "/tmp", .spool_bytes_max = 60000, .memory_bytes_max = 10000};
+	struct uplink_options options = {.spool_folder = "/tmp",
+		.spool_name = spool_name(),
+		.spool_bytes_max = 60000,
+		.memory_bytes_max = 10000};
 	uint64_t taken = 0, refused = 0;
 	struct listener *listener;
 	struct uplink_state found;
@@ -429,11 +441,98 @@ static void test_spool_and_overflow(void **state)
 	uplink_destroy(uplink);
 }
 
+enum { LEFT_BATCHES = 60 };
+
+/* A probe that is killed while nobody answers; most of its batches are in the spool. */
+static int leave_batches(const char *url, const char *name, bool proving)
+{
+	const struct uplink_options options = {.url = url,
+		.key = proving ? key : NULL,
+		.spool_folder = "/tmp",
+		.spool_name = name,
+		.spool_epoch = 5,
+		.spool_takes_over = true,
+		.memory_bytes_max = 3000};
+	struct uplink *uplink;
+
+	if (uplink_create(&options, &uplink))
+		return 1;
+	for (uint64_t i = 0; i < LEFT_BATCHES; i++)
+		(void)send_batch(uplink, i, 40);
+	return kill(getpid(), SIGKILL);
+}
+
+static void start_and_kill_a_probe(const char *url, bool proving)
+{
+	char *const arguments[] = {"test_uplink", "leave", (char *)url, (char *)spool_name(),
+		proving ? "proving" : "", NULL};
+	int status;
+	pid_t pid;
+
+	assert_int_equal(posix_spawn(&pid, "/proc/self/exe", NULL, NULL, arguments, environ), 0);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFSIGNALED(status));
+}
+
+/* Whoever comes after it delivers them first, and goes on under its id; so it does with a key. */
+static void check_resumed(const char *url, const char *dialled, const uint8_t *its_key)
+{
+	struct service service = {.log_fd = -1};
+	struct uplink_options options = {.url = dialled,
+		.key = its_key,
+		.spool_folder = "/tmp",
+		.spool_name = spool_name(),
+		.spool_epoch = 5,
+		.spool_takes_over = true,
+		.memory_bytes_max = 3000};
+	uint64_t probe_id = 0, number = 0;
+	struct listener *listener;
+	struct uplink_state found;
+	struct uplink *uplink;
+	size_t spooled;
+
+	start_and_kill_a_probe(dialled, its_key != NULL);
+	listener = listen_at(&service, url);
+	assert_int_equal(uplink_create(&options, &uplink), 0);
+	assert_true(uplink_resumed(uplink, &probe_id, &number));
+	assert_int_equal(probe_id, 77);
+	assert_int_equal(number, LEFT_BATCHES);
+	for (int i = 0; i < 10; i++)
+		assert_int_equal(send_batch(uplink, number++, 20), 0);
+	assert_int_equal(uplink_flush(uplink, FLUSH_MS), 0);
+	uplink_get_state(uplink, &found);
+	spooled = found.batches_acknowledged - 10;
+	assert_true(spooled > 30 && spooled < LEFT_BATCHES);
+	assert_int_equal(found.batches_lost, 0);
+	uplink_destroy(uplink);
+	assert_int_equal(service.count, spooled + 10);
+	for (size_t i = 0; i < service.count; i++)
+		assert_int_equal(service.numbers[i], LEFT_BATCHES - spooled + i);
+	assert_int_equal(uplink_create(&options, &uplink), 0);
+	assert_false(uplink_resumed(uplink, &probe_id, &number)); /* nothing is left */
+	uplink_destroy(uplink);
+	listener_destroy(listener);
+}
+
+static void test_killed_probe_is_resumed(void **state)
+{
+	char url[64], dialled[64];
+	int port = 28000 + (int)getpid() % 4000;
+
+	(void)state;
+	ipc_url(url);
+	check_resumed(url, url, NULL);
+	snprintf(url, sizeof(url), "tcp://0.0.0.0:%d", port);
+	snprintf(dialled, sizeof(dialled), "tcp://127.0.0.1:%d", port);
+	check_resumed(url, dialled, key);
+}
+
 /* A slow coordinator: the caller goes on, the order stays, batches pass through the spool. */
 static void test_slow_coordinator(void **state)
 {
 	struct service service = {.log_fd = -1, .delay_ms = 2};
-	struct uplink_options options = {.spool_path = "/tmp", .memory_bytes_max = 3000};
+	struct uplink_options options = {
+		.spool_folder = "/tmp", .spool_name = spool_name(), .memory_bytes_max = 3000};
 	struct listener *listener;
 	struct uplink_state found;
 	struct uplink *uplink;
@@ -796,6 +895,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_the_same_with_a_key),
 		cmocka_unit_test(test_other_key),
 		cmocka_unit_test(test_forged_answers),
+		cmocka_unit_test(test_killed_probe_is_resumed),
 		cmocka_unit_test(test_spool_and_overflow),
 		cmocka_unit_test(test_slow_coordinator),
 		cmocka_unit_test(test_replies_and_stamps),
@@ -814,6 +914,8 @@ int main(int argc, char **argv)
 
 	sigemptyset(&signals);
 	sigaddset(&signals, SIGTERM);
+	if (argc == 5 && strcmp(argv[1], "leave") == 0)
+		return leave_batches(argv[2], argv[3], argv[4][0]);
 	if (argc == 4 && strcmp(argv[1], "serve") == 0) {
 		sigprocmask(SIG_BLOCK, &signals, NULL);
 		return run_server(argv[2], argv[3]);

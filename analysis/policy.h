@@ -442,7 +442,7 @@
 #define RECOVERY_BLOCKS 6	       /* quiet blocks, net of loud ones, before a verdict ends */
 #define RECOVERY_LOUD 2		       /* one loud block takes back that many quiet ones */
 #define UPDATE_GAP_NS SAMPLE_NS	       /* between two events of one verdict */
-#define UPDATE_COST_CHANGE PART_SHARE  /* of what it costs; smaller ones are not told */
+#define UPDATE_COST_CHANGE 0.2	       /* of what it costs; smaller ones are not told */
 #define UPDATE_COST_MIN LEFT_SHARE_MIN /* of the time; the same, of what costs next to nothing */
 /* How sure a verdict is: fitted on jobs with known truth, and checked on others (docs/results.md). */
 #define CONFIDENCE_EVIDENCE SEEN_MIN /* thresholds of evidence leave a doubt of e^-this */

@@ -10,8 +10,6 @@
 #include "analysis/join/segments.h"
 #include "analysis/join/segments_beside.h"
 
-const struct activity activity_none;
-
 enum { ACTIVITY_BLOCK = 256, KIND_BLOCK = 256 };
 
 /* Sums of activities; blocks, so that pointers into them stay. */

@@ -2,6 +2,8 @@
 /* A grid's cells by instance, so that what is looked at member by member lies in one piece. */
 #include "analysis/join/align.h"
 
+const struct activity activity_none;
+
 struct grid_member grid_member_of(const struct step_grid *grid, const struct grid_cell *cell)
 {
 	const struct grid_row *row = &grid->rows[cell->row];

@@ -22,12 +22,6 @@ void assembly_fini(struct assembly *assembly)
 	free(assembly->communicators);
 }
 
-int64_t assembly_job_ns(
-	const struct assembly *assembly, const struct rank_stream *rank, struct host_ns time)
-{
-	return clock_fit_to_job(&assembly->streams->hosts[rank->host].clock, time).value;
-}
-
 void assembly_note_entry(struct assembly *assembly, const struct packed_step *step)
 {
 	const struct rank_stream *rank = &assembly->streams->ranks[step->rank];

@@ -116,35 +116,6 @@ static int add_parts(struct assembly *assembly, uint32_t number, struct step_gri
 	return 0;
 }
 
-bool assembly_has_row(const struct assembly *assembly, uint32_t r)
-{
-	const struct rank_stream *rank = &assembly->streams->ranks[r];
-
-	return rank->known && assembly->scans[r].found && rank->entry_count > 0;
-}
-
-uint64_t assembly_layout_of(const struct assembly *assembly, uint32_t r)
-{
-	const struct rank_stream *rank = &assembly->streams->ranks[r];
-	const struct packed_step *head = stream_at(rank, 0)->entry;
-	struct stream_position at = assembly->scans[r].at;
-	bool whole = at.entry == 0 ? at.part == head->part_count : at.entry == 1 && at.part == 0;
-
-	return whole && rank->part_head == 0 ? head->layout : 0;
-}
-
-struct host_ns assembly_row_start(const struct rank_stream *rank, const struct rank_scan *scan)
-{
-	const struct packed_step *head = stream_at(rank, 0)->entry;
-	struct host_ns start =
-		rank->part_head ? head->times[rank->part_head - 1].departure : head->start;
-
-	if (!scan->departed_valid || rank->hole || scan->departed.value > start.value ||
-		(head->part_flags & (PART_HOST_TIME | PART_ENQUEUE_ONLY)))
-		return start;
-	return scan->departed;
-}
-
 static int add_row(struct assembly *assembly, uint32_t r, struct step_grid *grid)
 {
 	const struct rank_stream *rank = &assembly->streams->ranks[r];

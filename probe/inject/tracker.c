@@ -337,7 +337,7 @@ static void fill_collective(struct communicator *communicator, const struct trac
 
 		if (value & 1)
 			collective->flags |= RING_COLLECTIVE_GRAPH;
-		else if (!task->point_to_point) /* the end of its group launches it, later */
+		else
 			collective->enqueue_host_ns = (int64_t)(value >> 1);
 	}
 }

@@ -54,7 +54,8 @@ int held_steps_create(
 	if (!held)
 		return -ENOMEM;
 	at = (char *)held + aligned(sizeof(*held));
-	*held = (struct held_steps){.references = 1, .step_count = step_count};
+	*held = (struct held_steps){
+		.references = 1, .length_bytes = length, .step_count = step_count};
 	held->steps = place(&at, steps, step_count, sizeof(*steps));
 	kinds = place(&at, step_count ? steps[0].kinds : NULL, kind_count, sizeof(*kinds));
 	for (size_t i = 0; i < step_count; i++) {
@@ -83,6 +84,9 @@ int held_steps_create(
 
 void held_steps_unref(struct held_steps *held)
 {
-	if (--held->references == 0)
-		free(held);
+	if (--held->references > 0)
+		return;
+	if (held->counted_in)
+		*held->counted_in -= held->length_bytes;
+	free(held);
 }

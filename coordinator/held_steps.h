@@ -17,6 +17,8 @@ struct held_stamps {
 
 struct held_steps {
 	size_t references;
+	size_t length_bytes;
+	size_t *counted_in;	   /* a sum that it is part of as long as it is there; NULL: none */
 	struct held_stamps stamps; /* none until the owner sets them */
 	size_t step_count;
 	struct packed_step *steps;

@@ -55,6 +55,9 @@ static int get_rank(struct rank_table *table, uint32_t number, struct rank_entry
 		rank->known = true;
 		rank->host = UINT32_MAX;
 		rank->done.value = INT64_MIN;
+		rank->communicator_most = table->known_count < RANK_FIRST_RANKS
+						  ? RANK_COMMUNICATORS_MAX
+						  : RANK_COMMUNICATORS_MANY;
 		table->known_count++;
 		if (number >= table->end)
 			table->end = number + 1;
@@ -190,6 +193,8 @@ int rank_table_announce(struct rank_table *table, const struct message_rank *mes
 	rank->exited = message->exited;
 	rank->exit_code = message->exit_code;
 	memcpy(rank->host_name, message->host, sizeof(rank->host_name));
+	if (!table->first_world_size)
+		table->first_world_size = message->world_size;
 	if (message->world_size > table->world_size && message->world_size <= STEP_RANK_COUNT_MAX)
 		table->world_size = message->world_size;
 	return 0;
@@ -215,13 +220,22 @@ int rank_table_communicator(struct rank_table *table, uint32_t number,
 	if (error < 0)
 		return error;
 	known = rank_entry_communicator(rank, communicator->id);
-	*first = !known || !known->announced;
+	*first = known && !known->announced;
 	if (known) {
 		known->announced = true;
 		known->size = communicator->size;
 		known->own_index = communicator->own_index;
 	}
 	return 0;
+}
+
+uint32_t rank_table_limit(const struct rank_table *table, uint32_t told)
+{
+	uint64_t limit = 2 * (uint64_t)(table->first_world_size ? table->first_world_size : told);
+
+	if (limit < RANK_TABLE_LIMIT_MIN)
+		limit = RANK_TABLE_LIMIT_MIN;
+	return limit < STEP_RANK_COUNT_MAX ? (uint32_t)limit : STEP_RANK_COUNT_MAX;
 }
 
 static int grow_queue(struct rank_entry *rank)
@@ -240,16 +254,32 @@ static int grow_queue(struct rank_entry *rank)
 	return 0;
 }
 
+static size_t entry_bytes(const struct packed_step *step)
+{
+	return sizeof(*step) +
+	       step->part_count * (sizeof(struct packed_times) + sizeof(struct packed_call));
+}
+
 void rank_entry_pop(struct rank_entry *rank)
 {
 	const struct queued_entry *head = rank_entry_at(rank, 0);
 
+	rank->entry_bytes -= entry_bytes(head->entry);
 	if (head->entry->end.value > rank->done.value)
 		rank->done = head->entry->end;
 	held_steps_unref(head->held);
 	rank->entry_head = (rank->entry_head + 1) & (rank->entry_capacity - 1);
 	rank->entry_count--;
 	rank->part_head = 0;
+}
+
+static bool takes_too_much(const struct rank_table *table, const struct rank_entry *rank)
+{
+	size_t most = RANK_TABLE_HELD_BYTES + (size_t)table->known_count * RANK_HELD_BYTES;
+
+	return rank->entry_count == RANK_ENTRIES_MAX ||
+	       (rank->entry_count && rank->entry_bytes > RANK_HELD_BYTES &&
+		       table->held_bytes > most);
 }
 
 int rank_table_queue(struct rank_table *table, struct held_steps *held,
@@ -266,7 +296,7 @@ int rank_table_queue(struct rank_table *table, struct held_steps *held,
 		rank->entries_dropped++;
 		return 0;
 	}
-	if (rank->entry_count == RANK_ENTRIES_MAX) {
+	while (takes_too_much(table, rank)) {
 		rank_entry_pop(rank);
 		rank->hole = true;
 		rank->entries_dropped++;
@@ -295,6 +325,11 @@ int rank_table_queue(struct rank_table *table, struct held_steps *held,
 		*rank_entry_at(rank, i) = *rank_entry_at(rank, i - 1);
 	*rank_entry_at(rank, at) = (struct queued_entry){held, step};
 	held->references++;
+	rank->entry_bytes += entry_bytes(step);
+	if (!held->counted_in) {
+		held->counted_in = &table->held_bytes;
+		table->held_bytes += held->length_bytes;
+	}
 	rank->input_ns += step->input_ns;
 	rank->compute_ns += step->compute_ns;
 	rank->host_ns += step->host_ns;
@@ -322,7 +357,7 @@ struct rank_communicator *rank_entry_find_communicator(struct rank_entry *rank, 
 		rank->communicator_last = (size_t)(known - rank->communicators);
 		return &rank->communicators[rank->communicator_last];
 	}
-	if (count == RANK_COMMUNICATORS_MAX)
+	if (count == rank->communicator_most)
 		return NULL;
 	if (count == rank->communicator_capacity) {
 		size_t capacity = count ? count * 2 : 1;

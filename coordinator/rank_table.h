@@ -14,8 +14,14 @@
 
 enum {
 	RANK_COMMUNICATORS_MAX = 1024, /* of one rank; later ones are not joined, and counted */
-	RANK_CHANNELS_MAX = 64,	       /* ways to and from other ranks that cuts follow */
-	RANK_ENTRIES_MAX = 65536,      /* waiting entries of one rank; the oldest are dropped */
+	RANK_COMMUNICATORS_MANY = 256, /* the same of ranks that come behind this many: */
+	RANK_FIRST_RANKS = 64,
+	RANK_CHANNELS_MAX = 64,	  /* ways to and from other ranks that cuts follow */
+	RANK_ENTRIES_MAX = 65536, /* waiting entries of one rank; the oldest are dropped */
+	/* And where the entries of all ranks take more than this, a rank whose own take more than its part. */
+	RANK_TABLE_HELD_BYTES = 48 << 20,
+	RANK_HELD_BYTES = 32 << 10,
+	RANK_TABLE_LIMIT_MIN = 1024, /* ranks that a job may have whose world is smaller */
 };
 
 struct queued_entry {
@@ -72,6 +78,7 @@ struct rank_entry {
 
 	struct queued_entry *entries; /* ring, by start time */
 	size_t entry_capacity, entry_head, entry_count;
+	size_t entry_bytes;    /* what they take, about */
 	size_t part_head;      /* parts of the head entry that are done */
 	bool hole;	       /* entries were lost before the head */
 	struct host_ns newest; /* end of the newest entry */
@@ -80,7 +87,7 @@ struct rank_entry {
 	int64_t input_ns, compute_ns, host_ns, comm_ns; /* sums over its entries */
 
 	struct rank_communicator *communicators;
-	size_t communicator_count, communicator_capacity, communicator_last;
+	size_t communicator_count, communicator_capacity, communicator_last, communicator_most;
 	uint32_t history_count; /* of communicators; see assembly_shift.c */
 	/* Sends and receives: a communicator for each direction between two ranks; assembly_reach.c. */
 	struct rank_communicator *channels;
@@ -91,9 +98,10 @@ struct rank_table {
 	struct rank_entry *ranks; /* by rank; rank_capacity of them, some not known */
 	size_t rank_capacity;
 	uint32_t known_count;
-	uint32_t end; /* highest known rank + 1 */
-	uint32_t world_size;
-	struct host_entry *hosts; /* in order of appearance */
+	uint32_t end;			       /* highest known rank + 1 */
+	uint32_t world_size, first_world_size; /* the largest, and what was told first; 0 = none */
+	size_t held_bytes;		       /* of what entries point into */
+	struct host_entry *hosts;	       /* in order of appearance */
 	size_t host_count, host_capacity;
 	uint32_t *host_table; /* hash of host ids: index + 1, 0 = free */
 	size_t host_table_capacity;
@@ -109,6 +117,12 @@ uint32_t rank_table_missing(const struct rank_table *table, char *text, size_t c
 uint32_t rank_table_late(
 	const struct rank_table *table, struct job_ns after, char *text, size_t capacity_bytes);
 
+/*
+ * How many ranks the job can have: twice as many as it said first, for elastic ones grow, and not less than
+ * RANK_TABLE_LIMIT_MIN. told: the world as a batch says it that may be the first.
+ */
+uint32_t rank_table_limit(const struct rank_table *table, uint32_t told);
+
 int rank_table_host(struct rank_table *table, uint64_t host_id, uint32_t *index)
 	__attribute__((warn_unused_result));
 
@@ -117,7 +131,8 @@ int rank_table_announce(struct rank_table *table, const struct message_rank *mes
 	__attribute__((warn_unused_result));
 /* Takes the stamp of a batch that names the rank. */
 void rank_table_stamp(struct rank_table *table, uint32_t rank, const struct rank_stamp *stamp);
-/* Takes what a probe says of one of the rank's communicators; *first: it had not said so before. */
+/* Takes what a probe says of one of the rank's communicators; *first: it had not said so before, and
+ * there is room for it. */
 int rank_table_communicator(struct rank_table *table, uint32_t rank,
 	const struct communicator *communicator, bool *first) __attribute__((warn_unused_result));
 

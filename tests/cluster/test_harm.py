@@ -80,6 +80,38 @@ def adjustment(pid):
         return int(file.read())
 
 
+def capabilities(pid):
+    """Effective and permitted, as numbers."""
+    with open(f"/proc/{pid}/status", encoding="ascii") as file:
+        words = dict(line.split(":", 1) for line in file)
+    return [int(words[name], 16) for name in ("CapEff", "CapPrm", "CapInh")]
+
+
+# dac_override, dac_read_search, fowner, sys_ptrace, perfmon, bpf: linux/capability.h
+KEPT = sum(1 << number for number in (1, 2, 3, 19, 38, 39))
+
+
+def rights(paths):
+    """The probe that root started has few of root's rights once the job runs, in each of its threads."""
+    process = subprocess.Popen(
+        [paths.slowrank, "run", "--quiet", "--record", os.path.join(paths.directory, "record.slr"),
+         "--", "sh", "-c", "echo started; read line"],
+        env=dict(os.environ, HARM_TEST=str(os.getpid())), stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE, text=True)
+    check(process.stdout.readline() == "started\n", "the job starts")
+    jobs.wait_until(lambda: "coordinator" in processes_of(os.getpid())[0].values(),
+                    "the coordinator runs", process)
+    own, _ = processes_of(os.getpid())
+    own.pop(process.pid)
+    probes = [pid for pid in own if len(os.listdir(f"/proc/{pid}/task")) > 1 and own[pid] == "run"]
+    check(len(probes) == 1, f"one of these is the probe: {own}")
+    for thread in os.listdir(f"/proc/{probes[0]}/task"):
+        for number in capabilities(f"{probes[0]}/task/{thread}"):
+            check(number & ~KEPT == 0, f"thread {thread} keeps {number:x}")
+    process.communicate("go on\n", timeout=60)
+    check(process.returncode == 0, f"the job: exit {process.returncode}")
+
+
 def watch_greedy(paths, user):
     """A job of 64 MiB takes 61 for itself: it is slowrank that has to go, where it is in the way at all."""
     directory = os.path.join(paths.directory, str(user))
@@ -128,4 +160,4 @@ def memory_user(paths):
 
 
 if __name__ == "__main__":
-    harness.main({"memory": memory, "memory_user": memory_user})
+    harness.main({"memory": memory, "rights": rights, "memory_user": memory_user})

@@ -25,9 +25,7 @@
 #define CONFINED_ARCHITECTURE AUDIT_ARCH_AARCH64
 #endif
 
-/* A sanitizer needs calls of its own. */
-#if defined(CONFINED_ARCHITECTURE) && !defined(__SANITIZE_ADDRESS__) &&                            \
-	!defined(__SANITIZE_THREAD__)
+#if defined(CONFINED_ARCHITECTURE) && CONFINED_IS_WHOLE
 #define ALLOW(number)                                                                              \
 	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (number), 0, 1),                                       \
 		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)

@@ -129,7 +129,8 @@ static int find_folder(pid_t pid, const char *path)
 	return folder;
 }
 
-static int copy_into_folder(const char *path, const struct target_owner *owner, struct load_file *file)
+static int copy_into_folder(
+	const char *path, const struct target_owner *owner, struct load_file *file)
 {
 	struct stat status = {0};
 	int fd = -1, error = -EPERM;
@@ -152,8 +153,8 @@ static int copy_into_folder(const char *path, const struct target_owner *owner, 
 	return error;
 }
 
-static int copy_into_root(pid_t pid, const char *path, const char *name, const struct target_owner *owner,
-	struct load_file *file)
+static int copy_into_root(pid_t pid, const char *path, const char *name,
+	const struct target_owner *owner, struct load_file *file)
 {
 	static const char *const folders[] = {"/dev/shm", "/tmp", "/var/tmp", "/run", ""};
 	int error = -ENOENT;

@@ -117,7 +117,6 @@ static void send_communicators(struct peer *peer, uint64_t round)
 {
 	struct message_batch *batch = made_batch(1, 1, 0);
 
-	made_batch_announce(batch, 0, 0);
 	batch->communicator_count = WIRE_COMMUNICATORS_PER_BATCH_MAX;
 	batch->communicators = calloc(batch->communicator_count, sizeof(*batch->communicators));
 	for (uint32_t i = 0; i < batch->communicator_count; i++)

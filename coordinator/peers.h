@@ -14,19 +14,21 @@
 #include "analysis/base/step.h"
 
 enum {
-	PEERS_PER_ADDRESS_MAX =
-		256, /* a host has some 128 ranks, each with its own probe at most */
+	PEERS_PER_ADDRESS_MAX = 256, /* a host has some 128 ranks, at most a probe for each */
 	/* Each may be in the middle of a message of 8 MiB. Honest ones say hello at once, or come again. */
 	PEERS_UNHEARD_MAX = 24,
 	PEERS_IDLE_MS = 30000, /* a probe that is there sends each second */
-	/* What a probe's memory and spool hold, at once; then 128 ranks with 15 steps a second. */
+	/*
+	 * What a probe's memory and spool hold, at once; then what 128 ranks with 45 steps of 63 collectives a
+	 * second send (docs/results.md, What ingest costs: 343 bytes a rank-step).
+	 */
 	PEERS_BURST_BYTES = 96 << 20,
-	PEERS_BYTES_PER_SECOND = 256 << 10,
+	PEERS_BYTES_PER_SECOND = 2 << 20,
 };
 
+/* IPv6, or IPv4 as ::ffff:a.b.c.d; all 0: a socket of this host's own, which has no limits. */
 struct peer_address {
-	uint8_t bytes
-		[16]; /* IPv6, or IPv4 as ::ffff:a.b.c.d; all 0: this host's own socket, not limited */
+	uint8_t bytes[16];
 };
 
 struct peers;

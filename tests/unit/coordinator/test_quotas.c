@@ -56,7 +56,7 @@ static void announce_ranks(struct peer *peer, uint64_t round)
 	made_batch_announce(batch, 4096, 0);
 	for (uint32_t i = 0; i < 4096; i++) {
 		batch->ranks[i].rank = (uint32_t)(round * 4096 + i) % STEP_RANK_COUNT_MAX;
-		batch->ranks[i].world_size = STEP_RANK_COUNT_MAX;
+		batch->ranks[i].world_size = peer->frames ? STEP_RANK_COUNT_MAX : 0;
 	}
 	send_batch(peer, batch);
 }
@@ -174,6 +174,20 @@ static void a_peer_with_the_key(void **state)
 	wire_buffer_fini(&peer.buffer);
 }
 
+/* Nobody asks how large the world of a record or of a trace is. */
+static void a_record_has_any_ranks(void **state)
+{
+	struct peer peer = {.now_ns = INT64_C(1000000000)};
+
+	(void)state;
+	assert_int_equal(pipeline_create(&(struct pipeline_options){NULL}, &peer.pipeline), 0);
+	for (uint64_t round = 0; round < 8; round++)
+		announce_ranks(&peer, round);
+	assert_int_equal(peer.accepted, 8);
+	pipeline_destroy(peer.pipeline);
+	wire_buffer_fini(&peer.buffer);
+}
+
 static struct peer_address address_of(uint32_t number)
 {
 	struct peer_address address = {.bytes = {[10] = 0xff, [11] = 0xff}};
@@ -243,6 +257,7 @@ static void an_address_sends_so_much(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(a_peer_with_the_key),
+		cmocka_unit_test(a_record_has_any_ranks),
 		cmocka_unit_test(an_address_has_so_many_connections),
 		cmocka_unit_test(an_address_sends_so_much)};
 

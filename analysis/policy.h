@@ -247,7 +247,7 @@
 #define COMM_SHARE_MIN DELAY_SHARE_MIN
 /* Where something is held against its own past, for long, or was so as long as is known (rank 0 prints). */
 #define SMALL_SHARE_MIN 0.018
-#define QUICK_REFERENCE_SHARE NEARLY_ALL /* of the least level: what is above counts */
+#define QUICK_REFERENCE_SHARE 0.85 /* of the least level: what is above counts */
 /* Of slow runs: rare slow blocks must outweigh the quiet ones between them, one in seven. */
 #define SLOW_FORGET PART_SHARE
 #define SLOW_REFERENCE (0.55 * SMALL_SHARE_MIN)

@@ -324,14 +324,20 @@ static int catch_signals(struct coordinator *coordinator)
 	return coordinator->signal_fd < 0 || coordinator->wake_fd < 0 ? -errno : 0;
 }
 
-/* A probe is a descriptor: there may be more hosts than the usual soft limit of 1,024. */
+/*
+ * A probe is a descriptor: there may be more hosts than the usual soft limit of 1,024. And the ranks of all hosts
+ * take more memory than what a probe that started this process has to do with.
+ */
 static void allow_many_probes(void)
 {
-	struct rlimit files;
+	static const int resources[] = {RLIMIT_NOFILE, RLIMIT_DATA};
+	struct rlimit limit;
 
-	if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
-		files.rlim_cur = files.rlim_max;
-		setrlimit(RLIMIT_NOFILE, &files);
+	for (size_t i = 0; i < sizeof(resources) / sizeof(resources[0]); i++) {
+		if (getrlimit(resources[i], &limit) == 0) {
+			limit.rlim_cur = limit.rlim_max;
+			setrlimit(resources[i], &limit);
+		}
 	}
 }
 

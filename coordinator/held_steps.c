@@ -54,7 +54,8 @@ int held_steps_create(
 	if (!held)
 		return -ENOMEM;
 	at = (char *)held + aligned(sizeof(*held));
-	*held = (struct held_steps){.batch.references = 1, .step_count = step_count};
+	*held = (struct held_steps){
+		.batch = {.references = 1, .length_bytes = length}, .step_count = step_count};
 	held->steps = place(&at, steps, step_count, sizeof(*steps));
 	kinds = place(&at, step_count ? steps[0].kinds : NULL, kind_count, sizeof(*kinds));
 	for (size_t i = 0; i < step_count; i++) {

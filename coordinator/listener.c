@@ -14,6 +14,7 @@
 #include <nng/protocol/reqrep0/rep.h>
 
 #include "coordinator/listener.h"
+#include "coordinator/peers.h"
 #include "probe/auth/key_file.h"
 #include "probe/auth/tls_files.h"
 #include "probe/wire/encode.h"
@@ -22,6 +23,8 @@ enum {
 	CONTEXT_COUNT = 16,	  /* requests that wait here at most */
 	REQUEST_HEAD_BYTES = 256, /* what nng's own headers may add */
 	CLOSE_TIMEOUT_MS = 1000,
+	SWEEP_MS = 1000, /* how often idle peers are looked for, */
+	SWEEP_MAX = 64,	 /* and how many are closed then */
 	/* Each takes munged a millisecond, and anybody may ask; the others ask again (uplink.c). */
 	CREDENTIALS_PER_SECOND = 200,
 	RENEWALS_MAX = 1000, /* of what listens over ipc: each leaves a file descriptor */
@@ -47,6 +50,7 @@ struct listener {
 	void *context;
 	void (*on_refused)(void *context, enum gate_refusal why, const char *peer);
 	struct nng_tls_config *tls; /* the caller's */
+	int64_t idle_ns;
 	bool insecure;
 	bool keyed;
 	struct gate *gate;	       /* of the consumer, as are the next three */
@@ -68,6 +72,9 @@ struct listener {
 	struct wire_buffer encoded; /* of the consumer */
 	pthread_mutex_t mutex;	    /* for all below */
 	pthread_cond_t filled;
+	struct peers *peers;
+	struct job_ns swept,
+		full; /* when idle peers were looked for, and all exchanges were taken */
 	bool closing;
 	bool socket_closed;
 	bool released; /* who closes the socket frees it all */
@@ -116,6 +123,20 @@ static bool came_by_open_url(const struct listener *listener, const nng_msg *req
 	return id > 0;
 }
 
+/* False: the peer's address has sent too much. */
+static bool is_within_quota(struct listener *listener, const nng_msg *request)
+{
+	int id = nng_pipe_id(nng_msg_get_pipe(request));
+	bool within;
+
+	pthread_mutex_lock(&listener->mutex);
+	within = id <= 0 ||
+		 peers_heard(listener->peers, (uint32_t)id, nng_msg_len(request), clock_now());
+	listener->state.over_quota += !within;
+	pthread_mutex_unlock(&listener->mutex);
+	return within;
+}
+
 static void enqueue(struct exchange *exchange)
 {
 	struct listener *listener = exchange->listener;
@@ -127,6 +148,8 @@ static void enqueue(struct exchange *exchange)
 	exchange->received = clock_now(); /* under the lock: the queue is in the order of times */
 	listener->queue[(listener->queue_first + listener->queue_count++) % CONTEXT_COUNT] =
 		exchange;
+	if (listener->queue_count >= CONTEXT_COUNT - 1) /* and one is being answered */
+		listener->full = exchange->received;
 	pthread_cond_signal(&listener->filled);
 	pthread_mutex_unlock(&listener->mutex);
 }
@@ -139,10 +162,13 @@ static void on_done(void *context)
 
 	if (error == NNG_ECLOSED || error == NNG_ECANCELED)
 		return; /* listener_destroy() frees what is left */
-	if (!exchange->sending && !error) {
+	if (!exchange->sending && !error &&
+		is_within_quota(exchange->listener, nng_aio_get_msg(exchange->aio))) {
 		enqueue(exchange);
 		return;
 	}
+	if (!exchange->sending && !error)
+		nng_msg_free(nng_aio_get_msg(exchange->aio));
 	if (exchange->sending && error) {
 		nng_msg_free(nng_aio_get_msg(exchange->aio));
 		count_unanswered(exchange->listener);
@@ -151,14 +177,43 @@ static void on_done(void *context)
 	receive_next(exchange);
 }
 
+/*
+ * Closes peers that have been idle, or in the middle of a message, for too long. While all exchanges are taken,
+ * whole messages wait unseen in nng: that time is nobody's fault. Called with the lock.
+ */
+static void sweep(struct listener *listener)
+{
+	struct job_ns now = clock_now(), since = {now.value - listener->idle_ns};
+	uint32_t ids[SWEEP_MAX];
+	size_t count;
+
+	if (now.value - listener->swept.value < SWEEP_MS * INT64_C(1000000) ||
+		listener->full.value >= since.value)
+		return;
+	listener->swept = now;
+	count = peers_idle(listener->peers, since, ids, SWEEP_MAX);
+	listener->state.idle_closed += count;
+	pthread_mutex_unlock(&listener->mutex);
+	for (size_t i = 0; i < count; i++)
+		nng_pipe_close((nng_pipe){ids[i]});
+	pthread_mutex_lock(&listener->mutex);
+}
+
 /* Waits for a request. NULL: the listener closes. */
 static struct exchange *take(struct listener *listener)
 {
 	struct exchange *exchange = NULL;
 
 	pthread_mutex_lock(&listener->mutex);
-	while (!listener->queue_count && !listener->closing)
-		pthread_cond_wait(&listener->filled, &listener->mutex);
+	sweep(listener);
+	while (!listener->queue_count && !listener->closing) {
+		int64_t wake_ns = clock_now().value + SWEEP_MS * INT64_C(1000000);
+		struct timespec wake = {wake_ns / 1000000000, wake_ns % 1000000000};
+
+		if (pthread_cond_clockwait(
+			    &listener->filled, &listener->mutex, CLOCK_MONOTONIC, &wake))
+			sweep(listener);
+	}
 	if (!listener->closing) {
 		exchange = listener->queue[listener->queue_first];
 		listener->queue_first = (listener->queue_first + 1) % CONTEXT_COUNT;
@@ -183,6 +238,23 @@ static nng_msg *make_message(const uint8_t *head, const void *bytes, size_t leng
 		return NULL;
 	}
 	return message;
+}
+
+/* All 0 where it has none: a socket of this host's. */
+static struct peer_address address_of(nng_pipe pipe)
+{
+	struct peer_address address = {.bytes = {[10] = 0xff, [11] = 0xff}};
+	nng_sockaddr found;
+
+	if (nng_pipe_get_addr(pipe, NNG_OPT_REMADDR, &found))
+		return (struct peer_address){0};
+	if (found.s_family == NNG_AF_INET)
+		memcpy(address.bytes + 12, &found.s_in.sa_addr, sizeof(found.s_in.sa_addr));
+	else if (found.s_family == NNG_AF_INET6)
+		memcpy(address.bytes, found.s_in6.sa_addr, sizeof(address.bytes));
+	else
+		return (struct peer_address){0};
+	return address;
 }
 
 static void name_peer(const nng_msg *request, char name[INET6_ADDRSTRLEN])
@@ -267,15 +339,21 @@ static void *consume(void *context)
 
 static void on_pipe(nng_pipe pipe, nng_pipe_ev event, void *context)
 {
+	struct peer_address address = {0};
 	struct listener *listener = context;
+	uint32_t instead = 0;
 
-	(void)pipe;
+	if (event == NNG_PIPE_EV_ADD_PRE)
+		address = address_of(pipe);
 	pthread_mutex_lock(&listener->mutex);
-	if (event == NNG_PIPE_EV_ADD_POST)
-		listener->state.peers++;
-	else if (event == NNG_PIPE_EV_REM_POST && listener->state.peers)
-		listener->state.peers--;
+	if (event == NNG_PIPE_EV_ADD_PRE)
+		instead = peers_add(listener->peers, pipe.id, &address, clock_now());
+	else
+		peers_remove(listener->peers, pipe.id);
+	listener->state.over_connections += instead != 0;
 	pthread_mutex_unlock(&listener->mutex);
+	if (instead)
+		nng_pipe_close((nng_pipe){instead});
 }
 
 static int errno_of(int nng_error)
@@ -306,7 +384,7 @@ static int open_socket(struct listener *listener)
 	error = nng_socket_set_size(
 		listener->socket, NNG_OPT_RECVMAXSZ, WIRE_MESSAGE_LENGTH_MAX + REQUEST_HEAD_BYTES);
 	if (!error)
-		error = nng_pipe_notify(listener->socket, NNG_PIPE_EV_ADD_POST, on_pipe, listener);
+		error = nng_pipe_notify(listener->socket, NNG_PIPE_EV_ADD_PRE, on_pipe, listener);
 	if (!error)
 		error = nng_pipe_notify(listener->socket, NNG_PIPE_EV_REM_POST, on_pipe, listener);
 	return errno_of(error);
@@ -534,6 +612,12 @@ int listener_create(const struct listener_options *options, struct listener **li
 		snprintf(why, WIRE_DETAIL_LENGTH_MAX + 1, "no memory");
 		return -ENOMEM;
 	}
+	if (peers_create(&made->peers)) {
+		free(made);
+		snprintf(why, WIRE_DETAIL_LENGTH_MAX + 1, "no memory");
+		return -ENOMEM;
+	}
+	made->idle_ns = INT64_C(1000000) * (options->idle_ms ? options->idle_ms : PEERS_IDLE_MS);
 	made->on_request = options->on_request;
 	made->context = options->context;
 	made->on_refused = options->on_refused;
@@ -562,6 +646,7 @@ static void free_listener(struct listener *listener)
 	pthread_cond_destroy(&listener->closed);
 	pthread_cond_destroy(&listener->filled);
 	pthread_mutex_destroy(&listener->mutex);
+	peers_destroy(listener->peers);
 	free(listener);
 }
 
@@ -654,5 +739,6 @@ void listener_get_state(const struct listener *listener, struct listener_state *
 
 	pthread_mutex_lock(&unlocked->mutex);
 	*state = listener->state;
+	state->peers = peers_count(listener->peers);
 	pthread_mutex_unlock(&unlocked->mutex);
 }

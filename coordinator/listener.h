@@ -32,6 +32,7 @@ struct listener_options {
 	/* Or one that probes of this user get through MUNGE; held by the caller. NULL: no MUNGE here. */
 	struct credential *credential;
 	bool insecure;
+	int idle_ms; /* after which a connection that brings nothing is closed; 0 = PEERS_IDLE_MS */
 	struct nng_tls_config *tls; /* for tls+tcp://, held by the caller; else NULL */
 	/* Called for each request of a stranger, from the listener's thread; may be NULL. */
 	void (*on_refused)(void *context, enum gate_refusal why, const char *peer);
@@ -68,6 +69,8 @@ struct listener_state {
 	uint64_t bytes;	     /* in them */
 	uint64_t unanswered; /* on_request() failed, or the reply could not be made or sent */
 	uint64_t refused[GATE_REFUSAL_NR]; /* of strangers: not handed on */
+	/* See peers.h: requests that were dropped, connections that were closed for others, or were idle. */
+	uint64_t over_quota, over_connections, idle_closed;
 };
 void listener_get_state(const struct listener *listener, struct listener_state *state);
 

@@ -21,6 +21,11 @@
 #include "coordinator/step_packer.h"
 #include "probe/wire/decode.h"
 
+enum {
+	PROBES_PER_RANK_MAX = 16, /* restarts, of each of its ranks' probes */
+	QUEUE_PAIRS_PER_RANK = 32,
+};
+
 struct pipeline {
 	void (*on_stage)(void *context, enum pipeline_stage stage);
 	void *stage_context;
@@ -462,6 +467,35 @@ static int refuse_foreign_rank(
 	return refuse(pipeline, reply, why);
 }
 
+/*
+ * Who has the key may say anything, and what is said of a rank, a probe or a host takes memory: none is believed
+ * beyond what a job of this size can have.
+ */
+static bool is_too_much(struct pipeline *pipeline, const struct message_batch *batch, char *why)
+{
+	const struct rank_table *ranks = &pipeline->ranks;
+	uint32_t limit = rank_table_limit(ranks, batch->rank_count ? batch->ranks->world_size : 0);
+
+	pipeline->queue_pairs.most = (size_t)limit * QUEUE_PAIRS_PER_RANK;
+	if (pipeline->queue_pairs.most > QUEUE_PAIRS_MAX)
+		pipeline->queue_pairs.most = QUEUE_PAIRS_MAX;
+	if (!pipeline->one_job) /* a record holds what was believed; a trace says nothing of its world */
+		return false;
+	if (batch->rank_end > limit)
+		snprintf(why, WIRE_DETAIL_LENGTH_MAX + 1,
+			"it speaks of rank %u, and this job can have %u ranks (see "
+			"docs/operations.md, Limits)",
+			batch->rank_end - 1, limit);
+	else if (pipeline->probes.map.count >= (size_t)limit * PROBES_PER_RANK_MAX &&
+		 !probe_table_find(&pipeline->probes, batch->probe_id))
+		snprintf(why, WIRE_DETAIL_LENGTH_MAX + 1,
+			"this job had %zu probes: no other one is heard",
+			pipeline->probes.map.count);
+	else
+		return false;
+	return true;
+}
+
 /* Tells when the coordinator falls behind the job, and when it has caught up. */
 static void note_backlog(struct pipeline *pipeline, struct probe_entry *probe,
 	const struct message_batch *batch, struct job_ns received)
@@ -515,6 +549,7 @@ int pipeline_push_batch(struct pipeline *pipeline, struct message_batch *batch,
 	void (*release)(struct message_batch *batch), struct job_ns received,
 	struct message_reply *reply)
 {
+	char why[WIRE_DETAIL_LENGTH_MAX + 1];
 	struct probe_entry *probe;
 	uint32_t rank;
 	int error;
@@ -533,6 +568,10 @@ int pipeline_push_batch(struct pipeline *pipeline, struct message_batch *batch,
 	if (rank_owner_conflicts(&pipeline->ranks, &pipeline->probes, batch, received,
 		    !pipeline->unproven, &rank)) {
 		error = refuse_foreign_rank(pipeline, rank, reply);
+		goto done;
+	}
+	if (is_too_much(pipeline, batch, why)) {
+		error = refuse(pipeline, reply, why);
 		goto done;
 	}
 	error = probe_table_get(&pipeline->probes, batch->probe_id, &probe);

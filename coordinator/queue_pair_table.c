@@ -9,7 +9,7 @@ enum { STATUS_RETRY_EXCEEDED = 12 }; /* IBV_WC_RETRY_EXC_ERR */
 
 void queue_pair_table_init(struct queue_pair_table *table)
 {
-	*table = (struct queue_pair_table){0};
+	*table = (struct queue_pair_table){.most = QUEUE_PAIRS_MAX};
 }
 
 void queue_pair_table_fini(struct queue_pair_table *table)
@@ -268,7 +268,7 @@ int queue_pair_table_take(struct queue_pair_table *table, const struct message_q
 	struct queue_pair_entry *entry = find_entry(table, pair);
 
 	*has_sample = false;
-	if (!entry && table->count == QUEUE_PAIRS_MAX) {
+	if (!entry && table->count >= table->most) {
 		table->unseen++;
 		return 0;
 	}

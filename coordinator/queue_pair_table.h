@@ -35,8 +35,8 @@ struct port_growth {
 
 struct queue_pair_table {
 	struct queue_pair_entry *entries;
-	size_t count, capacity;
-	uint32_t *by_name; /* hash tables: index + 1 */
+	size_t count, capacity, most; /* most: QUEUE_PAIRS_MAX, or less in a small job */
+	uint32_t *by_name;	      /* hash tables: index + 1 */
 	uint32_t *by_address;
 	size_t place_count;
 	struct port_growth *ports; /* by rank */

@@ -64,6 +64,9 @@ static int get_stream(struct rank_table *table, uint32_t number, struct rank_str
 		rank->known = true;
 		rank->host = UINT32_MAX;
 		rank->done.value = INT64_MIN;
+		rank->communicator_most = streams->known_count < RANK_FIRST_RANKS
+						  ? RANK_COMMUNICATORS_MAX
+						  : RANK_COMMUNICATORS_MANY;
 		streams->known_count++;
 		if (number >= streams->end)
 			streams->end = number + 1;
@@ -204,6 +207,8 @@ int rank_table_announce(struct rank_table *table, const struct message_rank *mes
 	rank->restarts = message->restarts;
 	rank->exit_code = message->exit_code;
 	memcpy(rank->host_name, message->host, sizeof(rank->host_name));
+	if (!table->first_world_size)
+		table->first_world_size = message->world_size;
 	if (message->world_size > table->streams.world_size &&
 		message->world_size <= STEP_RANK_COUNT_MAX)
 		table->streams.world_size = message->world_size;
@@ -230,13 +235,22 @@ int rank_table_communicator(struct rank_table *table, uint32_t number,
 	if (error < 0)
 		return error;
 	known = stream_communicator(rank, communicator->id);
-	*first = !known || !known->announced;
+	*first = known && !known->announced;
 	if (known) {
 		known->announced = true;
 		known->size = communicator->size;
 		known->own_index = communicator->own_index;
 	}
 	return 0;
+}
+
+uint32_t rank_table_limit(const struct rank_table *table, uint32_t told)
+{
+	uint64_t limit = 2 * (uint64_t)(table->first_world_size ? table->first_world_size : told);
+
+	if (limit < RANK_TABLE_LIMIT_MIN)
+		limit = RANK_TABLE_LIMIT_MIN;
+	return limit < STEP_RANK_COUNT_MAX ? (uint32_t)limit : STEP_RANK_COUNT_MAX;
 }
 
 static int grow_queue(struct rank_stream *rank)
@@ -255,6 +269,27 @@ static int grow_queue(struct rank_stream *rank)
 	return 0;
 }
 
+static bool takes_too_much(const struct rank_table *table, const struct rank_stream *rank)
+{
+	size_t most = RANK_TABLE_HELD_BYTES + (size_t)table->streams.known_count * RANK_HELD_BYTES;
+
+	return rank->entry_count == RANK_ENTRIES_MAX ||
+	       (rank->entry_count && rank->entry_bytes > RANK_HELD_BYTES &&
+		       table->held_bytes > most);
+}
+
+static void count_bytes(
+	struct rank_table *table, struct rank_stream *rank, const struct stream_entry *entry)
+{
+	struct stream_batch *batch = entry->batch;
+
+	rank->entry_bytes += stream_entry_bytes(entry->entry);
+	if (!batch->counted_in) {
+		batch->counted_in = &table->held_bytes;
+		table->held_bytes += batch->length_bytes;
+	}
+}
+
 int rank_table_queue(struct rank_table *table, struct held_steps *held,
 	const struct packed_step *step, uint32_t host)
 {
@@ -271,7 +306,7 @@ int rank_table_queue(struct rank_table *table, struct held_steps *held,
 		of->entries_dropped++;
 		return 0;
 	}
-	if (rank->entry_count == RANK_ENTRIES_MAX) {
+	while (takes_too_much(table, rank)) {
 		stream_pop(rank);
 		rank->hole = true;
 		of->entries_dropped++;
@@ -300,6 +335,7 @@ int rank_table_queue(struct rank_table *table, struct held_steps *held,
 		*stream_at(rank, i) = *stream_at(rank, i - 1);
 	*stream_at(rank, at) = (struct stream_entry){&held->batch, step};
 	held->batch.references++;
+	count_bytes(table, rank, stream_at(rank, at));
 	of->input_ns += step->input_ns;
 	of->compute_ns += step->compute_ns;
 	of->host_ns += step->host_ns;

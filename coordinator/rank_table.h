@@ -10,7 +10,16 @@
 #include "coordinator/held_steps.h"
 #include "probe/wire/message.h"
 
-enum { RANK_ENTRIES_MAX = 65536 }; /* waiting entries of one rank; the oldest are dropped */
+enum {
+	RANK_COMMUNICATORS_MAX = 1024, /* of one rank; later ones are not joined, and counted */
+	RANK_COMMUNICATORS_MANY = 256, /* the same of ranks that come behind this many: */
+	RANK_FIRST_RANKS = 64,
+	RANK_ENTRIES_MAX = 65536, /* waiting entries of one rank; the oldest are dropped */
+	/* And where the entries of all ranks take more than this, a rank whose own take more than its part. */
+	RANK_TABLE_HELD_BYTES = 48 << 20,
+	RANK_HELD_BYTES = 32 << 10,
+	RANK_TABLE_LIMIT_MIN = 1024, /* ranks that a job may have whose world is smaller */
+};
 
 /* Who a rank is, and what its entries say in sum; its stream is beside it. */
 struct rank_entry {
@@ -27,8 +36,10 @@ struct rank_entry {
 
 struct rank_table {
 	struct rank_streams streams;
-	struct rank_entry *ranks; /* as those of the streams */
-	uint32_t *host_table;	  /* hash of host ids: index + 1, 0 = free */
+	struct rank_entry *ranks;  /* as those of the streams */
+	uint32_t first_world_size; /* what was told first; 0 = none */
+	size_t held_bytes;	   /* of what entries point into */
+	uint32_t *host_table;	   /* hash of host ids: index + 1, 0 = free */
 	size_t host_table_capacity;
 };
 
@@ -42,6 +53,12 @@ uint32_t rank_table_missing(const struct rank_table *table, char *text, size_t c
 uint32_t rank_table_late(
 	const struct rank_table *table, struct job_ns after, char *text, size_t capacity_bytes);
 
+/*
+ * How many ranks the job can have: twice as many as it said first, for elastic ones grow, and not less than
+ * RANK_TABLE_LIMIT_MIN. told: the world as a batch says it that may be the first.
+ */
+uint32_t rank_table_limit(const struct rank_table *table, uint32_t told);
+
 int rank_table_host(struct rank_table *table, uint64_t host_id, uint32_t *index)
 	__attribute__((warn_unused_result));
 
@@ -50,7 +67,8 @@ int rank_table_announce(struct rank_table *table, const struct message_rank *mes
 	__attribute__((warn_unused_result));
 /* Takes the stamp of a batch that names the rank. */
 void rank_table_stamp(struct rank_table *table, uint32_t rank, const struct rank_stamp *stamp);
-/* Takes what a probe says of one of the rank's communicators; *first: it had not said so before. */
+/* Takes what a probe says of one of the rank's communicators; *first: it had not said so before, and
+ * there is room for it. */
 int rank_table_communicator(struct rank_table *table, uint32_t rank,
 	const struct communicator *communicator, bool *first) __attribute__((warn_unused_result));
 

@@ -225,6 +225,8 @@ void attach_deep_poll(struct attach_deep *deep)
 		if (got != (ssize_t)sizeof(answer))
 			break;
 		answer.why[sizeof(answer.why) - 1] = '\0';
+		for (char *at = answer.why; (at = strpbrk(at, "\r\n")); at++)
+			*at = '?'; /* names in it are the process's: it says one line */
 		take_answer(deep, &answer);
 	}
 	if (!deep || deep->loader < 0 || (got < 0 && (errno == EAGAIN || errno == EINTR)))

@@ -12,6 +12,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "probe/memory_apart.h"
 #include "probe/process_tree.h"
 #include "probe/relay.h"
 
@@ -134,6 +135,7 @@ void detached_watch(const struct detached *detached)
 	int messages[2];
 
 	setsid();
+	memory_apart(0);
 	signal(SIGCHLD, SIG_DFL); /* ignored, it would take the probe's status */
 	if (open_messages(messages) < 0)
 		_exit(1);
@@ -168,14 +170,15 @@ static void on_signal(int number)
 }
 
 /* Whoever stops the attach, also by kill -9, ends the watch; and the files of its caller with it. */
-static void begin_attach(
-	const struct probe_options *options, const struct session_job *job, pid_t parent)
+static void begin_attach(const struct probe_options *options, const struct session_job *job,
+	pid_t first, pid_t parent)
 {
 	int kept[] = {watch_ended, attach_deep_descriptor(job->deep),
 		named_descriptor(options->alerts), named_descriptor(options->report),
 		named_descriptor(options->record)};
 
 	setsid();
+	memory_apart(first);
 	prctl(PR_SET_PDEATHSIG, SIGTERM);
 	if (getppid() != parent)
 		stop = 1;
@@ -224,7 +227,7 @@ int detached_attach(const struct detached *detached, const struct session_job *j
 	}
 	if (relay.probe == 0) {
 		dup2(messages[1], STDERR_FILENO);
-		begin_attach(detached->options, job, parent);
+		begin_attach(detached->options, job, count ? tree->pid : 0, parent);
 		_exit(attached_probe(detached, job, tree, count));
 	}
 	watcher = relay.probe;

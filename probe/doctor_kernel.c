@@ -134,6 +134,7 @@ void doctor_check_rights(struct doctor *doctor)
 	}
 	line = doctor_add(doctor, fatal ? DOCTOR_MISSING : DOCTOR_DEGRADED, "rights",
 		"without %.100s: no %.200s", missing, lost);
-	doctor_advise(line, "run as root, or: sudo setcap cap_bpf,cap_perfmon,cap_sys_ptrace,"
-			    "cap_dac_read_search,cap_sys_admin+ep $(command -v slowrank)");
+	doctor_advise(line, "run as root, or give a copy for one group cap_bpf,cap_perfmon,"
+			    "cap_sys_ptrace,cap_dac_read_search+ep (setcap; docs/operations.md, "
+			    "Privileges)");
 }

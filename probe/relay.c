@@ -13,6 +13,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "probe/terminal_text.h"
+
 enum {
 	TICK_MS = 20,	      /* how often a write that waits looks at the time */
 	LATE_MS = 200,	      /* the gate's process needs this to open it by itself */
@@ -23,6 +25,7 @@ enum {
 
 struct relay {
 	const struct relay_options *options;
+	struct terminal_text text;
 	int messages;	     /* -1: nobody writes any more */
 	int target, probe;   /* -1: it has ended, or cannot be watched */
 	int status;	     /* of the probe */
@@ -105,11 +108,11 @@ static void say(struct relay *relay, const char *text, size_t length)
 
 static void copy(struct relay *relay)
 {
-	char bytes[4096];
+	char bytes[4096], clean[sizeof(bytes) + TERMINAL_TEXT_HELD_MAX];
 	ssize_t length = read(relay->messages, bytes, sizeof(bytes));
 
 	if (length > 0) {
-		say(relay, bytes, (size_t)length);
+		say(relay, clean, terminal_text_clean(&relay->text, bytes, (size_t)length, clean));
 	} else if (length == 0 || errno != EINTR) {
 		close(relay->messages);
 		relay->messages = -1;

@@ -25,6 +25,7 @@
 #include "probe/process_scan.h"
 #include "probe/process_tree.h"
 #include "probe/queue_pairs.h"
+#include "probe/rights.h"
 #include "probe/runtime_directory.h"
 #include "probe/samplers.h"
 #include "probe/socket_looks.h"
@@ -315,6 +316,7 @@ int session_create(const struct probe_options *options, const struct job_place *
 			&session->device);
 	if (error == 0 && session->device && !session->bpf)
 		device_source_watch_launchers(session->device);
+	rights_keep(session_job->attached); /* nng has threads from here on */
 	if (error == 0)
 		error = open_uplink(session);
 	if (error < 0) {

@@ -83,6 +83,28 @@ static bool append(const char *path)
 	return set;
 }
 
+/*
+ * Where the command is a container's starter, the path means something else, or nothing: the loader would say so in
+ * each process there.
+ */
+static bool starts_container(char *const *command)
+{
+	static const char *const names[] = {"apptainer", "singularity", "enroot", "docker",
+		"podman", "nerdctl", "ch-run", "shifter", "sarus", "bwrap", "chroot", "unshare"};
+
+	for (; command && *command; command++) {
+		const char *slash = strrchr(*command, '/');
+
+		for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+			if (strcmp(slash ? slash + 1 : *command, names[i]) == 0)
+				return true;
+		}
+		if (strncmp(*command, "--container-image", strlen("--container-image")) == 0)
+			return true; /* Slurm's Pyxis */
+	}
+	return false;
+}
+
 bool verbs_environment_set(const struct verbs_environment *environment,
 	const struct probe_options *options, char why[WIRE_DETAIL_LENGTH_MAX + 1])
 {
@@ -100,6 +122,8 @@ bool verbs_environment_set(const struct verbs_environment *environment,
 		problem = "this host has no RDMA device";
 	} else if (!find_library(environment->library, path, sizeof(path))) {
 		problem = "libslowrank_verbs.so is not beside slowrank";
+	} else if (starts_container(options->command)) {
+		problem = "the command starts a container, where libslowrank_verbs.so is not";
 	} else if (strpbrk(path, " :")) {
 		problem = "the path of libslowrank_verbs.so has a space or colon, which LD_PRELOAD "
 			  "cannot name";

@@ -135,6 +135,10 @@ static int part(struct sample_rings *rings, size_t index)
 	}
 	group->width = kept;
 	group->in_newest = all_columns(group);
+	int64_t *rows = realloc(group->rows, ring_length_bytes(kept));
+
+	if (rows) /* else they stay as they are, with room to spare */
+		group->rows = rows;
 	other->in_newest = all_columns(other);
 	return 0;
 }

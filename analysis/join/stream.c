@@ -5,8 +5,11 @@
 
 void stream_batch_unref(struct stream_batch *batch)
 {
-	if (--batch->references == 0)
-		free(batch);
+	if (--batch->references > 0)
+		return;
+	if (batch->counted_in)
+		*batch->counted_in -= batch->length_bytes;
+	free(batch);
 }
 
 void stream_fini(struct rank_stream *rank)
@@ -20,10 +23,17 @@ void stream_fini(struct rank_stream *rank)
 	free(rank->channels.items);
 }
 
+size_t stream_entry_bytes(const struct packed_step *entry)
+{
+	return sizeof(*entry) +
+	       entry->part_count * (sizeof(struct packed_times) + sizeof(struct packed_call));
+}
+
 void stream_pop(struct rank_stream *rank)
 {
 	const struct stream_entry *head = stream_at(rank, 0);
 
+	rank->entry_bytes -= stream_entry_bytes(head->entry);
 	if (head->entry->end.value > rank->done.value)
 		rank->done = head->entry->end;
 	stream_batch_unref(head->batch);

@@ -21,6 +21,8 @@ struct stream_stamps {
 /* A batch's steps lie behind it, in one block of malloc()'s. */
 struct stream_batch {
 	size_t references;
+	size_t length_bytes; /* of the block */
+	size_t *counted_in;  /* a sum that it is part of as long as it is there; NULL: none */
 	struct stream_stamps stamps; /* none until the owner sets them */
 };
 
@@ -71,10 +73,12 @@ struct rank_stream {
 	struct rank_stamp stamp;
 	struct stream_entry *entries; /* ring, by start time */
 	size_t entry_capacity, entry_head, entry_count;
+	size_t entry_bytes;    /* what they take, about */
 	size_t part_head;      /* parts of the head entry that are done */
 	struct host_ns newest; /* end of the newest entry */
 	struct host_ns done;   /* up to here it was analysed */
 	struct communicator_list communicators;
+	size_t communicator_most; /* later ones are not joined, and counted */
 	/* Sends and receives: a communicator for each direction between two ranks; assembly_reach.c. */
 	struct communicator_list channels;
 	uint32_t history_count; /* of communicators; see assembly_shift.c */
@@ -104,7 +108,10 @@ static inline struct stream_entry *stream_at(const struct rank_stream *rank, siz
 {
 	return &rank->entries[(rank->entry_head + index) & (rank->entry_capacity - 1)];
 }
-void stream_pop(struct rank_stream *rank); /* the head entry is done */
+/* The head entry is done; what it took is given back. */
+void stream_pop(struct rank_stream *rank);
+/* What an entry takes, about: whoever queues it adds that to its stream's entry_bytes. */
+size_t stream_entry_bytes(const struct packed_step *entry);
 
 /* NULL: it is not in the list. */
 const struct rank_communicator *communicator_list_find(
@@ -112,10 +119,6 @@ const struct rank_communicator *communicator_list_find(
 /* Added when new; NULL when there are count_max of them already, or without memory. */
 struct rank_communicator *communicator_list_add(
 	struct communicator_list *list, uint64_t id, size_t count_max);
-
-enum {
-	RANK_COMMUNICATORS_MAX = 1024, /* of one rank; later ones are not joined, and counted */
-};
 
 /*
  * The communicator of that id as this rank sees it; added when new; NULL when there is no room.
@@ -127,7 +130,7 @@ static inline struct rank_communicator *stream_communicator(struct rank_stream *
 
 	if (list->last < list->count && list->items[list->last].id == id)
 		return &list->items[list->last];
-	return communicator_list_add(list, id, RANK_COMMUNICATORS_MAX);
+	return communicator_list_add(list, id, rank->communicator_most);
 }
 
 #endif

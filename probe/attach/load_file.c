@@ -20,30 +20,6 @@ enum { COPY_BYTES = 1 << 16 };
 
 static const long proc_magic = 0x9fa0; /* PROC_SUPER_MAGIC, linux/magic.h */
 
-/* Whose rights the process has on files. */
-struct owner {
-	uid_t user;
-	gid_t group;
-};
-
-static int read_owner(pid_t pid, struct owner *owner)
-{
-	char path[64], line[512];
-	int found = 0;
-	FILE *file;
-
-	snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
-	file = fopen(path, "re");
-	if (!file)
-		return errno == ENOENT ? -ESRCH : -errno;
-	while (fgets(line, sizeof(line), file)) {
-		found += sscanf(line, "Uid: %*u %*u %*u %u", &owner->user) == 1;
-		found += sscanf(line, "Gid: %*u %*u %*u %u", &owner->group) == 1;
-	}
-	fclose(file);
-	return found == 2 ? 0 : -ESRCH;
-}
-
 /* Written by position: the process may move the offset of a descriptor that it shares. */
 static int copy(const char *path, int to)
 {
@@ -83,7 +59,7 @@ static int take_descriptor(pid_t pid, int32_t number)
  * first: the kernel answers that itself, while the process may answer fstat() (FUSE), or not. Only a
  * memory file that allows seals has none: other files of tmpfs have F_SEAL_SEAL.
  */
-static int check_memory_file(int fd, const struct owner *owner)
+static int check_memory_file(int fd, const struct target_owner *owner)
 {
 	struct stat status;
 
@@ -94,7 +70,7 @@ static int check_memory_file(int fd, const struct owner *owner)
 }
 
 static int fill_memory_file(
-	pid_t pid, int32_t memory_fd, const char *path, const struct owner *owner)
+	pid_t pid, int32_t memory_fd, const char *path, const struct target_owner *owner)
 {
 	int fd = take_descriptor(pid, memory_fd), error;
 
@@ -123,7 +99,7 @@ static bool sees_proc(pid_t pid)
 }
 
 /* From here on the kernel asks what this user may do with files. False without the right to that. */
-static bool act_as(const struct owner *owner)
+static bool act_as(const struct target_owner *owner)
 {
 	(void)setfsgid(owner->group);
 	(void)setfsuid(owner->user);
@@ -132,7 +108,7 @@ static bool act_as(const struct owner *owner)
 
 static void act_as_ourselves(void)
 {
-	(void)act_as(&(struct owner){geteuid(), getegid()});
+	(void)act_as(&(struct target_owner){geteuid(), getegid()});
 }
 
 static const char *copy_name(const struct load_file *file)
@@ -153,7 +129,8 @@ static int find_folder(pid_t pid, const char *path)
 	return folder;
 }
 
-static int copy_into_folder(const char *path, const struct owner *owner, struct load_file *file)
+static int copy_into_folder(
+	const char *path, const struct target_owner *owner, struct load_file *file)
 {
 	struct stat status = {0};
 	int fd = -1, error = -EPERM;
@@ -176,8 +153,8 @@ static int copy_into_folder(const char *path, const struct owner *owner, struct 
 	return error;
 }
 
-static int copy_into_root(pid_t pid, const char *path, const char *name, const struct owner *owner,
-	struct load_file *file)
+static int copy_into_root(pid_t pid, const char *path, const char *name,
+	const struct target_owner *owner, struct load_file *file)
 {
 	static const char *const folders[] = {"/dev/shm", "/tmp", "/var/tmp", "/run", ""};
 	int error = -ENOENT;
@@ -216,8 +193,8 @@ static void spell(int32_t memory_fd, char *path, size_t bytes)
 int load_file_provide(
 	pid_t pid, const char *path, const char *name, int32_t memory_fd, struct load_file *file)
 {
-	struct owner owner;
-	int error = read_owner(pid, &owner);
+	struct target_owner owner;
+	int error = target_owner_read(pid, &owner);
 
 	*file = (struct load_file){.folder = -1};
 	if (error)

@@ -5,13 +5,15 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 /* glibc's sysdeps/generic/dl-cache.h, format "glibc-ld.so.cache1.1". */
 static const char magic[] = "glibc-ld.so.cache1.1";
-enum { MAGIC_BYTES = sizeof(magic) - 1 };
+enum {
+	MAGIC_BYTES = sizeof(magic) - 1,
+	FILE_BYTES_MAX = 16 << 20, /* 100 times what a full installation has */
+};
 
 struct cache_header {
 	char magic[MAGIC_BYTES];
@@ -67,24 +69,41 @@ static void visit_entries(const char *bytes, size_t length,
 	}
 }
 
+/* A copy: whoever owns the file may cut it, and behind the end of a mapping a look would be a signal. */
+static char *read_file(int fd, size_t *length)
+{
+	struct stat status;
+	char *bytes;
+	ssize_t got;
+
+	if (fstat(fd, &status) || status.st_size <= 0 || status.st_size > FILE_BYTES_MAX)
+		return NULL;
+	bytes = malloc((size_t)status.st_size);
+	if (!bytes)
+		return NULL;
+	got = pread(fd, bytes, (size_t)status.st_size, 0);
+	if (got <= 0) {
+		free(bytes);
+		return NULL;
+	}
+	*length = (size_t)got;
+	return bytes;
+}
+
 void loader_cache_visit(
 	const char *path, void (*visit)(void *context, const char *library), void *context)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	struct stat status;
+	int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+	size_t length, skipped;
+	char *bytes;
 
 	if (fd < 0)
 		return;
-	if (fstat(fd, &status) == 0 && status.st_size > 0) {
-		size_t length = (size_t)status.st_size;
-		void *bytes = mmap(NULL, length, PROT_READ, MAP_PRIVATE, fd, 0);
-
-		if (bytes != MAP_FAILED) {
-			size_t skipped = skip_old_format(bytes, length);
-
-			visit_entries((char *)bytes + skipped, length - skipped, visit, context);
-			munmap(bytes, length);
-		}
-	}
+	bytes = read_file(fd, &length);
 	close(fd);
+	if (!bytes)
+		return;
+	skipped = skip_old_format(bytes, length);
+	visit_entries(bytes + skipped, length - skipped, visit, context);
+	free(bytes);
 }

@@ -2,11 +2,13 @@
 #include "probe/attach/symbols.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "probe/attach/collective_table.h"
+#include "probe/attach/confined.h"
 #include "probe/attach/elf_symbols.h"
 
 struct row_search {
@@ -124,19 +126,40 @@ static void visit_probe_notes(struct row_search *search)
 	}
 }
 
-int symbols_find_rows(const char *path, struct symbol_offset *offsets)
+/* The file may be a rank's own: what comes of it is all that leaves the process that reads it. */
+struct row_work {
+	char path[PATH_MAX];
+	struct symbol_offset offsets[];
+};
+
+static int read_rows(void *context)
 {
+	struct row_work *work = context;
 	struct elf_file file;
-	int error = elf_file_open(path, &file);
+	int error = elf_file_open(work->path, &file);
 
 	if (error)
 		return error;
-	memset(offsets, 0, collective_row_count * sizeof(*offsets));
-	struct row_search search = {.file = &file, .offsets = offsets};
+	struct row_search search = {.file = &file, .offsets = work->offsets};
 	error = find_functions(&search);
 	if (!error)
 		visit_probe_notes(&search);
-	elf_file_close(&file);
+	return error;
+}
+
+int symbols_find_rows(const char *path, struct symbol_offset *offsets)
+{
+	size_t bytes = collective_row_count * sizeof(*offsets);
+	struct row_work *work = calloc(1, sizeof(*work) + bytes);
+	int error;
+
+	if (!work)
+		return -ENOMEM;
+	snprintf(work->path, sizeof(work->path), "%s", path);
+	error = confined_call(read_rows, work, sizeof(*work) + bytes);
+	if (!error)
+		memcpy(offsets, work->offsets, bytes);
+	free(work);
 	return error;
 }
 
@@ -190,13 +213,20 @@ static int find_objects(const struct elf_file *file, struct object_search *searc
 	return error;
 }
 
-int symbols_find_objects(
-	const char *path, struct symbol_object *objects, size_t count, bool *position_independent)
+struct object_work {
+	char path[PATH_MAX];
+	size_t count;
+	bool position_independent;
+	struct symbol_object objects[]; /* the names are the caller's, also in the other process */
+};
+
+static int read_objects(void *context)
 {
-	struct object_search search = {.objects = objects, .count = count};
+	struct object_work *work = context;
+	struct object_search search = {.objects = work->objects, .count = work->count};
 	struct elf_file file;
 	GElf_Ehdr header;
-	int error = elf_file_open(path, &file);
+	int error = elf_file_open(work->path, &file);
 
 	if (error)
 		return error;
@@ -204,11 +234,32 @@ int symbols_find_objects(
 		error = -ENOEXEC;
 	if (!error)
 		error = find_objects(&file, &search);
-	elf_file_close(&file);
 	if (error)
 		return error;
-	*position_independent = header.e_type == ET_DYN;
+	work->position_independent = header.e_type == ET_DYN;
 	return (int)search.found;
+}
+
+int symbols_find_objects(
+	const char *path, struct symbol_object *objects, size_t count, bool *position_independent)
+{
+	size_t bytes = count * sizeof(*objects);
+	struct object_work *work = calloc(1, sizeof(*work) + bytes);
+	int found;
+
+	if (!work)
+		return -ENOMEM;
+	snprintf(work->path, sizeof(work->path), "%s", path);
+	work->count = count;
+	memcpy(work->objects, objects, bytes);
+	found = confined_call(read_objects, work, sizeof(*work) + bytes);
+	if (found >= 0) {
+		for (size_t i = 0; i < count; i++)
+			objects[i].address = work->objects[i].address;
+		*position_independent = work->position_independent;
+	}
+	free(work);
+	return found;
 }
 
 int symbols_find_object(

@@ -58,3 +58,25 @@ int target_file_open(int found, int flags)
 	close(found);
 	return fd;
 }
+
+int target_owner_read(pid_t pid, struct target_owner *owner)
+{
+	struct target_owner read = {0};
+	char path[64], line[512];
+	int found = 0;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
+	file = fopen(path, "re");
+	if (!file)
+		return errno == ENOENT ? -ESRCH : -errno;
+	while (fgets(line, sizeof(line), file)) {
+		found += sscanf(line, "Uid: %*u %*u %*u %u", &read.user) == 1;
+		found += sscanf(line, "Gid: %*u %*u %*u %u", &read.group) == 1;
+	}
+	fclose(file);
+	if (found != 2)
+		return -ESRCH;
+	*owner = read;
+	return 0;
+}

@@ -24,4 +24,13 @@ int target_root_find(pid_t pid, const char *path, int flags) __attribute__((warn
  */
 int target_file_open(int found, int flags) __attribute__((warn_unused_result));
 
+/* Whose rights a process has on files, and whose the files are that it makes. */
+struct target_owner {
+	uid_t user;
+	gid_t group;
+};
+
+/* Returns 0, -ESRCH, or another negative errno. */
+int target_owner_read(pid_t pid, struct target_owner *owner) __attribute__((warn_unused_result));
+
 #endif

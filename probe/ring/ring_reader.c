@@ -5,15 +5,16 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "probe/ring/foreign_map.h"
 
 struct ring_reader {
 	int fd;
 	struct ring_header *header;
 	struct ring_record *slots;
-	size_t mapped_bytes;
+	struct foreign_map map;
 	uint32_t slot_count;
 	uint64_t tail;
 	uint64_t stalled_position;
@@ -69,14 +70,11 @@ int ring_reader_open(int fd, struct ring_reader **result_reader)
 		result = errno == EWOULDBLOCK ? -EBUSY : -errno;
 		goto free_reader;
 	}
-	reader->mapped_bytes = (size_t)status.st_size;
-	reader->header =
-		mmap(NULL, reader->mapped_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	if (reader->header == MAP_FAILED) {
-		result = -errno;
+	result = foreign_map_init(&reader->map, fd, (size_t)status.st_size);
+	if (result)
 		goto free_reader;
-	}
-	result = check_header(reader, reader->mapped_bytes);
+	reader->header = reader->map.address;
+	result = check_header(reader, reader->map.length_bytes);
 	if (result)
 		goto unmap;
 	reader->fd = fd;
@@ -86,7 +84,7 @@ int ring_reader_open(int fd, struct ring_reader **result_reader)
 	*result_reader = reader;
 	return 0;
 unmap:
-	munmap(reader->header, reader->mapped_bytes);
+	foreign_map_fini(&reader->map);
 free_reader:
 	free(reader);
 close_fd:
@@ -98,7 +96,7 @@ void ring_reader_close(struct ring_reader *reader)
 {
 	if (!reader)
 		return;
-	munmap(reader->header, reader->mapped_bytes);
+	foreign_map_fini(&reader->map);
 	close(reader->fd); /* gives the lock back */
 	free(reader);
 }
@@ -158,17 +156,13 @@ static bool is_abandoned(struct ring_reader *reader, int64_t now_ns, bool writer
 int ring_reader_next(
 	struct ring_reader *reader, int64_t now_ns, bool writers_gone, struct ring_record *record)
 {
-	struct stat status;
-
-	/* Behind the end of a file that was cut, a read is a SIGBUS: look once per lap and call. */
-	if ((reader->tail & 63) == 0 &&
-		(fstat(reader->fd, &status) || (size_t)status.st_size < reader->mapped_bytes))
-		return -EIO;
 	for (uint32_t skipped = 0; skipped <= reader->slot_count; skipped++) {
 		struct ring_record *slot = &reader->slots[reader->tail & (reader->slot_count - 1)];
 		uint64_t head = __atomic_load_n(&reader->header->head, __ATOMIC_ACQUIRE);
 		uint64_t sequence = __atomic_load_n(&slot->sequence, __ATOMIC_ACQUIRE);
 
+		if (foreign_map_is_cut(&reader->map))
+			return -EIO;
 		if (head - reader->tail > reader->slot_count) {
 			resynchronise(reader);
 			return -EAGAIN;

@@ -44,12 +44,10 @@ static pid_t own_pid(pid_t pid)
 /* What can be learnt only while the process lives. */
 static int open_directory(struct ring_process *process, const char *directory)
 {
-	struct stat status;
-	char path[64];
+	struct target_owner owner;
 
-	snprintf(path, sizeof(path), "/proc/%d", (int)process->pid);
-	if (stat(path, &status) == 0)
-		process->owner = status.st_uid;
+	if (target_owner_read(process->pid, &owner) == 0)
+		process->owner = owner.user;
 	if (process->directory_fd >= 0)
 		return 0;
 	process->inner_pid = own_pid(process->pid);

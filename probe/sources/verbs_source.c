@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "probe/attach/target_root.h"
 #include "probe/ring/verbs_table.h"
 #include "probe/sources/text_file.h"
 
@@ -35,6 +36,7 @@ struct told {
 
 struct process {
 	pid_t pid;
+	uid_t owner; /* whose its table must be */
 	uint32_t rank;
 	bool ended; /* its table is read a last time */
 	char path[PATH_LENGTH];
@@ -94,6 +96,9 @@ void verbs_source_destroy(struct verbs_source *source)
 
 int verbs_source_follow(struct verbs_source *source, pid_t pid, uint32_t rank)
 {
+	struct target_owner owner;
+	int error;
+
 	for (size_t i = 0; i < source->process_count; i++) {
 		if (source->processes[i].pid == pid) {
 			source->processes[i].rank = rank;
@@ -102,7 +107,11 @@ int verbs_source_follow(struct verbs_source *source, pid_t pid, uint32_t rank)
 	}
 	if (source->process_count == PROCESSES_MAX)
 		return -ENOSPC;
-	source->processes[source->process_count++] = (struct process){.pid = pid, .rank = rank};
+	error = target_owner_read(pid, &owner);
+	if (error < 0)
+		return error;
+	source->processes[source->process_count++] =
+		(struct process){.pid = pid, .owner = owner.user, .rank = rank};
 	return 0;
 }
 
@@ -143,23 +152,42 @@ static pid_t pid_of_name(const char *name)
 	return (pid_t)pid;
 }
 
+/* A name says nothing: anybody may make files in the folder. Returns a descriptor or a negative errno. */
+static int open_owned(const char *path, uid_t owner)
+{
+	int found = open(path, O_PATH | O_CLOEXEC | O_NOFOLLOW);
+	struct stat status;
+
+	if (found < 0)
+		return -errno;
+	if (fstat(found, &status) || status.st_uid != owner) {
+		close(found);
+		return -EPERM;
+	}
+	return target_file_open(found, O_RDONLY);
+}
+
 static void open_table(struct verbs_source *source, struct process *process, const char *name)
 {
 	char path[PATH_LENGTH];
+	int fd;
 
 	if (snprintf(path, sizeof(path), "%s/%s", source->directory, name) >= (int)sizeof(path) ||
 		strcmp(path, process->path) == 0)
 		return; /* the same one as before */
+	fd = open_owned(path, process->owner);
+	if (fd == -EPERM) /* another user's: no word on this process */
+		return;
 	close_table(process);
 	snprintf(process->path, sizeof(process->path), "%s", path);
 	process->next = 0;
-	process->fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-	if (process->fd >= 0)
+	process->fd = fd;
+	if (fd >= 0)
 		process->told = calloc(VERBS_QUEUE_PAIRS_MAX, sizeof(*process->told));
 	if (!process->told) {
 		source->bad_files++;
-		if (process->fd >= 0)
-			close(process->fd);
+		if (fd >= 0)
+			close(fd);
 	}
 }
 

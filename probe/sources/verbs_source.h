@@ -23,8 +23,8 @@ int verbs_source_create(const char *directory, struct verbs_source **source)
 void verbs_source_destroy(struct verbs_source *source); /* NULL is fine */
 
 /*
- * Follows this process: its table is looked for from now on. Again: its rank changes. Returns 0
- * or -ENOSPC.
+ * Follows this process: its table is looked for from now on. Again: its rank changes. Returns 0,
+ * -ENOSPC, or -ESRCH.
  */
 int verbs_source_follow(struct verbs_source *source, pid_t pid, uint32_t rank)
 	__attribute__((warn_unused_result));

@@ -163,7 +163,7 @@ static int read_ranks(
 		size_t later_fields = wire_read_record(reader, WIRE_RANK_FIELDS);
 
 		*rank = (struct message_rank){0};
-		rank->rank = (uint32_t)wire_read_unsigned(reader, STEP_RANK_COUNT_MAX - 1);
+		rank->rank = wire_read_rank(reader);
 		rank->world_size = (uint32_t)wire_read_unsigned(reader, UINT32_MAX);
 		rank->local_rank = (uint32_t)wire_read_unsigned(reader, UINT32_MAX);
 		rank->pid = (uint32_t)wire_read_unsigned(reader, UINT32_MAX);
@@ -193,7 +193,7 @@ static int read_communicators(
 		size_t later_fields = wire_read_record(reader, WIRE_COMMUNICATOR_FIELDS);
 
 		*entry = (struct message_communicator){0};
-		entry->rank = (uint32_t)wire_read_unsigned(reader, STEP_RANK_COUNT_MAX - 1);
+		entry->rank = wire_read_rank(reader);
 		entry->communicator.id = wire_read_unsigned(reader, UINT64_MAX);
 		entry->communicator.size = (uint32_t)wire_read_unsigned(reader, UINT32_MAX);
 		entry->communicator.own_index = (uint32_t)wire_read_unsigned(reader, UINT32_MAX);
@@ -214,7 +214,7 @@ static int read_intervals(struct wire_reader *reader, struct wire_arena *arena, 
 		size_t later_fields = wire_read_record(reader, WIRE_INTERVAL_FIELDS);
 
 		*interval = (struct off_cpu_interval){0};
-		interval->rank = (uint32_t)wire_read_unsigned(reader, STEP_RANK_COUNT_MAX - 1);
+		interval->rank = wire_read_rank(reader);
 		interval->thread_id = (uint32_t)wire_read_unsigned(reader, UINT32_MAX);
 		cursor = wire_read_quanta_after(reader, cursor);
 		interval->start.value = cursor * WIRE_TIME_QUANTUM_NS;
@@ -240,7 +240,7 @@ static int read_samples(struct wire_reader *reader, struct wire_arena *arena, in
 		size_t later_fields = wire_read_record(reader, WIRE_SAMPLE_FIELDS);
 
 		*sample = (struct metric_sample){0};
-		sample->rank = (uint32_t)wire_read_unsigned(reader, STEP_RANK_COUNT_MAX - 1);
+		sample->rank = wire_read_rank(reader);
 		sample->metric = (uint16_t)wire_read_unsigned(reader, UINT16_MAX);
 		cursor = wire_read_quanta_after(reader, cursor);
 		sample->time.value = cursor * WIRE_TIME_QUANTUM_NS;
@@ -277,7 +277,7 @@ static int read_open_calls(struct wire_reader *reader, struct wire_arena *arena,
 		size_t later_fields = wire_read_record(reader, WIRE_OPEN_CALL_FIELDS);
 
 		*call = (struct message_open_call){0};
-		call->rank = (uint32_t)wire_read_unsigned(reader, STEP_RANK_COUNT_MAX - 1);
+		call->rank = wire_read_rank(reader);
 		call->communicator_id = wire_read_unsigned(reader, UINT64_MAX);
 		call->sequence = wire_read_unsigned(reader, UINT64_MAX);
 		cursor = wire_read_quanta_after(reader, cursor);
@@ -342,6 +342,7 @@ static int read_batch(struct wire_reader *reader, struct wire_arena *arena, bool
 		(*later_fields)--;
 		error = wire_read_kernel_profiles(reader, arena, base, batch);
 	}
+	batch->rank_end = reader->rank_end;
 	return error;
 }
 

@@ -430,7 +430,7 @@ static int read_step(struct wire_reader *reader, struct wire_arena *arena, struc
 	int error;
 
 	*entry = (struct step_entry){0};
-	entry->rank = (uint32_t)wire_read_unsigned(reader, STEP_RANK_COUNT_MAX - 1);
+	entry->rank = wire_read_rank(reader);
 	entry->flags = (uint32_t)wire_read_unsigned(reader, UINT32_MAX);
 	entry->index = wire_read_unsigned(reader, UINT64_MAX);
 	number = (size_t)wire_read_unsigned(reader, WIRE_STEPS_PER_BATCH_MAX);

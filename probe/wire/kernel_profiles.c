@@ -105,7 +105,7 @@ int wire_read_kernel_profiles(struct wire_reader *reader, struct wire_arena *are
 		size_t later_fields = wire_read_record(reader, WIRE_KERNEL_PROFILE_FIELDS);
 
 		*profile = (struct kernel_profile){0};
-		profile->rank = (uint32_t)wire_read_unsigned(reader, STEP_RANK_COUNT_MAX - 1);
+		profile->rank = wire_read_rank(reader);
 		cursor = wire_read_quanta_after(reader, cursor);
 		profile->start.value = cursor * WIRE_TIME_QUANTUM_NS;
 		profile->stop.value =

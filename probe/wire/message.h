@@ -199,6 +199,7 @@ struct message_batch {
 	struct message_open_call *open_calls;
 	size_t kernel_profile_count;
 	struct kernel_profile *kernel_profiles;
+	uint32_t rank_end; /* of a decoded one: the highest rank that it speaks of + 1; 0 = none */
 };
 
 enum directive_kind {

@@ -153,7 +153,7 @@ int wire_read_queue_pairs(struct wire_reader *reader, struct wire_arena *arena, 
 		size_t later_fields = wire_read_record(reader, WIRE_QUEUE_PAIR_FIELDS_FIRST);
 
 		*pair = (struct message_queue_pair){0};
-		pair->rank = (uint32_t)wire_read_unsigned(reader, STEP_RANK_COUNT_MAX - 1);
+		pair->rank = wire_read_rank(reader);
 		pair->number = (uint32_t)wire_read_unsigned(reader, UINT32_MAX);
 		pair->peer_number = (uint32_t)wire_read_unsigned(reader, UINT32_MAX);
 		cursor = wire_read_quanta_after(reader, cursor);

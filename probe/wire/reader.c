@@ -254,6 +254,7 @@ static uint64_t read_head(struct wire_reader *reader, uint64_t *item_count)
 void wire_skip(struct wire_reader *reader, size_t count)
 {
 	uint64_t waiting[WIRE_DEPTH_MAX + 1]; /* items still to skip, by depth */
+	const uint8_t *from = reader->next;
 	size_t depth = 0;
 
 	waiting[0] = count;
@@ -263,7 +264,7 @@ void wire_skip(struct wire_reader *reader, size_t count)
 		while (depth > 0 && waiting[depth] == 0)
 			depth--;
 		if (waiting[depth] == 0)
-			return;
+			break;
 		waiting[depth]--;
 		byte_count = read_head(reader, &item_count);
 		if (byte_count > left(reader) || item_count > left(reader)) {
@@ -279,4 +280,8 @@ void wire_skip(struct wire_reader *reader, size_t count)
 		}
 		waiting[++depth] = item_count;
 	}
+	reader->skipped_bytes += (size_t)(reader->next - from);
+	if (reader->skipped_bytes > WIRE_SKIPPED_BYTES_MAX)
+		wire_reader_fail(
+			reader, "there are more than 64 KiB that this version does not know");
 }

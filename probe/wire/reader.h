@@ -12,11 +12,18 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "analysis/base/step.h"
+
+/* What a later version may add to a message. Nobody reads it here, and yet it is recorded as it came. */
+enum { WIRE_SKIPPED_BYTES_MAX = 64 * 1024 };
+
 struct wire_reader {
 	const uint8_t *next;
 	const uint8_t *end;
 	const char *problem; /* a constant; NULL = none so far */
 	const uint8_t *problem_at;
+	size_t skipped_bytes; /* by wire_skip() */
+	uint32_t rank_end;    /* the highest rank that was read + 1 */
 };
 
 void wire_reader_init(struct wire_reader *reader, const void *bytes, size_t length);
@@ -60,6 +67,16 @@ static inline uint64_t wire_read_unsigned(struct wire_reader *reader, uint64_t m
 	return number;
 }
 
+/* A rank, below STEP_RANK_COUNT_MAX. */
+static inline uint32_t wire_read_rank(struct wire_reader *reader)
+{
+	uint32_t rank = (uint32_t)wire_read_unsigned(reader, STEP_RANK_COUNT_MAX - 1);
+
+	if (rank >= reader->rank_end)
+		reader->rank_end = rank + 1;
+	return rank;
+}
+
 int64_t wire_read_signed_slow(struct wire_reader *reader, int64_t min, int64_t max);
 
 /* A number from min to max; min <= 0 <= max; 0 after a problem. */
@@ -97,7 +114,7 @@ size_t wire_read_record(struct wire_reader *reader, size_t known);
 /* A string of valid text into out, with a NUL; at most capacity - 1 bytes. "" after a problem. */
 void wire_read_string(struct wire_reader *reader, char *out, size_t capacity);
 
-/* Skips count items of any kind. */
+/* Skips count items of any kind; of one message, at most WIRE_SKIPPED_BYTES_MAX. */
 void wire_skip(struct wire_reader *reader, size_t count);
 
 #endif

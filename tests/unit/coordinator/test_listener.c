@@ -24,6 +24,7 @@
 #include <nng/protocol/reqrep0/req.h>
 
 #include "coordinator/listener.h"
+#include "coordinator/peers.h"
 #include "probe/wire/decode.h"
 
 extern char **environ;
@@ -319,20 +320,28 @@ static void test_largest_message(void **state)
 	listener_destroy(listener);
 }
 
-/* A stranger's connection, in plain TCP: what it sends, and that the listener then hangs up. */
-static void check_hangs_up(const char *url, const void *bytes, size_t length)
+/* A stranger's connection, in plain TCP. */
+static int connect_to(const char *url, const void *bytes, size_t length)
 {
 	struct sockaddr_in address = {.sin_family = AF_INET,
 		.sin_port = htons((uint16_t)atoi(strrchr(url, ':') + 1)),
 		.sin_addr = {htonl(INADDR_LOOPBACK)}};
 	struct timeval timeout = {.tv_sec = 10};
-	int fd = socket(AF_INET, SOCK_STREAM, 0);
-	char answer[64];
-	ssize_t got;
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
 	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout));
 	assert_int_equal(connect(fd, (struct sockaddr *)&address, sizeof(address)), 0);
 	assert_int_equal(send(fd, bytes, length, MSG_NOSIGNAL), length);
+	return fd;
+}
+
+/* What it sends, and that the listener then hangs up. */
+static void check_hangs_up(const char *url, const void *bytes, size_t length)
+{
+	int fd = connect_to(url, bytes, length);
+	char answer[64];
+	ssize_t got;
+
 	do
 		got = recv(fd, answer, sizeof(answer), 0);
 	while (got > 0);
@@ -360,6 +369,46 @@ static void test_strangers(void **state)
 	client_check_answers(&client);
 	assert_int_equal(service.requests, 1);
 	client_end(&client);
+	listener_destroy(listener);
+}
+
+/* Half messages of 8 MiB: few are kept, none for long, and those who work are answered. */
+static void test_half_messages(void **state)
+{
+	enum { STRANGERS = 100, HALF_BYTES = 1 << 20, IDLE_MS = 1500 };
+	static uint8_t half[HALF_BYTES] = {
+		0, 'S', 'P', 0, 0, 0x30, 0, 0, 0, 0, 0, 0, 0, 0x80, 0, 0, 0x80};
+	const char *urls[] = {"tcp://127.0.0.1:0"};
+	struct service service = {0};
+	struct listener_options options = {.urls = urls,
+		.url_count = 1,
+		.on_request = serve,
+		.context = &service,
+		.idle_ms = IDLE_MS};
+	struct listener *listener = NULL;
+	struct listener_state found;
+	int fds[STRANGERS];
+
+	(void)state;
+	assert_int_equal(listener_create(&options, &listener, NULL), 0);
+	for (int i = 0; i < STRANGERS; i++)
+		fds[i] = connect_to(listener_url(listener, 0), half, i < 4 ? sizeof(half) : 100);
+	check_one(listener_url(listener, 0), 1, RESEND_NEVER_MS);
+	listener_get_state(listener, &found);
+	assert_in_range(found.peers, 1, PEERS_UNHEARD_MAX + 1);
+	for (int i = 0; i < STRANGERS; i++) {
+		uint8_t answer[64];
+		ssize_t got;
+
+		do
+			got = recv(fds[i], answer, sizeof(answer), 0);
+		while (got > 0);
+		assert_true(got == 0 || errno == ECONNRESET);
+		close(fds[i]);
+	}
+	check_one(listener_url(listener, 0), 1, RESEND_NEVER_MS);
+	listener_get_state(listener, &found);
+	assert_true(found.idle_closed > 0 && found.over_connections > 0);
 	listener_destroy(listener);
 }
 
@@ -558,6 +607,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_bad_urls),
 		cmocka_unit_test(test_open_beside_proven),
 		cmocka_unit_test(test_no_key),
+		cmocka_unit_test(test_half_messages),
 		/* Last: if nng hangs when it closes, then for the whole process. */
 		cmocka_unit_test(test_restart),
 	};

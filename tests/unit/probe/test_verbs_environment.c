@@ -136,11 +136,30 @@ static void options_say_so(void **state)
 	free(options);
 }
 
+static void nothing_in_a_container(void **state)
+{
+	char *const commands[][6] = {{"apptainer", "exec", "image.sif", "./app", NULL},
+		{"mpirun", "-n", "4", "/usr/bin/enroot", "start", NULL},
+		{"srun", "--container-image=x", "./app", NULL}};
+	struct probe_options options = {.sources = PROBE_SOURCE_ALL};
+	char why[WIRE_DETAIL_LENGTH_MAX + 1];
+
+	(void)state;
+	unsetenv("LD_PRELOAD");
+	for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
+		options.command = (char **)(uintptr_t)commands[i];
+		assert_false(set(&options, why));
+		assert_non_null(strstr(why, "container"));
+		assert_null(getenv("LD_PRELOAD"));
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(after_what_the_user_preloads),
 		cmocka_unit_test(nothing_where_it_is_of_no_use),
+		cmocka_unit_test(nothing_in_a_container),
 		cmocka_unit_test(switched_off),
 		cmocka_unit_test(options_say_so),
 	};

@@ -56,6 +56,15 @@ static int set_up(void **state)
 	return 0;
 }
 
+/* cmocka has a handler of its own for SIGBUS in each test, and in each function before one. */
+static void open_again(struct fixture *fixture)
+{
+	ring_reader_close(fixture->reader);
+	fixture->reader = NULL;
+	assert_int_equal(
+		ring_reader_open(open(fixture->path, O_RDWR | O_CLOEXEC), &fixture->reader), 0);
+}
+
 static int tear_down(void **state)
 {
 	struct fixture *fixture = *state;
@@ -255,8 +264,86 @@ static void a_cut_file_is_noticed(void **state)
 	struct fixture *fixture = *state;
 	struct ring_record record;
 
+	open_again(fixture);
 	assert_int_equal(truncate(fixture->path, RING_HEADER_BYTES), 0);
 	assert_int_equal(ring_reader_next(fixture->reader, 1, false, &record), -EIO);
+}
+
+/* Wherever it is looked at next: no file at all, a header alone, the slot that is read. */
+static void a_ring_that_is_cut_ends_no_reader(void **state)
+{
+	struct fixture *fixture = *state;
+	const off_t lengths[] = {0, 1, RING_HEADER_BYTES, RING_HEADER_BYTES + RING_RECORD_BYTES};
+	struct ring_reader_counts counts;
+	struct ring_record record;
+
+	for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
+		ring_writer_destroy(&fixture->writer);
+		unlink(fixture->path);
+		assert_int_equal(
+			ring_writer_create(fixture->directory, SLOTS, &fixture->writer), 0);
+		open_again(fixture);
+		for (uint64_t j = 0; j < SLOTS; j++)
+			assert_true(write_number(&fixture->writer, 1, j));
+		assert_int_equal(ring_reader_next(fixture->reader, 1, false, &record), 0);
+		assert_int_equal(truncate(fixture->path, lengths[i]), 0);
+		for (unsigned j = 0;
+			j < SLOTS && ring_reader_next(fixture->reader, 1, false, &record) == 0; j++)
+			;
+		assert_int_equal(ring_reader_next(fixture->reader, 1, false, &record), -EIO);
+		ring_reader_counts(fixture->reader, &counts);
+		ring_reader_request(fixture->reader, RING_DEEP_KERNELS, 1);
+		ring_reader_pause(fixture->reader, true);
+	}
+}
+
+/* The writer's user cuts and mends its file all the time, while root reads. */
+static void cut_and_mend(const struct fixture *fixture)
+{
+	const off_t whole = RING_HEADER_BYTES + SLOTS * (off_t)RING_RECORD_BYTES;
+	uint8_t bytes[RING_HEADER_BYTES + SLOTS * RING_RECORD_BYTES];
+	int fd = open(fixture->path, O_RDWR | O_CLOEXEC);
+
+	if (fd < 0 || pread(fd, bytes, sizeof(bytes), 0) != (ssize_t)sizeof(bytes) ||
+		setgid(65534) || setuid(65534))
+		_exit(2);
+	prctl(PR_SET_PDEATHSIG, SIGKILL); /* now: a change of the user takes it back */
+	for (;;) {
+		if (ftruncate(fd, 0) || ftruncate(fd, whole) ||
+			pwrite(fd, bytes, sizeof(bytes), 0) < 0)
+			_exit(3);
+	}
+}
+
+static void a_stranger_that_cuts_its_ring_harms_nobody(void **state)
+{
+	struct fixture *fixture = *state;
+	struct ring_record record;
+	unsigned cut = 0;
+	pid_t child;
+
+	for (uint64_t j = 0; j < SLOTS; j++)
+		assert_true(write_number(&fixture->writer, 1, j));
+	ring_reader_close(fixture->reader);
+	fixture->reader = NULL;
+	child = fork();
+	if (child == 0)
+		cut_and_mend(fixture);
+	for (unsigned i = 0; i < 20000; i++) {
+		struct ring_reader *reader;
+		int result;
+
+		if (ring_reader_open(open(fixture->path, O_RDWR | O_CLOEXEC), &reader))
+			continue;
+		do
+			result = ring_reader_next(reader, 1, true, &record);
+		while (result == 0);
+		cut += result == -EIO;
+		ring_reader_close(reader);
+	}
+	kill(child, SIGKILL);
+	waitpid(child, NULL, 0);
+	assert_true(cut > 0);
 }
 
 static void files_are_private_and_new(void **state)
@@ -348,6 +435,10 @@ int main(void)
 		cmocka_unit_test_setup_teardown(one_reader_only, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(a_header_that_lies_is_refused, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(a_cut_file_is_noticed, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(
+			a_ring_that_is_cut_ends_no_reader, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(
+			a_stranger_that_cuts_its_ring_harms_nobody, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(files_are_private_and_new, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(
 			a_link_does_not_lead_out_of_the_root, set_up, tear_down),

@@ -256,6 +256,37 @@ static void test_damaged_files(void **state)
 	free(table);
 }
 
+/* A stranger's file under the name of root's process says nothing, and stays. */
+static void test_another_users_file(void **state)
+{
+	struct message_queue_pair pairs[CAPACITY];
+	struct verbs_source *source;
+	struct verbs_table *table = calloc(1, sizeof(*table));
+	char path[128];
+	FILE *file;
+
+	(void)state;
+	if (geteuid() != 0)
+		skip();
+	*table = (struct verbs_table){.magic = VERBS_TABLE_MAGIC,
+		.version = VERBS_TABLE_VERSION,
+		.length_bytes = sizeof(*table),
+		.pid = (uint32_t)getpid()};
+	table->queue_pairs[0].state = VERBS_QUEUE_PAIR_LIVE;
+	snprintf(path, sizeof(path), "%s/" VERBS_TABLE_PREFIX "0.%d.1", ring_folder, (int)getpid());
+	file = fopen(path, "w");
+	assert_int_equal(fwrite(table, sizeof(*table), 1, file), 1);
+	fclose(file);
+	assert_int_equal(chown(path, 65534, 65534), 0);
+	assert_int_equal(verbs_source_create(ring_folder, &source), 0);
+	assert_int_equal(verbs_source_follow(source, getpid(), RANK), 0);
+	assert_int_equal(verbs_source_read(source, (struct host_ns){1}, pairs, CAPACITY), 0);
+	assert_int_equal(verbs_source_state(source)->state, SOURCE_MISSING);
+	assert_int_equal(unlink(path), 0);
+	verbs_source_destroy(source);
+	free(table);
+}
+
 static int start(void **state)
 {
 	(void)state;
@@ -277,6 +308,7 @@ int main(void)
 		cmocka_unit_test(test_both_libraries),
 		cmocka_unit_test(test_switched_off),
 		cmocka_unit_test(test_damaged_files),
+		cmocka_unit_test(test_another_users_file),
 	};
 
 	return cmocka_run_group_tests(tests, start, stop);

@@ -221,6 +221,30 @@ static void test_later_fields_are_skipped(void **state)
 	msgpack_sbuffer_destroy(&bytes);
 }
 
+/* What nobody reads is recorded all the same: there is an end to it, in one field or in many. */
+static void test_too_much_is_later(void **state)
+{
+	const size_t lengths[] = {60 << 10, 66 << 10, 4 << 20};
+	char why[WIRE_DETAIL_LENGTH_MAX + 1];
+	static char junk[4 << 20];
+	msgpack_sbuffer bytes;
+	msgpack_packer packer;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
+		start_batch(&bytes, &packer, 25, WIRE_VERSION);
+		put_header(&packer);
+		for (int j = 0; j < 12; j++) /* sources to kernel profiles: none */
+			msgpack_pack_array(&packer, 0);
+		msgpack_pack_bin_with_body(&packer, junk, lengths[i] / 2);
+		msgpack_pack_bin_with_body(&packer, junk, lengths[i] / 2);
+		assert_int_equal(decode(bytes.data, bytes.size, why), i == 0 ? 0 : -EBADMSG);
+		if (i > 0)
+			assert_non_null(strstr(why, "64 KiB"));
+		msgpack_sbuffer_destroy(&bytes);
+	}
+}
+
 static void test_bytes_behind_the_end(void **state)
 {
 	struct message_batch batch = {0};
@@ -380,6 +404,7 @@ int main(void)
 		cmocka_unit_test(test_newer_version),
 		cmocka_unit_test(test_reply_is_no_batch),
 		cmocka_unit_test(test_later_fields_are_skipped),
+		cmocka_unit_test(test_too_much_is_later),
 		cmocka_unit_test(test_bytes_behind_the_end),
 		cmocka_unit_test(test_claimed_lengths),
 		cmocka_unit_test(test_nesting),

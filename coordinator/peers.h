@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Who is connected, and how much of the coordinator each address may have, with the key and without: so many
+ * connections, fewer that have not brought a whole message yet, so many bytes; and none that brings nothing. IPv6
+ * addresses of one /64 are one. No clock and no lock: times come in, and the caller has one thread or a lock.
+ */
+#ifndef SLOWRANK_COORDINATOR_PEERS_H
+#define SLOWRANK_COORDINATOR_PEERS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "analysis/base/step.h"
+
+enum {
+	PEERS_PER_ADDRESS_MAX = 256, /* a host has some 128 ranks, at most a probe for each */
+	/* Each may be in the middle of a message of 8 MiB. Honest ones say hello at once, or come again. */
+	PEERS_UNHEARD_MAX = 24,
+	PEERS_IDLE_MS = 30000, /* a probe that is there sends each second */
+	/*
+	 * What a probe's memory and spool hold, at once; then what 128 ranks with 45 steps of 63 collectives a
+	 * second send (docs/results.md, What ingest costs: 343 bytes a rank-step).
+	 */
+	PEERS_BURST_BYTES = 96 << 20,
+	PEERS_BYTES_PER_SECOND = 2 << 20,
+};
+
+/* IPv6, or IPv4 as ::ffff:a.b.c.d; all 0: a socket of this host's own, which has no limits. */
+struct peer_address {
+	uint8_t bytes[16];
+};
+
+struct peers;
+
+int peers_create(struct peers **peers) __attribute__((warn_unused_result)); /* 0 or -ENOMEM */
+void peers_destroy(struct peers *peers);				    /* NULL is fine */
+
+/*
+ * A new connection. Returns which one is to be closed for it, since its address has too many: itself, or the
+ * one that has brought nothing for the longest time; 0: none.
+ */
+uint32_t peers_add(
+	struct peers *peers, uint32_t id, const struct peer_address *address, struct job_ns now);
+void peers_remove(struct peers *peers, uint32_t id); /* one that is not there: nothing */
+
+/* A whole message came. False: its address has sent too much, and it is to be dropped. */
+bool peers_heard(struct peers *peers, uint32_t id, size_t length, struct job_ns now);
+
+/*
+ * Connections that have brought no whole message since that time, at most capacity; the caller closes
+ * them. Returns how many.
+ */
+size_t peers_idle(const struct peers *peers, struct job_ns since, uint32_t *ids, size_t capacity);
+
+size_t peers_count(const struct peers *peers);
+
+#endif

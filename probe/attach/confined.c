@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "probe/attach/confined.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/audit.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#if defined(__x86_64__)
+#define CONFINED_ARCHITECTURE AUDIT_ARCH_X86_64
+#elif defined(__aarch64__)
+#define CONFINED_ARCHITECTURE AUDIT_ARCH_AARCH64
+#endif
+
+#if defined(CONFINED_ARCHITECTURE) && CONFINED_IS_WHOLE
+#define ALLOW(number)                                                                              \
+	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (number), 0, 1),                                       \
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)
+#define LOAD(field)                                                                                \
+	BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (uint32_t)offsetof(struct seccomp_data, field))
+
+/* Memory, and files to be read; beyond these, the end. */
+static void allow_little(void)
+{
+	static struct sock_filter filter[] = {
+		LOAD(arch),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, CONFINED_ARCHITECTURE, 1, 0),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+		LOAD(nr),
+		ALLOW(SYS_read),
+		ALLOW(SYS_pread64),
+		ALLOW(SYS_write),
+		ALLOW(SYS_close),
+		ALLOW(SYS_lseek),
+		ALLOW(SYS_fstat),
+		ALLOW(SYS_newfstatat),
+		ALLOW(SYS_mmap),
+		ALLOW(SYS_munmap),
+		ALLOW(SYS_mremap),
+		ALLOW(SYS_mprotect),
+		ALLOW(SYS_madvise),
+		ALLOW(SYS_brk),
+		ALLOW(SYS_futex),
+		ALLOW(SYS_getrandom),
+		ALLOW(SYS_sysinfo), /* qsort() */
+		ALLOW(SYS_rt_sigreturn),
+		ALLOW(SYS_exit_group),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_fcntl, 0, 4), /* libelf asks */
+		LOAD(args[1]),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, F_GETFD, 1, 0),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_openat, 1, 0),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+		LOAD(args[2]),
+		BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, O_ACCMODE | O_CREAT | O_TRUNC, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	const struct sock_fprog program = {
+		.len = (unsigned short)(sizeof(filter) / sizeof(filter[0])), .filter = filter};
+
+	/* Without it (a kernel that has none) the limits still hold. */
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0)
+		(void)prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
+}
+#else
+static void allow_little(void)
+{
+}
+#endif
+
+/* What this process has of memory is not the work's. */
+static void limit_memory(void)
+{
+	FILE *file = fopen("/proc/self/statm", "re");
+	unsigned long pages = 0;
+
+	if (file) {
+		if (fscanf(file, "%*s %*s %*s %*s %*s %lu", &pages) != 1)
+			pages = 0;
+		fclose(file);
+	}
+	rlim_t bytes = (rlim_t)pages * (rlim_t)sysconf(_SC_PAGESIZE) + ((rlim_t)CONFINED_MIB << 20);
+
+	(void)setrlimit(RLIMIT_DATA, &(struct rlimit){bytes, bytes});
+}
+
+_Noreturn static void be_confined(int (*work)(void *state), void *state, size_t bytes, int fd)
+{
+	const struct rlimit none = {0, 0}, seconds = {CONFINED_MS / 1000, CONFINED_MS / 1000};
+	const char *at = state;
+	ssize_t put = 1;
+	int result;
+
+	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+	(void)setrlimit(RLIMIT_CORE, &none);
+	(void)setrlimit(RLIMIT_CPU, &seconds);
+	limit_memory();
+	allow_little();
+	result = work(state);
+	if (write(fd, &result, sizeof(result)) != (ssize_t)sizeof(result))
+		_exit(1);
+	for (size_t done = 0; done < bytes && put > 0; done += (size_t)put)
+		put = write(fd, at + done, bytes - done);
+	_exit(0);
+}
+
+static int64_t now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+/* All of it, or less at the end or when time is up. */
+static size_t read_until(int fd, char *bytes, size_t length, int64_t end_ms)
+{
+	size_t done = 0;
+
+	while (done < length) {
+		struct pollfd waited = {.fd = fd, .events = POLLIN};
+		int64_t left_ms = end_ms - now_ms();
+		int ready = left_ms > 0 ? poll(&waited, 1, (int)left_ms) : 0;
+		ssize_t got;
+
+		if (ready < 0 && errno == EINTR)
+			continue;
+		got = ready > 0 ? read(fd, bytes + done, length - done) : 0;
+		if (got <= 0)
+			break;
+		done += (size_t)got;
+	}
+	return done;
+}
+
+int confined_call(int (*work)(void *state), void *state, size_t bytes)
+{
+	size_t length = sizeof(int) + bytes;
+	char *answer = malloc(length);
+	int ends[2], result = -ENOMEM;
+	pid_t child;
+
+	if (!answer)
+		return -ENOMEM;
+	if (pipe2(ends, O_CLOEXEC) < 0)
+		goto free_answer;
+	child = fork();
+	if (child == 0)
+		be_confined(work, state, bytes, ends[1]);
+	close(ends[1]);
+	if (child > 0) {
+		result = -ENOEXEC;
+		if (read_until(ends[0], answer, length, now_ms() + CONFINED_MS) == length) {
+			memcpy(&result, answer, sizeof(result));
+			memcpy(state, answer + sizeof(result), bytes);
+		}
+		kill(child, SIGKILL);
+		while (waitpid(child, NULL, 0) < 0 && errno == EINTR)
+			;
+	}
+	close(ends[0]);
+free_answer:
+	free(answer);
+	return result;
+}

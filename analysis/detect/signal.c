@@ -316,6 +316,11 @@ void signal_push(struct signal *signal, const struct block *block, const struct 
 	}
 }
 
+void signal_note_quiet(struct signal *signal)
+{
+	push_past(signal, (float)signal->level);
+}
+
 void signal_forget_some(struct signal *signal)
 {
 	for (int kind = 0; kind < RUN_NR; kind++) {

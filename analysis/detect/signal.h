@@ -97,6 +97,8 @@ void signal_noises(double *values, size_t count, struct change_noise noises[RUN_
 /* Takes the block whose level is set. */
 void signal_push(struct signal *signal, const struct block *block, const struct block_loss *loss,
 	const struct change_noise noises[RUN_NR]);
+/* The block is surely quiet, whatever else it says: it is part of the noise. */
+void signal_note_quiet(struct signal *signal);
 /* The block says nothing: some of what was seen is forgotten. */
 void signal_forget_some(struct signal *signal);
 

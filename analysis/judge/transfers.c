@@ -438,6 +438,8 @@ bool judge_comm_block(struct judge *judge, double rank_level)
 	if (incident || explained) {
 		if (!incident)
 			signal_forget_some(signal);
+		if (quiet)
+			signal_note_quiet(signal);
 		tell_held(judge, incident ? GATE_FREE : GATE_OWN, incident);
 		return false;
 	}

@@ -330,14 +330,15 @@ static int catch_signals(struct coordinator *coordinator)
  */
 static void allow_many_probes(void)
 {
-	static const int resources[] = {RLIMIT_NOFILE, RLIMIT_DATA};
 	struct rlimit limit;
 
-	for (size_t i = 0; i < sizeof(resources) / sizeof(resources[0]); i++) {
-		if (getrlimit(resources[i], &limit) == 0) {
-			limit.rlim_cur = limit.rlim_max;
-			setrlimit(resources[i], &limit);
-		}
+	if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+		limit.rlim_cur = limit.rlim_max;
+		setrlimit(RLIMIT_NOFILE, &limit);
+	}
+	if (getrlimit(RLIMIT_DATA, &limit) == 0) {
+		limit.rlim_cur = limit.rlim_max;
+		setrlimit(RLIMIT_DATA, &limit);
 	}
 }
 

@@ -155,12 +155,11 @@
  */
 
 /* Shares of a whole. */
-#define NEXT_TO_NOTHING                                                                            \
-	0.1 /* what is below is as good as none; machines of one kind differ by so much */
-#define PART_SHARE 0.3	/* enough to account for something, beside other reasons */
-#define HALF_SHARE 0.5	/* the larger part; or so near to the largest that it is of its kind */
-#define MOST_SHARE 0.75 /* most of it */
-#define NEARLY_ALL 0.9	/* all but for noise */
+#define NEXT_TO_NOTHING 0.1 /* less is as good as none; machines of one kind differ by it */
+#define PART_SHARE 0.3	    /* enough to account for something, beside other reasons */
+#define HALF_SHARE 0.5	    /* the larger part; or so near to the largest that it is of its kind */
+#define MOST_SHARE 0.75	    /* most of it */
+#define NEARLY_ALL 0.9	    /* all but for noise */
 /* Times. */
 #define CLEARLY_MORE 1.25 /* healthy ones of a kind hardly differ by it */
 #define HALF_AS_MUCH 1.5  /* and half as much again */

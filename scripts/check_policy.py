@@ -66,6 +66,11 @@ def without_comments(text):
     return re.sub(r'/\*.*?\*/|"(?:\\.|[^"\\\n])*"', blank, text, flags=re.S)
 
 
+def joined(text):
+    """Lines that a backslash goes on in are one."""
+    return re.sub(r"\s*\\\n\s*", " ", text)
+
+
 def value_of(literal):
     return float(literal.rstrip("uUlLfF"))
 
@@ -78,6 +83,7 @@ def numbers_in(text):
 def count(text):
     """Section -> how many numbers; twice another one is none of its own."""
     counts, section = {}, None
+    text = joined(text)
     for line, code in zip(text.split("\n"), without_comments(text).split("\n")):
         found = SECTION.match(line)
         section = found.group(1) if found else section
@@ -136,8 +142,22 @@ def plain(text):
     return re.sub(r"([|*<])", r"\\\1", text)
 
 
+def resolved(text):
+    """Name -> number, of all that can be told without a compiler."""
+    values = {}
+    for name, value in re.findall(r"^#define (\w+) +((?:[^\n/]|/(?!\*))+)", text, re.M):
+        value = re.sub(r"U?INT64_C|\(float\)|(?<=\d)[FuUlL]+\b", "", value)
+        try:
+            values[name] = eval(value, {"__builtins__": {}}, values)  # arithmetic of numbers and names
+        except (NameError, SyntaxError, TypeError):
+            pass
+    return values
+
+
 def table(text):
     """The page's lines: a heading for each section, a line for each group, a row for each number."""
+    text = joined(text)
+    values = resolved(text)
     section, open_table, above, heads = None, False, "", False
     lines = []
     token = re.compile(r"/\*(.*?)\*/\n(\n?)|#define +(\w+) +((?:\\\n|[^\n/]|/(?!\*))+)(?:/\*(.*?)\*/)?\n|\n",
@@ -166,6 +186,8 @@ def table(text):
                 open_table = True
             what = " ".join(part for part in (above, plain(beside or "")) if part)
             number = re.sub(r"\b(\d[\d.]*)F\b", r"\1", plain(value))
+            if re.search(r"[A-Z]{3}", number) and isinstance(values.get(name), (int, float)):
+                number = f"{number} = {values[name]:.10g}"
             lines.append(f"| `{name}` | {number} | {what or 'likewise'} |")
             above = ""
         else:

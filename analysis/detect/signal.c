@@ -124,9 +124,14 @@ uint64_t signal_onset(const struct signal *signal, const struct step_times *time
 
 	if (first < earliest)
 		first = earliest;
+	double usual = step_usual_ns(times, 0, earliest);
+
 	for (uint64_t s = first; s < times->next; s++) {
-		values[count] = signal_step_ns(signal, times, s);
-		lengths[count++] = step_length_ns(times, s);
+		double length = step_length_ns(times, s), value = signal_step_ns(signal, times, s);
+
+		/* What made no step longer had not begun yet. */
+		values[count] = usual > 0 && length - usual < GAIN_SHARE_MIN * value ? 0 : value;
+		lengths[count++] = length;
 	}
 	memcpy(sorted, lengths, sizeof(sorted));
 	size_t onset =

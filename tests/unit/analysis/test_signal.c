@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Signals that are made up, without a job: what is usual, when a change is one, and since when. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "analysis/detect/periodic.h"
+#include "analysis/detect/signal.h"
+
+/* One subject, in steps of equal length, as many in a block as fit. */
+struct made {
+	struct signal signal;
+	struct step_times times;
+	struct block block;
+	struct excess_sums sums;
+	int64_t now_ns, step_ns;
+	double noise; /* of a step, as a share; its seed: */
+	uint32_t state;
+	bool told;
+	uint64_t told_at; /* the next step then */
+};
+
+static struct made *made_new(int64_t step_ns, double noise)
+{
+	struct made *made = calloc(1, sizeof(*made));
+
+	assert_non_null(made);
+	made->step_ns = step_ns;
+	made->noise = noise;
+	made->state = 1;
+	return made;
+}
+
+/* 0 to 1 */
+static double next_noise(struct made *made)
+{
+	made->state = made->state * 1664525 + 1013904223;
+	return (double)(made->state >> 8) / (1 << 24);
+}
+
+static void close_block(struct made *made)
+{
+	const struct block_loss loss = {.sums = &made->sums, .weight = 1};
+	struct change_noise noises[RUN_NR];
+	double past[PAST_BLOCKS];
+
+	signal_settle(&made->signal, MACHINES_DIFFER);
+	made->signal.level =
+		(double)made->sums.delay_ns / (double)made->sums.time_ns - made->signal.usual;
+	signal_noises(past, signal_past(&made->signal, past), noises);
+	signal_push(&made->signal, &made->block, &loss, noises);
+	for (int kind = 0; kind < RUN_NR && !made->told; kind++) {
+		made->told = made->signal.settled &&
+			     run_is_open(&made->signal, (enum run_kind)kind, NULL) &&
+			     run_is_large(&made->signal, &made->times, (enum run_kind)kind,
+				     noises[RUN_SLOW].scale, NULL);
+		made->told_at = made->times.next;
+	}
+	made->block = (struct block){0};
+	made->sums = (struct excess_sums){0};
+}
+
+/* A step that takes longer by a share of the usual one, and is late by another. */
+static void push_step(struct made *made, double longer, double late)
+{
+	double noise = made->noise * next_noise(made), step_ns = (double)made->step_ns;
+	int64_t length_ns = (int64_t)(step_ns * (1 + longer + noise));
+	int64_t lost_ns = (int64_t)(step_ns * (late + noise));
+	uint64_t step = made->times.next;
+
+	if (made->block.steps++ == 0) {
+		made->block.first_step = step;
+		made->block.start_ns = made->now_ns;
+	}
+	step_times_note(&made->times, step, made->now_ns, length_ns);
+	signal_take_step(&made->signal, step, (double)lost_ns, false);
+	made->now_ns += length_ns;
+	made->block.time_ns += length_ns;
+	excess_add(&made->sums,
+		&(struct excess_sums){.steps = 1, .time_ns = length_ns, .delay_ns = lost_ns});
+	if (made->block.time_ns + length_ns / 2 >= BLOCK_NS)
+		close_block(made);
+}
+
+static void push_steps(struct made *made, int count, double longer, double late)
+{
+	for (int i = 0; i < count; i++)
+		push_step(made, longer, late);
+}
+
+static uint64_t onset_of(const struct made *made)
+{
+	const struct run *run = &made->signal.runs[RUN_QUICK];
+
+	return signal_onset(
+		&made->signal, &made->times, &made->block, run->first_step, run_level(run));
+}
+
+/* In steps of any length a change is told, within four blocks or four steps, from the step that it began with. */
+static void a_change_is_told_and_dated(void **state)
+{
+	static const int64_t steps_ns[] = {
+		5000000, 40000000, 200000000, INT64_C(2000000000), INT64_C(30000000000)};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(steps_ns) / sizeof(steps_ns[0]); i++) {
+		struct made *made = made_new(steps_ns[i], 0.02);
+		int per_block = (int)(BLOCK_NS / steps_ns[i]) + 1;
+
+		push_steps(made, 16 * per_block, 0, 0);
+		assert_false(made->told);
+
+		uint64_t begin = made->times.next;
+
+		push_steps(made, 5 * per_block, 0.3, 0.3);
+		assert_true(made->told);
+		assert_in_range(made->told_at, begin + 1, begin + 4 * (uint64_t)per_block + 1);
+		assert_in_range(onset_of(made), begin > 1 ? begin - 1 : 0, begin + 1);
+		free(made);
+	}
+}
+
+/* However long the healthy past was, and however small equal noise is. */
+static void healthy_signals_are_silent(void **state)
+{
+	static const double noises[] = {0, 0.01, 0.05, 0.15};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(noises) / sizeof(noises[0]); i++) {
+		struct made *made = made_new(40000000, noises[i]);
+
+		push_steps(made, 20000, 0, 0);
+		assert_false(made->told);
+		free(made);
+	}
+}
+
+/* One stall, however long, is no change; nor does it lend its level to a small one. */
+static void a_stall_is_no_change(void **state)
+{
+	struct made *made = made_new(40000000, 0.02);
+
+	(void)state;
+	push_steps(made, 200, 0, 0);
+	push_step(made, 50, 50);
+	push_steps(made, 200, 0, 0);
+	assert_false(made->told);
+	free(made);
+}
+
+/* What a subject always lost is usual for it; more than that is not. */
+static void what_is_usual_is_learnt(void **state)
+{
+	struct made *made = made_new(40000000, 0.01);
+
+	(void)state;
+	push_steps(made, 400, 0, 0.06);
+	assert_false(made->told);
+	assert_true(fabs(made->signal.usual - 0.06) < 0.02);
+	push_steps(made, 40, 0.2, 0.26);
+	assert_true(made->told);
+	free(made);
+}
+
+/* Lateness that made no step longer is not where a change began. */
+static void an_onset_needs_longer_steps(void **state)
+{
+	struct made *made = made_new(50000000, 0.01);
+	uint64_t begin;
+
+	(void)state;
+	push_steps(made, 200, 0, 0);
+	push_steps(made, 8, 0, 0.4);
+	begin = made->times.next;
+	push_steps(made, 24, 1, 1);
+	assert_true(made->told);
+	assert_in_range(onset_of(made), begin - 1, begin + 1);
+	free(made);
+}
+
+/* Every seventh step: found with its period and phase, and in no other signal. */
+static void a_period_is_found(void **state)
+{
+	struct made *made = made_new(100000000, 0.01);
+	struct periodic found = {0};
+
+	(void)state;
+	assert_false(periodic_look(&made->signal, &made->times, false, &found));
+	for (int s = 0; s < 210; s++)
+		push_step(made, s % 7 == 3 ? 0.4 : 0, s % 7 == 3 ? 0.4 : 0);
+	assert_true(periodic_look(&made->signal, &made->times, false, &found));
+	assert_int_equal(found.every, 7);
+	assert_int_equal(found.phase, 3);
+	assert_true(periodic_is_proven(&found, &made->times, 1, NULL));
+	assert_true(periodic_holds(&found, &made->signal, &made->times));
+	push_steps(made, 120, 0, 0);
+	for (int s = 0; s < 60; s++)
+		push_step(made, s % 7 == 5 ? 0.4 : 0, s % 7 == 5 ? 0.4 : 0);
+	assert_false(periodic_holds(&found, &made->signal, &made->times));
+	free(made);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_change_is_told_and_dated),
+		cmocka_unit_test(healthy_signals_are_silent),
+		cmocka_unit_test(a_stall_is_no_change),
+		cmocka_unit_test(what_is_usual_is_learnt),
+		cmocka_unit_test(an_onset_needs_longer_steps),
+		cmocka_unit_test(a_period_is_found),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -196,7 +196,7 @@ void *tracker_begin(uint64_t hash, int rank, int rank_count, int node_count)
 		communicator->dropped = 0;
 		communicator->untimed = 0;
 		communicator->broadcasts = 0;
-		communicator->timed_ns = process_now_ns();
+		__atomic_store_n(&communicator->timed_ns, process_now_ns(), __ATOMIC_RELAXED);
 		__atomic_store_n(&communicator->used, 1, __ATOMIC_RELEASE);
 	}
 	pthread_mutex_unlock(&tracker.lock);

@@ -12,6 +12,8 @@ struct arena_block {
 	max_align_t memory[];
 };
 
+#define BYTES_MAX (PTRDIFF_MAX >> 24) /* 512 GiB: more than any machine gives to one array */
+
 static void free_blocks(struct arena *arena)
 {
 	while (arena->blocks) {
@@ -60,8 +62,7 @@ void *arena_take(struct arena *arena, size_t count, size_t size)
 	struct arena_block *block = arena->blocks;
 	size_t bytes, needed;
 
-	if (__builtin_mul_overflow(count, size, &bytes) ||
-		bytes > PTRDIFF_MAX >> 24) { /* more than any machine has */
+	if (__builtin_mul_overflow(count, size, &bytes) || bytes > BYTES_MAX) {
 		arena->failed = true;
 		return NULL;
 	}
@@ -92,11 +93,14 @@ int arena_error(const struct arena *arena)
 
 int array_grow(void **array, size_t *capacity, size_t count, size_t size)
 {
-	size_t grown_count = count + count / 2;
+	size_t grown_count, bytes;
 	void *grown;
 
 	if (count <= *capacity)
 		return 0;
+	grown_count = count + count / 2;
+	if (__builtin_mul_overflow(grown_count, size, &bytes) || bytes > BYTES_MAX)
+		return -ENOMEM;
 	grown = reallocarray(*array, grown_count, size);
 	if (!grown)
 		return -ENOMEM;

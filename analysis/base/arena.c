@@ -14,6 +14,12 @@ struct arena_block {
 
 #define BYTES_MAX (PTRDIFF_MAX >> 24) /* 512 GiB: more than any machine gives to one array */
 
+/* False: it is more than there can be. */
+static bool fits(size_t count, size_t size, size_t *bytes)
+{
+	return !__builtin_mul_overflow(count, size, bytes) && *bytes <= BYTES_MAX;
+}
+
 static void free_blocks(struct arena *arena)
 {
 	while (arena->blocks) {
@@ -62,7 +68,7 @@ void *arena_take(struct arena *arena, size_t count, size_t size)
 	struct arena_block *block = arena->blocks;
 	size_t bytes, needed;
 
-	if (__builtin_mul_overflow(count, size, &bytes) || bytes > BYTES_MAX) {
+	if (!fits(count, size, &bytes)) {
 		arena->failed = true;
 		return NULL;
 	}
@@ -99,7 +105,7 @@ int array_grow(void **array, size_t *capacity, size_t count, size_t size)
 	if (count <= *capacity)
 		return 0;
 	grown_count = count + count / 2;
-	if (__builtin_mul_overflow(grown_count, size, &bytes) || bytes > BYTES_MAX)
+	if (!fits(grown_count, size, &bytes))
 		return -ENOMEM;
 	grown = reallocarray(*array, grown_count, size);
 	if (!grown)

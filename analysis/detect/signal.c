@@ -23,7 +23,7 @@ void excess_add(struct excess_sums *sums, const struct excess_sums *other)
 	sums->several_groups |= other->several_groups;
 }
 
-void excess_subtract(struct excess_sums *sums, const struct excess_sums *other)
+static void excess_subtract(struct excess_sums *sums, const struct excess_sums *other)
 {
 	sums->steps -= other->steps;
 	sums->time_ns -= other->time_ns;
@@ -260,7 +260,8 @@ int64_t run_span_ns(const struct run *run)
 	return run->sums.time_ns * (run->every ? run->every : 1);
 }
 
-void run_extend(
+/* Takes a block, loud or not by the run's own level. */
+static void extend(
 	struct run *run, const struct block *block, const struct excess_sums *sums, double level)
 {
 	bool loud = level >= QUIET_SHARE * run_least(run);
@@ -308,7 +309,7 @@ void signal_push(struct signal *signal, const struct block *block, const struct 
 			continue;
 		if (run->change.run <= 1)
 			*run = (struct run){.change = run->change, .small = kind == RUN_SLOW};
-		run_extend(run, block, loss->sums, signal->level);
+		extend(run, block, loss->sums, signal->level);
 		run->suspect_gain_ns += suspected ? loss->suspect_gain_ns[kind] : 0;
 		run->suspect_delay_ns += suspected ? loss->sums->delay_ns : 0;
 	}
@@ -337,7 +338,11 @@ void signal_forget_some(struct signal *signal)
 	}
 }
 
-double run_chance_level(double scale, uint64_t blocks, uint64_t usual_blocks)
+/*
+ * Means over so many blocks, of which the one of what is usual, differ by less than this by chance. scale: of
+ * the noise of one block.
+ */
+static double chance_level(double scale, uint64_t blocks, uint64_t usual_blocks)
 {
 	return CHANCE_UNITS * scale * sqrt(1 / (double)blocks + 1 / fmax((double)usual_blocks, 1));
 }
@@ -378,5 +383,5 @@ bool run_is_large(const struct signal *signal, const struct step_times *times, e
 				RARE_HEIGHT_MIN)))
 		return false;
 	return !slow || gate_passed(sheet, GATE_NOISE, level,
-				run_chance_level(scale, run->blocks, signal->usual_blocks));
+				chance_level(scale, run->blocks, signal->usual_blocks));
 }

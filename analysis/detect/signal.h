@@ -118,14 +118,6 @@ double run_share(const struct run *run);
 double run_step_ns(const struct run *run);
 /* What its sums are taken from: of every so-many-th step, the others too. */
 int64_t run_span_ns(const struct run *run);
-/* Takes a block, loud or not by the run's own level. */
-void run_extend(
-	struct run *run, const struct block *block, const struct excess_sums *sums, double level);
-/*
- * Means over so many blocks, of which the one of what is usual, differ by less than this by chance. scale: of
- * the noise of one block.
- */
-double run_chance_level(double scale, uint64_t blocks, uint64_t usual_blocks);
 /* It goes on, has not just begun, and has changed clearly. */
 bool run_is_open(const struct signal *signal, enum run_kind kind, struct gate_sheet *sheet);
 /* It lasted, and is more than jitter, than what is normal for a program, and than noise. scale: of one block. */
@@ -133,6 +125,5 @@ bool run_is_large(const struct signal *signal, const struct step_times *times, e
 	double scale, struct gate_sheet *sheet);
 
 void excess_add(struct excess_sums *sums, const struct excess_sums *other);
-void excess_subtract(struct excess_sums *sums, const struct excess_sums *other);
 
 #endif

@@ -37,14 +37,6 @@ static void find_victims(const struct judge *judge, const struct incident *incid
 	}
 }
 
-/* What is lost by transfers, or by the program's split. */
-static struct signal *signal_of(struct judge *judge, enum incident_kind kind)
-{
-	return kind == INCIDENT_TRANSFERS ? &judge->comm->signal
-	       : kind == INCIDENT_STAGES  ? &judge->imbalance->stages
-					  : &judge->imbalance->uneven_input;
-}
-
 /* share_of_block: 1; of every so-many-th step what these are of it, 0: it has none, and says nothing. */
 static double loudness_of(const struct judge *judge, const struct incident *incident,
 	const struct signal *signal, double *share_of_block)
@@ -62,7 +54,7 @@ static double loudness(struct judge *judge, const struct incident *incident, dou
 
 	if (incident->kind != INCIDENT_RANKS)
 		return loudness_of(
-			judge, incident, signal_of(judge, incident->kind), share_of_block);
+			judge, incident, judge_signal_of(judge, incident->kind), share_of_block);
 	*share_of_block = 1;
 	for (uint32_t i = 0; i < verdict->rank_count; i++) {
 		const struct rank_state *state = &judge->ranks[verdict->ranks[i]];
@@ -519,7 +511,7 @@ static bool period_holds(struct judge *judge, const struct incident *incident)
 
 	return periodic_holds(&now,
 		incident->kind == INCIDENT_RANKS ? &judge->ranks[verdict->ranks[0]].signal
-						 : signal_of(judge, incident->kind),
+						 : judge_signal_of(judge, incident->kind),
 		&judge->times);
 }
 
@@ -569,7 +561,7 @@ void judge_end_incident(struct judge *judge, struct incident *incident)
 		judge->comm->unlike_ns = 0;
 	}
 	if (incident->kind != INCIDENT_RANKS) {
-		memset(signal_of(judge, incident->kind)->runs, 0, sizeof(struct run[RUN_NR]));
+		memset(judge_signal_of(judge, incident->kind)->runs, 0, sizeof(struct run[RUN_NR]));
 		return;
 	}
 	for (uint32_t r = 0; r < judge->rank_end; r++) {

@@ -35,6 +35,14 @@ static inline struct incident *judge_incident_of(struct judge *judge, enum incid
 	return NULL;
 }
 
+/* What is lost by transfers, or by the program's split; ranks have one each. */
+static inline struct signal *judge_signal_of(struct judge *judge, enum incident_kind kind)
+{
+	return kind == INCIDENT_TRANSFERS ? &judge->comm->signal
+	       : kind == INCIDENT_STAGES  ? &judge->imbalance->stages
+					  : &judge->imbalance->uneven_input;
+}
+
 /* What comes back in a rank's steps; NULL: it has no place. */
 static inline const struct periodic *judge_periodic_of(
 	const struct judge *judge, const struct rank_state *state)
@@ -50,7 +58,7 @@ static inline void judge_periodic_forget(struct judge *judge, struct rank_state 
 	state->periodic = 0;
 }
 
-/* judge_totals.c: a step that was judged, or passed over; ideal_ns: what it would have taken at best. */
+/* judge/totals.c: a step that was judged, or passed over; ideal_ns: what it would have taken at best. */
 void judge_take_length(
 	struct judge *judge, const struct step_grid *grid, int64_t length_ns, double ideal_ns);
 /* Of one that was judged: what tells the usual step, and how well its times are known. */
@@ -151,7 +159,7 @@ bool judge_comm_began(const struct judge *judge, uint32_t rank, int64_t quiet_ns
  * ends, and one of these begins.
  */
 int judge_comm_move(struct judge *judge) __attribute__((warn_unused_result));
-/* judge_since.c: so long ago, or so many steps, whatever is longer; a step's start if it is still known. */
+/* locate/since.c: so long ago, or so many steps, whatever is longer; a step's start if it is still known. */
 int64_t judge_before_now(const struct judge *judge, int64_t length_ns, uint64_t steps);
 /*
  * Nobody is slow since a run's onset, but some may be since later: those who are of late are named, and the run begins
@@ -234,7 +242,7 @@ void judge_costs_destroy(struct cost_state *state); /* NULL is fine */
 
 /*
  * judge/device_steps.c: how long steps on devices were before a step, where no fault was told of; 0 when too few were. And
- * the gain of a incident's loud blocks, held against these: less what its ideal steps would be shorter, and
+ * the gain of an incident's loud blocks, held against these: less what its ideal steps would be shorter, and
  * more, as far as its own delay goes, where steps grew by more than the replay gains.
  */
 double judge_gpu_usual_step_ns(const struct judge *judge, uint64_t before_step);
@@ -257,7 +265,7 @@ bool judge_gpu_power_bound(const struct judge *judge, uint32_t rank, const struc
 /* judge/causes_of.c: why the rank of a run is slow, by what is known until now, */
 void judge_explain_run(const struct judge *judge, uint32_t rank, const struct run *run,
 	struct explanation *explanation);
-/* and why those of a incident are, by what was known when it was last loud: class, cause and evidence into its verdict. */
+/* and why those of an incident are, by what was known when it was last loud: class, cause and evidence into its verdict. */
 void judge_tell_cause(
 	const struct judge *judge, const struct incident *incident, struct verdict *verdict);
 struct explain_context judge_explain_context(const struct judge *judge, int64_t now_ns);

@@ -415,8 +415,7 @@ void judge_imbalance_block(struct judge *judge)
 
 const struct run *judge_imbalance_alarm(struct judge *judge, enum incident_kind kind)
 {
-	const struct signal *signal = kind == INCIDENT_STAGES ? &judge->imbalance->stages
-							      : &judge->imbalance->uneven_input;
+	const struct signal *signal = judge_signal_of(judge, kind);
 
 	return !judge_incident_of(judge, kind) && judge->blocks >= WARM_UP_BLOCKS &&
 			       run_is_open(signal, RUN_QUICK, NULL) &&

@@ -416,6 +416,18 @@ static void *free_disk(void *context)
 	return NULL;
 }
 
+/* Its disk is full while there is a file of this path. */
+static pid_t start_on_disk(const struct place *place, struct full_disk *disk)
+{
+	pid_t pid;
+
+	snprintf(disk->path, sizeof(disk->path), "%s/full", place->folder);
+	setenv(FULL, disk->path, 1);
+	pid = start_listening(place, "--quiet", NULL);
+	unsetenv(FULL);
+	return pid;
+}
+
 /* Nothing is acknowledged while the disk is full; it is when there is room again, and nothing is lost. */
 static void test_full_disk(void **state)
 {
@@ -427,10 +439,7 @@ static void test_full_disk(void **state)
 	pthread_t thread;
 	pid_t pid;
 
-	snprintf(disk.path, sizeof(disk.path), "%s/full", place->folder);
-	setenv(FULL, disk.path, 1);
-	pid = start_listening(place, "--quiet", NULL);
-	unsetenv(FULL);
+	pid = start_on_disk(place, &disk);
 	socket = dial(place->url);
 	assert_true(send_batch(socket, 1, 0, false, &buffer).accepted);
 	close(open(disk.path, O_CREAT, 0600));
@@ -460,10 +469,7 @@ static void test_ends_on_a_full_disk(void **state)
 	nng_msg *message;
 	pid_t pid;
 
-	snprintf(disk.path, sizeof(disk.path), "%s/full", place->folder);
-	setenv(FULL, disk.path, 1);
-	pid = start_listening(place, "--quiet", NULL);
-	unsetenv(FULL);
+	pid = start_on_disk(place, &disk);
 	socket = dial(place->url);
 	assert_true(send_batch(socket, 1, 0, false, &buffer).accepted);
 	close(open(disk.path, O_CREAT, 0600));

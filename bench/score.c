@@ -132,13 +132,13 @@ static void score_fault(const struct simulator *simulator, uint32_t index, doubl
 			outcome->delay_s = alert_delay_s(simulator, fault, verdict);
 			outcome->onset_error_steps =
 				fabs((double)verdict->first_step - (double)fault->first);
-			outcome->every_steps = verdict->every_steps;
+			outcome->every_steps = verdict->period.steps;
 			if (fault->course == SIM_COURSE_CONSTANT && fault->kind < SIM_FAULT_HANG &&
 				alone(simulator, fault, verdict))
 				outcome->slowdown_told = verdict->slowdown;
 			if (fault->course == SIM_COURSE_EVERY &&
-				fault->every == verdict->every_steps)
-				outcome->slowdown_told = verdict->slowdown_in_these;
+				fault->every == verdict->period.steps)
+				outcome->slowdown_told = verdict->period.slowdown;
 			outcome->slowdown_error =
 				fabs(outcome->slowdown_told - slowdown) / slowdown;
 		}
@@ -181,7 +181,7 @@ static void score_verdicts(const struct simulator *simulator, const struct repor
 	for (size_t v = 0; v < model->verdict_count && v < OUTCOME_VERDICTS_MAX; v++) {
 		const struct verdict *verdict = &model->verdicts[v];
 
-		outcome->verdicts[v].confidence = verdict->confidence;
+		outcome->verdicts[v].confidence = verdict->sure.confidence;
 		outcome->verdicts[v].right = verdict_right(simulator, verdict, spike);
 		outcome->verdict_count++;
 	}

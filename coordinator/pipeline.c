@@ -380,8 +380,8 @@ static int analyse(struct pipeline *pipeline, bool finish)
 
 		begin_stage(pipeline, PIPELINE_STAGE_ASSEMBLE);
 		result = assembly_next(&pipeline->assembly, finish, &pipeline->grid);
-		if (pipeline->assembly.unix_offset_known)
-			pipeline->unix_offset_ns = pipeline->assembly.unix_offset_ns;
+		if (pipeline->assembly.clock.unix_offset_known)
+			pipeline->unix_offset_ns = pipeline->assembly.clock.unix_offset_ns;
 		if (result <= 0)
 			return result;
 		begin_stage(pipeline, PIPELINE_STAGE_JUDGE);
@@ -430,7 +430,7 @@ static int take_batch(struct pipeline *pipeline, const struct message_batch *bat
 	if (error < 0)
 		return error;
 	held->batch.stamps = take_stamps(&pipeline->ranks.streams.hosts[host], batch, received,
-		pipeline->assembly.clock_fixed);
+		pipeline->assembly.clock.fixed);
 	if (!pipeline->job_id[0])
 		memcpy(pipeline->job_id, batch->job_id, sizeof(pipeline->job_id));
 	if (!pipeline->unix_offset_known) {

@@ -40,7 +40,7 @@ static int take_room(struct blame *blame, const struct step_grid *grid)
 	blame->shares = arena_take(arena, members, sizeof(*blame->shares));
 	blame->holds = arena_take(arena, members, sizeof(*blame->holds));
 	blame->lags = arena_take(arena, members, sizeof(*blame->lags));
-	if (grid->overlapped && !grid->in_turn)
+	if (grid->traits.overlapped && !grid->traits.in_turn)
 		blame->cells = arena_take(arena, grid->cell_count, sizeof(*blame->cells));
 	if (arena_error(arena) < 0)
 		return arena_error(arena);
@@ -60,17 +60,17 @@ int blame_step(struct blame *blame, const struct step_grid *grid)
 	if (error < 0)
 		return error;
 	blame->transfer_count = 0;
-	blame->in_order = grid->order_count == grid->instance_count;
-	blame->incomplete = !blame->in_order;
-	blame->several_groups = false;
-	blame->opaque = grid->overlapped || !blame->in_order;
+	blame->traits.in_order = grid->order_count == grid->instance_count;
+	blame->traits.incomplete = !blame->traits.in_order;
+	blame->traits.several_groups = false;
+	blame->traits.opaque = grid->traits.overlapped || !blame->traits.in_order;
 	error = blame_controls(blame, grid);
 	if (error < 0)
 		return error;
 	for (size_t r = 0; r < grid->row_count; r++) {
 		blame->tallies[r] =
 			(struct blame_tally){.carry = blame->carries[grid->rows[r].rank]};
-		blame->opaque |= blame->tallies[r].carry.opaque_ns != 0;
+		blame->traits.opaque |= blame->tallies[r].carry.opaque_ns != 0;
 	}
 	for (size_t o = 0; o < grid->order_count;) {
 		blame_fetch_ahead(blame, grid, o);

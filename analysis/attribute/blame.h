@@ -102,6 +102,15 @@ struct blame_meeting {
 
 struct blame_column_meeting;
 
+/* What holds for the step. */
+struct blame_traits {
+	bool incomplete;     /* some instance lacked members */
+	bool in_order;	     /* no instance is left out of the grid's order */
+	bool alike;	     /* the grid is, all rows have peers: leads are not kept */
+	bool opaque;	     /* some time is, or may be */
+	bool several_groups; /* some instance by the hosts' times is not of all rows */
+};
+
 struct blame {
 	struct arena arena;		/* of all that is of one step */
 	struct blame_row *rows;		/* as grid rows */
@@ -128,12 +137,8 @@ struct blame {
 	uint32_t *row_controls; /* as rows: the first control of its peers; GRID_NONE: no peers */
 	int64_t *scratch;	/* values to take medians of, and room to do so */
 	uint32_t *cursors;	/* per row: cells taken so far */
-	bool incomplete;	/* some instance lacked members */
-	bool in_order;		/* no instance is left out of the grid's order */
-	bool alike;		/* the grid is, all rows have peers: leads are not kept */
-	bool opaque;		/* some time is, or may be */
 	uint8_t *held;		/* as grid instances: some hold in it is not 0 */
-	bool several_groups;	/* some instance by the hosts' times is not of all rows */
+	struct blame_traits traits;
 };
 
 void blame_init(struct blame *blame);
@@ -203,7 +208,7 @@ static inline __attribute__((always_inline)) void blame_fetch_ahead(
 	enum { CELLS_AHEAD = 8, INSTANCES_AHEAD = 24, MEMBERS_MAX = 8 };
 	const struct grid_instance *instance;
 
-	if (!grid->overlapped || o + INSTANCES_AHEAD >= grid->order_count)
+	if (!grid->traits.overlapped || o + INSTANCES_AHEAD >= grid->order_count)
 		return;
 	instance = &grid->instances[grid->order[o + INSTANCES_AHEAD]];
 	__builtin_prefetch(instance);
@@ -218,7 +223,7 @@ static inline __attribute__((always_inline)) void blame_fetch_ahead(
 		__builtin_prefetch(&grid->cells[c]);
 		__builtin_prefetch(&grid->cells[c].row);
 		__builtin_prefetch(&grid->places[c]);
-		if (grid->in_turn)
+		if (grid->traits.in_turn)
 			continue;
 		__builtin_prefetch(&grid->by_departure[c]);
 		__builtin_prefetch(&blame->cells[c]);

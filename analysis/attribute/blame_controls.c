@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which segments are compared with which: peers by layout, controls by lower median. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "analysis/attribute/blame_internal.h"
 #include "analysis/base/robust_stats.h"
@@ -160,12 +159,12 @@ static bool lie_in_columns(const struct peers *peers)
 	const struct step_grid *grid = peers->grid;
 	const struct grid_row *row = &grid->rows[peers->rows[0]];
 
-	for (uint32_t p = 0; p < peers->position_count && peers->blame->alike; p++) {
+	for (uint32_t p = 0; p < peers->position_count && peers->blame->traits.alike; p++) {
 		if (grid->instances[grid->joins[row->first_cell + p]].member_count !=
 			peers->row_count)
 			return false;
 	}
-	return peers->blame->alike;
+	return peers->blame->traits.alike;
 }
 
 /* The peers' own times at a position. */
@@ -258,11 +257,11 @@ static void add_lead(struct blame *blame, const struct step_grid *grid, uint32_t
 	if (leading->opaque_ns) {
 		leading->mixed |= MIXED_OPAQUE;
 		blame->opaque_ns[at] = leading->opaque_ns;
-		blame->opaque = true;
+		blame->traits.opaque = true;
 	}
 	if (leading->mixed)
 		blame->mixed[at] = leading->mixed;
-	if (!blame->alike)
+	if (!blame->traits.alike)
 		blame->leads[at] = leading->lead;
 	*leading = (struct leading){0};
 }
@@ -278,11 +277,12 @@ static void compare_plain(const struct peers *peers, uint32_t r)
 		control_ns = peers->control_sum_ns; /* what is COMPUTE of them */
 
 	result->own_excess_ns += own_ns - control_ns;
-	for (uint32_t p = 0; p < row->cell_count && !(blame->alike && peers->plain_controls); p++) {
+	for (uint32_t p = 0; p < row->cell_count && !(blame->traits.alike && peers->plain_controls);
+		p++) {
 		const struct blame_control *control = &blame->controls[peers->first_control + p];
 		uint32_t place = grid->places[row->first_cell + p];
 
-		if (!blame->alike)
+		if (!blame->traits.alike)
 			blame->leads[place] =
 				(struct blame_lead){grid->own_ns[place], control->control_ns};
 		if (control->plain)
@@ -514,7 +514,7 @@ static int take_controls(
 	blame->controls = arena_take(arena, count, sizeof(*blame->controls));
 	*columns = arena_take(
 		arena, COLUMNS_AT_ONCE * (grid->row_count + COLUMN_GAP), sizeof(**columns));
-	if (blame->alike)
+	if (blame->traits.alike)
 		blame->column_meetings =
 			arena_take(arena, grid->instance_count, sizeof(*blame->column_meetings));
 	else
@@ -531,7 +531,8 @@ int blame_controls(struct blame *blame, const struct step_grid *grid)
 
 	if (!rows)
 		return arena_error(&blame->arena);
-	blame->alike = grid->alike && blame->in_order && all_have_peers(grid, rows);
+	blame->traits.alike =
+		grid->traits.alike && blame->traits.in_order && all_have_peers(grid, rows);
 	error = take_controls(blame, grid, rows, &columns);
 	for (size_t first = 0, next; first < grid->row_count && error == 0; first = next) {
 		struct peers peers = {.blame = blame,

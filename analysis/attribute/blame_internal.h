@@ -42,7 +42,7 @@ struct blame_column_meeting {
 /* All that an instance's members bring lies in columns, and nothing of it is opaque. */
 static inline bool blame_in_columns(const struct blame *blame, const struct grid_instance *instance)
 {
-	return blame->alike && !blame->opaque && instance->usable &&
+	return blame->traits.alike && !blame->traits.opaque && instance->usable &&
 	       instance->waits_for == WAITS_FOR_ALL;
 }
 

@@ -65,7 +65,7 @@ static inline void meeting_take_lead(
 
 	carry->own_ns += blame_lead_own_ns(blame, meeting->grid, meeting->found, at) -
 			 blame_lead_control_ns(blame, meeting->found, at);
-	carry->opaque_ns += blame->opaque ? blame_opaque_ns(blame, at) : 0;
+	carry->opaque_ns += blame->traits.opaque ? blame_opaque_ns(blame, at) : 0;
 }
 
 /* Sends that were copied away meet when they are received: their rows may have gone on since, or not yet. */

@@ -44,7 +44,7 @@ static void gather(struct meeting *meeting)
 	int64_t last_ns = largest_int64(meeting->arrival_ns, meeting->count);
 	bool opaque = false;
 
-	for (uint32_t m = 0; m < meeting->count && meeting->blame->opaque; m++) {
+	for (uint32_t m = 0; m < meeting->count && meeting->blame->traits.opaque; m++) {
 		scratch[m] = -meeting_carry_of(meeting, m)->opaque_ns;
 		opaque |= scratch[m] != 0;
 	}
@@ -328,7 +328,7 @@ static void note_lag(struct meeting *meeting, uint32_t m, int64_t lag)
 static void tell_meeting(struct meeting *meeting, int64_t usual_transfer, int64_t worst_comm)
 {
 	if (by_host_times(meeting))
-		meeting->blame->several_groups |= meeting->count != meeting->grid->row_count;
+		meeting->blame->traits.several_groups |= meeting->count != meeting->grid->row_count;
 	else
 		tell_transfer(meeting,
 			usual_transfer -
@@ -477,7 +477,7 @@ void blame_look(struct blame *blame, const struct step_grid *grid, uint32_t inde
 
 	*meeting.found =
 		(struct blame_meeting){.control = blame_control_of(blame, grid, meeting.cells[0])};
-	blame->incomplete |= !meeting.instance->complete;
+	blame->traits.incomplete |= !meeting.instance->complete;
 	gather(&meeting);
 	*seen = (struct blame_column_meeting){
 		.usual_ns = meeting.found->by_duration ? meeting.usual_call_ns
@@ -501,19 +501,19 @@ void blame_meet(struct blame *blame, const struct step_grid *grid, uint32_t inde
 	struct meeting meeting = meeting_of(blame, grid, index);
 
 	*meeting.found = (struct blame_meeting){
-		.control =
-			blame->alike ? blame_control_of(blame, grid, meeting.cells[0]) : GRID_NONE,
-		.kept = grid->overlapped || instance->waits_for != WAITS_FOR_ALL ||
+		.control = blame->traits.alike ? blame_control_of(blame, grid, meeting.cells[0])
+					       : GRID_NONE,
+		.kept = grid->traits.overlapped || instance->waits_for != WAITS_FOR_ALL ||
 			!instance->usable,
 	};
-	meeting.taken = blame->opaque || meeting.found->kept;
+	meeting.taken = blame->traits.opaque || meeting.found->kept;
 	for (uint32_t m = 0; m < meeting.count && meeting.taken; m++)
 		meeting_take_segments(&meeting, m);
 	if (instance->member_count < 2 && instance->size <= 1) { /* alone in its communicator */
 		memset(meeting.shares, 0, meeting.count * sizeof(*meeting.shares));
 		return;
 	}
-	blame->incomplete |= !instance->complete;
+	blame->traits.incomplete |= !instance->complete;
 	if (!instance->usable) {
 		for (uint32_t m = 0; m < meeting.count; m++)
 			*meeting_carry_of(&meeting, m) = (struct blame_carry){0};

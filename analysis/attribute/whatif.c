@@ -35,7 +35,7 @@ static int begin_step(
 	whatif->scratch = arena_take(arena, rows, sizeof(*whatif->scratch));
 	whatif->relief = arena_take(arena, grid->cell_count, sizeof(*whatif->relief));
 	whatif->streams = NULL;
-	if (grid->overlapped)
+	if (grid->traits.overlapped)
 		whatif->streams = whatif_streams_lay_out(arena, grid, blame);
 	whatif->times = arena_take(arena, rows, sizeof(*whatif->times));
 	if (arena_error(arena) < 0)
@@ -185,7 +185,7 @@ static bool in_columns(const struct whatif *whatif, const struct step_grid *grid
 	const struct blame_meeting *meeting = &blame->meetings[index];
 
 	return meeting->control != GRID_NONE && !whatif->change.own_ns && !meeting->kept &&
-	       !blame->opaque && !blame->held[index] && grid->instances[index].root < 0 &&
+	       !blame->traits.opaque && !blame->held[index] && grid->instances[index].root < 0 &&
 	       !(whatif->change.faster && meeting->lagged);
 }
 
@@ -385,10 +385,10 @@ static void replay(struct whatif *whatif, const struct step_grid *grid, const st
 	whatif->all_healed = same && grid->row_count && whatif->change.healed[0] &&
 			     change->part == WHATIF_ALL && !change->faster && !whatif->holes;
 	/* Only rows that are not healed have any, and only others that are give it. */
-	whatif->relieved = blame->opaque && !same;
+	whatif->relieved = blame->traits.opaque && !same;
 	if (whatif->relieved)
 		find_relief(whatif, grid, blame);
-	if (grid->overlapped)
+	if (grid->traits.overlapped)
 		whatif_replay_streams(whatif, grid, blame);
 	else
 		replay_rows(whatif, grid, blame);
@@ -401,7 +401,7 @@ static void replay(struct whatif *whatif, const struct step_grid *grid, const st
 static void find_ends(struct whatif *whatif, const struct step_grid *grid,
 	const struct blame *blame, bool replayed)
 {
-	bool ran = replayed || grid->overlapped;
+	bool ran = replayed || grid->traits.overlapped;
 
 	if (whatif->ends_known && whatif->ends_replayed == ran)
 		return; /* once a step */
@@ -416,7 +416,8 @@ static void find_ends(struct whatif *whatif, const struct step_grid *grid,
 int whatif_replay(struct whatif *whatif, const struct step_grid *grid, const struct blame *blame,
 	const struct whatif_change *change, struct whatif_line *line, int64_t *gain_ns)
 {
-	if (!blame->in_order) { /* some instances contradict others: nobody knows what comes first */
+	if (!blame->traits
+			.in_order) { /* some instances contradict others: nobody knows what comes first */
 		if (line)
 			whatif_line_reset(line);
 		*gain_ns = 0;

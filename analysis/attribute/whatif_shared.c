@@ -82,7 +82,7 @@ int whatif_line_reserve(struct whatif_line *line, const struct step_grid *grid)
 int64_t whatif_line_gain(
 	struct whatif *whatif, const struct step_grid *grid, struct whatif_line *line)
 {
-	int64_t limit_ns = larger(grid->end_ns - grid->start_ns, 0), usual_ns;
+	int64_t limit_ns = larger(grid->step.end_ns - grid->step.start_ns, 0), usual_ns;
 
 	for (size_t r = 0; r < grid->row_count; r++)
 		whatif->scratch[r] = whatif->ends_before[r] - whatif->times[r];

@@ -19,7 +19,7 @@ static struct stream_layout *take_room(struct arena *arena, const struct step_gr
 
 	if (!layout)
 		return NULL;
-	layout->in_turn = grid->in_turn;
+	layout->in_turn = grid->traits.in_turn;
 	layout->end_count = rows;
 	layout->places = arena_take(arena, cells, sizeof(*layout->places));
 	layout->ends = arena_take(arena, cells + rows, sizeof(*layout->ends));
@@ -27,7 +27,7 @@ static struct stream_layout *take_room(struct arena *arena, const struct step_gr
 	layout->instances = arena_take(arena, grid->order_count, sizeof(*layout->instances));
 	layout->started = arena_take_zeroed(arena, rows, sizeof(*layout->started));
 	layout->ended = arena_take_zeroed(arena, rows, sizeof(*layout->ended));
-	if (grid->in_turn) {
+	if (grid->traits.in_turn) {
 		layout->turns = arena_take(arena, cells, sizeof(*layout->turns));
 	} else {
 		layout->cells = arena_take(arena, cells, sizeof(*layout->cells));

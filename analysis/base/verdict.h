@@ -67,6 +67,19 @@ struct verdict_pair {
 	uint32_t from, to;
 };
 
+/* Only in every so-many-th step, from the first step on; steps 0: in all. */
+struct verdict_period {
+	uint32_t steps;
+	double slowdown; /* of these steps alone */
+};
+
+/* How sure it is. */
+struct verdict_certainty {
+	double confidence;	/* 0..1 */
+	double share_explained; /* of the excess, by the cause's evidence: 0..1 */
+	double clock_error_us;
+};
+
 struct verdict {
 	uint32_t id;	       /* from 1, in order of first alert */
 	uint8_t verdict_class; /* enum verdict_class */
@@ -78,17 +91,14 @@ struct verdict {
 	uint32_t more_ranks;		   /* so many are blamed that are not listed */
 	uint32_t victim_count;		   /* all victims, also those not listed */
 	uint32_t victims[VERDICT_VICTIMS_MAX];
-	double slowdown;      /* step time now / step time if these ranks behaved like controls */
-	uint32_t every_steps; /* not 0: only in every so-many-th step, from first_step on; */
-	double slowdown_in_these; /* then: the same of these steps alone */
-	double confidence;	  /* 0..1 */
-	double share_explained;	  /* of the excess, by the cause's evidence: 0..1 */
-	uint64_t first_step;	  /* job steps */
+	double slowdown; /* step time now / step time if these ranks behaved like controls */
+	struct verdict_period period;
+	struct verdict_certainty sure;
+	uint64_t first_step; /* job steps */
 	uint64_t last_step;
 	struct job_ns onset; /* start of first_step */
 	struct job_ns end;   /* of last_step; of a hang, when it was last seen */
 	struct job_ns alert; /* end of the step whose analysis raised it */
-	double clock_error_us;
 	uint32_t evidence_count;
 	struct verdict_evidence evidence[VERDICT_EVIDENCE_MAX];
 	uint32_t rejected_count;

@@ -101,8 +101,8 @@ void progress_step(struct progress *progress, const struct step_grid *grid)
 		open->time_ns = before.time_ns + (open->time_ns - before.time_ns) / (double)rows;
 	}
 	if (open->end_ns == 0)
-		open->start_ns = grid->start_ns;
-	open->end_ns = grid->end_ns;
+		open->start_ns = grid->step.start_ns;
+	open->end_ns = grid->step.end_ns;
 }
 
 /* What calls take is learnt once: a fault changes it, and what is usual is measured in the same units. */

@@ -256,7 +256,7 @@ void explain_tell(const struct explanation *explanation, struct verdict *verdict
 		return;
 	verdict->verdict_class = (uint8_t)explanation->verdict_class;
 	verdict->cause = (uint8_t)explanation->cause;
-	verdict->share_explained = explanation->share;
+	verdict->sure.share_explained = explanation->share;
 	verdict->evidence_count = 0;
 	verdict->rejected_count = 0;
 	for (size_t i = 0; i < CAUSE_ROWS + 1; i++) { /* the cause's own evidence first */

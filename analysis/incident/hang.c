@@ -13,7 +13,7 @@ int64_t judge_hang_limit_ns(const struct judge *judge, bool alive)
 
 	if (!alive)
 		return HANG_LIMIT_NS;
-	if (judge->job.steps < HANG_KNOWN_STEPS)
+	if (judge->lengths.job.steps < HANG_KNOWN_STEPS)
 		return HANG_FIRST_LIMIT_NS;
 	return usual_ns * HANG_USUAL_STEPS > HANG_LIMIT_NS ? usual_ns * HANG_USUAL_STEPS
 							   : HANG_LIMIT_NS;
@@ -43,12 +43,14 @@ static void fill(const struct judge *judge, const struct hang_finding *finding, 
 	for (size_t i = 0; i < finding->waiting_count && i < VERDICT_VICTIMS_MAX; i++)
 		verdict->victims[i] = finding->waiting[i];
 	/* Nothing else can be meant than what is seen: only whether it goes on yet is open. */
-	verdict->confidence = fmin(1 - exp(-stuck_ns / (double)HANG_LIMIT_NS), CONFIDENCE_MAX);
+	verdict->sure.confidence = fmin(1 - exp(-stuck_ns / (double)HANG_LIMIT_NS), CONFIDENCE_MAX);
 	verdict->slowdown =
-		1 + stuck_ns / fmax(judge->job.steps ? judge->time_sum_ns / (double)judge->job.steps
-						     : stuck_ns,
+		1 + stuck_ns / fmax(judge->lengths.job.steps
+					       ? judge->lengths.time_sum_ns /
+							 (double)judge->lengths.job.steps
+					       : stuck_ns,
 				       1);
-	verdict->clock_error_us = judge->clock_error_us;
+	verdict->sure.clock_error_us = judge->lengths.job.clock_error_us;
 	verdict->end = now;
 	verdict->evidence_count = (uint32_t)finding->detail_count;
 	for (size_t i = 0; i < finding->detail_count; i++) {
@@ -67,7 +69,8 @@ static void say(const struct judge *judge, enum verdict_event event, const struc
 
 bool judge_hang_holds(const struct judge *judge, int64_t start_ns, int64_t end_ns)
 {
-	return start_ns < judge->hang_told.value && end_ns > judge->hang_since.value;
+	return start_ns < judge->incidents.hang.told.value &&
+	       end_ns > judge->incidents.hang.since.value;
 }
 
 int judge_hang(struct judge *judge, const struct hang_finding *finding, struct job_ns now)
@@ -76,17 +79,17 @@ int judge_hang(struct judge *judge, const struct hang_finding *finding, struct j
 	int error;
 
 	if (!finding) {
-		if (!judge->hang_verdict)
+		if (!judge->incidents.hang.verdict)
 			return 0;
-		verdict = &judge->verdicts[judge->hang_verdict - 1];
-		judge->hang_verdict = 0;
+		verdict = &judge->incidents.verdicts[judge->incidents.hang.verdict - 1];
+		judge->incidents.hang.verdict = 0;
 		verdict->ended = 1;
 		verdict->end = now;
 		say(judge, VERDICT_EVENT_RECOVERED, verdict);
 		return 0;
 	}
-	if (judge->hang_verdict) {
-		verdict = &judge->verdicts[judge->hang_verdict - 1];
+	if (judge->incidents.hang.verdict) {
+		verdict = &judge->incidents.verdicts[judge->incidents.hang.verdict - 1];
 		bool changed = !same_ranks(verdict, finding);
 
 		fill(judge, finding, now, verdict);
@@ -97,10 +100,10 @@ int judge_hang(struct judge *judge, const struct hang_finding *finding, struct j
 	error = judge_add_verdict(judge, &verdict);
 	if (error < 0)
 		return error == -ENOSPC ? 0 : error;
-	judge->hang_verdict = judge->verdict_count;
+	judge->incidents.hang.verdict = judge->incidents.verdict_count;
 	verdict->alert = now;
-	verdict->onset = judge->hang_since = finding->since;
-	judge->hang_told = now;
+	verdict->onset = judge->incidents.hang.since = finding->since;
+	judge->incidents.hang.told = now;
 	verdict->first_step = verdict->last_step = judge->times.next;
 	fill(judge, finding, now, verdict);
 	say(judge, VERDICT_EVENT_ALERT, verdict);

@@ -2,8 +2,6 @@
 /* Opens, follows and ends verdicts. */
 #include <errno.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "analysis/judge/internal.h"
@@ -15,7 +13,7 @@ static bool is_blamed(const struct judge *judge, const struct incident *incident
 	const struct rank_state *state = &judge->ranks[r];
 
 	return verdict_names(verdict, r) ||
-	       state->incident == (uint32_t)(incident - judge->incidents) + 1 ||
+	       state->incident == (uint32_t)(incident - judge->incidents.list) + 1 ||
 	       (verdict->cause == CAUSE_STAGE_IMBALANCE &&
 		       state->totals.role == judge->imbalance->worst);
 }
@@ -49,7 +47,7 @@ static double loudness_of(const struct judge *judge, const struct incident *inci
 
 static double loudness(struct judge *judge, const struct incident *incident, double *share_of_block)
 {
-	const struct verdict *verdict = &judge->verdicts[incident->verdict];
+	const struct verdict *verdict = judge_verdict(judge, incident);
 	double level = 0;
 
 	if (incident->kind != INCIDENT_RANKS)
@@ -80,10 +78,10 @@ static double slowdown_of(double time_ns, double gain_ns)
 /* By the replays of its loud blocks. */
 static double replayed_slowdown(const struct judge *judge, const struct incident *incident)
 {
-	return slowdown_of((double)incident->time_ns,
+	return slowdown_of((double)incident->cost.time_ns,
 		incident->kind == INCIDENT_TRANSFERS
-			? judge_comm_cost_ns(
-				  judge->comm, (double)incident->time_ns, (double)incident->gain_ns)
+			? judge_comm_cost_ns(judge->comm, (double)incident->cost.time_ns,
+				  (double)incident->cost.gain_ns)
 			: judge_gpu_gain_ns(judge, incident));
 }
 
@@ -118,9 +116,9 @@ static double felt_slowdown(const struct judge *judge, const struct incident *in
 
 	if (incident->every || is_of_program(incident) || !lost.known)
 		return replayed;
-	for (size_t t = 0; t < judge->incident_count; t++)
-		all += overlap(incident, &judge->incidents[t]) *
-		       (1 - 1 / replayed_slowdown(judge, &judge->incidents[t]));
+	for (size_t t = 0; t < judge->incidents.count; t++)
+		all += overlap(incident, &judge->incidents.list[t]) *
+		       (1 - 1 / replayed_slowdown(judge, &judge->incidents.list[t]));
 
 	double share = all > 0 ? (1 - 1 / replayed) / all : 1;
 
@@ -130,18 +128,19 @@ static double felt_slowdown(const struct judge *judge, const struct incident *in
 /* Of every so-many-th step, on average and of these alone: all of the gain is in them. */
 static void tell_period(const struct incident *incident, struct verdict *verdict)
 {
-	verdict->every_steps = incident->every;
-	verdict->slowdown_in_these = 0;
+	verdict->period.steps = incident->every;
+	verdict->period.slowdown = 0;
 	if (!incident->every)
 		return;
-	verdict->slowdown = slowdown_of((double)incident->time_ns, (double)incident->gain_ns);
-	verdict->slowdown_in_these =
-		slowdown_of((double)incident->affected_ns, (double)incident->gain_ns);
+	verdict->slowdown =
+		slowdown_of((double)incident->cost.time_ns, (double)incident->cost.gain_ns);
+	verdict->period.slowdown =
+		slowdown_of((double)incident->cost.affected_ns, (double)incident->cost.gain_ns);
 }
 
 static void refresh(struct judge *judge, struct incident *incident)
 {
-	struct verdict *verdict = &judge->verdicts[incident->verdict];
+	struct verdict *verdict = judge_verdict(judge, incident);
 	double share_of_block, level = loudness(judge, incident, &share_of_block);
 	/* The block in which a fault ends shows less of it. */
 	bool whole = incident->loud_blocks == 0 || level >= MOST_SHARE * incident->level;
@@ -154,17 +153,17 @@ static void refresh(struct judge *judge, struct incident *incident)
 		(void)judge_comm_locate(judge, incident->onset_ns, judge_now_ns(judge), verdict);
 	verdict->slowdown = felt_slowdown(judge, incident);
 	tell_period(incident, verdict);
-	verdict->confidence = alert_confidence(incident->evidence, CHANGE_THRESHOLD,
-		verdict->share_explained, incident->kind == INCIDENT_TRANSFERS);
-	if (judge->clock_error_us > verdict->clock_error_us)
-		verdict->clock_error_us = judge->clock_error_us;
+	verdict->sure.confidence = alert_confidence(incident->evidence, CHANGE_THRESHOLD,
+		verdict->sure.share_explained, incident->kind == INCIDENT_TRANSFERS);
+	if (judge->lengths.job.clock_error_us > verdict->sure.clock_error_us)
+		verdict->sure.clock_error_us = judge->lengths.job.clock_error_us;
 	if (whole)
 		find_victims(judge, incident, share_of_block * incident->level, verdict);
 }
 
 static void tell(struct judge *judge, struct incident *incident, enum verdict_event event)
 {
-	const struct verdict *verdict = &judge->verdicts[incident->verdict];
+	const struct verdict *verdict = judge_verdict(judge, incident);
 
 	alert_told(&incident->memory, verdict, (struct job_ns){judge_now_ns(judge)});
 	if (judge->options.on_verdict)
@@ -181,19 +180,13 @@ int judge_add_verdict(struct judge *judge, struct verdict **result)
 {
 	struct verdict *verdict;
 
-	if (judge->verdict_count == VERDICTS_MAX)
+	if (judge->incidents.verdict_count == VERDICTS_MAX)
 		return -ENOSPC;
-	if (judge->verdict_count == judge->verdict_capacity) {
-		size_t capacity = judge->verdict_capacity ? judge->verdict_capacity * 2 : 8;
-		struct verdict *grown = realloc(judge->verdicts, capacity * sizeof(*grown));
-
-		if (!grown)
-			return -ENOMEM;
-		judge->verdicts = grown;
-		judge->verdict_capacity = capacity;
-	}
-	verdict = &judge->verdicts[judge->verdict_count++];
-	*verdict = (struct verdict){.id = (uint32_t)judge->verdict_count};
+	if (array_grow((void **)&judge->incidents.verdicts, &judge->incidents.verdict_capacity,
+		    judge->incidents.verdict_count + 1, sizeof(*judge->incidents.verdicts)) < 0)
+		return -ENOMEM;
+	verdict = &judge->incidents.verdicts[judge->incidents.verdict_count++];
+	*verdict = (struct verdict){.id = (uint32_t)judge->incidents.verdict_count};
 	*result = verdict;
 	return 0;
 }
@@ -204,7 +197,7 @@ static int add_incident(struct judge *judge, struct incident **result)
 	size_t t;
 	int error;
 
-	for (t = 0; t < judge->incident_count && judge->incidents[t].active; t++)
+	for (t = 0; t < judge->incidents.count && judge->incidents.list[t].active; t++)
 		;
 	if (t == INCIDENTS_MAX)
 		return -ENOSPC; /* the next block tries again */
@@ -213,16 +206,16 @@ static int add_incident(struct judge *judge, struct incident **result)
 		return error;
 	verdict->alert.value = judge_now_ns(judge);
 	reach_now(judge, verdict);
-	if (t == judge->incident_count)
-		judge->incident_count++;
-	whatif_line_reset(&judge->lines[t]);
-	judge->incidents[t] = (struct incident){.active = true,
-		.verdict = judge->verdict_count - 1,
+	if (t == judge->incidents.count)
+		judge->incidents.count++;
+	whatif_line_reset(&judge->incidents.lines[t]);
+	judge->incidents.list[t] = (struct incident){.active = true,
+		.verdict = judge->incidents.verdict_count - 1,
 		.loud_until_ns = judge_now_ns(judge),
 		.least = DELAY_SHARE_MIN,
 		.alert_step = judge->times.next,
 		.gap = 1};
-	*result = &judge->incidents[t];
+	*result = &judge->incidents.list[t];
 	return 0;
 }
 
@@ -280,14 +273,14 @@ static void take_past(const struct judge *judge, struct incident *incident,
 			delay_ns += (int64_t)signal_step_ns(signal, &judge->times, s);
 		}
 	}
-	if (time_ns <= incident->time_ns)
+	if (time_ns <= incident->cost.time_ns)
 		return;
-	incident->time_ns = time_ns;
-	incident->affected_ns = affected_ns;
-	incident->steps = steps;
+	incident->cost.time_ns = time_ns;
+	incident->cost.affected_ns = affected_ns;
+	incident->cost.steps = steps;
 	delay_ns = (int64_t)(gain_share(run) * (double)delay_ns);
-	if (delay_ns > incident->gain_ns)
-		incident->gain_ns = delay_ns;
+	if (delay_ns > incident->cost.gain_ns)
+		incident->cost.gain_ns = delay_ns;
 }
 
 /* Puts a rank that is slow into a verdict, with what its run has gathered. */
@@ -296,7 +289,7 @@ static void join(
 {
 	const struct explain_context context = judge_explain_context(judge, judge_now_ns(judge));
 	struct rank_state *state = &judge->ranks[rank];
-	struct verdict *verdict = &judge->verdicts[incident->verdict];
+	struct verdict *verdict = judge_verdict(judge, incident);
 	/* Something small before it must not pass for its begin. */
 	double level = run_level(run);
 	uint64_t onset = run->first_step;
@@ -333,9 +326,9 @@ static void join(
 		(double)run->blocks / (double)(run->loud_blocks ? run->loud_blocks : 1));
 	incident->evidence = fmax(incident->evidence, run->change.evidence);
 	incident->loud_until_ns = judge_now_ns(judge);
-	state->incident = (uint32_t)(incident - judge->incidents) + 1;
+	state->incident = (uint32_t)(incident - judge->incidents.list) + 1;
 	state->signal.doubtful_count = 0; /* no noise */
-	whatif_line_reset(&judge->lines[incident - judge->incidents]);
+	whatif_line_reset(&judge->incidents.lines[incident - judge->incidents.list]);
 	signal_set_told(&state->signal, &judge->times, onset);
 }
 
@@ -343,9 +336,9 @@ static void join(
 static struct incident *find_kin(
 	struct judge *judge, const struct explanation *why, const struct run *run)
 {
-	for (size_t t = 0; t < judge->incident_count; t++) {
-		struct incident *incident = &judge->incidents[t];
-		const struct verdict *verdict = &judge->verdicts[incident->verdict];
+	for (size_t t = 0; t < judge->incidents.count; t++) {
+		struct incident *incident = &judge->incidents.list[t];
+		const struct verdict *verdict = judge_verdict(judge, incident);
 
 		if (incident->active && incident->kind == INCIDENT_RANKS &&
 			verdict->verdict_class == why->verdict_class &&
@@ -408,7 +401,7 @@ int judge_open(struct judge *judge, uint32_t rank, const struct run *run)
  */
 static double gap_of_run(const struct judge *judge, const struct run *run)
 {
-	double usual_ns = fmax(judge->quiet_step_ns, BLOCK_NS);
+	double usual_ns = fmax(judge->judged.quiet.step_ns, BLOCK_NS);
 
 	if (!run->loud_blocks)
 		return 1;
@@ -422,16 +415,16 @@ static void take_run(struct incident *incident, const struct run *run)
 {
 	incident->every = run->every;
 	incident->phase = run->phase;
-	incident->steps = run->sums.steps;
-	incident->time_ns = run->sums.time_ns;
-	incident->affected_ns = run->loud_ns;
-	incident->gain_ns = run->sums.delay_ns;
+	incident->cost.steps = run->sums.steps;
+	incident->cost.time_ns = run->sums.time_ns;
+	incident->cost.affected_ns = run->loud_ns;
+	incident->cost.gain_ns = run->sums.delay_ns;
 }
 
 /* The step that a run of transfers began with. The program's split is seen in blocks alone. */
 static void date(const struct judge *judge, struct incident *incident, const struct run *run)
 {
-	struct verdict *verdict = &judge->verdicts[incident->verdict];
+	struct verdict *verdict = judge_verdict(judge, incident);
 
 	verdict->first_step = run->first_step;
 	verdict->onset.value = run->start_ns;
@@ -446,11 +439,11 @@ int judge_open_job(struct judge *judge, enum incident_kind kind, const struct ru
 	int error = add_incident(judge, &incident);
 
 	if (error == -ENOSPC && kind == INCIDENT_TRANSFERS)
-		judge->comm->remembers = false;
+		judge->comm->sockets.remembers = false;
 	if (error < 0)
 		return error == -ENOSPC ? 0 : error;
 	incident->kind = kind;
-	judge->verdicts[incident->verdict].verdict_class =
+	judge_verdict(judge, incident)->verdict_class =
 		kind == INCIDENT_TRANSFERS ? VERDICT_COMM_SLOW : VERDICT_WORKLOAD_IMBALANCE;
 	date(judge, incident, run);
 	take_run(incident, run);
@@ -460,11 +453,11 @@ int judge_open_job(struct judge *judge, enum incident_kind kind, const struct ru
 	incident->evidence = run->change.evidence;
 	if (kind == INCIDENT_TRANSFERS) {
 		judge_loss_told(judge);
-		if (!judge->comm->remembers)
+		if (!judge->comm->sockets.remembers)
 			judge_comm_remember(judge, incident->onset_ns);
 		incident->gap = run->every ? 1 : gap_of_run(judge, run);
 		signal_set_told(&judge->comm->signal, &judge->times,
-			judge->verdicts[incident->verdict].first_step);
+			judge_verdict(judge, incident)->first_step);
 	}
 	begin(judge, incident);
 	return 0;
@@ -477,7 +470,7 @@ int judge_open_job(struct judge *judge, enum incident_kind kind, const struct ru
 void judge_incident_periodic(
 	struct judge *judge, struct incident *incident, const struct periodic *found)
 {
-	struct verdict *verdict = &judge->verdicts[incident->verdict];
+	struct verdict *verdict = judge_verdict(judge, incident);
 	const struct run run = {.every = found->every, .phase = found->phase};
 
 	incident->every = found->every;
@@ -487,7 +480,7 @@ void judge_incident_periodic(
 	incident->gap = 1;
 	incident->memory.quiet = 0;
 	incident->between = (struct run){0};
-	incident->time_ns = incident->gain_ns = 0;
+	incident->cost.time_ns = incident->cost.gain_ns = 0;
 	if (incident->kind == INCIDENT_TRANSFERS) {
 		judge->comm->run = periodic_run(found, &judge->comm->signal, &judge->times);
 		take_run(incident, &judge->comm->run);
@@ -505,7 +498,7 @@ void judge_incident_periodic(
 /* What comes now is still of these steps, and of no others; or it does not come any more. */
 static bool period_holds(struct judge *judge, const struct incident *incident)
 {
-	const struct verdict *verdict = &judge->verdicts[incident->verdict];
+	const struct verdict *verdict = judge_verdict(judge, incident);
 	const struct periodic now = {
 		.every = incident->every, .phase = incident->phase, .height = incident->level};
 
@@ -523,9 +516,9 @@ static void drop_period(struct judge *judge, struct incident *incident)
 	incident->every = 0;
 	if (incident->kind == INCIDENT_TRANSFERS)
 		judge->comm->run.every = 0;
-	incident->time_ns += incident->between.sums.time_ns;
-	incident->gain_ns += incident->between.sums.delay_ns;
-	incident->steps += incident->between.sums.steps;
+	incident->cost.time_ns += incident->between.sums.time_ns;
+	incident->cost.gain_ns += incident->between.sums.delay_ns;
+	incident->cost.steps += incident->between.sums.steps;
 	incident->between = (struct run){0};
 	incident->memory.quiet = 0;
 }
@@ -533,7 +526,7 @@ static void drop_period(struct judge *judge, struct incident *incident)
 /* What came after it says better what is usual, and so what the job lost. */
 static void end_loss(struct judge *judge, struct incident *incident)
 {
-	struct verdict *verdict = &judge->verdicts[incident->verdict];
+	struct verdict *verdict = judge_verdict(judge, incident);
 	struct progress_rate around;
 
 	if (!judge_verdict_holds(judge, incident)) {
@@ -551,14 +544,14 @@ static void end_loss(struct judge *judge, struct incident *incident)
 void judge_end_incident(struct judge *judge, struct incident *incident)
 {
 	end_loss(judge, incident);
-	judge->verdicts[incident->verdict].ended = 1;
+	judge_verdict(judge, incident)->ended = 1;
 	tell(judge, incident, VERDICT_EVENT_RECOVERED);
 	incident->active = false;
 	if (incident->kind == INCIDENT_TRANSFERS) {
 		judge->comm->periodic = (struct periodic){0};
-		judge->comm->told_until_ns = judge_now_ns(judge);
-		judge->comm->remembers = false;
-		judge->comm->unlike_ns = 0;
+		judge->comm->sockets.told_until_ns = judge_now_ns(judge);
+		judge->comm->sockets.remembers = false;
+		judge->comm->sockets.unlike_ns = 0;
 	}
 	if (incident->kind != INCIDENT_RANKS) {
 		memset(judge_signal_of(judge, incident->kind)->runs, 0, sizeof(struct run[RUN_NR]));
@@ -567,7 +560,7 @@ void judge_end_incident(struct judge *judge, struct incident *incident)
 	for (uint32_t r = 0; r < judge->rank_end; r++) {
 		struct rank_state *state = &judge->ranks[r];
 
-		if (state->incident == (uint32_t)(incident - judge->incidents) + 1) {
+		if (state->incident == (uint32_t)(incident - judge->incidents.list) + 1) {
 			state->incident = 0;
 			judge_periodic_forget(judge, state);
 			memset(state->signal.runs, 0, sizeof(state->signal.runs));
@@ -594,7 +587,7 @@ static struct excess_sums loss_of_block(const struct judge *judge, const struct 
 {
 	struct excess_sums sums = {.steps = judge->block.steps,
 		.time_ns = judge->block.time_ns,
-		.delay_ns = incident->block_gain_ns};
+		.delay_ns = incident->cost.block_gain_ns};
 
 	if (incident->kind == INCIDENT_TRANSFERS && !incident->every)
 		sums.delay_ns = judge->comm->block.delay_ns;
@@ -618,7 +611,7 @@ static void take_quiet_block(struct incident *incident, const struct block *bloc
 /* What came after the alert says better how large the change is, and so where it began. */
 static void refine_onset(struct judge *judge, struct incident *incident)
 {
-	struct verdict *verdict = &judge->verdicts[incident->verdict];
+	struct verdict *verdict = judge_verdict(judge, incident);
 	uint64_t later = judge->times.next - incident->alert_step, first = UINT64_MAX;
 
 	if (incident->loud_blocks > ONSET_BLOCKS ||
@@ -643,7 +636,7 @@ static void refine_onset(struct judge *judge, struct incident *incident)
 static void take_loud_block(struct judge *judge, struct incident *incident, double level,
 	const struct excess_sums *sums, double share_of_block)
 {
-	struct verdict *verdict = &judge->verdicts[incident->verdict];
+	struct verdict *verdict = judge_verdict(judge, incident);
 	const struct run *between = &incident->between;
 
 	for (uint32_t i = 0; i < verdict->rank_count && incident->kind == INCIDENT_RANKS; i++) {
@@ -651,16 +644,16 @@ static void take_loud_block(struct judge *judge, struct incident *incident, doub
 		const struct periodic *found = judge_periodic_of(judge, state);
 
 		if (state->in_block && !incident->every)
-			excess_add(&incident->sums, &state->block);
+			excess_add(&incident->sums, &state->block.sums);
 		else if (state->in_block && found && found->every == incident->every &&
 			 found->phase == incident->phase)
 			excess_add(&incident->sums, &found->block);
 	}
-	incident->time_ns += sums->time_ns + between->sums.time_ns;
-	incident->affected_ns += (int64_t)(share_of_block * (double)judge->block.time_ns) +
-				 (incident->every ? between->loud_ns : 0);
-	incident->steps += sums->steps + between->sums.steps;
-	incident->gain_ns += sums->delay_ns + between->sums.delay_ns;
+	incident->cost.time_ns += sums->time_ns + between->sums.time_ns;
+	incident->cost.affected_ns += (int64_t)(share_of_block * (double)judge->block.time_ns) +
+				      (incident->every ? between->loud_ns : 0);
+	incident->cost.steps += sums->steps + between->sums.steps;
+	incident->cost.gain_ns += sums->delay_ns + between->sums.delay_ns;
 	if (incident->kind == INCIDENT_TRANSFERS && !incident->every)
 		follow_gap(judge, incident);
 	incident->between = (struct run){0};
@@ -686,8 +679,8 @@ static bool is_over(const struct judge *judge, const struct incident *incident)
 
 void judge_follow(struct judge *judge)
 {
-	for (size_t t = 0; t < judge->incident_count; t++) {
-		struct incident *incident = &judge->incidents[t];
+	for (size_t t = 0; t < judge->incidents.count; t++) {
+		struct incident *incident = &judge->incidents.list[t];
 		struct excess_sums sums;
 		double level, share_of_block;
 		bool quiet;
@@ -703,12 +696,12 @@ void judge_follow(struct judge *judge)
 			take_quiet_block(incident, &judge->block, &sums, share_of_block);
 		else
 			take_loud_block(judge, incident, level, &sums, share_of_block);
-		incident->block_gain_ns = 0;
+		incident->cost.block_gain_ns = 0;
 		if (!quiet)
 			refresh(judge, incident);
 		if (share_of_block > 0 && alert_recovered(&incident->memory, quiet, incident->gap))
 			judge_end_incident(judge, incident);
-		else if (alert_update_due(&incident->memory, &judge->verdicts[incident->verdict],
+		else if (alert_update_due(&incident->memory, judge_verdict(judge, incident),
 				 (struct job_ns){judge_now_ns(judge)}))
 			tell(judge, incident, VERDICT_EVENT_UPDATE);
 	}

@@ -5,7 +5,6 @@
  * before, such as busy CPUs: transfers were long already.
  */
 #include <math.h>
-#include <stdlib.h>
 
 #include "analysis/judge/internal.h"
 
@@ -37,26 +36,27 @@ static int64_t date(const struct judge *judge, const struct incident *incident,
 	for (uint32_t i = 0; i < latest->rank_count; i++) {
 		int64_t began_ns;
 
-		if (!verdict_names(&judge->verdicts[incident->verdict], latest->ranks[i]) &&
+		if (!verdict_names(judge_verdict(judge, incident), latest->ranks[i]) &&
 			judge_comm_began(judge, latest->ranks[i], quiet_ns, latest_ns, &began_ns) &&
 			began_ns < first_ns)
 			first_ns = began_ns;
 	}
-	return first_ns < INT64_MAX ? first_ns : judge->comm->unlike_ns;
+	return first_ns < INT64_MAX ? first_ns : judge->comm->sockets.unlike_ns;
 }
 
 /* What the verdict has taken since the move is that of the next one. */
 static void split(const struct judge *judge, struct incident *incident, struct run *run)
 {
-	struct verdict *verdict = &judge->verdicts[incident->verdict];
-	double share = (double)incident->gain_ns / (double)incident->time_ns;
+	struct verdict *verdict = judge_verdict(judge, incident);
+	double share = (double)incident->cost.gain_ns / (double)incident->cost.time_ns;
 
-	if (run->sums.time_ns >= incident->time_ns)
+	if (run->sums.time_ns >= incident->cost.time_ns)
 		return;
 	run->sums.delay_ns = (int64_t)(share * (double)run->sums.time_ns);
-	incident->time_ns -= run->sums.time_ns;
-	incident->gain_ns -= run->sums.delay_ns;
-	incident->steps -= run->sums.steps < incident->steps ? run->sums.steps : incident->steps;
+	incident->cost.time_ns -= run->sums.time_ns;
+	incident->cost.gain_ns -= run->sums.delay_ns;
+	incident->cost.steps -=
+		run->sums.steps < incident->cost.steps ? run->sums.steps : incident->cost.steps;
 	if (run->first_step > verdict->first_step && verdict->last_step >= run->first_step) {
 		verdict->last_step = run->first_step - 1;
 		verdict->end.value = run->start_ns;
@@ -77,7 +77,7 @@ static int move(struct judge *judge, struct incident *incident, int64_t moved_ns
 	run.change.evidence = fmax(CHANGE_THRESHOLD, (double)run.blocks);
 	split(judge, incident, &run);
 	judge_end_incident(judge, incident);
-	comm->remembers = true;
+	comm->sockets.remembers = true;
 	comm->run = run;
 	return judge_open_job(judge, INCIDENT_TRANSFERS, &comm->run);
 }
@@ -90,20 +90,21 @@ int judge_comm_move(struct judge *judge)
 	struct verdict latest = {0};
 
 	if (!incident || comm->signal.level < judge_quiet_level(incident)) {
-		comm->unlike_ns = 0; /* what is over does not move */
+		comm->sockets.unlike_ns = 0; /* what is over does not move */
 		return 0;
 	}
 	/* Queue pairs have their own memory of what is usual, and of who was told of. */
-	if (judge->links.count || latest_ns < incident->onset_ns ||
+	if (judge->comm->links.count || latest_ns < incident->onset_ns ||
 		!judge_comm_locate(judge, latest_ns, judge_now_ns(judge), &latest))
 		return 0;
-	const struct verdict *told = &judge->verdicts[incident->verdict];
+	const struct verdict *told = judge_verdict(judge, incident);
 
 	if (!count_missing(told, &latest))
-		comm->unlike_ns = 0;
-	else if (!comm->unlike_ns)
-		comm->unlike_ns = judge_now_ns(judge);
-	if (!comm->unlike_ns || latest_ns < comm->unlike_ns || !count_missing(&latest, told))
+		comm->sockets.unlike_ns = 0;
+	else if (!comm->sockets.unlike_ns)
+		comm->sockets.unlike_ns = judge_now_ns(judge);
+	if (!comm->sockets.unlike_ns || latest_ns < comm->sockets.unlike_ns ||
+		!count_missing(&latest, told))
 		return 0;
 	return move(judge, incident, date(judge, incident, &latest, latest_ns));
 }

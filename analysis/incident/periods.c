@@ -13,7 +13,7 @@ static struct periodic_place *find_place(struct judge *judge, double surprise)
 	struct periodic_place *weakest = NULL;
 
 	for (size_t p = 0; p < PERIODICS_MAX; p++) {
-		struct periodic_place *place = &judge->periodics[p];
+		struct periodic_place *place = &judge->periodics.list[p];
 
 		if (!place->found.every)
 			return place;
@@ -30,7 +30,7 @@ static void look_at_rank(struct judge *judge, uint32_t rank)
 {
 	struct rank_state *state = &judge->ranks[rank];
 	struct periodic_place *place =
-		state->periodic ? &judge->periodics[state->periodic - 1] : NULL;
+		state->periodic ? &judge->periodics.list[state->periodic - 1] : NULL;
 	struct periodic found = place ? place->found : (struct periodic){0};
 
 	if (!periodic_look(&state->signal, &judge->times, state->incident != 0, &found)) {
@@ -42,7 +42,7 @@ static void look_at_rank(struct judge *judge, uint32_t rank)
 	if (!place)
 		return;
 	*place = (struct periodic_place){rank, found};
-	state->periodic = (uint8_t)(place - judge->periodics + 1);
+	state->periodic = (uint8_t)(place - judge->periodics.list + 1);
 }
 
 static void look_at_transfers(struct judge *judge)
@@ -62,28 +62,28 @@ static void look(struct judge *judge)
 	if (count > judge->rank_end)
 		count = judge->rank_end;
 	for (size_t p = 0; p < PERIODICS_MAX; p++) {
-		uint32_t rank = judge->periodics[p].rank;
+		uint32_t rank = judge->periodics.list[p].rank;
 
-		if (judge->periodics[p].found.every && judge->ranks[rank].in_block)
+		if (judge->periodics.list[p].found.every && judge->ranks[rank].in_block)
 			look_at_rank(judge, rank);
-		else if (judge->periodics[p].found.every)
+		else if (judge->periodics.list[p].found.every)
 			judge_periodic_forget(judge, &judge->ranks[rank]);
 	}
 	for (uint32_t i = 0; i < count; i++) {
-		uint32_t rank = judge->periodic_turn++ % judge->rank_end;
+		uint32_t rank = judge->periodics.turn++ % judge->rank_end;
 
 		if (judge->ranks[rank].in_block && !judge->ranks[rank].periodic)
 			look_at_rank(judge, rank);
 	}
-	judge->periodic_turn %= judge->rank_end;
+	judge->periodics.turn %= judge->rank_end;
 	look_at_transfers(judge);
-	judge->periodic_ns = judge_now_ns(judge);
+	judge->periodics.looked_ns = judge_now_ns(judge);
 }
 
 void judge_periodic_take(struct judge *judge, const struct rank_state *state, uint64_t step,
 	const struct excess_sums *sums)
 {
-	struct periodic *periodic = &judge->periodics[state->periodic - 1].found;
+	struct periodic *periodic = &judge->periodics.list[state->periodic - 1].found;
 
 	if (periodic_has(periodic, step))
 		excess_add(&periodic->block, sums);
@@ -133,7 +133,7 @@ static bool is_to_tell(const struct judge *judge, const struct periodic_place *p
 	       periodic_is_loud(periodic, &state->signal, &judge->times, &judge->block, sheet) &&
 	       gate_passed(sheet, GATE_LASTS, (double)periodic->sums.steps, SEEN_MIN) &&
 	       gate_is(sheet, GATE_TIMED, !periodic->sums.host_times) &&
-	       periodic_is_proven(periodic, &judge->times, judge->ranks_in_block, sheet) &&
+	       periodic_is_proven(periodic, &judge->times, judge->judged.ranks, sheet) &&
 	       gate_is(sheet, GATE_USUAL, state->signal.settled) &&
 	       judge_evidence_suffices(judge, place->rank, run, why, sheet) &&
 	       gate_is(sheet, GATE_UNLIKE, !peers_do_likewise(judge, place));
@@ -142,7 +142,7 @@ static bool is_to_tell(const struct judge *judge, const struct periodic_place *p
 static int tell_rank(struct judge *judge, const struct periodic_place *place)
 {
 	const struct run run = run_of(&place->found);
-	struct gate_sheet sheet, *asked = judge->on_sheet ? &sheet : NULL;
+	struct gate_sheet sheet, *asked = judge->watch.on_sheet ? &sheet : NULL;
 	struct explanation why = {0};
 	bool told;
 	int error = 0;
@@ -162,7 +162,7 @@ static int tell_rank(struct judge *judge, const struct periodic_place *place)
 /* What all ranks of an incident do in the same steps, or its transfers; NULL: they do not. */
 static const struct periodic *period_of(const struct judge *judge, const struct incident *incident)
 {
-	const struct verdict *verdict = &judge->verdicts[incident->verdict];
+	const struct verdict *verdict = judge_verdict(judge, incident);
 	const struct periodic *found = NULL;
 
 	if (incident->kind == INCIDENT_TRANSFERS)
@@ -177,8 +177,8 @@ static const struct periodic *period_of(const struct judge *judge, const struct 
 		const struct rank_state *state = &judge->ranks[verdict->ranks[i]];
 		const struct periodic *own = judge_periodic_of(judge, state);
 
-		if (!own || !periodic_explains(
-				    own, &state->signal, &judge->times, judge->ranks_in_block))
+		if (!own ||
+			!periodic_explains(own, &state->signal, &judge->times, judge->judged.ranks))
 			return NULL;
 		if (found && (found->every != own->every || found->phase != own->phase))
 			return NULL;
@@ -190,11 +190,11 @@ static const struct periodic *period_of(const struct judge *judge, const struct 
 
 void judge_periodic_look(struct judge *judge)
 {
-	if (judge_now_ns(judge) - judge->periodic_ns < SAMPLE_NS)
+	if (judge_now_ns(judge) - judge->periodics.looked_ns < SAMPLE_NS)
 		return;
 	look(judge);
-	for (size_t i = 0; i < judge->incident_count; i++) {
-		struct incident *incident = &judge->incidents[i];
+	for (size_t i = 0; i < judge->incidents.count; i++) {
+		struct incident *incident = &judge->incidents.list[i];
 		const struct periodic *found;
 
 		if (!incident->active || incident->every ||
@@ -211,7 +211,7 @@ int judge_periodic_block(struct judge *judge)
 	int error = 0;
 
 	for (size_t p = 0; p < PERIODICS_MAX && error == 0; p++) {
-		struct periodic_place *place = &judge->periodics[p];
+		struct periodic_place *place = &judge->periodics.list[p];
 
 		if (!place->found.every || !judge->ranks[place->rank].in_block)
 			continue;

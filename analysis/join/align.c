@@ -10,19 +10,6 @@
 #include "analysis/join/segments.h"
 #include "analysis/join/segments_beside.h"
 
-enum { ACTIVITY_BLOCK = 256, KIND_BLOCK = 256 };
-
-/* Sums of activities; blocks, so that pointers into them stay. */
-struct activity_block {
-	struct activity_block *next;
-	struct activity activities[ACTIVITY_BLOCK];
-};
-
-struct kind_block {
-	struct kind_block *next;
-	struct part_kind kinds[KIND_BLOCK];
-};
-
 void grid_init(struct step_grid *grid)
 {
 	memset(grid, 0, sizeof(*grid));
@@ -31,23 +18,13 @@ void grid_init(struct step_grid *grid)
 const struct activity *grid_sum_activities(
 	struct step_grid *grid, const struct activity *one, const struct activity *other)
 {
-	struct activity_block **at;
-	size_t count = grid->sum_count;
 	struct activity *sum;
 
 	if (one == &activity_none || other == &activity_none)
 		return one == &activity_none ? other : one;
-	if (count % ACTIVITY_BLOCK ==
-		0) { /* the next block: one of an earlier step, or a new one */
-		at = grid->last_sums ? &grid->last_sums->next : &grid->sums;
-		if (!*at)
-			*at = calloc(1, sizeof(**at));
-		if (!*at)
-			return NULL;
-		grid->last_sums = *at;
-	}
-	grid->sum_count++;
-	sum = &grid->last_sums->activities[count % ACTIVITY_BLOCK];
+	sum = arena_take(&grid->making.activities, 1, sizeof(*sum));
+	if (!sum)
+		return NULL;
 	*sum = *one;
 	activity_add(sum, other);
 	return sum;
@@ -60,69 +37,32 @@ void grid_fini(struct step_grid *grid)
 	free(grid->joins);
 	free(grid->rows);
 	free(grid->instances);
-	free(grid->members);
-	free(grid->member_parts);
-	free(grid->arrival_ns);
-	free(grid->departure_ns);
-	free(grid->own_ns);
-	free(grid->places);
-	free(grid->order);
-	free(grid->table);
-	free(grid->scratch);
-	free(grid->by_departure);
-	free(grid->by_stream);
-	free(grid->by_place);
-	free(grid->asynchronous);
-	beside_places_destroy(grid->beside);
-	while (grid->sums) {
-		struct activity_block *next = grid->sums->next;
-
-		free(grid->sums);
-		grid->sums = next;
-	}
-	while (grid->kinds) {
-		struct kind_block *next = grid->kinds->next;
-
-		free(grid->kinds);
-		grid->kinds = next;
-	}
+	free(grid->making.table);
+	arena_fini(&grid->making.arena);
+	arena_fini(&grid->making.activities);
+	arena_fini(&grid->making.passing);
+	beside_places_destroy(grid->making.beside);
 	grid_init(grid);
 }
 
 void grid_clear(struct step_grid *grid)
 {
 	grid->cell_count = grid->row_count = grid->instance_count = grid->order_count = 0;
-	grid->clock_error_ns = 0;
-	grid->overlapped = grid->device_time = grid->untimed = grid->host_time = grid->linked =
-		false;
-	grid->repeats = 0;
-	grid->sum_count = grid->kind_count = 0;
-	grid->last_sums = NULL;
-	grid->last_kinds = NULL;
-	if (grid->table)
-		memset(grid->table, 0, grid->table_capacity * sizeof(*grid->table));
-}
-
-/* Grows an array to hold count + 1 elements; doubles, so that steady state takes no memory. */
-static int reserve(void **array, size_t *capacity, size_t count, size_t size)
-{
-	if (count < *capacity)
-		return 0;
-	size_t grown_capacity = *capacity ? *capacity * 2 : 64;
-	void *grown = realloc(*array, grown_capacity * size);
-
-	if (!grown)
-		return -ENOMEM;
-	*array = grown;
-	*capacity = grown_capacity;
-	return 0;
+	grid->step.clock_error_ns = 0;
+	grid->traits = (struct grid_traits){0};
+	grid->making.repeats = 0;
+	arena_reset(&grid->making.arena);
+	arena_reset(&grid->making.activities);
+	if (grid->making.table)
+		memset(grid->making.table, 0,
+			grid->making.table_capacity * sizeof(*grid->making.table));
 }
 
 int grid_add_row(struct step_grid *grid, uint32_t rank, uint32_t host, int64_t start_ns,
 	int64_t clock_error_ns)
 {
-	int error = reserve(
-		(void **)&grid->rows, &grid->row_capacity, grid->row_count, sizeof(*grid->rows));
+	int error = array_grow((void **)&grid->rows, &grid->making.row_capacity,
+		grid->row_count + 1, sizeof(*grid->rows));
 
 	if (error < 0)
 		return error;
@@ -136,24 +76,24 @@ int grid_add_row(struct step_grid *grid, uint32_t rank, uint32_t host, int64_t s
 		.clock_error_ns = clock_error_ns,
 		.plain = true,
 	};
-	if (clock_error_ns > grid->clock_error_ns)
-		grid->clock_error_ns = clock_error_ns;
+	if (clock_error_ns > grid->step.clock_error_ns)
+		grid->step.clock_error_ns = clock_error_ns;
 	return 0;
 }
 
 /* The hash table holds at most half of its slots. */
 static int grow_table(struct step_grid *grid)
 {
-	if (grid->instance_count * 2 < grid->table_capacity)
+	if (grid->instance_count * 2 < grid->making.table_capacity)
 		return 0;
-	size_t capacity = grid->table_capacity ? grid->table_capacity * 2 : 128;
+	size_t capacity = grid->making.table_capacity ? grid->making.table_capacity * 2 : 128;
 	uint32_t *table = calloc(capacity, sizeof(*table));
 
 	if (!table)
 		return -ENOMEM;
-	free(grid->table);
-	grid->table = table;
-	grid->table_capacity = capacity;
+	free(grid->making.table);
+	grid->making.table = table;
+	grid->making.table_capacity = capacity;
 	for (size_t i = 0; i < grid->instance_count; i++) {
 		const struct grid_instance *instance = &grid->instances[i];
 		size_t at =
@@ -183,18 +123,18 @@ static int find_instance(struct step_grid *grid, const struct grid_part *part, u
 	int error = grow_table(grid);
 
 	if (error == 0)
-		error = reserve((void **)&grid->instances, &grid->instance_capacity,
-			grid->instance_count, sizeof(*grid->instances));
+		error = array_grow((void **)&grid->instances, &grid->making.instance_capacity,
+			grid->instance_count + 1, sizeof(*grid->instances));
 	if (error < 0)
 		return error;
-	size_t mask = grid->table_capacity - 1;
+	size_t mask = grid->making.table_capacity - 1;
 	size_t at = hash_mix(key, part->sequence) & mask;
 
-	for (; grid->table[at]; at = (at + 1) & mask) {
-		const struct grid_instance *instance = &grid->instances[grid->table[at] - 1];
+	for (; grid->making.table[at]; at = (at + 1) & mask) {
+		const struct grid_instance *instance = &grid->instances[grid->making.table[at] - 1];
 
 		if (instance->communicator_id == key && instance->sequence == part->sequence) {
-			*index = grid->table[at] - 1;
+			*index = grid->making.table[at] - 1;
 			return 0;
 		}
 	}
@@ -208,7 +148,7 @@ static int find_instance(struct step_grid *grid, const struct grid_part *part, u
 		.waits_for = (uint8_t)operation_waits_for(part->kind->operation),
 	};
 	*index = (uint32_t)grid->instance_count++;
-	grid->table[at] = *index + 1;
+	grid->making.table[at] = *index + 1;
 	return 0;
 }
 
@@ -233,21 +173,11 @@ static bool guess_instance(const struct step_grid *grid, const struct grid_row *
 /* A copy of what a call is, which stays until the grid is cleared; NULL without memory. */
 static const struct part_kind *keep_kind(struct step_grid *grid, const struct part_kind *kind)
 {
-	size_t at = grid->kind_count % KIND_BLOCK;
+	struct part_kind *kept = arena_take(&grid->making.arena, 1, sizeof(*kept));
 
-	if (at == 0) {
-		struct kind_block **block =
-			grid->last_kinds ? &grid->last_kinds->next : &grid->kinds;
-
-		if (!*block)
-			*block = calloc(1, sizeof(**block));
-		if (!*block)
-			return NULL;
-		grid->last_kinds = *block;
-	}
-	grid->kind_count++;
-	grid->last_kinds->kinds[at] = *kind;
-	return &grid->last_kinds->kinds[at];
+	if (kept)
+		*kept = *kind;
+	return kept;
 }
 
 /* Which instance a part belongs to: GRID_NONE when that is not known. */
@@ -293,15 +223,15 @@ int grid_add_part(struct step_grid *grid, const struct grid_part *part)
 	int64_t opaque_ns = comm_ns < part->segment_ns ? comm_ns : part->segment_ns;
 	uint32_t instance = GRID_NONE;
 	bool overlapped = local || kind->stream != 0 || (kind->flags & PART_DEVICE_TIME);
-	int error = reserve((void **)&grid->cells, &grid->cell_capacity, grid->cell_count,
-		sizeof(*grid->cells));
+	int error = array_grow((void **)&grid->cells, &grid->making.cell_capacity,
+		grid->cell_count + 1, sizeof(*grid->cells));
 
 	if (error == 0)
-		error = reserve((void **)&grid->times, &grid->time_capacity, grid->cell_count,
-			sizeof(*grid->times));
+		error = array_grow((void **)&grid->times, &grid->making.time_capacity,
+			grid->cell_count + 1, sizeof(*grid->times));
 	if (error == 0)
-		error = reserve((void **)&grid->joins, &grid->join_capacity, grid->cell_count,
-			sizeof(*grid->joins));
+		error = array_grow((void **)&grid->joins, &grid->making.join_capacity,
+			grid->cell_count + 1, sizeof(*grid->joins));
 	if (error == 0 && joined)
 		error = join(grid, row, part, pair, &instance);
 	if (error < 0)
@@ -339,8 +269,8 @@ int grid_add_part(struct step_grid *grid, const struct grid_part *part)
 	row->works |= local;
 	row->plain &= !row->overlapped && joined && part->before == &activity_none &&
 		      !(kind->flags & PART_HOST_TIME);
-	grid->device_time |= (kind->flags & PART_DEVICE_TIME) != 0;
-	grid->host_time |= (kind->flags & PART_HOST_TIME) != 0;
+	grid->traits.device_time |= (kind->flags & PART_DEVICE_TIME) != 0;
+	grid->traits.host_time |= (kind->flags & PART_HOST_TIME) != 0;
 	row->cell_count++;
 	if (part->arrival_ns + part->call_ns > row->end_ns)
 		row->end_ns = part->arrival_ns + part->call_ns;
@@ -362,48 +292,24 @@ static void judge_completeness(struct grid_instance *instance)
 
 static int reserve_links(struct step_grid *grid)
 {
-	size_t scratch = 3 * grid->row_count + grid->instance_count + 2 * grid->cell_count + 1;
+	struct arena *arena = &grid->making.arena, *passing = &grid->making.passing;
+	size_t count = grid->cell_count + grid->cell_count / GRID_GAP_MEMBERS_MIN * GRID_MEMBER_GAP;
 
-	if (scratch > grid->scratch_capacity) {
-		free(grid->scratch);
-		grid->scratch = malloc((scratch + scratch / 4) * sizeof(*grid->scratch));
-		grid->scratch_capacity = grid->scratch ? scratch + scratch / 4 : 0;
-		if (!grid->scratch)
-			return -ENOMEM;
-	}
-	size_t needed =
-		grid->cell_count + grid->cell_count / GRID_GAP_MEMBERS_MIN * GRID_MEMBER_GAP;
-	if (needed <= grid->link_capacity)
-		return 0;
-	size_t capacity = needed + needed / 4;
-
-	free(grid->members);
-	free(grid->member_parts);
-	free(grid->arrival_ns);
-	free(grid->departure_ns);
-	free(grid->own_ns);
-	free(grid->places);
-	free(grid->order);
-	free(grid->by_departure);
-	free(grid->by_stream);
-	free(grid->by_place);
-	grid->members = malloc(capacity * sizeof(*grid->members));
-	grid->member_parts = malloc(capacity * sizeof(*grid->member_parts));
-	grid->arrival_ns = malloc(capacity * sizeof(*grid->arrival_ns));
-	grid->departure_ns = malloc(capacity * sizeof(*grid->departure_ns));
-	grid->own_ns = malloc(capacity * sizeof(*grid->own_ns));
-	grid->places = malloc(capacity * sizeof(*grid->places));
-	grid->order = malloc(capacity * sizeof(*grid->order));
-	grid->by_departure = malloc(capacity * sizeof(*grid->by_departure));
-	grid->by_stream = malloc(capacity * sizeof(*grid->by_stream));
-	grid->by_place = malloc(capacity * sizeof(*grid->by_place));
-	grid->link_capacity = capacity;
-	if (grid->members && grid->member_parts && grid->arrival_ns && grid->departure_ns &&
-		grid->own_ns && grid->places && grid->order && grid->by_departure &&
-		grid->by_stream && grid->by_place)
-		return 0;
-	grid->link_capacity = 0;
-	return -ENOMEM;
+	grid->members = arena_take(arena, count, sizeof(*grid->members));
+	grid->member_parts = arena_take(arena, count, sizeof(*grid->member_parts));
+	grid->arrival_ns = arena_take(arena, count, sizeof(*grid->arrival_ns));
+	grid->departure_ns = arena_take(arena, count, sizeof(*grid->departure_ns));
+	grid->own_ns = arena_take(arena, count, sizeof(*grid->own_ns));
+	grid->places = arena_take(arena, count, sizeof(*grid->places));
+	grid->order = arena_take(arena, count, sizeof(*grid->order));
+	grid->by_departure = arena_take(arena, count, sizeof(*grid->by_departure));
+	grid->by_stream = arena_take(arena, count, sizeof(*grid->by_stream));
+	grid->by_place = arena_take(arena, count, sizeof(*grid->by_place));
+	arena_reset(passing);
+	grid->making.scratch = arena_take(passing,
+		3 * grid->row_count + grid->instance_count + 2 * grid->cell_count + 1,
+		sizeof(*grid->making.scratch));
+	return grid->making.scratch ? arena_error(arena) : -ENOMEM;
 }
 
 /* All have it at the same place of the same layout: they are compared with the same controls. */
@@ -476,18 +382,18 @@ static int link_overlapped(struct step_grid *grid)
 	grid_order_instances(grid);
 	grid_place_members(grid);
 	grid_refresh_members(grid);
-	grid->in_turn = grid->in_turn && all_join(grid) && !any_meets_itself(grid);
-	grid->alike = false;
+	grid->traits.in_turn = grid->traits.in_turn && all_join(grid) && !any_meets_itself(grid);
+	grid->traits.alike = false;
 	return 0;
 }
 
 /* Where all rows are one call after the other, and each call joins. */
 static void find_alike(struct step_grid *grid)
 {
-	grid->alike = all_join(grid);
+	grid->traits.alike = all_join(grid);
 	for (size_t i = 0; i < grid->instance_count; i++) {
 		grid->rows[grid->member_parts[grid->instances[i].first_member].row].first = true;
-		grid->alike &= members_alike(grid, &grid->instances[i]);
+		grid->traits.alike &= members_alike(grid, &grid->instances[i]);
 	}
 }
 
@@ -498,17 +404,17 @@ int grid_link(struct step_grid *grid)
 	if (error < 0)
 		return error;
 	for (size_t r = 0; r < grid->row_count; r++)
-		grid->overlapped |= grid->rows[r].overlapped || grid->rows[r].in_turn;
-	grid->in_turn = grid->overlapped;
-	if (grid->overlapped)
+		grid->traits.overlapped |= grid->rows[r].overlapped || grid->rows[r].in_turn;
+	grid->traits.in_turn = grid->traits.overlapped;
+	if (grid->traits.overlapped)
 		segments_settle(grid);
 	for (size_t r = 0; r < grid->row_count; r++)
-		grid->in_turn &= !grid->rows[r].overlapped;
+		grid->traits.in_turn &= !grid->rows[r].overlapped;
 	grid->order_count = 0;
 	grid_place_members(grid);
 	for (size_t i = 0; i < grid->instance_count; i++)
 		judge_completeness(&grid->instances[i]);
-	if (grid->overlapped) {
+	if (grid->traits.overlapped) {
 		error = link_overlapped(grid);
 		if (error < 0)
 			return error;
@@ -522,6 +428,6 @@ int grid_link(struct step_grid *grid)
 
 		instance->again = same_rows(grid, &grid->instances[grid->order[o - 1]], instance);
 	}
-	grid->linked = true;
+	grid->traits.linked = true;
 	return 0;
 }

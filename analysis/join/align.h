@@ -7,6 +7,7 @@
 #ifndef SLOWRANK_ANALYSIS_JOIN_ALIGN_H
 #define SLOWRANK_ANALYSIS_JOIN_ALIGN_H
 
+#include "analysis/base/arena.h"
 #include "analysis/base/step.h"
 
 #define GRID_NONE UINT32_MAX
@@ -112,7 +113,44 @@ struct grid_member {
 	uint32_t flags; /* enum grid_cell_flag, enum grid_member_flag */
 };
 
+/* What a grid is a grid of. */
+struct grid_step {
+	uint64_t number; /* the job step */
+	uint32_t flags;	 /* enum step_flag of the reference rank */
+	uint64_t signature;
+	int64_t start_ns, end_ns; /* from the cut before to this cut */
+	int64_t clock_error_ns;	  /* worst between two hosts in it */
+};
+
+/* What holds for all of it, or for some of it. */
+struct grid_traits {
+	bool alike;	 /* all instances are, all cells join, nothing is overlapped */
+	bool overlapped; /* some row is, or is in turn */
+	bool in_turn; /* no row is overlapped, or meets itself; some are in turn; all cells join */
+	bool device_time; /* some part has */
+	bool host_time;	  /* some part has the host's times in place of its device's */
+	bool untimed;	  /* some row's parts were seen by their enqueue times alone */
+	bool linked;
+};
+
+/* How it is made, and made again: align.c and assembly_repeat.c. */
+struct grid_making {
+	size_t cell_capacity, time_capacity, join_capacity, row_capacity, instance_capacity;
+	uint32_t *table; /* hash: instance + 1, 0 = free */
+	size_t table_capacity;
+	struct arena arena;	 /* what was linked, and what calls are; until it is cleared */
+	struct arena activities; /* sums of them */
+	struct arena passing;	 /* while it is linked */
+	uint32_t *scratch;	 /* of these */
+	struct beside_places
+		*beside;   /* what is known of places, from step to step: segments_beside.h */
+	uint64_t repeats;  /* how often it was filled again since it was cleared */
+	bool errors_moved; /* rows' clock errors are others than in the step that it repeats */
+};
+
 struct step_grid {
+	struct grid_step step;
+	struct grid_traits traits;
 	size_t cell_count, row_count, instance_count, order_count;
 	struct grid_cell *cells;  /* row by row */
 	struct cell_times *times; /* as cells; NULL once the grid was filled again */
@@ -129,32 +167,7 @@ struct step_grid {
 	/* Of overlapped rows, by row: cells in order of departure; by stream and then arrival; and in the
 	 * order in which peers are compared. Elsewhere all are the cells' own order. */
 	uint32_t *by_departure, *by_stream, *by_place;
-	uint64_t repeats; /* how often it was filled again since it was cleared */
-	bool linked;
-	bool errors_moved; /* rows' clock errors are others than in the step that it repeats */
-	bool alike;	   /* all instances are, all cells join, nothing is overlapped */
-	bool overlapped;   /* some row is, or is in turn */
-	bool in_turn; /* no row is overlapped, or meets itself; some are in turn; all cells join */
-	bool device_time; /* some part has */
-	bool host_time;	  /* some part has the host's times in place of its device's */
-	bool untimed;	  /* some row's parts were seen by their enqueue times alone */
-	uint64_t number;  /* the job step */
-	uint32_t flags;	  /* enum step_flag of the reference rank */
-	uint64_t signature;
-	int64_t start_ns, end_ns; /* from the cut before to this cut */
-	int64_t clock_error_ns;	  /* worst between two hosts in it */
-
-	size_t cell_capacity, time_capacity, row_capacity, instance_capacity, table_capacity;
-	uint32_t *table;	/* hash: instance + 1, 0 = free */
-	uint64_t *asynchronous; /* places found to be so, from step to step: a hash set */
-	size_t asynchronous_count;
-	struct beside_places *beside; /* what gaps after waits say of places: segments_beside.h */
-	uint32_t *scratch;
-	size_t scratch_capacity, link_capacity, join_capacity;
-	struct activity_block *sums, *last_sums; /* of activities; blocks stay for later steps */
-	size_t sum_count;
-	struct kind_block *kinds, *last_kinds; /* of cells that may be filled again; likewise */
-	size_t kind_count;
+	struct grid_making making;
 };
 
 void grid_init(struct step_grid *grid);

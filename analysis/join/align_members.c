@@ -56,7 +56,7 @@ static uint32_t place_instance(struct grid_instance *instance, uint32_t next)
 
 void grid_place_members(struct step_grid *grid)
 {
-	uint32_t *cursors = grid->scratch, next = 0;
+	uint32_t *cursors = grid->making.scratch, next = 0;
 
 	for (size_t i = 0; i < grid->instance_count; i++)
 		cursors[i] = GRID_NONE;

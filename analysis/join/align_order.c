@@ -66,14 +66,15 @@ static void start_cell(struct ordering *ordering, const struct grid_row *row, ui
  */
 void grid_order_instances(struct step_grid *grid)
 {
-	struct ordering ordering = {.grid = grid, .started = grid->scratch};
+	struct ordering ordering = {.grid = grid, .started = grid->making.scratch};
 
 	ordering.ended = ordering.started + grid->row_count;
 	ordering.arrived = ordering.ended + grid->row_count;
 	ordering.ready = ordering.arrived + grid->instance_count;
 	ordering.cell_ended = (uint8_t *)(ordering.ready + grid->row_count + grid->cell_count);
-	memset(grid->scratch, 0, (2 * grid->row_count + grid->instance_count) * sizeof(uint32_t));
-	if (grid->overlapped)
+	memset(grid->making.scratch, 0,
+		(2 * grid->row_count + grid->instance_count) * sizeof(uint32_t));
+	if (grid->traits.overlapped)
 		memset(ordering.cell_ended, 0, grid->cell_count);
 	for (size_t r = 0; r < grid->row_count; r++)
 		ordering.ready[ordering.ready_count++] = (uint32_t)r;

@@ -98,11 +98,11 @@ int assembly_next(struct assembly *assembly, bool finish, struct step_grid *grid
 	const struct rank_stream *leader = &streams->ranks[assembly->cut.rank];
 	const struct packed_step *entry = stream_at(leader, assembly->cut.entry)->entry;
 
-	grid->number = assembly->next_number++;
-	grid->flags = entry->flags;
-	grid->signature = entry->signature;
-	grid->end_ns = assembly->cut.time_ns;
-	grid->start_ns =
+	grid->step.number = assembly->next_number++;
+	grid->step.flags = entry->flags;
+	grid->step.signature = entry->signature;
+	grid->step.end_ns = assembly->cut.time_ns;
+	grid->step.start_ns =
 		assembly->last_cut_ns != INT64_MIN
 			? assembly->last_cut_ns
 			: assembly_job_ns(assembly, leader, stream_at(leader, 0)->entry->start);

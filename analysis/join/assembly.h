@@ -42,19 +42,33 @@ struct communicator_entry {
 	uint64_t advance;      /* by so much its sequences went on since the step before */
 };
 
+/* Where the leader's stream is cut. */
+struct assembly_cut {
+	bool valid, by_time;
+	uint32_t rank;
+	size_t entry;
+	uint64_t communicator_id, sequence;
+	int64_t time_ns;
+};
+
+/* The job's clock is that of a host. */
+struct job_clock {
+	bool fixed;
+	uint32_t reference_host; /* since then */
+	bool unix_offset_known;
+	int64_t unix_offset_ns; /* CLOCK_REALTIME - the job's clock, on the reference host */
+};
+
 struct assembly {
 	struct rank_streams *streams;
 	struct rank_scan *scans; /* by rank */
 	size_t scan_capacity;
 	struct communicator_entry *communicators; /* hash table, id 0 = free */
 	size_t communicator_capacity, communicator_count;
-	bool clock_fixed;
-	uint32_t reference_host; /* since then */
-	bool unix_offset_known;
-	int64_t unix_offset_ns; /* CLOCK_REALTIME - the job's clock, on the reference host */
-	int64_t oldest_ns;	/* the start of the oldest, likewise */
-	int64_t newest_ns;	/* the end of the newest entry of any rank, job time */
-	int64_t last_cut_ns;	/* INT64_MIN before the first */
+	struct job_clock clock;
+	int64_t oldest_ns;   /* the start of the oldest, likewise */
+	int64_t newest_ns;   /* the end of the newest entry of any rank, job time */
+	int64_t last_cut_ns; /* INT64_MIN before the first */
 	uint64_t next_number;
 	uint64_t announcements;	     /* of communicators, so far */
 	uint64_t grid_announcements; /* when what the grid joins was found */
@@ -67,13 +81,7 @@ struct assembly {
 	bool placed;		     /* it is over */
 	uint32_t leader;	     /* of the last cut */
 	bool cut_given;		     /* the leader's head entry had the last cut in it */
-	struct {
-		bool valid, by_time;
-		uint32_t rank;
-		size_t entry;
-		uint64_t communicator_id, sequence;
-		int64_t time_ns;
-	} cut;
+	struct assembly_cut cut;
 };
 
 void assembly_init(struct assembly *assembly, struct rank_streams *streams);

@@ -52,10 +52,10 @@ void assembly_fix_clock(struct assembly *assembly)
 {
 	struct rank_streams *streams = assembly->streams;
 
-	if (assembly->clock_fixed)
+	if (assembly->clock.fixed)
 		return;
 	start_clocks(streams);
-	for (uint32_t r = 0; r < streams->end && !assembly->clock_fixed; r++) {
+	for (uint32_t r = 0; r < streams->end && !assembly->clock.fixed; r++) {
 		const struct rank_stream *rank = &streams->ranks[r];
 		struct clock_fit *clock;
 		int64_t offset_ns;
@@ -68,10 +68,10 @@ void assembly_fix_clock(struct assembly *assembly)
 			offset_ns = 0; /* the coordinator's own host */
 		/* The reference has no error against itself; others' errors are against it. */
 		clock_fit_fix(clock, offset_ns, 0);
-		assembly->clock_fixed = true;
-		assembly->reference_host = rank->host;
-		assembly->unix_offset_known = rank->stamp.valid;
-		assembly->unix_offset_ns = rank->stamp.unix_offset_ns - offset_ns;
+		assembly->clock.fixed = true;
+		assembly->clock.reference_host = rank->host;
+		assembly->clock.unix_offset_known = rank->stamp.valid;
+		assembly->clock.unix_offset_ns = rank->stamp.unix_offset_ns - offset_ns;
 	}
 }
 
@@ -79,9 +79,9 @@ struct job_ns assembly_job_now(const struct assembly *assembly, struct job_ns re
 {
 	const struct clock_fit *clock;
 
-	if (!assembly->clock_fixed)
+	if (!assembly->clock.fixed)
 		return received;
-	clock = &assembly->streams->hosts[assembly->reference_host].clock;
+	clock = &assembly->streams->hosts[assembly->clock.reference_host].clock;
 	if (!clock->has_high)
 		return received;
 	int64_t best_ns = clock->has_low ? clock->low_ns + (clock->high_ns - clock->low_ns) / 2

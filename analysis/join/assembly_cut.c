@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Choosing the next cut. */
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "analysis/join/assembly_internal.h"
 

@@ -109,7 +109,7 @@ static int add_parts(struct assembly *assembly, uint32_t number, struct step_gri
 			assembly_add_launches(&grid->rows[grid->row_count - 1], entry);
 	}
 	scan->untimed = builder.untimed && !builder.timed;
-	grid->untimed |= scan->untimed;
+	grid->traits.untimed |= scan->untimed;
 	/* When the last part before a stretch without times ended says nothing of what comes after. */
 	grid->rows[grid->row_count - 1].hole = hole || (scan->was_untimed && builder.timed);
 	grid->rows[grid->row_count - 1].start_unknown = !scan->departed_valid;

@@ -42,7 +42,7 @@ bool assembly_grid_repeats(struct assembly *assembly, const struct step_grid *gr
 	const struct rank_streams *streams = assembly->streams;
 	size_t index = 0;
 
-	if (!grid->linked || grid->overlapped || grid->row_count == 0 ||
+	if (!grid->traits.linked || grid->traits.overlapped || grid->row_count == 0 ||
 		grid->order_count != grid->instance_count ||
 		assembly->grid_announcements != assembly->announcements)
 		return false;
@@ -186,14 +186,14 @@ static void put_sequence(
 static void begin_row(struct step_grid *grid, struct grid_row *row, int64_t start_ns,
 	int64_t clock_error_ns, bool hole, bool bare)
 {
-	grid->errors_moved |= row->clock_error_ns != clock_error_ns;
+	grid->making.errors_moved |= row->clock_error_ns != clock_error_ns;
 	row->start_ns = start_ns;
 	row->clock_error_ns = clock_error_ns;
 	row->hole = hole;
 	row->bare = bare;
 	row->plain = true;
-	if (clock_error_ns > grid->clock_error_ns)
-		grid->clock_error_ns = clock_error_ns;
+	if (clock_error_ns > grid->step.clock_error_ns)
+		grid->step.clock_error_ns = clock_error_ns;
 }
 
 /* The same row with the times of this step. */
@@ -228,24 +228,21 @@ static void fill_row(struct assembly *assembly, struct step_grid *grid, struct g
 
 static void begin_grid(struct step_grid *grid)
 {
-	free(grid->scratch); /* of ordering */
-	grid->scratch = NULL;
-	grid->scratch_capacity = 0;
+	arena_fini(&grid->making.passing);
 	free(grid->times);
 	grid->times = NULL;
-	grid->time_capacity = 0;
-	grid->clock_error_ns = 0;
-	grid->sum_count = 0;
-	grid->last_sums = NULL;
-	grid->errors_moved = false;
-	grid->repeats++;
+	grid->making.time_capacity = 0;
+	grid->step.clock_error_ns = 0;
+	arena_reset(&grid->making.activities);
+	grid->making.errors_moved = false;
+	grid->making.repeats++;
 	for (size_t i = 0; i < grid->instance_count; i++)
 		grid->instances[i].inside = false;
 }
 
 static void end_grid(struct step_grid *grid)
 {
-	for (size_t i = 0; i < grid->instance_count && grid->errors_moved; i++) {
+	for (size_t i = 0; i < grid->instance_count && grid->making.errors_moved; i++) {
 		struct grid_instance *instance = &grid->instances[i];
 		const struct grid_member *members = &grid->member_parts[instance->first_member];
 

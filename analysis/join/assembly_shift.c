@@ -3,7 +3,6 @@
  * Joining the counts of attached ranks. Each rank's latest calls are remembered as its steps are
  * handed out, so what is found depends on the steps alone, never on how much waits in the queues.
  */
-#include <errno.h>
 #include <stdlib.h>
 
 #include "analysis/join/assembly_internal.h"

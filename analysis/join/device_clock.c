@@ -134,12 +134,12 @@ static void move_row(struct step_grid *grid, struct grid_row *row, int64_t by_ns
 
 int device_clocks_align(struct device_clocks *clocks, struct step_grid *grid)
 {
-	int64_t move_max_ns =
-		(int64_t)(DEVICE_DRIFT_PER_STEP * (double)(grid->end_ns - grid->start_ns));
+	int64_t move_max_ns = (int64_t)(DEVICE_DRIFT_PER_STEP *
+					(double)(grid->step.end_ns - grid->step.start_ns));
 	bool moved = false;
 	int error;
 
-	if (!grid->device_time)
+	if (!grid->traits.device_time)
 		return 0;
 	error = reserve(clocks, grid);
 	if (error < 0)
@@ -151,7 +151,7 @@ int device_clocks_align(struct device_clocks *clocks, struct step_grid *grid)
 	for (size_t r = 0; r < grid->row_count; r++) {
 		struct device_correction *rank = &clocks->ranks[grid->rows[r].rank];
 
-		update(rank, move_max_ns, &grid->clock_error_ns);
+		update(rank, move_max_ns, &grid->step.clock_error_ns);
 		if (rank->known && rank->value_ns) {
 			move_row(grid, &grid->rows[r], rank->value_ns);
 			moved = true;

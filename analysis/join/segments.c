@@ -5,27 +5,8 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
-enum { ASYNCHRONOUS_MAX = 4096 }; /* places remembered; a power of two */
 enum { LANES_MAX = 256 };
-
-/* A place that is known to be asynchronous, or becomes known now. */
-static bool asynchronous(struct step_grid *grid, uint64_t place, bool seen)
-{
-	size_t at = (size_t)place & (ASYNCHRONOUS_MAX - 1);
-
-	place |= 1;
-	while (grid->asynchronous[at] && grid->asynchronous[at] != place)
-		at = (at + 1) & (ASYNCHRONOUS_MAX - 1);
-	if (grid->asynchronous[at])
-		return true;
-	if (seen && grid->asynchronous_count < ASYNCHRONOUS_MAX / 2) {
-		grid->asynchronous[at] = place;
-		grid->asynchronous_count++;
-	}
-	return seen;
-}
 
 /* Times of the host, of calls that return when they are done: its thread does nothing else then. */
 static bool blocks_its_thread(const struct part_kind *part)
@@ -319,7 +300,8 @@ static void find_asynchronous(struct step_grid *grid, const struct grid_row *row
 			i + 1 < row->cell_count ? &grid->cells[list[i + 1]] : NULL;
 		const struct grid_cell *later =
 			list[i] + 1 < row->first_cell + row->cell_count ? cell + 1 : NULL;
-		enum beside known = beside_known(grid->beside, hash_mix(row->layout, i), several);
+		enum beside known =
+			beside_known(grid->making.beside, hash_mix(row->layout, i), several);
 		bool seen;
 
 		if (!next || next->lane != cell->lane)
@@ -342,7 +324,7 @@ static void find_asynchronous(struct step_grid *grid, const struct grid_row *row
 			grid->cells[list[i + 1]].flags |= CELL_QUEUED;
 		}
 		if (cell->part->operation != OPERATION_SEND && known != BESIDE_WORK &&
-			!asynchronous(grid, hash_mix(row->layout, i), seen))
+			!beside_asynchronous(grid->making.beside, hash_mix(row->layout, i), seen))
 			continue;
 		cell->flags |= CELL_ASYNC;
 		/* After a long stay, the next one was most likely ready before it could begin. */
@@ -374,7 +356,8 @@ static void find_usual(struct step_grid *grid, const struct grid_row *row)
 		bool next = cell->before + 1 == list[i], queued = cell->flags & CELL_QUEUED;
 
 		if ((before->flags & CELL_ASYNC) && (next || queued))
-			times->own_ns = beside_work_ns(grid->beside, hash_mix(row->layout, i - 1));
+			times->own_ns =
+				beside_work_ns(grid->making.beside, hash_mix(row->layout, i - 1));
 		if (times->own_ns >= 0 && queued && (!next || (before->flags & CELL_BEHIND)))
 			cell->flags |= CELL_BEHIND;
 	}
@@ -478,11 +461,9 @@ int segments_find(struct step_grid *grid)
 {
 	uint64_t learnt_of = grid->cell_count / BESIDE_CELLS_MAX + 1; /* one of so many ranks */
 
-	if (!grid->asynchronous)
-		grid->asynchronous = calloc(ASYNCHRONOUS_MAX, sizeof(*grid->asynchronous));
-	if (!grid->beside)
-		grid->beside = beside_places_create();
-	if (!grid->asynchronous || !grid->beside)
+	if (!grid->making.beside)
+		grid->making.beside = beside_places_create();
+	if (!grid->making.beside)
 		return -ENOMEM;
 	for (size_t r = 0; r < grid->row_count; r++) {
 		struct grid_row *row = &grid->rows[r];

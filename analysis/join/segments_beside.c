@@ -7,7 +7,12 @@
 #include "analysis/policy.h"
 
 /* Powers of two; what finds no place is not learnt, what lost its place to another is new. */
-enum { PLACES_MAX = 4096, PLACES_TRIED = 8, VISITS_MAX = 4 * BESIDE_CELLS_MAX };
+enum {
+	PLACES_MAX = 4096,
+	PLACES_TRIED = 8,
+	ASYNCHRONOUS_MAX = 4096,
+	VISITS_MAX = 4 * BESIDE_CELLS_MAX
+};
 
 /*
  * What is usual is a running median, over so many at most. It hardly follows while all wait for one rank, and
@@ -43,6 +48,8 @@ struct visit {
 struct beside_places {
 	struct place places[PLACES_MAX];
 	struct visit visits[VISITS_MAX];
+	uint64_t asynchronous[ASYNCHRONOUS_MAX]; /* a hash set, half of it at most; 0 = free */
+	size_t asynchronous_count;
 };
 
 struct beside_places *beside_places_create(void)
@@ -53,6 +60,22 @@ struct beside_places *beside_places_create(void)
 void beside_places_destroy(struct beside_places *places)
 {
 	free(places);
+}
+
+bool beside_asynchronous(struct beside_places *places, uint64_t place, bool seen)
+{
+	size_t at = (size_t)place & (ASYNCHRONOUS_MAX - 1);
+
+	place |= 1;
+	while (places->asynchronous[at] && places->asynchronous[at] != place)
+		at = (at + 1) & (ASYNCHRONOUS_MAX - 1);
+	if (places->asynchronous[at])
+		return true;
+	if (seen && places->asynchronous_count < ASYNCHRONOUS_MAX / 2) {
+		places->asynchronous[at] = place;
+		places->asynchronous_count++;
+	}
+	return seen;
 }
 
 static size_t find(const struct beside_places *places, uint64_t key)

@@ -37,6 +37,9 @@ struct beside_gap {
 	uint32_t others; /* members beside the one that waited least */
 };
 
+/* A place whose calls are known to go on beside the work, or become known now: seen. */
+bool beside_asynchronous(struct beside_places *places, uint64_t place, bool seen);
+
 void beside_learn(struct beside_places *places, uint64_t place, const struct beside_gap *gap);
 
 /*

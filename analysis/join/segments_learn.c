@@ -112,7 +112,7 @@ void segments_learn(struct step_grid *grid, const struct grid_row *row)
 		gap.least_rank = grid->rows[grid->cells[shortest].row].rank;
 		gap.least_stay_ns = segments_length_ns(grid, &grid->cells[shortest]);
 		if (grid->cells[list[i]].flags & CELL_ASYNC)
-			beside_bound(grid->beside, hash_mix(row->layout, i),
+			beside_bound(grid->making.beside, hash_mix(row->layout, i),
 				gap.least_gap_ns + gap.least_stay_ns);
 		if (shortest == list[i])
 			continue;
@@ -122,6 +122,6 @@ void segments_learn(struct step_grid *grid, const struct grid_row *row)
 		gap.wait_ns = stay_in_queue(grid, list[i], queue) - least_ns;
 		gap.most_wait_ns = longest_ns - least_ns;
 		gap.others = instance->member_count - 1;
-		beside_learn(grid->beside, hash_mix(row->layout, i), &gap);
+		beside_learn(grid->making.beside, hash_mix(row->layout, i), &gap);
 	}
 }

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The end of a block: who is looked at, in which order, and who is told of. */
-#include <errno.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "analysis/judge/internal.h"
@@ -12,12 +10,8 @@ static int reserve_scratch(struct judge *judge)
 	size_t needed = judge->rank_end > RANKS_ENOUGH * PAST_BLOCKS ? judge->rank_end
 								     : RANKS_ENOUGH * PAST_BLOCKS;
 
-	if (needed <= judge->scratch_capacity)
-		return 0;
-	free(judge->scratch);
-	judge->scratch = malloc(2 * needed * sizeof(*judge->scratch));
-	judge->scratch_capacity = judge->scratch ? 2 * needed : 0;
-	return judge->scratch ? 0 : -ENOMEM;
+	return array_grow((void **)&judge->scratch, &judge->scratch_capacity, needed,
+		sizeof(*judge->scratch));
 }
 
 /* A steep run has something to say only of what came later than the quick one, and has a cause. */
@@ -93,15 +87,15 @@ static void reset_block(struct judge *judge)
 	for (uint32_t r = 0; r < judge->rank_end; r++) {
 		struct rank_state *state = &judge->ranks[r];
 
-		state->block = (struct excess_sums){0};
-		state->block_steps = 0;
-		state->block_comm_ns = 0;
-		state->block_wait_ns = 0;
-		state->link_count = 0;
+		state->block.sums = (struct excess_sums){0};
+		state->block.steps = 0;
+		state->block.comm_ns = 0;
+		state->block.wait_ns = 0;
+		state->link.count = 0;
 	}
 	judge->block = (struct block){0};
-	memset(judge->suspect_gain_ns, 0, sizeof(judge->suspect_gain_ns));
-	judge->blocks++;
+	memset(judge->replays.suspects.gain_ns, 0, sizeof(judge->replays.suspects.gain_ns));
+	judge->judged.count++;
 }
 
 /* The largest level of a rank that is late, or about to be called so. */
@@ -116,8 +110,8 @@ static double level_of_late(const struct judge *judge)
 			state->signal.runs[RUN_QUICK].change.sum >= CHANGE_NEAR)
 			level = fmax(level, state->signal.level);
 	}
-	for (size_t t = 0; t < judge->incident_count; t++) {
-		const struct incident *incident = &judge->incidents[t];
+	for (size_t t = 0; t < judge->incidents.count; t++) {
+		const struct incident *incident = &judge->incidents.list[t];
 		double share_of_block = 1;
 
 		if (!incident->active || incident->kind == INCIDENT_TRANSFERS)
@@ -139,7 +133,8 @@ int judge_close_block(struct judge *judge)
 	if (error < 0)
 		return error;
 	rank_count = judge_level_ranks(judge);
-	if (rank_count < 2 || judge->blocks == 0) { /* the first block is the program's start */
+	if (rank_count < 2 ||
+		judge->judged.count == 0) { /* the first block is the program's start */
 		reset_block(judge);
 		return 0;
 	}
@@ -155,7 +150,8 @@ int judge_close_block(struct judge *judge)
 	if (error == 0)
 		error = judge_periodic_block(judge);
 	for (uint32_t r = 0; r < judge->rank_end && error == 0; r++)
-		error = judge->on_sheet ? judge_rank_on_sheet(judge, r) : judge_rank(judge, r);
+		error = judge->watch.on_sheet ? judge_rank_on_sheet(judge, r)
+					      : judge_rank(judge, r);
 	if (slow_transfers && error == 0)
 		error = judge_open_job(judge, INCIDENT_TRANSFERS, &judge->comm->run);
 	for (int kind = INCIDENT_STAGES; kind <= INCIDENT_SEQUENCES && error == 0; kind++) {

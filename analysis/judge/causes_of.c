@@ -25,7 +25,7 @@ static struct explain_rank rank_of(const void *job, uint32_t rank)
 		.pid = state->pid,
 		.host = state->host,
 		.role = state->totals.role,
-		.usual_waits = state->usual_waits,
+		.usual_waits = state->usual.waits,
 		.blamed = state->incident != 0,
 		.experts_only = judge_experts_only(state),
 	};
@@ -75,7 +75,7 @@ void judge_tell_cause(
 	const struct episode episode = {
 		.ranks = verdict->ranks,
 		.rank_count = verdict->rank_count,
-		.every_steps = verdict->every_steps,
+		.every_steps = verdict->period.steps,
 		.sums = incident->sums,
 		.onset_ns = incident->onset_ns,
 		.loud_until_ns = incident->loud_until_ns,

@@ -11,6 +11,53 @@
 
 #include "analysis/judge/internal.h"
 
+/* A part of the job whose cost is followed. */
+struct cost {
+	uint64_t key; /* rank, host, role, phase; of links a hash */
+	struct job_cost told;
+	double gain_ns, gain_rank_ns; /* sums */
+	struct whatif_line line;
+};
+
+/* Something that may cost: how much of the step, on average of late, at most. */
+struct cost_level {
+	uint64_t key;
+	float level;
+	uint32_t steps, rows;
+	int64_t step_ns;	       /* of this step */
+	uint32_t first, last, members; /* ranks; how many hosts, of links */
+};
+
+enum { COST_LINKS_MAX = 32 };
+
+struct cost_state {
+	struct cost costs[COST_NR][COSTS_PER_KIND];
+	uint32_t counts[COST_NR];
+	struct whatif_line line;  /* with everything as it should be */
+	struct cost_level *nodes; /* by host */
+	struct cost_level roles[ROLES_MAX];
+	struct cost_level links[COST_LINKS_MAX];
+	uint32_t link_count;
+	uint8_t *link_of; /* per instance of the step: index into links, or COST_LINKS_MAX */
+	int64_t *faster;  /* per instance */
+	double *scales;	  /* per row */
+	size_t node_capacity;
+	double lost_ns;	     /* to all parts together, in the steps replayed */
+	double seen_ns;	     /* the same, more roughly: in all steps */
+	double seen_then_ns; /* and in those replayed */
+	bool loud;	     /* something cost time in the last step */
+	bool quiet;	     /* nothing was replayed in the last step: the lines are empty */
+	bool skipped;	     /* it was not to be */
+	bool over_budget;    /* nothing is in this group of steps */
+	uint64_t group;
+	double spent_cells; /* replayed, less what the time since has paid for */
+};
+
+struct cost_state *judge_costs_create(void)
+{
+	return calloc(1, sizeof(struct cost_state));
+}
+
 void judge_costs_destroy(struct cost_state *state)
 {
 	if (!state)
@@ -21,44 +68,23 @@ void judge_costs_destroy(struct cost_state *state)
 	}
 	whatif_line_fini(&state->line);
 	free(state->nodes);
-	free(state->link_of);
-	free(state->faster);
-	free(state->scales);
 	free(state);
 }
 
-static int reserve(struct cost_state *state, const struct step_grid *grid)
+static int reserve(struct judge *judge, const struct step_grid *grid)
 {
-	uint32_t hosts = 0;
+	struct cost_state *state = judge->costs;
+	size_t hosts = 0;
 
 	for (size_t r = 0; r < grid->row_count; r++)
-		hosts = grid->rows[r].host >= hosts ? grid->rows[r].host + 1 : hosts;
-	if (hosts > state->node_capacity) {
-		struct cost_level *grown = realloc(state->nodes, 2 * hosts * sizeof(*grown));
-
-		if (!grown)
-			return -ENOMEM;
-		memset(grown + state->node_capacity, 0,
-			(2 * hosts - state->node_capacity) * sizeof(*grown));
-		state->nodes = grown;
-		state->node_capacity = 2 * (size_t)hosts;
-	}
-	if (grid->row_count > state->row_capacity) {
-		free(state->scales);
-		state->row_capacity = 2 * grid->row_count;
-		state->scales = malloc(state->row_capacity * sizeof(*state->scales));
-	}
-	if (grid->instance_count > state->instance_capacity) {
-		free(state->link_of);
-		free(state->faster);
-		state->instance_capacity = 2 * grid->instance_count;
-		state->link_of = malloc(state->instance_capacity);
-		state->faster = malloc(state->instance_capacity * sizeof(*state->faster));
-	}
-	if (state->scales && (grid->instance_count == 0 || (state->link_of && state->faster)))
-		return 0;
-	state->row_capacity = state->instance_capacity = 0;
-	return -ENOMEM;
+		hosts = grid->rows[r].host >= hosts ? (size_t)grid->rows[r].host + 1 : hosts;
+	if (array_grow((void **)&state->nodes, &state->node_capacity, hosts,
+		    sizeof(*state->nodes)) < 0)
+		return -ENOMEM;
+	state->scales = arena_take(&judge->arena, grid->row_count, sizeof(*state->scales));
+	state->link_of = arena_take(&judge->arena, grid->instance_count, sizeof(*state->link_of));
+	state->faster = arena_take(&judge->arena, grid->instance_count, sizeof(*state->faster));
+	return arena_error(&judge->arena);
 }
 
 /* A mean over few steps at first, over COST_LEVEL_STEPS later on. */
@@ -149,7 +175,7 @@ static int64_t find_levels(struct judge *judge, const struct step_grid *grid, do
 					  (double)imbalance->roles[rank->totals.role].step_work_ns);
 		raise_level(&state->roles[rank->totals.role], row->rank, over_ns);
 	}
-	if (judge->several_hosts)
+	if (judge->traits.several_hosts)
 		close_levels(state, COST_NODE, state->nodes, state->node_capacity, length_ns);
 	for (uint32_t i = 0; i < imbalance->role_count; i++)
 		roles += state->roles[i].rows > 0;
@@ -271,10 +297,10 @@ static int64_t run(
 	int64_t gain_ns = 0;
 
 	if (costing->error == 0)
-		costing->error = whatif_replay(
-			&judge->whatif, costing->grid, &judge->blame, change, line, &gain_ns);
+		costing->error = whatif_replay(&judge->replays.whatif, costing->grid, &judge->blame,
+			change, line, &gain_ns);
 	judge->costs->spent_cells += (double)costing->grid->cell_count /
-				     (costing->grid->overlapped ? 1 : COST_COLUMN_CELLS);
+				     (costing->grid->traits.overlapped ? 1 : COST_COLUMN_CELLS);
 	return gain_ns;
 }
 
@@ -312,7 +338,7 @@ static void replay_role(struct costing *costing, struct cost *cost)
 {
 	struct judge *judge = costing->judge;
 	const struct imbalance_state *imbalance = judge->imbalance;
-	struct whatif_change change = {.healed = judge->healed};
+	struct whatif_change change = {.healed = judge->replays.healed};
 
 	if (judge->costs->roles[cost->key].level < COST_LEVEL_MIN / 2) {
 		whatif_line_reset(&cost->line);
@@ -321,14 +347,14 @@ static void replay_role(struct costing *costing, struct cost *cost)
 	for (size_t r = 0; r < costing->grid->row_count; r++) {
 		bool of_it = judge->ranks[costing->grid->rows[r].rank].totals.role == cost->key;
 
-		judge->healed[r] = of_it;
+		judge->replays.healed[r] = of_it;
 		judge->costs->scales[r] = 1;
 		if (of_it && imbalance->uneven && imbalance->scales[r] < 1) {
 			judge->costs->scales[r] = imbalance->scales[r];
 			change.scales = judge->costs->scales;
 		}
 	}
-	if (change.scales && imbalance->by_stage)
+	if (change.scales && imbalance->rows.by_stage)
 		change.healed = NULL; /* controls are of all stages: it would shrink twice */
 	add_gain(costing, cost, (double)run(costing, &change, &cost->line));
 }
@@ -345,24 +371,24 @@ static void replay_ranks(struct costing *costing, struct cost *cost)
 		return;
 	}
 	for (size_t r = 0; r < costing->grid->row_count; r++)
-		judge->healed[r] = (node ? costing->grid->rows[r].host
-					 : costing->grid->rows[r].rank) == cost->key;
+		judge->replays.healed[r] = (node ? costing->grid->rows[r].host
+						 : costing->grid->rows[r].rank) == cost->key;
 	add_gain(costing, cost,
-		(double)run(
-			costing, &(struct whatif_change){.healed = judge->healed}, &cost->line));
+		(double)run(costing, &(struct whatif_change){.healed = judge->replays.healed},
+			&cost->line));
 }
 
 static void replay_phase(struct costing *costing, struct cost *cost)
 {
 	struct judge *judge = costing->judge;
-	struct whatif_change change = {.healed = judge->healed,
+	struct whatif_change change = {.healed = judge->replays.healed,
 		.part = cost->key == PHASE_COMPUTE ? WHATIF_COMPUTE : WHATIF_HOST};
 
 	if (cost->key == PHASE_COMM_TRANSFER) {
 		add_gain(costing, cost, (double)judge->comm->step_gain_ns);
 		return;
 	}
-	memset(judge->healed, 1, costing->grid->row_count);
+	memset(judge->replays.healed, 1, costing->grid->row_count);
 	add_gain(costing, cost, (double)run(costing, &change, &cost->line));
 }
 
@@ -370,7 +396,7 @@ static void replay_phase(struct costing *costing, struct cost *cost)
 static double lost_ns(struct costing *costing, int64_t ideal_gain_ns)
 {
 	struct judge *judge = costing->judge;
-	struct whatif_change change = {.healed = judge->healed};
+	struct whatif_change change = {.healed = judge->replays.healed};
 	int64_t gain_ns;
 
 	if (costing->slow_transfers)
@@ -381,9 +407,9 @@ static double lost_ns(struct costing *costing, int64_t ideal_gain_ns)
 		whatif_line_reset(&judge->costs->line);
 		return (double)ideal_gain_ns;
 	}
-	if (change.scales && judge->imbalance->by_stage)
+	if (change.scales && judge->imbalance->rows.by_stage)
 		change.healed = NULL;
-	memset(judge->healed, 1, costing->grid->row_count);
+	memset(judge->replays.healed, 1, costing->grid->row_count);
 	gain_ns = run(costing, &change, &judge->costs->line);
 	return (double)(gain_ns > ideal_gain_ns ? gain_ns : ideal_gain_ns);
 }
@@ -409,7 +435,7 @@ static void replay_costs(struct costing *costing)
  */
 static bool sampled(struct cost_state *state, const struct step_grid *grid)
 {
-	uint64_t group = grid->number / COST_SAMPLE_STEPS;
+	uint64_t group = grid->step.number / COST_SAMPLE_STEPS;
 
 	if (group != state->group) /* all of its steps, or none */
 		state->over_budget = state->spent_cells >= COST_SPENT_CELLS_MAX;
@@ -440,7 +466,7 @@ int judge_costs_step(
 	double lost, seen = fmax((double)ideal_gain_ns, 0) +
 			    fmax((double)judge->comm->step_gain_ns, 0) +
 			    (double)judge->imbalance->step_gain_ns;
-	int error = length_ns > 0 && grid->row_count ? reserve(state, grid) : 0;
+	int error = length_ns > 0 && grid->row_count ? reserve(judge, grid) : 0;
 
 	if (length_ns <= 0 || grid->row_count == 0 || error < 0)
 		return error;
@@ -481,7 +507,7 @@ int judge_costs_step(
 size_t judge_costs(const struct judge *judge, struct job_cost out[COSTS_MAX])
 {
 	const struct cost_state *state = judge->costs;
-	double steps = (double)judge->job.steps, time_ns = judge->time_sum_ns;
+	double steps = (double)judge->lengths.job.steps, time_ns = judge->lengths.time_sum_ns;
 	double scale = state->seen_then_ns > 0 ? state->seen_ns / state->seen_then_ns : 0;
 	size_t count = 0;
 

@@ -62,17 +62,17 @@ double judge_gpu_usual_step_ns(const struct judge *judge, uint64_t before_step)
 
 static bool is_alone(const struct judge *judge, const struct incident *incident)
 {
-	for (size_t t = 0; t < judge->incident_count; t++) {
-		if (judge->incidents[t].active && &judge->incidents[t] != incident)
+	for (size_t t = 0; t < judge->incidents.count; t++) {
+		if (judge->incidents.list[t].active && &judge->incidents.list[t] != incident)
 			return false;
 	}
-	return judge->verdicts[incident->verdict].rank_count == 1;
+	return judge_verdict(judge, incident)->rank_count == 1;
 }
 
 double judge_gpu_gain_ns(const struct judge *judge, const struct incident *incident)
 {
-	double usual_ns = (double)incident->steps * incident->usual_step_ns;
-	double time_ns = (double)incident->time_ns, gain_ns = (double)incident->gain_ns;
+	double usual_ns = (double)incident->cost.steps * incident->usual_step_ns;
+	double time_ns = (double)incident->cost.time_ns, gain_ns = (double)incident->cost.gain_ns;
 	double grown_ns = time_ns - usual_ns;
 
 	if (!incident->sums.on_device || usual_ns <= 0 || grown_ns < 0)

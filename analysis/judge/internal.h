@@ -12,14 +12,20 @@
 static inline int64_t judge_now_ns(const struct judge *judge)
 {
 	return judge->block.steps ? judge->block.start_ns + judge->block.time_ns
-				  : judge->job.last_end.value;
+				  : judge->lengths.job.last_end.value;
+}
+
+static inline struct verdict *judge_verdict(
+	const struct judge *judge, const struct incident *incident)
+{
+	return &judge->incidents.verdicts[incident->verdict];
 }
 
 /* Some verdict holds, but for one; but may be NULL. */
 static inline bool judge_verdict_holds(const struct judge *judge, const struct incident *but)
 {
-	for (size_t i = 0; i < judge->incident_count; i++) {
-		if (judge->incidents[i].active && &judge->incidents[i] != but)
+	for (size_t i = 0; i < judge->incidents.count; i++) {
+		if (judge->incidents.list[i].active && &judge->incidents.list[i] != but)
 			return true;
 	}
 	return false;
@@ -28,9 +34,9 @@ static inline bool judge_verdict_holds(const struct judge *judge, const struct i
 /* The one that holds of a kind of which there is one at a time; NULL: none. */
 static inline struct incident *judge_incident_of(struct judge *judge, enum incident_kind kind)
 {
-	for (size_t i = 0; i < judge->incident_count; i++) {
-		if (judge->incidents[i].active && judge->incidents[i].kind == kind)
-			return &judge->incidents[i];
+	for (size_t i = 0; i < judge->incidents.count; i++) {
+		if (judge->incidents.list[i].active && judge->incidents.list[i].kind == kind)
+			return &judge->incidents.list[i];
 	}
 	return NULL;
 }
@@ -47,14 +53,14 @@ static inline struct signal *judge_signal_of(struct judge *judge, enum incident_
 static inline const struct periodic *judge_periodic_of(
 	const struct judge *judge, const struct rank_state *state)
 {
-	return state->periodic ? &judge->periodics[state->periodic - 1].found : NULL;
+	return state->periodic ? &judge->periodics.list[state->periodic - 1].found : NULL;
 }
 
 /* Its place becomes free. */
 static inline void judge_periodic_forget(struct judge *judge, struct rank_state *state)
 {
 	if (state->periodic)
-		judge->periodics[state->periodic - 1] = (struct periodic_place){0};
+		judge->periodics.list[state->periodic - 1] = (struct periodic_place){0};
 	state->periodic = 0;
 }
 
@@ -213,7 +219,6 @@ double judge_messages_correlation(const struct message_state *state);
 /* uneven/roles.c: fills keys for the step's rows. Returns 0 or -ENOMEM. */
 int judge_roles_key(struct judge *judge, const struct step_grid *grid)
 	__attribute__((warn_unused_result));
-void judge_roles_fini(struct imbalance_state *state);
 
 /* uneven/imbalance.c: after blame */
 int judge_imbalance_step(struct judge *judge, const struct step_grid *grid)
@@ -238,6 +243,7 @@ void judge_imbalance_tell(struct judge *judge, enum incident_kind kind, struct v
 /* judge/costs.c: after all else; the gain is that of every rank like its controls. */
 int judge_costs_step(struct judge *judge, const struct step_grid *grid, int64_t length_ns,
 	int64_t ideal_gain_ns) __attribute__((warn_unused_result));
+struct cost_state *judge_costs_create(void);	    /* NULL without memory */
 void judge_costs_destroy(struct cost_state *state); /* NULL is fine */
 
 /*

@@ -17,10 +17,10 @@ int judge_create(const struct judge_options *options, struct judge **result)
 		return -ENOMEM;
 	judge->comm = calloc(1, sizeof(*judge->comm));
 	judge->imbalance = calloc(1, sizeof(*judge->imbalance));
-	judge->costs = calloc(1, sizeof(*judge->costs));
+	judge->costs = judge_costs_create();
 	if (!judge->comm || !judge->imbalance || !judge->costs ||
 		progress_create(&judge->progress) < 0) {
-		free(judge->costs);
+		judge_costs_destroy(judge->costs);
 		free(judge->comm);
 		free(judge->imbalance);
 		free(judge);
@@ -28,7 +28,7 @@ int judge_create(const struct judge_options *options, struct judge **result)
 	}
 	judge->options = *options;
 	blame_init(&judge->blame);
-	whatif_init(&judge->whatif);
+	whatif_init(&judge->replays.whatif);
 	*result = judge;
 	return 0;
 }
@@ -46,29 +46,25 @@ void judge_destroy(struct judge *judge)
 	judge_costs_destroy(judge->costs);
 	progress_destroy(judge->progress);
 	blame_fini(&judge->blame);
-	whatif_fini(&judge->whatif);
+	whatif_fini(&judge->replays.whatif);
 	for (size_t t = 0; t < INCIDENTS_MAX; t++)
-		whatif_line_fini(&judge->lines[t]);
+		whatif_line_fini(&judge->incidents.lines[t]);
 	for (int kind = 0; kind < RUN_STEEP; kind++)
-		whatif_line_fini(&judge->suspect_lines[kind]);
-	whatif_line_fini(&judge->ideal_line);
+		whatif_line_fini(&judge->replays.suspects.lines[kind]);
+	whatif_line_fini(&judge->replays.ideal);
 	whatif_line_fini(&judge->comm->line);
 	whatif_line_fini(&judge->imbalance->line);
-	link_flows_fini(&judge->links);
+	link_flows_fini(&judge->comm->links);
 	free(judge->comm->by_kind);
-	free(judge->comm->faster);
-	free(judge->comm->rows);
 	free(judge->comm);
-	free(judge->imbalance->scales);
-	free(judge->imbalance->messages.work);
 	judge_even_fini(&judge->imbalance->even);
-	judge_roles_fini(judge->imbalance);
+	free(judge->imbalance->rows.keys);
 	free(judge->imbalance);
-	free(judge->healed);
+	arena_fini(&judge->arena);
 	free(judge->ranks);
 	free(judge->scratch);
-	free(judge->verdicts);
-	free(judge->pids);
+	free(judge->incidents.verdicts);
+	free(judge->pids.list);
 	free(judge);
 }
 
@@ -77,27 +73,17 @@ void judge_watch_sheets(struct judge *judge,
 		void *context, const struct gate_sheet *sheet, const struct explanation *why),
 	void *context)
 {
-	judge->on_sheet = on_sheet;
-	judge->sheet_context = context;
+	judge->watch.on_sheet = on_sheet;
+	judge->watch.context = context;
 }
 
 static int get_rank(struct judge *judge, uint32_t rank, struct rank_state **state)
 {
 	if (rank >= STEP_RANK_COUNT_MAX)
 		return -EINVAL;
-	if (rank >= judge->rank_capacity) {
-		size_t capacity = judge->rank_capacity ? judge->rank_capacity : 16;
-
-		while (capacity <= rank)
-			capacity *= 2;
-		struct rank_state *grown = realloc(judge->ranks, capacity * sizeof(*grown));
-		if (!grown)
-			return -ENOMEM;
-		memset(grown + judge->rank_capacity, 0,
-			(capacity - judge->rank_capacity) * sizeof(*grown));
-		judge->ranks = grown;
-		judge->rank_capacity = capacity;
-	}
+	if (array_grow((void **)&judge->ranks, &judge->rank_capacity, (size_t)rank + 1,
+		    sizeof(*judge->ranks)) < 0)
+		return -ENOMEM;
 	if (rank >= judge->rank_end)
 		judge->rank_end = rank + 1;
 	*state = &judge->ranks[rank];
@@ -116,7 +102,7 @@ int judge_measurable(struct judge *judge, uint32_t rank, uint32_t evidence_mask)
 
 int judge_process(struct judge *judge, uint32_t rank, uint32_t pid)
 {
-	size_t at = judge->pid_count;
+	size_t at = judge->pids.count;
 	struct rank_state *state;
 	int error = get_rank(judge, rank, &state);
 
@@ -124,25 +110,19 @@ int judge_process(struct judge *judge, uint32_t rank, uint32_t pid)
 		return error;
 	state->pid = pid;
 
-	while (at > 0 && judge->pids[at - 1] > pid)
+	while (at > 0 && judge->pids.list[at - 1] > pid)
 		at--;
-	if (at > 0 && judge->pids[at - 1] == pid)
+	if (at > 0 && judge->pids.list[at - 1] == pid)
 		return 0;
-	if (judge->pid_count == STEP_RANK_COUNT_MAX)
+	if (judge->pids.count == STEP_RANK_COUNT_MAX)
 		return 0; /* restarted over and over: enough are known */
-	if (judge->pid_count == judge->pid_capacity) {
-		size_t capacity = judge->pid_capacity ? judge->pid_capacity * 2 : 16;
-		uint32_t *grown = realloc(judge->pids, capacity * sizeof(*grown));
-
-		if (!grown)
-			return -ENOMEM;
-		judge->pids = grown;
-		judge->pid_capacity = capacity;
-	}
-	memmove(&judge->pids[at + 1], &judge->pids[at],
-		(judge->pid_count - at) * sizeof(*judge->pids));
-	judge->pids[at] = pid;
-	judge->pid_count++;
+	if (array_grow((void **)&judge->pids.list, &judge->pids.capacity, judge->pids.count + 1,
+		    sizeof(*judge->pids.list)) < 0)
+		return -ENOMEM;
+	memmove(&judge->pids.list[at + 1], &judge->pids.list[at],
+		(judge->pids.count - at) * sizeof(*judge->pids.list));
+	judge->pids.list[at] = pid;
+	judge->pids.count++;
 	return 0;
 }
 
@@ -216,7 +196,7 @@ int judge_sample(struct judge *judge, const struct metric_sample *sample, struct
 	int error = get_evidence(judge, sample->rank, time.value - sample->time.value, &evidence);
 
 	if (sample->metric == METRIC_RDMA_RETRANSMITS && sample->value > 0)
-		judge->ports_lose = true;
+		judge->comm->ports_lose = true;
 	return error < 0 ? error
 			 : evidence_add_sample(
 				   evidence, sample->metric, sample->time.value, sample->value);
@@ -233,7 +213,8 @@ static void take_row(struct judge *judge, const struct step_grid *grid, size_t r
 		.control_minor_faults = row->control_minor_faults,
 		.on_device = row->on_device,
 		.host_times = row->host_times,
-		.several_groups = row->host_times && (row->unjoined || judge->blame.several_groups),
+		.several_groups =
+			row->host_times && (row->unjoined || judge->blame.traits.several_groups),
 		.evidence_mask = state->evidence_mask};
 
 	if (state->evidence)
@@ -247,26 +228,27 @@ static void take_row(struct judge *judge, const struct step_grid *grid, size_t r
 	if (!row->host_times || state->incident)
 		state->totals.own_excess_ns += row->delay_ns;
 	state->totals.inherited_ns += row->inherited_ns;
-	signal_take_step(&state->signal, grid->number, (double)row->delay_ns, state->incident != 0);
+	signal_take_step(
+		&state->signal, grid->step.number, (double)row->delay_ns, state->incident != 0);
 	judge_launches_take(state, &grid->rows[r].launches);
 	if (!row->judged && !row->alone)
 		return;
 	memcpy(step.own, row->own, sizeof(step.own));
 	memcpy(step.control, row->control, sizeof(step.control));
-	excess_add(&state->block, &step);
+	excess_add(&state->block.sums, &step);
 	if (state->periodic)
-		judge_periodic_take(judge, state, grid->number, &step);
-	state->block_steps++;
-	state->block_comm_ns += row->comm_delay_ns;
-	state->block_wait_ns += row->wait_ns;
+		judge_periodic_take(judge, state, grid->step.number, &step);
+	state->block.steps++;
+	state->block.comm_ns += row->comm_delay_ns;
+	state->block.wait_ns += row->wait_ns;
 }
 
 static int replay(struct judge *judge, const struct step_grid *grid, struct whatif_line *line,
 	int64_t *gain_ns)
 {
-	const struct whatif_change change = {.healed = judge->healed};
+	const struct whatif_change change = {.healed = judge->replays.healed};
 
-	return whatif_replay(&judge->whatif, grid, &judge->blame, &change, line, gain_ns);
+	return whatif_replay(&judge->replays.whatif, grid, &judge->blame, &change, line, gain_ns);
 }
 
 /* Without the ranks that may be at fault; when these are others than before, from the start. */
@@ -276,16 +258,16 @@ static int replay_suspects(
 	uint64_t who = 0;
 
 	for (size_t r = 0; r < grid->row_count; r++) {
-		judge->healed[r] = judge_suspected(&judge->ranks[grid->rows[r].rank], kind);
-		if (judge->healed[r])
+		judge->replays.healed[r] = judge_suspected(&judge->ranks[grid->rows[r].rank], kind);
+		if (judge->replays.healed[r])
 			who = (who + grid->rows[r].rank + 1) * UINT64_C(0x9e3779b97f4a7c15);
 	}
-	if (kind == RUN_SLOW && who == judge->suspects[RUN_QUICK])
+	if (kind == RUN_SLOW && who == judge->replays.suspects.who[RUN_QUICK])
 		who = 0; /* the same ranks: the gain is known */
-	if (who != judge->suspects[kind])
-		whatif_line_reset(&judge->suspect_lines[kind]);
-	judge->suspects[kind] = who;
-	return who ? replay(judge, grid, &judge->suspect_lines[kind], gain_ns) : 0;
+	if (who != judge->replays.suspects.who[kind])
+		whatif_line_reset(&judge->replays.suspects.lines[kind]);
+	judge->replays.suspects.who[kind] = who;
+	return who ? replay(judge, grid, &judge->replays.suspects.lines[kind], gain_ns) : 0;
 }
 
 static int replay_runs(struct judge *judge, const struct step_grid *grid)
@@ -295,7 +277,7 @@ static int replay_runs(struct judge *judge, const struct step_grid *grid)
 
 	for (int kind = 0; kind < RUN_STEEP && error == 0; kind++) {
 		error = replay_suspects(judge, grid, (enum run_kind)kind, &gain_ns);
-		judge->suspect_gain_ns[kind] += gain_ns;
+		judge->replays.suspects.gain_ns[kind] += gain_ns;
 	}
 	return error;
 }
@@ -307,24 +289,25 @@ static int replay_all(struct judge *judge, const struct step_grid *grid, int64_t
 
 	if (error < 0)
 		return error;
-	for (size_t t = 0; t < judge->incident_count; t++) {
-		struct incident *incident = &judge->incidents[t];
+	for (size_t t = 0; t < judge->incidents.count; t++) {
+		struct incident *incident = &judge->incidents.list[t];
 		int64_t gain_ns;
 
 		if (!incident->active || incident->kind != INCIDENT_RANKS)
 			continue;
 		for (size_t r = 0; r < grid->row_count; r++)
-			judge->healed[r] = judge->ranks[grid->rows[r].rank].incident == t + 1;
-		error = replay(judge, grid, &judge->lines[t], &gain_ns);
+			judge->replays.healed[r] =
+				judge->ranks[grid->rows[r].rank].incident == t + 1;
+		error = replay(judge, grid, &judge->incidents.lines[t], &gain_ns);
 		if (error < 0)
 			return error;
-		if (!incident->every || grid->number % incident->every == incident->phase)
-			incident->block_gain_ns += gain_ns;
+		if (!incident->every || grid->step.number % incident->every == incident->phase)
+			incident->cost.block_gain_ns += gain_ns;
 	}
-	memset(judge->healed, 1, grid->row_count);
-	error = replay(judge, grid, &judge->ideal_line, ideal_gain_ns);
+	memset(judge->replays.healed, 1, grid->row_count);
+	error = replay(judge, grid, &judge->replays.ideal, ideal_gain_ns);
 	/* By the hosts' times alone, only what a verdict has shown is known to cost anything. */
-	if (*ideal_gain_ns < 0 || (grid->host_time && !judge_verdict_holds(judge, NULL)))
+	if (*ideal_gain_ns < 0 || (grid->traits.host_time && !judge_verdict_holds(judge, NULL)))
 		*ideal_gain_ns = 0;
 	return error;
 }
@@ -336,15 +319,10 @@ static int prepare(struct judge *judge, const struct step_grid *grid)
 
 	if (grid->row_count) /* the highest rank: there is room for all */
 		error = get_rank(judge, grid->rows[grid->row_count - 1].rank, &state);
-	if (error == 0 && grid->row_count > judge->healed_capacity) {
-		size_t capacity = grid->row_count * 2;
-
-		free(judge->healed);
-		judge->healed = malloc(capacity);
-		judge->healed_capacity = judge->healed ? capacity : 0;
-		error = judge->healed ? 0 : -ENOMEM;
-	}
-	return error;
+	arena_reset(&judge->arena);
+	judge->replays.healed =
+		arena_take(&judge->arena, grid->row_count, sizeof(*judge->replays.healed));
+	return error < 0 ? error : arena_error(&judge->arena);
 }
 
 /*
@@ -354,7 +332,7 @@ static int prepare(struct judge *judge, const struct step_grid *grid)
  */
 static bool times_contradict(const struct step_grid *grid)
 {
-	if (!grid->device_time)
+	if (!grid->traits.device_time)
 		return false;
 	for (size_t i = 0; i < grid->instance_count; i++) {
 		const struct grid_instance *instance = &grid->instances[i];
@@ -389,54 +367,54 @@ static int pass_over(
 {
 	judge_take_length(judge, grid, length_ns, (double)ideal_ns);
 	for (uint32_t r = 0; r < judge->rank_end; r++)
-		judge->ranks[r].signal.lost_ns[grid->number % STEP_HISTORY] = 0;
-	if (judge->paused)
+		judge->ranks[r].signal.lost_ns[grid->step.number % STEP_HISTORY] = 0;
+	if (judge->traits.paused)
 		return 0;
-	judge->paused = true;
+	judge->traits.paused = true;
 	return judge_pause(judge);
 }
 
 /* Lateness of before the pause reaches no further. */
 static void resume(struct judge *judge)
 {
-	judge->paused = false;
-	for (size_t t = 0; t < judge->incident_count; t++)
-		whatif_line_reset(&judge->lines[t]);
+	judge->traits.paused = false;
+	for (size_t t = 0; t < judge->incidents.count; t++)
+		whatif_line_reset(&judge->incidents.lines[t]);
 	for (int kind = 0; kind < RUN_STEEP; kind++)
-		whatif_line_reset(&judge->suspect_lines[kind]);
-	whatif_line_reset(&judge->ideal_line);
+		whatif_line_reset(&judge->replays.suspects.lines[kind]);
+	whatif_line_reset(&judge->replays.ideal);
 	whatif_line_reset(&judge->comm->line);
 }
 
 int judge_step(struct judge *judge, const struct step_grid *grid)
 {
-	int64_t length_ns = grid->end_ns - grid->start_ns, ideal_gain_ns = 0;
+	int64_t length_ns = grid->step.end_ns - grid->step.start_ns, ideal_gain_ns = 0;
 	int error;
 
 	if (length_ns < 0)
 		length_ns = 0; /* a clock was refitted across the cut */
-	if (judge_hang_holds(judge, grid->start_ns, grid->end_ns)) {
+	if (judge_hang_holds(judge, grid->step.start_ns, grid->step.end_ns)) {
 		int64_t usual_ns = (int64_t)judge_usual_step_ns(judge);
 
-		step_times_note(&judge->times, grid->number, grid->start_ns,
+		step_times_note(&judge->times, grid->step.number, grid->step.start_ns,
 			0); /* its length is the hang's */
 		return pass_over(
 			judge, grid, length_ns, length_ns < usual_ns ? length_ns : usual_ns);
 	}
 	bool contradict = times_contradict(grid);
 
-	judge->job.steps_contradictory += contradict;
-	if (contradict || (grid->untimed && judge->timed)) {
-		step_times_note(&judge->times, grid->number, grid->start_ns, length_ns);
+	judge->lengths.job.steps_contradictory += contradict;
+	if (contradict || (grid->traits.untimed && judge->traits.timed)) {
+		step_times_note(&judge->times, grid->step.number, grid->step.start_ns, length_ns);
 		return pass_over(judge, grid, length_ns, length_ns);
 	}
-	judge->timed |= !grid->untimed;
-	if (judge->paused)
+	judge->traits.timed |= !grid->traits.untimed;
+	if (judge->traits.paused)
 		resume(judge);
 	error = prepare(judge, grid);
 	if (error == 0)
 		error = blame_step(&judge->blame, grid);
-	whatif_next_step(&judge->whatif);
+	whatif_next_step(&judge->replays.whatif);
 	progress_step(judge->progress, grid);
 	if (error == 0)
 		error = replay_all(judge, grid, &ideal_gain_ns);
@@ -445,12 +423,12 @@ int judge_step(struct judge *judge, const struct step_grid *grid)
 	if (error < 0)
 		return error;
 	if (judge->block.steps == 0) {
-		judge->block.first_step = grid->number;
-		judge->block.start_ns = grid->start_ns;
+		judge->block.first_step = grid->step.number;
+		judge->block.start_ns = grid->step.start_ns;
 	}
-	step_times_note(&judge->times, grid->number, grid->start_ns, length_ns);
+	step_times_note(&judge->times, grid->step.number, grid->step.start_ns, length_ns);
 	for (size_t r = 0; r < grid->row_count; r++) {
-		judge->several_hosts |= grid->rows[r].host != grid->rows[0].host;
+		judge->traits.several_hosts |= grid->rows[r].host != grid->rows[0].host;
 		take_row(judge, grid, r, length_ns);
 	}
 	error = judge_comm_step(judge, grid);
@@ -463,7 +441,7 @@ int judge_step(struct judge *judge, const struct step_grid *grid)
 	judge_take_length(judge, grid, length_ns, ideal_ns);
 	judge_sketch(judge, grid, (double)length_ns, ideal_ns);
 	judge->block.steps++;
-	judge->block.irregular += (grid->flags & (STEP_IRREGULAR | STEP_WINDOW)) != 0;
+	judge->block.irregular += (grid->step.flags & (STEP_IRREGULAR | STEP_WINDOW)) != 0;
 	judge->block.time_ns += length_ns;
 	/* At the step that ends nearest to a block's length. */
 	return judge->block.time_ns + length_ns / 2 >= BLOCK_NS ? judge_close_block(judge) : 0;
@@ -483,6 +461,6 @@ struct judge_rank_totals judge_rank_totals(const struct judge *judge, uint32_t r
 
 const struct verdict *judge_verdicts(const struct judge *judge, size_t *count)
 {
-	*count = judge->verdict_count;
-	return judge->verdicts;
+	*count = judge->incidents.verdict_count;
+	return judge->incidents.verdicts;
 }

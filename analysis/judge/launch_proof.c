@@ -36,7 +36,7 @@ void judge_launches_take(struct rank_state *state, const struct step_launches *l
 
 	if (launches->window == 0)
 		return;
-	add(state->incident ? &state->run_launches : &state->block_launches, &step);
+	add(state->incident ? &state->run_launches : &state->block.launches, &step);
 	add(&state->launches, &step);
 	if (state->launches.steps >= LAUNCH_STEPS_KEPT)
 		halve(&state->launches);
@@ -51,19 +51,19 @@ void judge_launches_block(struct judge *judge)
 
 		quiet &= !state->incident && !judge_suspected(state, RUN_QUICK);
 		if (!state->incident && state->signal.runs[RUN_QUICK].change.sum > 0)
-			add(&state->run_launches, &state->block_launches);
-		state->block_launches = (struct launch_sums){0};
+			add(&state->run_launches, &state->block.launches);
+		state->block.launches = (struct launch_sums){0};
 	}
 	if (!quiet)
 		return;
 	double lengths[QUIET_BLOCKS];
 	size_t count;
 
-	judge->quiet_lengths_ns[judge->quiet_blocks++ % QUIET_BLOCKS] =
+	judge->judged.quiet.lengths_ns[judge->judged.quiet.count++ % QUIET_BLOCKS] =
 		(double)judge->block.time_ns / (double)judge->block.steps;
-	count = judge->quiet_blocks < QUIET_BLOCKS ? judge->quiet_blocks : QUIET_BLOCKS;
-	memcpy(lengths, judge->quiet_lengths_ns, count * sizeof(lengths[0]));
-	judge->quiet_step_ns = median_double(lengths, count);
+	count = judge->judged.quiet.count < QUIET_BLOCKS ? judge->judged.quiet.count : QUIET_BLOCKS;
+	memcpy(lengths, judge->judged.quiet.lengths_ns, count * sizeof(lengths[0]));
+	judge->judged.quiet.step_ns = median_double(lengths, count);
 }
 
 /*
@@ -72,11 +72,11 @@ void judge_launches_block(struct judge *judge)
  */
 static double growth_of(const struct judge *judge, const struct run *run)
 {
-	double usual_ns = judge->quiet_blocks >= LAUNCH_QUIET_BLOCKS_MIN
-				  ? judge->quiet_step_ns
+	double usual_ns = judge->judged.quiet.count >= LAUNCH_QUIET_BLOCKS_MIN
+				  ? judge->judged.quiet.step_ns
 				  : step_usual_ns(&judge->times, 0, run->first_step);
 
-	return usual_ns > 0 && judge->blocks > WARM_UP_BLOCKS
+	return usual_ns > 0 && judge->judged.count > WARM_UP_BLOCKS
 		       ? (double)run->sums.time_ns / (double)run->sums.steps - usual_ns
 		       : 0;
 }

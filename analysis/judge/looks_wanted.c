@@ -11,9 +11,9 @@
  */
 static void tell_late(struct judge *judge)
 {
-	for (size_t t = 0; t < judge->incident_count; t++) {
-		struct incident *incident = &judge->incidents[t];
-		struct verdict *verdict = &judge->verdicts[incident->verdict];
+	for (size_t t = 0; t < judge->incidents.count; t++) {
+		struct incident *incident = &judge->incidents.list[t];
+		struct verdict *verdict = judge_verdict(judge, incident);
 
 		if (incident->kind != INCIDENT_RANKS || verdict->cause != CAUSE_UNKNOWN)
 			continue;
@@ -59,8 +59,8 @@ static bool is_suspect(const struct judge *judge, uint32_t rank)
 		return state->signal.runs[RUN_QUICK].change.sum >= CHANGE_THRESHOLD / 2 &&
 		       state->signal.runs[RUN_QUICK].sums.on_device &&
 		       judge_worth_telling(judge, rank, RUN_QUICK, &why, NULL);
-	verdict = &judge->verdicts[judge->incidents[state->incident - 1].verdict];
-	return looks_can_tell(judge->incidents[state->incident - 1].sums.on_device,
+	verdict = &judge->incidents.verdicts[judge->incidents.list[state->incident - 1].verdict];
+	return looks_can_tell(judge->incidents.list[state->incident - 1].sums.on_device,
 		(enum verdict_class)verdict->verdict_class, (enum cause)verdict->cause);
 }
 
@@ -70,7 +70,7 @@ static bool is_first(const struct judge *judge, uint32_t suspect)
 	uint32_t incident = judge->ranks[suspect].incident;
 
 	return incident && !looks_newest(judge->looks, suspect,
-				   judge->incidents[incident - 1].onset_ns, INT64_MAX, true);
+				   judge->incidents.list[incident - 1].onset_ns, INT64_MAX, true);
 }
 
 /* The quietest rank of the same role that is in no verdict. */
@@ -86,7 +86,7 @@ static bool find_control(const struct judge *judge, uint32_t suspect,
 		if (r == suspect || state->incident || !state->in_block ||
 			!(state->evidence_mask & EVIDENCE_KERNELS) || judge_suspected_any(state) ||
 			state->totals.role != judge->ranks[suspect].totals.role ||
-			(found && state->long_run >= judge->ranks[*control].long_run) ||
+			(found && state->usual.long_run >= judge->ranks[*control].usual.long_run) ||
 			!may_look(context, r, true))
 			continue;
 		*control = r;

@@ -32,7 +32,7 @@ static double surprise_of_latest(
 /* Of many ranks, some is hit as often by chance: with each e times as many, one more is asked for. */
 static double surprise_needed(const struct judge *judge)
 {
-	return HIT_SURPRISE + log(fmax((double)judge->ranks_in_block / HIT_RANKS, 1));
+	return HIT_SURPRISE + log(fmax((double)judge->judged.ranks / HIT_RANKS, 1));
 }
 
 /*
@@ -85,7 +85,7 @@ static double contention_evidence_needed(const struct judge *judge, const struct
 	if (run->small && run->blocks < CONTENTION_BLOCKS_MIN)
 		return INFINITY;
 	evidence_preempted(state->evidence, until_ns - run_span_ns(run), until_ns, state->pid,
-		judge->pids, judge->pid_count, &by);
+		judge->pids.list, judge->pids.count, &by);
 
 	double most = OWN_RIVALS_MAX * (double)by.all_ns;
 
@@ -201,7 +201,7 @@ static bool is_more_than_wandering(const struct judge *judge, const struct rank_
  */
 static bool small_is_certain(const struct judge *judge, const struct run *run)
 {
-	return judge->ranks_in_block >= PEERS_MIN && !run->sums.on_device && !run->sums.host_times;
+	return judge->judged.ranks >= PEERS_MIN && !run->sums.on_device && !run->sums.host_times;
 }
 
 static bool within_power_cap(
@@ -254,7 +254,7 @@ bool judge_worth_telling(const struct judge *judge, uint32_t rank, enum run_kind
 	if (!small_is_certain(judge, run) &&
 		!gate_passed(sheet, GATE_CERTAIN, run_level(run), DELAY_SHARE_MIN))
 		return false;
-	if (!run_is_large(&state->signal, &judge->times, kind, judge->noise_scale, sheet) ||
+	if (!run_is_large(&state->signal, &judge->times, kind, judge->judged.noise_scale, sheet) ||
 		!makes_steps_longer(judge, run, sheet))
 		return false;
 	certain = throttled_beyond_doubt(&run->sums, run_least(run));

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Each rank's delay, block by block, as a signal: less what is usual for all, beside the noise of all. */
-#include <math.h>
 
 #include "analysis/base/robust_stats.h"
 #include "analysis/judge/internal.h"
@@ -21,12 +20,12 @@ static double usual_of_block(struct judge *judge, bool of_comm)
 /* Blocks of a run, which may be a fault's, are left out but for its first one. */
 static void learn_waits(struct rank_state *state)
 {
-	double waits = cpu_waits(&state->block);
+	double waits = cpu_waits(&state->block.sums);
 
 	if (state->incident || state->signal.runs[RUN_QUICK].change.sum > 0)
 		return;
-	state->usual_waits += (float)(waits - (double)state->usual_waits) /
-			      (state->usual_waits > 0 ? SLOW_MEAN : 1);
+	state->usual.waits += (float)(waits - (double)state->usual.waits) /
+			      (state->usual.waits > 0 ? SLOW_MEAN : 1);
 }
 
 size_t judge_level_ranks(struct judge *judge)
@@ -38,12 +37,12 @@ size_t judge_level_ranks(struct judge *judge)
 	for (uint32_t r = 0; r < judge->rank_end; r++) {
 		struct rank_state *state = &judge->ranks[r];
 
-		state->in_block = state->block_steps * 2 > block->steps;
+		state->in_block = state->block.steps * 2 > block->steps;
 		if (!state->in_block)
 			continue;
-		state->signal.level = (double)state->block.delay_ns / (double)block->time_ns;
-		state->comm = (double)state->block_comm_ns / (double)block->time_ns;
-		state->wait = (double)state->block_wait_ns / (double)block->time_ns;
+		state->signal.level = (double)state->block.sums.delay_ns / (double)block->time_ns;
+		state->comm = (double)state->block.comm_ns / (double)block->time_ns;
+		state->wait = (double)state->block.wait_ns / (double)block->time_ns;
 		learn_waits(state);
 		count++;
 	}
@@ -57,7 +56,7 @@ size_t judge_level_ranks(struct judge *judge)
 		/* Its first blocks are what is usual for a rank, if they are near to those of its peers. */
 		signal_settle(&state->signal,
 			count >= FROM_START_PEERS ? DELAY_SHARE_MIN : MACHINES_DIFFER);
-		state->long_run += (state->signal.level - state->long_run) / SLOW_MEAN;
+		state->usual.long_run += (state->signal.level - state->usual.long_run) / SLOW_MEAN;
 		state->signal.level -= usual + state->signal.usual;
 		state->comm -= usual_comm;
 	}
@@ -75,7 +74,7 @@ static size_t pool_past(struct judge *judge, size_t rank_count)
 
 	for (uint32_t r = 0; r < judge->rank_end; r++) {
 		if (judge->ranks[r].in_block)
-			judge->scratch[count++] = judge->ranks[r].long_run;
+			judge->scratch[count++] = judge->ranks[r].usual.long_run;
 	}
 	usual = lower_median_double(judge->scratch, count);
 	stride = rank_count / 2 / RANKS_ENOUGH + 1;
@@ -83,7 +82,7 @@ static size_t pool_past(struct judge *judge, size_t rank_count)
 	for (uint32_t r = 0; r < judge->rank_end && pool < RANKS_ENOUGH; r++) {
 		const struct rank_state *state = &judge->ranks[r];
 
-		if (!state->in_block || state->incident || state->long_run > usual ||
+		if (!state->in_block || state->incident || state->usual.long_run > usual ||
 			r % stride != 0)
 			continue;
 		pool++;
@@ -97,20 +96,21 @@ void judge_push_runs(struct judge *judge, size_t rank_count)
 	size_t count = pool_past(judge, rank_count);
 	struct change_noise noises[RUN_NR];
 	struct block_loss loss = {
-		.suspect_gain_ns = {judge->suspect_gain_ns[RUN_QUICK],
-			judge->suspect_gain_ns[RUN_SLOW], judge->suspect_gain_ns[RUN_QUICK]},
+		.suspect_gain_ns = {judge->replays.suspects.gain_ns[RUN_QUICK],
+			judge->replays.suspects.gain_ns[RUN_SLOW],
+			judge->replays.suspects.gain_ns[RUN_QUICK]},
 		.weight = judge->block.irregular * 2 > judge->block.steps ? 0.5 : 1,
 	};
 
 	signal_noises(judge->scratch, count, noises);
-	judge->ranks_in_block = rank_count;
-	judge->noise_scale = noises[RUN_SLOW].scale;
+	judge->judged.ranks = rank_count;
+	judge->judged.noise_scale = noises[RUN_SLOW].scale;
 	for (uint32_t r = 0; r < judge->rank_end; r++) {
 		struct rank_state *state = &judge->ranks[r];
 
 		if (!state->in_block || state->incident)
 			continue;
-		loss.sums = &state->block;
+		loss.sums = &state->block.sums;
 		signal_push(&state->signal, &judge->block, &loss, noises);
 		if (state->signal.runs[RUN_QUICK].change.run == 1)
 			state->run_launches = (struct launch_sums){0};

@@ -34,6 +34,7 @@ void judge_sheet_tell(const struct judge *judge, bool opened, struct gate_sheet 
 	if (opened)
 		(void)gate_is(sheet, GATE_ROOM, incident != 0);
 	if (incident)
-		sheet->verdict = judge->verdicts[judge->incidents[incident - 1].verdict].id;
-	judge->on_sheet(judge->sheet_context, sheet, sheet->since_known ? why : NULL);
+		sheet->verdict =
+			judge->incidents.verdicts[judge->incidents.list[incident - 1].verdict].id;
+	judge->watch.on_sheet(judge->watch.context, sheet, sheet->since_known ? why : NULL);
 }

@@ -25,41 +25,66 @@ enum {
 	SKETCH_BUCKETS = 4700,
 };
 
+/* Its transfers to other hosts, in a step or in the open block. */
+struct link_look {
+	float least;	/* how many times longer the least slow is */
+	uint32_t count; /* so many were looked at */
+};
+
+/* What a rank did in the open block, or in the last one while that is judged. */
+struct rank_block {
+	uint32_t steps;
+	struct excess_sums sums;
+	int64_t comm_ns, wait_ns;
+	struct launch_sums launches;
+};
+
+/* What is usual for a rank: slow means. */
+struct rank_usual {
+	double long_run;  /* its delay's share: who is usually quiet */
+	float waits;	  /* cpu_waits() while nothing was suspected; 0 = not known */
+	float excess[2];  /* of the two directions: what stays is no uneven input */
+	float message;	  /* work on a message, beyond its control: a share of it */
+	float unevenness; /* squared deviation from them */
+};
+
+/* For how much of the time a rank's sockets have data to send. */
+struct socket_look {
+	float before; /* while comm->sockets.remembers; negative: not known */
+	/* In steps of the class that is located, in others, the error of the difference; error < 0: not known. */
+	float inside, outside, error;
+};
+
+/*
+ * While a rank is suspected: excess and control of its segments between the dispatch and the combination of
+ * experts, and of all others; slow sums, in ns. uneven/experts.c
+ */
+struct expert_sums {
+	float excess, control, other_excess, other_control;
+};
+
 struct rank_state {
 	bool seen;
-	uint32_t evidence_mask;
-	uint32_t block_steps;
-	struct excess_sums block;
-	int64_t block_comm_ns, block_wait_ns;
-	struct signal signal; /* its delay, less what is usual for all */
-	double wait;	      /* waiting, likewise */
-	float usual_waits; /* cpu_waits() while nothing was suspected, a slow mean; 0 = not known */
-	double comm;	   /* late departures, likewise */
-	float link_least; /* of its transfers to other hosts, how many times longer the least slow is */
-	uint32_t link_count; /* so many of them were looked at; 0: none */
-	float busy_before;   /* its sockets, while comm->remembers; negative: not known */
-	/* In steps of the class that is located, in others, the error of the difference; error < 0: not known. */
-	float busy_inside, busy_outside, busy_error;
-	uint32_t host;
-	double long_run; /* slow mean of the delay's share: who is usually quiet */
 	bool in_block;
-	struct launch_sums block_launches,
-		run_launches;	     /* as the quick run; goes on in a verdict */
-	struct launch_sums launches; /* of the latest steps looked at */
-	uint32_t incident;	     /* the one it is in, + 1 */
-	uint8_t periodic;	     /* what it may do every so many steps, + 1 */
-	uint32_t pid;		     /* 0: not known */
-	uint64_t layout;	     /* of its last row without a hole; 0: none yet */
+	uint32_t evidence_mask;
+	uint32_t host;
+	uint32_t pid;	 /* 0: not known */
+	uint64_t layout; /* of its last row without a hole; 0: none yet */
 	struct evidence *evidence;
 	struct judge_rank_totals totals;
-	float usual_excess
-		[2];	     /* of the two directions, slow means: what stays is no uneven input */
-	float cost_level;    /* mean share of the step that its delay is; judge/costs.c */
-	float usual_message; /* work on a message, beyond its control: a share of it, slow mean */
-	float unevenness;    /* squared deviation from them, slow mean */
-	/* While it is suspected: excess and control of its segments between the dispatch and the
-	 * combination of experts, and of all others; slow sums, in ns. uneven/experts.c */
-	float expert_excess, expert_control, other_excess, other_control;
+	struct rank_block block;
+	struct rank_usual usual;
+	struct signal signal; /* its delay, less what is usual for all */
+	double wait;	      /* waiting, likewise */
+	double comm;	      /* late departures, likewise */
+	struct link_look link;
+	struct socket_look busy;
+	struct launch_sums run_launches; /* as the quick run; goes on in a verdict */
+	struct launch_sums launches;	 /* of the latest steps looked at */
+	struct expert_sums experts;
+	float cost_level;  /* mean share of the step that its delay is; judge/costs.c */
+	uint32_t incident; /* the one it is in, + 1 */
+	uint8_t periodic;  /* what it may do every so many steps, + 1 */
 };
 
 /* Ranks that run the same part of the program. */
@@ -73,8 +98,7 @@ struct role {
 
 /* Work on both ends of messages: deviations from the usual, slow sums; judge_messages.c. */
 struct message_state {
-	float *work; /* per cell of a step */
-	size_t cell_capacity;
+	float *work; /* per cell of the step */
 	double steps, count, xx, yy, xy;
 };
 
@@ -92,26 +116,38 @@ enum { EVEN_LAYOUTS_MAX = 64 };
 struct even_state {
 	struct even_layout layouts[EVEN_LAYOUTS_MAX];
 	uint32_t layout_count;
-	int64_t *own_ns; /* per cell of a step */
-	size_t cell_capacity;
+	int64_t *own_ns; /* per cell of the step */
 	struct whatif_line line;
 	double gain_ns, time_ns; /* of steps looked at: slow sums */
+};
+
+/* How the work of rows differs from their usual, forward and backward; slow sums over steps. */
+struct deviation_sums {
+	double products[3];    /* of deviations of both directions: xx, yy, xy */
+	double absolute, work; /* of deviations of both together, of rows' work */
+	double taken;	       /* of the work, while the rank was kept off its CPU */
+	double rows, steps;    /* in them */
+	bool beside; /* in the last step, some device's collectives went on beside its work */
+};
+
+/* Per row: which role, as a key. Kept while rows and layouts stay; uneven/roles.c */
+struct role_keys {
+	uint64_t *keys;
+	size_t capacity;
+	uint64_t grouped; /* hash of the rows that the keys are of */
+	bool by_stage;	  /* keys tell stages of one layout apart */
 };
 
 struct imbalance_state {
 	struct role roles[ROLES_MAX];
 	uint32_t role_count;
+	struct role_keys rows;
 	uint32_t worst;			    /* role with the most work in the last block */
 	double worst_work_ms, mean_work_ms; /* a step */
 	struct signal stages,
 		uneven_input;	  /* what the step gains with even roles, with even input */
 	int64_t block_gain_ns[2]; /* of these */
-	double products[3];	  /* of deviations of both directions: xx, yy, xy; slow sums */
-	bool beside; /* in the last step, some device's collectives went on beside its work */
-	double absolute, work; /* of deviations of both together, of rows' work; slow sums */
-	double taken;	       /* of the work, while the rank was kept off its CPU; likewise */
-	double rows;	       /* in them */
-	double steps;	       /* in them */
+	struct deviation_sums deviations;
 	struct message_state messages;
 	struct even_state even;
 	double *scales;	      /* per row: its role has the mean work; where uneven is set */
@@ -119,14 +155,6 @@ struct imbalance_state {
 	bool sequences;	      /* they are uneven, as of this step */
 	int64_t step_gain_ns; /* with even roles */
 	struct whatif_line line;
-	size_t scale_capacity;
-	/* Per row: which role, as a key; its work in the step. Kept while rows and layouts stay. */
-	uint64_t *keys;
-	uint32_t *parents;
-	int64_t *work_ns;
-	size_t key_capacity;
-	uint64_t grouped; /* hash of the rows that the keys are of */
-	bool by_stage;	  /* keys tell stages of one layout apart */
 };
 
 struct transfer_shape {
@@ -148,6 +176,14 @@ enum incident_kind {
 	INCIDENT_SEQUENCES = 3,
 };
 
+/* Of the blocks in which an incident was loud. */
+struct incident_cost {
+	int64_t time_ns, gain_ns;
+	int64_t affected_ns; /* of time_ns, in every so-many-th step: these */
+	uint64_t steps;
+	int64_t block_gain_ns; /* of the open one */
+};
+
 /* One fault, as people see it: a verdict that holds. */
 struct incident {
 	bool active;
@@ -157,9 +193,7 @@ struct incident {
 	size_t verdict;
 	struct alert_memory memory;
 	struct excess_sums sums;
-	int64_t time_ns, gain_ns; /* of the blocks in which it was loud */
-	int64_t affected_ns;	  /* of time_ns, in every so-many-th step: these */
-	int64_t block_gain_ns;
+	struct incident_cost cost;
 	double level;		 /* mean over its loud blocks */
 	double least;		 /* below a part of it a block is quiet */
 	uint64_t run_first_step; /* of the runs that it came of */
@@ -169,7 +203,6 @@ struct incident {
 	struct run between;   /* blocks since the last loud one */
 	double evidence;
 	int64_t onset_ns, loud_until_ns;
-	uint64_t steps;		    /* of the blocks in time_ns */
 	double usual_step_ns;	    /* of a rank on a device, before its onset; 0: not known */
 	struct episode_past past;   /* of the rank that it began with */
 	struct progress_rate usual; /* of the job, before its onset */
@@ -179,8 +212,7 @@ struct incident {
 /* What a row's transfers were, until they go into its rank's state. */
 struct comm_row {
 	double excess_ns;
-	float link_least; /* as of a rank_state */
-	uint32_t link_count;
+	struct link_look link;
 };
 
 /* Steps by how much longer their transfers were than expected, in powers of two of ns. */
@@ -211,73 +243,37 @@ struct busy_noise {
 	bool of_changes;	  /* deviation is that of changes since then, of other ranks */
 };
 
+/* What sockets' rates are held against. */
+struct socket_memory {
+	bool remembers;		 /* what sockets did before the verdict that holds */
+	struct busy_noise noise; /* while it remembers */
+	int64_t told_until_ns; /* when the last verdict ended: what sockets did before is no noise; 0: none */
+	bool by_class;	   /* who is located is busier in steps of the run's class than in others */
+	int64_t unlike_ns; /* since when not all are slow that it names; 0: they are */
+};
+
 struct comm_state {
 	struct transfer_shape shapes[SHAPES_MAX];
 	uint32_t used[SHAPES_MAX / 2]; /* indices into shapes, in order of appearance */
 	size_t shape_count;
 	uint32_t *by_kind;     /* the same by kind, then by appearance */
 	size_t sorted_count;   /* so many of them */
-	int64_t *faster;       /* per instance of a step */
-	struct comm_row *rows; /* of a step */
+	int64_t *faster;       /* per instance of the step */
+	struct comm_row *rows; /* of the step */
 	struct whatif_line line;
-	size_t instance_capacity, row_capacity;
 	bool slow_before; /* some rank's transfers were long in the last step */
 	int64_t step_gain_ns, block_gain_ns;
 	/* Of the line, after the last step: what rows gained beyond the usual one, mean and most. */
 	int64_t ahead_mean_ns, ahead_most_ns;
-	struct signal signal;	 /* what the step gains with all transfers as expected */
-	double noise_scale;	 /* of its level in a block */
-	struct run run;		 /* that is told of, or looked at */
-	bool remembers;		 /* what sockets did before the verdict that holds */
-	struct busy_noise noise; /* while it remembers */
-	int64_t told_until_ns; /* when the last verdict ended: what sockets did before is no noise; 0: none */
-	bool by_class;	   /* who is located is busier in steps of the run's class than in others */
-	int64_t unlike_ns; /* since when not all are slow that it names; 0: they are */
+	struct signal signal; /* what the step gains with all transfers as expected */
+	double noise_scale;   /* of its level in a block */
+	struct run run;	      /* that is told of, or looked at */
+	struct socket_memory sockets;
+	struct link_flows links;
+	bool ports_lose; /* some rank's ports counted lost packets */
 	struct loss_watch loss;
 	struct periodic periodic;
 	struct excess_sums block; /* the last one: its steps and time, and what they gain */
-};
-
-/* A part of the job whose cost is followed; judge_costs.c. */
-struct cost {
-	uint64_t key; /* rank, host, role, phase; of links a hash */
-	struct job_cost told;
-	double gain_ns, gain_rank_ns; /* sums */
-	struct whatif_line line;
-};
-
-/* Something that may cost: how much of the step, on average of late, at most. */
-struct cost_level {
-	uint64_t key;
-	float level;
-	uint32_t steps, rows;
-	int64_t step_ns;	       /* of this step */
-	uint32_t first, last, members; /* ranks; how many hosts, of links */
-};
-
-enum { COST_LINKS_MAX = 32 };
-
-struct cost_state {
-	struct cost costs[COST_NR][COSTS_PER_KIND];
-	uint32_t counts[COST_NR];
-	struct whatif_line line;  /* with everything as it should be */
-	struct cost_level *nodes; /* by host */
-	struct cost_level roles[ROLES_MAX];
-	struct cost_level links[COST_LINKS_MAX];
-	uint32_t link_count;
-	uint8_t *link_of; /* per instance of a step: index into links, or COST_LINKS_MAX */
-	int64_t *faster;  /* per instance */
-	double *scales;	  /* per row */
-	size_t node_capacity, instance_capacity, row_capacity;
-	double lost_ns;	     /* to all parts together, in the steps replayed */
-	double seen_ns;	     /* the same, more roughly: in all steps */
-	double seen_then_ns; /* and in those replayed */
-	bool loud;	     /* something cost time in the last step */
-	bool quiet;	     /* nothing was replayed in the last step: the lines are empty */
-	bool skipped;	     /* it was not to be */
-	bool over_budget;    /* nothing is in this group of steps */
-	uint64_t group;
-	double spent_cells; /* replayed, less what the time since has paid for */
 };
 
 enum { PERIODICS_MAX = 64 }; /* 255 at most */
@@ -288,59 +284,109 @@ struct periodic_place {
 	struct periodic found;
 };
 
+struct periodic_places {
+	struct periodic_place list[PERIODICS_MAX]; /* of ranks */
+	uint32_t turn;				   /* the rank to be looked at next */
+	int64_t looked_ns;			   /* when it was looked for latest */
+};
+
+/* A hang that was told of. */
+struct hang_state {
+	size_t verdict;	     /* the one that holds, + 1 */
+	struct job_ns since; /* of the latest one; 0: none so far */
+	struct job_ns told;
+};
+
+/* What is told of: what holds now, and each verdict so far. */
+struct incidents {
+	struct incident list[INCIDENTS_MAX];
+	size_t count;
+	struct whatif_line lines[INCIDENTS_MAX]; /* without their ranks */
+	struct verdict *verdicts;
+	size_t verdict_count, verdict_capacity;
+	struct hang_state hang;
+};
+
+/* The job without those who may be at fault, by kind of run. */
+struct suspects {
+	struct whatif_line lines[RUN_STEEP];
+	uint64_t who[RUN_STEEP];    /* a hash; 0 = nobody, or slow as quick */
+	int64_t gain_ns[RUN_STEEP]; /* of the block, with them like their controls */
+};
+
+/* Blocks without a suspect. */
+struct quiet_blocks {
+	double lengths_ns[QUIET_BLOCKS]; /* mean steps of the latest of them */
+	uint64_t count;
+	double step_ns; /* their median; 0 = not known */
+};
+
+struct judged_blocks {
+	uint64_t count;
+	size_t ranks;	    /* in the last one */
+	double noise_scale; /* of their levels in it */
+	struct quiet_blocks quiet;
+};
+
+struct replays {
+	struct whatif whatif;
+	uint8_t *healed;	  /* per row of the step: who is replayed like its controls */
+	struct whatif_line ideal; /* with all of them so */
+	struct suspects suspects;
+};
+
+/* What the job is, by its steps so far. */
+struct job_traits {
+	bool several_hosts;
+	bool timed;  /* some step was */
+	bool paused; /* the last ones were not, of a job whose others are */
+};
+
+/* How long steps were; judge/totals.c */
+struct step_lengths {
+	struct job_totals job;
+	double time_sum_ns, ideal_sum_ns, wasted_rank_ns;
+	uint32_t sketch[SKETCH_BUCKETS], ideal_sketch[SKETCH_BUCKETS];
+};
+
+/* The processes of the job's ranks, ascending. */
+struct process_ids {
+	uint32_t *list;
+	size_t count, capacity;
+};
+
+/* Who asked for what was noted of each look; on_sheet NULL: nobody. */
+struct sheet_watch {
+	void (*on_sheet)(
+		void *context, const struct gate_sheet *sheet, const struct explanation *why);
+	void *context;
+};
+
 struct judge {
 	struct judge_options options;
-	void (*on_sheet)(void *context, const struct gate_sheet *sheet,
-		const struct explanation *why); /* NULL: nobody asks */
-	void *sheet_context;
+	struct sheet_watch watch;
+	struct arena arena; /* of all that is of one step */
 	struct blame blame;
-	struct whatif whatif;
-	struct whatif_line lines[INCIDENTS_MAX]; /* of incidents: without their ranks */
-	struct whatif_line suspect_lines[RUN_STEEP], ideal_line;
-	uint64_t suspects[RUN_STEEP]; /* hash of who they are; 0 = none, or slow as quick */
-	uint8_t *healed;	      /* per row */
-	size_t healed_capacity;
+	struct replays replays;
 	struct rank_state *ranks;
 	size_t rank_capacity;
 	uint32_t rank_end;
 	char missing[EVIDENCE_SOURCE_NR][VERDICT_DETAIL_LENGTH];
+	struct process_ids pids;
+	struct step_times times;
 	struct block block;
-	int64_t suspect_gain_ns
-		[RUN_STEEP]; /* of it, with the suspects of a kind like their controls */
-	uint64_t blocks;
-	size_t ranks_in_block; /* the last one */
-	double noise_scale;    /* of their levels in it */
-	bool timed, paused; /* some step was; the last ones were not, of a job whose others are */
+	struct judged_blocks judged;
+	struct job_traits traits;
 	double *scratch;
 	size_t scratch_capacity;
 	struct comm_state *comm;
-	struct link_flows links;
-	bool ports_lose; /* some rank's ports counted lost packets */
 	struct imbalance_state *imbalance;
 	struct cost_state *costs;
 	struct progress *progress;
-	struct step_times times;
-	double clock_error_us;
-	double quiet_lengths_ns[QUIET_BLOCKS]; /* mean steps of the latest of them */
-	uint64_t quiet_blocks;		       /* blocks without a suspect */
-	double quiet_step_ns;		       /* their median; 0 = not known */
-	bool several_hosts;
-	uint32_t *pids; /* of the job's ranks, ascending */
-	size_t pid_count, pid_capacity;
-	struct periodic_place periodics[PERIODICS_MAX]; /* of ranks */
-	uint32_t periodic_turn;				/* the rank to be looked at next */
-	int64_t periodic_ns;				/* of the latest look */
-	size_t incident_count;
-	struct incident incidents[INCIDENTS_MAX];
-	struct verdict *verdicts;
-	size_t verdict_count, verdict_capacity;
-	size_t hang_verdict;	  /* the one that holds, + 1 */
-	struct job_ns hang_since; /* of the latest one; 0: none so far */
-	struct job_ns hang_told;
+	struct periodic_places periodics;
+	struct incidents incidents;
 	struct judge_looks *looks; /* NULL until there is one */
-	struct job_totals job;
-	double time_sum_ns, ideal_sum_ns, wasted_rank_ns;
-	uint32_t sketch[SKETCH_BUCKETS], ideal_sketch[SKETCH_BUCKETS];
+	struct step_lengths lengths;
 };
 
 #endif

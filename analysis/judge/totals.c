@@ -29,35 +29,36 @@ static double sketch_median_ms(const uint32_t *sketch)
 void judge_take_length(
 	struct judge *judge, const struct step_grid *grid, int64_t length_ns, double ideal_ns)
 {
-	if (judge->job.steps == 0)
-		judge->job.first_start.value = grid->start_ns;
-	judge->job.last_end.value = grid->end_ns;
-	judge->job.steps++;
-	judge->time_sum_ns += (double)length_ns;
-	judge->ideal_sum_ns += ideal_ns;
-	judge->wasted_rank_ns += ((double)length_ns - ideal_ns) * (double)grid->row_count;
+	if (judge->lengths.job.steps == 0)
+		judge->lengths.job.first_start.value = grid->step.start_ns;
+	judge->lengths.job.last_end.value = grid->step.end_ns;
+	judge->lengths.job.steps++;
+	judge->lengths.time_sum_ns += (double)length_ns;
+	judge->lengths.ideal_sum_ns += ideal_ns;
+	judge->lengths.wasted_rank_ns += ((double)length_ns - ideal_ns) * (double)grid->row_count;
 }
 
 void judge_sketch(
 	struct judge *judge, const struct step_grid *grid, double length_ns, double ideal_ns)
 {
-	judge->job.steps_incomplete += judge->blame.incomplete;
-	sketch_add(judge->sketch, length_ns);
-	sketch_add(judge->ideal_sketch, ideal_ns);
-	judge->clock_error_us = (double)grid->clock_error_ns / 1e3;
-	judge->job.clock_error_us = judge->clock_error_us;
+	judge->lengths.job.steps_incomplete += judge->blame.traits.incomplete;
+	sketch_add(judge->lengths.sketch, length_ns);
+	sketch_add(judge->lengths.ideal_sketch, ideal_ns);
+	judge->lengths.job.clock_error_us = (double)grid->step.clock_error_ns / 1e3;
 }
 
 double judge_usual_step_ns(const struct judge *judge)
 {
-	return sketch_median_ms(judge->sketch) * 1e6;
+	return sketch_median_ms(judge->lengths.sketch) * 1e6;
 }
 
 void judge_job_totals(const struct judge *judge, struct job_totals *totals)
 {
-	*totals = judge->job;
-	totals->step_ms_median = sketch_median_ms(judge->sketch);
-	totals->step_ms_ideal = sketch_median_ms(judge->ideal_sketch);
-	totals->slowdown = judge->ideal_sum_ns > 0 ? judge->time_sum_ns / judge->ideal_sum_ns : 1;
-	totals->wasted_rank_seconds = judge->wasted_rank_ns / 1e9;
+	*totals = judge->lengths.job;
+	totals->step_ms_median = sketch_median_ms(judge->lengths.sketch);
+	totals->step_ms_ideal = sketch_median_ms(judge->lengths.ideal_sketch);
+	totals->slowdown = judge->lengths.ideal_sum_ns > 0
+				   ? judge->lengths.time_sum_ns / judge->lengths.ideal_sum_ns
+				   : 1;
+	totals->wasted_rank_seconds = judge->lengths.wasted_rank_ns / 1e9;
 }

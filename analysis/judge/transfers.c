@@ -27,23 +27,14 @@ static struct transfer_shape *find_shape(
 	return &comm->shapes[at];
 }
 
-static int reserve_step(struct comm_state *comm, const struct step_grid *grid)
+static int reserve_step(struct judge *judge, const struct step_grid *grid)
 {
-	if (grid->instance_count > comm->instance_capacity) {
-		size_t capacity = grid->instance_count * 2;
+	struct comm_state *comm = judge->comm;
 
-		free(comm->faster);
-		comm->faster = malloc(capacity * sizeof(*comm->faster));
-		comm->instance_capacity = comm->faster ? capacity : 0;
-	}
-	if (grid->row_count > comm->row_capacity) {
-		size_t capacity = grid->row_count * 2;
-
-		free(comm->rows);
-		comm->rows = malloc(capacity * sizeof(*comm->rows));
-		comm->row_capacity = comm->rows ? capacity : 0;
-	}
-	return (comm->faster || grid->instance_count == 0) && comm->rows ? 0 : -ENOMEM;
+	comm->faster =
+		arena_take_zeroed(&judge->arena, grid->instance_count, sizeof(*comm->faster));
+	comm->rows = arena_take_zeroed(&judge->arena, grid->row_count, sizeof(*comm->rows));
+	return arena_error(&judge->arena);
 }
 
 /* To each member of an instance: how much longer than expected its transfer was. */
@@ -60,8 +51,8 @@ static void tell_members(struct judge *judge, const struct step_grid *grid, uint
 			&judge->comm->rows[grid->member_parts[instance->first_member + m].row];
 
 		row->excess_ns += excess_ns;
-		if (link && (!row->link_count++ || shape->slow < row->link_least))
-			row->link_least = shape->slow;
+		if (link && (!row->link.count++ || shape->slow < row->link.least))
+			row->link.least = shape->slow;
 	}
 }
 
@@ -74,13 +65,13 @@ static double take_rows(struct judge *judge, const struct step_grid *grid)
 		const struct comm_row *row = &judge->comm->rows[r];
 
 		most = fmax(most, row->excess_ns);
-		if (!row->link_count)
+		if (!row->link.count)
 			continue;
 		struct rank_state *state = &judge->ranks[grid->rows[r].rank];
 
-		if (!state->link_count || row->link_least < state->link_least)
-			state->link_least = row->link_least;
-		state->link_count += row->link_count;
+		if (!state->link.count || row->link.least < state->link.least)
+			state->link.least = row->link.least;
+		state->link.count += row->link.count;
 	}
 	return most;
 }
@@ -103,7 +94,7 @@ static void note_gain(
 	}
 	mean_ns = grid->row_count ? sum_ns / (int64_t)grid->row_count : 0;
 	comm->block_gain_ns += gain_ns + mean_ns - comm->ahead_mean_ns;
-	signal_take_step(&comm->signal, grid->number,
+	signal_take_step(&comm->signal, grid->step.number,
 		fmax((double)(gain_ns + most_ns - comm->ahead_most_ns), 0), told);
 	comm->ahead_mean_ns = mean_ns;
 	comm->ahead_most_ns = most_ns;
@@ -114,13 +105,10 @@ int judge_comm_step(struct judge *judge, const struct step_grid *grid)
 	struct comm_state *comm = judge->comm;
 	double most;
 	int64_t gain_ns = 0;
-	int error = reserve_step(comm, grid);
+	int error = reserve_step(judge, grid);
 
 	if (error < 0)
 		return error;
-	if (grid->instance_count)
-		memset(comm->faster, 0, grid->instance_count * sizeof(*comm->faster));
-	memset(comm->rows, 0, grid->row_count * sizeof(*comm->rows));
 	for (size_t i = 0; i < judge->blame.transfer_count; i++) {
 		const struct blame_transfer *transfer = &judge->blame.transfers[i];
 		struct transfer_shape *shape = find_shape(comm, transfer);
@@ -137,11 +125,11 @@ int judge_comm_step(struct judge *judge, const struct step_grid *grid)
 			(double)comm->faster[transfer->instance], shape);
 	}
 	most = take_rows(judge, grid);
-	bool slow = most > REPLAY_SHARE_MIN * (double)(grid->end_ns - grid->start_ns);
+	bool slow = most > REPLAY_SHARE_MIN * (double)(grid->step.end_ns - grid->step.start_ns);
 
 	/* What is late at a step's end makes the next one longer. */
 	if (slow || comm->slow_before)
-		error = whatif_replay(&judge->whatif, grid, &judge->blame,
+		error = whatif_replay(&judge->replays.whatif, grid, &judge->blame,
 			&(struct whatif_change){.faster = comm->faster}, &comm->line, &gain_ns);
 	else
 		whatif_line_reset(&comm->line);
@@ -307,7 +295,7 @@ static bool is_to_tell(struct judge *judge, enum run_kind kind, struct gate_shee
 		return gate_is(sheet, GATE_LOCATED, true);
 	/* On one host there is no link to be slow, and what looks like one is a busy CPU. */
 	return gate_is(sheet, GATE_LOCATED,
-		!comm->run.small && judge->several_hosts &&
+		!comm->run.small && judge->traits.several_hosts &&
 			run_share(&comm->run) >= LARGE_SHARE_MIN &&
 			comm->run.change.evidence >= EVIDENCE_HIGH);
 }
@@ -341,14 +329,14 @@ static void tell_held(const struct judge *judge, enum gate gate, const struct in
 {
 	struct gate_sheet sheet;
 
-	if (!judge->on_sheet)
+	if (!judge->watch.on_sheet)
 		return;
 	judge_sheet_begin(judge, GATE_OF_TRANSFERS, &sheet);
 	sheet.level = judge->comm->signal.level;
 	(void)gate_is(&sheet, gate, false);
 	if (incident)
-		sheet.verdict = judge->verdicts[incident->verdict].id;
-	judge->on_sheet(judge->sheet_context, &sheet, NULL);
+		sheet.verdict = judge_verdict(judge, incident)->id;
+	judge->watch.on_sheet(judge->watch.context, &sheet, NULL);
 }
 
 static bool worth_telling_on_sheet(struct judge *judge)
@@ -356,7 +344,7 @@ static bool worth_telling_on_sheet(struct judge *judge)
 	struct gate_sheet sheet;
 	bool told = worth_telling(judge, &sheet);
 
-	judge->on_sheet(judge->sheet_context, &sheet, NULL);
+	judge->watch.on_sheet(judge->watch.context, &sheet, NULL);
 	return told;
 }
 
@@ -364,7 +352,7 @@ static bool worth_telling_on_sheet(struct judge *judge)
 static bool rank_is_late(const struct judge *judge, const struct periodic *transfers)
 {
 	for (size_t p = 0; p < PERIODICS_MAX; p++) {
-		const struct periodic *found = &judge->periodics[p].found;
+		const struct periodic *found = &judge->periodics.list[p].found;
 
 		if (found->every == transfers->every && found->phase == transfers->phase &&
 			transfers->height < LATE_FACTOR * found->height)
@@ -432,7 +420,7 @@ bool judge_comm_block(struct judge *judge, double rank_level)
 	/* What a late rank, or one off the CPU, adds to transfers must not become usual. */
 	quiet = learn && (rank_level <= 0 || signal->level < COMM_SHARE_MIN / 2);
 	close_shapes(judge, quiet && alike);
-	link_flows_set_state(&judge->links,
+	link_flows_set_state(&judge->comm->links,
 		learn && alike && signal->level <= noises[RUN_QUICK].reference, incident != NULL);
 	lost = judge_loss_block(judge, !incident && !explained && signal->settled, &lossy);
 	if (incident || explained) {
@@ -446,6 +434,7 @@ bool judge_comm_block(struct judge *judge, double rank_level)
 	signal_push(signal, &judge->block, &loss, noises);
 	if (lost && loser_is_named(judge, &lossy))
 		return true;
-	return (judge->on_sheet ? worth_telling_on_sheet(judge) : worth_telling(judge, NULL)) ||
+	return (judge->watch.on_sheet ? worth_telling_on_sheet(judge)
+				      : worth_telling(judge, NULL)) ||
 	       periodic_worth_telling(judge);
 }

@@ -21,7 +21,7 @@ static double deviations_of(double freedom, double rank_count)
 
 static int64_t rate_ns(const struct judge *judge)
 {
-	int64_t steps_ns = (int64_t)(BUSY_STEPS_MIN * judge->quiet_step_ns);
+	int64_t steps_ns = (int64_t)(BUSY_STEPS_MIN * judge->judged.quiet.step_ns);
 
 	return steps_ns > EVIDENCE_RATE_NS ? steps_ns : EVIDENCE_RATE_NS;
 }
@@ -35,7 +35,7 @@ void judge_busy_noise(const struct judge *judge, int64_t until_ns, struct busy_n
 		struct evidence_noise one;
 
 		if (!evidence_noise(judge->ranks[r].evidence, METRIC_TCP_BUSY_NS,
-			    judge->comm->told_until_ns, until_ns, rate_ns(judge), &one))
+			    judge->comm->sockets.told_until_ns, until_ns, rate_ns(judge), &one))
 			continue;
 		squares += one.squares;
 		count += one.count;
@@ -57,9 +57,9 @@ static void prefer_own(
 {
 	struct evidence_noise own;
 
-	if (judge->comm->remembers ||
+	if (judge->comm->sockets.remembers ||
 		!evidence_noise(judge->ranks[rank].evidence, METRIC_TCP_BUSY_NS,
-			judge->comm->told_until_ns, until_ns, rate_ns(judge), &own) ||
+			judge->comm->sockets.told_until_ns, until_ns, rate_ns(judge), &own) ||
 		own.count <= BUSY_FREEDOM_ENOUGH)
 		return;
 	*noise = (struct busy_noise){.deviation = sqrt(own.squares / (own.count - 1)),
@@ -91,10 +91,10 @@ bool judge_surely_changed(
 	const struct rank_state *state = &judge->ranks[rank];
 	double now, mean, deviation;
 
-	if (judge->comm->by_class)
-		return state->busy_error >= 0 &&
-		       state->busy_inside - state->busy_outside >
-			       (float)BUSY_SMALL_DEVIATIONS * state->busy_error;
+	if (judge->comm->sockets.by_class)
+		return state->busy.error >= 0 &&
+		       state->busy.inside - state->busy.outside >
+			       (float)BUSY_SMALL_DEVIATIONS * state->busy.error;
 	return evidence_rate(state->evidence, METRIC_TCP_BUSY_NS, from_ns, until_ns, &now) &&
 	       evidence_usual_rate(
 		       state->evidence, METRIC_TCP_BUSY_NS, from_ns, &mean, &deviation) &&

@@ -11,7 +11,7 @@ int judge_link(struct judge *judge, const struct link_sample *sample, struct job
 {
 	if (sample->from >= STEP_RANK_COUNT_MAX || sample->to >= STEP_RANK_COUNT_MAX)
 		return -EINVAL;
-	return link_flows_add(&judge->links, sample, time.value);
+	return link_flows_add(&judge->comm->links, sample, time.value);
 }
 
 /* Growth of a counter of a rank's ports, a second; false when it is not more than before. */
@@ -156,16 +156,16 @@ bool judge_link_locate(struct judge *judge, double share, int64_t from_ns, int64
 	double step_ns = run_step_ns(&judge->comm->run);
 	struct link_finding finding = {0};
 	struct loss_finding loss;
-	bool slow =
-		link_flows_find(&judge->links, from_ns, until_ns, LINK_SHARE_MIN * share, &finding);
+	bool slow = link_flows_find(
+		&judge->comm->links, from_ns, until_ns, LINK_SHARE_MIN * share, &finding);
 	bool lost = judge_loss_find(judge, from_ns, until_ns, &loss) && loss.fresh &&
 		    name_by_loss(judge, &loss, verdict, &finding);
 
 	if (!slow && !lost)
 		return false;
 	if (lost && !finding.pair_count &&
-		link_flows_worst_of(&judge->links, loss.rank, loss.received, from_ns, until_ns,
-			&finding.pairs[0], &finding.share))
+		link_flows_worst_of(&judge->comm->links, loss.rank, loss.received, from_ns,
+			until_ns, &finding.pairs[0], &finding.share))
 		finding.pair_count = 1;
 	if (!finding.named && verdict->rank_count)
 		return true; /* told when it could be told apart */
@@ -184,6 +184,6 @@ bool judge_link_locate(struct judge *judge, double share, int64_t from_ns, int64
 	verdict->evidence[0].kind = verdict->cause;
 	verdict->evidence[0].overlap_ms_per_step = finding.share * step_ns / 1e6;
 	verdict->evidence[0].control_ms_per_step = 0;
-	verdict->share_explained = fmin(finding.share / fmax(share, 1e-9), 1);
+	verdict->sure.share_explained = fmin(finding.share / fmax(share, 1e-9), 1);
 	return true;
 }

@@ -96,7 +96,8 @@ static bool find_alone(const struct judge *judge, int64_t from_ns, int64_t until
 	struct loss_finding finding = {0};
 	enum metric metric = METRIC_RDMA_RETRANSMITS;
 
-	if (!judge->ports_lose || !find_most(judge, metric, from_ns, until_ns, least, &finding))
+	if (!judge->comm->ports_lose ||
+		!find_most(judge, metric, from_ns, until_ns, least, &finding))
 		return false;
 	/* What several ranks send is lost: on its way to one of them? */
 	if (!is_alone(&finding)) {
@@ -274,7 +275,7 @@ static bool is_worse(const struct judge *judge, struct loss_watch *watch, struct
 			.time_ns = (int64_t)since->time_ns,
 			.delay_ns = (int64_t)all_ns},
 		.level = all_ns / since->time_ns,
-		.blocks = (uint64_t)(since->time_ns / fmax(judge->quiet_step_ns, BLOCK_NS)),
+		.blocks = (uint64_t)(since->time_ns / fmax(judge->judged.quiet.step_ns, BLOCK_NS)),
 		.loud_blocks = hits,
 		.loud_ns = (int64_t)excess_above(since, height),
 		.change.evidence = surprise,
@@ -300,7 +301,7 @@ bool judge_loss_block(struct judge *judge, bool counts, struct run *run)
 {
 	struct loss_watch *watch = &judge->comm->loss;
 
-	if (!judge->ports_lose && !judge->links.count)
+	if (!judge->comm->ports_lose && !judge->comm->links.count)
 		return false;
 	if (!counts)
 		set_aside(judge);

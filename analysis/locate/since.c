@@ -84,28 +84,28 @@ bool judge_comm_locate_late(struct judge *judge, int64_t onset_ns, struct verdic
 	int64_t now_ns = judge_now_ns(judge), first_ns = INT64_MAX;
 	int64_t latest_ns = judge_before_now(judge, MOVE_LATEST_NS, MOVE_LATEST_STEPS);
 
-	if (judge->links.count || comm->run.every || comm->run.dated ||
+	if (judge->comm->links.count || comm->run.every || comm->run.dated ||
 		now_ns - onset_ns < 2 * (now_ns - latest_ns))
 		return false;
 	judge_comm_remember(judge, onset_ns);
-	comm->remembers =
+	comm->sockets.remembers =
 		judge_comm_locate(judge, latest_ns, now_ns, verdict) && verdict->rank_count;
-	for (uint32_t i = 0; comm->remembers && i < verdict->rank_count; i++) {
+	for (uint32_t i = 0; comm->sockets.remembers && i < verdict->rank_count; i++) {
 		int64_t began_ns;
 
 		if (judge_comm_began(judge, verdict->ranks[i], onset_ns, latest_ns, &began_ns) &&
 			began_ns < first_ns)
 			first_ns = began_ns;
 	}
-	comm->remembers =
-		comm->remembers && first_ns < INT64_MAX && begin_later(judge, first_ns, &comm->run);
-	return comm->remembers;
+	comm->sockets.remembers = comm->sockets.remembers && first_ns < INT64_MAX &&
+				  begin_later(judge, first_ns, &comm->run);
+	return comm->sockets.remembers;
 }
 
 bool judge_comm_moves(const struct judge *judge)
 {
 	int64_t latest_ns = judge_before_now(judge, MOVE_LATEST_NS, MOVE_LATEST_STEPS);
-	int64_t unlike_ns = judge->comm->unlike_ns;
+	int64_t unlike_ns = judge->comm->sockets.unlike_ns;
 
 	return unlike_ns && judge_now_ns(judge) - unlike_ns < 2 * (judge_now_ns(judge) - latest_ns);
 }

@@ -18,9 +18,9 @@ static bool busy_since(
 {
 	const struct rank_state *state = &judge->ranks[rank];
 
-	if (judge->comm->by_class) {
-		*rate = (double)state->busy_inside;
-		return state->busy_error >= 0;
+	if (judge->comm->sockets.by_class) {
+		*rate = (double)state->busy.inside;
+		return state->busy.error >= 0;
 	}
 	return evidence_rate_since(
 		state->evidence, METRIC_TCP_BUSY_NS, from_ns, until_ns, end_within_ns(judge), rate);
@@ -31,12 +31,12 @@ static bool busy_before(const struct judge *judge, uint32_t rank, int64_t until_
 {
 	const struct rank_state *state = &judge->ranks[rank];
 
-	if (judge->comm->by_class) {
-		*rate = (double)state->busy_outside;
-		return state->busy_error >= 0;
+	if (judge->comm->sockets.by_class) {
+		*rate = (double)state->busy.outside;
+		return state->busy.error >= 0;
 	}
-	if (judge->comm->remembers) {
-		*rate = (double)state->busy_before;
+	if (judge->comm->sockets.remembers) {
+		*rate = (double)state->busy.before;
 		return *rate >= 0;
 	}
 	return evidence_rate_before(
@@ -48,11 +48,11 @@ void judge_comm_remember(struct judge *judge, int64_t onset_ns)
 	for (uint32_t r = 0; r < judge->rank_end; r++) {
 		double rate;
 
-		judge->ranks[r].busy_before =
+		judge->ranks[r].busy.before =
 			busy_before(judge, r, onset_ns, &rate) ? (float)rate : -1.0F;
 	}
-	judge_busy_noise(judge, onset_ns, &judge->comm->noise);
-	judge->comm->remembers = true;
+	judge_busy_noise(judge, onset_ns, &judge->comm->sockets.noise);
+	judge->comm->sockets.remembers = true;
 }
 
 /* How busy each rank's sockets were, more than before and more than the others'. */
@@ -147,8 +147,9 @@ static void tell_link(struct judge *judge, const struct busy *busy, int64_t from
 	int64_t until_ns, struct verdict *verdict)
 {
 	const struct comm_state *comm = judge->comm;
-	double step_ns = comm->by_class ? (double)comm->run.loud_ns / (double)comm->run.loud_blocks
-					: run_step_ns(&comm->run);
+	double step_ns = comm->sockets.by_class
+				 ? (double)comm->run.loud_ns / (double)comm->run.loud_blocks
+				 : run_step_ns(&comm->run);
 	uint32_t worst = busy->busiest;
 	double busy_now = 0;
 	double sent = rate_of(judge, worst, METRIC_TCP_BYTES_SENT, from_ns, until_ns);
@@ -198,7 +199,7 @@ static bool locate_by_lag(struct judge *judge, struct verdict *verdict)
 	verdict->ranks[0] = rank;
 	verdict->cause = CAUSE_UNKNOWN;
 	verdict->evidence_count = 0;
-	verdict->share_explained = fmin(most / fmax(comm->signal.level, 1e-9), 1);
+	verdict->sure.share_explained = fmin(most / fmax(comm->signal.level, 1e-9), 1);
 	return true;
 }
 
@@ -217,7 +218,7 @@ static bool has_sockets(const struct judge *judge, int64_t until_ns)
 
 static bool is_suspect(const struct rank_state *state)
 {
-	return state->in_block && state->link_count && state->link_least >= TRANSFER_SLOW;
+	return state->in_block && state->link.count && state->link.least >= TRANSFER_SLOW;
 }
 
 /*
@@ -234,13 +235,13 @@ static bool locate_by_members(struct judge *judge, double share, struct verdict 
 	for (uint32_t r = 0; r < judge->rank_end; r++) {
 		const struct rank_state *state = &judge->ranks[r];
 
-		known += state->in_block && state->link_count;
+		known += state->in_block && state->link.count;
 		if (!is_suspect(state))
 			continue;
 		if (suspects++ && state->host != host)
 			return false;
 		host = state->host;
-		least = fmin(least, (double)state->link_least);
+		least = fmin(least, (double)state->link.least);
 	}
 	if (!suspects || suspects * 2 > known || suspects > VERDICT_RANKS_MAX)
 		return false;
@@ -250,7 +251,7 @@ static bool locate_by_members(struct judge *judge, double share, struct verdict 
 			verdict->ranks[verdict->rank_count++] = r;
 	}
 	verdict->cause = CAUSE_NIC_LINK;
-	verdict->share_explained = 1;
+	verdict->sure.share_explained = 1;
 	verdict->rejected_count = 0;
 	verdict->evidence_count = 1;
 	verdict->evidence[0] = (struct verdict_evidence){
@@ -373,7 +374,7 @@ static void tell_congestion(struct judge *judge, const struct busy *busy, double
 	}
 	verdict->cause = CAUSE_PATH_CONGESTION;
 	verdict->evidence[0].kind = CAUSE_PATH_CONGESTION;
-	verdict->share_explained = fmin((busy->usual + busy->most) / fmax(share, 1e-9), 1);
+	verdict->sure.share_explained = fmin((busy->usual + busy->most) / fmax(share, 1e-9), 1);
 }
 
 /*
@@ -487,14 +488,15 @@ static bool is_sure(const struct judge *judge, const struct busy *busy, int64_t 
 /* By how much transfers are longer, in the steps that are looked at. */
 static double share_located(const struct comm_state *comm)
 {
-	return comm->by_class ? (double)comm->run.sums.delay_ns / fmax((double)comm->run.loud_ns, 1)
-			      : run_share(&comm->run);
+	return comm->sockets.by_class
+		       ? (double)comm->run.sums.delay_ns / fmax((double)comm->run.loud_ns, 1)
+		       : run_share(&comm->run);
 }
 
 static bool locate_by_sockets(
 	struct judge *judge, int64_t from_ns, int64_t until_ns, struct verdict *verdict)
 {
-	bool by_class = judge->comm->by_class;
+	bool by_class = judge->comm->sockets.by_class;
 	double share = share_located(judge->comm);
 	bool small = by_class || (judge->comm->run.small && share < COMM_SHARE_MIN);
 	struct busy busy;
@@ -502,8 +504,8 @@ static bool locate_by_sockets(
 	if (!measure_busy(judge, from_ns, until_ns, &busy))
 		/* Where queue pairs are seen and none is slow, leaving late is no link's doing: seen with
 		 * ranks that take the CPU from each other. */
-		return !by_class && !has_sockets(judge, until_ns) && judge->links.count == 0 &&
-		       !small &&
+		return !by_class && !has_sockets(judge, until_ns) &&
+		       judge->comm->links.count == 0 && !small &&
 		       (locate_by_lag(judge, verdict) || locate_by_members(judge, share, verdict));
 	bool remembered;
 
@@ -515,15 +517,15 @@ static bool locate_by_sockets(
 	if (!busy.everywhere)
 		name_busiest(judge, &busy, from_ns, until_ns, verdict);
 	tell_link(judge, &busy, from_ns, until_ns, verdict);
-	verdict->share_explained = fmin(busy.most / fmax(share, 1e-9), 1);
+	verdict->sure.share_explained = fmin(busy.most / fmax(share, 1e-9), 1);
 	uint32_t ends[2];
 
 	if (!busy.everywhere && is_pair(judge, verdict, ends))
 		tell_pair(ends, verdict);
 	else if (!alone && (busy.everywhere || verdict->rank_count * 2 > busy.rank_count))
 		tell_congestion(judge, &busy, share, from_ns, until_ns, verdict);
-	if (judge->comm->remembers)
-		busy.noise = judge->comm->noise;
+	if (judge->comm->sockets.remembers)
+		busy.noise = judge->comm->sockets.noise;
 	else
 		judge_busy_noise(judge, from_ns, &busy.noise);
 	if (busy.noise.freedom < BUSY_FREEDOM_MIN)
@@ -556,9 +558,9 @@ static bool split_by_class(struct judge *judge, int64_t until_ns)
 		sampled += evidence_value(state->evidence, METRIC_TCP_BUSY_NS, until_ns, &value);
 		known += evidence_split_rate(
 			state->evidence, METRIC_TCP_BUSY_NS, spans, count, until_ns, &split);
-		state->busy_inside = (float)split.inside;
-		state->busy_outside = (float)split.outside;
-		state->busy_error = (float)split.error;
+		state->busy.inside = (float)split.inside;
+		state->busy.outside = (float)split.outside;
+		state->busy.error = (float)split.error;
 	}
 	return known >= 2 && known >= MOST_SHARE * sampled;
 }
@@ -572,14 +574,14 @@ bool judge_comm_locate(
 
 	if (located)
 		return true;
-	comm->by_class = comm->run.every && split_by_class(judge, until_ns);
+	comm->sockets.by_class = comm->run.every && split_by_class(judge, until_ns);
 	located = locate_by_sockets(judge, from_ns, until_ns, &verdict);
-	if (comm->by_class && !located) {
-		comm->by_class = false;
+	if (comm->sockets.by_class && !located) {
+		comm->sockets.by_class = false;
 		verdict = *result;
 		located = locate_by_sockets(judge, from_ns, until_ns, &verdict);
 	}
-	comm->by_class = false;
+	comm->sockets.by_class = false;
 	if (located)
 		*result = verdict;
 	return located;

@@ -199,14 +199,14 @@ static void extend_back(const struct period_detector *detector, struct excursion
 {
 	const struct period_cycle *cycle = &detector->cycle;
 	const struct period_stream *stream = period_followed_stream(detector);
-	uint64_t earliest = detector->strayed_at;
+	uint64_t earliest = detector->stray.at;
 
 	if (earliest < detector->spans.queued_end)
 		earliest = detector->spans.queued_end;
 	if (earliest < period_stream_oldest(stream))
 		earliest = period_stream_oldest(stream);
 	/* A whole rotation may begin before the place where it strayed; that was followed already. */
-	while (excursion->back_at < detector->strayed_at) {
+	while (excursion->back_at < detector->stray.at) {
 		excursion->back_at++;
 		excursion->back_phase = (excursion->back_phase + 1) % cycle->period;
 	}
@@ -228,7 +228,7 @@ static void extend_to_cut(const struct period_detector *detector, struct excursi
 	uint64_t rest = detector->cycle.period - excursion->back_phase;
 
 	if (excursion->left_phase != 0 || excursion->back_phase == 0 ||
-		excursion->back_at + rest - detector->strayed_at >
+		excursion->back_at + rest - detector->stray.at >
 			small_change(detector->cycle.period))
 		return;
 	excursion->back_at += rest;
@@ -269,7 +269,7 @@ static void back_at_cut(struct period_detector *detector, const struct excursion
 	else
 		span_add(detector, excursion->back_at, 0, PERIOD_IRREGULAR);
 	if (left == 0)
-		detector->cut_votes++;
+		detector->votes.cut++;
 }
 
 /*
@@ -281,13 +281,13 @@ static bool move_cut(struct period_detector *detector, const struct excursion *e
 	bool again = detector->inserted_phase == excursion->left_phase;
 
 	detector->inserted_phase = excursion->left_phase;
-	if (detector->cut_votes > 0 && !again)
+	if (detector->votes.cut > 0 && !again)
 		return false;
-	span_add(detector, detector->strayed_at, 0, PERIOD_IRREGULAR);
+	span_add(detector, detector->stray.at, 0, PERIOD_IRREGULAR);
 	span_add(detector, excursion->back_at, 0, PERIOD_IRREGULAR);
 	period_cycle_rotate(&detector->cycle, excursion->left_phase);
 	detector->inserted_phase = 0;
-	detector->cut_votes = 1;
+	detector->votes.cut = 1;
 	return true;
 }
 
@@ -305,7 +305,7 @@ static void back_inside(struct period_detector *detector, const struct excursion
 	}
 	if (back < left) {
 		/* Over a cut, and into the next cycle. */
-		span_add(detector, detector->strayed_at, 0,
+		span_add(detector, detector->stray.at, 0,
 			detector->spans.lost ? PERIOD_INCOMPLETE : PERIOD_IRREGULAR);
 		detector->spans.open_kind =
 			detector->spans.open_kind ? detector->spans.open_kind : PERIOD_IRREGULAR;
@@ -325,7 +325,7 @@ static void try_return(struct period_detector *detector)
 	const struct period_cycle *cycle = &detector->cycle;
 	const struct period_stream *stream = period_followed_stream(detector);
 	uint64_t period = cycle->period, count = stream->count;
-	struct excursion excursion = {.left_phase = detector->strayed_phase};
+	struct excursion excursion = {.left_phase = detector->stray.phase};
 	bool lost = detector->spans.lost, moved = false;
 	uint64_t phase;
 
@@ -333,15 +333,14 @@ static void try_return(struct period_detector *detector)
 		return;
 	/* Where several places look alike, it goes on where it stopped. */
 	excursion.back_at = count - cycle->loop;
-	excursion.back_phase = detector->strayed_phase;
-	if (excursion.back_at < detector->strayed_at)
-		excursion.back_phase +=
-			period - (detector->strayed_at - excursion.back_at) % period;
+	excursion.back_phase = detector->stray.phase;
+	if (excursion.back_at < detector->stray.at)
+		excursion.back_phase += period - (detector->stray.at - excursion.back_at) % period;
 	if (!period_cycle_find(cycle, stream, count, &excursion.back_phase))
 		return;
 	extend_back(detector, &excursion);
 	extend_to_cut(detector, &excursion);
-	excursion.length = excursion.back_at - detector->strayed_at;
+	excursion.length = excursion.back_at - detector->stray.at;
 	if (excursion.back_phase == 0)
 		back_at_cut(detector, &excursion);
 	else if (!lost && excursion.back_phase == excursion.left_phase &&
@@ -591,7 +590,7 @@ static bool adopt(struct period_detector *detector, const struct period_candidat
 	detector->confirmed_before |= detector->confirmed;
 	detector->released = detector->confirmed;
 	detector->inserted_phase = 0;
-	detector->cut_votes = 0;
+	detector->votes.cut = 0;
 	detector->unrest = 0;
 	detector->spans.open_kind = 0;
 
@@ -614,7 +613,7 @@ static bool lengths_are_noise(const struct period_detector *detector, uint64_t m
 	if (matched < PERIOD_AGAIN_TOKENS_MIN)
 		return false;
 	if (detector->state != PERIOD_SEEKING) {
-		uint64_t strayed = full->count - detector->strayed_at;
+		uint64_t strayed = full->count - detector->stray.at;
 
 		if (detector->state == PERIOD_FOLLOWING || strayed < PERIOD_AGAIN_TOKENS_MIN)
 			return false;
@@ -647,8 +646,8 @@ static bool may_replace(const struct period_detector *detector, bool full, uint6
 		return cycle->period <= PERIOD_POOR_MAX &&
 		       !period_stream_repeats(
 			       &detector->full, count - period, count, cycle->period);
-	return cycle->by_full == full && count - detector->last_stray < period &&
-	       detector->last_stray > 0;
+	return cycle->by_full == full && count - detector->stray.last < period &&
+	       detector->stray.last > 0;
 }
 
 /* A step shows its loops from the start; later, chance brings equal distances. */
@@ -715,7 +714,7 @@ static bool consider(
 	candidate->start = start;
 	/* A cycle told by lengths gives way to one without them only by what came after it. */
 	if (known && !full && detector->cycle.by_full)
-		start = larger(start, detector->strayed_at);
+		start = larger(start, detector->stray.at);
 	tokens = needed(detector, period);
 	/* It may reach back beyond what is kept before it is looked at again. */
 	if (count - start + period > detector->structure.ring_mask)
@@ -776,13 +775,14 @@ static void mend_cut(struct period_detector *detector)
 {
 	uint64_t phase = period_longest_pause(detector);
 
-	detector->pause_votes = phase == detector->pause_phase ? detector->pause_votes + 1 : 1;
-	detector->pause_phase = phase;
-	if (phase == 0 || detector->pause_votes < PERIOD_PAUSE_VOTES)
+	detector->votes.pause =
+		phase == detector->votes.pause_phase ? detector->votes.pause + 1 : 1;
+	detector->votes.pause_phase = phase;
+	if (phase == 0 || detector->votes.pause < PERIOD_PAUSE_VOTES)
 		return;
 	period_cycle_rotate(&detector->cycle, phase);
 	detector->phase = detector->cycle.period - phase;
-	detector->pause_phase = 0;
+	detector->votes.pause_phase = 0;
 }
 
 /* Looks whether steps are several rounds of the adopted cycle, and whether they still begin at its cut. */
@@ -791,7 +791,7 @@ static void consider_pauses(struct period_detector *detector)
 	const struct period_cycle *cycle = &detector->cycle;
 	uint64_t cycles = detector->cycles_followed, period = cycle->period;
 	uint64_t count = detector->structure.count, rounds, factor, origin;
-	uint64_t clean = larger(detector->last_stray, period_stream_oldest(&detector->structure));
+	uint64_t clean = larger(detector->stray.last, period_stream_oldest(&detector->structure));
 	struct period_candidate candidate;
 
 	if (cycle->loop != period) {
@@ -841,9 +841,9 @@ static void follow(struct period_detector *detector)
 	if (period_cycle_token(cycle, detector->phase, cycle->by_full) !=
 		period_stream_token(stream, position)) {
 		detector->state = PERIOD_STRAYED;
-		detector->strayed_at = position;
-		detector->strayed_phase = detector->phase;
-		detector->last_stray = stream->count;
+		detector->stray.at = position;
+		detector->stray.phase = detector->phase;
+		detector->stray.last = stream->count;
 		detector->unrest += PERIOD_UNREST_STEP;
 		return;
 	}
@@ -915,14 +915,14 @@ void period_push(struct period_detector *detector, const struct period_token *to
 	if (detector->state == PERIOD_FOLLOWING)
 		follow(detector);
 	if (detector->state == PERIOD_STRAYED) {
-		detector->last_stray = detector->structure.count;
+		detector->stray.last = detector->structure.count;
 		try_return(detector);
 	}
 	consider_all(detector);
 	if (detector->unrest > PERIOD_UNREST_MAX)
 		forget(detector);
 	if (detector->state == PERIOD_STRAYED) {
-		uint64_t length = detector->structure.count - detector->strayed_at;
+		uint64_t length = detector->structure.count - detector->stray.at;
 
 		if (length > PERIOD_LENGTH_MAX + PERIOD_ROUNDS_BOUND * detector->cycle.period)
 			forget(detector); /* another program */

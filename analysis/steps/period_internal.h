@@ -60,6 +60,20 @@ struct period_call {
 	uint32_t group;
 };
 
+/* Tokens that were not what the cycle has next. */
+struct period_stray {
+	uint64_t at;	/* STRAYED: the first that differed */
+	uint64_t phase; /* of the cycle, there */
+	uint64_t last;	/* position after the last one; 0 = none yet */
+};
+
+/* Where the cycle should begin. */
+struct period_votes {
+	uint64_t cut;	      /* insertions seen at the cut itself */
+	uint64_t pause_phase; /* where the longest pause was, in the last so many cycles: */
+	uint64_t pause;
+};
+
 struct period_detector {
 	struct period_stream structure, full;
 	struct period_call *calls; /* ring like the streams' */
@@ -69,17 +83,13 @@ struct period_detector {
 	struct period_powers powers;
 	struct period_cycle cycle;
 	enum period_state state;
-	uint64_t phase;	     /* FOLLOWING: of the next token */
-	uint64_t strayed_at; /* STRAYED: the first token that differed */
-	uint64_t strayed_phase;
-	uint64_t last_stray;	 /* position after the last token that differed; 0 = none yet */
+	uint64_t phase; /* FOLLOWING: of the next token */
+	struct period_stray stray;
 	uint64_t inserted_phase; /* where the last insertion off the cut was */
 	uint64_t last_cut;	 /* where the cycle began last, whatever the caller skipped */
 	uint64_t last_lost;	 /* position at which tokens were lost last */
 	uint64_t unrest;	 /* up with each straying, down with each cycle followed */
-	uint64_t cut_votes;	 /* insertions seen at the cut itself */
-	uint64_t pause_phase;	 /* where the longest pause was, in the last pause_votes cycles */
-	uint64_t pause_votes;
+	struct period_votes votes;
 
 	struct period_spans spans;
 

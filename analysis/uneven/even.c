@@ -6,7 +6,6 @@
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "analysis/judge/internal.h"
 
@@ -14,21 +13,7 @@ void judge_even_fini(struct even_state *state)
 {
 	for (uint32_t i = 0; i < state->layout_count; i++)
 		free(state->layouts[i].work_ns);
-	free(state->own_ns);
 	whatif_line_fini(&state->line);
-}
-
-static int reserve(struct even_state *state, const struct step_grid *grid)
-{
-	if (grid->cell_count <= state->cell_capacity)
-		return 0;
-	free(state->own_ns);
-	state->cell_capacity = grid->cell_count + grid->cell_count / 4;
-	state->own_ns = malloc(state->cell_capacity * sizeof(*state->own_ns));
-	if (state->own_ns)
-		return 0;
-	state->cell_capacity = 0;
-	return -ENOMEM;
 }
 
 /*
@@ -44,7 +29,7 @@ static struct even_layout *find_layout(
 		struct even_layout *layout = &state->layouts[i];
 
 		if (layout->key == row->layout && layout->cell_count == row->cell_count) {
-			layout->seen = grid->number;
+			layout->seen = grid->step.number;
 			return layout;
 		}
 		if (layout->seen < oldest->seen)
@@ -52,12 +37,12 @@ static struct even_layout *find_layout(
 	}
 	if (state->layout_count < EVEN_LAYOUTS_MAX)
 		oldest = &state->layouts[state->layout_count++];
-	else if (oldest->seen == grid->number)
+	else if (oldest->seen == grid->step.number)
 		return NULL;
 	free(oldest->work_ns);
 	*oldest = (struct even_layout){.key = row->layout,
 		.cell_count = row->cell_count,
-		.seen = grid->number,
+		.seen = grid->step.number,
 		.work_ns = calloc((size_t)row->cell_count + 1, sizeof(float))};
 	if (oldest->work_ns)
 		return oldest;
@@ -156,13 +141,13 @@ static bool any_hole(const struct step_grid *grid)
 static int replay(struct judge *judge, const struct step_grid *grid, int64_t *gain_ns)
 {
 	struct even_state *state = &judge->imbalance->even;
-	int error = reserve(state, grid);
 
-	if (error < 0)
-		return error;
+	state->own_ns = arena_take(&judge->arena, grid->cell_count, sizeof(*state->own_ns));
+	if (!state->own_ns)
+		return -ENOMEM;
 	learn(judge, grid);
 	spread(judge, grid);
-	return whatif_replay(&judge->whatif, grid, &judge->blame,
+	return whatif_replay(&judge->replays.whatif, grid, &judge->blame,
 		&(struct whatif_change){.own_ns = state->own_ns}, &state->line, gain_ns);
 }
 
@@ -170,11 +155,12 @@ int judge_even_step(
 	struct judge *judge, const struct step_grid *grid, bool sampled, int64_t *gain_ns)
 {
 	struct even_state *state = &judge->imbalance->even;
-	double share = 1 - 1.0 / UNEVEN_MEMORY, length_ns = (double)(grid->end_ns - grid->start_ns);
+	double share = 1 - 1.0 / UNEVEN_MEMORY,
+	       length_ns = (double)(grid->step.end_ns - grid->step.start_ns);
 	int64_t gained_ns;
 	int error;
 
-	if (state->time_ns > 0 && (!sampled || (grid->overlapped && any_hole(grid)))) {
+	if (state->time_ns > 0 && (!sampled || (grid->traits.overlapped && any_hole(grid)))) {
 		*gain_ns = (int64_t)(length_ns * state->gain_ns / state->time_ns);
 		return 0;
 	}

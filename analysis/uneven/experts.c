@@ -29,10 +29,12 @@ static void take_segments(
 		open = exchange && !expert;
 		dispatched = cell->part->communicator_id;
 	}
-	state->expert_excess += (float)sums[1][0] - state->expert_excess / EXPERT_MEMORY;
-	state->expert_control += (float)sums[1][1] - state->expert_control / EXPERT_MEMORY;
-	state->other_excess += (float)sums[0][0] - state->other_excess / EXPERT_MEMORY;
-	state->other_control += (float)sums[0][1] - state->other_control / EXPERT_MEMORY;
+	state->experts.excess += (float)sums[1][0] - state->experts.excess / EXPERT_MEMORY;
+	state->experts.control += (float)sums[1][1] - state->experts.control / EXPERT_MEMORY;
+	state->experts.other_excess +=
+		(float)sums[0][0] - state->experts.other_excess / EXPERT_MEMORY;
+	state->experts.other_control +=
+		(float)sums[0][1] - state->experts.other_control / EXPERT_MEMORY;
 }
 
 void judge_experts_step(struct judge *judge, const struct step_grid *grid)
@@ -49,12 +51,13 @@ void judge_experts_step(struct judge *judge, const struct step_grid *grid)
 
 bool judge_experts_only(const struct rank_state *state)
 {
-	float other = fmaxf(state->other_excess, 0);
+	float other = fmaxf(state->experts.other_excess, 0);
 
-	return state->expert_control > 0 && state->expert_excess > 0 &&
-	       state->other_control >=
-		       EXPERT_OTHER_WORK_MIN * (state->other_control + state->expert_control) &&
-	       state->expert_excess >= EXPERT_SHARE_MIN * (state->expert_excess + other) &&
-	       state->expert_excess / state->expert_control >=
-		       EXPERT_TIMES_OTHER_MIN * other / state->other_control;
+	return state->experts.control > 0 && state->experts.excess > 0 &&
+	       state->experts.other_control >=
+		       EXPERT_OTHER_WORK_MIN *
+			       (state->experts.other_control + state->experts.control) &&
+	       state->experts.excess >= EXPERT_SHARE_MIN * (state->experts.excess + other) &&
+	       state->experts.excess / state->experts.control >=
+		       EXPERT_TIMES_OTHER_MIN * other / state->experts.other_control;
 }

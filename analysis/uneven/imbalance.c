@@ -6,7 +6,6 @@
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "analysis/base/robust_stats.h"
@@ -51,11 +50,14 @@ static int64_t work_of_row(const struct step_grid *grid, const struct grid_row *
 }
 
 /* Per role the lower median of its members' work: a slow member does not make it look long. */
-static void measure_stages(struct judge *judge, const struct step_grid *grid)
+static int measure_stages(struct judge *judge, const struct step_grid *grid)
 {
 	struct imbalance_state *state = judge->imbalance;
+	int64_t *work_ns = arena_take(&judge->arena, grid->row_count, sizeof(*work_ns));
 	uint32_t ends[ROLES_MAX], next = 0;
 
+	if (!work_ns)
+		return -ENOMEM;
 	for (uint32_t i = 0; i < state->role_count; i++) {
 		ends[i] = next;
 		next += state->roles[i].step_rows;
@@ -65,16 +67,17 @@ static void measure_stages(struct judge *judge, const struct step_grid *grid)
 		uint32_t role = judge->ranks[row->rank].totals.role;
 
 		if (!row->hole && judge->blame.rows[r].judged &&
-			state->roles[role].key == state->keys[r])
-			state->work_ns[ends[role]++] = work_of_row(grid, row);
+			state->roles[role].key == state->rows.keys[r])
+			work_ns[ends[role]++] = work_of_row(grid, row);
 	}
 	for (uint32_t i = 0; i < state->role_count; i++) {
 		struct role *role = &state->roles[i];
 
 		if (role->step_rows)
 			role->step_work_ns = lower_median_int64(
-				&state->work_ns[ends[i] - role->step_rows], role->step_rows);
+				&work_ns[ends[i] - role->step_rows], role->step_rows);
 	}
+	return 0;
 }
 
 /* Sums up the pipeline's roles; returns their mean work, 0 when there are not two of them. */
@@ -100,9 +103,8 @@ static double compare_roles(struct imbalance_state *state, const struct role **w
 	return pipeline >= 2 ? sum / (double)rows : 0;
 }
 
-/* Assigns roles; returns the mean work of the pipeline's, 0 when there are not two of them. */
-static double take_roles(
-	struct judge *judge, const struct step_grid *grid, const struct role **worst)
+/* Assigns roles, and measures their work. */
+static int take_roles(struct judge *judge, const struct step_grid *grid)
 {
 	struct imbalance_state *state = judge->imbalance;
 	struct role *role = NULL;
@@ -112,8 +114,8 @@ static double take_roles(
 	for (size_t r = 0; r < grid->row_count; r++) {
 		const struct grid_row *row = &grid->rows[r];
 
-		if (!role || state->keys[r] != role->key)
-			role = find_role(state, state->keys[r]);
+		if (!role || state->rows.keys[r] != role->key)
+			role = find_role(state, state->rows.keys[r]);
 		if (!role)
 			continue;
 		judge->ranks[row->rank].totals.role = (uint32_t)(role - state->roles);
@@ -124,9 +126,7 @@ static double take_roles(
 			measure_role(judge, grid, row, role);
 		}
 	}
-	if (state->by_stage)
-		measure_stages(judge, grid);
-	return compare_roles(state, worst);
+	return state->rows.by_stage ? measure_stages(judge, grid) : 0;
 }
 
 /* What every row's work is to be multiplied by so that all of the pipeline have the mean. */
@@ -134,19 +134,15 @@ static int find_scales(struct judge *judge, const struct step_grid *grid, double
 {
 	struct imbalance_state *state = judge->imbalance;
 
-	if (grid->row_count > state->scale_capacity) {
-		free(state->scales);
-		state->scales = malloc(2 * grid->row_count * sizeof(*state->scales));
-		state->scale_capacity = state->scales ? 2 * grid->row_count : 0;
-		if (!state->scales)
-			return -ENOMEM;
-	}
+	state->scales = arena_take(&judge->arena, grid->row_count, sizeof(*state->scales));
+	if (!state->scales)
+		return -ENOMEM;
 	for (size_t r = 0; r < grid->row_count; r++) {
 		const struct role *role =
 			&state->roles[judge->ranks[grid->rows[r].rank].totals.role];
 
 		state->scales[r] =
-			role->key == state->keys[r] && role->pipeline && role->step_work_ns > 0
+			role->key == state->rows.keys[r] && role->pipeline && role->step_work_ns > 0
 				? mean_ns / (double)role->step_work_ns
 				: 1;
 	}
@@ -157,7 +153,7 @@ static int find_scales(struct judge *judge, const struct step_grid *grid, double
 static int replay_even(struct judge *judge, const struct step_grid *grid, int64_t *gain_ns)
 {
 	struct imbalance_state *state = judge->imbalance;
-	int error = whatif_replay(&judge->whatif, grid, &judge->blame,
+	int error = whatif_replay(&judge->replays.whatif, grid, &judge->blame,
 		&(struct whatif_change){.scales = state->scales}, &state->line, gain_ns);
 
 	if (*gain_ns < 0)
@@ -239,14 +235,14 @@ static void correlate_step(struct judge *judge, const struct step_grid *grid)
 	struct imbalance_state *state = judge->imbalance;
 	double forget = 1 - 1.0 / UNEVEN_MEMORY;
 
-	state->steps = state->steps * forget + 1;
-	state->beside = false;
+	state->deviations.steps = state->deviations.steps * forget + 1;
+	state->deviations.beside = false;
 	for (int i = 0; i < 3; i++)
-		state->products[i] *= forget;
-	state->absolute *= forget;
-	state->taken *= forget;
-	state->work *= forget;
-	state->rows *= forget;
+		state->deviations.products[i] *= forget;
+	state->deviations.absolute *= forget;
+	state->deviations.taken *= forget;
+	state->deviations.work *= forget;
+	state->deviations.rows *= forget;
 	for (size_t r = 0; r < grid->row_count; r++) {
 		struct rank_state *rank = &judge->ranks[grid->rows[r].rank];
 		double excess[2];
@@ -256,42 +252,46 @@ static void correlate_step(struct judge *judge, const struct step_grid *grid)
 		(grid->rows[r].overlapped ? excess_by_direction : excess_by_half)(
 			&judge->blame, grid, &grid->rows[r], excess);
 		for (int d = 0; d < 2; d++) {
-			double usual = (double)rank->usual_excess[d];
+			double usual = (double)rank->usual.excess[d];
 
-			rank->usual_excess[d] += (float)((excess[d] - usual) / SLOW_MEAN);
+			rank->usual.excess[d] += (float)((excess[d] - usual) / SLOW_MEAN);
 			excess[d] -= usual;
 		}
-		state->beside = state->beside || runs_beside(grid, &grid->rows[r]);
-		state->products[0] += excess[0] * excess[0];
-		state->products[1] += excess[1] * excess[1];
-		state->products[2] += excess[0] * excess[1];
-		state->absolute += fabs(excess[0] + excess[1]);
-		state->taken += (double)taken_ns(grid, &grid->rows[r]);
-		state->work += (double)work_of_row(grid, &grid->rows[r]);
-		state->rows++;
+		state->deviations.beside =
+			state->deviations.beside || runs_beside(grid, &grid->rows[r]);
+		state->deviations.products[0] += excess[0] * excess[0];
+		state->deviations.products[1] += excess[1] * excess[1];
+		state->deviations.products[2] += excess[0] * excess[1];
+		state->deviations.absolute += fabs(excess[0] + excess[1]);
+		state->deviations.taken += (double)taken_ns(grid, &grid->rows[r]);
+		state->deviations.work += (double)work_of_row(grid, &grid->rows[r]);
+		state->deviations.rows++;
 		/* With the memory of the sums: a share in what they have forgotten is no share. */
-		rank->unevenness += (float)((excess[0] * excess[0] + excess[1] * excess[1] -
-						    (double)rank->unevenness) /
-					    UNEVEN_MEMORY);
+		rank->usual.unevenness += (float)((excess[0] * excess[0] + excess[1] * excess[1] -
+							  (double)rank->usual.unevenness) /
+						  UNEVEN_MEMORY);
 	}
 }
 
 /* Both directions of the work go together; or, where only one is seen, all of it is uneven. */
 static bool deviations_alike(const struct imbalance_state *state)
 {
-	double forward = state->products[0], backward = state->products[1];
-	double square = forward + backward + 2 * state->products[2];
-	bool large = square * state->rows >= pow(UNEVEN_DEVIATION_MIN * state->work, 2) &&
-		     state->absolute * state->absolute >= UNEVEN_SPREAD_MIN * square * state->rows;
-	double least =
-		state->beside && large ? UNEVEN_BESIDE_CORRELATION_MIN : UNEVEN_CORRELATION_MIN;
+	double forward = state->deviations.products[0], backward = state->deviations.products[1];
+	double square = forward + backward + 2 * state->deviations.products[2];
+	bool large = square * state->deviations.rows >=
+			     pow(UNEVEN_DEVIATION_MIN * state->deviations.work, 2) &&
+		     state->deviations.absolute * state->deviations.absolute >=
+			     UNEVEN_SPREAD_MIN * square * state->deviations.rows;
+	double least = state->deviations.beside && large ? UNEVEN_BESIDE_CORRELATION_MIN
+							 : UNEVEN_CORRELATION_MIN;
 
 	/* Where ranks were kept off their CPUs, their deviations tell nothing of work. */
-	if (state->taken > HALF_SHARE * state->absolute)
+	if (state->deviations.taken > HALF_SHARE * state->deviations.absolute)
 		return false;
 	if (fmin(forward, backward) < UNEVEN_DIRECTION_SHARE_MIN * fmax(forward, backward))
 		return large;
-	return state->products[2] > 0 && state->products[2] >= least * sqrt(forward * backward);
+	return state->deviations.products[2] > 0 &&
+	       state->deviations.products[2] >= least * sqrt(forward * backward);
 }
 
 /* It is not one rank's doing. */
@@ -300,12 +300,12 @@ static bool sequences_uneven(const struct judge *judge)
 	const struct imbalance_state *state = judge->imbalance;
 	double all = 0, most = 0;
 
-	if (state->steps < STEPS_KNOWN_MIN ||
+	if (state->deviations.steps < STEPS_KNOWN_MIN ||
 		!(deviations_alike(state) || judge_messages_alike(&state->messages)))
 		return false;
 	for (uint32_t r = 0; r < judge->rank_end; r++) {
-		all += (double)judge->ranks[r].unevenness;
-		most = fmax(most, (double)judge->ranks[r].unevenness);
+		all += (double)judge->ranks[r].usual.unevenness;
+		most = fmax(most, (double)judge->ranks[r].usual.unevenness);
 	}
 	/* One rank with most of it is uneven by itself. */
 	return most < HALF_SHARE * all;
@@ -314,11 +314,12 @@ static bool sequences_uneven(const struct judge *judge)
 double judge_uneven_level(const struct judge *judge)
 {
 	const struct imbalance_state *state = judge->imbalance;
-	double square = state->products[0] + state->products[1] + 2 * state->products[2];
+	double square = state->deviations.products[0] + state->deviations.products[1] +
+			2 * state->deviations.products[2];
 
-	if (!state->sequences || judge->block.time_ns <= 0 || state->rows < 1)
+	if (!state->sequences || judge->block.time_ns <= 0 || state->deviations.rows < 1)
 		return 0;
-	return sqrt(fmax(square, 0) / state->rows) * (double)judge->block.steps /
+	return sqrt(fmax(square, 0) / state->deviations.rows) * (double)judge->block.steps /
 	       (double)judge->block.time_ns;
 }
 
@@ -334,14 +335,19 @@ int judge_imbalance_step(struct judge *judge, const struct step_grid *grid)
 	if (error < 0)
 		return error;
 	judge_experts_step(judge, grid);
-	mean_ns = take_roles(judge, grid, &worst);
-	if (grid->host_time)
+	error = take_roles(judge, grid);
+	state->uneven = false;
+	state->step_gain_ns = 0;
+	if (error < 0)
+		return error;
+	mean_ns = compare_roles(state, &worst);
+	if (grid->traits.host_time)
 		return 0; /* hosts show how long they work, not their devices */
 	/* A sample is enough for a correlation; the cells of all ranks are many. */
-	sampled = grid->row_count <= RANKS_ENOUGH || grid->number % STEPS_SAMPLED == 0;
-	if (grid->overlapped || sampled)
+	sampled = grid->row_count <= RANKS_ENOUGH || grid->step.number % STEPS_SAMPLED == 0;
+	if (grid->traits.overlapped || sampled)
 		correlate_step(judge, grid);
-	if (grid->overlapped && sampled)
+	if (grid->traits.overlapped && sampled)
 		error = judge_messages_step(judge, grid);
 	state->sequences = sequences_uneven(judge);
 	if (error == 0 && state->sequences)
@@ -350,9 +356,8 @@ int judge_imbalance_step(struct judge *judge, const struct step_grid *grid)
 		return error;
 	state->block_gain_ns[1] += gain_ns;
 	gain_ns = 0;
-	state->uneven = grid->overlapped && mean_ns > 0 &&
+	state->uneven = grid->traits.overlapped && mean_ns > 0 &&
 			(double)worst->step_work_ns > UNEVEN_WORK_MIN * mean_ns;
-	state->step_gain_ns = 0;
 	if (!state->uneven)
 		return 0;
 	error = find_scales(judge, grid, mean_ns);
@@ -417,7 +422,7 @@ const struct run *judge_imbalance_alarm(struct judge *judge, enum incident_kind 
 {
 	const struct signal *signal = judge_signal_of(judge, kind);
 
-	return !judge_incident_of(judge, kind) && judge->blocks >= WARM_UP_BLOCKS &&
+	return !judge_incident_of(judge, kind) && judge->judged.count >= WARM_UP_BLOCKS &&
 			       run_is_open(signal, RUN_QUICK, NULL) &&
 			       run_is_large(signal, &judge->times, RUN_QUICK, 0, NULL)
 		       ? &signal->runs[RUN_QUICK]
@@ -427,15 +432,15 @@ const struct run *judge_imbalance_alarm(struct judge *judge, enum incident_kind 
 static void tell_sequences(const struct imbalance_state *state, struct verdict *verdict)
 {
 	struct verdict_evidence *evidence = &verdict->evidence[0];
-	double both = state->products[0] * state->products[1];
-	double correlation = both > 0 ? state->products[2] / sqrt(both) : 0;
+	double both = state->deviations.products[0] * state->deviations.products[1];
+	double correlation = both > 0 ? state->deviations.products[2] / sqrt(both) : 0;
 
 	if (correlation >= UNEVEN_CORRELATION_MIN) {
 		snprintf(evidence->detail, sizeof(evidence->detail),
 			"forward and backward times go together (correlation %.2f), on ranks that "
 			"change from step to step",
 			correlation);
-		verdict->share_explained = correlation * correlation;
+		verdict->sure.share_explained = correlation * correlation;
 		return;
 	}
 	if (judge_messages_alike(&state->messages)) {
@@ -444,15 +449,16 @@ static void tell_sequences(const struct imbalance_state *state, struct verdict *
 			"what sender and receiver of a message work goes together (correlation "
 			"%.2f), on ranks that change from message to message",
 			correlation);
-		verdict->share_explained = correlation * correlation;
+		verdict->sure.share_explained = correlation * correlation;
 		return;
 	}
 	snprintf(evidence->detail, sizeof(evidence->detail),
 		"work differs by %.0f %% (root mean square) on ranks that change from step to step",
 		100 *
-			sqrt((state->products[0] + state->products[1] + 2 * state->products[2]) *
-				fmax(state->rows, 1)) /
-			fmax(state->work, 1));
+			sqrt((state->deviations.products[0] + state->deviations.products[1] +
+				     2 * state->deviations.products[2]) *
+				fmax(state->deviations.rows, 1)) /
+			fmax(state->deviations.work, 1));
 }
 
 void judge_imbalance_tell(struct judge *judge, enum incident_kind kind, struct verdict *verdict)
@@ -463,7 +469,7 @@ void judge_imbalance_tell(struct judge *judge, enum incident_kind kind, struct v
 	verdict->cause = kind == INCIDENT_STAGES ? CAUSE_STAGE_IMBALANCE : CAUSE_SEQUENCE_IMBALANCE;
 	verdict->evidence_count = 1;
 	*evidence = (struct verdict_evidence){.kind = verdict->cause};
-	verdict->share_explained = 1;
+	verdict->sure.share_explained = 1;
 	if (kind == INCIDENT_SEQUENCES) {
 		tell_sequences(state, verdict);
 		return; /* no rank is to blame */

@@ -6,22 +6,8 @@
  */
 #include <errno.h>
 #include <math.h>
-#include <stdlib.h>
 
 #include "analysis/judge/internal.h"
-
-static int reserve(struct message_state *state, const struct step_grid *grid)
-{
-	if (grid->cell_count <= state->cell_capacity)
-		return 0;
-	free(state->work);
-	state->cell_capacity = grid->cell_count + grid->cell_count / 4;
-	state->work = malloc(state->cell_capacity * sizeof(*state->work));
-	if (state->work)
-		return 0;
-	state->cell_capacity = 0;
-	return -ENOMEM;
-}
 
 /*
  * Of each send the work since the message before it, of each receive that up to the next one, as a
@@ -52,9 +38,9 @@ static void find_work(struct judge *judge, const struct step_grid *grid, const s
 			       ? (float)fmin(own_ns / control_ns - 1, MESSAGES_DEVIATION_MAX)
 			       : NAN;
 		if (!isnan(over)) {
-			float usual = rank->usual_message;
+			float usual = rank->usual.message;
 
-			rank->usual_message += (over - usual) / UNEVEN_MEMORY;
+			rank->usual.message += (over - usual) / UNEVEN_MEMORY;
 			over -= usual;
 		}
 		if (send)
@@ -80,11 +66,11 @@ static void forget(struct message_state *state)
 int judge_messages_step(struct judge *judge, const struct step_grid *grid)
 {
 	struct message_state *state = &judge->imbalance->messages;
-	double least_ns = MESSAGES_WORK_MIN * (double)(grid->end_ns - grid->start_ns);
-	int error = reserve(state, grid);
+	double least_ns = MESSAGES_WORK_MIN * (double)(grid->step.end_ns - grid->step.start_ns);
 
-	if (error < 0)
-		return error;
+	state->work = arena_take(&judge->arena, grid->cell_count, sizeof(*state->work));
+	if (!state->work)
+		return -ENOMEM;
 	forget(state);
 	for (size_t r = 0; r < grid->row_count; r++) {
 		const struct grid_row *row = &grid->rows[r];

@@ -5,35 +5,8 @@
  * one layout that meet in a collective of that layout alone (tensor, data parallel) are one stage.
  */
 #include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "analysis/judge/internal.h"
-
-void judge_roles_fini(struct imbalance_state *state)
-{
-	free(state->keys);
-	free(state->parents);
-	free(state->work_ns);
-}
-
-static int reserve(struct imbalance_state *state, size_t row_count)
-{
-	size_t capacity = 2 * row_count;
-
-	if (row_count <= state->key_capacity)
-		return 0;
-	judge_roles_fini(state);
-	state->keys = malloc(capacity * sizeof(*state->keys));
-	state->parents = malloc(capacity * sizeof(*state->parents));
-	state->work_ns = malloc(capacity * sizeof(*state->work_ns));
-	state->key_capacity = 0;
-	state->grouped = 0;
-	if (!state->keys || !state->parents || !state->work_ns)
-		return -ENOMEM;
-	state->key_capacity = capacity;
-	return 0;
-}
 
 static uint64_t mix(uint64_t hash, uint64_t value)
 {
@@ -85,13 +58,12 @@ static bool joins(const struct judge *judge, const struct step_grid *grid,
 }
 
 /* True when stages could be told apart. */
-static bool group_rows(const struct judge *judge, const struct step_grid *grid)
+static bool group_rows(const struct judge *judge, const struct step_grid *grid, uint32_t *parents)
 {
-	struct imbalance_state *state = judge->imbalance;
 	uint32_t roots = 0, joined = 0;
 
 	for (uint32_t r = 0; r < grid->row_count; r++)
-		state->parents[r] = r;
+		parents[r] = r;
 	for (size_t i = 0; i < grid->instance_count; i++) {
 		const struct grid_instance *instance = &grid->instances[i];
 		const struct grid_member *members = &grid->member_parts[instance->first_member];
@@ -99,10 +71,10 @@ static bool group_rows(const struct judge *judge, const struct step_grid *grid)
 		if (!joins(judge, grid, instance))
 			continue;
 		for (uint32_t m = 1; m < instance->member_count; m++)
-			join(state->parents, members[0].row, members[m].row);
+			join(parents, members[0].row, members[m].row);
 	}
 	for (uint32_t r = 0; r < grid->row_count; r++) {
-		if (root_of(state->parents, r) == r)
+		if (root_of(parents, r) == r)
 			roots++;
 		else
 			joined++;
@@ -116,7 +88,9 @@ int judge_roles_key(struct judge *judge, const struct step_grid *grid)
 	struct imbalance_state *state = judge->imbalance;
 	uint64_t hash = 14695981039346656037u;
 	bool works = false;
-	int error = reserve(state, grid->row_count);
+	int error = array_grow((void **)&state->rows.keys, &state->rows.capacity, grid->row_count,
+		sizeof(*state->rows.keys));
+	uint32_t *parents;
 
 	if (error < 0)
 		return error;
@@ -128,18 +102,22 @@ int judge_roles_key(struct judge *judge, const struct step_grid *grid)
 		hash = mix(mix(hash, layout_of(judge, row)), row->rank);
 		works |= row->works;
 	}
-	if (hash == state->grouped)
+	if (hash == state->rows.grouped)
 		return 0;
-	state->grouped = hash;
+	parents = arena_take(&judge->arena, grid->row_count, sizeof(*parents));
+	if (!parents)
+		return -ENOMEM;
+	state->rows.grouped = hash;
 	/* Where the work is shown, controls are exact, and layouts tell enough. */
-	state->by_stage = grid->overlapped && !works && group_rows(judge, grid);
+	state->rows.by_stage =
+		grid->traits.overlapped && !works && group_rows(judge, grid, parents);
 	for (uint32_t r = 0; r < grid->row_count; r++) {
 		const struct grid_row *row = &grid->rows[r];
 
-		state->keys[r] = layout_of(judge, row);
-		if (state->by_stage)
-			state->keys[r] = mix(
-				state->keys[r], grid->rows[root_of(state->parents, r)].rank + 1u);
+		state->rows.keys[r] = layout_of(judge, row);
+		if (state->rows.by_stage)
+			state->rows.keys[r] =
+				mix(state->rows.keys[r], grid->rows[root_of(parents, r)].rank + 1u);
 	}
 	return 0;
 }

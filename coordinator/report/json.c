@@ -126,23 +126,22 @@ void report_json_verdict(struct json_writer *writer, const char *key, const stru
 		json_unsigned(writer, "ranks_not_listed", verdict->more_ranks);
 	json_string(writer, "cause", cause_name(verdict->cause));
 	json_decimal(writer, "slowdown", verdict->slowdown, DECIMALS_RATIO);
-	json_decimal(writer, "confidence", verdict->confidence, DECIMALS_RATIO);
-	json_decimal(writer, "share_explained", verdict->share_explained, DECIMALS_RATIO);
+	json_decimal(writer, "confidence", verdict->sure.confidence, DECIMALS_RATIO);
+	json_decimal(writer, "share_explained", verdict->sure.share_explained, DECIMALS_RATIO);
 	json_unsigned(writer, "first_step", verdict->first_step);
 	json_unsigned(writer, "last_step", verdict->last_step);
 	json_signed(writer, "onset_unix_ns", look_unix_ns(verdict->onset, unix_offset_ns));
 	json_signed(writer, "end_unix_ns", look_unix_ns(verdict->end, unix_offset_ns));
 	json_signed(writer, "alert_unix_ns", look_unix_ns(verdict->alert, unix_offset_ns));
-	json_decimal(writer, "clock_error_us", verdict->clock_error_us, DECIMALS_US);
+	json_decimal(writer, "clock_error_us", verdict->sure.clock_error_us, DECIMALS_US);
 	json_boolean(writer, "ended", verdict->ended != 0);
 	write_evidence(writer, verdict);
 	write_ranks_of(writer, "victims", verdict->victims,
 		look_at_most(verdict->victim_count, VERDICT_VICTIMS_MAX));
 	json_unsigned(writer, "victim_count", verdict->victim_count);
-	if (verdict->every_steps) {
-		json_unsigned(writer, "every_steps", verdict->every_steps);
-		json_decimal(
-			writer, "slowdown_in_these", verdict->slowdown_in_these, DECIMALS_RATIO);
+	if (verdict->period.steps) {
+		json_unsigned(writer, "every_steps", verdict->period.steps);
+		json_decimal(writer, "slowdown_in_these", verdict->period.slowdown, DECIMALS_RATIO);
 	}
 	if (verdict->pair_count)
 		write_pairs_of(writer, verdict);

@@ -37,7 +37,7 @@ static void add_culprits(struct line *line, const struct report_model *model,
 static void add_period(struct line *line, const struct verdict *verdict)
 {
 	static const char *const endings[] = {"th", "st", "nd", "rd"};
-	uint32_t every = verdict->every_steps, last = every % 10;
+	uint32_t every = verdict->period.steps, last = every % 10;
 
 	if (every)
 		line_add(line, " in every %" PRIu32 "%s step", every,
@@ -49,10 +49,10 @@ static void add_slowdown(struct line *line, const struct verdict *verdict, const
 {
 	line_add_decimal(line, verdict->slowdown, 2);
 	line_add(line, "x slower%s", after);
-	if (!verdict->every_steps)
+	if (!verdict->period.steps)
 		return;
 	line_add(line, ", ");
-	line_add_decimal(line, verdict->slowdown_in_these, 2);
+	line_add_decimal(line, verdict->period.slowdown, 2);
 	line_add(line, "x in these steps");
 }
 
@@ -95,9 +95,9 @@ static void add_main_evidence(
 
 	if (!evidence)
 		return;
-	line_add(line, "%s%s", separator, verdict->every_steps ? "each of them " : "");
+	line_add(line, "%s%s", separator, verdict->period.steps ? "each of them " : "");
 	line_add_ms(line, evidence->overlap_ms_per_step);
-	line_add(line, " %s %s, healthy ranks ", verdict->every_steps ? "ms" : "ms/step",
+	line_add(line, " %s %s, healthy ranks ", verdict->period.steps ? "ms" : "ms/step",
 		cause_phrase(evidence->kind));
 	line_add_ms(line, evidence->control_ms_per_step);
 }
@@ -150,11 +150,11 @@ void report_alert_line(const struct report_model *model, enum verdict_event even
 		line_add(&line, ", job was ");
 		add_slowdown(&line, verdict, "");
 		line_add(&line, "%s from step %" PRIu64 " to %" PRIu64,
-			verdict->every_steps ? "," : "", verdict->first_step, verdict->last_step);
+			verdict->period.steps ? "," : "", verdict->first_step, verdict->last_step);
 	} else {
 		line_add(&line, ", job ");
 		add_slowdown(&line, verdict, "");
-		line_add(&line, "%s since step %" PRIu64, verdict->every_steps ? "," : "",
+		line_add(&line, "%s since step %" PRIu64, verdict->period.steps ? "," : "",
 			verdict->first_step);
 	}
 	add_main_evidence(&line, verdict, " (");

@@ -159,14 +159,14 @@ static void write_one_evidence(
 	format_time(verdict->onset, model->unix_offset_ns, when);
 	line_add(&line, ", %s, since %s; confidence ", verdict_class_name(verdict->verdict_class),
 		when);
-	line_add_decimal(&line, verdict->confidence, 2);
+	line_add_decimal(&line, verdict->sure.confidence, 2);
 	if (look_cause_known(verdict->cause)) {
 		line_add(&line, "; the cause explains ");
-		line_add_decimal(&line, verdict->share_explained * 100, 0);
+		line_add_decimal(&line, verdict->sure.share_explained * 100, 0);
 		line_add(&line, " %% of the excess");
 	}
 	line_add(&line, "; clock error ");
-	line_add_decimal(&line, verdict->clock_error_us, 1);
+	line_add_decimal(&line, verdict->sure.clock_error_us, 1);
 	fprintf(out, "%s us\n", text);
 
 	for (size_t i = 0; i < look_at_most(verdict->evidence_count, VERDICT_EVIDENCE_MAX); i++) {
@@ -175,8 +175,8 @@ static void write_one_evidence(
 		line_init(&line, text, sizeof(text));
 		line_add(&line, "     for:     %-18s ", cause_name(evidence->kind));
 		line_add_ms(&line, evidence->overlap_ms_per_step);
-		line_add(&line, verdict->every_steps ? " ms in each of these steps, control "
-						     : " ms/step, control ");
+		line_add(&line, verdict->period.steps ? " ms in each of these steps, control "
+						      : " ms/step, control ");
 		line_add_ms(&line, evidence->control_ms_per_step);
 		line_add(&line, "%s", evidence->detail[0] ? "; " : "");
 		line_add_outside(&line, evidence->detail);

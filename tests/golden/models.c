@@ -49,14 +49,14 @@ static struct verdict *add_verdict(struct golden_model *golden, enum verdict_cla
 		.rank_count = 1,
 		.ranks = {rank},
 		.slowdown = slowdown,
-		.confidence = 0.97,
-		.share_explained = 0.91,
+		.sure.confidence = 0.97,
+		.sure.share_explained = 0.91,
 		.first_step = 120,
 		.last_step = 480,
 		.onset = {7440000000},
 		.end = {29880000000},
 		.alert = {7520000000},
-		.clock_error_us = 3.0,
+		.sure.clock_error_us = 3.0,
 	};
 	return verdict;
 }

@@ -321,7 +321,7 @@ static void crossed_instances_do_not_hang(void **state)
 	assert_int_equal(grid_link(&made->grid), 0);
 	assert_int_equal(made->grid.order_count, 0);
 	assert_int_equal(blame_step(&made->blame, &made->grid), 0);
-	assert_true(made->blame.incomplete);
+	assert_true(made->blame.traits.incomplete);
 	assert_int_equal(gain_ms(made, 0), 0);
 	made_free(made);
 }

@@ -138,8 +138,8 @@ static void meet(unsigned seed, int64_t error_ns, unsigned off_share)
 		make_step(&other_grid, &job, seed + step, error_ns, true);
 		assert_int_equal(blame_step(&columns, &grid), 0);
 		assert_int_equal(blame_step(&other, &other_grid), 0);
-		assert_true(columns.alike);
-		assert_false(other.alike);
+		assert_true(columns.traits.alike);
+		assert_false(other.traits.alike);
 		compare(&grid, &columns, &other_grid, &other);
 		for (size_t r = 0; r < RANKS; r++) {
 			delay_ns += columns.rows[r].delay_ns;

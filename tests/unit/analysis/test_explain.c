@@ -244,7 +244,7 @@ static void who_queues_beside_an_idle_device_shares_its_cpu(void **state)
 		put_queue(r, 0.02, r == slow ? 0.5 : 0.02);
 	explain_tell(explained(&sums), &verdict);
 	assert_int_equal(verdict.cause, CAUSE_CPU_CONTENTION);
-	assert_true(verdict.share_explained > 0.95);
+	assert_true(verdict.sure.share_explained > 0.95);
 	assert_string_equal(verdict.evidence[0].detail,
 		"its threads waited 50 % of the time that they wanted a CPU, usual 2 %");
 	/* The kernel's side has it already. */

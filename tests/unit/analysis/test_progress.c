@@ -87,8 +87,8 @@ static void run_step(struct made *made, uint32_t calls, uint64_t length_bytes, i
 		for (uint32_t i = 0; i < calls; i++, made->sequence++)
 			add_call(made, &kind, rank, &end_ns, took_ns);
 	}
-	made->grid.start_ns = made->now_ns;
-	made->grid.end_ns = made->now_ns = end_ns;
+	made->grid.step.start_ns = made->now_ns;
+	made->grid.step.end_ns = made->now_ns = end_ns;
 	assert_int_equal(grid_link(&made->grid), 0);
 	progress_step(made->progress, &made->grid);
 	if (++made->steps < STEPS_A_SLOT)

@@ -126,8 +126,8 @@ static void add_step(struct made *made)
 
 	run_step(made, calls);
 	grid_clear(&made->grid);
-	made->grid.start_ns = start_us * US;
-	made->grid.end_ns = made->now_us * US;
+	made->grid.step.start_ns = start_us * US;
+	made->grid.step.end_ns = made->now_us * US;
 	for (uint32_t r = 0; r < RANKS; r++) {
 		for (int gradients = 0; gradients < 2; gradients++)
 			kinds[r][gradients] = (struct part_kind){

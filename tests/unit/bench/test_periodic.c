@@ -62,7 +62,7 @@ static void assert_one(
 	assert_int_equal(verdict->rank_count, 1);
 	assert_int_equal(verdict->ranks[0], rank);
 	assert_int_equal(verdict->verdict_class, class);
-	assert_int_equal(verdict->every_steps, every);
+	assert_int_equal(verdict->period.steps, every);
 }
 
 /* Small ones, of less than one percent of the time in all. */
@@ -94,7 +94,7 @@ static void test_ranks(void **state)
 		assert_int_equal(verdict->cause, cases[c].cause);
 		assert_int_equal(verdict->first_step, 90);
 		assert_false(verdict->ended);
-		assert_near(verdict->slowdown_in_these, job.truth.slowdown[0],
+		assert_near(verdict->period.slowdown, job.truth.slowdown[0],
 			0.2 * (job.truth.slowdown[0] - 1));
 		assert_near(verdict->slowdown, 1 + (job.truth.slowdown[0] - 1) / cases[c].every,
 			0.25 * (job.truth.slowdown[0] - 1) / cases[c].every);
@@ -112,7 +112,7 @@ static void test_transfers(void **state)
 	job = judge(&options);
 	assert_one(&job, 6, 7, VERDICT_COMM_SLOW);
 	assert_int_equal(job.model->verdicts[0].first_step, 150);
-	assert_near(job.model->verdicts[0].slowdown_in_these, job.truth.slowdown[0], 0.03);
+	assert_near(job.model->verdicts[0].period.slowdown, job.truth.slowdown[0], 0.03);
 	pipeline_destroy(job.pipeline);
 }
 
@@ -147,7 +147,7 @@ static void test_transfers_of_long_steps(void **state)
 		verdict = job.model->verdicts;
 		assert_int_equal(verdict->verdict_class, VERDICT_COMM_SLOW);
 		assert_int_equal(verdict->cause, cases[c].cause);
-		assert_int_equal(verdict->every_steps, 7);
+		assert_int_equal(verdict->period.steps, 7);
 		assert_int_equal(verdict->first_step, 55);
 		assert_int_equal(verdict->rank_count, cases[c].count);
 		for (uint32_t i = 0; i < cases[c].count; i++)
@@ -166,7 +166,7 @@ static void test_large_ones_and_constant_ones(void **state)
 	add_fault(&options, SIM_FAULT_COMPUTE, 3, 5, 90, 1.5);
 	job = judge(&options);
 	assert_one(&job, 3, 5, VERDICT_COMPUTE_SLOW);
-	assert_near(job.model->verdicts[0].slowdown_in_these, job.truth.slowdown[0],
+	assert_near(job.model->verdicts[0].period.slowdown, job.truth.slowdown[0],
 		0.03 * job.truth.slowdown[0]);
 	pipeline_destroy(job.pipeline);
 
@@ -174,7 +174,7 @@ static void test_large_ones_and_constant_ones(void **state)
 	add_fault(&options, SIM_FAULT_COMPUTE, 3, 0, 90, 0.3);
 	job = judge(&options);
 	assert_one(&job, 3, 0, VERDICT_COMPUTE_SLOW);
-	assert_true(job.model->verdicts[0].slowdown_in_these <= 0);
+	assert_true(job.model->verdicts[0].period.slowdown <= 0);
 	pipeline_destroy(job.pipeline);
 }
 
@@ -227,7 +227,7 @@ static void test_from_the_start(void **state)
 	job = judge(&options);
 	assert_one(&job, 0, 50, VERDICT_HOST_SLOW);
 	assert_near(job.model->verdicts[0].slowdown, 1.09, 0.02);
-	assert_near(job.model->verdicts[0].slowdown_in_these, job.truth.slowdown[0], 0.3);
+	assert_near(job.model->verdicts[0].period.slowdown, job.truth.slowdown[0], 0.3);
 	pipeline_destroy(job.pipeline);
 
 	options.faults[0].size = 0.9;

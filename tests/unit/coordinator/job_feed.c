@@ -20,8 +20,8 @@ void sim_on_verdict(void *context, enum verdict_event event, const struct verdic
 			"%d %u %s %s ranks %u (%u) slowdown %.3f confidence %.2f steps %lu-%lu\n",
 			event, verdict->id, verdict_class_name(verdict->verdict_class),
 			cause_name(verdict->cause), verdict->rank_count, verdict->ranks[0],
-			verdict->slowdown, verdict->confidence, (unsigned long)verdict->first_step,
-			(unsigned long)verdict->last_step);
+			verdict->slowdown, verdict->sure.confidence,
+			(unsigned long)verdict->first_step, (unsigned long)verdict->last_step);
 }
 
 static void announce(

@@ -50,8 +50,8 @@ static void a_period_is_told(void **state)
 	struct alert_sink *sink;
 
 	(void)state;
-	periodic.every_steps = 7;
-	periodic.slowdown_in_these = 1.5;
+	periodic.period.steps = 7;
+	periodic.period.slowdown = 1.5;
 	close(mkstemp(path));
 	assert_int_equal(
 		alert_sink_create(&(struct alert_sink_options){.json_path = path}, &sink, why), 0);

@@ -157,7 +157,7 @@ static void assert_same_grid(const struct step_grid *a, const struct step_grid *
 	assert_int_equal(a->cell_count, b->cell_count);
 	assert_int_equal(a->instance_count, b->instance_count);
 	assert_int_equal(a->order_count, b->order_count);
-	assert_int_equal(a->clock_error_ns, b->clock_error_ns);
+	assert_int_equal(a->step.clock_error_ns, b->step.clock_error_ns);
 	for (size_t r = 0; r < a->row_count; r++) {
 		const struct grid_row *x = &a->rows[r], *y = &b->rows[r];
 
@@ -218,7 +218,7 @@ static void repeated_is_as_made_anew(void **state)
 			queue_step(&job);
 			while ((result = assembly_next(&job.assembly, s + 1 == STEPS, &grid)) ==
 				1) {
-				repeats += grid.repeats > 0;
+				repeats += grid.making.repeats > 0;
 				if (seed % 2 == 0) /* the clocks were fitted since */
 					assert_int_equal(
 						assembly_build_grid(&job.assembly, &grid), 0);

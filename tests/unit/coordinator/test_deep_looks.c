@@ -252,7 +252,7 @@ static void the_cause_comes_with_the_looks(void **state)
 	assert_float_equal(job.last.evidence[0].overlap_ms_per_step, 28, 0.01);
 	assert_float_equal(job.last.evidence[0].control_ms_per_step, 20, 0.01);
 	assert_non_null(strstr(job.last.evidence[0].detail, "gemm 28.00 ms a step (16 calls)"));
-	assert_true(job.last.share_explained > 0.8);
+	assert_true(job.last.sure.share_explained > 0.8);
 }
 
 static void an_idle_device_is_the_hosts(void **state)

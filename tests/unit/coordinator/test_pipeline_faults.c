@@ -65,7 +65,7 @@ static void check(const struct expectation *expected, unsigned ranks, double siz
 		assert_true(fabs((double)verdict->end.value - 1e9 -
 				    sim.step_start[verdict->last_step + 1]) < 1e6);
 	assert_true(fabs(verdict->slowdown / true_growth() - 1) < 0.1);
-	assert_true(verdict->confidence > 0.5 && verdict->confidence < 1);
+	assert_true(verdict->sure.confidence > 0.5 && verdict->sure.confidence < 1);
 	assert_true(verdict->victim_count == ranks - 1 || size < 0.5);
 	if (expected->cause == CAUSE_CPU_CONTENTION)
 		assert_non_null(strstr(verdict->evidence[0].detail, "stress-hog (pid 4242)"));
@@ -74,7 +74,7 @@ static void check(const struct expectation *expected, unsigned ranks, double siz
 		assert_int_equal(verdict->evidence[0].kind, expected->cause);
 		assert_true(verdict->evidence[0].overlap_ms_per_step >
 			    verdict->evidence[0].control_ms_per_step);
-		assert_true(verdict->share_explained > 0.35);
+		assert_true(verdict->sure.share_explained > 0.35);
 	}
 	sim_free(&sim, true);
 }

@@ -89,7 +89,8 @@ static unsigned finds(enum sim_fault_kind kind, enum cause cause, double least)
 				}
 				assert_int_equal(verdict->verdict_class, VERDICT_HOST_SLOW);
 				assert_int_equal(verdict->cause, cause);
-				assert_true(verdict->share_explained > (least > 0 ? 0.35 : 0.5));
+				assert_true(
+					verdict->sure.share_explained > (least > 0 ? 0.35 : 0.5));
 				assert_int_equal(evidence->kind, cause);
 				double lost = evidence->overlap_ms_per_step -
 					      evidence->control_ms_per_step;

@@ -290,8 +290,8 @@ static void the_sentence_tells_of_a_period(void **state)
 		.rank_count = 1,
 		.ranks = {2},
 		.slowdown = 1.014,
-		.every_steps = 7,
-		.slowdown_in_these = 1.1,
+		.period.steps = 7,
+		.period.slowdown = 1.1,
 		.first_step = 120,
 		.last_step = 480,
 		.evidence_count = 1,
@@ -310,7 +310,7 @@ static void the_sentence_tells_of_a_period(void **state)
 		"1.10x in these steps, since step 120 (each of them 18.2 ms blocked on storage, "
 		"healthy ranks 0.0)");
 	for (size_t i = 0; i < sizeof(periods) / sizeof(periods[0]); i++) {
-		verdict.every_steps = periods[i];
+		verdict.period.steps = periods[i];
 		snprintf(phrase, sizeof(phrase), "host-slow in every %s step: ", words[i]);
 		report_verdict_sentence(&model, &verdict, text);
 		assert_non_null(strstr(text, phrase));

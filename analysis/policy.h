@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 /*
- * steps: where a step begins. Measured on recorded streams of calls (docs/analysis.md, Steps). Units: calls
+ * steps: where a step begins. Measured on recorded streams of calls (docs/analysis.md, Where a step begins). Units: calls
  * ("tokens"), rounds of a cycle, or as the name says.
  */
 
@@ -469,7 +469,9 @@
 #define COST_SPENT_CELLS_MAX 3e8
 #define COST_COLUMN_CELLS 8
 
-/* explain: of so many other ranks the usual is taken. */
+/* explain: which cause a delay has. */
+
+/* of so many other ranks the usual is taken */
 #define EXPLAIN_OTHERS_MAX (4 * STEP_HISTORY)
 
 /* explain: causes. Shares are of the excess, 0..1. */

@@ -4,7 +4,8 @@
 
     scripts/check_policy.py [--update] [TREE]
 
-docs/policy.md has a table of them, made from policy.h; with --update it is written, else compared.
+docs/policy.md has a table of them, and docs/analysis.md one of their sections, made from policy.h; with --update
+they are written, else compared.
 Prints how many numbers each section has, and how many are rules of verdicts; what is twice
 another one, or the same, is none of its own. Then FILE:LINE for each that stands elsewhere in
 analysis/: a macro, a nameless enum, a static const, or a literal with
@@ -17,7 +18,7 @@ import re
 import sys
 
 POLICY = "analysis/policy.h"
-PAGE = "docs/policy.md"
+PAGE, SECTIONS_PAGE = "docs/policy.md", "docs/analysis.md"
 MARKS = ("<!-- policy: made by scripts/check_policy.py --update -->", "<!-- end of policy -->")
 FOLDERS = ("analysis/**/*.[ch]",)
 READERS = ("analysis/explain/*.def", "coordinator/**/*.[ch]", "probe/**/*.[ch]")  # who else may read a number of it
@@ -195,23 +196,33 @@ def table(text):
     return lines[1:]
 
 
-def page_differs(update):
-    """Whether the page has another table than policy.h; it has this one afterwards, when update is set."""
-    with open(POLICY, encoding="utf-8") as file:
-        made = "\n".join(table(file.read()))
-    with open(PAGE, encoding="utf-8") as file:
+def sections_table(lines, counts):
+    """A row for each section: how many numbers it has, and the first sentence of what it says of itself."""
+    made = ["| section | numbers | of verdicts | what they decide |", "| --- | ---: | --- | --- |"]
+    for at, line in enumerate(lines):
+        if line.startswith("## "):
+            section = line[3:]
+            what = next((text for text in lines[at + 1:at + 3] if text and text[0] not in "|#"), "")
+            made.append(f"| [{section}](policy.md#{section}) | {counts[section]} | {'yes' if section in RULES else ''} "
+                        f"| {what.partition('. ')[0].rstrip('.')} |")
+    return made
+
+
+def page_differs(path, made, update):
+    """Whether the page has another table than was made; it has this one afterwards, when update is set."""
+    with open(path, encoding="utf-8") as file:
         page = file.read()
     before, begin, rest = page.partition(MARKS[0])
     _, end, after = rest.partition(MARKS[1])
     if not begin or not end:
-        print(f"{PAGE}: no marks for the table of numbers")
+        print(f"{path}: no marks for the table of numbers")
         return True
-    wanted = f"{before}{begin}\n{made}\n{end}{after}"
+    wanted = "\n".join([before + begin, *made, end + after])
     if update:
-        with open(PAGE, "w", encoding="utf-8") as file:
+        with open(path, "w", encoding="utf-8") as file:
             file.write(wanted)
     elif wanted != page:
-        print(f"{PAGE} is not what {POLICY} says: scripts/check_policy.py --update")
+        print(f"{path} is not what {POLICY} says: scripts/check_policy.py --update")
         return True
     return False
 
@@ -237,11 +248,13 @@ def main():
         print(f"check_policy: no {POLICY} in {tree}", file=sys.stderr)
         return 2
     with open(POLICY, encoding="utf-8") as file:
-        counts = count(file.read())
+        text = file.read()
+    counts, lines = count(text), table(text)
     rules = sum(counts.get(section, 0) for section in RULES)
     print(", ".join(f"{section} {number}" for section, number in counts.items()) + ":",
           f"{sum(counts.values())} numbers, {rules} of them rules of verdicts")
-    found = page_differs(update)
+    found = page_differs(PAGE, lines, update)
+    found |= page_differs(SECTIONS_PAGE, sections_table(lines, counts), update)
     for path in sorted(path for folder in FOLDERS for path in glob.glob(folder, recursive=True)):
         if path == POLICY:
             continue

@@ -12,6 +12,7 @@ parts='packages  a bare Debian 12: builds and unit tests with each optional pack
 test      a bare Debian 12: scripts/test.sh
 live      live jobs of tests/cluster of which CI replays a record
 durable   3,000 kills of probe, coordinator, both; each of their calls failing in turn
+loads     10,000 kills of the process by which attach --deep loads, with nine kinds of programs
 sudo      a bare Debian 12: both commands of README, by an ordinary user with sudo
 fuzz      all fuzz targets, for --fuzz-minutes in all (60)
 seeds     new seeds (--first-seed: by the date) of simulated jobs and of real ones, for --seeds-minutes in all (60)
@@ -41,6 +42,16 @@ part_durable() {
 		python3 tests/cluster/test_durable.py --build build-long/main --directory "${log%.log}" "$name" || status=1
 	done
 	awk '/ (killed|fails|late) / { tries += $(NF - 3); bad += $(NF - 2) + $(NF - 1) + $NF } END { print tries " tries, " bad " lost, doubled or harmed" }' "$log"
+	return "$status"
+}
+
+part_loads() {
+	local status=0
+	build main unit_attach_test_load
+	LOAD_KILLS=10000 LOAD_KILLS_SEED=$first_seed build-long/main/tests/unit_attach_test_load || status=1
+	awk '/ tries +traced / { table = 1 } /^\[/ { table = 0 }
+		table && $(NF - 3) ~ /^[0-9]+$/ { tries += $(NF - 3); traced += $(NF - 2); loads += $(NF - 1); bad += $NF }
+		END { print tries " kills, " traced " of them in the middle, " loads " loads, " bad " disturbed" }' "$log"
 	return "$status"
 }
 

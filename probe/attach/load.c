@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -28,6 +29,7 @@ enum {
 	ROUNDS_MAX = 400,
 	STOPS_MAX = 400,
 	STOPS_PER_ROUND = 8,
+	RUNNING_FROM_ROUND = 3, /* what they wait in at other times has been seen by then */
 	ROUND_PAUSE_NS = 5000000,
 };
 /* For pthread_create(): some tens of microseconds usually, more for a thread that gets no CPU. */
@@ -110,11 +112,30 @@ static int try_thread(struct load_trace *trace, const struct load_target *target
 	return -EAGAIN;
 }
 
+/* Threads that were seen in a call which a stop would end: one may be on its way there when it runs. */
+struct left_alone {
+	size_t count;
+	pid_t threads[THREADS_MAX];
+};
+
+/* Notes it, too. */
+static bool is_left_alone(struct left_alone *left, const struct load_thread *what)
+{
+	for (size_t i = 0; i < left->count; i++) {
+		if (left->threads[i] == what->thread)
+			return true;
+	}
+	if (what->call >= 0 && !load_place_call_goes_on(what->call) && left->count < THREADS_MAX)
+		left->threads[left->count++] = what->thread;
+	return false;
+}
+
 /* Threads that wait first: a stop costs the job nothing there. */
 static int try_threads(struct load_trace *trace, const struct load_target *target, bool waiting,
 	enum load_place *place, struct load_report *report)
 {
 	static pid_t threads[THREADS_MAX];
+	static struct left_alone left;
 	size_t count = load_target_threads(target->pid, threads, THREADS_MAX);
 	unsigned tried = 0;
 
@@ -126,8 +147,8 @@ static int try_threads(struct load_trace *trace, const struct load_target *targe
 
 		if (error || (what.state != 'S' && what.state != 'R'))
 			continue;
-		if (waiting != (what.state == 'S') ||
-			(waiting && !load_place_call_goes_on(what.call)))
+		bool alone = is_left_alone(&left, &what);
+		if (waiting ? !load_place_call_goes_on(what.call) : what.call >= 0 || alone)
 			continue;
 		tried++;
 		error = try_thread(trace, target, &what, place, report);
@@ -145,7 +166,7 @@ static int find_thread(
 	for (unsigned round = 0; round < ROUNDS_MAX && report->stops < STOPS_MAX; round++) {
 		int error = try_threads(trace, target, true, &place, report);
 
-		if (error == -EAGAIN)
+		if (error == -EAGAIN && round >= RUNNING_FROM_ROUND)
 			error = try_threads(trace, target, false, &place, report);
 		if (error != -EAGAIN)
 			return error;
@@ -160,29 +181,28 @@ static int find_thread(
 }
 
 /* Keeps thread from its work for as long as it takes to make another thread. */
-static int call_in_thread(struct load_trace *trace, const struct load_target *target,
-	const char *library_name, const char *start, struct load_report *report, uint64_t *mapping)
+static int call_in_thread(
+	struct load_trace *trace, struct load_call *call, struct load_report *report)
 {
-	struct load_call call = {.target = target, .library_name = library_name, .start = start};
-	int error = load_call_begin(&call, trace), ended;
+	int error = load_call_begin(call, trace), ended;
+	int pid = (int)call->target->pid;
 
 	if (!error)
-		error = load_call_wait(&call, load_trace_now_ns() + call_wait_ns);
-	ended = load_call_end(&call, trace);
+		error = load_call_wait(call, load_trace_now_ns() + call_wait_ns);
+	ended = load_call_end(call, trace);
 	report->thread = trace->thread;
 	report->stop_ns = load_trace_now_ns() - trace->stopped_ns;
 	note_stop(report, report->stop_ns);
-	*mapping = call.mapping;
 	if (error == -ETIMEDOUT)
 		snprintf(report->why, sizeof(report->why),
 			"thread %d of process %d did not come to an end of its call; it goes on by "
 			"itself",
-			(int)trace->thread, (int)target->pid);
+			(int)trace->thread, pid);
 	if (!error)
 		error = ended;
-	if (!error && call.result) {
+	if (!error && call->result) {
 		snprintf(report->why, sizeof(report->why), "process %d cannot make a thread: %s",
-			(int)target->pid, strerror(call.result));
+			pid, strerror(call->result));
 		error = -EAGAIN;
 	}
 	return error;
@@ -245,16 +265,17 @@ static const char *explain_file(int error)
 }
 
 /* From here on the job runs, and the new thread does the rest. */
-static int load_beside(pid_t pid, uint64_t mapping, const char *path, const char *library_name,
-	const char *start, struct load_report *report)
+static int load_beside(const struct load_call *call, const char *path, struct load_report *report)
 {
+	pid_t pid = call->target->pid;
+	uint64_t mapping = call->mapping;
 	struct load_block block;
 	struct load_file file;
 	int error = wait_for_thread(pid, mapping, LOAD_THREAD_HAS_FILE, &block);
 
 	if (error)
 		return error;
-	error = load_file_provide(pid, path, library_name, block.memory_fd, &file);
+	error = load_file_provide(pid, path, call->library_name, block.memory_fd, &file);
 	if (!error)
 		error = load_trace_write(pid,
 			mapping + LOAD_BLOCK_OFFSET + offsetof(struct load_block, path), file.path,
@@ -274,10 +295,11 @@ static int load_beside(pid_t pid, uint64_t mapping, const char *path, const char
 			"process %d is still opening the library after a minute; it ends by itself",
 			(int)pid);
 	if (!told)
-		told = put_u32(pid, mapping, offsetof(struct load_block, acknowledged), 1);
+		told = put_u32(pid, mapping, offsetof(struct load_block, acknowledged),
+			call->left ? LOAD_ACKNOWLEDGED_KEEP : LOAD_ACKNOWLEDGED_UNMAP);
 	if (error || told)
 		return error ? error : told;
-	return judge(pid, &block, start, report);
+	return judge(pid, &block, call->start, report);
 }
 
 /* In this process, which becomes the tracer for a moment. */
@@ -286,8 +308,8 @@ static int load_here(pid_t pid, const char *path, const char *library_name, cons
 {
 	static struct load_trace trace;
 	static struct load_target target;
+	struct load_call call = {.target = &target, .library_name = library_name, .start = start};
 	int64_t began_ns = load_trace_now_ns();
-	uint64_t mapping = 0;
 	int error;
 
 	*report = (struct load_report){0};
@@ -299,9 +321,9 @@ static int load_here(pid_t pid, const char *path, const char *library_name, cons
 	if (!error)
 		error = find_thread(&trace, &target, report);
 	if (!error)
-		error = call_in_thread(&trace, &target, library_name, start, report, &mapping);
+		error = call_in_thread(&trace, &call, report);
 	if (!error)
-		error = load_beside(pid, mapping, path, library_name, start, report);
+		error = load_beside(&call, path, report);
 	report->load_ns = load_trace_now_ns() - began_ns;
 	return error ? explain(error, pid, report) : 0;
 }
@@ -333,6 +355,7 @@ static void work(int fd, pid_t pid, const char *path, const char *library_name, 
 	const struct sched_param usual = {0};
 	sigset_t all;
 
+	(void)prctl(PR_SET_TIMERSLACK, 1);
 	/* What our groups may do with files is not for the job's folders. */
 	(void)setgroups(0, NULL);
 	/* A thread of the job is held meanwhile: not while we wait for a CPU as one of the last. */

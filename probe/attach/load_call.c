@@ -13,24 +13,10 @@
 
 #include "probe/attach/load_frame.h"
 
-enum { SYSCALL_FUNCTION_BYTES = 64, CODE_BYTES_MAX = LOAD_PAGE_BYTES };
-
-/* The address of a syscall instruction: within the C library's function of that name. */
-static int find_instruction(const struct load_target *target, uint64_t *instruction)
-{
-	uint8_t code[SYSCALL_FUNCTION_BYTES];
-	int error = load_trace_read(target->pid, target->functions.syscall, code, sizeof(code));
-
-	if (error)
-		return error;
-	for (size_t i = 0; i + 1 < sizeof(code); i++) {
-		if (code[i] == 0x0f && code[i + 1] == 0x05) {
-			*instruction = target->functions.syscall + i;
-			return 0;
-		}
-	}
-	return -ENOTSUP;
-}
+/* struct _fpx_sw_bytes within the FXSAVE area (asm/sigcontext.h), where ptrace puts XCR0. */
+enum { SOFTWARE_WORD = 464 };
+/* The rights of memory keys: nothing changes them here, and the kernel keeps them apart. */
+#define XSTATE_KEYS (UINT64_C(1) << 9)
 
 static void fill_block(const struct load_call *call, struct load_block *block)
 {
@@ -53,31 +39,36 @@ static void fill_block(const struct load_call *call, struct load_block *block)
 	snprintf(block->library_name, sizeof(block->library_name), "%s", call->library_name);
 }
 
-/* Code, block and the frame by which the thread can go back alone. */
+/* Block and vector state, by which the thread can go back alone; and the code, where nobody may write. */
 static int fill_mapping(const struct load_call *call, const struct load_trace *trace)
 {
-	static uint8_t image[LOAD_STACK_OFFSET];
-	struct load_block block;
+	static uint8_t image[LOAD_STACK_OFFSET - LOAD_BLOCK_OFFSET];
 	size_t code_bytes = (size_t)(load_stub_end - load_stub_start);
+	struct load_block block;
+	int error;
 
-	if (code_bytes > CODE_BYTES_MAX)
+	if (code_bytes > LOAD_PAGE_BYTES)
 		return -E2BIG;
 	memset(image, 0, sizeof(image));
-	memcpy(image, load_stub_start, code_bytes);
 	fill_block(call, &block);
-	int error = load_frame_fill(trace, call->mapping + LOAD_FRAME_OFFSET,
-		image + LOAD_FRAME_OFFSET, LOAD_FRAME_BYTES, &block.frame_stack);
-	if (error)
-		return error;
-	memcpy(image + LOAD_BLOCK_OFFSET, &block, sizeof(block));
-	return load_trace_write(call->target->pid, call->mapping, image, sizeof(image));
+	block.frame = load_frame_address(&trace->registers);
+	block.blocked_signals = load_trace_blocked_signals();
+	memcpy(&block.xstate_components, trace->xstate + SOFTWARE_WORD, sizeof(uint64_t));
+	block.xstate_components &= ~XSTATE_KEYS;
+	memcpy(image, &block, sizeof(block));
+	memcpy(image + LOAD_XSTATE_OFFSET - LOAD_BLOCK_OFFSET, trace->xstate, trace->xstate_bytes);
+	error = load_trace_write(
+		call->target->pid, call->mapping + LOAD_BLOCK_OFFSET, image, sizeof(image));
+	if (!error)
+		error = load_trace_poke(trace, call->mapping, load_stub_start, code_bytes);
+	return error;
 }
 
-static int remote(struct load_trace *trace, uint64_t instruction, int64_t number, uint64_t first,
-	uint64_t second, uint64_t third, uint64_t fourth, int64_t *result)
+static int remote(struct load_trace *trace, int64_t number, uint64_t first, uint64_t second,
+	uint64_t third, uint64_t fourth, int64_t *result)
 {
 	const uint64_t arguments[6] = {first, second, third, fourth, UINT64_MAX, 0};
-	int error = load_trace_syscall(trace, instruction, number, arguments, result);
+	int error = load_trace_syscall(trace, number, arguments, result);
 
 	if (!error && *result < 0 && *result > -4096)
 		error = (int)*result;
@@ -86,22 +77,19 @@ static int remote(struct load_trace *trace, uint64_t instruction, int64_t number
 
 int load_call_begin(struct load_call *call, struct load_trace *trace)
 {
-	uint64_t instruction = 0;
 	int64_t result;
-	int error = find_instruction(call->target, &instruction);
+	int error = load_trace_save(trace, call->target->gate);
 
 	if (!error)
-		error = load_trace_save(trace);
-	if (!error)
-		error = remote(trace, instruction, SYS_mmap, 0, LOAD_MAPPING_BYTES,
-			PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, &result);
+		error = remote(trace, SYS_mmap, 0, LOAD_MAPPING_BYTES, PROT_READ | PROT_EXEC,
+			MAP_PRIVATE | MAP_ANONYMOUS, &result);
 	if (error)
 		return error;
 	call->mapping = (uint64_t)result;
-	error = fill_mapping(call, trace);
+	error = remote(trace, SYS_mprotect, call->mapping + LOAD_BLOCK_OFFSET,
+		LOAD_MAPPING_BYTES - LOAD_BLOCK_OFFSET, PROT_READ | PROT_WRITE, 0, &result);
 	if (!error)
-		error = remote(trace, instruction, SYS_mprotect, call->mapping, LOAD_PAGE_BYTES,
-			PROT_READ | PROT_EXEC, 0, &result);
+		error = fill_mapping(call, trace);
 	if (!error)
 		error = load_trace_start(trace, call->mapping, call->mapping + LOAD_MAPPING_BYTES,
 			call->mapping + LOAD_BLOCK_OFFSET);
@@ -138,23 +126,23 @@ static bool in_code(const struct load_call *call, uint64_t at)
 
 int load_call_end(struct load_call *call, struct load_trace *trace)
 {
-	uint64_t at = 0, instruction = 0;
+	uint64_t at = 0;
 	int64_t result;
 	int error;
 
 	if (!call->running || (call->returned && call->result)) {
 		/* No thread was made: nobody else uses the mapping. */
-		if (call->mapping && find_instruction(call->target, &instruction) == 0 &&
-			(!call->running || load_trace_stop(trace, &at) == 0))
-			(void)!remote(trace, instruction, SYS_munmap, call->mapping,
-				LOAD_MAPPING_BYTES, 0, 0, &result);
+		if (call->mapping && (!call->running || load_trace_stop(trace, &at) == 0))
+			(void)!remote(trace, SYS_munmap, call->mapping, LOAD_MAPPING_BYTES, 0, 0,
+				&result);
 		return load_trace_release(trace);
 	}
 	error = load_trace_stop(trace, &at);
 	if (error)
 		return error;
-	/* Back by itself already, or still in the call. */
-	if (!in_code(call, at) && !trace->faulted)
+	/* Back by itself already, in a handler that comes back to our code, or still in the call. */
+	call->left = !in_code(call, at) && !trace->faulted;
+	if (call->left)
 		return load_trace_leave(trace);
 	return load_trace_release(trace);
 }

@@ -17,6 +17,7 @@ struct load_call {
 	bool running;	  /* the thread was let into the code */
 	bool returned;	  /* pthread_create() has */
 	int32_t result;	  /* an errno */
+	bool left;	  /* the thread puts itself back, or has; the mapping must stay */
 };
 
 /* Maps, copies, and lets the thread run into the code. Then end() must follow, whatever came. */
@@ -27,8 +28,8 @@ int load_call_begin(struct load_call *call, struct load_trace *trace)
 int load_call_wait(struct load_call *call, int64_t end_ns) __attribute__((warn_unused_result));
 
 /*
- * Puts the thread back and lets it go; unmaps when no thread was made. When the call has not
- * returned, the thread is left in it and puts itself back.
+ * Puts the thread back and lets it go; unmaps when no thread was made. A thread that is still in
+ * the call, or has left it meanwhile, is let go as it is.
  */
 int load_call_end(struct load_call *call, struct load_trace *trace)
 	__attribute__((warn_unused_result));

@@ -5,11 +5,54 @@
 
 /*
  * Offsets are those of struct load_block (asserted in the header). System calls by number:
- * 3 close, 15 rt_sigreturn, 24 sched_yield, 35 nanosleep, 228 clock_gettime, 319 memfd_create. The
+ * 3 close, 14 rt_sigprocmask, 24 sched_yield, 35 nanosleep, 228 clock_gettime, 319 memfd_create. The
  * stopped thread waits by sched_yield(): a sleep would overwrite what the kernel keeps of an
  * interrupted one.
  */
+
+/* rsp: struct load_frame. Its end is the red zone's, which is stepped over. */
+#define PUT_BACK                                                                                   \
+	"	mov $14, %eax\n"                                                                         \
+	"	mov $2, %edi\n" /* SIG_SETMASK */                                                  \
+	"	mov %rsp, %rsi\n"                                                                        \
+	"	xor %edx, %edx\n"                                                                        \
+	"	mov $8, %r10d\n"                                                                         \
+	"	syscall\n"                                                                               \
+	"	pop %rax\n"                                                                              \
+	"	pop %r15\n"                                                                              \
+	"	pop %r14\n"                                                                              \
+	"	pop %r13\n"                                                                              \
+	"	pop %r12\n"                                                                              \
+	"	pop %rbp\n"                                                                              \
+	"	pop %rbx\n"                                                                              \
+	"	pop %r11\n"                                                                              \
+	"	pop %r10\n"                                                                              \
+	"	pop %r9\n"                                                                               \
+	"	pop %r8\n"                                                                               \
+	"	pop %rcx\n"                                                                              \
+	"	pop %rdx\n"                                                                              \
+	"	pop %rsi\n"                                                                              \
+	"	pop %rdi\n"                                                                              \
+	"	pop %rax\n"                                                                              \
+	"	popfq\n"                                                                                 \
+	"	ret $128\n"
+
+/* rax: nanoseconds of CLOCK_MONOTONIC. */
+#define NOW                                                                                        \
+	"	mov $1, %edi\n"                                                                          \
+	"	mov %rsp, %rsi\n"                                                                        \
+	"	mov $228, %eax\n"                                                                        \
+	"	syscall\n"                                                                               \
+	"	imul $1000000000, (%rsp), %rax\n"                                                        \
+	"	add 8(%rsp), %rax\n"
+
 __asm__(".pushsection .rodata\n"
+	".globl load_gate_start\n"
+	".hidden load_gate_start\n"
+	".globl load_gate_end\n"
+	".hidden load_gate_end\n"
+	"load_gate_start:\n"
+	"	syscall\n" PUT_BACK "load_gate_end:\n"
 	".globl load_stub_start\n"
 	".hidden load_stub_start\n"
 	".globl load_stub_end\n"
@@ -17,6 +60,12 @@ __asm__(".pushsection .rodata\n"
 	"load_stub_start:\n"
 	/* On the stopped thread. errno stays what it was. */
 	"	cld\n"
+	"	mov $14, %eax\n"
+	"	mov $2, %edi\n"
+	"	lea 704(%rbx), %rsi\n"
+	"	xor %edx, %edx\n"
+	"	mov $8, %r10d\n"
+	"	syscall\n"
 	"	call *24(%rbx)\n"
 	"	mov %rax, %r12\n"
 	"	mov (%rax), %r13d\n"
@@ -35,25 +84,14 @@ __asm__(".pushsection .rodata\n"
 	"1:	mov %eax, 84(%rbx)\n"
 	"	mov %r13d, (%r12)\n"
 	"	movl $1, 80(%rbx)\n"
-	"	sub $16, %rsp\n"
-	"	mov $1, %edi\n" /* CLOCK_MONOTONIC */
-	"	mov %rsp, %rsi\n"
-	"	mov $228, %eax\n"
-	"	syscall\n"
-	"	mov (%rsp), %r14\n"
-	"	add $3, %r14\n" /* for about three seconds */
+	"	sub $16, %rsp\n" NOW "	lea 20000000(%rax), %r14\n" /* for 20 ms */
 	"2:	mov $24, %eax\n"
-	"	syscall\n"
-	"	mov $1, %edi\n"
-	"	mov %rsp, %rsi\n"
-	"	mov $228, %eax\n"
-	"	syscall\n"
-	"	cmp %r14, (%rsp)\n"
+	"	syscall\n" NOW "	cmp %r14, %rax\n"
 	"	jl 2b\n"
-	"	mov 112(%rbx), %rsp\n" /* nobody restores us: go back alone */
-	"	mov $15, %eax\n"
-	"	syscall\n"
-	"	ud2\n"
+	"	mov 712(%rbx), %eax\n" /* nobody restores us: go back alone */
+	"	mov 716(%rbx), %edx\n"
+	"	xrstor64 4096(%rbx)\n"
+	"	mov 112(%rbx), %rsp\n" PUT_BACK
 	/* The new thread: rdi = the block. Signals are blocked, as they were where it was made. */
 	"10:	push %rbx\n"
 	"	push %r12\n"
@@ -117,15 +155,16 @@ __asm__(".pushsection .rodata\n"
 	"	syscall\n"
 	"21:	movl $2, 88(%rbx)\n"
 	"	mov $10000, %r12d\n"
-	"22:	cmpl $0, 100(%rbx)\n"
-	"	jne 23f\n"
+	"22:	cmpl $1, 100(%rbx)\n"
+	"	je 23f\n"
+	"	ja 24f\n"
 	"	lea 30f(%rip), %rdi\n"
 	"	xor %esi, %esi\n"
 	"	mov $35, %eax\n"
 	"	syscall\n"
 	"	dec %r12d\n"
 	"	jnz 22b\n"
-	"	pop %r13\n" /* the loader is gone: the mapping stays */
+	"24:	pop %r13\n" /* the mapping stays */
 	"	pop %r12\n"
 	"	pop %rbx\n"
 	"	xor %eax, %eax\n"
@@ -145,6 +184,6 @@ __asm__(".pushsection .rodata\n"
 
 #else
 
-const unsigned char load_stub_start[1], load_stub_end[1];
+const unsigned char load_stub_start[1], load_stub_end[1], load_gate_start[1], load_gate_end[1];
 
 #endif

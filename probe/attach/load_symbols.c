@@ -154,3 +154,27 @@ int load_symbols_restorers(
 		*count = found;
 	return error;
 }
+
+int load_symbols_room(const struct load_elf *file, size_t bytes, uint64_t *address)
+{
+	struct open_elf open;
+	GElf_Phdr segment;
+	size_t segments = 0;
+	int error = open_elf(file, &open);
+
+	*address = 0;
+	if (error)
+		return error;
+	elf_getphdrnum(open.elf, &segments);
+	for (size_t i = 0; i < segments; i++) {
+		if (!gelf_getphdr(open.elf, (int)i, &segment) || segment.p_type != PT_LOAD ||
+			!(segment.p_flags & PF_X) || (segment.p_flags & PF_W))
+			continue;
+		uint64_t end = (open.bias + segment.p_vaddr + segment.p_memsz + 15) & ~UINT64_C(15);
+
+		if ((end & 4095) && 4096 - (end & 4095) >= bytes)
+			*address = end;
+	}
+	close_elf(&open);
+	return 0;
+}

@@ -33,4 +33,11 @@ int load_symbols_visit(const struct load_elf *elf, const char *const *names, siz
 int load_symbols_restorers(const struct load_elf *elf, uint64_t *addresses, size_t capacity,
 	size_t *count) __attribute__((warn_unused_result));
 
+/*
+ * An address behind the last code of the file, in the last page of its code's mapping: bytes that the
+ * process runs never. 0: that page has less than bytes left. Returns 0, -ENOENT or -ENOEXEC.
+ */
+int load_symbols_room(const struct load_elf *elf, size_t bytes, uint64_t *address)
+	__attribute__((warn_unused_result));
+
 #endif

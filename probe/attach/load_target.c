@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "probe/attach/load_stub.h"
 #include "probe/attach/load_symbols.h"
 
 enum { LINE_BYTES = 8192, STATUS_LINE_BYTES = 512, MAPS_LINES_MAX = 1 << 17, MODULES_MAX = 16 };
@@ -169,8 +170,7 @@ static void take_allocator(void *context, size_t index, uint64_t address, uint64
 }
 
 static const char *const wanted_functions[] = {"pthread_create", "pthread_attr_init",
-	"pthread_attr_setdetachstate", "__errno_location", "dlopen", "dlsym", "dlerror", "munmap",
-	"syscall"};
+	"pthread_attr_setdetachstate", "__errno_location", "dlopen", "dlsym", "dlerror", "munmap"};
 _Static_assert(sizeof(wanted_functions) / sizeof(wanted_functions[0]) ==
 		       sizeof(struct load_functions) / sizeof(uint64_t),
 	"one name per function, in order");
@@ -181,6 +181,19 @@ static void take_wanted(void *context, size_t index, uint64_t address, uint64_t 
 
 	(void)bytes;
 	memcpy((char *)&target->functions + index * sizeof(uint64_t), &address, sizeof(address));
+}
+
+/* Of the first file whose code leaves some bytes of its last page. */
+static int find_gate(
+	struct load_target *target, const struct load_elf *elf, const struct module *module)
+{
+	uint64_t address = 0;
+	int error = target->gate ? 0 : load_symbols_room(elf, LOAD_GATE_BYTES_MAX, &address);
+
+	if (!error && address >= module->code.start &&
+		address + LOAD_GATE_BYTES_MAX <= module->code.end)
+		target->gate = address;
+	return error;
 }
 
 static int read_module(struct load_target *target, const struct module *module)
@@ -215,6 +228,8 @@ static int read_module(struct load_target *target, const struct module *module)
 		error = load_symbols_visit(&elf, unsafe_functions, UNSAFE, take_allocator, target);
 		break;
 	}
+	if (!error && module->kind != MODULE_ALLOCATOR)
+		error = find_gate(target, &elf, module);
 	return error;
 }
 
@@ -300,8 +315,7 @@ static bool all_found(const struct load_functions *functions)
 {
 	return functions->pthread_create && functions->pthread_attr_init &&
 	       functions->pthread_attr_setdetachstate && functions->errno_location &&
-	       functions->dlopen && functions->dlsym && functions->dlerror && functions->munmap &&
-	       functions->syscall;
+	       functions->dlopen && functions->dlsym && functions->dlerror && functions->munmap;
 }
 
 int load_target_read(pid_t pid, const char *library_name, struct load_target *target, char *why,
@@ -337,6 +351,13 @@ int load_target_read(pid_t pid, const char *library_name, struct load_target *ta
 			strerror(-error));
 	else if (!all_found(&target->functions))
 		error = explain_missing(modules, target, has_libc, why, why_bytes);
+	if (!error && !target->gate) {
+		snprintf(why, why_bytes,
+			"no library of process %d leaves %d bytes of its last page of code free: "
+			"nothing can be loaded safely; start the job with 'slowrank run'",
+			(int)pid, LOAD_GATE_BYTES_MAX);
+		error = -ENOTSUP;
+	}
 out:
 	free(modules);
 	return error;
@@ -371,6 +392,7 @@ int load_target_thread(pid_t pid, pid_t thread, struct load_thread *out)
 	FILE *file;
 
 	*out = (struct load_thread){.thread = thread, .inner = thread, .call = -2};
+	read_thread_status(pid, out);
 	snprintf(path, sizeof(path), "/proc/%d/task/%d/stat", (int)pid, (int)thread);
 	file = fopen(path, "re");
 	if (!file)
@@ -380,13 +402,13 @@ int load_target_thread(pid_t pid, pid_t thread, struct load_thread *out)
 	if (!after || !after[1])
 		return -ESRCH;
 	out->state = after[2];
+	/* The last: it may be in another one when it is stopped, if that takes long. */
 	snprintf(path, sizeof(path), "/proc/%d/task/%d/syscall", (int)pid, (int)thread);
 	file = fopen(path, "re");
 	if (file && fgets(text, sizeof(text), file) && !starts_with(text, "running"))
 		out->call = strtol(text, NULL, 10);
 	if (file)
 		fclose(file);
-	read_thread_status(pid, out);
 	return 0;
 }
 

@@ -21,7 +21,6 @@ struct load_range {
 struct load_functions { /* addresses in the process */
 	uint64_t pthread_create, pthread_attr_init, pthread_attr_setdetachstate, errno_location;
 	uint64_t dlopen, dlsym, dlerror, munmap;
-	uint64_t syscall; /* the C library's function, which holds the instruction */
 };
 
 struct load_target {
@@ -33,6 +32,7 @@ struct load_target {
 	struct load_range ranges[LOAD_RANGES_MAX];
 	size_t restorer_count; /* where signal handlers return to */
 	uint64_t restorers[LOAD_RESTORERS_MAX];
+	uint64_t gate;	    /* where there is room for load_gate's code */
 	bool own_allocator; /* the program brings one, its inner code is not known */
 };
 

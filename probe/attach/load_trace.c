@@ -12,10 +12,13 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "probe/attach/load_frame.h"
+
 #if defined(__x86_64__)
 
 enum {
-	FIRST_POLL_NS = 20000, /* between two looks; 20 us, then longer */
+	SPIN_NS = 50000,       /* a running thread comes to its stop in less */
+	FIRST_POLL_NS = 20000, /* then between two looks; 20 us, then longer */
 	POLL_MAX_NS = 500000,
 	SYSCALL_STOP = SIGTRAP | 0x80,
 	RSEQ_CONFIGURATION = 0x420f, /* PTRACE_GET_RSEQ_CONFIGURATION, linux/ptrace.h */
@@ -52,32 +55,40 @@ static int trace_request(
 	return result_of(ptrace((enum __ptrace_request)request, trace->thread, address, data));
 }
 
+/*
+ * The stop is looked at and not taken (WNOWAIT): a signal that it is for is still delivered when the
+ * tracer ends here.
+ */
 static int wait_stop(struct load_trace *trace, enum stop_kind *kind, int *signal_number)
 {
-	int64_t end_ns =
-		load_trace_now_ns() + (trace->changed ? changed_stop_wait_ns : stop_wait_ns);
+	int64_t began_ns = load_trace_now_ns(), now_ns;
+	int64_t end_ns = began_ns + (trace->changed ? changed_stop_wait_ns : stop_wait_ns);
+	const int flags = WSTOPPED | WEXITED | WNOHANG | WNOWAIT;
 	struct timespec pause = {.tv_nsec = FIRST_POLL_NS};
-	int status;
-	pid_t found;
+	siginfo_t found;
 
 	for (;;) {
-		found = waitpid(trace->thread, &status, __WALL | WNOHANG);
-		if (found == trace->thread)
-			break;
-		if (found < 0 && errno != EINTR)
+		found = (siginfo_t){0};
+		if (waitid(P_PID, (id_t)trace->thread, &found, flags | __WALL) < 0 &&
+			errno != EINTR)
 			return -ESRCH;
-		if (load_trace_now_ns() > end_ns)
+		if (found.si_pid == trace->thread)
+			break;
+		now_ns = load_trace_now_ns();
+		if (now_ns > end_ns)
 			return -ETIMEDOUT;
+		if (now_ns < began_ns + SPIN_NS)
+			continue;
 		(void)nanosleep(&pause, NULL);
 		if (pause.tv_nsec < POLL_MAX_NS)
 			pause.tv_nsec += pause.tv_nsec / 4;
 	}
-	if (!WIFSTOPPED(status)) {
+	if (found.si_code != CLD_TRAPPED && found.si_code != CLD_STOPPED) {
 		trace->seized = trace->stopped = false;
 		return -ESRCH;
 	}
-	*signal_number = WSTOPSIG(status);
-	if (status >> 16 == PTRACE_EVENT_STOP)
+	*signal_number = found.si_status & 0xff;
+	if (found.si_status >> 8 == PTRACE_EVENT_STOP)
 		*kind = *signal_number == SIGTRAP ? STOP_INTERRUPT : STOP_GROUP;
 	else
 		*kind = *signal_number == SYSCALL_STOP ? STOP_SYSCALL : STOP_SIGNAL;
@@ -125,12 +136,67 @@ static int get_registers(const struct load_trace *trace, struct user_regs_struct
 	return trace_request(trace, PTRACE_GETREGSET, NT_PRSTATUS, (uintptr_t)&vector);
 }
 
+static int set_mask(const struct load_trace *trace, uint64_t mask)
+{
+	return trace_request(trace, PTRACE_SETSIGMASK, sizeof(mask), (uintptr_t)&mask);
+}
+
 static int set_registers(struct load_trace *trace, const struct user_regs_struct *registers)
 {
 	struct iovec vector = {(void *)(uintptr_t)registers, sizeof(*registers)};
 
-	trace->changed = true;
 	return trace_request(trace, PTRACE_SETREGSET, NT_PRSTATUS, (uintptr_t)&vector);
+}
+
+uint64_t load_trace_blocked_signals(void)
+{
+	/* Faults of our own must not undo the program's handlers for them. */
+	return ~((UINT64_C(1) << (SIGSEGV - 1)) | (UINT64_C(1) << (SIGBUS - 1)) |
+		 (UINT64_C(1) << (SIGILL - 1)) | (UINT64_C(1) << (SIGFPE - 1)) |
+		 (UINT64_C(1) << (SIGTRAP - 1)));
+}
+
+/* Into code that puts the thread back. Registers first: that code sets the mask right, too. */
+static int enter(struct load_trace *trace, struct user_regs_struct *registers)
+{
+	int error;
+
+	registers->orig_rax = UINT64_MAX; /* nothing to begin again */
+	trace->changed = true;
+	error = set_registers(trace, registers);
+	if (!error && !trace->masked) {
+		trace->masked = true;
+		error = set_mask(trace, load_trace_blocked_signals());
+	}
+	return error;
+}
+
+/* Calls that a stop ends with EINTR, though no signal came (signal(7)), having done nothing yet. */
+static bool ends_early(int64_t number)
+{
+	static const int calls[] = {SYS_epoll_wait, SYS_epoll_pwait, SYS_epoll_pwait2, SYS_semop,
+		SYS_semtimedop, SYS_rt_sigtimedwait, SYS_io_getevents, SYS_io_pgetevents,
+		SYS_io_uring_enter, SYS_recvfrom, SYS_recvmsg, SYS_accept, SYS_accept4};
+
+	for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
+		if (calls[i] == number)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * No thread is stopped that is seen in such a call; one that began it in that instant begins it again,
+ * unless a signal's handler runs: the kernel decides.
+ */
+static int mend_call(struct load_trace *trace)
+{
+	struct user_regs_struct *registers = &trace->registers;
+
+	if (!ends_early((int64_t)registers->orig_rax) || (int64_t)registers->rax != -EINTR)
+		return 0;
+	registers->rax = (uint64_t)-LOAD_RESTART_NOHAND;
+	return set_registers(trace, registers);
 }
 
 int load_trace_seize(struct load_trace *trace, pid_t pid, pid_t thread)
@@ -160,50 +226,54 @@ int load_trace_seize(struct load_trace *trace, pid_t pid, pid_t thread)
 		error = -EAGAIN;
 	if (!error)
 		error = get_registers(trace, &trace->registers);
+	if (!error)
+		error = mend_call(trace);
 	if (error)
 		(void)load_trace_release(trace);
 	return error;
 }
 
-int load_trace_save(struct load_trace *trace)
+int load_trace_save(struct load_trace *trace, uint64_t gate)
 {
-	/* Faults of our own must not undo the program's handlers for them. */
-	uint64_t mask = ~((UINT64_C(1) << (SIGSEGV - 1)) | (UINT64_C(1) << (SIGBUS - 1)) |
-			  (UINT64_C(1) << (SIGILL - 1)) | (UINT64_C(1) << (SIGFPE - 1)) |
-			  (UINT64_C(1) << (SIGTRAP - 1)));
 	struct iovec vector = {trace->xstate, sizeof(trace->xstate)};
 	int error = trace_request(trace, PTRACE_GETREGSET, NT_X86_XSTATE, (uintptr_t)&vector);
+	struct load_frame frame;
 
 	if (error)
 		return error;
 	if (vector.iov_len >= sizeof(trace->xstate))
 		return -E2BIG;
 	trace->xstate_bytes = vector.iov_len;
+	trace->gate = gate;
 	error = trace_request(trace, PTRACE_GETSIGMASK, sizeof(trace->signal_mask),
 		(uintptr_t)&trace->signal_mask);
-	if (!error) {
-		trace->changed = true;
-		error = trace_request(trace, PTRACE_SETSIGMASK, sizeof(mask), (uintptr_t)&mask);
-	}
+	if (error)
+		return error;
+	load_frame_fill(&trace->registers, trace->signal_mask, &frame);
+	error = load_trace_poke(
+		trace, load_frame_address(&trace->registers), &frame, sizeof(frame));
+	if (!error)
+		error = load_trace_poke(
+			trace, gate, load_gate_start, (size_t)(load_gate_end - load_gate_start));
 	return error;
 }
 
-int load_trace_syscall(struct load_trace *trace, uint64_t instruction, int64_t number,
-	const uint64_t arguments[6], int64_t *result)
+int load_trace_syscall(
+	struct load_trace *trace, int64_t number, const uint64_t arguments[6], int64_t *result)
 {
 	struct user_regs_struct registers = trace->registers;
 	int error;
 
-	registers.rip = instruction;
+	registers.rip = trace->gate;
+	registers.rsp = load_frame_address(&trace->registers);
 	registers.rax = (uint64_t)number;
-	registers.orig_rax = UINT64_MAX; /* nothing to begin again */
 	registers.rdi = arguments[0];
 	registers.rsi = arguments[1];
 	registers.rdx = arguments[2];
 	registers.r10 = arguments[3];
 	registers.r8 = arguments[4];
 	registers.r9 = arguments[5];
-	error = set_registers(trace, &registers);
+	error = enter(trace, &registers);
 	if (!error)
 		error = run_until(trace, PTRACE_SYSCALL, STOP_SYSCALL); /* entry */
 	if (!error)
@@ -223,8 +293,7 @@ int load_trace_start(struct load_trace *trace, uint64_t code, uint64_t stack, ui
 	registers.rip = code;
 	registers.rsp = stack;
 	registers.rbx = argument;
-	registers.orig_rax = UINT64_MAX;
-	error = set_registers(trace, &registers);
+	error = enter(trace, &registers);
 	return error ? error : resume(trace, PTRACE_CONT, 0);
 }
 
@@ -294,12 +363,11 @@ int load_trace_release(struct load_trace *trace)
 	error = to_signal_stop(trace);
 	if (error)
 		return error; /* gone, or not to be stopped: it puts itself back */
+	/* Registers last: until then it is in code that puts all of this back. */
 	error = trace_request(trace, PTRACE_SETREGSET, NT_X86_XSTATE, (uintptr_t)&vector);
-	if (set_registers(trace, &trace->registers) < 0)
+	if (set_mask(trace, trace->signal_mask) < 0 || set_registers(trace, &trace->registers) < 0)
 		error = -ESRCH;
-	(void)trace_request(trace, PTRACE_SETSIGMASK, sizeof(trace->signal_mask),
-		(uintptr_t)&trace->signal_mask);
-	trace->changed = false;
+	trace->changed = trace->masked = false;
 	int detached = let_go(trace);
 	return error ? error : detached;
 }
@@ -330,6 +398,21 @@ int load_trace_write(pid_t pid, uint64_t address, const void *data, size_t bytes
 	if (got < 0)
 		return -errno;
 	return (size_t)got == bytes ? 0 : -EFAULT;
+}
+
+int load_trace_poke(
+	const struct load_trace *trace, uint64_t address, const void *data, size_t bytes)
+{
+	int error = 0;
+
+	for (size_t done = 0; done < bytes && !error; done += sizeof(uint64_t)) {
+		size_t left = bytes - done;
+		uint64_t word = 0;
+
+		memcpy(&word, (const uint8_t *)data + done, left < 8 ? left : 8);
+		error = trace_request(trace, PTRACE_POKEDATA, address + done, word);
+	}
+	return error;
 }
 
 bool load_trace_in_rseq(const struct load_trace *trace)

@@ -16,8 +16,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -26,7 +28,15 @@
 #include <immintrin.h>
 #endif
 
-enum { UNDISTURBED = 42, DISTURBED = 1, ALLOCATING_THREADS = 6, ERRNO_KEPT = 77 };
+#include <linux/futex.h>
+
+enum {
+	UNDISTURBED = 42,
+	DISTURBED = 1,
+	ALLOCATING_THREADS = 6,
+	ERRNO_KEPT = 77,
+	NOT_POSSIBLE = 77
+};
 
 static _Atomic bool over;
 
@@ -65,6 +75,33 @@ static double work_once(unsigned rounds)
 	return sum[0] + sum[1] + sum[2] + sum[3] + (double)(mixed & 0xffff);
 }
 
+#if defined(__x86_64__)
+/* The same in the upper halves of vector registers, which functions need not keep. */
+__attribute__((target("avx"), noinline)) static double work_wide(unsigned rounds)
+{
+	__m256d sum = _mm256_set_pd(0.1, 0.2, 0.3, 0.4), other = _mm256_set1_pd(1e-9);
+	double parts[4];
+
+	for (unsigned i = 0; i < rounds; i++) {
+		sum = _mm256_add_pd(_mm256_mul_pd(sum, _mm256_set1_pd(1.0000001)), other);
+		other = _mm256_add_pd(other, _mm256_set1_pd(1e-12));
+	}
+	_mm256_storeu_pd(parts, sum);
+	return parts[0] + parts[1] + parts[2] + parts[3];
+}
+#endif
+
+static double work_both(unsigned rounds)
+{
+	double sum = work_once(rounds);
+
+#if defined(__x86_64__)
+	if (__builtin_cpu_supports("avx"))
+		sum += work_wide(rounds);
+#endif
+	return sum;
+}
+
 static int be_busy(void)
 {
 	const unsigned rounds = 20000;
@@ -74,12 +111,12 @@ static int be_busy(void)
 	_MM_SET_ROUNDING_MODE(_MM_ROUND_TOWARD_ZERO);
 	unsigned control = _mm_getcsr() & 0xffc0;
 #endif
-	expected = work_once(rounds);
+	expected = work_both(rounds);
 	say_ready();
 	for (unsigned turn = 1;; turn++) {
 		errno = ERRNO_KEPT;
 		for (unsigned i = 0; i < 50; i++) {
-			double found = work_once(rounds);
+			double found = work_both(rounds);
 
 			if (memcmp(&found, &expected, sizeof(found)) != 0)
 				disturbed("a sum changed");
@@ -169,22 +206,86 @@ static int64_t waited_for_cpu_ns(void)
 	return waited_ns;
 }
 
-/* Sleeps must be as long as asked for, and not end early; a busy machine adds to them. */
-static int sleep_on(void)
+static int by_nanosleep(const struct timespec *length)
 {
-	const struct timespec length = {.tv_nsec = 150000000};
+	return nanosleep(length, NULL);
+}
+
+static int by_clock(const struct timespec *length)
+{
+	struct timespec end;
+
+	clock_gettime(CLOCK_MONOTONIC, &end);
+	end.tv_nsec += length->tv_nsec;
+	end.tv_sec += length->tv_sec + end.tv_nsec / 1000000000;
+	end.tv_nsec %= 1000000000;
+	return clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &end, NULL);
+}
+
+static int milliseconds(const struct timespec *length)
+{
+	return (int)(length->tv_sec * 1000 + length->tv_nsec / 1000000);
+}
+
+static int by_poll(const struct timespec *length)
+{
+	return poll(NULL, 0, milliseconds(length));
+}
+
+static sem_t semaphore;
+
+static void *wait_for_input(void *unused)
+{
+	char byte;
+
+	if (read(0, &byte, 1) != 0)
+		disturbed("read() ended early");
+	sem_post(&semaphore);
+	return unused;
+}
+
+/* A stop ends it early, so this thread is to be left alone; there is another. */
+static int by_epoll(const struct timespec *length)
+{
+	struct epoll_event event;
+	static pthread_t other;
+	static int fd = -1;
+
+	if (fd < 0) {
+		fd = epoll_create1(EPOLL_CLOEXEC);
+		pthread_create(&other, NULL, wait_for_input, NULL);
+	}
+	(void)work_both(50000);
+	return epoll_wait(fd, &event, 1, milliseconds(length));
+}
+
+static int by_futex(const struct timespec *length)
+{
+	static uint32_t word;
+
+	return syscall(SYS_futex, &word, FUTEX_WAIT, 0, length, NULL, 0) == -1 && errno == ETIMEDOUT
+		       ? 0
+		       : -1;
+}
+
+/* Waits must be as long as asked for, and not end early; a busy machine adds to them. */
+static int sleep_on(int (*wait)(const struct timespec *length), const char *length_ms)
+{
+	long wanted_ms = length_ms ? strtol(length_ms, NULL, 10) : 150;
+	const struct timespec length = {wanted_ms / 1000, wanted_ms % 1000 * 1000000};
+	int64_t late_ns = wanted_ms < 1000 ? 3000000000 : wanted_ms * 750000;
 
 	say_ready();
 	while (!input_ended()) {
 		int64_t waited_ns = waited_for_cpu_ns(), began_ns = now_ns(), slept_ns;
 
-		if (nanosleep(&length, NULL) != 0)
-			disturbed("nanosleep() ended early");
-		slept_ns = now_ns() - began_ns;
-		if (slept_ns < length.tv_nsec)
-			disturbed("nanosleep() was too short");
-		if (slept_ns > length.tv_nsec + 3000000000 + waited_for_cpu_ns() - waited_ns)
-			disturbed("nanosleep() began anew");
+		if (wait(&length) != 0)
+			disturbed("a wait ended early");
+		slept_ns = now_ns() - began_ns - wanted_ms * 1000000;
+		if (slept_ns < 0)
+			disturbed("a wait was too short");
+		if (slept_ns > late_ns + waited_for_cpu_ns() - waited_ns)
+			disturbed("a wait began anew");
 	}
 	return UNDISTURBED;
 }
@@ -198,18 +299,6 @@ static int read_on(void)
 	if (read(0, &byte, 1) != 0)
 		disturbed("read() ended early");
 	return UNDISTURBED;
-}
-
-static sem_t semaphore;
-
-static void *wait_for_input(void *unused)
-{
-	char byte;
-
-	if (read(0, &byte, 1) != 0)
-		disturbed("read() ended early");
-	sem_post(&semaphore);
-	return unused;
 }
 
 /* Two threads: one in a futex, one in read(). */
@@ -260,6 +349,93 @@ static int be_signalled(void)
 		}
 	}
 	return ticks > 0 ? UNDISTURBED : DISTURBED;
+}
+
+static _Atomic unsigned queued_seen;
+
+static void on_queued(int number)
+{
+	(void)number;
+	queued_seen++;
+}
+
+static void *add_up(void *unused)
+{
+	double expected = work_both(2000);
+
+	while (!over) {
+		if (work_both(2000) != expected)
+			disturbed("a sum changed");
+	}
+	return unused;
+}
+
+static void *take_bytes(void *pipe_end)
+{
+	unsigned char byte, expected = 0;
+	ssize_t got;
+
+	while ((got = read((int)(intptr_t)pipe_end, &byte, 1)) == 1) {
+		if (byte != expected++)
+			disturbed("a byte changed");
+	}
+	if (got)
+		disturbed("read() failed");
+	return NULL;
+}
+
+static void check_child(int wanted)
+{
+	int status;
+	pid_t child = fork();
+
+	if (child == 0)
+		_exit(wanted);
+	if (waitpid(child, &status, 0) != child || !WIFEXITED(status) ||
+		WEXITSTATUS(status) != wanted)
+		disturbed("a child's end was told wrong");
+}
+
+/* Threads that work and that wait, a timer's signals, signals none of which may be lost, and children. */
+static int be_many(void)
+{
+	const struct itimerval every = {{0, 2000}, {0, 2000}};
+	const struct timespec length = {.tv_nsec = 1000000};
+	struct sigaction tick = {.sa_handler = on_tick, .sa_flags = SA_RESTART};
+	struct sigaction queued = {.sa_handler = on_queued, .sa_flags = SA_RESTART};
+	int64_t end_ns = INT64_MAX;
+	pthread_t threads[2];
+	unsigned sent = 0;
+	int ends[2];
+
+	sigaction(SIGALRM, &tick, NULL);
+	sigaction(SIGRTMIN, &queued, NULL);
+	if (pipe(ends) || pthread_create(&threads[0], NULL, add_up, NULL) ||
+		pthread_create(&threads[1], NULL, take_bytes, (void *)(intptr_t)ends[0]))
+		return NOT_POSSIBLE;
+	setitimer(ITIMER_REAL, &every, NULL);
+	say_ready();
+	for (unsigned char turn = 0; now_ns() < end_ns; turn++) {
+		if (end_ns == INT64_MAX && input_ended())
+			end_ns = now_ns() + 3000000000;
+		if (end_ns == INT64_MAX) {
+			sent += sigqueue(getpid(), SIGRTMIN, (union sigval){0}) == 0;
+			if (write(ends[1], &turn, 1) != 1)
+				disturbed("write() failed");
+			if (turn % 16 == 0)
+				check_child(turn);
+		} else if (queued_seen == sent) {
+			break;
+		}
+		nanosleep(&length, NULL);
+	}
+	if (queued_seen != sent)
+		disturbed("a signal was lost");
+	over = true;
+	close(ends[1]);
+	pthread_join(threads[0], NULL);
+	pthread_join(threads[1], NULL);
+	return UNDISTURBED;
 }
 
 /* An ordinary user's, where we are root. */
@@ -315,25 +491,35 @@ static int begin_anew(char **argv)
 
 int main(int argc, char **argv)
 {
-	const char *mode = argc > 1 ? argv[1] : "";
+	static const struct {
+		const char *mode;
+		int (*wait)(const struct timespec *length);
+	} waits[] = {{"sleep", by_nanosleep}, {"until", by_clock}, {"poll", by_poll},
+		{"epoll", by_epoll}, {"futex", by_futex}};
+	const char *mode = argc > 1 ? argv[1] : "", *argument = argc > 2 ? argv[2] : NULL;
 	char *again[] = {argv[0], (char *)(uintptr_t) "anew", argc > 2 ? argv[2] : NULL, NULL};
+
+	for (size_t i = 0; i < sizeof(waits) / sizeof(waits[0]); i++) {
+		if (strcmp(mode, waits[i].mode) == 0)
+			return sleep_on(waits[i].wait, argument);
+	}
 
 	if (strcmp(mode, "busy") == 0)
 		return be_busy();
 	if (strcmp(mode, "allocate") == 0)
 		return allocate_hard();
-	if (strcmp(mode, "sleep") == 0)
-		return sleep_on();
 	if (strcmp(mode, "read") == 0)
 		return read_on();
 	if (strcmp(mode, "wait") == 0)
 		return wait_on();
 	if (strcmp(mode, "signals") == 0)
 		return be_signalled();
+	if (strcmp(mode, "many") == 0)
+		return be_many();
 	if (strcmp(mode, "users") == 0)
 		return be_users();
 	if (strcmp(mode, "contained") == 0)
-		return be_contained(argc > 2 ? argv[2] : NULL);
+		return be_contained(argument);
 	if (strcmp(mode, "anew") == 0)
 		return begin_anew(again);
 	return 2;

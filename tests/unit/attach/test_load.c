@@ -2,6 +2,7 @@
 /* Loads a library into programs that check themselves (load_program.c), many times. */
 #include "probe/attach/load.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -30,6 +31,12 @@ struct program {
 	int input;
 };
 
+/* What came of loaders that were killed, with one kind of program. */
+struct kills {
+	const char *name, *program, *mode, *argument;
+	unsigned tries, traced, loaded, disturbed; /* traced: as they were killed */
+};
+
 static unsigned loaded_count;
 static int64_t longest_ns, stop_sum_ns;
 
@@ -52,7 +59,7 @@ static struct program begin(const char *path, const char *mode, const char *argu
 	if (program.pid == 0) {
 		dup2(input[0], 0);
 		dup2(output[1], 1);
-		execl(path, path, mode, argument, (char *)NULL);
+		execlp(path, path, mode, argument, (char *)NULL);
 		_exit(127);
 	}
 	close(input[0]);
@@ -98,21 +105,45 @@ static bool is_mapped(pid_t pid, const char *name)
 	return found;
 }
 
+/* Any of its threads. */
+static bool is_traced(pid_t pid)
+{
+	char path[320], line[256];
+	struct dirent *entry;
+	bool found = false;
+	DIR *folder;
+
+	snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
+	folder = opendir(path);
+	while (folder && (entry = readdir(folder))) {
+		snprintf(path, sizeof(path), "/proc/%d/task/%s/status", (int)pid, entry->d_name);
+		FILE *file = fopen(path, "re");
+
+		while (file && fgets(line, sizeof(line), file)) {
+			if (strncmp(line, "TracerPid:", 10) == 0)
+				found |= strtol(line + 10, NULL, 10) != 0;
+			if (strncmp(line, "State:", 6) == 0)
+				found |= line[7] == 'T' || line[7] == 't';
+		}
+		if (file)
+			fclose(file);
+	}
+	if (folder)
+		closedir(folder);
+	return found;
+}
+
 static void assert_untraced(pid_t pid)
 {
-	char path[64], line[256];
-	FILE *file;
+	assert_false(is_traced(pid));
+}
 
-	snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
-	file = fopen(path, "re");
-	assert_non_null(file);
-	while (fgets(line, sizeof(line), file)) {
-		if (strncmp(line, "TracerPid:", 10) == 0)
-			assert_int_equal(strtol(line + 10, NULL, 10), 0);
-		if (strncmp(line, "State:", 6) == 0)
-			assert_null(strpbrk(line, "Tt")[1] == ' ' ? "stopped" : NULL);
-	}
-	fclose(file);
+static bool has_not_ended(const struct program *program)
+{
+	siginfo_t ended = {0};
+
+	return waitid(P_PID, (id_t)program->pid, &ended, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+	       ended.si_pid == 0;
 }
 
 /* Each load has a name of its own, so that a process can be loaded into again and again. */
@@ -354,10 +385,9 @@ static void test_program_that_begins_anew(void **state)
 	assert_int_equal(end(&program), UNDISTURBED);
 }
 
-/* The loader is killed while the thread is in its call: the thread goes back alone. */
-static void loader_dies(const char *mode, bool in_call)
+/* The loader ends while the thread is in its call: the thread goes back alone. */
+static void let_loader_die(pid_t target_pid, bool in_call)
 {
-	struct program program = begin(LOAD_PROGRAM, mode, NULL);
 	pid_t loader = fork();
 	int status;
 
@@ -368,8 +398,8 @@ static void loader_dies(const char *mode, bool in_call)
 			.target = &target, .library_name = "left.so", .start = "load_started"};
 		char why[256];
 
-		if (load_target_read(program.target, "left.so", &target, why, sizeof(why)) ||
-			load_trace_seize(&trace, program.target, program.target))
+		if (load_target_read(target_pid, "left.so", &target, why, sizeof(why)) ||
+			load_trace_seize(&trace, target_pid, target_pid))
 			_exit(1);
 		if (in_call && load_call_begin(&call, &trace))
 			_exit(2);
@@ -377,6 +407,13 @@ static void loader_dies(const char *mode, bool in_call)
 	}
 	waitpid(loader, &status, 0);
 	assert_int_equal(WEXITSTATUS(status), 0);
+}
+
+static void loader_dies(const char *mode, bool in_call)
+{
+	struct program program = begin(LOAD_PROGRAM, mode, NULL);
+
+	let_loader_die(program.target, in_call);
 	pause_ms(100);
 	assert_untraced(program.target);
 	assert_int_equal(end(&program), UNDISTURBED);
@@ -387,8 +424,108 @@ static void test_loader_that_dies(void **state)
 	(void)state;
 	loader_dies("read", true);
 	loader_dies("wait", true);
+	loader_dies("busy", true);
+	loader_dies("until", true);
 	loader_dies("read", false);
 	loader_dies("sleep", false);
+}
+
+/* They neither end early nor begin anew: the kernel keeps what is left of their time. */
+static void test_waits_when_a_loader_dies(void **state)
+{
+	static const char *const modes[] = {"sleep", "poll", "futex"};
+	struct program programs[3];
+
+	(void)state;
+	for (size_t i = 0; i < 3; i++)
+		programs[i] = begin(LOAD_PROGRAM, modes[i], "1600");
+	pause_ms(1300);
+	for (size_t i = 0; i < 3; i++)
+		let_loader_die(programs[i].target, true);
+	for (size_t i = 0; i < 3; i++)
+		assert_int_equal(end(&programs[i]), UNDISTURBED);
+}
+
+/*
+ * One load, killed after a while: all of it, with the process that it makes. Every other one is killed
+ * within a millisecond of having stopped a thread, else the most end before or after.
+ */
+static void load_and_kill(pid_t target, unsigned number, uint32_t random, struct kills *kills)
+{
+	enum { WITHIN_NS = 6000000, STOPPED_WITHIN_NS = 1000000, LOOKS_MAX = 2000 };
+	bool when_stopped = number % 2;
+	long after_ns =
+		(long)((uint64_t)random * (when_stopped ? STOPPED_WITHIN_NS : WITHIN_NS) >> 32);
+	struct timespec length = {.tv_nsec = after_ns};
+	struct load_report report;
+	char name[32];
+	int status;
+	pid_t loader = fork();
+
+	if (loader == 0) {
+		setpgid(0, 0);
+		snprintf(name, sizeof(name), "killed-%u.so", number);
+		_exit(load_library(target, LOAD_STARTED, name, "load_started", &report) ? 1 : 0);
+	}
+	setpgid(loader, loader);
+	for (unsigned i = 0; when_stopped && i < LOOKS_MAX && !is_traced(target); i++)
+		nanosleep(&(struct timespec){.tv_nsec = 10000}, NULL);
+	nanosleep(&length, NULL);
+	kills->traced += is_traced(target);
+	kill(-loader, SIGKILL);
+	assert_int_equal(waitpid(loader, &status, 0), loader);
+	kills->loaded += WIFEXITED(status) && WEXITSTATUS(status) == 0;
+	kills->tries++;
+	/* The other process goes by itself; what it held is held no longer then. */
+	for (unsigned i = 0; i < 1000 && is_traced(target); i++)
+		pause_ms(1);
+}
+
+/* Loaders die at any instant; the program must not notice. */
+static void kill_loaders(struct kills *kills, unsigned tries, uint32_t *seed)
+{
+	enum { TRIES_A_PROGRAM = 10 };
+
+	for (unsigned done = 0; done < tries;) {
+		struct program program = begin(kills->program, kills->mode, kills->argument);
+		unsigned i = 0;
+
+		assert_int_not_equal(program.target, 0);
+		for (; i < TRIES_A_PROGRAM && done + i < tries && has_not_ended(&program); i++) {
+			*seed = *seed * 1664525u + 1013904223u;
+			load_and_kill(program.target, i, *seed, kills);
+		}
+		done += i;
+		kills->disturbed += end(&program) != UNDISTURBED;
+	}
+}
+
+static void test_loaders_killed_at_any_instant(void **state)
+{
+	struct kills kinds[] = {{"nanosleep()", LOAD_PROGRAM, "sleep", "60", 0, 0, 0, 0},
+		{"clock_nanosleep(), absolute", LOAD_PROGRAM, "until", "60", 0, 0, 0, 0},
+		{"read() of a pipe", LOAD_PROGRAM, "read", NULL, 0, 0, 0, 0},
+		{"poll() with a timeout", LOAD_PROGRAM, "poll", "60", 0, 0, 0, 0},
+		{"epoll_wait() with a timeout", LOAD_PROGRAM, "epoll", "4", 0, 0, 0, 0},
+		{"futex() with a timeout", LOAD_PROGRAM, "futex", "60", 0, 0, 0, 0},
+		{"sums in vector registers", LOAD_PROGRAM, "busy", NULL, 0, 0, 0, 0},
+		{"threads, signals, timers, children", LOAD_PROGRAM, "many", NULL, 0, 0, 0, 0},
+		{"Python", "python3", LOAD_PROGRAM_PY, NULL, 0, 0, 0, 0}};
+	const size_t count = sizeof(kinds) / sizeof(kinds[0]);
+	const char *wanted = getenv("LOAD_KILLS"), *first = getenv("LOAD_KILLS_SEED");
+	unsigned tries = wanted ? (unsigned)strtoul(wanted, NULL, 10) : 108, disturbed = 0;
+	uint32_t seed = first ? (uint32_t)strtoul(first, NULL, 10) : 1;
+
+	(void)state;
+	print_message(
+		"%-36s %6s %7s %6s %9s\n", "program", "tries", "traced", "loads", "disturbed");
+	for (size_t i = 0; i < count; i++) {
+		kill_loaders(&kinds[i], (tries + (unsigned)count - 1) / (unsigned)count, &seed);
+		print_message("%-36s %6u %7u %6u %9u\n", kinds[i].name, kinds[i].tries,
+			kinds[i].traced, kinds[i].loaded, kinds[i].disturbed);
+		disturbed += kinds[i].disturbed;
+	}
+	assert_int_equal(disturbed, 0);
 }
 
 static int tell_times(void **state)
@@ -421,8 +558,13 @@ int main(void)
 		cmocka_unit_test(test_program_that_ends),
 		cmocka_unit_test(test_program_that_begins_anew),
 		cmocka_unit_test(test_loader_that_dies),
+		cmocka_unit_test(test_waits_when_a_loader_dies),
+		cmocka_unit_test(test_loaders_killed_at_any_instant),
 	};
+	const struct CMUnitTest killed[] = {cmocka_unit_test(test_loaders_killed_at_any_instant)};
 
+	if (getenv("LOAD_KILLS")) /* the long one alone */
+		return cmocka_run_group_tests(killed, NULL, NULL);
 	return cmocka_run_group_tests(tests, NULL, tell_times);
 #else
 	return 77;

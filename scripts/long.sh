@@ -14,12 +14,13 @@ live      live jobs of tests/cluster of which CI replays a record
 durable   3,000 kills of probe, coordinator, both; each of their calls failing in turn
 loads     10,000 kills of the process by which attach --deep loads, with nine kinds of programs
 sudo      a bare Debian 12: both commands of README, by an ordinary user with sudo
-fuzz      all fuzz targets, for --fuzz-minutes in all (60)
+fuzz      each fuzz target for --fuzz-minutes (15), as many at once as there are processors
+coverage  scripts/coverage.sh: branches of decoders that the corpus reaches, with what `fuzz` found
 seeds     new seeds (--first-seed: by the date) of simulated jobs and of real ones, for --seeds-minutes in all (60)
 nodes     bench/launchers.py: --seeds jobs (20) over two to four nodes by each launcher, and on one host
 versions  two nodes, one of them with the slowrank of --other (the newest tag, else 100 commits ago)
 old_libc  tests/fresh/old_libc.sh: systems with an older C library'
-fuzz_minutes=60
+fuzz_minutes=15
 seeds_minutes=60
 seeds=20
 other=
@@ -58,16 +59,15 @@ part_loads() {
 part_sudo() { tests/fresh/run.sh --user sh -c 'scripts/quickstart.sh && scripts/test.sh' && count_tests; }
 
 part_fuzz() {
-	local programs=(tests/fuzz/fuzz_*.c) rounds
-	rounds=$(((${#programs[@]} + $(nproc) - 1) / $(nproc)))
-	build fuzz fuzz_tests -DCMAKE_C_COMPILER=clang -DSLOWRANK_FUZZ=ON -DSLOWRANK_FUZZ_RUNS=-1 \
-		-DSLOWRANK_FUZZ_SECONDS=$((60 * fuzz_minutes / rounds))
+	build fuzz fuzz_tests -DCMAKE_C_COMPILER=clang -DSLOWRANK_FUZZ=ON -DSLOWRANK_FUZZ_SECONDS=$((60 * fuzz_minutes))
 	ctest --test-dir build-long/fuzz -L fuzz -j"$(nproc)" --verbose || {
 		grep "Test unit written" "$log"
 		return 1
 	}
 	awk '/number_of_executed_units/ { inputs += $NF; targets++ } END { print targets " targets, " inputs " inputs" }' "$log"
 }
+
+part_coverage() { scripts/coverage.sh --corpus build-long/fuzz/tests/fuzz; }
 
 part_seeds() {
 	local folder=${log%.log}

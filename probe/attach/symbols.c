@@ -144,6 +144,7 @@ static int read_rows(void *context)
 	error = find_functions(&search);
 	if (!error)
 		visit_probe_notes(&search);
+	elf_file_close(&file);
 	return error;
 }
 
@@ -234,6 +235,7 @@ static int read_objects(void *context)
 		error = -ENOEXEC;
 	if (!error)
 		error = find_objects(&file, &search);
+	elf_file_close(&file);
 	if (error)
 		return error;
 	work->position_independent = header.e_type == ET_DYN;

@@ -182,7 +182,7 @@ static void read_throttling(struct cgroup_sampler *sampler)
 			!text_find_number(text, "nr_throttled", &throttled))
 			continue; /* the root, or a group without the controller: cannot throttle */
 		if (text_find_number(text, "throttled_usec", &time)) /* v2 */
-			time *= 1000;
+			time = time <= INT64_MAX / 1000 ? time * 1000 : INT64_MAX;
 		else if (!text_find_number(text, "throttled_time", &time)) /* v1 */
 			continue;
 		step[0] = growing_counter_step(&level->counters[0], periods);

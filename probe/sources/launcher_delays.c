@@ -11,6 +11,10 @@
 
 #include "probe/sources/text_file.h"
 
+/* More ns than any thread has lived; so much of each thread adds up in 63 bits. */
+#define NS_MAX (INT64_MAX / LAUNCHER_DELAYS_THREADS_MAX / 2)
+#define TICKS_MAX (NS_MAX / 10000000) /* a tick is 10 ms */
+
 enum { SCHEDSTAT_LENGTH = 96, STAT_LENGTH = 1024, PATH_LENGTH = 64 };
 
 /* proc(5): the fields of stat that are used, and the first behind the name. */
@@ -83,7 +87,8 @@ static bool read_queue(int fd, int64_t *cpu_ns, int64_t *queued_ns)
 	char text[SCHEDSTAT_LENGTH];
 
 	return read_text(fd, text, sizeof(text)) &&
-	       sscanf(text, "%" SCNd64 " %" SCNd64, cpu_ns, queued_ns) == 2;
+	       sscanf(text, "%" SCNd64 " %" SCNd64, cpu_ns, queued_ns) == 2 && *cpu_ns >= 0 &&
+	       *cpu_ns <= NS_MAX && *queued_ns >= 0 && *queued_ns <= NS_MAX;
 }
 
 /* The name may hold anything, so the last bracket ends it. */
@@ -91,6 +96,7 @@ static bool read_stat(int fd, int64_t *block_io_ticks, int64_t *major_faults)
 {
 	char text[STAT_LENGTH];
 	const char *at = read_text(fd, text, sizeof(text)) ? strrchr(text, ')') : NULL;
+	int64_t ticks = -1;
 
 	for (int field = STAT_STATE; at && field <= STAT_BLOCK_IO_TICKS; field++) {
 		at = strchr(at, ' ');
@@ -100,9 +106,12 @@ static bool read_stat(int fd, int64_t *block_io_ticks, int64_t *major_faults)
 		if (field == STAT_MAJOR_FAULTS)
 			*major_faults = strtoll(at, NULL, 10);
 		if (field == STAT_BLOCK_IO_TICKS)
-			*block_io_ticks = strtoll(at, NULL, 10);
+			ticks = strtoll(at, NULL, 10);
 	}
-	return at != NULL;
+	if (ticks < 0 || ticks > TICKS_MAX)
+		return false;
+	*block_io_ticks = ticks;
+	return true;
 }
 
 static int open_file(const struct launcher_delays *delays, pid_t thread, const char *name)

@@ -29,8 +29,7 @@ static bool parse_stat(const char *text, struct process_stat *stat)
 				   " %*u %" SCNd64 " %" SCNd64,
 				   &stat->minor_faults, &stat->major_faults, &user, &system) != 4)
 		return false;
-	stat->cpu_ticks = user + system;
-	return true;
+	return user >= 0 && system >= 0 && !__builtin_add_overflow(user, system, &stat->cpu_ticks);
 }
 
 /* The process's CPU clock has ns where /proc/PID/stat has ticks of 10 ms. */
@@ -52,7 +51,7 @@ static size_t procfs_sample(
 		.out = out, .capacity = capacity, .rank = sampler->rank, .now = now};
 	char text[STAT_LENGTH];
 	struct process_stat stat;
-	int64_t cpu_ns;
+	int64_t cpu_ns, tick_ns = 1000000000 / sysconf(_SC_CLK_TCK);
 	int error = text_file_read_at(text, sizeof(text), "/proc/%d/stat", (int)sampler->pid);
 
 	if (error == -ENOENT || error == -ESRCH)
@@ -62,8 +61,9 @@ static size_t procfs_sample(
 			error < 0 ? strerror(-error) : "unknown format");
 		return 0;
 	}
-	if (!read_cpu_clock(sampler->pid, &cpu_ns))
-		cpu_ns = stat.cpu_ticks * (1000000000 / sysconf(_SC_CLK_TCK));
+	if (!read_cpu_clock(sampler->pid, &cpu_ns) &&
+		__builtin_mul_overflow(stat.cpu_ticks, tick_ns, &cpu_ns))
+		cpu_ns = INT64_MAX;
 	sample_list_add(&list, METRIC_PROCESS_CPU_NS, cpu_ns);
 	sample_list_add(&list, METRIC_PROCESS_MAJOR_FAULTS, stat.major_faults);
 	sample_list_add(&list, METRIC_PROCESS_MINOR_FAULTS, stat.minor_faults);

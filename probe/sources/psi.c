@@ -85,7 +85,7 @@ static size_t psi_sample(
 	}
 	if (sampler->fd >= 0 && text_file_read_fd(sampler->fd, pressure, sizeof(pressure)) >= 0 &&
 		psi_parse_total(pressure, "some", &total_us) && total_us <= INT64_MAX / 1000) {
-		sampler->total_ns += 1000 * growing_counter_step(&sampler->counter, total_us);
+		sampler->total_ns += growing_counter_step(&sampler->counter, total_us * 1000);
 		sample_list_add(&list, METRIC_PSI_MEMORY_SOME_NS, sampler->total_ns);
 	} else {
 		sampler_set_state(base, SOURCE_MISSING,

@@ -4,6 +4,9 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+/* Nothing counts so much between two looks, and sums of steps fit in 63 bits. */
+#define GROWTH_MAX (INT64_MAX / 1024)
+
 void sampler_init(struct sampler *sampler, const struct sampler_operations *operations,
 	const char *name, pid_t pid, uint32_t rank)
 {
@@ -34,7 +37,9 @@ void sample_list_add(struct sample_list *list, enum metric metric, int64_t value
 
 int64_t growing_counter_step(struct growing_counter *counter, int64_t value)
 {
-	int64_t step = counter->has_last && value > counter->last ? value - counter->last : 0;
+	bool grew = counter->has_last && value > counter->last && counter->last >= 0 &&
+		    value - counter->last <= GROWTH_MAX;
+	int64_t step = grew ? value - counter->last : 0;
 
 	counter->last = value;
 	counter->has_last = true;

@@ -1,30 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Any bytes as a record: the reader ends, and accounts for every byte behind the header. */
 #include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include "coordinator/record/reader.h"
+#include "tests/fuzz/fuzz.h"
 
 enum { FRAME_HEAD_BYTES = 20 };
 
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length);
-
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length)
 {
-	char path[64], why[WIRE_DETAIL_LENGTH_MAX + 1] = "";
+	char path[FUZZ_PATH_LENGTH], why[WIRE_DETAIL_LENGTH_MAX + 1] = "";
 	struct record_reader_state state;
 	struct record_reader *reader;
 	struct job_ns received;
 	const void *frame;
 	size_t frame_length, delivered_bytes = 0;
-	int fd = memfd_create("record", MFD_CLOEXEC), result;
+	int fd = fuzz_file(bytes, length, path), result;
 
-	if (fd < 0 || write(fd, bytes, length) != (ssize_t)length)
-		abort();
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
 	if (record_reader_open(path, &reader, why)) {
 		if (!why[0])
 			abort();

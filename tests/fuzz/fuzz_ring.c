@@ -3,36 +3,24 @@
  * Rings that a hostile job wrote: the file as a whole (first byte even), or records that pass the
  * checksum with any content (odd), all the way into a deep look.
  */
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include "probe/device_look.h"
 #include "probe/sources/ring_source_internal.h"
+#include "tests/fuzz/fuzz.h"
 
 enum { SLOTS = RING_SLOT_COUNT_MIN, RECORDS_READ_MAX = 4 * SLOTS };
 enum { FILE_BYTES = RING_HEADER_BYTES + SLOTS * RING_RECORD_BYTES };
-
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length);
 
 struct seen {
 	struct device_look *look;
 	size_t callbacks;
 };
 
-static void require(bool condition)
-{
-	if (!condition)
-		abort();
-}
-
 static void on_collective(void *context, const struct ring_source_collective *collective)
 {
 	((struct seen *)context)->callbacks++;
-	require(collective->function < RING_FUNCTION_NR);
-	require(collective->rank >= -1 && collective->rank < STEP_RANK_COUNT_MAX);
-	require(collective->device_stop.value >= collective->device_start.value);
+	fuzz_require(collective->function < RING_FUNCTION_NR);
+	fuzz_require(collective->rank >= -1 && collective->rank < STEP_RANK_COUNT_MAX);
+	fuzz_require(collective->device_stop.value >= collective->device_start.value);
 }
 
 static void on_kernel(void *context, const struct ring_source_kernel *kernel)
@@ -40,8 +28,8 @@ static void on_kernel(void *context, const struct ring_source_kernel *kernel)
 	struct seen *seen = context;
 
 	seen->callbacks++;
-	require(strlen(kernel->name) <= RING_SOURCE_NAME_BYTES_MAX);
-	require(kernel->stop.value >= kernel->start.value);
+	fuzz_require(strlen(kernel->name) <= RING_SOURCE_NAME_BYTES_MAX);
+	fuzz_require(kernel->stop.value >= kernel->start.value);
 	device_look_kernel(seen->look, kernel);
 }
 
@@ -50,7 +38,7 @@ static void on_copy(void *context, const struct ring_source_memcpy *copy)
 	struct seen *seen = context;
 
 	seen->callbacks++;
-	require(copy->stop.value >= copy->start.value);
+	fuzz_require(copy->stop.value >= copy->start.value);
 	device_look_copy(seen->look, copy);
 }
 
@@ -116,8 +104,8 @@ static void sum_up(struct device_look *look)
 	for (int64_t i = 0; i < 4; i++)
 		device_look_step(look, (struct host_ns){i << 20}, (struct host_ns){(i + 1) << 20});
 	device_look_finish(look, (struct host_ns){0}, (struct host_ns){INT64_MAX}, 0, 0, &profile);
-	require(profile.sum_count <= KERNEL_PROFILE_KERNELS_MAX);
-	require(profile.busy_ns >= 0 && profile.idle_ns >= 0);
+	fuzz_require(profile.sum_count <= KERNEL_PROFILE_KERNELS_MAX);
+	fuzz_require(profile.busy_ns >= 0 && profile.idle_ns >= 0);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length)
@@ -133,12 +121,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length)
 	uint8_t *file = calloc(1, FILE_BYTES);
 	int fd = memfd_create("ring", MFD_CLOEXEC);
 
-	require(seen.look && process && file && fd >= 0);
+	fuzz_require(seen.look && process && file && fd >= 0);
 	if (length > 0 && bytes[0] & 1)
 		fill_records(file, bytes + 1, length - 1);
 	else if (length > 0)
 		memcpy(file, bytes + 1, length - 1 < FILE_BYTES ? length - 1 : FILE_BYTES);
-	require(write(fd, file, FILE_BYTES) == FILE_BYTES);
+	fuzz_require(write(fd, file, FILE_BYTES) == FILE_BYTES);
 	if (ring_reader_open(fd, &process->reader) == 0) { /* takes fd over, always */
 		read_ring(&source, process);
 		(void)ring_reader_request(process->reader, RING_DEEP_KERNELS, 1);

@@ -3,14 +3,10 @@
  * Any parts, markers, losses and ticks: steps stay contiguous, their times sum up, no part is
  * lost while steps are taken, none comes twice.
  */
-#include <stdlib.h>
-#include <string.h>
-
 #include "probe/step/builder.h"
+#include "tests/fuzz/fuzz.h"
 
 enum { RECORD_BYTES = 6, PART_COUNT_MAX = 256 };
-
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length);
 
 struct tally {
 	int64_t end_ns;

@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Any bytes as a reply: what the probe accepts can be encoded and decodes to the same. */
-#include <stdlib.h>
-#include <string.h>
-
 #include "probe/wire/decode.h"
 #include "probe/wire/encode.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length);
+#include "tests/fuzz/fuzz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length)
 {

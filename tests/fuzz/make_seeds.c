@@ -45,7 +45,19 @@ static int write_seed(const char *folder, int number, const struct wire_buffer *
 	return 0;
 }
 
-static int make_batches(const char *folder)
+/* The same as a frame that fuzz_report.c takes. */
+static int write_frame(const char *folder, int number, const struct wire_buffer *batch)
+{
+	uint32_t head[] = {(uint32_t)batch->length, 100};
+	uint8_t bytes[sizeof(head) + BATCH_BYTES_MAX];
+	struct wire_buffer frame = {.bytes = bytes, .length = sizeof(head) + batch->length};
+
+	memcpy(bytes, head, sizeof(head));
+	memcpy(bytes + sizeof(head), batch->bytes, batch->length);
+	return write_seed(folder, number, &frame);
+}
+
+static int make_batches(const char *folder, const char *report_folder)
 {
 	struct wire_buffer buffer = {0};
 	int error = 0, made = 0;
@@ -65,8 +77,11 @@ static int make_batches(const char *folder)
 			random_batch_init(&batch, (uint64_t)i);
 		}
 		error = wire_encode_batch(&batch, &buffer);
-		if (!error && buffer.length <= BATCH_BYTES_MAX)
-			error = write_seed(folder, made++, &buffer);
+		if (!error && buffer.length <= BATCH_BYTES_MAX) {
+			error = write_seed(folder, made, &buffer);
+			if (!error)
+				error = write_frame(report_folder, made++, &buffer);
+		}
 		random_batch_fini(&batch);
 	}
 	wire_buffer_fini(&buffer);
@@ -198,15 +213,15 @@ static int make_records(const char *folder)
 
 int main(int argc, char **argv)
 {
-	char path[4096];
+	char path[4096], report[4096];
 
 	if (argc != 2) {
 		fprintf(stderr, "usage: make_seeds FOLDER\n");
 		return 2;
 	}
-	if (make_folder(argv[1], "wire_batch", path) || make_batches(path) ||
-		make_folder(argv[1], "wire_reply", path) || make_replies(path) ||
-		make_folder(argv[1], "seal", path) || make_seals(path) ||
+	if (make_folder(argv[1], "report", report) || make_folder(argv[1], "wire_batch", path) ||
+		make_batches(path, report) || make_folder(argv[1], "wire_reply", path) ||
+		make_replies(path) || make_folder(argv[1], "seal", path) || make_seals(path) ||
 		make_folder(argv[1], "record_reader", path) || make_records(path) ||
 		make_folder(argv[1], "ring", path) || make_rings(path))
 		return 1;

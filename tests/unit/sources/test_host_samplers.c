@@ -65,6 +65,21 @@ static void psi_parses_totals(void **state)
 	assert_false(psi_parse_total("", "some", &total));
 }
 
+/* Of a count that is none: a broken driver, a counter that went backwards past zero. */
+static void a_counter_grows_by_what_can_be(void **state)
+{
+	struct growing_counter counter = {0};
+
+	(void)state;
+	assert_int_equal(growing_counter_step(&counter, 5), 0);
+	assert_int_equal(growing_counter_step(&counter, 7), 2);
+	assert_int_equal(growing_counter_step(&counter, INT64_MAX), 0);
+	assert_int_equal(growing_counter_step(&counter, INT64_MIN), 0);
+	assert_int_equal(growing_counter_step(&counter, INT64_MAX), 0);
+	assert_int_equal(growing_counter_step(&counter, 3), 0);
+	assert_int_equal(growing_counter_step(&counter, 4), 1);
+}
+
 static void psi_grows(void **state)
 {
 	struct child child = child_start(serve);
@@ -263,6 +278,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(procfs_counts_time_and_faults),
 		cmocka_unit_test(psi_parses_totals),
+		cmocka_unit_test(a_counter_grows_by_what_can_be),
 		cmocka_unit_test(psi_grows),
 		cmocka_unit_test(cgroup_sees_a_real_quota),
 		cmocka_unit_test(cgroup_sees_an_ancestors_quota),

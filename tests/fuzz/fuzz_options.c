@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Any words as slowrank's own, with any file of settings. */
+#include "coordinator/coordinator_options.h"
+#include "probe/options.h"
+#include "tests/fuzz/foreign.h"
+#include "tests/fuzz/fuzz.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length)
+{
+	static struct probe_options options;
+	static struct coordinator_options coordinator;
+	char *words[FOREIGN_WORDS_MAX + 1], *text, problem[256] = "";
+	struct alert_limits limits = {0};
+	int count;
+
+	foreign_begin(bytes, length);
+	count = (int)foreign_words(words, &text);
+	if (count > 0) {
+		enum options_result result = probe_options_parse_run(&options, count, words);
+
+		fuzz_require(result != OPTIONS_OK || options.command);
+		if (result == OPTIONS_OK)
+			(void)!alert_limits_load(&options.alert_settings, &limits, stderr, problem);
+		result = probe_options_parse_attach(&options, count, words);
+		fuzz_require(result != OPTIONS_OK || options.pid_count > 0);
+		if (coordinator_options_parse(&coordinator, count, words, stdout, problem) < 0)
+			fuzz_require(problem[0] != '\0');
+	}
+	free(text);
+	foreign_end();
+	return 0;
+}

@@ -69,7 +69,8 @@ struct coordinator {
 	struct listener *listener;
 	bool refused_told[GATE_REFUSAL_NR];
 	struct frame frame;
-	bool replaying;	    /* what the record says was said when it was live */
+	bool replaying; /* what the record says was said when it was live, but for its last frame */
+	bool last_frame;    /* of the record: perhaps nobody was told what came of it */
 	bool record_failed; /* the newest frame was given up */
 	int told_error;	    /* the newest one told to the user, and when */
 	int64_t told_ns;
@@ -97,7 +98,7 @@ static void on_verdict(void *context, enum verdict_event event, const struct ver
 {
 	struct coordinator *coordinator = context;
 
-	if (!coordinator->replaying)
+	if (!coordinator->replaying || coordinator->last_frame)
 		alert_sink_verdict(
 			coordinator->sink, event, verdict, pipeline_report(coordinator->pipeline));
 }
@@ -363,8 +364,11 @@ static int create_record(struct coordinator *coordinator,
 	}
 }
 
-/* Makes of the record's frames what its coordinator before had made of them. Returns 0, or an error after telling it. */
-static int replay(struct coordinator *coordinator)
+/*
+ * Makes of the record's frames what its coordinator before had made of them. It told of each before it wrote the next
+ * one. Returns 0, or an error after telling it.
+ */
+static int replay(struct coordinator *coordinator, uint64_t frames)
 {
 	char why[WIRE_DETAIL_LENGTH_MAX + 1];
 	struct record_reader *reader;
@@ -376,9 +380,13 @@ static int replay(struct coordinator *coordinator)
 	if (record_reader_open(coordinator->options.record, &reader, why))
 		return tell(why);
 	coordinator->replaying = true;
-	while (!record_reader_next(reader, &bytes, &length, &received))
+	while (!record_reader_next(reader, &bytes, &length, &received)) {
+		coordinator->last_frame = --frames == 0;
+		alert_sink_doubt(coordinator->sink, coordinator->last_frame);
 		(void)take_batch(coordinator, bytes, length, received, &reply);
-	coordinator->replaying = false;
+	}
+	coordinator->replaying = coordinator->last_frame = false;
+	alert_sink_doubt(coordinator->sink, false);
 	record_reader_close(reader);
 	atomic_store(&coordinator->complete, pipeline_complete(coordinator->pipeline));
 	return 0;
@@ -413,7 +421,7 @@ static int open_outputs(struct coordinator *coordinator)
 		fprintf(stderr,
 			"slowrank coordinator: %s had the start of a run; it is %s.%u now\n",
 			options->record, options->record, state.kept_number);
-	return state.frames ? replay(coordinator) : 0;
+	return state.frames ? replay(coordinator, state.frames) : 0;
 }
 
 /* Returns 0, or an error after telling it. */

@@ -36,8 +36,8 @@ static const struct source_name source_names[] = {
 static const char *const other_variables[] = {"SLOWRANK_RING_DIRECTORY",
 	"SLOWRANK_NCCL_PROFILER_PLUGIN", "SLOWRANK_QUIET_IF_EMPTY", "SLOWRANK_TERMINAL",
 	"SLOWRANK_LISTEN", "SLOWRANK_EXIT_WHEN_DONE", "SLOWRANK_PARENT", "SLOWRANK_READY_FD",
-	"SLOWRANK_CONTINUE", "SLOWRANK_FORMAT", "SLOWRANK_OUTPUT", "SLOWRANK_FROM",
-	"SLOWRANK_JSON"};
+	"SLOWRANK_CONTINUE", "SLOWRANK_FORMAT", "SLOWRANK_OUTPUT", "SLOWRANK_FROM", "SLOWRANK_JSON",
+	"SLOWRANK_OVERFLOW"};
 
 static const char common_help[] =
 	"  --coordinator URL   tcp://host:port or ipc:///path; default: found from the launcher,\n"

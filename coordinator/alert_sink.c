@@ -12,10 +12,13 @@
 #include "coordinator/report/json.h"
 #include "coordinator/report/text.h"
 
+enum { TAIL_BYTES = 256 * 1024 }; /* what came of one frame is among the last so many */
+
 struct alert_sink {
 	FILE *text;
 	int json_fd; /* -1 = none */
 	bool colour;
+	bool doubtful;
 	bool line_is_cut; /* the last one; a full disk, a pipe that nobody reads */
 	uint64_t errors;
 };
@@ -28,6 +31,16 @@ static bool begins_as_alert(int fd, off_t length)
 	(void)length;
 	return pread(fd, start, sizeof(start), 0) == (ssize_t)sizeof(start) &&
 	       memcmp(start, wanted, sizeof(start)) == 0;
+}
+
+/* Whoever wrote there before was killed within a line. */
+static bool ends_within_line(int fd)
+{
+	struct stat status;
+	char last;
+
+	return fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && status.st_size > 0 &&
+	       pread(fd, &last, 1, status.st_size - 1) == 1 && last != '\n';
 }
 
 static int open_json(const char *path, char why[WIRE_DETAIL_LENGTH_MAX + 1])
@@ -65,8 +78,10 @@ int alert_sink_create(const struct alert_sink_options *options, struct alert_sin
 			close(fd);
 		return -ENOMEM;
 	}
-	*sink = (struct alert_sink){
-		.text = options->text, .json_fd = fd, .colour = options->colour};
+	*sink = (struct alert_sink){.text = options->text,
+		.json_fd = fd,
+		.colour = options->colour,
+		.line_is_cut = fd >= 0 && ends_within_line(fd)};
 	*result = sink;
 	return 0;
 }
@@ -118,6 +133,28 @@ static bool write_all(int fd, const char *bytes, size_t length, bool *cut)
 	return true;
 }
 
+/* False also where that cannot be told: better twice than never. */
+static bool is_there(int fd, const char *line, size_t length)
+{
+	struct stat status;
+	off_t begin = 0;
+	ssize_t got;
+	bool there;
+	char *tail;
+
+	if (fstat(fd, &status) < 0 || !S_ISREG(status.st_mode))
+		return false;
+	tail = malloc(TAIL_BYTES);
+	if (!tail)
+		return false;
+	if (status.st_size > TAIL_BYTES)
+		begin = status.st_size - TAIL_BYTES;
+	got = pread(fd, tail, TAIL_BYTES, begin);
+	there = got > 0 && memmem(tail, (size_t)got, line, length);
+	free(tail);
+	return there;
+}
+
 /* The line is made whole first, so that a reader of the growing file never sees half of one. */
 static bool write_json(struct alert_sink *sink, enum verdict_event event,
 	const struct verdict *verdict, const struct report_model *model)
@@ -138,11 +175,18 @@ static bool write_json(struct alert_sink *sink, enum verdict_event event,
 	fputc('\n', memory);
 	good = !ferror(memory);
 	good = fclose(memory) == 0 && good;
-	if (good && sink->line_is_cut)
-		good = write_all(sink->json_fd, "\n", 1, &sink->line_is_cut);
-	good = good && write_all(sink->json_fd, line, length, &sink->line_is_cut);
+	if (!good || !sink->doubtful || !is_there(sink->json_fd, line, length)) {
+		if (good && sink->line_is_cut)
+			good = write_all(sink->json_fd, "\n", 1, &sink->line_is_cut);
+		good = good && write_all(sink->json_fd, line, length, &sink->line_is_cut);
+	}
 	free(line);
 	return good;
+}
+
+void alert_sink_doubt(struct alert_sink *sink, bool doubtful)
+{
+	sink->doubtful = doubtful;
 }
 
 static bool write_text(const struct alert_sink *sink, enum verdict_event event,

@@ -28,6 +28,9 @@ void alert_sink_destroy(struct alert_sink *sink); /* NULL is fine */
 void alert_sink_verdict(struct alert_sink *sink, enum verdict_event event,
 	const struct verdict *verdict, const struct report_model *model);
 
+/* Events from here on (true), until told otherwise, may be in the file already: there, none is written twice. */
+void alert_sink_doubt(struct alert_sink *sink, bool doubtful);
+
 /* Events that could not be written (whole), so far. */
 uint64_t alert_sink_errors(const struct alert_sink *sink);
 

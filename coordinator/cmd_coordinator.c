@@ -69,9 +69,11 @@ struct coordinator {
 	struct listener *listener;
 	bool refused_told[GATE_REFUSAL_NR];
 	struct frame frame;
-	bool replaying;	    /* what the record says was said when it was live */
+	bool replaying; /* what the record says was said when it was live, but for its last frame */
+	bool last_frame;    /* of the record: perhaps nobody was told what came of it */
 	bool record_failed; /* the newest frame was given up */
-	int told_error;	    /* the newest one told to the user, and when */
+	int told_error;	    /* the newest one told to the user, what is done, and when */
+	const char *told_what;
 	int64_t told_ns;
 	bool unjudged_told;
 	bool sync_told;
@@ -97,7 +99,7 @@ static void on_verdict(void *context, enum verdict_event event, const struct ver
 {
 	struct coordinator *coordinator = context;
 
-	if (!coordinator->replaying)
+	if (!coordinator->replaying || coordinator->last_frame)
 		alert_sink_verdict(
 			coordinator->sink, event, verdict, pipeline_report(coordinator->pipeline));
 }
@@ -141,13 +143,25 @@ static void tell_record_error(struct coordinator *coordinator, int error, const 
 {
 	int64_t now_ns = clock_ns(CLOCK_MONOTONIC);
 
-	if (error == coordinator->told_error &&
+	if (error == coordinator->told_error && what_now == coordinator->told_what &&
 		now_ns - coordinator->told_ns < TELL_AGAIN_MS * INT64_C(1000000))
 		return;
 	coordinator->told_error = error;
+	coordinator->told_what = what_now;
 	coordinator->told_ns = now_ns;
 	fprintf(stderr, "slowrank: cannot write the record %s: %s; the job goes on, %s\n",
 		coordinator->options.record, strerror(-error), what_now);
+}
+
+/* As long as there is one, it is a full disk's. */
+static void tell_overflow(struct coordinator *coordinator)
+{
+	struct record_writer_state state;
+
+	record_writer_get_state(coordinator->record, &state);
+	if (state.overflow_frames)
+		tell_record_error(coordinator, -ENOSPC,
+			"and alerts with it; what comes is kept elsewhere until it can, 64 MiB");
 }
 
 /* There may be room again, and until then the probes' spools have some. Other reasons may stay for good. */
@@ -173,6 +187,8 @@ static int keep_frame(void *context)
 		record_writer_lose(coordinator->record);
 		tell_record_error(coordinator, error, "and alerts with it");
 	}
+	if (!error && !coordinator->replaying)
+		tell_overflow(coordinator);
 	atomic_store(&coordinator->unsynced, true);
 	coordinator->record_failed = error != 0;
 	frame->settled = true;
@@ -363,8 +379,8 @@ static int create_record(struct coordinator *coordinator,
 	}
 }
 
-/* Makes of the record's frames what its coordinator before had made of them. Returns 0, or an error after telling it. */
-static int replay(struct coordinator *coordinator)
+/* Makes of a record's frames what its coordinator before had made of them, and tells of the last one that is left. */
+static int replay_file(struct coordinator *coordinator, const char *path, uint64_t *left)
 {
 	char why[WIRE_DETAIL_LENGTH_MAX + 1];
 	struct record_reader *reader;
@@ -373,15 +389,35 @@ static int replay(struct coordinator *coordinator)
 	const void *bytes;
 	size_t length;
 
-	if (record_reader_open(coordinator->options.record, &reader, why))
+	if (record_reader_open(path, &reader, why))
 		return tell(why);
-	coordinator->replaying = true;
-	while (!record_reader_next(reader, &bytes, &length, &received))
+	while (!record_reader_next(reader, &bytes, &length, &received)) {
+		coordinator->last_frame = --*left == 0;
+		alert_sink_doubt(coordinator->sink, coordinator->last_frame);
 		(void)take_batch(coordinator, bytes, length, received, &reply);
-	coordinator->replaying = false;
+	}
 	record_reader_close(reader);
-	atomic_store(&coordinator->complete, pipeline_complete(coordinator->pipeline));
 	return 0;
+}
+
+/*
+ * Of the record, and of what waits for room on its disk. Who was killed had told what came of each frame before it
+ * wrote the next one. Returns 0, or an error after telling it.
+ */
+static int replay(struct coordinator *coordinator, const struct record_writer_state *state)
+{
+	uint64_t left = state->frames + state->overflow_frames + state->overflow_moved;
+	int error = 0;
+
+	coordinator->replaying = true;
+	if (state->frames)
+		error = replay_file(coordinator, coordinator->options.record, &left);
+	if (!error && state->overflow_frames)
+		error = replay_file(coordinator, coordinator->options.overflow, &left);
+	coordinator->replaying = coordinator->last_frame = false;
+	alert_sink_doubt(coordinator->sink, false);
+	atomic_store(&coordinator->complete, pipeline_complete(coordinator->pipeline));
+	return error;
 }
 
 static int open_outputs(struct coordinator *coordinator)
@@ -397,6 +433,7 @@ static int open_outputs(struct coordinator *coordinator)
 		.created = {clock_ns(CLOCK_MONOTONIC)},
 		.created_unix_ns = clock_ns(CLOCK_REALTIME),
 		.continues = options->continues,
+		.overflow = options->overflow,
 	};
 	struct record_writer_state state;
 	char why[WIRE_DETAIL_LENGTH_MAX + 1];
@@ -413,7 +450,7 @@ static int open_outputs(struct coordinator *coordinator)
 		fprintf(stderr,
 			"slowrank coordinator: %s had the start of a run; it is %s.%u now\n",
 			options->record, options->record, state.kept_number);
-	return state.frames ? replay(coordinator) : 0;
+	return replay(coordinator, &state);
 }
 
 /* Returns 0, or an error after telling it. */
@@ -588,6 +625,7 @@ static void finish_record(struct coordinator *coordinator)
 	struct record_writer_state state;
 	int error;
 
+	record_writer_wait_no_more(coordinator->record);
 	record_writer_get_state(coordinator->record, &state);
 	error = record_writer_finish(coordinator->record);
 	coordinator->record = NULL;

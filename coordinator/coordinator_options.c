@@ -31,6 +31,7 @@ enum option_kind {
 	OPTION_ALERT_AFTER,
 	OPTION_SILENT_IMBALANCE,
 	OPTION_CONTINUE,
+	OPTION_OVERFLOW,
 	OPTION_NR
 };
 
@@ -70,6 +71,7 @@ static const struct option_row rows[OPTION_NR] = {
 	[OPTION_SILENT_IMBALANCE] = {"--silent-imbalance", "SLOWRANK_SILENT_IMBALANCE", false,
 		TEXT(alert_settings.imbalance)},
 	[OPTION_CONTINUE] = {"--continue", "SLOWRANK_CONTINUE", true, 0},
+	[OPTION_OVERFLOW] = {"--overflow", "SLOWRANK_OVERFLOW", false, TEXT(overflow)},
 };
 
 static const char help[] =
@@ -81,6 +83,9 @@ static const char help[] =
 	"  --continue         go on with FILE where its coordinator was killed (default: it "
 	"becomes\n"
 	"                     FILE.1, and FILE begins anew)\n"
+	"  --overflow FILE    on another disk: there it keeps up to 64 MiB, and alerts go on, "
+	"while\n"
+	"                     that of the record is full\n"
 	"  --job NAME         the job it serves; others are refused (default: the first that "
 	"comes)\n"
 	"  --alerts FILE      append each alert as one JSON line\n"

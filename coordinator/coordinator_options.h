@@ -18,6 +18,7 @@ struct coordinator_options {
 	const char *urls[LISTENER_URLS_MAX]; /* to listen at */
 	size_t url_count;
 	const char *record;
+	const char *overflow; /* where the record goes on while its disk is full, or NULL */
 	const char *job;      /* the name of the job it serves, or NULL: that of the first batch */
 	const char *alerts;   /* JSON lines, or NULL */
 	const char *report;   /* JSON report, or NULL */

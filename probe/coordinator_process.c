@@ -24,7 +24,7 @@ extern char **environ;
 
 enum {
 	READY_TIMEOUT_MS = 5000,
-	ARGUMENT_COUNT_MAX = 37,
+	ARGUMENT_COUNT_MAX = 39,
 	RESTARTS_MAX = 5,      /* of a coordinator that does not run for */
 	RUNS_WELL_MS = 600000, /* any more before it is killed again */
 	/* Several jobs may share a host: the port comes from the job's name, in a range that is
@@ -116,6 +116,7 @@ static void fill_command_line(struct command_line *line, const struct probe_opti
 	} values[] = {
 		{"--listen", child->listen_url},
 		{"--record", options->record ? options->record : line->record},
+		{"--overflow", child->overflow_path},
 		{"--job", place->job_id},
 		{"--parent", line->parent},
 		{"--ready-fd", continues ? NULL : line->ready},
@@ -370,6 +371,8 @@ int coordinator_process_ensure(const struct probe_options *options, const struct
 	else
 		snprintf(name, sizeof(name), "%s", place->job_id);
 	snprintf(child->lock_path, sizeof(child->lock_path), "%s/%s.lock", directory, name);
+	snprintf(child->overflow_path, sizeof(child->overflow_path), "%s/%s.overflow", directory,
+		name);
 	if (!place->several_hosts) {
 		snprintf(child->socket_path, sizeof(child->socket_path), "%s/%s.sock", directory,
 			name);

@@ -21,6 +21,7 @@ struct coordinator_child {
 	unsigned restarts; /* since it last ran for a while */
 	int64_t started_ms;
 	char lock_path[160];
+	char overflow_path[160]; /* where its record goes on while that disk is full */
 	char listen_url[COORDINATOR_URL_LENGTH];
 	char socket_path[COORDINATOR_URL_LENGTH]; /* of ipc, else "" */
 };

@@ -36,8 +36,8 @@ static const struct source_name source_names[] = {
 static const char *const other_variables[] = {"SLOWRANK_RING_DIRECTORY",
 	"SLOWRANK_NCCL_PROFILER_PLUGIN", "SLOWRANK_QUIET_IF_EMPTY", "SLOWRANK_TERMINAL",
 	"SLOWRANK_LISTEN", "SLOWRANK_EXIT_WHEN_DONE", "SLOWRANK_PARENT", "SLOWRANK_READY_FD",
-	"SLOWRANK_CONTINUE", "SLOWRANK_FORMAT", "SLOWRANK_OUTPUT", "SLOWRANK_FROM",
-	"SLOWRANK_JSON"};
+	"SLOWRANK_CONTINUE", "SLOWRANK_FORMAT", "SLOWRANK_OUTPUT", "SLOWRANK_FROM", "SLOWRANK_JSON",
+	"SLOWRANK_OVERFLOW"};
 
 static const char common_help[] =
 	"  --coordinator URL   tcp://host:port or ipc:///path; default: found from the launcher,\n"
@@ -60,6 +60,9 @@ static const char common_help[] =
 	"  --insecure          no key: believe whoever reaches the coordinator, or is there\n"
 	"  --tls-cert FILE     with --tls-key and --tls-ca, in PEM: for --coordinator "
 	"tls+tcp://...\n"
+	"  --spool-max SIZE    what each probe keeps in /tmp while the coordinator is away, beside "
+	"an\n"
+	"                      eighth of that in memory (default: 64M)\n"
 	"  --pause-file FILE   while FILE exists, sources rest (to measure their cost)\n"
 	"  --quiet             no alerts and no report on stderr\n"
 	"  --help              this text\n\n"
@@ -142,6 +145,26 @@ static bool take_verbs(struct probe_options *options, const char *word)
 	return true;
 }
 
+/* A number of bytes, or of K, M or G. */
+static bool take_spool_max(struct probe_options *options, const char *word)
+{
+	const double kib = 1024, least = 64 * kib, most = 64 * kib * kib * kib;
+	char unit = '\0', rest;
+	double bytes = 0;
+	int found = sscanf(word, "%lf%c%c", &bytes, &unit, &rest);
+
+	bytes *= unit == 'K' ? kib : unit == 'M' ? kib * kib : unit == 'G' ? kib * kib * kib : 1;
+	if (found < 1 || found > 2 || !strchr("KMG", unit) || !(bytes >= least && bytes <= most)) {
+		fprintf(stderr,
+			"slowrank: --spool-max is a size from 64K to 64G, such as 256M, not "
+			"'%s'\n",
+			word);
+		return false;
+	}
+	options->spool_max = (size_t)bytes;
+	return true;
+}
+
 /* The options that take a value, with their environment variables. */
 struct value_option {
 	const char *flag;
@@ -177,6 +200,7 @@ static const struct value_option value_options[] = {
 	{"--tls-ca", "SLOWRANK_TLS_CA", NULL, NULL, offsetof(struct probe_options, tls.authority)},
 	{"--pause-file", "SLOWRANK_PAUSE_FILE", NULL, NULL,
 		offsetof(struct probe_options, pause_file)},
+	{"--spool-max", "SLOWRANK_SPOOL_MAX", NULL, take_spool_max, 0},
 	{"--sources", "SLOWRANK_SOURCES", NULL, take_sources, 0},
 	{"--deep", "SLOWRANK_DEEP", NULL, take_deep, 0},
 	{"--verbs", "SLOWRANK_VERBS", "run", take_verbs, 0},

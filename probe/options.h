@@ -57,7 +57,8 @@ struct probe_options {
 	const char *key_file;	  /* or NULL: the user's, and MUNGE */
 	const char *munge_socket; /* or NULL: where libmunge has it */
 	const char *pause_file;	  /* while it exists, sources rest (for bench/overhead), or NULL */
-	unsigned sources;	  /* enum probe_source */
+	size_t spool_max; /* bytes of batches that wait for the coordinator at most; 0: the default */
+	unsigned sources; /* enum probe_source */
 	enum probe_deep deep;
 	enum probe_verbs verbs;
 	bool yes; /* attach --deep: do not ask */

@@ -236,7 +236,9 @@ static int open_uplink(struct session *session)
 	char folder[RUNTIME_DIRECTORY_LENGTH], why[KEY_FILE_WHY_LENGTH];
 	struct uplink_options uplink_options = {.url = session->url,
 		.spool_name = session->place.job_id,
-		.spool_epoch = session->host_id};
+		.spool_epoch = session->host_id,
+		.spool_bytes_max = session->options->spool_max,
+		.memory_bytes_max = session->options->spool_max / 8};
 	int error, folder_fd = runtime_directory_open_on_disk(folder);
 
 	if (folder_fd >= 0) {

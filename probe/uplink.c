@@ -585,8 +585,7 @@ static int open_spool(struct uplink *uplink, const struct uplink_options *option
 		.name = options->spool_name,
 		.epoch = options->spool_epoch,
 		.takes_over = options->spool_takes_over,
-		.bytes_max =
-			options->spool_bytes_max ? options->spool_bytes_max : SPOOL_BYTES_DEFAULT,
+		.bytes_max = uplink->state.spool_bytes_max,
 	};
 	int error = spool_create(&spool_options, &uplink->spool);
 
@@ -614,6 +613,8 @@ int uplink_create(const struct uplink_options *options, struct uplink **uplink)
 		error = -ENOMEM;
 	made->memory_bytes_max =
 		options->memory_bytes_max ? options->memory_bytes_max : MEMORY_BYTES_DEFAULT;
+	made->state.spool_bytes_max =
+		options->spool_bytes_max ? options->spool_bytes_max : SPOOL_BYTES_DEFAULT;
 	made->credential = options->credential;
 	if (!error && options->key)
 		error = seal_create(options->key, &made->file_seal);

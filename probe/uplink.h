@@ -74,6 +74,7 @@ struct uplink_state {
 	uint64_t batches_pending;
 	uint64_t batches_spooled;  /* went through the spool so far */
 	uint64_t batches_lost;	   /* no room, not encodable, or refused by the coordinator */
+	uint64_t spool_bytes_max;  /* as asked for, or the default */
 	uint64_t bytes_sent;	   /* handed to nng, resends by this code included */
 	uint64_t replies_dropped;  /* nobody took them */
 	uint64_t replies_unproven; /* not made with our key for what was sent: not believed */

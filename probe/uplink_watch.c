@@ -30,8 +30,9 @@ void uplink_watch_tell(struct uplink_watch *watch, const struct uplink_state *st
 	case UPLINK_FELL_SILENT:
 		fprintf(stderr,
 			"slowrank: no answer from the coordinator at %s for %d s; the job goes on, "
-			"and what is seen is kept, 64 MiB at most, until it answers\n",
-			where, UPLINK_SILENCE_MS / 1000);
+			"and what is seen is kept, %.3g MiB at most, until it answers\n",
+			where, UPLINK_SILENCE_MS / 1000,
+			(double)state->spool_bytes_max / (1 << 20));
 		break;
 	case UPLINK_HEARD_AGAIN:
 		fprintf(stderr, "slowrank: the coordinator at %s answers again\n", where);

@@ -15,6 +15,17 @@
 
 enum { KEPT_MAX = 99 };
 
+/* Frames that wait for room on the record's disk: a record of its own, whose first frames may have moved on. */
+struct overflow {
+	char *path;
+	struct record_writer *writer; /* NULL: nothing waits */
+	struct record_reader *reader; /* behind the frames that moved, and the next one: */
+	const void *bytes;	      /* NULL: not read */
+	size_t length;
+	struct job_ns received;
+	uint64_t moved;
+};
+
 struct record_writer {
 	int fd;
 	bool can_cut;	/* a regular file: what was written in part can be taken back */
@@ -22,6 +33,8 @@ struct record_writer {
 	bool replaces;	/* output is open, to be committed at the end */
 	bool unsettled; /* output's place alone is open: its folder is not synced */
 	struct output_replacement output;
+	struct overflow overflow;
+	struct job_ns newest; /* of the frames */
 	struct record_writer_state state;
 };
 
@@ -201,7 +214,7 @@ static int go_on(struct record_writer *writer, const char *path)
 	if (result)
 		return result == -EPROTONOSUPPORT ? -EBADMSG : result;
 	while ((result = record_reader_next(reader, &bytes, &length, &received)) == 0)
-		;
+		writer->newest = received;
 	record_reader_get_state(reader, &state);
 	record_reader_close(reader);
 	if (result != -ENODATA && result != -EBADMSG)
@@ -221,6 +234,74 @@ static int sync_folder(const struct output_place *place)
 	if (fd >= 0)
 		close(fd);
 	return error;
+}
+
+static void end_overflow(struct record_writer *writer)
+{
+	struct overflow *overflow = &writer->overflow;
+
+	record_reader_close(overflow->reader);
+	record_writer_destroy(overflow->writer);
+	(void)unlink(overflow->path);
+	*overflow = (struct overflow){.path = overflow->path};
+	writer->state.overflow_frames = 0;
+}
+
+/* Reads the next frame that has not moved on. Returns 0 or a negative errno. */
+static int peek_overflow(struct overflow *overflow)
+{
+	int error = 0;
+
+	if (overflow->bytes)
+		return 0;
+	if (overflow->reader)
+		error = record_reader_next(
+			overflow->reader, &overflow->bytes, &overflow->length, &overflow->received);
+	if (overflow->reader && !error)
+		return 0;
+	/* The reader does not see what was written behind its end. */
+	record_reader_close(overflow->reader);
+	overflow->reader = NULL;
+	error = record_reader_open(overflow->path, &overflow->reader, NULL);
+	for (uint64_t i = 0; !error && i <= overflow->moved; i++)
+		error = record_reader_next(
+			overflow->reader, &overflow->bytes, &overflow->length, &overflow->received);
+	if (error)
+		overflow->bytes = NULL;
+	return error;
+}
+
+/* What a writer before left, less what it came to move: times of frames grow. */
+static void take_overflow_over(struct record_writer *writer)
+{
+	const struct record_writer_options options = {.continues = true};
+	struct overflow *overflow = &writer->overflow;
+
+	if (record_writer_create(overflow->path, &options, &overflow->writer, NULL))
+		return;
+	writer->state.overflow_frames = overflow->writer->state.frames;
+	while (writer->state.overflow_frames && !peek_overflow(overflow) &&
+		overflow->received.value <= writer->newest.value) {
+		overflow->bytes = NULL;
+		overflow->moved++;
+		writer->state.overflow_frames--;
+	}
+	if (!writer->state.overflow_frames)
+		end_overflow(writer);
+}
+
+static int open_overflow(struct record_writer *writer, const struct record_writer_options *options)
+{
+	if (!options->overflow)
+		return 0;
+	writer->overflow.path = strdup(options->overflow);
+	if (!writer->overflow.path)
+		return -ENOMEM;
+	if (access(options->overflow, F_OK) == 0)
+		take_overflow_over(writer);
+	if (!options->continues && writer->overflow.writer)
+		end_overflow(writer);
+	return 0;
 }
 
 /* The file that is this process's alone, with a header. */
@@ -244,6 +325,8 @@ static int open_live(struct record_writer *writer, const char *path,
 	}
 	if (!error && !writer->state.bytes)
 		error = write_header(writer, options);
+	if (!error && writer->can_cut)
+		error = open_overflow(writer, options);
 	writer->unsettled = !error && writer->can_cut;
 	if (!writer->unsettled)
 		output_place_close(&writer->output.place);
@@ -313,20 +396,84 @@ static int append_frame(struct record_writer *writer, uint32_t magic, const void
 	return append(writer, head, sizeof(head), bytes, length);
 }
 
-int record_writer_append(
+static int append_now(
 	struct record_writer *writer, const void *bytes, size_t length, struct job_ns received)
 {
-	int error = length > RECORD_PAYLOAD_BYTES_MAX
-			    ? -EMSGSIZE
-			    : append_frame(writer, RECORD_FRAME_MAGIC, bytes, length, received);
+	int error = append_frame(writer, RECORD_FRAME_MAGIC, bytes, length, received);
 
 	writer->state.frames += !error;
 	return error;
 }
 
+/* Moves on what waits. Returns 0: nothing does any more; or why not. */
+static int empty_overflow(struct record_writer *writer)
+{
+	struct overflow *overflow = &writer->overflow;
+	int error;
+
+	while (writer->state.overflow_frames) {
+		error = peek_overflow(overflow);
+		if (error && error != -ENOMEM) { /* damaged */
+			writer->state.frames_lost += writer->state.overflow_frames;
+			break;
+		}
+		if (!error)
+			error = append_now(
+				writer, overflow->bytes, overflow->length, overflow->received);
+		if (error)
+			return error;
+		overflow->bytes = NULL;
+		overflow->moved++;
+		writer->state.overflow_frames--;
+	}
+	if (overflow->writer)
+		end_overflow(writer);
+	return 0;
+}
+
+/* error: why the record cannot have it now. Returns 0 or, where that cannot either, that error. */
+static int append_to_overflow(struct record_writer *writer, int error, const void *bytes,
+	size_t length, struct job_ns received)
+{
+	struct overflow *overflow = &writer->overflow;
+
+	if (!overflow->path || (error != -ENOSPC && error != -EDQUOT))
+		return error;
+	if (!overflow->writer &&
+		record_writer_create(overflow->path, &(struct record_writer_options){0},
+			&overflow->writer, NULL))
+		return error;
+	if (overflow->writer->state.bytes + length > RECORD_OVERFLOW_BYTES ||
+		append_now(overflow->writer, bytes, length, received))
+		return error;
+	writer->state.overflow_frames++;
+	return 0;
+}
+
+int record_writer_append(
+	struct record_writer *writer, const void *bytes, size_t length, struct job_ns received)
+{
+	int error;
+
+	if (length > RECORD_PAYLOAD_BYTES_MAX)
+		return -EMSGSIZE;
+	error = empty_overflow(writer);
+	if (!error)
+		error = append_now(writer, bytes, length, received);
+	return error ? append_to_overflow(writer, error, bytes, length, received) : 0;
+}
+
 void record_writer_lose(struct record_writer *writer)
 {
 	writer->state.frames_lost++;
+}
+
+void record_writer_wait_no_more(struct record_writer *writer)
+{
+	if (empty_overflow(writer)) {
+		writer->state.frames_lost += writer->state.overflow_frames;
+		end_overflow(writer);
+	}
 }
 
 int record_writer_finish(struct record_writer *writer)
@@ -336,6 +483,7 @@ int record_writer_finish(struct record_writer *writer)
 
 	if (!writer)
 		return 0;
+	record_writer_wait_no_more(writer);
 	frame_put_u64(counts, writer->state.frames);
 	frame_put_u64(counts + 8, writer->state.frames_lost);
 	if (!writer->replaces) /* else it can be made again */
@@ -366,10 +514,14 @@ void record_writer_destroy(struct record_writer *writer)
 		output_replacement_abort(&writer->output);
 	if (writer->unsettled)
 		output_place_close(&writer->output.place);
+	record_reader_close(writer->overflow.reader);
+	record_writer_destroy(writer->overflow.writer); /* its file is for the next one */
+	free(writer->overflow.path);
 	free(writer);
 }
 
 void record_writer_get_state(const struct record_writer *writer, struct record_writer_state *state)
 {
 	*state = writer->state;
+	state->overflow_moved = writer->overflow.moved;
 }

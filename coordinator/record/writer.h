@@ -18,7 +18,14 @@ struct record_writer_options {
 	int64_t created_unix_ns; /* now, since the epoch */
 	bool whole;	/* the file appears in record_writer_finish(), whole, or not at all */
 	bool continues; /* a record that is there is appended to, behind its last whole frame */
+	/*
+	 * Where frames go, RECORD_OVERFLOW_BYTES of them, while the record's disk is full; NULL: nowhere. A file of
+	 * another disk, which is there only then: they go on to the record as soon as they can, in their order.
+	 */
+	const char *overflow;
 };
+
+enum { RECORD_OVERFLOW_BYTES = 64 << 20 };
 
 /*
  * Makes the file, or empties the record that is there, and writes its header. Refused are a file that
@@ -27,15 +34,15 @@ struct record_writer_options {
  * new one is to be whole, it is refused. With continues, what was cut short behind its last whole frame,
  * or a mark of the end, is taken off a record that is there, and its frames count as this writer's.
  * Returns 0 or the negative errno of opening or writing; why (when
- * not NULL) gets one line. The caller owns the writer.
+ * not NULL) gets one line. The caller owns the writer. An overflow that a writer before left is gone on with, or removed.
  */
 int record_writer_create(const char *path, const struct record_writer_options *options,
 	struct record_writer **writer, char why[WIRE_DETAIL_LENGTH_MAX + 1])
 	__attribute__((warn_unused_result));
 
 /*
- * Appends one frame of at most WIRE_MESSAGE_LENGTH_MAX bytes. Returns 0, -EMSGSIZE, or the
- * negative errno of the write; then the file ends with the last whole frame.
+ * Appends one frame of at most WIRE_MESSAGE_LENGTH_MAX bytes, or puts it where the overflow is. Returns 0,
+ * -EMSGSIZE, or the negative errno of the write; then the file ends with the last whole frame.
  */
 int record_writer_append(struct record_writer *writer, const void *bytes, size_t length,
 	struct job_ns received) __attribute__((warn_unused_result));
@@ -55,6 +62,9 @@ int record_writer_settle(struct record_writer *writer) __attribute__((warn_unuse
  */
 int record_writer_sync(const struct record_writer *writer) __attribute__((warn_unused_result));
 
+/* Moves on what is where the overflow is; what cannot be counts as lost. record_writer_finish() does so, too. */
+void record_writer_wait_no_more(struct record_writer *writer);
+
 /*
  * Writes the mark of a clean end (of a live record, after all before it is on the disk) and closes the
  * file. Returns 0 or a negative errno: the record is readable all the same. The writer is gone either way.
@@ -66,8 +76,10 @@ int record_writer_finish(struct record_writer *writer);
 void record_writer_destroy(struct record_writer *writer);
 
 struct record_writer_state {
-	uint64_t frames; /* written */
-	uint64_t bytes;	 /* of the file */
+	uint64_t frames;	  /* written */
+	uint64_t bytes;		  /* of the file */
+	uint64_t overflow_frames; /* not written yet: they are where the overflow is, */
+	uint64_t overflow_moved;  /* behind so many that are written */
 	uint64_t frames_lost;
 	unsigned kept_number; /* what was there was renamed to FILE.number; 0 = nothing was */
 };

@@ -4,8 +4,9 @@
  * spool, numbered from 0, and goes on where one that was killed left off.
  *
  * usage: feeder send RECORD COUNT URL FOLDER ACKNOWLEDGED   writes the number of each batch that was acknowledged
- *        feeder numbers RECORD                              prints those of a record's batches
- *        feeder copy RECORD TO                              writes the same frames, at once
+ *        feeder batches RECORD                              prints of each: its probe, its number, how many batches
+ *                                                           that probe counts as lost so far, and whether it is its last
+ *        feeder copy RECORD TO [COUNT]                      writes the same frames, at once; COUNT of them, and no end
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -141,7 +142,7 @@ static int send_all(struct batches *all, const char *url, const char *folder, co
 	return error ? fail("not all is acknowledged", strerror(-error)) : 0;
 }
 
-static int print_number(void *context, const void *bytes, size_t length, struct job_ns received)
+static int print_batch(void *context, const void *bytes, size_t length, struct job_ns received)
 {
 	struct message_batch *batch;
 	int error = wire_decode_batch(bytes, length, &batch, NULL);
@@ -150,25 +151,42 @@ static int print_number(void *context, const void *bytes, size_t length, struct 
 	(void)received;
 	if (error)
 		return error;
-	printf("%" PRIu64 "\n", batch->number);
+	printf("%016" PRIx64 " %" PRIu64 " %" PRIu64 " %d\n", batch->probe_id, batch->number,
+		batch->counters.batches_lost, batch->final);
 	message_batch_destroy(batch);
 	return 0;
 }
 
+struct copying {
+	struct record_writer *writer;
+	uint64_t left;
+};
+
 static int copy_frame(void *context, const void *bytes, size_t length, struct job_ns received)
 {
-	return record_writer_append(context, bytes, length, received);
+	struct copying *copying = context;
+
+	if (!copying->left)
+		return 0;
+	copying->left--;
+	return record_writer_append(copying->writer, bytes, length, received);
 }
 
-static int copy(const char *from, const char *to)
+/* count: NULL: all, and the mark of the end. */
+static int copy(const char *from, const char *to, const char *count)
 {
 	struct record_writer_options options = {.program = "feeder"};
-	struct record_writer *writer;
-	int error = record_writer_create(to, &options, &writer, NULL);
+	struct copying copying = {.left = count ? strtoull(count, NULL, 10) : UINT64_MAX};
+	int error = record_writer_create(to, &options, &copying.writer, NULL);
 
 	if (!error)
-		error = for_each(from, copy_frame, writer);
-	return error ? fail(to, strerror(-error)) : record_writer_finish(writer);
+		error = for_each(from, copy_frame, &copying);
+	if (error)
+		return fail(to, strerror(-error));
+	if (!count)
+		return record_writer_finish(copying.writer);
+	record_writer_destroy(copying.writer);
+	return 0;
 }
 
 int main(int argc, char **argv)
@@ -182,9 +200,9 @@ int main(int argc, char **argv)
 			return fail(argv[2], "it cannot be read");
 		return send_all(&all, argv[4], argv[5], argv[6]);
 	}
-	if (argc == 3 && strcmp(argv[1], "numbers") == 0)
-		return for_each(argv[2], print_number, NULL) != 0;
-	if (argc == 4 && strcmp(argv[1], "copy") == 0)
-		return copy(argv[2], argv[3]) != 0;
-	return fail("usage", "send, numbers or copy");
+	if (argc == 3 && strcmp(argv[1], "batches") == 0)
+		return for_each(argv[2], print_batch, NULL) != 0;
+	if ((argc == 4 || argc == 5) && strcmp(argv[1], "copy") == 0)
+		return copy(argv[2], argv[3], argv[4]) != 0;
+	return fail("usage", "send, batches or copy");
 }

@@ -51,12 +51,13 @@ class Try:
     def path(self, name):
         return os.path.join(self.directory, name)
 
-    def start(self, who, fail_call=None):
+    def start(self, who, fail_call=None, ready_fd=None):
         """The coordinator or the feeder; a later one goes on with what the one before had."""
         url = "ipc://" + self.path("socket")
         if who == "coordinator":
             command = [self.paths.slowrank, "coordinator", "--listen", url, "--record", self.path("record.slr"),
-                       "--report", self.path("report.json"), "--alerts", self.path("alerts"), "--quiet", "--exit-when-done", "--continue"]
+                       "--report", self.path("report.json"), "--alerts", self.path("alerts"), "--quiet", "--exit-when-done", "--continue",
+                       *([] if ready_fd is None else ["--ready-fd", str(ready_fd)])]
         else:
             command = [self.feeder_program, "send", self.source, str(BATCHES), url, self.directory,
                        self.path("acknowledged")]
@@ -67,7 +68,8 @@ class Try:
                 environment["FAIL_LATE"] = "1"
         self.starts[who] += 1
         with open(self.path(who + ".said"), "ab") as said:
-            return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=said, stderr=said, env=environment)
+            return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=said, stderr=said, env=environment,
+                                    pass_fds=[] if ready_fd is None else [ready_fd])
 
     def lines(self, name):
         if not os.path.exists(self.path(name)):
@@ -101,10 +103,10 @@ class Try:
     def said(self):
         return {who: self.lines(who + ".said") for who in ("coordinator", "feeder")}
 
-    def recorded(self):
-        output = subprocess.run([self.feeder_program, "numbers", self.path("record.slr")], check=True,
+    def recorded(self, name="record.slr"):
+        output = subprocess.run([self.feeder_program, "batches", self.path(name)], check=True,
                                 capture_output=True, text=True).stdout
-        return [int(line) for line in output.split()]
+        return [int(line.split()[1]) for line in output.splitlines()]
 
     def report(self, record):
         done = subprocess.run([self.paths.slowrank, "report", record, "--format", "json"], capture_output=True,
@@ -203,7 +205,35 @@ def faults(who, tries):
     return case
 
 
-CASES = {"kills": kills(100), "kills_3000": kills(3000),
+def told(paths):
+    """Killed after it recorded a batch, before and after it told what came of it, at each batch in turn: all alerts
+    are in the file, once, as if nobody had been killed."""
+    job = Try(paths, 0)
+    job.finish({who: job.start(who) for who in ("coordinator", "feeder")})
+    whole, alerts = job.path("whole.slr"), job.path("alerts")
+    wanted = job.lines("alerts")
+    os.rename(job.path("record.slr"), whole)
+    os.unlink(alerts)
+    count = len(job.recorded("whole.slr"))
+    for number in range(1, count + 1):
+        for _ in range(2):
+            if os.path.exists(job.path("record.slr")):
+                os.unlink(job.path("record.slr"))
+            subprocess.run([job.feeder_program, "copy", whole, job.path("record.slr"), str(number)], check=True)
+            ready, written = os.pipe()
+            coordinator = job.start("coordinator", ready_fd=written)
+            os.close(written)
+            check(os.read(ready, 1) == b"1", f"batch {number}: {job.said()}")
+            os.close(ready)
+            coordinator.send_signal(signal.SIGTERM if number == count else signal.SIGKILL)
+            coordinator.wait()
+            if number == count:
+                break
+    print(f"{len(wanted)} lines of alerts")
+    check(len(wanted) > 1 and job.lines("alerts") == wanted, f"{job.lines('alerts')}, not {wanted}")
+
+
+CASES = {"told": told, "kills": kills(100), "kills_3000": kills(3000),
          "faults": faults("coordinator", 60), "faults_uplink": faults("feeder", 40),
          "faults_all": faults("coordinator", None), "faults_uplink_all": faults("feeder", None)}
 

@@ -104,6 +104,45 @@ static void lines_are_there_at_once_and_appended(void **state)
 	unlink(path);
 }
 
+/* One that was killed left a line, and half of the next one: each is there once, and whole. */
+static void what_was_told_is_not_told_again(void **state)
+{
+	char path[] = "/tmp/slowrank-alerts-XXXXXX", once[4096], bytes[8192];
+	const struct alert_sink_options options = {.json_path = path};
+	struct alert_sink *sink;
+	size_t length, half;
+	char *line;
+
+	(void)state;
+	close(mkstemp(path));
+	assert_int_equal(alert_sink_create(&options, &sink, why), 0);
+	alert_sink_verdict(sink, VERDICT_EVENT_ALERT, &verdict, &model);
+	length = read_all(path, once, sizeof(once));
+	alert_sink_verdict(sink, VERDICT_EVENT_RECOVERED, &verdict, &model);
+	alert_sink_destroy(sink);
+	half = length + 40;
+	assert_int_equal(truncate(path, (off_t)half), 0);
+
+	assert_int_equal(alert_sink_create(&options, &sink, why), 0);
+	alert_sink_doubt(sink, true);
+	alert_sink_verdict(sink, VERDICT_EVENT_ALERT, &verdict, &model);
+	alert_sink_verdict(sink, VERDICT_EVENT_RECOVERED, &verdict, &model);
+	alert_sink_verdict(sink, VERDICT_EVENT_RECOVERED, &verdict, &model);
+	assert_int_equal(alert_sink_errors(sink), 0);
+	read_all(path, bytes, sizeof(bytes));
+	assert_memory_equal(bytes, once, length);
+	assert_int_equal(bytes[half], '\n');
+	line = bytes + half + 1;
+	assert_int_equal(strncmp(line, "{\"event\": \"recovered\", ", 23), 0);
+	assert_string_equal(strchr(line, '\n'), "\n");
+	alert_sink_doubt(sink, false);
+	alert_sink_verdict(sink, VERDICT_EVENT_ALERT, &verdict, &model);
+	read_all(path, bytes, sizeof(bytes));
+	assert_string_equal(strchr(line, '\n') + 1, once);
+	alert_sink_destroy(sink);
+	unlink(path);
+}
+
 static void a_pipe_that_nobody_reads_holds_nobody_up(void **state)
 {
 	enum { ALERTS = 1000 }; /* more than a pipe holds */
@@ -198,6 +237,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(lines_are_there_at_once_and_appended),
 		cmocka_unit_test(a_period_is_told),
+		cmocka_unit_test(what_was_told_is_not_told_again),
 		cmocka_unit_test(a_pipe_that_nobody_reads_holds_nobody_up),
 		cmocka_unit_test(colour_is_only_in_the_text),
 		cmocka_unit_test(what_cannot_be_written_is_counted),

@@ -41,8 +41,11 @@ extern char **environ;
 
 enum { WAIT_MS = 20000, WORDS_MAX = 16, PEERS = 96 };
 
-/* In place of libc's: a disk that is full while there is the file that FULL names, and a log of writes and syncs. */
-static const char FULL[] = "TEST_FULL", LOG[] = "TEST_LOG";
+/*
+ * In place of libc's: a disk that is full while there is the file that FULL names, but for as many writes as that has
+ * bytes, and a log of writes and syncs.
+ */
+static const char FULL[] = "TEST_FULL", LOG[] = "TEST_LOG", OVERFLOW_NAME[] = "overflow";
 
 static bool is_record(int fd)
 {
@@ -62,10 +65,22 @@ static void log_call(char call)
 	close(fd);
 }
 
+static bool is_full(int fd)
+{
+	char link[64], path[200] = "";
+	struct stat status;
+
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+	if (!getenv(FULL) || readlink(link, path, sizeof(path) - 1) < 0 ||
+		strstr(path, OVERFLOW_NAME) || stat(getenv(FULL), &status) < 0)
+		return false;
+	return status.st_size == 0 || truncate(getenv(FULL), status.st_size - 1) < 0;
+}
+
 ssize_t writev(int fd, const struct iovec *pieces, int count)
 {
 	if (is_record(fd)) {
-		if (getenv(FULL) && access(getenv(FULL), F_OK) == 0) {
+		if (is_full(fd)) {
 			errno = ENOSPC;
 			return -1;
 		}
@@ -459,6 +474,87 @@ static void test_full_disk(void **state)
 	wire_buffer_fini(&buffer);
 }
 
+/* A record of one probe's batches, all of them in their order. */
+static void check_numbers(const char *path, uint64_t count, int last)
+{
+	struct record_reader *reader;
+	struct message_batch *batch;
+	struct job_ns received;
+	const void *bytes;
+	size_t length;
+
+	assert_int_equal(record_reader_open(path, &reader, NULL), 0);
+	for (uint64_t i = 0; i < count; i++) {
+		assert_int_equal(record_reader_next(reader, &bytes, &length, &received), 0);
+		assert_int_equal(wire_decode_batch(bytes, length, &batch, NULL), 0);
+		assert_int_equal(batch->number, i);
+		message_batch_destroy(batch);
+	}
+	assert_int_equal(record_reader_next(reader, &bytes, &length, &received), last);
+	record_reader_close(reader);
+}
+
+/*
+ * With another disk to go on at, batches are taken while the record's is full; killed there, and again while it moves
+ * them on: none is lost, doubled or out of its place.
+ */
+static void test_overflow(void **state)
+{
+	const struct place *place = *state;
+	char overflow[100], full[100], text[4000];
+	struct wire_buffer buffer = {0};
+	uint64_t number = 0;
+	nng_socket socket;
+	pid_t pid;
+
+	snprintf(overflow, sizeof(overflow), "%s/%s", place->folder, OVERFLOW_NAME);
+	snprintf(full, sizeof(full), "%s/full", place->folder);
+	setenv(FULL, full, 1);
+	setenv("SLOWRANK_QUIET", "1", 1);
+	pid = start_listening(place, "--overflow", overflow);
+	setenv("SLOWRANK_CONTINUE", "1", 1);
+	socket = dial(place->url);
+	for (int round = 0; round < 4; round++) {
+		for (uint64_t i = 0; i < 10; i++)
+			assert_true(send_batch(socket, 1, number++, false, &buffer).accepted);
+		close(open(full, O_CREAT, 0600));
+		for (uint64_t i = 0; i < 10; i++)
+			assert_true(send_batch(socket, 1, number++, false, &buffer).accepted);
+		assert_int_equal(access(overflow, F_OK), 0);
+		if (round == 1) { /* five have moved on when it is killed */
+			assert_int_equal(truncate(full, 5), 0);
+			assert_true(send_batch(socket, 1, number++, false, &buffer).accepted);
+		}
+		if (round < 2) {
+			kill(pid, SIGKILL);
+			wait_for(pid);
+			pid = start_listening(place, "--overflow", overflow);
+		}
+		assert_true(send_batch(socket, 1, number - 1, false, &buffer).accepted); /* again */
+		unlink(full);
+		assert_true(send_batch(socket, 1, number++, false, &buffer).accepted);
+		assert_int_equal(access(overflow, F_OK), -1);
+	}
+	read_text(place->errors, text, sizeof(text));
+	assert_non_null(strstr(text, "kept elsewhere until it can"));
+	assert_null(strstr(text, "misses"));
+	/* Ends on a full disk: what did not move on is counted. */
+	close(open(full, O_CREAT, 0600));
+	assert_true(send_batch(socket, 1, number, false, &buffer).accepted);
+	kill(pid, SIGTERM);
+	assert_int_equal(wait_for(pid), 0);
+	unlink(full);
+	check_numbers(place->record, number, -EBADMSG);
+	assert_int_equal(access(overflow, F_OK), -1);
+	read_text(place->errors, text, sizeof(text));
+	assert_non_null(strstr(text, "misses 1 of"));
+	unsetenv(FULL);
+	unsetenv("SLOWRANK_CONTINUE");
+	unsetenv("SLOWRANK_QUIET");
+	nng_close(socket);
+	wire_buffer_fini(&buffer);
+}
+
 /* On a disk that stays full it ends all the same, and what was not acknowledged is its probe's. */
 static void test_ends_on_a_full_disk(void **state)
 {
@@ -785,6 +881,7 @@ int main(int argc, char **argv)
 		COORDINATOR_TEST(test_killed),
 		COORDINATOR_TEST(test_continues),
 		COORDINATOR_TEST(test_full_disk),
+		COORDINATOR_TEST(test_overflow),
 		COORDINATOR_TEST(test_ends_on_a_full_disk),
 		COORDINATOR_TEST(test_syncs),
 		COORDINATOR_TEST(test_parent),

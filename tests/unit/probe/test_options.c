@@ -148,6 +148,24 @@ static void test_alert_settings(void **state)
 	unsetenv("SLOWRANK_ALERT_SLOWDOWN");
 }
 
+static void test_spool_max(void **state)
+{
+	static const struct {
+		const char *word;
+		size_t bytes; /* 0: refused */
+	} cases[] = {{"64K", 64 << 10}, {"1.5M", 3 << 19}, {"2G", (size_t)2 << 30},
+		{"100000", 100000}, {"63K", 0}, {"65G", 0}, {"1T", 0}, {"1MB", 0}, {"M", 0},
+		{"-1G", 0}, {"nan", 0}};
+	char *words[] = {"run", "--spool-max", NULL, "app", NULL};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		words[2] = (char *)cases[i].word;
+		assert_int_equal(parse_run(words), cases[i].bytes ? OPTIONS_OK : OPTIONS_BAD);
+		assert_int_equal(options.spool_max, cases[i].bytes);
+	}
+}
+
 static void test_sources(void **state)
 {
 	char *some[] = {"run", "--sources", "collectives,tcp", "app", NULL};
@@ -204,6 +222,7 @@ int main(void)
 		cmocka_unit_test(test_pids),
 		cmocka_unit_test(test_command_line_wins_over_environment),
 		cmocka_unit_test(test_alert_settings),
+		cmocka_unit_test(test_spool_max),
 		cmocka_unit_test(test_sources),
 		cmocka_unit_test(test_bad_words),
 		cmocka_unit_test(test_attach_pids),

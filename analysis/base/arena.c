@@ -104,7 +104,7 @@ int array_grow(void **array, size_t *capacity, size_t count, size_t size)
 
 	if (count <= *capacity)
 		return 0;
-	grown_count = count + count / 2;
+	grown_count = count + count / 8;
 	if (!fits(grown_count, size, &bytes))
 		return -ENOMEM;
 	grown = reallocarray(*array, grown_count, size);

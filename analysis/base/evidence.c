@@ -43,15 +43,24 @@ int evidence_add_interval(struct evidence *evidence, const struct evidence_inter
 	return 0;
 }
 
-bool evidence_value(
-	const struct evidence *evidence, unsigned metric, int64_t time_ns, int64_t *value)
+/* The latest sample not after a time; times are the job's, also those found. evidence may be NULL. */
+static bool latest(
+	const struct evidence *evidence, unsigned metric, int64_t time_ns, struct sample *sample)
 {
-	struct sample sample;
-
 	if (!evidence || !sample_rings_latest(&evidence->samples, metric,
-				 time_ns - evidence->host_to_job_ns, &sample))
+				 time_ns - evidence->host_to_job_ns, sample))
 		return false;
-	*value = sample.value;
+	sample->time_ns += evidence->host_to_job_ns;
+	return true;
+}
+
+static bool first_after(
+	const struct evidence *evidence, unsigned metric, int64_t time_ns, struct sample *sample)
+{
+	if (!evidence || !sample_rings_first_after(&evidence->samples, metric,
+				 time_ns - evidence->host_to_job_ns, sample))
+		return false;
+	sample->time_ns += evidence->host_to_job_ns;
 	return true;
 }
 
@@ -59,8 +68,8 @@ bool evidence_value(
 static bool sample_near(
 	const struct evidence *evidence, unsigned metric, int64_t time_ns, struct sample *sample)
 {
-	return sample_rings_latest(&evidence->samples, metric, time_ns, sample) ||
-	       sample_rings_first_after(&evidence->samples, metric, time_ns, sample);
+	return latest(evidence, metric, time_ns, sample) ||
+	       first_after(evidence, metric, time_ns, sample);
 }
 
 /*
@@ -70,9 +79,20 @@ static bool sample_near(
 static bool sample_at_end(const struct evidence *evidence, unsigned metric, int64_t time_ns,
 	int64_t within_ns, struct sample *sample)
 {
-	return (sample_rings_first_after(&evidence->samples, metric, time_ns, sample) &&
+	return (first_after(evidence, metric, time_ns, sample) &&
 		       sample->time_ns <= time_ns + within_ns) ||
-	       sample_rings_latest(&evidence->samples, metric, time_ns, sample);
+	       latest(evidence, metric, time_ns, sample);
+}
+
+bool evidence_value(
+	const struct evidence *evidence, unsigned metric, int64_t time_ns, int64_t *value)
+{
+	struct sample sample;
+
+	if (!latest(evidence, metric, time_ns, &sample))
+		return false;
+	*value = sample.value;
+	return true;
 }
 
 static double rate_between(const struct sample *first, const struct sample *last)
@@ -85,11 +105,7 @@ bool evidence_rate(const struct evidence *evidence, unsigned metric, int64_t fro
 {
 	struct sample first, last;
 
-	if (!evidence)
-		return false;
-	from_ns -= evidence->host_to_job_ns;
-	until_ns -= evidence->host_to_job_ns;
-	if (!sample_rings_latest(&evidence->samples, metric, until_ns, &last) ||
+	if (!latest(evidence, metric, until_ns, &last) ||
 		!sample_near(evidence, metric, from_ns, &first) || last.time_ns <= first.time_ns ||
 		last.time_ns <= from_ns)
 		return false;
@@ -100,18 +116,14 @@ bool evidence_rate(const struct evidence *evidence, unsigned metric, int64_t fro
 bool evidence_rate_before(const struct evidence *evidence, unsigned metric, int64_t until_ns,
 	int64_t within_ns, double *rate)
 {
+	int64_t from_ns = until_ns - EVIDENCE_BEFORE_NS;
 	struct sample first, last;
-	int64_t from_ns;
 
-	if (!evidence)
-		return false;
-	until_ns -= evidence->host_to_job_ns;
-	from_ns = until_ns - EVIDENCE_BEFORE_NS;
 	if (!sample_at_end(evidence, metric, until_ns, within_ns, &last))
 		return false;
-	if (!sample_rings_latest(&evidence->samples, metric,
-		    from_ns < last.time_ns ? from_ns : last.time_ns - 1, &first) &&
-		!sample_rings_first_after(&evidence->samples, metric, from_ns, &first))
+	if (!latest(evidence, metric, from_ns < last.time_ns ? from_ns : last.time_ns - 1,
+		    &first) &&
+		!first_after(evidence, metric, from_ns, &first))
 		return false;
 	if (first.time_ns >= last.time_ns)
 		return false;
@@ -127,8 +139,6 @@ bool evidence_rate_since(const struct evidence *evidence, unsigned metric, int64
 
 	if (!evidence_rate_before(evidence, metric, from_ns, within_ns, &before))
 		return evidence_rate(evidence, metric, from_ns, until_ns, rate);
-	from_ns -= evidence->host_to_job_ns;
-	until_ns -= evidence->host_to_job_ns;
 	if (!sample_at_end(evidence, metric, from_ns, within_ns, &first) ||
 		!sample_at_end(evidence, metric, until_ns, within_ns, &last))
 		return false;
@@ -146,16 +156,12 @@ bool evidence_began(const struct evidence *evidence, unsigned metric, int64_t fr
 	struct sample first, last;
 	double span_ns, since_ns;
 
-	if (!evidence || now <= usual ||
-		!sample_rings_latest(
-			&evidence->samples, metric, until_ns - evidence->host_to_job_ns, &last) ||
-		!sample_near(evidence, metric, from_ns - evidence->host_to_job_ns, &first) ||
-		last.time_ns <= first.time_ns)
+	if (now <= usual || !latest(evidence, metric, until_ns, &last) ||
+		!sample_near(evidence, metric, from_ns, &first) || last.time_ns <= first.time_ns)
 		return false;
 	span_ns = (double)(last.time_ns - first.time_ns);
 	since_ns = ((double)(last.value - first.value) - usual * span_ns) / (now - usual);
-	*began_ns =
-		last.time_ns - (int64_t)fmin(fmax(since_ns, 0), span_ns) + evidence->host_to_job_ns;
+	*began_ns = last.time_ns - (int64_t)fmin(fmax(since_ns, 0), span_ns);
 	return true;
 }
 
@@ -164,13 +170,10 @@ bool evidence_noise(const struct evidence *evidence, unsigned metric, int64_t fr
 {
 	double sum = 0, squares = 0, count = 0, time_ns = 0;
 	struct sample later, sample;
-	bool more = evidence && sample_rings_latest(&evidence->samples, metric,
-					until_ns - evidence->host_to_job_ns, &later);
+	bool more = latest(evidence, metric, until_ns, &later);
 
-	for (; more &&
-		sample_rings_latest(
-			&evidence->samples, metric, later.time_ns - least_ns, &sample) &&
-		sample.time_ns + evidence->host_to_job_ns >= from_ns;
+	for (; more && latest(evidence, metric, later.time_ns - least_ns, &sample) &&
+		sample.time_ns >= from_ns;
 		later = sample) {
 		double rate = rate_between(&sample, &later);
 
@@ -204,11 +207,9 @@ int64_t evidence_known_ns(
 {
 	struct sample last;
 
-	if (!evidence || !sample_rings_latest(&evidence->samples, metric,
-				 until_ns - evidence->host_to_job_ns, &last))
-		return 0;
-	from_ns -= evidence->host_to_job_ns;
-	return last.time_ns > from_ns ? last.time_ns - from_ns : 0;
+	return latest(evidence, metric, until_ns, &last) && last.time_ns > from_ns
+		       ? last.time_ns - from_ns
+		       : 0;
 }
 
 bool evidence_ratio(const struct evidence *evidence, unsigned part, unsigned whole, int64_t from_ns,
@@ -227,20 +228,16 @@ bool evidence_usual_ratio(const struct evidence *evidence, unsigned part, unsign
 	int64_t until_ns, double *median, double *spread)
 {
 	double ratios[SAMPLE_RING_MAX], middle;
-	struct sample later, sample;
+	struct sample later, sample, part_later, part_sample;
 	size_t count = 0;
-	bool more = evidence && sample_rings_latest(&evidence->samples, whole,
-					until_ns - evidence->host_to_job_ns, &later);
+	bool more = latest(evidence, whole, until_ns, &later);
 
 	for (; more && count < SAMPLE_RING_MAX &&
-		sample_rings_latest(
-			&evidence->samples, whole, later.time_ns - EVIDENCE_RATE_NS, &sample);
+		latest(evidence, whole, later.time_ns - EVIDENCE_RATE_NS, &sample);
 		later = sample) {
-		struct sample part_later, part_sample;
-
 		if (later.value > sample.value &&
-			sample_rings_latest(&evidence->samples, part, later.time_ns, &part_later) &&
-			sample_rings_latest(&evidence->samples, part, sample.time_ns, &part_sample))
+			latest(evidence, part, later.time_ns, &part_later) &&
+			latest(evidence, part, sample.time_ns, &part_sample))
 			ratios[count++] = (double)(part_later.value - part_sample.value) /
 					  (double)(later.value - sample.value);
 	}
@@ -276,19 +273,14 @@ bool evidence_split_rate(const struct evidence *evidence, unsigned metric,
 	double time = 0, x = 0, y = 0, xx = 0, xy = 0, yy = 0;
 	size_t count = 0;
 	struct sample later, sample;
-	int64_t shift_ns = evidence ? evidence->host_to_job_ns : 0;
-	bool more = span_count && evidence &&
-		    sample_rings_latest(&evidence->samples, metric, until_ns - shift_ns, &later);
+	bool more = span_count && latest(evidence, metric, until_ns, &later);
 
-	for (; more &&
-		sample_rings_latest(
-			&evidence->samples, metric, later.time_ns - EVIDENCE_RATE_NS, &sample) &&
-		sample.time_ns + shift_ns >= spans[0].start_ns;
+	for (; more && latest(evidence, metric, later.time_ns - EVIDENCE_RATE_NS, &sample) &&
+		sample.time_ns >= spans[0].start_ns;
 		later = sample) {
 		double length = (double)(later.time_ns - sample.time_ns);
 		double rate = rate_between(&sample, &later);
-		double share = share_within(
-			spans, span_count, sample.time_ns + shift_ns, later.time_ns + shift_ns);
+		double share = share_within(spans, span_count, sample.time_ns, later.time_ns);
 
 		time += length;
 		x += length * share;

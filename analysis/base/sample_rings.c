@@ -213,8 +213,9 @@ static bool sample_at(
 	return group->replaced;
 }
 
-bool sample_rings_latest(
-	const struct sample_rings *rings, unsigned metric, int64_t time_ns, struct sample *found)
+/* Of the samples on one side of a time, that time included or not, the one next to it. */
+static bool find_next_to(const struct sample_rings *rings, unsigned metric, int64_t time_ns,
+	bool after, struct sample *found)
 {
 	const struct sample_place *at = &rings->places[metric];
 	const struct sample_group *group = at->group ? &rings->groups[at->group - 1] : NULL;
@@ -222,8 +223,10 @@ bool sample_rings_latest(
 	bool any = false;
 
 	for (size_t place = 0; group && place < group->count; place++) {
-		if (sample_at(group, at->column, place, &sample) && sample.time_ns <= time_ns &&
-			(!any || sample.time_ns > found->time_ns)) {
+		if (sample_at(group, at->column, place, &sample) &&
+			(sample.time_ns > time_ns) == after &&
+			(!any || (after ? sample.time_ns < found->time_ns
+					: sample.time_ns > found->time_ns))) {
 			*found = sample;
 			any = true;
 		}
@@ -231,20 +234,14 @@ bool sample_rings_latest(
 	return any;
 }
 
+bool sample_rings_latest(
+	const struct sample_rings *rings, unsigned metric, int64_t time_ns, struct sample *found)
+{
+	return find_next_to(rings, metric, time_ns, false, found);
+}
+
 bool sample_rings_first_after(
 	const struct sample_rings *rings, unsigned metric, int64_t time_ns, struct sample *found)
 {
-	const struct sample_place *at = &rings->places[metric];
-	const struct sample_group *group = at->group ? &rings->groups[at->group - 1] : NULL;
-	struct sample sample;
-	bool any = false;
-
-	for (size_t place = 0; group && place < group->count; place++) {
-		if (sample_at(group, at->column, place, &sample) && sample.time_ns > time_ns &&
-			(!any || sample.time_ns < found->time_ns)) {
-			*found = sample;
-			any = true;
-		}
-	}
-	return any;
+	return find_next_to(rings, metric, time_ns, true, found);
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "analysis/join/assembly.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -34,22 +33,6 @@ void assembly_note_entry(struct assembly *assembly, const struct packed_step *st
 		assembly->newest_ns = end_ns;
 }
 
-static int reserve_scans(struct assembly *assembly)
-{
-	size_t capacity = assembly->streams->rank_capacity;
-
-	if (assembly->scan_capacity >= capacity)
-		return 0;
-	struct rank_scan *grown = realloc(assembly->scans, capacity * sizeof(*grown));
-	if (!grown)
-		return -ENOMEM;
-	memset(grown + assembly->scan_capacity, 0,
-		(capacity - assembly->scan_capacity) * sizeof(*grown));
-	assembly->scans = grown;
-	assembly->scan_capacity = capacity;
-	return 0;
-}
-
 /* Drops parts of a rank that came too late: their job step is over. */
 static void skip_old(struct assembly *assembly, uint32_t number)
 {
@@ -75,7 +58,8 @@ static void skip_old(struct assembly *assembly, uint32_t number)
 int assembly_next(struct assembly *assembly, bool finish, struct step_grid *grid)
 {
 	struct rank_streams *streams = assembly->streams;
-	int error = reserve_scans(assembly);
+	int error = array_grow((void **)&assembly->scans, &assembly->scan_capacity,
+		streams->rank_capacity, sizeof(*assembly->scans));
 
 	if (error < 0)
 		return error;

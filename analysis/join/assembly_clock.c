@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Fitting the hosts' clocks to the job's from the instances of a step; see docs/clocks.md. */
-#include <stdlib.h>
 
 #include "analysis/join/assembly_internal.h"
 
@@ -258,19 +257,19 @@ bool assembly_fit_clocks(struct assembly *assembly, const struct step_grid *grid
 	struct rank_streams *streams = assembly->streams;
 	size_t count = streams->host_count;
 	struct clock_fitting fitting = {.streams = streams, .grid = grid};
+	struct arena arena = {0};
 	bool first = false;
 
 	if (count < 2)
 		return false;
-	fitting.lines = calloc(count, sizeof(*fitting.lines));
-	fitting.ends = calloc(count, sizeof(*fitting.ends));
-	fitting.present = calloc(count, sizeof(*fitting.present));
-	fitting.runs = malloc((grid->row_count + 1) * sizeof(*fitting.runs));
-	if (!fitting.lines || !fitting.ends || !fitting.present || !fitting.runs)
-		goto done; /* the clocks keep their fit; the next step tries again */
-	for (size_t h = 0; h < count; h++)
+	fitting.lines = arena_take(&arena, count, sizeof(*fitting.lines));
+	fitting.ends = arena_take_zeroed(&arena, count, sizeof(*fitting.ends));
+	fitting.present = arena_take(&arena, count, sizeof(*fitting.present));
+	fitting.runs = arena_take(&arena, grid->row_count + 1, sizeof(*fitting.runs));
+	for (size_t h = 0; h < count && !arena.failed; h++)
 		fitting.lines[h] = clock_fit_line(&streams->hosts[h].clock);
-	for (size_t o = 0; o < grid->order_count; o++) {
+	/* Without memory the clocks keep their fit; the next step tries again. */
+	for (size_t o = 0; o < grid->order_count && !arena.failed; o++) {
 		const struct grid_instance *instance = &grid->instances[grid->order[o]];
 
 		if (!instance->again)
@@ -282,10 +281,6 @@ bool assembly_fit_clocks(struct assembly *assembly, const struct step_grid *grid
 			continue;
 		first |= fit_by_instance(&fitting, instance);
 	}
-done:
-	free(fitting.lines);
-	free(fitting.ends);
-	free(fitting.present);
-	free(fitting.runs);
+	arena_fini(&arena);
 	return first;
 }

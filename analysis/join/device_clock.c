@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "analysis/join/device_clock.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -34,25 +33,12 @@ static int reserve(struct device_clocks *clocks, const struct step_grid *grid)
 {
 	size_t ranks = grid->row_count ? grid->rows[grid->row_count - 1].rank + (size_t)1 : 0;
 
-	if (ranks > clocks->rank_capacity) {
-		struct device_correction *grown = realloc(clocks->ranks, ranks * sizeof(*grown));
+	int error = array_grow(
+		(void **)&clocks->ranks, &clocks->rank_capacity, ranks, sizeof(*clocks->ranks));
 
-		if (!grown)
-			return -ENOMEM;
-		memset(grown + clocks->rank_capacity, 0,
-			(ranks - clocks->rank_capacity) * sizeof(*grown));
-		clocks->ranks = grown;
-		clocks->rank_capacity = ranks;
-	}
-	if (grid->row_count > clocks->scratch_capacity) {
-		int64_t *grown = realloc(clocks->scratch, grid->row_count * sizeof(*grown));
-
-		if (!grown)
-			return -ENOMEM;
-		clocks->scratch = grown;
-		clocks->scratch_capacity = grid->row_count;
-	}
-	return 0;
+	return error < 0 ? error
+			 : array_grow((void **)&clocks->scratch, &clocks->scratch_capacity,
+				   grid->row_count, sizeof(*clocks->scratch));
 }
 
 static bool is_timed(const struct step_grid *grid, uint32_t cell)

@@ -62,15 +62,9 @@ struct rank_communicator *communicator_list_add(
 		return &list->items[list->last];
 	if (list->count == count_max)
 		return NULL;
-	if (list->count == list->capacity) {
-		size_t capacity = list->capacity ? list->capacity * 2 : 1;
-		struct rank_communicator *grown = realloc(list->items, capacity * sizeof(*grown));
-
-		if (!grown)
-			return NULL;
-		list->items = grown;
-		list->capacity = capacity;
-	}
+	if (array_grow((void **)&list->items, &list->capacity, list->count + 1,
+		    sizeof(*list->items)) < 0)
+		return NULL;
 	list->items[list->count] =
 		(struct rank_communicator){.id = id, .own_index = STEP_RANK_UNKNOWN};
 	return &list->items[list->count++];

@@ -354,7 +354,7 @@ static void replay_role(struct costing *costing, struct cost *cost)
 			change.scales = judge->costs->scales;
 		}
 	}
-	if (change.scales && imbalance->rows.by_stage)
+	if (change.scales && imbalance->by_stage)
 		change.healed = NULL; /* controls are of all stages: it would shrink twice */
 	add_gain(costing, cost, (double)run(costing, &change, &cost->line));
 }
@@ -407,7 +407,7 @@ static double lost_ns(struct costing *costing, int64_t ideal_gain_ns)
 		whatif_line_reset(&judge->costs->line);
 		return (double)ideal_gain_ns;
 	}
-	if (change.scales && judge->imbalance->rows.by_stage)
+	if (change.scales && judge->imbalance->by_stage)
 		change.healed = NULL;
 	memset(judge->replays.healed, 1, costing->grid->row_count);
 	gain_ns = run(costing, &change, &judge->costs->line);

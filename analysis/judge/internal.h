@@ -204,23 +204,13 @@ bool judge_loss_block(struct judge *judge, bool counts, struct run *run);
 /* A verdict on transfers begins: what was seen until now is in it. */
 void judge_loss_told(struct judge *judge);
 
-/* uneven/experts.c: of suspected ranks, where in the step their excess is. */
-void judge_experts_step(struct judge *judge, const struct step_grid *grid);
-/* All of the rank's excess is in its experts: they get more tokens, its machine is not slow. */
+/* uneven/experts.c: all of the rank's excess is in its experts: they get more tokens, its machine is not slow. */
 bool judge_experts_only(const struct rank_state *state);
 
-/* uneven/messages.c: after blame, of steps with sends and receives. */
-int judge_messages_step(struct judge *judge, const struct step_grid *grid)
-	__attribute__((warn_unused_result));
-/* What the two ends of a message do goes together, and differs from message to message. */
-bool judge_messages_alike(const struct message_state *state);
-double judge_messages_correlation(const struct message_state *state);
-
-/* uneven/roles.c: fills keys for the step's rows. Returns 0 or -ENOMEM. */
-int judge_roles_key(struct judge *judge, const struct step_grid *grid)
-	__attribute__((warn_unused_result));
-
-/* uneven/imbalance.c: after blame */
+/* uneven/imbalance.c */
+struct imbalance_state *judge_imbalance_create(void);	     /* NULL without memory */
+void judge_imbalance_destroy(struct imbalance_state *state); /* NULL is fine */
+/* After blame. */
 int judge_imbalance_step(struct judge *judge, const struct step_grid *grid)
 	__attribute__((warn_unused_result));
 /*
@@ -229,10 +219,6 @@ int judge_imbalance_step(struct judge *judge, const struct step_grid *grid)
  */
 double judge_uneven_level(const struct judge *judge);
 
-/* uneven/even.c: by how much the step is longer than with even sequences. sampled: to be looked at. */
-int judge_even_step(struct judge *judge, const struct step_grid *grid, bool sampled,
-	int64_t *gain_ns) __attribute__((warn_unused_result));
-void judge_even_fini(struct even_state *state);
 /* Ends the block. */
 void judge_imbalance_block(struct judge *judge);
 /* The run that is to be told of; NULL: none is, or one of the kind is told already. */

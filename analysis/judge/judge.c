@@ -16,13 +16,13 @@ int judge_create(const struct judge_options *options, struct judge **result)
 	if (!judge)
 		return -ENOMEM;
 	judge->comm = calloc(1, sizeof(*judge->comm));
-	judge->imbalance = calloc(1, sizeof(*judge->imbalance));
+	judge->imbalance = judge_imbalance_create();
 	judge->costs = judge_costs_create();
 	if (!judge->comm || !judge->imbalance || !judge->costs ||
 		progress_create(&judge->progress) < 0) {
 		judge_costs_destroy(judge->costs);
 		free(judge->comm);
-		free(judge->imbalance);
+		judge_imbalance_destroy(judge->imbalance);
 		free(judge);
 		return -ENOMEM;
 	}
@@ -53,13 +53,10 @@ void judge_destroy(struct judge *judge)
 		whatif_line_fini(&judge->replays.suspects.lines[kind]);
 	whatif_line_fini(&judge->replays.ideal);
 	whatif_line_fini(&judge->comm->line);
-	whatif_line_fini(&judge->imbalance->line);
 	link_flows_fini(&judge->comm->links);
 	free(judge->comm->by_kind);
 	free(judge->comm);
-	judge_even_fini(&judge->imbalance->even);
-	free(judge->imbalance->rows.keys);
-	free(judge->imbalance);
+	judge_imbalance_destroy(judge->imbalance);
 	arena_fini(&judge->arena);
 	free(judge->ranks);
 	free(judge->scratch);

@@ -96,65 +96,20 @@ struct role {
 	bool pipeline; /* it sends to, or receives from, other roles */
 };
 
-/* Work on both ends of messages: deviations from the usual, slow sums; judge_messages.c. */
-struct message_state {
-	float *work; /* per cell of the step */
-	double steps, count, xx, yy, xy;
-};
+struct uneven_work;
 
-/* What peers do at each place of a layout, on average over steps. */
-struct even_layout {
-	uint64_t key, seen; /* seen: the last step */
-	uint32_t cell_count;
-	float samples;
-	float *work_ns; /* by place */
-};
-
-enum { EVEN_LAYOUTS_MAX = 64 };
-
-/* The step with even sequences; judge_even.c. */
-struct even_state {
-	struct even_layout layouts[EVEN_LAYOUTS_MAX];
-	uint32_t layout_count;
-	int64_t *own_ns; /* per cell of the step */
-	struct whatif_line line;
-	double gain_ns, time_ns; /* of steps looked at: slow sums */
-};
-
-/* How the work of rows differs from their usual, forward and backward; slow sums over steps. */
-struct deviation_sums {
-	double products[3];    /* of deviations of both directions: xx, yy, xy */
-	double absolute, work; /* of deviations of both together, of rows' work */
-	double taken;	       /* of the work, while the rank was kept off its CPU */
-	double rows, steps;    /* in them */
-	bool beside; /* in the last step, some device's collectives went on beside its work */
-};
-
-/* Per row: which role, as a key. Kept while rows and layouts stay; uneven/roles.c */
-struct role_keys {
-	uint64_t *keys;
-	size_t capacity;
-	uint64_t grouped; /* hash of the rows that the keys are of */
-	bool by_stage;	  /* keys tell stages of one layout apart */
-};
-
+/* Work that the program shares out unevenly. */
 struct imbalance_state {
 	struct role roles[ROLES_MAX];
 	uint32_t role_count;
-	struct role_keys rows;
-	uint32_t worst;			    /* role with the most work in the last block */
-	double worst_work_ms, mean_work_ms; /* a step */
-	struct signal stages,
-		uneven_input;	  /* what the step gains with even roles, with even input */
-	int64_t block_gain_ns[2]; /* of these */
-	struct deviation_sums deviations;
-	struct message_state messages;
-	struct even_state even;
-	double *scales;	      /* per row: its role has the mean work; where uneven is set */
+	uint32_t worst;	      /* role with the most work in the last block */
+	bool by_stage;	      /* roles tell stages of one layout apart */
 	bool uneven;	      /* roles differ in this step */
-	bool sequences;	      /* they are uneven, as of this step */
+	double *scales;	      /* per row: its role has the mean work; where uneven is set */
 	int64_t step_gain_ns; /* with even roles */
-	struct whatif_line line;
+	struct signal stages,
+		uneven_input; /* what the step gains with even roles, with even input */
+	struct uneven_work *work;
 };
 
 struct transfer_shape {

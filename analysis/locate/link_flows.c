@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analysis/base/arena.h"
 #include "analysis/base/robust_stats.h"
 
 void link_flows_fini(struct link_flows *flows)
@@ -36,27 +37,20 @@ static void note_place(struct link_flows *flows, uint32_t index)
 
 static int grow(struct link_flows *flows)
 {
-	size_t capacity = flows->capacity ? 2 * flows->capacity : 64;
-	struct link_flow *grown = calloc(capacity, sizeof(*grown));
-	uint32_t *places = calloc(2 * capacity, sizeof(*places));
-	double *scratch = calloc(capacity, sizeof(*scratch));
+	size_t place_count = flows->place_count ? 2 * flows->place_count : 128;
+	uint32_t *places = calloc(place_count, sizeof(*places));
 
-	if (!grown || !places || !scratch) {
-		free(grown);
+	if (!places ||
+		array_grow((void **)&flows->scratch, &flows->scratch_capacity, place_count / 2,
+			sizeof(*flows->scratch)) < 0 ||
+		array_grow((void **)&flows->flows, &flows->capacity, place_count / 2,
+			sizeof(*flows->flows)) < 0) {
 		free(places);
-		free(scratch);
 		return -ENOMEM;
 	}
-	if (flows->count)
-		memcpy(grown, flows->flows, flows->count * sizeof(*grown));
-	free(flows->flows);
 	free(flows->places);
-	free(flows->scratch);
-	flows->flows = grown;
 	flows->places = places;
-	flows->scratch = scratch;
-	flows->capacity = capacity;
-	flows->place_count = 2 * capacity;
+	flows->place_count = place_count;
 	for (size_t i = 0; i < flows->count; i++)
 		note_place(flows, (uint32_t)i);
 	return 0;
@@ -136,7 +130,7 @@ int link_flows_add(struct link_flows *flows, const struct link_sample *sample, i
 			flows->unseen++;
 			return 0;
 		}
-		if (flows->count == flows->capacity && grow(flows) < 0)
+		if (2 * flows->count == flows->place_count && grow(flows) < 0)
 			return -ENOMEM;
 		flow = &flows->flows[flows->count++];
 		*flow = (struct link_flow){
@@ -464,7 +458,6 @@ bool link_flows_find(const struct link_flows *flows, int64_t from_ns, int64_t un
 		return false;
 	if (fast_count)
 		finding.control_ns = lower_median_double(flows->scratch, fast_count);
-	finding.most_ranks = finding.flow_count > 2 && finding.slow_count * 2 > finding.flow_count;
 	name_rank(flows, from_ns, until_ns, share_min, total_ns, &finding);
 	*result = finding;
 	return true;

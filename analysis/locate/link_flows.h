@@ -45,7 +45,8 @@ struct link_flows {
 	struct link_flow *flows;
 	uint32_t *places; /* hash table: index + 1 */
 	size_t count, capacity, place_count;
-	double *scratch; /* as many as capacity */
+	double *scratch; /* as many as flows */
+	size_t scratch_capacity;
 	uint64_t unseen; /* samples of flows beyond the limit */
 	bool disturbed, told;
 };
@@ -73,7 +74,6 @@ struct link_finding {
 	bool named;	  /* one rank is common to the slow flows */
 	uint32_t rank;	  /* if named */
 	bool all_of_rank; /* all that it sends, or all that it gets, is slow: not one path */
-	bool most_ranks;  /* so many are slow that it is no one's link */
 	bool retries_exceeded;
 	uint32_t pair_count;
 	struct link_pair pairs[LINK_PAIRS_TOLD];

@@ -7,7 +7,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "analysis/judge/internal.h"
+#include "analysis/uneven/internal.h"
 
 void judge_even_fini(struct even_state *state)
 {
@@ -78,7 +78,7 @@ static int64_t work_ns(const struct step_grid *grid, uint32_t c)
 /* Means of what is done at each place, over peers and steps: no microbatch is longer than others there. */
 static void learn(struct judge *judge, const struct step_grid *grid)
 {
-	struct even_state *state = &judge->imbalance->even;
+	struct even_state *state = &judge->imbalance->work->even;
 
 	for (size_t r = 0; r < grid->row_count; r++) {
 		const struct grid_row *row = &grid->rows[r];
@@ -101,7 +101,7 @@ static void learn(struct judge *judge, const struct step_grid *grid)
 /* Each cell's own time with even sequences: the mean of its place, and in all what the step had to do. */
 static void spread(struct judge *judge, const struct step_grid *grid)
 {
-	struct even_state *state = &judge->imbalance->even;
+	struct even_state *state = &judge->imbalance->work->even;
 	double had_ns = 0, mean_ns = 0, scale;
 
 	for (size_t c = 0; c < grid->cell_count; c++)
@@ -140,7 +140,7 @@ static bool any_hole(const struct step_grid *grid)
 
 static int replay(struct judge *judge, const struct step_grid *grid, int64_t *gain_ns)
 {
-	struct even_state *state = &judge->imbalance->even;
+	struct even_state *state = &judge->imbalance->work->even;
 
 	state->own_ns = arena_take(&judge->arena, grid->cell_count, sizeof(*state->own_ns));
 	if (!state->own_ns)
@@ -154,7 +154,7 @@ static int replay(struct judge *judge, const struct step_grid *grid, int64_t *ga
 int judge_even_step(
 	struct judge *judge, const struct step_grid *grid, bool sampled, int64_t *gain_ns)
 {
-	struct even_state *state = &judge->imbalance->even;
+	struct even_state *state = &judge->imbalance->work->even;
 	double share = 1 - 1.0 / UNEVEN_MEMORY,
 	       length_ns = (double)(grid->step.end_ns - grid->step.start_ns);
 	int64_t gained_ns;

@@ -6,7 +6,7 @@
  */
 #include <math.h>
 
-#include "analysis/judge/internal.h"
+#include "analysis/uneven/internal.h"
 
 static void take_segments(
 	const struct judge *judge, const struct step_grid *grid, size_t r, struct rank_state *state)

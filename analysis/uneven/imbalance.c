@@ -6,10 +6,33 @@
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
+#include <stdlib.h>
 
 #include "analysis/base/robust_stats.h"
-#include "analysis/judge/internal.h"
+#include "analysis/uneven/internal.h"
+
+struct imbalance_state *judge_imbalance_create(void)
+{
+	struct imbalance_state *state = calloc(1, sizeof(*state));
+
+	if (state)
+		state->work = calloc(1, sizeof(*state->work));
+	if (!state || state->work)
+		return state;
+	free(state);
+	return NULL;
+}
+
+void judge_imbalance_destroy(struct imbalance_state *state)
+{
+	if (!state)
+		return;
+	whatif_line_fini(&state->work->line);
+	judge_even_fini(&state->work->even);
+	free(state->work->rows.keys);
+	free(state->work);
+	free(state);
+}
 
 static struct role *find_role(struct imbalance_state *state, uint64_t key)
 {
@@ -67,7 +90,7 @@ static int measure_stages(struct judge *judge, const struct step_grid *grid)
 		uint32_t role = judge->ranks[row->rank].totals.role;
 
 		if (!row->hole && judge->blame.rows[r].judged &&
-			state->roles[role].key == state->rows.keys[r])
+			state->roles[role].key == state->work->rows.keys[r])
 			work_ns[ends[role]++] = work_of_row(grid, row);
 	}
 	for (uint32_t i = 0; i < state->role_count; i++) {
@@ -114,8 +137,8 @@ static int take_roles(struct judge *judge, const struct step_grid *grid)
 	for (size_t r = 0; r < grid->row_count; r++) {
 		const struct grid_row *row = &grid->rows[r];
 
-		if (!role || state->rows.keys[r] != role->key)
-			role = find_role(state, state->rows.keys[r]);
+		if (!role || state->work->rows.keys[r] != role->key)
+			role = find_role(state, state->work->rows.keys[r]);
 		if (!role)
 			continue;
 		judge->ranks[row->rank].totals.role = (uint32_t)(role - state->roles);
@@ -126,7 +149,7 @@ static int take_roles(struct judge *judge, const struct step_grid *grid)
 			measure_role(judge, grid, row, role);
 		}
 	}
-	return state->rows.by_stage ? measure_stages(judge, grid) : 0;
+	return state->by_stage ? measure_stages(judge, grid) : 0;
 }
 
 /* What every row's work is to be multiplied by so that all of the pipeline have the mean. */
@@ -141,10 +164,10 @@ static int find_scales(struct judge *judge, const struct step_grid *grid, double
 		const struct role *role =
 			&state->roles[judge->ranks[grid->rows[r].rank].totals.role];
 
-		state->scales[r] =
-			role->key == state->rows.keys[r] && role->pipeline && role->step_work_ns > 0
-				? mean_ns / (double)role->step_work_ns
-				: 1;
+		state->scales[r] = role->key == state->work->rows.keys[r] && role->pipeline &&
+						   role->step_work_ns > 0
+					   ? mean_ns / (double)role->step_work_ns
+					   : 1;
 	}
 	return 0;
 }
@@ -154,7 +177,7 @@ static int replay_even(struct judge *judge, const struct step_grid *grid, int64_
 {
 	struct imbalance_state *state = judge->imbalance;
 	int error = whatif_replay(&judge->replays.whatif, grid, &judge->blame,
-		&(struct whatif_change){.scales = state->scales}, &state->line, gain_ns);
+		&(struct whatif_change){.scales = state->scales}, &state->work->line, gain_ns);
 
 	if (*gain_ns < 0)
 		*gain_ns = 0;
@@ -235,14 +258,14 @@ static void correlate_step(struct judge *judge, const struct step_grid *grid)
 	struct imbalance_state *state = judge->imbalance;
 	double forget = 1 - 1.0 / UNEVEN_MEMORY;
 
-	state->deviations.steps = state->deviations.steps * forget + 1;
-	state->deviations.beside = false;
+	state->work->deviations.steps = state->work->deviations.steps * forget + 1;
+	state->work->deviations.beside = false;
 	for (int i = 0; i < 3; i++)
-		state->deviations.products[i] *= forget;
-	state->deviations.absolute *= forget;
-	state->deviations.taken *= forget;
-	state->deviations.work *= forget;
-	state->deviations.rows *= forget;
+		state->work->deviations.products[i] *= forget;
+	state->work->deviations.absolute *= forget;
+	state->work->deviations.taken *= forget;
+	state->work->deviations.work *= forget;
+	state->work->deviations.rows *= forget;
 	for (size_t r = 0; r < grid->row_count; r++) {
 		struct rank_state *rank = &judge->ranks[grid->rows[r].rank];
 		double excess[2];
@@ -257,15 +280,15 @@ static void correlate_step(struct judge *judge, const struct step_grid *grid)
 			rank->usual.excess[d] += (float)((excess[d] - usual) / SLOW_MEAN);
 			excess[d] -= usual;
 		}
-		state->deviations.beside =
-			state->deviations.beside || runs_beside(grid, &grid->rows[r]);
-		state->deviations.products[0] += excess[0] * excess[0];
-		state->deviations.products[1] += excess[1] * excess[1];
-		state->deviations.products[2] += excess[0] * excess[1];
-		state->deviations.absolute += fabs(excess[0] + excess[1]);
-		state->deviations.taken += (double)taken_ns(grid, &grid->rows[r]);
-		state->deviations.work += (double)work_of_row(grid, &grid->rows[r]);
-		state->deviations.rows++;
+		state->work->deviations.beside =
+			state->work->deviations.beside || runs_beside(grid, &grid->rows[r]);
+		state->work->deviations.products[0] += excess[0] * excess[0];
+		state->work->deviations.products[1] += excess[1] * excess[1];
+		state->work->deviations.products[2] += excess[0] * excess[1];
+		state->work->deviations.absolute += fabs(excess[0] + excess[1]);
+		state->work->deviations.taken += (double)taken_ns(grid, &grid->rows[r]);
+		state->work->deviations.work += (double)work_of_row(grid, &grid->rows[r]);
+		state->work->deviations.rows++;
 		/* With the memory of the sums: a share in what they have forgotten is no share. */
 		rank->usual.unevenness += (float)((excess[0] * excess[0] + excess[1] * excess[1] -
 							  (double)rank->usual.unevenness) /
@@ -276,22 +299,23 @@ static void correlate_step(struct judge *judge, const struct step_grid *grid)
 /* Both directions of the work go together; or, where only one is seen, all of it is uneven. */
 static bool deviations_alike(const struct imbalance_state *state)
 {
-	double forward = state->deviations.products[0], backward = state->deviations.products[1];
-	double square = forward + backward + 2 * state->deviations.products[2];
-	bool large = square * state->deviations.rows >=
-			     pow(UNEVEN_DEVIATION_MIN * state->deviations.work, 2) &&
-		     state->deviations.absolute * state->deviations.absolute >=
-			     UNEVEN_SPREAD_MIN * square * state->deviations.rows;
-	double least = state->deviations.beside && large ? UNEVEN_BESIDE_CORRELATION_MIN
-							 : UNEVEN_CORRELATION_MIN;
+	double forward = state->work->deviations.products[0],
+	       backward = state->work->deviations.products[1];
+	double square = forward + backward + 2 * state->work->deviations.products[2];
+	bool large = square * state->work->deviations.rows >=
+			     pow(UNEVEN_DEVIATION_MIN * state->work->deviations.work, 2) &&
+		     state->work->deviations.absolute * state->work->deviations.absolute >=
+			     UNEVEN_SPREAD_MIN * square * state->work->deviations.rows;
+	double least = state->work->deviations.beside && large ? UNEVEN_BESIDE_CORRELATION_MIN
+							       : UNEVEN_CORRELATION_MIN;
 
 	/* Where ranks were kept off their CPUs, their deviations tell nothing of work. */
-	if (state->deviations.taken > HALF_SHARE * state->deviations.absolute)
+	if (state->work->deviations.taken > HALF_SHARE * state->work->deviations.absolute)
 		return false;
 	if (fmin(forward, backward) < UNEVEN_DIRECTION_SHARE_MIN * fmax(forward, backward))
 		return large;
-	return state->deviations.products[2] > 0 &&
-	       state->deviations.products[2] >= least * sqrt(forward * backward);
+	return state->work->deviations.products[2] > 0 &&
+	       state->work->deviations.products[2] >= least * sqrt(forward * backward);
 }
 
 /* It is not one rank's doing. */
@@ -300,8 +324,8 @@ static bool sequences_uneven(const struct judge *judge)
 	const struct imbalance_state *state = judge->imbalance;
 	double all = 0, most = 0;
 
-	if (state->deviations.steps < STEPS_KNOWN_MIN ||
-		!(deviations_alike(state) || judge_messages_alike(&state->messages)))
+	if (state->work->deviations.steps < STEPS_KNOWN_MIN ||
+		!(deviations_alike(state) || judge_messages_alike(&state->work->messages)))
 		return false;
 	for (uint32_t r = 0; r < judge->rank_end; r++) {
 		all += (double)judge->ranks[r].usual.unevenness;
@@ -314,12 +338,13 @@ static bool sequences_uneven(const struct judge *judge)
 double judge_uneven_level(const struct judge *judge)
 {
 	const struct imbalance_state *state = judge->imbalance;
-	double square = state->deviations.products[0] + state->deviations.products[1] +
-			2 * state->deviations.products[2];
+	double square = state->work->deviations.products[0] + state->work->deviations.products[1] +
+			2 * state->work->deviations.products[2];
 
-	if (!state->sequences || judge->block.time_ns <= 0 || state->deviations.rows < 1)
+	if (!state->work->sequences || judge->block.time_ns <= 0 ||
+		state->work->deviations.rows < 1)
 		return 0;
-	return sqrt(fmax(square, 0) / state->deviations.rows) * (double)judge->block.steps /
+	return sqrt(fmax(square, 0) / state->work->deviations.rows) * (double)judge->block.steps /
 	       (double)judge->block.time_ns;
 }
 
@@ -349,12 +374,12 @@ int judge_imbalance_step(struct judge *judge, const struct step_grid *grid)
 		correlate_step(judge, grid);
 	if (grid->traits.overlapped && sampled)
 		error = judge_messages_step(judge, grid);
-	state->sequences = sequences_uneven(judge);
-	if (error == 0 && state->sequences)
+	state->work->sequences = sequences_uneven(judge);
+	if (error == 0 && state->work->sequences)
 		error = judge_even_step(judge, grid, sampled, &gain_ns);
 	if (error < 0)
 		return error;
-	state->block_gain_ns[1] += gain_ns;
+	state->work->block_gain_ns[1] += gain_ns;
 	gain_ns = 0;
 	state->uneven = grid->traits.overlapped && mean_ns > 0 &&
 			(double)worst->step_work_ns > UNEVEN_WORK_MIN * mean_ns;
@@ -364,7 +389,7 @@ int judge_imbalance_step(struct judge *judge, const struct step_grid *grid)
 	if (error == 0)
 		error = replay_even(judge, grid, &gain_ns);
 	state->step_gain_ns = gain_ns;
-	state->block_gain_ns[0] += gain_ns;
+	state->work->block_gain_ns[0] += gain_ns;
 	return error;
 }
 
@@ -389,8 +414,8 @@ static void close_roles(struct judge *judge)
 		role->block_work_ns = 0;
 	}
 	if (count >= 2) {
-		state->worst_work_ms = (double)most / steps / 1e6;
-		state->mean_work_ms = sum / count / steps / 1e6;
+		state->work->worst_work_ms = (double)most / steps / 1e6;
+		state->work->mean_work_ms = sum / count / steps / 1e6;
 	}
 }
 
@@ -413,9 +438,10 @@ void judge_imbalance_block(struct judge *judge)
 	struct imbalance_state *state = judge->imbalance;
 
 	close_roles(judge);
-	push(judge, &state->stages, state->block_gain_ns[0]);
-	push(judge, &state->uneven_input, state->sequences ? state->block_gain_ns[1] : 0);
-	state->block_gain_ns[0] = state->block_gain_ns[1] = 0;
+	push(judge, &state->stages, state->work->block_gain_ns[0]);
+	push(judge, &state->uneven_input,
+		state->work->sequences ? state->work->block_gain_ns[1] : 0);
+	state->work->block_gain_ns[0] = state->work->block_gain_ns[1] = 0;
 }
 
 const struct run *judge_imbalance_alarm(struct judge *judge, enum incident_kind kind)
@@ -432,8 +458,8 @@ const struct run *judge_imbalance_alarm(struct judge *judge, enum incident_kind 
 static void tell_sequences(const struct imbalance_state *state, struct verdict *verdict)
 {
 	struct verdict_evidence *evidence = &verdict->evidence[0];
-	double both = state->deviations.products[0] * state->deviations.products[1];
-	double correlation = both > 0 ? state->deviations.products[2] / sqrt(both) : 0;
+	double both = state->work->deviations.products[0] * state->work->deviations.products[1];
+	double correlation = both > 0 ? state->work->deviations.products[2] / sqrt(both) : 0;
 
 	if (correlation >= UNEVEN_CORRELATION_MIN) {
 		snprintf(evidence->detail, sizeof(evidence->detail),
@@ -443,8 +469,8 @@ static void tell_sequences(const struct imbalance_state *state, struct verdict *
 		verdict->sure.share_explained = correlation * correlation;
 		return;
 	}
-	if (judge_messages_alike(&state->messages)) {
-		correlation = judge_messages_correlation(&state->messages);
+	if (judge_messages_alike(&state->work->messages)) {
+		correlation = judge_messages_correlation(&state->work->messages);
 		snprintf(evidence->detail, sizeof(evidence->detail),
 			"what sender and receiver of a message work goes together (correlation "
 			"%.2f), on ranks that change from message to message",
@@ -455,10 +481,11 @@ static void tell_sequences(const struct imbalance_state *state, struct verdict *
 	snprintf(evidence->detail, sizeof(evidence->detail),
 		"work differs by %.0f %% (root mean square) on ranks that change from step to step",
 		100 *
-			sqrt((state->deviations.products[0] + state->deviations.products[1] +
-				     2 * state->deviations.products[2]) *
-				fmax(state->deviations.rows, 1)) /
-			fmax(state->deviations.work, 1));
+			sqrt((state->work->deviations.products[0] +
+				     state->work->deviations.products[1] +
+				     2 * state->work->deviations.products[2]) *
+				fmax(state->work->deviations.rows, 1)) /
+			fmax(state->work->deviations.work, 1));
 }
 
 void judge_imbalance_tell(struct judge *judge, enum incident_kind kind, struct verdict *verdict)
@@ -474,8 +501,8 @@ void judge_imbalance_tell(struct judge *judge, enum incident_kind kind, struct v
 		tell_sequences(state, verdict);
 		return; /* no rank is to blame */
 	}
-	evidence->overlap_ms_per_step = state->worst_work_ms;
-	evidence->control_ms_per_step = state->mean_work_ms;
+	evidence->overlap_ms_per_step = state->work->worst_work_ms;
+	evidence->control_ms_per_step = state->work->mean_work_ms;
 	snprintf(evidence->detail, sizeof(evidence->detail),
 		"work of this part of the pipeline; control: the mean of all parts");
 	verdict->rank_count = verdict->more_ranks = 0;

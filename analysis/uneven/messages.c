@@ -7,7 +7,7 @@
 #include <errno.h>
 #include <math.h>
 
-#include "analysis/judge/internal.h"
+#include "analysis/uneven/internal.h"
 
 /*
  * Of each send the work since the message before it, of each receive that up to the next one, as a
@@ -16,7 +16,7 @@
 static void find_work(struct judge *judge, const struct step_grid *grid, const struct grid_row *row,
 	double least_ns)
 {
-	struct message_state *state = &judge->imbalance->messages;
+	struct message_state *state = &judge->imbalance->work->messages;
 	struct rank_state *rank = &judge->ranks[row->rank];
 	double own_ns = 0, control_ns = 0;
 	uint32_t receive = GRID_NONE;
@@ -65,7 +65,7 @@ static void forget(struct message_state *state)
 
 int judge_messages_step(struct judge *judge, const struct step_grid *grid)
 {
-	struct message_state *state = &judge->imbalance->messages;
+	struct message_state *state = &judge->imbalance->work->messages;
 	double least_ns = MESSAGES_WORK_MIN * (double)(grid->step.end_ns - grid->step.start_ns);
 
 	state->work = arena_take(&judge->arena, grid->cell_count, sizeof(*state->work));

@@ -6,7 +6,7 @@
  */
 #include <errno.h>
 
-#include "analysis/judge/internal.h"
+#include "analysis/uneven/internal.h"
 
 static uint64_t mix(uint64_t hash, uint64_t value)
 {
@@ -88,8 +88,8 @@ int judge_roles_key(struct judge *judge, const struct step_grid *grid)
 	struct imbalance_state *state = judge->imbalance;
 	uint64_t hash = 14695981039346656037u;
 	bool works = false;
-	int error = array_grow((void **)&state->rows.keys, &state->rows.capacity, grid->row_count,
-		sizeof(*state->rows.keys));
+	int error = array_grow((void **)&state->work->rows.keys, &state->work->rows.capacity,
+		grid->row_count, sizeof(*state->work->rows.keys));
 	uint32_t *parents;
 
 	if (error < 0)
@@ -102,22 +102,21 @@ int judge_roles_key(struct judge *judge, const struct step_grid *grid)
 		hash = mix(mix(hash, layout_of(judge, row)), row->rank);
 		works |= row->works;
 	}
-	if (hash == state->rows.grouped)
+	if (hash == state->work->rows.grouped)
 		return 0;
 	parents = arena_take(&judge->arena, grid->row_count, sizeof(*parents));
 	if (!parents)
 		return -ENOMEM;
-	state->rows.grouped = hash;
+	state->work->rows.grouped = hash;
 	/* Where the work is shown, controls are exact, and layouts tell enough. */
-	state->rows.by_stage =
-		grid->traits.overlapped && !works && group_rows(judge, grid, parents);
+	state->by_stage = grid->traits.overlapped && !works && group_rows(judge, grid, parents);
 	for (uint32_t r = 0; r < grid->row_count; r++) {
 		const struct grid_row *row = &grid->rows[r];
 
-		state->rows.keys[r] = layout_of(judge, row);
-		if (state->rows.by_stage)
-			state->rows.keys[r] =
-				mix(state->rows.keys[r], grid->rows[root_of(parents, r)].rank + 1u);
+		state->work->rows.keys[r] = layout_of(judge, row);
+		if (state->by_stage)
+			state->work->rows.keys[r] = mix(state->work->rows.keys[r],
+				grid->rows[root_of(parents, r)].rank + 1u);
 	}
 	return 0;
 }

@@ -82,20 +82,39 @@ def users(paths):
     check_device_time(report)
 
 
-def missing(paths):
-    """Ranks that do not have the library's folder: the job runs, and the report says why it lacks device times."""
+def install(paths):
+    """A folder with slowrank and its library."""
     folder = os.path.join(paths.directory, "installed")
     shutil.rmtree(folder, ignore_errors=True)
     os.makedirs(folder)
-    for name in ("slowrank", "libslowrank_inject.so", "libslowrank_verbs.so"):
+    for name in ("slowrank", "libslowrank_inject.so"):
         shutil.copy(os.path.join(os.path.dirname(paths.slowrank), name), folder)
+    return folder
+
+
+def older(paths):
+    """The C library is older than the library needs: the job runs without it, and the report says so."""
+    folder = install(paths)
+    library = os.path.join(folder, "libslowrank_inject.so")
+    with open(library, "rb") as file:
+        text = file.read()
+    check(b"GLIBC_2.17\0" in text, "a version to change")
+    with open(library, "wb") as file:
+        file.write(text.replace(b"GLIBC_2.17\0", b"GLIBC_9.99\0"))
+    source = device_time(watch(paths, slowrank=os.path.join(folder, "slowrank")))
+    check(source["state"] == "not measurable" and "did not load" in source["why"], f"{source}")
+
+
+def missing(paths):
+    """Ranks that do not have the library's folder: the job runs, and the report says why it lacks device times."""
+    folder = install(paths)
     hide = ["unshare", "--mount", "sh", "-c", f"mount -t tmpfs none '{folder}' && exec \"$@\"", "sh"]
     report = watch(paths, around_ranks=hide, slowrank=os.path.join(folder, "slowrank"))
     source = device_time(report)
     check(source["state"] == "not measurable" and "another root" in source["why"], f"{source}")
 
 
-CASES = {"times": times, "within": within, "users": users, "missing": missing}
+CASES = {"times": times, "within": within, "users": users, "missing": missing, "older": older}
 
 if __name__ == "__main__":
     harness.main(CASES)

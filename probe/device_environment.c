@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "probe/device_environment.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,7 +9,10 @@
 #include <strings.h>
 #include <unistd.h>
 
+#include "probe/attach/target_root.h"
 #include "probe/ring/ring_layout.h"
+
+enum { MAPS_LINES_MAX = 1 << 17 };
 
 static const char library_name[] = "libslowrank_inject.so";
 static const char plugin_variable[] = "NCCL_PROFILER_PLUGIN";
@@ -104,5 +108,46 @@ bool device_environment_set(
 	}
 	setenv(RING_USER_PLUGIN_VARIABLE, plugin ? plugin : "", 1);
 	setenv(plugin_variable, path, 1);
+	return true;
+}
+
+static bool is_mapped(pid_t pid)
+{
+	char path[32], *line = NULL;
+	size_t capacity = 0, count = 0;
+	bool found = false;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%d/maps", (int)pid);
+	file = fopen(path, "re");
+	while (file && !found && count++ < MAPS_LINES_MAX && getline(&line, &capacity, file) > 0)
+		found = strstr(line, library_name) != NULL;
+	free(line);
+	if (file)
+		fclose(file);
+	return found || !file || count == 1; /* it has ended */
+}
+
+bool device_environment_explain(pid_t pid, char why[WIRE_DETAIL_LENGTH_MAX + 1])
+{
+	char path[PATH_MAX];
+	int found;
+
+	if (!device_environment_library(path, sizeof(path)))
+		return false;
+	found = target_root_find(pid, path, 0);
+	if (found >= 0)
+		close(found);
+	if (found == -ENOENT || found == -ENOTDIR)
+		snprintf(why, WIRE_DETAIL_LENGTH_MAX + 1,
+			"process %d has another root (a container?), without %.120s", (int)pid,
+			path);
+	else if (found >= 0 && !is_mapped(pid))
+		snprintf(why, WIRE_DETAIL_LENGTH_MAX + 1,
+			"process %d did not load %s: its NCCL has no profiler interface, or its "
+			"C library or its processor is not the library's",
+			(int)pid, library_name);
+	else
+		return false;
 	return true;
 }

@@ -22,4 +22,10 @@ bool device_environment_set(
 /* The library beside this program, or where it is installed. Returns false when it is not there. */
 bool device_environment_library(char *path, size_t capacity);
 
+/*
+ * Of a process that NCCL's plug-in was given to and that tells no device times: why, if it is the library that
+ * is missing there, as one line. Reads its mappings. Returns false when that is not it, or not known.
+ */
+bool device_environment_explain(pid_t pid, char why[WIRE_DETAIL_LENGTH_MAX + 1]);
+
 #endif

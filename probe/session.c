@@ -17,6 +17,7 @@
 #include "probe/auth/credential.h"
 #include "probe/auth/key_file.h"
 #include "probe/auth/tls_files.h"
+#include "probe/device_environment.h"
 #include "probe/device_source.h"
 #include "probe/host_id.h"
 #include "probe/job.h"
@@ -26,6 +27,7 @@
 #include "probe/process_tree.h"
 #include "probe/queue_pairs.h"
 #include "probe/rights.h"
+#include "probe/ring/host_clock.h"
 #include "probe/runtime_directory.h"
 #include "probe/samplers.h"
 #include "probe/socket_looks.h"
@@ -57,6 +59,7 @@ struct session {
 	char why_no_bpf[WIRE_DETAIL_LENGTH_MAX + 1];
 	struct device_source *device; /* NULL: not asked for */
 	char why_no_device[WIRE_DETAIL_LENGTH_MAX + 1];
+	bool device_explained;	  /* it was looked for once */
 	struct attach_deep *deep; /* NULL: not asked for */
 	struct job *job;
 	struct samplers *samplers;
@@ -90,20 +93,16 @@ struct session {
 
 static struct host_ns host_now(void)
 {
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (struct host_ns){(int64_t)now.tv_sec * 1000000000 + now.tv_nsec};
+	return (struct host_ns){host_clock_now_ns()};
 }
 
 static int64_t unix_offset_ns(void)
 {
-	struct timespec real, monotonic;
+	int64_t now_ns = host_clock_now_ns();
+	struct timespec real;
 
-	clock_gettime(CLOCK_MONOTONIC, &monotonic);
 	clock_gettime(CLOCK_REALTIME, &real);
-	return ((int64_t)real.tv_sec - monotonic.tv_sec) * 1000000000 +
-	       (real.tv_nsec - monotonic.tv_nsec);
+	return (int64_t)real.tv_sec * 1000000000 + real.tv_nsec - now_ns;
 }
 
 static void open_bpf(struct session *session)
@@ -520,6 +519,20 @@ static void add_not_joined(const struct session *session, struct message_source 
 		put_source(collectives, "bpf.collectives", SOURCE_DEGRADED, text);
 }
 
+/* Once it is known that calls come without device times: of the first rank that still lives. */
+static void explain_no_device(struct session *session)
+{
+	struct job_rank ranks[16];
+	size_t count = job_ranks(session->job, ranks, sizeof(ranks) / sizeof(ranks[0]));
+
+	for (size_t i = 0; i < count && !session->device_explained; i++) {
+		if (ranks[i].exited)
+			continue;
+		session->device_explained = true;
+		(void)device_environment_explain(ranks[i].pid, session->why_no_device);
+	}
+}
+
 /* What every source sees now; compared with what was sent last. */
 static size_t gather_sources(struct session *session, struct message_source *sources)
 {
@@ -539,6 +552,9 @@ static size_t gather_sources(struct session *session, struct message_source *sou
 	if (session->queue_pairs)
 		count += queue_pairs_states(
 			session->queue_pairs, sources + count, WIRE_SOURCES_MAX - count);
+	if (session->device && !session->deep && !session->why_no_device[0] &&
+		!session->device_explained && job_enqueue_only(session->job))
+		explain_no_device(session);
 	if (count < WIRE_SOURCES_MAX && device_source_state(session->device, session->why_no_device,
 						job_enqueue_only(session->job), &sources[count]))
 		count++;

@@ -13,6 +13,7 @@
 #include "probe/auth/key_file.h"
 #include "probe/auth/seal.h"
 #include "probe/auth/tls_files.h"
+#include "probe/ring/host_clock.h"
 #include "probe/spool.h"
 #include "probe/uplink.h"
 #include "probe/uplink_connection.h"
@@ -95,10 +96,7 @@ struct uplink {
 
 static struct host_ns clock_now(void)
 {
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (struct host_ns){now.tv_sec * INT64_C(1000000000) + now.tv_nsec};
+	return (struct host_ns){host_clock_now_ns()};
 }
 
 static size_t pending(const struct uplink *uplink)

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "probe/device_environment.h"
+#include "probe/ring/container_starter.h"
 
 static const char preload_variable[] = "LD_PRELOAD", verbs_variable[] = "SLOWRANK_VERBS";
 static const char library_name[] = "libslowrank_verbs.so";
@@ -83,24 +84,11 @@ static bool append(const char *path)
 	return set;
 }
 
-/*
- * Where the command is a container's starter, the path means something else, or nothing: the loader would say so in
- * each process there.
- */
 static bool starts_container(char *const *command)
 {
-	static const char *const names[] = {"apptainer", "singularity", "enroot", "docker",
-		"podman", "nerdctl", "ch-run", "shifter", "sarus", "bwrap", "chroot", "unshare"};
-
 	for (; command && *command; command++) {
-		const char *slash = strrchr(*command, '/');
-
-		for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-			if (strcmp(slash ? slash + 1 : *command, names[i]) == 0)
-				return true;
-		}
-		if (strncmp(*command, "--container-image", strlen("--container-image")) == 0)
-			return true; /* Slurm's Pyxis */
+		if (is_container_starter(*command))
+			return true;
 	}
 	return false;
 }

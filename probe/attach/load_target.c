@@ -183,17 +183,15 @@ static void take_wanted(void *context, size_t index, uint64_t address, uint64_t 
 	memcpy((char *)&target->functions + index * sizeof(uint64_t), &address, sizeof(address));
 }
 
-/* Of the first file whose code leaves some bytes of its last page. */
-static int find_gate(
+/* Of the first file whose code leaves some bytes of its last page; one that cannot be read is left out. */
+static void find_gate(
 	struct load_target *target, const struct load_elf *elf, const struct module *module)
 {
-	uint64_t address = 0;
-	int error = target->gate ? 0 : load_symbols_room(elf, LOAD_GATE_BYTES_MAX, &address);
+	uint64_t address;
 
-	if (!error && address >= module->code.start &&
-		address + LOAD_GATE_BYTES_MAX <= module->code.end)
+	if (!target->gate && load_symbols_room(elf, LOAD_GATE_BYTES_MAX, &address) == 0 &&
+		address >= module->code.start && address + LOAD_GATE_BYTES_MAX <= module->code.end)
 		target->gate = address;
-	return error;
 }
 
 static int read_module(struct load_target *target, const struct module *module)
@@ -229,7 +227,7 @@ static int read_module(struct load_target *target, const struct module *module)
 		break;
 	}
 	if (!error && module->kind != MODULE_ALLOCATOR)
-		error = find_gate(target, &elf, module);
+		find_gate(target, &elf, module);
 	return error;
 }
 

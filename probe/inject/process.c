@@ -17,6 +17,7 @@
 #include "probe/inject/timed_calls.h"
 #include "probe/inject/tracker.h"
 #include "probe/inject/verbs_wrap.h"
+#include "probe/ring/host_clock.h"
 #include "probe/ring/ring_writer.h"
 
 enum {
@@ -40,10 +41,7 @@ static _Thread_local uint32_t thread_id;
 
 int64_t process_now_ns(void)
 {
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+	return host_clock_now_ns();
 }
 
 uint32_t process_thread_id(void)

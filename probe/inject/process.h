@@ -29,7 +29,7 @@ bool process_is_live(void);
 /* The probe's wishes; valid while the process is live. */
 const struct ring_control *process_control(void);
 
-int64_t process_now_ns(void);	  /* CLOCK_MONOTONIC; no system call */
+int64_t process_now_ns(void);	  /* host_clock_now_ns(); no system call but the first time */
 uint32_t process_thread_id(void); /* a system call at a thread's first use only */
 
 /*

@@ -188,6 +188,20 @@ static int ensure_table(void)
 	return error;
 }
 
+/*
+ * glibc's own, below pthread_atfork(). Weak: in a program of another C library (musl) it is missing, which would else
+ * be the end of the program, and nothing is counted.
+ */
+extern int __register_atfork(void (*before)(void), void (*parent)(void), void (*child)(void),
+	void *object) __attribute__((weak));
+extern void *__dso_handle __attribute__((visibility("hidden")));
+
+static int guard_fork(void)
+{
+	return __register_atfork ? -__register_atfork(NULL, NULL, after_fork, __dso_handle)
+				 : -ENOSYS;
+}
+
 int verbs_wrap_start(void)
 {
 	void *const ours[VERBS_FUNCTION_NR] = {(void *)verbs_wrap_open_device,
@@ -199,7 +213,7 @@ int verbs_wrap_start(void)
 
 	pthread_mutex_lock(&state.mutex);
 	if (!state.fork_guarded) {
-		error = -pthread_atfork(NULL, NULL, after_fork);
+		error = guard_fork();
 		state.fork_guarded = error == 0;
 	}
 	if (!error && !state.symbols_taken) {

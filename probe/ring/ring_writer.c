@@ -10,6 +10,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "probe/ring/host_clock.h"
+
 enum { PATH_BYTES_MAX = 4096 };
 
 int ring_start_time(int proc_fd, const char *pid, uint64_t *start_time)
@@ -32,7 +34,8 @@ int ring_start_time(int proc_fd, const char *pid, uint64_t *start_time)
 		field = strchr(field + 1, ' ');
 	if (!field)
 		return -EBADMSG;
-	*start_time = strtoull(field + 1, NULL, 10);
+	*start_time = strtoull(field + 1, NULL, 10) -
+		      (uint64_t)(host_clock_boot_offset_ns() / (1000000000 / sysconf(_SC_CLK_TCK)));
 	return 0;
 }
 

@@ -33,7 +33,7 @@ void ring_writer_destroy(struct ring_writer *writer);
 bool ring_write(struct ring_writer *writer, enum ring_record_kind kind, const void *payload,
 	size_t payload_bytes);
 
-/* Field 22 of /proc/self/stat or /proc/PID/stat. 0 or a negative errno. */
+/* Field 22 of /proc/self/stat or /proc/PID/stat, as the kernel itself has it. 0 or a negative errno. */
 int ring_start_time(int proc_fd, const char *pid, uint64_t *start_time)
 	__attribute__((warn_unused_result));
 

@@ -15,6 +15,7 @@
 
 #include "probe/attach/collective_table.h"
 #include "probe/attach/verbs_attach.h"
+#include "probe/ring/host_clock.h"
 #include "probe/sources/bpf_source_internal.h"
 
 enum {
@@ -207,18 +208,10 @@ static int attach(struct bpf_source *source, struct attached_file *file, bool st
 	return error;
 }
 
-static int64_t clock_now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
-
 static void open_window(
 	struct bpf_source *source, struct host_ns now, const struct bpf_launch_wish *wish)
 {
-	int64_t began_ns = clock_now_ns();
+	int64_t began_ns = host_clock_now_ns();
 	struct launch_windows *windows = &source->windows;
 	int error = 0;
 
@@ -242,7 +235,7 @@ static void open_window(
 		duty_cycle_close(&windows->duty, now, 0, 0, 0); /* tried again later */
 		return;
 	}
-	windows->counted_from_ns = now.value + clock_now_ns() - began_ns;
+	windows->counted_from_ns = now.value + host_clock_now_ns() - began_ns;
 	windows->until_ns = windows->counted_from_ns + window_length_ns(wish);
 	windows->number = windows->number % INT32_MAX + 1;
 	open_in_kernel(source, windows->number);

@@ -9,7 +9,6 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <bpf/bpf.h>
@@ -18,6 +17,7 @@
 #include "probe/attach/collective_table.h"
 #include "probe/attach/first_opcode.h"
 #include "probe/attach/symbols.h"
+#include "probe/ring/host_clock.h"
 #include "probe/sources/bpf_source_internal.h"
 
 enum {
@@ -27,10 +27,7 @@ enum {
 
 static struct host_ns host_now(void)
 {
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (struct host_ns){(int64_t)now.tv_sec * 1000000000 + now.tv_nsec};
+	return (struct host_ns){host_clock_now_ns()};
 }
 
 /* Keeps a link for destroy; a link that failed is an error code. */

@@ -11,6 +11,7 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 
+#include "probe/ring/host_clock.h"
 #include "probe/ring/verbs_abi.h"
 #include "probe/sources/verbs_probe_internal.h"
 
@@ -24,14 +25,6 @@ enum {
 };
 
 #define SHARE_USUAL 0.01
-
-static int64_t monotonic_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
 
 static void write_offsets(struct verbs_bpf *skeleton)
 {
@@ -385,7 +378,7 @@ static int open_window(struct verbs_probe *probe)
 {
 	uint64_t hits = read_counter(&probe->skeleton->bss->hits);
 	uint64_t polls = read_counter(&probe->skeleton->bss->poll_hits);
-	int64_t start = monotonic_ns();
+	int64_t start = host_clock_now_ns();
 	struct timespec length = {.tv_nsec = probe->options.window_ns % 1000000000,
 		.tv_sec = probe->options.window_ns / 1000000000};
 	int error = 0;
@@ -398,7 +391,7 @@ static int open_window(struct verbs_probe *probe)
 		detach_place(&probe->places[i]);
 	hits = read_counter(&probe->skeleton->bss->hits) - hits;
 	polls = read_counter(&probe->skeleton->bss->poll_hits) - polls;
-	duty_cycle_close(&probe->duty, (struct host_ns){start}, monotonic_ns() - start, hits,
+	duty_cycle_close(&probe->duty, (struct host_ns){start}, host_clock_now_ns() - start, hits,
 		(int64_t)estimate(probe, hits - polls, polls));
 	probe->error = error;
 	return error;

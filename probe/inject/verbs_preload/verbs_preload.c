@@ -4,7 +4,15 @@
  * changing the symbol table (verbs_wrap.h) it exports the functions by name, under libibverbs'
  * versions, because programs linked with -z now look them up before any constructor runs.
  */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+#include <unistd.h>
+
 #include "probe/inject/verbs_wrap.h"
+#include "probe/ring/container_starter.h"
 
 #define EXPORT __attribute__((visibility("default")))
 
@@ -17,6 +25,75 @@ void *ibv_create_qp(void *pd, void *options);
 int ibv_modify_qp(void *qp, void *attributes, int mask);
 int ibv_destroy_qp(void *qp);
 int ibv_destroy_cq(void *cq);
+
+enum { COMMAND_BYTES_MAX = 4096 };
+
+/* One word of the command line or more tells that this program starts others in another root. */
+static bool starts_container(void)
+{
+	char text[COMMAND_BYTES_MAX + 1];
+	int fd = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
+	ssize_t length = fd < 0 ? -1 : read(fd, text, COMMAND_BYTES_MAX);
+	bool found = false;
+
+	if (fd >= 0)
+		close(fd);
+	if (length <= 0)
+		return false;
+	text[length] = '\0';
+	for (char *word = text; !found && word < text + length; word += strlen(word) + 1)
+		found = is_container_starter(word);
+	return found;
+}
+
+/* Takes entries of this library out of a list as ld.so(8) reads it; true when some are left. */
+static bool take_out(char *list)
+{
+	static const char library[] = "libslowrank_verbs.so";
+	char *to = list;
+
+	for (char *from = list; *from;) {
+		size_t length = strcspn(from, " :"), skip = strspn(from + length, " :");
+		size_t name = sizeof(library) - 1;
+		bool ours = length > name && from[length - name - 1] == '/' &&
+			    memcmp(from + length - name, library, name) == 0;
+
+		if (!ours)
+			memmove(to, from, length + skip);
+		to += ours ? 0 : length + skip;
+		from += length + skip;
+	}
+	while (to > list && strchr(" :", to[-1]))
+		to--;
+	*to = '\0';
+	return to > list;
+}
+
+/*
+ * What a container's starter hands on is what the user preloads. In place, where it was before the program
+ * began: nothing is allocated, and programs that read their environment from the stack (Go) see it, too.
+ */
+static void leave_environment(void)
+{
+	static const char variable[] = "LD_PRELOAD=";
+	char **at = environ;
+
+	while (at && *at && strncmp(*at, variable, sizeof(variable) - 1) != 0)
+		at++;
+	if (!at || !*at || take_out(*at + sizeof(variable) - 1))
+		return;
+	for (; *at; at++)
+		at[0] = at[1];
+}
+
+__attribute__((constructor)) static void begin(void)
+{
+	int kept = errno;
+
+	if (starts_container())
+		leave_environment();
+	errno = kept;
+}
 
 __attribute__((constructor)) static void start(void)
 {

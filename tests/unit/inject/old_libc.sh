@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # The libraries that go into programs of others can be loaded by an older C library: fails with the
-# list of what needs a newer one than glibc 2.28.
+# list of what needs a newer one than glibc 2.28; than 2.17 (RHEL 7) for the one of LD_PRELOAD, whose lack of a version ends
+# every program.
 # usage: old_libc.sh LIBRARY...
 set -euo pipefail
 export LC_ALL=C
-newest=2.28
 
 is_newer() { # GLIBC_VERSION; what is no number (GLIBC_PRIVATE, GLIBC_ABI_...) has no age
 	[[ $1 =~ ^GLIBC_([0-9.]+)$ ]] || return 0
@@ -13,6 +13,8 @@ is_newer() { # GLIBC_VERSION; what is no number (GLIBC_PRIVATE, GLIBC_ABI_...) h
 
 status=0
 for library in "$@"; do
+	newest=2.28
+	[[ $library != *_verbs.so ]] || newest=2.17
 	needed=$(readelf -V --wide "$library" | sed -n 's/.* Name: \(GLIBC_[^ ]*\) .*/\1/p' | sort -u)
 	symbols=$(readelf --dyn-syms --wide "$library")
 	for version in $needed; do

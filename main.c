@@ -8,6 +8,7 @@
 #include "analysis/base/version.h"
 #include "coordinator/commands.h"
 #include "probe/commands.h"
+#include "probe/terminal_text.h"
 
 struct subcommand {
 	const char *name;
@@ -53,6 +54,7 @@ static void occupy_standard_files(void)
 int main(int argc, char **argv)
 {
 	occupy_standard_files();
+	terminal_text_guard();
 	if (argc < 2) {
 		print_usage(stderr);
 		return 2;

@@ -11,7 +11,6 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/resource.h>
-#include <sys/signalfd.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -78,7 +77,7 @@ struct coordinator {
 	bool unjudged_told;
 	bool sync_told;
 	int64_t looked_ns; /* of the main thread */
-	int signal_fd;
+	int signal_fd;	   /* an eventfd: told to end */
 	int parent_fd;
 	int wake_fd;	      /* an eventfd: complete has changed */
 	atomic_bool ending;   /* what is not recorded yet stays with its probe */
@@ -322,22 +321,65 @@ static bool anybody_may_send(const struct coordinator_options *options)
 	return unproven;
 }
 
-/* Signals arrive through a file descriptor; blocked before nng's threads exist, so in them, too. */
+#define TOLD_AGAIN_NS INT64_C(1000000000)
+
+static const int ending_signals[] = {SIGTERM, SIGINT, SIGHUP};
+enum { ENDING_SIGNALS = sizeof(ending_signals) / sizeof(ending_signals[0]) };
+/* All that the handler below knows. */
+static int told_fd = -1; /* an eventfd */
+static int64_t told_ns;	 /* when the first signal came; 0: none did */
+
+/*
+ * The first asks for the end. One that comes a second later, and not with it (timeout(1), launchers), ends the process:
+ * what is being finished may be written to a file that does not answer.
+ */
+static void on_signal(int number)
+{
+	const uint64_t one = 1;
+	int64_t now_ns = clock_ns(CLOCK_MONOTONIC);
+	int error = errno;
+
+	if (told_ns && now_ns - told_ns >= TOLD_AGAIN_NS) {
+		signal(number, SIG_DFL);
+		raise(number);
+	}
+	told_ns = told_ns ? told_ns : now_ns;
+	(void)!write(told_fd, &one, sizeof(one));
+	errno = error;
+}
+
+/* Until here signals end the process: there is nothing to finish, and a file that is read may be one that never answers. */
 static int catch_signals(struct coordinator *coordinator)
 {
-	sigset_t signals;
+	struct sigaction action = {.sa_handler = on_signal};
 
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGXFSZ, SIG_IGN); /* a record at its limit (ulimit -f) is as on a full disk */
-	sigemptyset(&signals);
-	sigaddset(&signals, SIGTERM);
-	sigaddset(&signals, SIGINT);
-	sigaddset(&signals, SIGHUP);
-	if (pthread_sigmask(SIG_BLOCK, &signals, NULL))
-		return -EINVAL;
-	coordinator->signal_fd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
+	told_fd = coordinator->signal_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	coordinator->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	return coordinator->signal_fd < 0 || coordinator->wake_fd < 0 ? -errno : 0;
+	if (coordinator->signal_fd < 0 || coordinator->wake_fd < 0)
+		return -errno;
+	for (size_t i = 0; i < ENDING_SIGNALS; i++)
+		sigaction(ending_signals[i], &action, NULL);
+	return 0;
+}
+
+/* While nng makes its threads, so that signals come to this one alone. */
+static void mask_signals(int how)
+{
+	sigset_t signals;
+
+	sigemptyset(&signals);
+	for (size_t i = 0; i < ENDING_SIGNALS; i++)
+		sigaddset(&signals, ending_signals[i]);
+	pthread_sigmask(how, &signals, NULL);
+}
+
+static bool was_told_to_end(const struct coordinator *coordinator)
+{
+	struct pollfd waited = {.fd = coordinator->signal_fd, .events = POLLIN};
+
+	return poll(&waited, 1, 0) > 0;
 }
 
 /*
@@ -373,7 +415,8 @@ static int create_record(struct coordinator *coordinator,
 	for (int waited_ms = 0;; waited_ms += RECORD_RETRY_MS) {
 		error = record_writer_create(
 			coordinator->options.record, options, &coordinator->record, why);
-		if (error != -EBUSY || waited_ms >= RECORD_PATIENCE_MS)
+		if (error != -EBUSY || waited_ms >= RECORD_PATIENCE_MS ||
+			was_told_to_end(coordinator))
 			return error;
 		nanosleep(&pause, NULL);
 	}
@@ -391,7 +434,8 @@ static int replay_file(struct coordinator *coordinator, const char *path, uint64
 
 	if (record_reader_open(path, &reader, why))
 		return tell(why);
-	while (!record_reader_next(reader, &bytes, &length, &received)) {
+	while (!was_told_to_end(coordinator) &&
+		!record_reader_next(reader, &bytes, &length, &received)) {
 		coordinator->last_frame = --*left == 0;
 		alert_sink_doubt(coordinator->sink, coordinator->last_frame);
 		(void)take_batch(coordinator, bytes, length, received, &reply);
@@ -519,8 +563,6 @@ static int start(struct coordinator *coordinator)
 
 	atomic_store(&coordinator->last_request_ns, clock_ns(CLOCK_MONOTONIC));
 	allow_many_probes();
-	if (catch_signals(coordinator))
-		return tell("the kernel gives no more file descriptors");
 	if (options->parent) {
 		coordinator->parent_fd = (int)syscall(SYS_pidfd_open, options->parent, 0);
 		if (coordinator->parent_fd < 0)
@@ -538,8 +580,12 @@ static int start(struct coordinator *coordinator)
 		error = load_tls(options, &listener_options);
 	if (error)
 		return error;
+	if (catch_signals(coordinator))
+		return tell("the kernel gives no more file descriptors");
 	pthread_mutex_lock(&coordinator->gate);
+	mask_signals(SIG_BLOCK);
 	error = listener_create(&listener_options, &coordinator->listener, why);
+	mask_signals(SIG_UNBLOCK);
 	if (error == -EADDRINUSE && options->ready_fd >= 0) /* whoever waits knows other ports */
 		(void)!write(options->ready_fd, "0", 1);
 	else

@@ -108,7 +108,8 @@ static const char help[] =
 	"  --terminal         stderr is passed on to a terminal\n"
 	"  --help             this text\n\n"
 	"Each option has an environment variable: SLOWRANK_LISTEN for --listen, and so on.\n"
-	"SIGTERM or Ctrl-C: analyse what is there, write record and report, and end.\n";
+	"SIGTERM or Ctrl-C: analyse what is there, write record and report, and end;\n"
+	"again, a second later: end at once. Exit status: 0; 2 when it cannot start.\n";
 
 static int parse_number(const char *text, int minimum, int *number)
 {

@@ -146,7 +146,7 @@ void pipeline_watch_sheets(struct pipeline *pipeline,
 void pipeline_serve_one_job(struct pipeline *pipeline, const char *job_id)
 {
 	pipeline->one_job = true;
-	snprintf(pipeline->job_id, sizeof(pipeline->job_id), "%s", job_id ? job_id : "");
+	message_job_id(pipeline->job_id, job_id ? job_id : "");
 }
 
 void pipeline_doubt_restarts(struct pipeline *pipeline)

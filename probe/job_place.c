@@ -9,6 +9,7 @@
 #include "probe/attach/launcher_environment.h"
 #include "probe/attach/torchrun_command.h"
 #include "probe/coordinator_process.h"
+#include "probe/wire/message.h"
 
 /* srun of one task is a way to get a shell on a node, or to start a launcher there. */
 static bool is_rank(const struct launcher_environment *launcher)
@@ -62,11 +63,7 @@ void job_place_find(struct job_place *place, const struct probe_options *options
 		snprintf(place->job_id, sizeof(place->job_id), "%.40s-%lld-%d", host,
 			(long long)time(NULL), (int)getpid());
 	}
-	/* It becomes part of file names. */
-	for (char *c = place->job_id; *c; c++) {
-		if (*c == '/' || *c == ' ' || (unsigned char)*c < ' ')
-			*c = '-';
-	}
+	message_job_id(place->job_id, place->job_id);
 }
 
 void job_place_stay_alone(struct job_place *place)

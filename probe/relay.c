@@ -21,6 +21,7 @@ enum {
 	HOLD_LOOK_MS = 450,   /* the coordinator, when it is alone, looks around every 200 ms */
 	STATUS_MS = 50,	      /* from a probe's last message to its end */
 	MESSAGE_LENGTH = 256, /* of a line of our own */
+	SAID_LENGTH = 4096,   /* at once */
 };
 
 struct relay {
@@ -84,8 +85,11 @@ static void set_tick(int period_ms)
 
 /* Waits for its reader as long as the command runs. What waits behind it is in the pipe, whose
  * writers do not wait. */
-static void say(struct relay *relay, const char *text, size_t length)
+static void say(struct relay *relay, const char *said, size_t said_length)
 {
+	char clean[SAID_LENGTH + TERMINAL_TEXT_HELD_MAX], *text = clean;
+	size_t length = terminal_text_clean(&relay->text, said, said_length, clean);
+
 	set_tick(TICK_MS);
 	while (length > 0) {
 		ssize_t written = write(STDERR_FILENO, text, length);
@@ -108,11 +112,11 @@ static void say(struct relay *relay, const char *text, size_t length)
 
 static void copy(struct relay *relay)
 {
-	char bytes[4096], clean[sizeof(bytes) + TERMINAL_TEXT_HELD_MAX];
+	char bytes[SAID_LENGTH];
 	ssize_t length = read(relay->messages, bytes, sizeof(bytes));
 
 	if (length > 0) {
-		say(relay, clean, terminal_text_clean(&relay->text, bytes, (size_t)length, clean));
+		say(relay, bytes, (size_t)length);
 	} else if (length == 0 || errno != EINTR) {
 		close(relay->messages);
 		relay->messages = -1;

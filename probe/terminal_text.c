@@ -2,8 +2,11 @@
 #include "probe/terminal_text.h"
 
 #include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
+enum { CHUNK_BYTES = 4096 };
 enum { ESCAPE = 0x1b, DELETE = 0x7f, C1_LEAD = 0xc2, C1_FIRST = 0x80, C1_LAST = 0x9f };
 
 static bool begins_sequence(unsigned char byte)
@@ -62,4 +65,55 @@ size_t terminal_text_clean(struct terminal_text *state, const char *text, size_t
 			out[used++] = is_control(byte) ? '?' : text[i];
 	}
 	return used;
+}
+
+struct guarded {
+	int fd;
+	struct terminal_text text;
+};
+
+static bool write_all(int fd, const char *bytes, size_t length)
+{
+	while (length > 0) {
+		ssize_t written = write(fd, bytes, length);
+
+		if (written < 0)
+			return false;
+		bytes += written;
+		length -= (size_t)written;
+	}
+	return true;
+}
+
+/* As fopencookie(3) wants it: less than length is an error, errno says which. */
+static ssize_t write_clean(void *cookie, const char *bytes, size_t length)
+{
+	char clean[CHUNK_BYTES + TERMINAL_TEXT_HELD_MAX];
+	struct guarded *guarded = cookie;
+
+	for (size_t done = 0, part; done < length; done += part) {
+		part = length - done < CHUNK_BYTES ? length - done : CHUNK_BYTES;
+		if (!write_all(guarded->fd, clean,
+			    terminal_text_clean(&guarded->text, bytes + done, part, clean)))
+			return (ssize_t)done;
+	}
+	return (ssize_t)length;
+}
+
+static void guard(FILE **stream, struct guarded *guarded, int buffering)
+{
+	FILE *clean = fopencookie(guarded, "w", (cookie_io_functions_t){.write = write_clean});
+
+	if (!clean)
+		return;
+	setvbuf(clean, NULL, buffering, BUFSIZ);
+	*stream = clean;
+}
+
+void terminal_text_guard(void)
+{
+	static struct guarded out = {.fd = STDOUT_FILENO}, messages = {.fd = STDERR_FILENO};
+
+	guard(&stdout, &out, isatty(STDOUT_FILENO) ? _IOLBF : _IOFBF);
+	guard(&stderr, &messages, _IONBF);
 }

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What may reach a terminal of what the probe and the coordinator say: names in it are a target's choice. Text, line
- * ends, tabs and colours pass; all other control characters become '?'. State is passed: a sequence may be cut
- * between two calls.
+ * What may reach a terminal of what slowrank says: names in it are a target's choice. Text, line ends, tabs and
+ * colours pass; all other control characters become '?'. State is passed: a sequence may be cut between two calls.
  */
 #ifndef SLOWRANK_PROBE_TERMINAL_TEXT_H
 #define SLOWRANK_PROBE_TERMINAL_TEXT_H
@@ -18,5 +17,8 @@ struct terminal_text {
 
 /* Returns the length of what is in out, which has room for length + TERMINAL_TEXT_HELD_MAX bytes. */
 size_t terminal_text_clean(struct terminal_text *state, const char *text, size_t length, char *out);
+
+/* From here on all that this process, and what it forks, prints to stdout and stderr is cleaned. For main(), first. */
+void terminal_text_guard(void);
 
 #endif

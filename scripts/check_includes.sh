@@ -24,7 +24,7 @@ probe/ring/          analysis/ probe/ring/
 probe/inject/        analysis/base/step.h analysis/clock probe/ring/ probe/inject/
 probe/               analysis/ bpf/ probe/ SKELETON
 coordinator/         analysis/ probe/auth/ probe/config/ probe/wire/ coordinator/
-main.c               analysis/base/version.h probe/commands.h coordinator/commands.h
+main.c               analysis/base/version.h probe/commands.h probe/terminal_text.h coordinator/commands.h
 tests/               ANY
 bench/               ANY
 '

@@ -12,10 +12,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "probe/attach/confined.h"
 #include "probe/attach/library.h"
 #include "probe/attach/target_root.h"
 
-enum { CODE_BYTES_MAX = 16 << 20 };
+enum {
+	CODE_BYTES_MAX = 16 << 20,
+	FOUND_MAX = 512, /* each name with all of its versions */
+	RESTORERS_MAX = 8,
+};
 
 struct open_elf {
 	int fd;
@@ -41,25 +46,20 @@ static int open_file(const struct load_elf *elf)
 	return error ? error : target_file_open(library_open(&file, link), O_RDONLY);
 }
 
-static int open_elf(const struct load_elf *file, struct open_elf *out)
+static int open_elf(struct open_elf *out, uint64_t base)
 {
 	GElf_Phdr segment;
 	GElf_Ehdr header;
 	size_t count;
 
 	elf_version(EV_CURRENT);
-	out->fd = open_file(file);
-	if (out->fd < 0)
-		return -ENOENT;
 	out->elf = elf_begin(out->fd, ELF_C_READ, NULL);
 	if (!out->elf || elf_kind(out->elf) != ELF_K_ELF || gelf_getclass(out->elf) != ELFCLASS64 ||
 		!gelf_getehdr(out->elf, &header) || elf_getphdrnum(out->elf, &count) != 0) {
-		if (out->elf)
-			elf_end(out->elf);
-		close(out->fd);
+		elf_end(out->elf);
 		return -ENOEXEC;
 	}
-	out->bias = header.e_type == ET_EXEC ? 0 : file->base;
+	out->bias = header.e_type == ET_EXEC ? 0 : base;
 	for (size_t i = 0; i < count && out->bias; i++) {
 		if (gelf_getphdr(out->elf, (int)i, &segment) && segment.p_type == PT_LOAD) {
 			out->bias -= segment.p_vaddr & ~UINT64_C(4095);
@@ -69,17 +69,35 @@ static int open_elf(const struct load_elf *file, struct open_elf *out)
 	return 0;
 }
 
-static void close_elf(struct open_elf *open)
+/* The file is the process's own: what comes of it is all that leaves the process that reads it. */
+struct symbol_work {
+	int fd;
+	uint64_t base;
+	const char *const *names; /* the caller's, also in the other process */
+	size_t name_count, count;
+	struct {
+		size_t index;
+		uint64_t address, bytes;
+	} found[FOUND_MAX];
+};
+
+static void take_symbol(
+	struct symbol_work *work, const char *name, uint64_t bias, const GElf_Sym *symbol)
 {
-	elf_end(open->elf);
-	close(open->fd);
+	for (size_t k = 0; name && k < work->name_count && work->count < FOUND_MAX; k++) {
+		if (strcmp(name, work->names[k]) != 0)
+			continue;
+		work->found[work->count].index = k;
+		work->found[work->count].address = bias + symbol->st_value;
+		work->found[work->count++].bytes = symbol->st_size;
+	}
 }
 
-int load_symbols_visit(const struct load_elf *file, const char *const *names, size_t name_count,
-	void (*take)(void *context, size_t index, uint64_t address, uint64_t bytes), void *context)
+static int find_symbols(void *context)
 {
-	struct open_elf open;
-	int error = open_elf(file, &open);
+	struct symbol_work *work = context;
+	struct open_elf open = {.fd = work->fd};
+	int error = open_elf(&open, work->base);
 
 	if (error)
 		return error;
@@ -96,16 +114,30 @@ int load_symbols_visit(const struct load_elf *file, const char *const *names, si
 			if (!gelf_getsym(data, (int)i, &symbol) || symbol.st_shndx == SHN_UNDEF ||
 				GELF_ST_TYPE(symbol.st_info) != STT_FUNC)
 				continue;
-			const char *name = elf_strptr(open.elf, header.sh_link, symbol.st_name);
-			for (size_t k = 0; name && k < name_count; k++) {
-				if (strcmp(name, names[k]) == 0)
-					take(context, k, open.bias + symbol.st_value,
-						symbol.st_size);
-			}
+			take_symbol(work, elf_strptr(open.elf, header.sh_link, symbol.st_name),
+				open.bias, &symbol);
 		}
 	}
-	close_elf(&open);
-	return 0;
+	elf_end(open.elf);
+	return work->count == FOUND_MAX ? -ENOEXEC : 0;
+}
+
+int load_symbols_visit(const struct load_elf *file, const char *const *names, size_t name_count,
+	void (*take)(void *context, size_t index, uint64_t address, uint64_t bytes), void *context)
+{
+	struct symbol_work work = {.fd = open_file(file),
+		.base = file->base,
+		.names = names,
+		.name_count = name_count};
+	int error;
+
+	if (work.fd < 0)
+		return -ENOENT;
+	error = confined_call(find_symbols, &work, sizeof(work));
+	close(work.fd);
+	for (size_t i = 0; !error && i < work.count; i++)
+		take(context, work.found[i].index, work.found[i].address, work.found[i].bytes);
+	return error;
 }
 
 /* mov $15, %rax or %eax; syscall */
@@ -123,13 +155,20 @@ static size_t find_restorers(const uint8_t *code, size_t bytes, uint64_t address
 	return count;
 }
 
-int load_symbols_restorers(
-	const struct load_elf *file, uint64_t *addresses, size_t capacity, size_t *count)
+struct restorer_work {
+	int fd;
+	uint64_t base;
+	size_t count;
+	uint64_t addresses[RESTORERS_MAX];
+};
+
+static int find_in_segments(void *context)
 {
-	struct open_elf open;
-	size_t segments = 0, found = 0;
+	struct restorer_work *work = context;
+	struct open_elf open = {.fd = work->fd};
 	GElf_Phdr segment;
-	int error = open_elf(file, &open);
+	size_t segments = 0;
+	int error = open_elf(&open, work->base);
 
 	if (error)
 		return error;
@@ -145,24 +184,44 @@ int load_symbols_restorers(
 		if (got < 0)
 			error = -EIO;
 		else
-			found = find_restorers(code, (size_t)got, open.bias + segment.p_vaddr,
-				addresses, capacity, found);
+			work->count = find_restorers(code, (size_t)got, open.bias + segment.p_vaddr,
+				work->addresses, RESTORERS_MAX, work->count);
 		free(code);
 	}
-	close_elf(&open);
-	if (!error)
-		*count = found;
+	elf_end(open.elf);
 	return error;
 }
 
-int load_symbols_room(const struct load_elf *file, size_t bytes, uint64_t *address)
+int load_symbols_restorers(
+	const struct load_elf *file, uint64_t *addresses, size_t capacity, size_t *count)
 {
-	struct open_elf open;
+	struct restorer_work work = {.fd = open_file(file), .base = file->base};
+	int error;
+
+	if (work.fd < 0)
+		return -ENOENT;
+	error = confined_call(find_in_segments, &work, sizeof(work));
+	close(work.fd);
+	if (error)
+		return error;
+	*count = work.count < capacity ? work.count : capacity;
+	memcpy(addresses, work.addresses, *count * sizeof(*addresses));
+	return 0;
+}
+
+struct room_work {
+	int fd;
+	uint64_t base, bytes, address;
+};
+
+static int find_room(void *context)
+{
+	struct room_work *work = context;
+	struct open_elf open = {.fd = work->fd};
 	GElf_Phdr segment;
 	size_t segments = 0;
-	int error = open_elf(file, &open);
+	int error = open_elf(&open, work->base);
 
-	*address = 0;
 	if (error)
 		return error;
 	elf_getphdrnum(open.elf, &segments);
@@ -172,9 +231,24 @@ int load_symbols_room(const struct load_elf *file, size_t bytes, uint64_t *addre
 			continue;
 		uint64_t end = (open.bias + segment.p_vaddr + segment.p_memsz + 15) & ~UINT64_C(15);
 
-		if ((end & 4095) && 4096 - (end & 4095) >= bytes)
-			*address = end;
+		if ((end & 4095) && 4096 - (end & 4095) >= work->bytes)
+			work->address = end;
 	}
-	close_elf(&open);
+	elf_end(open.elf);
 	return 0;
+}
+
+int load_symbols_room(const struct load_elf *file, size_t bytes, uint64_t *address)
+{
+	struct room_work work = {.fd = open_file(file), .base = file->base, .bytes = bytes};
+	int error;
+
+	*address = 0;
+	if (work.fd < 0)
+		return -ENOENT;
+	error = confined_call(find_room, &work, sizeof(work));
+	close(work.fd);
+	if (!error)
+		*address = work.address;
+	return error;
 }

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <gelf.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <stdbool.h>
@@ -11,6 +10,9 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "probe/attach/confined.h"
+#include "probe/attach/elf_file.h"
 
 enum { VERSION_HIDDEN = 0x8000, RANGE_LENGTH = 64, LINE_LENGTH = PATH_MAX + 128 };
 
@@ -104,23 +106,8 @@ int verbs_place_find(pid_t pid, uint64_t address, struct verbs_place *result)
 	return error;
 }
 
-static uint64_t file_offset_of(Elf *elf, uint64_t address)
-{
-	GElf_Phdr header;
-	size_t count;
-
-	if (elf_getphdrnum(elf, &count) < 0)
-		return 0;
-	for (size_t i = 0; i < count; i++) {
-		if (gelf_getphdr(elf, (int)i, &header) && header.p_type == PT_LOAD &&
-			address >= header.p_vaddr && address - header.p_vaddr < header.p_filesz)
-			return address - header.p_vaddr + header.p_offset;
-	}
-	return 0;
-}
-
-static void take_symbol(
-	Elf *elf, const char *name, const GElf_Sym *symbol, struct verbs_library *library)
+static void take_symbol(const struct elf_file *file, const char *name, const GElf_Sym *symbol,
+	struct verbs_library *library)
 {
 	const struct {
 		const char *name;
@@ -136,17 +123,17 @@ static void take_symbol(
 
 	for (size_t i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++) {
 		if (name && strcmp(name, wanted[i].name) == 0)
-			*wanted[i].offset = file_offset_of(elf, symbol->st_value);
+			*wanted[i].offset = elf_file_offset(file, symbol->st_value);
 	}
 }
 
-static void read_symbols(Elf *elf, struct verbs_library *library)
+static void read_symbols(const struct elf_file *file, struct verbs_library *library)
 {
 	Elf_Data *symbols = NULL, *versions = NULL;
 	GElf_Shdr header, symbols_header = {0};
 	Elf_Scn *section = NULL;
 
-	while ((section = elf_nextscn(elf, section))) {
+	while ((section = elf_nextscn(file->elf, section))) {
 		if (!gelf_getshdr(section, &header))
 			continue;
 		if (header.sh_type == SHT_DYNSYM) {
@@ -167,28 +154,39 @@ static void read_symbols(Elf *elf, struct verbs_library *library)
 			(versions && gelf_getversym(versions, i, &version) &&
 				(version & VERSION_HIDDEN)))
 			continue;
-		take_symbol(elf, elf_strptr(elf, symbols_header.sh_link, symbol.st_name), &symbol,
-			library);
+		take_symbol(file, elf_strptr(file->elf, symbols_header.sh_link, symbol.st_name),
+			&symbol, library);
 	}
+}
+
+/* The file is a rank's own: what comes of it is all that leaves the process that reads it. */
+struct library_work {
+	const char *path; /* the caller's, also in the other process */
+	struct verbs_library library;
+};
+
+static int read_library(void *context)
+{
+	struct library_work *work = context;
+	struct elf_file file;
+	int error = elf_file_open(work->path, &file);
+
+	if (error)
+		return error;
+	read_symbols(&file, &work->library);
+	elf_file_close(&file);
+	return 0;
 }
 
 int verbs_library_read(const char *path, struct verbs_library *result)
 {
-	struct verbs_library library = {0};
-	int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-	Elf *elf;
+	struct library_work work = {.path = path};
+	int error = confined_call(read_library, &work, sizeof(work));
 
-	if (fd < 0)
-		return -ENOENT;
-	elf_version(EV_CURRENT);
-	elf = elf_begin(fd, ELF_C_READ, NULL);
-	if (elf) {
-		read_symbols(elf, &library);
-		elf_end(elf);
-	}
-	close(fd);
-	if (!library.open_device || !library.create_qp || !library.create_cq)
+	if (error)
+		return error;
+	if (!work.library.open_device || !work.library.create_qp || !work.library.create_cq)
 		return -ENOEXEC;
-	*result = library;
+	*result = work.library;
 	return 0;
 }

@@ -2,6 +2,7 @@
 #include "probe/sources/netlink_dump.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/time.h>
@@ -13,6 +14,7 @@ enum {
 	ANSWER_BYTES = 32 * 1024, /* the kernel fills at most 32 KiB per read of a dump */
 	READS_MAX = 4096,	  /* of one dump: about 200,000 sockets */
 	ANSWER_TIMEOUT_MS = 100,
+	ERRNO_MAX = 4095, /* linux/err.h */
 };
 
 int netlink_follow(pid_t pid, int protocol, int *fd, uint64_t *namespace_id)
@@ -41,11 +43,16 @@ int netlink_follow(pid_t pid, int protocol, int *fd, uint64_t *namespace_id)
 	return 1;
 }
 
+static bool is_errno(int error)
+{
+	return error < 0 && error >= -ERRNO_MAX;
+}
+
 static int error_of(const struct nlmsghdr *header)
 {
 	const struct nlmsgerr *error = NLMSG_DATA(header);
 
-	if (header->nlmsg_len < NLMSG_LENGTH(sizeof(*error)) || error->error >= 0)
+	if (header->nlmsg_len < NLMSG_LENGTH(sizeof(*error)) || !is_errno(error->error))
 		return -EPROTO;
 	return error->error;
 }
@@ -57,7 +64,7 @@ static int end_of(const struct nlmsghdr *header)
 
 	if (header->nlmsg_len >= NLMSG_LENGTH(sizeof(error)))
 		memcpy(&error, NLMSG_DATA(header), sizeof(error));
-	return error < 0 ? error : 0;
+	return is_errno(error) ? error : 0;
 }
 
 /* Takes one answer apart. Returns 1 when the dump goes on, 0 at its end, or a negative errno. */

@@ -241,4 +241,10 @@ struct message_reply {
 	char why[WIRE_DETAIL_LENGTH_MAX + 1];
 };
 
+/*
+ * A job's name as all of its parts send it, compare it and name files by it: blanks, '/' and what may not be in a string
+ * on the wire become '-'. A longer one is cut. out may be name.
+ */
+void message_job_id(char out[STEP_NAME_LENGTH_MAX + 1], const char *name);
+
 #endif

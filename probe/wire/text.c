@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdint.h>
+#include <string.h>
 
+#include "probe/wire/message.h"
 #include "probe/wire/text.h"
 
 /* Bytes of the valid character at text, or 0. Shortest forms only, no surrogates (RFC 3629). */
@@ -46,13 +48,31 @@ bool wire_text_valid(const char *text, size_t length)
 	return true;
 }
 
-void wire_text_clean(char *text, size_t length)
+static void clean(char *text, size_t length, char instead)
 {
 	for (size_t i = 0, count; i < length; i += count) {
 		count = character_length(text + i, length - i);
 		if (!count) {
-			text[i] = '?';
+			text[i] = instead;
 			count = 1;
 		}
 	}
+}
+
+void wire_text_clean(char *text, size_t length)
+{
+	clean(text, length, '?');
+}
+
+void message_job_id(char out[STEP_NAME_LENGTH_MAX + 1], const char *name)
+{
+	size_t length = strnlen(name, STEP_NAME_LENGTH_MAX);
+
+	memmove(out, name, length);
+	out[length] = '\0';
+	for (size_t i = 0; i < length; i++) {
+		if (out[i] == '/' || out[i] == ' ')
+			out[i] = '-';
+	}
+	clean(out, length, '-');
 }

@@ -251,9 +251,57 @@ def closed_files(paths):
     check(slowrank(paths, "report", record).returncode == 0, "the record is whole")
 
 
+EVIL = "\x1b[2J\x1b]0;e\x07\r\x9b"  # moves the cursor, names the window; as its bytes C1 as well
+
+
+def check_printable(said, text):
+    bad = sorted({byte for byte in said if (byte < 0x20 and byte not in b"\n\t") or byte == 0x7f})
+    check(not bad and b"\xc2\x9b" not in said, f"{text} prints control characters {bad}: {said!r}")
+    return said
+
+
+def control_characters(paths):
+    """Names of programs, jobs, files, hosts and groups that would do something to a terminal: no byte of it gets there."""
+    def out_of(*words, status=(0,), prefix=(), **options):
+        done = subprocess.run([*prefix, paths.slowrank, *words], capture_output=True, stdin=subprocess.DEVNULL,
+                              timeout=120, check=False, **options)
+        check(done.returncode in status, f"{words}: exit {done.returncode}: {done.stderr}")
+        return check_printable(done.stdout + done.stderr, str(words))
+
+    program, record = (os.path.join(paths.directory, name + EVIL) for name in ("p", "r.slr"))
+    for path in (program, record):
+        if os.path.lexists(path):
+            os.unlink(path)
+    os.symlink(paths.workload, program)
+    said = out_of("run", "--job", "j" + EVIL, "--record", record, "--", *jobs.mpirun(2), program,
+                  "--steps", "60", "--step-ms", "10")
+    check(b"Coverage" in said, f"it was watched: {said}")
+    for words in ([], ["--format", "json"], ["--explain", "all"]):
+        out_of("report", *words, record)
+    out_of("report", record + EVIL, status=(2,))
+    out_of("import", "--from", "whatif", program, "-o", record + EVIL, status=(2,))
+    out_of("run", "--", program + EVIL, status=(127,))
+    out_of("run", "--sources", EVIL, "--", "true", status=(2,))
+    out_of("coordinator", "--listen", "tcp://" + EVIL, "--record", record, status=(2,))
+    as_host = ["unshare", "--uts", "sh", "-c", 'printf %s "$0" >/proc/sys/kernel/hostname; exec "$@"', "h" + EVIL]
+    out_of("doctor", prefix=as_host, status=(0, 1))
+    job = subprocess.Popen([*as_host, "bash", "-c", 'exec -a "$0" sleep 60', "sleep" + EVIL])
+    out_of("attach", "--record", record, "--pid", str(job.pid), prefix=["timeout", "-s", "INT", "3", *as_host], status=(0, 124))
+    job.kill()
+    job.wait()
+    others = subprocess.Popen([paths.slowrank, "coordinator", "--insecure", "--job", "o" + EVIL, "--listen", "tcp://127.0.0.1:0",
+                               "--record", record + "2"], stderr=subprocess.PIPE)
+    said = others.stderr.readline()
+    url = said.split()[-1].decode()
+    out_of("run", "--insecure", "--coordinator", url, "--job", "j" + EVIL, "--", program, status=range(256))
+    others.send_signal(signal.SIGTERM)
+    check_printable(said + others.communicate(timeout=30)[1], "the coordinator of another job")
+
+
 CASES = {"records": records, "usage": usage, "alert_limits": alert_limits, "coordinator": coordinator,
          "coordinator_silent": coordinator_silent, "coordinator_killed": coordinator_killed,
-         "coordinator_dies_again": coordinator_dies_again, "coordinator_restarted": coordinator_restarted, "closed_files": closed_files}
+         "coordinator_dies_again": coordinator_dies_again, "coordinator_restarted": coordinator_restarted, "closed_files": closed_files,
+         "control_characters": control_characters}
 
 if __name__ == "__main__":
     harness.main(CASES)

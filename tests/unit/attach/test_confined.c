@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What work on a rank's files can do: hand back its result, and nothing else. */
+#include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -7,8 +8,11 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
@@ -16,6 +20,7 @@
 #include <cmocka.h>
 
 #include "probe/attach/confined.h"
+#include "probe/attach/verbs_attach.h"
 
 enum { LARGE = 1 << 20 };
 
@@ -123,9 +128,41 @@ static void it_reads_and_no_more(void **unused)
 	assert_int_equal(confined_call(open_socket, &state, sizeof(state)), -ENOEXEC);
 }
 
+/* A table of 408 MiB, of a library that is a rank's own. */
+static void a_library_is_read_with_little_memory(void **unused)
+{
+	const Elf64_Ehdr header = {.e_ident = {ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3, ELFCLASS64,
+					   ELFDATA2LSB, EV_CURRENT},
+		.e_type = ET_DYN,
+		.e_version = EV_CURRENT,
+		.e_shoff = sizeof(header),
+		.e_ehsize = sizeof(header),
+		.e_shentsize = sizeof(Elf64_Shdr),
+		.e_shnum = 2};
+	const Elf64_Shdr sections[2] = {{0}, {.sh_type = SHT_DYNSYM,
+						     .sh_offset = 4096,
+						     .sh_size = sizeof(Elf64_Sym) * (17 << 20),
+						     .sh_entsize = sizeof(Elf64_Sym)}};
+	int fd = memfd_create("library", MFD_CLOEXEC);
+	struct verbs_library library;
+	struct rusage used;
+	char path[64];
+
+	(void)unused;
+	assert_int_equal(ftruncate(fd, 409 << 20), 0);
+	assert_int_equal(pwrite(fd, &header, sizeof(header), 0), sizeof(header));
+	assert_int_equal(pwrite(fd, sections, sizeof(sections), sizeof(header)), sizeof(sections));
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	assert_int_equal(verbs_library_read(path, &library), -ENOEXEC);
+	assert_int_equal(getrusage(RUSAGE_SELF, &used), 0);
+	assert_in_range(used.ru_maxrss, 0, 200 << 10); /* KiB */
+	close(fd);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(a_result_comes_back),
+		cmocka_unit_test(a_library_is_read_with_little_memory),
 		cmocka_unit_test(nothing_else_does), cmocka_unit_test(it_reads_and_no_more)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

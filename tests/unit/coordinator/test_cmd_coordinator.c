@@ -344,6 +344,8 @@ static void check_signal(const struct place *place, int signal_number)
 	sleep_ms(500);
 	assert_true(runs(pid)); /* without --exit-when-done */
 	kill(pid, signal_number);
+	sleep_ms(10);
+	kill(pid, signal_number); /* as timeout(1) does */
 	assert_int_equal(wait_for(pid), 0);
 	assert_int_equal(read_record(place->record, -ENODATA).frames, 1);
 	assert_int_equal(access(place->report, R_OK), 0);

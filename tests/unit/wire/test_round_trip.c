@@ -415,6 +415,26 @@ static void test_bad_text_is_cleaned(void **state)
 	wire_buffer_fini(&buffer);
 }
 
+/* All parts of a job make the same of its name, whoever is told it, and the wire leaves it. */
+static void test_a_jobs_name_is_one(void **state)
+{
+	static const char *const names[][2] = {{"plain-1.x", "plain-1.x"}, {"my job/7", "my-job-7"},
+		{"j\x1b[2J\x7f", "j-[2J-"}, {"r\xc3\xa9sum\xc3\xa9", "r\xc3\xa9sum\xc3\xa9"},
+		{"\xff\xc2\x9b", "---"}, {"", ""}};
+	char id[STEP_NAME_LENGTH_MAX + 1], long_name[200];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		message_job_id(id, names[i][0]);
+		assert_string_equal(id, names[i][1]);
+	}
+	memset(long_name, 'x', sizeof(long_name));
+	strcpy(long_name + STEP_NAME_LENGTH_MAX - 1, "\xc3\xa9"); /* cut in the middle */
+	message_job_id(id, long_name);
+	assert_int_equal(strlen(id), STEP_NAME_LENGTH_MAX);
+	assert_int_equal(id[STEP_NAME_LENGTH_MAX - 1], '-');
+}
+
 static void test_reply(void **state)
 {
 	struct wire_buffer buffer = {0};
@@ -515,6 +535,7 @@ int main(void)
 		cmocka_unit_test(test_contiguous_steps_stay_contiguous),
 		cmocka_unit_test(test_impossible_times_are_repaired),
 		cmocka_unit_test(test_bad_text_is_cleaned),
+		cmocka_unit_test(test_a_jobs_name_is_one),
 		cmocka_unit_test(test_reply),
 		cmocka_unit_test(test_reply_without_directives),
 		cmocka_unit_test(test_limits_of_the_encoder),

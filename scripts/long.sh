@@ -48,7 +48,7 @@ part_durable() {
 part_chaos() {
 	build main "slowrank workload_mpi feeder stepped_clock slowrank_inject slowrank_verbs"
 	python3 tests/cluster/test_chaos.py --build build-long/main --directory "${log%.log}" half_hour || return
-	awk '/ [0-9]+ +[0-9]+ +[0-9]+ +[0-9]+ +[0-9]+$/ { tries += $(NF - 4) } END { print tries " jobs" }' "$log"
+	awk '/ [0-9]+ +[0-9]+ +[0-9]+ +[0-9]+ +[0-9]+ +[0-9]+$/ { tries += $(NF - 5) } END { print tries " jobs" }' "$log"
 }
 
 part_sudo() { tests/fresh/run.sh --user sh -c 'scripts/quickstart.sh && scripts/test.sh' && count_tests; }

@@ -5,6 +5,7 @@ import glob
 import json
 import os
 import shutil
+import statistics
 import subprocess
 import sys
 import time
@@ -21,6 +22,8 @@ COORDINATOR, BETWEEN = "10.213.0.1:7801", "10.213.0.2:7802"
 THROTTLED = {"steps": 300, "step_ms": 20, "compute_ms": 1.5,
              "faults": ["rank=2 kind=throttle first=120 last=239 size=60"]}
 
+
+ANSWER_S = 1  # a batch of the job's own is acknowledged in time; one whose answer was changed on its way, a second later
 
 # Of a rank that an elastic launcher starts for the tenth time: only with the key would it replace the others.
 RESTARTED = ("RANK=2", "LOCAL_RANK=0", "WORLD_SIZE=4", "TORCHELASTIC_RUN_ID=watched",
@@ -132,6 +135,13 @@ def forge_ranks(paths, key, running):
                      "--coordinator", "tcp://" + COORDINATOR, "--pid", str(running.pid)))
 
 
+def answers_s(paths, record):
+    """After how long each batch of the record was acknowledged, by its probe's clock."""
+    feeder = os.path.join(os.path.dirname(paths.slowrank), "tests", "feeder")
+    done = subprocess.run([feeder, "batches", record], check=True, capture_output=True, text=True)
+    return sorted(int(ns) / 1e9 for ns in (line.split()[4] for line in done.stdout.splitlines()) if ns != "0")
+
+
 def strangers(paths):
     """Replays, another job's record, forged ends and replies, a wrong key: the verdict of the job alone."""
     if not jobs.can_throttle():
@@ -169,6 +179,10 @@ def strangers(paths):
     with open(log, encoding="utf-8") as file:
         own = [line for line in file if line.startswith("slowrank")]
     check(not own, f"the job's own probes have nothing to say: {own}")
+    waits = answers_s(paths, record)
+    print(f"{rounds} rounds; {len(waits)} batches were acknowledged after {1e3 * statistics.median(waits):.1f} ms (median), "
+          f"{1e3 * waits[len(waits) * 99 // 100]:.1f} (99 %), {1e3 * waits[-1]:.1f} (most)")
+    check(waits[len(waits) * 95 // 100] < ANSWER_S, f"batches of the job are acknowledged in time: {waits[-20:]}")
 
 
 def homes(paths):

@@ -128,7 +128,7 @@ struct blame {
 	uint32_t *row_controls; /* as rows: the first control of its peers; GRID_NONE: no peers */
 	int64_t *scratch;	/* values to take medians of, and room to do so */
 	uint32_t *cursors;	/* per row: cells taken so far */
-	bool incomplete;	/* some instance lacked members */
+	bool incomplete;	/* some instance lacked members, or calls made none at all */
 	bool in_order;		/* no instance is left out of the grid's order */
 	bool alike;		/* the grid is, all rows have peers: leads are not kept */
 	bool opaque;		/* some time is, or may be */

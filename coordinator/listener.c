@@ -24,7 +24,7 @@ enum {
 	REQUEST_HEAD_BYTES = 256, /* what nng's own headers may add */
 	CLOSE_TIMEOUT_MS = 1000,
 	SWEEP_MS = 1000, /* how often idle peers are looked for, */
-	SWEEP_MAX = 64,	 /* and how many are closed then */
+	SWEEP_MAX = 256, /* and how many are closed then */
 	/* Each takes munged a millisecond, and anybody may ask; the others ask again (uplink.c). */
 	CREDENTIALS_PER_SECOND = 200,
 	RENEWALS_MAX = 1000, /* of what listens over ipc: each leaves a file descriptor */
@@ -179,19 +179,21 @@ static void on_done(void *context)
 
 /*
  * Closes peers that have been idle, or in the middle of a message, for too long. While all exchanges are taken,
- * whole messages wait unseen in nng: that time is nobody's fault. Called with the lock.
+ * whole messages wait unseen in nng: that time is nobody's fault, but of too many strangers at one address, who come
+ * again where they are none. Called with the lock.
  */
 static void sweep(struct listener *listener)
 {
-	struct job_ns now = clock_now(), since = {now.value - listener->idle_ns};
+	struct job_ns now = clock_now();
+	bool was_full = now.value - listener->full.value <= listener->idle_ns;
 	uint32_t ids[SWEEP_MAX];
 	size_t count;
 
-	if (now.value - listener->swept.value < SWEEP_MS * INT64_C(1000000) ||
-		listener->full.value >= since.value)
+	if (now.value - listener->swept.value < SWEEP_MS * INT64_C(1000000))
 		return;
 	listener->swept = now;
-	count = peers_idle(listener->peers, since, ids, SWEEP_MAX);
+	count = peers_idle(
+		listener->peers, was_full ? INT64_MAX : listener->idle_ns, now, ids, SWEEP_MAX);
 	listener->state.idle_closed += count;
 	pthread_mutex_unlock(&listener->mutex);
 	for (size_t i = 0; i < count; i++)
@@ -285,6 +287,16 @@ static void refuse(struct listener *listener, const nng_msg *request, enum gate_
 	snprintf(reply->why, sizeof(reply->why), "%s", gate_refusal_text(why));
 }
 
+static void believe(struct listener *listener, const nng_msg *request)
+{
+	int id = nng_pipe_id(nng_msg_get_pipe(request));
+
+	pthread_mutex_lock(&listener->mutex);
+	if (id > 0)
+		peers_believe(listener->peers, (uint32_t)id);
+	pthread_mutex_unlock(&listener->mutex);
+}
+
 /* Returns the reply, or NULL when there is none. */
 static nng_msg *answer(struct listener *listener, struct exchange *exchange)
 {
@@ -303,6 +315,8 @@ static nng_msg *answer(struct listener *listener, struct exchange *exchange)
 	else if (listener->on_request(listener->context, request.batch, request.length,
 			 exchange->received, &reply) < 0)
 		return NULL;
+	if (reply.accepted)
+		believe(listener, exchange->request);
 	reply.received = exchange->received;
 	reply.reply_sent = clock_now();
 	if (wire_encode_reply(&reply, &listener->encoded))

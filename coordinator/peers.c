@@ -10,14 +10,14 @@ enum { CONNECTIONS_FIRST = 64, ADDRESSES_FIRST = 64, IPV6_HOST_BYTES = 8 };
 struct connection {
 	uint32_t id; /* 0: a free place */
 	uint32_t address;
-	bool heard;
+	bool believed;
 	struct job_ns last;
 };
 
 /* Stays when its connections are gone: or who connects anew for each message would have no limit. */
 struct address {
 	struct peer_address address;
-	uint32_t connections, unheard;
+	uint32_t connections, strangers;
 	int64_t left_bytes; /* as of then: */
 	struct job_ns filled;
 };
@@ -151,18 +151,25 @@ static struct address *get_address(
 	return free_one;
 }
 
-static uint32_t oldest_unheard(const struct peers *peers, uint32_t address)
+static bool is_silent(const struct connection *connection, int64_t for_ns, struct job_ns now)
+{
+	return now.value - connection->last.value > for_ns;
+}
+
+/* 0: none is silent for long. */
+static uint32_t oldest_stranger(const struct peers *peers, uint32_t address, struct job_ns now)
 {
 	const struct connection *oldest = NULL;
 
 	for (size_t i = 0; i < peers->capacity; i++) {
 		const struct connection *connection = &peers->connections[i];
 
-		if (connection->id && connection->address == address && !connection->heard &&
+		if (connection->id && connection->address == address && !connection->believed &&
 			(!oldest || connection->last.value < oldest->last.value))
 			oldest = connection;
 	}
-	return oldest->id;
+	return oldest && is_silent(oldest, PEERS_STRANGER_MS * INT64_C(1000000), now) ? oldest->id
+										      : 0;
 }
 
 uint32_t peers_add(
@@ -178,12 +185,12 @@ uint32_t peers_add(
 	if (!address || (limited && address->connections >= PEERS_PER_ADDRESS_MAX))
 		return id;
 	number = (uint32_t)(address - peers->addresses);
-	if (limited && address->unheard >= PEERS_UNHEARD_MAX) {
-		instead = oldest_unheard(peers, number);
+	if (limited && address->strangers >= PEERS_STRANGERS_MAX) {
+		instead = oldest_stranger(peers, number, now);
 		peers_remove(peers, instead);
 	}
 	address->connections++;
-	address->unheard++;
+	address->strangers++;
 	*find(peers, id) = (struct connection){.id = id, .address = number, .last = now};
 	peers->count++;
 	return instead;
@@ -197,7 +204,7 @@ void peers_remove(struct peers *peers, uint32_t id)
 	if (!id || !connection->id)
 		return;
 	peers->addresses[connection->address].connections--;
-	peers->addresses[connection->address].unheard -= !connection->heard;
+	peers->addresses[connection->address].strangers -= !connection->believed;
 	peers->count--;
 	hole = at = (size_t)(connection - peers->connections);
 	for (;;) { /* what was put behind it for lack of place moves up */
@@ -224,8 +231,6 @@ bool peers_heard(struct peers *peers, uint32_t id, size_t length, struct job_ns 
 		return true; /* it is gone by now */
 	address = &peers->addresses[connection->address];
 	connection->last = now;
-	address->unheard -= !connection->heard;
-	connection->heard = true;
 	if (is_this_host(&address->address))
 		return true;
 	refill(address, now);
@@ -235,15 +240,31 @@ bool peers_heard(struct peers *peers, uint32_t id, size_t length, struct job_ns 
 	return true;
 }
 
-size_t peers_idle(const struct peers *peers, struct job_ns since, uint32_t *ids, size_t capacity)
+void peers_believe(struct peers *peers, uint32_t id)
+{
+	struct connection *connection = find(peers, id);
+
+	if (!connection->id || connection->believed)
+		return;
+	connection->believed = true;
+	peers->addresses[connection->address].strangers--;
+}
+
+size_t peers_idle(const struct peers *peers, int64_t idle_ns, struct job_ns now, uint32_t *ids,
+	size_t capacity)
 {
 	size_t count = 0;
 
 	for (size_t i = 0; i < peers->capacity && count < capacity; i++) {
 		const struct connection *connection = &peers->connections[i];
 
-		if (connection->id && connection->last.value < since.value &&
-			!is_this_host(&peers->addresses[connection->address].address))
+		const struct address *address = &peers->addresses[connection->address];
+		bool too_many = !connection->believed && address->strangers > PEERS_STRANGERS_MAX;
+
+		if (connection->id && !is_this_host(&address->address) &&
+			(is_silent(connection, idle_ns, now) ||
+				(too_many && is_silent(connection,
+						     PEERS_STRANGER_MS * INT64_C(1000000), now))))
 			ids[count++] = connection->id;
 	}
 	return count;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Who is connected, and how much of the coordinator each address may have, with the key and without: so many
- * connections, fewer that have not brought a whole message yet, so many bytes; and none that brings nothing. IPv6
+ * connections, fewer that have brought nothing that was believed yet, so many bytes; and none that brings nothing. IPv6
  * addresses of one /64 are one. No clock and no lock: times come in, and the caller has one thread or a lock.
  */
 #ifndef SLOWRANK_COORDINATOR_PEERS_H
@@ -15,8 +15,10 @@
 
 enum {
 	PEERS_PER_ADDRESS_MAX = 256, /* a host has some 128 ranks, at most a probe for each */
-	/* Each may be in the middle of a message of 8 MiB. Honest ones say hello at once, or come again. */
-	PEERS_UNHEARD_MAX = 24,
+	/* Each may be in the middle of a message of 8 MiB. Honest ones prove themselves at once, or come again. */
+	PEERS_STRANGERS_MAX = 24,
+	PEERS_STRANGER_MS =
+		1000, /* and for so long they are not too many: a host's probes start together */
 	PEERS_IDLE_MS = 30000, /* a probe that is there sends each second */
 	/*
 	 * What a probe's memory and spool hold, at once; then what 128 ranks with 45 steps of 63 collectives a
@@ -37,8 +39,8 @@ int peers_create(struct peers **peers) __attribute__((warn_unused_result)); /* 0
 void peers_destroy(struct peers *peers);				    /* NULL is fine */
 
 /*
- * A new connection. Returns which one is to be closed for it, since its address has too many: itself, or the
- * one that has brought nothing for the longest time; 0: none.
+ * A new connection. Returns which one is to be closed for it, since its address has too many: itself, or of those
+ * that nobody believed yet the one that has brought nothing for the longest time, and for long; 0: none.
  */
 uint32_t peers_add(
 	struct peers *peers, uint32_t id, const struct peer_address *address, struct job_ns now);
@@ -47,11 +49,15 @@ void peers_remove(struct peers *peers, uint32_t id); /* one that is not there: n
 /* A whole message came. False: its address has sent too much, and it is to be dropped. */
 bool peers_heard(struct peers *peers, uint32_t id, size_t length, struct job_ns now);
 
+/* What it brought was believed: it is one of the job's. */
+void peers_believe(struct peers *peers, uint32_t id);
+
 /*
- * Connections that have brought no whole message since that time, at most capacity; the caller closes
- * them. Returns how many.
+ * Connections that have brought no whole message for idle_ns, or for PEERS_STRANGER_MS where their address has too
+ * many that nobody believed; at most capacity. The caller closes them. Returns how many.
  */
-size_t peers_idle(const struct peers *peers, struct job_ns since, uint32_t *ids, size_t capacity);
+size_t peers_idle(const struct peers *peers, int64_t idle_ns, struct job_ns now, uint32_t *ids,
+	size_t capacity);
 
 size_t peers_count(const struct peers *peers);
 

@@ -30,9 +30,10 @@ enum {
 	 */
 	ANSWER_TIMEOUT_MS = 10000,
 	CLOSE_TIMEOUT_MS = 1000,
-	OLD_MAX = 8,		  /* old connections being closed at a time */
-	RETRY_MS = 200,		  /* after an error that nng does not repair itself */
-	UNPROVEN_RETRY_MS = 1000, /* after an answer without our key's proof */
+	OLD_MAX = 8,	/* old connections being closed at a time */
+	RETRY_MS = 200, /* after an error that nng does not repair itself */
+	UNPROVEN_RETRY_MS =
+		1000, /* after an answer without our key's proof, where none was proven yet */
 };
 
 struct queued_batch {
@@ -463,11 +464,11 @@ static bool take_proof(struct uplink *uplink, nng_msg *message, int *retry_ms)
 		uplink->nonce_known = uplink->current_sealed = false;
 		is_reply = false;
 	} else if (!proven || uplink->asked.kind != SEAL_BATCH || head.kind != SEAL_REPLY) {
+		*retry_ms = uplink->state.proven ? RETRY_MS : UNPROVEN_RETRY_MS;
 		note_unproven(uplink);
 		if (uplink->session_seal) /* a coordinator that was started again has another one */
 			forget_session(uplink);
 		is_reply = false;
-		*retry_ms = UNPROVEN_RETRY_MS;
 	}
 	pthread_mutex_unlock(&uplink->mutex);
 	return is_reply && !nng_msg_trim(message, SEAL_HEAD_BYTES);

@@ -11,6 +11,7 @@ cd "$(dirname "$0")/.." || exit
 parts='packages  a bare Debian 12: builds and unit tests with each optional package missing in turn
 test      a bare Debian 12: scripts/test.sh
 live      live jobs of tests/cluster of which CI replays a record
+chaos     16 probes on nodes of their own and their coordinator cut off, stopped, killed, starved, for half an hour
 durable   3,000 kills of probe, coordinator, both; each of their calls failing in turn
 loads     10,000 kills of the process by which attach --deep loads, with nine kinds of programs
 sudo      a bare Debian 12: both commands of README, by an ordinary user with sudo
@@ -54,6 +55,12 @@ part_loads() {
 		table && $(NF - 3) ~ /^[0-9]+$/ { tries += $(NF - 3); traced += $(NF - 2); loads += $(NF - 1); bad += $NF }
 		END { print tries " kills, " traced " of them in the middle, " loads " loads, " bad " disturbed" }' "$log"
 	return "$status"
+}
+
+part_chaos() {
+	build main "slowrank workload_mpi feeder stepped_clock slowrank_inject slowrank_verbs"
+	python3 tests/cluster/test_chaos.py --build build-long/main --directory "${log%.log}" half_hour || return
+	awk '/ [0-9]+ +[0-9]+ +[0-9]+ +[0-9]+ +[0-9]+ +[0-9]+$/ { tries += $(NF - 5) } END { print tries " jobs" }' "$log"
 }
 
 part_sudo() { tests/fresh/run.sh --user sh -c 'scripts/quickstart.sh && scripts/test.sh' && count_tests; }

@@ -53,6 +53,16 @@ static int take_room(struct blame *blame, const struct step_grid *grid)
 				   sizeof(*blame->peers));
 }
 
+/* Ranks communicated, and no call of theirs could be held against another rank's. */
+static bool nothing_joined(const struct step_grid *grid)
+{
+	for (size_t i = 0; i < grid->cell_count && !grid->instance_count; i++) {
+		if (!(grid->cells[i].flags & CELL_LOCAL))
+			return true;
+	}
+	return false;
+}
+
 int blame_step(struct blame *blame, const struct step_grid *grid)
 {
 	int error = take_room(blame, grid);
@@ -61,7 +71,7 @@ int blame_step(struct blame *blame, const struct step_grid *grid)
 		return error;
 	blame->transfer_count = 0;
 	blame->traits.in_order = grid->order_count == grid->instance_count;
-	blame->traits.incomplete = !blame->traits.in_order;
+	blame->traits.incomplete = !blame->traits.in_order || nothing_joined(grid);
 	blame->traits.several_groups = false;
 	blame->traits.opaque = grid->traits.overlapped || !blame->traits.in_order;
 	error = blame_controls(blame, grid);

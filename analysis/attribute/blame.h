@@ -104,7 +104,7 @@ struct blame_column_meeting;
 
 /* What holds for the step. */
 struct blame_traits {
-	bool incomplete;     /* some instance lacked members */
+	bool incomplete;     /* some instance lacked members, or calls made none at all */
 	bool in_order;	     /* no instance is left out of the grid's order */
 	bool alike;	     /* the grid is, all rows have peers: leads are not kept */
 	bool opaque;	     /* some time is, or may be */

@@ -10,7 +10,8 @@
 #   cluster.sh slurm             starts Slurm on all nodes, its controller on the first; exec finds it
 #   cluster.sh shape NODE KBIT   limits what the node sends to that rate; unshape NODE lifts it
 #   cluster.sh ipv6              gives the nodes IPv6 addresses, too: fd00:213::1 is node0-ipv6
-#   cluster.sh close NODE PORTS  drops what comes to these TCP ports (FIRST-LAST) of the node over IPv4
+#   cluster.sh close NODE PORTS [FROM]  drops what comes to these TCP ports (FIRST-LAST) of the node over IPv4, from the
+#                                node FROM alone; open NODE lets all in again
 #   cluster.sh agent NODE CMD    what mpirun calls instead of ssh; also a program: /run/CLUSTER_NAME-cluster/agent
 #
 # CLUSTER_NAME names the cluster (default: slowrank), so that several can stand side by side.
@@ -91,7 +92,7 @@ enter() {
 	if [[ $shared == /tmp/* ]]; then
 		below_tmp=$state/$node/tmp/${shared#/tmp/}
 		mkdir -p "$below_tmp"
-		mount --bind "$shared" "$below_tmp"
+		mount --rbind "$shared" "$below_tmp"
 	fi
 	mount --rbind "$state/$node/tmp" /tmp
 	cd "$PWD" 2>/dev/null || cd /
@@ -184,10 +185,18 @@ ipv6() {
 }
 
 close_ports() {
+	local from=()
+	[[ -z ${3:-} ]] || from=(from "10.213.0.$((${3#node} + 1))")
 	# Before the table of the node's own addresses, which is asked first.
-	ip -n "$prefix-$1" rule add pref 1 iif eth0 ipproto tcp dport "$2" blackhole
-	ip -n "$prefix-$1" rule add pref 2 lookup local
+	ip -n "$prefix-$1" rule add pref 1 "${from[@]}" iif eth0 ipproto tcp dport "$2" blackhole
+	ip -n "$prefix-$1" rule add pref 2 lookup local 2>/dev/null || return 0 # it is closed to others already
 	ip -n "$prefix-$1" rule delete pref 0
+}
+
+open_ports() {
+	while ip -n "$prefix-$1" rule delete pref 1 2>/dev/null; do
+		:
+	done
 }
 
 [[ $# -ge 1 ]] || die "usage: cluster.sh up N | down | exec NODE CMD... | slurm | shape NODE KBIT | unshape NODE"
@@ -202,6 +211,7 @@ enter) enter "$@" ;; # of run_in
 slurm) slurm ;;
 ipv6) ipv6 ;;
 close) close_ports "$@" ;;
+open) open_ports "$@" ;;
 shape) shape "${1:-}" "${2:-}" ;;
 unshape) unshape "${1:-}" ;;
 # Open MPI passes the command as words that a shell at the other end would have joined.

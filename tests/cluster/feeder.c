@@ -5,7 +5,8 @@
  *
  * usage: feeder send RECORD COUNT URL FOLDER ACKNOWLEDGED   writes the number of each batch that was acknowledged
  *        feeder batches RECORD                              prints of each: its probe, its number, how many batches
- *                                                           that probe counts as lost so far, and whether it is its last
+ *                                                           that probe counts as lost so far, whether it is its last,
+ *                                                           and how many ns after it was made it came, of this host
  *        feeder copy RECORD TO [COUNT]                      writes the same frames, at once; COUNT of them, and no end
  */
 #include <errno.h>
@@ -148,11 +149,11 @@ static int print_batch(void *context, const void *bytes, size_t length, struct j
 	int error = wire_decode_batch(bytes, length, &batch, NULL);
 
 	(void)context;
-	(void)received;
 	if (error)
 		return error;
-	printf("%016" PRIx64 " %" PRIu64 " %" PRIu64 " %d\n", batch->probe_id, batch->number,
-		batch->counters.batches_lost, batch->final);
+	printf("%016" PRIx64 " %" PRIu64 " %" PRIu64 " %d %" PRId64 "\n", batch->probe_id,
+		batch->number, batch->counters.batches_lost, batch->final,
+		received.value - batch->sent.value);
 	message_batch_destroy(batch);
 	return 0;
 }

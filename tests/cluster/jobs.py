@@ -29,7 +29,7 @@ class Truth:
 
     def __init__(self, path):
         self.job = None
-        self.steps, self.others, self.ranks, self.faults, self.ends = [], [], [], [], []
+        self.steps, self.others, self.ranks, self.faults, self.ends, self.own = [], [], [], [], [], []
         with open(path, encoding="utf-8") as file:
             for line in file:
                 entry = json.loads(line)
@@ -44,6 +44,8 @@ class Truth:
                     self.faults.append(entry)
                 elif event == "end":
                     self.ends.append(entry)
+                elif event == "own":
+                    self.own.append(entry)
                 else:
                     self.others.append(entry)
         self.steps.sort(key=lambda entry: entry["step"])

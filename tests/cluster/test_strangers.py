@@ -5,6 +5,7 @@ import glob
 import json
 import os
 import shutil
+import statistics
 import subprocess
 import sys
 import time
@@ -21,6 +22,8 @@ COORDINATOR, BETWEEN = "10.213.0.1:7801", "10.213.0.2:7802"
 THROTTLED = {"steps": 300, "step_ms": 20, "compute_ms": 1.5,
              "faults": ["rank=2 kind=throttle first=120 last=239 size=60"]}
 
+
+ANSWER_S = 1  # a batch of the job's own is recorded in time, also behind one whose answer was changed on its way
 
 # Of a rank that an elastic launcher starts for the tenth time: only with the key would it replace the others.
 RESTARTED = ("RANK=2", "LOCAL_RANK=0", "WORLD_SIZE=4", "TORCHELASTIC_RUN_ID=watched",
@@ -132,6 +135,13 @@ def forge_ranks(paths, key, running):
                      "--coordinator", "tcp://" + COORDINATOR, "--pid", str(running.pid)))
 
 
+def answers_s(paths, record):
+    """After how long each batch was recorded: nodes share the clock."""
+    feeder = os.path.join(os.path.dirname(paths.slowrank), "tests", "feeder")
+    done = subprocess.run([feeder, "batches", record], check=True, capture_output=True, text=True)
+    return sorted(int(line.split()[4]) / 1e9 for line in done.stdout.splitlines())
+
+
 def strangers(paths):
     """Replays, another job's record, forged ends and replies, a wrong key: the verdict of the job alone."""
     if not jobs.can_throttle():
@@ -161,6 +171,10 @@ def strangers(paths):
         check(error.count(reason) == 1, f"told once: {reason!r}: {error}")
     check(error.count("requests of strangers were refused") == 1, f"counted: {error}")
     check("10.213.0.2" in error, f"from where: {error}")
+    waits = answers_s(paths, record)
+    print(f"{rounds} rounds; {len(waits)} batches were recorded after {1e3 * statistics.median(waits):.1f} ms (median), "
+          f"{1e3 * waits[len(waits) * 99 // 100]:.1f} (99 %), {1e3 * waits[-1]:.1f} (most)")
+    check(statistics.median(waits) < ANSWER_S, f"batches of the job are recorded in time: {waits[-20:]}")
     report = report_of(paths, record)
     check(report["job"]["ranks"] == 4, f"{report['job']}")
     check(said(report) == [("host-slow", "cgroup-throttle", [2])], f"verdicts: {said(report)}")

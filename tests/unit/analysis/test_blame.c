@@ -326,9 +326,41 @@ static void crossed_instances_do_not_hang(void **state)
 	made_free(made);
 }
 
+/* Calls of which it is not known whose other calls they belong to: nobody was held against anybody. */
+static void unjoined_calls_are_not_healthy(void **state)
+{
+	struct made *made = made_new();
+	const struct grid_part part = {.kind = &made->kinds[0],
+		.before = &activity_none,
+		.inside = &activity_none,
+		.arrival_ns = 10000000,
+		.call_ns = 1000000,
+		.segment_ns = 10000000};
+
+	(void)state;
+	made->kinds[0] = (struct part_kind){.operation = OPERATION_BARRIER};
+	for (uint32_t rank = 0; rank < 2; rank++) {
+		add_row(made, rank);
+		assert_int_equal(grid_add_part(&made->grid, &part), 0);
+	}
+	assert_int_equal(grid_link(&made->grid), 0);
+	assert_int_equal(blame_step(&made->blame, &made->grid), 0);
+	assert_true(made->blame.incomplete);
+	made_free(made);
+	made = made_new();
+	made->kinds[0] = (struct part_kind){.operation = OPERATION_COMPUTE};
+	add_row(made, 0);
+	assert_int_equal(grid_add_part(&made->grid, &part), 0);
+	assert_int_equal(grid_link(&made->grid), 0);
+	assert_int_equal(blame_step(&made->blame, &made->grid), 0);
+	assert_false(made->blame.incomplete);
+	made_free(made);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(unjoined_calls_are_not_healthy),
 		cmocka_unit_test(a_victim_is_not_blamed),
 		cmocka_unit_test(a_stage_held_up_is_blamed),
 		cmocka_unit_test(a_stage_asleep_is_not),

@@ -196,26 +196,37 @@ static struct peer_address address_of(uint32_t number)
 	return address;
 }
 
-/* Connections that have brought nothing make room for the next; others' stay. */
+/* Connections that brought nothing that was believed make room for the next; others' stay. */
 static void an_address_has_so_many_connections(void **state)
 {
 	const struct peer_address stranger = address_of(1), other = address_of(2), own = {0};
 	const struct job_ns start = {INT64_C(1000000000)};
+	const struct job_ns later = {start.value + INT64_C(1000001) * PEERS_STRANGER_MS};
+	uint32_t ids[PEERS_PER_ADDRESS_MAX];
 	struct peers *peers;
 	uint32_t id = 1;
 
 	(void)state;
 	assert_int_equal(peers_create(&peers), 0);
-	for (; id <= PEERS_UNHEARD_MAX; id++)
+	for (; id <= PEERS_STRANGERS_MAX; id++)
 		assert_int_equal(
 			peers_add(peers, id, &stranger, (struct job_ns){start.value + id}), 0);
+	assert_true(peers_heard(peers, 1, 100, start)); /* anybody can say something */
 	for (uint32_t oldest = 1; oldest < 100; oldest++, id++)
-		assert_int_equal(
-			peers_add(peers, id, &stranger, (struct job_ns){start.value + id}), oldest);
-	assert_int_equal(peers_count(peers), PEERS_UNHEARD_MAX);
+		assert_int_equal(peers_add(peers, id, &stranger, (struct job_ns){later.value + id}),
+			oldest <= PEERS_STRANGERS_MAX ? oldest : 0);
+	/* Those that came within a second go when it is over. */
+	assert_int_equal(peers_count(peers), 99);
+	assert_int_equal(peers_idle(peers, INT64_MAX, later, ids, PEERS_PER_ADDRESS_MAX), 0);
+	assert_int_equal(peers_idle(peers, INT64_MAX, (struct job_ns){2 * later.value}, ids,
+				 PEERS_PER_ADDRESS_MAX),
+		99);
+	for (uint32_t i = 0; i < 99; i++)
+		peers_remove(peers, ids[i]);
+	assert_int_equal(peers_count(peers), 0);
 	for (uint32_t i = 0; i < PEERS_PER_ADDRESS_MAX; i++) {
 		assert_int_equal(peers_add(peers, ++id, &other, start), 0);
-		assert_true(peers_heard(peers, id, 100, start));
+		peers_believe(peers, id);
 	}
 	id++;
 	assert_int_equal(peers_add(peers, id, &other, start), id);

@@ -71,7 +71,12 @@ struct pid {
 	struct upid numbers[1];
 } CORE;
 
+struct thread_info {
+	unsigned int cpu; /* since 5.16 on x86-64 */
+} CORE;
+
 struct task_struct {
+	struct thread_info thread_info;
 	unsigned int __state;
 	pid_t pid;
 	pid_t tgid;

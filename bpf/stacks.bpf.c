@@ -47,6 +47,16 @@ static __always_inline void read_registers(
 #endif
 }
 
+/* As visible_tid(), which compilers make one load of here, from either place: the verifier refuses that. */
+static __always_inline __u32 own_tid(struct task_struct *task)
+{
+	struct upid number;
+
+	if (!namespace_level)
+		return BPF_CORE_READ(task, pid);
+	return read_number(task, namespace_level, &number) ? (__u32)number.nr : 0;
+}
+
 SEC("iter/task")
 int look_at_thread(struct bpf_iter__task *ctx)
 {
@@ -56,11 +66,13 @@ int look_at_thread(struct bpf_iter__task *ctx)
 	if (!task || task->exit_state) /* a zombie is no thread any more */
 		return 0;
 	namespace_level = reader->thread_pid->level;
-	record.tid = visible_tid(task);
+	record.tid = own_tid(task);
 	record.switches = task->nvcsw + task->nivcsw;
 	if (bpf_core_field_exists(task->__state))
 		record.state = task->__state;
 	record.on_cpu = bpf_core_field_exists(task->on_cpu) ? (__u32)task->on_cpu : 0;
+	record.displaced = !record.on_cpu && !record.state &&
+			   task->thread_info.cpu == bpf_get_smp_processor_id();
 	bpf_probe_read_kernel(record.name, sizeof(record.name), task->comm);
 	read_registers(task, &record);
 	bpf_seq_write(ctx->meta->seq, &record, sizeof(record));

@@ -25,20 +25,21 @@ enum {
 static const char help[] =
 	"usage: slowrank stacks --pid PID [OPTION...]\n\n"
 	"Says what each thread of a process does, or waits for: Python frames and native ones in "
-	"one stack, read from\n"
-	"outside. The process is not stopped, traced or written to, and runs no code of "
+	"one\n"
+	"stack, read from outside. The process is not stopped, traced or written to, and runs no "
+	"code of\n"
 	"slowrank's.\n\n"
 	"  --pid PID           the process\n"
 	"  --seconds N         look again and again for N seconds, and count (default: look once)\n"
 	"  --hz N              how often a second (20)\n"
-	"  --format text|folded  folded: a line for each stack, outermost first, and how often it "
-	"was seen, as tools\n"
-	"                      that draw flame graphs take it (text)\n"
+	"  --format text|folded\n"
+	"                      folded: a line for each stack, the outermost frame first, and how "
+	"often it\n"
+	"                      was seen, as tools that draw flame graphs take it (text)\n"
 	"  --help              this text\n\n"
-	"Takes the right to trace the process: its own user, or root. Native frames of a thread "
-	"that runs while it is\n"
-	"looked at are not told; without BPF (Linux 6.1 and its rights) those of some others end "
-	"early.\n";
+	"Takes the right to trace the process: its own user, or root. Without BPF (Linux 6.1 and "
+	"its\n"
+	"rights) some native stacks end early, and those of running threads are not told.\n";
 
 struct options {
 	pid_t pid;
@@ -56,7 +57,8 @@ struct kind {
 struct counts {
 	struct kind kinds[KINDS_MAX];
 	size_t kind_count;
-	uint64_t samples, stacks, torn, moved, python_alone, left_out_threads, left_out_kinds;
+	size_t last[THREADS_MAX]; /* what each thread of the last look was seen at */
+	uint64_t samples, torn, left_out_threads, left_out_kinds;
 	uint64_t longest_ns, total_ns, reads;
 };
 
@@ -184,40 +186,46 @@ static uint64_t hash_of(const char *text)
 	return hash;
 }
 
-static void count_text(struct counts *counts, char *text)
+/* Returns the kind's index, or KINDS_MAX when it is left out. */
+static size_t count_text(struct counts *counts, char *text)
 {
 	uint64_t hash = hash_of(text);
 
-	counts->stacks++;
 	for (size_t i = 0; i < counts->kind_count; i++) {
 		struct kind *kind = &counts->kinds[i];
 
 		if (kind->hash == hash && strcmp(kind->text, text) == 0) {
 			kind->times++;
 			free(text);
-			return;
+			return i;
 		}
 	}
 	if (counts->kind_count == KINDS_MAX) {
 		counts->left_out_kinds++;
 		free(text);
-		return;
+		return KINDS_MAX;
 	}
-	counts->kinds[counts->kind_count++] = (struct kind){text, hash, 1};
+	counts->kinds[counts->kind_count] = (struct kind){text, hash, 1};
+	return counts->kind_count++;
 }
 
+/* index: its place in the sample, where a thread that has not run since is found again. */
 static void count_thread(struct counts *counts, struct stack_names *names,
-	const struct stack_thread *thread, struct stack_lines *lines, bool folded)
+	const struct stack_thread *thread, size_t index, struct stack_lines *lines, bool folded)
 {
 	char *text = NULL;
 	size_t length = 0;
 	FILE *out;
 
+	if (thread->as_before && counts->last[index] < KINDS_MAX) {
+		counts->kinds[counts->last[index]].times++;
+		return;
+	}
+	counts->last[index] = KINDS_MAX;
 	if (stack_names_merge(names, thread, lines)) {
 		counts->torn++;
 		return;
 	}
-	counts->python_alone += lines->python_alone;
 	out = open_memstream(&text, &length);
 	if (!out)
 		return;
@@ -226,7 +234,7 @@ static void count_thread(struct counts *counts, struct stack_names *names,
 	else
 		put_text(out, thread, lines);
 	if (fclose(out) == 0 && text)
-		count_text(counts, text);
+		counts->last[index] = count_text(counts, text);
 	else
 		free(text);
 }
@@ -270,7 +278,6 @@ static int look(const struct options *options, struct stack_target *target,
 			break;
 		counts->samples++;
 		counts->torn += sample.torn;
-		counts->moved += sample.moved;
 		counts->left_out_threads += sample.left_out;
 		counts->total_ns += sample.took_ns;
 		counts->reads += sample.reads;
@@ -278,7 +285,7 @@ static int look(const struct options *options, struct stack_target *target,
 			counts->longest_ns = sample.took_ns;
 		stack_names_learn(names, &sample);
 		for (size_t i = 0; i < sample.count; i++)
-			count_thread(counts, names, &sample.threads[i], &lines, options->folded);
+			count_thread(counts, names, &sample.threads[i], i, &lines, options->folded);
 		next_ns += step_ns;
 		if (next_ns < now_ns())
 			next_ns = now_ns(); /* it takes longer than that */

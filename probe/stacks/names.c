@@ -225,8 +225,9 @@ static int put_python(struct stack_names *names, const struct python *python,
 	return 0;
 }
 
-int stack_names_merge(
-	struct stack_names *names, const struct stack_thread *thread, struct stack_lines *lines)
+/* Adds all frames; *fits: each call of the interpreter had its native frame. */
+static int put_frames(struct stack_names *names, const struct stack_thread *thread,
+	size_t native_count, struct stack_lines *lines, bool *fits)
 {
 	uint64_t generation;
 	const struct modules *modules = stack_target_modules(names->target, &generation);
@@ -235,13 +236,7 @@ int stack_names_merge(
 	size_t at = 0;
 	int error = 0;
 
-	lines->count = 0;
-	memory_view_forget(stack_target_memory(names->target));
-	stack_wait_describe(stack_target_pid(names->target), &thread->now, lines->wait);
-	if (lines->wait[0])
-		lines->lines[lines->count++] =
-			(struct stack_line){.kind = STACK_LINE_WAIT, .name = lines->wait};
-	for (size_t i = 0; i < thread->native_count && !error; i++) {
+	for (size_t i = 0; i < native_count && !error; i++) {
 		const struct known_address *known = place_of(names, thread->native[i].address);
 
 		if (python && is_interpreter(thread, at, &thread->native[i], known->name))
@@ -249,11 +244,33 @@ int stack_names_merge(
 		else if (known->address)
 			put_native(names, modules, known, lines);
 	}
+	*fits = at == thread->python_count;
 	/* Those that native frames do not reach; all, where there are none. */
 	if (python && !error)
 		error = put_python(names, python, thread, &at, true, lines);
-	lines->python_alone = thread->native_count == 0 && thread->python_count;
+	return error;
+}
+
+int stack_names_merge(
+	struct stack_names *names, const struct stack_thread *thread, struct stack_lines *lines)
+{
+	size_t native_count = thread->native_count, first;
+	bool fits;
+	int error;
+
+	memory_view_forget(stack_target_memory(names->target));
+	stack_wait_describe(stack_target_pid(names->target), &thread->now, lines->wait);
+	lines->lines[0] = (struct stack_line){.kind = STACK_LINE_WAIT, .name = lines->wait};
+	lines->count = first = lines->wait[0] != '\0';
+	error = put_frames(names, thread, native_count, lines, &fits);
+	/* Of a thread that runs, both sides are not of the same moment. */
+	if (!error && !fits && thread->now.on_cpu && native_count) {
+		native_count = 0;
+		lines->count = first;
+		error = put_frames(names, thread, native_count, lines, &fits);
+	}
+	lines->python_alone = native_count == 0 && thread->python_count;
 	lines->truncated = (thread->in_python && !thread->python_complete) ||
-			   (thread->native_count && thread->native_end != UNWIND_COMPLETE);
+			   (native_count && thread->native_end != UNWIND_COMPLETE);
 	return error;
 }

@@ -10,6 +10,7 @@
 
 #include "probe/attach/library.h"
 #include "probe/attach/symbols.h"
+#include "probe/stacks/running.h"
 
 enum { THREAD_LIST_ATTEMPTS = 3, LOOKED_FOR = 2 };
 
@@ -19,6 +20,9 @@ struct stack_target {
 	pid_t pid;
 	int memory;
 	struct memory_view stack, tables; /* what changes, and what does not */
+	/* Of a thread that runs: its memory is as it was then, where the copy has it. */
+	struct running_threads running;
+	struct running_stack copy;
 	struct modules modules;
 	uint64_t modules_generation, modules_read_ns;
 	bool met_unknown_code;
@@ -31,6 +35,7 @@ struct stack_target {
 	struct thread_now before[THREADS_MAX], after[THREADS_MAX];
 	struct python_thread python_threads[PYTHON_THREADS_MAX];
 	size_t python_count;
+	bool python_listed; /* in this look */
 };
 
 /* Addresses in the process of what a module's file has by these names; 0 = it has none. */
@@ -123,6 +128,22 @@ static int read_modules(struct stack_target *target)
 	return 0;
 }
 
+/* A memory_read_page: the process's memory, and over it the copy of the stack that is being read. */
+static int read_stack_page(void *context, uint64_t address, uint8_t *page)
+{
+	struct stack_target *target = context;
+	const struct running_stack *copy = &target->copy;
+	uint64_t first = copy->begin > address ? copy->begin : address;
+	uint64_t end = copy->begin + copy->length, page_end = address + MEMORY_PAGE_BYTES;
+	int error = memory_read_process(&target->memory, address, page);
+
+	if (end > page_end)
+		end = page_end;
+	if (!error && copy->length && first < end)
+		memcpy(page + (first - address), copy->bytes + (first - copy->begin), end - first);
+	return error;
+}
+
 int stack_target_open(pid_t pid, struct stack_target **result)
 {
 	struct stack_target *target = calloc(1, sizeof(*target));
@@ -133,7 +154,7 @@ int stack_target_open(pid_t pid, struct stack_target **result)
 	target->pid = pid;
 	target->memory = memory_open(pid);
 	error = target->memory < 0 ? target->memory : 0;
-	memory_view_init(&target->stack, memory_read_process, &target->memory);
+	memory_view_init(&target->stack, read_stack_page, target);
 	memory_view_init(&target->tables, memory_read_process, &target->memory);
 	if (!error)
 		error = modules_init(&target->modules);
@@ -183,8 +204,12 @@ static void refresh(struct stack_target *target, uint64_t now_ns)
 		find_python(target);
 }
 
+/* Once a look, and only where a thread is read at all. */
 static void list_python_threads(struct stack_target *target)
 {
+	if (target->python_listed)
+		return;
+	target->python_listed = true;
 	target->python_count = 0;
 	for (unsigned i = 0; target->has_python && i < THREAD_LIST_ATTEMPTS; i++) {
 		memory_view_forget(&target->stack);
@@ -215,23 +240,82 @@ static bool read_python(struct stack_target *target, struct stack_thread *thread
 	return whole;
 }
 
-static void read_thread(
-	struct stack_target *target, const struct thread_now *now, struct stack_sample *sample)
+static void unwind_thread(struct stack_target *target, const struct unwind_registers *registers,
+	struct stack_thread *thread)
 {
-	struct stack_thread *thread = &sample->threads[sample->count++];
 	size_t count;
 
+	thread->native_end =
+		unwind(target->unwinder, registers, thread->native, STACK_NATIVE_MAX, &count);
+	thread->native_count = (uint32_t)count;
+	if (thread->native_end == UNWIND_NO_CODE)
+		target->met_unknown_code = true;
+}
+
+/*
+ * True when a thread has not run since the look that a sample still has: then nor has its stack changed. (0 switches: not known.)
+ */
+static bool is_as_before(const struct stack_thread *thread, const struct thread_now *now)
+{
+	return thread->native_count && !thread->moved && now->switches &&
+	       thread_stood_still(&thread->now, now);
+}
+
+static void read_thread(struct stack_target *target, const struct thread_now *now,
+	struct stack_thread *thread, struct stack_sample *sample)
+{
+	list_python_threads(target);
 	thread->now = *now;
 	thread->in_python = thread->python_complete = thread->moved = false;
 	thread->python_count = 0;
 	memory_view_forget(&target->stack);
 	if (!read_python(target, thread))
 		sample->torn++;
-	thread->native_end =
-		unwind(target->unwinder, &now->registers, thread->native, STACK_NATIVE_MAX, &count);
-	thread->native_count = (uint32_t)count;
-	if (thread->native_end == UNWIND_NO_CODE)
-		target->met_unknown_code = true;
+	unwind_thread(target, &now->registers, thread);
+	threads_read_place(target->threads, &thread->now);
+}
+
+/* The same for one on a CPU: Python's frames as soon after the copy as can be. */
+static void read_running(struct stack_target *target, const struct thread_now *now,
+	struct stack_thread *thread, uint64_t end_ns, struct stack_sample *sample)
+{
+	uint64_t time_ns = clock_ns();
+	int wait_ms = time_ns < end_ns ? (int)((end_ns - time_ns + 999999) / 1000000) : 0;
+	bool copied = running_take(&target->running, now->tid, wait_ms, &target->copy);
+
+	if (!copied)
+		target->copy.length = 0;
+	read_thread(target, now, thread, sample);
+	if (copied)
+		unwind_thread(target, &target->copy.registers, thread);
+	target->copy.length = 0;
+}
+
+/* Those that run are asked first, and heard when all others are read. */
+static void read_threads(struct stack_target *target, size_t count, struct stack_sample *sample)
+{
+	uint64_t end_ns;
+
+	for (size_t i = 0; i < count; i++) {
+		if (target->before[i].on_cpu)
+			running_ask(&target->running, target->before[i].tid);
+	}
+	end_ns = clock_ns() + RUNNING_WAIT_MS * UINT64_C(1000000);
+	for (size_t i = 0; i < count; i++) {
+		struct stack_thread *thread = &sample->threads[i];
+		const struct thread_now *now = &target->before[i];
+
+		thread->as_before = i < sample->count && is_as_before(thread, now);
+		if (!now->on_cpu && !thread->as_before)
+			read_thread(target, now, thread, sample);
+	}
+	for (size_t i = 0; i < count; i++) {
+		if (target->before[i].on_cpu)
+			read_running(
+				target, &target->before[i], &sample->threads[i], end_ns, sample);
+	}
+	running_end(&target->running);
+	sample->count = count;
 }
 
 /* Leaves out native frames of those that ran meanwhile: both lists are in the order of numbers. */
@@ -244,7 +328,8 @@ static void check_moved(struct stack_target *target, size_t count, struct stack_
 
 		while (at < count && target->after[at].tid < thread->now.tid)
 			at++;
-		if (!thread->native_count ||
+		/* Of one that ran, its copy is of one moment. */
+		if (!thread->native_count || thread->now.on_cpu ||
 			(at < count && thread_stood_still(&thread->now, &target->after[at])))
 			continue;
 		thread->native_count = 0;
@@ -264,15 +349,9 @@ int stack_target_sample(struct stack_target *target, uint64_t now_ns, struct sta
 		target->threads, target->before, THREADS_MAX, &count, &sample->left_out);
 	if (error)
 		return error;
-	sample->count = 0;
 	sample->torn = sample->moved = 0;
-	list_python_threads(target);
-	for (size_t i = 0; i < count; i++)
-		read_thread(target, &target->before[i], sample);
-	threads_read_places(target->threads, target->before, count);
-	for (size_t i = 0; i < count; i++)
-		memcpy(sample->threads[i].now.place, target->before[i].place,
-			sizeof(target->before[i].place));
+	target->python_listed = false;
+	read_threads(target, count, sample);
 	error = threads_read(target->threads, target->after, THREADS_MAX, &count, &left_out);
 	if (error)
 		return error;

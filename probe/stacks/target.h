@@ -22,6 +22,7 @@ struct stack_thread {
 	struct thread_now now;
 	bool in_python;	      /* the interpreter knows the thread, and its frames are whole */
 	bool python_complete; /* there are no more of them */
+	bool as_before;	      /* it has not run since the last look: all else is of that one */
 	bool moved;	      /* it ran while its stack was read: native frames are left out */
 	enum unwind_end native_end;
 	uint32_t python_count, native_count;
@@ -46,7 +47,7 @@ int stack_target_open(pid_t pid, struct stack_target **target) __attribute__((wa
 void stack_target_close(struct stack_target *target);
 
 /*
- * Takes a sample. now_ns: the time, of a clock that does not go back; modules are read again once a second at most, when code was
+ * Takes a sample. sample: what this target's last look left there, or zeros: what has not run since is not read again. now_ns: the time, of a clock that does not go back; modules are read again once a second at most, when code was
  * met that is in none. Returns 0, -ESRCH when the process has ended, or another negative errno.
  */
 int stack_target_sample(struct stack_target *target, uint64_t now_ns, struct stack_sample *sample)

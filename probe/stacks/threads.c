@@ -125,6 +125,7 @@ static void take_record(const struct stack_thread_record *record, struct thread_
 	*thread = (struct thread_now){.tid = (pid_t)record->tid,
 		.state = state_letter(record->state),
 		.on_cpu = record->on_cpu != 0,
+		.displaced = record->displaced != 0,
 		.switches = record->switches,
 		.call = record->on_cpu ? -1 : (int32_t)record->call};
 	memcpy(thread->name, record->name, sizeof(thread->name) - 1);
@@ -301,18 +302,15 @@ int threads_read(struct threads_source *source, struct thread_now *threads, size
 	return 0;
 }
 
-void threads_read_places(struct threads_source *source, struct thread_now *threads, size_t count)
+void threads_read_place(struct threads_source *source, struct thread_now *thread)
 {
 	char text[TEXT_LENGTH];
 
-	for (size_t i = 0; i < count; i++) {
-		/* "0" while it runs, and where the kernel does not tell. */
-		if (threads[i].on_cpu || threads[i].state == 'R' ||
-			!read_text(source, threads[i].tid, "wchan", text) || strcmp(text, "0") == 0)
-			continue;
-		snprintf(threads[i].place, sizeof(threads[i].place), "%.*s",
-			THREAD_PLACE_LENGTH - 1, text);
-	}
+	/* "0" while it runs, and where the kernel does not tell. */
+	if (thread->on_cpu || thread->state == 'R' ||
+		!read_text(source, thread->tid, "wchan", text) || strcmp(text, "0") == 0)
+		return;
+	snprintf(thread->place, sizeof(thread->place), "%.*s", THREAD_PLACE_LENGTH - 1, text);
 }
 
 bool thread_stood_still(const struct thread_now *earlier, const struct thread_now *later)

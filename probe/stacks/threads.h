@@ -19,8 +19,9 @@ enum { THREADS_MAX = 512, THREAD_NAME_LENGTH = 16, THREAD_PLACE_LENGTH = 48, THR
 struct thread_now {
 	pid_t tid;
 	char name[THREAD_NAME_LENGTH];
-	char state;  /* as in /proc/PID/stat: R, S, D, T, ... */
-	bool on_cpu; /* then its registers are old, and not told */
+	char state;	/* as in /proc/PID/stat: R, S, D, T, ... */
+	bool on_cpu;	/* then its registers are old, and not told */
+	bool displaced; /* it could run, and slowrank has its CPU at this moment */
 	uint64_t switches;
 	int64_t call; /* number of the system call that it is in; -1 = none */
 	uint64_t arguments[THREAD_ARGUMENTS];
@@ -46,8 +47,8 @@ const char *threads_source_without_bpf(const struct threads_source *source);
 int threads_read(struct threads_source *source, struct thread_now *threads, size_t capacity,
 	size_t *count, size_t *left_out) __attribute__((warn_unused_result));
 
-/* Fills in where those are blocked that are off the CPU. */
-void threads_read_places(struct threads_source *source, struct thread_now *threads, size_t count);
+/* Fills in where it is blocked, if it is off the CPU. */
+void threads_read_place(struct threads_source *source, struct thread_now *thread);
 
 /* True when it has been off the CPU ever since the earlier look: what was read of its stack between fits together. */
 bool thread_stood_still(const struct thread_now *earlier, const struct thread_now *later);

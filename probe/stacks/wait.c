@@ -191,7 +191,8 @@ void stack_wait_describe(pid_t pid, const struct thread_now *thread, char text[S
 	if (thread->on_cpu)
 		return;
 	if (thread->state == 'R') {
-		snprintf(text, STACK_WAIT_LENGTH, "a CPU");
+		if (!thread->displaced)
+			snprintf(text, STACK_WAIT_LENGTH, "a CPU");
 		return;
 	}
 	if (thread->state == 'T' || thread->state == 't') {

@@ -522,6 +522,162 @@ static void test_large_frames(void **state)
 	free(large);
 }
 
+enum { THIN_LIMIT_BYTES = 4 << 20, THIN_FRAMES = 6000, THIN_FRAME_BYTES = 4000, THIN_SPAN = 300 };
+
+static size_t saved_count, thinned_count;
+
+static int save_sums(struct record_writer *writer)
+{
+	uint8_t sums[100];
+
+	memset(sums, (int)saved_count++, sizeof(sums));
+	if (record_writer_save(writer, RECORD_RANKS, sums, sizeof(sums), (struct job_ns){0}))
+		return -EIO;
+	return record_writer_save(writer, RECORD_JOB, sums, sizeof(sums), (struct job_ns){0});
+}
+
+static int save_all(void *context, struct record_writer *writer)
+{
+	(void)context;
+	thinned_count++;
+	return save_sums(writer);
+}
+
+static const struct record_span *around_an_incident(void *context, size_t *count)
+{
+	static const struct record_span span = {
+		{THIN_SPAN * INT64_C(1000000000)}, {(THIN_SPAN + 10) * INT64_C(1000000000)}};
+
+	(void)context;
+	*count = 1;
+	return &span;
+}
+
+static uint64_t bytes_at(const char *path)
+{
+	struct stat status;
+
+	return stat(path, &status) ? 0 : (uint64_t)status.st_size;
+}
+
+/* One a second, of what cannot be packed. Returns the most bytes that were in use. */
+static uint64_t write_long(const char *path, size_t from, size_t until, bool continues)
+{
+	struct record_writer_options long_options = options;
+	struct record_writer *writer;
+	char beside[100], why[WIRE_DETAIL_LENGTH_MAX + 1];
+	uint8_t bytes[THIN_FRAME_BYTES];
+	uint64_t most = 0;
+
+	snprintf(beside, sizeof(beside), "%s.thinned", path);
+	long_options.continues = continues;
+	long_options.bytes_max = THIN_LIMIT_BYTES;
+	long_options.get_spans = around_an_incident;
+	long_options.save = save_all;
+	if (record_writer_create(path, &long_options, &writer, why))
+		fail_msg("%s", why);
+	assert_int_not_equal(access(beside, F_OK), 0); /* nothing is left of one that was killed */
+	for (size_t i = from; i < until; i++) {
+		uint64_t used;
+
+		for (size_t b = 0; b < sizeof(bytes); b++)
+			bytes[b] =
+				(uint8_t)((i * sizeof(bytes) + b) * (b + 977) * 2654435761U >> 24);
+		assert_int_equal(record_writer_append(writer, bytes, sizeof(bytes),
+					 (struct job_ns){(int64_t)i * 1000000000}),
+			0);
+		if (record_writer_wants_sums(writer))
+			assert_int_equal(save_sums(writer), 0);
+		assert_int_equal(record_writer_thin(writer), 0);
+		used = bytes_at(path) + bytes_at(beside);
+		most = used > most ? used : most;
+	}
+	if (until == THIN_FRAMES)
+		assert_int_equal(record_writer_finish(writer), 0);
+	else
+		record_writer_destroy(writer);
+	return most;
+}
+
+/* The limit holds at any moment; what is left is told of, and what is told of is all that was written. */
+static void test_thinned(void **state)
+{
+	struct file *file = *state;
+	struct record_reader_state found;
+	struct record_reader *reader;
+	struct record_frame frame;
+	uint64_t gaps = 0, whole_at_end = 0, of_span = 0, next = 0;
+	char beside[100];
+	int fd;
+
+	saved_count = thinned_count = 0;
+	assert_true(write_long(file->path, 0, THIN_FRAMES / 2, false) <= THIN_LIMIT_BYTES);
+	snprintf(beside, sizeof(beside), "%s.thinned", file->path); /* of one that was killed */
+	fd = open(beside, O_WRONLY | O_CREAT | O_EXCL, 0600);
+	assert_int_equal(write(fd, file->bytes, file->length), file->length);
+	close(fd);
+	assert_true(write_long(file->path, THIN_FRAMES / 2, THIN_FRAMES, true) <= THIN_LIMIT_BYTES);
+	assert_true(thinned_count >= 5);
+	assert_int_equal(record_reader_open(file->path, &reader, NULL), 0);
+	while (record_reader_frame(reader, &frame) == 0) {
+		uint64_t second = (uint64_t)frame.stamp.value / 1000000000;
+
+		if (frame.kind == RECORD_GAP) {
+			const uint8_t *payload = frame.bytes;
+
+			assert_int_equal(frame_get_u64(payload + 8) / 1000000000, next);
+			next = frame_get_u64(payload + 16) / 1000000000 + 1;
+			gaps++;
+			whole_at_end = 0;
+		} else if (frame.kind == RECORD_BATCH) {
+			assert_int_equal(second, next++);
+			whole_at_end++;
+			of_span += second >= THIN_SPAN && second <= THIN_SPAN + 10;
+		}
+	}
+	record_reader_get_state(reader, &found);
+	record_reader_close(reader);
+	assert_true(found.ended);
+	assert_int_equal(found.frames + found.frames_thinned, THIN_FRAMES);
+	assert_int_equal(found.frames_missing, 0);
+	assert_int_equal(found.damaged, 0);
+	assert_int_equal(next, THIN_FRAMES);
+	assert_true(gaps > 10);	       /* of the minutes before, sums are kept */
+	assert_int_equal(of_span, 11); /* and all around the incident */
+	assert_true(whole_at_end * THIN_FRAME_BYTES > THIN_LIMIT_BYTES / 6 - 64 * THIN_FRAME_BYTES);
+}
+
+/* What cannot be thinned stays as it is, and is whole. */
+static void test_cannot_be_thinned(void **state)
+{
+	struct file *file = *state;
+	struct record_writer_options long_options = options;
+	struct record_writer *writer;
+	struct record_reader_state found;
+	uint8_t bytes[500];
+	char beside[100];
+	size_t failed = 0;
+
+	snprintf(beside, sizeof(beside), "%s.thinned", file->path);
+	assert_int_equal(mkdir(beside, 0700), 0);
+	long_options.bytes_max = 6000;
+	assert_int_equal(record_writer_create(file->path, &long_options, &writer, NULL), 0);
+	for (size_t i = 0; i < FRAME_COUNT; i++) {
+		frame_bytes(i, bytes);
+		assert_int_equal(record_writer_append(writer, bytes, frame_length(i),
+					 (struct job_ns){-5 + (int64_t)i * 1000}),
+			0);
+		if (record_writer_wants_sums(writer))
+			assert_int_equal(save_sums(writer), 0);
+		failed += record_writer_thin(writer) == -EISDIR;
+	}
+	assert_true(failed > 0 && failed < FRAME_COUNT / 2); /* not at each call */
+	assert_int_equal(record_writer_finish(writer), 0);
+	assert_int_equal(read_all(file->path, &found), -ENODATA);
+	assert_int_equal(found.frames, FRAME_COUNT);
+	assert_int_equal(rmdir(beside), 0);
+}
+
 #define RECORD_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -543,6 +699,8 @@ int main(void)
 		RECORD_TEST(test_killed_writer),
 		RECORD_TEST(test_unfinished_record_is_kept),
 		RECORD_TEST(test_large_frames),
+		RECORD_TEST(test_thinned),
+		RECORD_TEST(test_cannot_be_thinned),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

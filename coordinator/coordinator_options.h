@@ -18,6 +18,8 @@ struct coordinator_options {
 	const char *urls[LISTENER_URLS_MAX]; /* to listen at */
 	size_t url_count;
 	const char *record;
+	const char *record_max_text; /* as given, or NULL: record_max is a default */
+	uint64_t record_max;	     /* bytes; 0 = no limit */
 	const char *job;      /* the name of the job it serves, or NULL: that of the first batch */
 	const char *alerts;   /* JSON lines, or NULL */
 	const char *report;   /* JSON report, or NULL */

@@ -24,7 +24,7 @@ extern char **environ;
 
 enum {
 	READY_TIMEOUT_MS = 5000,
-	ARGUMENT_COUNT_MAX = 37,
+	ARGUMENT_COUNT_MAX = 39,
 	RESTARTS_MAX = 5,      /* of a coordinator that does not run for */
 	RUNS_WELL_MS = 600000, /* any more before it is killed again */
 	/* Several jobs may share a host: the port comes from the job's name, in a range that is
@@ -116,6 +116,7 @@ static void fill_command_line(struct command_line *line, const struct probe_opti
 	} values[] = {
 		{"--listen", child->listen_url},
 		{"--record", options->record ? options->record : line->record},
+		{"--record-max", options->record_max},
 		{"--job", place->job_id},
 		{"--parent", line->parent},
 		{"--ready-fd", continues ? NULL : line->ready},
@@ -341,7 +342,7 @@ int coordinator_process_ensure(const struct probe_options *options, const struct
 	if (options->coordinator) {
 		const struct alert_settings *alerts = &options->alert_settings;
 
-		if (options->record || options->report || options->alerts || alerts->slowdown ||
+		if (options->record || options->record_max || options->report || options->alerts || alerts->slowdown ||
 			alerts->after || alerts->imbalance)
 			fprintf(stderr,
 				"slowrank: the coordinator at %s writes record, report and alerts; "

@@ -59,5 +59,7 @@ void judge_job_totals(const struct judge *judge, struct job_totals *totals)
 	totals->step_ms_median = sketch_median_ms(judge->sketch);
 	totals->step_ms_ideal = sketch_median_ms(judge->ideal_sketch);
 	totals->slowdown = judge->ideal_sum_ns > 0 ? judge->time_sum_ns / judge->ideal_sum_ns : 1;
+	totals->time_ns = judge->time_sum_ns;
+	totals->ideal_ns = judge->ideal_sum_ns;
 	totals->wasted_rank_seconds = judge->wasted_rank_ns / 1e9;
 }

@@ -634,6 +634,8 @@ static int64_t copy_minute(struct record_writer *writer, size_t bytes, bool *don
 	if (!*done || !minute->end || minute->keep == RECORD_KEEP_NOTHING)
 		return (int64_t)left;
 	copied = record_minutes_open(&thinning->file.minutes);
+	if (minute->keep == RECORD_KEEP_WHOLE) /* more came while it was copied */
+		copied->batches = minute->batches;
 	copied->sums = thinning->file.bytes - (minute->end - minute->sums);
 	copied->end = thinning->file.bytes;
 	return (int64_t)left;

@@ -20,6 +20,7 @@
 #include "coordinator/record/reader.h"
 #include "coordinator/record/writer.h"
 #include "probe/wire/frame.h"
+#include "tests/unit/wire/random_batch.h"
 
 enum { HEADER_BYTES = 68, HEAD_BYTES = FRAME_HEAD_BYTES, FRAME_COUNT = 20, END_BYTES = 36 };
 
@@ -522,7 +523,13 @@ static void test_large_frames(void **state)
 	free(large);
 }
 
-enum { THIN_LIMIT_BYTES = 4 << 20, THIN_FRAMES = 6000, THIN_FRAME_BYTES = 4000, THIN_SPAN = 300 };
+enum {
+	THIN_LIMIT_BYTES = 4 << 20,
+	THIN_FRAMES = 6000,
+	THIN_FRAME_BYTES = 4000,
+	THIN_SPAN = 300,
+	THIN_WAYS = 8
+};
 
 static size_t saved_count, thinned_count;
 
@@ -561,7 +568,8 @@ static uint64_t bytes_at(const char *path)
 }
 
 /* One a second, of what cannot be packed. Returns the most bytes that were in use. */
-static uint64_t write_long(const char *path, size_t from, size_t until, bool continues)
+static uint64_t write_long(
+	const char *path, size_t from, size_t until, bool continues, struct random_source *random)
 {
 	struct record_writer_options long_options = options;
 	struct record_writer *writer;
@@ -580,13 +588,14 @@ static uint64_t write_long(const char *path, size_t from, size_t until, bool con
 	for (size_t i = from; i < until; i++) {
 		uint64_t used;
 
-		for (size_t b = 0; b < sizeof(bytes); b++)
-			bytes[b] =
-				(uint8_t)((i * sizeof(bytes) + b) * (b + 977) * 2654435761U >> 24);
-		assert_int_equal(record_writer_append(writer, bytes, sizeof(bytes),
-					 (struct job_ns){(int64_t)i * 1000000000}),
+		for (size_t b = 0; b < sizeof(bytes); b += 8)
+			frame_put_u64(bytes + b, random_next(random));
+		assert_int_equal(
+			record_writer_append(writer, bytes,
+				sizeof(bytes) / 2 + random_below(random, sizeof(bytes) / 2),
+				(struct job_ns){(int64_t)i * 1000000000}),
 			0);
-		if (record_writer_wants_sums(writer))
+		if (record_writer_wants_sums(writer) || !random_below(random, 3)) /* also early */
 			assert_int_equal(save_sums(writer), 0);
 		assert_int_equal(record_writer_thin(writer), 0);
 		used = bytes_at(path) + bytes_at(beside);
@@ -600,9 +609,8 @@ static uint64_t write_long(const char *path, size_t from, size_t until, bool con
 }
 
 /* The limit holds at any moment; what is left is told of, and what is told of is all that was written. */
-static void test_thinned(void **state)
+static void write_and_thin(const struct file *file, struct random_source *random)
 {
-	struct file *file = *state;
 	struct record_reader_state found;
 	struct record_reader *reader;
 	struct record_frame frame;
@@ -611,12 +619,13 @@ static void test_thinned(void **state)
 	int fd;
 
 	saved_count = thinned_count = 0;
-	assert_true(write_long(file->path, 0, THIN_FRAMES / 2, false) <= THIN_LIMIT_BYTES);
+	assert_true(write_long(file->path, 0, THIN_FRAMES / 2, false, random) <= THIN_LIMIT_BYTES);
 	snprintf(beside, sizeof(beside), "%s.thinned", file->path); /* of one that was killed */
 	fd = open(beside, O_WRONLY | O_CREAT | O_EXCL, 0600);
 	assert_int_equal(write(fd, file->bytes, file->length), file->length);
 	close(fd);
-	assert_true(write_long(file->path, THIN_FRAMES / 2, THIN_FRAMES, true) <= THIN_LIMIT_BYTES);
+	assert_true(write_long(file->path, THIN_FRAMES / 2, THIN_FRAMES, true, random) <=
+		    THIN_LIMIT_BYTES);
 	assert_true(thinned_count >= 5);
 	assert_int_equal(record_reader_open(file->path, &reader, NULL), 0);
 	while (record_reader_frame(reader, &frame) == 0) {
@@ -645,6 +654,12 @@ static void test_thinned(void **state)
 	assert_true(gaps > 10);	       /* of the minutes before, sums are kept */
 	assert_int_equal(of_span, 11); /* and all around the incident */
 	assert_true(whole_at_end * THIN_FRAME_BYTES > THIN_LIMIT_BYTES / 6 - 64 * THIN_FRAME_BYTES);
+}
+
+static void test_thinned(void **state)
+{
+	for (uint64_t way = 0; way < THIN_WAYS; way++)
+		write_and_thin(*state, &(struct random_source){way});
 }
 
 /* What cannot be thinned stays as it is, and is whole. */

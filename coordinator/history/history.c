@@ -289,13 +289,16 @@ static int64_t plus_ns(int64_t saved, int64_t now, int64_t then)
 static struct report_rank add_rank(
 	const struct sums_rank *saved, const struct sums_rank *then, const struct report_rank *now)
 {
-	struct report_rank rank = now ? *now
-				      : (struct report_rank){.totals = {.role = saved->totals.role},
-						.pid = saved->pid,
-						.exited = saved->exited,
-						.exit_code = saved->exit_code};
+	struct report_rank rank = now ? *now : (struct report_rank){0};
 	struct rank_totals *totals = &rank.totals;
 
+	if (!totals->steps)
+		totals->role = saved->totals.role;
+	if (!rank.pid) { /* nobody has said since who it is */
+		rank.pid = saved->pid;
+		rank.exited = saved->exited;
+		rank.exit_code = saved->exit_code;
+	}
 	if (!rank.host || !*rank.host)
 		rank.host = saved->host;
 	if (!saved->known)
@@ -375,10 +378,11 @@ static void add_totals(const struct history *history, struct job_totals *totals)
 }
 
 /* The same part of the job in another list; NULL: it is not in it. */
-static const struct job_cost *same_cost(const struct sums_job *job, const struct job_cost *cost)
+static const struct job_cost *same_cost(
+	const struct job_cost *costs, size_t count, const struct job_cost *cost)
 {
-	for (size_t i = 0; i < job->cost_count; i++) {
-		const struct job_cost *one = &job->costs[i];
+	for (size_t i = 0; i < count; i++) {
+		const struct job_cost *one = &costs[i];
 
 		if (one->of == cost->of && one->number == cost->number &&
 			one->other == cost->other && one->node_count == cost->node_count)
@@ -397,15 +401,13 @@ static void add_cost(const struct history *history, const struct report_model *m
 	double time_ns, struct job_cost *cost)
 {
 	const struct sums_job *saved = &history->saved, *then = &history->then;
-	const struct job_cost *before = same_cost(saved, cost), *own = same_cost(then, cost);
-	struct sums_job now = {.cost_count = model->cost_count};
-	const struct job_cost *latest;
-	double gain, more_time = time_ns - then->totals.time_ns, all = model->totals.time_ns;
+	const struct job_cost *before = same_cost(saved->costs, saved->cost_count, cost);
+	const struct job_cost *own = same_cost(then->costs, then->cost_count, cost);
+	const struct job_cost *latest = same_cost(model->costs, model->cost_count, cost);
+	double more_time = time_ns - then->totals.time_ns, all = model->totals.time_ns;
+	double gain = gain_ns(before, saved->totals.time_ns) +
+		      (gain_ns(latest, time_ns) - gain_ns(own, then->totals.time_ns));
 
-	memcpy(now.costs, model->costs, model->cost_count * sizeof(now.costs[0]));
-	latest = same_cost(&now, cost);
-	gain = gain_ns(before, saved->totals.time_ns) +
-	       (gain_ns(latest, time_ns) - gain_ns(own, then->totals.time_ns));
 	if (more_time <= 0) {
 		if (before)
 			*cost = *before;
@@ -434,7 +436,7 @@ static void add_costs(struct history *history, struct report_model *model, doubl
 
 	memcpy(history->costs, saved->costs, count * sizeof(history->costs[0]));
 	for (size_t i = 0; more && i < model->cost_count && count < COSTS_MAX; i++) {
-		if (!same_cost(saved, &model->costs[i]))
+		if (!same_cost(saved->costs, saved->cost_count, &model->costs[i]))
 			history->costs[count++] = model->costs[i];
 	}
 	for (size_t i = 0; i < count; i++)
@@ -454,8 +456,12 @@ static void add_job(const struct history *history, struct report_model *model)
 		model->world_size = saved->world_size;
 	if (model->node_count < saved->node_count)
 		model->node_count = saved->node_count;
-	if (!model->totals.steps)
+	if (saved->totals.steps) /* verdicts were told by it */
 		model->unix_offset_ns = saved->unix_offset_ns;
+	if (model->source_count < saved->source_count) { /* they are told when they change */
+		model->sources = saved->sources;
+		model->source_count = saved->source_count;
+	}
 	model->enqueue_only |= saved->enqueue_only;
 	counters->events = plus(saved->counters.events, counters->events, then->counters.events);
 	counters->dropped =

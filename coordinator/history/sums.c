@@ -181,6 +181,20 @@ static void pass_costs(struct pass *pass, struct sums_job *job)
 	}
 }
 
+static void pass_sources(struct pass *pass, struct sums_job *job)
+{
+	UP_TO(pass, job->source_count, WIRE_SOURCES_MAX);
+	for (size_t i = 0; i < job->source_count && !pass->failed; i++) {
+		struct report_source *source = &job->sources[i];
+
+		pass_text(pass, source->source.name, sizeof(source->source.name));
+		UP_TO(pass, source->source.state, SOURCE_MISSING);
+		pass_text(pass, source->source.why, sizeof(source->source.why));
+		NUMBER(pass, source->probe_count);
+		NUMBER(pass, source->on_count);
+	}
+}
+
 static void pass_job(struct pass *pass, struct sums_job *job)
 {
 	struct message_counters *counters = &job->counters;
@@ -202,6 +216,7 @@ static void pass_job(struct pass *pass, struct sums_job *job)
 	REAL(pass, job->probe_cpu_percent);
 	NUMBER(pass, job->frames);
 	NUMBER(pass, job->frames_refused);
+	pass_sources(pass, job);
 }
 
 static void pass_ranks(struct pass *pass, struct sums_ranks *ranks)
@@ -253,6 +268,10 @@ struct sums_job sums_of_job(const struct report_model *model)
 	snprintf(sums.job_id, sizeof(sums.job_id), "%s", model->job_id ? model->job_id : "");
 	if (model->cost_count)
 		memcpy(sums.costs, model->costs, model->cost_count * sizeof(sums.costs[0]));
+	sums.source_count =
+		model->source_count < WIRE_SOURCES_MAX ? model->source_count : WIRE_SOURCES_MAX;
+	if (sums.source_count)
+		memcpy(sums.sources, model->sources, sums.source_count * sizeof(sums.sources[0]));
 	return sums;
 }
 

@@ -35,6 +35,8 @@ struct sums_job {
 	struct message_counters counters;
 	double probe_cpu_percent;
 	uint64_t frames, frames_refused;
+	size_t source_count;
+	struct report_source sources[WIRE_SOURCES_MAX];
 };
 
 struct sums_ranks {

@@ -8,8 +8,6 @@
 
 #include "coordinator/record/reader.h"
 
-enum { FRAME_HEAD_BYTES = 20 };
-
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length);
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length)
@@ -17,9 +15,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length)
 	char path[64], why[WIRE_DETAIL_LENGTH_MAX + 1] = "";
 	struct record_reader_state state;
 	struct record_reader *reader;
-	struct job_ns received;
-	const void *frame;
-	size_t frame_length, delivered_bytes = 0;
+	struct record_frame frame;
+	size_t delivered_bytes = 0;
 	int fd = memfd_create("record", MFD_CLOEXEC), result;
 
 	if (fd < 0 || write(fd, bytes, length) != (ssize_t)length)
@@ -31,8 +28,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length)
 		close(fd);
 		return 0;
 	}
-	while ((result = record_reader_next(reader, &frame, &frame_length, &received)) == 0)
-		delivered_bytes += FRAME_HEAD_BYTES + frame_length;
+	while ((result = record_reader_frame(reader, &frame)) == 0) {
+		if (frame.offset + frame.size > length || frame.length > WIRE_MESSAGE_LENGTH_MAX)
+			abort();
+		delivered_bytes += frame.size;
+	}
 	record_reader_get_state(reader, &state);
 	if ((result != -ENODATA && result != -EBADMSG) || state.ended != (result == -ENODATA))
 		abort();

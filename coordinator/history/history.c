@@ -223,7 +223,7 @@ static void tell_as(struct history *history, const struct verdict *own, uint32_t
 	told->id = id;
 	told->first_step += steps_before(history);
 	told->last_step += steps_before(history);
-	if (before.id) { /* it was there before the pipeline was */
+	if (id <= history->told_before) { /* its begin is not in the batches */
 		told->first_step = before.first_step;
 		told->onset = before.onset;
 		told->alert = before.alert;
@@ -235,6 +235,7 @@ int history_go_on(struct history *history, const struct report_model *now)
 	if (!history->thinned)
 		return 0;
 	close_holes(history);
+	history->told_before = history->told_count;
 	if (grow_ids(history, now->verdict_count))
 		return -ENOMEM;
 	for (size_t t = 0; t < history->told_count; t++) {

@@ -22,6 +22,7 @@ struct history {
 	size_t rank_capacity;
 	struct verdict *told; /* by id */
 	size_t told_count, told_capacity;
+	size_t told_before; /* of them by the coordinator whose record it goes on with */
 	uint32_t *ids; /* under which the pipeline's own verdicts are told; 0: not told */
 	size_t id_count;
 	bool *settled; /* by id: it is saved, and ended */

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <inttypes.h>
+#include <libgen.h>
+#include <limits.h>
 #include <malloc.h>
 #include <poll.h>
 #include <pthread.h>
@@ -11,6 +13,7 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/resource.h>
+#include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -21,11 +24,14 @@
 #include "coordinator/coordinator_options.h"
 #include "coordinator/listener.h"
 #include "coordinator/pipeline.h"
+#include "coordinator/record/overflow.h"
 #include "coordinator/record/reader.h"
 #include "coordinator/record/writer.h"
+#include "coordinator/record_keeper.h"
 #include "coordinator/report/file.h"
 #include "coordinator/report/text.h"
 #include "probe/auth/key_file.h"
+#include "probe/config/size.h"
 
 enum {
 	LATE_PROBE_MS = 300,	   /* time for a probe that starts late, once all others are done */
@@ -40,8 +46,12 @@ enum {
 	TELL_AGAIN_MS = 600000,
 	SYNC_MS = 800, /* and POLL_MS: what a power cut may take of the record */
 	KEPT_BYTES = 64 * 1024 * 1024,
+	RECORD_MAX_FREE_PARTS = 4, /* of the free space a quarter */
 	EXIT_BAD_USAGE = 2,
 };
+
+/* Of 1,000 ranks' frames some hours, of 8 ranks' more than a week. */
+static const uint64_t record_max_default = UINT64_C(10) << 30;
 
 /* The batch that is being taken, as it came. */
 struct frame {
@@ -62,8 +72,8 @@ struct coordinator {
 	struct coordinator_options options;
 	pthread_mutex_t gate; /* held until the outputs are open */
 	bool open;
-	struct pipeline *pipeline;
-	struct record_writer *record;
+	struct record_keeper keeper; /* with pipeline and record */
+	struct overflow overflow;    /* before the record, while its disk is full */
 	struct alert_sink *sink;
 	struct listener *listener;
 	bool refused_told[GATE_REFUSAL_NR];
@@ -75,7 +85,7 @@ struct coordinator {
 	const char *told_what;
 	int64_t told_ns;
 	bool unjudged_told;
-	bool sync_told;
+	bool sync_told, thin_told;
 	int64_t looked_ns; /* of the main thread */
 	int signal_fd;	   /* an eventfd: told to end */
 	int parent_fd;
@@ -98,9 +108,14 @@ static void on_verdict(void *context, enum verdict_event event, const struct ver
 {
 	struct coordinator *coordinator = context;
 
-	if (!coordinator->replaying || coordinator->last_frame)
-		alert_sink_verdict(
-			coordinator->sink, event, verdict, pipeline_report(coordinator->pipeline));
+	/* Of a thinned record, it is the next change of the verdict that tells of it. */
+	if (coordinator->replaying &&
+		(!coordinator->last_frame || coordinator->keeper.history.thinned))
+		return;
+	verdict = record_keeper_tell(&coordinator->keeper, verdict);
+	if (verdict)
+		alert_sink_verdict(coordinator->sink, event, verdict,
+			record_keeper_report(&coordinator->keeper));
 }
 
 static void on_backlog(void *context, bool late, int64_t latest_ns)
@@ -155,10 +170,7 @@ static void tell_record_error(struct coordinator *coordinator, int error, const 
 /* As long as there is one, it is a full disk's. */
 static void tell_overflow(struct coordinator *coordinator)
 {
-	struct record_writer_state state;
-
-	record_writer_get_state(coordinator->record, &state);
-	if (state.overflow_frames)
+	if (coordinator->overflow.frames)
 		tell_record_error(coordinator, -ENOSPC,
 			"and alerts with it; what comes is kept elsewhere until it can, 64 MiB");
 }
@@ -175,15 +187,17 @@ static int keep_frame(void *context)
 {
 	struct coordinator *coordinator = context;
 	struct frame *frame = &coordinator->frame;
-	int error = coordinator->replaying ? 0
-					   : record_writer_append(coordinator->record, frame->bytes,
-						     frame->length, frame->received);
+	int error = 0;
+
+	if (!coordinator->replaying)
+		error = overflow_append(&coordinator->overflow, coordinator->keeper.record,
+			frame->bytes, frame->length, frame->received);
 
 	frame->unwritten = error && is_worth_waiting(coordinator, error);
 	if (frame->unwritten)
 		return error;
 	if (error) {
-		record_writer_lose(coordinator->record);
+		record_writer_lose(coordinator->keeper.record);
 		tell_record_error(coordinator, error, "and alerts with it");
 	}
 	if (!error && !coordinator->replaying)
@@ -220,7 +234,8 @@ static int take_batch(struct coordinator *coordinator, const void *bytes, size_t
 
 	coordinator->frame = (struct frame){.bytes = bytes, .length = length, .received = received};
 	do {
-		result = pipeline_push(coordinator->pipeline, bytes, length, received, reply);
+		result =
+			pipeline_push(coordinator->keeper.pipeline, bytes, length, received, reply);
 	} while (result < 0 && !coordinator->frame.settled &&
 		 wait_to_try_again(coordinator, result));
 	if (result >= 0 || !coordinator->frame.settled)
@@ -231,6 +246,19 @@ static int take_batch(struct coordinator *coordinator, const void *bytes, size_t
 			strerror(-result), coordinator->options.record);
 	coordinator->unjudged_told = true;
 	return PIPELINE_ACCEPTED;
+}
+
+static void keep_record_small(struct coordinator *coordinator, struct job_ns now)
+{
+	int error = record_keeper_keep(&coordinator->keeper, now);
+
+	atomic_store(&coordinator->unsynced, true);
+	if (error && !coordinator->thin_told)
+		fprintf(stderr,
+			"slowrank: the record %s cannot be thinned, and grows beyond its limit: "
+			"%s\n",
+			coordinator->options.record, strerror(-error));
+	coordinator->thin_told |= error != 0;
 }
 
 static int on_request(void *context, const void *bytes, size_t length, struct job_ns received,
@@ -248,7 +276,9 @@ static int on_request(void *context, const void *bytes, size_t length, struct jo
 	result = take_batch(coordinator, bytes, length, received, reply);
 	if (result < 0)
 		return result;
-	complete = pipeline_complete(coordinator->pipeline);
+	if (result == PIPELINE_ACCEPTED)
+		keep_record_small(coordinator, received);
+	complete = pipeline_complete(coordinator->keeper.pipeline);
 	atomic_store(&coordinator->last_request_ns, received.value);
 	if (atomic_exchange(&coordinator->complete, complete) != complete)
 		(void)!write(coordinator->wake_fd, &(uint64_t){1}, sizeof(uint64_t));
@@ -414,12 +444,43 @@ static int create_record(struct coordinator *coordinator,
 
 	for (int waited_ms = 0;; waited_ms += RECORD_RETRY_MS) {
 		error = record_writer_create(
-			coordinator->options.record, options, &coordinator->record, why);
+			coordinator->options.record, options, &coordinator->keeper.record, why);
 		if (error != -EBUSY || waited_ms >= RECORD_PATIENCE_MS ||
 			was_told_to_end(coordinator))
 			return error;
 		nanosleep(&pause, NULL);
 	}
+}
+
+/* Returns 0, or an error after telling it. */
+static int create_pipeline(struct coordinator *coordinator)
+{
+	const struct coordinator_options *options = &coordinator->options;
+	struct pipeline_options pipeline_options = {
+		.on_verdict = on_verdict, .context = coordinator};
+	struct alert_limits limits;
+	char problem[ALERT_LIMITS_PROBLEM_LENGTH];
+
+	if (alert_limits_load(&options->alert_settings, &limits, stderr, problem))
+		return tell(problem);
+	if (pipeline_create(&pipeline_options, &coordinator->keeper.pipeline))
+		return tell("no memory");
+	pipeline_limit_alerts(coordinator->keeper.pipeline, &limits);
+	pipeline_serve_one_job(coordinator->keeper.pipeline, options->job);
+	if (anybody_may_send(options))
+		pipeline_doubt_restarts(coordinator->keeper.pipeline);
+	pipeline_keep_first(coordinator->keeper.pipeline, keep_frame, coordinator);
+	pipeline_watch_missing(coordinator->keeper.pipeline, on_missing, coordinator);
+	pipeline_watch_backlog(coordinator->keeper.pipeline, on_backlog, coordinator);
+	return 0;
+}
+
+/* What comes next in a record is for a pipeline of its own. */
+static int renew_pipeline(struct coordinator *coordinator)
+{
+	pipeline_destroy(coordinator->keeper.pipeline);
+	coordinator->keeper.pipeline = NULL;
+	return create_pipeline(coordinator);
 }
 
 /* Makes of a record's frames what its coordinator before had made of them, and tells of the last one that is left. */
@@ -428,20 +489,41 @@ static int replay_file(struct coordinator *coordinator, const char *path, uint64
 	char why[WIRE_DETAIL_LENGTH_MAX + 1];
 	struct record_reader *reader;
 	struct message_reply reply;
-	struct job_ns received;
-	const void *bytes;
-	size_t length;
+	struct record_frame frame;
+	int error = 0;
 
 	if (record_reader_open(path, &reader, why))
 		return tell(why);
-	while (!was_told_to_end(coordinator) &&
-		!record_reader_next(reader, &bytes, &length, &received)) {
+	while (!error && !was_told_to_end(coordinator) && !record_reader_frame(reader, &frame)) {
+		if (history_take(&coordinator->keeper.history, &frame,
+			    record_keeper_pipeline_report, &coordinator->keeper) == HISTORY_GAP)
+			error = renew_pipeline(coordinator);
+		if (error || frame.kind != RECORD_BATCH)
+			continue;
 		coordinator->last_frame = --*left == 0;
 		alert_sink_doubt(coordinator->sink, coordinator->last_frame);
-		(void)take_batch(coordinator, bytes, length, received, &reply);
+		(void)take_batch(coordinator, frame.bytes, frame.length, frame.stamp, &reply);
 	}
 	record_reader_close(reader);
-	return 0;
+	return error;
+}
+
+/* A disk that the job and others need, too, bears so much. */
+static uint64_t record_max(const struct coordinator_options *options)
+{
+	char folder[PATH_MAX];
+	struct statvfs status;
+	uint64_t share;
+
+	if (options->record_max_text)
+		return options->record_max;
+	snprintf(folder, sizeof(folder), "%s", options->record);
+	if (statvfs(dirname(folder), &status))
+		return record_max_default;
+	share = (uint64_t)status.f_bavail * status.f_frsize / RECORD_MAX_FREE_PARTS;
+	if (share > record_max_default)
+		return record_max_default;
+	return share > RECORD_BYTES_LEAST ? share : RECORD_BYTES_LEAST;
 }
 
 /*
@@ -450,17 +532,21 @@ static int replay_file(struct coordinator *coordinator, const char *path, uint64
  */
 static int replay(struct coordinator *coordinator, const struct record_writer_state *state)
 {
-	uint64_t left = state->frames + state->overflow_frames + state->overflow_moved;
+	const struct overflow *overflow = &coordinator->overflow;
+	uint64_t left = state->frames_found + overflow->frames + overflow->moved;
 	int error = 0;
 
 	coordinator->replaying = true;
-	if (state->frames)
+	if (state->frames_found)
 		error = replay_file(coordinator, coordinator->options.record, &left);
-	if (!error && state->overflow_frames)
-		error = replay_file(coordinator, coordinator->options.overflow, &left);
+	if (!error && overflow->frames)
+		error = replay_file(coordinator, overflow->path, &left);
 	coordinator->replaying = coordinator->last_frame = false;
 	alert_sink_doubt(coordinator->sink, false);
-	atomic_store(&coordinator->complete, pipeline_complete(coordinator->pipeline));
+	if (!error && history_go_on(&coordinator->keeper.history,
+			      record_keeper_pipeline_report(&coordinator->keeper)))
+		error = tell("no memory");
+	atomic_store(&coordinator->complete, pipeline_complete(coordinator->keeper.pipeline));
 	return error;
 }
 
@@ -477,47 +563,28 @@ static int open_outputs(struct coordinator *coordinator)
 		.created = {clock_ns(CLOCK_MONOTONIC)},
 		.created_unix_ns = clock_ns(CLOCK_REALTIME),
 		.continues = options->continues,
-		.overflow = options->overflow,
+		.bytes_max = record_max(options),
 	};
 	struct record_writer_state state;
 	char why[WIRE_DETAIL_LENGTH_MAX + 1];
 	int error = options->report ? report_file_check(options->report, why) : 0;
 
+	record_keeper_options(&coordinator->keeper, &record_options);
 	if (!error)
 		error = alert_sink_create(&sink_options, &coordinator->sink, why);
 	if (!error)
 		error = create_record(coordinator, &record_options, why);
 	if (error)
 		return tell(why);
-	record_writer_get_state(coordinator->record, &state);
+	record_writer_get_state(coordinator->keeper.record, &state);
+	if (overflow_open(&coordinator->overflow, options->overflow, options->continues,
+		    state.newest))
+		return tell("no memory");
 	if (state.kept_number)
 		fprintf(stderr,
 			"slowrank coordinator: %s had the start of a run; it is %s.%u now\n",
 			options->record, options->record, state.kept_number);
 	return replay(coordinator, &state);
-}
-
-/* Returns 0, or an error after telling it. */
-static int create_pipeline(struct coordinator *coordinator)
-{
-	const struct coordinator_options *options = &coordinator->options;
-	struct pipeline_options pipeline_options = {
-		.on_verdict = on_verdict, .context = coordinator};
-	struct alert_limits limits;
-	char problem[ALERT_LIMITS_PROBLEM_LENGTH];
-
-	if (alert_limits_load(&options->alert_settings, &limits, stderr, problem))
-		return tell(problem);
-	if (pipeline_create(&pipeline_options, &coordinator->pipeline))
-		return tell("no memory");
-	pipeline_limit_alerts(coordinator->pipeline, &limits);
-	pipeline_serve_one_job(coordinator->pipeline, options->job);
-	if (anybody_may_send(options))
-		pipeline_doubt_restarts(coordinator->pipeline);
-	pipeline_keep_first(coordinator->pipeline, keep_frame, coordinator);
-	pipeline_watch_missing(coordinator->pipeline, on_missing, coordinator);
-	pipeline_watch_backlog(coordinator->pipeline, on_backlog, coordinator);
-	return 0;
 }
 
 static void tell_sync_error(struct coordinator *coordinator, int error)
@@ -593,7 +660,7 @@ static int start(struct coordinator *coordinator)
 	coordinator->open = !error;
 	if (!error) {
 		tell_ready(coordinator);
-		tell_sync_error(coordinator, record_writer_settle(coordinator->record));
+		tell_sync_error(coordinator, record_writer_settle(coordinator->keeper.record));
 	}
 	pthread_mutex_unlock(&coordinator->gate);
 	return error;
@@ -634,7 +701,7 @@ static void look_after(struct coordinator *coordinator)
 	coordinator->looked_ns = now_ns;
 	listener_look_after(coordinator->listener);
 	if (atomic_exchange(&coordinator->unsynced, false))
-		tell_sync_error(coordinator, record_writer_sync(coordinator->record));
+		tell_sync_error(coordinator, record_writer_sync(coordinator->keeper.record));
 }
 
 /* Returns when it is time to end. The work happens in the listener's thread. */
@@ -671,10 +738,11 @@ static void finish_record(struct coordinator *coordinator)
 	struct record_writer_state state;
 	int error;
 
-	record_writer_wait_no_more(coordinator->record);
-	record_writer_get_state(coordinator->record, &state);
-	error = record_writer_finish(coordinator->record);
-	coordinator->record = NULL;
+	overflow_wait_no_more(&coordinator->overflow, coordinator->keeper.record);
+	record_keeper_finish(&coordinator->keeper, (struct job_ns){clock_ns(CLOCK_MONOTONIC)});
+	record_writer_get_state(coordinator->keeper.record, &state);
+	error = record_writer_finish(coordinator->keeper.record);
+	coordinator->keeper.record = NULL;
 	if (state.frames_lost)
 		fprintf(stderr, "slowrank: the record %s misses %llu of %llu frames\n",
 			coordinator->options.record, (unsigned long long)state.frames_lost,
@@ -709,12 +777,12 @@ static void finish(struct coordinator *coordinator)
 	atomic_store(&coordinator->ending, true);
 	listener_destroy(coordinator->listener);
 	coordinator->listener = NULL;
-	error = pipeline_finish(coordinator->pipeline);
+	error = pipeline_finish(coordinator->keeper.pipeline);
 	if (error)
 		fprintf(stderr, "slowrank: the analysis of the last steps failed: %s\n",
 			strerror(-error));
 	finish_record(coordinator);
-	model = pipeline_report(coordinator->pipeline);
+	model = record_keeper_report(&coordinator->keeper);
 	if (!options->quiet && !(options->quiet_if_empty && model->totals.steps == 0)) {
 		struct report_text_options text_options = {.colour = colour_wanted(options)};
 
@@ -754,9 +822,11 @@ int cmd_coordinator(int argc, char **argv)
 		status = 0;
 	}
 	listener_destroy(coordinator.listener);
-	record_writer_destroy(coordinator.record);
+	overflow_close(&coordinator.overflow);
+	record_writer_destroy(coordinator.keeper.record);
 	alert_sink_destroy(coordinator.sink);
-	pipeline_destroy(coordinator.pipeline);
+	pipeline_destroy(coordinator.keeper.pipeline);
+	record_keeper_fini(&coordinator.keeper);
 	close_if_open(coordinator.signal_fd);
 	close_if_open(coordinator.parent_fd);
 	close_if_open(coordinator.wake_fd);

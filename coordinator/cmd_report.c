@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "coordinator/commands.h"
+#include "coordinator/history/history.h"
 #include "coordinator/output/file.h"
 #include "coordinator/pipeline.h"
 #include "coordinator/record/reader.h"
@@ -31,8 +32,12 @@ struct report_options {
 	struct alert_limits limits;
 };
 
-/* What came of reading the record, apart from the report. */
+/* What came of reading the record. */
 struct replay {
+	const struct report_options *options;
+	struct report_sheets *sheets;
+	struct pipeline *pipeline; /* of the batches behind the newest gap */
+	struct history history;
 	bool incomplete; /* the record is cut short or damaged: a line was printed */
 	bool failed;	 /* there is nothing to report: a line was printed */
 	bool refused;	 /* frames could not be decoded: a line was printed */
@@ -201,36 +206,74 @@ static void explain_end(
 		replay->incomplete = false;
 }
 
-static void replay_record(const char *path, struct record_reader *reader, struct pipeline *pipeline,
-	struct replay *replay)
+/* One that knows nothing yet. Returns 0 or a negative errno. */
+static int renew_pipeline(struct replay *replay)
+{
+	pipeline_destroy(replay->pipeline);
+	replay->pipeline = NULL;
+	if (pipeline_create(&(struct pipeline_options){0}, &replay->pipeline) < 0)
+		return -ENOMEM;
+	if (replay->sheets)
+		pipeline_watch_sheets(replay->pipeline, report_sheets_take, replay->sheets);
+	pipeline_limit_alerts(replay->pipeline, &replay->options->limits);
+	return 0;
+}
+
+static const struct report_model *report_now(void *context)
+{
+	struct replay *replay = context;
+
+	return pipeline_report(replay->pipeline);
+}
+
+static void tell_refused(struct replay *replay, const char *why)
+{
+	if (!replay->refused)
+		fprintf(stderr,
+			"slowrank report: a frame of %s cannot be used (%s): this is what the "
+			"others say\n",
+			replay->options->record, why);
+	replay->refused = true;
+}
+
+/* Returns 0 or a negative errno. */
+static int take_frame(struct replay *replay, const struct record_frame *frame)
 {
 	struct message_reply reply = {0};
-	struct job_ns received;
-	const void *bytes;
-	size_t length;
-	int error;
+	int result = history_take(&replay->history, frame, report_now, replay);
 
-	for (;;) {
-		error = record_reader_next(reader, &bytes, &length, &received);
-		if (error < 0)
-			break;
-		error = pipeline_push(pipeline, bytes, length, received, &reply);
-		if (error < 0) {
-			fprintf(stderr, "slowrank report: %s: %s\n", path, strerror(-error));
-			replay->failed = true;
-			return;
-		}
-		if (error == PIPELINE_REFUSED && !replay->refused) {
-			fprintf(stderr,
-				"slowrank report: a frame of %s cannot be used (%s): this is what "
-				"the others say\n",
-				path, reply.why);
-			replay->refused = true;
-		}
+	if (result == HISTORY_GAP)
+		return renew_pipeline(replay);
+	if (result == -EBADMSG)
+		tell_refused(replay, "what its coordinator saved is of no known kind");
+	if (frame->kind != RECORD_BATCH)
+		return result == -EBADMSG ? 0 : result;
+	result = pipeline_push(replay->pipeline, frame->bytes, frame->length, frame->stamp, &reply);
+	if (result == PIPELINE_REFUSED)
+		tell_refused(replay, reply.why);
+	return result < 0 ? result : 0;
+}
+
+static int finish_replay(struct replay *replay)
+{
+	int error = pipeline_finish(replay->pipeline);
+
+	return error < 0 ? error : history_end(&replay->history, report_now(replay));
+}
+
+static void replay_record(struct record_reader *reader, struct replay *replay)
+{
+	const char *path = replay->options->record;
+	struct record_frame frame;
+	int error = renew_pipeline(replay), end = 0;
+
+	while (!error && !(end = record_reader_frame(reader, &frame)))
+		error = take_frame(replay, &frame);
+	if (!error) {
+		explain_end(path, end, reader, replay);
+		error = finish_replay(replay);
 	}
-	explain_end(path, error, reader, replay);
-	error = pipeline_finish(pipeline);
-	if (error < 0) {
+	if (error) {
 		fprintf(stderr, "slowrank report: %s: %s\n", path, strerror(-error));
 		replay->failed = true;
 	}
@@ -260,10 +303,8 @@ int cmd_report(int argc, char **argv)
 {
 	struct report_options options = {0};
 	struct record_reader *reader = NULL;
-	struct pipeline *pipeline = NULL;
-	struct report_sheets *sheets = NULL;
 	char why[WIRE_DETAIL_LENGTH_MAX + 1];
-	struct replay replay = {0};
+	struct replay replay = {.options = &options};
 	struct report_model model;
 	int status = parse(&options, argc, argv);
 
@@ -275,26 +316,27 @@ int cmd_report(int argc, char **argv)
 		return status;
 	}
 	if (options.explain)
-		sheets = report_sheets_create(&options.wish);
-	if ((options.explain && !sheets) ||
-		pipeline_create(&(struct pipeline_options){0}, &pipeline) < 0) {
+		replay.sheets = report_sheets_create(&options.wish);
+	if (options.explain && !replay.sheets) {
 		fprintf(stderr, "slowrank report: out of memory\n");
 		goto out;
 	}
-	if (sheets)
-		pipeline_watch_sheets(pipeline, report_sheets_take, sheets);
-	pipeline_limit_alerts(pipeline, &options.limits);
-	replay_record(options.record, reader, pipeline, &replay);
+	replay_record(reader, &replay);
 	if (replay.failed)
 		goto out;
-	model = *pipeline_report(pipeline);
+	model = *report_now(&replay);
+	if (history_report(&replay.history, &model)) {
+		fprintf(stderr, "slowrank report: out of memory\n");
+		goto out;
+	}
 	model.record_truncated = replay.incomplete;
-	model.sheets = sheets;
+	model.sheets = replay.sheets;
 	if (write_output(&options, &model) == 0 && !replay.incomplete && !replay.refused)
 		status = STATUS_OK;
 out:
-	pipeline_destroy(pipeline);
-	report_sheets_destroy(sheets);
+	pipeline_destroy(replay.pipeline);
+	history_fini(&replay.history);
+	report_sheets_destroy(replay.sheets);
 	record_reader_close(reader);
 	return status;
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "coordinator/coordinator_options.h"
+#include "probe/config/size.h"
 
 enum { PROBLEM_LENGTH = 256 };
 
@@ -32,6 +33,7 @@ enum option_kind {
 	OPTION_SILENT_IMBALANCE,
 	OPTION_CONTINUE,
 	OPTION_OVERFLOW,
+	OPTION_RECORD_MAX,
 	OPTION_NR
 };
 
@@ -70,6 +72,7 @@ static const struct option_row rows[OPTION_NR] = {
 		TEXT(alert_settings.after)},
 	[OPTION_SILENT_IMBALANCE] = {"--silent-imbalance", "SLOWRANK_SILENT_IMBALANCE", false,
 		TEXT(alert_settings.imbalance)},
+	[OPTION_RECORD_MAX] = {"--record-max", "SLOWRANK_RECORD_MAX", false, TEXT(record_max_text)},
 	[OPTION_CONTINUE] = {"--continue", "SLOWRANK_CONTINUE", true, 0},
 	[OPTION_OVERFLOW] = {"--overflow", "SLOWRANK_OVERFLOW", false, TEXT(overflow)},
 };
@@ -79,7 +82,7 @@ static const char help[] =
 	"Collects what the probes of one job see, says who is slow while the job runs, and keeps\n"
 	"the record. 'slowrank run' starts one by itself; start your own to choose its place.\n\n"
 	"  --listen URL       ipc:///path or tcp://address:port; may be given several times\n"
-	"  --record FILE      everything that came in, for 'slowrank report FILE'\n"
+	"  --record FILE      everything that came in, for 'slowrank report FILE'\n" RECORD_MAX_HELP
 	"  --continue         go on with FILE where its coordinator was killed (default: it "
 	"becomes\n"
 	"                     FILE.1, and FILE begins anew)\n"
@@ -255,6 +258,14 @@ int coordinator_options_parse(
 	}
 	if (!options->record) {
 		snprintf(problem, PROBLEM_LENGTH, "say where to keep the record: --record FILE");
+		return -EINVAL;
+	}
+	if (options->record_max_text &&
+		record_max_parse(options->record_max_text, &options->record_max)) {
+		snprintf(problem, PROBLEM_LENGTH,
+			"--record-max is a size from 1M on, e.g. 2G, or 0 for no limit, not "
+			"'%.100s'",
+			options->record_max_text);
 		return -EINVAL;
 	}
 	return alert_limits_given(&options->alert_settings, &(struct alert_limits){0}, problem)

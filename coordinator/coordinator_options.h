@@ -19,6 +19,8 @@ struct coordinator_options {
 	size_t url_count;
 	const char *record;
 	const char *overflow; /* where the record goes on while its disk is full, or NULL */
+	const char *record_max_text; /* as given, or NULL: record_max is a default */
+	uint64_t record_max;	     /* bytes; 0 = no limit */
 	const char *job;      /* the name of the job it serves, or NULL: that of the first batch */
 	const char *alerts;   /* JSON lines, or NULL */
 	const char *report;   /* JSON report, or NULL */

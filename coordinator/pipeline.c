@@ -24,6 +24,7 @@
 enum {
 	PROBES_PER_RANK_MAX = 16, /* restarts, of each of its ranks' probes */
 	QUEUE_PAIRS_PER_RANK = 32,
+	INTRODUCE_MS = 600000, /* how often: a record may begin anywhere, once it is thinned */
 };
 
 struct pipeline {
@@ -444,10 +445,16 @@ static int take_batch(struct pipeline *pipeline, const struct message_batch *bat
 }
 
 /* What the reply asks of the probe; a double's too: the first reply was lost. */
-static void ask(const struct pipeline *pipeline, const struct probe_entry *probe,
-	struct message_reply *reply)
+static void ask(
+	const struct pipeline *pipeline, struct probe_entry *probe, struct message_reply *reply)
 {
-	if (probe->gap_number && probe->gap_number == reply->number)
+	int64_t since_ns = reply->received.value - probe->introduced.value;
+	bool known = probe->introduced.value != 0; /* its first batch tells, anyway */
+	bool due = known && since_ns >= INTRODUCE_MS * INT64_C(1000000);
+
+	if (!known || due)
+		probe->introduced = reply->received;
+	if (due || (probe->gap_number && probe->gap_number == reply->number))
 		reply->directives[reply->directive_count++] =
 			(struct message_directive){.kind = DIRECTIVE_INTRODUCE};
 	deep_looks_fill(&pipeline->deep_looks, reply);

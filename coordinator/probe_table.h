@@ -22,6 +22,7 @@ struct probe_entry {
 	uint64_t gap_number;	/* the latest batch that came without the one before it; 0: none */
 	uint32_t evidence_mask; /* enum evidence_source bits that are on */
 	struct job_ns last_received;
+	struct job_ns introduced; /* when it was last asked who it is; 0 = never */
 	struct host_ns first_sent, last_sent;
 	uint64_t first_cpu_ns;
 	struct probe_backlog backlog;

@@ -117,6 +117,7 @@ static void fill_command_line(struct command_line *line, const struct probe_opti
 		{"--listen", child->listen_url},
 		{"--record", options->record ? options->record : line->record},
 		{"--overflow", child->overflow_path},
+		{"--record-max", options->record_max},
 		{"--job", place->job_id},
 		{"--parent", line->parent},
 		{"--ready-fd", continues ? NULL : line->ready},
@@ -342,7 +343,7 @@ int coordinator_process_ensure(const struct probe_options *options, const struct
 	if (options->coordinator) {
 		const struct alert_settings *alerts = &options->alert_settings;
 
-		if (options->record || options->report || options->alerts || alerts->slowdown ||
+		if (options->record || options->record_max || options->report || options->alerts || alerts->slowdown ||
 			alerts->after || alerts->imbalance)
 			fprintf(stderr,
 				"slowrank: the coordinator at %s writes record, report and alerts; "

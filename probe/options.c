@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "probe/config/size.h"
+
 extern char **environ;
 
 struct source_name {
@@ -47,7 +49,8 @@ static const char common_help[] =
 	"  --leader HOST       the host of rank 0, where the launcher does not tell it: there is "
 	"the\n"
 	"                      coordinator\n"
-	"  --record FILE       the record of the run (default: slowrank-JOB.slr here)\n"
+	"  --record FILE       the record of the run (default: slowrank-JOB.slr "
+	"here)\n" RECORD_MAX_HELP
 	"  --report FILE       also write the report as JSON when the job ends\n"
 	"  --alerts FILE       append each alert as one JSON line\n" ALERT_SETTINGS_HELP
 	"  --sources LIST      what to look at: collectives,sched,faults,cgroup,psi,procfs,tcp,\n"
@@ -135,6 +138,21 @@ static bool take_deep(struct probe_options *options, const char *word)
 	return false;
 }
 
+/* The coordinator reads it again. */
+static bool take_record_max(struct probe_options *options, const char *size)
+{
+	uint64_t bytes;
+
+	options->record_max = size;
+	if (record_max_parse(size, &bytes) == 0)
+		return true;
+	fprintf(stderr,
+		"slowrank: --record-max is a size from 1M on, e.g. 2G, or 0 for no limit, not "
+		"'%s'\n",
+		size);
+	return false;
+}
+
 static bool take_verbs(struct probe_options *options, const char *word)
 {
 	if (strcmp(word, "auto") != 0 && strcmp(word, "off") != 0) {
@@ -181,6 +199,7 @@ static const struct value_option value_options[] = {
 	{"--job", "SLOWRANK_JOB", NULL, NULL, offsetof(struct probe_options, job)},
 	{"--leader", "SLOWRANK_LEADER", NULL, NULL, offsetof(struct probe_options, leader)},
 	{"--record", "SLOWRANK_RECORD", NULL, NULL, offsetof(struct probe_options, record)},
+	{"--record-max", "SLOWRANK_RECORD_MAX", NULL, take_record_max, 0},
 	{"--report", "SLOWRANK_REPORT", NULL, NULL, offsetof(struct probe_options, report)},
 	{"--alerts", "SLOWRANK_ALERTS", NULL, NULL, offsetof(struct probe_options, alerts)},
 	{"--config", "SLOWRANK_CONFIG", NULL, NULL,

@@ -51,6 +51,7 @@ struct probe_options {
 	const char *job;	 /* its name, or NULL: found from the launcher */
 	const char *leader;	 /* the host of rank 0, or NULL: found from the launcher */
 	const char *record;	 /* path, or NULL: slowrank-JOB.slr here */
+	const char *record_max;	 /* a size that can be parsed, or NULL */
 	const char *report;	 /* JSON report to write at the end, or NULL */
 	const char *alerts;	 /* JSON lines, or NULL */
 	struct alert_settings alert_settings;

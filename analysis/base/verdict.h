@@ -164,8 +164,9 @@ struct job_totals {
 	uint64_t
 		steps_contradictory; /* not judged: by their times, calls ended before they began */
 	double step_ms_median;
-	double step_ms_ideal; /* median of the what-if step with every rank like its controls */
-	double slowdown;      /* mean step / mean ideal step */
+	double step_ms_ideal;	  /* median of the what-if step with every rank like its controls */
+	double slowdown;	  /* mean step / mean ideal step */
+	double time_ns, ideal_ns; /* of all steps */
 	double wasted_rank_seconds;
 	double clock_error_us; /* worst clock error between two hosts of the job */
 	struct job_ns first_start;

@@ -60,5 +60,7 @@ void judge_job_totals(const struct judge *judge, struct job_totals *totals)
 	totals->slowdown = judge->lengths.ideal_sum_ns > 0
 				   ? judge->lengths.time_sum_ns / judge->lengths.ideal_sum_ns
 				   : 1;
+	totals->time_ns = judge->lengths.time_sum_ns;
+	totals->ideal_ns = judge->lengths.ideal_sum_ns;
 	totals->wasted_rank_seconds = judge->lengths.wasted_rank_ns / 1e9;
 }

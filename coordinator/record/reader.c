@@ -6,6 +6,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <zstd.h>
+
 #include "coordinator/record/format.h"
 #include "coordinator/record/reader.h"
 
@@ -20,6 +22,8 @@ struct record_reader {
 	size_t end;
 	uint64_t position; /* of bytes[start] in the file */
 	bool file_ended;
+	uint8_t *unpacked; /* WIRE_MESSAGE_LENGTH_MAX bytes */
+	ZSTD_DCtx *unpacker;
 	int result; /* of all later calls, once it is not 0 */
 	bool in_damage;
 	struct record_reader_state state;
@@ -81,7 +85,7 @@ static int read_header(struct record_reader *reader, const char *path, char *why
 	}
 	version = frame_get_u32(header + 8);
 	length = frame_get_u32(header + 12);
-	if (version != RECORD_VERSION) {
+	if (version != RECORD_VERSION && version != RECORD_VERSION_PLAIN) {
 		snprintf(why, why_length,
 			"%.150s has record version %u, this program reads %d: use a newer slowrank",
 			path, version, RECORD_VERSION);
@@ -98,6 +102,7 @@ static int read_header(struct record_reader *reader, const char *path, char *why
 		snprintf(why, why_length, "%.150s is damaged: its header is not whole", path);
 		return -EBADMSG;
 	}
+	state->version = version;
 	state->created.value = (int64_t)frame_get_u64(header + 16);
 	state->created_unix_ns = (int64_t)frame_get_u64(header + 24);
 	memcpy(state->program, header + RECORD_PROGRAM_OFFSET, RECORD_PROGRAM_BYTES);
@@ -124,10 +129,12 @@ int record_reader_open(
 	}
 	made->capacity = WINDOW_START_BYTES;
 	made->bytes = malloc(made->capacity);
+	made->unpacked = malloc(WIRE_MESSAGE_LENGTH_MAX);
+	made->unpacker = ZSTD_createDCtx();
 	made->fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (made->fd < 0)
 		error = -errno;
-	else if (!made->bytes)
+	else if (!made->bytes || !made->unpacked || !made->unpacker)
 		error = -ENOMEM;
 	else if (fstat(made->fd, &status) == 0 && S_ISDIR(status.st_mode))
 		error = -EISDIR;
@@ -150,18 +157,24 @@ void record_reader_close(struct record_reader *reader)
 		return;
 	if (reader->fd >= 0)
 		close(reader->fd);
+	ZSTD_freeDCtx(reader->unpacker);
+	free(reader->unpacked);
 	free(reader->bytes);
 	free(reader);
 }
 
 /* Whether a frame head can be one; its checksum is not known yet. */
-static bool head_plausible(const uint8_t *head)
+static bool head_plausible(const struct record_reader *reader, const uint8_t *head)
 {
 	uint32_t magic = frame_get_u32(head), length = frame_get_u32(head + 4);
+	bool plain = reader->state.version == RECORD_VERSION_PLAIN;
 
 	if (magic == RECORD_END_MAGIC)
 		return length >= RECORD_END_BYTES && length <= RECORD_HEADER_BYTES_MAX;
-	return magic == RECORD_FRAME_MAGIC && length <= RECORD_PAYLOAD_BYTES_MAX;
+	return magic >= RECORD_MAGIC_OF(RECORD_BATCH) &&
+	       magic <= RECORD_MAGIC_OF(plain ? RECORD_BATCH : RECORD_GAP) &&
+	       (magic & 0xffffff) == RECORD_MAGIC_OF(0) && (plain || length) &&
+	       length <= RECORD_PAYLOAD_BYTES_MAX;
 }
 
 /*
@@ -178,7 +191,7 @@ static int look(struct record_reader *reader, size_t *frame_length)
 		return error;
 	if (available(reader) < RECORD_FRAME_HEAD_BYTES)
 		return -EAGAIN;
-	if (!head_plausible(reader->bytes + reader->start))
+	if (!head_plausible(reader, reader->bytes + reader->start))
 		return 0;
 	length = frame_get_u32(reader->bytes + reader->start + 4);
 	error = fill(reader, RECORD_FRAME_HEAD_BYTES + length);
@@ -207,7 +220,7 @@ static void skip(struct record_reader *reader, size_t length)
 static void skip_to_magic(struct record_reader *reader)
 {
 	const uint8_t *from = reader->bytes + reader->start + 1;
-	const uint8_t *found = memchr(from, RECORD_FRAME_MAGIC & 0xff, available(reader) - 1);
+	const uint8_t *found = memchr(from, RECORD_END_MAGIC & 0xff, available(reader) - 1);
 
 	skip(reader, found ? (size_t)(found - (from - 1)) : available(reader));
 }
@@ -236,39 +249,76 @@ static int take_end(struct record_reader *reader, size_t *frame_length)
 	return -EBADMSG;
 }
 
-static int deliver(struct record_reader *reader, size_t frame_length, const void **bytes,
-	size_t *length, struct job_ns *received)
+/* The payload behind its codec. False: it is none that can be read here, though it is whole. */
+static bool unpack(struct record_reader *reader, struct record_frame *frame)
+{
+	const uint8_t *packed = frame->bytes;
+	size_t length;
+
+	if (reader->state.version == RECORD_VERSION_PLAIN)
+		return true;
+	frame->bytes = packed + RECORD_CODEC_BYTES;
+	frame->length -= RECORD_CODEC_BYTES;
+	if (*packed == RECORD_CODEC_NONE)
+		return true;
+	if (*packed != RECORD_CODEC_ZSTD)
+		return false;
+	length = ZSTD_decompressDCtx(reader->unpacker, reader->unpacked, WIRE_MESSAGE_LENGTH_MAX,
+		frame->bytes, frame->length);
+	if (ZSTD_isError(length))
+		return false;
+	frame->bytes = reader->unpacked;
+	frame->length = length;
+	return true;
+}
+
+static int take_end_mark(struct record_reader *reader, const uint8_t *counts)
+{
+	struct record_reader_state *state = &reader->state;
+	uint64_t written = frame_get_u64(counts), found = state->frames + state->frames_thinned;
+
+	state->ended = true;
+	state->frames_lost = frame_get_u64(counts + 8);
+	if (written > found)
+		state->frames_missing = written - found;
+	return -ENODATA;
+}
+
+/* Returns 0, -ENODATA at the end, or -EAGAIN for a frame that cannot be unpacked: it was skipped. */
+static int deliver(struct record_reader *reader, size_t frame_length, struct record_frame *frame)
 {
 	const uint8_t *head = reader->bytes + reader->start;
-	const uint8_t *payload = head + RECORD_FRAME_HEAD_BYTES;
 
+	*frame = (struct record_frame){
+		.kind = (enum record_kind)head[RECORD_MAGIC_BYTES - 1],
+		.bytes = head + RECORD_FRAME_HEAD_BYTES,
+		.length = frame_length - RECORD_FRAME_HEAD_BYTES,
+		.stamp = {(int64_t)frame_get_u64(head + 12)},
+		.offset = reader->position,
+		.size = frame_length,
+	};
+	if (frame_get_u32(head) != RECORD_END_MAGIC && !unpack(reader, frame)) {
+		skip(reader, frame_length);
+		return -EAGAIN;
+	}
 	reader->in_damage = false;
 	reader->start += frame_length;
 	reader->position += frame_length;
-	if (frame_get_u32(head) == RECORD_END_MAGIC) {
-		uint64_t written = frame_get_u64(payload);
-
-		reader->state.ended = true;
-		reader->state.frames_lost = frame_get_u64(payload + 8);
-		if (written > reader->state.frames)
-			reader->state.frames_missing = written - reader->state.frames;
-		return -ENODATA;
-	}
-	reader->state.frames++;
+	if (frame_get_u32(head) == RECORD_END_MAGIC)
+		return take_end_mark(reader, frame->bytes);
+	reader->state.frames += frame->kind == RECORD_BATCH;
+	if (frame->kind == RECORD_GAP && frame->length >= RECORD_GAP_BYTES)
+		reader->state.frames_thinned += frame_get_u64(frame->bytes);
 	reader->state.frames_end = reader->position;
-	*bytes = payload;
-	*length = frame_length - RECORD_FRAME_HEAD_BYTES;
-	received->value = (int64_t)frame_get_u64(head + 12);
 	return 0;
 }
 
-int record_reader_next(
-	struct record_reader *reader, const void **bytes, size_t *length, struct job_ns *received)
+int record_reader_frame(struct record_reader *reader, struct record_frame *frame)
 {
 	size_t frame_length = 0;
 	int found = 0;
 
-	while (!reader->result && found <= 0) {
+	while (!reader->result) {
 		found = look(reader, &frame_length);
 		if (found == 0) {
 			skip_to_magic(reader);
@@ -276,12 +326,31 @@ int record_reader_next(
 		}
 		if (found == -EAGAIN)
 			found = take_end(reader, &frame_length);
-		if (found < 0)
+		if (found > 0)
+			found = deliver(reader, frame_length, frame);
+		if (found == 0)
+			return 0;
+		if (found != -EAGAIN)
 			reader->result = found;
 	}
-	if (!reader->result)
-		reader->result = deliver(reader, frame_length, bytes, length, received);
 	return reader->result;
+}
+
+int record_reader_next(
+	struct record_reader *reader, const void **bytes, size_t *length, struct job_ns *received)
+{
+	struct record_frame frame;
+	int result;
+
+	do {
+		result = record_reader_frame(reader, &frame);
+	} while (result == 0 && frame.kind != RECORD_BATCH);
+	if (result == 0) {
+		*bytes = frame.bytes;
+		*length = frame.length;
+		*received = frame.stamp;
+	}
+	return result;
 }
 
 void record_reader_get_state(const struct record_reader *reader, struct record_reader_state *state)

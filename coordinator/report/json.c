@@ -257,6 +257,26 @@ static void write_rank(
 	json_object_end(writer);
 }
 
+/* Only where there are some. */
+static void write_summed(struct json_writer *writer, const struct report_model *model)
+{
+	if (!model->summed_count)
+		return;
+	json_array_begin(writer, "sums_alone");
+	for (size_t i = 0; i < model->summed_count; i++) {
+		const struct report_stretch *stretch = &model->summed[i];
+
+		json_object_begin(writer, NULL);
+		json_signed(writer, "start_unix_ns",
+			look_unix_ns(stretch->first, model->unix_offset_ns));
+		json_signed(
+			writer, "end_unix_ns", look_unix_ns(stretch->last, model->unix_offset_ns));
+		json_unsigned(writer, "frames", stretch->batches);
+		json_object_end(writer);
+	}
+	json_array_end(writer);
+}
+
 static void write_coverage(struct json_writer *writer, const struct report_model *model)
 {
 	const struct message_counters *counters = &model->counters;
@@ -290,6 +310,7 @@ static void write_coverage(struct json_writer *writer, const struct report_model
 	json_unsigned(writer, "frames_refused", model->frames_refused);
 	json_boolean(writer, "record_truncated", model->record_truncated != 0);
 	json_boolean(writer, "enqueue_only", model->enqueue_only != 0);
+	write_summed(writer, model);
 	if (model->missing_ranks[0])
 		json_string(writer, "ranks_missing", model->missing_ranks);
 	if (model->late_count)

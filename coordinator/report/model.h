@@ -52,6 +52,12 @@ struct report_pair {
 	double port_loss;   /* retransmits per packet of the ports that the rank uses, likewise */
 };
 
+/* Batches of which the record has sums alone. */
+struct report_stretch {
+	struct job_ns first, last; /* when they were received */
+	uint64_t batches;
+};
+
 enum { REPORT_RANKS_LENGTH = 80 };
 
 struct report_sheets;
@@ -81,6 +87,8 @@ struct report_model {
 	const struct report_pair *pairs;    /* by rank, then by peer */
 	const struct report_sheets *sheets; /* why ranks were named, or not; NULL: nobody asked */
 	uint64_t pairs_unseen;		    /* updates of queue pairs beyond what is kept */
+	size_t summed_count;
+	const struct report_stretch *summed; /* in order of time */
 	uint64_t frames;
 	uint64_t frames_refused;
 	uint8_t record_truncated; /* 1: the record ends in the middle of a frame */

@@ -21,6 +21,7 @@
 enum {
 	VERDICTS_SHOWN = 8,
 	RANKS_SHOWN = 16,
+	STRETCHES_SHOWN = 4,
 	LINE_LENGTH = 1024,
 };
 
@@ -224,6 +225,21 @@ static void add_alert_limits(struct line *line, const struct report_model *model
 	}
 }
 
+/* Of which the record has no batches any more. */
+static void add_summed(struct line *line, const struct report_model *model)
+{
+	char from[32], to[32];
+
+	for (size_t i = 0; i < model->summed_count && i < STRETCHES_SHOWN; i++) {
+		format_time(model->summed[i].first, model->unix_offset_ns, from);
+		format_time(model->summed[i].last, model->unix_offset_ns, to);
+		line_add(line, "\n  from %s to %s, the record has sums alone", from, to);
+	}
+	if (model->summed_count > STRETCHES_SHOWN)
+		line_add(line, "\n  and %zu more such stretches (the JSON report has all)",
+			model->summed_count - STRETCHES_SHOWN);
+}
+
 static void write_job(const struct report_model *model, bool colour, FILE *out)
 {
 	const struct job_totals *totals = &model->totals;
@@ -250,6 +266,7 @@ static void write_job(const struct report_model *model, bool colour, FILE *out)
 		line_add_decimal(&line, totals->wasted_rank_seconds, 1);
 		line_add(&line, " rank-seconds wasted");
 	}
+	add_summed(&line, model);
 	add_alert_limits(&line, model);
 	fprintf(out, "%s\n", text);
 }

@@ -351,7 +351,30 @@ def bundles(paths):
         shutil.rmtree(folder)
 
 
-CASES = {"bundles": bundles, "garbage": garbage, "kill9": kill9, "status": status, "throttled": run_throttled, "attach": attach,
+def thinned(paths):
+    """A record that reaches its limit keeps to it, and tells the same as the coordinator did live."""
+    need_throttle()
+    record, live = fresh(paths.directory, "thinned.slr", "thinned.json")
+    jobs.run_workload(paths.workload, paths.directory, 4,
+                      prefix=[paths.slowrank, "run", "--record", record, "--record-max", "1M", "--report", live, "--"],
+                      steps=800, step_ms=15, compute_ms=1.5, collectives=60,
+                      faults=["rank=2 kind=throttle first=150 last=300 size=60"])
+    report = read_report(paths, record)
+    with open(live, encoding="utf-8") as file:
+        told = json.load(file)
+    check(os.path.getsize(record) <= 1 << 20, f"{os.path.getsize(record)} bytes")
+    check(not os.path.exists(record + ".thinned"), "the file beside it is left")
+    stretches = report["coverage"].pop("sums_alone", [])
+    check(stretches and sum(stretch["frames"] for stretch in stretches) < report["coverage"]["frames"],
+          f"sums of {stretches}")
+    check([2] in [verdict["ranks"] for verdict in told["verdicts"]], f"told: {told['verdicts']}")
+    for part in ("verdicts", "summary", "job", "without"):
+        check(report[part] == told[part], f"{part}: {report[part]}, live {told[part]}")
+    for one, other in zip(report["ranks"], told["ranks"]):
+        check(one["steps"] == other["steps"] and one["step_ms"] == other["step_ms"], f"{one}, live {other}")
+
+
+CASES = {"bundles": bundles, "thinned": thinned, "garbage": garbage, "kill9": kill9, "status": status, "throttled": run_throttled, "attach": attach,
          "attach_deep": attach_deep, "attach_dear": attach_dear, "attach_late_host": attach_late_host,
          "attach_slow_device": attach_slow_device, "attach_unseen_device": attach_unseen_device,
          "per_rank": per_rank, "nccl": nccl, "unprivileged": unprivileged,

@@ -5,16 +5,13 @@
 #include "coordinator/record/reader.h"
 #include "tests/fuzz/fuzz.h"
 
-enum { FRAME_HEAD_BYTES = 20 };
-
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length)
 {
 	char path[FUZZ_PATH_LENGTH], why[WIRE_DETAIL_LENGTH_MAX + 1] = "";
 	struct record_reader_state state;
 	struct record_reader *reader;
-	struct job_ns received;
-	const void *frame;
-	size_t frame_length, delivered_bytes = 0;
+	struct record_frame frame;
+	size_t delivered_bytes = 0;
 	int fd = fuzz_file(bytes, length, path), result;
 
 	if (record_reader_open(path, &reader, why)) {
@@ -23,8 +20,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length)
 		close(fd);
 		return 0;
 	}
-	while ((result = record_reader_next(reader, &frame, &frame_length, &received)) == 0)
-		delivered_bytes += FRAME_HEAD_BYTES + frame_length;
+	while ((result = record_reader_frame(reader, &frame)) == 0) {
+		if (frame.offset + frame.size > length || frame.length > WIRE_MESSAGE_LENGTH_MAX)
+			abort();
+		delivered_bytes += frame.size;
+	}
 	record_reader_get_state(reader, &state);
 	if ((result != -ENODATA && result != -EBADMSG) || state.ended != (result == -ENODATA))
 		abort();

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "coordinator/history/sums.h"
 #include "coordinator/record/writer.h"
 #include "probe/auth/seal.h"
 #include "probe/ring/ring_layout.h"
@@ -182,6 +183,40 @@ static int make_rings(const char *folder)
 	return write_seed(folder, 0, &buffer);
 }
 
+static size_t put_piece(uint8_t *bytes, uint8_t kind, size_t length)
+{
+	bytes[0] = kind;
+	bytes[1] = (uint8_t)length;
+	bytes[2] = (uint8_t)(length >> 8);
+	return 3 + length;
+}
+
+/* A verdict, sums of two ranks and of their job, as fuzz_history.c takes them. */
+static int make_history(const char *folder)
+{
+	static uint8_t bytes[3 * (3 + SUMS_BYTES_MAX)];
+	struct wire_buffer buffer = {.bytes = bytes};
+	struct verdict verdict = {.id = 1,
+		.verdict_class = VERDICT_HOST_SLOW,
+		.rank_count = 1,
+		.evidence_count = 1,
+		.evidence = {{.detail = "ran instead: stress-ng"}}};
+	static struct sums_ranks ranks = {
+		.count = 2, .ranks = {{.host = "node-a"}, {.totals = {.rank = 1, .steps = 5}}}};
+	static struct sums_job job = {.job_id = "job",
+		.totals = {.steps = 5, .time_ns = 100, .ideal_ns = 50},
+		.cost_count = 1,
+		.costs = {{.slowdown = 1.5}},
+		.source_count = 1};
+
+	buffer.length = put_piece(bytes, 1, sums_put_verdict(&verdict, bytes + 3));
+	buffer.length += put_piece(
+		bytes + buffer.length, 2, sums_put_ranks(&ranks, bytes + buffer.length + 3));
+	buffer.length +=
+		put_piece(bytes + buffer.length, 3, sums_put_job(&job, bytes + buffer.length + 3));
+	return write_seed(folder, 0, &buffer);
+}
+
 static int make_records(const char *folder)
 {
 	const struct record_writer_options options = {.program = "seeds"};
@@ -223,6 +258,7 @@ int main(int argc, char **argv)
 		make_batches(path, report) || make_folder(argv[1], "wire_reply", path) ||
 		make_replies(path) || make_folder(argv[1], "seal", path) || make_seals(path) ||
 		make_folder(argv[1], "record_reader", path) || make_records(path) ||
+		make_folder(argv[1], "history", path) || make_history(path) ||
 		make_folder(argv[1], "ring", path) || make_rings(path))
 		return 1;
 	return 0;

@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "probe/config/size.h"
 #include "probe/options.h"
 
 static struct probe_options options;
@@ -196,6 +197,28 @@ static void test_bad_words(void **state)
 	assert_int_equal(parse_run(prefix), OPTIONS_BAD);
 }
 
+static void test_record_max(void **state)
+{
+	static char *const good[] = {"0", "1M", "1048576", "2g", "1.5G", "10T"};
+	static char *const bad[] = {
+		"1000", "-1", "x", "1M2", "1MB", "nan", "1e3M", "9999999T", ".5G"};
+	char *words[] = {"run", "--record-max", NULL, "--", "app", NULL};
+	uint64_t bytes;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+		words[2] = good[i];
+		assert_int_equal(parse_run(words), OPTIONS_OK);
+		assert_string_equal(options.record_max, good[i]);
+	}
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		words[2] = bad[i];
+		assert_int_equal(parse_run(words), OPTIONS_BAD);
+	}
+	assert_int_equal(record_max_parse("1.5G", &bytes), 0);
+	assert_int_equal(bytes, UINT64_C(3) << 29);
+}
+
 static void test_attach_pids(void **state)
 {
 	char *good[] = {"attach", "--pid", "12", "13,14", "--record", "x", NULL};
@@ -225,6 +248,7 @@ int main(void)
 		cmocka_unit_test(test_spool_max),
 		cmocka_unit_test(test_sources),
 		cmocka_unit_test(test_bad_words),
+		cmocka_unit_test(test_record_max),
 		cmocka_unit_test(test_attach_pids),
 	};
 

@@ -101,7 +101,8 @@ int judge_hang(struct judge *judge, const struct hang_finding *finding, struct j
 	verdict->alert = now;
 	verdict->onset = judge->hang_since = finding->since;
 	judge->hang_told = now;
-	verdict->first_step = verdict->last_step = judge->times.next;
+	verdict->first_step = verdict->last_step =
+		step_of_program(&judge->times, judge->times.next);
 	fill(judge, finding, now, verdict);
 	say(judge, VERDICT_EVENT_ALERT, verdict);
 	return 0;

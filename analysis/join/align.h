@@ -143,6 +143,11 @@ struct step_grid {
 	uint64_t signature;
 	int64_t start_ns, end_ns; /* from the cut before to this cut */
 	int64_t clock_error_ns;	  /* worst between two hosts in it */
+	/* The program's step that it is, or is one of several rounds of: then all of these are known when the last one ends. */
+	uint64_t step;
+	uint32_t round_count;
+	bool ends_step;
+	int64_t known_ns;
 
 	size_t cell_capacity, time_capacity, row_capacity, instance_capacity, table_capacity;
 	uint32_t *table;	/* hash: instance + 1, 0 = free */

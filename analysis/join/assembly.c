@@ -99,9 +99,14 @@ int assembly_next(struct assembly *assembly, bool finish, struct step_grid *grid
 	const struct packed_step *entry = stream_at(leader, assembly->cut.entry)->entry;
 
 	grid->number = assembly->next_number++;
+	assembly->next_step += assembly->cut.begins_step;
+	grid->step = assembly->next_step - 1;
+	grid->round_count = assembly->cut.round_count;
+	grid->ends_step = assembly->cut.round + 1 == assembly->cut.round_count;
 	grid->flags = entry->flags;
 	grid->signature = entry->signature;
 	grid->end_ns = assembly->cut.time_ns;
+	grid->known_ns = assembly->cut.known_ns;
 	grid->start_ns =
 		assembly->last_cut_ns != INT64_MIN
 			? assembly->last_cut_ns

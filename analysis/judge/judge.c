@@ -227,6 +227,7 @@ static void take_row(struct judge *judge, const struct step_grid *grid, size_t r
 	const struct blame_row *row = &judge->blame.rows[r];
 	struct rank_state *state = &judge->ranks[grid->rows[r].rank];
 	struct excess_sums step = {.steps = 1,
+		.program_steps = 1.0 / grid->round_count,
 		.time_ns = length_ns,
 		.delay_ns = row->delay_ns,
 		.minor_faults = row->minor_faults,
@@ -240,7 +241,7 @@ static void take_row(struct judge *judge, const struct step_grid *grid, size_t r
 		state->evidence->host_to_job_ns = grid->rows[r].host_to_job_ns;
 	state->seen = true;
 	state->host = grid->rows[r].host;
-	state->totals.steps++;
+	state->totals.steps += grid->ends_step;
 	state->totals.wait_ns += row->wait_ns;
 	state->totals.transfer_ns += row->transfer_ns;
 	/* By the host's times alone, being late need not cost anything. */
@@ -408,6 +409,14 @@ static void resume(struct judge *judge)
 	whatif_line_reset(&judge->comm->line);
 }
 
+/* When it was, and when it was known. */
+static void note_times(struct judge *judge, const struct step_grid *grid, int64_t length_ns)
+{
+	step_times_note(&judge->times, grid->number, grid->start_ns, length_ns);
+	step_times_of_program(&judge->times, grid->step, grid->round_count);
+	judge->known_ns = grid->known_ns;
+}
+
 int judge_step(struct judge *judge, const struct step_grid *grid)
 {
 	int64_t length_ns = grid->end_ns - grid->start_ns, ideal_gain_ns = 0;
@@ -418,8 +427,7 @@ int judge_step(struct judge *judge, const struct step_grid *grid)
 	if (judge_hang_holds(judge, grid->start_ns, grid->end_ns)) {
 		int64_t usual_ns = (int64_t)judge_usual_step_ns(judge);
 
-		step_times_note(&judge->times, grid->number, grid->start_ns,
-			0); /* its length is the hang's */
+		note_times(judge, grid, 0); /* its length is the hang's */
 		return pass_over(
 			judge, grid, length_ns, length_ns < usual_ns ? length_ns : usual_ns);
 	}
@@ -427,7 +435,7 @@ int judge_step(struct judge *judge, const struct step_grid *grid)
 
 	judge->job.steps_contradictory += contradict;
 	if (contradict || (grid->untimed && judge->timed)) {
-		step_times_note(&judge->times, grid->number, grid->start_ns, length_ns);
+		note_times(judge, grid, length_ns);
 		return pass_over(judge, grid, length_ns, length_ns);
 	}
 	judge->timed |= !grid->untimed;
@@ -448,7 +456,7 @@ int judge_step(struct judge *judge, const struct step_grid *grid)
 		judge->block.first_step = grid->number;
 		judge->block.start_ns = grid->start_ns;
 	}
-	step_times_note(&judge->times, grid->number, grid->start_ns, length_ns);
+	note_times(judge, grid, length_ns);
 	for (size_t r = 0; r < grid->row_count; r++) {
 		judge->several_hosts |= grid->rows[r].host != grid->rows[0].host;
 		take_row(judge, grid, r, length_ns);

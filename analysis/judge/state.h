@@ -163,7 +163,7 @@ struct incident {
 	double level;		 /* mean over its loud blocks */
 	double least;		 /* below a part of it a block is quiet */
 	uint64_t run_first_step; /* of the runs that it came of */
-	uint64_t alert_step;
+	uint64_t onset_step, alert_step;
 	uint64_t loud_blocks; /* since the alert */
 	double gap;	      /* blocks from one loud one to the next, on average */
 	struct run between;   /* blocks since the last loud one */
@@ -280,6 +280,13 @@ struct cost_state {
 	double spent_cells; /* replayed, less what the time since has paid for */
 };
 
+/* A step of the program, as far as it was judged. */
+struct open_step {
+	uint64_t number;
+	double length_ns, ideal_ns;
+	bool incomplete;
+};
+
 enum { PERIODICS_MAX = 64 }; /* 255 at most */
 
 /* What comes back in a rank's steps. Places are few: what is less certain gives way. */
@@ -320,6 +327,8 @@ struct judge {
 	struct cost_state *costs;
 	struct progress *progress;
 	struct step_times times;
+	struct open_step open_step;
+	int64_t known_ns; /* when all of the latest step's entry was known: slots before its last come with it */
 	double clock_error_us;
 	double quiet_lengths_ns[QUIET_BLOCKS]; /* mean steps of the latest of them */
 	uint64_t quiet_blocks;		       /* blocks without a suspect */

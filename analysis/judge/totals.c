@@ -32,7 +32,7 @@ void judge_take_length(
 	if (judge->job.steps == 0)
 		judge->job.first_start.value = grid->start_ns;
 	judge->job.last_end.value = grid->end_ns;
-	judge->job.steps++;
+	judge->job.steps = grid->step + 1;
 	judge->time_sum_ns += (double)length_ns;
 	judge->ideal_sum_ns += ideal_ns;
 	judge->wasted_rank_ns += ((double)length_ns - ideal_ns) * (double)grid->row_count;
@@ -41,9 +41,18 @@ void judge_take_length(
 void judge_sketch(
 	struct judge *judge, const struct step_grid *grid, double length_ns, double ideal_ns)
 {
-	judge->job.steps_incomplete += judge->blame.incomplete;
-	sketch_add(judge->sketch, length_ns);
-	sketch_add(judge->ideal_sketch, ideal_ns);
+	struct open_step *open = &judge->open_step;
+
+	if (open->number != grid->step)
+		*open = (struct open_step){.number = grid->step};
+	open->length_ns += length_ns;
+	open->ideal_ns += ideal_ns;
+	open->incomplete |= judge->blame.incomplete;
+	if (grid->ends_step) {
+		judge->job.steps_incomplete += open->incomplete;
+		sketch_add(judge->sketch, open->length_ns);
+		sketch_add(judge->ideal_sketch, open->ideal_ns);
+	}
 	judge->clock_error_us = (double)grid->clock_error_ns / 1e3;
 	judge->job.clock_error_us = judge->clock_error_us;
 }

@@ -26,8 +26,8 @@ uint64_t step_of_program(const struct step_times *times, uint64_t step)
 		return times->program_steps[step % STEP_HISTORY];
 
 	uint64_t oldest_of_program = times->program_steps[oldest % STEP_HISTORY];
-	uint64_t of_program = times->program_steps[last % STEP_HISTORY] - oldest_of_program;
-	uint64_t earlier = (oldest - step) * of_program / (last - oldest);
+	uint64_t of_program = times->program_steps[last % STEP_HISTORY] + 1 - oldest_of_program;
+	uint64_t earlier = (oldest - step) * of_program / (times->next - oldest);
 
 	return earlier < oldest_of_program ? oldest_of_program - earlier : 0;
 }

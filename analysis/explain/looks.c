@@ -181,8 +181,8 @@ void measure_look(const struct explain_context *context, struct episode *episode
 {
 	const struct excess_sums *sums = &episode->sums;
 	struct kernel_difference difference;
-	double steps;
 	struct finding why = {0};
+	double steps;
 	const char *other_name = "";
 
 	if (!looks_can_tell(sums->on_device, episode->class_so_far, episode->cause_so_far))
@@ -201,8 +201,8 @@ void measure_look(const struct explain_context *context, struct episode *episode
 
 	if (enough && difference.cause == cause) {
 		finding->known = KNOWN_SHARE;
-		finding->own_ns = difference.own_ms * 1e6 * steps;
-		finding->control_ns = difference.control_ms * 1e6 * steps;
+		finding->own_ns = difference.own_ms * 1e6 * sums->program_steps;
+		finding->control_ns = difference.control_ms * 1e6 * sums->program_steps;
 		finding->share = fmin(share, 1);
 		snprintf(finding->text, sizeof(finding->text), "%s", difference.detail);
 	} else if (!enough && cause == CAUSE_LONGER_KERNELS) {

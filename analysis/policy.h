@@ -78,6 +78,8 @@
 #define ASSEMBLY_LAG_NS INT64_C(15000000000)
 #define MERGED_ENTRIES_MAX 4 /* entries without a collective to cut at, before time decides */
 #define COUNTED_CUTS_MIN 16  /* cuts alike, before entries are counted */
+/* A step that repeats itself is cut into rounds of so many ns and more: of SOME a block, more say no more. */
+#define ROUND_NS_MIN (BLOCK_NS / SOME)
 /*
  * Two hosts up for the same time within this are taken for one: the stamps leave 0 open, and
  * CLOCK_MONOTONIC counts from boot.

@@ -9,6 +9,7 @@
 /* Sums over the steps of a fault, of one rank or several. */
 struct excess_sums {
 	uint64_t steps;
+	double program_steps; /* for people: a step that is one of a program's several rounds is a part of one */
 	int64_t time_ns;  /* of these steps */
 	int64_t delay_ns; /* by which others were made to wait */
 	int64_t own[EXCESS_NR], control[EXCESS_NR];

@@ -9,6 +9,7 @@
 void excess_add(struct excess_sums *sums, const struct excess_sums *other)
 {
 	sums->steps += other->steps;
+	sums->program_steps += other->program_steps;
 	sums->time_ns += other->time_ns;
 	sums->delay_ns += other->delay_ns;
 	for (int k = 0; k < EXCESS_NR; k++) {
@@ -26,6 +27,7 @@ void excess_add(struct excess_sums *sums, const struct excess_sums *other)
 static void excess_subtract(struct excess_sums *sums, const struct excess_sums *other)
 {
 	sums->steps -= other->steps;
+	sums->program_steps -= other->program_steps;
 	sums->time_ns -= other->time_ns;
 	sums->delay_ns -= other->delay_ns;
 	for (int k = 0; k < EXCESS_NR; k++) {

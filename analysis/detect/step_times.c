@@ -16,6 +16,22 @@ double step_usual_ns(const struct step_times *times, uint64_t from, uint64_t unt
 	return count < STEPS_KNOWN_MIN ? 0 : median_double(lengths, count);
 }
 
+uint64_t step_of_program(const struct step_times *times, uint64_t step)
+{
+	uint64_t oldest = step_oldest(times), last = times->next - 1;
+
+	if (step >= times->next)
+		return times->next ? times->program_steps[last % STEP_HISTORY] + 1 : 0;
+	if (step >= oldest)
+		return times->program_steps[step % STEP_HISTORY];
+
+	uint64_t oldest_of_program = times->program_steps[oldest % STEP_HISTORY];
+	uint64_t of_program = times->program_steps[last % STEP_HISTORY] + 1 - oldest_of_program;
+	uint64_t earlier = (oldest - step) * of_program / (times->next - oldest);
+
+	return earlier < oldest_of_program ? oldest_of_program - earlier : 0;
+}
+
 uint64_t step_at(const struct step_times *times, int64_t time_ns, int64_t now_ns, int64_t *start_ns)
 {
 	uint64_t kept = steps_kept_since(times, 0), best = times->next - 1;

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* When the latest steps of the job began, and how long they took. Plain values; any thread. */
+/*
+ * When the latest job steps began, and how long they took. One of the program's steps that is made of rounds is several of
+ * them: what is counted in steps must not depend on where those are cut, which have numbers for people.
+ * Plain values; any thread.
+ */
 #ifndef SLOWRANK_ANALYSIS_DETECT_STEP_TIMES_H
 #define SLOWRANK_ANALYSIS_DETECT_STEP_TIMES_H
 
@@ -10,7 +14,10 @@
 /* By step number mod STEP_HISTORY. Zeros: there was none yet. */
 struct step_times {
 	int64_t starts_ns[STEP_HISTORY], lengths_ns[STEP_HISTORY];
-	uint64_t next; /* the number of the step that comes next */
+	uint64_t program_steps[STEP_HISTORY]; /* the program's number of each */
+	uint32_t round_count; /* so many of them are one of the program's, of late */
+	uint64_t next;	      /* the number of the step that comes next */
+	int64_t known_ns;     /* when all of the latest's entry was known: slots before its last come with it */
 };
 
 static inline void step_times_note(
@@ -19,6 +26,14 @@ static inline void step_times_note(
 	times->starts_ns[step % STEP_HISTORY] = start_ns;
 	times->lengths_ns[step % STEP_HISTORY] = length_ns;
 	times->next = step + 1;
+}
+
+/* Then: which of the program's steps that is, or is one of so many rounds of. */
+static inline void step_times_of_program(
+	struct step_times *times, uint64_t program_step, uint32_t round_count)
+{
+	times->program_steps[(times->next - 1) % STEP_HISTORY] = program_step;
+	times->round_count = round_count;
 }
 
 /* Of a step that is kept. */
@@ -51,6 +66,16 @@ static inline int64_t step_start_or(
 	const struct step_times *times, uint64_t step, int64_t unknown_ns)
 {
 	return times->next - step <= STEP_HISTORY ? step_start_ns(times, step) : unknown_ns;
+}
+
+/* The program's number of a step; of long ago, by how many of its steps there were of late. */
+uint64_t step_of_program(const struct step_times *times, uint64_t step);
+/* Every so-many-th step is every how-many-th of the program's; 0: there is no such number. */
+static inline uint32_t step_every_of_program(const struct step_times *times, uint32_t every)
+{
+	return every > times->round_count && every % times->round_count == 0
+		       ? every / times->round_count
+		       : 0;
 }
 
 /* Median length of the steps in [from, until) that are kept, in ns; 0 of too few. */

@@ -177,7 +177,7 @@ void verdict_reject(struct verdict *verdict, enum cause cause, const char *why)
 static void add_evidence(const struct excess_sums *sums, enum cause cause, double own_ns,
 	double control_ns, const char *text, struct verdict *verdict)
 {
-	double steps = sums->steps ? (double)sums->steps : 1;
+	double steps = sums->program_steps > 0 ? sums->program_steps : 1;
 	struct verdict_evidence *evidence = &verdict->evidence[verdict->evidence_count];
 
 	if (verdict->evidence_count == VERDICT_EVIDENCE_MAX)

@@ -41,7 +41,7 @@ void explain_launch_windows(const struct explain_context *context, const struct 
 	const struct launch_sums *own =
 		explain_rank_of(context, episode->ranks[0]).episode_launches;
 	const struct launch_sums *usual;
-	double steps = (double)sums->steps, own_ns, usual_ns;
+	double steps = sums->program_steps, own_ns, usual_ns;
 	uint32_t control;
 
 	if (!sums->host_times || sums->steps == 0 || own->steps < LAUNCH_STEPS_MIN ||

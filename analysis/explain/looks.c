@@ -142,9 +142,13 @@ static const struct kept_look *own_look(const struct explain_context *context,
 	return NULL;
 }
 
-/* How the looks differ. False: there are not two, or nothing that they say; finding says why. */
+/*
+ * How the looks differ; steps: how many of the own look's the episode took. False: there are not two, or nothing that they
+ * say; finding says why.
+ */
 static bool compare(const struct explain_context *context, const struct episode *episode,
-	const char **other_name, struct kernel_difference *difference, struct finding *finding)
+	const char **other_name, struct kernel_difference *difference, double *steps,
+	struct finding *finding)
 {
 	const struct kept_look *own = own_look(context, episode, finding), *other;
 
@@ -162,6 +166,8 @@ static bool compare(const struct explain_context *context, const struct episode 
 		return false;
 	}
 	kernel_profile_compare(&own->profile, &other->profile, *other_name, difference);
+	*steps = (double)episode->sums.time_ns * own->profile.steps /
+		 fmax((double)(own->profile.stop.value - own->profile.start.value), 1);
 	if (difference->cause == CAUSE_UNKNOWN && difference->detail[0]) {
 		put_missing(difference->detail, KNOWN_MISSING, finding);
 		return false;
@@ -174,19 +180,19 @@ void measure_look(const struct explain_context *context, struct episode *episode
 	struct finding *finding)
 {
 	const struct excess_sums *sums = &episode->sums;
-	double steps = (double)(sums->steps ? sums->steps : 1);
-	double delay_ms = fmax((double)sums->delay_ns / 1e6 / steps, 1e-6);
 	struct kernel_difference difference;
 	struct finding why = {0};
+	double steps;
 	const char *other_name = "";
 
 	if (!looks_can_tell(sums->on_device, episode->class_so_far, episode->cause_so_far))
 		return;
-	if (!compare(context, episode, &other_name, &difference, &why)) {
+	if (!compare(context, episode, &other_name, &difference, &steps, &why)) {
 		if (cause == CAUSE_LONGER_KERNELS)
 			*finding = why;
 		return;
 	}
+	double delay_ms = fmax((double)sums->delay_ns / 1e6 / fmax(steps, 1), 1e-6);
 	double share = (difference.own_ms - difference.control_ms) / delay_ms;
 	/* Against what the host's and the device's times say of the class, more is needed. */
 	bool enough = difference.cause != CAUSE_UNKNOWN &&
@@ -195,8 +201,8 @@ void measure_look(const struct explain_context *context, struct episode *episode
 
 	if (enough && difference.cause == cause) {
 		finding->known = KNOWN_SHARE;
-		finding->own_ns = difference.own_ms * 1e6 * steps;
-		finding->control_ns = difference.control_ms * 1e6 * steps;
+		finding->own_ns = difference.own_ms * 1e6 * sums->program_steps;
+		finding->control_ns = difference.control_ms * 1e6 * sums->program_steps;
 		finding->share = fmin(share, 1);
 		snprintf(finding->text, sizeof(finding->text), "%s", difference.detail);
 	} else if (!enough && cause == CAUSE_LONGER_KERNELS) {

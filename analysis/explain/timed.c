@@ -32,7 +32,7 @@ void measure_kind(const struct explain_context *context, struct episode *episode
 	uint32_t source = cause_rule(cause)->sources;
 	const struct excess_sums *sums = &episode->sums;
 	double own = (double)sums->own[kind], control = (double)sums->control[kind];
-	double own_ms = sums->steps ? own / 1e6 / (double)sums->steps : 0;
+	double own_ms = sums->steps ? own / 1e6 / sums->program_steps : 0;
 	const char *why = NULL;
 
 	finding->own_ns = own;
@@ -117,7 +117,7 @@ void measure_minor_faults(const struct explain_context *context, struct episode 
 	enum cause cause, struct finding *finding)
 {
 	const struct excess_sums *sums = &episode->sums;
-	double steps = (double)sums->steps;
+	double steps = sums->program_steps;
 
 	measure_kind(context, episode, cause, finding);
 	/* Faults that the control has not do not come by themselves, and less is reckoned than they take. */

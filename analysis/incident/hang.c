@@ -104,7 +104,8 @@ int judge_hang(struct judge *judge, const struct hang_finding *finding, struct j
 	verdict->alert = now;
 	verdict->onset = judge->incidents.hang.since = finding->since;
 	judge->incidents.hang.told = now;
-	verdict->first_step = verdict->last_step = judge->times.next;
+	verdict->first_step = verdict->last_step =
+		step_of_program(&judge->times, judge->times.next);
 	fill(judge, finding, now, verdict);
 	say(judge, VERDICT_EVENT_ALERT, verdict);
 	return 0;

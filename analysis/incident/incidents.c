@@ -126,9 +126,10 @@ static double felt_slowdown(const struct judge *judge, const struct incident *in
 }
 
 /* Of every so-many-th step, on average and of these alone: all of the gain is in them. */
-static void tell_period(const struct incident *incident, struct verdict *verdict)
+static void tell_period(
+	const struct judge *judge, const struct incident *incident, struct verdict *verdict)
 {
-	verdict->period.steps = incident->every;
+	verdict->period.steps = step_every_of_program(&judge->times, incident->every);
 	verdict->period.slowdown = 0;
 	if (!incident->every)
 		return;
@@ -152,7 +153,7 @@ static void refresh(struct judge *judge, struct incident *incident)
 	else if (!judge_comm_moves(judge))
 		(void)judge_comm_locate(judge, incident->onset_ns, judge_now_ns(judge), verdict);
 	verdict->slowdown = felt_slowdown(judge, incident);
-	tell_period(incident, verdict);
+	tell_period(judge, incident, verdict);
 	verdict->sure.confidence = alert_confidence(incident->evidence, CHANGE_THRESHOLD,
 		verdict->sure.share_explained, incident->kind == INCIDENT_TRANSFERS);
 	if (judge->lengths.job.clock_error_us > verdict->sure.clock_error_us)
@@ -172,7 +173,7 @@ static void tell(struct judge *judge, struct incident *incident, enum verdict_ev
 
 static void reach_now(const struct judge *judge, struct verdict *verdict)
 {
-	verdict->last_step = judge->times.next - 1;
+	verdict->last_step = step_of_program(&judge->times, judge->times.next - 1);
 	verdict->end.value = judge_now_ns(judge);
 }
 
@@ -204,7 +205,8 @@ static int add_incident(struct judge *judge, struct incident **result)
 	error = judge_add_verdict(judge, &verdict);
 	if (error < 0)
 		return error;
-	verdict->alert.value = judge_now_ns(judge);
+	verdict->alert.value =
+		judge->times.known_ns > judge_now_ns(judge) ? judge->times.known_ns : judge_now_ns(judge);
 	reach_now(judge, verdict);
 	if (t == judge->incidents.count)
 		judge->incidents.count++;
@@ -301,22 +303,22 @@ static void join(
 			&state->signal, &judge->times, &judge->block, run->first_step, level);
 	}
 	int64_t onset_ns =
-		step_start_or(&judge->times, onset, verdict->alert.value - run->sums.time_ns);
+		step_start_or(&judge->times, onset, judge_now_ns(judge) - run->sums.time_ns);
 
 	if (verdict->rank_count == 0 || run->first_step < incident->run_first_step)
 		incident->run_first_step = run->first_step;
 	insert_rank(verdict, rank);
 	excess_add(&incident->sums, &run->sums);
-	if (verdict->rank_count == 1 || onset < verdict->first_step) {
-		verdict->first_step = onset;
+	if (verdict->rank_count == 1 || onset < incident->onset_step) {
+		incident->onset_step = onset;
+		verdict->first_step = step_of_program(&judge->times, onset);
 		verdict->onset.value = onset_ns;
 		incident->onset_ns = onset_ns;
 		incident->usual_step_ns = judge_gpu_usual_step_ns(judge, onset);
 		explain_past(&context, rank, onset_ns, &incident->past);
 	}
 	/* Before there was a verdict to replay without, its largest delay tells what it cost. */
-	if (verdict->last_step + 1 == judge->times.next &&
-		verdict->alert.value == judge_now_ns(judge))
+	if (incident->alert_step == judge->times.next)
 		take_past(judge, incident, &state->signal, run, onset);
 	incident->level = fmax(incident->level, level);
 	incident->least = fmin(incident->least, run->every ? PERIODIC_HEIGHT_MIN : run_least(run));
@@ -426,10 +428,11 @@ static void date(const struct judge *judge, struct incident *incident, const str
 {
 	struct verdict *verdict = judge_verdict(judge, incident);
 
-	verdict->first_step = run->first_step;
+	incident->onset_step = run->first_step;
 	verdict->onset.value = run->start_ns;
 	if (incident->kind == INCIDENT_TRANSFERS)
-		verdict->onset.value = judge_comm_onset(judge, &verdict->first_step);
+		verdict->onset.value = judge_comm_onset(judge, &incident->onset_step);
+	verdict->first_step = step_of_program(&judge->times, incident->onset_step);
 	incident->onset_ns = verdict->onset.value;
 }
 
@@ -456,8 +459,7 @@ int judge_open_job(struct judge *judge, enum incident_kind kind, const struct ru
 		if (!judge->comm->sockets.remembers)
 			judge_comm_remember(judge, incident->onset_ns);
 		incident->gap = run->every ? 1 : gap_of_run(judge, run);
-		signal_set_told(&judge->comm->signal, &judge->times,
-			judge_verdict(judge, incident)->first_step);
+		signal_set_told(&judge->comm->signal, &judge->times, incident->onset_step);
 	}
 	begin(judge, incident);
 	return 0;
@@ -490,7 +492,7 @@ void judge_incident_periodic(
 		struct rank_state *state = &judge->ranks[verdict->ranks[i]];
 
 		excess_add(&incident->sums, &judge_periodic_of(judge, state)->sums);
-		take_past(judge, incident, &state->signal, &run, verdict->first_step);
+		take_past(judge, incident, &state->signal, &run, incident->onset_step);
 	}
 	refresh(judge, incident);
 }
@@ -538,7 +540,7 @@ static void end_loss(struct judge *judge, struct incident *incident)
 	if (around.slots && incident->usual.slots)
 		incident->usual = around;
 	verdict->slowdown = felt_slowdown(judge, incident);
-	tell_period(incident, verdict);
+	tell_period(judge, incident, verdict);
 }
 
 void judge_end_incident(struct judge *judge, struct incident *incident)
@@ -627,7 +629,8 @@ static void refine_onset(struct judge *judge, struct incident *incident)
 	}
 	if (first >= incident->alert_step)
 		return;
-	verdict->first_step = first;
+	incident->onset_step = first;
+	verdict->first_step = step_of_program(&judge->times, first);
 	incident->usual_step_ns = judge_gpu_usual_step_ns(judge, first);
 	incident->onset_ns = step_start_ns(&judge->times, first);
 	verdict->onset.value = incident->onset_ns;

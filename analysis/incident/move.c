@@ -57,8 +57,8 @@ static void split(const struct judge *judge, struct incident *incident, struct r
 	incident->cost.gain_ns -= run->sums.delay_ns;
 	incident->cost.steps -=
 		run->sums.steps < incident->cost.steps ? run->sums.steps : incident->cost.steps;
-	if (run->first_step > verdict->first_step && verdict->last_step >= run->first_step) {
-		verdict->last_step = run->first_step - 1;
+	if (run->first_step > incident->onset_step && incident->loud_until_ns > run->start_ns) {
+		verdict->last_step = step_of_program(&judge->times, run->first_step - 1);
 		verdict->end.value = run->start_ns;
 	}
 }

@@ -84,9 +84,15 @@ void judge_periodic_take(struct judge *judge, const struct rank_state *state, ui
 	const struct excess_sums *sums)
 {
 	struct periodic *periodic = &judge->periodics.list[state->periodic - 1].found;
+	struct excess_sums one = *sums;
 
-	if (periodic_has(periodic, step))
-		excess_add(&periodic->block, sums);
+	if (!periodic_has(periodic, step))
+		return;
+	/* A step of the program for people, or, where there is no such number, part of each. */
+	one.program_steps = step_every_of_program(&judge->times, periodic->every)
+				    ? 1
+				    : periodic->every * sums->program_steps;
+	excess_add(&periodic->block, &one);
 }
 
 /* Where most ranks have it, each in steps of its own, it is what the program does (collections of garbage). */

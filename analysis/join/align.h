@@ -120,6 +120,11 @@ struct grid_step {
 	uint64_t signature;
 	int64_t start_ns, end_ns; /* from the cut before to this cut */
 	int64_t clock_error_ns;	  /* worst between two hosts in it */
+	/* The program's step that it is, or is one of several rounds of: then all of these are known when the last one ends. */
+	uint64_t of_program;
+	uint32_t round_count;
+	bool ends_program;
+	int64_t known_ns;
 };
 
 /* What holds for all of it, or for some of it. */

@@ -83,9 +83,14 @@ int assembly_next(struct assembly *assembly, bool finish, struct step_grid *grid
 	const struct packed_step *entry = stream_at(leader, assembly->cut.entry)->entry;
 
 	grid->step.number = assembly->next_number++;
+	assembly->next_step += assembly->cut.begins_step;
+	grid->step.of_program = assembly->next_step - 1;
+	grid->step.round_count = assembly->cut.round_count;
+	grid->step.ends_program = assembly->cut.round + 1 == assembly->cut.round_count;
 	grid->step.flags = entry->flags;
 	grid->step.signature = entry->signature;
 	grid->step.end_ns = assembly->cut.time_ns;
+	grid->step.known_ns = assembly->cut.known_ns;
 	grid->step.start_ns =
 		assembly->last_cut_ns != INT64_MIN
 			? assembly->last_cut_ns

@@ -42,13 +42,25 @@ struct communicator_entry {
 	uint64_t advance;      /* by so much its sequences went on since the step before */
 };
 
+enum { ENTRY_CYCLES_MAX = 64 };
+
+/* The cycles of calls that a leader's entries are made of (assembly_places.c). */
+struct entry_cycles {
+	uint64_t calls; /* hash of them, and of whose they are; 0: none yet */
+	uint32_t count;
+	int64_t least_ns[ENTRY_CYCLES_MAX]; /* that each of them took, so far */
+};
+
 /* Where the leader's stream is cut. */
 struct assembly_cut {
 	bool valid, by_time;
 	uint32_t rank;
 	size_t entry;
 	uint64_t communicator_id, sequence;
-	int64_t time_ns;
+	uint32_t round, round_count;	       /* of those that the entry is made of, */
+	uint16_t round_ends[ENTRY_CYCLES_MAX]; /* and their last parts, if several */
+	bool begins_step;		       /* it is the first one */
+	int64_t time_ns, known_ns;	       /* known: the last round's */
 };
 
 /* The job's clock is that of a host. */
@@ -69,7 +81,8 @@ struct assembly {
 	int64_t oldest_ns;   /* the start of the oldest, likewise */
 	int64_t newest_ns;   /* the end of the newest entry of any rank, job time */
 	int64_t last_cut_ns; /* INT64_MIN before the first */
-	uint64_t next_number;
+	uint64_t next_number, next_step; /* of job steps, of the program's */
+	struct entry_cycles cycles;
 	uint64_t announcements;	     /* of communicators, so far */
 	uint64_t grid_announcements; /* when what the grid joins was found */
 	uint64_t repeats;	     /* looks at whether the grid repeats */

@@ -46,28 +46,6 @@ static bool choose_leader(struct assembly *assembly, bool finish, uint32_t *lead
 	return false;
 }
 
-/* How good a part is to cut at: synchronising before rooted, then the widest communicator. */
-static uint64_t cut_merit(
-	struct assembly *assembly, uint32_t number, const struct packed_step *entry, size_t part)
-{
-	const struct part_kind *kind = packed_kind(entry, part);
-	struct rank_stream *rank = &assembly->streams->ranks[number];
-	struct communicator_entry *shared = assembly_communicator(assembly, kind->communicator_id);
-	struct rank_communicator *own;
-	uint64_t sequence, size;
-
-	if (kind->flags & PART_ENQUEUE_ONLY || !kind->communicator_id ||
-		operation_waits_for(kind->operation) == WAITS_FOR_NOBODY ||
-		!assembly_sequence(assembly, number, entry, part, &sequence))
-		return 0;
-	own = stream_communicator(rank, kind->communicator_id);
-	size = own && own->size ? own->size : shared ? shared->member_count : 0;
-	if (size < 2)
-		return 0;
-	return (operation_waits_for(kind->operation) == WAITS_FOR_ALL ? UINT64_C(1) << 40 : 0) +
-	       size;
-}
-
 static void cut_at_end_of(struct assembly *assembly, uint32_t number, size_t e)
 {
 	const struct rank_stream *rank = &assembly->streams->ranks[number];
@@ -75,25 +53,42 @@ static void cut_at_end_of(struct assembly *assembly, uint32_t number, size_t e)
 
 	assembly->cut.by_time = true;
 	assembly->cut.entry = e;
-	assembly->cut.time_ns = assembly_job_ns(assembly, rank, entry->end);
+	assembly->cut.time_ns = assembly->cut.known_ns =
+		assembly_job_ns(assembly, rank, entry->end);
 	assembly->scans[number].at = (struct stream_position){e, entry->part_count};
 }
 
-bool assembly_best_part(struct assembly *assembly, uint32_t number, const struct packed_step *entry,
-	size_t from, bool *blocking, size_t *best)
+static void cut_behind(struct assembly *assembly, uint32_t number, size_t e, size_t part)
 {
-	uint64_t best_merit = 0;
+	const struct rank_stream *rank = &assembly->streams->ranks[number];
+	const struct packed_step *entry = stream_at(rank, e)->entry;
 
-	for (size_t p = from; p < entry->part_count; p++) {
-		uint64_t merit = cut_merit(assembly, number, entry, p);
+	assembly->cut.by_time = false;
+	assembly->cut.entry = e;
+	assembly->cut.communicator_id = packed_kind(entry, part)->communicator_id;
+	(void)assembly_sequence(assembly, number, entry, part, &assembly->cut.sequence);
+	assembly->cut.time_ns = assembly->cut.known_ns =
+		assembly_job_ns(assembly, rank, entry->times[part].departure);
+	assembly->scans[number].at = (struct stream_position){e, part + 1};
+}
 
-		*blocking |= !(packed_kind(entry, p)->flags & PART_ENQUEUE_ONLY);
-		if (merit && merit >= best_merit) {
-			best_merit = merit;
-			*best = p;
-		}
-	}
-	return best_merit > 0;
+/* Cuts behind the first of an entry's rounds, from one on, that is not done yet. */
+static bool cut_at_round(struct assembly *assembly, uint32_t number, size_t e, uint32_t round)
+{
+	const struct rank_stream *rank = &assembly->streams->ranks[number];
+	const struct packed_step *entry = stream_at(rank, e)->entry;
+	const uint16_t *ends = assembly->cut.round_ends;
+	uint32_t count = assembly->cut.round_count;
+
+	while (round < count && e == 0 && ends[round] < rank->part_head)
+		round++;
+	if (round >= count)
+		return false;
+	assembly->cut.round = round;
+	cut_behind(assembly, number, e, ends[round]);
+	assembly->cut.known_ns =
+		assembly_job_ns(assembly, rank, entry->times[ends[count - 1]].departure);
+	return true;
 }
 
 static bool cut_in_entry(struct assembly *assembly, uint32_t number, size_t e, bool *blocking)
@@ -102,15 +97,16 @@ static bool cut_in_entry(struct assembly *assembly, uint32_t number, size_t e, b
 	const struct packed_step *entry = stream_at(rank, e)->entry;
 	size_t best;
 
+	assembly->cut.round_count =
+		assembly_find_rounds(assembly, number, entry, assembly->cut.round_ends);
+	if (assembly->cut.round_count > 1 && cut_at_round(assembly, number, e, 0))
+		return true;
+	assembly->cut.round = 0;
+	assembly->cut.round_count = 1;
 	if (!assembly_best_part(
 		    assembly, number, entry, e == 0 ? rank->part_head : 0, blocking, &best))
 		return false;
-	assembly->cut.by_time = false;
-	assembly->cut.entry = e;
-	assembly->cut.communicator_id = packed_kind(entry, best)->communicator_id;
-	(void)assembly_sequence(assembly, number, entry, best, &assembly->cut.sequence);
-	assembly->cut.time_ns = assembly_job_ns(assembly, rank, entry->times[best].departure);
-	assembly->scans[number].at = (struct stream_position){e, best + 1};
+	cut_behind(assembly, number, e, best);
 	return true;
 }
 
@@ -132,6 +128,14 @@ static void drop_begun(struct assembly *assembly, uint32_t number)
 	}
 }
 
+static void take_cut(struct assembly *assembly, uint32_t leader)
+{
+	assembly->cut.valid = true;
+	assembly->cut.rank = leader;
+	assembly->ready_rank = 0;
+	assembly->placing = assembly->placed = false;
+}
+
 bool assembly_choose_cut(struct assembly *assembly, bool finish)
 {
 	uint32_t leader;
@@ -148,12 +152,18 @@ bool assembly_choose_cut(struct assembly *assembly, bool finish)
 			? 1
 			: MERGED_ENTRIES_MAX;
 	/*
-	 * An entry gives one cut: what follows it there belongs to the next step. Not where others took the leader
-	 * on into an entry whose own cut is still to come.
+	 * An entry gives one cut, or one for each of its rounds: what follows it there belongs to the next step. Not where
+	 * others took the leader on into an entry whose own cut is still to come.
 	 */
 	size_t first = leader == assembly->leader && rank->part_head && assembly->cut_given ? 1 : 0;
 
 	assembly->leader = leader;
+	assembly->cut.begins_step =
+		!first || !cut_at_round(assembly, leader, 0, assembly->cut.round + 1);
+	if (!assembly->cut.begins_step) {
+		take_cut(assembly, leader);
+		return true;
+	}
 	for (size_t e = first; e < rank->entry_count; e++) {
 		const struct packed_step *entry = stream_at(rank, e)->entry;
 		bool blocking = false;
@@ -166,10 +176,7 @@ bool assembly_choose_cut(struct assembly *assembly, bool finish)
 		}
 		if (!found)
 			continue;
-		assembly->cut.valid = true;
-		assembly->cut.rank = leader;
-		assembly->ready_rank = 0;
-		assembly->placing = assembly->placed = false;
+		take_cut(assembly, leader);
 		return true;
 	}
 	return false;

@@ -44,6 +44,15 @@ static inline bool assembly_is_cycle(const struct packed_step *entry)
  */
 bool assembly_best_part(struct assembly *assembly, uint32_t rank, const struct packed_step *entry,
 	size_t from, bool *blocking, size_t *best);
+/*
+ * How many job steps a leader's entry is: its rounds, where it is made of such; else 1. ends: the last part of
+ * each, where there are several; room for ENTRY_CYCLES_MAX.
+ */
+uint32_t assembly_find_rounds(
+	struct assembly *assembly, uint32_t rank, const struct packed_step *entry, uint16_t *ends);
+/* The same of any rank's entry, where it can be cut into so many; false: it cannot. */
+bool assembly_round_ends(struct assembly *assembly, uint32_t rank, const struct packed_step *entry,
+	uint32_t round_count, uint16_t *ends);
 /* The communicator's entry, remembered with the rank's; NULL when it was not announced. */
 struct communicator_entry *assembly_shared(
 	const struct assembly *assembly, struct rank_communicator *communicator);

@@ -386,26 +386,45 @@ static bool is_counted(const struct packed_step *entry)
 	return !(entry->flags & STEP_WINDOW);
 }
 
-/* The place in an entry, and when that was. */
-static bool place_in(struct assembly *assembly, uint32_t number, size_t e,
-	struct stream_position *at, int64_t *time_ns)
+/* Where the leader's rule cuts an entry: once, or, as it does its own now, behind each of so many rounds. */
+struct places {
+	uint32_t count;
+	uint16_t parts[ENTRY_CYCLES_MAX];
+	bool by_end; /* there is no collective: the entry's end says when that was */
+};
+
+static void find_places(struct assembly *assembly, uint32_t number, size_t e, struct places *places)
 {
 	const struct rank_stream *rank = &assembly->streams->ranks[number];
 	const struct packed_step *entry = stream_at(rank, e)->entry;
-	struct host_ns end = entry->end;
 	bool blocking = false;
 	size_t best;
 
-	if (assembly_best_part(
-		    assembly, number, entry, e == 0 ? rank->part_head : 0, &blocking, &best))
-		end = entry->times[best].departure;
-	else if (assembly_is_cycle(entry))
+	*places = (struct places){.count = assembly->cut.round_count};
+	if (places->count > 1 &&
+		assembly_round_ends(assembly, number, entry, places->count, places->parts))
+		return;
+	places->count = 1;
+	if (!assembly_best_part(
+		    assembly, number, entry, e == 0 ? rank->part_head : 0, &blocking, &best)) {
+		places->count = assembly_is_cycle(entry) ? 1 : 0;
+		places->by_end = true;
 		best = entry->part_count - 1;
-	else
-		return false;
-	*at = (struct stream_position){e, best + 1};
-	*time_ns = assembly_job_ns(assembly, rank, end);
-	return true;
+	}
+	places->parts[0] = (uint16_t)best;
+}
+
+/* A place, and when that was. */
+static void take_place(const struct assembly *assembly, uint32_t number, size_t e,
+	const struct places *places, uint32_t round, struct stream_position *at, int64_t *time_ns)
+{
+	const struct rank_stream *rank = &assembly->streams->ranks[number];
+	const struct packed_step *entry = stream_at(rank, e)->entry;
+	size_t part = places->parts[round];
+
+	*at = (struct stream_position){e, part + 1};
+	*time_ns = assembly_job_ns(
+		assembly, rank, places->by_end ? entry->end : entry->times[part].departure);
 }
 
 /*
@@ -419,6 +438,7 @@ static bool place_by_count(struct assembly *assembly, uint32_t number, int64_t s
 	const struct rank_stream *rank = &assembly->streams->ranks[number];
 	const struct rank_scan *scan = &assembly->scans[number];
 	uint64_t wanted = cut_entry(assembly)->index + scan->ahead;
+	struct places places;
 
 	if (scan->counted < COUNTED_CUTS_MIN || scan->counted_from != assembly->cut.rank)
 		return false;
@@ -427,9 +447,12 @@ static bool place_by_count(struct assembly *assembly, uint32_t number, int64_t s
 
 		if (entry->index < wanted)
 			continue;
-		return entry->index == wanted && is_counted(entry) &&
-		       place_in(assembly, number, e, at, place_ns) &&
-		       *place_ns <= assembly->cut.time_ns &&
+		find_places(assembly, number, e, &places);
+		if (entry->index > wanted || !is_counted(entry) ||
+			places.count != assembly->cut.round_count)
+			return false;
+		take_place(assembly, number, e, &places, assembly->cut.round, at, place_ns);
+		return *place_ns <= assembly->cut.time_ns &&
 		       *place_ns > assembly->cut.time_ns - step_ns;
 	}
 	return false;
@@ -456,6 +479,25 @@ static void note_place(struct assembly *assembly, uint32_t number, const struct 
 	scan->counted += counted && scan->counted < COUNTED_CUTS_MIN;
 }
 
+/* The first place that is not too early; false: it is too late, or still to come. */
+static bool place_near(
+	struct assembly *assembly, uint32_t number, int64_t half_ns, struct stream_position *at)
+{
+	const struct rank_stream *rank = &assembly->streams->ranks[number];
+	int64_t time_ns = assembly->cut.time_ns, place_ns;
+	struct places places;
+
+	for (size_t e = assembly->scans[number].at.entry; e < rank->entry_count; e++) {
+		find_places(assembly, number, e, &places);
+		for (uint32_t round = 0; round < places.count; round++) {
+			take_place(assembly, number, e, &places, round, at, &place_ns);
+			if (place_ns >= time_ns - half_ns)
+				return place_ns <= time_ns + half_ns;
+		}
+	}
+	return false;
+}
+
 /*
  * Where the leader's rule would cut this rank's own entries, within half a step of the leader's
  * cut. Returns false when that is still to come.
@@ -472,16 +514,9 @@ static bool place(struct assembly *assembly, uint32_t number, bool finish)
 	int64_t time_ns = assembly->cut.time_ns, half_ns = (time_ns - start_ns) / 2;
 	struct stream_position at;
 	int64_t place_ns = 0;
-	bool near = place_by_count(assembly, number, 2 * half_ns, &at, &place_ns);
+	bool near = place_by_count(assembly, number, 2 * half_ns, &at, &place_ns) ||
+		    place_near(assembly, number, half_ns, &at);
 
-	/* The first one that is not too early. */
-	for (size_t e = scan->at.entry; e < rank->entry_count && !near; e++) {
-		if (!place_in(assembly, number, e, &at, &place_ns) || place_ns < time_ns - half_ns)
-			continue;
-		if (place_ns > time_ns + half_ns)
-			break;
-		near = true;
-	}
 	if (!near && !finish &&
 		(!rank->entry_count || assembly_job_ns(assembly, rank, rank->newest) <=
 					       time_ns + (rank->communicators.count ? half_ns : 0)))

@@ -75,7 +75,7 @@ void judge_tell_cause(
 	const struct episode episode = {
 		.ranks = verdict->ranks,
 		.rank_count = verdict->rank_count,
-		.every_steps = verdict->period.steps,
+		.every_steps = incident->every,
 		.sums = incident->sums,
 		.onset_ns = incident->onset_ns,
 		.loud_until_ns = incident->loud_until_ns,

@@ -164,7 +164,8 @@ static int64_t find_levels(struct judge *judge, const struct step_grid *grid, do
 		int64_t over_ns = delay_ns;
 
 		most_ns = delay_ns > most_ns ? delay_ns : most_ns;
-		follow(&rank->cost_level, rank->totals.steps, (double)delay_ns / length_ns);
+		follow(&rank->cost_level, rank->totals.steps + !grid->step.ends_program,
+			(double)delay_ns / length_ns);
 		if (rank->cost_level >= COST_LEVEL_MIN)
 			take_in(state, COST_RANK, row->rank, (double)rank->cost_level * length_ns,
 				&(struct job_cost){.number = row->rank});

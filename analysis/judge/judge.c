@@ -204,6 +204,7 @@ static void take_row(struct judge *judge, const struct step_grid *grid, size_t r
 	const struct blame_row *row = &judge->blame.rows[r];
 	struct rank_state *state = &judge->ranks[grid->rows[r].rank];
 	struct excess_sums step = {.steps = 1,
+		.program_steps = 1.0 / grid->step.round_count,
 		.time_ns = length_ns,
 		.delay_ns = row->delay_ns,
 		.minor_faults = row->minor_faults,
@@ -218,7 +219,7 @@ static void take_row(struct judge *judge, const struct step_grid *grid, size_t r
 		state->evidence->host_to_job_ns = grid->rows[r].host_to_job_ns;
 	state->seen = true;
 	state->host = grid->rows[r].host;
-	state->totals.steps++;
+	state->totals.steps += grid->step.ends_program;
 	state->totals.wait_ns += row->wait_ns;
 	state->totals.transfer_ns += row->transfer_ns;
 	/* By the host's times alone, being late need not cost anything. */
@@ -383,6 +384,14 @@ static void resume(struct judge *judge)
 	whatif_line_reset(&judge->comm->line);
 }
 
+/* When it was, and when it was known. */
+static void note_times(struct judge *judge, const struct step_grid *grid, int64_t length_ns)
+{
+	step_times_note(&judge->times, grid->step.number, grid->step.start_ns, length_ns);
+	step_times_of_program(&judge->times, grid->step.of_program, grid->step.round_count);
+	judge->times.known_ns = grid->step.known_ns;
+}
+
 int judge_step(struct judge *judge, const struct step_grid *grid)
 {
 	int64_t length_ns = grid->step.end_ns - grid->step.start_ns, ideal_gain_ns = 0;
@@ -393,8 +402,7 @@ int judge_step(struct judge *judge, const struct step_grid *grid)
 	if (judge_hang_holds(judge, grid->step.start_ns, grid->step.end_ns)) {
 		int64_t usual_ns = (int64_t)judge_usual_step_ns(judge);
 
-		step_times_note(&judge->times, grid->step.number, grid->step.start_ns,
-			0); /* its length is the hang's */
+		note_times(judge, grid, 0); /* its length is the hang's */
 		return pass_over(
 			judge, grid, length_ns, length_ns < usual_ns ? length_ns : usual_ns);
 	}
@@ -402,7 +410,7 @@ int judge_step(struct judge *judge, const struct step_grid *grid)
 
 	judge->lengths.job.steps_contradictory += contradict;
 	if (contradict || (grid->traits.untimed && judge->traits.timed)) {
-		step_times_note(&judge->times, grid->step.number, grid->step.start_ns, length_ns);
+		note_times(judge, grid, length_ns);
 		return pass_over(judge, grid, length_ns, length_ns);
 	}
 	judge->traits.timed |= !grid->traits.untimed;
@@ -423,7 +431,7 @@ int judge_step(struct judge *judge, const struct step_grid *grid)
 		judge->block.first_step = grid->step.number;
 		judge->block.start_ns = grid->step.start_ns;
 	}
-	step_times_note(&judge->times, grid->step.number, grid->step.start_ns, length_ns);
+	note_times(judge, grid, length_ns);
 	for (size_t r = 0; r < grid->row_count; r++) {
 		judge->traits.several_hosts |= grid->rows[r].host != grid->rows[0].host;
 		take_row(judge, grid, r, length_ns);

@@ -67,7 +67,7 @@ void judge_launches_block(struct judge *judge)
 }
 
 /*
- * How much longer the steps of a run are than while nobody was suspected, or, where somebody always is, than
+ * How much longer the program's steps in a run are than while nobody was suspected, or, where somebody always is, than
  * those before it; 0: not known.
  */
 static double growth_of(const struct judge *judge, const struct run *run)
@@ -77,7 +77,8 @@ static double growth_of(const struct judge *judge, const struct run *run)
 				  : step_usual_ns(&judge->times, 0, run->first_step);
 
 	return usual_ns > 0 && judge->judged.count > WARM_UP_BLOCKS
-		       ? (double)run->sums.time_ns / (double)run->sums.steps - usual_ns
+		       ? ((double)run->sums.time_ns - (double)run->sums.steps * usual_ns) /
+				 run->sums.program_steps
 		       : 0;
 }
 
@@ -106,7 +107,7 @@ static bool seen_by_kernel(
 	const struct excess_sums *run, const struct explanation *explanation, double proof_ns)
 {
 	return (cause_says_why(explanation->cause) && explanation->cause != CAUSE_CPU_CONTENTION) ||
-	       kept_from_launching(run) >= proof_ns * (double)run->steps;
+	       kept_from_launching(run) >= proof_ns * run->program_steps;
 }
 
 /*
@@ -119,7 +120,7 @@ static bool held_up_by_host(const struct judge *judge, uint32_t rank, const stru
 	const struct excess_sums *run = &of_run->sums;
 	const struct rank_state *state = &judge->ranks[rank];
 	const struct launch_sums *own = &state->run_launches, *usual;
-	double proof_ns = LAUNCH_PROVEN_SHARE * (double)run->delay_ns / (double)run->steps;
+	double proof_ns = LAUNCH_PROVEN_SHARE * (double)run->delay_ns / run->program_steps;
 	const struct explain_context context = judge_explain_context(judge, judge_now_ns(judge));
 	bool longer = growth_of(judge, of_run) >= proof_ns;
 	uint32_t control;

@@ -7,8 +7,8 @@
 void judge_sheet_begin(const struct judge *judge, uint32_t rank, struct gate_sheet *sheet)
 {
 	*sheet = (struct gate_sheet){.rank = rank,
-		.first_step = judge->block.first_step,
-		.last_step = judge->times.next - 1};
+		.first_step = step_of_program(&judge->times, judge->block.first_step),
+		.last_step = step_of_program(&judge->times, judge->times.next - 1)};
 }
 
 bool judge_sheet_describe(
@@ -18,11 +18,11 @@ bool judge_sheet_describe(
 
 	sheet->level = state->in_block ? state->signal.level : NAN;
 	sheet->small = small;
-	sheet->every_steps = run->every;
+	sheet->every_steps = step_every_of_program(&judge->times, run->every);
 	if (run->change.evidence <= 0 || !state->in_block || state->incident)
 		return false;
 	sheet->since_known = true;
-	sheet->since_step = run->first_step;
+	sheet->since_step = step_of_program(&judge->times, run->first_step);
 	return !sheet->gates[GATE_CLASS].asked;
 }
 

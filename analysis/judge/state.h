@@ -152,7 +152,7 @@ struct incident {
 	double level;		 /* mean over its loud blocks */
 	double least;		 /* below a part of it a block is quiet */
 	uint64_t run_first_step; /* of the runs that it came of */
-	uint64_t alert_step;
+	uint64_t onset_step, alert_step;
 	uint64_t loud_blocks; /* since the alert */
 	double gap;	      /* blocks from one loud one to the next, on average */
 	struct run between;   /* blocks since the last loud one */
@@ -297,8 +297,16 @@ struct job_traits {
 	bool paused; /* the last ones were not, of a job whose others are */
 };
 
+/* A step of the program, as far as it was judged. */
+struct open_step {
+	uint64_t number;
+	double length_ns, ideal_ns;
+	bool incomplete;
+};
+
 /* How long steps were; judge/totals.c */
 struct step_lengths {
+	struct open_step open;
 	struct job_totals job;
 	double time_sum_ns, ideal_sum_ns, wasted_rank_ns;
 	uint32_t sketch[SKETCH_BUCKETS], ideal_sketch[SKETCH_BUCKETS];

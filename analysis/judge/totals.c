@@ -32,7 +32,7 @@ void judge_take_length(
 	if (judge->lengths.job.steps == 0)
 		judge->lengths.job.first_start.value = grid->step.start_ns;
 	judge->lengths.job.last_end.value = grid->step.end_ns;
-	judge->lengths.job.steps++;
+	judge->lengths.job.steps = grid->step.of_program + 1;
 	judge->lengths.time_sum_ns += (double)length_ns;
 	judge->lengths.ideal_sum_ns += ideal_ns;
 	judge->lengths.wasted_rank_ns += ((double)length_ns - ideal_ns) * (double)grid->row_count;
@@ -41,9 +41,18 @@ void judge_take_length(
 void judge_sketch(
 	struct judge *judge, const struct step_grid *grid, double length_ns, double ideal_ns)
 {
-	judge->lengths.job.steps_incomplete += judge->blame.traits.incomplete;
-	sketch_add(judge->lengths.sketch, length_ns);
-	sketch_add(judge->lengths.ideal_sketch, ideal_ns);
+	struct open_step *open = &judge->lengths.open;
+
+	if (open->number != grid->step.of_program)
+		*open = (struct open_step){.number = grid->step.of_program};
+	open->length_ns += length_ns;
+	open->ideal_ns += ideal_ns;
+	open->incomplete |= judge->blame.traits.incomplete;
+	if (grid->step.ends_program) {
+		judge->lengths.job.steps_incomplete += open->incomplete;
+		sketch_add(judge->lengths.sketch, open->length_ns);
+		sketch_add(judge->lengths.ideal_sketch, open->ideal_ns);
+	}
 	judge->lengths.job.clock_error_us = (double)grid->step.clock_error_ns / 1e3;
 }
 

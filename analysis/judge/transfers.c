@@ -319,7 +319,7 @@ static bool worth_telling(struct judge *judge, struct gate_sheet *sheet)
 		sheet->level = signal->level;
 		sheet->small = kind == RUN_SLOW;
 		sheet->since_known = run->change.sum > 0;
-		sheet->since_step = run->first_step;
+		sheet->since_step = step_of_program(&judge->times, run->first_step);
 	}
 	return told;
 }

@@ -10,8 +10,8 @@
 
 Who is slow, why, and from when to when must not depend on where steps are cut. Of each window of the truth
 that the report names, the table counts in how many the report of the record with other steps (recut.c) says
-the same: ranks, class, cause; begin and end of the verdict within 1 s; the alert no more than 1 s later.
-"same" is all of these; merge 1 changes nothing, and shows so. "came" and "went" are verdicts of any kind that only one of the two reports has.
+the same: ranks, class, cause; begin and end of the verdict within 1 s; the alert no more than 1 s later, or one
+step of the time where that is longer, for what a step holds is known when it has ended. "same" is all of these; merge 1 changes nothing, and shows so. "came" and "went" are verdicts of any kind that only one of the two reports has.
 Exit status: 0, or 1 when anything is worse than recuts.json; 2 for what cannot be read.
 """
 import argparse
@@ -38,13 +38,15 @@ COLUMNS = ("named", "same", *SAID, "went", "came")
 FEWER_IS_BETTER = ("went", "came")
 
 
-def is_said(key, old, new):
-    """Whether the verdict of the record with other steps says the same of a window."""
+def is_said(key, old, new, step_s):
+    """Whether the verdict of the record with other steps, which last so long, says the same of a window."""
     if key not in ("begin", "end", "alert"):
         return old[key] == new[key]
     name = {"begin": "onset_unix_ns"}.get(key, key + "_unix_ns")
     later_s = (new[name] - old[name]) / 1e9
-    return later_s <= NEAR_S and (key == "alert" or later_s >= -NEAR_S)
+    if key == "alert":
+        return later_s <= max(NEAR_S, step_s * (old["slowdown"] or 1))
+    return -NEAR_S <= later_s <= NEAR_S
 
 
 def named_in(record, report):
@@ -61,11 +63,12 @@ def named_in(record, report):
 def compare(named, old, new):
     """COLUMNS -> count, of one record and one cut."""
     count = collections.Counter(named=len(named))
+    step_s = (new["summary"]["step_ms_median"] or 0) / 1e3
     for was, now in changes.pairs(old["verdicts"], new["verdicts"]):
         if was is None or now is None:
             count["came" if now else "went"] += 1
         elif was["id"] in named:
-            said = [key for key in SAID if is_said(key, was, now)]
+            said = [key for key in SAID if is_said(key, was, now, step_s)]
             count.update(said)
             count["same"] += said == list(SAID)
     return count

@@ -329,8 +329,9 @@ class Recuts(unittest.TestCase):
         self.old = verdict_of(truth_of(), FAULTS[0], id=1)
         self.old["end_unix_ns"] = self.old["onset_unix_ns"] + 5 * 10 ** 9
 
-    def said(self, **more):
-        return [key for key in recuts.SAID if recuts.is_said(key, self.old, dict(self.old, **more))]
+    def said(self, step_s=0.1, **more):
+        return [key for key in recuts.SAID
+                if recuts.is_said(key, self.old, dict(self.old, **more), step_s)]
 
     def later(self, key, seconds):
         return self.said(**{key: self.old[key] + int(seconds * 1e9)})
@@ -346,12 +347,19 @@ class Recuts(unittest.TestCase):
             self.assertEqual(self.later(name, 1.1), without)
             self.assertEqual(self.later(name, -1.1), list(recuts.SAID) if key == "alert" else without)
 
+    def test_what_a_long_step_holds_is_known_when_it_has_ended(self):
+        self.old["slowdown"] = 1.5
+        for seconds, said in ((2.9, recuts.SAID), (3.1, [k for k in recuts.SAID if k != "alert"])):
+            later = self.old["alert_unix_ns"] + int(seconds * 1e9)
+            self.assertEqual(self.said(step_s=2, alert_unix_ns=later), list(said))
+
     def test_only_what_names_a_window_counts(self):
         other = dict(self.old, id=2, ranks=[3])
-        old = {"verdicts": [self.old, other]}
+        summary = {"step_ms_median": 100}
+        old = {"verdicts": [self.old, other], "summary": summary}
         count = recuts.compare({1}, old, old)
         self.assertEqual([count[column] for column in recuts.COLUMNS], [1] * 8 + [0, 0])
-        count = recuts.compare({1}, old, {"verdicts": [other]})
+        count = recuts.compare({1}, old, {"verdicts": [other], "summary": summary})
         self.assertEqual([count[column] for column in recuts.COLUMNS], [1] + [0] * 7 + [1, 0])
 
     def test_worse_and_better(self):

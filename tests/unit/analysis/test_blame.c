@@ -345,7 +345,7 @@ static void unjoined_calls_are_not_healthy(void **state)
 	}
 	assert_int_equal(grid_link(&made->grid), 0);
 	assert_int_equal(blame_step(&made->blame, &made->grid), 0);
-	assert_true(made->blame.incomplete);
+	assert_true(made->blame.traits.incomplete);
 	made_free(made);
 	made = made_new();
 	made->kinds[0] = (struct part_kind){.operation = OPERATION_COMPUTE};
@@ -353,7 +353,7 @@ static void unjoined_calls_are_not_healthy(void **state)
 	assert_int_equal(grid_add_part(&made->grid, &part), 0);
 	assert_int_equal(grid_link(&made->grid), 0);
 	assert_int_equal(blame_step(&made->blame, &made->grid), 0);
-	assert_false(made->blame.incomplete);
+	assert_false(made->blame.traits.incomplete);
 	made_free(made);
 }
 

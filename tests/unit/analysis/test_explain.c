@@ -96,8 +96,10 @@ static const uint32_t all_sources = EVIDENCE_SCHED | EVIDENCE_THROTTLE | EVIDENC
 
 static struct excess_sums sums_of(int64_t on_cpu, enum excess_kind kind, int64_t ms)
 {
-	struct excess_sums sums = {
-		.steps = 10, .time_ns = 1000000000, .evidence_mask = all_sources};
+	struct excess_sums sums = {.steps = 10,
+		.program_steps = 10,
+		.time_ns = 1000000000,
+		.evidence_mask = all_sources};
 
 	sums.own[EXCESS_COMPUTE] = (50 + on_cpu) * 1000000;
 	sums.control[EXCESS_COMPUTE] = 50 * 1000000;
@@ -133,6 +135,7 @@ static void each_kind_has_its_cause(void **state)
 static struct excess_sums device_sums(int64_t device_ms, int64_t host_ms, enum excess_kind kind)
 {
 	struct excess_sums sums = {.steps = 10,
+		.program_steps = 10,
 		.time_ns = 1000000000,
 		.evidence_mask = all_sources | EVIDENCE_DEVICE_WAIT | EVIDENCE_COLLECTOR,
 		.on_device = true};

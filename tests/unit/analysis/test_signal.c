@@ -206,6 +206,26 @@ static void a_period_is_found(void **state)
 	free(made);
 }
 
+/* Job steps that are rounds have the program's numbers; of those that are not kept any more, by how many there were of late. */
+static void steps_have_the_programs_numbers(void **state)
+{
+	struct step_times times = {0};
+
+	(void)state;
+	assert_int_equal(step_of_program(&times, 0), 0);
+	for (uint64_t step = 0; step < 4 * STEP_HISTORY; step++) {
+		step_times_note(&times, step, (int64_t)step, 1);
+		step_times_of_program(&times, step / 4, 4);
+	}
+	assert_int_equal(step_of_program(&times, 4 * STEP_HISTORY), STEP_HISTORY);
+	assert_int_equal(step_of_program(&times, 4 * STEP_HISTORY - 5), STEP_HISTORY - 2);
+	assert_int_equal(step_of_program(&times, 2 * STEP_HISTORY), STEP_HISTORY / 2);
+	assert_int_equal(step_of_program(&times, 0), 0);
+	assert_int_equal(step_every_of_program(&times, 20), 5);
+	assert_int_equal(step_every_of_program(&times, 7), 0);
+	assert_int_equal(step_every_of_program(&times, 4), 0); /* each of them */
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -215,6 +235,7 @@ int main(void)
 		cmocka_unit_test(what_is_usual_is_learnt),
 		cmocka_unit_test(an_onset_needs_longer_steps),
 		cmocka_unit_test(a_period_is_found),
+		cmocka_unit_test(steps_have_the_programs_numbers),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -13,7 +13,7 @@ if [[ $EUID -ne 0 ]] && command -v sudo >/dev/null; then
 	as_root=(sudo -E)
 fi
 jobs=$(nproc)
-at_once=$((jobs + 1)) # tests: many wait more than they compute
+at_once=$((2 * jobs)) # tests: many wait more than they compute
 
 build() { # directory "target..." option...
 	local directory=$1 targets=$2

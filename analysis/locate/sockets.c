@@ -168,9 +168,8 @@ static void tell_link(struct judge *judge, const struct busy *busy, int64_t from
 	snprintf(evidence->detail, sizeof(evidence->detail),
 		"sockets of rank %u with data to send; %.1f KiB sent, %.1f KiB sent again a step",
 		worst, sent * step_ns / 1024, again * step_ns / 1024);
-	verdict->rejected_count = 1;
-	verdict->rejected[0].kind = lossy ? CAUSE_NIC_LINK : CAUSE_NIC_RETRANSMIT;
-	snprintf(verdict->rejected[0].why, sizeof(verdict->rejected[0].why), "%s",
+	verdict->rejected_count = 0;
+	verdict_reject(verdict, lossy ? CAUSE_NIC_LINK : CAUSE_NIC_RETRANSMIT,
 		lossy ? "explained by what was sent again" : "hardly anything was sent again");
 }
 
@@ -416,10 +415,8 @@ static void tell_pair(const uint32_t ends[2], struct verdict *verdict)
 		"between the nodes of ranks %u and %u: their sockets have data to send, those of "
 		"other nodes do not",
 		ends[0], ends[1]);
-	verdict->rejected_count = 1;
-	verdict->rejected[0].kind = CAUSE_NIC_LINK;
-	snprintf(verdict->rejected[0].why, sizeof(verdict->rejected[0].why),
-		"two nodes are slow, so not one port");
+	verdict->rejected_count = 0;
+	verdict_reject(verdict, CAUSE_NIC_LINK, "two nodes are slow, so not one port");
 }
 
 /*

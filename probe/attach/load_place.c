@@ -9,7 +9,9 @@
 enum {
 	STACK_BYTES_MAX = 1 << 20, /* deeper frames belong to what began long before */
 	CHUNK_BYTES = 65536,
-	CONTROL_BLOCK_BYTES = 1024, /* of glibc's struct pthread, that holds the thread's number */
+	CONTROL_BLOCK_BYTES =
+		2048, /* of glibc's struct pthread, that holds the thread's number and stack */
+	FIRST_STACK_BYTES_MAX = 64 << 20, /* the kernel maps nothing else within 128 MiB of it */
 	CALL_BYTES_MAX = 7,
 };
 
@@ -18,7 +20,8 @@ const char *load_place_name(enum load_place place)
 	static const char *const names[LOAD_PLACE_NR] = {"a safe place",
 		"in a system call that a stop would end", "in the C library or an allocator",
 		"in a signal handler", "in a restartable sequence", "not the C library's thread",
-		"a stack that cannot be read"};
+		"a stack that cannot be read",
+		"on a stack that is not the thread's (a coroutine?)"};
 
 	return (unsigned)place < LOAD_PLACE_NR ? names[place] : "unknown";
 }
@@ -134,6 +137,31 @@ static bool is_libc_thread(const struct load_target *target, const struct load_t
 	return false;
 }
 
+/*
+ * Its frame (load_frame.h) may lie below its stack pointer only where a signal's could, too: on the stack that
+ * it was made with, which struct pthread names by start and length, and in whose end it lies itself, or on the
+ * first thread's.
+ */
+static bool is_on_own_stack(const struct load_target *target, const struct load_thread *what,
+	const struct load_trace *trace)
+{
+	uint64_t block[CONTROL_BLOCK_BYTES / sizeof(uint64_t)];
+	uint64_t control = trace->registers.fs_base, stack = trace->registers.rsp;
+
+	if (what->first_stack - stack < FIRST_STACK_BYTES_MAX)
+		return true;
+	if (load_trace_read(target->pid, control, block, sizeof(block)) < 0)
+		return false;
+	for (size_t i = 0; i + 1 < sizeof(block) / sizeof(block[0]); i++) {
+		uint64_t start = block[i], bytes = block[i + 1];
+
+		if (start && bytes < UINT64_C(1) << 40 && control - start < bytes &&
+			stack - start < bytes)
+			return true;
+	}
+	return false;
+}
+
 enum load_place load_place_of(const struct load_target *target, const struct load_thread *what,
 	const struct load_trace *trace)
 {
@@ -152,6 +180,8 @@ enum load_place load_place_of(const struct load_target *target, const struct loa
 		return LOAD_PLACE_SEQUENCE;
 	if (what->shadow_stack || !is_libc_thread(target, what, trace))
 		return LOAD_PLACE_FOREIGN;
+	if (!is_on_own_stack(target, what, trace))
+		return LOAD_PLACE_STACK;
 	return look_at_stack(target, registers->rsp);
 }
 

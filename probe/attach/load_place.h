@@ -19,6 +19,7 @@ enum load_place {
 	LOAD_PLACE_SEQUENCE = 4,    /* in a restartable sequence */
 	LOAD_PLACE_FOREIGN = 5,	    /* not a thread of the C library */
 	LOAD_PLACE_UNKNOWN = 6,	    /* its stack cannot be read */
+	LOAD_PLACE_STACK = 7,	    /* not on the thread's stack: one of a coroutine may be full */
 	LOAD_PLACE_NR
 };
 const char *load_place_name(enum load_place place);

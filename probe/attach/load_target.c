@@ -13,6 +13,7 @@
 #include "probe/attach/load_symbols.h"
 
 enum { LINE_BYTES = 8192, STATUS_LINE_BYTES = 512, MAPS_LINES_MAX = 1 << 17, MODULES_MAX = 16 };
+enum { STACK_FIELD = 28 }; /* of /proc/PID/stat */
 
 enum module_kind {
 	MODULE_LIBC = 1,
@@ -400,6 +401,9 @@ int load_target_thread(pid_t pid, pid_t thread, struct load_thread *out)
 	if (!after || !after[1])
 		return -ESRCH;
 	out->state = after[2];
+	for (int i = 3; after && i <= STACK_FIELD; i++)
+		after = strchr(after + 1, ' ');
+	out->first_stack = after ? strtoull(after, NULL, 10) : 0;
 	/* The last: it may be in another one when it is stopped, if that takes long. */
 	snprintf(path, sizeof(path), "/proc/%d/task/%d/syscall", (int)pid, (int)thread);
 	file = fopen(path, "re");

@@ -50,6 +50,8 @@ struct load_thread {
 	pid_t inner;  /* its number in its own namespace */
 	char state;   /* R, S, D, ... */
 	int64_t call; /* number of the system call, -1 = none, -2 = runs */
+	uint64_t
+		first_stack; /* where the stack of the process's first thread begins; 0 = not known */
 	bool shadow_stack;
 };
 

@@ -339,6 +339,20 @@ static void test_stopped_program_is_refused(void **state)
 	assert_int_equal(end(&program), UNDISTURBED);
 }
 
+/* Nothing may be written below its stack pointer, where its stack may have no room. */
+static void test_coroutine_is_left_alone(void **state)
+{
+	struct program program = begin(LOAD_PROGRAM, "coroutine", NULL);
+	struct load_report report;
+
+	(void)state;
+	assert_int_equal(
+		load_library(program.target, LOAD_STARTED, "fiber.so", "load_started", &report),
+		-EBUSY);
+	assert_non_null(strstr(report.why, "coroutine"));
+	assert_int_equal(end(&program), UNDISTURBED);
+}
+
 static void test_program_that_ends(void **state)
 {
 	(void)state;
@@ -555,6 +569,7 @@ int main(void)
 		cmocka_unit_test(test_library_that_fails),
 		cmocka_unit_test(test_traced_by_another),
 		cmocka_unit_test(test_stopped_program_is_refused),
+		cmocka_unit_test(test_coroutine_is_left_alone),
 		cmocka_unit_test(test_program_that_ends),
 		cmocka_unit_test(test_program_that_begins_anew),
 		cmocka_unit_test(test_loader_that_dies),

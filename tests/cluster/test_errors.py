@@ -261,7 +261,7 @@ def check_printable(said, text):
 
 
 def control_characters(paths):
-    """Names of programs, jobs, files, hosts and groups that would do something to a terminal: no byte of it gets there."""
+    """Names of programs, jobs, files and hosts that would do something to a terminal: nothing of it gets there."""
     def out_of(*words, status=(0,), prefix=(), **options):
         done = subprocess.run([*prefix, paths.slowrank, *words], capture_output=True, stdin=subprocess.DEVNULL,
                               timeout=120, check=False, **options)
@@ -286,11 +286,12 @@ def control_characters(paths):
     as_host = ["unshare", "--uts", "sh", "-c", 'printf %s "$0" >/proc/sys/kernel/hostname; exec "$@"', "h" + EVIL]
     out_of("doctor", prefix=as_host, status=(0, 1))
     job = subprocess.Popen([*as_host, "bash", "-c", 'exec -a "$0" sleep 60', "sleep" + EVIL])
-    out_of("attach", "--record", record, "--pid", str(job.pid), prefix=["timeout", "-s", "INT", "3", *as_host], status=(0, 124))
+    out_of("attach", "--record", record, "--pid", str(job.pid), status=(0, 124),
+           prefix=["timeout", "-s", "INT", "3", *as_host])
     job.kill()
     job.wait()
-    others = subprocess.Popen([paths.slowrank, "coordinator", "--insecure", "--job", "o" + EVIL, "--listen", "tcp://127.0.0.1:0",
-                               "--record", record + "2"], stderr=subprocess.PIPE)
+    others = subprocess.Popen([paths.slowrank, "coordinator", "--insecure", "--job", "o" + EVIL, "--listen",
+                               "tcp://127.0.0.1:0", "--record", record + "2"], stderr=subprocess.PIPE)
     said = others.stderr.readline()
     url = said.split()[-1].decode()
     out_of("run", "--insecure", "--coordinator", url, "--job", "j" + EVIL, "--", program, status=range(256))

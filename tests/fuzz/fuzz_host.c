@@ -36,13 +36,17 @@ static void look_at_threads(void)
 	fuzz_require(delays != NULL);
 	CPU_ZERO(&cpus);
 	CPU_SET(0, &cpus);
-	launcher_delays_thread(delays, FOREIGN_PID);
+	for (int i = 0; i <= LAUNCHER_DELAYS_THREADS_MAX; i++)
+		launcher_delays_thread(delays, FOREIGN_PID - i % LAUNCHER_DELAYS_THREADS_MAX);
+	launcher_delays_thread(delays, FOREIGN_PID + 1);
 	clock_rate_follow(&rate, FOREIGN_PID);
 	for (int i = 0; i < LOOKS; i++) {
 		(void)launcher_delays_look(delays);
 		clock_rate_look(&rate, FOREIGN_PID);
 		cpu_throttles_look(&throttles, &cpus);
 	}
+	if (!launcher_delays_are_known(delays))
+		fuzz_require(launcher_delays_sum(delays).queued_ns == 0);
 	launcher_delays_destroy(delays);
 }
 

@@ -11,7 +11,9 @@
 #include "probe/wire/encode.h"
 #include "tests/fuzz/fuzz.h"
 
-enum { PAIRS_MAX = 64, LOOKS = 2 };
+enum { PAIRS_MAX = 64 };
+
+static const size_t rooms[] = {1, PAIRS_MAX, PAIRS_MAX}; /* of each look */
 
 static char folder[] = "/dev/shm/slowrank-fuzz-XXXXXX", path[96];
 static int table = -1;
@@ -69,12 +71,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length)
 	fill(bytes, length);
 	fuzz_require(pairs && verbs_source_create(folder, &source) == 0);
 	fuzz_require(verbs_source_follow(source, getpid(), 0) == 0);
-	for (int64_t i = 1; i <= LOOKS; i++) {
-		size_t count = verbs_source_read(source, (struct host_ns){i}, pairs, PAIRS_MAX);
+	fuzz_require(verbs_source_follow(source, getpid(), 1) == 0);
+	for (size_t i = 0; i < sizeof(rooms) / sizeof(rooms[0]); i++) {
+		struct host_ns now = {(int64_t)i + 1};
+		size_t count = verbs_source_read(source, now, pairs, rooms[i]);
 
-		fuzz_require(count <= PAIRS_MAX);
+		fuzz_require(count <= rooms[i]);
 		check(pairs, count);
 	}
+	fuzz_require(verbs_source_counts(source, getpid()));
 	(void)verbs_source_state(source);
 	verbs_source_destroy(source);
 	free(pairs);

@@ -80,8 +80,10 @@ static int make_batches(const char *folder, const char *report_folder)
 		error = wire_encode_batch(&batch, &buffer);
 		if (!error && buffer.length <= BATCH_BYTES_MAX) {
 			error = write_seed(folder, made, &buffer);
-			if (!error)
-				error = write_frame(report_folder, made++, &buffer);
+			/* Tables of the ranks that random ones tell of take half a second. */
+			if (!error && i % 4 == 0)
+				error = write_frame(report_folder, made, &buffer);
+			made++;
 		}
 		random_batch_fini(&batch);
 	}

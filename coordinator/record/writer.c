@@ -271,7 +271,27 @@ static int peek_overflow(struct overflow *overflow)
 	return error;
 }
 
-/* What a writer before left, less what it came to move: times of frames grow. */
+/* How many of its frames are in the record, too: up to the record's newest. */
+static uint64_t count_moved(const char *path, struct job_ns newest)
+{
+	uint64_t count = 0, moved = 0;
+	struct record_reader *reader;
+	struct job_ns received;
+	const void *bytes;
+	size_t length;
+
+	if (record_reader_open(path, &reader, NULL))
+		return 0;
+	while (!record_reader_next(reader, &bytes, &length, &received)) {
+		count++;
+		if (received.value == newest.value)
+			moved = count;
+	}
+	record_reader_close(reader);
+	return moved;
+}
+
+/* What a writer before left, less what it came to move. */
 static void take_overflow_over(struct record_writer *writer)
 {
 	const struct record_writer_options options = {.continues = true};
@@ -279,13 +299,8 @@ static void take_overflow_over(struct record_writer *writer)
 
 	if (record_writer_create(overflow->path, &options, &overflow->writer, NULL))
 		return;
-	writer->state.overflow_frames = overflow->writer->state.frames;
-	while (writer->state.overflow_frames && !peek_overflow(overflow) &&
-		overflow->received.value <= writer->newest.value) {
-		overflow->bytes = NULL;
-		overflow->moved++;
-		writer->state.overflow_frames--;
-	}
+	overflow->moved = writer->state.frames ? count_moved(overflow->path, writer->newest) : 0;
+	writer->state.overflow_frames = overflow->writer->state.frames - overflow->moved;
 	if (!writer->state.overflow_frames)
 		end_overflow(writer);
 }

@@ -458,5 +458,7 @@ void coordinator_process_leave(struct coordinator_child *child)
 	if (child->is_ours) {
 		unlink(child->lock_path);
 		unlink(child->socket_path);
+		if (!child->pid) /* of one that was killed too often */
+			unlink(child->overflow_path);
 	}
 }

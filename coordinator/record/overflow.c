@@ -47,7 +47,27 @@ static void next(struct overflow *overflow)
 	overflow->frames--;
 }
 
-/* What a writer before left, less what it came to move: times of frames grow. */
+/* How many of its frames are in the record, too: up to the record's newest. */
+static uint64_t count_moved(const char *path, struct job_ns newest)
+{
+	uint64_t count = 0, moved = 0;
+	struct record_reader *reader;
+	struct job_ns received;
+	const void *bytes;
+	size_t length;
+
+	if (record_reader_open(path, &reader, NULL))
+		return 0;
+	while (!record_reader_next(reader, &bytes, &length, &received)) {
+		count++;
+		if (received.value == newest.value)
+			moved = count;
+	}
+	record_reader_close(reader);
+	return moved;
+}
+
+/* What a writer before left, less what it came to move. */
 static void take_over(struct overflow *overflow, struct job_ns newest)
 {
 	const struct record_writer_options options = {.continues = true};
@@ -56,9 +76,8 @@ static void take_over(struct overflow *overflow, struct job_ns newest)
 	if (record_writer_create(overflow->path, &options, &overflow->writer, NULL))
 		return;
 	record_writer_get_state(overflow->writer, &state);
-	overflow->frames = state.frames;
-	while (overflow->frames && !peek(overflow) && overflow->received.value <= newest.value)
-		next(overflow);
+	overflow->moved = newest.value ? count_moved(overflow->path, newest) : 0;
+	overflow->frames = state.frames - overflow->moved;
 }
 
 int overflow_open(

@@ -24,7 +24,7 @@ struct overflow {
 
 /*
  * path: NULL for none; copied. continues: what waits there goes on; else it is removed. newest: the time of the
- * record's newest frame. Returns 0 or -ENOMEM.
+ * record's newest frame; 0: it has none. Returns 0 or -ENOMEM.
  */
 int overflow_open(struct overflow *overflow, const char *path, bool continues,
 	struct job_ns newest) __attribute__((warn_unused_result));

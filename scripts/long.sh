@@ -15,6 +15,7 @@ durable   3,000 kills of probe, coordinator, both; each of their calls failing i
 sudo      a bare Debian 12: both commands of README, by an ordinary user with sudo
 fuzz      all fuzz targets, for --fuzz-minutes in all (60)
 seeds     new seeds (--first-seed: by the date) of simulated jobs and of real ones, for --seeds-minutes in all (60)
+month     bench/month.py: a month at 1,024 ranks, simulated, with a record of 64 MiB
 nodes     bench/launchers.py: --seeds jobs (20) over two to four nodes by each launcher, and on one host
 versions  two nodes, one of them with the slowrank of --other (the newest tag, else 100 commits ago)
 old_libc  tests/fresh/old_libc.sh: systems with an older C library'
@@ -85,6 +86,11 @@ print(f"simulated: {simulated['jobs']} jobs, {wrong['rank_right']} of {large['jo
       f"{faults['false_alarms'] + healthy['false_alarms']} false alarms" + (": MISSED: " + ", ".join(missed) if missed else ""))
 sys.exit(bool(missed))
 PYTHON
+}
+
+part_month() {
+	build main "slowrank bench_month"
+	bench/month.py --build build-long/main
 }
 
 part_nodes() {

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -50,7 +51,7 @@ enum {
 	EXIT_BAD_USAGE = 2,
 };
 
-/* Of 1,000 ranks' frames some hours, of 8 ranks' more than a week. */
+/* What is whole of it is the newest hour of 1,000 busy ranks, or days of 8. */
 static const uint64_t record_max_default = UINT64_C(10) << 30;
 
 /* The batch that is being taken, as it came. */
@@ -113,9 +114,8 @@ static void on_verdict(void *context, enum verdict_event event, const struct ver
 		(!coordinator->last_frame || coordinator->keeper.history.thinned))
 		return;
 	verdict = record_keeper_tell(&coordinator->keeper, verdict);
-	if (verdict)
-		alert_sink_verdict(coordinator->sink, event, verdict,
-			record_keeper_report(&coordinator->keeper));
+	alert_sink_verdict(
+		coordinator->sink, event, verdict, record_keeper_report(&coordinator->keeper));
 }
 
 static void on_backlog(void *context, bool late, int64_t latest_ns)
@@ -508,11 +508,12 @@ static int replay_file(struct coordinator *coordinator, const char *path, uint64
 	return error;
 }
 
-/* A disk that the job and others need, too, bears so much. */
+/* A disk that the job and others need, too, bears so much; the record that is there has its part of it already. */
 static uint64_t record_max(const struct coordinator_options *options)
 {
 	char folder[PATH_MAX];
 	struct statvfs status;
+	struct stat present;
 	uint64_t share;
 
 	if (options->record_max_text)
@@ -520,7 +521,10 @@ static uint64_t record_max(const struct coordinator_options *options)
 	snprintf(folder, sizeof(folder), "%s", options->record);
 	if (statvfs(dirname(folder), &status))
 		return record_max_default;
-	share = (uint64_t)status.f_bavail * status.f_frsize / RECORD_MAX_FREE_PARTS;
+	share = (uint64_t)status.f_bavail * status.f_frsize;
+	if (options->continues && stat(options->record, &present) == 0)
+		share += (uint64_t)present.st_size;
+	share /= RECORD_MAX_FREE_PARTS;
 	if (share > record_max_default)
 		return record_max_default;
 	return share > RECORD_BYTES_LEAST ? share : RECORD_BYTES_LEAST;

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "coordinator/record_keeper.h"
 
+/* Not oftener: what changes may be many, and is somebody's who means no good. */
+static const int64_t verdicts_every_ns = INT64_C(1000000000);
+
 void record_keeper_fini(struct record_keeper *keeper)
 {
 	history_fini(&keeper->history);
@@ -27,18 +30,18 @@ const struct verdict *record_keeper_tell(struct record_keeper *keeper, const str
 }
 
 /* all: for a file that has none of them yet. */
-static int save(struct record_keeper *keeper, struct job_ns now, bool all)
+static int save_verdicts(struct record_keeper *keeper, struct job_ns now, bool all)
 {
-	const struct report_model *model = record_keeper_report(keeper);
-	struct record_writer_state state;
-	int error = 0;
+	keeper->verdicts_changed = false;
+	keeper->verdicts_saved = now;
+	return history_save_verdicts(
+		&keeper->history, record_keeper_report(keeper), keeper->record, now, all);
+}
 
-	record_writer_get_state(keeper->record, &state);
-	if (all || state.thinned) /* else its batches say them all */
-		error = history_save_verdicts(&keeper->history, model, keeper->record, now, all);
-	if (!error)
-		error = history_save_sums(&keeper->history, model, keeper->record, now);
-	return error;
+static int save_sums(struct record_keeper *keeper, struct job_ns now)
+{
+	return history_save_sums(
+		&keeper->history, record_keeper_report(keeper), keeper->record, now);
 }
 
 static const struct record_span *get_spans(void *context, size_t *count)
@@ -50,8 +53,11 @@ static const struct record_span *get_spans(void *context, size_t *count)
 
 static int save_all(void *context, struct record_writer *record)
 {
+	struct record_keeper *keeper = context;
+	int error = save_verdicts(keeper, keeper->now, true);
+
 	(void)record;
-	return save(context, (struct job_ns){0}, true);
+	return error ? error : save_sums(keeper, keeper->now);
 }
 
 void record_keeper_options(struct record_keeper *keeper, struct record_writer_options *options)
@@ -64,12 +70,17 @@ void record_keeper_options(struct record_keeper *keeper, struct record_writer_op
 int record_keeper_keep(struct record_keeper *keeper, struct job_ns now)
 {
 	struct record_writer_state state;
+	bool due = record_writer_wants_sums(keeper->record);
 
+	keeper->now = now;
 	record_writer_get_state(keeper->record, &state);
 	/* What cannot be saved now is saved with the next sums: these are of all until then. */
-	if (record_writer_wants_sums(keeper->record) || (keeper->verdicts_changed && state.thinned))
-		(void)!save(keeper, now, false);
-	keeper->verdicts_changed = false;
+	if (state.thinned && /* else its batches say them all */
+		(due || (keeper->verdicts_changed &&
+				now.value - keeper->verdicts_saved.value >= verdicts_every_ns)))
+		(void)!save_verdicts(keeper, now, false);
+	if (due)
+		(void)!save_sums(keeper, now);
 	return record_writer_thin(keeper->record);
 }
 
@@ -78,6 +89,8 @@ void record_keeper_finish(struct record_keeper *keeper, struct job_ns now)
 	struct record_writer_state state;
 
 	record_writer_get_state(keeper->record, &state);
-	if (state.thinned)
-		(void)!save(keeper, now, false); /* else, without the last minute */
+	if (!state.thinned)
+		return;
+	if (save_verdicts(keeper, now, false) == 0)
+		(void)!save_sums(keeper, now); /* else, without the last minute */
 }

@@ -16,7 +16,9 @@ struct record_keeper {
 	struct record_writer *record;
 	struct history history;
 	struct report_model model;
-	bool verdicts_changed; /* since they were saved */
+	struct job_ns now;	      /* of the newest batch */
+	bool verdicts_changed;	      /* since they were saved, */
+	struct job_ns verdicts_saved; /* which was then */
 };
 void record_keeper_fini(struct record_keeper *keeper);
 
@@ -29,7 +31,7 @@ const struct report_model *record_keeper_pipeline_report(void *context);
 /* What the job came to so far, with what the record knows. Valid until the next call. */
 const struct report_model *record_keeper_report(struct record_keeper *keeper);
 
-/* A verdict of the pipeline, as it is told. NULL: no memory. */
+/* A verdict of the pipeline, as it is told. Valid until the next one. */
 const struct verdict *record_keeper_tell(struct record_keeper *keeper, const struct verdict *own);
 
 /* After each batch that was appended and judged. Returns as record_writer_thin(). */

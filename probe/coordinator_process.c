@@ -343,8 +343,8 @@ int coordinator_process_ensure(const struct probe_options *options, const struct
 	if (options->coordinator) {
 		const struct alert_settings *alerts = &options->alert_settings;
 
-		if (options->record || options->record_max || options->report || options->alerts || alerts->slowdown ||
-			alerts->after || alerts->imbalance)
+		if (options->record || options->record_max || options->report || options->alerts ||
+			alerts->slowdown || alerts->after || alerts->imbalance)
 			fprintf(stderr,
 				"slowrank: the coordinator at %s writes record, report and alerts; "
 				"options for these do nothing here\n",

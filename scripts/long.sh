@@ -18,6 +18,7 @@ sudo      a bare Debian 12: both commands of README, by an ordinary user with su
 fuzz      each fuzz target for --fuzz-minutes (15), as many at once as there are processors
 coverage  scripts/coverage.sh: branches of decoders that the corpus reaches, with what `fuzz` found
 seeds     new seeds (--first-seed: by the date) of simulated jobs and of real ones, for --seeds-minutes in all (60)
+month     bench/month.py: a month at 1,024 ranks, simulated, with a record of 64 MiB
 nodes     bench/launchers.py: --seeds jobs (20) over two to four nodes by each launcher, and on one host
 versions  two nodes, one of them with the slowrank of --other (the newest tag, else 100 commits ago)
 old_libc  tests/fresh/old_libc.sh: systems with an older C library'
@@ -103,6 +104,11 @@ print(f"simulated: {simulated['jobs']} jobs, {wrong['rank_right']} of {large['jo
       f"{faults['false_alarms'] + healthy['false_alarms']} false alarms" + (": MISSED: " + ", ".join(missed) if missed else ""))
 sys.exit(bool(missed))
 PYTHON
+}
+
+part_month() {
+	build main "slowrank bench_month"
+	bench/month.py --build build-long/main
 }
 
 part_nodes() {

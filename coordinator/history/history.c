@@ -19,7 +19,7 @@ void history_fini(struct history *history)
 	free(history->then_ranks);
 	free(history->told);
 	free(history->ids);
-	free(history->settled);
+	free(history->saved_as);
 	free(history->ranks);
 	free(history->scratch);
 	free(history->spans);
@@ -262,13 +262,13 @@ const struct verdict *history_tell(struct history *history, const struct verdict
 	if (!history->thinned)
 		return own;
 	if (grow_ids(history, own->id))
-		return NULL;
+		return own;
 	id = history->ids[own->id - 1];
 	if (!id) {
 		if (history->told_count + 1 >= SUMS_VERDICTS_MAX ||
 			grow((void **)&history->told, &history->told_capacity,
 				history->told_count + 1, sizeof(struct verdict)))
-			return NULL;
+			return own;
 		id = (uint32_t)++history->told_count;
 		history->ids[own->id - 1] = id;
 		history->told[id - 1] = (struct verdict){0};
@@ -548,18 +548,18 @@ int history_save_verdicts(struct history *history, const struct report_model *mo
 	struct record_writer *writer, struct job_ns now, bool all)
 {
 	uint8_t *bytes = malloc(SUMS_BYTES_MAX);
-	int error = bytes ? grow((void **)&history->settled, &history->settled_capacity,
-				    model->verdict_count + 1, sizeof(bool))
+	int error = bytes ? grow((void **)&history->saved_as, &history->saved_capacity,
+				    model->verdict_count, sizeof(*history->saved_as))
 			  : -ENOMEM;
 
 	for (size_t i = 0; i < model->verdict_count && !error; i++) {
-		const struct verdict *verdict = &model->verdicts[i];
+		size_t length = sums_put_verdict(&model->verdicts[i], bytes);
+		uint32_t sum = (uint32_t)crc32(0, bytes, (uInt)length);
 
-		if (!all && history->settled[i])
+		if (!all && history->saved_as[i] == sum)
 			continue;
-		error = record_writer_save(
-			writer, RECORD_VERDICT, bytes, sums_put_verdict(verdict, bytes), now);
-		history->settled[i] = !error && verdict->ended;
+		error = record_writer_save(writer, RECORD_VERDICT, bytes, length, now);
+		history->saved_as[i] = error ? 0 : sum;
 	}
 	free(bytes);
 	return error;

@@ -23,10 +23,10 @@ struct history {
 	struct verdict *told; /* by id */
 	size_t told_count, told_capacity;
 	size_t told_before; /* of them by the coordinator whose record it goes on with */
-	uint32_t *ids; /* under which the pipeline's own verdicts are told; 0: not told */
+	uint32_t *ids;	    /* under which the pipeline's own verdicts are told; 0: not told */
 	size_t id_count;
-	bool *settled; /* by id: it is saved, and ended */
-	size_t settled_capacity;
+	uint32_t *saved_as; /* by id: the checksum of what was saved of it last */
+	size_t saved_capacity;
 	struct alert_gate alerts;
 	struct report_stretch stretches[HISTORY_STRETCHES_MAX];
 	size_t stretch_count;
@@ -60,7 +60,7 @@ int history_end(struct history *history, const struct report_model *now)
 int history_go_on(struct history *history, const struct report_model *now)
 	__attribute__((warn_unused_result));
 
-/* A verdict of the pipeline that went on, as it is told. NULL: no memory. Valid until the next one. */
+/* A verdict of the pipeline that went on, as it is told; without memory, as it is. Valid until the next one. */
 const struct verdict *history_tell(struct history *history, const struct verdict *own);
 
 /* Adds what is known to a report of the pipeline. Its arrays are then the history's. Returns 0 or -ENOMEM. */

@@ -362,10 +362,12 @@ static int open_live(struct record_writer *writer, const char *path,
 	if (!error && !writer->file.bytes)
 		error = write_header(writer, options);
 	writer->placed = writer->unsettled = !error && writer->can_cut;
-	if (!writer->placed)
-		output_place_close(&writer->output.place);
-	else
+	if (writer->placed) {
 		remove_leftover(writer);
+		return 0;
+	}
+	output_place_close(&writer->output.place);
+	writer->options.bytes_max = 0; /* of a device or pipe */
 	return error;
 }
 
@@ -467,7 +469,7 @@ static int append_packed(struct record_writer *writer, struct record_file *file,
 		return -EMSGSIZE;
 	length = pack(writer, bytes, length);
 	error = append_frame(writer, file, RECORD_MAGIC_OF(kind), writer->packed, length, stamp);
-	if (error || !writer->options.bytes_max || writer->replaces)
+	if (error || !writer->options.bytes_max)
 		return error;
 	writer->appended += file->bytes - offset;
 	/* Without memory for it, the frame counts as one of the next minute. */
@@ -722,7 +724,7 @@ int record_writer_thin(struct record_writer *writer)
 	int error = 0;
 
 	writer->appended = 0;
-	if (!limit || !writer->placed)
+	if (!limit)
 		return 0;
 	if (thinning->file.fd < 0 && writer->file.minutes.count >= RECORD_MINUTES_MAX)
 		record_minutes_halve(&writer->file.minutes);

@@ -206,9 +206,10 @@ enum directive_kind {
 	DIRECTIVE_NONE = 0,
 	DIRECTIVE_DEEP = 1, /* a deep look at a rank, for so many steps */
 	/*
-	 * Batches before this one were not seen (the coordinator is a new one, or they were lost):
-	 * tell again who the ranks are, their communicators, what the sources see. Repeated only
-	 * with the batch's own reply; its request is 0.
+	 * Batches before this one were not seen (the coordinator is a new one, or they were lost),
+	 * or ten minutes have passed (a record that was thinned begins anywhere): tell again who
+	 * the ranks are, their communicators, what the sources see. Repeated only with the batch's
+	 * own reply; its request is 0.
 	 */
 	DIRECTIVE_INTRODUCE = 2,
 	/*

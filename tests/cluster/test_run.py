@@ -374,7 +374,36 @@ def thinned(paths):
         check(one["steps"] == other["steps"] and one["step_ms"] == other["step_ms"], f"{one}, live {other}")
 
 
-CASES = {"bundles": bundles, "thinned": thinned, "garbage": garbage, "kill9": kill9, "status": status, "throttled": run_throttled, "attach": attach,
+def thinned_killed(paths):
+    """The coordinator of a thinned record is killed: the next one goes on with what is told in it."""
+    need_throttle()
+    truth_path = jobs.fresh_directory(paths.directory)
+    record, = fresh(paths.directory, "killed.slr")
+    command = [*jobs.mpirun(4), *jobs.workload_command(
+        paths.workload, truth_path, steps=900, step_ms=15, compute_ms=1.5, collectives=60,
+        faults=["rank=2 kind=throttle first=60 last=160 size=60"])]
+    run = subprocess.Popen([paths.slowrank, "run", "--record", record, "--record-max", "1M", "--quiet", "--", *command],
+                           stdin=subprocess.DEVNULL)
+
+    def is_thinned():
+        time.sleep(0.5)
+        done = subprocess.run([paths.slowrank, "report", record, "--format", "json"], capture_output=True, text=True, check=False)
+        return done.stdout and "sums_alone" in json.loads(done.stdout)["coverage"]
+
+    jobs.wait_until(is_thinned, "the record is thinned", run, seconds=120)
+    os.kill(jobs.coordinators(run.pid)[0], signal.SIGKILL)
+    check(run.wait(timeout=120) == 0, f"exit {run.returncode}")
+    report = read_report(paths, record)
+    steps = len(jobs.Truth(truth_path).steps)
+    check(abs(report["job"]["steps"] - steps) <= steps * 0.05, f"{report['job']['steps']} steps of {steps}")
+    check(report["job"]["ranks"] == 4, f"{report['job']}")
+    check([verdict["id"] for verdict in report["verdicts"]] == list(range(1, len(report["verdicts"]) + 1)), "ids")
+    check(("cgroup-throttle", [2]) in [(verdict["cause"], verdict["ranks"]) for verdict in report["verdicts"]],
+          f"verdicts: {report['verdicts']}")
+    check(os.path.getsize(record) <= 1 << 20, f"{os.path.getsize(record)} bytes")
+
+
+CASES = {"bundles": bundles, "thinned": thinned, "thinned_killed": thinned_killed, "garbage": garbage, "kill9": kill9, "status": status, "throttled": run_throttled, "attach": attach,
          "attach_deep": attach_deep, "attach_dear": attach_dear, "attach_late_host": attach_late_host,
          "attach_slow_device": attach_slow_device, "attach_unseen_device": attach_unseen_device,
          "per_rank": per_rank, "nccl": nccl, "unprivileged": unprivileged,

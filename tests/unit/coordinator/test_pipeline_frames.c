@@ -309,6 +309,23 @@ static void lost_batches_ask_for_an_introduction(void **state)
 	pipeline_destroy(started_late);
 }
 
+/* A record that was thinned may begin anywhere: each ten minutes somebody says again who the ranks are. */
+static void introductions_come_again(void **state)
+{
+	struct pipeline *pipeline = new_pipeline();
+	struct message_reply reply;
+	uint64_t asked = 0;
+
+	(void)state;
+	for (uint64_t minute = 0; minute <= 30; minute++) {
+		made_batch_push(pipeline, made_batch(3, 1, minute),
+			(struct job_ns){(int64_t)(minute + 1) * 60000000000}, &reply);
+		asked += reply.directive_count;
+		assert_int_equal(asked, minute / 10);
+	}
+	pipeline_destroy(pipeline);
+}
+
 enum life { LIVES, EXITED, FINAL };
 
 /* One batch that announces rank 0, perhaps with its end, or the probe's. */
@@ -578,6 +595,7 @@ int main(void)
 		cmocka_unit_test(late_ranks_are_told),
 		cmocka_unit_test(more_restarts_take_the_rank),
 		cmocka_unit_test(unproven_restarts_take_nothing),
+		cmocka_unit_test(introductions_come_again),
 		cmocka_unit_test(enqueue_only_is_not_judged),
 		cmocka_unit_test(other_jobs_are_refused),
 		cmocka_unit_test(missing_ranks_are_told),

@@ -32,7 +32,7 @@ bench/               ANY
 libraries='
 msgpack   probe/wire/ tests/ bench/
 nng/      probe/uplink probe/auth/tls_files coordinator/ tests/ bench/
-bpf/      probe/sources/ probe/cmd_doctor probe/doctor_ bpf/ tests/ bench/
+bpf/      probe/sources/ probe/stacks/ probe/cmd_doctor probe/doctor_ bpf/ tests/ bench/
 openssl/  probe/auth/
 libelf    probe/attach/ tests/
 gelf      probe/attach/ tests/

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a thread that is off the CPU waits for, in words: its system call, and on which file, socket or lock. */
+#ifndef SLOWRANK_PROBE_STACKS_WAIT_H
+#define SLOWRANK_PROBE_STACKS_WAIT_H
+
+#include <stddef.h>
+#include <sys/types.h>
+
+#include "probe/stacks/threads.h"
+
+enum { STACK_WAIT_LENGTH = 320 };
+
+/*
+ * Such as "read(3) pipe:[8812], pipe_read"; "" when it does not wait. Files are looked up as of now, below /proc/PID; a
+ * socket is told with its peer where the kernel lists it.
+ */
+void stack_wait_describe(pid_t pid, const struct thread_now *thread, char text[STACK_WAIT_LENGTH]);
+
+#endif

@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import unittest
 
@@ -276,6 +277,20 @@ class Stacks(unittest.TestCase):
         self.assertEqual(len(stacks_of(answer.stdout)), 2048)
         self.assertRegex(answer.stderr, r"; 5\d threads are left out")
         self.assertIn("no Python frames: it has more than 2048 threads", answer.stdout)
+
+    def test_names_steer_no_terminal(self):
+        """The program's file has a name with control characters."""
+        with tempfile.TemporaryDirectory() as folder:
+            program = os.path.join(folder, "odd\x1b[2J.py")
+            with open(program, "w", encoding="utf-8") as file:
+                file.write("import time\nprint('ready', flush=True)\ntime.sleep(1000)\n")
+            with subprocess.Popen([sys.executable, program], stdout=subprocess.PIPE, text=True) as process:
+                self.assertEqual(process.stdout.readline(), "ready\n")
+                time.sleep(0.2)
+                answer = look(process.pid)
+                process.kill()
+        self.assertIn("(odd?[2J.py:3)", answer.stdout)
+        self.assertFalse([c for c in answer.stdout if c != "\n" and (ord(c) < 32 or 127 <= ord(c) < 160)])
 
     def test_in_container(self):
         """A process with a pid namespace of its own has other numbers for its threads, with BPF and without."""

@@ -71,17 +71,11 @@ struct pid {
 	struct upid numbers[1];
 } CORE;
 
-struct thread_info {
-	unsigned int cpu; /* since 5.16 on x86-64 */
-} CORE;
-
 struct task_struct {
-	struct thread_info thread_info;
 	unsigned int __state;
 	pid_t pid;
 	pid_t tgid;
 	unsigned int flags;
-	int on_cpu;
 	unsigned in_iowait : 1;
 	struct sched_entity se;
 	struct sched_info sched_info;
@@ -89,23 +83,13 @@ struct task_struct {
 	struct task_struct *group_leader;
 	struct signal_struct *signal;
 	struct pid *thread_pid;
-	unsigned long nvcsw;
-	unsigned long nivcsw;
 	unsigned long min_flt;
 	unsigned long maj_flt;
-	int exit_state;
 	int exit_code;
 	char comm[16];
 } CORE;
 
-struct seq_file;
-
-struct bpf_iter_meta {
-	struct seq_file *seq;
-} CORE;
-
 struct bpf_iter__task {
-	struct bpf_iter_meta *meta;
 	struct task_struct *task;
 } CORE;
 

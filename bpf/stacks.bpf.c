@@ -8,6 +8,31 @@
 
 #include "bpf/stacks_shared.h"
 
+/* More of what kernel_types.h has: these programs alone ask for it. */
+struct seq_file;
+
+struct bpf_iter_meta {
+	struct seq_file *seq;
+} CORE;
+
+struct bpf_iter__task___stacks {
+	struct bpf_iter_meta *meta;
+	struct task_struct *task;
+} CORE;
+
+struct thread_info {
+	unsigned int cpu; /* since 5.16 on x86-64 */
+} CORE;
+
+struct task_struct___stacks {
+	struct thread_info thread_info;
+	unsigned int __state;
+	int on_cpu;
+	unsigned long nvcsw;
+	unsigned long nivcsw;
+	int exit_state;
+} CORE;
+
 char LICENSE[] SEC("license") = "GPL";
 
 static __always_inline void read_registers(
@@ -58,21 +83,25 @@ static __always_inline __u32 own_tid(struct task_struct *task)
 }
 
 SEC("iter/task")
-int look_at_thread(struct bpf_iter__task *ctx)
+int look_at_thread(struct bpf_iter__task___stacks *ctx)
 {
 	struct task_struct *task = ctx->task, *reader = bpf_get_current_task_btf();
+	struct task_struct___stacks *more = (void *)task;
 	struct stack_thread_record record = {};
+	struct upid inner;
 
-	if (!task || task->exit_state) /* a zombie is no thread any more */
+	if (!task || more->exit_state) /* a zombie is no thread any more */
 		return 0;
 	namespace_level = reader->thread_pid->level;
 	record.tid = own_tid(task);
-	record.switches = task->nvcsw + task->nivcsw;
-	if (bpf_core_field_exists(task->__state))
-		record.state = task->__state;
-	record.on_cpu = bpf_core_field_exists(task->on_cpu) ? (__u32)task->on_cpu : 0;
+	if (read_number(task, BPF_CORE_READ(task, thread_pid, level), &inner))
+		record.inner_tid = (__u32)inner.nr;
+	record.switches = more->nvcsw + more->nivcsw;
+	if (bpf_core_field_exists(more->__state))
+		record.state = more->__state;
+	record.on_cpu = bpf_core_field_exists(more->on_cpu) ? (__u32)more->on_cpu : 0;
 	record.displaced = !record.on_cpu && !record.state &&
-			   task->thread_info.cpu == bpf_get_smp_processor_id();
+			   more->thread_info.cpu == bpf_get_smp_processor_id();
 	bpf_probe_read_kernel(record.name, sizeof(record.name), task->comm);
 	read_registers(task, &record);
 	bpf_seq_write(ctx->meta->seq, &record, sizeof(record));

@@ -17,7 +17,9 @@ struct stack_thread_record {
 	event_u64 arguments[STACK_ARGUMENTS];
 	event_u64 call; /* the system call's number; all ones = in none */
 	event_u32 tid;
+	event_u32 inner_tid; /* as the thread itself sees it: in a container another one */
 	event_u32 state;     /* TASK_... of the kernel; 0 = runnable */
+	event_u32 reserved;
 	event_u32 on_cpu;    /* it runs right now */
 	event_u32 displaced; /* it could run, on the CPU that the reader is on */
 	char name[STACK_NAME_LENGTH];

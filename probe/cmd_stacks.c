@@ -209,6 +209,18 @@ static size_t count_text(struct counts *counts, char *text)
 	return counts->kind_count++;
 }
 
+/* Names of files and functions are the target's choice: none of their bytes may steer a terminal. */
+static void clean(char *text)
+{
+	for (unsigned char *c = (unsigned char *)text; *c; c++) {
+		if ((*c < 0x20 && *c != '\n') || *c == 0x7f)
+			*c = '?';
+		else if (*c == 0xc2 && c[1] >= 0x80 &&
+			 c[1] < 0xa0) /* the same once more, in UTF-8 */
+			c[0] = c[1] = '?';
+	}
+}
+
 /* index: its place in the sample, where a thread that has not run since is found again. */
 static void count_thread(struct counts *counts, struct stack_names *names,
 	const struct stack_thread *thread, size_t index, struct stack_lines *lines, bool folded)
@@ -222,6 +234,8 @@ static void count_thread(struct counts *counts, struct stack_names *names,
 		return;
 	}
 	counts->last[index] = KINDS_MAX;
+	if (thread->torn) /* counted with the sample */
+		return;
 	if (stack_names_merge(names, thread, lines)) {
 		counts->torn++;
 		return;
@@ -233,10 +247,12 @@ static void count_thread(struct counts *counts, struct stack_names *names,
 		put_folded(out, &thread->now, lines);
 	else
 		put_text(out, thread, lines);
-	if (fclose(out) == 0 && text)
-		counts->last[index] = count_text(counts, text);
-	else
+	if (fclose(out) != 0 || !text) {
 		free(text);
+		return;
+	}
+	clean(text);
+	counts->last[index] = count_text(counts, text);
 }
 
 static uint64_t now_ns(void)

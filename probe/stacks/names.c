@@ -238,11 +238,12 @@ static int put_frames(struct stack_names *names, const struct stack_thread *thre
 
 	for (size_t i = 0; i < native_count && !error; i++) {
 		const struct known_address *known = place_of(names, thread->native[i].address);
+		const struct known_address unnamed = {thread->native[i].address, MODULE_NONE, ""};
 
 		if (python && is_interpreter(thread, at, &thread->native[i], known->name))
 			error = put_python(names, python, thread, &at, false, lines);
-		else if (known->address)
-			put_native(names, modules, known, lines);
+		else
+			put_native(names, modules, known->address ? known : &unnamed, lines);
 	}
 	*fits = at == thread->python_count;
 	/* Those that native frames do not reach; all, where there are none. */

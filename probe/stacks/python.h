@@ -16,7 +16,7 @@
 #include "probe/stacks/python_layout.h"
 
 enum {
-	PYTHON_THREADS_MAX = 512,
+	PYTHON_THREADS_MAX = 2048,
 	PYTHON_FRAMES_MAX = 128,
 	PYTHON_INTERPRETERS_MAX = 64,
 	PYTHON_TEXT_LENGTH_MAX = 256, /* bytes of a name, in UTF-8, with a NUL */

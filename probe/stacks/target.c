@@ -29,7 +29,8 @@ struct stack_target {
 	struct unwinder *unwinder;
 	struct threads_source *threads;
 	bool has_python;
-	int python_module;
+	int python_module; /* MODULE_NONE: there is none */
+	uint64_t python_base;
 	struct python python;
 	char no_python[PYTHON_REASON_LENGTH];
 	struct thread_now before[THREADS_MAX], after[THREADS_MAX];
@@ -95,12 +96,18 @@ static bool try_module(struct stack_target *target, size_t index)
 		version = 0;
 	if (threads_read(target->threads, target->before, THREADS_MAX, &count, &left_out))
 		return false;
+	target->python_module = (int)index;
+	target->python_base = module->base;
+	if (left_out) {
+		snprintf(target->no_python, sizeof(target->no_python),
+			"it has more than %d threads", (int)THREADS_MAX);
+		return true;
+	}
 	for (size_t i = 0; i < count; i++)
-		tids[i] = target->before[i].tid;
+		tids[i] = target->before[i].inner_tid;
 	qsort(tids, count, sizeof(*tids), compare_tids);
 	target->has_python = python_open(&target->stack, objects[0].address, version, module->path,
 				     tids, count, &target->python, target->no_python) == 0;
-	target->python_module = (int)index;
 	return true;
 }
 
@@ -123,6 +130,11 @@ static int read_modules(struct stack_target *target)
 	if (error)
 		return error;
 	unwinder_forget(target->unwinder);
+	target->python_module = MODULE_NONE;
+	for (size_t i = 0; i < target->modules.module_count; i++) {
+		if (target->has_python && target->modules.modules[i].base == target->python_base)
+			target->python_module = (int)i;
+	}
 	target->modules_generation++;
 	target->met_unknown_code = false;
 	return 0;
@@ -194,29 +206,34 @@ static uint64_t clock_ns(void)
 	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
-/* Code came since, or the interpreter started since. */
+/* Code came since; or an interpreter was there that could not be checked yet. */
 static void refresh(struct stack_target *target, uint64_t now_ns)
 {
-	if (!target->met_unknown_code || now_ns - target->modules_read_ns < MODULES_AGAIN_NS)
+	bool unchecked = !target->has_python && target->python_module != MODULE_NONE;
+
+	if ((!target->met_unknown_code && !unchecked) ||
+		now_ns - target->modules_read_ns < MODULES_AGAIN_NS)
 		return;
 	target->modules_read_ns = now_ns;
-	if (read_modules(target) == 0)
+	if (read_modules(target) == 0 && !target->has_python)
 		find_python(target);
 }
 
-/* Once a look, and only where a thread is read at all. */
-static void list_python_threads(struct stack_target *target)
+/* Once a look, and only where a thread is read at all. False when the list is torn. */
+static bool list_python_threads(struct stack_target *target)
 {
-	if (target->python_listed)
-		return;
-	target->python_listed = true;
+	int error = -EAGAIN;
+
+	if (target->python_listed || !target->has_python)
+		return true;
 	target->python_count = 0;
-	for (unsigned i = 0; target->has_python && i < THREAD_LIST_ATTEMPTS; i++) {
+	for (unsigned i = 0; error && i < THREAD_LIST_ATTEMPTS; i++) {
 		memory_view_forget(&target->stack);
-		if (python_threads(&target->stack, &target->python, target->python_threads,
-			    PYTHON_THREADS_MAX, &target->python_count) == 0)
-			return;
+		error = python_threads(&target->stack, &target->python, target->python_threads,
+			PYTHON_THREADS_MAX, &target->python_count);
 	}
+	target->python_listed = error == 0;
+	return target->python_listed;
 }
 
 /* A thread may have a state in several interpreters: the one with frames counts. */
@@ -227,7 +244,7 @@ static bool read_python(struct stack_target *target, struct stack_thread *thread
 	for (size_t i = 0; i < target->python_count && !thread->python_count; i++) {
 		size_t count;
 
-		if (target->python_threads[i].tid != thread->now.tid)
+		if (target->python_threads[i].tid != thread->now.inner_tid)
 			continue;
 		thread->in_python =
 			python_frames(&target->stack, &target->python,
@@ -257,20 +274,21 @@ static void unwind_thread(struct stack_target *target, const struct unwind_regis
  */
 static bool is_as_before(const struct stack_thread *thread, const struct thread_now *now)
 {
-	return thread->native_count && !thread->moved && now->switches &&
+	return thread->native_count && !thread->moved && !thread->torn && now->switches &&
 	       thread_stood_still(&thread->now, now);
 }
 
 static void read_thread(struct stack_target *target, const struct thread_now *now,
 	struct stack_thread *thread, struct stack_sample *sample)
 {
-	list_python_threads(target);
+	bool listed = list_python_threads(target);
+
 	thread->now = *now;
 	thread->in_python = thread->python_complete = thread->moved = false;
 	thread->python_count = 0;
 	memory_view_forget(&target->stack);
-	if (!read_python(target, thread))
-		sample->torn++;
+	thread->torn = !listed || !read_python(target, thread);
+	sample->torn += thread->torn;
 	unwind_thread(target, &now->registers, thread);
 	threads_read_place(target->threads, &thread->now);
 }

@@ -20,6 +20,7 @@ enum { STACK_NATIVE_MAX = 192 };
 
 struct stack_thread {
 	struct thread_now now;
+	bool torn;	      /* its Python frames did not fit together: it is to be left out */
 	bool in_python;	      /* the interpreter knows the thread, and its frames are whole */
 	bool python_complete; /* there are no more of them */
 	bool as_before;	      /* it has not run since the last look: all else is of that one */

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "bpf/stacks_shared.h"
@@ -24,6 +25,7 @@ enum { TEXT_LENGTH = 512, REASON_LENGTH = 96 };
 struct threads_source {
 	pid_t pid;
 	int tasks; /* /proc/PID/task: stays that of this very process */
+	bool other_namespace;
 	struct stacks_bpf *skeleton;
 	struct bpf_link *link;
 	struct stack_thread_record *records; /* THREADS_MAX and one more */
@@ -63,6 +65,16 @@ static int load(struct threads_source *source)
 	return error;
 }
 
+static bool is_other_namespace(pid_t pid)
+{
+	struct stat own, its;
+	char path[32];
+
+	snprintf(path, sizeof(path), "/proc/%d/ns/pid", (int)pid);
+	return stat("/proc/self/ns/pid", &own) == 0 && stat(path, &its) == 0 &&
+	       own.st_ino != its.st_ino;
+}
+
 int threads_source_create(pid_t pid, struct threads_source **result)
 {
 	struct threads_source *source = calloc(1, sizeof(*source));
@@ -80,6 +92,7 @@ int threads_source_create(pid_t pid, struct threads_source **result)
 		threads_source_destroy(source);
 		return error;
 	}
+	source->other_namespace = is_other_namespace(pid);
 	error = load(source);
 	if (error)
 		snprintf(source->without_bpf, sizeof(source->without_bpf),
@@ -123,6 +136,7 @@ static char state_letter(uint32_t state)
 static void take_record(const struct stack_thread_record *record, struct thread_now *thread)
 {
 	*thread = (struct thread_now){.tid = (pid_t)record->tid,
+		.inner_tid = (pid_t)record->inner_tid,
 		.state = state_letter(record->state),
 		.on_cpu = record->on_cpu != 0,
 		.displaced = record->displaced != 0,
@@ -219,11 +233,37 @@ static void take_call(const char *text, struct thread_now *thread)
 #endif
 }
 
+/* Where the process has a pid namespace of its own, the last of the numbers that /proc/PID/status lists. */
+static pid_t read_inner_tid(struct threads_source *source, pid_t tid)
+{
+	char path[48], line[TEXT_LENGTH];
+	FILE *file;
+	int fd;
+
+	if (!source->other_namespace)
+		return tid;
+	snprintf(path, sizeof(path), "%d/status", (int)tid);
+	fd = openat(source->tasks, path, O_RDONLY | O_CLOEXEC);
+	file = fd >= 0 ? fdopen(fd, "r") : NULL;
+	while (file && fgets(line, sizeof(line), file)) {
+		const char *last = strrchr(line, '\t');
+
+		if (strncmp(line, "NSpid:", 6) == 0 && last)
+			tid = (pid_t)strtol(last, NULL, 10);
+	}
+	if (file)
+		fclose(file);
+	else if (fd >= 0)
+		close(fd);
+	return tid;
+}
+
 static bool read_by_proc(struct threads_source *source, pid_t tid, struct thread_now *thread)
 {
 	char text[TEXT_LENGTH], *name, *end;
 
-	*thread = (struct thread_now){.tid = tid, .call = -1};
+	*thread = (struct thread_now){
+		.tid = tid, .inner_tid = read_inner_tid(source, tid), .call = -1};
 	if (!read_text(source, tid, "stat", text))
 		return false;
 	name = strchr(text, '(');

@@ -14,10 +14,16 @@
 
 #include "probe/stacks/unwind.h"
 
-enum { THREADS_MAX = 512, THREAD_NAME_LENGTH = 16, THREAD_PLACE_LENGTH = 48, THREAD_ARGUMENTS = 6 };
+enum {
+	THREADS_MAX = 2048,
+	THREAD_NAME_LENGTH = 16,
+	THREAD_PLACE_LENGTH = 48,
+	THREAD_ARGUMENTS = 6
+};
 
 struct thread_now {
 	pid_t tid;
+	pid_t inner_tid; /* as it sees itself: in a container another one */
 	char name[THREAD_NAME_LENGTH];
 	char state;	/* as in /proc/PID/stat: R, S, D, T, ... */
 	bool on_cpu;	/* then its registers are old, and not told */

@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import unittest
 
@@ -265,8 +266,45 @@ class Stacks(unittest.TestCase):
         with Job(sys.executable, "600") as job:
             answer = look(job.pid)
         self.assertEqual(answer.returncode, 0, answer.stderr)
-        self.assertEqual(len(stacks_of(answer.stdout)), 512)
-        self.assertRegex(answer.stderr, r"; 9\d threads are left out")
+        stacks = self.check_places(answer.stdout)
+        line = lines_of_job()["sleeper"]
+        self.assertEqual(len([stack for stack in stacks if f"sleeper (threads_job.py:{line})" in stack]), 601)
+
+    def test_too_many_threads(self):
+        with Job(sys.executable, "2100") as job:
+            answer = look(job.pid)
+        self.assertEqual(answer.returncode, 0, answer.stderr)
+        self.assertEqual(len(stacks_of(answer.stdout)), 2048)
+        self.assertRegex(answer.stderr, r"; 5\d threads are left out")
+        self.assertIn("no Python frames: it has more than 2048 threads", answer.stdout)
+
+    def test_names_steer_no_terminal(self):
+        """The program's file has a name with control characters."""
+        with tempfile.TemporaryDirectory() as folder:
+            program = os.path.join(folder, "odd\x1b[2J.py")
+            with open(program, "w", encoding="utf-8") as file:
+                file.write("import time\nprint('ready', flush=True)\ntime.sleep(1000)\n")
+            with subprocess.Popen([sys.executable, program], stdout=subprocess.PIPE, text=True) as process:
+                self.assertEqual(process.stdout.readline(), "ready\n")
+                time.sleep(0.2)
+                answer = look(process.pid)
+                process.kill()
+        self.assertIn("(odd?[2J.py:3)", answer.stdout)
+        self.assertFalse([c for c in answer.stdout if c != "\n" and (ord(c) < 32 or 127 <= ord(c) < 160)])
+
+    def test_in_container(self):
+        """A process with a pid namespace of its own has other numbers for its threads, with BPF and without."""
+        if not as_root() or not shutil.which("unshare"):
+            self.skipTest("needs root and unshare")
+        with Job(sys.executable, before=("unshare", "--pid", "--fork", "--kill-child")) as job:
+            with open(f"/proc/{job.pid}/task/{job.pid}/children", encoding="ascii") as file:
+                child = int(file.read().split()[0])
+            self.check_places(look(child).stdout)
+            without = ("setpriv", "--bounding-set=-bpf,-sys_admin", "--inh-caps=-bpf,-sys_admin")
+            if shutil.which("setpriv"):
+                answer = look(child, before=without)
+                self.assertIn("no BPF", answer.stderr)
+                self.check_places(answer.stdout)
 
 
 if __name__ == "__main__":

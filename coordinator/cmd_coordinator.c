@@ -581,8 +581,8 @@ static int open_outputs(struct coordinator *coordinator)
 	if (error)
 		return tell(why);
 	record_writer_get_state(coordinator->keeper.record, &state);
-	if (overflow_open(&coordinator->overflow, options->overflow, options->continues,
-		    state.newest))
+	if (overflow_open(
+		    &coordinator->overflow, options->overflow, options->continues, state.newest))
 		return tell("no memory");
 	if (state.kept_number)
 		fprintf(stderr,

@@ -18,7 +18,7 @@ struct coordinator_options {
 	const char *urls[LISTENER_URLS_MAX]; /* to listen at */
 	size_t url_count;
 	const char *record;
-	const char *overflow; /* where the record goes on while its disk is full, or NULL */
+	const char *overflow;	     /* where the record goes on while its disk is full, or NULL */
 	const char *record_max_text; /* as given, or NULL: record_max is a default */
 	uint64_t record_max;	     /* bytes; 0 = no limit */
 	const char *job;      /* the name of the job it serves, or NULL: that of the first batch */

@@ -205,8 +205,8 @@ static int add_incident(struct judge *judge, struct incident **result)
 	error = judge_add_verdict(judge, &verdict);
 	if (error < 0)
 		return error;
-	verdict->alert.value =
-		judge->times.known_ns > judge_now_ns(judge) ? judge->times.known_ns : judge_now_ns(judge);
+	verdict->alert.value = judge->times.known_ns > judge_now_ns(judge) ? judge->times.known_ns
+									   : judge_now_ns(judge);
 	reach_now(judge, verdict);
 	if (t == judge->incidents.count)
 		judge->incidents.count++;

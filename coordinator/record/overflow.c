@@ -80,8 +80,7 @@ static void take_over(struct overflow *overflow, struct job_ns newest)
 	overflow->frames = state.frames - overflow->moved;
 }
 
-int overflow_open(
-	struct overflow *overflow, const char *path, bool continues, struct job_ns newest)
+int overflow_open(struct overflow *overflow, const char *path, bool continues, struct job_ns newest)
 {
 	if (!path)
 		return 0;

@@ -26,8 +26,8 @@ struct overflow {
  * path: NULL for none; copied. continues: what waits there goes on; else it is removed. newest: the time of the
  * record's newest frame; 0: it has none. Returns 0 or -ENOMEM.
  */
-int overflow_open(struct overflow *overflow, const char *path, bool continues,
-	struct job_ns newest) __attribute__((warn_unused_result));
+int overflow_open(struct overflow *overflow, const char *path, bool continues, struct job_ns newest)
+	__attribute__((warn_unused_result));
 
 /* Appends a frame to the record, behind what waits, or to what waits. Returns as record_writer_append(). */
 int overflow_append(struct overflow *overflow, struct record_writer *record, const void *bytes,

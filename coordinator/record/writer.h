@@ -106,7 +106,7 @@ struct record_writer_state {
 	uint64_t frames_found; /* batches that were in it when it was opened, */
 	struct job_ns newest;  /* the last of them */
 	bool thinned;	       /* it has sums without their batches */
-	unsigned kept_number; /* what was there was renamed to FILE.number; 0 = nothing was */
+	unsigned kept_number;  /* what was there was renamed to FILE.number; 0 = nothing was */
 };
 void record_writer_get_state(const struct record_writer *writer, struct record_writer_state *state);
 

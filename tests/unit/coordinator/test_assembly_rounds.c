@@ -141,8 +141,9 @@ static void check(const struct shape *shape, unsigned job_steps)
 			assert_int_equal(job.grid.row_count, RANKS);
 			assert_int_equal(job.grid.cell_count, cells / count);
 			assert_int_equal(job.grid.instance_count, job.grid.order_count);
-			assert_true(round + 1 < count ? job.grid.step.known_ns > job.grid.step.end_ns
-						      : job.grid.step.known_ns == job.grid.step.end_ns);
+			assert_true(round + 1 < count
+					    ? job.grid.step.known_ns > job.grid.step.end_ns
+					    : job.grid.step.known_ns == job.grid.step.end_ns);
 			assembly_advance(&job.assembly);
 		}
 	}

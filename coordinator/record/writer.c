@@ -675,8 +675,8 @@ static int end_thinning(struct record_writer *writer)
 		error = -errno;
 	if (error)
 		return error;
-	if (dup3(thinning->file.fd, writer->file.fd, O_CLOEXEC) < 0)
-		return -errno;
+	while (dup3(thinning->file.fd, writer->file.fd, O_CLOEXEC) < 0)
+		assert(errno == EINTR || errno == EBUSY); /* both are open */
 	(void)sync_folder(at); /* or what is acknowledged from now on might be in neither */
 	record_minutes_fini(&writer->file.minutes);
 	writer->file.minutes = thinning->file.minutes;
@@ -737,11 +737,9 @@ int record_writer_thin(struct record_writer *writer)
 	}
 	if (!error)
 		error = copy_some(writer, budget);
-	if (error) {
+	if (error)
 		abandon(writer);
-		thinning->due_bytes = writer->file.bytes + limit / RETRY_PARTS;
-	} else if (thinning->file.fd <
-		   0) { /* it has just ended; what must be kept may be more than the limit */
+	if (thinning->file.fd < 0) { /* what must be kept may be more than the limit */
 		thinning->due_bytes = writer->file.bytes + limit / RETRY_PARTS;
 		if (thinning->due_bytes < limit / FULL_PARTS)
 			thinning->due_bytes = limit / FULL_PARTS;

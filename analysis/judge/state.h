@@ -284,7 +284,7 @@ struct cost_state {
 struct open_step {
 	uint64_t number;
 	double length_ns, ideal_ns;
-	bool incomplete;
+	bool incomplete, contradictory;
 };
 
 enum { PERIODICS_MAX = 64 }; /* 255 at most */
@@ -328,7 +328,7 @@ struct judge {
 	struct progress *progress;
 	struct step_times times;
 	struct open_step open_step;
-	int64_t known_ns; /* when all of the latest step's entry was known: slots before its last come with it */
+	int64_t known_ns; /* when all rounds of the latest step were known: they come together */
 	double clock_error_us;
 	double quiet_lengths_ns[QUIET_BLOCKS]; /* mean steps of the latest of them */
 	uint64_t quiet_blocks;		       /* blocks without a suspect */

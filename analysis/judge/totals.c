@@ -38,13 +38,18 @@ void judge_take_length(
 	judge->wasted_rank_ns += ((double)length_ns - ideal_ns) * (double)grid->row_count;
 }
 
+struct open_step *judge_open_step(struct judge *judge, const struct step_grid *grid)
+{
+	if (judge->open_step.number != grid->step)
+		judge->open_step = (struct open_step){.number = grid->step};
+	return &judge->open_step;
+}
+
 void judge_sketch(
 	struct judge *judge, const struct step_grid *grid, double length_ns, double ideal_ns)
 {
-	struct open_step *open = &judge->open_step;
+	struct open_step *open = judge_open_step(judge, grid);
 
-	if (open->number != grid->step)
-		*open = (struct open_step){.number = grid->step};
 	open->length_ns += length_ns;
 	open->ideal_ns += ideal_ns;
 	open->incomplete |= judge->blame.incomplete;

@@ -67,6 +67,8 @@ static inline void judge_periodic_forget(struct judge *judge, struct rank_state 
 /* judge/totals.c: a step that was judged, or passed over; ideal_ns: what it would have taken at best. */
 void judge_take_length(
 	struct judge *judge, const struct step_grid *grid, int64_t length_ns, double ideal_ns);
+/* The program's step that it is of. */
+struct open_step *judge_open_step(struct judge *judge, const struct step_grid *grid);
 /* Of one that was judged: what tells the usual step, and how well its times are known. */
 void judge_sketch(
 	struct judge *judge, const struct step_grid *grid, double length_ns, double ideal_ns);

@@ -407,8 +407,10 @@ int judge_step(struct judge *judge, const struct step_grid *grid)
 			judge, grid, length_ns, length_ns < usual_ns ? length_ns : usual_ns);
 	}
 	bool contradict = times_contradict(grid);
+	struct open_step *open = judge_open_step(judge, grid);
 
-	judge->lengths.job.steps_contradictory += contradict;
+	judge->lengths.job.steps_contradictory += contradict && !open->contradictory;
+	open->contradictory |= contradict;
 	if (contradict || (grid->traits.untimed && judge->traits.timed)) {
 		note_times(judge, grid, length_ns);
 		return pass_over(judge, grid, length_ns, length_ns);

@@ -301,7 +301,7 @@ struct job_traits {
 struct open_step {
 	uint64_t number;
 	double length_ns, ideal_ns;
-	bool incomplete;
+	bool incomplete, contradictory;
 };
 
 /* How long steps were; judge/totals.c */

@@ -38,13 +38,20 @@ void judge_take_length(
 	judge->lengths.wasted_rank_ns += ((double)length_ns - ideal_ns) * (double)grid->row_count;
 }
 
-void judge_sketch(
-	struct judge *judge, const struct step_grid *grid, double length_ns, double ideal_ns)
+struct open_step *judge_open_step(struct judge *judge, const struct step_grid *grid)
 {
 	struct open_step *open = &judge->lengths.open;
 
 	if (open->number != grid->step.of_program)
 		*open = (struct open_step){.number = grid->step.of_program};
+	return open;
+}
+
+void judge_sketch(
+	struct judge *judge, const struct step_grid *grid, double length_ns, double ideal_ns)
+{
+	struct open_step *open = judge_open_step(judge, grid);
+
 	open->length_ns += length_ns;
 	open->ideal_ns += ideal_ns;
 	open->incomplete |= judge->blame.traits.incomplete;

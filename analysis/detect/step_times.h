@@ -17,7 +17,7 @@ struct step_times {
 	uint64_t program_steps[STEP_HISTORY]; /* the program's number of each */
 	uint32_t round_count; /* so many of them are one of the program's, of late */
 	uint64_t next;	      /* the number of the step that comes next */
-	int64_t known_ns; /* when all rounds of the latest were known: they come together */
+	int64_t known_ns;     /* when all rounds of the latest were known: they come together */
 };
 
 static inline void step_times_note(

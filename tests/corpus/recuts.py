@@ -74,7 +74,7 @@ def compare(named, old, new):
     return count
 
 
-def recut_job(build, record, lines):
+def recut_job(build, record, cuts, lines):
     """cut -> counts of one record; with lines, prints what differs."""
     slowrank, recut = os.path.join(build, "slowrank"), os.path.join(build, "tests", "recut")
     name = os.path.basename(record).split(".slr")[0]
@@ -85,7 +85,7 @@ def recut_job(build, record, lines):
         if old is None:
             raise RuntimeError(f"{name}: no report: {why}")
         named = named_in(record, old)
-        for cut in CUTS:
+        for cut in cuts:
             subprocess.run([recut, plain, other, *cut.split()], check=True, timeout=300)
             new, why = replay.report_of(slowrank, other)
             os.unlink(other)
@@ -97,11 +97,11 @@ def recut_job(build, record, lines):
     return counts
 
 
-def recut_all(build, chosen, lines):
+def recut_all(build, chosen, cuts, lines):
     """cut -> counts, of all jobs together."""
-    jobs = replay.for_all(lambda _, record: recut_job(build, record, lines), chosen)
+    jobs = replay.for_all(lambda _, record: recut_job(build, record, cuts, lines), chosen)
     return {cut: {column: sum(job[cut][column] for job in jobs.values()) for column in COLUMNS}
-            for cut in CUTS}
+            for cut in cuts}
 
 
 def lack(count, column):
@@ -112,7 +112,7 @@ def lack(count, column):
 def worse_and_better(old, new):
     """(lines on what is worse, lines on what is better)."""
     worse, better = [], []
-    for cut in CUTS:
+    for cut in new:
         for column in COLUMNS:
             was, now = lack(old[cut], column), lack(new[cut], column)
             if was != now:
@@ -127,14 +127,18 @@ def main():
     parser.add_argument("--folder", default=HERE)
     parser.add_argument("--update", action="store_true")
     parser.add_argument("--lines", action="store_true")
+    parser.add_argument("--cuts", default=",".join(CUTS), help="these alone, with commas between them")
     parser.add_argument("names", nargs="*")
     arguments = parser.parse_args()
     found = replay.jobs_in(arguments.folder)
     missing = [name for name in arguments.names if name not in found]
     if missing or not found:
         parser.error(f"no such job: {', '.join(missing) or arguments.folder}")
+    cuts = arguments.cuts.split(",")
+    if set(cuts) - set(CUTS) or (arguments.update and len(cuts) < len(CUTS)):
+        parser.error(f"--cuts takes some of {', '.join(CUTS)}; --update all")
     chosen = {name: found[name] for name in arguments.names or found}
-    counts = recut_all(arguments.build, chosen, arguments.lines)
+    counts = recut_all(arguments.build, chosen, cuts, arguments.lines)
     print(f"{'':9s}" + "".join(f"{column:>7s}" for column in COLUMNS))
     for cut, count in counts.items():
         print(f"{cut:9s}" + "".join(f"{count[column]:7d}" for column in COLUMNS))

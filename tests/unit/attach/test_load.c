@@ -22,6 +22,7 @@
 /* clang-format on */
 
 #include "probe/attach/load_call.h"
+#include "tests/unit/seeds.h"
 
 enum { UNDISTURBED = 42, NOT_POSSIBLE = 77 };
 
@@ -527,7 +528,8 @@ static void test_loaders_killed_at_any_instant(void **state)
 		{"Python", "python3", LOAD_PROGRAM_PY, NULL, 0, 0, 0, 0}};
 	const size_t count = sizeof(kinds) / sizeof(kinds[0]);
 	const char *wanted = getenv("LOAD_KILLS"), *first = getenv("LOAD_KILLS_SEED");
-	unsigned tries = wanted ? (unsigned)strtoul(wanted, NULL, 10) : 108, disturbed = 0;
+	unsigned tries = wanted ? (unsigned)strtoul(wanted, NULL, 10) : SEEDS_OF(108),
+		 disturbed = 0;
 	uint32_t seed = first ? (uint32_t)strtoul(first, NULL, 10) : 1;
 
 	(void)state;

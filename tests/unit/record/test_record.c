@@ -20,6 +20,7 @@
 #include "coordinator/record/reader.h"
 #include "coordinator/record/writer.h"
 #include "probe/wire/frame.h"
+#include "tests/unit/seeds.h"
 #include "tests/unit/wire/random_batch.h"
 
 enum { HEADER_BYTES = 68, HEAD_BYTES = FRAME_HEAD_BYTES, FRAME_COUNT = 20, END_BYTES = 36 };
@@ -658,7 +659,7 @@ static void write_and_thin(const struct file *file, struct random_source *random
 
 static void test_thinned(void **state)
 {
-	for (uint64_t way = 0; way < THIN_WAYS; way++)
+	for (uint64_t way = 0; way < SEEDS_OF(THIN_WAYS); way++)
 		write_and_thin(*state, &(struct random_source){way});
 }
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analysis/base/arena.h"
 #include "probe/wire/frame.h"
 
 /* Of what is kept whole around an incident: from before its begin, for what was usual, to behind its end. */
@@ -27,32 +28,14 @@ void history_fini(struct history *history)
 	*history = (struct history){0};
 }
 
-/* Makes room for a number of items, the new ones all 0. */
-static int grow(void **items, size_t *capacity, size_t count, size_t item_bytes)
-{
-	size_t wanted = *capacity ? *capacity : 64;
-	void *grown;
-
-	if (count <= *capacity)
-		return 0;
-	while (wanted < count)
-		wanted *= 2;
-	grown = realloc(*items, wanted * item_bytes);
-	if (!grown)
-		return -ENOMEM;
-	memset((char *)grown + *capacity * item_bytes, 0, (wanted - *capacity) * item_bytes);
-	*items = grown;
-	*capacity = wanted;
-	return 0;
-}
-
 static int grow_ranks(struct history *history, size_t count)
 {
 	size_t capacity = history->rank_capacity;
-	int error = grow((void **)&history->then_ranks, &capacity, count, sizeof(struct sums_rank));
+	int error = array_grow(
+		(void **)&history->then_ranks, &capacity, count, sizeof(struct sums_rank));
 
 	if (!error)
-		error = grow((void **)&history->saved_ranks, &history->rank_capacity, count,
+		error = array_grow((void **)&history->saved_ranks, &history->rank_capacity, count,
 			sizeof(struct sums_rank));
 	return error;
 }
@@ -70,7 +53,7 @@ static int take_verdict(struct history *history, const struct record_frame *fram
 	int error = sums_get_verdict(frame->bytes, frame->length, &verdict);
 
 	if (!error)
-		error = grow((void **)&history->told, &history->told_capacity, verdict.id,
+		error = array_grow((void **)&history->told, &history->told_capacity, verdict.id,
 			sizeof(struct verdict));
 	if (error)
 		return error;
@@ -196,17 +179,7 @@ static bool is_same_incident(const struct verdict *one, const struct verdict *ot
 
 static int grow_ids(struct history *history, size_t count)
 {
-	uint32_t *grown;
-
-	if (count <= history->id_count)
-		return 0;
-	grown = realloc(history->ids, count * sizeof(*grown));
-	if (!grown)
-		return -ENOMEM;
-	memset(grown + history->id_count, 0, (count - history->id_count) * sizeof(*grown));
-	history->ids = grown;
-	history->id_count = count;
-	return 0;
+	return array_grow((void **)&history->ids, &history->id_count, count, sizeof(*history->ids));
 }
 
 static uint64_t steps_before(const struct history *history)
@@ -266,7 +239,7 @@ const struct verdict *history_tell(struct history *history, const struct verdict
 	id = history->ids[own->id - 1];
 	if (!id) {
 		if (history->told_count + 1 >= SUMS_VERDICTS_MAX ||
-			grow((void **)&history->told, &history->told_capacity,
+			array_grow((void **)&history->told, &history->told_capacity,
 				history->told_count + 1, sizeof(struct verdict)))
 			return own;
 		id = (uint32_t)++history->told_count;
@@ -548,7 +521,7 @@ int history_save_verdicts(struct history *history, const struct report_model *mo
 	struct record_writer *writer, struct job_ns now, bool all)
 {
 	uint8_t *bytes = malloc(SUMS_BYTES_MAX);
-	int error = bytes ? grow((void **)&history->saved_as, &history->saved_capacity,
+	int error = bytes ? array_grow((void **)&history->saved_as, &history->saved_capacity,
 				    model->verdict_count, sizeof(*history->saved_as))
 			  : -ENOMEM;
 

@@ -69,10 +69,28 @@ static int open_elf(struct open_elf *out, uint64_t base)
 	return 0;
 }
 
-/* The file is the process's own: what comes of it is all that leaves the process that reads it. */
-struct symbol_work {
+/* What is looked for in a file, and what came of it, begins with this. */
+struct elf_work {
 	int fd;
 	uint64_t base;
+};
+
+/* The file is the process's own: what comes of it is all that leaves the process that reads it. */
+static int look_into(const struct load_elf *file, int (*look)(void *work), void *work, size_t bytes)
+{
+	struct elf_work *of = work;
+	int error;
+
+	*of = (struct elf_work){.fd = open_file(file), .base = file->base};
+	if (of->fd < 0)
+		return -ENOENT;
+	error = confined_call(look, work, bytes);
+	close(of->fd);
+	return error;
+}
+
+struct symbol_work {
+	struct elf_work of;
 	const char *const *names; /* the caller's, also in the other process */
 	size_t name_count, count;
 	struct {
@@ -96,8 +114,8 @@ static void take_symbol(
 static int find_symbols(void *context)
 {
 	struct symbol_work *work = context;
-	struct open_elf open = {.fd = work->fd};
-	int error = open_elf(&open, work->base);
+	struct open_elf open = {.fd = work->of.fd};
+	int error = open_elf(&open, work->of.base);
 
 	if (error)
 		return error;
@@ -125,16 +143,9 @@ static int find_symbols(void *context)
 int load_symbols_visit(const struct load_elf *file, const char *const *names, size_t name_count,
 	void (*take)(void *context, size_t index, uint64_t address, uint64_t bytes), void *context)
 {
-	struct symbol_work work = {.fd = open_file(file),
-		.base = file->base,
-		.names = names,
-		.name_count = name_count};
-	int error;
+	struct symbol_work work = {.names = names, .name_count = name_count};
+	int error = look_into(file, find_symbols, &work, sizeof(work));
 
-	if (work.fd < 0)
-		return -ENOENT;
-	error = confined_call(find_symbols, &work, sizeof(work));
-	close(work.fd);
 	for (size_t i = 0; !error && i < work.count; i++)
 		take(context, work.found[i].index, work.found[i].address, work.found[i].bytes);
 	return error;
@@ -156,8 +167,7 @@ static size_t find_restorers(const uint8_t *code, size_t bytes, uint64_t address
 }
 
 struct restorer_work {
-	int fd;
-	uint64_t base;
+	struct elf_work of;
 	size_t count;
 	uint64_t addresses[RESTORERS_MAX];
 };
@@ -165,10 +175,10 @@ struct restorer_work {
 static int find_in_segments(void *context)
 {
 	struct restorer_work *work = context;
-	struct open_elf open = {.fd = work->fd};
+	struct open_elf open = {.fd = work->of.fd};
 	GElf_Phdr segment;
 	size_t segments = 0;
-	int error = open_elf(&open, work->base);
+	int error = open_elf(&open, work->of.base);
 
 	if (error)
 		return error;
@@ -195,13 +205,9 @@ static int find_in_segments(void *context)
 int load_symbols_restorers(
 	const struct load_elf *file, uint64_t *addresses, size_t capacity, size_t *count)
 {
-	struct restorer_work work = {.fd = open_file(file), .base = file->base};
-	int error;
+	struct restorer_work work = {0};
+	int error = look_into(file, find_in_segments, &work, sizeof(work));
 
-	if (work.fd < 0)
-		return -ENOENT;
-	error = confined_call(find_in_segments, &work, sizeof(work));
-	close(work.fd);
 	if (error)
 		return error;
 	*count = work.count < capacity ? work.count : capacity;
@@ -210,17 +216,17 @@ int load_symbols_restorers(
 }
 
 struct room_work {
-	int fd;
-	uint64_t base, bytes, address;
+	struct elf_work of;
+	uint64_t bytes, address;
 };
 
 static int find_room(void *context)
 {
 	struct room_work *work = context;
-	struct open_elf open = {.fd = work->fd};
+	struct open_elf open = {.fd = work->of.fd};
 	GElf_Phdr segment;
 	size_t segments = 0;
-	int error = open_elf(&open, work->base);
+	int error = open_elf(&open, work->of.base);
 
 	if (error)
 		return error;
@@ -240,15 +246,9 @@ static int find_room(void *context)
 
 int load_symbols_room(const struct load_elf *file, size_t bytes, uint64_t *address)
 {
-	struct room_work work = {.fd = open_file(file), .base = file->base, .bytes = bytes};
-	int error;
+	struct room_work work = {.bytes = bytes};
+	int error = look_into(file, find_room, &work, sizeof(work));
 
-	*address = 0;
-	if (work.fd < 0)
-		return -ENOENT;
-	error = confined_call(find_room, &work, sizeof(work));
-	close(work.fd);
-	if (!error)
-		*address = work.address;
+	*address = error ? 0 : work.address;
 	return error;
 }

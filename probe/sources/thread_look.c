@@ -14,6 +14,7 @@
 
 #include "bpf/thread_shared.h"
 #include "probe/sources/bpf_source_internal.h"
+#include "probe/sources/text_file.h"
 
 /* pidfd_open(2), since Linux 6.9: of a thread that leads no group. The same bit as O_EXCL. */
 #define LOOK_PIDFD_THREAD O_EXCL
@@ -91,19 +92,8 @@ static void look_at_others(const struct bpf_source *bpf, pid_t pid, struct threa
 /* The first line of a file of /proc/PID, or false. */
 static bool read_proc(pid_t pid, const char *name, char *text, size_t capacity)
 {
-	char path[64];
-	ssize_t length;
-	int fd;
-
-	snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, name);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
+	if (text_file_read_at(text, capacity, "/proc/%d/%s", (int)pid, name) || !text[0])
 		return false;
-	length = read(fd, text, capacity - 1);
-	close(fd);
-	if (length <= 0)
-		return false;
-	text[length] = '\0';
 	text[strcspn(text, "\n")] = '\0';
 	return true;
 }

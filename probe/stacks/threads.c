@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "bpf/stacks_shared.h"
+#include "probe/sources/text_file.h"
 #include "stacks.skel.h"
 
 _Static_assert((int)STACK_REGISTERS == (int)UNWIND_REGISTERS, "the same numbers");
@@ -185,18 +186,16 @@ static bool read_text(
 	struct threads_source *source, pid_t tid, const char *name, char text[TEXT_LENGTH])
 {
 	char path[48];
-	ssize_t length;
-	int fd;
+	int fd, error;
 
 	snprintf(path, sizeof(path), "%d/%s", (int)tid, name);
 	fd = openat(source->tasks, path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return false;
-	length = read(fd, text, TEXT_LENGTH - 1);
+	error = text_file_read_fd(fd, text, TEXT_LENGTH);
 	close(fd);
-	if (length <= 0)
+	if (error || !text[0])
 		return false;
-	text[length] = '\0';
 	text[strcspn(text, "\n")] = '\0';
 	return true;
 }

@@ -178,29 +178,30 @@ static bool take_number(struct run *run, int choice, uint32_t number)
 	}
 }
 
+static const struct option options[] = {
+	{"seeds", required_argument, NULL, 's'},
+	{"first-seed", required_argument, NULL, 'f'},
+	{"only", required_argument, NULL, 'o'},
+	{"ranks-min", required_argument, NULL, 'm'},
+	{"ranks-max", required_argument, NULL, 'M'},
+	{"layout", required_argument, NULL, 'l'},
+	{"sizes-even", no_argument, NULL, 'E'},
+	{"rank-steps-max", required_argument, NULL, 'r'},
+	{"minutes", required_argument, NULL, 't'},
+	{"jobs", required_argument, NULL, 'j'},
+	{"every", required_argument, NULL, 'n'},
+	{"record", required_argument, NULL, 'R'},
+	{"plain", no_argument, NULL, 'p'},
+	{"course", required_argument, NULL, 'c'},
+	{"device-time", no_argument, NULL, 'd'},
+	{"verbose", no_argument, NULL, 'v'},
+	{"baselines", no_argument, NULL, 'b'},
+	{"each", required_argument, NULL, 'e'},
+	{0},
+};
+
 static bool parse(int argc, char **argv, struct run *run)
 {
-	static const struct option options[] = {
-		{"seeds", required_argument, NULL, 's'},
-		{"first-seed", required_argument, NULL, 'f'},
-		{"only", required_argument, NULL, 'o'},
-		{"ranks-min", required_argument, NULL, 'm'},
-		{"ranks-max", required_argument, NULL, 'M'},
-		{"layout", required_argument, NULL, 'l'},
-		{"sizes-even", no_argument, NULL, 'E'},
-		{"rank-steps-max", required_argument, NULL, 'r'},
-		{"minutes", required_argument, NULL, 't'},
-		{"jobs", required_argument, NULL, 'j'},
-		{"every", required_argument, NULL, 'n'},
-		{"record", required_argument, NULL, 'R'},
-		{"plain", no_argument, NULL, 'p'},
-		{"course", required_argument, NULL, 'c'},
-		{"device-time", no_argument, NULL, 'd'},
-		{"verbose", no_argument, NULL, 'v'},
-		{"baselines", no_argument, NULL, 'b'},
-		{"each", required_argument, NULL, 'e'},
-		{0},
-	};
 	int choice;
 
 	while ((choice = getopt_long(argc, argv, "", options, NULL)) != -1) {

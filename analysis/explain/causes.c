@@ -6,11 +6,11 @@
 
 static const struct cause_rule rules[CAUSE_NR] = {
 #define RANK_CAUSE(id, number, text, class, before, proves, needs, least, certain, function,       \
-	words, means, todo)                                                                        \
+	words, means, what_to_do)                                                                  \
 	[CAUSE_##id] = {.name = (text),                                                            \
 		.phrase = (words),                                                                 \
 		.meaning = (means),                                                                \
-		.advice = (todo),                                                                  \
+		.advice = (what_to_do),                                                            \
 		.verdict_class = (class),                                                          \
 		.subject = SUBJECT_RANK,                                                           \
 		.precedence = (before),                                                            \
@@ -18,17 +18,17 @@ static const struct cause_rule rules[CAUSE_NR] = {
 		.sources = (needs),                                                                \
 		.share_min = (least),                                                              \
 		.share_certain = (certain)},
-#define FOUND_CAUSE(id, text, class, of, words, means, todo)                                       \
+#define FOUND_CAUSE(id, text, class, of, words, means, what_to_do)                                 \
 	[CAUSE_##id] = {.name = (text),                                                            \
 		.phrase = (words),                                                                 \
 		.meaning = (means),                                                                \
-		.advice = (todo),                                                                  \
+		.advice = (what_to_do),                                                            \
 		.verdict_class = (class),                                                          \
 		.subject = (of)},
-#define LINK_CAUSE(id, number, text, function, words, means, todo)                                 \
-	FOUND_CAUSE(id, text, VERDICT_COMM_SLOW, SUBJECT_LINK, words, means, todo)
-#define JOB_CAUSE(id, number, text, function, words, means, todo)                                  \
-	FOUND_CAUSE(id, text, VERDICT_WORKLOAD_IMBALANCE, SUBJECT_JOB, words, means, todo)
+#define LINK_CAUSE(id, number, text, function, words, means, what_to_do)                           \
+	FOUND_CAUSE(id, text, VERDICT_COMM_SLOW, SUBJECT_LINK, words, means, what_to_do)
+#define JOB_CAUSE(id, number, text, function, words, means, what_to_do)                            \
+	FOUND_CAUSE(id, text, VERDICT_WORKLOAD_IMBALANCE, SUBJECT_JOB, words, means, what_to_do)
 #include "analysis/explain/causes.def"
 #undef RANK_CAUSE
 #undef LINK_CAUSE

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "analysis/attribute/blame_internal.h"
+#include "analysis/attribute/blame_waits.h"
 #include "analysis/base/robust_stats.h"
 
 /* So many lie in one line of a cache, row by row. */
@@ -97,6 +98,7 @@ struct peers {
 	bool in_columns;	/* their own times at each position lie in one piece in the grid */
 	bool plain_controls;	/* all of them are */
 	int64_t control_sum_ns; /* of these cells' own times */
+	struct blame_waits waits; /* of overlapped grids */
 };
 
 /* The peers' own times at some positions, position by position, so that each lies in one piece. */
@@ -322,13 +324,31 @@ static bool is_bound(const struct grid_cell *cell)
 	return (cell->flags & (CELL_QUEUED | CELL_RECKONED)) == CELL_QUEUED;
 }
 
+/*
+ * How long a cell's own time would be if the rank did as its control: as long as there, and longer by what it waited for
+ * others beside its work, for that excess may be theirs.
+ */
+static int64_t expected_ns(
+	const struct peers *peers, uint32_t c, int64_t own_ns, int64_t control_ns)
+{
+	const struct grid_cell *cell = &peers->grid->cells[c];
+	int64_t arrival_ns = grid_times_of(peers->grid, cell)->arrival_ns;
+
+	if (own_ns <= control_ns || !(cell->part->flags & PART_DEVICE_TIME))
+		return control_ns;
+	control_ns +=
+		blame_waits_beside(&peers->waits, cell->lane, arrival_ns - own_ns, arrival_ns);
+	return control_ns < own_ns ? control_ns : own_ns;
+}
+
 /* The same for an overlapped row. */
-static void compare_streams(const struct peers *peers, uint32_t r)
+static void compare_streams(struct peers *peers, uint32_t r)
 {
 	const struct step_grid *grid = peers->grid;
 	const struct grid_row *row = &grid->rows[r];
 	struct blame *blame = peers->blame;
 
+	blame_waits_of_row(&peers->waits, grid, row);
 	for (uint32_t p = 0; p < row->cell_count; p++) {
 		const struct blame_control *control = &blame->controls[peers->first_control + p];
 		uint32_t c = grid_cell_at(grid, row, p);
@@ -339,7 +359,8 @@ static void compare_streams(const struct peers *peers, uint32_t r)
 				     ? own_ns > control->control_ns
 				     : control->queued && own_ns < control->control_ns;
 
-		blame->cells[c] = (struct blame_cell){bound ? own_ns : control->control_ns,
+		blame->cells[c] = (struct blame_cell){
+			bound ? own_ns : expected_ns(peers, c, own_ns, control->control_ns),
 			control->cell, is_bound(cell) ? control->measured_ns : INT64_MAX};
 		if (bound)
 			continue;
@@ -533,6 +554,10 @@ int blame_controls(struct blame *blame, const struct step_grid *grid)
 		return arena_error(&blame->arena);
 	blame->traits.alike =
 		grid->traits.alike && blame->traits.in_order && all_have_peers(grid, rows);
+	struct blame_waits waits = {0};
+
+	if (grid->traits.overlapped && !grid->traits.in_turn)
+		blame_waits_begin(&waits, grid, &blame->arena);
 	error = take_controls(blame, grid, rows, &columns);
 	for (size_t first = 0, next; first < grid->row_count && error == 0; first = next) {
 		struct peers peers = {.blame = blame,
@@ -540,7 +565,8 @@ int blame_controls(struct blame *blame, const struct step_grid *grid)
 			.rows = &rows[first],
 			.columns = columns,
 			.position_count = grid->rows[rows[first]].cell_count,
-			.first_control = control_count};
+			.first_control = control_count,
+			.waits = waits};
 
 		for (next = first;
 			next < grid->row_count && same_layout(grid, rows[first], rows[next]);

@@ -275,7 +275,7 @@ static void sleep_until(uint64_t time_ns)
 
 static const char *problem_text(int error)
 {
-	return error == -ESRCH ? "it has ended" : strerror(-error);
+	return error == -ESRCH ? "it has ended, or runs another program" : strerror(-error);
 }
 
 /* Returns 0 when there was a look at least, else why there was none. */

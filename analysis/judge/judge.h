@@ -66,6 +66,14 @@ void judge_expect_samples(
 int judge_kernel_profile(struct judge *judge, const struct kernel_profile *profile,
 	struct job_ns start, struct job_ns stop) __attribute__((warn_unused_result));
 
+/* The same of stacks: the newest of few ranks are kept, see explain/stack_looks.h. */
+struct stack_looks;
+struct stack_profile;
+int judge_stack_profile(struct judge *judge, const struct stack_profile *profile,
+	struct job_ns start, struct job_ns stop) __attribute__((warn_unused_result));
+/* NULL: none. Valid until the next profile. */
+const struct stack_looks *judge_stacks(const struct judge *judge);
+
 /* A rank whose kernels should be looked at, and a healthy one of its role to compare it with. */
 struct judge_look_want {
 	uint32_t suspect, control;

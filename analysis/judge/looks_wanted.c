@@ -41,6 +41,26 @@ int judge_kernel_profile(struct judge *judge, const struct kernel_profile *profi
 	return error;
 }
 
+int judge_stack_profile(struct judge *judge, const struct stack_profile *profile,
+	struct job_ns start, struct job_ns stop)
+{
+	int error;
+
+	if (!judge->stacks)
+		judge->stacks = calloc(1, sizeof(*judge->stacks));
+	if (!judge->stacks)
+		return -ENOMEM;
+	error = stack_looks_keep(judge->stacks, profile, start.value, stop.value);
+	if (error == 0)
+		tell_late(judge);
+	return error;
+}
+
+const struct stack_looks *judge_stacks(const struct judge *judge)
+{
+	return judge->stacks;
+}
+
 const struct kernel_profile *judge_look(const struct judge *judge, size_t index)
 {
 	return judge->looks && index < judge->looks->count ? &judge->looks->kept[index]->profile

@@ -53,6 +53,7 @@ static const char *find_folder(const char *file, const char *folder)
 static const char *in_packages(const char *file)
 {
 	static const char *const folders[] = {"site-packages/", "dist-packages/"};
+	static const char *const libraries[] = {"/lib/python3.", "/lib64/python3."};
 	const char *at, *end;
 
 	for (size_t i = 0; i < sizeof(folders) / sizeof(folders[0]); i++) {
@@ -60,13 +61,10 @@ static const char *in_packages(const char *file)
 		if (at)
 			return at + strlen(folders[i]);
 	}
-	for (at = file; (at = strstr(at, "/python3")); at = end) { /* .../lib/python3.11/ */
-		end = at + strlen("/python3");
-		end += *end == '.';
-		while (*end >= '0' && *end <= '9')
-			end++;
-		end += *end == 't'; /* of the interpreter without a lock */
-		if (*end == '/')
+	for (size_t i = 0; i < sizeof(libraries) / sizeof(libraries[0]); i++) {
+		at = strstr(file, libraries[i]);
+		end = at ? strchr(at + strlen(libraries[i]), '/') : NULL;
+		if (end)
 			return end + 1;
 	}
 	return NULL;

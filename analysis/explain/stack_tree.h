@@ -23,7 +23,7 @@ enum stack_group {
 		STACK_GROUP_NR, /* a wait for a CPU, and what is not the rank's own time */
 };
 
-enum { STACK_SUSPECT = 0, STACK_CONTROL = 1, STACK_SIDES = 2 };
+enum stack_whose { STACK_SUSPECT = 0, STACK_CONTROL = 1, STACK_SIDES = 2 };
 
 struct stack_time {
 	double ns;

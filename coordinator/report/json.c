@@ -81,6 +81,26 @@ static void write_hang_of(struct json_writer *writer, const struct verdict_hang 
 	json_object_end(writer);
 }
 
+/* The segment is the one before a call of the rank's step, the first of which is 0. */
+static void write_where_of(struct json_writer *writer, const struct verdict_where *where)
+{
+	json_object_begin(writer, "where");
+	json_string(writer, "text", where->text);
+	json_array_begin(writer, "frames");
+	for (size_t i = 0; i < look_at_most(where->frame_count, VERDICT_FRAMES_MAX); i++)
+		json_string(writer, NULL, where->frames[i]);
+	json_array_end(writer);
+	json_decimal(writer, "ms_per_step", where->ms_per_step, DECIMALS_MS);
+	json_decimal(writer, "control_ms", where->control_ms_per_step, DECIMALS_MS);
+	if (where->operation) {
+		json_object_begin(writer, "segment");
+		json_string(writer, "before", operation_name((enum operation)where->operation));
+		json_unsigned(writer, "call", where->ordinal);
+		json_object_end(writer);
+	}
+	json_object_end(writer);
+}
+
 /* Only what is limited is there; without limits, nothing. */
 static void write_alert_limits(struct json_writer *writer, const struct report_model *model)
 {
@@ -147,6 +167,8 @@ void report_json_verdict(struct json_writer *writer, const char *key, const stru
 		write_pairs_of(writer, verdict);
 	if (verdict->hang.operation)
 		write_hang_of(writer, &verdict->hang);
+	if (verdict->where.text[0])
+		write_where_of(writer, &verdict->where);
 	write_hold(writer, verdict, model);
 	json_object_end(writer);
 }

@@ -123,13 +123,20 @@ static bool is_digit(char c)
 	return c >= '0' && c <= '9';
 }
 
+static const char *after_digits(const char *text)
+{
+	while (is_digit(*text))
+		text++;
+	return text;
+}
+
 /* Names of threads are the same but for their numbers: those of devices, of ranks, of members of a pool. */
 static bool same_thread_name(const char *one, const char *other)
 {
 	while (*one || *other) {
 		if (is_digit(*one) && is_digit(*other)) {
-			one += strspn(one, "0123456789");
-			other += strspn(other, "0123456789");
+			one = after_digits(one);
+			other = after_digits(other);
 		} else if (*one++ != *other++) {
 			return false;
 		}

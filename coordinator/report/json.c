@@ -81,9 +81,10 @@ static void write_hang_of(struct json_writer *writer, const struct verdict_hang 
 	json_object_end(writer);
 }
 
-/* The segment is the one before a call of the rank's step, the first of which is 0. */
-static void write_where_of(struct json_writer *writer, const struct verdict_where *where)
+void report_json_where(struct json_writer *writer, const struct verdict_where *where)
 {
+	if (!where->text[0])
+		return;
 	json_object_begin(writer, "where");
 	json_string(writer, "text", where->text);
 	json_array_begin(writer, "frames");
@@ -167,8 +168,7 @@ void report_json_verdict(struct json_writer *writer, const char *key, const stru
 		write_pairs_of(writer, verdict);
 	if (verdict->hang.operation)
 		write_hang_of(writer, &verdict->hang);
-	if (verdict->where.text[0])
-		write_where_of(writer, &verdict->where);
+	report_json_where(writer, &verdict->where);
 	write_hold(writer, verdict, model);
 	json_object_end(writer);
 }

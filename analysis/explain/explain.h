@@ -12,6 +12,7 @@
 
 struct judge_looks;
 struct stack_looks;
+struct stack_seen;
 
 /* What is known of a rank. */
 struct explain_rank {
@@ -52,6 +53,7 @@ struct episode {
 	enum verdict_class class_so_far;
 	enum cause cause_so_far;
 	double cpu_lost; /* of its time on the CPU: the share that measures so far explain */
+	const struct stack_seen *stacks; /* stack_causes.h */
 };
 
 enum known {
@@ -81,6 +83,7 @@ struct explanation {
 	bool experts;  /* and only that of its experts: then the class is workload-imbalance */
 	struct excess_sums sums; /* with counters that stand in */
 	struct finding findings[CAUSE_NR];
+	struct verdict_where where;
 };
 
 void explain(const struct explain_context *context, const struct episode *episode,

@@ -147,9 +147,9 @@ def job_command(paths, directory, python, chosen, slow_folder):
 
 def where_of(verdict):
     """The frame that its first evidence with one names, and all that it says there."""
-    for evidence in verdict.get("evidence", []):
-        if evidence.get("where"):
-            return json.dumps(evidence["where"], ensure_ascii=False)
+    for told in (verdict, *verdict.get("evidence", [])):
+        if told.get("where"):
+            return json.dumps(told["where"], ensure_ascii=False)
     return ""
 
 

@@ -70,17 +70,15 @@ static const char *in_packages(const char *file)
 	return NULL;
 }
 
-static bool file_fits(const char *pattern, const char *file)
+/* packaged: in_packages() of the file. */
+static bool file_fits(const char *pattern, const char *file, const char *packaged)
 {
 	size_t length = strlen(pattern), file_length = strlen(file);
-	const char *packaged;
 
 	if (length == 0)
 		return true;
-	if (pattern[length - 1] == '/') {
-		packaged = in_packages(file);
+	if (pattern[length - 1] == '/')
 		return packaged && strncmp(packaged, pattern, length) == 0;
-	}
 	return file_length >= length && strcmp(file + file_length - length, pattern) == 0 &&
 	       begins_name(file, file + file_length - length);
 }
@@ -88,11 +86,13 @@ static bool file_fits(const char *pattern, const char *file)
 enum stack_class stack_class_of(
 	uint8_t kind, const char *function, const char *file, uint8_t parent_kind)
 {
+	const char *packaged = kind == STACK_FRAME_PYTHON ? in_packages(file) : NULL;
+
 	for (size_t i = 0; i < sizeof(rules) / sizeof(rules[0]); i++) {
 		const struct frame_rule *rule = &rules[i];
 
 		if (rule->kind != kind || !function_fits(rule->function, function) ||
-			!file_fits(rule->file, file))
+			!file_fits(rule->file, file, packaged))
 			continue;
 		/* The interpreter waits for no thread's work by itself: it wants a lock. */
 		if (rule->stack_class == STACK_CLASS_THREAD && kind == STACK_FRAME_NATIVE &&

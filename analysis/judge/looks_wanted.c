@@ -14,12 +14,13 @@ static void tell_late(struct judge *judge)
 	for (size_t t = 0; t < judge->incidents.count; t++) {
 		struct incident *incident = &judge->incidents.list[t];
 		struct verdict *verdict = judge_verdict(judge, incident);
+		bool placed = verdict->where.text[0] != '\0';
 
 		if (incident->kind != INCIDENT_RANKS || verdict->cause != CAUSE_UNKNOWN)
 			continue;
 		judge_tell_cause(judge, incident, verdict);
-		if (verdict->cause != CAUSE_UNKNOWN && !incident->active &&
-			judge->options.on_verdict)
+		if ((verdict->cause != CAUSE_UNKNOWN || (!placed && verdict->where.text[0])) &&
+			!incident->active && judge->options.on_verdict)
 			judge->options.on_verdict(
 				judge->options.context, VERDICT_EVENT_UPDATE, verdict);
 	}

@@ -12,6 +12,7 @@
 
 #include "analysis/explain/stack_difference.h"
 #include "tests/unit/analysis/made_stacks.h"
+#include "tests/unit/wire/random_batch.h"
 
 #define PACKAGES "/usr/lib/python3/dist-packages/"
 #define TRAIN "<module>@/home/u/train.py:300|main@/home/u/train.py:"
@@ -384,6 +385,36 @@ static void order_and_scale_do_not_matter(void **state)
 	assert_same(&before, compared(0), 1000);
 }
 
+/* What other hosts sent, as long as it is valid: texts end, numbers are numbers. */
+static void whatever_is_valid_is_compared(void **state)
+{
+	struct random_source random = {1};
+
+	(void)state;
+	for (int i = 0; i < 3000; i++) {
+		struct stack_profile *own = random_stack_profile(&random);
+		struct stack_profile *other = random_stack_profile(&random);
+		uint32_t every = (uint32_t)random_below(&random, 4);
+
+		own->steps |= 1;
+		other->steps |= 1;
+		other->python_minor = own->python_minor;
+		own->incomplete = other->incomplete = 0;
+		if (i % 2) { /* some do the same */
+			stack_profile_destroy(other);
+			other = stack_profile_copy(own);
+		}
+		assert_true(stack_profile_is_valid(own) && stack_profile_is_valid(other));
+		if (stack_profile_compare(own, other, every, &difference, why) == 0) {
+			assert_true(memchr(difference.all.where.text, 0, VERDICT_DETAIL_LENGTH));
+			assert_true(isfinite(difference.all.own_ns));
+			assert_true(i % 2 == 0 || !difference.all.where.text[0]);
+		}
+		stack_profile_destroy(own);
+		stack_profile_destroy(other);
+	}
+}
+
 /* Folders of packages are such of packages alone, and names are whole. */
 static void names_of_projects_are_no_packages(void **state)
 {
@@ -423,6 +454,7 @@ int main(void)
 		cmocka_unit_test_setup(a_few_looks_say_nothing, set_up),
 		cmocka_unit_test_setup(what_cannot_be_compared_says_why, set_up),
 		cmocka_unit_test_setup(order_and_scale_do_not_matter, set_up),
+		cmocka_unit_test(whatever_is_valid_is_compared),
 		cmocka_unit_test(names_of_projects_are_no_packages),
 	};
 

@@ -284,16 +284,19 @@ static void sleep_until(int64_t time_ns)
 	(void)clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL);
 }
 
-/* What finds files and names, the first looks and those that meet new code, do not tell what one costs. */
+/*
+ * What finds files and names, the first looks and those that meet new code, do not tell what one costs: the usual cost begins as that
+ * which leaves the period as it is, and grows by half at most.
+ */
 static void note_cost(struct sampler *sampler, int64_t cost_ns)
 {
 	int64_t usual = sampler->look_cost_ns;
 
 	if (sampler->looks <= LOOKS_BEFORE_COST)
 		return;
-	sampler->look_cost_ns = usual == 0	      ? cost_ns
-				: cost_ns > 4 * usual ? usual + usual / 2
-						      : (7 * usual + cost_ns) / 8;
+	if (usual == 0)
+		usual = (int64_t)((double)PERIOD_NS_MIN * SAMPLER_SHARE);
+	sampler->look_cost_ns = cost_ns > 4 * usual ? usual + usual / 2 : (7 * usual + cost_ns) / 8;
 }
 
 static enum stack_result look_again_and_again(struct sampler *sampler)

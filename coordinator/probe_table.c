@@ -79,7 +79,8 @@ static size_t source_index(struct probe_table *table, const char *name)
 }
 
 const char *const probe_table_evidence[EVIDENCE_SOURCE_NR] = {"bpf.sched", "bpf.throttle",
-	"bpf.faults", "bpf.collector", "bpf.device_wait", "device.kernels", "steal", "cycles"};
+	"bpf.faults", "bpf.collector", "bpf.device_wait", "device.kernels", "steal", "cycles",
+	"host.stacks"};
 
 static uint32_t evidence_bit(const char *name)
 {

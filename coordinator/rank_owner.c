@@ -68,6 +68,11 @@ bool rank_owner_conflicts(const struct rank_table *ranks, const struct probe_tab
 {
 	const struct question question = {ranks, probes, batch, received, proven};
 
+	for (size_t i = 0; i < batch->stack_profile_count; i++) {
+		if (ANY_HELD(batch->stack_profiles[i], 1))
+			return true;
+	}
+
 	return ANY_HELD(batch->ranks, batch->rank_count) ||
 	       ANY_HELD(batch->communicators, batch->communicator_count) ||
 	       (batch->packed_steps ? ANY_HELD(batch->packed_steps, batch->step_count)

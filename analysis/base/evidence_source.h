@@ -12,7 +12,8 @@ enum evidence_source {
 	EVIDENCE_KERNELS = 1 << 5,     /* each kernel, when asked for: "device.kernels" */
 	EVIDENCE_STEAL = 1 << 6,       /* stolen CPU time: "steal" */
 	EVIDENCE_CYCLES = 1 << 7,      /* clock and instructions of CPUs: "cycles" */
+	EVIDENCE_STACKS = 1 << 8,      /* stacks, when asked for: "host.stacks" */
 };
-enum { EVIDENCE_SOURCE_NR = 8 };
+enum { EVIDENCE_SOURCE_NR = 9 };
 
 #endif

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "analysis/explain/measures.h"
+#include "analysis/explain/stack_causes.h"
 #include "analysis/policy.h"
 
 typedef void measure_function(const struct explain_context *context, struct episode *episode,
@@ -133,6 +134,7 @@ void explain(const struct explain_context *context, const struct episode *given,
 	struct explanation *explanation)
 {
 	struct episode episode = *given;
+	struct stack_seen stacks;
 
 	memset(explanation, 0, sizeof(*explanation));
 	episode.timed = given->sums;
@@ -141,6 +143,8 @@ void explain(const struct explain_context *context, const struct episode *given,
 	memset(episode.shares, 0, sizeof(episode.shares));
 	explain_add_counters(context, &episode);
 	split(&episode);
+	explain_stacks(context, &episode, &stacks);
+	episode.stacks = &stacks;
 	for (int p = 0; p < PRECEDENCE_NR; p++) {
 		enum cause cause;
 
@@ -157,6 +161,7 @@ void explain(const struct explain_context *context, const struct episode *given,
 	explanation->share = explanation->findings[explanation->cause].share;
 	explanation->verdict_class = episode.class_so_far;
 	explanation->sums = episode.sums;
+	explain_stacks_where(&episode, explanation->cause, &explanation->where);
 	explanation->computes = episode.class_so_far == VERDICT_COMPUTE_SLOW;
 	explanation->experts = explanation->computes && is_of_experts(context, &episode);
 	if (explanation->experts)
@@ -252,6 +257,7 @@ void explain_tell(const struct explanation *explanation, struct verdict *verdict
 	const struct excess_sums *sums = &explanation->sums;
 
 	verdict->on_device = sums->on_device;
+	verdict->where = explanation->where;
 	if (explanation->verdict_class == VERDICT_UNKNOWN)
 		return;
 	verdict->verdict_class = (uint8_t)explanation->verdict_class;

@@ -11,6 +11,8 @@
 #include "analysis/explain/past.h"
 
 struct judge_looks;
+struct stack_looks;
+struct stack_seen;
 
 /* What is known of a rank. */
 struct explain_rank {
@@ -30,6 +32,7 @@ struct explain_context {
 	const void *job;
 	uint32_t rank_count;
 	const struct judge_looks *looks;	      /* NULL: none */
+	const struct stack_looks *stacks;	      /* stack_looks.h; NULL: none */
 	const char (*missing)[VERDICT_DETAIL_LENGTH]; /* why, by the bit of enum evidence_source */
 	int64_t now_ns;				      /* nothing later is used */
 	double *scratch;			      /* room for rank_count */
@@ -50,6 +53,7 @@ struct episode {
 	enum verdict_class class_so_far;
 	enum cause cause_so_far;
 	double cpu_lost; /* of its time on the CPU: the share that measures so far explain */
+	const struct stack_seen *stacks; /* stack_causes.h */
 };
 
 enum known {
@@ -79,6 +83,7 @@ struct explanation {
 	bool experts;  /* and only that of its experts: then the class is workload-imbalance */
 	struct excess_sums sums; /* with counters that stand in */
 	struct finding findings[CAUSE_NR];
+	struct verdict_where where;
 };
 
 void explain(const struct explain_context *context, const struct episode *episode,

@@ -15,6 +15,14 @@ bool explain_names(const struct episode *episode, uint32_t rank)
 	return false;
 }
 
+bool explain_is_control(const struct explain_context *context, const struct episode *episode,
+	uint32_t own_rank, uint32_t rank)
+{
+	return rank < context->rank_count && !explain_names(episode, rank) &&
+	       !explain_rank_of(context, rank).blamed &&
+	       explain_rank_of(context, rank).role == explain_rank_of(context, own_rank).role;
+}
+
 const char *explain_missing(const struct explain_context *context, uint32_t source)
 {
 	for (unsigned i = 0; i < EVIDENCE_SOURCE_NR; i++) {

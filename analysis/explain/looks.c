@@ -80,17 +80,14 @@ const struct kept_look *looks_newest(const struct judge_looks *looks, uint32_t r
 static const struct kept_look *control_look(const struct explain_context *context,
 	const struct episode *episode, const struct kept_look *own)
 {
-	uint32_t role = explain_rank_of(context, own->profile.rank).role;
 	const struct kept_look *nearest = NULL;
 
 	for (size_t i = 0; i < context->looks->count; i++) {
 		const struct kept_look *look = context->looks->kept[i];
-		uint32_t rank = look->profile.rank;
 
-		if (!is_done(look) || rank >= context->rank_count || explain_names(episode, rank) ||
-			explain_rank_of(context, rank).blamed ||
-			llabs(look->start_ns - own->start_ns) > LOOK_PAIR_NS ||
-			explain_rank_of(context, rank).role != role)
+		if (!is_done(look) || llabs(look->start_ns - own->start_ns) > LOOK_PAIR_NS ||
+			!explain_is_control(
+				context, episode, own->profile.rank, look->profile.rank))
 			continue;
 		if (!nearest || llabs(look->start_ns - own->start_ns) <
 					llabs(nearest->start_ns - own->start_ns))

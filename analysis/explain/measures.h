@@ -67,6 +67,10 @@ bool explain_queued(const struct explain_context *context, const struct episode 
 /* figures.c: is it one of the episode's ranks? */
 bool explain_names(const struct episode *episode, uint32_t rank);
 
+/* A healthy rank of the same role as own_rank, which is one of the episode's. */
+bool explain_is_control(const struct explain_context *context, const struct episode *episode,
+	uint32_t own_rank, uint32_t rank);
+
 /* Why a source is missing; "" where nothing is known to be wrong. */
 const char *explain_missing(const struct explain_context *context, uint32_t source);
 

@@ -6,6 +6,7 @@
 #ifndef SLOWRANK_ANALYSIS_STACK_PROFILE_H
 #define SLOWRANK_ANALYSIS_STACK_PROFILE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -18,6 +19,8 @@ enum {
 	STACK_PROFILE_SEGMENTS_MAX = 512,
 	STACK_PROFILE_TEXT_MAX = 131072, /* of all names, with their NULs */
 	STACK_PROFILE_DEPTH_MAX = 256,
+	STACK_PROFILE_NAME_MAX = 255, /* bytes of a function's or a file's name, without the NUL */
+	STACK_PROFILE_WHY_LENGTH = 128,
 	STACK_THREAD_NAME_LENGTH = 16,
 };
 #define STACK_NODE_NONE UINT32_MAX
@@ -31,7 +34,7 @@ enum stack_result {
 		3, /* no whole step lay within the look; what was seen is there nevertheless */
 	STACK_RESULT_OVER_COST = 4, /* a look takes so long that it would cost the job too much */
 	STACK_RESULT_FAILED = 5,    /* the sampler ended early, or said no */
-	STACK_RESULT_BUSY = 6,	    /* as many looks as a probe makes at once were under way */
+	STACK_RESULT_BUSY = 6,	    /* it was looked at for as long as it may be, for now */
 	STACK_RESULT_NR
 };
 
@@ -60,8 +63,8 @@ struct stack_thread_info {
 	int32_t pid, tid; /* as the host numbers them */
 	uint8_t role;	  /* enum stack_thread_role */
 	char name[STACK_THREAD_NAME_LENGTH];
-	int64_t cpu_ns, blocked_ns; /* over the look: on a CPU; blocked on storage. -1 = unknown */
-	int64_t major_faults;
+	/* Over the look; -1 = unknown. blocked_ns: on storage. */
+	int64_t cpu_ns, blocked_ns, major_faults;
 };
 
 /* Where in the step: before a collective (outside of any), or inside of it. */
@@ -110,8 +113,29 @@ struct stack_profile {
 	struct stack_sum *sums;
 	struct stack_thread_info *threads;
 	struct stack_segment *segments;
-	char *text;    /* names, each with its NUL */
-	char why[128]; /* what is missing, for people: "" = nothing */
+	char *text;			    /* names, each with its NUL; the first one is empty */
+	char why[STACK_PROFILE_WHY_LENGTH]; /* what is missing, for people: "" = nothing */
 };
+
+/* For people: "the process ended", ...; "" for STACK_RESULT_DONE, "it failed" for unknown ones. */
+const char *stack_result_text(enum stack_result result);
+
+/*
+ * A profile with the fields of `fields` and room for as many nodes, sums, threads, segments and bytes of text as it
+ * counts; all of it cleared, its arrays are its own. NULL without memory, or over a limit of above.
+ */
+struct stack_profile *stack_profile_create(const struct stack_profile *fields);
+/* The same with what the arrays hold. */
+struct stack_profile *stack_profile_copy(const struct stack_profile *profile);
+void stack_profile_destroy(struct stack_profile *profile); /* NULL is fine */
+
+/* Memory that a created one takes. */
+size_t stack_profile_bytes(const struct stack_profile *profile);
+
+/*
+ * Counts are within the limits, indices within the counts, parents come before their children and not deeper than allowed,
+ * names begin and end where names do, times are not negative (-1 where that is "unknown").
+ */
+bool stack_profile_is_valid(const struct stack_profile *profile);
 
 #endif

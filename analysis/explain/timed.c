@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "analysis/explain/measures.h"
+#include "analysis/explain/stack_causes.h"
 #include "analysis/policy.h"
 
 static enum excess_kind kind_of(enum cause cause)
@@ -137,10 +138,13 @@ void measure_collector(const struct explain_context *context, struct episode *ep
 		finding->known = KNOWN_NOTHING; /* no program here has one */
 }
 
-/* All that could give the device work slept, but not for the device: for data. Elsewhere sleep has no cause. */
+/*
+ * All that could give the device work slept, but not for the device: for data, unless stacks say for what. Elsewhere sleep has no
+ * cause.
+ */
 void measure_input(const struct explain_context *context, struct episode *episode, enum cause cause,
 	struct finding *finding)
 {
-	if (episode->sums.on_device)
+	if (episode->sums.on_device && !explain_stacks_tell(episode, CAUSE_DATA_LOADER))
 		measure_kind(context, episode, cause, finding);
 }

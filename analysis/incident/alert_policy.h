@@ -12,6 +12,7 @@
 struct alert_memory {
 	struct job_ns told; /* the last event */
 	uint8_t verdict_class, cause;
+	bool placed; /* it said where in the program it is */
 	uint32_t rank_count;
 	uint32_t every_steps;
 	double slowdown;

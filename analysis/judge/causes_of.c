@@ -41,6 +41,7 @@ struct explain_context judge_explain_context(const struct judge *judge, int64_t 
 		.job = judge,
 		.rank_count = room ? judge->rank_end : (uint32_t)judge->scratch_capacity,
 		.looks = judge->looks,
+		.stacks = judge->stacks,
 		.missing = judge->missing,
 		.now_ns = now_ns,
 		.scratch = judge->scratch,

@@ -43,6 +43,7 @@ void judge_destroy(struct judge *judge)
 		free(judge->ranks[r].evidence);
 	}
 	looks_destroy(judge->looks);
+	stack_looks_destroy(judge->stacks);
 	judge_costs_destroy(judge->costs);
 	progress_destroy(judge->progress);
 	blame_fini(&judge->blame);

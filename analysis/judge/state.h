@@ -13,6 +13,7 @@
 #include "analysis/detect/signal.h"
 #include "analysis/explain/explain.h"
 #include "analysis/explain/looks.h"
+#include "analysis/explain/stack_looks.h"
 #include "analysis/incident/alert_policy.h"
 #include "analysis/judge/judge.h"
 #include "analysis/policy.h"
@@ -348,7 +349,8 @@ struct judge {
 	struct progress *progress;
 	struct periodic_places periodics;
 	struct incidents incidents;
-	struct judge_looks *looks; /* NULL until there is one */
+	struct judge_looks *looks;  /* NULL until there is one */
+	struct stack_looks *stacks; /* likewise */
 	struct step_lengths lengths;
 };
 

@@ -40,6 +40,12 @@ static uint64_t pass_number(struct pass *pass, uint64_t value, uint64_t most)
 	return value;
 }
 
+/* A version only appends: what an earlier program did not write is left as it is. */
+static bool has_more(const struct pass *pass)
+{
+	return !pass->failed && (pass->out || pass->at < pass->length);
+}
+
 static double pass_real(struct pass *pass, double value)
 {
 	uint64_t bits;
@@ -114,11 +120,23 @@ static void pass_verdict_ranks(struct pass *pass, struct verdict *verdict)
 							      : VERDICT_VICTIMS_MAX;
 	for (uint32_t i = 0; i < victims && !pass->failed; i++)
 		NUMBER(pass, verdict->victims[i]);
-	UP_TO(pass, verdict->pair_count, VERDICT_PAIRS_MAX);
-	for (uint32_t i = 0; i < verdict->pair_count && !pass->failed; i++) {
-		NUMBER(pass, verdict->pairs[i].from);
-		NUMBER(pass, verdict->pairs[i].to);
+	UP_TO(pass, verdict->pairs.count, VERDICT_PAIRS_MAX);
+	for (uint32_t i = 0; i < verdict->pairs.count && !pass->failed; i++) {
+		NUMBER(pass, verdict->pairs.list[i].from);
+		NUMBER(pass, verdict->pairs.list[i].to);
 	}
+}
+
+static void pass_where(struct pass *pass, struct verdict_where *where)
+{
+	pass_text(pass, where->text, sizeof(where->text));
+	UP_TO(pass, where->frame_count, VERDICT_FRAMES_MAX);
+	for (uint32_t i = 0; i < where->frame_count && !pass->failed; i++)
+		pass_text(pass, where->frames[i], sizeof(where->frames[i]));
+	REAL(pass, where->ms_per_step);
+	REAL(pass, where->control_ms_per_step);
+	NUMBER(pass, where->ordinal);
+	UP_TO(pass, where->operation, OPERATION_NR - 1);
 }
 
 static void pass_verdict(struct pass *pass, struct verdict *verdict)
@@ -146,6 +164,8 @@ static void pass_verdict(struct pass *pass, struct verdict *verdict)
 	NUMBER(pass, verdict->hang.entered);
 	NUMBER(pass, verdict->hang.members);
 	UP_TO(pass, verdict->hang.operation, OPERATION_NR - 1);
+	if (has_more(pass)) /* not of a program that knew no stacks */
+		pass_where(pass, &verdict->where);
 }
 
 static void pass_totals(struct pass *pass, struct job_totals *totals)

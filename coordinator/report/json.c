@@ -57,10 +57,10 @@ static void write_ranks_of(
 static void write_pairs_of(struct json_writer *writer, const struct verdict *verdict)
 {
 	json_array_begin(writer, "pairs");
-	for (size_t i = 0; i < look_at_most(verdict->pair_count, VERDICT_PAIRS_MAX); i++) {
+	for (size_t i = 0; i < look_at_most(verdict->pairs.count, VERDICT_PAIRS_MAX); i++) {
 		json_object_begin(writer, NULL);
-		json_unsigned(writer, "from", verdict->pairs[i].from);
-		json_unsigned(writer, "to", verdict->pairs[i].to);
+		json_unsigned(writer, "from", verdict->pairs.list[i].from);
+		json_unsigned(writer, "to", verdict->pairs.list[i].to);
 		json_object_end(writer);
 	}
 	json_array_end(writer);
@@ -78,6 +78,27 @@ static void write_hang_of(struct json_writer *writer, const struct verdict_hang 
 	json_unsigned(writer, "sequence", hang->sequence);
 	json_unsigned(writer, "entered", hang->entered);
 	json_unsigned(writer, "members", hang->members);
+	json_object_end(writer);
+}
+
+void report_json_where(struct json_writer *writer, const struct verdict_where *where)
+{
+	if (!where->text[0])
+		return;
+	json_object_begin(writer, "where");
+	json_string(writer, "text", where->text);
+	json_array_begin(writer, "frames");
+	for (size_t i = 0; i < look_at_most(where->frame_count, VERDICT_FRAMES_MAX); i++)
+		json_string(writer, NULL, where->frames[i]);
+	json_array_end(writer);
+	json_decimal(writer, "ms_per_step", where->ms_per_step, DECIMALS_MS);
+	json_decimal(writer, "control_ms", where->control_ms_per_step, DECIMALS_MS);
+	if (where->operation) {
+		json_object_begin(writer, "segment");
+		json_string(writer, "before", operation_name((enum operation)where->operation));
+		json_unsigned(writer, "call", where->ordinal);
+		json_object_end(writer);
+	}
 	json_object_end(writer);
 }
 
@@ -143,10 +164,11 @@ void report_json_verdict(struct json_writer *writer, const char *key, const stru
 		json_unsigned(writer, "every_steps", verdict->period.steps);
 		json_decimal(writer, "slowdown_in_these", verdict->period.slowdown, DECIMALS_RATIO);
 	}
-	if (verdict->pair_count)
+	if (verdict->pairs.count)
 		write_pairs_of(writer, verdict);
 	if (verdict->hang.operation)
 		write_hang_of(writer, &verdict->hang);
+	report_json_where(writer, &verdict->where);
 	write_hold(writer, verdict, model);
 	json_object_end(writer);
 }

@@ -21,4 +21,7 @@ int report_json_write(const struct report_model *model, FILE *out)
 void report_json_verdict(struct json_writer *writer, const char *key, const struct verdict *verdict,
 	const struct report_model *model);
 
+/* Where in the program the excess is, if that is known; segment: before that call of the rank's step, from 0. */
+void report_json_where(struct json_writer *writer, const struct verdict_where *where);
+
 #endif

@@ -102,6 +102,14 @@ static void add_main_evidence(
 	line_add_ms(line, evidence->control_ms_per_step);
 }
 
+static void add_where(struct line *line, const struct verdict *verdict)
+{
+	if (!verdict->where.text[0])
+		return;
+	line_add(line, "; ");
+	line_add_outside(line, verdict->where.text);
+}
+
 void report_verdict_sentence(const struct report_model *model, const struct verdict *verdict,
 	char sentence[REPORT_SENTENCE_LENGTH])
 {
@@ -124,6 +132,7 @@ void report_verdict_sentence(const struct report_model *model, const struct verd
 	}
 	line_add(&line, " (steps %" PRIu64 "-%" PRIu64, verdict->first_step, verdict->last_step);
 	add_main_evidence(&line, verdict, ", ");
+	add_where(&line, verdict);
 	line_add(&line, verdict->ended ? "; recovered)" : ")");
 }
 
@@ -160,4 +169,5 @@ void report_alert_line(const struct report_model *model, enum verdict_event even
 	add_main_evidence(&line, verdict, " (");
 	if (look_main_evidence(verdict))
 		line_add(&line, ")");
+	add_where(&line, verdict);
 }

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "coordinator/report/json.h"
 #include "coordinator/report/sheets_internal.h"
 
 enum { DECIMALS = 4 };
@@ -55,6 +56,7 @@ static void write_causes(struct json_writer *writer, const struct explanation *w
 			write_cause(writer, finding, cause_order[i], steps);
 	}
 	json_array_end(writer);
+	report_json_where(writer, &why->where);
 }
 
 static void write_sheet(struct json_writer *writer, const struct kept_sheet *kept)

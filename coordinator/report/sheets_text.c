@@ -126,6 +126,22 @@ static void write_cause(const struct explanation *why, enum cause cause, FILE *o
 	fprintf(out, "     measured: %s\n", text);
 }
 
+static void write_where(const struct verdict_where *where, FILE *out)
+{
+	char text[TEXT_LENGTH];
+	struct line line;
+
+	if (!where->text[0])
+		return;
+	line_init(&line, text, sizeof(text));
+	line_add_outside(&line, where->text);
+	line_add(&line, ", ");
+	line_add_ms(&line, where->ms_per_step);
+	line_add(&line, " ms/step, control ");
+	line_add_ms(&line, where->control_ms_per_step);
+	fprintf(out, "     where:    %s\n", text);
+}
+
 static void write_causes(const struct explanation *why, FILE *out)
 {
 	fprintf(out, "     made of:  %s, cause %s\n", verdict_class_name(why->verdict_class),
@@ -134,6 +150,7 @@ static void write_causes(const struct explanation *why, FILE *out)
 		if (why->findings[cause_order[i]].known != KNOWN_NOTHING)
 			write_cause(why, cause_order[i], out);
 	}
+	write_where(&why->where, out);
 }
 
 void report_sheets_text(const struct report_sheets *sheets, FILE *out)

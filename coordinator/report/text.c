@@ -143,6 +143,27 @@ static void format_time(struct job_ns time, int64_t unix_offset_ns, char text[32
 		snprintf(text, 32, "?");
 }
 
+/* Unless a cause of the stacks' own has said it. */
+static void write_where(const struct verdict *verdict, FILE *out)
+{
+	const struct verdict_evidence *main = look_main_evidence(verdict);
+	const struct verdict_where *where = &verdict->where;
+	char text[LINE_LENGTH];
+	struct line line;
+
+	if (!where->text[0] || (main && strcmp(main->detail, where->text) == 0))
+		return;
+	line_init(&line, text, sizeof(text));
+	line_add(&line, "     for:     ");
+	line_add_outside(&line, where->text);
+	line_add(&line, ", ");
+	line_add_ms(&line, where->ms_per_step);
+	line_add(&line, verdict->period.steps ? " ms in each of these steps; control "
+					      : " ms/step; control ");
+	line_add_ms(&line, where->control_ms_per_step);
+	fprintf(out, "%s\n", text);
+}
+
 static void write_one_evidence(
 	const struct report_model *model, const struct verdict *verdict, FILE *out)
 {
@@ -183,7 +204,8 @@ static void write_one_evidence(
 		line_add_outside(&line, evidence->detail);
 		fprintf(out, "%s\n", text);
 	}
-	if (verdict->evidence_count == 0)
+	write_where(verdict, out);
+	if (verdict->evidence_count == 0 && !verdict->where.text[0])
 		fprintf(out, "     for:     none beyond the timing of the collectives\n");
 	for (size_t i = 0; i < look_at_most(verdict->rejected_count, VERDICT_EVIDENCE_MAX); i++) {
 		line_init(&line, text, sizeof(text));

@@ -356,12 +356,22 @@ static void check_moved(struct stack_target *target, size_t count, struct stack_
 	}
 }
 
+/* The memory that was opened is that of one program: exec() lets go of it, and of a process without any nothing is read. */
+static bool has_memory(const struct stack_target *target)
+{
+	uint8_t byte;
+
+	return pread(target->memory, &byte, 1, (off_t)target->modules.ranges[0].start) != 0;
+}
+
 int stack_target_sample(struct stack_target *target, uint64_t now_ns, struct stack_sample *sample)
 {
 	uint64_t begin_ns = clock_ns(), reads = target->stack.reads + target->tables.reads;
 	size_t count, left_out;
 	int error;
 
+	if (!has_memory(target))
+		return -ESRCH;
 	refresh(target, now_ns);
 	error = threads_read(
 		target->threads, target->before, THREADS_MAX, &count, &sample->left_out);

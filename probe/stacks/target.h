@@ -49,7 +49,7 @@ void stack_target_close(struct stack_target *target);
 
 /*
  * Takes a sample. sample: what this target's last look left there, or zeros: what has not run since is not read again. now_ns: the time, of a clock that does not go back; modules are read again once a second at most, when code was
- * met that is in none. Returns 0, -ESRCH when the process has ended, or another negative errno.
+ * met that is in none. Returns 0, -ESRCH when the program has ended (also where its process runs another one), or another negative errno.
  */
 int stack_target_sample(struct stack_target *target, uint64_t now_ns, struct stack_sample *sample)
 	__attribute__((warn_unused_result));

@@ -317,7 +317,7 @@ static int step_by_table(
 	return STEPPED;
 }
 
-/* Code without a table, such as what is made at run time: it may keep frame pointers. */
+/* Code without a table, such as what is made at run time: it may keep frame pointers. Or not: an address of 0 is then no outermost frame's. */
 static int step_by_frame_pointer(struct unwinder *unwinder, struct unwind_registers *registers)
 {
 	uint64_t frame = registers->values[UNWIND_RBP],
@@ -325,7 +325,7 @@ static int step_by_frame_pointer(struct unwinder *unwinder, struct unwind_regist
 
 	if (!is_known(registers, UNWIND_RBP) || frame < registers->values[UNWIND_RSP])
 		return UNWIND_NO_RULE;
-	if (memory_view_read(unwinder->stack, frame, words, sizeof(words)))
+	if (memory_view_read(unwinder->stack, frame, words, sizeof(words)) || words[1] == 0)
 		return UNWIND_NO_RULE;
 	*registers = (struct unwind_registers){
 		.known = 1 << UNWIND_RBP | 1 << UNWIND_RSP | 1 << UNWIND_RIP};

@@ -10,6 +10,7 @@
 #include "probe/wire/format.h"
 #include "probe/wire/kernel_profiles.h"
 #include "probe/wire/queue_pairs.h"
+#include "probe/wire/stack_profiles.h"
 
 enum { REPLY_SINGLE_DIRECTIVE_FIELDS = 3 };
 
@@ -341,6 +342,10 @@ static int read_batch(struct wire_reader *reader, struct wire_arena *arena, bool
 	if (!error && *later_fields > 0) {
 		(*later_fields)--;
 		error = wire_read_kernel_profiles(reader, arena, base, batch);
+	}
+	if (!error && *later_fields > 0) {
+		(*later_fields)--;
+		error = wire_read_stack_profiles(reader, arena, base, batch);
 	}
 	batch->rank_end = reader->rank_end;
 	return error;

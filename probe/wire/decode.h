@@ -19,7 +19,7 @@ enum { WIRE_DECODED_BYTES_MAX = 128 * 1024 * 1024 };
  * A decoded batch keeps these promises: ranks are below STEP_RANK_COUNT_MAX; counts are within
  * the limits of message.h; strings are UTF-8 without control characters and end in a NUL; times
  * are not negative; no end is before its start; parts are in order of arrival; a step's four
- * times are not negative. Enums may hold numbers that this version does not know.
+ * times are not negative; stack profiles are valid (stack_profile_is_valid()). Enums may hold numbers that this version does not know.
  *
  * The caller owns *batch and frees it with message_batch_destroy().
  */

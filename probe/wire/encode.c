@@ -5,6 +5,7 @@
 #include "probe/wire/format.h"
 #include "probe/wire/kernel_profiles.h"
 #include "probe/wire/queue_pairs.h"
+#include "probe/wire/stack_profiles.h"
 
 /* A start and a length, the start counted from the one before. */
 static void put_span(struct wire_packer *packer, int64_t start_ns, int64_t end_ns, int64_t *cursor)
@@ -222,7 +223,8 @@ static bool counts_within_limits(const struct message_batch *batch)
 	       batch->source_count <= WIRE_SOURCES_MAX &&
 	       batch->queue_pair_count <= WIRE_QUEUE_PAIRS_PER_BATCH_MAX &&
 	       batch->open_call_count <= WIRE_OPEN_CALLS_PER_BATCH_MAX &&
-	       batch->kernel_profile_count <= WIRE_KERNEL_PROFILES_PER_BATCH_MAX;
+	       batch->kernel_profile_count <= WIRE_KERNEL_PROFILES_PER_BATCH_MAX &&
+	       batch->stack_profile_count <= WIRE_STACK_PROFILES_PER_BATCH_MAX;
 }
 
 int wire_encode_batch(const struct message_batch *batch, struct wire_buffer *buffer)
@@ -236,10 +238,11 @@ int wire_encode_batch(const struct message_batch *batch, struct wire_buffer *buf
 		return -EMSGSIZE;
 	wire_pack_start(&packer, buffer);
 	/* The last fields are there when they, or one behind them, hold something. */
-	size_t later_fields = batch->kernel_profile_count ? 3
-			      : batch->open_call_count	  ? 2
-			      : batch->queue_pair_count	  ? 1
-							  : 0;
+	size_t later_fields = batch->stack_profile_count    ? 4
+			      : batch->kernel_profile_count ? 3
+			      : batch->open_call_count	    ? 2
+			      : batch->queue_pair_count	    ? 1
+							    : 0;
 
 	wire_pack_array(&packer, WIRE_BATCH_FIELDS + later_fields);
 	put_header(&packer, batch);
@@ -259,6 +262,8 @@ int wire_encode_batch(const struct message_batch *batch, struct wire_buffer *buf
 		error = put_open_calls(&packer, batch, base);
 	if (!error && later_fields > 2)
 		error = wire_pack_kernel_profiles(&packer, batch, base);
+	if (!error && later_fields > 3)
+		error = wire_pack_stack_profiles(&packer, batch, base);
 	if (error) {
 		buffer->length = 0;
 		return error;

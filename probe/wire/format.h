@@ -43,6 +43,11 @@ enum {
 	WIRE_QUEUE_PAIR_FIELDS = 25,
 	WIRE_QUEUE_PAIR_FIELDS_FIRST = 24, /* of the first version */
 	WIRE_KERNEL_PROFILE_FIELDS = 18,   /* a 19th, launches a second, only where it is not 0 */
+	WIRE_STACK_PROFILE_FIELDS = 17,
+	WIRE_STACK_NODE_FIELDS = 5,
+	WIRE_STACK_THREAD_FIELDS = 7,
+	WIRE_STACK_SEGMENT_FIELDS = 4,
+	WIRE_STACK_SUM_FIELDS = 7,
 };
 
 /* Absolute times, in ns: below 2^61, which is 73 years after the clock's zero. */

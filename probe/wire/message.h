@@ -9,6 +9,7 @@
 
 #include "analysis/base/step.h"
 #include "analysis/explain/kernel_profile.h"
+#include "analysis/explain/stack_profile.h"
 
 enum {
 	WIRE_VERSION = 1,
@@ -24,7 +25,8 @@ enum {
 	WIRE_DETAIL_LENGTH_MAX = 255,	   /* free text, without the NUL */
 	WIRE_QUEUE_PAIRS_PER_BATCH_MAX = 65536,
 	WIRE_KERNEL_PROFILES_PER_BATCH_MAX = 1024,
-	WIRE_DIRECTIVES_MAX = 16,	/* of one reply */
+	WIRE_STACK_PROFILES_PER_BATCH_MAX = 4, /* each has at most some 600 kB */
+	WIRE_DIRECTIVES_MAX = 16,	       /* of one reply */
 	WIRE_QUEUE_PAIR_STATUS_NR = 24, /* enum ibv_wc_status; later ones count as the last */
 	WIRE_QUEUE_PAIR_BUCKET_NR = 40,
 	WIRE_GID_BYTES = 16,
@@ -199,6 +201,8 @@ struct message_batch {
 	struct message_open_call *open_calls;
 	size_t kernel_profile_count;
 	struct kernel_profile *kernel_profiles;
+	size_t stack_profile_count;
+	struct stack_profile **stack_profiles;
 	uint32_t rank_end; /* of a decoded one: the highest rank that it speaks of + 1; 0 = none */
 };
 
@@ -217,6 +221,8 @@ enum directive_kind {
 	 * own one is looks at the next port for it. Its request is 0.
 	 */
 	DIRECTIVE_OTHER_JOB = 3,
+	/* A look at a rank's stacks, for so many steps; 0: one look, at once. */
+	DIRECTIVE_STACKS = 4,
 };
 
 /*

@@ -155,9 +155,9 @@ def open_mpi(job):
 
 def open_mpi_5(job):
     """In a tree of its own, on all nodes; slowrank as a bundle."""
-    script = os.path.join(HERE, "open_mpi_5.sh")
+    script = os.path.join(HERE, "debian_tree.sh")
     bundle = os.path.join(job.paths.directory, "bundle")
-    made = subprocess.run([script, "make"], capture_output=True, text=True, check=False)
+    made = subprocess.run([script, "make", "open-mpi-5", "trixie", "openmpi-bin,hostname"], capture_output=True, text=True, check=False)
     if made.returncode:
         harness.skip(made.stderr.strip())
     if not shutil.which("patchelf"):

@@ -42,6 +42,12 @@ static void check_batch(const struct message_batch *batch)
 	}
 	for (size_t i = 0; i < batch->sample_count; i++)
 		fuzz_require(batch->samples[i].rank < STEP_RANK_COUNT_MAX);
+	for (size_t i = 0; i < batch->stack_profile_count; i++) {
+		struct stack_profile *copy = stack_profile_copy(batch->stack_profiles[i]);
+
+		fuzz_require(stack_profile_is_valid(copy));
+		stack_profile_destroy(copy);
+	}
 }
 
 static void check_same(const struct message_batch *a, const struct message_batch *b)

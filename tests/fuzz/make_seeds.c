@@ -15,7 +15,7 @@
 
 enum {
 	BATCH_SEEDS = 40,
-	BATCH_BYTES_MAX = 2000, /* small ones are tried more often in the same time */
+	BATCH_BYTES_MAX = 3000, /* small ones are tried more often in the same time */
 	BATCH_TRIES = 1000,
 	REPLY_SEEDS = 10,
 	RECORD_SEEDS = 10,

@@ -19,6 +19,8 @@ VERDICT = {
     "evidence": [{"kind": str, "overlap_ms_per_step": NUMBER, "control_ms_per_step": NUMBER, "detail": str}],
     "rejected": [{"kind": str, "why": str}], "victims": [int],
 }
+# Only where stacks said so.
+WHERE = {"text": str, "frames": [str], "ms_per_step": NUMBER, "control_ms": NUMBER}
 SCHEMA = {
     "schema": str,
     "job": {"id": str, "ranks": int, "nodes": int, "steps": int, "start_unix_ns": int, "end_unix_ns": int},
@@ -91,6 +93,9 @@ def main():
     for path in paths:
         report = json.loads(path.read_bytes().decode("utf-8"), parse_constant=refuse, object_pairs_hook=no_doubles)
         check(report, SCHEMA, path.name, problems)
+        for verdict in report["verdicts"]:
+            if "where" in verdict:
+                check(verdict["where"], WHERE, f"{path.name}.where", problems)
         if "explain" in report:
             check(report["explain"], EXPLAIN, path.name + ".explain", problems)
         if report.get("schema") != "slowrank.report/1":

@@ -29,6 +29,16 @@ static void add_evidence(struct verdict *verdict, enum cause kind, double overla
 	snprintf(evidence->detail, sizeof(evidence->detail), "%s", detail);
 }
 
+static void add_where(struct verdict *verdict, const char *text, const char *frame)
+{
+	verdict->where = (struct verdict_where){.frame_count = 1,
+		.ms_per_step = 412,
+		.ordinal = 2,
+		.operation = OPERATION_ALL_REDUCE};
+	snprintf(verdict->where.text, sizeof(verdict->where.text), "%s", text);
+	snprintf(verdict->where.frames[0], sizeof(verdict->where.frames[0]), "%s", frame);
+}
+
 static void add_rejection(struct verdict *verdict, enum cause kind, const char *why)
 {
 	struct verdict_rejection *rejection = &verdict->rejected[verdict->rejected_count++];
@@ -199,6 +209,7 @@ static void make_several(struct golden_model *golden)
 	verdict = add_verdict(golden, VERDICT_COMPUTE_SLOW, CAUSE_UNKNOWN, 5, 1.31);
 	verdict->victim_count = 7;
 	memcpy(verdict->victims, (uint32_t[]){0, 1, 2, 3, 4, 6, 7}, 7 * sizeof(uint32_t));
+	add_where(verdict, "in augment (extra.py:17)", "augment (extra.py:17)");
 	verdict = add_verdict(golden, VERDICT_HOST_SLOW, CAUSE_CPU_CONTENTION, 1, 1.62);
 	verdict->ended = 1;
 	verdict->victim_count = 1;
@@ -214,6 +225,11 @@ static void make_several(struct golden_model *golden)
 	verdict = add_verdict(golden, VERDICT_COMM_SLOW, CAUSE_PATH_CONGESTION, 0, 1.05);
 	verdict->rank_count = 0;
 	add_evidence(verdict, CAUSE_PATH_CONGESTION, 1.0, 0.0, "");
+	verdict = add_verdict(golden, VERDICT_HOST_SLOW, CAUSE_CHECKPOINT, 0, 1.02);
+	verdict->period = (struct verdict_period){.steps = 10, .slowdown = 1.2};
+	add_evidence(verdict, CAUSE_CHECKPOINT, 412.0, 0.0,
+		"in torch/serialization.py:save (train.py:212)");
+	add_where(verdict, "in torch/serialization.py:save (train.py:212)", "main (train.py:212)");
 	add_usual_sources(golden);
 	add_cost(golden, COST_RANK, 1, 0, 16.04, 0.625);
 	add_cost(golden, COST_RANK, 0, 0, 19.95, 0.01);
@@ -262,6 +278,7 @@ static void make_hostile(struct golden_model *golden)
 	verdict = add_verdict(golden, (enum verdict_class)200, (enum cause)201, 0, INFINITY);
 	verdict->onset.value = INT64_MAX;
 	add_evidence(verdict, (enum cause)99, NAN, -0.00001, "\x1b]0;title\x07 \xed\xa0\x80");
+	add_where(verdict, "in \x1b]0;title\x07 \xed\xa0\x80", "\n\xff");
 	verdict->victim_count = UINT32_MAX;
 	golden->model.totals.step_ms_ideal = NAN;
 	golden->model.totals.step_ms_median = 1e300;
@@ -288,7 +305,8 @@ static void make_explain(struct golden_model *golden)
 	const struct sheets_wish wish = {.rank = 2, .at_step = true, .step = 431};
 	struct explanation why = {.verdict_class = VERDICT_HOST_SLOW,
 		.cause = CAUSE_CPU_CONTENTION,
-		.sums = {.steps = 40}};
+		.sums = {.steps = 40},
+		.where = {.text = "in augment (extra.py:17)", .ms_per_step = 1.5}};
 
 	begin(golden, "explained", 1);
 	for (int i = 0; i < 4; i++)

@@ -53,6 +53,11 @@ static void updates_are_rare_and_matter(void **state)
 	verdict.more_ranks = 1; /* not listed, but blamed */
 	assert_true(alert_update_due(&memory, &verdict, later));
 	verdict.more_ranks = 0;
+	verdict.where.text[0] = 'f'; /* its place, once */
+	assert_true(alert_update_due(&memory, &verdict, later));
+	alert_told(&memory, &verdict, (struct job_ns){0});
+	verdict.where.text[0] = 'g';
+	assert_false(alert_update_due(&memory, &verdict, later));
 	verdict.cause = CAUSE_CGROUP_THROTTLE;
 	assert_true(alert_update_due(&memory, &verdict, later));
 }

@@ -99,9 +99,9 @@ static void check_slow_link(unsigned ranks, unsigned culprit, bool lossy, uint64
 	add_fault(&options, (struct sim_fault){SIM_COMM, culprit, 600, 1400, 0.4});
 	outcome = run_named(&options, culprit, VERDICT_COMM_SLOW);
 	alert = &outcome.model->verdicts[0];
-	assert_true(alert->pair_count >= 1);
-	assert_int_equal(alert->pairs[0].from, culprit);
-	assert_int_equal(alert->pairs[0].to, (culprit + 1) % ranks);
+	assert_true(alert->pairs.count >= 1);
+	assert_int_equal(alert->pairs.list[0].from, culprit);
+	assert_int_equal(alert->pairs.list[0].to, (culprit + 1) % ranks);
 	assert_int_equal(alert->cause, lossy ? CAUSE_NIC_RETRANSMIT : CAUSE_NIC_LINK);
 	assert_true(alert->first_step + 60 >= 600 && alert->first_step <= 660);
 	end(&outcome);
@@ -149,7 +149,7 @@ static void slow_rank_is_no_link(void **state)
 	assert_int_equal(outcome.sim->alert_count, 1);
 	assert_int_not_equal(outcome.model->verdicts[0].verdict_class, VERDICT_COMM_SLOW);
 	assert_int_equal(outcome.model->verdicts[0].ranks[0], 3);
-	assert_int_equal(outcome.model->verdicts[0].pair_count, 0);
+	assert_int_equal(outcome.model->verdicts[0].pairs.count, 0);
 	end(&outcome);
 }
 
@@ -212,9 +212,9 @@ static void check_stalls(unsigned ranks, unsigned culprit, double share, uint64_
 	outcome = run_named(&options, culprit, VERDICT_COMM_SLOW);
 	alert = &outcome.model->verdicts[0];
 	assert_int_equal(alert->cause, CAUSE_NIC_RETRANSMIT);
-	assert_true(alert->pair_count >= 1);
-	assert_int_equal(alert->pairs[0].from, culprit);
-	assert_int_equal(alert->pairs[0].to, (culprit + 1) % ranks);
+	assert_true(alert->pairs.count >= 1);
+	assert_int_equal(alert->pairs.list[0].from, culprit);
+	assert_int_equal(alert->pairs.list[0].to, (culprit + 1) % ranks);
 	assert_true(alert->first_step >= 380);
 	assert_false(alert->ended);
 	/* Stalls after which only one rank is late cost as much as those of all. */

@@ -37,7 +37,12 @@ static struct verdict make_verdict(uint32_t id, uint32_t rank, bool ended)
 			.detail = "ran instead: stress-ng"}},
 		.rejected_count = 1,
 		.rejected = {{.why = "none seen"}},
-		.hang = {.communicator_id = UINT64_MAX, .entered = 3}};
+		.hang = {.communicator_id = UINT64_MAX, .entered = 3},
+		.where = {.text = "in save (train.py:212)",
+			.frame_count = 1,
+			.frames = {"save (train.py:212)"},
+			.ms_per_step = 3.5,
+			.operation = OPERATION_ALL_REDUCE}};
 }
 
 static struct report_rank make_rank(uint32_t rank, uint64_t steps)
@@ -97,6 +102,9 @@ static void test_verdict_is_read_back(void **state)
 {
 	struct verdict verdict = make_verdict(3, 5, true), read;
 	size_t length = sums_put_verdict(&verdict, bytes);
+	/* Its last field: numbers, and two texts. */
+	size_t where = length - 6 * sizeof(uint64_t) - sizeof("in save (train.py:212)") + 1 -
+		       sizeof(uint64_t) - sizeof("save (train.py:212)") + 1;
 
 	(void)state;
 	assert_int_equal(sums_get_verdict(bytes, length, &read), 0);
@@ -104,12 +112,17 @@ static void test_verdict_is_read_back(void **state)
 	assert_int_equal(read.victims[63], 99);
 	assert_int_equal(read.onset.value, -1000);
 	assert_string_equal(read.evidence[0].detail, "ran instead: stress-ng");
+	assert_string_equal(read.where.text, "in save (train.py:212)");
+	assert_string_equal(read.where.frames[0], "save (train.py:212)");
 	assert_int_equal(sums_put_verdict(&read, again), length);
 	assert_memory_equal(bytes, again, length);
 	bytes[length] = 1; /* a later program appends */
 	assert_int_equal(sums_get_verdict(bytes, length + 8, &read), 0);
 	for (size_t cut = 0; cut < length; cut++)
-		assert_int_equal(sums_get_verdict(bytes, cut, &read), -EBADMSG);
+		assert_int_equal(sums_get_verdict(bytes, cut, &read), cut == where ? 0 : -EBADMSG);
+	assert_int_equal(
+		sums_get_verdict(bytes, where, &read), 0); /* an earlier program knew none */
+	assert_string_equal(read.where.text, "");
 	bytes[0] = 2; /* another version */
 	assert_int_equal(sums_get_verdict(bytes, length, &read), -EBADMSG);
 }

@@ -244,6 +244,98 @@ static inline void random_kernel_profiles(struct random_source *random, struct m
 	}
 }
 
+/* Names, one after the other: the first one is empty. */
+static inline void random_names(struct random_source *random, struct stack_profile *profile)
+{
+	uint32_t at = 1;
+
+	while (at < profile->text_length) {
+		random_text(random, profile->text + at, profile->text_length - at);
+		at += (uint32_t)strlen(profile->text + at) + 1;
+	}
+}
+
+static inline uint32_t random_name_at(
+	struct random_source *random, const struct stack_profile *profile)
+{
+	uint32_t at = (uint32_t)random_below(random, profile->text_length);
+
+	while (at > 0 && profile->text[at - 1])
+		at--;
+	return at;
+}
+
+static inline struct stack_profile *random_stack_profile(struct random_source *random)
+{
+	struct stack_profile *profile = stack_profile_create(
+		&(struct stack_profile){.rank = (uint32_t)random_below(random, STEP_RANK_COUNT_MAX),
+			.request = (uint32_t)random_wide(random),
+			.result = (uint8_t)random_below(random, STACK_RESULT_NR + 2),
+			.python_minor = (uint8_t)random_below(random, 15),
+			.steps = (uint32_t)random_wide(random),
+			.looks = (uint32_t)random_wide(random),
+			.incomplete = (uint32_t)random_wide(random),
+			.cost_ns = random_length_ns(random),
+			.node_count = 1 + (uint32_t)random_below(random, 40),
+			.sum_count = (uint32_t)random_below(random, 30),
+			.thread_count = 1 + (uint32_t)random_below(random, 5),
+			.segment_count = 1 + (uint32_t)random_below(random, 5),
+			.text_length = 1 + (uint32_t)random_below(random, 200)});
+
+	profile->start.value = (int64_t)random_below(random, 1u << 30) * 100;
+	profile->stop.value = profile->start.value + (int64_t)random_below(random, 1u << 20) * 100;
+	random_text(random, profile->why, sizeof(profile->why));
+	random_names(random, profile);
+	for (uint32_t i = 0; i < profile->node_count; i++)
+		profile->nodes[i] = (struct stack_node){
+			.parent = i && random_below(random, 4) ? (uint32_t)random_below(random, i)
+							       : STACK_NODE_NONE,
+			.function = random_name_at(random, profile),
+			.file = random_name_at(random, profile),
+			.line = (int32_t)random_below(random, 3) *
+				(int32_t)random_below(random, INT32_MAX / 2),
+			.kind = (uint8_t)random_below(random, 6)};
+	for (uint32_t i = 0; i < profile->thread_count; i++) {
+		struct stack_thread_info *thread = &profile->threads[i];
+
+		thread->pid = (int32_t)random_below(random, INT32_MAX);
+		thread->tid = (int32_t)random_below(random, INT32_MAX);
+		thread->role = (uint8_t)random_below(random, 4);
+		random_text(random, thread->name, sizeof(thread->name));
+		thread->cpu_ns = random_below(random, 3) ? random_length_ns(random) : -1;
+		thread->blocked_ns = random_below(random, 3) ? random_length_ns(random) : -1;
+		thread->major_faults = random_below(random, 3) ? (int64_t)i : -1;
+	}
+	for (uint32_t i = 0; i < profile->segment_count; i++)
+		profile->segments[i] =
+			(struct stack_segment){.communicator_id = random_wide(random),
+				.ordinal = (uint32_t)random_wide(random),
+				.operation = (uint8_t)random_below(random, OPERATION_NR),
+				.inside = (uint8_t)random_below(random, 2)};
+	for (uint32_t i = 0; i < profile->sum_count; i++)
+		profile->sums[i] = (struct stack_sum){
+			.node = (uint32_t)random_below(random, profile->node_count),
+			.thread = (uint32_t)random_below(random, profile->thread_count),
+			.segment = (uint32_t)random_below(random, profile->segment_count),
+			.state = (uint8_t)random_below(random, 12),
+			.looks = (uint32_t)random_wide(random),
+			.steps = (uint32_t)random_wide(random),
+			.time_ns = random_length_ns(random)};
+	return profile;
+}
+
+static inline void random_stack_profiles(struct random_source *random, struct message_batch *batch)
+{
+	batch->stack_profile_count =
+		random_below(random, 4)
+			? 0
+			: random_below(random, WIRE_STACK_PROFILES_PER_BATCH_MAX + 1);
+	batch->stack_profiles =
+		calloc(batch->stack_profile_count + 1, sizeof(struct stack_profile *));
+	for (size_t i = 0; i < batch->stack_profile_count; i++)
+		batch->stack_profiles[i] = random_stack_profile(random);
+}
+
 static inline void random_queue_pairs(struct random_source *random, struct message_batch *batch)
 {
 	batch->queue_pair_count = random_below(random, 2) ? random_below(random, 6) : 0;
@@ -361,6 +453,7 @@ RANDOM_BATCH_UNUSED static void random_batch_init(struct message_batch *batch, u
 	random_queue_pairs(&random, batch);
 	random_kernel_profiles(&random, batch);
 	random_open_calls(&random, batch);
+	random_stack_profiles(&random, batch);
 }
 
 /* Frees what random_batch_init() and job_batch_init() made. */
@@ -368,6 +461,9 @@ RANDOM_BATCH_UNUSED static void random_batch_fini(struct message_batch *batch)
 {
 	for (size_t i = 0; i < batch->step_count; i++)
 		free(batch->steps[i].parts);
+	for (size_t i = 0; i < batch->stack_profile_count; i++)
+		stack_profile_destroy(batch->stack_profiles[i]);
+	free(batch->stack_profiles);
 	free(batch->steps);
 	free(batch->ranks);
 	free(batch->communicators);

@@ -42,6 +42,8 @@ static int decode(const void *bytes, size_t length, char why[WIRE_DETAIL_LENGTH_
 		assert_null(strchr(why, '\n'));
 		return error;
 	}
+	for (size_t i = 0; i < batch->stack_profile_count; i++)
+		assert_true(stack_profile_is_valid(batch->stack_profiles[i]));
 	for (size_t i = 0; i < batch->step_count; i++) {
 		const struct step_entry *step = &batch->steps[i];
 		int64_t last_arrival = 0;
@@ -196,7 +198,7 @@ static void test_later_fields_are_skipped(void **state)
 	msgpack_packer packer;
 
 	(void)state;
-	start_batch(&bytes, &packer, 25, WIRE_VERSION);
+	start_batch(&bytes, &packer, 26, WIRE_VERSION);
 	put_header(&packer);
 	msgpack_pack_array(&packer, 1); /* sources */
 	msgpack_pack_array(&packer, 5);
@@ -207,7 +209,7 @@ static void test_later_fields_are_skipped(void **state)
 	msgpack_pack_map(&packer, 1);	   /* new */
 	msgpack_pack_nil(&packer);
 	msgpack_pack_bin_with_body(&packer, "abc", 3);
-	for (int i = 0; i < 11; i++) /* ranks to kernel profiles: none */
+	for (int i = 0; i < 12; i++) /* ranks to stack profiles: none */
 		msgpack_pack_array(&packer, 0);
 	msgpack_pack_true(&packer); /* new */
 	msgpack_pack_array(&packer, 2);
@@ -232,9 +234,9 @@ static void test_too_much_is_later(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
-		start_batch(&bytes, &packer, 25, WIRE_VERSION);
+		start_batch(&bytes, &packer, 26, WIRE_VERSION);
 		put_header(&packer);
-		for (int j = 0; j < 12; j++) /* sources to kernel profiles: none */
+		for (int j = 0; j < 13; j++) /* sources to stack profiles: none */
 			msgpack_pack_array(&packer, 0);
 		msgpack_pack_bin_with_body(&packer, junk, lengths[i] / 2);
 		msgpack_pack_bin_with_body(&packer, junk, lengths[i] / 2);
@@ -295,9 +297,9 @@ static void test_nesting(void **state)
 	msgpack_packer packer;
 
 	(void)state;
-	start_batch(&bytes, &packer, 24, WIRE_VERSION);
+	start_batch(&bytes, &packer, 25, WIRE_VERSION);
 	put_header(&packer);
-	for (int i = 0; i < 12; i++)
+	for (int i = 0; i < 13; i++)
 		msgpack_pack_array(&packer, 0);
 	for (int i = 0; i < 100000; i++)
 		msgpack_pack_array(&packer, 1);

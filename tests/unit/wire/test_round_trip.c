@@ -215,6 +215,24 @@ static void check_queue_pairs(const struct message_batch *in, const struct messa
 	}
 }
 
+static void check_stack_profile(const struct stack_profile *a, const struct stack_profile *b)
+{
+	struct stack_profile fields = *b;
+
+	assert_true(stack_profile_is_valid(b));
+	fields.sums = a->sums;
+	fields.threads = a->threads;
+	fields.segments = a->segments;
+	fields.nodes = a->nodes;
+	fields.text = a->text;
+	assert_memory_equal(&fields, a, sizeof(fields));
+	assert_memory_equal(a->sums, b->sums, a->sum_count * sizeof(*a->sums));
+	assert_memory_equal(a->threads, b->threads, a->thread_count * sizeof(*a->threads));
+	assert_memory_equal(a->segments, b->segments, a->segment_count * sizeof(*a->segments));
+	assert_memory_equal(a->nodes, b->nodes, a->node_count * sizeof(*a->nodes));
+	assert_memory_equal(a->text, b->text, a->text_length);
+}
+
 static void check_batch(const struct message_batch *in, const struct message_batch *out)
 {
 	assert_int_equal(in->probe_id, out->probe_id);
@@ -237,6 +255,9 @@ static void check_batch(const struct message_batch *in, const struct message_bat
 	if (in->kernel_profile_count)
 		assert_memory_equal(in->kernel_profiles, out->kernel_profiles,
 			in->kernel_profile_count * sizeof(*in->kernel_profiles));
+	assert_int_equal(in->stack_profile_count, out->stack_profile_count);
+	for (size_t i = 0; i < in->stack_profile_count; i++)
+		check_stack_profile(in->stack_profiles[i], out->stack_profiles[i]);
 	assert_int_equal(in->step_count, out->step_count);
 	for (size_t i = 0; i < in->step_count; i++)
 		check_step(&in->steps[i], &out->steps[i]);
@@ -496,6 +517,89 @@ static void test_reply_without_directives(void **state)
 	wire_buffer_fini(&buffer);
 }
 
+/* As many of the largest as a batch may hold are one message. */
+static void test_largest_stack_profiles(void **state)
+{
+	struct stack_profile *profile = stack_profile_create(&(struct stack_profile){
+		.node_count = STACK_PROFILE_NODES_MAX,
+		.sum_count = STACK_PROFILE_SUMS_MAX,
+		.thread_count = STACK_PROFILE_THREADS_MAX,
+		.segment_count = STACK_PROFILE_SEGMENTS_MAX,
+		.text_length = STACK_PROFILE_TEXT_MAX,
+	});
+	struct stack_profile *profiles[WIRE_STACK_PROFILES_PER_BATCH_MAX];
+	struct message_batch in = {.stack_profile_count = WIRE_STACK_PROFILES_PER_BATCH_MAX,
+				     .stack_profiles = profiles},
+			     *out;
+	struct wire_buffer buffer = {0};
+
+	(void)state;
+	for (uint32_t i = 1; i + 1 < STACK_PROFILE_TEXT_MAX; i++)
+		profile->text[i] = i % 250 ? 'f' : 0;
+	for (uint32_t i = 0; i < STACK_PROFILE_NODES_MAX; i++)
+		profile->nodes[i] =
+			(struct stack_node){i % STACK_PROFILE_DEPTH_MAX ? i - 1 : STACK_NODE_NONE,
+				STACK_PROFILE_TEXT_MAX / 250 * 250 + 1, 251, INT32_MAX, UINT8_MAX};
+	for (uint32_t i = 0; i < STACK_PROFILE_SUMS_MAX; i++)
+		profile->sums[i] = (struct stack_sum){STACK_PROFILE_NODES_MAX - 1,
+			STACK_PROFILE_THREADS_MAX - 1, STACK_PROFILE_SEGMENTS_MAX - 1, UINT8_MAX,
+			UINT32_MAX, UINT32_MAX, INT64_MAX / 8};
+	for (size_t i = 0; i < WIRE_STACK_PROFILES_PER_BATCH_MAX; i++)
+		profiles[i] = profile;
+	assert_int_equal(wire_encode_batch(&in, &buffer), 0);
+	assert_true(buffer.length < WIRE_MESSAGE_LENGTH_MAX / 2);
+	out = decode(&buffer);
+	check_batch(&in, out);
+	message_batch_destroy(out);
+	stack_profile_destroy(profile);
+	wire_buffer_fini(&buffer);
+}
+
+static void encode_invalid(struct message_batch *batch, struct wire_buffer *buffer)
+{
+	assert_false(stack_profile_is_valid(batch->stack_profiles[0]));
+	assert_int_equal(wire_encode_batch(batch, buffer), -EINVAL);
+}
+
+/* What is refused by the decoder is not encoded either: each index and each name is looked at. */
+static void test_invalid_stack_profiles(void **state)
+{
+	struct random_source random = {11};
+	struct wire_buffer buffer = {0};
+
+	(void)state;
+	for (int i = 0; i < 200; i++) {
+		struct stack_profile *profile = random_stack_profile(&random);
+		struct message_batch batch = {.stack_profile_count = 1, .stack_profiles = &profile};
+		struct stack_node node = profile->nodes[profile->node_count - 1];
+		struct stack_node *last = &profile->nodes[profile->node_count - 1];
+
+		assert_true(stack_profile_is_valid(profile));
+		last->parent = profile->node_count - 1; /* its own */
+		encode_invalid(&batch, &buffer);
+		*last = node;
+		last->file = profile->text_length;
+		encode_invalid(&batch, &buffer);
+		*last = node;
+		last->line = -1;
+		encode_invalid(&batch, &buffer);
+		*last = node;
+		profile->text[profile->text_length - 1] = 'x';
+		encode_invalid(&batch, &buffer);
+		profile->text[profile->text_length - 1] = 0;
+		profile->stop.value = profile->start.value - 1;
+		encode_invalid(&batch, &buffer);
+		profile->stop.value = profile->start.value;
+		assert_true(stack_profile_is_valid(profile));
+		if (profile->sum_count) {
+			profile->sums[0].segment = profile->segment_count;
+			encode_invalid(&batch, &buffer);
+		}
+		stack_profile_destroy(profile);
+	}
+	wire_buffer_fini(&buffer);
+}
+
 static void test_limits_of_the_encoder(void **state)
 {
 	struct message_rank rank = {.rank = STEP_RANK_COUNT_MAX};
@@ -538,6 +642,8 @@ int main(void)
 		cmocka_unit_test(test_a_jobs_name_is_one),
 		cmocka_unit_test(test_reply),
 		cmocka_unit_test(test_reply_without_directives),
+		cmocka_unit_test(test_largest_stack_profiles),
+		cmocka_unit_test(test_invalid_stack_profiles),
 		cmocka_unit_test(test_limits_of_the_encoder),
 		cmocka_unit_test(test_source_state_names),
 	};

@@ -135,6 +135,8 @@ DEVICE_EXPORT cudaError_t cudaMalloc(void **pointer, size_t length_bytes);
 DEVICE_EXPORT cudaError_t cudaFree(void *pointer);
 DEVICE_EXPORT cudaError_t cudaMemsetAsync(
 	void *destination, int value, size_t length_bytes, cudaStream_t stream);
+DEVICE_EXPORT cudaError_t cudaMemcpy(
+	void *destination, const void *source, size_t length_bytes, int kind);
 DEVICE_EXPORT cudaError_t cudaMemcpyAsync(
 	void *destination, const void *source, size_t length_bytes, int kind, cudaStream_t stream);
 DEVICE_EXPORT cudaError_t cudaStreamCreate(cudaStream_t *stream);

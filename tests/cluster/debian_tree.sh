@@ -1,14 +1,13 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Open MPI 5 with PRRTE, which Debian 12 does not have: a minimal tree of the Debian after it, kept for later.
+# What Debian 12 does not have (Open MPI 5, other Pythons): a minimal tree of another Debian, kept for later.
 #
-#   open_mpi_5.sh make              makes the tree where there is none, and prints where it is
-#   open_mpi_5.sh run TREE CMD...   runs a command in it, with this machine's /run, /proc, /dev and this repository
+#   debian_tree.sh make NAME SUITE PACKAGE,...   makes the tree of that name where there is none, and prints where it is
+#   debian_tree.sh run TREE CMD...               runs a command in it, with this machine's /run, /proc, /dev and this repository
 #
 # As root, with debootstrap, from the mirror of this machine's apt. Exits with 77, and says why, where it cannot be run.
 set -euo pipefail
 
-suite=trixie
 repository=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd -P)
 PATH=$PATH:/usr/sbin
 
@@ -18,7 +17,7 @@ skip() {
 }
 
 make_tree() {
-	local cache=${XDG_CACHE_HOME:-/var/cache}/slowrank/open-mpi-5 new mirror
+	local cache=${XDG_CACHE_HOME:-/var/cache}/slowrank/$1 suite=$2 packages=$3 new mirror
 	((EUID == 0)) || skip "a tree of Debian's needs root"
 	[[ ! -d $cache ]] || {
 		echo "$cache"
@@ -31,7 +30,7 @@ make_tree() {
 	[[ -n $mirror ]] || skip "no mirror of Debian's in this machine's apt sources"
 	mkdir -p "$(dirname "$cache")"
 	new=$(mktemp -d "$cache.XXXXXX")
-	unshare --mount --propagation private debootstrap --variant=minbase --include=openmpi-bin,hostname \
+	unshare --mount --propagation private debootstrap --variant=minbase --include="$packages" \
 		"$suite" "$new" "$mirror" >"$new.log" 2>&1 || {
 		rm -rf --one-file-system "$new"
 		skip "debootstrap: $(tail -1 "$new.log")"
@@ -60,10 +59,10 @@ run_in_tree() {
 }
 
 case ${1:-} in
-make) make_tree ;;
+make) make_tree "${2:?a name}" "${3:?a suite}" "${4:?packages}" ;;
 run) shift && run_in_tree "$@" ;;
 *)
-	echo "usage: $0 make | run TREE COMMAND..." >&2
+	echo "usage: $0 make NAME SUITE PACKAGE,... | run TREE COMMAND..." >&2
 	exit 2
 	;;
 esac

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "analysis/explain/stack_looks.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analysis/explain/measures.h"
+#include "analysis/policy.h"
+
+void stack_looks_destroy(struct stack_looks *looks)
+{
+	for (size_t i = 0; looks && i < looks->count; i++)
+		stack_profile_destroy(looks->kept[i].profile);
+	free(looks);
+}
+
+bool stack_look_is(const struct stack_profile *profile, enum stack_look_kind kind)
+{
+	switch (kind) {
+	case STACK_LOOK_STEPS:
+		return profile->result == STACK_RESULT_DONE && profile->steps > 0;
+	case STACK_LOOK_SEEN:
+		return profile->sum_count > 0;
+	case STACK_LOOK_ANY:
+		break;
+	}
+	return true;
+}
+
+static void forget(struct stack_looks *looks, size_t index)
+{
+	looks->bytes -= stack_profile_bytes(looks->kept[index].profile);
+	stack_profile_destroy(looks->kept[index].profile);
+	looks->count--;
+	memmove(&looks->kept[index], &looks->kept[index + 1],
+		(looks->count - index) * sizeof(looks->kept[0]));
+}
+
+/* Of a rank that has as many as it may: one that came to nothing, or its oldest. */
+static void make_room_of_rank(struct stack_looks *looks, uint32_t rank)
+{
+	size_t count = 0, oldest = 0, empty = SIZE_MAX;
+
+	for (size_t i = looks->count; i-- > 0;) {
+		if (looks->kept[i].profile->rank != rank)
+			continue;
+		count++;
+		oldest = i;
+		if (!stack_look_is(looks->kept[i].profile, STACK_LOOK_SEEN))
+			empty = i;
+	}
+	if (count >= STACK_LOOKS_OF_RANK_MAX)
+		forget(looks, empty != SIZE_MAX ? empty : oldest);
+}
+
+int stack_looks_keep(struct stack_looks *looks, const struct stack_profile *profile,
+	int64_t start_ns, int64_t stop_ns)
+{
+	struct stack_profile *copy = stack_profile_copy(profile);
+
+	if (!copy)
+		return -ENOMEM;
+	make_room_of_rank(looks, profile->rank);
+	while (looks->count == STACK_LOOKS_KEPT_MAX ||
+		(looks->count && looks->bytes + stack_profile_bytes(copy) > STACK_LOOKS_BYTES_MAX))
+		forget(looks, 0);
+	looks->kept[looks->count++] = (struct kept_stacks){start_ns, stop_ns, copy};
+	looks->bytes += stack_profile_bytes(copy);
+	return 0;
+}
+
+bool stacks_can_tell(bool on_device, enum verdict_class verdict_class, enum cause cause)
+{
+	if (verdict_class != VERDICT_HOST_SLOW && verdict_class != VERDICT_UNKNOWN &&
+		(verdict_class != VERDICT_COMPUTE_SLOW || on_device))
+		return false;
+	return cause == CAUSE_UNKNOWN || cause == CAUSE_LAUNCH_GAPS ||
+	       cause == CAUSE_INPUT_PIPELINE || cause == CAUSE_BLOCK_IO;
+}
+
+const struct kept_stacks *stack_looks_newest(const struct stack_looks *looks, uint32_t rank,
+	int64_t from_ns, int64_t until_ns, enum stack_look_kind kind)
+{
+	const struct kept_stacks *newest = NULL;
+
+	for (size_t i = 0; looks && i < looks->count; i++) {
+		const struct kept_stacks *look = &looks->kept[i];
+		int64_t middle_ns = look->start_ns + (look->stop_ns - look->start_ns) / 2;
+
+		if (look->profile->rank == rank && middle_ns >= from_ns && middle_ns <= until_ns &&
+			stack_look_is(look->profile, kind) &&
+			(!newest || look->stop_ns > newest->stop_ns))
+			newest = look;
+	}
+	return newest;
+}
+
+const struct kept_stacks *stack_looks_control(const struct explain_context *context,
+	const struct episode *episode, const struct kept_stacks *own)
+{
+	const struct kept_stacks *nearest = NULL;
+
+	for (size_t i = 0; i < context->stacks->count; i++) {
+		const struct kept_stacks *look = &context->stacks->kept[i];
+		int64_t apart_ns = llabs(look->start_ns - own->start_ns);
+
+		if (!stack_look_is(look->profile, STACK_LOOK_STEPS) || apart_ns > LOOK_PAIR_NS ||
+			!explain_is_control(
+				context, episode, own->profile->rank, look->profile->rank))
+			continue;
+		if (!nearest || apart_ns < llabs(nearest->start_ns - own->start_ns))
+			nearest = look;
+	}
+	return nearest;
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The stack profiles that are kept: the newest ones, of few ranks; and which of them is whose control. One thread. */
+#ifndef SLOWRANK_ANALYSIS_EXPLAIN_STACK_LOOKS_H
+#define SLOWRANK_ANALYSIS_EXPLAIN_STACK_LOOKS_H
+
+#include "analysis/explain/explain.h"
+#include "analysis/explain/stack_profile.h"
+
+enum {
+	STACK_LOOKS_KEPT_MAX = 256,
+	STACK_LOOKS_OF_RANK_MAX = 3, /* in any case fewer than that when they are too large */
+	STACK_LOOKS_BYTES_MAX = 64 * 1024 * 1024,
+};
+
+struct kept_stacks {
+	int64_t start_ns, stop_ns; /* of the job's clock */
+	struct stack_profile *profile;
+};
+
+struct stack_looks {
+	size_t count, bytes;
+	struct kept_stacks kept[STACK_LOOKS_KEPT_MAX]; /* by the time they came in */
+};
+
+void stack_looks_destroy(struct stack_looks *looks); /* NULL is fine */
+
+/* Keeps a copy. Returns 0 or -ENOMEM. */
+int stack_looks_keep(struct stack_looks *looks, const struct stack_profile *profile,
+	int64_t start_ns, int64_t stop_ns) __attribute__((warn_unused_result));
+
+enum stack_look_kind {
+	STACK_LOOK_ANY,	  /* also one that came to nothing: its result and why say it */
+	STACK_LOOK_SEEN,  /* some stacks, perhaps of one look at once: as of ranks that hang */
+	STACK_LOOK_STEPS, /* of whole steps */
+};
+bool stack_look_is(const struct stack_profile *profile, enum stack_look_kind kind);
+
+/*
+ * Causes that stacks may tell, or say more of, where the work is the host's: of one that is slow, or busy without a device.
+ */
+bool stacks_can_tell(bool on_device, enum verdict_class verdict_class, enum cause cause);
+
+/* A rank's newest look whose middle lies within from..until. looks may be NULL; NULL: none. */
+const struct kept_stacks *stack_looks_newest(const struct stack_looks *looks, uint32_t rank,
+	int64_t from_ns, int64_t until_ns, enum stack_look_kind kind);
+
+/* Of whole steps of a healthy rank of the same role, the nearest in time to the own one; NULL: none. */
+const struct kept_stacks *stack_looks_control(const struct explain_context *context,
+	const struct episode *episode, const struct kept_stacks *own);
+
+#endif

@@ -97,7 +97,7 @@ void rank_process_communicator(
 void rank_process_device_communicator(
 	struct rank_process *process, const struct communicator *communicator);
 
-/* Fills a part from a record; false for rows that are no collective. */
+/* Fills a part from a record; false for rows that are neither a collective nor a send or a receive. */
 bool rank_process_part(struct rank_process *process, const struct event_collective *event,
 	struct collective_part *part);
 

@@ -28,7 +28,7 @@ static bool overdue(const struct assembly *assembly)
 
 /* The channel of that id; NULL where a rank has too many of them, or memory is short. */
 static struct rank_communicator *find_channel(
-	struct assembly *assembly, uint32_t number, uint64_t id)
+	struct assembly *assembly, uint32_t number, uint64_t id, bool sends)
 {
 	struct rank_stream *rank = &assembly->streams->ranks[number];
 
@@ -38,7 +38,7 @@ static struct rank_communicator *find_channel(
 
 	if (rank->channels.count == count)
 		return channel;
-	if (assembly_note_communicator(assembly, id, number) < 0) {
+	if (assembly_note_communicator(assembly, id, sends ? number : UINT32_MAX) < 0) {
 		rank->channels.count--;
 		return NULL;
 	}
@@ -46,22 +46,22 @@ static struct rank_communicator *find_channel(
 	return channel;
 }
 
-static struct rank_communicator *channel_of(
+struct rank_communicator *assembly_channel(
 	struct assembly *assembly, uint32_t number, const struct part_kind *kind)
 {
 	const struct rank_communicator *communicator =
 		stream_communicator(&assembly->streams->ranks[number], kind->communicator_id);
 	bool sends = kind->operation == OPERATION_SEND;
 
-	if (!communicator || communicator->own_index == STEP_RANK_UNKNOWN || !kind->peer ||
-		(kind->flags & PART_SEQUENCE_RELATIVE))
+	if (!communicator || communicator->own_index == STEP_RANK_UNKNOWN || !kind->peer)
 		return NULL;
 	uint64_t sender = sends ? communicator->own_index : kind->peer - 1;
 	uint64_t receiver = sends ? kind->peer - 1 : communicator->own_index;
 
 	return find_channel(assembly, number,
 		hash_mix(hash_mix(kind->communicator_id, sender << 32 | receiver), kind->purpose) |
-			1);
+			1,
+		sends);
 }
 
 /* The communicator of a part that must lie on one side, and its sequence; NULL: none. */
@@ -73,14 +73,13 @@ static struct rank_communicator *joined_by(struct assembly *assembly, uint32_t n
 
 	if ((kind->flags & PART_ENQUEUE_ONLY) || !kind->communicator_id)
 		return NULL;
-	if (part_kind_is_message(kind)) {
-		*sequence = packed_sequence(entry, part);
-		return channel_of(assembly, number, kind);
-	}
-	if (operation_waits_for(kind->operation) == WAITS_FOR_NOBODY)
+	if (part_kind_is_message(kind))
+		communicator = assembly_channel(assembly, number, kind);
+	else if (operation_waits_for(kind->operation) == WAITS_FOR_NOBODY)
 		return NULL;
-	communicator =
-		stream_communicator(&assembly->streams->ranks[number], kind->communicator_id);
+	else
+		communicator = stream_communicator(
+			&assembly->streams->ranks[number], kind->communicator_id);
 	if (communicator)
 		communicator->uncounted =
 			!assembly_sequence(assembly, number, entry, part, sequence);

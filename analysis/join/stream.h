@@ -81,7 +81,7 @@ struct rank_stream {
 	size_t communicator_most; /* later ones are not joined, and counted */
 	/* Sends and receives: a communicator for each direction between two ranks; assembly_reach.c. */
 	struct communicator_list channels;
-	uint32_t history_count; /* of communicators; see assembly_shift.c */
+	uint32_t history_count; /* of communicators and channels; see assembly_shift.c */
 };
 
 struct host_entry {

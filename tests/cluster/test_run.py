@@ -178,6 +178,25 @@ def attach_deep(paths):
     check(named == {("compute-slow", 2)}, f"verdicts: {report['verdicts']}")
 
 
+def attach_pipeline(deep):
+    """A pipeline that runs already, which sends and receives and nothing else. With the library its messages are
+    joined and have device times; without, its ranks are there, and the coverage says what is missing."""
+    def case(paths):
+        truth_path = jobs.fresh_directory(paths.directory)
+        (record,) = fresh(paths.directory, "record.slr")
+        attach_and_end(paths, jobs.mpirun(4),
+                       jobs.workload_command(paths.workload_nccl, truth_path, steps=160, step_ms=50,
+                                             collectives=8, pipeline=True),
+                       *(["--deep", "--yes"] if deep else []), "--record", record)
+        check(len(jobs.Truth(truth_path).ends) == 4, "every rank ran to its end")
+        report = read_report(paths, record)
+        sources = {source["name"]: source for source in report["coverage"]["sources"]}
+        print(sources.get("device.attach"), sources.get("device.time"), report["job"])
+        check(report["job"]["ranks"] == 4, f"{report['job']['ranks']} ranks")
+        check(not report["verdicts"], f"verdicts: {report['verdicts']}")
+    return case
+
+
 def attach_by_host_times(paths, **options):
     """Attaches to a running GPU job, from the outside only; returns the report."""
     truth_path = jobs.fresh_directory(paths.directory)
@@ -404,7 +423,8 @@ def thinned_killed(paths):
 
 
 CASES = {"bundles": bundles, "thinned": thinned, "thinned_killed": thinned_killed, "garbage": garbage, "kill9": kill9, "status": status, "throttled": run_throttled, "attach": attach,
-         "attach_deep": attach_deep, "attach_dear": attach_dear, "attach_late_host": attach_late_host,
+         "attach_deep": attach_deep, "attach_pipeline": attach_pipeline(False),
+         "attach_pipeline_deep": attach_pipeline(True), "attach_dear": attach_dear, "attach_late_host": attach_late_host,
          "attach_slow_device": attach_slow_device, "attach_unseen_device": attach_unseen_device,
          "per_rank": per_rank, "nccl": nccl, "unprivileged": unprivileged,
          **{f"irregular_{schedule}": irregular(schedule)

@@ -248,8 +248,8 @@ static void take_device_call(struct rank_process *process, const struct event_co
 }
 
 /*
- * By the host's times alone. A wait for the device behind a send or a receive says nothing of it, so these tell of
- * the steps of programs that call nothing else.
+ * By the host's times alone. A wait for the device behind a send or a receive says nothing of it, and it would end
+ * the wait for a collective before it: so these tell of the steps of programs that call nothing else.
  */
 static void take_host_call(struct job *job, struct rank_process *process,
 	const struct event_collective *event, const struct host_call *call)
@@ -259,6 +259,7 @@ static void take_host_call(struct job *job, struct rank_process *process,
 
 	job->enqueue_only |= (call->part.flags & PART_ENQUEUE_ONLY) != 0;
 	if (collective_is_message(row) && process->host_calls.any) {
+		process->messages_left_out = true;
 		host_calls_did(&process->host_calls, &call->part.before);
 	} else if (collective_library(row)->on_device && !collective_is_message(row)) {
 		if (host_calls_enqueue(&process->host_calls, call, &done))

@@ -112,7 +112,7 @@ static __always_inline void emit_collective(struct thread_state *thread,
 enum { ENQUEUE_TOLD_NS = 100000 };
 
 /*
- * A call that enqueued work and is no collective has returned. What held it up has held up what it launched: so
+ * A call that enqueued work, and is told in no other way, has returned. What held it up has held up what it launched: so
  * it is told as of its begin.
  */
 static __always_inline void emit_enqueue(

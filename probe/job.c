@@ -236,8 +236,7 @@ static void take_device_wait(struct job *job, const struct event_device_wait *ev
 static void take_device_call(struct rank_process *process, const struct event_collective *event,
 	const struct collective_part *part, const struct activity *others)
 {
-	bool with_oneself = !part->peer && part->operation >= OPERATION_SEND &&
-			    part->operation <= OPERATION_RECEIVE;
+	bool with_oneself = collective_is_message(&collective_rows[event->row]) && !part->peer;
 
 	if (process->call_times && !with_oneself)
 		call_times_call(process->call_times, part, event->handle);

@@ -64,10 +64,12 @@ static size_t least_size(size_t a, size_t b)
 	return a < b ? a : b;
 }
 
-static bool fits(const struct fit *fit)
+/* Of messages, only those before a turn of the program may disagree, so no more than one is taken for a bad stamp. */
+static bool fits(const struct lists *lists, const struct fit *fit)
 {
 	return fit->common >= SEQUENCE_SHIFT_PARTS_MIN &&
-	       fit->wrong * SEQUENCE_SHIFT_WRONG <= fit->common;
+	       (lists->messages ? fit->wrong <= 1
+				: fit->wrong * SEQUENCE_SHIFT_WRONG <= fit->common);
 }
 
 /* Enough of one list lies within the time of the other. */
@@ -121,7 +123,7 @@ int sequence_shift_find(const struct shift_part *reference, size_t reference_cou
 				(found && candidate == best))
 				continue;
 			fit = try_shift(&lists, candidate);
-			if (!fits(&fit))
+			if (!fits(&lists, &fit))
 				continue;
 			double overlap = (double)fit.overlap_ns / (double)fit.common;
 			tie = found && overlap == best_overlap;

@@ -49,8 +49,7 @@ static struct shift_history *history_of(
 		return communicator->history;
 	communicator->history = calloc(1, sizeof(*communicator->history));
 	if (communicator->history) {
-		communicator->history->wanted_news =
-			message ? NEWS_MAX : SEQUENCE_SHIFT_PARTS_MIN;
+		communicator->history->wanted_news = message ? NEWS_MAX : SEQUENCE_SHIFT_PARTS_MIN;
 		rank->history_count++;
 	}
 	return communicator->history;
@@ -68,9 +67,8 @@ void assembly_remember(struct assembly *assembly, uint32_t number, const struct 
 		return;
 	struct rank_communicator *communicator = counted_on(assembly, number, kind);
 
-	if (!communicator ||
-		!is_compared(assembly_communicator(assembly, communicator->id), communicator,
-			number, message))
+	if (!communicator || !is_compared(assembly_communicator(assembly, communicator->id),
+				     communicator, number, message))
 		return;
 	struct shift_history *history = history_of(rank, communicator, message);
 
@@ -142,8 +140,8 @@ static void find_shift(struct assembly *assembly, struct rank_stream *rank,
 	size_t own_count = copy_history(assembly, rank, history, own);
 	int64_t shift;
 
-	if (sequence_shift_find(reference, reference_count, own, own_count, tolerance_ns, channel,
-		    &shift) < 0)
+	if (sequence_shift_find(
+		    reference, reference_count, own, own_count, tolerance_ns, channel, &shift) < 0)
 		return;
 	communicator->shift = (struct sequence_shift){.known = true, .value = shift};
 	forget_history(rank, communicator);

@@ -25,8 +25,8 @@ struct fit {
 };
 
 /* Their times say that two calls are not the same. */
-static bool contradict(
-	const struct lists *lists, const struct shift_part *reference, const struct shift_part *other)
+static bool contradict(const struct lists *lists, const struct shift_part *reference,
+	const struct shift_part *other)
 {
 	if (lists->messages)
 		return other->departure_ns <

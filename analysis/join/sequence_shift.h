@@ -32,7 +32,6 @@ struct shift_part {
  */
 int sequence_shift_find(const struct shift_part *reference, size_t reference_count,
 	const struct shift_part *other, size_t other_count, int64_t tolerance_ns, bool messages,
-	int64_t *shift)
-	__attribute__((warn_unused_result));
+	int64_t *shift) __attribute__((warn_unused_result));
 
 #endif

@@ -237,10 +237,9 @@ static void messages_are_told(void **state)
 		const char *order, *symbol;
 		uint64_t sequence, count;
 		int32_t peer;
-	} expected[] = {{"send 1 100", "ncclSend", 0, 100, 1},
-		{"receive 1 7", "ncclRecv", 0, 7, 1}, {"send 3 50", "ncclSend", 0, 50, 3},
-		{"send 1 101", "ncclSend", 1, 101, 1}, {"receive 1 8", "ncclRecv", 1, 8, 1},
-		{"enqueue 25", "ncclAllReduce", 0, 1, -1}};
+	} expected[] = {{"send 1 100", "ncclSend", 0, 100, 1}, {"receive 1 7", "ncclRecv", 0, 7, 1},
+		{"send 3 50", "ncclSend", 0, 50, 3}, {"send 1 101", "ncclSend", 1, 101, 1},
+		{"receive 1 8", "ncclRecv", 1, 8, 1}, {"enqueue 25", "ncclAllReduce", 0, 1, -1}};
 	struct rank rank = start(&wanted);
 
 	(void)state;

@@ -53,8 +53,8 @@ EXPORTED int ncclAllReduce(const void *send, void *receive, size_t count, int da
 	return wait_ms(0);
 }
 
-EXPORTED int ncclSend(const void *input, size_t count, int datatype, int peer, void *communicator,
-	void *stream)
+EXPORTED int ncclSend(
+	const void *input, size_t count, int datatype, int peer, void *communicator, void *stream)
 {
 	(void)input, (void)count, (void)datatype, (void)peer, (void)communicator, (void)stream;
 	return wait_ms(0);

@@ -44,11 +44,12 @@ static void finds_the_shift(void **state)
 	(void)state;
 	for (size_t s = 0; s < 5; s++) {
 		make(reference, other, shifts[s], 0);
-		assert_int_equal(sequence_shift_find(reference, CALLS, other, CALLS, 0, false, &shift), 0);
+		assert_int_equal(
+			sequence_shift_find(reference, CALLS, other, CALLS, 0, false, &shift), 0);
 		assert_int_equal(shift, shifts[s]);
 		/* heard of at different times */
-		assert_int_equal(
-			sequence_shift_find(reference, CALLS, other + 20, CALLS - 20, 0, false, &shift),
+		assert_int_equal(sequence_shift_find(reference, CALLS, other + 20, CALLS - 20, 0,
+					 false, &shift),
 			0);
 		assert_int_equal(shift, shifts[s]);
 	}
@@ -61,7 +62,8 @@ static void clock_error_is_tolerated(void **state)
 
 	(void)state;
 	make(reference, other, 3, 400000);
-	assert_int_equal(sequence_shift_find(reference, CALLS, other, CALLS, 500000, false, &shift), 0);
+	assert_int_equal(
+		sequence_shift_find(reference, CALLS, other, CALLS, 500000, false, &shift), 0);
 	assert_int_equal(shift, 3);
 }
 
@@ -72,13 +74,16 @@ static void too_little_is_not_guessed_from(void **state)
 
 	(void)state;
 	make(reference, other, 3, 0);
-	assert_int_equal(sequence_shift_find(reference, 3, other, CALLS, 0, false, &shift), -EAGAIN);
+	assert_int_equal(
+		sequence_shift_find(reference, 3, other, CALLS, 0, false, &shift), -EAGAIN);
 	make(reference, other, 3, INT64_C(100000000000)); /* no common time */
-	assert_int_equal(sequence_shift_find(reference, CALLS, other, CALLS, 0, false, &shift), -EAGAIN);
+	assert_int_equal(
+		sequence_shift_find(reference, CALLS, other, CALLS, 0, false, &shift), -EAGAIN);
 	make(reference, other, 3, 0);
 	for (int i = 0; i < CALLS; i++)
 		other[i].token = 2; /* other operations */
-	assert_int_equal(sequence_shift_find(reference, CALLS, other, CALLS, 0, false, &shift), -ENOENT);
+	assert_int_equal(
+		sequence_shift_find(reference, CALLS, other, CALLS, 0, false, &shift), -ENOENT);
 	assert_int_equal(shift, 77);
 }
 

@@ -83,7 +83,7 @@ struct job {
 	uint32_t ranks;
 	size_t warm_up; /* grids that may differ, */
 	bool cut_off;	/* and so may the last one: it is a part of a step */
-	bool attached;	/* counts are those of each rank, and no message of a grid that may differ counts */
+	bool attached; /* counts are those of each rank, and no message of a grid that may differ counts */
 	/* Of the grids: */
 	size_t grids, messages, joined, unordered, changes, last_changes;
 	uint64_t layouts[RANKS_MAX];

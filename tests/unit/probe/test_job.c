@@ -217,12 +217,12 @@ static void test_messages_are_parts(void **state)
 			bool with_oneself = sends && batch.steps[i].rank == 1;
 
 			assert_true(sends || part->operation == OPERATION_RECEIVE);
-			assert_int_equal(
-				part->peer, with_oneself ? 0 : 2 - batch.steps[i].rank);
+			assert_int_equal(part->peer, with_oneself ? 0 : 2 - batch.steps[i].rank);
 			assert_int_equal(part->length_bytes, 256 * 4);
 			assert_int_equal(part->root, STEP_ROOT_NONE);
 			assert_int_equal(part->flags, PART_ENQUEUE_ONLY | PART_SEQUENCE_RELATIVE);
-			assert_true(part->communicator_id == batch.steps[0].parts[0].communicator_id);
+			assert_true(
+				part->communicator_id == batch.steps[0].parts[0].communicator_id);
 		}
 	}
 	assert_int_equal(parts, 300);

@@ -45,7 +45,9 @@ static bool is_compared(const struct communicator_entry *shared,
 static struct shift_history *history_of(
 	struct rank_stream *rank, struct rank_communicator *communicator, bool message)
 {
-	if (communicator->history || rank->history_count == HISTORIES_MAX)
+	size_t most = message ? HISTORIES_MAX / 2 : HISTORIES_MAX; /* a rank may have many peers */
+
+	if (communicator->history || rank->history_count >= most)
 		return communicator->history;
 	communicator->history = calloc(1, sizeof(*communicator->history));
 	if (communicator->history) {

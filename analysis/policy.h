@@ -103,7 +103,8 @@
 #define DEVICE_MOVE_MIN_NS 2000 /* but at least so much, so that short steps can follow */
 /*
  * Ends of one call lie within 0.1 ms on healthy GPUs; those of another call, milliseconds away. Where
- * departures differ by more, from one instance to the next, it is no clock's doing.
+ * departures differ by more, from one instance to the next, it is no clock's doing; nor is it where a message was
+ * received so long before it was sent.
  */
 #define CONTRADICTION_NS 1000000
 #define CONTRADICTION_ERRORS 4 /* and beyond so many times the clocks' error */

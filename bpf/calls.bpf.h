@@ -112,7 +112,7 @@ static __always_inline void emit_collective(struct thread_state *thread,
 enum { ENQUEUE_TOLD_NS = 100000 };
 
 /*
- * A call that enqueued work and is no collective has returned. What held it up has held up what it launched: so
+ * A call that enqueued work, and is told in no other way, has returned. What held it up has held up what it launched: so
  * it is told as of its begin.
  */
 static __always_inline void emit_enqueue(
@@ -130,6 +130,25 @@ static __always_inline void emit_enqueue(
 	take_host(&event->before, process, now);
 	fill_others(&event->others, &process->total, &thread->total);
 	event_submit(event, sizeof(*event));
+}
+
+static __always_inline bool is_message(const volatile struct rank_row *row)
+{
+	return row->action == RANK_ACTION_SEND || row->action == RANK_ACTION_RECEIVE;
+}
+
+/* A send or a receive has returned: told like a collective, as of its begin, and counted for its peer. */
+static __always_inline void emit_message(struct thread_state *thread,
+	struct rank_process_state *process, const volatile struct rank_row *row, __u64 now)
+{
+	__u32 peer = (__u32)thread->arguments[RANK_ARGUMENT_ROOT];
+	struct event_activity before = {};
+
+	take_host(&before, process, now);
+	thread->sequence =
+		next_sequence(thread->arguments[RANK_ARGUMENT_COMMUNICATOR], process->incarnation,
+			HANDLE_MESSAGES + 2 * peer + (row->action == RANK_ACTION_RECEIVE));
+	emit_collective(thread, process, &before, NULL, thread->entry_ns, 0);
 }
 
 static __always_inline bool is_free(const volatile struct rank_row *row)
@@ -504,6 +523,8 @@ int on_return(struct pt_regs *ctx)
 		emit_communicator(thread, process, row);
 	else if (row->kind == RANK_ROW_RANK)
 		emit_rank(thread, process, row);
+	else if (messages_told && is_message(row))
+		emit_message(thread, process, row, now);
 	else if (row->device)
 		emit_enqueue(thread, process, now);
 	return 0;

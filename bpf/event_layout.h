@@ -79,7 +79,9 @@ struct event_collective {
 	event_u64 arrival_ns;
 	event_u64 departure_ns; /* = arrival_ns when enqueue-only */
 	event_u64 handle;	/* the library's communicator handle, as passed */
-	event_u64 sequence; /* calls of this process on this handle so far, counted in the kernel */
+	/* Calls of this process on this handle so far, counted in the kernel; of a send or a receive: to or
+	 * from this peer, since it was first seen. */
+	event_u64 sequence;
 	event_u64 count;    /* elements, as passed */
 	event_u64 datatype; /* the library's datatype argument, as passed */
 	event_u64 stream;   /* CUDA stream, 0 where there is none */
@@ -108,7 +110,10 @@ struct event_device_wait {
 };
 _Static_assert(sizeof(struct event_device_wait) == 80, "event_device_wait layout");
 
-/* A send, a receive or the end of a group enqueued work for a device; header.time_ns: when it was called. */
+/*
+ * A send, a receive (where it is not told as an event_collective) or the end of a group enqueued work for a device;
+ * header.time_ns: when it was called.
+ */
 struct event_enqueue {
 	struct event_header header;
 	/* As of a collective: of all threads that enqueue or wait for device work; of the others. */

@@ -70,6 +70,8 @@ enum rank_row_action {
 	RANK_ACTION_WAIT_STREAM = 14,
 	RANK_ACTION_GRAPH = 15,
 	RANK_ACTION_GROUP_FREE = 27,
+	RANK_ACTION_SEND = 28,
+	RANK_ACTION_RECEIVE = 29,
 };
 
 enum rank_argument {

@@ -31,6 +31,7 @@ static __always_inline const volatile struct rank_row *row_of(__u64 number)
 const volatile __u64 off_cpu_event_ns = 500000;
 const volatile __u32 minor_fault_period = 8; /* every so many minor faults one is timed */
 const volatile __u64 wakeup_bytes = 1 << 20;
+const volatile bool messages_told; /* each send and receive of a device is, like a collective */
 
 /* Switched while running. A new generation makes threads forget what they had open. */
 __u32 paused;
@@ -62,6 +63,8 @@ enum handle_use {
 	HANDLE_TOLD_SIZE = 3,
 	HANDLE_USE_NR = 4,	/* these end with the handle */
 	HANDLE_GROUP_CALLS = 4, /* calls with groups so far, under HANDLE_NONE */
+	/* From here on, two for each peer: sends to it, receives from it so far. */
+	HANDLE_MESSAGES = 8,
 };
 
 #define HANDLE_NONE (~0ull) /* no library's */

@@ -65,7 +65,7 @@ static bool is_wanted(const struct probe_options *options)
 	bool ask = !options->yes && isatty(STDIN_FILENO) && isatty(STDERR_FILENO);
 
 	fprintf(stderr,
-		"slowrank: --deep loads %s into each rank, as soon as it makes a collective call: "
+		"slowrank: --deep loads %s into each rank, as soon as it calls NCCL or RCCL: "
 		"one thread of it is stopped for about a millisecond (ptrace) and makes a thread "
 		"that opens the library, which stays there until the process ends%s",
 		library_name, ask ? ".\n" : "\n");
@@ -247,7 +247,7 @@ void attach_deep_state(const struct attach_deep *deep, struct message_source *ou
 	else if (!count)
 		snprintf(out->why, sizeof(out->why),
 			"attach --deep loaded nothing: no process with a GPU's libraries made a "
-			"collective call yet");
+			"collective call, sent or received yet");
 	else if (deep->there_count == count)
 		snprintf(out->why, sizeof(out->why),
 			"in the process already, from attach --deep or slowrank run: %zu ranks",

@@ -193,7 +193,7 @@ bool attach_events_coverage(const struct attach_events *events, struct message_s
 		snprintf(out->name, sizeof(out->name), "device.time");
 		out->state = SOURCE_MISSING;
 		snprintf(out->why, sizeof(out->why),
-			"switched off: timing collectives by events took %u %% of a rank's time",
+			"switched off: timing calls by events took %u %% of a rank's time",
 			events->over_budget_percent);
 		return true;
 	}
@@ -207,7 +207,7 @@ bool attach_events_coverage(const struct attach_events *events, struct message_s
 	/* In steps of tenths, so that it is not told anew all the time. */
 	if (out->state == SOURCE_DEGRADED)
 		snprintf(out->why, sizeof(out->why),
-			"about %" PRIu64 "0 %% of the collectives are timed; %s",
-			counts.timed * 10 / all, reason(events, counts.untimed));
+			"about %" PRIu64 "0 %% of the calls are timed; %s", counts.timed * 10 / all,
+			reason(events, counts.untimed));
 	return true;
 }

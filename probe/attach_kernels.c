@@ -250,7 +250,7 @@ bool attach_kernels_state(const struct attach_kernels *kernels, struct message_s
 		snprintf(out->why, sizeof(out->why), "%s", why);
 	else if (out->state != SOURCE_ON)
 		snprintf(out->why, sizeof(out->why),
-			"about %" PRIu64 "0 %% of the collectives could be matched to a kernel",
+			"about %" PRIu64 "0 %% of the calls could be matched to a kernel",
 			counts.matched * 10 / all);
 	return true;
 }

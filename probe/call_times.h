@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Device times of collectives that the in-process library times by events (attach --deep), given to
+ * Device times of collectives, sends and receives that the in-process library times by events (attach --deep), given to
  * the calls that uprobes see: the same communicator, at a moment within the call as the library saw it. So no
  * call can get another's. Of one process; one thread.
  *

@@ -232,45 +232,62 @@ static void take_device_wait(struct job *job, const struct event_device_wait *ev
 	job_take_steps(job, process);
 }
 
-static void take_collective(struct job *job, const struct event_collective *event)
+/* Its times will come from elsewhere. */
+static void take_device_call(struct rank_process *process, const struct event_collective *event,
+	const struct collective_part *part, const struct activity *others)
 {
-	struct rank_process *process = job_find_or_add_process(job, (pid_t)event->header.pid);
-	const struct library_traits *library;
-	struct collective_part part;
-	struct activity others;
+	bool with_oneself = collective_is_message(&collective_rows[event->row]) && !part->peer;
 
-	if (!process || !rank_process_part(process, event, &part)) {
-		job->dropped++;
-		return;
-	}
-	library = collective_library(&collective_rows[event->row]);
-	process->last_call_ns = part.departure.value;
-	activity_from_event(&others, &event->others);
-	if (process->device_calls && library->device_times) {
-		if (process->call_times)
-			call_times_call(process->call_times, &part, event->handle);
-		else if (process->kernel_calls)
-			kernel_calls_call(process->kernel_calls, &part, event->handle);
-		device_calls_host(process->device_calls, part.arrival, &part.before,
-			(int64_t)event->before.device_wait_ns, &others);
-		return;
-	}
-	if (!job_ensure_builder(process, part.arrival.value)) {
-		job->dropped++;
-		return;
-	}
-	job->enqueue_only |= (part.flags & PART_ENQUEUE_ONLY) != 0;
-	if (library->on_device) {
-		struct host_call done, call = {.part = part, .others = others};
+	if (process->call_times && !with_oneself)
+		call_times_call(process->call_times, part, event->handle);
+	else if (process->kernel_calls && !with_oneself)
+		kernel_calls_call(process->kernel_calls, part, event->handle);
+	device_calls_host(process->device_calls, part->arrival, &part->before,
+		(int64_t)event->before.device_wait_ns, others);
+}
 
-		launches_from_event(&call.launches, &event->launches);
-		if (host_calls_enqueue(&process->host_calls, &call, &done))
+/*
+ * By the host's times alone. A wait for the device behind a send or a receive says nothing of it, and it would end
+ * the wait for a collective before it: so these tell of the steps of programs that call nothing else.
+ */
+static void take_host_call(struct job *job, struct rank_process *process,
+	const struct event_collective *event, const struct host_call *call)
+{
+	const struct collective_row *row = &collective_rows[event->row];
+	struct host_call done;
+
+	job->enqueue_only |= (call->part.flags & PART_ENQUEUE_ONLY) != 0;
+	if (collective_is_message(row) && process->host_calls.any) {
+		process->messages_left_out = true;
+		host_calls_did(&process->host_calls, &call->part.before);
+	} else if (collective_library(row)->on_device && !collective_is_message(row)) {
+		if (host_calls_enqueue(&process->host_calls, call, &done))
 			push_host_call(process, &done);
 	} else {
 		job_flush_host_call(process);
-		step_builder_push(process->builder, &part, &others);
+		step_builder_push(process->builder, &call->part, &call->others);
 	}
 	job_take_steps(job, process);
+}
+
+static void take_collective(struct job *job, const struct event_collective *event)
+{
+	struct rank_process *process = job_find_or_add_process(job, (pid_t)event->header.pid);
+	struct host_call call = {0};
+
+	if (!process || !rank_process_part(process, event, &call.part)) {
+		job->dropped++;
+		return;
+	}
+	process->last_call_ns = call.part.departure.value;
+	activity_from_event(&call.others, &event->others);
+	launches_from_event(&call.launches, &event->launches);
+	if (process->device_calls && collective_library(&collective_rows[event->row])->device_times)
+		take_device_call(process, event, &call.part, &call.others);
+	else if (job_ensure_builder(process, call.part.arrival.value))
+		take_host_call(job, process, event, &call);
+	else
+		job->dropped++;
 }
 
 /* It is no part: what the host did until then belongs to the next one. */

@@ -10,6 +10,9 @@ void job_device_process(struct job *job, pid_t pid)
 	if (!process || process->device_calls)
 		return;
 	job_flush_host_call(process);
+	/* Its steps have more calls from now on. */
+	if (process->builder && process->messages_left_out)
+		step_builder_finish(process->builder);
 	process->device_calls = device_calls_create();
 }
 

@@ -374,6 +374,33 @@ void launches_from_event(struct step_launches *out, const struct event_launches 
 	};
 }
 
+/* Sends and receives of a communicator are counted for each pair, so they have an identity of their own. */
+static uint64_t messages_id(
+	struct rank_process *process, const struct known_communicator *communicator)
+{
+	struct communicator messages = communicator->communicator;
+
+	if (!messages.id)
+		return 0;
+	messages.id = communicator_identity("messages", &communicator->communicator.id, 1);
+	rank_process_device_communicator(process, &messages);
+	return messages.id;
+}
+
+/* What is exchanged with oneself keeps no peer: nobody waits for it. */
+static void make_message(struct rank_process *process, const struct known_communicator *known,
+	struct collective_part *part)
+{
+	uint32_t peer = (uint32_t)part->root;
+
+	part->root = STEP_ROOT_NONE;
+	part->flags |= PART_ENQUEUE_ONLY | PART_SEQUENCE_RELATIVE;
+	if (peer < STEP_RANK_COUNT_MAX && !(known && known->communicator.own_index == peer))
+		part->peer = peer + 1;
+	if (known)
+		part->communicator_id = messages_id(process, known);
+}
+
 bool rank_process_part(struct rank_process *process, const struct event_collective *event,
 	struct collective_part *part)
 {
@@ -383,7 +410,7 @@ bool rank_process_part(struct rank_process *process, const struct event_collecti
 	if (event->row >= collective_row_count)
 		return false;
 	row = &collective_rows[event->row];
-	if (row->kind != ROW_COLLECTIVE)
+	if (row->kind != ROW_COLLECTIVE && !collective_is_message(row))
 		return false;
 	library = collective_library(row);
 	examine_for(process, row);
@@ -408,6 +435,8 @@ bool rank_process_part(struct rank_process *process, const struct event_collecti
 		part->flags |= PART_ENQUEUE_ONLY;
 	if (process->attached && !(known && known->from_start))
 		part->flags |= PART_SEQUENCE_RELATIVE;
+	if (collective_is_message(row))
+		make_message(process, known, part);
 	if (!part->communicator_id && !(known && known->communicator.size == 1) &&
 		!(library->device_times && process->device_calls)) {
 		process->not_joined++;

@@ -65,6 +65,7 @@ struct rank_process {
 	struct device_calls *device_calls; /* NULL: no device times */
 	struct launcher_delays *delays;	   /* NULL: not asked for */
 	struct host_calls host_calls;	   /* while there are no device times */
+	bool messages_left_out;		   /* likewise: sends and receives are no parts */
 	struct kernel_calls *kernel_calls; /* NULL: device times, if any, come with the calls */
 	struct call_times *call_times;	   /* likewise; one of the two at most */
 	size_t communicator_count;
@@ -97,7 +98,7 @@ void rank_process_communicator(
 void rank_process_device_communicator(
 	struct rank_process *process, const struct communicator *communicator);
 
-/* Fills a part from a record; false for rows that are no collective. */
+/* Fills a part from a record; false for rows that are neither a collective nor a send or a receive. */
 bool rank_process_part(struct rank_process *process, const struct event_collective *event,
 	struct collective_part *part);
 

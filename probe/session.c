@@ -107,7 +107,7 @@ static int64_t unix_offset_ns(void)
 	return (int64_t)real.tv_sec * 1000000000 + real.tv_nsec - now_ns;
 }
 
-static void open_bpf(struct session *session)
+static void open_bpf(struct session *session, bool attached)
 {
 	unsigned wanted = session->options->sources;
 	struct bpf_source_options bpf_options = {
@@ -115,6 +115,7 @@ static void open_bpf(struct session *session)
 		.sched = wanted & PROBE_SOURCE_SCHED,
 		.faults = wanted & PROBE_SOURCE_FAULTS,
 		.launches = wanted & PROBE_SOURCE_LAUNCHES,
+		.messages = attached,
 	};
 
 	if (!(wanted & (PROBE_SOURCE_COLLECTIVES | PROBE_SOURCE_SCHED | PROBE_SOURCE_FAULTS))) {
@@ -305,7 +306,7 @@ int session_create(const struct probe_options *options, const struct job_place *
 		session_job->why_no_device);
 	session->deep = session_job->deep;
 	session->hold = session_job->hold;
-	open_bpf(session);
+	open_bpf(session, session_job->attached);
 	malloc_trim(0); /* the kernel's types, which only the load needed */
 	library_watch_init(&session->libraries, session->bpf);
 	if (!session->bpf)

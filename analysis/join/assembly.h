@@ -34,7 +34,9 @@ struct rank_scan {
 
 struct communicator_entry {
 	uint64_t id;
-	uint32_t first_rank; /* lowest rank seen in it: its count is the reference */
+	/* Its count is the reference: the lowest rank seen in it; of a channel who sends, UINT32_MAX: not seen. */
+	uint32_t first_rank;
+	bool shift_found; /* of a channel, whose counts need no more comparing */
 	uint32_t member_count;
 	uint64_t cut;	       /* the latest one that needs it */
 	uint64_t cut_sequence; /* up to here it lies before that cut */

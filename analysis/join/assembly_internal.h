@@ -10,6 +10,12 @@
 int64_t assembly_job_ns(
 	const struct assembly *assembly, const struct rank_stream *rank, struct host_ns time);
 struct communicator_entry *assembly_communicator(const struct assembly *assembly, uint64_t id);
+/*
+ * What messages of one direction between two ranks are counted on; NULL where the pair is not known, a rank has too
+ * many of them, or memory is short.
+ */
+struct rank_communicator *assembly_channel(
+	struct assembly *assembly, uint32_t rank, const struct part_kind *kind);
 
 /* The sequence number of a part, shifted; false while the shift of an attached rank is unknown. */
 bool assembly_shifted_sequence(

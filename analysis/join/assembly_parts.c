@@ -3,7 +3,10 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "analysis/base/hash.h"
 #include "analysis/join/assembly_internal.h"
+
+enum { RANK_CHANNELS_MAX = 64 }; /* ways to and from other ranks that cuts follow */
 
 int64_t assembly_job_ns(
 	const struct assembly *assembly, const struct rank_stream *rank, struct host_ns time)
@@ -91,6 +94,44 @@ int assembly_note_communicator(struct assembly *assembly, uint64_t id, uint32_t 
 		entry->first_rank = rank;
 	entry->member_count++;
 	return 0;
+}
+
+/* The channel of that id; NULL where a rank has too many of them, or memory is short. */
+static struct rank_communicator *find_channel(
+	struct assembly *assembly, uint32_t number, uint64_t id, bool sends)
+{
+	struct rank_stream *rank = &assembly->streams->ranks[number];
+
+	size_t count = rank->channels.count;
+	struct rank_communicator *channel =
+		communicator_list_add(&rank->channels, id, RANK_CHANNELS_MAX);
+
+	if (rank->channels.count == count)
+		return channel;
+	if (assembly_note_communicator(assembly, id, sends ? number : UINT32_MAX) < 0) {
+		rank->channels.count--;
+		return NULL;
+	}
+	assembly->raises++; /* the other end may be before the cut already */
+	return channel;
+}
+
+struct rank_communicator *assembly_channel(
+	struct assembly *assembly, uint32_t number, const struct part_kind *kind)
+{
+	const struct rank_communicator *communicator =
+		stream_communicator(&assembly->streams->ranks[number], kind->communicator_id);
+	bool sends = kind->operation == OPERATION_SEND;
+
+	if (!communicator || communicator->own_index == STEP_RANK_UNKNOWN || !kind->peer)
+		return NULL;
+	uint64_t sender = sends ? communicator->own_index : kind->peer - 1;
+	uint64_t receiver = sends ? kind->peer - 1 : communicator->own_index;
+
+	return find_channel(assembly, number,
+		hash_mix(hash_mix(kind->communicator_id, sender << 32 | receiver), kind->purpose) |
+			1,
+		sends);
 }
 
 bool assembly_has_row(const struct assembly *assembly, uint32_t r)

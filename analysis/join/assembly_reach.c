@@ -7,11 +7,8 @@
  * the leader's rule gives, the one nearest in time; without one, by time. The result depends on
  * the streams alone, not on the order in which they came.
  */
-#include "analysis/base/hash.h"
 #include "analysis/join/assembly_internal.h"
 #include "analysis/join/segments.h"
-
-enum { RANK_CHANNELS_MAX = 64 }; /* ways to and from other ranks that cuts follow */
 
 static uint64_t cut_number(const struct assembly *assembly)
 {
@@ -26,44 +23,6 @@ static bool overdue(const struct assembly *assembly)
 	       leader->entry_count >= ASSEMBLY_LAG_ENTRIES;
 }
 
-/* The channel of that id; NULL where a rank has too many of them, or memory is short. */
-static struct rank_communicator *find_channel(
-	struct assembly *assembly, uint32_t number, uint64_t id)
-{
-	struct rank_stream *rank = &assembly->streams->ranks[number];
-
-	size_t count = rank->channels.count;
-	struct rank_communicator *channel =
-		communicator_list_add(&rank->channels, id, RANK_CHANNELS_MAX);
-
-	if (rank->channels.count == count)
-		return channel;
-	if (assembly_note_communicator(assembly, id, number) < 0) {
-		rank->channels.count--;
-		return NULL;
-	}
-	assembly->raises++; /* the other end may be before the cut already */
-	return channel;
-}
-
-static struct rank_communicator *channel_of(
-	struct assembly *assembly, uint32_t number, const struct part_kind *kind)
-{
-	const struct rank_communicator *communicator =
-		stream_communicator(&assembly->streams->ranks[number], kind->communicator_id);
-	bool sends = kind->operation == OPERATION_SEND;
-
-	if (!communicator || communicator->own_index == STEP_RANK_UNKNOWN || !kind->peer ||
-		(kind->flags & PART_SEQUENCE_RELATIVE))
-		return NULL;
-	uint64_t sender = sends ? communicator->own_index : kind->peer - 1;
-	uint64_t receiver = sends ? kind->peer - 1 : communicator->own_index;
-
-	return find_channel(assembly, number,
-		hash_mix(hash_mix(kind->communicator_id, sender << 32 | receiver), kind->purpose) |
-			1);
-}
-
 /* The communicator of a part that must lie on one side, and its sequence; NULL: none. */
 static struct rank_communicator *joined_by(struct assembly *assembly, uint32_t number,
 	const struct packed_step *entry, size_t part, uint64_t *sequence)
@@ -73,14 +32,13 @@ static struct rank_communicator *joined_by(struct assembly *assembly, uint32_t n
 
 	if ((kind->flags & PART_ENQUEUE_ONLY) || !kind->communicator_id)
 		return NULL;
-	if (part_kind_is_message(kind)) {
-		*sequence = packed_sequence(entry, part);
-		return channel_of(assembly, number, kind);
-	}
-	if (operation_waits_for(kind->operation) == WAITS_FOR_NOBODY)
+	if (part_kind_is_message(kind))
+		communicator = assembly_channel(assembly, number, kind);
+	else if (operation_waits_for(kind->operation) == WAITS_FOR_NOBODY)
 		return NULL;
-	communicator =
-		stream_communicator(&assembly->streams->ranks[number], kind->communicator_id);
+	else
+		communicator = stream_communicator(
+			&assembly->streams->ranks[number], kind->communicator_id);
 	if (communicator)
 		communicator->uncounted =
 			!assembly_sequence(assembly, number, entry, part, sequence);

@@ -8,7 +8,7 @@
 #include "analysis/join/assembly_internal.h"
 
 enum {
-	HISTORIES_MAX = 16, /* of one rank: communicators that are joined at a time */
+	HISTORIES_MAX = 16, /* of one rank: communicators and channels that are joined at a time */
 	NEWS_MAX = 64,	    /* calls between two looks for a shift, at most */
 };
 
@@ -19,14 +19,39 @@ struct shift_history {
 	struct shift_part parts[SEQUENCE_SHIFT_PARTS_MAX];
 };
 
-static struct shift_history *history_of(
-	struct rank_stream *rank, struct rank_communicator *communicator)
+/* What a part's count is of. */
+static struct rank_communicator *counted_on(
+	struct assembly *assembly, uint32_t number, const struct part_kind *kind)
 {
-	if (communicator->history || rank->history_count == HISTORIES_MAX)
+	if (part_kind_is_message(kind))
+		return assembly_channel(assembly, number, kind);
+	return stream_communicator(&assembly->streams->ranks[number], kind->communicator_id);
+}
+
+/* Its history is compared with another rank's. */
+static bool is_compared(const struct communicator_entry *shared,
+	const struct rank_communicator *communicator, uint32_t number, bool message)
+{
+	if (!shared)
+		return false;
+	if (message)
+		return !shared->shift_found && shared->first_rank != UINT32_MAX &&
+		       shared->member_count > 1;
+	/* The reference is remembered as long as others may have to find their place in it. */
+	return !communicator->shift.known || shared->first_rank == number;
+}
+
+/* A program's messages have turns, in which one waits for the other: some steps of them are needed. */
+static struct shift_history *history_of(
+	struct rank_stream *rank, struct rank_communicator *communicator, bool message)
+{
+	size_t most = message ? HISTORIES_MAX / 2 : HISTORIES_MAX; /* a rank may have many peers */
+
+	if (communicator->history || rank->history_count >= most)
 		return communicator->history;
 	communicator->history = calloc(1, sizeof(*communicator->history));
 	if (communicator->history) {
-		communicator->history->wanted_news = SEQUENCE_SHIFT_PARTS_MIN;
+		communicator->history->wanted_news = message ? NEWS_MAX : SEQUENCE_SHIFT_PARTS_MIN;
 		rank->history_count++;
 	}
 	return communicator->history;
@@ -36,18 +61,18 @@ void assembly_remember(struct assembly *assembly, uint32_t number, const struct 
 	const struct packed_times *times, uint64_t sequence)
 {
 	struct rank_stream *rank = &assembly->streams->ranks[number];
+	bool message = part_kind_is_message(kind);
 
 	if (!(kind->flags & PART_SEQUENCE_RELATIVE) || (kind->flags & PART_ENQUEUE_ONLY) ||
-		!kind->communicator_id || operation_waits_for(kind->operation) != WAITS_FOR_ALL)
+		!kind->communicator_id ||
+		(!message && operation_waits_for(kind->operation) != WAITS_FOR_ALL))
 		return;
-	const struct communicator_entry *shared =
-		assembly_communicator(assembly, kind->communicator_id);
-	struct rank_communicator *communicator = stream_communicator(rank, kind->communicator_id);
+	struct rank_communicator *communicator = counted_on(assembly, number, kind);
 
-	/* The reference is remembered as long as others may have to find their place in it. */
-	if (!shared || !communicator || (communicator->shift.known && shared->first_rank != number))
+	if (!communicator || !is_compared(assembly_communicator(assembly, communicator->id),
+				     communicator, number, message))
 		return;
-	struct shift_history *history = history_of(rank, communicator);
+	struct shift_history *history = history_of(rank, communicator, message);
 
 	if (!history)
 		return;
@@ -55,7 +80,8 @@ void assembly_remember(struct assembly *assembly, uint32_t number, const struct 
 		.sequence = sequence,
 		.arrival_ns = times->arrival.value,
 		.departure_ns = times->departure.value,
-		.token = kind->operation, /* lengths may differ between members */
+		/* Of a collective, lengths may differ between members. */
+		.token = message ? kind->length_bytes : kind->operation,
 	};
 	history->next = (history->next + 1) % SEQUENCE_SHIFT_PARTS_MAX;
 	history->count += history->count < SEQUENCE_SHIFT_PARTS_MAX;
@@ -78,18 +104,29 @@ static size_t copy_history(const struct assembly *assembly, const struct rank_st
 	return history->count;
 }
 
-static void find_shift(
-	struct assembly *assembly, struct rank_stream *rank, struct rank_communicator *communicator)
+static void forget_history(struct rank_stream *rank, struct rank_communicator *communicator)
+{
+	rank->history_count -= communicator->history != NULL;
+	free(communicator->history);
+	communicator->history = NULL;
+}
+
+static void find_shift(struct assembly *assembly, struct rank_stream *rank,
+	struct rank_communicator *communicator, bool channel)
 {
 	const struct rank_streams *streams = assembly->streams;
-	const struct communicator_entry *shared = assembly_communicator(assembly, communicator->id);
+	struct communicator_entry *shared = assembly_communicator(assembly, communicator->id);
 	struct shift_part reference[SEQUENCE_SHIFT_PARTS_MAX], own[SEQUENCE_SHIFT_PARTS_MAX];
 	struct shift_history *history = communicator->history;
 
-	if (!shared || history->news < history->wanted_news)
+	if (!shared || shared->first_rank >= streams->rank_capacity ||
+		history->news < history->wanted_news)
 		return;
 	struct rank_stream *first = &streams->ranks[shared->first_rank];
-	struct rank_communicator *counted = stream_communicator(first, communicator->id);
+	struct rank_communicator *counted =
+		channel ? communicator_list_add(
+				  &first->channels, communicator->id, first->channels.count)
+			: stream_communicator(first, communicator->id);
 
 	if (first == rank || !counted || !counted->history)
 		return;
@@ -105,13 +142,14 @@ static void find_shift(
 	size_t own_count = copy_history(assembly, rank, history, own);
 	int64_t shift;
 
-	if (sequence_shift_find(reference, reference_count, own, own_count, tolerance_ns, &shift) <
-		0)
+	if (sequence_shift_find(
+		    reference, reference_count, own, own_count, tolerance_ns, channel, &shift) < 0)
 		return;
 	communicator->shift = (struct sequence_shift){.known = true, .value = shift};
-	free(communicator->history);
-	communicator->history = NULL;
-	rank->history_count--;
+	forget_history(rank, communicator);
+	shared->shift_found = channel;
+	if (channel)
+		forget_history(first, counted);
 }
 
 void assembly_find_shifts(struct assembly *assembly, uint32_t number)
@@ -120,19 +158,22 @@ void assembly_find_shifts(struct assembly *assembly, uint32_t number)
 
 	for (size_t i = 0; rank->history_count && i < rank->communicators.count; i++) {
 		if (rank->communicators.items[i].history)
-			find_shift(assembly, rank, &rank->communicators.items[i]);
+			find_shift(assembly, rank, &rank->communicators.items[i], false);
+	}
+	for (size_t i = 0; rank->history_count && i < rank->channels.count; i++) {
+		if (rank->channels.items[i].history)
+			find_shift(assembly, rank, &rank->channels.items[i], true);
 	}
 }
 
 bool assembly_shifted_sequence(struct assembly *assembly, uint32_t number,
 	const struct part_kind *kind, uint64_t *sequence)
 {
-	struct rank_communicator *communicator =
-		stream_communicator(&assembly->streams->ranks[number], kind->communicator_id);
+	struct rank_communicator *communicator = counted_on(assembly, number, kind);
 	const struct communicator_entry *shared =
-		assembly_communicator(assembly, kind->communicator_id);
+		communicator ? assembly_communicator(assembly, communicator->id) : NULL;
 
-	if (!communicator || !shared)
+	if (!shared)
 		return false;
 	/* What joined once under a reference keeps its number when a lower rank comes later. */
 	if (!communicator->shift.known && shared->first_rank != number) {

@@ -20,6 +20,8 @@ void stream_fini(struct rank_stream *rank)
 	for (size_t c = 0; c < rank->communicators.count; c++)
 		free(rank->communicators.items[c].history);
 	free(rank->communicators.items);
+	for (size_t c = 0; c < rank->channels.count; c++)
+		free(rank->channels.items[c].history);
 	free(rank->channels.items);
 }
 

@@ -79,9 +79,9 @@ struct rank_stream {
 	struct host_ns done;   /* up to here it was analysed */
 	struct communicator_list communicators;
 	size_t communicator_most; /* later ones are not joined, and counted */
-	/* Sends and receives: a communicator for each direction between two ranks; assembly_reach.c. */
+	/* Sends and receives: a communicator for each direction between two ranks; assembly_parts.c. */
 	struct communicator_list channels;
-	uint32_t history_count; /* of communicators; see assembly_shift.c */
+	uint32_t history_count; /* of communicators and channels; see assembly_shift.c */
 };
 
 struct host_entry {

@@ -15,7 +15,7 @@
  * Open MPI's Fortran bindings call PMPI_X, which is the address of MPI_X (seen: 4.1.4), so these
  * rows see them too. ncclBcast has no row: it calls ncclBroadcast (seen: 2.28.9), which has one.
  * ncclGroupEnd, ncclSend and ncclRecv enqueue; their host time is communication all the same. They
- * are in no instance, and tell what the host did until then.
+ * tell what the host did until then; after an attach, sends and receives are parts, too.
  * CUDA's launches are hooked in the driver alone: libraries carry runtimes of their own, which all end
  * there. HIP has one library for both; its functions are those of hip_runtime_api.h (ROCm 5 to 7).
  */
@@ -127,8 +127,8 @@ const struct collective_row collective_rows[] = {
 	{"ncclAllToAllv", ROW_LIBRARY_NCCL, ROW_COLLECTIVE, OPERATION_ALL_TO_ALL, 0, NONE, 6, NONE, 7, 8, NONE, NONE, NONE, ROW_ACTION_NONE},
 	{"ncclGather", ROW_LIBRARY_NCCL, ROW_COLLECTIVE, OPERATION_GATHER, 0, 2, 3, 4, 5, 6, NONE, NONE, NONE, ROW_ACTION_NONE},
 	{"ncclScatter", ROW_LIBRARY_NCCL, ROW_COLLECTIVE, OPERATION_SCATTER, 0, 2, 3, 4, 5, 6, NONE, NONE, NONE, ROW_ACTION_NONE},
-	{"ncclSend", ROW_LIBRARY_NCCL, ROW_COMM_CALL, OPERATION_UNKNOWN, 1, NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE, ROW_ACTION_NONE},
-	{"ncclRecv", ROW_LIBRARY_NCCL, ROW_COMM_CALL, OPERATION_UNKNOWN, 1, NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE, ROW_ACTION_NONE},
+	{"ncclSend", ROW_LIBRARY_NCCL, ROW_COMM_CALL, OPERATION_SEND, 1, 1, 2, 3, 4, 5, NONE, NONE, NONE, ROW_ACTION_SEND},
+	{"ncclRecv", ROW_LIBRARY_NCCL, ROW_COMM_CALL, OPERATION_RECEIVE, 1, 1, 2, 3, 4, 5, NONE, NONE, NONE, ROW_ACTION_RECEIVE},
 	{"ncclGroupEnd", ROW_LIBRARY_NCCL, ROW_COMM_CALL, OPERATION_UNKNOWN, 1, NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE, ROW_ACTION_NONE},
 	{"ncclCommInitRank", ROW_LIBRARY_NCCL, ROW_COMMUNICATOR, OPERATION_COMMUNICATOR_CREATE, 1, 1, NONE, NONE, NONE, NONE, 0, NONE, 2, ROW_ACTION_CREATE_UNIQUE_ID},
 	{"ncclCommInitRankConfig", ROW_LIBRARY_NCCL, ROW_COMMUNICATOR, OPERATION_COMMUNICATOR_CREATE, 1, 1, NONE, NONE, NONE, NONE, 0, NONE, 2, ROW_ACTION_CREATE_UNIQUE_ID},
@@ -216,6 +216,11 @@ size_t collective_list_ints(const struct collective_row *row)
 	default:
 		return 0;
 	}
+}
+
+bool collective_is_message(const struct collective_row *row)
+{
+	return row->action == ROW_ACTION_SEND || row->action == ROW_ACTION_RECEIVE;
 }
 
 bool collective_makes_group(const struct collective_row *row)

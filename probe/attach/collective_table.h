@@ -113,6 +113,9 @@ enum row_action {
 	ROW_ACTION_GROUP_RANGES = 25,
 	ROW_ACTION_GROUP_COMBINE = 26, /* of two groups */
 	ROW_ACTION_GROUP_FREE = 27,
+	/* ncclSend, ncclRecv: root is the peer */
+	ROW_ACTION_SEND = 28,
+	ROW_ACTION_RECEIVE = 29,
 };
 
 /* By enum row_library; the one with number 0 is nobody's. */
@@ -130,6 +133,9 @@ void collective_library_names(char names[COLLECTIVE_NAMES_LENGTH]);
 
 /* The list that a row's key points to: ints in one of its entries; 0 = there is no list. */
 size_t collective_list_ints(const struct collective_row *row);
+
+/* A send to or a receive from one rank, enqueued for a device. */
+bool collective_is_message(const struct collective_row *row);
 
 /* Makes or frees a group of ranks. */
 bool collective_makes_group(const struct collective_row *row);

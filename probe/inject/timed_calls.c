@@ -10,8 +10,8 @@
 #include "probe/inject/timed_events.h"
 
 enum {
-	GROUP_CALLS_MAX = 64, /* of a thread; what is more is not timed */
-	GROUP_PAIRS_MAX = 16,
+	GROUP_CALLS_MAX = 256, /* of a thread; what is more is not timed */
+	GROUP_PAIRS_MAX = GROUP_CALLS_MAX / TIMED_CALLS_MAX,
 	PATH_BYTES_MAX = 4096,
 	/*
 	 * A thread may be within a group when its calls begin to come here, and its end would be taken for that of
@@ -41,6 +41,8 @@ enum timed_function {
 	TIMED_ALL_TO_ALL,
 	TIMED_GATHER,
 	TIMED_SCATTER,
+	TIMED_SEND,
+	TIMED_RECEIVE,
 	TIMED_GROUP_END,
 	TIMED_GROUP_START, /* the last: see swap() */
 	TIMED_FUNCTION_NR
@@ -300,6 +302,13 @@ WRAP(wrap_scatter, TIMED_SCATTER,
 		void *stream),
 	(input, output, count, type, root, communicator, stream))
 
+WRAP(wrap_send, TIMED_SEND,
+	(const void *input, size_t count, int type, int peer, void *communicator, void *stream),
+	(input, count, type, peer, communicator, stream))
+WRAP(wrap_receive, TIMED_RECEIVE,
+	(void *output, size_t count, int type, int peer, void *communicator, void *stream),
+	(output, count, type, peer, communicator, stream))
+
 #define ROW(name, wrapper)                                                                         \
 	{                                                                                          \
 		name, (uintptr_t)(wrapper)                                                         \
@@ -316,6 +325,8 @@ static const struct {
 	[TIMED_ALL_TO_ALL] = ROW("ncclAlltoAll", wrap_all_to_all),
 	[TIMED_GATHER] = ROW("ncclGather", wrap_gather),
 	[TIMED_SCATTER] = ROW("ncclScatter", wrap_scatter),
+	[TIMED_SEND] = ROW("ncclSend", wrap_send),
+	[TIMED_RECEIVE] = ROW("ncclRecv", wrap_receive),
 	[TIMED_GROUP_END] = ROW("ncclGroupEnd", wrap_group_end),
 	[TIMED_GROUP_START] = ROW("ncclGroupStart", wrap_group_start),
 };

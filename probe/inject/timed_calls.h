@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Device times of collectives in a process whose NCCL was there before us (attach --deep): pointers to
+ * Device times of collectives, sends and receives in a process whose NCCL was there before us (attach --deep): pointers to
  * NCCL's functions, wherever the loaded libraries keep them, become pointers to wrappers, which record an
  * event before and after the call on its stream (timed_events.h). The probe asks for it, and again in
  * time (ring_control.timed_until_host_ns); when it does not any more, the pointers are as they were.

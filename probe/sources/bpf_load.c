@@ -82,6 +82,7 @@ static int load(struct bpf_source *source, const struct bpf_source_options *opti
 	write_rows(skeleton);
 	skeleton->rodata->off_cpu_event_ns =
 		options->off_cpu_event_ns ? (uint64_t)options->off_cpu_event_ns : OFF_CPU_EVENT_NS;
+	skeleton->rodata->messages_told = options->messages;
 	skeleton->rodata->minor_fault_period = BPF_SOURCE_MINOR_FAULT_PERIOD;
 	size_t ring_bytes = options->ring_bytes ? options->ring_bytes : RING_BYTES_DEFAULT;
 	skeleton->rodata->wakeup_bytes = ring_bytes / 4;

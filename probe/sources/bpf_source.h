@@ -18,6 +18,7 @@ struct bpf_source_options {
 	bool sched;		  /* off-CPU accounting */
 	bool faults;		  /* page faults with time */
 	bool launches;		  /* of work for devices, in short windows */
+	bool messages;		  /* a device's sends and receives, as event_collective */
 	size_t ring_bytes;	  /* 0 = a default that fits 8 ranks; power of two, page multiple */
 	int64_t off_cpu_event_ns; /* intervals at least this long become events; 0 = 500 us */
 	bool single_uprobes;	  /* as on kernels before 6.6, which have no uprobe_multi */

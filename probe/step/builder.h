@@ -45,7 +45,7 @@ void step_builder_lost(struct step_builder *builder, uint64_t event_count);
 /* Lets time pass: closes a window step whose time is up, so that a quiet rank is still heard of. */
 void step_builder_tick(struct step_builder *builder, struct host_ns now);
 
-/* The job has ended: closes what is open. */
+/* The job has ended, or goes on with other calls: closes what is open. */
 void step_builder_finish(struct step_builder *builder);
 
 /*

@@ -26,8 +26,8 @@ static void attach_device(void)
 	library.inode = status.st_ino;
 	snprintf(library.path, sizeof(library.path), "%s", TOLD_DEVICE);
 	snprintf(library.name, sizeof(library.name), "%s", TOLD_DEVICE);
-	/* Three waits, the collective, a send and a group's end; what launches comes in windows. */
-	assert_int_equal(bpf_source_attach_library(harness.source, &library, true, &skipped), 6);
+	/* Three waits, the collective, a send, a receive and a group's end; what launches comes in windows. */
+	assert_int_equal(bpf_source_attach_library(harness.source, &library, true, &skipped), 7);
 	assert_int_equal(skipped, 0);
 }
 
@@ -228,6 +228,46 @@ static void groups_tell_what_the_host_did(void **state)
 	harness_end(&harness);
 }
 
+/* Where they are wanted, sends and receives are told one by one, and counted for each peer and direction. */
+static void messages_are_told(void **state)
+{
+	static const struct bpf_source_options wanted = {
+		.collectives = true, .sched = true, .messages = true};
+	static const struct {
+		const char *order, *symbol;
+		uint64_t sequence, count;
+		int32_t peer;
+	} expected[] = {{"send 1 100", "ncclSend", 0, 100, 1}, {"receive 1 7", "ncclRecv", 0, 7, 1},
+		{"send 3 50", "ncclSend", 0, 50, 3}, {"send 1 101", "ncclSend", 1, 101, 1},
+		{"receive 1 8", "ncclRecv", 1, 8, 1}, {"enqueue 25", "ncclAllReduce", 0, 1, -1}};
+	struct rank rank = start(&wanted);
+
+	(void)state;
+	rank_do(&rank, "group 0 0"); /* this thread launches */
+	harness_collect(&harness);
+	harness_clear(&harness);
+	rank_do(&rank, "sleep 30");
+	for (size_t i = 0; i < 6; i++)
+		rank_do(&rank, "%s", expected[i].order);
+	harness_collect(&harness);
+	for (size_t i = 0; i < 6; i++) {
+		const struct event_collective *event =
+			harness_find(&harness, EVENT_COLLECTIVE, rank.pid, i);
+
+		assert_non_null(event);
+		assert_int_equal(event->row, row_of(expected[i].symbol));
+		assert_int_equal(event->sequence, expected[i].sequence);
+		assert_int_equal(event->count, expected[i].count);
+		assert_int_equal(event->root, expected[i].peer);
+		assert_int_equal(event->datatype, i < 5 ? 7 : 0);
+		assert_int_equal(event->arrival_ns, event->departure_ns);
+		assert_true(i > 0 || event->before.asleep_ns >= 30 * MS);
+	}
+	assert_int_equal(harness_count(&harness, EVENT_ENQUEUE, rank.pid), 0);
+	rank_end(&rank);
+	harness_end(&harness);
+}
+
 /* The cost of a hit is measured, and many hits put the next window off. */
 static void costs_are_kept(void **state)
 {
@@ -387,6 +427,7 @@ int main(void)
 		cmocka_unit_test(silence_and_idle),
 		cmocka_unit_test(waits_that_include_the_collective),
 		cmocka_unit_test(groups_tell_what_the_host_did),
+		cmocka_unit_test(messages_are_told),
 		cmocka_unit_test(costs_are_kept),
 		cmocka_unit_test(one_in_advance),
 		cmocka_unit_test(states_are_told),

@@ -24,8 +24,9 @@ int cuCtxSynchronize(void);
 int cuEventSynchronize(int64_t event);
 int ncclAllReduce(const void *send, void *receive, size_t count, int datatype, int op,
 	void *communicator, void *stream);
-/* Each takes so long, in ms. */
-int ncclSend(int64_t length);
-int ncclGroupEnd(int64_t length);
+int ncclSend(
+	const void *input, size_t count, int datatype, int peer, void *communicator, void *stream);
+int ncclRecv(void *output, size_t count, int datatype, int peer, void *communicator, void *stream);
+int ncclGroupEnd(int64_t length); /* takes so long, in ms */
 
 #endif

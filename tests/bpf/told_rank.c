@@ -212,9 +212,15 @@ static int64_t obey_device(const struct order *order)
 			(void *)(uintptr_t)order->a[0]); /* on that stream */
 	if (!strcmp(order->word, "group")) { /* so many sends, and an end that takes so long */
 		for (int64_t i = 0; i < order->a[0]; i++)
-			ncclSend(0);
+			ncclSend(NULL, 1, 7, 0, &communicator, NULL);
 		return ncclGroupEnd(order->a[1]);
 	}
+	if (!strcmp(order->word, "send")) /* to that peer, so many */
+		return ncclSend(
+			NULL, (size_t)order->a[1], 7, (int)order->a[0], &communicator, NULL);
+	if (!strcmp(order->word, "receive"))
+		return ncclRecv(
+			NULL, (size_t)order->a[1], 7, (int)order->a[0], &communicator, NULL);
 	if (!strcmp(order->word, "join"))
 		return cuStreamWaitEvent(order->a[0], NULL, 0);
 	if (!strcmp(order->word, "context"))

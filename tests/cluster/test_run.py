@@ -19,6 +19,7 @@ from harness import check  # noqa: E402
 # A throttled rank, long enough for an alert, in about 5 s.
 THROTTLED = {"steps": 200, "step_ms": 20, "compute_ms": 1.5,
              "faults": ["rank=2 kind=throttle first=80 last=179 size=60"]}
+HOLD_STEP = 20  # before it a held job waits for whoever attaches
 
 
 def fresh(directory, *names):
@@ -129,9 +130,9 @@ def run_throttled(paths):
         check(live[0]["verdict"][key] == replayed["verdicts"][0][key], f"{key} differs live")
 
 
-def attach_and_end(paths, launcher, command, *options):
-    """Attaches to four ranks that run; both end well."""
-    ends = jobs.attach_to_running(paths.slowrank, paths.directory, launcher, command, 4, options)
+def attach_and_end(paths, launcher, command, *options, ranks=4):
+    """Attaches to ranks that run; both end well."""
+    ends = jobs.attach_to_running(paths.slowrank, paths.directory, launcher, command, ranks, options)
     check(ends[0] == 0, f"the job ends well: {ends[0]}")
     check(ends[1] == 0, f"attach ends with the job: {ends[1]}")
 
@@ -176,6 +177,42 @@ def attach_deep(paths):
     check(sources["device.time"]["state"] == "on", "collectives have device times")
     named = {(verdict["class"], *verdict["ranks"]) for verdict in report["verdicts"]}
     check(named == {("compute-slow", 2)}, f"verdicts: {report['verdicts']}")
+
+
+def attach_pipeline(paths, ranks, *options, **job):
+    """Attaches to a pipeline that runs already, which sends and receives and nothing else."""
+    truth_path = jobs.fresh_directory(paths.directory)
+    (record,) = fresh(paths.directory, "record.slr")
+    attach_and_end(paths, jobs.mpirun(ranks), jobs.workload_command(
+        paths.workload_nccl, truth_path, step_ms=30, collectives=8, pipeline=True, **job),
+                   *options, "--record", record, ranks=ranks)
+    steps = len(jobs.Truth(truth_path).steps) - HOLD_STEP
+    report = read_report(paths, record)
+    sources = {source["name"]: source for source in report["coverage"]["sources"]}
+    print(sources.get("device.attach"), sources["device.time"], report["verdicts"])
+    check(report["job"]["ranks"] == ranks, f"{report['job']['ranks']} ranks")
+    check(abs(report["job"]["steps"] - steps) <= 0.02 * steps, f"{report['job']['steps']} steps")
+    return report, sources
+
+
+def attach_pipeline_deep(paths):
+    """Its messages have device times and are joined, though each rank counts them from the attach: a stage whose
+    host is slow is named."""
+    report, sources = attach_pipeline(paths, 2, "--deep", "--yes", steps=210,
+                                      faults=["rank=0 kind=minor first=120 last=209 size=100"])
+    check("attach --deep: 2 ranks" in sources["device.attach"]["why"], "it was loaded")
+    check(sources["device.time"]["state"] == "on", "messages have device times")
+    apart = report["coverage"]["steps_incomplete"]
+    check(apart <= 60, f"{apart} steps are not joined")
+    named = [(verdict["class"], verdict["ranks"]) for verdict in report["verdicts"]]
+    check(named == [("host-slow", [0])], f"verdicts: {named}")
+
+
+def attach_pipeline_host(paths):
+    """From outside alone: its ranks and steps are seen, and the coverage says what is missing."""
+    report, sources = attach_pipeline(paths, 4, steps=120)
+    check(sources["device.time"]["state"] == "not measurable", "no message has device times")
+    check(not report["verdicts"], f"verdicts: {report['verdicts']}")
 
 
 def attach_by_host_times(paths, **options):
@@ -404,7 +441,8 @@ def thinned_killed(paths):
 
 
 CASES = {"bundles": bundles, "thinned": thinned, "thinned_killed": thinned_killed, "garbage": garbage, "kill9": kill9, "status": status, "throttled": run_throttled, "attach": attach,
-         "attach_deep": attach_deep, "attach_dear": attach_dear, "attach_late_host": attach_late_host,
+         "attach_deep": attach_deep, "attach_pipeline_deep": attach_pipeline_deep,
+         "attach_pipeline_host": attach_pipeline_host, "attach_dear": attach_dear, "attach_late_host": attach_late_host,
          "attach_slow_device": attach_slow_device, "attach_unseen_device": attach_unseen_device,
          "per_rank": per_rank, "nccl": nccl, "unprivileged": unprivileged,
          **{f"irregular_{schedule}": irregular(schedule)

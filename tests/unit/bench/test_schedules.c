@@ -83,6 +83,7 @@ struct job {
 	uint32_t ranks;
 	size_t warm_up; /* grids that may differ, */
 	bool cut_off;	/* and so may the last one: it is a part of a step */
+	bool attached; /* counts are those of each rank, and no message of a grid that may differ counts */
 	/* Of the grids: */
 	size_t grids, messages, joined, unordered, changes, last_changes;
 	uint64_t layouts[RANKS_MAX];
@@ -149,6 +150,8 @@ static void look_at(struct job *job)
 		if (cell->part->operation != OPERATION_SEND &&
 			cell->part->operation != OPERATION_RECEIVE)
 			continue;
+		if (job->attached && job->grids <= job->warm_up)
+			continue;
 		job->messages++;
 		job->joined += cell->instance != GRID_NONE &&
 			       grid->instances[cell->instance].member_count == 2;
@@ -191,6 +194,15 @@ static void queue(struct job *job, uint32_t rank)
 	}
 }
 
+/* Counted from when the rank was first seen; of messages, those with the same other rank in that direction. */
+static void count_from_attach(uint32_t rank, struct collective_part *part)
+{
+	uint32_t sends = part->operation == OPERATION_SEND;
+
+	part->flags |= PART_SEQUENCE_RELATIVE;
+	part->sequence += 100 + (7 * rank + 5 * part->peer + 3 * sends) % 23;
+}
+
 /* skipped: so many of the first calls of each rank are not seen, as by an attach. */
 static void run(struct job *job, const uint32_t *skipped)
 {
@@ -203,8 +215,11 @@ static void run(struct job *job, const uint32_t *skipped)
 		for (uint32_t r = 0; r < job->ranks; r++) {
 			assert_true(simulator_entry(job->simulator, r, &entry, parts));
 			for (size_t p = first && skipped ? skipped[r] : 0; p < entry.part_count;
-				p++)
+				p++) {
+				if (job->attached)
+					count_from_attach(r, &parts[p]);
 				step_builder_push(job->builders[r], &parts[p], &none);
+			}
 			queue(job, r);
 		}
 		assemble(job, false);
@@ -274,6 +289,26 @@ static void wherever_steps_are_cut(void **state)
 		job.cut_off = true;
 		run(&job, skipped);
 		assert_one_grid_a_step(&shapes[s], &job, STEPS - 1, alone);
+		tear_down(&job);
+	}
+}
+
+/* Which message is which is found by when they were sent and received, before a third of the job is over. */
+static void attached_somewhere(void **state)
+{
+	static const uint32_t skipped[RANKS_MAX] = {
+		3, 5, 1, 7, 2, 0, 9, 4, 11, 6, 8, 13, 10, 12, 3, 1};
+
+	(void)state;
+	for (size_t s = 0; s < SHAPE_COUNT; s++) {
+		struct sim_options options = options_of(&shapes[s], STEPS);
+		struct job job;
+
+		set_up(&job, &options);
+		job.warm_up = STEPS / 3;
+		job.cut_off = job.attached = true;
+		run(&job, skipped);
+		assert_one_grid_a_step(&shapes[s], &job, STEPS - 1, 0);
 		tear_down(&job);
 	}
 }
@@ -368,6 +403,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each_step_is_one_grid),
 		cmocka_unit_test(wherever_steps_are_cut),
+		cmocka_unit_test(attached_somewhere),
 		cmocka_unit_test(exchange_of_all_with_all),
 		cmocka_unit_test(named_in_any_order),
 	};

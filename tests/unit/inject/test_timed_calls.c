@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Collectives of a process that the library comes into late, timed by events: through the GOT (read-only
- * here) and through a pointer that dlsym() gave; in groups; not while a graph is captured; and everything
+ * here) and through a pointer that dlsym() gave; in groups; sends and receives; not while a graph is captured; and everything
  * as before when nobody asks any more. A second watch hears nothing of what the first left behind.
  */
 #include <dlfcn.h>
@@ -29,12 +29,18 @@
 #define GROUPED COMMUNICATOR(1 * MS)
 #define CAPTURED COMMUNICATOR(4 * MS)
 #define OTHER_GROUPED COMMUNICATOR(5 * MS)
+#define MESSAGES COMMUNICATOR(6 * MS)
+#define SENT_ALONE COMMUNICATOR(7 * MS)
 enum { GROUP_CALLS = 20 }; /* more than one pair of events takes */
 enum { FIRST_CALLS = 16 }; /* as many as one takes */
 
 typedef int all_reduce(const void *input, void *output, size_t count, int type, int operation,
 	void *communicator, CUstream stream);
 extern all_reduce ncclAllReduce;
+extern int ncclSend(
+	const void *input, size_t count, int type, int peer, void *communicator, CUstream stream);
+extern int ncclRecv(
+	void *output, size_t count, int type, int peer, void *communicator, CUstream stream);
 extern int ncclGroupStart(void);
 extern int ncclGroupEnd(void);
 
@@ -95,6 +101,9 @@ static int call_all(CUstream stream, CUstream captured)
 	for (int i = 0; i < GROUP_CALLS && !result; i++)
 		result = ncclAllReduce(NULL, NULL, 1, 7, 0, GROUPED, stream);
 	result = result || ncclGroupEnd() || ncclGroupEnd();
+	result = result || ncclGroupStart() || ncclSend(NULL, 1, 7, 1, MESSAGES, stream) ||
+		 ncclRecv(NULL, 1, 7, 1, MESSAGES, stream) || ncclGroupEnd() ||
+		 ncclSend(NULL, 1, 7, 1, SENT_ALONE, stream);
 	/* Two communicators on one stream: which kernel is whose is not known. */
 	result = result || ncclGroupStart();
 	for (int i = 0; i < FIRST_CALLS && !result; i++)
@@ -215,6 +224,8 @@ static void calls_are_timed(void **state)
 	check_lengths(1, GROUP_CALLS * MS);
 	check_lengths(2, 2 * MS);
 	check_lengths(3, 3 * MS);
+	check_lengths(6, 12 * MS);
+	check_lengths(7, 7 * MS);
 	assert_int_equal(seen.calls[4], 0); /* captured: cuStreamEndCapture() was well */
 	assert_int_equal(seen.calls[5], 0);
 	/* None of the mixed groups; each watch was cut off. */
@@ -222,7 +233,7 @@ static void calls_are_timed(void **state)
 	assert_int_equal(seen.stale, 0);
 	assert_int_equal(seen.early, 0);
 	assert_int_equal(seen.late, 0);
-	assert_true(seen.state.pointers >= 4); /* the GOT's three, both kept ones */
+	assert_true(seen.state.pointers >= 6); /* the GOT's, both kept ones */
 	assert_true(seen.state.spent_ns > 0);
 	assert_true(seen.state.timed > 0 && seen.state.captured > 0 && seen.state.failed > 0);
 }

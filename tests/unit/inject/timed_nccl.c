@@ -22,6 +22,10 @@ static _Thread_local struct {
 
 DEVICE_EXPORT int ncclAllReduce(const void *input, void *output, size_t count, int type,
 	int operation, void *communicator, CUstream stream);
+DEVICE_EXPORT int ncclSend(
+	const void *input, size_t count, int type, int peer, void *communicator, CUstream stream);
+DEVICE_EXPORT int ncclRecv(
+	void *output, size_t count, int type, int peer, void *communicator, CUstream stream);
 DEVICE_EXPORT int ncclGroupStart(void);
 DEVICE_EXPORT int ncclGroupEnd(void);
 
@@ -39,17 +43,11 @@ static int launch(int64_t length_ns, CUstream stream)
 	return cuLaunchKernel(&kernel, 1, 1, 1, 1, 1, 1, 0, stream, arguments, NULL) ? 1 : 0;
 }
 
-int ncclAllReduce(const void *input, void *output, size_t count, int type, int operation,
-	void *communicator, CUstream stream)
+static int call(void *communicator, CUstream stream)
 {
 	int64_t length_ns = (int64_t)(intptr_t)communicator;
 	int capturing = 0;
 
-	(void)input;
-	(void)output;
-	(void)count;
-	(void)type;
-	(void)operation;
 	if (cuStreamIsCapturing(stream, &capturing) || capturing)
 		return 0;
 	if (group.depth == 0)
@@ -59,6 +57,26 @@ int ncclAllReduce(const void *input, void *output, size_t count, int type, int o
 	group.calls[group.count].length_ns = length_ns;
 	group.calls[group.count++].stream = stream;
 	return 0;
+}
+
+int ncclAllReduce(const void *input, void *output, size_t count, int type, int operation,
+	void *communicator, CUstream stream)
+{
+	(void)input, (void)output, (void)count, (void)type, (void)operation;
+	return call(communicator, stream);
+}
+
+int ncclSend(
+	const void *input, size_t count, int type, int peer, void *communicator, CUstream stream)
+{
+	(void)input, (void)count, (void)type, (void)peer;
+	return call(communicator, stream);
+}
+
+int ncclRecv(void *output, size_t count, int type, int peer, void *communicator, CUstream stream)
+{
+	(void)output, (void)count, (void)type, (void)peer;
+	return call(communicator, stream);
 }
 
 int ncclGroupStart(void)

@@ -178,7 +178,7 @@ static void test_in_part(void **state)
 	call(&bench, true);
 	assert_true(attach_events_coverage(bench.events, &source));
 	assert_int_equal(source.state, SOURCE_DEGRADED);
-	assert_non_null(strstr(source.why, "0 % of the collectives are timed"));
+	assert_non_null(strstr(source.why, "0 % of the calls are timed"));
 	assert_non_null(strstr(source.why, "graphs"));
 	tear_down(&bench);
 }

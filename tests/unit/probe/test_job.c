@@ -176,6 +176,91 @@ static void test_exec_is_passed_on(void **state)
 	job_destroy(job);
 }
 
+/* Of a rank in one communicator of two: to the other one, or to itself. */
+static void message(struct job *job, uint32_t pid, const char *symbol, int32_t peer,
+	uint64_t sequence, uint64_t arrival_ns)
+{
+	struct event_collective event = {.handle = 0x1000,
+		.sequence = sequence,
+		.count = 256,
+		.datatype = 7,
+		.root = peer,
+		.row = row_of(symbol),
+		.arrival_ns = arrival_ns,
+		.departure_ns = arrival_ns};
+
+	push(job, &event.header, EVENT_COLLECTIVE, sizeof(event), pid, arrival_ns);
+}
+
+static void test_messages_are_parts(void **state)
+{
+	struct job *job = new_job();
+	struct message_batch batch = {0};
+	size_t parts = 0;
+
+	(void)state;
+	job_started_before(job);
+	for (uint32_t rank = 0; rank < 2; rank++)
+		init_rank(job, FIRST_PID + rank, (int32_t)rank, 2, 7);
+	for (uint64_t i = 0; i < 100; i++) {
+		message(job, FIRST_PID, "ncclSend", 1, i, 1000000 + i * 1000000);
+		message(job, FIRST_PID + 1, "ncclRecv", 0, i, 1000000 + i * 1000000);
+		message(job, FIRST_PID + 1, "ncclSend", 1, i, 1000500 + i * 1000000);
+	}
+	job_finish(job, (struct host_ns){2000000000});
+	assert_true(job_fill_batch(job, &batch));
+	assert_int_equal(batch.rank_count, 2); /* they are ranks without any collective */
+	for (size_t i = 0; i < batch.step_count; i++) {
+		for (size_t p = 0; p < batch.steps[i].part_count; p++, parts++) {
+			const struct collective_part *part = &batch.steps[i].parts[p];
+			bool sends = part->operation == OPERATION_SEND;
+			bool with_oneself = sends && batch.steps[i].rank == 1;
+
+			assert_true(sends || part->operation == OPERATION_RECEIVE);
+			assert_int_equal(part->peer, with_oneself ? 0 : 2 - batch.steps[i].rank);
+			assert_int_equal(part->length_bytes, 256 * 4);
+			assert_int_equal(part->root, STEP_ROOT_NONE);
+			assert_int_equal(part->flags, PART_ENQUEUE_ONLY | PART_SEQUENCE_RELATIVE);
+			assert_true(
+				part->communicator_id == batch.steps[0].parts[0].communicator_id);
+		}
+	}
+	assert_int_equal(parts, 300);
+	job_destroy(job);
+}
+
+/* Beside collectives, they are none until the library times both. */
+static void test_messages_beside_collectives(void **state)
+{
+	struct job *job = new_job();
+	struct message_batch batch = {0};
+	uint64_t time_ns = 1000000;
+	size_t counts[2] = {0};
+
+	(void)state;
+	job_started_before(job);
+	init_rank(job, FIRST_PID, 0, 2, 7);
+	for (uint64_t i = 0; i < 200; i++, time_ns += 1000000) {
+		if (i == 100)
+			job_calls_timed(job, FIRST_PID, (struct host_ns){(int64_t)time_ns});
+		call(job, FIRST_PID, i, time_ns);
+		message(job, FIRST_PID, "ncclSend", 1, i, time_ns + 1000);
+		message(job, FIRST_PID, "ncclRecv", 0, i, time_ns + 2000); /* from itself */
+	}
+	job_calls_untimed(job, FIRST_PID, (struct host_ns){(int64_t)time_ns});
+	job_finish(job, (struct host_ns){2000000000});
+	assert_true(job_fill_batch(job, &batch));
+	for (size_t i = 0; i < batch.step_count; i++) {
+		bool timed = batch.steps[i].start.value > 100500000;
+
+		assert_true(batch.steps[i].part_count <= (timed ? 2 : 1));
+		counts[timed] += batch.steps[i].part_count;
+	}
+	assert_in_range(counts[0], 99, 101);
+	assert_in_range(counts[1], 198, 201);
+	job_destroy(job);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -183,6 +268,8 @@ int main(void)
 		cmocka_unit_test(test_rank_is_numbered_when_nobody_says_it),
 		cmocka_unit_test(test_exit_of_a_rank_is_told),
 		cmocka_unit_test(test_exec_is_passed_on),
+		cmocka_unit_test(test_messages_are_parts),
+		cmocka_unit_test(test_messages_beside_collectives),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -34,15 +34,12 @@
 #define PERIOD_PAUSED_CYCLES_MAX                                                                   \
 	16384			   /* rounds until it is looked for, and so many calls are kept */
 #define PERIOD_PAUSED_STEPS_MAX 32 /* later a pause in every n-th round is a fault */
-#define PERIOD_PAUSE_VOTES 4	   /* rounds that agree on another place of the cut */
 #define PERIOD_TINY 4		   /* calls: too few for a step of its own */
 /* Equal calls whose lengths do not repeat, once there was a cycle */
 #define PERIOD_POOR_AGAIN_TOKENS 64
-#define PERIOD_POOR_AGAIN_CYCLES 8	/* rounds of it, likewise */
-#define PERIOD_LENGTHS_REPEAT_TOKENS 32 /* lengths that repeat for so long are no noise */
-#define PERIOD_ASIDE_FACTOR 4	/* times its longest run, before it is taken for training again */
-#define PERIOD_SHOWN_ROUNDS 3.5 /* rounds of a step with loops, from its start on */
-#define PERIOD_SHOWN_SHARE 0.25 /* of what the loop explained */
+#define PERIOD_POOR_AGAIN_CYCLES 8 /* rounds of it, likewise */
+#define PERIOD_SHOWN_ROUNDS 3.5	   /* rounds of a step with loops, from its start on */
+#define PERIOD_SHOWN_SHARE 0.25	   /* of what the loop explained */
 /* A cycle left again and again after hardly a round was never the right one: points each time, at most. */
 #define PERIOD_UNREST_STEP 3
 #define PERIOD_UNREST_MAX 36

@@ -269,7 +269,7 @@ static void back_at_cut(struct period_detector *detector, const struct excursion
 	else
 		span_add(detector, excursion->back_at, 0, PERIOD_IRREGULAR);
 	if (left == 0)
-		detector->votes.cut++;
+		detector->inserted_at_cut++;
 }
 
 /*
@@ -281,13 +281,13 @@ static bool move_cut(struct period_detector *detector, const struct excursion *e
 	bool again = detector->inserted_phase == excursion->left_phase;
 
 	detector->inserted_phase = excursion->left_phase;
-	if (detector->votes.cut > 0 && !again)
+	if (detector->inserted_at_cut > 0 && !again)
 		return false;
 	span_add(detector, detector->stray.at, 0, PERIOD_IRREGULAR);
 	span_add(detector, excursion->back_at, 0, PERIOD_IRREGULAR);
 	period_cycle_rotate(&detector->cycle, excursion->left_phase);
 	detector->inserted_phase = 0;
-	detector->votes.cut = 1;
+	detector->inserted_at_cut = 1;
 	return true;
 }
 
@@ -445,56 +445,6 @@ static struct period_stream *stream_of(struct period_detector *detector, bool fu
 	return full ? &detector->full : &detector->structure;
 }
 
-/* Returns true when the next cycle is one that was followed before, and not set aside. */
-static bool leave_visit(struct period_detector *detector, uint64_t next_identity)
-{
-	struct period_visit *left = NULL, *next = NULL;
-
-	for (size_t i = 0; i < detector->visits.count; i++) {
-		if (detector->visits.list[i].identity == detector->cycle.identity)
-			left = &detector->visits.list[i];
-		if (detector->visits.list[i].identity == next_identity)
-			next = &detector->visits.list[i];
-	}
-	if (!left) {
-		size_t at = detector->visits.count;
-
-		/* The table is full: the cycle followed least gives way. */
-		if (at == PERIOD_VISIT_NR) {
-			at = 0;
-			for (size_t i = 1; i < PERIOD_VISIT_NR; i++) {
-				if (detector->visits.list[i].cycles <
-					detector->visits.list[at].cycles)
-					at = i;
-			}
-			if (next == &detector->visits.list[at])
-				next = NULL;
-		} else {
-			detector->visits.count++;
-		}
-		left = &detector->visits.list[at];
-		*left = (struct period_visit){.identity = detector->cycle.identity};
-	}
-	left->cycles += detector->cycles_followed;
-	left->longest = larger(left->longest, detector->cycles_followed);
-	left->confirmed |= detector->confirmed;
-	if (next && next->confirmed && next->cycles > left->cycles)
-		left->aside = true;
-	return next && next->confirmed && !next->aside;
-}
-
-/* Evaluation that was once taken for training must last longer to be taken for it again. */
-static bool is_set_aside(const struct period_detector *detector, uint64_t identity, uint64_t cycles)
-{
-	for (size_t i = 0; i < detector->visits.count; i++) {
-		const struct period_visit *visit = &detector->visits.list[i];
-
-		if (visit->identity == identity && visit->aside)
-			return cycles < PERIOD_ASIDE_FACTOR * visit->longest;
-	}
-	return false;
-}
-
 /* Is it there, whole, from this position on? */
 static bool is_whole(const struct period_detector *detector, uint64_t at)
 {
@@ -539,12 +489,12 @@ static bool is_like(const struct period_detector *detector, uint64_t period)
 
 /*
  * What an unconfirmed cycle had cut is not handed out when another takes its place, unless that
- * one comes after it and is new, and is its like: then the batch has changed in the first few steps;
+ * one comes after it, and is its like: then the batch has changed in the first few steps;
  * or it explained so much that it was a phase of the program.
  */
-static void take_back(struct period_detector *detector, uint64_t start, uint64_t period, bool known)
+static void take_back(struct period_detector *detector, uint64_t start, uint64_t period)
 {
-	bool after = !known && start + period >= detector->spans.queued_end;
+	bool after = start + period >= detector->spans.queued_end;
 
 	if (after && detector->cycles_followed * detector->cycle.period >= PERIOD_FIRST_TOKENS) {
 		detector->spans.kept_end = detector->spans.queued_end;
@@ -556,23 +506,16 @@ static void take_back(struct period_detector *detector, uint64_t start, uint64_t
 		span_drop(detector);
 }
 
-static bool adopt(struct period_detector *detector, const struct period_candidate *candidate,
+static void adopt(struct period_detector *detector, const struct period_candidate *candidate,
 	uint64_t loop, bool by_full, bool keep_cut)
 {
 	uint64_t period = candidate->period, start = candidate->start;
 	uint64_t count = detector->structure.count, boundary;
 	struct period_cycle *cycle = &detector->cycle;
-	bool known = false, again;
-	uint64_t identity =
-		period_cycle_identity(by_full ? &detector->full : &detector->structure, period);
+	bool again;
 
-	if (is_set_aside(detector, identity, (count - start) / period))
-		return false;
-	if (detector->state != PERIOD_SEEKING) {
-		known = leave_visit(detector, identity);
-		if (!detector->confirmed)
-			take_back(detector, start, period, known);
-	}
+	if (detector->state != PERIOD_SEEKING && !detector->confirmed)
+		take_back(detector, start, period);
 	/* Where the step has changed, it still begins where it began. */
 	if (keep_cut && detector->last_cut >= start)
 		start += (detector->last_cut - start) % period;
@@ -585,12 +528,11 @@ static bool adopt(struct period_detector *detector, const struct period_candidat
 		      : confirming_first(period);
 	if (by_full ? period <= PERIOD_TINY && !again : period <= PERIOD_POOR_MAX)
 		detector->confirm_tokens = PERIOD_AGAIN_CYCLES * detector->full.period_max;
-	detector->confirmed =
-		known || detector->cycles_followed * period >= detector->confirm_tokens;
+	detector->confirmed = detector->cycles_followed * period >= detector->confirm_tokens;
 	detector->confirmed_before |= detector->confirmed;
 	detector->released = detector->confirmed;
 	detector->inserted_phase = 0;
-	detector->votes.cut = 0;
+	detector->inserted_at_cut = 0;
 	detector->unrest = 0;
 	detector->spans.open_kind = 0;
 
@@ -602,33 +544,21 @@ static bool adopt(struct period_detector *detector, const struct period_candidat
 		span_add(detector, count - (count - start) % period, period, PERIOD_REGULAR);
 	}
 	follow_from(detector, (count - start) % period);
-	return true;
 }
 
 /* Equal calls, only their lengths differ: is there really no cycle in the lengths? */
 static bool lengths_are_noise(const struct period_detector *detector, uint64_t matched)
 {
-	const struct period_stream *full = &detector->full;
-
 	if (matched < PERIOD_AGAIN_TOKENS_MIN)
 		return false;
 	if (detector->state != PERIOD_SEEKING) {
-		uint64_t strayed = full->count - detector->stray.at;
+		uint64_t strayed = detector->full.count - detector->stray.at;
 
 		if (detector->state == PERIOD_FOLLOWING || strayed < PERIOD_AGAIN_TOKENS_MIN)
 			return false;
 		if ((detector->confirmed || shares_structure(detector)) &&
 			(strayed < PERIOD_POOR_AGAIN_TOKENS ||
 				strayed < PERIOD_POOR_AGAIN_CYCLES * detector->cycle.period))
-			return false;
-	}
-	for (size_t i = 0; i < PERIOD_SCALE_NR; i++) {
-		const struct period_candidate *candidate = &full->candidates[i];
-
-		if (candidate->period &&
-			full->count - candidate->start >=
-				candidate->period +
-					larger(candidate->period / 4, PERIOD_LENGTHS_REPEAT_TOKENS))
 			return false;
 	}
 	return true;
@@ -731,9 +661,10 @@ static bool consider(
 	if (content == PERIOD_EXCURSIONS ||
 		(content == PERIOD_LOOPS && !shows_from_start(detector, candidate)))
 		return false;
-	return adopt(detector, candidate, period, by_full,
+	adopt(detector, candidate, period, by_full,
 		known && content == PERIOD_OTHER && is_like(detector, period) &&
 			detector->cycles_followed >= PERIOD_SETTLED_CYCLES);
+	return true;
 }
 
 bool period_repeating(const struct period_detector *detector)
@@ -770,22 +701,7 @@ static void consider_all(struct period_detector *detector)
 	}
 }
 
-/* Loops look alike: what came in between, or was lost, can leave the cut some of them off. */
-static void mend_cut(struct period_detector *detector)
-{
-	uint64_t phase = period_longest_pause(detector);
-
-	detector->votes.pause =
-		phase == detector->votes.pause_phase ? detector->votes.pause + 1 : 1;
-	detector->votes.pause_phase = phase;
-	if (phase == 0 || detector->votes.pause < PERIOD_PAUSE_VOTES)
-		return;
-	period_cycle_rotate(&detector->cycle, phase);
-	detector->phase = detector->cycle.period - phase;
-	detector->votes.pause_phase = 0;
-}
-
-/* Looks whether steps are several rounds of the adopted cycle, and whether they still begin at its cut. */
+/* Looks whether steps are several rounds of the adopted cycle. */
 static void consider_pauses(struct period_detector *detector)
 {
 	const struct period_cycle *cycle = &detector->cycle;
@@ -794,10 +710,8 @@ static void consider_pauses(struct period_detector *detector)
 	uint64_t clean = larger(detector->stray.last, period_stream_oldest(&detector->structure));
 	struct period_candidate candidate;
 
-	if (cycle->loop != period) {
-		mend_cut(detector);
+	if (cycle->loop != period)
 		return;
-	}
 	/* At 8, 12, 16, 24, 32, ... rounds. */
 	while (cycles > 3 && cycles % 2 == 0)
 		cycles /= 2;

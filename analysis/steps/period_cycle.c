@@ -39,22 +39,6 @@ static void add_rotation(struct period_cycle *cycle, uint64_t hash, uint64_t pha
 		(struct period_rotation){.hash = hash, .phase = (uint32_t)phase, .used = 1};
 }
 
-static uint64_t mix(uint64_t value)
-{
-	value = (value ^ (value >> 32)) * UINT64_C(0xd6e8feb86659fd93);
-	return value ^ (value >> 32);
-}
-
-uint64_t period_cycle_identity(const struct period_stream *stream, uint64_t period)
-{
-	uint64_t first = stream->count - 2 * period, identity = period;
-
-	/* A sum over all rotations does not depend on which comes first. */
-	for (uint64_t i = 0; i < period; i++)
-		identity += mix(period_stream_hash(stream, first + i, first + i + period));
-	return identity;
-}
-
 void period_cycle_adopt(struct period_cycle *cycle, const struct period_stream *structure,
 	const struct period_stream *full, uint64_t origin, uint64_t period, uint64_t loop,
 	bool by_full)
@@ -72,7 +56,6 @@ void period_cycle_adopt(struct period_cycle *cycle, const struct period_stream *
 	cycle->loop = loop;
 	cycle->by_full = by_full;
 	cycle->shift = 0;
-	cycle->identity = period_cycle_identity(stream, period);
 	cycle->rotation_mask = slots - 1;
 	memset(cycle->rotations, 0, slots * sizeof(*cycle->rotations));
 	for (uint64_t i = 0; i < period; i++) {

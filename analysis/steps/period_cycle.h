@@ -19,7 +19,6 @@ struct period_cycle {
 	uint64_t loop;		    /* the tokens repeat within the period already, with this one */
 	bool by_full;		    /* followed by full tokens: structure alone repeats sooner */
 	uint64_t shift;		    /* what was phase `shift` at adoption is phase 0 now */
-	uint64_t identity;	    /* the same for all rotations of one cycle */
 	uint32_t *structure, *full; /* period tokens each, from the phase 0 of adoption */
 	uint64_t rotation_mask;
 	struct period_rotation *rotations; /* open addressing */
@@ -36,9 +35,6 @@ void period_cycle_fini(struct period_cycle *cycle);
 void period_cycle_adopt(struct period_cycle *cycle, const struct period_stream *structure,
 	const struct period_stream *full, uint64_t origin, uint64_t period, uint64_t loop,
 	bool by_full);
-
-/* The identity of the cycle that the stream's last two periods repeat. */
-uint64_t period_cycle_identity(const struct period_stream *stream, uint64_t period);
 
 /*
  * Looks whether the `loop` tokens before end are a place of the cycle. Returns true and the phase

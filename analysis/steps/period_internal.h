@@ -10,7 +10,6 @@
 
 enum {
 	PERIOD_SPAN_NR = 1024,
-	PERIOD_VISIT_NR = 8,
 };
 
 enum period_state {
@@ -38,20 +37,6 @@ struct period_spans {
 	struct period_span ring[PERIOD_SPAN_NR];
 };
 
-/* A cycle that was followed once: a long evaluation is not taken for training again. */
-struct period_visit {
-	uint64_t identity;
-	uint64_t cycles;  /* followed in all visits */
-	uint64_t longest; /* cycles in one visit */
-	bool confirmed;	  /* it was a step then */
-	bool aside;	  /* a cycle with more visits was returned to from here */
-};
-
-struct period_visits {
-	size_t count;
-	struct period_visit list[PERIOD_VISIT_NR];
-};
-
 /* What a call is beside its token. */
 struct period_call {
 	float bytes;
@@ -67,13 +52,6 @@ struct period_stray {
 	uint64_t last;	/* position after the last one; 0 = none yet */
 };
 
-/* Where the cycle should begin. */
-struct period_votes {
-	uint64_t cut;	      /* insertions seen at the cut itself */
-	uint64_t pause_phase; /* where the longest pause was, in the last so many cycles: */
-	uint64_t pause;
-};
-
 struct period_detector {
 	struct period_stream structure, full;
 	struct period_call *calls; /* ring like the streams' */
@@ -85,11 +63,11 @@ struct period_detector {
 	enum period_state state;
 	uint64_t phase; /* FOLLOWING: of the next token */
 	struct period_stray stray;
-	uint64_t inserted_phase; /* where the last insertion off the cut was */
-	uint64_t last_cut;	 /* where the cycle began last, whatever the caller skipped */
-	uint64_t last_lost;	 /* position at which tokens were lost last */
-	uint64_t unrest;	 /* up with each straying, down with each cycle followed */
-	struct period_votes votes;
+	uint64_t inserted_phase;  /* where the last insertion off the cut was */
+	uint64_t last_cut;	  /* where the cycle began last, whatever the caller skipped */
+	uint64_t last_lost;	  /* position at which tokens were lost last */
+	uint64_t unrest;	  /* up with each straying, down with each cycle followed */
+	uint64_t inserted_at_cut; /* how often */
 
 	struct period_spans spans;
 
@@ -98,8 +76,7 @@ struct period_detector {
 	bool confirmed_before;	  /* some cycle was confirmed once */
 	bool handed_out;	  /* some cycle was, unconfirmed: short ones do not wait any more */
 	uint64_t confirm_tokens;  /* followed tokens that confirm the cycle */
-	uint64_t cycles_followed; /* in this visit */
-	struct period_visits visits;
+	uint64_t cycles_followed; /* since it was adopted */
 };
 
 /* What a longer cycle is, that repeats up to the last token, beside the adopted one. */
@@ -116,9 +93,6 @@ enum period_content period_weigh(const struct period_detector *detector, uint64_
  */
 bool period_pauses(const struct period_detector *detector, uint64_t round_count, uint64_t *factor,
 	uint64_t *origin);
-
-/* The phase of the last cycle's loop before which the longest pause was, by far; else 0. */
-uint64_t period_longest_pause(const struct period_detector *detector);
 
 /* The stream by which the adopted cycle is followed. */
 static inline const struct period_stream *period_followed_stream(

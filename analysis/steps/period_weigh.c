@@ -366,22 +366,6 @@ static double pause_at(const struct period_detector *detector, const struct repe
 	return 0;
 }
 
-uint64_t period_longest_pause(const struct period_detector *detector)
-{
-	const struct period_cycle *cycle = &detector->cycle;
-	uint64_t first = detector->structure.count - cycle->period, longest = 0;
-
-	for (uint64_t i = 0; i < cycle->period; i += cycle->loop) {
-		if (call_at(detector, first + i)->spacing_ns >
-			call_at(detector, first + longest)->spacing_ns)
-			longest = i;
-	}
-	return call_at(detector, first + longest)->spacing_ns >
-			       PERIOD_LONG_RATIO * call_at(detector, first)->spacing_ns
-		       ? longest
-		       : 0;
-}
-
 bool period_pauses(const struct period_detector *detector, uint64_t round_count, uint64_t *factor,
 	uint64_t *origin)
 {

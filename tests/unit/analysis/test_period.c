@@ -533,6 +533,24 @@ static void test_several_pauses(void **state)
 	stream_close(&stream);
 }
 
+/* Evaluations may hold far more calls than what is trained between them: these steps count, each time. */
+static void test_long_evaluations(void **state)
+{
+	struct stream stream;
+	uint64_t steps = 0;
+
+	(void)state;
+	stream_open(&stream, 4096, 0);
+	for (int epoch = 0; epoch < 6; epoch++) {
+		push_text(&stream, "abcdefghijkl", 300);
+		push_text(&stream, "xyz", 2700);
+	}
+	for (size_t i = 1; i < stream.cut_count; i++)
+		steps += stream.cuts[i] - stream.cuts[i - 1] == 12;
+	assert_in_range(steps, 6 * 298, 6 * 300);
+	stream_close(&stream);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -552,6 +570,7 @@ int main(void)
 		cmocka_unit_test(test_stalls),
 		cmocka_unit_test(test_same_cuts),
 		cmocka_unit_test(test_noise),
+		cmocka_unit_test(test_long_evaluations),
 		cmocka_unit_test(test_skip),
 		cmocka_unit_test(test_phases),
 		cmocka_unit_test(test_phases_unasked),

@@ -451,11 +451,12 @@ int32_t stack_tree_line(const struct stack_tree *tree, const struct stack_tree_n
 
 		for (uint32_t i = 0; i < side->profile->sum_count; i++) {
 			uint32_t frame = frame_at(tree, side, i, node);
+			struct stack_time time = {0};
 
+			stack_time_add(&time, side, &side->profile->sums[i]);
 			if (frame != STACK_NODE_NONE)
 				add_line(lines, &count, side->profile->nodes[frame].line,
-					sign * (double)side->profile->sums[i].time_ns /
-						side->profile->steps);
+					sign * time.ns / side->steps);
 		}
 	}
 	for (size_t i = 0; i < count; i++) {

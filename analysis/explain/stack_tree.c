@@ -2,6 +2,7 @@
 #include "analysis/explain/stack_tree.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,6 +16,16 @@ static const char *text_of(const struct stack_profile *profile, uint32_t at)
 	return profile->text + at;
 }
 
+/* Frames without a name, and what the kernel adds, are between a function and what it waits for. */
+static bool is_by_python(const struct stack_profile *profile, uint32_t node)
+{
+	while (node != STACK_NODE_NONE && profile->nodes[node].kind != STACK_FRAME_PYTHON &&
+		(profile->nodes[node].kind != STACK_FRAME_NATIVE ||
+			!text_of(profile, profile->nodes[node].function)[0]))
+		node = profile->nodes[node].parent;
+	return node != STACK_NODE_NONE && profile->nodes[node].kind == STACK_FRAME_PYTHON;
+}
+
 /* Parents come first, and what is outermost counts; but below a wait nothing else is. */
 static void classify(struct stack_side *side)
 {
@@ -22,15 +33,86 @@ static void classify(struct stack_side *side)
 
 	for (uint32_t i = 0; i < profile->node_count; i++) {
 		const struct stack_node *node = &profile->nodes[i];
-		bool outermost = node->parent == STACK_NODE_NONE;
-		uint8_t above = outermost ? STACK_CLASS_NONE : side->classes[node->parent];
+		uint8_t above = node->parent == STACK_NODE_NONE ? STACK_CLASS_NONE
+								: side->classes[node->parent];
 		uint8_t own = (uint8_t)stack_class_of(node->kind, text_of(profile, node->function),
-			text_of(profile, node->file),
-			outermost ? 0 : profile->nodes[node->parent].kind);
+			text_of(profile, node->file), is_by_python(profile, node->parent));
 
 		side->classes[i] =
 			above == STACK_CLASS_NONE || own == STACK_CLASS_WAIT ? own : above;
 	}
+}
+
+void stack_time_add(
+	struct stack_time *time, const struct stack_side *side, const struct stack_sum *sum)
+{
+	time->ns += fmin((double)sum->time_ns, sum->looks * side->look_ns_max);
+	time->looks += sum->looks;
+}
+
+struct look_length {
+	double ns, looks;
+};
+
+static bool is_callers(const struct stack_side *side, const struct stack_sum *sum)
+{
+	return side->profile->threads[sum->thread].role == STACK_THREAD_CALLER && sum->looks;
+}
+
+static int compare_lengths(const void *one, const void *other)
+{
+	const struct look_length *left = one, *right = other;
+
+	return (left->ns > right->ns) - (left->ns < right->ns);
+}
+
+/* How long a look usually counts: the median over those at callers. lengths: room for one a sum. */
+static double usual_length_ns(const struct stack_side *side, struct look_length *lengths)
+{
+	double looks = 0, before = 0;
+	size_t count = 0, i = 0;
+
+	for (uint32_t s = 0; s < side->profile->sum_count; s++) {
+		const struct stack_sum *sum = &side->profile->sums[s];
+
+		if (!is_callers(side, sum))
+			continue;
+		lengths[count++] =
+			(struct look_length){(double)sum->time_ns / sum->looks, (double)sum->looks};
+		looks += sum->looks;
+	}
+	if (count == 0)
+		return INFINITY;
+	qsort(lengths, count, sizeof(*lengths), compare_lengths);
+	while (i + 1 < count && before + lengths[i].looks < looks / 2)
+		before += lengths[i++].looks;
+	return lengths[i].ns;
+}
+
+/*
+ * The sampler may be kept from looking for seconds, by files that it reads, or by others that have its CPU. What one look would
+ * count for then is nobody's, and so are the steps of that time.
+ */
+static int leave_out_gaps(struct stack_side *side)
+{
+	struct look_length *lengths = calloc(side->profile->sum_count + 1, sizeof(*lengths));
+	struct stack_time kept = {0};
+	double all = 0;
+
+	if (!lengths)
+		return -ENOMEM;
+	side->look_ns_max = STACK_GAP_MIN * usual_length_ns(side, lengths);
+	free(lengths);
+	for (uint32_t s = 0; s < side->profile->sum_count; s++) {
+		const struct stack_sum *sum = &side->profile->sums[s];
+
+		if (!is_callers(side, sum))
+			continue;
+		stack_time_add(&kept, side, sum);
+		all += (double)sum->time_ns;
+	}
+	side->steps = side->profile->steps * (kept.ns > 0 ? kept.ns / all : 1);
+	return 0;
 }
 
 static int side_init(struct stack_side *side, const struct stack_profile *profile)
@@ -41,7 +123,7 @@ static int side_init(struct stack_side *side, const struct stack_profile *profil
 	if (!side->classes || !side->leaves)
 		return -ENOMEM;
 	classify(side);
-	return 0;
+	return leave_out_gaps(side);
 }
 
 int stack_tree_init(struct stack_tree *tree, const struct stack_profile *suspect,
@@ -101,21 +183,12 @@ enum stack_group stack_tree_group(const struct stack_side *side, const struct st
 		       : waits ? STACK_GROUP_WAITS
 			       : STACK_GROUP_WORKS;
 	case STACK_THREAD_OTHER:
-		return inside || sum->state == STACK_STATE_LOCK ? STACK_GROUP_LEFT_OUT
-								: STACK_GROUP_OTHER;
+		return sum->state == STACK_STATE_LOCK ? STACK_GROUP_LEFT_OUT : STACK_GROUP_OTHER;
 	case STACK_THREAD_WORKER:
 		return sum->state == STACK_STATE_LOCK ? STACK_GROUP_LEFT_OUT : STACK_GROUP_WORKER;
 	default:
 		return STACK_GROUP_LEFT_OUT;
 	}
-}
-
-void stack_time_add(struct stack_time *time, const struct stack_sum *sum)
-{
-	time->ns += (double)sum->time_ns;
-	time->looks += sum->looks;
-	if (sum->steps > time->steps)
-		time->steps = sum->steps;
 }
 
 static bool is_digit(char c)
@@ -213,7 +286,7 @@ static uint32_t add_sum(
 	while (at != STACK_NODE_NONE) {
 		const struct stack_node *frame;
 
-		stack_time_add(&tree->nodes[at].times[of], sum);
+		stack_time_add(&tree->nodes[at].times[of], &tree->sides[of], sum);
 		if (depth == 0)
 			break;
 		frame = &profile->nodes[path[--depth]];
@@ -252,8 +325,10 @@ void stack_tree_fill(struct stack_tree *tree, enum stack_class only)
 
 double stack_tree_over(const struct stack_tree *tree, const struct stack_tree_node *node)
 {
-	return node->times[STACK_SUSPECT].ns / tree->sides[STACK_SUSPECT].profile->steps -
-	       node->times[STACK_CONTROL].ns / tree->sides[STACK_CONTROL].profile->steps;
+	const struct stack_side *sides = tree->sides;
+
+	return node->times[STACK_SUSPECT].ns / sides[STACK_SUSPECT].steps -
+	       node->times[STACK_CONTROL].ns / sides[STACK_CONTROL].steps;
 }
 
 bool stack_tree_is_more(const struct stack_tree *tree, const struct stack_tree_node *one,
@@ -268,12 +343,20 @@ bool stack_tree_is_more(const struct stack_tree *tree, const struct stack_tree_n
 	return order ? order < 0 : strcmp(one->file, other->file) < 0;
 }
 
+/* A function, or the outermost node: not what it waits for. */
+static bool is_code(const struct stack_tree_node *node)
+{
+	return node->kind <= STACK_FRAME_NATIVE;
+}
+
 static const struct stack_tree_node *largest_child(
 	const struct stack_tree *tree, const struct stack_tree_node *node)
 {
 	const struct stack_tree_node *best = NULL;
 
 	for (uint32_t i = node->first_child; i != STACK_NODE_NONE; i = tree->nodes[i].sibling) {
+		if (!is_code(&tree->nodes[i]))
+			continue;
 		if (!best || stack_tree_is_more(tree, &tree->nodes[i], best))
 			best = &tree->nodes[i];
 	}
@@ -300,7 +383,7 @@ const struct stack_tree_node *stack_tree_place(
 		const struct stack_tree_node *node = &tree->nodes[i];
 		double over = stack_tree_over(tree, node);
 
-		if (node->group != group || over <= 0)
+		if (node->group != group || over <= 0 || !is_code(node))
 			continue;
 		if (!place || over > stack_tree_over(tree, place) ||
 			(over >= stack_tree_over(tree, place) &&
@@ -310,7 +393,7 @@ const struct stack_tree_node *stack_tree_place(
 	}
 	if (!place)
 		return NULL;
-	least = STACK_PLACE_SHARE_MIN * stack_tree_over(tree, place);
+	least = STACK_SHARE_MIN * stack_tree_over(tree, place);
 	while ((child = largest_child(tree, place)) && stack_tree_over(tree, child) >= least)
 		place = child;
 	return place;
@@ -368,11 +451,12 @@ int32_t stack_tree_line(const struct stack_tree *tree, const struct stack_tree_n
 
 		for (uint32_t i = 0; i < side->profile->sum_count; i++) {
 			uint32_t frame = frame_at(tree, side, i, node);
+			struct stack_time time = {0};
 
+			stack_time_add(&time, side, &side->profile->sums[i]);
 			if (frame != STACK_NODE_NONE)
 				add_line(lines, &count, side->profile->nodes[frame].line,
-					sign * (double)side->profile->sums[i].time_ns /
-						side->profile->steps);
+					sign * time.ns / side->steps);
 		}
 	}
 	for (size_t i = 0; i < count; i++) {

@@ -10,7 +10,7 @@ object a line; a later call skips what is there. Prints a table in Markdown, the
     faults.py --results faults.jsonl --summary
 
 Interpreters: "here" is /usr/bin/python3, a path is that one, and 3.9 and 3.13 those of other Debians (tests/cluster/debian_tree.sh),
-with all of the job in there. Needs root.
+with all of the job in there: there, --build and --work are in the repository. Needs root.
 """
 import argparse
 import contextlib
@@ -120,17 +120,21 @@ def draw(kind, seed, healthy, brief):
             "period": PERIODS.get(kind, 1), "seed": seed}
 
 
+def in_tree(paths, python):
+    """Before slowrank's words where all is in a tree: what enters it, and a slowrank with a C library of its own."""
+    bundle = os.path.join(paths["work"], "bundle")
+    made = subprocess.run([TREE, "make", *TREES[python]], check=True, capture_output=True, text=True)
+    subprocess.run([os.path.join(HERE, "..", "..", "scripts", "bundle.sh"), bundle], check=True, stdout=subprocess.DEVNULL,
+                   env=dict(os.environ, BUILD=paths["build"]))
+    return [TREE, "run", made.stdout.strip(), os.path.join(bundle, "slowrank-own-libc")]
+
+
 def job_command(paths, directory, python, chosen, slow_folder):
     """The whole command line of a job, and what its environment is to have."""
     native, mpirun = os.path.join(paths["build"], "tests", "stacks", "libfault_native.so"), jobs.mpirun(RANKS)
-    before, program = [], python
-    if python in TREES:
-        made = subprocess.run([TREE, "make", *TREES[python]], check=True, capture_output=True, text=True)
-        before, program = [TREE, "run", made.stdout.strip()], "python3"
-        if python == "3.13":  # Open MPI 5 has no such component
-            mpirun = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "--mca", "mpi_yield_when_idle", "1", "-n", str(RANKS)]
-    elif python == "here":
-        program = "/usr/bin/python3"
+    program = "python3" if python in TREES else "/usr/bin/python3" if python == "here" else python
+    if python == "3.13":  # Open MPI 5
+        mpirun = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "--mca", "mpi_yield_when_idle", "1", "-n", str(RANKS)]
     environment = dict(os.environ, OMP_NUM_THREADS="1")
     preload = ["sh", "-c", f'LD_PRELOAD={native}${{LD_PRELOAD:+:$LD_PRELOAD}} exec "$@"', "sh"]
     command = [*preload, program, JOB, "--native", native, "--folder", directory, "--truth", os.path.join(directory, "truth.json")]
@@ -142,7 +146,7 @@ def job_command(paths, directory, python, chosen, slow_folder):
         command.append("--device")
         stand_in = os.path.join(paths["build"], "stand_in")
         environment.update({"LD_LIBRARY_PATH": f"{stand_in}:{stand_in}/driver", "STAND_IN_GPUS": directory})
-    return [*before, *mpirun, *command], environment
+    return [*mpirun, *command], environment
 
 
 def where_of(verdict):
@@ -206,7 +210,7 @@ def run_case(paths, kind, python, seed, healthy=False, brief=False):
         run.clean()
         with open(run.log, "w", encoding="utf-8") as log:
             done = subprocess.run(
-                [*(disk.prefix() if disk else []), paths["slowrank"], "run", "--record", run.record, "--alerts", run.alerts_path, "--", *command],
+                [*(disk.prefix() if disk else []), *paths["before"].get(python, [paths["slowrank"]]), "run", "--record", run.record, "--alerts", run.alerts_path, "--", *command],
                 cwd=directory, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, timeout=LIMIT_S, check=False)
     result["seconds"] = round(time.monotonic() - started, 1)
     if done.returncode:
@@ -217,10 +221,6 @@ def run_case(paths, kind, python, seed, healthy=False, brief=False):
     result.update(score(truth, waits, report, kind))
     result["stacks"] = [s for s in report["coverage"]["sources"] if "stack" in s["name"]]
     return result
-
-
-def percent(count, all_of_them):
-    return f"{count} of {all_of_them} ({100 * count / all_of_them:.0f} %)" if all_of_them else "none"
 
 
 def summarize(results):
@@ -264,6 +264,7 @@ def main():
     parser.add_argument("--kind", action="append", choices=[*CAUSES, "healthy"])
     parser.add_argument("--python", action="append")
     parser.add_argument("--brief", action="store_true", help="short jobs")
+    parser.add_argument("--least", type=float, help="percent of the frames and causes that are to be right; no more of the others wrong")
     parser.add_argument("--summary", action="store_true", help="only the table of what is there")
     arguments = parser.parse_args()
     results = read_results(arguments.results)
@@ -274,6 +275,7 @@ def main():
         paths = {"build": build, "slowrank": os.path.join(build, "slowrank"), "work": os.path.abspath(arguments.work)}
         kinds = [(kind, False) for kind in CAUSES] + [(kind, True) for kind in HEALTHY]
         kinds = [(k, h) for k, h in kinds if not arguments.kind or (not h and k in arguments.kind) or (h and "healthy" in arguments.kind)]
+        paths["before"] = {python: in_tree(paths, python) for python in TREES if python in (arguments.python or TREES)}
         done = {(r["kind"], r["python"], r["seed"], r["healthy"]) for r in results}
         for seed in range(arguments.first_seed, arguments.first_seed + arguments.seeds):
             for python in arguments.python or ["here", *TREES]:
@@ -286,7 +288,15 @@ def main():
                         with open(arguments.results, "a", encoding="utf-8") as file:
                             file.write(json.dumps(results[-1]) + "\n")
     total = summarize(results)
-    return 1 if total["failed"] else 0
+    if arguments.least is None:
+        return 1 if total["failed"] else 0
+    least = total["jobs"] * arguments.least / 100
+    missed = [name for name in ("named", "frame right", "cause right") if total.get(name, 0) < least]
+    missed += [name for name in ("cause wrong",) if total.get(name, 0) > total["jobs"] - least]
+    missed += [name for name in ("failed", "healthy with a verdict") if total[name]]
+    print(f"{total['jobs']} jobs, {total.get('frame right', 0)} lines and {total.get('cause right', 0)} causes right, "
+          f"{total.get('cause wrong', 0)} causes wrong; {total['healthy']} healthy ones" + (f": MISSED: {', '.join(missed)}" if missed else ""))
+    return 1 if missed else 0
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ For each seed and kind of fault one job of fault_job.py runs with an interpreter
 object a line; a later call skips what is there. Prints a table in Markdown, then one JSON object.
 
     faults.py --build build --results faults.jsonl [--seeds N] [--first-seed N] [--kind KIND]... [--python NAME]...
-    faults.py --results faults.jsonl --summary
+    faults.py --results faults.jsonl --summary     or --build build --replay: what is said of the records now
 
 Interpreters: "here" is /usr/bin/python3, a path is that one, and 3.9 and 3.13 those of other Debians (tests/cluster/debian_tree.sh),
 with all of the job in there: there, --build and --work are in the repository. Needs root.
@@ -159,7 +159,8 @@ def where_of(verdict):
 
 def names_line(kind, where):
     lines = {int(line) for line in re.findall(r"fault_job\.py:(\d+)", where)}
-    return bool(lines & LINES["AT", kind]) or (kind in ("native", "mutex") and bool(re.search(r"native_(churn|enter)", where)))
+    right = LINES["AT", kind] | LINES.get(("HOLDS", kind), set())  # who has a lock is as good
+    return bool(lines & right) or (kind in ("native", "mutex") and bool(re.search(r"native_(churn|enter|hold)", where)))
 
 
 def read_json(path):
@@ -196,12 +197,24 @@ def score(truth, waits, report, kind):
     return result
 
 
+def score_again(paths, result):
+    """What the slowrank of now says of the record."""
+    directory = directory_of(paths, result)
+    truth, *waits = [read_json(os.path.join(directory, "truth.json" + end)) for end in ("", *(f".{rank}" for rank in range(RANKS)))]
+    report = jobs.Run(directory).report(paths["slowrank"])
+    result.update(score(truth, waits, report, result["kind"]))
+
+
+def directory_of(paths, result):
+    name = f"{'healthy-' if result['healthy'] else ''}{result['kind']}-{os.path.basename(result['python'])}-{result['seed']}"
+    return os.path.join(paths["work"], name)
+
+
 def run_case(paths, kind, python, seed, healthy=False, brief=False):
-    name = f"{'healthy-' if healthy else ''}{kind}-{os.path.basename(python)}-{seed}"
-    directory = os.path.join(paths["work"], name)
-    os.makedirs(directory, exist_ok=True)
     chosen = draw(kind, seed, healthy, brief)
     result = {"kind": kind, "python": python, "seed": seed, "healthy": healthy, "options": chosen}
+    directory = directory_of(paths, result)
+    os.makedirs(directory, exist_ok=True)
     started = time.monotonic()
     with contextlib.ExitStack() as stack:
         disk = stack.enter_context(SlowDisk(directory)) if kind in ("file", "checkpoint") and not healthy else None
@@ -210,16 +223,14 @@ def run_case(paths, kind, python, seed, healthy=False, brief=False):
         run.clean()
         with open(run.log, "w", encoding="utf-8") as log:
             done = subprocess.run(
-                [*(disk.prefix() if disk else []), *paths["before"].get(python, [paths["slowrank"]]), "run", "--record", run.record, "--alerts", run.alerts_path, "--", *command],
+                [*(disk.prefix() if disk else []), *paths["before"].get(python, [paths["slowrank"]]), "run", "--record", run.record,
+                 "--alerts", run.alerts_path, "--", *command],
                 cwd=directory, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, timeout=LIMIT_S, check=False)
     result["seconds"] = round(time.monotonic() - started, 1)
     if done.returncode:
         result["failed"] = run.tail()
-        return result
-    truth, *waits = [read_json(os.path.join(directory, "truth.json" + end)) for end in ("", *(f".{rank}" for rank in range(RANKS)))]
-    report = run.report(paths["slowrank"])
-    result.update(score(truth, waits, report, kind))
-    result["stacks"] = [s for s in report["coverage"]["sources"] if "stack" in s["name"]]
+    else:
+        score_again(paths, result)
     return result
 
 
@@ -265,14 +276,18 @@ def main():
     parser.add_argument("--python", action="append")
     parser.add_argument("--brief", action="store_true", help="short jobs")
     parser.add_argument("--least", type=float, help="percent of the frames and causes that are to be right; no more of the others wrong")
+    parser.add_argument("--replay", action="store_true", help="what is there, with the slowrank of now")
     parser.add_argument("--summary", action="store_true", help="only the table of what is there")
     arguments = parser.parse_args()
-    results = read_results(arguments.results)
-    if not arguments.summary:
+    results, build = read_results(arguments.results), os.path.abspath(arguments.build)
+    paths = {"build": build, "slowrank": os.path.join(build, "slowrank"), "work": os.path.abspath(arguments.work)}
+    if arguments.replay:
+        for result in results:
+            if "failed" not in result:
+                score_again(paths, result)
+    elif not arguments.summary:
         if os.geteuid():
             sys.exit("faults: needs root, for BPF and a slow disk")
-        build = os.path.abspath(arguments.build)
-        paths = {"build": build, "slowrank": os.path.join(build, "slowrank"), "work": os.path.abspath(arguments.work)}
         kinds = [(kind, False) for kind in CAUSES] + [(kind, True) for kind in HEALTHY]
         kinds = [(k, h) for k, h in kinds if not arguments.kind or (not h and k in arguments.kind) or (h and "healthy" in arguments.kind)]
         paths["before"] = {python: in_tree(paths, python) for python in TREES if python in (arguments.python or TREES)}

@@ -21,9 +21,10 @@ struct told {
 struct comparison {
 	struct stack_tree tree;
 	uint32_t every_steps;
-	/* By class: of callers, and of other threads while these are outside of collectives. */
+	/* By class: of callers, and of other threads. */
 	struct stack_time callers[STACK_CLASS_NR][STACK_SIDES], others[STACK_CLASS_NR][STACK_SIDES];
-	double blocked_ns[STACK_CLASS_NR]; /* of the suspect's callers */
+	struct stack_time piped[STACK_SIDES]; /* callers' waits for a process, of no class */
+	double blocked_ns[STACK_CLASS_NR];    /* of the suspect's callers */
 	struct told places[STACK_GROUP_NR];
 };
 
@@ -74,6 +75,8 @@ static void add_sums(struct comparison *comparison, int of)
 		if (group != STACK_GROUP_WORKS && group != STACK_GROUP_WAITS)
 			continue;
 		stack_time_add(&comparison->callers[class][of], sum);
+		if (class == STACK_CLASS_NONE && group == STACK_GROUP_WAITS)
+			stack_time_add(&comparison->piped[of], sum);
 		if (of == STACK_SUSPECT && sum->state != STACK_STATE_RUNNING)
 			comparison->blocked_ns[class] += (double)sum->time_ns;
 	}
@@ -150,7 +153,7 @@ static int says(const struct stack_tree_node *node)
 		return 3;
 	if (node->kind != STACK_FRAME_NATIVE || !node->function[0])
 		return 0;
-	return stack_class_of(node->kind, node->function, node->file, 0) ? 2 : 1;
+	return stack_class_of(node->kind, node->function, node->file, false) ? 2 : 1;
 }
 
 static struct known_frames find_frames(
@@ -325,7 +328,7 @@ static struct verdict_where where_of_class(
 	size_t used;
 
 	if (by_others)
-		return where_of(comparison, other);
+		return where_of(comparison, class == STACK_CLASS_DATA_LOADER ? worker : other);
 	stack_tree_fill(&comparison->tree, class);
 	tell_place(comparison, STACK_GROUP_WORKS, &own);
 	if (class == STACK_CLASS_DATA_LOADER && is_as_long(worker, own.over_ns))
@@ -340,6 +343,15 @@ static struct verdict_where where_of_class(
 	return own.where;
 }
 
+/* Without a loader that is known: how long it waited for a process, while its own did something. */
+static double waits_for_workers_ns(const struct comparison *comparison)
+{
+	const struct stack_time *piped = comparison->piped;
+	double over = is_no_chance(comparison, piped) ? over_ns(comparison, piped) : 0;
+
+	return is_as_long(&comparison->places[STACK_GROUP_WORKER], over) ? over : 0;
+}
+
 /* unclaimed_ns: how long callers waited for threads whose stacks then say what for. */
 static void tell_class(struct comparison *comparison, enum stack_class class, double unclaimed_ns,
 	struct stack_excess *excess)
@@ -351,6 +363,8 @@ static void tell_class(struct comparison *comparison, enum stack_class class, do
 				    ? fmin(over_ns(comparison, others), unclaimed_ns)
 				    : 0;
 
+	if (class == STACK_CLASS_DATA_LOADER)
+		other_over = waits_for_workers_ns(comparison);
 	if (own_over <= 0 && other_over <= 0)
 		return;
 	if (own_over >= other_over) {

@@ -17,9 +17,15 @@ static const struct frame_rule {
 		.function = (name),                                                                \
 		.stack_class = STACK_CLASS_##id,                                                   \
 		.kind = STACK_FRAME_NATIVE},
+#define WAIT_FRAME(id, name, part)                                                                 \
+	{.file = (part),                                                                           \
+		.function = (name),                                                                \
+		.stack_class = STACK_CLASS_##id,                                                   \
+		.kind = STACK_FRAME_WAIT},
 #include "analysis/explain/stack_frames.def"
 #undef PYTHON_FRAME
 #undef NATIVE_FRAME
+#undef WAIT_FRAME
 };
 
 static bool function_fits(const char *pattern, const char *function)
@@ -83,20 +89,29 @@ static bool file_fits(const char *pattern, const char *file, const char *package
 	       begins_name(file, file + file_length - length);
 }
 
+static const char *last_name(const char *function)
+{
+	const char *dot = strrchr(function, '.');
+
+	return dot ? dot + 1 : function;
+}
+
 enum stack_class stack_class_of(
-	uint8_t kind, const char *function, const char *file, uint8_t parent_kind)
+	uint8_t kind, const char *function, const char *file, bool by_python)
 {
 	const char *packaged = kind == STACK_FRAME_PYTHON ? in_packages(file) : NULL;
+	const char *name = kind == STACK_FRAME_PYTHON ? last_name(function) : function;
 
 	for (size_t i = 0; i < sizeof(rules) / sizeof(rules[0]); i++) {
 		const struct frame_rule *rule = &rules[i];
 
-		if (rule->kind != kind || !function_fits(rule->function, function) ||
-			!file_fits(rule->file, file, packaged))
+		if (rule->kind != kind || !function_fits(rule->function, name) ||
+			!(kind == STACK_FRAME_WAIT ? strstr(file, rule->file) != NULL
+						   : file_fits(rule->file, file, packaged)))
 			continue;
 		/* The interpreter waits for no thread's work by itself: it wants a lock. */
-		if (rule->stack_class == STACK_CLASS_THREAD && kind == STACK_FRAME_NATIVE &&
-			parent_kind == STACK_FRAME_PYTHON)
+		if (rule->stack_class == STACK_CLASS_THREAD && kind != STACK_FRAME_PYTHON &&
+			by_python)
 			return STACK_CLASS_LOCK;
 		return (enum stack_class)rule->stack_class;
 	}

@@ -3,6 +3,8 @@
 #ifndef SLOWRANK_ANALYSIS_EXPLAIN_STACK_FRAMES_H
 #define SLOWRANK_ANALYSIS_EXPLAIN_STACK_FRAMES_H
 
+#include <stdbool.h>
+
 #include "analysis/explain/stack_profile.h"
 
 enum stack_class {
@@ -19,9 +21,9 @@ enum stack_class {
 	STACK_CLASS_NR
 };
 
-/* By stack_frames.def; parent_kind: of the frame that called it, 0 = none. */
+/* By stack_frames.def; by_python: the innermost frame with a name above it is one of Python. */
 enum stack_class stack_class_of(
-	uint8_t kind, const char *function, const char *file, uint8_t parent_kind);
+	uint8_t kind, const char *function, const char *file, bool by_python);
 
 /* The program's own code: of Python what is installed with no interpreter; else what is in no shared library. */
 bool stack_frame_is_program(uint8_t kind, const char *function, const char *file);

@@ -15,6 +15,16 @@ static const char *text_of(const struct stack_profile *profile, uint32_t at)
 	return profile->text + at;
 }
 
+/* Frames without a name, and what the kernel adds, are between a function and what it waits for. */
+static bool is_by_python(const struct stack_profile *profile, uint32_t node)
+{
+	while (node != STACK_NODE_NONE && profile->nodes[node].kind != STACK_FRAME_PYTHON &&
+		(profile->nodes[node].kind != STACK_FRAME_NATIVE ||
+			!text_of(profile, profile->nodes[node].function)[0]))
+		node = profile->nodes[node].parent;
+	return node != STACK_NODE_NONE && profile->nodes[node].kind == STACK_FRAME_PYTHON;
+}
+
 /* Parents come first, and what is outermost counts; but below a wait nothing else is. */
 static void classify(struct stack_side *side)
 {
@@ -22,11 +32,10 @@ static void classify(struct stack_side *side)
 
 	for (uint32_t i = 0; i < profile->node_count; i++) {
 		const struct stack_node *node = &profile->nodes[i];
-		bool outermost = node->parent == STACK_NODE_NONE;
-		uint8_t above = outermost ? STACK_CLASS_NONE : side->classes[node->parent];
+		uint8_t above = node->parent == STACK_NODE_NONE ? STACK_CLASS_NONE
+								: side->classes[node->parent];
 		uint8_t own = (uint8_t)stack_class_of(node->kind, text_of(profile, node->function),
-			text_of(profile, node->file),
-			outermost ? 0 : profile->nodes[node->parent].kind);
+			text_of(profile, node->file), is_by_python(profile, node->parent));
 
 		side->classes[i] =
 			above == STACK_CLASS_NONE || own == STACK_CLASS_WAIT ? own : above;
@@ -101,8 +110,7 @@ enum stack_group stack_tree_group(const struct stack_side *side, const struct st
 		       : waits ? STACK_GROUP_WAITS
 			       : STACK_GROUP_WORKS;
 	case STACK_THREAD_OTHER:
-		return inside || sum->state == STACK_STATE_LOCK ? STACK_GROUP_LEFT_OUT
-								: STACK_GROUP_OTHER;
+		return sum->state == STACK_STATE_LOCK ? STACK_GROUP_LEFT_OUT : STACK_GROUP_OTHER;
 	case STACK_THREAD_WORKER:
 		return sum->state == STACK_STATE_LOCK ? STACK_GROUP_LEFT_OUT : STACK_GROUP_WORKER;
 	default:
@@ -268,12 +276,20 @@ bool stack_tree_is_more(const struct stack_tree *tree, const struct stack_tree_n
 	return order ? order < 0 : strcmp(one->file, other->file) < 0;
 }
 
+/* A function, or the outermost node: not what it waits for. */
+static bool is_code(const struct stack_tree_node *node)
+{
+	return node->kind <= STACK_FRAME_NATIVE;
+}
+
 static const struct stack_tree_node *largest_child(
 	const struct stack_tree *tree, const struct stack_tree_node *node)
 {
 	const struct stack_tree_node *best = NULL;
 
 	for (uint32_t i = node->first_child; i != STACK_NODE_NONE; i = tree->nodes[i].sibling) {
+		if (!is_code(&tree->nodes[i]))
+			continue;
 		if (!best || stack_tree_is_more(tree, &tree->nodes[i], best))
 			best = &tree->nodes[i];
 	}
@@ -300,7 +316,7 @@ const struct stack_tree_node *stack_tree_place(
 		const struct stack_tree_node *node = &tree->nodes[i];
 		double over = stack_tree_over(tree, node);
 
-		if (node->group != group || over <= 0)
+		if (node->group != group || over <= 0 || !is_code(node))
 			continue;
 		if (!place || over > stack_tree_over(tree, place) ||
 			(over >= stack_tree_over(tree, place) &&

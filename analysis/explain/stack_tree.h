@@ -17,7 +17,7 @@ enum stack_group {
 	STACK_GROUP_WAITS = 1, /* callers that wait for a thread, or a process */
 	STACK_GROUP_OTHER =
 		2, /* other threads that do something while callers are outside of collectives */
-	STACK_GROUP_WORKER = 3, /* threads of the rank's children that do something, at any time */
+	STACK_GROUP_WORKER = 3, /* threads of the rank's children, likewise */
 	STACK_GROUP_NR,
 	STACK_GROUP_LEFT_OUT =
 		STACK_GROUP_NR, /* a wait for a CPU, and what is not the rank's own time */

@@ -100,6 +100,18 @@ static void each_class_has_its_frame(void **state)
 		{STACK_CLASS_LOCK, STACK_STATE_LOCK,
 			"main@job|update@job|pthread_mutex_lock@libc.so.6|~futex@0x7f3200",
 			"in pthread_mutex_lock (update, job); futex 0x7f3200"},
+		{STACK_CLASS_LOCK, STACK_STATE_LOCK,
+			TRAIN "120|take@/home/u/x.py:9|@libc.so.6|~futex@0x12f0|~futex_do_wait@",
+			"in take (x.py:9); futex 0x12f0"}, /* of an interpreter without symbols */
+		{STACK_CLASS_CHECKPOINT, STACK_STATE_FILE,
+			TRAIN "130|Trainer.keep@/home/u/train.py:40|fsync@libc.so.6|~fsync@/out/"
+			      "ckpt/7.bin",
+			"in fsync (train.py:40); fsync /out/ckpt/7.bin"},
+		{STACK_CLASS_CHECKPOINT, STACK_STATE_RUNNING,
+			TRAIN "131|Trainer.save_checkpoint@/home/u/train.py:41",
+			"in Trainer.save_checkpoint (train.py:41)"},
+		{STACK_CLASS_FILE, STACK_STATE_FILE, TRAIN "132|read@libc.so.6|~read@/data/x.pt",
+			"in read (train.py:132); read /data/x.pt"},
 		{STACK_CLASS_LOCK, STACK_STATE_LOCK, TRAIN "120|pthread_cond_timedwait@libc.so.6",
 			"in pthread_cond_timedwait (train.py:120)"}, /* the interpreter's own */
 	};
@@ -235,6 +247,7 @@ static void threads_are_matched_by_role_and_name(void **state)
 	const char *idles = "clone@libc.so.6|poll@libc.so.6|~poll@";
 
 	(void)state;
+	/* Of its time, the control spends more inside of collectives. */
 	slow(STACK_STATE_LOCK, TRAIN "220|join@/usr/lib/python3.11/threading.py:1100", 50);
 	made_add(&suspect, made_thread(&suspect, STACK_THREAD_OTHER, "pool-7", 100),
 		STACK_STATE_SOCKET, SECOND, idles, STEPS, 90 * STEPS);
@@ -290,6 +303,24 @@ static void a_slow_worker_of_the_loader_is_named(void **state)
 		"/data/17.tar");
 	assert_string_equal(
 		difference.all.where.text, difference.classes[STACK_CLASS_DATA_LOADER].where.text);
+	assert_int_equal(lround(more_ms(&difference.classes[STACK_CLASS_DATA_LOADER])), 50);
+}
+
+/* Processes of its own that fill a queue, in code that nobody knows. */
+static void workers_without_a_known_loader_are_told(void **state)
+{
+	const char *waits =
+		TRAIN "70|get@/usr/lib/python3.11/multiprocessing/queues.py:113|~read@pipe:[9]";
+	const char *fills = "main@/home/u/train.py:1|decode@/home/u/train.py:44";
+
+	(void)state;
+	slow(STACK_STATE_SOCKET, waits, 50);
+	assert_true(compared(0)->classes[STACK_CLASS_DATA_LOADER].own_ns <= 0);
+	made_add(&suspect, made_thread(&suspect, STACK_THREAD_WORKER, "python3", 501),
+		STACK_STATE_RUNNING, IN_FIRST, fills, STEPS, 80 * STEPS);
+	compared(0);
+	assert_string_equal(difference.classes[STACK_CLASS_DATA_LOADER].where.text,
+		"worker python3 (pid 501): in decode (train.py:44)");
 	assert_int_equal(lround(more_ms(&difference.classes[STACK_CLASS_DATA_LOADER])), 50);
 }
 
@@ -419,18 +450,20 @@ static void whatever_is_valid_is_compared(void **state)
 static void names_of_projects_are_no_packages(void **state)
 {
 	(void)state;
-	assert_int_equal(stack_class_of(STACK_FRAME_PYTHON, "step", "/home/u/neptune/train.py", 0),
+	assert_int_equal(
+		stack_class_of(STACK_FRAME_PYTHON, "step", "/home/u/neptune/train.py", false),
 		STACK_CLASS_NONE);
 	assert_int_equal(stack_class_of(STACK_FRAME_PYTHON, "init",
-				 "/v/lib/python3.13t/site-packages/neptune/run.py", 0),
+				 "/v/lib/python3.13t/site-packages/neptune/run.py", false),
 		STACK_CLASS_LOGGING);
-	assert_int_equal(
-		stack_class_of(STACK_FRAME_PYTHON, "save", "/home/u/mytorch/serialization.py", 0),
+	assert_int_equal(stack_class_of(STACK_FRAME_PYTHON, "save",
+				 "/home/u/mytorch/serialization.py", false),
+		STACK_CLASS_NONE);
+	assert_int_equal(stack_class_of(STACK_FRAME_PYTHON, "load",
+				 PACKAGES "torch/serialization.py", false),
 		STACK_CLASS_NONE);
 	assert_int_equal(
-		stack_class_of(STACK_FRAME_PYTHON, "load", PACKAGES "torch/serialization.py", 0),
-		STACK_CLASS_NONE);
-	assert_int_equal(stack_class_of(STACK_FRAME_NATIVE, "MPI_File_write_all", "libmpi.so", 0),
+		stack_class_of(STACK_FRAME_NATIVE, "MPI_File_write_all", "libmpi.so", false),
 		STACK_CLASS_NONE);
 	assert_string_equal(
 		stack_file_short("/usr/lib/python3.11/logging/__init__.py"), "logging/__init__.py");
@@ -451,6 +484,7 @@ int main(void)
 		cmocka_unit_test_setup(threads_are_matched_by_role_and_name, set_up),
 		cmocka_unit_test_setup(who_holds_a_lock_is_told, set_up),
 		cmocka_unit_test_setup(a_slow_worker_of_the_loader_is_named, set_up),
+		cmocka_unit_test_setup(workers_without_a_known_loader_are_told, set_up),
 		cmocka_unit_test_setup(a_few_looks_say_nothing, set_up),
 		cmocka_unit_test_setup(what_cannot_be_compared_says_why, set_up),
 		cmocka_unit_test_setup(order_and_scale_do_not_matter, set_up),

@@ -501,7 +501,7 @@
 
 /* explain: stacks. */
 #define STACK_PLACE_SHARE_MIN                                                                      \
-	MOST_SHARE /* of the largest excess: a frame is named that has so much */
+	HALF_SHARE /* of the largest excess: a frame is named that has so much */
 /* of a wait, or a place: what another thread does meanwhile, or what is waited for there, explains it */
 #define STACK_OTHER_SHARE_MIN HALF_SHARE
 #define STACK_LOST_MAX PART_SHARE /* of the looks at threads: more that failed leave too little */

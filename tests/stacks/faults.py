@@ -188,7 +188,7 @@ def score(truth, waits, report, kind):
     disturbed = [v for v in others if lacked_cpu(truth, waits, v)]
     result = {"named": bool(mine), "false": len(others) - len(disturbed), "disturbed": len(disturbed), "verdicts": [rules.shown(v) for v in verdicts]}
     if mine:
-        last = mine[-1]
+        last = max(mine, key=lambda v: v["last_step"] - v["first_step"])  # another may tell of what the fault left behind
         right = CAUSES[kind] | ({"cpu-contention"} if lacked_cpu(truth, waits, last) else set())
         where = where_of(last)
         result.update({

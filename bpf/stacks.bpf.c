@@ -107,3 +107,35 @@ int look_at_thread(struct bpf_iter__task___stacks *ctx)
 	bpf_seq_write(ctx->meta->seq, &record, sizeof(record));
 	return 0;
 }
+
+/*
+ * The kernel's own frames of threads in uninterruptible sleep, by name, as text: a line "#TID", then one for each, the
+ * innermost first.
+ */
+SEC("iter/task")
+int look_at_sleeper(struct bpf_iter__task___stacks *ctx)
+{
+	struct task_struct *task = ctx->task, *reader = bpf_get_current_task_btf();
+	struct task_struct___stacks *more = (void *)task;
+	__u64 frames[STACK_KERNEL_FRAMES] = {};
+	__u32 state = 0;
+	long bytes;
+
+	if (!task || more->exit_state)
+		return 0;
+	namespace_level = reader->thread_pid->level;
+	if (bpf_core_field_exists(more->__state))
+		state = more->__state;
+	if (!(state & STACK_TASK_UNINTERRUPTIBLE))
+		return 0;
+	bytes = bpf_get_task_stack(task, frames, sizeof(frames), 0);
+	if (bytes <= 0)
+		return 0;
+	BPF_SEQ_PRINTF(ctx->meta->seq, "#%u\n", own_tid(task));
+	for (int i = 0; i < STACK_KERNEL_FRAMES; i++) {
+		if (!frames[i])
+			break;
+		BPF_SEQ_PRINTF(ctx->meta->seq, "%pB\n", frames[i]);
+	}
+	return 0;
+}

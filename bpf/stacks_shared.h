@@ -9,6 +9,8 @@ enum {
 	STACK_REGISTERS = 17, /* by DWARF's numbers for x86-64; 16 is the instruction pointer */
 	STACK_ARGUMENTS = 6,
 	STACK_NAME_LENGTH = 16,
+	STACK_KERNEL_FRAMES = 24,
+	STACK_TASK_UNINTERRUPTIBLE = 2, /* include/linux/sched.h */
 };
 
 struct stack_thread_record {

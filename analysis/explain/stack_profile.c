@@ -123,13 +123,19 @@ static bool nodes_are_valid(const struct stack_profile *profile)
 	return true;
 }
 
+/* Below 2^61 ns, which is what a message takes. */
+static bool is_length(int64_t time_ns)
+{
+	return time_ns >= 0 && time_ns >> 61 == 0;
+}
+
 static bool threads_are_valid(const struct stack_profile *profile)
 {
 	for (uint32_t i = 0; i < profile->thread_count; i++) {
 		const struct stack_thread_info *thread = &profile->threads[i];
 
-		if (thread->pid < 0 || thread->tid < 0 || thread->cpu_ns < -1 ||
-			thread->blocked_ns < -1 || thread->major_faults < -1 ||
+		if (thread->pid < 0 || thread->tid < 0 || !is_length(thread->cpu_ns + 1) ||
+			!is_length(thread->blocked_ns + 1) || thread->major_faults < -1 ||
 			!memchr(thread->name, 0, sizeof(thread->name)))
 			return false;
 	}
@@ -142,7 +148,7 @@ static bool sums_are_valid(const struct stack_profile *profile)
 		const struct stack_sum *sum = &profile->sums[i];
 
 		if (sum->node >= profile->node_count || sum->thread >= profile->thread_count ||
-			sum->segment >= profile->segment_count || sum->time_ns < 0)
+			sum->segment >= profile->segment_count || !is_length(sum->time_ns))
 			return false;
 	}
 	return true;
@@ -152,7 +158,7 @@ bool stack_profile_is_valid(const struct stack_profile *profile)
 {
 	return counts_within_limits(profile) && text_is_valid(profile) &&
 	       nodes_are_valid(profile) && threads_are_valid(profile) && sums_are_valid(profile) &&
-	       profile->cost_ns >= 0 && profile->start.value >= 0 &&
-	       profile->stop.value >= profile->start.value &&
+	       is_length(profile->cost_ns) && is_length(profile->start.value) &&
+	       is_length(profile->stop.value) && profile->stop.value >= profile->start.value &&
 	       memchr(profile->why, 0, sizeof(profile->why));
 }

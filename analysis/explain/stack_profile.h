@@ -134,7 +134,7 @@ size_t stack_profile_bytes(const struct stack_profile *profile);
 
 /*
  * Counts are within the limits, indices within the counts, parents come before their children and not deeper than allowed,
- * names begin and end where names do, times are not negative (-1 where that is "unknown").
+ * names begin and end where names do, times are not negative (-1 where that is "unknown") and below 2^61 ns.
  */
 bool stack_profile_is_valid(const struct stack_profile *profile);
 

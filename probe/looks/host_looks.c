@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "probe/looks/host_looks.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -289,6 +290,7 @@ static void finish(struct host_looks *looks, struct host_look *look, bool told_e
 	look->samples = NULL;
 	if (!profile)
 		return;
+	assert(stack_profile_is_valid(profile)); /* samples.h: else its batch would be lost */
 	if (!profile->stop.value)
 		profile->start = profile->stop = looks->now;
 	rank->spent_ns = spent_ns(looks, rank) + looks->now.value - look->asked.value;

@@ -31,7 +31,8 @@ static int take_end(struct sample_reader *reader, const unsigned char *bytes)
 
 	memcpy(end, bytes, sizeof(*end));
 	end->why[sizeof(end->why) - 1] = '\0';
-	if (end->cost_ns < 0 || end->result >= STACK_RESULT_NR)
+	if (end->cost_ns < 0 || end->cost_ns > SAMPLES_TIME_NS_MAX ||
+		end->result >= STACK_RESULT_NR)
 		return -EBADMSG;
 	reader->ended = true;
 	return 0;

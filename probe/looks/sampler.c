@@ -169,8 +169,9 @@ static uint32_t thread_number(struct sampler *sampler, const struct watched *wat
 			: now->tid == pid	    ? STACK_THREAD_CALLER
 						    : STACK_THREAD_OTHER};
 	memcpy(info->name, now->name, sizeof(info->name) - 1);
-	thread_counters_begin(info);
+	info->cpu_ns = info->blocked_ns = info->major_faults = -1; /* told at the end */
 	sample_writer_thread(&sampler->writer, (uint32_t)sampler->thread_count, info);
+	thread_counters_begin(info);
 	return (uint32_t)sampler->thread_count++;
 }
 
@@ -191,12 +192,26 @@ static void push(struct growing_stack *stack, enum stack_frame_kind kind, const 
 	stack->failed = stack->node == STACK_NODE_NONE;
 }
 
+/* Where in the kernel it waits: of a thread that nothing wakes, its whole stack there. */
+static void put_kernel(
+	struct growing_stack *stack, struct stack_target *target, const struct thread_now *now)
+{
+	char names[THREAD_KERNEL_FRAMES][THREAD_KERNEL_NAME_LENGTH];
+	size_t count = now->state == 'D' ? stack_target_kernel_frames(target, now->tid, names) : 0;
+
+	for (size_t i = count; i-- > 0;)
+		push(stack, STACK_FRAME_KERNEL, names[i], "", 0);
+	if (!count && now->place[0])
+		push(stack, STACK_FRAME_KERNEL, now->place, "", 0);
+}
+
 /* From the outermost frame to what it waits for. STACK_NODE_NONE: there was no room for it. */
-static uint32_t put_stack(struct sampler *sampler, const struct stack_lines *lines,
+static uint32_t put_stack(struct sampler *sampler, struct stack_target *target,
 	const struct stack_wait *wait, const struct thread_now *now)
 {
+	const struct stack_lines *lines = &sampler->lines;
 	struct growing_stack stack = {&sampler->writer, STACK_NODE_NONE, false};
-	size_t most = STACK_PROFILE_DEPTH_MAX - 2, count = lines->count;
+	size_t most = STACK_PROFILE_DEPTH_MAX - 1 - THREAD_KERNEL_FRAMES, count = lines->count;
 
 	if (count > most) /* the outermost ones are missed least */
 		count = most;
@@ -210,8 +225,8 @@ static uint32_t put_stack(struct sampler *sampler, const struct stack_lines *lin
 	}
 	if (wait->what[0])
 		push(&stack, STACK_FRAME_WAIT, wait->what, wait->on, 0);
-	if (wait->what[0] && now->place[0]) /* in the kernel */
-		push(&stack, STACK_FRAME_KERNEL, now->place, "", 0);
+	if (wait->what[0])
+		put_kernel(&stack, target, now);
 	if (stack.node == STACK_NODE_NONE) /* it runs, and no frame is known */
 		push(&stack, STACK_FRAME_NATIVE, "", "", 0);
 	return stack.node;
@@ -241,7 +256,7 @@ static void see_thread(
 	}
 	stack_wait_read(stack_target_pid(watched->target), &thread->now, &wait);
 	*last = (struct sample_seen){.thread = number,
-		.node = put_stack(sampler, &sampler->lines, &wait, &thread->now),
+		.node = put_stack(sampler, watched->target, &wait, &thread->now),
 		.state = (uint8_t)wait.state};
 	if (last->node == STACK_NODE_NONE)
 		sampler->end.incomplete++;

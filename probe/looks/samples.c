@@ -132,11 +132,17 @@ int samples_node(struct samples *samples, const struct stack_node *node)
 	return 0;
 }
 
+/* Of one look; -1: not known. */
+static bool is_counted(int64_t time_ns)
+{
+	return time_ns >= -1 && time_ns <= SAMPLES_TIME_NS_MAX;
+}
+
 int samples_thread(struct samples *samples, uint32_t index, const struct stack_thread_info *thread)
 {
 	if (index > samples->thread_count || index >= STACK_PROFILE_THREADS_MAX ||
-		thread->pid < 0 || thread->tid < 0 || thread->cpu_ns < -1 ||
-		thread->blocked_ns < -1 || thread->major_faults < -1)
+		thread->pid < 0 || thread->tid < 0 || !is_counted(thread->cpu_ns) ||
+		!is_counted(thread->blocked_ns) || thread->major_faults < -1)
 		return -EBADMSG;
 	samples->threads[index] = *thread;
 	samples->threads[index].name[STACK_THREAD_NAME_LENGTH - 1] = '\0';
@@ -269,7 +275,9 @@ int samples_look(
 	void *grown;
 
 	if (time.value <= 0 || count > STACK_PROFILE_THREADS_MAX ||
-		(samples->first_look_ns && time.value < samples->last_look_ns) ||
+		(samples->first_look_ns &&
+			(time.value < samples->last_look_ns ||
+				time.value - samples->first_look_ns > SAMPLES_TIME_NS_MAX)) ||
 		!seen_is_valid(samples, seen, count))
 		return -EBADMSG;
 	if (!samples->first_look_ns)

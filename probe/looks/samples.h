@@ -22,6 +22,9 @@ enum {
 	SAMPLES_WAITING_MAX = 1 << 19, /* threads seen in looks whose step has not ended */
 };
 
+/* From the first look to the last, and what counters may count meanwhile; a look takes a minute at most. */
+#define SAMPLES_TIME_NS_MAX INT64_C(36000000000000)
+
 struct samples;
 
 /* What one look saw of a thread. */

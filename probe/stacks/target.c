@@ -400,6 +400,12 @@ const char *stack_target_without_bpf(const struct stack_target *target)
 	return threads_source_without_bpf(target->threads);
 }
 
+size_t stack_target_kernel_frames(struct stack_target *target, pid_t tid,
+	char names[THREAD_KERNEL_FRAMES][THREAD_KERNEL_NAME_LENGTH])
+{
+	return threads_read_kernel_frames(target->threads, tid, names);
+}
+
 pid_t stack_target_pid(const struct stack_target *target)
 {
 	return target->pid;

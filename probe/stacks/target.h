@@ -60,6 +60,10 @@ const struct python *stack_target_python(const struct stack_target *target, cons
 /* Why native frames are fewer than could be; NULL when they are not. */
 const char *stack_target_without_bpf(const struct stack_target *target);
 
+/* As threads_read_kernel_frames(): of one of its threads. */
+size_t stack_target_kernel_frames(struct stack_target *target, pid_t tid,
+	char names[THREAD_KERNEL_FRAMES][THREAD_KERNEL_NAME_LENGTH]);
+
 pid_t stack_target_pid(const struct stack_target *target);
 
 /* *generation grows when they are read anew: indices of modules are those of one generation. */

@@ -28,7 +28,7 @@ struct threads_source {
 	int tasks; /* /proc/PID/task: stays that of this very process */
 	bool other_namespace;
 	struct stacks_bpf *skeleton;
-	struct bpf_link *link;
+	struct bpf_link *link, *sleepers;
 	struct stack_thread_record *records; /* THREADS_MAX and one more */
 	char without_bpf[REASON_LENGTH];
 };
@@ -54,6 +54,11 @@ static int load(struct threads_source *source)
 		source->link =
 			bpf_program__attach_iter(source->skeleton->progs.look_at_thread, &options);
 		error = (int)libbpf_get_error(source->link);
+		if (!error)
+			source->sleepers = bpf_program__attach_iter(
+				source->skeleton->progs.look_at_sleeper, &options);
+		if (libbpf_get_error(source->sleepers))
+			source->sleepers = NULL; /* /proc may tell */
 	} else if (errno) {
 		error = -errno;
 	}
@@ -108,6 +113,7 @@ void threads_source_destroy(struct threads_source *source)
 	if (!source)
 		return;
 	bpf_link__destroy(source->link);
+	bpf_link__destroy(source->sleepers);
 	stacks_bpf__destroy(source->skeleton);
 	if (source->tasks >= 0)
 		close(source->tasks);
@@ -350,6 +356,61 @@ void threads_read_place(struct threads_source *source, struct thread_now *thread
 		!read_text(source, thread->tid, "wchan", text) || strcmp(text, "0") == 0)
 		return;
 	snprintf(thread->place, sizeof(thread->place), "%.*s", THREAD_PLACE_LENGTH - 1, text);
+}
+
+/* "name+0x12/0x80", also behind "[<0>] ". False: the line has none. */
+static bool take_kernel_name(const char *line, char name[THREAD_KERNEL_NAME_LENGTH])
+{
+	if (strncmp(line, "[<", 2) == 0) {
+		line = strchr(line, ' ');
+		if (!line)
+			return false;
+		line++;
+	}
+	snprintf(name, THREAD_KERNEL_NAME_LENGTH, "%.*s", (int)strcspn(line, "+\n"), line);
+	clean(name);
+	return name[0] != '\0';
+}
+
+/* All lines of a file, or of BPF's text those behind "#TID". */
+static size_t take_kernel_frames(
+	FILE *file, pid_t tid, char names[THREAD_KERNEL_FRAMES][THREAD_KERNEL_NAME_LENGTH])
+{
+	char line[TEXT_LENGTH];
+	bool own = true;
+	size_t count = 0;
+
+	while (count < THREAD_KERNEL_FRAMES && fgets(line, sizeof(line), file)) {
+		if (line[0] == '#')
+			own = strtol(line + 1, NULL, 10) == tid;
+		else if (own)
+			count += take_kernel_name(line, names[count]);
+	}
+	return count;
+}
+
+size_t threads_read_kernel_frames(struct threads_source *source, pid_t tid,
+	char names[THREAD_KERNEL_FRAMES][THREAD_KERNEL_NAME_LENGTH])
+{
+	char path[48];
+	size_t count = 0;
+	FILE *file;
+	int fd;
+
+	if (source->sleepers) {
+		fd = bpf_iter_create(bpf_link__fd(source->sleepers));
+	} else {
+		snprintf(path, sizeof(path), "%d/stack", (int)tid);
+		fd = openat(source->tasks, path, O_RDONLY | O_CLOEXEC);
+	}
+	file = fd >= 0 ? fdopen(fd, "r") : NULL;
+	if (file) {
+		count = take_kernel_frames(file, tid, names);
+		fclose(file);
+	} else if (fd >= 0) {
+		close(fd);
+	}
+	return count;
 }
 
 bool thread_stood_still(const struct thread_now *earlier, const struct thread_now *later)

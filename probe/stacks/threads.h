@@ -56,6 +56,14 @@ int threads_read(struct threads_source *source, struct thread_now *threads, size
 /* Fills in where it is blocked, if it is off the CPU. */
 void threads_read_place(struct threads_source *source, struct thread_now *thread);
 
+/*
+ * The kernel's own frames of a thread in uninterruptible sleep (state D), by name, the innermost first: by BPF, else from
+ * /proc where that may be read (CAP_SYS_ADMIN). Returns how many; 0: it does not sleep so any more, or nothing tells.
+ */
+enum { THREAD_KERNEL_FRAMES = 24, THREAD_KERNEL_NAME_LENGTH = 64 };
+size_t threads_read_kernel_frames(struct threads_source *source, pid_t tid,
+	char names[THREAD_KERNEL_FRAMES][THREAD_KERNEL_NAME_LENGTH]);
+
 /* True when it has been off the CPU ever since the earlier look: what was read of its stack between fits together. */
 bool thread_stood_still(const struct thread_now *earlier, const struct thread_now *later);
 

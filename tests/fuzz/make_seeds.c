@@ -9,6 +9,7 @@
 #include "coordinator/history/sums.h"
 #include "coordinator/record/writer.h"
 #include "probe/auth/seal.h"
+#include "probe/looks/sampler.h"
 #include "probe/ring/ring_layout.h"
 #include "probe/wire/encode.h"
 #include "tests/unit/wire/random_batch.h"
@@ -185,6 +186,40 @@ static int make_rings(const char *folder)
 	return write_seed(folder, 0, &buffer);
 }
 
+static void put_sampled(
+	struct wire_buffer *buffer, enum sampler_record kind, const void *bytes, size_t length)
+{
+	const struct sampler_head head = {(uint32_t)kind, (uint32_t)length};
+
+	memcpy(buffer->bytes + buffer->length, &head, sizeof(head));
+	memcpy(buffer->bytes + buffer->length + sizeof(head), bytes, length);
+	buffer->length += sizeof(head) + length;
+}
+
+/* A look as a sampler tells it: names, nodes, a thread, what it was seen at, the end. */
+static int make_samplers(const char *folder)
+{
+	static uint8_t bytes[8192];
+	struct wire_buffer buffer = {.bytes = bytes};
+	struct stack_node outer = {.parent = STACK_NODE_NONE, .function = 1, .kind = 1};
+	struct stack_node inner = {.parent = 0, .function = 6, .file = 1, .line = 7, .kind = 2};
+	struct sampler_thread thread = {.info = {.pid = 5, .tid = 5, .role = 1}};
+	struct sampler_end end = {.python_minor = 11, .cost_ns = 1000};
+	struct {
+		int64_t time_ns;
+		struct sample_seen seen;
+	} __attribute__((packed)) look = {1500, {.node = 1, .state = STACK_STATE_RUNNING}};
+
+	put_sampled(&buffer, SAMPLER_TEXT, "main\0load", 10);
+	put_sampled(&buffer, SAMPLER_NODE, &outer, sizeof(outer));
+	put_sampled(&buffer, SAMPLER_NODE, &inner, sizeof(inner));
+	put_sampled(&buffer, SAMPLER_THREAD, &thread, sizeof(thread));
+	for (int i = 0; i < 20; i++, look.time_ns += 300)
+		put_sampled(&buffer, SAMPLER_LOOK, &look, sizeof(look));
+	put_sampled(&buffer, SAMPLER_END, &end, sizeof(end));
+	return write_seed(folder, 0, &buffer);
+}
+
 static size_t put_piece(uint8_t *bytes, uint8_t kind, size_t length)
 {
 	bytes[0] = kind;
@@ -261,7 +296,8 @@ int main(int argc, char **argv)
 		make_replies(path) || make_folder(argv[1], "seal", path) || make_seals(path) ||
 		make_folder(argv[1], "record_reader", path) || make_records(path) ||
 		make_folder(argv[1], "history", path) || make_history(path) ||
-		make_folder(argv[1], "ring", path) || make_rings(path))
+		make_folder(argv[1], "ring", path) || make_rings(path) ||
+		make_folder(argv[1], "sampler", path) || make_samplers(path))
 		return 1;
 	return 0;
 }

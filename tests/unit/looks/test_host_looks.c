@@ -196,6 +196,37 @@ static void test_at_once(void **state)
 	assert_true(found);
 }
 
+/* In uninterruptible sleep until its child ends: the kernel's stack is told, where the call is. */
+static void test_uninterruptible(void **state)
+{
+	const struct stack_profile *profile;
+	bool found = false;
+	pid_t parent = fork();
+
+	(void)state;
+	if (parent == 0) {
+		(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+		if (vfork() == 0) {
+			(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+			for (;;)
+				pause();
+		}
+		_exit(0);
+	}
+	usleep(200000);
+	ask(0, parent);
+	profile = wait_for_profile();
+	for (uint32_t i = 0; i < profile->node_count; i++) {
+		const struct stack_node *node = &profile->nodes[i];
+
+		found |= node->kind == STACK_FRAME_KERNEL && node->parent != STACK_NODE_NONE &&
+			 profile->nodes[node->parent].kind == STACK_FRAME_KERNEL;
+	}
+	kill(parent, SIGKILL);
+	waitpid(parent, NULL, 0);
+	assert_true(found);
+}
+
 /* The sampler of a look that is under way: a child of this process with its name. 0: none. */
 static pid_t find_sampler(void)
 {
@@ -341,6 +372,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_steps, set_up, clean_up),
 		cmocka_unit_test_setup_teardown(test_at_once, set_up, clean_up),
+		cmocka_unit_test_setup_teardown(test_uninterruptible, set_up, clean_up),
 		cmocka_unit_test_setup_teardown(test_killed_sampler, set_up, clean_up),
 		cmocka_unit_test_setup_teardown(test_stopped_sampler, set_up, clean_up),
 		cmocka_unit_test_setup_teardown(test_process_that_dies, set_up, clean_up),

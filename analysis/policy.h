@@ -500,10 +500,12 @@
 #define LONGER_SHARE_MIN HALF_SHARE /* of the excess of kernels: longer ones, else more of them */
 
 /* explain: stacks. */
-#define STACK_PLACE_SHARE_MIN                                                                      \
-	HALF_SHARE /* of the largest excess: a frame is named that has so much */
-/* of a wait, or a place: what another thread does meanwhile, or what is waited for there, explains it */
-#define STACK_OTHER_SHARE_MIN HALF_SHARE
+/* Of the largest excess: the deepest frame with so much is named; and of a wait: what another thread does meanwhile explains it. */
+#define STACK_SHARE_MIN HALF_SHARE
+#define STACK_WAITS_SHARE_MIN MOST_SHARE /* of a wait that the kernel timed: then it is this one */
+#define STACK_GAP_MIN FEW /* usual times between two looks: nobody looked in one that is longer */
+#define STACK_CHANCE_DEVIATIONS                                                                    \
+	CHANGE_SUSPECT /* by which looks differ by chance: that time is lost is known, they say where */
 #define STACK_LOST_MAX PART_SHARE /* of the looks at threads: more that failed leave too little */
 
 /* explain: counters that stand in where the kernel could not be asked, in ns. */

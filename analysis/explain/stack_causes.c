@@ -125,7 +125,7 @@ static double share_of_waits(const struct episode *episode, double share)
 {
 	double waits = fmax(episode->shares[EXCESS_BLOCK_IO], episode->shares[EXCESS_ASLEEP]);
 
-	return share >= STACK_PLACE_SHARE_MIN * waits ? fmax(share, waits) : share;
+	return share >= STACK_WAITS_SHARE_MIN * waits ? fmax(share, waits) : share;
 }
 
 void measure_stacks(const struct explain_context *context, struct episode *episode,

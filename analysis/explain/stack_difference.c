@@ -28,16 +28,14 @@ struct comparison {
 	struct told places[STACK_GROUP_NR];
 };
 
-/* In a step; where only each of a period's steps matter, in one of these in which it was seen at all. */
+/* In a step, or in one of those that are a period apart. */
 static double each_ns(
 	const struct comparison *comparison, int of, const struct stack_time times[STACK_SIDES])
 {
-	uint32_t steps = comparison->tree.sides[of].profile->steps, every = comparison->every_steps;
-	uint32_t most = every ? (steps + every - 1) / every : steps;
+	double steps = comparison->tree.sides[of].steps;
 
-	if (every && times[of].steps < most)
-		most = times[of].steps;
-	return most ? times[of].ns / most : 0;
+	return times[of].ns /
+	       (comparison->every_steps ? fmax(steps / comparison->every_steps, 1) : steps);
 }
 
 static double over_ns(
@@ -56,7 +54,7 @@ static bool is_no_chance(
 		      fmax((double)sides[STACK_CONTROL].profile->looks, 1);
 	double own = times[STACK_SUSPECT].looks, control = times[STACK_CONTROL].looks;
 
-	return own - each * control >= CHANCE_DEVIATIONS * sqrt(own + each * each * control);
+	return own - each * control >= STACK_CHANCE_DEVIATIONS * sqrt(own + each * each * control);
 }
 
 static void add_sums(struct comparison *comparison, int of)
@@ -71,12 +69,12 @@ static void add_sums(struct comparison *comparison, int of)
 		if (sum->state == STACK_STATE_FAULT) /* the kernel says more of it */
 			continue;
 		if (group == STACK_GROUP_OTHER)
-			stack_time_add(&comparison->others[class][of], sum);
+			stack_time_add(&comparison->others[class][of], side, sum);
 		if (group != STACK_GROUP_WORKS && group != STACK_GROUP_WAITS)
 			continue;
-		stack_time_add(&comparison->callers[class][of], sum);
+		stack_time_add(&comparison->callers[class][of], side, sum);
 		if (class == STACK_CLASS_NONE && group == STACK_GROUP_WAITS)
-			stack_time_add(&comparison->piped[of], sum);
+			stack_time_add(&comparison->piped[of], side, sum);
 		if (of == STACK_SUSPECT && sum->state != STACK_STATE_RUNNING)
 			comparison->blocked_ns[class] += (double)sum->time_ns;
 	}
@@ -95,8 +93,9 @@ static void put_function(const struct stack_tree_node *node, char text[KERNEL_NA
 static const char *end_of(const char *file, size_t length)
 {
 	size_t all = strlen(file);
+	const char *end = all > length ? file + all - length : file, *slash = strchr(end, '/');
 
-	return all > length ? file + all - length : file;
+	return end > file && slash ? slash + 1 : end;
 }
 
 enum { FILE_TOLD = 48, WAITED_TOLD = 56 };
@@ -130,7 +129,7 @@ struct known_frames {
 static const struct stack_tree_node *find_wait(
 	const struct stack_tree *tree, const struct stack_tree_node *place)
 {
-	double least = STACK_OTHER_SHARE_MIN * stack_tree_over(tree, place);
+	double least = STACK_SHARE_MIN * stack_tree_over(tree, place);
 	const struct stack_tree_node *best = NULL;
 
 	for (uint32_t i = 0; i < tree->count; i++) {
@@ -176,6 +175,9 @@ static struct known_frames find_frames(
 			best = says(node);
 		}
 	}
+	/* That Python code calls native code says nothing. */
+	if (python && known.program && best < 2)
+		known.library = NULL;
 	return known;
 }
 
@@ -212,7 +214,7 @@ static void put_text(const struct stack_tree *tree, const struct known_frames *k
 			end_of(stack_file_short(program->file), FILE_TOLD));
 	}
 	used = strlen(text);
-	if (known->waits)
+	if (known->waits && (known->waits->file[0] || !library))
 		snprintf(text + used, VERDICT_DETAIL_LENGTH - used, "; %.36s%s%s",
 			known->waits->function, known->waits->file[0] ? " " : "",
 			end_of(known->waits->file, WAITED_TOLD));
@@ -268,7 +270,7 @@ static void tell_place(
 
 static bool is_as_long(const struct told *one, double than_ns)
 {
-	return one->where.text[0] && one->over_ns >= STACK_OTHER_SHARE_MIN * than_ns;
+	return one->where.text[0] && one->over_ns >= STACK_SHARE_MIN * than_ns;
 }
 
 /* Who waits for another thread, or process, of the rank gives way to the one that works, or waits for what is outside. */

@@ -2,6 +2,7 @@
 #include "analysis/explain/stack_tree.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -42,6 +43,78 @@ static void classify(struct stack_side *side)
 	}
 }
 
+void stack_time_add(
+	struct stack_time *time, const struct stack_side *side, const struct stack_sum *sum)
+{
+	time->ns += fmin((double)sum->time_ns, sum->looks * side->look_ns_max);
+	time->looks += sum->looks;
+}
+
+struct look_length {
+	double ns, looks;
+};
+
+static bool is_callers(const struct stack_side *side, const struct stack_sum *sum)
+{
+	return side->profile->threads[sum->thread].role == STACK_THREAD_CALLER && sum->looks;
+}
+
+static int compare_lengths(const void *one, const void *other)
+{
+	const struct look_length *left = one, *right = other;
+
+	return (left->ns > right->ns) - (left->ns < right->ns);
+}
+
+/* How long a look usually counts: the median over those at callers. lengths: room for one a sum. */
+static double usual_length_ns(const struct stack_side *side, struct look_length *lengths)
+{
+	double looks = 0, before = 0;
+	size_t count = 0, i = 0;
+
+	for (uint32_t s = 0; s < side->profile->sum_count; s++) {
+		const struct stack_sum *sum = &side->profile->sums[s];
+
+		if (!is_callers(side, sum))
+			continue;
+		lengths[count++] =
+			(struct look_length){(double)sum->time_ns / sum->looks, (double)sum->looks};
+		looks += sum->looks;
+	}
+	if (count == 0)
+		return INFINITY;
+	qsort(lengths, count, sizeof(*lengths), compare_lengths);
+	while (i + 1 < count && before + lengths[i].looks < looks / 2)
+		before += lengths[i++].looks;
+	return lengths[i].ns;
+}
+
+/*
+ * The sampler may be kept from looking for seconds, by files that it reads, or by others that have its CPU. What one look would
+ * count for then is nobody's, and so are the steps of that time.
+ */
+static int leave_out_gaps(struct stack_side *side)
+{
+	struct look_length *lengths = calloc(side->profile->sum_count + 1, sizeof(*lengths));
+	struct stack_time kept = {0};
+	double all = 0;
+
+	if (!lengths)
+		return -ENOMEM;
+	side->look_ns_max = STACK_GAP_MIN * usual_length_ns(side, lengths);
+	free(lengths);
+	for (uint32_t s = 0; s < side->profile->sum_count; s++) {
+		const struct stack_sum *sum = &side->profile->sums[s];
+
+		if (!is_callers(side, sum))
+			continue;
+		stack_time_add(&kept, side, sum);
+		all += (double)sum->time_ns;
+	}
+	side->steps = side->profile->steps * (kept.ns > 0 ? kept.ns / all : 1);
+	return 0;
+}
+
 static int side_init(struct stack_side *side, const struct stack_profile *profile)
 {
 	side->profile = profile;
@@ -50,7 +123,7 @@ static int side_init(struct stack_side *side, const struct stack_profile *profil
 	if (!side->classes || !side->leaves)
 		return -ENOMEM;
 	classify(side);
-	return 0;
+	return leave_out_gaps(side);
 }
 
 int stack_tree_init(struct stack_tree *tree, const struct stack_profile *suspect,
@@ -116,14 +189,6 @@ enum stack_group stack_tree_group(const struct stack_side *side, const struct st
 	default:
 		return STACK_GROUP_LEFT_OUT;
 	}
-}
-
-void stack_time_add(struct stack_time *time, const struct stack_sum *sum)
-{
-	time->ns += (double)sum->time_ns;
-	time->looks += sum->looks;
-	if (sum->steps > time->steps)
-		time->steps = sum->steps;
 }
 
 static bool is_digit(char c)
@@ -236,7 +301,7 @@ static uint32_t add_sum(
 	while (at != STACK_NODE_NONE) {
 		const struct stack_node *frame;
 
-		stack_time_add(&tree->nodes[at].times[of], sum);
+		stack_time_add(&tree->nodes[at].times[of], &tree->sides[of], sum);
 		if (depth == 0)
 			break;
 		frame = &profile->nodes[path[--depth]];
@@ -275,8 +340,10 @@ void stack_tree_fill(struct stack_tree *tree, enum stack_class only)
 
 double stack_tree_over(const struct stack_tree *tree, const struct stack_tree_node *node)
 {
-	return node->times[STACK_SUSPECT].ns / tree->sides[STACK_SUSPECT].profile->steps -
-	       node->times[STACK_CONTROL].ns / tree->sides[STACK_CONTROL].profile->steps;
+	const struct stack_side *sides = tree->sides;
+
+	return node->times[STACK_SUSPECT].ns / sides[STACK_SUSPECT].steps -
+	       node->times[STACK_CONTROL].ns / sides[STACK_CONTROL].steps;
 }
 
 bool stack_tree_is_more(const struct stack_tree *tree, const struct stack_tree_node *one,
@@ -341,7 +408,7 @@ const struct stack_tree_node *stack_tree_place(
 	}
 	if (!place)
 		return NULL;
-	least = STACK_PLACE_SHARE_MIN * stack_tree_over(tree, place);
+	least = STACK_SHARE_MIN * stack_tree_over(tree, place);
 	while ((child = largest_child(tree, place)) && stack_tree_over(tree, child) >= least)
 		place = child;
 	return place;
@@ -399,11 +466,12 @@ int32_t stack_tree_line(const struct stack_tree *tree, const struct stack_tree_n
 
 		for (uint32_t i = 0; i < side->profile->sum_count; i++) {
 			uint32_t frame = frame_at(tree, side, i, node);
+			struct stack_time time = {0};
 
+			stack_time_add(&time, side, &side->profile->sums[i]);
 			if (frame != STACK_NODE_NONE)
 				add_line(lines, &count, side->profile->nodes[frame].line,
-					sign * (double)side->profile->sums[i].time_ns /
-						side->profile->steps);
+					sign * time.ns / side->steps);
 		}
 	}
 	for (size_t i = 0; i < count; i++) {

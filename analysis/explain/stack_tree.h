@@ -28,7 +28,6 @@ enum stack_whose { STACK_SUSPECT = 0, STACK_CONTROL = 1, STACK_SIDES = 2 };
 struct stack_time {
 	double ns;
 	uint32_t looks;
-	uint32_t steps; /* at least in so many different ones */
 };
 
 struct stack_tree_node {
@@ -41,8 +40,10 @@ struct stack_tree_node {
 
 struct stack_side {
 	const struct stack_profile *profile;
-	uint8_t *classes; /* enum stack_class of each of its nodes, by all frames of the stack */
-	uint32_t *leaves; /* of each of its sums; STACK_NODE_NONE: left out */
+	uint8_t *classes;   /* enum stack_class of each of its nodes, by all frames of the stack */
+	uint32_t *leaves;   /* of each of its sums; STACK_NODE_NONE: left out */
+	double look_ns_max; /* a look counts for so long at most: beyond, nobody looked */
+	double steps;	    /* as many as what was looked at */
 };
 
 struct stack_tree {
@@ -64,7 +65,8 @@ void stack_tree_fill(struct stack_tree *tree, enum stack_class only);
 enum stack_class stack_tree_class(const struct stack_side *side, const struct stack_sum *sum);
 enum stack_group stack_tree_group(const struct stack_side *side, const struct stack_sum *sum);
 
-void stack_time_add(struct stack_time *time, const struct stack_sum *sum);
+void stack_time_add(
+	struct stack_time *time, const struct stack_side *side, const struct stack_sum *sum);
 
 /* The rank's time a step beyond the control's. */
 double stack_tree_over(const struct stack_tree *tree, const struct stack_tree_node *node);
@@ -73,7 +75,7 @@ double stack_tree_over(const struct stack_tree *tree, const struct stack_tree_no
 bool stack_tree_is_more(const struct stack_tree *tree, const struct stack_tree_node *one,
 	const struct stack_tree_node *other);
 
-/* The deepest node that still has most of a group's largest excess; NULL: no excess. */
+/* The deepest function that still has half of a group's largest excess; NULL: no excess. */
 const struct stack_tree_node *stack_tree_place(
 	const struct stack_tree *tree, enum stack_group group);
 

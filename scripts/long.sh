@@ -13,6 +13,7 @@ test      a bare Debian 12: scripts/test.sh
 live      live jobs of tests/cluster of which CI replays a record
 chaos     16 probes on nodes of their own and their coordinator cut off, stopped, killed, starved, for half an hour
 durable   3,000 kills of probe, coordinator, both; each of their calls failing in turn
+stacks    programs that are hard to look at, and 162 jobs with a fault at a known line, in three Debians
 loads     10,000 kills of the process by which attach --deep loads, with nine kinds of programs
 sudo      a bare Debian 12: both commands of README, by an ordinary user with sudo
 fuzz      each fuzz target for --fuzz-minutes (15), as many at once as there are processors
@@ -45,6 +46,17 @@ part_durable() {
 		python3 tests/cluster/test_durable.py --build build-long/main --directory "${log%.log}" "$name" || status=1
 	done
 	awk '/ (killed|fails|late) / { tries += $(NF - 3); bad += $(NF - 2) + $(NF - 1) + $NF } END { print tries " tries, " bad " lost, doubled or harmed" }' "$log"
+	return "$status"
+}
+
+part_stacks() {
+	local folder=${log%.log} status=0
+	mkdir -p "$folder"
+	scripts/install_dependencies.sh fresh bundle torch
+	build main all
+	python3 tests/stacks/test_odd.py build-long/main/slowrank || status=1
+	nice -n -15 tests/stacks/faults.py --build build-long/main --work "$folder" --results "$folder/results.jsonl" --seeds 3 \
+		--first-seed "$first_seed" --least 95 || status=1
 	return "$status"
 }
 

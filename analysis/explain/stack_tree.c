@@ -265,6 +265,20 @@ static uint32_t find_or_add(struct stack_tree *tree, const struct stack_tree_nod
 	return at;
 }
 
+/*
+ * How many frames of a path, the innermost first, count. Native frames outside of Python's are there or not, as each look could
+ * read them: the same stack would have two places.
+ */
+static uint32_t without_outer_frames(
+	const struct stack_profile *profile, const uint32_t *path, uint32_t depth)
+{
+	uint32_t left = depth;
+
+	while (left && profile->nodes[path[left - 1]].kind == STACK_FRAME_NATIVE)
+		left--;
+	return left && profile->nodes[path[left - 1]].kind == STACK_FRAME_PYTHON ? left : depth;
+}
+
 /* Returns the innermost node. */
 static uint32_t add_sum(
 	struct stack_tree *tree, int of, const struct stack_sum *sum, enum stack_group group)
@@ -282,6 +296,7 @@ static uint32_t add_sum(
 	for (uint32_t node = sum->node; node != STACK_NODE_NONE && depth < STACK_PROFILE_DEPTH_MAX;
 		node = profile->nodes[node].parent)
 		path[depth++] = node;
+	depth = without_outer_frames(profile, path, depth);
 	at = find_or_add(tree, &wanted);
 	while (at != STACK_NODE_NONE) {
 		const struct stack_node *frame;

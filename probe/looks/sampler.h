@@ -22,7 +22,7 @@ enum {
 	SAMPLER_MIB = 768,
 	SAMPLER_RECORD_BYTES = 16384, /* at most, of what follows a head */
 };
-#define SAMPLER_SHARE 0.005 /* of one CPU; beside it, files are opened and names are found once */
+#define SAMPLER_SHARE 0.02 /* of one CPU; beside it, files are opened and names are found once */
 
 /* A record: this, and length bytes. */
 struct sampler_head {

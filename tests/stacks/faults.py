@@ -7,10 +7,10 @@ For each seed and kind of fault one job of fault_job.py runs with an interpreter
 object a line; a later call skips what is there. Prints a table in Markdown, then one JSON object.
 
     faults.py --build build --results faults.jsonl [--seeds N] [--first-seed N] [--kind KIND]... [--python NAME]...
-    faults.py --results faults.jsonl --summary
+    faults.py --results faults.jsonl --summary     or --build build --replay: what is said of the records now
 
 Interpreters: "here" is /usr/bin/python3, a path is that one, and 3.9 and 3.13 those of other Debians (tests/cluster/debian_tree.sh),
-with all of the job in there. Needs root.
+with all of the job in there: there, --build and --work are in the repository. Needs root.
 """
 import argparse
 import contextlib
@@ -120,17 +120,21 @@ def draw(kind, seed, healthy, brief):
             "period": PERIODS.get(kind, 1), "seed": seed}
 
 
+def in_tree(paths, python):
+    """Before slowrank's words where all is in a tree: what enters it, and a slowrank with a C library of its own."""
+    bundle = os.path.join(paths["work"], "bundle")
+    made = subprocess.run([TREE, "make", *TREES[python]], check=True, capture_output=True, text=True)
+    subprocess.run([os.path.join(HERE, "..", "..", "scripts", "bundle.sh"), bundle], check=True, stdout=subprocess.DEVNULL,
+                   env=dict(os.environ, BUILD=paths["build"]))
+    return [TREE, "run", made.stdout.strip(), os.path.join(bundle, "slowrank-own-libc")]
+
+
 def job_command(paths, directory, python, chosen, slow_folder):
     """The whole command line of a job, and what its environment is to have."""
     native, mpirun = os.path.join(paths["build"], "tests", "stacks", "libfault_native.so"), jobs.mpirun(RANKS)
-    before, program = [], python
-    if python in TREES:
-        made = subprocess.run([TREE, "make", *TREES[python]], check=True, capture_output=True, text=True)
-        before, program = [TREE, "run", made.stdout.strip()], "python3"
-        if python == "3.13":  # Open MPI 5 has no such component
-            mpirun = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "--mca", "mpi_yield_when_idle", "1", "-n", str(RANKS)]
-    elif python == "here":
-        program = "/usr/bin/python3"
+    program = "python3" if python in TREES else "/usr/bin/python3" if python == "here" else python
+    if python == "3.13":  # Open MPI 5
+        mpirun = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "--mca", "mpi_yield_when_idle", "1", "-n", str(RANKS)]
     environment = dict(os.environ, OMP_NUM_THREADS="1")
     preload = ["sh", "-c", f'LD_PRELOAD={native}${{LD_PRELOAD:+:$LD_PRELOAD}} exec "$@"', "sh"]
     command = [*preload, program, JOB, "--native", native, "--folder", directory, "--truth", os.path.join(directory, "truth.json")]
@@ -142,7 +146,7 @@ def job_command(paths, directory, python, chosen, slow_folder):
         command.append("--device")
         stand_in = os.path.join(paths["build"], "stand_in")
         environment.update({"LD_LIBRARY_PATH": f"{stand_in}:{stand_in}/driver", "STAND_IN_GPUS": directory})
-    return [*before, *mpirun, *command], environment
+    return [*mpirun, *command], environment
 
 
 def where_of(verdict):
@@ -155,7 +159,8 @@ def where_of(verdict):
 
 def names_line(kind, where):
     lines = {int(line) for line in re.findall(r"fault_job\.py:(\d+)", where)}
-    return bool(lines & LINES["AT", kind]) or (kind in ("native", "mutex") and bool(re.search(r"native_(churn|enter)", where)))
+    right = LINES["AT", kind] | LINES.get(("HOLDS", kind), set())  # who has a lock is as good
+    return bool(lines & right) or (kind in ("native", "mutex") and bool(re.search(r"native_(churn|enter|hold)", where)))
 
 
 def read_json(path):
@@ -183,7 +188,7 @@ def score(truth, waits, report, kind):
     disturbed = [v for v in others if lacked_cpu(truth, waits, v)]
     result = {"named": bool(mine), "false": len(others) - len(disturbed), "disturbed": len(disturbed), "verdicts": [rules.shown(v) for v in verdicts]}
     if mine:
-        last = mine[-1]
+        last = max(mine, key=lambda v: v["last_step"] - v["first_step"])  # another may tell of what the fault left behind
         right = CAUSES[kind] | ({"cpu-contention"} if lacked_cpu(truth, waits, last) else set())
         where = where_of(last)
         result.update({
@@ -192,12 +197,24 @@ def score(truth, waits, report, kind):
     return result
 
 
+def score_again(paths, result):
+    """What the slowrank of now says of the record."""
+    directory = directory_of(paths, result)
+    truth, *waits = [read_json(os.path.join(directory, "truth.json" + end)) for end in ("", *(f".{rank}" for rank in range(RANKS)))]
+    report = jobs.Run(directory).report(paths["slowrank"])
+    result.update(score(truth, waits, report, result["kind"]))
+
+
+def directory_of(paths, result):
+    name = f"{'healthy-' if result['healthy'] else ''}{result['kind']}-{os.path.basename(result['python'])}-{result['seed']}"
+    return os.path.join(paths["work"], name)
+
+
 def run_case(paths, kind, python, seed, healthy=False, brief=False):
-    name = f"{'healthy-' if healthy else ''}{kind}-{os.path.basename(python)}-{seed}"
-    directory = os.path.join(paths["work"], name)
-    os.makedirs(directory, exist_ok=True)
     chosen = draw(kind, seed, healthy, brief)
     result = {"kind": kind, "python": python, "seed": seed, "healthy": healthy, "options": chosen}
+    directory = directory_of(paths, result)
+    os.makedirs(directory, exist_ok=True)
     started = time.monotonic()
     with contextlib.ExitStack() as stack:
         disk = stack.enter_context(SlowDisk(directory)) if kind in ("file", "checkpoint") and not healthy else None
@@ -206,21 +223,15 @@ def run_case(paths, kind, python, seed, healthy=False, brief=False):
         run.clean()
         with open(run.log, "w", encoding="utf-8") as log:
             done = subprocess.run(
-                [*(disk.prefix() if disk else []), paths["slowrank"], "run", "--record", run.record, "--alerts", run.alerts_path, "--", *command],
+                [*(disk.prefix() if disk else []), *paths["before"].get(python, [paths["slowrank"]]), "run", "--record", run.record,
+                 "--alerts", run.alerts_path, "--", *command],
                 cwd=directory, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, timeout=LIMIT_S, check=False)
     result["seconds"] = round(time.monotonic() - started, 1)
     if done.returncode:
         result["failed"] = run.tail()
-        return result
-    truth, *waits = [read_json(os.path.join(directory, "truth.json" + end)) for end in ("", *(f".{rank}" for rank in range(RANKS)))]
-    report = run.report(paths["slowrank"])
-    result.update(score(truth, waits, report, kind))
-    result["stacks"] = [s for s in report["coverage"]["sources"] if "stack" in s["name"]]
+    else:
+        score_again(paths, result)
     return result
-
-
-def percent(count, all_of_them):
-    return f"{count} of {all_of_them} ({100 * count / all_of_them:.0f} %)" if all_of_them else "none"
 
 
 def summarize(results):
@@ -264,16 +275,22 @@ def main():
     parser.add_argument("--kind", action="append", choices=[*CAUSES, "healthy"])
     parser.add_argument("--python", action="append")
     parser.add_argument("--brief", action="store_true", help="short jobs")
+    parser.add_argument("--least", type=float, help="percent of the frames and causes that are to be right; no more of the others wrong")
+    parser.add_argument("--replay", action="store_true", help="what is there, with the slowrank of now")
     parser.add_argument("--summary", action="store_true", help="only the table of what is there")
     arguments = parser.parse_args()
-    results = read_results(arguments.results)
-    if not arguments.summary:
+    results, build = read_results(arguments.results), os.path.abspath(arguments.build)
+    paths = {"build": build, "slowrank": os.path.join(build, "slowrank"), "work": os.path.abspath(arguments.work)}
+    if arguments.replay:
+        for result in results:
+            if "failed" not in result:
+                score_again(paths, result)
+    elif not arguments.summary:
         if os.geteuid():
             sys.exit("faults: needs root, for BPF and a slow disk")
-        build = os.path.abspath(arguments.build)
-        paths = {"build": build, "slowrank": os.path.join(build, "slowrank"), "work": os.path.abspath(arguments.work)}
         kinds = [(kind, False) for kind in CAUSES] + [(kind, True) for kind in HEALTHY]
         kinds = [(k, h) for k, h in kinds if not arguments.kind or (not h and k in arguments.kind) or (h and "healthy" in arguments.kind)]
+        paths["before"] = {python: in_tree(paths, python) for python in TREES if python in (arguments.python or TREES)}
         done = {(r["kind"], r["python"], r["seed"], r["healthy"]) for r in results}
         for seed in range(arguments.first_seed, arguments.first_seed + arguments.seeds):
             for python in arguments.python or ["here", *TREES]:
@@ -286,7 +303,15 @@ def main():
                         with open(arguments.results, "a", encoding="utf-8") as file:
                             file.write(json.dumps(results[-1]) + "\n")
     total = summarize(results)
-    return 1 if total["failed"] else 0
+    if arguments.least is None:
+        return 1 if total["failed"] else 0
+    least = total["jobs"] * arguments.least / 100
+    missed = [name for name in ("named", "frame right", "cause right") if total.get(name, 0) < least]
+    missed += [name for name in ("cause wrong",) if total.get(name, 0) > total["jobs"] - least]
+    missed += [name for name in ("failed", "healthy with a verdict") if total[name]]
+    print(f"{total['jobs']} jobs, {total.get('frame right', 0)} lines and {total.get('cause right', 0)} causes right, "
+          f"{total.get('cause wrong', 0)} causes wrong; {total['healthy']} healthy ones" + (f": MISSED: {', '.join(missed)}" if missed else ""))
+    return 1 if missed else 0
 
 
 if __name__ == "__main__":

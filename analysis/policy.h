@@ -499,6 +499,12 @@
 	RETRANSMIT_SHARE_MIN /* of its records: a look that lost more does not say how much ran */
 #define LONGER_SHARE_MIN HALF_SHARE /* of the excess of kernels: longer ones, else more of them */
 
+/* explain: stacks. */
+#define STACK_PLACE_SHARE_MIN MOST_SHARE /* of the largest excess: a frame is named that has so much */
+/* of a wait, or a place: what another thread does meanwhile, or what is waited for there, explains it */
+#define STACK_OTHER_SHARE_MIN HALF_SHARE
+#define STACK_LOST_MAX PART_SHARE /* of the looks at threads: more that failed leave too little */
+
 /* explain: counters that stand in where the kernel could not be asked, in ns. */
 #define MAJOR_FAULT_TYPICAL_NS 200000 /* a read of one page from a local disk */
 

@@ -12,7 +12,7 @@ library=${1:-$(dirname "$0")/../build/libslowrank_analysis.a}
 }
 
 # Memory, strings, sorting, formatting into memory, arithmetic, and what the compiler adds.
-allowed='malloc|calloc|realloc|reallocarray|free|mem(cpy|move|set|cmp|chr)|str(cmp|ncmp|len|nlen|chr|rchr|cpy|ncpy|cspn)
+allowed='malloc|calloc|realloc|reallocarray|free|mem(cpy|move|set|cmp|chr)|str(cmp|ncmp|len|nlen|chr|rchr|str|cpy|ncpy|cspn)
 qsort|qsort_r|bsearch|v?snprintf|abs|labs|llabs
 (sqrt|log|log1p|log2|log10|exp|expm1|exp2|pow|floor|ceil|round|trunc|rint|nearbyint|fabs|fmin|fmax|fmod|hypot|erf|erfc|cbrt|lround|llround|lrint|llrint|ldexp|frexp|lgamma|tgamma)f?
 __(mem(cpy|move|set)|str(cpy|ncpy)|v?snprintf)_chk|__(assert_fail|stack_chk_fail)|__popcount[sdt]i2|__cpu_(model|features2|indicator_init)|_GLOBAL_OFFSET_TABLE_'

@@ -39,6 +39,8 @@ enum {
 	VERDICT_EVIDENCE_MAX = 12,
 	VERDICT_PAIRS_MAX = 8,	     /* slow pairs of ranks listed, the slowest first */
 	VERDICT_DETAIL_LENGTH = 160, /* with the NUL */
+	VERDICT_FRAMES_MAX = 4,
+	VERDICT_FRAME_LENGTH = 96, /* with the NUL */
 };
 
 /* One kind of evidence: how much of it the culprit had, and how much its control. */
@@ -65,6 +67,22 @@ struct verdict_hang {
 /* What goes from one rank to another comes late. */
 struct verdict_pair {
 	uint32_t from, to;
+};
+
+/* The slow ones, the slowest first. */
+struct verdict_pairs {
+	uint32_t count;
+	struct verdict_pair list[VERDICT_PAIRS_MAX];
+};
+
+/* What the rank does for longer than its control, as stacks of both show it; text "": not known. */
+struct verdict_where {
+	char text[VERDICT_DETAIL_LENGTH]; /* "in torch/serialization.py:save (train.py:212)" */
+	uint32_t frame_count;
+	char frames[VERDICT_FRAMES_MAX][VERDICT_FRAME_LENGTH]; /* the outermost first */
+	double ms_per_step, control_ms_per_step;
+	uint32_t ordinal;  /* before this call of the rank's step, from 0 */
+	uint8_t operation; /* enum operation; 0: not known */
 };
 
 /* Only in every so-many-th step, from the first step on; steps 0: in all. */
@@ -103,8 +121,8 @@ struct verdict {
 	struct verdict_evidence evidence[VERDICT_EVIDENCE_MAX];
 	uint32_t rejected_count;
 	struct verdict_rejection rejected[VERDICT_EVIDENCE_MAX];
-	uint32_t pair_count; /* comm-slow, where RDMA shows the pairs */
-	struct verdict_pair pairs[VERDICT_PAIRS_MAX];
+	struct verdict_pairs pairs; /* comm-slow, where RDMA shows them */
+	struct verdict_where where;
 	struct verdict_hang hang;
 };
 

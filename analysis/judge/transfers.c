@@ -263,7 +263,7 @@ static bool can_locate(struct judge *judge, struct verdict *probe)
 	*probe = (struct verdict){0};
 	return (judge_comm_locate(judge, onset_ns, judge_now_ns(judge), probe) ||
 		       judge_comm_locate_late(judge, onset_ns, probe)) &&
-	       (probe->rank_count || !probe->pair_count);
+	       (probe->rank_count || !probe->pairs.count);
 }
 
 /* The rank whose packets are lost is found to be the one whose link it is. */

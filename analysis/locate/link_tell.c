@@ -171,10 +171,10 @@ bool judge_link_locate(struct judge *judge, double share, int64_t from_ns, int64
 		return true; /* told when it could be told apart */
 	verdict->rank_count = finding.named ? 1 : 0;
 	verdict->ranks[0] = finding.rank;
-	verdict->pair_count =
+	verdict->pairs.count =
 		finding.pair_count < VERDICT_PAIRS_MAX ? finding.pair_count : VERDICT_PAIRS_MAX;
-	for (uint32_t i = 0; i < verdict->pair_count; i++)
-		verdict->pairs[i] =
+	for (uint32_t i = 0; i < verdict->pairs.count; i++)
+		verdict->pairs.list[i] =
 			(struct verdict_pair){finding.pairs[i].from, finding.pairs[i].to};
 	if (lost)
 		tell_loss(&loss, &finding, verdict);

@@ -114,10 +114,10 @@ static void pass_verdict_ranks(struct pass *pass, struct verdict *verdict)
 							      : VERDICT_VICTIMS_MAX;
 	for (uint32_t i = 0; i < victims && !pass->failed; i++)
 		NUMBER(pass, verdict->victims[i]);
-	UP_TO(pass, verdict->pair_count, VERDICT_PAIRS_MAX);
-	for (uint32_t i = 0; i < verdict->pair_count && !pass->failed; i++) {
-		NUMBER(pass, verdict->pairs[i].from);
-		NUMBER(pass, verdict->pairs[i].to);
+	UP_TO(pass, verdict->pairs.count, VERDICT_PAIRS_MAX);
+	for (uint32_t i = 0; i < verdict->pairs.count && !pass->failed; i++) {
+		NUMBER(pass, verdict->pairs.list[i].from);
+		NUMBER(pass, verdict->pairs.list[i].to);
 	}
 }
 

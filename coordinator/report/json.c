@@ -57,10 +57,10 @@ static void write_ranks_of(
 static void write_pairs_of(struct json_writer *writer, const struct verdict *verdict)
 {
 	json_array_begin(writer, "pairs");
-	for (size_t i = 0; i < look_at_most(verdict->pair_count, VERDICT_PAIRS_MAX); i++) {
+	for (size_t i = 0; i < look_at_most(verdict->pairs.count, VERDICT_PAIRS_MAX); i++) {
 		json_object_begin(writer, NULL);
-		json_unsigned(writer, "from", verdict->pairs[i].from);
-		json_unsigned(writer, "to", verdict->pairs[i].to);
+		json_unsigned(writer, "from", verdict->pairs.list[i].from);
+		json_unsigned(writer, "to", verdict->pairs.list[i].to);
 		json_object_end(writer);
 	}
 	json_array_end(writer);
@@ -143,7 +143,7 @@ void report_json_verdict(struct json_writer *writer, const char *key, const stru
 		json_unsigned(writer, "every_steps", verdict->period.steps);
 		json_decimal(writer, "slowdown_in_these", verdict->period.slowdown, DECIMALS_RATIO);
 	}
-	if (verdict->pair_count)
+	if (verdict->pairs.count)
 		write_pairs_of(writer, verdict);
 	if (verdict->hang.operation)
 		write_hang_of(writer, &verdict->hang);

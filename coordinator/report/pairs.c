@@ -162,9 +162,9 @@ static bool is_named(const struct report_model *model, const struct report_pair 
 			if (verdict->ranks[j] == pair->rank || verdict->ranks[j] == pair->peer)
 				return true;
 		}
-		for (size_t j = 0; j < look_at_most(verdict->pair_count, VERDICT_PAIRS_MAX); j++) {
-			if (verdict->pairs[j].from == pair->rank ||
-				verdict->pairs[j].to == pair->rank)
+		for (size_t j = 0; j < look_at_most(verdict->pairs.count, VERDICT_PAIRS_MAX); j++) {
+			if (verdict->pairs.list[j].from == pair->rank ||
+				verdict->pairs.list[j].to == pair->rank)
 				return true;
 		}
 	}

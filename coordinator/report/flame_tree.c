@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "coordinator/report/flame_tree.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analysis/base/hash.h"
+#include "analysis/explain/stack_frames.h"
+#include "coordinator/report/look.h"
+
+static uint64_t hash_text(const char *text)
+{
+	uint64_t hash = 0;
+
+	for (; *text; text++)
+		hash = hash_mix(hash, (unsigned char)*text);
+	return hash;
+}
+
+/* The tables have twice as many places as there are names, so that some are always free. */
+static uint32_t find_name(struct flame_tree *tree, const char *text)
+{
+	uint64_t at = hash_text(text);
+	uint32_t *slot;
+
+	for (;; at++) {
+		slot = &tree->name_slots[at & tree->mask];
+		if (!*slot)
+			break;
+		if (strcmp(tree->names[*slot - 1], text) == 0)
+			return *slot - 1;
+	}
+	tree->names[tree->name_count] = text;
+	*slot = ++tree->name_count;
+	return *slot - 1;
+}
+
+static bool same_node(const struct flame_node *one, const struct flame_node *other)
+{
+	return one->parent == other->parent && one->name == other->name &&
+	       one->file == other->file && one->line == other->line && one->kind == other->kind;
+}
+
+static uint32_t find_node(struct flame_tree *tree, uint32_t parent, uint8_t kind,
+	const char *function, const char *file, int32_t line)
+{
+	const struct flame_node node = {.parent = parent,
+		.name = find_name(tree, function),
+		.file = find_name(tree, file),
+		.short_file = find_name(tree, stack_file_short(file)),
+		.line = line,
+		.kind = kind};
+	uint64_t at = hash_mix(hash_mix(hash_mix(hash_mix(node.parent, node.name), node.file),
+				       (uint32_t)node.line),
+		node.kind);
+	uint32_t *slot;
+
+	for (;; at++) {
+		slot = &tree->slots[at & tree->mask];
+		if (!*slot)
+			break;
+		if (same_node(&tree->nodes[*slot - 1], &node))
+			return *slot - 1;
+	}
+	tree->nodes[tree->node_count] = node;
+	*slot = ++tree->node_count;
+	return *slot - 1;
+}
+
+/* What a thread waits on (a pipe's number, an address) is a frame of its own: it differs from rank to rank. */
+static uint32_t take_node(struct flame_tree *tree, const struct stack_profile *profile,
+	uint32_t index, uint32_t parent)
+{
+	const struct stack_node *node = &profile->nodes[index];
+	const char *function = profile->text + node->function, *file = profile->text + node->file;
+
+	if (node->kind != STACK_FRAME_WAIT || !function[0] || !file[0])
+		return find_node(tree, parent, node->kind, function, file, node->line);
+	parent = find_node(tree, parent, STACK_FRAME_WAIT, function, "", 0);
+	return find_node(tree, parent, STACK_FRAME_WAIT, "", file, 0);
+}
+
+static uint32_t find_label(
+	struct flame_label *labels, uint32_t *count, const struct flame_label *wanted)
+{
+	for (uint32_t i = 0; i < *count; i++) {
+		if (strcmp(labels[i].text, wanted->text) == 0)
+			return i;
+	}
+	labels[*count] = *wanted;
+	return (*count)++;
+}
+
+static uint32_t find_thread(
+	struct flame_tree *tree, const struct stack_profile *profile, uint32_t thread)
+{
+	struct flame_label label = {.role = profile->threads[thread].role};
+	struct line line;
+
+	line_init(&line, label.text, sizeof(label.text));
+	stacks_add_thread(&line, profile, thread);
+	return find_label(tree->threads, &tree->thread_count, &label);
+}
+
+static uint32_t find_segment(struct flame_tree *tree, const struct stack_segment *segment)
+{
+	struct flame_label label = {.role = 0};
+	struct line line;
+
+	line_init(&line, label.text, sizeof(label.text));
+	stacks_add_segment(&line, segment);
+	return find_label(tree->segments, &tree->segment_count, &label);
+}
+
+/* indices: room for the profile's nodes, then for its threads, then for its segments. */
+static void take_profile(struct flame_tree *tree, const struct stack_profile *profile,
+	enum flame_side side, uint32_t *indices)
+{
+	uint32_t *nodes = indices, *threads = nodes + profile->node_count,
+		 *segments = threads + profile->thread_count;
+	double us = tree->per_step ? 1e-3 / profile->steps : 1e-3;
+
+	for (uint32_t i = 0; i < profile->node_count; i++) {
+		uint32_t parent = profile->nodes[i].parent;
+
+		nodes[i] = take_node(tree, profile, i,
+			parent == STACK_NODE_NONE ? STACK_NODE_NONE : nodes[parent]);
+	}
+	for (uint32_t i = 0; i < profile->thread_count; i++)
+		threads[i] = find_thread(tree, profile, i);
+	for (uint32_t i = 0; i < profile->segment_count; i++)
+		segments[i] = find_segment(tree, &profile->segments[i]);
+	for (uint32_t i = 0; i < profile->sum_count; i++) {
+		const struct stack_sum *sum = &profile->sums[i];
+
+		tree->sums[tree->sum_count++] = (struct flame_sum){.node = nodes[sum->node],
+			.thread = threads[sum->thread],
+			.segment = segments[sum->segment],
+			.looks = sum->looks,
+			.side = (uint8_t)side,
+			.state = sum->state,
+			.us = (double)sum->time_ns * us};
+	}
+}
+
+/* Sums by kernel say neither who launched it nor before which collective: they have a thread and a segment to themselves. */
+static void take_kernels(struct flame_tree *tree, const struct report_model *model,
+	const struct kept_stacks *stacks, enum flame_side side)
+{
+	const struct report_rank *rank = look_rank(model, stacks->profile->rank);
+	const struct kernel_profile *look = rank ? rank->look : NULL;
+	const struct flame_label device = {"device (kernels, by name)", FLAME_ROLE_DEVICE};
+	const struct flame_label whole = {"whole step", 0};
+
+	if (!tree->per_step || !look || !look->steps)
+		return;
+	for (size_t i = 0; i < look_at_most(look->sum_count, KERNEL_PROFILE_KERNELS_MAX); i++) {
+		const struct kernel_sum *sum = &look->sums[i];
+
+		tree->sums[tree->sum_count++] =
+			(struct flame_sum){.node = find_node(tree, STACK_NODE_NONE,
+						   FLAME_KIND_DEVICE, sum->name, "", 0),
+				.thread = find_label(tree->threads, &tree->thread_count, &device),
+				.segment = find_label(tree->segments, &tree->segment_count, &whole),
+				.side = (uint8_t)side,
+				.us = (double)sum->time_ns / look->steps / 1e3};
+	}
+}
+
+static void count_sizes(const struct kept_stacks *stacks, size_t *nodes, size_t *sums,
+	size_t *threads, size_t *segments)
+{
+	*nodes += 2 * stacks->profile->node_count + KERNEL_PROFILE_KERNELS_MAX;
+	*sums += stacks->profile->sum_count + KERNEL_PROFILE_KERNELS_MAX;
+	*threads += stacks->profile->thread_count + 1;
+	*segments += stacks->profile->segment_count + 1;
+}
+
+static int allocate(
+	struct flame_tree *tree, size_t nodes, size_t sums, size_t threads, size_t segments)
+{
+	size_t names = 3 * nodes + 1, slots = 1;
+
+	while (slots < 2 * names)
+		slots *= 2;
+	tree->mask = (uint32_t)(slots - 1);
+	tree->names = calloc(names, sizeof(*tree->names));
+	tree->nodes = calloc(nodes, sizeof(*tree->nodes));
+	tree->sums = calloc(sums, sizeof(*tree->sums));
+	tree->threads = calloc(threads, sizeof(*tree->threads));
+	tree->segments = calloc(segments, sizeof(*tree->segments));
+	tree->name_slots = calloc(slots, sizeof(*tree->name_slots));
+	tree->slots = calloc(slots, sizeof(*tree->slots));
+	return tree->names && tree->nodes && tree->sums && tree->threads && tree->segments &&
+			       tree->name_slots && tree->slots
+		       ? 0
+		       : -ENOMEM;
+}
+
+int flame_tree_init(
+	struct flame_tree *tree, const struct report_model *model, const struct stacks_pair *pair)
+{
+	const struct kept_stacks *looks[FLAME_SIDES] = {pair->own, pair->control};
+	size_t nodes = 0, sums = 0, threads = 0, segments = 0;
+	uint32_t *indices;
+
+	*tree = (struct flame_tree){.pair = *pair};
+	tree->per_step = pair->own->profile->steps > 0 &&
+			 (!pair->control || pair->control->profile->steps > 0);
+	for (int side = 0; side < FLAME_SIDES; side++) {
+		if (looks[side])
+			count_sizes(looks[side], &nodes, &sums, &threads, &segments);
+	}
+	indices = calloc(nodes + threads + segments, sizeof(*indices));
+	if (!indices || allocate(tree, nodes, sums, threads, segments) < 0) {
+		free(indices);
+		flame_tree_fini(tree);
+		return -ENOMEM;
+	}
+	find_name(tree, "");
+	for (int side = 0; side < FLAME_SIDES; side++) {
+		if (looks[side])
+			take_profile(tree, looks[side]->profile, (enum flame_side)side, indices);
+	}
+	for (int side = 0; side < FLAME_SIDES; side++) {
+		if (looks[side])
+			take_kernels(tree, model, looks[side], (enum flame_side)side);
+	}
+	free(indices);
+	return 0;
+}
+
+void flame_tree_fini(struct flame_tree *tree)
+{
+	free(tree->names);
+	free(tree->nodes);
+	free(tree->sums);
+	free(tree->threads);
+	free(tree->segments);
+	free(tree->name_slots);
+	free(tree->slots);
+	*tree = (struct flame_tree){0};
+}
+
+void flame_tree_add_frame(struct line *line, const struct flame_tree *tree, uint32_t index)
+{
+	const struct flame_node *node = &tree->nodes[index];
+
+	stacks_add_frame(
+		line, node->kind, tree->names[node->name], tree->names[node->file], node->line);
+}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whom the coordinator asks for a deep look, and when: suspects with a control each, seldom enough
- * that the job does not feel it. No clock is read: times come with the frames. One thread.
+ * Whom the coordinator asks for a look, at its kernels or its stacks, and when: suspects with a control each, seldom enough
+ * that the job does not feel it; ranks of a job that hangs at once; and whom somebody asked for. No clock is read: times come with the frames. One thread.
  */
 #ifndef SLOWRANK_COORDINATOR_DEEP_LOOKS_H
 #define SLOWRANK_COORDINATOR_DEEP_LOOKS_H
@@ -11,18 +11,21 @@
 
 enum {
 	DEEP_LOOKS_AT_ONCE = 8,	     /* ranks, of the whole job */
-	DEEP_LOOKS_A_MINUTE = 16,    /* likewise */
+	DEEP_LOOKS_AT_HANG = 4,	     /* beside these */
+	DEEP_LOOKS_A_MINUTE = 16,    /* of the whole job, but for those at a hang */
 	DEEP_LOOKS_REMEMBERED = 512, /* ranks; the one looked at longest ago is forgotten */
 };
 
 struct deep_request {
 	uint64_t probe_id;
 	struct message_directive directive;
+	bool at_hang;
 	int64_t until_ns; /* then it is given up */
 };
 
 struct deep_rest {
 	uint32_t rank;
+	enum judge_look_kind kind;
 	uint32_t look_count;
 	int64_t last_ns;
 	int64_t until_ns;  /* not again before, for the same verdict */
@@ -33,7 +36,7 @@ struct deep_rest {
 struct deep_looks {
 	uint32_t last_request;
 	size_t request_count;
-	struct deep_request requests[DEEP_LOOKS_AT_ONCE];
+	struct deep_request requests[DEEP_LOOKS_AT_ONCE + DEEP_LOOKS_AT_HANG];
 	size_t rest_count;
 	struct deep_rest rests[DEEP_LOOKS_REMEMBERED];
 	int64_t asked_ns[DEEP_LOOKS_A_MINUTE]; /* a ring */
@@ -48,8 +51,17 @@ void deep_looks_plan(struct deep_looks *looks, const struct judge *judge,
 /* Puts what is asked of a probe into the reply, until it is answered. */
 void deep_looks_fill(const struct deep_looks *looks, struct message_reply *reply);
 
-/* A look came back, or why it did not. */
+/*
+ * A look came back: which one, of whom, and whether the rank could be looked at; if not, it is left alone for a while.
+ */
+struct deep_answer {
+	enum judge_look_kind kind;
+	uint32_t rank, request;
+	bool refused;
+};
+struct deep_answer deep_answer_of_kernels(const struct kernel_profile *profile);
+struct deep_answer deep_answer_of_stacks(const struct stack_profile *profile);
 void deep_looks_answer(
-	struct deep_looks *looks, const struct kernel_profile *profile, struct job_ns received);
+	struct deep_looks *looks, const struct deep_answer *answer, struct job_ns received);
 
 #endif

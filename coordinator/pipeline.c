@@ -290,14 +290,18 @@ static int take_looks(struct pipeline *pipeline, const struct message_batch *bat
 	for (size_t i = 0; i < batch->kernel_profile_count && error == 0; i++) {
 		const struct kernel_profile *profile = &batch->kernel_profiles[i];
 
-		deep_looks_answer(&pipeline->deep_looks, profile, received);
+		const struct deep_answer answer = deep_answer_of_kernels(profile);
+
+		deep_looks_answer(&pipeline->deep_looks, &answer, received);
 		error = judge_kernel_profile(pipeline->judge, profile,
 			clock_fit_to_job(clock, profile->start),
 			clock_fit_to_job(clock, profile->stop));
 	}
 	for (size_t i = 0; i < batch->stack_profile_count && error == 0; i++) {
 		const struct stack_profile *profile = batch->stack_profiles[i];
+		const struct deep_answer answer = deep_answer_of_stacks(profile);
 
+		deep_looks_answer(&pipeline->deep_looks, &answer, received);
 		error = judge_stack_profile(pipeline->judge, profile,
 			clock_fit_to_job(clock, profile->start),
 			clock_fit_to_job(clock, profile->stop));

@@ -122,12 +122,16 @@ static int parse(struct options *options, int argc, char **argv)
 
 static void put_line(FILE *out, const struct stack_line *line)
 {
+	const char *slash;
+
 	switch (line->kind) {
 	case STACK_LINE_WAIT:
 		fprintf(out, "[waiting: %s]", line->name);
 		break;
 	case STACK_LINE_PYTHON:
-		fprintf(out, "%s (%s:%" PRId32 ")", line->name, line->place, line->line);
+		slash = strrchr(line->place, '/');
+		fprintf(out, "%s (%s:%" PRId32 ")", line->name, slash ? slash + 1 : line->place,
+			line->line);
 		break;
 	case STACK_LINE_NATIVE:
 		if (!line->name[0])

@@ -260,18 +260,6 @@ static bool is_known(const struct device_looks *looks, uint32_t request)
 	return false;
 }
 
-static pid_t pid_of_rank(const struct device_looks *looks, uint32_t rank)
-{
-	static struct job_rank ranks[RANKS_MAX];
-	size_t count = job_ranks(looks->job, ranks, RANKS_MAX);
-
-	for (size_t i = 0; i < count; i++) {
-		if (ranks[i].rank == rank && !ranks[i].exited)
-			return ranks[i].pid;
-	}
-	return 0;
-}
-
 void device_looks_ask(
 	struct device_looks *looks, const struct message_directive *directive, struct host_ns now)
 {
@@ -280,7 +268,7 @@ void device_looks_ask(
 	looks->now = now;
 	if (directive->kind != DIRECTIVE_DEEP || is_known(looks, directive->request))
 		return;
-	process = find_process(looks, pid_of_rank(looks, directive->rank));
+	process = find_process(looks, job_pid_of_rank(looks->job, directive->rank));
 	/* Not now: the directive comes again. */
 	if (process && (process->phase != LOOK_IDLE ||
 			       spent_ns(looks, process) >= DEVICE_LOOKS_SPENT_NS_MAX ||

@@ -258,10 +258,8 @@ static void on_hello(void *context, pid_t pid, const struct ring_hello *hello)
 	attach_kernels_hello(source->shown, pid, hello);
 }
 
-static void on_step(void *context, pid_t pid, const struct step_entry *step)
+void device_source_step(struct device_source *source, pid_t pid, const struct step_entry *step)
 {
-	struct device_source *source = context;
-
 	launch_rates_step(source->rates, pid, step);
 	device_looks_step(source->looks, pid, step);
 	attach_kernels_step(source->shown, pid, step);
@@ -343,7 +341,6 @@ int device_source_create(
 		source->shown = attach_kernels_create(
 			source->rings, job, source->events, source->looks, source->rates);
 	}
-	job_watch_steps(job, on_step, source);
 	*result = source;
 	return 0;
 }
@@ -352,7 +349,6 @@ void device_source_destroy(struct device_source *source)
 {
 	if (!source)
 		return;
-	job_watch_steps(source->job, NULL, NULL);
 	attach_kernels_destroy(source->shown);
 	attach_events_destroy(source->events);
 	device_looks_destroy(source->looks);

@@ -15,6 +15,9 @@ int device_source_create(struct job *job, const struct device_looks_options *loo
 	struct device_source **source) __attribute__((warn_unused_result));
 void device_source_destroy(struct device_source *source); /* NULL is fine */
 
+/* A step of a process, as job_watch_steps() tells it. */
+void device_source_step(struct device_source *source, pid_t pid, const struct step_entry *step);
+
 /* A process of the job: its ring is looked for from now on. */
 void device_source_add_process(struct device_source *source, pid_t pid);
 

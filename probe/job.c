@@ -473,6 +473,18 @@ size_t job_ranks(const struct job *job, struct job_rank *ranks, size_t capacity)
 	return count;
 }
 
+pid_t job_pid_of_rank(const struct job *job, uint32_t rank)
+{
+	for (size_t i = 0; i < job->process_count; i++) {
+		const struct rank_process *process = job->processes[i];
+
+		if (process->builder && process->rank_known && process->rank == rank &&
+			!process->exited)
+			return process->pid;
+	}
+	return 0;
+}
+
 size_t job_process_count(const struct job *job)
 {
 	size_t count = 0;

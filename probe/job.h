@@ -98,6 +98,8 @@ struct job_rank {
 	const struct launcher_delays *delays; /* the job's; NULL: its threads are not followed */
 };
 size_t job_ranks(const struct job *job, struct job_rank *ranks, size_t capacity);
+/* The living process of a rank; 0: none is known. */
+pid_t job_pid_of_rank(const struct job *job, uint32_t rank);
 
 /*
  * Living ranks that have left no collective after `since`, one at a time: *next is 0 at first. False

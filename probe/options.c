@@ -30,6 +30,7 @@ static const struct source_name source_names[] = {
 	{"launches", PROBE_SOURCE_LAUNCHES},
 	{"steal", PROBE_SOURCE_STEAL},
 	{"cycles", PROBE_SOURCE_CYCLES},
+	{"stacks", PROBE_SOURCE_STACKS},
 	{"all", PROBE_SOURCE_ALL},
 	{"none", 0},
 };
@@ -54,7 +55,7 @@ static const char common_help[] =
 	"  --report FILE       also write the report as JSON when the job ends\n"
 	"  --alerts FILE       append each alert as one JSON line\n" ALERT_SETTINGS_HELP
 	"  --sources LIST      what to look at: collectives,sched,faults,cgroup,psi,procfs,tcp,\n"
-	"                      device,launches,rdma,nvml,steal,cycles, or all (default),\n"
+	"                      device,launches,rdma,nvml,steal,cycles,stacks, or all (default),\n"
 	"                      or none\n"
 	"  --key-file FILE     the key that a coordinator on another node asks for (default:\n"
 	"                      MUNGE where it runs, and ~/.config/slowrank/key, made when it is\n"

@@ -28,7 +28,8 @@ enum probe_source {
 	PROBE_SOURCE_LAUNCHES = 1 << 11, /* of work for devices, in short windows */
 	PROBE_SOURCE_STEAL = 1 << 12,	 /* CPU time that a hypervisor gave to others */
 	PROBE_SOURCE_CYCLES = 1 << 13,	 /* clock and instructions of the ranks' CPUs */
-	PROBE_SOURCE_ALL = (1 << 14) - 1,
+	PROBE_SOURCE_STACKS = 1 << 14,	 /* of ranks that the coordinator wants looked at */
+	PROBE_SOURCE_ALL = (1 << 15) - 1,
 };
 
 /* Timing of every kernel of a suspect, for some steps. */

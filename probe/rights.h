@@ -16,7 +16,10 @@
  */
 uint64_t rights_kept(bool attached);
 
+/* Of a process that only looks at stacks (probe/looks): it reads. */
+uint64_t rights_of_sampler(void);
+
 /* Gives up all others, for good. Before Linux 5.8, where BPF needs SYS_ADMIN: nothing. */
-void rights_keep(bool attached);
+void rights_keep(uint64_t kept);
 
 #endif

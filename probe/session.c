@@ -22,6 +22,7 @@
 #include "probe/host_id.h"
 #include "probe/job.h"
 #include "probe/library_watch.h"
+#include "probe/looks/host_looks.h"
 #include "probe/open_calls.h"
 #include "probe/process_scan.h"
 #include "probe/process_tree.h"
@@ -61,6 +62,7 @@ struct session {
 	char why_no_device[WIRE_DETAIL_LENGTH_MAX + 1];
 	bool device_explained;	  /* it was looked for once */
 	struct attach_deep *deep; /* NULL: not asked for */
+	struct host_looks *host_looks;
 	struct job *job;
 	struct samplers *samplers;
 	struct socket_looks socket_looks;
@@ -272,6 +274,15 @@ static int open_uplink(struct session *session)
 	return error;
 }
 
+static void on_step(void *context, pid_t pid, const struct step_entry *step)
+{
+	struct session *session = context;
+
+	if (session->device)
+		device_source_step(session->device, pid, step);
+	host_looks_step(session->host_looks, pid, step);
+}
+
 int session_create(const struct probe_options *options, const struct job_place *place,
 	const struct session_job *session_job, struct session **result)
 {
@@ -317,7 +328,12 @@ int session_create(const struct probe_options *options, const struct job_place *
 			&session->device);
 	if (error == 0 && session->device && !session->bpf)
 		device_source_watch_launchers(session->device);
-	rights_keep(session_job->attached); /* nng has threads from here on */
+	session->host_looks = host_looks_create(options->sources & PROBE_SOURCE_STACKS);
+	if (error == 0 && !session->host_looks)
+		error = -ENOMEM;
+	if (error == 0)
+		job_watch_steps(session->job, on_step, session);
+	rights_keep(rights_kept(session_job->attached)); /* nng has threads from here on */
 	if (error == 0)
 		error = open_uplink(session);
 	if (error < 0) {
@@ -353,6 +369,7 @@ void session_destroy(struct session *session)
 	open_calls_fini(&session->open_calls);
 	queue_pairs_destroy(session->queue_pairs);
 	device_source_destroy(session->device);
+	host_looks_destroy(session->host_looks);
 	process_scan_destroy(session->scan);
 	job_destroy(session->job);
 	bpf_source_destroy(session->bpf);
@@ -564,6 +581,8 @@ static size_t gather_sources(struct session *session, struct message_source *sou
 	if (session->device && count < WIRE_SOURCES_MAX &&
 		device_source_launchers_state(session->device, &sources[count]))
 		count++;
+	if (count < WIRE_SOURCES_MAX)
+		host_looks_state(session->host_looks, &sources[count++]);
 	if (session->place.alone[0] && count < WIRE_SOURCES_MAX)
 		put_source(
 			&sources[count++], "coordinator.key", SOURCE_DEGRADED, session->alone_why);
@@ -597,6 +616,7 @@ static void send_batch(struct session *session, bool final)
 	if (session->device)
 		batch.kernel_profile_count = device_looks_take(
 			device_source_looks(session->device), &batch.kernel_profiles);
+	batch.stack_profile_count = host_looks_take(session->host_looks, &batch.stack_profiles);
 	if (!final)
 		open_calls_look(&session->open_calls, session->bpf, session->device, session->job,
 			host_now());
@@ -610,7 +630,8 @@ static void send_batch(struct session *session, bool final)
 		batch.source_count = source_count;
 	}
 	if (content || batch.sample_count || batch.queue_pair_count || batch.source_count ||
-		batch.kernel_profile_count || batch.open_call_count || final) {
+		batch.kernel_profile_count || batch.stack_profile_count || batch.open_call_count ||
+		final) {
 		snprintf(batch.job_id, sizeof(batch.job_id), "%s", session->place.job_id);
 		fill_counters(session, &batch.counters);
 		batch.number = session->next_number++;
@@ -624,6 +645,9 @@ static void follow_directive(struct session *session, const struct message_direc
 	if (directive->kind == DIRECTIVE_INTRODUCE) {
 		job_introduce(session->job);
 		session->source_count = 0; /* nothing counts as sent */
+	} else if (directive->kind == DIRECTIVE_STACKS) {
+		host_looks_ask(session->host_looks, directive,
+			job_pid_of_rank(session->job, directive->rank), host_now());
 	} else if (session->device) {
 		device_looks_ask(device_source_looks(session->device), directive, host_now());
 	}
@@ -789,6 +813,7 @@ static void turn(struct session *session, int64_t tick)
 	empty_rings(session);
 	attach_deep_poll(session->deep);
 	count_launches(session);
+	host_looks_tick(session->host_looks, host_now());
 	library_watch_look(&session->libraries, host_now());
 	if (tick % (SCAN_MS / POLL_MS) == 0)
 		look_for_processes(session);

@@ -70,6 +70,15 @@ int stack_looks_keep(struct stack_looks *looks, const struct stack_profile *prof
 	return 0;
 }
 
+bool stacks_can_tell(bool on_device, enum verdict_class verdict_class, enum cause cause)
+{
+	if (verdict_class != VERDICT_HOST_SLOW && verdict_class != VERDICT_UNKNOWN &&
+		(verdict_class != VERDICT_COMPUTE_SLOW || on_device))
+		return false;
+	return cause == CAUSE_UNKNOWN || cause == CAUSE_LAUNCH_GAPS ||
+	       cause == CAUSE_INPUT_PIPELINE || cause == CAUSE_BLOCK_IO;
+}
+
 const struct kept_stacks *stack_looks_newest(const struct stack_looks *looks, uint32_t rank,
 	int64_t from_ns, int64_t until_ns, enum stack_look_kind kind)
 {

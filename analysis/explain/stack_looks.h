@@ -35,6 +35,11 @@ enum stack_look_kind {
 };
 bool stack_look_is(const struct stack_profile *profile, enum stack_look_kind kind);
 
+/*
+ * Causes that stacks may tell, or say more of, where the work is the host's: of one that is slow, or busy without a device.
+ */
+bool stacks_can_tell(bool on_device, enum verdict_class verdict_class, enum cause cause);
+
 /* A rank's newest look whose middle lies within from..until. looks may be NULL; NULL: none. */
 const struct kept_stacks *stack_looks_newest(const struct stack_looks *looks, uint32_t rank,
 	int64_t from_ns, int64_t until_ns, enum stack_look_kind kind);

@@ -13,7 +13,7 @@ const char *stack_result_text(enum stack_result result)
 		[STACK_RESULT_NO_STEPS] = "no whole step lay within the look",
 		[STACK_RESULT_OVER_COST] = "a look at its threads takes too long",
 		[STACK_RESULT_FAILED] = "the sampler ended early",
-		[STACK_RESULT_BUSY] = "as many looks as its probe makes at once were under way",
+		[STACK_RESULT_BUSY] = "it was looked at long enough for now",
 	};
 
 	return (unsigned)result < STACK_RESULT_NR ? texts[result] : "it failed";

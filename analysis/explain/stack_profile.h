@@ -34,7 +34,7 @@ enum stack_result {
 		3, /* no whole step lay within the look; what was seen is there nevertheless */
 	STACK_RESULT_OVER_COST = 4, /* a look takes so long that it would cost the job too much */
 	STACK_RESULT_FAILED = 5,    /* the sampler ended early, or said no */
-	STACK_RESULT_BUSY = 6,	    /* as many looks as a probe makes at once were under way */
+	STACK_RESULT_BUSY = 6,	    /* it was looked at for as long as it may be, for now */
 	STACK_RESULT_NR
 };
 

@@ -74,20 +74,28 @@ int judge_stack_profile(struct judge *judge, const struct stack_profile *profile
 /* NULL: none. Valid until the next profile. */
 const struct stack_looks *judge_stacks(const struct judge *judge);
 
-/* A rank whose kernels should be looked at, and a healthy one of its role to compare it with. */
+enum judge_look_kind { JUDGE_LOOK_KERNELS = 0, JUDGE_LOOK_STACKS = 1, JUDGE_LOOK_KIND_NR };
+/* A rank that should be looked at, and a healthy one of its role to compare it with. */
 struct judge_look_want {
 	uint32_t suspect, control;
-	bool first;	 /* in a verdict, and not looked at since that one's onset */
-	int64_t step_ns; /* length of the latest step */
+	bool first;	       /* in a verdict, and not looked at since that one's onset */
+	uint32_t period_steps; /* not 0: it is slow in each so-many-th step */
+	int64_t step_ns;       /* length of the latest step */
 };
+typedef bool judge_may_look(void *context, enum judge_look_kind kind, uint32_t rank, bool first);
 /*
- * Ranks on devices that are in a verdict without a cause, or about to be. may_look: false for ranks
- * that must be left alone now; asked of suspects, and of controls, for which each look is a first.
+ * Ranks that are in a verdict, or about to be, whose cause such a look may tell: kernels of ranks on devices, stacks of slow
+ * hosts. may_look: false for ranks that must be left alone now; asked of suspects, and of controls, for which each look is
+ * a first. Fills at most capacity, returns how many.
+ */
+size_t judge_look_wants(const struct judge *judge, enum judge_look_kind kind,
+	judge_may_look *may_look, void *context, struct judge_look_want *wants, size_t capacity);
+/*
+ * While the job hangs: ranks that did not arrive, and one of those that wait for them, of which no stacks were seen since.
  * Fills at most capacity, returns how many.
  */
-size_t judge_look_wants(const struct judge *judge,
-	bool (*may_look)(void *context, uint32_t rank, bool first), void *context,
-	struct judge_look_want *wants, size_t capacity);
+size_t judge_hang_look_wants(const struct judge *judge, judge_may_look *may_look, void *context,
+	uint32_t *ranks, size_t capacity);
 /* Looks kept, in no order, at most two of a rank; NULL behind the last. Valid until the next profile. */
 const struct kernel_profile *judge_look(const struct judge *judge, size_t index);
 

@@ -41,6 +41,23 @@ int judge_kernel_profile(struct judge *judge, const struct kernel_profile *profi
 	return error;
 }
 
+/* Of a job that hangs; NULL: it does not. */
+static const struct verdict *hang_of(const struct judge *judge)
+{
+	size_t number = judge->incidents.hang.verdict;
+
+	return number ? &judge->incidents.verdicts[number - 1] : NULL;
+}
+
+/* What a rank does that did not arrive. */
+static void tell_hang(const struct judge *judge, uint32_t rank)
+{
+	const struct verdict *hang = hang_of(judge);
+
+	if (hang && verdict_names(hang, rank) && judge->options.on_verdict)
+		judge->options.on_verdict(judge->options.context, VERDICT_EVENT_UPDATE, hang);
+}
+
 int judge_stack_profile(struct judge *judge, const struct stack_profile *profile,
 	struct job_ns start, struct job_ns stop)
 {
@@ -51,8 +68,10 @@ int judge_stack_profile(struct judge *judge, const struct stack_profile *profile
 	if (!judge->stacks)
 		return -ENOMEM;
 	error = stack_looks_keep(judge->stacks, profile, start.value, stop.value);
-	if (error == 0)
+	if (error == 0) {
 		tell_late(judge);
+		tell_hang(judge, profile->rank);
+	}
 	return error;
 }
 
@@ -67,47 +86,84 @@ const struct kernel_profile *judge_look(const struct judge *judge, size_t index)
 							   : NULL;
 }
 
-static bool is_suspect(const struct judge *judge, uint32_t rank)
+static bool can_look(const struct rank_state *state, enum judge_look_kind kind)
 {
-	const struct rank_state *state = &judge->ranks[rank];
-	const struct verdict *verdict;
+	return state->in_block &&
+	       state->evidence_mask &
+		       (kind == JUDGE_LOOK_KERNELS ? EVIDENCE_KERNELS : EVIDENCE_STACKS);
+}
+
+static bool can_tell(
+	enum judge_look_kind kind, bool on_device, unsigned verdict_class, unsigned cause)
+{
+	return kind == JUDGE_LOOK_KERNELS
+		       ? looks_can_tell(
+				 on_device, (enum verdict_class)verdict_class, (enum cause)cause)
+		       : stacks_can_tell(
+				 on_device, (enum verdict_class)verdict_class, (enum cause)cause);
+}
+
+/* Not in a verdict yet, but half of what is needed for one is there. */
+static bool is_about_to_be_named(
+	const struct judge *judge, uint32_t rank, enum judge_look_kind kind)
+{
+	const struct run *run = &judge->ranks[rank].signal.runs[RUN_QUICK];
 	struct explanation why;
 
-	if (!(state->evidence_mask & EVIDENCE_KERNELS) || !state->in_block)
+	return run->change.sum >= CHANGE_THRESHOLD / 2 &&
+	       (run->sums.on_device || kind == JUDGE_LOOK_STACKS) &&
+	       judge_worth_telling(judge, rank, RUN_QUICK, &why, NULL) &&
+	       (kind == JUDGE_LOOK_KERNELS ||
+		       can_tell(kind, run->sums.on_device, why.verdict_class, why.cause));
+}
+
+static const struct incident *incident_of(const struct judge *judge, uint32_t rank)
+{
+	uint32_t incident = judge->ranks[rank].incident;
+
+	return incident ? &judge->incidents.list[incident - 1] : NULL;
+}
+
+static bool is_suspect(const struct judge *judge, uint32_t rank, enum judge_look_kind kind)
+{
+	const struct incident *incident = incident_of(judge, rank);
+	const struct verdict *verdict;
+
+	if (!can_look(&judge->ranks[rank], kind))
 		return false;
-	if (!state->incident)
-		return state->signal.runs[RUN_QUICK].change.sum >= CHANGE_THRESHOLD / 2 &&
-		       state->signal.runs[RUN_QUICK].sums.on_device &&
-		       judge_worth_telling(judge, rank, RUN_QUICK, &why, NULL);
-	verdict = &judge->incidents.verdicts[judge->incidents.list[state->incident - 1].verdict];
-	return looks_can_tell(judge->incidents.list[state->incident - 1].sums.on_device,
-		(enum verdict_class)verdict->verdict_class, (enum cause)verdict->cause);
+	if (!incident)
+		return is_about_to_be_named(judge, rank, kind);
+	verdict = judge_verdict(judge, incident);
+	return can_tell(kind, incident->sums.on_device, verdict->verdict_class, verdict->cause);
 }
 
 /* The suspect is in a verdict, and was not looked at since its onset. */
-static bool is_first(const struct judge *judge, uint32_t suspect)
+static bool is_first(const struct judge *judge, uint32_t suspect, enum judge_look_kind kind)
 {
-	uint32_t incident = judge->ranks[suspect].incident;
+	const struct incident *incident = incident_of(judge, suspect);
 
-	return incident && !looks_newest(judge->looks, suspect,
-				   judge->incidents.list[incident - 1].onset_ns, INT64_MAX, true);
+	if (!incident)
+		return false;
+	if (kind == JUDGE_LOOK_KERNELS)
+		return !looks_newest(judge->looks, suspect, incident->onset_ns, INT64_MAX, true);
+	return !stack_looks_newest(
+		judge->stacks, suspect, incident->onset_ns, INT64_MAX, STACK_LOOK_STEPS);
 }
 
 /* The quietest rank of the same role that is in no verdict. */
-static bool find_control(const struct judge *judge, uint32_t suspect,
-	bool (*may_look)(void *context, uint32_t rank, bool first), void *context,
-	uint32_t *control)
+static bool find_control(const struct judge *judge, uint32_t suspect, enum judge_look_kind kind,
+	judge_may_look *may_look, void *context, uint32_t *control)
 {
 	bool found = false;
 
 	for (uint32_t r = 0; r < judge->rank_end; r++) {
 		const struct rank_state *state = &judge->ranks[r];
 
-		if (r == suspect || state->incident || !state->in_block ||
-			!(state->evidence_mask & EVIDENCE_KERNELS) || judge_suspected_any(state) ||
+		if (r == suspect || state->incident || !can_look(state, kind) ||
+			judge_suspected_any(state) ||
 			state->totals.role != judge->ranks[suspect].totals.role ||
 			(found && state->usual.long_run >= judge->ranks[*control].usual.long_run) ||
-			!may_look(context, r, true))
+			!may_look(context, kind, r, true))
 			continue;
 		*control = r;
 		found = true;
@@ -115,20 +171,48 @@ static bool find_control(const struct judge *judge, uint32_t suspect,
 	return found;
 }
 
-size_t judge_look_wants(const struct judge *judge,
-	bool (*may_look)(void *context, uint32_t rank, bool first), void *context,
-	struct judge_look_want *wants, size_t capacity)
+size_t judge_look_wants(const struct judge *judge, enum judge_look_kind kind,
+	judge_may_look *may_look, void *context, struct judge_look_want *wants, size_t capacity)
 {
 	size_t count = 0;
 
 	for (uint32_t r = 0; r < judge->rank_end && count < capacity; r++) {
-		struct judge_look_want want = {.suspect = r, .first = is_first(judge, r)};
+		const struct incident *incident = incident_of(judge, r);
+		struct judge_look_want want = {.suspect = r, .first = is_first(judge, r, kind)};
 
-		if (!is_suspect(judge, r) || !may_look(context, r, want.first) ||
-			!find_control(judge, r, may_look, context, &want.control))
+		if (!is_suspect(judge, r, kind) || !may_look(context, kind, r, want.first) ||
+			!find_control(judge, r, kind, may_look, context, &want.control))
 			continue;
+		want.period_steps = incident ? incident->every : 0;
 		want.step_ns = (int64_t)step_length_ns(&judge->times, judge->times.next - 1);
 		wants[count++] = want;
 	}
+	return count;
+}
+
+static bool wants_stacks(const struct judge *judge, const struct verdict *verdict, uint32_t rank,
+	judge_may_look *may_look, void *context)
+{
+	return rank < judge->rank_end && judge->ranks[rank].evidence_mask & EVIDENCE_STACKS &&
+	       !stack_looks_newest(
+		       judge->stacks, rank, verdict->onset.value, INT64_MAX, STACK_LOOK_ANY) &&
+	       may_look(context, JUDGE_LOOK_STACKS, rank, true);
+}
+
+size_t judge_hang_look_wants(const struct judge *judge, judge_may_look *may_look, void *context,
+	uint32_t *ranks, size_t capacity)
+{
+	const struct verdict *hang = hang_of(judge);
+	size_t count = 0;
+
+	if (!hang)
+		return 0;
+	for (uint32_t r = 0; r < hang->rank_count && count + 1 < capacity; r++) {
+		if (wants_stacks(judge, hang, hang->ranks[r], may_look, context))
+			ranks[count++] = hang->ranks[r];
+	}
+	if (hang->victim_count && count < capacity &&
+		wants_stacks(judge, hang, hang->victims[0], may_look, context))
+		ranks[count++] = hang->victims[0];
 	return count;
 }

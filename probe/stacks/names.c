@@ -217,7 +217,7 @@ static int put_python(struct stack_names *names, const struct python *python,
 			return -EAGAIN;
 		lines->lines[lines->count++] = (struct stack_line){.kind = STACK_LINE_PYTHON,
 			.name = code->name,
-			.place = file_name(code->file),
+			.place = code->file,
 			.line = python_code_line(memory, python, code, frame->instruction)};
 		was_entry = frame->is_entry;
 		(*at)++;

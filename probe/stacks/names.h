@@ -18,7 +18,7 @@ enum { STACK_LINES_MAX = PYTHON_FRAMES_MAX + STACK_NATIVE_MAX + 1 };
 
 enum stack_line_kind {
 	STACK_LINE_WAIT = 1,   /* name: what for */
-	STACK_LINE_PYTHON = 2, /* name, place: the file, line */
+	STACK_LINE_PYTHON = 2, /* name, place: the file's path, line */
 	STACK_LINE_NATIVE = 3, /* name, place: the library or ""; without a name: address */
 };
 

@@ -10,80 +10,85 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { PATH_LENGTH = 200, LINE_LENGTH = 256, SOCKETS_MAX = 65536, PEER_LENGTH = 80 };
+enum { LINE_LENGTH = 256, SOCKETS_MAX = 65536, PEER_LENGTH = 80 };
 
-enum subject { NOTHING = 0, A_FILE = 1, AN_ADDRESS = 2 };
+enum subject {
+	NOTHING = 0,
+	A_FILE = 1,
+	AN_ADDRESS = 2,
+};
 
 /* What a thread may wait in; of all others the number is told. */
 static const struct call_name {
 	int number;
 	const char *name;
-	enum subject subject; /* its first argument */
+	enum subject subject;	/* its first argument */
+	enum stack_state state; /* 0: of a file, as that one is; else STACK_STATE_OTHER */
 } call_names[] = {
-	{SYS_read, "read", A_FILE},
-	{SYS_write, "write", A_FILE},
-	{SYS_readv, "readv", A_FILE},
-	{SYS_writev, "writev", A_FILE},
-	{SYS_pread64, "pread64", A_FILE},
-	{SYS_pwrite64, "pwrite64", A_FILE},
-	{SYS_preadv, "preadv", A_FILE},
-	{SYS_pwritev, "pwritev", A_FILE},
-	{SYS_fsync, "fsync", A_FILE},
-	{SYS_fdatasync, "fdatasync", A_FILE},
-	{SYS_sync_file_range, "sync_file_range", A_FILE},
-	{SYS_ftruncate, "ftruncate", A_FILE},
-	{SYS_fallocate, "fallocate", A_FILE},
-	{SYS_flock, "flock", A_FILE},
-	{SYS_fcntl, "fcntl", A_FILE},
-	{SYS_ioctl, "ioctl", A_FILE},
-	{SYS_fstat, "fstat", A_FILE},
-	{SYS_newfstatat, "newfstatat", NOTHING},
-	{SYS_statx, "statx", NOTHING},
-	{SYS_getdents64, "getdents64", A_FILE},
-	{SYS_openat, "openat", NOTHING},
-	{SYS_close, "close", A_FILE},
-	{SYS_sendfile, "sendfile", A_FILE},
-	{SYS_splice, "splice", A_FILE},
-	{SYS_copy_file_range, "copy_file_range", A_FILE},
-	{SYS_accept, "accept", A_FILE},
-	{SYS_accept4, "accept4", A_FILE},
-	{SYS_connect, "connect", A_FILE},
-	{SYS_recvfrom, "recvfrom", A_FILE},
-	{SYS_recvmsg, "recvmsg", A_FILE},
-	{SYS_recvmmsg, "recvmmsg", A_FILE},
-	{SYS_sendto, "sendto", A_FILE},
-	{SYS_sendmsg, "sendmsg", A_FILE},
-	{SYS_sendmmsg, "sendmmsg", A_FILE},
-	{SYS_epoll_pwait, "epoll_pwait", A_FILE},
+	{SYS_read, "read", A_FILE, 0},
+	{SYS_write, "write", A_FILE, 0},
+	{SYS_readv, "readv", A_FILE, 0},
+	{SYS_writev, "writev", A_FILE, 0},
+	{SYS_pread64, "pread64", A_FILE, 0},
+	{SYS_pwrite64, "pwrite64", A_FILE, 0},
+	{SYS_preadv, "preadv", A_FILE, 0},
+	{SYS_pwritev, "pwritev", A_FILE, 0},
+	{SYS_fsync, "fsync", A_FILE, 0},
+	{SYS_fdatasync, "fdatasync", A_FILE, 0},
+	{SYS_sync_file_range, "sync_file_range", A_FILE, 0},
+	{SYS_ftruncate, "ftruncate", A_FILE, 0},
+	{SYS_fallocate, "fallocate", A_FILE, 0},
+	{SYS_flock, "flock", A_FILE, STACK_STATE_LOCK},
+	{SYS_fcntl, "fcntl", A_FILE, 0},
+	{SYS_ioctl, "ioctl", A_FILE, STACK_STATE_DEVICE},
+	{SYS_fstat, "fstat", A_FILE, 0},
+	{SYS_newfstatat, "newfstatat", NOTHING, STACK_STATE_FILE},
+	{SYS_statx, "statx", NOTHING, STACK_STATE_FILE},
+	{SYS_getdents64, "getdents64", A_FILE, STACK_STATE_FILE},
+	{SYS_openat, "openat", NOTHING, STACK_STATE_FILE},
+	{SYS_close, "close", A_FILE, 0},
+	{SYS_sendfile, "sendfile", A_FILE, 0},
+	{SYS_splice, "splice", A_FILE, 0},
+	{SYS_copy_file_range, "copy_file_range", A_FILE, 0},
+	{SYS_accept, "accept", A_FILE, STACK_STATE_SOCKET},
+	{SYS_accept4, "accept4", A_FILE, STACK_STATE_SOCKET},
+	{SYS_connect, "connect", A_FILE, STACK_STATE_SOCKET},
+	{SYS_recvfrom, "recvfrom", A_FILE, STACK_STATE_SOCKET},
+	{SYS_recvmsg, "recvmsg", A_FILE, STACK_STATE_SOCKET},
+	{SYS_recvmmsg, "recvmmsg", A_FILE, STACK_STATE_SOCKET},
+	{SYS_sendto, "sendto", A_FILE, STACK_STATE_SOCKET},
+	{SYS_sendmsg, "sendmsg", A_FILE, STACK_STATE_SOCKET},
+	{SYS_sendmmsg, "sendmmsg", A_FILE, STACK_STATE_SOCKET},
+	{SYS_epoll_pwait, "epoll_pwait", A_FILE, STACK_STATE_SOCKET},
 #ifdef SYS_epoll_wait
-	{SYS_epoll_wait, "epoll_wait", A_FILE},
+	{SYS_epoll_wait, "epoll_wait", A_FILE, STACK_STATE_SOCKET},
 #endif
 #ifdef SYS_poll
-	{SYS_poll, "poll", NOTHING},
+	{SYS_poll, "poll", NOTHING, STACK_STATE_SOCKET},
 #endif
 #ifdef SYS_select
-	{SYS_select, "select", NOTHING},
+	{SYS_select, "select", NOTHING, STACK_STATE_SOCKET},
 #endif
-	{SYS_ppoll, "ppoll", NOTHING},
-	{SYS_pselect6, "pselect6", NOTHING},
-	{SYS_futex, "futex", AN_ADDRESS},
-	{SYS_nanosleep, "nanosleep", NOTHING},
-	{SYS_clock_nanosleep, "clock_nanosleep", NOTHING},
-	{SYS_wait4, "wait4", NOTHING},
-	{SYS_waitid, "waitid", NOTHING},
-	{SYS_rt_sigtimedwait, "rt_sigtimedwait", NOTHING},
-	{SYS_rt_sigsuspend, "rt_sigsuspend", NOTHING},
-	{SYS_io_getevents, "io_getevents", NOTHING},
-	{SYS_io_uring_enter, "io_uring_enter", A_FILE},
-	{SYS_msync, "msync", AN_ADDRESS},
-	{SYS_mmap, "mmap", NOTHING},
-	{SYS_munmap, "munmap", AN_ADDRESS},
-	{SYS_mprotect, "mprotect", AN_ADDRESS},
-	{SYS_madvise, "madvise", AN_ADDRESS},
-	{SYS_brk, "brk", AN_ADDRESS},
-	{SYS_sched_yield, "sched_yield", NOTHING},
-	{SYS_exit, "exit", NOTHING},
-	{SYS_exit_group, "exit_group", NOTHING},
+	{SYS_ppoll, "ppoll", NOTHING, STACK_STATE_SOCKET},
+	{SYS_pselect6, "pselect6", NOTHING, STACK_STATE_SOCKET},
+	{SYS_futex, "futex", AN_ADDRESS, STACK_STATE_LOCK},
+	{SYS_nanosleep, "nanosleep", NOTHING, STACK_STATE_SLEEP},
+	{SYS_clock_nanosleep, "clock_nanosleep", NOTHING, STACK_STATE_SLEEP},
+	{SYS_wait4, "wait4", NOTHING, 0},
+	{SYS_waitid, "waitid", NOTHING, 0},
+	{SYS_rt_sigtimedwait, "rt_sigtimedwait", NOTHING, 0},
+	{SYS_rt_sigsuspend, "rt_sigsuspend", NOTHING, 0},
+	{SYS_io_getevents, "io_getevents", NOTHING, STACK_STATE_FILE},
+	{SYS_io_uring_enter, "io_uring_enter", A_FILE, STACK_STATE_FILE},
+	{SYS_msync, "msync", AN_ADDRESS, STACK_STATE_FILE},
+	{SYS_mmap, "mmap", NOTHING, 0},
+	{SYS_munmap, "munmap", AN_ADDRESS, 0},
+	{SYS_mprotect, "mprotect", AN_ADDRESS, 0},
+	{SYS_madvise, "madvise", AN_ADDRESS, 0},
+	{SYS_brk, "brk", AN_ADDRESS, 0},
+	{SYS_sched_yield, "sched_yield", NOTHING, 0},
+	{SYS_exit, "exit", NOTHING, 0},
+	{SYS_exit_group, "exit_group", NOTHING, 0},
 };
 
 static const struct call_name *find_call(int64_t number)
@@ -159,50 +164,72 @@ static void describe_file(pid_t pid, uint64_t number, char *text, size_t length)
 		snprintf(text, length, "socket to %s", peer);
 }
 
-static void describe_call(pid_t pid, const struct thread_now *thread, char *text, size_t length)
+/* What a file is, by what the kernel calls it. */
+static enum stack_state state_of_file(const char *name)
+{
+	if (strncmp(name, "/dev/", 5) == 0 && strncmp(name, "/dev/shm/", 9) != 0)
+		return STACK_STATE_DEVICE;
+	return name[0] == '/' ? STACK_STATE_FILE : STACK_STATE_SOCKET;
+}
+
+static void read_call(pid_t pid, const struct thread_now *thread, struct stack_wait *wait)
 {
 	const struct call_name *call = find_call(thread->call);
 	uint64_t argument = thread->arguments[0];
-	char path[PATH_LENGTH];
 
+	wait->state = call && call->state ? call->state : STACK_STATE_OTHER;
 	if (!call) {
-		snprintf(text, length, "system call %" PRId64, thread->call);
+		snprintf(wait->what, sizeof(wait->what), "system call %" PRId64, thread->call);
 		return;
 	}
-	switch (call->subject) {
-	case A_FILE:
-		describe_file(pid, argument, path, sizeof(path));
-		snprintf(text, length, "%s(%d) %s", call->name, (int)argument, path);
-		break;
-	case AN_ADDRESS:
-		snprintf(text, length, "%s(0x%" PRIx64 ")", call->name, argument);
-		break;
-	case NOTHING:
-		snprintf(text, length, "%s", call->name);
-		break;
+	snprintf(wait->what, sizeof(wait->what), "%s", call->name);
+	if (call->subject == A_FILE) {
+		describe_file(pid, argument, wait->on, sizeof(wait->on));
+		if (!call->state && wait->on[0])
+			wait->state = state_of_file(wait->on);
+	} else if (call->subject == AN_ADDRESS) {
+		snprintf(wait->on, sizeof(wait->on), "0x%" PRIx64, argument);
 	}
 }
 
-void stack_wait_describe(pid_t pid, const struct thread_now *thread, char text[STACK_WAIT_LENGTH])
+void stack_wait_read(pid_t pid, const struct thread_now *thread, struct stack_wait *wait)
 {
-	char what[STACK_WAIT_LENGTH - THREAD_PLACE_LENGTH - 8];
-
-	text[0] = '\0';
-	if (thread->on_cpu)
+	wait->what[0] = wait->on[0] = '\0';
+	wait->state = STACK_STATE_RUNNING;
+	if (thread->on_cpu || (thread->state == 'R' && thread->displaced))
 		return;
 	if (thread->state == 'R') {
-		if (!thread->displaced)
-			snprintf(text, STACK_WAIT_LENGTH, "a CPU");
-		return;
+		wait->state = STACK_STATE_RUNNABLE;
+		snprintf(wait->what, sizeof(wait->what), "a CPU");
+	} else if (thread->state == 'T' || thread->state == 't') {
+		wait->state = STACK_STATE_OTHER;
+		snprintf(wait->what, sizeof(wait->what), "stopped");
+	} else if (thread->call >= 0) {
+		read_call(pid, thread, wait);
+	} else { /* it blocks in a page fault */
+		wait->state = STACK_STATE_FAULT;
+		snprintf(wait->what, sizeof(wait->what), "memory");
 	}
-	if (thread->state == 'T' || thread->state == 't') {
-		snprintf(text, STACK_WAIT_LENGTH, "stopped");
+}
+
+/* A file is told with its number: "read(3) pipe:[8812]"; an address in brackets. */
+void stack_wait_describe(pid_t pid, const struct thread_now *thread, char text[STACK_WAIT_LENGTH])
+{
+	const struct call_name *call = find_call(thread->call);
+	enum subject subject = call ? call->subject : NOTHING;
+	struct stack_wait wait;
+
+	stack_wait_read(pid, thread, &wait);
+	snprintf(text, STACK_WAIT_LENGTH, "%s", wait.what);
+	if (!wait.what[0] || thread->state == 'R' || thread->state == 'T' || thread->state == 't')
 		return;
-	}
-	if (thread->call >= 0)
-		describe_call(pid, thread, what, sizeof(what));
-	else
-		snprintf(what, sizeof(what), "memory"); /* it blocks in a page fault */
-	snprintf(text, STACK_WAIT_LENGTH, "%s%s%s", what, thread->place[0] ? ", " : "",
-		thread->place);
+	if (thread->call < 0)
+		subject = NOTHING;
+	if (subject == A_FILE)
+		snprintf(text, STACK_WAIT_LENGTH, "%s(%d) %s", wait.what, (int)thread->arguments[0],
+			wait.on);
+	else if (subject == AN_ADDRESS)
+		snprintf(text, STACK_WAIT_LENGTH, "%s(%s)", wait.what, wait.on);
+	snprintf(text + strlen(text), STACK_WAIT_LENGTH - strlen(text), "%s%s",
+		thread->place[0] ? ", " : "", thread->place);
 }

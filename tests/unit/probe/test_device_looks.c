@@ -72,6 +72,11 @@ static void poll_rings(void)
 	job_batch_done(bench.job);
 }
 
+static void on_step(void *context, pid_t pid, const struct step_entry *step)
+{
+	device_source_step(context, pid, step);
+}
+
 static void set_up_where(enum probe_deep deep, bool can_count)
 {
 	struct device_looks_options options = {.deep = deep, .can_count = can_count};
@@ -87,6 +92,7 @@ static void set_up_where(enum probe_deep deep, bool can_count)
 	assert_int_equal(ring_writer_create(bench.directory, 8192, &bench.ring), 0);
 	assert_int_equal(job_create(&(struct job_options){.host = "here"}, &bench.job), 0);
 	assert_int_equal(device_source_create(bench.job, &options, &bench.source), 0);
+	job_watch_steps(bench.job, on_step, bench.source);
 	device_source_add_process(bench.source, getpid());
 	put(RING_RECORD_HELLO, &hello, sizeof(hello));
 	put_clock(RING_CLOCK_GLOBALTIMER);

@@ -1,0 +1,352 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A process that waits in a known function is looked at by a sampler: in its steps, at once, and when things go wrong. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "probe/looks/host_looks.h"
+#include "probe/ring/host_clock.h"
+
+#define MS INT64_C(1000000)
+enum { RANK = 5, STEP_MS = 40, PATIENCE_MS = 20000, NOBODY = 65534 };
+
+static struct host_looks *looks;
+static pid_t target, worker;
+static uint32_t request;
+
+__attribute__((noinline)) static void wait_here(int fd)
+{
+	char byte;
+
+	while (read(fd, &byte, 1) != 1)
+		;
+	__asm__ volatile("" ::: "memory"); /* no tail call */
+}
+
+/* A rank and a worker of its own, which waits in the same function. */
+static void be_target(int ready, int go)
+{
+	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+	worker = fork();
+	if (worker == 0)
+		(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+	else if (write(ready, &worker, sizeof(worker)) != sizeof(worker))
+		_exit(1);
+	wait_here(go);
+	_exit(0);
+}
+
+static int set_up(void **state)
+{
+	int ready[2], go[2];
+
+	(void)state;
+	request = 0;
+	looks = host_looks_create(true);
+	if (!looks || pipe(ready) || pipe(go))
+		return -1;
+	target = fork();
+	if (target == 0)
+		be_target(ready[1], go[0]);
+	if (read(ready[0], &worker, sizeof(worker)) != sizeof(worker))
+		return -1;
+	close(ready[0]);
+	close(ready[1]);
+	close(go[0]);
+	return 0; /* the other end stays open: they wait */
+}
+
+static int clean_up(void **state)
+{
+	(void)state;
+	host_looks_destroy(looks);
+	kill(target, SIGKILL);
+	waitpid(target, NULL, 0);
+	return 0;
+}
+
+static struct host_ns now(void)
+{
+	return (struct host_ns){host_clock_now_ns()};
+}
+
+static void ask(uint32_t steps, pid_t pid)
+{
+	const struct message_directive directive = {.kind = DIRECTIVE_STACKS,
+		.rank = RANK,
+		.steps = steps,
+		.limit_ms = 5000,
+		.request = ++request};
+
+	host_looks_ask(looks, &directive, pid, now());
+}
+
+/* A step of the rank that ends now: half of it is in a barrier. */
+static void step(int64_t *start_ns)
+{
+	int64_t end_ns = now().value;
+	struct collective_part part = {.communicator_id = 7,
+		.operation = OPERATION_BARRIER,
+		.arrival = {*start_ns + (end_ns - *start_ns) / 2},
+		.departure = {end_ns}};
+	const struct step_entry entry = {
+		.start = {*start_ns}, .end = {end_ns}, .part_count = 1, .parts = &part};
+
+	host_looks_step(looks, target, &entry);
+	*start_ns = end_ns;
+}
+
+/* Steps pass until there is a profile: the caller's until the next call. */
+static const struct stack_profile *wait_for_profile(void)
+{
+	int64_t start_ns = now().value;
+	struct stack_profile **profiles;
+
+	for (int waited_ms = 0; waited_ms < PATIENCE_MS; waited_ms += STEP_MS) {
+		usleep(STEP_MS * 1000);
+		step(&start_ns);
+		host_looks_tick(looks, now());
+		if (host_looks_take(looks, &profiles)) {
+			assert_int_equal(profiles[0]->rank, RANK);
+			assert_int_equal(profiles[0]->request, request);
+			assert_true(stack_profile_is_valid(profiles[0]));
+			return profiles[0];
+		}
+	}
+	fail_msg("no profile came");
+	return NULL;
+}
+
+static bool is_in(const struct stack_profile *profile, uint32_t node, const char *function)
+{
+	for (; node != STACK_NODE_NONE; node = profile->nodes[node].parent) {
+		if (strcmp(profile->text + profile->nodes[node].function, function) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* In ms; also checks what is known of a thread that waits in a pipe. */
+static double time_in_wait(const struct stack_profile *profile, pid_t pid, bool inside)
+{
+	double time_ms = 0;
+
+	for (uint32_t i = 0; i < profile->sum_count; i++) {
+		const struct stack_sum *sum = &profile->sums[i];
+		const struct stack_thread_info *thread = &profile->threads[sum->thread];
+
+		if (thread->pid != pid || profile->segments[sum->segment].inside != inside)
+			continue;
+		assert_int_equal(sum->state, STACK_STATE_SOCKET);
+		assert_true(is_in(profile, sum->node, "read"));
+		assert_int_equal(
+			thread->role, pid == target ? STACK_THREAD_CALLER : STACK_THREAD_WORKER);
+		time_ms += (double)sum->time_ns / 1e6;
+	}
+	return time_ms;
+}
+
+static void test_steps(void **state)
+{
+	const struct stack_profile *profile;
+	double length_ms;
+
+	(void)state;
+	ask(20, target);
+	assert_true(host_looks_are_busy(looks));
+	profile = wait_for_profile();
+	assert_int_equal(profile->result, STACK_RESULT_DONE);
+	assert_true(profile->steps >= 20 && profile->looks > 5);
+	assert_true(profile->cost_ns > 0);
+	length_ms = (double)(profile->stop.value - profile->start.value) / 1e6;
+	for (int inside = 0; inside < 2; inside++) {
+		assert_true(time_in_wait(profile, target, inside) > 0.2 * length_ms);
+		assert_true(time_in_wait(profile, worker, inside) > 0.2 * length_ms);
+		assert_true(time_in_wait(profile, target, inside) < 0.8 * length_ms);
+	}
+	assert_false(host_looks_are_busy(looks));
+}
+
+static void test_at_once(void **state)
+{
+	const struct stack_profile *profile;
+	int64_t begin_ns = now().value;
+	bool found = false;
+
+	(void)state;
+	ask(0, target);
+	profile = wait_for_profile();
+	assert_int_equal(profile->result, STACK_RESULT_DONE);
+	assert_int_equal(profile->steps, 0);
+	assert_true(now().value - begin_ns < 10000 * MS);
+	for (uint32_t i = 0; i < profile->sum_count; i++)
+		found |= profile->threads[profile->sums[i].thread].pid == target &&
+			 is_in(profile, profile->sums[i].node, "read");
+	assert_true(found);
+}
+
+/* The sampler of a look that is under way: a child of this process with its name. 0: none. */
+static pid_t find_sampler(void)
+{
+	char path[64], name[32];
+	pid_t found = 0, pid;
+	FILE *children, *file;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/children", (int)getpid());
+	children = fopen(path, "re");
+	while (children && !found && fscanf(children, "%d", &pid) == 1) {
+		snprintf(path, sizeof(path), "/proc/%d/comm", (int)pid);
+		file = fopen(path, "re");
+		if (file && fgets(name, sizeof(name), file) &&
+			strncmp(name, "slowrank-stacks", 15) == 0)
+			found = pid;
+		if (file)
+			fclose(file);
+	}
+	if (children)
+		fclose(children);
+	return found;
+}
+
+static void test_killed_sampler(void **state)
+{
+	const struct stack_profile *profile;
+	struct message_source source;
+	pid_t sampler = 0;
+
+	(void)state;
+	ask(1000, target);
+	for (int i = 0; i < 500 && !(sampler = find_sampler()); i++)
+		usleep(10000);
+	assert_int_not_equal(sampler, 0);
+	kill(sampler, SIGKILL);
+	profile = wait_for_profile();
+	assert_int_equal(profile->result, STACK_RESULT_FAILED);
+	assert_non_null(strstr(profile->why, "sampler"));
+	host_looks_state(looks, &source);
+	assert_string_equal(source.name, "host.stacks");
+	assert_int_equal(source.state, SOURCE_DEGRADED);
+	assert_non_null(strstr(source.why, "sampler"));
+	/* It rests: the same answer at once, and no sampler. */
+	ask(1000, target);
+	assert_false(host_looks_are_busy(looks));
+	assert_int_equal(wait_for_profile()->result, STACK_RESULT_FAILED);
+}
+
+/* A sampler that does nothing any more is ended by its probe. */
+static void test_stopped_sampler(void **state)
+{
+	const struct message_directive directive = {.kind = DIRECTIVE_STACKS,
+		.rank = RANK,
+		.steps = 8,
+		.limit_ms = 1,
+		.request = ++request};
+	pid_t sampler = 0;
+
+	(void)state;
+	host_looks_ask(looks, &directive, target, now());
+	for (int i = 0; i < 500 && !(sampler = find_sampler()); i++)
+		usleep(1000);
+	if (sampler)
+		kill(sampler, SIGSTOP);
+	(void)wait_for_profile(); /* it may have been quicker than the signal */
+	assert_false(host_looks_are_busy(looks));
+}
+
+static void test_process_that_dies(void **state)
+{
+	const struct stack_profile *profile;
+
+	(void)state;
+	ask(1000, target);
+	usleep(500000);
+	kill(target, SIGKILL);
+	waitpid(target, NULL, 0);
+	profile = wait_for_profile();
+	assert_int_equal(profile->result, STACK_RESULT_ENDED);
+	/* Steps before its end are there all the same, if there were any. */
+	ask(8, 0);
+	assert_int_equal(wait_for_profile()->result, STACK_RESULT_ENDED);
+}
+
+static void test_directives(void **state)
+{
+	const struct message_directive other = {
+		.kind = 99, .rank = RANK, .steps = 8, .request = 70};
+	struct host_looks *unwanted = host_looks_create(false);
+	const struct message_directive directive = {
+		.kind = DIRECTIVE_STACKS, .rank = RANK, .steps = 8, .request = 71};
+	struct stack_profile **profiles;
+	struct message_source source;
+
+	(void)state;
+	host_looks_ask(looks, &other, target, now());
+	assert_false(host_looks_are_busy(looks));
+	host_looks_ask(unwanted, &directive, target, now());
+	host_looks_ask(unwanted, &directive, target, now()); /* repeated until it is answered */
+	assert_false(host_looks_are_busy(unwanted));
+	assert_int_equal(host_looks_take(unwanted, &profiles), 1);
+	assert_int_equal(profiles[0]->result, STACK_RESULT_FAILED);
+	host_looks_state(unwanted, &source);
+	assert_int_equal(source.state, SOURCE_OFF);
+	host_looks_destroy(unwanted);
+}
+
+/* An ordinary user's probe has no right to look at root's processes. */
+static void test_no_right(void **state)
+{
+	int status;
+	pid_t child;
+
+	(void)state;
+	if (geteuid() != 0)
+		skip();
+	child = fork();
+	if (child == 0) {
+		struct stack_profile **profiles;
+		struct message_source source;
+		size_t count = 0;
+
+		if (setgid(NOBODY) || setuid(NOBODY))
+			_exit(1);
+		ask(8, target);
+		for (int i = 0; i < 500 && !count; i++) {
+			usleep(20000);
+			host_looks_tick(looks, now());
+			count = host_looks_take(looks, &profiles);
+		}
+		host_looks_state(looks, &source);
+		_exit(count == 1 && profiles[0]->result == STACK_RESULT_NO_RIGHT &&
+					source.state == SOURCE_MISSING
+				? 0
+				: 2);
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_steps, set_up, clean_up),
+		cmocka_unit_test_setup_teardown(test_at_once, set_up, clean_up),
+		cmocka_unit_test_setup_teardown(test_killed_sampler, set_up, clean_up),
+		cmocka_unit_test_setup_teardown(test_stopped_sampler, set_up, clean_up),
+		cmocka_unit_test_setup_teardown(test_process_that_dies, set_up, clean_up),
+		cmocka_unit_test_setup_teardown(test_directives, set_up, clean_up),
+		cmocka_unit_test_setup_teardown(test_no_right, set_up, clean_up),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -40,6 +40,8 @@ static void write_head(
 	struct json_writer *writer, const struct report_model *model, const struct flame_tree *tree)
 {
 	const struct verdict *verdict = tree->pair.verdict;
+	static const char *const units[] = {
+		[FLAME_US_PER_STEP] = "us/step", [FLAME_US] = "us", [FLAME_LOOKS] = "looks"};
 	char sentence[REPORT_SENTENCE_LENGTH] = "";
 
 	if (verdict)
@@ -48,7 +50,7 @@ static void write_head(
 	json_string(writer, "sentence", sentence);
 	json_string(writer, "job", model->job_id);
 	json_boolean(writer, "hang", verdict && verdict->verdict_class == VERDICT_HANG);
-	json_boolean(writer, "per_step", tree->per_step);
+	json_string(writer, "unit", units[tree->unit]);
 	json_array_begin(writer, "looks");
 	write_look(writer, model, tree->pair.own);
 	if (tree->pair.control)
@@ -106,7 +108,7 @@ static void write_tree(struct json_writer *writer, const struct flame_tree *tree
 		json_unsigned(writer, NULL, sum->thread);
 		json_unsigned(writer, NULL, sum->segment);
 		json_unsigned(writer, NULL, sum->state);
-		json_decimal(writer, NULL, sum->us, DECIMALS_US);
+		json_decimal(writer, NULL, sum->value, DECIMALS_US);
 		json_unsigned(writer, NULL, sum->looks);
 		json_array_end(writer);
 	}

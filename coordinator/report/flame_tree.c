@@ -68,24 +68,11 @@ static uint32_t find_node(struct flame_tree *tree, uint32_t parent, uint8_t kind
 	return *slot - 1;
 }
 
-/* What a thread waits on (a pipe's number, an address) is a frame of its own: it differs from rank to rank. */
-static uint32_t take_node(struct flame_tree *tree, const struct stack_profile *profile,
-	uint32_t index, uint32_t parent)
-{
-	const struct stack_node *node = &profile->nodes[index];
-	const char *function = profile->text + node->function, *file = profile->text + node->file;
-
-	if (node->kind != STACK_FRAME_WAIT || !function[0] || !file[0])
-		return find_node(tree, parent, node->kind, function, file, node->line);
-	parent = find_node(tree, parent, STACK_FRAME_WAIT, function, "", 0);
-	return find_node(tree, parent, STACK_FRAME_WAIT, "", file, 0);
-}
-
 static uint32_t find_label(
 	struct flame_label *labels, uint32_t *count, const struct flame_label *wanted)
 {
 	for (uint32_t i = 0; i < *count; i++) {
-		if (strcmp(labels[i].text, wanted->text) == 0)
+		if (strcmp(labels[i].key, wanted->key) == 0)
 			return i;
 	}
 	labels[*count] = *wanted;
@@ -99,7 +86,9 @@ static uint32_t find_thread(
 	struct line line;
 
 	line_init(&line, label.text, sizeof(label.text));
-	stacks_add_thread(&line, profile, thread);
+	stacks_add_thread(&line, profile, thread, true);
+	line_init(&line, label.key, sizeof(label.key));
+	stacks_add_thread(&line, profile, thread, false);
 	return find_label(tree->threads, &tree->thread_count, &label);
 }
 
@@ -110,37 +99,61 @@ static uint32_t find_segment(struct flame_tree *tree, const struct stack_segment
 
 	line_init(&line, label.text, sizeof(label.text));
 	stacks_add_segment(&line, segment);
+	memcpy(label.key, label.text, sizeof(label.key));
 	return find_label(tree->segments, &tree->segment_count, &label);
 }
 
-/* indices: room for the profile's nodes, then for its threads, then for its segments. */
-static void take_profile(struct flame_tree *tree, const struct stack_profile *profile,
-	enum flame_side side, uint32_t *indices)
+/* A profile's indices in the tree. */
+struct indices {
+	uint32_t *nodes, *threads, *segments;
+	uint32_t
+		*targets; /* of nodes: where in the text it is said on what they wait; 0: nowhere */
+};
+
+/* What a thread waits on (a pipe's number, an address) differs from rank to rank: it becomes the innermost frame. */
+static void take_nodes(
+	struct flame_tree *tree, const struct stack_profile *profile, const struct indices *indices)
 {
-	uint32_t *nodes = indices, *threads = nodes + profile->node_count,
-		 *segments = threads + profile->thread_count;
-	double us = tree->per_step ? 1e-3 / profile->steps : 1e-3;
-
 	for (uint32_t i = 0; i < profile->node_count; i++) {
-		uint32_t parent = profile->nodes[i].parent;
+		const struct stack_node *node = &profile->nodes[i];
+		bool outermost = node->parent == STACK_NODE_NONE;
+		bool waits = node->kind == STACK_FRAME_WAIT && profile->text[node->function];
 
-		nodes[i] = take_node(tree, profile, i,
-			parent == STACK_NODE_NONE ? STACK_NODE_NONE : nodes[parent]);
+		indices->targets[i] = waits	  ? node->file
+				      : outermost ? 0
+						  : indices->targets[node->parent];
+		indices->nodes[i] =
+			find_node(tree, outermost ? STACK_NODE_NONE : indices->nodes[node->parent],
+				node->kind, profile->text + node->function,
+				profile->text + (waits ? 0 : node->file), node->line);
 	}
+}
+
+static void take_profile(struct flame_tree *tree, const struct stack_profile *profile,
+	enum flame_side side, const struct indices *indices)
+{
+	double us = tree->unit == FLAME_US_PER_STEP ? 1e-3 / profile->steps : 1e-3;
+
+	take_nodes(tree, profile, indices);
 	for (uint32_t i = 0; i < profile->thread_count; i++)
-		threads[i] = find_thread(tree, profile, i);
+		indices->threads[i] = find_thread(tree, profile, i);
 	for (uint32_t i = 0; i < profile->segment_count; i++)
-		segments[i] = find_segment(tree, &profile->segments[i]);
+		indices->segments[i] = find_segment(tree, &profile->segments[i]);
 	for (uint32_t i = 0; i < profile->sum_count; i++) {
 		const struct stack_sum *sum = &profile->sums[i];
+		const char *target = profile->text + indices->targets[sum->node];
+		uint32_t node = indices->nodes[sum->node];
 
-		tree->sums[tree->sum_count++] = (struct flame_sum){.node = nodes[sum->node],
-			.thread = threads[sum->thread],
-			.segment = segments[sum->segment],
+		if (*target)
+			node = find_node(tree, node, STACK_FRAME_WAIT, "", target, 0);
+		tree->sums[tree->sum_count++] = (struct flame_sum){.node = node,
+			.thread = indices->threads[sum->thread],
+			.segment = indices->segments[sum->segment],
 			.looks = sum->looks,
 			.side = (uint8_t)side,
 			.state = sum->state,
-			.us = (double)sum->time_ns * us};
+			.value =
+				tree->unit == FLAME_LOOKS ? sum->looks : (double)sum->time_ns * us};
 	}
 }
 
@@ -150,10 +163,11 @@ static void take_kernels(struct flame_tree *tree, const struct report_model *mod
 {
 	const struct report_rank *rank = look_rank(model, stacks->profile->rank);
 	const struct kernel_profile *look = rank ? rank->look : NULL;
-	const struct flame_label device = {"device (kernels, by name)", FLAME_ROLE_DEVICE};
-	const struct flame_label whole = {"whole step", 0};
+	const struct flame_label device = {
+		"device (kernels, by name)", "device (kernels, by name)", FLAME_ROLE_DEVICE};
+	const struct flame_label whole = {"whole step", "whole step", 0};
 
-	if (!tree->per_step || !look || !look->steps)
+	if (tree->unit != FLAME_US_PER_STEP || !look || !look->steps)
 		return;
 	for (size_t i = 0; i < look_at_most(look->sum_count, KERNEL_PROFILE_KERNELS_MAX); i++) {
 		const struct kernel_sum *sum = &look->sums[i];
@@ -164,14 +178,15 @@ static void take_kernels(struct flame_tree *tree, const struct report_model *mod
 				.thread = find_label(tree->threads, &tree->thread_count, &device),
 				.segment = find_label(tree->segments, &tree->segment_count, &whole),
 				.side = (uint8_t)side,
-				.us = (double)sum->time_ns / look->steps / 1e3};
+				.value = (double)sum->time_ns / look->steps / 1e3};
 	}
 }
 
 static void count_sizes(const struct kept_stacks *stacks, size_t *nodes, size_t *sums,
 	size_t *threads, size_t *segments)
 {
-	*nodes += 2 * stacks->profile->node_count + KERNEL_PROFILE_KERNELS_MAX;
+	*nodes += stacks->profile->node_count + stacks->profile->sum_count +
+		  KERNEL_PROFILE_KERNELS_MAX;
 	*sums += stacks->profile->sum_count + KERNEL_PROFILE_KERNELS_MAX;
 	*threads += stacks->profile->thread_count + 1;
 	*segments += stacks->profile->segment_count + 1;
@@ -198,36 +213,63 @@ static int allocate(
 		       : -ENOMEM;
 }
 
+static bool has_time(const struct stack_profile *profile)
+{
+	for (uint32_t i = 0; i < profile->sum_count; i++) {
+		if (profile->sums[i].time_ns > 0)
+			return true;
+	}
+	return false;
+}
+
+/* What both have. */
+static enum flame_unit unit_of(const struct kept_stacks *const looks[FLAME_SIDES])
+{
+	enum flame_unit unit = FLAME_US_PER_STEP;
+
+	for (int side = 0; side < FLAME_SIDES; side++) {
+		if (looks[side] && !has_time(looks[side]->profile))
+			return FLAME_LOOKS;
+		if (looks[side] && !looks[side]->profile->steps)
+			unit = FLAME_US;
+	}
+	return unit;
+}
+
 int flame_tree_init(
 	struct flame_tree *tree, const struct report_model *model, const struct stacks_pair *pair)
 {
-	const struct kept_stacks *looks[FLAME_SIDES] = {pair->own, pair->control};
+	const struct kept_stacks *const looks[FLAME_SIDES] = {pair->own, pair->control};
 	size_t nodes = 0, sums = 0, threads = 0, segments = 0;
-	uint32_t *indices;
+	struct indices indices;
+	uint32_t *room;
 
 	*tree = (struct flame_tree){.pair = *pair};
-	tree->per_step = pair->own->profile->steps > 0 &&
-			 (!pair->control || pair->control->profile->steps > 0);
+	tree->unit = unit_of(looks);
 	for (int side = 0; side < FLAME_SIDES; side++) {
 		if (looks[side])
 			count_sizes(looks[side], &nodes, &sums, &threads, &segments);
 	}
-	indices = calloc(nodes + threads + segments, sizeof(*indices));
-	if (!indices || allocate(tree, nodes, sums, threads, segments) < 0) {
-		free(indices);
+	room = calloc(2 * nodes + threads + segments, sizeof(*room));
+	if (!room || allocate(tree, nodes, sums, threads, segments) < 0) {
+		free(room);
 		flame_tree_fini(tree);
 		return -ENOMEM;
 	}
+	indices = (struct indices){.nodes = room,
+		.targets = room + nodes,
+		.threads = room + 2 * nodes,
+		.segments = room + 2 * nodes + threads};
 	find_name(tree, "");
 	for (int side = 0; side < FLAME_SIDES; side++) {
 		if (looks[side])
-			take_profile(tree, looks[side]->profile, (enum flame_side)side, indices);
+			take_profile(tree, looks[side]->profile, (enum flame_side)side, &indices);
 	}
 	for (int side = 0; side < FLAME_SIDES; side++) {
 		if (looks[side])
 			take_kernels(tree, model, looks[side], (enum flame_side)side);
 	}
-	free(indices);
+	free(room);
 	return 0;
 }
 

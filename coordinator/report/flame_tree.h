@@ -14,6 +14,12 @@ enum { FLAME_KIND_DEVICE = 5 }; /* of a node, beside enum stack_frame_kind: a ke
 
 enum flame_role { FLAME_ROLE_DEVICE = 4 }; /* of a thread, beside enum stack_thread_role */
 
+enum flame_unit {
+	FLAME_US_PER_STEP = 0,
+	FLAME_US = 1,	 /* of the whole look: no whole step lay within it */
+	FLAME_LOOKS = 2, /* how often it was seen: no time lay between the looks, as of a hang */
+};
+
 struct flame_node {
 	uint32_t parent;     /* below the node's own index; STACK_NODE_NONE: the outermost */
 	uint32_t name, file; /* indices of names */
@@ -26,17 +32,18 @@ struct flame_sum {
 	uint32_t node, thread, segment; /* indices */
 	uint32_t looks;
 	uint8_t side, state; /* enum flame_side, enum stack_state; 0: of a device */
-	double us;	     /* a step; of the whole look where it has no steps */
+	double value;	     /* enum flame_unit */
 };
 
 struct flame_label {
 	char text[STACKS_LABEL_LENGTH];
-	uint8_t role; /* of a thread */
+	char key[STACKS_LABEL_LENGTH]; /* the same for what both looks have */
+	uint8_t role;		       /* of a thread */
 };
 
 struct flame_tree {
 	struct stacks_pair pair;
-	bool per_step;
+	enum flame_unit unit;
 	uint32_t name_count, node_count, sum_count, thread_count, segment_count;
 	const char **names; /* the first one is empty */
 	struct flame_node *nodes;

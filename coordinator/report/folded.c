@@ -53,15 +53,15 @@ static void write_sums(const struct flame_tree *tree, enum folded_of of, FILE *o
 {
 	for (uint32_t i = 0; i < tree->sum_count;) {
 		uint32_t thread = tree->sums[i].thread, node = tree->sums[i].node;
-		double us[FLAME_SIDES] = {0};
+		double values[FLAME_SIDES] = {0};
 		uint64_t own, control;
 
 		for (; i < tree->sum_count && tree->sums[i].thread == thread &&
 			tree->sums[i].node == node;
 			i++)
-			us[tree->sums[i].side] += tree->sums[i].us;
-		own = (uint64_t)(us[FLAME_OWN] + 0.5);
-		control = (uint64_t)(us[FLAME_CONTROL] + 0.5);
+			values[tree->sums[i].side] += tree->sums[i].value;
+		own = (uint64_t)(values[FLAME_OWN] + 0.5);
+		control = (uint64_t)(values[FLAME_CONTROL] + 0.5);
 		if (!(of == FOLDED_SUSPECT ? own : of == FOLDED_CONTROL ? control : own + control))
 			continue;
 		write_stack(tree, thread, node, out);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Stacks as lines "thread;frame;frame MICROSECONDS", as flamegraph.pl and speedscope read them. One thread.
+ * Stacks as lines "thread;frame;frame COUNT", as flamegraph.pl and speedscope read them: microseconds in a step, or what
+ * enum flame_unit says where no steps were seen. One thread.
  */
 #ifndef SLOWRANK_COORDINATOR_REPORT_FOLDED_H
 #define SLOWRANK_COORDINATOR_REPORT_FOLDED_H

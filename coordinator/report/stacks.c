@@ -11,11 +11,10 @@
 
 static int64_t until_ns(const struct verdict *verdict)
 {
-	return verdict->ended && verdict->end.value < INT64_MAX - LOOK_PAIR_NS
-		       ? verdict->end.value + LOOK_PAIR_NS
-		       : INT64_MAX;
+	return verdict->ended ? verdict->end.value : INT64_MAX;
 }
 
+/* A look that saw more of another time shows a rank that is well. */
 static bool is_of_time(const struct verdict *verdict, const struct kept_stacks *look)
 {
 	int64_t middle_ns = look->start_ns + (look->stop_ns - look->start_ns) / 2;
@@ -278,25 +277,21 @@ void stacks_add_node(struct line *line, const struct stack_profile *profile, uin
 		profile->text + node->file, node->line);
 }
 
-/* Numbers in names of threads are those of devices, ranks and members of a pool. */
-static void add_without_numbers(struct line *line, const char *name)
+static void add_name(struct line *line, const char *name, bool numbers)
 {
 	char text[STACK_THREAD_NAME_LENGTH];
 	size_t used = 0;
 
 	for (const char *c = name; *c; c++) {
-		bool digit = *c >= '0' && *c <= '9';
-
-		if (!digit)
+		if (numbers || *c < '0' || *c > '9')
 			text[used++] = *c;
-		else if (c == name || c[-1] < '0' || c[-1] > '9')
-			text[used++] = 'N';
 	}
 	text[used] = '\0';
-	line_add_outside(line, used ? text : "unnamed");
+	line_add_outside(line, text);
 }
 
-void stacks_add_thread(struct line *line, const struct stack_profile *profile, uint32_t index)
+void stacks_add_thread(
+	struct line *line, const struct stack_profile *profile, uint32_t index, bool numbers)
 {
 	const struct stack_thread_info *thread = &profile->threads[index];
 	unsigned number = 1;
@@ -316,7 +311,7 @@ void stacks_add_thread(struct line *line, const struct stack_profile *profile, u
 		line_add(line, "main");
 		return;
 	}
-	add_without_numbers(line, thread->name);
+	add_name(line, thread->name, numbers);
 }
 
 void stacks_add_segment(struct line *line, const struct stack_segment *segment)
@@ -399,36 +394,32 @@ size_t stacks_innermost(
 	return count;
 }
 
-/* Where the program is: its innermost Python frame, or without one the innermost function. */
-static uint32_t place_of(const struct stack_profile *profile, uint32_t node)
+/* The innermost frame of a kind; STACK_NODE_NONE: there is none. */
+static uint32_t innermost_of(
+	const struct stack_profile *profile, uint32_t node, enum stack_frame_kind kind)
 {
-	uint32_t native = STACK_NODE_NONE;
-
-	for (; node != STACK_NODE_NONE; node = profile->nodes[node].parent) {
-		uint8_t kind = profile->nodes[node].kind;
-
-		if (kind == STACK_FRAME_PYTHON)
-			return node;
-		if (kind == STACK_FRAME_NATIVE && native == STACK_NODE_NONE)
-			native = node;
-	}
-	return native;
+	while (node != STACK_NODE_NONE && profile->nodes[node].kind != kind)
+		node = profile->nodes[node].parent;
+	return node;
 }
 
 void stacks_add_short(struct line *line, const struct stack_profile *profile)
 {
 	struct stacks_caller caller;
-	uint32_t place;
+	uint32_t wait, place;
 
 	if (stacks_callers(profile, &caller, 1) == 0) {
 		line_add(line, "not seen");
 		return;
 	}
-	if (profile->nodes[caller.node].kind == STACK_FRAME_WAIT)
-		stacks_add_node(line, profile, caller.node);
+	wait = innermost_of(profile, caller.node, STACK_FRAME_WAIT);
+	if (wait != STACK_NODE_NONE)
+		stacks_add_node(line, profile, wait);
 	else
 		line_add(line, "%s", stacks_state_name(caller.state));
-	place = place_of(profile, caller.node);
+	place = innermost_of(profile, caller.node, STACK_FRAME_PYTHON);
+	if (place == STACK_NODE_NONE)
+		place = innermost_of(profile, caller.node, STACK_FRAME_NATIVE);
 	if (place == STACK_NODE_NONE)
 		return;
 	line_add(line, " in ");

@@ -57,10 +57,11 @@ void stacks_add_frame(
 void stacks_add_node(struct line *line, const struct stack_profile *profile, uint32_t node);
 
 /*
- * The same name for the same thread of another rank: "main", "pt_autograd_N", "worker 2 python" (the second child by its
- * number).
+ * "main", "pt_autograd_0", "worker 2 python" (the rank's second child by its number). numbers: false leaves those in the
+ * thread's own name out, which are of devices, ranks and members of a pool: the same for the same thread of another rank.
  */
-void stacks_add_thread(struct line *line, const struct stack_profile *profile, uint32_t thread);
+void stacks_add_thread(
+	struct line *line, const struct stack_profile *profile, uint32_t thread, bool numbers);
 
 /* "before collective 4, all-reduce": in the rank's step, from 1. */
 void stacks_add_segment(struct line *line, const struct stack_segment *segment);

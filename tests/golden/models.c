@@ -460,9 +460,9 @@ static void make_hang(struct golden_model *golden)
 	none = made_stacks_segment(&made, 0, OPERATION_UNKNOWN, false);
 	made_stacks_add(&made, thread, none, STACK_STATE_FILE, 1000,
 		(struct made_frame[MADE_FRAMES_MAX]){MODULE, PYTHON("/home/u/ckpt.py", 41, "save"),
-			NATIVE("libc.so.6", "fsync"), KERNEL("do_syscall_64"),
-			KERNEL("vfs_fsync_range"), KERNEL("nfs_wait_bit_killable"),
-			WAIT("fsync", "/ckpt/step-100")});
+			NATIVE("libc.so.6", "fsync"), WAIT("fsync", "/ckpt/step-100"),
+			KERNEL("do_syscall_64"), KERNEL("vfs_fsync_range"),
+			KERNEL("nfs_wait_bit_killable")});
 	thread = made_stacks_thread(&made, STACK_THREAD_OTHER, 4002, 4102, "pt_nccl_watchdg");
 	made_stacks_add(&made, thread, none, STACK_STATE_SLEEP, 1000,
 		(struct made_frame[MADE_FRAMES_MAX]){

@@ -92,7 +92,7 @@ class Flame(unittest.TestCase):
         self.assertIn(HOSTILE, data["names"])
         self.assertNotIn("<", reader.scripts[0][1])
         self.assertEqual([look["rank"] for look in data["looks"]], [2, 0])
-        self.assertTrue(data["per_step"])
+        self.assertEqual(data["unit"], "us/step")
         # Of each side, thread by thread: what the suspect has more is what it saves, of 10 steps.
         times = [0.0, 0.0]
         for side, _, thread, *_, microseconds, _ in data["sums"]:

@@ -110,6 +110,26 @@ struct indices {
 		*targets; /* of nodes: where in the text it is said on what they wait; 0: nowhere */
 };
 
+/*
+ * What is called before a program's, or a thread's, own code is in some stacks of a thread and not in others: where native
+ * frames are not known, Python's alone are. Without it both are one.
+ */
+static bool is_start(const struct stack_profile *profile, const struct stack_node *node)
+{
+	static const char *const functions[] = {"_start", "__libc_start_main",
+		"__libc_start_main_impl", "__libc_start_call_main", "start_thread", "clone",
+		"clone3", "__clone3"};
+	const char *function = profile->text + node->function;
+
+	if (node->kind != STACK_FRAME_NATIVE)
+		return false;
+	for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++) {
+		if (strcmp(functions[i], function) == 0)
+			return true;
+	}
+	return !*function && strncmp(stack_file_short(profile->text + node->file), "libc.", 5) == 0;
+}
+
 /* What a thread waits on (a pipe's number, an address) differs from rank to rank: it becomes the innermost frame. */
 static void take_nodes(
 	struct flame_tree *tree, const struct stack_profile *profile, const struct indices *indices)
@@ -119,13 +139,17 @@ static void take_nodes(
 		bool outermost = node->parent == STACK_NODE_NONE;
 		bool waits = node->kind == STACK_FRAME_WAIT && profile->text[node->function];
 
+		uint32_t parent = outermost ? STACK_NODE_NONE : indices->nodes[node->parent];
+
 		indices->targets[i] = waits	  ? node->file
 				      : outermost ? 0
 						  : indices->targets[node->parent];
-		indices->nodes[i] =
-			find_node(tree, outermost ? STACK_NODE_NONE : indices->nodes[node->parent],
-				node->kind, profile->text + node->function,
-				profile->text + (waits ? 0 : node->file), node->line);
+		if (parent == STACK_NODE_NONE && is_start(profile, node))
+			indices->nodes[i] = STACK_NODE_NONE;
+		else
+			indices->nodes[i] =
+				find_node(tree, parent, node->kind, profile->text + node->function,
+					profile->text + (waits ? 0 : node->file), node->line);
 	}
 }
 
@@ -144,6 +168,8 @@ static void take_profile(struct flame_tree *tree, const struct stack_profile *pr
 		const char *target = profile->text + indices->targets[sum->node];
 		uint32_t node = indices->nodes[sum->node];
 
+		if (node == STACK_NODE_NONE)
+			node = find_node(tree, node, STACK_FRAME_NATIVE, "", "", 0);
 		if (*target)
 			node = find_node(tree, node, STACK_FRAME_WAIT, "", target, 0);
 		tree->sums[tree->sum_count++] = (struct flame_sum){.node = node,
@@ -186,7 +212,7 @@ static void count_sizes(const struct kept_stacks *stacks, size_t *nodes, size_t 
 	size_t *threads, size_t *segments)
 {
 	*nodes += stacks->profile->node_count + stacks->profile->sum_count +
-		  KERNEL_PROFILE_KERNELS_MAX;
+		  KERNEL_PROFILE_KERNELS_MAX + 1;
 	*sums += stacks->profile->sum_count + KERNEL_PROFILE_KERNELS_MAX;
 	*threads += stacks->profile->thread_count + 1;
 	*segments += stacks->profile->segment_count + 1;

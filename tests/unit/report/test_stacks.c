@@ -227,6 +227,38 @@ static void names_take_no_line_apart(void **state)
 	assert_string_equal(text, "main;a:b?c_12 2000\n");
 }
 
+/* Of the same function, with native frames and without; what it waits on, and the kernel's frames, come behind that. */
+static void stacks_of_one_place_are_one(void **state)
+{
+	const struct made_frame python = {STACK_FRAME_PYTHON, "/a/b.py", 3, "work"};
+	const struct made_frame start = {STACK_FRAME_NATIVE, "/lib/libc.so.6", 0, ""};
+	const struct made_frame main_frame = {STACK_FRAME_NATIVE, "", 0, "__libc_start_main"};
+	uint32_t thread, segment;
+	struct stacks_pair pair;
+
+	(void)state;
+	made_stacks_begin(&made, 2, 5);
+	thread = made_stacks_thread(&made, STACK_THREAD_CALLER, 100, 100, "python");
+	segment = made_stacks_segment(&made, 0, OPERATION_ALL_REDUCE, false);
+	made_stacks_add(&made, thread, segment, STACK_STATE_RUNNING, 10,
+		(struct made_frame[MADE_FRAMES_MAX]){main_frame, start, python});
+	made_stacks_add(&made, thread, segment, STACK_STATE_RUNNABLE, 5,
+		(struct made_frame[MADE_FRAMES_MAX]){python});
+	made_stacks_add(&made, thread, segment, STACK_STATE_FILE, 5,
+		(struct made_frame[MADE_FRAMES_MAX]){main_frame, start, python, start,
+			{STACK_FRAME_WAIT, "/x", 0, "read"}, {STACK_FRAME_KERNEL, "", 0, "io"}});
+	made_stacks_add(&made, thread, segment, STACK_STATE_RUNNING, 5,
+		(struct made_frame[MADE_FRAMES_MAX]){start});
+	assert_int_equal(
+		stack_looks_keep(&looks, &made.profile, 12 * SECOND_NS, 12 * SECOND_NS + 100000000),
+		0);
+	assert_true(find(NULL, NULL, &pair));
+	assert_string_equal(write_folded(&pair, FOLDED_SUSPECT),
+		"main;work (b.py:3) 3000\n"
+		"main;work (b.py:3);? (libc.so.6);[waiting: read];io_[k];[on /x] 1000\n"
+		"main;? 1000\n");
+}
+
 /* As many of everything as a profile may have, each name as long as it may be and full of '<'. */
 static struct stack_profile *make_largest(void)
 {
@@ -307,6 +339,7 @@ int main(void)
 		CASE(why_there_are_none_is_said),
 		CASE(a_hang_is_of_those_that_miss_and_one_that_waits),
 		CASE(names_take_no_line_apart),
+		CASE(stacks_of_one_place_are_one),
 		CASE(the_largest_page_is_bounded),
 	};
 

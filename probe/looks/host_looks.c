@@ -21,7 +21,7 @@ enum {
 
 /* To open the process and to find names; after its end, to tell what its threads did. */
 #define START_PATIENCE_NS INT64_C(5000000000)
-#define END_PATIENCE_NS INT64_C(2000000000)
+#define END_PATIENCE_NS INT64_C(5000000000)
 
 /* A look that is under way. */
 struct host_look {

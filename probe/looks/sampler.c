@@ -399,7 +399,7 @@ static int confine(int fd)
 	(void)setrlimit(RLIMIT_DATA, &(struct rlimit){bytes, bytes});
 	(void)setrlimit(RLIMIT_CORE, &none);
 	(void)setrlimit(RLIMIT_CPU, &seconds);
-	(void)setpriority(PRIO_PROCESS, 0, NICE);
+	(void)!nice(NICE);
 	sigaction(SIGTERM, &action, NULL);
 	signal(SIGINT, SIG_IGN);
 	signal(SIGPIPE, SIG_IGN);

@@ -20,6 +20,7 @@ class Paths:
         self.communicators = os.path.join(build, "communicators")
         self.communicators_mpich = os.path.join(build, "communicators_mpich")
         self.record_calls = os.path.join(build, "tests", "record_calls")
+        self.record_stacks = os.path.join(build, "tests", "record_stacks")
         self.directory = directory
 
 

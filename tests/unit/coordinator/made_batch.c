@@ -35,6 +35,9 @@ void made_batch_release(struct message_batch *batch)
 	free(batch->queue_pairs);
 	free(batch->open_calls);
 	free(batch->kernel_profiles);
+	for (size_t i = 0; i < batch->stack_profile_count; i++)
+		stack_profile_destroy(batch->stack_profiles[i]);
+	free(batch->stack_profiles);
 	free(batch);
 }
 

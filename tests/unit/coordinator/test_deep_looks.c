@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "analysis/explain/stack_looks.h"
 #include "tests/unit/coordinator/made_batch.h"
 
 enum { RANKS = 6, CALLS = 4, STEPS = 600, FAULT_FIRST = 200, SLOW_RANK = 4, MS = 1000000 };
@@ -18,6 +19,8 @@ struct job {
 	/* what is wrong */
 	bool slow, refused, silent_probe, gaps;
 	bool host;	   /* it is the host that is slow, and keeps its CPU busy */
+	bool stacks;	   /* they can be looked at, kernels cannot */
+	bool no_right;	   /* so the first answer says */
 	int64_t faster_ns; /* what ranks that wait gain in each call: their devices save power */
 	unsigned steps;	   /* of the job; 0: STEPS */
 	unsigned window,
@@ -31,6 +34,7 @@ struct job {
 	struct message_directive asked[64];
 	size_t answer_count;
 	struct kernel_profile answers[8];
+	size_t stacks_answered, stacks_kept; /* of asked; in the report */
 	size_t alert_count, update_count;
 	size_t verdict_count, explained_count; /* reported; of them, with longer kernels */
 	struct verdict last;		       /* told, then reported */
@@ -62,7 +66,10 @@ static void announce(const struct job *job, struct message_batch *batch)
 	made_batch_announce(batch, RANKS, 1);
 	for (uint32_t r = 0; r < RANKS; r++)
 		made_batch_add_communicator(batch, r, 77, RANKS, r);
-	made_batch_add_source(batch, "device.kernels", job->silent_probe ? SOURCE_OFF : SOURCE_ON,
+	if (job->stacks)
+		made_batch_add_source(batch, "host.stacks", SOURCE_ON, "");
+	made_batch_add_source(batch, "device.kernels",
+		job->silent_probe || job->stacks ? SOURCE_OFF : SOURCE_ON,
 		job->silent_probe ? "--deep off" : "");
 	made_batch_add_source(batch, "bpf.device_wait", SOURCE_ON, "");
 }
@@ -164,17 +171,36 @@ static void take_reply(struct job *job, const struct message_reply *reply)
 {
 	assert_true(reply->accepted);
 	for (size_t i = 0; i < reply->directive_count; i++) {
-		assert_int_equal(reply->directives[i].kind, DIRECTIVE_DEEP);
+		assert_int_equal(
+			reply->directives[i].kind, job->stacks ? DIRECTIVE_STACKS : DIRECTIVE_DEEP);
 		job->reply_count++;
 		if (is_known(job, reply->directives[i].request)) {
 			/* asked again, since it was not answered: now it is */
-			if (!is_answered(job, reply->directives[i].request))
+			if (!job->stacks && !is_answered(job, reply->directives[i].request))
 				answer(job, &reply->directives[i]);
 			continue;
 		}
 		assert_true(job->asked_count < sizeof(job->asked) / sizeof(job->asked[0]));
 		job->asked[job->asked_count++] = reply->directives[i];
 	}
+}
+
+/* The next profile of stacks that was asked for, if there is one. */
+static void answer_stacks(struct job *job, struct message_batch *batch)
+{
+	const struct message_directive *asked = &job->asked[job->stacks_answered];
+
+	if (!job->stacks || job->stacks_answered == job->asked_count)
+		return;
+	batch->stack_profiles = calloc(1, sizeof(struct stack_profile *));
+	batch->stack_profiles[batch->stack_profile_count++] =
+		stack_profile_create(&(struct stack_profile){.rank = asked->rank,
+			.request = asked->request,
+			.result = job->no_right ? STACK_RESULT_NO_RIGHT : STACK_RESULT_DONE,
+			.steps = asked->steps,
+			.start = {job->now_ns - 300 * MS},
+			.stop = {job->now_ns - 10 * MS}});
+	job->stacks_answered++;
 }
 
 static void run(struct job *job)
@@ -201,6 +227,7 @@ static void run(struct job *job)
 			batch->kernel_profile_count * sizeof(job->answers[0]));
 		if (step >= job->answered_from)
 			job->answer_count = 0;
+		answer_stacks(job, batch);
 		made_batch_push(pipeline, batch, (struct job_ns){job->now_ns + 2 * MS}, &reply);
 		take_reply(job, &reply);
 	}
@@ -211,6 +238,8 @@ static void run(struct job *job)
 			pipeline_report(pipeline)->verdicts[v].cause == CAUSE_LONGER_KERNELS;
 	if (job->verdict_count)
 		job->last = pipeline_report(pipeline)->verdicts[0];
+	if (pipeline_report(pipeline)->stacks)
+		job->stacks_kept = pipeline_report(pipeline)->stacks->count;
 	pipeline_destroy(pipeline);
 }
 
@@ -356,6 +385,47 @@ static void not_allowed(void **state)
 	assert_non_null(strstr(job.last.rejected[0].why, "--deep off"));
 }
 
+/* Of a slow host the stacks are asked for, of it and a control; what comes is kept for the report. */
+static void stacks_of_a_slow_host(void **state)
+{
+	struct job job = {.slow = true, .host = true, .stacks = true};
+
+	(void)state;
+	run(&job);
+	assert_in_range(job.asked_count, 2, 4);
+	for (size_t i = 0; i < job.asked_count; i++) {
+		assert_int_equal(job.asked[i].rank == SLOW_RANK, i % 2 == 0);
+		assert_in_range(job.asked[i].steps, 8, 1000);
+		assert_in_range(job.asked[i].limit_ms, 6000, 60000);
+	}
+	assert_int_equal(job.stacks_kept, job.asked_count);
+	assert_int_equal(job.last.verdict_class, VERDICT_HOST_SLOW);
+}
+
+/* Who could not be looked at is left alone. */
+static void stacks_without_the_right(void **state)
+{
+	struct job job = {.slow = true, .host = true, .stacks = true, .no_right = true};
+
+	(void)state;
+	run(&job);
+	assert_int_equal(job.asked_count, 2);
+	assert_int_equal(job.stacks_kept, 2);
+}
+
+/* What is slow on its device, or not at all, has no stacks to show. */
+static void no_stacks_without_a_slow_host(void **state)
+{
+	struct job device = {.slow = true, .stacks = true}, healthy = {.stacks = true};
+
+	(void)state;
+	run(&device);
+	assert_int_equal(device.asked_count, 0);
+	assert_int_equal(device.last.verdict_class, VERDICT_COMPUTE_SLOW);
+	run(&healthy);
+	assert_int_equal(healthy.asked_count, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -369,6 +439,9 @@ int main(void)
 		cmocka_unit_test(a_late_look_counts),
 		cmocka_unit_test(refused),
 		cmocka_unit_test(not_allowed),
+		cmocka_unit_test(stacks_of_a_slow_host),
+		cmocka_unit_test(stacks_without_the_right),
+		cmocka_unit_test(no_stacks_without_a_slow_host),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,82 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What a slow rank does, and one that does not arrive: the function is in the record, in the right segment."""
+import json
+import os
+import subprocess
+import sys
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import harness  # noqa: E402
+from harness import check  # noqa: E402
+
+PYTHON = "/usr/bin/python3"
+JOB = os.path.join(os.path.dirname(os.path.abspath(__file__)), "stack_job.py")
+RANKS, CULPRIT = 3, 1
+PYTHON_FRAME, SLEEPS = 1, 4  # enum stack_frame_kind, enum stack_state
+DONE = 0                     # enum stack_result
+
+
+def run(paths, *arguments, timeout_s=60):
+    """The record of stack_job.py under slowrank."""
+    record = os.path.join(paths.directory, "job.slr")
+    if os.path.exists(record):
+        os.remove(record)
+    probe = subprocess.run([PYTHON, "-c", "import ctypes; ctypes.CDLL('libmpi.so.40')"], check=False,
+                           capture_output=True)
+    if probe.returncode:
+        harness.skip("needs Open MPI 4 and a Python that finds it")
+    command = ["mpirun", "--allow-run-as-root", "--oversubscribe", "-n", str(RANKS), PYTHON, JOB, *map(str, arguments)]
+    environment = {**os.environ, "OMPI_MCA_mpi_yield_when_idle": "1"}
+    with subprocess.Popen([paths.slowrank, "run", "--record", record, "--", *command], cwd=paths.directory,
+                          env=environment, stdin=subprocess.DEVNULL) as job:
+        try:
+            job.wait(timeout=timeout_s)
+        except subprocess.TimeoutExpired:
+            job.terminate()  # which ends mpirun, and that its ranks
+    return record
+
+
+def profiles_of(paths, record):
+    done = subprocess.run([paths.record_stacks, record], capture_output=True, text=True, check=False, timeout=60)
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def functions_of(entry):
+    return [name for kind, name, _, _ in entry["frames"] if kind == PYTHON_FRAME]
+
+
+def time_in(profile, function, **where):
+    return sum(entry["ms"] for entry in profile["sums"] if function in functions_of(entry)
+               and all(entry[key] == value for key, value in where.items()))
+
+
+def slow(paths):
+    """Between its two barriers the culprit reads a shard; the control does not."""
+    found = profiles_of(paths, run(paths, 500, CULPRIT, 120, 40))
+    whole = [profile for profile in found if profile["result"] == DONE and profile["steps"] >= 8]
+    own = [profile for profile in whole if profile["rank"] == CULPRIT]
+    others = [profile for profile in whole if profile["rank"] != CULPRIT]
+    check(own and others, f"a look at the culprit and one at a control: {[p['rank'] for p in found]}")
+    profile = own[0]
+    check(profile["python"] >= 9, f"Python's frames are read: {profile['why']}")
+    shard_ms = time_in(profile, "read_shard")
+    check(shard_ms > 0.2 * profile["length_ms"], f"{shard_ms} of {profile['length_ms']} ms in read_shard()")
+    check(time_in(profile, "read_shard", inside=0, state=SLEEPS) > 0.7 * shard_ms, "it sleeps, in no collective")
+    check(not any(time_in(other, "read_shard") for other in others), "the control does not read")
+    check(time_in(others[0], "forward") > 0, "but it computes")
+
+
+def hang(paths):
+    """It never comes back from there: one look at once says where it is."""
+    record = run(paths, 400, CULPRIT, 150, 3600 * 1000, timeout_s=25)
+    found = [profile for profile in profiles_of(paths, record) if profile["steps"] == 0 and profile["sums"]]
+    own = [profile for profile in found if profile["rank"] == CULPRIT]
+    check(own, f"a look at who did not arrive: {[p['rank'] for p in found]}")
+    check(any("read_shard" in functions_of(entry) for entry in own[0]["sums"]), "it is in read_shard()")
+    check(any(profile["rank"] != CULPRIT for profile in found), "and one at who waits")
+
+
+if __name__ == "__main__":
+    harness.main({"slow": slow, "hang": hang})

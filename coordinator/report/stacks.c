@@ -77,6 +77,22 @@ static const struct kept_stacks *waiting_of(
 	return look;
 }
 
+/* Of the rank's looks of whole steps the newest one that has a control; that one may have come a little late. */
+static void find_pair(const struct report_model *model, const struct verdict *verdict,
+	uint32_t rank, struct stacks_pair *pair)
+{
+	for (size_t i = model->stacks->count; i-- > 0 && !pair->control;) {
+		const struct kept_stacks *look = &model->stacks->kept[i];
+
+		if (look->profile->rank != rank || (verdict && !is_of_time(verdict, look)) ||
+			!stack_look_is(look->profile, STACK_LOOK_STEPS))
+			continue;
+		pair->control = control_of(model, look);
+		if (pair->control)
+			pair->own = look;
+	}
+}
+
 static bool fill_pair(const struct report_model *model, const struct verdict *verdict,
 	uint32_t rank, struct stacks_pair *pair)
 {
@@ -87,6 +103,8 @@ static bool fill_pair(const struct report_model *model, const struct verdict *ve
 	*pair = (struct stacks_pair){.verdict = verdict, .own = own};
 	if (verdict && verdict->verdict_class == VERDICT_HANG && verdict_names(verdict, rank))
 		pair->control = waiting_of(model, verdict);
+	else if (stack_look_is(own->profile, STACK_LOOK_STEPS))
+		find_pair(model, verdict, rank, pair);
 	else
 		pair->control = control_of(model, own);
 	return true;

@@ -146,6 +146,12 @@ static void a_control_is_of_the_same_role_and_healthy(void **state)
 	add_look(0, 14, 5, "good");
 	assert_true(find(NULL, NULL, &pair));
 	assert_int_equal(pair.control->profile->rank, 0);
+	/* A newer look without one is of no help. */
+	verdicts[0].end.value = 90 * SECOND_NS;
+	add_look(2, 80, 5, "alone");
+	assert_true(find("2", "1", &pair));
+	assert_int_equal(pair.own->start_ns, 12 * SECOND_NS);
+	assert_int_equal(pair.control->profile->rank, 0);
 }
 
 static void a_rank_of_no_incident_has_looks_too(void **state)

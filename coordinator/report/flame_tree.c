@@ -106,8 +106,7 @@ static uint32_t find_segment(struct flame_tree *tree, const struct stack_segment
 /* A profile's indices in the tree. */
 struct indices {
 	uint32_t *nodes, *threads, *segments;
-	uint32_t
-		*targets; /* of nodes: where in the text it is said on what they wait; 0: nowhere */
+	uint32_t *targets; /* of nodes: where the text says on what they wait; 0: nowhere */
 };
 
 /*
@@ -138,7 +137,6 @@ static void take_nodes(
 		const struct stack_node *node = &profile->nodes[i];
 		bool outermost = node->parent == STACK_NODE_NONE;
 		bool waits = node->kind == STACK_FRAME_WAIT && profile->text[node->function];
-
 		uint32_t parent = outermost ? STACK_NODE_NONE : indices->nodes[node->parent];
 
 		indices->targets[i] = waits	  ? node->file

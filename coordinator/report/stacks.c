@@ -42,7 +42,17 @@ static uint32_t role_of(const struct report_model *model, uint32_t rank)
 	return row ? row->totals.role : UINT32_MAX;
 }
 
-/* Of a rank of the same role that is in no verdict, the nearest in time; of as many steps as make both comparable. */
+static bool is_named_then(const struct report_model *model, const struct kept_stacks *look)
+{
+	for (size_t i = 0; i < model->verdict_count; i++) {
+		if (verdict_names(&model->verdicts[i], look->profile->rank) &&
+			is_of_time(&model->verdicts[i], look))
+			return true;
+	}
+	return false;
+}
+
+/* Of a rank of the same role that is in no verdict then, the nearest in time; of whole steps if the own look is. */
 static const struct kept_stacks *control_of(
 	const struct report_model *model, const struct kept_stacks *own)
 {
@@ -58,7 +68,7 @@ static const struct kept_stacks *control_of(
 			!stack_look_is(look->profile, STACK_LOOK_SEEN) ||
 			stack_look_is(look->profile, STACK_LOOK_STEPS) != steps ||
 			role_of(model, rank) != role_of(model, own->profile->rank) ||
-			look_is_named(model, rank))
+			is_named_then(model, look))
 			continue;
 		if (!nearest || apart_ns < llabs(nearest->start_ns - own->start_ns))
 			nearest = look;

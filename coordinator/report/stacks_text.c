@@ -47,7 +47,8 @@ static void write_pair(const struct verdict *verdict, const struct stacks_pair *
 {
 	const struct stack_profile *own = pair->own->profile;
 
-	fprintf(out, "     stacks:  rank %" PRIu32 " in %" PRIu32 " steps", own->rank, own->steps);
+	fprintf(out, "     stacks:  rank %" PRIu32 " in %" PRIu32 " step%s", own->rank, own->steps,
+		own->steps == 1 ? "" : "s");
 	if (pair->control)
 		fprintf(out, ", beside it rank %" PRIu32, pair->control->profile->rank);
 	fprintf(out, "; --format flame --incident %" PRIu32 " shows them\n", verdict->id);

@@ -137,7 +137,10 @@ static void a_control_is_of_the_same_role_and_healthy(void **state)
 	assert_true(find(NULL, NULL, &pair));
 	assert_null(pair.control);
 	add_look(1, 13, 5, "named");
-	verdicts[2].ranks[0] = 1;
+	verdicts[2].ranks[0] = 1; /* but later */
+	assert_true(find(NULL, NULL, &pair));
+	assert_int_equal(pair.control->profile->rank, 1);
+	verdicts[2].onset.value = 13 * SECOND_NS;
 	assert_true(find(NULL, NULL, &pair));
 	assert_null(pair.control);
 	add_look(3, 13, 0, "without_steps");

@@ -194,8 +194,8 @@ int main(int argc, char **argv)
 		record_keeper_finish(&month.keeper, (struct job_ns){0});
 		error = record_writer_finish(month.keeper.record);
 		print(&month, options.steps, ranks, limit);
-		if (report_file_write(record_keeper_report(&month.keeper), argv[2], true, why) <
-			0) {
+		if (report_file_write(record_keeper_report(&month.keeper), argv[2],
+			    &(struct report_choice){.format = REPORT_JSON}, why) < 0) {
 			fprintf(stderr, "bench_month: %s\n", why);
 			error = -1;
 		}

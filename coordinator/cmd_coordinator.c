@@ -792,7 +792,8 @@ static void finish(struct coordinator *coordinator)
 
 		(void)!report_text_write(model, &text_options, stderr);
 	}
-	if (options->report && report_file_write(model, options->report, true, why) < 0)
+	if (options->report && report_file_write(model, options->report,
+				       &(struct report_choice){.format = REPORT_JSON}, why) < 0)
 		fprintf(stderr, "slowrank: the report: %s\n", why);
 	if (alert_sink_errors(coordinator->sink))
 		fprintf(stderr, "slowrank: %llu alerts could not be written\n",

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* slowrank report: replays a record through the pipeline and writes what it says. */
+#include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -13,7 +14,6 @@
 #include "coordinator/pipeline.h"
 #include "coordinator/record/reader.h"
 #include "coordinator/report/file.h"
-#include "coordinator/report/json.h"
 #include "coordinator/report/sheets.h"
 #include "coordinator/report/text.h"
 
@@ -25,7 +25,8 @@ enum {
 struct report_options {
 	const char *record;
 	const char *output; /* NULL: standard output */
-	bool json;
+	struct report_choice choice;
+	struct stacks_wish stacks;
 	bool explain;
 	struct sheets_wish wish;
 	struct alert_settings alerts;
@@ -46,7 +47,14 @@ struct replay {
 static const char usage[] =
 	"usage: slowrank report FILE [OPTION...]\n\n"
 	"Reads the record of a run and says who was slow, and why.\n\n"
-	"  --format text|json   text for people (default), or JSON (slowrank.report/1)\n"
+	"  --format FORMAT      text for people (default), or json (slowrank.report/1); of stacks "
+	"that\n"
+	"                       were looked at, flame (a page for a browser), or folded (us in a\n"
+	"                       step, for flamegraph.pl or speedscope)\n"
+	"  --incident N         of which verdict, by its id; default: the first one with stacks\n"
+	"  --rank R             of which rank; default: the first one that the verdict names\n"
+	"  --of WHOM            of folded: suspect (default), control (a healthy rank; of a hang\n"
+	"                       one that waits), difference (two columns, as of difffolded.pl)\n"
 	"  -o, --output OUT     write to OUT, whole or not at all; default: standard output\n"
 	"  --explain WHO        why it was named, or not: RANK, RANK:STEP, transfers, or all\n"
 	"  --help               this text\n\n"
@@ -62,12 +70,25 @@ static int complain(const char *problem, const char *word)
 	return STATUS_BAD;
 }
 
-static bool parse_format(struct report_options *options, const char *format)
+/* The place of a word in a list; -1: it is not there. */
+static int find_word(const char *const *words, size_t count, const char *wanted)
 {
-	if (strcmp(format, "text") != 0 && strcmp(format, "json") != 0)
-		return false;
-	options->json = strcmp(format, "json") == 0;
-	return true;
+	for (size_t i = 0; i < count; i++) {
+		if (strcmp(words[i], wanted) == 0)
+			return (int)i;
+	}
+	return -1;
+}
+
+static bool parse_number(const char *text, uint32_t *number)
+{
+	char *end;
+	unsigned long long value;
+
+	errno = 0;
+	value = strtoull(text, &end, 10);
+	*number = (uint32_t)value;
+	return isdigit((unsigned char)text[0]) && !*end && !errno && value <= UINT32_MAX;
 }
 
 /* The value of the option at argv[*index] when it is flag or flag=VALUE; NULL otherwise, or
@@ -94,7 +115,7 @@ struct value_option {
 	const char **value;
 };
 
-#define VALUE_OPTIONS(values) (sizeof(values) / sizeof((values)[0]))
+#define VALUES_IN(values) (sizeof(values) / sizeof((values)[0]))
 
 /* False: none of them, or *missing is the one whose value is. */
 static bool take_value(const struct value_option *values, size_t count, int argc, char **argv,
@@ -118,16 +139,49 @@ static const char *variable_value(const char *name)
 	return value && *value ? value : NULL;
 }
 
+/* What --format, --of, --rank and --incident say. Returns -1 to go on, or the exit status. */
+static int take_choice(struct report_options *options, const char *format, const char *of,
+	const char *rank, const char *incident)
+{
+	static const char *const formats[] = {[REPORT_TEXT] = "text",
+		[REPORT_JSON] = "json",
+		[REPORT_FOLDED] = "folded",
+		[REPORT_FLAME] = "flame"},
+				 *const whose[] = {[FOLDED_SUSPECT] = "suspect",
+					 [FOLDED_CONTROL] = "control",
+					 [FOLDED_DIFFERENCE] = "difference"};
+	int found = format ? find_word(formats, VALUES_IN(formats), format) : REPORT_TEXT;
+
+	if (found < 0)
+		return complain("the format is text, json, folded or flame, not", format);
+	options->choice.format = (enum report_format)found;
+	found = of ? find_word(whose, VALUES_IN(whose), of) : FOLDED_SUSPECT;
+	if (found < 0)
+		return complain("stacks are of suspect, control or difference, not", of);
+	options->choice.of = (enum folded_of)found;
+	options->stacks.has_rank = rank;
+	if (rank && !parse_number(rank, &options->stacks.rank))
+		return complain("a rank is a number, not", rank);
+	options->stacks.has_incident = incident;
+	if (incident && !parse_number(incident, &options->stacks.incident))
+		return complain("an incident is a number, not", incident);
+	return -1;
+}
+
 /* Returns -1 to go on, or the exit status. */
 static int parse(struct report_options *options, int argc, char **argv)
 {
-	const char *format, *output, *explain;
+	const char *format, *output, *explain, *of, *rank, *incident;
+	int status;
 	char problem[ALERT_LIMITS_PROBLEM_LENGTH];
 	const struct value_option values[] = {
 		{"--format", "SLOWRANK_FORMAT", &format},
 		{"--output", "SLOWRANK_OUTPUT", &output},
 		{"-o", "SLOWRANK_OUTPUT", &output},
 		{"--explain", "SLOWRANK_EXPLAIN", &explain},
+		{"--of", "SLOWRANK_OF", &of},
+		{"--rank", "SLOWRANK_RANK", &rank},
+		{"--incident", "SLOWRANK_INCIDENT", &incident},
 		{"--config", "SLOWRANK_CONFIG", &options->alerts.file},
 		{"--alert-slowdown", "SLOWRANK_ALERT_SLOWDOWN", &options->alerts.slowdown},
 		{"--alert-after", "SLOWRANK_ALERT_AFTER", &options->alerts.after},
@@ -135,7 +189,7 @@ static int parse(struct report_options *options, int argc, char **argv)
 	};
 	bool only_names = false;
 
-	for (size_t k = 0; k < VALUE_OPTIONS(values); k++)
+	for (size_t k = 0; k < VALUES_IN(values); k++)
 		*values[k].value = variable_value(values[k].variable);
 	for (int i = 1; i < argc; i++) {
 		const char *missing = NULL;
@@ -152,7 +206,7 @@ static int parse(struct report_options *options, int argc, char **argv)
 		}
 		if (strcmp(argv[i], "--") == 0)
 			only_names = true;
-		else if (take_value(values, VALUE_OPTIONS(values), argc, argv, &i, &missing))
+		else if (take_value(values, VALUES_IN(values), argc, argv, &i, &missing))
 			continue;
 		else if (missing)
 			return complain("a value is missing after", missing);
@@ -161,8 +215,9 @@ static int parse(struct report_options *options, int argc, char **argv)
 	}
 	if (!options->record)
 		return complain("name the record to read", NULL);
-	if (format && *format && !parse_format(options, format))
-		return complain("the format is text or json, not", format);
+	status = take_choice(options, format, of, rank, incident);
+	if (status >= 0)
+		return status;
 	options->explain = explain && *explain;
 	if (options->explain && !report_sheets_parse(explain, &options->wish))
 		return complain("explain RANK, RANK:STEP, transfers or all, not", explain);
@@ -279,18 +334,41 @@ static void replay_record(struct record_reader *reader, struct replay *replay)
 	}
 }
 
-static int write_output(const struct report_options *options, const struct report_model *model)
+/* Finds the stacks that are asked for. False: there are none; a line was printed. */
+static bool find_stacks(struct report_options *options, const struct report_model *model)
 {
-	struct report_text_options text = {
-		.colour = report_text_colour_wanted(isatty(STDOUT_FILENO))};
+	struct stacks_pair *pair = &options->choice.stacks;
+	char why[STACKS_WHY_LENGTH];
+
+	if (options->choice.format != REPORT_FOLDED && options->choice.format != REPORT_FLAME)
+		return true;
+	if (!stacks_find(model, &options->stacks, pair, why)) {
+		fprintf(stderr, "slowrank report: %s: %s\n", options->record, why);
+		return false;
+	}
+	if (options->choice.format == REPORT_FOLDED && options->choice.of != FOLDED_SUSPECT &&
+		!pair->control) {
+		fprintf(stderr,
+			"slowrank report: %s: no stacks of a rank beside rank %" PRIu32
+			": none was looked at with it\n",
+			options->record, pair->own->profile->rank);
+		return false;
+	}
+	return true;
+}
+
+static int write_output(struct report_options *options, const struct report_model *model)
+{
 	char why[WIRE_DETAIL_LENGTH_MAX + 1];
 	int error;
 
+	if (!find_stacks(options, model))
+		return -ENODATA;
 	if (options->output) {
-		error = report_file_write(model, options->output, options->json, why);
+		error = report_file_write(model, options->output, &options->choice, why);
 	} else {
-		error = options->json ? report_json_write(model, stdout)
-				      : report_text_write(model, &text, stdout);
+		options->choice.colour = report_text_colour_wanted(isatty(STDOUT_FILENO));
+		error = report_write(model, &options->choice, stdout);
 		if (error < 0)
 			output_explain("the report", error, why);
 	}

@@ -29,8 +29,8 @@ static const char *unknown_advice(const struct verdict *verdict)
 	case VERDICT_WORKLOAD_IMBALANCE:
 		return "the rank has more work than its peers: balance the split or the batches";
 	case VERDICT_HANG:
-		return "look at the rank's stacks (gdb -p PID, py-spy dump --pid PID) before "
-		       "ending the job";
+		return "before ending the job, see what the rank is in: its stacks are below where "
+		       "they could be read; otherwise gdb -p PID, py-spy dump --pid PID";
 	default:
 		return "look at the evidence and the coverage below, and run 'slowrank doctor' on "
 		       "that host";

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "coordinator/output/file.h"
+#include "coordinator/report/flame.h"
 #include "coordinator/report/json.h"
 #include "coordinator/report/text.h"
 
@@ -16,11 +17,12 @@ enum { LOOKED_AT_BYTES = 1 << 20 }; /* of a file that may be a report; reports a
 static bool is_report(int fd, off_t length)
 {
 	static const char json[] = "{\n \"schema\": \"" REPORT_JSON_SCHEMA "\"",
-			  text[] = "\n" REPORT_TEXT_MARK "\n";
+			  page[] = FLAME_PAGE_MARK, text[] = "\n" REPORT_TEXT_MARK "\n";
 	size_t count = length < LOOKED_AT_BYTES ? (size_t)length : LOOKED_AT_BYTES;
 	char *bytes = malloc(count);
 	ssize_t got = bytes ? pread(fd, bytes, count, 0) : -1;
 	bool found = (got >= (ssize_t)strlen(json) && memcmp(bytes, json, strlen(json)) == 0) ||
+		     (got >= (ssize_t)strlen(page) && memcmp(bytes, page, strlen(page)) == 0) ||
 		     (got > 0 && memmem(bytes, (size_t)got, text, strlen(text)));
 
 	free(bytes);
@@ -29,8 +31,25 @@ static bool is_report(int fd, off_t length)
 
 static const struct output_kind report_kind = {"a report", is_report};
 
-int report_file_write(const struct report_model *model, const char *path, bool json,
-	char why[WIRE_DETAIL_LENGTH_MAX + 1])
+int report_write(const struct report_model *model, const struct report_choice *choice, FILE *out)
+{
+	const struct report_text_options text = {.colour = choice->colour};
+
+	switch (choice->format) {
+	case REPORT_TEXT:
+		return report_text_write(model, &text, out);
+	case REPORT_JSON:
+		return report_json_write(model, out);
+	case REPORT_FOLDED:
+		return report_folded_write(model, &choice->stacks, choice->of, out);
+	case REPORT_FLAME:
+		return report_flame_write(model, &choice->stacks, out);
+	}
+	return -EINVAL;
+}
+
+int report_file_write(const struct report_model *model, const char *path,
+	const struct report_choice *choice, char why[WIRE_DETAIL_LENGTH_MAX + 1])
 {
 	struct output_replacement output;
 	int error = output_replacement_begin(path, &report_kind, &output, why);
@@ -43,8 +62,7 @@ int report_file_write(const struct report_model *model, const char *path, bool j
 		error = -errno;
 		close(output.fd);
 	} else {
-		error = json ? report_json_write(model, out)
-			     : report_text_write(model, &(struct report_text_options){0}, out);
+		error = report_write(model, choice, out);
 		if (fclose(out) != 0 && error == 0)
 			error = -errno;
 	}

@@ -11,6 +11,7 @@
 #include "coordinator/report/looks_json.h"
 #include "coordinator/report/pairs.h"
 #include "coordinator/report/sheets.h"
+#include "coordinator/report/stacks_json.h"
 
 enum {
 	DECIMALS_MS = 4, /* 0.1 us */
@@ -170,6 +171,7 @@ void report_json_verdict(struct json_writer *writer, const char *key, const stru
 		write_hang_of(writer, &verdict->hang);
 	report_json_where(writer, &verdict->where);
 	write_hold(writer, verdict, model);
+	report_json_stacks(writer, model, verdict);
 	json_object_end(writer);
 }
 

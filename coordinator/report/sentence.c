@@ -4,6 +4,7 @@
 #include "coordinator/report/cause_text.h"
 #include "coordinator/report/line.h"
 #include "coordinator/report/look.h"
+#include "coordinator/report/stacks.h"
 #include "coordinator/report/text.h"
 
 static void add_culprits(struct line *line, const struct report_model *model,
@@ -136,6 +137,19 @@ void report_verdict_sentence(const struct report_model *model, const struct verd
 	line_add(&line, verdict->ended ? "; recovered)" : ")");
 }
 
+/* "; rank 2: [waiting: fsync /a/b] in save (train.py:12)", and the same of one that waits */
+static void add_stacks(
+	struct line *line, const struct report_model *model, const struct verdict *verdict)
+{
+	const struct kept_stacks *looks[STACKS_HANG_SHOWN];
+	size_t count = stacks_of_hang(model, verdict, looks);
+
+	for (size_t i = 0; i < count; i++) {
+		line_add(line, "; rank %" PRIu32 ": ", looks[i]->profile->rank);
+		stacks_add_short(line, looks[i]->profile);
+	}
+}
+
 void report_alert_line(const struct report_model *model, enum verdict_event event,
 	const struct verdict *verdict, char text[REPORT_SENTENCE_LENGTH])
 {
@@ -155,6 +169,8 @@ void report_alert_line(const struct report_model *model, enum verdict_event even
 	if (verdict->verdict_class == VERDICT_HANG) {
 		line_add(&line, ", job has made no progress since step %" PRIu64,
 			verdict->first_step);
+		if (event != VERDICT_EVENT_RECOVERED)
+			add_stacks(&line, model, verdict);
 	} else if (event == VERDICT_EVENT_RECOVERED) {
 		line_add(&line, ", job was ");
 		add_slowdown(&line, verdict, "");

@@ -17,6 +17,7 @@
 #include "coordinator/report/pairs.h"
 #include "coordinator/report/rank_table_text.h"
 #include "coordinator/report/sheets.h"
+#include "coordinator/report/stacks_text.h"
 
 enum {
 	VERDICTS_SHOWN = 8,
@@ -217,6 +218,7 @@ static void write_one_evidence(
 	line_add_ranks(&line, verdict->victims,
 		look_at_most(verdict->victim_count, VERDICT_VICTIMS_MAX), verdict->victim_count);
 	fprintf(out, "     victims: %s\n", text);
+	stacks_text_write(model, verdict, out);
 }
 
 /* What the user did not want to be alerted of. */

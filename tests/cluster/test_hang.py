@@ -319,7 +319,65 @@ def nccl_evaluate(paths):
     works(paths, "evaluate")
 
 
-CASES = {"stopped": stopped, "busy": busy, "none": none, "nccl_loop": nccl_loop,
+def lines_of(program):
+    """The line of each place that the program marks: {"read_token": 22, ...}."""
+    with open(program, encoding="utf-8") as file:
+        return {line.split("# AT ")[1].strip(): number for number, line in enumerate(file, 1) if "# AT " in line}
+
+
+def told_with_stacks(alerts):
+    """The first update of a hang in which all that were asked about have answered, and the alert before it."""
+    alert = None
+    try:
+        with open(alerts, encoding="utf-8") as file:
+            lines = [json.loads(line) for line in file if line.endswith("\n")]
+    except OSError:
+        return None, None
+    for line in lines:
+        if line["verdict"]["class"] != "hang":
+            continue
+        if line["event"] == "alert":
+            alert = line["verdict"]
+        if {look["part"] for look in line["verdict"].get("stacks", []) if "threads" in look} == {"missing", "waiting"}:
+            return alert, line["verdict"]
+    return alert, None
+
+
+def stacks(paths):
+    """What a rank that does not come reads, in which function, and where one waits for it, soon after the alert."""
+    jobs.fresh_directory(paths.directory)
+    record, alerts = (os.path.join(paths.directory, name) for name in ("record.slr", "alerts"))
+    for path in (record, alerts):
+        if os.path.exists(path):
+            os.unlink(path)
+    program = os.path.join(os.path.dirname(os.path.abspath(__file__)), "hang_job.py")
+    process = subprocess.Popen(
+        [paths.slowrank, "run", "--record", record, "--alerts", alerts, "--", *jobs.mpirun(4), sys.executable, program, "2", "60"],
+        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        jobs.wait_until(lambda: told_with_stacks(alerts)[1], "an update with stacks", process)
+        alert, verdict = told_with_stacks(alerts)
+    finally:
+        end(process)
+    looks = {look["rank"]: look for look in verdict["stacks"]}
+    print(json.dumps(list(looks.values()), indent=1))
+    check(verdict["ranks"] == [2] and looks[2]["part"] == "missing", f"missing: {verdict['ranks']}")
+    frames, at = looks[2]["threads"][0]["frames"], lines_of(program)
+    check(any(frame.startswith("[waiting: read pipe:[") for frame in frames), f"what rank 2 waits for: {frames}")
+    places = [f"{name} (hang_job.py:{at[name]})" for name in ("read_token", "prepare")]
+    check([frame for frame in frames if "hang_job.py" in frame][:2] == places, f"where rank 2 is: {frames}")
+    waiting = next(look for look in looks.values() if look["part"] == "waiting")
+    check(f"main (hang_job.py:{at['barrier']})" in waiting["threads"][0]["frames"], f"where one waits: {waiting}")
+    last_s = max(look["start_unix_ns"] / 1e9 + look["seconds"] for look in looks.values())
+    delay_s = last_s - alert["alert_unix_ns"] / 1e9
+    print(f"seen {delay_s:.2f} s after the alert")
+    check(delay_s < 10, f"seen {delay_s:.2f} s after the alert")
+    folded = subprocess.run([paths.slowrank, "report", record, "--format", "folded"], capture_output=True, text=True,
+                            timeout=60, check=False).stdout
+    check(f";{';'.join(reversed(places))};" in folded, f"folded: {folded}")
+
+
+CASES = {"stopped": stopped, "stacks": stacks, "busy": busy, "none": none, "nccl_loop": nccl_loop,
          "nccl_read": nccl_read, "nccl_other": nccl_other, "nccl_stopped": nccl_stopped,
          "nccl_ahead": nccl_ahead,
          "nccl_unseen": nccl_unseen, "nccl_unseen_stopped": nccl_unseen_stopped,

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Any frames of a record, on through the analysis to alerts, sheets and both reports, which go to people. Frames are
+ * Any frames of a record, on through the analysis to alerts, sheets and all reports, which go to people. Frames are
  * their length (4 bytes), how many ms after the one before they came (4), and so many bytes: a record's checksums
  * would let few inputs through, and are fuzz_record_reader's.
  */
 #include "coordinator/pipeline.h"
-#include "coordinator/report/json.h"
+#include "coordinator/report/file.h"
 #include "coordinator/report/sheets.h"
 #include "coordinator/report/text.h"
 #include "tests/fuzz/fuzz.h"
@@ -25,19 +25,42 @@ static void on_verdict(void *context, enum verdict_event event, const struct ver
 	fuzz_require_printable(line, strlen(line));
 }
 
-static void check_report(const struct report_model *model, bool json)
+static void check_report(const struct report_model *model, const struct report_choice *choice)
 {
 	size_t length = 0;
 	char *text = NULL;
 	FILE *out = open_memstream(&text, &length);
 
 	fuzz_require(out != NULL);
-	fuzz_require(
-		(json ? report_json_write(model, out) : report_text_write(model, NULL, out)) == 0);
+	fuzz_require(report_write(model, choice, out) == 0);
 	fclose(out);
-	fuzz_require(length > 0);
+	fuzz_require(length > 0 || choice->format == REPORT_FOLDED);
 	fuzz_require_printable(text, length);
 	free(text);
+}
+
+/* Of each rank that was looked at, and of the first incident. */
+static void check_stacks(const struct report_model *model)
+{
+	size_t count = model->stacks ? model->stacks->count : 0;
+
+	for (size_t i = 0; i <= count; i++) {
+		struct stacks_wish wish = {.has_rank = i < count};
+		struct report_choice choice = {.format = REPORT_FLAME};
+		char why[STACKS_WHY_LENGTH];
+
+		if (wish.has_rank)
+			wish.rank = model->stacks->kept[i].profile->rank;
+		if (!stacks_find(model, &wish, &choice.stacks, why)) {
+			fuzz_require_printable(why, strlen(why));
+			continue;
+		}
+		check_report(model, &choice);
+		choice.format = REPORT_FOLDED;
+		check_report(model, &choice);
+		choice.of = FOLDED_DIFFERENCE;
+		check_report(model, &choice);
+	}
 }
 
 static void push_frames(struct pipeline *pipeline, struct fuzz_input input)
@@ -72,8 +95,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length)
 	fuzz_require(pipeline_finish(told.pipeline) == 0);
 	model = *pipeline_report(told.pipeline);
 	model.sheets = sheets;
-	check_report(&model, false);
-	check_report(&model, true);
+	check_report(&model, &(struct report_choice){.format = REPORT_TEXT});
+	check_report(&model, &(struct report_choice){.format = REPORT_JSON});
+	check_stacks(&model);
 	pipeline_destroy(told.pipeline);
 	report_sheets_destroy(sheets);
 	return 0;

@@ -5,7 +5,10 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+#include "tests/golden/made_stacks.h"
 
 static void add_source(struct golden_model *golden, const char *name, enum source_state state,
 	uint32_t probes, uint32_t on, const char *why)
@@ -337,6 +340,169 @@ static void make_explain(struct golden_model *golden)
 	golden->model.sheets = golden->sheets;
 }
 
+#define PYTHON(file, line, function)                                                               \
+	{                                                                                          \
+		STACK_FRAME_PYTHON, file, line, function                                           \
+	}
+#define NATIVE(file, function)                                                                     \
+	{                                                                                          \
+		STACK_FRAME_NATIVE, file, 0, function                                              \
+	}
+#define WAIT(what, on)                                                                             \
+	{                                                                                          \
+		STACK_FRAME_WAIT, on, 0, what                                                      \
+	}
+#define KERNEL(function)                                                                           \
+	{                                                                                          \
+		STACK_FRAME_KERNEL, "", 0, function                                                \
+	}
+#define MODULE PYTHON("/home/u/train.py", 300, "<module>"), PYTHON("/home/u/train.py", 212, "main")
+#define TORCH "/usr/lib/python3/site-packages/torch/"
+
+static void keep(struct golden_model *golden, const struct made_stacks *made, int64_t start_ns)
+{
+	int64_t length_ns = made->profile.stop.value - made->profile.start.value;
+
+	if (!stack_profile_is_valid(&made->profile) ||
+		stack_looks_keep(&golden->stacks, &made->profile, start_ns, start_ns + length_ns))
+		abort();
+	golden->model.stacks = &golden->stacks;
+}
+
+/* What both ranks do: forward, a collective, a thread of autograd, one that waits for work, a loader's worker. */
+static void add_usual_stacks(struct made_stacks *made, uint32_t rank, double forward_ms)
+{
+	int32_t pid = 4000 + (int32_t)rank;
+	uint32_t first = made_stacks_thread(made, STACK_THREAD_CALLER, pid, pid, "train");
+	uint32_t autograd = made_stacks_thread(made, STACK_THREAD_CALLER, pid, pid + 100,
+		rank ? "pt_autograd_2" : "pt_autograd_0");
+	uint32_t worker =
+		made_stacks_thread(made, STACK_THREAD_WORKER, pid + 50, pid + 50, "pt_data_worker");
+	uint32_t before = made_stacks_segment(made, 0, OPERATION_ALL_REDUCE, false);
+	uint32_t inside = made_stacks_segment(made, 0, OPERATION_ALL_REDUCE, true);
+	char pipe[32];
+
+	snprintf(pipe, sizeof(pipe), "pipe:[%d]", 8800 + (int)rank);
+	made_stacks_add(made, first, before, STACK_STATE_RUNNING, forward_ms,
+		(struct made_frame[MADE_FRAMES_MAX]){MODULE,
+			PYTHON(TORCH "nn/modules/linear.py", 114, "forward"),
+			NATIVE("/usr/lib/libtorch_cpu.so",
+				"std::map<int, long>::operator[](int const&) 12")});
+	made_stacks_add(made, first, inside, STACK_STATE_LOCK, 50,
+		(struct made_frame[MADE_FRAMES_MAX]){MODULE,
+			PYTHON(TORCH "distributed/distributed_c10d.py", 1985, "all_reduce"),
+			NATIVE("libc.so.6", "pthread_cond_wait"), WAIT("futex", "0x7f0012345678")});
+	made_stacks_add(made, autograd, before, STACK_STATE_RUNNING, 40,
+		(struct made_frame[MADE_FRAMES_MAX]){NATIVE(
+			"/usr/lib/libtorch_cpu.so", "torch::autograd::Engine::thread_main")});
+	made_stacks_add(made, worker, before, STACK_STATE_SOCKET, 190,
+		(struct made_frame[MADE_FRAMES_MAX]){
+			PYTHON(TORCH "utils/data/_utils/worker.py", 275, "_worker_loop"),
+			NATIVE("libc.so.6", "read"), WAIT("read", pipe)});
+}
+
+static void add_kernels(struct golden_model *golden, uint32_t rank, int64_t time_ns)
+{
+	struct kernel_profile *look = &golden->kernels[rank ? 1 : 0];
+
+	*look = (struct kernel_profile){.rank = rank,
+		.steps = 4,
+		.kernel_count = 8,
+		.kernel_ns = time_ns,
+		.busy_ns = time_ns,
+		.sum_count = 2,
+		.sums = {{"gemm<float>", 4, time_ns / 4 * 3}, {"add", 4, time_ns / 4}}};
+	golden->ranks[rank].look = look;
+}
+
+/* Rank 2 saves a checkpoint in each 10th step; rank 0 is its control, and rank 3 could not be looked at. */
+static void make_stacks(struct golden_model *golden)
+{
+	static struct made_stacks made;
+	struct verdict *verdict;
+
+	begin(golden, "stacks", 1);
+	for (int i = 0; i < 4; i++)
+		add_rank(golden, "node-a", 12, i == 2 ? 4 : 1, i == 2 ? 0 : 3, i == 2 ? 3 : 0, 0);
+	verdict = add_verdict(golden, VERDICT_HOST_SLOW, CAUSE_UNKNOWN, 2, 1.24);
+	verdict->period.steps = 10;
+	verdict->period.slowdown = 3.4;
+	verdict->victim_count = 3;
+	verdict->victims[1] = 1;
+	verdict->victims[2] = 3;
+	verdict = add_verdict(golden, VERDICT_HOST_SLOW, CAUSE_UNKNOWN, 3, 1.1);
+	verdict->onset.value += 100000000;
+
+	made_stacks_begin(&made, 2, 10);
+	add_usual_stacks(&made, 2, 90);
+	made_stacks_add(&made, 0, 0, STACK_STATE_RUNNING, 12,
+		(struct made_frame[MADE_FRAMES_MAX]){MODULE,
+			PYTHON(TORCH "serialization.py", 619, "save"),
+			PYTHON("/home/u/<script>alert(1)</script>;x.py", 3,
+				"a</script>b\"';\x1b[31mc"),
+			NATIVE("libz.so.1", "deflate")});
+	made_stacks_add(&made, 0, 0, STACK_STATE_FILE, 30,
+		(struct made_frame[MADE_FRAMES_MAX]){MODULE,
+			PYTHON(TORCH "serialization.py", 619, "save"), NATIVE("libc.so.6", "write"),
+			WAIT("write", "/ckpt/step 100")});
+	keep(golden, &made, 10000000000);
+	made_stacks_begin(&made, 0, 10);
+	add_usual_stacks(&made, 0, 88);
+	keep(golden, &made, 10000400000);
+	made_stacks_begin(&made, 3, 0);
+	made.profile.result = STACK_RESULT_NO_RIGHT;
+	made.profile.stop = made.profile.start;
+	snprintf(made.profile.why, sizeof(made.profile.why), "ptrace_scope is 2");
+	keep(golden, &made, 11000000000);
+	add_kernels(golden, 2, 40000000);
+	add_kernels(golden, 0, 36000000);
+}
+
+/* Rank 2 does not come: it waits for the disk; rank 0 waits for it. */
+static void make_hang(struct golden_model *golden)
+{
+	static struct made_stacks made;
+	struct verdict *verdict;
+	uint32_t thread, none;
+
+	begin(golden, "hang", 1);
+	for (int i = 0; i < 3; i++)
+		add_rank(golden, "node-a", 12, 1, 3, 0, 0);
+	verdict = add_verdict(golden, VERDICT_HANG, CAUSE_UNKNOWN, 2, 31.5);
+	verdict->victim_count = 2;
+	verdict->victims[1] = 1;
+	verdict->hang = (struct verdict_hang){0x1a2b, 480, 2, 3, OPERATION_ALL_REDUCE};
+
+	made_stacks_begin(&made, 2, 0);
+	thread = made_stacks_thread(&made, STACK_THREAD_CALLER, 4002, 4002, "train");
+	none = made_stacks_segment(&made, 0, OPERATION_UNKNOWN, false);
+	made_stacks_add(&made, thread, none, STACK_STATE_FILE, 1000,
+		(struct made_frame[MADE_FRAMES_MAX]){MODULE, PYTHON("/home/u/ckpt.py", 41, "save"),
+			NATIVE("libc.so.6", "fsync"), WAIT("fsync", "/ckpt/step-100"),
+			KERNEL("do_syscall_64"), KERNEL("vfs_fsync_range"),
+			KERNEL("nfs_wait_bit_killable")});
+	thread = made_stacks_thread(&made, STACK_THREAD_OTHER, 4002, 4102, "pt_nccl_watchdg");
+	made_stacks_add(&made, thread, none, STACK_STATE_SLEEP, 1000,
+		(struct made_frame[MADE_FRAMES_MAX]){
+			NATIVE("libc.so.6", "clock_nanosleep"), WAIT("clock_nanosleep", "")});
+	keep(golden, &made, 8000000000);
+	made_stacks_begin(&made, 0, 0);
+	thread = made_stacks_thread(&made, STACK_THREAD_CALLER, 4000, 4000, "train");
+	none = made_stacks_segment(&made, 3, OPERATION_ALL_REDUCE, true);
+	made_stacks_add(&made, thread, none, STACK_STATE_RUNNING, 1000,
+		(struct made_frame[MADE_FRAMES_MAX]){MODULE,
+			PYTHON(TORCH "distributed/distributed_c10d.py", 1985, "all_reduce"),
+			NATIVE("libmpi.so.40", "opal_progress")});
+	keep(golden, &made, 8000000000);
+}
+
+void golden_model_fini(struct golden_model *golden)
+{
+	report_sheets_destroy(golden->sheets);
+	for (size_t i = 0; i < golden->stacks.count; i++)
+		stack_profile_destroy(golden->stacks.kept[i].profile);
+}
+
 const struct golden_case golden_cases[] = {
 	{"throttle", make_throttle},
 	{"blind", make_blind},
@@ -346,5 +512,7 @@ const struct golden_case golden_cases[] = {
 	{"many", make_many},
 	{"hostile", make_hostile},
 	{"explain", make_explain},
+	{"stacks", make_stacks},
+	{"hang", make_hang},
 };
 const size_t golden_case_count = sizeof(golden_cases) / sizeof(golden_cases[0]);

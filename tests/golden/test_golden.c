@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writes every model of models.c as text and as JSON and compares with the files beside it.
+ * Writes every model of models.c as text and as JSON, and those with stacks as folded ones, and compares with the files
+ * beside it.
  * usage: golden_reports FOLDER            compares; says where the first difference is
  *        golden_reports --update FOLDER   writes the files anew: look at the diff before a commit
+ *        golden_reports --pages FOLDER    writes the pages of those with stacks, for test_flame.py
  */
 #include <locale.h>
 #include <stdbool.h>
@@ -10,12 +12,25 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "coordinator/report/json.h"
-#include "coordinator/report/sheets.h"
-#include "coordinator/report/text.h"
+#include "coordinator/report/file.h"
 #include "tests/golden/models.h"
 
-static char *render(const struct report_model *model, bool json, size_t *length)
+struct form {
+	const char *suffix;
+	struct report_choice choice;
+};
+
+static const struct form forms[] = {
+	{"txt", {.format = REPORT_TEXT}},
+	{"json", {.format = REPORT_JSON}},
+	{"suspect.folded", {.format = REPORT_FOLDED, .of = FOLDED_SUSPECT}},
+	{"control.folded", {.format = REPORT_FOLDED, .of = FOLDED_CONTROL}},
+	{"difference.folded", {.format = REPORT_FOLDED, .of = FOLDED_DIFFERENCE}},
+};
+static const struct form page = {"html", {.format = REPORT_FLAME}};
+
+static char *render(
+	const struct report_model *model, const struct report_choice *choice, size_t *length)
 {
 	char *bytes = NULL;
 	FILE *out = open_memstream(&bytes, length);
@@ -23,7 +38,7 @@ static char *render(const struct report_model *model, bool json, size_t *length)
 
 	if (!out)
 		abort();
-	error = json ? report_json_write(model, out) : report_text_write(model, NULL, out);
+	error = report_write(model, choice, out);
 	if (fclose(out) != 0 || error != 0)
 		abort();
 	return bytes;
@@ -74,33 +89,49 @@ static bool update(const char *path, const char *bytes, size_t length)
 	return file && fclose(file) == 0 && good;
 }
 
+enum task { TASK_COMPARE, TASK_UPDATE };
+
+/* One form of one model. */
+static bool try_form(
+	const struct golden_case *one, const struct form *form, enum task task, const char *folder)
+{
+	static struct golden_model golden;
+	struct report_choice choice = form->choice;
+	char why[STACKS_WHY_LENGTH], path[1024], *bytes;
+	size_t length = 0;
+	bool good = true;
+
+	one->make(&golden);
+	if (choice.format == REPORT_TEXT || choice.format == REPORT_JSON ||
+		stacks_find(&golden.model, &(struct stacks_wish){0}, &choice.stacks, why)) {
+		bytes = render(&golden.model, &choice, &length);
+		snprintf(path, sizeof(path), "%s/%s.%s", folder, one->name, form->suffix);
+		good = task == TASK_UPDATE ? update(path, bytes, length)
+					   : compare(path, bytes, length);
+		free(bytes);
+	}
+	golden_model_fini(&golden);
+	return good;
+}
+
 int main(int argc, char **argv)
 {
 	bool updating = argc == 3 && strcmp(argv[1], "--update") == 0, good = true;
-	static struct golden_model golden;
-	char path[1024];
+	bool pages = argc == 3 && strcmp(argv[1], "--pages") == 0;
 
-	if (argc != 2 + updating) {
-		fprintf(stderr, "usage: %s [--update] FOLDER\n", argv[0]);
+	if (argc != 2 + (updating || pages)) {
+		fprintf(stderr, "usage: %s [--update | --pages] FOLDER\n", argv[0]);
 		return 2;
 	}
 	/* A user's locale and time zone must change nothing. */
 	setlocale(LC_ALL, "");
 	setenv("TZ", "Asia/Kolkata", 1);
 	for (size_t i = 0; i < golden_case_count; i++) {
-		for (int json = 0; json < 2; json++) {
-			size_t length = 0;
-			char *bytes;
-
-			golden_cases[i].make(&golden);
-			bytes = render(&golden.model, json, &length);
-			report_sheets_destroy(golden.sheets);
-			snprintf(path, sizeof(path), "%s/%s.%s", argv[argc - 1],
-				golden_cases[i].name, json ? "json" : "txt");
-			good &= updating ? update(path, bytes, length)
-					 : compare(path, bytes, length);
-			free(bytes);
-		}
+		if (pages)
+			good &= try_form(&golden_cases[i], &page, TASK_UPDATE, argv[argc - 1]);
+		for (size_t k = 0; !pages && k < sizeof(forms) / sizeof(forms[0]); k++)
+			good &= try_form(&golden_cases[i], &forms[k],
+				updating ? TASK_UPDATE : TASK_COMPARE, argv[argc - 1]);
 	}
 	return good ? 0 : 1;
 }

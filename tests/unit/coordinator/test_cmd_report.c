@@ -265,6 +265,19 @@ static void bad_usage_is_one_line_and_two(void **state)
 	assert_non_null(strstr(said, "missing after --format"));
 	assert_int_equal(RUN(said, "report", record, "--explain", "two"), 2);
 	assert_non_null(strstr(said, "not two"));
+	assert_int_equal(RUN(said, "report", record, "--of", "everybody"), 2);
+	assert_non_null(strstr(said, "not everybody"));
+	assert_int_equal(RUN(said, "report", record, "--rank", "-1"), 2);
+	assert_int_equal(RUN(said, "report", record, "--incident", "4294967296"), 2);
+	assert_int_equal(lines_in(said), 1);
+	/* Nothing is written where there are no stacks. */
+	unlink(output);
+	assert_int_equal(RUN(said, "report", record, "--format", "flame", "-o", output), 2);
+	assert_non_null(strstr(said, "no stacks: no look was made"));
+	assert_int_equal(RUN(said, "report", record, "--format=folded", "--incident=1"), 2);
+	assert_non_null(strstr(said, "no incident 1"));
+	assert_int_equal(lines_in(said), 1);
+	assert_int_equal(access(output, F_OK), -1);
 	assert_int_equal(RUN(said, "report", record, "--colour"), 2);
 	assert_int_equal(lines_in(said), 1);
 	assert_int_equal(RUN(said, "report", record, "-o", "/no/such/folder/x"), 2);

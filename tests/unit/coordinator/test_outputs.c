@@ -96,9 +96,10 @@ static int write_alert(const char *path)
 static int write_report(const char *path, bool json)
 {
 	struct report_model model = {.job_id = "job"};
+	const struct report_choice choice = {.format = json ? REPORT_JSON : REPORT_TEXT};
 	int error = report_file_check(path, why);
 
-	return error ? error : report_file_write(&model, path, json, why);
+	return error ? error : report_file_write(&model, path, &choice, why);
 }
 
 static int write_json(const char *path)

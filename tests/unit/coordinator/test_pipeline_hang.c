@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "coordinator/report/text.h"
+#include "tests/golden/made_stacks.h"
 #include "tests/unit/coordinator/made_batch.h"
 
 enum { RANKS = 4, STEPS = 30, STEP_MS = 100, WORLD = 77, PAIR = 88 };
@@ -180,6 +182,69 @@ static void missing_rank(void **state)
 	assert_int_equal(told.last.ended, 1);
 	assert_true(told.last.end.value > told.last.alert.value);
 	assert_int_equal(told.updates, 0);
+	pipeline_destroy(pipeline);
+}
+
+/* A look at a rank at once, and in which function it is. */
+static void add_look(struct message_batch *batch, uint32_t rank, const char *function)
+{
+	static struct made_stacks made;
+	uint32_t thread, none;
+
+	made_stacks_begin(&made, rank, 0);
+	made.profile.start.value = made.profile.stop.value = batch->sent.value;
+	thread = made_stacks_thread(&made, STACK_THREAD_CALLER, 9, 9, "train");
+	none = made_stacks_segment(&made, 0, OPERATION_UNKNOWN, false);
+	made_stacks_add(&made, thread, none, STACK_STATE_FILE, 0,
+		(struct made_frame[MADE_FRAMES_MAX]){
+			{STACK_FRAME_PYTHON, "/a/train.py", 12, function},
+			{STACK_FRAME_WAIT, "/ckpt", 0, "fsync"}});
+	batch->stack_profiles = calloc(1, sizeof(*batch->stack_profiles));
+	batch->stack_profiles[batch->stack_profile_count++] = stack_profile_copy(&made.profile);
+}
+
+/* What ranks of a hang are in is told when it is known: of who is missing, and of who waits. */
+static void stacks_are_told(void **state)
+{
+	struct told told;
+	struct pipeline *pipeline = create(&told);
+	uint64_t number = 0;
+	int64_t stuck_ns = run_healthy(pipeline, &number), now_ns = stuck_ns;
+	char line[REPORT_SENTENCE_LENGTH];
+
+	(void)state;
+	for (int second = 1; second <= 8; second++) {
+		struct message_batch *batch;
+
+		now_ns = stuck_ns + second * 1000 * MS;
+		batch = batch_new(number++, now_ns);
+		for (uint32_t r = 0; r < RANKS; r++) {
+			if (r != 1)
+				add_call(batch, r, WORLD, stuck_ns + 90 * MS);
+			else if (second > 2)
+				place(batch, r, OPEN_CALL_NONE, 'D', "", stuck_ns);
+		}
+		if (second == 3 || second == 7)
+			add_look(batch, 1, second == 3 ? "before" : "save");
+		if (second == 8)
+			add_look(batch, 0, "all_reduce");
+		push(pipeline, batch);
+		assert_int_equal(told.updates, second == 7 ? 1 : second == 8 ? 2 : 0);
+	}
+	assert_int_equal(told.alerts, 1);
+	report_alert_line(pipeline_report(pipeline), VERDICT_EVENT_UPDATE, &told.last, line);
+	assert_non_null(strstr(line, "; rank 1: [waiting: fsync /ckpt] in save (train.py:12); "
+				     "rank 0: [waiting: fsync /ckpt] in all_reduce"));
+	/* It goes on: a look that comes late is no news. */
+	push(pipeline, batch_new(number++, now_ns + 2000 * MS));
+	assert_int_equal(told.recoveries, 1);
+	report_alert_line(pipeline_report(pipeline), VERDICT_EVENT_RECOVERED, &told.last, line);
+	assert_null(strstr(line, "save"));
+	struct message_batch *batch = batch_new(number++, now_ns + 3000 * MS);
+
+	add_look(batch, 1, "late");
+	push(pipeline, batch);
+	assert_int_equal(told.updates, 2);
 	pipeline_destroy(pipeline);
 }
 
@@ -758,6 +823,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(missing_rank),
+		cmocka_unit_test(stacks_are_told),
 		cmocka_unit_test(walked_upstream),
 		cmocka_unit_test(nobody_is_missing),
 		cmocka_unit_test(receiver_only_waits),

@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "coordinator/report/flame.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "coordinator/report/flame_page.h"
+#include "coordinator/report/flame_tree.h"
+#include "coordinator/report/flush.h"
+#include "coordinator/report/json_writer.h"
+#include "coordinator/report/look.h"
+#include "coordinator/report/text.h"
+
+enum { DECIMALS_US = 2, DECIMALS_S = 3, LINES_TO_DEPTH = 2 };
+
+static void write_look(struct json_writer *writer, const struct report_model *model,
+	const struct kept_stacks *look)
+{
+	const struct stack_profile *profile = look->profile;
+	char why[STACKS_WHY_LENGTH];
+	struct line line;
+
+	line_init(&line, why, sizeof(why));
+	stacks_add_why(&line, profile);
+	json_object_begin(writer, NULL);
+	json_unsigned(writer, "rank", profile->rank);
+	json_string(writer, "host", look_host(model, profile->rank));
+	json_signed(writer, "start_unix_ns",
+		look_unix_ns((struct job_ns){look->start_ns}, model->unix_offset_ns));
+	json_decimal(writer, "seconds", (double)(look->stop_ns - look->start_ns) / 1e9, DECIMALS_S);
+	json_unsigned(writer, "steps", profile->steps);
+	json_unsigned(writer, "looks", profile->looks);
+	json_unsigned(writer, "incomplete", profile->incomplete);
+	json_string(writer, "why", why);
+	json_object_end(writer);
+}
+
+static void write_head(
+	struct json_writer *writer, const struct report_model *model, const struct flame_tree *tree)
+{
+	const struct verdict *verdict = tree->pair.verdict;
+	static const char *const units[] = {
+		[FLAME_US_PER_STEP] = "us/step", [FLAME_US] = "us", [FLAME_LOOKS] = "looks"};
+	char sentence[REPORT_SENTENCE_LENGTH] = "";
+
+	if (verdict)
+		report_verdict_sentence(model, verdict, sentence);
+	json_unsigned(writer, "incident", verdict ? verdict->id : 0);
+	json_string(writer, "sentence", sentence);
+	json_string(writer, "job", model->job_id);
+	json_boolean(writer, "hang", verdict && verdict->verdict_class == VERDICT_HANG);
+	json_string(writer, "unit", units[tree->unit]);
+	json_array_begin(writer, "looks");
+	write_look(writer, model, tree->pair.own);
+	if (tree->pair.control)
+		write_look(writer, model, tree->pair.control);
+	json_array_end(writer);
+}
+
+static void write_labels(struct json_writer *writer, const char *key,
+	const struct flame_label *labels, uint32_t count)
+{
+	json_array_begin(writer, key);
+	for (uint32_t i = 0; i < count; i++) {
+		json_array_begin(writer, NULL);
+		json_string(writer, NULL, labels[i].text);
+		json_unsigned(writer, NULL, labels[i].role);
+		json_array_end(writer);
+	}
+	json_array_end(writer);
+}
+
+static void write_tree(struct json_writer *writer, const struct flame_tree *tree)
+{
+	json_array_begin(writer, "names");
+	for (uint32_t i = 0; i < tree->name_count; i++)
+		json_string(writer, NULL, tree->names[i]);
+	json_array_end(writer);
+	write_labels(writer, "threads", tree->threads, tree->thread_count);
+	write_labels(writer, "segments", tree->segments, tree->segment_count);
+	json_array_begin(writer, "nodes");
+	for (uint32_t i = 0; i < tree->node_count; i++) {
+		const struct flame_node *node = &tree->nodes[i];
+
+		json_array_begin(writer, NULL);
+		json_signed(
+			writer, NULL, node->parent == STACK_NODE_NONE ? -1 : (int64_t)node->parent);
+		json_unsigned(writer, NULL, node->kind);
+		json_unsigned(writer, NULL, node->name);
+		json_unsigned(writer, NULL, node->short_file);
+		json_unsigned(writer, NULL, node->file);
+		json_signed(writer, NULL, node->line);
+		json_array_end(writer);
+	}
+	json_array_end(writer);
+	json_array_begin(writer, "states");
+	for (uint8_t state = 0; state <= STACK_STATE_OTHER; state++)
+		json_string(writer, NULL, state ? stacks_state_name(state) : "on the device");
+	json_array_end(writer);
+	json_array_begin(writer, "sums");
+	for (uint32_t i = 0; i < tree->sum_count; i++) {
+		const struct flame_sum *sum = &tree->sums[i];
+
+		json_array_begin(writer, NULL);
+		json_unsigned(writer, NULL, sum->side);
+		json_unsigned(writer, NULL, sum->node);
+		json_unsigned(writer, NULL, sum->thread);
+		json_unsigned(writer, NULL, sum->segment);
+		json_unsigned(writer, NULL, sum->state);
+		json_decimal(writer, NULL, sum->value, DECIMALS_US);
+		json_unsigned(writer, NULL, sum->looks);
+		json_array_end(writer);
+	}
+	json_array_end(writer);
+}
+
+/* JSON for a script element: '<' is in strings alone, and there it neither ends the element nor begins a comment. */
+static void write_data(const char *json, size_t length, FILE *out)
+{
+	for (size_t i = 0; i < length; i++) {
+		if (json[i] == '<')
+			fputs("\\u003c", out);
+		else
+			fputc(json[i], out);
+	}
+}
+
+static int make_json(const struct report_model *model, const struct flame_tree *tree, char **json,
+	size_t *length)
+{
+	FILE *memory = open_memstream(json, length);
+	struct json_writer writer;
+	bool good;
+
+	if (!memory)
+		return -ENOMEM;
+	json_writer_init(&writer, memory, LINES_TO_DEPTH);
+	json_object_begin(&writer, NULL);
+	write_head(&writer, model, tree);
+	write_tree(&writer, tree);
+	json_object_end(&writer);
+	good = !ferror(memory);
+	good = fclose(memory) == 0 && good;
+	return good ? 0 : -ENOMEM;
+}
+
+int report_flame_write(const struct report_model *model, const struct stacks_pair *pair, FILE *out)
+{
+	static const char place[] = "@DATA@";
+	const char *page = (const char *)flame_page, *data = strstr(page, place);
+	struct flame_tree tree;
+	char *json = NULL;
+	size_t length;
+	int error = flame_tree_init(&tree, model, pair);
+
+	if (error < 0)
+		return error;
+	error = make_json(model, &tree, &json, &length);
+	flame_tree_fini(&tree);
+	errno = 0; /* for report_flush() */
+	if (error == 0) {
+		fwrite(page, 1, (size_t)(data - page), out);
+		write_data(json, length, out);
+		fputs(data + strlen(place), out);
+		error = report_flush(out);
+	}
+	free(json);
+	return error;
+}

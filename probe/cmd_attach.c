@@ -11,14 +11,21 @@
 #include "probe/detached.h"
 #include "probe/process_tree.h"
 
-static bool all_exist(const struct probe_options *options)
+static bool all_run(const struct probe_options *options)
 {
 	for (size_t i = 0; i < options->pid_count; i++) {
-		if (kill(options->pids[i], 0) < 0 && errno == ESRCH) {
-			fprintf(stderr, "slowrank attach: there is no process %d\n",
-				(int)options->pids[i]);
-			return false;
-		}
+		pid_t pid = options->pids[i];
+
+		if (!process_has_ended(pid))
+			continue;
+		if (kill(pid, 0) < 0 && errno == ESRCH)
+			fprintf(stderr, "slowrank attach: there is no process %d\n", (int)pid);
+		else
+			fprintf(stderr,
+				"slowrank attach: process %d has ended, and its parent has not "
+				"asked how\n",
+				(int)pid);
+		return false;
 	}
 	return true;
 }
@@ -59,7 +66,7 @@ int cmd_attach(int argc, char **argv)
 	case OPTIONS_OK:
 		break;
 	}
-	if (!all_exist(&options))
+	if (!all_run(&options))
 		return 2;
 	options.terminal = isatty(STDERR_FILENO);
 	count = process_tree_find(options.pids, options.pid_count, &tree);

@@ -383,7 +383,10 @@ void session_track(struct session *session, pid_t pid)
 	if (session->scan)
 		process_scan_add_root(session->scan, pid);
 	job_add_process(session->job, pid);
-	on_new_program(session, pid);
+	if (process_has_ended(pid)) /* before it was followed: nobody else will tell */
+		job_process_ended(session->job, pid);
+	else
+		on_new_program(session, pid);
 }
 
 void session_started_late(struct session *session, pid_t pid)

@@ -317,7 +317,9 @@ int session_create(const struct probe_options *options, const struct job_place *
 			&session->device);
 	if (error == 0 && session->device && !session->bpf)
 		device_source_watch_launchers(session->device);
-	rights_keep(session_job->attached); /* nng has threads from here on */
+	for (size_t i = 0; i < session_job->process_count && error == 0; i++)
+		samplers_open(session->samplers, session_job->processes[i].pid);
+	rights_keep(); /* nng has threads from here on */
 	if (error == 0)
 		error = open_uplink(session);
 	if (error < 0) {
@@ -378,7 +380,8 @@ static void on_new_program(void *context, pid_t pid)
 
 void session_track(struct session *session, pid_t pid)
 {
-	if (session->bpf && bpf_source_track(session->bpf, (uint32_t)pid) < 0)
+	if (session->bpf && bpf_source_track(session->bpf, (uint32_t)pid) < 0 &&
+		!process_has_ended(pid))
 		fprintf(stderr, "slowrank: cannot follow process %d\n", (int)pid);
 	if (session->scan)
 		process_scan_add_root(session->scan, pid);

@@ -310,7 +310,7 @@ def attach_ended(paths):
     check_one_line(done.stderr, "attach")
     check("has ended" in done.stderr, f"says so: {done.stderr!r}")
     done = slowrank(paths, "attach", "--quiet", "--record", fresh_record(paths), "--pid", str(parent.pid))
-    check(done.returncode == 0, f"attach to its parent: exit {done.returncode}: {done.stderr}")
+    check(done.returncode == 0 and not done.stderr, f"attach to its parent: exit {done.returncode}: {done.stderr}")
     parent.wait()
 
 

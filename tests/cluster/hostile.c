@@ -27,12 +27,15 @@ enum {
 	SEND_MS = 2000,
 	ANSWER_MS = 20,
 	FIRST_RANK = 100,
+	RANKS_EACH = 14, /* of all peers less than a small job may have */
 	ATTACKS = 4,
-	GARBAGE_EACH = 64, /* messages: they take long */
+	PROBE_EACH = 256,    /* messages: is a new one */
+	GARBAGE_EACH = 4096, /* messages: they take long */
 };
 
 struct peer {
 	const char *url, *job;
+	uint32_t index;
 	int64_t end_ns;
 	struct seal *seal;
 	uint8_t nonce[SEAL_NONCE_BYTES];
@@ -68,10 +71,10 @@ static void *allocate(size_t count, size_t size)
 	return made;
 }
 
+/* Its own: of another peer's it would be refused. */
 static uint32_t some_rank(struct peer *peer)
 {
-	return FIRST_RANK +
-	       (uint32_t)(next_random(peer) % 900) /* below what a small job may have */;
+	return FIRST_RANK + RANKS_EACH * peer->index + (uint32_t)(next_random(peer) % RANKS_EACH);
 }
 
 static void add_samples(struct peer *peer, struct message_batch *batch)
@@ -238,7 +241,8 @@ static void *be_hostile(void *context)
 		if (!known)
 			known = learn_nonce(peer);
 		else
-			send_batch(peer, number % 4 ? probe_id : next_random(peer), number);
+			send_batch(
+				peer, number % PROBE_EACH ? probe_id : next_random(peer), number);
 	}
 	return NULL;
 }
@@ -258,6 +262,7 @@ int main(int argc, char **argv)
 	for (int i = 0; i < count; i++) {
 		peers[i] = (struct peer){.url = argv[1],
 			.job = argv[3],
+			.index = (uint32_t)i,
 			.end_ns = now_ns() + atoi(argv[5]) * INT64_C(1000000000)};
 		if (getrandom(&peers[i].random, sizeof(peers[i].random), 0) < 0 ||
 			seal_create(key.key, &peers[i].seal) ||

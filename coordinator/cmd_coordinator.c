@@ -282,7 +282,8 @@ static int on_request(void *context, const void *bytes, size_t length, struct jo
 	atomic_store(&coordinator->last_request_ns, received.value);
 	if (atomic_exchange(&coordinator->complete, complete) != complete)
 		(void)!write(coordinator->wake_fd, &(uint64_t){1}, sizeof(uint64_t));
-	return 0;
+	return reply->accepted &&
+	       pipeline_probe_is_of_world(coordinator->keeper.pipeline, reply->probe_id);
 }
 
 /* Each reason once: strangers cannot fill the terminal. */

@@ -287,13 +287,13 @@ static void refuse(struct listener *listener, const nng_msg *request, enum gate_
 	snprintf(reply->why, sizeof(reply->why), "%s", gate_refusal_text(why));
 }
 
-static void believe(struct listener *listener, const nng_msg *request)
+static void believe(struct listener *listener, const nng_msg *request, bool of_world)
 {
 	int id = nng_pipe_id(nng_msg_get_pipe(request));
 
 	pthread_mutex_lock(&listener->mutex);
 	if (id > 0)
-		peers_believe(listener->peers, (uint32_t)id);
+		peers_believe(listener->peers, (uint32_t)id, of_world);
 	pthread_mutex_unlock(&listener->mutex);
 }
 
@@ -305,6 +305,7 @@ static nng_msg *answer(struct listener *listener, struct exchange *exchange)
 	uint8_t head[SEAL_HEAD_BYTES];
 	int result = gate_take(listener->gate, exchange->open_url, nng_msg_body(exchange->request),
 		nng_msg_len(exchange->request), &request);
+	int taken = 0;
 
 	if (result < 0)
 		return NULL;
@@ -312,11 +313,13 @@ static nng_msg *answer(struct listener *listener, struct exchange *exchange)
 		return make_message(request.answer, request.credential, strlen(request.credential));
 	if (result == GATE_REFUSED)
 		refuse(listener, exchange->request, request.why, &reply);
-	else if (listener->on_request(listener->context, request.batch, request.length,
-			 exchange->received, &reply) < 0)
+	else
+		taken = listener->on_request(listener->context, request.batch, request.length,
+			exchange->received, &reply);
+	if (taken < 0)
 		return NULL;
 	if (reply.accepted)
-		believe(listener, exchange->request);
+		believe(listener, exchange->request, taken > 0);
 	reply.received = exchange->received;
 	reply.reply_sent = clock_now();
 	if (wire_encode_reply(&reply, &listener->encoded))

@@ -18,8 +18,9 @@ struct listener_options {
 	size_t url_count;	 /* 1..LISTENER_URLS_MAX */
 	/*
 	 * Takes one request, called from the listener's thread. bytes are valid during the call.
-	 * Fills reply, all but reply_sent. Returns 0; after a negative errno no reply is sent, and
-	 * the probe sends the request again later.
+	 * Fills reply, all but reply_sent. Returns 1 where it is of a probe with a rank of the job's world, whose
+	 * address may send more (coordinator/peers.h), else 0; after a negative errno no reply is sent, and the probe
+	 * sends the request again later.
 	 */
 	int (*on_request)(void *context, const void *bytes, size_t length, struct job_ns received,
 		struct message_reply *reply);

@@ -18,6 +18,7 @@ struct connection {
 struct address {
 	struct peer_address address;
 	uint32_t connections, strangers;
+	bool of_world;	    /* it told of a rank that the job has */
 	int64_t left_bytes; /* as of then: */
 	struct job_ns filled;
 };
@@ -94,19 +95,26 @@ static bool is_this_host(const struct peer_address *address)
 	return memcmp(address, &this_host, sizeof(this_host)) == 0;
 }
 
+static int64_t burst_bytes(const struct address *address)
+{
+	return address->of_world ? PEERS_BURST_BYTES : PEERS_OUTSIDE_BURST_BYTES;
+}
+
 static void refill(struct address *address, struct job_ns now)
 {
-	int64_t passed_ns = now.value - address->filled.value;
-	int64_t most_ns = (int64_t)PEERS_BURST_BYTES / PEERS_BYTES_PER_SECOND * INT64_C(1000000000);
+	int64_t per_second =
+		address->of_world ? PEERS_BYTES_PER_SECOND : PEERS_OUTSIDE_BYTES_PER_SECOND;
+	int64_t most = burst_bytes(address), passed_ms;
 
-	if (passed_ns <= 0)
+	if (now.value <= address->filled.value)
 		return;
-	if (passed_ns > most_ns)
-		passed_ns = most_ns;
+	passed_ms = (now.value - address->filled.value) / 1000000;
+	if (passed_ms > most / per_second * 1000)
+		passed_ms = most / per_second * 1000;
 	address->filled = now;
-	address->left_bytes += passed_ns / 1000000 * PEERS_BYTES_PER_SECOND / 1000;
-	if (address->left_bytes > PEERS_BURST_BYTES)
-		address->left_bytes = PEERS_BURST_BYTES;
+	address->left_bytes += passed_ms * per_second / 1000;
+	if (address->left_bytes > most)
+		address->left_bytes = most;
 }
 
 /* What has no connection and its burst again is as if it had never come. */
@@ -115,7 +123,7 @@ static bool is_forgotten(const struct address *address, struct job_ns now)
 	struct address later = *address;
 
 	refill(&later, now);
-	return !later.connections && later.left_bytes == PEERS_BURST_BYTES;
+	return !later.connections && later.left_bytes == burst_bytes(&later);
 }
 
 /* The address's entry, made when it is new; NULL: no memory. Cut to the part that is a host's or a network's. */
@@ -146,8 +154,8 @@ static struct address *get_address(
 	}
 	if (!free_one)
 		free_one = &peers->addresses[peers->address_count++];
-	*free_one =
-		(struct address){.address = wanted, .left_bytes = PEERS_BURST_BYTES, .filled = now};
+	*free_one = (struct address){
+		.address = wanted, .left_bytes = PEERS_OUTSIDE_BURST_BYTES, .filled = now};
 	return free_one;
 }
 
@@ -240,14 +248,19 @@ bool peers_heard(struct peers *peers, uint32_t id, size_t length, struct job_ns 
 	return true;
 }
 
-void peers_believe(struct peers *peers, uint32_t id)
+void peers_believe(struct peers *peers, uint32_t id, bool of_world)
 {
 	struct connection *connection = find(peers, id);
+	struct address *address;
 
-	if (!connection->id || connection->believed)
+	if (!connection->id)
 		return;
+	address = &peers->addresses[connection->address];
+	address->strangers -= !connection->believed;
 	connection->believed = true;
-	peers->addresses[connection->address].strangers--;
+	if (of_world && !address->of_world)
+		address->left_bytes += PEERS_BURST_BYTES - PEERS_OUTSIDE_BURST_BYTES;
+	address->of_world |= of_world;
 }
 
 size_t peers_idle(const struct peers *peers, int64_t idle_ns, struct job_ns now, uint32_t *ids,

@@ -26,6 +26,12 @@ enum {
 	 */
 	PEERS_BURST_BYTES = 96 << 20,
 	PEERS_BYTES_PER_SECOND = 2 << 20,
+	/*
+	 * The same of an address that has not told of a rank of the job's world, whoever has the key: two messages of any
+	 * length, and of samples and ranks that are yet to come 20 times what a probe sends. In an hour 241 MiB.
+	 */
+	PEERS_OUTSIDE_BURST_BYTES = 16 << 20,
+	PEERS_OUTSIDE_BYTES_PER_SECOND = 64 << 10,
 };
 
 /* IPv6, or IPv4 as ::ffff:a.b.c.d; all 0: a socket of this host's own, which has no limits. */
@@ -49,8 +55,8 @@ void peers_remove(struct peers *peers, uint32_t id); /* one that is not there: n
 /* A whole message came. False: its address has sent too much, and it is to be dropped. */
 bool peers_heard(struct peers *peers, uint32_t id, size_t length, struct job_ns now);
 
-/* What it brought was believed: it is one of the job's. */
-void peers_believe(struct peers *peers, uint32_t id);
+/* What it brought was believed: it is one of the job's. of_world: and told of a rank that the job has. */
+void peers_believe(struct peers *peers, uint32_t id, bool of_world);
 
 /*
  * Connections that have brought no whole message for idle_ns, or for PEERS_STRANGER_MS where their address has too

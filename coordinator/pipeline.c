@@ -59,6 +59,7 @@ struct pipeline {
 	bool one_job;
 	bool unproven; /* batches may be anybody's */
 	bool enqueue_only;
+	uint32_t world_size; /* as probes of the world tell it */
 	bool finished;
 	uint64_t frames, frames_refused;
 	uint64_t steps_implausible;
@@ -206,26 +207,70 @@ static struct stream_stamps take_stamps(struct host_entry *host, const struct me
 	return stamps;
 }
 
+static bool has_displaced(
+	const struct pipeline *pipeline, const struct probe_entry *probe, struct job_ns received)
+{
+	return rank_owner_is_heard(probe_table_find(&pipeline->probes, probe->displaced), received);
+}
+
 /* What is left of the probe of an earlier start, if anything, is not waited for. */
 static void replace_owner(struct pipeline *pipeline, const struct message_batch *batch,
-	const struct message_rank *message)
+	const struct message_rank *message, struct probe_entry *probe, struct job_ns received)
 {
 	const struct rank_entry *rank = message->rank < pipeline->ranks.streams.rank_capacity
 						? &pipeline->ranks.ranks[message->rank]
 						: NULL;
 
 	if (rank && rank->owned && rank->probe_id != batch->probe_id &&
-		message->restarts > rank->restarts)
+		message->restarts > rank->restarts) {
 		probe_table_replace(&pipeline->probes, rank->probe_id);
+		if (!has_displaced(pipeline, probe, received))
+			probe->displaced = rank->probe_id;
+	}
 }
 
-static int take_ranks(struct pipeline *pipeline, const struct message_batch *batch, uint32_t host,
-	struct job_ns received)
+static bool tells_of_world(const struct pipeline *pipeline, const struct message_batch *batch)
+{
+	uint32_t end = pipeline->world_size ? pipeline->world_size : STEP_RANK_COUNT_MAX;
+
+	for (size_t i = 0; i < batch->rank_count; i++) {
+		if (batch->ranks[i].rank < end)
+			return true;
+	}
+	for (size_t i = 0; i < batch->step_count; i++) {
+		if ((batch->packed_steps ? batch->packed_steps[i].rank : batch->steps[i].rank) <
+			end)
+			return true;
+	}
+	return false;
+}
+
+static void note_world(struct pipeline *pipeline, const struct message_batch *batch,
+	struct probe_entry *probe, struct job_ns received)
+{
+	if (!probe->of_world)
+		probe->of_world = tells_of_world(pipeline, batch) &&
+				  !has_displaced(pipeline, probe, received);
+	for (size_t i = 0; i < batch->rank_count && probe->of_world; i++) {
+		if (batch->ranks[i].world_size > pipeline->world_size)
+			pipeline->world_size = batch->ranks[i].world_size;
+	}
+}
+
+bool pipeline_probe_is_of_world(const struct pipeline *pipeline, uint64_t probe_id)
+{
+	const struct probe_entry *probe = probe_table_find(&pipeline->probes, probe_id);
+
+	return probe && probe->of_world;
+}
+
+static int take_ranks(struct pipeline *pipeline, const struct message_batch *batch,
+	struct probe_entry *probe, uint32_t host, struct job_ns received)
 {
 	int error = 0;
 
 	for (size_t i = 0; i < batch->rank_count && error == 0; i++) {
-		replace_owner(pipeline, batch, &batch->ranks[i]);
+		replace_owner(pipeline, batch, &batch->ranks[i], probe, received);
 		error = rank_table_announce(&pipeline->ranks, &batch->ranks[i], host);
 		if (error == 0) {
 			struct rank_entry *rank = &pipeline->ranks.ranks[batch->ranks[i].rank];
@@ -411,7 +456,7 @@ static int take_parts_of_batch(struct pipeline *pipeline, const struct message_b
 	struct probe_entry *probe, struct held_steps *held, uint32_t host, struct job_ns received)
 {
 	const struct clock_fit *clock = &pipeline->ranks.streams.hosts[host].clock;
-	int error = take_ranks(pipeline, batch, host, received);
+	int error = take_ranks(pipeline, batch, probe, host, received);
 
 	note_stamps(pipeline, batch, received);
 	if (error == 0)
@@ -585,6 +630,7 @@ int pipeline_push_batch(struct pipeline *pipeline, struct message_batch *batch,
 	}
 	if (rank_owner_conflicts(&pipeline->ranks, &pipeline->probes, batch, received,
 		    !pipeline->unproven, &rank)) {
+		probe_table_hear(&pipeline->probes, batch->probe_id, received);
 		error = refuse_foreign_rank(pipeline, rank, reply);
 		goto done;
 	}
@@ -610,6 +656,7 @@ int pipeline_push_batch(struct pipeline *pipeline, struct message_batch *batch,
 	note_backlog(pipeline, probe, batch, received);
 	begin_stage(pipeline, PIPELINE_STAGE_TAKE);
 	error = take_batch(pipeline, batch, probe, received);
+	note_world(pipeline, batch, probe, received);
 	note_missing(pipeline, received);
 	if (error == 0)
 		error = analyse(pipeline, false);

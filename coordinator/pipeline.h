@@ -78,6 +78,12 @@ enum pipeline_result {
 int pipeline_push(struct pipeline *pipeline, const void *bytes, size_t length,
 	struct job_ns received, struct message_reply *reply) __attribute__((warn_unused_result));
 
+/*
+ * Whether a probe has told of a rank that the job has: of the world as it was told first, or since by such a probe. One that
+ * took it from a probe, as of a rank that was started again, has not while that one is still heard.
+ */
+bool pipeline_probe_is_of_world(const struct pipeline *pipeline, uint64_t probe_id);
+
 /* True when every probe heard of has sent its final batch. */
 bool pipeline_complete(const struct pipeline *pipeline);
 

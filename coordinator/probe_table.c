@@ -32,6 +32,14 @@ const struct probe_entry *probe_table_find(const struct probe_table *table, uint
 	return probe_map_find(&table->map, probe_id);
 }
 
+void probe_table_hear(struct probe_table *table, uint64_t probe_id, struct job_ns received)
+{
+	struct probe_entry *probe = probe_map_find(&table->map, probe_id);
+
+	if (probe)
+		probe->last_received = received;
+}
+
 void probe_table_replace(struct probe_table *table, uint64_t probe_id)
 {
 	struct probe_entry *probe = probe_map_find(&table->map, probe_id);

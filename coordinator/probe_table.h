@@ -17,6 +17,8 @@ struct probe_entry {
 	struct probe_key key;
 	bool final;
 	bool announced;		/* it watches a rank, or did */
+	bool of_world;		/* it told of a rank that the job has */
+	uint64_t displaced;	/* the latest probe whose rank it took while that one was heard */
 	uint64_t next_number;	/* newest seen + 1 */
 	uint64_t window;	/* bit i: number next_number - 1 - i was seen */
 	uint64_t gap_number;	/* the latest batch that came without the one before it; 0: none */
@@ -60,6 +62,9 @@ bool probe_entry_has(const struct probe_entry *probe, uint64_t number);
 
 /* Notes the number of a batch that was not taken before. */
 void probe_entry_take(struct probe_entry *probe, uint64_t number);
+
+/* It said something, though that was refused. One that nothing was taken of is not known. */
+void probe_table_hear(struct probe_table *table, uint64_t probe_id, struct job_ns received);
 
 /* Its ranks are another's now, which were started again: nothing more is expected of it. */
 void probe_table_replace(struct probe_table *table, uint64_t probe_id);

@@ -24,6 +24,12 @@ static bool is_started_again(const struct question *question, uint32_t number)
 	return false;
 }
 
+bool rank_owner_is_heard(const struct probe_entry *probe, struct job_ns received)
+{
+	return probe && received.value - probe->last_received.value <
+				RANK_OWNER_SILENCE_MS * INT64_C(1000000);
+}
+
 static bool is_held(const struct question *question, uint32_t number)
 {
 	const struct rank_entry *rank = &question->ranks->ranks[number];
@@ -33,9 +39,7 @@ static bool is_held(const struct question *question, uint32_t number)
 		question->ranks->streams.ranks[number].exited)
 		return false;
 	owner = probe_table_find(question->probes, rank->probe_id);
-	return owner && !owner->final &&
-	       question->received.value - owner->last_received.value <
-		       RANK_OWNER_SILENCE_MS * INT64_C(1000000) &&
+	return rank_owner_is_heard(owner, question->received) && !owner->final &&
 	       !is_started_again(question, number);
 }
 

@@ -21,4 +21,7 @@ enum { RANK_OWNER_SILENCE_MS = 5000 };
 bool rank_owner_conflicts(const struct rank_table *ranks, const struct probe_table *probes,
 	const struct message_batch *batch, struct job_ns received, bool proven, uint32_t *rank);
 
+/* Whether a probe was heard within RANK_OWNER_SILENCE_MS; NULL was not. */
+bool rank_owner_is_heard(const struct probe_entry *probe, struct job_ns received);
+
 #endif

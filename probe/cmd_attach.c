@@ -11,14 +11,21 @@
 #include "probe/detached.h"
 #include "probe/process_tree.h"
 
-static bool all_exist(const struct probe_options *options)
+static bool all_run(const struct probe_options *options)
 {
 	for (size_t i = 0; i < options->pid_count; i++) {
-		if (kill(options->pids[i], 0) < 0 && errno == ESRCH) {
-			fprintf(stderr, "slowrank attach: there is no process %d\n",
-				(int)options->pids[i]);
-			return false;
-		}
+		pid_t pid = options->pids[i];
+
+		if (!process_has_ended(pid))
+			continue;
+		if (kill(pid, 0) < 0 && errno == ESRCH)
+			fprintf(stderr, "slowrank attach: there is no process %d\n", (int)pid);
+		else
+			fprintf(stderr,
+				"slowrank attach: process %d has ended, and its parent has not "
+				"asked how\n",
+				(int)pid);
+		return false;
 	}
 	return true;
 }
@@ -28,8 +35,7 @@ static const char by_host_times[] =
 	"where "
 	"the host waits for its device before a collective (attach --deep sees more)";
 
-static int watch(const struct probe_options *options, const struct attach_process *tree,
-	size_t count, const struct session_job *job)
+static int watch(const struct probe_options *options, const struct session_job *job)
 {
 	struct job_place place;
 	char unfinished[DETACHED_TEXT_LENGTH];
@@ -40,7 +46,7 @@ static int watch(const struct probe_options *options, const struct attach_proces
 		detached_say_unfinished(options, &place, unfinished);
 		detached.unfinished = unfinished;
 	}
-	return detached_attach(&detached, job, tree, count);
+	return detached_attach(&detached, job);
 }
 
 int cmd_attach(int argc, char **argv)
@@ -48,7 +54,6 @@ int cmd_attach(int argc, char **argv)
 	static struct probe_options options;
 	struct session_job job = {.attached = true, .why_no_device = by_host_times};
 	struct attach_process *tree;
-	size_t count;
 	int result = 0;
 
 	switch (probe_options_parse_attach(&options, argc, argv)) {
@@ -59,10 +64,11 @@ int cmd_attach(int argc, char **argv)
 	case OPTIONS_OK:
 		break;
 	}
-	if (!all_exist(&options))
+	if (!all_run(&options))
 		return 2;
 	options.terminal = isatty(STDERR_FILENO);
-	count = process_tree_find(options.pids, options.pid_count, &tree);
+	job.process_count = process_tree_find(options.pids, options.pid_count, &tree);
+	job.processes = tree;
 	if (options.deep == PROBE_DEEP_ON) {
 		result = attach_deep_create(&options, &job.deep);
 		job.why_no_device = "";
@@ -70,7 +76,7 @@ int cmd_attach(int argc, char **argv)
 	if (result == -ECANCELED)
 		fprintf(stderr, "slowrank: nothing was loaded; without --deep the watch works from "
 				"host times\n");
-	result = result ? 2 : watch(&options, tree, count, &job);
+	result = result ? 2 : watch(&options, &job);
 	attach_deep_destroy(job.deep);
 	free(tree);
 	return result;

@@ -185,19 +185,18 @@ static void begin_attach(const struct probe_options *options, const struct sessi
 	keep_only(kept, sizeof(kept) / sizeof(kept[0]));
 }
 
-static int attached_probe(const struct detached *detached, const struct session_job *job,
-	const struct attach_process *tree, size_t count)
+static int attached_probe(const struct detached *detached, const struct session_job *job)
 {
 	struct session *session;
 
 	if (session_create(detached->options, detached->place, job, &session) < 0)
 		return 2;
-	for (size_t i = 0; i < count; i++)
-		session_track(session, tree[i].pid);
+	for (size_t i = 0; i < job->process_count; i++)
+		session_track(session, job->processes[i].pid);
 	if (!detached->options->quiet)
 		fprintf(stderr,
 			"slowrank: watching %zu process%s; Ctrl-C ends the watch, not the job\n",
-			count, count == 1 ? "" : "es");
+			job->process_count, job->process_count == 1 ? "" : "es");
 	session_run(session, 0, &stop);
 	(void)!write(watch_ended, "", 1);
 	session_finish(session);
@@ -206,8 +205,7 @@ static int attached_probe(const struct detached *detached, const struct session_
 	return 0;
 }
 
-int detached_attach(const struct detached *detached, const struct session_job *job,
-	const struct attach_process *tree, size_t count)
+int detached_attach(const struct detached *detached, const struct session_job *job)
 {
 	struct relay_options relay = {.unfinished = detached->unfinished};
 	struct sigaction action = {.sa_handler = on_signal};
@@ -227,8 +225,9 @@ int detached_attach(const struct detached *detached, const struct session_job *j
 	}
 	if (relay.probe == 0) {
 		dup2(messages[1], STDERR_FILENO);
-		begin_attach(detached->options, job, count ? tree->pid : 0, parent);
-		_exit(attached_probe(detached, job, tree, count));
+		begin_attach(detached->options, job, job->process_count ? job->processes->pid : 0,
+			parent);
+		_exit(attached_probe(detached, job));
 	}
 	watcher = relay.probe;
 	if (stop) /* before there was one to pass it on to */

@@ -39,8 +39,7 @@ _Noreturn void detached_watch(const struct detached *detached);
  * The same beside processes that run already, until they end or a signal ends the watch; of detached, target and
  * gate do not count. This process is the relay. Returns the exit status: 2 where nothing was watched.
  */
-int detached_attach(const struct detached *detached, const struct session_job *job,
-	const struct attach_process *tree, size_t count);
+int detached_attach(const struct detached *detached, const struct session_job *job);
 
 /* What to say where the report is not ready soon after the end. */
 void detached_say_unfinished(const struct probe_options *options, const struct job_place *place,

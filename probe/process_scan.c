@@ -3,11 +3,11 @@
 
 #include <ctype.h>
 #include <dirent.h>
-#include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "probe/process_tree.h"
 
 enum { PROCESSES_MAX = 65536 };
 
@@ -180,7 +180,8 @@ static bool find_new(
 		for (size_t i = 0; i < scan->seen_count; i++) {
 			struct seen *seen = &scan->seen[i];
 
-			if (!is_known(scan, seen->parent) || !add_known(scan, seen->pid))
+			if (!is_known(scan, seen->parent) || is_known(scan, seen->pid) ||
+				process_has_ended(seen->pid) || !add_known(scan, seen->pid))
 				continue;
 			callbacks->found(context, seen->pid);
 			more = any = true;
@@ -195,7 +196,7 @@ static bool drop_ended(
 	size_t count = scan->known_count, kept = 0;
 
 	for (size_t i = 0; i < count; i++) {
-		if (kill(scan->known[i], 0) == 0 || errno != ESRCH)
+		if (!process_has_ended(scan->known[i]))
 			scan->known[kept++] = scan->known[i];
 		else
 			callbacks->ended(context, scan->known[i]);

@@ -3,10 +3,13 @@
 
 #include <ctype.h>
 #include <dirent.h>
-#include <stdbool.h>
+#include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 enum { TREE_SIZE_MAX = 65536 };
 
@@ -74,4 +77,16 @@ size_t process_tree_find(const pid_t *roots, size_t root_count, struct attach_pr
 out:
 	free(list);
 	return count;
+}
+
+bool process_has_ended(pid_t pid)
+{
+	struct pollfd process = {.fd = (int)syscall(SYS_pidfd_open, pid, 0), .events = POLLIN};
+	bool ended = process.fd < 0 && errno == ESRCH;
+
+	if (process.fd < 0)
+		return ended;
+	ended = poll(&process, 1, 0) > 0;
+	close(process.fd);
+	return ended;
 }

@@ -11,21 +11,16 @@ static uint64_t bit(unsigned capability)
 	return UINT64_C(1) << capability;
 }
 
-uint64_t rights_kept(bool attached)
-{
-	return bit(CAP_BPF) | bit(CAP_PERFMON) | bit(CAP_SYS_PTRACE) | bit(CAP_DAC_READ_SEARCH) |
-	       bit(CAP_DAC_OVERRIDE) | bit(CAP_FOWNER) | (attached ? bit(CAP_SYS_ADMIN) : 0);
-}
-
-uint64_t rights_of_sampler(void)
+uint64_t rights_kept(void)
 {
 	return bit(CAP_BPF) | bit(CAP_PERFMON) | bit(CAP_SYS_PTRACE) | bit(CAP_DAC_READ_SEARCH);
 }
 
-void rights_keep(uint64_t kept)
+void rights_keep(void)
 {
 	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
 	struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3];
+	uint64_t kept = rights_kept();
 
 	if (prctl(PR_CAPBSET_READ, CAP_BPF, 0, 0, 0) < 0 || syscall(SYS_capget, &header, data) < 0)
 		return;

@@ -6,20 +6,15 @@
 #ifndef SLOWRANK_PROBE_RIGHTS_H
 #define SLOWRANK_PROBE_RIGHTS_H
 
-#include <stdbool.h>
 #include <stdint.h>
 
 /*
- * By their numbers: uprobes and maps (BPF, PERFMON), other users' processes (SYS_PTRACE), their libraries
- * (DAC_READ_SEARCH), their rings (DAC_OVERRIDE to write what was read, FOWNER to remove them); and, of processes that ran
- * before, sockets in other network namespaces (SYS_ADMIN, for setns()).
+ * By their numbers: uprobes and maps (BPF, PERFMON), other users' processes and the descriptors of their rings (SYS_PTRACE),
+ * their libraries (DAC_READ_SEARCH).
  */
-uint64_t rights_kept(bool attached);
-
-/* Of a process that only looks at stacks (probe/looks): it reads. */
-uint64_t rights_of_sampler(void);
+uint64_t rights_kept(void);
 
 /* Gives up all others, for good. Before Linux 5.8, where BPF needs SYS_ADMIN: nothing. */
-void rights_keep(uint64_t kept);
+void rights_keep(void);
 
 #endif

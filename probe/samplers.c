@@ -85,6 +85,12 @@ int samplers_create(unsigned sources, struct samplers **result)
 	return 0;
 }
 
+void samplers_open(struct samplers *samplers, pid_t pid)
+{
+	if (samplers->sources & PROBE_SOURCE_TCP)
+		tcp_tables_open(samplers->tcp_tables, pid);
+}
+
 static void rank_fini(struct rank_samplers *rank)
 {
 	for (size_t i = 0; i < KIND_COUNT; i++)

@@ -12,6 +12,8 @@ struct samplers;
 /* sources: enum probe_source bits; those of samplers count. Returns 0 or -ENOMEM. */
 int samplers_create(unsigned sources, struct samplers **samplers)
 	__attribute__((warn_unused_result));
+/* A process that ran before: what only the rights of the start can open is opened now. */
+void samplers_open(struct samplers *samplers, pid_t pid);
 void samplers_destroy(struct samplers *samplers); /* NULL is fine */
 
 /* Whether steps have become longer, before each look: who uses a GPU is then asked more often for a while. */

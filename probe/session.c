@@ -334,7 +334,9 @@ int session_create(const struct probe_options *options, const struct job_place *
 		error = -ENOMEM;
 	if (error == 0)
 		job_watch_steps(session->job, on_step, session);
-	rights_keep(rights_kept(session_job->attached)); /* nng has threads from here on */
+	for (size_t i = 0; i < session_job->process_count && error == 0; i++)
+		samplers_open(session->samplers, session_job->processes[i].pid);
+	rights_keep(); /* nng has threads from here on */
 	if (error == 0)
 		error = open_uplink(session);
 	if (error < 0) {
@@ -396,12 +398,16 @@ static void on_new_program(void *context, pid_t pid)
 
 void session_track(struct session *session, pid_t pid)
 {
-	if (session->bpf && bpf_source_track(session->bpf, (uint32_t)pid) < 0)
+	if (session->bpf && bpf_source_track(session->bpf, (uint32_t)pid) < 0 &&
+		!process_has_ended(pid))
 		fprintf(stderr, "slowrank: cannot follow process %d\n", (int)pid);
 	if (session->scan)
 		process_scan_add_root(session->scan, pid);
 	job_add_process(session->job, pid);
-	on_new_program(session, pid);
+	if (process_has_ended(pid)) /* before it was followed: nobody else will tell */
+		job_process_ended(session->job, pid);
+	else
+		on_new_program(session, pid);
 }
 
 void session_started_late(struct session *session, pid_t pid)

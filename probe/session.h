@@ -13,6 +13,7 @@
 #include "probe/coordinator_process.h"
 #include "probe/end_hold.h"
 #include "probe/options.h"
+#include "probe/process_tree.h"
 
 struct session;
 
@@ -22,6 +23,8 @@ struct session_job {
 	const char *why_no_device; /* the in-process library was not given to it; "" = it was */
 	struct end_hold *hold;	   /* of the command's end, outlives the session; NULL = none */
 	struct attach_deep *deep;  /* attach --deep, outlives the session; NULL = not asked */
+	const struct attach_process *processes; /* that ran before, to be tracked; the caller's */
+	size_t process_count;
 };
 
 /*

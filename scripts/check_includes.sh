@@ -33,7 +33,7 @@ libraries='
 msgpack   probe/wire/ tests/ bench/
 nng/      probe/uplink probe/auth/tls_files coordinator/ tests/ bench/
 bpf/      probe/sources/ probe/stacks/ probe/cmd_doctor probe/doctor_ bpf/ tests/ bench/
-openssl/  probe/auth/
+openssl/  probe/auth/ tests/fuzz/
 zstd      coordinator/record/ tests/ bench/
 libelf    probe/attach/ tests/
 gelf      probe/attach/ tests/

@@ -421,7 +421,7 @@ static int confine(int fd)
 	sigaction(SIGTERM, &action, NULL);
 	signal(SIGINT, SIG_IGN);
 	signal(SIGPIPE, SIG_IGN);
-	rights_keep(rights_of_sampler());
+	rights_keep();
 	return 0;
 }
 

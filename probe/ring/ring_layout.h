@@ -290,6 +290,7 @@ struct ring_header {
 	uint32_t user_id;
 	uint64_t start_time;	/* field 22 of /proc/PID/stat */
 	uint64_t pid_namespace; /* inode of /proc/PID/ns/pid */
+	int32_t descriptor;	/* of this file in the process; 0: none is kept */
 	_Alignas(64) uint64_t head;
 	_Alignas(64) uint64_t dropped_full;
 	uint64_t dropped_late;	    /* the reader had given the slot up */

@@ -45,7 +45,12 @@ static int check_header(struct ring_reader *reader, size_t file_bytes)
 	return 0;
 }
 
-int ring_reader_open(int fd, struct ring_reader **result_reader)
+int ring_reader_open(int fd, struct ring_reader **reader)
+{
+	return ring_reader_open_by(fd, fd, reader);
+}
+
+int ring_reader_open_by(int fd, int writable, struct ring_reader **result_reader)
 {
 	struct ring_reader *reader = calloc(1, sizeof(*reader));
 	const size_t most = RING_HEADER_BYTES + (size_t)RING_SLOT_COUNT_MAX * RING_RECORD_BYTES;
@@ -70,7 +75,7 @@ int ring_reader_open(int fd, struct ring_reader **result_reader)
 		result = errno == EWOULDBLOCK ? -EBUSY : -errno;
 		goto free_reader;
 	}
-	result = foreign_map_init(&reader->map, fd, (size_t)status.st_size);
+	result = foreign_map_init(&reader->map, writable, (size_t)status.st_size);
 	if (result)
 		goto free_reader;
 	reader->header = reader->map.address;

@@ -35,6 +35,9 @@ struct ring_identity {
  * -EBADMSG: not a ring; or what the system said.
  */
 int ring_reader_open(int fd, struct ring_reader **reader) __attribute__((warn_unused_result));
+/* The same where fd is for reading alone, with another one of the same file, which the caller keeps, to write by. */
+int ring_reader_open_by(int fd, int writable, struct ring_reader **reader)
+	__attribute__((warn_unused_result));
 void ring_reader_close(struct ring_reader *reader); /* NULL is fine */
 
 /*

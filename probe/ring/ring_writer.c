@@ -12,7 +12,7 @@
 
 #include "probe/ring/host_clock.h"
 
-enum { PATH_BYTES_MAX = 4096 };
+enum { PATH_BYTES_MAX = 4096, DESCRIPTOR_LEAST = 500 };
 
 int ring_start_time(int proc_fd, const char *pid, uint64_t *start_time)
 {
@@ -37,6 +37,18 @@ int ring_start_time(int proc_fd, const char *pid, uint64_t *start_time)
 	*start_time = strtoull(field + 1, NULL, 10) -
 		      (uint64_t)(host_clock_boot_offset_ns() / (1000000000 / sysconf(_SC_CLK_TCK)));
 	return 0;
+}
+
+/*
+ * Stays open: a reader of another user may take it where it may not open the file. Far from the numbers that a program's
+ * own files get.
+ */
+static int32_t keep_descriptor(int fd)
+{
+	int kept = fcntl(fd, F_DUPFD_CLOEXEC, DESCRIPTOR_LEAST);
+
+	close(fd);
+	return kept < 0 ? 0 : kept;
 }
 
 static void fill_header(struct ring_header *header, uint32_t slot_count, uint64_t start_time)
@@ -88,13 +100,13 @@ int ring_writer_create(const char *directory, uint32_t slot_count, struct ring_w
 		result = -errno;
 		goto remove;
 	}
-	close(fd);
+	header->descriptor = keep_descriptor(fd);
 	slots = (struct ring_record *)(void *)((char *)header + RING_HEADER_BYTES);
 	fill_header(header, slot_count, start_time);
 	for (uint32_t i = 0; i < slot_count; i++)
 		slots[i].sequence = i;
 	__atomic_store_n(&header->magic, RING_MAGIC, __ATOMIC_RELEASE);
-	*writer = (struct ring_writer){header, slots, slot_count};
+	*writer = (struct ring_writer){header, slots, slot_count, header->descriptor};
 	return 0;
 remove:
 	unlink(path);
@@ -104,6 +116,8 @@ remove:
 
 void ring_writer_destroy(struct ring_writer *writer)
 {
+	if (writer->descriptor)
+		close(writer->descriptor);
 	if (writer->header)
 		munmap(writer->header,
 			RING_HEADER_BYTES + (size_t)writer->slot_count * RING_RECORD_BYTES);

@@ -14,6 +14,7 @@ struct ring_writer {
 	struct ring_header *header;
 	struct ring_record *slots;
 	uint32_t slot_count; /* own copies: the file is not believed */
+	int descriptor;	     /* 0: none is kept */
 };
 
 /*

@@ -117,6 +117,14 @@ int netlink_dump(int fd, const struct nlmsghdr *request,
 	return -E2BIG;
 }
 
+void netlink_drain(int fd)
+{
+	_Alignas(struct nlmsghdr) char answer[ANSWER_BYTES];
+
+	for (int i = 0; i < READS_MAX && recv(fd, answer, sizeof(answer), MSG_DONTWAIT) >= 0; i++)
+		;
+}
+
 void netlink_attributes(const void *first, size_t length,
 	void (*on_attribute)(void *context, const struct rtattr *attribute), void *context)
 {

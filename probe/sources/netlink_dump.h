@@ -25,11 +25,14 @@ int netlink_follow(pid_t pid, int protocol, int *fd, uint64_t *namespace_id)
  * Sends the request (its header's length, type and a sequence number that differs from the
  * dump before are set by the caller) and calls on_message for each message of its answer;
  * header->nlmsg_len is within the received bytes. Returns 0 or a negative errno; after an
- * error the socket may hold the rest of the answer: close it.
+ * error the socket may hold the rest of the answer: netlink_drain().
  */
 int netlink_dump(int fd, const struct nlmsghdr *request,
 	void (*on_message)(void *context, const struct nlmsghdr *header), void *context)
 	__attribute__((warn_unused_result));
+
+/* Throws away what has come of an answer that is not wanted any more. */
+void netlink_drain(int fd);
 
 /* Walks attributes: calls on_attribute for each whole one in length bytes at first. */
 void netlink_attributes(const void *first, size_t length,

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "probe/attach/target_root.h"
@@ -55,27 +56,79 @@ static int open_directory(struct ring_process *process, const char *directory)
 	return process->directory_fd < 0 ? process->directory_fd : 0;
 }
 
-static int open_file(int directory_fd, const char *name)
+static int open_file(int directory_fd, const char *name, int flags)
 {
 	int found = openat(directory_fd, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
 
-	return found < 0 ? -errno : target_file_open(found, O_RDWR);
+	return found < 0 ? -errno : target_file_open(found, flags);
+}
+
+/* What it is on, and its number there; a file system that a process answers for is not asked. */
+static int file_of(int fd, struct statx *file)
+{
+	return statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_INO, file) ? -errno : 0;
+}
+
+/*
+ * The process's own descriptor of the ring: whoever may trace it may have that, also where only the user may open the file
+ * to write. Its number may be of any file by now. Returns a descriptor or a negative errno.
+ */
+static int take_descriptor(pid_t pid, int ring)
+{
+	struct statx wanted, found;
+	int32_t number = 0;
+	int process, taken;
+
+	if (pread(ring, &number, sizeof(number), offsetof(struct ring_header, descriptor)) !=
+			sizeof(number) ||
+		number <= 0)
+		return -EACCES;
+	process = (int)syscall(SYS_pidfd_open, pid, 0);
+	if (process < 0)
+		return -errno;
+	taken = (int)syscall(SYS_pidfd_getfd, process, number, 0);
+	close(process);
+	if (taken < 0)
+		return -EACCES;
+	if (file_of(ring, &wanted) == 0 && file_of(taken, &found) == 0 &&
+		wanted.stx_ino == found.stx_ino && wanted.stx_dev_major == found.stx_dev_major &&
+		wanted.stx_dev_minor == found.stx_dev_minor)
+		return taken;
+	close(taken);
+	return -EACCES;
+}
+
+/* Takes over fd. */
+static int open_foreign_ring(struct ring_process *process, int fd)
+{
+	int writable = take_descriptor(process->pid, fd), result;
+
+	if (writable < 0) {
+		close(fd);
+		return writable;
+	}
+	result = ring_reader_open_by(fd, writable, &process->reader);
+	close(writable);
+	return result;
 }
 
 static int open_ring(struct ring_process *process)
 {
-	int fd = open_file(process->directory_fd, process->file_name);
+	int fd = open_file(process->directory_fd, process->file_name, O_RDWR);
+	bool foreign = fd == -EACCES;
 	struct ring_identity identity;
 	struct stat status;
 	int result;
 
+	if (foreign)
+		fd = open_file(process->directory_fd, process->file_name, O_RDONLY);
 	if (fd < 0)
 		return fd;
 	if (fstat(fd, &status) || status.st_uid != process->owner) {
 		close(fd);
 		return -EPERM;
 	}
-	result = ring_reader_open(fd, &process->reader);
+	result = foreign ? open_foreign_ring(process, fd) : ring_reader_open(fd, &process->reader);
 	if (result)
 		return result == -EAGAIN ? -ENOENT : result;
 	ring_reader_identity(process->reader, &identity);
@@ -190,7 +243,7 @@ static bool is_stale(int directory_fd, const char *name)
 	struct ring_reader *reader;
 	struct ring_identity identity;
 	struct stat status;
-	int fd = open_file(directory_fd, name);
+	int fd = open_file(directory_fd, name, O_RDWR);
 
 	if (fd < 0 || ring_reader_open(fd, &reader))
 		return false;

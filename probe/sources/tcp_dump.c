@@ -68,15 +68,15 @@ static void on_message(void *context, const struct nlmsghdr *header)
 		listener->on_socket(listener->context, &listener->socket);
 }
 
-int tcp_dump(
-	int fd, void (*on_socket)(void *context, const struct tcp_socket *socket), void *context)
+int tcp_dump(int fd, uint32_t sequence,
+	void (*on_socket)(void *context, const struct tcp_socket *socket), void *context)
 {
 	struct listener listener = {.on_socket = on_socket, .context = context};
 	struct request request = {
 		.header = {.nlmsg_len = sizeof(request),
 			.nlmsg_type = TCPDIAG_GETSOCK,
 			.nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP,
-			.nlmsg_seq = 1},
+			.nlmsg_seq = sequence},
 		.body = {.idiag_ext = 1 << (INET_DIAG_INFO - 1), .idiag_states = STATES},
 	};
 	int error = netlink_dump(fd, &request.header, on_message, &listener);

@@ -19,10 +19,11 @@ struct tcp_socket {
 
 /*
  * Calls on_socket for each connected TCP socket, IPv4 and IPv6, of the namespace that fd (of
- * netlink_follow(), NETLINK_SOCK_DIAG) is in. Blocks no longer than the kernel needs. Returns 0
- * or a negative errno: -ENOENT when the module tcp_diag is missing.
+ * netlink_follow(), NETLINK_SOCK_DIAG) is in. Blocks no longer than the kernel needs. sequence: another number than the dump
+ * before on this socket. Returns 0 or a negative errno: -ENOENT when the module tcp_diag is missing.
  */
-int tcp_dump(int fd, void (*on_socket)(void *context, const struct tcp_socket *socket),
-	void *context) __attribute__((warn_unused_result));
+int tcp_dump(int fd, uint32_t sequence,
+	void (*on_socket)(void *context, const struct tcp_socket *socket), void *context)
+	__attribute__((warn_unused_result));
 
 #endif

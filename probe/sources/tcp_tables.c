@@ -15,6 +15,7 @@ struct table {
 	int fd; /* -1: not open */
 	bool whole;
 	struct host_ns taken;
+	uint32_t dumps;
 	bool too_many;
 	size_t count, capacity;
 	struct tcp_socket *sockets;
@@ -103,16 +104,27 @@ static int fill(struct table *table, pid_t pid, struct host_ns now)
 	table->whole = false;
 	table->too_many = false;
 	table->count = 0;
-	error = tcp_dump(table->fd, keep, table);
+	error = tcp_dump(table->fd, ++table->dumps, keep, table);
 	if (error == 0 && table->too_many)
 		error = -E2BIG;
-	if (error < 0) { /* the rest of its answer must not be taken for the next one's */
-		close(table->fd);
-		table->fd = -1;
+	if (error <
+		0) { /* the rest of its answer is not waited for: the next one has another number */
+		netlink_drain(table->fd);
 		return error;
 	}
 	table->whole = true;
 	return 0;
+}
+
+void tcp_tables_open(struct tcp_tables *tables, pid_t pid)
+{
+	uint64_t namespace_id;
+	struct table *table;
+
+	if (net_namespace_id(pid, &namespace_id) < 0)
+		return;
+	table = find_or_add(tables, namespace_id);
+	(void)!netlink_follow(pid, NETLINK_SOCK_DIAG, &table->fd, &table->namespace_id);
 }
 
 int tcp_tables_look(struct tcp_tables *tables, pid_t pid, struct host_ns now,

@@ -19,6 +19,12 @@ int tcp_tables_create(struct tcp_tables **tables) __attribute__((warn_unused_res
 void tcp_tables_destroy(struct tcp_tables *tables); /* NULL is fine */
 
 /*
+ * Opens the namespace that pid is in, which a look does as well: while there is the right to enter it. What cannot be opened is
+ * told by the look.
+ */
+void tcp_tables_open(struct tcp_tables *tables, pid_t pid);
+
+/*
  * Calls on_socket for each connected TCP socket of the namespace that pid is in and that some
  * process holds. The kernel is asked only when nobody looked at this namespace with the same now.
  * Returns 0 or a negative errno: what net_namespace_socket() and tcp_dump() say, -E2BIG when the

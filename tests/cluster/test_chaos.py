@@ -205,15 +205,22 @@ class Job:
         missing = max((report["job"]["steps"] - rank["steps"] for rank in report["ranks"]), default=0)
         return max(0, missing - report["coverage"]["steps_incomplete"])
 
-    def own_share(self, rank, first_unix_ns, last_unix_ns):
-        """By how much more than the median rank it was at work itself, step by step, as a share of the job's time."""
+    def late_shares(self, ranks, first_unix_ns, last_unix_ns):
+        """By how much later than the median rank each made its calls, step by step, as a share of the time of all steps that
+        have some of the time between."""
         steps = collections.defaultdict(dict)
         for entry in self.truth.own:
-            if first_unix_ns <= entry["realtime_ns"] <= last_unix_ns:
-                steps[entry["step"]][entry["rank"]] = entry["own_ms"]
-        late_ms = sum(max(0, own.get(rank, 0) - statistics.median(own.values())) for own in steps.values())
-        times = [own["realtime_ns"] for own in self.truth.own if own["step"] in steps]
-        return late_ms / max(1, (max(times) - min(times)) / 1e6) if steps else 0.0
+            steps[entry["step"]][entry["rank"]] = entry
+        begin, late_ms, ends = self.truth.job["realtime_ns"], dict.fromkeys(ranks, 0.0), []
+        for _, entries in sorted(steps.items()):
+            end = max(entry["realtime_ns"] for entry in entries.values())
+            if end >= first_unix_ns and begin <= last_unix_ns:
+                ends += [begin, end]
+                usual = statistics.median(entry["called_ns"] for entry in entries.values())
+                for rank in ranks:
+                    late_ms[rank] += max(0, entries.get(rank, {}).get("called_ns", usual) - usual) / 1e6
+            begin = end
+        return {rank: late / max(1, (max(ends) - min(ends)) / 1e6) if ends else 0.0 for rank, late in late_ms.items()}
 
     def false_alerts(self):
         """Alerts that name a rank which was not late by its own clock. A coordinator's clock may be off by hours."""
@@ -221,8 +228,9 @@ class Job:
         start_ns, wrong = self.truth.job["realtime_ns"], []
         for verdict in (entry["verdict"] for entry in map(json.loads, lines) if entry["event"] == "alert"):
             onset, told = (start_ns + (verdict[name] - start_ns) % HOUR_NS for name in ("onset_unix_ns", "alert_unix_ns"))
-            shares = {rank: round(self.own_share(rank, onset - 10**8, max(onset + 10**9, told)), 3) for rank in verdict["ranks"]}
+            shares = self.late_shares(verdict["ranks"], onset, told)
             if shares and min(shares.values()) < LATE_LEAST:
+                shares = {rank: round(share, 3) for rank, share in shares.items()}
                 wrong.append(f"{verdict['class']} {verdict['cause']} {shares} {verdict['slowdown']} told after {(told - onset) / 1e9:.1f} s")
         return wrong
 

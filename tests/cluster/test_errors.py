@@ -299,7 +299,22 @@ def control_characters(paths):
     check_printable(said + others.communicate(timeout=30)[1], "the coordinator of another job")
 
 
-CASES = {"records": records, "usage": usage, "alert_limits": alert_limits, "coordinator": coordinator,
+def attach_ended(paths):
+    """A process that has ended and is not reaped is nothing to watch, and where it is a child, not waited for."""
+    parent = subprocess.Popen([sys.executable, "-c", "import os, time; print(os.fork() or os._exit(0), flush=True); time.sleep(4)"],
+                              stdout=subprocess.PIPE, text=True)
+    child = int(parent.stdout.readline())
+    jobs.wait_until(lambda: jobs.arguments(child) == [b""], "the child has ended", parent)
+    done = slowrank(paths, "attach", "--pid", str(child))
+    check(done.returncode == 2, f"attach: exit {done.returncode}: {done.stderr}")
+    check_one_line(done.stderr, "attach")
+    check("has ended" in done.stderr, f"says so: {done.stderr!r}")
+    done = slowrank(paths, "attach", "--quiet", "--record", fresh_record(paths), "--pid", str(parent.pid))
+    check(done.returncode == 0 and not done.stderr, f"attach to its parent: exit {done.returncode}: {done.stderr}")
+    parent.wait()
+
+
+CASES = {"attach_ended": attach_ended, "records": records, "usage": usage, "alert_limits": alert_limits, "coordinator": coordinator,
          "coordinator_silent": coordinator_silent, "coordinator_killed": coordinator_killed,
          "coordinator_dies_again": coordinator_dies_again, "coordinator_restarted": coordinator_restarted, "closed_files": closed_files,
          "control_characters": control_characters}

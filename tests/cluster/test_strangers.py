@@ -5,6 +5,7 @@ import glob
 import json
 import os
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
@@ -23,6 +24,8 @@ THROTTLED = {"steps": 300, "step_ms": 20, "compute_ms": 1.5,
              "faults": ["rank=2 kind=throttle first=120 last=239 size=60"]}
 
 
+HOSTILE_MEMORY, HOSTILE_DISK = 256 << 20, 1 << 30  # of the coordinator; of the record, in an hour
+HOSTILE_BURST = 32 << 20                           # of the record, at least, and the job's own
 ANSWER_S = 1  # a batch of the job's own is recorded in time, also behind one whose answer was changed on its way
 
 # Of a rank that an elastic launcher starts for the tenth time: only with the key would it replace the others.
@@ -135,11 +138,14 @@ def forge_ranks(paths, key, running):
                      "--coordinator", "tcp://" + COORDINATOR, "--pid", str(running.pid)))
 
 
+def feeder_batches(paths, record):
+    feeder = os.path.join(os.path.dirname(paths.slowrank), "tests", "feeder")
+    return subprocess.run([feeder, "batches", record], check=True, capture_output=True, text=True).stdout.splitlines()
+
+
 def answers_s(paths, record):
     """After how long each batch was recorded: nodes share the clock."""
-    feeder = os.path.join(os.path.dirname(paths.slowrank), "tests", "feeder")
-    done = subprocess.run([feeder, "batches", record], check=True, capture_output=True, text=True)
-    return sorted(int(line.split()[4]) / 1e9 for line in done.stdout.splitlines())
+    return sorted(int(line.split()[4]) / 1e9 for line in feeder_batches(paths, record))
 
 
 def strangers(paths):
@@ -183,6 +189,49 @@ def strangers(paths):
     with open(log, encoding="utf-8") as file:
         own = [line for line in file if line.startswith("slowrank")]
     check(not own, f"the job's own probes have nothing to say: {own}")
+
+
+def peak_bytes(pid):
+    with open(f"/proc/{pid}/status", encoding="ascii") as file:
+        return next(int(line.split()[1]) << 10 for line in file if line.startswith("VmHWM:"))
+
+
+def hostile(seconds):
+    """Who has the key, but no rank of the job, and sends as much as it can from a host of its own: what it costs."""
+    def case(paths):
+        clean(paths)
+        with jobs.Cluster(paths.directory, 3, 2) as cluster:
+            key = make_key(paths, "key")
+            coordinator, record = start_coordinator(paths, "record", "--key-file", key)
+            pid = next(pid for pid in map(int, filter(str.isdigit, os.listdir("/proc")))
+                       if jobs.arguments(pid)[:2] == [paths.slowrank.encode(), b"coordinator"] and
+                       record.encode() in jobs.arguments(pid))
+            running = start(*job(paths, cluster, "tcp://" + COORDINATOR, "--job", "watched", "--key-file", key,
+                                 steps=14 * seconds, step_ms=50, compute_ms=1.5))
+            jobs.wait_until(lambda: os.path.getsize(record) > 4096, "batches are recorded", running)
+            program = os.path.join(os.path.dirname(paths.slowrank), "tests", "hostile")
+            peers = subprocess.Popen(on("node2", "nice", "-n", "10", program, "tcp://" + COORDINATOR, key, "watched", "24", str(seconds)),
+                                     stdout=subprocess.PIPE, text=True)
+            check(running.wait() == 0, f"the job: exit {running.returncode}")
+            sent = peers.communicate(timeout=seconds + 60)[0].strip()
+            peak = peak_bytes(pid)
+            os.kill(pid, signal.SIGTERM)
+            coordinator.communicate(timeout=60)
+        size = os.path.getsize(record)
+        batches = [line.split() for line in feeder_batches(paths, record)]
+        own = {batch[0] for batch in batches if batch[3] == "1"}  # hostile ones have no last batch
+        waits = sorted(int(batch[4]) / 1e9 for batch in batches if batch[0] in own)
+        print(f"{seconds} s: {sent}; {len(batches) - len(waits)} batches of others are recorded; record {size / 2**20:.1f} MiB, "
+              f"coordinator {peak / 2**20:.0f} MiB at most; {len(waits)} batches of the job were recorded after "
+              f"{1e3 * statistics.median(waits):.1f} ms (median), {1e3 * waits[len(waits) * 99 // 100]:.1f} (99 %), "
+              f"{1e3 * waits[-1]:.1f} (most)")
+        check(len(own) == 4, f"probes of the job: {own}")
+        check(peak <= HOSTILE_MEMORY, f"memory of the coordinator: {peak}")
+        check(size <= max(HOSTILE_DISK * seconds / 3600, HOSTILE_BURST), f"size of the record: {size}")
+        check(statistics.median(waits) < ANSWER_S, f"batches of the job are recorded in time: {waits[-20:]}")
+        ranks = {rank["rank"]: rank for rank in report_of(paths, record)["ranks"]}
+        check(all(ranks[rank]["steps"] >= 14 * seconds - 5 for rank in range(4)), f"steps of the job: {ranks[0]}")
+    return case
 
 
 def homes(paths):
@@ -378,7 +427,8 @@ def tls(paths):
     check(report["job"]["ranks"] == 4 and report["job"]["steps"] > 100, f"{report['job']}")
 
 
-CASES = {"strangers": strangers, "homes": homes, "alone": alone, "munge": munge, "tls": tls}
+CASES = {"strangers": strangers, "hostile": hostile(10), "hostile_600": hostile(600), "homes": homes, "alone": alone,
+         "munge": munge, "tls": tls}
 
 if __name__ == "__main__":
     harness.main(CASES)

@@ -50,12 +50,12 @@ static bool find(const char *path, const uint8_t **content, size_t *content_leng
 	return false;
 }
 
-size_t foreign_words(char *words[FOREIGN_WORDS_MAX + 1], char **text)
+size_t foreign_words(const char *file, char *words[FOREIGN_WORDS_MAX + 1], char **text)
 {
 	const uint8_t *content = NULL;
 	size_t length = 0, count = 0;
 
-	(void)find("argv", &content, &length);
+	(void)find(file, &content, &length);
 	*text = calloc(1, length + 1);
 	fuzz_require(*text != NULL);
 	if (length)

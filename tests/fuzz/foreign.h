@@ -17,8 +17,8 @@ enum { FOREIGN_PID = 4194305 }; /* no process has it: the kernel's numbers end b
 void foreign_begin(const uint8_t *bytes, size_t length);
 void foreign_end(void);
 
-/* The words that the file "argv" holds, each with its NUL. Returns how many; NULL follows the last. */
+/* The words that a file holds, each with its NUL. Returns how many; NULL follows the last. */
 enum { FOREIGN_WORDS_MAX = 64 };
-size_t foreign_words(char *words[FOREIGN_WORDS_MAX + 1], char **text);
+size_t foreign_words(const char *file, char *words[FOREIGN_WORDS_MAX + 1], char **text);
 
 #endif

@@ -22,6 +22,20 @@ static inline void fuzz_require(bool holds)
 		abort();
 }
 
+/* The so-manieth ask for memory from now on fails, once; 0: none does. In targets that are linked with memory.c. */
+void fuzz_fail_allocation(size_t number);
+bool fuzz_fails(void); /* for what else a target has fail in turn with them */
+
+/* Some number below most, by the input: which call of several fails. */
+static inline size_t fuzz_number(const uint8_t *bytes, size_t length, size_t most)
+{
+	size_t sum = length;
+
+	for (size_t i = 0; i < length; i++)
+		sum = 31 * sum + bytes[i];
+	return sum % most;
+}
+
 enum { FUZZ_PATH_LENGTH = 32 };
 
 /* A file of these bytes, and a path to it. The caller closes the descriptor. */

@@ -31,7 +31,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length)
 	size_t environment_length = 0, count;
 
 	foreign_begin(bytes, length);
-	count = foreign_words(words, &text);
+	count = foreign_words("argv", words, &text);
 	if (environment_text_read(FOREIGN_PID, &environment, &environment_length) < 0)
 		environment = NULL;
 	launcher_environment_parse(environment, environment_length, &told);

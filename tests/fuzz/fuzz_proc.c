@@ -16,7 +16,7 @@
 #include "tests/fuzz/foreign.h"
 #include "tests/fuzz/fuzz.h"
 
-enum { FILES_MAX = 8 };
+enum { FILES_MAX = 8, HANDLES = 24 };
 
 static void look_at_launcher(void)
 {
@@ -38,6 +38,15 @@ static void look_at_launcher(void)
 	}
 }
 
+static void look_up_datatypes(const struct mpi_objects *objects)
+{
+	fuzz_require(objects->datatype_count <= MPI_OBJECTS_DATATYPES_MAX);
+	for (size_t i = 0; i < objects->datatype_count; i++)
+		fuzz_require(
+			mpi_objects_datatype_bytes(objects, objects->datatypes[i].address) > 0);
+	(void)mpi_objects_datatype_bytes(objects, 0);
+}
+
 static void look_at_mappings(void)
 {
 	struct library_file *files = calloc(FILES_MAX, sizeof(*files));
@@ -52,8 +61,12 @@ static void look_at_mappings(void)
 	(void)!verbs_library_find(FOREIGN_PID, files);
 	(void)!verbs_place_find(FOREIGN_PID, 0x401000, &place);
 	if (mpi_objects_read(FOREIGN_PID, &objects) == 0)
-		fuzz_require(objects.datatype_count <= MPI_OBJECTS_DATATYPES_MAX);
-	(void)!communicator_memory_read(FOREIGN_PID, 0, &memory);
+		look_up_datatypes(&objects);
+	for (uint64_t handle = 0; handle < HANDLES; handle += HANDLES / 6)
+		(void)!communicator_memory_read(FOREIGN_PID, handle, &memory);
+	fuzz_fail_allocation(1);
+	fuzz_require(communicator_memory_read(FOREIGN_PID, 0, &memory) < 0);
+	fuzz_fail_allocation(0);
 	free(files);
 }
 

@@ -1,14 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rings that a hostile job wrote: the file as a whole (first byte even), or records that pass the
- * checksum with any content (odd), all the way into a deep look.
+ * Rings that a hostile job wrote: the file as a whole, or records that pass the checksum with any content, all the way
+ * into a deep look. The first byte says which, and what else is wrong: enum trouble.
  */
+#include <fcntl.h>
+#include <sys/file.h>
+
 #include "probe/device_look.h"
 #include "probe/sources/ring_source_internal.h"
 #include "tests/fuzz/fuzz.h"
 
 enum { SLOTS = RING_SLOT_COUNT_MIN, RECORDS_READ_MAX = 4 * SLOTS };
 enum { FILE_BYTES = RING_HEADER_BYTES + SLOTS * RING_RECORD_BYTES };
+
+enum trouble {
+	HAS_RECORDS =
+		1 << 0,	   /* behind a good header; else the input is the file, and zeros follow, */
+	IS_SHORT = 1 << 1, /* or nothing does */
+	IS_CUT = 1 << 2,   /* by its owner, while it is read */
+	HAS_READER = 1 << 3, /* another one */
+	NO_MEMORY = 1 << 4,
+	WRITERS_GONE = 1 << 5,
+	IS_NO_FILE = 1 << 6,
+	IS_HUGE = 1 << 7,
+};
 
 struct seen {
 	struct device_look *look;
@@ -86,15 +101,45 @@ static void fill_records(uint8_t *file, const uint8_t *bytes, size_t length)
 	}
 }
 
-static void read_ring(struct ring_source *source, struct ring_process *process)
+static void read_ring(
+	struct ring_source *source, struct ring_process *process, int owned, uint8_t trouble)
 {
 	struct ring_record record;
 
 	for (size_t i = 0; i < RECORDS_READ_MAX; i++) {
-		if (ring_reader_next(process->reader, (int64_t)i << 20, i > SLOTS, &record))
+		bool gone = trouble & WRITERS_GONE && i > SLOTS;
+
+		if (i == 2 && trouble & IS_CUT)
+			fuzz_require(ftruncate(owned, 0) == 0);
+		if (ring_reader_next(process->reader, (int64_t)i << 20, gone, &record))
 			continue;
 		ring_source_deliver(source, process, &record);
 	}
+	(void)ring_reader_request(process->reader, RING_DEEP_KERNELS, 1);
+	ring_reader_pause(process->reader, true);
+	ring_reader_pause(process->reader, false);
+}
+
+/* The ring, with what is wrong with it. *owned: its owner's descriptor, for the caller to close. */
+static int make_ring(const uint8_t *bytes, size_t length, int *owned)
+{
+	uint8_t trouble = length ? bytes[0] : 0, *file = calloc(1, FILE_BYTES);
+	char path[FUZZ_PATH_LENGTH];
+	size_t part = !length ? 0 : length - 1 < FILE_BYTES ? length - 1 : FILE_BYTES;
+
+	fuzz_require(file != NULL);
+	if (trouble & HAS_RECORDS)
+		fill_records(file, bytes + 1, length - 1);
+	else if (part)
+		memcpy(file, bytes + 1, part);
+	*owned = fuzz_file(
+		file, (trouble & (HAS_RECORDS | IS_SHORT)) == IS_SHORT ? part : FILE_BYTES, path);
+	free(file);
+	if (trouble & IS_HUGE)
+		fuzz_require(ftruncate(*owned, INT64_C(1) << 40) == 0);
+	if (trouble & HAS_READER)
+		fuzz_require(flock(*owned, LOCK_EX) == 0);
+	return open(trouble & IS_NO_FILE ? "/dev/null" : path, O_RDWR | O_CLOEXEC);
 }
 
 static void sum_up(struct device_look *look)
@@ -118,25 +163,22 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length)
 			.synchronisation = on_synchronisation,
 			.deep_state = on_deep_state}};
 	struct ring_process *process = calloc(1, sizeof(*process));
-	uint8_t *file = calloc(1, FILE_BYTES);
-	int fd = memfd_create("ring", MFD_CLOEXEC);
+	uint8_t trouble = length ? bytes[0] : 0;
+	int owned, fd = make_ring(bytes, length, &owned);
 
-	fuzz_require(seen.look && process && file && fd >= 0);
-	if (length > 0 && bytes[0] & 1)
-		fill_records(file, bytes + 1, length - 1);
-	else if (length > 0)
-		memcpy(file, bytes + 1, length - 1 < FILE_BYTES ? length - 1 : FILE_BYTES);
-	fuzz_require(write(fd, file, FILE_BYTES) == FILE_BYTES);
+	fuzz_require(seen.look && process && fd >= 0);
+	fuzz_fail_allocation(trouble & NO_MEMORY ? 1 : 0);
 	if (ring_reader_open(fd, &process->reader) == 0) { /* takes fd over, always */
-		read_ring(&source, process);
-		(void)ring_reader_request(process->reader, RING_DEEP_KERNELS, 1);
+		read_ring(&source, process, owned, trouble);
 		ring_reader_close(process->reader);
 	}
+	fuzz_fail_allocation(0);
+	ring_reader_close(NULL);
+	close(owned);
 	sum_up(seen.look);
 	for (size_t i = 0; i < RING_SOURCE_NAMES_MAX; i++)
 		free(process->names[i].text);
 	device_look_destroy(seen.look);
 	free(process);
-	free(file);
 	return 0;
 }

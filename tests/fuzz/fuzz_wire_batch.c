@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Any bytes as a batch. What the decoder accepts keeps its promises (probe/wire/decode.h), can
- * be encoded, and decodes to the same once more; and the same as packed steps.
+ * be encoded, and decodes to the same once more; and the same as packed steps. Where memory runs out, nothing is left.
  */
+#include <errno.h>
+
 #include "analysis/join/packed_step.h"
 #include "probe/wire/decode.h"
 #include "probe/wire/encode.h"
 #include "tests/fuzz/fuzz.h"
+
+enum { FAILS_MAX = 24 }; /* asks for memory that a batch makes */
 
 static void check_step(const struct step_entry *step)
 {
@@ -110,6 +114,26 @@ static void check_packed(const uint8_t *bytes, size_t length, const struct messa
 	message_batch_destroy(packed);
 }
 
+static void check_starved(
+	const uint8_t *bytes, size_t length, const struct message_batch *batch, size_t number)
+{
+	struct message_batch *again = NULL;
+	struct wire_buffer buffer = {0};
+	char why[WIRE_DETAIL_LENGTH_MAX + 1] = "";
+	int error;
+
+	fuzz_fail_allocation(number);
+	error = wire_encode_batch(batch, &buffer);
+	fuzz_fail_allocation(0);
+	fuzz_require(error == 0 || error == -ENOMEM);
+	wire_buffer_fini(&buffer);
+	fuzz_fail_allocation(number);
+	error = wire_decode_batch(bytes, length, &again, why);
+	fuzz_fail_allocation(0);
+	fuzz_require(error == 0 ? again != NULL : error == -ENOMEM && !again);
+	message_batch_destroy(again);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length)
 {
 	struct message_batch *batch = NULL, *again = NULL;
@@ -122,6 +146,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length)
 		return 0;
 	}
 	check_batch(batch);
+	check_starved(bytes, length, batch, 1 + fuzz_number(bytes, length, FAILS_MAX));
 	check_packed(bytes, length, batch);
 	fuzz_require(wire_encode_batch(batch, &buffer) == 0);
 	fuzz_require(wire_decode_batch(buffer.bytes, buffer.length, &again, why) == 0);

@@ -5,12 +5,15 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <zstd.h>
 
 #include "coordinator/history/sums.h"
+#include "coordinator/record/format.h"
 #include "coordinator/record/writer.h"
 #include "probe/auth/seal.h"
 #include "probe/looks/sampler.h"
 #include "probe/ring/ring_layout.h"
+#include "probe/ring/verbs_table.h"
 #include "probe/wire/encode.h"
 #include "tests/unit/wire/random_batch.h"
 
@@ -143,6 +146,8 @@ static int make_seals(const char *folder)
 		if (!error)
 			error = write_seed(folder, (int)i, &seed);
 	}
+	if (!error)
+		error = write_seed(folder, REPLY_SEEDS, &buffer); /* as it is */
 	wire_buffer_fini(&buffer);
 	seal_destroy(seal);
 	return error;
@@ -156,6 +161,78 @@ static size_t put_record(
 	bytes[1] = (uint8_t)length;
 	memcpy(bytes + 3, payload, length);
 	return RING_PAYLOAD_BYTES + 3;
+}
+
+/* A table of two queue pairs, with each trouble of fuzz_verbs_table.c, and what a device's files say. */
+static int make_tables(const char *folder)
+{
+	static const char *const texts[] = {"0x12", "-1", "fe80::1", "70000"};
+	enum { HAS_DEVICES = 1 << 4, PAIRS = 2, TEXT_BYTES = 64, TEXT_MAX = 48 };
+	const size_t devices = sizeof(((struct verbs_table *)0)->devices);
+	const size_t length = 1 + devices + PAIRS * sizeof(struct verbs_queue_pair) + TEXT_BYTES;
+	struct verbs_queue_pair pairs[PAIRS] = {{.state = VERBS_QUEUE_PAIR_LIVE,
+							.generation = 1,
+							.flags = VERBS_HAS_PEER,
+							.port = 1},
+		{.state = VERBS_QUEUE_PAIR_DESTROYED, .generation = 2, .device = 1}};
+	uint8_t *bytes = calloc(1, length);
+	struct wire_buffer seed = {.bytes = bytes, .length = length};
+	int error = bytes ? 0 : -1;
+
+	for (int i = 0; i < 16 && !error; i++) {
+		int bit = i < 8 ? 1 << i : 0;
+
+		memset(bytes, 0, length);
+		bytes[0] = (uint8_t)(bit | (i == 0 ? 0 : HAS_DEVICES));
+		snprintf((char *)bytes + 1, VERBS_DEVICE_NAME_LENGTH, "%s",
+			i == 9 ? ".x" : "mlx5_0");
+		memcpy(bytes + 1 + devices, pairs, sizeof(pairs));
+		memcpy(bytes + length - TEXT_MAX, texts[i % 4], strlen(texts[i % 4]));
+		error = write_seed(folder, i, &seed);
+	}
+	free(bytes);
+	return error;
+}
+
+/* Files of a ring with a head that is nearly right, and with records that are. */
+static int make_ring_heads(const char *folder, int first)
+{
+	const struct ring_header good = {.magic = RING_MAGIC,
+		.version = RING_VERSION,
+		.header_bytes = RING_HEADER_BYTES,
+		.record_bytes = RING_RECORD_BYTES,
+		.slot_count = RING_SLOT_COUNT_MIN,
+		.head = 3};
+	struct ring_header heads[] = {good, good, good, good, good, good, good, good, good, good};
+	enum { SLOTS = 3, LENGTH = 1 + RING_HEADER_BYTES + SLOTS * RING_RECORD_BYTES };
+	enum { WRITERS_GONE = 1 << 5 };
+	uint8_t bytes[LENGTH] = {0};
+	struct ring_record *slots = calloc(SLOTS, sizeof(*slots));
+	int error = slots ? 0 : -1;
+
+	heads[1].version++;
+	heads[2].header_bytes++;
+	heads[3].record_bytes++;
+	heads[4].slot_count = RING_SLOT_COUNT_MIN / 2;
+	heads[5].slot_count = RING_SLOT_COUNT_MAX * 2;
+	heads[6].slot_count = RING_SLOT_COUNT_MIN + 1;
+	heads[7].slot_count = RING_SLOT_COUNT_MAX;
+	heads[8].head = 2 * RING_SLOT_COUNT_MIN;
+	heads[9].control.deep_request = UINT32_MAX;
+	for (size_t i = 0; i < 2 * sizeof(heads) / sizeof(heads[0]) && !error; i++) {
+		struct wire_buffer seed = {.bytes = bytes, .length = LENGTH};
+
+		/* One that is damaged, and one that is claimed; the next one would be of another lap. */
+		slots[0].sequence = 1;
+		slots[1].sequence = 1;
+		slots[2].sequence = i % 3 ? 7 : 2;
+		bytes[0] = i % 2 ? WRITERS_GONE : 0;
+		memcpy(bytes + 1, &heads[i / 2], sizeof(heads[0]));
+		memcpy(bytes + 1 + RING_HEADER_BYTES, slots, SLOTS * sizeof(*slots));
+		error = write_seed(folder, first + (int)i, &seed);
+	}
+	free(slots);
+	return error;
 }
 
 /* A look as the library writes it: a clock, a name, kernels, a copy, the end. */
@@ -183,7 +260,12 @@ static int make_rings(const char *folder)
 		put_record(bytes + buffer.length, RING_RECORD_COLLECTIVE, &call, sizeof(call));
 	buffer.length +=
 		put_record(bytes + buffer.length, RING_RECORD_DEEP_STATE, &report, sizeof(report));
-	return write_seed(folder, 0, &buffer);
+	for (int i = 0; i < 8; i++) { /* each with another trouble: fuzz_ring.c */
+		bytes[0] = (uint8_t)(1 | 1 << i);
+		if (write_seed(folder, i, &buffer))
+			return -1;
+	}
+	return make_ring_heads(folder, 8);
 }
 
 static void put_sampled(
@@ -254,6 +336,42 @@ static int make_history(const char *folder)
 	return write_seed(folder, 0, &buffer);
 }
 
+/* Frames as fuzz_record_reader.c takes them: packed, as they are, by an unknown codec, damaged, a gap, an unknown kind, an end. */
+static int make_frames(const char *folder, int first)
+{
+	static const char text[] = "sent sent sent sent sent sent sent sent sent sent sent sent";
+	uint8_t bytes[512] = {0}, packed[128];
+	struct wire_buffer seed = {.bytes = bytes};
+	size_t length = ZSTD_compress(packed + 1, sizeof(packed) - 1, text, sizeof(text), 1);
+	const struct {
+		uint8_t kind, codec;
+		size_t length;
+	} frames[] = {{RECORD_BATCH, RECORD_CODEC_ZSTD, length},
+		{RECORD_BATCH, RECORD_CODEC_NONE, length}, {RECORD_BATCH, 7, length},
+		{RECORD_BATCH, RECORD_CODEC_ZSTD, length - 4},
+		{RECORD_GAP, RECORD_CODEC_NONE, RECORD_GAP_BYTES},
+		{RECORD_GAP, RECORD_CODEC_NONE, 4}, {200, RECORD_CODEC_NONE, 3},
+		{RECORD_BATCH, RECORD_CODEC_ZSTD, length},
+		{RECORD_END_MAGIC >> 24, RECORD_CODEC_NONE, RECORD_END_BYTES}};
+
+	for (int plain = 0; plain < 2; plain++) {
+		bytes[1] = (uint8_t)plain;
+		seed.length = 2;
+		for (size_t i = 0; i < sizeof(frames) / sizeof(frames[0]); i++) {
+			size_t all = RECORD_CODEC_BYTES + frames[i].length;
+			uint8_t head[] = {frames[i].kind, (uint8_t)all, 0};
+
+			packed[0] = frames[i].codec;
+			memcpy(bytes + seed.length, head, sizeof(head));
+			memcpy(bytes + seed.length + sizeof(head), packed, all);
+			seed.length += sizeof(head) + all;
+		}
+		if (write_seed(folder, first + plain, &seed))
+			return -1;
+	}
+	return 0;
+}
+
 static int make_records(const char *folder)
 {
 	const struct record_writer_options options = {.program = "seeds"};
@@ -280,7 +398,7 @@ static int make_records(const char *folder)
 		else
 			error = record_writer_finish(writer);
 	}
-	return error;
+	return error ? error : make_frames(folder, RECORD_SEEDS);
 }
 
 int main(int argc, char **argv)
@@ -297,7 +415,8 @@ int main(int argc, char **argv)
 		make_folder(argv[1], "record_reader", path) || make_records(path) ||
 		make_folder(argv[1], "history", path) || make_history(path) ||
 		make_folder(argv[1], "ring", path) || make_rings(path) ||
-		make_folder(argv[1], "sampler", path) || make_samplers(path))
+		make_folder(argv[1], "sampler", path) || make_samplers(path) ||
+		make_folder(argv[1], "verbs_table", path) || make_tables(path))
 		return 1;
 	return 0;
 }

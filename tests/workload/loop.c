@@ -29,6 +29,7 @@ struct loop {
 	uint64_t collectives;
 	int64_t own_ns;	       /* between collectives */
 	int64_t own_told_ns;   /* of it in the truth log */
+	int64_t called_ns;     /* sum of the moments of this step's calls */
 	int64_t collective_ns; /* in them */
 };
 
@@ -131,21 +132,26 @@ static int run_item(struct loop *loop, const struct schedule_item *item)
 	between = work_monotonic_ns();
 	result = loop->transport->collective(loop->transport->context, item);
 	loop->own_ns += between - start;
+	loop->called_ns += between;
 	fault_control_account(loop->faults, between - start);
 	loop->collective_ns += work_monotonic_ns() - between;
 	loop->collectives++;
 	return result;
 }
 
-/* How long this rank was at work by its own clock: who is late in truth, though nobody made it so. */
+/*
+ * Who is late in truth, though nobody made it so: how long this rank was at work, and when it made its calls, which also
+ * tells of one that got no CPU to come out of the call before.
+ */
 static void write_own(struct loop *loop, uint64_t step)
 {
 	truth_add(loop->truth,
 		"{\"event\": \"own\", \"rank\": %u, \"step\": %" PRIu64
-		", \"own_ms\": %.3f, \"realtime_ns\": %" PRId64 "}",
+		", \"own_ms\": %.3f, \"called_ns\": %" PRId64 ", \"realtime_ns\": %" PRId64 "}",
 		loop->transport->rank, step, (double)(loop->own_ns - loop->own_told_ns) / 1e6,
-		work_realtime_ns());
+		loop->called_ns, work_realtime_ns());
 	loop->own_told_ns = loop->own_ns;
+	loop->called_ns = 0;
 }
 
 static int run_pass(struct loop *loop, enum pass_kind kind, uint64_t step, size_t item_count)

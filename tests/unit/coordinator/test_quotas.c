@@ -226,7 +226,7 @@ static void an_address_has_so_many_connections(void **state)
 	assert_int_equal(peers_count(peers), 0);
 	for (uint32_t i = 0; i < PEERS_PER_ADDRESS_MAX; i++) {
 		assert_int_equal(peers_add(peers, ++id, &other, start), 0);
-		peers_believe(peers, id);
+		peers_believe(peers, id, true);
 	}
 	id++;
 	assert_int_equal(peers_add(peers, id, &other, start), id);
@@ -253,6 +253,8 @@ static void an_address_sends_so_much(void **state)
 	assert_int_equal(peers_add(peers, 1, &one, now), 0);
 	assert_int_equal(peers_add(peers, 2, &same, now), 0);
 	assert_int_equal(peers_add(peers, 3, &other, now), 0);
+	peers_believe(peers, 2, true);
+	peers_believe(peers, 3, true);
 	for (unsigned second = 0; second < 3600; second++, now.value += INT64_C(1000000000)) {
 		for (uint32_t i = 0; i < 8; i++) {
 			if (peers_heard(peers, 1 + i % 2, 1 << 20, now))
@@ -265,12 +267,81 @@ static void an_address_sends_so_much(void **state)
 	peers_destroy(peers);
 }
 
+/* With the key or without, as long as it tells of no rank of the job's; its first messages may be of any length. */
+static void an_address_without_ranks_sends_less(void **state)
+{
+	const struct peer_address outside = address_of(1);
+	struct job_ns now = {INT64_C(1000000000)};
+	uint64_t taken = 0;
+	struct peers *peers;
+
+	(void)state;
+	assert_int_equal(peers_create(&peers), 0);
+	assert_int_equal(peers_add(peers, 1, &outside, now), 0);
+	assert_true(peers_heard(peers, 1, WIRE_MESSAGE_LENGTH_MAX, now));
+	peers_believe(peers, 1, false);
+	for (unsigned second = 0; second < 3600; second++, now.value += INT64_C(1000000000)) {
+		for (uint32_t i = 0; i < 8; i++)
+			taken += peers_heard(peers, 1, 200 << 10, now) ? 200 << 10 : 0;
+	}
+	assert_in_range(taken, UINT64_C(3500) * PEERS_OUTSIDE_BYTES_PER_SECOND, 256 << 20);
+	assert_false(peers_heard(peers, 1, PEERS_OUTSIDE_BURST_BYTES, now));
+	peers_believe(peers, 1, true);
+	assert_true(peers_heard(peers, 1, PEERS_OUTSIDE_BURST_BYTES, now));
+	peers_destroy(peers);
+}
+
+/* As it is sent: ranks of a world of so many, started so many times before. Returns whether the probe is the job's now. */
+static bool announce(
+	struct peer *peer, uint64_t probe_id, uint32_t rank, uint32_t world, uint32_t restarts)
+{
+	struct message_batch *batch = made_batch(probe_id, probe_id, 0);
+
+	made_batch_announce(batch, 1, 0);
+	batch->ranks[0].rank = rank;
+	batch->ranks[0].world_size = world;
+	batch->ranks[0].restarts = restarts;
+	send_batch(peer, batch);
+	return pipeline_probe_is_of_world(peer->pipeline, probe_id);
+}
+
+static void who_tells_of_a_rank_of_the_world(void **state)
+{
+	struct peer peer = {.now_ns = INT64_C(1000000000)};
+
+	(void)state;
+	assert_int_equal(pipeline_create(&(struct pipeline_options){NULL}, &peer.pipeline), 0);
+	pipeline_serve_one_job(peer.pipeline, "");
+	assert_true(announce(&peer, 7, 0, 4, 0));
+	assert_true(announce(&peer, 8, 1, 4, 0));
+	assert_false(announce(&peer, 9, 4, 1000, 0)); /* it does not make the world larger */
+	assert_false(announce(&peer, 9, 5, 1000, 0));
+	assert_false(announce(&peer, 10, 1, 4, 0)); /* another's */
+	/* It says that a rank was started again, whose probe goes on all the same. */
+	for (int i = 0; i < 200; i++) {
+		assert_false(announce(&peer, 11, 1, 4, 1));
+		(void)announce(&peer, 8, 1, 4, 0);
+		assert_true(announce(&peer, 7, 0, 4, 0));
+	}
+	/* One that was: its probe of before is silent. */
+	for (int i = 0; i < 200; i++)
+		(void)announce(&peer, 7, 0, 4, 0);
+	assert_true(announce(&peer, 11, 1, 4, 1));
+	/* An elastic job grows. */
+	assert_true(announce(&peer, 7, 0, 6, 1));
+	assert_true(announce(&peer, 9, 5, 6, 0));
+	pipeline_destroy(peer.pipeline);
+	wire_buffer_fini(&peer.buffer);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(a_peer_with_the_key),
 		cmocka_unit_test(a_record_has_any_ranks),
 		cmocka_unit_test(an_address_has_so_many_connections),
-		cmocka_unit_test(an_address_sends_so_much)};
+		cmocka_unit_test(an_address_sends_so_much),
+		cmocka_unit_test(an_address_without_ranks_sends_less),
+		cmocka_unit_test(who_tells_of_a_rank_of_the_world)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "probe/process_scan.h"
+#include "probe/process_tree.h"
 
 #define MS INT64_C(1000000)
 
@@ -109,11 +110,40 @@ static void seldom_once_settled(void **state)
 	process_scan_destroy(scan);
 }
 
+/* It has ended, whether its parent asks for its status or not, and is told once. */
+static void ends_before_it_is_reaped(void **state)
+{
+	struct process_scan *scan = process_scan_create();
+	siginfo_t status;
+	pid_t child;
+
+	(void)state;
+	assert_non_null(scan);
+	process_scan_add_root(scan, getpid());
+	child = start_child();
+	assert_false(process_has_ended(child));
+	look(scan, 1);
+	assert_int_equal(found, child);
+	kill(child, SIGKILL);
+	assert_int_equal(waitid(P_PID, (id_t)child, &status, WEXITED | WNOWAIT), 0);
+	assert_true(process_has_ended(child));
+	look(scan, 1);
+	assert_int_equal(ended, child);
+	found = ended = 0;
+	look(scan, 25);
+	assert_int_equal(found, 0);
+	assert_int_equal(ended, 0);
+	end_child(child);
+	assert_true(process_has_ended(child));
+	process_scan_destroy(scan);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(comes_and_goes),
 		cmocka_unit_test(seldom_once_settled),
+		cmocka_unit_test(ends_before_it_is_reaped),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -2,6 +2,7 @@
 /* The ring: order, many threads, a full one, a writer that died, a file that lies. */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -14,6 +15,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -426,6 +428,66 @@ static void a_link_does_not_lead_out_of_the_root(void **state)
 	assert_int_equal(system(command), 0);
 }
 
+/* Whether effective capabilities are those alone that a probe keeps, or all that there are. */
+static void set_rights(bool few)
+{
+	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+	struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3];
+
+	assert_int_equal(syscall(SYS_capget, &header, data), 0);
+	data[0].effective =
+		few ? 1u << CAP_DAC_READ_SEARCH | 1u << CAP_SYS_PTRACE : data[0].permitted;
+	data[1].effective = few ? 0 : data[1].permitted;
+	assert_int_equal(syscall(SYS_capset, &header, data), 0);
+}
+
+/* A process of another user with a ring, whose descriptor is of another file where it lies. */
+static pid_t begin_as_other(const char *directory, bool lies)
+{
+	struct ring_writer writer = {0};
+	char byte = 0;
+	int told[2];
+	pid_t child;
+
+	assert_int_equal(pipe2(told, O_CLOEXEC), 0);
+	child = fork();
+	if (child == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		byte = (char)(setgid(65534) == 0 && setuid(65534) == 0 &&
+			      ring_writer_create(directory, SLOTS, &writer) == 0);
+		if (lies)
+			byte = byte && dup2(told[1], writer.descriptor) >= 0;
+		(void)!write(told[1], &byte, 1);
+		for (;;)
+			pause();
+	}
+	close(told[1]);
+	assert_int_equal(read(told[0], &byte, 1), 1);
+	close(told[0]);
+	assert_int_equal(byte, 1);
+	return child;
+}
+
+static void another_users_ring_needs_no_right_to_write_files(void **state)
+{
+	const struct fixture *fixture = *state;
+
+	if (geteuid() != 0) {
+		print_message("skipped: not root\n");
+		skip();
+	}
+	assert_int_equal(chmod(fixture->directory, 01777), 0);
+	for (int lies = 0; lies < 2; lies++) {
+		pid_t child = begin_as_other(fixture->directory, lies);
+
+		set_rights(true);
+		assert_int_equal(rings_in(fixture->directory, child), !lies);
+		set_rights(false);
+		kill(child, SIGKILL);
+		waitpid(child, NULL, 0);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -445,6 +507,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(files_are_private_and_new, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(
 			a_link_does_not_lead_out_of_the_root, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(
+			another_users_ring_needs_no_right_to_write_files, set_up, tear_down),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

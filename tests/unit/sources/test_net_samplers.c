@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The tcp sampler against real sockets, also in a network namespace of their own. */
 #include <arpa/inet.h>
+#include <errno.h>
+#include <linux/capability.h>
 #include <net/if.h>
 #include <netinet/in.h>
 #include <sched.h>
@@ -10,11 +12,13 @@
 #include <stdint.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
 #include "probe/sources/tcp.h"
+#include "probe/sources/tcp_tables.h"
 #include "tests/unit/sources/child.h"
 #include "tests/unit/sources/samples.h"
 
@@ -186,6 +190,56 @@ static void tcp_in_its_own_namespace(void **state)
 	check_sums(&child);
 }
 
+static void set_right_to_enter(bool has)
+{
+	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+	struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3];
+
+	assert_int_equal(syscall(SYS_capget, &header, data), 0);
+	data[0].effective = has ? data[0].permitted : data[0].permitted & ~(1u << CAP_SYS_ADMIN);
+	assert_int_equal(syscall(SYS_capset, &header, data), 0);
+}
+
+static void count_socket(void *context, const struct tcp_socket *socket)
+{
+	(void)socket;
+	++*(size_t *)context;
+}
+
+/* What was opened while there was the right to can be looked at without it. */
+static void tcp_in_a_namespace_opened_before(void **state)
+{
+	struct child children[2] = {child_start(serve), child_start(serve)};
+	struct tcp_tables *tables;
+	size_t seen = 0;
+
+	(void)state;
+	child_do(&children[0], 'n');
+	child_do(&children[1], 'n');
+	child_do(&children[0], 'c');
+	if (!in_own_namespace(children[0].pid)) {
+		child_end(&children[0]);
+		child_end(&children[1]);
+		skip(); /* needs CAP_SYS_ADMIN */
+	}
+	assert_int_equal(tcp_tables_create(&tables), 0);
+	tcp_tables_open(tables, children[0].pid);
+	set_right_to_enter(false);
+	for (int64_t look = 1; look < 3; look++) {
+		assert_int_equal(tcp_tables_look(tables, children[0].pid, (struct host_ns){look},
+					 count_socket, &seen),
+			0);
+		assert_int_equal(tcp_tables_look(tables, children[1].pid, (struct host_ns){look},
+					 count_socket, &seen),
+			-EPERM);
+	}
+	set_right_to_enter(true);
+	assert_true(seen > 0);
+	tcp_tables_destroy(tables);
+	child_end(&children[0]);
+	child_end(&children[1]);
+}
+
 /* Sockets of another process in the same namespace are not the rank's. */
 static void tcp_of_others_do_not_count(void **state)
 {
@@ -282,6 +336,7 @@ int main(void)
 		cmocka_unit_test(tcp_of_ipv6),
 		cmocka_unit_test(tcp_in_its_own_namespace),
 		cmocka_unit_test(tcp_of_others_do_not_count),
+		cmocka_unit_test(tcp_in_a_namespace_opened_before),
 		cmocka_unit_test(tcp_shared_tables),
 		cmocka_unit_test(without_rights_it_is_not_measurable),
 	};

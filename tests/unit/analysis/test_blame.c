@@ -187,6 +187,49 @@ static void a_stage_asleep_is_not(void **state)
 	made_free(made);
 }
 
+/*
+ * Two ranks exchange with each other, a send and a receive as one kernel, of which NCCL tells when the send ended: what
+ * rank 0 waited for is seen by when rank 1 sent it.
+ */
+static void an_exchange_ends_when_all_is_received(void **state)
+{
+	struct made *made = made_new();
+
+	(void)state;
+	for (uint32_t r = 0; r < 2; r++) {
+		add_row(made, r);
+		add_message(made, OPERATION_SEND, r, r ? 30 : 10, r ? 30 : 10, 0, &activity_none);
+		add_message(made, OPERATION_RECEIVE, r, r ? 30 : 10, 0, 0, &activity_none);
+	}
+	assert_int_equal(grid_link(&made->grid), 0);
+	assert_int_equal(blame_step(&made->blame, &made->grid), 0);
+	assert_int_equal(made->grid.rows[0].end_ns, 30000000);
+	assert_int_equal(made->blame.rows[0].wait_ns, 20000000);
+	assert_int_equal(made->blame.rows[0].delay_ns, 0);
+	assert_int_equal(made->blame.rows[1].delay_ns, 20000000);
+	made_free(made);
+}
+
+/* Nor later than the next kernel of the stream began: then it was another send. */
+static void an_exchange_ends_before_the_next(void **state)
+{
+	struct made *made = made_new();
+
+	(void)state;
+	add_row(made, 0);
+	add_message(made, OPERATION_RECEIVE, 0, 10, 10, 1, &activity_none);
+	add_message(made, OPERATION_SEND, 0, 25, 14, 1, &activity_none);
+	add_row(made, 1);
+	add_message(made, OPERATION_SEND, 1, 30, 30, 1, &activity_none);
+	add_message(made, OPERATION_RECEIVE, 1, 32, 1, 1, &activity_none);
+	assert_int_equal(grid_link(&made->grid), 0);
+	for (uint32_t c = 0; c < 2; c++) {
+		if (made->grid.cells[c].part->operation == OPERATION_RECEIVE)
+			assert_int_equal(made->grid.times[c].departure_ns, 25000000);
+	}
+	made_free(made);
+}
+
 /* Two communicators of two, taken for one: more members than it has. Nobody is late in it. */
 static void too_many_members_are_not_judged(void **state)
 {
@@ -363,6 +406,8 @@ int main(void)
 		cmocka_unit_test(unjoined_calls_are_not_healthy),
 		cmocka_unit_test(a_victim_is_not_blamed),
 		cmocka_unit_test(a_stage_held_up_is_blamed),
+		cmocka_unit_test(an_exchange_ends_when_all_is_received),
+		cmocka_unit_test(an_exchange_ends_before_the_next),
 		cmocka_unit_test(a_stage_asleep_is_not),
 		cmocka_unit_test(too_many_members_are_not_judged),
 		cmocka_unit_test(meetings_of_all_are_replayed),

@@ -8,8 +8,6 @@
 #include "analysis/join/segments.h"
 #include "analysis/join/segments_internal.h"
 
-enum { STREAMS = UINT8_MAX + 1 };
-
 bool segments_one_group(const struct step_grid *grid, uint32_t before, uint32_t c)
 {
 	return grid->cells[before].part->stream == grid->cells[c].part->stream &&
@@ -76,9 +74,9 @@ struct kernels {
 /* From the row's last cell to its first. */
 static void end_receives(const struct step_grid *grid, struct grid_row *row, const int64_t *sent_ns)
 {
-	struct kernels kernels[STREAMS];
+	struct kernels kernels[UINT8_MAX + 1];
 
-	for (unsigned stream = 0; stream < STREAMS; stream++)
+	for (unsigned stream = 0; stream <= UINT8_MAX; stream++)
 		kernels[stream] = (struct kernels){INT64_MAX, INT64_MAX};
 	for (uint32_t c = row->first_cell + row->cell_count; c-- > row->first_cell;) {
 		const struct part_kind *part = grid->cells[c].part;

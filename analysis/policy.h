@@ -195,6 +195,9 @@
 #define MEMBERS_PER_MISSING MANY
 /* Steps after which a rank that had peers in each is one without. */
 #define PEERS_MEMORY 64
+/* Steps that tell what is usual of a rank without peers, and of which it is a running median at most. */
+#define PAST_SEEN_MIN ENOUGH
+#define PAST_SEEN_MAX 256
 /* A receiver saw how long its message was on its way when it waited for this part of it. */
 #define MESSAGE_SEEN SOME
 

@@ -16,6 +16,7 @@ void blame_fini(struct blame *blame)
 	arena_fini(&blame->arena);
 	free(blame->carries);
 	free(blame->peers);
+	blame_past_destroy(blame->past);
 	blame_init(blame);
 }
 

@@ -40,8 +40,9 @@ struct blame_row {
 	int64_t own[EXCESS_NR];	    /* what its segments (and holds) were made of */
 	int64_t control[EXCESS_NR]; /* the same of its controls */
 	int64_t minor_faults, control_minor_faults;
-	bool judged;	 /* it had peers, and no hole */
-	bool alone;	 /* it has none: its delay is what the kernel says its host was held up */
+	int64_t past_ns; /* of alone: by how much it exceeds its past, beyond what the kernel says */
+	bool judged; /* it had peers, and no hole */
+	bool alone; /* it has none: its host is held against what the kernel says of it, and its past */
 	bool on_device;	 /* its work is a device's */
 	bool host_times; /* and only the host's times are known */
 	bool unjoined;	 /* of some of these parts nobody knows whom it met */
@@ -101,6 +102,7 @@ struct blame_meeting {
 };
 
 struct blame_column_meeting;
+struct blame_past;
 
 /* What holds for the step. */
 struct blame_traits {
@@ -109,6 +111,7 @@ struct blame_traits {
 	bool alike;	     /* the grid is, all rows have peers: leads are not kept */
 	bool opaque;	     /* some time is, or may be */
 	bool several_groups; /* some instance by the hosts' times is not of all rows */
+	bool suspected; /* the caller's: some rank may be at fault, so that this is nobody's past */
 };
 
 struct blame {
@@ -130,6 +133,7 @@ struct blame {
 	size_t transfer_count;
 	struct blame_carry *carries; /* by rank, from step to step */
 	uint8_t *peers;		     /* by rank: it had some of late, up to PEERS_MEMORY */
+	struct blame_past *past;     /* of ranks without; NULL: there is none */
 	size_t carry_capacity, peers_capacity;
 	struct blame_tally *tallies;		      /* as rows */
 	struct blame_column_meeting *column_meetings; /* room for all of a grid that is alike */

@@ -390,22 +390,28 @@ static bool holds_up(int kind)
 	return kind != EXCESS_COMPUTE && kind != EXCESS_HOST_CPU && kind != EXCESS_ASLEEP;
 }
 
+/* What a row without peers is made of. */
+struct alone {
+	bool known;	 /* some of it is a device's, and was not queued */
+	int64_t own_ns;	 /* of all its cells */
+	int64_t turn_ns; /* while its device waited for its host */
+	int64_t told_ns; /* of that, what the kernel says its host was held up */
+};
+
 /*
- * By how much a cell is late because its host was held up: no longer than it was the host's turn, and not while the
- * device was in calls, where the host may have waited for others. The control is the cell without that.
+ * By how much a cell is late because its host was held up, as the kernel tells: no longer than it was the host's turn, and not
+ * while the device was in calls, where the host may have waited for others. The control is the cell without that.
  */
-static int64_t add_held_up(
-	struct blame_row *result, const struct grid_cell *cell, int64_t own_ns, int64_t stays_ns)
+static int64_t add_held_up(struct blame_row *result, const struct grid_cell *cell, int64_t own_ns,
+	int64_t stays_ns, struct alone *alone)
 {
 	int64_t kinds[EXCESS_NR] = {0}, sum_ns = 0, held_ns;
-	int64_t most_ns = own_ns < cell->own->host_ns ? own_ns : cell->own->host_ns;
+	int64_t most_ns = larger(own_ns < cell->own->host_ns ? own_ns : cell->own->host_ns, 0);
 
 	blame_components(cell, own_ns, kinds);
 	for (int k = 0; k < EXCESS_NR; k++)
 		sum_ns += holds_up(k) ? kinds[k] : 0;
-	held_ns = sum_ns - stays_ns < most_ns ? sum_ns - stays_ns : most_ns;
-	if (held_ns < 0)
-		held_ns = 0;
+	held_ns = clamp(sum_ns - stays_ns, 0, most_ns);
 	double left = sum_ns > 0 ? 1 - (double)held_ns / (double)sum_ns : 1;
 
 	for (int k = 0; k < EXCESS_NR; k++) {
@@ -415,7 +421,39 @@ static int64_t add_held_up(
 	result->minor_faults += cell->own->minor_faults;
 	result->control_minor_faults += (int64_t)(left * cell->own->minor_faults);
 	result->own_excess_ns += held_ns;
+	alone->known = true;
+	alone->turn_ns += clamp(cell->own->host_ns - stays_ns, 0, most_ns);
+	alone->told_ns += held_ns;
 	return held_ns;
+}
+
+/*
+ * Whichever stage is the slowest, a step of its job is as long as that one's own time. So a rank is slower than before when its own
+ * time alone is more than its steps usually take; and its host is, as far as its device waited for it. A share of its cells is
+ * then excess. Why is not known: threads that sleep while others of their process work do so at all times.
+ */
+static void add_past(struct blame *blame, const struct step_grid *grid, const struct grid_row *row,
+	const struct alone *alone)
+{
+	struct past_row *past = blame_past_find(blame, grid->step.number, row);
+	struct blame_row *result = &blame->rows[row - grid->rows];
+	int64_t excess_ns = 0;
+
+	if (!past)
+		return;
+	if (past->seen >= PAST_SEEN_MIN)
+		excess_ns = clamp(alone->own_ns - past->length_ns - alone->told_ns, 0,
+			alone->turn_ns - alone->told_ns);
+	blame_past_learn(past, row->end_ns - row->start_ns, blame->traits.suspected);
+	if (excess_ns == 0)
+		return;
+	double left = 1 - (double)excess_ns / (double)(alone->own_ns - alone->told_ns);
+
+	result->control[EXCESS_HOST_CPU] -= excess_ns;
+	result->own_excess_ns += excess_ns;
+	result->past_ns = excess_ns;
+	for (uint32_t c = row->first_cell; c < row->first_cell + row->cell_count; c++)
+		blame->cells[c].control_ns = (int64_t)(left * (double)blame->cells[c].control_ns);
 }
 
 /*
@@ -449,7 +487,8 @@ static void keep_row(struct blame *blame, const struct step_grid *grid, uint32_t
 	struct blame_row *result = &blame->rows[r];
 	struct leading leading = {0};
 	struct stays stays = {.until_ns = INT64_MIN};
-	bool alone = is_alone(blame, grid, row);
+	struct alone alone = {0};
+	bool is = is_alone(blame, grid, row);
 
 	blame->row_controls[r] = GRID_NONE;
 	for (uint32_t c = row->first_cell; c < row->first_cell + row->cell_count; c++) {
@@ -460,10 +499,11 @@ static void keep_row(struct blame *blame, const struct step_grid *grid, uint32_t
 			add_lead(blame, grid, c, own_ns, &leading);
 			continue;
 		}
-		if (alone && cell->part->flags & PART_DEVICE_TIME) {
+		alone.own_ns += own_ns;
+		if (is && cell->part->flags & PART_DEVICE_TIME) {
 			result->alone = result->on_device = true;
 			if (!is_bound(cell))
-				held_ns = add_held_up(result, cell, own_ns, stays.sum_ns);
+				held_ns = add_held_up(result, cell, own_ns, stays.sum_ns, &alone);
 			if (!activity_is_none(cell->own))
 				stays.sum_ns = 0;
 			add_stay(&stays, grid_times_of(grid, cell));
@@ -471,6 +511,8 @@ static void keep_row(struct blame *blame, const struct step_grid *grid, uint32_t
 		blame->cells[c] = (struct blame_cell){
 			own_ns - held_ns, GRID_NONE, is_bound(cell) ? 0 : INT64_MAX};
 	}
+	if (alone.known)
+		add_past(blame, grid, row, &alone);
 }
 
 static void compare_peers(struct peers *peers)

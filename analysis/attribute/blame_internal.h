@@ -58,6 +58,21 @@ void blame_look(struct blame *blame, const struct step_grid *grid, uint32_t inde
 void blame_tell(struct blame *blame, const struct step_grid *grid, uint32_t index,
 	const struct blame_column_meeting *seen);
 
+/*
+ * blame_past.c: how long the rows of one rank and layout usually are: a running median, which stays as it is while somebody is
+ * suspected.
+ */
+struct past_row {
+	uint64_t key;  /* 0 = free */
+	uint64_t step; /* of the last of them */
+	int64_t length_ns;
+	uint32_t seen; /* known from PAST_SEEN_MIN on */
+};
+/* There is room for some; a new one has seen nothing. NULL without memory. */
+struct past_row *blame_past_find(struct blame *blame, uint64_t step, const struct grid_row *row);
+void blame_past_learn(struct past_row *past, int64_t length_ns, bool suspected);
+void blame_past_destroy(struct blame_past *past); /* NULL is fine */
+
 /* Splits a cell's activity into kinds; own_ns: the cell's, the length it happened in. */
 void blame_components(const struct grid_cell *cell, int64_t own_ns, int64_t kinds[EXCESS_NR]);
 

@@ -14,6 +14,7 @@ struct excess_sums {
 	int64_t delay_ns; /* by which others were made to wait */
 	int64_t own[EXCESS_NR], control[EXCESS_NR];
 	int64_t minor_faults, control_minor_faults;
+	int64_t past_ns;	/* of own less control: by nothing but the rank's own past */
 	uint32_t evidence_mask; /* what was measured */
 	bool on_device;		/* the work is a device's: the host only enqueues it */
 	bool host_times;	/* and in some steps only the host's times were known, */

@@ -18,6 +18,7 @@ void excess_add(struct excess_sums *sums, const struct excess_sums *other)
 	}
 	sums->minor_faults += other->minor_faults;
 	sums->control_minor_faults += other->control_minor_faults;
+	sums->past_ns += other->past_ns;
 	sums->evidence_mask = other->evidence_mask;
 	sums->on_device |= other->on_device;
 	sums->host_times |= other->host_times;

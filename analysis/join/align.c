@@ -406,8 +406,12 @@ int grid_link(struct step_grid *grid)
 	for (size_t r = 0; r < grid->row_count; r++)
 		grid->traits.overlapped |= grid->rows[r].overlapped || grid->rows[r].in_turn;
 	grid->traits.in_turn = grid->traits.overlapped;
-	if (grid->traits.overlapped)
+	if (grid->traits.overlapped) {
+		error = segments_end_receives(grid);
+		if (error < 0)
+			return error;
 		segments_settle(grid);
+	}
 	for (size_t r = 0; r < grid->row_count; r++)
 		grid->traits.in_turn &= !grid->rows[r].overlapped;
 	grid->order_count = 0;

@@ -11,6 +11,13 @@
 #include "analysis/policy.h"
 
 /*
+ * Nothing is received before it was sent. Of a group of sends and receives, which is one kernel, NCCL tells when some
+ * of it ended, so a receive that waited may look as if it had not: it ends when its send begins, or the next kernel of
+ * its stream does. Before segments_settle(). Returns 0 or -ENOMEM.
+ */
+int segments_end_receives(struct step_grid *grid) __attribute__((warn_unused_result));
+
+/*
  * Numbers the streams of every overlapped row, and puts cells that started together into the same
  * order on all rows. Before anything else knows where cells lie.
  */

@@ -3,6 +3,9 @@
  * Sends and receives as what they are, in whatever order they show: those of a group are one kernel of the device,
  * and begin and end in any order.
  */
+#include <errno.h>
+
+#include "analysis/join/segments.h"
 #include "analysis/join/segments_internal.h"
 
 bool segments_one_group(const struct step_grid *grid, uint32_t before, uint32_t c)
@@ -46,6 +49,73 @@ static void swap_cells(struct step_grid *grid, uint32_t a, uint32_t b)
 	grid->cells[b] = cell;
 	grid->times[b] = times;
 	grid->joins[b] = instance;
+}
+
+/* When each message was sent, by its instance; long ago where that is not known. NULL without memory. */
+static const int64_t *sent_times(struct step_grid *grid)
+{
+	int64_t *sent_ns =
+		arena_take(&grid->making.passing, grid->instance_count, sizeof(*sent_ns));
+
+	for (size_t i = 0; sent_ns && i < grid->instance_count; i++)
+		sent_ns[i] = INT64_MIN / 2;
+	for (size_t c = 0; sent_ns && c < grid->cell_count; c++) {
+		if (grid->joins[c] != GRID_NONE && grid->cells[c].part->operation == OPERATION_SEND)
+			sent_ns[grid->joins[c]] = grid->times[c].arrival_ns;
+	}
+	return sent_ns;
+}
+
+/* Of a stream: when the kernel at hand begins, and the one behind it. */
+struct kernels {
+	int64_t arrival_ns, next_ns;
+};
+
+/* From the row's last cell to its first. */
+static void end_receives(const struct step_grid *grid, struct grid_row *row, const int64_t *sent_ns)
+{
+	struct kernels kernels[UINT8_MAX + 1];
+
+	for (unsigned stream = 0; stream <= UINT8_MAX; stream++)
+		kernels[stream] = (struct kernels){INT64_MAX, INT64_MAX};
+	for (uint32_t c = row->first_cell + row->cell_count; c-- > row->first_cell;) {
+		const struct part_kind *part = grid->cells[c].part;
+		struct kernels *its = &kernels[part->stream];
+		struct cell_times *times = &grid->times[c];
+		uint32_t instance = grid->joins[c];
+		int64_t end_ns;
+
+		if (times->departure_ns <= its->arrival_ns)
+			its->next_ns = its->arrival_ns;
+		its->arrival_ns = times->arrival_ns;
+		if (instance == GRID_NONE || part->operation != OPERATION_RECEIVE ||
+			!part_kind_is_device_message(part))
+			continue;
+		end_ns = sent_ns[instance] - grid->instances[instance].clock_error_ns;
+		if (end_ns > its->next_ns)
+			end_ns = its->next_ns;
+		times->departure_ns = segments_later_ns(times->departure_ns, end_ns);
+		row->end_ns = segments_later_ns(row->end_ns, times->departure_ns);
+	}
+}
+
+int segments_end_receives(struct step_grid *grid)
+{
+	const int64_t *sent_ns = NULL;
+
+	for (size_t r = 0; r < grid->row_count; r++) {
+		struct grid_row *row = &grid->rows[r];
+
+		/* It is in turn, so far, if there is a message. */
+		if (!row->in_turn || !row->overlapped || row->works)
+			continue;
+		if (!sent_ns)
+			sent_ns = sent_times(grid);
+		if (!sent_ns)
+			return -ENOMEM;
+		end_receives(grid, row, sent_ns);
+	}
+	return 0;
 }
 
 /* Swaps two places of a list, or what the cells there are. */

@@ -84,9 +84,11 @@ static int judge_rank_on_sheet(struct judge *judge, uint32_t rank)
 
 static void reset_block(struct judge *judge)
 {
+	judge->blame.traits.suspected = false;
 	for (uint32_t r = 0; r < judge->rank_end; r++) {
 		struct rank_state *state = &judge->ranks[r];
 
+		judge->blame.traits.suspected |= state->incident || judge_suspected_any(state);
 		state->block.sums = (struct excess_sums){0};
 		state->block.steps = 0;
 		state->block.comm_ns = 0;

@@ -210,6 +210,7 @@ static void take_row(struct judge *judge, const struct step_grid *grid, size_t r
 		.delay_ns = row->delay_ns,
 		.minor_faults = row->minor_faults,
 		.control_minor_faults = row->control_minor_faults,
+		.past_ns = row->past_ns,
 		.on_device = row->on_device,
 		.host_times = row->host_times,
 		.several_groups =

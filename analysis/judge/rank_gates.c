@@ -159,6 +159,10 @@ static bool makes_steps_longer(
 	double enough = GAIN_SHARE_MIN * late;
 	double gain_ns = (double)run->suspect_gain_ns, delay_ns = (double)run->suspect_delay_ns;
 
+	/* Held against its own past, a rank gains what it took longer, whether or not the job did. */
+	if (2 * run->sums.past_ns > run->sums.delay_ns)
+		return gate_passed_in(sheet, GATE_LONGER, lost.known ? lost.share : 0,
+			fmax(enough, PROGRESS_LOST_ERRORS * lost.error), late);
 	if (!lost.known)
 		return gate_passed_in(
 			sheet, GATE_LONGER, gain_ns, GAIN_SHARE_MIN * delay_ns, delay_ns);

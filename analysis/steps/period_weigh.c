@@ -341,7 +341,10 @@ static double pause_of(const struct period_detector *detector, const struct repe
 	return (double)factor <= bound(&rounds, period, &rest) ? rest.longest_ns : 0;
 }
 
-/* The pause before this place of the rounds that makes one step of several; 0: there is none. */
+/*
+ * The pause before this place of the rounds that makes one step of several; 0: there is none. One that is clearly longer than all others
+ * goes before the first of the slight ones, which lie between passes of a step as well.
+ */
 static double pause_at(const struct period_detector *detector, const struct repeats *repeats,
 	uint64_t place, uint64_t *factor, uint64_t *origin)
 {
@@ -349,21 +352,28 @@ static double pause_at(const struct period_detector *detector, const struct repe
 	struct spacings spacings = {.count = repeats->count,
 		.many = period <= PERIOD_SHORT_ROUND,
 		.split = repeats->count / 2};
+	double longest = 0;
+	uint64_t distance;
 
 	for (uint64_t i = 0; i < repeats->count; i++)
 		spacings.values[i] =
 			call_at(detector, repeats->first + i * period + place)->spacing_ns;
 	memcpy(spacings.sorted, spacings.values, repeats->count * sizeof(*spacings.sorted));
 	qsort(spacings.sorted, repeats->count, sizeof(*spacings.sorted), by_value);
-	while ((*factor = next_distance(&spacings)) > 1) {
-		double pause = pause_of(detector, repeats, place, &spacings, *factor);
+	while ((distance = next_distance(&spacings)) > 1) {
+		double pause = pause_of(detector, repeats, place, &spacings, distance);
 
-		if (pause <= 0 && spacings.slight)
+		if (spacings.slight && (pause <= 0 || longest > 0))
 			continue;
+		if (pause <= 0)
+			break;
+		longest = pause;
+		*factor = distance;
 		*origin = repeats->first + spacings.last * period + place;
-		return pause;
+		if (!spacings.slight)
+			break;
 	}
-	return 0;
+	return longest;
 }
 
 bool period_pauses(const struct period_detector *detector, uint64_t round_count, uint64_t *factor,

@@ -6,8 +6,13 @@
 /* Stored negated around 0 = nothing known would lose a value: INT64_MIN and INT64_MAX say it. */
 static struct {
 	int64_t low_ns, high_ns;
+	int64_t last_high_ns; /* as it was reported last */
 	uint64_t count;
-} bounds[CLOCK_BOUNDS_DEVICES] = {[0 ... CLOCK_BOUNDS_DEVICES - 1] = {INT64_MIN, INT64_MAX, 0}};
+} bounds[CLOCK_BOUNDS_DEVICES] = {
+	[0 ... CLOCK_BOUNDS_DEVICES - 1] = {INT64_MIN, INT64_MAX, INT64_MAX, 0}};
+
+/* So much sooner is no error of the clock: what the probe allows for, too. */
+#define CLOCK_CORRECTION_NS INT64_C(1000000)
 
 void clock_bounds_started(uint8_t device, int64_t launch_host_ns, int64_t device_start_ns)
 {
@@ -33,6 +38,19 @@ void clock_bounds_stopped(uint8_t device, int64_t observed_host_ns, int64_t devi
 	__atomic_fetch_add(&bounds[device].count, 1, __ATOMIC_RELAXED);
 }
 
+bool clock_bounds_precede(uint8_t device, int64_t launch_host_ns, int64_t device_start_ns)
+{
+	int64_t now_ns, last_ns;
+
+	device %= CLOCK_BOUNDS_DEVICES;
+	now_ns = __atomic_load_n(&bounds[device].high_ns, __ATOMIC_RELAXED);
+	last_ns = __atomic_load_n(&bounds[device].last_high_ns, __ATOMIC_RELAXED);
+	if (last_ns < now_ns)
+		now_ns = last_ns;
+	return now_ns != INT64_MAX &&
+	       launch_host_ns - device_start_ns > now_ns + CLOCK_CORRECTION_NS;
+}
+
 void clock_bounds_report(void)
 {
 	for (int32_t i = 0; i < CLOCK_BOUNDS_DEVICES; i++) {
@@ -46,6 +64,7 @@ void clock_bounds_report(void)
 		bound.low_ns = __atomic_exchange_n(&bounds[i].low_ns, INT64_MIN, __ATOMIC_RELAXED);
 		bound.high_ns =
 			__atomic_exchange_n(&bounds[i].high_ns, INT64_MAX, __ATOMIC_RELAXED);
+		__atomic_store_n(&bounds[i].last_high_ns, bound.high_ns, __ATOMIC_RELAXED);
 		process_write(RING_RECORD_CLOCK_BOUND, &bound, sizeof(bound));
 	}
 }

@@ -7,6 +7,7 @@
 #ifndef SLOWRANK_PROBE_INJECT_CLOCK_BOUNDS_H
 #define SLOWRANK_PROBE_INJECT_CLOCK_BOUNDS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 enum { CLOCK_BOUNDS_DEVICES = 16 };
@@ -15,6 +16,12 @@ enum { CLOCK_BOUNDS_DEVICES = 16 };
 void clock_bounds_started(uint8_t device, int64_t launch_host_ns, int64_t device_start_ns);
 /* host time when the stop was seen: host - device is at most their difference. */
 void clock_bounds_stopped(uint8_t device, int64_t observed_host_ns, int64_t device_stop_ns);
+
+/*
+ * Surely before its launch: by what stops of the latest seconds say of the clock, which is wrong at most by how long it took to see
+ * them, and beyond a correction of it. False where nothing is known.
+ */
+bool clock_bounds_precede(uint8_t device, int64_t launch_host_ns, int64_t device_start_ns);
 
 /* Writes and forgets what was learnt since the last call; for one thread (the helper). */
 void clock_bounds_report(void);

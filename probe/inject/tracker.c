@@ -12,7 +12,7 @@
 #include "probe/inject/tracker_names.h"
 
 #define NO_TIME INT64_MAX
-enum { PLACES_TRIED = 16 };
+enum { PLACES_TRIED = 16, CHANNELS_MAX = 64 };
 /*
  * The kernels of a communicator follow each other; only calls of one group, which are one kernel,
  * end in any order. So when a call that was launched a whole group later has ended, one that is
@@ -23,6 +23,9 @@ enum { GROUP_USUAL = 256 };
 
 /* Without an end for so long, calls in a full table that were launched before are taken for some whose end is not told. */
 #define SILENT_NS INT64_C(1000000000)
+
+/* Points of a channel: some for a time before the call's launch, less one for each that is not. From so many on, its times are other calls'. */
+enum { EARLY_POINTS = 2, EARLY_POINTS_MIN = 16, EARLY_POINTS_MAX = 128 };
 
 enum { STATE_FREE = 0, STATE_ACTIVE = 1, STATE_BUSY = 2 };
 enum {
@@ -59,9 +62,10 @@ struct communicator {
 	int64_t timed_ns; /* atomic: when an end was last told, with its time; at first its begin */
 	uint64_t dropped; /* atomic */
 	uint32_t untimed; /* atomic: its first channels, whose times are other calls' */
-	uint32_t broadcasts;	  /* atomic: called, and without a task so far */
-	struct event *events;	  /* kept for the next communicator here */
-	uint32_t *peer_sequences; /* atomic; sends, then receives */
+	uint8_t early[CHANNELS_MAX]; /* atomic: points of each channel */
+	uint32_t broadcasts;	     /* atomic: called, and without a task so far */
+	struct event *events;	     /* kept for the next communicator here */
+	uint32_t *peer_sequences;    /* atomic; sends, then receives */
 	size_t peer_count;
 };
 
@@ -195,6 +199,7 @@ void *tracker_begin(uint64_t hash, int rank, int rank_count, int node_count)
 		communicator->device = gpu_clock_device();
 		communicator->dropped = 0;
 		communicator->untimed = 0;
+		memset(communicator->early, 0, sizeof(communicator->early));
 		communicator->broadcasts = 0;
 		__atomic_store_n(&communicator->timed_ns, process_now_ns(), __ATOMIC_RELAXED);
 		__atomic_store_n(&communicator->used, 1, __ATOMIC_RELEASE);
@@ -425,12 +430,35 @@ static void note_ended(struct communicator *communicator, uint64_t order)
  * NCCL (2.27 to 2.30) finds a kernel's times on a channel by counting what ran there. The device
  * counts exchanges with oneself, which lie on a communicator's first channels, the host does not:
  * from the first one on, the times told for these channels are those of some call before, and are
- * told at once.
+ * told at once. Large ones lie on more channels, and shift those where no other message is: is_early().
  */
 static void note_own_exchange(struct communicator *communicator, uint8_t channels)
 {
 	if (channels > __atomic_load_n(&communicator->untimed, __ATOMIC_RELAXED))
 		__atomic_store_n(&communicator->untimed, channels, __ATOMIC_RELAXED);
+}
+
+/*
+ * A kernel seems to have begun before its launch: the time is another call's; and where that goes on, so are those of the
+ * channel that would fit.
+ */
+static bool is_early(struct communicator *communicator, const struct event *event, uint8_t channel,
+	int64_t start_ns)
+{
+	const struct ring_collective *call = &event->collective;
+	uint8_t *points = &communicator->early[channel % CHANNELS_MAX];
+	uint8_t known = __atomic_load_n(points, __ATOMIC_RELAXED);
+	bool early;
+
+	if (start_ns <= 0 || call->flags & RING_COLLECTIVE_GRAPH)
+		return false;
+	early = clock_bounds_precede(call->device, call->launch_host_ns, start_ns);
+	if (early && known < EARLY_POINTS_MAX)
+		known += EARLY_POINTS;
+	else if (!early && known > 0)
+		known--;
+	__atomic_store_n(points, known, __ATOMIC_RELAXED);
+	return early || known >= EARLY_POINTS_MIN;
 }
 
 void *tracker_task_start(void *context, const struct tracker_task *task)
@@ -484,7 +512,8 @@ void *tracker_channel_start(void *task, uint8_t channel, uint64_t timer)
 	if (!event)
 		return NULL;
 	if (event->collective.flags & RING_COLLECTIVE_OTHERS_TIMES ||
-		channel < __atomic_load_n(&communicator->untimed, __ATOMIC_RELAXED))
+		channel < __atomic_load_n(&communicator->untimed, __ATOMIC_RELAXED) ||
+		is_early(communicator, event, channel, start))
 		return with_kind(task, KIND_UNTIMED_CHANNEL);
 	if (start <= 0) {
 		__atomic_fetch_add(&event->zero_stamps, 1, __ATOMIC_RELAXED);

@@ -187,6 +187,99 @@ static void a_stage_asleep_is_not(void **state)
 	made_free(made);
 }
 
+/* Rank 0's host is ready for its send so late; of what it is made, nobody tells. Both ranks have no peers. */
+static void pipeline_step(struct made *made, int64_t sent_ms, struct activity *host)
+{
+	int64_t end_ms = sent_ms + 20;
+
+	grid_clear(&made->grid);
+	made->part_count = 0;
+	made->grid.step.number++;
+	*host = (struct activity){.host_ns = sent_ms * 1000000};
+	add_row(made, 0);
+	add_message(made, OPERATION_SEND, 0, sent_ms, sent_ms, 1, host);
+	add_message(made, OPERATION_RECEIVE, 0, sent_ms + 1, 0, 19, &activity_none);
+	add_row(made, 1);
+	add_message(made, OPERATION_RECEIVE, 1, 0, 0, sent_ms + 1, &activity_none);
+	add_message(made, OPERATION_SEND, 1, end_ms - 1, 18, 1, &activity_none);
+	assert_int_equal(grid_link(&made->grid), 0);
+	assert_int_equal(blame_step(&made->blame, &made->grid), 0);
+}
+
+/*
+ * A stage whose own time alone is more than steps usually take is late by that, as far as its device waited for its
+ * host. One that takes longer than before within a step as long as ever is not; nor is the one that waits.
+ */
+static void a_stage_is_held_against_its_past(void **state)
+{
+	struct made *made = made_new();
+	struct activity host;
+
+	(void)state;
+	for (int step = 0; step < 40; step++) {
+		pipeline_step(made, 10, &host); /* 30 ms long */
+		assert_int_equal(made->blame.rows[0].delay_ns, 0);
+	}
+	pipeline_step(made, 28, &host);
+	assert_int_equal(made->blame.rows[0].own_excess_ns, 0);
+	made->blame.traits.suspected = true;
+	for (int step = 0; step < 40; step++) {
+		pipeline_step(made, 70, &host);
+		assert_true(made->blame.rows[0].alone);
+		assert_in_range(made->blame.rows[0].delay_ns, 39000000, 40000000);
+		assert_int_equal(made->blame.rows[0].past_ns, made->blame.rows[0].own_excess_ns);
+		assert_int_equal(made->blame.rows[0].own[EXCESS_HOST_CPU] -
+					 made->blame.rows[0].control[EXCESS_HOST_CPU],
+			made->blame.rows[0].past_ns);
+		assert_int_equal(made->blame.rows[1].delay_ns, 0);
+	}
+	assert_in_range(gain_ms(made, 0), 39, 40);
+	made_free(made);
+}
+
+/*
+ * Two ranks exchange with each other, a send and a receive as one kernel, of which NCCL tells when the send ended: what
+ * rank 0 waited for is seen by when rank 1 sent it.
+ */
+static void an_exchange_ends_when_all_is_received(void **state)
+{
+	struct made *made = made_new();
+
+	(void)state;
+	for (uint32_t r = 0; r < 2; r++) {
+		add_row(made, r);
+		add_message(made, OPERATION_SEND, r, r ? 30 : 10, r ? 30 : 10, 0, &activity_none);
+		add_message(made, OPERATION_RECEIVE, r, r ? 30 : 10, 0, 0, &activity_none);
+	}
+	assert_int_equal(grid_link(&made->grid), 0);
+	assert_int_equal(blame_step(&made->blame, &made->grid), 0);
+	assert_int_equal(made->grid.rows[0].end_ns, 30000000);
+	assert_int_equal(made->blame.rows[0].wait_ns, 20000000);
+	assert_int_equal(made->blame.rows[0].delay_ns, 0);
+	assert_int_equal(made->blame.rows[1].delay_ns, 20000000);
+	made_free(made);
+}
+
+/* Nor later than the next kernel of the stream began: then it was another send. */
+static void an_exchange_ends_before_the_next(void **state)
+{
+	struct made *made = made_new();
+
+	(void)state;
+	add_row(made, 0);
+	add_message(made, OPERATION_RECEIVE, 0, 10, 10, 1, &activity_none);
+	add_message(made, OPERATION_SEND, 0, 25, 14, 1, &activity_none);
+	add_row(made, 1);
+	add_message(made, OPERATION_SEND, 1, 30, 30, 1, &activity_none);
+	add_message(made, OPERATION_RECEIVE, 1, 32, 1, 1, &activity_none);
+	assert_int_equal(grid_link(&made->grid), 0);
+	for (uint32_t c = 0; c < 2; c++) {
+		if (made->grid.cells[c].part->operation == OPERATION_RECEIVE)
+			assert_int_equal(made->grid.times[c].departure_ns, 25000000);
+	}
+	made_free(made);
+}
+
 /* Two communicators of two, taken for one: more members than it has. Nobody is late in it. */
 static void too_many_members_are_not_judged(void **state)
 {
@@ -363,6 +456,9 @@ int main(void)
 		cmocka_unit_test(unjoined_calls_are_not_healthy),
 		cmocka_unit_test(a_victim_is_not_blamed),
 		cmocka_unit_test(a_stage_held_up_is_blamed),
+		cmocka_unit_test(a_stage_is_held_against_its_past),
+		cmocka_unit_test(an_exchange_ends_when_all_is_received),
+		cmocka_unit_test(an_exchange_ends_before_the_next),
 		cmocka_unit_test(a_stage_asleep_is_not),
 		cmocka_unit_test(too_many_members_are_not_judged),
 		cmocka_unit_test(meetings_of_all_are_replayed),

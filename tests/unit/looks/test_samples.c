@@ -239,6 +239,7 @@ static void test_hostile_records(void **state)
 	for (size_t i = 0; i < 2; i++)
 		assert_int_equal(
 			samples_look(samples, (struct host_ns){5}, &bad_seen[i], 1), -EBADMSG);
+	assert_int_equal(samples_look(samples, (struct host_ns){INT64_MAX}, NULL, 0), -EBADMSG);
 	look(10, nodes[1]);
 	assert_int_equal(samples_look(samples, (struct host_ns){5}, NULL, 0), -EBADMSG);
 	stack_profile_destroy(finish());

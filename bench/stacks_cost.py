@@ -17,7 +17,7 @@ import sys
 import threading
 import time
 
-SETTLE_SECONDS, BLOCK_SECONDS = 0.7, 2.7
+SETTLE_SECONDS, BLOCK_SECONDS = 0.5, 1.7
 LONG_STEP = 1.5  # times the median: counts as so long, and is counted
 DRAWS = 2000
 

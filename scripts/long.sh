@@ -13,7 +13,7 @@ test      a bare Debian 12: scripts/test.sh
 live      live jobs of tests/cluster of which CI replays a record
 chaos     16 probes on nodes of their own and their coordinator cut off, stopped, killed, starved, for half an hour
 durable   3,000 kills of probe, coordinator, both; each of their calls failing in turn
-stacks    programs that are hard to look at, and 162 jobs with a fault at a known line, in three Debians
+stacks    programs that are hard to look at, and 150 jobs, with a fault at a known line or healthy, in three Debians
 loads     10,000 kills of the process by which attach --deep loads, with nine kinds of programs
 sudo      a bare Debian 12: both commands of README, by an ordinary user with sudo
 fuzz      each fuzz target for --fuzz-minutes (15), as many at once as there are processors

@@ -162,6 +162,19 @@ static void the_deepest_frame_with_half_of_it_is_named(void **state)
 	assert_string_equal(compared(0)->all.where.text, "in step (opt.py:6)");
 }
 
+/* Native frames outside of Python's are there or not, as each look could read them. */
+static void outer_native_frames_make_no_other_place(void **state)
+{
+	(void)state;
+	slow(STACK_STATE_RUNNING, "_start@python3.11|" TRAIN "120|augment@/home/u/data.py:7", 30);
+	slow(STACK_STATE_RUNNING, TRAIN "121|backward@/home/u/model.py:30", 100);
+	made_add(&control, caller(&control), STACK_STATE_RUNNING, SECOND,
+		"_start@python3.11|" TRAIN "121|backward@/home/u/model.py:30", STEPS, 100 * STEPS);
+	compared(0);
+	assert_string_equal(difference.all.where.text, "in augment (data.py:7)");
+	assert_int_equal(lround(more_ms(&difference.all)), 30);
+}
+
 /* A control that is early waits for others, or its device: what the suspect does is no less its own. */
 static void waits_for_others_are_not_its_own(void **state)
 {
@@ -494,6 +507,7 @@ int main(void)
 		cmocka_unit_test_setup(each_class_has_its_frame, set_up),
 		cmocka_unit_test_setup(own_code_is_named_by_its_line, set_up),
 		cmocka_unit_test_setup(the_deepest_frame_with_half_of_it_is_named, set_up),
+		cmocka_unit_test_setup(outer_native_frames_make_no_other_place, set_up),
 		cmocka_unit_test_setup(waits_for_others_are_not_its_own, set_up),
 		cmocka_unit_test_setup(of_a_period_each_step_counts, set_up),
 		cmocka_unit_test_setup(victims_give_way_to_whom_they_wait_for, set_up),

@@ -76,7 +76,7 @@ int ring_writer_create(const char *directory, uint32_t slot_count, struct ring_w
 	struct ring_header *header;
 	struct ring_record *slots;
 	uint64_t start_time;
-	int fd, length, result;
+	int fd, length, descriptor, result;
 
 	if (slot_count < RING_SLOT_COUNT_MIN || slot_count > RING_SLOT_COUNT_MAX ||
 		(slot_count & (slot_count - 1)))
@@ -100,13 +100,14 @@ int ring_writer_create(const char *directory, uint32_t slot_count, struct ring_w
 		result = -errno;
 		goto remove;
 	}
-	header->descriptor = keep_descriptor(fd);
+	descriptor = keep_descriptor(fd);
+	header->descriptor = descriptor;
 	slots = (struct ring_record *)(void *)((char *)header + RING_HEADER_BYTES);
 	fill_header(header, slot_count, start_time);
 	for (uint32_t i = 0; i < slot_count; i++)
 		slots[i].sequence = i;
 	__atomic_store_n(&header->magic, RING_MAGIC, __ATOMIC_RELEASE);
-	*writer = (struct ring_writer){header, slots, slot_count, header->descriptor};
+	*writer = (struct ring_writer){header, slots, slot_count, descriptor};
 	return 0;
 remove:
 	unlink(path);

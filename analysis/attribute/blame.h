@@ -41,7 +41,7 @@ struct blame_row {
 	int64_t control[EXCESS_NR]; /* the same of its controls */
 	int64_t minor_faults, control_minor_faults;
 	int64_t past_ns; /* of alone: by how much it exceeds its past, beyond what the kernel says */
-	bool judged; /* it had peers, and no hole */
+	bool judged;	 /* it had peers, and no hole */
 	bool alone; /* it has none: its host is held against what the kernel says of it, and its past */
 	bool on_device;	 /* its work is a device's */
 	bool host_times; /* and only the host's times are known */

@@ -157,7 +157,7 @@ static bool is_first(const struct judge *judge, uint32_t suspect, enum judge_loo
 		return false;
 	if (kind == JUDGE_LOOK_KERNELS)
 		return !looks_newest(judge->looks, suspect, incident->onset_ns, INT64_MAX, true);
-	return !stack_looks_newest(
+	return !stack_looks_best(
 		judge->stacks, suspect, incident->onset_ns, INT64_MAX, STACK_LOOK_STEPS);
 }
 
@@ -205,7 +205,7 @@ static bool wants_stacks(const struct judge *judge, const struct verdict *verdic
 	judge_may_look *may_look, void *context)
 {
 	return rank < judge->rank_end && judge->ranks[rank].evidence_mask & EVIDENCE_STACKS &&
-	       !stack_looks_newest(
+	       !stack_looks_best(
 		       judge->stacks, rank, verdict->onset.value, INT64_MAX, STACK_LOOK_ANY) &&
 	       may_look(context, JUDGE_LOOK_STACKS, rank, true);
 }

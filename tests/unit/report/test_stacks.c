@@ -307,7 +307,7 @@ static struct stack_profile *make_largest(void)
 			.segment = i % STACK_PROFILE_SEGMENTS_MAX,
 			.state = UINT8_MAX,
 			.looks = UINT32_MAX,
-			.time_ns = INT64_MAX};
+			.time_ns = (INT64_C(1) << 61) - 1};
 	assert_true(stack_profile_is_valid(profile));
 	return profile;
 }

@@ -28,6 +28,11 @@ bool stack_look_is(const struct stack_profile *profile, enum stack_look_kind kin
 	return true;
 }
 
+bool stack_look_is_starved(const struct stack_profile *profile)
+{
+	return stack_look_is(profile, STACK_LOOK_STEPS) && profile->looks < STACK_SAMPLES_MIN;
+}
+
 static void forget(struct stack_looks *looks, size_t index)
 {
 	looks->bytes -= stack_profile_bytes(looks->kept[index].profile);

@@ -40,6 +40,9 @@ bool stack_look_is(const struct stack_profile *profile, enum stack_look_kind kin
  */
 bool stacks_can_tell(bool on_device, enum verdict_class verdict_class, enum cause cause);
 
+/* Of whole steps, but a busy machine let its sampler look too seldom: another one may say more. */
+bool stack_look_is_starved(const struct stack_profile *profile);
+
 /* It looked more often, as another one may have been kept from looking; or as often, and later. best: NULL = none. */
 bool stack_look_is_better(const struct kept_stacks *look, const struct kept_stacks *best);
 

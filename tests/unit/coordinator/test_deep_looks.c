@@ -21,6 +21,7 @@ struct job {
 	bool host;	   /* it is the host that is slow, and keeps its CPU busy */
 	bool stacks;	   /* they can be looked at, kernels cannot */
 	bool no_right;	   /* so the first answer says */
+	size_t starved;	   /* so many answers saw too little */
 	int64_t faster_ns; /* what ranks that wait gain in each call: their devices save power */
 	unsigned steps;	   /* of the job; 0: STEPS */
 	unsigned window,
@@ -198,6 +199,7 @@ static void answer_stacks(struct job *job, struct message_batch *batch)
 			.request = asked->request,
 			.result = job->no_right ? STACK_RESULT_NO_RIGHT : STACK_RESULT_DONE,
 			.steps = asked->steps,
+			.looks = job->stacks_answered < job->starved ? 3 : 200,
 			.start = {job->now_ns - 300 * MS},
 			.stop = {job->now_ns - 10 * MS}});
 	job->stacks_answered++;
@@ -402,6 +404,27 @@ static void stacks_of_a_slow_host(void **state)
 	assert_int_equal(job.last.verdict_class, VERDICT_HOST_SLOW);
 }
 
+static size_t pairs_asked(unsigned steps, size_t starved)
+{
+	struct job job = {
+		.slow = true, .host = true, .stacks = true, .starved = starved, .steps = steps};
+
+	run(&job);
+	for (size_t i = 0; i < job.asked_count; i++)
+		assert_int_equal(job.asked[i].rank == SLOW_RANK, i % 2 == 0);
+	return job.asked_count / 2;
+}
+
+/* One of a pair is enough, and it is asked again twice at most. */
+static void a_starved_look_is_taken_again(void **state)
+{
+	(void)state;
+	assert_int_equal(pairs_asked(700, 0), 1);
+	assert_int_equal(pairs_asked(700, 1), 2);
+	assert_int_equal(pairs_asked(700, 64), 3);
+	assert_int_equal(pairs_asked(1300, 64), 3);
+}
+
 /* Who could not be looked at is left alone. */
 static void stacks_without_the_right(void **state)
 {
@@ -440,6 +463,7 @@ int main(void)
 		cmocka_unit_test(refused),
 		cmocka_unit_test(not_allowed),
 		cmocka_unit_test(stacks_of_a_slow_host),
+		cmocka_unit_test(a_starved_look_is_taken_again),
 		cmocka_unit_test(stacks_without_the_right),
 		cmocka_unit_test(no_stacks_without_a_slow_host),
 	};

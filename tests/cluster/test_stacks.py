@@ -34,7 +34,7 @@ def run(paths, is_enough, *arguments, timeout_s=60):
     with subprocess.Popen([paths.slowrank, "run", "--record", record, "--", *command], cwd=paths.directory,
                           env=environment, stdin=subprocess.DEVNULL) as job:
         while job.poll() is None and time.monotonic() < end and not is_enough(profiles_of(paths, record)):
-            time.sleep(0.5)
+            time.sleep(0.2)
         if job.poll() is None:
             job.terminate()  # which ends mpirun, and that its ranks
     return profiles_of(paths, record)
@@ -71,7 +71,7 @@ def at_once(profiles):
 
 def slow(paths):
     """Between its two barriers the culprit reads a shard; the control does not."""
-    found = run(paths, whole, 5000, CULPRIT, 150, 30)
+    found = run(paths, whole, 5000, CULPRIT, 120, 30)
     check(whole(found), f"a look at the culprit and one at a control: {[p['rank'] for p in found]}")
     own, others = whole(found)
     profile = max(own, key=lambda profile: profile["looks"])  # a full machine lets the sampler run seldom

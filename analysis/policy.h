@@ -507,6 +507,8 @@
 #define STACK_GAP_MIN FEW /* usual times between two looks: nobody looked in one that is longer */
 #define STACK_CHANCE_DEVIATIONS                                                                    \
 	CHANGE_SUSPECT /* by which looks differ by chance: that time is lost is known, they say where */
+/* samples of a look: of fewer, what takes a part of the time is no more than chance */
+#define STACK_SAMPLES_MIN (STACK_CHANCE_DEVIATIONS * STACK_CHANCE_DEVIATIONS / PART_SHARE)
 #define STACK_LOST_MAX PART_SHARE /* of the looks at threads: more that failed leave too little */
 
 /* explain: counters that stand in where the kernel could not be asked, in ns. */

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "coordinator/deep_looks.h"
 
+#include "analysis/base/clamp.h"
+#include "analysis/explain/stack_looks.h"
+
 /*
  * A verdict that nothing was looked at for gets its looks at once, others between two looks at one rank
  * rest; doubled with each, until it was left alone for so long.
@@ -8,6 +11,9 @@
 #define REST_FORGOTTEN_NS INT64_C(600000000000)
 #define REST_NS INT64_C(15000000000)
 #define REST_NS_MAX INT64_C(3600000000000)
+/* After a look that saw too little; so many times, then it rests as usual. */
+#define AGAIN_REST_NS INT64_C(5000000000)
+enum { AGAIN_MAX = 2 };
 /* After a rank that could not be looked at; as long as its probe leaves it alone. */
 #define REFUSED_REST_NS INT64_C(600000000000)
 /* What may be spent on a rank: so much of its time on average, and so long in a row. */
@@ -117,13 +123,14 @@ static bool has_room(const struct deep_looks *looks)
 }
 
 static void put_request(struct deep_looks *looks, const struct rank_table *ranks,
-	const struct message_directive *directive, bool at_hang)
+	const struct message_directive *directive, uint32_t suspect, bool at_hang)
 {
 	struct deep_request *request = &looks->requests[looks->request_count++];
 
 	looks->last_request += looks->last_request == UINT32_MAX ? 2 : 1; /* never 0 */
 	*request = (struct deep_request){.probe_id = ranks->ranks[directive->rank].probe_id,
 		.directive = *directive,
+		.suspect = suspect,
 		.at_hang = at_hang,
 		.until_ns = looks->now_ns + (int64_t)directive->limit_ms * 1000000 + ANSWER_NS};
 	request->directive.request = looks->last_request;
@@ -137,13 +144,13 @@ struct look_length {
 };
 
 static void ask(struct deep_looks *looks, const struct rank_table *ranks, uint32_t rank,
-	const struct look_length *length)
+	uint32_t suspect, const struct look_length *length)
 {
 	struct deep_rest *rest = get_rest(looks, length->kind, rank);
 	int64_t rest_ns;
 
 	if (looks->now_ns - rest->until_ns > REST_FORGOTTEN_NS)
-		rest->look_count = 0;
+		rest->look_count = rest->again_count = 0;
 	rest_ns = rest->look_count < 8 ? REST_NS << rest->look_count : REST_NS_MAX;
 
 	rest->look_count++;
@@ -156,12 +163,7 @@ static void ask(struct deep_looks *looks, const struct rank_table *ranks, uint32
 			.rank = rank,
 			.steps = length->steps,
 			.limit_ms = length->limit_ms},
-		false);
-}
-
-static uint32_t clamp(int64_t value, uint32_t least, uint32_t most)
-{
-	return value < least ? least : value > most ? most : (uint32_t)value;
+		suspect, false);
 }
 
 /* Twice the time that the steps should take, and one step to begin in. */
@@ -174,10 +176,11 @@ static struct look_length length_of(enum judge_look_kind kind, const struct judg
 	if (kind == JUDGE_LOOK_STACKS) {
 		wanted_ns = STACKS_LOOK_NS;
 		most = STACKS_STEPS_MAX;
-		least = clamp((int64_t)want->period_steps * STACKS_PERIODS, STEPS_MIN, most);
+		least = (uint32_t)clamp(
+			(int64_t)want->period_steps * STACKS_PERIODS, STEPS_MIN, most);
 	}
-	length.steps = clamp(wanted_ns / step_ns, least, most);
-	length.limit_ms = clamp(2 * ((int64_t)length.steps + 1) * (step_ns / 1000000),
+	length.steps = (uint32_t)clamp(wanted_ns / step_ns, least, most);
+	length.limit_ms = (uint32_t)clamp(2 * ((int64_t)length.steps + 1) * (step_ns / 1000000),
 		kind == JUDGE_LOOK_STACKS ? 2 * LIMIT_MS_MIN : LIMIT_MS_MIN, LIMIT_MS_MAX);
 	length.length_ns = length.steps * step_ns;
 	if (length.length_ns > length.limit_ms * INT64_C(1000000))
@@ -206,8 +209,8 @@ static void plan_kind(struct deep_looks *looks, const struct judge *judge,
 		if (!may_look(looks, kind, want->suspect, want->first) ||
 			!may_look(looks, kind, want->control, true))
 			continue;
-		ask(looks, ranks, want->suspect, &length);
-		ask(looks, ranks, want->control, &length);
+		ask(looks, ranks, want->suspect, want->suspect, &length);
+		ask(looks, ranks, want->control, want->suspect, &length);
 	}
 }
 
@@ -226,7 +229,7 @@ static void plan_hang(
 				&(struct message_directive){.kind = DIRECTIVE_STACKS,
 					.rank = wanted[i],
 					.limit_ms = HANG_LIMIT_MS},
-				true);
+				wanted[i], true);
 	}
 }
 
@@ -269,12 +272,25 @@ struct deep_answer deep_answer_of_stacks(const struct stack_profile *profile)
 		.request = profile->request,
 		.refused = profile->result == STACK_RESULT_NO_RIGHT ||
 			   profile->result == STACK_RESULT_OVER_COST ||
-			   profile->result == STACK_RESULT_FAILED};
+			   profile->result == STACK_RESULT_FAILED,
+		.starved = stack_look_is_starved(profile)};
+}
+
+/* Once for both looks of a pair. */
+static void look_again(struct deep_looks *looks, enum judge_look_kind kind, uint32_t suspect)
+{
+	struct deep_rest *rest = get_rest(looks, kind, suspect);
+
+	if (rest->again_count == AGAIN_MAX || rest->until_ns <= looks->now_ns + AGAIN_REST_NS)
+		return;
+	rest->again_count++;
+	rest->until_ns = looks->now_ns + AGAIN_REST_NS;
 }
 
 void deep_looks_answer(
 	struct deep_looks *looks, const struct deep_answer *answer, struct job_ns received)
 {
+	looks->now_ns = received.value;
 	if (answer->refused)
 		get_rest(looks, answer->kind, answer->rank)->barred_ns =
 			received.value + REFUSED_REST_NS;
@@ -282,6 +298,8 @@ void deep_looks_answer(
 		if (looks->requests[i].directive.request != answer->request ||
 			looks->requests[i].directive.rank != answer->rank)
 			continue;
+		if (answer->starved && !looks->requests[i].at_hang)
+			look_again(looks, answer->kind, looks->requests[i].suspect);
 		looks->requests[i] = looks->requests[--looks->request_count];
 		return;
 	}

@@ -19,6 +19,7 @@ enum {
 struct deep_request {
 	uint64_t probe_id;
 	struct message_directive directive;
+	uint32_t suspect; /* that it is asked for; itself, or whose control it is */
 	bool at_hang;
 	int64_t until_ns; /* then it is given up */
 };
@@ -27,6 +28,7 @@ struct deep_rest {
 	uint32_t rank;
 	enum judge_look_kind kind;
 	uint32_t look_count;
+	uint32_t again_count; /* looked at sooner, since a look was starved */
 	int64_t last_ns;
 	int64_t until_ns;  /* not again before, for the same verdict */
 	int64_t barred_ns; /* not at all before: it could not be looked at */
@@ -58,6 +60,7 @@ struct deep_answer {
 	enum judge_look_kind kind;
 	uint32_t rank, request;
 	bool refused;
+	bool starved; /* it saw too little: the pair is looked at again soon */
 };
 struct deep_answer deep_answer_of_kernels(const struct kernel_profile *profile);
 struct deep_answer deep_answer_of_stacks(const struct stack_profile *profile);

@@ -44,10 +44,10 @@ static const struct kept_stacks *own_look(const struct explain_context *context,
 	const struct kept_stacks *own = NULL, *failed = NULL;
 
 	for (uint32_t i = 0; i < episode->rank_count && !own; i++) {
-		own = stack_looks_newest(context->stacks, episode->ranks[i], episode->onset_ns,
+		own = stack_looks_best(context->stacks, episode->ranks[i], episode->onset_ns,
 			episode->loud_until_ns, STACK_LOOK_STEPS);
 		if (!failed)
-			failed = stack_looks_newest(context->stacks, episode->ranks[i],
+			failed = stack_looks_best(context->stacks, episode->ranks[i],
 				episode->onset_ns, episode->loud_until_ns, STACK_LOOK_ANY);
 	}
 	if (!own && failed)

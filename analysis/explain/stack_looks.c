@@ -28,6 +28,11 @@ bool stack_look_is(const struct stack_profile *profile, enum stack_look_kind kin
 	return true;
 }
 
+bool stack_look_is_starved(const struct stack_profile *profile)
+{
+	return stack_look_is(profile, STACK_LOOK_STEPS) && profile->looks < STACK_SAMPLES_MIN;
+}
+
 static void forget(struct stack_looks *looks, size_t index)
 {
 	looks->bytes -= stack_profile_bytes(looks->kept[index].profile);
@@ -79,21 +84,26 @@ bool stacks_can_tell(bool on_device, enum verdict_class verdict_class, enum caus
 	       cause == CAUSE_INPUT_PIPELINE || cause == CAUSE_BLOCK_IO;
 }
 
-const struct kept_stacks *stack_looks_newest(const struct stack_looks *looks, uint32_t rank,
+bool stack_look_is_better(const struct kept_stacks *look, const struct kept_stacks *best)
+{
+	return !best || look->profile->looks > best->profile->looks ||
+	       (look->profile->looks == best->profile->looks && look->stop_ns > best->stop_ns);
+}
+
+const struct kept_stacks *stack_looks_best(const struct stack_looks *looks, uint32_t rank,
 	int64_t from_ns, int64_t until_ns, enum stack_look_kind kind)
 {
-	const struct kept_stacks *newest = NULL;
+	const struct kept_stacks *best = NULL;
 
 	for (size_t i = 0; looks && i < looks->count; i++) {
 		const struct kept_stacks *look = &looks->kept[i];
 		int64_t middle_ns = look->start_ns + (look->stop_ns - look->start_ns) / 2;
 
 		if (look->profile->rank == rank && middle_ns >= from_ns && middle_ns <= until_ns &&
-			stack_look_is(look->profile, kind) &&
-			(!newest || look->stop_ns > newest->stop_ns))
-			newest = look;
+			stack_look_is(look->profile, kind) && stack_look_is_better(look, best))
+			best = look;
 	}
-	return newest;
+	return best;
 }
 
 const struct kept_stacks *stack_looks_control(const struct explain_context *context,

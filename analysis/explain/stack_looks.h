@@ -40,8 +40,17 @@ bool stack_look_is(const struct stack_profile *profile, enum stack_look_kind kin
  */
 bool stacks_can_tell(bool on_device, enum verdict_class verdict_class, enum cause cause);
 
-/* A rank's newest look whose middle lies within from..until. looks may be NULL; NULL: none. */
-const struct kept_stacks *stack_looks_newest(const struct stack_looks *looks, uint32_t rank,
+/* Of whole steps, but a busy machine let its sampler look too seldom: another one may say more. */
+bool stack_look_is_starved(const struct stack_profile *profile);
+
+/* It looked more often, as another one may have been kept from looking; or as often, and later. best: NULL = none. */
+bool stack_look_is_better(const struct kept_stacks *look, const struct kept_stacks *best);
+
+/*
+ * Of a rank's looks whose middle lies within from..until, the best: the one with most samples, not the newest. looks may be
+ * NULL; NULL: none.
+ */
+const struct kept_stacks *stack_looks_best(const struct stack_looks *looks, uint32_t rank,
 	int64_t from_ns, int64_t until_ns, enum stack_look_kind kind);
 
 /* Of whole steps of a healthy rank of the same role, the nearest in time to the own one; NULL: none. */

@@ -5,6 +5,17 @@
 
 #include "analysis/judge/internal.h"
 
+/* More than was told: a cause, where there was none or one that stacks say more of; or where in the program it is. */
+static bool says_more(const struct verdict *late, const struct verdict *told)
+{
+	bool placed = late->where.text[0] && !told->where.text[0];
+
+	if (told->cause == CAUSE_UNKNOWN)
+		return late->cause != CAUSE_UNKNOWN || placed;
+	return cause_rule(late->cause)->sources & EVIDENCE_STACKS ||
+	       (late->cause == told->cause && placed);
+}
+
 /*
  * A look comes when its verdict is quiet already, or has ended: what is slow for a few seconds only
  * deserves its cause as well. What is kept of a verdict until another one takes its incident will do.
@@ -13,14 +24,19 @@ static void tell_late(struct judge *judge)
 {
 	for (size_t t = 0; t < judge->incidents.count; t++) {
 		struct incident *incident = &judge->incidents.list[t];
-		struct verdict *verdict = judge_verdict(judge, incident);
-		bool placed = verdict->where.text[0] != '\0';
+		struct verdict *verdict = judge_verdict(judge, incident), late = *verdict;
+		bool more;
 
-		if (incident->kind != INCIDENT_RANKS || verdict->cause != CAUSE_UNKNOWN)
+		if (incident->kind != INCIDENT_RANKS ||
+			(verdict->cause != CAUSE_UNKNOWN &&
+				!stacks_can_tell(incident->sums.on_device, verdict->verdict_class,
+					verdict->cause)))
 			continue;
-		judge_tell_cause(judge, incident, verdict);
-		if ((verdict->cause != CAUSE_UNKNOWN || (!placed && verdict->where.text[0])) &&
-			!incident->active && judge->options.on_verdict)
+		judge_tell_cause(judge, incident, &late);
+		more = says_more(&late, verdict);
+		if (more || verdict->cause == CAUSE_UNKNOWN)
+			*verdict = late;
+		if (more && !incident->active && judge->options.on_verdict)
 			judge->options.on_verdict(
 				judge->options.context, VERDICT_EVENT_UPDATE, verdict);
 	}
@@ -157,7 +173,7 @@ static bool is_first(const struct judge *judge, uint32_t suspect, enum judge_loo
 		return false;
 	if (kind == JUDGE_LOOK_KERNELS)
 		return !looks_newest(judge->looks, suspect, incident->onset_ns, INT64_MAX, true);
-	return !stack_looks_newest(
+	return !stack_looks_best(
 		judge->stacks, suspect, incident->onset_ns, INT64_MAX, STACK_LOOK_STEPS);
 }
 
@@ -205,7 +221,7 @@ static bool wants_stacks(const struct judge *judge, const struct verdict *verdic
 	judge_may_look *may_look, void *context)
 {
 	return rank < judge->rank_end && judge->ranks[rank].evidence_mask & EVIDENCE_STACKS &&
-	       !stack_looks_newest(
+	       !stack_looks_best(
 		       judge->stacks, rank, verdict->onset.value, INT64_MAX, STACK_LOOK_ANY) &&
 	       may_look(context, JUDGE_LOOK_STACKS, rank, true);
 }

@@ -22,17 +22,17 @@ static bool is_of_time(const struct verdict *verdict, const struct kept_stacks *
 	return middle_ns >= verdict->onset.value && middle_ns <= until_ns(verdict);
 }
 
-/* A rank's newest look that saw whole steps, or else the newest that saw anything. verdict: NULL = at any time. */
-static const struct kept_stacks *newest_of(
+/* A rank's best look that saw whole steps, or else the best that saw anything. verdict: NULL = at any time. */
+static const struct kept_stacks *best_of(
 	const struct report_model *model, const struct verdict *verdict, uint32_t rank)
 {
 	int64_t from_ns = verdict ? verdict->onset.value : INT64_MIN;
 	int64_t to_ns = verdict ? until_ns(verdict) : INT64_MAX;
 	const struct kept_stacks *steps =
-		stack_looks_newest(model->stacks, rank, from_ns, to_ns, STACK_LOOK_STEPS);
+		stack_looks_best(model->stacks, rank, from_ns, to_ns, STACK_LOOK_STEPS);
 
 	return steps ? steps
-		     : stack_looks_newest(model->stacks, rank, from_ns, to_ns, STACK_LOOK_SEEN);
+		     : stack_looks_best(model->stacks, rank, from_ns, to_ns, STACK_LOOK_SEEN);
 }
 
 static uint32_t role_of(const struct report_model *model, uint32_t rank)
@@ -83,30 +83,33 @@ static const struct kept_stacks *waiting_of(
 
 	for (size_t i = 0; !look && i < look_at_most(verdict->victim_count, VERDICT_VICTIMS_MAX);
 		i++)
-		look = newest_of(model, verdict, verdict->victims[i]);
+		look = best_of(model, verdict, verdict->victims[i]);
 	return look;
 }
 
-/* Of the rank's looks of whole steps the newest one that has a control; that one may have come a little late. */
+/* Of the rank's looks of whole steps the best one that has a control; that one may have come a little late. */
 static void find_pair(const struct report_model *model, const struct verdict *verdict,
 	uint32_t rank, struct stacks_pair *pair)
 {
-	for (size_t i = model->stacks->count; i-- > 0 && !pair->control;) {
-		const struct kept_stacks *look = &model->stacks->kept[i];
+	for (size_t i = 0; i < model->stacks->count; i++) {
+		const struct kept_stacks *look = &model->stacks->kept[i], *control;
 
 		if (look->profile->rank != rank || (verdict && !is_of_time(verdict, look)) ||
-			!stack_look_is(look->profile, STACK_LOOK_STEPS))
+			!stack_look_is(look->profile, STACK_LOOK_STEPS) ||
+			(pair->control && !stack_look_is_better(look, pair->own)))
 			continue;
-		pair->control = control_of(model, look);
-		if (pair->control)
-			pair->own = look;
+		control = control_of(model, look);
+		if (!control)
+			continue;
+		pair->own = look;
+		pair->control = control;
 	}
 }
 
 static bool fill_pair(const struct report_model *model, const struct verdict *verdict,
 	uint32_t rank, struct stacks_pair *pair)
 {
-	const struct kept_stacks *own = newest_of(model, verdict, rank);
+	const struct kept_stacks *own = best_of(model, verdict, rank);
 
 	if (!own)
 		return false;
@@ -139,7 +142,7 @@ size_t stacks_of_hang(const struct report_model *model, const struct verdict *ve
 	for (size_t i = 0; i < look_at_most(verdict->rank_count, VERDICT_RANKS_MAX) &&
 			   count < STACKS_MISSING_SHOWN;
 		i++) {
-		looks[count] = newest_of(model, verdict, verdict->ranks[i]);
+		looks[count] = best_of(model, verdict, verdict->ranks[i]);
 		count += looks[count] != NULL;
 	}
 	if (waiting)

@@ -22,7 +22,7 @@ struct stacks_wish {
 	uint32_t rank, incident; /* incident: the verdict's id */
 };
 
-/* The newest look at a rank of an incident, and the one it is held against; of a hang that is one that waits. */
+/* The best look at a rank of an incident, and the one it is held against; of a hang that is one that waits. */
 struct stacks_pair {
 	const struct verdict *verdict;		 /* NULL: of none */
 	const struct kept_stacks *own, *control; /* control: NULL = none */

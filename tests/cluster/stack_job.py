@@ -19,7 +19,7 @@ def read_shard(milliseconds):
 
 
 def forward():
-    time.sleep(0.015)
+    time.sleep(0.010)
 
 
 def main():
@@ -32,7 +32,7 @@ def main():
         mpi.MPI_Barrier(world)
         if number.value == culprit and step >= first:
             read_shard(milliseconds)
-        time.sleep(0.005)
+        time.sleep(0.003)
         mpi.MPI_Barrier(world)
     mpi.MPI_Finalize()
 

@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
@@ -18,8 +19,8 @@ PYTHON_FRAME, SLEEPS = 1, 4  # enum stack_frame_kind, enum stack_state
 DONE = 0                     # enum stack_result
 
 
-def run(paths, *arguments, timeout_s=60):
-    """The record of stack_job.py under slowrank."""
+def run(paths, is_enough, *arguments, timeout_s=60):
+    """The stack profiles in the record of stack_job.py under slowrank, which is stopped once there are enough."""
     record = os.path.join(paths.directory, "job.slr")
     if os.path.exists(record):
         os.remove(record)
@@ -29,13 +30,14 @@ def run(paths, *arguments, timeout_s=60):
         harness.skip("needs Open MPI 4 and a Python that finds it")
     command = ["mpirun", "--allow-run-as-root", "--oversubscribe", "-n", str(RANKS), PYTHON, JOB, *map(str, arguments)]
     environment = {**os.environ, "OMPI_MCA_mpi_yield_when_idle": "1"}
+    end = time.monotonic() + timeout_s
     with subprocess.Popen([paths.slowrank, "run", "--record", record, "--", *command], cwd=paths.directory,
                           env=environment, stdin=subprocess.DEVNULL) as job:
-        try:
-            job.wait(timeout=timeout_s)
-        except subprocess.TimeoutExpired:
+        while job.poll() is None and time.monotonic() < end and not is_enough(profiles_of(paths, record)):
+            time.sleep(0.2)
+        if job.poll() is None:
             job.terminate()  # which ends mpirun, and that its ranks
-    return record
+    return profiles_of(paths, record)
 
 
 def profiles_of(paths, record):
@@ -52,13 +54,26 @@ def time_in(profile, function, **where):
                and all(entry[key] == value for key, value in where.items()))
 
 
+def of_both(profiles):
+    """Those of the culprit, and of others; falsy unless there are both."""
+    own = [profile for profile in profiles if profile["rank"] == CULPRIT]
+    others = [profile for profile in profiles if profile["rank"] != CULPRIT]
+    return (own, others) if own and others else None
+
+
+def whole(profiles):
+    return of_both([profile for profile in profiles if profile["result"] == DONE and profile["steps"] >= 8])
+
+
+def at_once(profiles):
+    return of_both([profile for profile in profiles if profile["steps"] == 0 and profile["sums"]])
+
+
 def slow(paths):
     """Between its two barriers the culprit reads a shard; the control does not."""
-    found = profiles_of(paths, run(paths, 500, CULPRIT, 120, 40))
-    whole = [profile for profile in found if profile["result"] == DONE and profile["steps"] >= 8]
-    own = [profile for profile in whole if profile["rank"] == CULPRIT]
-    others = [profile for profile in whole if profile["rank"] != CULPRIT]
-    check(own and others, f"a look at the culprit and one at a control: {[p['rank'] for p in found]}")
+    found = run(paths, whole, 5000, CULPRIT, 120, 30)
+    check(whole(found), f"a look at the culprit and one at a control: {[p['rank'] for p in found]}")
+    own, others = whole(found)
     profile = max(own, key=lambda profile: profile["looks"])  # a full machine lets the sampler run seldom
     check(profile["python"] >= 9, f"Python's frames are read: {profile['why']}")
     shard_ms = time_in(profile, "read_shard")
@@ -70,12 +85,10 @@ def slow(paths):
 
 def hang(paths):
     """It never comes back from there: one look at once says where it is."""
-    record = run(paths, 400, CULPRIT, 150, 3600 * 1000, timeout_s=25)
-    found = [profile for profile in profiles_of(paths, record) if profile["steps"] == 0 and profile["sums"]]
-    own = [profile for profile in found if profile["rank"] == CULPRIT]
-    check(own, f"a look at who did not arrive: {[p['rank'] for p in found]}")
+    found = run(paths, at_once, 400, CULPRIT, 100, 3600 * 1000)
+    check(at_once(found), f"a look at who did not arrive, and one at who waits: {[p['rank'] for p in found]}")
+    own, _ = at_once(found)
     check(any("read_shard" in functions_of(entry) for entry in own[0]["sums"]), "it is in read_shard()")
-    check(any(profile["rank"] != CULPRIT for profile in found), "and one at who waits")
 
 
 if __name__ == "__main__":

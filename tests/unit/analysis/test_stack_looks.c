@@ -34,10 +34,12 @@ static int clean_up(void **state)
 }
 
 /* A look of one second at a rank; nodes: how large it is; none: it came to nothing. */
-static void keep(uint32_t rank, int64_t second, uint32_t steps, uint32_t nodes)
+static void keep_samples(
+	uint32_t rank, int64_t second, uint32_t steps, uint32_t nodes, uint32_t samples)
 {
 	struct stack_profile *profile = stack_profile_create(&(struct stack_profile){.rank = rank,
 		.steps = steps,
+		.looks = samples,
 		.result = nodes ? STACK_RESULT_DONE : STACK_RESULT_BUSY,
 		.node_count = nodes,
 		.sum_count = nodes > 0,
@@ -53,28 +55,45 @@ static void keep(uint32_t rank, int64_t second, uint32_t steps, uint32_t nodes)
 	stack_profile_destroy(profile);
 }
 
-static int64_t newest(uint32_t rank, enum stack_look_kind kind)
+static void keep(uint32_t rank, int64_t second, uint32_t steps, uint32_t nodes)
+{
+	keep_samples(rank, second, steps, nodes, nodes > 0);
+}
+
+static int64_t best(uint32_t rank, enum stack_look_kind kind)
 {
 	const struct kept_stacks *found =
-		stack_looks_newest(looks, rank, INT64_MIN / 2, INT64_MAX / 2, kind);
+		stack_looks_best(looks, rank, INT64_MIN / 2, INT64_MAX / 2, kind);
 
 	return found ? found->start_ns / SECOND : -1;
 }
 
-static void test_newest_of_a_rank(void **state)
+static void test_best_of_a_rank(void **state)
 {
 	(void)state;
-	assert_int_equal(newest(1, STACK_LOOK_ANY), -1);
+	assert_int_equal(best(1, STACK_LOOK_ANY), -1);
 	keep(1, 10, 8, 3);
 	keep(1, 20, 0, 3); /* one look, at once */
 	keep(1, 30, 0, 0);
 	keep(2, 40, 8, 3);
-	assert_int_equal(newest(1, STACK_LOOK_ANY), 30);
-	assert_int_equal(newest(1, STACK_LOOK_SEEN), 20);
-	assert_int_equal(newest(1, STACK_LOOK_STEPS), 10);
-	assert_null(stack_looks_newest(looks, 1, 0, 10 * SECOND, STACK_LOOK_ANY));
-	assert_non_null(stack_looks_newest(looks, 1, 0, 11 * SECOND, STACK_LOOK_ANY));
-	assert_null(stack_looks_newest(NULL, 1, 0, 11 * SECOND, STACK_LOOK_ANY));
+	assert_int_equal(best(1, STACK_LOOK_ANY), 20);
+	assert_int_equal(best(1, STACK_LOOK_SEEN), 20);
+	assert_int_equal(best(1, STACK_LOOK_STEPS), 10);
+	assert_null(stack_looks_best(looks, 1, 0, 10 * SECOND, STACK_LOOK_ANY));
+	assert_non_null(stack_looks_best(looks, 1, 0, 11 * SECOND, STACK_LOOK_ANY));
+	assert_null(stack_looks_best(NULL, 1, 0, 11 * SECOND, STACK_LOOK_ANY));
+}
+
+/* A later look that was kept from looking does not replace a good one. */
+static void test_starved_look(void **state)
+{
+	(void)state;
+	keep_samples(1, 10, 8, 3, 50);
+	keep_samples(1, 20, 8, 3, 200);
+	keep_samples(1, 30, 8, 3, 9);
+	assert_int_equal(best(1, STACK_LOOK_STEPS), 20);
+	keep_samples(1, 40, 8, 3, 200);
+	assert_int_equal(best(1, STACK_LOOK_STEPS), 40);
 }
 
 /* A look that came to nothing goes first, then the oldest one; others keep theirs. */
@@ -87,12 +106,12 @@ static void test_few_of_a_rank(void **state)
 	keep(1, 30, 8, 3);
 	keep(1, 40, 8, 3);
 	assert_int_equal(looks->count, 4);
-	assert_non_null(stack_looks_newest(looks, 1, 0, 11 * SECOND, STACK_LOOK_STEPS));
+	assert_non_null(stack_looks_best(looks, 1, 0, 11 * SECOND, STACK_LOOK_STEPS));
 	keep(1, 50, 8, 3);
 	assert_int_equal(looks->count, 4);
-	assert_null(stack_looks_newest(looks, 1, 0, 11 * SECOND, STACK_LOOK_ANY));
-	assert_int_equal(newest(1, STACK_LOOK_STEPS), 50);
-	assert_int_equal(newest(2, STACK_LOOK_STEPS), 1);
+	assert_null(stack_looks_best(looks, 1, 0, 11 * SECOND, STACK_LOOK_ANY));
+	assert_int_equal(best(1, STACK_LOOK_STEPS), 50);
+	assert_int_equal(best(2, STACK_LOOK_STEPS), 1);
 }
 
 static void test_bounds(void **state)
@@ -103,15 +122,15 @@ static void test_bounds(void **state)
 	for (uint32_t r = 0; r < 3 * STACK_LOOKS_KEPT_MAX; r++)
 		keep(r, r, 8, 3);
 	assert_int_equal(looks->count, STACK_LOOKS_KEPT_MAX);
-	assert_int_equal(newest(0, STACK_LOOK_ANY), -1);
+	assert_int_equal(best(0, STACK_LOOK_ANY), -1);
 	for (uint32_t r = 0; r < 3 * STACK_LOOKS_KEPT_MAX; r++)
 		keep(r, 1000 + r, 8, STACK_PROFILE_NODES_MAX);
 	for (size_t i = 0; i < looks->count; i++)
 		bytes += stack_profile_bytes(looks->kept[i].profile);
 	assert_int_equal(bytes, looks->bytes);
 	assert_true(bytes <= STACK_LOOKS_BYTES_MAX && bytes > STACK_LOOKS_BYTES_MAX / 2);
-	assert_int_equal(newest(3 * STACK_LOOKS_KEPT_MAX - 1, STACK_LOOK_ANY),
-		999 + 3 * STACK_LOOKS_KEPT_MAX);
+	assert_int_equal(
+		best(3 * STACK_LOOKS_KEPT_MAX - 1, STACK_LOOK_ANY), 999 + 3 * STACK_LOOKS_KEPT_MAX);
 }
 
 static struct explain_rank rank_of(const void *job, uint32_t rank)
@@ -130,7 +149,7 @@ static void test_control(void **state)
 
 	(void)state;
 	keep(1, 100, 8, 3);
-	own = stack_looks_newest(looks, 1, 0, INT64_MAX, STACK_LOOK_STEPS);
+	own = stack_looks_best(looks, 1, 0, INT64_MAX, STACK_LOOK_STEPS);
 	assert_null(stack_looks_control(&context, &episode, own));
 	keep(0, 101, 8, 3);
 	keep(2, 105, 8, 3);
@@ -148,7 +167,8 @@ static void test_control(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_newest_of_a_rank, set_up, clean_up),
+		cmocka_unit_test_setup_teardown(test_best_of_a_rank, set_up, clean_up),
+		cmocka_unit_test_setup_teardown(test_starved_look, set_up, clean_up),
 		cmocka_unit_test_setup_teardown(test_few_of_a_rank, set_up, clean_up),
 		cmocka_unit_test_setup_teardown(test_bounds, set_up, clean_up),
 		cmocka_unit_test_setup_teardown(test_control, set_up, clean_up),

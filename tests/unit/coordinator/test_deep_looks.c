@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "analysis/explain/stack_looks.h"
+#include "tests/unit/analysis/made_stacks.h"
 #include "tests/unit/coordinator/made_batch.h"
 
 enum { RANKS = 6, CALLS = 4, STEPS = 600, FAULT_FIRST = 200, SLOW_RANK = 4, MS = 1000000 };
@@ -21,6 +22,8 @@ struct job {
 	bool host;	   /* it is the host that is slow, and keeps its CPU busy */
 	bool stacks;	   /* they can be looked at, kernels cannot */
 	bool no_right;	   /* so the first answer says */
+	size_t starved;	   /* so many answers saw too little */
+	bool saves;	   /* it waits for storage; its stacks show a checkpoint */
 	int64_t faster_ns; /* what ranks that wait gain in each call: their devices save power */
 	unsigned steps;	   /* of the job; 0: STEPS */
 	unsigned window,
@@ -32,6 +35,7 @@ struct job {
 	/* what the coordinator asked, what it told */
 	size_t reply_count, asked_count;
 	struct message_directive asked[64];
+	int64_t asked_ns[64];
 	size_t answer_count;
 	struct kernel_profile answers[8];
 	size_t stacks_answered, stacks_kept; /* of asked; in the report */
@@ -72,6 +76,8 @@ static void announce(const struct job *job, struct message_batch *batch)
 		job->silent_probe || job->stacks ? SOURCE_OFF : SOURCE_ON,
 		job->silent_probe ? "--deep off" : "");
 	made_batch_add_source(batch, "bpf.device_wait", SOURCE_ON, "");
+	if (job->saves)
+		made_batch_add_source(batch, "bpf.sched", SOURCE_ON, "");
 }
 
 /* One step of all ranks: four times 5 ms on the device, then they meet. */
@@ -109,7 +115,11 @@ static void run_step(struct job *job, struct message_batch *batch, unsigned step
 				.before = {.host_ns =
 						   job->host && r == SLOW_RANK && is_slow(job, step)
 							   ? 7 * MS
-							   : 500000},
+							   : 500000,
+					.block_io_ns =
+						job->saves && r == SLOW_RANK && is_slow(job, step)
+							? 2 * MS
+							: 0},
 				.root = STEP_ROOT_NONE,
 				.operation = OPERATION_ALL_REDUCE,
 				.flags = PART_DEVICE_TIME};
@@ -181,25 +191,43 @@ static void take_reply(struct job *job, const struct message_reply *reply)
 			continue;
 		}
 		assert_true(job->asked_count < sizeof(job->asked) / sizeof(job->asked[0]));
+		job->asked_ns[job->asked_count] = job->now_ns;
 		job->asked[job->asked_count++] = reply->directives[i];
 	}
 }
 
-/* The next profile of stacks that was asked for, if there is one. */
-static void answer_stacks(struct job *job, struct message_batch *batch)
+/* In a step of 28 ms, the slow rank saves for 8. */
+static struct stack_profile *stacks_of(const struct job *job, const struct message_directive *asked)
 {
-	const struct message_directive *asked = &job->asked[job->stacks_answered];
+	static struct made_stacks made;
+	struct stack_profile *profile = &made.profile;
+	uint32_t thread;
 
-	if (!job->stacks || job->stacks_answered == job->asked_count)
+	made_stacks_init(&made, asked->rank, asked->steps);
+	thread = made_thread(&made, STACK_THREAD_CALLER, "python3", 100);
+	made_add(&made, thread, STACK_STATE_RUNNING, 0, "main@/home/u/train.py:20", asked->steps,
+		20 * (int64_t)asked->steps);
+	if (job->saves && asked->rank == SLOW_RANK)
+		made_add(&made, thread, STACK_STATE_FILE, 0,
+			"main@/home/u/train.py:30|save@/usr/lib/python3/dist-packages/torch/"
+			"serialization.py:850|~write@/ckpt/7.pt",
+			asked->steps, 8 * (int64_t)asked->steps);
+	profile->request = asked->request;
+	profile->result = job->no_right ? STACK_RESULT_NO_RIGHT : STACK_RESULT_DONE;
+	profile->looks = job->stacks_answered < job->starved ? 3 : 200;
+	profile->start.value = job->asked_ns[job->stacks_answered];
+	profile->stop.value = profile->start.value + 28 * MS * (int64_t)asked->steps;
+	return stack_profile_copy(profile);
+}
+
+/* The next profile of stacks that was asked for, if there is one. */
+static void answer_stacks(struct job *job, struct message_batch *batch, unsigned step)
+{
+	if (!job->stacks || job->stacks_answered == job->asked_count || step < job->answered_from)
 		return;
 	batch->stack_profiles = calloc(1, sizeof(struct stack_profile *));
 	batch->stack_profiles[batch->stack_profile_count++] =
-		stack_profile_create(&(struct stack_profile){.rank = asked->rank,
-			.request = asked->request,
-			.result = job->no_right ? STACK_RESULT_NO_RIGHT : STACK_RESULT_DONE,
-			.steps = asked->steps,
-			.start = {job->now_ns - 300 * MS},
-			.stop = {job->now_ns - 10 * MS}});
+		stacks_of(job, &job->asked[job->stacks_answered]);
 	job->stacks_answered++;
 }
 
@@ -227,7 +255,7 @@ static void run(struct job *job)
 			batch->kernel_profile_count * sizeof(job->answers[0]));
 		if (step >= job->answered_from)
 			job->answer_count = 0;
-		answer_stacks(job, batch);
+		answer_stacks(job, batch, step);
 		made_batch_push(pipeline, batch, (struct job_ns){job->now_ns + 2 * MS}, &reply);
 		take_reply(job, &reply);
 	}
@@ -402,6 +430,51 @@ static void stacks_of_a_slow_host(void **state)
 	assert_int_equal(job.last.verdict_class, VERDICT_HOST_SLOW);
 }
 
+static size_t pairs_asked(unsigned steps, size_t starved)
+{
+	struct job job = {
+		.slow = true, .host = true, .stacks = true, .starved = starved, .steps = steps};
+
+	run(&job);
+	for (size_t i = 0; i < job.asked_count; i++)
+		assert_int_equal(job.asked[i].rank == SLOW_RANK, i % 2 == 0);
+	return job.asked_count / 2;
+}
+
+/* One of a pair is enough, and it is asked again twice at most. */
+static void a_starved_look_is_taken_again(void **state)
+{
+	(void)state;
+	assert_int_equal(pairs_asked(700, 0), 1);
+	assert_int_equal(pairs_asked(700, 1), 2);
+	assert_int_equal(pairs_asked(700, 64), 3);
+	assert_int_equal(pairs_asked(1300, 64), 3);
+}
+
+/* The fault is over, and its cause told, when stacks come that say more of it: that is told once. */
+static void late_stacks_sharpen_a_cause(void **state)
+{
+	struct job job = {.slow = true,
+		.host = true,
+		.stacks = true,
+		.saves = true,
+		.window = 200,
+		.period = 10000,
+		.answered_from = 700,
+		.steps = 800};
+	struct job unanswered = job;
+
+	(void)state;
+	unanswered.answered_from = 800;
+	run(&unanswered);
+	assert_int_equal(unanswered.last.cause, CAUSE_BLOCK_IO);
+	run(&job);
+	assert_int_equal(job.verdict_count, 1);
+	assert_int_equal(job.last.ended, 1);
+	assert_int_equal(job.last.cause, CAUSE_CHECKPOINT);
+	assert_int_equal(job.update_count, unanswered.update_count + 1);
+}
+
 /* Who could not be looked at is left alone. */
 static void stacks_without_the_right(void **state)
 {
@@ -440,6 +513,8 @@ int main(void)
 		cmocka_unit_test(refused),
 		cmocka_unit_test(not_allowed),
 		cmocka_unit_test(stacks_of_a_slow_host),
+		cmocka_unit_test(a_starved_look_is_taken_again),
+		cmocka_unit_test(late_stacks_sharpen_a_cause),
 		cmocka_unit_test(stacks_without_the_right),
 		cmocka_unit_test(no_stacks_without_a_slow_host),
 	};

@@ -109,7 +109,7 @@ def all_to_all(paths):
 def pipeline(paths):
     """A stage is alone in its role and calls no collective: its sends and receives tell what held its host up."""
     _, report = watch(paths, ranks=2, pipeline=True, collectives=6,
-                      faults=["rank=0 kind=minor first=160 last=309 size=100"])
+                      faults=["rank=0 kind=minor first=160 last=309 size=200"])
     said = [(v["class"], v["ranks"]) for v in report["verdicts"]]
     check(said == [("host-slow", [0])], f"verdicts: {said}")
 

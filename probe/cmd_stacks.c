@@ -10,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "analysis/base/hash.h"
 #include "probe/commands.h"
 #include "probe/stacks/names.h"
 #include "probe/stacks/target.h"
@@ -181,19 +182,10 @@ static void put_text(FILE *out, const struct stack_thread *thread, const struct 
 		fprintf(out, "    (its outermost frames are not known)\n");
 }
 
-static uint64_t hash_of(const char *text)
-{
-	uint64_t hash = UINT64_C(14695981039346656037); /* FNV-1a */
-
-	for (; *text; text++)
-		hash = (hash ^ (unsigned char)*text) * UINT64_C(1099511628211);
-	return hash;
-}
-
 /* Returns the kind's index, or KINDS_MAX when it is left out. */
 static size_t count_text(struct counts *counts, char *text)
 {
-	uint64_t hash = hash_of(text);
+	uint64_t hash = hash_bytes(hash_bytes_begin(), text, strlen(text));
 
 	for (size_t i = 0; i < counts->kind_count; i++) {
 		struct kind *kind = &counts->kinds[i];

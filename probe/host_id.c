@@ -2,11 +2,13 @@
 #include "probe/host_id.h"
 
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
+
+#include "analysis/base/hash.h"
 
 uint64_t host_id(void)
 {
-	uint64_t hash = 14695981039346656037u; /* FNV-1a, 64 bits */
 	char text[64] = "";
 	FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
 
@@ -17,7 +19,5 @@ uint64_t host_id(void)
 	}
 	if (!text[0])
 		gethostname(text, sizeof(text) - 1);
-	for (const char *c = text; *c; c++)
-		hash = (hash ^ (uint8_t)*c) * 1099511628211u;
-	return hash;
+	return hash_bytes(hash_bytes_begin(), text, strlen(text));
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A hash that takes one number after the other. Pure; any thread. */
+/* Hashes that take one number, or one byte, after the other. Pure; any thread. */
 #ifndef SLOWRANK_ANALYSIS_BASE_HASH_H
 #define SLOWRANK_ANALYSIS_BASE_HASH_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 static inline uint64_t hash_mix(uint64_t hash, uint64_t value) /* splitmix64's finaliser */
@@ -11,6 +12,21 @@ static inline uint64_t hash_mix(uint64_t hash, uint64_t value) /* splitmix64's f
 	hash = (hash ^ (hash >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
 	hash = (hash ^ (hash >> 27)) * UINT64_C(0x94d049bb133111eb);
 	return hash ^ (hash >> 31);
+}
+
+/* FNV-1a, 64 bits: its begin, and what bytes make of a hash so far. */
+static inline uint64_t hash_bytes_begin(void)
+{
+	return UINT64_C(14695981039346656037);
+}
+
+static inline uint64_t hash_bytes(uint64_t hash, const void *bytes, size_t length)
+{
+	const unsigned char *at = bytes;
+
+	for (size_t i = 0; i < length; i++)
+		hash = (hash ^ at[i]) * UINT64_C(1099511628211);
+	return hash;
 }
 
 #endif

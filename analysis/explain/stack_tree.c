@@ -217,12 +217,11 @@ static bool same_thread_name(const char *one, const char *other)
 	return true;
 }
 
-/* FNV-1a. */
 static uint64_t hash_text(uint64_t hash, const char *text, bool is_thread)
 {
 	for (; *text; text++) {
 		if (!is_thread || !is_digit(*text))
-			hash = (hash ^ (unsigned char)*text) * UINT64_C(1099511628211);
+			hash = hash_bytes(hash, text, 1);
 	}
 	return hash_mix(hash, 0);
 }

@@ -9,19 +9,10 @@
 #include "analysis/explain/stack_frames.h"
 #include "coordinator/report/look.h"
 
-static uint64_t hash_text(const char *text)
-{
-	uint64_t hash = 0;
-
-	for (; *text; text++)
-		hash = hash_mix(hash, (unsigned char)*text);
-	return hash;
-}
-
 /* The tables have twice as many places as there are names, so that some are always free. */
 static uint32_t find_name(struct flame_tree *tree, const char *text)
 {
-	uint64_t at = hash_text(text);
+	uint64_t at = hash_bytes(hash_bytes_begin(), text, strlen(text));
 	uint32_t *slot;
 
 	for (;; at++) {

@@ -6,16 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "analysis/base/hash.h"
 #include "probe/attach/launcher_daemon.h"
-
-static uint64_t mix(uint64_t hash, const void *bytes, size_t length)
-{
-	const uint8_t *at = bytes;
-
-	for (size_t i = 0; i < length; i++)
-		hash = (hash ^ at[i]) * 1099511628211u; /* FNV-1a, 64 bits */
-	return hash;
-}
 
 static uint64_t finish(uint64_t hash)
 {
@@ -27,19 +19,21 @@ static uint64_t finish(uint64_t hash)
 
 uint64_t communicator_world_id(const char *job_id)
 {
-	return finish(mix(mix(14695981039346656037u, "world", 5), job_id, strlen(job_id)));
+	return finish(
+		hash_bytes(hash_bytes(hash_bytes_begin(), "world", 5), job_id, strlen(job_id)));
 }
 
 uint64_t communicator_id_from_unique(const void *unique_id, size_t length_bytes)
 {
-	return finish(mix(mix(14695981039346656037u, "unique", 6), unique_id, length_bytes));
+	return finish(
+		hash_bytes(hash_bytes(hash_bytes_begin(), "unique", 6), unique_id, length_bytes));
 }
 
 uint64_t communicator_identity(const char *way, const uint64_t *numbers, size_t number_count)
 {
-	uint64_t hash = mix(14695981039346656037u, way, strlen(way));
+	uint64_t hash = hash_bytes(hash_bytes_begin(), way, strlen(way));
 
-	return finish(mix(hash, numbers, number_count * sizeof(*numbers)));
+	return finish(hash_bytes(hash, numbers, number_count * sizeof(*numbers)));
 }
 
 int communicator_node(pid_t pid, const char *rank_variable, uint64_t *node)
@@ -61,7 +55,7 @@ int communicator_node(pid_t pid, const char *rank_variable, uint64_t *node)
 		return -ENOENT;
 	/* Machines started from one snapshot may have one boot id. */
 	*node = communicator_identity("node",
-		(uint64_t[]){mix(0, boot, strlen(boot)), mix(0, host, strlen(host)),
+		(uint64_t[]){hash_bytes(0, boot, strlen(boot)), hash_bytes(0, host, strlen(host)),
 			(uint64_t)daemon.pid, daemon.start_ticks},
 		4);
 	return 0;

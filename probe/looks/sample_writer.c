@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "analysis/base/hash.h"
 #include "probe/looks/sampler.h"
 
 enum {
@@ -57,15 +58,6 @@ static void put_record(
 	put(writer, bytes, length);
 }
 
-static uint64_t hash_bytes(const void *bytes, size_t length)
-{
-	uint64_t hash = UINT64_C(14695981039346656037); /* FNV-1a */
-
-	for (size_t i = 0; i < length; i++)
-		hash = (hash ^ ((const unsigned char *)bytes)[i]) * UINT64_C(1099511628211);
-	return hash;
-}
-
 /* Where a name begins in the text. False: there is no room for it. */
 static bool put_name(struct sample_writer *writer, const char *name, uint32_t *at)
 {
@@ -77,7 +69,7 @@ static bool put_name(struct sample_writer *writer, const char *name, uint32_t *a
 	*at = 0;
 	if (!length)
 		return true;
-	place = hash_bytes(cut, length) >> 20 & (NAME_PLACES - 1);
+	place = hash_bytes(hash_bytes_begin(), cut, length) >> 20 & (NAME_PLACES - 1);
 	while ((*at = writer->name_places[place])) {
 		if (strcmp(writer->text + *at, cut) == 0)
 			return true;
@@ -105,7 +97,7 @@ uint32_t sample_writer_node(struct sample_writer *writer, uint32_t parent, uint8
 	node.kind = kind;
 	if (!put_name(writer, function, &node.function) || !put_name(writer, file, &node.file))
 		return STACK_NODE_NONE;
-	place = hash_bytes(&node, sizeof(node)) >> 20 & (NODE_PLACES - 1);
+	place = hash_bytes(hash_bytes_begin(), &node, sizeof(node)) >> 20 & (NODE_PLACES - 1);
 	while ((at = writer->node_places[place])) {
 		if (memcmp(&writer->nodes[at - 1], &node, sizeof(node)) == 0)
 			return at - 1;

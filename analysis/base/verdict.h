@@ -136,6 +136,16 @@ static inline bool verdict_names(const struct verdict *verdict, uint32_t rank)
 	return false;
 }
 
+/* The rank is one of the victims that are listed. */
+static inline bool verdict_has_victim(const struct verdict *verdict, uint32_t rank)
+{
+	for (uint32_t i = 0; i < verdict->victim_count && i < VERDICT_VICTIMS_MAX; i++) {
+		if (verdict->victims[i] == rank)
+			return true;
+	}
+	return false;
+}
+
 enum verdict_event {
 	VERDICT_EVENT_ALERT = 1,
 	VERDICT_EVENT_UPDATE = 2,

@@ -66,21 +66,12 @@ static const struct verdict *hang_of(const struct judge *judge)
 	return number ? &judge->incidents.verdicts[number - 1] : NULL;
 }
 
-static bool waits_in(const struct verdict *hang, uint32_t rank)
-{
-	for (uint32_t i = 0; i < hang->victim_count && i < VERDICT_VICTIMS_MAX; i++) {
-		if (hang->victims[i] == rank)
-			return true;
-	}
-	return false;
-}
-
 /* What a rank does that did not arrive, or one that waits for it: each is asked for once. */
 static void tell_hang(const struct judge *judge, uint32_t rank)
 {
 	const struct verdict *hang = hang_of(judge);
 
-	if (hang && (verdict_names(hang, rank) || waits_in(hang, rank)) &&
+	if (hang && (verdict_names(hang, rank) || verdict_has_victim(hang, rank)) &&
 		judge->options.on_verdict)
 		judge->options.on_verdict(judge->options.context, VERDICT_EVENT_UPDATE, hang);
 }

@@ -10,29 +10,21 @@
 #include "coordinator/report/flush.h"
 #include "coordinator/report/json_writer.h"
 #include "coordinator/report/look.h"
+#include "coordinator/report/stacks_json.h"
 #include "coordinator/report/text.h"
 
-enum { DECIMALS_US = 2, DECIMALS_S = 3, LINES_TO_DEPTH = 2 };
+enum { DECIMALS_US = 2, LINES_TO_DEPTH = 2 };
 
 static void write_look(struct json_writer *writer, const struct report_model *model,
 	const struct kept_stacks *look)
 {
 	const struct stack_profile *profile = look->profile;
-	char why[STACKS_WHY_LENGTH];
-	struct line line;
 
-	line_init(&line, why, sizeof(why));
-	stacks_add_why(&line, profile);
 	json_object_begin(writer, NULL);
 	json_unsigned(writer, "rank", profile->rank);
 	json_string(writer, "host", look_host(model, profile->rank));
-	json_signed(writer, "start_unix_ns",
-		look_unix_ns((struct job_ns){look->start_ns}, model->unix_offset_ns));
-	json_decimal(writer, "seconds", (double)(look->stop_ns - look->start_ns) / 1e9, DECIMALS_S);
-	json_unsigned(writer, "steps", profile->steps);
-	json_unsigned(writer, "looks", profile->looks);
-	json_unsigned(writer, "incomplete", profile->incomplete);
-	json_string(writer, "why", why);
+	stacks_json_extent(writer, model, look);
+	stacks_json_why(writer, profile);
 	json_object_end(writer);
 }
 

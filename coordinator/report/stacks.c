@@ -150,15 +150,6 @@ size_t stacks_of_hang(const struct report_model *model, const struct verdict *ve
 	return count;
 }
 
-static bool is_victim(const struct verdict *verdict, uint32_t rank)
-{
-	for (size_t i = 0; i < look_at_most(verdict->victim_count, VERDICT_VICTIMS_MAX); i++) {
-		if (verdict->victims[i] == rank)
-			return true;
-	}
-	return false;
-}
-
 const char *stacks_part_in(const struct verdict *verdict, const struct stacks_pair *pair,
 	const struct kept_stacks *look)
 {
@@ -171,7 +162,7 @@ const char *stacks_part_in(const struct verdict *verdict, const struct stacks_pa
 		return NULL;
 	if (verdict_names(verdict, rank))
 		return hang ? "missing" : "suspect";
-	return hang && is_victim(verdict, rank) ? "waiting" : NULL;
+	return hang && verdict_has_victim(verdict, rank) ? "waiting" : NULL;
 }
 
 static const struct verdict *find_verdict(const struct report_model *model, uint32_t id)

@@ -4,7 +4,6 @@
 #include <stdio.h>
 
 #include "coordinator/report/look.h"
-#include "coordinator/report/stacks.h"
 
 enum { DECIMALS_S = 3, DECIMALS_MS = 4, THREADS_TOLD = 4 };
 
@@ -45,6 +44,29 @@ static void write_threads(struct json_writer *writer, const struct stack_profile
 	json_array_end(writer);
 }
 
+void stacks_json_why(struct json_writer *writer, const struct stack_profile *profile)
+{
+	char why[STACKS_WHY_LENGTH];
+	struct line line;
+
+	line_init(&line, why, sizeof(why));
+	stacks_add_why(&line, profile);
+	json_string(writer, "why", why);
+}
+
+void stacks_json_extent(struct json_writer *writer, const struct report_model *model,
+	const struct kept_stacks *look)
+{
+	const struct stack_profile *profile = look->profile;
+
+	json_signed(writer, "start_unix_ns",
+		look_unix_ns((struct job_ns){look->start_ns}, model->unix_offset_ns));
+	json_decimal(writer, "seconds", (double)(look->stop_ns - look->start_ns) / 1e9, DECIMALS_S);
+	json_unsigned(writer, "steps", profile->steps);
+	json_unsigned(writer, "looks", profile->looks);
+	json_unsigned(writer, "incomplete", profile->incomplete);
+}
+
 static void write_look(struct json_writer *writer, const struct report_model *model,
 	const struct kept_stacks *look, const char *part, bool with_frames)
 {
@@ -56,23 +78,14 @@ static void write_look(struct json_writer *writer, const struct report_model *mo
 		[STACK_RESULT_FAILED] = "failed",
 		[STACK_RESULT_BUSY] = "busy"};
 	const struct stack_profile *profile = look->profile;
-	char why[STACKS_WHY_LENGTH];
-	struct line line;
 
-	line_init(&line, why, sizeof(why));
-	stacks_add_why(&line, profile);
 	json_object_begin(writer, NULL);
 	json_unsigned(writer, "rank", profile->rank);
 	json_string(writer, "part", part);
 	json_string(writer, "result",
 		profile->result < STACK_RESULT_NR ? results[profile->result] : "unknown");
-	json_string(writer, "why", why);
-	json_signed(writer, "start_unix_ns",
-		look_unix_ns((struct job_ns){look->start_ns}, model->unix_offset_ns));
-	json_decimal(writer, "seconds", (double)(look->stop_ns - look->start_ns) / 1e9, DECIMALS_S);
-	json_unsigned(writer, "steps", profile->steps);
-	json_unsigned(writer, "looks", profile->looks);
-	json_unsigned(writer, "incomplete", profile->incomplete);
+	stacks_json_why(writer, profile);
+	stacks_json_extent(writer, model, look);
 	json_decimal(writer, "cost_ms", (double)profile->cost_ns / 1e6, DECIMALS_MS);
 	if (with_frames && profile->sum_count)
 		write_threads(writer, profile);

@@ -32,7 +32,7 @@ struct explain_context {
 	const void *job;
 	uint32_t rank_count;
 	const struct judge_looks *looks;	      /* NULL: none */
-	const struct stack_looks *stacks;	      /* stack_looks.h; NULL: none */
+	struct stack_looks *stacks;		      /* stack_looks.h; NULL: none */
 	const char (*missing)[VERDICT_DETAIL_LENGTH]; /* why, by the bit of enum evidence_source */
 	int64_t now_ns;				      /* nothing later is used */
 	double *scratch;			      /* room for rank_count */

@@ -63,7 +63,7 @@ void explain_stacks(const struct explain_context *context, const struct episode 
 {
 	const struct excess_sums *sums = &episode->sums;
 	const struct kept_stacks *own, *control;
-	char why[VERDICT_DETAIL_LENGTH];
+	const struct stack_compared *compared;
 
 	seen->known = KNOWN_NOTHING;
 	/* The device's time is its own; what its host waits for, stacks do not tell. */
@@ -78,11 +78,12 @@ void explain_stacks(const struct explain_context *context, const struct episode 
 		put_missing(seen, "no healthy rank could be looked at");
 		return;
 	}
-	if (stack_profile_compare(
-		    own->profile, control->profile, episode->every_steps, &seen->difference, why)) {
-		put_missing(seen, why);
+	compared = stack_looks_compare(context->stacks, own, control, episode->every_steps);
+	if (!compared || compared->result) {
+		put_missing(seen, compared ? compared->why : "out of memory");
 		return;
 	}
+	seen->difference = &compared->difference;
 	seen->known = KNOWN_SHARE;
 	/* Steps of the episode, as long as those of the look. */
 	seen->steps = episode->every_steps
@@ -104,7 +105,7 @@ bool explain_stacks_tell(const struct episode *episode, enum cause cause)
 	enum stack_class class = class_of(cause);
 
 	return class != STACK_CLASS_NONE && seen->known == KNOWN_SHARE &&
-	       share_of(episode, &seen->difference.classes[class]) >= cause_rule(cause)->share_min;
+	       share_of(episode, &seen->difference->classes[class]) >= cause_rule(cause)->share_min;
 }
 
 void explain_stacks_where(
@@ -115,9 +116,9 @@ void explain_stacks_where(
 	if (seen->known != KNOWN_SHARE)
 		return;
 	if (class_of(cause) != STACK_CLASS_NONE)
-		*where = seen->difference.classes[class_of(cause)].where;
-	else if (share_of(episode, &seen->difference.all) >= LOOK_SHARE_MIN)
-		*where = seen->difference.all.where;
+		*where = seen->difference->classes[class_of(cause)].where;
+	else if (share_of(episode, &seen->difference->all) >= LOOK_SHARE_MIN)
+		*where = seen->difference->all.where;
 }
 
 /* What it waited in explains as much as the wait that the kernel timed, and says more. */
@@ -132,7 +133,7 @@ void measure_stacks(const struct explain_context *context, struct episode *episo
 	enum cause cause, struct finding *finding)
 {
 	const struct stack_seen *seen = episode->stacks;
-	const struct stack_excess *excess = &seen->difference.classes[class_of(cause)];
+	const struct stack_excess *excess;
 	double share;
 
 	(void)context;
@@ -143,6 +144,7 @@ void measure_stacks(const struct explain_context *context, struct episode *episo
 		}
 		return;
 	}
+	excess = &seen->difference->classes[class_of(cause)];
 	share = share_of(episode, excess);
 	if (share < EVIDENCE_SHARE_MIN)
 		return;

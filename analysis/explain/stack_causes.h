@@ -9,8 +9,8 @@
 struct stack_seen {
 	enum known known; /* KNOWN_SHARE: the difference is there; else why it is not, or nothing */
 	char why[VERDICT_DETAIL_LENGTH];
-	struct stack_difference difference;
-	double steps; /* of the look, in the episode's time */
+	const struct stack_difference *difference; /* of KNOWN_SHARE */
+	double steps;				   /* of the look, in the episode's time */
 };
 
 void explain_stacks(const struct explain_context *context, const struct episode *episode,

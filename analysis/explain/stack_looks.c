@@ -10,8 +10,11 @@
 
 void stack_looks_destroy(struct stack_looks *looks)
 {
-	for (size_t i = 0; looks && i < looks->count; i++)
+	if (!looks)
+		return;
+	for (size_t i = 0; i < looks->count; i++)
 		stack_profile_destroy(looks->kept[i].profile);
+	free(looks->compared);
 	free(looks);
 }
 
@@ -33,8 +36,17 @@ bool stack_look_is_starved(const struct stack_profile *profile)
 	return stack_look_is(profile, STACK_LOOK_STEPS) && profile->looks < STACK_SAMPLES_MIN;
 }
 
+static void forget_compared(struct stack_looks *looks, const struct stack_profile *profile)
+{
+	for (size_t i = 0; looks->compared && i < STACK_LOOKS_COMPARED_MAX; i++) {
+		if (looks->compared[i].own == profile || looks->compared[i].control == profile)
+			looks->compared[i].own = NULL;
+	}
+}
+
 static void forget(struct stack_looks *looks, size_t index)
 {
+	forget_compared(looks, looks->kept[index].profile);
 	looks->bytes -= stack_profile_bytes(looks->kept[index].profile);
 	stack_profile_destroy(looks->kept[index].profile);
 	looks->count--;
@@ -104,6 +116,32 @@ const struct kept_stacks *stack_looks_best(const struct stack_looks *looks, uint
 			best = look;
 	}
 	return best;
+}
+
+const struct stack_compared *stack_looks_compare(struct stack_looks *looks,
+	const struct kept_stacks *own, const struct kept_stacks *control, uint32_t every_steps)
+{
+	struct stack_compared *compared;
+
+	if (!looks->compared)
+		looks->compared = calloc(STACK_LOOKS_COMPARED_MAX, sizeof(*looks->compared));
+	for (size_t i = 0; looks->compared && i < STACK_LOOKS_COMPARED_MAX; i++) {
+		compared = &looks->compared[i];
+		if (compared->own == own->profile && compared->control == control->profile &&
+			compared->every_steps == every_steps)
+			return compared;
+	}
+	if (!looks->compared)
+		return NULL;
+	compared = &looks->compared[looks->compared_count++ % STACK_LOOKS_COMPARED_MAX];
+	*compared = (struct stack_compared){
+		.own = own->profile, .control = control->profile, .every_steps = every_steps};
+	compared->result = stack_profile_compare(
+		own->profile, control->profile, every_steps, &compared->difference, compared->why);
+	if (compared->result != -ENOMEM)
+		return compared;
+	compared->own = NULL; /* next time there may be some */
+	return NULL;
 }
 
 const struct kept_stacks *stack_looks_control(const struct explain_context *context,

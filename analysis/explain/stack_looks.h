@@ -4,12 +4,14 @@
 #define SLOWRANK_ANALYSIS_EXPLAIN_STACK_LOOKS_H
 
 #include "analysis/explain/explain.h"
+#include "analysis/explain/stack_difference.h"
 #include "analysis/explain/stack_profile.h"
 
 enum {
 	STACK_LOOKS_KEPT_MAX = 256,
 	STACK_LOOKS_OF_RANK_MAX = 3, /* in any case fewer than that when they are too large */
 	STACK_LOOKS_BYTES_MAX = 64 * 1024 * 1024,
+	STACK_LOOKS_COMPARED_MAX = 8, /* differences that are remembered */
 };
 
 struct kept_stacks {
@@ -17,8 +19,18 @@ struct kept_stacks {
 	struct stack_profile *profile;
 };
 
+struct stack_compared {
+	const struct stack_profile *own, *control; /* own NULL: none */
+	uint32_t every_steps;
+	int result; /* of stack_profile_compare() */
+	struct stack_difference difference;
+	char why[VERDICT_DETAIL_LENGTH];
+};
+
 struct stack_looks {
 	size_t count, bytes;
+	struct stack_compared *compared; /* STACK_LOOKS_COMPARED_MAX, a ring; NULL: none yet */
+	uint64_t compared_count;
 	struct kept_stacks kept[STACK_LOOKS_KEPT_MAX]; /* by the time they came in */
 };
 
@@ -52,6 +64,13 @@ bool stack_look_is_better(const struct kept_stacks *look, const struct kept_stac
  */
 const struct kept_stacks *stack_looks_best(const struct stack_looks *looks, uint32_t rank,
 	int64_t from_ns, int64_t until_ns, enum stack_look_kind kind);
+
+/*
+ * stack_profile_compare() of two that are kept, which is made once: an episode is explained block by block, and stacks of
+ * large programs take long. The result is valid until the next call, or the next one that is kept. NULL without memory.
+ */
+const struct stack_compared *stack_looks_compare(struct stack_looks *looks,
+	const struct kept_stacks *own, const struct kept_stacks *control, uint32_t every_steps);
 
 /* Of whole steps of a healthy rank of the same role, the nearest in time to the own one; NULL: none. */
 const struct kept_stacks *stack_looks_control(const struct explain_context *context,

@@ -11,6 +11,7 @@
 #include "analysis/base/evidence.h"
 #include "analysis/explain/explain.h"
 #include "analysis/explain/looks.h"
+#include "tests/unit/analysis/made_episode.h"
 
 enum { RANKS = 4, SECOND = 1000000000 };
 
@@ -18,8 +19,7 @@ enum { RANKS = 4, SECOND = 1000000000 };
 static struct explain_rank ranks[RANKS];
 static struct evidence evidence[RANKS];
 static char missing[EVIDENCE_SOURCE_NR][VERDICT_DETAIL_LENGTH];
-static double scratch[RANKS];
-static const uint32_t slow = 1;
+static const uint32_t slow = MADE_SLOW;
 static const struct judge_looks *kept_looks;
 static struct explanation result;
 
@@ -53,33 +53,12 @@ static void put_counter(unsigned metric, double usual, double others, double own
 	}
 }
 
-static struct explain_rank rank_of(const void *job, uint32_t rank)
-{
-	static const struct launch_sums none;
-
-	(void)job;
-	ranks[rank].launches = ranks[rank].episode_launches = &none;
-	return ranks[rank];
-}
-
 static const struct explanation *explained(const struct excess_sums *sums)
 {
-	const struct explain_context context = {.rank = rank_of,
-		.rank_count = RANKS,
-		.looks = kept_looks,
-		.missing = missing,
-		.now_ns = 20LL * SECOND,
-		.scratch = scratch};
-	struct episode_past past;
-	const struct episode episode = {.ranks = &slow,
-		.rank_count = 1,
-		.sums = *sums,
-		.onset_ns = 10LL * SECOND,
-		.loud_until_ns = 20LL * SECOND,
-		.past = &past};
+	const struct made_job job = {
+		.ranks = ranks, .rank_count = RANKS, .missing = missing, .looks = kept_looks};
 
-	explain_past(&context, slow, episode.onset_ns, &past);
-	explain(&context, &episode, &result);
+	made_explain(&job, sums, &result);
 	return &result;
 }
 

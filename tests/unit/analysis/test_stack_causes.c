@@ -11,6 +11,7 @@
 
 #include "analysis/explain/explain.h"
 #include "analysis/explain/stack_looks.h"
+#include "tests/unit/analysis/made_episode.h"
 #include "tests/unit/analysis/made_stacks.h"
 
 #define TORCH "/usr/lib/python3/dist-packages/torch/"
@@ -24,8 +25,7 @@ enum { RANKS = 3, STEPS = 40, MS = 1000000, BEFORE_FIRST = 0, BEFORE_SECOND = 2 
 
 static struct explain_rank ranks[RANKS];
 static char missing[EVIDENCE_SOURCE_NR][VERDICT_DETAIL_LENGTH];
-static double scratch[RANKS];
-static const uint32_t slow = 1;
+static const uint32_t slow = MADE_SLOW;
 static struct made_stacks suspect, control;
 static struct stack_looks *looks;
 static uint32_t every;
@@ -50,15 +50,6 @@ static int clean_up(void **state)
 	return 0;
 }
 
-static struct explain_rank rank_of(const void *job, uint32_t rank)
-{
-	static const struct launch_sums none;
-
-	(void)job;
-	ranks[rank].launches = ranks[rank].episode_launches = &none;
-	return ranks[rank];
-}
-
 static void does(struct made_stacks *made, enum stack_state state, const char *frames, int64_t ms)
 {
 	made_add(made, made_thread(made, STACK_THREAD_CALLER, "python3", 100), state, BEFORE_SECOND,
@@ -70,26 +61,15 @@ static void keep(const struct made_stacks *made)
 	assert_int_equal(stack_looks_keep(looks, &made->profile, 12 * SECOND, 16 * SECOND), 0);
 }
 
-/* The rank is slow for the last ten of twenty seconds. */
 static enum cause explained(const struct excess_sums *sums)
 {
-	const struct explain_context context = {.rank = rank_of,
+	const struct made_job job = {.ranks = ranks,
 		.rank_count = RANKS,
-		.stacks = looks,
 		.missing = missing,
-		.now_ns = 20LL * SECOND,
-		.scratch = scratch};
-	struct episode_past past;
-	const struct episode episode = {.ranks = &slow,
-		.rank_count = 1,
-		.every_steps = every,
-		.sums = *sums,
-		.onset_ns = 10LL * SECOND,
-		.loud_until_ns = 20LL * SECOND,
-		.past = &past};
+		.stacks = looks,
+		.every_steps = every};
 
-	explain_past(&context, slow, episode.onset_ns, &past);
-	explain(&context, &episode, &result);
+	made_explain(&job, sums, &result);
 	memset(&verdict, 0, sizeof(verdict));
 	explain_tell(&result, &verdict);
 	return result.cause;

@@ -7,7 +7,9 @@
 
 #include <cmocka.h>
 
+#include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "analysis/explain/stack_looks.h"
 
@@ -164,6 +166,42 @@ static void test_control(void **state)
 	assert_null(stack_looks_control(&context, &episode, own));
 }
 
+static const struct kept_stacks *look_at(uint32_t rank)
+{
+	return stack_looks_best(looks, rank, INT64_MIN / 2, INT64_MAX / 2, STACK_LOOK_STEPS);
+}
+
+/* Two looks are compared once, for each period; and anew where one of them was another one. */
+static void test_compared_once(void **state)
+{
+	const struct stack_compared *first, *again;
+
+	(void)state;
+	keep_samples(0, 10, 8, 3, 200);
+	keep_samples(1, 10, 8, 3, 200);
+	first = stack_looks_compare(looks, look_at(1), look_at(0), 0);
+	assert_non_null(first);
+	assert_int_equal(first->result, 0);
+	assert_ptr_equal(stack_looks_compare(looks, look_at(1), look_at(0), 0), first);
+	assert_int_equal(looks->compared_count, 1);
+	again = stack_looks_compare(looks, look_at(1), look_at(0), 100);
+	assert_ptr_not_equal(again, first);
+	assert_int_equal(again->result, -ENODATA); /* the control has fewer steps */
+	assert_non_null(strstr(again->why, "fewer than 100 steps"));
+	assert_ptr_not_equal(stack_looks_compare(looks, look_at(0), look_at(1), 0), first);
+	assert_int_equal(looks->compared_count, 3);
+	/* What was compared is forgotten with the look, wherever the next one lies. */
+	for (int i = 0; i < STACK_LOOKS_OF_RANK_MAX; i++)
+		keep_samples(1, 20 + i, 8, 3, 300);
+	assert_null(first->own);
+	assert_non_null(stack_looks_compare(looks, look_at(1), look_at(0), 0));
+	assert_int_equal(looks->compared_count, 4);
+	for (int i = 0; i < 2 * STACK_LOOKS_COMPARED_MAX; i++)
+		assert_int_equal(
+			stack_looks_compare(looks, look_at(1), look_at(0), (uint32_t)i % 8)->result,
+			0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -172,6 +210,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_few_of_a_rank, set_up, clean_up),
 		cmocka_unit_test_setup_teardown(test_bounds, set_up, clean_up),
 		cmocka_unit_test_setup_teardown(test_control, set_up, clean_up),
+		cmocka_unit_test_setup_teardown(test_compared_once, set_up, clean_up),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -6,9 +6,9 @@
 #include <string.h>
 
 #include "probe/device_look.h"
+#include "probe/looks/requests.h"
 
 enum {
-	REQUESTS_KEPT = 64, /* numbers acted on; the coordinator has fewer under way */
 	RANKS_MAX = 4096,
 };
 
@@ -45,8 +45,7 @@ struct device_looks {
 	struct host_ns now;
 	size_t process_count;
 	struct process_look *processes[RING_SOURCE_PROCESSES_MAX];
-	uint32_t requests[REQUESTS_KEPT]; /* a ring */
-	size_t request_count;
+	struct look_requests requests;
 	size_t done_count, taken_count;
 	struct kernel_profile done[2 * DEVICE_LOOKS_AT_ONCE];
 	uint64_t lost_results;
@@ -249,24 +248,14 @@ static void take_directive(struct device_looks *looks, struct process_look *proc
 	begin_if_cheap(looks, process);
 }
 
-static bool is_known(const struct device_looks *looks, uint32_t request)
-{
-	size_t kept = looks->request_count < REQUESTS_KEPT ? looks->request_count : REQUESTS_KEPT;
-
-	for (size_t i = 0; i < kept; i++) {
-		if (looks->requests[i] == request)
-			return true;
-	}
-	return false;
-}
-
 void device_looks_ask(
 	struct device_looks *looks, const struct message_directive *directive, struct host_ns now)
 {
 	struct process_look *process;
 
 	looks->now = now;
-	if (directive->kind != DIRECTIVE_DEEP || is_known(looks, directive->request))
+	if (directive->kind != DIRECTIVE_DEEP ||
+		look_requests_know(&looks->requests, directive->request))
 		return;
 	process = find_process(looks, job_pid_of_rank(looks->job, directive->rank));
 	/* Not now: the directive comes again. */
@@ -274,7 +263,7 @@ void device_looks_ask(
 			       spent_ns(looks, process) >= DEVICE_LOOKS_SPENT_NS_MAX ||
 			       count_active(looks) >= DEVICE_LOOKS_AT_ONCE))
 		return;
-	looks->requests[looks->request_count++ % REQUESTS_KEPT] = directive->request;
+	look_requests_add(&looks->requests, directive->request);
 	if (!is_allowed(looks) || !process)
 		refuse(looks, NULL, directive->rank, directive->request, LOOK_UNREACHABLE);
 	else if (is_resting(looks, process))

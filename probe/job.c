@@ -281,13 +281,17 @@ static void take_collective(struct job *job, const struct event_collective *even
 	}
 	process->last_call_ns = call.part.departure.value;
 	activity_from_event(&call.others, &event->others);
-	launches_from_event(&call.launches, &event->launches);
-	if (process->device_calls && collective_library(&collective_rows[event->row])->device_times)
+	if (process->device_calls &&
+		collective_library(&collective_rows[event->row])->device_times) {
 		take_device_call(process, event, &call.part, &call.others);
-	else if (job_ensure_builder(process, call.part.arrival.value))
-		take_host_call(job, process, event, &call);
-	else
+		return;
+	}
+	if (!job_ensure_builder(process, call.part.arrival.value)) {
 		job->dropped++;
+		return;
+	}
+	launches_from_event(&call.launches, &event->launches);
+	take_host_call(job, process, event, &call);
 }
 
 /* It is no part: what the host did until then belongs to the next one. */

@@ -84,7 +84,7 @@ static void allow_little(void)
 #endif
 
 /* What this process has of memory is not the work's. */
-static void limit_memory(void)
+static void limit_memory(unsigned mib)
 {
 	FILE *file = fopen("/proc/self/statm", "re");
 	unsigned long pages = 0;
@@ -94,22 +94,28 @@ static void limit_memory(void)
 			pages = 0;
 		fclose(file);
 	}
-	rlim_t bytes = (rlim_t)pages * (rlim_t)sysconf(_SC_PAGESIZE) + ((rlim_t)CONFINED_MIB << 20);
+	rlim_t bytes = (rlim_t)pages * (rlim_t)sysconf(_SC_PAGESIZE) + ((rlim_t)mib << 20);
 
 	(void)setrlimit(RLIMIT_DATA, &(struct rlimit){bytes, bytes});
 }
 
-_Noreturn static void be_confined(int (*work)(void *state), void *state, size_t bytes, int fd)
+void confined_limit(unsigned mib, unsigned cpu_s)
 {
-	const struct rlimit none = {0, 0}, seconds = {CONFINED_MS / 1000, CONFINED_MS / 1000};
-	const char *at = state;
-	ssize_t put = 1;
-	int result;
+	const struct rlimit none = {0, 0}, seconds = {cpu_s, cpu_s};
 
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
 	(void)setrlimit(RLIMIT_CORE, &none);
 	(void)setrlimit(RLIMIT_CPU, &seconds);
-	limit_memory();
+	limit_memory(mib);
+}
+
+_Noreturn static void be_confined(int (*work)(void *state), void *state, size_t bytes, int fd)
+{
+	const char *at = state;
+	ssize_t put = 1;
+	int result;
+
+	confined_limit(CONFINED_MIB, CONFINED_MS / 1000);
 	allow_little();
 	result = work(state);
 	if (write(fd, &result, sizeof(result)) != (ssize_t)sizeof(result))

@@ -20,6 +20,12 @@ enum { CONFINED_MIB = 256, CONFINED_MS = 2000 };
 #endif
 
 /*
+ * What a child process of the probe's may have: so much memory beside what it has now, so much CPU time, no core file; and it ends
+ * with its parent.
+ */
+void confined_limit(unsigned mib, unsigned cpu_s);
+
+/*
  * Calls work(state) in a child process, and copies the bytes of state back. Returns what it returned; -ENOEXEC when it
  * took too much, too long, or did something else: then state is untouched; -ENOMEM when there is no process to be had.
  */

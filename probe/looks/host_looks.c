@@ -10,11 +10,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "probe/looks/requests.h"
 #include "probe/looks/sample_reader.h"
 
 enum {
-	REQUESTS_KEPT = 64, /* numbers acted on; the coordinator has fewer under way */
-	RANKS_KEPT = 256,   /* of a host */
+	RANKS_KEPT = 256, /* of a host */
 	DONE_MAX = 2 * HOST_LOOKS_AT_ONCE,
 	READS_PER_TICK_MAX = 64,
 	READ_BYTES = 65536,
@@ -48,8 +48,8 @@ struct host_looks {
 	bool wanted;
 	struct host_ns now;
 	struct host_look looks[HOST_LOOKS_AT_ONCE];
-	uint32_t requests[REQUESTS_KEPT]; /* a ring */
-	size_t request_count, rank_count;
+	struct look_requests requests;
+	size_t rank_count;
 	struct host_rank ranks[RANKS_KEPT];
 	size_t done_count, taken_count;
 	struct stack_profile *done[DONE_MAX];
@@ -140,17 +140,6 @@ static void refuse(struct host_looks *looks, const struct message_directive *dir
 	put_done(looks, stack_profile_create(&fields));
 }
 
-static bool is_known(const struct host_looks *looks, uint32_t request)
-{
-	size_t kept = looks->request_count < REQUESTS_KEPT ? looks->request_count : REQUESTS_KEPT;
-
-	for (size_t i = 0; i < kept; i++) {
-		if (looks->requests[i] == request)
-			return true;
-	}
-	return false;
-}
-
 /* A free place; NULL: none, or the rank is looked at already. */
 static struct host_look *find_place(struct host_looks *looks, pid_t pid)
 {
@@ -205,12 +194,13 @@ void host_looks_ask(struct host_looks *looks, const struct message_directive *di
 	bool resting;
 
 	looks->now = now;
-	if (directive->kind != DIRECTIVE_STACKS || is_known(looks, directive->request))
+	if (directive->kind != DIRECTIVE_STACKS ||
+		look_requests_know(&looks->requests, directive->request))
 		return;
 	place = find_place(looks, pid);
 	if (pid && !place)
 		return; /* not now: the directive comes again */
-	looks->requests[looks->request_count++ % REQUESTS_KEPT] = directive->request;
+	look_requests_add(&looks->requests, directive->request);
 	if (!looks->wanted || !pid) {
 		refuse(looks, directive, looks->wanted ? STACK_RESULT_ENDED : STACK_RESULT_FAILED,
 			looks->wanted ? "" : "not asked for (--sources)");

@@ -13,12 +13,12 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "probe/attach/confined.h"
 #include "probe/looks/sample_writer.h"
 #include "probe/looks/thread_counters.h"
 #include "probe/process_tree.h"
 #include "probe/rights.h"
 #include "probe/ring/host_clock.h"
-#include "probe/sources/text_file.h"
 #include "probe/stacks/names.h"
 #include "probe/stacks/target.h"
 #include "probe/stacks/wait.h"
@@ -400,23 +400,13 @@ static void sample(struct sampler *sampler)
 /* Files, rights, memory, time: what is left is enough to read. */
 static int confine(int fd)
 {
-	const struct rlimit none = {0, 0}, seconds = {CPU_S, CPU_S};
 	struct sigaction action = {.sa_handler = stop};
-	char text[128];
-	unsigned long pages = 0;
-	rlim_t bytes;
 
-	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+	confined_limit(SAMPLER_MIB, CPU_S);
 	(void)prctl(PR_SET_NAME, "slowrank-stacks");
 	if (fd != STDERR_FILENO + 1 && dup2(fd, STDERR_FILENO + 1) < 0)
 		return -errno;
 	(void)syscall(SYS_close_range, STDERR_FILENO + 2, ~0U, 0);
-	if (text_file_read("/proc/self/statm", text, sizeof(text)) == 0)
-		(void)sscanf(text, "%*s %*s %*s %*s %*s %lu", &pages);
-	bytes = (rlim_t)pages * (rlim_t)sysconf(_SC_PAGESIZE) + ((rlim_t)SAMPLER_MIB << 20);
-	(void)setrlimit(RLIMIT_DATA, &(struct rlimit){bytes, bytes});
-	(void)setrlimit(RLIMIT_CORE, &none);
-	(void)setrlimit(RLIMIT_CPU, &seconds);
 	(void)!nice(NICE);
 	sigaction(SIGTERM, &action, NULL);
 	signal(SIGINT, SIG_IGN);

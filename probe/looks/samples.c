@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analysis/base/arena.h"
+
 enum { SUM_PLACES = 2 * SAMPLES_SUMS_MAX, /* a power of two */ NAME_BEGINS = SAMPLES_TEXT_MAX / 8 };
 
 /* A look whose time has not been assigned. */
@@ -151,22 +153,6 @@ int samples_thread(struct samples *samples, uint32_t index, const struct stack_t
 	return 0;
 }
 
-/* Room for count more of them, which have size bytes each. Returns the array, or NULL without memory. */
-static void *grow(void *array, size_t used, size_t count, size_t *capacity, size_t size)
-{
-	size_t wanted = *capacity ? *capacity : 64;
-	void *grown;
-
-	if (used + count <= *capacity)
-		return array;
-	while (wanted < used + count)
-		wanted *= 2;
-	grown = realloc(array, wanted * size);
-	if (grown)
-		*capacity = wanted;
-	return grown;
-}
-
 static bool seen_is_valid(
 	const struct samples *samples, const struct sample_seen *seen, size_t count)
 {
@@ -272,8 +258,6 @@ static void sum_look(
 int samples_look(
 	struct samples *samples, struct host_ns time, const struct sample_seen *seen, size_t count)
 {
-	void *grown;
-
 	if (time.value <= 0 || time.value >> 60 || count > STACK_PROFILE_THREADS_MAX ||
 		(samples->first_look_ns &&
 			(time.value < samples->last_look_ns ||
@@ -288,18 +272,12 @@ int samples_look(
 		samples->left_out_looks++;
 		return 0;
 	}
-	grown = grow(samples->waiting, samples->look_count, 1, &samples->look_capacity,
-		sizeof(*samples->waiting));
-	if (!grown)
+	/* One more than there are: what has room is never NULL. */
+	if (array_grow((void **)&samples->waiting, &samples->look_capacity, samples->look_count + 1,
+		    sizeof(*samples->waiting)) ||
+		array_grow((void **)&samples->seen, &samples->seen_capacity,
+			samples->seen_count + count + 1, sizeof(*samples->seen)))
 		return -ENOMEM;
-	samples->waiting = grown;
-	if (count) {
-		grown = grow(samples->seen, samples->seen_count, count, &samples->seen_capacity,
-			sizeof(*samples->seen));
-		if (!grown)
-			return -ENOMEM;
-		samples->seen = grown;
-	}
 	samples->waiting[samples->look_count++] =
 		(struct waiting_look){time.value, samples->seen_count, count};
 	if (count)
@@ -382,8 +360,6 @@ static void sum_steps(struct samples *samples, bool force)
 
 int samples_step(struct samples *samples, const struct step_entry *step)
 {
-	void *grown;
-
 	if (!samples->first_look_ns || step->start.value < samples->first_look_ns ||
 		step->end.value <= step->start.value)
 		return 0;
@@ -392,16 +368,11 @@ int samples_step(struct samples *samples, const struct step_entry *step)
 		return 0; /* not in order */
 	sum_steps(samples, samples->step_count == SAMPLES_STEPS_MAX ||
 				   samples->part_count > SAMPLES_PARTS_MAX);
-	grown = grow(samples->passed, samples->step_count, 1, &samples->step_capacity,
-		sizeof(*samples->passed));
-	if (!grown)
+	if (array_grow((void **)&samples->passed, &samples->step_capacity, samples->step_count + 1,
+		    sizeof(*samples->passed)) ||
+		array_grow((void **)&samples->parts, &samples->part_capacity,
+			samples->part_count + step->part_count + 1, sizeof(*samples->parts)))
 		return -ENOMEM;
-	samples->passed = grown;
-	grown = grow(samples->parts, samples->part_count, step->part_count + 1,
-		&samples->part_capacity, sizeof(*samples->parts));
-	if (!grown)
-		return -ENOMEM;
-	samples->parts = grown;
 	samples->passed[samples->step_count++] = (struct passed_step){
 		step->start.value, step->end.value, samples->part_count, step->part_count};
 	for (size_t i = 0; i < step->part_count; i++)

@@ -107,8 +107,8 @@ static int fill(struct table *table, pid_t pid, struct host_ns now)
 	error = tcp_dump(table->fd, ++table->dumps, keep, table);
 	if (error == 0 && table->too_many)
 		error = -E2BIG;
-	if (error <
-		0) { /* the rest of its answer is not waited for: the next one has another number */
+	if (error < 0) {
+		/* The rest of its answer is not waited for: the next one has another number. */
 		netlink_drain(table->fd);
 		return error;
 	}

@@ -3,14 +3,12 @@
  * Prints which calls a record holds, and on which communicators: one JSON object a line, once for
  * each rank, communicator, operation and length. usage: record_calls FILE
  */
-#include <errno.h>
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
 
-#include "coordinator/record/reader.h"
-#include "probe/wire/decode.h"
 #include "probe/wire/packed_steps.h"
+#include "tests/cluster/record_batches.h"
 
 enum { CALLS_MAX = 65536 };
 
@@ -48,33 +46,21 @@ static void print_calls(void)
 			calls[i].kind.length_bytes, calls[i].count);
 }
 
+static void count_calls(const struct message_batch *batch)
+{
+	for (size_t s = 0; s < batch->step_count; s++) {
+		const struct packed_step *step = &batch->packed_steps[s];
+
+		for (size_t p = 0; p < step->part_count; p++)
+			count_call(step->rank, packed_kind(step, p));
+	}
+}
+
 int main(int argc, char **argv)
 {
-	char why[WIRE_DETAIL_LENGTH_MAX + 1];
-	struct record_reader *reader;
-	struct message_batch *batch;
-	struct job_ns received;
-	const void *bytes;
-	size_t length;
-	int error = 0;
+	int status = record_batches(argc, argv, "record_calls", count_calls);
 
-	if (argc != 2 || record_reader_open(argv[1], &reader, why) < 0) {
-		fprintf(stderr, "record_calls: %s\n", argc != 2 ? "usage: record_calls FILE" : why);
-		return 2;
-	}
-	while (!error && (error = record_reader_next(reader, &bytes, &length, &received)) == 0) {
-		error = wire_decode_packed_batch(bytes, length, &batch, why);
-		if (error)
-			break;
-		for (size_t s = 0; s < batch->step_count; s++) {
-			const struct packed_step *step = &batch->packed_steps[s];
-
-			for (size_t p = 0; p < step->part_count; p++)
-				count_call(step->rank, packed_kind(step, p));
-		}
-		message_batch_destroy(batch);
-	}
-	record_reader_close(reader);
-	print_calls();
-	return error == -ENODATA ? 0 : 1;
+	if (status != 2)
+		print_calls();
+	return status;
 }

@@ -3,12 +3,10 @@
  * Prints the stack profiles of a record: one JSON object a line, with its sums, the stacks from the outermost frame.
  * usage: record_stacks FILE
  */
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "coordinator/record/reader.h"
-#include "probe/wire/decode.h"
+#include "tests/cluster/record_batches.h"
 
 static void print_text(const char *text)
 {
@@ -77,29 +75,13 @@ static void print_profile(const struct stack_profile *profile)
 	printf("]}\n");
 }
 
+static void print_profiles(const struct message_batch *batch)
+{
+	for (size_t i = 0; i < batch->stack_profile_count; i++)
+		print_profile(batch->stack_profiles[i]);
+}
+
 int main(int argc, char **argv)
 {
-	char why[WIRE_DETAIL_LENGTH_MAX + 1];
-	struct record_reader *reader;
-	struct message_batch *batch;
-	struct job_ns received;
-	const void *bytes;
-	size_t length;
-	int error = 0;
-
-	if (argc != 2 || record_reader_open(argv[1], &reader, why) < 0) {
-		fprintf(stderr, "record_stacks: %s\n",
-			argc != 2 ? "usage: record_stacks FILE" : why);
-		return 2;
-	}
-	while (!error && (error = record_reader_next(reader, &bytes, &length, &received)) == 0) {
-		error = wire_decode_packed_batch(bytes, length, &batch, why);
-		if (error)
-			break;
-		for (size_t i = 0; i < batch->stack_profile_count; i++)
-			print_profile(batch->stack_profiles[i]);
-		message_batch_destroy(batch);
-	}
-	record_reader_close(reader);
-	return error == -ENODATA ? 0 : 1;
+	return record_batches(argc, argv, "record_stacks", print_profiles);
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Whom the coordinator asks for a look, at its kernels or its stacks, and when: suspects with a control each, seldom enough
- * that the job does not feel it; ranks of a job that hangs at once; and whom somebody asked for. No clock is read: times come with the frames. One thread.
+ * that the job does not feel it; and ranks of a job that hangs at once. No clock is read: times come with the frames. One
+ * thread.
  */
 #ifndef SLOWRANK_COORDINATOR_DEEP_LOOKS_H
 #define SLOWRANK_COORDINATOR_DEEP_LOOKS_H

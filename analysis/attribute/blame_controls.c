@@ -488,7 +488,7 @@ static void keep_row(struct blame *blame, const struct step_grid *grid, uint32_t
 	struct leading leading = {0};
 	struct stays stays = {.until_ns = INT64_MIN};
 	struct alone alone = {0};
-	bool is = is_alone(blame, grid, row);
+	bool without_peers = is_alone(blame, grid, row);
 
 	blame->row_controls[r] = GRID_NONE;
 	for (uint32_t c = row->first_cell; c < row->first_cell + row->cell_count; c++) {
@@ -500,7 +500,7 @@ static void keep_row(struct blame *blame, const struct step_grid *grid, uint32_t
 			continue;
 		}
 		alone.own_ns += own_ns;
-		if (is && cell->part->flags & PART_DEVICE_TIME) {
+		if (without_peers && cell->part->flags & PART_DEVICE_TIME) {
 			result->alone = result->on_device = true;
 			if (!is_bound(cell))
 				held_ns = add_held_up(result, cell, own_ns, stays.sum_ns, &alone);

@@ -141,6 +141,21 @@ static void place(struct message_batch *batch, uint32_t rank, enum open_call_kin
 	snprintf(last_call(batch)->where, sizeof(last_call(batch)->where), "%s", where);
 }
 
+/* A second since all but rank 1 came; what rank 1 does is told when it has not moved for a while. */
+static struct message_batch *stuck_batch(
+	uint64_t number, int64_t stuck_ns, int second, char state, const char *where)
+{
+	struct message_batch *batch = batch_new(number, stuck_ns + second * 1000 * MS);
+
+	for (uint32_t r = 0; r < RANKS; r++) {
+		if (r != 1)
+			add_call(batch, r, WORLD, stuck_ns + 90 * MS);
+		else if (second > 2)
+			place(batch, r, OPEN_CALL_NONE, state, where, stuck_ns);
+	}
+	return batch;
+}
+
 static void missing_rank(void **state)
 {
 	struct told told;
@@ -150,17 +165,8 @@ static void missing_rank(void **state)
 
 	(void)state;
 	for (int second = 1; second <= 8; second++) {
-		struct message_batch *batch;
-
 		now_ns = stuck_ns + second * 1000 * MS;
-		batch = batch_new(number++, now_ns);
-		for (uint32_t r = 0; r < RANKS; r++) {
-			if (r != 1)
-				add_call(batch, r, WORLD, stuck_ns + 90 * MS);
-			else if (second > 2)
-				place(batch, r, OPEN_CALL_NONE, 'S', "pipe_read", stuck_ns);
-		}
-		push(pipeline, batch);
+		push(pipeline, stuck_batch(number++, stuck_ns, second, 'S', "pipe_read"));
 		/* five seconds in the call, and not before */
 		assert_int_equal(told.alerts, second >= 6);
 	}
@@ -214,16 +220,9 @@ static void stacks_are_told(void **state)
 
 	(void)state;
 	for (int second = 1; second <= 8; second++) {
-		struct message_batch *batch;
+		struct message_batch *batch = stuck_batch(number++, stuck_ns, second, 'D', "");
 
 		now_ns = stuck_ns + second * 1000 * MS;
-		batch = batch_new(number++, now_ns);
-		for (uint32_t r = 0; r < RANKS; r++) {
-			if (r != 1)
-				add_call(batch, r, WORLD, stuck_ns + 90 * MS);
-			else if (second > 2)
-				place(batch, r, OPEN_CALL_NONE, 'D', "", stuck_ns);
-		}
 		if (second == 3 || second == 7)
 			add_look(batch, 1, second == 3 ? "before" : "save");
 		if (second == 8)

@@ -365,11 +365,33 @@ static void files_are_private_and_new(void **state)
 	assert_null(second.header);
 }
 
+/* A child's part: tells whether it is as it should be, and stays. */
+_Noreturn static void stay(int told, bool ready)
+{
+	const char byte = (char)ready;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL); /* now: a change of the user takes it back */
+	(void)!write(told, &byte, 1);
+	for (;;)
+		pause();
+}
+
+/* Its parent's: it is ready. */
+static void expect_ready(const int told[2])
+{
+	char byte = 0;
+
+	close(told[1]);
+	assert_int_equal(read(told[0], &byte, 1), 1);
+	close(told[0]);
+	assert_int_equal(byte, 1);
+}
+
 /* A process in a root of its own, with a ring there and one outside. */
 static pid_t begin_inside(const struct fixture *fixture, const char *root)
 {
 	struct ring_writer writer = {0};
-	char own[128], rings[128], byte = 0;
+	char own[128], rings[128];
 	int told[2];
 	pid_t child;
 
@@ -381,17 +403,11 @@ static pid_t begin_inside(const struct fixture *fixture, const char *root)
 	assert_int_equal(pipe2(told, O_CLOEXEC), 0);
 	child = fork();
 	if (child == 0) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		byte = (char)(ring_writer_create(fixture->directory, SLOTS, &writer) == 0 &&
-			      ring_writer_create(own, SLOTS, &writer) == 0 && chroot(root) == 0);
-		(void)!write(told[1], &byte, 1);
-		for (;;)
-			pause();
+		stay(told[1], ring_writer_create(fixture->directory, SLOTS, &writer) == 0 &&
+				      ring_writer_create(own, SLOTS, &writer) == 0 &&
+				      chroot(root) == 0);
 	}
-	close(told[1]);
-	assert_int_equal(read(told[0], &byte, 1), 1);
-	close(told[0]);
-	assert_int_equal(byte, 1);
+	expect_ready(told);
 	return child;
 }
 
@@ -445,26 +461,17 @@ static void set_rights(bool few)
 static pid_t begin_as_other(const char *directory, bool lies)
 {
 	struct ring_writer writer = {0};
-	char byte = 0;
 	int told[2];
 	pid_t child;
 
 	assert_int_equal(pipe2(told, O_CLOEXEC), 0);
 	child = fork();
 	if (child == 0) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		byte = (char)(setgid(65534) == 0 && setuid(65534) == 0 &&
-			      ring_writer_create(directory, SLOTS, &writer) == 0);
-		if (lies)
-			byte = byte && dup2(told[1], writer.descriptor) >= 0;
-		(void)!write(told[1], &byte, 1);
-		for (;;)
-			pause();
+		stay(told[1], setgid(65534) == 0 && setuid(65534) == 0 &&
+				      ring_writer_create(directory, SLOTS, &writer) == 0 &&
+				      (!lies || dup2(told[1], writer.descriptor) >= 0));
 	}
-	close(told[1]);
-	assert_int_equal(read(told[0], &byte, 1), 1);
-	close(told[0]);
-	assert_int_equal(byte, 1);
+	expect_ready(told);
 	return child;
 }
 

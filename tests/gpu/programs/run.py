@@ -5,6 +5,7 @@
     tests/gpu/programs/run.py --slowrank build/slowrank --out OUT        each program once, three faults
     tests/gpu/programs/run.py --modes user,attach --only 'pipeline-*'
     tests/gpu/programs/run.py --held-out                                 also those that no rule was made on
+    tests/gpu/programs/run.py --ranks 4 --share-gpu                      all ranks on the first GPU
     tests/gpu/programs/run.py --smoke                                    ten steps each, at once, nobody watches
     tests/gpu/programs/run.py --score --out OUT                          scores what is in OUT again
 
@@ -97,10 +98,10 @@ def is_held_out(name):
     return int(hashlib.sha256(name.encode()).hexdigest(), 16) % 3 == 0
 
 
-def draw_faults(name, mode, seed, ranks):
+def draw_faults(name, mode, seed, ranks, kinds=KINDS):
     """[(kind, rank)]: by the names and the seed alone; two in sequence are on different ranks."""
     dice, before, faults = random.Random(f"{name}/{mode}/{seed}"), None, []
-    for kind in dice.sample(KINDS, FAULTS):
+    for kind in dice.sample(kinds, FAULTS):
         before = dice.choice([rank for rank in range(ranks) if rank != before])
         faults.append((kind, before))
     return faults
@@ -247,9 +248,11 @@ class Job:
         return os.path.join(self.folder, name)
 
     def command(self):
-        file, *options = shlex.split(PROGRAMS[self.name])
+        files, options = shlex.split(PROGRAMS[self.name])[:1], shlex.split(PROGRAMS[self.name])[1:]
+        if self.arguments.share_gpu:
+            files.insert(0, "share_gpu.py")
         return [*launcher(self.arguments.python), "--standalone", "--nproc-per-node",
-                str(self.arguments.ranks), os.path.join(HERE, file), *options]
+                str(self.arguments.ranks), *(os.path.join(HERE, file) for file in files), *options]
 
     def popen(self, command, **options):
         return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=self.log,
@@ -350,7 +353,8 @@ class Job:
 
     def program(self):
         how = {"root": "run as root", "user": "run as an ordinary user", "attach": "attach --deep"}
-        return f"tests/gpu/programs/{PROGRAMS[self.name]}, {self.arguments.ranks} GPUs, {how[self.mode]}"
+        where = "ranks on one GPU" if self.arguments.share_gpu else "GPUs"
+        return f"tests/gpu/programs/{PROGRAMS[self.name]}, {self.arguments.ranks} {where}, {how[self.mode]}"
 
     def keep(self, faults, error):
         """Writes the truth, and copies what is needed of the folder to OUT."""
@@ -461,7 +465,9 @@ def make_faults(job, ranks, injector, arguments):
     faults = []
     outside = Outside(Client(injector.socket), {rank: told["pid"] for rank, told in ranks.items()},
                       os.sched_getaffinity(0))
-    for kind, rank in draw_faults(job.name, job.mode, arguments.seed, arguments.ranks):
+    # Whoever shares a GPU is slowed down by what else computes there, as all others are.
+    kinds = [kind for kind in KINDS if not arguments.share_gpu or kind != "gpu-hog"]
+    for kind, rank in draw_faults(job.name, job.mode, arguments.seed, arguments.ranks, kinds):
         if faults:
             time.sleep(GAP_S)
         faults.append(outside.make(kind, rank, STOP_S if kind in rules.HANGS else WINDOW_S))
@@ -506,7 +512,7 @@ class Series:
         with Injector(self.arguments.python, folder, lane.environment) as injector, \
                 concurrent.futures.ThreadPoolExecutor(1) as ending:
             job = self.start(lane)
-            for gpu in range(self.arguments.ranks):
+            for gpu in range(0 if self.arguments.share_gpu else self.arguments.ranks):
                 Client(injector.socket).ask(do="prepare", gpu=gpu)
             while job:
                 following, faults, error = None, [], ""
@@ -536,6 +542,26 @@ class Series:
         if error:
             print(f"{job.name} {job.mode}: {error[-1500:]}", flush=True)
         job.keep(faults, error)
+
+
+@contextlib.contextmanager
+def shared_by_kernels(folder):
+    """CUDA's multi-process service, where it can be had: ranks that share a GPU compute at once, and not in turn."""
+    control = shutil.which("nvidia-cuda-mps-control")
+    if not control:
+        print("ranks take turns on the GPU: there is no nvidia-cuda-mps-control", flush=True)
+        yield
+        return
+    for name in ("PIPE", "LOG"):
+        path = os.path.join(folder, f"mps-{name.lower()}")
+        os.makedirs(path, exist_ok=True)
+        os.chmod(path, 0o777)
+        os.environ[f"CUDA_MPS_{name}_DIRECTORY"] = path
+    subprocess.run([control, "-d", "-multiuser-server"], check=True)
+    try:
+        yield
+    finally:
+        subprocess.run([control], input="quit\n", text=True, check=False)
 
 
 def smoke(arguments, lane, names):
@@ -580,6 +606,8 @@ def parse_arguments(argv=None):
     parser.add_argument("--modes", type=words, default=["root"])
     parser.add_argument("--held-out", action="store_true", help="those too, before all others")
     parser.add_argument("--ranks", type=int, default=2, help="of each job")
+    parser.add_argument("--share-gpu", action="store_true",
+                        help="all ranks of a job on the first GPU, each a host of its own to NCCL")
     parser.add_argument("--lanes", type=int, default=0, help="default: as many as fit on the GPUs")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--budget-seconds", type=float, default=1e9)
@@ -625,20 +653,22 @@ def main():
     if arguments.score:
         return 0 if all(map(is_right, score_all(arguments, not_run))) else 1
     gpus, why = count_gpus(arguments.python)
-    if why or gpus < arguments.ranks:
+    needed = 1 if arguments.share_gpu else arguments.ranks
+    if why or gpus < needed:
         print(f"tests/gpu/programs: skipped: {why or f'{gpus} GPUs'}", file=sys.stderr)
         return SKIP
     os.makedirs(arguments.work, exist_ok=True)
     os.chmod(arguments.work, 0o755)
-    lanes = arguments.lanes = arguments.lanes or gpus // arguments.ranks
-    places = [Lane(index, lanes, gpus, arguments.ranks) for index in range(lanes)]
-    if arguments.smoke:
-        names = [name for name, _ in found]
-        return 0 if smoke(arguments, places[0], names) == names else 1
-    series = Series(arguments, found)
-    quotas = gpu_run.Series(arguments, series.deadline, "", []).room_for_quotas()
-    with quotas, concurrent.futures.ThreadPoolExecutor(lanes) as threads:
-        list(threads.map(series.work, places))
+    lanes = arguments.lanes = 1 if arguments.share_gpu else arguments.lanes or gpus // needed
+    with shared_by_kernels(arguments.work) if arguments.share_gpu else contextlib.nullcontext():
+        places = [Lane(index, lanes, gpus, needed) for index in range(lanes)]
+        if arguments.smoke:
+            names = [name for name, _ in found]
+            return 0 if smoke(arguments, places[0], names) == names else 1
+        series = Series(arguments, found)
+        quotas = gpu_run.Series(arguments, series.deadline, "", []).room_for_quotas()
+        with quotas, concurrent.futures.ThreadPoolExecutor(lanes) as threads:
+            list(threads.map(series.work, places))
     results = score_all(arguments, not_run + series.not_run)
     return 0 if all(map(is_right, results)) else 1
 

@@ -90,7 +90,7 @@ def table_of_jobs():
     return jobs
 
 
-def count_gpus(python):
+def count_gpus(python, needed=2):
     """(how many, "") or (0, why none). In a process of its own: no context stays behind."""
     code = "import torch; print(torch.cuda.device_count(), torch.__version__)"
     try:
@@ -101,7 +101,7 @@ def count_gpus(python):
     if done.returncode != 0:
         return 0, (done.stderr.strip().splitlines() or ["PyTorch cannot be loaded"])[-1]
     count = int(done.stdout.split()[0])
-    return count, "" if count >= 2 else f"PyTorch sees {count} GPUs: two are needed"
+    return count, "" if count >= needed else f"PyTorch sees {count} GPUs: {needed} are needed"
 
 
 def launcher(python):

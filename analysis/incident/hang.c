@@ -28,20 +28,12 @@ static bool same_ranks(const struct verdict *verdict, const struct hang_finding 
 	       memcmp(verdict->ranks, finding->missing, listed * sizeof(*verdict->ranks)) == 0;
 }
 
-static void fill(const struct judge *judge, const struct hang_finding *finding, struct job_ns now,
-	struct verdict *verdict)
+/* For how long, which is all that is new when nobody is missing any more: who came last is still to blame. */
+static void fill_length(const struct judge *judge, const struct hang_finding *finding,
+	struct job_ns now, struct verdict *verdict)
 {
 	double stuck_ns = (double)(now.value - finding->since.value);
 
-	verdict->verdict_class = VERDICT_HANG;
-	verdict->hang = finding->call;
-	verdict->rank_count = 0;
-	verdict->victim_count = (uint32_t)finding->waiting_count;
-	for (size_t i = 0; i < finding->missing_count && i < VERDICT_RANKS_MAX; i++)
-		verdict->ranks[verdict->rank_count++] = finding->missing[i];
-	verdict->more_ranks = (uint32_t)finding->missing_count - verdict->rank_count;
-	for (size_t i = 0; i < finding->waiting_count && i < VERDICT_VICTIMS_MAX; i++)
-		verdict->victims[i] = finding->waiting[i];
 	/* Nothing else can be meant than what is seen: only whether it goes on yet is open. */
 	verdict->sure.confidence = fmin(1 - exp(-stuck_ns / (double)HANG_LIMIT_NS), CONFIDENCE_MAX);
 	verdict->slowdown =
@@ -52,13 +44,29 @@ static void fill(const struct judge *judge, const struct hang_finding *finding, 
 				       1);
 	verdict->sure.clock_error_us = judge->lengths.job.clock_error_us;
 	verdict->end = now;
+	for (uint32_t i = 0; i < verdict->evidence_count; i++)
+		verdict->evidence[i].overlap_ms_per_step = stuck_ns / 1e6;
+}
+
+static void fill(const struct judge *judge, const struct hang_finding *finding, struct job_ns now,
+	struct verdict *verdict)
+{
+	verdict->verdict_class = VERDICT_HANG;
+	verdict->hang = finding->call;
+	verdict->rank_count = 0;
+	verdict->victim_count = (uint32_t)finding->waiting_count;
+	for (size_t i = 0; i < finding->missing_count && i < VERDICT_RANKS_MAX; i++)
+		verdict->ranks[verdict->rank_count++] = finding->missing[i];
+	verdict->more_ranks = (uint32_t)finding->missing_count - verdict->rank_count;
+	for (size_t i = 0; i < finding->waiting_count && i < VERDICT_VICTIMS_MAX; i++)
+		verdict->victims[i] = finding->waiting[i];
 	verdict->evidence_count = (uint32_t)finding->detail_count;
 	for (size_t i = 0; i < finding->detail_count; i++) {
-		verdict->evidence[i] = (struct verdict_evidence){
-			.kind = CAUSE_UNKNOWN, .overlap_ms_per_step = stuck_ns / 1e6};
+		verdict->evidence[i] = (struct verdict_evidence){.kind = CAUSE_UNKNOWN};
 		memcpy(verdict->evidence[i].detail, finding->details[i],
 			sizeof(finding->details[i]));
 	}
+	fill_length(judge, finding, now, verdict);
 }
 
 static void say(const struct judge *judge, enum verdict_event event, const struct verdict *verdict)
@@ -92,6 +100,10 @@ int judge_hang(struct judge *judge, const struct hang_finding *finding, struct j
 		verdict = &judge->incidents.verdicts[judge->incidents.hang.verdict - 1];
 		bool changed = !same_ranks(verdict, finding);
 
+		if (verdict->rank_count && !finding->missing_count) {
+			fill_length(judge, finding, now, verdict);
+			return 0;
+		}
 		fill(judge, finding, now, verdict);
 		if (changed)
 			say(judge, VERDICT_EVENT_UPDATE, verdict);

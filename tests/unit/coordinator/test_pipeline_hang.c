@@ -445,24 +445,32 @@ static void all_are_held(void **state)
 	pipeline_destroy(pipeline);
 }
 
-/* All have entered, one was stopped there: it is the reason. */
+/* All have entered, one was stopped there: it is the reason, also while the call goes on when it runs again. */
 static void stopped_inside(void **state)
 {
 	struct told told;
 	struct pipeline *pipeline = create(&told);
 	uint64_t number = 0;
 	int64_t stuck_ns = run_healthy(pipeline, &number);
-	struct message_batch *batch = batch_new(number++, stuck_ns + 9000 * MS);
 
 	(void)state;
-	for (uint32_t r = 0; r < RANKS; r++) {
-		add_call(batch, r, WORLD, stuck_ns + 50 * MS);
-		last_call(batch)->state = r == 3 ? 'T' : 'R';
+	for (int second = 9; second <= 10; second++) {
+		struct message_batch *batch = batch_new(number++, stuck_ns + second * 1000 * MS);
+
+		for (uint32_t r = 0; r < RANKS; r++) {
+			add_call(batch, r, WORLD, stuck_ns + 50 * MS);
+			last_call(batch)->state = r == 3 && second == 9 ? 'T' : 'R';
+		}
+		push(pipeline, batch);
 	}
-	push(pipeline, batch);
+	push(pipeline, batch_new(number++, stuck_ns + 11000 * MS));
+	assert_int_equal(told.alerts, 1);
+	assert_int_equal(told.updates, 0);
+	assert_int_equal(told.recoveries, 1);
 	assert_int_equal(told.last.rank_count, 1);
 	assert_int_equal(told.last.ranks[0], 3);
 	assert_int_equal(told.last.victim_count, 3);
+	assert_true(told.last.evidence[0].overlap_ms_per_step > 9900);
 	assert_non_null(strstr(told.last.evidence[1].detail, "stopped by a signal"));
 	pipeline_destroy(pipeline);
 }

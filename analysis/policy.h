@@ -71,7 +71,7 @@
 /* join: which parts of ranks are one collective, on which clock, and what runs beside what. */
 
 #define ASSEMBLY_LAG_ENTRIES 8 /* entries behind the newest data, before a rank is not waited for */
-/* The same in ns: longer than a step builder holds its first steps back (10 windows of 1 s). */
+/* The same in ns. */
 #define ASSEMBLY_LAG_NS INT64_C(15000000000)
 #define MERGED_ENTRIES_MAX 4 /* entries without a collective to cut at, before time decides */
 #define COUNTED_CUTS_MIN 16  /* cuts alike, before entries are counted */

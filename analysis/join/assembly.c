@@ -10,8 +10,7 @@ void assembly_init(struct assembly *assembly, struct rank_streams *streams)
 {
 	memset(assembly, 0, sizeof(*assembly));
 	assembly->streams = streams;
-	assembly->oldest_ns = INT64_MAX;
-	assembly->newest_ns = INT64_MIN;
+	assembly->newest_ns = assembly->began_ns = INT64_MIN;
 	assembly->last_cut_ns = INT64_MIN;
 }
 
@@ -24,11 +23,8 @@ void assembly_fini(struct assembly *assembly)
 void assembly_note_entry(struct assembly *assembly, const struct packed_step *step)
 {
 	const struct rank_stream *rank = &assembly->streams->ranks[step->rank];
-	int64_t start_ns = assembly_job_ns(assembly, rank, step->start);
 	int64_t end_ns = assembly_job_ns(assembly, rank, step->end);
 
-	if (start_ns < assembly->oldest_ns)
-		assembly->oldest_ns = start_ns;
 	if (end_ns > assembly->newest_ns)
 		assembly->newest_ns = end_ns;
 }
@@ -65,8 +61,10 @@ int assembly_next(struct assembly *assembly, bool finish, struct step_grid *grid
 		return error;
 	if (assembly->newest_ns == INT64_MIN)
 		return 0;
+	if (assembly->began_ns == INT64_MIN)
+		assembly->began_ns = assembly->newest_ns;
 	if (streams->known_count < streams->world_size && !finish &&
-		assembly->newest_ns - assembly->oldest_ns < ASSEMBLY_LAG_NS)
+		assembly->newest_ns - assembly->began_ns < ASSEMBLY_LAG_NS)
 		return 0; /* the first steps wait for everyone */
 	assembly_fix_clock(assembly);
 	if (!assembly->cut.valid && !assembly_choose_cut(assembly, finish))

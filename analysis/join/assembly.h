@@ -80,8 +80,8 @@ struct assembly {
 	struct communicator_entry *communicators; /* hash table, id 0 = free */
 	size_t communicator_capacity, communicator_count;
 	struct job_clock clock;
-	int64_t oldest_ns;		 /* the start of the oldest, likewise */
 	int64_t newest_ns;		 /* the end of the newest entry of any rank, job time */
+	int64_t began_ns;		 /* the same when the first ones came */
 	int64_t last_cut_ns;		 /* INT64_MIN before the first */
 	uint64_t next_number, next_step; /* of job steps, of the program's */
 	struct entry_cycles cycles;

@@ -3,11 +3,14 @@
 
 #include "analysis/join/assembly_internal.h"
 
-/* Up to when a rank was heard of; one that has said nothing yet is as late as the first data is old. */
+/*
+ * Up to when a rank was heard of; one that has said nothing yet, when the first data came, for that may go
+ * back as far as its first steps are held back.
+ */
 static int64_t heard_of_ns(const struct assembly *assembly, const struct rank_stream *rank)
 {
 	return rank->newest.value ? assembly_job_ns(assembly, rank, rank->newest)
-				  : assembly->oldest_ns;
+				  : assembly->began_ns;
 }
 
 /* Some rank has so many entries waiting that one without any is behind, not just about to come. */

@@ -408,6 +408,54 @@ static void late_ranks_are_told(void **state)
 	pipeline_destroy(pipeline);
 }
 
+/* Steps of a second, as long as a probe may hold its first ones back, of the ranks [first, first + 2). */
+static void push_held_back(struct pipeline *pipeline, uint32_t first, uint64_t number)
+{
+	enum { STEPS = 20, S = 1000000000, WORLD = 77, RANKS = 4 };
+	struct message_batch *batch = made_batch(1, 1, number);
+	struct message_reply reply;
+
+	made_batch_announce(batch, RANKS, 1);
+	batch->steps = calloc(2 * STEPS, sizeof(*batch->steps));
+	for (uint32_t r = 0; r < RANKS; r++)
+		made_batch_add_communicator(batch, r, WORLD, RANKS, r);
+	for (uint32_t r = first; r < first + 2; r++) {
+		for (int64_t i = 0; i < STEPS; i++) {
+			struct step_entry *step = &batch->steps[batch->step_count++];
+
+			*step = (struct step_entry){.rank = r,
+				.index = (uint64_t)i,
+				.signature = 1,
+				.start.value = (i + 1) * S,
+				.end.value = (i + 2) * S,
+				.part_count = 1,
+				.parts = calloc(1, sizeof(*step->parts))};
+			step->parts[0] = (struct collective_part){.communicator_id = WORLD,
+				.sequence = (uint64_t)i,
+				.arrival.value = (i + 2) * S - S / 2,
+				.departure = step->end,
+				.root = STEP_ROOT_NONE,
+				.operation = OPERATION_ALL_REDUCE};
+		}
+	}
+	made_batch_push(
+		pipeline, batch, (struct job_ns){(int64_t)(STEPS + 2 + number) * S}, &reply);
+}
+
+/* Who holds its first steps back for a batch longer than others is not left out for that. */
+static void first_steps_that_were_held_back(void **state)
+{
+	struct pipeline *pipeline = new_pipeline();
+
+	(void)state;
+	push_held_back(pipeline, 2, 0);
+	push_held_back(pipeline, 0, 1);
+	assert_int_equal(pipeline_finish(pipeline), 0);
+	assert_int_equal(pipeline_report(pipeline)->totals.steps_incomplete, 0);
+	assert_true(pipeline_report(pipeline)->totals.steps >= 19);
+	pipeline_destroy(pipeline);
+}
+
 /* One batch that announces rank 0 as started that often again. */
 static int announce_again(struct pipeline *pipeline, uint64_t probe, uint64_t number,
 	uint32_t restarts, uint8_t final)
@@ -593,6 +641,7 @@ int main(void)
 		cmocka_unit_test(lost_batches_ask_for_an_introduction),
 		cmocka_unit_test(a_rank_belongs_to_its_probe),
 		cmocka_unit_test(late_ranks_are_told),
+		cmocka_unit_test(first_steps_that_were_held_back),
 		cmocka_unit_test(more_restarts_take_the_rank),
 		cmocka_unit_test(unproven_restarts_take_nothing),
 		cmocka_unit_test(introductions_come_again),

@@ -245,7 +245,8 @@ static size_t distance_of(
 			distance = newest[j] - newest[i];
 		}
 	}
-	if (best + 1 < long_min || (best + 1) * 4 < long_count * PERIOD_STEADY_QUARTERS)
+	if (best + 1 < long_min || (best + 1) * 4 < long_count * PERIOD_STEADY_QUARTERS ||
+		newest[long_count - 1] + 2 * distance < count) /* they come no more */
 		return 0;
 	*last = longest_pair(spacings, newest, long_count, distance);
 	return distance;
@@ -289,7 +290,24 @@ static size_t next_distance(struct spacings *spacings)
 struct repeats {
 	uint64_t first, count;
 	struct rounds rounds;
+	float pauses[PERIOD_PLACES_MAX]; /* of each round, summed */
 };
+
+/* The mean pause before the calls of the usual round (lower median), but for one place: a stall is not usual. */
+static double pause_elsewhere(
+	const struct period_detector *detector, const struct repeats *repeats, uint64_t place)
+{
+	uint64_t period = detector->cycle.period;
+	float sums[PERIOD_PLACES_MAX];
+
+	if (period == 1)
+		return 0;
+	for (uint64_t i = 0; i < repeats->count; i++)
+		sums[i] = repeats->pauses[i] -
+			  call_at(detector, repeats->first + i * period + place)->pause_ns;
+	qsort(sums, repeats->count, sizeof(*sums), by_value);
+	return sums[(repeats->count - 1) / 2] / (double)(period - 1);
+}
 
 /* How many of the rounds follow each other here without a pause; none where the long spacings are no pauses either. */
 static void look_between(const struct period_detector *detector, const struct repeats *repeats,
@@ -319,25 +337,23 @@ static double pause_of(const struct period_detector *detector, const struct repe
 	uint64_t place, const struct spacings *spacings, uint64_t factor)
 {
 	uint64_t period = detector->cycle.period, count = repeats->count;
-	double long_sum = 0, long_count = 0, elsewhere = repeats->rounds.pause_ns;
+	double long_sum = 0;
+	size_t first_long = spacings->split - 1;
 	struct rounds rounds = repeats->rounds;
 	struct rest rest = {0};
 
 	if (factor * period > detector->full.period_max)
 		return 0;
-	for (uint64_t i = 0; i < count; i++)
-		elsewhere -= call_at(detector, repeats->first + i * period + place)->pause_ns;
-	elsewhere *= PERIOD_SEAMLESS_SHARE / (double)(count * (period - 1) + (period == 1));
 	if (!spacings->slight)
-		look_between(detector, repeats, place, spacings->least, elsewhere, &rounds);
+		look_between(detector, repeats, place, spacings->least,
+			PERIOD_SEAMLESS_SHARE * pause_elsewhere(detector, repeats, place), &rounds);
 	for (uint64_t i = 0; i < count; i++) {
-		bool is_long = spacings->values[i] >= spacings->least;
-
-		long_sum += is_long ? spacings->values[i] : 0;
-		long_count += is_long;
+		if (spacings->values[i] >= spacings->least)
+			long_sum += spacings->values[i];
 	}
 	rounds.spacing_ns -= long_sum;
-	rest.longest_ns = long_sum / long_count;
+	/* The usual one of the long ones (lower median): a stall among them is no pause. */
+	rest.longest_ns = spacings->sorted[first_long + (spacings->count - first_long - 1) / 2];
 	return (double)factor <= bound(&rounds, period, &rest) ? rest.longest_ns : 0;
 }
 
@@ -386,8 +402,10 @@ bool period_pauses(const struct period_detector *detector, uint64_t round_count,
 
 	repeats.first = count - repeats.count * period;
 	add_calls(detector, repeats.first, count, &repeats.rounds);
+	for (uint64_t i = 0; i < repeats.count * period; i++)
+		repeats.pauses[i / period] += call_at(detector, repeats.first + i)->pause_ns;
 	for (uint64_t place = 0; place < period; place++) {
-		uint64_t its_factor, its_origin;
+		uint64_t its_factor = 0, its_origin = 0;
 		double its = pause_at(detector, &repeats, place, &its_factor, &its_origin);
 
 		if (its <= longest)

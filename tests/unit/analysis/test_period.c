@@ -511,6 +511,30 @@ static void test_chance(void **state)
 	stream_close(&stream);
 }
 
+/* Pauses before one call of the first steps, by chance at a beat, and then a stop of the whole rank. */
+static void test_stop(void **state)
+{
+	static const uint64_t paused[] = {0, 3, 5, 6, 7, 8, 9, 10};
+	struct stream stream;
+	size_t next = 0;
+
+	(void)state;
+	stream_open(&stream, 1000, 0);
+	for (uint64_t i = 0; i < 60; i++) {
+		bool pauses = next < sizeof(paused) / sizeof(paused[0]) && i == paused[next] + 2;
+
+		next += pauses;
+		for (const char *at = "abcdefgh"; *at; at++) {
+			stream.pause_ns = *at != 'c' ? 5000000 : pauses ? 9000000 : 1500000;
+			if (i == 31 && *at == 'f')
+				stream.pause_ns = INT64_C(10000000000);
+			push(&stream, (uint64_t)*at, 1 << 22);
+		}
+	}
+	assert_status(&stream, PERIOD_TRIED, true, 8);
+	stream_close(&stream);
+}
+
 /* Of several pauses in each step, it begins at the longest, however few steps there were. */
 static void test_several_pauses(void **state)
 {
@@ -575,6 +599,7 @@ int main(void)
 		cmocka_unit_test(test_phases),
 		cmocka_unit_test(test_phases_unasked),
 		cmocka_unit_test(test_chance),
+		cmocka_unit_test(test_stop),
 		cmocka_unit_test(test_several_pauses),
 	};
 

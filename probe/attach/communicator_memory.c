@@ -62,6 +62,19 @@ static bool looks_right(const struct identity *identity)
 	       identity->bus_id >> BUS_ID_BITS == 0;
 }
 
+/* The structure also ends with the magic number; where it does not, another one may follow, which begins with it. */
+static size_t end_of(const uint8_t *data, size_t bytes)
+{
+	uint64_t word;
+
+	for (size_t at = sizeof(word); at + sizeof(word) <= bytes; at += sizeof(word)) {
+		memcpy(&word, data + at, sizeof(word));
+		if (word == NCCL_MAGIC)
+			return at;
+	}
+	return bytes;
+}
+
 static int search(const uint8_t *data, size_t bytes, struct communicator_memory *out)
 {
 	struct identity identity, found = {0};
@@ -97,7 +110,7 @@ int communicator_memory_read(pid_t pid, uint64_t handle, struct communicator_mem
 	if (!data)
 		return -ENOMEM;
 	bytes = read_memory(pid, handle, data, SEARCH_BYTES_MAX);
-	result = search(data, bytes, out);
+	result = search(data, end_of(data, bytes), out);
 	free(data);
 	return result;
 }

@@ -4,8 +4,8 @@
  * process's memory, from outside, once. No function of NCCL tells a communicator's hash, and a call on a handle that is being destroyed could crash the job; a read
  * cannot.
  *
- * The structure (struct ncclComm, src/include/comm.h of NCCL 2.18 to 2.29) begins with a magic
- * number; somewhere in it lie, one after another: the network magic, the hash, rank, number of
+ * The structure (struct ncclComm, src/include/comm.h of NCCL 2.18 to 2.29) begins and ends with a
+ * magic number; somewhere in it lie, one after another: the network magic, the hash, rank, number of
  * ranks, CUDA device, NVML device, three compute capabilities, the bus id. It is taken only when
  * exactly one place looks like that; a wrong one would give a hash that no other rank has, so that
  * nothing is joined. Any thread.

@@ -73,6 +73,21 @@ static void test_found(void **state)
 	assert_int_equal(out.rank_count, 8);
 }
 
+/* Another communicator lies behind it, as mappings do that are made one after the other. */
+static void test_two_in_a_row(void **state)
+{
+	struct communicator_memory out;
+	struct tail *tail = fill(), *other = tail + 100;
+
+	(void)state;
+	*other = *tail;
+	other->hash++;
+	assert_int_equal(read_it(&out), -ENOENT);
+	*(uint64_t *)(void *)(tail + 50) = memory[0];
+	assert_int_equal(read_it(&out), 0);
+	assert_int_equal(out.hash, 0xfeedfacecafebeef);
+}
+
 static void test_nothing_is_guessed(void **state)
 {
 	struct communicator_memory out = {1, 2, 3};
@@ -102,6 +117,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_found, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_two_in_a_row, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_nothing_is_guessed, set_up, tear_down),
 	};
 

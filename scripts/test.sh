@@ -41,7 +41,8 @@ vm_log=$(mktemp)
 build_log=$(mktemp)
 nice -n 10 "${as_root[@]}" ctest --test-dir build --output-on-failure -L vm "$@" >"$vm_log" 2>&1 &
 vm=$!
-trap 'rm -f "$vm_log" "$build_log"' EXIT
+threads_log=$(mktemp)
+trap 'rm -f "$vm_log" "$build_log" "$threads_log"' EXIT
 echo "== sanitizer and fuzz builds, beside the tests whose jobs sleep for the most part"
 # With -O2, sanitized code takes twice as long to compile. Warnings that hang on the optimiser are
 # errors in the main build only.
@@ -65,12 +66,19 @@ wait "$builds" || {
 	exit 1
 }
 
+# Tests of threads wait more than they compute: they share the machine with those that compute.
+(
+	status=0
+	run_tests build-thread -L threads -j"$jobs" "${again[@]}"
+	run_tests build-fuzz -L fuzz -j"$jobs"
+	exit "$status"
+) >"$threads_log" 2>&1 &
+threads=$!
 echo "== address and undefined behaviour sanitizers: unit tests"
 run_tests build-address -L unit -j"$at_once"
-echo "== thread sanitizer: the tests of what has threads"
-run_tests build-thread -L threads -j"$at_once"
-echo "== fuzz targets (bounded)"
-run_tests build-fuzz -L fuzz -j"$at_once"
+echo "== thread sanitizer: the tests of what has threads; fuzz targets (bounded)"
+wait "$threads" || status=1
+cat "$threads_log"
 echo "== the main build: unit tests and expected reports"
 run_tests build -L 'unit|golden' -j"$at_once" "$@"
 wait "$vm" || status=1

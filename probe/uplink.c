@@ -252,7 +252,7 @@ static int seal_current(struct uplink *uplink, bool *hello)
 					   : *hello ? SEAL_HELLO
 						    : SEAL_BATCH,
 		.key = uplink->session_seal ? SEAL_KEY_SESSION : SEAL_KEY_FILE};
-	error = wire_batch_probe_id(uplink->current, uplink->current_length, &head->probe_id);
+	error = wire_sender_id(uplink->current, uplink->current_length, &head->probe_id);
 	if (error)
 		return error;
 	if (*hello) {

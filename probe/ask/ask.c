@@ -38,6 +38,7 @@ struct asker {
 	struct nng_tls_config *tls;
 	struct uplink *uplink;
 	bool answered; /* by whoever is there */
+	bool met; /* a coordinator, which cannot be asked: why says more than that nobody is there */
 	char why[KEY_FILE_WHY_LENGTH + COORDINATOR_URL_LENGTH + 256];
 };
 
@@ -106,37 +107,38 @@ static void tell_not_reached(struct asker *asker, const struct uplink_state *sta
 		asker->url, why[0] ? ": " : "", why);
 }
 
-/* Why there is no answer: nobody is there, or somebody who cannot be asked. */
-static void tell_silence(struct asker *asker)
-{
-	struct uplink_state state;
-
-	uplink_get_state(asker->uplink, &state);
-	if (state.refused[0])
-		snprintf(asker->why, sizeof(asker->why),
-			"the coordinator at %s takes no questions, perhaps since it is of another "
-			"version: %s",
-			asker->url, state.refused);
-	else if (!state.proven && state.replies_unproven && asker->key.path[0])
-		snprintf(asker->why, sizeof(asker->why),
-			"the coordinator at %s does not have the key in %s: copy that file from "
-			"the coordinator's node",
-			asker->url, asker->key.path);
-	else if (!state.proven && state.replies_unproven)
-		snprintf(asker->why, sizeof(asker->why),
-			"the coordinator at %s does not share this node's MUNGE: copy "
-			"~/.config/slowrank/key from its node",
-			asker->url);
-	else
-		tell_not_reached(asker, &state);
-}
-
 static bool has_other_key(const struct asker *asker)
 {
 	struct uplink_state state;
 
 	uplink_get_state(asker->uplink, &state);
 	return !state.proven && state.replies_unproven;
+}
+
+/* Why there is no answer: nobody is there, or somebody who cannot be asked. */
+static void tell_silence(struct asker *asker)
+{
+	struct uplink_state state;
+
+	uplink_get_state(asker->uplink, &state);
+	asker->met = state.refused[0] || has_other_key(asker);
+	if (state.refused[0])
+		snprintf(asker->why, sizeof(asker->why),
+			"the coordinator at %s takes no questions, perhaps since it is of another "
+			"version: %s",
+			asker->url, state.refused);
+	else if (has_other_key(asker) && asker->key.path[0])
+		snprintf(asker->why, sizeof(asker->why),
+			"the coordinator at %s does not have the key in %s: copy that file from "
+			"the coordinator's node",
+			asker->url, asker->key.path);
+	else if (has_other_key(asker))
+		snprintf(asker->why, sizeof(asker->why),
+			"the coordinator at %s does not share this node's MUNGE: copy "
+			"~/.config/slowrank/key from its node",
+			asker->url);
+	else
+		tell_not_reached(asker, &state);
 }
 
 /* One question, one answer. NULL: none came; why says it. */
@@ -206,7 +208,7 @@ static struct message_answer *ask_at(struct asker *asker, int first_ms)
 {
 	struct message_answer *answer = NULL;
 
-	asker->answered = false;
+	asker->answered = asker->met = false;
 	if (open_uplink(asker) == 0)
 		answer = wait_for_look(asker, first_ms);
 	uplink_destroy(asker->uplink);
@@ -215,6 +217,7 @@ static struct message_answer *ask_at(struct asker *asker, int first_ms)
 		return answer;
 	if (answer->state == ANSWER_OTHER_JOB) {
 		asker->answered = false; /* the next port may be this job's */
+		asker->met = true;
 		snprintf(asker->why, sizeof(asker->why),
 			"the coordinator at %s is another job's: %s", asker->url, answer->why);
 	} else {
@@ -229,7 +232,7 @@ static struct message_answer *ask_at(struct asker *asker, int first_ms)
 /* At each URL, until somebody answers who serves the job. */
 static struct message_answer *ask_place(struct asker *asker, const struct ask_place *place)
 {
-	char url[COORDINATOR_URL_LENGTH], last[sizeof(asker->why)];
+	char url[COORDINATOR_URL_LENGTH], met[sizeof(asker->why)] = "";
 	struct message_answer *answer = NULL;
 
 	snprintf(url, sizeof(url), "%s", place->url);
@@ -242,13 +245,15 @@ static struct message_answer *ask_place(struct asker *asker, const struct ask_pl
 		answer = ask_at(asker, place->attempts > 1 ? EACH_ANSWER_MS : FIRST_ANSWER_MS);
 		if (answer || asker->answered)
 			return answer;
+		if (asker->met && !met[0])
+			memcpy(met, asker->why, sizeof(met));
 	}
-	if (place->attempts > 1) {
-		memcpy(last, asker->why, sizeof(last));
+	if (met[0])
+		memcpy(asker->why, met, sizeof(met));
+	else if (place->attempts > 1)
 		snprintf(asker->why, sizeof(asker->why),
-			"no coordinator of the job %s at %s; at last: %.512s", place->job.job_id,
-			place->where, last);
-	}
+			"no coordinator of the job %s is reached at %s", place->job.job_id,
+			place->where);
 	return NULL;
 }
 

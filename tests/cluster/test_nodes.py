@@ -373,9 +373,9 @@ def asked(paths):
         file.write("ab" * 32)
     hold = jobs.Hold(paths.directory)
     with cluster(paths) as nodes:
-        def ask(node, *arguments):
+        def ask(node, *arguments, **environment):
             return subprocess.run([nodes.SCRIPT, "exec", node, paths.slowrank, "stacks", *arguments], capture_output=True,
-                                  text=True, check=False, timeout=60)
+                                  text=True, check=False, timeout=60, env={**os.environ, **environment})
 
         job = launchers.Job(paths, nodes, {"steps": 25, "step_ms": 20, "compute_ms": 1.5}, ("--job", "asked"))
         command = job.open_mpi()
@@ -385,14 +385,16 @@ def asked(paths):
             output = pool.submit(launchers.LAUNCHERS["open_mpi"], job)
             jobs.wait_until(lambda: os.path.exists(hold.path) and os.path.getsize(hold.path) == 4,
                             "all ranks reach step 20")
-            found = {"here": ask("node0", "--rank", "3"), "afar": ask("node1", "--rank", "0", *from_afar)}
+            found = {"here": ask("node0", "--rank", "3"), "afar": ask("node1", "--rank", "0", *from_afar),
+                     "pod": ask("node1", "--rank", "1", "--job", "asked", MASTER_ADDR="node0", MASTER_PORT="29500",
+                                RANK="2", WORLD_SIZE="4")}
             stranger = ask("node1", "--rank", "0", *from_afar, "--key-file", other_key)
             lost = ask("node1", "--rank", "0")
             hold.end()
             check("not watched" not in output.result(), output.result())
-    for where, node in (("here", "node1"), ("afar", "node0")):
+    for where, node in (("here", "node1"), ("afar", "node0"), ("pod", "node0")):
         check(found[where].returncode == 0 and f" on {node}" in found[where].stdout.splitlines()[0] and
-              "main (workload_mpi)" in found[where].stdout, f"{where}: {found[where]}")
+              "nanosleep" in found[where].stdout, f"{where}: {found[where]}")
     for done, text in ((stranger, "does not have the key in"), (lost, "no coordinator of yours is found")):
         check(done.returncode == 2 and not done.stdout and text in done.stderr, f"{text}: {done}")
 

@@ -25,7 +25,7 @@ struct listener_options {
 	int (*on_request)(void *context, const void *bytes, size_t length, struct job_ns received,
 		struct message_reply *reply);
 	/*
-	 * Answers a question, called likewise; answer is cleared but for whose it is, and borrows its looks until the
+	 * Answers a question, called likewise; answer comes as a refusal without a reason, and borrows its looks until the
 	 * next call. Returns 0; after a negative errno no answer is sent. NULL: questions are refused.
 	 */
 	int (*on_question)(void *context, const struct message_question *question,

@@ -22,7 +22,9 @@ static const struct subcommand subcommands[] = {
 	{"coordinator", cmd_coordinator, "collect from probes on several hosts"},
 	{"report", cmd_report, "read a record and say who was slow, and why"},
 	{"import", cmd_import, "make a record of a trace that another tool took"},
-	{"stacks", cmd_stacks, "say what the threads of a process do: slowrank stacks --pid PID"},
+	{"stacks", cmd_stacks,
+		"say what a process or a rank does: slowrank stacks --pid PID, --rank R"},
+	{"kernels", cmd_kernels, "say which kernels a rank's GPU runs: slowrank kernels --rank R"},
 	{"doctor", cmd_doctor, "say what can be measured on this host, and how to get the rest"},
 };
 

@@ -94,7 +94,7 @@ static const uint8_t key[SEAL_KEY_BYTES] = {1}, nonce[SEAL_NONCE_BYTES] = {2};
 static int seal_frame(const void *bytes, size_t length, struct totals *totals)
 {
 	struct seal_head head = {.kind = SEAL_BATCH, .number = totals->frames};
-	int error = wire_batch_probe_id(bytes, length, &head.probe_id);
+	int error = wire_sender_id(bytes, length, &head.probe_id);
 
 	if (error < 0)
 		return error;

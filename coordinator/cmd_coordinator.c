@@ -286,6 +286,21 @@ static int on_request(void *context, const void *bytes, size_t length, struct jo
 	       pipeline_probe_is_of_world(coordinator->keeper.pipeline, reply->probe_id);
 }
 
+static int on_question(void *context, const struct message_question *question,
+	struct job_ns received, struct message_answer *answer)
+{
+	struct coordinator *coordinator = context;
+	bool open;
+
+	pthread_mutex_lock(&coordinator->gate);
+	open = coordinator->open;
+	pthread_mutex_unlock(&coordinator->gate);
+	if (!open)
+		return -ECANCELED;
+	pipeline_ask(coordinator->keeper.pipeline, question, received, answer);
+	return 0;
+}
+
 /* Each reason once: strangers cannot fill the terminal. */
 static void on_refused(void *context, enum gate_refusal why, const char *peer)
 {
@@ -626,6 +641,7 @@ static int start(struct coordinator *coordinator)
 	struct listener_options listener_options = {.urls = options->urls,
 		.url_count = options->url_count,
 		.on_request = on_request,
+		.on_question = on_question,
 		.context = coordinator,
 		.insecure = options->insecure,
 		.on_refused = on_refused};

@@ -163,7 +163,7 @@ static int take_sealed(
 	request->batch = (const uint8_t *)message + SEAL_HEAD_BYTES;
 	request->length = length - SEAL_HEAD_BYTES;
 	/* One that cannot be read is refused behind the gate, with what is wrong with it. */
-	if (wire_batch_probe_id(request->batch, request->length, &probe_id) == 0 &&
+	if (wire_sender_id(request->batch, request->length, &probe_id) == 0 &&
 		probe_id != head->probe_id)
 		return refuse(request, GATE_MALFORMED);
 	error = take_number(gate, head);

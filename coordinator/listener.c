@@ -17,6 +17,7 @@
 #include "coordinator/peers.h"
 #include "probe/auth/key_file.h"
 #include "probe/auth/tls_files.h"
+#include "probe/wire/decode.h"
 #include "probe/wire/encode.h"
 
 enum {
@@ -47,6 +48,8 @@ struct exchange {
 struct listener {
 	int (*on_request)(void *context, const void *bytes, size_t length, struct job_ns received,
 		struct message_reply *reply);
+	int (*on_question)(void *context, const struct message_question *question,
+		struct job_ns received, struct message_answer *answer);
 	void *context;
 	void (*on_refused)(void *context, enum gate_refusal why, const char *peer);
 	struct nng_tls_config *tls; /* the caller's */
@@ -297,12 +300,55 @@ static void believe(struct listener *listener, const nng_msg *request, bool of_w
 	pthread_mutex_unlock(&listener->mutex);
 }
 
+/* The encoded message, behind a head where the request had one. NULL: no memory. */
+static nng_msg *make_encoded(struct listener *listener, const struct gate_request *request)
+{
+	const struct wire_buffer *encoded = &listener->encoded;
+	uint8_t head[SEAL_HEAD_BYTES];
+
+	if (!request->sealed)
+		return make_message(NULL, encoded->bytes, encoded->length);
+	if (gate_close_reply(listener->gate, request, encoded->bytes, encoded->length, head))
+		return NULL;
+	return make_message(head, encoded->bytes, encoded->length);
+}
+
+static bool came_by_ipc(const nng_msg *request)
+{
+	nng_sockaddr address;
+
+	return !nng_pipe_get_addr(nng_msg_get_pipe(request), NNG_OPT_LOCADDR, &address) &&
+	       address.s_family == NNG_AF_IPC;
+}
+
+/*
+ * What a rank does is told only to who has the key, or may open the socket: others of this host reach its loopback.
+ * Returns the answer, or NULL when there is none.
+ */
+static nng_msg *answer_question(struct listener *listener, const struct exchange *exchange,
+	const struct gate_request *request, const struct message_question *question)
+{
+	struct message_answer answer = {.asker_id = question->asker_id, .state = ANSWER_REFUSED};
+
+	if (!request->sealed && !listener->insecure && !came_by_ipc(exchange->request))
+		snprintf(answer.why, sizeof(answer.why),
+			"it answers questions at ipc:// and where the key is proven, not at an "
+			"address of the loopback: have it listen there, too (--listen)");
+	else if (listener->on_question(listener->context, question, exchange->received, &answer))
+		return NULL;
+	if (request->sealed)
+		believe(listener, exchange->request, false);
+	if (wire_encode_answer(&answer, &listener->encoded))
+		return NULL;
+	return make_encoded(listener, request);
+}
+
 /* Returns the reply, or NULL when there is none. */
 static nng_msg *answer(struct listener *listener, struct exchange *exchange)
 {
+	struct message_question question;
 	struct message_reply reply = {0};
 	struct gate_request request;
-	uint8_t head[SEAL_HEAD_BYTES];
 	int result = gate_take(listener->gate, exchange->open_url, nng_msg_body(exchange->request),
 		nng_msg_len(exchange->request), &request);
 	int taken = 0;
@@ -311,6 +357,9 @@ static nng_msg *answer(struct listener *listener, struct exchange *exchange)
 		return NULL;
 	if (result == GATE_ANSWER)
 		return make_message(request.answer, request.credential, strlen(request.credential));
+	if (result == GATE_BATCH && listener->on_question &&
+		!wire_decode_question(request.batch, request.length, &question, NULL))
+		return answer_question(listener, exchange, &request, &question);
 	if (result == GATE_REFUSED)
 		refuse(listener, exchange->request, request.why, &reply);
 	else
@@ -324,12 +373,9 @@ static nng_msg *answer(struct listener *listener, struct exchange *exchange)
 	reply.reply_sent = clock_now();
 	if (wire_encode_reply(&reply, &listener->encoded))
 		return NULL;
-	if (result == GATE_REFUSED || !request.sealed)
-		return make_message(NULL, listener->encoded.bytes, listener->encoded.length);
-	if (gate_close_reply(listener->gate, &request, listener->encoded.bytes,
-		    listener->encoded.length, head))
-		return NULL;
-	return make_message(head, listener->encoded.bytes, listener->encoded.length);
+	if (result == GATE_REFUSED) /* nobody believes a refusal's proof */
+		request.sealed = false;
+	return make_encoded(listener, &request);
 }
 
 static void *consume(void *context)
@@ -636,6 +682,7 @@ int listener_create(const struct listener_options *options, struct listener **li
 	}
 	made->idle_ns = INT64_C(1000000) * (options->idle_ms ? options->idle_ms : PEERS_IDLE_MS);
 	made->on_request = options->on_request;
+	made->on_question = options->on_question;
 	made->context = options->context;
 	made->on_refused = options->on_refused;
 	made->tls = options->tls;

@@ -24,6 +24,12 @@ struct listener_options {
 	 */
 	int (*on_request)(void *context, const void *bytes, size_t length, struct job_ns received,
 		struct message_reply *reply);
+	/*
+	 * Answers a question, called likewise; answer comes as a refusal without a reason, and borrows its looks until the
+	 * next call. Returns 0; after a negative errno no answer is sent. NULL: questions are refused.
+	 */
+	int (*on_question)(void *context, const struct message_question *question,
+		struct job_ns received, struct message_answer *answer);
 	void *context;
 	/*
 	 * Beyond ipc and the loopback, probes prove this key (SEAL_KEY_BYTES). NULL: no URL may be there,
@@ -66,7 +72,7 @@ const char *listener_url(const struct listener *listener, size_t index);
 
 struct listener_state {
 	uint64_t peers;	     /* probes connected now */
-	uint64_t requests;   /* handed on so far */
+	uint64_t requests;   /* handed on so far, questions included */
 	uint64_t bytes;	     /* in them */
 	uint64_t unanswered; /* on_request() failed, or the reply could not be made or sent */
 	uint64_t refused[GATE_REFUSAL_NR]; /* of strangers: not handed on */

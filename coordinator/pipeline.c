@@ -9,6 +9,7 @@
 #include "analysis/join/assembly.h"
 #include "analysis/join/device_clock.h"
 #include "analysis/judge/judge.h"
+#include "coordinator/asked_looks.h"
 #include "coordinator/deep_looks.h"
 #include "coordinator/output/alert_gate.h"
 #include "coordinator/pipeline_hang.h"
@@ -49,6 +50,7 @@ struct pipeline {
 	struct alert_gate alerts;
 	struct pipeline_hang hang;
 	struct deep_looks deep_looks;
+	struct asked_looks asked_looks;
 	struct report_model model;
 	struct job_cost costs[COSTS_MAX];
 	struct report_rank *report_ranks;
@@ -98,6 +100,7 @@ void pipeline_destroy(struct pipeline *pipeline)
 	judge_destroy(pipeline->judge);
 	alert_gate_fini(&pipeline->alerts);
 	pipeline_hang_fini(&pipeline->hang);
+	asked_looks_fini(&pipeline->asked_looks);
 	grid_fini(&pipeline->grid);
 	device_clocks_fini(&pipeline->device_clocks);
 	assembly_fini(&pipeline->assembly);
@@ -327,30 +330,43 @@ static int take_measurable(struct pipeline *pipeline, const struct message_batch
 	return error;
 }
 
+static int take_kernels(struct pipeline *pipeline, const struct kernel_profile *profile,
+	const struct clock_fit *clock, struct job_ns received)
+{
+	const struct deep_answer answer = deep_answer_of_kernels(profile);
+	const struct job_ns start = clock_fit_to_job(clock, profile->start);
+	const struct job_ns stop = clock_fit_to_job(clock, profile->stop);
+
+	if (asked_looks_has(profile->request))
+		return asked_looks_take_kernels(
+			&pipeline->asked_looks, profile, start, stop, received);
+	deep_looks_answer(&pipeline->deep_looks, &answer, received);
+	return judge_kernel_profile(pipeline->judge, profile, start, stop);
+}
+
+static int take_stacks(struct pipeline *pipeline, const struct stack_profile *profile,
+	const struct clock_fit *clock, struct job_ns received)
+{
+	const struct deep_answer answer = deep_answer_of_stacks(profile);
+	const struct job_ns start = clock_fit_to_job(clock, profile->start);
+	const struct job_ns stop = clock_fit_to_job(clock, profile->stop);
+
+	if (asked_looks_has(profile->request))
+		return asked_looks_take_stacks(
+			&pipeline->asked_looks, profile, start, stop, received);
+	deep_looks_answer(&pipeline->deep_looks, &answer, received);
+	return judge_stack_profile(pipeline->judge, profile, start, stop);
+}
+
 static int take_looks(struct pipeline *pipeline, const struct message_batch *batch,
 	const struct clock_fit *clock, struct job_ns received)
 {
 	int error = 0;
 
-	for (size_t i = 0; i < batch->kernel_profile_count && error == 0; i++) {
-		const struct kernel_profile *profile = &batch->kernel_profiles[i];
-
-		const struct deep_answer answer = deep_answer_of_kernels(profile);
-
-		deep_looks_answer(&pipeline->deep_looks, &answer, received);
-		error = judge_kernel_profile(pipeline->judge, profile,
-			clock_fit_to_job(clock, profile->start),
-			clock_fit_to_job(clock, profile->stop));
-	}
-	for (size_t i = 0; i < batch->stack_profile_count && error == 0; i++) {
-		const struct stack_profile *profile = batch->stack_profiles[i];
-		const struct deep_answer answer = deep_answer_of_stacks(profile);
-
-		deep_looks_answer(&pipeline->deep_looks, &answer, received);
-		error = judge_stack_profile(pipeline->judge, profile,
-			clock_fit_to_job(clock, profile->start),
-			clock_fit_to_job(clock, profile->stop));
-	}
+	for (size_t i = 0; i < batch->kernel_profile_count && error == 0; i++)
+		error = take_kernels(pipeline, &batch->kernel_profiles[i], clock, received);
+	for (size_t i = 0; i < batch->stack_profile_count && error == 0; i++)
+		error = take_stacks(pipeline, batch->stack_profiles[i], clock, received);
 	return error;
 }
 
@@ -514,6 +530,21 @@ static void ask(
 		reply->directives[reply->directive_count++] =
 			(struct message_directive){.kind = DIRECTIVE_INTRODUCE};
 	deep_looks_fill(&pipeline->deep_looks, reply);
+	asked_looks_fill(&pipeline->asked_looks, reply);
+}
+
+void pipeline_ask(struct pipeline *pipeline, const struct message_question *question,
+	struct job_ns received, struct message_answer *answer)
+{
+	if (question->job_id[0] && pipeline->job_id[0] &&
+		strcmp(question->job_id, pipeline->job_id) != 0) {
+		answer->state = ANSWER_OTHER_JOB;
+		snprintf(
+			answer->why, sizeof(answer->why), "it serves the job %s", pipeline->job_id);
+		return;
+	}
+	asked_looks_question(&pipeline->asked_looks, question, &pipeline->ranks, &pipeline->probes,
+		received, answer);
 }
 
 /* The whole batch: what a probe says of its other ranks came with it, and it is told why. */
@@ -741,26 +772,44 @@ static void fill_rank(const struct pipeline *pipeline, uint32_t number, struct r
 }
 
 /* Few ranks were looked at: each look finds its rank, which are in order. */
+static struct report_rank *find_report_rank(
+	const struct pipeline *pipeline, uint32_t number, uint32_t count)
+{
+	uint32_t low = 0, high = count;
+
+	while (low < high) {
+		uint32_t middle = low + (high - low) / 2;
+
+		if (pipeline->report_ranks[middle].totals.rank < number)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low < count && pipeline->report_ranks[low].totals.rank == number
+		       ? &pipeline->report_ranks[low]
+		       : NULL;
+}
+
+/* The newest that was done; one that was asked for by hand only where the judge has none. */
 static void fill_looks(struct pipeline *pipeline, uint32_t count)
 {
+	const struct judge_looks *asked = pipeline->asked_looks.kernels;
 	const struct kernel_profile *look;
+	struct report_rank *rank;
 
 	for (size_t i = 0; (look = judge_look(pipeline->judge, i)); i++) {
-		uint32_t low = 0, high = count;
-		struct report_rank *rank;
-
-		while (low < high) {
-			uint32_t middle = low + (high - low) / 2;
-
-			if (pipeline->report_ranks[middle].totals.rank < look->rank)
-				low = middle + 1;
-			else
-				high = middle;
-		}
-		rank = low < count ? &pipeline->report_ranks[low] : NULL;
-		if (rank && rank->totals.rank == look->rank && look->result == LOOK_DONE &&
+		rank = find_report_rank(pipeline, look->rank, count);
+		if (rank && look->result == LOOK_DONE &&
 			(!rank->look || rank->look->stop.value < look->stop.value))
 			rank->look = look;
+	}
+	for (size_t i = 0; asked && i < asked->count; i++) {
+		const struct kept_look *newest = looks_newest(
+			asked, asked->kept[i]->profile.rank, INT64_MIN, INT64_MAX, true);
+
+		rank = newest ? find_report_rank(pipeline, newest->profile.rank, count) : NULL;
+		if (rank && !rank->look)
+			rank->look = &newest->profile;
 	}
 }
 
@@ -830,6 +879,7 @@ const struct report_model *pipeline_report(struct pipeline *pipeline)
 	model->totals.steps_incomplete += pipeline->steps_implausible;
 	model->verdicts = judge_verdicts(pipeline->judge, &model->verdict_count);
 	model->stacks = judge_stacks(pipeline->judge);
+	model->asked_stacks = pipeline->asked_looks.stacks;
 	model->alerts = &pipeline->alerts;
 	model->cost_count = judge_costs(pipeline->judge, pipeline->costs);
 	model->costs = pipeline->costs;

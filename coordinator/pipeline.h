@@ -79,6 +79,13 @@ int pipeline_push(struct pipeline *pipeline, const void *bytes, size_t length,
 	struct job_ns received, struct message_reply *reply) __attribute__((warn_unused_result));
 
 /*
+ * Answers what somebody asks of the job: a look at a rank (asked_looks.h). What answer borrows is valid until the next
+ * call for this pipeline.
+ */
+void pipeline_ask(struct pipeline *pipeline, const struct message_question *question,
+	struct job_ns received, struct message_answer *answer);
+
+/*
  * Whether a probe has told of a rank that the job has: of the world as it was told first, or since by such a probe. One that
  * took it from a probe, as of a rank that was started again, has not while that one is still heard.
  */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* slowrank stacks: what the threads of a process do, told from outside. */
+/* slowrank stacks: what the threads of a process do, told from outside; of a rank, as its probe tells. */
 #include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
@@ -11,42 +11,59 @@
 #include <unistd.h>
 
 #include "analysis/base/hash.h"
+#include "probe/ask/ask.h"
 #include "probe/commands.h"
+#include "probe/looks/host_looks.h"
+#include "probe/stack_text.h"
 #include "probe/stacks/names.h"
 #include "probe/stacks/target.h"
+#include "probe/wire/decode.h"
 
 enum {
 	HZ_DEFAULT = 20,
 	HZ_MAX = 1000,
 	SECONDS_MAX = 3600,
+	RANK_SECONDS_MAX = 10,
 	KINDS_MAX = 16384,   /* stacks that are told apart */
 	TEXT_LENGTH = 65536, /* of one of them */
 };
 
 static const char help[] =
-	"usage: slowrank stacks --pid PID [OPTION...]\n\n"
+	"usage: slowrank stacks --pid PID [OPTION...]\n"
+	"       slowrank stacks --rank R [OPTION...]\n\n"
 	"Says what each thread of a process does, or waits for: Python frames and native ones in "
 	"one\n"
 	"stack, read from outside. The process is not stopped, traced or written to, and runs no "
 	"code of\n"
-	"slowrank's.\n\n"
-	"  --pid PID           the process\n"
-	"  --seconds N         look again and again for N seconds, and count (default: look once)\n"
-	"  --hz N              how often a second (20)\n"
+	"slowrank's. Of a rank, its job's coordinator is asked, and the probe beside the rank "
+	"looks;\n"
+	"the job's record keeps the look.\n\n"
+	"  --pid PID           the process, on this host\n"
+	"  --rank R            the rank, of a job that slowrank watches, on whichever host\n"
+	"  --seconds N         look again and again for N seconds, and count (default: look "
+	"once);\n"
+	"                      of a rank 10 at most\n"
+	"  --hz N              with --pid: how often a second (20)\n"
 	"  --format text|folded\n"
 	"                      folded: a line for each stack, the outermost frame first, and how "
 	"often it\n"
 	"                      was seen, as tools that draw flame graphs take it (text)\n"
 	"  --help              this text\n\n"
-	"Takes the right to trace the process: its own user, or root. Without BPF (Linux 6.1 and "
-	"its\n"
-	"rights) some native stacks end early, and those of running threads are not told.\n";
+	"With --rank, and each with its environment variable (SLOWRANK_COORDINATOR, "
+	"...):\n" PROBE_OPTIONS_ASK_HELP
+	"\nWith --pid it takes the right to trace the process: its own user, or root. Without BPF "
+	"(Linux 6.1\n"
+	"and its rights) some native stacks end early, and those of running threads are not "
+	"told.\n";
 
 struct options {
 	pid_t pid;
 	double seconds;
-	unsigned hz;
+	unsigned hz; /* 0: not given */
 	bool folded;
+	bool has_rank;
+	uint32_t rank;
+	struct probe_options ask;
 };
 
 struct kind {
@@ -85,101 +102,80 @@ static int complain(const char *option, const char *what)
 	return 2;
 }
 
-/* Returns 0, 2 with a message, or -1 when help was asked for. */
-static int parse(struct options *options, int argc, char **argv)
+/* An option of this command's own, with its value. Returns 0, or 2 with a message. */
+static int take_own(struct options *options, const char *option, const char *value)
 {
 	double number;
 
-	*options = (struct options){.hz = HZ_DEFAULT};
+	if (!value)
+		return complain(option, "needs a value");
+	if (strcmp(option, "--format") == 0) {
+		if (strcmp(value, "text") != 0 && strcmp(value, "folded") != 0)
+			return complain(option, "is text or folded");
+		options->folded = value[0] == 'f';
+	} else if (strcmp(option, "--pid") == 0) {
+		if (!parse_number(value, 1, INT32_MAX, &number))
+			return complain(option, "needs the number of a process");
+		options->pid = (pid_t)number;
+	} else if (strcmp(option, "--rank") == 0) {
+		if (!parse_number(value, 0, STEP_RANK_COUNT_MAX - 1, &number))
+			return complain(option, "needs the number of a rank");
+		options->rank = (uint32_t)number;
+		options->has_rank = true;
+	} else if (strcmp(option, "--hz") == 0) {
+		if (!parse_number(value, 1, HZ_MAX, &number))
+			return complain(option, "is from 1 to 1000");
+		options->hz = (unsigned)number;
+	} else if (!parse_number(value, 0, SECONDS_MAX, &options->seconds)) {
+		return complain(option, "is from 0 to 3600");
+	}
+	return 0;
+}
+
+static int check(const struct options *options, const char *ask_option)
+{
+	if (!options->pid && !options->has_rank)
+		return complain("--pid or --rank", "is missing");
+	if (options->pid && options->has_rank)
+		return complain("--pid and --rank:", "one of them");
+	if (options->pid && ask_option)
+		return complain(ask_option, "is for --rank");
+	if (options->has_rank && options->hz)
+		return complain("--hz", "is for --pid: a probe looks as often as it costs little");
+	if (options->has_rank && options->seconds > RANK_SECONDS_MAX)
+		return complain("--seconds", "is from 0 to 10 with --rank");
+	return 0;
+}
+
+/* Returns 0, 2 with a message, or -1 when help was asked for. */
+static int parse(struct options *options, int argc, char **argv)
+{
+	static const char *const own[] = {"--pid", "--rank", "--seconds", "--hz", "--format"};
+	const char *ask_option = NULL;
+
+	*options = (struct options){0};
+	if (!probe_options_begin_ask(&options->ask))
+		return 2;
 	for (int i = 1; i < argc; i++) {
-		const char *option = argv[i], *value = i + 1 < argc ? argv[i + 1] : NULL;
+		const char *option = argv[i];
+		bool is_own = false;
+		int error;
 
 		if (strcmp(option, "--help") == 0 || strcmp(option, "-h") == 0)
 			return -1;
-		if (strcmp(option, "--pid") != 0 && strcmp(option, "--seconds") != 0 &&
-			strcmp(option, "--hz") != 0 && strcmp(option, "--format") != 0)
-			return complain(option, "is not known");
-		if (!value)
-			return complain(option, "needs a value");
-		i++;
-		if (strcmp(option, "--format") == 0) {
-			if (strcmp(value, "text") != 0 && strcmp(value, "folded") != 0)
-				return complain(option, "is text or folded");
-			options->folded = value[0] == 'f';
-		} else if (strcmp(option, "--pid") == 0) {
-			if (!parse_number(value, 1, INT32_MAX, &number))
-				return complain(option, "needs the number of a process");
-			options->pid = (pid_t)number;
-		} else if (strcmp(option, "--hz") == 0) {
-			if (!parse_number(value, 1, HZ_MAX, &number))
-				return complain(option, "is from 1 to 1000");
-			options->hz = (unsigned)number;
-		} else if (!parse_number(value, 0, SECONDS_MAX, &options->seconds)) {
-			return complain(option, "is from 0 to 3600");
+		for (size_t o = 0; o < sizeof(own) / sizeof(own[0]); o++)
+			is_own |= strcmp(option, own[o]) == 0;
+		if (is_own) {
+			i++;
+			error = take_own(options, option, i < argc ? argv[i] : NULL);
+		} else {
+			error = probe_options_take_ask(&options->ask, "stacks", argc, argv, &i);
+			ask_option = option;
 		}
+		if (error)
+			return 2;
 	}
-	return options->pid ? 0 : complain("--pid", "is missing");
-}
-
-static void put_line(FILE *out, const struct stack_line *line)
-{
-	const char *slash;
-
-	switch (line->kind) {
-	case STACK_LINE_WAIT:
-		fprintf(out, "[waiting: %s]", line->name);
-		break;
-	case STACK_LINE_PYTHON:
-		slash = strrchr(line->place, '/');
-		fprintf(out, "%s (%s:%" PRId32 ")", line->name, slash ? slash + 1 : line->place,
-			line->line);
-		break;
-	case STACK_LINE_NATIVE:
-		if (!line->name[0])
-			fprintf(out, "%s+0x%" PRIx64, line->place, line->address);
-		else
-			fprintf(out, "%s (%s)", line->name, line->place);
-		break;
-	}
-}
-
-/* One line, the outermost first; what sets frames apart is none of their names'. */
-static void put_folded(FILE *out, const struct thread_now *thread, const struct stack_lines *lines)
-{
-	fprintf(out, "%s (%d)", thread->name, (int)thread->tid);
-	for (size_t i = lines->count; i-- > 0;) {
-		char *text = NULL;
-		size_t length = 0;
-		FILE *frame = open_memstream(&text, &length);
-
-		if (!frame)
-			continue;
-		put_line(frame, &lines->lines[i]);
-		fclose(frame);
-		for (char *c = text; c && *c; c++) {
-			if (*c == ';')
-				*c = ':';
-		}
-		fprintf(out, ";%s", text ? text : "?");
-		free(text);
-	}
-}
-
-static void put_text(FILE *out, const struct stack_thread *thread, const struct stack_lines *lines)
-{
-	fprintf(out, "thread %d \"%s\"%s\n", (int)thread->now.tid, thread->now.name,
-		thread->now.on_cpu ? ", running" : "");
-	for (size_t i = 0; i < lines->count; i++) {
-		fprintf(out, "    ");
-		put_line(out, &lines->lines[i]);
-		fprintf(out, "\n");
-	}
-	if (lines->python_alone)
-		fprintf(out, "    (native frames are not known: it runs)\n");
-	else if (lines->count == 0)
-		fprintf(out, "    (not known: it runs)\n");
-	else if (lines->truncated)
-		fprintf(out, "    (its outermost frames are not known)\n");
+	return check(options, ask_option);
 }
 
 /* Returns the kind's index, or KINDS_MAX when it is left out. */
@@ -221,6 +217,8 @@ static void clean(char *text)
 static void count_thread(struct counts *counts, struct stack_names *names,
 	const struct stack_thread *thread, size_t index, struct stack_lines *lines, bool folded)
 {
+	const struct stack_text_thread told = {
+		thread->now.name, (int)thread->now.tid, thread->now.on_cpu};
 	char *text = NULL;
 	size_t length = 0;
 	FILE *out;
@@ -240,9 +238,9 @@ static void count_thread(struct counts *counts, struct stack_names *names,
 	if (!out)
 		return;
 	if (folded)
-		put_folded(out, &thread->now, lines);
+		stack_text_folded(out, &told, lines);
 	else
-		put_text(out, thread, lines);
+		stack_text_write(out, &told, lines);
 	if (fclose(out) != 0 || !text) {
 		free(text);
 		return;
@@ -280,7 +278,8 @@ static int look(const struct options *options, struct stack_target *target,
 {
 	static struct stack_sample sample;
 	static struct stack_lines lines;
-	uint64_t step_ns = 1000000000 / options->hz, begin_ns = now_ns(), next_ns = begin_ns;
+	uint64_t step_ns = 1000000000 / (options->hz ? options->hz : HZ_DEFAULT),
+		 begin_ns = now_ns(), next_ns = begin_ns;
 	uint64_t end_ns = begin_ns + (uint64_t)(options->seconds * 1e9);
 	int error = 0;
 
@@ -388,6 +387,53 @@ static int run(const struct options *options, struct stack_target *target, struc
 	return 0;
 }
 
+static void print_profile(const struct options *options, const struct message_answer *answer)
+{
+	const struct stack_profile *profile = answer->stacks;
+
+	if (!options->folded) {
+		printf("rank %" PRIu32 ": process %" PRIu32 " on %s", profile->rank, answer->pid,
+			answer->host);
+		if (profile->python_minor)
+			printf(", Python 3.%u", profile->python_minor);
+		printf("%s%s\n", profile->why[0] ? "; " : "", profile->why);
+	}
+	stack_text_profile(stdout, profile, options->folded);
+	fprintf(stderr, "slowrank: %" PRIu32 " looks by the rank's probe, %.0f ms of its CPU time",
+		profile->looks, (double)profile->cost_ns / 1e6);
+	if (profile->incomplete)
+		fprintf(stderr,
+			"; %" PRIu32 " stacks changed while they were read, and are left out",
+			profile->incomplete);
+	fprintf(stderr, "\n");
+}
+
+/* A few seconds are no steps to wait for: as many as there are. */
+static int look_at_rank(const struct options *options)
+{
+	struct message_question question = {.kind = DIRECTIVE_STACKS,
+		.rank = options->rank,
+		.steps = options->seconds > 0 ? HOST_LOOKS_STEPS_MAX : 0,
+		.limit_ms = (uint32_t)(options->seconds * 1000)};
+	struct message_answer *answer;
+	int status = ask_look(&options->ask, "stacks", &question, &answer);
+
+	if (status)
+		return status;
+	if (answer->stacks->sum_count) {
+		print_profile(options, answer);
+	} else {
+		const char *result = stack_result_text((enum stack_result)answer->stacks->result);
+
+		fprintf(stderr, "slowrank stacks: rank %" PRIu32 " on %s: %s%s%s\n", options->rank,
+			answer->host, result[0] ? result : "none of its threads was seen",
+			answer->stacks->why[0] ? ": " : "", answer->stacks->why);
+		status = 2;
+	}
+	message_answer_destroy(answer);
+	return status;
+}
+
 int cmd_stacks(int argc, char **argv)
 {
 	static struct counts counts;
@@ -401,6 +447,8 @@ int cmd_stacks(int argc, char **argv)
 			printf("%s", help);
 		return result < 0 ? 0 : result;
 	}
+	if (options.has_rank)
+		return look_at_rank(&options);
 	result = stack_target_open(options.pid, &target);
 	if (result) {
 		fprintf(stderr, "slowrank stacks: process %d cannot be read: %s\n",

@@ -6,4 +6,5 @@ int cmd_run(int argc, char **argv);
 int cmd_attach(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);
 int cmd_stacks(int argc, char **argv);
+int cmd_kernels(int argc, char **argv);
 #endif

@@ -31,9 +31,6 @@ enum {
 	 * outside Linux's default ephemeral ports (32768-60999). */
 	PORT_FIRST = 24000,
 	PORT_COUNT = 8000,
-	/* Where a port is taken, the next of the sequence; the steps are such that two jobs with one
-	 * port in common do not follow each other. */
-	PORT_ATTEMPTS = 4,
 };
 
 static int64_t now_ms(void)
@@ -220,7 +217,7 @@ static unsigned port_of(const struct job_place *place, unsigned attempt)
 	uint32_t hash = hash_text(place->job_id);
 	uint32_t step = 1 + hash / PORT_COUNT % (PORT_COUNT - 1);
 
-	return PORT_FIRST + (hash + attempt % PORT_ATTEMPTS * step) % PORT_COUNT;
+	return PORT_FIRST + (hash + attempt % COORDINATOR_PORT_ATTEMPTS * step) % PORT_COUNT;
 }
 
 void coordinator_process_url(
@@ -275,7 +272,7 @@ static int start_at_free_port(struct command_line *line, const struct job_place 
 {
 	bool ipv6;
 
-	for (unsigned attempt = 0; attempt < PORT_ATTEMPTS; attempt++) {
+	for (unsigned attempt = 0; attempt < COORDINATOR_PORT_ATTEMPTS; attempt++) {
 		unsigned port = port_of(place, attempt);
 		int error;
 
@@ -359,7 +356,7 @@ int coordinator_process_ensure(const struct probe_options *options, const struct
 				"coordinator with --coordinator tcp://HOST:PORT");
 			return -EINVAL;
 		}
-		*attempts = PORT_ATTEMPTS;
+		*attempts = COORDINATOR_PORT_ATTEMPTS;
 		coordinator_process_url(place, 0, url);
 		if (!address_is_local(place->leader_address))
 			return 0;

@@ -11,7 +11,12 @@
 
 #include "probe/options.h"
 
-enum { COORDINATOR_URL_LENGTH = 256 };
+enum {
+	COORDINATOR_URL_LENGTH = 256,
+	/* Where a port is taken, the next of the sequence; the steps are such that two jobs with one
+	 * port in common do not follow each other. */
+	COORDINATOR_PORT_ATTEMPTS = 4,
+};
 
 /* A coordinator that this probe started. */
 struct coordinator_child {

@@ -266,6 +266,19 @@ static bool is_name(const char *entry, const char *name)
 	return strlen(name) == length && strncmp(entry, name, length) == 0;
 }
 
+/* Of commands that ask a coordinator: where it is, and what is proven to it. */
+static bool is_to_ask(const char *word)
+{
+	static const char *const flags[] = {"--coordinator", "--job", "--leader", "--key-file",
+		"--munge-socket", "--insecure", "--tls-cert", "--tls-key", "--tls-ca"};
+
+	for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++) {
+		if (is_name(word, flags[i]))
+			return true;
+	}
+	return false;
+}
+
 static bool variable_known(const char *entry)
 {
 	for (size_t i = 0; i < VALUE_OPTION_COUNT; i++) {
@@ -283,8 +296,8 @@ static bool variable_known(const char *entry)
 	return false;
 }
 
-/* A variable that is empty counts as not set. */
-static bool read_environment(struct probe_options *options)
+/* A variable that is empty counts as not set. to_ask: only what is_to_ask(). */
+static bool read_environment(struct probe_options *options, bool to_ask)
 {
 	const char *text;
 
@@ -296,11 +309,15 @@ static bool read_environment(struct probe_options *options)
 	}
 	for (size_t i = 0; i < SWITCH_OPTION_COUNT; i++) {
 		text = getenv(switch_options[i].variable);
+		if (to_ask && !is_to_ask(switch_options[i].flag))
+			continue;
 		if (text && *text && strcmp(text, "0") != 0)
 			switch_on(options, &switch_options[i]);
 	}
 	for (size_t i = 0; i < VALUE_OPTION_COUNT; i++) {
 		text = getenv(value_options[i].variable);
+		if (to_ask && !is_to_ask(value_options[i].flag))
+			continue;
 		if (text && *text && !take_value(options, &value_options[i], text))
 			return false;
 	}
@@ -371,7 +388,7 @@ static enum options_result take_common(
 enum options_result probe_options_parse_run(struct probe_options *options, int argc, char **argv)
 {
 	*options = (struct probe_options){.sources = PROBE_SOURCE_ALL};
-	if (!read_environment(options))
+	if (!read_environment(options, false))
 		return OPTIONS_BAD;
 	for (int i = 1; i < argc; i++) {
 		if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
@@ -438,7 +455,7 @@ static enum options_result take_pids(
 enum options_result probe_options_parse_attach(struct probe_options *options, int argc, char **argv)
 {
 	*options = (struct probe_options){.sources = PROBE_SOURCE_ALL};
-	if (!read_environment(options))
+	if (!read_environment(options, false))
 		return OPTIONS_BAD;
 	for (int i = 1; i < argc; i++) {
 		if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
@@ -463,4 +480,17 @@ enum options_result probe_options_parse_attach(struct probe_options *options, in
 	if (options->pid_count == 0)
 		return bad("attach", "name the processes with --pid", NULL);
 	return check_alert_settings(options, "attach");
+}
+
+bool probe_options_begin_ask(struct probe_options *options)
+{
+	*options = (struct probe_options){.sources = 0};
+	return read_environment(options, true);
+}
+
+enum options_result probe_options_take_ask(
+	struct probe_options *options, const char *command, int argc, char **argv, int *index)
+{
+	return is_to_ask(argv[*index]) ? take_common(options, command, argc, argv, index)
+				       : bad(command, "no option", argv[*index]);
 }

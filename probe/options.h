@@ -86,4 +86,20 @@ enum options_result probe_options_parse_run(struct probe_options *options, int a
 enum options_result probe_options_parse_attach(
 	struct probe_options *options, int argc, char **argv);
 
+/*
+ * Of commands that ask a job's coordinator: where it is, and what is proven to it. The environment comes first, then
+ * each word that the command does not take itself, with its value. begin: false after saying what is wrong.
+ */
+bool probe_options_begin_ask(struct probe_options *options);
+enum options_result probe_options_take_ask(
+	struct probe_options *options, const char *command, int argc, char **argv, int *index);
+#define PROBE_OPTIONS_ASK_HELP                                                                     \
+	"  --coordinator URL   tcp://host:port or ipc:///path (default: the one that runs on "     \
+	"this\n"                                                                                   \
+	"                      host)\n"                                                            \
+	"  --job NAME          of which job, where several run here\n"                             \
+	"  --leader HOST       with --job, on another host: the host of the job's coordinator\n"   \
+	"  --key-file FILE, --munge-socket FILE, --insecure, --tls-cert FILE, --tls-key FILE,\n"   \
+	"  --tls-ca FILE       as the job's probes have them: 'slowrank run --help'\n"
+
 #endif

@@ -143,20 +143,15 @@ static bool needs_key(const struct session *session)
 	       key_file_needed(url);
 }
 
-/* A file that is named is meant; else MUNGE will do, too. On failure *why is one line. */
+/* On failure *why is one line. */
 static int load_key(struct session *session, char why[KEY_FILE_WHY_LENGTH])
 {
 	const struct probe_options *options = session->options;
-	int error;
 
 	if (!needs_key(session))
 		return 0;
-	if (!options->key_file && credential_open(options->munge_socket, &session->credential) < 0)
-		session->credential = NULL;
-	error = key_file_load(options->key_file, &session->key, why);
-	if (error < 0)
-		session->key.path[0] = '\0'; /* it was not read */
-	return session->credential ? 0 : error;
+	return key_file_or_munge(
+		options->key_file, options->munge_socket, &session->key, &session->credential, why);
 }
 
 /* What tls+tcp:// needs; it lives as long as the process. Returns 0, or an error after telling it. */

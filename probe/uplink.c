@@ -60,7 +60,9 @@ struct uplink {
 	bool busy;
 	bool closing;
 	bool may_move;
-	bool moved; /* the URL has changed since the connection was made */
+	bool asks;
+	struct message_answer *answer; /* nobody took it yet */
+	bool moved;		       /* the URL has changed since the connection was made */
 
 	uint8_t *current; /* the batch on its way */
 	size_t current_length;
@@ -194,7 +196,8 @@ static void replace_connection(struct uplink *uplink)
 	if (hangs && !moved && !uplink_connection_was_up(uplink->connection))
 		slot = NULL;
 	if (!slot || !url ||
-		uplink_connection_open(url, tls_files_url(url) ? uplink->tls : NULL, &fresh)) {
+		uplink_connection_open(
+			url, tls_files_url(url) ? uplink->tls : NULL, uplink->asks, &fresh)) {
 		free(url);
 		return;
 	}
@@ -252,7 +255,7 @@ static int seal_current(struct uplink *uplink, bool *hello)
 					   : *hello ? SEAL_HELLO
 						    : SEAL_BATCH,
 		.key = uplink->session_seal ? SEAL_KEY_SESSION : SEAL_KEY_FILE};
-	error = wire_batch_probe_id(uplink->current, uplink->current_length, &head->probe_id);
+	error = wire_sender_id(uplink->current, uplink->current_length, &head->probe_id);
 	if (error)
 		return error;
 	if (*hello) {
@@ -489,6 +492,24 @@ static bool is_elsewhere(struct uplink *uplink, const struct message_reply *repl
 	return true;
 }
 
+/* Who cannot answer a question, or does not, sends a reply, which says why. */
+static void take_answer(struct uplink *uplink, nng_msg *message)
+{
+	struct message_answer *answer = NULL;
+	struct message_reply reply = {0};
+	char why[WIRE_DETAIL_LENGTH_MAX + 1];
+
+	if (wire_decode_answer(nng_msg_body(message), nng_msg_len(message), &answer, why) &&
+		!wire_decode_reply(nng_msg_body(message), nng_msg_len(message), &reply, NULL) &&
+		reply.why[0])
+		snprintf(why, sizeof(why), "%s", reply.why);
+	pthread_mutex_lock(&uplink->mutex);
+	message_answer_destroy(uplink->answer);
+	uplink->answer = answer;
+	pthread_mutex_unlock(&uplink->mutex);
+	complete(uplink, NULL, answer ? NULL : why);
+}
+
 static void on_received(void *context)
 {
 	struct uplink *uplink = context;
@@ -506,6 +527,12 @@ static void on_received(void *context)
 	if (!take_proof(uplink, message, &retry_ms)) {
 		nng_msg_free(message);
 		nng_sleep_aio(retry_ms, uplink->retry_aio);
+		return;
+	}
+	if (uplink->asks) {
+		take_answer(uplink, message);
+		nng_msg_free(message);
+		advance(uplink);
 		return;
 	}
 	error = wire_decode_reply(nng_msg_body(message), nng_msg_len(message), &reply, why);
@@ -549,6 +576,7 @@ static void free_uplink(struct uplink *uplink)
 	nng_aio_free(uplink->receive_aio);
 	nng_aio_free(uplink->retry_aio);
 	free(uplink->current);
+	message_answer_destroy(uplink->answer);
 	spool_destroy(uplink->spool);
 	seal_destroy(uplink->file_seal);
 	seal_destroy(uplink->session_seal);
@@ -607,6 +635,7 @@ int uplink_create(const struct uplink_options *options, struct uplink **uplink)
 	made->last = &made->first;
 	made->tls = options->tls;
 	made->may_move = options->may_move;
+	made->asks = options->asks;
 	made->url = strdup(options->url);
 	if (!made->url)
 		error = -ENOMEM;
@@ -629,7 +658,7 @@ int uplink_create(const struct uplink_options *options, struct uplink **uplink)
 	if (!error) {
 		nng_aio_set_timeout(made->send_aio, ANSWER_TIMEOUT_MS);
 		nng_aio_set_timeout(made->receive_aio, ANSWER_TIMEOUT_MS);
-		error = uplink_connection_open(made->url, made->tls, &made->connection);
+		error = uplink_connection_open(made->url, made->tls, made->asks, &made->connection);
 	}
 	if (error) {
 		free_uplink(made);
@@ -711,19 +740,9 @@ static void start_chain(struct uplink *uplink)
 		advance(uplink);
 }
 
-int uplink_send(struct uplink *uplink, struct message_batch *batch, struct host_ns now)
+/* What was encoded, where it was: error is 0. Returns the same, or why it is lost. */
+static int send_encoded(struct uplink *uplink, int error)
 {
-	int error;
-
-	pthread_mutex_lock(&uplink->mutex);
-	batch->sent = now;
-	batch->previous_sent = uplink->previous_sent;
-	batch->previous_reply_received = uplink->previous_reply_received;
-	batch->previous_received = uplink->previous_received;
-	batch->previous_reply_sent = uplink->previous_reply_sent;
-	pthread_mutex_unlock(&uplink->mutex);
-
-	error = wire_encode_batch(batch, &uplink->encoded);
 	pthread_mutex_lock(&uplink->mutex);
 	if (!error)
 		error = enqueue(uplink);
@@ -732,6 +751,35 @@ int uplink_send(struct uplink *uplink, struct message_batch *batch, struct host_
 	pthread_mutex_unlock(&uplink->mutex);
 	start_chain(uplink);
 	return error;
+}
+
+int uplink_send(struct uplink *uplink, struct message_batch *batch, struct host_ns now)
+{
+	pthread_mutex_lock(&uplink->mutex);
+	batch->sent = now;
+	batch->previous_sent = uplink->previous_sent;
+	batch->previous_reply_received = uplink->previous_reply_received;
+	batch->previous_received = uplink->previous_received;
+	batch->previous_reply_sent = uplink->previous_reply_sent;
+	pthread_mutex_unlock(&uplink->mutex);
+
+	return send_encoded(uplink, wire_encode_batch(batch, &uplink->encoded));
+}
+
+int uplink_ask(struct uplink *uplink, const struct message_question *question)
+{
+	return send_encoded(uplink, wire_encode_question(question, &uplink->encoded));
+}
+
+struct message_answer *uplink_take_answer(struct uplink *uplink)
+{
+	struct message_answer *answer;
+
+	pthread_mutex_lock(&uplink->mutex);
+	answer = uplink->answer;
+	uplink->answer = NULL;
+	pthread_mutex_unlock(&uplink->mutex);
+	return answer;
 }
 
 int uplink_move(struct uplink *uplink, const char *url)

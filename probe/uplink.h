@@ -32,6 +32,7 @@ struct uplink_options {
 	/* For tls+tcp://, held by the caller for as long as the uplink lives; else NULL. */
 	struct nng_tls_config *tls;
 	bool may_move; /* a coordinator of another job is not an answer: see uplink_move() */
+	bool asks;     /* it sends questions, not batches: uplink_ask() */
 	size_t memory_bytes_max; /* encoded batches kept in memory before the spool; 0 = 8 MiB */
 };
 
@@ -53,6 +54,13 @@ bool uplink_resumed(const struct uplink *uplink, uint64_t *probe_id, uint64_t *n
  * lost and counted.
  */
 int uplink_send(struct uplink *uplink, struct message_batch *batch, struct host_ns now);
+
+/*
+ * Takes a question, as uplink_send() a batch; it counts as one. What came for the latest one is the caller's to take
+ * and to destroy; NULL: nothing, or a refusal (state.refused).
+ */
+int uplink_ask(struct uplink *uplink, const struct message_question *question);
+struct message_answer *uplink_take_answer(struct uplink *uplink);
 
 /*
  * Looks for the coordinator at another URL, with all that is not delivered yet; on this host nothing is

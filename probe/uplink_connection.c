@@ -13,10 +13,12 @@
 
 #include "probe/auth/tls_files.h"
 #include "probe/uplink_connection.h"
+#include "probe/wire/message.h"
 
 enum {
 	IPC_PATH_BYTES = 108, /* sun_path of unix(7), with the NUL */
 	REPLY_BYTES_MAX = 64 * 1024,
+	ANSWER_BYTES_MAX = WIRE_ANSWER_LENGTH_MAX + REPLY_BYTES_MAX,
 	RECONNECT_MIN_MS = 50,
 	RECONNECT_MAX_MS = 1000,
 	ASK_POLL_MS = 10,
@@ -69,8 +71,8 @@ static void on_pipe(nng_pipe pipe, nng_pipe_ev event, void *context)
 	pthread_mutex_unlock(&connection->mutex);
 }
 
-static int open_socket(
-	struct uplink_connection *connection, const char *url, struct nng_tls_config *tls)
+static int open_socket(struct uplink_connection *connection, const char *url,
+	struct nng_tls_config *tls, bool asks)
 {
 	nng_socket socket;
 	nng_dialer dialer;
@@ -83,7 +85,8 @@ static int open_socket(
 	if (!error)
 		error = nng_socket_set_ms(socket, NNG_OPT_RECONNMAXT, RECONNECT_MAX_MS);
 	if (!error)
-		error = nng_socket_set_size(socket, NNG_OPT_RECVMAXSZ, REPLY_BYTES_MAX);
+		error = nng_socket_set_size(
+			socket, NNG_OPT_RECVMAXSZ, asks ? ANSWER_BYTES_MAX : REPLY_BYTES_MAX);
 	if (!error)
 		error = nng_pipe_notify(socket, NNG_PIPE_EV_ADD_POST, on_pipe, connection);
 	if (!error)
@@ -107,8 +110,8 @@ static void free_connection(struct uplink_connection *connection)
 	free(connection);
 }
 
-int uplink_connection_open(
-	const char *url, struct nng_tls_config *tls, struct uplink_connection **connection)
+int uplink_connection_open(const char *url, struct nng_tls_config *tls, bool asks,
+	struct uplink_connection **connection)
 {
 	struct uplink_connection *made;
 	pthread_condattr_t monotonic;
@@ -124,7 +127,7 @@ int uplink_connection_open(
 	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
 	pthread_cond_init(&made->changed, &monotonic);
 	pthread_condattr_destroy(&monotonic);
-	error = open_socket(made, url, tls);
+	error = open_socket(made, url, tls, asks);
 	if (error) {
 		free_connection(made);
 		return error;

@@ -19,10 +19,10 @@ struct nng_tls_config;
 bool uplink_connection_url_usable(const char *url);
 
 /*
- * Connects in the background; tls is for tls+tcp:// and NULL else; nng holds it. Returns 0; -EINVAL for
- * a URL that cannot be used; -ENOMEM.
+ * Connects in the background; tls is for tls+tcp:// and NULL else; nng holds it. asks: what comes may be as long as
+ * an answer, else as a reply. Returns 0; -EINVAL for a URL that cannot be used; -ENOMEM.
  */
-int uplink_connection_open(const char *url, struct nng_tls_config *tls,
+int uplink_connection_open(const char *url, struct nng_tls_config *tls, bool asks,
 	struct uplink_connection **connection) __attribute__((warn_unused_result));
 
 enum { UPLINK_TLS_WHY_LENGTH = 192 };

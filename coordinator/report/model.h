@@ -74,9 +74,10 @@ struct report_model {
 	int64_t unix_offset_ns; /* add to job_ns for the time of the epoch */
 	struct job_totals totals;
 	size_t verdict_count;
-	const struct verdict *verdicts;	  /* by id */
-	const struct stack_looks *stacks; /* explain/stack_looks.h; NULL: none */
-	const struct alert_gate *alerts;  /* which were alerted of; NULL: all */
+	const struct verdict *verdicts;		/* by id */
+	const struct stack_looks *stacks;	/* explain/stack_looks.h; NULL: none */
+	const struct stack_looks *asked_stacks; /* those that somebody asked for; NULL: none */
+	const struct alert_gate *alerts;	/* which were alerted of; NULL: all */
 	size_t cost_count;
 	const struct job_cost *costs;	 /* by kind, the dearest first */
 	const struct report_rank *ranks; /* rank_count of them, by rank */

@@ -165,6 +165,24 @@ const char *stacks_part_in(const struct verdict *verdict, const struct stacks_pa
 	return hang && verdict_has_victim(verdict, rank) ? "waiting" : NULL;
 }
 
+/* The newest that somebody asked for by hand and that saw something. */
+static bool find_asked(
+	const struct report_model *model, const struct stacks_wish *wish, struct stacks_pair *pair)
+{
+	const struct stack_looks *asked = model->asked_stacks;
+
+	for (size_t i = asked ? asked->count : 0; i-- > 0;) {
+		const struct kept_stacks *look = &asked->kept[i];
+
+		if ((wish->has_rank && look->profile->rank != wish->rank) ||
+			!stack_look_is(look->profile, STACK_LOOK_SEEN))
+			continue;
+		*pair = (struct stacks_pair){.own = look};
+		return true;
+	}
+	return false;
+}
+
 static const struct verdict *find_verdict(const struct report_model *model, uint32_t id)
 {
 	for (size_t i = 0; i < model->verdict_count; i++) {
@@ -186,7 +204,8 @@ static bool find_any(
 			fill_pair(model, verdict, wish->rank, pair))
 			return true;
 	}
-	return wish->has_rank && fill_pair(model, NULL, wish->rank, pair);
+	return (wish->has_rank && fill_pair(model, NULL, wish->rank, pair)) ||
+	       find_asked(model, wish, pair);
 }
 
 /* Whom the question was of. */

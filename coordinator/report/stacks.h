@@ -28,7 +28,10 @@ struct stacks_pair {
 	const struct kept_stacks *own, *control; /* control: NULL = none */
 };
 
-/* Without an incident the first one that has looks. False: there are none; why says it in one line. */
+/*
+ * Without an incident the first one that has looks, then looks that somebody asked for by hand. False: there are none;
+ * why says it in one line.
+ */
 bool stacks_find(const struct report_model *model, const struct stacks_wish *wish,
 	struct stacks_pair *pair, char why[STACKS_WHY_LENGTH]);
 

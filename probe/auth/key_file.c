@@ -13,6 +13,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "probe/auth/credential.h"
+
 enum { DIGITS = 2 * SEAL_KEY_BYTES };
 
 bool key_file_needed(const char *url)
@@ -187,4 +189,17 @@ int key_file_load(const char *asked, struct key_file *file, char why[KEY_FILE_WH
 	error = read_key(fd, file, why);
 	close(fd);
 	return error;
+}
+
+int key_file_or_munge(const char *asked, const char *munge_socket, struct key_file *file,
+	struct credential **credential, char why[KEY_FILE_WHY_LENGTH])
+{
+	int error;
+
+	if (asked || credential_open(munge_socket, credential) < 0)
+		*credential = NULL;
+	error = key_file_load(asked, file, why);
+	if (error < 0)
+		file->path[0] = '\0';
+	return *credential ? 0 : error;
 }

@@ -34,4 +34,14 @@ int key_file_make(const char *path) __attribute__((warn_unused_result));
 int key_file_load(const char *asked, struct key_file *file, char why[KEY_FILE_WHY_LENGTH])
 	__attribute__((warn_unused_result));
 
+/*
+ * What a user proves where no key is named: MUNGE's credential where it runs, and the key of the default file; a file
+ * that is named is meant alone. *credential: the caller's, or NULL; file->path is "" where none was read. Returns 0 where
+ * either is there, else as key_file_load().
+ */
+struct credential;
+int key_file_or_munge(const char *asked, const char *munge_socket, struct key_file *file,
+	struct credential **credential, char why[KEY_FILE_WHY_LENGTH])
+	__attribute__((warn_unused_result));
+
 #endif

@@ -20,6 +20,7 @@ enum stack_line_kind {
 	STACK_LINE_WAIT = 1,   /* name: what for */
 	STACK_LINE_PYTHON = 2, /* name, place: the file's path, line */
 	STACK_LINE_NATIVE = 3, /* name, place: the library or ""; without a name: address */
+	STACK_LINE_KERNEL = 4, /* name: of the kernel; in looks of probes (probe/looks) alone */
 };
 
 struct stack_line {

@@ -20,6 +20,13 @@ struct decoded_batch {
 	struct wire_arena arena;
 };
 
+/* And wire_decode_answer(). */
+struct decoded_answer {
+	struct message_answer answer;
+	struct message_batch looks; /* no more than its profiles */
+	struct wire_arena arena;
+};
+
 __attribute__((format(printf, 3, 4))) static int refuse(
 	char why[WIRE_DETAIL_LENGTH_MAX + 1], int error, const char *format, ...)
 {
@@ -32,6 +39,13 @@ __attribute__((format(printf, 3, 4))) static int refuse(
 	}
 	return error;
 }
+
+static const char *const type_names[] = {
+	[WIRE_TYPE_BATCH] = "batch",
+	[WIRE_TYPE_REPLY] = "reply",
+	[WIRE_TYPE_QUESTION] = "question",
+	[WIRE_TYPE_ANSWER] = "answer",
+};
 
 /* Checks version, type and length, in this order; later_fields: fields behind the known ones. */
 static int read_envelope(struct wire_reader *reader, const void *bytes, size_t length,
@@ -60,7 +74,7 @@ static int read_envelope(struct wire_reader *reader, const void *bytes, size_t l
 			version, WIRE_VERSION);
 	if (found_type != (uint64_t)type)
 		return refuse(why, -EBADMSG, "the message has type %" PRIu64 ", not %d (%s)",
-			found_type, (int)type, type == WIRE_TYPE_BATCH ? "batch" : "reply");
+			found_type, (int)type, type_names[type]);
 	if (field_count < known_fields)
 		return refuse(why, -EBADMSG, "the message has %zu fields; %zu are needed",
 			field_count, known_fields);
@@ -81,12 +95,23 @@ static int read_end(struct wire_reader *reader, const void *bytes, size_t later_
 	return 0;
 }
 
-int wire_batch_probe_id(const void *bytes, size_t length, uint64_t *probe_id)
+static bool is_question(const void *bytes, size_t length)
 {
 	struct wire_reader reader;
+
+	wire_reader_init(&reader, bytes, length);
+	(void)wire_read_array(&reader, WIRE_MESSAGE_LENGTH_MAX);
+	return wire_read_unsigned(&reader, UINT64_MAX) == WIRE_TYPE_QUESTION && !reader.problem;
+}
+
+int wire_sender_id(const void *bytes, size_t length, uint64_t *sender_id)
+{
+	bool asks = is_question(bytes, length);
+	struct wire_reader reader;
 	size_t later_fields;
-	int error = read_envelope(
-		&reader, bytes, length, WIRE_TYPE_BATCH, WIRE_BATCH_FIELDS, &later_fields, NULL);
+	int error =
+		read_envelope(&reader, bytes, length, asks ? WIRE_TYPE_QUESTION : WIRE_TYPE_BATCH,
+			asks ? WIRE_QUESTION_FIELDS : WIRE_BATCH_FIELDS, &later_fields, NULL);
 	uint64_t found;
 
 	if (error)
@@ -94,7 +119,7 @@ int wire_batch_probe_id(const void *bytes, size_t length, uint64_t *probe_id)
 	found = wire_read_unsigned(&reader, UINT64_MAX);
 	if (reader.problem)
 		return -EBADMSG;
-	*probe_id = found;
+	*sender_id = found;
 	return 0;
 }
 
@@ -440,6 +465,93 @@ int wire_decode_reply(const void *bytes, size_t length, struct message_reply *re
 	if (!error)
 		*reply = decoded;
 	return error;
+}
+
+int wire_decode_question(const void *bytes, size_t length, struct message_question *question,
+	char why[WIRE_DETAIL_LENGTH_MAX + 1])
+{
+	struct message_question decoded = {0};
+	struct wire_reader reader;
+	size_t later_fields;
+	int error = read_envelope(&reader, bytes, length, WIRE_TYPE_QUESTION, WIRE_QUESTION_FIELDS,
+		&later_fields, why);
+
+	if (error)
+		return error;
+	decoded.asker_id = wire_read_unsigned(&reader, UINT64_MAX);
+	decoded.kind = (uint8_t)wire_read_unsigned(&reader, UINT8_MAX);
+	decoded.rank = wire_read_rank(&reader);
+	decoded.steps = (uint32_t)wire_read_unsigned(&reader, UINT32_MAX);
+	decoded.limit_ms = (uint32_t)wire_read_unsigned(&reader, UINT32_MAX);
+	wire_read_string(&reader, decoded.job_id, sizeof(decoded.job_id));
+	error = read_end(&reader, bytes, later_fields, why);
+	if (!error)
+		*question = decoded;
+	return error;
+}
+
+/* One look at most, of either kind. */
+static int read_answer(struct wire_reader *reader, struct decoded_answer *decoded)
+{
+	struct message_answer *answer = &decoded->answer;
+	struct message_batch *looks = &decoded->looks;
+	int error;
+
+	answer->asker_id = wire_read_unsigned(reader, UINT64_MAX);
+	answer->state = (uint8_t)wire_read_unsigned(reader, UINT8_MAX);
+	wire_read_string(reader, answer->why, sizeof(answer->why));
+	wire_read_string(reader, answer->host, sizeof(answer->host));
+	answer->pid = (uint32_t)wire_read_unsigned(reader, UINT32_MAX);
+	error = wire_read_kernel_profiles(reader, &decoded->arena, 0, looks);
+	if (!error)
+		error = wire_read_stack_profiles(reader, &decoded->arena, 0, looks);
+	if (error)
+		return error;
+	if (looks->kernel_profile_count + looks->stack_profile_count > 1)
+		wire_reader_fail(reader, "an answer has several looks");
+	if (reader->problem)
+		return 0;
+	answer->kernels = looks->kernel_profile_count ? looks->kernel_profiles : NULL;
+	answer->stacks = looks->stack_profile_count ? looks->stack_profiles[0] : NULL;
+	return 0;
+}
+
+int wire_decode_answer(const void *bytes, size_t length, struct message_answer **answer,
+	char why[WIRE_DETAIL_LENGTH_MAX + 1])
+{
+	struct decoded_answer *decoded;
+	struct wire_reader reader;
+	size_t later_fields;
+	int error = read_envelope(
+		&reader, bytes, length, WIRE_TYPE_ANSWER, WIRE_ANSWER_FIELDS, &later_fields, why);
+
+	if (error)
+		return error;
+	decoded = calloc(1, sizeof(*decoded));
+	if (!decoded)
+		return refuse(why, -ENOMEM, "no memory to decode the message");
+	wire_arena_init(&decoded->arena, WIRE_DECODED_BYTES_MAX);
+	error = read_answer(&reader, decoded);
+	if (error)
+		refuse(why, error, "no memory to decode the message");
+	else
+		error = read_end(&reader, bytes, later_fields, why);
+	if (error) {
+		message_answer_destroy(&decoded->answer);
+		return error;
+	}
+	*answer = &decoded->answer;
+	return 0;
+}
+
+void message_answer_destroy(struct message_answer *answer)
+{
+	struct decoded_answer *decoded = (struct decoded_answer *)answer;
+
+	if (!decoded)
+		return;
+	wire_arena_fini(&decoded->arena);
+	free(decoded);
 }
 
 void message_batch_destroy(struct message_batch *batch)

@@ -12,7 +12,7 @@
 enum { WIRE_DECODED_BYTES_MAX = 128 * 1024 * 1024 };
 
 /*
- * Decodes one batch or reply. Returns 0; -EPROTONOSUPPORT for another wire version; -EBADMSG
+ * Decodes one message. Returns 0; -EPROTONOSUPPORT for another wire version; -EBADMSG
  * for bytes that are not such a message; -EMSGSIZE over a limit; -ENOMEM. On failure why (when
  * not NULL) holds one line that says what is wrong, and the result is untouched.
  *
@@ -31,11 +31,18 @@ int wire_decode_packed_batch(const void *bytes, size_t length, struct message_ba
 int wire_decode_reply(const void *bytes, size_t length, struct message_reply *reply,
 	char why[WIRE_DETAIL_LENGTH_MAX + 1]) __attribute__((warn_unused_result));
 
-/* Whose batch it is, of its first bytes: the rest is not looked at. Returns 0; -EPROTONOSUPPORT; -EBADMSG. */
-int wire_batch_probe_id(const void *bytes, size_t length, uint64_t *probe_id)
+int wire_decode_question(const void *bytes, size_t length, struct message_question *question,
+	char why[WIRE_DETAIL_LENGTH_MAX + 1]) __attribute__((warn_unused_result));
+/* The caller owns *answer and frees it with message_answer_destroy(). Its looks are as those of a decoded batch. */
+int wire_decode_answer(const void *bytes, size_t length, struct message_answer **answer,
+	char why[WIRE_DETAIL_LENGTH_MAX + 1]) __attribute__((warn_unused_result));
+
+/* Whose batch or question it is, of its first bytes: the rest is not looked at. Returns 0; -EPROTONOSUPPORT; -EBADMSG. */
+int wire_sender_id(const void *bytes, size_t length, uint64_t *sender_id)
 	__attribute__((warn_unused_result));
 
-/* Frees a batch that one of these made, and nothing else. NULL is fine. */
+/* Frees what one of these made, and nothing else. NULL is fine. */
 void message_batch_destroy(struct message_batch *batch);
+void message_answer_destroy(struct message_answer *answer);
 
 #endif

@@ -314,3 +314,55 @@ int wire_encode_reply(const struct message_reply *reply, struct wire_buffer *buf
 		put_directives(&packer, reply);
 	return wire_pack_finish(&packer);
 }
+
+int wire_encode_question(const struct message_question *question, struct wire_buffer *buffer)
+{
+	struct wire_packer packer;
+
+	buffer->length = 0;
+	if (question->rank >= STEP_RANK_COUNT_MAX)
+		return -EINVAL;
+	wire_pack_start(&packer, buffer);
+	wire_pack_array(&packer, WIRE_QUESTION_FIELDS);
+	wire_pack_unsigned(&packer, WIRE_TYPE_QUESTION);
+	wire_pack_unsigned(&packer, WIRE_VERSION);
+	wire_pack_unsigned(&packer, question->asker_id);
+	wire_pack_unsigned(&packer, question->kind);
+	wire_pack_unsigned(&packer, question->rank);
+	wire_pack_unsigned(&packer, question->steps);
+	wire_pack_unsigned(&packer, question->limit_ms);
+	wire_pack_string(&packer, question->job_id, sizeof(question->job_id));
+	return wire_pack_finish(&packer);
+}
+
+int wire_encode_answer(const struct message_answer *answer, struct wire_buffer *buffer)
+{
+	struct stack_profile *stacks = answer->stacks;
+	const struct message_batch looks = {.kernel_profile_count = answer->kernels != NULL,
+		.kernel_profiles = answer->kernels,
+		.stack_profile_count = stacks != NULL,
+		.stack_profiles = &stacks};
+	struct wire_packer packer;
+	int error;
+
+	buffer->length = 0;
+	wire_pack_start(&packer, buffer);
+	wire_pack_array(&packer, WIRE_ANSWER_FIELDS);
+	wire_pack_unsigned(&packer, WIRE_TYPE_ANSWER);
+	wire_pack_unsigned(&packer, WIRE_VERSION);
+	wire_pack_unsigned(&packer, answer->asker_id);
+	wire_pack_unsigned(&packer, answer->state);
+	wire_pack_string(&packer, answer->why, sizeof(answer->why));
+	wire_pack_string(&packer, answer->host, sizeof(answer->host));
+	wire_pack_unsigned(&packer, answer->pid);
+	error = wire_pack_kernel_profiles(&packer, &looks, 0);
+	if (!error)
+		error = wire_pack_stack_profiles(&packer, &looks, 0);
+	if (!error)
+		error = wire_pack_finish(&packer);
+	if (!error && buffer->length > WIRE_ANSWER_LENGTH_MAX)
+		error = -EMSGSIZE;
+	if (error)
+		buffer->length = 0;
+	return error;
+}

@@ -39,5 +39,10 @@ int wire_encode_batch(const struct message_batch *batch, struct wire_buffer *buf
 	__attribute__((warn_unused_result));
 int wire_encode_reply(const struct message_reply *reply, struct wire_buffer *buffer)
 	__attribute__((warn_unused_result));
+int wire_encode_question(const struct message_question *question, struct wire_buffer *buffer)
+	__attribute__((warn_unused_result));
+/* -EMSGSIZE over WIRE_ANSWER_LENGTH_MAX, too. */
+int wire_encode_answer(const struct message_answer *answer, struct wire_buffer *buffer)
+	__attribute__((warn_unused_result));
 
 #endif

@@ -12,6 +12,8 @@
 enum wire_type {
 	WIRE_TYPE_BATCH = 1,
 	WIRE_TYPE_REPLY = 2,
+	WIRE_TYPE_QUESTION = 3,
+	WIRE_TYPE_ANSWER = 4,
 };
 
 enum {
@@ -23,6 +25,8 @@ enum {
 	WIRE_BATCH_FIELDS = 20, /* a 21st, the queue pairs, only where there are any */
 	WIRE_REPLY_FIELDS = 11, /* a 12th, the directives, only where there are any */
 	WIRE_DIRECTIVE_FIELDS = 5,
+	WIRE_QUESTION_FIELDS = 8,
+	WIRE_ANSWER_FIELDS = 9,
 	WIRE_PREVIOUS_FIELDS = 4,
 	WIRE_COUNTERS_FIELDS = 7,
 	WIRE_SOURCE_FIELDS = 3,

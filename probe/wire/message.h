@@ -27,7 +27,8 @@ enum {
 	WIRE_KERNEL_PROFILES_PER_BATCH_MAX = 1024,
 	WIRE_STACK_PROFILES_PER_BATCH_MAX = 4, /* each has at most some 600 kB */
 	WIRE_DIRECTIVES_MAX = 16,	       /* of one reply */
-	WIRE_QUEUE_PAIR_STATUS_NR = 24, /* enum ibv_wc_status; later ones count as the last */
+	WIRE_ANSWER_LENGTH_MAX = 1024 * 1024, /* bytes of one encoded answer: a look and its head */
+	WIRE_QUEUE_PAIR_STATUS_NR = 24,	      /* enum ibv_wc_status; later ones count as the last */
 	WIRE_QUEUE_PAIR_BUCKET_NR = 40,
 	WIRE_GID_BYTES = 16,
 };
@@ -246,6 +247,37 @@ struct message_reply {
 	size_t directive_count;
 	struct message_directive directives[WIRE_DIRECTIVES_MAX];
 	char why[WIRE_DETAIL_LENGTH_MAX + 1];
+};
+
+/*
+ * A look at a rank that somebody asks the coordinator for. The same question comes again and again until its answer is
+ * there: who asks anew takes another id.
+ */
+struct message_question {
+	uint64_t asker_id; /* random */
+	uint8_t kind;	   /* DIRECTIVE_STACKS or DIRECTIVE_DEEP, and as in a directive: */
+	uint32_t rank;
+	uint32_t steps;
+	uint32_t limit_ms;
+	char job_id[STEP_NAME_LENGTH_MAX + 1]; /* "" = whichever the coordinator serves */
+};
+
+enum answer_state {
+	ANSWER_WAIT = 1, /* nothing yet: ask again */
+	ANSWER_LOOK = 2, /* the look is there; its own result says what came of it */
+	ANSWER_REFUSED = 3,
+	ANSWER_OTHER_JOB = 4, /* this coordinator serves another one */
+};
+
+/* What the coordinator says to a question. A decoded one owns its looks; else they are borrowed. */
+struct message_answer {
+	uint64_t asker_id;
+	uint8_t state;			      /* enum answer_state */
+	char why[WIRE_DETAIL_LENGTH_MAX + 1]; /* it was refused, or what is waited for */
+	char host[STEP_NAME_LENGTH_MAX + 1];  /* of the rank, as its probe calls it; "" = unknown */
+	uint32_t pid;
+	struct kernel_profile *kernels; /* NULL: none */
+	struct stack_profile *stacks;	/* NULL: none */
 };
 
 /*

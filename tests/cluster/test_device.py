@@ -1,9 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Jobs on (stand-in) devices: device times by the NCCL plug-in, deep looks by CUPTI."""
+from concurrent import futures
 import json
 import os
+import subprocess
 import sys
+import time
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
@@ -93,6 +96,30 @@ def healthy(paths):
     check(not run.alerts(), f"alerts: {run.alerts()}")
     check(not [r for r in report["ranks"] if "look" in r], "nobody was looked at")
     check(source(report, "device.kernels")["state"] == "on", "looks are allowed")
+
+
+def asked(paths):
+    """Somebody asks for the kernels of a healthy rank: they are told, and in the report; nobody is named for it."""
+    name, told = f"device-{os.getpid()}", []
+
+    def ask():
+        for _ in range(60):  # the job starts
+            told.append(subprocess.run([paths.slowrank, "kernels", "--rank", "1", "--steps", "20", "--job", name],
+                                       capture_output=True, text=True, check=False, timeout=90))
+            if told[-1].returncode == 0:
+                return
+            time.sleep(0.5)
+
+    with futures.ThreadPoolExecutor(1) as pool:
+        asking = pool.submit(ask)
+        run, report = watch(paths, ["--job", name])
+        asking.result()
+    print(told[-1].stdout)
+    lines = told[-1].stdout.splitlines()
+    check(told[-1].returncode == 0 and lines[0].startswith("rank 1: process "), f"{told[-1]}")
+    check(any(line.endswith("forward_backward_kernel") for line in lines), f"the kernel is named: {lines}")
+    check(not report["verdicts"] and not run.alerts(), f"verdicts: {report['verdicts']}, {run.alerts()}")
+    check([r["rank"] for r in report["ranks"] if "look" in r] == [1], "the report has the look")
 
 
 def all_to_all(paths):
@@ -205,7 +232,7 @@ def memory(paths):
     check(coverage["dropped"] == 0, f"{coverage['dropped']} dropped")
 
 
-CASES = {"longer": longer, "more": more, "healthy": healthy, "all_to_all": all_to_all,
+CASES = {"longer": longer, "more": more, "healthy": healthy, "asked": asked, "all_to_all": all_to_all,
          "pipeline": pipeline, "pipeline_asleep": pipeline_asleep, "with_user_plugin": with_user_plugin, "baseline": baseline,
          "refused": refused, "launch_bound": launch_bound,
          "switched_off": switched_off, "memory": memory}

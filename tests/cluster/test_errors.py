@@ -75,6 +75,12 @@ def usage(paths):
                       ["run", "--alert-slowdown", "10%", "--", "true"],
                       ["report", "x.slr", "--config", "/nonexistent/x"],
                       ["attach", "--pid", "1", "--verbs", "off"], ["run", "--yes", "--", "true"],
+                      ["stacks"], ["stacks", "--rank", "x"], ["stacks", "--rank", "1", "--pid", "1"],
+                      ["stacks", "--rank", "1", "--hz", "9"], ["stacks", "--rank", "1", "--seconds", "11"],
+                      ["stacks", "--pid", "1", "--job", "x"], ["stacks", "--rank", "1", "--leader", "node0"],
+                      ["stacks", "--rank", "1", "--coordinator", "nonsense"], ["kernels"], ["kernels", "--rank"],
+                      ["kernels", "--rank", "1", "--steps", "0"],
+                      ["stacks", "--rank", "1", "--coordinator", "tls+tcp://node0:1"],
                       ["coordinator", "--listen", "ipc:///tmp/none", "--record", "/nonexistent/x"],
                       ["coordinator", "--listen", "ipc:///tmp/none", "--record", "/dev/null",
                        "--report", "/nonexistent/x"]):

@@ -365,11 +365,45 @@ def restart(paths):
           f"first {first}, then {second}: {report['ranks']}")
 
 
+def asked(paths):
+    """What a rank on the other node does, asked on each node: with the key, and not with another one."""
+    fresh(paths.directory, "record.slr")
+    other_key = os.path.join(paths.directory, "other-key")
+    with open(os.open(other_key, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="ascii") as file:
+        file.write("ab" * 32)
+    hold = jobs.Hold(paths.directory)
+    with cluster(paths) as nodes:
+        def ask(node, *arguments, **environment):
+            return subprocess.run([nodes.SCRIPT, "exec", node, paths.slowrank, "stacks", *arguments], capture_output=True,
+                                  text=True, check=False, timeout=60, env={**os.environ, **environment})
+
+        job = launchers.Job(paths, nodes, {"steps": 25, "step_ms": 20, "compute_ms": 1.5}, ("--job", "asked"))
+        command = job.open_mpi()
+        job.open_mpi = lambda: [*command, *hold.options]
+        from_afar = ("--leader", "node0", "--job", "asked")
+        with futures.ThreadPoolExecutor(1) as pool:
+            output = pool.submit(launchers.LAUNCHERS["open_mpi"], job)
+            jobs.wait_until(lambda: os.path.exists(hold.path) and os.path.getsize(hold.path) == 4,
+                            "all ranks reach step 20")
+            found = {"here": ask("node0", "--rank", "3"), "afar": ask("node1", "--rank", "0", *from_afar),
+                     "pod": ask("node1", "--rank", "1", "--job", "asked", MASTER_ADDR="node0", MASTER_PORT="29500",
+                                RANK="2", WORLD_SIZE="4")}
+            stranger = ask("node1", "--rank", "0", *from_afar, "--key-file", other_key)
+            lost = ask("node1", "--rank", "0")
+            hold.end()
+            check("not watched" not in output.result(), output.result())
+    for where, node in (("here", "node1"), ("afar", "node0"), ("pod", "node0")):
+        check(found[where].returncode == 0 and f" on {node}" in found[where].stdout.splitlines()[0] and
+              "nanosleep" in found[where].stdout, f"{where}: {found[where]}")
+    for done, text in ((stranger, "does not have the key in"), (lost, "no coordinator of yours is found")):
+        check(done.returncode == 2 and not done.stdout and text in done.stderr, f"{text}: {done}")
+
+
 CASES = {**{name: launched(name) for name in launchers.LAUNCHERS},
          **{case.__name__: case for case in (taken_ports, not_by_slurm, half,
                                                head_node, no_address, versions, late,
                                                restart, ipv6, firewall, run_open_mpi,
-                                               squatted_port, slurm_first_node_first,
+                                               squatted_port, asked, slurm_first_node_first,
                                                slurm_first_node_ends)}}
 
 if __name__ == "__main__":

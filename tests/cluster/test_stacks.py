@@ -19,9 +19,8 @@ PYTHON_FRAME, SLEEPS = 1, 4  # enum stack_frame_kind, enum stack_state
 DONE = 0                     # enum stack_result
 
 
-def run(paths, is_enough, *arguments, timeout_s=60):
-    """The stack profiles in the record of stack_job.py under slowrank, which is stopped once there are enough."""
-    record = os.path.join(paths.directory, "job.slr")
+def start(paths, record, *arguments, options=()):
+    """stack_job.py under slowrank, with a fresh record."""
     if os.path.exists(record):
         os.remove(record)
     probe = subprocess.run([PYTHON, "-c", "import ctypes; ctypes.CDLL('libmpi.so.40')"], check=False,
@@ -30,9 +29,16 @@ def run(paths, is_enough, *arguments, timeout_s=60):
         harness.skip("needs Open MPI 4 and a Python that finds it")
     command = ["mpirun", "--allow-run-as-root", "--oversubscribe", "-n", str(RANKS), PYTHON, JOB, *map(str, arguments)]
     environment = {**os.environ, "OMPI_MCA_mpi_yield_when_idle": "1"}
+    # pylint: disable=consider-using-with
+    return subprocess.Popen([paths.slowrank, "run", "--record", record, *options, "--", *command], cwd=paths.directory,
+                            env=environment, stdin=subprocess.DEVNULL)
+
+
+def run(paths, is_enough, *arguments, timeout_s=60):
+    """The stack profiles in the record of stack_job.py under slowrank, which is stopped once there are enough."""
+    record = os.path.join(paths.directory, "job.slr")
     end = time.monotonic() + timeout_s
-    with subprocess.Popen([paths.slowrank, "run", "--record", record, "--", *command], cwd=paths.directory,
-                          env=environment, stdin=subprocess.DEVNULL) as job:
+    with start(paths, record, *arguments) as job:
         while job.poll() is None and time.monotonic() < end and not is_enough(profiles_of(paths, record)):
             time.sleep(0.2)
         if job.poll() is None:
@@ -91,5 +97,46 @@ def hang(paths):
     check(any("read_shard" in functions_of(entry) for entry in own[0]["sums"]), "it is in read_shard()")
 
 
+def ask(paths, *arguments):
+    return subprocess.run([paths.slowrank, *arguments], capture_output=True, text=True, check=False, timeout=60)
+
+
+def check_refused(done, text):
+    check(done.returncode == 2 and not done.stdout, f"exit {done.returncode}: {done.stdout!r}")
+    harness.check_one_line(done.stderr, text)
+    check(text in done.stderr, f"{text}: {done.stderr!r}")
+
+
+def request(paths):
+    """Somebody asks what a rank does, and which kernels it runs, while the job runs, and after its end."""
+    record, name = os.path.join(paths.directory, "job.slr"), f"request-{os.getpid()}"
+    of_job = ("--job", name)
+    with start(paths, record, 100000, CULPRIT, 0, 500, options=("--quiet", *of_job)) as job:
+        # Who waits for a coordinator that is not there does so meanwhile.
+        with subprocess.Popen([paths.slowrank, "stacks", "--rank", "0", "--coordinator", "ipc:///nonexistent/x"],
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as lost:
+            end = time.monotonic() + 30
+            while (found := ask(paths, "stacks", "--rank", str(CULPRIT), *of_job)).returncode and time.monotonic() < end:
+                time.sleep(0.2)  # its ranks start
+            check(found.returncode == 0, f"exit {found.returncode}: {found.stderr}")
+            stacks = found.stdout.split("\n\n")
+            check(stacks[0].startswith(f"rank {CULPRIT}: process ") and ", Python 3." in stacks[0], stacks[0])
+            check("\n    read_shard (stack_job.py:18)\n    main (stack_job.py" in stacks[1], f"the first: {found.stdout}")
+            found = ask(paths, "stacks", "--rank", str(CULPRIT), "--seconds", "1", "--format", "folded", *of_job)
+            lines = found.stdout.splitlines()
+            check(found.returncode == 0 and "read_shard (stack_job.py:18);clock_nanosleep" in lines[0], f"the first: {found}")
+            check(int(lines[0].split()[-1]) > 3, f"counted: {lines[0]}")
+            check_refused(ask(paths, "stacks", "--rank", "9", *of_job), "there is no rank 9: 3 ranks are seen")
+            check_refused(ask(paths, "kernels", "--rank", "2", *of_job), "no slowrank library")
+            output, errors = lost.communicate(timeout=60)
+            check_refused(subprocess.CompletedProcess((), lost.returncode, output, errors), "no coordinator is reached at ipc:///nonexistent/x")
+        job.terminate()
+    check_refused(ask(paths, "stacks", "--rank", str(CULPRIT), *of_job), "no coordinator of yours is found on this host")
+    asked = [profile for profile in profiles_of(paths, record) if profile["request"] >= 2 ** 31]
+    check([profile["rank"] for profile in asked] == [CULPRIT, CULPRIT] and asked[1]["looks"] > 3, f"in the record: {asked}")
+    shown = ask(paths, "report", record, "--format", "flame", "--rank", str(CULPRIT))
+    check("read_shard" in shown.stdout, f"the report shows it: {shown.stderr}")
+
+
 if __name__ == "__main__":
-    harness.main({"slow": slow, "hang": hang})
+    harness.main({"slow": slow, "hang": hang, "request": request})

@@ -109,7 +109,7 @@ static void check_packed(const uint8_t *bytes, size_t length, const struct messa
 		for (size_t i = 0; i < batch->step_count; i++)
 			check_packed_step(&packed->packed_steps[i], &batch->steps[i]);
 	}
-	fuzz_require(wire_batch_probe_id(bytes, length, &probe_id) == 0);
+	fuzz_require(wire_sender_id(bytes, length, &probe_id) == 0);
 	fuzz_require(probe_id == packed->probe_id);
 	message_batch_destroy(packed);
 }

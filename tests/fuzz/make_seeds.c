@@ -143,6 +143,40 @@ static int make_replies(const char *folder)
 	return error;
 }
 
+/* Questions, and answers with either look and with none; beside the replies, of the same target. */
+static int make_answers(const char *folder)
+{
+	struct random_source random = {REPLY_SEEDS};
+	struct stack_profile *stacks = random_stack_profile(&random);
+	struct kernel_profile kernels = {.rank = 3,
+		.request = 7,
+		.steps = 10,
+		.stop = {1000},
+		.sum_count = 1,
+		.sums = {{"gemm", 2, 100}}};
+	const struct message_question question = {
+		.asker_id = 77, .kind = DIRECTIVE_STACKS, .rank = 3, .job_id = "slurm.1"};
+	const struct message_answer answers[] = {
+		{.asker_id = 77, .state = ANSWER_WAIT, .host = "node", .pid = 12},
+		{.asker_id = 77, .state = ANSWER_LOOK, .stacks = stacks},
+		{.asker_id = 77, .state = ANSWER_LOOK, .kernels = &kernels},
+		{.asker_id = 77, .state = ANSWER_REFUSED, .why = "there is no rank 9"},
+	};
+	struct wire_buffer buffer = {0};
+	int error = wire_encode_question(&question, &buffer), number = REPLY_SEEDS;
+
+	if (!error)
+		error = write_seed(folder, number++, &buffer);
+	for (size_t i = 0; i < sizeof(answers) / sizeof(answers[0]) && !error; i++) {
+		error = wire_encode_answer(&answers[i], &buffer);
+		if (!error)
+			error = write_seed(folder, number++, &buffer);
+	}
+	stack_profile_destroy(stacks);
+	wire_buffer_fini(&buffer);
+	return error;
+}
+
 /* A hello and batches with the key and the nonce of fuzz_seal.c: some are proven. */
 static int make_seals(const char *folder)
 {
@@ -436,9 +470,9 @@ int main(int argc, char **argv)
 	}
 	if (make_folder(argv[1], "report", report) || make_folder(argv[1], "wire_batch", path) ||
 		make_batches(path, report) || make_folder(argv[1], "wire_reply", path) ||
-		make_replies(path) || make_folder(argv[1], "seal", path) || make_seals(path) ||
-		make_folder(argv[1], "record_reader", path) || make_records(path) ||
-		make_folder(argv[1], "history", path) || make_history(path) ||
+		make_replies(path) || make_answers(path) || make_folder(argv[1], "seal", path) ||
+		make_seals(path) || make_folder(argv[1], "record_reader", path) ||
+		make_records(path) || make_folder(argv[1], "history", path) || make_history(path) ||
 		make_folder(argv[1], "ring", path) || make_rings(path) ||
 		make_folder(argv[1], "sampler", path) || make_samplers(path) ||
 		make_folder(argv[1], "verbs_table", path) || make_tables(path))

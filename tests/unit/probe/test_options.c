@@ -235,6 +235,35 @@ static void test_attach_pids(void **state)
 	assert_int_equal(probe_options_parse_attach(&options, 3, none), OPTIONS_BAD);
 }
 
+/* Who asks a coordinator has the options that say where it is, from the environment as well, and no others. */
+static void test_to_ask(void **state)
+{
+	char *argv[] = {"stacks", "--leader=node0", "--job", "night", "--quiet", NULL};
+	int index = 1;
+
+	(void)state;
+	setenv("SLOWRANK_COORDINATOR", "tcp://node9:5000", 1);
+	setenv("SLOWRANK_SOURCES", "no such source", 1);
+	setenv("SLOWRANK_RECORD", "x.slr", 1);
+	assert_true(probe_options_begin_ask(&options));
+	unsetenv("SLOWRANK_COORDINATOR");
+	unsetenv("SLOWRANK_SOURCES");
+	unsetenv("SLOWRANK_RECORD");
+	assert_string_equal(options.coordinator, "tcp://node9:5000");
+	assert_null(options.record);
+	assert_int_equal(probe_options_take_ask(&options, "stacks", 5, argv, &index), OPTIONS_OK);
+	index++;
+	assert_int_equal(probe_options_take_ask(&options, "stacks", 5, argv, &index), OPTIONS_OK);
+	assert_int_equal(index, 3);
+	assert_string_equal(options.leader, "node0");
+	assert_string_equal(options.job, "night");
+	index++;
+	assert_int_equal(probe_options_take_ask(&options, "stacks", 5, argv, &index), OPTIONS_BAD);
+	argv[3] = "--job";
+	index = 3;
+	assert_int_equal(probe_options_take_ask(&options, "stacks", 4, argv, &index), OPTIONS_BAD);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -250,6 +279,7 @@ int main(void)
 		cmocka_unit_test(test_bad_words),
 		cmocka_unit_test(test_record_max),
 		cmocka_unit_test(test_attach_pids),
+		cmocka_unit_test(test_to_ask),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -45,6 +45,7 @@ struct service {
 	struct message_batch last;     /* its fields; without its arrays */
 	bool refuse;
 	bool other_job; /* refuses with DIRECTIVE_OTHER_JOB */
+	bool answers;	/* questions, too */
 	int delay_ms;
 	int log_fd; /* -1, or where each number goes as 8 bytes */
 };
@@ -91,14 +92,32 @@ static int serve(void *context, const void *bytes, size_t length, struct job_ns 
 	return 0;
 }
 
+/* Says the rank back, in the third answer to an asker. */
+static int serve_question(void *context, const struct message_question *question,
+	struct job_ns received, struct message_answer *answer)
+{
+	struct service *service = context;
+
+	(void)received;
+	service->numbers[service->count++] = question->asker_id;
+	answer->state = service->count < 3 ? ANSWER_WAIT : ANSWER_REFUSED;
+	answer->pid = question->rank;
+	snprintf(answer->why, sizeof(answer->why), "no look in this test");
+	return 0;
+}
+
 static const uint8_t key[SEAL_KEY_BYTES] = {1, 2, 3}, other_key[SEAL_KEY_BYTES] = {1, 2, 4};
 
 /* Where a URL is beyond the loopback, with the key. */
 static struct listener *listen_at(struct service *service, const char *url)
 {
 	const char *urls[] = {url};
-	struct listener_options options = {
-		.urls = urls, .url_count = 1, .on_request = serve, .context = service, .key = key};
+	struct listener_options options = {.urls = urls,
+		.url_count = 1,
+		.on_request = serve,
+		.on_question = service->answers ? serve_question : NULL,
+		.context = service,
+		.key = key};
 	struct listener *listener = NULL;
 	char why[WIRE_DETAIL_LENGTH_MAX + 1];
 
@@ -314,6 +333,112 @@ static void test_other_key(void **state)
 	uplink_destroy(stranger);
 	uplink_destroy(naked);
 	uplink_destroy(probe);
+	listener_destroy(listener);
+}
+
+static struct uplink *ask_at(const char *url, const uint8_t *its_key)
+{
+	const struct uplink_options options = {.url = url, .asks = true, .key = its_key};
+	struct uplink *uplink = NULL;
+
+	assert_int_equal(uplink_create(&options, &uplink), 0);
+	return uplink;
+}
+
+/* One question and its answer, or NULL: *found says why. */
+static struct message_answer *answer_of(struct uplink *uplink, struct uplink_state *found)
+{
+	const struct message_question question = {
+		.asker_id = 99, .kind = DIRECTIVE_STACKS, .rank = 1234};
+	struct message_answer *answer;
+
+	assert_int_equal(uplink_ask(uplink, &question), 0);
+	assert_int_equal(uplink_flush(uplink, FLUSH_MS), 0);
+	uplink_get_state(uplink, found);
+	answer = uplink_take_answer(uplink);
+	assert_null(uplink_take_answer(uplink));
+	return answer;
+}
+
+static void check_questions(struct uplink *uplink, struct service *service)
+{
+	struct message_answer *answer;
+	struct uplink_state found;
+
+	for (size_t i = 1; i <= 3; i++) {
+		answer = answer_of(uplink, &found);
+		assert_non_null(answer);
+		assert_int_equal(answer->state, i < 3 ? ANSWER_WAIT : ANSWER_REFUSED);
+		assert_int_equal(answer->asker_id, 99);
+		assert_int_equal(answer->pid, 1234);
+		message_answer_destroy(answer);
+		assert_int_equal(found.batches_acknowledged, i);
+	}
+	assert_int_equal(service->count, 3);
+	uplink_destroy(uplink);
+}
+
+/* With the key, or through a socket that only this user may open, somebody may ask; others of this host may not. */
+static void test_questions(void **state)
+{
+	struct service service = {.log_fd = -1, .answers = true};
+	struct uplink *naked;
+	struct message_answer *answer;
+	struct listener *listener;
+	struct uplink_state found;
+	char url[64];
+
+	(void)state;
+	listener = listen_beyond(&service, url);
+	check_questions(ask_at(url, key), &service);
+	naked = ask_at(url, NULL);
+	assert_null(answer_of(naked, &found));
+	assert_non_null(strstr(found.refused, "SLOWRANK_KEY_FILE"));
+	uplink_destroy(naked);
+	naked = ask_at(url, other_key);
+	assert_int_equal(uplink_ask(naked, &(struct message_question){.rank = 1}), 0);
+	assert_int_equal(uplink_flush(naked, 300), -ETIMEDOUT);
+	assert_null(uplink_take_answer(naked));
+	uplink_destroy(naked);
+	assert_int_equal(service.count, 3);
+	listener_destroy(listener);
+
+	service = (struct service){.log_fd = -1, .answers = true};
+	ipc_url(url);
+	listener = listen_at(&service, url);
+	check_questions(ask_at(url, NULL), &service);
+	listener_destroy(listener);
+
+	service = (struct service){.log_fd = -1, .answers = true};
+	listener = listen_at(&service, "tcp://127.0.0.1:0");
+	naked = ask_at(listener_url(listener, 0), NULL);
+	answer = answer_of(naked, &found);
+	assert_non_null(answer);
+	assert_int_equal(answer->state, ANSWER_REFUSED);
+	assert_non_null(strstr(answer->why, "loopback"));
+	message_answer_destroy(answer);
+	uplink_destroy(naked);
+	listener_destroy(listener);
+	assert_int_equal(service.count, 0);
+}
+
+/* A coordinator that knows no questions takes one for a batch that it cannot read: its reply says so. */
+static void test_question_to_an_older_coordinator(void **state)
+{
+	struct service service = {.log_fd = -1};
+	struct listener *listener;
+	struct uplink_state found;
+	struct uplink *uplink;
+	char url[64];
+
+	(void)state;
+	listener = listen_beyond(&service, url);
+	uplink = ask_at(url, key);
+	assert_null(answer_of(uplink, &found));
+	assert_non_null(strstr(found.refused, "type 3, not 1 (batch)"));
+	assert_true(found.proven);
+	assert_int_equal(service.count, 0);
+	uplink_destroy(uplink);
 	listener_destroy(listener);
 }
 
@@ -894,6 +1019,8 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_coordinator_is_killed_and_restarted),
 		cmocka_unit_test(test_the_same_with_a_key),
 		cmocka_unit_test(test_other_key),
+		cmocka_unit_test(test_questions),
+		cmocka_unit_test(test_question_to_an_older_coordinator),
 		cmocka_unit_test(test_forged_answers),
 		cmocka_unit_test(test_killed_probe_is_resumed),
 		cmocka_unit_test(test_spool_and_overflow),

@@ -338,6 +338,38 @@ static void the_largest_page_is_bounded(void **state)
 	free(page);
 }
 
+/* Looks that somebody asked for are shown where there are no others, and of whom; they are of no incident. */
+static void those_asked_for_come_last(void **state)
+{
+	struct stack_looks asked = {0};
+	struct stacks_pair pair;
+
+	(void)state;
+	add_look(3, 12, 0, "early");
+	add_look(3, 14, 0, "");
+	add_look(1, 13, 0, "other");
+	asked = looks;
+	memset(&looks, 0, sizeof(looks));
+	model.asked_stacks = &asked;
+	assert_true(stacks_find(&model, &(struct stacks_wish){0}, &pair, why));
+	assert_ptr_equal(pair.own, &asked.kept[2]);
+	assert_null(pair.verdict);
+	assert_null(pair.control);
+	assert_true(stacks_find(
+		&model, &(struct stacks_wish){.has_rank = true, .rank = 3}, &pair, why));
+	assert_ptr_equal(pair.own, &asked.kept[0]);
+	assert_non_null(strstr(write_folded(&pair, FOLDED_SUSPECT), "early"));
+	assert_false(stacks_find(
+		&model, &(struct stacks_wish){.has_rank = true, .rank = 4}, &pair, why));
+	assert_false(stacks_find(
+		&model, &(struct stacks_wish){.has_incident = true, .incident = 1}, &pair, why));
+	add_look(2, 15, 10, "own");
+	assert_true(stacks_find(&model, &(struct stacks_wish){0}, &pair, why));
+	assert_ptr_equal(pair.own, &looks.kept[0]);
+	for (size_t i = 0; i < asked.count; i++)
+		stack_profile_destroy(asked.kept[i].profile);
+}
+
 int main(void)
 {
 #define CASE(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
@@ -350,6 +382,7 @@ int main(void)
 		CASE(names_take_no_line_apart),
 		CASE(stacks_of_one_place_are_one),
 		CASE(the_largest_page_is_bounded),
+		CASE(those_asked_for_come_last),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

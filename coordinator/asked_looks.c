@@ -100,29 +100,29 @@ static struct asked_rank *rank_of(struct asked_looks *looks, uint32_t rank)
 	return oldest;
 }
 
-/* Takes what the look may cost from the rank's part. False: it has none left; the answer says so. */
-static bool spend(struct asked_looks *looks, const struct message_directive *directive,
-	int64_t now_ns, struct message_answer *answer)
+static bool spend_kernels(struct asked_rank *rank, int64_t now_ns, struct message_answer *answer)
 {
-	struct asked_rank *rank = rank_of(looks, directive->rank);
+	if (rank->kernel_count == ASKED_KERNELS_OF_RANK_MAX) {
+		refuse(answer,
+			"kernels of rank %" PRIu32
+			" were looked at %d times by hand: more would disturb the job",
+			rank->rank, ASKED_KERNELS_OF_RANK_MAX);
+		return false;
+	}
+	rank->kernel_count++;
+	if (!rank->last_ns)
+		rank->last_ns = now_ns;
+	return true;
+}
+
+static bool spend_stacks(
+	struct asked_rank *rank, uint32_t limit_ms, int64_t now_ns, struct message_answer *answer)
+{
 	int64_t back_ns = (int64_t)(ASKED_SHARE * (double)(now_ns - rank->last_ns));
 	int64_t spent_ns = rank->spent_ns > back_ns ? rank->spent_ns - back_ns : 0;
-	int64_t length_ns = LOOK_LEAST_NS;
+	int64_t length_ns = LOOK_LEAST_NS + limit_ms * MS_NS;
 
-	if (directive->kind == DIRECTIVE_DEEP) {
-		if (rank->kernel_count == ASKED_KERNELS_OF_RANK_MAX) {
-			refuse(answer,
-				"kernels of rank %" PRIu32
-				" were looked at %d times by hand: more would disturb the job",
-				rank->rank, ASKED_KERNELS_OF_RANK_MAX);
-			return false;
-		}
-		rank->kernel_count++;
-		length_ns = 0;
-	} else {
-		length_ns += directive->limit_ms * MS_NS;
-	}
-	if (length_ns && spent_ns + length_ns > ASKED_SPENT_NS_MAX) {
+	if (spent_ns + length_ns > ASKED_SPENT_NS_MAX) {
 		refuse(answer,
 			"rank %" PRIu32 " was looked at for %" PRId64
 			" s lately: ask for a shorter look, or again in %.0f s",
@@ -135,9 +135,20 @@ static bool spend(struct asked_looks *looks, const struct message_directive *dir
 	return true;
 }
 
+/* Takes what the look may cost from the rank's part. False: it has none left; the answer says so. */
+static bool spend(struct asked_looks *looks, const struct message_directive *directive,
+	int64_t now_ns, struct message_answer *answer)
+{
+	struct asked_rank *rank = rank_of(looks, directive->rank);
+
+	return directive->kind == DIRECTIVE_DEEP
+		       ? spend_kernels(rank, now_ns, answer)
+		       : spend_stacks(rank, directive->limit_ms, now_ns, answer);
+}
+
 /* The rank, where its probe can be asked. Else NULL: the answer says why not. */
 static const struct rank_entry *find_rank(uint32_t number, const struct rank_table *ranks,
-	struct probe_table *probes, int64_t now_ns, struct message_answer *answer)
+	const struct probe_table *probes, int64_t now_ns, struct message_answer *answer)
 {
 	const struct rank_streams *streams = &ranks->streams;
 	const struct rank_entry *rank;
@@ -196,7 +207,7 @@ static uint32_t at_most(uint32_t number, uint32_t most)
 
 /* Begins a look. NULL: not, or not yet; the answer says why. */
 static struct asked_look *begin(struct asked_looks *looks, const struct message_question *question,
-	const struct rank_table *ranks, struct probe_table *probes, int64_t now_ns,
+	const struct rank_table *ranks, const struct probe_table *probes, int64_t now_ns,
 	struct message_answer *answer)
 {
 	bool deep = question->kind == DIRECTIVE_DEEP;
@@ -240,7 +251,7 @@ static struct asked_look *begin(struct asked_looks *looks, const struct message_
 }
 
 void asked_looks_question(struct asked_looks *looks, const struct message_question *question,
-	const struct rank_table *ranks, struct probe_table *probes, struct job_ns now,
+	const struct rank_table *ranks, const struct probe_table *probes, struct job_ns now,
 	struct message_answer *answer)
 {
 	struct asked_look *look = NULL;

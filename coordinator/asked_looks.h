@@ -43,7 +43,8 @@ struct asked_look {
 
 struct asked_rank {
 	uint32_t rank, kernel_count;
-	int64_t last_ns, spent_ns; /* of stacks, less what has come back since last_ns */
+	int64_t last_ns;  /* looked at, */
+	int64_t spent_ns; /* of stacks, less what has come back since then */
 };
 
 struct asked_looks {
@@ -60,7 +61,7 @@ void asked_looks_fini(struct asked_looks *looks);
 
 /* Answers a question; its first time begins the look. The answer borrows what is kept here until the next call. */
 void asked_looks_question(struct asked_looks *looks, const struct message_question *question,
-	const struct rank_table *ranks, struct probe_table *probes, struct job_ns now,
+	const struct rank_table *ranks, const struct probe_table *probes, struct job_ns now,
 	struct message_answer *answer);
 
 /* Puts what is asked of a probe into the reply, until it is answered, behind what is there. */

@@ -71,7 +71,8 @@ static int parse(struct options *options, int argc, char **argv)
 		} else if (strcmp(option, "--steps") == 0) {
 			if (!parse_number(argv[++i], 1, STEPS_MAX, &options->steps))
 				return complain(option, "is from 1 to 100");
-		} else if (probe_options_take_ask(&options->ask, "kernels", argc, argv, &i)) {
+		} else if (probe_options_take_ask(&options->ask, "kernels", argc, argv, &i) !=
+			   OPTIONS_OK) {
 			return 2;
 		}
 	}

@@ -169,7 +169,8 @@ static int parse(struct options *options, int argc, char **argv)
 			i++;
 			error = take_own(options, option, i < argc ? argv[i] : NULL);
 		} else {
-			error = probe_options_take_ask(&options->ask, "stacks", argc, argv, &i);
+			error = probe_options_take_ask(&options->ask, "stacks", argc, argv, &i) !=
+				OPTIONS_OK;
 			ask_option = option;
 		}
 		if (error)

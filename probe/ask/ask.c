@@ -20,7 +20,7 @@
 enum {
 	FIRST_ANSWER_MS = 5000, /* at one URL; where there are several, */
 	EACH_ANSWER_MS = 2000,	/* at each of them */
-	LATER_ANSWER_MS = 10000,
+	LATER_ANSWER_MS = 5000,
 	AGAIN_MS = 200, /* from an answer to the next question */
 	TELL_MS = 3000, /* beside the look's own time: then one line says what is waited for */
 	/* The coordinator gives a probe up before; here other looks are waited for, too. */

@@ -28,6 +28,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length)
 			(void)!alert_limits_load(&options.alert_settings, &limits, stderr, problem);
 		result = probe_options_parse_attach(&options, count, words);
 		fuzz_require(result != OPTIONS_OK || options.pid_count > 0);
+		for (int i = probe_options_begin_ask(&options) ? 1 : count; i < count; i++)
+			(void)probe_options_take_ask(&options, "stacks", count, words, &i);
 		if (coordinator_options_parse(&coordinator, count, words, stdout, problem) < 0)
 			fuzz_require(problem[0] != '\0');
 	}

@@ -14,6 +14,7 @@
 #include "coordinator/report/file.h"
 #include "coordinator/report/sheets.h"
 #include "coordinator/report/text.h"
+#include "coordinator/words.h"
 
 enum {
 	STATUS_OK = 0,
@@ -63,16 +64,6 @@ static int complain(const char *problem, const char *word)
 	return STATUS_BAD;
 }
 
-/* The place of a word in a list; -1: it is not there. */
-static int find_word(const char *const *words, size_t count, const char *wanted)
-{
-	for (size_t i = 0; i < count; i++) {
-		if (strcmp(words[i], wanted) == 0)
-			return (int)i;
-	}
-	return -1;
-}
-
 static bool parse_number(const char *text, uint32_t *number)
 {
 	char *end;
@@ -82,54 +73,6 @@ static bool parse_number(const char *text, uint32_t *number)
 	value = strtoull(text, &end, 10);
 	*number = (uint32_t)value;
 	return isdigit((unsigned char)text[0]) && !*end && !errno && value <= UINT32_MAX;
-}
-
-/* The value of the option at argv[*index] when it is flag or flag=VALUE; NULL otherwise, or
- * when the value is missing (*missing). */
-static const char *option_value(
-	const char *flag, int argc, char **argv, int *index, const char **missing)
-{
-	size_t length = strlen(flag);
-
-	if (strncmp(argv[*index], flag, length) != 0)
-		return NULL;
-	if (argv[*index][length] == '=' && argv[*index][length + 1])
-		return argv[*index] + length + 1;
-	if (argv[*index][length] == '\0' && *index + 1 < argc && *argv[*index + 1])
-		return argv[++*index];
-	if (argv[*index][length] == '\0' || argv[*index][length] == '=')
-		*missing = flag;
-	return NULL;
-}
-
-/* The options that take a value, all of them kept as it is. */
-struct value_option {
-	const char *flag, *variable;
-	const char **value;
-};
-
-#define VALUES_IN(values) (sizeof(values) / sizeof((values)[0]))
-
-/* False: none of them, or *missing is the one whose value is. */
-static bool take_value(const struct value_option *values, size_t count, int argc, char **argv,
-	int *index, const char **missing)
-{
-	for (size_t k = 0; k < count && !*missing; k++) {
-		const char *value = option_value(values[k].flag, argc, argv, index, missing);
-
-		if (value) {
-			*values[k].value = value;
-			return true;
-		}
-	}
-	return false;
-}
-
-static const char *variable_value(const char *name)
-{
-	const char *value = getenv(name);
-
-	return value && *value ? value : NULL;
 }
 
 /* What --format, --of, --rank and --incident say. Returns -1 to go on, or the exit status. */
@@ -143,12 +86,12 @@ static int take_choice(struct report_options *options, const char *format, const
 				 *const whose[] = {[FOLDED_SUSPECT] = "suspect",
 					 [FOLDED_CONTROL] = "control",
 					 [FOLDED_DIFFERENCE] = "difference"};
-	int found = format ? find_word(formats, VALUES_IN(formats), format) : REPORT_TEXT;
+	int found = format ? words_find(formats, WORDS_IN(formats), format) : REPORT_TEXT;
 
 	if (found < 0)
 		return complain("the format is text, json, folded or flame, not", format);
 	options->choice.format = (enum report_format)found;
-	found = of ? find_word(whose, VALUES_IN(whose), of) : FOLDED_SUSPECT;
+	found = of ? words_find(whose, WORDS_IN(whose), of) : FOLDED_SUSPECT;
 	if (found < 0)
 		return complain("stacks are of suspect, control or difference, not", of);
 	options->choice.of = (enum folded_of)found;
@@ -167,7 +110,7 @@ static int parse(struct report_options *options, int argc, char **argv)
 	const char *format, *output, *explain, *of, *rank, *incident;
 	int status;
 	char problem[ALERT_LIMITS_PROBLEM_LENGTH];
-	const struct value_option values[] = {
+	const struct words_option values[] = {
 		{"--format", "SLOWRANK_FORMAT", &format},
 		{"--output", "SLOWRANK_OUTPUT", &output},
 		{"-o", "SLOWRANK_OUTPUT", &output},
@@ -182,8 +125,8 @@ static int parse(struct report_options *options, int argc, char **argv)
 	};
 	bool only_names = false;
 
-	for (size_t k = 0; k < VALUES_IN(values); k++)
-		*values[k].value = variable_value(values[k].variable);
+	for (size_t k = 0; k < WORDS_IN(values); k++)
+		*values[k].value = words_variable(values[k].variable);
 	for (int i = 1; i < argc; i++) {
 		const char *missing = NULL;
 
@@ -199,7 +142,7 @@ static int parse(struct report_options *options, int argc, char **argv)
 		}
 		if (strcmp(argv[i], "--") == 0)
 			only_names = true;
-		else if (take_value(values, VALUES_IN(values), argc, argv, &i, &missing))
+		else if (words_take_value(values, WORDS_IN(values), argc, argv, &i, &missing))
 			continue;
 		else if (missing)
 			return complain("a value is missing after", missing);

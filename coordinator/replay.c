@@ -17,6 +17,7 @@ struct replay {
 	struct report_model nothing;
 	bool incomplete; /* the record is cut short or damaged: a line was printed */
 	bool refused;	 /* frames could not be decoded: a line was printed */
+	bool stopped;	 /* on_frame did, and knows why */
 };
 
 int replay_open(const struct replay_options *options, struct replay **result)
@@ -131,6 +132,16 @@ static int push_batch(struct replay *replay, const struct record_frame *frame)
 	return result < 0 ? result : 0;
 }
 
+static int tell_frame(struct replay *replay, const struct record_frame *frame)
+{
+	int error = replay->options.on_frame
+			    ? replay->options.on_frame(replay->options.context, frame)
+			    : 0;
+
+	replay->stopped |= error != 0;
+	return error;
+}
+
 static int take_frame(struct replay *replay, const struct record_frame *frame)
 {
 	int error = take_history(replay, frame);
@@ -139,15 +150,14 @@ static int take_frame(struct replay *replay, const struct record_frame *frame)
 		error = renew_pipeline(replay);
 	else if (error == 0 && frame->kind == RECORD_BATCH)
 		error = push_batch(replay, frame);
-	if (error == 0 && replay->options.on_frame)
-		error = replay->options.on_frame(replay->options.context, frame);
-	return error;
+	return error ? error : tell_frame(replay, frame);
 }
 
 static int fail(const struct replay *replay, int error)
 {
-	fprintf(stderr, "%s: %s: %s\n", replay->options.command, replay->options.path,
-		strerror(-error));
+	if (!replay->stopped)
+		fprintf(stderr, "%s: %s: %s\n", replay->options.command, replay->options.path,
+			strerror(-error));
 	return error;
 }
 
@@ -176,8 +186,8 @@ int replay_saved(struct replay *replay)
 		error = history_take(&replay->history, &frame, report_now, replay);
 		if (error == HISTORY_GAP)
 			error = 0;
-		if (error == 0 && replay->options.on_frame)
-			error = replay->options.on_frame(replay->options.context, &frame);
+		if (!error)
+			error = tell_frame(replay, &frame);
 	}
 	if (error == -EBADMSG)
 		return -ENODATA; /* the replay says what is wrong */

@@ -20,7 +20,7 @@ struct replay_options {
 	 * thinned, several.
 	 */
 	void (*on_pipeline)(void *context, struct pipeline *pipeline);
-	/* After each frame. A negative errno ends the replay with it. */
+	/* After each frame. A negative errno ends the replay with it; no line is printed. */
 	int (*on_frame)(void *context, const struct record_frame *frame);
 	void *context;
 };

@@ -96,6 +96,10 @@ class Test:
             " own_delay_ns, inherited_ns FROM rank_sums")}
         totals = {row[0]: row[1:] for row in database.execute("SELECT rank, steps, node, pid FROM ranks")}
         thinned = database.execute("SELECT thinned FROM records").fetchone()[0]
+        if not thinned:  # what ranks are charged with is of steps
+            self.expect(not database.execute("SELECT * FROM rank_steps WHERE step IS NULL"
+                                             " AND (own_delay_ns <> 0 OR inherited_ns <> 0)").fetchall(),
+                        f"{name}: delays of no step")
         self.expect(set(totals) == {rank["rank"] for rank in report["ranks"]}, f"{name}: other ranks")
         for rank in report["ranks"]:
             steps, node, pid = totals[rank["rank"]]

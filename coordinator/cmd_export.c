@@ -261,10 +261,8 @@ static int export_record(
 		error = replay_job(job, &replay, &model);
 	if (!error)
 		error = job->error = exporter_begin(exporter, &job->record, replay ? &model : NULL);
-	if (!error)
-		error = export_steps_of(job, exporter);
 	replay_close(replay);
-	return error;
+	return error ? error : export_steps_of(job, exporter);
 }
 
 /* One that cannot be opened is passed over. */

@@ -204,8 +204,7 @@ static int trace_step(struct exporter *exporter, const struct export_step *step)
 
 static int end_trace(struct exporter *exporter, const struct report_model *model)
 {
-	(void)model;
-	return trace_end(exporter->trace);
+	return trace_end(exporter->trace, model);
 }
 
 static int finish_trace(struct exporter *exporter)

@@ -35,10 +35,12 @@ struct trace {
 	FILE *out;
 	struct json_writer writer;
 	const struct export_selection *selection;
-	const struct report_model *model; /* of the record at hand */
-	int64_t origin_ns;		  /* its begin, of the epoch */
-	uint64_t process, thread;	  /* numbers of them so far: each record has its own */
-	uint32_t host_end;		  /* of its hosts */
+	struct verdict *verdicts; /* of the record at hand */
+	size_t verdict_count;
+	int64_t unix_offset_ns;
+	int64_t origin_ns;	  /* its begin, of the epoch */
+	uint64_t process, thread; /* numbers of them so far: each record has its own */
+	uint32_t host_end;	  /* of its hosts */
 	struct rank_tracks *ranks;
 	size_t rank_capacity;
 	uint32_t rank_end;
@@ -76,6 +78,7 @@ void trace_destroy(struct trace *trace)
 	free(trace->ranks);
 	free(trace->call_tracks);
 	free(trace->sorted);
+	free(trace->verdicts);
 	free(trace);
 }
 
@@ -192,16 +195,22 @@ static int get_rank(struct trace *trace, uint32_t rank, uint32_t host)
 		trace->host_end = host + 1;
 	for (int track = 0; track < TRACK_NR; track++)
 		tracks->ends[track] = trace->origin_ns;
-	put_metadata(
-		trace, "process_name", "name", look_host(trace->model, rank), tracks->process, 0);
 	return 0;
 }
 
 int trace_begin(struct trace *trace, const struct report_model *model)
 {
+	size_t bytes = model->verdict_count * sizeof(*model->verdicts);
 	char name[NAME_LENGTH];
 
-	trace->model = model;
+	free(trace->verdicts);
+	trace->verdicts = malloc(bytes + 1);
+	if (!trace->verdicts)
+		return -ENOMEM;
+	if (bytes)
+		memcpy(trace->verdicts, model->verdicts, bytes);
+	trace->verdict_count = model->verdict_count;
+	trace->unix_offset_ns = model->unix_offset_ns;
 	trace->origin_ns = look_unix_ns(model->totals.first_start, model->unix_offset_ns);
 	snprintf(name, sizeof(name), "incidents of %.128s", model->job_id);
 	put_metadata(trace, "process_name", "name", name, trace->process, 0);
@@ -254,13 +263,12 @@ static void put_incidents(struct trace *trace)
 {
 	int64_t ends[INCIDENT_TRACKS_MAX];
 	unsigned tracks = 0, track;
-	const struct report_model *model = trace->model;
 	char name[NAME_LENGTH];
 
-	for (size_t i = 0; i < model->verdict_count; i++) {
-		const struct verdict *verdict = &model->verdicts[i];
-		int64_t start_ns = look_unix_ns(verdict->onset, model->unix_offset_ns);
-		int64_t end_ns = look_unix_ns(verdict->end, model->unix_offset_ns);
+	for (size_t i = 0; i < trace->verdict_count; i++) {
+		const struct verdict *verdict = &trace->verdicts[i];
+		int64_t start_ns = look_unix_ns(verdict->onset, trace->unix_offset_ns);
+		int64_t end_ns = look_unix_ns(verdict->end, trace->unix_offset_ns);
 
 		if (!export_selects_span(trace->selection, verdict->first_step, start_ns, end_ns) &&
 			!export_selects_span(
@@ -284,9 +292,25 @@ static void put_incidents(struct trace *trace)
 	}
 }
 
-int trace_end(struct trace *trace)
+/* The nodes' names. */
+static void name_processes(struct trace *trace, const struct report_model *model)
+{
+	uint32_t named = 0;
+
+	for (uint32_t rank = 0; rank < trace->rank_end; rank++) {
+		uint32_t process = trace->ranks[rank].process;
+
+		if (process && process != named)
+			put_metadata(
+				trace, "process_name", "name", look_host(model, rank), process, 0);
+		named = process ? process : named;
+	}
+}
+
+int trace_end(struct trace *trace, const struct report_model *model)
 {
 	put_incidents(trace);
+	name_processes(trace, model);
 	trace->thread = thread_of(trace, trace->rank_end, 0);
 	trace->process += 1 + (uint64_t)trace->host_end;
 	if (trace->rank_end)
@@ -375,13 +399,13 @@ int trace_put_step(struct trace *trace, const struct export_step *step)
 static int64_t arrival_ns(const struct trace *trace, const struct step_grid *grid, uint32_t c)
 {
 	return look_unix_ns(
-		(struct job_ns){grid->arrival_ns[grid->places[c]]}, trace->model->unix_offset_ns);
+		(struct job_ns){grid->arrival_ns[grid->places[c]]}, trace->unix_offset_ns);
 }
 
 static int64_t departure_ns(const struct trace *trace, const struct step_grid *grid, uint32_t c)
 {
 	return look_unix_ns(
-		(struct job_ns){grid->departure_ns[grid->places[c]]}, trace->model->unix_offset_ns);
+		(struct job_ns){grid->departure_ns[grid->places[c]]}, trace->unix_offset_ns);
 }
 
 static void put_call(struct trace *trace, const struct step_grid *grid, uint32_t c, unsigned track)
@@ -522,8 +546,8 @@ static void put_arrows_of(
 /* An incident names it that lasts at that time. */
 static bool is_culprit(const struct trace *trace, uint32_t rank, const struct grid_step *step)
 {
-	for (size_t i = 0; i < trace->model->verdict_count; i++) {
-		const struct verdict *verdict = &trace->model->verdicts[i];
+	for (size_t i = 0; i < trace->verdict_count; i++) {
+		const struct verdict *verdict = &trace->verdicts[i];
 
 		if (step->end_ns > verdict->onset.value && step->start_ns < verdict->end.value &&
 			verdict_names(verdict, rank))

@@ -23,12 +23,13 @@ int trace_create(FILE *out, const struct export_selection *selection, struct tra
 void trace_destroy(struct trace *trace); /* NULL is fine */
 
 /*
- * Around each record; model: what its report says, known before its steps, and valid until the end. Return 0 or a
- * negative errno.
+ * Around each record. model: what its report says, of which what is needed is copied: its incidents are known before its
+ * steps. Return 0 or a negative errno.
  */
 int trace_begin(struct trace *trace, const struct report_model *model)
 	__attribute__((warn_unused_result));
-int trace_end(struct trace *trace) __attribute__((warn_unused_result));
+int trace_end(struct trace *trace, const struct report_model *model)
+	__attribute__((warn_unused_result));
 
 /* The collectives of a job step that is selected, and the arrows between them. */
 int trace_put_calls(struct trace *trace, const struct judged_step *judged)

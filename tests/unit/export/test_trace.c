@@ -43,9 +43,9 @@ static char *write_trace(const struct verdict *verdicts, size_t count)
 
 	assert_int_equal(trace_create(out, &all, &trace), 0);
 	assert_int_equal(trace_begin(trace, &model), 0);
-	assert_int_equal(trace_end(trace), 0);
+	assert_int_equal(trace_end(trace, &model), 0);
 	assert_int_equal(trace_begin(trace, &model), 0); /* another job */
-	assert_int_equal(trace_end(trace), 0);
+	assert_int_equal(trace_end(trace, &model), 0);
 	assert_int_equal(trace_finish(trace, &left_out), 0);
 	assert_int_equal(left_out, 0);
 	trace_destroy(trace);
@@ -77,7 +77,8 @@ static void texts_and_tracks(void **state)
 	assert_int_equal(count_of(written, "\"ts\": 2000000.0, \"dur\": 8000000.0"), 2);
 	assert_int_equal(count_of(written, "\"ts\": 0.0, \"dur\": 1000000.0"), 2);
 	assert_int_equal(count_of(written, "\"ts\": -"), 0);
-	assert_int_equal(count_of(written, "\"name\": \"incidents 3\""), 2); /* it began before them */
+	assert_int_equal(
+		count_of(written, "\"name\": \"incidents 3\""), 2); /* it began before them */
 	free(written);
 }
 

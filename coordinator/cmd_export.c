@@ -59,6 +59,7 @@ struct job {
 	time_t shown;	       /* when progress was shown last */
 	int error;	       /* of the exporter */
 	bool tells_progress;
+	bool replayed; /* its steps are to come */
 };
 
 static int complain(const char *problem, const char *word)
@@ -208,6 +209,7 @@ static int replay_job(struct job *job, struct replay **replay, struct report_mod
 {
 	const struct replay_options options = {.command = "slowrank export",
 		.path = job->record.path,
+		.silent = job->replayed,
 		.on_pipeline = watch_pipeline,
 		.on_frame = take_frame,
 		.context = job};
@@ -257,10 +259,12 @@ static int export_record(
 	int error = 0;
 
 	job->exporter = NULL;
+	job->replayed = false;
 	if (export_needs_report_first(choice->format))
 		error = replay_job(job, &replay, &model);
 	if (!error)
 		error = job->error = exporter_begin(exporter, &job->record, replay ? &model : NULL);
+	job->replayed = replay != NULL;
 	replay_close(replay);
 	return error ? error : export_steps_of(job, exporter);
 }

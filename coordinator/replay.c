@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,35 +47,50 @@ void replay_close(struct replay *replay)
 	free(replay);
 }
 
+/* A line, unless nobody wants any. */
+__attribute__((format(printf, 2, 3))) static void say(
+	const struct replay *replay, const char *format, ...)
+{
+	va_list values;
+
+	if (replay->options.silent)
+		return;
+	fprintf(stderr, "%s: ", replay->options.command);
+	va_start(values, format);
+	vfprintf(stderr, format, values);
+	va_end(values);
+	fputc('\n', stderr);
+}
+
 /* error: what the reader ended with. */
 static void explain_end(struct replay *replay, int error)
 {
-	const char *command = replay->options.command, *path = replay->options.path;
+	const char *path = replay->options.path;
 	struct record_reader_state state;
 
 	record_reader_get_state(replay->reader, &state);
 	replay->incomplete = true;
 	if (error == -EBADMSG)
-		fprintf(stderr,
-			"%s: %s is cut short (or still being written): this is what "
-			"its %" PRIu64 " whole frames say\n",
-			command, path, state.frames);
+		say(replay,
+			"%s is cut short (or still being written): this is what "
+			"its %" PRIu64 " whole frames say",
+			path, state.frames);
 	else if (error != -ENODATA)
-		fprintf(stderr,
-			"%s: %s cannot be read any further (%s): this is what its "
-			"first %" PRIu64 " frames say\n",
-			command, path, strerror(-error), state.frames);
+		say(replay,
+			"%s cannot be read any further (%s): this is what its "
+			"first %" PRIu64 " frames say",
+			path, strerror(-error), state.frames);
 	else if (state.damaged || state.frames_missing)
-		fprintf(stderr,
-			"%s: %s is damaged in %" PRIu64 " place%s (%" PRIu64
-			" frame%s missing): this is what the rest says\n",
-			command, path, state.damaged, state.damaged == 1 ? "" : "s",
-			state.frames_missing, state.frames_missing == 1 ? " is" : "s are");
+		say(replay,
+			"%s is damaged in %" PRIu64 " place%s (%" PRIu64
+			" frame%s missing): this is what the rest says",
+			path, state.damaged, state.damaged == 1 ? "" : "s", state.frames_missing,
+			state.frames_missing == 1 ? " is" : "s are");
 	else if (state.frames_lost)
-		fprintf(stderr,
-			"%s: %" PRIu64 " frames could not be written to %s when it was "
-			"recorded (disk full?): this is what the rest says\n",
-			command, state.frames_lost, path);
+		say(replay,
+			"%" PRIu64 " frames could not be written to %s when it was "
+			"recorded (disk full?): this is what the rest says",
+			state.frames_lost, path);
 	else
 		replay->incomplete = false;
 }
@@ -103,10 +119,10 @@ static const struct report_model *report_now(void *context)
 static void tell_refused(struct replay *replay, const char *why)
 {
 	if (!replay->refused)
-		fprintf(stderr,
-			"%s: a frame of %s cannot be used (%s): this is what the "
-			"others say\n",
-			replay->options.command, replay->options.path, why);
+		say(replay,
+			"a frame of %s cannot be used (%s): this is what the "
+			"others say",
+			replay->options.path, why);
 	replay->refused = true;
 }
 
@@ -156,8 +172,7 @@ static int take_frame(struct replay *replay, const struct record_frame *frame)
 static int fail(const struct replay *replay, int error)
 {
 	if (!replay->stopped)
-		fprintf(stderr, "%s: %s: %s\n", replay->options.command, replay->options.path,
-			strerror(-error));
+		say(replay, "%s: %s", replay->options.path, strerror(-error));
 	return error;
 }
 

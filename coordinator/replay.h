@@ -15,6 +15,7 @@ struct replay;
 struct replay_options {
 	const char *command; /* "slowrank report": what messages begin with */
 	const char *path;
+	bool silent; /* no lines: they were printed by another replay of the record */
 	/*
 	 * Each pipeline before its first frame: there is one for each stretch of batches, and of a record that was
 	 * thinned, several.

@@ -232,6 +232,9 @@ class Test:
         self.expect([row for row in database.execute("SELECT record, whole FROM records")] == [(1, 0), (2, 1)],
                     "broken: the record that is whole, or the one that is cut, is not there")
         database.close()
+        for form in ("csv", "perfetto"):  # one line says it
+            done = self.run("export", cut, "--format", form, "-o", self.path("cut." + form), status=2)
+            self.expect(done.stderr.count(b"cut short") == 1, f"cut short, {form}: {done.stderr.decode()}")
         for words in (["--format", "sqlite"], ["--format", "sqlite", "-o", no_record], ["--format", "xml"],
                       ["--format", "csv", "--table", "none"], ["--format", "csv", "--from", "yesterday"],
                       ["--format", "csv", "--ranks", "3-1"], ["--format", "csv", "-o", "/dev/full"]):

@@ -245,7 +245,7 @@ static int export_steps_of(struct job *job, struct exporter *exporter)
 	if (!error)
 		error = job->error = exporter_end_stretch(exporter);
 	if (!error)
-		error = job->error = exporter_end(exporter, &job->record, &model);
+		error = job->error = exporter_end(exporter, &model);
 	replay_close(replay);
 	return error;
 }
@@ -321,6 +321,7 @@ int cmd_export(int argc, char **argv)
 	char why[WIRE_DETAIL_LENGTH_MAX + 1];
 	int status = parse(&options, argc, argv), error;
 	bool all_whole = true;
+	uint64_t left_out;
 
 	if (status >= 0)
 		return status;
@@ -330,9 +331,14 @@ int cmd_export(int argc, char **argv)
 		return STATUS_BAD;
 	}
 	if (!error)
-		error = exporter_finish(exporter, why);
+		error = exporter_finish(exporter, &left_out, why);
 	if (error)
 		fprintf(stderr, "slowrank export: %s\n", why);
+	else if (left_out)
+		fprintf(stderr,
+			"slowrank export: slices left out, for which no track was free: %" PRIu64
+			"\n",
+			left_out);
 	exporter_close(exporter);
 	return error || !all_whole ? STATUS_BAD : STATUS_OK;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* slowrank history: the incidents of all records in a folder, by node. */
 #include <errno.h>
-#include <ftw.h>
+#include <fts.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +16,6 @@
 enum {
 	STATUS_OK = 0,
 	STATUS_BAD = 2, /* bad usage, or records that are not (all) readable */
-	DEPTH_MAX = 16, /* of folders that are open at once */
 };
 
 static const char usage[] =
@@ -39,7 +38,7 @@ static int complain(const char *problem, const char *word)
 }
 
 /* Returns -1 to go on, or the exit status. */
-static int parse(const char **folder, bool *json, int argc, char **argv)
+static int parse(char **folder, bool *json, int argc, char **argv)
 {
 	static const char *const formats[] = {"text", "json"};
 	const char *format = words_variable("SLOWRANK_FORMAT");
@@ -77,12 +76,8 @@ static int parse(const char **folder, bool *json, int argc, char **argv)
 struct paths {
 	char **list;
 	size_t count, capacity;
-	bool too_many;
-	int error;
+	bool incomplete; /* some could not be looked for: a line was printed */
 };
-
-/* nftw(3) hands nothing on to its function. */
-static struct paths found;
 
 /* "job.slr", or what is left of a run that was killed: "job.slr.1". */
 static bool is_record_name(const char *name)
@@ -98,26 +93,43 @@ static bool is_record_name(const char *name)
 				   strspn(ending + 1, "0123456789") == strlen(ending + 1));
 }
 
-static int take_path(const char *path, const struct stat *status, int kind, struct FTW *place)
+static int add_path(struct paths *paths, const char *path)
 {
-	(void)status;
-	if (kind != FTW_F || !is_record_name(path + place->base))
-		return 0;
-	if (found.count == NODES_RECORDS_MAX) {
-		found.too_many = true;
-		return 1;
-	}
-	if (found.count == found.capacity) {
-		size_t capacity = found.capacity ? 2 * found.capacity : 64;
-		char **grown = realloc(found.list, capacity * sizeof(*grown));
+	if (paths->count == paths->capacity) {
+		size_t capacity = paths->capacity ? 2 * paths->capacity : 64;
+		char **grown = realloc(paths->list, capacity * sizeof(*grown));
 
 		if (!grown)
-			return 1;
-		found.list = grown;
-		found.capacity = capacity;
+			return -ENOMEM;
+		paths->list = grown;
+		paths->capacity = capacity;
 	}
-	found.list[found.count] = strdup(path);
-	return !found.list[found.count++];
+	paths->list[paths->count] = strdup(path);
+	if (!paths->list[paths->count])
+		return -ENOMEM;
+	paths->count++;
+	return 0;
+}
+
+/* Links are not followed. */
+static int add_paths(struct paths *paths, FTS *tree)
+{
+	FTSENT *entry;
+	int error = 0;
+
+	while (!error && (entry = fts_read(tree))) {
+		if (entry->fts_info == FTS_DNR || entry->fts_info == FTS_ERR ||
+			entry->fts_info == FTS_NS) {
+			fprintf(stderr, "slowrank history: cannot read %s: %s\n", entry->fts_path,
+				strerror(entry->fts_errno));
+			paths->incomplete = true;
+		} else if (entry->fts_info == FTS_F && is_record_name(entry->fts_name)) {
+			if (paths->count == NODES_RECORDS_MAX)
+				return -E2BIG;
+			error = add_path(paths, entry->fts_path);
+		}
+	}
+	return error;
 }
 
 static int by_name(const void *one, const void *other)
@@ -169,18 +181,18 @@ static int take_record(struct nodes *nodes, const char *path, bool *whole)
 }
 
 /* All of them, in order of their names. Returns the exit status. */
-static int take_records(struct nodes *nodes)
+static int take_records(struct nodes *nodes, const struct paths *paths)
 {
 	bool tells_progress = isatty(STDERR_FILENO), whole;
 	time_t shown = time(NULL);
 	int status = STATUS_OK;
 
-	for (size_t i = 0; i < found.count; i++) {
+	for (size_t i = 0; i < paths->count; i++) {
 		if (tells_progress && time(NULL) != shown) {
 			shown = time(NULL);
-			fprintf(stderr, "\rslowrank history: %zu of %zu records ", i, found.count);
+			fprintf(stderr, "\rslowrank history: %zu of %zu records ", i, paths->count);
 		}
-		if (take_record(nodes, found.list[i], &whole) < 0) {
+		if (take_record(nodes, paths->list[i], &whole) < 0) {
 			fprintf(stderr, "slowrank history: out of memory\n");
 			return STATUS_BAD;
 		}
@@ -205,45 +217,47 @@ static int write_output(struct nodes *nodes, const char *folder, bool json)
 	return error;
 }
 
-/* Finds the records. Returns 0, or the exit status: a line was printed. */
-static int find_records(const char *folder)
+/* Finds the records, in order of their names. Returns 0 or a negative errno, and then a line was printed. */
+static int find_records(struct paths *paths, char *folder)
 {
-	errno = 0;
-	if (nftw(folder, take_path, DEPTH_MAX, FTW_PHYS) != 0 && !found.too_many) {
-		fprintf(stderr, "slowrank history: cannot read %s: %s\n", folder,
-			strerror(errno ? errno : ENOMEM));
-		return STATUS_BAD;
-	}
-	if (found.too_many)
-		fprintf(stderr, "slowrank history: only the first %d records of %s are read\n",
-			NODES_RECORDS_MAX, folder);
-	if (!found.count) {
+	char *const folders[] = {folder, NULL};
+	FTS *tree = fts_open(folders, FTS_PHYSICAL | FTS_NOCHDIR, NULL);
+	int error = tree ? add_paths(paths, tree) : -errno;
+
+	if (tree)
+		fts_close(tree);
+	if (error == -E2BIG)
+		fprintf(stderr, "slowrank history: %s has more than %d records\n", folder,
+			NODES_RECORDS_MAX);
+	else if (error)
+		fprintf(stderr, "slowrank history: %s: %s\n", folder, strerror(-error));
+	if (!error && !paths->count && !paths->incomplete)
 		fprintf(stderr, "slowrank history: no record (*.slr) in %s\n", folder);
-		return STATUS_BAD;
-	}
-	qsort(found.list, found.count, sizeof(*found.list), by_name);
+	if (error || !paths->count)
+		return error ? error : -ENOENT;
+	qsort(paths->list, paths->count, sizeof(*paths->list), by_name);
 	return 0;
 }
 
 int cmd_history(int argc, char **argv)
 {
 	struct nodes nodes = {0};
-	const char *folder;
+	struct paths paths = {0};
+	char *folder;
 	bool json;
 	int status = parse(&folder, &json, argc, argv);
 
 	if (status >= 0)
 		return status;
-	found = (struct paths){0};
-	status = find_records(folder);
-	if (!status) {
-		status = take_records(&nodes);
-		if (write_output(&nodes, folder, json))
+	status = STATUS_BAD;
+	if (find_records(&paths, folder) == 0) {
+		status = take_records(&nodes, &paths);
+		if (write_output(&nodes, folder, json) || paths.incomplete)
 			status = STATUS_BAD;
 	}
 	nodes_fini(&nodes);
-	for (size_t i = 0; i < found.count; i++)
-		free(found.list[i]);
-	free(found.list);
+	for (size_t i = 0; i < paths.count; i++)
+		free(paths.list[i]);
+	free(paths.list);
 	return status;
 }

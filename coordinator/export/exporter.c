@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,7 +38,7 @@ struct exporter {
 	struct export_sink sink; /* of what has tables */
 	struct export_steps steps;
 	const struct export_record *record;
-	uint64_t step_count;
+	uint64_t step_count, left_out;
 };
 
 const char *const export_format_names[EXPORT_FORMAT_NR] = {
@@ -209,15 +208,7 @@ static int end_trace(struct exporter *exporter, const struct report_model *model
 
 static int finish_trace(struct exporter *exporter)
 {
-	uint64_t left_out;
-	int error = trace_finish(exporter->trace, &left_out);
-
-	if (left_out)
-		fprintf(stderr,
-			"slowrank export: %" PRIu64
-			" slice%s left out: no track was free (docs/export.md)\n",
-			left_out, left_out == 1 ? " is" : "s are");
-	return error;
+	return trace_finish(exporter->trace, &exporter->left_out);
 }
 
 static const struct format formats[EXPORT_FORMAT_NR] = {
@@ -320,10 +311,8 @@ int exporter_end_stretch(struct exporter *exporter)
 	return export_steps_end(&exporter->steps);
 }
 
-int exporter_end(struct exporter *exporter, const struct export_record *record,
-	const struct report_model *model)
+int exporter_end(struct exporter *exporter, const struct report_model *model)
 {
-	exporter->record = record;
 	return exporter->format->end(exporter, model);
 }
 
@@ -332,10 +321,12 @@ uint64_t exporter_step_count(const struct exporter *exporter)
 	return exporter->step_count;
 }
 
-int exporter_finish(struct exporter *exporter, char why[WIRE_DETAIL_LENGTH_MAX + 1])
+int exporter_finish(
+	struct exporter *exporter, uint64_t *left_out, char why[WIRE_DETAIL_LENGTH_MAX + 1])
 {
 	int error = exporter->format->finish(exporter), closed = close_stream(exporter);
 
+	*left_out = exporter->left_out;
 	if (!error)
 		error = closed;
 	if (!error && exporter->replaces) {

@@ -35,21 +35,21 @@ int exporter_open(const struct export_choice *choice, const char *path, struct e
 /* NULL is fine. What was not finished is removed. */
 void exporter_close(struct exporter *exporter);
 
-/* A record; model NULL where it is not needed first. All below return 0 or a negative errno. */
+/* A record, which must stay until its end; model NULL where it is not needed first. Those below return 0 or a negative errno. */
 int exporter_begin(struct exporter *exporter, const struct export_record *record,
 	const struct report_model *model) __attribute__((warn_unused_result));
 /* Its job steps, in order; the end of each stretch of batches; and what its report says. */
 int exporter_step(struct exporter *exporter, const struct judged_step *judged,
 	int64_t unix_offset_ns) __attribute__((warn_unused_result));
 int exporter_end_stretch(struct exporter *exporter) __attribute__((warn_unused_result));
-int exporter_end(struct exporter *exporter, const struct export_record *record,
-	const struct report_model *model) __attribute__((warn_unused_result));
+int exporter_end(struct exporter *exporter, const struct report_model *model)
+	__attribute__((warn_unused_result));
 
 /* Steps so far, of all records. */
 uint64_t exporter_step_count(const struct exporter *exporter);
 
-/* The file takes its place. On failure one line is in why. */
-int exporter_finish(struct exporter *exporter, char why[WIRE_DETAIL_LENGTH_MAX + 1])
-	__attribute__((warn_unused_result));
+/* The file takes its place. *left_out: slices for which a trace had no track. On failure one line is in why. */
+int exporter_finish(struct exporter *exporter, uint64_t *left_out,
+	char why[WIRE_DETAIL_LENGTH_MAX + 1]) __attribute__((warn_unused_result));
 
 #endif

@@ -255,20 +255,27 @@ int export_put_step(const struct export_sink *sink, const struct export_record *
 	return error;
 }
 
+/* What was saved in a record may be any number: no overflow is undefined. */
+static struct export_value rest(int64_t whole_ns, int64_t in_steps_ns)
+{
+	return integer((int64_t)((uint64_t)whole_ns - (uint64_t)in_steps_ns));
+}
+
 /* The row without a step of one rank, if it has anything. */
 static int put_rest_of(const struct export_sink *sink, const struct export_record *record,
 	const struct rank_totals *totals, const struct export_rank_sum *sum)
 {
 	const int64_t *phase_ns = totals->phase_ns;
-	int64_t comm_ns = phase_ns[PHASE_COMM_WAIT] + phase_ns[PHASE_COMM_TRANSFER];
+	int64_t comm_ns = (int64_t)((uint64_t)phase_ns[PHASE_COMM_WAIT] +
+				    (uint64_t)phase_ns[PHASE_COMM_TRANSFER]);
 	const struct export_value values[CELL_COLUMNS] = {[CELL_RECORD] = integer(record->number),
 		[CELL_RANK] = integer(totals->rank),
-		[CELL_INPUT] = integer(phase_ns[PHASE_INPUT] - sum->phases.input_ns),
-		[CELL_COMPUTE] = integer(phase_ns[PHASE_COMPUTE] - sum->phases.compute_ns),
-		[CELL_HOST] = integer(phase_ns[PHASE_HOST] - sum->phases.host_ns),
-		[CELL_COMM] = integer(comm_ns - sum->phases.comm_ns),
-		[CELL_OWN_DELAY] = integer(totals->own_excess_ns - sum->own_delay_ns),
-		[CELL_INHERITED] = integer(totals->inherited_ns - sum->inherited_ns)};
+		[CELL_INPUT] = rest(phase_ns[PHASE_INPUT], sum->phases.input_ns),
+		[CELL_COMPUTE] = rest(phase_ns[PHASE_COMPUTE], sum->phases.compute_ns),
+		[CELL_HOST] = rest(phase_ns[PHASE_HOST], sum->phases.host_ns),
+		[CELL_COMM] = rest(comm_ns, sum->phases.comm_ns),
+		[CELL_OWN_DELAY] = rest(totals->own_excess_ns, sum->own_delay_ns),
+		[CELL_INHERITED] = rest(totals->inherited_ns, sum->inherited_ns)};
 
 	for (int column = CELL_INPUT; column < CELL_COLUMNS; column++) {
 		if (values[column].integer)

@@ -105,6 +105,16 @@ static void put_us(struct trace *trace, const char *key, int64_t ns)
 	json_decimal(&trace->writer, key, (double)ns / 1e3, DECIMALS_US);
 }
 
+/* What was saved in a record may be any time: what is longer than can be said is cut. */
+static int64_t between(int64_t from_ns, int64_t until_ns)
+{
+	int64_t ns;
+
+	if (__builtin_sub_overflow(until_ns, from_ns, &ns))
+		return until_ns > from_ns ? INT64_MAX : INT64_MIN;
+	return ns;
+}
+
 /* A name, or its like, of a process or thread. */
 static void put_metadata(struct trace *trace, const char *what, const char *key, const char *value,
 	uint64_t process, uint64_t thread)
@@ -137,8 +147,8 @@ static void begin_slice(struct trace *trace, const char *name, const char *categ
 {
 	begin_event(trace, "X", name, process, thread);
 	json_string(&trace->writer, "cat", category);
-	put_us(trace, "ts", start_ns - trace->origin_ns);
-	put_us(trace, "dur", end_ns - start_ns);
+	put_us(trace, "ts", between(trace->origin_ns, start_ns));
+	put_us(trace, "dur", between(start_ns, end_ns));
 	json_object_begin(&trace->writer, "args");
 }
 
@@ -212,7 +222,7 @@ int trace_begin(struct trace *trace, const struct report_model *model)
 	trace->verdict_count = model->verdict_count;
 	trace->unix_offset_ns = model->unix_offset_ns;
 	trace->origin_ns = look_unix_ns(model->totals.first_start, model->unix_offset_ns);
-	snprintf(name, sizeof(name), "incidents of %.128s", model->job_id);
+	snprintf(name, sizeof(name), "incidents of %.128s", model->job_id ? model->job_id : "");
 	put_metadata(trace, "process_name", "name", name, trace->process, 0);
 	return check(trace);
 }
@@ -493,7 +503,7 @@ static void put_arrow_end(struct trace *trace, const struct step_grid *grid, uin
 		thread_of(trace, rank, trace->call_tracks[c]));
 	json_string(&trace->writer, "cat", "held up");
 	json_unsigned(&trace->writer, "id", trace->arrows);
-	put_us(trace, "ts", at_ns - trace->origin_ns);
+	put_us(trace, "ts", between(trace->origin_ns, at_ns));
 	if (*kind == 'f')
 		json_string(&trace->writer, "bp", "e"); /* to the slice around it */
 	json_object_end(&trace->writer);

@@ -18,6 +18,7 @@
 enum {
 	STATUS_OK = 0,
 	STATUS_BAD = 2, /* bad usage, or input that is not (all) readable */
+	PROGRESS_S = 5, /* from one line about it to the next */
 };
 
 static const char usage[] =
@@ -56,7 +57,7 @@ struct job {
 	struct pipeline *pipeline;
 	struct export_record record;
 	uint64_t length_bytes; /* of its file */
-	time_t shown;	       /* when progress was shown last */
+	time_t told;	       /* when progress was told last */
 	int error;	       /* of the exporter */
 	bool tells_progress;
 	bool replayed; /* its steps are to come */
@@ -175,7 +176,7 @@ static void watch_pipeline(void *context, struct pipeline *pipeline)
 		pipeline_watch_steps(pipeline, take_step, job);
 }
 
-/* Once a second, on a terminal. */
+/* On a terminal, of long work. */
 static void tell_progress(struct job *job, uint64_t read_bytes)
 {
 	time_t now;
@@ -183,14 +184,12 @@ static void tell_progress(struct job *job, uint64_t read_bytes)
 	if (!job->tells_progress)
 		return;
 	now = time(NULL);
-	if (now == job->shown)
+	if (now - job->told < PROGRESS_S)
 		return;
-	job->shown = now;
-	fprintf(stderr, "\rslowrank export: %s: %3.0f %%", job->record.path,
-		job->length_bytes ? 100.0 * (double)read_bytes / (double)job->length_bytes : 0.0);
-	if (job->exporter)
-		fprintf(stderr, ", %" PRIu64 " steps", exporter_step_count(job->exporter));
-	fputs(" ", stderr);
+	job->told = now;
+	fprintf(stderr, "slowrank export: %s: %.0f %% %s\n", job->record.path,
+		job->length_bytes ? 100.0 * (double)read_bytes / (double)job->length_bytes : 0.0,
+		job->exporter ? "exported" : "read for incidents");
 }
 
 static int take_frame(void *context, const struct record_frame *frame)
@@ -220,11 +219,8 @@ static int replay_job(struct job *job, struct replay **replay, struct report_mod
 	if (error)
 		return error;
 	job->pipeline = NULL;
-	job->shown = time(NULL);
 	job->length_bytes = stat(job->record.path, &status) == 0 ? (uint64_t)status.st_size : 0;
 	error = replay_run(*replay);
-	if (job->tells_progress)
-		fputs("\r\033[K", stderr);
 	replay_get_state(*replay, &state);
 	snprintf(job->record.program, sizeof(job->record.program), "%.31s", state.program);
 	job->record.whole = replay_is_whole(*replay);
@@ -288,7 +284,7 @@ static int export_all(
 	const struct export_options *options, struct exporter *exporter, bool *all_whole)
 {
 	char why[WIRE_DETAIL_LENGTH_MAX + 1];
-	struct job job = {.tells_progress = isatty(STDERR_FILENO)};
+	struct job job = {.tells_progress = isatty(STDERR_FILENO), .told = time(NULL)};
 	uint32_t exported = 0;
 	int error = 0;
 

@@ -16,6 +16,7 @@
 enum {
 	STATUS_OK = 0,
 	STATUS_BAD = 2, /* bad usage, or records that are not (all) readable */
+	PROGRESS_S = 5, /* from one line about it to the next */
 };
 
 static const char usage[] =
@@ -184,13 +185,13 @@ static int take_record(struct nodes *nodes, const char *path, bool *whole)
 static int take_records(struct nodes *nodes, const struct paths *paths)
 {
 	bool tells_progress = isatty(STDERR_FILENO), whole;
-	time_t shown = time(NULL);
+	time_t told = time(NULL);
 	int status = STATUS_OK;
 
 	for (size_t i = 0; i < paths->count; i++) {
-		if (tells_progress && time(NULL) != shown) {
-			shown = time(NULL);
-			fprintf(stderr, "\rslowrank history: %zu of %zu records ", i, paths->count);
+		if (tells_progress && time(NULL) - told >= PROGRESS_S) {
+			told = time(NULL);
+			fprintf(stderr, "slowrank history: %zu of %zu records\n", i, paths->count);
 		}
 		if (take_record(nodes, paths->list[i], &whole) < 0) {
 			fprintf(stderr, "slowrank history: out of memory\n");
@@ -199,8 +200,6 @@ static int take_records(struct nodes *nodes, const struct paths *paths)
 		if (!whole)
 			status = STATUS_BAD;
 	}
-	if (tells_progress)
-		fputs("\r\033[K", stderr);
 	return status;
 }
 

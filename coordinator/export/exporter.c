@@ -38,7 +38,7 @@ struct exporter {
 	struct export_sink sink; /* of what has tables */
 	struct export_steps steps;
 	const struct export_record *record;
-	uint64_t step_count, left_out;
+	uint64_t left_out;
 };
 
 const char *const export_format_names[EXPORT_FORMAT_NR] = {
@@ -222,7 +222,6 @@ static int take_step(void *context, const struct export_step *step)
 {
 	struct exporter *exporter = context;
 
-	exporter->step_count++;
 	if (!export_selects_step(&exporter->choice->selection, step))
 		return 0;
 	return exporter->format->step(exporter, step);
@@ -314,11 +313,6 @@ int exporter_end_stretch(struct exporter *exporter)
 int exporter_end(struct exporter *exporter, const struct report_model *model)
 {
 	return exporter->format->end(exporter, model);
-}
-
-uint64_t exporter_step_count(const struct exporter *exporter)
-{
-	return exporter->step_count;
 }
 
 int exporter_finish(

@@ -45,9 +45,6 @@ int exporter_end_stretch(struct exporter *exporter) __attribute__((warn_unused_r
 int exporter_end(struct exporter *exporter, const struct report_model *model)
 	__attribute__((warn_unused_result));
 
-/* Steps so far, of all records. */
-uint64_t exporter_step_count(const struct exporter *exporter);
-
 /* The file takes its place. *left_out: slices for which a trace had no track. On failure one line is in why. */
 int exporter_finish(struct exporter *exporter, uint64_t *left_out,
 	char why[WIRE_DETAIL_LENGTH_MAX + 1]) __attribute__((warn_unused_result));

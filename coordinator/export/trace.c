@@ -19,7 +19,7 @@ enum {
 	ARROWS_MAX = 64, /* from one rank in one step */
 	INCIDENT_TRACKS_MAX = 64,
 	NO_TRACK = UINT8_MAX,
-	DECIMALS_US = 3,
+	DECIMALS_MS = 3,
 	LINES_TO_DEPTH = 2, /* an event a line */
 	NAME_LENGTH = 160,
 };
@@ -100,11 +100,6 @@ static void begin_event(
 	json_unsigned(&trace->writer, "tid", thread);
 }
 
-static void put_us(struct trace *trace, const char *key, int64_t ns)
-{
-	json_decimal(&trace->writer, key, (double)ns / 1e3, DECIMALS_US);
-}
-
 /* What was saved in a record may be any time: what is longer than can be said is cut. */
 static int64_t between(int64_t from_ns, int64_t until_ns)
 {
@@ -147,8 +142,8 @@ static void begin_slice(struct trace *trace, const char *name, const char *categ
 {
 	begin_event(trace, "X", name, process, thread);
 	json_string(&trace->writer, "cat", category);
-	put_us(trace, "ts", between(trace->origin_ns, start_ns));
-	put_us(trace, "dur", between(start_ns, end_ns));
+	json_thousandth(&trace->writer, "ts", between(trace->origin_ns, start_ns));
+	json_thousandth(&trace->writer, "dur", between(start_ns, end_ns));
 	json_object_begin(&trace->writer, "args");
 }
 
@@ -259,8 +254,10 @@ static void put_incident(struct trace *trace, const struct verdict *verdict, uns
 
 		json_object_begin(writer, NULL);
 		json_string(writer, "kind", cause_name(evidence->kind));
-		json_decimal(writer, "overlap_ms_per_step", evidence->overlap_ms_per_step, 3);
-		json_decimal(writer, "control_ms_per_step", evidence->control_ms_per_step, 3);
+		json_decimal(
+			writer, "overlap_ms_per_step", evidence->overlap_ms_per_step, DECIMALS_MS);
+		json_decimal(
+			writer, "control_ms_per_step", evidence->control_ms_per_step, DECIMALS_MS);
 		json_string(writer, "detail", evidence->detail);
 		json_object_end(writer);
 	}
@@ -378,17 +375,17 @@ static void put_rank_step(
 
 	snprintf(name, sizeof(name), "step %" PRIu64, step->number);
 	begin_rank_slice(trace, row->rank, TRACK_STEPS, name, "step", row->start_ns, row->end_ns);
-	put_us(trace, "input_us", row->phases.input_ns);
-	put_us(trace, "compute_us", row->phases.compute_ns);
-	put_us(trace, "host_us", row->phases.host_ns);
-	put_us(trace, "comm_us", row->phases.comm_ns);
+	json_thousandth(&trace->writer, "input_us", row->phases.input_ns);
+	json_thousandth(&trace->writer, "compute_us", row->phases.compute_ns);
+	json_thousandth(&trace->writer, "host_us", row->phases.host_ns);
+	json_thousandth(&trace->writer, "comm_us", row->phases.comm_ns);
 	if (row->known & EXPORT_KNOWS_CALLS) {
-		put_us(trace, "wait_us", row->wait_ns);
-		put_us(trace, "transfer_us", row->transfer_ns);
-		put_us(trace, "inherited_us", row->inherited_ns);
+		json_thousandth(&trace->writer, "wait_us", row->wait_ns);
+		json_thousandth(&trace->writer, "transfer_us", row->transfer_ns);
+		json_thousandth(&trace->writer, "inherited_us", row->inherited_ns);
 	}
 	if (row->known & EXPORT_KNOWS_DELAY)
-		put_us(trace, "own_delay_us", row->own_delay_ns);
+		json_thousandth(&trace->writer, "own_delay_us", row->own_delay_ns);
 	end_slice(trace);
 	put_phases(trace, row);
 }
@@ -503,7 +500,7 @@ static void put_arrow_end(struct trace *trace, const struct step_grid *grid, uin
 		thread_of(trace, rank, trace->call_tracks[c]));
 	json_string(&trace->writer, "cat", "held up");
 	json_unsigned(&trace->writer, "id", trace->arrows);
-	put_us(trace, "ts", between(trace->origin_ns, at_ns));
+	json_thousandth(&trace->writer, "ts", between(trace->origin_ns, at_ns));
 	if (*kind == 'f')
 		json_string(&trace->writer, "bp", "e"); /* to the slice around it */
 	json_object_end(&trace->writer);

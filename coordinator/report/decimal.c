@@ -7,8 +7,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* Every magnitude times 10^decimals is inside an int64_t. */
-static const double scaled_max = 1e18;
+/* 1e12 keeps every magnitude times 10^6 inside an int64_t. */
+static const double magnitude_max = 1e12;
 
 const char *decimal_format(double value, unsigned decimals, char text[DECIMAL_LENGTH])
 {
@@ -16,7 +16,7 @@ const char *decimal_format(double value, unsigned decimals, char text[DECIMAL_LE
 		1, 10, 100, 1000, 10000, 100000, 1000000};
 
 	assert(decimals <= DECIMAL_DIGITS_MAX && isfinite(value));
-	double magnitude = fmin(fabs(value), scaled_max / (double)powers[decimals]);
+	double magnitude = fmin(fabs(value), magnitude_max);
 	int64_t scaled = (int64_t)round(magnitude * (double)powers[decimals]);
 	const char *sign = value < 0 && scaled != 0 ? "-" : "";
 

@@ -9,7 +9,7 @@ enum { DECIMAL_LENGTH = 48, DECIMAL_DIGITS_MAX = 6 };
 
 /*
  * Writes a finite value rounded half away from zero to that many decimals (0 to
- * DECIMAL_DIGITS_MAX), e.g. "18.20". Magnitudes above 1e18 / 10^decimals are cut to it. Never "-0".
+ * DECIMAL_DIGITS_MAX), e.g. "18.20". Magnitudes above 1e12 are cut to it. Never "-0".
  * Returns text.
  */
 const char *decimal_format(double value, unsigned decimals, char text[DECIMAL_LENGTH]);

@@ -12,6 +12,7 @@
 #include "coordinator/export/trace.h"
 
 #define SECOND_NS INT64_C(1000000000)
+#define DAY_S INT64_C(86400)
 
 static struct verdict verdict_of(uint32_t id, int64_t onset_s, int64_t end_s)
 {
@@ -64,18 +65,22 @@ static size_t count_of(const char *text, const char *wanted)
 
 static void texts_and_tracks(void **state)
 {
+	struct verdict late = verdict_of(4, 40 * DAY_S, 40 * DAY_S);
+	late.onset.value += 10 * SECOND_NS + 1;
+	late.end.value += 20 * SECOND_NS;
 	const struct verdict verdicts[] = {
-		verdict_of(1, 12, 20), verdict_of(2, 15, 16), verdict_of(3, 5, 11)};
-	char *written = write_trace(verdicts, 3);
+		verdict_of(1, 12, 20), verdict_of(2, 15, 16), verdict_of(3, 5, 11), late};
+	char *written = write_trace(verdicts, 4);
 
 	(void)state;
 	assert_int_equal(strncmp(written, TRACE_HEAD, strlen(TRACE_HEAD)), 0);
 	assert_int_equal(count_of(written, "\"incidents of job\\\"},\\u001b\""), 2);
-	assert_int_equal(count_of(written, "ran instead: \\\"}]}\\n\xEF\xBF\xBD\""), 6);
+	assert_int_equal(count_of(written, "ran instead: \\\"}]}\\n\xEF\xBF\xBD\""), 8);
 	assert_int_equal(count_of(written, "\"name\": \"incidents 1\""), 2);
 	assert_int_equal(count_of(written, "\"name\": \"incidents 2\""), 2);
-	assert_int_equal(count_of(written, "\"ts\": 2000000.0, \"dur\": 8000000.0"), 2);
-	assert_int_equal(count_of(written, "\"ts\": 0.0, \"dur\": 1000000.0"), 2);
+	assert_int_equal(count_of(written, "\"ts\": 2000000.000, \"dur\": 8000000.000"), 2);
+	assert_int_equal(count_of(written, "\"ts\": 0.000, \"dur\": 1000000.000"), 2);
+	assert_int_equal(count_of(written, "\"ts\": 3456000000000.001,"), 2); /* exactly */
 	assert_int_equal(count_of(written, "\"ts\": -"), 0);
 	assert_int_equal(
 		count_of(written, "\"name\": \"incidents 3\""), 2); /* it began before them */

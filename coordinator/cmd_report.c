@@ -9,13 +9,12 @@
 #include <unistd.h>
 
 #include "coordinator/commands.h"
-#include "coordinator/history/history.h"
 #include "coordinator/output/file.h"
-#include "coordinator/pipeline.h"
-#include "coordinator/record/reader.h"
+#include "coordinator/replay.h"
 #include "coordinator/report/file.h"
 #include "coordinator/report/sheets.h"
 #include "coordinator/report/text.h"
+#include "coordinator/words.h"
 
 enum {
 	STATUS_OK = 0,
@@ -33,15 +32,10 @@ struct report_options {
 	struct alert_limits limits;
 };
 
-/* What came of reading the record. */
-struct replay {
+/* What is asked of the pipeline beside the report. */
+struct asked {
 	const struct report_options *options;
 	struct report_sheets *sheets;
-	struct pipeline *pipeline; /* of the batches behind the newest gap */
-	struct history history;
-	bool incomplete; /* the record is cut short or damaged: a line was printed */
-	bool failed;	 /* there is nothing to report: a line was printed */
-	bool refused;	 /* frames could not be decoded: a line was printed */
 };
 
 static const char usage[] =
@@ -70,16 +64,6 @@ static int complain(const char *problem, const char *word)
 	return STATUS_BAD;
 }
 
-/* The place of a word in a list; -1: it is not there. */
-static int find_word(const char *const *words, size_t count, const char *wanted)
-{
-	for (size_t i = 0; i < count; i++) {
-		if (strcmp(words[i], wanted) == 0)
-			return (int)i;
-	}
-	return -1;
-}
-
 static bool parse_number(const char *text, uint32_t *number)
 {
 	char *end;
@@ -89,54 +73,6 @@ static bool parse_number(const char *text, uint32_t *number)
 	value = strtoull(text, &end, 10);
 	*number = (uint32_t)value;
 	return isdigit((unsigned char)text[0]) && !*end && !errno && value <= UINT32_MAX;
-}
-
-/* The value of the option at argv[*index] when it is flag or flag=VALUE; NULL otherwise, or
- * when the value is missing (*missing). */
-static const char *option_value(
-	const char *flag, int argc, char **argv, int *index, const char **missing)
-{
-	size_t length = strlen(flag);
-
-	if (strncmp(argv[*index], flag, length) != 0)
-		return NULL;
-	if (argv[*index][length] == '=' && argv[*index][length + 1])
-		return argv[*index] + length + 1;
-	if (argv[*index][length] == '\0' && *index + 1 < argc && *argv[*index + 1])
-		return argv[++*index];
-	if (argv[*index][length] == '\0' || argv[*index][length] == '=')
-		*missing = flag;
-	return NULL;
-}
-
-/* The options that take a value, all of them kept as it is. */
-struct value_option {
-	const char *flag, *variable;
-	const char **value;
-};
-
-#define VALUES_IN(values) (sizeof(values) / sizeof((values)[0]))
-
-/* False: none of them, or *missing is the one whose value is. */
-static bool take_value(const struct value_option *values, size_t count, int argc, char **argv,
-	int *index, const char **missing)
-{
-	for (size_t k = 0; k < count && !*missing; k++) {
-		const char *value = option_value(values[k].flag, argc, argv, index, missing);
-
-		if (value) {
-			*values[k].value = value;
-			return true;
-		}
-	}
-	return false;
-}
-
-static const char *variable_value(const char *name)
-{
-	const char *value = getenv(name);
-
-	return value && *value ? value : NULL;
 }
 
 /* What --format, --of, --rank and --incident say. Returns -1 to go on, or the exit status. */
@@ -150,12 +86,12 @@ static int take_choice(struct report_options *options, const char *format, const
 				 *const whose[] = {[FOLDED_SUSPECT] = "suspect",
 					 [FOLDED_CONTROL] = "control",
 					 [FOLDED_DIFFERENCE] = "difference"};
-	int found = format ? find_word(formats, VALUES_IN(formats), format) : REPORT_TEXT;
+	int found = format ? words_find(formats, WORDS_IN(formats), format) : REPORT_TEXT;
 
 	if (found < 0)
 		return complain("the format is text, json, folded or flame, not", format);
 	options->choice.format = (enum report_format)found;
-	found = of ? find_word(whose, VALUES_IN(whose), of) : FOLDED_SUSPECT;
+	found = of ? words_find(whose, WORDS_IN(whose), of) : FOLDED_SUSPECT;
 	if (found < 0)
 		return complain("stacks are of suspect, control or difference, not", of);
 	options->choice.of = (enum folded_of)found;
@@ -174,7 +110,7 @@ static int parse(struct report_options *options, int argc, char **argv)
 	const char *format, *output, *explain, *of, *rank, *incident;
 	int status;
 	char problem[ALERT_LIMITS_PROBLEM_LENGTH];
-	const struct value_option values[] = {
+	const struct words_option values[] = {
 		{"--format", "SLOWRANK_FORMAT", &format},
 		{"--output", "SLOWRANK_OUTPUT", &output},
 		{"-o", "SLOWRANK_OUTPUT", &output},
@@ -189,8 +125,8 @@ static int parse(struct report_options *options, int argc, char **argv)
 	};
 	bool only_names = false;
 
-	for (size_t k = 0; k < VALUES_IN(values); k++)
-		*values[k].value = variable_value(values[k].variable);
+	for (size_t k = 0; k < WORDS_IN(values); k++)
+		*values[k].value = words_variable(values[k].variable);
 	for (int i = 1; i < argc; i++) {
 		const char *missing = NULL;
 
@@ -206,7 +142,7 @@ static int parse(struct report_options *options, int argc, char **argv)
 		}
 		if (strcmp(argv[i], "--") == 0)
 			only_names = true;
-		else if (take_value(values, VALUES_IN(values), argc, argv, &i, &missing))
+		else if (words_take_value(values, WORDS_IN(values), argc, argv, &i, &missing))
 			continue;
 		else if (missing)
 			return complain("a value is missing after", missing);
@@ -228,110 +164,13 @@ static int parse(struct report_options *options, int argc, char **argv)
 	return -1;
 }
 
-static void explain_end(
-	const char *path, int error, const struct record_reader *reader, struct replay *replay)
+static void watch_pipeline(void *context, struct pipeline *pipeline)
 {
-	struct record_reader_state state;
+	const struct asked *asked = context;
 
-	record_reader_get_state(reader, &state);
-	replay->incomplete = true;
-	if (error == -EBADMSG)
-		fprintf(stderr,
-			"slowrank report: %s is cut short (or still being written): this is what "
-			"its %" PRIu64 " whole frames say\n",
-			path, state.frames);
-	else if (error != -ENODATA)
-		fprintf(stderr,
-			"slowrank report: %s cannot be read any further (%s): this is what its "
-			"first %" PRIu64 " frames say\n",
-			path, strerror(-error), state.frames);
-	else if (state.damaged || state.frames_missing)
-		fprintf(stderr,
-			"slowrank report: %s is damaged in %" PRIu64 " place%s (%" PRIu64
-			" frame%s missing): this is what the rest says\n",
-			path, state.damaged, state.damaged == 1 ? "" : "s", state.frames_missing,
-			state.frames_missing == 1 ? " is" : "s are");
-	else if (state.frames_lost)
-		fprintf(stderr,
-			"slowrank report: %" PRIu64
-			" frames could not be written to %s when it was "
-			"recorded (disk full?): this is what the rest says\n",
-			state.frames_lost, path);
-	else
-		replay->incomplete = false;
-}
-
-/* One that knows nothing yet. Returns 0 or a negative errno. */
-static int renew_pipeline(struct replay *replay)
-{
-	pipeline_destroy(replay->pipeline);
-	replay->pipeline = NULL;
-	if (pipeline_create(&(struct pipeline_options){0}, &replay->pipeline) < 0)
-		return -ENOMEM;
-	if (replay->sheets)
-		pipeline_watch_sheets(replay->pipeline, report_sheets_take, replay->sheets);
-	pipeline_limit_alerts(replay->pipeline, &replay->options->limits);
-	return 0;
-}
-
-static const struct report_model *report_now(void *context)
-{
-	struct replay *replay = context;
-
-	return pipeline_report(replay->pipeline);
-}
-
-static void tell_refused(struct replay *replay, const char *why)
-{
-	if (!replay->refused)
-		fprintf(stderr,
-			"slowrank report: a frame of %s cannot be used (%s): this is what the "
-			"others say\n",
-			replay->options->record, why);
-	replay->refused = true;
-}
-
-/* Returns 0 or a negative errno. */
-static int take_frame(struct replay *replay, const struct record_frame *frame)
-{
-	struct message_reply reply = {0};
-	int result = history_take(&replay->history, frame, report_now, replay);
-
-	if (result == HISTORY_GAP)
-		return renew_pipeline(replay);
-	if (result == -EBADMSG)
-		tell_refused(replay, "what its coordinator saved is of no known kind");
-	if (frame->kind != RECORD_BATCH)
-		return result == -EBADMSG ? 0 : result;
-	result = pipeline_push(replay->pipeline, frame->bytes, frame->length, frame->stamp, &reply);
-	if (result == PIPELINE_REFUSED)
-		tell_refused(replay, reply.why);
-	return result < 0 ? result : 0;
-}
-
-static int finish_replay(struct replay *replay)
-{
-	int error = pipeline_finish(replay->pipeline);
-
-	return error < 0 ? error : history_end(&replay->history, report_now(replay));
-}
-
-static void replay_record(struct record_reader *reader, struct replay *replay)
-{
-	const char *path = replay->options->record;
-	struct record_frame frame;
-	int error = renew_pipeline(replay), end = 0;
-
-	while (!error && !(end = record_reader_frame(reader, &frame)))
-		error = take_frame(replay, &frame);
-	if (!error) {
-		explain_end(path, end, reader, replay);
-		error = finish_replay(replay);
-	}
-	if (error) {
-		fprintf(stderr, "slowrank report: %s: %s\n", path, strerror(-error));
-		replay->failed = true;
-	}
+	if (asked->sheets)
+		pipeline_watch_sheets(pipeline, report_sheets_take, asked->sheets);
+	pipeline_limit_alerts(pipeline, &asked->options->limits);
 }
 
 /* Finds the stacks that are asked for. False: there are none; a line was printed. */
@@ -380,41 +219,32 @@ static int write_output(struct report_options *options, const struct report_mode
 int cmd_report(int argc, char **argv)
 {
 	struct report_options options = {0};
-	struct record_reader *reader = NULL;
-	char why[WIRE_DETAIL_LENGTH_MAX + 1];
-	struct replay replay = {.options = &options};
+	struct asked asked = {.options = &options};
+	struct replay_options replay_options = {
+		.command = "slowrank report", .on_pipeline = watch_pipeline, .context = &asked};
+	struct replay *replay = NULL;
 	struct report_model model;
 	int status = parse(&options, argc, argv);
 
 	if (status >= 0)
 		return status;
 	status = STATUS_BAD;
-	if (record_reader_open(options.record, &reader, why) < 0) {
-		fprintf(stderr, "slowrank report: %s\n", why);
+	replay_options.path = options.record;
+	if (replay_open(&replay_options, &replay) < 0)
 		return status;
-	}
 	if (options.explain)
-		replay.sheets = report_sheets_create(&options.wish);
-	if (options.explain && !replay.sheets) {
+		asked.sheets = report_sheets_create(&options.wish);
+	if (options.explain && !asked.sheets) {
 		fprintf(stderr, "slowrank report: out of memory\n");
 		goto out;
 	}
-	replay_record(reader, &replay);
-	if (replay.failed)
+	if (replay_run(replay) < 0 || replay_report(replay, &model) < 0)
 		goto out;
-	model = *report_now(&replay);
-	if (history_report(&replay.history, &model)) {
-		fprintf(stderr, "slowrank report: out of memory\n");
-		goto out;
-	}
-	model.record_truncated = replay.incomplete;
-	model.sheets = replay.sheets;
-	if (write_output(&options, &model) == 0 && !replay.incomplete && !replay.refused)
+	model.sheets = asked.sheets;
+	if (write_output(&options, &model) == 0 && replay_is_whole(replay))
 		status = STATUS_OK;
 out:
-	pipeline_destroy(replay.pipeline);
-	history_fini(&replay.history);
-	report_sheets_destroy(replay.sheets);
-	record_reader_close(reader);
+	replay_close(replay);
+	report_sheets_destroy(asked.sheets);
 	return status;
 }

@@ -148,6 +148,17 @@ void pipeline_watch_sheets(struct pipeline *pipeline,
 	judge_watch_sheets(pipeline->judge, on_sheet, context);
 }
 
+void pipeline_watch_steps(struct pipeline *pipeline,
+	void (*on_step)(void *context, const struct judged_step *step), void *context)
+{
+	judge_watch_steps(pipeline->judge, on_step, context);
+}
+
+int64_t pipeline_unix_offset_ns(const struct pipeline *pipeline)
+{
+	return pipeline->unix_offset_ns;
+}
+
 void pipeline_serve_one_job(struct pipeline *pipeline, const char *job_id)
 {
 	pipeline->one_job = true;

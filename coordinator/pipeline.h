@@ -52,6 +52,14 @@ void pipeline_watch_sheets(struct pipeline *pipeline,
 		void *context, const struct gate_sheet *sheet, const struct explanation *why),
 	void *context);
 
+/* As judge_watch_steps(). */
+struct judged_step;
+void pipeline_watch_steps(struct pipeline *pipeline,
+	void (*on_step)(void *context, const struct judged_step *step), void *context);
+
+/* Add to job_ns for the time of the epoch; does not change once a step is judged. */
+int64_t pipeline_unix_offset_ns(const struct pipeline *pipeline);
+
 /*
  * Batches of other jobs than job_id are refused from now on; NULL: than that of the first batch. A record is
  * taken as it is.

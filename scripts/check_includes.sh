@@ -34,6 +34,7 @@ msgpack   probe/wire/ tests/ bench/
 nng/      probe/uplink probe/auth/tls_files coordinator/ tests/ bench/
 bpf/      probe/sources/ probe/stacks/ probe/cmd_doctor probe/doctor_ bpf/ tests/ bench/
 openssl/  probe/auth/ tests/fuzz/
+sqlite3   coordinator/export/sqlite tests/ bench/
 zstd      coordinator/record/ tests/ bench/
 libelf    probe/attach/ tests/
 gelf      probe/attach/ tests/

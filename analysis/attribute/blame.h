@@ -33,6 +33,7 @@ enum excess_kind {
 /* One rank in one step. All in ns. */
 struct blame_row {
 	int64_t delay_ns;      /* own excess that made others wait */
+	int64_t charged_ns;    /* the judge's: what of it counts against the rank */
 	int64_t comm_delay_ns; /* own late departure from collectives that did */
 	int64_t own_excess_ns; /* own segments minus their controls, summed with sign */
 	int64_t inherited_ns;  /* late because it had waited */

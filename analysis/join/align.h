@@ -54,6 +54,11 @@ struct cell_times {
 	int64_t own_ns; /* the segment before it, without point-to-point waits */
 };
 
+/* What a rank's own entries say of their time, summed. */
+struct row_phases {
+	int64_t input_ns, compute_ns, host_ns, comm_ns;
+};
+
 struct grid_row {
 	uint32_t rank;
 	uint32_t first_cell, cell_count;
@@ -65,6 +70,7 @@ struct grid_row {
 	int64_t host_to_job_ns; /* job time - host time, at its start */
 	uint32_t host;
 	struct step_launches launches; /* of entries that end in this step */
+	struct row_phases phases;      /* likewise */
 	int64_t own_ns;		       /* of all its cells; not of overlapped rows */
 	bool hole;		       /* its parts are not all here */
 	bool start_unknown; /* it is not known when its last part before this step ended: the wait in a part

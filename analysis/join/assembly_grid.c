@@ -106,7 +106,7 @@ static int add_parts(struct assembly *assembly, uint32_t number, struct step_gri
 				return error;
 		}
 		if (end == entry->part_count)
-			assembly_add_launches(&grid->rows[grid->row_count - 1], entry);
+			assembly_add_entry(&grid->rows[grid->row_count - 1], entry);
 	}
 	scan->untimed = builder.untimed && !builder.timed;
 	grid->traits.untimed |= scan->untimed;

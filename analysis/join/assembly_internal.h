@@ -79,8 +79,13 @@ uint64_t assembly_layout_of(const struct assembly *assembly, uint32_t rank);
  * the entry's start is its own, too. By the hosts' times, it is not known whose time that is.
  */
 struct host_ns assembly_row_start(const struct rank_stream *rank, const struct rank_scan *scan);
-static inline void assembly_add_launches(struct grid_row *row, const struct packed_step *entry)
+/* An entry of the row ends before the cut. */
+static inline void assembly_add_entry(struct grid_row *row, const struct packed_step *entry)
 {
+	row->phases.input_ns += entry->input_ns;
+	row->phases.compute_ns += entry->compute_ns;
+	row->phases.host_ns += entry->host_ns;
+	row->phases.comm_ns += entry->comm_ns;
 	if (entry->launches)
 		step_launches_add(&row->launches, entry->launches);
 }

@@ -218,7 +218,8 @@ static void fill_row(struct assembly *assembly, struct step_grid *grid, struct g
 	scan->untimed = false;
 	row->host_to_job_ns = row->start_ns - start.value;
 	row->launches = (struct step_launches){0};
-	assembly_add_launches(row, head);
+	row->phases = (struct row_phases){0};
+	assembly_add_entry(row, head);
 	row->own_ns = 0;
 	row->end_ns = row->start_ns;
 	fill_cells(grid, row, head, !bare || !was_bare, &filling);

@@ -75,6 +75,23 @@ void judge_watch_sheets(struct judge *judge,
 	judge->watch.context = context;
 }
 
+void judge_watch_steps(struct judge *judge,
+	void (*on_step)(void *context, const struct judged_step *step), void *context)
+{
+	judge->watch.on_step = on_step;
+	judge->watch.step_context = context;
+}
+
+/* blame NULL: it was passed over. */
+static void tell_step(
+	const struct judge *judge, const struct step_grid *grid, const struct blame *blame)
+{
+	const struct judged_step step = {.grid = grid, .blame = blame};
+
+	if (judge->watch.on_step)
+		judge->watch.on_step(judge->watch.step_context, &step);
+}
+
 static int get_rank(struct judge *judge, uint32_t rank, struct rank_state **state)
 {
 	if (rank >= STEP_RANK_COUNT_MAX)
@@ -202,7 +219,7 @@ int judge_sample(struct judge *judge, const struct metric_sample *sample, struct
 
 static void take_row(struct judge *judge, const struct step_grid *grid, size_t r, int64_t length_ns)
 {
-	const struct blame_row *row = &judge->blame.rows[r];
+	struct blame_row *row = &judge->blame.rows[r];
 	struct rank_state *state = &judge->ranks[grid->rows[r].rank];
 	struct excess_sums step = {.steps = 1,
 		.program_steps = 1.0 / grid->step.round_count,
@@ -225,8 +242,8 @@ static void take_row(struct judge *judge, const struct step_grid *grid, size_t r
 	state->totals.wait_ns += row->wait_ns;
 	state->totals.transfer_ns += row->transfer_ns;
 	/* By the host's times alone, being late need not cost anything. */
-	if (!row->host_times || state->incident)
-		state->totals.own_excess_ns += row->delay_ns;
+	row->charged_ns = !row->host_times || state->incident ? row->delay_ns : 0;
+	state->totals.own_excess_ns += row->charged_ns;
 	state->totals.inherited_ns += row->inherited_ns;
 	signal_take_step(
 		&state->signal, grid->step.number, (double)row->delay_ns, state->incident != 0);
@@ -366,6 +383,7 @@ static int pass_over(
 	struct judge *judge, const struct step_grid *grid, int64_t length_ns, int64_t ideal_ns)
 {
 	judge_take_length(judge, grid, length_ns, (double)ideal_ns);
+	tell_step(judge, grid, NULL);
 	for (uint32_t r = 0; r < judge->rank_end; r++)
 		judge->ranks[r].signal.lost_ns[grid->step.number % STEP_HISTORY] = 0;
 	if (judge->traits.paused)
@@ -440,6 +458,7 @@ int judge_step(struct judge *judge, const struct step_grid *grid)
 		judge->traits.several_hosts |= grid->rows[r].host != grid->rows[0].host;
 		take_row(judge, grid, r, length_ns);
 	}
+	tell_step(judge, grid, &judge->blame);
 	error = judge_comm_step(judge, grid);
 	if (error == 0)
 		error = judge_costs_step(judge, grid, length_ns, ideal_gain_ns);

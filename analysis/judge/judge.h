@@ -37,6 +37,19 @@ void judge_watch_sheets(struct judge *judge,
 		void *context, const struct gate_sheet *sheet, const struct explanation *why),
 	void *context);
 
+/*
+ * Calls on_step for each job step, once it is known what it cost whom. A step of the program that is made of rounds
+ * is several (grid->step.of_program). What the totals of ranks sum is in the rows: of the grid their phases, of the
+ * blame charged_ns, inherited_ns, wait_ns and transfer_ns. Valid during the call; changes no verdict. NULL: no more.
+ */
+struct blame;
+struct judged_step {
+	const struct step_grid *grid;
+	const struct blame *blame; /* its rows are the grid's; NULL: nobody is charged */
+};
+void judge_watch_steps(struct judge *judge,
+	void (*on_step)(void *context, const struct judged_step *step), void *context);
+
 /* What can be measured on a rank: enum evidence_source bits. */
 int judge_measurable(struct judge *judge, uint32_t rank, uint32_t evidence_mask)
 	__attribute__((warn_unused_result));

@@ -319,16 +319,18 @@ struct process_ids {
 	size_t count, capacity;
 };
 
-/* Who asked for what was noted of each look; on_sheet NULL: nobody. */
-struct sheet_watch {
+/* Who asked for what was noted of each look, and for steps; NULL: nobody. */
+struct judge_watch {
 	void (*on_sheet)(
 		void *context, const struct gate_sheet *sheet, const struct explanation *why);
 	void *context;
+	void (*on_step)(void *context, const struct judged_step *step);
+	void *step_context;
 };
 
 struct judge {
 	struct judge_options options;
-	struct sheet_watch watch;
+	struct judge_watch watch;
 	struct arena arena; /* of all that is of one step */
 	struct blame blame;
 	struct replays replays;

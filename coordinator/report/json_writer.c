@@ -127,6 +127,15 @@ void json_unsigned(struct json_writer *writer, const char *key, uint64_t value)
 	fprintf(writer->out, "%" PRIu64, value);
 }
 
+void json_thousandth(struct json_writer *writer, const char *key, int64_t value)
+{
+	uint64_t magnitude = value < 0 ? -(uint64_t)value : (uint64_t)value;
+
+	begin_value(writer, key);
+	fprintf(writer->out, "%s%" PRIu64 ".%03u", value < 0 ? "-" : "", magnitude / 1000,
+		(unsigned)(magnitude % 1000));
+}
+
 void json_decimal(struct json_writer *writer, const char *key, double value, unsigned decimals)
 {
 	char text[DECIMAL_LENGTH];

@@ -35,6 +35,8 @@ void json_string(struct json_writer *writer, const char *key, const char *text);
 void json_boolean(struct json_writer *writer, const char *key, bool value);
 void json_signed(struct json_writer *writer, const char *key, int64_t value);
 void json_unsigned(struct json_writer *writer, const char *key, uint64_t value);
+/* A thousandth of it, exactly: ns as us. */
+void json_thousandth(struct json_writer *writer, const char *key, int64_t value);
 /* Rounded to that many decimals (at most 6), zeros at the end left out but for one; JSON has no
  * NaN or infinity: those are null. */
 void json_decimal(struct json_writer *writer, const char *key, double value, unsigned decimals);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Any frames of a record, on through the analysis to alerts, sheets and all reports, which go to people. Frames are
+ * Any frames of a record, on through the analysis to alerts, sheets, exports and all reports, which go to people. Frames are
  * their length (4 bytes), how many ms after the one before they came (4), and so many bytes: a record's checksums
  * would let few inputs through, and are fuzz_record_reader's.
  */
+#include "coordinator/export/exporter.h"
 #include "coordinator/pipeline.h"
 #include "coordinator/report/file.h"
 #include "coordinator/report/sheets.h"
@@ -14,6 +15,7 @@ enum { GAP_MS_MAX = 3600000 };
 
 struct told {
 	struct pipeline *pipeline;
+	struct exporter *exporters[2]; /* of tables, and of a trace */
 };
 
 static void on_verdict(void *context, enum verdict_event event, const struct verdict *verdict)
@@ -23,6 +25,47 @@ static void on_verdict(void *context, enum verdict_event event, const struct ver
 
 	report_alert_line(pipeline_report(told->pipeline), event, verdict, line);
 	fuzz_require_printable(line, strlen(line));
+}
+
+static const struct export_record exported = {.number = 1, .path = "fuzz"};
+
+/* For the trace, some ranks are to blame all the time. */
+static void begin_exports(struct told *told)
+{
+	static const struct export_choice choices[2] = {
+		{.format = EXPORT_CSV, .table = EXPORT_RANK_STEPS}, {.format = EXPORT_PERFETTO}};
+	static const struct verdict verdict = {
+		.id = 1, .rank_count = 3, .ranks = {0, 1, 2}, .end = {INT64_MAX}};
+	static const struct report_model model = {.verdict_count = 1, .verdicts = &verdict};
+	char why[WIRE_DETAIL_LENGTH_MAX + 1];
+
+	for (int i = 0; i < 2; i++) {
+		fuzz_require(
+			exporter_open(&choices[i], "/dev/null", &told->exporters[i], why) == 0);
+		fuzz_require(exporter_begin(told->exporters[i], &exported, &model) == 0);
+	}
+}
+
+static void on_step(void *context, const struct judged_step *step)
+{
+	struct told *told = context;
+
+	for (int i = 0; i < 2; i++)
+		fuzz_require(exporter_step(told->exporters[i], step,
+				     pipeline_unix_offset_ns(told->pipeline)) == 0);
+}
+
+static void end_exports(struct told *told, const struct report_model *model)
+{
+	char why[WIRE_DETAIL_LENGTH_MAX + 1];
+	uint64_t left_out;
+
+	for (int i = 0; i < 2; i++) {
+		fuzz_require(exporter_end_stretch(told->exporters[i]) == 0);
+		fuzz_require(exporter_end(told->exporters[i], model) == 0);
+		fuzz_require(exporter_finish(told->exporters[i], &left_out, why) == 0);
+		exporter_close(told->exporters[i]);
+	}
 }
 
 static void check_report(const struct report_model *model, const struct report_choice *choice)
@@ -92,6 +135,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length)
 	fuzz_require(sheets && pipeline_create(&(struct pipeline_options){on_verdict, &told},
 				       &told.pipeline) == 0);
 	pipeline_watch_sheets(told.pipeline, report_sheets_take, sheets);
+	begin_exports(&told);
+	pipeline_watch_steps(told.pipeline, on_step, &told);
 	push_frames(told.pipeline, (struct fuzz_input){bytes, length});
 	fuzz_require(pipeline_finish(told.pipeline) == 0);
 	model = *pipeline_report(told.pipeline);
@@ -99,6 +144,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length)
 	check_report(&model, &(struct report_choice){.format = REPORT_TEXT});
 	check_report(&model, &(struct report_choice){.format = REPORT_JSON});
 	check_stacks(&model);
+	end_exports(&told, &model);
 	pipeline_destroy(told.pipeline);
 	report_sheets_destroy(sheets);
 	return 0;

@@ -7,7 +7,7 @@ folder=$1
 mkdir -p "$folder"
 cd "$folder"
 suite=bookworm
-packages=iproute2,rdma-core,ibverbs-utils,ibverbs-providers,perftest,kmod,procps,libbpf1,libelf1,zlib1g,libnng1,libmsgpackc2,libssl3,jq
+packages=iproute2,rdma-core,ibverbs-utils,ibverbs-providers,perftest,kmod,procps,libbpf1,libelf1,zlib1g,libnng1,libmsgpackc2,libssl3,libsqlite3-0,jq
 packages+=,openmpi-bin,libopenmpi3,libucx0,openssh-client
 [[ -e complete && $(cat complete) == "$packages" ]] && exit 0
 mirror=$(cat /etc/apt/sources.list /etc/apt/sources.list.d/* 2>/dev/null | grep -v '^#' |

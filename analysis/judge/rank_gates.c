@@ -137,13 +137,22 @@ static bool hit_more_than_peers(const struct judge *judge, uint32_t rank, const 
 	return false;
 }
 
+/* In units of blocks, however long their steps make them: what must last, must for a time. */
+static double evidence_in_time(const struct run *run)
+{
+	double usual_ns = (double)run->blocks * BLOCK_NS;
+
+	return run->change.evidence *
+	       (usual_ns > 0 ? fmax((double)run->sums.time_ns / usual_ns, 1) : 1);
+}
+
 /*
  * Other programs take the CPU in bursts, which come in groups: a small or rare share must go on for longer
  * than one. Ranks that share cores preempt each other, unevenly for a while, and so do a rank's own threads;
  * slices too short to be seen one by one are what ranks do to each other.
  */
 static double contention_evidence_needed(const struct judge *judge, const struct rank_state *state,
-	const struct run *run, double level, double lasting)
+	const struct run *run, double level)
 {
 	const struct excess_sums *sums = &run->sums;
 	int64_t until_ns = judge->block.start_ns + judge->block.time_ns;
@@ -160,7 +169,7 @@ static double contention_evidence_needed(const struct judge *judge, const struct
 	if ((double)by.ranks_ns <= most &&
 		((double)(by.ranks_ns + by.own_threads_ns) <= most || level >= LARGE_SHARE_MIN) &&
 		(double)by.all_ns >= RIVALS_SEEN_MIN * (double)excess_ns)
-		return lasting;
+		return EVIDENCE_LASTING;
 	return level < LARGE_SHARE_MIN ? INFINITY : EVIDENCE_HIGH;
 }
 
@@ -174,24 +183,21 @@ static double evidence_needed(const struct judge *judge, const struct rank_state
 {
 	const struct excess_sums *sums = &run->sums;
 	bool irregular = judge->block.irregular * 2 > judge->block.steps;
-	double lasting = sums->time_ns - sums->delay_ns >= (int64_t)sums->steps * BLOCK_NS
-				 ? CHANGE_THRESHOLD
-				 : EVIDENCE_LASTING;
 
 	if (why->cause == CAUSE_CPU_CONTENTION)
-		return contention_evidence_needed(judge, state, run, level, lasting);
+		return contention_evidence_needed(judge, state, run, level);
 	if (cause_rule(why->cause)->proof == PROOF_IF_LASTS)
-		return lasting;
+		return EVIDENCE_LASTING;
 	/* Any rank's runtime collects now and then, in three steps in a row by chance. */
 	if (why->cause == CAUSE_GARBAGE_COLLECTION && level < COLLECTOR_SHARE_MIN)
-		return lasting;
+		return EVIDENCE_LASTING;
 	/* Waits alone say that a device is slow, nothing besides does. */
 	if ((irregular || sums->host_times) && why->computes)
 		return EVIDENCE_DOUBLE;
 	if (why->verdict_class == VERDICT_HOST_SLOW && !cause_says_why(why->cause))
 		return sums->on_device || sums->host_times  ? EVIDENCE_DOUBLE
 		       : run->loud_blocks >= LASTING_BLOCKS ? CHANGE_THRESHOLD
-							    : lasting;
+							    : EVIDENCE_LASTING;
 	return CHANGE_THRESHOLD;
 }
 
@@ -335,7 +341,7 @@ bool judge_worth_telling(const struct judge *judge, uint32_t rank, enum run_kind
 	/* Why is asked last: it takes longer than all else. */
 	judge_explain_run(judge, rank, run, why);
 	return is_explained(judge, rank, run, why, sheet) &&
-	       (certain || gate_passed(sheet, GATE_EVIDENCE, run->change.evidence,
+	       (certain || gate_passed(sheet, GATE_EVIDENCE, evidence_in_time(run),
 				   evidence_needed(judge, state, run, why, run_level(run))));
 }
 
@@ -344,6 +350,6 @@ bool judge_evidence_suffices(const struct judge *judge, uint32_t rank, const str
 {
 	judge_explain_run(judge, rank, run, why);
 	return gate_is(sheet, GATE_CLASS, why->verdict_class != VERDICT_UNKNOWN) &&
-	       gate_passed(sheet, GATE_EVIDENCE, run->change.evidence,
+	       gate_passed(sheet, GATE_EVIDENCE, evidence_in_time(run),
 		       evidence_needed(judge, &judge->ranks[rank], run, why, run_level(run)));
 }

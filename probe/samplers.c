@@ -46,6 +46,14 @@ enum {
 #define GPU_HURRY_INTERVAL_NS INT64_C(10000000000)
 static const double gpu_hurry_share = 0.002;
 
+/* What says why a host is late, where the kernel side does not. */
+#define STAND_INS (PROBE_SOURCE_CGROUP | PROBE_SOURCE_PROCFS | PROBE_SOURCE_NVML)
+#define COUNTER_HURRY_NS INT64_C(1000000000)
+#define COUNTER_HURRY_INTERVAL_NS INT64_C(5000000000)
+/* A block of the analysis; less what a turn of the probe's loop may come early. */
+#define HURRIED_NS INT64_C(190000000)
+static const double counter_hurry_share = 0.001;
+
 struct rank_samplers {
 	pid_t pid;
 	struct sampler *samplers[KIND_COUNT]; /* NULL: not asked for, or no memory */
@@ -55,7 +63,8 @@ struct samplers {
 	unsigned sources;
 	struct tcp_tables *tcp_tables;
 	struct cpu_times *cpu_times;
-	struct hurry gpu_hurry;
+	struct hurry gpu_hurry, counter_hurry;
+	struct host_ns sampled; /* last, in a hurry or not */
 	struct job_rank *found; /* RANKS_MAX of them, scratch */
 	size_t rank_count;
 	struct rank_samplers *ranks;
@@ -72,6 +81,8 @@ int samplers_create(unsigned sources, struct samplers **result)
 		return -ENOMEM;
 	samplers->sources = sources;
 	hurry_init(&samplers->gpu_hurry, GPU_HURRY_NS, gpu_hurry_share, GPU_HURRY_INTERVAL_NS);
+	hurry_init(&samplers->counter_hurry, COUNTER_HURRY_NS, counter_hurry_share,
+		COUNTER_HURRY_INTERVAL_NS);
 	samplers->found = calloc(RANKS_MAX, sizeof(*samplers->found));
 	samplers->ranks = calloc(RANKS_MAX, sizeof(*samplers->ranks));
 	samplers->samples = calloc(SAMPLES_MAX, sizeof(*samplers->samples));
@@ -165,9 +176,21 @@ static void sample_launchers(
 	samplers->sample_count += list.count;
 }
 
-void samplers_follow(struct samplers *samplers, bool slower, struct host_ns now)
+unsigned samplers_due(struct samplers *samplers, const struct samplers_turn *turn)
 {
-	(void)hurry_follow(&samplers->gpu_hurry, slower, now);
+	bool hurried =
+		hurry_follow(&samplers->counter_hurry, turn->slower && turn->unseen, turn->now);
+
+	(void)hurry_follow(&samplers->gpu_hurry, turn->slower, turn->now);
+	if (!turn->due && (!hurried || turn->now.value - samplers->sampled.value < HURRIED_NS))
+		return 0;
+	samplers->sampled = turn->now;
+	return turn->due ? ~(unsigned)PROBE_SOURCE_TCP : (unsigned)STAND_INS;
+}
+
+void samplers_done(struct samplers *samplers, int64_t cost_ns)
+{
+	hurry_looked(&samplers->counter_hurry, cost_ns);
 }
 
 void samplers_sample(

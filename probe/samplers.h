@@ -16,8 +16,24 @@ int samplers_create(unsigned sources, struct samplers **samplers)
 void samplers_open(struct samplers *samplers, pid_t pid);
 void samplers_destroy(struct samplers *samplers); /* NULL is fine */
 
-/* Whether steps have become longer, before each look: who uses a GPU is then asked more often for a while. */
-void samplers_follow(struct samplers *samplers, bool slower, struct host_ns now);
+/* A turn of the probe's loop. */
+struct samplers_turn {
+	struct host_ns now;
+	bool due;    /* a sample of all, as once a second */
+	bool slower; /* steps have become longer */
+	bool unseen; /* by the kernel side: counters stand in for what it would have timed */
+};
+
+/*
+ * What to sample now, enum probe_source bits: all but sockets where that is due. Where steps have become longer,
+ * counters that stand in for the kernel side five times a second, for a second, so that why a host is late is
+ * known when it is to be told of; and who uses a GPU is asked with each sample for a while. Such hurries keep
+ * within a share of a core.
+ */
+unsigned samplers_due(struct samplers *samplers, const struct samplers_turn *turn);
+
+/* What that sample cost, CPU time. */
+void samplers_done(struct samplers *samplers, int64_t cost_ns);
 
 /* Takes one sample of every rank that lives. sources: of these, if asked for at all. */
 void samplers_sample(

@@ -794,17 +794,27 @@ static void look_at_sockets(struct session *session, const struct job_news *news
 	socket_looks_done(&session->socket_looks, cpu_now_ns() - start_ns);
 }
 
+static void look_at_counters(struct session *session, bool slower, bool due)
+{
+	const struct samplers_turn turn = {
+		.now = host_now(), .due = due, .slower = slower, .unseen = !session->bpf};
+	unsigned sources = samplers_due(session->samplers, &turn);
+	int64_t start_ns = cpu_now_ns();
+
+	if (!sources)
+		return;
+	samplers_sample(session->samplers, session->job, sources, turn.now);
+	samplers_done(session->samplers, cpu_now_ns() - start_ns);
+}
+
 static void look_at_host(struct session *session, bool sample_due)
 {
 	struct job_news news = job_take_news(session->job);
 	bool slower = news.slower || (news.long_step_ended && job_is_urgent(session->job));
 
 	look_at_sockets(session, &news);
-	samplers_follow(session->samplers, slower, host_now());
-	if (!sample_due)
-		return;
-	samplers_sample(session->samplers, session->job, ~(unsigned)PROBE_SOURCE_TCP, host_now());
-	if (session->queue_pairs)
+	look_at_counters(session, slower, sample_due);
+	if (sample_due && session->queue_pairs)
 		queue_pairs_look(session->queue_pairs, session->job, host_now());
 }
 

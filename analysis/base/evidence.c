@@ -145,7 +145,10 @@ bool evidence_rate_since(const struct evidence *evidence, unsigned metric, int64
 	known_ns = (double)(last.time_ns - from_ns);
 	if (known_ns < (double)EVIDENCE_SINCE_NS)
 		return false;
-	*rate = ((double)(last.value - first.value) - before * (double)(from_ns - first.time_ns)) /
+	/* A counter does not fall, whatever it did before. */
+	*rate = fmax((double)(last.value - first.value) -
+				before * (double)(from_ns - first.time_ns),
+			0) /
 		known_ns;
 	return true;
 }

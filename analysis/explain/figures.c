@@ -46,8 +46,8 @@ bool explain_figure(const struct explain_context *context, uint32_t rank,
 		*value = (double)latest;
 		return true;
 	case FIGURE_RATE:
-		return evidence_rate(
-			evidence, figure->metric, figure->from_ns, figure->until_ns, value);
+		return evidence_rate_since(
+			evidence, figure->metric, figure->from_ns, figure->until_ns, 0, value);
 	case FIGURE_RATIO:
 		return evidence_ratio(evidence, figure->metric, figure->other_metric,
 			figure->from_ns, figure->until_ns, value);

@@ -4,29 +4,99 @@
 
 #include "analysis/judge/internal.h"
 
-/* How improbable it is that a rank's latest steps and all of its peers' are hit equally often. */
-static double surprise_of_latest(
-	const struct judge *judge, uint32_t rank, uint64_t history, uint64_t tries, double level)
-{
-	const struct rank_state *state = &judge->ranks[rank];
-	uint64_t peer_hits = 0, peer_tries = 0, pool = 0;
+/* Steps, and how many of them were hit. */
+struct tries {
+	uint64_t hits, count;
+};
 
-	for (int any = 0; any < 2 && pool == 0; any++) {
+static struct tries tries_of(
+	const struct judge *judge, uint32_t rank, uint64_t step_count, double share)
+{
+	struct tries tries = {0};
+
+	tries.hits = signal_hits(
+		&judge->ranks[rank].signal, &judge->times, step_count, share, &tries.count);
+	return tries;
+}
+
+/*
+ * Of the peers that nothing is suspected of; where there are none, of all that no verdict names; else of these,
+ * whose steps from before their verdicts count.
+ */
+static struct tries tries_of_peers(const struct judge *judge, uint32_t rank, double share)
+{
+	uint64_t history = steps_kept_since(&judge->times, 0);
+	struct tries all = {0};
+
+	for (int allowed = 0, pool = 0; allowed < 3 && pool == 0; allowed++) {
 		for (uint32_t r = 0; r < judge->rank_end && pool < RANKS_ENOUGH; r++) {
 			const struct rank_state *peer = &judge->ranks[r];
 
-			if (r == rank || !peer->in_block || peer->incident ||
-				(!any && judge_suspected_any(peer)))
+			if (r == rank || !peer->in_block || (allowed < 2 && peer->incident) ||
+				(allowed < 1 && judge_suspected_any(peer)))
 				continue;
+			struct tries one = tries_of(judge, r, history, share);
+
 			pool++;
-			peer_hits += signal_hits(
-				&peer->signal, &judge->times, history, level / 2, &peer_tries);
+			all.hits += one.hits;
+			all.count += one.count;
 		}
 	}
-	uint64_t own_tries = 0;
-	uint64_t hits = signal_hits(&state->signal, &judge->times, tries, level / 2, &own_tries);
+	return all;
+}
 
-	return hit_surprise(hits, tries, peer_hits, peer_tries);
+/* Of a step with half of the delay that the mean step of this level has: its share, of a shorter step. */
+static double half_of_delay(double level)
+{
+	return level / (2 - fmin(level, 1));
+}
+
+/*
+ * So many of the latest steps, without the first ones that were not hit: a run begins with a block, of which all
+ * was as usual until the change came.
+ */
+static uint64_t since_first_hit(const struct judge *judge, const struct signal *signal,
+	const struct run *run, uint64_t step_count, double share)
+{
+	for (; step_count > 1; step_count--) {
+		uint64_t step = judge->times.next - step_count;
+
+		if (step_start_ns(&judge->times, step) >= run->start_ns + BLOCK_NS ||
+			signal_step_ns(signal, &judge->times, step) >
+				share * step_length_ns(&judge->times, step))
+			break;
+	}
+	return step_count;
+}
+
+static uint64_t steps_since_change(
+	const struct judge *judge, const struct signal *signal, const struct run *run)
+{
+	return since_first_hit(judge, signal, run, steps_kept_since(&judge->times, run->first_step),
+		half_of_delay(run_level(run)));
+}
+
+/*
+ * How improbable it is that a rank's latest steps and all of its peers' are hit equally often: by half of the delay
+ * that is usual at this level, in time, for a step is the longer the more it is hit. Its own steps of before tell
+ * as well what is usual, if they were hit no more often than its peers'.
+ */
+static double surprise_of_latest(const struct judge *judge, uint32_t rank, const struct run *run,
+	uint64_t step_count, double level)
+{
+	double share = half_of_delay(level);
+	uint64_t since = since_first_hit(judge, &judge->ranks[rank].signal, run, step_count, share);
+	struct tries usual = tries_of_peers(judge, rank, share);
+	struct tries own = tries_of(judge, rank, since, share);
+	struct tries before = tries_of(judge, rank, steps_kept_since(&judge->times, 0), share);
+
+	before.hits -= own.hits;
+	before.count -= own.count;
+	if (before.hits * usual.count <= usual.hits * before.count) {
+		usual.hits += before.hits;
+		usual.count += before.count;
+	}
+	return hit_surprise(own.hits, since, usual.hits, usual.count);
 }
 
 /* Of many ranks, some is hit as often by chance: with each e times as many, one more is asked for. */
@@ -47,26 +117,33 @@ static bool hit_more_than_peers(const struct judge *judge, uint32_t rank, const 
 {
 	const struct signal *signal = &judge->ranks[rank].signal;
 	double least = run_least(run), needed = surprise_needed(judge);
-	uint64_t history = steps_kept_since(&judge->times, 0);
 	uint64_t tries = steps_kept_since(&judge->times, run->first_step);
 
-	if (gate_passed(sheet, GATE_HITS, surprise_of_latest(judge, rank, history, tries, level),
-		    needed) ||
+	if (gate_passed(
+		    sheet, GATE_HITS, surprise_of_latest(judge, rank, run, tries, level), needed) ||
 		gate_passed(sheet, GATE_HITS,
-			surprise_of_latest(judge, rank, history, tries,
+			surprise_of_latest(judge, rank, run, tries,
 				signal_height_of_hits(signal, &judge->times, tries)),
 			needed + FURTHER_LOOKS_SURPRISE))
 		return true;
 	for (tries /= 2; tries >= LATEST_STEPS_MIN; tries /= 2) {
 		double latest = signal_latest_level(signal, &judge->times, tries, false);
 
-		if (latest >= least &&
-			gate_passed(sheet, GATE_HITS,
-				surprise_of_latest(judge, rank, history, tries, latest),
-				needed + FURTHER_LOOKS_SURPRISE))
+		if (latest >= least && gate_passed(sheet, GATE_HITS,
+					       surprise_of_latest(judge, rank, run, tries, latest),
+					       needed + FURTHER_LOOKS_SURPRISE))
 			return true;
 	}
 	return false;
+}
+
+/* In units of blocks, however long their steps make them: what must last, must for a time. */
+static double evidence_in_time(const struct run *run)
+{
+	double usual_ns = (double)run->blocks * BLOCK_NS;
+
+	return run->change.evidence *
+	       (usual_ns > 0 ? fmax((double)run->sums.time_ns / usual_ns, 1) : 1);
 }
 
 /*
@@ -75,7 +152,7 @@ static bool hit_more_than_peers(const struct judge *judge, uint32_t rank, const 
  * slices too short to be seen one by one are what ranks do to each other.
  */
 static double contention_evidence_needed(const struct judge *judge, const struct rank_state *state,
-	const struct run *run, double level, double lasting)
+	const struct run *run, double level)
 {
 	const struct excess_sums *sums = &run->sums;
 	int64_t until_ns = judge->block.start_ns + judge->block.time_ns;
@@ -92,7 +169,7 @@ static double contention_evidence_needed(const struct judge *judge, const struct
 	if ((double)by.ranks_ns <= most &&
 		((double)(by.ranks_ns + by.own_threads_ns) <= most || level >= LARGE_SHARE_MIN) &&
 		(double)by.all_ns >= RIVALS_SEEN_MIN * (double)excess_ns)
-		return lasting;
+		return EVIDENCE_LASTING;
 	return level < LARGE_SHARE_MIN ? INFINITY : EVIDENCE_HIGH;
 }
 
@@ -106,24 +183,21 @@ static double evidence_needed(const struct judge *judge, const struct rank_state
 {
 	const struct excess_sums *sums = &run->sums;
 	bool irregular = judge->block.irregular * 2 > judge->block.steps;
-	double lasting = sums->time_ns - sums->delay_ns >= (int64_t)sums->steps * BLOCK_NS
-				 ? CHANGE_THRESHOLD
-				 : EVIDENCE_LASTING;
 
 	if (why->cause == CAUSE_CPU_CONTENTION)
-		return contention_evidence_needed(judge, state, run, level, lasting);
+		return contention_evidence_needed(judge, state, run, level);
 	if (cause_rule(why->cause)->proof == PROOF_IF_LASTS)
-		return lasting;
+		return EVIDENCE_LASTING;
 	/* Any rank's runtime collects now and then, in three steps in a row by chance. */
 	if (why->cause == CAUSE_GARBAGE_COLLECTION && level < COLLECTOR_SHARE_MIN)
-		return lasting;
+		return EVIDENCE_LASTING;
 	/* Waits alone say that a device is slow, nothing besides does. */
 	if ((irregular || sums->host_times) && why->computes)
 		return EVIDENCE_DOUBLE;
 	if (why->verdict_class == VERDICT_HOST_SLOW && !cause_says_why(why->cause))
 		return sums->on_device || sums->host_times  ? EVIDENCE_DOUBLE
 		       : run->loud_blocks >= LASTING_BLOCKS ? CHANGE_THRESHOLD
-							    : lasting;
+							    : EVIDENCE_LASTING;
 	return CHANGE_THRESHOLD;
 }
 
@@ -188,7 +262,7 @@ static bool is_more_than_wandering(const struct judge *judge, const struct rank_
 		cause_says_why(why->cause))
 		return true;
 	level = signal_latest_level(&state->signal, &judge->times,
-		steps_kept_since(&judge->times, run->first_step), true);
+		steps_since_change(judge, &state->signal, run), true);
 	if (gate_passed(sheet, GATE_WANDERS, level, WANDERS_MAX))
 		return true;
 	if (level < MACHINES_DIFFER || run->sums.time_ns < HOST_WANDERS_NS)
@@ -211,7 +285,7 @@ static bool small_is_certain(const struct judge *judge, const struct run *run)
 static bool within_power_cap(
 	const struct judge *judge, const struct rank_state *state, const struct run *run)
 {
-	uint64_t steps = steps_kept_since(&judge->times, run->first_step);
+	uint64_t steps = steps_since_change(judge, &state->signal, run);
 
 	return signal_latest_level(&state->signal, &judge->times,
 		       steps < POWER_CAP_STEPS ? steps : POWER_CAP_STEPS, true) < WANDERS_MAX;
@@ -267,7 +341,7 @@ bool judge_worth_telling(const struct judge *judge, uint32_t rank, enum run_kind
 	/* Why is asked last: it takes longer than all else. */
 	judge_explain_run(judge, rank, run, why);
 	return is_explained(judge, rank, run, why, sheet) &&
-	       (certain || gate_passed(sheet, GATE_EVIDENCE, run->change.evidence,
+	       (certain || gate_passed(sheet, GATE_EVIDENCE, evidence_in_time(run),
 				   evidence_needed(judge, state, run, why, run_level(run))));
 }
 
@@ -276,6 +350,6 @@ bool judge_evidence_suffices(const struct judge *judge, uint32_t rank, const str
 {
 	judge_explain_run(judge, rank, run, why);
 	return gate_is(sheet, GATE_CLASS, why->verdict_class != VERDICT_UNKNOWN) &&
-	       gate_passed(sheet, GATE_EVIDENCE, run->change.evidence,
+	       gate_passed(sheet, GATE_EVIDENCE, evidence_in_time(run),
 		       evidence_needed(judge, &judge->ranks[rank], run, why, run_level(run)));
 }

@@ -98,6 +98,11 @@ static void since_an_onset_between_two_samples(void **state)
 	/* Too soon after it. */
 	assert_false(evidence_rate_since(&evidence, METRIC_TCP_BUSY_NS, 10 * SECOND + 750000000,
 		10 * SECOND + 900000000, 0, &rate));
+	/* What was busy and is not any more did not fall below nothing. */
+	sample(&evidence, 12 * SECOND, SECOND + 350000000);
+	assert_true(evidence_rate_since(
+		&evidence, METRIC_TCP_BUSY_NS, 11 * SECOND + 500000000, 12 * SECOND, 0, &rate));
+	assert_true(rate == 0);
 	evidence_fini(&evidence);
 }
 

@@ -6,6 +6,7 @@
 
 #include <cmocka.h>
 
+#include <math.h>
 #include <string.h>
 
 #include "analysis/base/evidence.h"
@@ -164,6 +165,27 @@ static void without_device_waits_a_late_host_is_unknown(void **state)
 	sums = device_sums(200, 0, EXCESS_HOST_CPU);
 	sums.evidence_mask = all_sources;
 	assert_int_equal(explained(&sums)->verdict_class, VERDICT_COMPUTE_SLOW);
+}
+
+/* A counter's latest sample before the onset may be long ago: it grew since the onset, not since then. */
+static void counters_grow_since_the_onset(void **state)
+{
+	struct excess_sums sums = {.steps = 200,
+		.program_steps = 200,
+		.time_ns = INT64_C(10) * SECOND,
+		.delay_ns = INT64_C(2) * SECOND,
+		.own[EXCESS_COMPUTE] = INT64_C(6) * SECOND,
+		.control[EXCESS_COMPUTE] = INT64_C(4) * SECOND,
+		.evidence_mask = EVIDENCE_SCHED | EVIDENCE_FAULTS};
+
+	(void)state;
+	for (uint32_t r = 0; r < RANKS; r++) {
+		for (int64_t second = 0; second <= 5; second++)
+			put(r, METRIC_CGROUP_THROTTLED_NS, second, 0);
+		put(r, METRIC_CGROUP_THROTTLED_NS, 20, r == slow ? INT64_C(6) * SECOND / 5 : 0);
+	}
+	assert_int_equal(explained(&sums)->cause, CAUSE_CGROUP_THROTTLE);
+	assert_true(fabs(result.share - 0.6) < 0.01);
 }
 
 /* Shares of a rank's time, before it is slow and since. */
@@ -518,6 +540,7 @@ int main(void)
 		EXPLAIN_TEST(each_kind_has_its_cause),
 		EXPLAIN_TEST(the_device_tells_compute_from_host),
 		EXPLAIN_TEST(without_device_waits_a_late_host_is_unknown),
+		EXPLAIN_TEST(counters_grow_since_the_onset),
 		EXPLAIN_TEST(an_idle_device_proves_a_late_host),
 		EXPLAIN_TEST(who_queues_beside_an_idle_device_shares_its_cpu),
 		EXPLAIN_TEST(who_is_throttled_queues_for_that),

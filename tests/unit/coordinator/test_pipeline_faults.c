@@ -129,6 +129,65 @@ static void block_io(void **state)
 	check_all(SIM_BLOCK_IO, VERDICT_HOST_SLOW, CAUSE_BLOCK_IO, 0.1, 1);
 }
 
+/* How long after a step began a verdict was told that names a rank alone; a very long time: none was. */
+static double told_after_s(unsigned rank, unsigned first)
+{
+	double delay_s = INFINITY;
+
+	for (size_t i = 0; i < result.verdict_count; i++) {
+		const struct verdict *verdict = &result.verdicts[i];
+
+		if (verdict->rank_count == 1 && verdict->ranks[0] == rank)
+			delay_s = fmin(delay_s,
+				((double)verdict->alert.value - 1e9 - sim.step_start[first]) / 1e9);
+	}
+	return delay_s;
+}
+
+/*
+ * Of two ranks whose steps take half as long again now and then, one takes four times as long: a few such steps say so,
+ * for its own were never like that, nor its peer's, whose delays are much shorter.
+ */
+static void a_few_long_steps(void **state)
+{
+	double mean_s = 0;
+
+	(void)state;
+	for (unsigned seed = 1; seed <= 4 * SEEDS; seed++) {
+		struct sim_options options = sim_defaults(2, seed);
+
+		options.steps = 160;
+		options.step_ms = 80;
+		options.preempt_rate = 1.5;
+		options.preempt_ms = 40;
+		options.fault_count = 1;
+		options.faults[0] = (struct sim_fault){SIM_COMPUTE, seed % 2, 120, 140, 3};
+		sim_job(&sim, &options, &result);
+		mean_s += told_after_s(seed % 2, 120) / (4 * SEEDS);
+		sim_free(&sim, true);
+	}
+	assert_true(mean_s < 1.65); /* five of them */
+}
+
+/* A verdict names the only peer: its steps of before that still tell what is usual. */
+static void while_the_peer_is_named(void **state)
+{
+	(void)state;
+	for (unsigned seed = 1; seed <= SEEDS; seed++) {
+		struct sim_options options = sim_defaults(2, seed);
+
+		options.steps = 400;
+		options.step_ms = 30;
+		options.fault_count = 2;
+		options.faults[0] = (struct sim_fault){SIM_COMPUTE, 0, 200, 380, 0.3};
+		options.faults[1] = (struct sim_fault){SIM_COMPUTE, 1, 260, 380, 1.5};
+		sim_job(&sim, &options, &result);
+		assert_true(told_after_s(0, 200) < 1);
+		assert_true(told_after_s(1, 260) < 1);
+		sim_free(&sim, true);
+	}
+}
+
 /* A rank is a little slow for a while, then clearly: what came before is no part of the cost. */
 static void a_prelude_is_no_cost(void **state)
 {
@@ -229,6 +288,8 @@ int main(void)
 		cmocka_unit_test(slow_link),
 		cmocka_unit_test(slow_link_echoes),
 		cmocka_unit_test(slow_link_in_a_crowd),
+		cmocka_unit_test(a_few_long_steps),
+		cmocka_unit_test(while_the_peer_is_named),
 		cmocka_unit_test(a_prelude_is_no_cost),
 	};
 

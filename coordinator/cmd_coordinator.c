@@ -269,10 +269,13 @@ static void keep_record_small(struct coordinator *coordinator, struct job_ns now
 	coordinator->thin_told |= error != 0;
 }
 
-static void publish(struct coordinator *coordinator, struct job_ns now)
+static void publish(struct coordinator *coordinator, struct job_ns received)
 {
-	if (coordinator->web && web_is_due(coordinator->web, clock_ns(CLOCK_MONOTONIC)))
-		web_publish(coordinator->web, record_keeper_report(&coordinator->keeper), now);
+	int64_t now_ns = clock_ns(CLOCK_MONOTONIC);
+
+	if (coordinator->web && web_is_due(coordinator->web, now_ns))
+		web_publish(coordinator->web, record_keeper_report(&coordinator->keeper), received,
+			now_ns);
 }
 
 static int on_request(void *context, const void *bytes, size_t length, struct job_ns received,

@@ -269,9 +269,10 @@ bool web_is_due(const struct web *web, int64_t now_ns)
 	return web->expected || now_ns >= web->next_ns;
 }
 
-void web_publish(struct web *web, const struct report_model *model, struct job_ns newest)
+void web_publish(
+	struct web *web, const struct report_model *model, struct job_ns newest, int64_t began_ns)
 {
-	int64_t began_ns = clock_ns(CLOCK_MONOTONIC), now_ns;
+	int64_t now_ns;
 	char *bytes = NULL;
 	size_t length = 0;
 	struct metrics_text text = {.out = open_memstream(&bytes, &length)};

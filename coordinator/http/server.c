@@ -47,7 +47,7 @@ struct http_server {
 	pthread_t thread;
 	bool started;
 	struct connection connections[HTTP_CONNECTIONS_MAX];
-	int64_t swept_ms;
+	int64_t swept_ms, request_ms;
 	atomic_uint_least64_t open, requests, no_key, other_host, too_slow;
 };
 
@@ -309,7 +309,7 @@ static void cut_slow(struct http_server *server)
 		struct connection *connection = &server->connections[i];
 
 		if (connection->fd < 0 || connection->cut ||
-			now - connection->since_ms < HTTP_REQUEST_MS)
+			now - connection->since_ms < server->request_ms)
 			continue;
 		shutdown(connection->fd, SHUT_RDWR); /* MHD sees it closed */
 		connection->cut = true;
@@ -443,6 +443,7 @@ int http_server_create(
 		options->handler_count * sizeof(*options->handlers));
 	server->handler_count = options->handler_count;
 	server->anybody = options->anybody;
+	server->request_ms = options->request_ms ? options->request_ms : HTTP_REQUEST_MS;
 	server->keyed = options->token != NULL;
 	if (server->keyed)
 		memcpy(server->token, options->token, sizeof(server->token));

@@ -67,6 +67,7 @@ struct http_options {
 	bool anybody;	     /* needs no key, wherever he is */
 	const struct http_handler *handlers; /* copied; contexts are the caller's */
 	size_t handler_count;
+	int request_ms; /* 0 = HTTP_REQUEST_MS */
 };
 
 struct http_server;

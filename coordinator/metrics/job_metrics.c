@@ -216,7 +216,7 @@ static bool is_told(const struct report_model *model, const struct verdict *verd
 
 static void write_incident_counts(const struct report_model *model, struct metrics_text *text)
 {
-	uint64_t all[VERDICT_CLASS_NR] = {0}, active[VERDICT_CLASS_NR] = {0}, held = 0;
+	uint64_t active[VERDICT_CLASS_NR] = {0}, told = 0, held = 0;
 
 	for (size_t i = 0; i < model->verdict_count; i++) {
 		const struct verdict *verdict = &model->verdicts[i];
@@ -227,16 +227,11 @@ static void write_incident_counts(const struct report_model *model, struct metri
 			held += !verdict->ended;
 			continue;
 		}
-		all[class]++;
+		told++;
 		active[class] += !verdict->ended;
 	}
-	metrics_family(text, "slowrank_incidents_total", METRICS_COUNTER,
-		"Incidents that were alerted of.");
-	for (int class = 0; class < VERDICT_CLASS_NR; class ++)
-		metrics_sample(text,
-			&(struct metrics_label){
-				"class", verdict_class_name((enum verdict_class) class)},
-			1, (double)all[class]);
+	metrics_single(text, "slowrank_incidents_total", METRICS_COUNTER,
+		"Incidents that were alerted of.", (double)told);
 	metrics_family(text, "slowrank_incidents_active", METRICS_GAUGE,
 		"Incidents that were alerted of and last.");
 	for (int class = 0; class < VERDICT_CLASS_NR; class ++)

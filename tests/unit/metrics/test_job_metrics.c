@@ -168,7 +168,7 @@ static void test_incidents(void **state)
 		(struct verdict){.id = 3, .verdict_class = VERDICT_HANG, .slowdown = INFINITY};
 	model.verdict_count = 3;
 	write_model(&model, &written);
-	assert_has(&written, "slowrank_incidents_total{class=\"host-slow\"} 1\n");
+	assert_has(&written, "slowrank_incidents_total 3\n");
 	assert_has(&written, "slowrank_incidents_active{class=\"host-slow\"} 0\n");
 	assert_has(&written, "slowrank_incidents_active{class=\"hang\"} 1\n");
 	assert_has(&written, "slowrank_incident_active{incident=\"3\"} 1\n"

@@ -12,7 +12,7 @@
 
 /* A rank takes another's place among the top ones where it lost so much more: names come and go seldom. */
 static const double top_margin = 1.5;
-static const int64_t top_least_ns = INT64_C(1000000000);
+static const int64_t top_least_ns = INT64_C(100000000);
 
 enum { LABEL_LENGTH = 96 };
 
@@ -133,8 +133,8 @@ static bool is_top(const struct job_metrics *metrics, uint32_t rank)
 }
 
 /*
- * Keeps the ranks that lost most. Each one that takes another's place lost half as much again, and a second at least:
- * ten places change hands some 400 times at most until they have lost 10^7 s each.
+ * Keeps the ranks that lost most. Each one that takes another's place lost half as much again, and 0.1 s at least:
+ * ten places change hands some 450 times at most until they have lost 10^7 s each.
  */
 static void keep_top(struct job_metrics *metrics, const struct report_model *model)
 {

@@ -252,7 +252,7 @@ static void test_many_ranks(void **state)
 		if (round < 199)
 			free(written.bytes);
 	}
-	assert_in_range(names, METRICS_TOP_RANKS, 400);
+	assert_in_range(names, METRICS_TOP_RANKS, 450);
 	assert_in_range(count_series(written.bytes), 100, SERIES_MAX);
 	assert_in_range(written.length, 1000, TEXT_MAX);
 	assert_has(&written, "slowrank_rank_step_seconds_bucket{le=\"0.01\"} 26214400\n");

@@ -23,6 +23,7 @@
 #include "coordinator/alert_sink.h"
 #include "coordinator/commands.h"
 #include "coordinator/coordinator_options.h"
+#include "coordinator/hooks/hooks.h"
 #include "coordinator/listener.h"
 #include "coordinator/pipeline.h"
 #include "coordinator/record/overflow.h"
@@ -79,7 +80,8 @@ struct coordinator {
 	struct record_keeper keeper; /* with pipeline and record */
 	struct overflow overflow;    /* before the record, while its disk is full */
 	struct alert_sink *sink;
-	struct web *web; /* NULL: nobody reads */
+	struct web *web;     /* NULL: nobody reads */
+	struct hooks *hooks; /* NULL: there are none */
 	struct listener *listener;
 	bool refused_told[GATE_REFUSAL_NR];
 	struct frame frame;
@@ -112,6 +114,7 @@ static int64_t clock_ns(clockid_t clock)
 static void on_verdict(void *context, enum verdict_event event, const struct verdict *verdict)
 {
 	struct coordinator *coordinator = context;
+	const struct report_model *model;
 
 	if (coordinator->web)
 		web_expect(coordinator->web);
@@ -120,8 +123,10 @@ static void on_verdict(void *context, enum verdict_event event, const struct ver
 		(!coordinator->last_frame || coordinator->keeper.history.thinned))
 		return;
 	verdict = record_keeper_tell(&coordinator->keeper, verdict);
-	alert_sink_verdict(
-		coordinator->sink, event, verdict, record_keeper_report(&coordinator->keeper));
+	model = record_keeper_report(&coordinator->keeper);
+	alert_sink_verdict(coordinator->sink, event, verdict, model);
+	if (coordinator->hooks)
+		hooks_tell(coordinator->hooks, event, verdict, model);
 }
 
 static void on_backlog(void *context, bool late, int64_t latest_ns)
@@ -322,19 +327,7 @@ static int tell(const char *problem)
 	return -EINVAL;
 }
 
-static bool readers_need_key(const char *http)
-{
-	struct http_address address;
-	char url[sizeof(address) + 16];
-
-	if (!http || http_address_parse(http, &address))
-		return false;
-	snprintf(url, sizeof(url), strchr(address.host, ':') ? "tcp://[%s]" : "tcp://%s",
-		address.host);
-	return key_file_needed(url);
-}
-
-/* Where a URL or a reader is beyond this host; it lives as long as the process. Returns 0, or an error after telling it. */
+/* Where a URL is beyond this host; it lives as long as the process. Returns 0, or an error after telling it. */
 static int load_key(const struct coordinator_options *options, struct key_file *key,
 	struct listener_options *listener_options)
 {
@@ -343,7 +336,6 @@ static int load_key(const struct coordinator_options *options, struct key_file *
 
 	for (size_t i = 0; i < options->url_count; i++)
 		beyond |= key_file_needed(options->urls[i]);
-	beyond |= readers_need_key(options->http);
 	if (!beyond || options->insecure)
 		return 0;
 	/* A file that is named is meant; else either will do. */
@@ -651,22 +643,67 @@ static void tell_ready(const struct coordinator *coordinator)
 	}
 }
 
-/* Where it cannot be served, that is told, and the job is watched all the same. key NULL: there is none. */
-static void start_web(struct coordinator *coordinator, const uint8_t *key)
+/* What others need of the key. False after telling why there is none. */
+static bool derive(
+	const struct coordinator_options *options, const char *use, char secret[DERIVED_KEY_LENGTH])
+{
+	char why[KEY_FILE_WHY_LENGTH];
+	struct key_file key;
+
+	if (key_file_load(options->key_file, &key, why)) {
+		fprintf(stderr, "slowrank coordinator: %s\n", why);
+		return false;
+	}
+	return derived_key(key.key, use, secret) == 0;
+}
+
+/* What cannot be had is told, and the job is watched all the same. */
+static void start_hooks(struct coordinator *coordinator)
+{
+	const struct coordinator_options *options = &coordinator->options;
+	char secret[DERIVED_KEY_LENGTH], why[WEBHOOK_WHY_LENGTH];
+	struct hooks_options hooks_options = {
+		.command = options->on_incident, .webhook.url = options->webhook};
+
+	if (!options->on_incident && !options->webhook)
+		return;
+	if (options->webhook && derive(options, DERIVED_KEY_WEBHOOK, secret))
+		hooks_options.webhook.secret = secret;
+	else if (options->webhook)
+		fprintf(stderr, "slowrank: webhooks are not signed\n");
+	if (hooks_create(&hooks_options, &coordinator->hooks, why))
+		fprintf(stderr, "slowrank: %s; nobody is told of incidents by hooks\n", why);
+}
+
+static bool readers_need_key(const struct coordinator_options *options)
+{
+	struct http_address address;
+	char url[sizeof(address) + 16];
+
+	if (options->insecure || http_address_parse(options->http, &address))
+		return false;
+	snprintf(url, sizeof(url), strchr(address.host, ':') ? "tcp://[%s]" : "tcp://%s",
+		address.host);
+	return key_file_needed(url);
+}
+
+/* The same. */
+static void start_web(struct coordinator *coordinator)
 {
 	const struct coordinator_options *options = &coordinator->options;
 	char token[DERIVED_KEY_LENGTH], why[HTTP_WHY_LENGTH];
-	struct web_options web_options = {
-		.address = options->http, .token = token, .anybody = options->insecure};
+	struct web_options web_options = {.address = options->http,
+		.anybody = options->insecure,
+		.listener = coordinator->listener,
+		.hooks = coordinator->hooks};
 
-	if (!key || derived_key(key, DERIVED_KEY_HTTP, token))
-		web_options.token = NULL;
-	if (web_create(&web_options, &coordinator->web, why)) {
-		fprintf(stderr, "slowrank: %s; the job is watched without\n", why);
+	if (!options->http)
 		return;
-	}
-	web_watch(coordinator->web, coordinator->listener);
-	if (!options->quiet)
+	if (readers_need_key(options) && derive(options, DERIVED_KEY_HTTP, token))
+		web_options.token = token;
+	if (web_create(&web_options, &coordinator->web, why))
+		fprintf(stderr, "slowrank: %s; the job is watched without\n", why);
+	else if (!options->quiet)
 		fprintf(stderr, "slowrank: metrics are at %smetrics\n", web_url(coordinator->web));
 }
 
@@ -707,8 +744,10 @@ static int start(struct coordinator *coordinator)
 	pthread_mutex_lock(&coordinator->gate);
 	mask_signals(SIG_BLOCK);
 	error = listener_create(&listener_options, &coordinator->listener, why);
-	if (!error && options->http)
-		start_web(coordinator, listener_options.key);
+	if (!error) {
+		start_hooks(coordinator);
+		start_web(coordinator);
+	}
 	mask_signals(SIG_UNBLOCK);
 	if (error == -EADDRINUSE && options->ready_fd >= 0) /* whoever waits knows other ports */
 		(void)!write(options->ready_fd, "0", 1);
@@ -833,7 +872,7 @@ static void finish(struct coordinator *coordinator)
 	tell_refused(coordinator);
 	atomic_store(&coordinator->ending, true);
 	if (coordinator->web)
-		web_watch(coordinator->web, NULL);
+		web_watch_no_listener(coordinator->web);
 	listener_destroy(coordinator->listener);
 	coordinator->listener = NULL;
 	error = pipeline_finish(coordinator->keeper.pipeline);
@@ -882,6 +921,7 @@ int cmd_coordinator(int argc, char **argv)
 		status = 0;
 	}
 	web_destroy(coordinator.web);
+	hooks_destroy(coordinator.hooks);
 	listener_destroy(coordinator.listener);
 	overflow_close(&coordinator.overflow);
 	record_writer_destroy(coordinator.keeper.record);

@@ -36,6 +36,8 @@ enum option_kind {
 	OPTION_OVERFLOW,
 	OPTION_RECORD_MAX,
 	OPTION_HTTP,
+	OPTION_ON_INCIDENT,
+	OPTION_WEBHOOK,
 	OPTION_NR
 };
 
@@ -78,6 +80,8 @@ static const struct option_row rows[OPTION_NR] = {
 	[OPTION_CONTINUE] = {"--continue", "SLOWRANK_CONTINUE", true, 0},
 	[OPTION_OVERFLOW] = {"--overflow", "SLOWRANK_OVERFLOW", false, TEXT(overflow)},
 	[OPTION_HTTP] = {"--http", "SLOWRANK_HTTP", false, TEXT(http)},
+	[OPTION_ON_INCIDENT] = {"--on-incident", "SLOWRANK_ON_INCIDENT", false, TEXT(on_incident)},
+	[OPTION_WEBHOOK] = {"--webhook", "SLOWRANK_WEBHOOK", false, TEXT(webhook)},
 };
 
 static const char help[] =
@@ -99,6 +103,13 @@ static const char help[] =
 	"  --http PORT        serve metrics to readers on this host; ADDRESS:PORT: to all who have "
 	"the\n"
 	"                     key that 'slowrank key http' prints\n"
+	"  --on-incident COMMAND  run by the shell at begin, change and end of an incident: JSON "
+	"on "
+	"its\n"
+	"                     standard input, INCIDENT_EVENT, INCIDENT_HOSTS, ... in its "
+	"environment\n"
+	"  --webhook URL      the same JSON posted there, signed with what 'slowrank key webhook' "
+	"prints\n"
 	"  --key-file FILE    the key that probes beyond this host prove (default:\n"
 	"                     MUNGE where it runs, and ~/.config/slowrank/key, made when it is "
 	"missing)\n"
@@ -270,6 +281,10 @@ int coordinator_options_parse(
 	if (options->http && http_address_parse(options->http, &address)) {
 		snprintf(problem, PROBLEM_LENGTH,
 			"--http is PORT, ADDRESS:PORT or NAME:PORT, not '%.100s'", options->http);
+		return -EINVAL;
+	}
+	if (options->webhook && !http_url_is_one(options->webhook)) {
+		snprintf(problem, PROBLEM_LENGTH, "--webhook is a URL of http:// or https://");
 		return -EINVAL;
 	}
 	if (options->record_max_text &&

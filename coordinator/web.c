@@ -27,6 +27,7 @@ struct page {
 
 struct web {
 	struct http_server *server;
+	struct hooks *hooks;	     /* NULL: there are none */
 	struct job_metrics *metrics; /* of the pipeline's thread, as are the next two */
 	bool expected;
 	int64_t next_ns;
@@ -115,6 +116,45 @@ static void write_server(const struct http_server *server, struct metrics_text *
 		"Requests that took too long, and were cut.", (double)state.too_slow);
 }
 
+static void write_events(
+	const char *hook, const struct hook_worker_state *state, struct metrics_text *text)
+{
+	const struct {
+		const char *result;
+		uint64_t count;
+	} rows[] = {{"delivered", state->delivered}, {"failed", state->failed},
+		{"dropped", state->dropped}, {"merged", state->merged}};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+		metrics_sample(text,
+			(struct metrics_label[]){{"hook", hook}, {"result", rows[i].result}}, 2,
+			(double)rows[i].count);
+}
+
+static void write_hooks(struct hooks *hooks, struct metrics_text *text)
+{
+	struct hooks_state state;
+
+	hooks_get_state(hooks, &state);
+	metrics_family(text, "slowrank_hook_events_total", METRICS_COUNTER,
+		"What came of events that hooks were told of; merged: a newer update took the "
+		"place of one that waited.");
+	if (state.has_command)
+		write_events("command", &state.command, text);
+	if (state.has_webhook)
+		write_events("webhook", &state.webhook, text);
+	metrics_family(text, "slowrank_hook_waiting_events", METRICS_GAUGE,
+		"Events that wait for a hook.");
+	if (state.has_command)
+		metrics_sample(text, &(struct metrics_label){"hook", "command"}, 1,
+			(double)state.command.waiting);
+	if (state.has_webhook)
+		metrics_sample(text, &(struct metrics_label){"hook", "webhook"}, 1,
+			(double)state.webhook.waiting);
+	metrics_single(text, "slowrank_hook_retries_total", METRICS_COUNTER,
+		"Posts of webhooks that were tried again.", (double)state.webhook_retries);
+}
+
 /* By the names that all programs have for these. */
 static void write_process(const struct web *web, struct metrics_text *text)
 {
@@ -163,6 +203,8 @@ static char *make_metrics(struct web *web, size_t *length)
 		"1 while the coordinator is behind the job.", atomic_load(&web->late));
 	write_listener(&state, &text);
 	write_server(web->server, &text);
+	if (web->hooks)
+		write_hooks(web->hooks, &text);
 	write_process(web, &text);
 	failed = ferror(text.out);
 	if (fclose(text.out) || failed) {
@@ -221,6 +263,8 @@ int web_create(const struct web_options *options, struct web **result, char why[
 		return -ENOMEM;
 	}
 	pthread_mutex_init(&web->mutex, NULL);
+	web->listener = options->listener;
+	web->hooks = options->hooks;
 	web->started_s = (double)clock_ns(CLOCK_REALTIME) / 1e9;
 	error = http_server_create(&http_options, &web->server, why);
 	if (error) {
@@ -247,10 +291,10 @@ const char *web_url(const struct web *web)
 	return http_server_url(web->server);
 }
 
-void web_watch(struct web *web, const struct listener *listener)
+void web_watch_no_listener(struct web *web)
 {
 	pthread_mutex_lock(&web->mutex);
-	web->listener = listener;
+	web->listener = NULL;
 	pthread_mutex_unlock(&web->mutex);
 }
 

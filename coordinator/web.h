@@ -6,6 +6,7 @@
 #ifndef SLOWRANK_COORDINATOR_WEB_H
 #define SLOWRANK_COORDINATOR_WEB_H
 
+#include "coordinator/hooks/hooks.h"
 #include "coordinator/http/server.h"
 #include "coordinator/listener.h"
 #include "coordinator/report/model.h"
@@ -16,6 +17,8 @@ struct web_options {
 	const char *address; /* as http_options has them */
 	const char *token;
 	bool anybody;
+	const struct listener *listener; /* whose counts are shown */
+	struct hooks *hooks; /* the same, or NULL: there are none; they outlive the web */
 };
 
 /* Returns as http_server_create(). The caller owns it. */
@@ -25,8 +28,8 @@ void web_destroy(struct web *web); /* NULL is fine */
 
 const char *web_url(const struct web *web);
 
-/* The listener of which the counts are shown, from now on; NULL: none, and none of it is being read any more. */
-void web_watch(struct web *web, const struct listener *listener);
+/* Before the listener ends: nothing of it is read any more. */
+void web_watch_no_listener(struct web *web);
 
 /* By the thread of the pipeline, as are the next two. Verdicts have changed: what comes next is due. */
 void web_expect(struct web *web);

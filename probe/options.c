@@ -59,6 +59,13 @@ static const char common_help[] =
 	"to "
 	"all\n"
 	"                      who have the key that 'slowrank key http' prints\n"
+	"  --on-incident COMMAND  run by the shell at begin, change and end of an incident: JSON "
+	"on "
+	"its\n"
+	"                      standard input, INCIDENT_EVENT, INCIDENT_HOSTS, ... in its "
+	"environment\n"
+	"  --webhook URL       the same JSON posted there, signed with what 'slowrank key webhook' "
+	"prints\n"
 	"  --sources LIST      what to look at: collectives,sched,faults,cgroup,psi,procfs,tcp,\n"
 	"                      device,launches,rdma,nvml,steal,cycles,stacks, or all (default),\n"
 	"                      or none\n"
@@ -170,6 +177,14 @@ static bool take_http(struct probe_options *options, const char *text)
 	return false;
 }
 
+static bool take_webhook(struct probe_options *options, const char *text)
+{
+	options->webhook = text;
+	if (!http_url_is_one(text))
+		fprintf(stderr, "slowrank: --webhook is a URL of http:// or https://\n");
+	return http_url_is_one(text);
+}
+
 static bool take_verbs(struct probe_options *options, const char *word)
 {
 	if (strcmp(word, "auto") != 0 && strcmp(word, "off") != 0) {
@@ -220,6 +235,9 @@ static const struct value_option value_options[] = {
 	{"--report", "SLOWRANK_REPORT", NULL, NULL, offsetof(struct probe_options, report)},
 	{"--alerts", "SLOWRANK_ALERTS", NULL, NULL, offsetof(struct probe_options, alerts)},
 	{"--http", "SLOWRANK_HTTP", NULL, take_http, 0},
+	{"--on-incident", "SLOWRANK_ON_INCIDENT", NULL, NULL,
+		offsetof(struct probe_options, on_incident)},
+	{"--webhook", "SLOWRANK_WEBHOOK", NULL, take_webhook, 0},
 	{"--config", "SLOWRANK_CONFIG", NULL, NULL,
 		offsetof(struct probe_options, alert_settings.file)},
 	{"--alert-slowdown", "SLOWRANK_ALERT_SLOWDOWN", NULL, NULL,

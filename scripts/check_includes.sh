@@ -36,6 +36,7 @@ bpf/      probe/sources/ probe/stacks/ probe/cmd_doctor probe/doctor_ bpf/ tests
 openssl/  probe/auth/ tests/fuzz/
 zstd      coordinator/record/ tests/ bench/
 microhttpd coordinator/http/library
+curl/     coordinator/hooks/webhook
 libelf    probe/attach/ tests/
 gelf      probe/attach/ tests/
 infiniband probe/ tests/ bench/

@@ -45,6 +45,12 @@ int http_address_parse(const char *text, struct http_address *address)
 	return 0;
 }
 
+bool http_url_is_one(const char *text)
+{
+	return (strncmp(text, "http://", 7) == 0 && text[7]) ||
+	       (strncmp(text, "https://", 8) == 0 && text[8]);
+}
+
 static bool is_literal(const char *host)
 {
 	struct in6_addr ignored;

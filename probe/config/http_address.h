@@ -17,6 +17,9 @@ struct http_address {
 int http_address_parse(const char *text, struct http_address *address)
 	__attribute__((warn_unused_result));
 
+/* True for http:// and https:// with something behind it. */
+bool http_url_is_one(const char *text);
+
 /* The address is one of this host's loopback, IPv4's in IPv6 too. */
 bool http_address_is_loopback(const struct sockaddr *address);
 

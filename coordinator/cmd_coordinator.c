@@ -31,6 +31,7 @@
 #include "coordinator/record/writer.h"
 #include "coordinator/record_keeper.h"
 #include "coordinator/report/file.h"
+#include "coordinator/report/look.h"
 #include "coordinator/report/text.h"
 #include "coordinator/web.h"
 #include "probe/auth/derived_key.h"
@@ -861,6 +862,19 @@ static void tell_refused(const struct coordinator *coordinator)
 			(unsigned long long)refused);
 }
 
+/* Who did something about an incident that lasts is told that no more is heard of it. */
+static void end_hooks(struct coordinator *coordinator)
+{
+	const struct report_model *model = record_keeper_report(&coordinator->keeper);
+
+	for (size_t i = 0; coordinator->hooks && i < model->verdict_count; i++) {
+		const struct verdict *verdict = &model->verdicts[i];
+
+		if (!verdict->ended && look_hold(model, verdict) == ALERT_HOLD_NONE)
+			hooks_tell(coordinator->hooks, VERDICT_EVENT_ENDED, verdict, model);
+	}
+}
+
 /* Everything that came in is analysed; record, report and alerts are completed. */
 static void finish(struct coordinator *coordinator)
 {
@@ -892,6 +906,7 @@ static void finish(struct coordinator *coordinator)
 	if (alert_sink_errors(coordinator->sink))
 		fprintf(stderr, "slowrank: %llu alerts could not be written\n",
 			(unsigned long long)alert_sink_errors(coordinator->sink));
+	end_hooks(coordinator);
 }
 
 static void close_if_open(int fd)

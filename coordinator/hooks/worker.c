@@ -166,12 +166,18 @@ void hook_worker_push(struct hook_worker *worker, struct hook_event *event)
 	hook_event_release(left_out);
 }
 
+/* Called with the lock. */
+static bool is_late(const struct hook_worker *worker)
+{
+	return worker->end_ms && now_ms() >= worker->end_ms;
+}
+
 bool hook_worker_is_late(struct hook_worker *worker)
 {
 	bool late;
 
 	pthread_mutex_lock(&worker->mutex);
-	late = worker->end_ms && now_ms() >= worker->end_ms;
+	late = is_late(worker);
 	pthread_mutex_unlock(&worker->mutex);
 	return late;
 }
@@ -179,14 +185,14 @@ bool hook_worker_is_late(struct hook_worker *worker)
 bool hook_worker_sleep(struct hook_worker *worker, int time_ms)
 {
 	int64_t until_ms = now_ms() + time_ms;
-	bool goes_on;
+	bool late;
 
 	pthread_mutex_lock(&worker->mutex);
-	while (!worker->end_ms && now_ms() < until_ms)
-		wait_until(worker, until_ms);
-	goes_on = !worker->end_ms;
+	while (!(late = is_late(worker)) && now_ms() < until_ms)
+		wait_until(worker,
+			worker->end_ms && worker->end_ms < until_ms ? worker->end_ms : until_ms);
 	pthread_mutex_unlock(&worker->mutex);
-	return goes_on;
+	return !late;
 }
 
 void hook_worker_get_state(struct hook_worker *worker, struct hook_worker_state *state)

@@ -43,7 +43,7 @@ void hook_worker_push(struct hook_worker *worker, struct hook_event *event);
 
 /* For deliver(): the time that was left at the end is over. */
 bool hook_worker_is_late(struct hook_worker *worker);
-/* Sleeps for so long, then returns true; false, at once: the worker is to end. */
+/* Sleeps for so long, then returns true; false, at once: it is late. */
 bool hook_worker_sleep(struct hook_worker *worker, int time_ms);
 
 void hook_worker_get_state(struct hook_worker *worker, struct hook_worker_state *state);

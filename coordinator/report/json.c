@@ -351,6 +351,8 @@ const char *verdict_event_name(enum verdict_event event)
 		return "update";
 	case VERDICT_EVENT_RECOVERED:
 		return "recovered";
+	case VERDICT_EVENT_ENDED:
+		return "ended";
 	}
 	return "unknown";
 }

@@ -17,7 +17,7 @@
 int report_json_write(const struct report_model *model, FILE *out)
 	__attribute__((warn_unused_result));
 
-/* "alert", "update", "recovered"; "unknown" for other numbers. */
+/* "alert", "update", "recovered", "ended"; "unknown" for other numbers. */
 const char *verdict_event_name(enum verdict_event event);
 
 /* Writes what happened to a verdict as one line, without its end: alerts and hooks. */

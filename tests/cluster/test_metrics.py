@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Metrics as their users have them: a real Prometheus and Alertmanager, with the rules and the dashboard of
 scripts/deploy, beside a job with a fault, while 100 others read as slowly as they can."""
+import hmac
 import http.server
 import json
 import os
@@ -19,6 +20,7 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import harness  # noqa: E402
 import jobs  # noqa: E402
+import test_run  # noqa: E402
 from harness import check  # noqa: E402
 
 DEPLOY = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "scripts", "deploy")
@@ -217,5 +219,136 @@ def prometheus(paths):
             reader.close()
 
 
+class WebhookServer(http.server.ThreadingHTTPServer):
+    """Fails twice first; keeps what it was sent, and what came to /slack."""
+
+    def __init__(self):
+        outer = self
+        self.posts, self.slack = [], []
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_POST(self):  # pylint: disable=invalid-name
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                if self.path == "/slack":
+                    outer.slack.append(json.loads(body)["text"])
+                else:
+                    outer.posts.append((dict(self.headers), body))
+                self.send_response(503 if self.path != "/slack" and len(outer.posts) <= 2 else 200)
+                self.end_headers()
+
+            def log_message(self, *_):
+                pass
+
+        super().__init__(("127.0.0.1", 0), Handler)
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+
+def recorder(directory, name):
+    """A program that appends what it is told to a file; returns both."""
+    program, told = (os.path.join(directory, name + suffix) for suffix in ("", ".told"))
+    with open(program, "w", encoding="utf-8") as file:
+        file.write(f"#!/bin/sh\n{{ printf '%s\\n' \"$*\"; [ -t 0 ] || cat; }} >>'{told}'\n")
+    os.chmod(program, 0o755)
+    if os.path.exists(told):
+        os.unlink(told)
+    return program, told
+
+
+def read(path):
+    with open(path, encoding="utf-8") as file:
+        return file.read()
+
+
+def check_webhook(server, secret):
+    """Three tries of the first event; each is signed, and what came in the end is what --alerts has."""
+    bodies = [body for _, body in server.posts]
+    check(len(bodies) >= 4 and bodies[0] == bodies[1] == bodies[2] != bodies[3], f"it is tried again: {bodies}")
+    for headers, body in server.posts:
+        signed = headers["X-Slowrank-Timestamp"].encode() + b"." + body
+        digest = hmac.new(secret.encode(), signed, "sha256").hexdigest()
+        check(headers["X-Slowrank-Signature"] == "sha256=" + digest, f"the signature of {headers}")
+    events = [json.loads(body) for body in bodies[2:]]
+    check(events[0]["event"] == "alert" and events[-1]["event"] == "ended", f"events: {events}")
+    check(all(event["verdict"]["ranks"] == [2] for event in events), f"rank 2 alone: {events}")
+
+
+def check_kubernetes(told):
+    """What kubectl gets: words, and an Event of the API's version 1."""
+    decoder, at, events = json.JSONDecoder(), told.find("{"), []
+    check(told.startswith("create -f -\n{"), told)
+    while at >= 0:
+        event, end = decoder.raw_decode(told, at)
+        events.append(event)
+        at = told.find("{", end)
+    for event in events:
+        check((event["apiVersion"], event["kind"], event["involvedObject"]["kind"],
+               event["involvedObject"]["name"]) == ("v1", "Event", "Node", "node-7"), f"{event}")
+        check(event["type"] in ("Warning", "Normal") and event["metadata"]["generateName"] and
+              event["metadata"]["namespace"] == "default" and "rank 2" in event["message"] and
+              re.fullmatch(r"[A-Z][A-Za-z]+", event["reason"]), f"{event}")
+        check(event["firstTimestamp"] == time.strftime("%Y-%m-%dT%H:%M:%SZ", time.strptime(
+            event["firstTimestamp"], "%Y-%m-%dT%H:%M:%SZ")), f"{event}")
+    check({event["type"] for event in events} == {"Warning"}, f"types: {events}")
+    check("taint --overwrite node node-7 slowrank=" in told and
+          "taint node node-7 slowrank:PreferNoSchedule-" in told, told)
+
+
+def check_manifest(path):
+    try:
+        import yaml  # pylint: disable=import-outside-toplevel
+    except ImportError:
+        return
+    documents = {document["kind"]: document for document in yaml.safe_load_all(read(path))}
+    check(set(documents) == {"ServiceAccount", "ClusterRole", "ClusterRoleBinding"}, f"kinds: {set(documents)}")
+    binding = documents["ClusterRoleBinding"]
+    check(binding["roleRef"]["name"] == documents["ClusterRole"]["metadata"]["name"] and
+          binding["subjects"][0]["name"] == documents["ServiceAccount"]["metadata"]["name"], f"{binding}")
+    check({"apiGroups": [""], "resources": ["events"], "verbs": ["create"]} in documents["ClusterRole"]["rules"],
+          "events may be created")
+
+
+def hooks(paths):
+    """The examples of scripts/deploy/hooks and a webhook, beside one job."""
+    if not jobs.can_throttle():
+        harness.skip("no cgroup with the cpu controller")
+    for program in ("jq", "curl"):
+        if not shutil.which(program):
+            harness.skip(f"{program} is missing")
+    key = os.path.join(paths.directory, "key")
+    with open(key, "w", encoding="ascii") as file:
+        file.write("ab" * 32 + "\n")
+    os.chmod(key, 0o600)
+    server = WebhookServer()
+    mailer, mail = recorder(paths.directory, "sendmail")
+    kubectl, kubernetes = recorder(paths.directory, "kubectl")
+    examples = os.path.abspath(os.path.join(DEPLOY, "hooks"))
+    url = f"http://127.0.0.1:{server.server_address[1]}"
+    environment = {**os.environ, "SENDMAIL": mailer, "MAIL_TO": "ops@example.org", "SLACK_URL": url + "/slack",
+                   "KUBECTL": kubectl, "NODE_NAME": "node-7", "TAINT": "1", "SLOWRANK_WEBHOOK": url + "/hook"}
+    command = " || exit; ".join(f"<&3 {examples}/{name}.sh" for name in ("mail", "slack", "kubernetes-event"))
+    truth_path = jobs.fresh_directory(paths.directory)
+    done = subprocess.run(
+        [paths.slowrank, "run", "--key-file", key, "--on-incident",
+         f'exec 3<&0; {command}', "--record", os.path.join(paths.directory, "record.slr"), "--", *jobs.mpirun(4),
+         *jobs.workload_command(paths.workload, truth_path, **test_run.THROTTLED)],
+        stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=environment, timeout=90, check=False)
+    check(done.returncode == 0, f"the job ends well: {done.stderr}")
+    # The fault lasts almost to the end: nobody says that it is over, but that nobody watches any more.
+    jobs.wait_until(lambda: server.posts and b'{"event": "ended"' in server.posts[-1][1], "the last webhook", seconds=20)
+    jobs.wait_until(lambda: os.path.exists(kubernetes) and "PreferNoSchedule-" in read(kubernetes),
+                    "the last command", seconds=20)
+    check("on-incident" not in done.stderr and "webhook" not in done.stderr, done.stderr)
+    secret = subprocess.run([paths.slowrank, "key", "webhook", "--key-file", key], capture_output=True, text=True,
+                            check=True).stdout.strip()
+    check_webhook(server, secret)
+    check(len(server.slack) == 2 and re.fullmatch(r"\*.+\*: ALERT rank 2 .* host-slow.*", server.slack[0]),
+          f"Slack: {server.slack}")
+    sent = read(mail)
+    check(sent.startswith("-t\nTo: ops@example.org\nSubject: slowrank: host-slow of job ") and
+          sent.count("\nALERT rank 2 ") == 1 and sent.count("\nENDED rank 2 ") == 1, sent)
+    check_kubernetes(read(kubernetes))
+    check_manifest(os.path.join(examples, "kubernetes-rights.yml"))
+
+
 if __name__ == "__main__":
-    harness.main({"prometheus": prometheus})
+    harness.main({"prometheus": prometheus, "hooks": hooks})

@@ -439,8 +439,8 @@ int http_server_create(
 		return explain(why, -ENOMEM, options->address, "no memory");
 	for (size_t i = 0; i < HTTP_CONNECTIONS_MAX; i++)
 		server->connections[i].fd = -1;
-	memcpy(server->handlers, options->handlers,
-		options->handler_count * sizeof(*options->handlers));
+	for (size_t i = 0; i < options->handler_count; i++)
+		server->handlers[i] = options->handlers[i];
 	server->handler_count = options->handler_count;
 	server->anybody = options->anybody;
 	server->request_ms = options->request_ms ? options->request_ms : HTTP_REQUEST_MS;

@@ -33,7 +33,7 @@ struct web {
 	int64_t next_ns;
 	double started_s;
 	atomic_bool late;
-	pthread_mutex_t mutex; /* for the next two */
+	pthread_mutex_t mutex; /* for the next two, and for server until it is there */
 	struct page *page;     /* the newest metrics of the job, or NULL */
 	const struct listener *listener;
 };
@@ -266,7 +266,9 @@ int web_create(const struct web_options *options, struct web **result, char why[
 	web->listener = options->listener;
 	web->hooks = options->hooks;
 	web->started_s = (double)clock_ns(CLOCK_REALTIME) / 1e9;
+	pthread_mutex_lock(&web->mutex); /* a handler may be called before it returns */
 	error = http_server_create(&http_options, &web->server, why);
+	pthread_mutex_unlock(&web->mutex);
 	if (error) {
 		web_destroy(web);
 		return error;

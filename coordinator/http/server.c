@@ -41,7 +41,8 @@ struct http_server {
 	size_t handler_count;
 	bool keyed, anybody;
 	char token[DERIVED_KEY_LENGTH];
-	char name[HTTP_HOST_LENGTH], url[URL_LENGTH];
+	char name[HTTP_HOST_LENGTH], host[HTTP_HOST_LENGTH]; /* as --http has it, and this host's */
+	char url[URL_LENGTH];
 	struct MHD_Daemon *daemon;
 	int wake_fd; /* an eventfd: it is time to end */
 	pthread_t thread;
@@ -176,6 +177,8 @@ static bool is_of_this_host(const struct http_server *server, struct MHD_Connect
 static unsigned refuse(
 	struct http_server *server, struct MHD_Connection *connection, const char **why)
 {
+	const char *asked;
+
 	if (shows_key(server, connection))
 		return 0;
 	if (!server->anybody && !is_of_this_host(server, connection)) {
@@ -184,10 +187,12 @@ static unsigned refuse(
 		       "prints: Authorization: Bearer KEY\n";
 		return MHD_HTTP_UNAUTHORIZED;
 	}
-	if (!http_host_is_here(header(server, connection, MHD_HTTP_HEADER_HOST), server->name)) {
+	asked = header(server, connection, MHD_HTTP_HEADER_HOST);
+	if (!http_host_is_here(asked, server->name) && !http_host_is_here(asked, server->host)) {
 		atomic_fetch_add(&server->other_host, 1);
-		*why = "Ask by the coordinator's address, by localhost, or by the name that --http "
-		       "was given: another name may be a web page's that means no good\n";
+		*why = "Ask by the coordinator's address, by localhost, by its host's name, or by "
+		       "the one that --http was given: another name may be a web page's that means "
+		       "no good\n";
 		return MHD_HTTP_MISDIRECTED_REQUEST;
 	}
 	return 0;
@@ -376,6 +381,8 @@ static void keep_url(struct http_server *server, const struct http_address *addr
 		(void)getnameinfo((struct sockaddr *)&bound, length, NULL, 0, port, sizeof(port),
 			NI_NUMERICSERV);
 	snprintf(server->name, sizeof(server->name), "%s", address->host);
+	if (gethostname(server->host, sizeof(server->host) - 1))
+		server->host[0] = '\0';
 	snprintf(server->url, sizeof(server->url), "http://%s%s%s:%s/", is_ipv6 ? "[" : "",
 		address->host, is_ipv6 ? "]" : "", port);
 }

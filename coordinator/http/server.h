@@ -5,8 +5,8 @@
  * held by a lock that is short. libmicrohttpd is loaded when a server is made, and only then.
  *
  * Who may read: whoever is on this host, under a Host that no web page elsewhere can send (an address, localhost,
- * or the name that is listened at: DNS rebinding); and whoever shows the key (Authorization: Bearer). Connections,
- * headers and the time of a request are limited.
+ * this host's name, or the one that is listened at: DNS rebinding); and whoever shows the key (Authorization:
+ * Bearer). Connections, headers and the time of a request are limited.
  */
 #ifndef SLOWRANK_COORDINATOR_HTTP_SERVER_H
 #define SLOWRANK_COORDINATOR_HTTP_SERVER_H

@@ -251,7 +251,7 @@ static void test_rebinding(void **state)
 	struct http_server *server = serve_here();
 	struct http_server_state counts;
 	static char answer[ANSWER_BYTES];
-	char with_key[200];
+	char with_key[200], own[100] = "";
 	int fd;
 
 	(void)state;
@@ -263,6 +263,9 @@ static void test_rebinding(void **state)
 	}
 	http_server_get_state(server, &counts);
 	assert_int_equal(counts.other_host, 14);
+	assert_int_equal(gethostname(own, sizeof(own) - 1), 0);
+	snprintf(with_key, sizeof(with_key), "Host: %s:%u\r\n", own, port_of(server));
+	assert_int_equal(ask(server, "GET /secret", with_key, answer), 200);
 	fd = connect_to("127.0.0.1", port_of(server));
 	send_text(fd, "GET /secret HTTP/1.0\r\n\r\n"); /* no Host at all */
 	assert_true(receive(fd, answer));

@@ -9,7 +9,7 @@ build=(build-essential cmake ninja-build pkg-config clang llvm bpftool libbpf-de
 	libnng-dev libmsgpack-dev libssl-dev libzstd-dev libmicrohttpd-dev libcurl4-openssl-dev)
 demo=(openmpi-bin libopenmpi-dev python3)
 test=(libcmocka-dev libibverbs-dev musl mpich libmpich-dev iproute2 hpcc examl libclang-rt-14-dev clang-format-14 util-linux procps jq
-	slurmctld slurmd slurm-client munge prometheus prometheus-alertmanager)
+	slurmctld slurmd slurm-client munge prometheus prometheus-alertmanager curl python3-yaml)
 vm=(qemu-system-x86 debootstrap cpio kmod)
 bundle=(patchelf)
 fresh=(debootstrap)

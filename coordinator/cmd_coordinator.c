@@ -745,10 +745,8 @@ static int start(struct coordinator *coordinator)
 	pthread_mutex_lock(&coordinator->gate);
 	mask_signals(SIG_BLOCK);
 	error = listener_create(&listener_options, &coordinator->listener, why);
-	if (!error) {
+	if (!error)
 		start_hooks(coordinator);
-		start_web(coordinator);
-	}
 	mask_signals(SIG_UNBLOCK);
 	if (error == -EADDRINUSE && options->ready_fd >= 0) /* whoever waits knows other ports */
 		(void)!write(options->ready_fd, "0", 1);
@@ -757,6 +755,9 @@ static int start(struct coordinator *coordinator)
 	coordinator->open = !error;
 	if (!error) {
 		tell_ready(coordinator);
+		mask_signals(SIG_BLOCK);
+		start_web(coordinator); /* it may ask for a name: nobody's job waits for that */
+		mask_signals(SIG_UNBLOCK);
 		tell_sync_error(coordinator, record_writer_settle(coordinator->keeper.record));
 	}
 	pthread_mutex_unlock(&coordinator->gate);

@@ -28,6 +28,7 @@ static const struct subcommand subcommands[] = {
 	{"stacks", cmd_stacks,
 		"say what a process or a rank does: slowrank stacks --pid PID, --rank R"},
 	{"kernels", cmd_kernels, "say which kernels a rank's GPU runs: slowrank kernels --rank R"},
+	{"key", cmd_key, "print what readers and webhooks need of the key: slowrank key http"},
 	{"doctor", cmd_doctor, "say what can be measured on this host, and how to get the rest"},
 };
 

@@ -100,19 +100,6 @@ uint64_t alert_sink_errors(const struct alert_sink *sink)
 	return sink->errors;
 }
 
-const char *verdict_event_name(enum verdict_event event)
-{
-	switch (event) {
-	case VERDICT_EVENT_ALERT:
-		return "alert";
-	case VERDICT_EVENT_UPDATE:
-		return "update";
-	case VERDICT_EVENT_RECOVERED:
-		return "recovered";
-	}
-	return "unknown";
-}
-
 /* Writes what there is room for; *cut: that ended within bytes. */
 static bool write_all(int fd, const char *bytes, size_t length, bool *cut)
 {
@@ -162,16 +149,11 @@ static bool write_json(struct alert_sink *sink, enum verdict_event event,
 	char *line = NULL;
 	size_t length = 0;
 	FILE *memory = open_memstream(&line, &length);
-	struct json_writer writer;
 	bool good;
 
 	if (!memory)
 		return false;
-	json_writer_init(&writer, memory, 0);
-	json_object_begin(&writer, NULL);
-	json_string(&writer, "event", verdict_event_name(event));
-	report_json_verdict(&writer, "verdict", verdict, model);
-	json_object_end(&writer);
+	report_json_alert(event, verdict, model, memory);
 	fputc('\n', memory);
 	good = !ferror(memory);
 	good = fclose(memory) == 0 && good;

@@ -34,7 +34,4 @@ void alert_sink_doubt(struct alert_sink *sink, bool doubtful);
 /* Events that could not be written (whole), so far. */
 uint64_t alert_sink_errors(const struct alert_sink *sink);
 
-/* "alert", "update", "recovered"; "unknown" for other numbers. */
-const char *verdict_event_name(enum verdict_event event);
-
 #endif

@@ -23,6 +23,7 @@
 #include "coordinator/alert_sink.h"
 #include "coordinator/commands.h"
 #include "coordinator/coordinator_options.h"
+#include "coordinator/hooks/hooks.h"
 #include "coordinator/listener.h"
 #include "coordinator/pipeline.h"
 #include "coordinator/record/overflow.h"
@@ -30,8 +31,12 @@
 #include "coordinator/record/writer.h"
 #include "coordinator/record_keeper.h"
 #include "coordinator/report/file.h"
+#include "coordinator/report/look.h"
 #include "coordinator/report/text.h"
+#include "coordinator/web.h"
+#include "probe/auth/derived_key.h"
 #include "probe/auth/key_file.h"
+#include "probe/config/http_address.h"
 #include "probe/config/size.h"
 
 enum {
@@ -76,6 +81,8 @@ struct coordinator {
 	struct record_keeper keeper; /* with pipeline and record */
 	struct overflow overflow;    /* before the record, while its disk is full */
 	struct alert_sink *sink;
+	struct web *web;     /* NULL: nobody reads */
+	struct hooks *hooks; /* NULL: there are none */
 	struct listener *listener;
 	bool refused_told[GATE_REFUSAL_NR];
 	struct frame frame;
@@ -108,20 +115,27 @@ static int64_t clock_ns(clockid_t clock)
 static void on_verdict(void *context, enum verdict_event event, const struct verdict *verdict)
 {
 	struct coordinator *coordinator = context;
+	const struct report_model *model;
 
+	if (coordinator->web)
+		web_expect(coordinator->web);
 	/* Of a thinned record, it is the next change of the verdict that tells of it. */
 	if (coordinator->replaying &&
 		(!coordinator->last_frame || coordinator->keeper.history.thinned))
 		return;
 	verdict = record_keeper_tell(&coordinator->keeper, verdict);
-	alert_sink_verdict(
-		coordinator->sink, event, verdict, record_keeper_report(&coordinator->keeper));
+	model = record_keeper_report(&coordinator->keeper);
+	alert_sink_verdict(coordinator->sink, event, verdict, model);
+	if (coordinator->hooks)
+		hooks_tell(coordinator->hooks, event, verdict, model);
 }
 
 static void on_backlog(void *context, bool late, int64_t latest_ns)
 {
 	const struct coordinator *coordinator = context;
 
+	if (coordinator->web)
+		web_late(coordinator->web, late);
 	if (coordinator->options.quiet || coordinator->replaying)
 		return;
 	if (late)
@@ -261,6 +275,15 @@ static void keep_record_small(struct coordinator *coordinator, struct job_ns now
 	coordinator->thin_told |= error != 0;
 }
 
+static void publish(struct coordinator *coordinator, struct job_ns received)
+{
+	int64_t now_ns = clock_ns(CLOCK_MONOTONIC);
+
+	if (coordinator->web && web_is_due(coordinator->web, now_ns))
+		web_publish(coordinator->web, record_keeper_report(&coordinator->keeper), received,
+			now_ns);
+}
+
 static int on_request(void *context, const void *bytes, size_t length, struct job_ns received,
 	struct message_reply *reply)
 {
@@ -278,6 +301,7 @@ static int on_request(void *context, const void *bytes, size_t length, struct jo
 		return result;
 	if (result == PIPELINE_ACCEPTED)
 		keep_record_small(coordinator, received);
+	publish(coordinator, received);
 	complete = pipeline_complete(coordinator->keeper.pipeline);
 	atomic_store(&coordinator->last_request_ns, received.value);
 	if (atomic_exchange(&coordinator->complete, complete) != complete)
@@ -635,6 +659,70 @@ static void tell_ready(const struct coordinator *coordinator)
 	}
 }
 
+/* What others need of the key. False after telling why there is none. */
+static bool derive(
+	const struct coordinator_options *options, const char *use, char secret[DERIVED_KEY_LENGTH])
+{
+	char why[KEY_FILE_WHY_LENGTH];
+	struct key_file key;
+
+	if (key_file_load(options->key_file, &key, why)) {
+		fprintf(stderr, "slowrank coordinator: %s\n", why);
+		return false;
+	}
+	return derived_key(key.key, use, secret) == 0;
+}
+
+/* What cannot be had is told, and the job is watched all the same. */
+static void start_hooks(struct coordinator *coordinator)
+{
+	const struct coordinator_options *options = &coordinator->options;
+	char secret[DERIVED_KEY_LENGTH], why[WEBHOOK_WHY_LENGTH];
+	struct hooks_options hooks_options = {
+		.command = options->on_incident, .webhook.url = options->webhook};
+
+	if (!options->on_incident && !options->webhook)
+		return;
+	if (options->webhook && derive(options, DERIVED_KEY_WEBHOOK, secret))
+		hooks_options.webhook.secret = secret;
+	else if (options->webhook)
+		fprintf(stderr, "slowrank: webhooks are not signed\n");
+	if (hooks_create(&hooks_options, &coordinator->hooks, why))
+		fprintf(stderr, "slowrank: %s; nobody is told of incidents by hooks\n", why);
+}
+
+static bool readers_need_key(const struct coordinator_options *options)
+{
+	struct http_address address;
+	char url[sizeof(address) + 16];
+
+	if (options->insecure || http_address_parse(options->http, &address))
+		return false;
+	snprintf(url, sizeof(url), strchr(address.host, ':') ? "tcp://[%s]" : "tcp://%s",
+		address.host);
+	return key_file_needed(url);
+}
+
+/* The same. */
+static void start_web(struct coordinator *coordinator)
+{
+	const struct coordinator_options *options = &coordinator->options;
+	char token[DERIVED_KEY_LENGTH], why[HTTP_WHY_LENGTH];
+	struct web_options web_options = {.address = options->http,
+		.anybody = options->insecure,
+		.listener = coordinator->listener,
+		.hooks = coordinator->hooks};
+
+	if (!options->http)
+		return;
+	if (readers_need_key(options) && derive(options, DERIVED_KEY_HTTP, token))
+		web_options.token = token;
+	if (web_create(&web_options, &coordinator->web, why))
+		fprintf(stderr, "slowrank: %s; the job is watched without\n", why);
+	else if (!options->quiet)
+		fprintf(stderr, "slowrank: metrics are at %smetrics\n", web_url(coordinator->web));
+}
+
 static int start(struct coordinator *coordinator)
 {
 	const struct coordinator_options *options = &coordinator->options;
@@ -673,6 +761,8 @@ static int start(struct coordinator *coordinator)
 	pthread_mutex_lock(&coordinator->gate);
 	mask_signals(SIG_BLOCK);
 	error = listener_create(&listener_options, &coordinator->listener, why);
+	if (!error)
+		start_hooks(coordinator);
 	mask_signals(SIG_UNBLOCK);
 	if (error == -EADDRINUSE && options->ready_fd >= 0) /* whoever waits knows other ports */
 		(void)!write(options->ready_fd, "0", 1);
@@ -681,6 +771,9 @@ static int start(struct coordinator *coordinator)
 	coordinator->open = !error;
 	if (!error) {
 		tell_ready(coordinator);
+		mask_signals(SIG_BLOCK);
+		start_web(coordinator); /* it may ask for a name: nobody's job waits for that */
+		mask_signals(SIG_UNBLOCK);
 		tell_sync_error(coordinator, record_writer_settle(coordinator->keeper.record));
 	}
 	pthread_mutex_unlock(&coordinator->gate);
@@ -786,6 +879,19 @@ static void tell_refused(const struct coordinator *coordinator)
 			(unsigned long long)refused);
 }
 
+/* Who did something about an incident that lasts is told that no more is heard of it. */
+static void end_hooks(struct coordinator *coordinator)
+{
+	const struct report_model *model = record_keeper_report(&coordinator->keeper);
+
+	for (size_t i = 0; coordinator->hooks && i < model->verdict_count; i++) {
+		const struct verdict *verdict = &model->verdicts[i];
+
+		if (!verdict->ended && look_hold(model, verdict) == ALERT_HOLD_NONE)
+			hooks_tell(coordinator->hooks, VERDICT_EVENT_ENDED, verdict, model);
+	}
+}
+
 /* Everything that came in is analysed; record, report and alerts are completed. */
 static void finish(struct coordinator *coordinator)
 {
@@ -796,6 +902,8 @@ static void finish(struct coordinator *coordinator)
 
 	tell_refused(coordinator);
 	atomic_store(&coordinator->ending, true);
+	if (coordinator->web)
+		web_watch_no_listener(coordinator->web);
 	listener_destroy(coordinator->listener);
 	coordinator->listener = NULL;
 	error = pipeline_finish(coordinator->keeper.pipeline);
@@ -815,6 +923,7 @@ static void finish(struct coordinator *coordinator)
 	if (alert_sink_errors(coordinator->sink))
 		fprintf(stderr, "slowrank: %llu alerts could not be written\n",
 			(unsigned long long)alert_sink_errors(coordinator->sink));
+	end_hooks(coordinator);
 }
 
 static void close_if_open(int fd)
@@ -843,6 +952,8 @@ int cmd_coordinator(int argc, char **argv)
 		finish(&coordinator);
 		status = 0;
 	}
+	web_destroy(coordinator.web);
+	hooks_destroy(coordinator.hooks);
 	listener_destroy(coordinator.listener);
 	overflow_close(&coordinator.overflow);
 	record_writer_destroy(coordinator.keeper.record);

@@ -7,4 +7,5 @@ int cmd_report(int argc, char **argv);
 int cmd_export(int argc, char **argv);
 int cmd_history(int argc, char **argv);
 int cmd_import(int argc, char **argv);
+int cmd_key(int argc, char **argv);
 #endif

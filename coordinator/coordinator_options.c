@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "coordinator/coordinator_options.h"
+#include "probe/config/http_address.h"
 #include "probe/config/size.h"
 
 enum { PROBLEM_LENGTH = 256 };
@@ -34,6 +35,9 @@ enum option_kind {
 	OPTION_CONTINUE,
 	OPTION_OVERFLOW,
 	OPTION_RECORD_MAX,
+	OPTION_HTTP,
+	OPTION_ON_INCIDENT,
+	OPTION_WEBHOOK,
 	OPTION_NR
 };
 
@@ -75,6 +79,9 @@ static const struct option_row rows[OPTION_NR] = {
 	[OPTION_RECORD_MAX] = {"--record-max", "SLOWRANK_RECORD_MAX", false, TEXT(record_max_text)},
 	[OPTION_CONTINUE] = {"--continue", "SLOWRANK_CONTINUE", true, 0},
 	[OPTION_OVERFLOW] = {"--overflow", "SLOWRANK_OVERFLOW", false, TEXT(overflow)},
+	[OPTION_HTTP] = {"--http", "SLOWRANK_HTTP", false, TEXT(http)},
+	[OPTION_ON_INCIDENT] = {"--on-incident", "SLOWRANK_ON_INCIDENT", false, TEXT(on_incident)},
+	[OPTION_WEBHOOK] = {"--webhook", "SLOWRANK_WEBHOOK", false, TEXT(webhook)},
 };
 
 static const char help[] =
@@ -93,6 +100,12 @@ static const char help[] =
 	"comes)\n"
 	"  --alerts FILE      append each alert as one JSON line\n"
 	"  --report FILE      write the report as JSON at the end\n" ALERT_SETTINGS_HELP
+	"  --http PORT        serve metrics to readers here; ADDRESS:PORT: to all with the key\n"
+	"                     that 'slowrank key http' prints\n"
+	"  --on-incident COMMAND  for the shell, at begin, change and end of an incident: JSON on\n"
+	"                     standard input, INCIDENT_EVENT, INCIDENT_HOSTS, ... as variables\n"
+	"  --webhook URL      the same JSON is posted there, signed with the key that\n"
+	"                     'slowrank key webhook' prints\n"
 	"  --key-file FILE    the key that probes beyond this host prove (default:\n"
 	"                     MUNGE where it runs, and ~/.config/slowrank/key, made when it is "
 	"missing)\n"
@@ -236,6 +249,7 @@ static int take_word(struct coordinator_options *options, int argc, char **argv,
 int coordinator_options_parse(
 	struct coordinator_options *options, int argc, char **argv, FILE *out, char problem[256])
 {
+	struct http_address address;
 	bool listen_given = false;
 	int error;
 
@@ -258,6 +272,15 @@ int coordinator_options_parse(
 	}
 	if (!options->record) {
 		snprintf(problem, PROBLEM_LENGTH, "say where to keep the record: --record FILE");
+		return -EINVAL;
+	}
+	if (options->http && http_address_parse(options->http, &address)) {
+		snprintf(problem, PROBLEM_LENGTH,
+			"--http is PORT, ADDRESS:PORT or NAME:PORT, not '%.100s'", options->http);
+		return -EINVAL;
+	}
+	if (options->webhook && !http_url_is_one(options->webhook)) {
+		snprintf(problem, PROBLEM_LENGTH, "--webhook is a URL of http:// or https://");
 		return -EINVAL;
 	}
 	if (options->record_max_text &&

@@ -21,10 +21,13 @@ struct coordinator_options {
 	const char *overflow;	     /* where the record goes on while its disk is full, or NULL */
 	const char *record_max_text; /* as given, or NULL: record_max is a default */
 	uint64_t record_max;	     /* bytes; 0 = no limit */
-	const char *job;      /* the name of the job it serves, or NULL: that of the first batch */
-	const char *alerts;   /* JSON lines, or NULL */
-	const char *report;   /* JSON report, or NULL */
-	const char *key_file; /* or NULL: the user's, and MUNGE */
+	const char *job;    /* the name of the job it serves, or NULL: that of the first batch */
+	const char *alerts; /* JSON lines, or NULL */
+	const char *report; /* JSON report, or NULL */
+	const char *http;   /* where readers are served, or NULL */
+	const char *on_incident;  /* a command for the shell, or NULL */
+	const char *webhook;	  /* a URL, or NULL */
+	const char *key_file;	  /* or NULL: the user's, and MUNGE */
 	const char *munge_socket; /* or NULL: where libmunge has it */
 	bool insecure;
 	struct alert_settings alert_settings;

@@ -36,6 +36,8 @@ bpf/      probe/sources/ probe/stacks/ probe/cmd_doctor probe/doctor_ bpf/ tests
 openssl/  probe/auth/ tests/fuzz/
 sqlite3   coordinator/export/sqlite tests/ bench/
 zstd      coordinator/record/ tests/ bench/
+microhttpd coordinator/http/library
+curl/     coordinator/hooks/webhook
 libelf    probe/attach/ tests/
 gelf      probe/attach/ tests/
 infiniband probe/ tests/ bench/

@@ -150,6 +150,7 @@ enum verdict_event {
 	VERDICT_EVENT_ALERT = 1,
 	VERDICT_EVENT_UPDATE = 2,
 	VERDICT_EVENT_RECOVERED = 3,
+	VERDICT_EVENT_ENDED = 4, /* for hooks: nobody watches any more, and it lasted until then */
 };
 
 /* Totals of one rank over the run: sums, divided by steps when shown. */

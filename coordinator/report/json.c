@@ -342,6 +342,33 @@ static void write_coverage(struct json_writer *writer, const struct report_model
 	json_object_end(writer);
 }
 
+const char *verdict_event_name(enum verdict_event event)
+{
+	switch (event) {
+	case VERDICT_EVENT_ALERT:
+		return "alert";
+	case VERDICT_EVENT_UPDATE:
+		return "update";
+	case VERDICT_EVENT_RECOVERED:
+		return "recovered";
+	case VERDICT_EVENT_ENDED:
+		return "ended";
+	}
+	return "unknown";
+}
+
+void report_json_alert(enum verdict_event event, const struct verdict *verdict,
+	const struct report_model *model, FILE *out)
+{
+	struct json_writer writer;
+
+	json_writer_init(&writer, out, 0);
+	json_object_begin(&writer, NULL);
+	json_string(&writer, "event", verdict_event_name(event));
+	report_json_verdict(&writer, "verdict", verdict, model);
+	json_object_end(&writer);
+}
+
 int report_json_write(const struct report_model *model, FILE *out)
 {
 	struct json_writer writer;

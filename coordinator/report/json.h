@@ -17,6 +17,13 @@
 int report_json_write(const struct report_model *model, FILE *out)
 	__attribute__((warn_unused_result));
 
+/* "alert", "update", "recovered", "ended"; "unknown" for other numbers. */
+const char *verdict_event_name(enum verdict_event event);
+
+/* Writes what happened to a verdict as one line, without its end: alerts and hooks. */
+void report_json_alert(enum verdict_event event, const struct verdict *verdict,
+	const struct report_model *model, FILE *out);
+
 /* Writes one verdict as an object: in the report (key NULL) and in alerts (key "verdict"). */
 void report_json_verdict(struct json_writer *writer, const char *key, const struct verdict *verdict,
 	const struct report_model *model);

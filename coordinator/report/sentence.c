@@ -156,6 +156,7 @@ void report_alert_line(const struct report_model *model, enum verdict_event even
 	const char *word = event == VERDICT_EVENT_ALERT	      ? "ALERT"
 			   : event == VERDICT_EVENT_UPDATE    ? "UPDATE"
 			   : event == VERDICT_EVENT_RECOVERED ? "RECOVERED"
+			   : event == VERDICT_EVENT_ENDED     ? "ENDED"
 							      : "NOTE";
 	struct line line;
 

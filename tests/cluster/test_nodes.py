@@ -59,6 +59,23 @@ def launched(name):
     return case
 
 
+def slurm_pmix(paths):
+    """And the node of the slow rank is drained by the hook of scripts/deploy, while the job goes on."""
+    script = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", "..", "scripts", "deploy", "hooks",
+                                          "slurm-drain.sh"))
+    hook = f"DRAIN_CAUSES='cgroup-throttle cpu-contention' {script}"
+    fresh(paths.directory, "record.slr")
+    with cluster(paths) as nodes:
+        job = launchers.Job(paths, nodes, THROTTLED, ["--on-incident", hook])
+        check_one_job(paths, nodes, launchers.slurm_pmix(job))
+        told = job.run(["scontrol", "--oneliner", "show", "node"])
+    states = {match[1]: (match[2], match[3]) for match in
+              re.finditer(r"NodeName=(\S+) .* State=(\S+) .*?(?:Reason=(.*?) \[|\n)", told)}
+    check("DRAIN" in states["node1"][0] and re.match("slowrank: [a-z-]+ of rank 2, job ", states["node1"][1]),
+          f"node1 is drained: {states} {told}")
+    check("DRAIN" not in states["node0"][0], f"node0 is not: {states}")
+
+
 def port(job, attempt):
     """As probe/coordinator_process.c chooses them."""
     value = 2166136261
@@ -400,7 +417,7 @@ def asked(paths):
 
 
 CASES = {**{name: launched(name) for name in launchers.LAUNCHERS},
-         **{case.__name__: case for case in (taken_ports, not_by_slurm, half,
+         **{case.__name__: case for case in (slurm_pmix, taken_ports, not_by_slurm, half,
                                                head_node, no_address, versions, late,
                                                restart, ipv6, firewall, run_open_mpi,
                                                squatted_port, asked, slurm_first_node_first,

@@ -15,6 +15,7 @@
 #include <cmocka.h>
 
 #include "coordinator/alert_sink.h"
+#include "coordinator/report/json.h"
 
 static char why[WIRE_DETAIL_LENGTH_MAX + 1];
 static const struct report_rank ranks[] = {{.totals.rank = 2, .host = "node-a"}};

@@ -332,8 +332,8 @@ static nng_msg *answer_question(struct listener *listener, const struct exchange
 
 	if (!request->sealed && !listener->insecure && !came_by_ipc(exchange->request))
 		snprintf(answer.why, sizeof(answer.why),
-			"it answers questions at ipc:// and where the key is proven, not at an "
-			"address of the loopback: have it listen there, too (--listen)");
+			"every user of its host could ask at an address of the loopback: start "
+			"the coordinator with --listen ipc:///PATH as well, and ask there");
 	else if (listener->on_question(listener->context, question, exchange->received, &answer))
 		return NULL;
 	if (request->sealed)

@@ -112,7 +112,7 @@ static int add_path(struct paths *paths, const char *path)
 	return 0;
 }
 
-/* Links are not followed. */
+/* Links in the folder are not followed. */
 static int add_paths(struct paths *paths, FTS *tree)
 {
 	FTSENT *entry;
@@ -220,7 +220,7 @@ static int write_output(struct nodes *nodes, const char *folder, bool json)
 static int find_records(struct paths *paths, char *folder)
 {
 	char *const folders[] = {folder, NULL};
-	FTS *tree = fts_open(folders, FTS_PHYSICAL | FTS_NOCHDIR, NULL);
+	FTS *tree = fts_open(folders, FTS_PHYSICAL | FTS_COMFOLLOW | FTS_NOCHDIR, NULL);
 	int error = tree ? add_paths(paths, tree) : -errno;
 
 	if (tree)

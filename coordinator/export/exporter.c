@@ -299,6 +299,7 @@ int exporter_step(
 
 	if (exporter->format->calls &&
 		export_selects_span(&exporter->choice->selection, step->of_program,
+			step->of_program,
 			look_unix_ns((struct job_ns){step->start_ns}, unix_offset_ns),
 			look_unix_ns((struct job_ns){step->end_ns}, unix_offset_ns)))
 		error = exporter->format->calls(exporter, judged);

@@ -112,19 +112,21 @@ bool export_selects_rank(const struct export_selection *selection, uint32_t rank
 	return found;
 }
 
-bool export_selects_span(
-	const struct export_selection *selection, uint64_t number, int64_t start_ns, int64_t end_ns)
+bool export_selects_span(const struct export_selection *selection, uint64_t first_step,
+	uint64_t last_step, int64_t start_ns, int64_t end_ns)
 {
 	const struct export_bound *from = &selection->from, *until = &selection->until;
 
-	if (from->set && (from->is_time ? end_ns < from->unix_ns : number < from->step))
+	if (from->set && (from->is_time ? end_ns < from->unix_ns : last_step < from->step))
 		return false;
-	return !until->set || (until->is_time ? start_ns <= until->unix_ns : number <= until->step);
+	return !until->set ||
+	       (until->is_time ? start_ns <= until->unix_ns : first_step <= until->step);
 }
 
 bool export_selects_step(const struct export_selection *selection, const struct export_step *step)
 {
-	return export_selects_span(selection, step->number, step->start_ns, step->end_ns);
+	return export_selects_span(
+		selection, step->number, step->number, step->start_ns, step->end_ns);
 }
 
 bool export_selects_all(const struct export_selection *selection)

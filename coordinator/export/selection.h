@@ -36,8 +36,8 @@ bool export_selects_rank(const struct export_selection *selection, uint32_t rank
 bool export_selects_step(const struct export_selection *selection, const struct export_step *step);
 bool export_selects_all(const struct export_selection *selection);
 
-/* The same of a job step, whose times are of the epoch. */
-bool export_selects_span(const struct export_selection *selection, uint64_t number,
-	int64_t start_ns, int64_t end_ns);
+/* The same of what lasts from a step to another; times are of the epoch. */
+bool export_selects_span(const struct export_selection *selection, uint64_t first_step,
+	uint64_t last_step, int64_t start_ns, int64_t end_ns);
 
 #endif

@@ -277,9 +277,8 @@ static void put_incidents(struct trace *trace)
 		int64_t start_ns = look_unix_ns(verdict->onset, trace->unix_offset_ns);
 		int64_t end_ns = look_unix_ns(verdict->end, trace->unix_offset_ns);
 
-		if (!export_selects_span(trace->selection, verdict->first_step, start_ns, end_ns) &&
-			!export_selects_span(
-				trace->selection, verdict->last_step, start_ns, end_ns))
+		if (!export_selects_span(trace->selection, verdict->first_step, verdict->last_step,
+			    start_ns, end_ns))
 			continue;
 		start_ns = start_ns > trace->origin_ns ? start_ns : trace->origin_ns;
 		end_ns = end_ns > start_ns ? end_ns : start_ns;

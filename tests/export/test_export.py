@@ -216,7 +216,8 @@ class Test:
             "SELECT node, class, cause, COUNT(DISTINCT record) FROM node_named GROUP BY node, class, cause")},
             f"history: {named} is not what the database says")
         self.expect(history["nodes"][0]["jobs_named"] > 1, f"history: {history['nodes'][:1]}")
-        self.expect("several jobs" in self.run("history", folder).stdout.decode(), "history: text")
+        os.symlink(folder, self.path("link"))  # of the folder itself, a link is followed
+        self.expect("several jobs" in self.run("history", self.path("link")).stdout.decode(), "history: text")
         database.close()
 
     def check_broken(self, record):

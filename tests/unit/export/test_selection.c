@@ -64,12 +64,16 @@ static void ends_are_included(void **state)
 	for (uint64_t number = 0; number < 8; number++) {
 		int64_t start_ns = (int64_t)number * 100;
 
-		assert_int_equal(export_selects_span(&steps, number, start_ns, start_ns + 99),
+		assert_int_equal(
+			export_selects_span(&steps, number, number, start_ns, start_ns + 99),
 			number >= 3 && number <= 5);
-		assert_int_equal(export_selects_span(&times, number, start_ns, start_ns + 99),
+		assert_int_equal(
+			export_selects_span(&times, number, number, start_ns, start_ns + 99),
 			number >= 3 && number <= 5);
 	}
-	assert_true(export_selects_span(&times, 0, 0, 1000)); /* some of it lies between */
+	assert_true(export_selects_span(&times, 0, 0, 0, 1000)); /* some of it lies between */
+	assert_true(export_selects_span(&steps, 0, 9, 0, 1000));
+	assert_false(export_selects_span(&steps, 0, 2, 0, 1000));
 }
 
 int main(void)

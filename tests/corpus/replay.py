@@ -11,7 +11,7 @@
 
 A job is NAME.slr or NAME.slr.xz and NAME.json; add.py adds one. score.json is what the last run said:
 a run that says anything else fails, and tells what is worse and what is better. --update is
-for a wanted change; it also writes the table in docs/results.md. Exit status: 0 when the score is as
+for a wanted change; it also writes the table in docs/results.md and its sum in README.md. Exit status: 0 when the score is as
 expected, else 1; 2 for what cannot be read.
 """
 import argparse
@@ -33,7 +33,6 @@ import changes  # noqa: E402
 import rules  # noqa: E402
 
 EXPECTED = os.path.join(HERE, "score.json")
-RESULTS = os.path.join(ROOT, "docs", "results.md")
 MARKS = ("<!-- corpus: made by tests/corpus/replay.py --update -->\n", "<!-- end of corpus -->\n")
 RECORD_ENDINGS = (".slr", ".slr.xz")
 KEPT = ("kind", "rank", "first", "counted", *rules.GOOD)
@@ -166,36 +165,49 @@ def table_of(scores):
     return "\n".join(lines) + "\n"
 
 
-def results_with(table):
-    """docs/results.md as it is, and as it would be with this table."""
-    with open(RESULTS, encoding="utf-8") as file:
-        text = file.read()
-    before, rest = text.split(MARKS[0])
-    return text, before + MARKS[0] + table + MARKS[1] + rest.split(MARKS[1])[1]
+def sentence_of(scores):
+    """The same for README.md: the sum."""
+    total = rules.sums(scores.values())
+    return (f"{total['jobs']} recorded real jobs, judged again with each commit: {total['named']} of {total['windows']} faults named (goal: 97 %), "
+            f"{total['class']} with the right class, {total['cause']} with the right cause, {total['in time']} told in time (all); "
+            f"{total['false']} false verdicts (none).\n")
+
+
+def pages_with(scores):
+    """Of each page that has the marks: its path, what it is, and what it would be with these scores."""
+    pages = []
+    for name, made_of in (("docs/results.md", table_of), ("README.md", sentence_of)):
+        path = os.path.join(ROOT, name)
+        with open(path, encoding="utf-8") as file:
+            text = file.read()
+        before, rest = text.split(MARKS[0])
+        pages.append((path, text, before + MARKS[0] + made_of(scores) + MARKS[1] + rest.split(MARKS[1])[1]))
+    return pages
 
 
 def compare(scores, update):
-    """Prints what differs from score.json and docs/results.md. Returns the exit status."""
-    new, table = summary_of(scores), table_of(scores)
-    is_text, wanted_text = results_with(table)
+    """Prints what differs from score.json and the pages. Returns the exit status."""
+    new, pages = summary_of(scores), pages_with(scores)
     if update:
         with open(EXPECTED, "w", encoding="utf-8") as file:
             json.dump(new, file, indent=1)
             file.write("\n")
-        with open(RESULTS, "w", encoding="utf-8") as file:
-            file.write(wanted_text)
+        for path, _, wanted_text in pages:
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(wanted_text)
         return 0
     with open(EXPECTED, encoding="utf-8") as file:
         worse, better = differences(json.load(file), new)
+    other = [path for path, is_text, wanted_text in pages if is_text != wanted_text]
     for line in worse:
         print("WORSE:", line)
     for line in better:
         print("better:", line)
-    if is_text != wanted_text:
-        print("the table in docs/results.md is not what this run says")
-    if not worse and (better or is_text != wanted_text):
+    for path in other:
+        print(f"{os.path.relpath(path, ROOT)} has other numbers than this run")
+    if not worse and (better or other):
         print("nothing is worse: run again with --update, and commit what it writes")
-    return 1 if worse or better or is_text != wanted_text else 0
+    return 1 if worse or better or other else 0
 
 
 def main():

@@ -54,8 +54,8 @@ int main(int argument_count, char **arguments)
 		if (rules)
 			print_rule(rule);
 		else
-			printf("| `%s` | `%s` | %s | %s |\n", rule->name,
-				verdict_class_name(rule->verdict_class), rule->meaning,
+			printf("| [`%s`](causes/%s.md) | `%s` | %s | %s |\n", rule->name,
+				rule->name, verdict_class_name(rule->verdict_class), rule->meaning,
 				rule->advice);
 	}
 	return 0;

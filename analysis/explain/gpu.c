@@ -32,6 +32,30 @@ static bool is_more(const struct explain_context *context, const struct episode 
 	return latest(context, episode, metric, at_ns, own, usual) && *own > *usual;
 }
 
+/* Errors since shortly before the onset: the driver counts those of earlier jobs, too. */
+static bool has_new_errors(const struct explain_context *context, const struct episode *episode,
+	char text[VERDICT_DETAIL_LENGTH])
+{
+	struct figure before = {.kind = FIGURE_VALUE,
+		.metric = METRIC_GPU_ECC_ERRORS,
+		.until_ns = episode->onset_ns - SAMPLE_NS};
+	double old, old_of_others;
+	int64_t own, usual;
+
+	if (!latest(context, episode, METRIC_GPU_ECC_ERRORS, context->now_ns, &own, &usual) ||
+		!explain_figure(context, episode->ranks[0], &before, &old) ||
+		!explain_figure_of_others(context, episode, &before, &old_of_others))
+		return false;
+	own -= (int64_t)old;
+	usual -= (int64_t)old_of_others;
+	if (own <= usual)
+		return false;
+	snprintf(text, VERDICT_DETAIL_LENGTH,
+		"%lld more uncorrected memory errors on its GPU, others %lld", (long long)own,
+		(long long)usual);
+	return true;
+}
+
 static const char *reason_text(int64_t reasons)
 {
 	if (reasons & 0x60)
@@ -69,12 +93,8 @@ static enum cause find_cause(const struct explain_context *context, const struct
 	int64_t own, usual, now_ns = context->now_ns;
 	int64_t middle_ns = now_ns - episode->sums.time_ns / 2;
 
-	if (is_more(context, episode, METRIC_GPU_ECC_ERRORS, now_ns, &own, &usual)) {
-		snprintf(text, VERDICT_DETAIL_LENGTH,
-			"%lld uncorrected memory errors on its GPU, others %lld", (long long)own,
-			(long long)usual);
+	if (has_new_errors(context, episode, text))
 		return CAUSE_GPU_ERROR;
-	}
 	if (clock_is_low(context, episode, SLOWDOWN_REASONS & ~GPU_POWER_CAP, text))
 		return CAUSE_GPU_CLOCK;
 	/* It may be gone by now, and what it did still be told. */

@@ -439,7 +439,10 @@ static void a_slow_gpu_has_one_cause(void **state)
 	assert_int_equal(explained(&sums)->cause, CAUSE_GPU_SHARED);
 	put_gauge(METRIC_GPU_SLOWDOWN_REASONS, 15, 0, 0x40);
 	assert_int_equal(explained(&sums)->cause, CAUSE_GPU_CLOCK);
-	put_gauge(METRIC_GPU_ECC_ERRORS, 16, 0, 3);
+	put_gauge(METRIC_GPU_ECC_ERRORS, 1, 0, 3); /* of an earlier job */
+	put_gauge(METRIC_GPU_ECC_ERRORS, 15, 0, 3);
+	assert_int_equal(explained(&sums)->cause, CAUSE_GPU_CLOCK);
+	put_gauge(METRIC_GPU_ECC_ERRORS, 16, 0, 4);
 	assert_int_equal(explained(&sums)->cause, CAUSE_GPU_ERROR);
 	assert_int_equal(explained(&late)->cause, CAUSE_UNKNOWN); /* its host is slow */
 }

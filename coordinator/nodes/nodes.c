@@ -12,6 +12,8 @@ void nodes_fini(struct nodes *nodes)
 {
 	for (size_t i = 0; i < nodes->record_count; i++)
 		free(nodes->records[i].path);
+	for (size_t i = 0; i < nodes->count; i++)
+		free(nodes->list[i].named);
 	free(nodes->records);
 	free(nodes->incidents);
 	free(nodes->list);
@@ -125,9 +127,9 @@ static int take_part(struct nodes *nodes, const struct report_model *model)
 	return error;
 }
 
-static void name_node(struct node *node, const struct verdict *verdict, uint32_t number)
+static int name_node(struct node *node, const struct verdict *verdict, uint32_t number)
 {
-	uint32_t i = 0;
+	size_t i = 0;
 
 	if (verdict->verdict_class != VERDICT_WORKLOAD_IMBALANCE && node->latest_named != number) {
 		node->latest_named = number;
@@ -136,13 +138,16 @@ static void name_node(struct node *node, const struct verdict *verdict, uint32_t
 	while (i < node->named_count && (node->named[i].verdict_class != verdict->verdict_class ||
 						node->named[i].cause != verdict->cause))
 		i++;
-	if (i == NODE_NAMED_MAX)
-		return;
-	if (i == node->named_count)
+	if (i == node->named_count) {
+		if (array_grow((void **)&node->named, &node->named_capacity, i + 1,
+			    sizeof(*node->named)) < 0)
+			return -ENOMEM;
 		node->named[node->named_count++] = (struct node_named){
 			.verdict_class = verdict->verdict_class, .cause = verdict->cause};
+	}
 	node->named[i].jobs += node->named[i].latest != number;
 	node->named[i].latest = number;
+	return 0;
 }
 
 static int name_nodes(
@@ -159,7 +164,7 @@ static int name_nodes(
 			continue;
 		error = get_node(nodes, host, &node);
 		if (!error && node)
-			name_node(node, verdict, (uint32_t)nodes->record_count);
+			error = name_node(node, verdict, (uint32_t)nodes->record_count);
 	}
 	return error;
 }
@@ -246,9 +251,11 @@ static int compare_nodes(const void *one, const void *other)
 
 void nodes_sort(struct nodes *nodes)
 {
-	for (size_t i = 0; i < nodes->count; i++)
-		qsort(nodes->list[i].named, nodes->list[i].named_count,
-			sizeof(nodes->list[i].named[0]), compare_named);
+	for (size_t i = 0; i < nodes->count; i++) {
+		if (nodes->list[i].named_count)
+			qsort(nodes->list[i].named, nodes->list[i].named_count,
+				sizeof(nodes->list[i].named[0]), compare_named);
+	}
 	if (nodes->count)
 		qsort(nodes->list, nodes->count, sizeof(*nodes->list), compare_nodes);
 	free(nodes->table); /* no more names are looked for */

@@ -11,7 +11,6 @@
 #include "coordinator/report/model.h"
 
 enum {
-	NODE_NAMED_MAX = 8,  /* class and cause; more are counted in jobs_named alone */
 	NODES_MAX = 1 << 20, /* more are counted */
 	NODES_RECORDS_MAX = 65536,
 	NODES_INCIDENTS_MAX = 1 << 20,
@@ -26,12 +25,11 @@ struct node_named {
 
 struct node {
 	char name[STEP_NAME_LENGTH_MAX + 1];
-	uint32_t jobs; /* that it took part in */
-	uint32_t
-		jobs_named; /* in which it was named for what may be the node's: not the program's own imbalance */
+	uint32_t jobs;	     /* that it took part in */
+	uint32_t jobs_named; /* and in which it was named, but for the program's own imbalance */
 	uint32_t latest, latest_named; /* records that were counted, + 1 */
-	uint32_t named_count;
-	struct node_named named[NODE_NAMED_MAX];
+	struct node_named *named;      /* by class and cause, of which there are few */
+	size_t named_count, named_capacity;
 };
 
 /* One incident, and where the first rank that it names is. */

@@ -14,7 +14,7 @@ static void write_node(struct json_writer *writer, const struct node *node)
 	json_unsigned(writer, "jobs", node->jobs);
 	json_unsigned(writer, "jobs_named", node->jobs_named);
 	json_array_begin(writer, "as");
-	for (uint32_t i = 0; i < node->named_count; i++) {
+	for (size_t i = 0; i < node->named_count; i++) {
 		json_object_begin(writer, NULL);
 		json_string(writer, "class", verdict_class_name(node->named[i].verdict_class));
 		json_string(writer, "cause", cause_name(node->named[i].cause));

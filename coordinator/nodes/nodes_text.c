@@ -8,7 +8,7 @@
 #include "coordinator/report/flush.h"
 #include "coordinator/report/line.h"
 
-enum { LINE_LENGTH = 1024, NODES_SHOWN = 32, INCIDENTS_SHOWN = 8 };
+enum { LINE_LENGTH = 1024, NODES_SHOWN = 32, NAMED_SHOWN = 8, INCIDENTS_SHOWN = 8 };
 
 static void print_line(const struct line *line, FILE *out)
 {
@@ -18,13 +18,15 @@ static void print_line(const struct line *line, FILE *out)
 
 static void add_named(struct line *line, const struct node *node)
 {
-	for (uint32_t i = 0; i < node->named_count; i++) {
+	for (size_t i = 0; i < node->named_count && i < NAMED_SHOWN; i++) {
 		const struct node_named *named = &node->named[i];
 
 		line_add(line, "%s%s %s in %" PRIu32, i ? ", " : "",
 			verdict_class_name(named->verdict_class), cause_name(named->cause),
 			named->jobs);
 	}
+	if (node->named_count > NAMED_SHOWN)
+		line_add(line, ", and %zu more", node->named_count - NAMED_SHOWN);
 }
 
 /* Nodes that least to most jobs named, in order; how many. */

@@ -113,6 +113,28 @@ static void many_nodes_are_found_again(void **state)
 	nodes_fini(&nodes);
 }
 
+/* As much as there are causes. */
+static void a_node_that_had_everything(void **state)
+{
+	struct nodes nodes = {0};
+	struct job job;
+
+	(void)state;
+	for (int round = 0; round < 2; round++) {
+		for (int cause = 0; cause < CAUSE_NR; cause++) {
+			set_up(&job, "a", "b");
+			name(&job, VERDICT_HOST_SLOW, (enum cause)cause, 1);
+			assert_int_equal(nodes_add(&nodes, "x.slr", &job.model, true), 0);
+		}
+	}
+	nodes_sort(&nodes);
+	assert_int_equal(find(&nodes, "a")->jobs_named, 2 * CAUSE_NR);
+	assert_int_equal(find(&nodes, "a")->named_count, CAUSE_NR);
+	for (size_t i = 0; i < CAUSE_NR; i++)
+		assert_int_equal(find(&nodes, "a")->named[i].jobs, 2);
+	nodes_fini(&nodes);
+}
+
 static void names_of_jobs_are_text(void **state)
 {
 	struct nodes nodes = {0};
@@ -148,6 +170,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(culprits_once_a_job),
 		cmocka_unit_test(many_nodes_are_found_again),
+		cmocka_unit_test(a_node_that_had_everything),
 		cmocka_unit_test(names_of_jobs_are_text),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

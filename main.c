@@ -23,6 +23,7 @@ static const struct subcommand subcommands[] = {
 	{"report", cmd_report, "read a record and say who was slow, and why"},
 	{"import", cmd_import, "make a record of a trace that another tool took"},
 	{"stacks", cmd_stacks, "say what the threads of a process do: slowrank stacks --pid PID"},
+	{"key", cmd_key, "print what readers and webhooks need of the key: slowrank key http"},
 	{"doctor", cmd_doctor, "say what can be measured on this host, and how to get the rest"},
 };
 

@@ -31,7 +31,10 @@
 #include "coordinator/record_keeper.h"
 #include "coordinator/report/file.h"
 #include "coordinator/report/text.h"
+#include "coordinator/web.h"
+#include "probe/auth/derived_key.h"
 #include "probe/auth/key_file.h"
+#include "probe/config/http_address.h"
 #include "probe/config/size.h"
 
 enum {
@@ -76,6 +79,7 @@ struct coordinator {
 	struct record_keeper keeper; /* with pipeline and record */
 	struct overflow overflow;    /* before the record, while its disk is full */
 	struct alert_sink *sink;
+	struct web *web; /* NULL: nobody reads */
 	struct listener *listener;
 	bool refused_told[GATE_REFUSAL_NR];
 	struct frame frame;
@@ -109,6 +113,8 @@ static void on_verdict(void *context, enum verdict_event event, const struct ver
 {
 	struct coordinator *coordinator = context;
 
+	if (coordinator->web)
+		web_expect(coordinator->web);
 	/* Of a thinned record, it is the next change of the verdict that tells of it. */
 	if (coordinator->replaying &&
 		(!coordinator->last_frame || coordinator->keeper.history.thinned))
@@ -122,6 +128,8 @@ static void on_backlog(void *context, bool late, int64_t latest_ns)
 {
 	const struct coordinator *coordinator = context;
 
+	if (coordinator->web)
+		web_late(coordinator->web, late);
 	if (coordinator->options.quiet || coordinator->replaying)
 		return;
 	if (late)
@@ -261,6 +269,15 @@ static void keep_record_small(struct coordinator *coordinator, struct job_ns now
 	coordinator->thin_told |= error != 0;
 }
 
+static void publish(struct coordinator *coordinator, struct job_ns received)
+{
+	int64_t now_ns = clock_ns(CLOCK_MONOTONIC);
+
+	if (coordinator->web && web_is_due(coordinator->web, now_ns))
+		web_publish(coordinator->web, record_keeper_report(&coordinator->keeper), received,
+			now_ns);
+}
+
 static int on_request(void *context, const void *bytes, size_t length, struct job_ns received,
 	struct message_reply *reply)
 {
@@ -278,6 +295,7 @@ static int on_request(void *context, const void *bytes, size_t length, struct jo
 		return result;
 	if (result == PIPELINE_ACCEPTED)
 		keep_record_small(coordinator, received);
+	publish(coordinator, received);
 	complete = pipeline_complete(coordinator->keeper.pipeline);
 	atomic_store(&coordinator->last_request_ns, received.value);
 	if (atomic_exchange(&coordinator->complete, complete) != complete)
@@ -304,7 +322,19 @@ static int tell(const char *problem)
 	return -EINVAL;
 }
 
-/* Where a URL is beyond this host; it lives as long as the process. Returns 0, or an error after telling it. */
+static bool readers_need_key(const char *http)
+{
+	struct http_address address;
+	char url[sizeof(address) + 16];
+
+	if (!http || http_address_parse(http, &address))
+		return false;
+	snprintf(url, sizeof(url), strchr(address.host, ':') ? "tcp://[%s]" : "tcp://%s",
+		address.host);
+	return key_file_needed(url);
+}
+
+/* Where a URL or a reader is beyond this host; it lives as long as the process. Returns 0, or an error after telling it. */
 static int load_key(const struct coordinator_options *options, struct key_file *key,
 	struct listener_options *listener_options)
 {
@@ -313,6 +343,7 @@ static int load_key(const struct coordinator_options *options, struct key_file *
 
 	for (size_t i = 0; i < options->url_count; i++)
 		beyond |= key_file_needed(options->urls[i]);
+	beyond |= readers_need_key(options->http);
 	if (!beyond || options->insecure)
 		return 0;
 	/* A file that is named is meant; else either will do. */
@@ -620,6 +651,25 @@ static void tell_ready(const struct coordinator *coordinator)
 	}
 }
 
+/* Where it cannot be served, that is told, and the job is watched all the same. key NULL: there is none. */
+static void start_web(struct coordinator *coordinator, const uint8_t *key)
+{
+	const struct coordinator_options *options = &coordinator->options;
+	char token[DERIVED_KEY_LENGTH], why[HTTP_WHY_LENGTH];
+	struct web_options web_options = {
+		.address = options->http, .token = token, .anybody = options->insecure};
+
+	if (!key || derived_key(key, DERIVED_KEY_HTTP, token))
+		web_options.token = NULL;
+	if (web_create(&web_options, &coordinator->web, why)) {
+		fprintf(stderr, "slowrank: %s; the job is watched without\n", why);
+		return;
+	}
+	web_watch(coordinator->web, coordinator->listener);
+	if (!options->quiet)
+		fprintf(stderr, "slowrank: metrics are at %smetrics\n", web_url(coordinator->web));
+}
+
 static int start(struct coordinator *coordinator)
 {
 	const struct coordinator_options *options = &coordinator->options;
@@ -657,6 +707,8 @@ static int start(struct coordinator *coordinator)
 	pthread_mutex_lock(&coordinator->gate);
 	mask_signals(SIG_BLOCK);
 	error = listener_create(&listener_options, &coordinator->listener, why);
+	if (!error && options->http)
+		start_web(coordinator, listener_options.key);
 	mask_signals(SIG_UNBLOCK);
 	if (error == -EADDRINUSE && options->ready_fd >= 0) /* whoever waits knows other ports */
 		(void)!write(options->ready_fd, "0", 1);
@@ -780,6 +832,8 @@ static void finish(struct coordinator *coordinator)
 
 	tell_refused(coordinator);
 	atomic_store(&coordinator->ending, true);
+	if (coordinator->web)
+		web_watch(coordinator->web, NULL);
 	listener_destroy(coordinator->listener);
 	coordinator->listener = NULL;
 	error = pipeline_finish(coordinator->keeper.pipeline);
@@ -827,6 +881,7 @@ int cmd_coordinator(int argc, char **argv)
 		finish(&coordinator);
 		status = 0;
 	}
+	web_destroy(coordinator.web);
 	listener_destroy(coordinator.listener);
 	overflow_close(&coordinator.overflow);
 	record_writer_destroy(coordinator.keeper.record);

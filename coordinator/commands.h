@@ -5,4 +5,5 @@
 int cmd_coordinator(int argc, char **argv);
 int cmd_report(int argc, char **argv);
 int cmd_import(int argc, char **argv);
+int cmd_key(int argc, char **argv);
 #endif

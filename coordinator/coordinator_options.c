@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "coordinator/coordinator_options.h"
+#include "probe/config/http_address.h"
 #include "probe/config/size.h"
 
 enum { PROBLEM_LENGTH = 256 };
@@ -34,6 +35,7 @@ enum option_kind {
 	OPTION_CONTINUE,
 	OPTION_OVERFLOW,
 	OPTION_RECORD_MAX,
+	OPTION_HTTP,
 	OPTION_NR
 };
 
@@ -75,6 +77,7 @@ static const struct option_row rows[OPTION_NR] = {
 	[OPTION_RECORD_MAX] = {"--record-max", "SLOWRANK_RECORD_MAX", false, TEXT(record_max_text)},
 	[OPTION_CONTINUE] = {"--continue", "SLOWRANK_CONTINUE", true, 0},
 	[OPTION_OVERFLOW] = {"--overflow", "SLOWRANK_OVERFLOW", false, TEXT(overflow)},
+	[OPTION_HTTP] = {"--http", "SLOWRANK_HTTP", false, TEXT(http)},
 };
 
 static const char help[] =
@@ -93,6 +96,9 @@ static const char help[] =
 	"comes)\n"
 	"  --alerts FILE      append each alert as one JSON line\n"
 	"  --report FILE      write the report as JSON at the end\n" ALERT_SETTINGS_HELP
+	"  --http PORT        serve metrics to readers on this host; ADDRESS:PORT: to all who have "
+	"the\n"
+	"                     key that 'slowrank key http' prints\n"
 	"  --key-file FILE    the key that probes beyond this host prove (default:\n"
 	"                     MUNGE where it runs, and ~/.config/slowrank/key, made when it is "
 	"missing)\n"
@@ -236,6 +242,7 @@ static int take_word(struct coordinator_options *options, int argc, char **argv,
 int coordinator_options_parse(
 	struct coordinator_options *options, int argc, char **argv, FILE *out, char problem[256])
 {
+	struct http_address address;
 	bool listen_given = false;
 	int error;
 
@@ -258,6 +265,11 @@ int coordinator_options_parse(
 	}
 	if (!options->record) {
 		snprintf(problem, PROBLEM_LENGTH, "say where to keep the record: --record FILE");
+		return -EINVAL;
+	}
+	if (options->http && http_address_parse(options->http, &address)) {
+		snprintf(problem, PROBLEM_LENGTH,
+			"--http is PORT, ADDRESS:PORT or NAME:PORT, not '%.100s'", options->http);
 		return -EINVAL;
 	}
 	if (options->record_max_text &&

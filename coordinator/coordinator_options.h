@@ -24,6 +24,7 @@ struct coordinator_options {
 	const char *job;      /* the name of the job it serves, or NULL: that of the first batch */
 	const char *alerts;   /* JSON lines, or NULL */
 	const char *report;   /* JSON report, or NULL */
+	const char *http;     /* where readers are served, or NULL */
 	const char *key_file; /* or NULL: the user's, and MUNGE */
 	const char *munge_socket; /* or NULL: where libmunge has it */
 	bool insecure;

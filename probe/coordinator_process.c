@@ -24,7 +24,7 @@ extern char **environ;
 
 enum {
 	READY_TIMEOUT_MS = 5000,
-	ARGUMENT_COUNT_MAX = 39,
+	ARGUMENT_COUNT_MAX = 41,
 	RESTARTS_MAX = 5,      /* of a coordinator that does not run for */
 	RUNS_WELL_MS = 600000, /* any more before it is killed again */
 	/* Several jobs may share a host: the port comes from the job's name, in a range that is
@@ -123,6 +123,7 @@ static void fill_command_line(struct command_line *line, const struct probe_opti
 		{"--ready-fd", continues ? NULL : line->ready},
 		{"--alerts", options->alerts},
 		{"--report", options->report},
+		{"--http", options->http},
 		{"--key-file", options->key_file},
 		{"--munge-socket", options->munge_socket},
 		{"--config", alerts->file},
@@ -344,10 +345,11 @@ int coordinator_process_ensure(const struct probe_options *options, const struct
 		const struct alert_settings *alerts = &options->alert_settings;
 
 		if (options->record || options->record_max || options->report || options->alerts ||
-			alerts->slowdown || alerts->after || alerts->imbalance)
+			options->http || alerts->slowdown || alerts->after || alerts->imbalance)
 			fprintf(stderr,
-				"slowrank: the coordinator at %s writes record, report and alerts; "
-				"options for these do nothing here\n",
+				"slowrank: the coordinator at %s writes record, report and alerts, "
+				"and "
+				"serves; options for these do nothing here\n",
 				options->coordinator);
 		snprintf(url, COORDINATOR_URL_LENGTH, "%s", options->coordinator);
 		return 0;

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "probe/config/http_address.h"
 #include "probe/config/size.h"
 
 extern char **environ;
@@ -54,6 +55,10 @@ static const char common_help[] =
 	"here)\n" RECORD_MAX_HELP
 	"  --report FILE       also write the report as JSON when the job ends\n"
 	"  --alerts FILE       append each alert as one JSON line\n" ALERT_SETTINGS_HELP
+	"  --http PORT         serve metrics to readers on the coordinator's host; ADDRESS:PORT: "
+	"to "
+	"all\n"
+	"                      who have the key that 'slowrank key http' prints\n"
 	"  --sources LIST      what to look at: collectives,sched,faults,cgroup,psi,procfs,tcp,\n"
 	"                      device,launches,rdma,nvml,steal,cycles,stacks, or all (default),\n"
 	"                      or none\n"
@@ -154,6 +159,17 @@ static bool take_record_max(struct probe_options *options, const char *size)
 	return false;
 }
 
+static bool take_http(struct probe_options *options, const char *text)
+{
+	struct http_address address;
+
+	options->http = text;
+	if (http_address_parse(text, &address) == 0)
+		return true;
+	fprintf(stderr, "slowrank: --http is PORT, ADDRESS:PORT or NAME:PORT, not '%s'\n", text);
+	return false;
+}
+
 static bool take_verbs(struct probe_options *options, const char *word)
 {
 	if (strcmp(word, "auto") != 0 && strcmp(word, "off") != 0) {
@@ -203,6 +219,7 @@ static const struct value_option value_options[] = {
 	{"--record-max", "SLOWRANK_RECORD_MAX", NULL, take_record_max, 0},
 	{"--report", "SLOWRANK_REPORT", NULL, NULL, offsetof(struct probe_options, report)},
 	{"--alerts", "SLOWRANK_ALERTS", NULL, NULL, offsetof(struct probe_options, alerts)},
+	{"--http", "SLOWRANK_HTTP", NULL, take_http, 0},
 	{"--config", "SLOWRANK_CONFIG", NULL, NULL,
 		offsetof(struct probe_options, alert_settings.file)},
 	{"--alert-slowdown", "SLOWRANK_ALERT_SLOWDOWN", NULL, NULL,

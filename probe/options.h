@@ -55,6 +55,7 @@ struct probe_options {
 	const char *record_max;	 /* a size that can be parsed, or NULL */
 	const char *report;	 /* JSON report to write at the end, or NULL */
 	const char *alerts;	 /* JSON lines, or NULL */
+	const char *http;	 /* where readers are served, or NULL */
 	struct alert_settings alert_settings;
 	const char *key_file;	  /* or NULL: the user's, and MUNGE */
 	const char *munge_socket; /* or NULL: where libmunge has it */

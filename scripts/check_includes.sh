@@ -35,6 +35,7 @@ nng/      probe/uplink probe/auth/tls_files coordinator/ tests/ bench/
 bpf/      probe/sources/ probe/stacks/ probe/cmd_doctor probe/doctor_ bpf/ tests/ bench/
 openssl/  probe/auth/ tests/fuzz/
 zstd      coordinator/record/ tests/ bench/
+microhttpd coordinator/http/library
 libelf    probe/attach/ tests/
 gelf      probe/attach/ tests/
 infiniband probe/ tests/ bench/

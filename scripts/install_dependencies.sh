@@ -6,10 +6,10 @@
 set -euo pipefail
 
 build=(build-essential cmake ninja-build pkg-config clang llvm bpftool libbpf-dev libelf-dev zlib1g-dev
-	libnng-dev libmsgpack-dev libssl-dev libzstd-dev)
+	libnng-dev libmsgpack-dev libssl-dev libzstd-dev libmicrohttpd-dev)
 demo=(openmpi-bin libopenmpi-dev python3)
 test=(libcmocka-dev libibverbs-dev musl mpich libmpich-dev iproute2 hpcc examl libclang-rt-14-dev clang-format-14 util-linux procps jq
-	slurmctld slurmd slurm-client munge)
+	slurmctld slurmd slurm-client munge prometheus prometheus-alertmanager)
 vm=(qemu-system-x86 debootstrap cpio kmod)
 bundle=(patchelf)
 fresh=(debootstrap)

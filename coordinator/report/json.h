@@ -17,6 +17,10 @@
 int report_json_write(const struct report_model *model, FILE *out)
 	__attribute__((warn_unused_result));
 
+/* The same as an object of a larger one (or alone: key NULL). */
+void report_json_object(
+	struct json_writer *writer, const char *key, const struct report_model *model);
+
 /* Writes one verdict as an object: in the report (key NULL) and in alerts (key "verdict"). */
 void report_json_verdict(struct json_writer *writer, const char *key, const struct verdict *verdict,
 	const struct report_model *model);

@@ -10,6 +10,7 @@
 
 #include "coordinator/commands.h"
 #include "coordinator/output/file.h"
+#include "coordinator/page/page.h"
 #include "coordinator/replay.h"
 #include "coordinator/report/file.h"
 #include "coordinator/report/sheets.h"
@@ -35,13 +36,15 @@ struct report_options {
 struct asked {
 	const struct report_options *options;
 	struct report_sheets *sheets;
+	struct trail *trail;
 };
 
 static const char usage[] =
 	"usage: slowrank report FILE [OPTION...]\n\n"
 	"Reads the record of a run and says who was slow, and why.\n\n"
-	"  --format FORMAT      text for people (default), or json (slowrank.report/1); of stacks "
-	"that\n"
+	"  --format FORMAT      text for people (default); html, a page for a browser, with the "
+	"job's\n"
+	"                       course; or json (slowrank.report/1); of stacks that\n"
 	"                       were looked at, flame (a page for a browser), or folded (us in a\n"
 	"                       step, for flamegraph.pl or speedscope)\n"
 	"  --incident N         of which verdict, by its id; default: the first one with stacks\n"
@@ -139,14 +142,15 @@ static int take_choice(struct report_options *options, const char *format, const
 	static const char *const formats[] = {[REPORT_TEXT] = "text",
 		[REPORT_JSON] = "json",
 		[REPORT_FOLDED] = "folded",
-		[REPORT_FLAME] = "flame"},
+		[REPORT_FLAME] = "flame",
+		[REPORT_PAGE] = "html"},
 				 *const whose[] = {[FOLDED_SUSPECT] = "suspect",
 					 [FOLDED_CONTROL] = "control",
 					 [FOLDED_DIFFERENCE] = "difference"};
 	int found = format ? find_word(formats, VALUES_IN(formats), format) : REPORT_TEXT;
 
 	if (found < 0)
-		return complain("the format is text, json, folded or flame, not", format);
+		return complain("the format is text, html, json, folded or flame, not", format);
 	options->choice.format = (enum report_format)found;
 	found = of ? find_word(whose, VALUES_IN(whose), of) : FOLDED_SUSPECT;
 	if (found < 0)
@@ -227,6 +231,8 @@ static void watch_pipeline(void *context, struct pipeline *pipeline)
 
 	if (asked->sheets)
 		pipeline_watch_sheets(pipeline, report_sheets_take, asked->sheets);
+	if (asked->trail)
+		pipeline_watch_steps(pipeline, trail_take, asked->trail);
 	pipeline_limit_alerts(pipeline, &asked->options->limits);
 }
 
@@ -291,7 +297,12 @@ int cmd_report(int argc, char **argv)
 		return status;
 	if (options.explain)
 		asked.sheets = report_sheets_create(&options.wish);
-	if (options.explain && !asked.sheets) {
+	if (options.choice.format == REPORT_PAGE && trail_create(&asked.trail) == 0) {
+		options.choice.write_page = page_write;
+		options.choice.trail = asked.trail;
+	}
+	if ((options.explain && !asked.sheets) ||
+		(options.choice.format == REPORT_PAGE && !asked.trail)) {
 		fprintf(stderr, "slowrank report: out of memory\n");
 		goto out;
 	}
@@ -303,5 +314,6 @@ int cmd_report(int argc, char **argv)
 out:
 	replay_close(replay);
 	report_sheets_destroy(asked.sheets);
+	trail_destroy(asked.trail);
 	return status;
 }

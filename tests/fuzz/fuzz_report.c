@@ -4,6 +4,7 @@
  * their length (4 bytes), how many ms after the one before they came (4), and so many bytes: a record's checksums
  * would let few inputs through, and are fuzz_record_reader's.
  */
+#include "coordinator/page/page.h"
 #include "coordinator/pipeline.h"
 #include "coordinator/report/file.h"
 #include "coordinator/report/sheets.h"
@@ -35,7 +36,8 @@ static void check_report(const struct report_model *model, const struct report_c
 	fuzz_require(report_write(model, choice, out) == 0);
 	fclose(out);
 	fuzz_require(length > 0 || choice->format == REPORT_FOLDED);
-	if (choice->format != REPORT_FLAME) /* which has tabs, and is for no terminal */
+	if (choice->format != REPORT_FLAME &&
+		choice->format != REPORT_PAGE) /* which have tabs, and are for no terminal */
 		fuzz_require_printable(text, length);
 	free(text);
 }
@@ -87,10 +89,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length)
 	const struct sheets_wish wish = {.all = true};
 	struct report_sheets *sheets = report_sheets_create(&wish);
 	struct report_model model;
+	struct trail *trail;
 	struct told told;
 
 	fuzz_require(sheets && pipeline_create(&(struct pipeline_options){on_verdict, &told},
 				       &told.pipeline) == 0);
+	fuzz_require(trail_create(&trail) == 0);
+	pipeline_watch_steps(told.pipeline, trail_take, trail);
 	pipeline_watch_sheets(told.pipeline, report_sheets_take, sheets);
 	push_frames(told.pipeline, (struct fuzz_input){bytes, length});
 	fuzz_require(pipeline_finish(told.pipeline) == 0);
@@ -98,7 +103,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length)
 	model.sheets = sheets;
 	check_report(&model, &(struct report_choice){.format = REPORT_TEXT});
 	check_report(&model, &(struct report_choice){.format = REPORT_JSON});
+	check_report(
+		&model, &(struct report_choice){
+				.format = REPORT_PAGE, .write_page = page_write, .trail = trail});
 	check_stacks(&model);
+	trail_destroy(trail);
 	pipeline_destroy(told.pipeline);
 	report_sheets_destroy(sheets);
 	return 0;

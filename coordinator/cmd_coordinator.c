@@ -79,7 +79,8 @@ struct coordinator {
 	struct record_keeper keeper; /* with pipeline and record */
 	struct overflow overflow;    /* before the record, while its disk is full */
 	struct alert_sink *sink;
-	struct web *web; /* NULL: nobody reads */
+	struct web *web;     /* NULL: nobody reads */
+	struct trail *trail; /* of its page */
 	struct listener *listener;
 	bool refused_told[GATE_REFUSAL_NR];
 	struct frame frame;
@@ -274,8 +275,8 @@ static void publish(struct coordinator *coordinator, struct job_ns received)
 	int64_t now_ns = clock_ns(CLOCK_MONOTONIC);
 
 	if (coordinator->web && web_is_due(coordinator->web, now_ns))
-		web_publish(coordinator->web, record_keeper_report(&coordinator->keeper), received,
-			now_ns);
+		web_publish(coordinator->web, record_keeper_report(&coordinator->keeper),
+			coordinator->trail, received, now_ns);
 }
 
 static int on_request(void *context, const void *bytes, size_t length, struct job_ns received,
@@ -504,6 +505,10 @@ static int create_pipeline(struct coordinator *coordinator)
 	pipeline_keep_first(coordinator->keeper.pipeline, keep_frame, coordinator);
 	pipeline_watch_missing(coordinator->keeper.pipeline, on_missing, coordinator);
 	pipeline_watch_backlog(coordinator->keeper.pipeline, on_backlog, coordinator);
+	if (options->http && !coordinator->trail && trail_create(&coordinator->trail))
+		return tell("no memory");
+	if (coordinator->trail)
+		pipeline_watch_steps(coordinator->keeper.pipeline, trail_take, coordinator->trail);
 	return 0;
 }
 
@@ -667,7 +672,8 @@ static void start_web(struct coordinator *coordinator, const uint8_t *key)
 	}
 	web_watch(coordinator->web, coordinator->listener);
 	if (!options->quiet)
-		fprintf(stderr, "slowrank: metrics are at %smetrics\n", web_url(coordinator->web));
+		fprintf(stderr, "slowrank: the job's page is at %s, metrics at %smetrics\n",
+			web_url(coordinator->web), web_url(coordinator->web));
 }
 
 static int start(struct coordinator *coordinator)
@@ -887,6 +893,7 @@ int cmd_coordinator(int argc, char **argv)
 	record_writer_destroy(coordinator.keeper.record);
 	alert_sink_destroy(coordinator.sink);
 	pipeline_destroy(coordinator.keeper.pipeline);
+	trail_destroy(coordinator.trail);
 	record_keeper_fini(&coordinator.keeper);
 	close_if_open(coordinator.signal_fd);
 	close_if_open(coordinator.parent_fd);

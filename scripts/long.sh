@@ -20,6 +20,7 @@ fuzz      each fuzz target for --fuzz-minutes (15), as many at once as there are
 coverage  scripts/coverage.sh: branches of decoders that the corpus reaches, with what `fuzz` found
 seeds     new seeds (--first-seed: by the date) of simulated jobs and of real ones, for --seeds-minutes in all (60)
 month     bench/month.py: a month at 1,024 ranks, simulated, with a record of 64 MiB
+page      the page of 131,072 ranks and 1,000 steps in a browser: its size, first paint, zoom
 nodes     bench/launchers.py: --seeds jobs (20) over two to four nodes by each launcher, and on one host
 versions  two nodes, one of them with the slowrank of --other (the newest tag, else 100 commits ago)
 old_libc  tests/fresh/old_libc.sh: systems with an older C library'
@@ -121,6 +122,11 @@ PYTHON
 part_month() {
 	build main "slowrank bench_month"
 	bench/month.py --build build-long/main
+}
+
+part_page() {
+	build main "slowrank bench_simulator"
+	python3 tests/page/test_page.py --build build-long/main large
 }
 
 part_nodes() {

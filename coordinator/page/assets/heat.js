@@ -122,7 +122,7 @@ function drawMarks(canvas, area) {
 	}
 	canvas.strokeStyle = style("--line");
 	canvas.strokeRect(area.x - 0.5, area.y - 0.5, area.width + 1, area.height + 1);
-	const line = heat.lines.findIndex(([from, to]) => view.rank !== null && rowOfRank(view.rank) >= from && rowOfRank(view.rank) < to);
+	const row = view.rank === null ? -1 : rowOfRank(view.rank), line = row < 0 ? -1 : heat.lines.findIndex(([from, to]) => row >= from && row < to);
 	if (line >= 0) {
 		canvas.fillStyle = style("--text");
 		canvas.fillRect(area.x - 4, area.y + line * high, 3, Math.max(3, high));
@@ -241,14 +241,14 @@ function zoomOut() {
 }
 
 function heatKey(event) {
+	if (!page || !page.trail || !page.trail.rows.length)
+		return;
 	const cell = heat.cursor && heat.lines[heat.cursor.line] ? heat.cursor : { line: 0, column: view.c0 };
 	const to = (line, column) => {
 		heat.cursor = { line: Math.min(heat.lines.length - 1, Math.max(0, line)), column: Math.min(view.c1 - 1, Math.max(view.c0, column)) };
 		tellCell(heat.cursor);
 		paintHeat();
 	};
-	if (!page || !page.trail || !page.trail.rows.length)
-		return;
 	const moves = { ArrowLeft: () => to(cell.line, cell.column - 1), ArrowRight: () => to(cell.line, cell.column + 1), ArrowUp: () => to(cell.line - 1, cell.column), ArrowDown: () => to(cell.line + 1, cell.column),
 		Enter: () => { chooseCell(cell); zoomIn(cell); }, " ": () => chooseCell(cell), Escape: zoomOut };
 	if (!moves[event.key])

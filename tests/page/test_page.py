@@ -175,6 +175,11 @@ def disk(build):
             check(not tab.problems(), f"the page complains: {tab.problems()[:3]}")
 
 
+def script_ms(tab):
+    """CPU time of scripts so far."""
+    return 1000 * next(one["value"] for one in tab.call("Performance.getMetrics")["metrics"] if one["name"] == "ScriptDuration")
+
+
 def large(build):
     """Prints what docs/results.md has."""
     if not browser.find():
@@ -185,16 +190,19 @@ def large(build):
                                 "--ranks-per-host", "8", "--buckets", "1", "--fault", "compute:70001:0.3:400:600")
         size = os.path.getsize(page)
         with browser.Browser() as tab:
+            tab.call("Performance.enable", timeDomain="threadTicks")
             tab.open("file://" + page)
             paint_ms = tab.script("performance.getEntriesByName('first-contentful-paint')[0].startTime")
             drawn_ms = tab.script("document.body.dataset.firstMs")
             times = []
             for script in ("document.getElementById('heat-back').click()", "document.querySelector('.incident').click()"):
-                times.append(tab.script(f"(() => {{ {script}; return Number(document.getElementById('heat').dataset.drawnMs); }})()"))
+                before = script_ms(tab)
+                tab.script(script)
+                times.append(script_ms(tab) - before)
             check("rank 70001" in text_of(tab, "incidents"), text_of(tab, "incidents"))
             check(not tab.problems(), f"the page complains: {tab.problems()[:3]}")
         print(f"report --format html: {took_s:.1f} s; {size / 1048576:.2f} MiB; first paint {paint_ms:.0f} ms, all drawn {drawn_ms} ms; "
-              f"map drawn whole in {times[0]} ms, zoomed in {times[1]} ms")
+              f"CPU time of all that is drawn anew: the whole job {times[0]:.0f} ms, zoomed {times[1]:.0f} ms")
         check(size <= LARGE_BYTES and paint_ms <= PAINT_MS and max(times) <= ZOOM_MS, "within the limits")
 
 

@@ -20,21 +20,22 @@ function heatLines() {
 	return { lines, nodes: true };
 }
 
-/* The largest value of some rows and columns, read where eight rows are one wherever that is possible. */
-function largest(levels, from, to, first, end, columns) {
-	let most = 0, at = levels.length - 1;
-	while (at > 0 && (levels[at].fold > to - from || from % levels[at].fold))
-		at--;
-	for (let row = from; row < to;) {
+/* The largest value of some rows, for each column of a stretch; read where eight rows are one wherever that is possible. */
+function largest(levels, from, to, first, end, into) {
+	const columns = page.trail.columns.length, size = end - first;
+	into.fill(0);
+	for (let row = from, at = levels.length - 1; row < to;) {
 		while (at > 0 && (row + levels[at].fold > to || row % levels[at].fold))
 			at--;
-		const { bytes, fold } = levels[at], begin = row / fold * columns;
-		for (let column = first; column < end; column++)
-			if (bytes[begin + column] > most)
-				most = bytes[begin + column];
+		while (at + 1 < levels.length && row + levels[at + 1].fold <= to && row % levels[at + 1].fold === 0)
+			at++;
+		const { bytes, fold } = levels[at], begin = row / fold * columns + first;
+		for (let column = 0; column < size; column++)
+			if (bytes[begin + column] > into[column])
+				into[column] = bytes[begin + column];
 		row += fold;
 	}
-	return most;
+	return into;
 }
 
 function heatArea() {
@@ -42,33 +43,42 @@ function heatArea() {
 	return { x: LEFT, y: TOP, width: Math.max(50, canvas.clientWidth - LEFT - RIGHT), height: Math.max(20, canvas.clientHeight - TOP - BOTTOM) };
 }
 
-/* One byte each into a pixel. */
-function colourCells(image, area) {
-	const { own, held, columns, meanMs } = page.trail, size = columns.length, wide = view.c1 - view.c0, high = heat.lines.length;
-	const [ownRed, ownGreen, ownBlue] = style("--own").split(",").map(Number), [heldRed, heldGreen, heldBlue] = style("--held").split(",").map(Number);
+/* So many lines are one line of pixels, where there are more of them: eight rows at a time are read faster. */
+function linesInPixel(area) {
+	const least = Math.ceil(heat.lines.length / area.height);
+	return least > 8 ? Math.ceil(least / 8) * 8 : Math.max(1, least);
+}
+
+/* Colours by the values of a cell: red, green and blue of each of 256 values, on the page's background. */
+function ramp(name, full, shares, back) {
+	const colour = style(name).split(",").map(Number);
+	return shares.map(share => {
+		const t = share < LEAST_SHARE ? 0 : Math.min(1, (share / full) ** POWER);
+		return back.map((part, at) => part + (colour[at] - part) * t);
+	});
+}
+
+/* A fault of a few percent can be seen, noise hardly; half a step late, or a whole one waited, is all colour. */
+function colourCells(image, per) {
+	const { own, held, meanMs } = page.trail, wide = view.c1 - view.c0;
 	const dark = matchMedia("(prefers-color-scheme: dark)").matches, back = dark ? [30, 32, 38] : [250, 250, 248], unseen = dark ? [58, 61, 68] : [220, 220, 220];
-	const shares = MICROSECONDS.map(us => us / 1000 / meanMs);
-	/* A fault of a few percent can be seen, noise hardly; half a step late, or a whole one waited, is all colour. */
-	const depth = full => shares.map(share => share < LEAST_SHARE ? 0 : Math.min(1, (share / full) ** POWER)), ownDepth = depth(0.5), heldDepth = depth(1);
-	const pixels = image.data;
+	const shares = MICROSECONDS.map(us => us / 1000 / meanMs), red = ramp("--own", 0.5, shares, back), blue = ramp("--held", 1, shares, back);
+	const ownMost = new Uint8Array(wide), heldMost = new Uint8Array(wide), pixels = image.data;
 	for (let y = 0, at = 0; y < image.height; y++) {
-		const line0 = Math.floor(y * high / image.height), line1 = Math.max(line0 + 1, Math.floor((y + 1) * high / image.height));
-		const from = heat.lines[line0][0], to = heat.lines[line1 - 1][1];
+		const from = heat.lines[y * per][0], to = heat.lines[Math.min(heat.lines.length, (y + 1) * per) - 1][1];
+		largest(own, from, to, view.c0, view.c1, ownMost);
+		largest(held, from, to, view.c0, view.c1, heldMost);
 		for (let x = 0; x < image.width; x++, at += 4) {
-			const first = view.c0 + Math.floor(x * wide / image.width), end = Math.max(first + 1, view.c0 + Math.floor((x + 1) * wide / image.width));
-			const one = largest(own, from, to, first, end, size), other = largest(held, from, to, first, end, size);
-			let colour = back, t = 0;
-			if (one === 0 && other === 0) {
-				colour = unseen;
-			} else if (shares[one] * 3 >= shares[other]) {
-				t = ownDepth[one];
-				colour = [ownRed, ownGreen, ownBlue];
-			} else {
-				t = heldDepth[other];
-				colour = [heldRed, heldGreen, heldBlue];
+			const end = Math.max(Math.floor(x * wide / image.width) + 1, Math.floor((x + 1) * wide / image.width));
+			let one = 0, other = 0;
+			for (let column = Math.floor(x * wide / image.width); column < end; column++) {
+				one = Math.max(one, ownMost[column]);
+				other = Math.max(other, heldMost[column]);
 			}
-			for (let part = 0; part < 3; part++)
-				pixels[at + part] = one || other ? back[part] + (colour[part] - back[part]) * t : colour[part];
+			const colour = one === 0 && other === 0 ? unseen : shares[one] * 3 >= shares[other] ? red[one] : blue[other];
+			pixels[at] = colour[0];
+			pixels[at + 1] = colour[1];
+			pixels[at + 2] = colour[2];
 			pixels[at + 3] = 255;
 		}
 	}
@@ -153,14 +163,14 @@ function drawHeat() {
 	const ratio = devicePixelRatio || 1, area = heatArea();
 	canvas.width = canvas.clientWidth * ratio;
 	canvas.height = canvas.clientHeight * ratio;
-	const context = canvas.getContext("2d"), wide = view.c1 - view.c0;
-	const image = new ImageData(Math.max(1, Math.min(wide, Math.floor(area.width))), Math.max(1, Math.min(heat.lines.length, Math.floor(area.height))));
-	colourCells(image, area);
+	const per = linesInPixel(area), image = new ImageData(Math.max(1, Math.min(view.c1 - view.c0, Math.floor(area.width))), Math.ceil(heat.lines.length / per));
+	colourCells(image, per);
 	const picture = document.createElement("canvas");
 	picture.width = image.width;
 	picture.height = image.height;
 	picture.getContext("2d").putImageData(image, 0, 0);
 	heat.picture = picture;
+	heat.pictureLines = heat.lines.length / per;
 	paintHeat();
 	canvas.dataset.drawnMs = (performance.now() - begun).toFixed(1);
 	byId("heat-about").textContent = `${heat.nodes ? "each row the worst rank of " + (page.trail.row_is === "nodes" ? "some nodes" : "a node") + "; click or zoom in for its ranks" : "a row for each rank"}` +
@@ -174,7 +184,7 @@ function paintHeat() {
 	context.setTransform(ratio, 0, 0, ratio, 0, 0);
 	context.clearRect(0, 0, canvas.clientWidth, canvas.clientHeight);
 	context.imageSmoothingEnabled = false;
-	context.drawImage(heat.picture, area.x, area.y, area.width, area.height);
+	context.drawImage(heat.picture, 0, 0, heat.picture.width, heat.pictureLines, area.x, area.y, area.width, area.height);
 	drawAxes(context, area);
 	drawMarks(context, area);
 }
@@ -197,8 +207,8 @@ function rankOfCell({ line, column }) {
 }
 
 function tellCell(cell) {
-	const [from, to] = heat.lines[cell.line], { own, held, columns, rows } = page.trail, size = columns.length, column = columns[cell.column];
-	const one = largest(own, from, to, cell.column, cell.column + 1, size), other = largest(held, from, to, cell.column, cell.column + 1, size), rank = rankOfCell(cell);
+	const [from, to] = heat.lines[cell.line], { own, held, columns, rows } = page.trail, column = columns[cell.column];
+	const most = levels => largest(levels, from, to, cell.column, cell.column + 1, new Uint8Array(1))[0], one = most(own), other = most(held), rank = rankOfCell(cell);
 	const name = heat.nodes ? `${lineName(cell.line)} (worst: rank ${rank})` : `${lineName(cell.line)}${rows[from][2] ? " on " + rows[from][2] : ""}`;
 	const what = one || other ? `late by itself ${time(MICROSECONDS[one] / 1000)}, waited or late for others ${time(MICROSECONDS[other] / 1000)}` : "not judged: not measurable here";
 	byId("heat-told").textContent = `${name}, ${stepWords(column)} at ${clock(column[3])} UTC: ${what}.`;

@@ -485,6 +485,14 @@ static int create_record(struct coordinator *coordinator,
 	}
 }
 
+static void on_step(void *context, const struct judged_step *step)
+{
+	struct coordinator *coordinator = context;
+
+	coordinator->trail->before = history_steps_before(&coordinator->keeper.history);
+	trail_take(coordinator->trail, step);
+}
+
 /* Returns 0, or an error after telling it. */
 static int create_pipeline(struct coordinator *coordinator)
 {
@@ -508,7 +516,7 @@ static int create_pipeline(struct coordinator *coordinator)
 	if (options->http && !coordinator->trail && trail_create(&coordinator->trail))
 		return tell("no memory");
 	if (coordinator->trail)
-		pipeline_watch_steps(coordinator->keeper.pipeline, trail_take, coordinator->trail);
+		pipeline_watch_steps(coordinator->keeper.pipeline, on_step, coordinator);
 	return 0;
 }
 

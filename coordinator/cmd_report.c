@@ -37,6 +37,7 @@ struct asked {
 	const struct report_options *options;
 	struct report_sheets *sheets;
 	struct trail *trail;
+	const struct replay *replay;
 };
 
 static const char usage[] =
@@ -225,6 +226,14 @@ static int parse(struct report_options *options, int argc, char **argv)
 	return -1;
 }
 
+static void take_step(void *context, const struct judged_step *step)
+{
+	const struct asked *asked = context;
+
+	asked->trail->before = replay_steps_before(asked->replay);
+	trail_take(asked->trail, step);
+}
+
 static void watch_pipeline(void *context, struct pipeline *pipeline)
 {
 	const struct asked *asked = context;
@@ -232,7 +241,7 @@ static void watch_pipeline(void *context, struct pipeline *pipeline)
 	if (asked->sheets)
 		pipeline_watch_sheets(pipeline, report_sheets_take, asked->sheets);
 	if (asked->trail)
-		pipeline_watch_steps(pipeline, trail_take, asked->trail);
+		pipeline_watch_steps(pipeline, take_step, context);
 	pipeline_limit_alerts(pipeline, &asked->options->limits);
 }
 
@@ -295,6 +304,7 @@ int cmd_report(int argc, char **argv)
 	replay_options.path = options.record;
 	if (replay_open(&replay_options, &replay) < 0)
 		return status;
+	asked.replay = replay;
 	if (options.explain)
 		asked.sheets = report_sheets_create(&options.wish);
 	if (options.choice.format == REPORT_PAGE && trail_create(&asked.trail) == 0) {

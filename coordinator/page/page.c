@@ -64,7 +64,17 @@ static int write_flames(struct json_writer *writer, const struct report_model *m
 	return error;
 }
 
-/* Named ones, those that were looked at, and the first ones: by rank. The caller frees them; NULL without memory. */
+/* A node or a link that costs something is called by it. */
+static bool names_cost(const struct report_model *model, uint32_t rank)
+{
+	for (size_t i = 0; i < model->cost_count; i++) {
+		if (model->costs[i].number == rank || model->costs[i].other == rank)
+			return true;
+	}
+	return false;
+}
+
+/* Named ones, those that were looked at, those that costs are of, and the first ones: by rank. The caller frees them; NULL without memory. */
 static struct report_rank *choose_ranks(const struct report_model *model, uint32_t *count)
 {
 	uint32_t most = model->rank_count < RANKS_SHOWN ? model->rank_count : RANKS_SHOWN,
@@ -75,7 +85,8 @@ static struct report_rank *choose_ranks(const struct report_model *model, uint32
 	*count = 0;
 	for (uint32_t i = 0; ranks && wanted && i < model->rank_count && left; i++) {
 		wanted[i] = most == model->rank_count || model->ranks[i].look ||
-			    look_is_named(model, model->ranks[i].totals.rank);
+			    look_is_named(model, model->ranks[i].totals.rank) ||
+			    names_cost(model, model->ranks[i].totals.rank);
 		left -= wanted[i];
 	}
 	for (uint32_t i = 0; ranks && wanted && i < model->rank_count; i++) {
@@ -129,8 +140,8 @@ int page_data_begin(struct page_data *data, const struct report_model *model,
 	error = write_report(&writer, model);
 	if (error == 0)
 		error = write_flames(&writer, model);
-	if (trail) {
-		trail_rows_json(&writer, trail, model);
+	if (error == 0 && trail) {
+		error = trail_rows_json(&writer, trail, model);
 		trail_show(trail, model, data->shown);
 	}
 	good = !ferror(memory);

@@ -98,8 +98,9 @@ static int begin_column(struct trail *trail, const struct step_grid *grid, bool 
 		fold_columns(trail);
 	last = trail->column_count ? &trail->columns[trail->column_count - 1] : NULL;
 	if (!last || last->steps >= trail->steps_in_column)
-		trail->columns[trail->column_count++] = (struct trail_column){
-			.first_step = grid->step.of_program, .start_ns = grid->step.start_ns};
+		trail->columns[trail->column_count++] =
+			(struct trail_column){.first_step = trail->before + grid->step.of_program,
+				.start_ns = grid->step.start_ns};
 	return 0;
 }
 
@@ -136,6 +137,7 @@ static void take_walk(struct trail *trail, const struct judged_step *step)
 		return;
 	if (walk_take(&walk, step) < 0)
 		return;
+	walk.number += trail->before;
 	if (place < trail->walk_count)
 		walk_fini(&trail->walks[place]);
 	else
@@ -166,13 +168,14 @@ void trail_take(void *context, const struct judged_step *step)
 {
 	struct trail *trail = context;
 	const struct grid_step *now = &step->grid->step;
-	bool begins = !trail->steps ||
-		      now->of_program != trail->latest; /* else it is another round of its step */
+	uint64_t number = trail->before + now->of_program;
+	bool begins =
+		!trail->steps || number != trail->latest; /* else it is another round of its step */
 	struct trail_column *column;
 	int error = begin_column(trail, step->grid, begins);
 
 	trail->steps += begins;
-	trail->latest = now->of_program;
+	trail->latest = number;
 	if (error == 0) {
 		column = &trail->columns[trail->column_count - 1];
 		column->steps += begins;

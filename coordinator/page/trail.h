@@ -27,6 +27,7 @@ struct trail {
 	struct trail_column columns[HEAT_COLUMNS_MAX];
 	size_t column_count;
 	uint32_t steps_in_column, steps_in_walk; /* at most; powers of two */
+	uint64_t before; /* the caller\'s: steps before those of the pipeline that is watched */
 	uint64_t steps, latest;			 /* steps of the program; the latest one's number */
 	uint64_t left_out;			 /* of them, since there was no memory */
 	struct walk_step walks[TRAIL_WALKS_MAX]; /* the worst of each stretch of so many steps */

@@ -38,6 +38,26 @@ static uint8_t coarse(uint8_t value, uint8_t least)
 	return (uint8_t)(2 + ((value - 2) >> FEWER_BITS << FEWER_BITS));
 }
 
+static int compare_rows(const void *one, const void *other, void *rows)
+{
+	uint32_t a = ((const struct heat_row *)rows)[*(const uint32_t *)one].first_rank,
+		 b = ((const struct heat_row *)rows)[*(const uint32_t *)other].first_rank;
+
+	return (a > b) - (a < b);
+}
+
+/* Rows by their first ranks: nodes are numbered as they came. The caller frees it; NULL without memory. */
+static uint32_t *row_order(const struct heat *heat)
+{
+	uint32_t *order = calloc(heat->row_count + 1, sizeof(*order));
+
+	for (size_t row = 0; order && row < heat->row_count; row++)
+		order[row] = (uint32_t)row;
+	if (order)
+		qsort_r(order, heat->row_count, sizeof(*order), compare_rows, heat->rows);
+	return order;
+}
+
 static int write_plane(
 	struct json_writer *writer, const char *key, const struct trail *trail, size_t offset)
 {
@@ -46,13 +66,14 @@ static int write_plane(
 	bool plain = count <= CELLS_PLAIN;
 	uint8_t *bytes = malloc(count ? count : 1), *next = bytes,
 		least = heat_value((int64_t)(mean_step_ns(trail) * shown_share));
-	int error;
+	uint32_t *order = row_order(heat);
+	int error = -ENOMEM;
 
-	if (!bytes)
-		return -ENOMEM;
+	if (!bytes || !order)
+		goto out;
 	for (size_t row = 0; row < heat->row_count; row++) {
 		for (size_t column = 0; column < trail->column_count; column++) {
-			const struct heat_cell *cell = heat_at(heat, row, column);
+			const struct heat_cell *cell = heat_at(heat, order[row], column);
 			uint8_t value = *((const uint8_t *)cell + offset);
 
 			if (!plain && offset == offsetof(struct heat_cell, who))
@@ -63,20 +84,25 @@ static int write_plane(
 		}
 	}
 	error = packed_json(writer, key, bytes, count);
+out:
+	free(order);
 	free(bytes);
 	return error;
 }
 
-void trail_rows_json(
+int trail_rows_json(
 	struct json_writer *writer, const struct trail *trail, const struct report_model *model)
 {
 	const struct heat *heat = &trail->heat;
+	uint32_t *order = row_order(heat);
 	const char *host = NULL;
 
+	if (!order)
+		return -ENOMEM;
 	json_string(writer, "row_is", heat->by_node ? heat->node_shift ? "nodes" : "node" : "rank");
 	json_array_begin(writer, "rows"); /* without a host: that of the row before */
 	for (size_t row = 0; row < heat->row_count; row++) {
-		const struct heat_row *now = &heat->rows[row];
+		const struct heat_row *now = &heat->rows[order[row]];
 		const char *name =
 			now->first_rank <= now->last_rank ? look_host(model, now->first_rank) : "";
 		bool same = host && strcmp(name, host) == 0;
@@ -91,6 +117,8 @@ void trail_rows_json(
 		host = name;
 	}
 	json_array_end(writer);
+	free(order);
+	return 0;
 }
 
 static void write_columns(

@@ -7,9 +7,9 @@
 #include "coordinator/report/json_writer.h"
 #include "coordinator/report/model.h"
 
-/* Which rows the map has: "row_is" and "rows", members of an object. */
-void trail_rows_json(
-	struct json_writer *writer, const struct trail *trail, const struct report_model *model);
+/* Which rows the map has: "row_is" and "rows", members of an object. Returns 0 or -ENOMEM. */
+int trail_rows_json(struct json_writer *writer, const struct trail *trail,
+	const struct report_model *model) __attribute__((warn_unused_result));
 
 /* Of which of the trail's tracks the course is shown. */
 void trail_show(

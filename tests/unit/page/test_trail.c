@@ -238,6 +238,25 @@ static void test_rounds_are_one_step(void **state)
 	trail_destroy(trail);
 }
 
+/* A record that was thinned is judged by several pipelines, each of which counts from 0. */
+static void test_steps_before_are_counted(void **state)
+{
+	struct trail *trail;
+	struct made made;
+
+	(void)state;
+	assert_int_equal(trail_create(&trail), 0);
+	make(&made, 2);
+	take(trail, &made, 0, 0, MS);
+	trail->before = 1000;
+	take(trail, &made, 0, 0, 2 * MS);
+	assert_int_equal(trail->steps, 2);
+	assert_int_equal(trail->columns[1].first_step, 1000);
+	assert_int_equal(trail->walks[1].number, 1000);
+	drop(&made);
+	trail_destroy(trail);
+}
+
 static void test_packed_bytes_are_base64(void **state)
 {
 	char *text = NULL;
@@ -264,6 +283,7 @@ int main(void)
 		cmocka_unit_test(test_more_nodes_than_rows_share_them),
 		cmocka_unit_test(test_a_step_passed_over_is_not_judged),
 		cmocka_unit_test(test_rounds_are_one_step),
+		cmocka_unit_test(test_steps_before_are_counted),
 		cmocka_unit_test(test_packed_bytes_are_base64),
 	};
 

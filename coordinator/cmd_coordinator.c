@@ -83,6 +83,7 @@ struct coordinator {
 	struct alert_sink *sink;
 	struct web *web;     /* NULL: nobody reads */
 	struct hooks *hooks; /* NULL: there are none */
+	struct trail *trail; /* of its page */
 	struct listener *listener;
 	bool refused_told[GATE_REFUSAL_NR];
 	struct frame frame;
@@ -280,8 +281,8 @@ static void publish(struct coordinator *coordinator, struct job_ns received)
 	int64_t now_ns = clock_ns(CLOCK_MONOTONIC);
 
 	if (coordinator->web && web_is_due(coordinator->web, now_ns))
-		web_publish(coordinator->web, record_keeper_report(&coordinator->keeper), received,
-			now_ns);
+		web_publish(coordinator->web, record_keeper_report(&coordinator->keeper),
+			coordinator->trail, received, now_ns);
 }
 
 static int on_request(void *context, const void *bytes, size_t length, struct job_ns received,
@@ -492,6 +493,14 @@ static int create_record(struct coordinator *coordinator,
 	}
 }
 
+static void on_step(void *context, const struct judged_step *step)
+{
+	struct coordinator *coordinator = context;
+
+	coordinator->trail->before = history_steps_before(&coordinator->keeper.history);
+	trail_take(coordinator->trail, step);
+}
+
 /* Returns 0, or an error after telling it. */
 static int create_pipeline(struct coordinator *coordinator)
 {
@@ -512,6 +521,10 @@ static int create_pipeline(struct coordinator *coordinator)
 	pipeline_keep_first(coordinator->keeper.pipeline, keep_frame, coordinator);
 	pipeline_watch_missing(coordinator->keeper.pipeline, on_missing, coordinator);
 	pipeline_watch_backlog(coordinator->keeper.pipeline, on_backlog, coordinator);
+	if (options->http && !coordinator->trail && trail_create(&coordinator->trail))
+		return tell("no memory");
+	if (coordinator->trail)
+		pipeline_watch_steps(coordinator->keeper.pipeline, on_step, coordinator);
 	return 0;
 }
 
@@ -720,7 +733,8 @@ static void start_web(struct coordinator *coordinator)
 	if (web_create(&web_options, &coordinator->web, why))
 		fprintf(stderr, "slowrank: %s; the job is watched without\n", why);
 	else if (!options->quiet)
-		fprintf(stderr, "slowrank: metrics are at %smetrics\n", web_url(coordinator->web));
+		fprintf(stderr, "slowrank: the job's page is at %s, metrics at %smetrics\n",
+			web_url(coordinator->web), web_url(coordinator->web));
 }
 
 static int start(struct coordinator *coordinator)
@@ -959,6 +973,7 @@ int cmd_coordinator(int argc, char **argv)
 	record_writer_destroy(coordinator.keeper.record);
 	alert_sink_destroy(coordinator.sink);
 	pipeline_destroy(coordinator.keeper.pipeline);
+	trail_destroy(coordinator.trail);
 	record_keeper_fini(&coordinator.keeper);
 	close_if_open(coordinator.signal_fd);
 	close_if_open(coordinator.parent_fd);

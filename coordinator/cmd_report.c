@@ -10,6 +10,7 @@
 
 #include "coordinator/commands.h"
 #include "coordinator/output/file.h"
+#include "coordinator/page/page.h"
 #include "coordinator/replay.h"
 #include "coordinator/report/file.h"
 #include "coordinator/report/sheets.h"
@@ -36,13 +37,16 @@ struct report_options {
 struct asked {
 	const struct report_options *options;
 	struct report_sheets *sheets;
+	struct trail *trail;
+	const struct replay *replay;
 };
 
 static const char usage[] =
 	"usage: slowrank report FILE [OPTION...]\n\n"
 	"Reads the record of a run and says who was slow, and why.\n\n"
-	"  --format FORMAT      text for people (default), or json (slowrank.report/1); of stacks "
-	"that\n"
+	"  --format FORMAT      text for people (default); html, a page for a browser, with the "
+	"job's\n"
+	"                       course; or json (slowrank.report/1); of stacks that\n"
 	"                       were looked at, flame (a page for a browser), or folded (us in a\n"
 	"                       step, for flamegraph.pl or speedscope)\n"
 	"  --incident N         of which verdict, by its id; default: the first one with stacks\n"
@@ -82,14 +86,15 @@ static int take_choice(struct report_options *options, const char *format, const
 	static const char *const formats[] = {[REPORT_TEXT] = "text",
 		[REPORT_JSON] = "json",
 		[REPORT_FOLDED] = "folded",
-		[REPORT_FLAME] = "flame"},
+		[REPORT_FLAME] = "flame",
+		[REPORT_PAGE] = "html"},
 				 *const whose[] = {[FOLDED_SUSPECT] = "suspect",
 					 [FOLDED_CONTROL] = "control",
 					 [FOLDED_DIFFERENCE] = "difference"};
 	int found = format ? words_find(formats, WORDS_IN(formats), format) : REPORT_TEXT;
 
 	if (found < 0)
-		return complain("the format is text, json, folded or flame, not", format);
+		return complain("the format is text, html, json, folded or flame, not", format);
 	options->choice.format = (enum report_format)found;
 	found = of ? words_find(whose, WORDS_IN(whose), of) : FOLDED_SUSPECT;
 	if (found < 0)
@@ -164,12 +169,22 @@ static int parse(struct report_options *options, int argc, char **argv)
 	return -1;
 }
 
+static void take_step(void *context, const struct judged_step *step)
+{
+	const struct asked *asked = context;
+
+	asked->trail->before = replay_steps_before(asked->replay);
+	trail_take(asked->trail, step);
+}
+
 static void watch_pipeline(void *context, struct pipeline *pipeline)
 {
 	const struct asked *asked = context;
 
 	if (asked->sheets)
 		pipeline_watch_sheets(pipeline, report_sheets_take, asked->sheets);
+	if (asked->trail)
+		pipeline_watch_steps(pipeline, take_step, context);
 	pipeline_limit_alerts(pipeline, &asked->options->limits);
 }
 
@@ -232,9 +247,15 @@ int cmd_report(int argc, char **argv)
 	replay_options.path = options.record;
 	if (replay_open(&replay_options, &replay) < 0)
 		return status;
+	asked.replay = replay;
 	if (options.explain)
 		asked.sheets = report_sheets_create(&options.wish);
-	if (options.explain && !asked.sheets) {
+	if (options.choice.format == REPORT_PAGE && trail_create(&asked.trail) == 0) {
+		options.choice.write_page = page_write;
+		options.choice.trail = asked.trail;
+	}
+	if ((options.explain && !asked.sheets) ||
+		(options.choice.format == REPORT_PAGE && !asked.trail)) {
 		fprintf(stderr, "slowrank report: out of memory\n");
 		goto out;
 	}
@@ -246,5 +267,6 @@ int cmd_report(int argc, char **argv)
 out:
 	replay_close(replay);
 	report_sheets_destroy(asked.sheets);
+	trail_destroy(asked.trail);
 	return status;
 }

@@ -223,6 +223,11 @@ int replay_report(struct replay *replay, struct report_model *model)
 	return 0;
 }
 
+uint64_t replay_steps_before(const struct replay *replay)
+{
+	return history_steps_before(&replay->history);
+}
+
 bool replay_is_whole(const struct replay *replay)
 {
 	return !replay->incomplete && !replay->refused;

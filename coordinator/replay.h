@@ -45,6 +45,9 @@ int replay_saved(struct replay *replay) __attribute__((warn_unused_result));
 int replay_report(struct replay *replay, struct report_model *model)
 	__attribute__((warn_unused_result));
 
+/* As history_steps_before(), so far. */
+uint64_t replay_steps_before(const struct replay *replay);
+
 /* Nothing was cut short, damaged or refused: no line was printed. */
 bool replay_is_whole(const struct replay *replay);
 

@@ -12,6 +12,7 @@
 
 #include "coordinator/metrics/job_metrics.h"
 #include "coordinator/report/look.h"
+#include "coordinator/web_page.h"
 
 enum {
 	PERIOD_MS = 1000,
@@ -27,7 +28,8 @@ struct page {
 
 struct web {
 	struct http_server *server;
-	struct hooks *hooks;	     /* NULL: there are none */
+	struct hooks *hooks; /* NULL: there are none */
+	struct web_page *job_page;
 	struct job_metrics *metrics; /* of the pipeline's thread, as are the next two */
 	bool expected;
 	int64_t next_ns;
@@ -244,7 +246,11 @@ static void handle_health(
 int web_create(const struct web_options *options, struct web **result, char why[HTTP_WHY_LENGTH])
 {
 	struct web *web = calloc(1, sizeof(*web));
+	struct web_page *page = NULL;
+	int error = web_page_create(&page);
 	const struct http_handler handlers[] = {
+		{.path = "/", .open = true, .handle = web_page_handle_shell, .context = page},
+		{.path = "/page.json", .handle = web_page_handle_data, .context = page},
 		{.path = "/healthz", .open = true, .handle = handle_health},
 		{.path = "/metrics", .handle = handle_metrics, .context = web},
 	};
@@ -255,13 +261,14 @@ int web_create(const struct web_options *options, struct web **result, char why[
 		.handlers = handlers,
 		.handler_count = sizeof(handlers) / sizeof(handlers[0]),
 	};
-	int error;
 
-	if (!web || job_metrics_create(&web->metrics)) {
+	if (!web || error || job_metrics_create(&web->metrics)) {
+		web_page_destroy(page);
 		free(web);
 		snprintf(why, HTTP_WHY_LENGTH, "no memory");
 		return -ENOMEM;
 	}
+	web->job_page = page;
 	pthread_mutex_init(&web->mutex, NULL);
 	web->listener = options->listener;
 	web->hooks = options->hooks;
@@ -282,6 +289,7 @@ void web_destroy(struct web *web)
 	if (!web)
 		return;
 	http_server_destroy(web->server);
+	web_page_destroy(web->job_page);
 	page_release(web->page);
 	job_metrics_destroy(web->metrics);
 	pthread_mutex_destroy(&web->mutex);
@@ -315,8 +323,8 @@ bool web_is_due(const struct web *web, int64_t now_ns)
 	return web->expected || now_ns >= web->next_ns;
 }
 
-void web_publish(
-	struct web *web, const struct report_model *model, struct job_ns newest, int64_t began_ns)
+void web_publish(struct web *web, const struct report_model *model, const struct trail *trail,
+	struct job_ns newest, int64_t began_ns)
 {
 	int64_t now_ns;
 	char *bytes = NULL;
@@ -342,6 +350,7 @@ void web_publish(
 		pthread_mutex_unlock(&web->mutex);
 		page_release(before);
 	}
+	web_page_publish(web->job_page, model, trail);
 	now_ns = clock_ns(CLOCK_MONOTONIC);
 	web->expected = false;
 	web->next_ns = now_ns + PERIOD_MS * INT64_C(1000000);

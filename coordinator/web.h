@@ -9,6 +9,7 @@
 #include "coordinator/hooks/hooks.h"
 #include "coordinator/http/server.h"
 #include "coordinator/listener.h"
+#include "coordinator/page/trail.h"
 #include "coordinator/report/model.h"
 
 struct web;
@@ -41,8 +42,8 @@ void web_late(struct web *web, bool late);
  * time at most; at once after web_expect().
  */
 bool web_is_due(const struct web *web, int64_t now_ns);
-/* began_ns: when the model was asked for, by the clock of now_ns. newest: when the newest batch came. */
-void web_publish(
-	struct web *web, const struct report_model *model, struct job_ns newest, int64_t began_ns);
+/* began_ns: when the model was asked for, by the clock of now_ns. newest: when the newest batch came. trail: the job's course. */
+void web_publish(struct web *web, const struct report_model *model, const struct trail *trail,
+	struct job_ns newest, int64_t began_ns);
 
 #endif

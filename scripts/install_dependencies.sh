@@ -6,7 +6,7 @@
 set -euo pipefail
 
 build=(build-essential cmake ninja-build pkg-config clang llvm bpftool libbpf-dev libelf-dev zlib1g-dev
-	libnng-dev libmsgpack-dev libssl-dev libzstd-dev libsqlite3-dev libmicrohttpd-dev libcurl4-openssl-dev)
+	libjs-dygraphs libnng-dev libmsgpack-dev libssl-dev libzstd-dev libsqlite3-dev libmicrohttpd-dev libcurl4-openssl-dev)
 demo=(openmpi-bin libopenmpi-dev python3)
 test=(libcmocka-dev libibverbs-dev musl mpich libmpich-dev iproute2 hpcc examl libclang-rt-14-dev clang-format-14 util-linux procps jq
 	slurmctld slurmd slurm-client munge prometheus prometheus-alertmanager curl python3-yaml)

@@ -1,11 +1,14 @@
 #!/usr/bin/env bash
 # Installs what is needed, builds slowrank, and runs it on a real MPI job of four ranks in which
 # rank 2 is throttled by a real cgroup: the alert comes live, the report says who and why.
-# Leaves quickstart-out/record.slr, quickstart-out/report.json and quickstart-out/report.txt.
+# Leaves quickstart-out/report.html (the job as a page for a browser), record.slr, report.json and report.txt there.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 say() { printf '\n== %s\n' "$*"; }
+
+out=quickstart-out
+echo "the page to open in a browser when this is done: $PWD/$out/report.html"
 
 say "installing what is needed"
 scripts/install_dependencies.sh build demo
@@ -18,7 +21,6 @@ as_root=()
 if [[ $EUID -ne 0 ]]; then
 	as_root=(sudo -E)
 fi
-out=quickstart-out
 "${as_root[@]}" rm -rf "$out"
 mkdir -p "$out"
 echo 'rank=2 kind=throttle first=150 last=450 size=60' >"$out/plan"
@@ -37,6 +39,7 @@ for ((tries = 0; tries < 40; tries++)); do
 done
 build/slowrank report "$out/record.slr" -o "$out/report.txt"
 build/slowrank report "$out/record.slr" --format json -o "$out/report.json"
+build/slowrank report "$out/record.slr" --format html -o "$out/report.html"
 
 python3 - "$out/report.json" "$out/alerts.jsonl" <<'PYTHON'
 import json, sys
@@ -53,4 +56,4 @@ if not named or not any(names_the_fault(v) for v in alerts):
 print(f"\nslowrank named rank 2: host-slow, cgroup-throttle, {named[0]['slowdown']:.2f} x slower; "
       "the injected fault was a cgroup throttle of rank 2.")
 PYTHON
-echo "files: $out/record.slr $out/report.json $out/report.txt $out/alerts.jsonl"
+echo "files: $out/report.html $out/record.slr $out/report.json $out/report.txt $out/alerts.jsonl"

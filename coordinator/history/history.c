@@ -182,7 +182,7 @@ static int grow_ids(struct history *history, size_t count)
 	return array_grow((void **)&history->ids, &history->id_count, count, sizeof(*history->ids));
 }
 
-static uint64_t steps_before(const struct history *history)
+uint64_t history_steps_before(const struct history *history)
 {
 	return history->saved.totals.steps - history->then.totals.steps;
 }
@@ -194,8 +194,8 @@ static void tell_as(struct history *history, const struct verdict *own, uint32_t
 
 	*told = *own;
 	told->id = id;
-	told->first_step += steps_before(history);
-	told->last_step += steps_before(history);
+	told->first_step += history_steps_before(history);
+	told->last_step += history_steps_before(history);
 	if (id <= history->told_before) { /* its begin is not in the batches */
 		told->first_step = before.first_step;
 		told->onset = before.onset;

@@ -60,6 +60,9 @@ int history_end(struct history *history, const struct report_model *now)
 int history_go_on(struct history *history, const struct report_model *now)
 	__attribute__((warn_unused_result));
 
+/* So many steps there were before the first one of the pipeline that the newest sums are of. */
+uint64_t history_steps_before(const struct history *history);
+
 /* A verdict of the pipeline that went on, as it is told; without memory, as it is. Valid until the next one. */
 const struct verdict *history_tell(struct history *history, const struct verdict *own);
 

@@ -17,11 +17,13 @@ enum { LOOKED_AT_BYTES = 1 << 20 }; /* of a file that may be a report; reports a
 static bool is_report(int fd, off_t length)
 {
 	static const char json[] = "{\n \"schema\": \"" REPORT_JSON_SCHEMA "\"",
-			  page[] = FLAME_PAGE_MARK, text[] = "\n" REPORT_TEXT_MARK "\n";
+			  flame[] = FLAME_PAGE_MARK, page[] = REPORT_PAGE_MARK,
+			  text[] = "\n" REPORT_TEXT_MARK "\n";
 	size_t count = length < LOOKED_AT_BYTES ? (size_t)length : LOOKED_AT_BYTES;
 	char *bytes = malloc(count);
 	ssize_t got = bytes ? pread(fd, bytes, count, 0) : -1;
 	bool found = (got >= (ssize_t)strlen(json) && memcmp(bytes, json, strlen(json)) == 0) ||
+		     (got >= (ssize_t)strlen(flame) && memcmp(bytes, flame, strlen(flame)) == 0) ||
 		     (got >= (ssize_t)strlen(page) && memcmp(bytes, page, strlen(page)) == 0) ||
 		     (got > 0 && memmem(bytes, (size_t)got, text, strlen(text)));
 
@@ -44,6 +46,8 @@ int report_write(const struct report_model *model, const struct report_choice *c
 		return report_folded_write(model, &choice->stacks, choice->of, out);
 	case REPORT_FLAME:
 		return report_flame_write(model, &choice->stacks, out);
+	case REPORT_PAGE:
+		return choice->write_page(model, choice->trail, out);
 	}
 	return -EINVAL;
 }

@@ -13,13 +13,22 @@ enum report_format {
 	REPORT_JSON = 1,
 	REPORT_FOLDED = 2, /* no mark of slowrank is in it: over an empty file only */
 	REPORT_FLAME = 3,
+	REPORT_PAGE = 4,
 };
+
+/* How a page begins, by which one is known again. */
+#define REPORT_PAGE_MARK "<!DOCTYPE html>\n<!-- slowrank.page/1 -->\n"
+
+struct trail;
 
 struct report_choice {
 	enum report_format format;
 	bool colour;		   /* of text */
 	enum folded_of of;	   /* of folded stacks */
 	struct stacks_pair stacks; /* of folded stacks and flame graphs: from stacks_find() */
+	/* Of a page, which shows the job's course, too: page_write(), and what it takes. */
+	int (*write_page)(const struct report_model *model, const struct trail *trail, FILE *out);
+	const struct trail *trail;
 };
 
 /* Writes the report and flushes. Returns 0, -ENOMEM, or why a write failed (-ENOSPC, ...). */

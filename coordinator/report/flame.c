@@ -3,12 +3,10 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
+#include "coordinator/report/embed.h"
 #include "coordinator/report/flame_page.h"
 #include "coordinator/report/flame_tree.h"
-#include "coordinator/report/flush.h"
-#include "coordinator/report/json_writer.h"
 #include "coordinator/report/look.h"
 #include "coordinator/report/stacks_json.h"
 #include "coordinator/report/text.h"
@@ -107,56 +105,39 @@ static void write_tree(struct json_writer *writer, const struct flame_tree *tree
 	json_array_end(writer);
 }
 
-/* JSON for a script element: '<' is in strings alone, and there it neither ends the element nor begins a comment. */
-static void write_data(const char *json, size_t length, FILE *out)
+int report_flame_json(struct json_writer *writer, const struct report_model *model,
+	const struct stacks_pair *pair)
 {
-	for (size_t i = 0; i < length; i++) {
-		if (json[i] == '<')
-			fputs("\\u003c", out);
-		else
-			fputc(json[i], out);
-	}
-}
-
-static int make_json(const struct report_model *model, const struct flame_tree *tree, char **json,
-	size_t *length)
-{
-	FILE *memory = open_memstream(json, length);
-	struct json_writer writer;
-	bool good;
-
-	if (!memory)
-		return -ENOMEM;
-	json_writer_init(&writer, memory, LINES_TO_DEPTH);
-	json_object_begin(&writer, NULL);
-	write_head(&writer, model, tree);
-	write_tree(&writer, tree);
-	json_object_end(&writer);
-	good = !ferror(memory);
-	good = fclose(memory) == 0 && good;
-	return good ? 0 : -ENOMEM;
-}
-
-int report_flame_write(const struct report_model *model, const struct stacks_pair *pair, FILE *out)
-{
-	static const char place[] = "@DATA@";
-	const char *page = (const char *)flame_page, *data = strstr(page, place);
 	struct flame_tree tree;
-	char *json = NULL;
-	size_t length;
 	int error = flame_tree_init(&tree, model, pair);
 
 	if (error < 0)
 		return error;
-	error = make_json(model, &tree, &json, &length);
+	json_object_begin(writer, NULL);
+	write_head(writer, model, &tree);
+	write_tree(writer, &tree);
+	json_object_end(writer);
 	flame_tree_fini(&tree);
-	errno = 0; /* for report_flush() */
-	if (error == 0) {
-		fwrite(page, 1, (size_t)(data - page), out);
-		write_data(json, length, out);
-		fputs(data + strlen(place), out);
-		error = report_flush(out);
-	}
+	return 0;
+}
+
+int report_flame_write(const struct report_model *model, const struct stacks_pair *pair, FILE *out)
+{
+	char *json = NULL;
+	size_t length;
+	FILE *memory = open_memstream(&json, &length);
+	struct json_writer writer;
+	bool good;
+	int error;
+
+	if (!memory)
+		return -ENOMEM;
+	json_writer_init(&writer, memory, LINES_TO_DEPTH);
+	error = report_flame_json(&writer, model, pair);
+	good = !ferror(memory);
+	good = fclose(memory) == 0 && good;
+	if (error == 0)
+		error = good ? embed_write((const char *)flame_page, json, length, out) : -ENOMEM;
 	free(json);
 	return error;
 }

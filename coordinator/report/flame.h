@@ -8,7 +8,12 @@
 
 #include <stdio.h>
 
+#include "coordinator/report/json_writer.h"
 #include "coordinator/report/stacks.h"
+
+/* The stacks alone, as an object without a key. Returns 0 or -ENOMEM: then nothing is written. */
+int report_flame_json(struct json_writer *writer, const struct report_model *model,
+	const struct stacks_pair *pair) __attribute__((warn_unused_result));
 
 /* How such a page begins, by which one is known again. */
 #define FLAME_PAGE_MARK "<!DOCTYPE html>\n<!-- slowrank.flame/1 -->\n"

@@ -369,30 +369,36 @@ void report_json_alert(enum verdict_event event, const struct verdict *verdict,
 	json_object_end(&writer);
 }
 
+void report_json_object(
+	struct json_writer *writer, const char *key, const struct report_model *model)
+{
+	json_object_begin(writer, key);
+	json_string(writer, "schema", REPORT_JSON_SCHEMA);
+	write_job(writer, model);
+	write_alert_limits(writer, model);
+	json_array_begin(writer, "verdicts");
+	for (size_t i = 0; i < model->verdict_count; i++)
+		report_json_verdict(writer, NULL, &model->verdicts[i], model);
+	json_array_end(writer);
+	report_costs_json(writer, model);
+	json_array_begin(writer, "ranks");
+	for (uint32_t i = 0; i < model->rank_count; i++)
+		write_rank(writer, &model->ranks[i], model->unix_offset_ns);
+	json_array_end(writer);
+	write_coverage(writer, model);
+	report_json_pairs(writer, model);
+	if (model->sheets)
+		report_sheets_json(writer, model->sheets);
+	json_object_end(writer);
+}
+
 int report_json_write(const struct report_model *model, FILE *out)
 {
 	struct json_writer writer;
 
 	errno = 0; /* for report_flush() */
 	json_writer_init(&writer, out, LINES_TO_DEPTH);
-	json_object_begin(&writer, NULL);
-	json_string(&writer, "schema", REPORT_JSON_SCHEMA);
-	write_job(&writer, model);
-	write_alert_limits(&writer, model);
-	json_array_begin(&writer, "verdicts");
-	for (size_t i = 0; i < model->verdict_count; i++)
-		report_json_verdict(&writer, NULL, &model->verdicts[i], model);
-	json_array_end(&writer);
-	report_costs_json(&writer, model);
-	json_array_begin(&writer, "ranks");
-	for (uint32_t i = 0; i < model->rank_count; i++)
-		write_rank(&writer, &model->ranks[i], model->unix_offset_ns);
-	json_array_end(&writer);
-	write_coverage(&writer, model);
-	report_json_pairs(&writer, model);
-	if (model->sheets)
-		report_sheets_json(&writer, model->sheets);
-	json_object_end(&writer);
+	report_json_object(&writer, NULL, model);
 	fputc('\n', out);
 	return report_flush(out);
 }

@@ -23,6 +23,9 @@ const char *verdict_event_name(enum verdict_event event);
 /* Writes what happened to a verdict as one line, without its end: alerts and hooks. */
 void report_json_alert(enum verdict_event event, const struct verdict *verdict,
 	const struct report_model *model, FILE *out);
+/* The same as an object of a larger one (or alone: key NULL). */
+void report_json_object(
+	struct json_writer *writer, const char *key, const struct report_model *model);
 
 /* Writes one verdict as an object: in the report (key NULL) and in alerts (key "verdict"). */
 void report_json_verdict(struct json_writer *writer, const char *key, const struct verdict *verdict,

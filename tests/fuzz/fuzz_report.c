@@ -5,6 +5,7 @@
  * would let few inputs through, and are fuzz_record_reader's.
  */
 #include "coordinator/export/exporter.h"
+#include "coordinator/page/page.h"
 #include "coordinator/pipeline.h"
 #include "coordinator/report/file.h"
 #include "coordinator/report/sheets.h"
@@ -16,6 +17,7 @@ enum { GAP_MS_MAX = 3600000 };
 struct told {
 	struct pipeline *pipeline;
 	struct exporter *exporters[2]; /* of tables, and of a trace */
+	struct trail *trail;
 };
 
 static void on_verdict(void *context, enum verdict_event event, const struct verdict *verdict)
@@ -50,6 +52,7 @@ static void on_step(void *context, const struct judged_step *step)
 {
 	struct told *told = context;
 
+	trail_take(told->trail, step);
 	for (int i = 0; i < 2; i++)
 		fuzz_require(exporter_step(told->exporters[i], step,
 				     pipeline_unix_offset_ns(told->pipeline)) == 0);
@@ -78,7 +81,8 @@ static void check_report(const struct report_model *model, const struct report_c
 	fuzz_require(report_write(model, choice, out) == 0);
 	fclose(out);
 	fuzz_require(length > 0 || choice->format == REPORT_FOLDED);
-	if (choice->format != REPORT_FLAME) /* which has tabs, and is for no terminal */
+	if (choice->format != REPORT_FLAME &&
+		choice->format != REPORT_PAGE) /* which have tabs, and are for no terminal */
 		fuzz_require_printable(text, length);
 	free(text);
 }
@@ -134,6 +138,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length)
 
 	fuzz_require(sheets && pipeline_create(&(struct pipeline_options){on_verdict, &told},
 				       &told.pipeline) == 0);
+	fuzz_require(trail_create(&told.trail) == 0);
 	pipeline_watch_sheets(told.pipeline, report_sheets_take, sheets);
 	begin_exports(&told);
 	pipeline_watch_steps(told.pipeline, on_step, &told);
@@ -143,8 +148,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length)
 	model.sheets = sheets;
 	check_report(&model, &(struct report_choice){.format = REPORT_TEXT});
 	check_report(&model, &(struct report_choice){.format = REPORT_JSON});
+	check_report(&model,
+		&(struct report_choice){
+			.format = REPORT_PAGE, .write_page = page_write, .trail = told.trail});
 	check_stacks(&model);
 	end_exports(&told, &model);
+	trail_destroy(told.trail);
 	pipeline_destroy(told.pipeline);
 	report_sheets_destroy(sheets);
 	return 0;

@@ -4,6 +4,8 @@
 
 usage: test_flame.py GOLDEN_REPORTS
 """
+import base64
+import hashlib
 import html.parser
 import json
 import os
@@ -105,8 +107,10 @@ class Flame(unittest.TestCase):
     def browse(self, name, script="", fragment=""):
         """The page after its own script, and then after one of the test's."""
         path = self.path(name + "-test")
+        allowed = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+        page = self.pages[name].replace("script-src ", f"script-src 'sha256-{allowed}' ")
         with open(path, "w", encoding="utf-8") as file:
-            file.write(self.pages[name].replace("</body>", f"<script>{script}</script></body>"))
+            file.write(page.replace("</body>", f"<script>{script}</script></body>"))
         done = subprocess.run(
             [self.browser, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
              "--window-size=1200,900", f"--user-data-dir={self.folder.name}/profile", "--dump-dom", f"file://{path}{fragment}"],

@@ -4,7 +4,7 @@
  * beside it.
  * usage: golden_reports FOLDER            compares; says where the first difference is
  *        golden_reports --update FOLDER   writes the files anew: look at the diff before a commit
- *        golden_reports --pages FOLDER    writes the pages of those with stacks, for test_flame.py
+ *        golden_reports --pages FOLDER    writes pages for a browser, for test_flame.py and tests/page
  */
 #include <locale.h>
 #include <stdbool.h>
@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "coordinator/page/page.h"
 #include "coordinator/report/file.h"
 #include "tests/golden/models.h"
 
@@ -27,7 +28,10 @@ static const struct form forms[] = {
 	{"control.folded", {.format = REPORT_FOLDED, .of = FOLDED_CONTROL}},
 	{"difference.folded", {.format = REPORT_FOLDED, .of = FOLDED_DIFFERENCE}},
 };
-static const struct form page = {"html", {.format = REPORT_FLAME}};
+static const struct form pages[] = {
+	{"html", {.format = REPORT_FLAME}},
+	{"page.html", {.format = REPORT_PAGE, .write_page = page_write}},
+};
 
 static char *render(
 	const struct report_model *model, const struct report_choice *choice, size_t *length)
@@ -102,7 +106,7 @@ static bool try_form(
 	bool good = true;
 
 	one->make(&golden);
-	if (choice.format == REPORT_TEXT || choice.format == REPORT_JSON ||
+	if ((choice.format != REPORT_FOLDED && choice.format != REPORT_FLAME) ||
 		stacks_find(&golden.model, &(struct stacks_wish){0}, &choice.stacks, why)) {
 		bytes = render(&golden.model, &choice, &length);
 		snprintf(path, sizeof(path), "%s/%s.%s", folder, one->name, form->suffix);
@@ -117,9 +121,9 @@ static bool try_form(
 int main(int argc, char **argv)
 {
 	bool updating = argc == 3 && strcmp(argv[1], "--update") == 0, good = true;
-	bool pages = argc == 3 && strcmp(argv[1], "--pages") == 0;
+	bool browser = argc == 3 && strcmp(argv[1], "--pages") == 0;
 
-	if (argc != 2 + (updating || pages)) {
+	if (argc != 2 + (updating || browser)) {
 		fprintf(stderr, "usage: %s [--update | --pages] FOLDER\n", argv[0]);
 		return 2;
 	}
@@ -127,9 +131,9 @@ int main(int argc, char **argv)
 	setlocale(LC_ALL, "");
 	setenv("TZ", "Asia/Kolkata", 1);
 	for (size_t i = 0; i < golden_case_count; i++) {
-		if (pages)
-			good &= try_form(&golden_cases[i], &page, TASK_UPDATE, argv[argc - 1]);
-		for (size_t k = 0; !pages && k < sizeof(forms) / sizeof(forms[0]); k++)
+		for (size_t k = 0; browser && k < sizeof(pages) / sizeof(pages[0]); k++)
+			good &= try_form(&golden_cases[i], &pages[k], TASK_UPDATE, argv[argc - 1]);
+		for (size_t k = 0; !browser && k < sizeof(forms) / sizeof(forms[0]); k++)
 			good &= try_form(&golden_cases[i], &forms[k],
 				updating ? TASK_UPDATE : TASK_COMPARE, argv[argc - 1]);
 	}

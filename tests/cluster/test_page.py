@@ -1,0 +1,69 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The page live, in a browser beside a real job with a fault: the incident is there soon after its alert."""
+import json
+import os
+import subprocess
+import sys
+import time
+
+sys.dont_write_bytecode = True
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, HERE)
+sys.path.insert(0, os.path.join(HERE, "..", "page"))
+import browser  # noqa: E402
+import harness  # noqa: E402
+import jobs  # noqa: E402
+from harness import check  # noqa: E402
+
+JOB = {"steps": 180, "step_ms": 20, "compute_ms": 1.5, "faults": ["rank=1 kind=compute first=60 last=179 size=60"]}
+WITHIN_S = 2
+SHOWN = "[...document.querySelectorAll('.incident .what')].some(one => one.textContent.startsWith('rank 1 '))"
+
+
+def first_alert(path):
+    """When the first alert of the faulty rank was written; None: there is none."""
+    if not os.path.exists(path):
+        return None
+    with open(path, encoding="utf-8") as file:
+        found = [json.loads(line) for line in file if line.endswith("\n")]
+    return time.time() if any(one["verdict"]["ranks"] == [1] for one in found) else None
+
+
+def live(paths):
+    if not browser.find():
+        harness.skip("no chromium here")
+    truth_path = jobs.fresh_directory(paths.directory)
+    alerts, log = os.path.join(paths.directory, "alerts.jsonl"), os.path.join(paths.directory, "log")
+    for path in (alerts, log):
+        if os.path.exists(path):
+            os.unlink(path)
+    hold = jobs.Hold(paths.directory)
+    command = [paths.slowrank, "run", "--http", "127.0.0.1:0", "--alerts", alerts, "--record",
+               os.path.join(paths.directory, "record.slr"), "--", *jobs.mpirun(2),
+               *jobs.workload_command(paths.workload, truth_path, **JOB), *hold.options]
+    with open(log, "w", encoding="utf-8") as file:
+        job = subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=file)
+    with browser.Browser() as tab:
+        hold.wait(2, job)
+        with open(log, encoding="utf-8") as file:
+            address = next(line for line in file if "the job's page is at" in line).split("at ")[1].split(",")[0]
+        tab.call("Page.navigate", url=address)
+        tab.wait("document.getElementById('incidents') !== null")
+        hold.end()
+        jobs.wait_until(lambda: first_alert(alerts), "an alert of the faulty rank", job, 30)
+        told = time.time()
+        tab.wait(SHOWN, 30)
+        delay = time.time() - told
+        print(f"the incident is on the page {delay:.2f} s after its alert was seen in the file")
+        check(delay < WITHIN_S, f"the incident came {delay:.2f} s after its alert")
+        check(tab.script("document.getElementById('live').className") == "on", "the page says that it is live")
+        check(job.wait(timeout=60) == 0, "the job ends well")
+        tab.wait("document.getElementById('live').className === 'off'", 10)
+        check("rank 1 " in tab.script("document.getElementById('incidents').innerText"), "what was said last stays")
+        problems = [one for one in tab.problems() if one.get("entry", {}).get("source") != "network"]
+        check(not problems, f"the page complains: {problems[:3]}")
+
+
+if __name__ == "__main__":
+    harness.main({"live": live})

@@ -1,0 +1,214 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The page of a job from disk: whole HTML with no name as markup, and in a browser what it shows and how it answers.
+
+usage: test_page.py --build BUILD disk
+       test_page.py --build BUILD large     131,072 ranks, 1,000 steps: size, first paint, zoom (scripts/long.sh)
+"""
+import argparse
+import html.parser
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.dont_write_bytecode = True
+import browser  # noqa: E402
+
+SKIPPED = 77
+VOID = {"meta", "input", "br", "link"}
+HOST = "host\x07<script>"
+PAINT_MS, ZOOM_MS, LARGE_BYTES = 2000, 100, 10 << 20
+# A rank of 64 that computes for 30 % longer, from step 60 to 149 of 200.
+CULPRIT, FIRST, LAST = 43, 60, 150
+
+
+def check(condition, text):
+    if not condition:
+        raise SystemExit("FAILED: " + text)
+
+
+class Reader(html.parser.HTMLParser):
+    """Checks that each element ends where it should, and keeps what matters."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.open, self.problems, self.scripts, self.addresses, self.handlers = [], [], [], [], []
+        self.feed(page)
+        self.close()
+
+    def handle_starttag(self, tag, attrs):
+        if tag not in VOID:
+            self.open.append(tag)
+        if tag == "script":
+            self.scripts.append([dict(attrs).get("type", ""), ""])
+        self.addresses += [value for name, value in attrs if name in ("src", "href", "action", "srcset")]
+        self.handlers += [name for name, _ in attrs if name.startswith("on")]
+
+    def handle_endtag(self, tag):
+        if not self.open or self.open.pop() != tag:
+            self.problems.append(f"</{tag}> at {self.getpos()}")
+
+    def handle_data(self, data):
+        if self.open and self.open[-1] == "script":
+            self.scripts[-1][1] += data
+
+
+def read(path):
+    with open(path, encoding="utf-8") as file:
+        return file.read()
+
+
+def check_markup(path):
+    page = read(path)
+    reader = Reader(page)
+    check((reader.problems, reader.open) == ([], []), f"{path}: {reader.problems}, open: {reader.open}")
+    check([kind for kind, _ in reader.scripts] == ["application/json", "", ""], f"{path} has scripts of its own alone")
+    check((reader.addresses, reader.handlers) == ([], []), f"{path} needs nothing from elsewhere")
+    check("default-src 'none'" in page and "'unsafe-inline'; connect-src" in page and "script-src 'sha256-" in page,
+          f"{path} has a strict policy")
+    check("<" not in reader.scripts[0][1] and page.startswith("<!DOCTYPE html>\n<!-- slowrank.page/1 -->\n"), f"{path}: data, mark")
+    check("License" in page or "MIT" in page, f"{path} names the library's licence")
+    return json.loads(reader.scripts[0][1])
+
+
+def simulate(build, folder, name, *options):
+    """A record of a job whose truth is known, as a page."""
+    record, page = os.path.join(folder, name + ".slr"), os.path.join(folder, name + ".html")
+    subprocess.run([os.path.join(build, "bench_simulator"), "-o", record, *options], check=True, stdout=subprocess.DEVNULL)
+    begun = time.time()
+    subprocess.run([os.path.join(build, "slowrank"), "report", record, "--format", "html", "-o", page], check=True)
+    return page, time.time() - begun
+
+
+def colour_at(tab, rank, step):
+    """What the map shows of a rank in a step: red, green, blue; each row is a rank."""
+    return tab.script(f"""(() => {{ const map = document.getElementById("heat"), ratio = devicePixelRatio || 1;
+        const rows = 64, steps = 200, wide = map.clientWidth - 120 - 14, high = map.clientHeight - 12 - 34;
+        const x = 120 + ({step} + 0.5) * wide / steps, y = 12 + ({rank} + 0.5) * high / rows;
+        return [...map.getContext("2d").getImageData(x * ratio, y * ratio, 1, 1).data].slice(0, 3); }})()""")
+
+
+def text_of(tab, element):
+    return tab.script(f"document.getElementById('{element}').innerText")
+
+
+def check_course(tab, page):
+    """A job with an incident: what is shown at once, by a click, and by an address."""
+    tab.open("file://" + page)
+    check(f"rank {CULPRIT} on node5 was compute-slow" in text_of(tab, "incidents"), text_of(tab, "incidents"))
+    check("What to do" not in text_of(tab, "incidents") and "perf record" in text_of(tab, "incidents"), "what to do is there")
+    red, _, blue = colour_at(tab, CULPRIT, 100)
+    check(red > blue + 60, f"the culprit's cell is red: {red}, {blue}")
+    red, _, blue = colour_at(tab, CULPRIT - 3, 100)
+    check(blue > red + 30, f"a victim's cell is blue: {red}, {blue}")
+    red, _, blue = colour_at(tab, CULPRIT, 20)
+    check(abs(red - blue) < 60, f"a healthy cell is neither: {red}, {blue}")
+    check(tab.script("document.querySelectorAll('#steps-chart canvas').length") > 0, "the step time is drawn")
+    tab.script("document.querySelector('.incident').click()")
+    check(str(CULPRIT) == tab.script("document.getElementById('rank-choice').value"), "a click has the rank in focus")
+    check("own work" in text_of(tab, "rank-charts"), f"its evidence is beside its control: {text_of(tab, 'rank-charts')}")
+    check(f"Rank {CULPRIT} made others wait" in text_of(tab, "walk-told"), text_of(tab, "walk-told"))
+    check(f"rank {CULPRIT}'s own" in text_of(tab, "walk-told"), "the walk ends at the culprit")
+    check(tab.script("document.querySelectorAll('#walk-frame .hop').length") > 0, "the walk is drawn")
+    check("not measur" in text_of(tab, "stacks-about").lower(), "what is not there is said")
+    address = tab.script("location.hash")
+    check("incident=1" in address and f"rank={CULPRIT}" in address and "steps=" in address, f"the address keeps it: {address}")
+    check_answers(tab, page, address)
+
+
+def check_answers(tab, page, address):
+    """The address opens the same; a click in the map; keys."""
+    tab.open("file://" + page + address.replace(f"rank={CULPRIT}", "rank=7"))
+    check(tab.script("[document.getElementById('rank-choice').value, location.hash.includes('rank=7')]") == ["7", True],
+          "an address opens what it says")
+    check("not kept" in text_of(tab, "rank-charts"), "why a rank has no course is said")
+    tab.script("document.getElementById('heat-back').click()")
+    place = tab.script("""(() => { const map = document.getElementById("heat").getBoundingClientRect();
+        return [map.left + 120 + (map.width - 134) / 2, map.top + 12 + (map.height - 46) * (%d + 0.5) / 64]; })()""" % CULPRIT)
+    tab.click(*place)
+    check(f"rank {CULPRIT} on node5, step 100" in text_of(tab, "heat-told") or "step 99" in text_of(tab, "heat-told"),
+          text_of(tab, "heat-told"))
+    check(tab.script("document.getElementById('rank-choice').value") == str(CULPRIT), "a cell's rank comes into focus")
+    tab.script("document.getElementById('heat').focus()")
+    for _ in range(6):
+        tab.call("Input.dispatchKeyEvent", type="keyDown", key="Enter", code="Enter")
+    check(tab.script("location.hash").count("steps=") == 1, "Enter zooms in")
+    first, last = tab.script("/steps=([0-9]+)-([0-9]+)/.exec(location.hash).slice(1).map(Number)")
+    check(first == last, f"at last to one step: {first} to {last}")
+    for _ in range(6):
+        tab.call("Input.dispatchKeyEvent", type="keyDown", key="Escape", code="Escape")
+    check("steps=" not in tab.script("location.hash"), "Escape zooms out")
+    tab.call("Input.dispatchKeyEvent", type="keyDown", key="n", code="KeyN", text="n")
+    check("steps=" in tab.script("location.hash"), "n goes to the next incident")
+
+
+def check_hostile(tab, folder):
+    """Names that are markup are text; what is missing is said."""
+    shown = 0
+    for name in sorted(os.listdir(folder)):
+        if not name.endswith(".page.html"):
+            continue
+        check_markup(os.path.join(folder, name))
+        tab.open("file://" + os.path.join(folder, name))
+        check(tab.script("document.scripts.length === 3 && !document.querySelector('main script')"), f"{name}: a name ran as a script")
+        check(text_of(tab, "incidents").strip() and text_of(tab, "coverage").strip(), f"{name} says something")
+        shown += "host?<script>" in text_of(tab, "ranks")
+    check(shown > 0, "a host with a hostile name is shown as it is")
+
+
+def disk(build):
+    with tempfile.TemporaryDirectory() as folder:
+        page, _ = simulate(build, folder, "small", "--ranks", "64", "--steps", "200", "--step-ms", "50", "--ranks-per-host", "8",
+                           "--fault", f"compute:{CULPRIT}:0.3:{FIRST}:{LAST}")
+        data = check_markup(page)
+        check(data["rank_count"] == 64 and len(data["rows"]) == 64 and len(data["trail"]["columns"]) == 200, "the data is whole")
+        subprocess.run([os.path.join(build, "tests", "golden_reports"), "--pages", folder], check=True)
+        if not browser.find():
+            print("skipped: no chromium here; what needs none was tested")
+            sys.exit(SKIPPED)
+        with browser.Browser() as tab:
+            check_course(tab, page)
+            check_hostile(tab, folder)
+            check(not tab.problems(), f"the page complains: {tab.problems()[:3]}")
+
+
+def script_ms(tab):
+    """CPU time of scripts so far."""
+    return 1000 * next(one["value"] for one in tab.call("Performance.getMetrics")["metrics"] if one["name"] == "ScriptDuration")
+
+
+def large(build):
+    """Prints what docs/results.md has."""
+    if not browser.find():
+        print("skipped: no chromium here")
+        sys.exit(SKIPPED)
+    with tempfile.TemporaryDirectory() as folder:
+        page, took_s = simulate(build, folder, "large", "--ranks", "131072", "--steps", "1000", "--step-ms", "1000",
+                                "--ranks-per-host", "8", "--buckets", "1", "--fault", "compute:70001:0.3:400:600")
+        size = os.path.getsize(page)
+        with browser.Browser() as tab:
+            tab.call("Performance.enable", timeDomain="threadTicks")
+            tab.open("file://" + page)
+            paint_ms = tab.script("performance.getEntriesByName('first-contentful-paint')[0].startTime")
+            drawn_ms = tab.script("document.body.dataset.firstMs")
+            times = []
+            for script in ("document.getElementById('heat-back').click()", "document.querySelector('.incident').click()"):
+                before = script_ms(tab)
+                tab.script(script)
+                times.append(script_ms(tab) - before)
+            check("rank 70001" in text_of(tab, "incidents"), text_of(tab, "incidents"))
+            check(not tab.problems(), f"the page complains: {tab.problems()[:3]}")
+        print(f"report --format html: {took_s:.1f} s; {size / 1048576:.2f} MiB; first paint {paint_ms:.0f} ms, all drawn {drawn_ms} ms; "
+              f"CPU time of all that is drawn anew: the whole job {times[0]:.0f} ms, zoomed {times[1]:.0f} ms")
+        check(size <= LARGE_BYTES and paint_ms <= PAINT_MS and max(times) <= ZOOM_MS, "within the limits")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--build", required=True)
+    parser.add_argument("case", choices=("disk", "large"))
+    arguments = parser.parse_args()
+    {"disk": disk, "large": large}[arguments.case](os.path.abspath(arguments.build))

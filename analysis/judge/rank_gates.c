@@ -79,7 +79,7 @@ static uint64_t steps_since_change(
 /*
  * How improbable it is that a rank's latest steps and all of its peers' are hit equally often: by half of the delay
  * that is usual at this level, in time, for a step is the longer the more it is hit. Its own steps of before tell
- * as well what is usual, if they were hit no more often than its peers'.
+ * as well what is usual, if they were hit no more often than its peers'; not of a small run, which began somewhere.
  */
 static double surprise_of_latest(const struct judge *judge, uint32_t rank, const struct run *run,
 	uint64_t step_count, double level)
@@ -92,7 +92,7 @@ static double surprise_of_latest(const struct judge *judge, uint32_t rank, const
 
 	before.hits -= own.hits;
 	before.count -= own.count;
-	if (before.hits * usual.count <= usual.hits * before.count) {
+	if (!run->small && before.hits * usual.count <= usual.hits * before.count) {
 		usual.hits += before.hits;
 		usual.count += before.count;
 	}

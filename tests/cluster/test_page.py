@@ -16,9 +16,9 @@ import harness  # noqa: E402
 import jobs  # noqa: E402
 from harness import check  # noqa: E402
 
-JOB = {"steps": 180, "step_ms": 20, "compute_ms": 1.5, "faults": ["rank=1 kind=compute first=60 last=179 size=60"]}
+JOB = {"steps": 200, "step_ms": 20, "compute_ms": 0.5, "faults": ["rank=2 kind=compute first=60 last=199 size=80"]}
 WITHIN_S = 2
-SHOWN = "[...document.querySelectorAll('.incident .what')].some(one => one.textContent.startsWith('rank 1 '))"
+SHOWN = "[...document.querySelectorAll('.incident .what')].some(one => one.textContent.startsWith('rank 2 '))"
 
 
 def first_alert(path):
@@ -27,7 +27,7 @@ def first_alert(path):
         return None
     with open(path, encoding="utf-8") as file:
         found = [json.loads(line) for line in file if line.endswith("\n")]
-    return time.time() if any(one["verdict"]["ranks"] == [1] for one in found) else None
+    return time.time() if any(one["verdict"]["ranks"] == [2] for one in found) else None
 
 
 def live(paths):
@@ -40,12 +40,12 @@ def live(paths):
             os.unlink(path)
     hold = jobs.Hold(paths.directory)
     command = [paths.slowrank, "run", "--http", "127.0.0.1:0", "--alerts", alerts, "--record",
-               os.path.join(paths.directory, "record.slr"), "--", *jobs.mpirun(2),
+               os.path.join(paths.directory, "record.slr"), "--", *jobs.mpirun(4),
                *jobs.workload_command(paths.workload, truth_path, **JOB), *hold.options]
     with open(log, "w", encoding="utf-8") as file:
         job = subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=file)
     with browser.Browser() as tab:
-        hold.wait(2, job)
+        hold.wait(4, job)
         with open(log, encoding="utf-8") as file:
             address = next(line for line in file if "the job's page is at" in line).split("at ")[1].split(",")[0]
         tab.call("Page.navigate", url=address)
@@ -60,7 +60,7 @@ def live(paths):
         check(tab.script("document.getElementById('live').className") == "on", "the page says that it is live")
         check(job.wait(timeout=60) == 0, "the job ends well")
         tab.wait("document.getElementById('live').className === 'off'", 10)
-        check("rank 1 " in tab.script("document.getElementById('incidents').innerText"), "what was said last stays")
+        check("rank 2 " in tab.script("document.getElementById('incidents').innerText"), "what was said last stays")
         problems = [one for one in tab.problems() if one.get("entry", {}).get("source") != "network"]
         check(not problems, f"the page complains: {problems[:3]}")
 

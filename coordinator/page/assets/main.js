@@ -169,8 +169,8 @@ function pageKey(event) {
 		focusIncident(verdicts[(at + by + verdicts.length) % verdicts.length].id);
 }
 
-/* Served by the coordinator: what it says now, once a second; a key that came with the address is kept for this tab alone. */
-const PERIOD_MS = 1000;
+/* Served by the coordinator: what it says now, asked twice a second; a key that came with the address is kept for this tab alone. */
+const PERIOD_MS = 500;
 
 function takeKey() {
 	const hash = location.hash.slice(1);

@@ -153,6 +153,20 @@ static void the_device_tells_compute_from_host(void **state)
 	}
 }
 
+/* The host waits for its device in each step, as nobody else: next to nothing is left, and that is not why others waited. */
+static void a_trace_of_the_delay_is_no_cause(void **state)
+{
+	struct excess_sums sums = device_sums(-110, 2, EXCESS_PREEMPTED);
+
+	(void)state;
+	assert_int_equal(explained(&sums)->cause, CAUSE_CPU_CONTENTION);
+	sums.delay_ns = 78 * 1000000;
+	assert_int_equal(explained(&sums)->verdict_class, VERDICT_HOST_SLOW);
+	assert_int_equal(result.cause, CAUSE_UNKNOWN);
+	sums.own[EXCESS_PREEMPTED] = sums.delay_ns;
+	assert_int_equal(explained(&sums)->cause, CAUSE_CPU_CONTENTION);
+}
+
 /* Where waits for the device are not seen, a busy host may be one that waits. */
 static void without_device_waits_a_late_host_is_unknown(void **state)
 {
@@ -517,6 +531,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		EXPLAIN_TEST(each_kind_has_its_cause),
 		EXPLAIN_TEST(the_device_tells_compute_from_host),
+		EXPLAIN_TEST(a_trace_of_the_delay_is_no_cause),
 		EXPLAIN_TEST(without_device_waits_a_late_host_is_unknown),
 		EXPLAIN_TEST(an_idle_device_proves_a_late_host),
 		EXPLAIN_TEST(who_queues_beside_an_idle_device_shares_its_cpu),

@@ -188,7 +188,7 @@ struct event_off_cpu {
 	struct event_header header;
 	event_u64 start_ns;
 	event_u64 end_ns;
-	event_u32 other_pid; /* who was switched in, when preempted */
+	event_u32 other_pid; /* who was switched in, when preempted; the debugger, when stopped */
 	event_u32 reason;    /* enum off_cpu_reason of analysis/base/step.h */
 	event_u8 other_name[EVENT_TASK_NAME_LENGTH];
 };

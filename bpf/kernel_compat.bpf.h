@@ -47,6 +47,17 @@ static __always_inline bool task_is_runnable(struct task_struct *task)
 	return old->state == 0;
 }
 
+/* __TASK_STOPPED, __TASK_TRACED: by a signal, or for a debugger. */
+static __always_inline bool task_is_stopped(struct task_struct *task)
+{
+	struct task_struct___old_state *old = (void *)task;
+	const unsigned int stopped = 4, traced = 8;
+
+	if (bpf_core_field_exists(task->__state))
+		return task->__state & (stopped | traced);
+	return old->state & (stopped | traced);
+}
+
 /*
  * A task that blocks while not in a system call blocks in a page fault (or on its way back to
  * user space). The entry code of exceptions sets the system call's number to -1.

@@ -77,6 +77,8 @@ struct task_struct {
 	pid_t tgid;
 	unsigned int flags;
 	unsigned in_iowait : 1;
+	unsigned int ptrace;
+	struct task_struct *parent;
 	struct sched_entity se;
 	struct sched_info sched_info;
 	struct task_struct *real_parent;

@@ -62,7 +62,7 @@ static __always_inline void emit_off_cpu(
 	event->reason = reason;
 	event->other_pid = 0;
 	__builtin_memset(event->other_name, 0, sizeof(event->other_name));
-	if (reason == REASON_PREEMPTED && thread->other_known) {
+	if ((reason == REASON_PREEMPTED || reason == REASON_STOPPED) && thread->other_known) {
 		event->other_pid = thread->other_pid;
 		__builtin_memcpy(event->other_name, thread->other_name, sizeof(event->other_name));
 	}
@@ -130,6 +130,7 @@ static __always_inline void leave_cpu(struct thread_state *thread,
 	thread->queue = prev->se.cfs_rq;
 	thread->queue_throttled_ns = thread->queue ? queue_throttled_ns(thread->queue) : 0;
 	thread->other_known = 0;
+	thread->stopped = 0;
 	if (preempt || task_is_runnable(prev)) {
 		thread->off_reason = task_is_throttled(prev) ? REASON_THROTTLED : REASON_PREEMPTED;
 		if (thread->off_reason == REASON_PREEMPTED)
@@ -143,6 +144,10 @@ static __always_inline void leave_cpu(struct thread_state *thread,
 			task_in_system_call(prev) ? REASON_BLOCK_IO : REASON_MAJOR_FAULT;
 	if (thread->off_reason == REASON_ASLEEP)
 		start_nap(thread, process, thread->off_start);
+	/* All threads of a process are stopped at once: one of them tells. */
+	thread->stopped = prev->pid == prev->tgid && task_is_stopped(prev);
+	if (thread->stopped && prev->ptrace)
+		remember_other(thread, prev->parent);
 }
 
 static __always_inline void enter_cpu(struct thread_state *thread,
@@ -167,6 +172,10 @@ static __always_inline void enter_cpu(struct thread_state *thread,
 	charge(thread, process, thread->off_reason, (__s64)own);
 	if (thread->fault_start)
 		thread->fault_off_ns += length;
+	/* It counts as asleep, and is told as what it is. */
+	if (thread->stopped && length >= off_cpu_event_ns &&
+		(!thread->open || waits_for_device(thread)))
+		emit_off_cpu(thread, next, thread->off_start, now, REASON_STOPPED);
 	/*
 	 * Whom to name: who was switched in first, unless another had the CPU for most of the
 	 * time. For a thread that slept, who had the CPU when it got it.

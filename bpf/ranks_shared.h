@@ -43,6 +43,7 @@ enum rank_reason {
 	REASON_BLOCK_IO = 3,
 	REASON_ASLEEP = 4,
 	REASON_MAJOR_FAULT = 5,
+	REASON_STOPPED = 6,
 };
 
 /* The same numbers as enum row_kind and enum row_action of probe/attach/collective_table.h. */

@@ -275,14 +275,17 @@ static __always_inline void mark_launcher(
 	__sync_fetch_and_add(&process->launchers_awake, 1);
 }
 
+static __always_inline bool waits_for_device(const struct thread_state *thread)
+{
+	return thread->open && thread->row < RANK_ROWS_MAX &&
+	       row_of(thread->row)->kind == RANK_ROW_DEVICE_WAIT;
+}
+
 /* A launcher falls asleep: when it is the last one, the device gets no more work. */
 static __always_inline void start_nap(
 	struct thread_state *thread, struct rank_process_state *process, __u64 now)
 {
-	bool waits_for_device = thread->open && thread->row < RANK_ROWS_MAX &&
-				row_of(thread->row)->kind == RANK_ROW_DEVICE_WAIT;
-
-	if (!thread->launcher || thread->napping || waits_for_device)
+	if (!thread->launcher || thread->napping || waits_for_device(thread))
 		return;
 	thread->napping = 1;
 	if (__sync_fetch_and_add(&process->launchers_awake, -1) == 1)

@@ -63,6 +63,8 @@ struct thread_state {
 	event_u32 napping;    /* a launcher asleep, but not in a call that waits for the device */
 	event_u32 ended_idle; /* its last nap ended the sleep of all launchers */
 	event_u32 launches;   /* it launched kernels while that was looked at */
+	event_u32 stopped;    /* off the CPU by a signal, or held by a debugger */
+	event_u32 reserved;
 	event_u64 range_step;
 	char other_name[EVENT_TASK_NAME_LENGTH];
 };

@@ -6,7 +6,7 @@
 
 /*
  * A verdict that nothing was looked at for gets its looks at once, others between two looks at one rank
- * rest; doubled with each, until it was left alone for so long.
+ * rest, and so do suspicions of all ranks together; doubled with each, until it was left alone for so long.
  */
 #define REST_FORGOTTEN_NS INT64_C(600000000000)
 #define REST_NS INT64_C(15000000000)
@@ -143,8 +143,8 @@ struct look_length {
 	int64_t length_ns;
 };
 
-static void ask(struct deep_looks *looks, const struct rank_table *ranks, uint32_t rank,
-	uint32_t suspect, const struct look_length *length)
+/* rank: or JUDGE_LOOK_EARLY, for looks that no verdict has asked for. */
+static void note_asked(struct deep_looks *looks, uint32_t rank, const struct look_length *length)
 {
 	struct deep_rest *rest = get_rest(looks, length->kind, rank);
 	int64_t rest_ns;
@@ -157,6 +157,12 @@ static void ask(struct deep_looks *looks, const struct rank_table *ranks, uint32
 	rest->spent_ns = spent_ns(rest, looks->now_ns) + length->length_ns;
 	rest->last_ns = looks->now_ns;
 	rest->until_ns = looks->now_ns + rest_ns;
+}
+
+static void ask(struct deep_looks *looks, const struct rank_table *ranks, uint32_t rank,
+	uint32_t suspect, const struct look_length *length)
+{
+	note_asked(looks, rank, length);
 	looks->asked_ns[looks->asked_count++ % DEEP_LOOKS_A_MINUTE] = looks->now_ns;
 	put_request(looks, ranks,
 		&(struct message_directive){.kind = directive_of(length->kind),
@@ -211,6 +217,8 @@ static void plan_kind(struct deep_looks *looks, const struct judge *judge,
 			continue;
 		ask(looks, ranks, want->suspect, want->suspect, &length);
 		ask(looks, ranks, want->control, want->suspect, &length);
+		if (want->early)
+			note_asked(looks, JUDGE_LOOK_EARLY, &length);
 	}
 }
 

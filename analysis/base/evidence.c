@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analysis/base/clamp.h"
 #include "analysis/base/robust_stats.h"
 
 void evidence_fini(struct evidence *evidence)
@@ -346,6 +347,35 @@ void evidence_preempted(const struct evidence *evidence, int64_t from_ns, int64_
 			by->own_threads_ns += length_ns;
 		else if (contains(pids, pid_count, one->other_pid))
 			by->ranks_ns += length_ns;
+	}
+}
+
+void evidence_stopped(const struct evidence *evidence, int64_t from_ns, int64_t until_ns,
+	struct evidence_stopped *stopped)
+{
+	uint32_t count = evidence ? evidence->interval_count : 0;
+
+	*stopped = (struct evidence_stopped){0};
+	if (evidence) {
+		from_ns -= evidence->host_to_job_ns;
+		until_ns -= evidence->host_to_job_ns;
+	}
+	/* Of a full ring, what came before its oldest is forgotten. */
+	if (count == EVIDENCE_INTERVALS)
+		from_ns = larger(from_ns, evidence->intervals[evidence->interval_next].end_ns);
+	stopped->known_ns = larger(until_ns - from_ns, 0);
+	for (uint32_t i = 0; i < count; i++) {
+		const struct evidence_interval *one = &evidence->intervals[i];
+		int64_t start_ns = larger(one->start_ns, from_ns);
+		int64_t end_ns = smaller(one->end_ns, until_ns);
+
+		if (one->reason != OFF_CPU_STOPPED || end_ns <= start_ns)
+			continue;
+		stopped->time_ns += end_ns - start_ns;
+		if (!one->other_pid)
+			continue;
+		stopped->pid = one->other_pid;
+		memcpy(stopped->name, one->other_name, sizeof(stopped->name));
 	}
 }
 

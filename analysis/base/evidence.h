@@ -136,6 +136,15 @@ struct evidence_preempted {
 void evidence_preempted(const struct evidence *evidence, int64_t from_ns, int64_t until_ns,
 	uint32_t own_pid, const uint32_t *pids, size_t pid_count, struct evidence_preempted *by);
 
+/* How long it was stopped between two times, and who held it last. */
+struct evidence_stopped {
+	int64_t time_ns, known_ns; /* of so much that is still known */
+	uint32_t pid;		   /* 0: nobody; a signal stopped it */
+	char name[STEP_TASK_NAME_LENGTH];
+};
+void evidence_stopped(const struct evidence *evidence, int64_t from_ns, int64_t until_ns,
+	struct evidence_stopped *stopped);
+
 /* The worst of other processes; where there are none, of own_pid's own threads. False: nobody. */
 bool evidence_worst_rival(const struct evidence *evidence, int64_t from_ns, int64_t until_ns,
 	uint32_t own_pid, struct evidence_rival *rival);

@@ -75,6 +75,7 @@ const char *off_cpu_reason_name(enum off_cpu_reason reason)
 		[OFF_CPU_BLOCK_IO] = "block-io",
 		[OFF_CPU_ASLEEP] = "asleep",
 		[OFF_CPU_MAJOR_FAULT] = "major-page-fault",
+		[OFF_CPU_STOPPED] = "stopped",
 	};
 
 	return NAME_OR_UNKNOWN(names, reason);

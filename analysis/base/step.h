@@ -270,6 +270,7 @@ enum off_cpu_reason {
 	OFF_CPU_BLOCK_IO = 3,
 	OFF_CPU_ASLEEP = 4,
 	OFF_CPU_MAJOR_FAULT = 5,
+	OFF_CPU_STOPPED = 6, /* by a signal, or held by a debugger; of a process's first thread */
 	OFF_CPU_NR
 };
 const char *off_cpu_reason_name(enum off_cpu_reason reason);
@@ -280,7 +281,7 @@ struct off_cpu_interval {
 	uint32_t thread_id;
 	struct host_ns start;
 	struct host_ns end;
-	uint32_t other_pid; /* who ran instead when preempted; 0 = nobody or unknown */
+	uint32_t other_pid; /* who ran instead when preempted, or holds it; 0 = nobody or unknown */
 	uint8_t reason;	    /* enum off_cpu_reason */
 	char other_name[STEP_TASK_NAME_LENGTH];
 };

@@ -66,6 +66,18 @@ static void split(struct episode *episode)
 					: VERDICT_HOST_SLOW;
 }
 
+/* What is less than others waited for explains no more than its share of that. */
+static void hold_against_delay(struct episode *episode)
+{
+	double delay_ns = (double)episode->sums.delay_ns;
+
+	if (episode->excess_ns <= 0 || episode->excess_ns >= delay_ns)
+		return;
+	for (int k = 0; k < EXCESS_NR; k++)
+		episode->shares[k] *= episode->excess_ns / delay_ns;
+	episode->excess_ns = delay_ns;
+}
+
 static bool explains_enough(const struct cause_rule *rule, const struct finding *finding)
 {
 	return finding->known >= KNOWN_SHARE &&
@@ -143,6 +155,7 @@ void explain(const struct explain_context *context, const struct episode *given,
 	memset(episode.shares, 0, sizeof(episode.shares));
 	explain_add_counters(context, &episode);
 	split(&episode);
+	hold_against_delay(&episode);
 	explain_stacks(context, &episode, &stacks);
 	episode.stacks = &stacks;
 	for (int p = 0; p < PRECEDENCE_NR; p++) {

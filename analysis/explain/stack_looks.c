@@ -21,8 +21,10 @@ void stack_looks_destroy(struct stack_looks *looks)
 bool stack_look_is(const struct stack_profile *profile, enum stack_look_kind kind)
 {
 	switch (kind) {
-	case STACK_LOOK_STEPS:
-		return profile->result == STACK_RESULT_DONE && profile->steps > 0;
+	case STACK_LOOK_STEPS: /* whose rank ended: what was seen until then */
+		return (profile->result == STACK_RESULT_DONE ||
+			       profile->result == STACK_RESULT_ENDED) &&
+		       profile->steps > 0;
 	case STACK_LOOK_SEEN:
 		return profile->sum_count > 0;
 	case STACK_LOOK_ANY:

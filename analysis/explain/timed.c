@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Causes that the kernel timed, or counters in its place: each is a kind of excess. */
+#include <math.h>
 #include <stdio.h>
 
+#include "analysis/base/robust_stats.h"
 #include "analysis/explain/measures.h"
 #include "analysis/explain/stack_causes.h"
 #include "analysis/policy.h"
@@ -136,6 +138,56 @@ void measure_collector(const struct explain_context *context, struct episode *ep
 	measure_kind(context, episode, cause, finding);
 	if (finding->known == KNOWN_MISSING && !finding->text[0])
 		finding->known = KNOWN_NOTHING; /* no program here has one */
+}
+
+/* What most of its sleep was explains as much as all of that, and says more. */
+static double share_of_asleep(const struct episode *episode, double share)
+{
+	double asleep = episode->shares[EXCESS_ASLEEP];
+
+	return fmin(share >= STACK_WAITS_SHARE_MIN * asleep ? fmax(share, asleep) : share, 1);
+}
+
+/* Of all of the episode's steps, the time that a rank was stopped. */
+static double stopped_ns(const struct explain_context *context, const struct episode *episode,
+	uint32_t rank, struct evidence_stopped *stopped)
+{
+	uint32_t every = episode->every_steps ? episode->every_steps : 1;
+
+	evidence_stopped(explain_rank_of(context, rank).evidence, episode->onset_ns,
+		episode->loud_until_ns, stopped);
+	return (double)episode->sums.time_ns * every * (double)stopped->time_ns /
+	       fmax((double)stopped->known_ns, 1);
+}
+
+/* The kernel counts it as sleep, and tells each stop. */
+void measure_stopped(const struct explain_context *context, struct episode *episode,
+	enum cause cause, struct finding *finding)
+{
+	struct evidence_stopped own, other;
+	size_t count = 0;
+
+	(void)cause;
+	finding->own_ns = stopped_ns(context, episode, episode->ranks[0], &own);
+	if (own.time_ns == 0 || episode->excess_ns <= 0)
+		return;
+	for (uint32_t r = 0; r < context->rank_count && count < EXPLAIN_OTHERS_MAX; r++) {
+		if (!explain_names(episode, r))
+			context->scratch[count++] = stopped_ns(context, episode, r, &other);
+	}
+	finding->control_ns = lower_median_double(context->scratch, count);
+	finding->known = KNOWN_NOT_IT;
+	snprintf(finding->text, sizeof(finding->text), "same as control");
+	if (finding->control_ns > CONTROL_HAS_TOO * finding->own_ns)
+		return;
+	finding->known = KNOWN_SHARE;
+	finding->share = share_of_asleep(
+		episode, (finding->own_ns - finding->control_ns) / episode->excess_ns);
+	if (own.pid)
+		snprintf(finding->text, sizeof(finding->text), "held by %s (pid %u)", own.name,
+			own.pid);
+	else
+		snprintf(finding->text, sizeof(finding->text), "by a signal");
 }
 
 /*

@@ -92,12 +92,15 @@ enum judge_look_kind { JUDGE_LOOK_KERNELS = 0, JUDGE_LOOK_STACKS = 1, JUDGE_LOOK
 struct judge_look_want {
 	uint32_t suspect, control;
 	bool first;	       /* in a verdict, and not looked at since that one's onset */
+	bool early;	       /* in none yet: it may come to nothing */
 	uint32_t period_steps; /* not 0: it is slow in each so-many-th step */
 	int64_t step_ns;       /* length of the latest step */
 };
 typedef bool judge_may_look(void *context, enum judge_look_kind kind, uint32_t rank, bool first);
+/* Instead of a rank: may a suspicion be looked at before there is a verdict, whosever it is? */
+#define JUDGE_LOOK_EARLY UINT32_MAX
 /*
- * Ranks that are in a verdict, or about to be, whose cause such a look may tell: kernels of ranks on devices, stacks of slow
+ * Ranks that are in a verdict, or suspected, whose cause such a look may tell: kernels of ranks on devices, stacks of slow
  * hosts. may_look: false for ranks that must be left alone now; asked of suspects, and of controls, for which each look is
  * a first. Fills at most capacity, returns how many.
  */

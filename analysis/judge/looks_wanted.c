@@ -122,17 +122,25 @@ static bool can_tell(
 }
 
 /* Not in a verdict yet, but half of what is needed for one is there. */
-static bool is_about_to_be_named(
-	const struct judge *judge, uint32_t rank, enum judge_look_kind kind)
+static bool is_about_to_be_named(const struct judge *judge, uint32_t rank)
 {
 	const struct run *run = &judge->ranks[rank].signal.runs[RUN_QUICK];
 	struct explanation why;
 
-	return run->change.sum >= CHANGE_THRESHOLD / 2 &&
-	       (run->sums.on_device || kind == JUDGE_LOOK_STACKS) &&
-	       judge_worth_telling(judge, rank, RUN_QUICK, &why, NULL) &&
-	       (kind == JUDGE_LOOK_KERNELS ||
-		       can_tell(kind, run->sums.on_device, why.verdict_class, why.cause));
+	return run->change.sum >= CHANGE_THRESHOLD / 2 && run->sums.on_device &&
+	       judge_worth_telling(judge, rank, RUN_QUICK, &why, NULL);
+}
+
+/* More than noise, and large enough to be told if it goes on. */
+static bool is_suspected(const struct judge *judge, uint32_t rank)
+{
+	const struct run *run = &judge->ranks[rank].signal.runs[RUN_QUICK];
+	struct explanation why;
+
+	if (run->change.sum < CHANGE_NEAR || run_level(run) < run_least(run))
+		return false;
+	judge_explain_run(judge, rank, run, &why);
+	return stacks_can_tell(run->sums.on_device, why.verdict_class, why.cause);
 }
 
 static const struct incident *incident_of(const struct judge *judge, uint32_t rank)
@@ -142,7 +150,9 @@ static const struct incident *incident_of(const struct judge *judge, uint32_t ra
 	return incident ? &judge->incidents.list[incident - 1] : NULL;
 }
 
-static bool is_suspect(const struct judge *judge, uint32_t rank, enum judge_look_kind kind)
+/* early: a suspicion may be looked at; one at a time. */
+static bool is_suspect(
+	const struct judge *judge, uint32_t rank, enum judge_look_kind kind, bool early)
 {
 	const struct incident *incident = incident_of(judge, rank);
 	const struct verdict *verdict;
@@ -150,7 +160,8 @@ static bool is_suspect(const struct judge *judge, uint32_t rank, enum judge_look
 	if (!can_look(&judge->ranks[rank], kind))
 		return false;
 	if (!incident)
-		return is_about_to_be_named(judge, rank, kind);
+		return kind == JUDGE_LOOK_KERNELS ? is_about_to_be_named(judge, rank)
+						  : early && is_suspected(judge, rank);
 	verdict = judge_verdict(judge, incident);
 	return can_tell(kind, incident->sums.on_device, verdict->verdict_class, verdict->cause);
 }
@@ -192,13 +203,17 @@ static bool find_control(const struct judge *judge, uint32_t suspect, enum judge
 size_t judge_look_wants(const struct judge *judge, enum judge_look_kind kind,
 	judge_may_look *may_look, void *context, struct judge_look_want *wants, size_t capacity)
 {
+	bool early = may_look(context, kind, JUDGE_LOOK_EARLY, false);
 	size_t count = 0;
 
 	for (uint32_t r = 0; r < judge->rank_end && count < capacity; r++) {
 		const struct incident *incident = incident_of(judge, r);
-		struct judge_look_want want = {.suspect = r, .first = is_first(judge, r, kind)};
+		struct judge_look_want want = {.suspect = r,
+			.first = is_first(judge, r, kind),
+			.early = !incident && kind == JUDGE_LOOK_STACKS};
 
-		if (!is_suspect(judge, r, kind) || !may_look(context, kind, r, want.first) ||
+		if (!is_suspect(judge, r, kind, early && !count) ||
+			!may_look(context, kind, r, want.first) ||
 			!find_control(judge, r, kind, may_look, context, &want.control))
 			continue;
 		want.period_steps = incident ? incident->every : 0;

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/ptrace.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -324,6 +325,72 @@ static void sleep_is_sleep(void **state)
 	harness_end(&harness);
 }
 
+static const struct event_off_cpu *find_stop(const struct harness *harness, pid_t pid)
+{
+	size_t count = harness_count(harness, EVENT_OFF_CPU, pid);
+
+	for (size_t i = 0; i < count; i++) {
+		const struct event_off_cpu *event = harness_find(harness, EVENT_OFF_CPU, pid, i);
+
+		if (event->reason == OFF_CPU_STOPPED)
+			return event;
+	}
+	return NULL;
+}
+
+/* Stopped for 80 ms while it works, by a signal or by us as its debugger. */
+static void stop_it(const struct rank *rank, bool as_debugger)
+{
+	int status;
+
+	rank_do(rank, "barrier 0");
+	rank_order(rank, "spin 40");
+	usleep(10000);
+	if (as_debugger) {
+		assert_int_equal(ptrace(PTRACE_SEIZE, rank->pid, NULL, NULL), 0);
+		assert_int_equal(ptrace(PTRACE_INTERRUPT, rank->pid, NULL, NULL), 0);
+		assert_int_equal(waitpid(rank->pid, &status, __WALL), rank->pid);
+	} else {
+		assert_int_equal(kill(rank->pid, SIGSTOP), 0);
+	}
+	usleep(80000);
+	if (as_debugger)
+		assert_int_equal(ptrace(PTRACE_DETACH, rank->pid, NULL, NULL), 0);
+	else
+		assert_int_equal(kill(rank->pid, SIGCONT), 0);
+	rank_answer(rank);
+	rank_do(rank, "barrier 0");
+}
+
+static void a_stop_is_told(void **state)
+{
+	struct harness harness;
+	struct rank rank;
+
+	(void)state;
+	harness_start(&harness, &options);
+	rank = rank_start();
+	assert_int_equal(bpf_source_track(harness.source, (uint32_t)rank.pid), 0);
+	rank_do(&rank, "barrier 0");
+	rank_do(&rank, "sleep 20");
+	harness_collect(&harness);
+	assert_null(find_stop(&harness, rank.pid));
+	for (int as_debugger = 0; as_debugger < 2; as_debugger++) {
+		const struct event_off_cpu *stop;
+
+		harness_clear(&harness);
+		stop_it(&rank, as_debugger);
+		assert_in_range(last_segment(&harness, rank.pid)->asleep_ns, 70000000, 300000000);
+		stop = find_stop(&harness, rank.pid);
+		assert_non_null(stop);
+		assert_in_range(stop->end_ns - stop->start_ns, 70000000, 300000000);
+		assert_int_equal(stop->other_pid, as_debugger ? getpid() : 0);
+		assert_true(!stop->other_name[0] == !as_debugger);
+	}
+	rank_end(&rank);
+	harness_end(&harness);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -331,6 +398,7 @@ int main(void)
 		cmocka_unit_test(preempted_by_a_hog),
 		cmocka_unit_test(a_long_interval_finds_a_place),
 		cmocka_unit_test(sleep_is_sleep),
+		cmocka_unit_test(a_stop_is_told),
 	};
 	int skipped = harness_check();
 

@@ -197,6 +197,7 @@ class Job:
             self.folder = self.slow_folder
         self.lock = threading.Lock()
         self.wanted, self.begun = threading.Semaphore(0), threading.Semaphore(0)
+        self.stopper = self.start_stopper() if self.kind == "stopped" else None  # forks, too
         self.batches = self.loader() if self.kind.startswith("data-loader") else None  # forks: before MPI has threads
         self.world = DeviceWorld(self.native_library) if self.device else World()
         self.logger = self.make_logger() if self.kind == "logging" else None
@@ -214,6 +215,19 @@ class Job:
         import torch.utils.data  # pylint: disable=import-outside-toplevel
 
         return iter(torch.utils.data.DataLoader(samples, batch_size=None, num_workers=2, multiprocessing_context="fork"))
+
+    def start_stopper(self):
+        """Another process, which stops this one when it is asked to."""
+        reader, writer = os.pipe()
+        if os.fork():
+            os.close(reader)
+            return writer
+        os.close(writer)
+        while os.read(reader, 1):
+            os.kill(os.getppid(), signal.SIGSTOP)
+            time.sleep(self.size_s)
+            os.kill(os.getppid(), signal.SIGCONT)
+        os._exit(0)
 
     def make_weights(self):
         try:
@@ -316,9 +330,14 @@ class Job:
         """Of memory that is not pinned: the call waits until it is there."""
         self.world.check(self.world.cuda.cudaMemcpy(self.world.on_device, self.world.on_host, ctypes.c_size_t(COPY_BYTES), 1))  # AT copies
 
+    def be_stopped(self):
+        os.write(self.stopper, b"s")  # AT stopped
+        time.sleep(0.005)  # AT stopped
+
     def disturb(self):
         {"python": self.python, "pause": self.pause, "native": self.native_code, "lock": self.take_lock, "mutex": self.take_mutex,
          "file": self.write_file, "checkpoint": self.save, "logging": self.log, "allocator": self.allocate, "copies": self.copy,
+         "stopped": self.be_stopped,
          }.get(self.kind, lambda: None)()
 
     def forward(self, step):

@@ -154,6 +154,20 @@ static void the_device_tells_compute_from_host(void **state)
 	}
 }
 
+/* The host waits for its device in each step, as nobody else: next to nothing is left, and that is not why others waited. */
+static void a_trace_of_the_delay_is_no_cause(void **state)
+{
+	struct excess_sums sums = device_sums(-110, 2, EXCESS_PREEMPTED);
+
+	(void)state;
+	assert_int_equal(explained(&sums)->cause, CAUSE_CPU_CONTENTION);
+	sums.delay_ns = 78 * 1000000;
+	assert_int_equal(explained(&sums)->verdict_class, VERDICT_HOST_SLOW);
+	assert_int_equal(result.cause, CAUSE_UNKNOWN);
+	sums.own[EXCESS_PREEMPTED] = sums.delay_ns;
+	assert_int_equal(explained(&sums)->cause, CAUSE_CPU_CONTENTION);
+}
+
 /* Where waits for the device are not seen, a busy host may be one that waits. */
 static void without_device_waits_a_late_host_is_unknown(void **state)
 {
@@ -342,6 +356,52 @@ static void what_the_control_has_too_is_no_cause(void **state)
 	explain_tell(&result, &verdict);
 	assert_int_equal(verdict.evidence_count, 0);
 	assert_string_equal(why_not(&verdict, CAUSE_CPU_CONTENTION), "same as control");
+}
+
+/* In each second since it is slow, and in those of the others: so long at once, in ms. */
+static void put_stops(uint32_t rank, int64_t ms, uint32_t debugger)
+{
+	for (int64_t second = 10; second < 20 && ms; second++) {
+		struct evidence_interval stop = {.start_ns = second * SECOND,
+			.end_ns = second * SECOND + ms * 1000000,
+			.other_pid = debugger,
+			.reason = OFF_CPU_STOPPED};
+
+		strcpy(stop.other_name, debugger ? "gdb" : "");
+		ranks[rank].evidence = &evidence[rank];
+		assert_int_equal(evidence_add_interval(&evidence[rank], &stop), 0);
+	}
+}
+
+static void a_rank_is_stopped(void **state)
+{
+	static const struct {
+		int64_t own_ms, others_ms; /* in a second, of 95 that it slept */
+		uint32_t debugger;
+		enum cause cause;
+		const char *text, *not_it;
+	} cases[] = {
+		{90, 0, 0, CAUSE_STOPPED, "by a signal", ""},
+		{90, 0, 77, CAUSE_STOPPED, "held by gdb (pid 77)", ""},
+		{90, 88, 0, CAUSE_UNKNOWN, "", "same as control"},
+		{20, 0, 0, CAUSE_UNKNOWN, "", "explains only 20 % of the excess"},
+		{0, 0, 0, CAUSE_UNKNOWN, "", ""},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct excess_sums sums = sums_of(5, EXCESS_ASLEEP, 95);
+		struct verdict verdict = {0};
+
+		clean_up(state);
+		for (uint32_t r = 0; r < RANKS; r++)
+			put_stops(r, r == slow ? cases[i].own_ms : cases[i].others_ms,
+				cases[i].debugger);
+		explain_tell(explained(&sums), &verdict);
+		assert_int_equal(result.verdict_class, VERDICT_HOST_SLOW);
+		assert_int_equal(result.cause, cases[i].cause);
+		assert_string_equal(result.cause ? verdict.evidence[0].detail : "", cases[i].text);
+		assert_string_equal(why_not(&verdict, CAUSE_STOPPED), cases[i].not_it);
+	}
 }
 
 static void asleep_is_host_without_a_cause(void **state)
@@ -542,6 +602,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		EXPLAIN_TEST(each_kind_has_its_cause),
 		EXPLAIN_TEST(the_device_tells_compute_from_host),
+		EXPLAIN_TEST(a_trace_of_the_delay_is_no_cause),
 		EXPLAIN_TEST(without_device_waits_a_late_host_is_unknown),
 		EXPLAIN_TEST(counters_grow_since_the_onset),
 		EXPLAIN_TEST(an_idle_device_proves_a_late_host),
@@ -551,6 +612,7 @@ int main(void)
 		EXPLAIN_TEST(on_cpu_excess_is_compute),
 		EXPLAIN_TEST(faults_are_a_cause_before_they_are_most_of_it),
 		EXPLAIN_TEST(what_the_control_has_too_is_no_cause),
+		EXPLAIN_TEST(a_rank_is_stopped),
 		EXPLAIN_TEST(asleep_is_host_without_a_cause),
 		EXPLAIN_TEST(not_measured_is_not_none),
 		EXPLAIN_TEST(clear_throttling_goes_before_what_it_brings),

@@ -36,13 +36,13 @@ static int clean_up(void **state)
 }
 
 /* A look of one second at a rank; nodes: how large it is; none: it came to nothing. */
-static void keep_samples(
-	uint32_t rank, int64_t second, uint32_t steps, uint32_t nodes, uint32_t samples)
+static void keep_result(uint32_t rank, int64_t second, uint32_t steps, uint32_t nodes,
+	uint32_t samples, enum stack_result result)
 {
 	struct stack_profile *profile = stack_profile_create(&(struct stack_profile){.rank = rank,
 		.steps = steps,
 		.looks = samples,
-		.result = nodes ? STACK_RESULT_DONE : STACK_RESULT_BUSY,
+		.result = (uint8_t)result,
 		.node_count = nodes,
 		.sum_count = nodes > 0,
 		.thread_count = nodes > 0,
@@ -55,6 +55,13 @@ static void keep_samples(
 	assert_int_equal(
 		stack_looks_keep(looks, profile, second * SECOND, (second + 1) * SECOND), 0);
 	stack_profile_destroy(profile);
+}
+
+static void keep_samples(
+	uint32_t rank, int64_t second, uint32_t steps, uint32_t nodes, uint32_t samples)
+{
+	keep_result(
+		rank, second, steps, nodes, samples, nodes ? STACK_RESULT_DONE : STACK_RESULT_BUSY);
 }
 
 static void keep(uint32_t rank, int64_t second, uint32_t steps, uint32_t nodes)
@@ -96,6 +103,17 @@ static void test_starved_look(void **state)
 	assert_int_equal(best(1, STACK_LOOK_STEPS), 20);
 	keep_samples(1, 40, 8, 3, 200);
 	assert_int_equal(best(1, STACK_LOOK_STEPS), 40);
+}
+
+/* A rank that ended was seen until then; what failed says nothing of its steps. */
+static void test_cut_short(void **state)
+{
+	(void)state;
+	keep_result(1, 10, 0, 3, 9, STACK_RESULT_ENDED);
+	keep_result(1, 20, 8, 3, 50, STACK_RESULT_FAILED);
+	assert_int_equal(best(1, STACK_LOOK_STEPS), -1);
+	keep_result(1, 30, 8, 3, 50, STACK_RESULT_ENDED);
+	assert_int_equal(best(1, STACK_LOOK_STEPS), 30);
 }
 
 /* A look that came to nothing goes first, then the oldest one; others keep theirs. */
@@ -207,6 +225,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_best_of_a_rank, set_up, clean_up),
 		cmocka_unit_test_setup_teardown(test_starved_look, set_up, clean_up),
+		cmocka_unit_test_setup_teardown(test_cut_short, set_up, clean_up),
 		cmocka_unit_test_setup_teardown(test_few_of_a_rank, set_up, clean_up),
 		cmocka_unit_test_setup_teardown(test_bounds, set_up, clean_up),
 		cmocka_unit_test_setup_teardown(test_control, set_up, clean_up),

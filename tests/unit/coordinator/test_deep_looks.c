@@ -23,6 +23,7 @@ struct job {
 	bool stacks;	   /* they can be looked at, kernels cannot */
 	bool no_right;	   /* so the first answer says */
 	size_t starved;	   /* so many answers saw too little */
+	bool moves;	   /* it is another rank in each period */
 	bool saves;	   /* it waits for storage; its stacks show a checkpoint */
 	int64_t faster_ns; /* what ranks that wait gain in each call: their devices save power */
 	unsigned steps;	   /* of the job; 0: STEPS */
@@ -40,6 +41,7 @@ struct job {
 	struct kernel_profile answers[8];
 	size_t stacks_answered, stacks_kept; /* of asked; in the report */
 	size_t alert_count, update_count;
+	int64_t alerted_ns;		       /* first */
 	size_t verdict_count, explained_count; /* reported; of them, with longer kernels */
 	struct verdict last;		       /* told, then reported */
 };
@@ -48,7 +50,8 @@ static void on_verdict(void *context, enum verdict_event event, const struct ver
 {
 	struct job *job = context;
 
-	job->alert_count += event == VERDICT_EVENT_ALERT;
+	if (event == VERDICT_EVENT_ALERT && job->alert_count++ == 0)
+		job->alerted_ns = job->now_ns;
 	job->update_count += event == VERDICT_EVENT_UPDATE;
 	job->last = *verdict;
 }
@@ -57,6 +60,11 @@ static bool is_slow(const struct job *job, unsigned step)
 {
 	return job->slow && step >= FAULT_FIRST &&
 	       (job->period == 0 || (step - FAULT_FIRST) % job->period < job->window);
+}
+
+static bool is_slow_rank(const struct job *job, unsigned step, uint32_t rank)
+{
+	return is_slow(job, step) && rank == (job->moves ? step / job->period % RANKS : SLOW_RANK);
 }
 
 static int64_t jitter(struct job *job, int64_t most_ns)
@@ -99,7 +107,7 @@ static void run_step(struct job *job, struct message_batch *batch, unsigned step
 
 		for (uint32_t r = 0; r < RANKS; r++) {
 			arrivals[r] = job->now_ns + 5 * MS + jitter(job, 50000);
-			if (r == SLOW_RANK && is_slow(job, step))
+			if (is_slow_rank(job, step, r))
 				arrivals[r] += 2 * MS;
 			else if (is_slow(job, step))
 				arrivals[r] -= job->faster_ns;
@@ -112,14 +120,12 @@ static void run_step(struct job *job, struct message_batch *batch, unsigned step
 				.arrival = {arrivals[r]},
 				.departure = {last_ns + 100000},
 				.enqueue = {job->now_ns + 500000},
-				.before = {.host_ns =
-						   job->host && r == SLOW_RANK && is_slow(job, step)
-							   ? 7 * MS
-							   : 500000,
-					.block_io_ns =
-						job->saves && r == SLOW_RANK && is_slow(job, step)
-							? 2 * MS
-							: 0},
+				.before = {.host_ns = job->host && is_slow_rank(job, step, r)
+							      ? 7 * MS
+							      : 500000,
+					.block_io_ns = job->saves && is_slow_rank(job, step, r)
+							       ? 2 * MS
+							       : 0},
 				.root = STEP_ROOT_NONE,
 				.operation = OPERATION_ALL_REDUCE,
 				.flags = PART_DEVICE_TIME};
@@ -430,6 +436,40 @@ static void stacks_of_a_slow_host(void **state)
 	assert_int_equal(job.last.verdict_class, VERDICT_HOST_SLOW);
 }
 
+/* Before there is a verdict, which then has its cause from the start. */
+static void a_suspicion_is_looked_at(void **state)
+{
+	struct job job = {.slow = true, .host = true, .stacks = true, .saves = true};
+
+	(void)state;
+	run(&job);
+	assert_int_equal(job.alert_count, 1);
+	assert_in_range(job.asked_count, 2, 4);
+	assert_int_equal(job.asked[0].rank, SLOW_RANK);
+	assert_true(job.asked_ns[0] < job.alerted_ns);
+	assert_int_equal(job.last.cause, CAUSE_CHECKPOINT);
+}
+
+/* Now of one rank, now of another, each comes to nothing: seldom looked at, and ever more so. */
+static void suspicions_that_come_to_nothing(void **state)
+{
+	struct job job = {.slow = true,
+		.host = true,
+		.stacks = true,
+		.moves = true,
+		.window = 24,
+		.period = 400,
+		.steps = 12000};
+
+	(void)state;
+	run(&job);
+	assert_int_equal(job.alert_count, 0);
+	assert_in_range(job.asked_count, 2 * 1, 2 * 5); /* after 15, 30, 60, 120 s, of 260 */
+	for (size_t i = 4; i < job.asked_count; i += 2)
+		assert_true(job.asked_ns[i] - job.asked_ns[i - 2] >
+			    job.asked_ns[i - 2] - job.asked_ns[i - 4]);
+}
+
 static size_t pairs_asked(unsigned steps, size_t starved)
 {
 	struct job job = {
@@ -513,6 +553,8 @@ int main(void)
 		cmocka_unit_test(refused),
 		cmocka_unit_test(not_allowed),
 		cmocka_unit_test(stacks_of_a_slow_host),
+		cmocka_unit_test(a_suspicion_is_looked_at),
+		cmocka_unit_test(suspicions_that_come_to_nothing),
 		cmocka_unit_test(a_starved_look_is_taken_again),
 		cmocka_unit_test(late_stacks_sharpen_a_cause),
 		cmocka_unit_test(stacks_without_the_right),

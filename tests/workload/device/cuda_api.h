@@ -84,6 +84,7 @@ DEVICE_EXPORT CUresult cuMemAlloc_v2(CUdeviceptr *pointer, size_t length_bytes);
 DEVICE_EXPORT CUresult cuMemFree_v2(CUdeviceptr pointer);
 DEVICE_EXPORT CUresult cuMemcpyAsync(
 	CUdeviceptr destination, CUdeviceptr source, size_t length_bytes, CUstream stream);
+DEVICE_EXPORT CUresult cuMemcpy(CUdeviceptr destination, CUdeviceptr source, size_t length_bytes);
 DEVICE_EXPORT CUresult cuMemsetD8Async(
 	CUdeviceptr destination, unsigned char value, size_t length_bytes, CUstream stream);
 DEVICE_EXPORT CUresult cuStreamCreate(CUstream *stream, unsigned int flags);

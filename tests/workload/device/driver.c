@@ -97,12 +97,11 @@ CUresult cuCtxGetFlags(unsigned int *flags)
 	return driver.initialised ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
 }
 
-CUresult cuCtxSynchronize(void)
+/* As the real one, the driver waits by itself, and not through what it offers to others. */
+static void wait_for_all(void)
 {
 	CUstream streams[STREAMS_MAX];
 
-	if (!driver.initialised)
-		return CUDA_ERROR_NOT_INITIALIZED;
 	pthread_mutex_lock(&driver.lock);
 	memcpy(streams, driver.streams, sizeof(streams));
 	pthread_mutex_unlock(&driver.lock);
@@ -111,6 +110,13 @@ CUresult cuCtxSynchronize(void)
 		if (streams[i])
 			stream_synchronize(streams[i]);
 	}
+}
+
+CUresult cuCtxSynchronize(void)
+{
+	if (!driver.initialised)
+		return CUDA_ERROR_NOT_INITIALIZED;
+	wait_for_all();
 	return CUDA_SUCCESS;
 }
 
@@ -128,7 +134,9 @@ CUresult cuMemAlloc_v2(CUdeviceptr *pointer, size_t length_bytes)
 
 CUresult cuMemFree_v2(CUdeviceptr pointer)
 {
-	(void)cuCtxSynchronize(); /* as the real one does */
+	if (!driver.initialised)
+		return CUDA_ERROR_NOT_INITIALIZED;
+	wait_for_all();
 	free((void *)(uintptr_t)pointer);
 	return CUDA_SUCCESS;
 }
@@ -142,6 +150,19 @@ CUresult cuMemcpyAsync(
 			.length_bytes = length_bytes}};
 
 	return stream_enqueue(real_stream(stream), &task);
+}
+
+/* Of memory that is not pinned: after all that was launched before, and until it is done. */
+CUresult cuMemcpy(CUdeviceptr destination, CUdeviceptr source, size_t length_bytes)
+{
+	CUresult error;
+
+	if (!driver.initialised)
+		return CUDA_ERROR_NOT_INITIALIZED;
+	wait_for_all();
+	error = cuMemcpyAsync(destination, source, length_bytes, NULL);
+	wait_for_all();
+	return error;
 }
 
 CUresult cuMemsetD8Async(

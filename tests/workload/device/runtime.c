@@ -96,14 +96,14 @@ cudaError_t cudaMemcpyAsync(
 			       (CUdeviceptr)(uintptr_t)source, length_bytes, stream));
 }
 
-/* Of memory that is not pinned: after all that was launched before, and until it is done. */
 cudaError_t cudaMemcpy(void *destination, const void *source, size_t length_bytes, int kind)
 {
-	cudaError_t error = cudaDeviceSynchronize();
+	cudaError_t error = begin();
 
-	if (!error)
-		error = cudaMemcpyAsync(destination, source, length_bytes, kind, NULL);
-	return error ? error : cudaStreamSynchronize(NULL);
+	(void)kind; /* all memory is the host's */
+	return error ? error
+		     : done(cuMemcpy((CUdeviceptr)(uintptr_t)destination,
+			       (CUdeviceptr)(uintptr_t)source, length_bytes));
 }
 
 cudaError_t cudaStreamCreate(cudaStream_t *stream)

@@ -788,6 +788,9 @@ static int64_t cpu_now_ns(void)
 	return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
+/* Whose transfers are long is told by the ranks' sockets, and by how much their processes ran meanwhile. */
+enum { SOCKET_LOOK_SOURCES = PROBE_SOURCE_TCP | PROBE_SOURCE_PROCFS };
+
 static void look_at_sockets(struct session *session, const struct job_news *news)
 {
 	int64_t start_ns;
@@ -795,7 +798,7 @@ static void look_at_sockets(struct session *session, const struct job_news *news
 	if (!socket_looks_due(&session->socket_looks, news, host_now()))
 		return;
 	start_ns = cpu_now_ns();
-	samplers_sample(session->samplers, session->job, PROBE_SOURCE_TCP, host_now());
+	samplers_sample(session->samplers, session->job, SOCKET_LOOK_SOURCES, host_now());
 	socket_looks_done(&session->socket_looks, cpu_now_ns() - start_ns);
 }
 
@@ -808,7 +811,8 @@ static void look_at_host(struct session *session, bool sample_due)
 	samplers_follow(session->samplers, slower, host_now());
 	if (!sample_due)
 		return;
-	samplers_sample(session->samplers, session->job, ~(unsigned)PROBE_SOURCE_TCP, host_now());
+	samplers_sample(
+		session->samplers, session->job, ~(unsigned)SOCKET_LOOK_SOURCES, host_now());
 	if (session->queue_pairs)
 		queue_pairs_look(session->queue_pairs, session->job, host_now());
 }

@@ -328,6 +328,8 @@
  * what is usual for the kind is slow, though it always was.
  */
 #define UNLIKE_OTHERS CLEARLY_MORE
+/* Of the time: a process that runs less than usual by less holds nobody; healthy ones differ by a tenth from second to second. */
+#define KEPT_SHARE_MIN PART_SHARE
 #define REPLAY_SHARE_MIN LEFT_SHARE_MIN /* of a step: what costs less is not worth a replay */
 
 /* Counters that are sampled: sockets, ports. */

@@ -127,12 +127,13 @@ static bool set_course(struct run *run, const char *name)
 
 static void usage(void)
 {
-	fprintf(stderr, "usage: bench_accuracy [--seeds N] [--first-seed N] [--only KIND]...\n"
-			"  [--layout NAME]... [--ranks-min N] [--ranks-max N] [--sizes-even]\n"
-			"  [--rank-steps-max N] [--plain] [--course NAME] [--every N]\n"
-			"  [--device-time] [--minutes N] [--jobs N] [--verbose] [--baselines] "
-			"[--each FILE] [--record "
-			"FILE]\nkinds: none");
+	fprintf(stderr,
+		"usage: bench_accuracy [--seeds N] [--first-seed N] [--only KIND]...\n"
+		"  [--layout NAME]... [--ranks-min N] [--ranks-max N] [--sizes-even]\n"
+		"  [--rank-steps-max N] [--plain] [--course NAME] [--every N]\n"
+		"  [--device-time] [--polls] [--minutes N] [--jobs N] [--verbose] [--baselines] "
+		"[--each FILE] [--record "
+		"FILE]\nkinds: none");
 	for (int kind = 0; kind < SIM_FAULT_NR; kind++)
 		fprintf(stderr, " %s", sim_fault_name((enum sim_fault_kind)kind));
 	fprintf(stderr, "\nlayouts:");
@@ -194,6 +195,7 @@ static const struct option options[] = {
 	{"plain", no_argument, NULL, 'p'},
 	{"course", required_argument, NULL, 'c'},
 	{"device-time", no_argument, NULL, 'd'},
+	{"polls", no_argument, NULL, 'P'},
 	{"verbose", no_argument, NULL, 'v'},
 	{"baselines", no_argument, NULL, 'b'},
 	{"each", required_argument, NULL, 'e'},
@@ -230,6 +232,9 @@ static bool parse(int argc, char **argv, struct run *run)
 			break;
 		case 'd':
 			run->limits.device_time = true;
+			break;
+		case 'P':
+			run->limits.polls = true;
 			break;
 		case 'v':
 			run->verbose = true;

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "probe/options.h"
+#include "probe/socket_looks.h"
 #include "probe/sources/cgroup.h"
 #include "probe/sources/cpu_times.h"
 #include "probe/sources/cycles.h"
@@ -46,8 +47,8 @@ enum {
 #define GPU_HURRY_INTERVAL_NS INT64_C(10000000000)
 static const double gpu_hurry_share = 0.002;
 
-/* What says why a host is late, where the kernel side does not. */
-#define STAND_INS (PROBE_SOURCE_CGROUP | PROBE_SOURCE_PROCFS | PROBE_SOURCE_NVML)
+/* What says why a host is late, where the kernel side does not, beside what looks at sockets take. */
+#define STAND_INS (PROBE_SOURCE_CGROUP | PROBE_SOURCE_NVML)
 #define COUNTER_HURRY_NS INT64_C(1000000000)
 #define COUNTER_HURRY_INTERVAL_NS INT64_C(5000000000)
 /* A block of the analysis; less what a turn of the probe's loop may come early. */
@@ -185,7 +186,7 @@ unsigned samplers_due(struct samplers *samplers, const struct samplers_turn *tur
 	if (!turn->due && (!hurried || turn->now.value - samplers->sampled.value < HURRIED_NS))
 		return 0;
 	samplers->sampled = turn->now;
-	return turn->due ? ~(unsigned)PROBE_SOURCE_TCP : (unsigned)STAND_INS;
+	return turn->due ? ~(unsigned)SOCKET_LOOK_SOURCES : (unsigned)STAND_INS;
 }
 
 void samplers_done(struct samplers *samplers, int64_t cost_ns)

@@ -790,7 +790,7 @@ static void look_at_sockets(struct session *session, const struct job_news *news
 	if (!socket_looks_due(&session->socket_looks, news, host_now()))
 		return;
 	start_ns = cpu_now_ns();
-	samplers_sample(session->samplers, session->job, PROBE_SOURCE_TCP, host_now());
+	samplers_sample(session->samplers, session->job, SOCKET_LOOK_SOURCES, host_now());
 	socket_looks_done(&session->socket_looks, cpu_now_ns() - start_ns);
 }
 

@@ -153,6 +153,13 @@ void blame_fini(struct blame *blame);
 int blame_step(struct blame *blame, const struct step_grid *grid)
 	__attribute__((warn_unused_result));
 
+/*
+ * After blame_step(): a transfer took hold_ns longer for all since its instance's member m was kept from running,
+ * though it was not inside of the call itself: what moves its data are other threads of its process.
+ */
+void blame_hold(struct blame *blame, const struct step_grid *grid, uint32_t instance, uint32_t m,
+	int64_t hold_ns);
+
 static inline int64_t blame_opaque_ns(const struct blame *blame, uint32_t member)
 {
 	return blame->mixed[member] & MIXED_OPAQUE ? blame->opaque_ns[member] : 0;

@@ -575,6 +575,17 @@ static struct meeting meeting_of(struct blame *blame, const struct step_grid *gr
 	};
 }
 
+void blame_hold(struct blame *blame, const struct step_grid *grid, uint32_t instance, uint32_t m,
+	int64_t hold_ns)
+{
+	struct meeting meeting = meeting_of(blame, grid, instance);
+	struct blame_row *row = meeting_row_of(&meeting, m);
+
+	note_hold(&meeting, m, hold_ns);
+	row->delay_ns += hold_ns;
+	row->own_excess_ns += hold_ns;
+}
+
 void blame_look(struct blame *blame, const struct step_grid *grid, uint32_t index,
 	struct blame_column_meeting *seen)
 {

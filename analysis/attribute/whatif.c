@@ -131,26 +131,6 @@ static inline int64_t lead_ns(const struct whatif *whatif, const struct step_gri
 	return own_ns + blame_opaque_ns(blame, m);
 }
 
-/* By how much the transfer shrinks for all when the healed members no longer hold it. */
-static int64_t released_ns(const struct whatif *whatif, const struct step_grid *grid,
-	const struct blame *blame, const struct grid_instance *instance)
-{
-	const uint8_t *healed = whatif->change.healed;
-	bool holds =
-		blame->held[instance - grid->instances] && whatif->change.part != WHATIF_COMPUTE;
-	int64_t with = 0, without = 0;
-
-	for (uint32_t m = 0; holds && m < instance->member_count; m++) {
-		int64_t hold = blame->holds[instance->first_member + m];
-
-		if (hold > with)
-			with = hold;
-		if (!healed[grid->member_parts[instance->first_member + m].row] && hold > without)
-			without = hold;
-	}
-	return with - without;
-}
-
 static bool is_root(const struct step_grid *grid, const struct grid_instance *instance, uint32_t m)
 {
 	return instance->root >= 0 &&
@@ -278,7 +258,7 @@ static void replay_instance(struct whatif *whatif, const struct step_grid *grid,
 	const struct grid_member *members = &grid->member_parts[instance->first_member];
 	const struct blame_meeting *meeting = &blame->meetings[index];
 	int64_t root = INT64_MIN, last = INT64_MIN;
-	int64_t released = released_ns(whatif, grid, blame, instance);
+	int64_t released = whatif_released_ns(whatif, grid, blame, instance);
 	bool hold_stays = whatif->change.part == WHATIF_COMPUTE;
 
 	if (in_columns(whatif, grid, blame, index))

@@ -81,6 +81,10 @@ int whatif_replay(struct whatif *whatif, const struct step_grid *grid, const str
 int64_t whatif_healed_ns(const struct whatif *whatif, const struct step_grid *grid,
 	const struct blame *blame, uint32_t c);
 
+/* By how much the transfer shrinks for all when the healed members no longer hold it. */
+int64_t whatif_released_ns(const struct whatif *whatif, const struct step_grid *grid,
+	const struct blame *blame, const struct grid_instance *instance);
+
 /* A transfer as it is replayed, of what it was. */
 static inline int64_t whatif_transfer_ns(
 	const struct whatif *whatif, uint32_t instance, int64_t transfer_ns)

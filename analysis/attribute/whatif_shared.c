@@ -97,3 +97,22 @@ int64_t whatif_line_gain(
 	}
 	return usual_ns;
 }
+
+int64_t whatif_released_ns(const struct whatif *whatif, const struct step_grid *grid,
+	const struct blame *blame, const struct grid_instance *instance)
+{
+	const uint8_t *healed = whatif->change.healed;
+	bool holds =
+		blame->held[instance - grid->instances] && whatif->change.part != WHATIF_COMPUTE;
+	int64_t with = 0, without = 0;
+
+	for (uint32_t m = 0; holds && m < instance->member_count; m++) {
+		int64_t hold = blame->holds[instance->first_member + m];
+
+		if (hold > with)
+			with = hold;
+		if (!healed[grid->member_parts[instance->first_member + m].row] && hold > without)
+			without = hold;
+	}
+	return with - without;
+}

@@ -362,8 +362,11 @@ static void come_sooner(const struct whatif *whatif, const struct step_grid *gri
 			whatif_sooner_ns(whatif, grid, blame, instance->instance, first_member + m);
 }
 
-static void end_instance(const struct whatif *whatif, const struct stream_instance *instance)
+static void end_instance(const struct whatif *whatif, const struct step_grid *grid,
+	const struct blame *blame, const struct stream_instance *instance)
 {
+	int64_t released_ns =
+		whatif_released_ns(whatif, grid, blame, &grid->instances[instance->instance]);
 	const struct stream_layout *layout = whatif->streams;
 	const struct stream_member *members = &layout->members[instance->first_member];
 	int64_t *ends = layout->ends, last_ns = INT64_MIN, root_ns = INT64_MIN, sent_ns = 0;
@@ -383,8 +386,8 @@ static void end_instance(const struct whatif *whatif, const struct stream_instan
 		last_ns = catch_up(whatif, instance);
 	for (uint32_t m = 0; m < instance->member_count; m++) {
 		int64_t *end_ns = &ends[members[m].end];
-		int64_t transfer_ns =
-			whatif_transfer_ns(whatif, instance->instance, members[m].transfer_ns);
+		int64_t transfer_ns = whatif_transfer_ns(
+			whatif, instance->instance, members[m].transfer_ns - released_ns);
 
 		switch ((enum stream_wait)members[m].waits_for) {
 		case STREAM_GONE:
@@ -420,7 +423,7 @@ void whatif_replay_streams(
 		started = instance->started;
 		if (whatif->change.faster && blame->meetings[instance->instance].lagged)
 			come_sooner(whatif, grid, blame, instance);
-		end_instance(whatif, instance);
+		end_instance(whatif, grid, blame, instance);
 	}
 	start_cells(whatif, grid, blame, started, layout->cell_count);
 	if (layout->in_turn)

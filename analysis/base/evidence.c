@@ -114,6 +114,18 @@ bool evidence_rate(const struct evidence *evidence, unsigned metric, int64_t fro
 	return true;
 }
 
+bool evidence_rate_at(const struct evidence *evidence, unsigned metric, int64_t time_ns,
+	int64_t until_ns, double *rate)
+{
+	struct sample first, last;
+
+	if (!latest(evidence, metric, time_ns - 1, &first) ||
+		!first_after(evidence, metric, time_ns - 1, &last) || last.time_ns > until_ns)
+		return false;
+	*rate = rate_between(&first, &last);
+	return true;
+}
+
 bool evidence_rate_before(const struct evidence *evidence, unsigned metric, int64_t until_ns,
 	int64_t within_ns, double *rate)
 {
@@ -233,15 +245,18 @@ bool evidence_usual_ratio(const struct evidence *evidence, unsigned part, unsign
 {
 	double ratios[SAMPLE_RING_MAX], middle;
 	struct sample later, sample, part_later, part_sample;
+	bool of_time = whole == METRIC_UNKNOWN;
 	size_t count = 0;
-	bool more = latest(evidence, whole, until_ns, &later);
+	bool more = latest(evidence, of_time ? part : whole, until_ns, &later);
 
 	for (; more && count < SAMPLE_RING_MAX &&
-		latest(evidence, whole, later.time_ns - EVIDENCE_RATE_NS, &sample);
+		latest(evidence, of_time ? part : whole, later.time_ns - EVIDENCE_RATE_NS, &sample);
 		later = sample) {
-		if (later.value > sample.value &&
-			latest(evidence, part, later.time_ns, &part_later) &&
-			latest(evidence, part, sample.time_ns, &part_sample))
+		if (of_time)
+			ratios[count++] = rate_between(&sample, &later);
+		else if (later.value > sample.value &&
+			 latest(evidence, part, later.time_ns, &part_later) &&
+			 latest(evidence, part, sample.time_ns, &part_sample))
 			ratios[count++] = (double)(part_later.value - part_sample.value) /
 					  (double)(later.value - sample.value);
 	}

@@ -48,6 +48,10 @@ bool evidence_value(
 bool evidence_rate(const struct evidence *evidence, unsigned metric, int64_t from_ns,
 	int64_t until_ns, double *rate);
 
+/* The same between the two samples around a time, the later one taken then or until another time. False when there are not two. */
+bool evidence_rate_at(const struct evidence *evidence, unsigned metric, int64_t time_ns,
+	int64_t until_ns, double *rate);
+
 /*
  * The same since from_ns, which lies between two samples: what the counter grew by from the first of them is
  * taken to have gone on as before, until then; where nothing is known of before, as evidence_rate(). At either time, the
@@ -113,7 +117,8 @@ bool evidence_ratio(const struct evidence *evidence, unsigned part, unsigned who
 
 /*
  * The same from one sample to one EVIDENCE_RATE_NS and more later, before a time: the median, and the spread as the median
- * absolute deviation times 1.4826 (a standard deviation, of normal noise). False of fewer than EVIDENCE_RATES_MIN.
+ * absolute deviation times 1.4826 (a standard deviation, of normal noise). whole: METRIC_UNKNOWN is time, in ns.
+ * False of fewer than EVIDENCE_RATES_MIN.
  */
 bool evidence_usual_ratio(const struct evidence *evidence, unsigned part, unsigned whole,
 	int64_t until_ns, double *median, double *spread);

@@ -299,7 +299,8 @@ enum metric {
 	METRIC_MEMORY_RECLAIM_PAGES = 6,     /* memory.stat pgscan/pgsteal, direct */
 	METRIC_MEMORY_LIMIT_HITS = 7,	     /* memory.events max / memory.failcnt */
 	METRIC_PSI_MEMORY_SOME_NS = 9, /* some task of its cgroup, else of the host, stalled */
-	METRIC_TCP_BUSY_NS = 13,       /* time the rank's sockets had data to send, summed */
+	METRIC_TCP_BUSY_NS =
+		13, /* time the rank's sockets had data to send, and receivers room, summed */
 	METRIC_TCP_BYTES_SENT = 14,
 	METRIC_TCP_BYTES_RETRANSMITTED = 15,
 	METRIC_PROCESS_CPU_NS = 18,	  /* user + system time of the process */

@@ -124,7 +124,18 @@ void judge_sheet_tell(const struct judge *judge, bool opened, struct gate_sheet 
 /* Ends the block for all ranks; returns how many were in it, below 2 nothing was judged. */
 size_t judge_level_ranks(struct judge *judge);
 void judge_push_runs(struct judge *judge, size_t rank_count);
+/* judge/holds.c */
+/* After blame: what ranks hold of transfers that others of their processes' threads move is theirs. */
+int judge_hold_transfers(struct judge *judge, const struct step_grid *grid)
+	__attribute__((warn_unused_result));
+/*
+ * Its process runs less than usual since a time, and those of other ranks of its host do not run as much more: so neither
+ * these nor threads of its own took the CPU. False where that is not known.
+ */
+bool judge_taken_by_others(const struct judge *judge, uint32_t rank, int64_t from_ns);
 /* judge/transfers.c */
+/* By how much longer than expected a transfer was; 0 where that is not known. */
+int64_t judge_transfer_excess_ns(struct comm_state *comm, const struct blame_transfer *transfer);
 int judge_comm_step(struct judge *judge, const struct step_grid *grid)
 	__attribute__((warn_unused_result));
 /*

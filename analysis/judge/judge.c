@@ -441,6 +441,8 @@ int judge_step(struct judge *judge, const struct step_grid *grid)
 	error = prepare(judge, grid);
 	if (error == 0)
 		error = blame_step(&judge->blame, grid);
+	if (error == 0)
+		error = judge_hold_transfers(judge, grid);
 	whatif_next_step(&judge->replays.whatif);
 	progress_step(judge->progress, grid);
 	if (error == 0)

@@ -151,9 +151,10 @@ static double evidence_in_time(const struct run *run)
  * than one. Ranks that share cores preempt each other, unevenly for a while, and so do a rank's own threads;
  * slices too short to be seen one by one are what ranks do to each other.
  */
-static double contention_evidence_needed(const struct judge *judge, const struct rank_state *state,
-	const struct run *run, double level)
+static double contention_evidence_needed(
+	const struct judge *judge, uint32_t rank, const struct run *run, double level)
 {
+	const struct rank_state *state = &judge->ranks[rank];
 	const struct excess_sums *sums = &run->sums;
 	int64_t until_ns = judge->block.start_ns + judge->block.time_ns;
 	int64_t excess_ns = sums->own[EXCESS_PREEMPTED] - sums->control[EXCESS_PREEMPTED];
@@ -163,6 +164,8 @@ static double contention_evidence_needed(const struct judge *judge, const struct
 		return INFINITY;
 	evidence_preempted(state->evidence, until_ns - run_span_ns(run), until_ns, state->pid,
 		judge->pids.list, judge->pids.count, &by);
+	if (by.all_ns == 0 && judge_taken_by_others(judge, rank, until_ns - run_span_ns(run)))
+		return EVIDENCE_LASTING;
 
 	double most = OWN_RIVALS_MAX * (double)by.all_ns;
 
@@ -178,14 +181,14 @@ static double contention_evidence_needed(const struct judge *judge, const struct
  * programs do. Other programs take the CPU in bursts, and a program sleeps for reasons of its own: such a
  * thing must last four blocks, or three where a step alone takes as long as a block.
  */
-static double evidence_needed(const struct judge *judge, const struct rank_state *state,
-	const struct run *run, const struct explanation *why, double level)
+static double evidence_needed(const struct judge *judge, uint32_t rank, const struct run *run,
+	const struct explanation *why, double level)
 {
 	const struct excess_sums *sums = &run->sums;
 	bool irregular = judge->block.irregular * 2 > judge->block.steps;
 
 	if (why->cause == CAUSE_CPU_CONTENTION)
-		return contention_evidence_needed(judge, state, run, level);
+		return contention_evidence_needed(judge, rank, run, level);
 	if (cause_rule(why->cause)->proof == PROOF_IF_LASTS)
 		return EVIDENCE_LASTING;
 	/* Any rank's runtime collects now and then, in three steps in a row by chance. */
@@ -342,7 +345,7 @@ bool judge_worth_telling(const struct judge *judge, uint32_t rank, enum run_kind
 	judge_explain_run(judge, rank, run, why);
 	return is_explained(judge, rank, run, why, sheet) &&
 	       (certain || gate_passed(sheet, GATE_EVIDENCE, evidence_in_time(run),
-				   evidence_needed(judge, state, run, why, run_level(run))));
+				   evidence_needed(judge, rank, run, why, run_level(run))));
 }
 
 bool judge_evidence_suffices(const struct judge *judge, uint32_t rank, const struct run *run,
@@ -351,5 +354,5 @@ bool judge_evidence_suffices(const struct judge *judge, uint32_t rank, const str
 	judge_explain_run(judge, rank, run, why);
 	return gate_is(sheet, GATE_CLASS, why->verdict_class != VERDICT_UNKNOWN) &&
 	       gate_passed(sheet, GATE_EVIDENCE, evidence_in_time(run),
-		       evidence_needed(judge, &judge->ranks[rank], run, why, run_level(run)));
+		       evidence_needed(judge, rank, run, why, run_level(run)));
 }

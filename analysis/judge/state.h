@@ -42,11 +42,12 @@ struct rank_block {
 
 /* What is usual for a rank: slow means. */
 struct rank_usual {
-	double long_run;  /* its delay's share: who is usually quiet */
-	float waits;	  /* cpu_waits() while nothing was suspected; 0 = not known */
-	float excess[2];  /* of the two directions: what stays is no uneven input */
-	float message;	  /* work on a message, beyond its control: a share of it */
-	float unevenness; /* squared deviation from them */
+	double long_run;		/* its delay's share: who is usually quiet */
+	double running, running_spread; /* CPUs that its process is on; 0 = not known */
+	float waits;			/* cpu_waits() while nothing was suspected; 0 = not known */
+	float excess[2];		/* of the two directions: what stays is no uneven input */
+	float message;			/* work on a message, beyond its control: a share of it */
+	float unevenness;		/* squared deviation from them */
 };
 
 /* For how much of the time a rank's sockets have data to send. */
@@ -217,7 +218,9 @@ struct comm_state {
 	int64_t *faster;       /* per instance of the step */
 	struct comm_row *rows; /* of the step */
 	struct whatif_line line;
-	bool slow_before; /* some rank's transfers were long in the last step */
+	int64_t calm_until_ns; /* when the latest block in which nobody was suspected began */
+	int64_t learnt_until_ns; /* the same, as of when it was known how much processes usually run */
+	bool slow_before;	 /* some rank's transfers were long in the last step */
 	int64_t step_gain_ns, block_gain_ns;
 	/* Of the line, after the last step: what rows gained beyond the usual one, mean and most. */
 	int64_t ahead_mean_ns, ahead_most_ns;

@@ -27,6 +27,15 @@ static struct transfer_shape *find_shape(
 	return &comm->shapes[at];
 }
 
+int64_t judge_transfer_excess_ns(struct comm_state *comm, const struct blame_transfer *transfer)
+{
+	const struct transfer_shape *shape = find_shape(comm, transfer);
+
+	return shape && shape->expected_ns >= 0
+		       ? transfer->transfer_ns - (int64_t)shape->expected_ns
+		       : 0;
+}
+
 static int reserve_step(struct judge *judge, const struct step_grid *grid)
 {
 	struct comm_state *comm = judge->comm;
@@ -420,6 +429,8 @@ bool judge_comm_block(struct judge *judge, double rank_level)
 	/* What a late rank, or one off the CPU, adds to transfers must not become usual. */
 	quiet = learn && (rank_level <= 0 || signal->level < COMM_SHARE_MIN / 2);
 	close_shapes(judge, quiet && alike);
+	if (learn && !judge_verdict_holds(judge, NULL))
+		comm->calm_until_ns = judge->block.start_ns;
 	link_flows_set_state(&judge->comm->links,
 		learn && alike && signal->level <= noises[RUN_QUICK].reference, incident != NULL);
 	lost = judge_loss_block(judge, !incident && !explained && signal->settled, &lossy);

@@ -110,6 +110,7 @@ static void draw_shape(struct draw *draw, struct sim_scenario *scenario, uint32_
 	}
 	shape->data = ranks / (shape->tensor * shape->pipeline);
 	options->device_time = limits->device_time;
+	options->polls = limits->polls;
 	if (limits->device_time && shape->pipeline == 1 && scenario->family != SIM_FAMILY_EXPERT)
 		options->program.overlap = pick(draw, 2) == 0;
 	if (limits->device_time)

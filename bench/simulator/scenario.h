@@ -46,6 +46,7 @@ struct sim_scenario_limits {
 	enum sim_plan course;
 	uint32_t every;	   /* machine faults only in every so-many-th step; 0: as drawn */
 	uint32_t families; /* bits by enum sim_family that are drawn; 0 = all */
+	bool polls;	   /* threads of the ranks move their data */
 	bool device_time; /* parts carry device times; half of the gradients are reduced beside the work */
 	bool even;	  /* all sizes equally often; else larger ones more rarely */
 	uint64_t rank_steps_max; /* steps are as long as that takes; 0 = whatever there is */

@@ -86,6 +86,7 @@ static int make_timelines(struct simulator *simulator)
 		.noise = &simulator->options.noise,
 		.step_ns = options->program.step_ns,
 		.on_cpu_share = options->on_cpu_share,
+		.polls = options->polls,
 		.faults = simulator->options.faults,
 		.fault_count = options->fault_count,
 	};
@@ -498,13 +499,11 @@ uint32_t simulator_samples(const struct simulator *simulator, uint32_t rank,
 	const struct sim_counters *counters = &simulator->timeline->counters[rank];
 	const struct counted counted[SIM_SAMPLES_MAX] = {
 		{METRIC_CGROUP_THROTTLED_NS, counters->throttled_ns},
-		{METRIC_PROCESS_CPU_NS, counters->cpu_ns},
 		{METRIC_PROCESS_MAJOR_FAULTS, counters->major_faults},
 		{METRIC_PROCESS_MINOR_FAULTS, counters->minor_faults},
 	};
 
-	return sample_all(
-		simulator, rank, simulator->timeline->now[rank], counted, SIM_SAMPLES_MAX, samples);
+	return sample_all(simulator, rank, simulator->timeline->now[rank], counted, 3, samples);
 }
 
 uint32_t simulator_socket_samples(const struct simulator *simulator, uint32_t rank, double time,
@@ -515,7 +514,8 @@ uint32_t simulator_socket_samples(const struct simulator *simulator, uint32_t ra
 		{METRIC_TCP_BUSY_NS, sockets.busy_ns},
 		{METRIC_TCP_BYTES_SENT, sockets.sent_bytes},
 		{METRIC_TCP_BYTES_RETRANSMITTED, 0},
+		{METRIC_PROCESS_CPU_NS, sockets.cpu_ns},
 	};
 
-	return sample_all(simulator, rank, time, counted, 3, samples);
+	return sample_all(simulator, rank, time, counted, 4, samples);
 }

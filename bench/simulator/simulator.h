@@ -18,7 +18,8 @@ struct sim_options {
 	uint32_t irregular_every; /* each so-many-th step has a checkpoint; 0 = never */
 	double on_cpu_share;	  /* 1: the ranks compute themselves */
 	bool device_time;	  /* parts carry device times */
-	bool messages_hidden;	  /* sends and receives are no parts, but time in calls */
+	bool polls; /* threads of the ranks move their data: throttling holds transfers to other hosts, not work */
+	bool messages_hidden; /* sends and receives are no parts, but time in calls */
 	/*
 	 * Messages as NCCL shows them: nothing tells forward from backward; a receive right behind a send
 	 * is in a group with it; an all-to-all is a group of messages, one to the rank itself and

@@ -105,6 +105,12 @@ static void record_departure(struct sim_timeline *timeline, uint32_t rank, const
 		return;
 	part = part_of(timeline, rank, op);
 	part->departure = departure;
+	if (timeline->world.polls)
+		counters->cpu_ns += departure - part->arrival;
+	if (extra_ns > 0 && sim_held(&timeline->engine->active, &timeline->world, rank)) {
+		counters->cpu_ns -= extra_ns;
+		counters->throttled_ns += extra_ns;
+	}
 	if (op->group == SIM_TENSOR)
 		return;
 	part->busy_ns = op->transfer_ns * 0.2;
@@ -120,8 +126,14 @@ struct sim_sockets sim_timeline_sockets(
 {
 	const struct sim_program *program = sim_timeline_program(timeline, rank);
 	const struct sim_part *parts = &timeline->parts[(size_t)rank * timeline->part_stride];
-	struct sim_sockets sockets = {.busy_ns = timeline->counters[rank].busy_ns,
-		.sent_bytes = timeline->counters[rank].sent_bytes};
+	const struct sim_counters *counters = &timeline->counters[rank];
+	double length_ns = timeline->now[rank] - timeline->started[rank];
+	double left =
+		length_ns > 0 ? fmin(fmax((timeline->now[rank] - time) / length_ns, 0), 1) : 0;
+	struct sim_sockets sockets = {.busy_ns = counters->busy_ns,
+		.sent_bytes = counters->sent_bytes,
+		/* As evenly as the step goes on. */
+		.cpu_ns = counters->cpu_ns - left * (counters->cpu_ns - counters->cpu_began_ns)};
 
 	for (uint32_t i = 0; i < program->op_count; i++) {
 		const struct sim_op *op = &program->ops[i];
@@ -400,6 +412,8 @@ static void begin_step(struct sim_timeline *timeline, uint32_t step)
 	memset(engine->async_next, 0, ranks * sizeof(uint32_t));
 	memset(engine->async_given, 0, ranks * sizeof(uint32_t));
 	memcpy(timeline->started, timeline->now, ranks * sizeof(double));
+	for (uint32_t r = 0; r < ranks; r++)
+		timeline->counters[r].cpu_began_ns = timeline->counters[r].cpu_ns;
 	for (size_t i = 0; i < (size_t)ranks * SIM_DIRECTION_NR * engine->message_stride; i++)
 		engine->messages[i] = NEVER;
 	for (uint32_t rank = ranks; rank-- > 0;)

@@ -38,6 +38,7 @@ struct sim_world {
 	const struct sim_noise *noise;
 	double step_ns;	     /* of link faults: what sizes are shares of */
 	double on_cpu_share; /* of work; the rest is asleep, waiting for a device */
+	bool polls;	     /* while it communicates, a thread of each rank runs */
 	const struct sim_fault *faults;
 	uint32_t fault_count;
 	uint32_t masked; /* bit per fault that this world is free of */
@@ -55,6 +56,7 @@ struct sim_part {
 struct sim_counters {
 	double busy_ns, sent_bytes; /* of sockets */
 	double throttled_ns, cpu_ns;
+	double cpu_began_ns; /* cpu_ns when the step began */
 	double major_faults, minor_faults;
 };
 
@@ -102,6 +104,7 @@ const struct sim_program *sim_timeline_program(const struct sim_timeline *timeli
 /* What the rank's sockets would show at a time within the last step; it only grows. */
 struct sim_sockets {
 	double busy_ns, sent_bytes;
+	double cpu_ns; /* of the process */
 };
 struct sim_sockets sim_timeline_sockets(
 	const struct sim_timeline *timeline, uint32_t rank, double time);

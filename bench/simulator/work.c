@@ -199,6 +199,9 @@ static void take_faults(struct sim_active *active, const struct sim_world *world
 				worked->length_ns += base_ns * size;
 			break;
 		case SIM_FAULT_THROTTLE:
+			if (world->polls) /* its transfers show it */
+				break;
+			/* fall through */
 		case SIM_FAULT_CONTENTION:
 		case SIM_FAULT_MAJOR:
 		case SIM_FAULT_MINOR:
@@ -260,9 +263,10 @@ void sim_work(struct sim_active *active, const struct sim_world *world, uint32_t
 		worked->activity.asleep_ns += (int64_t)((1 - world->on_cpu_share) * op->work_ns);
 }
 
-static bool hit(const struct sim_fault *fault, const struct sim_layout *layout,
+static bool hit(const struct sim_fault *fault, const struct sim_world *world,
 	const uint32_t *members, uint32_t count, bool crosses)
 {
+	const struct sim_layout *layout = world->layout;
 	bool first = false, second = false;
 
 	if (!crosses)
@@ -270,6 +274,10 @@ static bool hit(const struct sim_fault *fault, const struct sim_layout *layout,
 	switch (fault->kind) {
 	case SIM_FAULT_CONGESTION:
 		return true;
+	case SIM_FAULT_THROTTLE:
+		if (!world->polls)
+			return false;
+		/* fall through */
 	case SIM_FAULT_LINK:
 	case SIM_FAULT_NIC:
 		for (uint32_t i = 0; i < count && !first; i++)
@@ -298,7 +306,7 @@ double sim_transfer(const struct sim_active *active, const struct sim_world *wor
 		length_ns *= sim_pareto(sim_random_at(random, 2), 1.5, 1.5, 20);
 	*extra_ns = 0;
 	for (uint32_t i = 0; i < active->count; i++) {
-		if (hit(active->faults[i].fault, world->layout, members, member_count, crosses))
+		if (hit(active->faults[i].fault, world, members, member_count, crosses))
 			*extra_ns += op->transfer_ns * active->faults[i].link_factor;
 	}
 	return length_ns + *extra_ns;
@@ -312,6 +320,17 @@ bool sim_link_slow(const struct sim_active *active, const struct sim_world *worl
 		if (fault->kind == SIM_FAULT_CONGESTION ||
 			(fault->kind >= SIM_FAULT_LINK && fault->kind <= SIM_FAULT_NODE_PAIR &&
 				sim_fault_names(fault, world->layout, rank)))
+			return true;
+	}
+	return false;
+}
+
+bool sim_held(const struct sim_active *active, const struct sim_world *world, uint32_t rank)
+{
+	for (uint32_t i = 0; i < active->count && world->polls; i++) {
+		const struct sim_fault *fault = active->faults[i].fault;
+
+		if (fault->kind == SIM_FAULT_THROTTLE && fault->rank == rank)
 			return true;
 	}
 	return false;

@@ -52,5 +52,7 @@ double sim_transfer(const struct sim_active *active, const struct sim_world *wor
 
 /* Whether the rank's own link is what a fault slows down: its sockets show it. */
 bool sim_link_slow(const struct sim_active *active, const struct sim_world *world, uint32_t rank);
+/* Whether its process is kept from running while it communicates. */
+bool sim_held(const struct sim_active *active, const struct sim_world *world, uint32_t rank);
 
 #endif

@@ -44,7 +44,8 @@ static void on_attribute(void *context, const struct rtattr *attribute)
 	listener->has_info = true;
 	listener->socket.has_bytes = length >= offsetof(struct tcp_info, tcpi_bytes_retrans) +
 						       sizeof(info.tcpi_bytes_retrans);
-	listener->socket.busy_us = (int64_t)info.tcpi_busy_time;
+	/* Who waits for its receiver to read has no slow link. */
+	listener->socket.busy_us = (int64_t)(info.tcpi_busy_time - info.tcpi_rwnd_limited);
 	listener->socket.bytes_sent = (int64_t)info.tcpi_bytes_sent;
 	listener->socket.bytes_retransmitted = (int64_t)info.tcpi_bytes_retrans;
 }

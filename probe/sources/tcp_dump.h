@@ -13,8 +13,9 @@
 struct tcp_socket {
 	uint64_t cookie; /* never used twice while the kernel runs */
 	uint32_t inode;
-	bool has_bytes; /* bytes_* and busy_us are known: kernel 4.19 and newer */
-	int64_t busy_us, bytes_sent, bytes_retransmitted;
+	bool has_bytes;	 /* bytes_* and busy_us are known: kernel 4.19 and newer */
+	int64_t busy_us; /* it had data to send, and its receiver room for it */
+	int64_t bytes_sent, bytes_retransmitted;
 };
 
 /*

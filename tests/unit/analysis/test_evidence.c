@@ -229,6 +229,33 @@ static void usual_ratios_are_robust(void **state)
 	evidence_fini(&evidence);
 }
 
+/* How fast a counter grows at a time, by nothing later than is asked for; and usually, for each ns, a fault aside. */
+static void rates_at_a_time(void **state)
+{
+	struct evidence evidence = {0};
+	double rate, median, spread;
+	int64_t busy_ns = 0;
+
+	(void)state;
+	for (int64_t second = 0; second <= 10; second++) {
+		sample(&evidence, second * SECOND, busy_ns);
+		busy_ns += second >= 8 ? SECOND / 10 : 2 * SECOND;
+	}
+	assert_true(evidence_rate_at(&evidence, METRIC_TCP_BUSY_NS, 8 * SECOND, 8 * SECOND, &rate));
+	assert_true(fabs(rate - 2) < 1e-9); /* the sample of then ends the time before */
+	assert_true(evidence_rate_at(
+		&evidence, METRIC_TCP_BUSY_NS, 8 * SECOND + SECOND / 2, 9 * SECOND, &rate));
+	assert_true(fabs(rate - 0.1) < 1e-9);
+	assert_false(evidence_rate_at(
+		&evidence, METRIC_TCP_BUSY_NS, 8 * SECOND + SECOND / 2, 9 * SECOND - 1, &rate));
+	assert_false(evidence_rate_at(&evidence, METRIC_TCP_BUSY_NS, 0, 10 * SECOND, &rate));
+	assert_false(evidence_rate_at(NULL, METRIC_TCP_BUSY_NS, SECOND, 2 * SECOND, &rate));
+	assert_true(evidence_usual_ratio(
+		&evidence, METRIC_TCP_BUSY_NS, METRIC_UNKNOWN, 10 * SECOND, &median, &spread));
+	assert_true(fabs(median - 2) < 1e-9 && spread < 1e-9);
+	evidence_fini(&evidence);
+}
+
 /* Steps of 2 s, every fifth of which is busy for half of its time, the others for a tenth. */
 static void within_some_steps_and_outside(void **state)
 {
@@ -269,6 +296,7 @@ int main(void)
 		cmocka_unit_test(how_much_rates_differ),
 		cmocka_unit_test(since_when_it_grows_faster),
 		cmocka_unit_test(usual_ratios_are_robust),
+		cmocka_unit_test(rates_at_a_time),
 		cmocka_unit_test(within_some_steps_and_outside),
 	};
 

@@ -73,6 +73,36 @@ static void test_slow_rank_is_named(void **state)
 	}
 }
 
+/*
+ * Threads of the ranks move their data. Who is kept from running holds transfers that nobody comes late to: named, and not
+ * whoever's sockets are busy meanwhile; a slow link is told as before.
+ */
+static void test_rank_that_holds_transfers_is_named(void **state)
+{
+	static const enum sim_fault_kind kinds[] = {SIM_FAULT_THROTTLE, SIM_FAULT_NIC};
+	static const uint32_t ranks[] = {16, 64, 512};
+
+	(void)state;
+	for (size_t k = 0; k < 6; k++) {
+		struct sim_scenario scenario;
+		struct outcome outcome;
+
+		draw_plain(&scenario, kinds[k % 2], 31 + k);
+		sim_options_default(&scenario.options, ranks[k / 2], 31 + k);
+		scenario.options.device_time = scenario.options.polls = true;
+		scenario.options.steps = 220;
+		scenario.options.program.step_ns = 60e6;
+		scenario.options.fault_count = 1;
+		scenario.options.faults[0] = (struct sim_fault){
+			.kind = kinds[k % 2], .rank = 5, .first = 130, .last = 219, .size = 1};
+		score(&scenario, 31 + k, &outcome);
+		assert_true(outcome.slowdown > 1.5);
+		assert_true(outcome.rank_right && outcome.class_right && outcome.cause_right);
+		assert_int_equal(outcome.blamed_healthy, 0);
+		assert_true(outcome.slowdown_error < 0.1);
+	}
+}
+
 /* A slow-down by a third is told within three steps or a second, whichever is later. */
 static void test_alerts_come_soon(void **state)
 {
@@ -360,6 +390,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_healthy_jobs_are_left_alone),
 		cmocka_unit_test(test_slow_rank_is_named),
+		cmocka_unit_test(test_rank_that_holds_transfers_is_named),
 		cmocka_unit_test(test_alerts_come_soon),
 		cmocka_unit_test(test_small_and_rare_faults_are_told),
 		cmocka_unit_test(test_cost_of_work_after_the_last_collective),

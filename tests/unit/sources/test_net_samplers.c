@@ -5,6 +5,7 @@
 #include <linux/capability.h>
 #include <net/if.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,6 +14,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -77,7 +79,17 @@ static void loopback_up(void)
 	close(fd);
 }
 
-/* 'c': one connection more; 'm': all of them; 's': send; 'x': close all; 'n': own namespace. */
+/* Until the receiver, which does not read, has no room for more. */
+static void send_unread(void)
+{
+	static char bytes[SEND_BYTES];
+
+	while (send(senders[0], bytes, sizeof(bytes), MSG_DONTWAIT) > 0 ||
+		poll(&(struct pollfd){.fd = senders[0], .events = POLLOUT}, 1, 100) > 0)
+		;
+}
+
+/* 'c': one connection more; 'm': all of them; 's': send; 'u': send what nobody reads; 'x': close all; 'n': own namespace. */
 static void serve(char order)
 {
 	switch (order) {
@@ -90,6 +102,9 @@ static void serve(char order)
 		break;
 	case 's':
 		send_some();
+		break;
+	case 'u':
+		send_unread();
 		break;
 	case 'x':
 		while (connection_count > 0) {
@@ -108,6 +123,30 @@ static void serve(char order)
 			loopback_up();
 		break;
 	}
+}
+
+/* A sender has data all the while that its receiver does not read: it is not its link that is busy. */
+static void tcp_that_nobody_reads(void **state)
+{
+	struct child child = child_start(serve);
+	struct timespec pause = {.tv_nsec = 300000000};
+	struct sampler *sampler;
+	int64_t busy_ns;
+
+	(void)state;
+	child_do(&child, 'c');
+	assert_int_equal(tcp_sampler_create(child.pid, TEST_RANK, NULL, &sampler), 0);
+	child_do(&child, 'u');
+	busy_ns = sample_of(sampler, METRIC_TCP_BUSY_NS);
+	nanosleep(&pause, NULL);
+	clock_ahead_ns += INT64_C(1000000000);
+	if (sampler_state(sampler)->state == SOURCE_MISSING)
+		printf("not measurable here: %s\n", sampler_state(sampler)->why);
+	else
+		assert_in_range(
+			sample_of(sampler, METRIC_TCP_BUSY_NS) - busy_ns, 0, pause.tv_nsec / 10);
+	child_end(&child);
+	sampler_destroy(sampler);
 }
 
 static bool in_own_namespace(pid_t pid)
@@ -338,6 +377,7 @@ int main(void)
 		cmocka_unit_test(tcp_of_others_do_not_count),
 		cmocka_unit_test(tcp_in_a_namespace_opened_before),
 		cmocka_unit_test(tcp_shared_tables),
+		cmocka_unit_test(tcp_that_nobody_reads),
 		cmocka_unit_test(without_rights_it_is_not_measurable),
 	};
 

@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Who holds up transfers that other threads of its process move: those that post and poll for a device's collectives
+ * over sockets and NICs. What keeps the process from running keeps them, too: then all members' transfers are long, and
+ * nobody comes late. They poll while there is something to move, so what a process runs less than it usually does, and
+ * the others of the collective do not, is time that it was kept from running.
+ */
+#include <math.h>
+
+#include "analysis/base/robust_stats.h"
+#include "analysis/judge/internal.h"
+
+/*
+ * Hosts sample at times of their own. The span ends when all have, and has at least one interval of each. What a rank was
+ * kept from running in it is held against what the others ran less in it, or at its end: a fault that began in it shows with
+ * these at least as clearly.
+ */
+struct kept {
+	double in_span, at_end; /* shares of the time */
+	double left_ns;		/* of the step, so much of it: transfers may overlap */
+};
+
+/* The latest sample of a rank before a time, or that time where there was none of late. */
+static int64_t sampled_before(
+	const struct step_grid *grid, const struct rank_state *state, int64_t time_ns)
+{
+	int64_t past_ns = grid->step.start_ns - EVIDENCE_BEFORE_NS;
+	int64_t known_ns =
+		evidence_known_ns(state->evidence, METRIC_PROCESS_CPU_NS, past_ns, time_ns - 1);
+
+	return known_ns > 0 ? past_ns + known_ns : time_ns;
+}
+
+static struct evidence_span sampled_span(const struct judge *judge, const struct step_grid *grid)
+{
+	int64_t end_ns = grid->step.end_ns, start_ns;
+
+	for (size_t r = 0; r < grid->row_count; r++) {
+		int64_t last_ns =
+			sampled_before(grid, &judge->ranks[grid->rows[r].rank], grid->step.end_ns);
+
+		end_ns = last_ns < end_ns ? last_ns : end_ns;
+	}
+	start_ns = end_ns - EVIDENCE_RATE_NS;
+	for (size_t r = 0; r < grid->row_count; r++) {
+		int64_t last_ns = sampled_before(grid, &judge->ranks[grid->rows[r].rank], end_ns);
+
+		start_ns = last_ns < start_ns ? last_ns : start_ns;
+	}
+	return (struct evidence_span){start_ns, end_ns};
+}
+
+static double kept_share(double rate, double usual)
+{
+	return fmin(fmax(1 - rate / usual, 0), 1);
+}
+
+/* How much processes usually run: what was before a fault is forgotten one day, while it goes on. */
+static void learn_usual(struct judge *judge, const struct step_grid *grid)
+{
+	struct comm_state *comm = judge->comm;
+
+	if (comm->calm_until_ns - comm->learnt_until_ns < SAMPLE_NS)
+		return;
+	comm->learnt_until_ns = comm->calm_until_ns;
+	for (size_t r = 0; r < grid->row_count; r++) {
+		struct rank_state *state = &judge->ranks[grid->rows[r].rank];
+
+		(void)evidence_usual_ratio(state->evidence, METRIC_PROCESS_CPU_NS, METRIC_UNKNOWN,
+			comm->calm_until_ns, &state->usual.running, &state->usual.running_spread);
+	}
+}
+
+/* Where that is not known, it holds nothing, and is none that runs as usual. */
+static struct kept kept_of(const struct step_grid *grid, const struct evidence_span *span,
+	const struct rank_state *state)
+{
+	double in_span, at_end;
+
+	/* Counts of a process that was started again begin anew. */
+	if (state->usual.running <= 0 ||
+		!evidence_rate(state->evidence, METRIC_PROCESS_CPU_NS, span->start_ns, span->end_ns,
+			&in_span) ||
+		!evidence_rate_at(state->evidence, METRIC_PROCESS_CPU_NS, span->end_ns,
+			grid->step.end_ns, &at_end) ||
+		in_span < 0 || at_end < 0)
+		return (struct kept){.at_end = 1};
+	/* Where it runs now more, now less, running says nothing. */
+	if (state->usual.running - in_span < CHANCE_DEVIATIONS * state->usual.running_spread)
+		in_span = state->usual.running;
+	in_span = kept_share(in_span, state->usual.running);
+	return (struct kept){.in_span = in_span,
+		.at_end = fmax(kept_share(at_end, state->usual.running), in_span),
+		.left_ns = in_span * (double)(grid->step.end_ns - grid->step.start_ns)};
+}
+
+/* By what: its cgroup, or others on its CPUs, as far as these are counted; what is left, it did not run. */
+static void split_hold(const struct judge *judge, const struct rank_state *state,
+	const struct evidence_span *span, double share, int64_t hold_ns, int64_t own[EXCESS_NR])
+{
+	int64_t from_ns = span->start_ns, until_ns = span->end_ns;
+	double throttled = 0, queued = 0;
+	struct evidence_preempted by;
+
+	evidence_preempted(state->evidence, from_ns, until_ns, state->pid, judge->pids.list,
+		judge->pids.count, &by);
+	(void)evidence_rate(
+		state->evidence, METRIC_CGROUP_THROTTLED_NS, from_ns, until_ns, &throttled);
+	(void)evidence_rate(
+		state->evidence, METRIC_LAUNCHERS_QUEUED_NS, from_ns, until_ns, &queued);
+	throttled = fmin(fmax(throttled, 0), share);
+	queued = fmin(
+		fmax(queued, (double)by.all_ns / (double)(until_ns - from_ns)), share - throttled);
+
+	double each_ns = (double)hold_ns / share;
+
+	own[EXCESS_THROTTLED] += (int64_t)(throttled * each_ns);
+	own[EXCESS_PREEMPTED] += (int64_t)(queued * each_ns);
+	own[EXCESS_ASLEEP] += (int64_t)((share - throttled - queued) * each_ns);
+}
+
+/* What its members hold of a transfer that takes excess_ns longer than expected. Returns the most of them. */
+static int64_t hold_one(struct judge *judge, const struct step_grid *grid,
+	const struct blame_transfer *transfer, int64_t excess_ns, struct kept *kept,
+	const struct evidence_span *span)
+{
+	const struct grid_instance *instance = &grid->instances[transfer->instance];
+	const struct grid_member *members = &grid->member_parts[instance->first_member];
+	int64_t most_ns = 0;
+	double usual;
+
+	for (uint32_t m = 0; m < instance->member_count; m++)
+		judge->scratch[m] = kept[members[m].row].at_end;
+	usual = lower_median_double(judge->scratch, instance->member_count);
+	/* Where the others run less, too, nobody polls, and running says nothing. */
+	if (usual > NEXT_TO_NOTHING)
+		return 0;
+	for (uint32_t m = 0; m < instance->member_count; m++) {
+		uint32_t r = members[m].row;
+		double share = kept[r].in_span - usual;
+		int64_t hold_ns = (int64_t)fmin(
+			fmin(share * (double)transfer->transfer_ns, (double)excess_ns),
+			kept[r].left_ns);
+
+		if (share < KEPT_SHARE_MIN || hold_ns <= 0 || !judge->blame.rows[r].on_device)
+			continue;
+		kept[r].left_ns -= (double)hold_ns;
+		blame_hold(&judge->blame, grid, transfer->instance, m, hold_ns);
+		split_hold(judge, &judge->ranks[grid->rows[r].rank], span, share, hold_ns,
+			judge->blame.rows[r].own);
+		most_ns = hold_ns > most_ns ? hold_ns : most_ns;
+	}
+	return most_ns;
+}
+
+int judge_hold_transfers(struct judge *judge, const struct step_grid *grid)
+{
+	int64_t least_ns =
+		(int64_t)(REPLAY_SHARE_MIN * (double)(grid->step.end_ns - grid->step.start_ns));
+	struct evidence_span span;
+	struct kept *kept = NULL;
+
+	for (size_t i = 0; i < judge->blame.transfer_count && grid->traits.device_time; i++) {
+		struct blame_transfer *transfer = &judge->blame.transfers[i];
+		int64_t excess_ns = judge_transfer_excess_ns(judge->comm, transfer);
+
+		if (excess_ns <= least_ns ||
+			grid->instances[transfer->instance].member_count > judge->scratch_capacity)
+			continue;
+		if (!kept) {
+			kept = arena_take(&judge->arena, grid->row_count, sizeof(*kept));
+			if (arena_error(&judge->arena) < 0)
+				return arena_error(&judge->arena);
+			learn_usual(judge, grid);
+			span = sampled_span(judge, grid);
+			for (size_t r = 0; r < grid->row_count; r++)
+				kept[r] = kept_of(grid, &span, &judge->ranks[grid->rows[r].rank]);
+		}
+		transfer->transfer_ns -= hold_one(judge, grid, transfer, excess_ns, kept, &span);
+	}
+	return 0;
+}
+
+bool judge_taken_by_others(const struct judge *judge, uint32_t rank, int64_t from_ns)
+{
+	const struct rank_state *state = &judge->ranks[rank];
+	int64_t now_ns = judge_now_ns(judge);
+	double lacks = 0, more = 0;
+
+	for (uint32_t r = 0; r < judge->rank_end; r++) {
+		const struct rank_state *one = &judge->ranks[r];
+		double rate;
+
+		if (one->host != state->host)
+			continue;
+		if (one->usual.running <= 0 || !evidence_rate(one->evidence, METRIC_PROCESS_CPU_NS,
+						       from_ns, now_ns, &rate))
+			return false;
+		if (r == rank)
+			lacks = one->usual.running - rate;
+		else
+			more += fmax(rate - one->usual.running, 0);
+	}
+	return lacks >= KEPT_SHARE_MIN * state->usual.running && more <= HALF_SHARE * lacks;
+}

@@ -46,8 +46,8 @@ fi
 # Stripped, it still finds what it looks for in itself and beside itself.
 found=$(root/usr/bin/slowrank run --quiet --sources device --record job.slr -- printenv NCCL_PROFILER_PLUGIN)
 [[ $(readlink -f "$found") == "$folder/root/usr/lib/slowrank/libslowrank_inject.so" ]] || fail "the library of ranks: $found"
-"$build/slowrank" doctor --json >built.json && built=0 || built=$?
-root/usr/bin/slowrank doctor --json >packaged.json && packaged=0 || packaged=$?
-((packaged == built)) || fail "doctor ends with $packaged, that of the build with $built"
+# The doctor tries its hooks at functions of the program itself.
+tried() { "$1" doctor | grep -E '^[a-z]+ +hook (uprobe|process)' || :; }
+[[ $(tried root/usr/bin/slowrank) == "$(tried "$build/slowrank")" ]] || fail "doctor: $(tried root/usr/bin/slowrank)"
 [[ -z ${2:-} ]] || cp "$package" "$2/"
 echo "${package##*/}: $(du -k "$package" | cut -f1) KiB"

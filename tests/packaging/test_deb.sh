@@ -5,9 +5,9 @@ set -euo pipefail
 export LC_ALL=C
 
 build=$(readlink -f "${1:?usage: test_deb.sh BUILD_DIR [OUT_DIR]}")
-for program in cpack dpkg-shlibdeps lintian; do
+for program in cpack dpkg-shlibdeps; do
 	command -v "$program" >/dev/null || {
-		echo "skipped: $program is missing (scripts/install_dependencies.sh deb)"
+		echo "skipped: $program is missing"
 		exit 77
 	}
 done
@@ -24,7 +24,6 @@ cpack -G DEB --config "$build/CPackConfig.cmake" -B "$folder" >log 2>&1 || {
 	fail "cpack ends with an error"
 }
 package=$(echo "$folder"/slowrank_*.deb)
-lintian --fail-on error,warning --allow-root "$package" || fail "lintian has something against it"
 
 field() { dpkg-deb --field "$package" "$1"; }
 [[ slowrank\ $(field Version) == "$("$build/slowrank" --version)-"* ]] || fail "version: $(field Version)"
@@ -49,5 +48,10 @@ found=$(root/usr/bin/slowrank run --quiet --sources device --record job.slr -- p
 # The doctor tries its hooks at functions of the program itself.
 tried() { "$1" doctor | grep -E '^[a-z]+ +hook (uprobe|process)' || :; }
 [[ $(tried root/usr/bin/slowrank) == "$(tried "$build/slowrank")" ]] || fail "doctor: $(tried root/usr/bin/slowrank)"
+command -v lintian >/dev/null || {
+	echo "skipped: lintian is missing (scripts/install_dependencies.sh deb); the rest is good"
+	exit 77
+}
+lintian --fail-on error,warning --allow-root "$package" || fail "lintian has something against it"
 [[ -z ${2:-} ]] || cp "$package" "$2/"
 echo "${package##*/}: $(du -k "$package" | cut -f1) KiB"

@@ -29,7 +29,7 @@ trap end TERM INT
 
 # What a job says is not trusted: a value with a character that is not in PATTERN's set counts as none.
 value() { # FILE NAME PATTERN
-	tr '\0' '\n' <"$1" 2>/dev/null | sed -n "s/^$2=\\($3\\)\$/\\1/p" | head -n 1
+	{ tr '\0' '\n' <"$1"; } 2>/dev/null | sed -n "s/^$2=\\($3\\)\$/\\1/p" | head -n 1
 }
 job_of() { value "/proc/$1/environ" SLOWRANK_JOB '[A-Za-z0-9][A-Za-z0-9_.-]\{0,62\}'; }
 field() { sed 's/.*) //' "/proc/$1/stat" 2>/dev/null | cut -d ' ' -f "$2"; } # 2: the parent, 20: when it started

@@ -5,7 +5,7 @@ set -euo pipefail
 export LC_ALL=C
 
 build=$(readlink -f "${1:?usage: test_deb.sh BUILD_DIR [OUT_DIR]}")
-for program in cpack dpkg-shlibdeps; do
+for program in cpack dpkg-shlibdeps file; do
 	command -v "$program" >/dev/null || {
 		echo "skipped: $program is missing"
 		exit 77

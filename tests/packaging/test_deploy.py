@@ -8,6 +8,7 @@ import glob
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -135,8 +136,15 @@ def watch(slowrank, directory):
         environment.pop(name, None)
 
     def step(script):
-        return subprocess.run([os.path.join(DEPLOY, "slurm", script)], env=environment, check=True,
-                              stdout=subprocess.PIPE, text=True, timeout=30).stdout
+        with subprocess.Popen([os.path.join(DEPLOY, "slurm", script)], env=environment, start_new_session=True,
+                              stdout=subprocess.PIPE, text=True) as process:
+            told, _ = process.communicate(timeout=30)
+            check(process.returncode == 0, f"{script} ends with {process.returncode}")
+            try:
+                os.killpg(process.pid, signal.SIGKILL)  # as slurmd does with what is left of it
+            except ProcessLookupError:
+                pass
+        return told
 
     step("prolog.sh")
     try:
@@ -148,9 +156,11 @@ def watch(slowrank, directory):
         others = [subprocess.Popen(["sleep", "60"], env=dict(environment, SLOWRANK_JOB=name))
                   for name in ("slurm-4712", "../slurm-4711")]
         with subprocess.Popen(["sh", "-c", "sleep 60 & wait"], env=labelled, start_new_session=True) as task:
-            wait_for(lambda: os.path.exists(log) and "watching" in read(log), "the labelled task is not watched")
-            time.sleep(2.5)
-            os.killpg(task.pid, 15)
+            try:
+                wait_for(lambda: os.path.exists(log) and "watching" in read(log), "the labelled task is not watched")
+                time.sleep(2.5)  # two more looks
+            finally:
+                os.killpg(task.pid, signal.SIGTERM)
         wait_for(lambda: "Job\n" in read(log), "no report when the task has ended")
     finally:
         step("epilog.sh")

@@ -8,7 +8,7 @@ read -r agent <"$file" || exit 0
 rm -f "$file"
 
 # Still the process that prolog.sh started, and not another one with its number.
-is_agent() { tr '\0' ' ' <"/proc/$agent/cmdline" 2>/dev/null | grep -q -e "--job slurm-$SLURM_JOB_ID \$"; }
+is_agent() { { tr '\0' ' ' <"/proc/$agent/cmdline"; } 2>/dev/null | grep -q -e "--job slurm-$SLURM_JOB_ID \$"; }
 is_agent || exit 0
 kill "$agent"
 for _ in 1 2 3 4 5 6 7 8 9 10; do

@@ -12,5 +12,10 @@ case ${SLURM_JOB_ID-} in '' | *[!0-9]*) exit 0 ;; esac
 	mkdir -p "$RUN" "$RECORDS" && cd / || exit
 	setsid "$AGENT" --job "slurm-$SLURM_JOB_ID" </dev/null >"$RECORDS/slurm-$SLURM_JOB_ID.txt" 2>&1 &
 	echo $! >"$RUN/slurm-$SLURM_JOB_ID.pid"
+	# slurmd ends what is left of the prolog's session.
+	for _ in 1 2 3 4 5 6 7 8 9 10; do
+		[ "$(sed 's/.*) //' "/proc/$!/stat" 2>/dev/null | cut -d ' ' -f 4)" != $! ] || break
+		sleep 0.1
+	done
 )
 exit 0

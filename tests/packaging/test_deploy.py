@@ -121,7 +121,7 @@ def scripts():
 
 
 def wait_for(condition, text):
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while not condition():
         check(time.monotonic() < deadline, text)
         time.sleep(0.1)
@@ -153,9 +153,9 @@ def watch(slowrank, directory):
         log = os.path.join(records, "slurm-4711.txt")
         labelled = dict(environment, SLOWRANK_JOB="slurm-4711")
         # Another job, one whose name is no name, and one with a slowrank of its own are not this agent's.
-        others = [subprocess.Popen(["sleep", "60"], env=dict(environment, SLOWRANK_JOB=name))
+        others = [subprocess.Popen(["sleep", "100"], env=dict(environment, SLOWRANK_JOB=name))
                   for name in ("slurm-4712", "../slurm-4711")]
-        with subprocess.Popen(["sh", "-c", "sleep 60 & wait"], env=labelled, start_new_session=True) as task:
+        with subprocess.Popen(["sh", "-c", "sleep 100 & wait"], env=labelled, start_new_session=True) as task:
             try:
                 wait_for(lambda: os.path.exists(log) and "watching" in read(log), "the labelled task is not watched")
                 time.sleep(2.5)  # two more looks

@@ -18,7 +18,7 @@ enum { TEST_STEP = 4711, STATES_MAX = 16 };
 
 /* The step marker of the table of collectives, so that the same rows and programs are used. */
 void slowrank_step_begin(uint64_t step);
-__attribute__((noinline, used)) void slowrank_step_begin(uint64_t step)
+__attribute__((visibility("default"), noinline, used)) void slowrank_step_begin(uint64_t step)
 {
 	__asm__ volatile("" : : "r"(step) : "memory");
 }

@@ -67,7 +67,7 @@ static const char common_help[] =
 	"  --key-file FILE     the key that a coordinator on another node asks for (default:\n"
 	"                      MUNGE where it runs, and ~/.config/slowrank/key, made when it is\n"
 	"                      missing)\n"
-	"  --munge-socket FILE munged's socket, where it is not the usual one\n"
+	"  --munge-socket FILE  munged's socket, where it is not the usual one\n"
 	"  --insecure          no key: believe whoever reaches the coordinator, or is there\n"
 	"  --tls-cert FILE     with --tls-key and --tls-ca, in PEM: for --coordinator "
 	"tls+tcp://...\n"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs Debian packages: `build` (to build and run slowrank), `demo` (to run a real MPI job),
 # `test` (all that the tests need), `bundle` (for scripts/bundle.sh), `vm` (for tests/vm), `fresh` (for tests/fresh),
-# `torch` (a real torchrun, for scripts/long.sh).
+# `deb` (to make the Debian package, and look at it), `torch` (a real torchrun, for scripts/long.sh).
 # As root or with sudo. Installs nothing that is there already.
 set -euo pipefail
 
@@ -13,6 +13,7 @@ test=(libcmocka-dev libibverbs-dev musl mpich libmpich-dev iproute2 hpcc examl l
 vm=(qemu-system-x86 debootstrap cpio kmod)
 bundle=(patchelf)
 fresh=(debootstrap)
+deb=(dpkg-dev file lintian)
 torch=(python3-torch)
 
 wanted=()
@@ -24,9 +25,10 @@ for group in "$@"; do
 	vm) wanted+=("${vm[@]}") ;;
 	bundle) wanted+=("${bundle[@]}") ;;
 	fresh) wanted+=("${fresh[@]}") ;;
+	deb) wanted+=("${deb[@]}") ;;
 	torch) wanted+=("${torch[@]}") ;;
 	*)
-		echo "usage: $0 build|demo|test|vm|bundle|fresh|torch..." >&2
+		echo "usage: $0 build|demo|test|vm|bundle|fresh|deb|torch..." >&2
 		exit 2
 		;;
 	esac

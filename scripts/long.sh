@@ -24,7 +24,8 @@ export    tests/export/test_export.py: exports of all records of tests/corpus ag
 page      the page of 131,072 ranks and 1,000 steps in a browser: its size, first paint, zoom
 nodes     bench/launchers.py: --seeds jobs (20) over two to four nodes by each launcher, and on one host
 versions  two nodes, one of them with the slowrank of --other (the newest tag, else 100 commits ago)
-old_libc  tests/fresh/old_libc.sh: systems with an older C library'
+old_libc  tests/fresh/old_libc.sh: systems with an older C library
+deb       a bare Debian 12: installs the Debian package of this build, watches a job, removes it'
 fuzz_minutes=15
 seeds_minutes=60
 seeds=20
@@ -160,6 +161,12 @@ part_versions() {
 part_old_libc() {
 	build main slowrank
 	tests/fresh/old_libc.sh build-long/main
+}
+
+part_deb() {
+	scripts/install_dependencies.sh fresh deb
+	build main "slowrank workload_mpi slowrank_inject slowrank_verbs slowrank_marker slowrank_documents slowrank_debian_changelog"
+	tests/fresh/deb.sh build-long/main
 }
 
 build() { # directory "target..." option...

@@ -65,7 +65,7 @@ void explain_stacks(const struct explain_context *context, const struct episode 
 	const struct kept_stacks *own, *control;
 	const struct stack_compared *compared;
 
-	seen->known = KNOWN_NOTHING;
+	*seen = (struct stack_seen){.known = KNOWN_NOTHING};
 	/* The device's time is its own; what its host waits for, stacks do not tell. */
 	if (!context->stacks || episode->excess_ns <= 0 ||
 		(sums->on_device && episode->class_so_far == VERDICT_COMPUTE_SLOW))

@@ -75,7 +75,7 @@ wait "$builds" || {
 ) >"$threads_log" 2>&1 &
 threads=$!
 echo "== address and undefined behaviour sanitizers: unit tests"
-run_tests build-address -L unit -j"$at_once"
+run_tests build-address -L unit -LE long_sanitized -j"$at_once"
 echo "== thread sanitizer: the tests of what has threads; fuzz targets (bounded)"
 wait "$threads" || status=1
 cat "$threads_log"

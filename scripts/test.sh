@@ -60,7 +60,7 @@ builds=$!
 # Whole jobs and the kernel side are measured against the machine's own counters: on a machine that
 # others load at that moment, a test gets a second chance.
 again=(--repeat until-pass:2)
-run_tests build -L light -j"$at_once" "${again[@]}" "$@"
+run_tests build -L light -j"$((jobs + 1))" "${again[@]}" "$@"
 wait "$builds" || {
 	cat "$build_log" >&2
 	exit 1

@@ -355,14 +355,11 @@ static int load_key(const struct coordinator_options *options, struct key_file *
 		beyond |= key_file_needed(options->urls[i]);
 	if (!beyond || options->insecure)
 		return 0;
-	/* A file that is named is meant; else either will do. */
-	if (!options->key_file &&
-		credential_open(options->munge_socket, &listener_options->credential) < 0)
-		listener_options->credential = NULL;
-	if (key_file_load(options->key_file, key, why) == 0)
-		listener_options->key = key->key;
-	else if (!listener_options->credential)
+	if (key_file_or_munge(options->key_file, options->munge_socket, key,
+		    &listener_options->credential, why))
 		return tell(why);
+	if (key->path[0])
+		listener_options->key = key->key;
 	return 0;
 }
 

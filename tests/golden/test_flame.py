@@ -6,7 +6,7 @@ usage: test_flame.py GOLDEN_REPORTS
 """
 import base64
 import hashlib
-import html.parser
+import html
 import json
 import os
 import re
@@ -16,36 +16,13 @@ import sys
 import tempfile
 import unittest
 
+import markup
+
 GOLDEN_REPORTS = None
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
-VOID = {"meta", "input", "br", "link"}
 HOSTILE = "a</script>b\"';\x1b[31mc"
 STARTED_S = 120 # a browser on a machine with other work
 PAGE_BYTES_MAX = 64 * 1024  # of such a small job
-
-
-class Reader(html.parser.HTMLParser):
-    """Checks that each element ends where it should, and keeps what matters."""
-
-    def __init__(self):
-        super().__init__()
-        self.open, self.problems, self.scripts, self.addresses, self.handlers = [], [], [], [], []
-
-    def handle_starttag(self, tag, attrs):
-        if tag not in VOID:
-            self.open.append(tag)
-        if tag == "script":
-            self.scripts.append([dict(attrs).get("type", ""), ""])
-        self.addresses += [value for name, value in attrs if name in ("src", "href", "action", "srcset")]
-        self.handlers += [name for name, _ in attrs if name.startswith("on")]
-
-    def handle_endtag(self, tag):
-        if not self.open or self.open.pop() != tag:
-            self.problems.append(f"</{tag}> at {self.getpos()}")
-
-    def handle_data(self, data):
-        if self.open and self.open[-1] == "script":
-            self.scripts[-1][1] += data
 
 
 def find_browser():
@@ -76,9 +53,7 @@ class Flame(unittest.TestCase):
 
     def test_page_is_whole_and_needs_nothing_else(self):
         for page in self.pages.values():
-            reader = Reader()
-            reader.feed(page)
-            reader.close()
+            reader = markup.Reader(page)
             self.assertEqual((reader.problems, reader.open), ([], []))
             self.assertEqual([kind for kind, _ in reader.scripts], ["application/json", ""])
             self.assertEqual((reader.addresses, reader.handlers), ([], []))
@@ -88,8 +63,7 @@ class Flame(unittest.TestCase):
             self.assertTrue(page.isascii())
 
     def test_data_has_what_was_seen(self):
-        reader = Reader()
-        reader.feed(self.pages["stacks"])
+        reader = markup.Reader(self.pages["stacks"])
         data = json.loads(reader.scripts[0][1])
         self.assertIn(HOSTILE, data["names"])
         self.assertNotIn("<", reader.scripts[0][1])

@@ -6,7 +6,6 @@ usage: test_page.py --build BUILD disk
        test_page.py --build BUILD large     131,072 ranks, 1,000 steps: size, first paint, zoom (scripts/long.sh)
 """
 import argparse
-import html.parser
 import json
 import os
 import subprocess
@@ -15,10 +14,11 @@ import tempfile
 import time
 
 sys.dont_write_bytecode = True
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "golden"))
 import browser  # noqa: E402
+import markup  # noqa: E402
 
 SKIPPED = 77
-VOID = {"meta", "input", "br", "link"}
 HOST = "host\x07<script>"
 PAINT_MS, ZOOM_MS, LARGE_BYTES = 2000, 100, 10 << 20
 # A rank of 64 that computes for 30 % longer, from step 60 to 149 of 200.
@@ -30,32 +30,6 @@ def check(condition, text):
         raise SystemExit("FAILED: " + text)
 
 
-class Reader(html.parser.HTMLParser):
-    """Checks that each element ends where it should, and keeps what matters."""
-
-    def __init__(self, page):
-        super().__init__()
-        self.open, self.problems, self.scripts, self.addresses, self.handlers = [], [], [], [], []
-        self.feed(page)
-        self.close()
-
-    def handle_starttag(self, tag, attrs):
-        if tag not in VOID:
-            self.open.append(tag)
-        if tag == "script":
-            self.scripts.append([dict(attrs).get("type", ""), ""])
-        self.addresses += [value for name, value in attrs if name in ("src", "href", "action", "srcset")]
-        self.handlers += [name for name, _ in attrs if name.startswith("on")]
-
-    def handle_endtag(self, tag):
-        if not self.open or self.open.pop() != tag:
-            self.problems.append(f"</{tag}> at {self.getpos()}")
-
-    def handle_data(self, data):
-        if self.open and self.open[-1] == "script":
-            self.scripts[-1][1] += data
-
-
 def read(path):
     with open(path, encoding="utf-8") as file:
         return file.read()
@@ -63,7 +37,7 @@ def read(path):
 
 def check_markup(path):
     page = read(path)
-    reader = Reader(page)
+    reader = markup.Reader(page)
     check((reader.problems, reader.open) == ([], []), f"{path}: {reader.problems}, open: {reader.open}")
     check([kind for kind, _ in reader.scripts] == ["application/json", "", ""], f"{path} has scripts of its own alone")
     check((reader.addresses, reader.handlers) == ([], []), f"{path} needs nothing from elsewhere")

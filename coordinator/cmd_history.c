@@ -8,6 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "analysis/base/arena.h"
 #include "coordinator/commands.h"
 #include "coordinator/nodes/nodes.h"
 #include "coordinator/replay.h"
@@ -96,15 +97,11 @@ static bool is_record_name(const char *name)
 
 static int add_path(struct paths *paths, const char *path)
 {
-	if (paths->count == paths->capacity) {
-		size_t capacity = paths->capacity ? 2 * paths->capacity : 64;
-		char **grown = realloc(paths->list, capacity * sizeof(*grown));
+	int error = array_grow(
+		(void **)&paths->list, &paths->capacity, paths->count + 1, sizeof(*paths->list));
 
-		if (!grown)
-			return -ENOMEM;
-		paths->list = grown;
-		paths->capacity = capacity;
-	}
+	if (error < 0)
+		return error;
 	paths->list[paths->count] = strdup(path);
 	if (!paths->list[paths->count])
 		return -ENOMEM;

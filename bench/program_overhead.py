@@ -116,6 +116,7 @@ def parse_arguments():
     parser.add_argument("--block-seconds", type=float, default=gpu_overhead.BLOCK_SECONDS)
     parser.add_argument("--pin-cores", type=int, default=2, help="of each rank; 0 = any")
     parser.add_argument("--seed", type=int, default=1)
+    parser.set_defaults(share_gpu=False, faults="outside")  # of programs.Job
     arguments = parser.parse_args()
     unknown = set(arguments.programs) - set(programs.PROGRAMS)
     if unknown:

@@ -37,11 +37,13 @@ import random
 GROWTH_LEAST = 1.1
 STEPS_WITHIN = 0.02
 HANGS = {"stop", "pause"}
-PERIODS = {"checkpoint": 10}  # steps
+PERIODS = {"checkpoint": 10, "line-checkpoint": 5, "line-data-loader": 8}  # steps
 NAMED_CAUSE = None            # any cause but "unknown"
 
 HOST, DEVICE, LINK = {"host-slow"}, {"compute-slow"}, {"comm-slow"}
 NETWORK = {"nic-link", "nic-retransmit", "path-congestion"}
+STORAGE = {"file-system", "block-io"}
+NONE = {"unknown"}  # a loop of the program's own: its line is all there is to say
 # kind of fault -> classes, causes that are right. For a held GIL there is no word among the causes: the
 # data loader's thread holds it, so input-pipeline is right, and so is "unknown".
 EXPECTED = {
@@ -60,6 +62,11 @@ EXPECTED = {
     "gc": (HOST, {"garbage-collection"}), "cgroup-throttle": (HOST, {"cgroup-throttle"}),
     "minor-fault": (HOST, {"minor-page-fault"}), "major-fault": (HOST, {"major-page-fault"}),
     "comm-slow": (LINK, NETWORK),
+    # tests/gpu/programs, at known lines
+    "line-python": (HOST, NONE), "line-native": (HOST, NONE), "line-tensor": (HOST, NONE), "line-lock": (HOST, {"lock"}),
+    "line-mutex": (HOST, {"lock"}), "line-read": (HOST, STORAGE), "line-file": (HOST, STORAGE), "line-checkpoint": (HOST, {"checkpoint"}),
+    "line-logging": (HOST, {"logging"}), "line-data-loader": (HOST, {"data-loader"}), "line-allocator": (HOST, {"memory-allocator"}),
+    "line-copies": (HOST | DEVICE, {"host-to-device-copy", "more-copies"}),
     # tests/workload
     "compute": (DEVICE, {"unknown", "longer-kernels", "more-kernels"}),
     "throttle": (HOST, {"cgroup-throttle"}), "contention": (HOST, {"cpu-contention"}),

@@ -26,14 +26,14 @@ sys.dont_write_bytecode = True
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [os.path.join(HERE, "..", part) for part in ("cluster", "corpus")]
 import jobs  # noqa: E402
+import marked_lines  # noqa: E402
 import rules  # noqa: E402
 
 JOB = os.path.join(HERE, "fault_job.py")
 TREE = os.path.join(HERE, "..", "cluster", "debian_tree.sh")
 PACKAGES = "openmpi-bin,hostname,python3,python3-torch,python3-numpy"
 TREES = {"3.9": ("python-3.9", "bullseye", PACKAGES + ",dbus-x11"), "3.13": ("python-3.13", "trixie", PACKAGES)}
-NONE = {"unknown"}
-STORAGE = {"file-system", "block-io"}
+NONE, STORAGE = rules.NONE, rules.STORAGE
 # kind -> causes that are right. A loop of Python's or C's has none: its line is all there is to say.
 CAUSES = {
     "python": NONE, "pause": NONE, "native": NONE, "lock": {"lock"}, "mutex": {"lock"}, "file": STORAGE,
@@ -50,18 +50,7 @@ LIMIT_S = 180
 DISK_BYTES_A_SECOND = 4 << 20
 
 
-def lines_of_job():
-    """The lines of each kind, and those where a lock is held."""
-    lines = {}
-    with open(JOB, encoding="utf-8") as file:
-        for number, text in enumerate(file, 1):
-            mark = re.search(r"# (AT|HOLDS) (.*)$", text)
-            for kind in mark.group(2).split() if mark else ():
-                lines.setdefault((mark.group(1), kind), set()).add(number)
-    return lines
-
-
-LINES = lines_of_job()
+LINES = marked_lines.lines_of(JOB)
 
 
 class SlowDisk:
@@ -150,14 +139,6 @@ def job_command(paths, directory, python, chosen, slow_folder):
     return [*mpirun, *command], environment
 
 
-def where_of(verdict):
-    """The frame that its first evidence with one names, and all that it says there."""
-    for told in (verdict, *verdict.get("evidence", [])):
-        if told.get("where"):
-            return json.dumps(told["where"], ensure_ascii=False)
-    return ""
-
-
 def names_line(kind, where):
     lines = {int(line) for line in re.findall(r"fault_job\.py:(\d+)", where)}
     right = LINES["AT", kind] | LINES.get(("HOLDS", kind), set())  # who has a lock is as good
@@ -191,7 +172,8 @@ def score(truth, waits, report, kind):
     if mine:
         last = max(mine, key=lambda v: v["last_step"] - v["first_step"])  # another may tell of what the fault left behind
         right = CAUSES[kind] | ({"cpu-contention"} if lacked_cpu(truth, waits, last) else set())
-        where = where_of(last)
+        told = marked_lines.where_of(last)
+        where = json.dumps(told, ensure_ascii=False) if told else ""
         result.update({
             "class": last["class"], "cause": last["cause"], "where": where, "looked": bool(where),
             "frame right": names_line(kind, where), "cause right": last["cause"] in right, "cause wrong": last["cause"] not in right | NONE})

@@ -5,11 +5,13 @@ The folder in $TRUTH gets one file a rank, "rank-N": its first line is "pid PID"
 since the epoch. WHAT is `step`: an optimizer step begins; `pass`: a pass that is no step, such as one of an
 evaluation; `save` and `saved`: this rank alone writes a checkpoint. The file "stop" there has the number
 of the step before which all ranks end. With $PACE, `pace` follows each step: how many milliseconds the same
-few bytecodes took. A program imports this last, and goes on when the file "begin" is
+few bytecodes took. With $LINE_FAULTS, line_faults.py may make the step slow. A program imports this last, and goes on when the file "begin" is
 there: until then another job may have the GPUs.
 """
 import os
 import time
+
+from line_faults import Lines
 
 PATIENCE_S = 300
 PACE_ROUNDS = 40_000  # about 0.5 ms
@@ -38,6 +40,7 @@ class Author:
                             os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
         self.stop, self.count = os.path.join(folder, "stop"), 0
         self.takes_pace = "PACE" in os.environ
+        self.lines = Lines() if "LINE_FAULTS" in os.environ else None
         os.write(self.file, f"pid {os.getpid()}\n".encode())
 
     def tell(self, what):
@@ -47,6 +50,8 @@ class Author:
         self.tell("step")
         if self.takes_pace:
             os.write(self.file, f"pace {pace_ms():.4f}\n".encode())
+        if self.lines:
+            self.lines.at_step()
         self.count += 1
 
     def is_over(self, step=None):

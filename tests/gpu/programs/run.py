@@ -6,6 +6,7 @@
     tests/gpu/programs/run.py --modes user,attach --only 'pipeline-*'
     tests/gpu/programs/run.py --held-out                                 also those that no rule was made on
     tests/gpu/programs/run.py --ranks 4 --share-gpu                      all ranks on the first GPU
+    tests/gpu/programs/run.py --faults lines --windows 10            inside of the programs, at known lines
     tests/gpu/programs/run.py --smoke                                    ten steps each, at once, nobody watches
     tests/gpu/programs/run.py --score --out OUT                          scores what is in OUT again
 
@@ -40,7 +41,8 @@ sys.dont_write_bytecode = True
 HERE = os.path.dirname(os.path.abspath(__file__))
 TESTS = os.path.dirname(os.path.dirname(HERE))
 ROOT = os.path.dirname(TESTS)
-sys.path[:0] = [os.path.dirname(HERE), os.path.join(TESTS, "corpus"), os.path.join(TESTS, "cluster")]
+sys.path[:0] = [os.path.dirname(HERE), os.path.join(TESTS, "corpus"), os.path.join(TESTS, "cluster"), HERE]
+import line_windows  # noqa: E402
 import rules  # noqa: E402
 from add import begin_with_the_record  # noqa: E402
 from injector import Client  # noqa: E402
@@ -98,10 +100,10 @@ def is_held_out(name):
     return int(hashlib.sha256(name.encode()).hexdigest(), 16) % 3 == 0
 
 
-def draw_faults(name, mode, seed, ranks, kinds=KINDS):
+def draw_faults(name, mode, seed, ranks, kinds=KINDS, count=FAULTS):
     """[(kind, rank)]: by the names and the seed alone; two in sequence are on different ranks."""
     dice, before, faults = random.Random(f"{name}/{mode}/{seed}"), None, []
-    for kind in dice.sample(kinds, FAULTS):
+    for kind in dice.sample(kinds, min(count, len(kinds))):
         before = dice.choice([rank for rank in range(ranks) if rank != before])
         faults.append((kind, before))
     return faults
@@ -149,6 +151,8 @@ def truth_of(ranks, faults, program, whole=True):
 
     windows = []
     for fault in faults:
+        if fault["rank"] == line_windows.EVERY_RANK:
+            continue
         first = within(fault["begin_s"])
         windows.append({"kind": fault["kind"], "rank": fault["rank"], "first": first,
                         "last": max(after(fault["end_s"]), first + 1), "applied": not fault["why"],
@@ -236,6 +240,8 @@ class Job:
         self.truth_folder = os.path.join(self.folder, "truth")
         self.environment = dict(lane.environment, TRUTH=self.truth_folder, HOME=self.folder,
                                 HF_HUB_OFFLINE="1", PYTHONUNBUFFERED="1", PYTHONDONTWRITEBYTECODE="1")
+        if arguments.faults == "lines":
+            self.environment["LINE_FAULTS"] = arguments.native
         self.log = open(self.path("log.txt"), "w", encoding="utf-8")
         self.user = {}
         if mode == "user":
@@ -395,6 +401,9 @@ def score(arguments, folder):
         begin_with_the_record(truth, report)
     coverage = report["coverage"]
     result["score"] = rules.score(truth, report, alerts)
+    if any(fault["kind"].startswith("line-") for fault in result["faults"]):
+        result["lines"] = line_windows.score(result["score"], report)
+        result["host_slow"] = [verdict["cause"] for verdict in report["verdicts"] if verdict["class"] == "host-slow"]
     result.update(
         joined=report["job"]["steps"] - coverage["steps_incomplete"],
         lost=coverage["dropped"] + coverage["batches_lost"], ranks_seen=report["job"]["ranks"],
@@ -457,17 +466,27 @@ def score_all(arguments, not_run=()):
     for result in results:
         print(describe(result))
     print(table(results, not_run))
+    if any("lines" in result for result in results):
+        with open(os.path.join(arguments.out, "lines.md"), "w", encoding="utf-8") as file:
+            file.write(line_windows.table(results))
+        print(line_windows.table(results))
     return results
 
 
-def make_faults(job, ranks, injector, arguments):
+def make_faults(job, ranks, injector, arguments, deadline):
     """Until the job is told to end; returns the faults that were made."""
+    if arguments.faults == "lines":
+        kinds = line_windows.kinds_of(PROGRAMS[job.name], bool(arguments.native))
+        drawn = line_windows.draw(job.name, job.mode, arguments.seed, arguments.ranks, kinds, arguments.windows)
+        faults = line_windows.make_all(job, ranks, drawn, deadline)
+        job.end()
+        return faults
     faults = []
     outside = Outside(Client(injector.socket), {rank: told["pid"] for rank, told in ranks.items()},
                       os.sched_getaffinity(0))
     # Whoever shares a GPU is slowed down by what else computes there, as all others are.
     kinds = [kind for kind in KINDS if not arguments.share_gpu or kind != "gpu-hog"]
-    for kind, rank in draw_faults(job.name, job.mode, arguments.seed, arguments.ranks, kinds):
+    for kind, rank in draw_faults(job.name, job.mode, arguments.seed, arguments.ranks, kinds, arguments.windows):
         if faults:
             time.sleep(GAP_S)
         faults.append(outside.make(kind, rank, STOP_S if kind in rules.HANGS else WINDOW_S))
@@ -521,7 +540,7 @@ class Series:
                     job.begin()
                     ranks = job.warm()
                     following = self.start(lane)
-                    faults = make_faults(job, ranks, injector, self.arguments)
+                    faults = make_faults(job, ranks, injector, self.arguments, self.deadline)
                     job.leave_gpus()
                 except Exception as problem:  # a job that fails is told and ends nothing
                     error = f"{problem}" or repr(problem)
@@ -608,6 +627,9 @@ def parse_arguments(argv=None):
     parser.add_argument("--ranks", type=int, default=2, help="of each job")
     parser.add_argument("--share-gpu", action="store_true",
                         help="all ranks of a job on the first GPU, each a host of its own to NCCL")
+    parser.add_argument("--faults", choices=("outside", "lines"), default="outside")
+    parser.add_argument("--windows", type=int, default=FAULTS, help="of faults in each job")
+    parser.add_argument("--native", help="libfault_native.so of tests/stacks (default: that of slowrank's build, if it is there)")
     parser.add_argument("--lanes", type=int, default=0, help="default: as many as fit on the GPUs")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--budget-seconds", type=float, default=1e9)
@@ -617,6 +639,12 @@ def parse_arguments(argv=None):
     arguments = parser.parse_args(argv)
     if not set(arguments.modes) <= set(MODES):
         parser.error(f"modes are {', '.join(MODES)}")
+    if arguments.windows < 3:
+        parser.error("a job has three windows at least")
+    if arguments.native is None:
+        arguments.native = os.path.join(os.path.dirname(arguments.slowrank), "tests", "stacks", "libfault_native.so")
+        arguments.native = arguments.native if os.path.exists(arguments.native) else ""
+    arguments.native = arguments.native and os.path.abspath(arguments.native)
     for name in ("slowrank", "out", "work"):
         setattr(arguments, name, os.path.abspath(getattr(arguments, name)))
     return arguments

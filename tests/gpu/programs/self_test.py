@@ -23,7 +23,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 SPEC = importlib.util.spec_from_file_location("programs_run", os.path.join(HERE, "run.py"))
 run = importlib.util.module_from_spec(SPEC)
 SPEC.loader.exec_module(run)
-rules = run.rules
+rules, line_windows = run.rules, run.line_windows
 sys.path.insert(0, os.path.join(run.ROOT, "bench"))
 import gpu_overhead  # noqa: E402
 import program_overhead  # noqa: E402
@@ -114,6 +114,53 @@ class Choices(unittest.TestCase):
             self.assertTrue(all(kind in rules.EXPECTED for kind, _ in faults))
 
 
+class LineFaults(unittest.TestCase):
+    """Faults at known lines: drawn, made in real processes, and scored."""
+
+    def test_each_kind_has_a_line_and_a_function(self):
+        with open(os.path.join(HERE, "line_faults.py"), encoding="utf-8") as file:
+            text = file.read()
+        for kind in line_windows.KINDS:
+            self.assertTrue(line_windows.LINES["AT", kind])
+            self.assertTrue(f"def be_slow_by_{kind}(" in text or kind == "data-loader")
+
+    def test_draws_hang_on_names_and_seed_alone(self):
+        kinds = line_windows.kinds_of(run.PROGRAMS["vision"], True)
+        self.assertEqual(set(kinds), set(line_windows.KINDS))
+        self.assertNotIn("data-loader", line_windows.kinds_of(run.PROGRAMS["ddp"], True))
+        self.assertNotIn("native", line_windows.kinds_of(run.PROGRAMS["ddp"], False))
+        drawn = line_windows.draw("vision", "root", 1, 2, kinds, 10)
+        self.assertEqual(drawn, line_windows.draw("vision", "root", 1, 2, kinds, 10))
+        self.assertEqual(len(drawn), 10)
+        own = [(kind, rank) for kind, rank, _ in drawn if rank >= 0]
+        self.assertEqual((len(own), len(dict(own))), (9, 9))
+        self.assertTrue(all(a[1] != b[1] for a, b in zip(own, own[1:])))
+
+    @staticmethod
+    def scored(kind, cause, text):
+        truth = run.truth_of(ranks_of(300), [{"kind": "line-" + kind, "rank": 1, "begin_s": 1010.0, "end_s": 1019.0, "why": ""},
+                                             {"kind": "line-lock", "rank": -1, "begin_s": 1022.0, "end_s": 1025.0, "why": ""}], "p")
+        begins = truth["step_begins_s"]
+        begins[100:] = [at + 0.1 * min(i, 90) for i, at in enumerate(begins[100:], 1)]
+        verdict = {"id": 7, "class": "host-slow", "cause": cause, "ranks": [1], "slowdown": 2.0, "onset_unix_ns": 1010 * 10**9,
+                   "alert_unix_ns": 1011 * 10**9, "evidence": [{"where": {"text": text, "frames": []}}] if text else []}
+        report = {"job": {"steps": 300}, "verdicts": [verdict]}
+        line, = line_windows.score(rules.score(truth, report), report)
+        return {key: line[key] for key in ("named", "placed", "frame right", "cause right", "cause unknown", "cause wrong")}
+
+    def test_first_place_and_cause_are_scored(self):
+        line = min(line_windows.LINES["AT", "lock"])
+        right = {"named": True, "placed": True, "frame right": True, "cause right": True, "cause unknown": False, "cause wrong": False}
+        self.assertEqual(self.scored("lock", "lock", f"in Lines.x (line_faults.py:{line}); futex"), right)
+        self.assertEqual(self.scored("lock", "lock", f"in train (ddp.py:{line}); futex; meanwhile x: in y (line_faults.py:{line})"),
+                         {**right, "frame right": False})
+        self.assertEqual(self.scored("lock", "unknown", ""), {**right, "placed": False, "frame right": False, "cause right": False,
+                                                              "cause unknown": True})
+        self.assertEqual(self.scored("lock", "block-io", f"in Lines.x (line_faults.py:{line})"),
+                         {**right, "cause right": False, "cause wrong": True})
+        self.assertEqual(self.scored("native", "unknown", "in native_churn (libfault_native.so)"), {**right, "cause unknown": True})
+
+
 class Tables(unittest.TestCase):
     def test_a_job_that_failed_is_in_the_table(self):
         truth = run.truth_of(ranks_of(300), [], "p")
@@ -132,8 +179,10 @@ class Tables(unittest.TestCase):
         self.assertFalse(run.is_right(bad))
 
 
-class Faults(unittest.TestCase):
+class Ranks(unittest.TestCase):
     """Two real processes, each by itself; what is done to one of them is in its own steps."""
+
+    more = {}
 
     def setUp(self):
         with contextlib.ExitStack() as stack:
@@ -147,7 +196,7 @@ class Faults(unittest.TestCase):
             for rank in range(2):
                 self.ranks.append(subprocess.Popen(
                     [sys.executable, "-c", PROGRAM, HERE],
-                    env=dict(os.environ, TRUTH=self.folder, RANK=str(rank))))
+                    env=dict(os.environ, TRUTH=self.folder, RANK=str(rank), HOME=self.folder, **self.more)))
             self.until(lambda told: len(told) == 2 and all(r["steps"] for r in told.values()))
             self.addCleanup(stack.pop_all().close)
         self.outside = run.Outside(run.Client(self.injector.socket),
@@ -177,6 +226,8 @@ class Faults(unittest.TestCase):
         return fault, [sum(fault["begin_s"] < at < fault["end_s"] for at in self.told()[r]["steps"])
                        for r in range(2)]
 
+
+class Faults(Ranks):
     def test_a_stopped_rank_begins_no_step(self):
         fault, begun = self.made("stop", 1, 0.5)
         self.assertLessEqual(begun[1], 1)
@@ -208,6 +259,24 @@ class Faults(unittest.TestCase):
     def test_a_fault_that_cannot_be_made_says_why(self):
         self.outside.injector = run.Client("")
         self.assertIn("injector", self.outside.make("gpu-hog", 0, 0.1)["why"])
+
+
+class FaultsAtLines(Ranks):
+    """The same, where the ranks make them themselves."""
+
+    more = {"LINE_FAULTS": ""}
+
+    def test_steps_of_one_rank_or_of_all_are_longer(self):
+        inside = line_windows.Inside(self.folder, 0.01)
+        for kind, rank in (("lock", 1), ("read", 0), ("python", -1)):
+            fault = inside.make(kind, rank, 5.0, seconds=0.5)
+            self.assertTrue(set(fault["lines"]) >= line_windows.LINES["AT", kind])
+            self.until(lambda told: all(r["steps"][-1] > fault["end_s"] for r in told.values()))
+            begun = [sum(fault["begin_s"] < at < fault["end_s"] for at in self.told()[r]["steps"]) for r in range(2)]
+            if rank < 0:
+                self.assertLess(max(begun), 15)
+            else:
+                self.assertLess(begun[rank], begun[1 - rank])
 
 
 class Begins(unittest.TestCase):

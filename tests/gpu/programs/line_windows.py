@@ -18,6 +18,7 @@ OF_TORCH = {"tensor", "checkpoint", "data-loader", "allocator", "copies"}
 WITH_LOADER = {"accelerate_loop.py", "hf_trainer.py", "lightning_fit.py", "peft_lora.py", "vision.py"}
 FOR_EVERYONE = ("python", "tensor", "lock")  # so long on each rank: nobody is slow
 WINDOW_S, GAP_S, LAST_GAP_S = 9.0, 3.0, 3.0
+START_S = 45  # until the first one
 GROWTHS = (1.2, 2.0)  # of the step's length: less may hide in what the host is ahead of its device
 SECONDS = (0.03, 0.4)  # at least, at most
 COLUMNS = ("named", "class", "placed", "frame right", "cause right", "cause unknown", "cause wrong")
@@ -38,6 +39,11 @@ def draw(name, mode, seed, ranks, kinds, count):
         faults.append((kind, before, dice.uniform(*GROWTHS)))
     faults.insert(dice.randrange(1, len(faults)), (dice.choice(FOR_EVERYONE), EVERY_RANK, GROWTHS[0]))
     return faults
+
+
+def job_s(count):
+    """How long a job with so many takes."""
+    return START_S + count * (WINDOW_S + GAP_S)
 
 
 def step_s(ranks):

@@ -501,13 +501,14 @@ class Series:
     def __init__(self, arguments, waiting):
         self.arguments, self.waiting, self.lock = arguments, waiting, threading.Lock()
         self.deadline = time.monotonic() + arguments.budget_seconds
+        self.job_s = JOB_S if arguments.faults == "outside" else line_windows.job_s(arguments.windows)
         self.not_run = []
 
     def next(self):
         with self.lock:
             while self.waiting:
                 name, mode = self.waiting.pop(0)
-                if time.monotonic() + JOB_S < self.deadline:
+                if time.monotonic() + self.job_s < self.deadline:
                     return name, mode
                 self.not_run.append((name, f"{mode}: no time left"))
         return None

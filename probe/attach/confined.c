@@ -8,6 +8,7 @@
 #include <linux/seccomp.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,8 +17,9 @@
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
+
+enum { LOOK_MS = 50 };
 
 #if defined(__x86_64__)
 #define CONFINED_ARCHITECTURE AUDIT_ARCH_X86_64
@@ -125,28 +127,40 @@ _Noreturn static void be_confined(int (*work)(void *state), void *state, size_t 
 	_exit(0);
 }
 
-static int64_t now_ms(void)
+/* Whether a process runs, or would if it had a CPU. */
+static bool is_ready(pid_t pid)
 {
-	struct timespec now;
+	char path[32], state = '\0';
+	FILE *file;
 
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	file = fopen(path, "re");
+	if (file) {
+		if (fscanf(file, "%*d (%*[^)]) %c", &state) != 1)
+			state = '\0';
+		fclose(file);
+	}
+	return state == 'R';
 }
 
-/* All of it, or less at the end or when time is up. */
-static size_t read_until(int fd, char *bytes, size_t length, int64_t end_ms)
+/* All of it, or less when its writer has ended or blocked for too long; what it may run, the kernel limits. */
+static size_t read_in_time(int fd, char *bytes, size_t length, pid_t writer)
 {
+	int blocked_ms = 0;
 	size_t done = 0;
 
-	while (done < length) {
+	while (done < length && blocked_ms < CONFINED_MS) {
 		struct pollfd waited = {.fd = fd, .events = POLLIN};
-		int64_t left_ms = end_ms - now_ms();
-		int ready = left_ms > 0 ? poll(&waited, 1, (int)left_ms) : 0;
+		int ready = poll(&waited, 1, LOOK_MS);
 		ssize_t got;
 
-		if (ready < 0 && errno == EINTR)
+		if (ready == 0 && !is_ready(writer))
+			blocked_ms += LOOK_MS;
+		if (ready == 0 || (ready < 0 && errno == EINTR))
 			continue;
 		got = ready > 0 ? read(fd, bytes + done, length - done) : 0;
+		if (got < 0 && errno == EINTR)
+			continue;
 		if (got <= 0)
 			break;
 		done += (size_t)got;
@@ -171,7 +185,7 @@ int confined_call(int (*work)(void *state), void *state, size_t bytes)
 	close(ends[1]);
 	if (child > 0) {
 		result = -ENOEXEC;
-		if (read_until(ends[0], answer, length, now_ms() + CONFINED_MS) == length) {
+		if (read_in_time(ends[0], answer, length, child) == length) {
 			memcpy(&result, answer, sizeof(result));
 			memcpy(state, answer + sizeof(result), bytes);
 		}

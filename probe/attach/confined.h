@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Work on what a rank controls, in a process that can do nothing else: it reads files, has 256 MiB and two seconds,
- * and hands back one block of bytes. Any thread; the work may use malloc(), and nothing that another thread locks.
+ * Work on what a rank controls, in a process that can do nothing else: it reads files, has 256 MiB, two seconds
+ * of a CPU and two in which it blocks (not those in which it is ready to run and has no CPU), and hands back one block
+ * of bytes. Any thread; the work may use malloc(), and nothing that another thread locks.
  */
 #ifndef SLOWRANK_PROBE_ATTACH_CONFINED_H
 #define SLOWRANK_PROBE_ATTACH_CONFINED_H

@@ -3,6 +3,7 @@
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -12,9 +13,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
-#include <time.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -53,6 +55,15 @@ static int hang(void *context)
 	while (((volatile struct state *)context)->in)
 		;
 	return 0;
+}
+
+/* Some 50 ms of CPU, without a system call. */
+static int work_briefly(void *context)
+{
+	for (volatile int i = 0; i < 20000000; i++)
+		;
+	(void)context;
+	return 5;
 }
 
 static int take_memory(void *context)
@@ -104,16 +115,50 @@ static void a_result_comes_back(void **unused)
 
 static void nothing_else_does(void **unused)
 {
-	struct timespec began, ended;
+	struct rusage before, after;
 
 	(void)unused;
 	state.in = 3;
-	clock_gettime(CLOCK_MONOTONIC, &began);
+	assert_int_equal(getrusage(RUSAGE_CHILDREN, &before), 0);
 	assert_int_equal(confined_call(hang, &state, sizeof(state)), -ENOEXEC);
-	clock_gettime(CLOCK_MONOTONIC, &ended);
-	assert_in_range(ended.tv_sec - began.tv_sec, 1, 10);
+	assert_int_equal(getrusage(RUSAGE_CHILDREN, &after), 0);
+	assert_in_range(after.ru_utime.tv_sec - before.ru_utime.tv_sec, 0, 3);
 	assert_int_equal(confined_call(crash, &state, sizeof(state)), -ENOEXEC);
 	assert_int_equal(state.in, 3);
+}
+
+/* Beside a process that has hundreds of times its weight, it waits for a CPU for longer than its two seconds. */
+static void waiting_for_a_cpu_is_not_its_time(void **unused)
+{
+	cpu_set_t before, first;
+	pid_t busy;
+
+	(void)unused;
+	if (geteuid() != 0)
+		skip(); /* a process more important than others is root's to make */
+	CPU_ZERO(&first);
+	assert_int_equal(sched_getaffinity(0, sizeof(before), &before), 0);
+	for (size_t cpu = 0; CPU_COUNT(&first) == 0; cpu++) {
+		if (CPU_ISSET(cpu, &before))
+			CPU_SET(cpu, &first);
+	}
+	assert_int_equal(sched_setaffinity(0, sizeof(first), &first), 0);
+	busy = fork();
+	if (busy == 0) {
+		(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+		(void)setpriority(PRIO_PROCESS, 0, -10);
+		for (volatile int i = 0;; i = !i)
+			;
+	}
+	assert_true(busy > 0);
+	assert_int_equal(setpriority(PRIO_PROCESS, 0, 10), 0);
+	int result = confined_call(work_briefly, &state, sizeof(state.in));
+
+	assert_int_equal(setpriority(PRIO_PROCESS, 0, 0), 0);
+	assert_int_equal(kill(busy, SIGKILL), 0);
+	assert_int_equal(waitpid(busy, NULL, 0), busy);
+	assert_int_equal(sched_setaffinity(0, sizeof(before), &before), 0);
+	assert_int_equal(result, 5);
 }
 
 static void it_reads_and_no_more(void **unused)
@@ -163,7 +208,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(a_result_comes_back),
 		cmocka_unit_test(a_library_is_read_with_little_memory),
-		cmocka_unit_test(nothing_else_does), cmocka_unit_test(it_reads_and_no_more)};
+		cmocka_unit_test(nothing_else_does),
+		cmocka_unit_test(waiting_for_a_cpu_is_not_its_time),
+		cmocka_unit_test(it_reads_and_no_more)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -42,7 +42,8 @@ build_log=$(mktemp)
 nice -n 10 "${as_root[@]}" ctest --test-dir build --output-on-failure -L vm "$@" >"$vm_log" 2>&1 &
 vm=$!
 threads_log=$(mktemp)
-trap 'rm -f "$vm_log" "$build_log" "$threads_log"' EXIT
+address_log=$(mktemp)
+trap 'rm -f "$vm_log" "$build_log" "$threads_log" "$address_log"' EXIT
 echo "== sanitizer and fuzz builds, beside the tests whose jobs sleep for the most part"
 # With -O2, sanitized code takes twice as long to compile. Warnings that hang on the optimiser are
 # errors in the main build only.
@@ -75,12 +76,20 @@ wait "$builds" || {
 ) >"$threads_log" 2>&1 &
 threads=$!
 echo "== address and undefined behaviour sanitizers: unit tests"
-run_tests build-address -L unit -LE long_sanitized -j"$at_once"
+run_tests build-address -L unit -LE long_sanitized -j"$at_once" "${again[@]}" >"$address_log" 2>&1
+cat "$address_log"
+# The second chance is for what a loaded machine does, never for what a sanitizer found.
+if grep -qE 'Sanitizer:|runtime error:' "$address_log"; then
+	status=1
+fi
 echo "== thread sanitizer: the tests of what has threads; fuzz targets (bounded)"
 wait "$threads" || status=1
 cat "$threads_log"
+if grep -qE 'Sanitizer:|runtime error:' "$threads_log"; then
+	status=1
+fi
 echo "== the main build: unit tests and expected reports"
-run_tests build -L 'unit|golden' -j"$at_once" "$@"
+run_tests build -L 'unit|golden' -j"$at_once" "${again[@]}" "$@"
 wait "$vm" || status=1
 cat "$vm_log"
 echo "== whole jobs and the kernel side, one at a time"

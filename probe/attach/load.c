@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -358,8 +359,9 @@ static void work(int fd, pid_t pid, const char *path, const char *library_name, 
 	(void)prctl(PR_SET_TIMERSLACK, 1);
 	/* What our groups may do with files is not for the job's folders. */
 	(void)setgroups(0, NULL);
-	/* A thread of the job is held meanwhile: not while we wait for a CPU as one of the last. */
+	/* A thread of the job is held meanwhile: not while we wait for a CPU behind others. */
 	(void)sched_setscheduler(0, SCHED_OTHER, &usual);
+	(void)setpriority(PRIO_PROCESS, 0, -20);
 	/* Ctrl-C is for the watch: what was begun in the job is brought to its end. */
 	sigfillset(&all);
 	sigprocmask(SIG_SETMASK, &all, NULL);

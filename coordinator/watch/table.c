@@ -109,7 +109,7 @@ static void set_parts(struct watch_table *table, const struct report_model *mode
 
 static float ms_per_step(int64_t now_ns, int64_t then_ns, uint64_t steps)
 {
-	return (float)look_ms_per_step(now_ns - then_ns, steps);
+	return steps ? (float)(((double)now_ns - (double)then_ns) / (double)steps / 1e6) : 0;
 }
 
 static void take_rank(

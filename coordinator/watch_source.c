@@ -244,30 +244,34 @@ static int read_record(struct watch_source *source)
 	return result;
 }
 
+/* What was read is in no table yet. */
+static bool is_unseen(const struct watch_source *source)
+{
+	return source->any_frame && (!source->table || source->seen.value != source->shown.value);
+}
+
 static int next_of_record(struct watch_source *source, const struct watch_wish *wish,
 	bool wish_changed, struct watch_view *view)
 {
-	bool is_new = false;
 	int result = source->ended ? 0 : read_record(source);
+	bool ends = result == 0 && !source->ended;
 
 	if (result < 0 && result != -EINTR && result != -EINPROGRESS)
 		return result;
-	if (result == 0 && !source->ended) {
-		source->ended = is_new = true;
+	if (ends) {
+		source->ended = true;
 		snprintf(source->note, sizeof(source->note), "%s",
 			replay_is_whole(source->replay)
 				? "ended"
 				: "ended, not all of the record can be read");
 	}
-	if (is_new || source->due ||
-		(result == -EINPROGRESS && source->any_frame &&
-			source->seen.value != source->shown.value)) {
+	if (ends || source->due || (source->at_end && is_unseen(source))) {
 		result = make_table(source);
-		is_new = true;
 		if (result)
 			return result;
+		wish_changed = true;
 	}
-	if (!source->table || (!is_new && !wish_changed))
+	if (!source->table || !wish_changed)
 		return WATCH_NOTHING;
 	result = watch_view_take(view, source->table, wish, source->version);
 	return result ? result : source->ended ? WATCH_ENDED : WATCH_VIEW;
@@ -313,7 +317,8 @@ static int lose(struct watch_source *source, const char *reason, char *why)
 
 	if (!source->reached)
 		return fail(-ENOTCONN, why,
-			"%s: %s: start the job with --http 9400, or name its address, or a record",
+			"nobody answers at %s (%s): start the job with --http 9400, or name its "
+			"address, or a record",
 			source->name, reason);
 	if (!source->lost_since_ns)
 		source->lost_since_ns = now;

@@ -35,7 +35,8 @@ def first_alert(path):
 
 
 NAMED = r"^\*      2 .* named "
-INCIDENT = r"^1   rank 2 .* is "
+INCIDENT = r"^\d+ +rank 2 .* is "
+ELSEWHERE = r"incidents? of other ranks"
 
 
 def start(paths):
@@ -63,32 +64,35 @@ def check_live(watch):
     check("1;31" in watch.styles[row], f"the culprit is red: {watch.styles[row]}")
     watch.resize(14, 90)
     watch.wait("^q quit", "it has drawn the other size")
-    check(watch.find(INCIDENT) in (1, 2), "the incident stays on top")
+    check(0 < watch.find(INCIDENT) < 7, "the incident stays in the upper half")
     watch.press("r0\r")
-    watch.wait("incident of other ranks", "incidents of others are counted")
+    watch.wait(ELSEWHERE, "incidents of others are counted")
     watch.wait(NAMED, "other ranks are gone", gone=True)
 
 
-def check_record(paths):
+def check_record(paths, verdicts):
     """The same job from its record, which has ended, without colour."""
+    named = {rank for verdict in verdicts for rank in verdict["ranks"] if not verdict["ended"]}
     watch = terminal.Terminal([paths.slowrank, "watch", os.path.join(paths.directory, "record.slr"), "--ranks", "0,2"], 24, 100,
                               {"NO_COLOR": "1"})
-    row = watch.wait(NAMED, "the culprit's row, of the record")
-    check(watch.styles[row] == "" and watch.find("^       1 ") < 0 and watch.find("only ranks 0,2") >= 0, "as the options say")
-    check(watch.find(r"^slowrank \[ended\]") == 0, "it has ended")
+    row = watch.wait("^[* ]      2 ", "the culprit's row, of the record")
+    check(watch.styles[row] == "" and watch.find("^[* ]      1 ") < 0 and watch.find("only ranks 0,2") >= 0, "as the options say")
+    watch.wait(r"^slowrank \[ended\]", "it has ended")
     watch.press("a")
-    watch.wait("^       1 ", "all ranks")
+    watch.wait("^[* ]      1 ", "all ranks")
+    check([watch.find(rf"^\*      {rank} .* named ") >= 0 for rank in range(4)] == [rank in named for rank in range(4)],
+          f"those are named that open incidents name: {named}")
     watch.press("o")
-    watch.wait("^       1 ", "ranks that are not named are gone", gone=True)
-    check(watch.find(NAMED) >= 0, "the one that is named is not")
+    for rank in set(range(4)) - named:
+        watch.wait(f"^[* ]      {rank} ", f"rank {rank}, which is not named, is gone", gone=True)
     watch.press("an")
-    watch.wait(r"^\* \S+ +4 +1 ", "the node, with 4 ranks, of which one is named")
+    watch.wait(rf"^[* ] \S+ +4 +{len(named)} ", "the node, with 4 ranks, and how many of them are named")
     watch.press("\x03")
     check(watch.end() == -signal.SIGINT and not watch.alternate, "Ctrl-C ends it, and gives the terminal back")
 
 
 def check_lines(paths, text, status):
-    """What was written while the record was, against its report."""
+    """What was written while the record was, against its report, whose verdicts are returned."""
     record = os.path.join(paths.directory, "record.slr")
     report = [subprocess.run([paths.slowrank, "report", record, "--format", kind], capture_output=True, text=True, check=True).stdout
               for kind in ("json", "text")]
@@ -99,6 +103,7 @@ def check_lines(paths, text, status):
     for verdict in verdicts:
         last = re.findall(rf"^\S+ incident {verdict['id']} (?:ended|goes on as the job ends)[^:]*: (.*?)(?:; what to do: .*)?$", text, re.M)
         check(len(last) == 1 and last[0] + "." in report[1], f"the last line of an incident is the report's: {last}\n{report[1][:2000]}")
+    return verdicts
 
 
 def live(paths):
@@ -125,11 +130,10 @@ def live(paths):
         check_live(watch)
         check(job.wait(timeout=60) == 0, "the job ends well")
         watch.wait(r"\[(no answer|the coordinator does not answer)", "the terminal says that there is nothing newer")
-        check(watch.find("incident of other ranks") >= 0, "what was said last stays")
+        check(watch.find(ELSEWHERE) >= 0, "what was said last stays")
         watch.press("q")
         check(watch.end() == 0 and not watch.alternate, "it ends, and gives the terminal back")
-        check_lines(paths, lines.communicate(timeout=60)[0], lines.returncode)
-        check_record(paths)
+        check_record(paths, check_lines(paths, lines.communicate(timeout=60)[0], lines.returncode))
         if not tab:
             harness.skip("no chromium here; the terminal was tested")
         tab.wait("document.getElementById('live').className === 'off'", 10)

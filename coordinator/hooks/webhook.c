@@ -99,8 +99,7 @@ int webhook_create(const struct webhook_options *options, struct webhook **resul
 	}
 	if (error) {
 		snprintf(why, WEBHOOK_WHY_LENGTH, "no webhooks: %s",
-			error == -ENOENT ? CURL_LIBRARY_MISSING
-					 : "no memory");
+			error == -ENOENT ? CURL_LIBRARY_MISSING : "no memory");
 		webhook_destroy(webhook);
 		return error;
 	}

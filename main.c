@@ -21,6 +21,8 @@ static const struct subcommand subcommands[] = {
 	{"attach", cmd_attach, "watch a job that already runs: slowrank attach --pid PID"},
 	{"coordinator", cmd_coordinator, "collect from probes on several hosts"},
 	{"report", cmd_report, "read a record and say who was slow, and why"},
+	{"watch", cmd_watch,
+		"show a job in the terminal, while it runs or from a record: slowrank watch"},
 	{"export", cmd_export, "write what records hold as CSV, SQLite or a trace for Perfetto"},
 	{"history", cmd_history,
 		"say which nodes were slow in job after job: slowrank history FOLDER"},

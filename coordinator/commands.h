@@ -4,6 +4,7 @@
 #define SLOWRANK_COORDINATOR_COMMANDS_H
 int cmd_coordinator(int argc, char **argv);
 int cmd_report(int argc, char **argv);
+int cmd_watch(int argc, char **argv);
 int cmd_export(int argc, char **argv);
 int cmd_history(int argc, char **argv);
 int cmd_import(int argc, char **argv);

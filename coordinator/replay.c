@@ -19,6 +19,7 @@ struct replay {
 	bool incomplete; /* the record is cut short or damaged: a line was printed */
 	bool refused;	 /* frames could not be decoded: a line was printed */
 	bool stopped;	 /* on_frame did, and knows why */
+	bool begun;	 /* some frames were taken, perhaps: replay_run() goes on */
 };
 
 int replay_open(const struct replay_options *options, struct replay **result)
@@ -179,10 +180,14 @@ static int fail(const struct replay *replay, int error)
 int replay_run(struct replay *replay)
 {
 	struct record_frame frame;
-	int error = renew_pipeline(replay), end = 0;
+	int error = replay->begun ? 0 : renew_pipeline(replay), end = 0;
 
+	replay->begun = true;
+	replay->stopped = false;
 	while (!error && !(end = record_reader_frame(replay->reader, &frame)))
 		error = take_frame(replay, &frame);
+	if (!error && end == -EINPROGRESS)
+		return end;
 	if (!error) {
 		explain_end(replay, end);
 		error = pipeline_finish(replay->pipeline);
@@ -190,6 +195,11 @@ int replay_run(struct replay *replay)
 	if (!error)
 		error = history_end(&replay->history, report_now(replay));
 	return error ? fail(replay, error) : 0;
+}
+
+void replay_follow(struct replay *replay, bool follows)
+{
+	record_reader_follow(replay->reader, follows);
 }
 
 int replay_saved(struct replay *replay)

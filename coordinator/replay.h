@@ -21,7 +21,7 @@ struct replay_options {
 	 * thinned, several.
 	 */
 	void (*on_pipeline)(void *context, struct pipeline *pipeline);
-	/* After each frame. A negative errno ends the replay with it; no line is printed. */
+	/* After each frame. A negative errno ends replay_run() with it, which may be called again; no line is printed. */
 	int (*on_frame)(void *context, const struct record_frame *frame);
 	void *context;
 };
@@ -31,7 +31,10 @@ int replay_open(const struct replay_options *options, struct replay **replay)
 	__attribute__((warn_unused_result));
 void replay_close(struct replay *replay); /* NULL is fine */
 
-/* All frames; once. Returns 0 or a negative errno: there is nothing to report, and a line was printed. */
+/*
+ * All frames; once. Returns 0 or a negative errno: there is nothing to report, and a line was printed. Of a record that is
+ * followed (record_reader_follow()) -EINPROGRESS: these are all that it has so far, call it again.
+ */
 int replay_run(struct replay *replay) __attribute__((warn_unused_result));
 
 /*
@@ -41,7 +44,9 @@ int replay_run(struct replay *replay) __attribute__((warn_unused_result));
  */
 int replay_saved(struct replay *replay) __attribute__((warn_unused_result));
 
-/* What came of it; valid until replay_close(). Returns 0 or -ENOMEM, and then a line was printed. */
+void replay_follow(struct replay *replay, bool follows);
+
+/* What came of it, so far; valid until replay_close(), or the next frame. Returns 0 or -ENOMEM, and then a line was printed. */
 int replay_report(struct replay *replay, struct report_model *model)
 	__attribute__((warn_unused_result));
 

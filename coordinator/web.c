@@ -13,6 +13,7 @@
 #include "coordinator/metrics/job_metrics.h"
 #include "coordinator/report/look.h"
 #include "coordinator/web_page.h"
+#include "coordinator/web_watch.h"
 
 enum {
 	PERIOD_MS = 1000,
@@ -30,6 +31,7 @@ struct web {
 	struct http_server *server;
 	struct hooks *hooks; /* NULL: there are none */
 	struct web_page *job_page;
+	struct web_watch *watch;
 	struct job_metrics *metrics; /* of the pipeline's thread, as are the next two */
 	bool expected;
 	int64_t next_ns;
@@ -247,10 +249,12 @@ int web_create(const struct web_options *options, struct web **result, char why[
 {
 	struct web *web = calloc(1, sizeof(*web));
 	struct web_page *page = NULL;
-	int error = web_page_create(&page);
+	struct web_watch *watch = NULL;
+	int error = web_page_create(&page) || web_watch_create(&watch);
 	const struct http_handler handlers[] = {
 		{.path = "/", .open = true, .handle = web_page_handle_shell, .context = page},
 		{.path = "/page.json", .handle = web_page_handle_data, .context = page},
+		{.path = "/watch.tsv", .handle = web_watch_handle, .context = watch},
 		{.path = "/healthz", .open = true, .handle = handle_health},
 		{.path = "/metrics", .handle = handle_metrics, .context = web},
 	};
@@ -263,12 +267,14 @@ int web_create(const struct web_options *options, struct web **result, char why[
 	};
 
 	if (!web || error || job_metrics_create(&web->metrics)) {
+		web_watch_destroy(watch);
 		web_page_destroy(page);
 		free(web);
 		snprintf(why, HTTP_WHY_LENGTH, "no memory");
 		return -ENOMEM;
 	}
 	web->job_page = page;
+	web->watch = watch;
 	pthread_mutex_init(&web->mutex, NULL);
 	web->listener = options->listener;
 	web->hooks = options->hooks;
@@ -289,6 +295,7 @@ void web_destroy(struct web *web)
 	if (!web)
 		return;
 	http_server_destroy(web->server);
+	web_watch_destroy(web->watch);
 	web_page_destroy(web->job_page);
 	page_release(web->page);
 	job_metrics_destroy(web->metrics);
@@ -351,6 +358,7 @@ void web_publish(struct web *web, const struct report_model *model, const struct
 		page_release(before);
 	}
 	web_page_publish(web->job_page, model, trail);
+	web_watch_publish(web->watch, model, newest);
 	now_ns = clock_ns(CLOCK_MONOTONIC);
 	web->expected = false;
 	web->next_ns = now_ns + PERIOD_MS * INT64_C(1000000);

@@ -37,7 +37,7 @@ openssl/  probe/auth/ tests/fuzz/
 sqlite3   coordinator/export/sqlite tests/ bench/
 zstd      coordinator/record/ tests/ bench/
 microhttpd coordinator/http/library
-curl/     coordinator/hooks/webhook
+curl/     coordinator/http/curl
 libelf    probe/attach/ tests/
 gelf      probe/attach/ tests/
 infiniband probe/ tests/ bench/

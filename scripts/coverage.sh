@@ -14,6 +14,7 @@ decoders=(probe/wire/{decode,decode_steps,reader,schedule,queue_pairs,kernel_pro
 	probe/attach/{environment_text,launcher_environment,launcher_daemon,mpi_objects,communicator_memory}.c
 	probe/attach/{launcher_command,torchrun_command,host_list}.c
 	probe/sources/{cgroup_place,cgroup,psi,launcher_delays}.c
+	coordinator/watch/view_text.c
 	probe/options.c coordinator/coordinator_options.c probe/config/alert_limits.c
 	probe/sources/{nvml,netlink_dump,tcp_dump}.c)
 corpora=()

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "coordinator/hooks/webhook.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -9,32 +8,12 @@
 #include <string.h>
 #include <time.h>
 
-#define CURL_DISABLE_TYPECHECK
-#define CURL_DISABLE_DEPRECATION
-#include <curl/curl.h>
-
 #include "analysis/base/version.h"
+#include "coordinator/http/curl.h"
 #include "probe/auth/derived_key.h"
 #include "probe/config/http_address.h"
 
 enum { HEADER_LENGTH = 128 };
-
-#define CURL_FUNCTIONS(ROW)                                                                        \
-	ROW(curl_global_init)                                                                      \
-	ROW(curl_easy_init)                                                                        \
-	ROW(curl_easy_cleanup)                                                                     \
-	ROW(curl_easy_setopt)                                                                      \
-	ROW(curl_easy_perform)                                                                     \
-	ROW(curl_easy_getinfo)                                                                     \
-	ROW(curl_easy_strerror)                                                                    \
-	ROW(curl_slist_append)                                                                     \
-	ROW(curl_slist_free_all)
-
-struct curl_library {
-#define CURL_MEMBER(name) __typeof__(&name) name;
-	CURL_FUNCTIONS(CURL_MEMBER)
-#undef CURL_MEMBER
-};
 
 struct webhook {
 	struct curl_library library;
@@ -52,30 +31,6 @@ enum outcome {
 	REFUSED, /* for good */
 	FAILED,	 /* perhaps not the next time */
 };
-
-/* ISO C has no conversion from an object's pointer to a function's. */
-static bool find(void *library, const char *name, void *function)
-{
-	void *found = dlsym(library, name);
-
-	memcpy(function, &found, sizeof(found));
-	return found != NULL;
-}
-
-/* Stays loaded. Returns 0 or -ENOENT. */
-static int load(struct curl_library *library)
-{
-	void *handle = dlopen("libcurl.so.4", RTLD_NOW | RTLD_LOCAL);
-	bool whole;
-
-	if (!handle)
-		handle = dlopen("libcurl-gnutls.so.4", RTLD_NOW | RTLD_LOCAL);
-	whole = handle != NULL;
-#define CURL_FIND(name) whole = whole && find(handle, #name, &library->name);
-	CURL_FUNCTIONS(CURL_FIND)
-#undef CURL_FIND
-	return whole ? 0 : -ENOENT;
-}
 
 static size_t ignore_answer(char *bytes, size_t size, size_t count, void *context)
 {
@@ -132,7 +87,7 @@ int webhook_create(const struct webhook_options *options, struct webhook **resul
 	if (!webhook)
 		error = -ENOMEM;
 	if (!error)
-		error = load(&webhook->library);
+		error = curl_library_load(&webhook->library);
 	if (!error) {
 		webhook->url = options->url;
 		webhook->first_pause_ms =
@@ -144,8 +99,7 @@ int webhook_create(const struct webhook_options *options, struct webhook **resul
 	}
 	if (error) {
 		snprintf(why, WEBHOOK_WHY_LENGTH, "no webhooks: %s",
-			error == -ENOENT ? "libcurl.so.4 is missing (Debian: libcurl4)"
-					 : "no memory");
+			error == -ENOENT ? CURL_LIBRARY_MISSING : "no memory");
 		webhook_destroy(webhook);
 		return error;
 	}

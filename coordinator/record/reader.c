@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -26,6 +27,7 @@ struct record_reader {
 	ZSTD_DCtx *unpacker;
 	int result; /* of all later calls, once it is not 0 */
 	bool in_damage;
+	bool follows;
 	struct record_reader_state state;
 };
 
@@ -228,7 +230,7 @@ static void skip_to_magic(struct record_reader *reader)
 /*
  * The file ends within what may be a frame. It is the last one cut short; or its length is
  * damaged, and whole frames hide behind its head: look on from the next byte. If there are
- * none, the rest counts as cut short and not as damage.
+ * none, the rest counts as cut short and not as damage; or, of a record that is followed, is not written yet.
  */
 static int take_end(struct record_reader *reader, size_t *frame_length)
 {
@@ -241,6 +243,11 @@ static int take_end(struct record_reader *reader, size_t *frame_length)
 	}
 	if (found > 0)
 		return found;
+	if (reader->follows) {
+		*reader = before;
+		reader->file_ended = false;
+		return -EINPROGRESS;
+	}
 	before.state.skipped_bytes += available(&before);
 	before.position += available(&before);
 	before.start = before.end;
@@ -330,10 +337,27 @@ int record_reader_frame(struct record_reader *reader, struct record_frame *frame
 			found = deliver(reader, frame_length, frame);
 		if (found == 0)
 			return 0;
+		if (found == -EINPROGRESS)
+			return found;
 		if (found != -EAGAIN)
 			reader->result = found;
 	}
 	return reader->result;
+}
+
+void record_reader_follow(struct record_reader *reader, bool follows)
+{
+	reader->follows = follows;
+}
+
+bool record_reader_is_written(const char *path)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	bool written = fd >= 0 && flock(fd, LOCK_SH | LOCK_NB) < 0 && errno == EWOULDBLOCK;
+
+	if (fd >= 0)
+		close(fd);
+	return written;
 }
 
 int record_reader_next(

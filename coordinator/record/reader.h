@@ -38,6 +38,15 @@ struct record_frame {
 int record_reader_frame(struct record_reader *reader, struct record_frame *frame)
 	__attribute__((warn_unused_result));
 
+/*
+ * For a record that is still being written: from here on (or no more), where frames end without the mark of an end,
+ * -EINPROGRESS each time until there is another one, and nothing is skipped.
+ */
+void record_reader_follow(struct record_reader *reader, bool follows);
+
+/* Somebody has the record open to write. */
+bool record_reader_is_written(const char *path);
+
 /* The same, of batches alone. */
 int record_reader_next(struct record_reader *reader, const void **bytes, size_t *length,
 	struct job_ns *received) __attribute__((warn_unused_result));

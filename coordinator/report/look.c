@@ -97,3 +97,14 @@ const struct verdict_evidence *look_main_evidence(const struct verdict *verdict)
 	}
 	return count ? &verdict->evidence[0] : NULL;
 }
+
+bool look_is_worse(const struct verdict *one, const struct verdict *other)
+{
+	if (one->ended != other->ended)
+		return !one->ended;
+	if ((one->verdict_class == VERDICT_HANG) != (other->verdict_class == VERDICT_HANG))
+		return one->verdict_class == VERDICT_HANG;
+	if (one->slowdown > other->slowdown || one->slowdown < other->slowdown)
+		return one->slowdown > other->slowdown;
+	return one->id < other->id;
+}

@@ -40,6 +40,9 @@ const char *look_common_host(const struct report_model *model, const uint32_t *r
 bool look_two_hosts(const struct report_model *model, const uint32_t *ranks, size_t count,
 	const char *hosts[2]);
 
+/* What goes on before what has ended, hangs before all else, then the larger slow-down: the order of incidents for people. */
+bool look_is_worse(const struct verdict *one, const struct verdict *other);
+
 /* Why the verdict was not alerted of; ALERT_HOLD_NONE: it was. */
 static inline enum alert_hold look_hold(
 	const struct report_model *model, const struct verdict *verdict)

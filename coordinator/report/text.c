@@ -40,17 +40,6 @@ bool report_text_colour_wanted(bool terminal)
 	return terminal && !(no_colour && *no_colour) && kind && strcmp(kind, "dumb") != 0;
 }
 
-static bool is_worse(const struct verdict *one, const struct verdict *other)
-{
-	if (one->ended != other->ended)
-		return !one->ended;
-	if ((one->verdict_class == VERDICT_HANG) != (other->verdict_class == VERDICT_HANG))
-		return one->verdict_class == VERDICT_HANG;
-	if (one->slowdown > other->slowdown || one->slowdown < other->slowdown)
-		return one->slowdown > other->slowdown;
-	return one->id < other->id;
-}
-
 static void select_verdicts(const struct report_model *model, struct selection *selection)
 {
 	selection->count = 0;
@@ -58,7 +47,7 @@ static void select_verdicts(const struct report_model *model, struct selection *
 		const struct verdict *verdict = &model->verdicts[i];
 		size_t place = selection->count;
 
-		while (place > 0 && is_worse(verdict, selection->verdicts[place - 1]))
+		while (place > 0 && look_is_worse(verdict, selection->verdicts[place - 1]))
 			place--;
 		if (place == VERDICTS_SHOWN)
 			continue;

@@ -63,7 +63,7 @@ def tools(paths):
     places = Places(paths)
     # 2 where it has found out by then that a file is nothing of the kind.
     for words in (["report", places.path("silent")], ["report", places.path("huge")],
-                  ["report", places.path("silent"), "--config", places.path("silent")],
+                  ["watch", places.path("silent")], ["report", places.path("silent"), "--config", places.path("silent")],
                   ["import", "--from", "whatif", places.path("silent"), "-o", places.path("out")]):
         interrupted(paths, words, {BY_SIGNAL, 2})
     interrupted(paths, ["doctor"], {BY_SIGNAL, 0, 1})

@@ -19,6 +19,7 @@
 
 #include <cmocka.h>
 
+#include "coordinator/http/client.h"
 #include "coordinator/http/server.h"
 #include "probe/auth/derived_key.h"
 
@@ -328,6 +329,75 @@ static void test_key(void **state)
 	http_server_destroy(server);
 }
 
+static bool give_up(void *context)
+{
+	return *(const bool *)context;
+}
+
+static struct http_client *client_of(
+	const char *address, const struct http_server *server, bool *gives_up)
+{
+	char url[64], why[HTTP_CLIENT_WHY_LENGTH];
+	struct http_client *client = NULL;
+
+	snprintf(url, sizeof(url), "http://%s:%u/", address, port_of(server));
+	if (http_client_create(
+		    &(struct http_client_options){
+			    .url = url, .give_up = give_up, .context = gives_up},
+		    &client, why))
+		fail_msg("%s", why);
+	return client;
+}
+
+/* What reads from other programs' servers: what is there, the key where it is asked for, and reasons. */
+static void test_client(void **state)
+{
+	struct http_server *server =
+		serve((struct http_options){.address = "0.0.0.0:0", .token = token});
+	char address[INET_ADDRSTRLEN], why[HTTP_CLIENT_WHY_LENGTH], *body;
+	struct http_client *client;
+	bool gives_up = false;
+	long status;
+	size_t length;
+
+	(void)state;
+	assert_int_equal(
+		http_client_create(&(struct http_client_options){.url = "ftp://a"}, &client, why),
+		-EINVAL);
+	client = client_of("127.0.0.1", server, &gives_up);
+	for (int i = 0; i < 2; i++) { /* on one connection */
+		assert_int_equal(
+			http_client_get(client, "/secret", &status, &body, &length, why), 0);
+		assert_int_equal(status, 200);
+		assert_string_equal(body, "secret");
+		assert_int_equal(length, strlen(body));
+	}
+	assert_int_equal(http_client_get(client, "/nothing", &status, &body, &length, why), 0);
+	assert_int_equal(status, 404);
+	gives_up = true;
+	assert_int_equal(http_client_get(client, "/secret", &status, &body, &length, why), -EINTR);
+	gives_up = false;
+	http_client_destroy(client);
+	own_address(address);
+	if (*address) {
+		client = client_of(address, server, &gives_up);
+		assert_int_equal(
+			http_client_get(client, "/secret", &status, &body, &length, why), 0);
+		assert_int_equal(status, 401);
+		http_client_set_token(client, token);
+		assert_int_equal(
+			http_client_get(client, "/secret", &status, &body, &length, why), 0);
+		assert_int_equal(status, 200);
+		http_client_destroy(client);
+	}
+	client = client_of("127.0.0.1", server, &gives_up);
+	http_server_destroy(server);
+	assert_int_equal(
+		http_client_get(client, "/secret", &status, &body, &length, why), -ECONNREFUSED);
+	assert_true(strlen(why) > 5);
+	http_client_destroy(client);
+}
+
 static void test_no_key_no_port(void **state)
 {
 	static const struct {
@@ -471,6 +541,7 @@ int main(void)
 		cmocka_unit_test(test_only_reads),
 		cmocka_unit_test(test_rebinding),
 		cmocka_unit_test(test_key),
+		cmocka_unit_test(test_client),
 		cmocka_unit_test(test_no_key_no_port),
 		cmocka_unit_test(test_huge_header),
 		cmocka_unit_test(test_slow_readers),

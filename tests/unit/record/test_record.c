@@ -285,6 +285,69 @@ static void test_cut_at_every_byte(void **state)
 	}
 }
 
+/* A reader that follows gets each frame once it is whole, and skips nothing meanwhile. */
+static void test_followed_at_every_byte(void **state)
+{
+	struct file *file = *state;
+	struct record_reader *reader;
+	struct record_reader_state found;
+	struct record_frame frame;
+	size_t whole_end = HEADER_BYTES, whole = 0;
+	int fd, result;
+
+	assert_int_equal(truncate(file->path, 0), 0);
+	store(file, file->bytes, HEADER_BYTES);
+	assert_int_equal(record_reader_open(file->path, &reader, NULL), 0);
+	record_reader_follow(reader, true);
+	fd = open(file->path, O_WRONLY | O_APPEND);
+	assert_true(fd >= 0);
+	for (size_t length = HEADER_BYTES; length < file->length; length++) {
+		result = record_reader_frame(reader, &frame);
+		if (whole < FRAME_COUNT &&
+			length == whole_end + size_in_file(file->bytes + whole_end)) {
+			assert_int_equal(result, 0);
+			assert_int_equal(frame.length, frame_length(whole));
+			whole_end = length, whole++;
+			result = record_reader_frame(reader, &frame);
+		}
+		assert_int_equal(result, -EINPROGRESS);
+		assert_int_equal(write(fd, file->bytes + length, 1), 1);
+	}
+	assert_int_equal(record_reader_frame(reader, &frame), -ENODATA);
+	record_reader_get_state(reader, &found);
+	assert_int_equal(found.frames, FRAME_COUNT);
+	assert_int_equal(found.damaged, 0);
+	assert_int_equal(found.skipped_bytes, 0);
+	record_reader_close(reader);
+	close(fd);
+}
+
+/* When its writer is gone, what is cut short is an end after all. */
+static void test_followed_no_more(void **state)
+{
+	struct file *file = *state;
+	struct record_reader *reader;
+	struct record_frame frame;
+	struct record_writer *writer;
+	int result;
+
+	store(file, file->bytes, file->length - 1);
+	assert_false(record_reader_is_written(file->path));
+	assert_int_equal(record_reader_open(file->path, &reader, NULL), 0);
+	record_reader_follow(reader, true);
+	while ((result = record_reader_frame(reader, &frame)) == 0)
+		;
+	assert_int_equal(result, -EINPROGRESS);
+	record_reader_follow(reader, false);
+	assert_int_equal(record_reader_frame(reader, &frame), -EBADMSG);
+	record_reader_close(reader);
+	assert_int_equal(unlink(file->path), 0);
+	writer = create(file->path);
+	assert_true(record_reader_is_written(file->path));
+	assert_int_equal(record_writer_finish(writer), 0);
+	assert_false(record_reader_is_written(file->path));
+}
+
 static void test_every_flipped_bit_is_noticed(void **state)
 {
 	struct file *file = *state;
@@ -705,6 +768,8 @@ int main(void)
 		RECORD_TEST(test_what_cannot_be_unpacked),
 		RECORD_TEST(test_earlier_version),
 		RECORD_TEST(test_cut_at_every_byte),
+		RECORD_TEST(test_followed_at_every_byte),
+		RECORD_TEST(test_followed_no_more),
 		RECORD_TEST(test_every_flipped_bit_is_noticed),
 		RECORD_TEST(test_a_hole_in_the_middle),
 		RECORD_TEST(test_newer_version),

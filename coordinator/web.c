@@ -313,6 +313,11 @@ void web_expect(struct web *web)
 	web->expected = true;
 }
 
+void web_take_step(struct web *web, const struct judged_step *step)
+{
+	job_metrics_take_step(web->metrics, &step->grid->step);
+}
+
 void web_late(struct web *web, bool late)
 {
 	atomic_store(&web->late, late);

@@ -251,6 +251,7 @@ int web_create(const struct web_options *options, struct web **result, char why[
 	const struct http_handler handlers[] = {
 		{.path = "/", .open = true, .handle = web_page_handle_shell, .context = page},
 		{.path = "/page.json", .handle = web_page_handle_data, .context = page},
+		{.path = "/page/", .handle = web_page_handle_part, .context = page},
 		{.path = "/healthz", .open = true, .handle = handle_health},
 		{.path = "/metrics", .handle = handle_metrics, .context = web},
 	};

@@ -18,12 +18,15 @@ void tracks_fini(struct tracks *tracks)
 	memset(tracks, 0, sizeof(*tracks));
 }
 
-int tracks_copy(struct tracks *into, const struct tracks *from, size_t column_count)
+int tracks_copy(struct tracks *into, const struct tracks *from, size_t column_count,
+	const bool chosen[TRACKS_MAX])
 {
 	*into = (struct tracks){.least = from->least};
 	for (size_t i = 0; i < from->count; i++) {
-		struct track *track = &into->list[i];
+		struct track *track = &into->list[into->count];
 
+		if (!chosen[i])
+			continue;
 		*track = from->list[i];
 		track->sum_ns = calloc(column_count + 1, TRACK_NR * sizeof(float));
 		track->steps = calloc(column_count + 1, sizeof(uint32_t));

@@ -43,9 +43,9 @@ struct tracks {
 /* Zero-initialised: none. */
 void tracks_fini(struct tracks *tracks);
 
-/* The same tracks in others, to be read only. Returns 0 or -ENOMEM. */
-int tracks_copy(struct tracks *into, const struct tracks *from, size_t column_count)
-	__attribute__((warn_unused_result));
+/* Some of the tracks in others, to be read only. Returns 0 or -ENOMEM. */
+int tracks_copy(struct tracks *into, const struct tracks *from, size_t column_count,
+	const bool chosen[TRACKS_MAX]) __attribute__((warn_unused_result));
 
 void tracks_fold(struct tracks *tracks, size_t column_count);
 

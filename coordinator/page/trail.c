@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "coordinator/page/trail.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 int trail_create(struct trail **result)
 {
@@ -27,7 +29,8 @@ void trail_destroy(struct trail *trail)
 	free(trail);
 }
 
-struct trail *trail_copy(const struct trail *from)
+struct trail *trail_news(
+	const struct trail *from, size_t first_column, const bool chosen[TRACKS_MAX])
 {
 	struct trail *into = malloc(sizeof(*into));
 
@@ -37,8 +40,9 @@ struct trail *trail_copy(const struct trail *from)
 	into->walk_count = 0;
 	into->heat = (struct heat){0};
 	into->tracks = (struct tracks){0};
-	if (heat_copy(&into->heat, &from->heat, from->column_count) ||
-		tracks_copy(&into->tracks, &from->tracks, from->column_count))
+	into->first_column = first_column;
+	if (heat_copy(&into->heat, &from->heat, first_column, from->column_count) ||
+		tracks_copy(&into->tracks, &from->tracks, from->column_count, chosen))
 		goto error;
 	for (size_t i = 0; i < from->walk_count; i++) {
 		if (walk_copy(&into->walks[i], &from->walks[i]))
@@ -49,6 +53,23 @@ struct trail *trail_copy(const struct trail *from)
 error:
 	trail_destroy(into);
 	return NULL;
+}
+
+void trail_complete(struct trail *news, struct trail *copy)
+{
+	struct heat *heat = &news->heat;
+	struct heat_cell *cells = heat->cells;
+
+	if (news->first_column) {
+		assert(copy && copy->heat.generation == heat->generation);
+		memcpy(&copy->heat.cells[news->first_column * heat->row_capacity], cells,
+			(news->column_count - news->first_column) * heat->row_capacity *
+				sizeof(*cells));
+		heat->cells = copy->heat.cells;
+		copy->heat.cells = cells;
+		news->first_column = 0;
+	}
+	trail_destroy(copy);
 }
 
 static void fold_columns(struct trail *trail)

@@ -96,10 +96,10 @@ class Browser:
         raise SystemExit(f"FAILED: not within {seconds} s: {condition}")
 
     def open(self, address):
-        """Until the page is drawn."""
+        """Until the page is drawn, with all that is in sight."""
         self.call("Page.navigate", url="about:blank")
         self.call("Page.navigate", url=address)
-        self.wait("document.body && document.body.dataset.drawn")
+        self.wait("document.body && document.body.dataset.filled")
 
     def mouse(self, kind, x, y):
         self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)

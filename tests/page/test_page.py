@@ -138,7 +138,8 @@ def disk(build):
         page, _ = simulate(build, folder, "small", "--ranks", "64", "--steps", "200", "--step-ms", "50", "--ranks-per-host", "8",
                            "--fault", f"compute:{CULPRIT}:0.3:{FIRST}:{LAST}")
         data = check_markup(page)
-        check(data["rank_count"] == 64 and len(data["rows"]) == 64 and len(data["trail"]["columns"]) == 200, "the data is whole")
+        check((data["rank_count"], data["trail"]["row_count"], data["trail"]["column_count"]) == (64, 64, 200), "the data is whole")
+        check({"rows", "columns/0-199", "heat/0/0-63/0-199", f"track/{CULPRIT}/0-199"} <= set(data["parts"]), f"its parts: {list(data['parts'])}")
         subprocess.run([os.path.join(build, "tests", "golden_reports"), "--pages", folder], check=True)
         if not browser.find():
             print("skipped: no chromium here; what needs none was tested")

@@ -72,6 +72,8 @@ function drawSteps() {
 
 /* What there is of a rank's course, or why there is nothing. */
 function whyNoTrack(rank) {
+	if (page.trail.tracked.has(rank))
+		return "The course of this rank is on its way.";
 	if (page.trail.tracks.length && page.rank_count > 16)
 		return `The course of rank ${rank} is not kept: in a job of ${number(page.rank_count)} ranks it is kept of the ranks that incidents name.`;
 	return `Not measurable: no step of rank ${rank} could be compared with peers.`;
@@ -90,7 +92,7 @@ function restOf(track, place) {
 function drawPhases(track, holder) {
 	const shown = [];
 	for (const at of [...Array(KINDS).keys()].map(kind => OWN + kind).concat([TRANSFER, WAIT]))
-		if (track.series[at].some(value => value > 0.0005 * page.trail.meanMs))
+		if (track.series[at].some(value => value > 0.0005 * page.trail.mean_ms))
 			shown.push(at);
 	const labels = ["step", ...shown.map(at => page.trail.series[at])], rows = [];
 	page.trail.columns.forEach((column, place) =>
@@ -106,7 +108,7 @@ function excesses(track) {
 	const list = [], verdict = verdictInFocus(), steps = verdict && verdict.ranks.includes(view.rank) ? [verdict.first_step, verdict.last_step] : windowOf();
 	for (let kind = 0; kind < KINDS; kind++) {
 		let own = 0, control = 0;
-		for (let place = columnOf(steps[0]); place <= columnOf(steps[1]); place++) {
+		for (let place = columnOf(steps[0]); place <= Math.min(columnOf(steps[1]), track.steps.length - 1); place++) {
 			own += track.series[OWN + kind][place] * track.steps[place];
 			control += track.series[CONTROL + kind][place] * track.steps[place];
 		}

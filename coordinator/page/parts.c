@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <zlib.h>
@@ -14,8 +15,9 @@
 enum {
 	NAME_LENGTH = 96,
 	DIGITS_MAX = 18,
-	FOLD_SHIFT = 2,	       /* 4 rows of a level are one of the next one */
-	PLANES = 3,	       /* own, held, who */
+	FOLD_SHIFT = 2, /* 4 rows of a level are one of the next one */
+	PLANES = 3,	/* own, held, who */
+	TRACK_LINES = 1 + TRACK_NR + 2 * SAMPLED_NR,
 	CELLS_PLAIN = 1 << 20, /* of so many and fewer, values are sent as they are */
 	RANKS_FEW = 16,	       /* of a job of so many, the course of all is shown */
 	FEWER_BITS = 2,	       /* of more, to half an octave, and what is short is left out */
@@ -237,6 +239,20 @@ static int make_walk(const struct parts *parts, const char *at, struct part *par
 	return -ENOENT;
 }
 
+/* A column of a track: in how many steps the rank was judged, what these were made of, what was sampled; stride values apart. */
+static void track_values(const struct track *track, size_t column, float *into, size_t stride)
+{
+	float steps = (float)track->steps[column];
+
+	*into = steps;
+	for (size_t k = 0; k < TRACK_NR; k++)
+		*(into += stride) =
+			steps > 0 ? track->sum_ns[column * TRACK_NR + k] / steps / 1e6F : 0;
+	for (size_t k = 0; k < 2 * SAMPLED_NR; k++)
+		*(into += stride) =
+			track->times[column] ? track->sampled[column * 2 * SAMPLED_NR + k] : NAN;
+}
+
 static int make_track(const struct parts *parts, const char *at, struct part *part)
 {
 	const struct track *track = NULL;
@@ -255,17 +271,10 @@ static int make_track(const struct parts *parts, const char *at, struct part *pa
 	if (!track || columns.last >= parts->trail->column_count)
 		return -ENOENT;
 	count = columns.last - columns.first + 1;
-	values = malloc(count * (TRACK_NR + 1) * sizeof(*values));
-	for (size_t i = 0; values && i < count; i++) {
-		size_t column = columns.first + i;
-		float steps = (float)track->steps[column];
-
-		values[i] = steps;
-		for (size_t k = 0; k < TRACK_NR; k++)
-			values[(k + 1) * count + i] =
-				steps > 0 ? track->sum_ns[column * TRACK_NR + k] / steps / 1e6F : 0;
-	}
-	return pack(values, count * (TRACK_NR + 1) * sizeof(*values), part);
+	values = malloc(count * TRACK_LINES * sizeof(*values));
+	for (size_t i = 0; values && i < count; i++)
+		track_values(track, columns.first + i, &values[i], count);
+	return pack(values, count * TRACK_LINES * sizeof(*values), part);
 }
 
 /* How cells of the map are sent. */

@@ -6,6 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum {
+	SAMPLES_EVERY_MS = 500,
+	SAMPLES_OVER_MS = 1000,
+	PEERS_TRIED = 64, /* rows, for some that do the same */
+};
+
 int trail_create(struct trail **result)
 {
 	struct trail *trail = calloc(1, sizeof(*trail));
@@ -185,6 +191,67 @@ static int take_rows(struct trail *trail, const struct judged_step *step)
 	return error;
 }
 
+/* The row of a rank; the row count: it has none. */
+static size_t row_of(const struct step_grid *grid, uint32_t rank)
+{
+	size_t low = 0, high = grid->row_count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (grid->rows[middle].rank < rank)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low < grid->row_count && grid->rows[low].rank == rank ? low : grid->row_count;
+}
+
+/* What was sampled meanwhile of ranks that do the same as the row's, from all over the job. Returns of how many. */
+static size_t sample_controls(const struct judged_step *step, size_t row, int64_t from_ns,
+	float values[SAMPLED_CONTROLS_MAX][SAMPLED_NR])
+{
+	const struct step_grid *grid = step->grid;
+	const uint32_t *peers = step->blame->row_controls; /* the same number: peers */
+	size_t stride = (grid->row_count + PEERS_TRIED - 1) / PEERS_TRIED, count = 0;
+
+	for (size_t i = 1; i < PEERS_TRIED && count < SAMPLED_CONTROLS_MAX; i++) {
+		size_t other = (row + i * stride) % grid->row_count;
+
+		if (i * stride >= grid->row_count)
+			break;
+		if (peers[other] == peers[row] && peers[row] != GRID_NONE)
+			sampled_take(judge_evidence(step->judge, grid->rows[other].rank), from_ns,
+				grid->step.end_ns, values[count++]);
+	}
+	return count;
+}
+
+/* Of the ranks that are tracked, twice a second: samplers look once a second mostly. */
+static void take_samples(struct trail *trail, const struct judged_step *step)
+{
+	const struct step_grid *grid = step->grid;
+	int64_t end_ns = grid->step.end_ns, from_ns = end_ns - SAMPLES_OVER_MS * INT64_C(1000000),
+		passed_ns = end_ns - trail->sampled_ns;
+	float own[SAMPLED_NR], control[SAMPLED_NR], values[SAMPLED_CONTROLS_MAX][SAMPLED_NR];
+	size_t column = trail->column_count - 1;
+
+	if (passed_ns >= 0 && passed_ns < SAMPLES_EVERY_MS * INT64_C(1000000))
+		return;
+	trail->sampled_ns = end_ns;
+	from_ns = grid->step.start_ns < from_ns ? grid->step.start_ns : from_ns;
+	for (size_t i = 0; i < trail->tracks.count; i++) {
+		struct track *track = &trail->tracks.list[i];
+		size_t row = row_of(grid, track->rank);
+
+		if (row == grid->row_count || !step->blame->rows[row].judged)
+			continue;
+		sampled_take(judge_evidence(step->judge, track->rank), from_ns, end_ns, own);
+		sampled_median(values, sample_controls(step, row, from_ns, values), control);
+		tracks_take_samples(track, column, own, control);
+	}
+}
+
 void trail_take(void *context, const struct judged_step *step)
 {
 	struct trail *trail = context;
@@ -205,6 +272,7 @@ void trail_take(void *context, const struct judged_step *step)
 		if (step->blame) {
 			column->judged += begins;
 			error = take_rows(trail, step);
+			take_samples(trail, step);
 			take_walk(trail, step);
 		}
 	}

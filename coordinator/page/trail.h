@@ -29,6 +29,7 @@ struct trail {
 	uint32_t steps_in_column, steps_in_walk; /* at most; powers of two */
 	uint64_t before; /* the caller\'s: steps before those of the pipeline that is watched */
 	uint64_t steps, latest; /* steps of the program; the latest one's number */
+	int64_t sampled_ns;	/* job time when samples were looked at last */
 	uint64_t left_out;	/* of them, since there was no memory */
 	size_t first_column;	/* of news: the one that the heat's cells begin with */
 	struct walk_step walks[TRAIL_WALKS_MAX]; /* the worst of each stretch of so many steps */

@@ -155,6 +155,19 @@ static void write_series(struct json_writer *writer)
 	json_array_end(writer);
 }
 
+/* What is sampled: after the series, in this order, and once more of its control. */
+static void write_sampled(struct json_writer *writer)
+{
+	json_array_begin(writer, "sampled"); /* name, unit */
+	for (size_t i = 0; i < SAMPLED_NR; i++) {
+		json_array_begin(writer, NULL);
+		json_string(writer, NULL, sampled_kinds[i].name);
+		json_string(writer, NULL, sampled_kinds[i].unit);
+		json_array_end(writer);
+	}
+	json_array_end(writer);
+}
+
 /* Which steps are kept whole, and who was late in them. */
 static void write_walk_index(struct json_writer *writer, const struct trail *trail)
 {
@@ -194,6 +207,7 @@ void trail_index_json(struct json_writer *writer, const struct trail *trail, con
 	json_unsigned(writer, "row_count", heat->row_count);
 	json_unsigned(writer, "column_count", trail->column_count);
 	write_series(writer);
+	write_sampled(writer);
 	json_array_begin(writer, "tracks");
 	for (size_t i = 0; i < trail->tracks.count; i++) {
 		if (shown[i])

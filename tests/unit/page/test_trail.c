@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the page keeps of a job's course: the worst of what becomes one is never lost, and memory has a bound. */
 #include <errno.h>
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -38,6 +39,8 @@ static void test_values_are_right_to_an_eighth(void **state)
 struct made {
 	struct grid_row *rows;
 	struct blame_row *blame_rows;
+	uint32_t *row_controls;
+	struct judge *judge;
 	struct step_grid grid;
 	struct blame blame;
 	struct judged_step step;
@@ -46,7 +49,10 @@ struct made {
 static void make(struct made *made, uint32_t rank_count)
 {
 	*made = (struct made){.rows = calloc(rank_count, sizeof(*made->rows)),
-		.blame_rows = calloc(rank_count, sizeof(*made->blame_rows))};
+		.blame_rows = calloc(rank_count, sizeof(*made->blame_rows)),
+		.row_controls = calloc(rank_count, sizeof(*made->row_controls))};
+	assert_int_equal(judge_create(&(struct judge_options){0}, &made->judge), 0);
+	assert_non_null(made->row_controls);
 	assert_non_null(made->rows);
 	assert_non_null(made->blame_rows);
 	for (uint32_t r = 0; r < rank_count; r++) {
@@ -57,11 +63,15 @@ static void make(struct made *made, uint32_t rank_count)
 	made->grid.rows = made->rows;
 	made->grid.row_count = rank_count;
 	made->blame.rows = made->blame_rows;
-	made->step = (struct judged_step){.grid = &made->grid, .blame = &made->blame};
+	made->blame.row_controls = made->row_controls; /* all are peers */
+	made->step = (struct judged_step){
+		.grid = &made->grid, .blame = &made->blame, .judge = made->judge};
 }
 
 static void drop(struct made *made)
 {
+	judge_destroy(made->judge);
+	free(made->row_controls);
 	free(made->rows);
 	free(made->blame_rows);
 }
@@ -310,6 +320,76 @@ static void test_news_complete_a_copy(void **state)
 	trail_destroy(trail);
 }
 
+static void sample(
+	struct made *made, uint32_t rank, unsigned metric, int64_t time_ms, int64_t value)
+{
+	const struct metric_sample sample = {
+		.rank = rank, .metric = (uint16_t)metric, .time = {time_ms * MS}, .value = value};
+
+	assert_int_equal(judge_sample(made->judge, &sample, (struct job_ns){time_ms * MS}), 0);
+}
+
+static size_t kind_of(const char *name)
+{
+	size_t kind = 0;
+
+	while (kind < SAMPLED_NR && strcmp(sampled_kinds[kind].name, name) != 0)
+		kind++;
+	assert_in_range(kind, 0, SAMPLED_NR - 1);
+	return kind;
+}
+
+/* What was sampled of a rank lies in its steps' columns, beside what its peers had; what was not sampled stays unknown. */
+static void test_samples_lie_beside_the_control(void **state)
+{
+	enum { RANKS = 6, STEPS = 3 * HEAT_COLUMNS_MAX / 2 };
+	size_t throttled = kind_of("throttled by its cgroup"), clock = kind_of("CPU clock"),
+	       stalled = kind_of("stalled for memory");
+	struct trail *trail;
+	struct made made;
+
+	(void)state;
+	assert_int_equal(trail_create(&trail), 0);
+	make(&made, RANKS);
+	made.row_controls[5] = 1; /* does something else: its samples are nobody's control */
+	for (uint64_t s = 0; s < STEPS; s++) {
+		int64_t time_ms = (int64_t)(s + 1) * STEP_MS;
+
+		for (uint32_t r = 0; r < RANKS && time_ms % 1000 == 0; r++) {
+			/* From 5 s on rank 2 is throttled for 300 ms a second; clocks are at 2 and 3 GHz. */
+			sample(&made, r, METRIC_CGROUP_THROTTLED_NS, time_ms,
+				r == 2 && time_ms > 5000 ? 3 * (time_ms - 5000) * MS / 10
+				: r == 5		 ? time_ms * MS
+							 : 0);
+			sample(&made, r, METRIC_CPU_CYCLES, time_ms,
+				(r == 2 ? 2 : 3) * time_ms * MS);
+			sample(&made, r, METRIC_CPU_COUNTED_NS, time_ms, time_ms * MS);
+		}
+		take(trail, &made, s, 2, 0);
+	}
+	assert_int_equal(trail->steps_in_column, 2);
+	const struct track *track = tracks_find(&trail->tracks, 2);
+	assert_non_null(track);
+	size_t seen = 0;
+	for (size_t column = 0; column < trail->column_count; column++) {
+		const float *values = &track->sampled[column * 2 * SAMPLED_NR];
+		int64_t begin_ms = (int64_t)column * 2 * STEP_MS;
+
+		if (!track->times[column] || begin_ms < 2000)
+			continue;
+		seen++;
+		assert_true(isnan(values[stalled]) && isnan(values[SAMPLED_NR + stalled]));
+		assert_float_equal(values[clock], 2, 0.01);
+		assert_float_equal(values[SAMPLED_NR + clock], 3, 0.01);
+		assert_float_equal(values[SAMPLED_NR + throttled], 0, 0.01);
+		if (begin_ms < 4800 || begin_ms > 7200)
+			assert_float_equal(values[throttled], begin_ms < 5000 ? 0 : 300, 1);
+	}
+	assert_in_range(seen, (STEPS * STEP_MS - 2000) / 600, (STEPS * STEP_MS - 2000) / 400);
+	drop(&made);
+	trail_destroy(trail);
+}
+
 /* A part's bytes; the caller frees them. */
 static uint8_t *part_bytes(
 	const struct parts *parts, const char *name, size_t expected, bool *finished)
@@ -339,10 +419,8 @@ static void make_many(struct trail **trail, struct parts *parts, struct report_m
 
 	for (uint32_t r = 0; r < MANY_RANKS; r++)
 		ranks[r] = (struct report_rank){.totals.rank = r, .host = "node"};
-	*model = (struct report_model){.verdicts = &verdict,
-		.verdict_count = 1,
-		.ranks = ranks,
-		.rank_count = MANY_RANKS};
+	*model = (struct report_model){
+		.verdicts = &verdict, .verdict_count = 1, .ranks = ranks, .rank_count = MANY_RANKS};
 	assert_int_equal(trail_create(trail), 0);
 	make(&made, MANY_RANKS);
 	for (uint64_t s = 0; s < COLUMNS; s++) {
@@ -422,8 +500,8 @@ static void test_other_parts(void **state)
 
 	(void)state;
 	make_many(&trail, &parts, &model);
-	track = (float *)part_bytes(
-		&parts, "track/1234/10-19", (TRACK_NR + 1) * 10 * sizeof(float), &finished);
+	track = (float *)part_bytes(&parts, "track/1234/10-19",
+		(1 + TRACK_NR + 2 * SAMPLED_NR) * 10 * sizeof(float), &finished);
 	assert_false(finished);
 	assert_true(track[0] == 1);
 	assert_true(
@@ -505,6 +583,7 @@ int main(void)
 		cmocka_unit_test(test_rounds_are_one_step),
 		cmocka_unit_test(test_steps_before_are_counted),
 		cmocka_unit_test(test_news_complete_a_copy),
+		cmocka_unit_test(test_samples_lie_beside_the_control),
 		cmocka_unit_test(test_tiles_have_the_largest),
 		cmocka_unit_test(test_other_parts),
 		cmocka_unit_test(test_names_of_no_part),

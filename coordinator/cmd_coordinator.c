@@ -496,6 +496,8 @@ static void on_step(void *context, const struct judged_step *step)
 
 	coordinator->trail->before = history_steps_before(&coordinator->keeper.history);
 	trail_take(coordinator->trail, step);
+	if (coordinator->web)
+		web_take_step(coordinator->web, step);
 }
 
 /* Returns 0, or an error after telling it. */

@@ -255,6 +255,7 @@ int web_create(const struct web_options *options, struct web **result, char why[
 		{.path = "/", .open = true, .handle = web_page_handle_shell, .context = page},
 		{.path = "/page.json", .handle = web_page_handle_data, .context = page},
 		{.path = "/watch.tsv", .handle = web_watch_handle, .context = watch},
+		{.path = "/page/", .handle = web_page_handle_part, .context = page},
 		{.path = "/healthz", .open = true, .handle = handle_health},
 		{.path = "/metrics", .handle = handle_metrics, .context = web},
 	};
@@ -318,6 +319,11 @@ void web_watch_no_listener(struct web *web)
 void web_expect(struct web *web)
 {
 	web->expected = true;
+}
+
+void web_take_step(struct web *web, const struct judged_step *step)
+{
+	job_metrics_take_step(web->metrics, &step->grid->step);
 }
 
 void web_late(struct web *web, bool late)

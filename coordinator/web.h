@@ -32,8 +32,10 @@ const char *web_url(const struct web *web);
 /* Before the listener ends: nothing of it is read any more. */
 void web_watch_no_listener(struct web *web);
 
-/* By the thread of the pipeline, as are the next two. Verdicts have changed: what comes next is due. */
+/* By the thread of the pipeline, as are the next three. Verdicts have changed: what comes next is due. */
 void web_expect(struct web *web);
+/* A step was judged: for the histogram of steps. */
+void web_take_step(struct web *web, const struct judged_step *step);
 /* Verdicts come late (coordinator/backlog.h). */
 void web_late(struct web *web, bool late);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The page of a job, live. Whoever owns the pipeline publishes copies while somebody reads; packing them is left to the
- * server's thread, so that the analysis never waits for a reader.
+ * server's thread, so that the analysis never waits for a reader. A copy is of what is new since the one before.
  */
 #ifndef SLOWRANK_COORDINATOR_WEB_PAGE_H
 #define SLOWRANK_COORDINATOR_WEB_PAGE_H
@@ -22,8 +22,11 @@ void web_page_publish(
 /* For the table of handlers; the context is the page. The first one tells nothing of the job. */
 void web_page_handle_shell(
 	void *page, const struct http_request *request, struct http_response *response);
-/* slowrank.page/1; ?after=VERSION: 204 while there is nothing newer. */
+/* slowrank.page/1; 204 while there is nothing. */
 void web_page_handle_data(
+	void *page, const struct http_request *request, struct http_response *response);
+/* LAYOUT/NAME: a part (coordinator/page/parts.h). 410: of another layout than /page.json has now. */
+void web_page_handle_part(
 	void *page, const struct http_request *request, struct http_response *response);
 
 #endif

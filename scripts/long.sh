@@ -21,7 +21,7 @@ coverage  scripts/coverage.sh: branches of decoders that the corpus reaches, wit
 seeds     new seeds (--first-seed: by the date) of simulated jobs and of real ones, for --seeds-minutes in all (60)
 month     bench/month.py: a month at 1,024 ranks, simulated, with a record of 64 MiB
 export    tests/export/test_export.py: exports of all records of tests/corpus against records and reports
-page      the page of 131,072 ranks and 1,000 steps in a browser: its size, first paint, zoom
+page      the page of 131,072 ranks and 1,000 steps in a browser, live and from disk: its size, first paint, zoom
 nodes     bench/launchers.py: --seeds jobs (20) over two to four nodes by each launcher, and on one host
 versions  two nodes, one of them with the slowrank of --other (the newest tag, else 100 commits ago)
 old_libc  tests/fresh/old_libc.sh: systems with an older C library
@@ -132,8 +132,9 @@ part_export() {
 }
 
 part_page() {
-	build main "slowrank bench_simulator"
-	python3 tests/page/test_page.py --build build-long/main large
+	build main "slowrank bench_simulator bench_page"
+	python3 tests/page/test_page.py --build build-long/main live &&
+		python3 tests/page/test_page.py --build build-long/main large
 }
 
 part_nodes() {

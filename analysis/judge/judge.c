@@ -86,7 +86,8 @@ void judge_watch_steps(struct judge *judge,
 static void tell_step(
 	const struct judge *judge, const struct step_grid *grid, const struct blame *blame)
 {
-	const struct judged_step step = {.grid = grid, .blame = blame};
+	const struct judged_step step = {
+		.grid = grid, .blame = blame, .judge = judge};
 
 	if (judge->watch.on_step)
 		judge->watch.on_step(judge->watch.step_context, &step);
@@ -186,6 +187,11 @@ int judge_interval(
 	memcpy(one.other_name, interval->other_name, sizeof(one.other_name));
 	one.other_name[sizeof(one.other_name) - 1] = '\0';
 	return evidence_add_interval(evidence, &one);
+}
+
+const struct evidence *judge_evidence(const struct judge *judge, uint32_t rank)
+{
+	return rank < judge->rank_end ? judge->ranks[rank].evidence : NULL;
 }
 
 void judge_expect_samples(

@@ -46,9 +46,14 @@ struct blame;
 struct judged_step {
 	const struct step_grid *grid;
 	const struct blame *blame; /* its rows are the grid's; NULL: nobody is charged */
+	const struct judge *judge; /* for judge_evidence() */
 };
 void judge_watch_steps(struct judge *judge,
 	void (*on_step)(void *context, const struct judged_step *step), void *context);
+
+/* What was sampled of a rank, by the job's time as its latest step has it; NULL: nothing. Valid until the judge is given more. */
+struct evidence;
+const struct evidence *judge_evidence(const struct judge *judge, uint32_t rank);
 
 /* What can be measured on a rank: enum evidence_source bits. */
 int judge_measurable(struct judge *judge, uint32_t rank, uint32_t evidence_mask)

@@ -65,10 +65,30 @@ static int64_t now_ms(void)
 	return now.tv_sec * INT64_C(1000) + now.tv_nsec / 1000000;
 }
 
-const char *http_request_argument(const struct http_request *request, const char *name)
+static const char *header(
+	const struct http_library *library, const void *connection, const char *name)
 {
-	return request->library->MHD_lookup_connection_value(
-		(struct MHD_Connection *)request->connection, MHD_GET_ARGUMENT_KIND, name);
+	return library->MHD_lookup_connection_value(
+		(struct MHD_Connection *)connection, MHD_HEADER_KIND, name);
+}
+
+/* The word is one of a list. */
+static bool lists(const char *list, const char *word)
+{
+	size_t length = strlen(word);
+
+	for (; list && *list; list += strcspn(list, ","), list += *list == ',') {
+		list += strspn(list, " \t");
+		if (strncasecmp(list, word, length) == 0 && strcspn(list, ",; \t") == length)
+			return true;
+	}
+	return false;
+}
+
+bool http_request_takes_deflated(const struct http_request *request)
+{
+	return lists(header(request->library, request->connection, MHD_HTTP_HEADER_ACCEPT_ENCODING),
+		"deflate");
 }
 
 static ssize_t answer_read(void *context, uint64_t position, char *to, size_t room)
@@ -99,12 +119,33 @@ static void answer_release(void *context)
 	free(answer);
 }
 
+/* What a reader may keep, it keeps apart by key and by how it was packed. */
+static void add_keeping(const struct http_library *library, struct MHD_Response *made,
+	const struct http_response *response)
+{
+	static const char *const keeping[] = {[HTTP_KEEP_NOTHING] = "no-store",
+		[HTTP_KEEP_AND_ASK] = "private, no-cache",
+		[HTTP_KEEP] = "private, max-age=86400, immutable"};
+	char quoted[HTTP_ETAG_LENGTH + 2];
+
+	library->MHD_add_response_header(
+		made, MHD_HTTP_HEADER_CACHE_CONTROL, keeping[response->keeping]);
+	if (response->deflated)
+		library->MHD_add_response_header(made, MHD_HTTP_HEADER_CONTENT_ENCODING, "deflate");
+	if (response->keeping != HTTP_KEEP_NOTHING)
+		library->MHD_add_response_header(
+			made, MHD_HTTP_HEADER_VARY, "Accept-Encoding, Authorization");
+	if (response->etag[0]) {
+		snprintf(quoted, sizeof(quoted), "\"%s\"", response->etag);
+		library->MHD_add_response_header(made, MHD_HTTP_HEADER_ETAG, quoted);
+	}
+}
+
 /* Takes what the response holds, also on failure. */
 static enum MHD_Result send_response(const struct http_server *server,
 	struct MHD_Connection *connection, const struct http_response *response)
 {
 	static const char *const headers[][2] = {
-		{MHD_HTTP_HEADER_CACHE_CONTROL, "no-store"},
 		{"Content-Security-Policy",
 			"default-src 'self' 'unsafe-inline' data:; frame-ancestors 'none'"},
 		{"Cross-Origin-Resource-Policy", "same-origin"},
@@ -132,6 +173,7 @@ static enum MHD_Result send_response(const struct http_server *server,
 	}
 	library->MHD_add_response_header(made, MHD_HTTP_HEADER_CONTENT_TYPE,
 		response->type ? response->type : "text/plain; charset=utf-8");
+	add_keeping(library, made, response);
 	for (size_t i = 0; i < sizeof(headers) / sizeof(headers[0]); i++)
 		library->MHD_add_response_header(made, headers[i][0], headers[i][1]);
 	if (status == MHD_HTTP_UNAUTHORIZED)
@@ -150,16 +192,10 @@ static enum MHD_Result send_text(const struct http_server *server,
 		&(struct http_response){.status = status, .body = text, .length = strlen(text)});
 }
 
-static const char *header(
-	const struct http_server *server, struct MHD_Connection *connection, const char *name)
-{
-	return server->library.MHD_lookup_connection_value(connection, MHD_HEADER_KIND, name);
-}
-
 static bool shows_key(const struct http_server *server, struct MHD_Connection *connection)
 {
 	static const char scheme[] = "Bearer ";
-	const char *given = header(server, connection, MHD_HTTP_HEADER_AUTHORIZATION);
+	const char *given = header(&server->library, connection, MHD_HTTP_HEADER_AUTHORIZATION);
 
 	return server->keyed && given && strncasecmp(given, scheme, strlen(scheme)) == 0 &&
 	       derived_key_is(server->token, given + strlen(scheme));
@@ -187,7 +223,7 @@ static unsigned refuse(
 		       "prints: Authorization: Bearer KEY\n";
 		return MHD_HTTP_UNAUTHORIZED;
 	}
-	asked = header(server, connection, MHD_HTTP_HEADER_HOST);
+	asked = header(&server->library, connection, MHD_HTTP_HEADER_HOST);
 	if (!http_host_is_here(asked, server->name) && !http_host_is_here(asked, server->host)) {
 		atomic_fetch_add(&server->other_host, 1);
 		*why = "Ask by the coordinator's address, by localhost, by its host's name, or by "
@@ -206,6 +242,25 @@ static const char *match(const struct http_handler *handler, const char *path)
 	if (length > 1 && handler->path[length - 1] == '/')
 		return strncmp(path, handler->path, length) == 0 ? path + length : NULL;
 	return strcmp(path, handler->path) == 0 ? path + length : NULL;
+}
+
+/* The reader has it already: then it is released, and what is left says so. */
+static void leave_out_known(const struct http_server *server, struct MHD_Connection *connection,
+	struct http_response *response)
+{
+	char quoted[HTTP_ETAG_LENGTH + 2];
+
+	snprintf(quoted, sizeof(quoted), "\"%s\"", response->etag);
+	if (!response->etag[0] ||
+		!lists(header(&server->library, connection, MHD_HTTP_HEADER_IF_NONE_MATCH), quoted))
+		return;
+	if (response->release)
+		response->release(response->context);
+	response->status = MHD_HTTP_NOT_MODIFIED;
+	response->body = "";
+	response->length = 0;
+	response->next = NULL;
+	response->release = NULL;
 }
 
 static enum MHD_Result handle(
@@ -229,6 +284,7 @@ static enum MHD_Result handle(
 		return send_text(server, connection, MHD_HTTP_NOT_FOUND, "There is no such page\n");
 	atomic_fetch_add(&server->requests, 1);
 	handler->handle(handler->context, &request, &response);
+	leave_out_known(server, connection, &response);
 	return send_response(server, connection, &response);
 }
 
@@ -246,8 +302,8 @@ static enum MHD_Result on_request(void *context, struct MHD_Connection *connecti
 		return send_text(
 			server, connection, MHD_HTTP_METHOD_NOT_ALLOWED, "Only GET and HEAD\n");
 	/* An answer that is given before the body has come closes the connection. */
-	if (header(server, connection, MHD_HTTP_HEADER_CONTENT_LENGTH) ||
-		header(server, connection, MHD_HTTP_HEADER_TRANSFER_ENCODING))
+	if (header(&server->library, connection, MHD_HTTP_HEADER_CONTENT_LENGTH) ||
+		header(&server->library, connection, MHD_HTTP_HEADER_TRANSFER_ENCODING))
 		return send_text(
 			server, connection, MHD_HTTP_BAD_REQUEST, "Requests have no body here\n");
 	if (!*state) {

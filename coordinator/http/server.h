@@ -24,6 +24,7 @@ enum {
 	HTTP_REQUEST_MS = 60000,	    /* from its first byte to the last one of the answer */
 	HTTP_HANDLERS_MAX = 16,
 	HTTP_WHY_LENGTH = 400,
+	HTTP_ETAG_LENGTH = 40, /* with its 0 */
 };
 
 struct http_request {
@@ -32,13 +33,24 @@ struct http_request {
 	const struct http_library *library;
 };
 
-/* The value of ?name=value, decoded; valid during the call. NULL: there is none. */
-const char *http_request_argument(const struct http_request *request, const char *name);
+/* The reader takes bytes that are deflated (RFC 1950). */
+bool http_request_takes_deflated(const struct http_request *request);
+
+/* How long the reader itself, and nobody on the way, may keep an answer. */
+enum http_keeping {
+	HTTP_KEEP_NOTHING = 0,
+	HTTP_KEEP_AND_ASK = 1, /* whether it is still what it was, by its etag */
+	HTTP_KEEP = 2,	       /* for a day: it never changes */
+};
 
 /* Zero-initialised by the server: filled in by the handler. */
 struct http_response {
 	unsigned status;  /* 0 stands for 200 */
 	const char *type; /* a literal, e.g. "text/html; charset=utf-8" */
+	bool deflated;	  /* the body is, and the reader takes it */
+	enum http_keeping keeping;
+	/* What tells it from other answers at the same address, letters and digits; a reader that has it is sent 304 in its place. "": nothing. */
+	char etag[HTTP_ETAG_LENGTH];
 	/* Either length bytes that stay as they are until release(), */
 	const void *body;
 	size_t length;

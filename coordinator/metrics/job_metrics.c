@@ -25,7 +25,10 @@ struct seen_rank {
 struct job_metrics {
 	struct seen_rank *seen; /* by rank */
 	size_t seen_count;
-	struct metrics_histogram own, wait, step;
+	struct metrics_histogram own, wait, step, job_step;
+	uint64_t
+		open_number; /* of the program's step whose rounds come in, and their time so far */
+	int64_t open_ns;
 	uint32_t top[METRICS_TOP_RANKS]; /* ranks */
 	size_t top_count;
 };
@@ -167,12 +170,25 @@ void job_metrics_take(struct job_metrics *metrics, const struct report_model *mo
 	keep_top(metrics, model);
 }
 
+void job_metrics_take_step(struct job_metrics *metrics, const struct grid_step *step)
+{
+	if (step->of_program != metrics->open_number)
+		metrics->open_ns = 0;
+	metrics->open_number = step->of_program;
+	metrics->open_ns += not_negative(step->end_ns - step->start_ns);
+	if (!step->ends_program)
+		return;
+	metrics_observe(&metrics->job_step, (double)metrics->open_ns / 1e9);
+	metrics->open_ns = 0;
+}
+
 static double seconds(int64_t time_ns)
 {
 	return (double)time_ns / 1e9;
 }
 
-static void write_job(const struct report_model *model, struct metrics_text *text)
+static void write_job(const struct job_metrics *metrics, const struct report_model *model,
+	struct metrics_text *text)
 {
 	const struct job_totals *totals = &model->totals;
 	const struct metrics_label version = {"version", SLOWRANK_VERSION},
@@ -201,6 +217,9 @@ static void write_job(const struct report_model *model, struct metrics_text *tex
 	metrics_single(text, "slowrank_job_ideal_step_seconds_total", METRICS_COUNTER,
 		"What these steps would have taken with every rank like its controls.",
 		totals->ideal_ns / 1e9);
+	metrics_histogram(text, "slowrank_job_step_duration_seconds",
+		"How long each step of the job took, since the coordinator started.",
+		&metrics->job_step);
 	metrics_single(text, "slowrank_job_step_median_seconds", METRICS_GAUGE,
 		"Median step since the job began.", totals->step_ms_median / 1e3);
 	metrics_single(text, "slowrank_job_slowdown_ratio", METRICS_GAUGE,
@@ -415,7 +434,7 @@ static void write_probes(const struct report_model *model, struct metrics_text *
 void job_metrics_write(const struct job_metrics *metrics, const struct report_model *model,
 	struct metrics_text *text)
 {
-	write_job(model, text);
+	write_job(metrics, model, text);
 	write_incident_counts(model, text);
 	write_incidents(model, text);
 	write_ranks(metrics, model, text);

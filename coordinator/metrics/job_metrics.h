@@ -7,6 +7,7 @@
 #ifndef SLOWRANK_COORDINATOR_METRICS_JOB_METRICS_H
 #define SLOWRANK_COORDINATOR_METRICS_JOB_METRICS_H
 
+#include "analysis/join/align.h"
 #include "coordinator/metrics/text.h"
 #include "coordinator/report/model.h"
 
@@ -28,6 +29,9 @@ void job_metrics_destroy(struct job_metrics *metrics); /* NULL is fine */
  * there is none for are left out.
  */
 void job_metrics_take(struct job_metrics *metrics, const struct report_model *model);
+
+/* Observes each step of the program when it ends. To be given each step that is judged, in their order. */
+void job_metrics_take_step(struct job_metrics *metrics, const struct grid_step *step);
 
 /* Writes all families. */
 void job_metrics_write(const struct job_metrics *metrics, const struct report_model *model,

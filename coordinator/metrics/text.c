@@ -6,8 +6,8 @@
 
 #include "coordinator/report/utf8.h"
 
-const double metrics_bounds[METRICS_BUCKETS] = {
-	1e-4, 2e-4, 5e-4, 1e-3, 2e-3, 5e-3, 1e-2, 2e-2, 5e-2, 0.1, 0.2, 0.5, 1, 2, 5};
+const double metrics_bounds[METRICS_BUCKETS] = {1e-4, 2e-4, 5e-4, 1e-3, 2e-3, 5e-3, 1e-2, 2e-2,
+	5e-2, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200};
 
 static void put_code_point(FILE *out, uint32_t code)
 {

@@ -39,7 +39,7 @@ void metrics_sample(struct metrics_text *text, const struct metrics_label *label
 void metrics_single(struct metrics_text *text, const char *name, enum metrics_kind kind,
 	const char *help, double value);
 
-enum { METRICS_BUCKETS = 15 };
+enum { METRICS_BUCKETS = 20 };
 
 /* Zero-initialised is empty. Bounds are those of metrics_bounds; the last bucket has what is beyond. */
 struct metrics_histogram {
@@ -48,7 +48,7 @@ struct metrics_histogram {
 	double sum;
 };
 
-/* Upper bounds, included, in seconds: from 100 us to 5 s. */
+/* Upper bounds, included, in seconds: from 100 us to 200 s. */
 extern const double metrics_bounds[METRICS_BUCKETS];
 
 void metrics_observe(struct metrics_histogram *histogram, double seconds);

@@ -15,20 +15,21 @@ void heat_fini(struct heat *heat)
 	memset(heat, 0, sizeof(*heat));
 }
 
-int heat_copy(struct heat *into, const struct heat *from, size_t column_count)
+int heat_copy(struct heat *into, const struct heat *from, size_t first_column, size_t column_count)
 {
-	size_t cells = column_count * from->row_capacity;
+	size_t cells = (column_count - first_column) * from->row_capacity,
+	       room = first_column ? cells : from->column_capacity * from->row_capacity;
 
 	*into = *from;
 	into->hosts = NULL;
-	into->cells = calloc(cells ? cells : 1, sizeof(*into->cells));
+	into->cells = calloc(room ? room : 1, sizeof(*into->cells));
 	into->rows = calloc(from->row_capacity ? from->row_capacity : 1, sizeof(*into->rows));
 	if (!into->cells || !into->rows) {
 		heat_fini(into);
 		return -ENOMEM;
 	}
 	if (cells)
-		memcpy(into->cells, from->cells, cells * sizeof(*into->cells));
+		memcpy(into->cells, heat_at(from, 0, first_column), cells * sizeof(*into->cells));
 	if (from->row_capacity)
 		memcpy(into->rows, from->rows, from->row_capacity * sizeof(*into->rows));
 	return 0;
@@ -64,6 +65,7 @@ void heat_fold(struct heat *heat, size_t column_count)
 {
 	size_t rows = heat->row_capacity, left = (column_count + 1) / 2;
 
+	heat->generation++;
 	for (size_t column = 0; column < column_count; column++) {
 		struct heat_cell *into = &heat->cells[column / 2 * rows],
 				 *from = &heat->cells[column * rows];
@@ -150,7 +152,8 @@ int heat_make_room(struct heat *heat, uint32_t rank_end, uint32_t host_end, size
 	struct heat grown = {.row_capacity = shape.rows,
 		.column_capacity = columns_of(&shape),
 		.by_node = shape.by_node,
-		.node_shift = shape.shift};
+		.node_shift = shape.shift,
+		.generation = heat->generation + 1};
 
 	if (shape.rows == heat->row_capacity && shape.by_node == heat->by_node &&
 		shape.shift == heat->node_shift)
@@ -182,14 +185,16 @@ void heat_take(struct heat *heat, size_t column, uint32_t rank, uint32_t host, i
 {
 	size_t place = heat->by_node ? host >> heat->node_shift : rank;
 	struct heat_row *row = &heat->rows[place];
-	uint32_t first = row->first_rank < rank ? row->first_rank : rank;
+	uint32_t first = row->first_rank < rank ? row->first_rank : rank,
+		 last = row->last_rank > rank ? row->last_rank : rank;
 	struct heat_cell *cell = &heat->cells[column * heat->row_capacity + place],
 			 now = {heat_value(own_ns), heat_value(held_ns), 0};
 
 	if (row->first_rank != first && row->first_rank <= row->last_rank)
 		forget_who(heat, place);
+	heat->generation += row->first_rank != first || row->last_rank != last;
 	row->first_rank = first;
-	row->last_rank = row->last_rank > rank ? row->last_rank : rank;
+	row->last_rank = last;
 	heat->row_count = heat->row_count > place ? heat->row_count : place + 1;
 	if (heat->hosts)
 		heat->hosts[place] = host;

@@ -37,13 +37,18 @@ struct heat {
 	size_t column_capacity;
 	bool by_node;
 	unsigned node_shift; /* so many halvings of a node's number make its row's */
+	uint32_t
+		generation; /* another one where rows, or columns before the last one, are not what they were */
 };
 
 /* Zero-initialised: nothing was seen. */
 void heat_fini(struct heat *heat);
 
-/* The same cells and rows in another one, to be read only. Returns 0 or -ENOMEM. */
-int heat_copy(struct heat *into, const struct heat *from, size_t column_count)
+/*
+ * The same rows in another one, with the cells of some columns as its first ones; with all of them where first_column is 0, and
+ * room for those that may come. Returns 0 or -ENOMEM.
+ */
+int heat_copy(struct heat *into, const struct heat *from, size_t first_column, size_t column_count)
 	__attribute__((warn_unused_result));
 
 /* So many columns there can be, once ranks and hosts below these numbers have come. */

@@ -25,20 +25,29 @@ static void encode(const unsigned char *bytes, size_t length, char *text)
 	*text = '\0';
 }
 
-int packed_json(struct json_writer *writer, const char *key, const void *bytes, size_t length)
+int packed_make(const void *bytes, size_t length, unsigned char **packed, size_t *packed_length)
 {
-	uLongf packed_length = compressBound(length);
-	unsigned char *packed = malloc(packed_length);
-	char *text = malloc((packed_length + 2) / 3 * 4 + 1);
-	int error = 0;
+	uLongf room = compressBound(length);
+	unsigned char *made = malloc(room);
 
-	if (!packed || !text || compress2(packed, &packed_length, bytes, length, LEVEL) != Z_OK) {
-		error = -ENOMEM;
-	} else {
-		encode(packed, packed_length, text);
-		json_string(writer, key, text);
+	if (!made || compress2(made, &room, bytes, length, LEVEL) != Z_OK) {
+		free(made);
+		return -ENOMEM;
 	}
-	free(packed);
+	*packed = made;
+	*packed_length = room;
+	return 0;
+}
+
+int packed_json(
+	struct json_writer *writer, const char *key, const unsigned char *packed, size_t length)
+{
+	char *text = malloc((length + 2) / 3 * 4 + 1);
+
+	if (!text)
+		return -ENOMEM;
+	encode(packed, length, text);
+	json_string(writer, key, text);
 	free(text);
-	return error;
+	return 0;
 }

@@ -120,14 +120,14 @@ static int write_report(struct json_writer *writer, const struct report_model *m
 }
 
 int page_data_begin(struct page_data *data, const struct report_model *model,
-	const struct trail *trail, uint64_t version)
+	const struct trail *trail, uint64_t version, const char *run)
 {
 	FILE *memory;
 	struct json_writer writer;
 	bool good;
 	int error;
 
-	*data = (struct page_data){.trail = trail, .unix_offset_ns = model->unix_offset_ns};
+	*data = (struct page_data){0};
 	memory = open_memstream(&data->head, &data->head_length);
 	if (!memory)
 		return -ENOMEM;
@@ -140,10 +140,8 @@ int page_data_begin(struct page_data *data, const struct report_model *model,
 	error = write_report(&writer, model);
 	if (error == 0)
 		error = write_flames(&writer, model);
-	if (error == 0 && trail) {
-		error = trail_rows_json(&writer, trail, model);
-		trail_show(trail, model, data->shown);
-	}
+	if (trail)
+		parts_begin(&data->parts, trail, model, run);
 	good = !ferror(memory);
 	good = fclose(memory) == 0 && good;
 	if (error == 0 && !good)
@@ -153,16 +151,22 @@ int page_data_begin(struct page_data *data, const struct report_model *model,
 	return error;
 }
 
-int page_data_write(const struct page_data *data, FILE *out)
+int page_data_write(const struct page_data *data, bool embedded, FILE *out)
 {
+	const struct parts *parts = &data->parts;
 	struct json_writer writer;
 	int error = 0;
 
 	fwrite(data->head, 1, data->head_length, out);
-	if (data->trail) {
+	if (parts->trail) {
 		fputs(",\n \"trail\": ", out);
 		json_writer_init(&writer, out, LINES_TO_DEPTH);
-		error = trail_json(&writer, data->trail, data->unix_offset_ns, data->shown);
+		trail_index_json(&writer, parts->trail, parts->layout, parts->shown);
+	}
+	if (parts->trail && embedded) {
+		fputs(",\n \"parts\": ", out);
+		json_writer_init(&writer, out, LINES_TO_DEPTH);
+		error = parts_json(&writer, parts);
 	}
 	fputs("\n}\n", out);
 	return error;
@@ -170,6 +174,7 @@ int page_data_write(const struct page_data *data, FILE *out)
 
 void page_data_fini(struct page_data *data)
 {
+	parts_fini(&data->parts);
 	free(data->head);
 	data->head = NULL;
 }
@@ -186,12 +191,14 @@ int page_write(const struct report_model *model, const struct trail *trail, FILE
 	size_t length;
 	FILE *memory;
 	bool good;
-	int error = page_data_begin(&data, model, trail, 0);
+	int error = page_data_begin(&data, model, trail, 0, "");
 
 	if (error)
 		return error;
-	memory = open_memstream(&json, &length);
-	error = memory ? page_data_write(&data, memory) : -ENOMEM;
+	if (trail)
+		error = parts_take_rows(&data.parts, model);
+	memory = error ? NULL : open_memstream(&json, &length);
+	error = memory ? page_data_write(&data, true, memory) : -ENOMEM;
 	good = memory && !ferror(memory);
 	good = memory && fclose(memory) == 0 && good;
 	if (error == 0)

@@ -8,26 +8,27 @@
 
 #include <stdio.h>
 
-#include "coordinator/page/trail.h"
+#include "coordinator/page/parts.h"
 #include "coordinator/report/model.h"
 
 /*
- * What the page shows, in two parts: begin() asks the model, and is quick; write() needs it no more, and packs the trail,
- * which takes a while in large jobs. The trail is the caller's.
+ * What the page shows, in two parts: begin() asks the model, and is quick; write() needs it no more. Parts of the trail are the
+ * caller's to make: see parts_take_rows().
  */
 struct page_data {
 	char *head;
 	size_t head_length;
-	const struct trail *trail; /* NULL: the course of the job is not known */
-	int64_t unix_offset_ns;
-	bool shown[TRACKS_MAX];
+	struct parts
+		parts; /* its trail is the caller's, NULL: the course of the job is not known */
 };
 
-/* version: what a reader that has it already asks after. Returns 0 or -ENOMEM. */
+/* version: what a reader that has it already asks after; run: see parts_begin(). Returns 0 or -ENOMEM. */
 int page_data_begin(struct page_data *data, const struct report_model *model,
-	const struct trail *trail, uint64_t version) __attribute__((warn_unused_result));
-/* Writes JSON: slowrank.page/1. Returns 0 or -ENOMEM; look at ferror(), too. */
-int page_data_write(const struct page_data *data, FILE *out) __attribute__((warn_unused_result));
+	const struct trail *trail, uint64_t version, const char *run)
+	__attribute__((warn_unused_result));
+/* Writes JSON: slowrank.page/1; embedded: with all parts in it. Returns 0 or -ENOMEM; look at ferror(), too. */
+int page_data_write(const struct page_data *data, bool embedded, FILE *out)
+	__attribute__((warn_unused_result));
 void page_data_fini(struct page_data *data);
 
 /* The page without data, which asks the server that it comes from. Returns 0, or why a write failed. */

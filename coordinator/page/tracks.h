@@ -8,6 +8,7 @@
 
 #include "analysis/attribute/blame.h"
 #include "coordinator/page/heat.h"
+#include "coordinator/page/sampled.h"
 
 enum {
 	TRACKS_MAX = 64,
@@ -25,6 +26,8 @@ struct track {
 	float peak;	 /* of what it cost lately: see tracks.c */
 	float *sum_ns;	 /* HEAT_COLUMNS_MAX times TRACK_NR */
 	uint32_t *steps; /* of each column, in which the rank was judged */
+	float *sampled; /* HEAT_COLUMNS_MAX times 2 SAMPLED_NR: means of its own, and of its control's */
+	uint16_t *times; /* of each column, that it was sampled; 0: its means are none */
 };
 
 struct tracked_rank {
@@ -43,15 +46,19 @@ struct tracks {
 /* Zero-initialised: none. */
 void tracks_fini(struct tracks *tracks);
 
-/* The same tracks in others, to be read only. Returns 0 or -ENOMEM. */
-int tracks_copy(struct tracks *into, const struct tracks *from, size_t column_count)
-	__attribute__((warn_unused_result));
+/* Some of the tracks in others, to be read only. Returns 0 or -ENOMEM. */
+int tracks_copy(struct tracks *into, const struct tracks *from, size_t column_count,
+	const bool chosen[TRACKS_MAX]) __attribute__((warn_unused_result));
 
 void tracks_fold(struct tracks *tracks, size_t column_count);
 
 /* What a step was to a rank. Returns 0 or -ENOMEM: it is left out. */
 int tracks_take(struct tracks *tracks, size_t column, uint32_t rank, const struct blame_row *row)
 	__attribute__((warn_unused_result));
+
+/* What was sampled of a tracked rank and of its control; NaN: nothing. */
+void tracks_take_samples(struct track *track, size_t column, const float own[SAMPLED_NR],
+	const float control[SAMPLED_NR]);
 
 /* The rank's, or NULL. */
 const struct track *tracks_find(const struct tracks *tracks, uint32_t rank);

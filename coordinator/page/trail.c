@@ -1,8 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "coordinator/page/trail.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
+
+enum {
+	SAMPLES_EVERY_MS = 500,
+	SAMPLES_OVER_MS = 1000,
+	PEERS_TRIED = 64, /* rows, for some that do the same */
+};
 
 int trail_create(struct trail **result)
 {
@@ -27,7 +35,8 @@ void trail_destroy(struct trail *trail)
 	free(trail);
 }
 
-struct trail *trail_copy(const struct trail *from)
+struct trail *trail_news(
+	const struct trail *from, size_t first_column, const bool chosen[TRACKS_MAX])
 {
 	struct trail *into = malloc(sizeof(*into));
 
@@ -37,8 +46,9 @@ struct trail *trail_copy(const struct trail *from)
 	into->walk_count = 0;
 	into->heat = (struct heat){0};
 	into->tracks = (struct tracks){0};
-	if (heat_copy(&into->heat, &from->heat, from->column_count) ||
-		tracks_copy(&into->tracks, &from->tracks, from->column_count))
+	into->first_column = first_column;
+	if (heat_copy(&into->heat, &from->heat, first_column, from->column_count) ||
+		tracks_copy(&into->tracks, &from->tracks, from->column_count, chosen))
 		goto error;
 	for (size_t i = 0; i < from->walk_count; i++) {
 		if (walk_copy(&into->walks[i], &from->walks[i]))
@@ -49,6 +59,23 @@ struct trail *trail_copy(const struct trail *from)
 error:
 	trail_destroy(into);
 	return NULL;
+}
+
+void trail_complete(struct trail *news, struct trail *copy)
+{
+	struct heat *heat = &news->heat;
+	struct heat_cell *cells = heat->cells;
+
+	if (news->first_column) {
+		assert(copy && copy->heat.generation == heat->generation);
+		memcpy(&copy->heat.cells[news->first_column * heat->row_capacity], cells,
+			(news->column_count - news->first_column) * heat->row_capacity *
+				sizeof(*cells));
+		heat->cells = copy->heat.cells;
+		copy->heat.cells = cells;
+		news->first_column = 0;
+	}
+	trail_destroy(copy);
 }
 
 static void fold_columns(struct trail *trail)
@@ -164,6 +191,67 @@ static int take_rows(struct trail *trail, const struct judged_step *step)
 	return error;
 }
 
+/* The row of a rank; the row count: it has none. */
+static size_t row_of(const struct step_grid *grid, uint32_t rank)
+{
+	size_t low = 0, high = grid->row_count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (grid->rows[middle].rank < rank)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low < grid->row_count && grid->rows[low].rank == rank ? low : grid->row_count;
+}
+
+/* What was sampled meanwhile of ranks that do the same as the row's, from all over the job. Returns of how many. */
+static size_t sample_controls(const struct judged_step *step, size_t row, int64_t from_ns,
+	float values[SAMPLED_CONTROLS_MAX][SAMPLED_NR])
+{
+	const struct step_grid *grid = step->grid;
+	const uint32_t *peers = step->blame->row_controls; /* the same number: peers */
+	size_t stride = (grid->row_count + PEERS_TRIED - 1) / PEERS_TRIED, count = 0;
+
+	for (size_t i = 1; i < PEERS_TRIED && count < SAMPLED_CONTROLS_MAX; i++) {
+		size_t other = (row + i * stride) % grid->row_count;
+
+		if (i * stride >= grid->row_count)
+			break;
+		if (peers[other] == peers[row] && peers[row] != GRID_NONE)
+			sampled_take(judge_evidence(step->judge, grid->rows[other].rank), from_ns,
+				grid->step.end_ns, values[count++]);
+	}
+	return count;
+}
+
+/* Of the ranks that are tracked, twice a second: samplers look once a second mostly. */
+static void take_samples(struct trail *trail, const struct judged_step *step)
+{
+	const struct step_grid *grid = step->grid;
+	int64_t end_ns = grid->step.end_ns, from_ns = end_ns - SAMPLES_OVER_MS * INT64_C(1000000),
+		passed_ns = end_ns - trail->sampled_ns;
+	float own[SAMPLED_NR], control[SAMPLED_NR], values[SAMPLED_CONTROLS_MAX][SAMPLED_NR];
+	size_t column = trail->column_count - 1;
+
+	if (passed_ns >= 0 && passed_ns < SAMPLES_EVERY_MS * INT64_C(1000000))
+		return;
+	trail->sampled_ns = end_ns;
+	from_ns = grid->step.start_ns < from_ns ? grid->step.start_ns : from_ns;
+	for (size_t i = 0; i < trail->tracks.count; i++) {
+		struct track *track = &trail->tracks.list[i];
+		size_t row = row_of(grid, track->rank);
+
+		if (row == grid->row_count || !step->blame->rows[row].judged)
+			continue;
+		sampled_take(judge_evidence(step->judge, track->rank), from_ns, end_ns, own);
+		sampled_median(values, sample_controls(step, row, from_ns, values), control);
+		tracks_take_samples(track, column, own, control);
+	}
+}
+
 void trail_take(void *context, const struct judged_step *step)
 {
 	struct trail *trail = context;
@@ -184,6 +272,7 @@ void trail_take(void *context, const struct judged_step *step)
 		if (step->blame) {
 			column->judged += begins;
 			error = take_rows(trail, step);
+			take_samples(trail, step);
 			take_walk(trail, step);
 		}
 	}

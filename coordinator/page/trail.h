@@ -28,8 +28,10 @@ struct trail {
 	size_t column_count;
 	uint32_t steps_in_column, steps_in_walk; /* at most; powers of two */
 	uint64_t before; /* the caller\'s: steps before those of the pipeline that is watched */
-	uint64_t steps, latest;			 /* steps of the program; the latest one's number */
-	uint64_t left_out;			 /* of them, since there was no memory */
+	uint64_t steps, latest; /* steps of the program; the latest one's number */
+	int64_t sampled_ns;	/* job time when samples were looked at last */
+	uint64_t left_out;	/* of them, since there was no memory */
+	size_t first_column;	/* of news: the one that the heat's cells begin with */
 	struct walk_step walks[TRAIL_WALKS_MAX]; /* the worst of each stretch of so many steps */
 	size_t walk_count;
 };
@@ -38,8 +40,14 @@ struct trail {
 int trail_create(struct trail **trail) __attribute__((warn_unused_result));
 void trail_destroy(struct trail *trail); /* NULL is fine */
 
-/* One more with the same in it; NULL without memory. The caller owns it. */
-struct trail *trail_copy(const struct trail *trail);
+/*
+ * What is new of it for who has a copy of its columns before first_column, in a trail of its own: of the map the columns from that
+ * one on (all, with 0), some of the tracks, and the rest. NULL without memory. The caller owns it; before all else comes trail_complete().
+ */
+struct trail *trail_news(
+	const struct trail *trail, size_t first_column, const bool chosen[TRACKS_MAX]);
+/* Gives news the map's columns before their first one, out of a copy of the same heat.generation, which is destroyed. */
+void trail_complete(struct trail *news, struct trail *copy);
 
 /* For judge_watch_steps(): the context is the trail. */
 void trail_take(void *trail, const struct judged_step *step);

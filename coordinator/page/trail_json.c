@@ -1,25 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "coordinator/page/trail_json.h"
 
-#include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "coordinator/page/packed.h"
 #include "coordinator/report/look.h"
 
 enum {
 	DECIMALS_MS = 4,
 	DECIMALS_US = 1,
-	CELLS_PLAIN = 1 << 20, /* of so many and fewer, values are written as they are */
-	RANKS_FEW = 16,	       /* of a job of so many, the course of all is shown */
-	FEWER_BITS = 2,	       /* of more, to half an octave, and what is short is left out */
 };
 
-/* In a large job less than 1 % of its mean step is as good as nothing: of such a job that is most cells. */
-static const double shown_share = 0.01;
-
-static double mean_step_ns(const struct trail *trail)
+double trail_mean_step_ns(const struct trail *trail)
 {
 	double sum_ns = 0, steps = 0;
 
@@ -30,102 +21,37 @@ static double mean_step_ns(const struct trail *trail)
 	return steps > 0 ? sum_ns / steps : 0;
 }
 
-/* 0 stays what was not seen, 1 what is short; others are rounded down to what fewer bits can say. */
-static uint8_t coarse(uint8_t value, uint8_t least)
+void trail_rows_json(struct json_writer *writer, const struct trail *trail, const uint32_t *order,
+	const struct report_model *model)
 {
-	if (value <= 1 || value < least)
-		return value ? 1 : 0;
-	return (uint8_t)(2 + ((value - 2) >> FEWER_BITS << FEWER_BITS));
-}
+	const char *host = "";
+	uint32_t next = 0;
 
-static int compare_rows(const void *one, const void *other, void *rows)
-{
-	uint32_t a = ((const struct heat_row *)rows)[*(const uint32_t *)one].first_rank,
-		 b = ((const struct heat_row *)rows)[*(const uint32_t *)other].first_rank;
+	json_array_begin(writer, NULL);
+	for (size_t row = 0; row < trail->heat.row_count; row++) {
+		const struct heat_row *now = &trail->heat.rows[order[row]];
+		bool seen = now->first_rank <= now->last_rank, follows = now->first_rank == next;
+		const char *name = seen ? look_host(model, now->first_rank) : host;
 
-	return (a > b) - (a < b);
-}
-
-/* Rows by their first ranks: nodes are numbered as they came. The caller frees it; NULL without memory. */
-static uint32_t *row_order(const struct heat *heat)
-{
-	uint32_t *order = calloc(heat->row_count + 1, sizeof(*order));
-
-	for (size_t row = 0; order && row < heat->row_count; row++)
-		order[row] = (uint32_t)row;
-	if (order)
-		qsort_r(order, heat->row_count, sizeof(*order), compare_rows, heat->rows);
-	return order;
-}
-
-static int write_plane(
-	struct json_writer *writer, const char *key, const struct trail *trail, size_t offset)
-{
-	const struct heat *heat = &trail->heat;
-	size_t count = heat->row_count * trail->column_count;
-	bool plain = count <= CELLS_PLAIN;
-	uint8_t *bytes = malloc(count ? count : 1), *next = bytes,
-		least = heat_value((int64_t)(mean_step_ns(trail) * shown_share));
-	uint32_t *order = row_order(heat);
-	int error = -ENOMEM;
-
-	if (!bytes || !order)
-		goto out;
-	for (size_t row = 0; row < heat->row_count; row++) {
-		for (size_t column = 0; column < trail->column_count; column++) {
-			const struct heat_cell *cell = heat_at(heat, order[row], column);
-			uint8_t value = *((const uint8_t *)cell + offset);
-
-			if (!plain && offset == offsetof(struct heat_cell, who))
-				value = cell->own < least ? 0 : value;
-			else if (!plain)
-				value = coarse(value, least);
-			*next++ = value;
-		}
-	}
-	error = packed_json(writer, key, bytes, count);
-out:
-	free(order);
-	free(bytes);
-	return error;
-}
-
-int trail_rows_json(
-	struct json_writer *writer, const struct trail *trail, const struct report_model *model)
-{
-	const struct heat *heat = &trail->heat;
-	uint32_t *order = row_order(heat);
-	const char *host = NULL;
-
-	if (!order)
-		return -ENOMEM;
-	json_string(writer, "row_is", heat->by_node ? heat->node_shift ? "nodes" : "node" : "rank");
-	json_array_begin(writer, "rows"); /* without a host: that of the row before */
-	for (size_t row = 0; row < heat->row_count; row++) {
-		const struct heat_row *now = &heat->rows[order[row]];
-		const char *name =
-			now->first_rank <= now->last_rank ? look_host(model, now->first_rank) : "";
-		bool same = host && strcmp(name, host) == 0;
-
+		/* Its ranks; its host, where it is not that of the row before; its first rank, where it does not follow that row's. */
 		json_array_begin(writer, NULL);
-		json_signed(writer, NULL,
-			now->first_rank <= now->last_rank ? (int64_t)now->first_rank : -1);
-		json_unsigned(writer, NULL, now->last_rank);
-		if (!same)
+		json_unsigned(writer, NULL, seen ? now->last_rank - now->first_rank + 1 : 0);
+		if (seen && (!follows || strcmp(name, host) != 0))
 			json_string(writer, NULL, name);
+		if (seen && !follows)
+			json_unsigned(writer, NULL, now->first_rank);
 		json_array_end(writer);
 		host = name;
+		next = seen ? now->last_rank + 1 : next;
 	}
 	json_array_end(writer);
-	free(order);
-	return 0;
 }
 
-static void write_columns(
-	struct json_writer *writer, const struct trail *trail, int64_t unix_offset_ns)
+void trail_columns_json(struct json_writer *writer, const struct trail *trail, size_t first,
+	size_t last, int64_t unix_offset_ns)
 {
-	json_array_begin(writer, "columns"); /* first step, steps, judged, begin, mean, longest */
-	for (size_t i = 0; i < trail->column_count; i++) {
+	json_array_begin(writer, NULL); /* first step, steps, judged, begin, mean, longest */
+	for (size_t i = first; i <= last; i++) {
 		const struct trail_column *column = &trail->columns[i];
 		int64_t start_ns = look_unix_ns((struct job_ns){column->start_ns}, unix_offset_ns);
 
@@ -140,72 +66,6 @@ static void write_columns(
 		json_array_end(writer);
 	}
 	json_array_end(writer);
-}
-
-void trail_show(const struct trail *trail, const struct report_model *model, bool shown[TRACKS_MAX])
-{
-	for (size_t i = 0; i < trail->tracks.count; i++)
-		shown[i] = model->rank_count <= RANKS_FEW ||
-			   look_is_named(model, trail->tracks.list[i].rank);
-}
-
-static int write_track(
-	struct json_writer *writer, const struct trail *trail, const struct track *track)
-{
-	size_t count = trail->column_count * (TRACK_NR + 1);
-	float *values = malloc(count * sizeof(*values) + 1);
-	int error;
-
-	if (!values)
-		return -ENOMEM;
-	for (size_t column = 0; column < trail->column_count; column++) {
-		float steps = (float)track->steps[column];
-
-		values[column] = steps;
-		for (size_t k = 0; k < TRACK_NR; k++)
-			values[(k + 1) * trail->column_count + column] =
-				steps > 0 ? track->sum_ns[column * TRACK_NR + k] / steps / 1e6F : 0;
-	}
-	json_object_begin(writer, NULL);
-	json_unsigned(writer, "rank", track->rank);
-	error = packed_json(writer, "values", values, count * sizeof(*values));
-	json_object_end(writer);
-	free(values);
-	return error;
-}
-
-static int write_tracks(
-	struct json_writer *writer, const struct trail *trail, const bool shown[TRACKS_MAX])
-{
-	static const char *const kinds[EXCESS_NR] = {[EXCESS_COMPUTE] = "work",
-		[EXCESS_PREEMPTED] = "preempted",
-		[EXCESS_THROTTLED] = "throttled",
-		[EXCESS_BLOCK_IO] = "block i/o",
-		[EXCESS_ASLEEP] = "asleep",
-		[EXCESS_MAJOR_FAULT] = "major faults",
-		[EXCESS_MINOR_FAULT] = "minor faults",
-		[EXCESS_HOST_CPU] = "host CPU",
-		[EXCESS_COLLECTOR] = "garbage collection"};
-	int error = 0;
-
-	/* Values are single floats, in ms a step, series by series: the steps it was judged in, then in this order. */
-	json_array_begin(writer, "series");
-	json_string(writer, NULL, "wait");
-	json_string(writer, NULL, "transfer");
-	json_string(writer, NULL, "late");
-	json_string(writer, NULL, "inherited");
-	for (size_t side = 0; side < 2; side++) {
-		for (size_t kind = 0; kind < EXCESS_NR; kind++)
-			json_string(writer, NULL, kinds[kind]);
-	}
-	json_array_end(writer);
-	json_array_begin(writer, "tracks");
-	for (size_t i = 0; i < trail->tracks.count && error == 0; i++) {
-		if (shown[i])
-			error = write_track(writer, trail, &trail->tracks.list[i]);
-	}
-	json_array_end(writer);
-	return error;
 }
 
 static void write_us(struct json_writer *writer, int64_t ns)
@@ -245,8 +105,71 @@ static void write_walk_rows(struct json_writer *writer, const struct walk_step *
 	json_array_end(writer);
 }
 
-static void write_walks(
-	struct json_writer *writer, const struct trail *trail, int64_t unix_offset_ns)
+void trail_walk_json(
+	struct json_writer *writer, const struct walk_step *walk, int64_t unix_offset_ns)
+{
+	json_object_begin(writer, NULL);
+	json_unsigned(writer, "step", walk->number);
+	json_signed(writer, "start_unix_ms",
+		look_unix_ns((struct job_ns){walk->start_ns}, unix_offset_ns) / 1000000);
+	json_decimal(writer, "length_us", (double)walk->length_ns / 1e3, DECIMALS_US);
+	json_unsigned(writer, "rank_count", walk->rank_count);
+	json_array_begin(
+		writer, "hops"); /* rank, instance, from and to in us, held; the last one first */
+	for (size_t h = 0; h < walk->hop_count; h++) {
+		json_array_begin(writer, NULL);
+		json_unsigned(writer, NULL, walk->hops[h].rank);
+		json_unsigned(writer, NULL, walk->hops[h].instance);
+		write_us(writer, walk->hops[h].from_ns);
+		write_us(writer, walk->hops[h].to_ns);
+		json_boolean(writer, NULL, walk->hops[h].held);
+		json_array_end(writer);
+	}
+	json_array_end(writer);
+	write_walk_rows(writer, walk);
+	json_object_end(writer);
+}
+
+static void write_series(struct json_writer *writer)
+{
+	static const char *const kinds[EXCESS_NR] = {[EXCESS_COMPUTE] = "work",
+		[EXCESS_PREEMPTED] = "preempted",
+		[EXCESS_THROTTLED] = "throttled",
+		[EXCESS_BLOCK_IO] = "block i/o",
+		[EXCESS_ASLEEP] = "asleep",
+		[EXCESS_MAJOR_FAULT] = "major faults",
+		[EXCESS_MINOR_FAULT] = "minor faults",
+		[EXCESS_HOST_CPU] = "host CPU",
+		[EXCESS_COLLECTOR] = "garbage collection"};
+
+	/* Of a track, in ms a step, after the steps that it was judged in. */
+	json_array_begin(writer, "series");
+	json_string(writer, NULL, "wait");
+	json_string(writer, NULL, "transfer");
+	json_string(writer, NULL, "late");
+	json_string(writer, NULL, "inherited");
+	for (size_t side = 0; side < 2; side++) {
+		for (size_t kind = 0; kind < EXCESS_NR; kind++)
+			json_string(writer, NULL, kinds[kind]);
+	}
+	json_array_end(writer);
+}
+
+/* What is sampled: after the series, in this order, and once more of its control. */
+static void write_sampled(struct json_writer *writer)
+{
+	json_array_begin(writer, "sampled"); /* name, unit */
+	for (size_t i = 0; i < SAMPLED_NR; i++) {
+		json_array_begin(writer, NULL);
+		json_string(writer, NULL, sampled_kinds[i].name);
+		json_string(writer, NULL, sampled_kinds[i].unit);
+		json_array_end(writer);
+	}
+	json_array_end(writer);
+}
+
+/* Which steps are kept whole, and who was late in them. */
+static void write_walk_index(struct json_writer *writer, const struct trail *trail)
 {
 	json_array_begin(writer, "walks");
 	for (size_t i = 0; i < trail->walk_count; i++) {
@@ -254,50 +177,47 @@ static void write_walks(
 
 		json_object_begin(writer, NULL);
 		json_unsigned(writer, "step", walk->number);
-		json_signed(writer, "start_unix_ms",
-			look_unix_ns((struct job_ns){walk->start_ns}, unix_offset_ns) / 1000000);
-		json_decimal(writer, "length_us", (double)walk->length_ns / 1e3, DECIMALS_US);
-		json_unsigned(writer, "rank_count", walk->rank_count);
-		json_array_begin(writer,
-			"hops"); /* rank, instance, from and to in us, held; the last one first */
-		for (size_t h = 0; h < walk->hop_count; h++) {
+		json_array_begin(writer, "late"); /* rank, us */
+		for (size_t r = 0; r < walk->row_count; r++) {
+			if (walk->rows[r].delay_ns <= 0)
+				continue;
 			json_array_begin(writer, NULL);
-			json_unsigned(writer, NULL, walk->hops[h].rank);
-			json_unsigned(writer, NULL, walk->hops[h].instance);
-			write_us(writer, walk->hops[h].from_ns);
-			write_us(writer, walk->hops[h].to_ns);
-			json_boolean(writer, NULL, walk->hops[h].held);
+			json_unsigned(writer, NULL, walk->rows[r].rank);
+			write_us(writer, walk->rows[r].delay_ns);
 			json_array_end(writer);
 		}
 		json_array_end(writer);
-		write_walk_rows(writer, walk);
 		json_object_end(writer);
 	}
 	json_array_end(writer);
 }
 
-int trail_json(struct json_writer *writer, const struct trail *trail, int64_t unix_offset_ns,
+void trail_index_json(struct json_writer *writer, const struct trail *trail, const char *layout,
 	const bool shown[TRACKS_MAX])
 {
-	int error;
+	const struct heat *heat = &trail->heat;
 
 	json_object_begin(writer, NULL);
+	json_string(writer, "layout", layout);
 	json_unsigned(writer, "steps", trail->steps);
 	json_unsigned(writer, "left_out", trail->left_out);
 	json_unsigned(writer, "steps_in_column", trail->steps_in_column);
-	write_columns(writer, trail, unix_offset_ns);
-	error = write_plane(writer, "own", trail, offsetof(struct heat_cell, own));
-	if (error == 0)
-		error = write_plane(writer, "held", trail, offsetof(struct heat_cell, held));
-	if (error == 0 && trail->heat.by_node)
-		error = write_plane(writer, "who", trail, offsetof(struct heat_cell, who));
-	if (error == 0)
-		error = write_tracks(writer, trail, shown);
+	json_decimal(writer, "mean_ms", trail_mean_step_ns(trail) / 1e6, DECIMALS_MS);
+	json_string(writer, "row_is", heat->by_node ? heat->node_shift ? "nodes" : "node" : "rank");
+	json_unsigned(writer, "row_count", heat->row_count);
+	json_unsigned(writer, "column_count", trail->column_count);
+	write_series(writer);
+	write_sampled(writer);
+	json_array_begin(writer, "tracks");
+	for (size_t i = 0; i < trail->tracks.count; i++) {
+		if (shown[i])
+			json_unsigned(writer, NULL, trail->tracks.list[i].rank);
+	}
+	json_array_end(writer);
 	json_array_begin(writer, "operations");
 	for (int operation = 0; operation < OPERATION_NR; operation++)
 		json_string(writer, NULL, operation_name((enum operation)operation));
 	json_array_end(writer);
-	write_walks(writer, trail, unix_offset_ns);
+	write_walk_index(writer, trail);
 	json_object_end(writer);
-	return error;
 }

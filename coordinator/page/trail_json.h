@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A trail as a script reads it: docs/page.md. Any thread, as long as nobody changes it meanwhile. */
+/* What of a trail is JSON: docs/page.md. Any thread, as long as nobody changes it meanwhile. */
 #ifndef SLOWRANK_COORDINATOR_PAGE_TRAIL_JSON_H
 #define SLOWRANK_COORDINATOR_PAGE_TRAIL_JSON_H
 
@@ -7,16 +7,20 @@
 #include "coordinator/report/json_writer.h"
 #include "coordinator/report/model.h"
 
-/* Which rows the map has: "row_is" and "rows", members of an object. Returns 0 or -ENOMEM. */
-int trail_rows_json(struct json_writer *writer, const struct trail *trail,
-	const struct report_model *model) __attribute__((warn_unused_result));
+double trail_mean_step_ns(const struct trail *trail);
 
-/* Of which of the trail's tracks the course is shown. */
-void trail_show(
-	const struct trail *trail, const struct report_model *model, bool shown[TRACKS_MAX]);
+/* What its parts are, as an object without a key. layout: what they are asked for by; shown: of which tracks there are parts. */
+void trail_index_json(struct json_writer *writer, const struct trail *trail, const char *layout,
+	const bool shown[TRACKS_MAX]);
 
-/* All else, as an object without a key. Returns 0 or -ENOMEM: then what was written is no whole JSON. */
-int trail_json(struct json_writer *writer, const struct trail *trail, int64_t unix_offset_ns,
-	const bool shown[TRACKS_MAX]) __attribute__((warn_unused_result));
+/* Arrays without a key: the map's rows in an order (their indices), columns from one to another, included. */
+void trail_rows_json(struct json_writer *writer, const struct trail *trail, const uint32_t *order,
+	const struct report_model *model);
+void trail_columns_json(struct json_writer *writer, const struct trail *trail, size_t first,
+	size_t last, int64_t unix_offset_ns);
+
+/* A step that is kept whole, as an object without a key. */
+void trail_walk_json(
+	struct json_writer *writer, const struct walk_step *walk, int64_t unix_offset_ns);
 
 #endif

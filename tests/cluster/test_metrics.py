@@ -145,6 +145,18 @@ def slow_readers(port):
     return readers
 
 
+def check_steps(text):
+    """The histogram has each step once, in seconds: as many as were analysed, and their time."""
+    def value(name):
+        return float(re.search(rf"^{re.escape(name)} (\S+)$", text, re.MULTILINE).group(1))
+    name, step_s = "slowrank_job_step_duration_seconds", JOB["step_ms"] / 1000
+    steps, took_s = value(name + "_count"), value(name + "_sum")
+    for seen, counter in ((steps, "slowrank_job_steps_total"), (took_s, "slowrank_job_step_seconds_total")):
+        check(seen > 0 and abs(seen - value(counter)) <= 0.02 * seen, f"{seen} in the histogram, {counter} {value(counter)}")
+    check(value(name + '_bucket{le="0.01"}') < steps / 2 and value(name + '_bucket{le="+Inf"}') == steps and
+          took_s > step_s * steps / 2, "steps are in seconds")
+
+
 def check_dashboard(monitoring):
     """Each panel's queries give something."""
     with open(os.path.join(DEPLOY, "grafana", "slowrank.json"), encoding="utf-8") as file:
@@ -205,7 +217,9 @@ def prometheus(paths):
         check(fired - told < 2 * SCRAPE_S + SLACK_S, f"the alert fired {fired - told:.2f} s after the verdict")
         check(re.fullmatch(r"ranks? .*2.* on .*: host-slow, .+", alert["annotations"]["summary"]),
               f"the alert says: {alert}")
-        promtool("check", "metrics", input=get(f"http://127.0.0.1:{port}/metrics"))
+        text = get(f"http://127.0.0.1:{port}/metrics")
+        promtool("check", "metrics", input=text)
+        check_steps(text)
         check_dashboard(monitoring)
         # At the job's end, at the latest: then the coordinator is gone.
         jobs.wait_until(lambda: alerts.find("recovered", verdict["id"]) or job.poll() is not None, "it is over")

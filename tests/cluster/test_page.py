@@ -9,6 +9,9 @@ import signal
 import subprocess
 import sys
 import time
+import urllib.error
+import urllib.request
+import zlib
 
 sys.dont_write_bytecode = True
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -32,6 +35,47 @@ def first_alert(path):
     with open(path, encoding="utf-8") as file:
         found = [json.loads(line) for line in file if line.endswith("\n")]
     return time.time() if any(one["verdict"]["ranks"] == [2] for one in found) else None
+
+
+def ask(address, path, **headers):
+    """The status of an answer, its headers, its bytes."""
+    try:
+        with urllib.request.urlopen(urllib.request.Request(address + path, headers=headers), timeout=10) as answer:
+            return answer.status, answer.headers, answer.read()
+    except urllib.error.HTTPError as error:
+        return error.code, error.headers, error.read()
+
+
+def check_parts(address):
+    """What is asked for is what comes: who has it already is sent nothing, strangers' questions are refused."""
+    status, headers, body = ask(address, "page.json", **{"Accept-Encoding": "deflate"})
+    data = json.loads(zlib.decompress(body))
+    check((status, headers["Cache-Control"], "parts" in data) == (200, "private, no-cache", False), f"{status} {headers}")
+    check(ask(address, "", **{"If-None-Match": ask(address, "")[1]["ETag"]})[0] == 304, "the page itself is sent once")
+    trail = data["trail"]
+    base, last = f"page/{trail['layout']}/", trail["column_count"] - 1
+    status, headers, body = ask(address, f"{base}heat/0/0-3/0-{last}")
+    check((status, len(zlib.decompress(body)), headers["Cache-Control"]) == (200, 4 * 2 * (last + 1), "no-store"),
+          f"the map, of which the newest column may change: {status} {headers}")
+    status, headers, _ = ask(address, f"{base}heat/0/0-3/0-{last - 1}")
+    check((status, "immutable" in headers["Cache-Control"]) == (200, True), f"what is finished may be kept: {status} {headers}")
+    for path, wanted in ((f"{base}heat/0/0-3", 400), (f"{base}heat/0/0-3/0-{last}/", 400), (f"{base}heat/0/0-300/0-3", 400), (base, 400),
+                         (f"{base}heat/x/0-3/0-3", 400), ("page/", 400), ("page/x", 400), (f"{base}../page.json", 400),
+                         (f"{base}heat/0/0-4/0-3", 404), (f"{base}heat/0/0-3/300-301", 404), (f"{base}track/9/0-1", 404), ("page/old-1-2/rows", 410)):
+        check(ask(address, path)[0] == wanted, f"{path}: {ask(address, path)[0]} instead of {wanted}")
+
+
+def check_only_news(tab):
+    """Of the map the page asked for what was new alone: few columns were asked for more than once."""
+    asked = tab.script("performance.getEntriesByType('resource').map(one => one.name)")
+    layouts = {}
+    for name in asked:
+        found = re.search(r"/page/([^/]+)/heat/0/0-3/([0-9]+)-([0-9]+)$", name)
+        if found:
+            layouts.setdefault(found.group(1), []).append(range(int(found.group(2)), int(found.group(3)) + 1))
+    ranges = max(layouts.values(), key=len)
+    twice = sum(map(len, ranges)) - len(set().union(*ranges))
+    check(len(ranges) > 2 and twice <= len(ranges), f"{twice} columns again in {len(ranges)} questions: {ranges}")
 
 
 NAMED = r"^\*      2 .* named "
@@ -125,10 +169,15 @@ def live(paths):
             print(f"the incident is on the page {delay:.2f} s after its alert was seen in the file")
             check(delay < WITHIN_S, f"the incident came {delay:.2f} s after its alert")
             check(tab.script("document.getElementById('live').className") == "on", "the page says that it is live")
+            check_parts(address)
+            tab.wait("!!document.getElementById('sampled-about')", 10)
+            check("time on CPUs" in tab.script("document.getElementById('rank-charts').innerText"), "what was sampled is there, in a chart or by its name")
         watch.wait(INCIDENT, "the incident is in the terminal")
         print(f"the incident is in the terminal {time.time() - told:.2f} s after its alert was seen in the file")
         check_live(watch)
         check(job.wait(timeout=60) == 0, "the job ends well")
+        if tab:
+            check_only_news(tab)
         watch.wait(r"\[(no answer|the coordinator does not answer)", "the terminal says that there is nothing newer")
         check(watch.find(ELSEWHERE) >= 0, "what was said last stays")
         watch.press("q")

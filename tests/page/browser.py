@@ -21,7 +21,7 @@ class Browser:
     """One tab; a context manager."""
 
     def __init__(self, width=1200, height=900):
-        self.folder = tempfile.TemporaryDirectory()  # pylint: disable=consider-using-with
+        self.folder = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)  # pylint: disable=consider-using-with; what it started may still write
         to_read, self.to_browser = os.pipe()
         self.from_browser, to_write = os.pipe()
         self.buffer, self.number, self.events, self.session = b"", 0, [], None
@@ -96,10 +96,10 @@ class Browser:
         raise SystemExit(f"FAILED: not within {seconds} s: {condition}")
 
     def open(self, address):
-        """Until the page is drawn."""
+        """Until the page is drawn, with all that is in sight."""
         self.call("Page.navigate", url="about:blank")
         self.call("Page.navigate", url=address)
-        self.wait("document.body && document.body.dataset.drawn")
+        self.wait("document.body && document.body.dataset.filled")
 
     def mouse(self, kind, x, y):
         self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)

@@ -4,6 +4,7 @@
 
 usage: test_page.py --build BUILD disk
        test_page.py --build BUILD large     131,072 ranks, 1,000 steps: size, first paint, zoom (scripts/long.sh)
+       test_page.py --build BUILD live      the same, served, with a step more each second: bytes of the first view, of a second, of a zoom
 """
 import argparse
 import json
@@ -21,6 +22,8 @@ import markup  # noqa: E402
 SKIPPED = 77
 HOST = "host\x07<script>"
 PAINT_MS, ZOOM_MS, LARGE_BYTES = 2000, 100, 10 << 20
+FIRST_BYTES, SECOND_BYTES = 1 << 20, 64 << 10
+SERVED_S, WATCHED_S = 60, 10
 # A rank of 64 that computes for 30 % longer, from step 60 to 149 of 200.
 CULPRIT, FIRST, LAST = 43, 60, 150
 
@@ -138,7 +141,8 @@ def disk(build):
         page, _ = simulate(build, folder, "small", "--ranks", "64", "--steps", "200", "--step-ms", "50", "--ranks-per-host", "8",
                            "--fault", f"compute:{CULPRIT}:0.3:{FIRST}:{LAST}")
         data = check_markup(page)
-        check(data["rank_count"] == 64 and len(data["rows"]) == 64 and len(data["trail"]["columns"]) == 200, "the data is whole")
+        check((data["rank_count"], data["trail"]["row_count"], data["trail"]["column_count"]) == (64, 64, 200), "the data is whole")
+        check({"rows", "columns/0-199", "heat/0/0-63/0-199", f"track/{CULPRIT}/0-199"} <= set(data["parts"]), f"its parts: {list(data['parts'])}")
         subprocess.run([os.path.join(build, "tests", "golden_reports"), "--pages", folder], check=True)
         if not browser.find():
             print("skipped: no chromium here; what needs none was tested")
@@ -152,6 +156,50 @@ def disk(build):
 def script_ms(tab):
     """CPU time of scripts so far."""
     return 1000 * next(one["value"] for one in tab.call("Performance.getMetrics")["metrics"] if one["name"] == "ScriptDuration")
+
+
+def received(tab):
+    """How many bytes came over the network so far, heads of answers included."""
+    tab.script("0")
+    return sum(one["params"]["encodedDataLength"] for one in tab.events if one.get("method") == "Network.loadingFinished")
+
+
+CHANGE = """(async () => {{ const begun = performance.now(), before = document.body.dataset.filled;
+    {}; while (document.body.dataset.filled === before) await new Promise(done => setTimeout(done, 2)); return performance.now() - begun; }})()"""
+
+
+def live(build):
+    """Prints what docs/results.md has."""
+    if not browser.find():
+        print("skipped: no chromium here")
+        sys.exit(SKIPPED)
+    with tempfile.TemporaryDirectory() as folder:
+        record, page = os.path.join(folder, "live.slr"), os.path.join(folder, "live.html")
+        subprocess.run([os.path.join(build, "bench_simulator"), "-o", record, "--ranks", "131072", "--steps", "40", "--step-ms", "1000",
+                        "--ranks-per-host", "8", "--buckets", "1", "--fault", "compute:70001:0.3:10:40"], check=True, stdout=subprocess.DEVNULL)
+        server = subprocess.Popen([os.path.join(build, "bench_page"), record, "1000", str(SERVED_S), "127.0.0.1:0", page],
+                                  stdout=subprocess.PIPE, text=True)
+        address = server.stdout.readline().strip()
+        with browser.Browser() as tab:
+            tab.call("Network.enable")
+            tab.call("Performance.enable", timeDomain="threadTicks")
+            tab.open(address)
+            first_ms, first = float(tab.script("document.body.dataset.filledMs")), received(tab)
+            time.sleep(WATCHED_S)
+            second = (received(tab) - first) / WATCHED_S
+            zooms = []
+            for script in ("document.querySelector('button.incident').click()", "document.getElementById('heat-back').click()"):
+                before, cpu_ms = received(tab), script_ms(tab)
+                took_ms = tab.script(CHANGE.format(script))
+                zooms.append((took_ms, script_ms(tab) - cpu_ms, received(tab) - before))
+            check("rank 70001" in text_of(tab, "incidents"), text_of(tab, "incidents"))
+            check(tab.script("document.getElementById('live').className") == "on", "it is live")
+            check(not [one for one in tab.problems() if one.get("entry", {}).get("source") != "network"], f"the page complains: {tab.problems()[:3]}")
+        done = json.loads(server.communicate(timeout=10 * SERVED_S)[0])
+        print(f"first view {first / 1024:.0f} KiB, drawn after {first_ms:.0f} ms; each second {second / 1024:.1f} KiB; "
+              + "; ".join(f"{name} {kib / 1024:.0f} KiB, {took:.0f} ms, {cpu:.0f} ms of CPU" for name, (took, cpu, kib) in zip(("an incident", "back"), zooms))
+              + f"; a publication takes {done['publication_ms']} ms; {done['resident_max_mib']} MiB resident; as a file {os.path.getsize(page) / 1048576:.2f} MiB")
+        check(first <= FIRST_BYTES and second <= SECOND_BYTES and max(zoom[1] for zoom in zooms) <= ZOOM_MS, "within the limits")
 
 
 def large(build):
@@ -183,6 +231,6 @@ def large(build):
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("--build", required=True)
-    parser.add_argument("case", choices=("disk", "large"))
+    parser.add_argument("case", choices=("disk", "large", "live"))
     arguments = parser.parse_args()
-    {"disk": disk, "large": large}[arguments.case](os.path.abspath(arguments.build))
+    {"disk": disk, "large": large, "live": live}[arguments.case](os.path.abspath(arguments.build))

@@ -45,11 +45,13 @@ function highest(rows, stacked) {
 	return Math.max(1e-3, Math.min(most, 1.5 * usual) * 1.06);
 }
 
+const axisOfSteps = () => ({ axisLabelFormatter: stepLabel, valueFormatter: step => { const column = page.trail.columns[columnOf(step)]; return `${stepWords(column)}, ${clock(column[3])} UTC`; }, pixelsPerLabel: 90 });
+
 /* name: of the chart; rows: [step, value...]. */
 function chart(name, holder, labels, rows, more) {
 	const options = Object.assign({ labels, valueRange: [0, highest(rows, more.stackedGraph)], dateWindow: windowOf(), colors: [], legend: "onmouseover", animatedZooms: false, axisLineColor: style("--line"), gridLineColor: style("--grid"),
 		rightGap: RIGHT, includeZero: true, strokeWidth: 1.4, highlightCircleSize: 3, xRangePad: 0, underlayCallback: drawBands,
-		axes: { x: { axisLabelFormatter: stepLabel, valueFormatter: step => { const column = page.trail.columns[columnOf(step)]; return `${stepWords(column)}, ${clock(column[3])} UTC`; }, pixelsPerLabel: 90 },
+		axes: { x: axisOfSteps(),
 			y: { axisLabelWidth: LEFT - 6, axisLabelFormatter: value => time(value), valueFormatter: value => time(value), pixelsPerLabel: 30 } },
 		zoomCallback: (from, to) => zoomToSteps(from, to), clickCallback: (event, step) => setView({ step: nearestWalk(step) }) }, more);
 	const old = charts.get(name);
@@ -72,6 +74,8 @@ function drawSteps() {
 
 /* What there is of a rank's course, or why there is nothing. */
 function whyNoTrack(rank) {
+	if (page.trail.tracked.has(rank))
+		return "The course of this rank is on its way.";
 	if (page.trail.tracks.length && page.rank_count > 16)
 		return `The course of rank ${rank} is not kept: in a job of ${number(page.rank_count)} ranks it is kept of the ranks that incidents name.`;
 	return `Not measurable: no step of rank ${rank} could be compared with peers.`;
@@ -90,7 +94,7 @@ function restOf(track, place) {
 function drawPhases(track, holder) {
 	const shown = [];
 	for (const at of [...Array(KINDS).keys()].map(kind => OWN + kind).concat([TRANSFER, WAIT]))
-		if (track.series[at].some(value => value > 0.0005 * page.trail.meanMs))
+		if (track.series[at].some(value => value > 0.0005 * page.trail.mean_ms))
 			shown.push(at);
 	const labels = ["step", ...shown.map(at => page.trail.series[at])], rows = [];
 	page.trail.columns.forEach((column, place) =>
@@ -103,10 +107,10 @@ function drawPhases(track, holder) {
 
 /* Kinds of time of which the rank has more than its control, the largest excess first. */
 function excesses(track) {
-	const list = [], verdict = verdictInFocus(), steps = verdict && verdict.ranks.includes(view.rank) ? [verdict.first_step, verdict.last_step] : windowOf();
+	const list = [], [first, last] = comparedColumns(track);
 	for (let kind = 0; kind < KINDS; kind++) {
 		let own = 0, control = 0;
-		for (let place = columnOf(steps[0]); place <= columnOf(steps[1]); place++) {
+		for (let place = first; place <= last; place++) {
 			own += track.series[OWN + kind][place] * track.steps[place];
 			control += track.series[CONTROL + kind][place] * track.steps[place];
 		}
@@ -116,23 +120,61 @@ function excesses(track) {
 	return list.filter(one => one.excess > 0.05 * total && one.excess > 0).sort((one, other) => other.excess - one.excess).slice(0, 3);
 }
 
-function drawEvidenceCharts(track, holder) {
-	for (const { kind, name } of excesses(track)) {
-		const id = "evidence-" + name.replace(/\W/g, "-");
-		let part = byId(id);
-		if (!part) {
-			part = made("div", { id }, made("h3", {}, `${name === "work" ? "own work" : name}, ms per step `, made("small", {}, "red: this rank; blue: its control, healthy ranks in the same steps")), made("div", { class: "chart" }));
-			holder.append(part);
-		}
-		const rows = page.trail.columns.map((column, place) => [column[0], ...[OWN, CONTROL].map(side => track.steps[place] > 0 ? track.series[side + kind][place] : null)]);
-		chart(id, part.lastChild, ["step", "this rank", "control"], rows, { colors: [`rgb(${style("--own")})`, `rgb(${style("--held")})`] });
+/* The steps in which the rank in focus is held against its control: the incident's, or those in view. */
+function comparedColumns(track) {
+	const verdict = verdictInFocus(), steps = verdict && verdict.ranks.includes(view.rank) ? [verdict.first_step, verdict.last_step] : windowOf();
+	return [columnOf(steps[0]), Math.min(columnOf(steps[1]), track.steps.length - 1)];
+}
+
+/* Sampled metrics of which something is known there, those first in which the rank differs most from its control. */
+function sampledKinds(track) {
+	const [first, last] = comparedColumns(track), base = page.trail.series.length, many = page.trail.sampled.length;
+	const mean = line => {
+		const known = [...line.subarray(first, last + 1)].filter(Number.isFinite);
+		return known.length ? known.reduce((sum, value) => sum + value, 0) / known.length : NaN;
+	};
+	return page.trail.sampled.map(([name, unit], kind) => {
+		const own = mean(track.series[base + kind]), control = mean(track.series[base + many + kind]), most = Math.max(Math.abs(own), Math.abs(control));
+		return { kind, name, unit, own, control, share: most > 0 ? Math.abs(own - control) / most : 0 };
+	}).filter(one => Number.isFinite(one.own)).sort((one, other) => other.share - one.share);
+}
+
+const SAMPLED_SHOWN = 4, SAMPLED_SHARE = 0.1;
+const differing = kinds => kinds.filter(one => one.share >= SAMPLED_SHARE).slice(0, SAMPLED_SHOWN);
+
+/* A rank's line in red, its control's in blue, in a part of its own; lines: places of their series. */
+function drawPair(holder, id, title, about, track, lines, more) {
+	let part = byId(id);
+	if (!part) {
+		part = made("div", { id }, made("h3", {}, title, made("small", {}, about)), made("div", { class: "chart" }));
+		holder.append(part);
 	}
+	const rows = page.trail.columns.map((column, place) => [column[0], ...lines.map(line => track.steps[place] > 0 && Number.isFinite(track.series[line][place]) ? track.series[line][place] : null)]);
+	chart(id, part.lastChild, ["step", "this rank", "control"], rows, Object.assign({ colors: [`rgb(${style("--own")})`, `rgb(${style("--held")})`] }, more));
+}
+
+function drawEvidenceCharts(track, holder) {
+	for (const { kind, name } of excesses(track))
+		drawPair(holder, "evidence-" + name.replace(/\W/g, "-"), `${name === "work" ? "own work" : name}, ms per step `, "red: this rank; blue: its control, healthy ranks in the same steps", track, [OWN + kind, CONTROL + kind], {});
+}
+
+/* What samplers counted, beside the median of ranks that do the same. */
+function drawSampled(track, holder) {
+	const kinds = sampledKinds(track), shown = differing(kinds), base = page.trail.series.length, many = page.trail.sampled.length;
+	for (const { kind, name, unit } of shown) {
+		const told = value => `${Number(value.toPrecision(3))} ${unit}`;
+		drawPair(holder, `sampled-${kind}`, `${name}${unit ? ", " + unit : ""} `, "sampled; red: this rank; blue: the median of others that do the same", track, [base + kind, base + many + kind],
+			{ connectSeparatedPoints: true, axes: { x: axisOfSteps(), y: { axisLabelWidth: LEFT - 6, axisLabelFormatter: told, valueFormatter: told, pixelsPerLabel: 30 } } });
+	}
+	const others = kinds.filter(one => !shown.includes(one)).map(one => one.name), about = byId("sampled-about") || made("p", { id: "sampled-about", class: "none" });
+	about.textContent = !kinds.length ? "Not measurable: nothing was sampled of this rank in these steps." : others.length ? `Also sampled, and not shown since it differs less from the control: ${others.join(", ")}.` : "";
+	holder.append(about);
 }
 
 let chartsRank = null;
 function drawRankCharts() {
 	const holder = byId("rank-charts"), track = page.trail && page.trail.trackOf.get(view.rank);
-	const wanted = track ? `${view.rank}:${excesses(track).map(one => one.name)}` : "";
+	const wanted = track ? `${view.rank}:${[...excesses(track), ...differing(sampledKinds(track))].map(one => one.name)}` : "";
 	if (!track) {
 		clearRankCharts();
 		holder.replaceChildren(made("p", { class: "none" }, view.rank === null ? "No rank is in focus." : page.trail ? whyNoTrack(view.rank) : WHY_NONE));
@@ -151,6 +193,7 @@ function drawRankCharts() {
 		byId("phases-head").append(chip, made("small", {}, name === "wait" ? "waits for others" : name));
 	}
 	drawEvidenceCharts(track, holder);
+	drawSampled(track, holder);
 }
 
 function clearRankCharts() {

@@ -5,6 +5,9 @@ const plainText = text => String(text).replace(/[\u0000-\u001f\u007f-\u009f\u202
 const WHY_NONE = "Not measurable: no step was judged.";
 let page = null;
 
+/* By the key that the reader has, if any. */
+const ask = (address, headers) => fetch(address, { headers: keyOfReader ? { Authorization: `Bearer ${keyOfReader}`, ...headers } : headers });
+
 /* A number that is none (JSON has no such) is null, and then NaN: shown as "?". */
 const parse = text => JSON.parse(text, (key, value) => value === null ? NaN : value);
 
@@ -16,50 +19,87 @@ function made(name, attributes, ...children) {
 	return element;
 }
 
-async function unpack(text) {
-	const packed = Uint8Array.from(atob(text), letter => letter.charCodeAt(0));
+async function inflate(packed) {
 	const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate"));
 	return new Uint8Array(await new Response(stream).arrayBuffer());
 }
 
-/* Rows for a map of many: 8 become one, and 8 of these, as often as it takes; each value the largest. */
-function pyramid(bytes, rows, columns) {
-	const levels = [{ bytes, rows, fold: 1 }];
-	for (let last = levels[0]; last.rows > 256; last = levels[levels.length - 1]) {
-		const count = Math.ceil(last.rows / 8), into = new Uint8Array(count * columns);
-		for (let row = 0; row < last.rows; row++) {
-			const from = row * columns, to = (row >> 3) * columns;
-			for (let column = 0; column < columns; column++)
-				if (last.bytes[from + column] > into[to + column])
-					into[to + column] = last.bytes[from + column];
-		}
-		levels.push({ bytes: into, rows: count, fold: last.fold * 8 });
-	}
-	return levels;
+/* A part of the job's course by its name: from the page itself, or from the coordinator. Throws where that has another layout by now. */
+async function part(trail, name) {
+	if (trail.parts)
+		return inflate(Uint8Array.from(atob(trail.parts[name]), letter => letter.charCodeAt(0)));
+	const answer = await ask(`page/${trail.layout}/${name}`, {});
+	if (answer.status !== 200)
+		throw Object.assign(new Error(name), { status: answer.status });
+	return inflate(await answer.arrayBuffer());
 }
 
-async function decode(data) {
-	const trail = data.trail;
+const jsonPart = async (trail, name) => parse(new TextDecoder().decode(await part(trail, name)));
+
+/* [ranks, host, first rank] of each row, where the host is not the row's before, and the rank does not follow it: as [first, last, host]. */
+function decodeRows(packed) {
+	let host = "", next = 0;
+	return packed.map(([ranks, name, first]) => {
+		host = name === undefined ? host : plainText(name);
+		if (!ranks)
+			return [-1, -1, host];
+		const from = first === undefined ? next : first;
+		next = from + ranks;
+		return [from, next - 1, host];
+	});
+}
+
+/* Columns that are new since some were known, of which the last one may have changed. */
+async function addColumns(trail) {
+	const known = Math.max(0, trail.columns.length - 1), last = trail.column_count - 1;
+	trail.columns.splice(known, 1, ...await jsonPart(trail, `columns/${known}-${last}`));
+}
+
+/* What is known of the course goes on in the new data where the layout is the same; else it is asked for anew. */
+async function decode(data, before) {
+	const trail = data.trail, known = before && before.trail && trail && before.trail.layout === trail.layout ? before.trail : null;
 	data.incidentOf = new Map(data.incidents.map(incident => [incident.id, incident]));
 	data.rankOf = new Map(data.report.ranks.map(rank => [rank.rank, rank]));
-	if (!trail || !trail.columns.length)
+	if (!trail || !trail.column_count)
 		return Object.assign(data, { trail: null });
-	Object.assign(trail, { rows: data.rows, row_is: data.row_is });
-	const size = trail.columns.length, wanted = [trail.own, trail.held, trail.who || ""].map(text => text ? unpack(text) : null);
-	const [own, held, who] = await Promise.all(wanted);
-	let host = "";
-	trail.rows.forEach(row => { host = row.length > 2 ? plainText(row[2]) : host; row[2] = host; });
-	trail.own = pyramid(own, trail.rows.length, size);
-	trail.held = pyramid(held, trail.rows.length, size);
-	trail.who = who;
-	trail.trackOf = new Map();
-	for (const track of trail.tracks) {
-		const bytes = await unpack(track.values), values = new Float32Array(bytes.buffer, 0, bytes.length >> 2);
-		trail.trackOf.set(track.rank, { steps: values.subarray(0, size), series: trail.series.map((name, at) => values.subarray((at + 1) * size, (at + 2) * size)) });
+	trail.parts = data.parts;
+	if (known) {
+		forgetNewest(known.tiles, known.columns.length);
+		for (const name of ["rows", "tiles", "trackOf", "walkOf"])
+			trail[name] = known[name];
+		trail.columns = [...known.columns];
+	} else {
+		Object.assign(trail, { columns: [], tiles: new Map(), trackOf: new Map(), walkOf: new Map(), rows: decodeRows(await jsonPart(trail, "rows")) });
 	}
-	const steps = trail.columns.reduce((sum, column) => sum + column[1], 0);
-	trail.meanMs = trail.columns.reduce((sum, column) => sum + column[1] * column[4], 0) / Math.max(1, steps);
+	await addColumns(trail);
+	trail.tracked = new Set(trail.tracks);
 	return data;
+}
+
+/* A rank's course; of one that is known, the columns that are new. */
+async function loadTrack(trail, rank) {
+	const have = trail.trackOf.get(rank), from = have ? Math.max(0, have.steps.length - 1) : 0, wide = trail.column_count - from;
+	const bytes = await part(trail, `track/${rank}/${from}-${trail.column_count - 1}`), values = new Float32Array(bytes.buffer, 0, bytes.length >> 2);
+	const lines = [...Array(values.length / wide).keys()].map(at => {
+		const line = new Float32Array(trail.column_count);
+		if (have)
+			line.set((at ? have.series[at - 1] : have.steps).subarray(0, from));
+		line.set(values.subarray(at * wide, (at + 1) * wide), from);
+		return line;
+	});
+	trail.trackOf.set(rank, { steps: lines[0], series: lines.slice(1) });
+}
+
+/* The parts that the view shows and that are not here yet: what loads each. */
+function missingParts() {
+	const trail = page.trail, loads = missingTiles();
+	if (view.rank !== null && trail.tracked.has(view.rank) && (trail.trackOf.get(view.rank) || { steps: [] }).steps.length < trail.column_count)
+		loads.push(() => loadTrack(trail, view.rank));
+	if (view.step !== null && !trail.walkOf.has(view.step)) {
+		const step = view.step;
+		loads.push(async () => trail.walkOf.set(step, await jsonPart(trail, `walk/${step}`)));
+	}
+	return loads;
 }
 
 /* Of a byte of the map: microseconds; see heat_value() in slowrank's sources. */
@@ -80,8 +120,8 @@ function columnOf(step) {
 }
 
 const hostOf = rank => {
-	const known = page.rankOf.get(rank);
-	return known && known.host ? plainText(known.host) : "";
+	const known = page.rankOf.get(rank), row = page.trail ? rowOfRank(rank) : -1;
+	return known && known.host ? plainText(known.host) : row >= 0 ? page.trail.rows[row][2] : "";
 };
 
 function time(ms) {

@@ -1,53 +1,107 @@
 /* The map of ranks and steps. Red: late by itself, so that others waited. Blue: waits for others, or is late because of them. */
-const TOP = 12, BOTTOM = 34, RANKS_ALONE = 256, LEAST_SHARE = 0.02, POWER = 0.8;
+const TOP = 12, BOTTOM = 34, LEAST_SHARE = 0.02, POWER = 0.8;
+const TILE = 256, FOLD = 4, LEVEL_MAX = 3, TILES_MAX = 256;
 const heat = { lines: [], cursor: null, drag: null };
 
-/* Rows of the map in view, as ranges of the data's rows: ranks, or of many, nodes. */
-function heatLines() {
-	const rows = page.trail.rows, lines = [];
-	if (page.trail.row_is !== "rank" || view.r1 - view.r0 <= RANKS_ALONE) {
-		for (let row = view.r0; row < view.r1; row++)
-			lines.push([row, row + 1]);
-		return { lines, nodes: page.trail.row_is !== "rank" };
-	}
-	for (let row = view.r0; row < view.r1; row++) {
-		const last = lines[lines.length - 1];
-		if (last && rows[row][2] === rows[last[0]][2] && rows[row][2])
-			last[1] = row + 1;
-		else
-			lines.push([row, row + 1]);
-	}
-	return { lines, nodes: true };
+const foldOf = level => FOLD ** level;
+const rowsOfLevel = level => Math.ceil(page.trail.rows.length / foldOf(level));
+
+/* The level whose rows are as many as half the pixels, or more: of larger ones a line of the map is too high. */
+function levelInView(area) {
+	let level = 0;
+	while (level < LEVEL_MAX && rowsOfLevel(level) > TILE && (view.r1 - view.r0) / foldOf(level + 1) >= area.height / 2)
+		level++;
+	return level;
 }
 
-/* The largest value of some rows, for each column of a stretch; read where eight rows are one wherever that is possible. */
-function largest(levels, from, to, first, end, into) {
-	const columns = page.trail.columns.length, size = end - first;
+/* Lines of the map in view, as ranges of the data's rows: of large jobs 4, 16 or 64 of them. */
+function heatLines(level) {
+	const fold = foldOf(level), lines = [];
+	for (let row = Math.floor(view.r0 / fold) * fold; row < view.r1; row += fold)
+		lines.push([Math.max(row, view.r0), Math.min(row + fold, view.r1)]);
+	return lines;
+}
+
+/* A tile of a level: what is known of it, in the first columns of it; nothing at first. */
+function tileAt(level, row, column) {
+	const tiles = page.trail.tiles, key = `${level}/${row}/${column}`, planes = level === 0 && page.trail.row_is !== "rank" ? 3 : 2;
+	const tile = tiles.get(key) || { column: column * TILE, known: 0, rows: Math.min(TILE, rowsOfLevel(level) - row * TILE), planes: null };
+	if (!tile.planes)
+		tile.planes = [...Array(planes)].map(() => new Uint8Array(tile.rows * TILE));
+	tiles.delete(key);
+	tiles.set(key, tile); /* the one that was used last comes last */
+	return tile;
+}
+
+/* What brings the columns of a tile that are not known yet. */
+async function loadTile(trail, tile, level, row) {
+	const from = tile.known, until = Math.min(TILE, trail.column_count - tile.column), wide = until - from;
+	const bytes = await part(trail, `heat/${level}/${row * TILE}-${row * TILE + tile.rows - 1}/${tile.column + from}-${tile.column + until - 1}`);
+	tile.planes.forEach((plane, at) => {
+		for (let line = 0; line < tile.rows; line++)
+			plane.set(bytes.subarray((at * tile.rows + line) * wide, (at * tile.rows + line + 1) * wide), line * TILE + from);
+	});
+	tile.known = until - (trail !== page.trail); /* newer data came meanwhile: the last column may have changed */
+}
+
+/* Of the newest column more may have come since. */
+function forgetNewest(tiles, columns) {
+	for (const tile of tiles.values())
+		tile.known -= tile.known > 0 && tile.column + tile.known === columns;
+}
+
+/* Loads of tiles of a level with some of the data's rows and some columns. */
+function tilesToLoad(level, r0, r1, c0, c1) {
+	const trail = page.trail, loads = [], fold = foldOf(level);
+	for (let row = Math.floor(r0 / fold / TILE); row * TILE * fold < r1; row++)
+		for (let column = Math.floor(c0 / TILE); column * TILE < c1; column++) {
+			const tile = tileAt(level, row, column);
+			if (tile.known < Math.min(TILE, trail.column_count - tile.column))
+				loads.push(() => loadTile(trail, tile, level, row));
+		}
+	return loads;
+}
+
+/* Of tiles that were not used lately, those beyond what is kept go. */
+function missingTiles() {
+	const tiles = page.trail.tiles, loads = tilesToLoad(heat.level, view.r0, view.r1, view.c0, view.c1);
+	for (const key of [...tiles.keys()].slice(0, Math.max(0, tiles.size - TILES_MAX)))
+		tiles.delete(key);
+	return loads;
+}
+
+/* The values of a plane (0: own, 1: held) of some rows of the level, the largest of each column of a stretch. */
+function largest(plane, level, from, to, first, end, into) {
 	into.fill(0);
-	for (let row = from, at = levels.length - 1; row < to;) {
-		while (at > 0 && (row + levels[at].fold > to || row % levels[at].fold))
-			at--;
-		while (at + 1 < levels.length && row + levels[at + 1].fold <= to && row % levels[at + 1].fold === 0)
-			at++;
-		const { bytes, fold } = levels[at], begin = row / fold * columns + first;
-		for (let column = 0; column < size; column++)
-			if (bytes[begin + column] > into[column])
-				into[column] = bytes[begin + column];
-		row += fold;
+	for (let block = Math.floor(first / TILE); block * TILE < end; block++) {
+		const begin = Math.max(first, block * TILE), until = Math.min(end, (block + 1) * TILE);
+		let tile = null, tileRow = -1;
+		for (let row = from; row < to; row++) {
+			if (Math.floor(row / TILE) !== tileRow) {
+				tileRow = Math.floor(row / TILE);
+				tile = page.trail.tiles.get(`${level}/${tileRow}/${block}`);
+			}
+			if (!tile)
+				continue;
+			const values = tile.planes[plane], at = (row - tileRow * TILE) * TILE - block * TILE;
+			for (let column = begin; column < until; column++)
+				if (values[at + column] > into[column - first])
+					into[column - first] = values[at + column];
+		}
 	}
 	return into;
 }
+
+/* The rows of the level that some lines are. */
+const levelRows = (from, to) => [Math.floor(heat.lines[from][0] / foldOf(heat.level)), Math.floor((heat.lines[to - 1][1] - 1) / foldOf(heat.level)) + 1];
 
 function heatArea() {
 	const canvas = byId("heat");
 	return { x: LEFT, y: TOP, width: Math.max(50, canvas.clientWidth - LEFT - RIGHT), height: Math.max(20, canvas.clientHeight - TOP - BOTTOM) };
 }
 
-/* So many lines are one line of pixels, where there are more of them: eight rows at a time are read faster. */
-function linesInPixel(area) {
-	const least = Math.ceil(heat.lines.length / area.height);
-	return least > 8 ? Math.ceil(least / 8) * 8 : Math.max(1, least);
-}
+/* So many lines are one line of pixels, where there are more of them. */
+const linesInPixel = area => Math.max(1, Math.ceil(heat.lines.length / area.height));
 
 /* Colours by the values of a cell: red, green and blue of each of 256 values, on the page's background. */
 function ramp(name, full, shares, back) {
@@ -60,14 +114,14 @@ function ramp(name, full, shares, back) {
 
 /* A fault of a few percent can be seen, noise hardly; half a step late, or a whole one waited, is all colour. */
 function colourCells(image, per) {
-	const { own, held, meanMs } = page.trail, wide = view.c1 - view.c0;
+	const meanMs = page.trail.mean_ms, wide = view.c1 - view.c0;
 	const dark = matchMedia("(prefers-color-scheme: dark)").matches, back = dark ? [30, 32, 38] : [250, 250, 248], unseen = dark ? [58, 61, 68] : [220, 220, 220];
 	const shares = MICROSECONDS.map(us => us / 1000 / meanMs), red = ramp("--own", 0.5, shares, back), blue = ramp("--held", 1, shares, back);
 	const ownMost = new Uint8Array(wide), heldMost = new Uint8Array(wide), pixels = image.data;
 	for (let y = 0, at = 0; y < image.height; y++) {
-		const from = heat.lines[y * per][0], to = heat.lines[Math.min(heat.lines.length, (y + 1) * per) - 1][1];
-		largest(own, from, to, view.c0, view.c1, ownMost);
-		largest(held, from, to, view.c0, view.c1, heldMost);
+		const [from, to] = levelRows(y * per, Math.min(heat.lines.length, (y + 1) * per));
+		largest(0, heat.level, from, to, view.c0, view.c1, ownMost);
+		largest(1, heat.level, from, to, view.c0, view.c1, heldMost);
 		for (let x = 0; x < image.width; x++, at += 4) {
 			const end = Math.max(Math.floor(x * wide / image.width) + 1, Math.floor((x + 1) * wide / image.width));
 			let one = 0, other = 0;
@@ -85,12 +139,13 @@ function colourCells(image, per) {
 }
 
 function lineName(line) {
-	const [from, to] = heat.lines[line], row = page.trail.rows[from], last = page.trail.rows[to - 1];
-	if (row[0] < 0)
+	const [from, to] = heat.lines[line], seen = page.trail.rows.slice(from, to).filter(row => row[0] >= 0);
+	if (!seen.length)
 		return "not seen";
-	if (!heat.nodes)
-		return `rank ${row[0]}`;
-	return row[2] || `ranks ${row[0]}-${last[1]}`;
+	const first = seen[0], last = seen[seen.length - 1];
+	if (first === last && (page.trail.row_is !== "rank" && first[2]))
+		return first[2];
+	return first[0] === last[1] ? `rank ${first[0]}` : `ranks ${first[0]}-${last[1]}`;
 }
 
 /* The next one of 1, 2, 5, 10, 20, ... */
@@ -148,19 +203,27 @@ function drawMarks(canvas, area) {
 	}
 }
 
-/* Which of the data's rows has a rank. */
+/* Which of the data's rows, which are in order of their ranks, has a rank. */
 function rowOfRank(rank) {
-	if (page.trail.row_is === "rank")
-		return rank < page.trail.rows.length ? rank : -1;
-	return page.trail.rows.findIndex(row => row[0] <= rank && rank <= row[1]);
+	const rows = page.trail.rows;
+	let low = 0, high = rows.length;
+	while (low < high) {
+		const middle = (low + high) >> 1;
+		if (rows[middle][0] >= 0 && rows[middle][0] <= rank)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low > 0 && rows[low - 1][1] >= rank ? low - 1 : -1;
 }
 
 function drawHeat() {
-	const canvas = byId("heat"), begun = performance.now(), shown = heatLines();
-	heat.lines = shown.lines;
-	heat.nodes = shown.nodes;
-	canvas.style.height = Math.min(460, Math.max(120, heat.lines.length * 26) + TOP + BOTTOM) + "px";
+	const canvas = byId("heat"), begun = performance.now();
+	canvas.style.height = Math.min(460, Math.max(120, (view.r1 - view.r0) * 26) + TOP + BOTTOM) + "px";
 	const ratio = devicePixelRatio || 1, area = heatArea();
+	heat.level = levelInView(area);
+	heat.lines = heatLines(heat.level);
+	heat.nodes = heat.level > 0 || page.trail.row_is !== "rank";
 	canvas.width = canvas.clientWidth * ratio;
 	canvas.height = canvas.clientHeight * ratio;
 	const per = linesInPixel(area), image = new ImageData(Math.max(1, Math.min(view.c1 - view.c0, Math.floor(area.width))), Math.ceil(heat.lines.length / per));
@@ -173,7 +236,8 @@ function drawHeat() {
 	heat.pictureLines = heat.lines.length / per;
 	paintHeat();
 	canvas.dataset.drawnMs = (performance.now() - begun).toFixed(1);
-	byId("heat-about").textContent = `${heat.nodes ? "each row the worst rank of " + (page.trail.row_is === "nodes" ? "some nodes" : "a node") + "; click or zoom in for its ranks" : "a row for each rank"}` +
+	const of = { rank: "rank", node: "node", nodes: "group of nodes" }[page.trail.row_is], fold = foldOf(heat.level);
+	byId("heat-about").textContent = (heat.nodes ? `each row the worst ${of === "rank" ? "of" : "rank of"} ${fold > 1 ? count(fold, of) : "a " + of}` : "a row for each rank") + (fold > 1 ? "; click or zoom in for more" : "") +
 		(page.trail.steps_in_column > 1 ? `; each column the worst of ${page.trail.steps_in_column} steps` : "");
 	byId("heat-back").disabled = view.c0 === 0 && view.c1 === page.trail.columns.length && view.r0 === 0 && view.r1 === page.trail.rows.length;
 }
@@ -195,35 +259,47 @@ function cellUnder(event) {
 	return { x, y, column: view.c0 + within(x - area.x, area.width, view.c1 - view.c0), line: within(y - area.y, area.height, heat.lines.length) };
 }
 
-/* The rank of a cell that was late by itself: of a node the worst one, where that is known. */
-function rankOfCell({ line, column }) {
-	const [from, to] = heat.lines[line], { rows, own, who, columns } = page.trail, size = columns.length;
+/* The rank that was late by itself in a column: of several rows the worst one, of a node the one that is known to be; null: that is not known here. */
+function rankOfRows(from, to, column) {
+	const rows = page.trail.rows, tile = page.trail.tiles.get(`0/${Math.floor(from / TILE)}/${Math.floor(column / TILE)}`);
+	if (to - from === 1 && page.trail.row_is === "rank")
+		return rows[from][0] < 0 ? null : rows[from][0];
+	if (!tile || tile.column + tile.known <= column)
+		return null;
+	const at = row => row % TILE * TILE + column % TILE;
 	let best = from;
 	for (let row = from; row < to; row++)
-		if (own[0].bytes[row * size + column] > own[0].bytes[best * size + column])
+		if (tile.planes[0][at(row)] > tile.planes[0][at(best)])
 			best = row;
-	const offset = who ? who[best * size + column] : 0;
+	const offset = tile.planes.length > 2 ? tile.planes[2][at(best)] : 0;
 	return rows[best][0] < 0 ? null : rows[best][0] + (offset < 255 ? offset : 0);
 }
 
 function tellCell(cell) {
-	const [from, to] = heat.lines[cell.line], { own, held, columns, rows } = page.trail, column = columns[cell.column];
-	const most = levels => largest(levels, from, to, cell.column, cell.column + 1, new Uint8Array(1))[0], one = most(own), other = most(held), rank = rankOfCell(cell);
-	const name = heat.nodes ? `${lineName(cell.line)} (worst: rank ${rank})` : `${lineName(cell.line)}${rows[from][2] ? " on " + rows[from][2] : ""}`;
+	const [from, to] = heat.lines[cell.line], { columns, rows } = page.trail, column = columns[cell.column];
+	const most = plane => largest(plane, heat.level, ...levelRows(cell.line, cell.line + 1), cell.column, cell.column + 1, new Uint8Array(1))[0], one = most(0), other = most(1), rank = rankOfRows(from, to, cell.column);
+	const host = rows[from][2] && rows[from][2] === rows[to - 1][2] && lineName(cell.line) !== rows[from][2] ? " on " + rows[from][2] : "";
+	const name = lineName(cell.line) + host + (heat.nodes && rank !== null ? ` (worst: rank ${rank})` : "");
 	const what = one || other ? `late by itself ${time(MICROSECONDS[one] / 1000)}, waited or late for others ${time(MICROSECONDS[other] / 1000)}` : "not judged: not measurable here";
 	byId("heat-told").textContent = `${name}, ${stepWords(column)} at ${clock(column[3])} UTC: ${what}.`;
 }
 
-function chooseCell(cell) {
-	heat.cursor = cell;
-	const column = page.trail.columns[cell.column], rank = rankOfCell(cell);
-	if (heat.nodes && page.trail.row_is === "rank" && heat.lines.length > 1) {
-		const [from, to] = heat.lines[cell.line];
-		setView({ r0: from, r1: to, rank, step: nearestWalk(column[0]) });
-	} else {
-		setView({ rank, step: nearestWalk(column[0]) });
-	}
+/* The rank of a cell comes into focus, and its step. Which rank it is of several rows, the map's own tell: they are asked for. */
+async function focusCell(cell) {
+	const [from, to] = heat.lines[cell.line], column = page.trail.columns[cell.column];
 	tellCell(cell);
+	await Promise.all(tilesToLoad(0, from, to, cell.column, cell.column + 1).map(load => load().catch(() => {})));
+	const rank = rankOfRows(from, to, cell.column);
+	setView({ rank: rank === null ? view.rank : rank, step: nearestWalk(column[0]) });
+}
+
+/* Of several rows, these alone are shown then. */
+function chooseCell(cell) {
+	const [from, to] = heat.lines[cell.line];
+	focusCell(cell);
+	heat.cursor = to - from > 1 ? null : cell;
+	if (to - from > 1)
+		setView({ r0: from, r1: to });
 }
 
 function zoomHeat(one, other) {
@@ -260,7 +336,7 @@ function heatKey(event) {
 		paintHeat();
 	};
 	const moves = { ArrowLeft: () => to(cell.line, cell.column - 1), ArrowRight: () => to(cell.line, cell.column + 1), ArrowUp: () => to(cell.line - 1, cell.column), ArrowDown: () => to(cell.line + 1, cell.column),
-		Enter: () => { chooseCell(cell); zoomIn(cell); }, " ": () => chooseCell(cell), Escape: zoomOut };
+		Enter: () => { focusCell(cell); zoomIn(cell); }, " ": () => chooseCell(cell), Escape: zoomOut };
 	if (!moves[event.key])
 		return;
 	moves[event.key]();

@@ -50,12 +50,12 @@ function readAddress(parts) {
 		view.step = [...trail.walks].sort((one, other) => worstOf(other) - worstOf(one))[0].step;
 }
 
-const worstOf = walk => Math.max(0, ...walk.ranks.map(row => row.late_us));
+const worstOf = walk => Math.max(0, ...walk.late.map(([, us]) => us));
 
 /* Its first rank, and of its steps the worst one that is kept. */
 function chooseIncident(verdict) {
 	const walks = page.trail ? page.trail.walks.filter(walk => walk.step >= verdict.first_step && walk.step <= verdict.last_step) : [];
-	const late = walk => { const row = walk.ranks.find(one => verdict.ranks.includes(one.rank)); return row ? row.late_us : 0; };
+	const late = walk => (walk.late.find(([rank]) => verdict.ranks.includes(rank)) || [0, 0])[1];
 	view.incident = verdict.id;
 	view.rank = verdict.ranks.length ? verdict.ranks[0] : view.rank;
 	if (walks.length)
@@ -72,8 +72,8 @@ function focusIncident(id) {
 		const first = columnOf(verdict.first_step), last = columnOf(verdict.last_step), around = Math.max(4, (last - first) >> 1);
 		change.c0 = Math.max(0, first - around);
 		change.c1 = Math.min(page.trail.columns.length, last + around + 1);
-		if (page.trail.row_is === "rank" && page.trail.rows.length > RANKS_ALONE && verdict.ranks.length) {
-			const row = rowOfRank(verdict.ranks[0]), half = RANKS_ALONE / 8;
+		const row = page.trail.rows.length > TILE && verdict.ranks.length ? rowOfRank(verdict.ranks[0]) : -1, half = TILE / 8;
+		if (row >= 0) {
 			change.r0 = Math.max(0, row - half);
 			change.r1 = Math.min(page.trail.rows.length, row + half);
 		}
@@ -89,7 +89,7 @@ function setView(change) {
 }
 
 function drawRankChoice() {
-	const tracked = page.trail ? [...page.trail.trackOf.keys()] : [], ranks = new Set([...page.report.verdicts.flatMap(verdict => verdict.ranks), ...tracked]);
+	const tracked = page.trail ? page.trail.tracks : [], ranks = new Set([...page.report.verdicts.flatMap(verdict => verdict.ranks), ...tracked]);
 	if (view.rank !== null)
 		ranks.add(view.rank);
 	byId("rank-choice").replaceChildren(...[...ranks].sort((one, other) => one - other).map(rank => new Option(String(rank), String(rank), false, rank === view.rank)));
@@ -130,8 +130,29 @@ function draw() {
 	drawRankCharts();
 	drawWalk();
 	drawStacks();
+	fill();
 	document.body.dataset.drawn = String(Number(document.body.dataset.drawn || 0) + 1);
 	document.body.dataset.firstMs = document.body.dataset.firstMs || performance.now().toFixed(0);
+}
+
+/* Asks for what the view shows and is not here yet, and draws that once more when it has come. What comes for another view then is kept. */
+let filling = false;
+async function fill() {
+	if (filling)
+		return;
+	filling = true;
+	const missing = () => page.trail && page.trail.rows.length ? missingParts() : [];
+	for (let loads = missing(), failed = false; loads.length && !failed; loads = missing()) {
+		const done = await Promise.allSettled(loads.map(load => load()));
+		failed = done.some(one => one.status === "rejected"); /* the coordinator has another layout, or ended: its next data says */
+		drawHeat();
+		drawRankChoice();
+		drawRankCharts();
+		drawWalk();
+	}
+	filling = false;
+	document.body.dataset.filled = String(Number(document.body.dataset.filled || 0) + 1);
+	document.body.dataset.filledMs = document.body.dataset.filledMs || performance.now().toFixed(0);
 }
 
 /* What does not depend on the view. */
@@ -146,7 +167,7 @@ function drawTables() {
 async function show(data) {
 	const first = page === null, before = page && page.trail, whole = before && view.c1 === before.columns.length, all = before && view.r1 === before.rows.length;
 	const window = before ? [before.columns[view.c0][0], before.columns[view.c1 - 1][0]] : null;
-	page = await decode(data);
+	page = await decode(data, page);
 	if (first || !before || !page.trail) {
 		readAddress(first ? new URLSearchParams(location.hash.slice(1)) : new URLSearchParams());
 	} else {
@@ -181,20 +202,19 @@ function takeKey() {
 	keyOfReader = sessionStorage.getItem("slowrank-key") || "";
 }
 
-async function poll(version) {
-	let next = version;
+async function poll(etag) {
+	let next = etag;
 	try {
-		const answer = await fetch(`page.json?after=${version}`, { headers: keyOfReader ? { Authorization: `Bearer ${keyOfReader}` } : {}, cache: "no-store" });
+		const answer = await ask("page.json", etag ? { "If-None-Match": etag } : {});
 		if (answer.status === 401 || answer.status === 403)
 			byId("job-facts").textContent = "This coordinator wants a key: open the address that ends in #KEY (slowrank key http).";
 		else if (answer.status === 200) {
-			const data = parse(await answer.text());
-			next = String(data.version);
-			await show(data);
+			await show(parse(await answer.text()));
+			next = answer.headers.get("ETag");
 		}
-		byId("live").className = answer.ok ? "on" : "off";
+		byId("live").className = answer.ok || answer.status === 304 ? "on" : "off";
 	} catch (error) {
-		byId("live").className = "off";
+		byId("live").className = error.status ? "on" : "off"; /* a status: the coordinator has another layout by now, and its next data says */
 	}
 	setTimeout(() => poll(next), PERIOD_MS);
 }
@@ -213,7 +233,7 @@ function start() {
 		show(data);
 	else {
 		takeKey();
-		poll("0");
+		poll("");
 	}
 }
 

@@ -77,14 +77,14 @@ function tellWalk(walk, operations) {
 }
 
 function drawWalk() {
-	const walks = page.trail ? page.trail.walks : [], frame = byId("walk-frame"), walk = walks.find(one => one.step === view.step);
+	const walks = page.trail ? page.trail.walks : [], frame = byId("walk-frame"), walk = page.trail ? page.trail.walkOf.get(view.step) : null;
 	byId("walk-choice").replaceChildren(...walks.map(one => new Option(`step ${one.step}`, String(one.step), false, one.step === view.step)));
 	byId("walk-key").hidden = !walk;
 	byId("walk-choice").hidden = !walks.length;
 	byId("walk-about").textContent = walks.length ? "of each stretch of steps the worst one is kept" : "";
 	if (!walk) {
 		frame.replaceChildren();
-		byId("walk-told").replaceChildren(made("span", { class: "none" }, walks.length ? "No step is in focus." : WHY_NONE));
+		byId("walk-told").replaceChildren(made("span", { class: "none" }, walks.length ? view.step === null ? "No step is in focus." : "The step is on its way." : WHY_NONE));
 		return;
 	}
 	const width = Math.max(600, frame.clientWidth || 1100), scale = (width - LEFT - RIGHT) / walk.length_us, last = lastArrivals(walk);

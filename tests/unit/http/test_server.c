@@ -57,11 +57,10 @@ static void handle_secret(
 static void handle_echo(
 	void *context, const struct http_request *request, struct http_response *response)
 {
-	const char *rank = http_request_argument(request, "rank");
 	char text[200];
 
 	(void)context;
-	snprintf(text, sizeof(text), "[%s] [%s]", request->path, rank ? rank : "none");
+	snprintf(text, sizeof(text), "[%s]", request->path);
 	response->context = strdup(text);
 	response->body = response->context;
 	response->length = strlen(text);
@@ -96,11 +95,25 @@ static void handle_long(
 	response->release = count_release;
 }
 
+/* The same page as it is and deflated, which may be kept. */
+static void handle_kept(
+	void *context, const struct http_request *request, struct http_response *response)
+{
+	(void)context;
+	response->deflated = http_request_takes_deflated(request);
+	response->body = response->deflated ? "small" : "a page";
+	response->length = strlen(response->body);
+	response->release = count_release;
+	response->keeping = strcmp(request->path, "ask") == 0 ? HTTP_KEEP_AND_ASK : HTTP_KEEP;
+	snprintf(response->etag, sizeof(response->etag), "v7");
+}
+
 static const struct http_handler handlers[] = {
 	{.path = "/", .open = true, .handle = handle_secret, .context = (void *)"shell"},
 	{.path = "/secret", .handle = handle_secret, .context = (void *)"secret"},
 	{.path = "/echo/", .handle = handle_echo},
 	{.path = "/long", .handle = handle_long},
+	{.path = "/kept/", .handle = handle_kept},
 };
 
 static struct http_server *serve(struct http_options options)
@@ -210,10 +223,10 @@ static void test_answers(void **state)
 	assert_non_null(strstr(answer, "\r\nContent-Length: 6\r\n"));
 	assert_int_equal(
 		ask(server, "GET /echo/a/b?rank=7%20&x=1", "Host: 127.0.0.1\r\n", answer), 202);
-	assert_string_equal(body_of(answer), "[a/b] [7 ]");
+	assert_string_equal(body_of(answer), "[a/b]");
 	assert_non_null(strstr(answer, "\r\nContent-Type: text/x-echo\r\n"));
 	assert_int_equal(ask(server, "GET /echo/", "Host: [::1]:80\r\n", answer), 202);
-	assert_string_equal(body_of(answer), "[] [none]");
+	assert_string_equal(body_of(answer), "[]");
 	for (size_t i = 0; i < 4; i++) {
 		static const char *const missing[] = {
 			"GET /echo", "GET /secret/", "GET /../secret", "GET http://a/secret"};
@@ -221,6 +234,48 @@ static void test_answers(void **state)
 		assert_int_equal(ask(server, missing[i], "Host: localhost\r\n", answer), 404);
 	}
 	http_server_destroy(server);
+}
+
+/* Only the reader itself keeps it; who has it is told so, and is sent nothing. */
+static void test_keeping(void **state)
+{
+	static const char *const same[] = {"\"v7\"", "W/\"v1\", \"v7\"", "\"a\",\"v7\" , \"b\""},
+				 *const others[] = {"\"v8\"", "v7", "\"v77\"", "", "\"\""};
+	struct http_server *server = serve_here();
+	static char answer[ANSWER_BYTES];
+	char head[200];
+	int before = atomic_load(&released), count = 0;
+
+	(void)state;
+	assert_int_equal(ask(server, "GET /secret", "Host: localhost\r\n", answer), 200);
+	assert_non_null(strstr(answer, "\r\nCache-Control: no-store\r\n"));
+	assert_null(strstr(answer, "ETag"));
+	assert_int_equal(ask(server, "GET /kept/", "Host: localhost\r\n", answer), 200);
+	assert_non_null(strstr(answer, "\r\nCache-Control: private, max-age=86400, immutable\r\n"));
+	assert_int_equal(ask(server, "GET /kept/ask", "Host: localhost\r\n", answer), 200);
+	assert_non_null(strstr(answer, "\r\nCache-Control: private, no-cache\r\n"));
+	assert_non_null(strstr(answer, "\r\nVary: Accept-Encoding, Authorization\r\n"));
+	assert_non_null(strstr(answer, "\r\nETag: \"v7\"\r\n"));
+	assert_string_equal(body_of(answer), "a page");
+	assert_null(strstr(answer, "Content-Encoding"));
+	assert_int_equal(
+		ask(server, "GET /kept/ask",
+			"Host: localhost\r\nAccept-Encoding: gzip, deflate, br\r\n", answer),
+		200);
+	assert_non_null(strstr(answer, "\r\nContent-Encoding: deflate\r\n"));
+	assert_string_equal(body_of(answer), "small");
+	for (size_t i = 0; i < sizeof(same) / sizeof(same[0]); i++, count++) {
+		snprintf(head, sizeof(head), "Host: localhost\r\nIf-None-Match: %s\r\n", same[i]);
+		assert_int_equal(ask(server, "GET /kept/ask", head, answer), 304);
+		assert_string_equal(body_of(answer), "");
+		assert_non_null(strstr(answer, "\r\nETag: \"v7\"\r\n"));
+	}
+	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++, count++) {
+		snprintf(head, sizeof(head), "Host: localhost\r\nIf-None-Match: %s\r\n", others[i]);
+		assert_int_equal(ask(server, "GET /kept/ask", head, answer), 200);
+	}
+	http_server_destroy(server);
+	assert_int_equal(atomic_load(&released) - before, count + 3);
 }
 
 static void test_only_reads(void **state)
@@ -538,6 +593,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_answers),
+		cmocka_unit_test(test_keeping),
 		cmocka_unit_test(test_only_reads),
 		cmocka_unit_test(test_rebinding),
 		cmocka_unit_test(test_key),

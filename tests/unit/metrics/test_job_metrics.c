@@ -96,7 +96,8 @@ static void test_histogram(void **state)
 	end(&written);
 	assert_has(&written, "# TYPE h_seconds histogram\nh_seconds_bucket{le=\"0.0001\"} 2\n");
 	assert_has(&written, "h_seconds_bucket{le=\"0.2\"} 2\nh_seconds_bucket{le=\"0.5\"} 3\n");
-	assert_has(&written, "h_seconds_bucket{le=\"5\"} 3\nh_seconds_bucket{le=\"+Inf\"} 4\n"
+	assert_has(&written, "h_seconds_bucket{le=\"50\"} 3\nh_seconds_bucket{le=\"100\"} 4\n");
+	assert_has(&written, "h_seconds_bucket{le=\"200\"} 4\nh_seconds_bucket{le=\"+Inf\"} 4\n"
 			     "h_seconds_sum 100.3001\nh_seconds_count 4\n");
 	free(written.bytes);
 }
@@ -143,6 +144,37 @@ static void test_models(void **state)
 	}
 	if (!checked)
 		skip();
+}
+
+/* Each step counts once, when its last round ends, with the time of all of them. */
+static void test_steps(void **state)
+{
+	static const struct grid_step steps[] = {
+		{.of_program = 0, .end_ns = INT64_C(300000000), .ends_program = true},
+		{.of_program = 1, .end_ns = INT64_C(8000000000)},
+		{.of_program = 1, .end_ns = INT64_C(7000000000), .ends_program = true},
+		{.of_program = 2, .end_ns = INT64_C(9000000000)}, /* was cut short */
+		{.of_program = 3, .end_ns = INT64_C(400000000), .ends_program = true},
+	};
+	struct report_model model = {.job_id = "j"};
+	struct job_metrics *metrics;
+	struct written written;
+
+	(void)state;
+	assert_int_equal(job_metrics_create(&metrics), 0);
+	for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++)
+		job_metrics_take_step(metrics, &steps[i]);
+	begin(&written);
+	job_metrics_write(metrics, &model, &written.text);
+	end(&written);
+	assert_has(&written, "# TYPE slowrank_job_step_duration_seconds histogram\n");
+	assert_has(&written, "slowrank_job_step_duration_seconds_bucket{le=\"0.5\"} 2\n");
+	assert_has(&written, "slowrank_job_step_duration_seconds_bucket{le=\"10\"} 2\n"
+			     "slowrank_job_step_duration_seconds_bucket{le=\"20\"} 3\n");
+	assert_has(&written, "slowrank_job_step_duration_seconds_sum 15.7\n"
+			     "slowrank_job_step_duration_seconds_count 3\n");
+	free(written.bytes);
+	job_metrics_destroy(metrics);
 }
 
 static void test_incidents(void **state)
@@ -274,6 +306,7 @@ int main(void)
 		cmocka_unit_test(test_numbers),
 		cmocka_unit_test(test_histogram),
 		cmocka_unit_test(test_models),
+		cmocka_unit_test(test_steps),
 		cmocka_unit_test(test_incidents),
 		cmocka_unit_test(test_many_ranks),
 	};

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the page keeps of a job's course: the worst of what becomes one is never lost, and memory has a bound. */
+#include <errno.h>
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,9 +11,11 @@
 #include <string.h>
 
 #include <cmocka.h>
+#include <zlib.h>
 
 #include "analysis/attribute/blame.h"
 #include "coordinator/page/packed.h"
+#include "coordinator/page/parts.h"
 #include "coordinator/page/trail.h"
 
 enum { MS = 1000000, STEP_MS = 10, HOST_RANKS = 8 };
@@ -35,6 +39,8 @@ static void test_values_are_right_to_an_eighth(void **state)
 struct made {
 	struct grid_row *rows;
 	struct blame_row *blame_rows;
+	uint32_t *row_controls;
+	struct judge *judge;
 	struct step_grid grid;
 	struct blame blame;
 	struct judged_step step;
@@ -43,7 +49,10 @@ struct made {
 static void make(struct made *made, uint32_t rank_count)
 {
 	*made = (struct made){.rows = calloc(rank_count, sizeof(*made->rows)),
-		.blame_rows = calloc(rank_count, sizeof(*made->blame_rows))};
+		.blame_rows = calloc(rank_count, sizeof(*made->blame_rows)),
+		.row_controls = calloc(rank_count, sizeof(*made->row_controls))};
+	assert_int_equal(judge_create(&(struct judge_options){0}, &made->judge), 0);
+	assert_non_null(made->row_controls);
 	assert_non_null(made->rows);
 	assert_non_null(made->blame_rows);
 	for (uint32_t r = 0; r < rank_count; r++) {
@@ -54,11 +63,15 @@ static void make(struct made *made, uint32_t rank_count)
 	made->grid.rows = made->rows;
 	made->grid.row_count = rank_count;
 	made->blame.rows = made->blame_rows;
-	made->step = (struct judged_step){.grid = &made->grid, .blame = &made->blame};
+	made->blame.row_controls = made->row_controls; /* all are peers */
+	made->step = (struct judged_step){
+		.grid = &made->grid, .blame = &made->blame, .judge = made->judge};
 }
 
 static void drop(struct made *made)
 {
+	judge_destroy(made->judge);
+	free(made->row_controls);
 	free(made->rows);
 	free(made->blame_rows);
 }
@@ -162,8 +175,9 @@ static void test_many_ranks_become_nodes(void **state)
 	/* A rank that costs much is followed, though others were there first. */
 	assert_non_null(tracks_find(&trail->tracks, LATE));
 	assert_int_equal(trail->tracks.count, TRACKS_MAX);
-	copy = trail_copy(trail);
+	copy = trail_news(trail, 0, (bool[TRACKS_MAX]){true});
 	assert_non_null(copy);
+	assert_int_equal(copy->tracks.count, 1);
 	assert_memory_equal(heat_at(&copy->heat, LATE / HOST_RANKS, 1), after, sizeof(*after));
 	assert_true(copy->tracks.list[0].sum_ns != trail->tracks.list[0].sum_ns);
 	trail_destroy(copy);
@@ -257,17 +271,301 @@ static void test_steps_before_are_counted(void **state)
 	trail_destroy(trail);
 }
 
+/* Whoever has an earlier copy is brought up to date by what is new, and has then what a whole copy has. */
+static void test_news_complete_a_copy(void **state)
+{
+	static const bool all[TRACKS_MAX] = {true, true, true, true};
+	struct trail *trail, *copy, *news, *whole;
+	struct made made;
+	size_t rows, columns;
+
+	(void)state;
+	assert_int_equal(trail_create(&trail), 0);
+	make(&made, 4);
+	for (uint64_t s = 0; s < 10; s++)
+		take(trail, &made, s, 1, (int64_t)s * MS);
+	copy = trail_news(trail, 0, all);
+	assert_non_null(copy);
+	/* Another round of the newest step changes its column; more come. */
+	take(trail, &made, 9, 3, 50 * MS);
+	for (uint64_t s = 10; s < 25; s++)
+		take(trail, &made, s, 2, (int64_t)s * MS);
+	assert_int_equal(copy->heat.generation, trail->heat.generation);
+	news = trail_news(trail, copy->column_count - 1, all);
+	whole = trail_news(trail, 0, all);
+	assert_non_null(news);
+	assert_non_null(whole);
+	trail_complete(news, copy);
+	rows = trail->heat.row_capacity;
+	columns = trail->column_count;
+	assert_memory_equal(
+		news->heat.cells, trail->heat.cells, columns * rows * sizeof(struct heat_cell));
+	assert_memory_equal(
+		news->heat.cells, whole->heat.cells, columns * rows * sizeof(struct heat_cell));
+	assert_int_equal(heat_at(&news->heat, 3, 9)->own, heat_value(50 * MS));
+	assert_int_equal(news->tracks.count, 4);
+	/* Columns that become longer, and ranks that come, are another generation. */
+	uint32_t generation = trail->heat.generation;
+	for (uint64_t s = 25; s <= HEAT_COLUMNS_MAX; s++)
+		take(trail, &made, s, 2, MS);
+	assert_true(trail->heat.generation != generation);
+	generation = trail->heat.generation;
+	drop(&made);
+	make(&made, 5);
+	take(trail, &made, HEAT_COLUMNS_MAX + 1, 2, MS);
+	assert_true(trail->heat.generation != generation);
+	trail_destroy(whole);
+	trail_destroy(news);
+	drop(&made);
+	trail_destroy(trail);
+}
+
+static void sample(
+	struct made *made, uint32_t rank, unsigned metric, int64_t time_ms, int64_t value)
+{
+	const struct metric_sample sample = {
+		.rank = rank, .metric = (uint16_t)metric, .time = {time_ms * MS}, .value = value};
+
+	assert_int_equal(judge_sample(made->judge, &sample, (struct job_ns){time_ms * MS}), 0);
+}
+
+static size_t kind_of(const char *name)
+{
+	size_t kind = 0;
+
+	while (kind < SAMPLED_NR && strcmp(sampled_kinds[kind].name, name) != 0)
+		kind++;
+	assert_in_range(kind, 0, SAMPLED_NR - 1);
+	return kind;
+}
+
+/* What was sampled of a rank lies in its steps' columns, beside what its peers had; what was not sampled stays unknown. */
+static void test_samples_lie_beside_the_control(void **state)
+{
+	enum { RANKS = 6, STEPS = 3 * HEAT_COLUMNS_MAX / 2 };
+	size_t throttled = kind_of("throttled by its cgroup"), clock = kind_of("CPU clock"),
+	       stalled = kind_of("stalled for memory");
+	struct trail *trail;
+	struct made made;
+
+	(void)state;
+	assert_int_equal(trail_create(&trail), 0);
+	make(&made, RANKS);
+	made.row_controls[5] = 1; /* does something else: its samples are nobody's control */
+	for (uint64_t s = 0; s < STEPS; s++) {
+		int64_t time_ms = (int64_t)(s + 1) * STEP_MS;
+
+		for (uint32_t r = 0; r < RANKS && time_ms % 1000 == 0; r++) {
+			/* From 5 s on rank 2 is throttled for 300 ms a second; clocks are at 2 and 3 GHz. */
+			sample(&made, r, METRIC_CGROUP_THROTTLED_NS, time_ms,
+				r == 2 && time_ms > 5000 ? 3 * (time_ms - 5000) * MS / 10
+				: r == 5		 ? time_ms * MS
+							 : 0);
+			sample(&made, r, METRIC_CPU_CYCLES, time_ms,
+				(r == 2 ? 2 : 3) * time_ms * MS);
+			sample(&made, r, METRIC_CPU_COUNTED_NS, time_ms, time_ms * MS);
+		}
+		take(trail, &made, s, 2, 0);
+	}
+	assert_int_equal(trail->steps_in_column, 2);
+	const struct track *track = tracks_find(&trail->tracks, 2);
+	assert_non_null(track);
+	size_t seen = 0;
+	for (size_t column = 0; column < trail->column_count; column++) {
+		const float *values = &track->sampled[column * 2 * SAMPLED_NR];
+		int64_t begin_ms = (int64_t)column * 2 * STEP_MS;
+
+		if (!track->times[column] || begin_ms < 2000)
+			continue;
+		seen++;
+		assert_true(isnan(values[stalled]) && isnan(values[SAMPLED_NR + stalled]));
+		assert_float_equal(values[clock], 2, 0.01);
+		assert_float_equal(values[SAMPLED_NR + clock], 3, 0.01);
+		assert_float_equal(values[SAMPLED_NR + throttled], 0, 0.01);
+		if (begin_ms < 4800 || begin_ms > 7200)
+			assert_float_equal(values[throttled], begin_ms < 5000 ? 0 : 300, 1);
+	}
+	assert_in_range(seen, (STEPS * STEP_MS - 2000) / 600, (STEPS * STEP_MS - 2000) / 400);
+	drop(&made);
+	trail_destroy(trail);
+}
+
+/* A part's bytes; the caller frees them. */
+static uint8_t *part_bytes(
+	const struct parts *parts, const char *name, size_t expected, bool *finished)
+{
+	uLongf length = expected;
+	uint8_t *bytes = malloc(expected + 1);
+	struct part part;
+
+	assert_non_null(bytes);
+	if (parts_make(parts, name, &part))
+		fail_msg("no part %s", name);
+	assert_int_equal(uncompress(bytes, &length, part.bytes, part.length), Z_OK);
+	assert_int_equal(length, expected);
+	*finished = part.finished;
+	free(part.bytes);
+	return bytes;
+}
+
+enum { MANY_RANKS = 3000, COLUMNS = 600, NAMED = 1234 };
+
+/* A job with so many cells that values are coarse, but for the rank that an incident names. */
+static void make_many(struct trail **trail, struct parts *parts, struct report_model *model)
+{
+	static struct verdict verdict = {.id = 1, .rank_count = 1, .ranks = {NAMED}};
+	static struct report_rank ranks[MANY_RANKS];
+	struct made made;
+
+	for (uint32_t r = 0; r < MANY_RANKS; r++)
+		ranks[r] = (struct report_rank){.totals.rank = r, .host = "node"};
+	*model = (struct report_model){
+		.verdicts = &verdict, .verdict_count = 1, .ranks = ranks, .rank_count = MANY_RANKS};
+	assert_int_equal(trail_create(trail), 0);
+	make(&made, MANY_RANKS);
+	for (uint64_t s = 0; s < COLUMNS; s++) {
+		for (uint32_t r = 0; r < MANY_RANKS; r++)
+			made.blame_rows[r].charged_ns = (int64_t)(r * 7 + s * 13) % 1000 * 1000;
+		take(*trail, &made, s, NAMED, 2345678);
+	}
+	drop(&made);
+	parts_begin(parts, *trail, model, "run");
+	assert_int_equal(parts_take_rows(parts, model), 0);
+}
+
+static uint8_t largest_of(
+	const struct trail *trail, size_t first, size_t count, size_t column, bool *exact)
+{
+	uint8_t most = 0;
+
+	for (size_t row = first; row < first + count && row < trail->heat.row_count; row++) {
+		uint8_t own = heat_at(&trail->heat, row, column)->own;
+
+		*exact = own > most ? row == NAMED : *exact;
+		most = own > most ? own : most;
+	}
+	return most;
+}
+
+/* Each level has the largest of what it stands for, to half an octave; a rank that an incident names as it is. */
+static void test_tiles_have_the_largest(void **state)
+{
+	struct report_model model;
+	struct trail *trail;
+	struct parts parts;
+	bool finished;
+
+	(void)state;
+	make_many(&trail, &parts, &model);
+	for (size_t level = 0; level <= PARTS_LEVEL_MAX; level++) {
+		size_t fold = (size_t)1 << 2 * level, first = NAMED / fold / 2,
+		       rows = MANY_RANKS / fold - first, wide = COLUMNS - 500;
+		char name[80];
+		uint8_t *bytes;
+
+		rows = rows < PARTS_TILE ? rows : (size_t)PARTS_TILE;
+		first = NAMED / fold > first + rows ? NAMED / fold - rows / 2 : first;
+		snprintf(name, sizeof(name), "heat/%zu/%zu-%zu/500-599", level, first,
+			first + rows - 1);
+		bytes = part_bytes(&parts, name, rows * wide * 2, &finished);
+		assert_false(finished);
+		for (size_t y = 0; y < rows; y++) {
+			for (size_t x = 0; x < wide; x++) {
+				bool exact = false;
+				uint8_t most = largest_of(
+						trail, (first + y) * fold, fold, 500 + x, &exact),
+					got = bytes[y * wide + x];
+
+				if (exact)
+					assert_int_equal(got, most);
+				else if (most > 1)
+					assert_true(got == 1 || (got <= most && most < got + 4));
+			}
+		}
+		free(bytes);
+	}
+	free(part_bytes(&parts, "heat/3/0-46/0-255", (size_t)47 * 256 * 2, &finished));
+	assert_true(finished);
+	parts_fini(&parts);
+	trail_destroy(trail);
+}
+
+static void test_other_parts(void **state)
+{
+	struct report_model model;
+	struct trail *trail;
+	struct parts parts;
+	bool finished;
+	float *track;
+
+	(void)state;
+	make_many(&trail, &parts, &model);
+	track = (float *)part_bytes(&parts, "track/1234/10-19",
+		(1 + TRACK_NR + 2 * SAMPLED_NR) * 10 * sizeof(float), &finished);
+	assert_false(finished);
+	assert_true(track[0] == 1);
+	assert_true(
+		track[(1 + TRACK_DELAY) * 10] > 2.3456F && track[(1 + TRACK_DELAY) * 10] < 2.3458F);
+	free(track);
+	assert_memory_equal(parts.rows.json, "[[1, \"node\"], [1], [1], ", 24);
+	/* Another incident, another layout: its rank is exact from now on. */
+	struct parts other;
+	model.verdict_count = 0;
+	parts_begin(&other, trail, &model, "run");
+	assert_string_not_equal(other.layout, parts.layout);
+	assert_false(other.shown[0]);
+	parts_fini(&parts);
+	trail_destroy(trail);
+}
+
+/* What strangers may ask for. */
+static void test_names_of_no_part(void **state)
+{
+	static const char *const malformed[] = {"", "rows/", "row", "heat", "heat/", "heat/0",
+		"heat/0/0-1", "heat/0/0-1/", "heat/0/0-1/0-1/", "heat/0/0-1/0-1 ", "heat/0/1-0/0-1",
+		"heat/0/0-256/0-1", "heat/0/0-1/0-256", "heat/-1/0-1/0-1", "heat/0x1/0-1/0-1",
+		"heat/0/+0-1/0-1", "heat/0/0-1/0-18446744073709551616",
+		"heat/0/0-99999999999999999999/0-1", "columns/", "columns/5", "columns/5-4",
+		"columns/0-1/2", "track/1234", "track/x/0-1", "track/1234/0-1x", "walk/", "walk/1x",
+		"walk/-1", "../page.json", "heat/0/0-1/0-1\n"};
+	static const char *const missing[] = {"heat/4/0-1/0-1", "heat/999999999999999999/0-1/0-1",
+		"heat/0/2999-3000/0-1", "heat/3/0-47/0-1", "heat/0/0-1/599-600", "columns/0-600",
+		"columns/600-600", "track/7/0-1", "track/4294968530/0-1", "track/1234/0-600",
+		"walk/100000"};
+	struct report_model model;
+	struct trail *trail;
+	struct parts parts;
+	struct part part;
+
+	(void)state;
+	make_many(&trail, &parts, &model);
+	for (size_t i = 0; i < sizeof(malformed) / sizeof(malformed[0]); i++) {
+		if (parts_make(&parts, malformed[i], &part) != -EINVAL)
+			fail_msg("'%s' is a name", malformed[i]);
+	}
+	for (size_t i = 0; i < sizeof(missing) / sizeof(missing[0]); i++) {
+		if (parts_make(&parts, missing[i], &part) != -ENOENT)
+			fail_msg("there is a '%s'", missing[i]);
+	}
+	parts_fini(&parts);
+	trail_destroy(trail);
+}
+
 static void test_packed_bytes_are_base64(void **state)
 {
 	char *text = NULL;
 	size_t length;
 	FILE *out = open_memstream(&text, &length);
 	struct json_writer writer;
+	unsigned char *packed;
+	size_t packed_length;
 
 	(void)state;
 	json_writer_init(&writer, out, 0);
-	assert_int_equal(packed_json(&writer, NULL, "abc", 3), 0);
+	assert_int_equal(packed_make("abc", 3, &packed, &packed_length), 0);
+	assert_int_equal(packed_json(&writer, NULL, packed, packed_length), 0);
 	fclose(out);
+	free(packed);
 	/* zlib.compress(b"abc", 6) */
 	assert_string_equal(text, "\"eJxLTEoGAAJNASc=\"");
 	free(text);
@@ -284,6 +582,11 @@ int main(void)
 		cmocka_unit_test(test_a_step_passed_over_is_not_judged),
 		cmocka_unit_test(test_rounds_are_one_step),
 		cmocka_unit_test(test_steps_before_are_counted),
+		cmocka_unit_test(test_news_complete_a_copy),
+		cmocka_unit_test(test_samples_lie_beside_the_control),
+		cmocka_unit_test(test_tiles_have_the_largest),
+		cmocka_unit_test(test_other_parts),
+		cmocka_unit_test(test_names_of_no_part),
 		cmocka_unit_test(test_packed_bytes_are_base64),
 	};
 

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Installs Debian packages: `build` (to build and run slowrank), `demo` (to run a real MPI job),
 # `test` (all that the tests need), `bundle` (for scripts/bundle.sh), `vm` (for tests/vm), `fresh` (for tests/fresh),
-# `deb` (to make the Debian package, and look at it), `torch` (a real torchrun, for scripts/long.sh).
+# `deb` (to make the Debian package, and look at it), `arm64` (to build and test for arm64 on another machine: apt then
+# knows that architecture as well), `image` (to build the container image), `torch` (a real torchrun, for scripts/long.sh).
 # As root or with sudo. Installs nothing that is there already.
 set -euo pipefail
 
@@ -14,6 +15,11 @@ vm=(qemu-system-x86 debootstrap cpio kmod)
 bundle=(patchelf)
 fresh=(debootstrap)
 deb=(dpkg-dev file lintian)
+arm64=(crossbuild-essential-arm64 qemu-user-static python3)
+for package in "${build[@]}" libcmocka-dev libibverbs-dev; do
+	[[ $package != *-dev ]] || arm64+=("$package:arm64")
+done
+image=(buildah)
 torch=(python3-torch)
 
 wanted=()
@@ -26,9 +32,11 @@ for group in "$@"; do
 	bundle) wanted+=("${bundle[@]}") ;;
 	fresh) wanted+=("${fresh[@]}") ;;
 	deb) wanted+=("${deb[@]}") ;;
+	arm64) wanted+=("${arm64[@]}") ;;
+	image) wanted+=("${image[@]}") ;;
 	torch) wanted+=("${torch[@]}") ;;
 	*)
-		echo "usage: $0 build|demo|test|vm|bundle|fresh|deb|torch..." >&2
+		echo "usage: $0 build|demo|test|vm|bundle|fresh|deb|arm64|image|torch..." >&2
 		exit 2
 		;;
 	esac
@@ -49,5 +57,6 @@ if [[ $EUID -ne 0 ]]; then
 	as_root=(sudo)
 fi
 echo "installing: ${missing[*]}"
+[[ ${missing[*]} != *:arm64* ]] || "${as_root[@]}" dpkg --add-architecture arm64
 "${as_root[@]}" apt-get update -qq
 "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null

@@ -25,7 +25,10 @@ page      the page of 131,072 ranks and 1,000 steps in a browser, live and from 
 nodes     bench/launchers.py: --seeds jobs (20) over two to four nodes by each launcher, and on one host
 versions  two nodes, one of them with the slowrank of --other (the newest tag, else 100 commits ago)
 old_libc  tests/fresh/old_libc.sh: systems with an older C library
-deb       a bare Debian 12: installs the Debian package of this build, watches a job, removes it'
+deb       a bare Debian 12: installs the Debian package of this build, watches a job, removes it
+new_user  a bare Debian 12: README and tutorial as they stand, and the minutes to verdict, page and alert of Prometheus
+image     the image of scripts/deploy/container on a bare Debian 12, by buildah; beside a process of this machine
+arm64     a bare Debian 12: cross build for arm64, unit tests and recorded jobs by qemu-user, package'
 fuzz_minutes=15
 seeds_minutes=60
 seeds=20
@@ -168,6 +171,19 @@ part_deb() {
 	scripts/install_dependencies.sh fresh deb
 	build main "slowrank workload_mpi slowrank_inject slowrank_verbs slowrank_marker slowrank_documents slowrank_debian_changelog"
 	tests/fresh/deb.sh build-long/main
+}
+
+part_new_user() { tests/fresh/new_user.sh; }
+
+part_image() {
+	scripts/install_dependencies.sh fresh image
+	tests/fresh/image.sh
+}
+
+part_arm64() {
+	scripts/install_dependencies.sh fresh
+	tests/fresh/arm64.sh
+	count_tests
 }
 
 build() { # directory "target..." option...

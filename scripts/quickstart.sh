@@ -15,7 +15,7 @@ scripts/install_dependencies.sh build demo
 
 say "building"
 cmake -S . -B build -G Ninja >/dev/null
-ninja -C build --quiet slowrank workload_mpi
+ninja -C build --quiet slowrank slowrank_inject slowrank_verbs workload_mpi
 
 as_root=()
 if [[ $EUID -ne 0 ]]; then

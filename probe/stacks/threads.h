@@ -43,7 +43,7 @@ int threads_source_create(pid_t pid, struct threads_source **source)
 	__attribute__((warn_unused_result));
 void threads_source_destroy(struct threads_source *source);
 
-/* NULL with BPF, else why there is none. */
+/* NULL with BPF; else why there is none, or why it gives no native frames. */
 const char *threads_source_without_bpf(const struct threads_source *source);
 
 /*

@@ -1,9 +1,10 @@
 # Cases of a completion, of what help.awk prints of one command: for bash (shell=bash) or for zsh.
-function words(argument) { # that one can choose from; "": none
-	if (argument !~ /\|/)
-		return ""
-	gsub(/\|/, " ", argument)
-	return argument
+function words(argument,    count, i, parts, found) { # that one can choose from, of "all|RANK" all; "": none
+	count = split(argument, parts, "|")
+	for (i = 1; i <= count; i++)
+		if (parts[i] ~ /^[a-z]/)
+			found = found (found == "" ? "" : " ") parts[i]
+	return found
 }
 function is_file(argument) { return argument ~ /^(FILE|OUT|RECORD|FOLDER|OUTPUT)/ }
 function option(name, argument, said,    choice, action) {
@@ -49,8 +50,8 @@ $1 == "usage" {
 	for (i = 3; i <= count; i++) {
 		argument = parts[i]
 		if (parts[i - 1] ~ /^\[?--/)
-			chosen[parts[i - 1]] = argument
-		else if (words(argument) != "" && argument !~ /^\[/)
+			continue
+		if (words(argument) != "" && argument !~ /^\[/)
 			positional = words(argument)
 		else if (is_file(argument))
 			files = 1
@@ -58,9 +59,6 @@ $1 == "usage" {
 }
 $1 == "item" && $2 ~ /^-/ {
 	names = $2
-	for (name in chosen) # the usage line has what can be chosen, the list a name for it
-		if (words(chosen[name]) != "" && index(names, name " "))
-			names = name " " chosen[name]
 	options_of(names, $3)
 	while (match($3, /--tls-[a-z]+/)) { # "with --tls-key and --tls-ca": as this one
 		beside[++mentions] = substr($3, RSTART, RLENGTH)

@@ -7,7 +7,9 @@
 #   cluster.sh up N              makes nodes node0 .. node(N-1)
 #   cluster.sh down              ends what runs in them, and removes them
 #   cluster.sh exec NODE CMD...  runs a command in a node
-#   cluster.sh slurm             starts Slurm on all nodes, its controller on the first; exec finds it
+#   cluster.sh slurm [LINE...]   starts Slurm on all nodes, its controller on the first, with these lines in slurm.conf;
+#                                exec finds it
+#   cluster.sh apart [LINE...]   the same, and what Slurm runs on a node sees that node's processes only
 #   cluster.sh shape NODE KBIT   limits what the node sends to that rate; unshape NODE lifts it
 #   cluster.sh ipv6              gives the nodes IPv6 addresses, too: fd00:213::1 is node0-ipv6
 #   cluster.sh close NODE PORTS [FROM]  drops what comes to these TCP ports (FIRST-LAST) of the node over IPv4, from the
@@ -106,10 +108,18 @@ run_in() {
 	exec nsenter --net="/run/netns/$prefix-$node" unshare --mount --uts "$0" enter "$@"
 }
 
+together() { run_in "$1" slurmd -N "$1"; }
+
+apart() {
+	run_in "$1" unshare --pid --fork --mount-proc sh -c \
+		'mount --bind "$0" /proc/sys/kernel/random/boot_id && exec slurmd -D -N "$1"' "$state/$1/boot_id" "$1" </dev/null &>/dev/null &
+}
+
 # As real clusters have it, what is left of a step when its tasks end is killed, where cgroups are such
 # that Slurm can do so without systemd. Daemons end with their node: down kills what runs there.
 slurm() {
-	local node count tracking=linuxproc
+	local start=$1 node count tracking=linuxproc
+	shift
 	PATH=$PATH:/usr/sbin
 	count=$(namespaces | grep -c node)
 	mkdir -m 755 "$state/munge"
@@ -144,6 +154,7 @@ slurm() {
 		NodeName=node[0-$((count - 1))] CPUs=16 State=UNKNOWN
 		PartitionName=all Nodes=ALL Default=YES OverSubscribe=YES State=UP
 	END
+	printf '%s\n' "$@" >>"$state/slurm.conf"
 	(run_in node0 munged --force --key-file="$state/munge/key" --socket="$state/munge/socket" \
 		--pid-file="$state/munge/pid" --log-file="$state/munge/log" --seed-file="$state/munge/seed")
 	(run_in node0 slurmctld)
@@ -152,7 +163,7 @@ slurm() {
 		sleep 0.1
 	done
 	for node in $(namespaces | grep -o 'node[0-9]*$'); do
-		(run_in "$node" slurmd -N "$node")
+		("$start" "$node")
 	done
 	for _ in {1..100}; do
 		(run_in node0 srun --immediate=1 -N "$count" true) 2>/dev/null && return
@@ -208,7 +219,8 @@ up) up "${1:-}" ;;
 down) down ;;
 exec) run_in "$@" ;;
 enter) enter "$@" ;; # of run_in
-slurm) slurm ;;
+slurm) slurm together "$@" ;;
+apart) slurm apart "$@" ;;
 ipv6) ipv6 ;;
 close) close_ports "$@" ;;
 open) open_ports "$@" ;;

@@ -335,9 +335,9 @@ class Cluster:
         """As cluster.sh says."""
         subprocess.run([self.SCRIPT, *words], check=True)
 
-    def start_slurm(self):
-        """Returns None, or why Slurm does not run here."""
-        done = subprocess.run([self.SCRIPT, "slurm"], capture_output=True, text=True, check=False)
+    def start_slurm(self, *how):
+        """As cluster.sh says. Returns None, or why Slurm does not run here."""
+        done = subprocess.run([self.SCRIPT, *(how or ["slurm"])], capture_output=True, text=True, check=False)
         return None if done.returncode == 0 else done.stderr
 
 

@@ -103,11 +103,11 @@ class ProcessManager:
         self.process.communicate()
 
 
-def start_slurm(nodes):
+def start_slurm(nodes, *how):
     for program in ("srun", "slurmctld", "slurmd", "munged"):
         if not shutil.which(program, path=os.environ["PATH"] + ":/usr/sbin"):
             harness.skip(f"{program} is not installed (slurmctld, slurmd, slurm-client, munge)")
-    why = nodes.start_slurm()
+    why = nodes.start_slurm(*how)
     if why:
         harness.skip(why)
 

@@ -193,6 +193,7 @@ def prometheus(paths):
             harness.skip(f"{program} is missing (Debian: prometheus, prometheus-alertmanager)")
     if not jobs.can_throttle():
         harness.skip("no cgroup with the cpu controller")
+    promtool("check", "config", os.path.join(DEPLOY, "prometheus", "prometheus.yml"))
     promtool("test", "rules", os.path.join(DEPLOY, "prometheus", "slowrank.rules.test.yml"))
     truth_path = jobs.fresh_directory(paths.directory)
     port, receiver = free_port(), Receiver()

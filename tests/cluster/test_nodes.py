@@ -19,6 +19,9 @@ from harness import check  # noqa: E402
 from test_mpi import THROTTLED  # noqa: E402
 from test_run import check_throttled, fresh, need_throttle, read_report  # noqa: E402
 
+DEPLOY = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", "..", "scripts", "deploy"))
+
+
 def cluster(paths, node_count=2, ranks_per_node=2):
     """Nodes that share the tree of the build."""
     need_throttle()
@@ -61,9 +64,7 @@ def launched(name):
 
 def slurm_pmix(paths):
     """And the node of the slow rank is drained by the hook of scripts/deploy, while the job goes on."""
-    script = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", "..", "scripts", "deploy", "hooks",
-                                          "slurm-drain.sh"))
-    hook = f"DRAIN_CAUSES='cgroup-throttle cpu-contention' {script}"
+    hook = f"DRAIN_CAUSES='cgroup-throttle cpu-contention' {DEPLOY}/hooks/slurm-drain.sh"
     fresh(paths.directory, "record.slr")
     with cluster(paths) as nodes:
         job = launchers.Job(paths, nodes, THROTTLED, ["--on-incident", hook])
@@ -74,6 +75,64 @@ def slurm_pmix(paths):
     check("DRAIN" in states["node1"][0] and re.match("slowrank: [a-z-]+ of rank 2, job ", states["node1"][1]),
           f"node1 is drained: {states} {told}")
     check("DRAIN" not in states["node0"][0], f"node0 is not: {states}")
+
+
+def run_slurm_pmix(paths):
+    """slowrank before srun, which starts one with each rank: by scripts/deploy's stand-in for srun. Without a slowrank it is
+    srun, and its exit status is srun's."""
+    wrapper = os.path.join(DEPLOY, "slurm", "slowrank-srun")
+    found = f"{os.path.dirname(paths.slowrank)}:{os.environ['PATH']}"
+    fresh(paths.directory, "record.slr")
+    with cluster(paths) as nodes:
+        launchers.start_slurm(nodes)
+        job = launchers.Job(paths, nodes, THROTTLED)
+        output = job.run([wrapper, *job.steps()[1:], "--mpi=pmix", *job.open_mpi()], PATH=found,
+                         SLOWRANK_RECORD=job.record, **launchers.OPEN_MPI)
+        check_one_job(paths, nodes, output, "run_slurm_pmix")
+        for environment in ({}, {"PATH": found, "WITHOUT_SLOWRANK": "1"}):
+            output = job.run(["sh", "-c", f"{wrapper} -N2 sh -c 'exit 3' || echo ends with $?"], **environment)
+            check("ends with 3" in output and "slowrank: " not in output, f"{environment}: {output}")
+
+
+def as_slurm_runs(paths, script):
+    """That script of scripts/deploy/slurm with what an administrator sets in it: Slurm gives it no environment."""
+    path = os.path.join(paths.directory, script)
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(f"#!/bin/sh\nexport SLOWRANK={paths.slowrank} RECORDS=/run/slowrank/records PERIOD=1\n"
+                   f"exec {DEPLOY}/slurm/{script}\n")
+    os.chmod(path, 0o755)
+    return path
+
+
+def slurm_prolog(paths):
+    """A cluster that watches its jobs: plain srun, and the first node has the record of all ranks when epilogs have ended."""
+    lines = [f"{name}={as_slurm_runs(paths, script)}" for name, script in (
+        ("Prolog", "prolog.sh"), ("TaskProlog", "task_prolog.sh"), ("Epilog", "epilog.sh"))]
+    hold = jobs.Hold(paths.directory)
+    with cluster(paths) as nodes:
+        launchers.start_slurm(nodes, "apart", *lines)
+        folders = [f"/run/{nodes.name}-cluster/node{node}/run/records" for node in range(2)]
+        job = launchers.Job(paths, nodes, THROTTLED)
+
+        def said(folder):
+            """By the agents of all jobs; Slurm's own start is one of them."""
+            return "".join(open(path, encoding="utf-8").read() for path in glob.glob(f"{folder}/slurm-*.txt"))
+
+        with futures.ThreadPoolExecutor(1) as pool:
+            output = pool.submit(job.run, [*job.steps(), "--mpi=pmix", *job.open_mpi(), *hold.options], **launchers.OPEN_MPI)
+            for folder in folders:
+                jobs.wait_until(lambda where=folder: "watching" in said(where), f"{folder}: an agent watches")
+            hold.wait(4, None)
+            hold.end()
+            check("slowrank" not in output.result(), f"the user is told nothing: {output.result()}")
+        jobs.wait_until(lambda: not glob.glob(f"/run/{nodes.name}-cluster/node*/run/*.pid"), "epilogs have ended the agents")
+        records = [glob.glob(f"{folder}/slurm-*.slr") for folder in folders]
+        check([len(found) for found in records] == [1, 0], f"one record, on the first node: {records}")
+        report = read_report(paths, records[0][0])
+        check({rank["rank"]: rank["host"] for rank in report["ranks"]} == hosts(nodes), f"{report['ranks']}")
+        check_throttled(report)
+        states = re.findall(r" State=(\S+)", job.run(["scontrol", "--oneliner", "show", "node"]))
+        check(len(states) == 2 and not any("DRAIN" in state or "DOWN" in state for state in states), f"{states}")
 
 
 def port(job, attempt):
@@ -417,7 +476,7 @@ def asked(paths):
 
 
 CASES = {**{name: launched(name) for name in launchers.LAUNCHERS},
-         **{case.__name__: case for case in (slurm_pmix, taken_ports, not_by_slurm, half,
+         **{case.__name__: case for case in (slurm_pmix, run_slurm_pmix, slurm_prolog, taken_ports, not_by_slurm, half,
                                                head_node, no_address, versions, late,
                                                restart, ipv6, firewall, run_open_mpi,
                                                squatted_port, asked, slurm_first_node_first,

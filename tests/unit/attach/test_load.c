@@ -24,6 +24,8 @@
 #include "probe/attach/load_call.h"
 #include "tests/unit/seeds.h"
 
+#if defined(__x86_64__)
+
 enum { UNDISTURBED = 42, NOT_POSSIBLE = 77 };
 
 struct program {
@@ -555,7 +557,6 @@ static int tell_times(void **state)
 
 int main(void)
 {
-#if defined(__x86_64__)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_busy),
 		cmocka_unit_test(test_allocating_threads),
@@ -583,7 +584,28 @@ int main(void)
 	if (getenv("LOAD_KILLS")) /* the long one alone */
 		return cmocka_run_group_tests(killed, NULL, NULL);
 	return cmocka_run_group_tests(tests, NULL, tell_times);
-#else
-	return 77;
-#endif
 }
+
+#else
+
+/* On other CPUs nothing is touched, and one line says why. */
+static void test_refused(void **state)
+{
+	struct load_report report;
+
+	(void)state;
+	assert_int_equal(
+		load_library(getpid(), LOAD_STARTED, "load_started", "start", &report), -ENOTSUP);
+	assert_non_null(strstr(report.why, "x86-64 only"));
+	assert_non_null(strstr(report.why, "slowrank run"));
+	assert_int_equal(report.stops, 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {cmocka_unit_test(test_refused)};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
+
+#endif

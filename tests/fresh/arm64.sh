@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# Builds for arm64 on a bare Debian 12 of another architecture, and makes the package. Runs the unit tests there, and
+# judges the recorded jobs of tests/corpus, by qemu-user, which translates programs for this machine's kernel.
+# usage: tests/fresh/arm64.sh       exit 77: cannot run here, with the reason
+set -euo pipefail
+. "$(dirname "$0")/tree.sh"
+tree_enter "$@"
+[[ $(dpkg --print-architecture) != arm64 ]] || tree_skip "this machine is arm64: scripts/test.sh is its test"
+unshare --user --map-root-user --mount mount -t binfmt_misc binfmt_misc /proc/sys/fs/binfmt_misc 2>/dev/null ||
+	tree_skip "no binfmt_misc in a user namespace of one's own (Linux 6.7)"
+tree_make
+
+cat >"$tree/srv/build.sh" <<'BUILD'
+set -eu
+scripts/install_dependencies.sh build arm64 deb
+cmake -S . -B build-arm64 -G Ninja -DSLOWRANK_WERROR=ON --toolchain scripts/arm64.cmake >log || { cat log; exit 1; }
+ninja -C build-arm64 --quiet
+BUILD
+tree_run root sh /srv/build.sh
+tree_say "built for arm64"
+
+# The tests' own programs are started by the kernel, and translated, too: by a binfmt_misc that this namespace has alone.
+cat >"$tree/srv/test.sh" <<'TEST'
+set -eu
+cat /usr/lib/binfmt.d/qemu-aarch64.conf >/proc/sys/fs/binfmt_misc/register
+sed 's/^/not run: /' /srv/not-here
+ctest --test-dir build-arm64 -L unit -LE long_sanitized -j"$(nproc)" --output-on-failure \
+	-E "^($(cut -d: -f1 /srv/not-here | paste -sd '|'))$" || failed=1
+ctest --test-dir build-arm64 -R '^corpus.replay$' --output-on-failure || failed=1
+exit "${failed:-0}"
+TEST
+cat >"$tree/srv/not-here" <<'NOT_HERE'
+unit.inject.test_plugin: qemu-user makes up /proc/self/stat
+NOT_HERE
+unshare --user --map-root-user --mount sh -c '
+	mount -t binfmt_misc binfmt_misc "$0/proc/sys/fs/binfmt_misc" &&
+		exec env -i TERM=dumb PATH="$PATH" chroot "$0" sh -c "cd /srv/slowrank && exec sh /srv/test.sh"' \
+	"$tree" </dev/null {tree_held}<&- &
+wait $!
+
+tree_run root sh -ec '
+	cpack -G DEB --config build-arm64/CPackConfig.cmake -B /srv/package >log || { cat log; exit 1; }
+	package=$(echo /srv/package/slowrank_*_arm64.deb)
+	[ "$(dpkg-deb --field "$package" Architecture)" = arm64 ]
+	dpkg-deb --fsys-tarfile "$package" | tar -xO ./usr/bin/slowrank | file - | grep "ARM aarch64"
+	echo "${package##*/}"'

@@ -61,7 +61,7 @@ EXPECTED = {
     "minor-fault": (HOST, {"minor-page-fault"}), "major-fault": (HOST, {"major-page-fault"}),
     "comm-slow": (LINK, NETWORK),
     # tests/workload
-    "compute": (DEVICE, {"unknown", "longer-kernels", "more-kernels"}),
+    "compute": (DEVICE, {"unknown", "longer-kernels", "more-kernels", "host-code"}),
     "throttle": (HOST, {"cgroup-throttle"}), "contention": (HOST, {"cpu-contention"}),
     "major": (HOST, {"major-page-fault"}), "minor": (HOST, {"minor-page-fault"}),
     "reclaim": (HOST, {"memory-reclaim"}), "comm": (LINK, NETWORK), "kernels": (DEVICE, {"more-kernels"}),

@@ -123,12 +123,14 @@ void explain_stacks_where(
 		*where = seen->difference->all.where;
 }
 
-/* What it waited in explains as much as the wait that the kernel timed, and says more. */
-static double share_of_waits(const struct episode *episode, double share)
+/* What it waited in explains as much as the wait that the kernel timed, as far as looks can tell, and says more. */
+static double share_of_waits(
+	const struct episode *episode, const struct stack_excess *excess, double share)
 {
 	double waits = fmax(episode->shares[EXCESS_BLOCK_IO], episode->shares[EXCESS_ASLEEP]);
+	double chance = STACK_CHANCE_DEVIATIONS * share / sqrt(fmax(excess->looks, 1));
 
-	return share >= STACK_WAITS_SHARE_MIN * waits ? fmax(share, waits) : share;
+	return share + chance >= STACK_WAITS_SHARE_MIN * waits ? fmax(share, waits) : share;
 }
 
 void measure_stacks(const struct explain_context *context, struct episode *episode,
@@ -161,7 +163,8 @@ void measure_stacks(const struct explain_context *context, struct episode *episo
 	}
 	finding->known = KNOWN_SHARE;
 	finding->outweighs = true; /* on the CPU, it is part of that time */
-	finding->share =
-		excess->blocked_share >= HALF_SHARE ? share_of_waits(episode, share) : share;
+	finding->share = excess->blocked_share >= HALF_SHARE
+				 ? share_of_waits(episode, excess, share)
+				 : share;
 	snprintf(finding->text, sizeof(finding->text), "%s", excess->where.text);
 }

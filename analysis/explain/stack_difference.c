@@ -394,10 +394,12 @@ static void tell_class(struct comparison *comparison, enum stack_class class, do
 	if (own_over <= 0 && other_over <= 0)
 		return;
 	if (own_over >= other_over) {
+		excess->looks = callers[STACK_SUSPECT].looks;
 		excess->own_ns = each_ns(comparison, STACK_SUSPECT, callers);
 		excess->control_ns = each_ns(comparison, STACK_CONTROL, callers);
 		excess->blocked_share = comparison->blocked_ns[class] / callers[STACK_SUSPECT].ns;
 	} else {
+		excess->looks = others[STACK_SUSPECT].looks;
 		excess->own_ns = other_over;
 		excess->blocked_share = 1; /* the caller waited */
 	}

@@ -29,7 +29,7 @@ enum cause {
 #undef RANK_CAUSE
 #undef LINK_CAUSE
 #undef JOB_CAUSE
-	CAUSE_NR = 33 /* above all numbers */
+	CAUSE_NR = 34 /* above all numbers */
 };
 const char *cause_name(enum cause cause); /* "cgroup-throttle", ... */
 

@@ -13,7 +13,8 @@ enum cause_precedence {
 	PRECEDENCE_CERTAIN = 0, /* where the finding is certain; else as PRECEDENCE_TIMED */
 	PRECEDENCE_TIMED = 1,	/* the kernel and the CPUs' counters say how long */
 	PRECEDENCE_DRIVER = 2,	/* the GPU's driver says why, where nothing of the host does */
-	PRECEDENCE_LOOK = 3,	/* what the device ran, or did not, where nothing else is known */
+	PRECEDENCE_CODE = 3,	/* its own code on a CPU, which all of the above makes longer */
+	PRECEDENCE_LOOK = 4,	/* what the device ran, or did not, where nothing else is known */
 	PRECEDENCE_NR
 };
 

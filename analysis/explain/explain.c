@@ -142,6 +142,14 @@ static bool is_of_experts(const struct explain_context *context, const struct ep
 	return true;
 }
 
+/* Where no device does the work, the rank's own code is the work. */
+static enum verdict_class class_of(const struct episode *episode, enum cause cause)
+{
+	if (cause == CAUSE_HOST_CODE && episode->class_so_far == VERDICT_COMPUTE_SLOW)
+		return VERDICT_COMPUTE_SLOW;
+	return cause_rule(cause)->verdict_class;
+}
+
 void explain(const struct explain_context *context, const struct episode *given,
 	struct explanation *explanation)
 {
@@ -168,7 +176,7 @@ void explain(const struct explain_context *context, const struct episode *given,
 		if (cause == CAUSE_UNKNOWN)
 			continue;
 		episode.cause_so_far = cause;
-		episode.class_so_far = cause_rule(cause)->verdict_class;
+		episode.class_so_far = class_of(&episode, cause);
 	}
 	explanation->cause = episode.cause_so_far;
 	explanation->share = explanation->findings[explanation->cause].share;

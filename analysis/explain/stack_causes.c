@@ -26,6 +26,8 @@ static enum stack_class class_of(enum cause cause)
 		return STACK_CLASS_FILE;
 	case CAUSE_LOCK:
 		return STACK_CLASS_LOCK;
+	case CAUSE_HOST_CODE:
+		return STACK_CLASS_CODE;
 	default:
 		return STACK_CLASS_NONE;
 	}
@@ -121,12 +123,14 @@ void explain_stacks_where(
 		*where = seen->difference->all.where;
 }
 
-/* What it waited in explains as much as the wait that the kernel timed, and says more. */
-static double share_of_waits(const struct episode *episode, double share)
+/* What it waited in explains as much as the wait that the kernel timed, as far as looks can tell, and says more. */
+static double share_of_waits(
+	const struct episode *episode, const struct stack_excess *excess, double share)
 {
 	double waits = fmax(episode->shares[EXCESS_BLOCK_IO], episode->shares[EXCESS_ASLEEP]);
+	double chance = STACK_CHANCE_DEVIATIONS * share / sqrt(fmax(excess->looks, 1));
 
-	return share >= STACK_WAITS_SHARE_MIN * waits ? fmax(share, waits) : share;
+	return share + chance >= STACK_WAITS_SHARE_MIN * waits ? fmax(share, waits) : share;
 }
 
 void measure_stacks(const struct explain_context *context, struct episode *episode,
@@ -134,7 +138,7 @@ void measure_stacks(const struct explain_context *context, struct episode *episo
 {
 	const struct stack_seen *seen = episode->stacks;
 	const struct stack_excess *excess;
-	double share;
+	double share, too;
 
 	(void)context;
 	if (seen->known != KNOWN_SHARE) {
@@ -145,19 +149,22 @@ void measure_stacks(const struct explain_context *context, struct episode *episo
 		return;
 	}
 	excess = &seen->difference->classes[class_of(cause)];
+	/* What both compute takes longer on a slow CPU as well. */
+	too = cause == CAUSE_HOST_CODE ? CONTROL_HAS_NONE : CONTROL_HAS_TOO;
 	share = share_of(episode, excess);
 	if (share < EVIDENCE_SHARE_MIN)
 		return;
 	finding->own_ns = excess->own_ns * episode->sums.program_steps;
 	finding->control_ns = excess->control_ns * episode->sums.program_steps;
-	if (excess->control_ns > CONTROL_HAS_TOO * excess->own_ns) {
+	if (excess->control_ns > too * excess->own_ns) {
 		finding->known = KNOWN_NOT_IT;
 		snprintf(finding->text, sizeof(finding->text), "same as control");
 		return;
 	}
 	finding->known = KNOWN_SHARE;
 	finding->outweighs = true; /* on the CPU, it is part of that time */
-	finding->share =
-		excess->blocked_share >= HALF_SHARE ? share_of_waits(episode, share) : share;
+	finding->share = excess->blocked_share >= HALF_SHARE
+				 ? share_of_waits(episode, excess, share)
+				 : share;
 	snprintf(finding->text, sizeof(finding->text), "%s", excess->where.text);
 }

@@ -15,7 +15,8 @@
 struct told {
 	double over_ns; /* a step; 0: there is none */
 	struct verdict_where where;
-	uint32_t thread; /* of the suspect, which was there longest */
+	uint32_t thread;			   /* of the suspect, which was there longest */
+	bool segments[STACK_PROFILE_SEGMENTS_MAX]; /* of the suspect, in which it was there */
 };
 
 struct comparison {
@@ -234,6 +235,7 @@ static void find_most(
 
 		if (!stack_tree_is_below(tree, side, i, place))
 			continue;
+		told->segments[sum->segment] = true;
 		segments[sum->segment] += (double)sum->time_ns;
 		threads[sum->thread] += (double)sum->time_ns;
 		segment = segments[sum->segment] > segments[segment] ? sum->segment : segment;
@@ -320,6 +322,22 @@ static void tell_all(struct comparison *comparison, struct stack_excess *all)
 	all->control_ns = told->where.control_ms_per_step * 1e6;
 }
 
+/* What another thread did in the segments in which it waited for a lock: of those that have one, nobody says who has this one. */
+static void put_holder(struct comparison *comparison, struct told *own)
+{
+	char *text = own->where.text;
+	struct told other = {0};
+	size_t used = strlen(text);
+
+	stack_tree_fill_others(&comparison->tree, own->segments);
+	tell_place(comparison, STACK_GROUP_OTHER, &other);
+	if (!is_as_long(&other, own->over_ns) || used + 2 >= sizeof(own->where.text))
+		return;
+	snprintf(text + used, sizeof(own->where.text) - used, "; ");
+	put_thread(comparison, &other, "meanwhile", sizeof(own->where.text) - used - 2,
+		text + used + 2);
+}
+
 /* Where it is: in its own stacks, or in those of whom it waited for. */
 static struct verdict_where where_of_class(
 	struct comparison *comparison, enum stack_class class, bool by_others)
@@ -327,7 +345,6 @@ static struct verdict_where where_of_class(
 	const struct told *worker = &comparison->places[STACK_GROUP_WORKER];
 	const struct told *other = &comparison->places[STACK_GROUP_OTHER];
 	struct told own = {0};
-	size_t used;
 
 	if (by_others)
 		return where_of(comparison, class == STACK_CLASS_DATA_LOADER ? worker : other);
@@ -335,13 +352,8 @@ static struct verdict_where where_of_class(
 	tell_place(comparison, STACK_GROUP_WORKS, &own);
 	if (class == STACK_CLASS_DATA_LOADER && is_as_long(worker, own.over_ns))
 		return where_of(comparison, worker);
-	if (class == STACK_CLASS_LOCK && is_as_long(other, own.over_ns)) {
-		used = strlen(own.where.text);
-		snprintf(own.where.text + used, sizeof(own.where.text) - used, "; ");
-		used = strlen(own.where.text);
-		put_thread(comparison, other, "meanwhile", sizeof(own.where.text) - used,
-			own.where.text + used);
-	}
+	if (class == STACK_CLASS_LOCK)
+		put_holder(comparison, &own);
 	return own.where;
 }
 
@@ -352,6 +364,18 @@ static double waits_for_workers_ns(const struct comparison *comparison)
 	double over = is_no_chance(comparison, piped) ? over_ns(comparison, piped) : 0;
 
 	return is_as_long(&comparison->places[STACK_GROUP_WORKER], over) ? over : 0;
+}
+
+/* All programs compute, and on a slow CPU for longer: only a place that the control is not in says something. */
+static void tell_code(struct comparison *comparison, struct stack_excess *excess)
+{
+	struct told own = {0};
+
+	stack_tree_fill(&comparison->tree, STACK_CLASS_CODE);
+	tell_place(comparison, STACK_GROUP_WORKS, &own);
+	excess->where = own.where;
+	excess->own_ns = own.where.ms_per_step * 1e6;
+	excess->control_ns = own.where.control_ms_per_step * 1e6;
 }
 
 /* unclaimed_ns: how long callers waited for threads whose stacks then say what for. */
@@ -370,10 +394,12 @@ static void tell_class(struct comparison *comparison, enum stack_class class, do
 	if (own_over <= 0 && other_over <= 0)
 		return;
 	if (own_over >= other_over) {
+		excess->looks = callers[STACK_SUSPECT].looks;
 		excess->own_ns = each_ns(comparison, STACK_SUSPECT, callers);
 		excess->control_ns = each_ns(comparison, STACK_CONTROL, callers);
 		excess->blocked_share = comparison->blocked_ns[class] / callers[STACK_SUSPECT].ns;
 	} else {
+		excess->looks = others[STACK_SUSPECT].looks;
 		excess->own_ns = other_over;
 		excess->blocked_share = 1; /* the caller waited */
 	}
@@ -431,8 +457,10 @@ int stack_profile_compare(const struct stack_profile *suspect, const struct stac
 		tell_place(&comparison, (enum stack_group)group, &comparison.places[group]);
 	tell_all(&comparison, &difference->all);
 	for (int class = 0; class < STACK_CLASS_NR; class ++) {
-		if (class != STACK_CLASS_NONE && class != STACK_CLASS_THREAD &&
-			class != STACK_CLASS_WAIT)
+		if (class == STACK_CLASS_CODE)
+			tell_code(&comparison, &difference->classes[class]);
+		else if (class != STACK_CLASS_NONE && class != STACK_CLASS_THREAD &&
+			 class != STACK_CLASS_WAIT)
 			tell_class(&comparison, (enum stack_class) class,
 				fmax(0, over_ns(&comparison,
 						comparison.callers[STACK_CLASS_THREAD])),

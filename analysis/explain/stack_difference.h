@@ -10,6 +10,7 @@
 struct stack_excess {
 	double own_ns, control_ns;
 	double blocked_share; /* of the rank's: it waited, for no CPU */
+	uint32_t looks;	      /* that saw the rank there: so exact is own_ns */
 	struct verdict_where where;
 };
 

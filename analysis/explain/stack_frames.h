@@ -18,6 +18,7 @@ enum stack_class {
 	STACK_CLASS_THREAD, /* it waits for what another thread does */
 	STACK_CLASS_FILE,   /* by what it waits for alone */
 	STACK_CLASS_WAIT,   /* for other ranks, or for the device: not its own time */
+	STACK_CLASS_CODE,   /* on a CPU, and no frame says what for */
 	STACK_CLASS_NR
 };
 

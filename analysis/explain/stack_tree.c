@@ -164,9 +164,10 @@ enum stack_class stack_tree_class(const struct stack_side *side, const struct st
 
 	if (class != STACK_CLASS_NONE)
 		return class;
-	return sum->state == STACK_STATE_FILE	? STACK_CLASS_FILE
-	       : sum->state == STACK_STATE_LOCK ? STACK_CLASS_THREAD
-						: STACK_CLASS_NONE;
+	return sum->state == STACK_STATE_FILE	   ? STACK_CLASS_FILE
+	       : sum->state == STACK_STATE_LOCK	   ? STACK_CLASS_THREAD
+	       : sum->state == STACK_STATE_RUNNING ? STACK_CLASS_CODE
+						   : STACK_CLASS_NONE;
 }
 
 enum stack_group stack_tree_group(const struct stack_side *side, const struct stack_sum *sum)
@@ -313,10 +314,15 @@ static uint32_t add_sum(
 	return at;
 }
 
-void stack_tree_fill(struct stack_tree *tree, enum stack_class only)
+static void empty(struct stack_tree *tree)
 {
 	tree->count = 0;
 	memset(tree->buckets, 0xff, (tree->bucket_mask + (size_t)1) * sizeof(*tree->buckets));
+}
+
+void stack_tree_fill(struct stack_tree *tree, enum stack_class only)
+{
+	empty(tree);
 	for (int of = 0; of < STACK_SIDES; of++) {
 		struct stack_side *side = &tree->sides[of];
 
@@ -333,6 +339,24 @@ void stack_tree_fill(struct stack_tree *tree, enum stack_class only)
 						stack_tree_class(side, sum) != only)))
 				continue;
 			side->leaves[i] = add_sum(tree, of, sum, group);
+		}
+	}
+}
+
+void stack_tree_fill_others(struct stack_tree *tree, const bool *segments)
+{
+	empty(tree);
+	for (int of = 0; of < STACK_SIDES; of++) {
+		struct stack_side *side = &tree->sides[of];
+
+		for (uint32_t i = 0; i < side->profile->sum_count; i++) {
+			const struct stack_sum *sum = &side->profile->sums[i];
+			enum stack_group group = stack_tree_group(side, sum);
+
+			side->leaves[i] = STACK_NODE_NONE;
+			if (group == STACK_GROUP_OTHER &&
+				(of == STACK_CONTROL || segments[sum->segment]))
+				side->leaves[i] = add_sum(tree, of, sum, group);
 		}
 	}
 }

@@ -61,6 +61,12 @@ void stack_tree_fini(struct stack_tree *tree);
 /* Makes it anew: of all sums, or of the callers' sums of one class (enum stack_class), which then are of one group. */
 void stack_tree_fill(struct stack_tree *tree, enum stack_class only);
 
+/*
+ * Makes it anew: of other threads, what the suspect's do in these segments (by their indices) and the control's at any time. What
+ * a thread always does is no excess then.
+ */
+void stack_tree_fill_others(struct stack_tree *tree, const bool *segments);
+
 /* What a sum is: of one side, by its index. */
 enum stack_class stack_tree_class(const struct stack_side *side, const struct stack_sum *sum);
 enum stack_group stack_tree_group(const struct stack_side *side, const struct stack_sum *sum);

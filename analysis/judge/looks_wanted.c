@@ -179,19 +179,32 @@ static bool is_first(const struct judge *judge, uint32_t suspect, enum judge_loo
 		judge->stacks, suspect, incident->onset_ns, INT64_MAX, STACK_LOOK_STEPS);
 }
 
-/* The quietest rank of the same role that is in no verdict. */
+/* Nothing is suspected of it, and of the other is; else it is usually late for less. */
+static bool is_quieter(const struct rank_state *one, const struct rank_state *other)
+{
+	bool suspected = judge_suspected_any(one);
+
+	return suspected == judge_suspected_any(other) ? one->usual.long_run < other->usual.long_run
+						       : !suspected;
+}
+
+/*
+ * The quietest rank of the same role that nothing is suspected of. On a busy machine there is none for long: of a rank that a
+ * verdict names, one that none names will do.
+ */
 static bool find_control(const struct judge *judge, uint32_t suspect, enum judge_look_kind kind,
 	judge_may_look *may_look, void *context, uint32_t *control)
 {
+	const struct rank_state *own = &judge->ranks[suspect];
 	bool found = false;
 
 	for (uint32_t r = 0; r < judge->rank_end; r++) {
 		const struct rank_state *state = &judge->ranks[r];
 
 		if (r == suspect || state->incident || !can_look(state, kind) ||
-			judge_suspected_any(state) ||
-			state->totals.role != judge->ranks[suspect].totals.role ||
-			(found && state->usual.long_run >= judge->ranks[*control].usual.long_run) ||
+			(!own->incident && judge_suspected_any(state)) ||
+			state->totals.role != own->totals.role ||
+			(found && !is_quieter(state, &judge->ranks[*control])) ||
 			!may_look(context, kind, r, true))
 			continue;
 		*control = r;

@@ -20,9 +20,11 @@ enum {
 	READ_BYTES = 65536,
 };
 
-/* To open the process and to find names; after its end, to tell what its threads did. */
-#define START_PATIENCE_NS INT64_C(5000000000)
-#define END_PATIENCE_NS INT64_C(5000000000)
+/*
+ * To open the process and to find names; after its end, to tell what its threads did. Each takes some 0.2 s of CPU time, which
+ * lasts a hundred times as long where many programs want the CPUs; a sampler gone wild is ended by its limits before.
+ */
+#define PATIENCE_NS INT64_C(30000000000)
 
 /* A look that is under way. */
 struct host_look {
@@ -180,7 +182,7 @@ static int begin(struct host_looks *looks, struct host_look *look,
 	look->steps_wanted =
 		directive->steps < HOST_LOOKS_STEPS_MAX ? directive->steps : HOST_LOOKS_STEPS_MAX;
 	look->asked = looks->now;
-	look->stop.value = looks->now.value + options.limit_ns + START_PATIENCE_NS;
+	look->stop.value = looks->now.value + options.limit_ns + PATIENCE_NS;
 	look->told = false;
 	sample_reader_init(&look->reader, look->samples);
 	return 0;
@@ -304,7 +306,7 @@ static void tick_look(struct host_looks *looks, struct host_look *look)
 	if (!look->told && looks->now.value >= look->stop.value) {
 		kill(look->sampler, SIGTERM);
 		look->told = true;
-		look->stop.value = looks->now.value + END_PATIENCE_NS;
+		look->stop.value = looks->now.value + PATIENCE_NS;
 	} else if (looks->now.value >= look->stop.value) {
 		finish(looks, look, false);
 	}

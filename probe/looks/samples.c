@@ -21,14 +21,15 @@ struct counted_sum {
 	uint64_t last_step; /* in which it was seen, from 1; 0: the place is free */
 };
 
+/* As its host went through it, which runs ahead of its device. */
 struct passed_step {
 	int64_t start_ns, end_ns;
 	size_t first, count; /* of parts */
 };
 
-/* A collective of one of them. */
+/* A collective of one of them: when its host called it, and came back. */
 struct passed_part {
-	int64_t arrival_ns, departure_ns;
+	int64_t call_ns, return_ns;
 	uint64_t communicator_id;
 	uint8_t operation;
 };
@@ -50,6 +51,7 @@ struct samples {
 	int64_t first_look_ns, last_look_ns;
 	/* Steps that wait for a look behind their end: all of theirs have come then. */
 	size_t step_count, step_capacity, part_count, part_capacity;
+	int64_t told_end_ns, host_end_ns; /* of the newest step: as it was told, and its host's */
 	struct passed_step *passed;
 	struct passed_part *parts;
 	struct host_ns start, stop; /* of what was summed */
@@ -183,29 +185,30 @@ static uint32_t segment_of(struct samples *samples, const struct stack_segment *
 	return samples->segment_count++;
 }
 
-/* In a step; behind its last collective it is the next one's segment. */
+/* In a step: the first collective that is still to come, or goes on; behind the last one, the next step's first. */
 static uint32_t find_segment(
 	struct samples *samples, const struct passed_step *step, int64_t time_ns)
 {
 	const struct passed_step *next = step + 1;
-	const struct passed_part *parts = samples->parts;
+	const struct passed_part *parts = samples->parts + step->first, *found = NULL;
 
+	/* In order of arrival, which on a device is not that of the calls. */
 	for (size_t i = 0; i < step->count; i++) {
-		const struct passed_part *part = &parts[step->first + i];
-
-		if (time_ns >= part->departure_ns)
-			continue;
-		return segment_of(
-			samples, &(struct stack_segment){.communicator_id = part->communicator_id,
-					 .ordinal = (uint32_t)i,
-					 .operation = part->operation,
-					 .inside = time_ns >= part->arrival_ns});
+		if (time_ns < parts[i].return_ns && (!found || parts[i].call_ns < found->call_ns))
+			found = &parts[i];
 	}
+	if (found)
+		return segment_of(
+			samples, &(struct stack_segment){.communicator_id = found->communicator_id,
+					 .ordinal = (uint32_t)(found - parts),
+					 .operation = found->operation,
+					 .inside = time_ns >= found->call_ns});
 	if (!next->count)
 		return 0;
-	return segment_of(samples,
-		&(struct stack_segment){.communicator_id = parts[next->first].communicator_id,
-			.operation = parts[next->first].operation});
+	parts = samples->parts + next->first;
+	return segment_of(
+		samples, &(struct stack_segment){.communicator_id = parts->communicator_id,
+				 .operation = parts->operation});
 }
 
 static struct counted_sum *place_of(struct samples *samples, const struct stack_sum *wanted)
@@ -358,13 +361,52 @@ static void sum_steps(struct samples *samples, bool force)
 		drop_steps(samples, done);
 }
 
+static bool is_of_device(const struct collective_part *part)
+{
+	return part->enqueue.value || part->flags & (PART_HOST_TIME | PART_ENQUEUE_ONLY);
+}
+
+/* A call that a device carries out returns at once; what its host waits for later, its stacks say. */
+static struct passed_part passed_part_of(const struct collective_part *part)
+{
+	int64_t call_ns = part->enqueue.value ? part->enqueue.value : part->arrival.value;
+
+	return (struct passed_part){.call_ns = call_ns,
+		.return_ns = is_of_device(part) ? call_ns : part->departure.value,
+		.communicator_id = part->communicator_id,
+		.operation = part->operation};
+}
+
+/* A host is done with what its device does when it came back from the last of the calls. */
+static int64_t host_end_ns(const struct step_entry *step)
+{
+	int64_t end_ns = 0;
+	bool of_device = false;
+
+	for (size_t i = 0; i < step->part_count; i++) {
+		int64_t return_ns = passed_part_of(&step->parts[i]).return_ns;
+
+		of_device |= is_of_device(&step->parts[i]);
+		end_ns = return_ns > end_ns ? return_ns : end_ns;
+	}
+	return of_device && !(step->flags & STEP_MARKED) ? end_ns : step->end.value;
+}
+
 int samples_step(struct samples *samples, const struct step_entry *step)
 {
-	if (!samples->first_look_ns || step->start.value < samples->first_look_ns ||
-		step->end.value <= step->start.value)
+	struct passed_step passed = {.start_ns = step->start.value,
+		.end_ns = host_end_ns(step),
+		.count = step->part_count};
+
+	if (samples->told_end_ns == step->start.value)
+		passed.start_ns = samples->host_end_ns;
+	samples->told_end_ns = step->end.value;
+	samples->host_end_ns = passed.end_ns;
+	if (!samples->first_look_ns || passed.start_ns < samples->first_look_ns ||
+		passed.end_ns <= passed.start_ns)
 		return 0;
 	if (samples->step_count &&
-		step->start.value < samples->passed[samples->step_count - 1].end_ns)
+		passed.start_ns < samples->passed[samples->step_count - 1].end_ns)
 		return 0; /* not in order */
 	sum_steps(samples, samples->step_count == SAMPLES_STEPS_MAX ||
 				   samples->part_count > SAMPLES_PARTS_MAX);
@@ -373,14 +415,10 @@ int samples_step(struct samples *samples, const struct step_entry *step)
 		array_grow((void **)&samples->parts, &samples->part_capacity,
 			samples->part_count + step->part_count + 1, sizeof(*samples->parts)))
 		return -ENOMEM;
-	samples->passed[samples->step_count++] = (struct passed_step){
-		step->start.value, step->end.value, samples->part_count, step->part_count};
+	passed.first = samples->part_count;
+	samples->passed[samples->step_count++] = passed;
 	for (size_t i = 0; i < step->part_count; i++)
-		samples->parts[samples->part_count++] =
-			(struct passed_part){.arrival_ns = step->parts[i].arrival.value,
-				.departure_ns = step->parts[i].departure.value,
-				.communicator_id = step->parts[i].communicator_id,
-				.operation = step->parts[i].operation};
+		samples->parts[samples->part_count++] = passed_part_of(&step->parts[i]);
 	return 0;
 }
 

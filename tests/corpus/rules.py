@@ -68,7 +68,7 @@ EXPECTED = {
     "line-logging": (HOST, {"logging"}), "line-data-loader": (HOST, {"data-loader"}), "line-allocator": (HOST, {"memory-allocator"}),
     "line-copies": (HOST | DEVICE, {"host-to-device-copy", "more-copies"}),
     # tests/workload
-    "compute": (DEVICE, {"unknown", "longer-kernels", "more-kernels"}),
+    "compute": (DEVICE, {"unknown", "longer-kernels", "more-kernels", "host-code"}),
     "throttle": (HOST, {"cgroup-throttle"}), "contention": (HOST, {"cpu-contention"}),
     "major": (HOST, {"major-page-fault"}), "minor": (HOST, {"minor-page-fault"}),
     "reclaim": (HOST, {"memory-reclaim"}), "comm": (LINK, NETWORK), "kernels": (DEVICE, {"more-kernels"}),

@@ -21,6 +21,7 @@ STEP_MS = 36
 THREAD_MULTIPLE = 3
 HOST_SHARE = 0.8
 COPY_BYTES = 8 << 20
+SLOW_DISK_BYTES_A_MS = (4 << 20) // 1000
 LOG_BYTES = 65536  # a step: as much as a pipe holds
 EVERY_RANK = -1  # all do the same, and nobody is slow: what would be slow beside the loop is then not, for the latest rank would stay it
 WORLD_COMMUNICATOR, SUM_OF_FLOATS = "ompi_mpi_comm_world", ("ompi_mpi_float", "ompi_mpi_op_sum")
@@ -300,8 +301,9 @@ class Job:
         self.native_library.native_enter()  # AT mutex
 
     def write_file(self):
+        """More than the slow disk takes in a step: a limit of bytes a second holds up nobody else."""
         with open(os.path.join(self.folder, "samples.bin"), "wb") as file:  # AT file
-            file.write(os.urandom(int(self.size_ms * 4096)))  # AT file
+            file.write(os.urandom(int((STEP_MS + self.size_ms) * SLOW_DISK_BYTES_A_MS)))  # AT file
             file.flush()  # AT file
             os.fsync(file.fileno())  # AT file
 

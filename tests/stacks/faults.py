@@ -24,7 +24,8 @@ import time
 
 sys.dont_write_bytecode = True
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path[:0] = [os.path.join(HERE, "..", part) for part in ("cluster", "corpus")]
+sys.path[:0] = [HERE, *(os.path.join(HERE, "..", part) for part in ("cluster", "corpus"))]
+import fault_job  # noqa: E402
 import jobs  # noqa: E402
 import marked_lines  # noqa: E402
 import rules  # noqa: E402
@@ -34,9 +35,9 @@ TREE = os.path.join(HERE, "..", "cluster", "debian_tree.sh")
 PACKAGES = "openmpi-bin,hostname,python3,python3-torch,python3-numpy"
 TREES = {"3.9": ("python-3.9", "bullseye", PACKAGES + ",dbus-x11"), "3.13": ("python-3.13", "trixie", PACKAGES)}
 NONE, STORAGE = rules.NONE, rules.STORAGE
-# kind -> causes that are right. A loop of Python's or C's has none: its line is all there is to say.
+# kind -> causes that are right. What waits for nothing that is known has none: its line is all there is to say.
 CAUSES = {
-    "python": NONE, "pause": NONE, "native": NONE, "lock": {"lock"}, "mutex": {"lock"}, "file": STORAGE,
+    "python": {"host-code"}, "pause": NONE, "native": {"host-code"}, "lock": {"lock"}, "mutex": {"lock"}, "file": STORAGE,
     "checkpoint": {"checkpoint"}, "logging": {"logging"}, "data-loader": {"data-loader"}, "data-loader-queue": {"data-loader"},
     "allocator": {"memory-allocator"}, "copies": {"host-to-device-copy"}, "stopped": {"stopped"},
 }
@@ -47,7 +48,7 @@ PERIODS = {"checkpoint": 10}
 HEALTHY = ("none", "checkpoint", "logging", "data-loader", "python", "lock")
 RANKS = 4
 LIMIT_S = 180
-DISK_BYTES_A_SECOND = 4 << 20
+DISK_BYTES_A_SECOND = 1000 * fault_job.SLOW_DISK_BYTES_A_MS
 
 
 LINES = marked_lines.lines_of(JOB)

@@ -18,6 +18,7 @@
 #define TRAIN "main@/home/u/train.py:"
 #define SAVE TRAIN "212|save@" TORCH "serialization.py:850|~write@/ckpt/7.pt"
 #define LOADER TRAIN "70|__next__@" TORCH "utils/data/dataloader.py:630|~poll@pipe:[9]"
+#define COMMON_CODE TRAIN "200|forward@/home/u/model.py:60"
 #define OWN_CODE TRAIN "230|augment@/home/u/extra.py:17"
 
 enum { RANKS = 3, STEPS = 40, MS = 1000000, BEFORE_FIRST = 0, BEFORE_SECOND = 2 };
@@ -221,7 +222,9 @@ static void stacks_sharpen_what_was_blocked_on(void **state)
 	keep(&control);
 	assert_int_equal(explained(&sums), CAUSE_CHECKPOINT);
 	assert_string_equal(why_not(CAUSE_BLOCK_IO), "explains the same 100 % of the excess");
-	/* It explains less than most of that. */
+	/* It explains less than most of that; by no more than looks err. */
+	sums.own[EXCESS_BLOCK_IO] = 120 * MS;
+	assert_int_equal(explained(&sums), CAUSE_CHECKPOINT);
 	sums.own[EXCESS_BLOCK_IO] = 200 * MS;
 	assert_int_equal(explained(&sums), CAUSE_BLOCK_IO);
 }
@@ -287,9 +290,60 @@ static void code_of_the_program_is_a_place_and_no_cause(void **state)
 	assert_int_equal(explained(&asleep), CAUSE_UNKNOWN);
 	assert_int_equal(result.verdict_class, VERDICT_HOST_SLOW);
 	assert_string_equal(verdict.where.text, "in augment (extra.py:17)");
+	assert_false(is_told(CAUSE_HOST_CODE)); /* it sleeps there */
 	assert_int_equal(explained(&works), CAUSE_UNKNOWN);
 	assert_int_equal(result.verdict_class, VERDICT_COMPUTE_SLOW);
 	assert_string_equal(verdict.where.text, "in augment (extra.py:17)");
+}
+
+/* What keeps a CPU busy and is the rank's alone; the work where the CPU does that, else what its device's host does beside. */
+static void code_that_computes_is_the_ranks_own(void **state)
+{
+	const struct excess_sums works = sums_of(10, EXCESS_ASLEEP, 0);
+	struct excess_sums host = sums_of(0, EXCESS_HOST_CPU, 10);
+
+	(void)state;
+	host.on_device = true;
+	does(&suspect, STACK_STATE_RUNNING, COMMON_CODE, 30); /* as all do */
+	does(&control, STACK_STATE_RUNNING, COMMON_CODE, 30);
+	does(&suspect, STACK_STATE_RUNNING, OWN_CODE, 9);
+	keep(&suspect);
+	keep(&control);
+	assert_int_equal(explained(&works), CAUSE_HOST_CODE);
+	assert_int_equal(result.verdict_class, VERDICT_COMPUTE_SLOW);
+	assert_true(result.share > 0.85 && result.share < 0.95);
+	assert_false(cause_says_why(result.cause));
+	assert_true(verdict.evidence[0].overlap_ms_per_step > 8.9 &&
+		    verdict.evidence[0].overlap_ms_per_step < 9.1);
+	assert_true(verdict.evidence[0].control_ms_per_step < 0.1);
+	assert_string_equal(verdict.evidence[0].detail, "in augment (extra.py:17)");
+	assert_string_equal(verdict.where.text, "in augment (extra.py:17)");
+	assert_int_equal(explained(&host), CAUSE_HOST_CODE);
+	assert_int_equal(result.verdict_class, VERDICT_HOST_SLOW);
+}
+
+/* On a slow CPU, however slow, the same code takes longer; and what the kernel timed goes first. */
+static void a_slow_cpu_is_no_code_of_ones_own(void **state)
+{
+	const struct excess_sums works = sums_of(10, EXCESS_ASLEEP, 0);
+	const struct excess_sums contended = sums_of(4, EXCESS_PREEMPTED, 6);
+	const struct excess_sums throttled = sums_of(4, EXCESS_THROTTLED, 6);
+
+	does(&suspect, STACK_STATE_RUNNING, OWN_CODE, 13);
+	does(&control, STACK_STATE_RUNNING, OWN_CODE, 3);
+	keep(&suspect);
+	keep(&control);
+	assert_int_equal(explained(&works), CAUSE_UNKNOWN);
+	assert_int_equal(result.verdict_class, VERDICT_COMPUTE_SLOW);
+	assert_string_equal(why_not(CAUSE_HOST_CODE), "same as control");
+	clean_up(state);
+	set_up(state);
+	does(&suspect, STACK_STATE_RUNNING, OWN_CODE, 9);
+	keep(&suspect);
+	keep(&control);
+	assert_int_equal(explained(&works), CAUSE_HOST_CODE);
+	assert_int_equal(explained(&contended), CAUSE_CPU_CONTENTION);
+	assert_int_equal(explained(&throttled), CAUSE_CGROUP_THROTTLE);
 }
 
 static void a_small_part_is_no_place(void **state)
@@ -348,6 +402,8 @@ int main(void)
 		STACK_TEST(a_sleep_that_is_seen_to_be_something_else_is_no_input),
 		STACK_TEST(a_slow_device_is_not_explained_by_its_host),
 		STACK_TEST(code_of_the_program_is_a_place_and_no_cause),
+		STACK_TEST(code_that_computes_is_the_ranks_own),
+		STACK_TEST(a_slow_cpu_is_no_code_of_ones_own),
 		STACK_TEST(a_small_part_is_no_place),
 		STACK_TEST(of_a_period_its_steps_are_explained),
 		STACK_TEST(a_look_that_came_to_nothing_says_why),

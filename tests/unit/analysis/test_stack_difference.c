@@ -149,7 +149,8 @@ static void own_code_is_named_by_its_line(void **state)
 	assert_int_equal(difference.all.where.frame_count, 1);
 	assert_string_equal(difference.all.where.frames[0], "augment (extra.py:18)");
 	for (int c = 0; c < STACK_CLASS_NR; c++)
-		assert_true(c == STACK_CLASS_NONE || difference.classes[c].own_ns <= 0);
+		assert_int_equal(
+			lround(difference.classes[c].own_ns / 1e6), c == STACK_CLASS_CODE ? 50 : 0);
 }
 
 /* One frame holds nearly all of it, others a little: it stops where it parts. */
@@ -286,6 +287,26 @@ static void who_holds_a_lock_is_told(void **state)
 		"in pthread_mutex_lock (update, job); futex 0x7f32; meanwhile watcher (pid 100): "
 		"in "
 		"usleep (scan, job)");
+}
+
+/* Of two threads that are busy, and hold a lock each, the one that is so while the lock is waited for. */
+static void who_holds_another_lock_is_not_told(void **state)
+{
+	uint32_t saver = made_thread(&suspect, STACK_THREAD_OTHER, "saver", 100);
+	uint32_t mixer = made_thread(&suspect, STACK_THREAD_OTHER, "mixer", 100);
+
+	(void)state;
+	slow(STACK_STATE_LOCK, "main@job|update@job|pthread_mutex_lock@libc.so.6|~futex@0x7f32",
+		50);
+	made_add(&suspect, caller(&suspect), STACK_STATE_LOCK, FIRST,
+		"main@job|read@job|pthread_mutex_lock@libc.so.6|~futex@0x1000", STEPS, 20 * STEPS);
+	made_add(&suspect, mixer, STACK_STATE_RUNNING, FIRST, "start@libc.so.6|mix@job", STEPS,
+		70 * STEPS);
+	made_add(&suspect, saver, STACK_STATE_SLEEP, SECOND,
+		"start@libc.so.6|save@job|usleep@libc.so.6", STEPS, 50 * STEPS);
+	assert_string_equal(compared(0)->classes[STACK_CLASS_LOCK].where.text,
+		"in pthread_mutex_lock (update, job); futex 0x7f32; meanwhile saver (pid 100): in "
+		"usleep (save, job)");
 }
 
 /* The worker that is slow, by its name and pid, where it is slow. */
@@ -513,6 +534,7 @@ int main(void)
 		cmocka_unit_test_setup(victims_give_way_to_whom_they_wait_for, set_up),
 		cmocka_unit_test_setup(threads_are_matched_by_role_and_name, set_up),
 		cmocka_unit_test_setup(who_holds_a_lock_is_told, set_up),
+		cmocka_unit_test_setup(who_holds_another_lock_is_not_told, set_up),
 		cmocka_unit_test_setup(a_slow_worker_of_the_loader_is_named, set_up),
 		cmocka_unit_test_setup(workers_without_a_known_loader_are_told, set_up),
 		cmocka_unit_test_setup(gaps_between_looks_are_nobodys, set_up),

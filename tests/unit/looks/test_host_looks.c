@@ -277,8 +277,8 @@ static void test_killed_sampler(void **state)
 	assert_int_equal(wait_for_profile()->result, STACK_RESULT_FAILED);
 }
 
-/* A sampler that does nothing any more is ended by its probe. */
-static void test_stopped_sampler(void **state)
+/* Asks for a look and stops its sampler before that has told all. */
+static pid_t stop_sampler(void)
 {
 	const struct message_directive directive = {.kind = DIRECTIVE_STACKS,
 		.rank = RANK,
@@ -287,14 +287,43 @@ static void test_stopped_sampler(void **state)
 		.request = ++request};
 	pid_t sampler = 0;
 
-	(void)state;
 	host_looks_ask(looks, &directive, target, now());
 	for (int i = 0; i < 500 && !(sampler = find_sampler()); i++)
 		usleep(1000);
-	if (sampler)
+	if (sampler) /* else it was quicker */
 		kill(sampler, SIGSTOP);
-	(void)wait_for_profile(); /* it may have been quicker than the signal */
+	return sampler;
+}
+
+static void pass_seconds(int64_t count)
+{
+	host_looks_tick(looks, (struct host_ns){now().value + count * 1000 * MS});
+}
+
+/* A sampler that does nothing any more is ended by its probe. */
+static void test_stopped_sampler(void **state)
+{
+	(void)state;
+	(void)stop_sampler();
+	pass_seconds(40);
+	pass_seconds(80);
 	assert_false(host_looks_are_busy(looks));
+}
+
+/* One that a busy machine kept from its CPU has not crashed. */
+static void test_late_sampler(void **state)
+{
+	const struct stack_profile *profile;
+	pid_t sampler = stop_sampler();
+
+	(void)state;
+	pass_seconds(12);
+	pass_seconds(24);
+	if (sampler)
+		kill(sampler, SIGCONT);
+	profile = wait_for_profile();
+	assert_int_not_equal(profile->result, STACK_RESULT_FAILED);
+	assert_string_equal(profile->why, "");
 }
 
 static void test_process_that_dies(void **state)
@@ -377,6 +406,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_uninterruptible, set_up, clean_up),
 		cmocka_unit_test_setup_teardown(test_killed_sampler, set_up, clean_up),
 		cmocka_unit_test_setup_teardown(test_stopped_sampler, set_up, clean_up),
+		cmocka_unit_test_setup_teardown(test_late_sampler, set_up, clean_up),
 		cmocka_unit_test_setup_teardown(test_process_that_dies, set_up, clean_up),
 		cmocka_unit_test_setup_teardown(test_directives, set_up, clean_up),
 		cmocka_unit_test_setup_teardown(test_no_right, set_up, clean_up),

@@ -149,6 +149,55 @@ static void test_segments(void **state)
 }
 
 /* Steps are told sooner than the looks in them, as happens when the sampler has to wait for a CPU. */
+/*
+ * A device that is a step behind: its host calls at 40 and at 80 of a step, in which the device still does what it was given
+ * in the step before, the second call first.
+ */
+static void device_step(int64_t number)
+{
+	int64_t start_ns = BEGIN_NS + number * STEP_MS * MS, device_ns = start_ns + STEP_MS * MS;
+	struct collective_part parts[2] = {
+		{.communicator_id = COMMUNICATOR,
+			.operation = OPERATION_BARRIER,
+			.enqueue = {start_ns + 80 * MS},
+			.arrival = {device_ns + 10 * MS},
+			.departure = {device_ns + 60 * MS},
+			.flags = PART_DEVICE_TIME},
+		{.communicator_id = COMMUNICATOR,
+			.operation = OPERATION_ALL_REDUCE,
+			.enqueue = {start_ns + 40 * MS},
+			.arrival = {device_ns + 60 * MS},
+			.departure = {device_ns + 90 * MS},
+			.flags = PART_DEVICE_TIME},
+	};
+	const struct step_entry entry = {.index = (uint64_t)number,
+		.start = {device_ns - 10 * MS},
+		.end = {device_ns + 90 * MS},
+		.part_count = 2,
+		.parts = parts};
+
+	assert_int_equal(samples_step(samples, &entry), 0);
+}
+
+/* What a host does is told by its calls, not by what its device does meanwhile: none of it is inside of a collective. */
+static void test_host_ahead(void **state)
+{
+	struct stack_profile *profile;
+
+	(void)state;
+	look_at_steps(5);
+	for (int64_t number = -1; number < 5; number++)
+		device_step(number);
+	look(601, nodes[0]);
+	profile = finish();
+	assert_int_equal(profile->steps, 3); /* the one that had begun before is left out */
+	assert_float_equal(time_of(profile, "forward", 1, OPERATION_ALL_REDUCE, false), 120, 0.1);
+	assert_float_equal(time_of(profile, "load", 0, OPERATION_BARRIER, false), 90, 0.1);
+	for (uint32_t i = 0; i < profile->segment_count; i++)
+		assert_false(profile->segments[i].inside);
+	stack_profile_destroy(profile);
+}
+
 static void test_late_looks(void **state)
 {
 	struct stack_profile *profile;
@@ -249,6 +298,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_segments, set_up, clean_up),
+		cmocka_unit_test_setup_teardown(test_host_ahead, set_up, clean_up),
 		cmocka_unit_test_setup_teardown(test_late_looks, set_up, clean_up),
 		cmocka_unit_test_setup_teardown(test_gaps, set_up, clean_up),
 		cmocka_unit_test_setup_teardown(test_no_steps, set_up, clean_up),

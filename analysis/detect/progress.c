@@ -192,8 +192,8 @@ static struct progress_rate rate_of(const struct rate_sums *sums)
 	};
 }
 
-struct progress_rate progress_between(
-	const struct progress *progress, int64_t from_ns, int64_t until_ns)
+static struct progress_rate rate_between(
+	const struct progress *progress, int64_t from_ns, int64_t until_ns, bool with_aside)
 {
 	struct rate_sums sums = {0};
 
@@ -203,10 +203,27 @@ struct progress_rate progress_between(
 
 		if (slot->end_ns <= from_ns)
 			break;
-		if (middle_ns >= from_ns && middle_ns < until_ns && is_measured(slot))
+		if (middle_ns >= from_ns && middle_ns < until_ns && is_measured(slot) &&
+			(with_aside || !slot->aside))
 			sums_add(&sums, slot);
 	}
 	return rate_of(&sums);
+}
+
+struct progress_rate progress_between(
+	const struct progress *progress, int64_t from_ns, int64_t until_ns)
+{
+	return rate_between(progress, from_ns, until_ns, true);
+}
+
+struct progress_rate progress_beside(
+	const struct progress *progress, int64_t from_ns, int64_t until_ns)
+{
+	struct progress_rate rate = rate_between(progress, from_ns, until_ns, false);
+
+	return rate.slots >= PROGRESS_USUAL_SLOTS_MIN
+		       ? rate
+		       : rate_between(progress, from_ns, until_ns, true);
 }
 
 /* Slots that tell what is usual. */
@@ -249,7 +266,8 @@ static void take_before(const struct progress *progress, int64_t from_ns, int64_
 	least = (quantile_rate(usual, CHANGE_REFERENCE_QUANTILE) +
 			progress_between(progress, from_ns, until_ns).rate) /
 		2;
-	while (earlier < usual->count && earlier < PROGRESS_EARLIER_SLOTS &&
+	while (earlier + PROGRESS_USUAL_SLOTS_MIN < usual->count &&
+		earlier < PROGRESS_EARLIER_SLOTS &&
 		rate_of_slot(usual->slots[earlier]) < least)
 		earlier++;
 	usual->count -= earlier;

@@ -30,6 +30,9 @@ struct progress_rate {
 /* Of the slots whose middle is in [from_ns, until_ns). */
 struct progress_rate progress_between(
 	const struct progress *progress, int64_t from_ns, int64_t until_ns);
+/* The same without those that are aside, where enough others are in it: what a verdict's fault cost is nobody else's. */
+struct progress_rate progress_beside(
+	const struct progress *progress, int64_t from_ns, int64_t until_ns);
 /* What was usual before such a time: of the latest slots that are not aside. */
 struct progress_rate progress_before(
 	const struct progress *progress, int64_t from_ns, int64_t until_ns);

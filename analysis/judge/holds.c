@@ -21,10 +21,9 @@ struct kept {
 };
 
 /* The latest sample of a rank before a time, or that time where there was none of late. */
-static int64_t sampled_before(
-	const struct step_grid *grid, const struct rank_state *state, int64_t time_ns)
+static int64_t sampled_before(const struct rank_state *state, int64_t time_ns)
 {
-	int64_t past_ns = grid->step.start_ns - EVIDENCE_BEFORE_NS;
+	int64_t past_ns = time_ns - EVIDENCE_BEFORE_NS;
 	int64_t known_ns =
 		evidence_known_ns(state->evidence, METRIC_PROCESS_CPU_NS, past_ns, time_ns - 1);
 
@@ -37,13 +36,13 @@ static struct evidence_span sampled_span(const struct judge *judge, const struct
 
 	for (size_t r = 0; r < grid->row_count; r++) {
 		int64_t last_ns =
-			sampled_before(grid, &judge->ranks[grid->rows[r].rank], grid->step.end_ns);
+			sampled_before(&judge->ranks[grid->rows[r].rank], grid->step.end_ns);
 
 		end_ns = last_ns < end_ns ? last_ns : end_ns;
 	}
 	start_ns = end_ns - EVIDENCE_RATE_NS;
 	for (size_t r = 0; r < grid->row_count; r++) {
-		int64_t last_ns = sampled_before(grid, &judge->ranks[grid->rows[r].rank], end_ns);
+		int64_t last_ns = sampled_before(&judge->ranks[grid->rows[r].rank], end_ns);
 
 		start_ns = last_ns < start_ns ? last_ns : start_ns;
 	}
@@ -179,6 +178,42 @@ int judge_hold_transfers(struct judge *judge, const struct step_grid *grid)
 		transfer->transfer_ns -= hold_one(judge, grid, transfer, excess_ns, kept, &span);
 	}
 	return 0;
+}
+
+/*
+ * The share that a process was kept from running since a time, by the samples around it, and its error. A process is
+ * sampled once a second: of what began lately, the samples hold only a part.
+ */
+static bool kept_since(
+	const struct judge *judge, uint32_t rank, int64_t from_ns, double *kept, double *error)
+{
+	const struct rank_state *state = &judge->ranks[rank];
+	int64_t before_ns = sampled_before(state, from_ns);
+	int64_t last_ns = sampled_before(state, judge_now_ns(judge));
+	double rate, part_ns = fmax((double)(last_ns - from_ns), 1);
+
+	if (!state->in_block || state->usual.running <= 0 ||
+		!evidence_rate(state->evidence, METRIC_PROCESS_CPU_NS, before_ns, last_ns, &rate))
+		return false;
+	double whole = (double)(last_ns - before_ns) / part_ns / state->usual.running;
+
+	*kept = fmax(state->usual.running - rate, 0) * whole;
+	*error = CHANCE_DEVIATIONS * state->usual.running_spread * whole;
+	return true;
+}
+
+bool judge_holds_excluded(const struct judge *judge, int64_t from_ns, double share)
+{
+	double least = 1, most = 0, kept, error;
+
+	for (uint32_t r = 0; r < judge->rank_end; r++) {
+		if (!kept_since(judge, r, from_ns, &kept, &error))
+			continue;
+		least = fmin(least, kept);
+		most = fmax(most, kept + error);
+	}
+	/* What all run less, nobody is kept from. */
+	return most - least < share;
 }
 
 bool judge_taken_by_others(const struct judge *judge, uint32_t rank, int64_t from_ns)

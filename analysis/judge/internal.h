@@ -129,6 +129,11 @@ void judge_push_runs(struct judge *judge, size_t rank_count);
 int judge_hold_transfers(struct judge *judge, const struct step_grid *grid)
 	__attribute__((warn_unused_result));
 /*
+ * No process was kept from running for such a share of the time since one: it is known well enough that none holds up
+ * transfers that take so much longer.
+ */
+bool judge_holds_excluded(const struct judge *judge, int64_t from_ns, double share);
+/*
  * Its process runs less than usual since a time, and those of other ranks of its host do not run as much more: so neither
  * these nor threads of its own took the CPU. False where that is not known.
  */

@@ -229,7 +229,7 @@ static bool makes_steps_longer(
 	int64_t now_ns = judge_now_ns(judge);
 	int64_t from_ns = step_start_or(&judge->times, run->first_step, now_ns - run->sums.time_ns);
 	struct progress_rate usual = progress_before(judge->progress, from_ns, now_ns);
-	struct progress_rate now = progress_between(judge->progress, from_ns, now_ns);
+	struct progress_rate now = progress_beside(judge->progress, from_ns, now_ns);
 	struct progress_loss lost = progress_lost(&usual, &now);
 
 	double late = (double)run->sums.delay_ns / (double)run->sums.time_ns;

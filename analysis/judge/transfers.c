@@ -300,6 +300,10 @@ static bool is_to_tell(struct judge *judge, enum run_kind kind, struct gate_shee
 	if (!gate_is(sheet, GATE_USUAL, signal->settled) || !run_is_open(signal, kind, sheet) ||
 		!run_is_large(signal, &judge->times, kind, comm->noise_scale, sheet))
 		return false;
+	/* A process that does not run leaves its sockets to others as a slow link does. */
+	if (!gate_is(sheet, GATE_LOCATED,
+		    judge_holds_excluded(judge, comm->run.start_ns, run_share(&comm->run))))
+		return false;
 	if (can_locate(judge, &probe))
 		return gate_is(sheet, GATE_LOCATED, true);
 	/* On one host there is no link to be slow, and what looks like one is a busy CPU. */

@@ -8,7 +8,7 @@
 /* Work on both ends of messages: deviations from the usual, slow sums. */
 struct message_state {
 	float *work; /* per cell of the step */
-	double steps, count, xx, yy, xy;
+	double count, xx, yy, xy;
 };
 
 /* What peers do at each place of a layout, on average over steps. */

@@ -56,7 +56,6 @@ static void forget(struct message_state *state)
 {
 	double share = 1 - 1.0 / UNEVEN_MEMORY;
 
-	state->steps = state->steps * share + 1;
 	state->count *= share;
 	state->xx *= share;
 	state->yy *= share;
@@ -107,6 +106,8 @@ double judge_messages_correlation(const struct message_state *state)
 
 bool judge_messages_alike(const struct message_state *state)
 {
-	return state->xy > 0 && state->xy >= pow(MESSAGES_DEVIATION_MIN, 2) * state->count &&
+	/* A few of the program's first steps tell nothing of those that it repeats. */
+	return state->count >= STEPS_KNOWN_MIN && state->xy > 0 &&
+	       state->xy >= pow(MESSAGES_DEVIATION_MIN, 2) * state->count &&
 	       judge_messages_correlation(state) >= MESSAGES_CORRELATION_MIN;
 }

@@ -21,7 +21,9 @@
 #include "probe/wire/encode.h"
 
 enum {
-	CONTEXT_COUNT = 16,	  /* requests that wait here at most */
+	/* Requests that wait here at most: of one address outside of the world as many as it may have connections. */
+	CONTEXT_COUNT = PEERS_PER_ADDRESS_MAX + 64,
+	FIRST_IN_A_ROW = 8,	  /* of the world's, then one of the others that is older */
 	REQUEST_HEAD_BYTES = 256, /* what nng's own headers may add */
 	CLOSE_TIMEOUT_MS = 1000,
 	SWEEP_MS = 1000, /* how often idle peers are looked for, */
@@ -43,6 +45,7 @@ struct exchange {
 	nng_msg *request;
 	bool open_url; /* the request came where nothing needs to be proven */
 	struct job_ns received;
+	struct peer_standing standing;
 };
 
 struct listener {
@@ -84,6 +87,11 @@ struct listener {
 	pthread_cond_t closed;
 	struct exchange *queue[CONTEXT_COUNT]; /* a ring: each exchange is in it at most once */
 	size_t queue_first, queue_count;
+	struct exchange
+		*others[CONTEXT_COUNT]; /* of addresses outside of the world, as they came */
+	size_t other_count;
+	unsigned in_a_row;    /* of the queue, while others waited */
+	struct job_ns handed; /* the newest receive time of those that were taken */
 	struct listener_state state;
 };
 
@@ -126,35 +134,44 @@ static bool came_by_open_url(const struct listener *listener, const nng_msg *req
 	return id > 0;
 }
 
-/* False: the peer's address has sent too much. */
-static bool is_within_quota(struct listener *listener, const nng_msg *request)
+/* An address outside of the world leaves room for those of the world. */
+static bool has_room(const struct listener *listener, const struct peer_standing *standing)
 {
+	size_t same = 0;
+
+	for (size_t i = 0; i < listener->other_count && !standing->first; i++)
+		same += listener->others[i]->standing.address == standing->address;
+	return same < PEERS_PER_ADDRESS_MAX;
+}
+
+/* Takes the request over. False: the peer's address has sent too much. */
+static bool enqueue(struct exchange *exchange, nng_msg *request)
+{
+	struct listener *listener = exchange->listener;
+	struct peer_standing *standing = &exchange->standing;
 	int id = nng_pipe_id(nng_msg_get_pipe(request));
 	bool within;
 
-	pthread_mutex_lock(&listener->mutex);
-	within = id <= 0 ||
-		 peers_heard(listener->peers, (uint32_t)id, nng_msg_len(request), clock_now());
-	listener->state.over_quota += !within;
-	pthread_mutex_unlock(&listener->mutex);
-	return within;
-}
-
-static void enqueue(struct exchange *exchange)
-{
-	struct listener *listener = exchange->listener;
-
-	exchange->request = nng_aio_get_msg(exchange->aio);
-	exchange->open_url = came_by_open_url(listener, exchange->request);
-	nng_aio_set_msg(exchange->aio, NULL);
+	exchange->open_url = came_by_open_url(listener, request);
 	pthread_mutex_lock(&listener->mutex);
 	exchange->received = clock_now(); /* under the lock: the queue is in the order of times */
-	listener->queue[(listener->queue_first + listener->queue_count++) % CONTEXT_COUNT] =
-		exchange;
-	if (listener->queue_count >= CONTEXT_COUNT - 1) /* and one is being answered */
+	within = peers_heard(listener->peers, id > 0 ? (uint32_t)id : 0, nng_msg_len(request),
+			 exchange->received, standing) &&
+		 has_room(listener, standing);
+	listener->state.over_quota += !within;
+	if (within)
+		exchange->request = request;
+	if (within && standing->first)
+		listener->queue[(listener->queue_first + listener->queue_count++) % CONTEXT_COUNT] =
+			exchange;
+	else if (within)
+		listener->others[listener->other_count++] = exchange;
+	if (listener->queue_count + listener->other_count >=
+		CONTEXT_COUNT - 1) /* and one is being answered */
 		listener->full = exchange->received;
 	pthread_cond_signal(&listener->filled);
 	pthread_mutex_unlock(&listener->mutex);
+	return within;
 }
 
 /* Called by nng when an exchange has received a request or sent its reply. */
@@ -162,21 +179,20 @@ static void on_done(void *context)
 {
 	struct exchange *exchange = context;
 	int error = nng_aio_result(exchange->aio);
+	nng_msg *message = nng_aio_get_msg(exchange->aio);
 
 	if (error == NNG_ECLOSED || error == NNG_ECANCELED)
 		return; /* listener_destroy() frees what is left */
-	if (!exchange->sending && !error &&
-		is_within_quota(exchange->listener, nng_aio_get_msg(exchange->aio))) {
-		enqueue(exchange);
-		return;
+	nng_aio_set_msg(exchange->aio, NULL);
+	if (!exchange->sending && !error) {
+		if (enqueue(exchange, message))
+			return;
+		nng_msg_free(message);
 	}
-	if (!exchange->sending && !error)
-		nng_msg_free(nng_aio_get_msg(exchange->aio));
 	if (exchange->sending && error) {
-		nng_msg_free(nng_aio_get_msg(exchange->aio));
+		nng_msg_free(message);
 		count_unanswered(exchange->listener);
 	}
-	nng_aio_set_msg(exchange->aio, NULL);
 	receive_next(exchange);
 }
 
@@ -204,6 +220,55 @@ static void sweep(struct listener *listener)
 	pthread_mutex_lock(&listener->mutex);
 }
 
+/* Whose address has sent the least of what it may comes first: not behind one that sends all that it can. */
+static size_t next_other(const struct listener *listener)
+{
+	size_t next = 0;
+
+	for (size_t i = 1; i < listener->other_count; i++) {
+		if (listener->others[i]->standing.left_bytes >
+			listener->others[next]->standing.left_bytes)
+			next = i;
+	}
+	return next;
+}
+
+static struct exchange *take_other(struct listener *listener, size_t at)
+{
+	struct exchange *exchange = listener->others[at];
+
+	listener->other_count--;
+	memmove(&listener->others[at], &listener->others[at + 1],
+		(listener->other_count - at) * sizeof(*listener->others));
+	return exchange;
+}
+
+/*
+ * Addresses of the world come first, in the order of times: what those outside of it send, with the key or without,
+ * takes long to be read. They are not shut out: after so many an older one has its turn. Called with the lock.
+ */
+static struct exchange *take_next(struct listener *listener)
+{
+	struct exchange *exchange = listener->queue[listener->queue_first];
+	size_t other = next_other(listener);
+
+	if (!listener->queue_count ||
+		(listener->in_a_row >= FIRST_IN_A_ROW &&
+			listener->others[other]->received.value <= exchange->received.value)) {
+		exchange = take_other(listener, other);
+		listener->in_a_row = 0;
+	} else {
+		listener->queue_first = (listener->queue_first + 1) % CONTEXT_COUNT;
+		listener->queue_count--;
+		listener->in_a_row = listener->other_count ? listener->in_a_row + 1 : 0;
+	}
+	/* One that others went before came when it is taken, as far as clocks are concerned. */
+	if (exchange->received.value < listener->handed.value)
+		exchange->received = listener->handed;
+	listener->handed = exchange->received;
+	return exchange;
+}
+
 /* Waits for a request. NULL: the listener closes. */
 static struct exchange *take(struct listener *listener)
 {
@@ -211,7 +276,7 @@ static struct exchange *take(struct listener *listener)
 
 	pthread_mutex_lock(&listener->mutex);
 	sweep(listener);
-	while (!listener->queue_count && !listener->closing) {
+	while (!listener->queue_count && !listener->other_count && !listener->closing) {
 		int64_t wake_ns = clock_now().value + SWEEP_MS * INT64_C(1000000);
 		struct timespec wake = {wake_ns / 1000000000, wake_ns % 1000000000};
 
@@ -220,9 +285,7 @@ static struct exchange *take(struct listener *listener)
 			sweep(listener);
 	}
 	if (!listener->closing) {
-		exchange = listener->queue[listener->queue_first];
-		listener->queue_first = (listener->queue_first + 1) % CONTEXT_COUNT;
-		listener->queue_count--;
+		exchange = take_next(listener);
 		listener->state.requests++;
 		listener->state.bytes += nng_msg_len(exchange->request);
 	}

@@ -230,21 +230,26 @@ void peers_remove(struct peers *peers, uint32_t id)
 	peers->connections[hole] = (struct connection){0};
 }
 
-bool peers_heard(struct peers *peers, uint32_t id, size_t length, struct job_ns now)
+bool peers_heard(struct peers *peers, uint32_t id, size_t length, struct job_ns now,
+	struct peer_standing *standing)
 {
 	struct connection *connection = find(peers, id);
 	struct address *address;
 
-	if (!connection->id)
+	*standing = (struct peer_standing){.address = UINT32_MAX};
+	if (!id || !connection->id)
 		return true; /* it is gone by now */
 	address = &peers->addresses[connection->address];
 	connection->last = now;
+	standing->address = connection->address;
+	standing->first = address->of_world || is_this_host(&address->address);
 	if (is_this_host(&address->address))
 		return true;
 	refill(address, now);
 	if (address->left_bytes < (int64_t)length)
 		return false;
 	address->left_bytes -= (int64_t)length;
+	standing->left_bytes = address->left_bytes;
 	return true;
 }
 

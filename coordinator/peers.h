@@ -52,8 +52,16 @@ uint32_t peers_add(
 	struct peers *peers, uint32_t id, const struct peer_address *address, struct job_ns now);
 void peers_remove(struct peers *peers, uint32_t id); /* one that is not there: nothing */
 
+/* Of whom a message came, for the order in which those that wait are taken. */
+struct peer_standing {
+	bool first; /* of an address that told of a rank of the job's world, or of this host's own */
+	uint32_t address;   /* a number */
+	int64_t left_bytes; /* that it may send at once behind this one */
+};
+
 /* A whole message came. False: its address has sent too much, and it is to be dropped. */
-bool peers_heard(struct peers *peers, uint32_t id, size_t length, struct job_ns now);
+bool peers_heard(struct peers *peers, uint32_t id, size_t length, struct job_ns now,
+	struct peer_standing *standing);
 
 /* What it brought was believed: it is one of the job's. of_world: and told of a rank that the job has. */
 void peers_believe(struct peers *peers, uint32_t id, bool of_world);

@@ -2,6 +2,7 @@
 #include "coordinator/pipeline_hang_internal.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -470,19 +471,49 @@ static int64_t still_ns(const struct pipeline_hang *hang, const struct rank_tabl
 	return now.value - since.value;
 }
 
+/* It came to a bad end; one that ends well may leave others to do the rest. */
+static bool is_lost(const struct rank_table *table, uint32_t r)
+{
+	return table->streams.ranks[r].exited && table->ranks[r].exit_code != 0;
+}
+
+static bool was_asked_to_end(const struct rank_table *table, uint32_t r)
+{
+	return table->streams.ranks[r].exited && table->ranks[r].exit_code == 128 + SIGTERM;
+}
+
+/*
+ * Launchers end the others when they have lost a rank: who was asked to end is not why, where one was lost otherwise.
+ * Returns how many are still missing.
+ */
+static size_t leave_out_ended(
+	struct pipeline_hang *hang, const struct rank_table *table, size_t missing_count)
+{
+	size_t kept = 0, lost = 0;
+
+	for (size_t i = 0; i < missing_count; i++)
+		lost += is_lost(table, hang->missing[i]) &&
+			!was_asked_to_end(table, hang->missing[i]);
+	for (size_t i = 0; i < missing_count; i++) {
+		if (!lost || !was_asked_to_end(table, hang->missing[i]))
+			hang->missing[kept++] = hang->missing[i];
+	}
+	return kept;
+}
+
 static int report(struct pipeline_hang *hang, const struct rank_table *table, struct judge *judge,
 	const struct meeting_place *place, enum hang_end end, struct job_ns since,
 	struct job_ns now)
 {
 	struct hang_finding finding = {.since = since,
 		.missing = hang->missing,
-		.missing_count = place->missing_count,
+		.missing_count = leave_out_ended(hang, table, place->missing_count),
 		.waiting = hang->waiting};
 
 	size_t next = 0; /* both are ascending */
 
 	for (uint32_t r = 0; r < table->streams.end; r++) {
-		if (next < place->missing_count && hang->missing[next] == r)
+		if (next < finding.missing_count && hang->missing[next] == r)
 			next++;
 		else if (hang->ranks[r].listed)
 			hang->waiting[finding.waiting_count++] = r;
@@ -554,12 +585,6 @@ static bool is_held(const struct hang_rank *rank)
 	       (rank->state == 'T' || rank->state == 't');
 }
 
-/* It came to a bad end; one that ends well may leave others to do the rest. */
-static bool is_lost(const struct rank_table *table, uint32_t r)
-{
-	return table->streams.ranks[r].exited && table->ranks[r].exit_code != 0;
-}
-
 /*
  * Nobody is seen in a call that tells, but some ranks are held by a signal or a debugger, or lost, and nobody
  * else moves: they wait where no hook is (in a launch when the device's queue is full, for another thread), or
@@ -598,6 +623,7 @@ static int report_held(struct pipeline_hang *hang, const struct rank_table *tabl
 	if (!find_held(hang, table, &finding) ||
 		now.value - finding.since.value < judge_hang_limit_ns(judge, false))
 		return judge_hang(judge, NULL, now);
+	finding.missing_count = leave_out_ended(hang, table, finding.missing_count);
 	pipeline_hang_describe(hang, table, &place, HANG_FOUND, now, &finding);
 	return judge_hang(judge, &finding, now);
 }

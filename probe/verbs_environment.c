@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <unistd.h>
 
 #include "probe/device_environment.h"
@@ -45,6 +46,31 @@ static bool find_library(const char *wanted, char *path, size_t capacity)
 		return false;
 	memcpy(path + length, library_name, sizeof(library_name));
 	return access(path, R_OK) == 0;
+}
+
+/*
+ * The loader of programs for another processor (of 32 bits) complains of a library that is not for it, in each process. By
+ * $PLATFORM it finds one of its own, where there is one under each name that the token has here: the kernel's, and
+ * what glibc makes of it. It stands before the name, so that a shell that takes it for an empty variable does no harm.
+ */
+static void name_by_platform(char *path, size_t capacity)
+{
+	static const char token[] = "$PLATFORM/";
+	static const char *const names[] = {"x86_64", "haswell", "xeon_phi", "i686"};
+	const char *own = (const char *)getauxval(AT_PLATFORM);
+	char *file = strrchr(path, '/') + 1, tried[PATH_MAX];
+
+	if (!own || strcmp(own, names[0]) != 0 || strlen(path) + sizeof(token) > capacity)
+		return;
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		int length = snprintf(tried, sizeof(tried), "%.*s%s/%s", (int)(file - path), path,
+			names[i], file);
+
+		if (length >= (int)sizeof(tried) || access(tried, R_OK))
+			return;
+	}
+	memmove(file + sizeof(token) - 1, file, strlen(file) + 1);
+	memcpy(file, token, sizeof(token) - 1);
 }
 
 /* The loader takes spaces and colons as ends of names (ld.so(8)). */
@@ -115,8 +141,10 @@ bool verbs_environment_set(const struct verbs_environment *environment,
 	} else if (strpbrk(path, " :")) {
 		problem = "the path of libslowrank_verbs.so has a space or colon, which LD_PRELOAD "
 			  "cannot name";
-	} else if (!append(path)) {
-		problem = "no memory";
+	} else {
+		name_by_platform(path, sizeof(path));
+		if (!append(path))
+			problem = "no memory";
 	}
 	snprintf(why, WIRE_DETAIL_LENGTH_MAX + 1, "%s", problem ? problem : "");
 	return !problem;

@@ -37,8 +37,8 @@ def hosts(nodes, name=""):
             for rank in range(nodes.node_count * nodes.ranks_per_node)}
 
 
-def check_one_job(paths, nodes, output, name=""):
-    """One record with all ranks of all nodes, and the verdict on one rank of them."""
+def check_one_job(paths, nodes, output, name="", killed=None):
+    """One record with all ranks of all nodes, and the verdict on one rank of them; it may have hung for the killed one."""
     check(glob.glob(os.path.join(paths.directory, "*.slr*")) ==
           [os.path.join(paths.directory, "record.slr")], "one record")
     check(output.count("\nCoverage (") == 1, f"one report: {output}")
@@ -49,7 +49,8 @@ def check_one_job(paths, nodes, output, name=""):
           f"{report['job']}")
     check({rank["rank"]: rank["host"] for rank in report["ranks"]} == hosts(nodes, name),
           f"{report['ranks']}")
-    check_throttled(report)
+    said = [v for v in report["verdicts"] if v["class"] != "hang" or v["ranks"] != [killed]]
+    check_throttled({**report, "verdicts": said})
 
 
 def launched(name):
@@ -419,7 +420,10 @@ def ranks_of(name, record):
 
 
 def restart(paths):
-    """torchrun starts all ranks again when one is killed: the same record, and the ranks are the new ones."""
+    """
+    torchrun starts all ranks again when one is killed: the same record, and the ranks are the new ones. It may take
+    longer to see that than a hang takes to be told: of the rank that was killed, not of those that torchrun ended then.
+    """
     fresh(paths.directory, "record.slr")
     hold = jobs.Hold(paths.directory)
     with cluster(paths) as nodes:
@@ -429,13 +433,13 @@ def restart(paths):
         with futures.ThreadPoolExecutor(1) as pool:
             output = pool.submit(launchers.torchrun_real, job)
             jobs.wait_until(lambda: os.path.exists(hold.path) and os.path.getsize(hold.path) == 4,
-                            "all ranks reach step 20")
+                            "all ranks reach step 20", seconds=200)
             first = ranks_of("workload_mpich", hold.path)
             os.kill(first[3], signal.SIGKILL)
-            jobs.wait_until(lambda: os.path.getsize(hold.path) == 8, "they do so again")
+            jobs.wait_until(lambda: os.path.getsize(hold.path) == 8, "they do so again", seconds=200)
             second = ranks_of("workload_mpich", hold.path)
             hold.end()
-            check_one_job(paths, nodes, output.result())
+            check_one_job(paths, nodes, output.result(), killed=3)
     report = read_report(paths, os.path.join(paths.directory, "record.slr"))
     check({rank["rank"]: rank["pid"] for rank in report["ranks"]} == second,
           f"first {first}, then {second}: {report['ranks']}")

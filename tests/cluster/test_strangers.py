@@ -228,7 +228,8 @@ def hostile(seconds):
         check(len(own) == 4, f"probes of the job: {own}")
         check(peak <= HOSTILE_MEMORY, f"memory of the coordinator: {peak}")
         check(size <= max(HOSTILE_DISK * seconds / 3600, HOSTILE_BURST), f"size of the record: {size}")
-        check(statistics.median(waits) < ANSWER_S, f"batches of the job are recorded in time: {waits[-20:]}")
+        late = sum(wait > ANSWER_S for wait in waits)
+        check(late <= len(waits) * (0.01 if seconds >= 60 else 0.5), f"batches of the job are recorded in time: {waits[-20:]}")
         ranks = {rank["rank"]: rank for rank in report_of(paths, record)["ranks"]}
         check(all(ranks[rank]["steps"] >= 14 * seconds - 5 for rank in range(4)), f"steps of the job: {ranks[0]}")
     return case

@@ -22,6 +22,9 @@ share=$root/share
 for library in inject marker verbs; do
 	[[ -e $root/lib/slowrank/libslowrank_$library.so ]] || fail "no libslowrank_$library.so"
 done
+for platform in x86_64 haswell xeon_phi i686; do # where the build has them
+	[[ ! -e $build/libslowrank_nothing_32.so || -e $root/lib/slowrank/$platform/libslowrank_verbs.so ]] || fail "no $platform/libslowrank_verbs.so"
+done
 found=$(cd "$folder" && "$slowrank" run --quiet --sources device --record "$folder/job.slr" -- printenv NCCL_PROFILER_PLUGIN)
 [[ $(readlink -f "$found") == "$root/lib/slowrank/libslowrank_inject.so" ]] || fail "the library of ranks: $found"
 for file in "$root/include/slowrank.h" "$share"/doc/slowrank/{LICENSE,README.md,docs/operations.md,examples/hooks/mail.sh}; do

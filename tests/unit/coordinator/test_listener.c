@@ -44,6 +44,8 @@ struct service {
 	atomic_int refuse; /* so many requests get no answer */
 	atomic_int delay_ms;
 	int64_t last_received;
+	atomic_int
+		marked; /* requests until the one of MARKED_BYTES, it included; 0: it did not come */
 };
 
 static void sleep_ms(int time_ms)
@@ -53,7 +55,10 @@ static void sleep_ms(int time_ms)
 	nanosleep(&time, NULL);
 }
 
-enum { STRANGE = 'x' }; /* a message that begins so is not believed */
+enum {
+	STRANGE = 'x', /* a message that begins so is not believed */
+	MARKED_BYTES = 5000,
+};
 
 /* Says back the length and the first byte. */
 static int serve(void *context, const void *bytes, size_t length, struct job_ns received,
@@ -68,6 +73,8 @@ static int serve(void *context, const void *bytes, size_t length, struct job_ns 
 		atomic_fetch_add(&service->disorder, 1);
 	service->last_received = received.value;
 	atomic_fetch_add(&service->requests, 1);
+	if (length == MARKED_BYTES)
+		atomic_store(&service->marked, atomic_load(&service->requests));
 	sleep_ms(atomic_load(&service->delay_ms));
 	if (atomic_load(&service->refuse) > 0) {
 		atomic_fetch_sub(&service->refuse, 1);
@@ -282,6 +289,75 @@ static void test_bound_port_is_told(void **state)
 	(void)state;
 	assert_int_equal(strncmp(listener_url(listener, 0), "tcp://127.0.0.1:", 16), 0);
 	assert_true(atoi(listener_url(listener, 0) + 16) > 0);
+	listener_destroy(listener);
+}
+
+/* By a socket of this host's own, and by an address that has told of no rank. */
+static struct listener *listen_at_both(struct service *service, char own[64])
+{
+	const char *urls[] = {own, "tcp://127.0.0.1:0"};
+	struct listener_options options = {
+		.urls = urls, .url_count = 2, .on_request = serve, .context = service};
+	struct listener *listener = NULL;
+	char why[WIRE_DETAIL_LENGTH_MAX + 1];
+
+	ipc_url(own);
+	if (listener_create(&options, &listener, why))
+		fail_msg("%s", why);
+	return listener;
+}
+
+/* What outsiders have sent before, however much, is answered later; and in the order of the times that are told. */
+static void test_outsiders_wait(void **state)
+{
+	struct service service = {.delay_ms = 40};
+	struct client own, outside;
+	struct listener *listener;
+	char url[64];
+
+	(void)state;
+	listener = listen_at_both(&service, url);
+	outside = client_start(listener_url(listener, 1), CLIENT_COUNT, 1, RESEND_NEVER_MS);
+	own = client_start(url, 1, MARKED_BYTES, RESEND_NEVER_MS);
+	client_ask(&outside);
+	client_ask(&own);
+	client_check_answers(&own);
+	assert_in_range(service.marked, 1, CLIENT_COUNT - 1);
+	client_check_answers(&outside);
+	assert_int_equal(service.requests, CLIENT_COUNT + 1);
+	assert_int_equal(service.disorder, 0);
+	client_end(&own);
+	client_end(&outside);
+	listener_destroy(listener);
+}
+
+/* However much the job's own send: two clients of whom one has always sent again before the other is answered. */
+static void test_outsiders_have_a_turn(void **state)
+{
+	enum { ROUNDS = 6 };
+	struct service service = {.delay_ms = 3};
+	struct client own[2], outside;
+	struct listener *listener;
+	char url[64];
+
+	(void)state;
+	listener = listen_at_both(&service, url);
+	outside = client_start(listener_url(listener, 1), 1, MARKED_BYTES, RESEND_NEVER_MS);
+	for (int i = 0; i < 2; i++)
+		own[i] = client_start(url, CLIENT_COUNT, 1, RESEND_NEVER_MS);
+	client_ask(&own[0]);
+	client_ask(&outside);
+	for (int i = 0; i < ROUNDS; i++) {
+		client_ask(&own[(i + 1) % 2]);
+		client_check_answers(&own[i % 2]);
+	}
+	client_check_answers(&own[ROUNDS % 2]);
+	client_check_answers(&outside);
+	assert_in_range(service.marked, 1, ROUNDS * CLIENT_COUNT);
+	assert_int_equal(service.disorder, 0);
+	for (int i = 0; i < 2; i++)
+		client_end(&own[i]);
+	client_end(&outside);
 	listener_destroy(listener);
 }
 
@@ -613,6 +689,8 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_many_clients_over_ipc),
 		cmocka_unit_test(test_many_clients_over_tcp),
+		cmocka_unit_test(test_outsiders_wait),
+		cmocka_unit_test(test_outsiders_have_a_turn),
 		cmocka_unit_test(test_bound_port_is_told),
 		cmocka_unit_test(test_unanswered_request_is_sent_again),
 		cmocka_unit_test(test_largest_message),

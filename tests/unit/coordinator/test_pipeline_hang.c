@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Jobs that stop: who is missing, who only waits, when it is told, and that it ends. */
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -270,6 +271,37 @@ static void walked_upstream(void **state)
 	assert_int_equal(told.last.victim_count, 3);
 	assert_non_null(strstr(told.last.evidence[1].detail, "rank 1 has ended with status 9"));
 	pipeline_destroy(pipeline);
+}
+
+/* What the launcher ended when it had lost a rank is not why; where it was asked to end all that ended, they are. */
+static void the_lost_not_the_ended(void **state)
+{
+	static const int32_t codes[][2] = {
+		{128 + SIGKILL, 128 + SIGTERM}, {128 + SIGTERM, 1}, {128 + SIGTERM, 128 + SIGTERM}};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(codes) / sizeof(codes[0]); i++) {
+		struct told told;
+		struct pipeline *pipeline = create(&told);
+		uint64_t number = 0;
+		int64_t stuck_ns = run_healthy(pipeline, &number);
+		struct message_batch *batch = batch_new(number++, stuck_ns + 9000 * MS);
+
+		add_call(batch, 0, WORLD, stuck_ns + 20 * MS);
+		add_call(batch, 1, WORLD, stuck_ns + 20 * MS);
+		batch->ranks = calloc(2, sizeof(*batch->ranks));
+		for (uint32_t r = 2; r < 4; r++)
+			batch->ranks[batch->rank_count++] = (struct message_rank){.rank = r,
+				.world_size = RANKS,
+				.pid = 100 + r,
+				.exited = 1,
+				.exit_code = codes[i][r - 2]};
+		push(pipeline, batch);
+		assert_int_equal(told.alerts, 1);
+		assert_int_equal(told.last.rank_count, i == 2 ? 2 : 1);
+		assert_int_equal(told.last.ranks[0], i == 1 ? 3 : 2);
+		pipeline_destroy(pipeline);
+	}
 }
 
 /* A long call that all have entered is slow, but nobody is missing. */
@@ -832,6 +864,7 @@ int main(void)
 		cmocka_unit_test(missing_rank),
 		cmocka_unit_test(stacks_are_told),
 		cmocka_unit_test(walked_upstream),
+		cmocka_unit_test(the_lost_not_the_ended),
 		cmocka_unit_test(nobody_is_missing),
 		cmocka_unit_test(receiver_only_waits),
 		cmocka_unit_test(somebody_moves),

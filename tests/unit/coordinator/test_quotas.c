@@ -203,6 +203,7 @@ static void an_address_has_so_many_connections(void **state)
 	const struct job_ns start = {INT64_C(1000000000)};
 	const struct job_ns later = {start.value + INT64_C(1000001) * PEERS_STRANGER_MS};
 	uint32_t ids[PEERS_PER_ADDRESS_MAX];
+	struct peer_standing standing;
 	struct peers *peers;
 	uint32_t id = 1;
 
@@ -211,7 +212,7 @@ static void an_address_has_so_many_connections(void **state)
 	for (; id <= PEERS_STRANGERS_MAX; id++)
 		assert_int_equal(
 			peers_add(peers, id, &stranger, (struct job_ns){start.value + id}), 0);
-	assert_true(peers_heard(peers, 1, 100, start)); /* anybody can say something */
+	assert_true(peers_heard(peers, 1, 100, start, &standing)); /* anybody can say something */
 	for (uint32_t oldest = 1; oldest < 100; oldest++, id++)
 		assert_int_equal(peers_add(peers, id, &stranger, (struct job_ns){later.value + id}),
 			oldest <= PEERS_STRANGERS_MAX ? oldest : 0);
@@ -245,6 +246,7 @@ static void an_address_sends_so_much(void **state)
 	struct peer_address same = {.bytes = {0x20, 1, 2, 3, 4, 5, 6, 7, 8, 2}};
 	const struct peer_address other = address_of(2);
 	struct job_ns now = {INT64_C(1000000000)};
+	struct peer_standing standing;
 	uint64_t taken = 0;
 	struct peers *peers;
 
@@ -257,10 +259,10 @@ static void an_address_sends_so_much(void **state)
 	peers_believe(peers, 3, true);
 	for (unsigned second = 0; second < 3600; second++, now.value += INT64_C(1000000000)) {
 		for (uint32_t i = 0; i < 8; i++) {
-			if (peers_heard(peers, 1 + i % 2, 1 << 20, now))
+			if (peers_heard(peers, 1 + i % 2, 1 << 20, now, &standing))
 				taken += 1 << 20;
 		}
-		assert_true(peers_heard(peers, 3, 100 << 10, now)); /* in nobody's way */
+		assert_true(peers_heard(peers, 3, 100 << 10, now, &standing)); /* in nobody's way */
 	}
 	assert_in_range(taken, UINT64_C(3500) * PEERS_BYTES_PER_SECOND,
 		PEERS_BURST_BYTES + UINT64_C(3600) * PEERS_BYTES_PER_SECOND);
@@ -272,22 +274,25 @@ static void an_address_without_ranks_sends_less(void **state)
 {
 	const struct peer_address outside = address_of(1);
 	struct job_ns now = {INT64_C(1000000000)};
+	struct peer_standing standing;
 	uint64_t taken = 0;
 	struct peers *peers;
 
 	(void)state;
 	assert_int_equal(peers_create(&peers), 0);
 	assert_int_equal(peers_add(peers, 1, &outside, now), 0);
-	assert_true(peers_heard(peers, 1, WIRE_MESSAGE_LENGTH_MAX, now));
+	assert_true(peers_heard(peers, 1, WIRE_MESSAGE_LENGTH_MAX, now, &standing));
 	peers_believe(peers, 1, false);
 	for (unsigned second = 0; second < 3600; second++, now.value += INT64_C(1000000000)) {
 		for (uint32_t i = 0; i < 8; i++)
-			taken += peers_heard(peers, 1, 200 << 10, now) ? 200 << 10 : 0;
+			taken += peers_heard(peers, 1, 200 << 10, now, &standing) ? 200 << 10 : 0;
 	}
 	assert_in_range(taken, UINT64_C(3500) * PEERS_OUTSIDE_BYTES_PER_SECOND, 256 << 20);
-	assert_false(peers_heard(peers, 1, PEERS_OUTSIDE_BURST_BYTES, now));
+	assert_false(peers_heard(peers, 1, PEERS_OUTSIDE_BURST_BYTES, now, &standing));
+	assert_false(standing.first);
 	peers_believe(peers, 1, true);
-	assert_true(peers_heard(peers, 1, PEERS_OUTSIDE_BURST_BYTES, now));
+	assert_true(peers_heard(peers, 1, PEERS_OUTSIDE_BURST_BYTES, now, &standing));
+	assert_true(standing.first);
 	peers_destroy(peers);
 }
 

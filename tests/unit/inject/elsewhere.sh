@@ -50,3 +50,18 @@ if [[ -n $loader ]]; then
 else
 	echo "elsewhere: musl not tried: there is none" >&2
 fi
+
+# Programs of 32 bits: without C library, for the loader's sake linked with what takes the place of ours.
+preload=${library%/*}/\$PLATFORM/${library##*/}
+nothing=${library%/*}/libslowrank_nothing_32.so
+if [[ -e $nothing && -e /lib/ld-linux.so.2 ]]; then
+	printf 'void _start(void) { __asm__ volatile("int $0x80" : : "a"(1), "b"(0)); }\n' |
+		cc -x c -m32 -fno-pic -no-pie -nostdlib -o "$folder/short" - -Wl,--no-as-needed -x none "$nothing" \
+			"-Wl,-rpath,${library%/*}" -Wl,--dynamic-linker=/lib/ld-linux.so.2
+	check "a program of 32 bits" "" "$preload" "$folder/short"
+	check "a program of 64 bits" "$library" "$preload" awk '$NF ~ /libslowrank/ { print $NF; exit }' /proc/self/maps
+	! "${users[@]}" chroot / true 2>/dev/null ||
+		check "another root, by platform" "" "$preload" chroot "$folder/root" /bin/env "${show[@]}"
+else
+	echo "elsewhere: 32 bits not tried: no -m32, or no loader for it (libc6-i386)" >&2
+fi

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -76,6 +77,44 @@ static void after_what_the_user_preloads(void **state)
 	assert_string_equal(getenv("LD_PRELOAD"), wanted);
 	assert_true(set(&options, why));
 	assert_string_equal(getenv("LD_PRELOAD"), wanted);
+}
+
+static void make_file(const char *name)
+{
+	char path[128];
+	FILE *file;
+
+	snprintf(path, sizeof(path), "%s/%s", folder, name);
+	mkdir(path, 0700);
+	snprintf(path, sizeof(path), "%s/%s/libslowrank_verbs.so", folder, name);
+	file = fopen(path, "w");
+	assert_non_null(file);
+	fclose(file);
+}
+
+/* Where each loader of this machine finds one of its own; not where one would find none. */
+static void by_platform(void **state)
+{
+	const struct probe_options options = {.sources = PROBE_SOURCE_ALL};
+	const char *own = (const char *)getauxval(AT_PLATFORM);
+	char why[WIRE_DETAIL_LENGTH_MAX + 1], wanted[128];
+
+	(void)state;
+	if (!own || strcmp(own, "x86_64") != 0)
+		skip();
+	unsetenv("LD_PRELOAD");
+	make_file("x86_64");
+	make_file("haswell");
+	make_file("xeon_phi");
+	assert_true(set(&options, why));
+	assert_string_equal(getenv("LD_PRELOAD"), library);
+	unsetenv("LD_PRELOAD");
+	make_file("i686");
+	for (int i = 0; i < 2; i++) {
+		assert_true(set(&options, why));
+		snprintf(wanted, sizeof(wanted), "%s/$PLATFORM/libslowrank_verbs.so", folder);
+		assert_string_equal(getenv("LD_PRELOAD"), wanted);
+	}
 }
 
 static void nothing_where_it_is_of_no_use(void **state)
@@ -158,6 +197,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(after_what_the_user_preloads),
+		cmocka_unit_test(by_platform),
 		cmocka_unit_test(nothing_where_it_is_of_no_use),
 		cmocka_unit_test(nothing_in_a_container),
 		cmocka_unit_test(switched_off),

@@ -82,15 +82,22 @@ static struct ring_process *find_process(const struct ring_source *source, pid_t
 	return NULL;
 }
 
-static void look_for_ring(struct ring_source *source, struct ring_process *process)
+/* Looks for a ring where there is none, and tells it what all are told. */
+static void look_for_ring(struct ring_source *source, struct ring_process *process, uint64_t number)
 {
-	int result = ring_process_find(process, source->directory);
+	const struct ring_look look = {source->processes, source->process_count, number};
 
-	if (result == 0)
-		ring_reader_pause(process->reader, source->paused);
-	else if (result != -ENOENT)
-		source->last_error = result;
-	if (result == 0 && source->wants_launchers_cpu)
+	if (!process->reader) {
+		int result = ring_process_find(process, source->directory, &look);
+
+		if (result && result != -ENOENT)
+			source->last_error = result;
+	}
+	if (!process->reader || process->told)
+		return;
+	process->told = true;
+	ring_reader_pause(process->reader, source->paused);
+	if (source->wants_launchers_cpu)
 		ring_reader_want_launchers_cpu(process->reader);
 }
 
@@ -123,7 +130,7 @@ int ring_source_add_process(struct ring_source *source, pid_t pid)
 	process->start_time = start_time;
 	process->directory_fd = -1;
 	source->processes[source->process_count++] = process;
-	look_for_ring(source, process);
+	look_for_ring(source, process, ++source->looks);
 	return 0;
 }
 
@@ -161,6 +168,7 @@ static void check_life(struct ring_process *process, struct host_ns now)
 
 size_t ring_source_poll(struct ring_source *source, struct host_ns now, size_t record_max)
 {
+	uint64_t number = ++source->looks;
 	size_t count = 0;
 
 	for (uint32_t i = 0; i < source->process_count;) {
@@ -169,8 +177,7 @@ size_t ring_source_poll(struct ring_source *source, struct host_ns now, size_t r
 
 		check_life(process, now);
 		/* Also after its end: it may have made the ring since the last look. */
-		if (!process->reader)
-			look_for_ring(source, process);
+		look_for_ring(source, process, number);
 		if (process->reader)
 			drained = drain(source, process, now, record_max);
 		count += drained;

@@ -25,8 +25,9 @@ enum pair_state { PAIR_BUSY = 0, PAIR_PENDING = 1 };
 
 /* As a rule one call, in one line of the cache, which the helper's thread has had meanwhile. */
 struct timed_pair {
-	_Alignas(64) uint32_t state; /* atomic; busy: free or the caller's, pending: the helper's */
-	uint32_t call_count;
+	_Alignas(64) uint16_t state; /* atomic; busy: free or the caller's, pending: the helper's */
+	uint16_t call_count;
+	uint32_t thread_id;
 	void *stream;
 	void *start, *stop;
 	int64_t launched_ns;
@@ -206,6 +207,7 @@ struct timed_pair *timed_events_start(void *stream, size_t call_count)
 		return NULL;
 	}
 	pair->stream = stream;
+	pair->thread_id = process_thread_id();
 	__builtin_prefetch(pair->stop, 1);
 	if (events.cuda.event_record(pair->start, stream) == CUDA_ABI_SUCCESS)
 		return pair;
@@ -223,7 +225,7 @@ void timed_events_stop(struct timed_pair *pair, const struct timed_call *calls, 
 		return;
 	}
 	pair->launched_ns = launched_ns;
-	pair->call_count = (uint32_t)(call_count < TIMED_CALLS_MAX ? call_count : TIMED_CALLS_MAX);
+	pair->call_count = (uint16_t)(call_count < TIMED_CALLS_MAX ? call_count : TIMED_CALLS_MAX);
 	memcpy(pair->calls, calls, pair->call_count * sizeof(calls[0]));
 	__atomic_store_n(&pair->state, PAIR_PENDING, __ATOMIC_RELEASE);
 }
@@ -342,7 +344,8 @@ static void write_pair(
 			.launched_host_ns = pair->launched_ns,
 			.start_ns = pool->reference_ns + start_ns,
 			.stop_ns = pool->reference_ns + stop_ns,
-			.device = (uint32_t)pool->device};
+			.device = (uint32_t)pool->device,
+			.thread_id = pair->thread_id};
 
 		process_write(RING_RECORD_TIMED_CALL, &call, sizeof(call));
 	}

@@ -10,6 +10,8 @@
 #include "probe/sources/ring_source_internal.h"
 
 #define LIFE_CHECK_NS INT64_C(1000000000)
+/* Turns are 50 ms apart, and ask twice. */
+#define LOOK_NS INT64_C(40000000)
 
 int ring_source_create(const char *directory, const struct ring_source_callbacks *callbacks,
 	void *context, struct ring_source **result)
@@ -168,16 +170,20 @@ static void check_life(struct ring_process *process, struct host_ns now)
 
 size_t ring_source_poll(struct ring_source *source, struct host_ns now, size_t record_max)
 {
+	bool due = now.value < source->looked.value || now.value - source->looked.value >= LOOK_NS;
 	uint64_t number = ++source->looks;
 	size_t count = 0;
 
+	if (due)
+		source->looked = now;
 	for (uint32_t i = 0; i < source->process_count;) {
 		struct ring_process *process = source->processes[i];
 		size_t drained = 0;
 
 		check_life(process, now);
 		/* Also after its end: it may have made the ring since the last look. */
-		look_for_ring(source, process, number);
+		if (due || process->gone)
+			look_for_ring(source, process, number);
 		if (process->reader)
 			drained = drain(source, process, now, record_max);
 		count += drained;

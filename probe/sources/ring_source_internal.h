@@ -53,6 +53,7 @@ struct ring_source {
 	void *context;
 	bool paused, wants_launchers_cpu;
 	uint64_t looks;
+	struct host_ns looked; /* the last time */
 	uint32_t process_count;
 	struct ring_process *processes[RING_SOURCE_PROCESSES_MAX];
 	struct ring_reader_counts ended; /* of the rings that are closed */
